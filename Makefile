@@ -5,12 +5,12 @@ MESON_OPTIONS ?=
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PREFIX ?= /usr/local
 # The demo's data set: Debian's where it is installed, the small one of this
-# repository where not.
-FASHION_MNIST ?= $(firstword $(wildcard /usr/share/datasets/fashion-mnist) \
-                   data/fashion-mnist-mini)
+# repository elsewhere. Looked up when a command runs: tools/deps.sh may install it.
+FASHION_MNIST ?= $$(ls -d /usr/share/datasets/fashion-mnist 2>/dev/null || \
+                   echo data/fashion-mnist-mini)
 
 .DEFAULT_GOAL := build
-.PHONY: help deps build demo test bench sim check-deps static cross dist fuzz
+.PHONY: help deps configure build demo tests test bench sim check-deps static cross dist fuzz
 .PHONY: long install reference format lint ci clean
 
 help: ## this list
@@ -40,7 +40,6 @@ deps: ## installs what the build and the tests need, or says what to install
 
 # Of meson test: --suite NAME, --no-suite NAME. Without, all tests.
 SUITE ?=
-TARGETS = $(if $(SUITE),$$(tools/test_targets.py $(BUILD) $(SUITE)))
 
 SETUP = meson setup $(1) $(BUILD) $(MESON_OPTIONS) >$(BUILD).log 2>&1 || \
 	  { cat $(BUILD).log; exit 1; }; mv $(BUILD).log $(BUILD)/setup.log; \
@@ -48,14 +47,27 @@ SETUP = meson setup $(1) $(BUILD) $(MESON_OPTIONS) >$(BUILD).log 2>&1 || \
 
 # A folder that was set up with other MESON_OPTIONS takes these; with none given
 # it keeps its own.
-build: deps $(BUILD)/build.ninja ## the library, the program and the samples
+configure: deps $(BUILD)/build.ninja
 	@options=$$(echo $(MESON_OPTIONS)); [ -z "$$options" ] || \
 	  [ "$$options" = "$$(cat $(BUILD)/make_options 2>/dev/null)" ] || \
 	  { $(call SETUP,--reconfigure); }
-	@$(if $(SUITE),ninja -C $(BUILD) build.ninja >$(BUILD)/setup.log || \
-	  { cat $(BUILD)/setup.log; exit 1; }) # or TARGETS would be of before
-	@ninja -C $(BUILD) -n $(TARGETS) | grep -q 'no work to do' || \
-	  ninja -C $(BUILD) -j $(JOBS) $(TARGETS)
+	@ninja -C $(BUILD) build.ninja >$(BUILD)/setup.log || \
+	  { cat $(BUILD)/setup.log; exit 1; }
+
+# $(1): the targets to build; empty for the library, the program and the samples.
+define NINJA
+	@ninja -C $(BUILD) -n $(1) | grep -q 'no work to do' || \
+	  ninja -C $(BUILD) -j $(JOBS) $(1)
+endef
+
+TARGETS ?= programs
+
+build: configure ## the library, the program and the samples
+	$(call NINJA,$(TARGETS))
+
+# Builds the programs that `meson test` runs for SUITE.
+tests: configure
+	$(call NINJA,$(if $(SUITE),$$(tools/test_targets.py $(BUILD) $(SUITE)),meson-test-prereq))
 
 $(BUILD)/build.ninja:
 	@$(SETUP)
@@ -65,35 +77,36 @@ demo: ## trains the tutorials' model with two workers, and evaluates it
 	  TARGETS='tools/launch samples/fashion_mnist'
 	@$(BUILD)/tools/launch 2 $(BUILD)/samples/fashion_mnist $(FASHION_MNIST)
 
-# $(1): flags of meson test; $(2): where given, of a second run of what failed.
+# Tests of several workers wait as often as they compute: twice as many run as
+# there are processors. $(1): flags of meson test.
 define RUN_TESTS
 	@rm -f $(BUILD)/meson-logs/*.junit.xml
-	@meson test -C $(BUILD) --no-rebuild --num-processes $(JOBS) \
+	@meson test -C $(BUILD) --no-rebuild --num-processes $$(($(JOBS) * 2)) \
 	  --print-errorlogs $(1) || true
-	@$(if $(2),tools/test_again.py $(BUILD) $(2))
 	@tools/test_summary.py $(BUILD)/meson-logs/testlog.junit.xml
 endef
 
-test: build check-deps ## all tests, or VARIANT=asan|tsan|clang|mpi|coverage
+test: tests check-deps ## all tests, or VARIANT=asan|tsan|clang|mpi|coverage
 	$(call RUN_TESTS,$(SUITE))
 	@$(if $(filter coverage,$(VARIANT)),tools/coverage.sh $(BUILD))
 
 SEEDS ?= 100000
 FIRST ?= 0
 
+sim: TARGETS = tests/net_simulator_test
 sim: build ## SEEDS whole jobs on a simulated network, FIRST=n on; or CASE=n alone, with LARGE=1, ELASTIC=1 or TRAINING=1
 	@$(if $(CASE),RINGLET_SIM$(if $(LARGE),_LARGE)$(if $(ELASTIC),_ELASTIC)$(if $(TRAINING),_TRAINING)_SEED=$(CASE),RINGLET_SIM_SEEDS=$(SEEDS) RINGLET_SIM_FIRST=$(FIRST)) \
-	  $(BUILD)/tests/$(if $(TRAINING),training_)simulator_test
-	@$(if $(CASE)$(TRAINING),,RINGLET_SIM_SEEDS=$(SEEDS) RINGLET_SIM_FIRST=$(FIRST) \
-	  $(BUILD)/tests/training_simulator_test)
+	  $(BUILD)/tests/net_simulator_test --gtest_filter='$(if $(TRAINING),Training,$(if $(CASE),,*))SimulatorTest.*'
 
 bench: ## speeds, as ratios to a limit or a peer measured in the same run
 	@tools/deps.sh bench
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory build TARGETS='programs bench-programs'
 	@tools/bench.py $(BUILD)
 
-check-deps: ## core includes only core; net and io never each other
+check-deps: ## core includes only core; net and io never each other; plain words
 	@tools/check_deps.py
+	@tools/check_words.py
+	@tests/rules.py --check
 
 # --- static programs, of this machine or of ARCH ---
 
@@ -102,25 +115,29 @@ BLIS ?= system
 STATIC_LIMIT_arm64 = 2600000
 STATIC_LIMIT_armhf = 2000000
 STATIC_LIMIT_s390x = 3000000
-STATIC_LIMIT ?= $(or $(STATIC_LIMIT_$(ARCH)),3000000)
+STATIC_LIMIT ?= $(or $(STATIC_LIMIT_$(ARCH)),3100000)
+# What these build beside the tests of SUITE.
+STATIC_TARGETS ?= programs tests/mixed_worker
 
 CROSS_FILES = $(if $(ARCH),--cross-file .deps/$(ARCH)/sysroot.ini \
                 --cross-file tools/cross/$(ARCH).ini)
-BUILD_STATIC = $(MAKE) --no-print-directory build BUILD=$(BUILD) \
+BUILD_STATIC = $(MAKE) --no-print-directory $(2) BUILD=$(BUILD) \
   MESON_OPTIONS='$(CROSS_FILES) -Dstatic=true -Dblis=$(BLIS) $(1) $(MESON_OPTIONS)'
 
 static: override BUILD := $(BUILD)-static-$(BLIS)
+static: override SUITE := --suite static
 static: ## programs without shared libraries; BLIS=system|none
 	@tools/deps.sh static
-	@$(BUILD_STATIC)
-	$(call RUN_TESTS,--suite static)
+	@$(call BUILD_STATIC,,build tests SUITE='$(SUITE)' TARGETS='$(STATIC_TARGETS)')
+	$(call RUN_TESTS,$(SUITE))
 	@tools/size.py --limit $(STATIC_LIMIT) $(BUILD)
 
 cross: override BUILD := $(BUILD)-$(ARCH)
+cross: override SUITE := $(or $(SUITE),--no-suite native)
 cross: ## static programs for ARCH=arm64|armhf|s390x; tested under qemu
 	@tools/deps.sh cross $(ARCH)
-	@$(BUILD_STATIC)
-	$(call RUN_TESTS,--no-suite native --timeout-multiplier 10,--timeout-multiplier 10)
+	@$(call BUILD_STATIC,,build tests SUITE='$(SUITE)' TARGETS='$(STATIC_TARGETS)')
+	$(call RUN_TESTS,$(SUITE) --timeout-multiplier 10)
 	@tools/size.py --limit $(STATIC_LIMIT) $(BUILD)
 
 DIST ?= dist
@@ -128,7 +145,7 @@ DIST ?= dist
 dist: override BUILD := $(BUILD)-dist$(ARCH:%=-%)
 dist: ## dist/ringlet-VERSION-linux-ARCH.tar.gz, for this machine or ARCH
 	@tools/deps.sh $(if $(ARCH),cross $(ARCH),static)
-	@$(call BUILD_STATIC,-Dtests=false)
+	@$(call BUILD_STATIC,-Dtests=false,build)
 	@tools/dist.py $(BUILD) $(DIST)
 
 # --- what takes minutes or hours, or as long as it is told to ---
@@ -137,12 +154,12 @@ LOSSES ?= 30
 KILLS ?= 8
 COUNT ?= 2000
 SEED ?= 1
-# What local updates cost in accuracy, by SETTINGS; hours. tests/local_accuracy.py
-LONG_accuracy = tests/local_accuracy.py $(BUILD) --data $(FASHION_MNIST) \
+# The accuracy that local updates cost, by SETTINGS; hours. tools/studies/local_accuracy.py
+LONG_accuracy = tools/studies/local_accuracy.py $(BUILD) --data $(FASHION_MNIST) \
   --csv $(BUILD)/local_accuracy.csv --jobs $(JOBS) $(SETTINGS)
 # 100,000 simulated power cuts, and an ext4 shut down 50 times.
-LONG_crash = RINGLET_CRASH_STATES=100000 $(BUILD)/tests/checkpoint_crash_test && \
-  RINGLET_SHUTDOWNS=50 $(BUILD)/tests/real_disk_test
+LONG_crash = RINGLET_CRASH_SEEDS=10000 $(BUILD)/tests/io_checkpoint_test --gtest_filter='*CheckpointCrashTest.*' && \
+  RINGLET_SHUTDOWNS=50 $(BUILD)/tests/io_files_test --gtest_filter='RealDiskTest.*'
 # COUNT random Keras models of SEED against NumPy; or CASE=n alone.
 LONG_differential = tests/differential.py $(BUILD) --seed $(SEED) \
   --jobs $(JOBS) $(if $(CASE),--case $(CASE),--count $(COUNT)) \
@@ -153,38 +170,45 @@ LONG_deploy = tests/onnx_test.py $(BUILD) --seed $(SEED) --count $(COUNT) && \
 # The commit built twice gives the same tarball, byte for byte.
 LONG_dist = tools/dist_check.sh $(ARCH)
 # Elastic jobs whose workers die, stop and are cut off, LOSSES times each way;
-# LOCAL=7: in rounds of so many local steps; DELTA=sparse, OVERLAP=1 too.
+# LOCAL=7: in rounds of so many local steps.
 LONG_elastic = tests/elastic_faults.py $(BUILD) --seed $(SEED) \
-  --times $(LOSSES) $(if $(LOCAL),--local $(LOCAL)) \
-  $(if $(DELTA),--delta $(DELTA)) $(if $(OVERLAP),--overlap)
+  --times $(LOSSES) $(if $(LOCAL),--local $(LOCAL))
 # Every batch size on Fashion-MNIST against PyTorch; with more of its flags:
 # MATRIX='--batch 100,128 --workers 1'.
-LONG_fashion = tools/deps.sh bench && tests/fashion_matrix.py $(BUILD) $(MATRIX)
+LONG_fashion = tools/deps.sh bench && tools/studies/fashion_matrix.py $(BUILD) $(MATRIX)
 # MLPerf Tiny's networks, killed at KILLS random steps each, alone and as jobs.
 LONG_kills = tests/tiny_kills.py $(BUILD) --seed $(SEED) --kills $(KILLS)
 # exp, log, tanh and the like of all 2^32 floats against float64.
-LONG_functions = RINGLET_ALL_FLOATS=1 $(BUILD)/tests/functions_test
+LONG_functions = RINGLET_ALL_FLOATS=1 $(BUILD)/tests/core_compute_test --gtest_filter='FunctionsTest.*'
+# Every state of small elastic jobs with more losses: minutes, and 1 GB.
+LONG_states = RINGLET_ALL_STATES=1 $(BUILD)/tests/core_recovery_test
+# The library compiled once more, as a part of another project.
+LONG_install = tests/install_test.py $(BUILD) subproject
 # Jobs that lose workers in every way, LOSSES times each.
-LONG_losses = RINGLET_LOSSES=$(LOSSES) RINGLET_BUILD=$(BUILD) $(BUILD)/tests/job_test
+LONG_losses = RINGLET_LOSSES=$(LOSSES) RINGLET_BUILD=$(BUILD) $(BUILD)/tests/core_job_test
 # Four architectures in one job; after make static and make cross of each.
 LONG_mixed = tests/mixed_ring_test.py $(BUILD)-static-$(BLIS) \
   $(foreach arch,arm64 armhf s390x,$(BUILD)-$(arch)) || [ $$? = 77 ]
 # One file of the trained model: all kernels, threads, workers; killed and not.
 LONG_result = tests/one_result.py $(BUILD) --seed $(SEED)
 # One is lost or comes back every ten seconds, for ten minutes: the goodput.
-LONG_churn = tests/elastic_churn.py $(BUILD) --seed $(SEED) --data $(FASHION_MNIST)
-# Each rule of docs/one_result.md, and of how workers leave and come, broken in a
-# copy: the tests must notice.
-LONG_rules = tests/rules.py && tests/rules.py --of elastic
+LONG_churn = tools/studies/elastic_churn.py $(BUILD) --seed $(SEED) --data $(FASHION_MNIST)
+# In a copy, each rule of docs/one_result.md and of how workers leave and join is
+# broken, and each defect of tests/planted_defects.py planted. A test must fail.
+LONG_rules = tests/rules.py && tests/rules.py --of elastic && \
+  tests/rules.py --of defects
+# Every compiler, sanitizer and machine, with more seeds; release: the long runs too.
+LONG_nightly = tools/ci.py nightly
+LONG_release = tools/ci.py release
 # Time to an accuracy over slow links, lost packets, slow boards; or PARTS of it.
-LONG_slow = tests/slow_study.py $(BUILD) --data $(FASHION_MNIST) \
+LONG_slow = tools/studies/slow_study.py $(BUILD) --data $(FASHION_MNIST) \
   --csv $(BUILD) $(PARTS)
 # 200,000 all-reduces, and five minutes on a machine twice busy.
 LONG_soak = tests/soak.py $(BUILD) 100000 300
 # 100,000 strangers in each of four ways at the ports of a job with a key.
 LONG_strangers = tests/strangers.py $(BUILD) --count 100000
 
-long: build ## RUN=accuracy|churn|crash|deploy|differential|dist|elastic|fashion|functions|kills|losses|mixed|result|rules|slow|soak|strangers: see Makefile
+long: build tests ## RUN=accuracy|churn|crash|deploy|differential|dist|elastic|fashion|functions|install|kills|losses|mixed|nightly|release|result|rules|slow|soak|states|strangers: see Makefile
 	@$(or $(LONG_$(RUN)),$(error RUN=$(RUN): there is no such long run))
 
 FUZZ_RUNS ?= 1000000
@@ -192,7 +216,7 @@ FUZZ_RUNS ?= 1000000
 fuzz: ## every fuzz entry under libFuzzer, ASan and UBSan; FUZZ_RUNS each
 	@tools/deps.sh fuzz
 	@CXX=clang++ $(MAKE) --no-print-directory build BUILD=build-fuzz \
-	  MESON_OPTIONS='-Dfuzz=true --buildtype=debugoptimized'
+	  MESON_OPTIONS='-Dfuzz=true --buildtype=debugoptimized' TARGETS=all
 	@for entry in build-fuzz/tests/fuzz/*_libfuzzer; do \
 	  name=$$(basename $$entry _fuzz_libfuzzer); \
 	  corpus=build-fuzz/corpus/$$name; mkdir -p $$corpus; \
@@ -218,6 +242,7 @@ install: build ## program, headers and libraries under PREFIX (and DESTDIR)
 	  "$(DESTDIR)$(PREFIX)"
 	@rm -rf $(BUILD)/install
 
+reference: TARGETS = programs tools/reference/describe
 reference: build ## docs/reference.md, of what the code says
 	@tools/reference/write.py $(BUILD) >docs/reference.md.new
 	@mv docs/reference.md.new docs/reference.md
@@ -230,11 +255,14 @@ format: ## formats the sources
 FILES ?= changed
 
 # clang-tidy sees what this build compiles: without MPI not its collective.
-lint: $(BUILD)/build.ninja ## format and clang-tidy of what changed since BASE; FILES=all
+# In a build folder that compiles each source alone, as clang-tidy reads them.
+lint: ## format and clang-tidy of what changed since BASE; FILES=all
 	@tools/deps.sh tidy
-	@tools/lint.sh $(BUILD) $(FILES) $(JOBS)
+	@$(MAKE) --no-print-directory configure BUILD=$(BUILD)-lint \
+	  MESON_OPTIONS='-Dunity=off $(MESON_OPTIONS)'
+	@tools/lint.sh $(BUILD)-lint $(FILES) $(JOBS)
 
-ci: ## what .ci/run runs; STEPS=full: every compiler and machine, hours
+ci: ## what .ci/run runs; STEPS=nightly or release: hours (docs/testing.md)
 	@tools/ci.py $(STEPS)
 
 clean: ## removes the builds

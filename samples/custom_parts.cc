@@ -1,4 +1,4 @@
-// A layer, a loss and a metric of one's own, as subclasses in Keras.
+// A user-defined layer, loss and metric, as subclasses in Keras.
 //
 // 8/8 - 0s - 1ms/step - loss: 0.0000 - within: 1.0000   (epoch 40)
 // learned y = 2.00 x + 1.00
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "ringlet.h"
+#include "ringlet/ringlet.h"
 
 using namespace ringlet;
 

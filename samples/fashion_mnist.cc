@@ -3,7 +3,7 @@
 //
 //   fashion_mnist FOLDER    with the four IDX files of Fashion-MNIST
 //
-// test accuracy: 0.9096    (60,000 images, 5 epochs)
+// test accuracy: 0.9045    (60,000 images, 3 epochs)
 
 #include <algorithm>
 
@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
   if (strategy.is_chief()) Print("%s", model.Summary().c_str());
 
   FitOptions options;
-  options.epochs = 5;
+  options.epochs = 3;
   const auto history = model.Fit(
       MnistDataset(folder, "train").Shuffle(/*seed=*/1).Batch(64), options);
   if (!history.ok()) return ExitCode(history);

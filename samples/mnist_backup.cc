@@ -3,9 +3,9 @@
 //   mnist_backup FOLDER          backs up after every epoch
 //   mnist_backup FOLDER 30       backs up after every 30 steps
 //
-// Stop it with Ctrl-C, or kill it, and start it again: it goes on where the
+// Stop it with Ctrl-C, or kill it, and start it again: it continues where the
 // backup in ./backup was made, and ends with the same weights. Ctrl-C makes one
-// more backup first, and the exit code 75 says that the run can go on.
+// more backup first, and the exit code 75 says that the run can continue.
 
 #include <cstdlib>
 

@@ -1,9 +1,9 @@
 // "Custom training loop with Keras and MultiWorkerMirroredStrategy", for one
-// worker: a CheckpointManager in a loop of one's own.
+// worker: a CheckpointManager in a user-defined loop.
 //
 //   mnist_checkpoint FOLDER    with train-images-idx3-ubyte.gz and its labels
 //
-// Each run goes on behind the newest checkpoint in ./checkpoints:
+// Each run continues after the newest checkpoint in ./checkpoints:
 //
 // restored checkpoints/ckpt-1.safetensors
 // Epoch: 1, accuracy: 0.8587, train_loss: 0.4200.

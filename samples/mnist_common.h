@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "ringlet.h"
+#include "ringlet/ringlet.h"
 
 // `folder` holds the four (or, for MNIST's test set, two) IDX files.
 inline ringlet::Dataset MnistDataset(const std::string& folder,

@@ -1,5 +1,5 @@
-// A training loop of one's own whose workers may be lost and come back: the
-// final bits are those of a run that nothing disturbed.
+// A user-defined training loop with workers that may be lost and come back: the
+// final bits are those of an undisturbed run.
 //
 //   mnist_elastic_loop FOLDER    with train-images-idx3-ubyte.gz and its labels
 //
@@ -56,6 +56,6 @@ int main(int argc, char** argv) {
   Status status;
   do {
     status = Train(&loop);
-  } while (loop.Recovers(&status));
+  } while (loop.Recover(&status));
   return ExitCode(status);
 }

@@ -1,5 +1,5 @@
-// Trains, saves the whole model to one file, loads it, goes on as if nothing
-// had happened, and evaluates.
+// Trains, saves the whole model to one file, loads it, continues the training,
+// and evaluates.
 //
 //   mnist_save_load FOLDER [FILE]    with the four IDX files
 //

@@ -1,5 +1,5 @@
-// "Dataset sharding and batch size" of "Multi-worker training with Keras": who
-// trains on which examples.
+// "Dataset sharding and batch size" of "Multi-worker training with Keras":
+// which worker trains on which examples.
 //
 //   mnist_sharding FOLDER [POLICY]    auto, file, data or off (the default, as
 //                                     in the tutorial)

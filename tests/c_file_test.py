@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Random models as C files, compiled, computed as `ringlet predict` does.
+"""Random models as compiled C files compute what `ringlet predict` does.
 
     c_file_test.py BUILD [--count N] [--seed S] [--case I] [--cc CC ...]
         [--runner PROGRAM] [--big-endian]
 
-The models of onnx_test.py. Each file is compiled as C99 by each compiler that is
-there, gcc and clang, and no warning passes. In int8 too, of the examples that
-are computed: no undefined behaviour, the loss that `export` says, and numbers
+The models are those of onnx_test.py. Each file is compiled as C99 by each of gcc
+and clang that is installed, without a warning. The int8 files are checked on the
+same examples: no undefined behaviour, the loss that `export` prints, and numbers
 near the model's.
 """
 import json
@@ -40,7 +40,7 @@ int main(void) {
 """
 
 
-# Of rows whose numbers differ little for where they lie.
+# The numbers of a row differ little compared with their distance from zero.
 FAR_FROM_ZERO = {"class_name": "Sequential", "config": {"name": "far", "layers": [
     {"class_name": each, "config": {"name": f"layer_{i}", **config}}
     for i, (each, config) in enumerate([
@@ -51,7 +51,7 @@ FAR_FROM_ZERO = {"class_name": "Sequential", "config": {"name": "far", "layers":
 
 
 def cases(options):
-    for number in onnx_test.numbers_of(options):
+    for number in onnx_test.numbers_of(options, 3):
         yield number, onnx_test.Case(options.seed, number)
     if options.case is None:
         far = onnx_test.Case(options.seed, 0, FAR_FROM_ZERO)
@@ -67,13 +67,13 @@ def refused(program, folder):
             f"several inputs or outputs: {ran.returncode}, {ran.stderr}")
 
 
-REFUSED = ("of which there is no int8", "not the model's end",
-           "axis is not the last one")
+REFUSED = ("which has no int8 form", "not the model's end",
+           "axis that is not the last")
 UNDEFINED = ["-fsanitize=undefined", "-fno-sanitize-recover=all"]
 
 
 def built(folder, x, y, command, case):
-    """What a compiled m.c gives for the examples."""
+    """The outputs of the compiled m.c for the examples."""
     (folder / "main.c").write_text(MAIN % (x[0].size, y[0].size))
     onnx_test.run(folder, *command, "m.c", "main.c", "-o", "m", "-lm")
     ran = subprocess.run([*case.runner, folder / "m"],
@@ -84,7 +84,7 @@ def built(folder, x, y, command, case):
 
 
 def check_int8(program, case, folder, compilers, y):
-    """What is wrong, or None."""
+    """Returns the error, or None."""
     np.save(folder / "y.npy", y)
     run = json.loads((folder / "run.json").read_text())
     examples = {"x": "x.npy", "y": "y.npy"}
@@ -111,7 +111,7 @@ def check_int8(program, case, folder, compilers, y):
 
 
 def check(program, case, folder, compilers):
-    """What is wrong, or None."""
+    """Returns the error, or None."""
     case.write(folder)
     if case.ports() != (1, 1):  # C has a place for no more
         return refused(program, folder)

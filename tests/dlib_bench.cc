@@ -1,5 +1,5 @@
-// Training steps of dlib, asked for by tools/bench.py: of each line
-// "train NET BATCH 1" the milliseconds. The networks are those of
+// Training steps of dlib, for tools/bench.py. Reads lines "train NET BATCH 1"
+// and answers each with the milliseconds of a step. The networks are those of
 // support/bench_networks.h; dlib computes on one thread.
 
 #include <dlib/dnn.h>

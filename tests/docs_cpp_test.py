@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 source = sys.argv[1]
-program = ['#include "ringlet.h"']
+program = ['#include "ringlet/ringlet.h"']
 for page in sys.argv[2:]:
     with open(os.path.join(source, page), encoding="utf-8") as file:
         sections = re.split(r"^## ", file.read(), flags=re.MULTILINE)
@@ -19,7 +19,7 @@ for page in sys.argv[2:]:
         blocks = re.findall(r"^```cpp\n(.*?)^```", section,
                             flags=re.MULTILINE | re.DOTALL)
         found += len(blocks)
-        body = "\n".join(blocks).replace('#include "ringlet.h"', "")
+        body = "\n".join(blocks).replace('#include "ringlet/ringlet.h"', "")
         program += [f"namespace section_{number} {{", "ringlet::Status Run() {",
                     "using namespace ringlet;", body, "return Status();",
                     "}", "}"]

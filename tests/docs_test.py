@@ -78,7 +78,7 @@ def start(text, folder, environment):
 
 
 class TooLate(Exception):
-    """What a block was to kill had ended: the machine stood still meanwhile."""
+    """The process that a block kills had ended: the machine was stalled meanwhile."""
 
 
 def finish(process, where):
@@ -117,7 +117,7 @@ def run_page(page):
                     finish(*beside)
                     beside = None
                 else:
-                    # As in a terminal: where this block went the next begins.
+                    # The next block begins in the folder of this one, as in a terminal.
                     folder_now = (pathlib.Path(name) / "last").read_text()
                     folder = pathlib.Path(folder_now.strip())
             elif info == "text" and printed is not None:

@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
-"""Elastic jobs whose workers die, stop, are cut off and come back.
+"""Elastic jobs whose workers are killed, stopped, cut off and started again.
 
     elastic_faults.py BUILD [--times N] [--seed S] [--shared] [--local H]
-                      [--delta sparse] [--overlap] [--flaps N] [NAME...]
+                      [--flaps N] [NAME...]
 
-All scenarios, or those whose name has NAME; each N times (3). Four processes
-of `ringlet train` with eight replicas, in networks of their own, a timeout of
-1 s. However they are disturbed, the model that is saved must be that of the
-job that nobody disturbed, byte for byte; so must the log of the steps, and the
-log of the examples pass `ringlet audit`. --local: with rounds of H local steps,
-whose changes are sparse or travel while the next round is computed.
-Prints how long it took until the next step, and until one that was started
-again took part. Exits with 77 where no namespaces can be made.
+Runs all scenarios, or those whose name has NAME, each N times (3). A job is four
+processes of `ringlet train` with eight replicas and a timeout of 1 s, each in a
+network of its own. After any fault the saved model and the log of the steps must
+be those of the undisturbed job, byte for byte. The log of the examples must pass
+`ringlet audit`. --local: with rounds of H local steps. Prints the time until the
+next step, and until a restarted worker has joined. Exits with 77 if no namespaces
+can be made.
 """
 import argparse
 import hashlib
@@ -44,8 +43,7 @@ def layer(name, **config):
 def run_of(folder, arguments):
     rounds = {}
     if arguments.local:
-        rounds = {"mode": "local", "local_steps": arguments.local,
-                  "delta": arguments.delta, "overlap": arguments.overlap}
+        rounds = {"mode": "local", "local_steps": arguments.local}
     part = {"images": str(MINI / "train-images-idx3-ubyte.gz"),
             "labels": str(MINI / "train-labels-idx1-ubyte.gz"),
             "scale": 1 / 255}
@@ -71,8 +69,8 @@ def run_of(folder, arguments):
 class Job:
     """Workers in folders of their own, as if each on its disk, or in one."""
 
-    def __init__(self, network, root, arguments):
-        self.network, self.root = network, root
+    def __init__(self, network, root, arguments, by_name=False):
+        self.network, self.root, self.by_name = network, root, by_name
         self.shared, self.flaps = arguments.shared, arguments.flaps
         self.workers = Processes([None] * WORKERS)
         self.old = []
@@ -87,39 +85,47 @@ class Job:
         return self.root / f"worker{0 if self.shared else i}"
 
     def start(self, i):
-        config = {"cluster": {"worker": self.network.addresses(WORKERS)},
+        addresses = self.network.addresses(WORKERS)
+        if self.by_name:
+            addresses = [f"{name}:{network_test.PORT}"
+                         for name in self.network.names]
+        config = {"cluster": {"worker": addresses},
                   "task": {"type": "worker", "index": i}}
         if self.workers[i] is not None:
             self.old.append(self.workers[i])
+        command = [PROGRAM, "train", str(self.folder(i) / "run.json"),
+                   "--log-steps", str(self.folder(i) / "steps.csv"),
+                   "--save", str(self.folder(i) / "m.safetensors"),
+                   "--log-examples", str(self.folder(i) / "examples.csv")]
         self.workers[i] = Process(
-            self.network.inside(
-                i, PROGRAM, "train",
-                str(self.folder(i) / "run.json"), "--log-steps",
-                str(self.folder(i) / "steps.csv"), "--save",
-                str(self.folder(i) / "m.safetensors"), "--log-examples",
-                str(self.folder(i) / "examples.csv")),
+            self.network.by_name(i, self.root, *command) if self.by_name
+            else self.network.inside(i, *command),
             {"TF_CONFIG": json.dumps(config)})
 
+    def logs(self, i, name):
+        """The logs in worker i's folder: that of a second writer is beside the first."""
+        return sorted(self.folder(i).glob(f"{name}*.csv"))
+
     def rows(self, i):
-        """Of worker i's log: the step's number, and the row."""
-        try:
-            lines = (self.folder(i) / "steps.csv").read_text().split("\n")
-        except FileNotFoundError:
-            return {}
-        cells = [line.split(",", 2) for line in lines[1:-1]]  # whole lines
-        return {int(c[0]) * STEPS + int(c[1]): c[2] for c in cells}
+        """The rows of worker i's logs, by step."""
+        rows = {}
+        for log in self.logs(i, "steps"):
+            lines = log.read_text().split("\n")
+            cells = [line.split(",", 2) for line in lines[1:-1]]  # whole lines
+            rows.update({int(c[0]) * STEPS + int(c[1]): c[2] for c in cells})
+        return rows
 
     def check_order(self, i):
-        """Each row of the log is there once, behind those before it."""
-        log = self.folder(i) / "steps.csv"
-        lines = log.read_text().split("\n")[1:-1] if log.exists() else []
-        steps = [line.split(",", 2)[:2] for line in lines]
-        numbers = [int(epoch) * STEPS + int(step) for epoch, step in steps]
-        assert numbers == sorted(set(numbers)), (
-            f"the log of worker {i} has rows twice, or not in order")
+        """Each row of a log is there once, behind those before it."""
+        for log in self.logs(i, "steps"):
+            lines = log.read_text().split("\n")[1:-1]
+            steps = [line.split(",", 2)[:2] for line in lines]
+            numbers = [int(epoch) * STEPS + int(step) for epoch, step in steps]
+            assert numbers == sorted(set(numbers)), (
+                f"{log} has rows twice, or not in order")
 
     def coverage(self):
-        """What each log holds, as ranges."""
+        """The steps in each log, as ranges."""
         out = []
         for i in range(WORKERS):
             rows = self.rows(i)
@@ -131,7 +137,7 @@ class Job:
         return "; ".join(out)
 
     def show(self):
-        """What the workers said, but of epochs."""
+        """Prints the workers' lines, without those of epochs."""
         for i, worker in enumerate(self.workers):
             for when, line in worker.lines:
                 if not line.startswith(("Epoch ", f"{STEPS}/")):
@@ -162,7 +168,7 @@ class Job:
     def until_all(self, begin, size=WORKERS):
         """Seconds until so many run together; `begin`: since when."""
         def together():
-            return any(when > begin and "goes on at" in line
+            return any(when > begin and "continues at" in line
                        and f"with {size} workers" in line
                        for worker in self.workers
                        for when, line in worker.lines)
@@ -193,16 +199,16 @@ class Job:
             for step, row in self.rows(i).items():
                 assert rows.setdefault(step, row) == row, (
                     f"step {step} is another one in the log of worker {i}")
-        logs = sorted({self.folder(i) / "examples.csv" for i in range(WORKERS)})
-        audit = subprocess.run(
-            [PROGRAM, "audit", *(log for log in logs if log.exists())],
-            capture_output=True, text=True)
+        logs = sorted({log for i in range(WORKERS)
+                       for log in self.logs(i, "examples")})
+        audit = subprocess.run([PROGRAM, "audit", *logs],
+                               capture_output=True, text=True)
         assert audit.returncode == 0, audit.stderr
         return models.pop(), rows
 
 
 class Figures(list):
-    """Seconds, of which the median and the worst are told."""
+    """Seconds; printed as their median and maximum."""
 
     def __str__(self):
         if not self:
@@ -216,9 +222,8 @@ class Scenario:
         self.next, self.back = Figures(), Figures()
 
     def somewhere(self):
-        """At a random moment soon."""
+        """At a random step soon."""
         self.job.wait_step(self.job.step() + self.rng.randrange(20, 200))
-        time.sleep(self.rng.random() * 0.02)
 
     def kill(self, *workers):
         for i in workers:
@@ -231,7 +236,7 @@ class Scenario:
         pids = {i: self.job.workers[i].process.pid for i in self.job.alive()}
         self.kill(*workers)
         self.next.append(self.job.next_step())
-        time.sleep(self.rng.random())
+        self.job.wait_step(self.job.step() + self.rng.randrange(1, 200))
         self.back.append(self.job.take_back(*workers))
         for i in set(pids) - set(workers):  # no survivor was started again
             assert self.job.workers[i].process.pid == pids[i]
@@ -280,7 +285,7 @@ class Scenario:
             self.back.append(self.job.take_back(i))
 
     def stopped(self):
-        """One stands still for ten timeouts, and wakes up."""
+        """A worker is stopped for ten timeouts, and continues."""
         self.somewhere()
         victim = self.rng.randrange(WORKERS)
         os.kill(self.job.workers[victim].process.pid, signal.SIGSTOP)
@@ -312,14 +317,14 @@ class Scenario:
                  ["input", "output"])
 
     def alone(self):
-        """One is cut off from the other three."""
+        """A worker is cut off from the other three."""
         self.somewhere()
         one = self.rng.randrange(WORKERS)
         self.cut([(one, b) for b in range(WORKERS) if b != one],
                  ["input", "output"])
 
     def one_way(self):
-        """One is heard, and hears nobody; or the other way round."""
+        """A worker sends but receives nothing, or receives but sends nothing."""
         self.somewhere()
         one = self.rng.randrange(WORKERS)
         self.cut([(one, b) for b in range(WORKERS) if b != one],
@@ -330,6 +335,29 @@ class Scenario:
         self.somewhere()
         a, b = self.rng.sample(range(WORKERS), 2)
         self.cut([(a, b)], ["input", "output"])
+
+    def gone(self, workers, seconds=4 * TIMEOUT):
+        """Takes carrier and address of `workers` away, and gives them back."""
+        self.somewhere()
+        self.job.network.take_away(*workers)
+        self.next.append(self.job.next_step())
+        time.sleep(seconds)
+        begin = time.monotonic()
+        self.job.network.give_back(*workers)
+        self.back.append(self.job.until_all(begin))
+
+    def address(self):
+        """Takes the network of one worker away, and gives it back."""
+        self.gone([self.rng.randrange(WORKERS)])
+
+    def switch(self):
+        """Takes the network of all workers away, and gives it back."""
+        self.gone(range(WORKERS))
+
+    def route(self):
+        """Loses an address or the switch, on hosts whose own name is 127.0.1.1."""
+        self.gone(self.rng.choice([[self.rng.randrange(WORKERS)],
+                                   range(WORKERS)]))
 
     def flaps(self):
         """The link of one comes and goes each second."""
@@ -343,7 +371,8 @@ class Scenario:
 
 
 NAMES = ["one", "chief", "two", "all_but_one", "everyone", "one_by_one",
-         "stopped", "halves", "alone", "one_way", "pair", "flaps"]
+         "stopped", "halves", "alone", "one_way", "pair", "address", "switch",
+         "route", "flaps"]
 
 
 def logged(arguments):
@@ -355,7 +384,8 @@ def logged(arguments):
 
 def play(network, name, rng, arguments):
     with tempfile.TemporaryDirectory() as folder:
-        job = Job(network, pathlib.Path(folder), arguments)
+        job = Job(network, pathlib.Path(folder), arguments,
+                  by_name=name == "route")
         try:
             scenario = Scenario(job, rng)
             if name:
@@ -420,8 +450,6 @@ def main():
                         help="how often a link that flaps does, each second; "
                         "the job needs --epochs that take longer")
     parser.add_argument("--local", type=int, default=0)
-    parser.add_argument("--delta", default="int8")
-    parser.add_argument("--overlap", action="store_true")
     arguments = parser.parse_intermixed_args()
     arguments.failed = 0
     if network_test.INSIDE not in os.environ:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""One run of four replicas, by any workers: every step's numbers and the last
-file are the same, byte for byte.
+"""A run of four replicas gives the same steps and the same file on any workers.
 
-Real processes on the shipped data: one to four of them, by ring and by tree,
-through shared memory, sockets and TCP, in several threads, with other kernels,
-and killed in the middle to go on with another number of workers. RINGLET_SOURCE
-and RINGLET_BUILD name the folders.
+All numbers are compared byte for byte. One to four real processes train on the
+shipped data, in a ring and in a tree. They are connected by shared memory, sockets
+or TCP, and use several threads and other kernels. Some runs are killed in the
+middle and continue with another number of workers. RINGLET_SOURCE and
+RINGLET_BUILD name the folders.
 """
 import json
 import os
@@ -83,14 +83,15 @@ def train(folder, workers, communication="auto", threads=1, reduction="exact",
 
 
 def kernel_sets():
-    """Those that fuse, as the undisturbed run does."""
+    """The kernels that fuse, as those of the undisturbed run do."""
     said = subprocess.run([PROGRAM, "--version", "--verbose"], text=True,
                           capture_output=True, check=True).stdout
     return [name for name in ("haswell", "zen", "generic", "fma") if name in said]
 
 
 def killed(folder, before, after, strategy):
-    """Of a run that dies with `before` workers, and goes on with `after`."""
+    """Returns the model of a run that is killed with `before` workers and continues
+    with `after`."""
     shutil.rmtree(folder / "backup", ignore_errors=True)
     (folder / "steps.csv").unlink(missing_ok=True)
     write_run(folder, "killed.json", strategy,
@@ -148,7 +149,7 @@ def main():
         for before, after in ((3, 2), (1, 4)):
             check(f"killed with {before}, gone on with {after}",
                   killed(folder, before, after, strategy) == model)
-        # So the comparisons would see it: sums of floats are others.
+        # Sums of floats differ, so the comparisons above can fail.
         check("sums of floats differ",
               train(folder, 2, reduction="ring")[1] != model)
         # A sum of two floats has one order.

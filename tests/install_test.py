@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Installs into a fresh folder, and builds and runs a program there as users do.
 
-    install_test.py BUILD pkg-config | static | cmake | subproject
+    install_test.py BUILD pkg-config | static | cmake | subproject | parent
 
-Every way of linking with each compiler that there is, as C++17 and as C++20.
+Every way of linking with each compiler that there is, as C++17 and as C++20;
+`cmake` with one standard a compiler. `parent` compiles the part of `subproject`
+that is the user's own; `subproject` compiles the whole library again.
 """
+import json
 import os
 import pathlib
 import shlex
@@ -15,10 +18,10 @@ import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 
-# What programs have and the library has not: exceptions and RTTI. It trains,
-# saves, reads TF_CONFIG: all of the library is linked.
+# The program has exceptions and RTTI, which the library lacks. It trains, saves
+# and reads TF_CONFIG, so that all of the library is linked.
 PROGRAM = r"""
-#include <ringlet.h>
+#include <ringlet/ringlet.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -61,7 +64,12 @@ Sequential BuildAndCompile() {
   return model;
 }
 
+// 1 + 2^-12 squared is rounded to 1 + 2^-11; a fused multiply-add has 2^-24 more.
+float MultiplyAdd(float a, float b, float c) { return a * b + c; }
+
 int main() {
+  volatile float a = 1.000244140625f, c = -1.00048828125f;
+  if (MultiplyAdd(a, a, c) != 0) return 6;
   auto strategy = MultiWorkerMirroredStrategy::FromEnvironment();
   if (strategy.num_workers() != 1) return 3;
   Sequential model = BuildAndCompile();
@@ -90,6 +98,17 @@ int main() {
 
 # The sources' own compiler options are not there: any user's will do.
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+
+
+
+
+def may_fuse():
+    """Flags by which the compiler may fuse multiply-adds, where there are such."""
+    try:
+        fma = " fma " in pathlib.Path("/proc/cpuinfo").read_text()
+    except OSError:
+        fma = False
+    return ["-O2", "-mfma"] if fma else ["-O2"]
 
 
 def run(*command, **options):
@@ -139,7 +158,7 @@ class Installed:
     def __init__(self, build, folder):
         run("meson", "install", "-C", build, "--quiet", "--no-rebuild",
             "--destdir", str(folder / "root"))
-        # Moved: nothing in it may say where it was installed to.
+        # Moves the installed files: none may have the path where they were installed.
         (pc,) = (folder / "root").rglob("ringlet.pc")
         prefix = pc.parent
         while not (prefix / "include").exists():
@@ -172,7 +191,7 @@ def check_readme_line(installed, folder, start, **environment):
 
 def compile_program(folder, compiler, standard, name, flags, source="use.cc"):
     program = folder / name
-    run(*compiler, f"-std=c++{standard}", *WARNINGS, *flags_of_tests(),
+    run(*compiler, f"-std=c++{standard}", *WARNINGS, *may_fuse(), *flags_of_tests(),
         str(folder / source), "-o", str(program), *flags)
     return program
 
@@ -195,7 +214,7 @@ def check_pkg_config(installed, folder):
     if not flags_of_tests():
         check_readme_line(installed, folder, "c++ -std=c++17 program.cc",
                           LD_LIBRARY_PATH=str(installed.libdir))
-        # UBSan asks what classes objects are of, the library's own too.
+        # UBSan checks the classes of objects, also of the library's.
         program = compile_program(
             folder, compilers()[0], "17", "use",
             ["-fsanitize=undefined", "-fno-sanitize-recover=all", *flags])
@@ -261,8 +280,9 @@ def check_cmake(installed, folder):
     (folder / "cmake/CMakeLists.txt").write_text(
         CMAKE + readme("find_package(ringlet") + "\n"
         + readme("target_link_libraries(program") + "\n")
-    flags = shlex.join(WARNINGS + flags_of_tests())
-    for number, (compiler, standard) in enumerate(matrix()):
+    flags = shlex.join(WARNINGS + may_fuse() + flags_of_tests())
+    standards = {tuple(compiler): standard for compiler, standard in matrix()}
+    for number, (compiler, standard) in enumerate(standards.items()):
         build = folder / f"cmake-{number}"
         run("cmake", "-S", str(folder / "cmake"), "-B", str(build),
             f"-DCMAKE_PREFIX_PATH={installed.prefix}",
@@ -293,8 +313,8 @@ test('none', find_program('true'))
 """
 
 
-def check_subproject(_, folder):
-    """The parent keeps its options; nothing of ringlet's is installed."""
+def set_up_parent(folder):
+    """The build folder of a project that has ringlet as a subproject."""
     project = folder / "project"
     (project / "subprojects").mkdir(parents=True)
     (project / "meson.build").write_text(
@@ -303,22 +323,41 @@ def check_subproject(_, folder):
     ringlet = project / "subprojects/ringlet"
     ringlet.mkdir()
     for name in ("core", "io", "net", "package", "tools", "samples", "tests",
-                 "meson.build", "meson_options.txt", "ringlet.h"):
+                 "meson.build", "meson_options.txt", "ringlet"):
         (ringlet / name).symlink_to(SOURCE / name)
     if (SOURCE / ".deps").exists():
         (ringlet / ".deps").symlink_to(SOURCE / ".deps")
     (project / "subprojects/ringlet.wrap").write_text(
         "[wrap-file]\ndirectory = ringlet\n\n[provide]\nringlet = ringlet_dep\n")
     build = folder / "build"
-    # Unoptimized: it is compiled anew, by the compiler that is least the build's.
+    # Compiled in the least time, by the compiler that is least the build's.
     run("meson", "setup", str(build), str(project), "--buildtype=plain",
+        "-Dunity=subprojects", "-Dunity_size=8",
         "--prefix=/usr", env=dict(os.environ, CXX=shlex.join(compilers()[-1]),
                                   CXXFLAGS=shlex.join(flags_of_tests())))
+    commands = json.loads((build / "compile_commands.json").read_text())
+    own = [c["command"] for c in commands if c["file"].endswith("use.cc")]
+    assert own and all("-ffp-contract=off" in c for c in own), own
+    tests = run("meson", "test", "-C", str(build), "--list")
+    assert "ringlet:" not in tests, tests
+    return build
+
+
+def check_parent(_, folder):
+    """The parent keeps its options, and its sources compile."""
+    build = set_up_parent(folder)
+    commands = json.loads((build / "compile_commands.json").read_text())
+    objects = [c["output"] for c in commands if c["file"].endswith("use.cc")]
+    assert len(objects) == 2, objects
+    run("ninja", "-C", str(build), *objects)
+
+
+def check_subproject(_, folder):
+    """A parent project builds: its programs run, and no file of ringlet is installed."""
+    build = set_up_parent(folder)
     run("ninja", "-C", str(build), "-j2")
     for standard in ("17", "20"):
         check_run(folder, build / f"use-c++{standard}")
-    tests = run("meson", "test", "-C", str(build), "--list")
-    assert "ringlet:" not in tests, tests
     run("meson", "install", "-C", str(build), "--quiet", "--destdir",
         str(folder / "installed"))
     installed = [p.name for p in (folder / "installed").rglob("*") if p.is_file()]
@@ -326,7 +365,8 @@ def check_subproject(_, folder):
 
 
 CHECKS = {"pkg-config": check_pkg_config, "static": check_static,
-          "cmake": check_cmake, "subproject": check_subproject}
+          "cmake": check_cmake, "subproject": check_subproject,
+          "parent": check_parent}
 
 with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)

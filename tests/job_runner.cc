@@ -1,30 +1,42 @@
-// A worker of a small job, for job_test to kill.
+// A worker of a small job. job_test starts it and kills it.
 //
-//   job_runner FOLDER [backup] [OPTION=VALUE]...  TF_CONFIG says which worker
+//   job_runner FOLDER [backup] [OPTION=VALUE]...
 //
-//   timeout=SECONDS   of the ring
-//   full=1            no backup can be written: the disk is full
-//   large=1           the same, with a model that takes a while to send
-//   error=R@S         a callback of rank R returns an error at its step S
-//   record=R@S        rank R cannot read its examples from its step S on
-//   save=R            rank R cannot save its model at the end
-//   slow=R            rank R is slow at an epoch's end, before it logs it
-//   rate=R            rank R has another learning rate
-//   elastic=N         the job goes on with N workers or more, of 6 replicas
-//   loop=N            the same, in a training loop of its own, slower
-//   sparse=H          rounds of H local steps, sparse changes, overlap
-//   overlap=H         rounds of H local steps, overlap
-//   dies=R@S          elastic=1, and each seventh step saves the model: where
-//   it
-//                     is step S rank R is killed as it does
-//   drags=R           elastic, of 8 replicas, for which rank R takes four times
-//                     as long as the others
-//   wrong=R@S         elastic, of 8 replicas, of which rank R has another bit
-//   in
-//                     one of a pass's gradients from step S on
+// TF_CONFIG has the job's addresses and the worker's index. R is a rank, S a
+// step, N a number of workers, H a number of local steps.
 //
-// Writes FOLDER/pid.<rank>, after every step FOLDER/step.<rank>, and at the end
-// FOLDER/final.<rank>.safetensors.
+//   OPTION           EFFECT
+//   timeout=SECONDS  timeout of the ring; 5 without it
+//   full=1           the disk is full: no backup can be written
+//   large=1          full=1, with a model that takes a while to send
+//   error=R@S        a callback of rank R returns an error at its step S
+//   record=R@S       rank R cannot read its examples from its step S on
+//   save=R           rank R cannot save its model at the end
+//   slow=R@S         at the end of the epoch after S steps, before the epoch is
+//                    logged, rank R writes FOLDER/slow and waits to be killed;
+//                    not if the file exists
+//   rate=R           rank R has another learning rate
+//   elastic=N        an elastic job of 6 replicas, with min_workers N
+//   loop=N           elastic=N, in a user-defined training loop
+//   sparse=H         rounds of H local steps, sparse changes, overlap
+//   overlap=H        rounds of H local steps, overlap
+//   dies=R@S         elastic=1; every seventh step saves the model; rank R is
+//                    killed while it saves at step S
+//   drags=R          elastic, of 8 replicas, each of which takes rank R four
+//                    times as long as the others
+//   wrong=R@S        elastic, of 8 replicas; from step S on one bit of a
+//                    gradient of rank R is wrong in each pass
+//
+//   FILE                            WRITTEN BY THE WORKER
+//   FOLDER/pid.<rank>               at its start
+//   FOLDER/step.<rank>              after every step
+//   FOLDER/final.<rank>.safetensors at its end
+//
+//   FILE                            WRITTEN BY THE TEST
+//   FOLDER/limit                    a step, after which each worker waits until
+//                                   the file has a greater one or is deleted
+//   FOLDER/await                    while it exists, each worker waits after
+//                                   every step until a worker asks to join
 
 #include <unistd.h>
 
@@ -33,7 +45,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "ringlet.h"
+#include "ringlet/ringlet.h"
 #include "support/one_bit_layer.h"
 #include "support/slow_layer.h"
 #include "support/temp_folder.h"
@@ -98,7 +110,7 @@ class FullDisk : public FileSystem {
   FileSystem* const disk_ = FileSystem::Posix();
 };
 
-// One in whose way a worker is killed.
+// A disk that kills its worker in an operation.
 class DeadlyDisk final : public FullDisk {
  public:
   DeadlyDisk(const Model* model, int64_t step) : model_(*model), step_(step) {}
@@ -153,6 +165,17 @@ class Fails final : public Callback {
   const bool at_end_;
 };
 
+bool Exists(const std::string& file) { return access(file.c_str(), F_OK) == 0; }
+
+// Waits while FOLDER/limit forbids the next step; five minutes at most.
+void AwaitTest(const std::string& folder, int64_t step) {
+  for (int i = 0; i < 300000; ++i) {
+    const std::string limit = ReadWhole(folder + "/limit");
+    if (limit.empty() || step < std::atoi(limit.c_str())) return;
+    usleep(1000);
+  }
+}
+
 std::unique_ptr<Sequential> LargeModel(const CompileOptions& options) {
   auto model = std::make_unique<Sequential>();
   model->Add(Input({2}));
@@ -184,7 +207,7 @@ Status Train(Model* model, const Dataset& data, const FitOptions& options,
   Status status;
   do {
     status = TrainInLoop(&loop, folder);
-  } while (loop.Recovers(&status));
+  } while (loop.Recover(&status));
   return status;
 }
 
@@ -208,7 +231,7 @@ int main(int argc, char** argv) {
   if (argc < 2) return 2;
   const std::string folder = argv[1];
   StrategyOptions cluster;
-  cluster.timeout_seconds = 1;
+  cluster.timeout_seconds = 5;
   bool backup = false, in_loop = false;
   At slow("", ""), full("", ""), large("", ""), error("", ""), record("", ""),
       save("", ""), rate("", ""), drags("", ""), wrong("", ""), dies("", "");
@@ -223,8 +246,6 @@ int main(int argc, char** argv) {
       cluster.min_workers =
           dies.rank >= 0 ? 1 : std::atoi(std::strchr(argv[i], '=') + 1);
       cluster.replicas = 6;
-      // A slow machine parts no job: its two parts would write the same logs.
-      cluster.timeout_seconds = 4;
     }
     for (const char* const name : {"sparse", "overlap"}) {
       if (At(argv[i], name).rank < 0) continue;
@@ -240,7 +261,6 @@ int main(int argc, char** argv) {
     if (wrong.rank >= 0 || drags.rank >= 0) {
       cluster.min_workers = 1;
       cluster.replicas = 8;
-      cluster.timeout_seconds = 4;
     }
     if (At(argv[i], "full").rank >= 0) full = At(argv[i], "full");
     if (At(argv[i], "large").rank >= 0) full = large = At(argv[i], "large");
@@ -263,7 +283,7 @@ int main(int argc, char** argv) {
                : drags.rank >= 0
                    ? SlowModel(slow_layer, strategy)
                    : TinyModel(Adam(0.01f), /*dropout=*/0.2f, strategy);
-  // What a program of its own might do, unseen by Compile.
+  // A program may change the rate after Compile, which cannot compare it.
   if (rate.rank == own) model->SetLearningRate(0.02f);
 
   FitOptions options;
@@ -277,11 +297,13 @@ int main(int argc, char** argv) {
   };
   lambda.on_train_batch_end = [&](int64_t, const Logs&) {
     WriteWhole(folder + "/step." + rank, std::to_string(model->iterations()));
-    // Who comes back is to be in time.
-    usleep(cluster.min_workers > 0 && drags.rank < 0 ? 25000 : 5000);
+    AwaitTest(folder, model->iterations());
   };
   lambda.on_epoch_end = [&](int64_t, const Logs&) {
-    if (slow.rank == own) usleep(300000);
+    if (slow.rank != own || model->iterations() != slow.step) return;
+    if (Exists(folder + "/slow")) return;
+    WriteWhole(folder + "/slow", "");
+    sleep(300);
   };
   options.callbacks = {LambdaCallback(lambda),
                        StepLogger(folder + "/steps.csv"),

@@ -19,7 +19,7 @@ def softplus(z):
 
 
 def expm1(z):
-    """Of what is below 0; no overflow above."""
+    """exp(z) - 1 for z below 0, else 0: no overflow."""
     return np.expm1(np.minimum(z, 0))
 
 

@@ -1,7 +1,7 @@
-"""Keras's training of a RUN.json, in plain NumPy: what ringlet is held against.
+"""Keras's training of a RUN.json in NumPy: the reference of ringlet.
 
-Written from Keras's definitions, shares nothing with ringlet. All is computed
-in float64 (or in float32, to learn how far rounding alone leads away):
+Written from Keras's definitions, it shares no code with ringlet. It computes in
+float64, or in float32 to measure the effect of rounding:
 
     run = json of a RUN.json (fit.shuffle, fit.steps_per_epoch, ... as Keras)
     Fit(run, world, data, weights).results()
@@ -226,8 +226,8 @@ class Dense(Weighted):
 
 
 def pair(value, axes=2):
-    """Of one number for all axes, or a list; a layer of one axis works on images
-    of height 1."""
+    """Returns a pair for one number, or for a list with a number for each axis. A
+    layer of one axis computes on images of height 1."""
     values = (value,) * axes if isinstance(value, int) else tuple(value)
     return (1,) * (2 - axes) + values
 
@@ -327,7 +327,7 @@ class Conv(Weighted):
         self.window = window_of(config, axes)
 
     def outer(self, shape):
-        """Of the image's shape that of (steps, channels)."""
+        """Returns the shape (steps, channels) for the shape of an image."""
         return shape if self.axes == 2 else shape[1:]
 
     def build(self, shapes):
@@ -349,7 +349,7 @@ class Conv(Weighted):
         return np.split(t, self.groups, axis)
 
     def convolve(self, x, kernel):
-        """Of an image and a kernel (kh, kw, channels of a group, filters)."""
+        """Convolves an image with a kernel (kh, kw, channels of a group, filters)."""
         self.windows = self.window.cut(x, 0)
         return np.concatenate([
             np.tensordot(cut, part, ([4, 5, 3], [0, 1, 2]))
@@ -370,7 +370,7 @@ class Conv(Weighted):
         return t if self.axes == 2 else t[:, None]
 
     def kernel(self, name="kernel"):
-        """As (kh, kw, channels of a group, filters)."""
+        """Returns the kernel as (kh, kw, channels of a group, filters)."""
         w = self.weights[name]
         return w if self.axes == 2 else w[None]
 
@@ -821,7 +821,7 @@ class Rows:
 
 
 class Head:
-    """Of a model, one of its outputs as if it were the only one."""
+    """One output of a model, as if it were the only one."""
 
     def __init__(self, model, end):
         self.layers = [model.layers[model.outputs.index(end)]]
@@ -829,10 +829,10 @@ class Head:
 
 
 class Model:
-    """Of Keras's JSON; every layer has a name. `layers` are the calls, each with
-    the names of its `inputs` and its own in `outputs`; those of a model within
-    the model stand among them. A layer that is called again is a copy with the
-    same weights, whose gradients are added to those of the first."""
+    """A model of Keras's JSON; every layer has a name. `layers` are the calls, each
+    with the names of its `inputs` and its own in `outputs`; the calls of a nested
+    model are among them. A layer that is called again is a copy with the same
+    weights, whose gradients are added to those of the first."""
 
     def __init__(self, config):
         given = {each["config"]["name"]: tuple(each["config"]["batch_shape"][1:])
@@ -918,7 +918,7 @@ class Model:
         return tensors[self.ends[0]]
 
     def backward(self, dys, of_logits):
-        """Of each output."""
+        """Computes all gradients from `dys`, those of the outputs."""
         gradients = dict(zip(self.ends, dys))
         logits = {end for end, of in zip(self.ends, of_logits) if of}
         calls = list(zip(self.layers, self.inputs, self.outputs))
@@ -946,7 +946,7 @@ class Model:
         return float(total)
 
     def whole_gradients(self):
-        """Of the loss with the penalties, by the path of each trained weight."""
+        """The gradients of the loss with the penalties, by path of the trained weight."""
         result = {}
         for path, layer, name in self.weights():
             if not layer.trainable or name in layer.state:
@@ -971,8 +971,8 @@ def one_hot(labels, classes):
 
 
 class Loss:
-    """Of one row of the last axis each, and its gradient by the predictions (or,
-    with `takes_logits`, by the input of the last activation)."""
+    """The loss of each row of the last axis, and its gradient by the predictions
+    (or, with `takes_logits`, by the input of the last activation)."""
 
     HEADS = {"SparseCategoricalCrossentropy": "softmax",
              "CategoricalCrossentropy": "softmax",
@@ -1176,7 +1176,7 @@ class Metric:
     off by `near`."""
 
     NEAR = 3e-5
-    # Those that are the mean of a loss over rows.
+    # The metrics that are the mean of a loss over rows.
     LOSSES = {"LogCoshError": "LogCosh", "RootMeanSquaredError":
               "MeanSquaredError"}
     MEANS = {"MeanSquaredError", "MeanAbsoluteError", "RootMeanSquaredError",
@@ -1220,7 +1220,7 @@ class Metric:
         return -value if self.kind == "CosineSimilarity" else value
 
     def rights(self, p, y):
-        """Of each row: how much of it is right, and may turn."""
+        """For each row: how much of it is right, and how much rounding may change."""
         if self.kind == "BinaryAccuracy":
             threshold = self.config.get("threshold", 0.5)
             return (((p > threshold) == y).mean(-1),
@@ -1376,7 +1376,7 @@ class Metric:
         spread = (w * y * y).sum(0) - (w * y).sum(0) * mean
         with np.errstate(divide="ignore", invalid="ignore"):
             score = 1 - (w * (y - p) ** 2).sum(0) / spread
-        # Of one value, or equal ones, rounding decides.
+        # For one value, or equal ones, rounding decides the result.
         unsure = (spread < 1e-6 * (w * y * y).sum(0)).any()
         score = np.where(np.isinf(score), 0, score)
         if self.config.get("class_aggregation") == "variance_weighted_average":
@@ -1597,7 +1597,7 @@ def mix(v):
 
 
 def permute(seed, epoch, n, i):
-    """Where example i of n is taken from, as core/data/dataset.h's Permute says."""
+    """Where example i of n is taken from, as ringlet/dataset.h's Permute says."""
     half = 1
     while half < 31 and 1 << 2 * half < n:
         half += 1
@@ -1616,8 +1616,8 @@ def permute(seed, epoch, n, i):
 # --- fit ----------------------------------------------------------------------
 
 def disturbed(t, noise, terms=None):
-    """As float32 may round sums whose terms are of the tensor's size, or that of
-    `terms`; without them what is exactly 0 stays so."""
+    """Disturbs a tensor as float32 may round sums. Their terms have the tensor's
+    magnitude, or that of `terms`; without `terms` an exact 0 is kept."""
     size = np.abs(t) + 0.5 * math.sqrt(float((t * t).mean()))
     size = size * (t != 0) if terms is None else np.maximum(size, np.abs(terms))
     return t + 2.0 ** -24 * noise.standard_normal(t.shape) * size
@@ -1627,8 +1627,8 @@ class Fit:
     """One run of training. `data` is (x, y) of all examples as the model sees
     them, `validation` such a pair or None, `weights` arrays by path. `noise`
     is a random generator: values are then changed by as much as float32 may
-    round them. `runs`: so often fit is called, one time after another.
-    `others`: what runs of the same that were disturbed have `seen`."""
+    round them. `runs`: the number of calls of fit, one after another. `others`:
+    the `seen` of disturbed runs of the same training."""
 
     FURTHER = 6  # than those led another rounding may lead
 
@@ -1685,7 +1685,7 @@ class Fit:
                 ys[0] if len(ys) == 1 else Rows(ys), w)
 
     def class_weights(self):
-        """Of the examples to train on."""
+        """Returns the weights of the training examples, from class_weight if given."""
         asked = self.fit.get("class_weight")
         x, y, w = self.data
         if not asked:
@@ -1719,7 +1719,7 @@ class Fit:
         return result
 
     def measure(self, p, y, w):
-        """Of each metric the value, and how far it may turn."""
+        """For each metric its value, and how much rounding may change it."""
         ps, ys = self.each(p), self.each(y)
         self.seen.append(ps)
         for other in self.others:

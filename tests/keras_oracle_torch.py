@@ -29,7 +29,7 @@ def padded(x, window, value):
 
 
 def conv(layer, x, kernel, groups):
-    """Of a kernel (kh, kw, channels of a group, filters)."""
+    """Convolves with a kernel (kh, kw, channels of a group, filters)."""
     return images(F.conv2d, padded(x, layer.window, 0.0),
                   kernel.permute(3, 2, 0, 1).contiguous(), None,
                   stride=layer.window.strides, dilation=layer.window.dilation,
@@ -95,8 +95,8 @@ def merge(kind, xs):
     return MERGES[kind](torch.stack(xs))
 
 
-# Of the inputs one on another. (Where some are equal, PyTorch divides the
-# gradient of a Maximum.)
+# The inputs are stacked. (If some are equal, PyTorch divides the gradient of a
+# Maximum among them.)
 MERGES = {"Add": lambda xs: xs.sum(0), "Average": lambda xs: xs.mean(0),
           "Subtract": lambda xs: xs[0] - xs[1],
           "Multiply": lambda xs: xs.prod(0)}

@@ -59,7 +59,7 @@ class Job:
                 env=self.environment)
 
     def await_row(self, row):
-        """Whether it was reached before the end."""
+        """Waits for a row of the log. Returns False if the job ends before it."""
         end = time.monotonic() + SECONDS
         while self.process.poll() is None:
             if rows_of(self.log) >= row:

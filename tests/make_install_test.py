@@ -19,7 +19,7 @@ def run(*command, **environment):
 
 
 def state_of(build):
-    """What a reconfiguration would change, and what ninja would do."""
+    """The files that a reconfiguration would change, and the steps that ninja would run."""
     return ([(build / name).read_bytes() for name in
              ("meson-private/cmd_line.txt", "meson-info/intro-buildoptions.json",
               "make_options") if (build / name).exists()],
@@ -35,7 +35,7 @@ if subprocess.run(["sh", "-c", "command -v make"],
 with tempfile.TemporaryDirectory() as name:
     before = state_of(build)
     for destdir, prefix in (("", f"{name}/a b"), (f"{name}/root", "/opt/r")):
-        # Of the makefile only the rule: what is built is what the tests run.
+        # Runs only the install rule: the programs are those that the tests run.
         run("make", "install", "-o", "build", f"BUILD={build}",
             f"PREFIX={prefix}", f"DESTDIR={destdir}")
         folder = pathlib.Path(destdir + prefix)

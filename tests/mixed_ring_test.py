@@ -3,10 +3,10 @@
 
     mixed_ring_test.py [--steps N] BUILD...
 
-One worker of each build: builds for other machines run under qemu-user. Every
-worker writes its replica to a file; the files must be equal byte for byte, and
-so must be those of the same job over sealed connections, while its keys rotate.
-Skips (77) where a build is missing.
+The job has a worker of each build; builds for other machines run under
+qemu-user. Every worker writes its replica to a file. The files must be equal byte
+for byte. So must be those of the same job over sealed connections while its keys
+rotate. Skips (77) if a build is missing.
 """
 import argparse
 import base64
@@ -59,8 +59,8 @@ def command_of(build):
 
 @contextlib.contextmanager
 def local_sockets_taken(addresses, keys):
-    """Local sockets are plain; where their names are taken, by one that nobody
-    can connect to, workers meet by TCP (docs/wire_format.md)."""
+    """Takes the names of the workers' local sockets, which carry plain frames. No
+    worker can connect to them, so all use TCP (docs/wire_format.md)."""
     taken = []
     for address in addresses:
         for key in keys:
@@ -123,7 +123,7 @@ def train(workers, folder, steps, **sealed):
 
 
 def key_file(path, keys):
-    """One that its owner alone may read."""
+    """Writes a key file that only its owner may read."""
     with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as file:
         for key in keys:
             file.write(base64.b64encode(key) + b"\n")

@@ -1,13 +1,13 @@
-// A worker of a job whose workers run on different machines: the tutorials'
-// model, some steps.
+// A worker of a job on different machines. It trains the tutorials' model for
+// some steps.
 //
-//   mixed_worker FOLDER DATA STEPS    TF_CONFIG says which worker
+//   mixed_worker FOLDER DATA STEPS    TF_CONFIG has its index
 //
 // Writes FOLDER/final.<rank>.safetensors: weights and optimizer.
 
 #include <cstdlib>
 
-#include "ringlet.h"
+#include "ringlet/ringlet.h"
 #include "samples/mnist_common.h"
 
 using namespace ringlet;

@@ -3,10 +3,10 @@
 
     network_test.py BUILD [--sealed] [NAME...]
 
-All tests, or those whose name has NAME; --sealed: of jobs with a key.
-Makes a switch and workers' networks in namespaces of its own, which also hold
-every process it starts: all of it ends with it, however it ends. Exits with
-77 where such namespaces cannot be made.
+Runs all tests, or those whose name has NAME; --sealed: with jobs that have a key.
+Makes a switch and the workers' networks in namespaces of its own. All its
+processes are in them, so they end when it ends. Exits with 77 if such namespaces
+cannot be made.
 """
 import collections
 import functools
@@ -25,9 +25,9 @@ import tempfile
 import threading
 import time
 
-TIMEOUT = 1.0  # of the workers, seconds
-# The bound on naming a lost worker is 0.75 to 1.5 timeouts on an idle machine.
-LOADED = 4.0
+# The workers' timeout in seconds. No running worker is silent for so long, even
+# on a busy machine.
+TIMEOUT = 4.0
 PORT = 7000
 RESUMABLE = 75  # exit code: start it again
 INSIDE = "RINGLET_NETWORK_TEST_INSIDE"
@@ -36,7 +36,7 @@ INSIDE = "RINGLET_NETWORK_TEST_INSIDE"
 SEALED = "--sealed" in sys.argv
 if SEALED:
     os.environ.pop("RINGLET_INSECURE", None)
-else:  # its networks are of nobody else
+else:  # no other process is in its networks
     os.environ["RINGLET_INSECURE"] = "1"
 
 
@@ -44,7 +44,7 @@ def run(*command):
     subprocess.run(command, check=True)
 
 
-def wait_until(condition, what, seconds=100):
+def wait_until(condition, what, seconds=300):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"{what}: not within {seconds} s"
@@ -88,12 +88,36 @@ class Network:
         return ["nsenter", f"--net=/run/netns/{self.names[i]}", *command]
 
     def rule(self, i, hooks, rule):
-        """What `rule` says of all that passes these hooks of a host."""
+        """Adds `rule` for all packets that pass these hooks of a host."""
         for hook in hooks:
             run(*self.inside(i, "nft", "add table inet test; "
                              f"add chain inet test {hook} {{ type filter hook "
                              f"{hook} priority 0; }}; "
                              f"add rule inet test {hook} {rule}"))
+
+    def take_away(self, *hosts):
+        """Takes the carrier and the address away, as with a DHCP client."""
+        for i in hosts:
+            run("ip", "-n", "switch", "link", "set", f"port{i}", "down")
+            run("ip", "-n", self.names[i], "address", "delete",
+                f"{self.host(i)}/24", "dev", "eth0")
+
+    def give_back(self, *hosts):
+        for i in hosts:
+            run("ip", "-n", "switch", "link", "set", f"port{i}", "up")
+            run("ip", "-n", self.names[i], "address", "add",
+                f"{self.host(i)}/24", "dev", "eth0")
+
+    def by_name(self, i, folder, *command):
+        """Runs the command like inside, with host names. A host's own is 127.0.1.1
+        (Debian)."""
+        hosts = pathlib.Path(folder, f"hosts.{i}")
+        hosts.write_text("127.0.0.1 localhost\n" + "".join(
+            f"{'127.0.1.1' if j == i else self.host(j)} {name}\n"
+            for j, name in enumerate(self.names)))
+        return self.inside(i, "unshare", "--mount", "sh", "-c",
+                           f'mount --bind {hosts} /etc/hosts && exec "$@"',
+                           "sh", *command)
 
     def no_rules(self, i):
         run(*self.inside(i, "nft", "delete table inet test"))
@@ -163,14 +187,15 @@ def test_cut():
         for hooks in (["input", "output"], ["output"], ["input"]):
             for victim, count in ((2, 30000), (2, 100), (0, 30000), (0, 100)):
                 with ring(network, size, count, 0, "pause=10") as workers:
-                    time.sleep(0.5)
+                    for worker in workers:
+                        wait_until(lambda: worker.said("made 16"), "16 rounds")
                     start = time.monotonic()
                     network.rule(victim, hooks, "drop")
                     times = []
                     for i, worker in enumerate(workers):
                         if i == victim:
                             continue
-                        wait_until(lambda: worker.said("failed:"), "failed", 20)
+                        wait_until(lambda: worker.said("failed:"), "failed")
                         when, text = worker.said("failed:")
                         lost = re.search(r"rank (\d+) \(.*?\) was lost: (\w+)",
                                          text)
@@ -182,7 +207,6 @@ def test_cut():
                           f"bytes: {lost[2]}, named after "
                           f"{min(times):.2f} to {max(times):.2f} timeouts",
                           flush=True)
-                    assert 0.5 <= min(times) and max(times) <= LOADED, times
 
 
 def test_relay():
@@ -211,7 +235,8 @@ def test_relay():
         with Processes([serve()]) as relays, ring(
                 network, size, 30000, 0, f"relay={relay}", "key=right",
                 "pause=10") as workers:
-            time.sleep(0.3)
+            for worker in workers:
+                wait_until(lambda: worker.said("made 4"), "four rounds")
             relays[0].kill()
             for worker in workers:
                 assert worker.end() == RESUMABLE
@@ -221,7 +246,8 @@ def test_relay():
 
 
 def job(network, size, folder, *arguments):
-    """Workers that train, each beginning at once."""
+    """Workers that train, each beginning at once, as far as the test lets them."""
+    set_limit(folder, 10)
     workers = Processes()
     for i in range(size):
         workers.append(job_worker(network, size, i, folder, *arguments))
@@ -236,6 +262,17 @@ def job_worker(network, size, i, folder, *arguments):
         {"TF_CONFIG": json.dumps(config)})
 
 
+def set_limit(folder, step):
+    """See job_runner.cc."""
+    whole = pathlib.Path(folder, "limit.new")
+    whole.write_text(str(step))
+    whole.rename(pathlib.Path(folder, "limit"))
+
+
+def no_limit(folder):
+    pathlib.Path(folder, "limit").unlink(missing_ok=True)
+
+
 def step_of(folder, i=0):
     try:
         return int(pathlib.Path(folder, f"step.{i}").read_text() or 0)
@@ -244,6 +281,8 @@ def step_of(folder, i=0):
 
 
 def wait_for_step(workers, folder, step):
+    """Until then; no worker makes more than ten steps more."""
+    set_limit(folder, step + 10)
     wait_until(lambda: step_of(folder) >= step
                or any(w.process.poll() for w in workers), f"step {step}")
     assert step_of(folder) >= step, "a worker ended before"
@@ -257,9 +296,9 @@ def final_weights(folder, size):
     return contents.pop()
 
 
-# TCP tries again after 0.2, 0.6, 1.4 and 3 s: what is lost more than once would
+# TCP tries again after 0.2, 0.6, 1.4, 3 and 6 s: what is lost several times would
 # take longer than TIMEOUT.
-PATIENT = "timeout=10"
+PATIENT = "timeout=20"
 
 
 def train(network, size, disturb=lambda workers, folder: None):
@@ -271,6 +310,7 @@ def train(network, size, disturb=lambda workers, folder: None):
             disturb(workers, folder)
             wait_for_step(workers, folder, 150)
             seconds = (time.monotonic() - start) / (step_of(folder) - first)
+            no_limit(folder)
             for worker in workers:
                 assert worker.end() == 0
             return final_weights(folder, size), seconds
@@ -292,7 +332,7 @@ def test_blink():
                 for end in (50, 90):
                     wait_for_step(workers, folder, end)
                     run("ip", "-n", where, "link", "set", device, "down")
-                    time.sleep(0.4 * TIMEOUT)
+                    time.sleep(0.4)  # of a timeout of 20 s
                     run("ip", "-n", where, "link", "set", device, "up")
             return disturb
 
@@ -351,12 +391,15 @@ def test_backup():
     with Network(size) as network:
         for victim in (2, 0):
             with tempfile.TemporaryDirectory() as folder:
-                with job(network, size, folder, "backup") as workers:
+                timeout = f"timeout={TIMEOUT}"
+                with job(network, size, folder, "backup",
+                         timeout) as workers:
                     wait_for_step(workers, folder, 60)
                     network.rule(victim, ["input", "output"], "drop")
-                    time.sleep(3 * TIMEOUT)
+                    no_limit(folder)
                     for i, worker in enumerate(workers):
-                        assert i == victim or worker.said("to come back"), i
+                        wait_until(lambda: i == victim
+                                   or worker.said("until it joins again"), f"loss: {i}")
                     network.no_rules(victim)
                     back = time.monotonic()
                     restarts = 0
@@ -365,12 +408,34 @@ def test_backup():
                             restarts += 1
                             assert restarts < 10
                             workers[i] = job_worker(network, size, i, folder,
-                                                    "backup")
+                                                    "backup", timeout)
                         assert workers[i].process.returncode == 0
                     assert final_weights(folder, size) == expected
                     print(f"  rank {victim}: complete {restarts} restarts and "
                           f"{time.monotonic() - back:.1f} s after its return",
                           flush=True)
+
+
+def test_address():
+    """A worker that loses its network and address joins again later."""
+    size = 4
+    expected, _ = undisturbed()
+    with Network(size) as network:
+        for victims in ([2], [0], range(size)):
+            with tempfile.TemporaryDirectory() as folder:
+                with job(network, size, folder, "backup") as workers:
+                    wait_for_step(workers, folder, 60)
+                    network.take_away(*victims)
+                    # Workers that wait at the limit see no loss.
+                    no_limit(folder)
+                    for worker in workers:
+                        wait_until(lambda: worker.said("until it joins again")
+                                   or worker.process.poll(), "a line about the loss")
+                    time.sleep(2 * TIMEOUT)
+                    network.give_back(*victims)
+                    for worker in workers:
+                        assert worker.end() == 0, "it did not go on"
+                    assert final_weights(folder, size) == expected
 
 
 def test_flood():
@@ -382,6 +447,7 @@ def test_flood():
             size, sys.executable, __file__, str(BUILD), "--flood",
             *network.addresses(size)))
         try:
+            wait_until(lambda: strangers.said("begun"), "strangers")
             final, slow = train(network, size)
             assert strangers.process.poll() is None, strangers.lines
         finally:
@@ -394,7 +460,7 @@ def test_flood():
 
 
 def flood(addresses):
-    """Connects to everyone again and again, until it is told to end."""
+    """Connects to all addresses again and again, until it is killed."""
     chance = random.Random(7)
     says = {
         "silent": lambda: b"",
@@ -412,6 +478,7 @@ def flood(addresses):
         os._exit(0)
 
     signal.signal(signal.SIGTERM, tell)
+    print("begun", flush=True)
     while True:
         for kind, words in says.items():
             for address in addresses:
@@ -447,7 +514,7 @@ def enter():
     if probe.returncode != 0:
         print("skipped: no network namespaces here:", probe.stdout.strip())
         sys.exit(77)
-    # What is inside ends when this process, whose pipe it reads, has ended.
+    # The inner process reads this pipe, and ends when this process has ended.
     inside = subprocess.Popen(command + [sys.executable] + sys.argv,
                               stdin=subprocess.PIPE,
                               env={**os.environ, INSIDE: "1"})

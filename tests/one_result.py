@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""One file of the trained model, whatever computes it.
+"""Training gives one and the same file on any threads, kernels and workers.
 
     one_result.py BUILD [--steps N] [--kills N] [--seed S] [--emulator PROGRAM]
 
-The tutorials' run, LeNet-5 and ResNet-8 are trained with 1 to 4 threads and
-each set of kernels, undisturbed and killed by SIGKILL at random steps and
-resumed. Prints the SHA-256 of the saved models of each class of arithmetic;
-exits 1 where a class has two.
+The tutorials' run, LeNet-5 and ResNet-8 are trained with 1 to 4 threads and each
+set of kernels. They run undisturbed, or are killed at random steps and resumed.
+Prints the SHA-256 of the saved models of each class of arithmetic. Exits 1 if a
+class has two.
 
-Then four replicas of each, with exact sums, are computed by one to four
-workers: in a ring and in a tree, through shared memory and through sockets,
-undisturbed and killed, one worker that the launcher starts again or all of them.
+Then one to four workers train four replicas of each, with exact sums. They are
+connected in a ring or a tree, through shared memory or sockets. They run
+undisturbed, or the launcher restarts a killed worker, or all are killed.
 """
 import argparse
 import hashlib
@@ -138,7 +138,7 @@ def check(name, options, sets):
 
 
 def jobs(options):
-    """Workers, how they speak with each other, variables, kills."""
+    """Yields the workers, their connections, the variables and the kills."""
     for kills in (0, options.kills):
         yield 1, "auto", {}, kills
         for workers in (2, 3, 4):

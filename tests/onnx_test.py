@@ -1,14 +1,14 @@
 #!/usr/bin/python3
-"""Random models as ONNX files, computed elsewhere as `ringlet predict` does.
+"""Random models as ONNX files: other programs compute what `ringlet predict` does.
 
     onnx_test.py BUILD [--count N] [--seed S] [--case I] [--keep DIR]
 
-`ringlet export` writes each, and it is computed on two examples by
-onnx_numpy.py, in float64, and where they are there by onnx.checker
-(python3-onnx; it checks alone), OpenCV's dnn module (python3-opencv) and ONNX
-Runtime: RINGLET_ONNXRUNTIME names a folder where
-`npm install --ignore-scripts onnxruntime-node` was run. Case I of seed S is the
-same on every machine.
+`ringlet export` writes each model. onnx_numpy.py computes it in float64 on two
+examples. So do, if they are installed, OpenCV's dnn module (python3-opencv) and
+ONNX Runtime: RINGLET_ONNXRUNTIME names a folder where
+`npm install --ignore-scripts onnxruntime-node` was run. onnx.checker
+(python3-onnx) only checks the file. Case I of seed S is the same on every
+machine.
 """
 import argparse
 import collections
@@ -31,6 +31,7 @@ except ImportError:
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import differential  # noqa: E402
 import keras_oracle  # noqa: E402
+import random_cases  # noqa: E402
 import onnx_numpy  # noqa: E402
 from differential import pick  # noqa: E402
 
@@ -49,8 +50,8 @@ MOST = 4000  # numbers in an output of a layer
 # OpenCV's importer is for images and rows of numbers, and version 4.6 lacks
 # these.
 NOT_IN_OPENCV = {"Clip", "ReduceMean", "PRelu"}
-# Where the file has not what the model has: a BatchNormalization of rows is one
-# factor, a shared layer's weights may be there in two orders.
+# Messages for weights that the file lacks: a BatchNormalization of rows is one
+# factor there, and a shared layer's weights may be in two orders.
 UNREAD = ("moving_variance", "in an order that PyTorch may not have",
           "in the file only", "orders in another way")
 
@@ -58,7 +59,7 @@ UNREAD = ("moving_variance", "in an order that PyTorch may not have",
 # --- models -------------------------------------------------------------------
 
 def grow(b, x, rng):
-    """One more layer, or some."""
+    """Adds one or several layers."""
     shape = b.shapes[x]
     image = len(shape) in (2, 3)
     what = rng.random()
@@ -121,7 +122,7 @@ class Case:
         oracle = keras_oracle.Model(self.model)
         self.shape = oracle.input_shape
         self.ranks = {len(self.shape), *map(len, oracle.shapes.values())}
-        # Whether inputs of one layer differ in shape.
+        # True if inputs of one layer differ in shape.
         self.broadcasts = any(
             isinstance(layer, keras_oracle.Merge) and
             len({oracle.shapes[each] for each in inputs}) > 1
@@ -137,7 +138,7 @@ class Case:
                 low = -high
             self.weights[path] = rng.uniform(low, high, dims).astype("f4")
         self.x = rng.standard_normal((2, *self.shape)).astype("f4")
-        # Of inputs behind the first.
+        # The examples of the further inputs.
         self.more = {name: rng.standard_normal((2, *oracle.shapes[name])).astype(
             "f4") for name in oracle.input_names[1:]}
         # The test's own sums of squares may not hide a difference: numbers of
@@ -186,7 +187,7 @@ def run(folder, *command):
 
 
 def differs(got, y, limit, rounding):
-    """What is wrong, or None. `rounding`: y's own error."""
+    """Returns the difference, or None. `rounding`: the error of y."""
     if got.shape != y.shape:
         return f"shape {got.shape} instead of {y.shape}"
     error = np.abs(got - y).max()
@@ -320,14 +321,12 @@ class Checker:
 def arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("build")
-    parser.add_argument("--count", type=int, default=30)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--case", type=int)
+    random_cases.add_arguments(parser)
     return parser
 
 
-def numbers_of(options):
-    return range(options.count) if options.case is None else [options.case]
+def numbers_of(options, share):
+    return (number for _, number in random_cases.cases(options, share))
 
 
 def main():
@@ -335,10 +334,9 @@ def main():
     parser.add_argument("--keep")
     options = parser.parse_args()
     checker = Checker(options.build, options.seed)
-    numbers = numbers_of(options)
     root = pathlib.Path(tempfile.mkdtemp(prefix="ringlet-onnx-"))
     try:
-        for number in numbers:
+        for number in numbers_of(options, 2):
             folder = root / str(number)
             folder.mkdir()
             checker.check(number, folder)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The blocks of docs/porting.md are what they are said to be."""
+"""The blocks of docs/porting.md do what the page states."""
 import json
 import os
 import pathlib
@@ -60,7 +60,7 @@ def check_unit(folder, unit):
         print("no systemd-analyze: the unit is not checked")
         return
     path = folder / "ringlet.service"
-    # verify wants the program to be there.
+    # verify needs the program to exist.
     path.write_text(unit.replace("/usr/local/bin/ringlet", f'"{PROGRAM}"'))
     done = subprocess.run(["systemd-analyze", "verify", "--man=no", path],
                           text=True, stdout=subprocess.PIPE,
@@ -98,7 +98,7 @@ def check_tf_config(folder):
     text = re.search(r"TF_CONFIG='(.*?)'", script, re.S).group(1)
     config = json.loads(text)
     assert config["task"]["index"] < len(config["cluster"]["worker"])
-    # As it stands but for one worker alone, whose address is of this host.
+    # Unchanged, but for a single worker with an address of this host.
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         config["cluster"]["worker"] = [

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The program's help, man page, completion and schema say the same."""
+"""The program's help, man page, completion and schema agree."""
 import json
 import os
 import pathlib
@@ -52,7 +52,7 @@ def types_of(schema):
 
 
 def fits(value, schema):
-    """What of JSON Schema the file uses."""
+    """True if the value fits the schema; only what the file uses of JSON Schema."""
     if "$ref" in schema:
         target = SCHEMA["$defs"][schema["$ref"].split("/")[-1]]
         if not fits(value, target):
@@ -93,7 +93,7 @@ def defaults(properties):
 
 
 def check_schema():
-    """Samples fit it, and the program takes what it says, at its defaults."""
+    """The samples fit the schema, and the program accepts it at its defaults."""
     samples = sorted((SOURCE / "samples").rglob("*.json"))
     assert len(samples) >= 8
     for sample in samples:
@@ -128,7 +128,7 @@ def check_schema():
             path.write_text(json.dumps(what))
             summaries.add(run("summary", path).stdout)
         assert len(summaries) == 1 and " Compiled: " in summaries.pop()
-        # Where the schema has no more fields, neither has the program.
+        # A field that the schema does not have is refused by the program too.
         for part in ("compile", "fit", "strategy"):
             wrong = {**whole, part: {**whole[part], "more": 1}}
             assert not fits(wrong, SCHEMA)

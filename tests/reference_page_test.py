@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""docs/reference.md is what the code says, and the program does what it says.
+"""docs/reference.md agrees with the code and with the program.
 
-The page is compared with what tools/reference/write.py makes, and then read
-again, by this file alone: of every class and part every field is given to the
-program with its default (the trained model must be that of a run without the
-field), at its bounds, beyond them, with each of its choices, with null, and
-with values of other kinds; fields of other classes and names that the page says
-are missing must be refused. RINGLET_SOURCE and RINGLET_BUILD name the folders.
+The page is compared with the output of tools/reference/write.py. Then this file
+reads it again. It gives the program every field of every class and part:
+- with its default: the trained model must be that of a run without the field;
+- at its bounds and beyond them, and with each of its choices;
+- with null, and with values of other kinds.
+The program must refuse fields of other classes, and names that the page lists as
+missing. RINGLET_SOURCE and RINGLET_BUILD name the folders.
 """
 import concurrent.futures
 import copy
@@ -27,7 +28,7 @@ PROGRAM = BUILD / "tools/ringlet/ringlet"
 PAGE = SOURCE / "docs/reference.md"
 SEED = int(os.environ.get("RINGLET_SEED", "1"))
 
-# What a field takes that has no default, and no bounds to choose one from.
+# Values of fields that have neither a default nor bounds.
 EXAMPLES = {
     "units": 3, "filters": 2, "kernel_size": 2, "target_shape": [2, 8],
     "batch_shape": [None, 4, 4], "rate": 0.5, "stddev": 0.5, "activation": "relu",
@@ -42,7 +43,7 @@ EXAMPLES = {
 MERGES = ("Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum",
           "Concatenate")
 
-# Of fields that choose among some: none of another's.
+# The choices of fields; none is a choice of another field.
 WORDS = ["auto", "min", "max", "valid", "same", "full", "causal", "fan_in",
          "fan_out", "fan_avg", "uniform", "normal", "truncated_normal",
          "untruncated_normal", "file", "data", "off", "hint", "wait", "fail",
@@ -98,7 +99,7 @@ def read_families(sections):
     """{title: ([[names, {field: Field}, refused]], missing names)}"""
     families = {}
     for title, text in sections.items():
-        missing = re.search(r"^Keras 3 has, ringlet has not: ([^.]*)\.$", text,
+        missing = re.search(r"^In Keras 3, but not in ringlet: ([^.]*)\.$", text,
                             re.M)
         classes, shared = [], []
         for head, rows in tables(text):
@@ -117,7 +118,7 @@ def read_families(sections):
                     current[name] = Field(row[2], row[3])
         for names, fields, _ in classes:
             for but, common in shared:
-                # "accuracy" is known by its name alone.
+                # "accuracy" has only a name.
                 if not but & set(names) and names[0] != "accuracy":
                     fields.update(common)
         families[title] = (classes, names_in(missing[1]) if missing else [])
@@ -204,23 +205,38 @@ class Workshop:
         write_idx(self.folder / "labels", (10,), [0, 1] * 5)
         (self.folder / "d.csv").write_text("a,b,label\n" + "1,2,0\n3,1,1\n" * 5)
         (self.folder / "n.csv").write_text("1,2,0\n3,1,1\n" * 5)
+        self.data = [path.name for path in self.folder.iterdir()]
         self.environment = {k: v for k, v in os.environ.items()
                             if k != "TF_CONFIG"}
 
-    def run(self, command, run, *flags):
+    def run(self, command, run):
         """(exit code, stderr, what was trained)"""
-        folder = self.folder / f"run{next(self.count)}"
+        number = next(self.count)
+        return self.train(run, number) if command == "train" \
+            else self.plan(run, number)
+
+    def start(self, folder, *arguments):
+        return subprocess.run([PROGRAM, *arguments], cwd=folder,
+                              env=self.environment, timeout=120,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def plan(self, run, number):
+        """It writes nothing, so it needs no folder of its own."""
+        file = self.folder / f"run{number}.json"
+        file.write_text(json.dumps(run))
+        done = self.start(self.folder, "plan", file.name)
+        file.unlink()
+        return (done.returncode,
+                done.stderr.decode().replace(file.name, "run.json"), None)
+
+    def train(self, run, number):
+        folder = self.folder / f"run{number}"
         folder.mkdir()
-        for path in self.folder.glob("*.*"):
-            (folder / path.name).symlink_to(path)
-        for name in ("images", "labels"):
+        for name in self.data:
             (folder / name).symlink_to(self.folder / name)
         (folder / "run.json").write_text(json.dumps(run))
-        if command == "train":
-            flags = ("--save", "trained.safetensors", "--log-steps", "s.csv")
-        done = subprocess.run([PROGRAM, command, "run.json", *flags],
-                              cwd=folder, env=self.environment, timeout=120,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        done = self.start(folder, "train", "run.json", "--save",
+                          "trained.safetensors", "--log-steps", "s.csv")
         trained = folder / "trained.safetensors"
         return (done.returncode, done.stderr.decode(),
                 (trained.read_bytes(), (folder / "s.csv").read_bytes())
@@ -327,6 +343,12 @@ HOSTS = {
 }
 
 
+def result_of(title, trained):
+    """A metric given by its name alone has that name in the model and the log,
+    so of a metric the logged values are compared."""
+    return trained[1].split(b"\n", 1)[1] if title == "Metrics" else trained
+
+
 # --- one field --------------------------------------------------------------
 
 def bounds(takes):
@@ -409,7 +431,7 @@ def check_field(shop, put, name, field, base, what):
                   "makes a difference")
         elif value == "mpi" or \
                 type(value) in (int, float) and abs(value) > 2000:
-            # What it asks for may be too much, or not built in.
+            # The request may be too large, or not built in.
             _, error, _ = shop.run("plan", put(value))
             check("must be" not in error, what, "of", value, error)
         else:
@@ -426,6 +448,22 @@ def example_of(names, fields):
     return {"class_name": names[0], "config": {
         name: copy.deepcopy(EXAMPLES[name])
         for name, field in fields.items() if field.required}}
+
+
+def check_normalization(shop, host):
+    """Mean and variance are given together, or computed from the data."""
+    def put(**config):
+        return host(layer("Normalization", name="one", **config))
+
+    adapted = shop.trained(put(), "Normalization")
+    for config in ({"adapt": True}, {"mean": None, "variance": None}):
+        check(shop.trained(put(**config), config) == adapted, config)
+    for mean in (0, -1.5, [1, 2, 3, 4]):
+        shop.trained(put(mean=mean, variance=[1, 0, 3, 4]), "Normalization")
+    for config in ({"adapt": False}, {"mean": 1}, {"variance": 1},
+                   {"mean": 1, "variance": -1}, {"mean": "a", "variance": 1},
+                   {"mean": [1, 2], "variance": 1}, {"adapt": "yes"}):
+        shop.refused(put(**config), config)
 
 
 def check_class(shop, title, entry, all_fields, draw):
@@ -449,6 +487,11 @@ def check_class(shop, title, entry, all_fields, draw):
         one["config"].pop(without, None)
         return host(one)
 
+    known = set(fields)
+    if names[0] == "Normalization":
+        check_normalization(shop, host)
+        fields = {name: field for name, field in fields.items()
+                  if name not in ("mean", "variance", "adapt")}
     base = shop.trained(put(), f"{title} {names[0]}")
     for alias in names[1:]:
         check(shop.trained(put(class_name=alias), f"{title} {alias}") == base,
@@ -458,7 +501,8 @@ def check_class(shop, title, entry, all_fields, draw):
     if title not in ("Layers", "Schedules") and names[0] != "L1L2" and \
             not any(field.required for field in fields.values()):
         for alias in names:
-            check(shop.trained(host(alias), f"{title} {alias}") == base,
+            alone = shop.trained(host(alias), f"{title} {alias}")
+            check(result_of(title, alone) == result_of(title, base),
                   alias, "alone is not", names[0])
     for name, field in fields.items():
         what = f"{names[0]}.{name}"
@@ -468,7 +512,7 @@ def check_class(shop, title, entry, all_fields, draw):
             continue  # of another value than its default in this host
         check_field(shop, lambda value, name=name: put(value, name), name,
                     field, base, what)
-    strangers = sorted(all_fields - set(fields) - {"batch_shape"})
+    strangers = sorted(all_fields - known - {"batch_shape"})
     for name in draw.sample(strangers, 6) + ["zzz"]:
         shop.refused(put(1, name), f"{names[0]}.{name}",
                      "unknown field", f"'{name}'")
@@ -522,7 +566,9 @@ def check_data(shop, fields):
     # A field is of all forms, or of one.
     forms = {"images": "idx", "labels": "idx", "in_memory": "idx", "x": "npy",
              "y": "npy", "csv": "csv", "header": "csv", "label": "csv",
-             "separator": "csv"}
+             "separator": "csv", "decimal": "csv", "comment": "csv",
+             "columns": "csv", "drop": "csv", "categorical": "csv",
+             "unknown_categories": "csv", "missing": "csv", "na_values": "csv"}
     for form, files in FORMS.items():
         for part in ("train", "validation"):
             def put(value=None, name=None, without=None):
@@ -551,12 +597,11 @@ def check_data(shop, fields):
             shop.refused(put(1, "zzz"), form, "'zzz'")
 
 
-# What "strategy" must say besides.
+# The other fields that "strategy" then needs.
 SHRINKS = {"mode": "local", "policy": "shrink"}
 OF_LOCAL = {"local_steps": {"mode": "local"}, "outer": {"mode": "local"},
             "delta": {"mode": "local"}, "overlap": {"mode": "local"},
             "participation": {"mode": "local"},
-            "attendance": {"mode": "local"},
             "quorum": SHRINKS, "round_deadline": {**SHRINKS, "quorum": 1}}
 
 
@@ -598,7 +643,7 @@ def check_part(shop, part, fields):
 
 
 def check_schema(parts):
-    """docs/run.schema.json knows the same fields, with the same defaults."""
+    """docs/run.schema.json has the same fields, with the same defaults."""
     schema = json.loads((SOURCE / "docs/run.schema.json").read_text())
     for part, fields in parts.items():
         at = schema
@@ -634,7 +679,7 @@ def check_flags(text, folder):
                 words[1:] = [value.get(word, "x") for word in words[1:]]
                 done = subprocess.run([PROGRAM, command, *words], text=True,
                                       cwd=folder, stderr=subprocess.PIPE)
-                # But for the arguments, which are missing, all is well.
+                # The only error is that the arguments are missing.
                 check(done.returncode == 0 if command == "keygen" else
                       done.returncode == 2 and "is missing" in done.stderr,
                       command, words, done.stderr)

@@ -1,20 +1,31 @@
-// One worker of a ring, as a process: what the process tests kill and stop, and
-// what tools/bench.py times.
+// One worker of a ring, as a process. The process tests kill and stop it, and
+// tools/bench.py times it.
 //
 //   ring_worker RANK ADDRESS,ADDRESS,... COUNT ROUNDS [key=value ...]
 //
-// Sums COUNT floats ROUNDS times (0: for ever). Prints "up" when the ring is
-// formed, one line at the end or "failed: why", and exits as ExitCode() says.
-// Keys: timeout, start (seconds), job, tcp=1, socket=1 (no shared memory),
-// implementation=ring|tree, pause (milliseconds between two rounds), bench=1
-// (prints the seconds of each of ROUNDS in a line; then COUNT and ROUNDS are
-// read from stdin, line by line; bench=broadcast: of a broadcast), soak=1 (sums
-// of random lengths up to COUNT, several at once, each checked; prints how far
-// it is and what it holds), key=TEXT (of the job), relay=HOST:PORT, hold=FILE
-// (at the end the ring stays until FILE is there), dtype, abort (the round in
-// which this rank gives up), quit=1 (and its process ends there and then),
-// reform=1 (after a loss it forms the ring again, as often as it takes, and all
-// go on from the greatest round of any).
+// Sums COUNT floats ROUNDS times (0: without end). Prints "up" when the ring is
+// formed, "made ROUND" after rounds 1, 2, 4, 8 and so on, and one line at the
+// end or "failed: why". Exits as ExitCode() says. Keys:
+//
+//   timeout, start      seconds
+//   job, dtype          as in RingOptions
+//   key=TEXT            the key of the job
+//   relay=HOST:PORT
+//   tcp=1               no local sockets
+//   socket=1            no shared memory
+//   implementation=ring|tree
+//   pause               milliseconds between two rounds
+//   until=FILE          ends after the round in which rank 0 finds FILE
+//   hold=FILE           at the end keeps the ring until FILE exists
+//   abort               the round in which this rank aborts
+//   quit=1              with abort: the process ends there
+//   reform=1            after a loss forms the ring again, any number of times;
+//                       all ranks continue from the greatest round of any rank
+//   bench=1|broadcast   prints the seconds of each round in a line (broadcast:
+//                       of a broadcast); reads further COUNT and ROUNDS from
+//                       stdin, line by line
+//   soak=1              checks several sums together, of random lengths up to
+//                       COUNT; prints its progress and its resources
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -56,11 +67,13 @@ struct Ends {
   long abort_round = -1;
   bool quit = false;
   bool reform = false;
-  std::string hold;
+  std::string hold, until;
 };
 
+bool Exists(const std::string& file) { return access(file.c_str(), F_OK) == 0; }
+
 void HoldUntil(const std::string& file) {
-  for (int i = 0; i < 12000 && access(file.c_str(), F_OK) != 0; ++i) {
+  for (int i = 0; i < 60000 && !Exists(file); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 }
@@ -87,7 +100,8 @@ Status FormAgain(Collective* ring, Status lost) {
 
 Status Rounds(Collective* ring, size_t count, long rounds, int pause_ms,
               const Ends& ends) {
-  std::vector<float> v(count);
+  std::vector<float> v(count + 1);  // v[count]: rank 0 ends the job
+  const size_t sent = ends.until.empty() ? count : count + 1;
   uint32_t digest = 0;
   bool agreed = !ends.reform;
   for (long round = 0; rounds == 0 || round < rounds; ++round) {
@@ -103,6 +117,8 @@ Status Rounds(Collective* ring, size_t count, long rounds, int pause_ms,
     for (size_t i = 0; i < count; ++i) {
       v[i] = static_cast<float>((ring->rank() + 1) * 0.37 + i % 1009 * 0.011);
     }
+    v[count] = 0;
+    if (sent > count && ring->rank() == 0 && Exists(ends.until)) v[count] = 1;
     ring->SetStep(round);
     if (round == ends.abort_round) {
       Collective::Ticket ticket;  // so that much is under way
@@ -110,7 +126,7 @@ Status Rounds(Collective* ring, size_t count, long rounds, int pause_ms,
       ring->Abort(Corruption("record 17 is damaged"));
       if (ends.quit) _exit(9);
     }
-    const Status status = ring->AllReduce(v.data(), count);
+    const Status status = ring->AllReduce(v.data(), sent);
     if (ends.reform && status.code() == Code::kPeerLost) {
       RINGLET_RETURN_IF_ERROR(FormAgain(ring, status));
       agreed = false;
@@ -119,6 +135,12 @@ Status Rounds(Collective* ring, size_t count, long rounds, int pause_ms,
     }
     RINGLET_RETURN_IF_ERROR(status);
     digest = Crc32c(v.data(), count * sizeof(float), digest);
+    if (v[count] != 0) break;
+    const long made = round + 1;
+    if ((made & (made - 1)) == 0) {
+      std::printf("made %ld\n", made);
+      std::fflush(stdout);
+    }
     if (pause_ms > 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
     }
@@ -156,7 +178,7 @@ Status Bench(Collective* ring, size_t count, long rounds, bool broadcast) {
   return status;
 }
 
-// What a leak would let grow: kilobytes resident, open descriptors.
+// Prints what a leak would let grow: resident kilobytes and open descriptors.
 void PrintHeld(long round) {
   long pages = 0;
   if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
@@ -210,7 +232,7 @@ Status Soak(Collective* ring, size_t most, long rounds) {
   return Status();
 }
 
-// `withdrawal` goes on to tell the others once the error is printed.
+// `withdrawal` sends the error to the others after it is printed here.
 Status Main(int argc, char** argv, std::unique_ptr<Withdrawal>* withdrawal) {
   if (argc < 5) return InvalidArgument("RANK ADDRESSES COUNT ROUNDS");
   std::map<std::string, std::string> keys;
@@ -262,6 +284,7 @@ Status Main(int argc, char** argv, std::unique_ptr<Withdrawal>* withdrawal) {
   ends.quit = keys.count("quit") > 0;
   ends.reform = keys.count("reform") > 0;
   ends.hold = keys["hold"];
+  ends.until = keys["until"];
   const bool broadcast = keys["bench"] == "broadcast";
   const Status status =
       !keys["bench"].empty() ? Bench(ring.get(), count, rounds, broadcast)

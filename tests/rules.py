@@ -1,27 +1,43 @@
 #!/usr/bin/env python3
-"""Each rule is kept by a test: broken, it fails.
+"""Breaks each rule, or plants each defect, in a copy; a test must fail.
 
-    rules.py [--of results|elastic] [--folder FOLDER] [RULE...]
+    rules.py [--of results|elastic|defects] [--folder FOLDER] [NAME...]
+    rules.py --check
 
-Copies the sources, breaks one rule after another there, builds, and runs the
-tests; some of them must fail. `results`: the rules of docs/one_result.md, by
-digests (x86-64 with AVX2 and FMA); `elastic`: those by which workers leave and
-come, by the simulators and by scenes of a wrong machine. With --folder the copy
-and its build stay there, for the next run.
+Changes one line after another in a copy of the sources, builds it and runs the
+tests. Some test must fail each time.
+  results  the rules of docs/one_result.md, by digests (x86-64, AVX2 and FMA)
+  elastic  the rules by which workers leave and join; tested by the simulators,
+           the search of core_recovery_test and scenes of a faulty machine
+  defects  the mistakes in tests/planted_defects.py, each by the test named there
+With --folder the copy and its build stay in FOLDER for the next run. --check
+builds nothing: the text of each change must be in its file exactly once.
 """
 import argparse
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
+
+from planted_defects import DEFECTS
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
-TESTS = {"results": ("digests_test", "gemm_test"),
-         "elastic": ("simulator_test", "training_simulator_test",
-                     "doubt_test", "verdict_test")}
-PROGRAMS = {"results": ("tools/ringlet/ringlet",), "elastic": ()}
+# From the family to its GoogleTest filter.
+TESTS = {"results": {"program_digests": "DigestsTest.*", "core_compute": "GemmTest.*"},
+         "elastic": {"net_simulator": "*SimulatorTest.*",
+                     "core_recovery": "RecoveryModelTest.*",
+                     "core_elastic": "RecoveryScenesTest.*"}}
+# A rule that matters in one simulated job of 600 needs as many jobs.
+SETTINGS = {"elastic": {"RINGLET_SIM_SEEDS": "5000"}}
+# A test that catches a planted defect fails within so many seconds. The tests of
+# a rule may take longer, or hang.
+SECONDS_OF_ONE = 60
+SECONDS_OF_ALL = 1200
+HANGS = "does not end"
 
 # A product of few columns as a library's kernels for small matrices compute
 # it: several partial sums along k.
@@ -49,7 +65,7 @@ RESULTS = {
         ("core/compute/functions.h", "inline float Exp(float x) {",
          "inline float Exp(float x) {\n  if (x < 1e9f) return std::exp(x);"),
     "operations fused by the compiler":
-        ("core/model/optimizer_formulas.cc", '#include "optimizer_formulas.h"',
+        ("core/objective/optimizer_formulas.cc", '#include "optimizer_formulas.h"',
          '#pragma GCC target("avx2,fma")\n'
          '#pragma GCC optimize("fp-contract=fast")\n'
          '#include "optimizer_formulas.h"'),
@@ -71,46 +87,101 @@ RESULTS = {
          "  if (p.c.rows == 0 || p.c.cols == 0) return;\n" + SMALL),
 }
 ELASTIC = {
-    "one that slept lets go of its ring":
-        ("net/ring/failure_detector.cc",
-         "  if (late > timeout) return HeldUp(now);\n", ""),
+    "a worker that slept leaves its ring":
+        ("net/membership/failure_detector.cc",
+         "  if (late > timeout) return SelfStalled(now);\n", ""),
     "frames of another generation are dropped":
-        ("net/ring/session.h", "  bool stale(int peer, const FrameHeader& header) const {\n",
-         "  bool stale(int peer, const FrameHeader& header) const {\n"
+        ("net/membership/session.h", "  bool IsStale(int peer, const FrameHeader& header) const {\n",
+         "  bool IsStale(int peer, const FrameHeader& header) const {\n"
          "    if (peer >= 0) return false;\n"),
-    "a state goes with its step":
-        ("core/fit/recovery.cc",
-         "  if (!offers[source].SameState(mine)) snapshot_.Invalidate();\n",
-         "  const bool other = !offers[source].SameState(mine);\n"
-         "  if (other) snapshot_.Invalidate();\n",
-         "  Begin();\n  snapshot_.Complete();",
-         "  if (other && fit_.step > 0) --fit_.step;\n"
-         "  Begin();\n  snapshot_.Complete();"),
     "a replica is computed once":
-        ("core/model/replica_range.h",
+        ("core/exchange/replica_range.h",
          "return {cut(rank), cut(rank + 1) - cut(rank)};",
          "return {cut(rank), cut(rank + 1) - cut(rank) +\n"
          "                         (workers > 1 && rank == 0 ? 1 : 0)};"),
     "a step that a loss cuts off is made again":
-        ("core/fit/recovery.cc",
-         "  if (whole) RINGLET_RETURN_IF_ERROR(snapshot_.Restore(&state));\n",
-         ""),
-    "a comparison that a loss cuts off proves nothing":
-        ("core/model/replicas_check.cc", "  undecided_ = true;\n", ""),
-    "who was cut off learns of a verdict":
-        ("core/model/replicas.cc", "    disbelief_.Join(row.disbelief);\n",
-         ""),
-    "who is named again is not believed":
-        ("core/model/replicas_check.cc",
-         "verdicts = disbelief_.verdicts(w) + 1;", "verdicts = 1;"),
+        ("core/recovery/recovery.cc",
+         "  if (state_.valid()) "
+         "RINGLET_RETURN_IF_ERROR(snapshot_.Restore(parts_.all));\n", ""),
+    "scales of exact sums belong to the step boundary":
+        ("core/recovery/step_snapshot.cc",
+         "  if (span.name == kScalesName) return false;\n", ""),
+    "a loss rolls back to the verified point":
+        ("core/recovery/recovery_state.cc",
+         "(progress_.contributors & ~staying) != 0",
+         "(progress_.contributors & ~staying & 0) != 0"),
+    "a view begins with a check":
+        ("core/fit/fitter_checks.cc",
+         "return model_->collective()->elastic() ? CheckReplicas() : Status();",
+         "return Status();"),
+    "contributors travel with a state":
+        ("core/recovery/recovery_state.cc", "  progress_ = donors;\n",
+         "  progress_ = {donors.verified_step, donors.step, 0};\n"),
+    "a worker alone verifies nothing":
+        ("core/recovery/recovery_state.cc",
+         "const bool alone = (members_ & (members_ - 1)) == 0;",
+         "const bool alone = false;"),
+    "a rollback comes before the summaries":
+        ("core/recovery/recovery.cc",
+         "  if (RollBack() == OnViewAction::kRollBack) "
+         "point_.Restore(&snapshot_);\n", "",
+         "  RINGLET_RETURN_IF_ERROR(CheckConflict(all));\n",
+         "  if (RollBack() == OnViewAction::kRollBack) {\n"
+         "    point_.Restore(&snapshot_);\n"
+         "    RINGLET_RETURN_IF_ERROR(snapshot_.Restore(parts_.all));\n"
+         "  }\n"
+         "  RINGLET_RETURN_IF_ERROR(CheckConflict(all));\n"),
+    "a restarted worker is a new one":
+        ("core/recovery/recovery.cc", "incarnations_[w] == member.incarnation",
+         "incarnations_[w] != 0"),
 }
-RULES = {"results": RESULTS, "elastic": ELASTIC}
+RULES = {"results": RESULTS, "elastic": ELASTIC, "defects": DEFECTS}
 
 
-def run(command, **more):
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True,
-                          stderr=subprocess.STDOUT, **more)
-    return done.returncode, done.stdout
+def tests_of(table, name):
+    """From the family to the filter of the tests that must fail."""
+    if table != "defects":
+        return TESTS[table]
+    family, test = DEFECTS[name][-1]
+    return {family: test}
+
+
+def change_of(table, name):
+    """The file, then pairs: what is there and what takes its place."""
+    change = RULES[table][name]
+    return change[:-1] if table == "defects" else change
+
+
+def joined(tests):
+    """Joins the filters of several tables, family by family."""
+    together = {}
+    for each in tests:
+        for family, chosen in each.items():
+            together.setdefault(family, {})[chosen] = None
+    return {family: ":".join(chosen) for family, chosen in together.items()}
+
+
+def run(command, seconds=None, **more):
+    """The exit code (None: it did not end in time), and what was printed."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True,
+                               stderr=subprocess.STDOUT,
+                               start_new_session=True, **more)
+    try:
+        said, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return None, ""
+    finally:
+        if process.poll() is None:  # with the processes that it started
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    return process.returncode, said
+
+
+def must(command, **more):
+    code, said = run(command, **more)
+    if code != 0:
+        sys.exit(said[-4000:])
+    return said
 
 
 def copy(folder):
@@ -125,79 +196,142 @@ def copy(folder):
         to.chmod((SOURCE / name).stat().st_mode)
 
 
-def build(folder, tests, programs):
-    code, said = run(["ninja", "-C", folder / "build", "-j", str(
-        os.cpu_count()), *programs, *("tests/" + test for test in tests)])
-    if code != 0:
-        sys.exit(said[-4000:])
+class Copy:
+    """A copy of the sources, its build and its tests."""
 
+    def __init__(self, folder, settings):
+        self.folder = folder
+        self.environment = {**settings, **os.environ,
+                            "RINGLET_SOURCE": str(folder),
+                            "RINGLET_BUILD": str(folder / "build")}
+        self.targets = {}  # of each family
+        copy(folder)
+        if not (folder / "build/build.ninja").exists():
+            must(["meson", "setup", folder / "build", folder])
 
-def failing(folder, tests):
-    """The tests that fail, each with how."""
-    # A rule that matters in one simulated job of 600 needs as many.
-    environment = {"RINGLET_SIM_SEEDS": "5000", **os.environ,
-                   "RINGLET_SOURCE": str(folder),
-                   "RINGLET_BUILD": str(folder / "build")}
-    found = {}
-    for test in tests:
+    def targets_of(self, family):
+        if family not in self.targets:
+            self.targets[family] = must(
+                [self.folder / "tools/test_targets.py", self.folder / "build",
+                 "--suite", family]).split()
+        return self.targets[family]
+
+    def build(self, tests):
+        """The exit code, and what the build printed."""
+        targets = {t for family in tests for t in self.targets_of(family)}
+        return run(["ninja", "-C", self.folder / "build", "-j",
+                    str(os.cpu_count()), *sorted(targets)])
+
+    def test(self, family, *flags, **more):
+        return run([self.folder / "build/tests" / f"{family}_test", *flags],
+                   env=self.environment, **more)
+
+    def has_tests(self, family, chosen):
+        _, said = self.test(family, "--gtest_list_tests",
+                            f"--gtest_filter={chosen}")
+        return "\n  " in said
+
+    def failing(self, tests, seconds):
+        """The families that fail, each with the way it failed."""
+        found = {}
+        for family, chosen in tests.items():
+            code, said = self.test(family, f"--gtest_filter={chosen}",
+                                   seconds=seconds)
+            failures = len(re.findall(r": Failure$", said, re.MULTILINE))
+            if code is None:
+                found[family] = HANGS
+            elif code != 0:
+                found[family] = (f"fails {failures} times" if failures else
+                                 f"ends with code {code}")
+        return found
+
+    def with_change(self, path, text, tests, seconds):
+        """Returns failing() while the file at `path` has `text`."""
+        before = (self.folder / path).read_text()
+        (self.folder / path).write_text(text)
         try:
-            code, said = run([folder / "build/tests" / test], timeout=1200,
-                             env=environment)
-        except subprocess.TimeoutExpired:
-            code, said = "none: it does not end", ""
-        failures = len(re.findall(r": Failure$", said, re.MULTILINE))
-        if code != 0:
-            found[test] = (f"fails {failures} times" if failures else
-                           f"ends with code {code}")
-    return found
+            code, said = self.build(tests)
+            if code != 0:
+                print(said[-4000:], file=sys.stderr)
+                return {}
+            return self.failing(tests, seconds)
+        finally:
+            (self.folder / path).write_text(before)
 
 
-def broken(text, name, path, *pairs):
-    """`text` with each of `pairs`, what is there and what takes its place."""
+def broken(name, path, *pairs):
+    """The text of the file at `path`, with the change of each of `pairs`."""
+    text = (SOURCE / path).read_text()
     for before, after in zip(pairs[::2], pairs[1::2]):
-        if before not in text:
-            sys.exit(f"{name}: {path} has no longer: {before}")
+        if text.count(before) != 1:
+            sys.exit(f"{name}: {path} has {text.count(before)} times, not "
+                     f"once: {before}")
         text = text.replace(before, after)
     return text
 
 
-def check(folder, rules, tests, programs, names):
-    copy(folder)
-    if not (folder / "build/build.ninja").exists():
-        code, said = run(["meson", "setup", folder / "build", folder])
-        if code != 0:
-            sys.exit(said)
-    build(folder, tests, programs)
-    if failing(folder, tests):
-        sys.exit("the tests fail without any rule broken")
+def check(folder, table, names):
+    texts = {name: broken(name, *change_of(table, name)) for name in names}
+    work = Copy(folder, SETTINGS.get(table, {}))
+    whole = joined(tests_of(table, name) for name in names)
+    code, said = work.build(whole)
+    if code != 0:
+        sys.exit(said[-4000:])
+    gone = [f"{name}: {family}_test has no test {chosen}"
+            for name in names
+            for family, chosen in tests_of(table, name).items()
+            if not work.has_tests(family, chosen)]
+    if gone:
+        sys.exit("\n".join(gone))
+    found = work.failing(whole, SECONDS_OF_ALL)
+    if found:
+        sys.exit(f"the tests fail without a change: {found}")
+    seconds = SECONDS_OF_ONE if table == "defects" else SECONDS_OF_ALL
     missed = []
     for name in names:
-        path = rules[name][0]
-        text = (folder / path).read_text()
-        (folder / path).write_text(broken(text, name, *rules[name]))
-        build(folder, tests, programs)
-        found = failing(folder, tests)
-        (folder / path).write_text(text)
+        begin = time.monotonic()
+        found = work.with_change(change_of(table, name)[0], texts[name],
+                                 tests_of(table, name), seconds)
         print(f"{name}: " + (", ".join(
-            f"{test} {how}" for test, how in found.items())
-            or "NOT FOUND"), flush=True)
-        if not found:
+            f"{family}_test {how}" for family, how in found.items())
+            or "NOT FOUND") + f" ({time.monotonic() - begin:.0f} s)",
+            flush=True)
+        hangs = HANGS in found.values()
+        if not found or (hangs and table == "defects"):
             missed.append(name)
+    print(f"{len(names) - len(missed)} of {len(names)} were found")
     if missed:
-        sys.exit("no test keeps: " + ", ".join(missed))
+        sys.exit("no test finds: " + ", ".join(missed))
 
 
-parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-parser.add_argument("--of", choices=RULES, default="results")
-parser.add_argument("--folder", type=pathlib.Path)
-parser.add_argument("rules", nargs="*", metavar="RULE",
-                    help="of: " + ", ".join([*RESULTS, *ELASTIC]))
-options = parser.parse_args()
-table = RULES[options.of]
-for rule in options.rules:
-    if rule not in table:
-        parser.error(f"no rule {rule!r}; there are: {', '.join(table)}")
-with tempfile.TemporaryDirectory() as scratch:
-    check((options.folder or pathlib.Path(scratch)).resolve(), table,
-          TESTS[options.of], PROGRAMS[options.of],
-          options.rules or list(table))
+def check_texts():
+    """The changes that no longer fit their files."""
+    return [f"{file}: {name}: the text to change occurs {count} times"
+            for table, rules in RULES.items() for name in rules
+            for file, *change in [change_of(table, name)]
+            for before in change[::2]
+            for count in [(SOURCE / file).read_text().count(before)]
+            if count != 1]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--of", choices=RULES, default="results")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--folder", type=pathlib.Path)
+    parser.add_argument("names", nargs="*", metavar="NAME",
+                        help="a rule or defect (default: all)")
+    options = parser.parse_args()
+    if options.check:
+        sys.exit("\n".join(check_texts()) or None)
+    known = RULES[options.of]
+    for given in options.names:
+        if given not in known:
+            parser.error(f"no rule {given!r}; there are: {', '.join(known)}")
+    with tempfile.TemporaryDirectory() as scratch:
+        check((options.folder or pathlib.Path(scratch)).resolve(), options.of,
+              options.names or list(known))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Reads a ringlet checkpoint with nothing of ringlet: json, struct, numpy.
+"""Reads a ringlet checkpoint without ringlet, by json, struct and numpy.
 
-Prints each tensor as `name dtype shape sum`, where the sum is that of 1 * the
-first element, 2 * the second and so on, after checking its CRC32C; `ok` last. Exits 1 at the first thing that is wrong.
+Checks the CRC32C of each tensor and prints it as `name dtype shape sum`. The sum
+is that of 1 * the first element, 2 * the second and so on. Prints `ok` last.
+Exits 1 at the first error.
 """
 import json
 import struct

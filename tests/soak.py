@@ -3,36 +3,33 @@
 
     soak.py BUILD [ROUNDS [SECONDS]]
 
-ROUNDS all-reduces of random lengths, several at once, by three workers over
-AF_UNIX, and as many over TCP and in half precision: every sum is checked,
-nothing hangs, no worker grows. Then SECONDS of a job of four workers, timeout
-1 s, while busy loops take all processors twice: nobody is taken for lost.
+Three workers make ROUNDS all-reduces of random lengths, several together, over
+AF_UNIX. Then they make as many over TCP and in half precision. Every sum is
+checked, no call hangs, and no worker grows. Then four workers run for SECONDS with
+the default timeout, while busy loops take all processors twice. No worker is
+reported as lost.
 """
 import os
 import pathlib
-import socket
 import subprocess
 import sys
 import threading
 import time
 
+from free_ports import free_ports
+
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 2000
 SECONDS = float(sys.argv[3]) if len(sys.argv) > 3 else 5
-HANG = 120  # seconds without a word; a worker says one every 50 rounds
+HANG = 120  # seconds without a line; a worker prints one every 50 rounds
 GROWTH = 8192  # kB that a worker may grow by in its second half
 SANITIZED = bool(os.environ.get("RINGLET_TEST_FLAGS"))  # keeps what is freed
 BUSY = "while True: pass"
+TIMEOUT = 5  # of jobs by default; a shorter one is not for so busy a machine
 
 
 def free_addresses(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ",".join(f"127.0.0.1:{port}" for port in ports)
+    return ",".join(f"127.0.0.1:{port}" for port in free_ports(count))
 
 
 class Worker:
@@ -106,7 +103,7 @@ def load():
     workers = []
     try:
         # A round is 20 ms of pause and the sum of 4 MB.
-        workers = start(4, 1000000, 0, "timeout=1", "pause=20")
+        workers = start(4, 1000000, 0, f"timeout={TIMEOUT}", "pause=20")
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
             time.sleep(0.2)
@@ -120,7 +117,7 @@ def load():
         for loop in loops:
             loop.kill()
             loop.wait()
-    print(f"4 workers, timeout 1 s, {SECONDS:.0f} s with {len(loops)} busy "
+    print(f"4 workers, timeout {TIMEOUT} s, {SECONDS:.0f} s, {len(loops)} busy "
           f"loops on {os.cpu_count()} processors (load {average:.1f}): no "
           f"false alarm")
 

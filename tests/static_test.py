@@ -39,7 +39,7 @@ def check_elf(program):
     types = segment_types(program)
     assert PT_INTERP not in types, f"{program}: asks for a loader"
     assert PT_DYNAMIC not in types, f"{program}: asks for shared libraries"
-    # The same by the system's own word, where it knows the machine.
+    # `file` must report the same, if it is installed.
     if shutil.which("file"):
         said = output(["file", "-b", program])
         assert "statically linked" in said, f"{program}: {said}"
@@ -59,7 +59,7 @@ def need_root():
 
 
 def into(root):
-    """What a child does first."""
+    """Returns the function that a child calls first: it enters the root."""
     return lambda: (os.chroot(root), os.chdir("/"))
 
 
@@ -101,7 +101,7 @@ def tarball_of(build, source, folder):
 
 
 def check_sbom(sbom, program, licences):
-    """Of SPDX 2.3 what JSON's schema and the tools of SPDX ask for."""
+    """Checks what the JSON schema and the tools of SPDX 2.3 need."""
     assert sbom["spdxVersion"] == "SPDX-2.3" and sbom["name"]
     assert sbom["dataLicense"] == "CC0-1.0"
     assert sbom["SPDXID"] == "SPDXRef-DOCUMENT"

@@ -1,4 +1,4 @@
-// The training step of the tutorials' model, asked for by tools/bench.py.
+// The training step of the tutorials' model, for tools/bench.py.
 //
 //   step_bench        reads one command a line from stdin, answers with a line:
 //     gemm            GFLOP/s of one 512 x 512 x 512 product on one thread
@@ -25,11 +25,11 @@
 #include <tuple>
 #include <vector>
 
-#include "core/base/clock.h"
-#include "core/base/random.h"
 #include "core/compute/gemm.h"
 #include "io/checkpoint/snapshot.h"
-#include "ringlet.h"
+#include "ringlet/collective.h"
+#include "ringlet/compute.h"
+#include "ringlet/ringlet.h"
 #include "support/bench_networks.h"
 
 namespace ringlet {
@@ -56,8 +56,8 @@ double GemmRate() {
 
 class Layers final : public StepObserver {
  public:
-  void Piece(const char* what, const char* phase, int64_t begin,
-             int64_t end) override {
+  void OnPart(const char* what, const char* phase, int64_t begin,
+              int64_t end) override {
     times_[std::string(what) + " " + phase].push_back(
         Milliseconds(end - begin));
   }
@@ -210,7 +210,7 @@ int Main(bool exact) {
       for (int i = 0; i < 5; ++i) trainer->Step();
     }
     if (command == "step" || command == "train") {
-      // As in a training that goes on: caches filled, processors awake.
+      // Three steps first, so that caches are filled and processors awake.
       for (int i = 0; i < 3; ++i) trainer->Step();
       std::printf("%.4f\n", trainer->Step());
     } else if (command == "save") {

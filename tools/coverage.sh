@@ -1,10 +1,11 @@
 #!/bin/sh
-# Lines that the tests of a coverage build reached, of core, io and net.
+# Lines that the tests of a coverage build reached, of ringlet, core, io and net.
 #
 #   coverage.sh BUILD    fails below COVERAGE percent (90)
 set -eu
 cd "$(dirname "$0")/.."
-gcovr --root . --filter 'core/' --filter 'io/' --filter 'net/' \
+gcovr --root . --filter 'ringlet/' --filter 'core/' --filter 'io/' \
+  --filter 'net/' \
   --object-directory "$1" --exclude-throw-branches --print-summary \
   --gcov-ignore-parse-errors --sort-percentage \
   --txt "$1/coverage.txt" --html-details "$1/coverage.html" \

@@ -2,7 +2,7 @@
 //
 //   launch WORKERS COMMAND [ARGUMENTS]
 //
-// For `make demo`, whose first step does not wait for the program.
+// For `make demo`, so that it need not build the program first.
 
 #include <cstdlib>
 

@@ -4,8 +4,7 @@
     test_summary.py BUILD/meson-logs/testlog.junit.xml
 
 Reads the JUnit file that `meson test` writes. Exits 1 where a test failed or
-none ran. Where tools/test_again.py has run some once more, their second results
-count, and they are named. A test that skips where tests/may_skip.py does not let it is marked;
+none ran. A test that skips where tests/may_skip.py does not let it is marked;
 with RINGLET_CI set it has failed.
 """
 import json
@@ -51,18 +50,6 @@ def cases_of(path):
             for suite in ET.parse(path).getroot() for case in suite]
 
 
-def results(path):
-    """The cases, those of what has run again as they ended then."""
-    again = pathlib.Path(path).with_name("again.junit.xml")
-    second = cases_of(again) if again.exists() else []
-    repeated = {program for program, _ in second}
-    for program in sorted(repeated):
-        print(f"again   {program}: it failed among others, and ran once more "
-              "alone")
-    return [case for program, case in cases_of(path)
-            if program not in repeated] + [case for _, case in second]
-
-
 PASSED = ("OK", "SKIP", "EXPECTEDFAIL")
 
 
@@ -70,21 +57,17 @@ def without_failure(path):
     """{program: result} of those that failed and have no case that did: of one
     that is stopped, out of time, the report has a case like that of a success.
     """
-    ended = {}
-    path = pathlib.Path(path)
-    for report in (path, path.with_name("again.junit.xml")):
-        log = report.with_name(report.name.removesuffix(".junit.xml") + ".json")
-        if not log.exists() or not report.exists():
-            continue
-        told = {program for program, case in cases_of(report)
-                if case.find("failure") is not None
-                or case.find("error") is not None}
-        for each in map(json.loads, log.read_text().splitlines()):
-            program = each["name"].rsplit(" / ", 1)[-1]
-            ended.pop(program, None)
-            if each["result"] not in PASSED and program not in told:
-                ended[program] = each["result"]
-    return ended
+    report = pathlib.Path(path)
+    log = report.with_name(report.name.removesuffix(".junit.xml") + ".json")
+    if not log.exists():
+        return {}
+    told = {program for program, case in cases_of(report)
+            if case.find("failure") is not None
+            or case.find("error") is not None}
+    ended = {each["name"].rsplit(" / ", 1)[-1]: each["result"]
+             for each in map(json.loads, log.read_text().splitlines())}
+    return {program: result for program, result in ended.items()
+            if result not in PASSED and program not in told}
 
 
 def main(path):
@@ -97,7 +80,7 @@ def main(path):
     passed, skipped = 0, []
     failed = [f"FAILED  {program}: {result}"
               for program, result in stopped.items()]
-    for case in results(path):
+    for _, case in cases_of(path):
         # meson puts the suites before a name: "ringlet:slow / install_static".
         name = case.get("name", "").rsplit(" / ", 1)[-1]
         if name in stopped:

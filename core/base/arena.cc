@@ -11,8 +11,8 @@ int LifetimePlan::Add(uint64_t bytes, int first, int last) {
   return static_cast<int>(buffers_.size()) - 1;
 }
 
-// The largest first fits best mostly; where it leaves gaps, those that live
-// longest first, or that take the most of bytes times time, may leave fewer.
+// Largest first usually fits best. If it leaves gaps, another order may leave
+// fewer: by lifetime, or by bytes times lifetime.
 uint64_t LifetimePlan::Place() {
   const auto time = [](const Buffer& b) {
     return static_cast<uint64_t>(b.last - b.first + 1);
@@ -32,7 +32,8 @@ uint64_t LifetimePlan::Place() {
 uint64_t LifetimePlan::Peak() const {
   int end = 0;
   for (const Buffer& b : buffers_) end = std::max(end, b.last + 1);
-  // What comes and what goes; a sum from the beginning is never negative.
+  // By time: bytes that begin to live, less bytes that have ended. A sum from
+  // the beginning is never negative.
   std::vector<uint64_t> change(static_cast<size_t>(end) + 1, 0);
   for (const Buffer& b : buffers_) {
     change[static_cast<size_t>(b.first)] += b.bytes;

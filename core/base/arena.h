@@ -1,11 +1,11 @@
-// Arena and LifetimePlan: where tensors live.
+// Arena and LifetimePlan: the placement of tensors in memory.
 //
-// Internal. The caller owns the memory and the library says how much it needs:
-// the same placement code runs on a counting arena (no memory, addresses are
-// null) and on a real one. Objects in an arena have no destructor duties.
+// Internal. The caller owns the memory, and the library computes the size. The
+// same placement code runs on a counting arena (no memory, addresses are null)
+// and on a real one. Objects in an arena are not destroyed.
 //
-// Sizes have 64 bits everywhere, so that what no 32-bit process can have is
-// known for what it is. Single-threaded.
+// Sizes have 64 bits everywhere, so that sizes beyond a 32-bit process are
+// found. Single-threaded.
 
 #ifndef RINGLET_CORE_BASE_ARENA_H_
 #define RINGLET_CORE_BASE_ARENA_H_
@@ -23,21 +23,22 @@ class Arena {
  public:
   static constexpr size_t kAlignment = 64;  // bytes: a cache line
 
-  // Counts only: every allocation returns null and adds to used().
+  // Only counts: every allocation returns null and adds to used().
   Arena() = default;
-  // `memory` is aligned to kAlignment and outlives what is allocated.
+  // `memory` is aligned to kAlignment and outlives the allocations.
   Arena(void* memory, size_t bytes)
       : base_(static_cast<unsigned char*>(memory)), capacity_(bytes) {
     RINGLET_CHECK(reinterpret_cast<uintptr_t>(memory) % kAlignment == 0);
   }
 
   bool counting() const { return base_ == nullptr; }
-  // Of a counting one it may be more than a process can have.
+  // A counting arena may count more than a process can have.
   uint64_t used() const { return used_; }
   size_t capacity() const { return capacity_; }
 
-  // `count` Ts at a multiple of kAlignment, not initialised. A caller asks a
-  // counting arena first; running out is a broken invariant.
+  // Allocates `count` Ts at a multiple of kAlignment, not initialised. A caller
+  // first computes the size with a counting arena. Aborts if the memory does
+  // not suffice.
   template <typename T>
   T* Allocate(uint64_t count) {
     static_assert(std::is_trivially_destructible_v<T>);
@@ -60,22 +61,23 @@ class Arena {
   uint64_t used_ = 0;
 };
 
-// Places buffers whose lives are known in advance, so that two which do not
-// live at the same time may share bytes. Greedy, each at the lowest offset free
-// for its whole life, largest first (Pisarchyk and Lee, "Efficient memory
-// management for deep neural net inference", 2020) or by what fits better.
+// Places buffers with known lifetimes. Buffers that live at different times may
+// share bytes. Greedy: each buffer gets the lowest offset that is free for its
+// whole lifetime. The largest buffer is placed first (Pisarchyk and Lee,
+// "Efficient memory management for deep neural net inference", 2020), unless
+// another order needs fewer bytes.
 class LifetimePlan {
  public:
-  // A buffer needed from time `first` to time `last`, both inclusive. Returns
-  // its number, counted from 0.
+  // Adds a buffer that lives from time `first` to time `last`, both inclusive.
+  // Returns its index, from 0.
   int Add(uint64_t bytes, int first, int last);
-  // Places all buffers; returns the bytes the whole takes.
+  // Places all buffers; returns their total bytes.
   uint64_t Place();
-  // The most bytes that live at one time: no placement takes less.
+  // The most bytes that live at one time, which no placement undercuts.
   uint64_t Peak() const;
-  // What a buffer takes: a multiple of Arena::kAlignment.
+  // The bytes that a buffer takes: a multiple of Arena::kAlignment.
   uint64_t bytes(int buffer) const { return buffers_[buffer].bytes; }
-  // When it lives.
+  // The first and last time at which the buffer lives.
   int first(int buffer) const { return buffers_[buffer].first; }
   int last(int buffer) const { return buffers_[buffer].last; }
   // Only after Place(). A multiple of Arena::kAlignment.

@@ -1,6 +1,6 @@
 // The order of bytes in files and on the wire: little-endian, on any processor.
 //
-// Internal. None of the memory need be aligned.
+// Internal. The memory need not be aligned.
 
 #ifndef RINGLET_CORE_BASE_BYTE_ORDER_H_
 #define RINGLET_CORE_BASE_BYTE_ORDER_H_
@@ -18,7 +18,7 @@ constexpr bool kBigEndian = true;
 constexpr bool kBigEndian = false;
 #endif
 
-// Of unsigned integers, sizeof(T) bytes each.
+// For unsigned integers; sizeof(T) bytes each.
 template <typename T>
 inline void StoreLittle(T value, unsigned char* out) {
   for (size_t i = 0; i < sizeof(T); ++i) {
@@ -40,7 +40,7 @@ inline void AppendLittle(T value, std::string* out) {
   }
 }
 
-// The bytes of each of `count` elements the other way round.
+// Reverses the bytes of each of `count` elements.
 inline void ReverseElements(void* data, size_t element_bytes, size_t count) {
   if (element_bytes == 1) return;
   auto* bytes = static_cast<unsigned char*>(data);
@@ -49,8 +49,9 @@ inline void ReverseElements(void* data, size_t element_bytes, size_t count) {
   }
 }
 
-// `count` numbers of `element_bytes` each, between the host's order and
-// little- or big-endian, either way. Nothing to do where they are the same.
+// Converts `count` numbers of `element_bytes` each between the host's order and
+// little- or big-endian, in either direction. Does nothing if both orders are
+// the same.
 inline void SwapToLittle(void* data, size_t element_bytes, size_t count) {
   if (kBigEndian) ReverseElements(data, element_bytes, count);
 }

@@ -1,7 +1,7 @@
 // Assertions about ringlet's own invariants.
 //
-// Internal. Never applied to bytes from a file, a peer or the environment:
-// those get a Status. A failed check prints file, line and condition, and
+// Internal. Never use them for bytes from a file, a peer or the environment:
+// those return a Status. A failed check prints file, line and condition, and
 // aborts.
 
 #ifndef RINGLET_CORE_BASE_CHECK_H_

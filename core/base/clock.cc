@@ -1,4 +1,4 @@
-#include "clock.h"
+#include "ringlet/collective.h"
 
 #include <ctime>
 

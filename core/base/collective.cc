@@ -1,4 +1,4 @@
-#include "collective.h"
+#include "ringlet/collective.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -15,7 +15,7 @@ Status BroadcastNumbers(Collective* collective, void* data,
   SwapToLittle(data, element_bytes, count);
   const Status status =
       collective->Broadcast(data, element_bytes * count, root);
-  SwapToLittle(data, element_bytes, count);  // the root's are as they were
+  SwapToLittle(data, element_bytes, count);  // the root's are restored
   return status;
 }
 
@@ -32,7 +32,7 @@ Status GatherNumbers(Collective* collective, const void* in,
   return Status();
 }
 
-Status ShareStatus(Collective* collective, const Status& mine) {
+Status ExchangeStatus(Collective* collective, const Status& mine) {
   if (collective->size() == 1) return mine;
   std::vector<uint8_t> codes(static_cast<size_t>(collective->size()));
   const auto code = static_cast<uint8_t>(mine.code());
@@ -57,7 +57,7 @@ void AbortOthers(Collective* collective, const Status& status) {
 
 Status SumOverRanks(Collective* collective, double* values, size_t count) {
   const auto ranks = static_cast<size_t>(collective->size());
-  if (ranks == 1) return Status();  // and nothing is allocated
+  if (ranks == 1) return Status();  // does not allocate
   std::vector<double> all(count * ranks);
   RINGLET_RETURN_IF_ERROR(
       GatherNumbers(collective, values, sizeof(double), count, all.data()));

@@ -31,13 +31,14 @@ using Implementation = uint32_t (*)(const void*, size_t, uint32_t);
 #if defined(__x86_64__) || defined(__aarch64__)
 
 // The instruction takes one cycle and its result comes after three, so three
-// blocks go at once; then the sums are brought together: appending zeros to a
-// message is linear in its sum, a table for each four bits of it.
+// blocks are summed at the same time. Then the sums are combined: appending
+// zeros to a message is linear in its sum, with a table for each four bits of
+// it.
 constexpr size_t kBlock = 1024;
 constexpr size_t kLine = 64;  // of a cache
 
 constexpr std::array<std::array<uint32_t, 16>, 8> MakeShift() {
-  std::array<uint32_t, 32> basis{};  // what becomes of each bit
+  std::array<uint32_t, 32> basis{};  // the result for each bit
   for (int bit = 0; bit < 32; ++bit) {
     uint32_t c = uint32_t{1} << bit;
     for (size_t i = 0; i < kBlock; ++i) c = (c >> 8) ^ kTable[c & 0xff];
@@ -71,9 +72,9 @@ inline uint64_t Load(const unsigned char* p) {
   return word;
 }
 
-// A line of a later block, which may lie behind the data. Processors foresee
-// one run of addresses in a page, so three of them came from memory at a third
-// of its speed.
+// Prefetches a line of a later block, which may be behind the data. Processors
+// predict one run of addresses in a page, so three runs were read from memory
+// at a third of the speed.
 inline void Prefetch(const unsigned char* p, size_t blocks, size_t line) {
   const auto at = reinterpret_cast<uintptr_t>(p) + blocks * kBlock + line;
   __builtin_prefetch(reinterpret_cast<const void*>(at));

@@ -11,16 +11,16 @@
 
 namespace ringlet {
 
-// Of `bytes` bytes that follow others whose checksum is `crc`. By the
-// processor's instructions where it has them.
+// The checksum of `bytes` bytes after others with the checksum `crc`. Uses the
+// processor's instructions if it has them.
 uint32_t Crc32c(const void* data, size_t bytes, uint32_t crc = 0);
 
-// The reference implementation, byte by byte from a table: the oracle, and
-// other processors.
+// The reference implementation, byte by byte from a table, for tests and other
+// processors.
 uint32_t PortableCrc32c(const void* data, size_t bytes, uint32_t crc = 0);
 
-// TFRecord's mask, so that a checksum of data that hold checksums is still
-// one (tensorboard's record_writer.py).
+// TFRecord's mask, so that a checksum of data that contain checksums is still
+// useful (tensorboard's record_writer.py).
 inline uint32_t MaskCrc32c(uint32_t crc) {
   return ((crc >> 15) | (crc << 17)) + 0xA282EAD8u;
 }

@@ -1,8 +1,8 @@
-// Decimal: the number that a float32 setting was written as.
+// Decimal: the decimal number that a float32 setting was written as.
 //
-// Internal to core/. A rho of 0.9999 becomes the float32 0.99989998, and
-// 1 - rho is then off by 2e-4. Keras keeps its settings as float64; whatever is
-// derived from one by a difference or a power is derived from its decimal.
+// Internal to core/. A rho of 0.9999 becomes the float32 0.99989998, and 1 -
+// rho then has a relative error of 2e-4. Keras keeps its settings as float64.
+// So differences and powers of settings are computed from their decimals.
 
 #ifndef RINGLET_CORE_BASE_DECIMAL_H_
 #define RINGLET_CORE_BASE_DECIMAL_H_
@@ -11,8 +11,8 @@
 
 namespace ringlet {
 
-// The number of fewest decimals, up to nine, that rounds to `value`; `value`
-// where there is none.
+// The number with the fewest decimals, up to nine, that rounds to `value`;
+// `value` if there is none.
 inline double Decimal(float value) {
   double scale = 1;
   for (int decimals = 0; decimals <= 9; ++decimals, scale *= 10) {

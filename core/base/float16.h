@@ -1,8 +1,8 @@
 // The two halves of float32: IEEE 754 binary16 and bfloat16, as bit patterns.
 //
-// Internal. To the nearest, ties to even; what is too large for binary16
-// becomes infinite; a NaN stays one, quiet. Without branches, so that compilers
-// make vector code of loops over them: gradients travel as these.
+// Internal. Rounds to nearest, ties to even. Numbers that are too large for
+// binary16 become infinite; a NaN stays a quiet NaN. There are no branches, so
+// that compilers vectorize loops: gradients are sent in these formats.
 
 #ifndef RINGLET_CORE_BASE_FLOAT16_H_
 #define RINGLET_CORE_BASE_FLOAT16_H_
@@ -39,11 +39,11 @@ inline uint16_t Float16OfFloat(float value) {
   constexpr uint32_t kRebias = (127 - 15) << 23;
   const uint32_t sign = BitsOfFloat(value) & 0x80000000;
   const uint32_t bits = BitsOfFloat(value) ^ sign;
-  // Below 2^-14: adding 0.5 has the processor round at the last place of a
+  // Below 2^-14: adding 0.5 makes the processor round at the last place of a
   // subnormal number.
   const uint32_t small =
       BitsOfFloat(FloatOfBits(bits) + 0.5f) - BitsOfFloat(0.5f);
-  // Rounding may carry into the exponent, up to infinity, as it should.
+  // Rounding may carry into the exponent, up to infinity, which is correct.
   const uint32_t normal = (bits - kRebias + 0xFFF + (bits >> 13 & 1)) >> 13;
   const bool nan = bits > 0x7F800000;
   const uint32_t large = nan ? 0x7E00 | (bits >> 13 & 0x3FF) : 0x7C00;

@@ -1,6 +1,6 @@
-// FNV-1a of 64 bits: a hash that every machine computes alike.
+// FNV-1a with 64 bits: a hash with the same value on every machine.
 //
-// Internal. For telling texts apart; it withstands no attack.
+// Internal. It separates texts; it does not withstand attacks.
 
 #ifndef RINGLET_CORE_BASE_FNV1A_H_
 #define RINGLET_CORE_BASE_FNV1A_H_
@@ -19,7 +19,7 @@ class Fnv1a {
       value_ = (value_ ^ at[i]) * UINT64_C(0x100000001b3);
     }
   }
-  // With its NUL, so that where a text ends is part of the hash.
+  // Includes the NUL, so that the hash depends on where a text ends.
   void Add(const std::string& text) { Add(text.c_str(), text.size() + 1); }
   uint64_t value() const { return value_; }
 

@@ -1,8 +1,8 @@
-// Calls of the user's own code, which may throw: an exception becomes a Status.
+// Calls user code, which may throw: an exception becomes a Status.
 //
 // Internal to core/. The library is built without exceptions, so none may pass
-// through its functions: they would not clean up. core/fit/guarded.cc, which
-// knows all that is called, is alone built with them.
+// through its functions. Only core/fit/guarded.cc, which makes all these calls,
+// is built with them.
 
 #ifndef RINGLET_CORE_BASE_GUARDED_H_
 #define RINGLET_CORE_BASE_GUARDED_H_
@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "status.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
@@ -27,8 +27,8 @@ struct LayerPlan;
 struct MetricState;
 struct Targets;
 
-// What the method returns, or kInternal with what() of what it threw;
-// kResourceExhausted of std::bad_alloc.
+// Calls the method and returns its status. An exception becomes kInternal with
+// its what(), and std::bad_alloc becomes kResourceExhausted.
 template <typename... Parameters>
 Status Guarded(Callback* callback,
                Status (Callback::*method)(FitState&, Parameters...),
@@ -42,7 +42,7 @@ Status Guarded(const CustomLayer& layer,
                const LayerCall& call);
 Status GuardedBuild(const CustomLayer& layer, const std::vector<Shape>& inputs,
                     LayerPlan* plan);
-// Of `count` examples: see losses.h and metrics.h.
+// For `count` examples: see losses.h and metrics.h.
 Status GuardedLoss(const CustomLoss& loss, const Shape& output, int64_t count,
                    const float* predictions, const void* targets, float scale,
                    float* per_example, float* d_predictions,

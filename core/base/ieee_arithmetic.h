@@ -1,10 +1,12 @@
-// IeeeArithmetic: floats are rounded to the nearest, and denormal ones count.
+// IeeeArithmetic: sets rounding to nearest, and keeps denormal numbers.
 //
-// Internal to core/. What a program has set up for its thread, or a library
-// built with -ffast-math for all of them, would change the bits of a training.
-// Not all CPUs can take denormals for zero, nor all of those in the same way,
-// so none does; where many would arise, and be slow, formulas take what is
-// small for zero themselves (core/model/optimizer_formulas.cc).
+// Internal to core/. A program may have set other modes for its thread, and a
+// library built with -ffast-math for all threads. They would change the bits of
+// a training.
+//
+// Not all CPUs can replace denormals by zero, and not all do it in the same
+// way, so the mode is off on all. Formulas with many slow denormals replace
+// small numbers by zero themselves (core/objective/optimizer_formulas.cc).
 
 #ifndef RINGLET_CORE_BASE_IEEE_ARITHMETIC_H_
 #define RINGLET_CORE_BASE_IEEE_ARITHMETIC_H_
@@ -17,7 +19,7 @@
 
 namespace ringlet {
 
-// For the calling thread, until the end of the scope.
+// Applies to the calling thread, until the end of the scope.
 class IeeeArithmetic {
  public:
   IeeeArithmetic() : saved_(Get()) { Set(saved_ & ~kBits); }

@@ -1,4 +1,4 @@
-// Interval: which numbers a setting takes.
+// Interval: the permitted numbers of a setting.
 //
 // Internal to core/ and io/.
 
@@ -10,8 +10,8 @@
 
 namespace ringlet {
 
-// Numbers between two ends, which belong to them unless they are open. An end
-// of FLT_MAX or more is none.
+// Numbers between two ends. An end is included unless it is open. An end of
+// FLT_MAX or more means no limit.
 struct Interval {
   double low = -FLT_MAX, high = FLT_MAX;
   bool low_open = false, high_open = false;
@@ -26,8 +26,8 @@ std::string ToString(const Interval& interval);
 constexpr Interval kAnyNumber = {};
 constexpr Interval kNotNegative = {0, FLT_MAX, false, false};
 constexpr Interval kPositive = {0, FLT_MAX, true, false};
-constexpr Interval kShare = {0, 1, false, false};
-constexpr Interval kShareBelow1 = {0, 1, false, true};
+constexpr Interval kFraction = {0, 1, false, false};
+constexpr Interval kFractionBelow1 = {0, 1, false, true};
 
 }  // namespace ringlet
 

@@ -1,8 +1,8 @@
-// JobKeys: the secret by which the workers of a job know each other.
+// JobKeys: the secret that the workers of a job share.
 //
-// Internal. In a place of its own, for links and files both need it. Whoever
-// reads the keys puts them into memory that is wiped in the end; all others
-// hold the one copy by a shared pointer.
+// Internal to the library. Links and sealed files use it. The reader of the
+// keys puts them into memory that is wiped at the end; all others have shared
+// pointers to this one copy.
 
 #ifndef RINGLET_CORE_BASE_JOB_KEY_H_
 #define RINGLET_CORE_BASE_JOB_KEY_H_
@@ -15,7 +15,8 @@ struct JobKey {
   uint8_t bytes[32];
 };
 
-// The first one is spoken with; each is answered. Two while keys rotate.
+// A worker sends with the first key and answers to each. There are two while
+// keys rotate.
 struct JobKeys {
   static constexpr int kMost = 2;
 

@@ -1,7 +1,7 @@
-// cJSON parses; what it accepts but may not is found before it
-// (CheckLexically), so that its recursion is bounded and no string holds a NUL,
-// and after it (CheckKeys). Values share one tree by a counted pointer: a Json
-// stays valid as long as any value of its text is held.
+// cJSON parses. Texts that it should not accept are found before it
+// (CheckLexically), so that its recursion is limited and no string has a NUL,
+// and after it (CheckKeys). Values share one tree by a counted pointer: the
+// text lives as long as any of its values.
 
 #include "json.h"
 
@@ -20,8 +20,8 @@ namespace ringlet {
 
 namespace {
 
-// cJSON keeps the place of each parse, failed or not, in one global variable of
-// the process, which nothing here reads: one parser at a time.
+// cJSON stores the place of each parse in one global variable of the process,
+// which nothing here reads. So one thread parses at a time.
 std::mutex& ParserMutex() {
   static std::mutex mutex;
   return mutex;
@@ -40,9 +40,9 @@ Status ErrorAt(const std::string& text, size_t offset, const std::string& where,
                     column, what.c_str());
 }
 
-// Refuses what cJSON accepts or recurses into without a bound: nesting, control
-// characters (a NUL would end a C string) and "\u0000". *open is then how many
-// brackets are not closed.
+// Refuses deep nesting, control characters (a NUL would end a C string) and
+// "\u0000", which cJSON accepts without a limit. *open becomes the number of
+// open brackets.
 Status CheckLexically(const std::string& text, const std::string& where,
                       int max_depth, int* open) {
   int& depth = *open;
@@ -82,9 +82,42 @@ Status CheckLexically(const std::string& text, const std::string& where,
                  "missing?");
 }
 
+// Advice for a word or a comment at `offset` that other languages have and JSON
+// does not; "" if there is none.
+std::string OtherLanguages(const std::string& text, size_t offset) {
+  const auto is_letter = [&text](size_t i) {
+    return (text[i] >= 'a' && text[i] <= 'z') ||
+           (text[i] >= 'A' && text[i] <= 'Z');
+  };
+  size_t begin = std::min(offset, text.size()), end = begin;
+  while (begin > 0 && is_letter(begin - 1)) --begin;
+  while (end < text.size() && is_letter(end)) ++end;
+  const std::string word = text.substr(begin, end - begin);
+  constexpr struct {
+    const char *word, *instead;
+  } kWords[] = {{"None", "null"},     {"True", "true"},
+                {"False", "false"},   {"NaN", "no number"},
+                {"nan", "no number"}, {"Infinity", "no number"},
+                {"inf", "no number"}, {"undefined", "null"}};
+  for (const auto& row : kWords) {
+    if (word != row.word) continue;
+    return word + " is not JSON, which has " + row.instead + " for it";
+  }
+  for (const size_t at : {offset, offset - 1}) {
+    if (at >= text.size()) continue;
+    if (text[at] == '#' || text.compare(at, 2, "//") == 0 ||
+        text.compare(at, 2, "/*") == 0) {
+      return "JSON has no comments; leave this one out";
+    }
+  }
+  return "";
+}
+
 Status SyntaxError(const std::string& text, size_t offset,
                    const std::string& where, int open) {
   const bool empty = text.find_first_not_of(" \t\r\n") == std::string::npos;
+  const std::string hint = OtherLanguages(text, offset);
+  if (!hint.empty()) return ErrorAt(text, offset, where, hint, "near ");
   return ErrorAt(text, offset, where,
                  offset >= text.size() && (open > 0 || empty)
                      ? "the text ends too early: is a bracket missing?"
@@ -93,8 +126,8 @@ Status SyntaxError(const std::string& text, size_t offset,
                  "near ");
 }
 
-// The first object in `value` that holds a key twice, which *key then is; null
-// where there is none.
+// The first object in `value` with a duplicate key, which becomes *key; null if
+// there is none.
 const cJSON* FindDuplicate(const cJSON* value, const char** key) {
   std::vector<std::string_view> keys;
   for (const cJSON* m = value->child; m != nullptr; m = m->next) {
@@ -116,7 +149,7 @@ Status CheckKeys(const cJSON* root, const std::string& where) {
   const std::string name = object->string == nullptr
                                ? "one object"
                                : '"' + Printable(object->string) + '"';
-  return Corruption("%s: the key \"%s\" stands twice in %s: keep one",
+  return Corruption("%s: the key \"%s\" is in %s twice: keep one",
                     where.c_str(), Printable(key).c_str(), name.c_str());
 }
 
@@ -140,7 +173,7 @@ Status Json::ParseUnmarked(const std::string& text, const std::string& where,
   cJSON* root;
   {
     const std::lock_guard<std::mutex> lock(ParserMutex());
-    // With the NUL behind the text, so that its end is a place too.
+    // Includes the NUL after the text, so that its end has a place too.
     root = cJSON_ParseWithLengthOpts(end, text.size() + 1, &end, false);
   }
   const size_t at = static_cast<size_t>(end - text.c_str());
@@ -192,7 +225,7 @@ const char* Json::type_name() const {
   return "";
 }
 
-bool Json::truth() const { return at_ != nullptr && cJSON_IsTrue(at_); }
+bool Json::as_bool() const { return at_ != nullptr && cJSON_IsTrue(at_); }
 
 double Json::number() const {
   return kind() == Kind::kNumber ? at_->valuedouble : 0;
@@ -290,7 +323,7 @@ JsonWriter& JsonWriter::Int(int64_t value) {
 }
 
 JsonWriter& JsonWriter::Number(double value) {
-  if (!std::isfinite(value)) return Null();  // JSON has no other word for it
+  if (!std::isfinite(value)) return Null();  // JSON has no infinity and no NaN
   Separate();
   text_ += ShortestText(value);
   return *this;

@@ -1,8 +1,8 @@
-// Json: the one reader of JSON, over cJSON; and a writer.
+// Json: the reader of JSON, which uses cJSON; and a writer.
 //
 // Internal. Texts come from files and from the environment and are not trusted:
-// syntax, nesting, UTF-8 and keys that stand twice are checked before a value
-// is handed out. Texts may be parsed by several threads at once.
+// syntax, nesting, UTF-8 and duplicate keys are checked before a value is
+// returned. Several threads may parse texts at the same time.
 
 #ifndef RINGLET_CORE_BASE_JSON_H_
 #define RINGLET_CORE_BASE_JSON_H_
@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "status.h"
+#include "ringlet/status.h"
 
 struct cJSON;
 
@@ -19,21 +19,21 @@ namespace ringlet {
 
 class FieldLog;
 
-// A value within a parsed text, which lives as long as any of its values. A
-// value that is not there is of kind kNone, and so are its members.
+// A value in a parsed text. The text lives as long as any of its values. A
+// missing value has the kind kNone, and so have its members.
 class Json {
  public:
   static constexpr int kMaxDepth = 16;
   enum class Kind { kNone, kNull, kBool, kNumber, kString, kArray, kObject };
 
   Json() = default;
-  // No value, whose members are such too: a reader that is given one notes in
-  // `log` which fields it knows (io/keras/field_log.h). `log` outlives it.
+  // A missing value. A reader that gets one records its known fields in `log`
+  // (io/keras/field_log.h). `log` outlives it.
   static Json Asking(FieldLog* log);
   FieldLog* log() const { return log_; }
-  // Errors are kCorruption and begin with "<where>: ", then where it is known
-  // "line 3, column 7: " (from 1, in bytes). A byte order mark before the text
-  // is skipped.
+  // Errors are kCorruption and begin with "<where>: ", then, if known, "line 3,
+  // column 7: " (from 1, in bytes). A byte order mark before the text is
+  // ignored.
   static Status Parse(const std::string& text, const std::string& where,
                       Json* json, int max_depth = kMaxDepth);
 
@@ -45,14 +45,15 @@ class Json {
   bool is_array() const { return kind() == Kind::kArray; }
   bool is_object() const { return kind() == Kind::kObject; }
 
-  // false, 0 or "" where it is of another kind.
-  bool truth() const;
+  // false, 0 or "" for a value of another kind.
+  bool as_bool() const;
   double number() const;
   std::string text() const;
-  // Whether it is a whole number of at most 2^53, which *value then is.
+  // True for a whole number of at most 2^53, which becomes *value.
   bool ToInt64(int64_t* value) const;
 
-  // Of an object, in steps: looking up all of n members costs n * n.
+  // The member `key` of an object. It is a search: looking up all of n members
+  // costs n * n.
   Json operator[](const char* key) const;
   // The members of an array or object in order:
   //   for (Json m = json.first(); m; m = m.next()) use m.key(), m.
@@ -73,7 +74,7 @@ class Json {
   FieldLog* log_ = nullptr;
 };
 
-// Writes compact JSON. Commas are its own affair:
+// Writes compact JSON, and inserts commas itself:
 //   w.BeginObject().Key("a").Int(1).EndObject()
 class JsonWriter {
  public:
@@ -84,8 +85,8 @@ class JsonWriter {
   JsonWriter& Key(const std::string& key);
   JsonWriter& String(const std::string& value);
   JsonWriter& Int(int64_t value);
-  JsonWriter& Number(double value);  // the shortest that reads back the same
-  JsonWriter& Float(float value);    // the same, and Python's float: 1.0
+  JsonWriter& Number(double value);  // the shortest that reads back equal
+  JsonWriter& Float(float value);  // the same for a float32, with a point: 1.0
   JsonWriter& Bool(bool value);
   JsonWriter& Null();
 

@@ -1,6 +1,6 @@
-// What the file holds passes through one buffer on the stack, which is wiped;
-// the keys are decoded from there into a page of their own. No string of this
-// file but NewKeyText's ever has a key.
+// The file's bytes go through one buffer on the stack, which is wiped. The keys
+// are decoded from it into their own page. In this file only the string of
+// NewKeyText has a key.
 
 #include "key_file.h"
 
@@ -14,7 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "message.h"
+#include "ringlet/status.h"
 #include "text.h"
 
 namespace ringlet {
@@ -26,19 +26,19 @@ constexpr size_t kKeyBytes = sizeof(JobKey);
 constexpr size_t kKeyDigits = 43;  // and one '='
 constexpr size_t kMostFileBytes = 4096;
 
-// A stretch of memory that is wiped when it ends.
+// Memory that is wiped at the end of its life.
 struct Wiped {
   char bytes[kMostFileBytes + 1];
   ~Wiped() { explicit_bzero(bytes, sizeof(bytes)); }
 };
 
-// A page of its own: what is locked or left out of a dump is whole pages.
+// Keys have their own page, since locks and dumps apply to whole pages.
 std::shared_ptr<JobKeys> NewKeys() {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   void* const memory = mmap(nullptr, page, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
-  // Both as well as may be: a limit on locked memory is no error.
+  // Failure is not an error: locked memory is limited.
   (void)mlock(memory, page);
 #ifdef MADV_DONTDUMP
   (void)madvise(memory, page, MADV_DONTDUMP);
@@ -49,7 +49,7 @@ std::shared_ptr<JobKeys> NewKeys() {
           }};
 }
 
-// False unless `text` is what Encode makes of 32 bytes.
+// False unless `text` is Encode's result for 32 bytes.
 bool Decode(const char* text, size_t size, uint8_t* out) {
   if (size != kKeyDigits + 1 || text[kKeyDigits] != '=') return false;
   uint32_t bits = 0;
@@ -63,7 +63,7 @@ bool Decode(const char* text, size_t size, uint8_t* out) {
     count -= 8;
     *out++ = static_cast<uint8_t>(bits >> count);
   }
-  return (bits & 3) == 0;  // the two bits that are no key's
+  return (bits & 3) == 0;  // the two bits that no key has
 }
 
 void Encode(const uint8_t* bytes, std::string* out) {
@@ -88,14 +88,14 @@ Status TakeLine(const char* begin, const char* end, int number, JobKeys* keys) {
   if (begin == end || *begin == '#') return Status();
   if (keys->count == JobKeys::kMost) {
     return InvalidArgument(
-        "line %d: a third key; while keys rotate there are "
-        "two, the first of which is used to speak",
+        "line %d: a third key; a key file has at most two, and new connections "
+        "use the first",
         number);
   }
   if (!Decode(begin, static_cast<size_t>(end - begin),
               keys->keys[keys->count].bytes)) {
     return InvalidArgument(
-        "line %d: is no key: 32 bytes in base64, as `ringlet keygen` prints "
+        "line %d: is not a key: 32 bytes in base64, as `ringlet keygen` prints "
         "them",
         number);
   }
@@ -126,16 +126,16 @@ Status CheckOwner(const struct stat& about) {
   const unsigned mode = about.st_mode & 0777;
   if (about.st_uid != geteuid() && about.st_uid != 0) {
     return InvalidArgument(
-        "belongs to user %u; a key file is its reader's or root's",
+        "belongs to user %u; a key file must belong to the user that reads it, "
+        "or to root",
         static_cast<unsigned>(about.st_uid));
   }
-  // A group of root's choosing may read root's, as a volume of Kubernetes has
-  // it.
+  // The group of a file of root's may read it, as in a Kubernetes volume.
   const unsigned others = about.st_uid == 0 ? 037 : 077;
   if ((mode & others) == 0) return Status();
   return InvalidArgument(
-      "others may read or write it (mode %04o): chmod 600; where the disk has "
-      "no modes mount it with umask=077, or keep the key elsewhere",
+      "other users may read or write it (mode %04o): chmod 600; if the file "
+      "system has no modes, mount it with umask=077, or keep the key elsewhere",
       mode);
 }
 
@@ -166,7 +166,7 @@ Status ReadOpen(int fd, JobKeysPtr* out) {
   return Status();
 }
 
-// What was taken for the place of the key itself is in no message.
+// True for a text that may be a key given as a path; no message shows it.
 bool HoldsKey(const std::string& text) {
   uint8_t key[kKeyBytes];
   bool holds = false;
@@ -182,7 +182,7 @@ const char* RemedyOf(int error) {
     case ENOENT:
       return " (copy the job's key there; ringlet keygen makes one)";
     case EACCES:
-      return " (who runs this must own it: chown, and chmod 600)";
+      return " (the user that runs this must own it: chown, and chmod 600)";
     default:
       return "";
   }
@@ -191,12 +191,12 @@ const char* RemedyOf(int error) {
 }  // namespace
 
 Status ReadKeyFile(const std::string& path, JobKeysPtr* keys) {
-  // A FIFO must not block the open; it is refused then.
+  // A FIFO must not block the open; it is refused afterwards.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0 && HoldsKey(path)) {
     return InvalidArgument(
-        "a key stands where the path of its file is to be; ringlet keygen "
-        "--out makes such a file");
+        "a key is given instead of the path of its file; ringlet keygen --out "
+        "makes such a file");
   }
   if (fd < 0) {
     return OsError(errno, "key file %s%s", path.c_str(), RemedyOf(errno));
@@ -220,9 +220,9 @@ Status FindKeys(const std::string& path, JobKeysPtr* keys) {
   return read.code() == Code::kNotFound ? Status() : read;
 }
 
-// Loopback addresses are all that a launcher gives: where its key cannot be
-// reached, as by another user or in a container, no worker of the job has one,
-// and they meet as without it.
+// Launchers use only loopback addresses. If the launcher's key cannot be read,
+// by another user or in a container, no worker of the job has it, and they
+// connect without a key.
 JobKeysPtr LauncherKeys() {
   JobKeysPtr keys;
   const char* const path = std::getenv(kLauncherKeyVariable);
@@ -243,7 +243,9 @@ Status RandomBytes(void* out, size_t bytes) {
 Status NewKeyText(std::string* text) {
   JobKey key;
   RINGLET_RETURN_IF_ERROR(RandomBytes(key.bytes, sizeof(key.bytes)));
-  *text = "# A key of ringlet. Whoever has it can join, read and stop jobs.\n";
+  *text =
+      "# A key of ringlet. A program that has it can join, read and stop "
+      "jobs.\n";
   text->reserve(text->size() + kKeyDigits + 2);
   Encode(key.bytes, text);
   *text += '\n';
@@ -258,7 +260,7 @@ void MakeLauncherKey(int* fd, std::string* path) {
   path->clear();
 #ifdef MFD_CLOEXEC
   std::string text;
-  // Where vm.memfd_noexec says so none is made without it.
+  // With vm.memfd_noexec = 2 the system requires this flag.
   constexpr unsigned kNoExecSeal = 8;  // Linux 6.3
   int made = memfd_create("ringlet.key", MFD_CLOEXEC | kNoExecSeal);
   if (made < 0) made = memfd_create("ringlet.key", MFD_CLOEXEC);

@@ -1,8 +1,8 @@
-// Key files: where the keys of a job are kept (docs/security.md).
+// Key files: files with the keys of a job (docs/security.md).
 //
-// Internal. A line of base64 a key, 32 bytes of it, one or two of them; "#"
-// begins a comment. Nobody but the owner may read the file, and nothing that is
-// said of it shows a byte of it.
+// Internal. One or two lines, each a key: 32 bytes in base64; "#" begins a
+// comment. Only the owner may read the file, and no message shows a byte of a
+// key.
 
 #ifndef RINGLET_CORE_BASE_KEY_FILE_H_
 #define RINGLET_CORE_BASE_KEY_FILE_H_
@@ -12,39 +12,39 @@
 #include <string>
 
 #include "job_key.h"
-#include "status.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
 using JobKeysPtr = std::shared_ptr<const JobKeys>;
 
-// A regular file that may be read by its owner alone, this user or root; where
-// it is root's a group may read it too. The keys' memory is neither swapped nor
-// dumped, where the system lets it be so, and is wiped at the end.
+// Reads a regular file that only its owner may read, this user or root; if it
+// is root's, its group may read it too. If the system permits it, the memory of
+// the keys is neither swapped nor dumped. It is wiped at the end.
 Status ReadKeyFile(const std::string& path, JobKeysPtr* keys);
 
-// Of `path`, else of the file that RINGLET_KEY_FILE names, else of ringlet.key
-// among systemd's credentials ($CREDENTIALS_DIRECTORY). None of them: OK and
-// null.
+// Reads the keys of `path`, else of the file that RINGLET_KEY_FILE names, else
+// of ringlet.key among systemd's credentials ($CREDENTIALS_DIRECTORY). OK and
+// null if there are none.
 Status FindKeys(const std::string& path, JobKeysPtr* keys);
 
-// The key that a launcher made for this job alone; null where there is none.
+// The key that a launcher made for this job only; null if there is none.
 // Nothing that outlives the job may be sealed with it.
 constexpr char kLauncherKeyVariable[] = "RINGLET_LAUNCHER_KEY";
 JobKeysPtr LauncherKeys();
 
-// Of the system's source of random numbers, which never blocks once it is
-// seeded.
+// Bytes from the system's random number generator, which does not block after
+// it was seeded.
 Status RandomBytes(void* out, size_t bytes);
 
-// A new key as its file has it: a comment, the key, each with its newline.
-// Wipe() the text.
+// The text of a file with a new key: a comment and the key, each with a
+// newline. Wipe() the text.
 Status NewKeyText(std::string* text);
 void Wipe(std::string* text);
 
-// A new key in memory without a name, for the processes that this one starts:
-// what kLauncherKeyVariable is to be for them. It lives as long as *fd is open,
-// which no child inherits. "" and -1 where the system has no such memory.
+// Makes a new key in memory without a name, for the child processes. *path is
+// the value of kLauncherKeyVariable for them. The key lives as long as *fd is
+// open; no child inherits *fd. "" and -1 if the system has no such memory.
 void MakeLauncherKey(int* fd, std::string* path);
 
 }  // namespace ringlet

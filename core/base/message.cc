@@ -1,4 +1,4 @@
-#include "message.h"
+#include "ringlet/status.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,13 +8,14 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "open_line.h"
 #include "same_file.h"
 
 namespace ringlet {
 namespace {
 
-// Of the process: whether a bar's line is open, and which messages would stand
-// on it. A signal's handler reads it.
+// The state of the process: whether a bar's line is open, and on which streams
+// messages would continue it. A signal handler reads it.
 enum : int { kOpen = 1, kOnStdout = 2, kOnStderr = 4 };
 std::atomic<int> g_open{0};
 static_assert(std::atomic<int>::is_always_lock_free);
@@ -25,20 +26,20 @@ bool SameStream(FILE* a, FILE* b) {
          SameFile(of_a, of_b);
 }
 
-// Which of them `out` is.
+// The streams that `out` shares.
 int PlacesOf(FILE* out) {
   return (SameStream(out, stdout) ? kOnStdout : 0) |
          (SameStream(out, stderr) ? kOnStderr : 0);
 }
 
-// Whether a line that the message would stand on was open.
+// True if the message would continue an open line.
 bool EndsOpenLine(int where) {
   if ((g_open.load() & where) == 0) return false;
   g_open = 0;
   return true;
 }
 
-// One call of write, whatever the stream's buffering.
+// Makes one call of write, whatever the stream's buffering.
 void WriteLine(FILE* out, bool after_open, const char* format,
                va_list arguments) {
   va_list again;
@@ -46,7 +47,7 @@ void WriteLine(FILE* out, bool after_open, const char* format,
   const int length = std::vsnprintf(nullptr, 0, format, again);
   va_end(again);
   if (length < 0) return;
-  // Before the text a newline, behind it a newline and the zero.
+  // A newline before the text, a newline after it, and the zero.
   size_t room = static_cast<size_t>(length) + 3;
   char short_line[512];
   char* line = static_cast<char*>(std::malloc(room));

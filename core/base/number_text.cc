@@ -9,7 +9,8 @@
 namespace ringlet {
 namespace {
 
-// digits[0].digits[1]... x 10^exponent, of a finite value that is not negative.
+// digits[0].digits[1]... x 10^exponent, for a finite value that is not
+// negative.
 struct Digits {
   std::string digits;
   int exponent = 0;
@@ -18,7 +19,7 @@ struct Digits {
 double Read(const char* text, double) { return std::strtod(text, nullptr); }
 float Read(const char* text, float) { return std::strtof(text, nullptr); }
 
-// printf and strtod have the locale's decimal point; digits have none.
+// printf and strtod use the locale's decimal point; the digits have none.
 template <typename T>
 bool ReadsBack(const Digits& d, T value) {
   char text[40];  // "12345678901234567e-340"
@@ -27,7 +28,7 @@ bool ReadsBack(const Digits& d, T value) {
   return Read(text, value) == value;
 }
 
-// The nearest of `count` digits, without zeros behind.
+// The nearest number of `count` digits, without trailing zeros.
 Digits Nearest(double value, int count) {
   char text[48];
   std::snprintf(text, sizeof(text), "%.*e", count - 1, value);
@@ -41,7 +42,7 @@ Digits Nearest(double value, int count) {
   return d;
 }
 
-// The next greater of as many digits.
+// The next greater number with as many digits.
 Digits Above(Digits d) {
   while (!d.digits.empty() && d.digits.back() == '9') d.digits.pop_back();
   if (d.digits.empty()) return Digits{"1", d.exponent + 1};
@@ -51,7 +52,7 @@ Digits Above(Digits d) {
 
 template <typename T>
 Digits Shortest(T value) {
-  // Below a power of two numbers are twice as near as above it, so of few
+  // Numbers below a power of two are twice as dense as above it. So with few
   // digits the second nearest may read back where the nearest does not.
   int exponent;
   const bool power = std::frexp(value, &exponent) == T(0.5);
@@ -126,7 +127,7 @@ std::string PrintedText(double value, char type, int precision) {
   std::snprintf(text, sizeof(text), format, precision, value);
   std::string printed;
   for (const char* c = text; *c != '\0'; ++c) {
-    // What is no digit, sign or letter is the locale's point, or part of it.
+    // Any byte but a digit, sign or letter is part of the locale's point.
     const bool point = std::strchr("0123456789+-einfa", *c) == nullptr;
     if (!point) {
       printed += *c;

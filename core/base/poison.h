@@ -1,8 +1,8 @@
-// Poison: memory that nobody may touch for now, told to AddressSanitizer. In
-// other builds nothing.
+// Poison: marks memory as unusable for AddressSanitizer. In other builds it
+// does nothing.
 //
-// Internal to core/. A span begins where ASan can see it to the byte, at a
-// multiple of 8 bytes, or ends there.
+// Internal to core/. A span begins or ends at a multiple of 8 bytes, where ASan
+// is exact to the byte.
 
 #ifndef RINGLET_CORE_BASE_POISON_H_
 #define RINGLET_CORE_BASE_POISON_H_
@@ -31,7 +31,7 @@ inline void Poison(const void* p, size_t bytes) {
 inline void Unpoison(const void* p, size_t bytes) {
   __asan_unpoison_memory_region(p, bytes);
 }
-// Whether any byte is.
+// True if any byte is poisoned.
 inline bool IsPoisoned(const void* p, size_t bytes) {
   return __asan_region_is_poisoned(const_cast<void*>(p), bytes) != nullptr;
 }

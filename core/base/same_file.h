@@ -1,4 +1,4 @@
-// SameFile: whether two names or handles are of one file.
+// SameFile: tests if two names or handles refer to one file.
 //
 // Internal.
 

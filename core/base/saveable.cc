@@ -1,18 +1,18 @@
-#include "saveable.h"
+#include "ringlet/shape.h"
 
 #include <cstring>
 
 #include "byte_order.h"
-#include "collective.h"
+#include "ringlet/collective.h"
 
 namespace ringlet {
 namespace {
 
-// Spans of fewer bytes travel together: there are many of a few, and each
-// broadcast goes round all ranks.
+// Smaller spans are sent together: there are many of them, and each broadcast
+// takes a round of all ranks.
 constexpr size_t kSmall = 4096;
 
-// The small ones, one behind the other in little-endian order.
+// The small spans in sequence, in little-endian order.
 class Packed {
  public:
   explicit Packed(const std::vector<StateSpan>& spans) {

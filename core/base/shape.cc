@@ -1,4 +1,4 @@
-#include "shape.h"
+#include "ringlet/shape.h"
 
 #include "check.h"
 

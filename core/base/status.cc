@@ -1,4 +1,4 @@
-#include "status.h"
+#include "ringlet/status.h"
 
 #include <atomic>
 #include <cerrno>
@@ -7,8 +7,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
-
-#include "message.h"
 
 namespace ringlet {
 
@@ -60,11 +58,11 @@ const char* CodeName(Code code) {
 struct StatusBuilder {
   using Record = Status::Record;
 
-  // The record used where no memory is left for a real one. Any thread may take
-  // it: nobody writes to it, not even its first user.
+  // The record for an error without memory for its own record. It is never
+  // written, so any thread may use it.
   static Record* Static(Code code);
 
-  // Message: prefix (may be ""), the formatted text, suffix (may be "").
+  // Message: the formatted text, then `suffix` (may be "").
   static Status Make(Code code, int os_error, int rank, const char* suffix,
                      const char* format, va_list arguments) {
     va_list again;
@@ -211,7 +209,7 @@ Code CodeOfErrno(int error_number) {
 
 namespace {
 
-// strerror_r as POSIX has it, and as GNU has it.
+// strerror_r of POSIX, and of GNU.
 [[maybe_unused]] const char* TextOf(int failed, const char* buffer) {
   return failed == 0 ? buffer : "unknown error";
 }
@@ -227,12 +225,15 @@ ErrnoText::ErrnoText(int error_number)
 
 Status OsError(int error_number, const char* format, ...) {
   char suffix[128];
-  std::snprintf(suffix, sizeof(suffix), ": %s",
-                ErrnoText(error_number).c_str());
+  std::snprintf(suffix, sizeof(suffix), ": %s%s",
+                ErrnoText(error_number).c_str(),
+                error_number == EMFILE
+                    ? "; raise this process's limit of open files (ulimit -n)"
+                    : "");
   RINGLET_MAKE(CodeOfErrno(error_number), error_number, -1, suffix);
 }
 
-void EndWithError(const Status& status) {
+void AbortWithError(const Status& status) {
   std::fflush(stdout);
   Notice("error: %s", status.ok() ? "a Result was made of a Status that is OK"
                                   : status.message());
@@ -267,8 +268,7 @@ int ExitCodeOf(const Status& status) {
 int ExitCode(const Status& status) {
   if (status.ok()) return 0;
   std::fflush(stdout);
-  Notice("error: %s", status.ok() ? "a Result was made of a Status that is OK"
-                                  : status.message());
+  Notice("error: %s", status.message());
   return ExitCodeOf(status);
 }
 

@@ -16,7 +16,7 @@ size_t EndOfUtf8(const std::string& text) {
                         : first >= 0xE0 && first < 0xF0 ? 2
                         : first >= 0xF0 && first < 0xF5 ? 3
                                                         : 4;
-    // The second byte's range leaves out long forms, surrogates, and what is
+    // The second byte's range excludes overlong forms, surrogates and numbers
     // beyond U+10FFFF.
     const unsigned char low = first == 0xE0   ? 0xA0
                               : first == 0xF0 ? 0x90

@@ -1,4 +1,4 @@
-// Small questions to texts, and texts fit for a message.
+// Small functions on text, and text for messages.
 //
 // Internal.
 
@@ -21,7 +21,7 @@ inline bool EndsWith(std::string_view text, std::string_view suffix) {
          text.substr(text.size() - suffix.size()) == suffix;
 }
 
-// `text` without `prefix` or `suffix`; all of it where it has none.
+// `text` without `prefix` or `suffix`; unchanged if it has none.
 inline std::string WithoutPrefix(const std::string& text,
                                  std::string_view prefix) {
   return StartsWith(text, prefix) ? text.substr(prefix.size()) : text;
@@ -32,17 +32,17 @@ inline std::string WithoutSuffix(const std::string& text,
                                 : text;
 }
 
-// Where the first byte is that does not belong to a character in UTF-8, as
-// RFC 3629 has it; text.size() where there is none.
+// The offset of the first byte that does not belong to a character in UTF-8
+// (RFC 3629); text.size() if there is none.
 size_t EndOfUtf8(const std::string& text);
 
-// All of `text` as a decimal number from 0 to `most`; -1: it is none.
+// All of `text` as a decimal number from 0 to `most`; -1 if it is not one.
 int64_t WholeNumber(std::string_view text, int64_t most);
 
 // 16 hexadecimal digits.
 std::string HexText(uint64_t number);
 
-// `text` as it may stand in a message: no control bytes, at most 100 bytes.
+// `text` for a message: no control bytes, at most 100 bytes.
 std::string Printable(const std::string& text);
 
 }  // namespace ringlet

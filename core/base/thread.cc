@@ -11,8 +11,8 @@
 
 #include "check.h"
 #include "ieee_arithmetic.h"
-#include "status.h"
-#include "thread_pool.h"
+#include "ringlet/compute.h"
+#include "ringlet/status.h"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
@@ -26,17 +26,18 @@
 namespace ringlet {
 namespace {
 
-// Whatever mode the creating thread is in.
+// Sets the floating-point mode, whatever that of the creating thread.
 void* Main(void* body) {
   const IeeeArithmetic ieee;
   (*static_cast<std::function<void()>*>(body))();
   return nullptr;
 }
 
-// Less is refused, with the thread-local data of the whole program on top.
+// The system refuses a stack below its minimum. Twice that minimum has room for
+// the program's thread-local data too, which are on the stack.
 size_t StackBytes() {
 #ifdef RINGLET_SANITIZED
-  return size_t{8} << 20;  // its frames are many times as large
+  return size_t{8} << 20;  // its frames are many times larger
 #else
   const long least = sysconf(_SC_THREAD_STACK_MIN);
   return std::max(Thread::kStackBytes, least > 0 ? 2 * size_t(least) : 0);
@@ -86,7 +87,7 @@ std::string FirstBytesOf(const std::string& path) {
 }
 
 // "200000 100000", microseconds of each period; "max" or -1: no quota.
-double Share(const std::string& quota, const std::string& period) {
+double QuotaFraction(const std::string& quota, const std::string& period) {
   const double of = std::atof(period.c_str());
   const double time = std::atof(quota.c_str());
   return time > 0 && of > 0 ? time / of : 0;
@@ -95,12 +96,13 @@ double Share(const std::string& quota, const std::string& period) {
 double QuotaOf(const std::string& folder) {
   const std::string max = FirstBytesOf(folder + "/cpu.max");
   const size_t space = std::min(max.find(' '), max.size());
-  if (!max.empty()) return Share(max, max.substr(space));
-  return Share(FirstBytesOf(folder + "/cpu.cfs_quota_us"),
-               FirstBytesOf(folder + "/cpu.cfs_period_us"));
+  if (!max.empty()) return QuotaFraction(max, max.substr(space));
+  return QuotaFraction(FirstBytesOf(folder + "/cpu.cfs_quota_us"),
+                       FirstBytesOf(folder + "/cpu.cfs_period_us"));
 }
 
-// Of the group at `path` and those above it.
+// The least quota of the group at `path` and the groups above it; 0 if there is
+// none.
 double LeastQuota(const std::string& root, std::string path) {
   double least = 0;
   for (;;) {
@@ -114,8 +116,9 @@ double LeastQuota(const std::string& root, std::string path) {
 
 }  // namespace
 
-// Lines are "0::/path" of version 2, "3:cpu,cpuacct:/path" of version 1, whose
-// folder has a controller's name. A container may see a path that is not there.
+// Lines are "0::/path" in version 2. In version 1 they are
+// "3:cpu,cpuacct:/path", and the folder has the controller's name. A container
+// may see a path that does not exist.
 double CpuQuota(const std::string& memberships, const std::string& root) {
   double least = 0;
   for (size_t at = 0; at < memberships.size();) {

@@ -1,8 +1,8 @@
 // Thread: a thread of the library, on a stack of known size.
 //
-// Internal. A system that refuses a thread is a Status, not the end of the
-// process, and a stack takes what the library needs rather than the system's
-// 8 MB of address space (docs/porting.md has the measured use).
+// Internal. If the system refuses a thread, Start returns a Status. A stack has
+// the size that the library needs, not the system's 8 MB of address space
+// (docs/porting.md has the measured use).
 
 #ifndef RINGLET_CORE_BASE_THREAD_H_
 #define RINGLET_CORE_BASE_THREAD_H_
@@ -13,7 +13,7 @@
 #include <functional>
 #include <string>
 
-#include "status.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
@@ -26,10 +26,10 @@ class Thread {
   Thread(const Thread&) = delete;
   Thread& operator=(const Thread&) = delete;
 
-  // Runs `body` on a new thread; kResourceExhausted where there is none to be
-  // had. `what` is for that message: "for reading batches". Once.
+  // Runs `body` on a new thread; kResourceExhausted if the system has none.
+  // `what` is for that message: "for reading batches". Call it once.
   Status Start(const char* what, std::function<void()> body);
-  // Waits until the body has returned. Nothing where none was started.
+  // Waits until the body has returned. Does nothing if no thread was started.
   void Join();
   bool joinable() const { return started_; }
   bool IsCurrent() const {
@@ -42,9 +42,9 @@ class Thread {
   bool started_ = false;
 };
 
-// For UsableCores (thread_pool.h): the least quota of the groups in
-// `memberships`, the text of /proc/self/cgroup, and those above them, which lie
-// below `root`, /sys/fs/cgroup; in processors, 0 where there is none.
+// For UsableCores (ringlet/compute.h): the least quota of the groups in
+// `memberships`, the text of /proc/self/cgroup, and the groups above them,
+// below `root`, /sys/fs/cgroup. In processors; 0 if there is none.
 double CpuQuota(const std::string& memberships, const std::string& root);
 
 }  // namespace ringlet

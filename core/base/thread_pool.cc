@@ -1,4 +1,4 @@
-#include "thread_pool.h"
+#include "ringlet/compute.h"
 
 #include "check.h"
 #include "thread.h"
@@ -16,7 +16,7 @@ void Pause() {
 #endif
 }
 
-// True once condition() holds; false after kSpins tries.
+// Returns true when condition() holds, false after kSpins tries.
 template <typename Condition>
 bool SpinUntil(const Condition& condition) {
   for (int i = 0; i < kSpins; ++i) {
@@ -47,14 +47,15 @@ ThreadPool::~ThreadPool() {
   for (int t = 1; t < threads_; ++t) workers_[t - 1].Join();
 }
 
-// Each part is claimed in each generation, so of an earlier one there is none
-// left: a thread that comes late finds all of it taken.
+// Each part is claimed in each generation, so no part of an earlier generation
+// remains. A late thread finds all parts taken.
 bool ThreadPool::Claim(int part, uint64_t generation) {
   uint64_t before = generation - 1;
   return claimed_[part].compare_exchange_strong(before, generation);
 }
 
-// From `first` on what nobody has begun, but for part 0, the caller's.
+// Runs the parts that no thread has begun, from `first` on. The caller runs
+// part 0.
 void ThreadPool::RunParts(int first, uint64_t generation) {
   for (int i = 1; i < threads_; ++i, first = first % (threads_ - 1) + 1) {
     if (!Claim(first, generation)) continue;

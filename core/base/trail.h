@@ -1,9 +1,10 @@
-// Trail: what this process did last, for whoever looks after its death.
+// Trail: a flight recorder of this process's last events, for use after its
+// end.
 //
-// Internal. Whoever has something to note calls NoteEvent, on any thread and in
-// a signal's handler; it costs a comparison where nobody keeps a trail. io
-// keeps one in a file (io/events/trail.h). The values of TrailKind are part of
-// the file's format (docs/trail.md).
+// Internal to the library. Any thread and a signal handler may call NoteEvent.
+// Without a sink it costs one comparison. io records into a file
+// (ringlet/loggers.h). The values of TrailKind are part of the file's format
+// (docs/trail.md).
 
 #ifndef RINGLET_CORE_BASE_TRAIL_H_
 #define RINGLET_CORE_BASE_TRAIL_H_
@@ -14,27 +15,28 @@
 namespace ringlet {
 
 enum class TrailKind : uint8_t {
-  // Rare, with a text; no number of steps or backups displaces them.
-  kBegan = 1,    // the process: its number; text: its address
-  kFormed = 2,   // a ring of `code` workers; text: their numbers
-  kJoined = 3,   // a connection with the peer, while a ring forms
-  kLost = 4,     // the peer, or this worker itself, by what it sees; text: why
-  kTold = 5,     // of a loss or an end, by worker `code`
-  kAborted = 6,  // it gave up of its own accord, and told the others; text
-  kLeft = 7,     // the peer said goodbye
-  kVisited = 8,  // another worker waits to take part
-  // A backup, whose number is `operation`: as often as steps, unless it failed.
+  // Rare events, with a text. Steps and backups do not displace them.
+  kBegan = 1,     // the process: its number; text: its address
+  kFormed = 2,    // a ring of `code` workers; text: their numbers
+  kJoined = 3,    // a connection with the peer, while a ring forms
+  kLost = 4,      // the peer or this worker, as this worker sees it; text: why
+  kReported = 5,  // worker `code` reported a loss or an end
+  kAborted = 6,   // this worker gave up and sent the reason; text
+  kLeft = 7,      // the peer sent a goodbye
+  kJoinerWaits = 8,  // another worker waits to take part
+  // A backup with the number `operation`. It may come with every step, so later
+  // steps displace it, unless it failed.
   kSaveBegan = 9,
   kSaved = 10,   // code: 0, or a Status's; text: the error
   kSignal = 11,  // code: which
   kEnded = 12,   // code: the exit code; text: the error
-  // Of steps and waits.
+  // Steps and waits.
   kStepBegan = 64,
   kStepEnded = 65,
   kWaits = 66,    // for the peer; other: the last of those that wait in turn
-  kWaited = 67,   // that is over
-  kQuiet = 68,    // nothing was heard of the peer for `nanos`
-  kHeard = 69,    // of the peer again
+  kWaited = 67,   // the end of this wait
+  kQuiet = 68,    // nothing was heard from the peer for `nanos`
+  kHeard = 69,    // the peer was heard again
   kBlocked = 70,  // the training thread waits for the operation
   kResumed = 71,
 };
@@ -43,8 +45,8 @@ enum class TrailKind : uint8_t {
 struct TrailEvent {
   TrailKind kind = TrailKind::kBegan;
   int peer = -1;
-  // Of kLost and kTold: whom this worker waited for just then, for `nanos`;
-  // none: it computed.
+  // For kLost and kReported: the worker that this one was waiting for, for
+  // `nanos`; -1: it computed.
   int other = -1;
   int code = 0;
   uint64_t step = 0;
@@ -60,8 +62,8 @@ inline bool IsRare(const TrailEvent& event) {
          event.kind != TrailKind::kSaveBegan;
 }
 
-// May be called at any time by several threads at once, and by a signal's
-// handler: no lock, no memory, no system call.
+// Several threads and a signal handler may call it at the same time. It takes
+// no lock, allocates no memory and keeps errno.
 class TrailSink {
  public:
   virtual void Note(const TrailEvent& event) = 0;
@@ -70,7 +72,7 @@ class TrailSink {
   ~TrailSink() = default;
 };
 
-// The process's; null: nobody keeps one.
+// The sink of the process; null: events are not recorded.
 inline std::atomic<TrailSink*> g_trail{nullptr};
 
 inline void NoteEvent(const TrailEvent& event) {

@@ -1,6 +1,7 @@
-// Tiles of sums, of the width of vectors that a file is built for.
+// Tiles of sums, for the vector width of the including file.
 //
-// Internal to core/compute: of direct_conv.cc, as lanes.h is of files like it.
+// Internal to core/compute. For direct_conv.cc, which is built for several
+// widths.
 
 #ifndef RINGLET_CORE_COMPUTE_CONV_TILES_H_
 #define RINGLET_CORE_COMPUTE_CONV_TILES_H_
@@ -15,9 +16,11 @@ namespace ringlet {
 namespace {  // NOLINT: on purpose
 
 #if defined(RINGLET_AVX512)
-constexpr int kTile = 8;       // by two vectors, all of it in registers
-constexpr int kTallTile = 16;  // by one
-// Taps of a tile of gradients, by one vector and by two; if side by side.
+// Positions of a tile with two vectors, all in registers.
+constexpr int kTile = 8;
+constexpr int kTallTile = 16;  // with one
+// Taps of a tile of gradients with one and with two vectors; kTapsOfRun if the
+// taps are neighbours.
 constexpr int kTaps[] = {9, 9}, kTapsOfRun[] = {16, 12};
 #elif defined(RINGLET_AVX2)
 constexpr int kTile = 6;
@@ -42,6 +45,8 @@ inline Lanes AddTimes(Lanes sum, Lanes x, Lanes v) {
   return _mm512_fmadd_ps(x, v, sum);
 #elif defined(RINGLET_AVX2)
   return _mm256_fmadd_ps(x, v, sum);
+#elif defined(RINGLET_UNFUSED)
+  return sum + x * v;
 #elif defined(__aarch64__)
   return vfmaq_f32(sum, x, v);
 #elif defined(__FP_FAST_FMAF)

@@ -1,4 +1,4 @@
-// What a source's numbers become as x: loops worth vectors.
+// Conversions of a source's numbers to x, in vector loops.
 //
 // Internal to core/.
 
@@ -13,7 +13,7 @@ namespace ringlet {
 void BytesToFloats(const unsigned char* from, int64_t n, float factor,
                    float offset, float* to);
 
-// The same of float32 at any address. False where one of `to` is not finite.
+// The same for float32 at any address. False if one of `to` is not finite.
 bool ScaleFloats(const void* from, int64_t n, float factor, float offset,
                  float* to);
 

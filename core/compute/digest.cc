@@ -7,7 +7,7 @@
 namespace ringlet {
 namespace {
 
-constexpr uint32_t kStep = 0x9e3779b9;  // odd: a key is there once
+constexpr uint32_t kStep = 0x9e3779b9;  // odd, so that all keys differ
 constexpr uint32_t kNan = 0x7fc00000;
 
 uint32_t BitsOf(const float* value) {
@@ -16,7 +16,7 @@ uint32_t BitsOf(const float* value) {
   return std::isnan(*value) ? kNan : bits;
 }
 
-// Of values[begin, end), begin even.
+// The part of the sum for values[begin, end); begin is even.
 uint64_t SumOfPairs(const float* values, Range part) {
   uint32_t key = static_cast<uint32_t>(part.begin / 2) * kStep;
   uint64_t sum = 0;
@@ -29,7 +29,7 @@ uint64_t SumOfPairs(const float* values, Range part) {
   return sum + uint64_t{BitsOf(values + part.end - 1) ^ key} * ~key;
 }
 
-// The finalizer of MurmurHash3: each bit of `h` changes about half of all.
+// The finalizer of MurmurHash3: each bit of `h` changes about half of all bits.
 uint64_t Mixed(uint64_t h) {
   h = (h ^ h >> 33) * UINT64_C(0xff51afd7ed558ccd);
   h = (h ^ h >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
@@ -39,7 +39,7 @@ uint64_t Mixed(uint64_t h) {
 }  // namespace
 
 uint64_t DigestOf(const float* values, int64_t count, ThreadPool* pool) {
-  constexpr int64_t kGrain = 1 << 14;  // a thread's least
+  constexpr int64_t kGrain = 1 << 14;  // the least values of a thread
   std::atomic<uint64_t> sum{0};
   if (count < 2 * kGrain) {
     sum = SumOfPairs(values, {0, count});

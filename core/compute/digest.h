@@ -1,26 +1,27 @@
-// A digest of many floats, by their bits and places.
+// A digest of many floats, by their bits and positions.
 //
-// Internal to core/. A sum modulo 2^64, then mixed: of each two neighbours'
-// bits, each xor a key of their place, the product. As a sum it may be taken in
-// any order, by vectors and by threads. Other values go unnoticed about once in
-// 2^32: it tells accidents, and withstands no attack. tests/digests.txt holds
-// digests, so what it is made of stays.
+// Internal to core/. The bits of each number are xored with a key of its
+// position, and each two neighbours are multiplied. The digest is the sum of
+// the products modulo 2^64, then mixed. The sum may be taken in any order, by
+// vectors and by threads. Different values have the same digest about once in
+// 2^32: the digest finds errors, but does not withstand attacks.
+// tests/digests.txt has digests, so the formula must not change.
 //
-// What is no number counts as one and the same NaN: in its bits machines
-// differ, and ranks that add two of them in another order.
+// All NaNs count as the same NaN. Machines differ in the bits of a NaN, and so
+// do ranks that add two NaNs in another order.
 
 #ifndef RINGLET_CORE_COMPUTE_DIGEST_H_
 #define RINGLET_CORE_COMPUTE_DIGEST_H_
 
 #include <cstdint>
 
-#include "../base/thread_pool.h"
+#include "ringlet/compute.h"
 
 namespace ringlet {
 
 uint64_t DigestOf(const float* values, int64_t count, ThreadPool* pool);
 
-// to[i] = from[i], but for the bits of a NaN.
+// to[i] = from[i], with one NaN for all NaNs.
 void CopyWithOneNan(const float* from, int64_t count, float* to);
 
 }  // namespace ringlet

@@ -1,10 +1,10 @@
-// Built once for any CPU and, on x86-64, once more for AVX2 and FMA and for
-// AVX-512: so it may call nothing that another file could have inlined and
+// Built once for any CPU and, on x86-64, again for AVX2 with FMA and for
+// AVX-512. So it may not call functions that another file could inline and
 // share.
 //
-// A tile of sums stays in registers: of some positions, or of some taps, by one
-// or two vectors of filters. What is left over at the end of a row of positions
-// is done by a tile that begins further back, and writes some outputs twice.
+// A tile of sums stays in registers: some positions, or some taps, by one or
+// two vectors of filters. The rest at the end of a row of positions is computed
+// by a tile that begins earlier, and writes some outputs twice.
 
 #include "direct_conv.h"
 
@@ -23,6 +23,8 @@ namespace {
 #define RINGLET_DIRECT_CONV kDirectConvAvx512
 #elif defined(RINGLET_AVX2)
 #define RINGLET_DIRECT_CONV kDirectConvAvx2
+#elif defined(RINGLET_UNFUSED)
+#define RINGLET_DIRECT_CONV kDirectConvUnfused
 #else
 #define RINGLET_DIRECT_CONV kDirectConv
 #endif
@@ -31,17 +33,18 @@ inline Lanes Relu(Lanes z) {
   return reinterpret_cast<Lanes>(reinterpret_cast<Mask>(z) & ~(z <= 0.0f));
 }
 
-// Adds the bias, and writes the tile: of the last vector what there is of it.
+// Adds the bias and writes the tile; of the last vector only the existing
+// filters.
 template <int kTall, int kWide>
 inline void FinishTile(const ConvForward& c, int64_t f,
                        const Sums<kTall, kWide>& s, float* y) {
-  const Part last(c.filters - f - (kWide - 1) * kLanes);
-  // Of one vector, those that are followed by the outputs of the tile's next
-  // positions.
-  const int64_t whole =
-      kPartsCost && kWide == 1 && c.filters < kLanes && c.y_step == c.filters
-          ? kTall * c.filters - kLanes
-          : -1;
+  const PartialVector last(c.filters - f - (kWide - 1) * kLanes);
+  // With one vector: the positions after which the outputs of the tile's next
+  // positions follow.
+  const int64_t whole = kSlowPartialStores && kWide == 1 &&
+                                c.filters < kLanes && c.y_step == c.filters
+                            ? kTall * c.filters - kLanes
+                            : -1;
 #pragma GCC unroll 2
   for (int j = 0; j < kWide; ++j) {
     const Lanes plus =
@@ -61,7 +64,8 @@ inline void FinishTile(const ConvForward& c, int64_t f,
   }
 }
 
-// Outputs at kTall positions from x and y on, of kWide vectors of filters.
+// Computes outputs at kTall positions from x and y on, for kWide vectors of
+// filters.
 template <int kTall, int kWide>
 __attribute__((noinline)) void ForwardTile(const ConvForward& c, int64_t f,
                                            const float* x, float* y) {
@@ -72,7 +76,7 @@ __attribute__((noinline)) void ForwardTile(const ConvForward& c, int64_t f,
   int64_t block = c.in.first_block();
   for (int64_t left = c.in.taps;; left -= block, block = kConvBlock) {
     Sums<kTall, kWide> s;
-    for (int64_t n = Smaller(left, block); n > 0; --n) {
+    for (int64_t n = MinOf(left, block); n > 0; --n) {
       const float* const p = x + *offset++;
       Lanes v[kWide];
 #pragma GCC unroll 2
@@ -94,12 +98,13 @@ __attribute__((noinline)) void ForwardTile(const ConvForward& c, int64_t f,
   }
 }
 
-// Writes outputs from x and y on, of a vector or two of filters from `f` on.
+// Writes outputs from x and y on, for one or two vectors of filters from `f`
+// on.
 using Tile = void (*)(const ConvForward& c, int64_t f, const float* x,
                       float* y);
 
-// The positions of all rows in tiles of `tall`; the last of a row begins
-// further back. Of filters [begin, end), `wide` at a time.
+// Covers the positions of all rows with tiles of `tall`. The last tile of a row
+// begins earlier. Processes filters [begin, end), `wide` at a time.
 __attribute__((noinline)) void ForEachTile(const ConvForward& c, int64_t begin,
                                            int64_t end, int64_t wide,
                                            int64_t tall, Tile tile) {
@@ -108,15 +113,15 @@ __attribute__((noinline)) void ForEachTile(const ConvForward& c, int64_t begin,
     float* const y = c.y + r * c.y_row;
     for (int64_t f = begin; f < end; f += wide) {
       for (int64_t p = 0; p < c.in.positions; p += tall) {
-        p = Smaller(p, c.in.positions - tall);
+        p = MinOf(p, c.in.positions - tall);
         tile(c, f, x + p * c.in.x_step, y + p * c.y_step);
       }
     }
   }
 }
 
-// Tiles of as many positions as share a row among the fewest tiles, of those
-// heights that there are: 1, even ones, and of two vectors 5, for rows of 10.
+// Chooses the fewest tiles for a row, with equal numbers of positions. Heights
+// are 1, even numbers and, for two vectors, 5, for rows of 10.
 template <int kMost, int kWide>
 void ForwardPanel(const ConvForward& c, int64_t f) {
   constexpr int kLess =
@@ -159,7 +164,7 @@ void DepthwiseTile(const ConvForward& c, int64_t f, const float* x, float* y) {
     }
   }
   const Lanes plus = c.bias != nullptr ? Load(c.bias + f) : Lanes{};
-  const Part here(c.filters - f);
+  const PartialVector here(c.filters - f);
 #pragma GCC unroll 16
   for (int i = 0; i < kTall; ++i) {
     float* const to = y + f + i * c.y_step;
@@ -169,7 +174,7 @@ void DepthwiseTile(const ConvForward& c, int64_t f, const float* x, float* y) {
   }
 }
 
-// All rows, in tiles of as many positions as share a row among the fewest.
+// Computes all rows, with the fewest tiles of equal numbers of positions.
 template <int kMost>
 void DepthwiseOf(const ConvForward& c) {
   const int64_t positions = c.in.positions;
@@ -184,13 +189,13 @@ void DepthwiseOf(const ConvForward& c) {
 
 void Depthwise(const ConvForward& c) { DepthwiseOf<kTile>(c); }
 
-// Rows of `n` floats, or as many as are `wide` vectors.
+// Adds rows of `n` floats, at most `wide` vectors.
 __attribute__((noinline)) void AddRows(const Lanes* sums, int64_t rows,
                                        int64_t wide, int64_t n, bool adds,
                                        float* to, int64_t step) {
   for (int64_t i = 0; i < rows; ++i, sums += wide, to += step) {
     for (int64_t j = 0; j < wide; ++j) {
-      const Part here(n - j * kLanes);
+      const PartialVector here(n - j * kLanes);
       Lanes z = sums[j];
       if (adds) z = here.Load(to + j * kLanes) + z;
       here.Store(z, to + j * kLanes);
@@ -198,35 +203,36 @@ __attribute__((noinline)) void AddRows(const Lanes* sums, int64_t rows,
   }
 }
 
-// Where the taps of a tile are read: anywhere, side by side, or each filter's
-// in a channel of its own.
+// The places of the taps of a tile: anywhere, neighbouring, or each filter's in
+// its own channel.
 enum class Taps { kAnywhere, kSideBySide, kOfEach };
 
-// Positions whose sums are added to those of the blocks before, if any.
+// Positions with sums that are added to those of earlier blocks, if any.
 struct Block {
   int64_t begin, end;
   bool adds;
 };
 
-// Gradients of up to kTall taps, from `k` on, of a block of positions; and with
-// kSums those of c.sums.
+// Gradients of up to kTall taps from `k` on, for a block of positions. With
+// kSums it also adds to c.sums.
 template <int kTall, int kWide, Taps kTaps, bool kSums = false>
 __attribute__((noinline)) void GradientTile(const ConvGradient& c,
                                             const Block& block, int64_t k,
                                             int64_t f) {
   constexpr int kPlaces = kTaps == Taps::kSideBySide ? 1 : kTall;
   const int64_t step = c.in.x_step, positions = c.in.positions;
-  const int64_t taps = Smaller(kTall, c.in.taps - k);
+  const int64_t taps = MinOf(kTall, c.in.taps - k);
   int64_t offset[kPlaces];
   for (int64_t i = 0; i < kPlaces; ++i) {
     offset[i] = c.in.offsets[k + (i < taps ? i : 0)];
   }
-  const Part last(c.filters - f - (kWide - 1) * kLanes);
+  const PartialVector last(c.filters - f - (kWide - 1) * kLanes);
   Sums<kTall, kWide> s;
   Lanes of_dy[kWide];
 #pragma GCC unroll 2
   for (int j = 0; j < kWide && kSums; ++j) {
-    of_dy[j] = Part(c.filters - f - j * kLanes).Load(c.sums + f + j * kLanes);
+    of_dy[j] =
+        PartialVector(c.filters - f - j * kLanes).Load(c.sums + f + j * kLanes);
   }
   const float* d = c.dy + block.begin * c.dy_step + f;
   int64_t r = block.begin / positions, p = block.begin % positions;
@@ -236,7 +242,7 @@ __attribute__((noinline)) void GradientTile(const ConvGradient& c,
     const float* x[kPlaces];
 #pragma GCC unroll 16
     for (int i = 0; i < kPlaces; ++i) x[i] = row + offset[i];
-    const int64_t n = Smaller(left, positions - p);
+    const int64_t n = MinOf(left, positions - p);
     left -= n;
     for (int64_t at = 0; at < n * step; at += step, d += c.dy_step) {
       Lanes v[kWide];
@@ -264,8 +270,8 @@ __attribute__((noinline)) void GradientTile(const ConvGradient& c,
   if (kSums) AddRows(of_dy, 1, kWide, c.filters - f, false, c.sums + f, 0);
 }
 
-// Of the first of `run` taps side by side, in as few tiles as there must be,
-// of even heights; how many they are.
+// Computes the first of `run` neighbouring taps, with the fewest tiles of even
+// heights. Returns their number.
 template <int kMost, int kWide>
 int64_t GradientOfRun(const ConvGradient& c, const Block& block, int64_t k,
                       int64_t f, int64_t run) {
@@ -279,15 +285,15 @@ int64_t GradientOfRun(const ConvGradient& c, const Block& block, int64_t k,
   return kMost;
 }
 
-// Taps from k on that lie side by side.
+// The number of neighbouring taps from k on.
 inline int64_t RunFrom(const ConvWindows& in, int64_t k) {
   int64_t n = 1;
   while (k + n < in.taps && in.offsets[k + n] == in.offsets[k] + n) ++n;
   return n;
 }
 
-// Of some of the `left` taps from k on, wherever they lie, in as few tiles as
-// there must be; how many they are.
+// Computes some of the `left` taps from k on, at any places, with the fewest
+// tiles. Returns their number.
 template <int kWide>
 int64_t GradientOfAny(const ConvGradient& c, const Block& block, int64_t k,
                       int64_t f, int64_t left) {
@@ -330,12 +336,12 @@ void GradientPanel(const ConvGradient& c, const Block& block, int64_t f) {
   }
 }
 
-// body(block) for each block of positions.
+// Calls body(block) for each block of positions.
 template <typename Body>
 inline void ForEachBlock(const ConvGradient& c, const Body& body) {
   const int64_t positions = c.in.rows * c.in.positions;
   for (int64_t begin = 0; begin < positions; begin += kConvBlock) {
-    body(Block{begin, Smaller(positions, begin + kConvBlock),
+    body(Block{begin, MinOf(positions, begin + kConvBlock),
                c.adds || begin > 0});
   }
 }

@@ -11,9 +11,9 @@ namespace {
 using math::internal::BitCast;
 using math::internal::PowerOf2;
 
-// A scale less this is the power of two.
+// The power of two is the scale minus this.
 constexpr int kBias = 126;
-constexpr int kHeadRoom = 8;  // bits over the last sum
+constexpr int kHeadRoom = 8;  // bits above the last sum
 constexpr int kFloor = 6;     // bits below the tensor's greatest
 
 // n < 2^Bits(n)

@@ -1,16 +1,17 @@
-// ExactGrid: numbers as whole multiples of powers of two, whose sums are exact.
+// ExactGrid: represents numbers as multiples of powers of two, with exact sums.
 //
-// Internal to core/. Floating-point sums depend on how they are grouped, sums
-// of integers do not. A tensor is cut into blocks of 256 numbers, the last of
-// which may be shorter; by a block's scale s all replicas take its numbers for
-// multiples of 2^(s - 126), rounded to nearest, ties to even. With R replicas a
+// Internal to core/. Floating-point sums depend on their grouping, sums of
+// integers do not. A tensor is cut into blocks of 256 numbers; the last block
+// may be shorter. A block has a scale s. All replicas round its numbers to
+// multiples of 2^(s - 126), to nearest, ties to even. With R replicas a
 // contribution is at most (2^31 - 1) / R, so sums need no more than 32 bits.
-// What is beyond is clamped, and found by the block's greatest exponent.
+// Greater numbers are clamped; the block's greatest exponent shows that.
 //
-// Scales for the next sum follow from this one, which all replicas have: 8 bits
-// of head-room over the greatest magnitude of the block's mean, and no block's
-// finer than 2^-6 of its tensor's. Every function is of values alone: the same
-// bits on all machines, for any threads, and any cut into ranges.
+// The scales for the next sum follow from this sum, which all replicas have. A
+// scale has 8 bits of headroom over the greatest magnitude of the block's mean.
+// It is not finer than 2^-6 of its tensor's scale. Every function depends only
+// on values: it gives the same bits on all machines, for any threads, and any
+// cut into ranges.
 
 #ifndef RINGLET_CORE_COMPUTE_EXACT_GRID_H_
 #define RINGLET_CORE_COMPUTE_EXACT_GRID_H_
@@ -21,16 +22,18 @@
 namespace ringlet {
 
 constexpr int64_t kGridBlock = 256;
-// Scales, part of the checkpoints' format. The finest is that of a block of
-// which nothing is known: contributions are zero, or clamped, so that the
-// exponents are asked for.
+// The number of block exponents that a rank sends in one all-gather.
+constexpr int64_t kGatheredExponents = 1 << 14;
+// Scales, part of the checkpoints' format. The finest scale means an unknown
+// block: its contributions are zero or clamped, so that the exponents are
+// gathered.
 constexpr uint8_t kFinestScale = 0;
 constexpr uint8_t kCoarsestScale = 252;
 
 // The greatest magnitude of one replica's number in units of the scale.
 float GridLimit(int replicas);
 
-// Which numbers of a row of tensors are a block.
+// The blocks in a row of tensors.
 class GridLayout {
  public:
   void Add(int64_t numbers);  // the next tensor; may be empty
@@ -42,8 +45,8 @@ class GridLayout {
     return tensor < tensors() ? tensors_[tensor].first_block : blocks_;
   }
 
-  // part(block, first, last) for the parts of blocks that [begin, end) covers,
-  // in their order.
+  // Calls part(block, first, last) for the parts of blocks in [begin, end), in
+  // order.
   template <typename Part>
   void ForEach(int64_t begin, int64_t end, const Part& part) const {
     int64_t t = TensorOf(begin);
@@ -69,19 +72,23 @@ class GridLayout {
   int64_t numbers_ = 0, blocks_ = 0;
 };
 
-// The biased exponents (bits 23 to 30) of floats, of which the greatest says
-// what a block needs: 0 of zero and denormal ones, kNotFinite of infinity and
-// NaN.
+// The biased exponents (bits 23 to 30) of floats. The greatest one determines
+// the scale of a block. It is 0 for zero and denormal numbers, kNotFinite for
+// infinity and NaN.
 constexpr uint8_t kNotFinite = 255;
 
-// Where the whole numbers go: over the floats, behind whose bits nobody looks
-// meanwhile, to memory of their own, or added to those that are there.
-enum class GridMode : uint8_t { kInPlace, kSet, kAdd };
+// The place of the integers.
+enum class GridMode : uint8_t {
+  // Over the floats, which must not be read until they are floats again.
+  kInPlace,
+  kSet,  // other memory
+  kAdd   // added to the integers in other memory
+};
 
-// whole[i] = x[i] / 2^(scale - 126), or += that, for numbers of one block;
-// `whole` is x where they go over it. *exponent becomes the greatest of itself
-// and the numbers'. False where a finite one was clamped. What is not finite is
-// a number like any other here: the exponent tells.
+// whole[i] = x[i] / 2^(scale - 126), or += that, for numbers of one block. With
+// kInPlace `whole` is x. *exponent becomes the maximum of itself and the
+// numbers' exponents. False if a finite number was clamped. Infinity and NaN
+// are treated as any number; the exponent shows them.
 bool ToGrid(GridMode mode, const float* x, int64_t count, uint8_t scale,
             float limit, void* whole, uint8_t* exponent);
 // x[i] = whole[i] * 2^(scale - 126), rounded once; `whole` may be x. Returns
@@ -93,9 +100,9 @@ uint8_t ExponentOf(const float* x, int64_t count);
 // The finest scale on which no number of that exponent is clamped.
 uint8_t ScaleThatHolds(uint8_t exponent, float limit);
 
-// Of a tensor's blocks [0 … count), whose sums on the grid were at most
-// greatest[i] units: the scales of the next sums. Where all sums
-// are 0 nothing is known.
+// Sets the scales of the next sums for a tensor's blocks [0, count). Block i
+// had sums of at most greatest[i] units on the grid. If all sums are 0 they get
+// the finest scale.
 void NextScales(int64_t count, const uint32_t* greatest, uint8_t* scales);
 
 }  // namespace ringlet

@@ -1,7 +1,7 @@
-// Built once for any CPU and, on x86-64, again for AVX2: so it may call nothing
-// that another file could have inlined and share. The compiler makes vectors of
-// the loops; what is over its input has one pointer, for of two it would have
-// to take that they overlap.
+// Built once for any CPU and, on x86-64, again for AVX2. So it may not call
+// functions that another file could inline and share. Compilers vectorize the
+// loops. A loop in place has one pointer: with two, the compiler would have to
+// assume that they overlap.
 
 #include "exact_loops.h"
 
@@ -23,8 +23,8 @@ inline int32_t Magnitude(const void* x, int64_t i) {
   return At<int32_t>(x, i) & 0x7fffffff;
 }
 
-// To nearest, ties to even: from 2^23 on there are no fractions, so adding it
-// leaves none.
+// Rounds to nearest, ties to even: floats from 2^23 on have no fractions, so
+// adding 2^23 removes them.
 inline int32_t Round(float v) {
   const float whole = __builtin_copysignf(0x1p23f, v);
   const float rounded = (v + whole) - whole;
@@ -39,7 +39,7 @@ inline int32_t Quantize(const void* x, int64_t n, float inverse, float limit,
     const int32_t bits = Magnitude(x, i);
     greatest = bits > greatest ? bits : greatest;
     float v = At<float>(x, i) * inverse;
-    v = v < limit ? v : limit;  // NaN too: it is told by its magnitude
+    v = v < limit ? v : limit;  // also for NaN, which its magnitude shows
     v = v > -limit ? v : -limit;
     auto q = static_cast<uint32_t>(Round(v));
     if (add) q += At<uint32_t>(to, i);

@@ -1,4 +1,4 @@
-// The loops of exact_grid.h, for each width of vectors: the same bits of all.
+// The loops of exact_grid.h for each vector width, with the same bits.
 //
 // Internal to core/compute.
 
@@ -9,23 +9,24 @@
 
 namespace ringlet {
 
-// One build of the loops.
+// The loops for one vector width.
 struct ExactLoops {
-  // to[i] = x[i] * inverse within ± limit, rounded to nearest, ties to even;
-  // the second adds that. Each returns the greatest magnitude among x, as bits.
+  // to[i] = x[i] * inverse within ± limit, rounded to nearest, ties to even.
+  // The second adds that to to[i]. Both return the greatest magnitude in x, as
+  // bits.
   int32_t (*set)(const float* x, int64_t n, float inverse, float limit,
                  int32_t* to);
   int32_t (*add)(const float* x, int64_t n, float inverse, float limit,
                  int32_t* to);
-  // The first, over x.
+  // The first one, over x.
   int32_t (*over)(void* x, int64_t n, float inverse, float limit);
 
-  // x[i] = whole[i] * unit; returns the greatest magnitude among `whole`.
+  // x[i] = whole[i] * unit; returns the greatest magnitude in `whole`.
   uint32_t (*widen)(const int32_t* whole, int64_t n, float unit, float* x);
   // The same, over `whole`.
   uint32_t (*widen_over)(void* whole, int64_t n, float unit);
 
-  // The greatest magnitude among x, as bits.
+  // The greatest magnitude in x, as bits.
   int32_t (*greatest)(const float* x, int64_t n);
 };
 
@@ -34,7 +35,7 @@ extern const ExactLoops kExactLoops;  // for any CPU of the architecture
 extern const ExactLoops kExactLoopsAvx2;
 #endif
 
-// Of the chosen kernels.
+// The loops of the chosen kernels.
 const ExactLoops& BestExactLoops();
 
 }  // namespace ringlet

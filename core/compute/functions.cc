@@ -1,5 +1,6 @@
-// Functions of doubles: few values a step, so short code comes before speed.
-// What one double cannot hold is carried in a second one (Dekker, 1971).
+// Functions of doubles. A step needs few of their values, so short code comes
+// before speed. A second double has the digits that one cannot hold (Dekker,
+// 1971).
 
 #include "functions.h"
 
@@ -13,11 +14,11 @@ using internal::BitCast;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kRound = 0x1.8p+52;  // adding it leaves whole numbers
+constexpr double kRound = 0x1.8p+52;  // adding it rounds to a whole number
 constexpr double kLn2High = 0x1.62e42fefa2000p-1;  // 42 digits
 constexpr double kLn2Low = 0x1.9ef35793c7673p-41;
 
-// The sum of both; |low| is no more than half of high's last digit.
+// The sum of both; |low| is at most half of high's last digit.
 struct Pair {
   double high, low;
 };
@@ -54,7 +55,7 @@ double PowerOf2(int64_t n) {
   return BitCast<double>((static_cast<uint64_t>(n) + 1023) << 52);
 }
 
-// x = 2^n m, m in [sqrt 1/2, sqrt 2), of x > 0.
+// x = 2^n m with m in [sqrt 1/2, sqrt 2), for x > 0.
 struct Decomposed {
   int64_t n;
   double m;
@@ -68,8 +69,8 @@ Decomposed Decompose(double x) {
           BitCast<double>((moved & 0x000fffffffffffff) + kRootHalf)};
 }
 
-// atanh(s) / s = 1 + s^2 / 3 + s^4 / 5 + ..., from the term of s^first on, over
-// that power; `square` is s^2, s = (m - 1) / (m + 1).
+// atanh(s) / s = 1 + s^2 / 3 + s^4 / 5 + ..., from the term of s^first on,
+// divided by that power. `square` is s^2, s = (m - 1) / (m + 1).
 double AtanhRest(double square, int first) {
   double sum = 0;
   for (int k = 25; k > first; k -= 2) sum = sum * square + 1.0 / k;
@@ -84,7 +85,7 @@ double LogOf(double f, int64_t exponent) {
   return n * kLn2High - ((half - (s * (half + rest) + n * kLn2Low)) - f);
 }
 
-// log(x), of a finite x > 0, off by 2^-63.
+// log(x) for a finite x > 0, with an error of 2^-63.
 Pair LogPair(double x) {
   const Decomposed d = Decompose(x);
   const auto n = static_cast<double>(d.n);
@@ -99,7 +100,7 @@ Pair LogPair(double x) {
                                     (2 * (s.low + cube.low) + n * kLn2Low)));
 }
 
-// e^x = 2^n (1 + rise), of x = high + low.
+// e^x = 2^n (1 + rise) for x = high + low.
 struct Risen {
   double rise;
   int64_t n;
@@ -108,7 +109,7 @@ Risen ExpOf(const Pair& x) {
   const double shifted = x.high * 0x1.71547652b82fep+0 + kRound;
   const double n = shifted - kRound;
   const Pair r = Sum(x.high - n * kLn2High, x.low - n * kLn2Low);
-  double p = 0, factorial = 6227020800;  // of 13
+  double p = 0, factorial = 6227020800;  // 13!
   for (int k = 13; k >= 2; factorial /= k--) p = p * r.high + 1 / factorial;
   const auto bits = BitCast<uint64_t>(shifted) - BitCast<uint64_t>(kRound);
   return {r.high + (r.low + p * (r.high * r.high)), BitCast<int64_t>(bits)};
@@ -149,7 +150,7 @@ double Log1p(double x) {
   return LogOf(d.m - 1 + 0.5 * lost * PowerOf2(1 - d.n), d.n);
 }
 
-// As C's, but that the sign of a zero counts for nothing.
+// As in C, except that the sign of a zero has no effect.
 double Pow(double x, double y) {
   if (y == 0 || x == 1) return 1;
   if (x != x || y != y) return kNan;
@@ -157,7 +158,7 @@ double Pow(double x, double y) {
     if (std::floor(y) != y) return x > -kInfinity ? kNan : Pow(-x, y);
     return std::floor(y / 2) * 2 == y ? Pow(-x, y) : -Pow(-x, y);
   }
-  // Where the product below would be infinite.
+  // The product below would be infinite.
   if (x == 0 || x == kInfinity || std::fabs(y) > 0x1p+64) {
     return (x > 1) == (y > 0) ? kInfinity : 0;
   }

@@ -1,15 +1,16 @@
-// Exponentials, logarithms and the like, computed here and not by libm.
+// Exponentials, logarithms and related functions, without libm.
 //
 // Internal to core/. Releases of libm differ in the last bits, and so would
-// trainings. These take +, -, *, / and sqrt in a fixed order, on which all of
-// IEEE 754 agrees, where the compiler leaves them alone: -ffp-contract=off, and
-// no -ffast-math. Special values are libm's, but for the bits of a NaN.
+// trainings. These functions use +, -, *, / and sqrt in a fixed order. All IEEE
+// 754 implementations agree on that if the compiler keeps the order, with
+// -ffp-contract=off and without -ffast-math. Special values are those of libm,
+// except for the bits of a NaN.
 //
-// Those of floats have no branch and no call, so loops over them are made
-// vectors, of the same bits. Their polynomials are minimax ones (Remez's
-// exchange, relative to the function), rounded to float. The largest error of
-// each, over all floats against float64 (`make long RUN=functions`), is said
-// beside it, in units of the last place.
+// The functions of floats have no branches and no calls, so that compilers
+// vectorize loops over them, with the same bits. Their polynomials are minimax
+// polynomials (Remez's exchange, relative to the function), rounded to float.
+// Each function's comment has its largest error in units of the last place,
+// over all floats against float64 (`make long RUN=functions`).
 
 #ifndef RINGLET_CORE_COMPUTE_FUNCTIONS_H_
 #define RINGLET_CORE_COMPUTE_FUNCTIONS_H_
@@ -36,12 +37,12 @@ inline To BitCast(From from) {
   return to;
 }
 
-// 2^n, n in [-126, 127]; garbage for other n, and no error.
+// 2^n for n in [-126, 127]. Undefined for other n, without an error.
 inline float PowerOf2(int32_t n) {
   return BitCast<float>((static_cast<uint32_t>(n) + 127) << 23);
 }
 
-// x = n ln 2 + rest + low, after Cody and Waite: n ln 2's larger part has so
+// x = n ln 2 + rest + low, by Cody and Waite. The larger part of n ln 2 has so
 // few digits that it is subtracted exactly, for |n| < 512. NaN stays NaN.
 struct Reduced {
   int32_t n;
@@ -50,7 +51,7 @@ struct Reduced {
 inline Reduced Reduce(float x) {
   constexpr float kOneOverLn2 = 0x1.715476p+0f;
   constexpr float kLn2High = 0x1.62e4p-1f, kLn2Low = 0x1.7f7d1cp-20f;
-  constexpr float kRound = 0x1.8p+23f;  // adding it leaves whole numbers
+  constexpr float kRound = 0x1.8p+23f;  // adding it rounds to a whole number
   const float shifted = x * kOneOverLn2 + kRound, n = shifted - kRound;
   const float high = x - n * kLn2High, of_low = n * kLn2Low;
   const float rest = high - of_low;
@@ -58,7 +59,7 @@ inline Reduced Reduce(float x) {
   return {BitCast<int32_t>(bits), rest, (high - rest) - of_low};
 }
 
-// e^r - 1 - r, |r| <= ln 2 / 2. Off by 5e-10 of e^r - 1.
+// e^r - 1 - r for |r| <= ln 2 / 2. The error is 5e-10 of e^r - 1.
 inline float ExpRest(float r) {
   float p = 0x1.a18852p-13f;
   p = p * r + 0x1.6db302p-10f;
@@ -69,7 +70,7 @@ inline float ExpRest(float r) {
   return p * (r * r);
 }
 
-// x = 2^exponent m, m in [sqrt 1/2, sqrt 2), of a normal x > 0.
+// x = 2^exponent m with m in [sqrt 1/2, sqrt 2), for a normal x > 0.
 struct Decomposed {
   int32_t exponent;
   float m;
@@ -81,8 +82,8 @@ inline Decomposed Decompose(float x) {
           BitCast<float>((moved & 0x007fffff) + kRootHalf)};
 }
 
-// log(1 + f) + exponent ln 2, 1 + f in [sqrt 1/2, sqrt 2]. The polynomial is
-// off by 8e-10 of log(1 + f).
+// log(1 + f) + exponent ln 2 for 1 + f in [sqrt 1/2, sqrt 2]. The polynomial's
+// error is 8e-10 of log(1 + f).
 inline float LogOf(float f, float exponent) {
   constexpr float kLn2High = 0x1.62e4p-1f, kLn2Low = 0x1.7f7d1cp-20f;
   float p = 0x1.14ca48p-4f;
@@ -103,12 +104,13 @@ inline float LogOf(float f, float exponent) {
 
 // 1.0
 inline float Exp(float x) {
-  // Beyond, the result is 0 or infinite anyway.
+  // Outside, the result is 0 or infinite.
   const float at_least = x < -104 ? -104 : x;
   const internal::Reduced r = internal::Reduce(at_least > 89 ? 89 : at_least);
   const float sum = 1 + r.rest, lost = r.rest - (sum - 1);
   const float y = sum + (internal::ExpRest(r.rest) + (r.low + lost));
-  // In two steps, for results beyond 2^127 and denormal ones: one rounding.
+  // In two steps, for results beyond 2^127 and denormal ones. Only one step
+  // rounds.
   const int32_t half = r.n >> 1;
   return y * internal::PowerOf2(half) * internal::PowerOf2(r.n - half);
 }
@@ -128,14 +130,15 @@ inline float Log(float x) {
       internal::Decompose(denormal ? x * 0x1p+23f : x);
   const float y = internal::LogOf(
       d.m - 1, static_cast<float>(denormal ? d.exponent - 23 : d.exponent));
-  const float of_rest = x == 0 ? -HUGE_VALF : NAN;  // of 0; negative; NaN
+  // For 0; for a negative x; for NaN.
+  const float of_rest = x == 0 ? -HUGE_VALF : NAN;
   return x > 0 ? x <= FLT_MAX ? y : x : of_rest;
 }
 
 inline float Log1p(float x) {
   const float sum = 1 + x;
   const internal::Decomposed d = internal::Decompose(sum);
-  // What the sum has lost, over 2^exponent, which may be 2^128.
+  // The rounding error of the sum, over 2^exponent, which may be 2^128.
   const float lost =
       0.5f * (x - (sum - 1)) * internal::PowerOf2(1 - d.exponent);
   const float y =
@@ -168,8 +171,8 @@ inline float Softplus(float x) {
   return (x < 0 ? 0 : x) + Log1p(Exp(-std::fabs(x)));
 }
 
-// e^(-x^2 / 2), and how likely a unit normal number is less than x. In double,
-// since x^2 has twice the digits of x.
+// e^(-x^2 / 2), and the probability that a unit normal number is less than x.
+// In double, since x^2 has twice the digits of x.
 struct Normal {
   float bell, below;
 };
@@ -177,12 +180,12 @@ inline Normal NormalAt(float x) {
   constexpr double kOneOverLn2 = 0x1.71547652b82fep+0;
   constexpr double kLn2 = 0x1.62e42fefa39efp-1;
   constexpr double kRound = 0x1.8p+52;
-  // Beyond, both are less than any float.
+  // Outside, both are less than any float.
   const float magnitude = std::fabs(x), least = magnitude > 15 ? 15 : magnitude;
   const double a = least, power = -0.5 * a * a;
   const double shifted = power * kOneOverLn2 + kRound;
   const double r = power - (shifted - kRound) * kLn2;
-  double e = 1.0 / 40320;  // to the 8th power, off by 2e-10
+  double e = 1.0 / 40320;  // to the 8th power, error 2e-10
   e = e * r + 1.0 / 5040;
   e = e * r + 1.0 / 720;
   e = e * r + 1.0 / 120;
@@ -194,7 +197,7 @@ inline Normal NormalAt(float x) {
   const uint64_t n = internal::BitCast<uint64_t>(shifted) -
                      internal::BitCast<uint64_t>(kRound) + 1023;
   e *= internal::BitCast<double>(n << 52);
-  // What is above a, over e and t: off by 4e-9.
+  // The part above a, divided by e and t; the error is 4e-9.
   const double t = 1 / (1 + 0.3 * a);
   double p = -0x1.51fac455e76f7p-6;
   p = p * t + 0x1.cca7b9b4ddaa0p-4;
@@ -210,9 +213,9 @@ inline Normal NormalAt(float x) {
   return {static_cast<float>(e), static_cast<float>(x > 0 ? 1 - above : above)};
 }
 
-// Of few values a step, or of none while training. No more than 2 off in
-// float64's last place, but Log's error is 1, and Pow's of results that are no
-// doubles with full precision.
+// Only for few values a step, or outside training. Their error is at most 2
+// units of float64's last place. The error is 1 for Log, and for Pow if the
+// result is not a double with full precision.
 double Exp(double x);
 double Expm1(double x);
 double Log(double x);

@@ -1,8 +1,8 @@
-// Products in blocks: a block of C at a time, which stays in cache while the
-// terms go by in steps of kInnerBlock. For each step a block of A and one of B
-// are copied into panels, which the kernels (gemm_kernels.h) multiply tile by
-// tile. Whatever is chosen here (blocks, which operand is A, whether to copy at
-// all) leaves each element's chain as it is.
+// Products are computed in blocks of C, which stay in the cache while the terms
+// are processed in steps of kInnerBlock. In each step a block of A and a block
+// of B are copied into panels, which the kernels (gemm_kernels.h) multiply tile
+// by tile. No choice here (blocks, which operand is A, whether to copy at all)
+// changes the chain of an element.
 
 #include "gemm.h"
 
@@ -18,7 +18,7 @@
 namespace ringlet {
 namespace {
 
-// The kernels are not all seen by AddressSanitizer: their views are, here.
+// Checks the views for AddressSanitizer, which does not see all kernels.
 template <typename T>
 bool IsTouchable(const MatrixView<T>& m) {
   if (!kPoisons || m.rows == 0 || m.cols == 0 || m.data == nullptr) return true;
@@ -33,10 +33,10 @@ constexpr int64_t kMostRows = 240, kMostCols = 512;
 constexpr int64_t kPanelFloats = (kMostRows + kMostCols) * kInnerBlock;
 constexpr double kSmallestParallelProduct = 1 << 17;  // multiply-adds
 
-// A thread's panels until it ends, of which only what products have used takes
-// memory. Null where the system gives none: then products do without. (So no
-// thread_local object: where there is no memory for one, glibc ends the
-// program.)
+// A thread's panels, until the thread ends. Only the parts that products have
+// used take memory. Null if the system has no memory; products then work
+// without panels. (So there is no thread_local object: without memory for one,
+// glibc ends the program.)
 float* Panels() {
   constexpr size_t kBytes = kPanelFloats * sizeof(float);
   static pthread_key_t key;
@@ -55,15 +55,15 @@ float* Panels() {
   return static_cast<float*>(p);
 }
 
-// Asks for memory a few lines at a time: `segments` of `floats`, `stride`
+// Prefetches memory a few lines at a time: `segments` of `floats`, `stride`
 // apart.
-class Ahead {
+class Prefetcher {
  public:
-  Ahead() = default;
-  Ahead(const float* at, int64_t segments, int64_t stride, int64_t floats)
+  Prefetcher() = default;
+  Prefetcher(const float* at, int64_t segments, int64_t stride, int64_t floats)
       : at_(at), segments_(segments), stride_(stride), floats_(floats) {}
   int64_t lines() const { return segments_ * (floats_ / kLine + 1); }
-  void Ask(int64_t lines) {
+  void Prefetch(int64_t lines) {
     for (; lines > 0 && segments_ > 0; --lines) {
       __builtin_prefetch(at_ + next_, 0, 2);
       next_ += kLine;
@@ -80,7 +80,7 @@ class Ahead {
   int64_t segments_ = 0, stride_ = 0, floats_ = 0, next_ = 0;
 };
 
-// A range of rows of A, or of columns of B, as panels.
+// Rows of A, or columns of B, as panels.
 struct Operand {
   ConstMatrix m;  // a row for each term
 
@@ -94,8 +94,8 @@ struct Operand {
     }
   }
 
-  // What Pack will read.
-  Ahead Of(Range inner, Range outer) const {
+  // Prefetches the memory that Pack will read.
+  Prefetcher PrefetcherOf(Range inner, Range outer) const {
     if (inner.empty() || outer.empty()) return {};
     const float* const from =
         m.data + inner.begin * m.row_stride + outer.begin * m.col_stride;
@@ -113,7 +113,7 @@ struct Operand {
                  int64_t width, float* to) const {
     const float* from =
         m.data + inner.begin * m.row_stride + outer.begin * m.col_stride;
-    const int64_t ahead = 2 * width * m.col_stride;  // the next panel but one
+    const int64_t ahead = 2 * width * m.col_stride;  // the panel after the next
     if (m.col_stride == 1) {
       return loops.copy(from, m.row_stride, inner.size(), outer.size(), width,
                         ahead, to);
@@ -136,24 +136,24 @@ class Multiplier {
   Multiplier(const Product& p, const GemmKernelSet& set)
       : p_(p),
         set_(set),
-        loops_(p.c.cols <= kFewCols ? *set.few_loops : *set.loops),
-        rows_(set.scalar),
-        cols_(set.vector),
+        loops_(p.c.cols <= kFewCols ? *set.narrow_loops : *set.loops),
+        rows_(set.tile_rows),
+        cols_(set.tile_cols),
         a_{p.a.Transposed()},
         b_{p.b} {}
 
   void Run() {
-    if (IsNarrow()) return ByRows();
+    if (IsNarrow()) return MultiplyByRows();
     float* const space = Panels();
-    if (space == nullptr) return ByTiles();
+    if (space == nullptr) return MultiplyByTiles();
     b_panels_ = space;
     a_panels_ = space + kMostCols * kInnerBlock;
     InBlocks(set_.row_block, set_.col_block);
   }
 
  private:
-  // Where the system gives no memory: tiles of 4x4 on the stack.
-  __attribute__((noinline)) void ByTiles() {
+  // Without memory from the system: tiles of 4x4 on the stack.
+  __attribute__((noinline)) void MultiplyByTiles() {
     alignas(64) float space[2][4 * kInnerBlock];
     rows_ = cols_ = 4;
     b_panels_ = space[0];
@@ -165,22 +165,23 @@ class Multiplier {
   void InBlocks(int64_t row_block, int64_t col_block) {
     for (int64_t j = 0; j < p_.c.cols; j += col_block) {
       for (int64_t i = 0; i < p_.c.rows; i += row_block) {
-        BlockOfC({i, std::min(i + row_block, p_.c.rows)},
-                 {j, std::min(j + col_block, p_.c.cols)});
+        MultiplyBlock({i, std::min(i + row_block, p_.c.rows)},
+                      {j, std::min(j + col_block, p_.c.cols)});
       }
     }
   }
 
-  // What is copied would be used too seldom: B where C has few rows, A where C
-  // has few columns (of B's a block then fits the first-level cache), both
-  // where there are few terms.
+  // True if copies would be used too rarely. With few rows of C that is the
+  // copy of B. With few columns it is that of A, and a block of B fits the
+  // first-level cache. With few terms it is both.
   bool IsNarrow() const {
     if (p_.b.col_stride != 1 || p_.c.col_stride != 1) return false;
     const int64_t most_cols = p_.a.col_stride == 1 ? 64 : 32;
     return p_.c.rows <= 8 || p_.a.cols <= 8 || p_.c.cols <= most_cols;
   }
 
-  void BlockOfC(Range rows, Range cols) {
+  // Computes these rows and columns of C.
+  void MultiplyBlock(Range rows, Range cols) {
     int64_t k = 0;
     do {
       const Range inner = {k, std::min(k + kInnerBlock, p_.a.cols)};
@@ -188,32 +189,33 @@ class Multiplier {
         b_.Pack(loops_, inner, cols, cols_, b_panels_);
         a_.Pack(loops_, inner, rows, rows_, a_panels_);
       }
-      LookAhead(inner, rows, cols);
+      PrefetchNext(inner, rows, cols);
       Tiles(inner, rows, cols);
       k += kInnerBlock;
     } while (k < p_.a.cols);
   }
 
-  // What the next call packs comes while the tiles of this one are computed.
-  void LookAhead(Range inner, Range rows, Range cols) {
+  // Prefetches the next call's input while this call's tiles are computed.
+  void PrefetchNext(Range inner, Range rows, Range cols) {
     const Range next = {inner.end,
                         std::min(inner.end + kInnerBlock, p_.a.cols)};
     const Range first = {0, std::min(kInnerBlock, p_.a.cols)};
     if (!next.empty()) {
-      a_ahead_ = a_.Of(next, rows);
-      b_ahead_ = b_.Of(next, cols);
+      a_prefetcher_ = a_.PrefetcherOf(next, rows);
+      b_prefetcher_ = b_.PrefetcherOf(next, cols);
     } else {
       const Range below = {rows.end,
                            std::min(rows.end + rows.size(), p_.c.rows)};
       const Range right = {cols.end,
                            std::min(cols.end + cols.size(), p_.c.cols)};
-      a_ahead_ = a_.Of(first, below);
-      b_ahead_ = below.empty() ? b_.Of(first, right) : Ahead();
+      a_prefetcher_ = a_.PrefetcherOf(first, below);
+      b_prefetcher_ =
+          below.empty() ? b_.PrefetcherOf(first, right) : Prefetcher();
     }
     const int64_t tiles = ((rows.size() + rows_ - 1) / rows_) *
                           ((cols.size() + cols_ - 1) / cols_);
-    a_step_ = (a_ahead_.lines() + tiles - 1) / tiles;
-    b_step_ = (b_ahead_.lines() + tiles - 1) / tiles;
+    a_step_ = (a_prefetcher_.lines() + tiles - 1) / tiles;
+    b_step_ = (b_prefetcher_.lines() + tiles - 1) / tiles;
   }
 
   void Tiles(Range inner, Range rows, Range cols) {
@@ -225,8 +227,8 @@ class Multiplier {
       for (int64_t i = rows.begin; i < rows.end;
            i += rows_, a += rows_ * inner.size()) {
         const int64_t m = std::min(rows_, rows.end - i);
-        a_ahead_.Ask(a_step_);
-        b_ahead_.Ask(b_step_);
+        a_prefetcher_.Prefetch(a_step_);
+        b_prefetcher_.Prefetch(b_step_);
         Tile(inner, a, b, {i, i + m}, {j, j + n});
       }
     }
@@ -242,7 +244,7 @@ class Multiplier {
       alignas(64) float tile[kMostTile];
       loops_.rows(m, n, k, a, 1, rows_, b, cols_, false, tile, n);
       Scatter(tile, m, n, add, c);
-    } else if (m == set_.scalar && n == set_.vector && k > 0 &&
+    } else if (m == set_.tile_rows && n == set_.tile_cols && k > 0 &&
                set_.tile != nullptr) {
       set_.tile(k, a, b, add, c, p_.c.row_stride, b + k * cols_);
     } else {
@@ -270,8 +272,8 @@ class Multiplier {
                   p_.c.row_stride);
   }
 
-  // From A and B where they stand.
-  void ByRows() {
+  // Multiplies from A and B directly.
+  void MultiplyByRows() {
     for (int64_t i = 0; i < p_.c.rows; i += set_.row_block) {
       const Range rows = {i, std::min(i + set_.row_block, p_.c.rows)};
       float* const c = p_.c.data + i * p_.c.row_stride;
@@ -293,7 +295,7 @@ class Multiplier {
   const GemmLoops& loops_;
   int64_t rows_, cols_;  // of a tile
   const Operand a_, b_;
-  Ahead a_ahead_, b_ahead_;
+  Prefetcher a_prefetcher_, b_prefetcher_;
   int64_t a_step_ = 0, b_step_ = 0;  // lines for each tile
   float* a_panels_ = nullptr;
   float* b_panels_ = nullptr;
@@ -308,15 +310,16 @@ void MultiplyPart(const Product& whole, Range rows, Range cols) {
   Multiplier(part, KernelSet()).Run();
 }
 
-// Of a term, where one of `parts` threads has its tiles of n and all of m: what
-// it multiplies, and what it copies.
+// The cost of a term if one of `parts` threads has its tiles of n and all of m:
+// its multiplications and its copies.
 int64_t PartCost(int64_t n, int64_t tile, int parts, int64_t m) {
   const int64_t mine = Split(n, parts, parts - 1, tile).size();
   return mine * m / 16 + mine + m;
 }
 
-// Where the columns of C lie side by side, or as they are.
-Product Upright(const Product& p) {
+// An equal product with C stored by rows, if `p` has C stored by columns and
+// neither bias nor ReLU. Otherwise `p`.
+Product TransposedIfColumnMajor(const Product& p) {
   const bool across = p.c.col_stride != 1 && p.c.row_stride == 1 &&
                       p.bias == nullptr && !p.relu;
   if (!across) return p;
@@ -330,7 +333,7 @@ Product Upright(const Product& p) {
 }  // namespace
 
 void Multiply(const Product& product, ThreadPool* pool) {
-  const Product p = Upright(product);
+  const Product p = TransposedIfColumnMajor(product);
   RINGLET_CHECK(CheckGemm(p.a, p.b, p.c).ok());
   RINGLET_CHECK(IsTouchable(p.a) && IsTouchable(p.b) && IsTouchable(p.c));
   if (p.c.rows == 0 || p.c.cols == 0) return;
@@ -342,13 +345,13 @@ void Multiply(const Product& product, ThreadPool* pool) {
   }
   const GemmKernelSet& set = KernelSet();
   const int parts = pool->threads();
-  const bool by_rows = PartCost(p.c.rows, set.scalar, parts, p.c.cols) <=
-                       PartCost(p.c.cols, set.vector, parts, p.c.rows);
+  const bool by_rows = PartCost(p.c.rows, set.tile_rows, parts, p.c.cols) <=
+                       PartCost(p.c.cols, set.tile_cols, parts, p.c.rows);
   pool->Run([&](int t) {
     const Range rows =
-        by_rows ? Split(p.c.rows, parts, t, set.scalar) : all_rows;
+        by_rows ? Split(p.c.rows, parts, t, set.tile_rows) : all_rows;
     const Range cols =
-        by_rows ? all_cols : Split(p.c.cols, parts, t, set.vector);
+        by_rows ? all_cols : Split(p.c.cols, parts, t, set.tile_cols);
     if (!rows.empty() && !cols.empty()) MultiplyPart(p, rows, cols);
   });
 }

@@ -1,14 +1,14 @@
-// Gemm: every matrix product of ringlet, over strided views.
+// Gemm: all matrix products of ringlet, over strided views.
 //
-// Internal to core/. A view names its elements by a row and a column stride, so
-// that a transpose is a change of strides.
+// Internal to core/. A view has a row stride and a column stride, so that a
+// transpose is a change of strides.
 //
-// A product has one value, to the bit. Each element of C is summed in blocks of
-// kInnerBlock terms: a block is one chain of fused multiply-adds that begins at
-// zero, in the order of the terms, and is then added to C (the first one is
-// stored where C is not read). So neither the kernels, nor the threads, nor the
-// storage orders of A, B and C show in it. Where the CPU cannot fuse, a term is
-// multiplied and then added (GemmFuses()): equal among such CPUs.
+// The bits of a product are fixed. Each element of C is summed in blocks of
+// kInnerBlock terms. A block is one chain of fused multiply-adds from zero, in
+// the order of the terms. It is then added to C; without `add` the first block
+// is stored. So the bits do not depend on the kernels, the threads, or the
+// storage orders of A, B and C. If the CPU cannot fuse, a term is multiplied
+// and then added (GemmFuses()), with equal bits on such CPUs.
 
 #ifndef RINGLET_CORE_COMPUTE_GEMM_H_
 #define RINGLET_CORE_COMPUTE_GEMM_H_
@@ -16,8 +16,8 @@
 #include <cstdint>
 #include <string>
 
-#include "../base/status.h"
-#include "../base/thread_pool.h"
+#include "ringlet/compute.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
@@ -43,7 +43,7 @@ struct MatrixView {
 using Matrix = MatrixView<float>;
 using ConstMatrix = MatrixView<const float>;
 
-// Rows one after another, without holes.
+// Contiguous rows.
 inline Matrix RowMajor(float* data, int64_t rows, int64_t cols) {
   return {data, rows, cols, cols, 1};
 }
@@ -53,8 +53,8 @@ inline ConstMatrix RowMajor(const float* data, int64_t rows, int64_t cols) {
 
 constexpr int64_t kInnerBlock = 128;
 
-// C(m,n) = A(m,k) * B(k,n), or += where `add`; then + bias(n), then ReLU (which
-// keeps NaN). C is not read without `add`, and shares no memory with A or B.
+// C(m,n) = A(m,k) * B(k,n), or += with `add`; then + bias(n), then ReLU (which
+// keeps NaN). Without `add` C is not read. C shares no memory with A or B.
 struct Product {
   ConstMatrix a, b;
   Matrix c;
@@ -63,15 +63,15 @@ struct Product {
   bool relu = false;
 };
 
-// kInvalidArgument where shapes do not chain, strides are not positive or two
+// kInvalidArgument if shapes do not fit, strides are not positive or two
 // elements of one view share an address.
 Status CheckGemm(ConstMatrix a, ConstMatrix b, Matrix c);
 
-// Views that CheckGemm refuses are a broken invariant. With a pool, its threads
-// share the work.
+// Aborts for views that CheckGemm refuses. With a pool, its threads divide the
+// work.
 void Multiply(const Product& product, ThreadPool* pool = nullptr);
 
-// C = A * B, or C += A * B where `add`.
+// C = A * B, or C += A * B with `add`.
 inline void Gemm(ConstMatrix a, ConstMatrix b, bool add, Matrix c,
                  ThreadPool* pool = nullptr) {
   Product product{a, b, c};
@@ -79,25 +79,26 @@ inline void Gemm(ConstMatrix a, ConstMatrix b, bool add, Matrix c,
   Multiply(product, pool);
 }
 
-// The twin: three loops.
+// The reference implementation: three loops.
 void NaiveGemm(ConstMatrix a, ConstMatrix b, bool add, Matrix c);
 
-// Terms of a product are added by fused multiply-adds.
+// True if products use fused multiply-adds.
 bool GemmFuses();
-// "fused multiply-adds" or "no fused multiply-adds": the class of arithmetic,
-// within which all machines compute the same bits.
+// "fused multiply-adds" or "no fused multiply-adds": the class of arithmetic.
+// All machines of one class compute the same bits.
 const char* GemmArithmetic();
 
-// What RINGLET_KERNELS chose, or else the CPU's features: of products,
-// convolutions (direct_conv.h), rows (row_loops.h), maxima (pool_loops.h) and
-// exact sums (exact_loops.h).
+// The chosen set of kernels: by RINGLET_KERNELS, or else by the CPU's features.
+// A set has products, convolutions (direct_conv.h), rows (row_loops.h), maxima
+// (pool_loops.h) and exact sums (exact_loops.h). "unfused" is the best set that
+// computes the numbers of machines without fused multiply-adds.
 const char* GemmKernels();
 // The sets that this CPU can run, as "skx, haswell, generic".
 std::string GemmKernelsOfCpu();
-// The set of that name. kInvalidArgument, with the names, where there is none,
-// or none that this CPU can run. Not while a product is under way.
+// Chooses the set of that name. kInvalidArgument, with the names, if there is
+// none, or this CPU cannot run it. Not while a product is computed.
 Status ChooseGemmKernels(const char* name);
-// That error, of RINGLET_KERNELS.
+// The same error, for the name in RINGLET_KERNELS.
 Status CheckGemmKernels();
 
 }  // namespace ringlet

@@ -1,11 +1,13 @@
-// Our own loops of a product: what BLIS's micro-kernels leave (edges of tiles,
-// products too narrow to be packed), its packing, and all of it where there is
-// no BLIS.
+// The portable loops of a product. They compute what BLIS's micro-kernels do
+// not (edges of tiles, products too narrow to be packed), pack, and compute
+// everything without BLIS.
 //
-// Built once for any CPU and, on x86-64, again for AVX2 and for AVX-512: so it
-// may call nothing that another file could have inlined and share. A block of
-// R rows and N vectors keeps its R * N <= 8 sums in registers: as many as hide
-// what a fused multiply-add takes.
+// Built once for any CPU and, on x86-64, again for AVX2 and for AVX-512. If the
+// compiler fuses for any CPU (arm64), it is built again without fusing. So it
+// may not call functions that another file could inline and share.
+//
+// A block of R rows and N vectors has R * N <= 8 sums in registers. That many
+// hide the latency of a fused multiply-add.
 
 #include "gemm_kernels.h"
 
@@ -14,7 +16,7 @@
 #include "lanes.h"
 
 #if defined(RINGLET_AVX512) && !defined(__clang__)
-// gcc 12's own header, of registers that it says are undefined.
+// gcc 12's own header uses registers that gcc calls undefined.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 #if defined(__aarch64__)
@@ -30,6 +32,8 @@ namespace {
 #elif defined(RINGLET_AVX2)
 #define RINGLET_MM(operation) _mm256_##operation
 #define RINGLET_GEMM_LOOPS kGemmLoopsAvx2
+#elif defined(RINGLET_UNFUSED)
+#define RINGLET_GEMM_LOOPS kGemmLoopsUnfused
 #else
 #define RINGLET_GEMM_LOOPS kGemmLoops
 #endif
@@ -43,10 +47,12 @@ inline Quad LoadQuad(const float* p) {
 }
 inline void StoreQuad(Quad v, float* p) { std::memcpy(p, &v, sizeof(v)); }
 
-// x * v + sum, rounded once where the CPU can.
+// x * v + sum, rounded once if the CPU can.
 inline Lanes Fma(float x, Lanes v, Lanes sum) {
 #if defined(RINGLET_MM)
   return RINGLET_MM(fmadd_ps)(RINGLET_MM(set1_ps)(x), v, sum);
+#elif defined(RINGLET_UNFUSED)
+  return x * v + sum;
 #elif defined(__aarch64__)
   return vfmaq_n_f32(sum, v, x);
 #elif defined(__FP_FAST_FMAF)
@@ -116,7 +122,7 @@ void RowsOf(const Rows& p, int64_t i, int64_t n) {
     Block<R, N, Whole>(p, i, j, kLanes);
   }
   for (; j < n; j += kLanes) {
-    Block<R, 1, Part>(p, i, j, n - j < kLanes ? n - j : kLanes);
+    Block<R, 1, PartialVector>(p, i, j, n - j < kLanes ? n - j : kLanes);
   }
 }
 
@@ -136,7 +142,7 @@ void MultiplyRows(int64_t m, int64_t n, int64_t k, const float* a,
 }
 
 #if defined(RINGLET_MM)
-// Rows 0, 4, 8 and 12, of kRows; for one beyond, row 0 again.
+// Rows 0, 4, 8 and 12 of kRows rows; row 0 again for a row that does not exist.
 template <int kRows>
 inline Lanes FourQuads(const float* from, int64_t stride) {
   const auto quad = [&](int row) {
@@ -152,8 +158,8 @@ inline Lanes FourQuads(const float* from, int64_t stride) {
 #endif
 }
 
-// kRows rows, four terms: rows 0, 4, 8, 12 lie side by side, so that steps
-// within quads suffice. Writes kLanes floats for each term.
+// Transposes kRows rows and four terms. Rows 0, 4, 8, 12 are neighbours, so
+// that steps within quads suffice. Writes kLanes floats for each term.
 template <int kRows>
 inline void TransposeLanes(const float* from, int64_t stride, int64_t width,
                            float* to) {
@@ -186,7 +192,8 @@ inline void TransposeQuads(const float* from, int64_t stride, int64_t width,
   StoreQuad(__builtin_shufflevector(ab2, cd2, 2, 3, 6, 7), to + 3 * width);
 }
 
-// The panel of A that is shorter than a vector: of a tile of 12x32, or 6x16.
+// The width of panels of A that are shorter than a vector: for tiles of 12x32,
+// or 6x16.
 constexpr int64_t kShort = kLanes * 3 / 4;
 
 void Transpose(const float* from, int64_t stride, int64_t depth, int64_t count,
@@ -195,7 +202,7 @@ void Transpose(const float* from, int64_t stride, int64_t depth, int64_t count,
   for (; count >= 4 && k + 4 <= depth; k += 4) {
     const float* const at = from + k;
     float* const out = to + k * width;
-    // A line of each row in 16 terms.
+    // One line of each row for 16 terms.
     for (int64_t row = k / 4 % 4; row < count; row += 4) {
       __builtin_prefetch(at + row * stride + ahead, 0, 2);
     }
@@ -204,7 +211,7 @@ void Transpose(const float* from, int64_t stride, int64_t depth, int64_t count,
     for (; i + kLanes <= count; i += kLanes) {
       TransposeLanes<kLanes>(at + i * stride, stride, width, out + i);
     }
-    // What is too much will be written over, but for the last time.
+    // Excess numbers are overwritten later, except for the last ones.
     if (count == kShort && width == kShort && k + 8 <= depth) {
       TransposeLanes<kShort>(at, stride, width, out);
       i = count;
@@ -213,7 +220,7 @@ void Transpose(const float* from, int64_t stride, int64_t depth, int64_t count,
     for (; i + 4 <= count; i += 4) {
       TransposeQuads(at + i * stride, stride, width, out + i);
     }
-    // The last four once more, rather than what is left of four.
+    // Repeats the last four, instead of fewer than four.
     if (i < count) {
       TransposeQuads(at + (count - 4) * stride, stride, width, out + count - 4);
     }
@@ -229,9 +236,9 @@ void Copy(const float* from, int64_t stride, int64_t depth, int64_t count,
   int64_t k = 0;
 #if !defined(__SANITIZE_THREAD__)
   if (count == kShort && width == kShort && stride >= kLanes - kShort) {
-    // What is too much will be written over, but for the last time. It may be
-    // what another thread writes just now, of which a sanitizer cannot know
-    // that it is not used.
+    // Excess numbers are overwritten later, except for the last ones. Another
+    // thread may write them at the same time; a sanitizer cannot know that they
+    // are not used.
     for (; k + 1 < depth; ++k, from += stride, to += width) {
       __builtin_prefetch(from + ahead, 0, 2);
       Store(Load(from), to);
@@ -267,7 +274,7 @@ inline Lanes Finished(Lanes v, bool relu) {
 void Finish(int64_t m, int64_t n, const float* bias, bool relu, float* c,
             int64_t row_stride) {
   for (int64_t j = 0; j < n; j += kLanes) {
-    const Part part(n - j < kLanes ? n - j : kLanes);
+    const PartialVector part(n - j < kLanes ? n - j : kLanes);
     const Lanes more = bias != nullptr ? part.Load(bias + j) : Lanes{};
     for (int64_t i = 0; i < m; ++i) {
       float* const at = c + i * row_stride + j;

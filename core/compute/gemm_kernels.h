@@ -1,8 +1,8 @@
-// The inner loops of a product, and the sets of them that a CPU can run.
+// The inner loops of a product, and the sets of loops that a CPU can run.
 //
-// Internal to core/compute. A tile is `scalar` rows by `vector` columns of C,
-// whose columns lie side by side. A panel of A holds `scalar` rows, one of B
-// `vector` columns, term by term, and zeros beyond the edge.
+// Internal to core/compute. A tile has tile_rows rows and tile_cols columns of
+// C; its columns are neighbours. A panel of A has tile_rows rows, a panel of B
+// tile_cols columns, term by term, with zeros beyond the edge.
 
 #ifndef RINGLET_CORE_COMPUTE_GEMM_KERNELS_H_
 #define RINGLET_CORE_COMPUTE_GEMM_KERNELS_H_
@@ -11,15 +11,15 @@
 
 namespace ringlet {
 
-// One build of our own loops, for one width of vectors.
+// The portable loops for one vector width.
 struct GemmLoops {
-  // C(m,n) = the chains of k terms, or += where `add`. A has any strides, the
-  // rows of B and C any distance.
+  // C(m,n) = the chains of k terms, or += with `add`. A has any strides, and
+  // the rows of B and C have any distance.
   void (*rows)(int64_t m, int64_t n, int64_t k, const float* a,
                int64_t a_row_stride, int64_t a_col_stride, const float* b,
                int64_t b_row_stride, bool add, float* c, int64_t c_row_stride);
-  // to[k * width + i] = from[i * stride + k], k < depth, i < count <= width.
-  // What will be asked for next lies `ahead` floats further on.
+  // to[k * width + i] = from[i * stride + k] for k < depth and i < count <=
+  // width. The next call's numbers are `ahead` floats further on.
   void (*transpose)(const float* from, int64_t stride, int64_t depth,
                     int64_t count, int64_t width, int64_t ahead, float* to);
   // to[k * width + i] = from[k * stride + i].
@@ -31,6 +31,9 @@ struct GemmLoops {
 };
 
 extern const GemmLoops kGemmLoops;  // for any CPU of the architecture
+#ifdef __FP_FAST_FMAF
+extern const GemmLoops kGemmLoopsUnfused;  // without fused multiply-adds
+#endif
 #if defined(__x86_64__)
 extern const GemmLoops kGemmLoopsAvx2;    // with AVX2 and FMA
 extern const GemmLoops kGemmLoopsAvx512;  // with AVX-512 F
@@ -47,26 +50,26 @@ struct GemmKernelSet {
   const char* name;
   bool (*runs)();  // on this CPU
   bool fuses;
-  int64_t scalar, vector;
-  int64_t row_block, col_block;  // of C, multiples of scalar and vector
-  // A whole tile: of k terms, from two panels; `next` is the panel of B that
-  // comes then. Null: by loops->rows.
+  int64_t tile_rows, tile_cols;
+  int64_t row_block, col_block;  // of C; multiples of tile_rows and tile_cols
+  // A whole tile of k terms, from two panels. `next` is the next panel of B.
+  // Null: use loops->rows.
   void (*tile)(int64_t k, const float* a, const float* b, bool add, float* c,
                int64_t row_stride, const float* next);
   const GemmLoops* loops;
-  const GemmLoops* few_loops;  // of at most 8 columns
+  const GemmLoops* narrow_loops;  // for at most 8 columns
   const DirectConv* conv;
-  const DirectConv* few_conv;  // of so few filters that its vectors hold them
-  // planes_conv.h, paired_conv.h; null where vectors are too short
+  const DirectConv* narrow_conv;  // for filters that fit its vectors
+  // planes_conv.h, paired_conv.h; null if vectors are too short
   void (*planes)(const ConvForward& product);
   void (*pairs)(const ConvGradient& product);
   const RowLoops* rows;
   const PoolLoops* pools;
-  const PoolLoops* few_pools;  // of at most 8 channels
+  const PoolLoops* narrow_pools;  // for at most 8 channels
   const ExactLoops* exact;
 };
 
-// The chosen one (gemm.h).
+// The chosen set (gemm.h).
 const GemmKernelSet& KernelSet();
 
 }  // namespace ringlet

@@ -1,11 +1,10 @@
-// The sets of kernels that this build has, and the choice among them. The one
-// file that knows BLIS: of which it takes a micro-kernel for each set, by name,
-// and nothing else. Packing, blocks and threads are gemm.cc's.
+// The sets of kernels in this build, and the choice between them. Only this
+// file uses BLIS. It takes a micro-kernel for each set, by name, and nothing
+// else. gemm.cc has the packing, the blocks and the threads.
 
 #include <cstdlib>
 #include <cstring>
 
-#include "../base/status.h"
 #include "direct_conv.h"
 #include "exact_loops.h"
 #include "gemm.h"
@@ -13,6 +12,7 @@
 #include "paired_conv.h"
 #include "planes_conv.h"
 #include "pool_loops.h"
+#include "ringlet/status.h"
 #include "row_loops.h"
 
 #ifdef RINGLET_BLIS
@@ -38,8 +38,8 @@ bool Always() { return true; }
 #endif
 
 #if defined(RINGLET_BLIS) && (defined(__x86_64__) || defined(__aarch64__))
-// A micro-kernel of BLIS's for tiles of kRows rows. The tile of one that goes
-// by columns (kAcross) is that of C^T = B^T * A^T.
+// A micro-kernel of BLIS for tiles of kRows rows. If the kernel works by
+// columns (kAcross), the tile is one of C^T = B^T * A^T.
 template <auto kKernel, int kRows, int kCols, bool kAcross>
 void Tile(int64_t k, const float* a, const float* b, bool add, float* c,
           int64_t row_stride, const float* next) {
@@ -65,14 +65,23 @@ constexpr Kernel kSkxTile = nullptr, kHaswellTile = nullptr;
 #endif
 #endif
 
+// The loops for any CPU are fused on architectures where the compiler may
+// assume it (arm64, s390x). There they are also built without fusing.
 #ifdef __FP_FAST_FMAF
 constexpr bool kFuses = true;
+constexpr const GemmLoops* kPlainLoops = &kGemmLoopsUnfused;
+constexpr const DirectConv* kPlainConv = &kDirectConvUnfused;
 #else
 constexpr bool kFuses = false;
+constexpr const GemmLoops* kPlainLoops = &kGemmLoops;
+constexpr const DirectConv* kPlainConv = &kDirectConv;
 #endif
 
-// The best first. Blocks of C: panels of both operands, kInnerBlock deep, in
-// three quarters of a second-level cache at most.
+// In RINGLET_KERNELS, on any machine: the best set without fusing.
+constexpr char kUnfused[] = "unfused";
+
+// The best first. Blocks of C: the panels of both operands, kInnerBlock deep,
+// fill at most three quarters of a second-level cache.
 const GemmKernelSet kSets[] = {
 #if defined(__x86_64__)
     {"skx", HasAvx512, true, 12, 32, 240, 512, kSkxTile, &kGemmLoopsAvx512,
@@ -88,9 +97,9 @@ const GemmKernelSet kSets[] = {
     {"generic", HasNoAvx2, kFuses, 4, 8, 60, 128, nullptr, &kGemmLoops,
      &kGemmLoops, &kDirectConv, &kDirectConv, nullptr, nullptr, &kRowLoops,
      &kPoolLoops, &kPoolLoops, &kExactLoops},
-    // The numbers of a CPU that cannot fuse, on one that can.
-    {"sse2", HasAvx2, kFuses, 4, 8, 60, 128, nullptr, &kGemmLoops, &kGemmLoops,
-     &kDirectConv, &kDirectConv, nullptr, nullptr, &kRowLoops, &kPoolLoops,
+    // The numbers of a CPU that cannot fuse, computed on one that can.
+    {"sse2", HasAvx2, false, 4, 8, 60, 128, nullptr, kPlainLoops, kPlainLoops,
+     kPlainConv, kPlainConv, nullptr, nullptr, &kRowLoops, &kPoolLoops,
      &kPoolLoops, &kExactLoops},
 #else
 #if defined(RINGLET_BLIS) && defined(__aarch64__)
@@ -102,14 +111,21 @@ const GemmKernelSet kSets[] = {
     {"generic", Always, kFuses, 4, 8, 60, 128, nullptr, &kGemmLoops,
      &kGemmLoops, &kDirectConv, &kDirectConv, nullptr, nullptr, &kRowLoops,
      &kPoolLoops, &kPoolLoops, &kExactLoops},
+#ifdef __FP_FAST_FMAF
+    {kUnfused, Always, false, 4, 8, 60, 128, nullptr, kPlainLoops, kPlainLoops,
+     kPlainConv, kPlainConv, nullptr, nullptr, &kRowLoops, &kPoolLoops,
+     &kPoolLoops, &kExactLoops},
+#endif
 #endif
 };
 
 const GemmKernelSet* chosen = nullptr;
 
 const GemmKernelSet* Find(const char* name) {
+  const bool unfused = std::strcmp(name, kUnfused) == 0;
   for (const GemmKernelSet& set : kSets) {
-    if (set.runs() && std::strcmp(set.name, name) == 0) return &set;
+    const bool is = unfused ? !set.fuses : std::strcmp(set.name, name) == 0;
+    if (set.runs() && is) return &set;
   }
   return nullptr;
 }
@@ -136,14 +152,14 @@ const GemmKernelSet& KernelSet() {
 
 const DirectConv& BestDirectConv(int64_t filters) {
   const GemmKernelSet& set = KernelSet();
-  return filters > set.few_conv->lanes ? *set.conv : *set.few_conv;
+  return filters > set.narrow_conv->lanes ? *set.conv : *set.narrow_conv;
 }
 
 const RowLoops& BestRowLoops() { return *KernelSet().rows; }
 
 const PoolLoops& BestPoolLoops(int64_t channels) {
   const GemmKernelSet& set = KernelSet();
-  return channels > 8 ? *set.pools : *set.few_pools;
+  return channels > 8 ? *set.pools : *set.narrow_pools;
 }
 
 const ExactLoops& BestExactLoops() { return *KernelSet().exact; }

@@ -1,8 +1,8 @@
-// Vectors of the width that a file is built for.
+// Vectors of the width for which a file is built.
 //
-// Internal to core/compute: for files that are built once for each width, on
-// x86-64 with RINGLET_AVX2 and RINGLET_AVX512. All of it is of the file that
-// includes it, so no two builds share a function.
+// Internal to core/compute. For files that are built once for each width, on
+// x86-64 with RINGLET_AVX2 and RINGLET_AVX512. All definitions are local to the
+// including file, so no two builds share a function.
 
 #ifndef RINGLET_CORE_COMPUTE_LANES_H_
 #define RINGLET_CORE_COMPUTE_LANES_H_
@@ -20,7 +20,7 @@ namespace {  // NOLINT: on purpose
 #if defined(RINGLET_AVX512)
 constexpr int kBytes = 64;  // NOLINT: of each file its own
 #elif defined(RINGLET_AVX2)
-constexpr int kBytes = 32;  // NOLINT
+constexpr int kBytes = 32;                  // NOLINT
 #else
 constexpr int kBytes = 16;  // NOLINT
 #endif
@@ -38,22 +38,22 @@ inline Lanes Load(const float* p) {
 inline void Store(Lanes v, float* p) {
   reinterpret_cast<UnalignedLanes*>(p)->lanes = v;
 }
-inline int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+inline int64_t MinOf(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// Whether a whole vector is better written where what lies behind its part is
-// to be written next.
+// True if writing a whole vector is faster than a part, where the next write
+// follows.
 #if defined(RINGLET_AVX2)
-constexpr bool kPartsCost = true;  // NOLINT
+constexpr bool kSlowPartialStores = true;  // NOLINT
 #else
-constexpr bool kPartsCost = false;  // NOLINT
+constexpr bool kSlowPartialStores = false;  // NOLINT
 #endif
 
-// The first `count` lanes, or all that there are, of what may end there.
-class Part {
+// The first `count` lanes, or all lanes, for memory that may end there.
+class PartialVector {
  public:
 #if defined(RINGLET_AVX512)
-  explicit Part(int64_t count)
-      : mask_(static_cast<__mmask16>((1u << Smaller(count, kLanes)) - 1)) {}
+  explicit PartialVector(int64_t count)
+      : mask_(static_cast<__mmask16>((1u << MinOf(count, kLanes)) - 1)) {}
   Lanes Load(const float* p) const {
     return reinterpret_cast<Lanes>(_mm512_maskz_loadu_ps(mask_, p));
   }
@@ -64,12 +64,12 @@ class Part {
  private:
   __mmask16 mask_;
 #elif defined(RINGLET_AVX2)
-  explicit Part(int64_t count)
-      : count_(static_cast<int>(Smaller(count, kLanes))),
+  explicit PartialVector(int64_t count)
+      : count_(static_cast<int>(MinOf(count, kLanes))),
         mask_(_mm256_cmpgt_epi32(_mm256_set1_epi32(count_),
                                  _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))) {}
   Lanes Load(const float* p) const { return _mm256_maskload_ps(p, mask_); }
-  // In pieces: AMD's processors take some 12 cycles for a masked store.
+  // In pieces: AMD's processors need about 12 cycles for a masked store.
   void Store(Lanes v, float* p) const {
     if (count_ == kLanes) return ringlet::Store(v, p);
     __m128 rest = _mm256_castps256_ps128(v);
@@ -90,7 +90,7 @@ class Part {
   int count_;
   __m256i mask_;
 #else
-  explicit Part(int64_t count) : count_(Smaller(count, kLanes)) {}
+  explicit PartialVector(int64_t count) : count_(MinOf(count, kLanes)) {}
   Lanes Load(const float* p) const {
     if (count_ == kLanes) return ringlet::Load(p);
     Lanes v = {};

@@ -1,14 +1,14 @@
-// Built for AVX-512: so it may call nothing that another file could have
-// inlined and share. Lane 2 f is filter f at the first tap of a pair, lane
-// 2 f + 1 at the second: so one load broadcasts a pair.
+// Built for AVX-512, so it may not call functions that another file could
+// inline and share. Lane 2 f is filter f at the first tap of a pair, lane 2 f +
+// 1 at the second. So one load broadcasts a pair.
 
 #include "paired_conv.h"
 
 #include <cstddef>
 
 #if !defined(__clang__)
-// gcc 12's own header, of registers that it says are undefined; and sums of
-// blocks, which are read from the second block on.
+// gcc 12's own header uses registers that gcc calls undefined. Sums of blocks
+// are read from the second block on.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
@@ -19,7 +19,7 @@ namespace {
 
 using Lanes = __m512;
 
-inline int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+inline int64_t MinOf(int64_t a, int64_t b) { return a < b ? a : b; }
 
 inline Lanes Broadcast(const float* pair) {
   double both;
@@ -38,7 +38,7 @@ inline Lanes Twice(Lanes v) {
   return _mm512_permutexvar_ps(each, v);
 }
 
-// Filter by filter of the first, and then of the second of a pair.
+// The filters of the first tap, then those of the second.
 inline Lanes Apart(Lanes v) {
   const __m512i each =
       _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
@@ -50,8 +50,9 @@ inline __mmask16 High(__mmask16 here) {
   return static_cast<__mmask16>(here << 8);
 }
 
-// Up to kTall pairs of taps that lie side by side in x, each from tap[i] on,
-// of a block of positions. Of some the first is another one's, and not written.
+// Up to kTall pairs of neighbouring taps in x, each from tap[i] on, for a block
+// of positions. In some pairs the first tap belongs to another pair, and is not
+// written.
 constexpr int kTallGradient = 8;
 struct TapPairs {
   int64_t count;
@@ -59,7 +60,7 @@ struct TapPairs {
   bool first[kTallGradient];
 };
 
-// The sums of such pairs into dw.
+// Adds the sums of such pairs to dw.
 __attribute__((noinline)) void AddPairs(const ConvGradient& c,
                                         const TapPairs& pairs,
                                         const Lanes* sums, bool adds) {
@@ -78,7 +79,7 @@ __attribute__((noinline)) void AddPairs(const ConvGradient& c,
   }
 }
 
-// With the first taps also c.sums.
+// With the first taps it also adds to c.sums.
 template <int kTall>
 __attribute__((noinline)) void GradientTile(const ConvGradient& c,
                                             const TapPairs& pairs,
@@ -106,7 +107,7 @@ __attribute__((noinline)) void GradientTile(const ConvGradient& c,
     const float* x[kTall];
 #pragma GCC unroll 16
     for (int i = 0; i < kTall; ++i) x[i] = row + offset[i];
-    const int64_t n = Smaller(left, positions - p);
+    const int64_t n = MinOf(left, positions - p);
     left -= n;
     for (int64_t at = 0; at < n * step; at += step, d += c.dy_step) {
       const Lanes v =
@@ -124,7 +125,8 @@ __attribute__((noinline)) void GradientTile(const ConvGradient& c,
   if (adds_up) _mm512_mask_storeu_ps(c.sums, here, Apart(of_dy));
 }
 
-// Taps from k on in pairs; the number of the first that is in none of them.
+// Makes pairs of the taps from k on. Returns the index of the first tap without
+// a pair.
 int64_t PairUp(const ConvWindows& in, int64_t k, TapPairs* pairs) {
   pairs->count = 0;
   while (k < in.taps && pairs->count < kTallGradient) {
@@ -158,7 +160,7 @@ void PairedGradientAvx512(const ConvGradient& c) {
     }
     k = next;
     for (int64_t begin = 0; begin < positions; begin += kConvBlock) {
-      const int64_t end = Smaller(positions, begin + kConvBlock);
+      const int64_t end = MinOf(positions, begin + kConvBlock);
       const auto of_tile = pairs.count > 4   ? GradientTile<kTallGradient>
                            : pairs.count > 2 ? GradientTile<4>
                                              : GradientTile<2>;

@@ -1,8 +1,7 @@
-// Gradients of the kernel of at most eight filters, where vectors have sixteen
-// lanes: of two taps side by side.
+// Gradients of kernels with at most eight filters, for vectors of sixteen
+// lanes: two neighbouring taps in one vector.
 //
-// Internal to core/. Every element is what direct_conv.h makes of it, to the
-// bit.
+// Internal to core/. Every element equals that of direct_conv.h, to the bit.
 
 #ifndef RINGLET_CORE_COMPUTE_PAIRED_CONV_H_
 #define RINGLET_CORE_COMPUTE_PAIRED_CONV_H_
@@ -22,7 +21,8 @@ using PairedGradient = void (*)(const ConvGradient& product);
 void PairedGradientAvx512(const ConvGradient& product);
 #endif
 
-// Null where the chosen kernels have no such vectors, or filters are too many.
+// Null if the chosen kernels have no such vectors, or there are too many
+// filters.
 PairedGradient BestPairedGradient(int64_t filters);
 
 }  // namespace ringlet

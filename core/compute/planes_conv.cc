@@ -1,12 +1,12 @@
-// Built for AVX-512: so it may call nothing that another file could have
-// inlined and share. A tile of sums stays in registers: of filters, each with
-// up to four vectors of positions, which share what is read of the kernel.
+// Built for AVX-512, so it may not call functions that another file could
+// inline and share. A tile of sums stays in registers: filters with up to four
+// vectors of positions each, which share the reads of the kernel.
 
 #include "planes_conv.h"
 
 #if !defined(__clang__)
-// gcc 12's own header, of registers that it says are undefined; and sums of
-// blocks, which are read from the second block on.
+// gcc 12's own header uses registers that gcc calls undefined. Sums of blocks
+// are read from the second block on.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
@@ -18,7 +18,7 @@ namespace {
 using Lanes = __m512;
 constexpr int kLanes = 16, kMostPlaces = 4;
 
-inline int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+inline int64_t MinOf(int64_t a, int64_t b) { return a < b ? a : b; }
 
 inline __mmask16 First(int64_t count) {
   return static_cast<__mmask16>((1u << count) - 1);
@@ -36,7 +36,7 @@ inline Lanes Pairs(Lanes a, Lanes b, bool high) {
            : _mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
 }
 
-// Four rows of sixteen into four, each of which has four columns of them.
+// Transposes four rows of sixteen to four rows with four of their columns each.
 inline void TurnFour(const Lanes* a, Lanes* to) {
   const Lanes l0 = _mm512_unpacklo_ps(a[0], a[1]);
   const Lanes h0 = _mm512_unpackhi_ps(a[0], a[1]);
@@ -48,7 +48,8 @@ inline void TurnFour(const Lanes* a, Lanes* to) {
   to[3] = Pairs(h0, h1, true);
 }
 
-// Eight filters' sums at sixteen positions to the outputs of so many of these.
+// Writes eight filters' sums at sixteen positions to the outputs of the
+// existing positions.
 __attribute__((noinline)) void Finish(const ConvForward& c, Lanes* z,
                                       int64_t count, float* y) {
   for (int64_t f = 0; f < c.filters; ++f) {
@@ -78,14 +79,14 @@ __attribute__((noinline)) void Finish(const ConvForward& c, Lanes* z,
   }
 }
 
-// Up to a vector of positions of a row.
+// Up to one vector of positions in a row.
 struct Place {
   const float* x;
   float* y;
   int64_t count;
 };
 
-// The sums of kFilters filters, of which there may be fewer.
+// The sums of kFilters filters, or fewer.
 template <int kFilters, int kPlaces>
 __attribute__((noinline)) void Tile(const ConvForward& c, const Place* places) {
   const int64_t* offset = c.in.offsets;
@@ -106,7 +107,7 @@ __attribute__((noinline)) void Tile(const ConvForward& c, const Place* places) {
 #pragma GCC unroll 4
       for (int j = 0; j < kPlaces; ++j) s[f][j] = _mm512_setzero_ps();
     }
-    for (int64_t n = Smaller(left, block); n > 0; --n) {
+    for (int64_t n = MinOf(left, block); n > 0; --n) {
       const int64_t at = *offset++;
       Lanes v[kPlaces];
 #pragma GCC unroll 4
@@ -154,7 +155,7 @@ void ForwardOf(const ConvForward& c) {
     for (int64_t p = 0; p < c.in.positions; p += kLanes) {
       places[n++] = {c.in.x + r * c.in.x_row + p,
                      c.y + r * c.y_row + p * c.y_step,
-                     Smaller(kLanes, c.in.positions - p)};
+                     MinOf(kLanes, c.in.positions - p)};
       if (n < kMost) continue;
       Tile<kFilters, kMost>(c, places);
       n = 0;

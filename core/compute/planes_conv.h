@@ -1,8 +1,8 @@
-// Direct convolution of at most eight filters, where vectors have sixteen
-// lanes: of positions side by side, from an image whose channels lie apart.
+// Direct convolution with at most eight filters, for vectors of sixteen lanes:
+// neighbouring positions in one vector, from an image with its channels in
+// separate planes.
 //
-// Internal to core/. Every element is what direct_conv.h makes of it, to the
-// bit.
+// Internal to core/. Every element equals that of direct_conv.h, to the bit.
 
 #ifndef RINGLET_CORE_COMPUTE_PLANES_CONV_H_
 #define RINGLET_CORE_COMPUTE_PLANES_CONV_H_
@@ -15,14 +15,15 @@ namespace ringlet {
 
 constexpr int64_t kMostPlanesFilters = 8;
 
-// As DirectConv::forward, of windows whose x_step is 1.
+// As DirectConv::forward, for windows with x_step 1.
 using PlanesForward = void (*)(const ConvForward& product);
 
 #if defined(__x86_64__)
 void PlanesForwardAvx512(const ConvForward& product);
 #endif
 
-// Null where the chosen kernels have no such vectors, or filters are too many.
+// Null if the chosen kernels have no such vectors, or there are too many
+// filters.
 PlanesForward BestPlanesForward(int64_t filters);
 
 }  // namespace ringlet

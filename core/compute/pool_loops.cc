@@ -1,14 +1,14 @@
-// Built once for any CPU and, on x86-64, again for AVX2 and for AVX-512: so it
-// may call nothing that another file could have inlined and share. Pixels of a
-// window are taken in the order of memory: of equal ones the first is taken,
-// 0 and -0 among them.
+// Built once for any CPU and, on x86-64, again for AVX2 and for AVX-512. So it
+// may not call functions that another file could inline and share. The pixels
+// of a window are processed in the order of memory: of equal values, also 0 and
+// -0, the first wins.
 
 #include "pool_loops.h"
 
 #include "lanes.h"
 
 #if defined(RINGLET_AVX512) && !defined(__clang__)
-// gcc 12's own header, of registers that it says are undefined.
+// gcc 12's own header uses registers that gcc calls undefined.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 
@@ -25,14 +25,14 @@ namespace {
 
 #define RINGLET_INLINE __attribute__((always_inline))
 
-// Of a vector all lanes.
+// All lanes of a vector.
 struct Whole {
   Lanes Load(const float* p) const { return ringlet::Load(p); }
   void Store(Lanes v, float* p) const { ringlet::Store(v, p); }
 };
 
-// body(offset) for the pixels of a window: of kSide rows and columns, and
-// unrolled then, where that is not 0.
+// Calls body(offset) for the pixels of a window. If kSide is not 0, the window
+// has kSide rows and columns, and the loop is unrolled.
 template <int kSide, typename Body>
 inline RINGLET_INLINE void ForEachPixel(const PoolWindows& w,
                                         const Body& body) {
@@ -53,20 +53,20 @@ inline RINGLET_INLINE void ForEachPixel(const PoolWindows& w,
   }
 }
 
-// body(p, c, part, its lanes) for each position and vector of channels. Where
-// one vector has all of them, and those that follow a pixel are always written
-// after it, a part is a whole vector but at the last positions.
+// Calls body(p, c, part, its lanes) for each position and vector of channels.
+// If one vector has all channels, and the memory after a pixel is always
+// written later, a part is a whole vector except at the last positions.
 template <typename Body>
 inline RINGLET_INLINE void ForEachWindow(const PoolWindows& w, bool writes_next,
                                          const Body& body) {
   for (int64_t c = 0; c < w.channels; c += kLanes) {
     int64_t p = 0;
-    if (kPartsCost && writes_next && w.channels < kLanes) {
+    if (kSlowPartialStores && writes_next && w.channels < kLanes) {
       const int64_t last = (kLanes + w.channels - 1) / w.channels;
       for (; p < w.positions - last; ++p) body(p, c, Whole(), kLanes);
     }
-    const int64_t count = Smaller(kLanes, w.channels - c);
-    const Part here(count);
+    const int64_t count = MinOf(kLanes, w.channels - c);
+    const PartialVector here(count);
     for (; p < w.positions; ++p) body(p, c, here, count);
   }
 }
@@ -97,7 +97,7 @@ void GradientOf(const PoolWindows w, const float* x, const float* y,
                   ForEachPixel<kSide>(w, [&](int64_t at) RINGLET_INLINE {
                     const Lanes v = here.Load(x + first + at);
                     here.Store(v == most ? rest : Lanes{}, dx + first + at);
-                    rest = v == most ? Lanes{} : rest;  // given away
+                    rest = v == most ? Lanes{} : rest;  // assigned
                   });
                 });
 }
@@ -115,7 +115,7 @@ void Gradient(const PoolWindows& w, const float* x, const float* y,
 
 #if defined(RINGLET_AVX2) || defined(RINGLET_AVX512)
 
-// Of a vector's lanes, as bytes.
+// A vector's lanes as bytes.
 using Bytes = uint8_t __attribute__((vector_size(kLanes)));
 
 inline Mask Widened(Bytes bytes) {
@@ -128,12 +128,12 @@ inline Mask Widened(Bytes bytes) {
 #endif
 }
 
-inline Bytes Narrowed(Mask places) {
+inline Bytes Narrowed(Mask indices) {
 #if defined(RINGLET_AVX512)
   return reinterpret_cast<Bytes>(
-      _mm512_cvtepi32_epi8(reinterpret_cast<__m512i>(places)));
+      _mm512_cvtepi32_epi8(reinterpret_cast<__m512i>(indices)));
 #else
-  const auto all = reinterpret_cast<__m256i>(places);
+  const auto all = reinterpret_cast<__m256i>(indices);
   const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(all),
                                          _mm256_extracti128_si256(all, 1));
   return reinterpret_cast<Bytes>(
@@ -141,7 +141,7 @@ inline Bytes Narrowed(Mask places) {
 #endif
 }
 
-inline Mask LoadPlaces(const uint8_t* p, int64_t count) {
+inline Mask LoadIndices(const uint8_t* p, int64_t count) {
   Bytes bytes = {};
   if (count >= kLanes) {
     __builtin_memcpy(&bytes, p, sizeof(bytes));
@@ -151,8 +151,8 @@ inline Mask LoadPlaces(const uint8_t* p, int64_t count) {
   return Widened(bytes);
 }
 
-inline void StorePlaces(Mask places, int64_t count, uint8_t* p) {
-  const Bytes bytes = Narrowed(places);
+inline void StoreIndices(Mask indices, int64_t count, uint8_t* p) {
+  const Bytes bytes = Narrowed(indices);
   if (count >= kLanes) {
     __builtin_memcpy(p, &bytes, sizeof(bytes));
   } else {
@@ -161,88 +161,89 @@ inline void StorePlaces(Mask places, int64_t count, uint8_t* p) {
 }
 
 template <int kSide>
-void PlacedMaximaOf(const PoolWindows w, const float* x, bool above_zero,
-                    float* y, uint8_t* places) {
+void IndexedMaximaOf(const PoolWindows w, const float* x, bool above_zero,
+                     float* y, uint8_t* indices) {
   ForEachWindow(
       w, true,
       [&](int64_t p, int64_t c, auto here, int64_t count) RINGLET_INLINE {
         const float* const from = x + p * w.step + c;
         Lanes most = here.Load(from);
-        Mask place = {};
+        Mask index = {};
         int32_t pixel = 0;
         ForEachPixel<kSide>(w, [&](int64_t at) RINGLET_INLINE {
           const Lanes v = here.Load(from + at);
           const Mask wins = (v > most) | (v != v);  // NOLINT: of NaN
           most = wins ? v : most;
-          place = wins ? pixel - Mask{} : place;
+          index = wins ? pixel - Mask{} : index;
           ++pixel;
         });
         const Mask holds = above_zero ? most > 0.0f : most == most;  // NOLINT
         here.Store(most, y + p * w.channels + c);
-        StorePlaces(holds ? place : kNoPlace - Mask{}, count,
-                    places + p * w.channels + c);
+        StoreIndices(holds ? index : kNoIndex - Mask{}, count,
+                     indices + p * w.channels + c);
       });
 }
 
 template <int kSide>
-void PlacedGradientOf(const PoolWindows w, const uint8_t* places,
-                      const float* dy, float* dx) {
+void IndexedGradientOf(const PoolWindows w, const uint8_t* indices,
+                       const float* dy, float* dx) {
   const bool meets_next = w.step == w.width * w.channels;
   ForEachWindow(
       w, meets_next,
       [&](int64_t p, int64_t c, auto here, int64_t count) RINGLET_INLINE {
         const int64_t first = p * w.step + c, from = p * w.channels + c;
-        const Mask place = LoadPlaces(places + from, count);
+        const Mask index = LoadIndices(indices + from, count);
         const Lanes d = here.Load(dy + from);
         int32_t pixel = 0;
         ForEachPixel<kSide>(w, [&](int64_t at) RINGLET_INLINE {
-          here.Store(place == pixel ? d : Lanes{}, dx + first + at);
+          here.Store(index == pixel ? d : Lanes{}, dx + first + at);
           ++pixel;
         });
       });
 }
 
-void PlacedMaxima(const PoolWindows& w, const float* x, bool above_zero,
-                  float* y, uint8_t* places) {
+void IndexedMaxima(const PoolWindows& w, const float* x, bool above_zero,
+                   float* y, uint8_t* indices) {
   const bool square = w.height == 2 && w.width == 2;
-  (square ? PlacedMaximaOf<2> : PlacedMaximaOf<0>)(w, x, above_zero, y, places);
+  (square ? IndexedMaximaOf<2> : IndexedMaximaOf<0>)(w, x, above_zero, y,
+                                                     indices);
 }
 
-void PlacedGradient(const PoolWindows& w, const uint8_t* places,
-                    const float* dy, float* dx) {
+void IndexedGradient(const PoolWindows& w, const uint8_t* indices,
+                     const float* dy, float* dx) {
   const bool square = w.height == 2 && w.width == 2;
-  (square ? PlacedGradientOf<2> : PlacedGradientOf<0>)(w, places, dy, dx);
+  (square ? IndexedGradientOf<2> : IndexedGradientOf<0>)(w, indices, dy, dx);
 }
 
 #else  // bytes count for more than what a pool takes beside its convolution
 
-void PlacedMaxima(const PoolWindows& w, const float* x, bool above_zero,
-                  float* y, uint8_t* places) {
+void IndexedMaxima(const PoolWindows& w, const float* x, bool above_zero,
+                   float* y, uint8_t* indices) {
   for (int64_t p = 0; p < w.positions; ++p) {
-    for (int64_t c = 0; c < w.channels; ++c, ++y, ++places) {
+    for (int64_t c = 0; c < w.channels; ++c, ++y, ++indices) {
       const float* const from = x + p * w.step + c;
       float most = *from;
-      int place = 0, pixel = 0;
+      int index = 0, pixel = 0;
       ForEachPixel<0>(w, [&](int64_t at) {
         const float v = from[at];
-        if (v > most || v != v) most = v, place = pixel;  // NOLINT: of NaN
+        if (v > most || v != v) most = v, index = pixel;  // NOLINT: of NaN
         ++pixel;
       });
       const bool holds = above_zero ? most > 0 : most == most;  // NOLINT
       *y = most;
-      *places = static_cast<uint8_t>(holds ? place : kNoPlace);
+      *indices = static_cast<uint8_t>(holds ? index : kNoIndex);
     }
   }
 }
 
-void PlacedGradient(const PoolWindows& w, const uint8_t* places,
-                    const float* dy, float* dx) {
+void IndexedGradient(const PoolWindows& w, const uint8_t* indices,
+                     const float* dy, float* dx) {
   for (int64_t p = 0; p < w.positions; ++p) {
-    for (int64_t c = 0; c < w.channels; ++c, ++dy, ++places) {
+    for (int64_t c = 0; c < w.channels; ++c, ++dy, ++indices) {
       float* const to = dx + p * w.step + c;
       int pixel = 0;
       ForEachPixel<0>(
-          w, [&](int64_t at) { to[at] = *places == pixel++ ? *dy : 0; });
+          w, [&](int64_t at) { to[at] = *indices == pixel++ ? *dy : 0; });
     }
   }
 }
@@ -251,7 +252,7 @@ void PlacedGradient(const PoolWindows& w, const uint8_t* places,
 
 }  // namespace
 
-extern const PoolLoops RINGLET_POOL_LOOPS = {Maxima, Gradient, PlacedMaxima,
-                                             PlacedGradient};
+extern const PoolLoops RINGLET_POOL_LOOPS = {Maxima, Gradient, IndexedMaxima,
+                                             IndexedGradient};
 
 }  // namespace ringlet

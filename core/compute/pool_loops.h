@@ -1,7 +1,6 @@
-// Maxima of windows over an image, and their gradients, for each width of
-// vectors.
+// Maxima of windows over an image, and their gradients, for each vector width.
 //
-// Internal to core/. Of every width the same bits.
+// Internal to core/. Every width gives the same bits.
 
 #ifndef RINGLET_CORE_COMPUTE_POOL_LOOPS_H_
 #define RINGLET_CORE_COMPUTE_POOL_LOOPS_H_
@@ -10,30 +9,31 @@
 
 namespace ringlet {
 
-// Windows of the same rows of an image: the one at position p begins p * step
-// floats behind the first one, is `height` by `width` pixels of `channels`, and
-// has its rows `row_floats` apart.
+// Windows in the same rows of an image. The window at position p begins p *
+// step floats after the first. It has `height` by `width` pixels of `channels`,
+// and its rows are `row_floats` apart.
 struct PoolWindows {
   int64_t positions, step;
   int64_t height, width, row_floats, channels;
 };
 
-constexpr int kNoPlace = 255;
+constexpr int kNoIndex = 255;
 
 struct PoolLoops {
-  // y(p, c) = the largest of window p; NaN wins.
+  // y(p, c) = the maximum of window p; NaN wins.
   void (*maxima)(const PoolWindows& w, const float* x, float* y);
-  // The gradient dy(p, c) to the first pixel that holds y(p, c), 0 to the
-  // others; of windows that share no pixel.
+  // Gives the gradient dy(p, c) to the first pixel that has y(p, c), and 0 to
+  // the others. For windows that share no pixel.
   void (*gradient)(const PoolWindows& w, const float* x, const float* y,
                    const float* dy, float* dx);
-  // Maxima, and the number of the first pixel of each window that holds it; or
-  // kNoPlace where it is NaN, or `above_zero` and it is not above 0.
-  void (*placed_maxima)(const PoolWindows& w, const float* x, bool above_zero,
-                        float* y, uint8_t* places);
-  // The gradient to the pixels of these numbers.
-  void (*placed_gradient)(const PoolWindows& w, const uint8_t* places,
-                          const float* dy, float* dx);
+  // Maxima, and the index of the first pixel of each window that has the
+  // maximum. The index is kNoIndex if the maximum is NaN, or with `above_zero`
+  // if it is not above 0.
+  void (*indexed_maxima)(const PoolWindows& w, const float* x, bool above_zero,
+                         float* y, uint8_t* indices);
+  // Gives the gradient to the pixels with these indices.
+  void (*indexed_gradient)(const PoolWindows& w, const uint8_t* indices,
+                           const float* dy, float* dx);
 };
 
 extern const PoolLoops kPoolLoops;  // for any CPU of the architecture
@@ -42,7 +42,7 @@ extern const PoolLoops kPoolLoopsAvx2;
 extern const PoolLoops kPoolLoopsAvx512;
 #endif
 
-// Of the chosen kernels, for so many channels.
+// The loops of the chosen kernels for so many channels.
 const PoolLoops& BestPoolLoops(int64_t channels);
 
 }  // namespace ringlet

@@ -1,9 +1,9 @@
-// Built once for any CPU and, on x86-64, again for AVX2 and for AVX-512: so it
-// may call nothing that another file could have inlined and share.
+// Built once for any CPU and, on x86-64, again for AVX2 and for AVX-512. So it
+// may not call functions that another file could inline and share.
 //
-// Columns are worked on in vectors, several side by side so that whole lines
-// of memory are used and additions overlap; those that are left over, one by
-// one. `V` is a vector, or a float.
+// Columns are processed in vectors. Several vectors are processed together, so
+// that whole cache lines are used and additions overlap. The remaining columns
+// are processed one by one. `V` is a vector or a float.
 
 #include "row_loops.h"
 
@@ -11,7 +11,7 @@
 
 #if defined(__x86_64__)
 #if defined(RINGLET_AVX512) && !defined(__clang__)
-// gcc 12's own header, of registers that it says are undefined.
+// gcc 12's own header uses registers that gcc calls undefined.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 #include <immintrin.h>
@@ -39,7 +39,7 @@ inline void Store(V v, float* p) {
   __builtin_memcpy(p, &v, sizeof(v));
 }
 
-// What is summed, at number `at` of the rows, whose column is `c`.
+// The term of a sum, at number `at` of the rows, in column `c`.
 struct Itself {
   const float* m;
   template <typename V>
@@ -76,7 +76,7 @@ constexpr int64_t Width() {
   return sizeof(V) / sizeof(float);  // NOLINT: V may be a float
 }
 
-// kWide vectors of columns from `c` on, four rows in pairs.
+// kWide vectors of columns from `c` on, with four rows added in pairs.
 template <typename V, int kWide, typename Term>
 inline void SumDown(const RowsOfFloats& r, const Term& term, int64_t c,
                     float* to) {
@@ -104,7 +104,7 @@ inline void SumDown(const RowsOfFloats& r, const Term& term, int64_t c,
   for (int j = 0; j < kWide; ++j) Store(sums[j], to + c + j * Width<V>());
 }
 
-// The same, onto what is there, one row after another.
+// The same, added to the existing sums row by row.
 template <typename V, int kWide>
 inline void AddDown(const RowsOfFloats& r, const float* m, int64_t c,
                     float* to) {
@@ -138,7 +138,7 @@ void ColumnSums(const RowsOfFloats& r, const float* m, float* sums) {
   }
   for (; c + kLanes <= r.n; c += kLanes) AddDown<Lanes, 1>(r, m, c, sums);
   if (c == r.n) return;
-  const Part here(r.n - c);
+  const PartialVector here(r.n - c);
   Lanes sum = here.Load(sums + c);
   for (int64_t row = 0; row < r.rows; ++row) {
     sum += here.Load(m + row * r.stride + c);
@@ -193,7 +193,7 @@ struct AffineOfBoth {
   }
 };
 
-// kWide vectors of columns from `c` on, of each row.
+// kWide vectors of columns from `c` on, in each row.
 template <typename V, int kWide, typename Function>
 inline void WriteColumns(const RowsOfFloats& r, const Function& function,
                          int64_t c, float* y) {
@@ -237,7 +237,7 @@ void AffineOfTwo(const RowsOfFloats& r, const float* x, const float* dy,
   Write(r, AffineOfBoth{x, dy, minus, of_dy, of_x, plus}, dx);
 }
 
-// y[i] = body(i) for i < n, of one type of vectors and then another.
+// y[i] = body(i) for i < n, with vectors and then with floats.
 template <typename Body>
 inline void Each(int64_t n, float* y, const Body& body) {
   int64_t i = 0;
@@ -271,8 +271,8 @@ void ReluGradient(const float* y, const float* dy, int64_t n, float* to) {
   });
 }
 
-// Philox's blocks side by side, each word in 64 bits, of which the upper ones
-// are anything: as a multiplication wants them.
+// Philox blocks side by side, each word in the lower half of 64 bits, as a
+// multiplication needs it. The upper half has any value.
 using Words = uint64_t __attribute__((vector_size(kBytes)));
 constexpr int64_t kBlocks = kBytes / sizeof(uint64_t);
 
@@ -297,7 +297,7 @@ inline Words Times(Words w, uint64_t by) {
 struct PhiloxBlocks {
   Words c[4];
 
-  // At every `step`th position.
+  // Blocks at every `step`th position.
   PhiloxBlocks(uint64_t stream, uint64_t position, int64_t step) {
     Words at = position - Words{};
     for (int64_t i = 0; i < kBlocks; ++i) {
@@ -315,7 +315,7 @@ struct PhiloxBlocks {
     c[1] = p1;
     c[3] = p0;
   }
-  // Two words that lie one after the other in memory.
+  // Two words that are neighbours in memory.
   static Words Pairs(Words first, Words second) {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     return (first << 32) | (second & 0xffffffff);
@@ -346,7 +346,7 @@ struct PhiloxBlocks {
   }
 };
 
-// Two, as one waits for its products.
+// Two at a time, since each waits for its products.
 inline void AllRounds(uint64_t seed, PhiloxBlocks* a, PhiloxBlocks* b) {
   uint32_t k0 = static_cast<uint32_t>(seed);
   uint32_t k1 = static_cast<uint32_t>(seed >> 32);

@@ -1,7 +1,7 @@
-// Loops over rows of numbers beside the products, for each width of vectors.
+// Loops over rows of numbers besides the products, for each vector width.
 //
-// Internal to core/. Of every width the same bits: elements are worked on by
-// themselves, and sums go down columns, each in one order.
+// Internal to core/. Every width gives the same bits: elements are independent,
+// and sums go down columns in one order.
 
 #ifndef RINGLET_CORE_COMPUTE_ROW_LOOPS_H_
 #define RINGLET_CORE_COMPUTE_ROW_LOOPS_H_
@@ -15,14 +15,14 @@ struct RowsOfFloats {
   int64_t rows, n, stride;
 };
 
-// One build of the loops, for one width of vectors.
+// The loops for one vector width.
 struct RowLoops {
-  // sums[c] += the sum down column c, one row after another.
+  // sums[c] += the sum of column c, row by row.
   void (*column_sums)(const RowsOfFloats& r, const float* m, float* sums);
 
-  // Sums down columns where four rows are added in pairs before they are added
-  // to the sum; `to` is written. Of x - minus, of its square, and of dy and
-  // of dy (x - minus) together.
+  // Sums of columns. Four rows are added in pairs before they are added to the
+  // sum; `to` is written. The terms are x - minus, its square, or dy together
+  // with dy (x - minus).
   void (*sum)(const RowsOfFloats& r, const float* x, const float* minus,
               float* to);
   void (*sum_of_squares)(const RowsOfFloats& r, const float* x,
@@ -31,10 +31,10 @@ struct RowLoops {
                           const float* minus, const float* dy, float* of_dy,
                           float* of_product);
 
-  // y = (x - minus) * times + plus, each by column; y may be x.
+  // y = (x - minus) * times + plus, for each column; y may be x.
   void (*affine)(const RowsOfFloats& r, const float* x, const float* minus,
                  const float* times, const float* plus, float* y);
-  // dx = of_dy dy + (of_x (x - minus) + plus), each by column; dx may be x or
+  // dx = of_dy dy + (of_x (x - minus) + plus), for each column; dx may be x or
   // dy.
   void (*affine_of_two)(const RowsOfFloats& r, const float* x, const float* dy,
                         const float* minus, const float* of_dy,
@@ -42,16 +42,16 @@ struct RowLoops {
 
   // to[i] += from[i].
   void (*add)(const float* from, int64_t n, float* to);
-  // y = max(x, 0), NaN and -0 as they are; y may be x.
+  // y = max(x, 0); NaN and -0 are kept; y may be x.
   void (*relu)(const float* x, int64_t n, float* y);
   // to = y > 0 ? dy : 0; `to` may be one of them.
   void (*relu_gradient)(const float* y, const float* dy, int64_t n, float* to);
 
-  // Numbers in [0, 1) of Philox(seed, stream), `n` from `position` on, where a
-  // block begins: of a block each word (random.h).
+  // `n` numbers in [0, 1) of Philox(seed, stream), from `position` on, where a
+  // block begins. Uses each word of a block (ringlet/compute.h).
   void (*uniform)(uint64_t seed, uint64_t stream, uint64_t position, int64_t n,
                   float* to);
-  // The same, of each block the first word: those of positions 0 … n - 1.
+  // The same with the first word of each block, at positions 0 … n - 1.
   void (*first_uniform)(uint64_t seed, uint64_t stream, int64_t n, float* to);
 };
 
@@ -61,7 +61,7 @@ extern const RowLoops kRowLoopsAvx2;
 extern const RowLoops kRowLoopsAvx512;
 #endif
 
-// Of the chosen kernels.
+// The loops of the chosen kernels.
 const RowLoops& BestRowLoops();
 
 }  // namespace ringlet

@@ -1,12 +1,13 @@
-// LaneSum: a sum along memory, in one order on every machine.
+// LaneSum: a sum of consecutive terms, in one order on every machine.
 //
-// Internal to core/. Of whole blocks of 16 terms, term k of each is added to
-// lane k, and the lanes as a tree, halves onto halves, in double; what is left
-// is added one by one, and that to it. So vectors of any width give the same
-// bits, and a long sum is rounded like a short one. Sums down the columns of
-// rows need no lanes (AddColumnSums, SumTile): each column is a sum of its own,
-// in the order of the rows. Threads may share the columns, or blocks of rows
-// that the shape alone cuts, never the terms.
+// Internal to core/. Term k of each whole block of 16 terms is added to lane
+// k. The lanes are added as a tree, halves onto halves, in double. The terms
+// after the last whole block are added one by one, and their sum to that. So
+// vectors of any width give the same bits, and a long sum is rounded like a
+// short one. Sums down the columns of rows need no lanes (AddColumnSums,
+// SumTile): each column is a sum of its own, in the order of the rows. Threads
+// may share the columns, or blocks of rows that the shape alone cuts, never the
+// terms.
 
 #ifndef RINGLET_CORE_COMPUTE_SUMS_H_
 #define RINGLET_CORE_COMPUTE_SUMS_H_

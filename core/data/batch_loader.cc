@@ -1,10 +1,10 @@
-// A part is read, by a thread or by the caller, and then converted, by the
-// caller, into the only buffer. What was read (at_, part_, read_at_, plan_,
-// indices_, raw_x_, raw_y_, result_) is the thread's while a batch is wanted_
-// and the caller's when not; the mutex is held only to hand it over. An error
-// stays, and no further batch is wanted.
+// A thread or the caller reads a part, and the caller then converts it into the
+// only buffer. While a batch is wanted_ the thread owns the read data (at_,
+// part_, read_at_, plan_, indices_, raw_x_, raw_y_, result_), else the caller
+// does. The mutex is held only to hand them over. After an error no batch is
+// wanted.
 
-#include "batch_loader.h"
+#include "ringlet/dataset.h"
 
 #include <algorithm>
 #include <cinttypes>
@@ -16,42 +16,47 @@
 #include "../base/ieee_arithmetic.h"
 #include "../base/thread.h"
 #include "../compute/convert.h"
+#include "input_shapes.h"
 #include "value_at.h"
 
 namespace ringlet {
 namespace {
 
-// "input 2 of " where there are several.
+// "input 2 of ", if there are several.
 std::string Number(const char* what, size_t i, size_t count) {
   if (count == 1) return "";
   return std::string(what) + " " + std::to_string(i + 1) + " of ";
 }
 
-// A source that knows of no several inputs may give their values in a row.
-Status CheckInputs(const BatchLoader::Options& o, const Source& source,
-                   const std::string& name) {
+}  // namespace
+
+Status CheckInputShapes(const Source& source,
+                        const std::vector<Shape>& shapes) {
+  const std::string name = source.name();
   const std::vector<ExampleSpec> inputs = source.Inputs();
-  const size_t count = o.x_shapes.size();
+  const size_t count = shapes.size();
   int64_t elements = 0;
-  for (const Shape& shape : o.x_shapes) elements += shape.elements();
+  for (const Shape& shape : shapes) elements += shape.elements();
   if (count > 1 && inputs.size() == 1 && source.x().shape == Shape{elements}) {
     return Status();
   }
   if (inputs.size() != count) {
     return InvalidArgument(
-        "%s: examples of %zu input%s, but the model takes %zu; Zip joins "
-        "datasets to one of several",
+        "%s: examples of %zu input%s, but the model takes %zu; give each its "
+        "values (in RUN.json \"x\" is a list of files then, in C++ Zip)",
         name.c_str(), inputs.size(), inputs.size() == 1 ? "" : "s", count);
   }
   for (size_t i = 0; i < count; ++i) {
-    if (inputs[i].shape == o.x_shapes[i]) continue;
+    if (inputs[i].shape == shapes[i]) continue;
     return InvalidArgument(
         "%s%s: examples of shape %s, but the model takes %s; change its Input",
         Number("input", i, count).c_str(), name.c_str(),
-        inputs[i].shape.ToString().c_str(), o.x_shapes[i].ToString().c_str());
+        inputs[i].shape.ToString().c_str(), shapes[i].ToString().c_str());
   }
   return Status();
 }
+
+namespace {
 
 Status CheckTargets(const BatchLoader::Options& o, const Source& source) {
   const std::vector<ExampleSpec> given = source.Targets();
@@ -64,8 +69,9 @@ Status CheckTargets(const BatchLoader::Options& o, const Source& source) {
   }
   if (given.size() != count) {
     return InvalidArgument(
-        "%s: labels of %zu output%s, but %zu of the model's have a loss; Zip "
-        "joins datasets to one of several",
+        "%s: labels of %zu output%s, but %zu of the model's have a loss; give "
+        "each its labels (in RUN.json \"y\" is a list of files then, in C++ "
+        "Zip)",
         name.c_str(), given.size(), given.size() == 1 ? "" : "s", count);
   }
   for (size_t i = 0; i < count; ++i) {
@@ -84,7 +90,7 @@ Status CheckTargets(const BatchLoader::Options& o, const Source& source) {
   return Status();
 }
 
-// One input and one output too.
+// Makes lists of one input and one output too.
 BatchLoader::Options AsLists(BatchLoader::Options o) {
   if (o.x_shapes.empty()) o.x_shapes = {o.x_shape};
   if (o.outputs.empty()) {
@@ -99,12 +105,12 @@ BatchLoader::Options AsLists(BatchLoader::Options o) {
 
 Status CheckOptions(const BatchLoader::Options& o) {
   RINGLET_RETURN_IF_ERROR(o.dataset.CheckStart(o.start, o.world));
-  if (o.dataset.HasOwn(o.world)) {
-    RINGLET_RETURN_IF_ERROR(o.dataset.CheckOwn(o.rank, o.parts));
+  if (o.dataset.HasWorkerStreams(o.world)) {
+    RINGLET_RETURN_IF_ERROR(o.dataset.CheckOwnExamples(o.rank, o.parts));
   }
   const Source& source = *o.dataset.source();
   const std::string name = source.name();
-  RINGLET_RETURN_IF_ERROR(CheckInputs(o, source, name));
+  RINGLET_RETURN_IF_ERROR(CheckInputShapes(source, o.x_shapes));
   if (o.read_targets) RINGLET_RETURN_IF_ERROR(CheckTargets(o, source));
   if (o.class_weight.empty() || o.dataset.sample_weight() == nullptr) {
     return Status();
@@ -178,7 +184,7 @@ void BatchLoader::Loop() {
   }
 }
 
-// The source reads as it does where the thread asks it.
+// The source reads in the same floating-point mode as in the background thread.
 Status BatchLoader::Next(Batch* batch) {
   const IeeeArithmetic ieee;
   if (!options_.background) {
@@ -197,8 +203,8 @@ Status BatchLoader::Next(Batch* batch) {
   return Status();
 }
 
-// In the types of the source; x in place where it is float32 and no batch is
-// read ahead.
+// Reads in the types of the source. Reads x in place if it is float32 and no
+// batch is read in advance.
 Status BatchLoader::Read() {
   const Dataset& dataset = options_.dataset;
   const int part = options_.rank + part_;
@@ -237,8 +243,8 @@ Status BatchLoader::Convert() {
   return Status();
 }
 
-// As Keras's class_weight_to_sample_weights: of one value it is the number
-// nearest to it, of several the largest.
+// As Keras's class_weight_to_sample_weights: of one value the nearest class
+// number, of several the index of the largest.
 int64_t BatchLoader::ClassOf(const void* y, int64_t i) const {
   const TargetsOf& targets = options_.outputs[0];
   if (targets.classes) return static_cast<const int32_t*>(y)[i];
@@ -268,8 +274,8 @@ Status BatchLoader::ConvertX(int64_t count, float* x) {
   const Scale& scale = options_.dataset.scale();
   const float factor = scale.factor, offset = scale.offset;
   const int64_t size = x_spec_.shape.elements(), n = count * size;
-  // The common ones: images, whose scale is monotone, so that its ends tell of
-  // all, and floats, which are looked at again where one is no number.
+  // The common types. A scale is monotone, so the scaled ends bound all values.
+  // Floats are read again if one is NaN.
   const unsigned char* const raw = raw_x_.data();
   if (x_spec_.dtype == DType::kUint8 && std::isfinite(0 * factor + offset) &&
       std::isfinite(255 * factor + offset)) {
@@ -300,14 +306,15 @@ Status BatchLoader::CheckValue(double value, float scaled, int64_t example,
                       " is %f; remove or replace it",
                       name.c_str(), indices_[example], number, value);
   }
-  return Corruption("%s: example %" PRId64 ", value %" PRId64
-                    " is %g, which times %g plus %g is no float32; remove "
-                    "or replace it, or mend the scale",
-                    name.c_str(), indices_[example], number, value,
-                    double{scale.factor}, double{scale.offset});
+  return Corruption(
+      "%s: example %" PRId64 ", value %" PRId64
+      " is %g, which times %g plus %g is not a finite float32; remove "
+      "or replace it, or mend the scale",
+      name.c_str(), indices_[example], number, value, double{scale.factor},
+      double{scale.offset});
 }
 
-// From rows of all inputs' values to all rows of each input in turn.
+// Converts rows of all inputs' values to the rows of each input.
 Status BatchLoader::ConvertInputs(int64_t count, float* x) {
   const Scale& scale = options_.dataset.scale();
   const int64_t row = x_spec_.shape.elements();
@@ -327,7 +334,7 @@ Status BatchLoader::ConvertInputs(int64_t count, float* x) {
   return Status();
 }
 
-// Of each output in turn.
+// Converts the targets of each output.
 Status BatchLoader::ConvertTargets(int64_t count, void* y) {
   int64_t first = 0;
   for (const TargetsOf& targets : options_.outputs) {
@@ -357,7 +364,7 @@ Status BatchLoader::ConvertTargets(const TargetsOf& targets, int64_t first,
       const float target = static_cast<float>(value);
       if (!std::isfinite(target)) {
         return Corruption("%s: target %g (value %" PRId64
-                          ") is no float32; remove or replace it",
+                          ") is not a finite float32; remove or replace it",
                           where(i).c_str(), value, first + i % size);
       }
       static_cast<float*>(y)[i] = target;

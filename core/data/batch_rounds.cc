@@ -1,22 +1,22 @@
-// Which part a loader reads next: those of a step, or of a round of steps; what
-// is passed over, or read again. See batch_loader.cc for who may touch what.
+// The next part of a loader: of a step, or of a round of steps, which may be
+// skipped or repeated. batch_loader.cc has the rules for threads.
 
 #include <algorithm>
 
 #include "../base/check.h"
-#include "batch_loader.h"
+#include "ringlet/dataset.h"
 
 namespace ringlet {
 
 void BatchLoader::BeginRound() {
-  if (rest_ == 0) rest_ = INT64_MAX;  // nobody asks for what follows
+  if (rest_ == 0) rest_ = INT64_MAX;  // later parts are not read
   step_ = part_ = 0;
   round_at_ = at_;
   round_ = std::min(options_.round, rest_);
   rest_ -= round_;
 }
 
-// All steps of a round for a part, and then the next part's.
+// First all steps of a round for one part, then those for the next part.
 void BatchLoader::Advance() {
   read_round_at_ = round_at_;
   read_rest_ = rest_ + round_;
@@ -27,37 +27,37 @@ void BatchLoader::Advance() {
   at_ = round_at_;
 }
 
-void BatchLoader::StepAgain() {
+void BatchLoader::RewindStep() {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return !wanted_; });
   RINGLET_CHECK(options_.round == 1);
   at_ = round_at_ = batch_at_;
   part_ = 0;
-  result_ = Status();  // of what was read ahead, and is again in its turn
+  result_ = Status();  // of a part read in advance, which is read again later
   wanted_ = options_.background;
   changed_.notify_all();
 }
 
-void BatchLoader::RoundAgain() {
+void BatchLoader::RewindRound() {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return !wanted_; });
   at_ = batch_round_at_;
   rest_ = batch_rest_;
   BeginRound();
-  result_ = Status();  // as in StepAgain
+  result_ = Status();  // as in RewindStep
   wanted_ = options_.background;
   changed_.notify_all();
 }
 
 Status BatchLoader::Skip(int64_t steps, Batch* batch, int64_t* examples) {
-  // What is read ahead is nobody's error yet.
+  // An error of the read-ahead belongs to a later call.
   if (steps == 0) return Status();
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return !wanted_; });
   RINGLET_RETURN_IF_ERROR(result_);
   const Dataset& dataset = options_.dataset;
   for (int64_t i = 0; i < steps; ++i) {
-    // Of the first, in the background, this and Advance are done.
+    // In the background the first step's Plan and Advance are done already.
     if (i > 0 || !options_.background) {
       plan_ = dataset.Plan(at_, options_.rank + part_, options_.world);
       Advance();

@@ -1,10 +1,10 @@
-// Everything is computed from (seed, position, rank, world) and nothing is
-// remembered: a resume, another world and another machine find the same
-// batches. Positions come from files, so they are checked (CheckStart) before
-// they are used; products of counts stay below 2^60. dataset_shards.cc has the
-// policies kFile and kOff.
+// Everything is computed from (seed, position, replica, replicas) and nothing
+// is stored: a resume, another number of replicas and another machine find the
+// same batches. Positions come from files, so CheckStart checks them before
+// use. Products of counts are below 2^60. dataset_shards.cc has the policies
+// kFile and kOff.
 
-#include "dataset.h"
+#include "ringlet/dataset.h"
 
 #include <algorithm>
 #include <cinttypes>
@@ -18,7 +18,7 @@ namespace ringlet {
 namespace {
 
 constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
-// Of all passes, or passes: a batch more is far from the largest number.
+// The limit of examples and of passes. One more batch does not overflow.
 constexpr int64_t kMostExamples = int64_t{1} << 60;
 
 // The finaliser of SplitMix64 (Steele, Lea and Flood, 2014).
@@ -109,7 +109,7 @@ Dataset Dataset::Shard(int64_t n, int64_t index) const {
   }
   Dataset d = *this;
   d.size_ = size_ > index ? (size_ - index - 1) / n + 1 : 0;
-  // Of no example, and to none, there is no step.
+  // Only indices in the source are computed, so that none overflows.
   if (d.size_ > 0) d.first_ += index * stride_;
   if (d.size_ > 1) d.stride_ *= n;
   return d;
@@ -136,7 +136,7 @@ Dataset Dataset::Repeat(int64_t times) const {
   }
   Dataset d = *this;
   d.passes_ = times;
-  d.crosses_ = batch_ == 0;
+  d.batches_cross_passes_ = batch_ == 0;
   return d;
 }
 
@@ -213,8 +213,9 @@ Status Dataset::status() const {
     return InvalidArgument("%s: call Batch on the dataset", name.c_str());
   }
   if (size_ == 0) return InvalidArgument("%s: no examples", name.c_str());
-  const bool enough =
-      crosses_ && passes_ < 0 ? true : Remaining({0, 0}, !crosses_) >= batch_;
+  const bool enough = batches_cross_passes_ && passes_ < 0
+                          ? true
+                          : Remaining({0, 0}, !batches_cross_passes_) >= batch_;
   if (drop_remainder_ && !enough) {
     return InvalidArgument("%s: a batch of %" PRId64
                            " is never full with %" PRId64 " examples",
@@ -230,19 +231,19 @@ int64_t Dataset::Remaining(const DataPosition& at, bool of_pass) const {
   return left + (passes_ - 1 - at.pass % passes_) * size_;
 }
 
-int64_t Dataset::steps(int world) const {
+int64_t Dataset::steps(int replicas) const {
   if (passes_ < 0 || batch_ == 0) return -1;
-  if (HasOwn(world)) return StepsOfPass(world) * passes_;
-  const int64_t examples = crosses_ ? size_ * passes_ : size_;
+  if (HasWorkerStreams(replicas)) return StepsOfPass(replicas) * passes_;
+  const int64_t examples = batches_cross_passes_ ? size_ * passes_ : size_;
   const int64_t steps =
       drop_remainder_ ? examples / batch_ : (examples + batch_ - 1) / batch_;
-  return crosses_ ? steps : steps * passes_;
+  return batches_cross_passes_ ? steps : steps * passes_;
 }
 
-Status Dataset::CheckStart(const DataPosition& at, int world) const {
+Status Dataset::CheckStart(const DataPosition& at, int replicas) const {
   RINGLET_RETURN_IF_ERROR(status());
   const std::string name = source_->name();
-  if (!HasOwn(world)) {
+  if (!HasWorkerStreams(replicas)) {
     if (at.pass >= 0 && at.pass < kMostExamples && at.used >= 0 &&
         at.used < size_) {
       return Status();
@@ -251,37 +252,52 @@ Status Dataset::CheckStart(const DataPosition& at, int world) const {
                            " is outside of %" PRId64 " examples",
                            name.c_str(), at.used, at.pass, size_);
   }
-  if (!own_.empty() && own_.size() != static_cast<size_t>(world)) {
+  if (!own_.empty() && own_.size() != static_cast<size_t>(replicas)) {
     return InvalidArgument(
         "%s: the own examples of %zu workers for %d replicas; give a number "
         "for each",
-        name.c_str(), own_.size(), world);
+        name.c_str(), own_.size(), replicas);
   }
-  if (ByFile() && files_->size() < static_cast<size_t>(world)) {
+  if (ByFile() && files_->size() < static_cast<size_t>(replicas)) {
     const std::string files = files_->empty()
                                   ? "a source of one piece"
                                   : std::to_string(files_->size()) + " files";
     return InvalidArgument(
-        "%s: %s cannot be dealt to %d workers; give at least one file for "
+        "%s: %s cannot be divided among %d workers; give at least one file for "
         "each, or set AutoShardPolicy::kData",
-        name.c_str(), files.c_str(), world);
+        name.c_str(), files.c_str(), replicas);
   }
-  const int64_t steps = StepsOfPass(world);
+  const int64_t steps = StepsOfPass(replicas);
   if (steps == 0) {
-    return InvalidArgument("%s: a batch of %" PRId64
-                           " is never full with what each of %d workers has",
-                           name.c_str(), batch_, world);
+    return InvalidArgument(
+        "%s: a batch of %" PRId64
+        " is never full: each of %d workers has too few examples",
+        name.c_str(), batch_, replicas);
   }
-  const int64_t part = LargestPart(world);
+  const int64_t part = FullPart(replicas);
   if (at.pass < 0 || at.pass >= kMostExamples || at.used < 0 ||
       at.used % part != 0 || at.used / part >= steps) {
     return InvalidArgument(
         "%s: no step of pass %" PRId64 " begins at position %" PRId64
-        " for %d workers; with the FILE and OFF policies a run goes on with as "
-        "many workers, and the batch size, that it had",
-        name.c_str(), at.pass, at.used, world);
+        " for %d workers; with the policies FILE and OFF a run continues only "
+        "with the same number of workers and the same batch size",
+        name.c_str(), at.pass, at.used, replicas);
   }
   return Status();
+}
+
+int64_t Dataset::LargestPart(int replicas) const {
+  int64_t most = size_;
+  if (HasWorkerStreams(replicas)) {
+    most = 0;
+    const int streams = own_.empty() ? replicas : static_cast<int>(own_.size());
+    for (int r = 0; r < streams; ++r) {
+      most = std::max(most, OwnSize(r, replicas));
+    }
+  } else if (batches_cross_passes_) {
+    most = passes_ < 0 ? kEndless : size_ * passes_;
+  }
+  return (std::min(batch_, most) + replicas - 1) / replicas;
 }
 
 DataPosition Dataset::Advance(const DataPosition& at, int64_t examples) const {
@@ -289,16 +305,17 @@ DataPosition Dataset::Advance(const DataPosition& at, int64_t examples) const {
   return {at.pass + used / size_, used % size_};
 }
 
-BatchPlan Dataset::Plan(const DataPosition& at, int rank, int world) const {
-  if (HasOwn(world)) return PlanOfOwn(at, rank, world);
+BatchPlan Dataset::Plan(const DataPosition& at, int replica,
+                        int replicas) const {
+  if (HasWorkerStreams(replicas)) return PlanOfOwn(at, replica, replicas);
   RINGLET_CHECK(at.pass >= 0 && at.used >= 0 && at.used < size_);
   BatchPlan plan;
-  plan.global_count = std::min(batch_, Remaining(at, !crosses_));
-  const int64_t piece = (plan.global_count + world - 1) / world;
-  plan.first = std::min(plan.global_count, piece * rank);
+  plan.global_count = std::min(batch_, Remaining(at, !batches_cross_passes_));
+  const int64_t piece = (plan.global_count + replicas - 1) / replicas;
+  plan.first = std::min(plan.global_count, piece * replica);
   plan.count = std::min(piece, plan.global_count - plan.first);
-  // What is too little for another batch is passed over.
-  const int64_t left = Remaining(at, !crosses_);
+  // With drop_remainder, a rest without a whole batch is skipped.
+  const int64_t left = Remaining(at, !batches_cross_passes_);
   const int64_t after = left == kEndless ? kEndless : left - plan.global_count;
   const bool over = after == 0 || (drop_remainder_ && after < batch_);
   plan.next = Advance(at, over ? left : plan.global_count);
@@ -306,9 +323,11 @@ BatchPlan Dataset::Plan(const DataPosition& at, int rank, int world) const {
   return plan;
 }
 
-int64_t Dataset::ExampleAt(const DataPosition& at, int64_t k, int rank,
-                           int world) const {
-  if (HasOwn(world)) return OwnExample(at.pass, k, rank, world);
+int64_t Dataset::ExampleAt(const DataPosition& at, int64_t k, int replica,
+                           int replicas) const {
+  if (HasWorkerStreams(replicas)) {
+    return OwnExample(at.pass, k, replica, replicas);
+  }
   const DataPosition p = Advance(at, k);
   const int64_t i = shuffle_ ? Permute(seed_, p.pass, size_, p.used) : p.used;
   return first_ + i * stride_;

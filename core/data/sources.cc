@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "../base/guarded.h"
-#include "dataset.h"
+#include "ringlet/dataset.h"
 
 namespace ringlet {
 namespace {

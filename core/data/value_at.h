@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "../base/shape.h"
+#include "ringlet/shape.h"
 
 namespace ringlet {
 

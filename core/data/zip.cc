@@ -3,20 +3,20 @@
 #include <utility>
 
 #include "../base/guarded.h"
-#include "dataset.h"
+#include "ringlet/dataset.h"
 #include "value_at.h"
 
 namespace ringlet {
 namespace {
 
-// What becomes of one of them.
+// A dataset in the Zip.
 struct Part {
   std::shared_ptr<Source> source;
   Scale scale;
   ExampleSpec spec;
 };
 
-// Parts in a row as T, each scaled. Of float64 a class's number is exact.
+// Concatenates the parts as T, each scaled. A class number is exact in float64.
 template <typename T>
 class Row {
  public:
@@ -36,6 +36,10 @@ class Row {
     return all;
   }
   const std::string& name() const { return name_; }
+  // The source of the only part; null if there are several.
+  const Source* only() const {
+    return parts_.size() == 1 ? parts_[0].source.get() : nullptr;
+  }
 
   Status Read(const int64_t* index, int count, T* to) {
     for (const Part& part : parts_) {
@@ -70,7 +74,7 @@ class Row {
   }
 
  private:
-  // As the loader scales: in float32.
+  // In float32, as the loader scales.
   static T Scaled(const Part& part, double value) {
     if (part.scale.factor == 1 && part.scale.offset == 0) {
       return static_cast<T>(value);
@@ -95,9 +99,17 @@ class ZippedSource final : public Source {
   std::vector<ExampleSpec> Targets() const override { return y_.specs(); }
   std::string name() const override { return x_.name(); }
   std::string y_name() const override { return y_.name(); }
+  std::vector<std::string> ValueNames() const override {
+    const Source* const only = x_.only();
+    return only == nullptr ? std::vector<std::string>() : only->ValueNames();
+  }
+  TableEncoding Encoding() const override {
+    const Source* const only = x_.only();
+    return only == nullptr ? TableEncoding() : only->Encoding();
+  }
   Status Read(const int64_t* index, int count, void* x, void* y) override {
-    // Two loaders may read ahead at once, as those of fit's training and of its
-    // validation, and the rows have one place for what they convert.
+    // Two loaders may read ahead at the same time, for training and validation.
+    // The rows have memory for one conversion.
     std::lock_guard<std::mutex> lock(mutex_);
     if (x != nullptr) {
       RINGLET_RETURN_IF_ERROR(x_.Read(index, count, static_cast<float*>(x)));
@@ -123,8 +135,8 @@ Status CheckPart(const Dataset& part, const Dataset& first) {
       part.batch_size() != 0 || part.shuffle_seed() >= 0 ||
       part.size() != part.source()->size() || part.sample_weight() != nullptr) {
     return InvalidArgument(
-        "%s: Zip takes datasets as they were read, but for Map; refine what it "
-        "gives",
+        "%s: Zip takes datasets on which only Map was called; call other "
+        "methods on its result",
         name.c_str());
   }
   if (part.size() == first.size()) return Status();

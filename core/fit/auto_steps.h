@@ -1,5 +1,5 @@
-// What a round of local updates has at the least and at the most where the link
-// says how many steps; see fitter_rounds.cc.
+// The least and the most steps of a round of local updates with a measured
+// length; see fitter_rounds.cc.
 //
 // Internal to ringlet.
 
@@ -10,8 +10,8 @@
 
 namespace ringlet {
 
-// Fewer leave the fresh state of an optimizer little time; more were not shown
-// to reach the same accuracy.
+// Fewer steps are too short for a new optimizer state. More were not shown to
+// reach the same accuracy.
 constexpr int64_t kFewestAutoSteps = 8, kMostAutoSteps = 512;
 
 }  // namespace ringlet

@@ -1,20 +1,20 @@
-// Callbacks that touch the model or stop the fit and write no files; io/ has
-// the others. Every member that a resume needs is in AppendState, under a name
-// that is part of the checkpoint format, and OnSetup sets it to what a new fit
-// begins with. Decisions depend only on the logs, which all ranks share: so all
-// ranks stop, reduce and restore alike.
+// Callbacks that use the model or stop the fit, and write no files; io/ has the
+// others. Every member that a resume needs is in AppendState, under a name of
+// the checkpoint format, and OnSetup resets it for a new fit. Decisions depend
+// only on the logs, which all ranks have. So all ranks stop, reduce and restore
+// in the same way.
 
-#include "callback.h"
+#include "ringlet/fit.h"
 
 #include <algorithm>
 #include <cinttypes>
 #include <cmath>
 #include <limits>
 
-#include "../base/message.h"
 #include "../base/number_text.h"
-#include "../model/model.h"
 #include "monitor.h"
+#include "ringlet/model.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 namespace {
@@ -62,8 +62,8 @@ class EarlyStoppingCallback final : public Callback {
     if (options_.restore_best_weights) {
       best_weights_.resize(static_cast<size_t>(fit.model->num_weights()));
     }
-    return monitor_.Setup(*fit.model, options_.monitor, options_.mode,
-                          options_.min_delta);
+    return monitor_.Setup(fit, *this, Monitor::Logged::kAfterEpochs,
+                          options_.monitor, options_.mode, options_.min_delta);
   }
 
   Status OnEpochEnd(FitState& fit, Logs* logs) override {
@@ -72,7 +72,7 @@ class EarlyStoppingCallback final : public Callback {
       return Status();
     }
     if (options_.restore_best_weights && has_best_weights_ == 0) {
-      Keep(fit);  // something to go back to, should nothing ever improve
+      Keep(fit);  // a state to return to if nothing improves
     }
     ++wait_;
     if (monitor_.Improves(*value, best_)) {
@@ -140,7 +140,7 @@ class EarlyStoppingCallback final : public Callback {
   std::vector<float> best_weights_;
 };
 
-// As Keras's optimizers refuse it, but before the first step.
+// Keras's optimizers refuse it too, but after the first step has begun.
 Status CheckRateIsNoSchedule(const Model& model) {
   if (model.optimizer().learning_rate.kind == LearningRate::Kind::kConstant) {
     return Status();
@@ -179,8 +179,8 @@ class ReduceLROnPlateauCallback final : public Callback {
     RINGLET_RETURN_IF_ERROR(CheckRateIsNoSchedule(*fit.model));
     wait_ = cooldown_ = 0;
     best_ = kNone;
-    return monitor_.Setup(*fit.model, options_.monitor, options_.mode,
-                          options_.min_delta);
+    return monitor_.Setup(fit, *this, Monitor::Logged::kAfterEpochs,
+                          options_.monitor, options_.mode, options_.min_delta);
   }
 
   Status OnEpochEnd(FitState& fit, Logs* logs) override {
@@ -198,7 +198,7 @@ class ReduceLROnPlateauCallback final : public Callback {
       return Status();
     }
     if (cooldown_ > 0 || ++wait_ < options_.patience) return Status();
-    // Rates are floats: one that is at min_lr may be above it as a double.
+    // Rates are floats: a rate equal to min_lr may be above it as a double.
     if (old_lr <= static_cast<float>(options_.min_lr)) return Status();
     const float new_lr =
         static_cast<float>(std::max(old_lr * options_.factor, options_.min_lr));

@@ -1,4 +1,4 @@
-// Evaluate and Predict, and the validation within Fit.
+// Evaluate and Predict, and the validation in Fit.
 
 #include "evaluation.h"
 
@@ -8,10 +8,10 @@
 #include <limits>
 #include <memory>
 
-#include "../base/collective.h"
-#include "../base/message.h"
-#include "../model/model_impl.h"
-#include "fit.h"
+#include "../model/model_parts.h"
+#include "ringlet/collective.h"
+#include "ringlet/fit.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
@@ -19,7 +19,8 @@ void SetMetrics(const Model& model, const std::vector<MetricState>& states,
                 Logs* logs) {
   for (int i = 0; i < model.num_metrics(); ++i) {
     const double value = model.metric_value(i, states.data());
-    // Without the sign, which machines differ in, and text shows.
+    // Sets a NaN without its sign, which differs between machines and appears
+    // in text.
     logs->Set(
         model.metric_name(i),
         std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value);
@@ -44,24 +45,26 @@ Status CheckEndless(const Dataset& dataset, int64_t steps, const char* what) {
 
 namespace {
 
-// A Fit that ended while the workers met anew leaves nothing dealt out.
-Status CheckDealt(const Model& model, const ReplicaShares& shares) {
-  if (shares.workers() == model.collective()->size()) return Status();
+// A Fit that ended while a view formed leaves no replica assignment.
+Status CheckAssigned(const Model& model, const ReplicaAssignment& assignment) {
+  if (assignment.workers() == model.collective()->size()) return Status();
   return PeerLost(
       -1,
-      "model '%s': the workers lost each other, and have not agreed since on "
-      "who computes what; make the model anew",
+      "model '%s': the workers lost each other, and have formed no view since; "
+      "create the model again",
       model.name().c_str());
 }
 
-// `rows`, of the own replicas, each as long as `sums`, become the sums over all
-// replicas, added in their order: the same bits on all ranks.
-Status SumOverReplicas(Collective* collective, const ReplicaShares& shares,
+// `rows` has a row for each replica of this rank, as long as `sums`. `sums`
+// become the sums over all replicas, added in their order, with the same bits
+// on all ranks.
+Status SumOverReplicas(Collective* collective,
+                       const ReplicaAssignment& assignment,
                        std::vector<MetricState>* rows,
                        std::vector<MetricState>* sums) {
   const int ranks = collective->size();
   const size_t states = sums->size();
-  rows->resize(states * static_cast<size_t>(shares.most()));
+  rows->resize(states * static_cast<size_t>(assignment.max_per_rank()));
   std::vector<MetricState> all(rows->size() * static_cast<size_t>(ranks));
   // A MetricState is two doubles.
   static_assert(sizeof(MetricState) == 2 * sizeof(double));
@@ -70,7 +73,7 @@ Status SumOverReplicas(Collective* collective, const ReplicaShares& shares,
   sums->assign(states, MetricState());
   for (int r = 0; r < ranks; ++r) {
     const MetricState* row = &all[static_cast<size_t>(r) * rows->size()];
-    for (int k = 0; k < shares.of(r).count; ++k) {
+    for (int k = 0; k < assignment.range(r).count; ++k) {
       AddMetrics(row, sums);
       row += states;
     }
@@ -80,7 +83,7 @@ Status SumOverReplicas(Collective* collective, const ReplicaShares& shares,
 
 }  // namespace
 
-Status RunEvaluation(Model* model, const ReplicaShares& shares,
+Status RunEvaluation(Model* model, const ReplicaAssignment& assignment,
                      const Dataset& dataset, const Evaluation& evaluation,
                      Logs* logs, int64_t* done) {
   std::unique_ptr<BatchLoader> loader;
@@ -88,9 +91,10 @@ Status RunEvaluation(Model* model, const ReplicaShares& shares,
   loading.background = evaluation.prefetch;
   loading.training = false;
   RINGLET_RETURN_IF_ERROR(model->OpenLoader(dataset, loading, &loader));
-  const int own = shares.of(model->collective()->rank()).count;
+  const int own = assignment.range(model->collective()->rank()).count;
+  // The sums of this rank's replicas, and of each one.
   std::vector<MetricState> sums(
-      static_cast<size_t>(model->num_metric_states()));  // of the own
+      static_cast<size_t>(model->num_metric_states()));
   std::vector<MetricState> rows(sums.size() * static_cast<size_t>(own));
   const int64_t steps = evaluation.steps;
   Logs running;
@@ -120,18 +124,18 @@ Status RunEvaluation(Model* model, const ReplicaShares& shares,
            *done, steps);
   }
   RINGLET_RETURN_IF_ERROR(
-      SumOverReplicas(model->collective(), shares, &rows, &sums));
+      SumOverReplicas(model->collective(), assignment, &rows, &sums));
   SetMetrics(*model, sums, logs);
   return Status();
 }
 
 namespace {
 
-Status EvaluateAll(Model* model, const ReplicaShares& shares,
+Status EvaluateAll(Model* model, const ReplicaAssignment& assignment,
                    const Dataset& dataset, const EvaluateOptions& options,
                    Logs* logs) {
   RINGLET_RETURN_IF_ERROR(model->status());
-  RINGLET_RETURN_IF_ERROR(CheckDealt(*model, shares));
+  RINGLET_RETURN_IF_ERROR(CheckAssigned(*model, assignment));
   RINGLET_RETURN_IF_ERROR(dataset.status());
   RINGLET_RETURN_IF_ERROR(CheckEndless(dataset, options.steps, "steps"));
   const Collective& collective = *model->collective();
@@ -145,31 +149,31 @@ Status EvaluateAll(Model* model, const ReplicaShares& shares,
   evaluation.progress = &progress;
   int64_t done = 0;
   RINGLET_RETURN_IF_ERROR(
-      RunEvaluation(model, shares, dataset, evaluation, logs, &done));
+      RunEvaluation(model, assignment, dataset, evaluation, logs, &done));
   progress.Finish(done, *logs);
   return Status();
 }
 
-// How the values that the ranks predict lie in `all`: those of a replica
-// `stride` floats behind those of the one before, a rank's together.
+// The layout of all ranks' predictions in `all`. The values of a replica are
+// `stride` floats after those of the one before; a rank's are together.
 struct Predicted {
   const Model& model;
-  const ReplicaShares& shares;
+  const ReplicaAssignment& assignment;
   size_t stride;
   std::vector<float> all;
 };
 
-// Appends all replicas' values of an output, one after another, in the pieces
-// that Dataset::Plan cuts: `width` floats an example, and of outputs before
-// this one `before`.
+// Appends all replicas' values of an output, in the pieces of Dataset::Plan. An
+// example has `width` floats of this output, after `before` floats of earlier
+// outputs.
 void AppendOutputs(const Batch& batch, int64_t width, int64_t before,
                    const Predicted& predicted, std::vector<float>* outputs) {
   const int ranks = predicted.model.collective()->size();
   const int replicas = predicted.model.num_replicas();
-  const auto most = static_cast<size_t>(predicted.shares.most());
+  const auto most = static_cast<size_t>(predicted.assignment.max_per_rank());
   const int64_t piece = (batch.global_count + replicas - 1) / replicas;
   for (int r = 0; r < ranks; ++r) {
-    const ReplicaRange range = predicted.shares.of(r);
+    const ReplicaRange range = predicted.assignment.range(r);
     for (int k = 0; k < range.count; ++k) {
       const int64_t first =
           std::min(batch.global_count, piece * (range.first + k));
@@ -182,7 +186,7 @@ void AppendOutputs(const Batch& batch, int64_t width, int64_t before,
   }
 }
 
-// The examples' values of every output, one output after another.
+// The outputs of the examples, one output after another.
 Status PredictBatch(Model* model, const Batch& batch, float* to) {
   RINGLET_RETURN_IF_ERROR(
       model->Forward(batch.x, batch.count, /*training=*/false));
@@ -193,33 +197,47 @@ Status PredictBatch(Model* model, const Batch& batch, float* to) {
   return Status();
 }
 
-Status PredictAll(Model* model, const ReplicaShares& shares,
-                  const Dataset& data, std::vector<float>* outputs) {
-  RINGLET_RETURN_IF_ERROR(model->status());
-  RINGLET_RETURN_IF_ERROR(CheckDealt(*model, shares));
-  RINGLET_RETURN_IF_ERROR(data.status());
-  // Each example once, in order, whatever the policy.
-  const Dataset dataset = data.AutoShard(AutoShardPolicy::kData);
-  if (dataset.endless()) {
-    return InvalidArgument("Predict: the dataset repeats without end");
+// By output: its values for all examples.
+using OutputValues = std::vector<std::vector<float>>;
+
+// The number of floats of all outputs of one example.
+int64_t OutputWidth(const Model& model) {
+  int64_t width = 0;
+  for (int k = 0; k < model.num_outputs(); ++k) {
+    width += model.output_shape(model.output_node(k)).elements();
   }
-  std::unique_ptr<BatchLoader> loader;
-  LoaderOptions loading;
-  loading.targets = false;
-  loading.training = false;
-  RINGLET_RETURN_IF_ERROR(model->OpenLoader(dataset, loading, &loader));
+  return width;
+}
+
+// Computes the outputs of the examples that only this worker can read. The
+// other workers do not get them.
+Status PredictOwn(Model* model, BatchLoader* loader, OutputValues* of) {
+  Batch batch;
+  while (!batch.last) {
+    RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
+    RINGLET_RETURN_IF_ERROR(
+        model->Forward(batch.x, batch.count, /*training=*/false));
+    for (int k = 0; k < model->num_outputs(); ++k) {
+      const Shape& one = model->output_shape(model->output_node(k));
+      std::vector<float>& all = (*of)[static_cast<size_t>(k)];
+      all.insert(all.end(), model->output(k),
+                 model->output(k) + batch.count * one.elements());
+    }
+  }
+  return Status();
+}
+
+// For examples that all workers can read: each worker computes its replicas'
+// parts, and every worker gets the outputs of all examples.
+Status PredictTogether(Model* model, const ReplicaAssignment& assignment,
+                       const Dataset& dataset, BatchLoader* loader,
+                       OutputValues* of) {
   Collective* const collective = model->collective();
-  int64_t width = 0;  // of all outputs
-  const int num_outputs = model->num_outputs();
-  for (int k = 0; k < num_outputs; ++k) {
-    width += model->output_shape(model->output_node(k)).elements();
-  }
-  std::vector<std::vector<float>> of(static_cast<size_t>(num_outputs));
-  // Bounded by the memory that the model has reserved for a replica's part; all
-  // replicas' together by nothing.
-  const auto largest =
-      static_cast<uint64_t>(dataset.LargestPart(model->num_replicas()) * width);
-  const auto most = static_cast<size_t>(shares.most());
+  // The memory that the model has reserved limits a replica's part. All
+  // replicas together have no limit.
+  const auto largest = static_cast<uint64_t>(
+      dataset.LargestPart(model->num_replicas()) * OutputWidth(*model));
+  const auto most = static_cast<size_t>(assignment.max_per_rank());
   const uint64_t floats =
       largest * most * static_cast<uint64_t>(collective->size());
   constexpr uint64_t kMost = PTRDIFF_MAX / sizeof(float) / 4;
@@ -231,11 +249,11 @@ Status PredictAll(Model* model, const ReplicaShares& shares,
   }
   const auto stride = static_cast<size_t>(largest);
   std::vector<float> mine(stride * most);
-  Predicted predicted = {*model, shares, stride, {}};
+  Predicted predicted = {*model, assignment, stride, {}};
   predicted.all.resize(mine.size() * static_cast<size_t>(collective->size()));
   Batch batch;
   while (!batch.last) {
-    for (int k = 0; k < shares.of(collective->rank()).count; ++k) {
+    for (int k = 0; k < assignment.range(collective->rank()).count; ++k) {
       RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
       RINGLET_RETURN_IF_ERROR(
           PredictBatch(model, batch, &mine[stride * static_cast<size_t>(k)]));
@@ -244,13 +262,36 @@ Status PredictAll(Model* model, const ReplicaShares& shares,
                                           sizeof(float), mine.size(),
                                           predicted.all.data()));
     int64_t before = 0;
-    for (int k = 0; k < num_outputs; ++k) {
+    for (int k = 0; k < model->num_outputs(); ++k) {
       const Shape& one = model->output_shape(model->output_node(k));
       AppendOutputs(batch, one.elements(), before, predicted,
-                    &of[static_cast<size_t>(k)]);
+                    &(*of)[static_cast<size_t>(k)]);
       before += one.elements();
     }
   }
+  return Status();
+}
+
+Status PredictAll(Model* model, const ReplicaAssignment& assignment,
+                  const Dataset& data, std::vector<float>* outputs) {
+  RINGLET_RETURN_IF_ERROR(model->status());
+  RINGLET_RETURN_IF_ERROR(CheckAssigned(*model, assignment));
+  RINGLET_RETURN_IF_ERROR(data.status());
+  const bool own = !data.own_examples().empty();
+  // Each example once, in order, whatever the policy.
+  const Dataset dataset = own ? data : data.AutoShard(AutoShardPolicy::kData);
+  if (dataset.endless()) {
+    return InvalidArgument("Predict: the dataset repeats without end");
+  }
+  std::unique_ptr<BatchLoader> loader;
+  LoaderOptions loading;
+  loading.targets = false;
+  loading.training = false;
+  RINGLET_RETURN_IF_ERROR(model->OpenLoader(dataset, loading, &loader));
+  OutputValues of(static_cast<size_t>(model->num_outputs()));
+  RINGLET_RETURN_IF_ERROR(
+      own ? PredictOwn(model, loader.get(), &of)
+          : PredictTogether(model, assignment, dataset, loader.get(), &of));
   outputs->swap(of[0]);
   for (size_t k = 1; k < of.size(); ++k) {
     outputs->insert(outputs->end(), of[k].begin(), of[k].end());
@@ -263,8 +304,12 @@ Status PredictAll(Model* model, const ReplicaShares& shares,
 Result<Logs> Model::Evaluate(const Dataset& dataset,
                              const EvaluateOptions& options) {
   Logs logs;
-  const Status status =
-      EvaluateAll(this, impl_->config.TestShares(), dataset, options, &logs);
+  Status status = CheckAdapted();
+  if (status.ok()) {
+    status =
+        EvaluateAll(this, ModelParts(this).config().replicas.TestAssignment(),
+                    dataset, options, &logs);
+  }
   AbortOthers(collective(), status);
   RINGLET_RETURN_IF_ERROR(status);
   return logs;
@@ -276,8 +321,12 @@ Result<Logs> Model::Evaluate(const Dataset& dataset) {
 
 Result<std::vector<float>> Model::Predict(const Dataset& dataset) {
   std::vector<float> outputs;
-  const Status status =
-      PredictAll(this, impl_->config.TestShares(), dataset, &outputs);
+  Status status = CheckAdapted();
+  if (status.ok()) {
+    status =
+        PredictAll(this, ModelParts(this).config().replicas.TestAssignment(),
+                   dataset, &outputs);
+  }
   AbortOthers(collective(), status);
   RINGLET_RETURN_IF_ERROR(status);
   return outputs;

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "../base/message.h"
-#include "../base/thread_pool.h"
+#include "ringlet/compute.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
@@ -19,34 +19,49 @@ void WarnOfThreads(int threads) {
          threads, cores, cores == 1 ? "" : "s", cores);
 }
 
-void FitMessages::MeetAnew(const Status& status, bool lets_in) const {
-  if (lets_in) return Notice("note: %s", status.message());
+void FitMessages::ReportNewView(const Status& status,
+                                bool admits_joiner) const {
+  if (admits_joiner) return Notice("note: %s", status.message());
   const Collective& collective = *model_.collective();
   if (!collective.elastic()) {
     return Notice(
-        "warning: %s; waiting for it to come back, to go on from the newest "
-        "state",
+        "warning: %s; waiting until it joins again, to continue from the "
+        "newest state",
         status.message());
   }
   const int least = collective.min_workers();
   Notice(
-      "warning: %s; going on with the workers that are there%s",
-      status.message(),
+      "warning: %s; continuing with the present workers%s", status.message(),
       least <= 1
           ? ""
           : (", once they are " + std::to_string(least) + " or more").c_str());
 }
 
-void FitMessages::Shares(const FitState& fit,
-                         const ReplicaShares& shares) const {
+Status FitMessages::PermanentLossError(const FitState& fit,
+                                       const Status& status) const {
+  const std::string worker = status.rank() < 0
+                                 ? "a worker"
+                                 : "worker " + std::to_string(status.rank());
+  const std::string kept =
+      fit.saved_message.empty() ? "" : ": " + fit.saved_message;
+  return PeerLost(
+      status.rank(),
+      "%s was lost after %s, and the job has ended%s. With the callback "
+      "BackupAndRestore the other workers wait until it is started again, and "
+      "continue where they were. The cause: %s",
+      worker.c_str(), fit.LastStep().c_str(), kept.c_str(), status.message());
+}
+
+void FitMessages::ReportAssignment(const FitState& fit,
+                                   const ReplicaAssignment& assignment) const {
   if (!shows(fit)) return;
   Notice("note: from epoch %" PRId64 ", step %" PRId64
          " on the workers compute %s replicas, by their speeds",
-         fit.epoch + 1, fit.step + 1, shares.ToString().c_str());
+         fit.epoch + 1, fit.step + 1, assignment.ToString().c_str());
 }
 
-void FitMessages::RoundSteps(const FitState& fit, int64_t step,
-                             int64_t exchange) const {
+void FitMessages::ReportRoundSteps(const FitState& fit, int64_t step,
+                                   int64_t exchange) const {
   if (!shows(fit)) return;
   Notice("note: a step takes %.3g ms, an exchange %.3g ms: rounds of %" PRId64
          " local steps (\"local_steps\": %" PRId64 " gives the same bits)",
@@ -54,25 +69,25 @@ void FitMessages::RoundSteps(const FitState& fit, int64_t step,
          fit.local_steps, fit.local_steps);
 }
 
-void FitMessages::LeftOut(const FitState& fit, int drawn, int late,
-                          int missed) const {
+void FitMessages::ReportLeftOut(const FitState& fit, int sampled, int late,
+                                int missed) const {
   const LocalUpdates& local = model_.local_updates();
   if (!shows(fit) || local.round_deadline_seconds <= 0) return;
   if (missed > 0) {
     Notice("note: epoch %" PRId64 ", step %" PRId64
            ": %d of the round's %d replicas were late, which left fewer than "
            "%d (quorum): the round was computed again, and waited for all",
-           fit.epoch + 1, fit.step + 1, missed, drawn, local.quorum);
+           fit.epoch + 1, fit.step + 1, missed, sampled, local.quorum);
   } else if (late > 0) {
     Notice("note: epoch %" PRId64 ", step %" PRId64
            ": %d of the round's %d replicas were late, and are not in its mean",
-           fit.epoch + 1, fit.step + 1, late, drawn);
+           fit.epoch + 1, fit.step + 1, late, sampled);
   }
 }
 
-void FitMessages::WhereItGoesOn(const FitState& fit) const {
+void FitMessages::ReportResume(const FitState& fit) const {
   if (!shows(fit)) return;
-  const bool rejoined = fit.in_memory;
+  const bool rejoined = fit.in_memory();
   if (!rejoined && fit.restored_from.empty()) return;
   const char* const from =
       rejoined ? "the memory of the workers" : fit.restored_from.c_str();
@@ -82,7 +97,7 @@ void FitMessages::WhereItGoesOn(const FitState& fit) const {
   } else {
     const Collective& collective = *model_.collective();
     const int workers = collective.size();
-    PrintTo(options_.out, "goes on at %s, from %s%s", fit.NextStep().c_str(),
+    PrintTo(options_.out, "continues at %s, from %s%s", fit.NextStep().c_str(),
             from,
             !collective.elastic() ? ""
             : workers == 1
@@ -91,7 +106,7 @@ void FitMessages::WhereItGoesOn(const FitState& fit) const {
   }
 }
 
-void FitMessages::EpochBegins(const FitState& fit) const {
+void FitMessages::PrintEpoch(const FitState& fit) const {
   if (!shows(fit) || fit.epochs <= 1) return;
   PrintTo(options_.out, "Epoch %" PRId64 "/%" PRId64, fit.epoch + 1,
           fit.epochs);
@@ -101,15 +116,14 @@ namespace {
 
 constexpr double kLargeInput = 100;
 
-// Of the values in the data, as far as the source knows them, else of those in
-// the batch.
+// The greatest magnitude in the data if the source has it, else in the batch.
 double LargestInput(const Dataset& dataset, const Batch& batch,
                     int64_t elements) {
   double ends[2] = {};
   double most = 0;
   const Scale& scale = dataset.scale();
   const Source& source = *dataset.source();
-  // Of bytes the source knows what they may be, not what they are.
+  // For bytes the source gives the possible values, not the actual ones.
   if (source.x().dtype != DType::kUint8 && source.XRange(&ends[0], &ends[1])) {
     for (const double end : ends) {
       most = std::max(most, std::fabs(end * scale.factor + scale.offset));
@@ -135,12 +149,17 @@ void FitMessages::NoteRange(const FitState& fit, const Batch& batch) {
   if (looked_at_range_) return;
   looked_at_range_ = true;
   if (!fit.chief || number_ > 1) return;
+  WarnOfImageTargets(fit, batch);
   int64_t elements = 0;
   for (int i = 0; i < model_.num_inputs(); ++i) {
     elements += model_.output_shape(i).elements();
   }
   const double most = LargestInput(*fit.dataset, batch, elements);
   if (most <= kLargeInput) return;
+  for (int i = 0; i < model_.num_nodes(); ++i) {
+    const Layer& layer = model_.layer(i);
+    if (layer.kind == Layer::Kind::kNormalization && layer.adapt) return;
+  }
   const Scale& scale = fit.dataset->scale();
   Notice(
       "warning: the training data reach %g (each value is x * scale + "
@@ -150,8 +169,40 @@ void FitMessages::NoteRange(const FitState& fit, const Batch& batch) {
       most, scale.factor, scale.offset);
 }
 
+// A dataset's scale changes only x. Targets keep the file's values.
+void FitMessages::WarnOfImageTargets(const FitState& fit,
+                                     const Batch& batch) const {
+  const Source& source = *fit.dataset->source();
+  const std::vector<ExampleSpec> targets = source.Targets();
+  const bool images = targets.size() == 1 &&
+                      targets[0].dtype == DType::kUint8 &&
+                      targets[0].shape.elements() > 1;
+  if (!images || model_.num_outputs() > 1 || model_.loss().takes_classes()) {
+    return;
+  }
+  const float* const y = static_cast<const float*>(batch.y);
+  const int64_t n = batch.count * targets[0].shape.elements();
+  const float most = n == 0 ? 0 : *std::max_element(y, y + n);
+  if (most <= kLargeInput) return;
+  Notice(
+      "warning: the targets in %s are bytes that reach %g, and a dataset's "
+      "scale does not change them; networks learn from values near 1. Scale "
+      "them by 1/255 too: in C++ Zip({x}, {y.Map(Scale(1 / 255.f))}), in "
+      "RUN.json \"y\": {\"%s\": {\"file\": ..., \"scale\": "
+      "0.00392156862745098}}",
+      source.y_name().c_str(), double{most}, model_.output_name(0).c_str());
+}
+
+void FitMessages::NoteSameOrder(const FitState& fit) const {
+  if (!fit.chief || number_ != 2) return;
+  Notice(
+      "note: this fit shuffles the data in the same orders as the last fit, "
+      "because each fit begins at the first pass of Shuffle's seed. For other "
+      "orders use another seed, or one fit of all epochs");
+}
+
 void FitMessages::NoteDivergence(const FitState& fit, const Logs& logs) {
-  if (fit.metrics[0].count == 0) return;  // nobody has seen an example
+  if (fit.metrics[0].count == 0) return;  // no example was trained
   const double* loss = logs.Find("loss");
   if (loss == nullptr || std::isfinite(*loss)) {
     diverged_ = 0;
@@ -161,9 +212,9 @@ void FitMessages::NoteDivergence(const FitState& fit, const Logs& logs) {
   diverged_ = fit.epoch + 1;
   if (!fit.chief || HasCallback(fit, "terminate_on_nan")) return;
   Notice("warning: the loss is %s at the end of epoch %" PRId64
-         ": the training has diverged, and what follows is of no use. "
-         "Try a smaller learning rate, look at the scale of the data, "
-         "and add the callback TerminateOnNaN, which stops at once",
+         ": the training has diverged, and more epochs will not help. Try a "
+         "smaller learning rate, look at the scale of the data, and add the "
+         "callback TerminateOnNaN, which stops immediately",
          std::isnan(*loss) ? "not a number" : "infinite", diverged_);
 }
 
@@ -174,7 +225,7 @@ void FitMessages::WarnOfDivergence(const FitState& fit) const {
          diverged_);
 }
 
-void FitMessages::RanOut(const FitState& fit) const {
+void FitMessages::WarnDataEnded(const FitState& fit) const {
   if (!fit.chief) return;
   Notice(
       "warning: Your input ran out of data; interrupting training. Make "

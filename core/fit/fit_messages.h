@@ -1,23 +1,22 @@
-// FitMessages: what a fit says to people besides its progress.
+// FitMessages: the messages of a fit to users, besides its progress.
 //
-// Internal to core/. Lines of `out` are the chief's, unless verbose is kSilent;
-// warnings go to stderr, from the chief.
+// Internal to core/. The chief prints lines on `out`, unless verbose is
+// kSilent, and warnings on stderr.
 
 #ifndef RINGLET_CORE_FIT_FIT_MESSAGES_H_
 #define RINGLET_CORE_FIT_FIT_MESSAGES_H_
 
 #include <cstdint>
 
-#include "../data/batch_loader.h"
-#include "../data/dataset.h"
-#include "../model/model.h"
-#include "../model/replica_shares.h"
-#include "callback.h"
-#include "fit.h"
+#include "../exchange/replica_assignment.h"
+#include "ringlet/dataset.h"
+#include "ringlet/fit.h"
+#include "ringlet/model.h"
 
 namespace ringlet {
 
-// Once a process: more threads than cores. Results are the same, and later.
+// Warns once in a process of more threads than cores. Results are the same, but
+// slower.
 void WarnOfThreads(int threads);
 
 class FitMessages {
@@ -26,39 +25,53 @@ class FitMessages {
   FitMessages(const Model* model, int64_t number, const FitOptions* options)
       : model_(*model), number_(number), options_(*options) {}
 
-  // Whether the chief shows the progress.
+  // True if the chief shows the progress.
   bool shows(const FitState& fit) const {
     return fit.chief && options_.verbose != Verbose::kSilent;
   }
-  // The fit goes on once the ranks have met: after the loss of one, whether or
-  // not the status names it, or where all agreed to let another in.
-  void MeetAnew(const Status& status, bool lets_in) const;
-  // After a break, of the process or of the job.
-  void WhereItGoesOn(const FitState& fit) const;
-  void EpochBegins(const FitState& fit) const;
-  // The workers are given as many replicas as they are fast.
-  void Shares(const FitState& fit, const ReplicaShares& shares) const;
-  // As many as are worth the exchange: what these two take, in nanoseconds.
-  void RoundSteps(const FitState& fit, int64_t step, int64_t exchange) const;
-  // Of a round of so many replicas some were late, or `missed` were, and it was
-  // computed again.
-  void LeftOut(const FitState& fit, int drawn, int late, int missed) const;
+  // The fit will continue when a new view has formed. The reason is a loss,
+  // with or without a rank in the status, or an agreement to admit another
+  // worker.
+  void ReportNewView(const Status& status, bool admits_joiner) const;
+  // The error of a fit that ends with a lost worker. Call it after the
+  // callbacks have saved.
+  Status PermanentLossError(const FitState& fit, const Status& status) const;
+  // The position at which the fit continues, after a break of the process or of
+  // the job.
+  void ReportResume(const FitState& fit) const;
+  void PrintEpoch(const FitState& fit) const;
+  // The replicas that were assigned to the workers by their speeds.
+  void ReportAssignment(const FitState& fit,
+                        const ReplicaAssignment& assignment) const;
+  // The chosen steps of a round, with the times of a step and an exchange in
+  // nanoseconds.
+  void ReportRoundSteps(const FitState& fit, int64_t step,
+                        int64_t exchange) const;
+  // In a round of `sampled` replicas `late` were late, or `missed` were and the
+  // round was computed again.
+  void ReportLeftOut(const FitState& fit, int sampled, int late,
+                     int missed) const;
 
-  // Once a fit: values that networks do not learn from, most often because of a
-  // scale that was meant as a divisor.
+  // Notes once in a fit inputs that networks do not learn from. The usual cause
+  // is a scale that was meant as a divisor, or images as targets, which a scale
+  // does not change.
   void NoteRange(const FitState& fit, const Batch& batch);
-  // Of an epoch's end: the hint that the training has diverged, once.
+  // For a fit with the same orders of examples as the fit before.
+  void NoteSameOrder(const FitState& fit) const;
+  // Notes once, at an epoch's end, that the training has diverged.
   void NoteDivergence(const FitState& fit, const Logs& logs);
-  // At the end of the fit: what it has come to.
+  // Warns at the end of a fit that has diverged.
   void WarnOfDivergence(const FitState& fit) const;
-  void RanOut(const FitState& fit) const;
+  void WarnDataEnded(const FitState& fit) const;
 
  private:
+  void WarnOfImageTargets(const FitState& fit, const Batch& batch) const;
+
   const Model& model_;
   const int64_t number_;
   const FitOptions& options_;
   bool looked_at_range_ = false;
-  // The epoch, from 1, since which the loss is not finite; 0: it is.
+  // The epoch, from 1, since which the loss is not finite; 0 if it is finite.
   int64_t diverged_ = 0;
 };
 

@@ -8,7 +8,8 @@
 #include "../base/crc32c.h"
 #include "../base/fnv1a.h"
 #include "../base/number_text.h"
-#include "../model/participation.h"
+#include "../data/content_checksum.h"
+#include "../exchange/participation.h"
 #include "evaluation.h"
 
 namespace ringlet {
@@ -18,7 +19,7 @@ Status FitPlan::Check() const {
   if (!model_.compiled()) return InvalidArgument("Fit: call Compile first");
   RINGLET_RETURN_IF_ERROR(dataset_.status());
   RINGLET_RETURN_IF_ERROR(
-      CheckDrawn(model_.local_updates(), model_.num_replicas()));
+      CheckSampled(model_.local_updates(), model_.num_replicas()));
   const size_t own = dataset_.own_examples().size();
   if (own > 0 && own != static_cast<size_t>(model_.num_replicas())) {
     return InvalidArgument(
@@ -32,6 +33,10 @@ Status FitPlan::Check() const {
   }
   if (options_.validation_freq < 1) {
     return InvalidArgument("validation_freq must be at least 1");
+  }
+  if (options_.check_replicas_every < kCheckByTime) {
+    return InvalidArgument(
+        "check_replicas_every must be a number of steps, 0 or kCheckByTime");
   }
   RINGLET_RETURN_IF_ERROR(
       CheckEndless(dataset_, options_.steps_per_epoch, "steps_per_epoch"));
@@ -53,7 +58,7 @@ Status TryData(const Dataset& dataset, const ClassWeights& class_weight,
   return model->OpenLoader(dataset, loading, &loader);
 }
 
-// Of the sample weights as little-endian numbers; 0 where there are none.
+// The checksum of the sample weights as little-endian numbers; 0 without them.
 uint64_t ChecksumOf(const Dataset& dataset) {
   if (dataset.sample_weight() == nullptr) return 0;
   std::vector<float> weights = *dataset.sample_weight();
@@ -71,23 +76,53 @@ std::string TextOf(const ClassWeights& class_weight) {
   return text;
 }
 
-// A class's number is its name's place among those of the worker's own file.
-void AddClassNames(const Dataset& dataset, const std::string& of,
-                   Fingerprint* f) {
+// `what`: "classes" or "columns". The position of a name in the worker's own
+// file gives a class its number, and a value its place.
+void AddNames(const std::string& what, const std::vector<std::string>& names,
+              const std::string& of, Fingerprint* f) {
   constexpr size_t kMostShown = 1000;  // bytes
   std::string text;
   Fnv1a all;
-  for (const std::string& name : dataset.source()->ClassNames()) {
+  for (const std::string& name : names) {
     text += (text.empty() ? "" : ", ") + name;
     all.Add(name);
   }
-  f->Add("the names of the classes" + of,
+  f->Add("the names of the " + what + of,
          text.empty() ? "none" : text.substr(0, kMostShown));
-  f->AddChecksum("names of the classes" + of, all.value());
+  f->AddChecksum("names of the " + what + of, all.value());
 }
 
-// `of` tells the validation's fields from the training's.
-void AddDataset(const Dataset& dataset, const char* of, Fingerprint* f) {
+// A rank has adapted them to the data that it reads.
+void AddNormalizations(const Model& model, Fingerprint* f) {
+  for (int i = 0; i < model.num_nodes(); ++i) {
+    const Layer& layer = model.layer(i);
+    if (layer.kind != Layer::Kind::kNormalization) continue;
+    uint32_t crc = 0;
+    for (const std::vector<float>* numbers : {&layer.means, &layer.variances}) {
+      std::vector<float> little = *numbers;
+      SwapToLittle(little.data(), sizeof(float), little.size());
+      crc = Crc32c(little.data(), little.size() * sizeof(float), crc);
+    }
+    f->AddChecksum("mean and variance of layer '" + layer.name + "'", crc);
+  }
+}
+
+// The categories and means that a rank has learned from the table that it
+// reads.
+std::vector<std::string> TextsOf(const TableEncoding& encoding) {
+  std::vector<std::string> texts;
+  for (const auto& [place, column] : encoding.columns) {
+    texts.push_back("column " + std::to_string(place));
+    texts.insert(texts.end(), column.categories.begin(),
+                 column.categories.end());
+    if (column.fill) texts.push_back(ShortestText(*column.fill));
+  }
+  return texts;
+}
+
+// `of` separates the fields of the validation from those of the training.
+void AddDataset(const Dataset& dataset, const std::optional<uint64_t>& content,
+                const char* of, Fingerprint* f) {
   const auto add = [&](const char* name, const auto& value) {
     f->Add(std::string(name) + of, value);
   };
@@ -102,24 +137,28 @@ void AddDataset(const Dataset& dataset, const char* of, Fingerprint* f) {
   add("the batch size", dataset.batch_size());
   add("drop_remainder", int64_t{dataset.drop_remainder()});
   add("the number of passes", dataset.passes());
-  add("batches across passes", int64_t{dataset.crosses()});
+  add("batches across passes", int64_t{dataset.batches_cross_passes()});
   add("the shuffle's seed", dataset.shuffle_seed());
   add("the sharding policy", static_cast<int64_t>(dataset.policy()));
   add("the scale's factor", dataset.scale().factor);
   add("the scale's offset", dataset.scale().offset);
-  AddClassNames(dataset, of, f);
-  if (!own.empty()) return;  // nor has anybody else their weights
-  f->AddChecksum(std::string("the sizes of the files") + of,
+  AddNames("classes", dataset.source()->ClassNames(), of, f);
+  AddNames("columns", dataset.source()->ValueNames(), of, f);
+  AddNames("categories", TextsOf(dataset.source()->Encoding()), of, f);
+  if (!own.empty()) return;  // other ranks do not have its weights either
+  f->AddChecksum(std::string("sizes of the files") + of,
                  static_cast<uint64_t>(dataset.files_checksum()));
-  f->AddChecksum(std::string("the sample weights") + of, ChecksumOf(dataset));
+  f->AddChecksum(std::string("sample weights") + of, ChecksumOf(dataset));
+  f->AddChecksum(std::string("examples") + of, content.value_or(0));
 }
 
-void AddValidation(const FitOptions& options, Fingerprint* f) {
+void AddValidation(const FitOptions& options,
+                   const std::optional<uint64_t>& content, Fingerprint* f) {
   if (options.validation_data.empty()) {
     f->Add("validation", "none");
     return;
   }
-  AddDataset(options.validation_data, " of the validation data", f);
+  AddDataset(options.validation_data, content, " of the validation data", f);
   f->Add("validation_steps", options.validation_steps);
   f->Add("validation_freq", options.validation_freq);
   std::string epochs;
@@ -131,7 +170,17 @@ void AddValidation(const FitOptions& options, Fingerprint* f) {
 
 }  // namespace
 
-Status FitPlan::TryOut(Model* model) const {
+// With kFile and kOff the workers may have different examples.
+void FitPlan::ReadContent(const Dataset& dataset,
+                          std::optional<uint64_t>* content) {
+  const bool own = dataset.HasWorkerStreams(model_.num_replicas()) ||
+                   dataset.policy() == AutoShardPolicy::kOff ||
+                   !dataset.own_examples().empty();
+  if (content->has_value() || own || model_.collective()->size() == 1) return;
+  *content = ContentChecksum(dataset);
+}
+
+Status FitPlan::ReserveAndProbe(Model* model) {
   const int replicas = model_.num_replicas();
   int64_t largest = dataset_.LargestPart(replicas);
   if (validates()) {
@@ -139,19 +188,24 @@ Status FitPlan::TryOut(Model* model) const {
   }
   RINGLET_RETURN_IF_ERROR(model->Reserve(largest, /*training=*/true));
   RINGLET_RETURN_IF_ERROR(TryData(dataset_, options_.class_weight, model));
+  ReadContent(dataset_, &content_);
   if (!validates()) return Status();
-  return TryData(options_.validation_data, {}, model)
-      .Annotate("validation_data");
+  const Dataset& validation = options_.validation_data;
+  RINGLET_RETURN_IF_ERROR(
+      TryData(validation, {}, model).Annotate("validation_data"));
+  ReadContent(validation, &validation_content_);
+  return Status();
 }
 
-Status FitPlan::Agree(const Arrivals& arrivals) const {
+Status FitPlan::Agree(const JoiningMembers& joining) const {
   Fingerprint f;
   const Collective& collective = *model_.collective();
   f.Add(collective.elastic() ? "the number of this fit of the model (workers "
                                "are taken back in the first)"
                              : "the number of this fit of the model",
         number_);
-  AddDataset(dataset_, "", &f);
+  AddDataset(dataset_, content_, "", &f);
+  AddNormalizations(model_, &f);
   f.Add("class_weight", TextOf(options_.class_weight));
   f.Add("epochs", options_.epochs);
   f.Add("initial_epoch", options_.initial_epoch);
@@ -159,13 +213,13 @@ Status FitPlan::Agree(const Arrivals& arrivals) const {
   f.Add("steps_per_epoch as given", options_.steps_per_epoch);
   f.Add("check_replicas_every", options_.check_replicas_every);
   if (collective.elastic()) f.Add("cross_check", int64_t{options_.cross_check});
-  AddValidation(options_, &f);
+  AddValidation(options_, validation_content_, &f);
   f.Add("the number of callbacks",
         static_cast<int64_t>(options_.callbacks.size()));
   for (size_t i = 0; i < options_.callbacks.size(); ++i) {
     f.Add("callback " + std::to_string(i), options_.callbacks[i]->Describe());
   }
-  return ringlet::Agree(model_.collective(), "Fit", f, arrivals);
+  return ringlet::Agree(model_.collective(), "Fit", f, joining);
 }
 
 int64_t FitPlan::StepsPerEpoch() const {
@@ -188,7 +242,7 @@ Validation FitPlan::ValidationOfAll() const {
   if (options_.validation_epochs.empty() && options_.validation_freq == 1) {
     return Validation::kAfterEveryEpoch;
   }
-  // Ends at the latest where the list does, or with the second epoch.
+  // Ends at the latest at the end of the list, or in the second epoch.
   for (int64_t e = options_.initial_epoch; e < options_.epochs; ++e) {
     if (!Validates(e)) return Validation::kAfterSomeEpochs;
   }
@@ -202,7 +256,7 @@ int64_t FitPlan::StepsOfData(int64_t epoch, int64_t step) const {
   return dataset_.steps(model_.num_replicas()) - used;
 }
 
-bool FitPlan::RunsOut(int64_t epoch, int64_t step) const {
+bool FitPlan::IsDataExhausted(int64_t epoch, int64_t step) const {
   return StepsOfData(epoch, step) <= 0;
 }
 

@@ -1,4 +1,4 @@
-// FitPlan: what a fit was asked to do, checked, and as the ranks compare it.
+// FitPlan: the checked arguments of a fit, and their comparison between ranks.
 //
 // Internal to core/.
 
@@ -6,20 +6,21 @@
 #define RINGLET_CORE_FIT_FIT_PLAN_H_
 
 #include <cstdint>
+#include <optional>
 
-#include "../base/status.h"
-#include "../data/dataset.h"
-#include "../model/arrivals.h"
+#include "../exchange/joining_members.h"
 #include "../model/fingerprint.h"
-#include "../model/model.h"
-#include "fit.h"
+#include "ringlet/dataset.h"
+#include "ringlet/fit.h"
+#include "ringlet/model.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
 class FitPlan {
  public:
-  // All outlive it. `number` counts the fits of the model that have completed,
-  // and this one.
+  // All outlive it. `number` is the number of completed fits of the model, plus
+  // one.
   FitPlan(const Model* model, int64_t number, const Dataset* dataset,
           const FitOptions* options)
       : model_(*model),
@@ -27,34 +28,39 @@ class FitPlan {
         dataset_(*dataset),
         options_(*options) {}
 
-  // The arguments, of this rank alone.
+  // Checks the arguments of this rank.
   Status Check() const;
-  // Takes all the memory now, so that what is too large fails before it starts,
-  // and looks at the data: what does not fit the model is refused before
-  // anything was printed, restored or written.
-  Status TryOut(Model* model) const;
-  // kInvalidArgument on every rank where they differ; see Arrivals.
-  Status Agree(const Arrivals& arrivals) const;
+  // Reserves all memory and reads some data. So a lack of memory, or data that
+  // do not fit the model, are errors before anything is printed, restored or
+  // written. Call it before Agree.
+  Status ReserveAndProbe(Model* model);
+  // kInvalidArgument on every rank if the ranks' arguments differ; see
+  // JoiningMembers.
+  Status Agree(const JoiningMembers& joining) const;
 
   int64_t number() const { return number_; }
-  int64_t StepsPerEpoch() const;  // 0: not known
+  int64_t StepsPerEpoch() const;  // 0: unknown
   bool Validates(int64_t epoch) const;
   Validation ValidationOfAll() const;
-  // The data end before this step: with steps_per_epoch set, a dataset with an
-  // end is read once over all epochs.
-  bool RunsOut(int64_t epoch, int64_t step) const;
-  // From this step on up to the epoch's or the data's end.
+  // True if the data end before this step. With steps_per_epoch, a dataset with
+  // an end is read once over all epochs.
+  bool IsDataExhausted(int64_t epoch, int64_t step) const;
+  // Steps from this one to the end of the epoch or of the data.
   int64_t StepsLeft(int64_t epoch, int64_t step) const;
 
  private:
-  // Until the data end; INT64_MAX where they do not.
+  // Steps to the end of the data; INT64_MAX for endless data.
   int64_t StepsOfData(int64_t epoch, int64_t step) const;
   bool validates() const { return !options_.validation_data.empty(); }
+  void ReadContent(const Dataset& dataset, std::optional<uint64_t>* content);
 
   const Model& model_;
   const int64_t number_;
   const Dataset& dataset_;
   const FitOptions& options_;
+  // Checksums of data that all workers must have in common; none if each worker
+  // has its own.
+  std::optional<uint64_t> content_, validation_content_;
 };
 
 }  // namespace ringlet

@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <string>
 
-#include "../model/model.h"
-#include "../model/worker_steps.h"
-#include "callback.h"
+#include "../base/crc32c.h"
+#include "ringlet/fit.h"
+#include "ringlet/model.h"
 
 namespace ringlet {
 
@@ -42,17 +44,61 @@ void FitState::AppendState(std::vector<StateSpan>* spans) {
 
 namespace {
 
-// Both counted from 1; of = 0: not known.
+// Both from 1 on; of = 0: unknown.
 std::string StepText(int64_t epoch, int64_t step, int64_t of) {
   std::string text =
       "epoch " + std::to_string(epoch) + ", step " + std::to_string(step);
   return of > 0 ? text + " of " + std::to_string(of) : text;
 }
 
+// The checksums of the tensors that SaveModel writes.
+std::vector<uint32_t> ChecksumsOf(Model* model) {
+  std::vector<StateSpan> spans;
+  model->weights_state()->AppendState(&spans);
+  model->optimizer_state()->AppendState(&spans);
+  std::vector<uint32_t> checksums;
+  checksums.reserve(spans.size());
+  for (const StateSpan& span : spans) {
+    checksums.push_back(Crc32c(span.data, span.bytes()));
+  }
+  return checksums;
+}
+
+// True if a file with weights of this type has exactly this weight.
+bool IsExactIn(Storage storage, float weight) {
+  if (storage == Storage::kF32) return true;
+  uint32_t bits;
+  std::memcpy(&bits, &weight, sizeof(bits));
+  if (storage == Storage::kBF16) return (bits & 0xffff) == 0;
+  constexpr int kMantissa = 23, kMantissaOfF16 = 10;
+  constexpr int kLeast = -14, kMost = 15;  // exponents of F16
+  if ((bits & 0x7fffffff) == 0) return true;
+  const int exponent = static_cast<int>(bits >> kMantissa & 0xff) - 127;
+  if (exponent > kMost) return std::isinf(weight);
+  // The bits of the mantissa that F16 does not have; more if it is subnormal.
+  const int lacks = kMantissa - kMantissaOfF16 + std::max(0, kLeast - exponent);
+  if (lacks > kMantissa) return false;
+  return (bits & ((uint32_t{1} << lacks) - 1)) == 0;
+}
+
 }  // namespace
 
-bool FitState::HasNamed() const {
-  return disbelief != nullptr && disbelief->HasNamed();
+void FitState::NoteSavedModel(const std::string& path, Storage storage) {
+  saved_model = path;
+  saved_is_shared = false;
+  saved_checksums.clear();
+  const float* const weights = model->weights();
+  const float* const end = weights + model->num_weights();
+  const bool exact = std::all_of(weights, end, [storage](float weight) {
+    return IsExactIn(storage, weight);
+  });
+  if (exact) saved_checksums = ChecksumsOf(model);
+  saved_finite = std::all_of(
+      weights, end, [](float weight) { return std::isfinite(weight); });
+}
+
+bool FitState::SavedModelIsCurrent() const {
+  return !saved_model.empty() && saved_checksums == ChecksumsOf(model);
 }
 
 std::string FitState::LastStep() const {

@@ -1,7 +1,7 @@
-// What must be known to change this file: a fit that loses a worker runs
-// TrainAll again, from the state in memory (Recovery) or a callback's backup,
-// so TrainAll sets up everything anew. fit_ names the next step from StepEnded
-// on; what a save point writes then resumes exactly there.
+// A fit that loses a worker runs TrainAll again. It starts from the state in
+// memory (Recovery) or a callback's backup, so TrainAll sets up everything
+// again. From EndStep on fit_ has the position of the next step; a file of a
+// save point resumes exactly there.
 
 #include "fitter.h"
 
@@ -9,104 +9,127 @@
 #include <cinttypes>
 #include <vector>
 
-#include "../base/clock.h"
 #include "../base/guarded.h"
 #include "../base/ieee_arithmetic.h"
-#include "../base/message.h"
-#include "../model/model_impl.h"
 #include "evaluation.h"
+#include "ringlet/collective.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
 Fitter::Fitter(Model* model, const Dataset& dataset, const FitOptions& options)
     : model_(model),
+      parts_(model),
       dataset_(dataset),
       options_(options),
-      plan_(model, model->impl_->fits + 1, &dataset, &options),
+      plan_(model, parts_.record().completed + 1, &dataset, &options),
       messages_(model, plan_.number(), &options),
+      balancer_(parts_, &messages_),
       lines_(*model->collective(), options.verbose, options.out),
-      recovery_(model, &fit_) {}
+      recovery_(model, {&state_, &state_but_model_, &fit_.epoch}) {}
 
 template <typename... Parameters, typename... Arguments>
-Status Fitter::Tell(Status (Callback::*method)(FitState&, Parameters...),
-                    Arguments&&... arguments) {
+Status Fitter::NotifyCallbacks(Status (Callback::*method)(FitState&,
+                                                          Parameters...),
+                               Arguments&&... arguments) {
   for (const auto& callback : options_.callbacks) {
     RINGLET_RETURN_IF_ERROR(
         Guarded<Parameters...>(callback.get(), method, fit_, arguments...)
             .Annotate("%s", callback->name()));
-    // Of a Compile that was refused.
+    // The error of a refused Compile.
     RINGLET_RETURN_IF_ERROR(model_->status());
   }
   return Status();
 }
 
-// --- the whole ------------------------------------------------------------
+// --- the run --------------------------------------------------------------
 
 Status Fitter::Run(History* history) {
   RINGLET_RETURN_IF_ERROR(Check());
   Status status;
   do {
     status = TrainAll(history);
-  } while (Recovers(&status));
-  Ended(status, static_cast<int64_t>(history->epoch.size()));
+  } while (Recover(&status));
+  Finish(status, static_cast<int64_t>(history->epoch.size()));
   return status;
 }
 
 Status Fitter::Check() {
-  Model::Impl& m = *model_->impl_;
-  if (m.fitting) {
+  FitRecord& record = parts_.record();
+  if (record.running) {
     return InvalidArgument(
         "model '%s': a callback calls Fit, or a TrainingLoop begins, while one "
         "of them runs",
         model_->name().c_str());
   }
-  if (m.compiled) WarnOfThreads(model_->threads());
-  const Status checked = plan_.Check();
-  TellOthers(checked);
-  m.fitting = checked.ok();
+  if (model_->compiled()) WarnOfThreads(model_->threads());
+  Status checked = plan_.Check();
+  if (checked.ok()) checked = model_->Adapt(dataset_);
+  ReportToOthers(checked);
+  record.running = checked.ok();
+  if (checked.ok() && model_->collective()->rank() == 0) {
+    parts_.config().WarnOfLinearOutputs(parts_.graph());
+  }
   return checked;
 }
 
-bool Fitter::Recovers(Status* status) {
+bool Fitter::Recover(Status* status) {
   CloseData();
-  if (!agreed_ && !model_->impl_->replicas.judged()) TellOthers(*status);
+  if (!error_is_common_ && !parts_.replicas().check_failed()) {
+    ReportToOthers(*status);
+  }
   requests_.Restore(&fit_);
   const bool elastic = model_->collective()->elastic();
   const bool resumes = status->code() == Code::kPeerLost &&
                        (elastic || AnyRestoresAfterLoss(options_.callbacks));
-  // Before the callbacks let go of it.
-  if (resumes || fit_.replacing) KeepState();
-  FitReturns(*status);
-  // Who is told to stop waits for nobody. An elastic job waits for none that is
-  // lost: it stops, and saves, once the others have met.
+  // A backup, or a part of one, has overwritten the model, and belongs to no
+  // fit.
+  const bool overwritten =
+      fit_.source == RestoreSource::kLoading ||
+      (fit_.source == RestoreSource::kBackup && !recovery_.has_state());
+  if (resumes) recovery_.OnLoss(overwritten);
+  // An interrupted save may have passed a check, and written a file.
+  const Replicas& replicas = parts_.replicas();
+  if (resumes && !replicas.check_failed() && replicas.PassedCheck()) {
+    recovery_.PassCheck();
+  }
+  NotifyReturn(*status);
+  if (!resumes && status->code() == Code::kPeerLost) {
+    *status = messages_.PermanentLossError(fit_, *status);
+  }
+  // A worker with a request to stop does not wait for a lost one. In an elastic
+  // job it takes part in the next view, and then stops and saves.
   if (!resumes || (fit_.interrupted && !elastic)) return false;
-  // A first signal while this worker waits ends the wait.
+  // A first signal ends the wait of this worker.
   if (!elastic || !fit_.interrupted) signals_.reset();
   requests_.Keep(fit_);
-  messages_.MeetAnew(*status, /*lets_in=*/agreed_);
-  *status = recovery_.Rejoin(status->rank());
+  messages_.ReportNewView(*status, /*admits_joiner=*/error_is_common_);
+  *status = recovery_.Rejoin(status->rank(), fit_.is_joining);
   if (!status->ok()) return false;
-  requests_.HaveMet();
+  requests_.ViewFormed();
   return true;
 }
 
-void Fitter::Ended(const Status& status, int64_t epochs) {
+void Fitter::Finish(const Status& status, int64_t epochs) {
   CloseData();
   signals_.reset();
   lines_.End(status, epochs, model_->iterations());
-  model_->impl_->fitting = false;
-  model_->impl_->check_examples = 0;
-  if (status.ok()) ++model_->impl_->fits;
+  parts_.record().running = false;
+  parts_.record().check_examples = 0;
+  if (!status.ok()) return;
+  ++parts_.record().completed;
+  parts_.record().order_seed = dataset_.shuffle_seed();
+  parts_.record().order_size = dataset_.size();
 }
 
-// Of an error that they do not know.
-void Fitter::TellOthers(const Status& status) {
-  const CompileConfig& config = model_->impl_->config;
-  config.arrivals.AbortOthers(config.collective, status);
+// Reports an error that the other ranks do not know.
+void Fitter::ReportToOthers(const Status& status) {
+  const CompileConfig& config = parts_.config();
+  config.joining.AbortOthers(config.collective, status);
 }
 
-void Fitter::FitReturns(const Status& status) {
-  NoteSignal();  // in the step that was cut off
+void Fitter::NotifyReturn(const Status& status) {
+  NoteSignal();  // in the step that was interrupted
   for (const auto& callback : options_.callbacks) {
     const Status left = GuardedFitReturn(callback.get(), fit_, status);
     if (left.ok()) continue;
@@ -130,58 +153,55 @@ void Fitter::Reset() {
   fit_.validation = plan_.ValidationOfAll();
   const Collective& collective = *model_->collective();
   fit_.chief = collective.rank() == 0;
-  fit_.goes_on = recovery_.begun();
-  fit_.comes = model_->impl_->config.arrivals.comes(collective.rank());
-  fit_.uncompared = &model_->impl_->replicas.uncompared();
-  fit_.disbelief = &model_->impl_->replicas.disbelief();
+  fit_.after_loss = recovery_.begun();
+  fit_.is_joining = parts_.config().joining.joins(collective.rank());
   fit_.step_metrics = model_->step_metrics();
   fit_.metrics.assign(model_->num_metric_states(), MetricState());
-  const CompileConfig& config = model_->impl_->config;
+  const CompileConfig& config = parts_.config();
   fit_.local_steps = config.chooses_steps() ? config.chosen_steps
                      : config.local()       ? config.options.local.steps
                                             : 0;
-  agreed_ = leaves_ = chose_ = false;
+  error_is_common_ = epoch_ends_early_ = round_steps_chosen_ = false;
 }
 
-// Up to where the first step can be trained.
+// Everything before the first step.
 Status Fitter::SetUp() {
-  RINGLET_RETURN_IF_ERROR(plan_.TryOut(model_));
+  RINGLET_RETURN_IF_ERROR(plan_.ReserveAndProbe(model_));
   SetUpChecks();
-  const Status same = plan_.Agree(model_->impl_->config.arrivals);
-  agreed_ = same.code() == Code::kInvalidArgument;
+  const Status same = plan_.Agree(parts_.config().joining);
+  error_is_common_ = same.code() == Code::kInvalidArgument;
   RINGLET_RETURN_IF_ERROR(same);
-  lines_.Begin(fit_, model_->impl_->config.own, dataset_);
-  RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnSetup));
-  if (fit_.takes_signals) {
-    signals_ = std::make_unique<Interrupts>(/*says=*/fit_.chief);
+  lines_.Begin(fit_, parts_.config().replicas.own(), dataset_);
+  RINGLET_RETURN_IF_ERROR(NotifyCallbacks(&Callback::OnSetup));
+  if (fit_.handles_signals) {
+    signals_ = std::make_unique<Interrupts>(/*prints=*/fit_.chief);
   }
-  if (!recovery_.whole()) model_->impl_->stepper.BeginRounds();
-  RINGLET_RETURN_IF_ERROR(recovery_.TakeUpState());
-  if (!fit_.in_memory) {
-    requests_.Clear();
-    model_->impl_->replicas.ForgetMarks();
-  }
-  RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBegin));
-  if (fit_.lost) return NobodyHasTheState();
-  model_->impl_->replicas.Restored();
-  // All had passed a comparison before a backup was saved.
-  if (fit_.replaced) model_->impl_->replicas.SetUncompared({});
-  recovery_.Begin();
-  fit_.replaced = false;
-  requests_.GoOnFrom(fit_);
+  parts_.local_trainer().Reset();
+  ViewState found;
+  const Status entered = recovery_.EnterView(&found);
+  error_is_common_ = entered.code() == Code::kOutOfSync;
+  RINGLET_RETURN_IF_ERROR(entered);
+  if (found == ViewState::kMemory) fit_.source = RestoreSource::kMemory;
+  if (found == ViewState::kMissing) fit_.source = RestoreSource::kMissing;
+  if (!fit_.in_memory()) requests_.Clear();
+  RINGLET_RETURN_IF_ERROR(NotifyCallbacks(&Callback::OnTrainBegin));
+  if (fit_.source == RestoreSource::kMissing) return NoStateLeft();
+  RINGLET_RETURN_IF_ERROR(recovery_.Begin(
+      fit_.in_memory() ? ViewState::kMemory : ViewState::kStart));
+  requests_.DropLaterStop(fit_);
   RINGLET_RETURN_IF_ERROR(requests_.Agree(model_->collective(), &fit_));
+  check_pace_.EnterView();
   RINGLET_RETURN_IF_ERROR(CheckAtBegin());
-  model_->impl_->config.arrivals.Settle();
-  BeginShares();
-  fit_.comes = false;
+  parts_.config().joining.AdmitAll();
+  balancer_.EnterView(fit_);
+  fit_.is_joining = false;
   return Status();
 }
 
 Status Fitter::TrainAll(History* history) {
   RINGLET_RETURN_IF_ERROR(Begin());
   while (HasEpoch()) RINGLET_RETURN_IF_ERROR(Epoch(history));
-  // What was to be trained again, and was not, is no history. One that goes
-  // back may pass over some by a backup.
+  // Epochs after a rollback that were not trained again are not in the history.
   while (!history->epoch.empty() && history->epoch.back() >= fit_.epoch) {
     history->epoch.pop_back();
     history->logs.pop_back();
@@ -192,7 +212,13 @@ Status Fitter::TrainAll(History* history) {
 Status Fitter::Begin() {
   Reset();
   RINGLET_RETURN_IF_ERROR(SetUp());
-  messages_.WhereItGoesOn(fit_);
+  messages_.ReportResume(fit_);
+  const FitRecord& last = parts_.record();
+  const bool same_order = dataset_.shuffle_seed() >= 0 &&
+                          dataset_.shuffle_seed() == last.order_seed &&
+                          dataset_.size() == last.order_size;
+  const bool begins = fit_.position == DataPosition() && HasEpoch();
+  if (same_order && begins && !fit_.after_loss) messages_.NoteSameOrder(fit_);
   return Status();
 }
 
@@ -201,28 +227,32 @@ bool Fitter::HasEpoch() {
   // An epoch that was stopped in the middle, and resumed, still ends.
   if (fit_.step > 0) return true;
   if (fit_.stop_training != 0) return false;
-  // No epoch of no steps.
-  if (!plan_.RunsOut(fit_.epoch, 0)) return true;
-  messages_.RanOut(fit_);
+  // There is no epoch without steps.
+  if (!plan_.IsDataExhausted(fit_.epoch, 0)) return true;
+  messages_.WarnDataEnded(fit_);
   fit_.stop_training = 1;
   return false;
 }
 
 Status Fitter::End() {
-  // A loop of the program's own may leave its last epoch.
-  Stepper& stepper = model_->impl_->stepper;
-  RINGLET_RETURN_IF_ERROR(stepper.EndRounds());
-  model_->impl_->updater.Finalize();
-  // No round comes that what they have kept is for: no rank lacks any.
-  stepper.BeginRounds();
-  recovery_.TakeSnapshot();
+  // A custom training loop may leave its last epoch.
+  LocalTrainer& rounds = parts_.local_trainer();
+  RINGLET_RETURN_IF_ERROR(rounds.EndRounds());
+  // The check compares the state before Finalize, as a save at the last epoch's
+  // end does: both have the same boundary.
+  recovery_.OnBoundary();
   RINGLET_RETURN_IF_ERROR(CheckReplicas());
-  messages_.WarnOfDivergence(fit_);
-  // What callbacks do to the weights now, they would do a second time.
-  recovery_.TakeWholeSnapshot();
+  // After a loss from here on the fit returns to the trained weights. Their
+  // averages are the result of the fit, and not a state to continue from.
   recovery_.CopyWeights();
-  RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainEnd, last_));
-  // Nobody has completed the fit before all have: what fails on one rank in
+  parts_.updater().Finalize();
+  // No further round uses the state of the rounds.
+  rounds.Reset();
+  messages_.WarnOfDivergence(fit_);
+  recovery_.OnWholeBoundary();
+  RINGLET_RETURN_IF_ERROR(NotifyCallbacks(&Callback::OnTrainEnd, epoch_logs_));
+  RINGLET_RETURN_IF_ERROR(fit_.save_error);
+  // No rank completes the fit before the others: an error of one rank in
   // OnTrainEnd reaches the others here.
   return model_->collective()->Barrier();
 }
@@ -231,7 +261,7 @@ Status Fitter::End() {
 
 Status Fitter::Epoch(History* history) {
   RINGLET_RETURN_IF_ERROR(BeginEpoch());
-  messages_.EpochBegins(fit_);
+  messages_.PrintEpoch(fit_);
   Progress progress(messages_.shows(fit_) ? options_.verbose : Verbose::kSilent,
                     options_.out, fit_.steps_per_epoch, Clock::System(),
                     fit_.step);
@@ -244,15 +274,17 @@ Status Fitter::Epoch(History* history) {
   return ended;
 }
 
-// Sums of metrics and learning rates follow from no mode of the caller's.
+// Sums of metrics and learning rates do not depend on the caller's
+// floating-point mode.
 Status Fitter::BeginEpoch() {
   const IeeeArithmetic ieee;
-  // Its snapshot is of before what callbacks do here, which a loss repeats.
+  // Before the callbacks' work at the start of the epoch, which is repeated
+  // after a loss.
   if (HasStep()) RINGLET_RETURN_IF_ERROR(ChooseRoundSteps());
   if (fit_.step == 0) {
-    recovery_.TakeWholeSnapshot();
+    recovery_.OnWholeBoundary();
     for (MetricState& state : fit_.metrics) state = MetricState();
-    RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnEpochBegin));
+    RINGLET_RETURN_IF_ERROR(NotifyCallbacks(&Callback::OnEpochBegin));
   }
   if (HasStep()) requests_.BeginEpoch(*model_->collective(), fit_);
   return Status();
@@ -261,45 +293,45 @@ Status Fitter::BeginEpoch() {
 Status Fitter::EndEpoch(Progress* progress, Logs* logs) {
   const IeeeArithmetic ieee;
   CloseData();
-  RINGLET_RETURN_IF_ERROR(AtStep(model_->impl_->stepper.EndRounds()));
-  recovery_.TakeWholeSnapshot();
+  RINGLET_RETURN_IF_ERROR(AtStep(parts_.local_trainer().EndRounds()));
+  recovery_.OnWholeBoundary();
   SetEpochMetrics(*model_, fit_.metrics, logs);
   if (plan_.Validates(fit_.epoch)) RINGLET_RETURN_IF_ERROR(Validate(logs));
   recovery_.CopyWeights();
-  RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnEpochEnd, logs));
+  RINGLET_RETURN_IF_ERROR(NotifyCallbacks(&Callback::OnEpochEnd, logs));
   NoteSignal();
   if (progress != nullptr) progress->Finish(fit_.step, *logs);
   messages_.NoteDivergence(fit_, *logs);
-  last_ = *logs;
+  epoch_logs_ = *logs;
   ++fit_.epoch;
   fit_.step = 0;
-  leaves_ = false;
-  // No snapshot before all ranks have come here: what the chief has not done at
-  // the epoch's end, as to write a row, is done again.
+  epoch_ends_early_ = false;
+  // The snapshot is taken after all ranks are here. Unfinished work of the
+  // chief at the epoch's end, such as a row of a log, is then repeated.
   RINGLET_RETURN_IF_ERROR(requests_.Agree(model_->collective(), &fit_));
-  recovery_.TakeSnapshot();
+  recovery_.OnBoundary();
   recovery_.DropWeights();
   return SavePoint(/*epoch_ended=*/true);
 }
 
 Status Fitter::Validate(Logs* logs) {
-  RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTestBegin));
+  RINGLET_RETURN_IF_ERROR(NotifyCallbacks(&Callback::OnTestBegin));
   Evaluation evaluation;
   evaluation.steps = options_.validation_steps;
   evaluation.prefetch = options_.prefetch;
   evaluation.step_ended = [this](bool* stop) {
-    const Status told = Tell(&Callback::OnTestBatchEnd);
+    const Status notified = NotifyCallbacks(&Callback::OnTestBatchEnd);
     NoteSignal();
     *stop = fit_.interrupted && alone();
-    return told;
+    return notified;
   };
   Logs test;
   int64_t done = 0;
   RINGLET_RETURN_IF_ERROR(
-      RunEvaluation(model_, model_->impl_->config.TestShares(),
+      RunEvaluation(model_, parts_.config().replicas.TestAssignment(),
                     options_.validation_data, evaluation, &test, &done));
   if (fit_.interrupted && alone()) return SavePoint(/*epoch_ended=*/false);
-  RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTestEnd, test));
+  RINGLET_RETURN_IF_ERROR(NotifyCallbacks(&Callback::OnTestEnd, test));
   for (const auto& entry : test.entries()) {
     logs->Set("val_" + entry.first, entry.second);
   }
@@ -311,30 +343,29 @@ Status Fitter::Validate(Logs* logs) {
 Status Fitter::TakeStep(Progress* progress) {
   const IeeeArithmetic ieee;
   bool moved = false;
-  RINGLET_RETURN_IF_ERROR(ShareBySpeed(&moved));
+  RINGLET_RETURN_IF_ERROR(balancer_.Rebalance(fit_, &moved));
   if (moved || loader_ == nullptr) RINGLET_RETURN_IF_ERROR(OpenLoader());
-  leaves_ = true;
-  // Alone; several ranks agree in the next step.
-  if (alone() && fit_.stop_training) return Status();
-  if (requests_.meets_anew()) return MeetAnew();
-  if (plan_.RunsOut(fit_.epoch, fit_.step)) {
-    messages_.RanOut(fit_);
+  epoch_ends_early_ = true;
+  // With one worker; several ranks agree in the next step.
+  if (alone() && fit_.stop_training && fit_.step > 0) return Status();
+  if (requests_.needs_new_view()) return FormNewView();
+  if (plan_.IsDataExhausted(fit_.epoch, fit_.step)) {
+    messages_.WarnDataEnded(fit_);
     fit_.stop_training = 1;
     return Status();
   }
   if (requests_.note() != 0) {
-    // As on the others: callbacks may call the collective.
-    RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchBegin));
-    RINGLET_RETURN_IF_ERROR(
-        AtStep(model_->impl_->stepper.GiveUp(requests_.note())));
-    return StepGivenUp();
+    // As on the other ranks: callbacks may call the collective.
+    RINGLET_RETURN_IF_ERROR(NotifyCallbacks(&Callback::OnTrainBatchBegin));
+    RINGLET_RETURN_IF_ERROR(AtStep(parts_.stepper().GiveUp(requests_.note())));
+    return HandleStepGivenUp();
   }
   bool taken = false;
   RINGLET_RETURN_IF_ERROR(Step(&taken));
-  if (!taken) return StepGivenUp();
-  leaves_ = false;
-  if (progress != nullptr) progress->Update(fit_.step, logs_);
-  return StepEnded();
+  if (!taken) return HandleStepGivenUp();
+  epoch_ends_early_ = false;
+  if (progress != nullptr) progress->Update(fit_.step, step_logs_);
+  return EndStep();
 }
 
 Status Fitter::AtStep(const Status& status) const {
@@ -343,26 +374,26 @@ Status Fitter::AtStep(const Status& status) const {
 }
 
 Status Fitter::Step(bool* taken) {
-  // A callback may use the memory that the batch will lie in (CheckReplicas).
-  RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchBegin));
+  // A callback may use the batch's memory (CheckReplicas).
+  RINGLET_RETURN_IF_ERROR(NotifyCallbacks(&Callback::OnTrainBatchBegin));
   Batch batch;
-  Clock* const clock = model_->impl_->config.options.clock;
+  Clock* const clock = parts_.config().options.clock;
   const int64_t begin = clock->MonotonicNanos();
   RINGLET_RETURN_IF_ERROR(loader_->Next(&batch));
-  model_->impl_->stepper.AddReading(clock->MonotonicNanos() - begin);
+  parts_.stepper().times().AddReading(clock->MonotonicNanos() - begin);
   messages_.NoteRange(fit_, batch);
   RINGLET_RETURN_IF_ERROR(AtStep(Train(&batch, taken)));
   if (!*taken) return Status();
-  SetEpochMetrics(*model_, fit_.metrics, &logs_);
+  SetEpochMetrics(*model_, fit_.metrics, &step_logs_);
   fit_.step += fit_.steps_taken - 1;
-  return StepMade(batch.next);
+  return CompleteStep(batch.next);
 }
 
-Status Fitter::StepEnded() {
-  recovery_.TakeSnapshot();
+Status Fitter::EndStep() {
+  recovery_.OnBoundary();
   RINGLET_RETURN_IF_ERROR(CheckAtStep());
-  const bool another =
-      fit_.step < fit_.steps_per_epoch && !plan_.RunsOut(fit_.epoch, fit_.step);
+  const bool another = fit_.step < fit_.steps_per_epoch &&
+                       !plan_.IsDataExhausted(fit_.epoch, fit_.step);
   if (another) {
     requests_.Defer(*model_->collective(), &fit_);
   } else {
@@ -377,24 +408,29 @@ Status Fitter::SavePoint(bool epoch_ended) {
   if (epoch_ended && (fit_.epoch >= fit_.epochs || fit_.stop_training)) {
     fit_.interrupted = false;
   }
-  if (fit_.interrupted) RINGLET_RETURN_IF_ERROR(EndRoundsForGood());
-  RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnSavePoint, epoch_ended));
-  recovery_.TakeSnapshot();
-  return fit_.interrupted ? InterruptedStatus() : TakePoint();
+  if (fit_.interrupted) RINGLET_RETURN_IF_ERROR(FinishRounds());
+  RINGLET_RETURN_IF_ERROR(NotifyCallbacks(&Callback::OnSavePoint, epoch_ended));
+  recovery_.OnBoundary();
+  if (fit_.interrupted) return InterruptedStatus();
+  // A saving callback has compared the replicas: no file is ahead of the
+  // verified point.
+  if (parts_.replicas().PassedCheck()) recovery_.PassCheck();
+  return Status();
 }
 
-// What an interrupted fit ends with, once everything was saved.
+// The result of an interrupted fit, after everything was saved.
 Status Fitter::InterruptedStatus() {
-  agreed_ = true;
+  error_is_common_ = true;
   if (fit_.signal != 0 && !AnyRestoresAfterLoss(options_.callbacks)) {
-    return Interrupted(
-        fit_.signal, "interrupted after %s: %s", fit_.LastStep().c_str(),
-        fit_.kept.empty() ? "nothing was saved" : fit_.kept.c_str());
+    return Interrupted(fit_.signal, "interrupted after %s: %s",
+                       fit_.LastStep().c_str(),
+                       fit_.saved_message.empty() ? "nothing was saved"
+                                                  : fit_.saved_message.c_str());
   }
-  // The other ranks cannot know how the chief's save went.
+  // The other ranks cannot know the result of the chief's save.
   return Error(Code::kCancelled,
                "interrupted before epoch %" PRId64 ", step %" PRId64
-               "%s: run again to go on",
+               "%s: run again to continue",
                fit_.epoch + 1, fit_.step + 1,
                fit_.chief ? "; the state was saved" : "");
 }

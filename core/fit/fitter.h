@@ -1,9 +1,9 @@
-// Fitter: one call of Model::Fit, or what a TrainingLoop makes of its pieces.
+// Fitter: one call of Model::Fit, or the parts of it for a TrainingLoop.
 //
 // Internal to core/. The order of events is that of Keras 3's trainer. Every
-// rank runs the same calls of the collective in the same order: whatever
-// decides on one is the same on all ranks (StopRequests, FitPlan::Agree), or an
-// error that Abort tells the others.
+// rank makes the same calls of the collective in the same order. Each decision
+// about a call is the same on all ranks (StopRequests, FitPlan::Agree), or is
+// an error that Abort reports to the others.
 
 #ifndef RINGLET_CORE_FIT_FITTER_H_
 #define RINGLET_CORE_FIT_FITTER_H_
@@ -11,17 +11,19 @@
 #include <cstdint>
 #include <memory>
 
-#include "../base/status.h"
-#include "../data/batch_loader.h"
-#include "../data/dataset.h"
-#include "../model/model.h"
-#include "callback.h"
-#include "fit.h"
+#include "../model/model_parts.h"
+#include "../recovery/recovery.h"
+#include "check_pace.h"
 #include "fit_messages.h"
 #include "fit_plan.h"
 #include "interrupts.h"
 #include "progress.h"
-#include "recovery.h"
+#include "replica_balancer.h"
+#include "ringlet/dataset.h"
+#include "ringlet/fit.h"
+#include "ringlet/model.h"
+#include "ringlet/status.h"
+#include "run_state.h"
 #include "stop_requests.h"
 #include "worker_lines.h"
 
@@ -34,28 +36,31 @@ class Fitter {
 
   Status Run(History* history);
 
-  // The pieces of it: Check once; then as TrainAll calls them, from Begin on,
-  // until one fails or End has not, and so again while Recovers says so; then
-  // Ended.
+  // The parts of Run. Call Check once. Then call the parts from Begin on, in
+  // the order of TrainAll, until one fails or End returns. Repeat these while
+  // Recover returns true. Then call Finish.
   Status Check();
   Status Begin();
-  // Another epoch is to be trained, or the rest of one.
+  // True if another epoch, or the rest of one, must be trained.
   bool HasEpoch();
   Status BeginEpoch();
-  bool HasStep() const { return !leaves_ && fit_.step < fit_.steps_per_epoch; }
-  // One step, or a round of them; or the ranks leave the epoch here, where they
-  // stop or meet anew. `progress` may be null.
+  bool HasStep() const {
+    return !epoch_ends_early_ && fit_.step < fit_.steps_per_epoch;
+  }
+  // Trains one step, or a round of steps. Or all ranks leave the epoch here:
+  // they stop, or form a new view. `progress` may be null.
   Status TakeStep(Progress* progress);
-  // Once an epoch has no more steps: the model's memory may be used otherwise.
+  // Call it when an epoch has no more steps. The model's memory can then be
+  // used otherwise.
   void CloseData() { loader_.reset(); }
-  // *logs becomes the epoch's.
+  // *logs becomes the logs of the epoch.
   Status EndEpoch(Progress* progress, Logs* logs);
   Status End();
-  // After a loss that the run outlives: once the workers have met again. Else
-  // *status is what the run ends with.
-  bool Recovers(Status* status);
+  // True after a loss if the run continues; the workers have then formed a view
+  // again. Else *status is the result of the run.
+  bool Recover(Status* status);
   // `epochs` were completed.
-  void Ended(const Status& status, int64_t epochs);
+  void Finish(const Status& status, int64_t epochs);
 
   const FitState& fit() const { return fit_; }
 
@@ -64,75 +69,75 @@ class Fitter {
   Status TrainAll(History* history);
   Status SetUp();
   Status Epoch(History* history);
-  // In the place of what it was, where it was trained again.
+  // Replaces the entry of an epoch that was trained again.
   static void NoteEpoch(int64_t epoch, const Logs& logs, History* history);
   // *taken: see Stepper::Train.
   Status Step(bool* taken);
-  Status AtStep(const Status& status) const;  // says in which it happened
-  Status StepMade(const DataPosition& next);
-  Status StepEnded();
+  Status AtStep(const Status& status) const;  // adds the step
+  Status CompleteStep(const DataPosition& next);
+  Status EndStep();
   Status Train(Batch* batch, bool* taken);
   void NoteContributors();
-  int64_t RoundSteps() const;  // with local updates; else 1
-  // Where they are to be chosen from the link and are not yet; all ranks.
+  int64_t RoundSteps() const;  // 1 without local updates
+  // Chooses the length of a round from the measured times, if it is not chosen
+  // yet. On all ranks.
   Status ChooseRoundSteps();
-  Status TryRounds(int64_t* chosen);
-  // The fit ends here, on all ranks.
-  Status EndRoundsForGood();
+  Status MeasureRounds(int64_t* chosen);
+  // Ends the rounds of a fit that ends here, on all ranks.
+  Status FinishRounds();
   Status OpenLoader();
-  void BeginShares();  // the ranks have met
-  // Where all ranks are between two steps: *moved says whether replicas have
-  // another worker now.
-  Status ShareBySpeed(bool* moved);
-  bool DealBySteps(ReplicaShares* next);
-  Status DealByRounds(ReplicaShares* next, bool* moved);
-  void TellOfShares();
-  Status StepGivenUp();
-  Status MeetAnew();
+  Status HandleStepGivenUp();
+  Status FormNewView();
   Status Validate(Logs* logs);
   Status SavePoint(bool epoch_ended);
   Status InterruptedStatus();
-  Status NobodyHasTheState() const;
-  // Model::CheckReplicas, and what follows from it (fitter_checks.cc).
+  Status NoStateLeft() const;
+  // Model::CheckReplicas and its consequences (fitter_checks.cc).
   void SetUpChecks();
+  RecoveryMode ModeOfRecovery() const;
   Status CheckAtBegin();
   Status CheckAtStep();
-  bool checks() const;  // they compare at all
   Status CheckReplicas();
-  void Proven();
-  // Where rounds scatter their state: what an elastic job goes back to.
-  Status TakePoint();
-  void KeepState();
-  void TellOthers(const Status& status);
-  void FitReturns(const Status& status);
+  bool checks_by_time() const {
+    return options_.check_replicas_every == kCheckByTime &&
+           recovery_.verifies();
+  }
+  int64_t CheckEvery() const;  // in steps, if checks do not follow time
+  Status ChooseCheckPace();
+  void ReportToOthers(const Status& status);
+  void NotifyReturn(const Status& status);
   void NoteSignal();
 
   // Calls `method` of every callback.
   template <typename... Parameters, typename... Arguments>
-  Status Tell(Status (Callback::*method)(FitState&, Parameters...),
-              Arguments&&... arguments);
+  Status NotifyCallbacks(Status (Callback::*method)(FitState&, Parameters...),
+                         Arguments&&... arguments);
 
   bool alone() const { return model_->collective()->size() == 1; }
 
   Model* const model_;
+  const ModelParts parts_;
   const Dataset& dataset_;
   const FitOptions& options_;
-  const FitPlan plan_;
+  FitPlan plan_;
   FitState fit_;
   FitMessages messages_;
+  ReplicaBalancer balancer_;
   WorkerLines lines_;
+  RunState state_{&fit_, /*live=*/true};
+  RunState state_but_model_{&fit_, /*live=*/true,
+                            /*model=*/false};
   Recovery recovery_;
   StopRequests requests_;
-  std::unique_ptr<Interrupts> signals_;  // where a callback saves on signals
-  std::unique_ptr<BatchLoader> loader_;  // while an epoch has steps
-  bool leaves_ = false;                  // the epoch, before its last step
-  Logs logs_;                            // after a step
-  Logs last_;                            // of the last epoch
-  bool agreed_ = false;  // the error that ends the fit is every rank's
-  bool chose_ = false;   // ChooseRoundSteps since the ranks have met
-  int64_t met_at_ = 0;   // iterations as they met
-  int64_t told_at_ = 0;  // when a line told of a move since then; below 0: none
-  ReplicaShares told_;   // as of that line, or as they met
+  std::unique_ptr<Interrupts> signals_;  // if a callback saves on signals
+  std::unique_ptr<BatchLoader> loader_;  // null if the epoch has no steps
+  // True if the ranks leave the epoch before its last step.
+  bool epoch_ends_early_ = false;
+  Logs step_logs_;   // of the last step
+  Logs epoch_logs_;  // of the last epoch
+  CheckPace check_pace_;
+  bool error_is_common_ = false;  // every rank has the error that ends the fit
+  bool round_steps_chosen_ = false;  // ChooseRoundSteps was called in this view
 };
 
 }  // namespace ringlet

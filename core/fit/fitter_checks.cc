@@ -1,98 +1,87 @@
-// When the ranks compare what they have, and where the fit goes on from after
-// one of them has something else; see fitter.cc.
+// The times of replica checks; see fitter.cc.
 
 #include <algorithm>
 #include <vector>
 
-#include "../model/model_impl.h"
 #include "fitter.h"
+#include "ringlet/collective.h"
 
 namespace ringlet {
 
+// With `cross_check` the members of an elastic job verify each other's states.
 void Fitter::SetUpChecks() {
-  if (!options_.cross_check) return;
-  model_->impl_->check_examples = dataset_.LargestPart(model_->num_replicas());
+  if (options_.cross_check && options_.check_replicas_every != 0) {
+    parts_.record().check_examples =
+        dataset_.LargestPart(model_->num_replicas());
+  }
+  recovery_.SetMode(ModeOfRecovery());
 }
 
-// What rounds keep that scatter their state is gone back to after a verdict,
-// and so is compared, however seldom the ranks are to.
-bool Fitter::checks() const {
-  const Model::Impl& m = *model_->impl_;
-  return options_.check_replicas_every > 0 ||
-         (model_->collective()->elastic() && m.check_examples > 0 &&
-          m.config.options.local.scatters());
+RecoveryMode Fitter::ModeOfRecovery() const {
+  const Collective& collective = *model_->collective();
+  if (collective.elastic()) {
+    const bool verifies = parts_.record().check_examples > 0;
+    return verifies ? RecoveryMode::kFromVerified : RecoveryMode::kFromBoundary;
+  }
+  if (collective.size() == 1 || !AnyRestoresAfterLoss(options_.callbacks)) {
+    return RecoveryMode::kOff;
+  }
+  return model_->local_updates().keeps_state_per_worker()
+             ? RecoveryMode::kFromBackup
+             : RecoveryMode::kFromBoundary;
 }
 
 Status Fitter::CheckReplicas() {
-  if (!checks()) return Status();
+  if (options_.check_replicas_every == 0) return Status();
+  Clock* const clock = Clock::System();
+  check_pace_.BeginCheck(model_->iterations(), clock->MonotonicNanos());
   const Status status = model_->CheckReplicas();
-  agreed_ = status.code() == Code::kOutOfSync;
-  return status;
+  error_is_common_ = status.code() == Code::kOutOfSync;
+  RINGLET_RETURN_IF_ERROR(status);
+  recovery_.PassCheck();
+  check_pace_.EndCheck(model_->iterations(), clock->MonotonicNanos());
+  return checks_by_time() ? ChooseCheckPace() : Status();
 }
 
-// Those who have met, before any of them adds to a step.
+Status Fitter::ChooseCheckPace() {
+  constexpr size_t kNumbers = 3;
+  const CheckTimes& mine = check_pace_.mine();
+  const int64_t numbers[kNumbers] = {mine.step, mine.check,
+                                     check_pace_.every()};
+  std::vector<int64_t> all(kNumbers *
+                           static_cast<size_t>(model_->collective()->size()));
+  RINGLET_RETURN_IF_ERROR(GatherNumbers(model_->collective(), numbers,
+                                        sizeof(int64_t), kNumbers, all.data()));
+  // The last rank to reach the check has not waited in it.
+  CheckTimes times = {all[0], all[1]};
+  int64_t every = all[2];
+  for (size_t i = kNumbers; i < all.size(); i += kNumbers) {
+    times.step = std::max(times.step, all[i]);
+    times.check = std::min(times.check, all[i + 1]);
+    every = std::max(every, all[i + 2]);
+  }
+  check_pace_.Choose(times, every);
+  return Status();
+}
+
+int64_t Fitter::CheckEvery() const {
+  constexpr int64_t kUsual = 100;
+  const int64_t every = options_.check_replicas_every;
+  return every == kCheckByTime ? kUsual : every;
+}
+
+// Compares the members of a new view, before any of them contributes to a step.
 Status Fitter::CheckAtBegin() {
-  if (!model_->collective()->elastic()) return Status();
-  RINGLET_RETURN_IF_ERROR(CheckReplicas());
-  Proven();
-  return Status();
-}
-
-// One that is alone has nobody to compare with, and goes back no further for
-// one that comes.
-void Fitter::Proven() {
-  Model::Impl& m = *model_->impl_;
-  if (!model_->collective()->elastic()) return;
-  if (m.config.options.local.scatters()) {
-    if (!m.stepper.round_state()->whole()) return;
-  } else if (m.check_examples == 0 || options_.check_replicas_every <= 0) {
-    return;
-  }
-  recovery_.Proven();
-}
-
-// At a boundary, where all ranks are. A backup has gathered the state, or it is
-// time to.
-Status Fitter::TakePoint() {
-  Model::Impl& m = *model_->impl_;
-  if (!model_->collective()->elastic() || !m.config.options.local.scatters()) {
-    return Status();
-  }
-  if (m.stepper.round_state()->GatherIsDue()) {
-    RINGLET_RETURN_IF_ERROR(m.stepper.GatherRounds());
-  }
-  if (!m.stepper.round_state()->whole()) return Status();
-  if (!m.replicas.checked(model_->iterations())) {
-    RINGLET_RETURN_IF_ERROR(CheckReplicas());
-  }
-  Proven();
-  return Status();
+  return model_->collective()->elastic() ? CheckReplicas() : Status();
 }
 
 Status Fitter::CheckAtStep() {
-  const int64_t every = options_.check_replicas_every;
-  if (every <= 0 || model_->iterations() % every >= fit_.steps_taken) {
-    return Status();
+  if (checks_by_time()) {
+    return check_pace_.due(model_->iterations()) ? CheckReplicas() : Status();
   }
-  RINGLET_RETURN_IF_ERROR(CheckReplicas());
-  model_->impl_->replicas.Mark();
-  Proven();
-  return Status();
-}
-
-// What the fit goes on from: the last snapshot, or one from before a worker
-// that was in the run may have spoiled it, or has taken a part of it with it.
-void Fitter::KeepState() {
-  const Replicas& replicas = model_->impl_->replicas;
-  if (fit_.replacing || fit_.replaced) {
-    recovery_.Replaced();
-  } else if (replicas.spoiled() || recovery_.scattered()) {
-    recovery_.GoBack();
-  } else if (replicas.undecided() || replicas.MayDoubt(replicas.uncompared())) {
-    recovery_.GoBackInDoubt();
-  } else {
-    recovery_.Preserve();
-  }
+  const int64_t every = CheckEvery();
+  const bool due = every > 0 && model_->iterations() % every < fit_.steps_taken;
+  return due ? CheckReplicas() : Status();
 }
 
 void Fitter::NoteEpoch(int64_t epoch, const Logs& logs, History* history) {
@@ -107,18 +96,18 @@ void Fitter::NoteEpoch(int64_t epoch, const Logs& logs, History* history) {
   }
 }
 
-// In an elastic job others may have it, who are elsewhere.
-Status Fitter::NobodyHasTheState() const {
+// In an elastic job an unreachable worker may have the state.
+Status Fitter::NoStateLeft() const {
   if (model_->collective()->elastic()) {
     return Error(Code::kCancelled,
-                 "the state of the run was cut off on its way to this worker, "
-                 "and nobody holds the state of the run whole who is there: no "
-                 "worker's memory and no backup; start this worker again");
+                 "no reachable worker has a valid state of the run, and there "
+                 "is no backup: the worker that had it was lost while it sent "
+                 "the state to this one. Start this worker again");
   }
-  return Error(Code::kInternal,
-               "the workers are together again, but nobody holds the state of "
-               "the run: no worker's memory and no backup; start all of them "
-               "anew");
+  return Error(
+      Code::kInternal,
+      "no worker has a valid state of the run, and there is no backup; "
+      "start all workers again, from the beginning");
 }
 
 }  // namespace ringlet

@@ -1,50 +1,49 @@
-// How many steps a round of local updates has, where the link is to say it, and
-// the last one of a fit that is cut off; see fitter.cc. What is tried is taken
-// back, so that the run is that of the number alone; the number comes from
-// integers that all ranks have.
+// The length of a round of local updates that is measured, and the last round
+// of a fit that ends early; see fitter.cc. Trial rounds are undone, so the run
+// depends only on the number. All ranks compute the number from the same
+// integers.
 
 #include <algorithm>
 #include <vector>
 
-#include "../model/model_impl.h"
 #include "auto_steps.h"
 #include "fitter.h"
 
 namespace ringlet {
-// One that has been in the run, or has its backup, knows it.
+// A worker that was in the run, or has its backup, has the number.
 Status Fitter::ChooseRoundSteps() {
-  CompileConfig& config = model_->impl_->config;
-  if (!config.chooses_steps() || chose_) return Status();
+  CompileConfig& config = parts_.config();
+  if (!config.chooses_steps() || round_steps_chosen_) return Status();
   std::vector<int64_t> all(static_cast<size_t>(config.collective->size()));
   RINGLET_RETURN_IF_ERROR(GatherNumbers(config.collective, &fit_.local_steps,
                                         sizeof(int64_t), 1, all.data()));
   int64_t chosen = *std::max_element(all.begin(), all.end());
-  if (chosen == 0) RINGLET_RETURN_IF_ERROR(TryRounds(&chosen));
-  chose_ = true;
+  if (chosen == 0) RINGLET_RETURN_IF_ERROR(MeasureRounds(&chosen));
+  round_steps_chosen_ = true;
   fit_.local_steps = config.chosen_steps = chosen;
-  recovery_.TakeSnapshot();
+  recovery_.OnBoundary();
   return Status();
 }
 
-// The first is cold, so of two the shorter times count: as long as the slowest
-// rank's.
-Status Fitter::TryRounds(int64_t* chosen) {
+// The first of the two rounds is cold, so each rank's shorter times count. The
+// longest of these times of all ranks decide.
+Status Fitter::MeasureRounds(int64_t* chosen) {
   Collective* const collective = model_->collective();
   const int64_t steps =
       std::min(kFewestAutoSteps, plan_.StepsLeft(fit_.epoch, fit_.step));
   *chosen = kFewestAutoSteps;
   if (steps <= 0) return Status();  // the data end here
-  fit_.local_steps = steps;         // of the loader
-  Stepper::RoundTimes least = {INT64_MAX, INT64_MAX};
+  fit_.local_steps = steps;         // for the loader
+  LocalTrainer::Times least = {INT64_MAX, INT64_MAX};
   Status status;
   for (int i = 0; i < 2 && status.ok(); ++i) {
     Batch batch;
-    Stepper::RoundTimes times;
+    LocalTrainer::Times times;
     status = OpenLoader();
     if (status.ok()) status = loader_->Next(&batch);
     if (status.ok()) {
-      status =
-          model_->impl_->stepper.TryRound(batch, steps, loader_.get(), &times);
+      status = parts_.local_trainer().MeasureRound(batch, steps, loader_.get(),
+                                                   &times);
     }
     least.steps = std::min(least.steps, times.steps);
     least.exchange = std::min(least.exchange, times.exchange);
@@ -64,15 +63,16 @@ Status Fitter::TryRounds(int64_t* chosen) {
   const int64_t balanced = (exchange + step - 1) / step;
   *chosen = std::max(kFewestAutoSteps, std::min(kMostAutoSteps, balanced));
   fit_.local_steps = *chosen;
-  messages_.RoundSteps(fit_, step, exchange);
+  messages_.ReportRoundSteps(fit_, step, exchange);
   return Status();
 }
 
-// Without a backup, which has what travels, it would be lost to the model.
-Status Fitter::EndRoundsForGood() {
+// Without a backup, which has the change that is being sent, the model would
+// lose it.
+Status Fitter::FinishRounds() {
   if (AnyRestoresAfterLoss(options_.callbacks)) return Status();
-  RINGLET_RETURN_IF_ERROR(AtStep(model_->impl_->stepper.EndRounds()));
-  recovery_.TakeSnapshot();
+  RINGLET_RETURN_IF_ERROR(AtStep(parts_.local_trainer().EndRounds()));
+  recovery_.OnBoundary();
   return Status();
 }
 

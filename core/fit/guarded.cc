@@ -4,15 +4,15 @@
 #include <exception>
 #include <new>
 
-#include "../data/source.h"
-#include "../layers/custom_layer.h"
-#include "../model/metrics.h"
-#include "callback.h"
+#include "ringlet/custom_layer.h"
+#include "ringlet/dataset.h"
+#include "ringlet/fit.h"
+#include "ringlet/metrics.h"
 
 namespace ringlet {
 namespace {
 
-// Of the exception being handled.
+// The status for the exception that is being handled.
 Status Thrown() {
   try {
     throw;
@@ -21,7 +21,7 @@ Status Thrown() {
   } catch (const std::exception& e) {
     return Error(Code::kInternal, "an exception: %s", e.what());
   } catch (...) {
-    return Error(Code::kInternal, "an exception that is no std::exception");
+    return Error(Code::kInternal, "an exception that is not a std::exception");
   }
 }
 

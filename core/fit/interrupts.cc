@@ -6,21 +6,21 @@
 #include <iterator>
 #include <mutex>
 
-#include "../base/message.h"
 #include "../base/trail.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 namespace {
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
-// What else would end the process with nothing saved: a line for a reader that
-// has left (Ctrl-C ends the `tee` behind a pipe too), a file beyond its limit.
-// The call that causes one fails instead.
+// Signals that would end the process without saving: a line to a closed reader
+// (Ctrl-C also ends the `tee` behind a pipe), a file beyond its limit. The
+// causing call fails instead.
 constexpr int kFailures[] = {SIGPIPE, SIGXFSZ};
 
-// The process's: a signal has no other place to leave its mark.
+// One for the process: a signal handler has no other place for it.
 std::atomic<int> g_signal{0};
-std::atomic<bool> g_says{false};
+std::atomic<bool> g_prints{false};
 static_assert(std::atomic<int>::is_always_lock_free);
 
 void Handle(int number) {
@@ -31,13 +31,13 @@ void Handle(int number) {
   NoteEvent(event);
   int none = 0;
   if (!g_signal.compare_exchange_strong(none, number)) {
-    // Delivered once this handler has returned.
+    // Delivered after this handler has returned.
     std::signal(number, SIG_DFL);
     raise(number);
-  } else if (g_says) {
+  } else if (g_prints) {
     NoticeNow(
         "interrupted: the step is finished, and what was trained is saved; a "
-        "second signal ends at once\n");
+        "second signal ends it immediately\n");
   }
   errno = error;
 }
@@ -56,15 +56,15 @@ Handlers& handlers() {
 
 }  // namespace
 
-Interrupts::Interrupts(bool says) {
+Interrupts::Interrupts(bool prints) {
   Handlers& h = handlers();
   const std::lock_guard<std::mutex> lock(h.mutex);
   if (h.users++ > 0) {
-    if (says) g_says = true;
+    if (prints) g_prints = true;
     return;
   }
   g_signal = 0;
-  g_says = says;
+  g_prints = prints;
   struct sigaction action = {};
   action.sa_handler = Handle;
   action.sa_flags = SA_RESTART;

@@ -1,30 +1,30 @@
-// Interrupts: SIGINT, SIGTERM and SIGHUP, which ask a fit to save and end.
+// Interrupts: lets SIGINT, SIGTERM and SIGHUP ask a fit to save and end.
 //
-// Internal to ringlet. While an Interrupts lives the first of these signals is
-// noted, and the second, of whatever kind, does what it does by default. One
-// that is ignored (nohup, a shell's background) stays so. SIGPIPE and SIGXFSZ
-// are ignored meanwhile, unless the program handles them: what was trained is
-// not lost with the reader of its lines.
+// Internal to ringlet. While an Interrupts exists, the first of these signals
+// is recorded. The second one, of any kind, has its default effect. Ignored
+// signals (nohup, a shell's background) stay ignored. SIGPIPE and SIGXFSZ are
+// ignored meanwhile, unless the program handles them, so that a closed reader
+// of the output does not end the training.
 
 #ifndef RINGLET_CORE_FIT_INTERRUPTS_H_
 #define RINGLET_CORE_FIT_INTERRUPTS_H_
 
-#include "callback.h"
+#include "ringlet/fit.h"
 
 namespace ringlet {
 
-// The first installs the handlers and the last to go puts back what was there:
-// several callbacks, of one fit or of fits in several threads, may have one
-// each and let go in any order.
+// The first one installs the handlers, and the last one restores the earlier
+// ones. Several callbacks, of one fit or of fits in several threads, may each
+// have one, and may destroy them in any order.
 class Interrupts {
  public:
-  // `says`: the first signal is answered at once by a line on stderr.
-  explicit Interrupts(bool says);
+  // `prints`: the first signal prints a line on stderr.
+  explicit Interrupts(bool prints);
   ~Interrupts();
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
-  // Tells the fit of the signal that came while one lived, if any.
+  // Gives `fit` the signal that came while an Interrupts existed, if any.
   static void Note(FitState* fit);
 };
 

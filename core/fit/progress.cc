@@ -1,8 +1,7 @@
-// What must be known to change this file: the texts are those of Keras 3's
-// progress bar, byte for byte (tests/core/fit/progress_test.cc). Update runs
-// after every step, so nothing is allocated after the first: line_ keeps its
-// capacity. A drawing that is shorter than the one before is filled with
-// blanks.
+// The texts are those of Keras 3's progress bar, byte for byte
+// (tests/core/fit/progress_test.cc). Update runs after every step, so nothing
+// is allocated after the first: line_ keeps its capacity. A drawing that is
+// shorter than the one before is padded with blanks.
 
 #include "progress.h"
 
@@ -12,6 +11,7 @@
 #include <cinttypes>
 #include <cmath>
 #include <cstdarg>
+#include <cstdlib>
 
 namespace ringlet {
 namespace {
@@ -25,6 +25,12 @@ int Digits(int64_t n) {
   return digits;
 }
 
+// The convention of no-color.org.
+bool WantsStyles() {
+  const char* const no_color = std::getenv("NO_COLOR");
+  return no_color == nullptr || *no_color == '\0';
+}
+
 }  // namespace
 
 Verbose Progress::Resolve(Verbose verbose, FILE* out) {
@@ -35,6 +41,7 @@ Verbose Progress::Resolve(Verbose verbose, FILE* out) {
 Progress::Progress(Verbose verbose, FILE* out, int64_t target, Clock* clock,
                    int64_t done)
     : verbose_(Resolve(verbose, out)),
+      styled_(WantsStyles()),
       target_(target),
       clock_(clock),
       start_(clock->MonotonicNanos()),
@@ -60,23 +67,24 @@ void Progress::AppendBar(int64_t done) {
     return;
   }
   const int64_t full = std::min<int64_t>(kBarWidth, kBarWidth * done / target_);
-  line_ += "\x1b[1m";
+  Style("\x1b[1m");
   Append("%*" PRId64 "/%" PRId64, Digits(target_), done, target_);
-  line_ += "\x1b[0m ";
+  Style("\x1b[0m");
+  line_ += ' ';
   if (full > 0) {
-    line_ += "\x1b[32m";
+    Style("\x1b[32m");
     for (int64_t i = 0; i < full; ++i) line_ += "\u2501";
-    line_ += "\x1b[0m";
+    Style("\x1b[0m");
   }
-  line_ += "\x1b[37m";
+  Style("\x1b[37m");
   for (int64_t i = full; i < kBarWidth; ++i) line_ += "\u2501";
-  line_ += "\x1b[0m";
+  Style("\x1b[0m");
   columns_ += 1 + kBarWidth;
 }
 
 void Progress::AppendLogs(const Logs& logs) {
-  // Sorted by name, as Keras does; by selection, since they are few and nothing
-  // may be allocated.
+  // Sorted by name, as in Keras. Selection sort suffices for few names, and
+  // does not allocate.
   const std::string* previous = nullptr;
   for (;;) {
     const std::pair<std::string, double>* next = nullptr;
@@ -86,7 +94,7 @@ void Progress::AppendLogs(const Logs& logs) {
     }
     if (next == nullptr) return;
     previous = &next->first;
-    // The line's rule has no |.|, so negative values go by exponent there.
+    // The line's rule has no |.|, so negative values have an exponent there.
     const double size =
         verbose_ == Verbose::kLine ? next->second : std::fabs(next->second);
     Append(" - %s:", next->first.c_str());
@@ -122,7 +130,7 @@ void Progress::Finish(int64_t done, const Logs& logs) {
   Draw(done, logs, /*final=*/true);
 }
 
-// As Keras: the first step, which pays for set-up, counts only while it is the
+// As Keras: the first step includes set-up, so it counts only while it is the
 // only one.
 double Progress::StepSeconds(int64_t done, int64_t now) const {
   const bool first_known = first_step_ != 0 && done > first_done_;
@@ -133,7 +141,8 @@ double Progress::StepSeconds(int64_t done, int64_t now) const {
 }
 
 void Progress::AppendTime(double elapsed, double remaining, bool final) {
-  line_ += " \x1b[1m";
+  line_ += ' ';
+  Style("\x1b[1m");
   ++columns_;
   const auto eta = static_cast<int64_t>(remaining);
   const int second = static_cast<int>(eta % 60);
@@ -147,7 +156,7 @@ void Progress::AppendTime(double elapsed, double remaining, bool final) {
   } else {
     Append("%ds", static_cast<int>(eta));
   }
-  line_ += "\x1b[0m";
+  Style("\x1b[0m");
 }
 
 void Progress::Draw(int64_t done, const Logs& logs, bool final) {
@@ -164,7 +173,7 @@ void Progress::Draw(int64_t done, const Logs& logs, bool final) {
                final);
     AppendStepTime(step_seconds);
     AppendLogs(logs);
-    // What a longer line has left behind.
+    // The rest of a longer line.
     if (width_ > columns_) line_.append(width_ - columns_, ' ');
     width_ = columns_;
   } else {

@@ -2,17 +2,17 @@
 
 #include <algorithm>
 
-#include "../model/model.h"
+#include "ringlet/model.h"
 
 namespace ringlet {
 namespace {
 
-// A note: bit 0 stop_training, bit 1 interrupted, bit 2 that the ranks are to
-// meet anew, then the signal.
-constexpr unsigned kStop = 1, kInterrupted = 2, kMeetAnew = 4, kSignalShift = 3;
+// A note: bit 0 stop_training, bit 1 interrupted, bit 2 request for a new view,
+// then the signal.
+constexpr unsigned kStop = 1, kInterrupted = 2, kNewView = 4, kSignalShift = 3;
 constexpr int kLastSignal = 31;
 
-// What a callback sets is any number.
+// A callback may set any number.
 int SignalOf(const FitState& fit) {
   return fit.signal > 0 && fit.signal <= kLastSignal ? fit.signal : 0;
 }
@@ -39,7 +39,7 @@ void StopRequests::Note(unsigned char note, const FitState& fit) {
 
 void StopRequests::BeginEpoch(const Collective& collective,
                               const FitState& fit) {
-  if (collective.size() == 1 || fit.stop_training == 0) return;
+  if (collective.size() == 1 || fit.stop_training == 0 || fit.step == 0) return;
   Note(static_cast<unsigned char>(note_ | kStop), fit);
 }
 
@@ -48,11 +48,11 @@ void StopRequests::Defer(const Collective& collective, FitState* fit) {
   if (collective.size() == 1) {
     note_ = 0;
     fit->signal = SignalOf(*fit);
-    meets_anew_ = collective.visited();
+    needs_new_view_ = collective.has_joiner();
     return;
   }
   Note(NoteOf(*fit), *fit);
-  if (collective.visited()) note_ |= kMeetAnew;
+  if (collective.has_joiner()) note_ |= kNewView;
   fit->interrupted = false;
   fit->signal = 0;
 }
@@ -62,10 +62,10 @@ void StopRequests::Merge(const std::vector<unsigned char>& notes,
   note_ = static_cast<unsigned char>(NoteOf(*fit) & ~kStop);
   fit->interrupted = false;
   fit->signal = 0;
-  meets_anew_ = false;
+  needs_new_view_ = false;
   for (const unsigned char note : notes) {
     AddNote(note, fit);
-    meets_anew_ = meets_anew_ || (note & kMeetAnew) != 0;
+    needs_new_view_ = needs_new_view_ || (note & kNewView) != 0;
   }
 }
 
@@ -78,14 +78,14 @@ Status StopRequests::Agree(Collective* collective, FitState* fit) {
   return Status();
 }
 
-void StopRequests::GoOnFrom(const FitState& fit) {
+void StopRequests::DropLaterStop(const FitState& fit) {
   if (fit.model->iterations() >= stops_after_) return;
   note_ = static_cast<unsigned char>(note_ & ~kStop);
 }
 
-void StopRequests::HaveMet() {
-  note_ = static_cast<unsigned char>(note_ & ~kMeetAnew);
-  meets_anew_ = false;
+void StopRequests::ViewFormed() {
+  note_ = static_cast<unsigned char>(note_ & ~kNewView);
+  needs_new_view_ = false;
 }
 
 void StopRequests::Keep(const FitState& fit) {

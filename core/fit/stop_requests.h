@@ -1,13 +1,13 @@
-// StopRequests: how one rank's request to end a fit reaches every rank.
+// StopRequests: brings one rank's request to end a fit to every rank.
 //
-// Internal to core/. A request is what a callback or a signal has made of
-// FitState's stop_training, interrupted and signal on this rank, or that the
-// collective lets another worker in when it is formed anew. In a job of several
-// ranks it travels with the report of the next step and needs no message of its
-// own. That step is then given up on all ranks before it has changed anything,
-// so all of them leave after the step that the request followed. A rank that
-// asks reads no batch for it and runs no layer (Stepper::GiveUp): what follows
-// a stop may not fail it. Where no step follows the ranks agree at once.
+// Internal to core/. A request is a change of FitState's stop_training,
+// interrupted or signal on this rank, by a callback or a signal. A waiting
+// joining worker is a request for a new view. In a job of several ranks the
+// request is sent in the report of the next step, without a message of its own.
+// All ranks give up that step before it has changed anything. So all of them
+// leave after the step that the request followed. A rank with a request reads
+// no batch for the step, and runs only the layers that sum over the ranks
+// (Stepper::GiveUp). If no step follows, the ranks agree immediately.
 
 #ifndef RINGLET_CORE_FIT_STOP_REQUESTS_H_
 #define RINGLET_CORE_FIT_STOP_REQUESTS_H_
@@ -15,51 +15,55 @@
 #include <cstdint>
 #include <vector>
 
-#include "../base/collective.h"
-#include "../base/status.h"
-#include "callback.h"
+#include "ringlet/collective.h"
+#include "ringlet/fit.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
 class StopRequests {
  public:
-  // Before an epoch's first step: a rank whose fit stops already takes none.
+  // Call it before the first step of an epoch, or of the rest of an epoch. If
+  // the fit stopped in the middle of the epoch, no further step is made. A
+  // request from OnEpochBegin takes effect after that epoch's first step, as in
+  // Keras.
   void BeginEpoch(const Collective& collective, const FitState& fit);
-  // After a step that another one follows: the request becomes note(). Until
-  // the ranks have agreed `fit` is not interrupted, since callbacks act on that
-  // together. Nothing to do in a job of one.
+  // Call it after a step that another one follows. The request becomes note().
+  // Until the ranks have agreed `fit` is not interrupted, since callbacks act
+  // on that together. Does nothing in a job of one worker.
   void Defer(const Collective& collective, FitState* fit);
-  // For the next step's report; 0: no request.
+  // For the next step's report; 0 means no request.
   unsigned char note() const { return note_; }
-  // By the last agreement another worker waits to take part, so that the ranks
-  // are to meet anew (Collective::visited).
-  bool meets_anew() const { return meets_anew_; }
+  // True if a joining worker waited at the last agreement, so that the ranks
+  // must form a new view (Collective::has_joiner).
+  bool needs_new_view() const { return needs_new_view_; }
 
-  // `notes` are those of all ranks: their requests become the fit's. One that
-  // was made since the notes were sent waits for the next agreement.
+  // `notes` are those of all ranks; their requests become the fit's. A request
+  // that was made after the notes were sent waits for the next agreement.
   void Merge(const std::vector<unsigned char>& notes, FitState* fit);
-  // Gathers the ranks' requests at once. Every rank calls it.
+  // Gathers the ranks' requests now. Every rank calls it.
   Status Agree(Collective* collective, FitState* fit);
 
-  // The fit ends before an agreement: puts this rank's request back into `fit`.
+  // Call it if the fit ends before an agreement. Restores this rank's request
+  // in `fit`.
   void Restore(FitState* fit) const;
-  // The fit goes on, once the ranks have met, with the interruption that `fit`
-  // asks for.
+  // The fit will continue after the ranks have formed a view, with the
+  // interruption in `fit`.
   void Keep(const FitState& fit);
-  // The state that the request belongs to is lost.
+  // The state with the request is lost.
   void Clear() { note_ = 0; }
-  // The fit goes on from where its model is. A request to stop that followed a
-  // later step is made again, or is not, where that step is.
-  void GoOnFrom(const FitState& fit);
-  // They have met.
-  void HaveMet();
+  // The fit continues from the position of its model. A request to stop after a
+  // later step is dropped; that step may make it again.
+  void DropLaterStop(const FitState& fit);
+  // The ranks have formed a view.
+  void ViewFormed();
 
  private:
   void Note(unsigned char note, const FitState& fit);
 
   unsigned char note_ = 0;
-  int64_t stops_after_ = 0;  // the model's steps as note_ came to say stop
-  bool meets_anew_ = false;
+  int64_t stops_after_ = 0;  // the model's steps when note_ became a stop
+  bool needs_new_view_ = false;
   std::vector<unsigned char> notes_;
 };
 

@@ -1,9 +1,8 @@
-// What must be known to change this file: between the first Begin and the end
-// the model is as while Fit runs (Fitter::Check, Fitter::Ended). An epoch
-// begins with its first Step, so that a loss in what its callbacks do then is
-// answered as any other.
+// Between the first Begin and the end the model is as in Fit (Fitter::Check,
+// Fitter::Finish). An epoch begins with its first Step, so that a loss in its
+// callbacks is handled like any other.
 
-#include "training_loop.h"
+#include "ringlet/fit.h"
 
 #include "evaluation.h"
 #include "fitter.h"
@@ -16,12 +15,13 @@ TrainingLoop::TrainingLoop(Model* model, const Dataset& dataset,
 
 TrainingLoop::~TrainingLoop() {
   Status left = failed_;
-  // A lost worker is not waited for here.
+  // It does not wait for a lost worker here.
   const bool waits = left.code() == Code::kPeerLost;
   if (waits || (left.ok() && state_ != State::kEnded)) {
-    left = Error(Code::kCancelled, "its training loop was left");
+    left =
+        Error(Code::kCancelled, "its training loop was destroyed before End");
   }
-  (void)Recovers(&left);
+  (void)Recover(&left);
 }
 
 Status TrainingLoop::Check(bool may, const char* call) const {
@@ -41,19 +41,18 @@ Status TrainingLoop::Note(const Status& status) {
 Status TrainingLoop::Begin() {
   const bool first = state_ == State::kIdle;
   if (!first) {
-    RINGLET_RETURN_IF_ERROR(
-        Check(state_ == State::kAgain,
-              "Begin where it has begun; call Recovers before"));
+    RINGLET_RETURN_IF_ERROR(Check(state_ == State::kMustBegin,
+                                  "Begin during a run; call Recover first"));
   } else {
     fitter_ = std::make_unique<Fitter>(model_, dataset_, options_);
     failed_ = fitter_->Check();
     RINGLET_RETURN_IF_ERROR(failed_);
     epochs_.clear();
   }
-  state_ = State::kTrains;
+  state_ = State::kTraining;
   in_epoch_ = false;
   RINGLET_RETURN_IF_ERROR(Note(fitter_->Begin()));
-  // What will be trained again is not completed.
+  // Epochs that will be trained again are not completed.
   while (!epochs_.empty() && epochs_.back() >= epoch()) epochs_.pop_back();
   logs_.Clear();
   SetEpochMetrics(*model_, fitter_->fit().metrics, &logs_);
@@ -61,12 +60,14 @@ Status TrainingLoop::Begin() {
 }
 
 bool TrainingLoop::HasEpoch() const {
-  return state_ == State::kTrains && fitter_->HasEpoch();
+  return state_ == State::kTraining && fitter_->HasEpoch();
 }
-bool TrainingLoop::HasPart() const {
-  return state_ == State::kTrains && (in_epoch_ || fitter_->HasEpoch());
+bool TrainingLoop::HasUnendedEpoch() const {
+  return state_ == State::kTraining && (in_epoch_ || fitter_->HasEpoch());
 }
-bool TrainingLoop::HasStep() const { return HasPart() && fitter_->HasStep(); }
+bool TrainingLoop::HasStep() const {
+  return HasUnendedEpoch() && fitter_->HasStep();
+}
 
 Status TrainingLoop::BeginEpoch() {
   if (!in_epoch_) RINGLET_RETURN_IF_ERROR(fitter_->BeginEpoch());
@@ -89,7 +90,7 @@ void TrainingLoop::CloseData() {
 }
 
 Status TrainingLoop::EndEpoch() {
-  RINGLET_RETURN_IF_ERROR(Check(HasPart() && !fitter_->HasStep(),
+  RINGLET_RETURN_IF_ERROR(Check(HasUnendedEpoch() && !fitter_->HasStep(),
                                 "EndEpoch where HasStep() is true, or behind "
                                 "the last epoch"));
   RINGLET_RETURN_IF_ERROR(Note(BeginEpoch()));
@@ -103,23 +104,24 @@ Status TrainingLoop::EndEpoch() {
 
 Status TrainingLoop::End() {
   RINGLET_RETURN_IF_ERROR(
-      Check(state_ == State::kTrains, "End where no run goes on"));
+      Check(state_ == State::kTraining, "End without a run"));
   CloseData();
   RINGLET_RETURN_IF_ERROR(Note(fitter_->End()));
   state_ = State::kEnded;
   return Status();
 }
 
-bool TrainingLoop::Recovers(Status* status) {
+bool TrainingLoop::Recover(Status* status) {
   if (status->ok()) *status = failed_;
   if (state_ == State::kIdle) return false;
   if (status->ok() && state_ != State::kEnded) {
-    *status = InvalidArgument("a training loop: it is left before its End");
+    *status =
+        InvalidArgument("a training loop: it ended without a call of End");
   }
   failed_ = Status();
-  const bool again = fitter_->Recovers(status);
-  if (!again) fitter_->Ended(*status, static_cast<int64_t>(epochs_.size()));
-  state_ = again ? State::kAgain : State::kIdle;
+  const bool again = fitter_->Recover(status);
+  if (!again) fitter_->Finish(*status, static_cast<int64_t>(epochs_.size()));
+  state_ = again ? State::kMustBegin : State::kIdle;
   return again;
 }
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cinttypes>
 
-#include "../base/message.h"
-#include "../model/model.h"
+#include "ringlet/model.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
@@ -26,21 +26,22 @@ void WorkerLines::Begin(const FitState& fit, const ReplicaRange& own,
   if (silent_ || begun_ || fit.chief) return;
   begun_ = true;
   const int replicas = fit.model->num_replicas();
-  // Of a full batch: the last replicas may have fewer examples, or none.
-  const int64_t part = dataset.LargestPart(replicas);
+  // For a full batch: the last replicas may have fewer examples, or none.
+  const int64_t part = dataset.FullPart(replicas);
   const auto end = [&](int replica) {
     return std::min(part * replica, dataset.batch_size());
   };
   const std::string chief = collective_.address(0);
-  PrintTo(
-      out_,
-      "%s: trains %" PRId64 " of %" PRId64
-      " examples a step, %d replicas in %s, epochs %" PRId64 " to %" PRId64
-      "; the chief%s%s shows the progress",
-      Self().c_str(), end(own.first + own.count) - end(own.first),
-      dataset.batch_size(), replicas,
-      fit.model->local_updates().on() ? "rounds of their own steps" : "step",
-      fit.epoch + 1, fit.epochs, chief.empty() ? "" : " at ", chief.c_str());
+  PrintTo(out_,
+          "%s: trains %" PRId64 " of %" PRId64
+          " examples a step, %d replicas in %s, epochs %" PRId64 " to %" PRId64
+          "; the chief%s%s shows the progress",
+          Self().c_str(), end(own.first + own.count) - end(own.first),
+          dataset.batch_size(), replicas,
+          fit.model->local_updates().enabled() ? "rounds of their own steps"
+                                               : "step",
+          fit.epoch + 1, fit.epochs, chief.empty() ? "" : " at ",
+          chief.c_str());
 }
 
 void WorkerLines::End(const Status& status, int64_t epochs, int64_t steps) {

@@ -1,8 +1,8 @@
-// WorkerLines: what a worker that is not the chief prints of a fit.
+// WorkerLines: the output of a worker that is not the chief.
 //
-// Internal to core/. One line where it begins to train and one where it ends,
-// each flushed; the progress is the chief's to show. None of a worker alone, of
-// the chief, and with Verbose::kSilent.
+// Internal to core/. It prints one line when training begins and one when it
+// ends, each flushed; the chief shows the progress. Nothing is printed by the
+// chief, by a single worker, and with Verbose::kSilent.
 
 #ifndef RINGLET_CORE_FIT_WORKER_LINES_H_
 #define RINGLET_CORE_FIT_WORKER_LINES_H_
@@ -11,12 +11,12 @@
 #include <cstdio>
 #include <string>
 
-#include "../base/collective.h"
-#include "../base/status.h"
-#include "../data/dataset.h"
-#include "../model/replica_range.h"
-#include "callback.h"
+#include "../exchange/replica_range.h"
 #include "progress.h"
+#include "ringlet/collective.h"
+#include "ringlet/dataset.h"
+#include "ringlet/fit.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
@@ -24,12 +24,11 @@ class WorkerLines {
  public:
   WorkerLines(const Collective& collective, Verbose verbose, FILE* out);
 
-  // Once, whoever is lost meanwhile; of an elastic job where this worker is not
-  // the chief, or is not any more.
-  // `own`: the replicas that it computes.
+  // Prints its line once in a fit, also if workers are lost meanwhile. `own`:
+  // the replicas that this worker computes.
   void Begin(const FitState& fit, const ReplicaRange& own,
              const Dataset& dataset);
-  // `epochs` have been completed; `steps` of the model.
+  // `epochs` were completed; the model has made `steps` steps.
   void End(const Status& status, int64_t epochs, int64_t steps);
 
  private:

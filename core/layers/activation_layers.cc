@@ -1,7 +1,8 @@
-// Activation, ReLU, LeakyReLU, ELU. What must be known to change this
-// file: an op's fused_activation() is one whose gradient the output says, since
-// others then write that gradient over the output. All else is kLinear to them,
-// and its op is told nothing by OpCall::without_activation.
+// Activation, ReLU, LeakyReLU, ELU.
+//
+// An op's fused_activation() must have a gradient that follows from the output,
+// since other ops write that gradient over the output. Other activations report
+// kLinear, and OpCall::without_activation does not apply to their op.
 
 #include "activation_layers.h"
 
@@ -22,7 +23,7 @@ class ActivationOp final : public Op {
       : activation_(activation) {
     output_ = x;
   }
-  bool keeps_input() const override { return ReadsInput(activation_); }
+  bool keeps_input() const override { return GradientReadsInput(activation_); }
   bool keeps_output() const override { return !keeps_input(); }
   Activation fused_activation() const override {
     return keeps_input() ? kLinear : activation_;
@@ -61,8 +62,8 @@ class ActivationOp final : public Op {
   const Activation activation_;
 };
 
-// The input of the activation is saved beside its output: the layers behind
-// read the one, the gradient needs the other.
+// Saves the input of the activation besides its output: the next layers read
+// the output, and the gradient needs the input.
 class ActivatedOp final : public Op {
  public:
   ActivatedOp(Activation activation, std::unique_ptr<Op> op)
@@ -124,13 +125,13 @@ class ActivatedOp final : public Op {
   const std::unique_ptr<Op> op_;
 };
 
-// As Keras computes it, and TensorFlow its gradient: at the threshold 0, but
-// for a leaky one, whose slope begins there; at the maximum that of a clip,
-// which lets it through, and of relu6, which does not.
+// As Keras computes it, and TensorFlow its gradient. At the threshold the
+// gradient is 0, but a leaky slope begins there. At the maximum the gradient of
+// a clip is 1 and that of relu6 is 0.
 struct ReluCurve {
   float max, slope, threshold;
 
-  // The output does not tell the maximum from what is above it.
+  // The output does not show if the input was above the maximum.
   bool reads_input() const { return !std::isinf(max); }
 
   float Value(float x) const {
@@ -138,7 +139,7 @@ struct ReluCurve {
     if (x != x) return x;
     return slope == 0 ? 0 : slope * (x - threshold);
   }
-  // `of`: the output or, where it reads_input, the input.
+  // `of`: the output or, if it reads_input, the input.
   float TimesSlope(float d, float of) const {
     if (reads_input()) {
       const bool relu6 = threshold == 0 && max == 6;
@@ -161,7 +162,7 @@ struct EluCurve {
   }
 };
 
-// Of single numbers, with parameters.
+// For activations of single numbers, with parameters.
 template <typename Curve>
 class CurveOp final : public Op {
  public:
@@ -200,14 +201,15 @@ Status NotNegative(const char* what, float value) {
 
 }  // namespace
 
-std::unique_ptr<Op> PutBehind(Activation activation, std::unique_ptr<Op> op) {
+std::unique_ptr<Op> AppendActivation(Activation activation,
+                                     std::unique_ptr<Op> op) {
   return std::make_unique<ActivatedOp>(activation, std::move(op));
 }
 
 Status MakeActivation(const Layer& layer, const std::vector<Shape>& inputs,
                       std::unique_ptr<Op>* op) {
   const Shape& x = inputs[0];
-  if (OverRow(layer.activation) && x.rank() < 1) {
+  if (IsOverRow(layer.activation) && x.rank() < 1) {
     return InvalidArgument("%s needs at least one dimension",
                            ActivationName(layer.activation));
   }
@@ -233,7 +235,7 @@ Status MakeReLU(const Layer& layer, const std::vector<Shape>& inputs,
   return Status();
 }
 
-// The output says no gradient where a negative alpha bends it upwards.
+// With a negative alpha the output does not determine the gradient.
 Status MakeELU(const Layer& layer, const std::vector<Shape>& inputs,
                std::unique_ptr<Op>* op) {
   RINGLET_RETURN_IF_ERROR(NotNegative("alpha", layer.alpha));

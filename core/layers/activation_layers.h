@@ -9,8 +9,10 @@
 
 namespace ringlet {
 
-// `op`, which has no activation, and behind it one that ReadsInput.
-std::unique_ptr<Op> PutBehind(Activation activation, std::unique_ptr<Op> op);
+// Returns `op`, which has no activation, followed by `activation`, which
+// GradientReadsInput.
+std::unique_ptr<Op> AppendActivation(Activation activation,
+                                     std::unique_ptr<Op> op);
 
 }  // namespace ringlet
 

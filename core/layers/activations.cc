@@ -1,8 +1,8 @@
-// Activations: each as a function of one number and, beside it, what a gradient
-// is multiplied by. What must be known to change this file: all but those with
-// ReadsInput compute that factor from the output y, so that the input need not
-// be kept. Loops are made by the compiler for each activation (With), without
-// branches and calls, as vectors. NaN stays NaN.
+// Activations: each is a function of one number, with the factor of its
+// gradient. Except for those with GradientReadsInput the factor follows from
+// the output y, so that the input need not be kept. With() instantiates the
+// loops for each activation, without branches and calls, so that they
+// vectorize. NaN stays NaN.
 
 #include <algorithm>
 #include <cmath>
@@ -59,7 +59,8 @@ float Value(float x) {
   return x;
 }
 
-// d times the derivative, from the output y; where ReadsInput, from the input.
+// d times the derivative at the output y; with GradientReadsInput, at the
+// input.
 template <Activation kOf>
 float TimesSlope(float d, float y) {
   if constexpr (kOf == kSigmoid) return d * (y * (1 - y));
@@ -93,7 +94,7 @@ float TimesSlope(float d, float y) {
     const float t = MishFactor(y);
     return d * (t + y * math::Sigmoid(y) * (1 - t * t));
   }
-  if constexpr (kOf == kHardSigmoidKeras2) {  // through a clip, at its ends too
+  if constexpr (kOf == kHardSigmoidKeras2) {  // also at the ends of the clip
     const float z = Keras2HardSigmoidOf(y);
     return z >= 0 && z <= 1 ? d * 0.2f : 0;
   }
@@ -105,7 +106,8 @@ struct Constant {
   static constexpr Activation value = kOf;
 };
 
-// body(Constant<a>()) for an activation of single numbers; false for others.
+// Calls body(Constant<a>()) for an activation of single numbers; false for
+// others.
 template <typename Body>
 bool With(Activation a, const Body& body) {
   switch (a) {
@@ -157,7 +159,7 @@ bool With(Activation a, const Body& body) {
     case kHardSigmoidKeras2:
       body(Constant<kHardSigmoidKeras2>());
       return true;
-    case kRelu:  // row_loops.h's
+    case kRelu:  // see row_loops.h
     case kSoftmax:
     case kLogSoftmax:
       break;
@@ -195,11 +197,11 @@ void ActivateRow(Activation activation, int64_t width, float* y) {
 
 }  // namespace
 
-bool OverRow(Activation activation) {
+bool IsOverRow(Activation activation) {
   return activation == kSoftmax || activation == kLogSoftmax;
 }
 
-bool ReadsInput(Activation activation) {
+bool GradientReadsInput(Activation activation) {
   return activation == kGelu || activation == kSilu ||
          activation == kHardSilu || activation == kMish ||
          activation == kHardSigmoidKeras2;
@@ -207,7 +209,7 @@ bool ReadsInput(Activation activation) {
 
 void BiasActivation(Activation activation, const float* bias, int64_t rows,
                     int64_t width, float* y) {
-  if (bias == nullptr && !OverRow(activation)) {
+  if (bias == nullptr && !IsOverRow(activation)) {
     return ActivateRow(activation, rows * width, y);
   }
   for (int64_t i = 0; i < rows; ++i, y += width) {

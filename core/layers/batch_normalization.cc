@@ -1,16 +1,17 @@
 // BatchNormalization over the last axis.
 //
-// What must be known to change this file: statistics are of this worker's
-// examples or, where the layer synchronizes, of all workers', whose sums each
-// pass then asks for; without examples too (a batch of 0). Two passes, the
-// first relative to the first row, so that a mean far from 0 costs no digits
-// and equal rows have no variance. Forward leaves (mean, 1 / sqrt(variance +
-// epsilon)) in OpCall::saved; with them Backward needs the input alone, and so
-// does the output where it is computed again (OpCall::again), which notes no
-// change of the statistics. The moving statistics change where the step is
-// applied: Forward notes by how much (OpCall::state_changes). All is affine in
-// x for each channel, with x - mean first: of a batch of equal rows the output
-// is beta to the bit.
+// Statistics are of this worker's examples or, if the layer synchronizes, of
+// all workers' examples. Each pass then sums over all workers, also without
+// examples (a batch of 0). There are two passes, the first relative to the
+// first row. So a mean far from 0 loses no digits, and equal rows have no
+// variance.
+//
+// Forward leaves (mean, 1 / sqrt(variance + epsilon)) in OpCall::saved. With
+// them Backward needs only the input. So does the repeated output
+// (OpCall::again), which records no change of the statistics. The moving
+// statistics change when the step is applied: Forward records the change
+// (OpCall::state_changes). The output is affine in x for each channel, with x -
+// mean first: for a batch of equal rows it is exactly beta.
 
 #include <cmath>
 
@@ -48,13 +49,13 @@ class BatchNormalizationOp final : public Op {
   Recompute recompute() const override { return Recompute::kCheap; }
   bool changes_state() const override { return true; }
   bool synchronizes() const override { return synchronized_ && !frozen(); }
-  // Mean, inverse deviation and, of several workers, the number of rows.
+  // Mean, inverse deviation and, with several workers, the number of rows.
   uint64_t saved_floats(int64_t) const override {
     const int64_t count = synchronized_ ? kRowsFloats : 0;
     return static_cast<uint64_t>(frozen() ? 0 : 2 * channels_ + count);
   }
-  // One partial sum for each block of rows, and then times and plus; where the
-  // layer synchronizes two, and the sums that are sent.
+  // A partial sum for each block of rows, then times and plus. A layer that
+  // synchronizes has two, and the sums that are sent.
   uint64_t forward_scratch(int64_t batch, int) const override {
     const int64_t blocks = Blocks(batch);
     if (!synchronized_) {
@@ -62,7 +63,7 @@ class BatchNormalizationOp final : public Op {
     }
     return static_cast<uint64_t>(2 * (blocks + 1) * channels_ + kRowsFloats);
   }
-  // Two, and what dx is made of.
+  // Two partial sums, and the factors of dx.
   uint64_t backward_scratch(int64_t batch, int) const override {
     return static_cast<uint64_t>((2 * Blocks(batch) + 3) * channels_);
   }
@@ -105,12 +106,14 @@ class BatchNormalizationOp final : public Op {
     float* const factors = partial + Blocks(call.batch) * stride;
     if (!FinishSums(call, partial, factors)) return;
     if (call.dx[0] != nullptr) InputGradient(call, factors);
-    if (gamma_ >= 0 || beta_ >= 0) call.sink->Ready(call.gradient_offset);
+    if (gamma_ >= 0 || beta_ >= 0) {
+      call.sink->OnGradientsFinal(call.gradient_offset);
+    }
   }
 
  private:
   int64_t Blocks(int64_t batch) const { return TileBlocks(batch * rows_); }
-  // A moving variance may be less than 0 by the rounding of its changes.
+  // Rounded changes can make a moving variance less than 0.
   float Inverse(double variance) const {
     return static_cast<float>(
         1 / std::sqrt(std::max(0.0, variance) + double{epsilon_}));
@@ -119,7 +122,7 @@ class BatchNormalizationOp final : public Op {
     return gamma_ >= 0 ? call.weights[gamma_][c] : 1;
   }
 
-  // Two floats that hold a count exactly, and its sum over many workers.
+  // Two floats hold a count exactly, also its sum over many workers.
   static constexpr int64_t kRowsFloats = 2, kRowsPart = 4096;
   static void StoreRows(int64_t rows, float* to) {
     const int64_t parts = rows / kRowsPart;
@@ -135,7 +138,8 @@ class BatchNormalizationOp final : public Op {
     return call.status->ok();
   }
 
-  // Into call.saved, and what the moving ones change by. False after an error.
+  // Writes call.saved and the changes of the moving statistics. False after an
+  // error.
   bool ComputeStatistics(const OpCall& call) const {
     if (call.workers != nullptr) return ComputeStatisticsOfAll(call);
     const int64_t rows = call.batch * rows_, blocks = Blocks(call.batch);
@@ -168,9 +172,9 @@ class BatchNormalizationOp final : public Op {
     return true;
   }
 
-  // The same of all workers' rows. There is no first row that all know, and
-  // relative to the moving mean the mean is rounded; so the second pass sums
-  // what it is off by too, which takes that away.
+  // The same for all workers' rows. Workers have no first row in common, and
+  // relative to the moving mean the mean is rounded. So the second pass also
+  // sums its error, and corrects it.
   bool ComputeStatisticsOfAll(const OpCall& call) const {
     const int64_t rows = call.batch * rows_, blocks = Blocks(call.batch);
     const int64_t stride = 2 * channels_;
@@ -223,13 +227,14 @@ class BatchNormalizationOp final : public Op {
   void Note(const OpCall& call, int weight, int64_t c, float of_batch) const {
     float* const changes = call.state_changes[weight];
     if (changes == nullptr) return;
-    // A layer that is called again goes on from where its last call left it.
+    // A repeated call of a layer continues from the state of its last call.
     const float before = call.weights[weight][c] + changes[c];
     changes[c] += rest_ * (of_batch - before);
   }
 
-  // The weights' gradients, and factors of dy and x - mean and an addend, which
-  // make dx: gamma / s (dy - mean(dy) - x^ mean(dy x^)), x^ = (x - mean) / s.
+  // Computes the weights' gradients. Also computes the factors of dy and of x -
+  // mean and the addend with which
+  //   dx = gamma / s (dy - mean(dy) - x^ mean(dy x^)), x^ = (x - mean) / s.
   // False after an error.
   bool FinishSums(const OpCall& call, const float* partial,
                   float* factors) const {
@@ -272,7 +277,7 @@ class BatchNormalizationOp final : public Op {
                 [&](const Tile& tile) { GradientTile(call, tile, factors); });
   }
 
-  // Where dx lies over x, a piece at a time, of which x is read once more.
+  // Writes dx over x in pieces; each piece of x is read once more.
   void GradientTile(const OpCall& call, const Tile& tile,
                     const float* factors) const {
     constexpr int64_t kFloats = 4 * kTileWidth;
@@ -318,7 +323,7 @@ class BatchNormalizationOp final : public Op {
   const float rest_;    // 1 - momentum
   const float epsilon_;
   const bool synchronized_;
-  int gamma_, beta_, mean_, variance_;  // numbers of weights
+  int gamma_, beta_, mean_, variance_;  // indices of weights
 };
 
 }  // namespace

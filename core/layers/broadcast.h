@@ -1,4 +1,4 @@
-// Elements of a smaller shape as those of a larger one, as NumPy broadcasts.
+// Broadcast: the elements of a smaller shape in a larger one, as in NumPy.
 //
 // Internal to core/.
 
@@ -8,12 +8,12 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "../base/shape.h"
+#include "ringlet/shape.h"
 
 namespace ringlet {
 
-// The last axes of `from` and `to` are alike, or of `from` 1; others of `from`
-// are missing.
+// Each axis of `from` has the size of the axis of `to`, or 1; leading axes may
+// be missing.
 class Broadcast {
  public:
   Broadcast(const Shape& from, const Shape& to)
@@ -30,9 +30,9 @@ class Broadcast {
   }
 
   int64_t elements() const { return elements_; }
-  // From one element of a row of `to`, which is its last axis, to the next.
+  // The distance between neighbours in a row. A row is the last axis of `to`.
   int64_t step() const { return step_; }
-  // Of the first element of row `row`.
+  // The index in `from` of the first element of row `row`.
   int64_t At(int64_t row) const {
     int64_t at = 0;
     for (int i = rank_ - 1; i >= 0; --i) {
@@ -44,7 +44,7 @@ class Broadcast {
 
  private:
   int64_t elements_;
-  int rank_;  // of the rows
+  int rank_;  // axes of the rows
   int64_t step_ = 0;
   int64_t sizes_[Shape::kMaxRank] = {}, strides_[Shape::kMaxRank] = {};
 };

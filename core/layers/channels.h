@@ -1,8 +1,8 @@
-// Loops over rows of channels: what the normalizations share.
+// Loops over rows of channels, which the normalizations share.
 //
-// Internal to core/. A span of rows of `width` floats is cut into tiles, whose
-// places follow from its shape alone; sums of a tile, and of tiles, are taken
-// in a fixed order, so the bits do not depend on the threads.
+// Internal to core/. A span of rows of `width` floats is cut into tiles. The
+// cuts depend only on the span's shape. Sums within a tile and of tiles have a
+// fixed order, so the bits do not depend on the threads.
 
 #ifndef RINGLET_CORE_LAYERS_CHANNELS_H_
 #define RINGLET_CORE_LAYERS_CHANNELS_H_
@@ -11,22 +11,22 @@
 #include <cstdint>
 #include <vector>
 
-#include "../base/thread_pool.h"
 #include "../compute/row_loops.h"
-#include "custom_layer.h"
 #include "kernels.h"
+#include "ringlet/compute.h"
+#include "ringlet/custom_layer.h"
 
 namespace ringlet {
 
 constexpr int64_t kTileRows = 128;
 constexpr int64_t kTileWidth = 256;
 
-// Rows and channels [begin, end) of one tile, and which rows' it is.
+// The rows and channels of one tile, and the index of its block of rows.
 struct Tile {
   int64_t block;
   Range rows, channels;
 
-  // Where it begins.
+  // The offset of its first float.
   int64_t At(int64_t width) const {
     return rows.begin * width + channels.begin;
   }
@@ -40,7 +40,7 @@ constexpr int64_t TileBlocks(int64_t rows) {
   return (rows + kTileRows - 1) / kTileRows;
 }
 
-// On all threads.
+// Calls `body` for each tile, on all threads.
 template <typename Body>
 void ForEachTile(ThreadPool* pool, int64_t rows, int64_t width,
                  const Body& body) {
@@ -57,8 +57,8 @@ void ForEachTile(ThreadPool* pool, int64_t rows, int64_t width,
   });
 }
 
-// sums[c] = the sum of term(row * width + c, c) over the tile's rows, for the
-// `n` channels from `channels.begin` on, c counted from there.
+// sums[c] = the sum of term(row * width + c, c) over the tile's rows. c counts
+// the tile's channels from 0.
 template <typename Term>
 void SumTile(const Tile& tile, int64_t width, const Term& term, float* to) {
   float sums[kTileWidth] = {};
@@ -78,8 +78,8 @@ void SumTile(const Tile& tile, int64_t width, const Term& term, float* to) {
   std::copy_n(sums, n, to);
 }
 
-// dx = gradient(row * width + c, c) for the tile, c as above, times that of the
-// activation that made x. dx may be x: nothing of it is read after it was
+// dx = gradient(row * width + c, c) for the tile, times the gradient of the
+// activation that made x. It may overwrite x: each element is read before it is
 // written.
 template <typename Gradient>
 void WriteGradients(const Tile& tile, int64_t width, Activation x_activation,
@@ -87,7 +87,7 @@ void WriteGradients(const Tile& tile, int64_t width, Activation x_activation,
   constexpr int64_t kFloats = 4 * kTileWidth;
   float d[kFloats];
   const int64_t n = tile.channels.size();
-  // Whole rows stand one after another.
+  // Complete rows are contiguous.
   const int64_t together = n == width ? std::max<int64_t>(1, kFloats / n) : 1;
   for (int64_t row = tile.rows.begin; row < tile.rows.end; row += together) {
     const int64_t rows = std::min(together, tile.rows.end - row);
@@ -102,19 +102,19 @@ void WriteGradients(const Tile& tile, int64_t width, Activation x_activation,
   }
 }
 
-// Of partial sums, block after block of `stride` floats.
+// The sum of partial sums at a distance of `stride` floats.
 inline double SumBlocks(const float* partial, int64_t blocks, int64_t stride) {
   double sum = 0;
   for (int64_t b = 0; b < blocks; ++b) sum += double{partial[b * stride]};
   return sum;
 }
 
-// Appends gamma and beta of this shape, as far as the layer has them; *gamma
-// and *beta become their numbers, or -1.
+// Appends the gamma and the beta that the layer has, with this shape. *gamma
+// and *beta become their indices, or -1.
 void AddGammaAndBeta(const Layer& layer, const Shape& shape,
                      std::vector<WeightSpec>* weights, int* gamma, int* beta);
 
-// y = (x - minus) * times + plus, each by channel; y may be x.
+// y = (x - minus) * times + plus, for each channel. y may be x.
 void AffineRows(ThreadPool* pool, const float* x, int64_t rows, int64_t width,
                 const float* minus, const float* times, const float* plus,
                 float* y);

@@ -1,6 +1,6 @@
-// What must be known to change this file: every span that the layer is given
-// lies between margins of a known value, so that writes beyond it are found,
-// and what it may only read is compared with a copy afterwards.
+// Every span of the layer is between margins with a known value, which show
+// writes beyond it. Spans that the layer may only read are compared with a copy
+// afterwards.
 
 #include <algorithm>
 #include <cinttypes>
@@ -10,9 +10,9 @@
 #include <string>
 #include <utility>
 
-#include "../base/random.h"
-#include "custom_layer.h"
 #include "op.h"
+#include "ringlet/compute.h"
+#include "ringlet/custom_layer.h"
 
 namespace ringlet {
 namespace {
@@ -57,7 +57,7 @@ class Fenced {
   std::string name_;
   int64_t size_;
   std::vector<float> floats_;
-  std::vector<float> drawn_;  // what nobody may change
+  std::vector<float> drawn_;  // must not change
 };
 
 class Checker final : private GradientSink {
@@ -110,7 +110,7 @@ class Checker final : private GradientSink {
     for (size_t i = 0; i < values_.size(); ++i) {
       const size_t weight = i - x_.size();
       const bool state = i >= x_.size() && d_weights_[weight] == nullptr;
-      if (state) continue;  // has no gradient
+      if (state) continue;  // it has no gradient
       RINGLET_RETURN_IF_ERROR(Compare(&values_[i], &gradients_[i]));
     }
     return Status();
@@ -209,8 +209,8 @@ class Checker final : private GradientSink {
     return Status();
   }
 
-  void Ready(int64_t) override {}
-  void Take(int64_t, const float*) override {}
+  void OnGradientsFinal(int64_t) override {}
+  void ConsumeGradients(int64_t, const float*) override {}
 
   const Op& op_;
   const GradientCheck check_;

@@ -1,15 +1,15 @@
-// Conv2D and Conv1D, of sums straight from the image (conv_pass.h).
+// Conv2D and Conv1D, as direct sums over the image (conv_pass.h).
 //
-// What must be known to change this file: each thread has a copy of one image
-// with its border, and of one of dY with that of the gradient, in planes where
-// few filters gain by it; images that need none are read where they are. The
-// kernel is copied once a call where its rows are no whole vectors, and turned
-// round for the gradient of the input. Threads share outputs by images, and
-// gradients of the kernel by taps, which are summed image after image: so no
-// bits depend on their number. Where windows are pixels, the images of a batch
-// are one. With a pool of maxima (TakePool) the sums of an image, and their
-// gradient, are of a thread, which makes the gradient of all images whose taps
-// it adds up.
+// Each thread has a copy of one image with its border, and of one dY with the
+// gradient's border. Copies have planes if few filters benefit from them.
+// Images that need no copy are read directly. The kernel is copied once a call
+// if its rows are not whole vectors, and flipped for the gradient of the input.
+//
+// Threads divide outputs by images, and gradients of the kernel by taps, which
+// are summed in the order of the images. So no bits depend on their number. If
+// windows are pixels, the images of a batch are one. With a max pool (FusePool)
+// one thread computes the sums of an image and their gradient, and for its taps
+// it does so for all images.
 
 #include <algorithm>
 
@@ -58,11 +58,11 @@ class ConvOp final : public Op {
   bool keeps_output() const override {
     return pool_ == nullptr && activation_ != kLinear;
   }
-  // A pool's places say where it is 0.
+  // A pool's indices show where the output is 0.
   Activation fused_activation() const override {
     return pool_ == nullptr ? activation_ : kLinear;
   }
-  bool TakePool(const MaxPool& pool) override {
+  bool FusePool(const MaxPool& pool) override {
     if (is_point_ || (activation_ != kLinear && activation_ != kRelu)) {
       return false;
     }
@@ -115,26 +115,26 @@ class ConvOp final : public Op {
       std::fill_n(call.d_weights[1], filters_, 0.0f);
       AddColumnSums(BiasSums(call), units, filters_, call.d_weights[1]);
     }
-    call.sink->Ready(call.gradient_offset);
+    call.sink->OnGradientsFinal(call.gradient_offset);
   }
 
  private:
-  // What a thread works on at a time: an image, or of points as many as are a
-  // block of a sum.
+  // The work of a thread at a time: an image, or for pixel windows the points
+  // of one block of a sum.
   struct Unit {
     int64_t number, positions;
-    int64_t x, y;  // where it begins in spans of the input and the output
+    int64_t x, y;  // offsets in the spans of input and output
   };
 
   static bool IsPoint(const WindowAxis& axis) {
     return axis.window == 1 && axis.stride == 1;
   }
-  // Taps of one filter, and what belongs to one group.
+  // Taps of one filter in one group.
   int64_t Patch() const { return window_.patch() / groups_; }
   int64_t Filters() const { return filters_ / groups_; }
   int64_t Channels() const { return window_.channels / groups_; }
 
-  // Of an image, before any pool.
+  // For one image, before any pool.
   int64_t SumFloats() const { return window_.positions() * filters_; }
   int64_t PooledFloats() const { return pool_ != nullptr ? SumFloats() : 0; }
 
@@ -159,8 +159,8 @@ class ConvOp final : public Op {
     return in;
   }
 
-  // Whether a sum is of positions side by side (planes_conv.h), which a copy
-  // must make so. To eight positions kernels of eight lanes are as fast.
+  // True if sums are over neighbouring positions (planes_conv.h), which needs a
+  // copy. With up to eight positions kernels of eight lanes are as fast.
   bool CopiesPlanes(int64_t filters, const WindowAxis& axis,
                     int64_t step) const {
     return groups_ == 1 && !is_point_ && filters <= kMostPlanesFilters &&
@@ -195,7 +195,7 @@ class ConvOp final : public Op {
   int64_t BackwardCopyFloats() const {
     return CopyFloats(backward_.source, CopiesBackwardPlanes());
   }
-  // `all` without the taps that are of the border's rows.
+  // Sums `all` without the taps on the border's rows.
   void Sum(const DirectConv& kernels, const ConvPass& pass,
            const ConvForward& all) const {
     const bool is_plane =
@@ -219,13 +219,13 @@ class ConvOp final : public Op {
     }
   }
 
-  // Rows of whole vectors can be read where they are. Scratch is planned for
-  // the widest vectors, that the bytes be the same on every processor.
+  // Rows of whole vectors can be read directly. Scratch is planned for the
+  // widest vectors, so that its size is the same on every processor.
   bool is_whole() const { return Filters() % of_filters_.lanes == 0; }
   int64_t RowFloats() const {
     return is_whole() ? filters_ : PaddedFilters(Filters());
   }
-  // The kernel in such rows, and one of the bias, for each group.
+  // The kernel in padded rows, and a row of the bias, for each group.
   int64_t WholeFloats() const {
     const int64_t row = PaddedFilters(Filters());
     return row == Filters() ? 0 : groups_ * (Patch() + 1) * row;
@@ -234,20 +234,20 @@ class ConvOp final : public Op {
     return window_.height.window * window_.width.window * filters_ *
            PaddedFilters(Channels());
   }
-  // The bias's gradient of each unit.
+  // The bias's gradient for each unit.
   int64_t BiasFloats(int64_t batch) const {
     return bias_ && !frozen() ? Units(batch) * filters_ : 0;
   }
   float* BiasSums(const OpCall& call) const {
     return call.scratch + TurnedFloats();
   }
-  // Copies of x, and of dY with its border; dY itself behind a pool.
+  // Copies of x, and of dY with its border; behind a pool also dY itself.
   int64_t ThreadFloats() const {
     const int64_t of_x = frozen() ? 0 : gradient_.source.copy_floats();
     return of_x + BackwardCopyFloats() + PooledFloats();
   }
-  // Of image `number`.
-  uint8_t* Places(const OpCall& call, int64_t number) const {
+  // The pool's indices for image `number`.
+  uint8_t* PoolIndices(const OpCall& call, int64_t number) const {
     return reinterpret_cast<uint8_t*>(call.saved) +
            number * pool_->output_floats();
   }
@@ -292,19 +292,19 @@ class ConvOp final : public Op {
     if (pool_ != nullptr) {
       pool_->Forward(y, activation == kRelu,
                      call.y + unit.number * pool_->output_floats(),
-                     call.training ? Places(call, unit.number) : nullptr);
+                     call.training ? PoolIndices(call, unit.number) : nullptr);
     } else if (activation != kLinear && activation != kRelu) {
       BiasActivation(activation, nullptr, unit.positions, filters_, y);
     }
   }
 
-  // Makes dY that of the sums.
+  // Converts dY to the gradient of the sums.
   void GradientOfSum(const OpCall& call, const Unit& unit) const {
     if (call.without_activation) return;
     ActivationGradient(activation_, call.y + unit.y, unit.positions, filters_,
                        call.dy + unit.y);
   }
-  // All threads read it.
+  // True if dY is converted before the threads read it.
   bool ActivatesFirst(const OpCall& call) const {
     return pool_ == nullptr && call.pool->threads() > 1 &&
            activation_ != kLinear && !call.without_activation;
@@ -325,8 +325,8 @@ class ConvOp final : public Op {
       const bool is_mine = u >= mine.begin && u < mine.end;
       const float* dy = call.dy + unit.y;
       if (pool_ != nullptr) {
-        pool_->Gradient(Places(call, u), call.dy + u * pool_->output_floats(),
-                        pooled);
+        pool_->Gradient(PoolIndices(call, u),
+                        call.dy + u * pool_->output_floats(), pooled);
         dy = pooled;
       } else if (is_mine && !activated) {
         GradientOfSum(call, unit);
@@ -340,7 +340,7 @@ class ConvOp final : public Op {
     }
   }
 
-  // Of some taps, and of the bias with the first.
+  // The gradient of some taps; the first part includes the bias.
   void KernelGradient(const OpCall& call, const Unit& unit, Range taps,
                       const float* dy, float* copy) const {
     const float* const x = gradient_.source.Of(call.x[0] + unit.x, copy);
@@ -365,7 +365,8 @@ class ConvOp final : public Op {
     }
   }
 
-  // For each pass and group rows of the kernel's channels, in whole vectors.
+  // Writes rows of the kernel's channels for each pass and group, in whole
+  // vectors.
   void TurnKernel(const OpCall& call) const {
     const int64_t stride = PaddedFilters(Channels());
     float* to = call.scratch;
@@ -422,9 +423,9 @@ class ConvOp final : public Op {
   const bool bias_;
   const int64_t filters_, groups_;
   const bool is_point_;
-  const MaxPool* pool_ = nullptr;  // see TakePool
+  const MaxPool* pool_ = nullptr;  // see FusePool
   const ConvPlan forward_, gradient_, backward_;
-  // Of the products that have filters, or channels, side by side.
+  // For products with neighbouring filters, or channels.
   const DirectConv &of_filters_, &of_channels_;
 };
 

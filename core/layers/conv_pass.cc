@@ -18,7 +18,7 @@ void SetOffsets(const ConvSource& source, int64_t channels, ConvPass* pass) {
   }
 }
 
-// The taps of row `i` within the image: of the kernel's rows those of it.
+// The taps of row `i` that are on the image's rows.
 ConvRows RowsFrom(const ConvBorder& border, const ConvPass& pass, int64_t i) {
   const ConvAxis& y = pass.height;
   const int64_t place = y.first + i * y.step - border.before;
@@ -50,8 +50,8 @@ ConvBorder ForwardBorder(const WindowAxis& axis) {
           axis.input};
 }
 
-// The passes of one axis; pixel i meets tap k at position p where
-// i + pad_before = p * stride + k * dilation. *first of each is relative to
+// The passes of one axis. Pixel i is under tap k at position p if i +
+// pad_before = p * stride + k * dilation. Each axis has a `first` relative to
 // dY's first position, until the border is known.
 std::vector<ConvAxis> BackwardAxes(const WindowAxis& axis, ConvBorder* border,
                                    bool* leaves_gaps) {

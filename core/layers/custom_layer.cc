@@ -1,12 +1,12 @@
-// A layer of the user's at work. It is not trusted to keep to its plan: an
-// exception becomes a Status (base/guarded.h), what it wrote past its scratch
-// is found by a guard of known values behind it, and inputs that it said
-// Backward does not read are not given. It writes the gradient of every weight;
-// those that nobody asked for (frozen, state) go to floats before its scratch.
-// Hence the one op with state between calls, d_weights_, which holds nothing
-// but the pointers of the call under way.
+// The op of a user-defined layer. It does not rely on the layer's plan. An
+// exception becomes a Status (base/guarded.h). A guard of known values behind
+// the scratch shows writes beyond it. Inputs that Backward does not read by its
+// plan are not passed. The layer writes the gradient of every weight. Gradients
+// that no optimizer needs (frozen, state) go to floats in front of its scratch.
+// So this op alone has state between calls, d_weights_: the pointers of the
+// present call.
 
-#include "custom_layer.h"
+#include "ringlet/custom_layer.h"
 
 #include <algorithm>
 #include <cstring>
@@ -18,7 +18,7 @@
 namespace ringlet {
 namespace {
 
-// Floats after a call's scratch that nobody may write to.
+// Floats after a call's scratch that must not be written.
 constexpr int64_t kGuard = 16;
 constexpr float kGuardValue = -7e29f;
 
@@ -43,7 +43,7 @@ class CustomOp final : public Op {
   }
   uint64_t backward_scratch(int64_t batch, int threads) const override {
     return WithGuard(Floats(plan_.backward_scratch, batch, threads)) +
-           static_cast<uint64_t>(ThrownAwayFloats());
+           static_cast<uint64_t>(UnusedGradientFloats());
   }
 
   void Forward(const OpCall& call) const override {
@@ -67,17 +67,19 @@ class CustomOp final : public Op {
       std::fill_n(d_weights_[i], weights_[i].shape.elements(), 0.0f);
     }
     *call.status = Compute(&CustomLayer::Backward, plan_.backward_scratch,
-                           custom, call.scratch + ThrownAwayFloats());
+                           custom, call.scratch + UnusedGradientFloats());
     const bool trained =
         std::any_of(call.d_weights, call.d_weights + weights_.size(),
                     [](float* d) { return d != nullptr; });
-    if (call.status->ok() && trained) call.sink->Ready(call.gradient_offset);
+    if (call.status->ok() && trained) {
+      call.sink->OnGradientsFinal(call.gradient_offset);
+    }
   }
 
  private:
-  // The layer writes all gradients; those that nobody asks for go to the first
-  // floats of the scratch.
-  int64_t ThrownAwayFloats() const {
+  // The layer writes all gradients. Unneeded gradients go to the first floats
+  // of the scratch.
+  int64_t UnusedGradientFloats() const {
     int64_t floats = 0;
     for (const WeightSpec& weight : weights_) {
       const bool asked = weight.trainable && !frozen();
@@ -132,7 +134,7 @@ class CustomOp final : public Op {
     }
     return Error(Code::kInternal,
                  "wrote past the %lld floats of scratch that its Build asked "
-                 "for; memory of others may be damaged",
+                 "for; other memory may be damaged",
                  static_cast<long long>(n));
   }
 
@@ -140,7 +142,7 @@ class CustomOp final : public Op {
   const std::vector<Shape> inputs_;
   const LayerPlan plan_;
   const std::vector<const float*> no_inputs_;
-  mutable std::vector<float*> d_weights_;  // of the call under way
+  mutable std::vector<float*> d_weights_;  // of the present call
 };
 
 Status CheckScratch(const ScratchFloats& scratch) {
@@ -154,7 +156,7 @@ Status CheckScratch(const ScratchFloats& scratch) {
   return Status();
 }
 
-// Names name what is saved; state comes last.
+// Names identify saved weights; state comes last.
 Status CheckWeights(const std::vector<WeightSpec>& weights) {
   for (size_t i = 0; i < weights.size(); ++i) {
     const std::string& name = weights[i].name;

@@ -33,9 +33,9 @@ class DenseOp final : public Op {
   bool keeps_output() const override { return activation_ != kLinear; }
   Activation fused_activation() const override { return activation_; }
   bool replaces_input() const override { return true; }
-  // The most that a batch of up to `batch` takes. Blocks shrink as rows grow,
-  // so that need not be the largest: the largest for each size of block is
-  // asked.
+  // The most that a batch of up to `batch` needs. Blocks shrink as rows grow,
+  // so a smaller batch may need more. The largest batch for each block size is
+  // tried.
   uint64_t backward_scratch(int64_t batch, int threads) const override {
     int64_t most = 0;
     for (int64_t grains = 1; grains <= kMostGrains; ++grains) {
@@ -63,9 +63,9 @@ class DenseOp final : public Op {
     BiasActivation(activation, nullptr, rows, units_, call.y);
   }
 
-  // By blocks of rows of W, from the last to the first, so that a block of W,
-  // of dW and of X is still in cache when it is used again: by the sink, which
-  // updates W, and by dX.
+  // Works in blocks of rows of W, from the last to the first. So a block of W,
+  // of dW and of X is still in the cache for its second use: the sink updates
+  // W, and dX reads it.
   void Backward(const OpCall& call) const override {
     const int64_t rows = call.batch * rows_;
     if (!call.without_activation) {
@@ -74,7 +74,7 @@ class DenseOp final : public Op {
     if (bias_ && !frozen()) {
       std::fill_n(call.d_weights[1], units_, 0.0f);
       AddColumnSums(call.dy, rows, units_, call.d_weights[1]);
-      call.sink->Ready(call.gradient_offset + inputs_ * units_);
+      call.sink->OnGradientsFinal(call.gradient_offset + inputs_ * units_);
     }
     const int64_t block = Block(rows) * call.pool->threads();
     const int64_t space = std::min(rows, kSpaceRows) * Block(rows);
@@ -87,7 +87,7 @@ class DenseOp final : public Op {
         const Range mine = {begin + part.begin, begin + part.end};
         if (!frozen()) {
           float* const dw =
-              call.sink_takes ? taken : call.d_weights[0] + begin * units_;
+              call.sink_consumes ? taken : call.d_weights[0] + begin * units_;
           WeightGradient(call, mine, dw + part.begin * units_);
         }
         if (call.dx[0] == nullptr) return;
@@ -95,10 +95,11 @@ class DenseOp final : public Op {
       });
       end = begin;
       if (frozen()) continue;
-      if (call.sink_takes) {
-        call.sink->Take(call.gradient_offset + begin * units_, taken);
+      if (call.sink_consumes) {
+        call.sink->ConsumeGradients(call.gradient_offset + begin * units_,
+                                    taken);
       } else {
-        call.sink->Ready(call.gradient_offset + begin * units_);
+        call.sink->OnGradientsFinal(call.gradient_offset + begin * units_);
       }
     }
   }
@@ -121,8 +122,8 @@ class DenseOp final : public Op {
          RowMajor(dw, part.size(), units_));
   }
 
-  // Columns `part` of dX: dX(B,K) = dY(B,U) * W(K,U)^T; where dX lies over X,
-  // some rows at a time by way of `space`.
+  // Columns `part` of dX: dX(B,K) = dY(B,U) * W(K,U)^T. If dX is in the place
+  // of X, it computes some rows at a time in `space`.
   void InputGradient(const OpCall& call, Range part, float* space) const {
     const int64_t rows = call.batch * rows_, width = part.size();
     const ConstMatrix dy = OutputGradient(call);
@@ -142,21 +143,21 @@ class DenseOp final : public Op {
     }
   }
 
-  // What Backward takes for just so many rows: each thread's block of dX, and
-  // that of dW.
+  // The floats of Backward for exactly so many rows: each thread's block of dX,
+  // and that of dW.
   int64_t BackwardFloats(int64_t rows, int threads) const {
     const int64_t dw = frozen() ? 0 : units_;
     return threads * Block(rows) * (std::min(rows, kSpaceRows) + dw);
   }
 
-  // Rows of W that a thread works on at a time: dX and dW in 192 KiB each.
+  // Rows of W in a thread's block: dX and dW have 192 KiB each.
   int64_t Block(int64_t rows) const {
     const int64_t grains = std::clamp<int64_t>(
         RowsWithGrains(1) / std::max({int64_t{1}, rows, units_}), 1,
         kMostGrains);
     return std::min(grains, (inputs_ + kGrain - 1) / kGrain) * kGrain;
   }
-  // The most rows for which blocks of `grains` are not too large.
+  // The most rows for which blocks of `grains` fit.
   static constexpr int64_t RowsWithGrains(int64_t grains) {
     return kBlockFloats / kGrain / grains;
   }

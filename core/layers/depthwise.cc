@@ -7,7 +7,7 @@ namespace ringlet {
 Status Depthwise::Place(const Layer& layer, const Shape& x,
                         Depthwise* depthwise) {
   Depthwise& d = *depthwise;
-  constexpr int64_t kMost = int64_t{1} << 31;  // as of all that is counted
+  constexpr int64_t kMost = int64_t{1} << 31;  // limit of all sizes
   if (layer.depth_multiplier < 1 || layer.depth_multiplier > kMost) {
     return InvalidArgument("depth_multiplier must be from 1 to %lld",
                            static_cast<long long>(kMost));
@@ -22,7 +22,7 @@ Status Depthwise::Place(const Layer& layer, const Shape& x,
   return Status();
 }
 
-// For the widest vectors, that the bytes be the same on every processor.
+// For the widest vectors, so that the size is the same on every processor.
 int64_t Depthwise::CopyFloats(const ConvSource& source) const {
   if (!source.copied && filters() % PaddedFilters(1) == 0) return 0;
   return source.height.size * source.width.size * padded();
@@ -85,7 +85,7 @@ void Depthwise::InputGradient(const float* dy, const float* w, float* scratch,
                               float* dx) const {
   const float* const source = backward_.source.Of(dy, filters(), 1, scratch);
   float* turned = scratch + backward_.source.copy_floats();
-  // Of each filter by itself, where a channel has several.
+  // For each filter separately, if a channel has several.
   float* const each =
       multiplier_ > 1 ? turned + taps() * backward_.source.channels : dx;
   const int64_t pixels = window_.height.input * window_.width.input;

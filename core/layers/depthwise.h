@@ -1,11 +1,11 @@
-// Depthwise: each channel of an image under windows of its own, the loops of
-// DepthwiseConv2D and SeparableConv2D.
+// Depthwise: the loops of DepthwiseConv2D and SeparableConv2D, which apply
+// windows to each channel of an image separately.
 //
-// Internal to core/. Sums are straight from the image (direct_conv.h), or from
-// a copy of it with its border, whose channels are repeated for each of their
-// filters and filled to whole vectors. The order of every sum depends on the
-// shapes alone, so the bits are the same for any vector width and any number of
-// threads.
+// Internal to core/. Sums are computed directly from the image (direct_conv.h),
+// or from a copy with its border. The copy repeats each channel for its
+// filters, and pads channels to whole vectors. The order of every sum depends
+// only on the shapes, so the bits are the same for any vector width and any
+// number of threads.
 
 #ifndef RINGLET_CORE_LAYERS_DEPTHWISE_H_
 #define RINGLET_CORE_LAYERS_DEPTHWISE_H_
@@ -18,12 +18,12 @@
 namespace ringlet {
 
 // Spans of one image: x(height, width, channels), y(output height, output
-// width, channels * multiplier), w(taps, channels * multiplier). Each call is
-// given scratch_floats() of scratch, and fills what it reads of it.
+// width, channels * multiplier), w(taps, channels * multiplier). Each call gets
+// scratch_floats() floats of scratch with any content.
 class Depthwise {
  public:
   Depthwise() = default;
-  // Of a layer with a depth_multiplier, over inputs of shape x.
+  // For a layer with a depth_multiplier, and inputs of shape x.
   static Status Place(const Layer& layer, const Shape& x, Depthwise* depthwise);
 
   const Window2D& window() const { return window_; }
@@ -33,8 +33,8 @@ class Depthwise {
   int64_t kernel_floats() const { return taps() * filters(); }
   int64_t scratch_floats() const;
 
-  // y = bias + the sum over taps, and then relu, for these rows of y. `bias`
-  // may be null.
+  // y = relu(bias + the sum over taps), or without relu, for these rows of y.
+  // `bias` may be null.
   void Forward(const float* x, const float* w, const float* bias, bool relu,
                Range rows, float* scratch, float* y) const;
   // dw += the sum over positions.
@@ -46,7 +46,7 @@ class Depthwise {
  private:
   int64_t taps() const { return window_.height.window * window_.width.window; }
   int64_t padded() const { return PaddedFilters(filters()); }
-  // Filters are whole vectors, and need no more beside them.
+  // The filters fill whole vectors, and need no padding.
   bool is_whole() const { return filters() % kernels_->lanes == 0; }
   int64_t row() const { return is_whole() ? filters() : padded(); }
   int64_t CopyFloats(const ConvSource& source) const;
@@ -57,8 +57,8 @@ class Depthwise {
   const DirectConv* kernels_ = nullptr;
 };
 
-// Examples share sums in blocks that depend on the batch alone, so that sums
-// of gradients over blocks, in their order, do not depend on the threads.
+// Cuts a batch into blocks of examples. The cuts depend only on the batch, so
+// sums of gradients over blocks, in order, do not depend on the threads.
 struct ExampleBlocks {
   static constexpr int64_t kMost = 16;
 
@@ -66,7 +66,7 @@ struct ExampleBlocks {
       : batch(examples),
         size((examples + most - 1) / most),
         count((examples + size - 1) / size) {}
-  // Enough of them for every batch up to this one.
+  // At least the number of blocks of every batch up to this one.
   static int64_t Most(int64_t batch) { return batch < kMost ? batch : kMost; }
   Range operator[](int64_t block) const {
     const int64_t begin = block * size;

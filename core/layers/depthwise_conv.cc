@@ -40,7 +40,7 @@ class DepthwiseConvOp final : public Op {
   uint64_t forward_scratch(int64_t, int threads) const override {
     return static_cast<uint64_t>(threads * depthwise_.scratch_floats());
   }
-  // And each block's own sums of the gradients.
+  // Also each block's own sums of the gradients.
   uint64_t backward_scratch(int64_t batch, int threads) const override {
     return forward_scratch(batch, threads) +
            static_cast<uint64_t>(ExampleBlocks::Most(batch) * GradientFloats());
@@ -90,7 +90,7 @@ class DepthwiseConvOp final : public Op {
       AddTo(own, kernel, call.d_weights[0]);
       if (bias_) AddTo(own + kernel, depthwise_.filters(), call.d_weights[1]);
     }
-    call.sink->Ready(call.gradient_offset);
+    call.sink->OnGradientsFinal(call.gradient_offset);
   }
 
  private:

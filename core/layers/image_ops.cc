@@ -1,5 +1,5 @@
-// Layers that move pixels and compute nothing: ZeroPadding, Cropping,
-// UpSampling, of two axes and of one, and Permute.
+// Layers that move pixels without arithmetic: ZeroPadding, Cropping,
+// UpSampling, with two axes and with one, and Permute.
 
 #include <algorithm>
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kMostPixels = int64_t{1} << 31;  // along one axis
 
-// body(example) on the threads.
+// Calls body(example) on all threads.
 template <typename Body>
 void ForEachExample(const OpCall& call, const Body& body) {
   call.pool->Run([&](int t) {
@@ -20,7 +20,7 @@ void ForEachExample(const OpCall& call, const Body& body) {
   });
 }
 
-// An image within a larger one: what padding adds and cropping takes away.
+// An image within a larger one: padding adds the frame, cropping removes it.
 struct Frame {
   Shape inner, outer;  // (height, width, channels)
   int64_t top, left;
@@ -44,7 +44,7 @@ struct Frame {
   }
 };
 
-// The gradient of padding is cropping, and the other way round.
+// The gradient of padding is cropping, and vice versa.
 class FrameOp final : public Op {
  public:
   FrameOp(bool pads, const Frame& frame, const Shape& output)
@@ -109,7 +109,7 @@ class UpSamplingOp final : public Op {
   }
 
  private:
-  // body(pixel of x, pixel of y) in the order of y.
+  // Calls body(pixel of x, pixel of y) in the order of y.
   template <typename Body>
   void ForEachCopy(const Body& body) const {
     const int64_t width = image_[1] * width_;
@@ -160,8 +160,8 @@ class PermuteOp final : public Op {
   }
 
  private:
-  // body(its first element in x, from there to the next, their number) for each
-  // run along the output's last axis, in the output's order.
+  // Calls body(offset of the first element in x, distance to the next, count)
+  // for each run along the output's last axis, in the output's order.
   template <typename Body>
   void ForEachRow(const Body& body) const {
     const int last = output_.rank() - 1;

@@ -1,24 +1,24 @@
-#include "initializers.h"
+#include "ringlet/layers.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "../base/ieee_arithmetic.h"
-#include "../base/random.h"
 #include "../compute/functions.h"
 #include "../compute/row_loops.h"
+#include "ringlet/compute.h"
 
 namespace ringlet {
 namespace {
 
-using Kind = Initializer::Kind;
+using InitializerKind = Initializer::Kind;
 using Mode = Initializer::Mode;
 using Distribution = Initializer::Distribution;
 
 // The standard deviation of a unit normal cut at two deviations.
 constexpr double kTruncatedDeviation = 0.87962566103423978;
 
-// Box and Muller's transform; u is kept off 0.
+// The Box-Muller transform; u is kept away from 0.
 double UnitNormal(const Philox::Block& words) {
   const double u = (words[0] + 0.5) / 4294967296.0;
   const double v = words[1] / 4294967296.0;
@@ -42,17 +42,19 @@ Initializer Constant(float value) {
 Initializer Zeros() { return Constant(0); }
 Initializer Ones() { return Constant(1); }
 Initializer RandomUniform(float minval, float maxval) {
-  return {Kind::kUniform, minval, maxval, Mode::kFanIn, Distribution::kUniform};
+  return {InitializerKind::kUniform, minval, maxval, Mode::kFanIn,
+          Distribution::kUniform};
 }
 Initializer RandomNormal(float mean, float stddev) {
-  return {Kind::kNormal, mean, stddev, Mode::kFanIn, Distribution::kUniform};
+  return {InitializerKind::kNormal, mean, stddev, Mode::kFanIn,
+          Distribution::kUniform};
 }
 Initializer TruncatedNormal(float mean, float stddev) {
-  return {Kind::kTruncatedNormal, mean, stddev, Mode::kFanIn,
+  return {InitializerKind::kTruncatedNormal, mean, stddev, Mode::kFanIn,
           Distribution::kUniform};
 }
 Initializer VarianceScaling(float scale, Mode mode, Distribution distribution) {
-  return {Kind::kVarianceScaling, scale, 0, mode, distribution};
+  return {InitializerKind::kVarianceScaling, scale, 0, mode, distribution};
 }
 Initializer GlorotUniform() {
   return VarianceScaling(1, Mode::kFanAvg, Distribution::kUniform);
@@ -85,9 +87,9 @@ Fans ComputeFans(const Shape& shape) {
 void Initialize(const Initializer& initializer, const Shape& shape,
                 uint64_t seed, uint64_t stream, float* out) {
   const IeeeArithmetic ieee;
-  Kind kind = initializer.kind;
+  InitializerKind kind = initializer.kind;
   double a = initializer.a, b = initializer.b;
-  if (kind == Kind::kVarianceScaling) {
+  if (kind == InitializerKind::kVarianceScaling) {
     const Fans fans = ComputeFans(shape);
     const double fan = initializer.mode == Mode::kFanIn ? fans.in
                        : initializer.mode == Mode::kFanOut
@@ -96,17 +98,17 @@ void Initialize(const Initializer& initializer, const Shape& shape,
     const double variance = initializer.a / std::max(1.0, fan);
     switch (initializer.distribution) {
       case Distribution::kUniform:
-        kind = Kind::kUniform;
+        kind = InitializerKind::kUniform;
         b = std::sqrt(3 * variance);
         a = -b;
         break;
       case Distribution::kTruncatedNormal:
-        kind = Kind::kTruncatedNormal;
+        kind = InitializerKind::kTruncatedNormal;
         a = 0;
         b = std::sqrt(variance) / kTruncatedDeviation;
         break;
       case Distribution::kUntruncatedNormal:
-        kind = Kind::kNormal;
+        kind = InitializerKind::kNormal;
         a = 0;
         b = std::sqrt(variance);
         break;
@@ -114,16 +116,16 @@ void Initialize(const Initializer& initializer, const Shape& shape,
   }
   const Philox random(seed, stream);
   const int64_t n = shape.elements();
-  if (kind == Kind::kUniform)
+  if (kind == InitializerKind::kUniform)
     BestRowLoops().first_uniform(seed, stream, n, out);
   for (int64_t i = 0; i < n; ++i) {
     const uint64_t element = static_cast<uint64_t>(i);
     double value = a;
-    if (kind == Kind::kUniform) {
+    if (kind == InitializerKind::kUniform) {
       value = a + (b - a) * out[i];
-    } else if (kind == Kind::kNormal) {
+    } else if (kind == InitializerKind::kNormal) {
       value = a + b * UnitNormal(random.At(element));
-    } else if (kind == Kind::kTruncatedNormal) {
+    } else if (kind == InitializerKind::kTruncatedNormal) {
       value = a + b * UnitTruncatedNormal(random, element);
     }
     out[i] = static_cast<float>(value);

@@ -1,7 +1,7 @@
 // Loops that several ops share. One thread runs each call and adds in the order
-// of the loops, so results depend on no number of threads. The inner loops are
-// contiguous and without calls, for compilers to vectorise. Going forward NaN
-// stays NaN: a diverged model must not look well.
+// of the loops, so results do not depend on the number of threads. The inner
+// loops are contiguous and without calls, so that compilers vectorize them.
+// Forward loops keep NaN, so that a diverged model is visible.
 
 #include "kernels.h"
 

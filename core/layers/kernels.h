@@ -1,31 +1,32 @@
-// Kernels: the loops beside the matrix products.
+// Kernels: the loops besides the matrix products.
 //
-// Internal to core/. Each works on rows [rows.begin, rows.end) of row-major
-// spans, so that threads share them by rows; naive.h has the plain twin of
-// those that are more than one line of mathematics.
+// Internal to core/. Each loop works on rows [rows.begin, rows.end) of
+// row-major spans, so that threads can divide the rows.
+// tests/support/naive_layers.h has reference implementations of those with more
+// than one line of mathematics.
 
 #ifndef RINGLET_CORE_LAYERS_KERNELS_H_
 #define RINGLET_CORE_LAYERS_KERNELS_H_
 
 #include <cstdint>
 
-#include "../base/thread_pool.h"
-#include "layers.h"
+#include "ringlet/compute.h"
+#include "ringlet/layers.h"
 
 namespace ringlet {
 
-// Of the whole last axis at once, as softmax.
-bool OverRow(Activation activation);
-// Its gradient needs the input. Only the layer Activation computes such a one:
-// behind any other layer Op::Make puts it, so that no layer's op is given it.
-bool ReadsInput(Activation activation);
+// True if the activation depends on the whole last axis, as softmax does.
+bool IsOverRow(Activation activation);
+// True if its gradient needs the input. Only the layer Activation computes such
+// an activation. Op::Make appends it to other layers, so no other op gets it.
+bool GradientReadsInput(Activation activation);
 
 // y = activation(y + bias), in place, rows of `width`. `bias` may be null.
 void BiasActivation(Activation activation, const float* bias, int64_t rows,
                     int64_t width, float* y);
 
-// dy = dy * activation'(.), in place, from the activation's output y; where it
-// ReadsInput, `y` is the input.
+// dy = dy * activation'(.), in place, from the activation's output `y`; if it
+// GradientReadsInput, `y` is the input.
 void ActivationGradient(Activation activation, const float* y, int64_t rows,
                         int64_t width, float* dy);
 

@@ -1,10 +1,10 @@
-// The fields of each class of layer, as layer_table.cc's rows have them.
+// The fields of each class of layer, for the rows of layer_table.cc.
 //
-// Internal to core/layers/: of layer_table.cc alone. The order of the fields is
-// that in which JSON is written. Labels of Compared and Saved are parts of
-// texts that ranks and files compare: a changed label of Saved refuses the
-// backups of before. Everything here is constexpr, so a field of a wrong kind
-// does not compile.
+// Internal to core/layers/; only layer_table.cc includes it. JSON is written in
+// the order of the fields. The labels of Compared and Saved are parts of texts
+// that ranks and files compare: a changed label of Saved refuses earlier
+// backups. Everything is constexpr, so a field of a wrong kind does not
+// compile.
 
 #ifndef RINGLET_CORE_LAYERS_LAYER_FIELDS_H_
 #define RINGLET_CORE_LAYERS_LAYER_FIELDS_H_
@@ -65,7 +65,7 @@ constexpr LayerField kBiasRegularizer =
         .Compared("bias_regularizer");
 constexpr LayerField kKernelConstraint("kernel_constraint", OnlyNull());
 constexpr LayerField kBiasConstraint("bias_constraint", OnlyNull());
-// All layers take it; some write it.
+// All layers accept it; some write it.
 constexpr LayerField kActivityRegularizer("activity_regularizer", OnlyNull());
 constexpr LayerField kLoraRank =
     LayerField("lora_rank", OnlyNull()).Unwritten();
@@ -87,7 +87,7 @@ constexpr LayerField kPermuteFields[] = {
     LayerField("dims", &Layer::shape).Required().Compared("dims").Saved("dims"),
 };
 constexpr LayerField kFlattenFields[] = {kChannelsLast};
-// Of a product of inputs and a kernel.
+// For a product of inputs and a kernel.
 constexpr std::array kWeightedFields = {
     kActivation,       kUseBias,           kKernelInitializer,
     kBiasInitializer,  kKernelRegularizer, kBiasRegularizer,
@@ -140,7 +140,7 @@ constexpr LayerField kPointwiseRegularizer =
         .Compared("pointwise_regularizer");
 constexpr LayerField kDepthwiseConstraint("depthwise_constraint", OnlyNull());
 constexpr LayerField kPointwiseConstraint("pointwise_constraint", OnlyNull());
-// Keras 2 has these of every convolution, whatever becomes of them.
+// Keras 2 writes these for every convolution, whether it uses them or not.
 constexpr LayerField kOneGroup =
     LayerField("groups", OnlyNumber{1}).Unwritten();
 constexpr LayerField kUnusedInitializer =
@@ -265,7 +265,7 @@ constexpr LayerField kUpSampling2DFields[] = {
 constexpr LayerField kUpSampling1DFields[] = {kSize};
 constexpr LayerField kRate = LayerField("rate", &Layer::rate)
                                  .Required()
-                                 .In(kShareBelow1)
+                                 .In(kFractionBelow1)
                                  .Compared("rate");
 constexpr LayerField kSeed =
     LayerField("seed", &Layer::seed).SetBy(Layer::kSetSeed).Compared("seed");
@@ -276,7 +276,10 @@ constexpr LayerField kSpatialDropout2DFields[] = {kRate, kSeed, kChannelsLast,
 constexpr LayerField kSpatialDropout1DFields[] = {kRate, kSeed,
                                                   kNoiseShape.Unwritten()};
 constexpr LayerField kGaussianNoiseFields[] = {
-    LayerField("stddev", &Layer::rate).Required().In(kShare).Compared("stddev"),
+    LayerField("stddev", &Layer::rate)
+        .Required()
+        .In(kFraction)
+        .Compared("stddev"),
     kSeed,
 };
 constexpr LayerField kGaussianDropoutFields[] = {kRate, kSeed};
@@ -326,7 +329,7 @@ constexpr std::array kSynchronizedAndRenorm = {
 constexpr auto kBatchNormalizationFields =
     Join(Join(Join(std::array{kLastAxis,
                               LayerField("momentum", &Layer::momentum)
-                                  .In(kShare)
+                                  .In(kFraction)
                                   .Compared("momentum"),
                               kEpsilon},
                    kCenterAndScale),
@@ -345,11 +348,12 @@ constexpr LayerField kNormalizationFields[] = {
     LayerField("invert", &Layer::invert)
         .SetBy(Layer::kSetInvert)
         .Compared("not inverted"),
-    LayerField("mean", &Layer::means).Required().Compared("mean"),
+    LayerField("mean", &Layer::means).OrNull().Compared("mean"),
     LayerField("variance", &Layer::variances)
-        .Required()
+        .OrNull()
         .In(kNotNegative)
         .Compared("variance"),
+    LayerField("adapt", &Layer::adapt).Unwritten(),
 };
 
 }  // namespace ringlet

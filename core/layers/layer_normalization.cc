@@ -1,9 +1,9 @@
 // LayerNormalization over the last axes.
 //
-// What must be known to change this file: a row is what one mean is of.
-// Forward while training leaves (mean, 1 / sqrt(variance + epsilon)) of each
-// row in OpCall::saved. A row's sums have lanes (sums.h), gradients of gamma
-// and beta are sums of tiles (channels.h): neither depends on the threads.
+// A row has the elements of one mean. Forward in training leaves (mean, 1 /
+// sqrt(variance + epsilon)) of each row in OpCall::saved. A row's sums have
+// lanes (sums.h), and gradients of gamma and beta are sums of tiles
+// (channels.h). Neither depends on the threads.
 
 #include <cmath>
 #include <vector>
@@ -31,7 +31,7 @@ class LayerNormalizationOp final : public Op {
   uint64_t saved_floats(int64_t batch) const override {
     return static_cast<uint64_t>(2 * batch * rows_);
   }
-  // Sums of each block of rows: for gamma, for beta.
+  // Sums for each block of rows, for gamma and for beta.
   uint64_t backward_scratch(int64_t batch, int) const override {
     return static_cast<uint64_t>(frozen() ? 0 : 2 * Blocks(batch) * width_);
   }
@@ -62,7 +62,7 @@ class LayerNormalizationOp final : public Op {
     if (call.dx[0] != nullptr) {
       ForEachRow(call, [&](int64_t row) { InputGradient(call, row); });
     }
-    if (trains) call.sink->Ready(call.gradient_offset);
+    if (trains) call.sink->OnGradientsFinal(call.gradient_offset);
   }
 
  private:
@@ -79,7 +79,8 @@ class LayerNormalizationOp final : public Op {
     });
   }
 
-  // The mean is taken from the first element on: equal ones have no variance.
+  // The mean is relative to the first element, so equal elements have no
+  // variance.
   void Moments(const float* x, float* mean, float* inverse) const {
     const auto n = static_cast<double>(width_);
     const float first = x[0];
@@ -100,7 +101,8 @@ class LayerNormalizationOp final : public Op {
     const float* const x = call.x[0];
     const float* const dy = call.dy;
     ForEachTile(call.pool, call.batch * rows_, width_, [&](const Tile& tile) {
-      // Of the tile's rows one after another, so a row's numbers are read once.
+      // Goes through the tile row by row, so that a row's numbers are read
+      // once.
       float gammas[kTileWidth] = {}, betas[kTileWidth] = {};
       const int64_t n = tile.channels.size();
       for (int64_t row = tile.rows.begin; row < tile.rows.end; ++row) {
@@ -160,11 +162,11 @@ class LayerNormalizationOp final : public Op {
   const int64_t width_;
   const int64_t rows_;  // of one example
   const float epsilon_;
-  int gamma_, beta_;  // numbers of weights
+  int gamma_, beta_;  // indices of weights
 };
 
-// The shape that the layer's axes, which count the batch, have in x; they must
-// be its last ones, in order.
+// The shape of the layer's axes in x. The axes count the batch, and must be the
+// last ones of x, in order.
 Status NormalizedShape(const Layer& layer, const Shape& x, Shape* shape) {
   const auto count = static_cast<int64_t>(layer.axes.size());
   const int64_t axes = x.rank() + 1;

@@ -1,16 +1,16 @@
-// The rows of the table that layer_table.h describes. Each layer's fields are
-// in layer_fields.h.
+// The rows of the table of layer_table.h. layer_fields.h has each layer's
+// fields.
 
 #include "layer_table.h"
 
 #include "../base/check.h"
-#include "custom_layer.h"
 #include "layer_fields.h"
 #include "nested_model.h"
+#include "ringlet/custom_layer.h"
 
 namespace ringlet {
 
-// Each beside its mathematics.
+// Each is defined beside its mathematics.
 OpMaker MakeActivation, MakeBatchNormalization, MakeConcatenate, MakeConv,
     MakeCustom, MakeDense, MakeDepthwiseConv, MakeELU, MakeFrame,
     MakeGlobalPooling, MakeLayerNormalization, MakeMerge, MakeNoise,
@@ -165,11 +165,10 @@ constexpr LayerClass kLayers[] = {
      kLayerNormalizationFields, kElementwise},
     {"Rescaling", "", Kind::kRescaling, [] { return Rescaling(1); }, kOne,
      MakeRescaling, kRescalingFields, kElementwise},
-    {"Normalization", "", Kind::kNormalization,
-     [] { return Normalization({0}, {1}); }, kOne, MakeNormalization,
-     kNormalizationFields, kElementwise},
+    {"Normalization", "", Kind::kNormalization, [] { return Normalization(); },
+     kOne, MakeNormalization, kNormalizationFields, kElementwise},
     {"CustomLayer", "", Kind::kCustom, nullptr, kAny, MakeCustom},
-    // The graph has the layers of the model instead.
+    // The graph has the layers of the nested model instead.
     {"Functional", "", Kind::kModel, nullptr, kOne, nullptr},
 };
 

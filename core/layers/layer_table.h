@@ -1,11 +1,14 @@
-// The table of layers: one row for each class of layer, all that is known of it
-// apart from its mathematics.
+// The table of layers: one row for each class of layer, with all facts about it
+// except its mathematics.
 //
-// Internal to core/ and io/. To add a layer: its Kind and the members it needs
-// in layer.h, its factory in layers.h; its Op and the maker of it in a .cc of
-// this folder; its fields in layer_fields.h and its row in layer_table.cc. JSON
-// in both directions, docs/reference.md, the fingerprint that ranks compare,
-// the description in a backup and the check of setters all follow from the row.
+// Internal to core/ and io/. To add a layer, add its Kind, members and factory
+// to ringlet/layers.h. Add its Op and OpMaker to a .cc of this folder, its
+// fields to layer_fields.h and its row to layer_table.cc. To export it, add its
+// primitives to io/export/lowering.cc.
+//
+// JSON in both directions, docs/reference.md, the fingerprint that ranks
+// compare, the description in a backup and the check of setters follow from the
+// row.
 
 #ifndef RINGLET_CORE_LAYERS_LAYER_TABLE_H_
 #define RINGLET_CORE_LAYERS_LAYER_TABLE_H_
@@ -19,14 +22,14 @@
 #include <vector>
 
 #include "../base/interval.h"
-#include "../base/status.h"
-#include "layers.h"
+#include "ringlet/layers.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
 class Op;
 
-// Fields of Keras that have one value only here; other values are refused.
+// Fields of Keras for which only one value is accepted.
 struct OnlyNull {};
 struct OnlyNumber {
   int64_t value;
@@ -36,15 +39,18 @@ struct OnlyText {
   const char* value;
 };
 struct OnlyFalse {};
-struct AnyValue {};  // without a meaning here
-struct LastAxis {};  // "axis": -1, or the number of the last
+struct AnyValue {};  // ignored
+struct LastAxis {};  // "axis": -1, or the index of the last axis
 
 // One field of a layer's configuration.
 struct LayerField {
-  // The member of Layer that holds it, whose type says what the field takes:
-  // int64_t a whole number from 1, int64_t[2] one or two of them, int64_t[4]
-  // borders, from 0, uint64_t a seed, a vector one number or a list of them (of
-  // int64_t: axes). Or the one value that it may have.
+  // The member of Layer that holds the field, or the only accepted value. The
+  // type of the member decides the values:
+  //   int64_t     a whole number from 1
+  //   int64_t[2]  one or two of these
+  //   int64_t[4]  borders, from 0
+  //   uint64_t    a seed
+  //   vector      one number or a list (int64_t: axes)
   using Value =
       std::variant<int64_t Layer::*, int64_t (Layer::*)[2],
                    int64_t (Layer::*)[4], uint64_t Layer::*, float Layer::*,
@@ -57,62 +63,62 @@ struct LayerField {
   constexpr LayerField(const char* field_name, Value field_value)
       : name(field_name), value(field_value) {}
 
-  // Setters, each on a copy, so that a row reads as a sentence.
+  // Setters. Each returns a copy, so that a row reads as a list of properties.
   constexpr LayerField Required() const {
     LayerField field = *this;
     field.required = true;
     return field;
   }
-  // Of a pair: null, or nothing, stands for the window's size.
+  // For a pair: null, or a missing field, means the window's size.
   constexpr LayerField OrWindow() const {
     LayerField field = *this;
     field.or_window = true;
     return field;
   }
-  // Of whole numbers: 1 is not spoken of in descriptions.
+  // For whole numbers: descriptions omit 1.
   constexpr LayerField UnlessOne() const {
     LayerField field = *this;
     field.unless_one = true;
     return field;
   }
-  // Of padding: "causal" too.
+  // For padding: "causal" is accepted too.
   constexpr LayerField OrCausal() const {
     LayerField field = *this;
     field.or_causal = true;
     return field;
   }
-  // Of a pair: written as one number where the layer has one axis.
+  // For a pair: a layer with one axis writes one number.
   constexpr LayerField AsNumber() const {
     LayerField field = *this;
     field.as_number = true;
     return field;
   }
-  // Of a shape: one size may be -1.
+  // For a shape: one size may be -1.
   constexpr LayerField OneOpen() const {
     LayerField field = *this;
     field.one_open = true;
     return field;
   }
-  // Keras 2's name of it.
+  // The field's name in Keras 2.
   constexpr LayerField Formerly(const char* other) const {
     LayerField field = *this;
     field.former = other;
     return field;
   }
-  // Of a float: null stands for infinity, of which descriptions say nothing.
-  // Of axes: for none.
+  // For a float: null means infinity, and descriptions omit it. For a list:
+  // null means none.
   constexpr LayerField OrNull() const {
     LayerField field = *this;
     field.or_null = true;
     return field;
   }
-  // Of a float: 0 is not spoken of in descriptions.
+  // For a float: descriptions omit 0.
   constexpr LayerField UnlessZero() const {
     LayerField field = *this;
     field.unless_zero = true;
     return field;
   }
-  // Read and not written.
+  // The field is read, and not written.
   constexpr LayerField Unwritten() const {
     LayerField field = *this;
     field.written = false;
@@ -123,21 +129,22 @@ struct LayerField {
     field.range = interval;
     return field;
   }
-  // Layer::Setting, which the setter of this field notes.
+  // The Layer::Setting that the setter of this field records.
   constexpr LayerField SetBy(uint64_t bit) const {
     LayerField field = *this;
     field.setting = bit;
     return field;
   }
-  // What precedes the value in the fingerprint; of a bool, all that is said
-  // where it is false.
+  // The label in front of the value in the fingerprint. For a bool it is the
+  // whole text if the value is false.
   constexpr LayerField Compared(const char* label) const {
     LayerField field = *this;
     field.compared = label;
     return field;
   }
-  // What precedes the value in the description that a backup keeps, and which
-  // the model that goes on from it must have too. Part of the file's format.
+  // The label in front of the value in a backup's description. A model that
+  // continues from the backup must have the same value. Part of the file's
+  // format.
   constexpr LayerField Saved(const char* label) const {
     LayerField field = *this;
     field.saved = label;
@@ -158,13 +165,13 @@ struct LayerField {
   bool or_null = false;
   bool unless_zero = false;
   bool written = true;
-  const char* compared = nullptr;  // null: left out
+  const char* compared = nullptr;  // null: not in the fingerprint
   const char* saved = nullptr;
 };
 
-// What a field says: "3x3", "same", "0.5", "l1 0 l2 1e-05", "relu". "" of a
-// value that leaves things as they are (linear, true, no regularizer), of an
-// initializer, and of a field with one value only.
+// The value as text: "3x3", "same", "0.5", "l1 0 l2 1e-05", "relu". "" for a
+// value without effect (linear, true, no regularizer), for an initializer, and
+// for a field with one value only.
 std::string ValueText(const LayerField& field, const Layer& layer);
 const char* PaddingName(PaddingMode padding);  // "valid"
 
@@ -182,34 +189,34 @@ struct LayerFields {
   size_t count = 0;
 };
 
-// Shape rule and op of a layer over inputs of these shapes, whose number fits
-// the row.
+// Checks the shapes and makes the op of a layer over inputs of these shapes.
+// Their number fits the row.
 using OpMaker = Status(const Layer&, const std::vector<Shape>& inputs,
                        std::unique_ptr<Op>*);
 
-// How many inputs: none, one, a list of two or more, one or more.
+// The number of inputs: none, one, a list of two or more, one or more.
 enum class LayerInputs : uint8_t { kNone, kOne, kList, kAny };
 
 struct LayerClass {
   const char* name;     // Keras's class name, which is written
-  const char* aliases;  // other names of it, with a blank between two
+  const char* aliases;  // other names of it, with a blank between them
   Layer::Kind kind;
-  // With the defaults of Keras. Null: it has no configuration as JSON.
+  // With Keras's defaults. Null: it has no configuration as JSON.
   Layer (*make)();
   LayerInputs inputs;
   OpMaker* make_op;  // null: an Input
-  // As they are written. Fields that all layers have are not among them.
+  // In the order of writing, without the fields that all layers have.
   LayerFields fields = {};
-  // Element i of the output comes from element i of each input, so an order of
-  // the elements that differs in PyTorch differs before and behind it alike.
+  // Element i of the output depends only on element i of each input. Such a
+  // layer works in any order of elements, also in that of PyTorch.
   bool elementwise = false;
-  // Of the images that it works on: 2 (height, width, channels), 1 (steps,
-  // channels), 0 where any shape will do. Of a layer with one axis a pair of
-  // numbers is its second, and written as a list of one.
+  // The axes of its images: 2 (height, width, channels), 1 (steps, channels), 0
+  // for any shape. A layer with one axis uses the second number of a pair, and
+  // writes it as a list of one.
   int axes = 0;
 };
 
-// All rows. Of rows of one kind the first is the one that is written.
+// All rows. If a kind has several rows, the first is the one that is written.
 struct LayerTable {
   const LayerClass* begin() const { return first; }
   const LayerClass* end() const { return first + count; }

@@ -1,5 +1,5 @@
-// The values of a layer's fields as text, which ranks compare and backups keep:
-// what it says of a value may not change.
+// The values of a layer's fields as text. Ranks compare it and backups keep it,
+// so the text of a value may not change.
 
 #include <cmath>
 #include <string>

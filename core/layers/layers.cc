@@ -1,4 +1,4 @@
-#include "layers.h"
+#include "ringlet/layers.h"
 
 #include <algorithm>
 #include <array>
@@ -37,8 +37,8 @@ Layer Borders(Layer::Kind kind, const std::array<int64_t, 4>& borders) {
 
 }  // namespace
 
-// Of ASCII, whatever the locale: an underscore before a capital that begins a
-// word, as "Layer" in "MyLayer", or ends a run of small letters.
+// For ASCII, whatever the locale. Adds an underscore before a capital that
+// begins a word, as "Layer" in "MyLayer", or follows small letters.
 std::string SnakeCase(const std::string& class_name) {
   const auto upper = [&](size_t i) {
     return i < class_name.size() && class_name[i] >= 'A' &&

@@ -5,14 +5,14 @@
 namespace ringlet {
 namespace {
 
-// What of a window lies on the image.
+// The part of a window that is on the image.
 Range Clip(const WindowAxis& axis, int64_t position) {
   const int64_t begin = axis.first(position);
   return {std::max<int64_t>(0, begin),
           std::min(axis.input, begin + axis.window)};
 }
 
-// Each pixel is in a window.
+// True if each pixel is in a window.
 bool Tiles(const WindowAxis& axis) {
   return axis.stride == axis.window && axis.output * axis.stride >= axis.input;
 }
@@ -42,14 +42,14 @@ void MaxPool::AddRow(int64_t row) {
 }
 
 void MaxPool::Forward(const float* x, bool above_zero, float* y,
-                      uint8_t* places) const {
+                      uint8_t* indices) const {
   const PoolLoops& loops = BestPoolLoops(window_.channels);
   for (const Run& run : runs_) {
-    if (places == nullptr) {
+    if (indices == nullptr) {
       loops.maxima(run.windows, x + run.x, y + run.y);
     } else {
-      loops.placed_maxima(run.windows, x + run.x, above_zero, y + run.y,
-                          places + run.y);
+      loops.indexed_maxima(run.windows, x + run.x, above_zero, y + run.y,
+                           indices + run.y);
     }
   }
 }
@@ -68,12 +68,13 @@ void MaxPool::Gradient(const float* x, const float* y, const float* dy,
   }
 }
 
-void MaxPool::Gradient(const uint8_t* places, const float* dy,
+void MaxPool::Gradient(const uint8_t* indices, const float* dy,
                        float* dx) const {
   ZeroRest(dx);
   const PoolLoops& loops = BestPoolLoops(window_.channels);
   for (const Run& run : runs_) {
-    loops.placed_gradient(run.windows, places + run.y, dy + run.y, dx + run.x);
+    loops.indexed_gradient(run.windows, indices + run.y, dy + run.y,
+                           dx + run.x);
   }
 }
 

@@ -1,9 +1,9 @@
-// MaxPool: maxima of windows over an image that share no pixel.
+// MaxPool: maxima of windows over an image that have no pixel in common.
 //
-// Internal to core/. A convolution whose output nobody else takes computes them
-// image by image, while its output is in cache (Op::TakePool): then neither
-// that nor its gradient is kept for the batch, only which pixel of each window
-// is the first that holds the maximum.
+// Internal to core/. If no other layer reads a convolution's output, the
+// convolution computes the maxima image by image, while that output is in the
+// cache (Op::FusePool). Then only the index of the first maximum of each window
+// is kept for the batch, and not the output or its gradient.
 
 #ifndef RINGLET_CORE_LAYERS_MAX_POOL_H_
 #define RINGLET_CORE_LAYERS_MAX_POOL_H_
@@ -20,26 +20,27 @@ class MaxPool {
  public:
   explicit MaxPool(const Window2D& window);
 
-  // A pixel's number in its window is a byte.
-  bool has_places() const {
-    return window_.height.window * window_.width.window < kNoPlace;
+  // True if a pixel's index in its window fits a byte.
+  bool has_indices() const {
+    return window_.height.window * window_.width.window < kNoIndex;
   }
   int64_t output_floats() const {
     return window_.positions() * window_.channels;
   }
 
-  // Of one image. With `places` also where each maximum stands, or that it is
-  // none: NaN, or where `above_zero` it is not.
+  // Computes the maxima of one image. `indices`, if not null, gets the index of
+  // each maximum, or a mark for none: NaN, or, with `above_zero`, a maximum not
+  // above 0.
   void Forward(const float* x, bool above_zero, float* y,
-               uint8_t* places) const;
-  // The gradient of x, from what Forward has left.
+               uint8_t* indices) const;
+  // The gradient of x, from the results of Forward.
   void Gradient(const float* x, const float* y, const float* dy,
                 float* dx) const;
-  void Gradient(const uint8_t* places, const float* dy, float* dx) const;
+  void Gradient(const uint8_t* indices, const float* dy, float* dx) const;
 
  private:
-  // Windows of one size that follow each other in a row, where they begin in
-  // the image and in the output.
+  // Consecutive windows of one size in a row, and their offsets in image and
+  // output.
   struct Run {
     PoolWindows windows;
     int64_t x, y;

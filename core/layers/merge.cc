@@ -12,9 +12,9 @@ namespace {
 
 using Kind = Layer::Kind;
 
-// Inputs of one shape are spans of numbers, cut anywhere. Others are gone
-// through by rows of the output; an example is one thread's, so that the sums
-// over what an input is repeated along have one order.
+// Inputs of one shape are spans of numbers, cut anywhere. Others are processed
+// in rows of the output. One thread computes an example, so that the sums over
+// a repeated input have a fixed order.
 class MergeOp final : public Op {
  public:
   MergeOp(Kind kind, const Shape& output, const std::vector<Shape>& inputs)
@@ -56,7 +56,7 @@ class MergeOp final : public Op {
  private:
   static constexpr int64_t kPiece = 512;
 
-  // Of the output, `n` numbers from y on, in a row from number `first`.
+  // `n` consecutive numbers of the output, from number `first` on.
   struct Run {
     int64_t example, row, first, y, n;
   };
@@ -90,7 +90,7 @@ class MergeOp final : public Op {
     });
   }
 
-  // Of what is in cache when it is read again.
+  // Pieces of the output that stay in the cache until they are read again.
   template <typename Body>
   void ForEachPiece(const OpCall& call, const Body& body) const {
     ForEachRun(call, [&](const Run& whole) {
@@ -144,7 +144,7 @@ class MergeOp final : public Op {
     }
   }
 
-  // At most kPiece numbers.
+  // For at most kPiece numbers.
   void GradientOf(const OpCall& call, const Run& run, size_t i) const {
     const bool as_it_is = kind_ == Kind::kAdd && alike_;
     if (as_it_is && call.dx[i] == call.dy) return;
@@ -165,7 +165,7 @@ class MergeOp final : public Op {
     Give(run, i, d, call.dx[i]);
   }
 
-  // 0 where input i is not the one that was taken.
+  // Writes 0 where input i was not chosen.
   void LeaveToTheFirst(const OpCall& call, const Run& run, size_t i,
                        float* d) const {
     float taken[kPiece], x[kPiece];
@@ -201,7 +201,7 @@ class MergeOp final : public Op {
   }
 
   const Kind kind_;
-  const float share_;  // how many there are
+  const float share_;  // the number of inputs
   bool alike_ = true;  // all have the output's shape
   std::vector<Broadcast> inputs_;
 };
@@ -246,7 +246,7 @@ class ConcatenateOp final : public Op {
   std::vector<int64_t> widths_;
 };
 
-// Sizes that differ must be 1 in one of the two, whose elements are repeated.
+// If two sizes differ, one must be 1; its elements are repeated.
 bool Widen(const Shape& x, Shape* output) {
   const Shape& longer = x.rank() > output->rank() ? x : *output;
   const Shape& shorter = x.rank() > output->rank() ? *output : x;
@@ -287,7 +287,7 @@ Status MakeConcatenate(const Layer&, const std::vector<Shape>& inputs,
   for (const Shape& x : inputs) {
     Shape a = x, b = inputs[0];
     if (a.rank() == 0 || b.rank() == 0) return DoNotFit(b, x);
-    a[a.rank() - 1] = b[b.rank() - 1] = 1;  // free to differ
+    a[a.rank() - 1] = b[b.rank() - 1] = 1;  // may differ
     if (a != b) return DoNotFit(inputs[0], x);
   }
   op->reset(new ConcatenateOp(inputs));

@@ -1,6 +1,6 @@
-// NestedModel: a model as a layer of another: what it is made of, by value.
+// NestedModel: a model as a layer of another model, by value.
 //
-// Internal to core/ and io/. Model::AsLayer makes it. It never changes, so that
+// Internal to core/ and io/. Model::AsLayer makes it. It never changes, so
 // layers can share it.
 
 #ifndef RINGLET_CORE_LAYERS_NESTED_MODEL_H_
@@ -10,29 +10,30 @@
 #include <string>
 #include <vector>
 
-#include "../base/status.h"
-#include "layers.h"
+#include "ringlet/layers.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
 struct NestedModel {
-  // One use of a layer; a layer that has several is shared.
+  // One call of a layer. A layer with several calls is shared.
   struct Call {
-    int layer = 0;            // its number in `layers`
-    std::vector<int> inputs;  // numbers of earlier calls
+    int layer = 0;            // index in `layers`
+    std::vector<int> inputs;  // indices of earlier calls
     Shape output;
   };
 
-  // Why the model cannot be a layer. The rest then says nothing.
+  // Why the model cannot be a layer. After an error the other members have no
+  // meaning.
   Status status;
   std::string class_name;     // "Sequential" or "Functional"
   std::vector<Layer> layers;  // in the order of their first calls
-  std::vector<Call> calls;    // first the Inputs'
+  std::vector<Call> calls;    // the Inputs first
   int num_inputs = 1;
-  std::vector<int> outputs;   // numbers of calls
-  int depth = 1;              // of models within models, this one included
-  int64_t num_nodes = 0;      // calls of layers, those of inner models' counted
-  // As they lie in the model's span; null where none are given.
+  std::vector<int> outputs;  // indices of calls
+  int depth = 1;             // levels of nested models, with this one
+  int64_t num_nodes = 0;     // calls of layers, with those of nested models
+  // In the layout of the model's span; null for none.
   std::shared_ptr<const std::vector<float>> weights;
 };
 

@@ -1,18 +1,18 @@
-// Dropout and its kin: what is random while training.
+// Dropout and the other layers with random numbers in training.
 //
-// What must be known to change this file: number m of a step's random numbers,
-// counted over the batch, is word m % 4 of block m - m % 4 of the Philox stream
-// (seed, counter), whoever computes it. Nothing of it is stored: the backward
-// pass draws it again. Normal deviates come in fours of a block: Box and
-// Muller's cosine and sine of its first pair of words, then of its second.
+// The random numbers of a step are counted over the batch. Number m is word m %
+// 4 of block m - m % 4 of the Philox stream (seed, counter), on every worker.
+// Random numbers are not stored: the backward pass generates them again. A
+// block gives four normal deviates: cosine and sine of the Box-Muller transform
+// of its first pair of words, then of its second.
 
 #include <algorithm>
 #include <cmath>
 
-#include "../base/random.h"
 #include "../compute/functions.h"
 #include "../compute/row_loops.h"
 #include "op.h"
+#include "ringlet/compute.h"
 #include "window.h"
 
 namespace ringlet {
@@ -20,15 +20,16 @@ namespace {
 
 using Kind = Layer::Kind;
 
-constexpr int64_t kPiece = 64;  // numbers that are drawn at a time
-constexpr double kSelu = 1.0507009873554804934 * 1.6732632423543772848;
+constexpr int64_t kPiece = 64;  // numbers that are generated at a time
+constexpr double kSeluSlope = 1.0507009873554804934 * 1.6732632423543772848;
 
-// to[i] = from[i]; they may be one.
+// to[i] = from[i]; `to` may be `from`.
 void CopyTo(const float* from, int64_t n, float* to) {
   if (from != to) std::copy_n(from, n, to);
 }
 
-// Numbers [begin, begin + n), from a multiple of 4 on, in [0, 1).
+// Numbers [begin, begin + n) of the step, in [0, 1). `begin` is a multiple of
+// 4.
 void DrawUniform(const OpCall& call, int64_t begin, int64_t n, float* to) {
   BestRowLoops().uniform(call.seed, call.counter, static_cast<uint64_t>(begin),
                          n, to);
@@ -40,7 +41,7 @@ void DrawNormal(const OpCall& call, int64_t begin, int64_t n, float* to) {
   for (int64_t i = 0; i < n; i += 4) {
     const Philox::Block words = random.At(static_cast<uint64_t>(begin + i));
     for (int64_t k = 0; k < 4; ++k) {
-      // Off 0; the sine is the cosine of a quarter of a turn less.
+      // Not 0. The sine is the cosine of an angle that is a quarter turn less.
       radius[i + k] = Philox::Unit(words[k & 2]) + 0x1p-25f;
       angle[i + k] = Philox::Unit(words[k | 1]) - (k % 2 == 0 ? 0 : 0.25f);
     }
@@ -51,7 +52,7 @@ void DrawNormal(const OpCall& call, int64_t begin, int64_t n, float* to) {
   }
 }
 
-// What `rate` or `stddev` comes to: for a value x and its random number r,
+// The constants for a `rate` or a `stddev`. For a value x with random number r:
 // r >= rate ? x times + plus : dropped, or x (1 + times r) + plus r.
 struct Noise {
   bool normal = false;
@@ -68,22 +69,23 @@ Noise NoiseOf(const Layer& layer) {
     case Kind::kGaussianDropout:
       return {true, 0, static_cast<float>(std::sqrt(rate / keep)), 0, 0};
     case Kind::kAlphaDropout: {
-      const double times = 1 / std::sqrt(keep * (1 + rate * kSelu * kSelu));
+      const double times =
+          1 / std::sqrt(keep * (1 + rate * kSeluSlope * kSeluSlope));
       noise.times = static_cast<float>(times);
-      noise.plus = static_cast<float>(times * kSelu * rate);
-      noise.dropped = static_cast<float>(times * kSelu * (rate - 1));
+      noise.plus = static_cast<float>(times * kSeluSlope * rate);
+      noise.dropped = static_cast<float>(times * kSeluSlope * (rate - 1));
       return noise;
     }
     default:
       noise.times = 1 / (1 - layer.rate);
-      noise.plus = -0.0f;  // which leaves even -0 as it is
+      noise.plus = -0.0f;  // which keeps even -0
       return noise;
   }
 }
 
 class NoiseOp final : public Op {
  public:
-  // One random number for each channel of an example where `spatial`.
+  // With `spatial` each channel of an example has one random number.
   NoiseOp(const Layer& layer, const Shape& x, bool spatial)
       : noise_(NoiseOf(layer)),
         off_(layer.rate == 0),
@@ -103,7 +105,7 @@ class NoiseOp final : public Op {
   void Forward(const OpCall& call) const override {
     Apply(call, call.training ? noise_ : Noise(), call.x[0], call.y);
   }
-  // Noise that is added has no gradient.
+  // Added noise does not change the gradient.
   void Backward(const OpCall& call) const override {
     if (call.dx[0] == nullptr) return;
     Noise slope = noise_;

@@ -11,7 +11,7 @@
 namespace ringlet {
 namespace {
 
-// The first setter that was called and sets nothing of this layer.
+// An error for the first called setter that sets no field of this layer.
 Status CheckSettings(const Layer& layer) {
   uint64_t foreign = layer.settings;
   for (const LayerField& field : ClassOf(layer).fields) {
@@ -25,7 +25,7 @@ Status CheckSettings(const Layer& layer) {
       return InvalidArgument("%s has no %s", ClassName(layer), field.name);
     }
   }
-  RINGLET_CHECK(false);  // a setter is some field's
+  RINGLET_CHECK(false);  // every setter has a field
   return Status();
 }
 
@@ -47,8 +47,8 @@ Status CheckInputs(LayerInputs takes, size_t inputs) {
   return Status();
 }
 
-// A shape whose elements fit in memory many times over, so that sizes of
-// batches and scratch do not overflow.
+// Limits a shape's elements, so that sizes of batches and scratch do not
+// overflow.
 Status CheckSize(const Shape& shape) {
   constexpr int64_t kMost = int64_t{1} << 31;
   int64_t elements = 1;
@@ -62,7 +62,7 @@ Status CheckSize(const Shape& shape) {
   return Status();
 }
 
-// Sums over the layers of a model do not overflow.
+// Limits the work, so that sums over the layers of a model do not overflow.
 Status CheckWork(const Op& op) {
   constexpr int64_t kMost = int64_t{1} << 44;
   if (op.multiply_adds() <= kMost) return Status();
@@ -70,16 +70,17 @@ Status CheckWork(const Op& op) {
                          static_cast<long long>(op.multiply_adds()));
 }
 
-// An activation whose gradient needs its input stands behind the layer.
+// An activation with a gradient that needs its input becomes its own layer.
 Status MakeBare(const LayerClass& row, const Layer& layer,
                 const std::vector<Shape>& inputs, std::unique_ptr<Op>* op) {
-  if (row.kind == Layer::Kind::kActivation || !ReadsInput(layer.activation)) {
+  if (row.kind == Layer::Kind::kActivation ||
+      !GradientReadsInput(layer.activation)) {
     return row.make_op(layer, inputs, op);
   }
   Layer linear = layer;
   linear.activation = kLinear;
   RINGLET_RETURN_IF_ERROR(row.make_op(linear, inputs, op));
-  *op = PutBehind(layer.activation, std::move(*op));
+  *op = AppendActivation(layer.activation, std::move(*op));
   return Status();
 }
 

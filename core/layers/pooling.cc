@@ -1,6 +1,6 @@
-// Pooling over windows and over whole images, of two axes and of one. Maxima
-// are max_pool.h's; so are their gradients, where windows do not overlap:
-// elsewhere a pixel's gradient is a sum.
+// Pooling over windows and over whole images, with two axes and with one.
+// max_pool.h computes maxima, and their gradients if windows do not overlap.
+// With overlap a pixel's gradient is a sum.
 
 #include <algorithm>
 
@@ -22,16 +22,16 @@ class Pooling2DOp final : public Op {
     output_ = output;
   }
 
-  bool is_view() const override { return joined(); }
+  bool is_view() const override { return fused_into_previous(); }
   const MaxPool* max_pool() const override {
-    return max_ && apart_ && maxima_.has_places() ? &maxima_ : nullptr;
+    return max_ && apart_ && maxima_.has_indices() ? &maxima_ : nullptr;
   }
   bool keeps_input() const override { return max_; }
   bool keeps_output() const override { return max_; }
   Recompute recompute() const override { return Recompute::kCostly; }
 
   void Forward(const OpCall& call) const override {
-    if (joined()) return;
+    if (fused_into_previous()) return;
     ForEachImage(call, [&](int64_t image) {
       const float* x = call.x[0] + image * ImageFloats();
       float* y = call.y + image * output_.elements();
@@ -49,7 +49,7 @@ class Pooling2DOp final : public Op {
     });
   }
 
-  // The gradient of a maximum goes to the first pixel that holds it.
+  // The gradient of a maximum goes to the first pixel that has it.
   void Backward(const OpCall& call) const override {
     if (call.dx[0] == nullptr) return;
     ForEachImage(call, [&](int64_t image) {
@@ -71,7 +71,7 @@ class Pooling2DOp final : public Op {
               d_in[c] += d_out[c] * share;
             } else if (in[c] == out[c]) {
               d_in[c] += d_out[c];
-              d_out[c] = 0;  // given away
+              d_out[c] = 0;  // assigned
             }
           }
         });
@@ -80,7 +80,7 @@ class Pooling2DOp final : public Op {
   }
 
  private:
-  // The part of a window that lies on the image.
+  // The part of a window that is on the image.
   struct Box {
     int64_t top, bottom, left, right;
     int64_t pixels() const { return (bottom - top) * (right - left); }
@@ -128,8 +128,8 @@ class Pooling2DOp final : public Op {
   const MaxPool maxima_;
 };
 
-// Unlike MaxPooling2D's, the gradient is shared by all pixels that hold the
-// maximum: Keras takes that of a reduction.
+// As in Keras, which uses a reduction, all pixels with the maximum share the
+// gradient. In MaxPooling2D the first one gets it.
 class GlobalMaxPoolingOp final : public Op {
  public:
   GlobalMaxPoolingOp(int64_t pixels, int64_t channels, const Shape& output)
@@ -140,7 +140,7 @@ class GlobalMaxPoolingOp final : public Op {
   bool keeps_input() const override { return true; }
   bool keeps_output() const override { return true; }
   Recompute recompute() const override { return Recompute::kCostly; }
-  // Of each channel its share, for each thread.
+  // For each thread: the part of each channel's gradient that one pixel gets.
   uint64_t backward_scratch(int64_t, int threads) const override {
     return static_cast<uint64_t>(threads * channels_);
   }

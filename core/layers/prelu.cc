@@ -1,9 +1,9 @@
-// PReLU: x, or alpha x below 0, where alpha is trained.
+// PReLU: x, or alpha x below 0, with a trained alpha.
 //
-// What must be known to change this file: along shared axes alpha has one
-// element. It is expanded to an example's size in scratch, and its gradient is
-// summed at that size over the batch, in tiles, and then over what shares an
-// element: in an order that the shapes alone say.
+// Along shared axes alpha has one element. It is expanded to an example's size
+// in scratch. Its gradient is summed at that size over the batch, in tiles, and
+// then over the places that share an element. The order depends only on the
+// shapes.
 
 #include <algorithm>
 #include <vector>
@@ -31,7 +31,7 @@ class PReLUOp final : public Op {
   uint64_t forward_scratch(int64_t, int) const override {
     return static_cast<uint64_t>(shared_ ? width_ : 0);
   }
-  // And sums of each block of examples.
+  // Also sums for each block of examples.
   uint64_t backward_scratch(int64_t batch, int threads) const override {
     const int64_t sums = frozen() ? 0 : TileBlocks(batch) * width_;
     return forward_scratch(batch, threads) + static_cast<uint64_t>(sums);
@@ -52,7 +52,7 @@ class PReLUOp final : public Op {
     });
   }
 
-  // At 0 no slope, as TensorFlow has it of two ReLUs.
+  // At 0 the gradient is 0, as in TensorFlow's two ReLUs.
   void Backward(const OpCall& call) const override {
     const float* const alpha = Expanded(call);
     float* const sums = call.scratch + (shared_ ? width_ : 0);
@@ -81,12 +81,12 @@ class PReLUOp final : public Op {
         call.d_weights[0][i] = SumOf(i, blocks, sums);
       }
     });
-    call.sink->Ready(call.gradient_offset);
+    call.sink->OnGradientsFinal(call.gradient_offset);
   }
 
  private:
-  // The place in an example of element `i` of alpha or, `along`, of element `i`
-  // of what shares its first one.
+  // The place in an example of element `i` of alpha or, with `along`, of the
+  // `i`-th place that shares its first element.
   int64_t PlaceOf(int64_t i, bool along) const {
     int64_t place = 0, stride = 1;
     for (int axis = output_.rank() - 1; axis >= 0; --axis) {

@@ -9,7 +9,7 @@
 namespace ringlet {
 namespace {
 
-constexpr double kBackendEpsilon = 1e-7;  // Keras's, least of a deviation
+constexpr double kBackendEpsilon = 1e-7;  // Keras's, the least deviation
 
 // y = (x - minus) * times + plus.
 class AffineOp final : public Op {
@@ -104,6 +104,8 @@ Layer Normalization(const std::vector<float>& mean,
   return layer;
 }
 
+Layer Normalization() { return Normalization({}, {}); }
+
 Status MakeRescaling(const Layer& layer, const std::vector<Shape>& inputs,
                      std::unique_ptr<Op>* op) {
   const Shape& x = inputs[0];
@@ -121,15 +123,24 @@ Status MakeRescaling(const Layer& layer, const std::vector<Shape>& inputs,
 Status MakeNormalization(const Layer& layer, const std::vector<Shape>& inputs,
                          std::unique_ptr<Op>* op) {
   const Shape& x = inputs[0];
-  RINGLET_RETURN_IF_ERROR(CheckValues(layer.means, "mean", x));
-  RINGLET_RETURN_IF_ERROR(CheckValues(layer.variances, "variance", x));
-  for (const float variance : layer.variances) {
+  const bool known = !layer.means.empty() || !layer.variances.empty();
+  if (!known && !layer.adapt) {
+    return InvalidArgument(
+        "needs mean and variance, or \"adapt\": true, with which Fit computes "
+        "them");
+  }
+  const std::vector<float> one(1, 1), zero(1, 0);
+  const std::vector<float>& means = known ? layer.means : zero;
+  const std::vector<float>& variances = known ? layer.variances : one;
+  RINGLET_RETURN_IF_ERROR(CheckValues(means, "mean", x));
+  RINGLET_RETURN_IF_ERROR(CheckValues(variances, "variance", x));
+  for (const float variance : variances) {
     if (variance >= 0) continue;
     return InvalidArgument("variance must be >= 0, not %g", variance);
   }
   const bool invert = layer.invert;
   MakeAffine(
-      x, layer.means, layer.variances,
+      x, means, variances,
       [invert](float mean, float variance) {
         const double deviation =
             std::max(std::sqrt(double{variance}), kBackendEpsilon);

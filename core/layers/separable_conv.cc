@@ -1,8 +1,8 @@
-// SeparableConv2D, SeparableConv1D: a depthwise convolution, whose output is
-// kept nowhere: it stands in scratch for a group of images at a time, and is
-// computed again for the gradients. Groups and blocks of examples depend on the
-// shapes alone, and each product is one thread's, so the bits are the same for
-// any number of threads.
+// SeparableConv2D, SeparableConv1D: a depthwise convolution, then a product
+// with a 1x1 kernel. Scratch has the depthwise output of one group of images at
+// a time; Backward computes it again. Groups and blocks of examples depend only
+// on the shapes, and one thread computes each product. So the bits are the same
+// for any number of threads.
 
 #include <algorithm>
 
@@ -50,7 +50,7 @@ class SeparableConvOp final : public Op {
   uint64_t forward_scratch(int64_t batch, int threads) const override {
     return static_cast<uint64_t>(threads * ThreadFloats(batch));
   }
-  // And each block's own sums of the gradients.
+  // Also each block's own sums of the gradients.
   uint64_t backward_scratch(int64_t batch, int threads) const override {
     return static_cast<uint64_t>(threads * ThreadFloats(batch) +
                                  std::min(batch, MostBlocks()) *
@@ -105,13 +105,13 @@ class SeparableConvOp final : public Op {
         AddTo(sums + b * GradientFloats() + At(w), n, call.d_weights[w]);
       }
     }
-    call.sink->Ready(call.gradient_offset);
+    call.sink->OnGradientsFinal(call.gradient_offset);
   }
 
  private:
-  // Rows of the product that keep a group in the second-level cache.
+  // Rows of a product, so that a group stays in the second-level cache.
   static constexpr int64_t kGroupRows = 2048;
-  // Blocks of large kernels are few: their sums take memory.
+  // Large kernels have few blocks, since their sums take memory.
   static constexpr int64_t kBlockFloats = 1 << 20;
 
   int64_t Positions() const { return depthwise_.window().positions(); }
@@ -123,11 +123,11 @@ class SeparableConvOp final : public Op {
   int64_t MiddleFloats(int64_t batch) const {
     return Group(batch) * depthwise_.output_floats();
   }
-  // And behind it what the depthwise loops need.
+  // Followed by the scratch of the depthwise loops.
   int64_t ThreadFloats(int64_t batch) const {
     return MiddleFloats(batch) + depthwise_.scratch_floats();
   }
-  // Where the gradient of weight number `w` begins in a block's sums.
+  // The offset of the gradient of weight number `w` in a block's sums.
   int64_t At(size_t w) const {
     return (w > 0 ? depthwise_.kernel_floats() : 0) +
            (w > 1 ? PointFloats() : 0);

@@ -1,5 +1,5 @@
-// Softmax over other axes than the last alone, which is an activation
-// (activation_layers.cc).
+// Softmax over axes other than only the last. Over the last axis it is an
+// activation (activation_layers.cc).
 
 #include <algorithm>
 
@@ -13,8 +13,8 @@ OpMaker MakeActivation;
 
 namespace {
 
-// Over the `count` middle ones of (outer, count, inner) numbers. Columns are
-// taken kAcross at a time, so that neighbours are read together.
+// Softmax over the `count` middle ones of (outer, count, inner) numbers. It
+// works on kAcross columns at a time, so that neighbours are read together.
 class SoftmaxOp final : public Op {
  public:
   SoftmaxOp(const Shape& x, int64_t count, int64_t inner)

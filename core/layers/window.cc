@@ -1,5 +1,5 @@
-// Sizes are checked against kMostPixels before anything is multiplied, so that
-// no extent overflows; what an Op computes from them afterwards fits.
+// Sizes are checked against kMostPixels before any multiplication, so that no
+// extent overflows. The numbers that an Op computes from them fit too.
 
 #include "window.h"
 
@@ -14,14 +14,14 @@ constexpr int64_t kMostPixels = int64_t{1} << 31;
 
 bool IsSize(int64_t n) { return n >= 1 && n <= kMostPixels; }
 
-// "(3, 2)", or "3" of a layer of one axis.
+// "(3, 2)", or "3" for a layer with one axis.
 std::string PairText(int axes, const int64_t pair[2]) {
   const std::string last = std::to_string(pair[1]);
   return axes == 1 ? last : "(" + std::to_string(pair[0]) + ", " + last + ")";
 }
 
-// The first number is of an axis that a layer of one has not: 1, or the same
-// as the other's.
+// In a layer with one axis the first number must be 1, or the same as the
+// second.
 Status CheckPair(const Layer& layer, const char* what, const int64_t pair[2]) {
   if (ClassOf(layer).axes != 1 || pair[0] == 1 || pair[0] == pair[1]) {
     return Status();

@@ -1,29 +1,31 @@
-// Window2D: where a window lies over an image, for every layer that has one.
+// Window2D: the positions of a window over an image, for all layers with
+// windows.
 //
-// Internal to core/. A layer of one axis (LayerClass::axes) works on (steps,
-// channels) as on an image of height 1, so one Op serves both.
+// Internal to core/. A layer with one axis (LayerClass::axes) treats (steps,
+// channels) as an image of height 1, so one Op serves both.
 
 #ifndef RINGLET_CORE_LAYERS_WINDOW_H_
 #define RINGLET_CORE_LAYERS_WINDOW_H_
 
 #include <cstdint>
 
-#include "../base/shape.h"
-#include "../base/status.h"
-#include "../base/thread_pool.h"
-#include "layers.h"
+#include "ringlet/compute.h"
+#include "ringlet/layers.h"
+#include "ringlet/shape.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
-// The place of a window over an image, one axis.
+// The positions of a window on one axis of an image.
 struct WindowAxis {
   int64_t input, output, window, stride, pad_before;
   int64_t dilation = 1;  // from one tap to the next
-  // Fills output and pad_before from the rest. False where no window fits.
+  // Computes `output` and `pad_before` from the other members. False if no
+  // window fits.
   bool Resolve(PaddingMode padding);
-  // From the window's first pixel to behind its last.
+  // Pixels from the window's first to its last, inclusive.
   int64_t extent() const { return (window - 1) * dilation + 1; }
-  // No window hangs over the border.
+  // No window reaches beyond the border.
   bool inside() const {
     return pad_before == 0 && (output - 1) * stride + extent() <= input;
   }
@@ -31,7 +33,7 @@ struct WindowAxis {
   int64_t first(int64_t position) const {
     return position * stride - pad_before;
   }
-  // The positions at which this tap of the window lies on the image.
+  // The positions at which this tap of the window is on the image.
   Range PositionsOf(int64_t tap) const;
 };
 
@@ -44,20 +46,21 @@ struct Window2D {
   int64_t image_floats() const { return height.input * row_floats(); }
 };
 
-// The image that the layer takes x for, (height, width, channels), or an error
-// that says what it needs.
+// The image (height, width, channels) that the layer reads x as, or an error
+// that names what it needs.
 Status ImageOf(const Layer& layer, const Shape& x, Shape* image);
 // The shape of such an image among the layer's inputs and outputs.
 Shape ShapeOf(const Layer& layer, const Shape& image);
 
 // The layer's window, strides, dilation and padding on images of shape x, or an
-// error that says what does not fit. `what`: "kernel".
+// error that names what does not fit. `what`: "kernel".
 Status PlaceWindow(const Layer& layer, const Shape& x, const char* what,
                    Window2D* window);
 
-// The same of a convolution, which Keras has stride or dilate, not both.
+// The same for a convolution, which in Keras may have strides or dilation, not
+// both.
 Status PlaceConv(const Layer& layer, const Shape& x, Window2D* window);
-// (height, width, in, out), or (steps, in, out) of a layer of one axis.
+// (height, width, in, out), or (steps, in, out) for a layer with one axis.
 Shape KernelShape(const Layer& layer, const Window2D& window, int64_t in,
                   int64_t out);
 

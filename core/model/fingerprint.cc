@@ -1,25 +1,26 @@
-// What must be known to change this file: the text is compared across machines
-// and byte orders, so numbers are written by number_text.h and never through
-// a locale. The other ranks' texts are untrusted: kMostText bounds what is
-// allocated for them, and FieldsOf takes any bytes.
+// The text is compared across machines and byte orders, so numbers are written
+// by number_text.h and never through a locale. The other ranks' texts are
+// untrusted: kMostText limits the memory for them, and FieldsOf accepts any
+// bytes.
 
 #include "fingerprint.h"
 
 #include <algorithm>
+#include <array>
 
 #include "../base/crc32c.h"
 #include "../base/number_text.h"
 #include "../base/text.h"
-#include "../layers/custom_layer.h"
 #include "../layers/layer_table.h"
-#include "loss_table.h"
-#include "metric_table.h"
-#include "optimizer_table.h"
+#include "../objective/loss_table.h"
+#include "../objective/metric_table.h"
+#include "../objective/optimizer_table.h"
+#include "ringlet/custom_layer.h"
 
 namespace ringlet {
 namespace {
 
-// Above it texts are compared by their checksums alone.
+// Longer texts are compared by their checksums only.
 constexpr size_t kMostText = 1 << 20;
 constexpr char kChecksum[] = "checksum ";
 
@@ -60,9 +61,11 @@ std::vector<Field> FieldsOf(const std::string& text) {
   return fields;
 }
 
-// How rank `rank`'s text differs from that of rank `first`.
-Status Difference(const char* what, int first, int rank,
-                  const std::string& firsts, const std::string& theirs) {
+// The error for the difference of rank `rank`'s text from that of rank `first`.
+// `mine` has the advice.
+Status Difference(const char* what, const Fingerprint& mine, int first,
+                  int rank, const std::string& firsts,
+                  const std::string& theirs) {
   const std::vector<Field> a = FieldsOf(firsts), b = FieldsOf(theirs);
   for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
     if (i < a.size() && i < b.size() && a[i].name == b[i].name) {
@@ -70,14 +73,15 @@ Status Difference(const char* what, int first, int rank,
       if (StartsWith(a[i].value, kChecksum)) {
         return InvalidArgument(
             "%s: rank %d has other %s than rank %d; run the same program with "
-            "the same options on every worker",
+            "the same options and data on every worker",
             what, rank, a[i].name.c_str(), first);
       }
+      const std::string advice = mine.AdviceOf(a[i].name);
       return InvalidArgument(
           "%s: %s is %s on rank %d, but %s on rank %d; it must be the same on "
-          "every worker",
+          "every worker%s%s",
           what, a[i].name.c_str(), b[i].value.c_str(), rank, a[i].value.c_str(),
-          first);
+          first, advice.empty() ? "" : ": ", advice.c_str());
     }
     const bool first_lacks = i >= a.size();
     const Field& field = first_lacks ? b[i] : a[i];
@@ -92,6 +96,23 @@ Status Difference(const char* what, int first, int rank,
       "%s: rank %d was given other options than rank %d; run the same program "
       "with the same options on every worker",
       what, rank, first);
+}
+
+// A text's length and checksum.
+using Sum = std::array<uint64_t, 2>;
+
+// The rank to compare with: the first of the largest group of equal ranks.
+size_t ReferenceOf(const std::vector<Sum>& all, const JoiningMembers& joining) {
+  const auto first = static_cast<size_t>(joining.reference());
+  if (joining.last_joiner() >= 0) return first;
+  const auto alike = [&all](size_t r) {
+    return std::count(all.begin(), all.end(), all[r]);
+  };
+  size_t most = first;
+  for (size_t r = 0; r < all.size(); ++r) {
+    if (alike(r) > alike(most)) most = r;
+  }
+  return most;
 }
 
 }  // namespace
@@ -227,22 +248,22 @@ std::string DescribeMetric(const Metric& metric) {
 }
 
 Status Agree(Collective* collective, const char* what,
-             const Fingerprint& fingerprint, const Arrivals& arrivals) {
+             const Fingerprint& fingerprint, const JoiningMembers& joining) {
   if (collective->size() == 1) return Status();
   const std::string& text = fingerprint.text();
   const auto ranks = static_cast<size_t>(collective->size());
   const uint32_t crc = Crc32c(text.data(), text.size());
   // Two checksums of a text: the second begins where the first ended.
   const uint32_t more = Crc32c(text.data(), text.size(), ~crc);
-  const uint64_t mine[2] = {text.size(), uint64_t{crc} << 32 | more};
-  std::vector<uint64_t> all(2 * ranks);
-  RINGLET_RETURN_IF_ERROR(
-      GatherNumbers(collective, mine, sizeof(uint64_t), 2, all.data()));
+  const Sum mine = {text.size(), uint64_t{crc} << 32 | more};
+  std::vector<Sum> all(ranks);
+  RINGLET_RETURN_IF_ERROR(GatherNumbers(
+      collective, mine.data(), sizeof(uint64_t), mine.size(), all.data()));
   uint64_t longest = 0;
   bool alike = true;
-  for (size_t r = 0; r < ranks; ++r) {
-    longest = std::max(longest, all[2 * r]);
-    alike &= all[2 * r] == all[0] && all[2 * r + 1] == all[1];
+  for (const Sum& sum : all) {
+    longest = std::max(longest, sum[0]);
+    alike &= sum == all[0];
   }
   if (alike) return Status();
   const size_t width =
@@ -253,18 +274,16 @@ Status Agree(Collective* collective, const char* what,
   RINGLET_RETURN_IF_ERROR(
       collective->AllGather(padded.data(), width, &texts[0]));
   const auto text_of = [&](size_t r) {
-    return texts.substr(width * r, std::min<uint64_t>(all[2 * r], width));
+    return texts.substr(width * r, std::min<uint64_t>(all[r][0], width));
   };
-  const auto first = static_cast<size_t>(arrivals.reference());
+  const size_t first = ReferenceOf(all, joining);
   for (size_t i = 1; i < ranks; ++i) {
     const size_t r = (first + i) % ranks;
-    if (all[2 * r] == all[2 * first] && all[2 * r + 1] == all[2 * first + 1]) {
-      continue;
-    }
+    if (all[r] == all[first]) continue;
     const int rank = static_cast<int>(r);
-    return arrivals.Refuse(collective, rank,
-                           Difference(what, static_cast<int>(first), rank,
-                                      text_of(first), text_of(r)));
+    return joining.Refuse(collective, rank,
+                          Difference(what, fingerprint, static_cast<int>(first),
+                                     rank, text_of(first), text_of(r)));
   }
   return Status();
 }

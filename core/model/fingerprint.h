@@ -1,30 +1,31 @@
-// Fingerprint: what decides a run's numbers, as named values in words.
+// Fingerprint: the settings that decide a run's numbers, as named values.
 //
-// Internal to core/. The ranks of a job compare theirs when they meet; where
-// two differ, every rank's error names the field, the rank and both values. The
-// text is canonical: the same on every machine, whatever its byte order.
+// Internal to core/. The ranks of a job compare their fingerprints when they
+// form a view. If two differ, every rank's error names the field, the rank and
+// both values. The text is the same on every machine, whatever its byte order.
 
 #ifndef RINGLET_CORE_MODEL_FINGERPRINT_H_
 #define RINGLET_CORE_MODEL_FINGERPRINT_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "../base/collective.h"
-#include "../base/status.h"
-#include "arrivals.h"
-#include "losses.h"
-#include "metrics.h"
-#include "optimizers.h"
+#include "../exchange/joining_members.h"
+#include "ringlet/collective.h"
+#include "ringlet/losses.h"
+#include "ringlet/metrics.h"
+#include "ringlet/optimizers.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
 class Fingerprint {
  public:
-  // `name` reads in "<name> is <value>": "the batch size". A value is one line;
-  // control characters in it become '?'.
+  // `name` fits into "<name> is <value>": "the batch size". A value is one
+  // line; control characters in it become '?'.
   void Add(const std::string& name, const std::string& value);
   void Add(const std::string& name, const char* value) {
     Add(name, std::string(value));
@@ -33,18 +34,31 @@ class Fingerprint {
     Add(name, std::to_string(value));
   }
   void Add(const std::string& name, float value);
-  // A checksum, of which a person learns nothing but that it differs.
+  // Adds a checksum. The error does not print its value. `name` fits into "rank
+  // 1 has other <name> than rank 0".
   void AddChecksum(const std::string& name, uint64_t value);
+
+  // Sets the advice for a difference in the field `name`. Advice is not
+  // compared.
+  void Advise(const std::string& name, const std::string& advice) {
+    advice_[name] = advice;
+  }
 
   // "name\tvalue\n" for every field, in the order of Add.
   const std::string& text() const { return text_; }
+  // The advice for the field; "" if there is none.
+  std::string AdviceOf(const std::string& name) const {
+    const auto found = advice_.find(name);
+    return found == advice_.end() ? "" : found->second;
+  }
 
  private:
   std::string text_;
+  std::map<std::string, std::string> advice_;
 };
 
-// The fields of one part of a compiled model. A node of the graph is described
-// without its initializers, since all ranks begin with the chief's weights.
+// Describes one part of a compiled model. The description of a layer leaves its
+// initializers out, since all ranks begin with the chief's weights.
 std::string DescribeLayer(const Layer& layer, const std::vector<int>& inputs,
                           const Shape& output);
 void AddOptimizer(const Optimizer& optimizer, Fingerprint* fingerprint);
@@ -52,12 +66,14 @@ void AddOptimizer(const Optimizer& optimizer, Fingerprint* fingerprint);
 void AddLoss(const Loss& loss, const std::string& of, Fingerprint* fingerprint);
 std::string DescribeMetric(const Metric& metric);
 
-// kInvalidArgument, the same on every rank, where a rank's fingerprint differs
-// from the chief's; names the first such rank and its first field. `what` is
-// "model 'sequential'". Equal ones cost one small all-gather. Where ranks come
-// to a run of others (`arrivals`) it is they who have to fit.
+// kInvalidArgument on every rank if a rank's fingerprint differs from that of
+// most ranks, or from the chief's if there is no majority. The message names
+// the first such rank and its first field. `what` is "model 'sequential'".
+// Equal fingerprints cost one small all-gather. If ranks join a run
+// (`joining`), theirs must equal that of the run.
 Status Agree(Collective* collective, const char* what,
-             const Fingerprint& fingerprint, const Arrivals& arrivals = {});
+             const Fingerprint& fingerprint,
+             const JoiningMembers& joining = {});
 
 }  // namespace ringlet
 

@@ -1,6 +1,6 @@
-// The public face of a model: each call is one of a part's.
+// The public interface of a model. Each call forwards to a part.
 
-#include "model.h"
+#include "ringlet/model.h"
 
 #include <algorithm>
 #include <cinttypes>
@@ -20,7 +20,7 @@ Model::Model(Model&& other) noexcept
   Fail(InvalidArgument("model '%s' was moved from; assign another to it",
                        other.name().c_str()));
   impl_.swap(other.impl_);
-  impl_->fitting = false;
+  impl_->record.running = false;
 }
 
 Model& Model::operator=(Model&& other) noexcept {
@@ -61,7 +61,7 @@ void Model::SetOutputs(const std::vector<int>& nodes) {
 Layer Model::AsLayer(bool with_weights) const {
   Layer layer;
   layer.kind = Layer::Kind::kModel;
-  // Keras's number is added to the name that a model has unless it is given.
+  // A default name stays empty: it gets a number, as in Keras.
   if (name() != SnakeCase(class_name())) layer.name = name();
   NestedModel nested;
   nested.status = impl_->status;
@@ -118,9 +118,17 @@ Status Model::SetTrainable(const std::string& layer, bool trainable) {
   RINGLET_RETURN_IF_ERROR(impl_->status);
   return impl_->graph.SetTrainable(layer, trainable);
 }
+Status Model::CheckAdapted() const {
+  const int node = impl_->graph.FindUnadapted();
+  if (node < 0) return Status();
+  return InvalidArgument(
+      "layer '%s' (Normalization): has no mean and variance yet; Fit or "
+      "Model::Adapt computes them, and a saved model has them",
+      impl_->graph.node(node).layer.name.c_str());
+}
 int64_t Model::MultiplyAdds() const { return impl_->graph.MultiplyAdds(); }
 
-// --- what Compile was told ------------------------------------------------
+// --- the arguments of Compile ---------------------------------------------
 
 const Optimizer& Model::optimizer() const { return impl_->config.optimizer; }
 const std::vector<OutputLoss>& Model::losses() const {
@@ -139,14 +147,22 @@ int Model::num_metrics() const {
 const std::string& Model::metric_name(int i) const {
   return impl_->config.metric_names[i];
 }
-bool Model::metric_decreases(int i) const {
+bool Model::metric_lower_is_better(int i) const {
   const size_t first = impl_->config.first_metric, at = static_cast<size_t>(i);
-  return at < first || metrics()[at - first].decreases();
+  return at < first || metrics()[at - first].lower_is_better();
 }
 Collective* Model::collective() const { return impl_->config.collective; }
-int Model::num_replicas() const { return impl_->config.replicas; }
+int Model::num_replicas() const { return impl_->config.replicas.count(); }
 int Model::threads() const { return impl_->config.options.threads; }
 uint64_t Model::seed() const { return impl_->config.options.seed; }
+const DataDescription* Model::data_description() const {
+  const std::optional<DataDescription>& description = impl_->data_description;
+  return description ? &*description : nullptr;
+}
+void Model::set_data_description(
+    const std::optional<DataDescription>& description) {
+  impl_->data_description = description;
+}
 const LocalUpdates& Model::local_updates() const {
   return impl_->config.options.local;
 }
@@ -178,7 +194,7 @@ Saveable* Model::weights_state() { return &impl_->weights_state; }
 
 namespace {
 
-// As Keras takes them: of one class an example.
+// As Keras: class weights need one class for each example.
 Status CheckClassWeight(const ClassWeights& weights, const Loss& loss,
                         const Shape& output, size_t outputs) {
   if (!weights.empty() && outputs > 1) {
@@ -187,8 +203,9 @@ Status CheckClassWeight(const ClassWeights& weights, const Loss& loss,
   }
   for (const auto& [number, weight] : weights) {
     if (std::isfinite(weight)) continue;
-    return InvalidArgument("class_weight: that of class %lld is no number",
-                           static_cast<long long>(number));
+    return InvalidArgument(
+        "class_weight: that of class %lld is not a finite number",
+        static_cast<long long>(number));
   }
   const int64_t targets = loss.targets(output);
   const bool one_hot = !loss.takes_classes() && output.rank() == 1;
@@ -211,13 +228,13 @@ Status Model::OpenLoader(const Dataset& dataset,
   BatchLoader::Options options;
   options.dataset = dataset;
   options.start = loader_options.start;
-  const ReplicaRange own =
-      loader_options.training
-          ? m.config.own
-          : m.config.TestShares().of(m.config.collective->rank());
+  const ReplicaRange own = loader_options.training
+                               ? m.config.replicas.own()
+                               : m.config.replicas.TestAssignment().range(
+                                     m.config.collective->rank());
   options.rank = own.first;
   options.parts = own.count;
-  options.world = m.config.replicas;
+  options.world = m.config.replicas.count();
   RINGLET_RETURN_IF_ERROR(m.memory.CheckNotLent("OpenLoader"));
   RINGLET_RETURN_IF_ERROR(m.stepper.Reserve(dataset.LargestPart(options.world),
                                             loader_options.training));
@@ -252,24 +269,29 @@ Status Model::OpenLoader(const Dataset& dataset,
 
 Status Model::TrainStep(const Batch& batch) {
   RINGLET_RETURN_IF_ERROR(impl_->Usable());
+  RINGLET_RETURN_IF_ERROR(CheckAdapted());
   RINGLET_RETURN_IF_ERROR(impl_->CheckOneReplica());
-  bool taken = false;  // for nobody has a note
+  impl_->config.WarnOfLinearOutputs(impl_->graph);
+  bool taken = false;  // no rank has a note
   return impl_->stepper.Train(batch, nullptr, &taken);
 }
 
 Status Model::TestStep(const Batch& batch) {
   RINGLET_RETURN_IF_ERROR(impl_->Usable());
+  RINGLET_RETURN_IF_ERROR(CheckAdapted());
   return impl_->stepper.Test(batch);
 }
 
 Status Model::Forward(const float* x, int64_t count, bool training) {
   RINGLET_RETURN_IF_ERROR(impl_->Usable());
+  RINGLET_RETURN_IF_ERROR(CheckAdapted());
   if (training) RINGLET_RETURN_IF_ERROR(impl_->CheckOneReplica());
   return impl_->stepper.Forward(x, count, training, /*for_loss=*/training);
 }
 
 Status Model::ComputeLoss(const Batch& batch, double* loss) {
   RINGLET_RETURN_IF_ERROR(impl_->Usable());
+  RINGLET_RETURN_IF_ERROR(CheckAdapted());
   return impl_->stepper.ComputeLoss(batch, loss);
 }
 
@@ -308,7 +330,7 @@ const MetricState* Model::step_metrics() const {
   return impl_->stepper.report().sums();
 }
 const MetricState* Model::rank_metrics() const {
-  return impl_->stepper.report().mine();
+  return impl_->stepper.report().own_states();
 }
 
 void Model::set_observer(StepObserver* observer) {
@@ -318,20 +340,19 @@ StepObserver* Model::observer() const { return impl_->timer.observer; }
 
 // --- replicas -------------------------------------------------------------
 
-Status Model::RejoinReplicas() {
-  RINGLET_RETURN_IF_ERROR(impl_->Rejoin(/*lived=*/true));
-  return impl_->replicas.CheckWhole();
-}
-
 Status Model::CheckReplicas() {
   Impl& m = *impl_;
   const Collective& c = *m.config.collective;
-  if (m.check_examples == 0 || !c.elastic() || c.size() == 1) {
+  if (m.record.check_examples == 0 || !c.elastic() || c.size() == 1) {
     return m.replicas.Check();
   }
-  return m.replicas.CrossCheck(m.stepper.ComputeCheck(m.check_examples));
+  return m.replicas.CrossCheck(m.check_pass.Compute(m.record.check_examples));
 }
 
-Status Model::GatherState() { return impl_->stepper.GatherRounds(); }
+void SimulatedClients::Set(Availability availability, Model* model) {
+  model->impl_->config.availability = std::move(availability);
+}
+
+Status Model::GatherState() { return impl_->local_trainer.Gather(); }
 
 }  // namespace ringlet

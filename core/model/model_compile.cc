@@ -1,14 +1,15 @@
-// Compile: from a graph to a model with weights.
+// Compile: makes a model with weights from a graph.
 
 #include <algorithm>
 #include <cinttypes>
 #include <memory>
 
-#include "delta_exchange.h"
-#include "exact_exchange.h"
+#include "../exchange/delta_exchange.h"
+#include "../exchange/exact_exchange.h"
+#include "../exchange/participation.h"
+#include "../exchange/sparse_exchange.h"
+#include "../step/local_round.h"
 #include "model_impl.h"
-#include "participation.h"
-#include "sparse_exchange.h"
 
 namespace ringlet {
 
@@ -23,22 +24,24 @@ Status Model::Impl::CheckOneReplica() const {
   const int workers = config.collective->size();
   if (config.local()) {
     return InvalidArgument(
-        "model '%s': local updates are made by Fit, not in a training loop of "
-        "one's own",
+        "model '%s': local updates are made by Fit, not in a user-defined "
+        "training loop",
         graph.name().c_str());
   }
-  if (config.replicas == workers) return Status();
+  if (config.replicas.count() == workers) return Status();
   return InvalidArgument(
-      "model '%s': a training loop of one's own needs a worker for each "
-      "replica where it spells a step out, but there are %d replicas and %d "
-      "worker%s; use Fit or a TrainingLoop (fit/training_loop.h)",
-      graph.name().c_str(), config.replicas, workers, workers == 1 ? "" : "s");
+      "model '%s': a user-defined training loop that calls the parts of a step "
+      "itself needs one worker for each replica, but there are %d replicas and "
+      "%d worker%s; use Fit or a TrainingLoop (ringlet/fit.h)",
+      graph.name().c_str(), config.replicas.count(), workers,
+      workers == 1 ? "" : "s");
 }
 
 Status Model::Impl::CheckSynchronized() const {
   const int workers = config.collective->size();
   for (const GraphNode& node : graph.nodes()) {
-    if (config.replicas == workers && !config.collective->elastic()) break;
+    if (config.replicas.count() == workers && !config.collective->elastic())
+      break;
     if (node.op == nullptr || !node.op->synchronizes()) continue;
     return InvalidArgument(
         "layer '%s' (%s): is synchronized, so all replicas compute it at the "
@@ -46,8 +49,8 @@ Status Model::Impl::CheckSynchronized() const {
         "as many workers%s, or leave `synchronized` out",
         node.layer.name.c_str(), ClassName(node.layer), workers,
         config.collective->elastic() ? "or fewer compute" : "compute",
-        config.replicas,
-        config.collective->elastic() ? " of which none may leave" : "");
+        config.replicas.count(),
+        config.collective->elastic() ? ", which must all stay" : "");
   }
   return Status();
 }
@@ -57,9 +60,13 @@ Status Model::Impl::CheckLocal() const {
   const char* const name = graph.name().c_str();
   RINGLET_RETURN_IF_ERROR(
       config.options.local.Check().Annotate("model '%s'", name));
+  if (config.collective->elastic()) {
+    RINGLET_RETURN_IF_ERROR(CheckStateOutlivesLoss(config.options.local)
+                                .Annotate("model '%s'", name));
+  }
   if (config.optimizer.accumulates() || config.optimizer.use_ema) {
     return InvalidArgument(
-        "model '%s': %s with local updates, whose optimizer begins anew in "
+        "model '%s': %s with local updates: their optimizer starts again in "
         "each round: leave one of them out",
         name,
         config.optimizer.use_ema ? "use_ema" : "gradient_accumulation_steps");
@@ -75,26 +82,33 @@ Status Model::Impl::CheckLocal() const {
 }
 
 Status Model::Impl::CheckElastic() const {
-  if (!config.collective->elastic() || config.exact() || config.local()) {
-    return Status();
+  if (!config.collective->elastic()) return Status();
+  if (config.collective->worker() >= kMostElasticWorkers) {
+    return InvalidArgument(
+        "model '%s': this is worker %d of an elastic job: its workers may "
+        "leave and "
+        "join, and such a job has at most %d workers",
+        graph.name().c_str(), config.collective->worker(), kMostElasticWorkers);
   }
+  if (config.exact() || config.local()) return Status();
   return InvalidArgument(
       "model '%s': workers may leave this job and join it, so its gradients "
-      "are to be summed with reduction exact, by which no bit depends on who "
-      "takes part",
+      "must be summed with reduction exact: then no bit depends on which "
+      "workers "
+      "take part",
       graph.name().c_str());
 }
 
 Status Model::Impl::CheckMayCompile() const {
   RINGLET_RETURN_IF_ERROR(memory.CheckNotLent("Compile"));
-  if (!fitting) return Status();
+  if (!record.running) return Status();
   return InvalidArgument(
       "model '%s': Compile while Fit runs; compile it before or after",
       graph.name().c_str());
 }
 
-// The weights are those of the last Compile, those set before the first, or
-// drawn.
+// The weights are those of the last Compile, those of SetInitialWeights, or
+// random.
 Status Model::Impl::PlaceWeights() {
   ModelMemory::Options options;
   options.memory = config.options.memory;
@@ -104,17 +118,17 @@ Status Model::Impl::PlaceWeights() {
   options.num_slots = config.optimizer.num_slots();
   options.first_slot = ClassOf(config.optimizer).slots(config.optimizer).first;
   options.exact = config.exact();
-  // A worker may come to have several.
-  options.sums = config.own.count > 1 ||
-                 (config.collective->elastic() && config.replicas > 1);
+  // In an elastic job a worker may get several replicas later.
+  options.sums = config.replicas.own().count > 1 ||
+                 (config.collective->elastic() && config.replicas.count() > 1);
   if (config.local()) {
     const LocalUpdates& local = config.options.local;
     options.sums = !local.sparse();
     options.local_replicas =
         config.collective->elastic() && !config.owns_replicas()
-            ? config.replicas
-            : config.own.count;
-    options.all_replicas = config.replicas;
+            ? config.replicas.count()
+            : config.replicas.own().count;
+    options.all_replicas = config.replicas.count();
     options.errors = local.sparse();
     options.starts = local.overlap;
   }
@@ -128,7 +142,6 @@ Status Model::Impl::PlaceWeights() {
     graph.DrawWeights(config.options.seed, memory.kept().weights);
   }
   fresh = true;
-  replicas.Begin();
   return Status();
 }
 
@@ -184,56 +197,66 @@ Status Model::Impl::Compile(const std::vector<OutputLoss>& losses) {
   return Status();
 }
 
-Status Model::Impl::CompileTogether(const std::vector<OutputLoss>& losses) {
+Status Model::Impl::Restore(Model* model) {
+  const std::function<Status(Model*)>& restore = config.options.restore;
+  if (restore != nullptr) RINGLET_RETURN_IF_ERROR(restore(model));
+  replicas.SetLoaded(restore != nullptr);
+  return Status();
+}
+
+Status Model::Impl::CompileTogether(const std::vector<OutputLoss>& losses,
+                                    Model* model) {
   Collective* const c = config.collective;
   config.number = c->compiles() + 1;
   Status together;
   do {
     if (!together.ok()) together = c->Reform();
     if (together.ok()) {
-      together = MeetOthers(/*lived=*/config.number > 1);
+      together = ExchangeIncumbents(/*incumbent=*/config.number > 1);
     }
     if (together.ok()) {
       together = Compile(losses);
-      // Or they would wait for this rank's fingerprint.
-      if (!together.ok()) config.arrivals.AbortOthers(c, together);
+      if (together.ok()) together = Restore(model);
+      // Else the others would wait for this rank's fingerprint.
+      if (!together.ok()) config.joining.AbortOthers(c, together);
     }
-    if (together.ok()) together = replicas.Join(/*lived=*/false);
-    // An elastic job goes on without who is lost.
+    if (together.ok()) together = replicas.Join(/*has_state=*/false);
+    // An elastic job continues without the lost worker.
   } while (together.code() == Code::kPeerLost && c->elastic());
   RINGLET_RETURN_IF_ERROR(together);
   c->CountCompile();
   fresh = false;
   initial_weights = {};
   graph.ForgetWeights();
-  // One that comes to a run may find that none has it whole, and a backup does.
-  return config.arrivals.comes(c->rank()) ? Status() : replicas.CheckWhole();
+  return Status();
 }
 
-Status Model::Impl::MeetOthers(bool lived) {
-  const Status met = config.arrivals.Meet(config.collective, lived);
-  if (met.ok() || met.code() == Code::kPeerLost ||
+Status Model::Impl::ExchangeIncumbents(bool incumbent) {
+  const Status exchanged =
+      config.joining.ExchangeIncumbents(config.collective, incumbent);
+  if (exchanged.ok() || exchanged.code() == Code::kPeerLost ||
       !config.collective->elastic()) {
-    return met;
+    return exchanged;
   }
-  // One that came gave up before it could know that it does.
-  return PeerLost(-1, "%s", met.message());
+  // A joining worker failed before it could learn that it is joining.
+  return PeerLost(-1, "%s", exchanged.message());
 }
 
-Status Model::Impl::Rejoin(bool lived) {
+Status Model::Impl::Rejoin(bool incumbent, bool has_state) {
   Collective* const c = config.collective;
   RINGLET_RETURN_IF_ERROR(Usable());
-  replicas.Meet();
-  stepper.Abandon();  // of the ring that is no more
+  replicas.LeaveView();
+  local_trainer.Abandon();  // of the view that has ended
   RINGLET_RETURN_IF_ERROR(c->Reform());
-  RINGLET_RETURN_IF_ERROR(MeetOthers(lived));
-  const Status agreed =
-      config.AgreeReplicas(config.replicas, config.speeds.Of(c->worker()));
-  // What was dealt out goes with the ring that is no more.
+  RINGLET_RETURN_IF_ERROR(ExchangeIncumbents(incumbent));
+  const Status agreed = config.AgreeReplicas(
+      config.replicas.count(),
+      config.replicas.throughput().NanosPerReplica(c->worker()));
+  // A lost peer is no error of the model: a new view gets a new assignment.
   if (!agreed.ok() && agreed.code() != Code::kPeerLost) Fail(agreed);
   RINGLET_RETURN_IF_ERROR(agreed);
   TakeReplicas();
-  return replicas.Join(/*lived=*/true);
+  return replicas.Join(has_state);
 }
 
 void Model::Impl::TakeReplicas() {
@@ -246,11 +269,13 @@ std::unique_ptr<RoundExchange> Model::Impl::MakeRoundExchange() {
   const int64_t numbers = graph.num_trained() + graph.num_changes();
   if (config.options.local.sparse()) {
     return MakeSparseExchange(
-        config.collective, config.shares, config.replicas, graph,
+        config.collective, config.replicas.assignment(),
+        config.replicas.count(), graph,
         {kept.gradients, kept.contributions, numbers, kept.errors}, &timer);
   }
   return MakeDeltaExchange(
-      config.collective, MostDrawn(config.options.local, config.replicas),
+      config.collective,
+      MostSampled(config.options.local, config.replicas.count()),
       config.options.local.delta, GridOf(graph), graph.num_changes(),
       {kept.gradients, kept.sums, kept.contributions, numbers}, &timer);
 }
@@ -259,19 +284,21 @@ void Model::Impl::MakeExchange() {
   KeptSpans kept = memory.kept();
   if (config.local()) {
     std::unique_ptr<RoundExchange> rounds = MakeRoundExchange();
-    RoundExchange* const same = rounds.get();
-    return stepper.SetExchange(std::move(rounds), same);
+    local_trainer.SetExchange(rounds.get());
+    return stepper.SetExchange(std::move(rounds));
   }
-  if (config.own.count == 1) kept.sums = nullptr;
+  local_trainer.SetExchange(nullptr);
+  if (config.replicas.own().count == 1) kept.sums = nullptr;
   std::unique_ptr<GradientExchange> exchange =
-      config.exact() && config.replicas > 1
-          ? MakeExactExchange(config.collective, config.replicas, GridOf(graph),
+      config.exact() && config.replicas.count() > 1
+          ? MakeExactExchange(config.collective, config.replicas.count(),
+                              GridOf(graph),
                               {kept.gradients, kept.sums, kept.scales},
                               graph.num_changes(), &timer)
-          : MakeGradientExchange(config.collective, config.replicas, kept,
-                                 graph.num_trained(), graph.num_changes(),
+          : MakeGradientExchange(config.collective, config.replicas.count(),
+                                 kept, graph.num_trained(), graph.num_changes(),
                                  &timer);
-  stepper.SetExchange(std::move(exchange), nullptr);
+  stepper.SetExchange(std::move(exchange));
 }
 
 void Model::Compile(const Optimizer& optimizer, const Loss& loss,
@@ -300,9 +327,10 @@ void Model::Compile(const Optimizer& optimizer,
   Impl& m = *impl_;
   m.refused = m.CheckMayCompile();
   if (!m.refused.ok()) return;
-  m.stepper.Abandon();  // while the collective that sums is known
+  m.local_trainer.Abandon();  // before config has another collective
   m.config.Set(optimizer, options);
-  m.Fail(m.CompileTogether(losses));
+  m.Fail(m.CompileTogether(losses, this));
+  m.config.options.restore = nullptr;
 }
 
 Status Model::SetInitialWeights(std::vector<float> weights) {

@@ -1,84 +1,101 @@
-// The inside of a Model: its parts, which know each other only by what their
-// constructors are given.
+// Model::Impl: the parts of a Model. Each part uses only the parts that its
+// constructor gets.
 //
-// Internal to core/. model.cc is the public face, model_compile.cc makes a
-// graph a compiled model; fit/ uses the rest of it.
+// Internal to core/. model.cc is the public interface, model_compile.cc
+// compiles the graph, and model_parts.h gives fit/ access to the parts.
 
 #ifndef RINGLET_CORE_MODEL_MODEL_IMPL_H_
 #define RINGLET_CORE_MODEL_MODEL_IMPL_H_
 
 #include <memory>
+#include <optional>
 #include <vector>
 
-#include "compile_config.h"
-#include "graph.h"
-#include "model.h"
-#include "model_memory.h"
+#include "../exchange/compile_config.h"
+#include "../graph/graph.h"
+#include "../graph/model_memory.h"
+#include "../graph/step_timer.h"
+#include "../step/check_pass.h"
+#include "../step/local_trainer.h"
+#include "../step/stepper.h"
+#include "../step/updater.h"
 #include "replicas.h"
-#include "step_timer.h"
-#include "stepper.h"
-#include "updater.h"
+#include "ringlet/model.h"
 
 namespace ringlet {
+
+// A record of the model's fits.
+struct FitRecord {
+  bool running = false;
+  // Examples of the pass that CheckReplicas compares in an elastic job; 0: no
+  // pass.
+  int64_t check_examples = 0;
+  int64_t completed = 0;
+  // The data of the last completed fit: the seed of their order (-1: not
+  // shuffled), and the number of examples.
+  int64_t order_seed = -1, order_size = 0;
+};
 
 struct Model::Impl {
   Impl(const char* class_name, const char* name) : graph(class_name, name) {}
 
-  // The first error stays.
+  // Keeps the first error.
   void Fail(const Status& s) {
     if (status.ok()) status = s;
   }
   Status Usable() const;
   Status CheckMayCompile() const;
-  // Each worker computes one, so a step of it is a step of the worker.
+  // An error if a worker computes more than one replica; a step of the model is
+  // then more than one step of the worker.
   Status CheckOneReplica() const;
-  // After Graph::Complete.
+  // Call after Graph::Complete.
   Status CheckSynchronized() const;
-  // The ring may go on with other workers, in other numbers.
+  // Checks the options of a job that may continue with other workers.
   Status CheckElastic() const;
   Status CheckLocal() const;
-  // The replicas were dealt out anew.
+  // Applies a changed replica assignment.
   void TakeReplicas();
-  // Of what `config` was set to.
+  // Compiles with the settings in `config`.
   Status Compile(const std::vector<OutputLoss>& losses);
-  // That, and the ranks' models become one.
-  Status CompileTogether(const std::vector<OutputLoss>& losses);
-  // After a worker was lost: the workers that there are, and the state of one.
-  // OK too where nobody has it whole (Replicas::CheckWhole).
-  // `lived`: this worker was in the run.
-  Status Rejoin(bool lived);
-  Status MeetOthers(bool lived);
+  // Compiles, and makes the ranks' models equal. `model` is this one.
+  Status CompileTogether(const std::vector<OutputLoss>& losses, Model* model);
+  // Calls CompileOptions::restore.
+  Status Restore(Model* model);
+  // Forms a new view of the reachable workers after a loss. `incumbent`: this
+  // worker was in the run. `has_state`: the worker takes or gives a state
+  // (Recovery::EnterView).
+  Status Rejoin(bool incumbent, bool has_state);
+  Status ExchangeIncumbents(bool incumbent);
   Status PlaceWeights();
   void MakeExchange();
   std::unique_ptr<RoundExchange> MakeRoundExchange();
-  // For AsLayer; null where there are none yet.
+  // The weights for AsLayer; null if there are none yet.
   Status GiveWeights(std::shared_ptr<const std::vector<float>>* given) const;
   Status CheckInitialWeights() const;
 
   Status status;
-  Status refused;  // the last Compile, if the model stayed as it was
-  // Of the first Compile, until it is complete; empty: drawn.
+  Status refused;  // why the last Compile did not change the model
+  // For the first Compile, until it is complete; empty: random weights.
   std::vector<float> initial_weights;
   bool compiled = false;
-  // The weights are as placed: no other rank's, and nobody's who has trained.
+  // The weights are initial ones: no other rank's, and never trained.
   bool fresh = false;
 
-  // Destroyed from the last to the first: the stepper waits for what is on its
-  // way to other ranks before the memory goes.
+  // The order matters: members are destroyed from the last to the first. The
+  // stepper waits for its exchanges before the memory is freed.
   StepTimer timer;
   Graph graph;
   CompileConfig config;
   ModelMemory memory{&graph};
   Updater updater{&graph, &config, &memory, &timer};
   Stepper stepper{&graph, &config, &memory, &updater, &timer};
+  LocalTrainer local_trainer{&graph, &config, &memory, &updater, &stepper};
+  CheckPass check_pass{&graph, &config, &memory, &updater, &stepper};
   Replicas replicas{&graph, &config, &memory, &updater};
   WeightsState weights_state{&graph, &memory};
 
-  bool fitting = false;  // Fit runs
-  // Of the pass that CheckReplicas compares in an elastic job; 0: it makes
-  // none.
-  int64_t check_examples = 0;
-  int64_t fits = 0;  // completed
+  FitRecord record;
+  std::optional<DataDescription> data_description;
 };
 
 }  // namespace ringlet

@@ -27,7 +27,7 @@ std::string ReadableSize(int64_t bytes) {
   return text;
 }
 
-// `text` cut or filled to `width` columns, on the left or the right.
+// `text`, cut or padded to `width` columns, aligned left or right.
 std::string Cell(const std::string& text, size_t width, bool right) {
   if (text.size() > width) return text.substr(0, width - 1) + "…";
   const std::string fill(width - text.size(), ' ');
@@ -66,11 +66,11 @@ std::string WithBatch(const Shape& shape) {
 
 struct SummaryRow {
   const GraphLayer* layer = nullptr;
-  Shape output;  // of the last call, as Keras
+  Shape output;  // of the last call, as in Keras
   int64_t parameters = 0, trainable = 0;
 };
 
-// One for each of the graph's own layers, with all that is in it.
+// A row for each of the graph's own layers, including all layers in it.
 std::vector<SummaryRow> Rows(const Graph& graph) {
   std::vector<SummaryRow> rows;
   std::vector<size_t> row_of(graph.layers().size());

@@ -1,26 +1,25 @@
 #include "replicas.h"
 
 #include <algorithm>
-#include <array>
 #include <cinttypes>
-#include <cstring>
+#include <random>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "../base/byte_order.h"
 #include "../base/crc32c.h"
-#include "../base/message.h"
+#include "../base/fnv1a.h"
+#include "../base/number_text.h"
 #include "../compute/digest.h"
 #include "../compute/gemm.h"
-#include "attendance.h"
-#include "exact_exchange.h"
+#include "../exchange/exact_exchange.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 namespace {
 
-// CRC32C of numbers as little-endian bytes, so that ranks of both byte orders
-// compare alike, with one NaN for all.
+// CRC32C of numbers as little-endian bytes with one NaN, so that ranks of both
+// byte orders get the same digest.
 uint32_t Digest(const float* values, int64_t count, uint32_t crc) {
   constexpr int64_t kPiece = 768;
   float piece[kPiece];
@@ -44,11 +43,10 @@ void AddLocal(const LocalUpdates& local, Fingerprint* f) {
   f->Add("the quorum", int64_t{local.quorum});
   f->Add("the round_deadline",
          static_cast<float>(local.round_deadline_seconds));
-  f->AddChecksum("the attendance",
-                 local.attendance == nullptr ? 0 : local.attendance->digest());
 }
 
-// Of the only output, which is the last node, the loss says all but its weight.
+// If the output is the only one, and the last node, only its weight is not in
+// the loss.
 void AddOutput(const CompileConfig& config, size_t k, Fingerprint* f) {
   const CompileConfig::Output& output = config.outputs[k];
   std::string of;
@@ -63,23 +61,36 @@ void AddOutput(const CompileConfig& config, size_t k, Fingerprint* f) {
 
 }  // namespace
 
+// Two processes draw the same number with a probability of 2^-63.
+int64_t Replicas::DrawIncarnation() {
+  std::random_device device;
+  const uint64_t high = device(), low = device();
+  return static_cast<int64_t>((high << 32 | (low & 0xffffffff)) >> 1);
+}
+
 Fingerprint Replicas::MakeFingerprint() const {
   Fingerprint f;
   f.Add("the version of ringlet", RINGLET_VERSION);
   f.Add("the number of workers", int64_t{config_.collective->size()});
-  // Exact sums promise bits that are no set of machines' own.
+  // Exact sums promise bits that do not depend on the set of machines.
   if (config_.exact()) f.Add("the reduction", "exact");
   if (config_.local()) AddLocal(config_.options.local, &f);
   if (config_.exact() || config_.local()) {
     f.Add("the arithmetic", GemmArithmetic());
+    f.Advise("the arithmetic",
+             "start all of them with RINGLET_KERNELS=unfused in their "
+             "environment");
   }
-  f.Add("the number of replicas", int64_t{config_.replicas});
+  f.Add("the number of replicas", int64_t{config_.replicas.count()});
   f.Add("the number of layers", int64_t{graph_.size()});
   for (int i = 0; i < graph_.size(); ++i) {
     const GraphNode& node = graph_.node(i);
     const int first = graph_.layers()[node.number].first_node;
+    Layer layer = node.layer;
+    // A worker that starts again has not adapted yet. Fit compares these.
+    if (layer.adapt) layer.means = layer.variances = {};
     f.Add("layer " + std::to_string(i),
-          DescribeLayer(node.layer, node.inputs, node.output) +
+          DescribeLayer(layer, node.inputs, node.output) +
               (first == i ? "" : ", again layer " + std::to_string(first)));
   }
   for (size_t k = 0; k < config_.outputs.size(); ++k) {
@@ -95,28 +106,13 @@ Fingerprint Replicas::MakeFingerprint() const {
           DescribeMetric(config_.metrics[i]));
   }
   f.Add("the seed", std::to_string(config_.options.seed));
-  // One that comes back is at its first, and the others may be elsewhere.
+  // A restarted worker is in its first Compile; the others may be in a later
+  // one.
   if (config_.collective->elastic()) {
     f.Add("the number of this Compile (workers are taken back in the first)",
           config_.number);
   }
   return f;
-}
-
-// The rank of the greatest age gives its state. 0: it has made no step, or is
-// restarted. Negative: of no use, for a transfer was cut off.
-int64_t Replicas::Age(bool lived) const {
-  if (torn_) return -1;
-  return lived ? updater_.iterations() + 1 : 0;
-}
-
-Status Replicas::CheckWhole() const {
-  if (!torn_) return Status();
-  return Error(Code::kInternal,
-               "model '%s': the worker that gave the others its weights was "
-               "lost meanwhile, and nobody has them whole; start all workers "
-               "anew",
-               graph_.name().c_str());
 }
 
 uint32_t Replicas::SlotsDigest(uint32_t digest) const {
@@ -136,27 +132,17 @@ int64_t Replicas::StateDigest() const {
   return static_cast<int64_t>(crc << 32 | (sum & 0xffffffff));
 }
 
-Status Replicas::TakeStateOf(int root, bool with_optimizer) {
+Status Replicas::TakeStateOf(int root) {
   Collective* const c = config_.collective;
-  const auto trained = static_cast<size_t>(graph_.num_trained());
-  const KeptSpans& kept = memory_.kept();
   RINGLET_RETURN_IF_ERROR(
-      BroadcastNumbers(c, kept.weights, sizeof(float),
+      BroadcastNumbers(c, memory_.kept().weights, sizeof(float),
                        static_cast<size_t>(graph_.num_weights()), root));
-  if (!with_optimizer) return Status();
-  for (const auto& slot : updater_.Slots()) {
-    RINGLET_RETURN_IF_ERROR(
-        BroadcastNumbers(c, slot.second, sizeof(float), trained, root));
-  }
-  if (kept.scales != nullptr) {
-    RINGLET_RETURN_IF_ERROR(c->Broadcast(
-        kept.scales, static_cast<size_t>(GridOf(graph_).blocks()), root));
-  }
-  return Status();
+  return BroadcastState(c, {&updater_}, root);
 }
 
-// Floats are summed once for all ranks, so those of both classes stay in step;
-// but what they end with is of this very set of machines.
+// Each sum of floats is computed once for all ranks, so machines with and
+// without fused multiply-adds stay in step. But the result depends on this set
+// of machines.
 Status Replicas::CompareArithmetic() const {
   Collective* const c = config_.collective;
   const int64_t mine = GemmFuses();
@@ -168,110 +154,80 @@ Status Replicas::CompareArithmetic() const {
   const char* const has[] = {"no fused multiply-adds", "fused multiply-adds"};
   Notice(
       "note: worker %d computes with %s, worker 0 with %s: they stay in step, "
-      "but machines of one kind alone would end with other last digits "
-      "(docs/one_result.md)",
+      "but machines of one kind alone would end with other last digits; "
+      "RINGLET_KERNELS=unfused on all makes them one kind (docs/one_result.md)",
       static_cast<int>(other - all.begin()), has[*other != 0],
       has[all[0] != 0]);
   return Status();
 }
 
-// The first of the greatest age among those that were in the run; of all where
-// none was. None whose state may be wrong where there is another.
-int Replicas::Root(const std::vector<Standing>& all) const {
-  const auto order = [this](const Standing& s) {
-    return std::make_tuple(!Disbelieves(s.uncompared), s.age >= 0,
-                           !Doubts(s.uncompared), s.age);
-  };
-  int root = config_.arrivals.reference();
-  for (int r = 0; r < static_cast<int>(all.size()); ++r) {
-    if (config_.arrivals.comes(r)) continue;
-    if (order(all[r]) > order(all[root])) root = r;
-  }
-  return root;
-}
-
-Status Replicas::Join(bool lived) {
+Status Replicas::Join(bool has_state) {
   Collective* const c = config_.collective;
-  took_ = false;
-  workers_ = {c->worker()};
+  if (incarnation_ == 0 && c->elastic()) incarnation_ = DrawIncarnation();
+  members_ = {{c->worker(), incarnation_}};
   if (c->size() == 1) return Status();
   const std::string what = "model '" + graph_.name() + "'";
   RINGLET_RETURN_IF_ERROR(
-      Agree(c, what.c_str(), MakeFingerprint(), config_.arrivals));
+      Agree(c, what.c_str(), MakeFingerprint(), config_.joining));
   RINGLET_RETURN_IF_ERROR(CompareArithmetic());
-  const int64_t age = Age(lived);
-  std::vector<Standing> all;
-  RINGLET_RETURN_IF_ERROR(GatherStandings(age, &all));
-  // Known also where no other state comes.
-  torn_ = torn_ || Disbelieves(uncompared_);
-  RINGLET_RETURN_IF_ERROR(CompareMarks(all));
-  const Standing& mine = all[static_cast<size_t>(c->rank())];
-  const int root = Root(all);
-  if (all[root].age < 0 || Disbelieves(all[root].uncompared)) {
-    torn_ = true;
+  std::vector<Start> all;
+  RINGLET_RETURN_IF_ERROR(GatherStarts(has_state, &all));
+  members_.clear();
+  for (const Start& start : all) {
+    members_.push_back(start.member);
+    if (start.has_state != 0) has_state = true;
+  }
+  if (has_state) return Status();
+  // A worker that joins a run gets the run's state, whatever it has loaded.
+  if (config_.joining.last_joiner() < 0) {
+    RINGLET_RETURN_IF_ERROR(CompareStarts(all));
+  }
+  const int root = config_.joining.reference();
+  const bool all_same =
+      std::all_of(all.begin(), all.end(), [&](const Start& start) {
+        return start.SameAs(all[static_cast<size_t>(root)]);
+      });
+  return all_same ? Status() : TakeStateOf(root);
+}
+
+int64_t Replicas::LoadedDigest() const {
+  if (!loaded_) return 0;
+  Fnv1a digest;
+  digest.Add(std::to_string(updater_.iterations()));
+  digest.Add(ShortestText(updater_.LearningRate()));
+  return static_cast<int64_t>(digest.value() | 1);
+}
+
+Status Replicas::CompareStarts(const std::vector<Start>& all) const {
+  if (std::all_of(all.begin(), all.end(),
+                  [](const Start& s) { return s.loaded == 0; })) {
     return Status();
   }
-  const bool started = std::any_of(
-      all.begin(), all.end(), [](const Standing& s) { return s.age != 0; });
-  // Where a rank has the root's bits already, a transfer that is cut off leaves
-  // them as they are; where all have them there is none.
-  const auto has = [&](const Standing& s) { return s.SameState(all[root]); };
-  const bool has_them = has(mine);
-  torn_ = torn_ || !has_them;
-  if (!std::all_of(all.begin(), all.end(), has)) {
-    RINGLET_RETURN_IF_ERROR(TakeStateOf(root, /*with_optimizer=*/started));
+  for (size_t r = 1; r < all.size(); ++r) {
+    const bool progress = all[r].loaded != all[0].loaded;
+    if (!progress && all[r].SameAs(all[0])) continue;
+    return Error(Code::kOutOfSync,
+                 "model '%s': worker %" PRId64
+                 " begins with another %s than "
+                 "worker %" PRId64 "; all workers are to load the same file",
+                 graph_.name().c_str(), all[r].member.worker,
+                 progress ? "number of steps or learning rate"
+                          : "state of weights or optimizer slots",
+                 all[0].member.worker);
   }
-  if (started) RINGLET_RETURN_IF_ERROR(updater_.BroadcastProgress(c, root));
-  torn_ = false;
-  took_ = !has_them;
-  uncompared_ = all[root].uncompared;
-  if (took_ && c->elastic()) marks_ = all[static_cast<size_t>(root)].marks;
-  holds_others_ = holds_others_ || (took_ && updater_.iterations() > 0);
   return Status();
 }
 
-// Marks, and whose numbers are in a state, are of elastic jobs alone.
-Status Replicas::GatherStandings(int64_t age, std::vector<Standing>* all) {
-  struct Row {
-    int64_t age = 0, digest = 0, worker = 0;
-    std::array<StateMark, kMarks> marks;
-    Disbelief disbelief, doubt;
-    UncomparedSteps uncompared;
-    Row() { marks.fill({-1, -1}); }
-  };
+Status Replicas::GatherStarts(bool has_state, std::vector<Start>* all) {
   Collective* const c = config_.collective;
-  const size_t numbers =
-      c->elastic() ? sizeof(Row) / sizeof(int64_t) : 3;  // the first ones
-  Row mine;
-  mine.age = age;
-  mine.digest = age < 0 ? 0 : StateDigest();
-  mine.worker = c->worker();
-  std::copy(marks_.begin(), marks_.end(), mine.marks.begin());
-  mine.disbelief = disbelief_;
-  mine.doubt = doubt_;
-  mine.uncompared = uncompared_;
-  std::vector<int64_t> gathered(static_cast<size_t>(c->size()) * numbers);
-  RINGLET_RETURN_IF_ERROR(
-      GatherNumbers(c, &mine, sizeof(int64_t), numbers, gathered.data()));
-  workers_.clear();
-  for (auto at = gathered.begin(); at != gathered.end(); at += numbers) {
-    Row row;
-    std::memcpy(static_cast<void*>(&row), &*at, numbers * sizeof(int64_t));
-    workers_.push_back(row.worker);
-    disbelief_.Join(row.disbelief);
-    doubt_.Join(row.doubt);
-    all->push_back({row.age, row.digest, {}, row.uncompared});
-    for (size_t k = 0; k < kMarks && row.marks[k].step >= 0; ++k) {
-      all->back().marks.push_back(row.marks[k]);
-    }
-  }
-  absent_doubt_ = doubt_;
-  for (size_t r = 0; r < workers_.size(); ++r) {
-    if (!config_.arrivals.comes(static_cast<int>(r))) {
-      absent_doubt_.Clear(workers_[r]);
-    }
-  }
-  return Status();
+  Start mine = {};
+  mine.has_state = has_state ? 1 : 0;
+  mine.digest = has_state ? 0 : StateDigest();
+  mine.loaded = LoadedDigest();
+  mine.member = {c->worker(), incarnation_};
+  all->resize(static_cast<size_t>(c->size()));
+  return GatherNumbers(c, &mine, sizeof(int64_t),
+                       sizeof(Start) / sizeof(int64_t), all->data());
 }
 
 Status Replicas::Check() const {
@@ -286,10 +242,11 @@ Status Replicas::Check() const {
   f.AddChecksum("optimizer slots", SlotsDigest(0));
   const Status status = Agree(config_.collective, what.c_str(), f);
   if (status.code() != Code::kInvalidArgument) return status;
-  return Error(Code::kOutOfSync,
-               "%s (else a machine's memory is at fault); the next start goes "
-               "on from the last backup",
-               status.message());
+  return Error(
+      Code::kOutOfSync,
+      "%s (else a machine's memory is at fault, or the program was compiled "
+      "otherwise there); the next start continues from the last backup",
+      status.message());
 }
 
 }  // namespace ringlet

@@ -1,7 +1,7 @@
 // BackgroundSaver: checkpoints written by another thread.
 //
-// Internal to io/. The training thread pauses for the copy alone. One save is
-// in flight; the next waits for it.
+// Internal to io/. The training thread waits only for the copy of the state.
+// The next save waits until the one in flight has finished.
 
 #ifndef RINGLET_IO_CHECKPOINT_BACKGROUND_SAVER_H_
 #define RINGLET_IO_CHECKPOINT_BACKGROUND_SAVER_H_
@@ -18,17 +18,17 @@ namespace ringlet {
 
 class BackgroundSaver {
  public:
-  // `directory` outlives the saver, and nobody else uses it until Wait().
-  // `done` is called with each save on the saver's thread.
+  // `directory` outlives the saver, which alone uses it until Wait(). `done` is
+  // called with each save on the saver's thread.
   BackgroundSaver(CheckpointDirectory* directory,
                   std::function<void(const Status&)> done);
   ~BackgroundSaver();
 
-  // Waits for the save before, copies `state`, and returns; an error of the
-  // copy alone, or that there is no thread to be had.
+  // Waits for the previous save, copies `state`, and returns. Fails only if the
+  // copy fails or no thread can be created.
   Status Start(Saveable* state, const Metadata& metadata);
   bool busy();
-  // Until nothing is in flight.
+  // Waits until no save is in flight.
   void Wait();
 
  private:

@@ -1,32 +1,35 @@
-// The chief has the directory; all ranks take part in every decision, since
-// each one is a collective call: what the chief alone finds (a backup, an
-// error) is broadcast before anybody acts on it. A save copies the state and is
-// written by BackgroundSaver's thread; OnFitReturn waits for it before the
-// directory is let go.
+// The chief has locked the directory. All ranks take part in every decision,
+// since each decision is a collective call. The chief broadcasts its findings
+// (a backup, an error) before any rank acts on them. A save copies the state,
+// and BackgroundSaver's thread writes the copy. OnFitReturn waits for it before
+// the directory is unlocked.
 
-#include "saving_callbacks.h"
+#include "ringlet/checkpoint.h"
 
+#include <algorithm>
 #include <cinttypes>
+#include <utility>
 #include <vector>
 
-#include "../../core/base/collective.h"
-#include "../../core/base/message.h"
 #include "../../core/base/text.h"
 #include "../../core/fit/interrupts.h"
 #include "../../core/fit/run_state.h"
-#include "../../core/model/model.h"
+#include "../weights/safetensors.h"
 #include "background_saver.h"
 #include "backup_metadata.h"
 #include "checkpoint_directory.h"
 #include "checkpoint_list.h"
-#include "safetensors.h"
+#include "resumed_state.h"
+#include "ringlet/collective.h"
+#include "ringlet/model.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 namespace {
 
 constexpr char kBackupName[] = "backup";
 
-// Of the newest backup in the folder; kNotFound where there is none.
+// Opens the newest backup in the folder; kNotFound if there is none.
 Status OpenNewest(FileSystem* files, const std::string& directory,
                   SafetensorsReader* file) {
   CheckpointListing listing;
@@ -63,15 +66,16 @@ class BackupAndRestoreCallback final : public Callback {
     }
     steps_since_ = 0;
     counted_epoch_ = counted_step_ = -1;
+    if (!fit.after_loss) own_rate_ = *SetRateOf(fit.model);
     saver_.reset();
     ends_ = false;
     checkpoints_.reset();
-    fit.takes_signals |= options_.save_before_preemption;
+    fit.handles_signals |= options_.save_before_preemption;
     Status opened;
     if (fit.chief) opened = Open(&checkpoints_);
-    if (!opened.ok() && GoesOnWithout(fit, opened)) opened = Status();
+    if (!opened.ok() && MayContinueWithout(fit, opened)) opened = Status();
     if (checkpoints_ != nullptr) StartSaver();
-    return Share(fit, opened);
+    return ExchangeUnlessJoining(fit, opened);
   }
 
   Status OnTrainBegin(FitState& fit) override {
@@ -79,18 +83,20 @@ class BackupAndRestoreCallback final : public Callback {
     Collective* collective = fit.model->collective();
     RINGLET_RETURN_IF_ERROR(collective->Broadcast(&loads, 1, 0));
     if (loads == 0) {
-      // So that the others can go back to it where all are lost.
-      return collective->size() > 1 && !fit.lost ? Save(fit) : Status();
+      // If all workers are lost, the job continues from this backup.
+      const bool has_state = fit.source != RestoreSource::kMissing;
+      return collective->size() > 1 && has_state ? Save(fit) : Status();
     }
     RunState state(&fit);
     Status loaded;
-    fit.replacing = fit.chief;
-    if (fit.chief) loaded = Load(fit, &state);
-    RINGLET_RETURN_IF_ERROR(Share(fit, loaded));
-    fit.replacing = true;
+    if (fit.chief) {
+      fit.source = RestoreSource::kLoading;
+      loaded = Load(&fit);
+    }
+    RINGLET_RETURN_IF_ERROR(ExchangeUnlessJoining(fit, loaded));
+    fit.source = RestoreSource::kLoading;
     RINGLET_RETURN_IF_ERROR(BroadcastState(collective, {&state}, 0));
-    fit.replacing = fit.lost = fit.in_memory = false;
-    fit.replaced = true;
+    fit.source = RestoreSource::kBackup;
     if (fit.chief) fit.restored_from = checkpoints_->latest();
     return Status();
   }
@@ -143,7 +149,7 @@ class BackupAndRestoreCallback final : public Callback {
   }
 
  private:
-  // Where a validation is broken off its step's end comes a second time.
+  // After an interrupted validation the end of its step comes a second time.
   bool IsCounted(const FitState& fit) {
     const bool is = counted_epoch_ == fit.epoch && counted_step_ == fit.step;
     counted_epoch_ = fit.epoch;
@@ -155,24 +161,23 @@ class BackupAndRestoreCallback final : public Callback {
     Notice("warning: %s: %s", what, status.message());
   }
 
-  // One that comes to the run of others alone ends by its error; they do not
-  // wait for it.
-  static Status Share(const FitState& fit, const Status& mine) {
-    if (fit.comes && !mine.ok()) return mine;
-    return ShareStatus(fit.model->collective(), mine);
+  // An error of a joining worker ends only this worker; the others do not wait.
+  static Status ExchangeUnlessJoining(const FitState& fit, const Status& mine) {
+    if (fit.is_joining && !mine.ok()) return mine;
+    return ExchangeStatus(fit.model->collective(), mine);
   }
 
-  // Where others have the state of an elastic job: the folder is held by a
-  // chief that stands still, or by that of the other part of the job; or the
-  // disk of one that takes the role over cannot be used.
-  static bool GoesOnWithout(const FitState& fit, const Status& opened) {
+  // True if the fit continues without backups: an elastic job has its state in
+  // memory. Another chief may have locked the folder, such as a stopped one or
+  // that of another partition. Or a new chief's disk cannot be used.
+  static bool MayContinueWithout(const FitState& fit, const Status& opened) {
     const bool held = opened.code() == Code::kAlreadyExists;
     if (!fit.model->collective()->elastic() ||
-        !(fit.goes_on || (fit.comes && held))) {
+        !(fit.after_loss || (fit.is_joining && held))) {
       return false;
     }
-    Warn(opened, held ? "no backups are written until that one lets go of it"
-                      : "no backups are written until that can be used");
+    Warn(opened, held ? "no backups are written until that process releases it"
+                      : "no backups are written until it can be used");
     return true;
   }
 
@@ -191,9 +196,10 @@ class BackupAndRestoreCallback final : public Callback {
         checkpoints_.get(), [this](const Status& saved) { Saved(saved); });
   }
 
-  // What this worker saved while it was the chief of an elastic job, or one
-  // that held its folder to the end: not what is of another run, nor what the
-  // chief has in the same directory.
+  // Removes the backup that this worker saved while it was the chief of an
+  // elastic job. The chief also tries to remove the backup of an earlier chief
+  // that kept the folder locked. A backup of another run stays, and so does the
+  // present chief's in the same directory.
   void RemoveLeft(const FitState& fit) const {
     SafetensorsReader file;
     Status status = OpenNewest(options_.files, directory_, &file);
@@ -203,76 +209,72 @@ class BackupAndRestoreCallback final : public Callback {
     if (status.code() == Code::kAlreadyExists && !fit.chief) return;
     if (status.ok()) status = left->Clear();
     if (status.ok()) return;
-    Warn(status, fit.chief
-                     ? "a backup stays, from which another run would go on"
-                     : "a backup of when this worker was the chief stays");
+    Warn(status,
+         fit.chief
+             ? "a backup remains, from which another run would continue"
+             : "a backup from the time when this worker was the chief remains");
   }
 
-  // The newest backup, rather than what a worker has in memory. That is as new
-  // or newer, but for a job that was parted: the part of a chief that comes
-  // back may have gone further; with a wrong worker's numbers, perhaps, where
-  // it did not hear that one named.
+  // A backup is loaded only if no worker has a valid state in memory. The
+  // backup may have a later step of a single worker, which no other worker has
+  // checked.
   bool IsToBeLoaded(const FitState& fit) const {
-    if (checkpoints_ == nullptr || checkpoints_->latest().empty()) return false;
-    if (!fit.in_memory) return true;
-    // What it saved before is in the memory too.
-    if (!fit.comes || fit.HasNamed()) return false;
-    SafetensorsReader file;
-    if (!file.Open(options_.files, checkpoints_->latest()).ok()) return false;
-    return IsFurther(file.metadata(), fit);
+    return !fit.in_memory() && checkpoints_ != nullptr &&
+           !checkpoints_->latest().empty();
   }
 
-  // On the saver's thread, where there is one.
+  // Called on the saver's thread, if there is one.
   void Saved(const Status& saved) {
     saved_ = saved;
     if (saved.ok() || ends_) return;
-    Warn(saved,
-         "no backup was written; training goes on, and the backup "
-         "before stays");
+    Warn(
+        saved,
+        "no backup was written; training continues, and the last backup stays");
   }
 
-  // What the fit ends with where it was interrupted and saved_ is an error. It
-  // can be resumed only where there is something to resume.
+  // The result of an interrupted fit after its save has failed. The run can be
+  // resumed only if there is an earlier backup.
   Status NotSaved() const {
     const std::string before =
         checkpoints_ == nullptr ? "" : checkpoints_->latest();
     if (before.empty()) {
       return saved_.Annotate(
-          "interrupted, and no backup was written, nor is there one before");
+          "interrupted, and no backup was written; there is no earlier one");
     }
     return Error(Code::kCancelled,
-                 "interrupted, and no backup was written: %s. Run again to go "
-                 "on from %s",
+                 "interrupted, and no backup was written: %s. Run again to "
+                 "continue from %s",
                  saved_.message(), before.c_str());
   }
 
-  // A plain one in a sealed one's place whoever can write to the disk could
-  // have put there; and what is sealed no longer its owner may have forgotten.
+  // Any program with access to the disk can replace a sealed file with a plain
+  // one. A sealed file in a run without sealing may be an oversight.
   void WarnOfSealing(const std::string& path) const {
     std::unique_ptr<File> file;
     const bool seals = options_.files->seals();
     if (!options_.files->Open(path, &file).ok() || file->sealed() == seals) {
       return;
     }
-    Notice("warning: %s is %s. Training goes on from there", path.c_str(),
-           seals ? "not sealed, as this run's backups are: whoever can write "
-                   "there may have made it"
-                 : "sealed, and this run's backups are not (--sealed, "
-                   "\"sealed\": true): whoever gets this disk can read them");
+    Notice("warning: %s is %s. Training continues from it", path.c_str(),
+           seals
+               ? "not sealed, as this run's backups are: anyone who can write "
+                 "there may have made it"
+               : "sealed, and this run's backups are not (--sealed, "
+                 "\"sealed\": true): anyone who gets this disk can read them");
   }
 
-  Status Load(const FitState& fit, RunState* state) {
+  Status Load(FitState* state) {
+    FitState& fit = *state;
     const std::string path = checkpoints_->latest();
-    LoadOptions options;
-    options.files = options_.files;
     WarnOfSealing(path);
-    Status loaded = CheckRun(options_.files, path, fit);
-    if (loaded.ok()) loaded = LoadCheckpoint(path, {state}, options);
+    const ChangesTaken taken = {options_.other_optimizer, options_.other_seed};
+    Status loaded = CheckRun(options_.files, path, fit, taken);
+    if (loaded.ok()) loaded = LoadState(path, state);
+    if (loaded.ok()) loaded = KeepOwnRate(path, fit.model);
     if (loaded.ok() && fit.dataset != nullptr) {
       loaded = fit.dataset->CheckStart(fit.position, fit.model->num_replicas());
     }
-    RINGLET_RETURN_IF_ERROR(loaded.Annotate(
-        "%s cannot be resumed (remove it to start anew)", directory_.c_str()));
+    RINGLET_RETURN_IF_ERROR(CannotResume(path, loaded));
     if (fit.epoch < fit.epochs || (fit.epoch == fit.epochs && fit.step == 0)) {
       return Status();
     }
@@ -282,12 +284,67 @@ class BackupAndRestoreCallback final : public Callback {
                            fit.epochs);
   }
 
+  Status LoadState(const std::string& path, FitState* fit) const {
+    SafetensorsReader file;
+    RINGLET_RETURN_IF_ERROR(file.Open(options_.files, path));
+    ResumedState state(fit);
+    state.Match(file);
+    LoadOptions options;
+    options.files = options_.files;
+    options.ignored = state.others();
+    RINGLET_RETURN_IF_ERROR(LoadCheckpoint(path, {&state}, options));
+    // A run that a callback had stopped continues if the callbacks have
+    // changed.
+    if (state.callbacks_differ() && fit->step == 0) fit->stop_training = 0;
+    for (const std::string& note : state.notes()) {
+      Notice("note: %s: %s", path.c_str(), note.c_str());
+    }
+    return Status();
+  }
+
+  // The rate of SetLearningRate; below 0: the optimizer's own rate is used.
+  static float* SetRateOf(Model* model) {
+    std::vector<StateSpan> spans;
+    model->optimizer_state()->AppendState(&spans);
+    const auto rate = std::find_if(
+        spans.begin(), spans.end(),
+        [](const StateSpan& s) { return s.name == kLearningRateName; });
+    return static_cast<float*>(rate->data);
+  }
+
+  // A rate that a callback had set belongs to the optimizer of that run.
+  Status KeepOwnRate(const std::string& path, Model* model) const {
+    SafetensorsReader file;
+    RINGLET_RETURN_IF_ERROR(file.Open(options_.files, path));
+    if (!IsOfAnotherOptimizer(file.metadata(), *model)) return Status();
+    const float before = std::exchange(*SetRateOf(model), own_rate_);
+    if (before < 0) return Status();
+    Notice(
+        "note: %s: it has a learning rate of %g that was set while the run "
+        "trained. This run has another optimizer, so its own rate of %g holds",
+        path.c_str(), double{before}, double{model->LearningRate()});
+    return Status();
+  }
+
+  // The weights of another run's backup can still be loaded with --init.
+  Status CannotResume(const std::string& path, const Status& why) const {
+    if (why.code() != Code::kInvalidArgument) {
+      return why.Annotate("%s cannot be resumed (remove it to start again)",
+                          directory_.c_str());
+    }
+    return InvalidArgument(
+        "%s cannot be resumed: %s. To begin with its weights, give another "
+        "backup_dir and --init %s (in C++ LoadWeights). To start again, remove "
+        "%s",
+        directory_.c_str(), why.message(), path.c_str(), directory_.c_str());
+  }
+
   Status Save(FitState& fit) {
     RINGLET_RETURN_IF_ERROR(fit.model->CheckReplicas());
     RINGLET_RETURN_IF_ERROR(fit.model->GatherState());
     if (!fit.chief) return Status();
     if (fit.interrupted) {
-      if (saver_ != nullptr) saver_->Wait();  // it may be looking at ends_
+      if (saver_ != nullptr) saver_->Wait();  // it may read ends_
       ends_ = true;
     }
     if (checkpoints_ == nullptr) {
@@ -297,15 +354,15 @@ class BackupAndRestoreCallback final : public Callback {
       StartSaver();
     }
     RunState state(&fit);
-    const Metadata metadata = DescribeRun(fit);
+    const Metadata metadata = DescribeRun(&fit);
     if (saver_ == nullptr) {
       Saved(checkpoints_->Save({&state}, metadata));
       return ends_ && !saved_.ok() ? NotSaved() : Status();
     }
     if (options_.skip_when_busy && !fit.interrupted && saver_->busy()) {
       Notice(
-          "warning: %s: the backup before is still being written; "
-          "this one, of step %" PRId64 ", is left out",
+          "warning: %s: the last backup is still being written; this one, of "
+          "step %" PRId64 ", is left out",
           directory_.c_str(), fit.model->iterations());
       return Status();
     }
@@ -320,9 +377,10 @@ class BackupAndRestoreCallback final : public Callback {
   const BackupAndRestoreOptions options_;
   int64_t steps_since_ = 0;
   int64_t counted_epoch_ = -1, counted_step_ = -1;
-  bool ends_ = false;  // the save is the last, for the fit was interrupted
-  Status saved_;       // how the last save went; the saver's while it is busy
-  // The saver uses the directory, and goes first.
+  float own_rate_ = -1;  // the rate of SetLearningRate before the fit
+  bool ends_ = false;    // this save is the last: the fit was interrupted
+  Status saved_;         // of the last save; the saver's while it is busy
+  // Declared after the directory that it uses, so that it is destroyed first.
   std::unique_ptr<CheckpointDirectory> checkpoints_;
   std::unique_ptr<BackgroundSaver> saver_;
 };

@@ -4,12 +4,13 @@
 #include <climits>
 #include <cstdlib>
 #include <utility>
+#include <vector>
 
 #include "../../core/base/crc32c.h"
-#include "../../core/base/message.h"
 #include "../../core/base/text.h"
 #include "../../core/model/fingerprint.h"
-#include "../../core/model/model.h"
+#include "ringlet/model.h"
+#include "ringlet/status.h"
 #include "run_description.h"
 
 namespace ringlet {
@@ -18,21 +19,22 @@ namespace {
 constexpr char kLayersKey[] = "layers", kLossesKey[] = "losses",
                kDataKey[] = "data", kReplicasKey[] = "replicas",
                kWorldKey[] = "world", kSeedKey[] = "seed",
-               kOptimizerKey[] = "optimizer", kEpochKey[] = "epoch",
-               kStepKey[] = "step", kLocalKey[] = "local_updates",
-               kRoundKey[] = "local_steps";
+               kOptimizerKey[] = "optimizer",
+               kOptimizerFieldsKey[] = "optimizer_fields",
+               kEpochKey[] = "epoch", kStepKey[] = "step",
+               kLocalKey[] = "local_updates", kRoundKey[] = "local_steps";
 
 void WarnOfReplicas(const std::string& path, int saved, int here) {
   if (saved == 0 || saved == here) return;
   Notice(
-      "warning: %s was saved by a run of %d replica%s, here are %d "
-      "(strategy.replicas, StrategyOptions::replicas). Training goes on from "
-      "there, and not as it would have without the break",
+      "warning: %s was saved by a run of %d replica%s, and this run has %d "
+      "(strategy.replicas, StrategyOptions::replicas). Training continues from "
+      "it, but not as it would have without the interruption",
       path.c_str(), saved, saved == 1 ? "" : "s", here);
 }
 
-// What each replica has of its own (docs/checkpoint_format.md) fits as many
-// replicas, whose rounds are made the same way.
+// The state of each replica (docs/checkpoint_format.md) needs the same number
+// of replicas, and the same kind of rounds.
 Status CheckReplicas(const SafetensorsReader& file, int replicas,
                      const Model& model) {
   const LocalUpdates& local = model.local_updates();
@@ -51,37 +53,68 @@ Status CheckReplicas(const SafetensorsReader& file, int replicas,
     if (!has) continue;
     if (!kind.here) {
       return InvalidArgument(
-          "was saved by a run with %s, and this one is without; it has what "
-          "each replica keeps for that: go on with it, or begin with its "
-          "weights",
+          "was saved by a run with %s, and this run is without; each replica "
+          "keeps state for that: continue with it, or begin with the weights "
+          "of the backup",
           kind.name);
     }
     if (replicas == model.num_replicas()) continue;
     return InvalidArgument(
-        "was saved by a run of %d replicas, here are %d (strategy.replicas, "
-        "StrategyOptions::replicas), and it has what each of them has of its "
-        "own, by sparse changes or overlap; go on with as many",
-        replicas, model.num_replicas());
+        "was saved by a run of %d replicas, and this run has %d "
+        "(strategy.replicas, StrategyOptions::replicas); each replica has its "
+        "own state of sparse changes or overlap: continue with %d replicas",
+        replicas, model.num_replicas(), replicas);
   }
   return Status();
 }
 
-std::string OptimizerChecksum(const Model& model) {
+// A line for each field of the optimizer: the name, a tab and the value.
+std::string OptimizerFields(const Model& model) {
   Fingerprint f;
   AddOptimizer(model.optimizer(), &f);
-  return HexText(Crc32c(f.text().data(), f.text().size()));
+  return f.text();
 }
 
-}  // namespace
+std::string ChecksumOf(const std::string& text) {
+  return HexText(Crc32c(text.data(), text.size()));
+}
 
-Metadata DescribeRun(const FitState& fit) {
+std::vector<std::pair<std::string, std::string>> FieldsIn(
+    const std::string& text) {
+  std::vector<std::pair<std::string, std::string>> fields;
+  for (size_t from = 0; from < text.size();) {
+    const size_t end = std::min(text.find('\n', from), text.size());
+    const size_t tab = std::min(text.find('\t', from), end);
+    fields.emplace_back(
+        text.substr(from, tab - from),
+        tab < end ? text.substr(tab + 1, end - tab - 1) : std::string());
+    from = end + 1;
+  }
+  return fields;
+}
+
+// "the optimizer is Adam there and SGD here"; "" if the texts do not show it.
+std::string FirstDifference(const std::string& there, const std::string& here) {
+  const auto theirs = FieldsIn(there), mine = FieldsIn(here);
+  for (size_t i = 0; i < std::min(theirs.size(), mine.size()); ++i) {
+    if (theirs[i] == mine[i]) continue;
+    if (theirs[i].first != mine[i].first) break;
+    return Printable(mine[i].first + " is " + theirs[i].second + " there and " +
+                     mine[i].second + " here");
+  }
+  return "";
+}
+
+Metadata DescribeModelAndData(const FitState& fit) {
+  const std::string optimizer = OptimizerFields(*fit.model);
   Metadata run = {
       {kEpochKey, std::to_string(fit.epoch)},
       {kStepKey, std::to_string(fit.step)},
       {kSeedKey, std::to_string(fit.model->seed())},
       {kWorldKey, std::to_string(fit.model->collective()->size())},
       {kReplicasKey, std::to_string(fit.model->num_replicas())},
-      {kOptimizerKey, OptimizerChecksum(*fit.model)},
+      {kOptimizerKey, ChecksumOf(optimizer)},
+      {kOptimizerFieldsKey, optimizer},
       {kLayersKey, DescribeLayers(*fit.model)},
       {kLossesKey, DescribeLosses(*fit.model)},
       {kDataKey, DescribeData(fit)},
@@ -89,6 +122,41 @@ Metadata DescribeRun(const FitState& fit) {
   const std::string local = DescribeLocal(*fit.model);
   if (!local.empty()) run[kLocalKey] = local;
   if (fit.local_steps > 0) run[kRoundKey] = std::to_string(fit.local_steps);
+  return run;
+}
+
+Status CheckOptimizer(const Metadata& saved, const Model& model) {
+  const std::string here = OptimizerFields(model);
+  const auto checksum = saved.find(kOptimizerKey);
+  if (checksum == saved.end() || checksum->second == ChecksumOf(here)) {
+    return Status();
+  }
+  const auto fields = saved.find(kOptimizerFieldsKey);
+  std::string difference =
+      fields == saved.end() ? "" : FirstDifference(fields->second, here);
+  if (!difference.empty()) difference = ": " + difference;
+  return InvalidArgument(
+      "was saved by a run with another optimizer%s; give the run that one, or "
+      "--continue-with optimizer (BackupAndRestoreOptions::other_optimizer)",
+      difference.c_str());
+}
+
+Status CheckSeed(const Metadata& saved, const Model& model) {
+  const auto seed = saved.find(kSeedKey);
+  const std::string here = std::to_string(model.seed());
+  if (seed == saved.end() || seed->second == here) return Status();
+  return InvalidArgument(
+      "was saved by a run with seed %s, and this run has %s; give the run that "
+      "seed, or --continue-with seed (BackupAndRestoreOptions::other_seed)",
+      Printable(seed->second).c_str(), here.c_str());
+}
+
+}  // namespace
+
+Metadata DescribeRun(FitState* fit) {
+  Metadata run = DescribeModelAndData(*fit);
+  const std::string callbacks = DescribeCallbacks(fit);
+  if (!callbacks.empty()) run[kCallbacksKey] = callbacks;
   return run;
 }
 
@@ -103,7 +171,7 @@ int ReplicasOf(const Metadata& saved) {
 }
 
 bool IsSameRun(const Metadata& saved, const FitState& fit) {
-  const Metadata here = DescribeRun(fit);
+  const Metadata here = DescribeModelAndData(fit);
   const auto same = [&](const char* key) {
     const auto entry = saved.find(key);
     return entry != saved.end() && entry->second == here.at(key);
@@ -117,19 +185,12 @@ bool IsSameRun(const Metadata& saved, const FitState& fit) {
   return true;
 }
 
-bool IsFurther(const Metadata& saved, const FitState& fit) {
-  if (!IsSameRun(saved, fit)) return false;
-  const auto number = [&](const char* key) {
-    const auto entry = saved.find(key);
-    return entry == saved.end() ? -1 : std::atoll(entry->second.c_str());
-  };
-  const std::pair<int64_t, int64_t> at(number(kEpochKey), number(kStepKey));
-  return at > std::make_pair(fit.epoch, fit.step) &&
-         at <= std::make_pair(fit.epochs, int64_t{0});
+bool IsOfAnotherOptimizer(const Metadata& saved, const Model& model) {
+  return !CheckOptimizer(saved, model).ok();
 }
 
-Status CheckRun(FileSystem* files, const std::string& path,
-                const FitState& fit) {
+Status CheckRun(FileSystem* files, const std::string& path, const FitState& fit,
+                const ChangesTaken& taken) {
   SafetensorsReader file;
   RINGLET_RETURN_IF_ERROR(file.Open(files, path));
   const auto layers = file.metadata().find(kLayersKey);
@@ -137,23 +198,31 @@ Status CheckRun(FileSystem* files, const std::string& path,
     RINGLET_RETURN_IF_ERROR(
         CheckLayers(layers->second, *fit.model).Annotate("%s", path.c_str()));
   }
+  if (!taken.optimizer) {
+    RINGLET_RETURN_IF_ERROR(CheckOptimizer(file.metadata(), *fit.model)
+                                .Annotate("%s", path.c_str()));
+  }
+  if (!taken.seed) {
+    RINGLET_RETURN_IF_ERROR(
+        CheckSeed(file.metadata(), *fit.model).Annotate("%s", path.c_str()));
+  }
   const std::string local = DescribeLocal(*fit.model);
   const bool was_local = file.metadata().count(kLocalKey) > 0;
   if (was_local == local.empty()) {
     return InvalidArgument(
-        "%s: was saved by a run %s local updates, here they are %s "
-        "(strategy.mode); go on in its mode, or begin with its weights",
+        "%s: was saved by a run %s local updates, and this run has them %s "
+        "(strategy.mode); continue in its mode, or begin with its weights",
         path.c_str(), was_local ? "with" : "without",
         local.empty() ? "off" : "on");
   }
   const int64_t steps = fit.model->local_updates().steps;
   if (steps > 0 && file.Find("fit/local_steps") != nullptr) {
     return InvalidArgument(
-        "%s: was saved by a run whose local_steps are \"auto\", here they are "
-        "%lld; say \"auto\", and the run goes on with its number",
+        "%s: was saved by a run with local_steps \"auto\", and this run has "
+        "%lld; give \"auto\", which continues with the saved number",
         path.c_str(), static_cast<long long>(steps));
   }
-  // Before it is said that training goes on.
+  // Errors come before the warnings, after which training continues.
   const int replicas = ReplicasOf(file.metadata());
   RINGLET_RETURN_IF_ERROR(
       CheckReplicas(file, replicas, *fit.model).Annotate("%s", path.c_str()));
@@ -162,9 +231,8 @@ Status CheckRun(FileSystem* files, const std::string& path,
     const auto saved = file.metadata().find(key);
     if (saved == file.metadata().end() || saved->second == here) return;
     Notice(
-        "warning: %s was saved with other %s: %s; "
-        "here: %s. Training goes on from there, and not as it would "
-        "have without the break",
+        "warning: %s was saved with other %s: %s; this run: %s. Training "
+        "continues from it, but not as it would have without the interruption",
         path.c_str(), other, Printable(saved->second).c_str(), here.c_str());
   };
   compare(kLossesKey, "losses", DescribeLosses(*fit.model));

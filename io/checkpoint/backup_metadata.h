@@ -1,4 +1,4 @@
-// What a backup says of the run that made it, in its file's metadata.
+// Describes a run in its backup's metadata, and compares the two on a resume.
 //
 // Internal to io/.
 
@@ -7,30 +7,38 @@
 
 #include <string>
 
-#include "../../core/base/status.h"
-#include "../../core/fit/callback.h"
-#include "../files/file_system.h"
-#include "safetensors.h"
+#include "../weights/safetensors.h"
+#include "resumed_state.h"
+#include "ringlet/files.h"
+#include "ringlet/fit.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
-// Of a backup that is made now.
-Metadata DescribeRun(const FitState& fit);
+// The metadata of a backup that is written now.
+Metadata DescribeRun(FitState* fit);
 
-// Of the run that saved the file; in files that are older than replicas there
-// was one for each worker. 0: it does not say.
+// The number of replicas of the run that saved the file. Files from before
+// replicas give the number of workers. 0: unknown.
 int ReplicasOf(const Metadata& saved);
 
-// Whether the file is of this very run, as far as that can be told.
+// True if the file was saved by this run, as far as the metadata show.
 bool IsSameRun(const Metadata& saved, const FitState& fit);
-// That, and of a later step than `fit`.
-bool IsFurther(const Metadata& saved, const FitState& fit);
 
-// What the weights' names and shapes do not tell, before any is overwritten.
-// Another loss and other data are the user's choice, as in Keras, but seldom a
-// wish: a warning.
-Status CheckRun(FileSystem* files, const std::string& path,
-                const FitState& fit);
+// True if the file names an optimizer other than the model's.
+bool IsOfAnotherOptimizer(const Metadata& saved, const Model& model);
+
+// Differences between a backup and the run that the user allows.
+struct ChangesTaken {
+  bool optimizer = false, seed = false;
+};
+
+// Compares what names and shapes of weights do not show. Call it before any
+// weight is overwritten. Another optimizer or seed is an error unless `taken`
+// allows it. Another loss and other data give a warning: Keras allows them, but
+// they are rarely intended.
+Status CheckRun(FileSystem* files, const std::string& path, const FitState& fit,
+                const ChangesTaken& taken);
 
 }  // namespace ringlet
 

@@ -1,11 +1,11 @@
-#include "checkpoint.h"
+#include "ringlet/checkpoint.h"
 
 #include <cstring>
 #include <set>
 
 #include "../../core/base/json.h"
 #include "../../core/base/text.h"
-#include "safetensors.h"
+#include "../weights/safetensors.h"
 
 namespace ringlet {
 
@@ -17,7 +17,7 @@ std::vector<StateSpan> SpansOf(const Saveables& state) {
   return spans;
 }
 
-// What explains a tensor that only one of file and state has.
+// Explains a tensor that only the file or only the state has.
 const char* OtherSource(const std::string& tensor) {
   return tensor.rfind("callback/", 0) == 0
              ? "it was saved with other callbacks"
@@ -47,8 +47,8 @@ Status CheckSpan(const SafetensorsReader& file, const StateSpan& span) {
 }
 
 Status CheckOthers(const SafetensorsReader& file,
-                   const std::vector<StateSpan>& spans) {
-  std::set<std::string> names;
+                   const std::vector<StateSpan>& spans,
+                   std::set<std::string> names) {
   for (const StateSpan& span : spans) names.insert(span.name);
   for (const StoredTensor& tensor : file.tensors()) {
     if (names.count(tensor.name) == 0 && tensor.name != kScalesName) {
@@ -85,8 +85,6 @@ Status SaveCheckpoint(const std::string& path, const Saveables& state,
                       const Metadata& metadata, const SaveOptions& options,
                       bool* replaced) {
   if (replaced != nullptr) *replaced = false;
-  SaveGuard* const guard = options.guard;
-  if (guard != nullptr && guard->Keeps()) return Status();
   SafetensorsWriter writer;
   SafetensorsWriter::Options layout;
   layout.weights = options.weights;
@@ -96,9 +94,6 @@ Status SaveCheckpoint(const std::string& path, const Saveables& state,
   RINGLET_RETURN_IF_ERROR(file.Open(options.files, path, writer.file_bytes(),
                                     /*is_private=*/true));
   RINGLET_RETURN_IF_ERROR(writer.Write(file.file()));
-  // The disk takes its time, in which another may save.
-  if (guard != nullptr) RINGLET_RETURN_IF_ERROR(file.Finish());
-  if (guard != nullptr && guard->Keeps()) return Status();
   return file.Commit(replaced, options.replace);
 }
 
@@ -114,7 +109,7 @@ Status LoadCheckpoint(const std::string& path, const Saveables& state,
     RINGLET_RETURN_IF_ERROR(CheckSpan(file, span));
   }
   if (!options.ignore_others) {
-    RINGLET_RETURN_IF_ERROR(CheckOthers(file, spans));
+    RINGLET_RETURN_IF_ERROR(CheckOthers(file, spans, options.ignored));
   }
   RINGLET_RETURN_IF_ERROR(ReadSpans(file, spans));
   if (loaded != nullptr) {

@@ -1,7 +1,7 @@
-// A crash at any point must leave the newest checkpoint that verified: a file
-// is made durable first, then the list, and only then are older files removed
-// (Prune). What the list says is never believed without the file. Holding lock_
-// is what makes this process the only writer.
+// A crash at any point must leave the newest checkpoint that verified. So a
+// file is made durable first, then the list. Only then older files are removed
+// (Prune). An entry in the list counts only if its file exists. lock_ makes
+// this process the only writer.
 
 #include "checkpoint_directory.h"
 
@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "../../core/base/check.h"
-#include "../../core/base/message.h"
 #include "../../core/base/trail.h"
 #include "checkpoint_list.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
@@ -96,9 +96,9 @@ Status CheckpointDirectory::Recover() {
   return Status();
 }
 
-// Decides which of the files that were found max_to_keep is to count. What the
-// state file does not list although it lists a newer one was preserved by
-// keep_checkpoint_every_n_hours, where that is asked for.
+// Decides which of the found files max_to_keep counts. With
+// keep_checkpoint_every_n_hours a file that the list lacks was preserved if the
+// list has a newer one.
 void CheckpointDirectory::AdoptState(const std::vector<int64_t>& found) {
   const double now = Now();
   CheckpointState state;
@@ -109,7 +109,7 @@ void CheckpointDirectory::AdoptState(const std::vector<int64_t>& found) {
   const bool parsed = read.ok() && CheckpointState::Parse(text, &state);
   if (!parsed && read.code() != Code::kNotFound) {
     Warn(directory_ + "/" + kCheckpointStateName +
-         ": cannot be used; going by the files that are there");
+         ": cannot be used; using the files in the directory instead");
     state = CheckpointState();
   }
   last_preserved_ = parsed ? state.last_preserved : now - 1;
@@ -174,8 +174,8 @@ void CheckpointDirectory::Keep(int64_t number) {
   kept_.push_back({number, std::max(Now(), last_preserved_)});
 }
 
-// Decides what goes, lists what stays, removes. A crash between the two leaves
-// a file too many, never one too few.
+// Chooses the files to remove, writes the list of the others, then removes. A
+// crash in between leaves a file too many, never one too few.
 void CheckpointDirectory::Prune() {
   std::vector<Kept> swept;
   const size_t most = static_cast<size_t>(options_.max_to_keep);
@@ -196,7 +196,7 @@ void CheckpointDirectory::Prune() {
     const Status removed = options_.files->Remove(PathOf(s->number));
     if (removed.ok() || removed.code() == Code::kNotFound) continue;
     Warn(removed.message());
-    kept_.insert(kept_.begin(), *s);  // to be tried again
+    kept_.insert(kept_.begin(), *s);  // tried again later
   }
 }
 
@@ -209,8 +209,8 @@ Status CheckpointDirectory::Clear() {
     const Status removed = files->Remove(directory_ + "/" + name);
     if (!removed.ok() && removed.code() != Code::kNotFound) return removed;
   }
-  // Were one to come back with no checkpoint beside it, it would be all there
-  // is.
+  // Makes the removal durable before checkpoints are removed. Otherwise a crash
+  // could leave only a bad file.
   if (!listing.bad.empty()) {
     RINGLET_RETURN_IF_ERROR(files->SyncDirectory(directory_));
   }

@@ -1,9 +1,9 @@
 // CheckpointDirectory: the numbered checkpoints of one run.
 //
-// Internal to io/. The files <directory>/<name>-<n>.safetensors, one writer at
-// a time, and the text file `checkpoint` that lists them as TensorFlow's does.
-// That list is a hint: what is found in the directory and verifies is true. Not
-// safe from several threads at once.
+// Internal to io/. The files are <directory>/<name>-<n>.safetensors. The text
+// file `checkpoint` lists them in TensorFlow's format. The list is a hint: the
+// verified files in the directory decide. A directory has one writer, and one
+// thread at a time may use this object.
 
 #ifndef RINGLET_IO_CHECKPOINT_CHECKPOINT_DIRECTORY_H_
 #define RINGLET_IO_CHECKPOINT_CHECKPOINT_DIRECTORY_H_
@@ -14,54 +14,58 @@
 #include <string>
 #include <vector>
 
-#include "../../core/base/clock.h"
-#include "../../core/base/status.h"
-#include "../files/file_system.h"
-#include "checkpoint.h"
+#include "ringlet/checkpoint.h"
+#include "ringlet/collective.h"
+#include "ringlet/files.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
 struct CheckpointDirectoryOptions {
   std::string checkpoint_name = "ckpt";
   int max_to_keep = 0;  // 0: all
-  // One every so many hours is kept for ever, beside max_to_keep; 0: none.
+  // Keeps one checkpoint of each such interval forever, beside max_to_keep; 0:
+  // none.
   double keep_checkpoint_every_n_hours = 0;
   Storage weights = Storage::kF32;
   FileSystem* files = FileSystem::Posix();
   Clock* clock = Clock::System();
-  // Called with what the caller need not act on; by default "warning: ..." on
-  // stderr.
+  // Called with problems that need no action of the caller; by default
+  // "warning: ..." on stderr.
   std::function<void(const std::string&)> warn;
 };
 
 class CheckpointDirectory {
  public:
-  // Makes the directory, locks it until this object dies, removes temporary
-  // files that a killed writer left, and finds the newest checkpoint that
-  // verifies; newer ones that do not are renamed to *.bad, with a warning.
-  // kAlreadyExists names the process that holds the directory. kCorruption
-  // where there are checkpoints and none verifies: nothing is touched then.
+  // Creates the directory and locks it until the destructor. Removes temporary
+  // files of killed writers, and finds the newest checkpoint that verifies.
+  // Newer checkpoints that do not verify are renamed to *.bad, with a warning.
+  //   kAlreadyExists  another process, which the message names, has locked the
+  //                   directory
+  //   kCorruption     there are checkpoints, and none verifies; no file is
+  //                   changed
   static Status Open(const std::string& directory,
                      const CheckpointDirectoryOptions& options,
                      std::unique_ptr<CheckpointDirectory>* out);
 
-  // Writes the next number. OK: it is durable, older ones beyond max_to_keep
-  // are gone, and it is latest(). An error leaves latest() as it was, and the
-  // next Save works if the cause has gone. Trouble after it became durable
-  // (listing it, removing old ones) is only warned of, and made good by the
-  // next Save. `number` > 0 asks for that number instead of the next.
+  // Writes a checkpoint with the next number, or with `number` if it is > 0.
+  // After OK it is durable and is latest(), and older ones beyond max_to_keep
+  // are removed. After an error latest() is unchanged, and the next Save works
+  // if the cause is gone. Errors after the file is durable (in the list, or in
+  // the removal of old files) give only a warning, and the next Save repeats
+  // these steps.
   Status Save(const Saveables& state, const Metadata& metadata,
               int64_t number = 0);
 
-  // Removes what was set aside, then all checkpoints, the newest one last, then
-  // the list: whoever comes next begins anew.
+  // Removes the files that were set aside, then all checkpoints, the newest one
+  // last, then the list. The next run starts from the beginning.
   Status Clear();
 
   const std::string& directory() const { return directory_; }
-  // The path of the newest durable checkpoint; "" where there is none.
+  // The path of the newest durable checkpoint; "" if there is none.
   std::string latest() const;
-  int64_t latest_number() const { return latest_; }  // 0 where there is none
-  // The paths of what max_to_keep counts, oldest first.
+  int64_t latest_number() const { return latest_; }  // 0: none
+  // The paths of the checkpoints that max_to_keep counts, oldest first.
   std::vector<std::string> checkpoints() const;
 
  private:

@@ -1,7 +1,7 @@
-// Names are parsed strictly: a file whose number would be written differently
-// is none of ours, and is left alone. A file that cannot be verified for a
-// reason of this machine (memory, permissions) is an error; only what is the
-// fault of the file itself makes an older one count.
+// Names are parsed strictly: a file with a number in another notation is not a
+// checkpoint, and stays. If a file cannot be verified for a reason of this
+// machine (memory, permissions) that is an error. An older file counts only if
+// the newer one is itself damaged.
 
 #include "checkpoint_list.h"
 
@@ -10,7 +10,7 @@
 
 #include "../../core/base/number_text.h"
 #include "../../core/base/text.h"
-#include "checkpoint.h"
+#include "ringlet/checkpoint.h"
 
 namespace ringlet {
 
@@ -18,7 +18,7 @@ namespace {
 
 constexpr char kSuffix[] = ".safetensors";
 
-// What says something about the file, not about this machine at this moment.
+// True for errors of the file, not of this machine's present state.
 bool IsFilesFault(const Status& status) {
   return status.code() == Code::kCorruption || status.code() == Code::kIo ||
          status.code() == Code::kInvalidArgument;
@@ -27,7 +27,7 @@ bool IsFilesFault(const Status& status) {
 Status VerifyPatiently(FileSystem* files, const std::string& path) {
   const Status first = VerifyCheckpoint(path, files);
   if (first.ok() || !IsFilesFault(first)) return first;
-  // A disk that failed once may answer now.
+  // The error may have been temporary.
   return VerifyCheckpoint(path, files);
 }
 
@@ -49,7 +49,7 @@ int64_t CheckpointNumber(const std::string& file_name,
   int64_t number = 0;
   std::from_chars(file_name.data() + name.size() + 1,
                   file_name.data() + file_name.size(), number);
-  // One number has one name, and there is always a next one.
+  // Each number has one name, and a greater number always remains.
   const bool valid = number > 0 && number < kMostCheckpointNumber &&
                      CheckpointFileName(name, number) == file_name;
   return valid ? number : 0;
@@ -98,7 +98,7 @@ Status FindNewestCheckpoint(FileSystem* files, const std::string& directory,
     newest->bad.emplace_back(*n, status);
   }
   constexpr char kAdvice[] =
-      "Bring one back from a copy, or empty the directory to start anew";
+      "Bring one back from a copy, or empty the directory to start again";
   if (!newest->bad.empty()) {
     return Corruption(
         "%s: has %zu checkpoints, none of which can be used: %s. "
@@ -170,7 +170,7 @@ Status LatestCheckpoint(const std::string& directory, std::string* path,
     RINGLET_RETURN_IF_ERROR(status);
     status = FindNewestCheckpoint(files, directory, checkpoint_name, listing,
                                   &newest);
-    // A writer removed it behind the listing; then there is a newer one.
+    // A writer removed it after the listing; then there is a newer one.
     if (status.code() == Code::kNotFound) continue;
     RINGLET_RETURN_IF_ERROR(status);
     if (newest.number > 0) {

@@ -1,8 +1,9 @@
-// What is in a directory of checkpoints: its files, and the text file
-// `checkpoint` that lists them.
+// Lists the checkpoints in a directory: its files, and the text file
+// `checkpoint`.
 //
-// Internal to io/. The files are found by their names and verified; the list is
-// a hint, which says when each was saved and which ones count.
+// Internal to io/. The files are found by their names and verified. The text
+// file is a hint: it has the time of each save and the files that max_to_keep
+// counts.
 
 #ifndef RINGLET_IO_CHECKPOINT_CHECKPOINT_LIST_H_
 #define RINGLET_IO_CHECKPOINT_CHECKPOINT_LIST_H_
@@ -12,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "../../core/base/status.h"
-#include "../files/file_system.h"
+#include "ringlet/files.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
@@ -38,8 +39,8 @@ struct NewestCheckpoint {
   int64_t number = 0;                           // 0: there is none
   std::vector<std::pair<int64_t, Status>> bad;  // the newer ones
 };
-// The newest of `listing` that verifies, or an error that names what is wrong
-// with the newest.
+// Finds the newest checkpoint of `listing` that verifies. If none does, returns
+// the error of the newest.
 Status FindNewestCheckpoint(FileSystem* files, const std::string& directory,
                             const std::string& name,
                             const CheckpointListing& listing,
@@ -53,7 +54,7 @@ struct CheckpointState {
   double last_preserved = 0;
 
   std::string ToText() const;
-  // Unknown keys pass, and `latest`; false where a line is none of the format.
+  // Ignores `latest` and unknown keys. False if a line has another format.
   static bool Parse(const std::string& text, CheckpointState* state);
   static std::string SecondsText(double seconds);
 };

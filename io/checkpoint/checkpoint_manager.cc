@@ -1,4 +1,4 @@
-#include "checkpoint.h"
+#include "ringlet/checkpoint.h"
 
 #include "checkpoint_directory.h"
 

@@ -4,9 +4,9 @@
 #include <limits>
 
 #include "../../core/base/text.h"
-#include "../data/element_types.h"
+#include "../readers/element_types.h"
+#include "../weights/weights_file.h"
 #include "inspect.h"
-#include "weights_file.h"
 
 namespace ringlet {
 namespace {
@@ -60,8 +60,8 @@ class Comparer {
     return std::string(NameOf(tensor.storage)) + " " + tensor.shape.ToString();
   }
 
-  // The tensor of `other` that is to be `name` of `file`. A file that is not
-  // ringlet's has "dense/kernel" for "model/dense/kernel".
+  // The tensor of `other` that corresponds to `name` of `file`. Files of other
+  // programs have "dense/kernel" for "model/dense/kernel".
   static const StoredTensor* OtherOf(const WeightsFile& file,
                                      const std::string& name,
                                      const WeightsFile& other) {
@@ -89,7 +89,7 @@ class Comparer {
     Add(difference);
   }
 
-  // Which arrays of numpy have none of.
+  // Only safetensors files have metadata.
   void CompareMetadata() {
     for (const WeightsFile* file : {&a_, &b_}) {
       if (file->format() != WeightsFile::Format::kSafetensors) return;

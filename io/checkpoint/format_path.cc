@@ -21,7 +21,7 @@ struct Replacement {
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-// At most two digits; -1 where there are more or none.
+// Parses one or two digits; -1 for more or none.
 int TakeNumber(const std::string& text, size_t* at) {
   int value = 0, digits = 0;
   for (; *at < text.size() && IsDigit(text[*at]); ++*at, ++digits) {
@@ -80,7 +80,7 @@ std::string FloatText(const Replacement& r, double value) {
   return PrintedText(value, type, r.precision < 0 ? 6 : r.precision);
 }
 
-// "" with *reason where the field cannot be written so.
+// "" with *reason if the field cannot have this format.
 std::string FieldText(const Replacement& r, const PathField& field,
                       std::string* reason) {
   if (field.whole && (r.type == 'd' || r.type == 0)) {
@@ -96,8 +96,8 @@ std::string FieldText(const Replacement& r, const PathField& field,
   return Padded(r, FloatText(r, value));
 }
 
-// Finds one replacement, from behind its brace on; *at is then behind the
-// other. False with a reason.
+// Parses one replacement. *at is behind its opening brace, and then behind its
+// closing brace. False with a reason on an error.
 bool TakeReplacement(const std::string& text, size_t* at, Replacement* made,
                      std::string* reason) {
   const size_t end = text.find('}', *at);
@@ -132,9 +132,10 @@ const PathField* FindField(const std::vector<PathField>& fields,
   return nullptr;
 }
 
-// `fields` null: only reads.
+// `fields` null: only parses. `names` (may be null) gets the replacements'
+// names.
 Status Format(const std::string& text, const std::vector<PathField>* fields,
-              std::string* path) {
+              std::string* path, std::vector<std::string>* names) {
   std::string reason;
   path->clear();
   for (size_t at = 0; at < text.size() && reason.empty();) {
@@ -153,6 +154,7 @@ Status Format(const std::string& text, const std::vector<PathField>* fields,
     }
     Replacement replacement;
     if (!TakeReplacement(text, &at, &replacement, &reason)) break;
+    if (names != nullptr) names->push_back(replacement.name);
     if (fields == nullptr) continue;
     const PathField* field = FindField(*fields, replacement.name, &reason);
     if (field != nullptr) *path += FieldText(replacement, *field, &reason);
@@ -167,12 +169,19 @@ Status Format(const std::string& text, const std::vector<PathField>* fields,
 
 Status FormatPath(const std::string& text, const std::vector<PathField>& fields,
                   std::string* path) {
-  return Format(text, &fields, path);
+  return Format(text, &fields, path, nullptr);
 }
 
 Status CheckPathFormat(const std::string& text) {
   std::string ignored;
-  return Format(text, nullptr, &ignored);
+  return Format(text, nullptr, &ignored, nullptr);
+}
+
+std::vector<std::string> PathFieldNames(const std::string& text) {
+  std::string ignored;
+  std::vector<std::string> names;
+  Format(text, nullptr, &ignored, &names).IgnoreError();
+  return names;
 }
 
 }  // namespace ringlet

@@ -1,4 +1,4 @@
-// FormatPath: file names with {epoch:02d} in them.
+// FormatPath: replaces fields such as {epoch:02d} in file names.
 //
 // Internal to io/.
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "../../core/base/status.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
@@ -20,17 +20,23 @@ struct PathField {
   double number = 0;
 };
 
-// What Python's text.format(**fields) gives, for this part of its language:
+// Formats like Python's text.format(**fields), for this part of its language:
+//
 //   {name}            an integer, or the shortest float that reads back (repr)
 //   {name:[0][W]d}    an integer; d may be left out
 //   {name:[0][W].Nf}  likewise e and g; N may be left out
 //   {{ }}             braces
+//
 // W and N are at most 99. kInvalidArgument has Keras's text with the reason.
 Status FormatPath(const std::string& text, const std::vector<PathField>& fields,
                   std::string* path);
 
-// Whether FormatPath can read `text`, whatever the fields.
+// Fails if FormatPath cannot parse `text` for any fields.
 Status CheckPathFormat(const std::string& text);
+
+// The field names in `text`, in order, up to the first replacement that cannot
+// be parsed.
+std::vector<std::string> PathFieldNames(const std::string& text);
 
 }  // namespace ringlet
 

@@ -1,6 +1,6 @@
-// One tensor of the file is in memory at a time. A damaged tensor is noted and
-// the rest is read; what the header or the footer say wrongly is an error of
-// opening.
+// One tensor of the file is in memory at a time. A damaged tensor is reported
+// and the rest is read. An error in the header or the footer is an error of
+// Open.
 
 #include "inspect.h"
 
@@ -8,13 +8,13 @@
 #include <cmath>
 #include <memory>
 
-#include "../data/element_types.h"
 #include "../files/file_kind.h"
 #include "../keras/compile_arguments.h"
-#include "../keras/model_json.h"
-#include "model_metadata.h"
-#include "safetensors.h"
-#include "weights_file.h"
+#include "../readers/element_types.h"
+#include "../weights/model_metadata.h"
+#include "../weights/safetensors.h"
+#include "../weights/weights_file.h"
+#include "ringlet/checkpoint.h"
 
 namespace ringlet {
 namespace {
@@ -43,8 +43,8 @@ struct ModelDescription {
   CompileArguments arguments;
 };
 
-// What a model's file says of itself. An error is the first thing that is
-// damaged; the rest is described nevertheless.
+// Describes the model in a file's metadata. Returns the first error, and still
+// describes the rest.
 Status DescribeModel(const Metadata& metadata, ModelDescription* description) {
   Status first;
   const auto model = metadata.find(kModelKey);
@@ -82,7 +82,7 @@ Status InspectTensor(const WeightsFile& file, const StoredTensor& tensor,
   return Status();
 }
 
-// Of a file of weights, which is open.
+// Fills `info` for an open file of weights.
 Status InspectWeights(const WeightsFile& file, FileInfo* info) {
   const WeightsFile::Format format = file.format();
   info->format = format == WeightsFile::Format::kNpz   ? "npz"
@@ -93,7 +93,8 @@ Status InspectWeights(const WeightsFile& file, FileInfo* info) {
   info->verification =
       file.verifiable() ? Verification::kVerified : Verification::kUnverified;
   ModelDescription model;
-  DescribeModel(info->metadata, &model).IgnoreError();  // what is damaged
+  // The error names a damaged part; the other parts are still described.
+  DescribeModel(info->metadata, &model).IgnoreError();
   info->summary = model.summary;
   info->compiled = model.compiled;
   for (const StoredTensor& tensor : file.tensors()) {
@@ -106,7 +107,7 @@ Status InspectWeights(const WeightsFile& file, FileInfo* info) {
     } else {
       RINGLET_RETURN_IF_ERROR(read);
     }
-    // Less than 0: nobody has set it, so the compiled one counts.
+    // Less than 0: it was never set, so the compiled rate is used.
     if (made.name == kLearningRateName && made.max < 0 &&
         !model.compiled.empty()) {
       const bool constant = model.arguments.optimizer.learning_rate.kind ==

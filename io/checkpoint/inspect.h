@@ -1,10 +1,10 @@
-// Looking into files: what they hold, and how two differ.
+// Describes the content of files, and compares two files.
 //
-// Internal to io/ and tools/. For safetensors files, of ringlet and plain ones,
-// and for numpy's npz and npy; of files of another kind it is said what they
-// are, by their bytes. Text is for people, one line a tensor, with control
-// bytes shown as '?' and long metadata cut; JSON is for programs and holds all.
-// One tensor is in memory at a time (of each file).
+// Internal to io/ and tools/. Reads safetensors files, ringlet's and plain
+// ones, and numpy's npz and npy. Files of another kind are only identified, by
+// their bytes. The text form is for users: a line for each tensor, control
+// bytes as '?', long metadata cut. The JSON form is complete, for programs. One
+// tensor of each file is in memory at a time.
 
 #ifndef RINGLET_IO_CHECKPOINT_INSPECT_H_
 #define RINGLET_IO_CHECKPOINT_INSPECT_H_
@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "../../core/base/shape.h"
-#include "../../core/base/status.h"
-#include "../files/file_system.h"
-#include "safetensors.h"
+#include "../weights/safetensors.h"
+#include "ringlet/files.h"
+#include "ringlet/shape.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
@@ -24,12 +24,12 @@ struct TensorInfo {
   std::string name;
   Storage storage = Storage::kF32;
   Shape shape;
-  bool damaged = false;  // its checksum differs; the rest is then not known
-  // Of the elements that are finite; 0 where there are none.
+  bool damaged = false;  // its checksum differs; the values below are unknown
+  // Over the finite elements; 0 if there are none.
   double min = 0, max = 0, mean = 0;
   int64_t not_finite = 0;  // how many are NaN or infinite
-  // What the numbers alone do not tell: "the schedule CosineDecay" of a
-  // learning rate of -1; "" where nothing.
+  // The meaning of a special value: "the schedule CosineDecay" for a learning
+  // rate of -1; else "".
   std::string note;
 };
 
@@ -38,32 +38,34 @@ enum class Verification : uint8_t {
   kUnverified,  // a plain file: it has none
   kDamaged,     // a checksum differs
 };
-const char* NameOf(Verification verification);  // "verified" …
+const char* NameOf(Verification verification);  // as "verified"
 
 struct FileInfo {
   std::string path;
-  int64_t bytes = 0;    // of what is sealed, where it is
-  bool sealed = false;  // and was opened with the key (SealedFiles)
-  std::string format;   // "safetensors", "npz", "npy", or "keras", "csv" …
-  // Of other formats than the first three: what it is, and what to do with it.
+  int64_t bytes = 0;    // of the plain text if it is sealed
+  bool sealed = false;  // encrypted, and opened with the key (SealedFiles)
+  std::string
+      format;  // "safetensors", "npz", "npy", or another's name: "keras"
+  // For formats other than the first three: a description, and advice.
   std::string what, advice;
   Verification verification = Verification::kUnverified;
-  std::string damage;  // the first; "" where none
+  std::string damage;  // the first; "" if there is none
   Metadata metadata;
-  // Of a model's file: Keras's table of its layers, and in a line how it is
-  // compiled ("" where it is not).
+  // For a model's file: Keras's table of its layers, and a line with optimizer,
+  // loss and metrics ("" if it is not compiled).
   std::string summary, compiled;
   std::vector<TensorInfo> tensors;  // in the order of their bytes
 };
 
-// A tensor that is damaged does not end it; a file that cannot be opened, whose
-// header or footer is damaged, or of no known kind is an error.
+// Continues after a damaged tensor. A file that cannot be opened, with a
+// damaged header or footer, or of no known kind is an error.
 Status InspectFile(const std::string& path, FileInfo* info,
                    FileSystem* files = FileSystem::Posix());
 std::string ToText(const FileInfo& info);
 std::string ToJson(const FileInfo& info);
 
-// Of a saved model, from its header alone: FileInfo's `summary` and `compiled`.
+// Sets FileInfo's `summary` and `compiled` of a saved model. Reads its header
+// only.
 Status SummarizeModelFile(const std::string& path, std::string* summary,
                           std::string* compiled,
                           FileSystem* files = FileSystem::Posix());
@@ -81,13 +83,14 @@ struct FileDifference {
   };
   Kind kind = Kind::kValues;
   std::string name;  // of the tensor, or the metadata's key
-  std::string a, b;  // dtype, shape or metadata; "" where not there
-  // kValues: elements whose bits differ, of how many, the first of them, and
-  // the largest |a - b| (infinite where one alone is not a finite number).
+  std::string a, b;  // dtype, shape or metadata; "" if missing
+  // kValues: the number of elements with different bits, the number of all
+  // elements, and the index of the first different one.
   int64_t differing = 0, elements = 0, first = 0;
+  // The largest |a - b|; infinite if only one of a and b is finite.
   double largest = 0;
 };
-const char* NameOf(FileDifference::Kind kind);  // "only in A" …
+const char* NameOf(FileDifference::Kind kind);  // as "only in A"
 
 struct FileComparison {
   static constexpr size_t kMostListed = 20;
@@ -98,9 +101,9 @@ struct FileComparison {
   bool same() const { return count == 0; }
 };
 
-// Tensors by name, whatever their order. Values are compared where the shapes
-// are equal, F16 and BF16 as float32, also where the dtype differs between
-// these. kCorruption where a file is damaged.
+// Compares tensors by name, in any order. Values are compared if the shapes are
+// equal. F16 and BF16 are compared as float32, also with another of these
+// types. kCorruption if a file is damaged.
 Status CompareFiles(const std::string& path_a, const std::string& path_b,
                     FileComparison* comparison,
                     size_t most_listed = FileComparison::kMostListed,

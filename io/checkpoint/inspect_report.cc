@@ -1,4 +1,4 @@
-// What was found in a file, or between two, as text and as JSON.
+// Writes the result of an inspection or a comparison as text and as JSON.
 
 #include <algorithm>
 #include <cmath>

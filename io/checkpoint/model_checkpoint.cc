@@ -1,24 +1,24 @@
-// Every rank decides from the logs whether to save, since any may become the
-// chief; what the chief has decided is done, and ranks go on only once all know
-// whether its write went well. Paths are tried with made-up values when the fit
-// begins, so that a name that cannot be formatted costs no training.
+// Every rank decides from the logs whether to save, since any rank may become
+// the chief. The chief's decision is used. All ranks wait for the result of its
+// write. Paths are formatted with made-up values when the fit begins, so that
+// an invalid name is reported before training.
 
-#include "saving_callbacks.h"
+#include "ringlet/checkpoint.h"
 
 #include <algorithm>
+#include <array>
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
 #include <vector>
 
-#include "../../core/base/message.h"
+#include "../../core/base/crc32c.h"
 #include "../../core/base/text.h"
 #include "../../core/fit/evaluation.h"
 #include "../../core/fit/monitor.h"
-#include "../../core/model/model.h"
 #include "format_path.h"
-#include "model_file.h"
-#include "run_mark.h"
+#include "ringlet/model.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 namespace {
@@ -37,6 +37,7 @@ class ModelCheckpointCallback final : public Callback {
   bool NamesInLogs(std::vector<std::string>*) const override { return true; }
 
   Status OnSetup(FitState& fit) override {
+    if (!fit.after_loss) ForgetUnsaved();
     RINGLET_RETURN_IF_ERROR(CheckFilepath());
     if (options_.save_freq < 0) {
       return InvalidArgument(
@@ -48,15 +49,19 @@ class ModelCheckpointCallback final : public Callback {
       RINGLET_RETURN_IF_ERROR(CheckSaveModel(*fit.model));
     }
     RINGLET_RETURN_IF_ERROR(CheckNames(fit));
-    // As Keras's it keeps its best and its count from one fit to the next.
+    // As in Keras the best value and the count are kept from one fit to the
+    // next.
     if (!options_.save_best_only) return Status();
-    return monitor_.Setup(*fit.model, options_.monitor, options_.mode,
+    const auto when = options_.save_freq == 0 ? Monitor::Logged::kAfterEpochs
+                                              : Monitor::Logged::kAfterBatches;
+    return monitor_.Setup(fit, *this, when, options_.monitor, options_.mode,
                           /*min_delta=*/0);
   }
 
-  // What will stand in the way of a file whose name is known is told now.
+  // Reports an obstacle to a file with a known name before training.
   Status OnTrainBegin(FitState& fit) override {
-    RINGLET_RETURN_IF_ERROR(CountAttempt(fit));
+    const bool restored = fit.source == RestoreSource::kBackup;
+    if (fit.in_memory() || restored) RINGLET_RETURN_IF_ERROR(SaveUnsaved(fit));
     RINGLET_RETURN_IF_ERROR(SaveAgain(fit));
     const std::string folder = FolderOf(filepath_);
     if (!fit.chief || folder.find('{') != std::string::npos) return Status();
@@ -78,16 +83,21 @@ class ModelCheckpointCallback final : public Callback {
     return Save(fit, *logs, /*batch=*/0);
   }
 
-  void OnFitReturn(FitState& fit, const Status& status) override {
-    if (!status.ok()) return;
-    ++fits_;
-    ended_at_ = fit.model->iterations();
-    named_ = fit.HasNamed();
+  // Reports a last file that could not be written. If several callbacks have an
+  // error, the first one is kept.
+  Status OnTrainEnd(FitState& fit, const Logs&) override {
+    RINGLET_RETURN_IF_ERROR(SaveUnsaved(fit));
+    if (unsaved_epoch() == 0 || !fit.chief || !fit.save_error.ok()) {
+      return Status();
+    }
+    fit.save_error = why_.ok() ? NotWrittenBefore() : why_;
+    return Status();
   }
 
   std::string SavesModelAs() const override {
     return options_.save_weights_only ? "" : filepath_;
   }
+  std::string Identity() const override { return Describe() + filepath_; }
   std::string Describe() const override {
     std::string text = std::string(name()) + ", save_freq ";
     text +=
@@ -104,83 +114,129 @@ class ModelCheckpointCallback final : public Callback {
                       DType::kInt64,
                       {},
                       &batches_since_});
-  }
-  void AppendLiveState(std::vector<StateSpan>* spans) override {
-    spans->push_back(
-        {"callback/model_checkpoint/attempt", DType::kInt64, {}, &attempt_});
-    spans->push_back(
-        {"callback/model_checkpoint/fits", DType::kInt64, {}, &fits_});
+    // Backups of earlier versions lack it.
+    spans->push_back({"callback/model_checkpoint/unsaved",
+                      DType::kFloat64,
+                      {static_cast<int64_t>(unsaved_.size())},
+                      unsaved_.data(),
+                      /*optional=*/true});
   }
   Status StateLoaded() override {
-    if (batches_since_ >= 0) return Status();
-    return Corruption("callback/model_checkpoint/batches_since is negative");
+    if (batches_since_ < 0) {
+      return Corruption("callback/model_checkpoint/batches_since is negative");
+    }
+    constexpr double kMostCount = 9007199254740992;  // 2^53
+    for (const size_t i : {kUnsavedEpoch, kUnsavedBatch, kUnsavedChecksum}) {
+      if (unsaved_[i] >= 0 && unsaved_[i] <= kMostCount) continue;
+      return Corruption("callback/model_checkpoint/unsaved is %g", unsaved_[i]);
+    }
+    return Status();
   }
 
  private:
-  // What a loss may have cut off behind the last step.
+  // The elements of unsaved_. The values of filepath_'s fields are last.
+  enum : size_t {
+    kUnsavedEpoch,     // from 1 on; 0: the last save was written
+    kUnsavedBatch,     // from 1 on; 0: the save was of an epoch
+    kUnsavedChecksum,  // of the weights that were to be saved
+    kUnsavedBest,      // best_ after that save
+    kUnsavedLogs,
+  };
+  // The number of values in the logs that are kept for the name of the file.
+  // Fixed, since the state's shape must not depend on the logs.
+  static constexpr size_t kMostLogs = 16;
+
+  int64_t unsaved_epoch() const {
+    return static_cast<int64_t>(unsaved_[kUnsavedEpoch]);
+  }
+
+  void ForgetUnsaved() {
+    unsaved_.fill(0);
+    why_ = Status();
+  }
+
+  // On every rank, since any may be the chief when the fit ends.
+  void NoteUnsaved(Model* model, const Logs& logs, int64_t epoch, int64_t batch,
+                   double best) {
+    unsaved_[kUnsavedEpoch] = static_cast<double>(epoch);
+    unsaved_[kUnsavedBatch] = static_cast<double>(batch);
+    unsaved_[kUnsavedChecksum] = WeightsChecksum(model);
+    unsaved_[kUnsavedBest] = best;
+    // First the values in this worker's path, then others: the next chief's
+    // path may have other fields.
+    size_t at = kUnsavedLogs;
+    const auto note = [&](const std::string& name, double value) {
+      if (at == unsaved_.size()) return;
+      unsaved_[at++] = ChecksumOf(name);
+      unsaved_[at++] = value;
+    };
+    for (const std::string& name : PathFieldNames(filepath_)) {
+      if (const double* const value = logs.Find(name)) note(name, *value);
+    }
+    for (const auto& [name, value] : logs.entries()) note(name, value);
+    std::fill(unsaved_.begin() + static_cast<std::ptrdiff_t>(at),
+              unsaved_.end(), 0);
+  }
+
+  static double ChecksumOf(const std::string& name) {
+    return Crc32c(name.data(), name.size());
+  }
+
+  // The logs of the failed save, as far as filepath_ has fields for them. False
+  // if a value of a field is not known. The path of the worker that noted them
+  // may have other fields.
+  bool UnsavedLogs(Logs* logs) const {
+    bool has_all = true;
+    for (const std::string& name : PathFieldNames(filepath_)) {
+      if (name == "epoch" || name == "batch") continue;
+      const double checksum = ChecksumOf(name);
+      size_t at = kUnsavedLogs;
+      while (at < unsaved_.size() && unsaved_[at] != checksum) at += 2;
+      const bool has = at < unsaved_.size();
+      logs->Set(name, has ? unsaved_[at + 1] : kNone);
+      has_all &= has;
+    }
+    return has_all;
+  }
+
+  static double WeightsChecksum(Model* model) {
+    std::vector<StateSpan> spans;
+    model->weights_state()->AppendState(&spans);
+    uint32_t checksum = 0;
+    for (const StateSpan& span : spans) {
+      checksum = Crc32c(span.data, span.bytes(), checksum);
+    }
+    return checksum;
+  }
+
+  // Writes the file that another chief, or the run before this one, could not
+  // write, if the model still has the weights of that save. Its optimizer state
+  // is the present one.
+  Status SaveUnsaved(FitState& fit) {
+    if (unsaved_epoch() == 0) return Status();
+    Logs logs;
+    const bool is_named = UnsavedLogs(&logs);
+    const bool same = WeightsChecksum(fit.model) == unsaved_[kUnsavedChecksum];
+    unsigned char due = why_.ok() && same && is_named ? 1 : 0;
+    RINGLET_RETURN_IF_ERROR(
+        fit.model->collective()->Broadcast(&due, 1, /*root=*/0));
+    if (due == 0) return Status();
+    return Write(fit, logs, unsaved_epoch(),
+                 static_cast<int64_t>(unsaved_[kUnsavedBatch]),
+                 unsaved_[kUnsavedBest]);
+  }
+
+  // Repeats the save after the last step, which a loss may have interrupted.
   Status SaveAgain(FitState& fit) {
-    const bool due = fit.in_memory && options_.save_freq > 0 &&
+    const bool due = fit.in_memory() && options_.save_freq > 0 &&
                      batches_since_ == 0 && fit.step > 0;
     if (!due) return Status();
     Logs logs;
     SetEpochMetrics(*fit.model, fit.metrics, &logs);
     return Save(fit, logs, fit.step);
   }
-  // A file whose name is always the same, in a job that may come to be in
-  // parts: who takes the state from others' memory is of their run.
-  Status CountAttempt(const FitState& fit) {
-    Collective* const collective = fit.model->collective();
-    if (!collective->elastic()) {
-      attempt_ = 0;  // of a fit before
-      return Status();
-    }
-    if (fit.in_memory) {
-      RINGLET_RETURN_IF_ERROR(JoinRun(fit));
-    } else {
-      RINGLET_RETURN_IF_ERROR(CountRun(fit));
-    }
-    counted_ = attempt_;
-    return Status();
-  }
-  // Another fit, after one that has ended well, is of the same run: parts of a
-  // job begin it each by itself, and where one is lost meanwhile once more. Not
-  // of another model, or of one that was compiled anew: what a mark has of
-  // workers is of the steps, and the verdicts, of one.
-  Status CountRun(const FitState& fit) {
-    Collective* const collective = fit.model->collective();
-    const bool goes_on =
-        fit.model->iterations() == ended_at_ && (fit.HasNamed() || !named_);
-    const bool another = goes_on && counted_ == attempt_;
-    const int64_t mine[] = {another ? attempt_ : 0, fits_};
-    std::vector<int64_t> runs(2 * static_cast<size_t>(collective->size()));
-    RINGLET_RETURN_IF_ERROR(
-        GatherNumbers(collective, mine, sizeof(int64_t), 2, runs.data()));
-    bool same = runs[0] > 0;
-    for (size_t i = 2; i < runs.size(); ++i) same &= runs[i] == runs[i - 2];
-    if (same) return Status();
-    // On whatever disk: any of them may become the chief.
-    std::vector<RunMark> all;
-    RINGLET_RETURN_IF_ERROR(GatherMarks(collective, Mark(), &all));
-    attempt_ = MostAttempts(all) + 1;
-    fits_ = 0;  // those before may be of some ranks alone
-    return Status();
-  }
-  // Where a loss has cut off the count of those who came, here or on those
-  // whose state it has then, it is done as they meet anew, though nobody comes.
-  Status JoinRun(const FitState& fit) {
-    const bool counted = !fit.comes && counted_ == attempt_;
-    if (!counted) counted_ = -1;
-    return CountComers(
-        fit.model->collective(), counted,
-        MarkOf(fit, attempt_, fits_, fit.step), [this] { return Mark(); },
-        &attempt_);
-  }
-  // Paths are a worker's own: what calls the collective does not ask for it.
+  // True if all saves have one name.
   bool one_name() const { return filepath_.find('{') == std::string::npos; }
-  RunMark Mark() const {
-    return one_name() ? MarkAt(options_.files, filepath_) : RunMark();
-  }
-  bool marks() const { return attempt_ > 0 && one_name(); }
 
   Status CheckFilepath() const {
     if (!options_.save_weights_only) {
@@ -216,9 +272,9 @@ class ModelCheckpointCallback final : public Callback {
     Logs validated = logs;
     if (!on_batch) SetMetrics(fit, "val_", &validated);
     const int64_t batch = on_batch ? 1 : 0;
-    RINGLET_RETURN_IF_ERROR(PathOf(fit, validated, batch, &path));
+    RINGLET_RETURN_IF_ERROR(PathOf(1, validated, batch, &path));
     if (fit.validation == Validation::kAfterEveryEpoch ||
-        PathOf(fit, logs, batch, &path).ok()) {
+        PathOf(1, logs, batch, &path).ok()) {
       return Status();
     }
     return InvalidArgument(
@@ -237,11 +293,12 @@ class ModelCheckpointCallback final : public Callback {
     }
   }
 
-  // `batch`: the one that has ended, from 1 on; 0: an epoch has.
-  Status PathOf(const FitState& fit, const Logs& logs, int64_t batch,
+  // `epoch` counts from 1. `batch`, from 1, is the batch that has ended; 0: the
+  // epoch has ended.
+  Status PathOf(int64_t epoch, const Logs& logs, int64_t batch,
                 std::string* path) const {
     std::vector<PathField> fields;
-    fields.push_back({"epoch", true, fit.epoch + 1, 0});
+    fields.push_back({"epoch", true, epoch, 0});
     if (batch > 0) fields.push_back({"batch", true, batch, 0});
     for (const auto& [key, value] : logs.entries()) {
       fields.push_back({key, false, 0, value});
@@ -249,7 +306,7 @@ class ModelCheckpointCallback final : public Callback {
     return FormatPath(filepath_, fields, path);
   }
 
-  // Whether to save now; *best is the best once that is done.
+  // True if a save is due. *best is the best value after this save.
   bool Due(const FitState& fit, const Logs& logs, const std::string& path,
            double* best) const {
     *best = best_;
@@ -290,66 +347,68 @@ class ModelCheckpointCallback final : public Callback {
     return true;
   }
 
-  // Every rank decides, so that another may become the chief; what the chief
-  // has decided is done.
+  // Every rank decides, since any may become the chief. The chief's decision is
+  // used.
   Status Save(FitState& fit, const Logs& logs, int64_t batch) {
-    ended_at_ = -1;
     std::string path;
-    RINGLET_RETURN_IF_ERROR(PathOf(fit, logs, batch, &path));
+    RINGLET_RETURN_IF_ERROR(PathOf(fit.epoch + 1, logs, batch, &path));
     double best = kNone;
-    Collective* const collective = fit.model->collective();
     unsigned char due = Due(fit, logs, path, &best) ? 1 : 0;
-    RINGLET_RETURN_IF_ERROR(collective->Broadcast(&due, 1, /*root=*/0));
+    RINGLET_RETURN_IF_ERROR(
+        fit.model->collective()->Broadcast(&due, 1, /*root=*/0));
     if (due == 0) return Status();
+    return Write(fit, logs, fit.epoch + 1, batch, best);
+  }
+
+  Status Write(FitState& fit, const Logs& logs, int64_t epoch, int64_t batch,
+               double best) {
+    std::string path;
+    RINGLET_RETURN_IF_ERROR(PathOf(epoch, logs, batch, &path));
     RINGLET_RETURN_IF_ERROR(fit.model->CheckReplicas());
     unsigned char saved = 0;
     if (fit.chief) {
-      const RunMark mark =
-          MarkOf(fit, attempt_, fits_, batch > 0 ? batch : fit.step);
-      LaterStays guard(options_.files, path, mark);
-      const Status written = Write(fit.model, path, mark, &guard);
+      const Status written = WriteFile(fit.model, path);
       if (!written.ok()) {
         RINGLET_RETURN_IF_ERROR(Failed(fit, written, path));
+        why_ = NotWritten(epoch, written);
       }
       saved = written.ok() ? 1 : 0;
-      if (guard.kept()) {
-        Notice(
-            "note: %s stays: this job, or another part of it, has saved it %s",
-            path.c_str(), guard.when());
-      } else if (written.ok() && options_.verbose > 0) {
-        Print("\nEpoch %" PRId64 ": finished saving model to %s\n",
-              fit.epoch + 1, path.c_str());
+      if (written.ok() && options_.verbose > 0) {
+        Print("\nEpoch %" PRId64 ": finished saving model to %s\n", epoch,
+              path.c_str());
       }
     }
-    // All decide alike the next time too.
+    // The broadcast keeps the next decisions of all ranks equal.
+    Collective* const collective = fit.model->collective();
     RINGLET_RETURN_IF_ERROR(collective->Broadcast(&saved, 1, /*root=*/0));
-    if (saved == 0) return Status();
-    if (!options_.save_weights_only) fit.saved_model = path;
+    if (saved == 0) {
+      if (!fit.chief) why_ = Status();
+      NoteUnsaved(fit.model, logs, epoch, batch, best);
+      return Status();
+    }
+    unsaved_[kUnsavedEpoch] = 0;
+    why_ = Status();
+    if (!options_.save_weights_only) {
+      fit.NoteSavedModel(path, options_.weights);
+      fit.saved_is_shared = collective->elastic();
+    } else if (path == fit.saved_model) {
+      fit.saved_model.clear();  // another callback's file, now replaced
+    }
     best_ = best;
     return BroadcastNumbers(collective, &best_, sizeof(best_), 1, /*root=*/0);
   }
 
-  Status Write(Model* model, const std::string& path, const RunMark& mark,
-               SaveGuard* guard) const {
+  Status WriteFile(Model* model, const std::string& path) const {
     RINGLET_RETURN_IF_ERROR(options_.files->MakeDirectory(FolderOf(path)));
-    Metadata metadata;
-    if (marks()) {
-      AddMark(mark, &metadata);
-    } else {
-      guard = nullptr;
-    }
     if (options_.save_weights_only) {
       SaveOptions saving;
       saving.weights = options_.weights;
       saving.files = options_.files;
-      saving.guard = guard;
-      return SaveCheckpoint(path, {model->weights_state()}, metadata, saving);
+      return SaveWeights(model, path, saving);
     }
     SaveModelOptions saving;
     saving.weights = options_.weights;
     saving.files = options_.files;
-    saving.guard = guard;
-    saving.metadata = metadata;
     return SaveModel(model, path, saving);
   }
 
@@ -362,17 +421,37 @@ class ModelCheckpointCallback final : public Callback {
         path.c_str());
   }
 
-  // What space or a repair may cure is no reason to stop, nor is the disk of a
-  // worker that becomes the chief of an elastic job.
+  // Training continues after errors that free space or a repair may remove, and
+  // after all errors of a new chief's disk in an elastic job.
   Status Failed(const FitState& fit, const Status& status,
                 const std::string& path) const {
-    if (!fit.goes_on || !fit.model->collective()->elastic()) {
+    if (!fit.after_loss || !fit.model->collective()->elastic()) {
       RINGLET_RETURN_IF_ERROR(CheckNoFolder(path));
       if (status.code() == Code::kInvalidArgument) return status;
     }
-    Notice("warning: the model was not saved; training goes on: %s",
+    Notice("warning: the model was not saved; training continues: %s",
            status.message());
     return Status();
+  }
+
+  // The error that ends the fit. Its code means that a retry may succeed.
+  static Status NotWritten(int64_t epoch, const Status& status) {
+    return Error(status.code() == Code::kResourceExhausted
+                     ? Code::kResourceExhausted
+                     : Code::kIo,
+                 "ModelCheckpoint could not write its last file, in epoch "
+                 "%" PRId64 ": %s",
+                 epoch, status.message());
+  }
+  // The error of a save that another process tried.
+  Status NotWrittenBefore() const {
+    return Error(Code::kIo,
+                 "ModelCheckpoint could not write its last file, in epoch "
+                 "%" PRId64
+                 ", before this process continued the run. It cannot be "
+                 "written now: the model has other weights, or the values in "
+                 "its name are no longer known",
+                 unsaved_epoch());
   }
 
   const std::string filepath_;
@@ -380,13 +459,11 @@ class ModelCheckpointCallback final : public Callback {
   Monitor monitor_;
   double best_;
   int64_t batches_since_ = 0;
-  int64_t attempt_ = 0;  // RunMark's; 0: the job is not elastic
-  int64_t fits_ = 0;     // of it that have ended well
-  // After which steps the last one has, if the next has saved nothing, and
-  // whether a worker was named by then.
-  int64_t ended_at_ = -1;
-  bool named_ = false;
-  int64_t counted_ = -1;  // in which this worker's file was counted
+  // The save that failed last, until a later one is written. From kUnsavedLogs
+  // on the checksum of a log's name and its value, in turn.
+  std::array<double, kUnsavedLogs + 2 * kMostLogs> unsaved_{};
+  // The error of that save, if this process tried it.
+  Status why_;
 };
 
 }  // namespace

@@ -1,19 +1,20 @@
-// Nothing in a file is trusted: a configuration is built without memory for
-// weights first, and its sizes are compared with those of the tensors, which
-// the length of the file bounds, before memory is taken.
+// Files are not trusted. A configuration is first built without memory for
+// weights. Its sizes are compared with those of the tensors, which the length
+// of the file bounds. Only then is memory allocated.
 
-#include "model_file.h"
+#include "ringlet/checkpoint.h"
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 
-#include "../../core/base/message.h"
 #include "../../core/base/text.h"
 #include "../files/file_kind.h"
 #include "../keras/compile_arguments.h"
-#include "../keras/model_json.h"
-#include "model_metadata.h"
-#include "safetensors.h"
+#include "../weights/model_metadata.h"
+#include "../weights/safetensors.h"
+#include "data_description.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 namespace {
@@ -24,12 +25,12 @@ Status SeedFromText(const std::string& text, uint64_t* seed) {
   if (read.ec == std::errc() && read.ptr == end && !text.empty()) {
     return Status();
   }
-  return InvalidArgument("'%s' is no number from 0 to 2^64 - 1",
+  return InvalidArgument("'%s' is not a number from 0 to 2^64 - 1",
                          Printable(text).c_str());
 }
 
-// A configuration may speak of any sizes; those the file holds are bounded by
-// its length, and memory is taken only for these.
+// A configuration may have any sizes. The length of the file bounds those of
+// its tensors, and memory is allocated only for these.
 Status CheckSizes(const SafetensorsReader& file, const Model& model) {
   for (const Variable& v : model.variables()) {
     const StoredTensor* tensor = file.Find(kWeightsPrefix + v.path);
@@ -45,7 +46,7 @@ Status CheckSizes(const SafetensorsReader& file, const Model& model) {
   return Status();
 }
 
-// Weights of a model that has no memory for them yet.
+// The weights of a model without memory for them.
 class WeightsBuffer final : public Saveable {
  public:
   explicit WeightsBuffer(const Model& model)
@@ -64,7 +65,8 @@ class WeightsBuffer final : public Saveable {
   std::vector<float> weights_;
 };
 
-// What of an optimizer goes on with other slots: its steps and its rate.
+// The part of an optimizer's state that is kept with other slots: its steps and
+// its rate.
 class Progress final : public Saveable {
  public:
   explicit Progress(Saveable* optimizer) : optimizer_(*optimizer) {}
@@ -81,8 +83,8 @@ class Progress final : public Saveable {
   Saveable& optimizer_;
 };
 
-// With local updates an optimizer has other slots than without; where the file
-// is of the other way they begin anew, as in each round.
+// With local updates an optimizer has other slots than without. If the file is
+// of the other kind, slots start at zero, as in each round.
 bool HasOtherSlots(const SafetensorsReader& file, Saveable* optimizer) {
   const auto is_outer = [](const auto& item) {
     return StartsWith(item.name, kOuterPrefix);
@@ -99,15 +101,33 @@ void WarnOfNotFinite(const std::string& path, const Model& model,
   if (!bad.empty()) Notice("warning: %s", bad.c_str());
 }
 
-Status RestoreUncompiled(const std::string& path, FileSystem* files,
-                         Model* model) {
+// `compiled`: the file also has the state of an optimizer, which is ignored.
+Status RestoreUncompiled(const std::string& path, bool compiled,
+                         FileSystem* files, Model* model) {
   WeightsBuffer buffer(*model);
   LoadOptions options;
   options.files = files;
+  options.ignore_others = compiled;
   RINGLET_RETURN_IF_ERROR(LoadCheckpoint(path, {&buffer}, options));
   std::vector<float> weights = buffer.Take();
   WarnOfNotFinite(path, *model, weights.data());
   return model->SetInitialWeights(std::move(weights));
+}
+
+// Loads the weights, and the optimizer's state if the model has its slots.
+Status RestoreState(const SafetensorsReader& file, FileSystem* files,
+                    Model* model) {
+  LoadOptions loading;
+  loading.files = files;
+  Progress progress(model->optimizer_state());
+  loading.ignore_others = HasOtherSlots(file, model->optimizer_state());
+  RINGLET_RETURN_IF_ERROR(LoadCheckpoint(
+      file.path(),
+      {model->weights_state(),
+       loading.ignore_others ? &progress : model->optimizer_state()},
+      loading));
+  WarnOfNotFinite(file.path(), *model, model->weights());
+  return Status();
 }
 
 Status RestoreCompiled(const SafetensorsReader& file, CompileOptions options,
@@ -124,19 +144,48 @@ Status RestoreCompiled(const SafetensorsReader& file, CompileOptions options,
         SeedFromText(seed->second, &options.seed)
             .Annotate("%s: metadata '%s'", path.c_str(), kSeedKey));
   }
+  // Comes before the workers connect: the state of a running job replaces it.
+  const std::function<Status(Model*)> more = options.restore;
+  Status restored;
+  options.restore = [&](Model* compiled) {
+    restored = RestoreState(file, files, compiled);
+    if (restored.ok() && more != nullptr) restored = more(compiled);
+    return restored;
+  };
+  const Status compiled = Compile(arguments, options, model);
+  RINGLET_RETURN_IF_ERROR(restored);  // names its file
+  return compiled.Annotate("%s", path.c_str());
+}
+
+// To be compiled, or compiled with `options`.
+Status Load(const std::string& path, std::unique_ptr<Model>* model,
+            const CompileOptions* options, FileSystem* files) {
+  SafetensorsReader file;
+  RINGLET_RETURN_IF_ERROR(OtherKind(
+      files, path, {FileKind::Format::kSafetensors}, file.Open(files, path)));
+  const Metadata& metadata = file.metadata();
+  const auto configuration = metadata.find(kModelKey);
+  if (configuration == metadata.end()) {
+    return InvalidArgument(
+        "%s: has weights, but no configuration of a model; give them together "
+        "with the model: RUN.json --init %s (in C++ LoadWeights)",
+        path.c_str(), path.c_str());
+  }
+  std::unique_ptr<Model> made;
   RINGLET_RETURN_IF_ERROR(
-      Compile(arguments, options, model).Annotate("%s", path.c_str()));
-  LoadOptions loading;
-  loading.files = files;
-  Progress progress(model->optimizer_state());
-  loading.ignore_others = HasOtherSlots(file, model->optimizer_state());
-  RINGLET_RETURN_IF_ERROR(LoadCheckpoint(
-      path,
-      {model->weights_state(),
-       loading.ignore_others ? &progress : model->optimizer_state()},
-      loading));
-  WarnOfNotFinite(path, *model, model->weights());
-  return model->CheckReplicas();
+      ModelFromJson(configuration->second, &made)
+          .Annotate("%s: metadata '%s'", path.c_str(), kModelKey));
+  RINGLET_RETURN_IF_ERROR(CheckSizes(file, *made));
+  std::optional<DataDescription> description;
+  RINGLET_RETURN_IF_ERROR(ReadDataDescription(file, &description));
+  made->set_data_description(description);
+  const bool compiled = metadata.count(kCompileKey) > 0;
+  RINGLET_RETURN_IF_ERROR(
+      compiled && options != nullptr
+          ? RestoreCompiled(file, *options, files, made.get())
+          : RestoreUncompiled(path, compiled, files, made.get()));
+  *model = std::move(made);
+  return Status();
 }
 
 }  // namespace
@@ -177,12 +226,17 @@ Status CheckSaveModel(const Model& model, bool include_optimizer) {
 Status SaveModel(Model* model, const std::string& path,
                  const SaveModelOptions& options) {
   RINGLET_RETURN_IF_ERROR(CheckCompiled(model).Annotate("%s", path.c_str()));
+  RINGLET_RETURN_IF_ERROR(model->CheckAdapted().Annotate("%s", path.c_str()));
   RINGLET_RETURN_IF_ERROR(CheckSaveModel(*model, options.include_optimizer)
                               .Annotate("%s", path.c_str()));
   Metadata metadata = options.metadata;
   metadata.erase(kCompileKey);
   metadata[kModelKey] = ToJson(*model);
   metadata[kSeedKey] = std::to_string(model->seed());
+  metadata.erase(kDataKey);
+  if (model->data_description() != nullptr) {
+    metadata[kDataKey] = ToJson(*model->data_description());
+  }
   Saveables state = {model->weights_state()};
   if (options.include_optimizer) {
     metadata[kCompileKey] = CompileArgumentsToJson(*model);
@@ -192,7 +246,6 @@ Status SaveModel(Model* model, const std::string& path,
   saving.weights = options.weights;
   saving.files = options.files;
   saving.replace = options.replace;
-  saving.guard = options.guard;
   return SaveCheckpoint(path, state, metadata, saving);
 }
 
@@ -220,28 +273,12 @@ Status CheckModelName(const std::string& path) {
 
 Status LoadModel(const std::string& path, std::unique_ptr<Model>* model,
                  const CompileOptions& options, FileSystem* files) {
-  SafetensorsReader file;
-  RINGLET_RETURN_IF_ERROR(OtherKind(
-      files, path, {FileKind::Format::kSafetensors}, file.Open(files, path)));
-  const Metadata& metadata = file.metadata();
-  const auto configuration = metadata.find(kModelKey);
-  if (configuration == metadata.end()) {
-    return InvalidArgument(
-        "%s: holds weights, but no model's configuration; name them beside the "
-        "model: RUN.json --init %s (in C++ LoadWeights)",
-        path.c_str(), path.c_str());
-  }
-  std::unique_ptr<Model> made;
-  RINGLET_RETURN_IF_ERROR(
-      ModelFromJson(configuration->second, &made)
-          .Annotate("%s: metadata '%s'", path.c_str(), kModelKey));
-  RINGLET_RETURN_IF_ERROR(CheckSizes(file, *made));
-  RINGLET_RETURN_IF_ERROR(
-      metadata.count(kCompileKey) == 0
-          ? RestoreUncompiled(path, files, made.get())
-          : RestoreCompiled(file, options, files, made.get()));
-  *model = std::move(made);
-  return Status();
+  return Load(path, model, &options, files);
+}
+
+Status LoadModelToCompile(const std::string& path,
+                          std::unique_ptr<Model>* model, FileSystem* files) {
+  return Load(path, model, nullptr, files);
 }
 
 }  // namespace ringlet

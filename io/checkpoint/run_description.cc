@@ -6,15 +6,15 @@
 #include <vector>
 
 #include "../../core/base/json.h"
+#include "../../core/base/number_text.h"
 #include "../../core/base/text.h"
 #include "../../core/layers/layer_table.h"
-#include "../../core/model/attendance.h"
-#include "../../core/model/model.h"
+#include "ringlet/model.h"
 
 namespace ringlet {
 namespace {
 
-// It has weights that would be trained if it were not.
+// True if the layer is frozen and has weights that would otherwise be trained.
 bool IsFrozen(const Model& model, const Layer& layer) {
   const std::string prefix = layer.name + "/";
   const auto& all = model.variables();
@@ -29,7 +29,7 @@ std::string DescribeLayer(const Model& model, int node) {
   const std::string shape = model.output_shape(node).ToString();
   std::string text = ClassName(layer);
   if (layer.kind == Layer::Kind::kInput) text += " " + shape;
-  // As backups say it that were made before ReLU was a class of its own.
+  // The form of backups from before ReLU was a class.
   const bool plain = layer.kind == Layer::Kind::kReLU &&
                      std::isinf(layer.max_value) && layer.negative_slope == 0 &&
                      layer.threshold == 0;
@@ -124,9 +124,6 @@ std::string DescribeFederated(const LocalUpdates& local) {
     text += ", round_deadline " +
             JsonWriter().Number(local.round_deadline_seconds).text();
   }
-  if (local.attendance != nullptr) {
-    text += ", attendance " + HexText(local.attendance->digest());
-  }
   return text;
 }
 
@@ -134,7 +131,7 @@ std::string DescribeFederated(const LocalUpdates& local) {
 
 std::string DescribeLocal(const Model& model) {
   const LocalUpdates& local = model.local_updates();
-  if (!local.on()) return "";
+  if (!local.enabled()) return "";
   constexpr const char* kDeltas[] = {", int8", ", float32", ", sparse"};
   const std::string steps = local.steps == LocalUpdates::kAutoSteps
                                 ? "auto"
@@ -157,7 +154,17 @@ std::string DescribeData(const FitState& fit) {
               ? "not shuffled"
               : "shuffled with seed " + std::to_string(data.shuffle_seed());
   text += ", batches of " + std::to_string(data.batch_size());
-  return text + ", " + std::to_string(fit.steps_per_epoch) + " steps an epoch";
+  text += ", " + std::to_string(fit.steps_per_epoch) + " steps an epoch";
+  // Statistics of the data show if the data have changed.
+  for (int i = 0; i < fit.model->num_nodes(); ++i) {
+    const Layer& layer = fit.model->layer(i);
+    if (layer.kind != Layer::Kind::kNormalization || !layer.adapt) continue;
+    text += ", '" + layer.name + "' has mean";
+    for (size_t c = 0; c < layer.means.size() && c < 3; ++c) {
+      text += " " + ShortestText(layer.means[c]);
+    }
+  }
+  return text;
 }
 
 }  // namespace ringlet

@@ -1,4 +1,4 @@
-// What a backup's metadata say of the run that made it, as text.
+// The texts in a backup's metadata that describe its run.
 //
 // Internal to io/.
 
@@ -7,32 +7,33 @@
 
 #include <string>
 
-#include "../../core/base/status.h"
-#include "../../core/fit/callback.h"
+#include "ringlet/fit.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
-// A line for each layer of the model: its class, its input where that is not
-// the layer before, and what the shapes of weights do not tell, "Dense relu".
-// Two models of one description and the same weights compute alike; rates,
-// initializers and regularizers, which may be tuned in a run, are left out.
+// A line for each layer, as "Dense relu": its class, its inputs if they are not
+// the previous layer, and the options that the shapes of weights do not show.
+// Two models with the same description and weights compute the same outputs.
+// Rates, initializers and regularizers are left out: they may be tuned in a
+// run.
 std::string DescribeLayers(const Model& model);
 
-// Whether `saved`, a description, is that of `model`; otherwise
-// kInvalidArgument names the first difference.
+// Compares the description `saved` with that of `model`. kInvalidArgument names
+// the first difference.
 Status CheckLayers(const std::string& saved, const Model& model);
 
-// The loss of each output, and its weight where that is not 1: "kind:
-// SparseCategoricalCrossentropy; size: MeanSquaredError times 0.2". An output
-// that is the only one has no name.
+// The loss of each output, and its weight if that is not 1: "kind:
+// SparseCategoricalCrossentropy; size: MeanSquaredError times 0.2". A single
+// output is not named.
 std::string DescribeLosses(const Model& model);
 
 // "rounds of 30 local steps, outer 0.7, 0.9, nesterov, int8"; "" without local
 // updates.
 std::string DescribeLocal(const Model& model);
 
-// What of a fit's data a resume depends on: "2000 examples, shuffled with seed
-// 1, batches of 32, 63 steps an epoch". "" without data.
+// The properties of a fit's data on which a resume depends: "2000 examples,
+// shuffled with seed 1, batches of 32, 63 steps an epoch". "" without data.
 std::string DescribeData(const FitState& fit);
 
 }  // namespace ringlet

@@ -1,24 +1,24 @@
-// With spare_others no model that is there is replaced but by the run that
-// wrote it (IsOwn). A save that fails is tried elsewhere before the fit ends
-// with an error: the weights of a whole training are in memory only.
+// With keep_others only the run that wrote a file replaces it (IsOwn). A
+// failed save is tried in another folder before the fit ends with an error: the
+// trained weights are only in memory.
 
-#include "saving_callbacks.h"
+#include "ringlet/checkpoint.h"
 
-#include "../../core/base/collective.h"
 #include "../../core/base/text.h"
 #include "../../core/fit/interrupts.h"
-#include "../../core/model/model.h"
-#include "model_file.h"
-#include "safetensors.h"
+#include "../weights/safetensors.h"
+#include "ringlet/collective.h"
+#include "ringlet/model.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 namespace {
 
-// Of the metadata of a model that is not finished.
+// The metadata key of a model that is not finished.
 constexpr char kInterruptedKey[] = "interrupted";
 constexpr char kExtension[] = ".safetensors";
 
-// Before the extension, where it has ours.
+// Inserts `suffix` before ".safetensors", or appends it.
 std::string WithSuffix(const std::string& path, const std::string& suffix) {
   const std::string stem = WithoutSuffix(path, kExtension);
   if (stem.empty() || stem == path) return path + suffix;
@@ -41,10 +41,10 @@ bool IsOwn(FileSystem* files, const std::string& path, const Metadata& own) {
   return !own.empty() && there.count(kInterruptedKey) == 0;
 }
 
-// `path`, or from *number (0: `path` itself) on the first name beside it that
-// is free, or `own` (null: none is); *number becomes its. Where nothing can be
-// told of any name, as in a folder that may not be searched, the last that was
-// tried.
+// The first name for `path` from *number on (0: `path` itself) that is free, or
+// that IsOwn finds to be `own`'s (null: none). Sets *number to its number.
+// Returns the last name tried if none can be checked, as in a folder without
+// permission.
 std::string FirstFree(FileSystem* files, const std::string& path,
                       const Metadata* own, int* number) {
   constexpr int kMost = 100000;
@@ -64,49 +64,120 @@ class SaveWhenTrainedCallback final : public Callback {
 
   const char* name() const override { return "save_when_trained"; }
   bool NamesInLogs(std::vector<std::string>*) const override { return true; }
-  // The chief alone needs a path; that all save together they must agree on.
+  // Only the chief needs a path. The option must be equal on all ranks, since
+  // they save together.
   std::string Describe() const override {
     return std::string(name()) + ", when interrupted " +
-           (options_.when_interrupted ? "too" : "not");
+           (options_.save_if_interrupted ? "too" : "not");
   }
   std::string SavesModelAs() const override {
-    return options_.unless_saved ? "" : path_;
+    return options_.skip_if_saved ? "" : path_;
   }
 
   Status OnSetup(FitState& fit) override {
-    fit.takes_signals |= options_.when_interrupted;
+    begun_at_ = -1;
+    fit.handles_signals |= options_.save_if_interrupted;
     return CheckModelName(path_);
   }
 
+  Status OnTrainBegin(FitState& fit) override {
+    begun_at_ = fit.model->iterations();
+    return Status();
+  }
+
   Status OnSavePoint(FitState& fit, bool) override {
-    if (!fit.interrupted || !options_.when_interrupted ||
+    if (!fit.interrupted || !options_.save_if_interrupted ||
         AnyRestoresAfterLoss(*fit.callbacks)) {
       return Status();
     }
     RINGLET_RETURN_IF_ERROR(fit.model->CheckReplicas());
-    fit.kept = "the chief has saved the model";
+    fit.saved_message = "the chief has saved the model";
     Status saved;
     if (fit.chief) saved = SaveInterrupted(&fit);
     // The others wait, so that the job ends as one.
-    return ShareStatus(fit.model->collective(), saved);
+    return ExchangeStatus(fit.model->collective(), saved);
   }
 
+  // If another callback could not write its last file, adds to its error where
+  // the model is.
   Status OnTrainEnd(FitState& fit, const Logs&) override {
     if (path_.empty() || !fit.chief) return Status();
-    if (options_.unless_saved && !fit.saved_model.empty()) return Status();
-    std::string path = path_;
+    const bool is_saved = options_.skip_if_saved && fit.SavedModelIsCurrent();
+    const bool is_rounded = options_.skip_if_saved &&
+                            !fit.saved_model.empty() &&
+                            fit.saved_checksums.empty();
+    const std::string rounded = is_rounded ? fit.saved_model : "";
+    if (!is_saved) RINGLET_RETURN_IF_ERROR(SaveTrained(fit));
+    if (is_rounded) {
+      Notice("note: the weights in %s are rounded; the exact model is in %s",
+             rounded.c_str(), fit.saved_model.c_str());
+    }
+    if (is_saved && fit.saved_is_shared) SaveOwn(&fit);
+    fit.save_error = fit.save_error.Annotate("the model is in %s instead",
+                                             fit.saved_model.c_str());
+    return Status();
+  }
+
+  // Saves the model so far when a lost worker ends the job. No rank waits for
+  // another here, since any may be lost.
+  void OnFitReturn(FitState& fit, const Status& status) override {
+    KeepAfterLoss(&fit, status);
+    begun_at_ = -1;  // the next fit may end before its OnSetup
+  }
+
+ private:
+  void KeepAfterLoss(FitState* state, const Status& status) const {
+    FitState& fit = *state;
+    const bool ends = status.code() == Code::kPeerLost &&
+                      !fit.model->collective()->elastic() &&
+                      !AnyRestoresAfterLoss(*fit.callbacks);
+    const bool has_steps =
+        begun_at_ >= 0 && fit.model->iterations() > begun_at_;
+    if (!ends || !has_steps || !options_.save_if_interrupted || path_.empty()) {
+      return;
+    }
+    // The first rank that is not known to be lost.
+    const int saver = status.rank() == 0 ? 1 : 0;
+    if (fit.model->collective()->rank() != saver) return;
+    // The file may be on the lost chief's disk.
+    if (fit.chief && fit.SavedModelIsCurrent()) {
+      fit.saved_message = "the model so far is in " + fit.saved_model;
+      return;
+    }
+    const Status saved = SaveInterrupted(&fit);
+    if (!saved.ok()) fit.saved_message = saved.message();
+  }
+
+  // Saves at *path, or at a name beside it.
+  Status SaveAt(FitState* fit, std::string* path) const {
     const Status saved =
-        options_.spare_others
-            ? SaveBeside(fit.model, options_.metadata, &options_.metadata,
-                         &path)
-            : Save(fit.model, path, options_.metadata, /*replace=*/true);
-    if (saved.ok()) fit.saved_model = path;
+        options_.keep_others
+            ? SaveBeside(fit->model, options_.metadata, &options_.metadata,
+                         path)
+            : Save(fit->model, *path, options_.metadata, /*replace=*/true);
+    if (saved.ok()) fit->NoteSavedModel(*path, Storage::kF32);
+    return saved;
+  }
+
+  // Called if the model is in another callback's file too.
+  void SaveOwn(FitState* fit) const {
+    std::string path = path_;
+    const Status saved = SaveAt(fit, &path);
+    if (saved.ok()) return;
+    Notice(
+        "warning: %s; the model is in %s, which another part of the job may "
+        "replace while that part still trains",
+        saved.message(), fit->saved_model.c_str());
+  }
+
+  Status SaveTrained(FitState& fit) {
+    std::string path = path_;
+    const Status saved = SaveAt(&fit, &path);
     return saved.ok() || AnyRestoresAfterLoss(*fit.callbacks)
                ? saved
                : SaveElsewhere(&fit, path, options_.metadata, saved, nullptr);
   }
 
- private:
   Status Save(Model* model, const std::string& path, const Metadata& metadata,
               bool replace) const {
     SaveModelOptions saving;
@@ -114,15 +185,15 @@ class SaveWhenTrainedCallback final : public Callback {
     saving.metadata = metadata;
     saving.files = options_.files;
     const Status saved = SaveModel(model, path, saving);
-    // Of a folder that went away: no wrong input.
+    // The folder was removed, which is no wrong input.
     return saved.code() == Code::kNotFound
                ? Error(Code::kIo, "%s", saved.message())
                : saved;
   }
 
-  // At *path or, where that is another's, beside it: *path becomes the name.
-  // Another process may take a name at the same time, and a link to nothing has
-  // one that looks free.
+  // Saves at *path or, if another run's file is there, at the next name, and
+  // sets *path to it. Another process may take the name at the same time, and
+  // the name of a dangling link looks free.
   Status SaveBeside(Model* model, const Metadata& metadata, const Metadata* own,
                     std::string* path) const {
     constexpr int kTries = 100;
@@ -133,44 +204,45 @@ class SaveWhenTrainedCallback final : public Callback {
       const bool replace = own != nullptr && IsOwn(options_.files, *path, *own);
       saved = Save(model, *path, metadata, replace);
       if (saved.code() != Code::kAlreadyExists) break;
-      // It may be this run's own by now.
+      // The file that is there now may be this run's own.
       if (!IsThere(options_.files, *path)) ++number;
     }
     if (!saved.ok()) *path = first;
     return saved;
   }
 
-  // `error` is why it is not at `path`; says where it is now. *kept (may be
-  // null): whether it is anywhere.
+  // `error` is the failure at `path`. Adds the new place of the model to it.
+  // *kept (may be null) becomes true if the model was saved.
   Status SaveElsewhere(FitState* fit, const std::string& path,
                        const Metadata& metadata, const Status& error,
                        bool* kept) const {
-    if (options_.elsewhere.empty()) return error;
-    // A name that is too long may be what was wrong.
+    if (options_.fallback_folder.empty()) return error;
+    // The name may have been too long.
     constexpr size_t kMost = 128;
     std::string name = FileNameOf(path);
     if (name.size() > kMost) name.erase(0, name.size() - kMost);
-    std::string other = options_.elsewhere + "/" + name;
+    std::string other = options_.fallback_folder + "/" + name;
     const Status saved = SaveBeside(fit->model, metadata, nullptr, &other);
     if (!saved.ok()) {
       return error.Annotate(
-          "the model is lost, for neither could %s be written", other.c_str());
+          "the model is lost, because %s could not be written either",
+          other.c_str());
     }
-    fit->saved_model = other;
+    fit->NoteSavedModel(other, Storage::kF32);
     if (kept != nullptr) *kept = true;
     return error.Annotate("the model is in %s instead", other.c_str());
   }
 
   Status SaveInterrupted(FitState* fit) const {
-    fit->kept.clear();
+    fit->saved_message.clear();
     if (path_.empty()) return Status();
     Metadata metadata = options_.metadata;
     metadata[kInterruptedKey] = fit->LastStep();
     std::string path = WithSuffix(path_, "-interrupted");
     Status saved = SaveBeside(fit->model, metadata, nullptr, &path);
     if (saved.ok()) {
-      fit->saved_model = path;
-      fit->kept = "the model so far is in " + path;
+      fit->NoteSavedModel(path, Storage::kF32);
+      fit->saved_message = "the model so far is in " + path;
       return Status();
     }
     bool kept = false;
@@ -178,18 +250,19 @@ class SaveWhenTrainedCallback final : public Callback {
     if (!kept) {
       return saved.Annotate("interrupted after %s", fit->LastStep().c_str());
     }
-    fit->kept = saved.message();
+    fit->saved_message = saved.message();
     return Status();
   }
 
   const std::string path_;
   const SaveWhenTrainedOptions options_;
+  int64_t begun_at_ = -1;  // the model's steps before this fit; -1: not begun
 };
 
 }  // namespace
 
-std::string PathBesideOthers(FileSystem* files, const std::string& path,
-                             const Metadata& own) {
+std::string FirstFreePath(FileSystem* files, const std::string& path,
+                          const Metadata& own) {
   int number = 0;
   return FirstFree(files, path, &own, &number);
 }

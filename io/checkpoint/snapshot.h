@@ -1,4 +1,4 @@
-// Snapshot: a copy of state that is written while training goes on.
+// Snapshot: a copy of the state, which is written while training continues.
 //
 // Internal to io/.
 
@@ -10,13 +10,13 @@
 #include <new>
 #include <vector>
 
-#include "../../core/base/saveable.h"
+#include "ringlet/shape.h"
 
 namespace ringlet {
 
 class Snapshot final : public Saveable {
  public:
-  // Copies every span of `state`; memory is taken the first time and kept.
+  // Copies every span of `state`. Later calls reuse the memory of the first.
   Status Take(Saveable* state) {
     std::vector<StateSpan> spans;
     state->AppendState(&spans);

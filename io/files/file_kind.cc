@@ -1,5 +1,5 @@
-// For messages only: what a file that was refused is. It reads the first and
-// the last bytes, bounded, and believes none: no reader decides by it.
+// Identifies a refused file, for messages only: no reader depends on the
+// result. It reads a bounded number of the first and the last bytes.
 
 #include "file_kind.h"
 
@@ -17,9 +17,9 @@ namespace {
 using Format = FileKind::Format;
 
 constexpr size_t kHeadBytes = 4096;
-constexpr int64_t kTailBytes = 66 << 10;  // where a zip archive's names stand
+constexpr int64_t kTailBytes = 66 << 10;  // has a zip archive's names
 
-// Up to `bytes` from `offset` on.
+// Reads up to `bytes` from `offset` on.
 Status ReadPart(File* file, int64_t offset, size_t bytes, std::string* part) {
   part->resize(bytes);
   size_t done = 0;
@@ -51,8 +51,8 @@ uint64_t Little(const std::string& text, size_t at, int bytes) {
 
 // --- archives ---------------------------------------------------------------
 
-// By the names of its files: the first one's, and those in the directory at
-// its end.
+// Decides by the names of its files: the first one's, and those in the
+// directory at its end.
 Format ZipFormat(const std::string& head, const std::string& tail) {
   const std::string first =
       head.substr(std::min<size_t>(30, head.size()),
@@ -66,7 +66,7 @@ Format ZipFormat(const std::string& head, const std::string& tail) {
   return has(".npy") || Begins(head, "PK\5\6", 4) ? Format::kNpz : Format::kZip;
 }
 
-// The beginning of a gzip file's content (RFC 1952); "" where it is damaged.
+// The start of a gzip file's content (RFC 1952); "" if it is damaged.
 std::string Inflated(const std::string& head) {
   const unsigned flags = Byte(head, 3);
   size_t at = 10;
@@ -113,11 +113,11 @@ bool IsText(const std::string& head) {
     if (byte < ' ' && c != '\n' && c != '\r' && c != '\t') return false;
     if (byte == 0x7f) return false;
   }
-  // A character may be cut at the end.
+  // The last character may be incomplete.
   return EndOfUtf8(head) + 4 > head.size();
 }
 
-// Lines with one and the same number of separators.
+// True if all lines have the same number of separators.
 bool IsCsv(const std::string& head) {
   for (const char separator : {',', ';', '\t'}) {
     int64_t least = INT64_MAX, most = 0, lines = 0;
@@ -141,6 +141,13 @@ Format TextFormat(const std::string& head) {
   const size_t at = head.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
   if (at == std::string::npos) return Format::kText;
   if (head[at] == '{' || head[at] == '[') return Format::kJson;
+  std::string begin = head.substr(at, 14);
+  for (char& c : begin) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  if (begin == "<!doctype html" || StartsWith(begin, "<html")) {
+    return Format::kHtml;
+  }
   return IsCsv(head) ? Format::kCsv : Format::kText;
 }
 
@@ -157,6 +164,9 @@ Format FormatOf(const std::string& head) {
       {"\x1f\x8b\x08", 3, 0, Format::kGzip},
       {"RINGSEAL", 8, 0, Format::kSealed},
       {"TFL3", 4, 4, Format::kTflite},
+      {"GGUF", 4, 0, Format::kGguf},
+      {"HTTP/1.", 7, 0, Format::kHttp},
+      {"version https://git-lfs.", 24, 0, Format::kLfs},
       // PyTorch's number, pickled, before 1.6.
       {"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14, 0,
        Format::kTorch},
@@ -180,7 +190,7 @@ Format FormatOf(const std::string& head) {
   return IsText(head) ? TextFormat(head) : Format::kUnknown;
 }
 
-// Of JSON: whose.
+// The program that a JSON file belongs to.
 Format JsonFormat(FileSystem* files, const std::string& path) {
   std::string text;
   Json json;
@@ -192,7 +202,7 @@ Format JsonFormat(FileSystem* files, const std::string& path) {
   return json["class_name"] ? Format::kKerasJson : Format::kJson;
 }
 
-// What is said of each. '@' stands for the path.
+// The description and the advice for each format. '@' is replaced by the path.
 const struct {
   Format format;
   const char *name, *what, *advice;
@@ -200,7 +210,7 @@ const struct {
     {Format::kSafetensors, "safetensors", "a safetensors file",
      "ringlet inspect @ shows it"},
     {Format::kSealed, "sealed", "a sealed file of ringlet",
-     "give the key with which it was: RINGLET_KEY_FILE=FILE"},
+     "give its key: RINGLET_KEY_FILE=FILE"},
     {Format::kNpz, "npz", "an npz archive of arrays (numpy)",
      "as weights: RUN.json --init @"},
     {Format::kNpy, "npy", "an array of numpy (NPY)",
@@ -210,19 +220,21 @@ const struct {
      "*m.get_weights()); open(\"model.json\", \"w\").write(m.to_json()). Then "
      "\"model\": \"model.json\" in RUN.json, and --init w.npz"},
     {Format::kHdf5, "hdf5", "an HDF5 file, as Keras's .h5 and .weights.h5",
-     "in Python: m = keras.models.load_model(\"@\"), or of weights alone "
+     "in Python: m = keras.models.load_model(\"@\"), or for weights alone "
      "m.load_weights(\"@\") of the model; numpy.savez(\"w.npz\", "
      "*m.get_weights()). Then --init w.npz"},
     {Format::kTorch, "torch", "a file of PyTorch (.pt, .pth)",
-     "in Python: s = torch.load(\"@\", map_location=\"cpu\"), of a whole model "
-     "its state_dict(); numpy.savez(\"w.npz\", **{k: v.numpy() for k, v in "
-     "s.items()}). Then --init w.npz --init-layout torch"},
+     "in Python: s = torch.load(\"@\", map_location=\"cpu\"), for a whole "
+     "model its state_dict(); numpy.savez(\"w.npz\", **{k: v.numpy() for k, v "
+     "in s.items()}). Then --init w.npz --init-layout torch"},
     {Format::kPickle, "pickle", "a pickle of Python",
      "load it in Python and write its arrays with numpy.savez(\"w.npz\", ...)"},
     {Format::kOnnx, "onnx", "a model in ONNX", "as weights: RUN.json --init @"},
     {Format::kTflite, "tflite",
      "a model of TensorFlow Lite, made for inference",
      "take the Keras model that it was converted from"},
+    {Format::kGguf, "gguf", "a model of llama.cpp (GGUF), made for inference",
+     "take the safetensors that it was converted from"},
     {Format::kZip, "zip", "a zip archive", "unpack it: unzip @"},
     {Format::kGzip, "gzip", "a gzip file", "unpack it: gunzip @"},
     {Format::kIdx, "idx", "an IDX file, as MNIST's",
@@ -238,6 +250,12 @@ const struct {
     {Format::kJson, "json", "a JSON text", ""},
     {Format::kCsv, "csv", "a table in text (CSV)",
      "as data: \"csv\" of RUN.json, --csv"},
+    {Format::kHtml, "html", "a web page (HTML)",
+     "a download that failed leaves one; fetch the file itself"},
+    {Format::kHttp, "http", "a web server's answer with its header (HTTP)",
+     "fetch the file without it: curl -fLo @, without -i"},
+    {Format::kLfs, "git-lfs", "a pointer of Git LFS to a file",
+     "fetch the file itself: git lfs pull"},
     {Format::kText, "text", "a text", ""},
     {Format::kEmpty, "empty", "an empty file", "take another copy of it"},
     {Format::kUnknown, "unknown", "", ""},
@@ -260,7 +278,7 @@ void Describe(Format format, const std::string& path, FileKind* kind) {
   }
 }
 
-// IDX, NPY and CSV are read as they are; of others the content is told.
+// Compressed IDX, NPY and CSV can be read; for others describes the content.
 void DescribeGzip(const std::string& head, const std::string& path,
                   FileKind* kind) {
   Describe(Format::kGzip, path, kind);
@@ -279,9 +297,9 @@ void DescribeGzip(const std::string& head, const std::string& path,
 
 }  // namespace
 
-// A protocol buffer that begins with ir_version and goes on with one of the
-// strings or the graph that an ONNX model has. Zeros behind that are no field
-// of it: such may be the length of a safetensors header of more than a MB.
+// A protocol buffer that begins with ir_version, followed by one of the strings
+// or the graph of an ONNX model. Zeros there are no field: they may be the
+// length of a safetensors header of more than a MB.
 bool IsOnnx(const std::string& head) {
   const unsigned next = Byte(head, 2);
   const bool zeros =
@@ -331,11 +349,18 @@ Status OtherKind(FileSystem* files, const std::string& path,
   const bool unpacks =
       std::find(wanted.begin(), wanted.end(), Format::kGzip) != wanted.end();
   const bool packed = kind.format == Format::kGzip && !unpacks;
-  // What says nothing, and what may be a damaged one of those wanted.
+  // There is no better error for unknown or empty content, nor for gzip, which
+  // may be a damaged file of a wanted format.
   for (const Format format :
-       {Format::kUnknown, Format::kText, Format::kEmpty, Format::kGzip}) {
+       {Format::kUnknown, Format::kEmpty, Format::kGzip}) {
     if (kind.content == format && !packed) return error;
   }
+  const bool may_be_text =
+      std::any_of(wanted.begin(), wanted.end(), [](Format format) {
+        return format == Format::kCsv || format == Format::kRun ||
+               format == Format::kKerasJson || format == Format::kJson;
+      });
+  if (kind.content == Format::kText && may_be_text && !packed) return error;
   std::string names;
   for (const Format format : wanted) {
     if (format == Format::kGzip) continue;

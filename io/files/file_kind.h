@@ -1,7 +1,8 @@
-// FileKind: what a file is, told from its bytes, and what can be done with it.
+// FileKind: identifies a file by its bytes, with advice for its user.
 //
-// Internal to io/ and tools/. For those who gave a file to a reader of another
-// kind: a model of Keras or PyTorch where safetensors or npz is read.
+// Internal to io/ and tools/. For the error messages of readers that get a file
+// of another kind, such as a model of Keras or PyTorch instead of safetensors
+// or npz.
 
 #ifndef RINGLET_IO_FILES_FILE_KIND_H_
 #define RINGLET_IO_FILES_FILE_KIND_H_
@@ -10,7 +11,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "file_system.h"
+#include "ringlet/files.h"
 
 namespace ringlet {
 
@@ -30,6 +31,7 @@ struct FileKind {
     kPickle,
     kOnnx,
     kTflite,
+    kGguf,
     kZip,
     kGzip,
     kIdx,
@@ -39,27 +41,30 @@ struct FileKind {
     kKerasJson,
     kJson,
     kCsv,
+    kHtml,
+    kHttp,
+    kLfs,
     kText,
     kEmpty,
   };
   Format format = Format::kUnknown;
   Format content = Format::kUnknown;  // of a gzip file's content, else `format`
-  std::string what;    // "a model of Keras 3 (.keras)"; "" where not known
+  std::string what;    // "a model of Keras 3 (.keras)"; "" if unknown
   std::string advice;  // what to do with it, or ""
 };
 
 const char* NameOf(FileKind::Format format);  // "keras"
 
-// Whether a file that begins so, with six bytes or more, is a model in ONNX.
+// True if `head`, at least six bytes, is the start of an ONNX model.
 bool IsOnnx(const std::string& head);
 
-// Reads at most some hundred KiB. An error: the file cannot be read.
+// Reads at most some hundred KiB. Fails if the file cannot be read.
 Status FindFileKind(FileSystem* files, const std::string& path, FileKind* kind);
 
-// `error`, a reader's that did not find what it reads, or where the file is
-// known to be none of `wanted`: kInvalidArgument "m.keras: is a model of Keras
-// 3 (.keras), not safetensors or npz; <advice>". kGzip among them: the reader
-// unpacks, and the content is what counts.
+// Returns `error`, the error of a reader that expected one of `wanted`. If the
+// file is known to have another format: kInvalidArgument "m.keras: is a model
+// of Keras 3 (.keras), not safetensors or npz; <advice>". With kGzip in
+// `wanted` the reader unpacks, so the format is that of the content.
 Status OtherKind(FileSystem* files, const std::string& path,
                  std::initializer_list<FileKind::Format> wanted,
                  const Status& error);

@@ -1,9 +1,9 @@
-// AtomicFile: the temporary name is unique among processes and threads, and
-// locked while it is one; so what an interrupted writer left can be told from
-// what another one is writing, and is removed. Commit syncs the file, renames
-// it and syncs the folder; only then is it durable.
+// AtomicFile: the temporary name is unique among processes and threads, and its
+// file is locked. So the files of interrupted writers are known by their free
+// lock, and are removed. Commit syncs the file, renames it and syncs the
+// folder; only then is it durable.
 
-#include "file_system.h"
+#include "ringlet/files.h"
 
 #include <unistd.h>
 
@@ -43,6 +43,10 @@ Status File::Write(const void* data, size_t bytes) {
   return Status();
 }
 
+int64_t File::Identity() { return 0; }
+
+bool File::WaitWritable(int /*milliseconds*/) { return false; }
+
 Status File::Read(int64_t offset, void* data, size_t bytes) {
   char* to = static_cast<char*>(data);
   while (bytes > 0) {
@@ -79,7 +83,11 @@ Status FileSystem::RenameNew(const std::string& from, const std::string& to) {
   return Rename(from, to);
 }
 
-Status FileSystem::TakeMode(const std::string&, const std::string&) {
+Status FileSystem::SyncName(const std::string& path) {
+  return SyncDirectory(FolderOf(path));
+}
+
+Status FileSystem::CopyMode(const std::string&, const std::string&) {
   return Status();
 }
 
@@ -93,7 +101,7 @@ std::string FileNameOf(const std::string& path) {
   return path.substr(path.find_last_of('/') + 1);
 }
 
-Status CannotOpen(int error, const std::string& path) {
+Status OpenError(int error, const std::string& path) {
   char folder[PATH_MAX];
   if (error != ENOENT || path.empty() || path[0] == '/' ||
       getcwd(folder, sizeof(folder)) == nullptr) {
@@ -148,7 +156,9 @@ Status AtomicFile::Open(FileSystem* files, const std::string& path,
   return file_->Preallocate(bytes);
 }
 
-// Not those of a writer that lives: it holds their locks.
+// Keeps a temporary file that is locked, since its writer runs. Keeps also one
+// that cannot be opened, as another user's: its writer may run. A temporary
+// file that cannot be removed does no harm: the new one has another name.
 Status AtomicFile::RemoveLeft() {
   const std::string folder = FolderOf(path_), name = FileNameOf(path_);
   std::vector<std::string> names;
@@ -157,20 +167,18 @@ Status AtomicFile::RemoveLeft() {
     if (TargetOf(other) != name) continue;
     const std::string left = folder + "/" + other;
     std::unique_ptr<HeldLock> lock;
-    if (files_->LockFile(left, &lock).code() == Code::kAlreadyExists) continue;
-    const Status removed = files_->Remove(left);
-    if (removed.code() != Code::kNotFound) RINGLET_RETURN_IF_ERROR(removed);
+    if (files_->LockFile(left, &lock).ok()) files_->Remove(left).IgnoreError();
   }
   return Status();
 }
 
-// Another writer may take the file for one that was left, until it is locked.
+// Until the file is locked, another writer may remove it as a leftover.
 Status AtomicFile::CreateTemporary(bool is_private) {
   constexpr int kTries = 100;
   Status locked;
   for (int i = 0; i < kTries; ++i) {
     const std::string temporary = TemporaryName(path_);
-    // Another machine's process of the same number has this name.
+    // A process of another machine with the same number has this name.
     locked = is_private ? files_->CreatePrivate(temporary, &file_)
                         : files_->Create(temporary, &file_);
     if (locked.code() == Code::kAlreadyExists) continue;
@@ -180,8 +188,9 @@ Status AtomicFile::CreateTemporary(bool is_private) {
     if (locked.code() != Code::kAlreadyExists &&
         locked.code() != Code::kNotFound) {
       RINGLET_RETURN_IF_ERROR(locked);
-      // While it is empty: what few may read no other may for a moment.
-      return files_->TakeMode(temporary, path_);
+      // The mode is set while the file is empty, so that its content is never
+      // exposed.
+      return files_->CopyMode(temporary, path_);
     }
     file_.reset();
     files_->Remove(temporary_).IgnoreError();
@@ -190,23 +199,18 @@ Status AtomicFile::CreateTemporary(bool is_private) {
   return locked;
 }
 
-Status AtomicFile::Finish() {
-  if (file_ == nullptr) return Status();
+Status AtomicFile::Commit(bool* renamed, bool replace) {
+  if (renamed != nullptr) *renamed = false;
   Status written = file_->Sync();
   if (written.ok()) written = file_->Close();
   file_.reset();
-  return written;
-}
-
-Status AtomicFile::Commit(bool* renamed, bool replace) {
-  if (renamed != nullptr) *renamed = false;
-  RINGLET_RETURN_IF_ERROR(Finish());
+  RINGLET_RETURN_IF_ERROR(written);
   RINGLET_RETURN_IF_ERROR(replace ? files_->Rename(temporary_, path_)
                                   : files_->RenameNew(temporary_, path_));
   temporary_.clear();
   lock_.reset();
   if (renamed != nullptr) *renamed = true;
-  return files_->SyncDirectory(FolderOf(path_));
+  return files_->SyncName(path_);
 }
 
 }  // namespace ringlet

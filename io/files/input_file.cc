@@ -1,6 +1,6 @@
 // zlib reads plain files too, so there is one path for both. The length at the
-// end of a gzip file counts modulo 2^32 and is the last member's: it only
-// decides whether the content is measured before memory is taken.
+// end of a gzip file is that of its last member, modulo 2^32. It only decides
+// if the content is measured before memory is allocated.
 
 #include "input_file.h"
 
@@ -15,14 +15,14 @@
 #include <cstdlib>
 
 #include "../../core/base/byte_order.h"
-#include "file_system.h"
+#include "ringlet/files.h"
 
 namespace ringlet {
 
 namespace {
 
-// The last four bytes, which a gzip file ends with: the length of its last
-// member's content, modulo 2^32. 0 where they cannot be read.
+// The last four bytes of a gzip file: the length of its last member's content,
+// modulo 2^32. 0 if they cannot be read.
 uint32_t LastLength(const std::string& path, int64_t file_bytes) {
   unsigned char b[4] = {};
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -43,7 +43,7 @@ Status InputFile::Open(const std::string& path) {
   path_ = path;
   struct stat info;
   if (stat(path.c_str(), &info) != 0) {
-    return CannotOpen(errno, path);
+    return OpenError(errno, path);
   }
   if (!S_ISREG(info.st_mode)) {
     return InvalidArgument("%s: not a regular file", path.c_str());
@@ -52,7 +52,7 @@ Status InputFile::Open(const std::string& path) {
   errno = 0;
   gzFile file = gzopen(path.c_str(), "rb");
   if (file == nullptr) {
-    return CannotOpen(errno != 0 ? errno : ENOMEM, path);
+    return OpenError(errno != 0 ? errno : ENOMEM, path);
   }
   file_ = file;
   gzbuffer(file, 64 << 10);
@@ -134,7 +134,7 @@ Status InputFile::ReadArray(uint64_t bytes, std::vector<unsigned char>* data) {
   RINGLET_RETURN_IF_ERROR(CheckRoom(bytes));
   data->clear();
   data->reserve(static_cast<size_t>(bytes));
-  // Memory is used as the data come.
+  // Memory grows with the data that were read.
   constexpr size_t kPiece = size_t{1} << 20;
   for (size_t done = 0; done < bytes;) {
     const size_t piece = std::min(kPiece, static_cast<size_t>(bytes) - done);
@@ -145,7 +145,7 @@ Status InputFile::ReadArray(uint64_t bytes, std::vector<unsigned char>* data) {
   return ExpectEnd();
 }
 
-// Of a compressed file; a plain one has what its size says.
+// Checks a compressed file; the size of a plain one is known.
 Status InputFile::CheckLength(uint64_t bytes) const {
   const uint64_t begin = static_cast<uint64_t>(offset_), whole = begin + bytes;
   if (!compressed_ || static_cast<uint32_t>(whole) == last_length_) {

@@ -1,9 +1,8 @@
 // InputFile: a data file, plain or gzip-compressed, read in order.
 //
-// Internal to io/. Tells damage apart: a file that ends early, one whose
-// compressed data are damaged, and one that the system cannot read are
-// different errors, each with the path and the offset in the (uncompressed)
-// data.
+// Internal to io/. A file that ends early, damaged compressed data, and a read
+// error of the system are different errors. Each has the path and the offset in
+// the (uncompressed) data.
 
 #ifndef RINGLET_IO_FILES_INPUT_FILE_H_
 #define RINGLET_IO_FILES_INPUT_FILE_H_
@@ -13,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "../../core/base/status.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
@@ -26,25 +25,26 @@ class InputFile {
 
   Status Open(const std::string& path);
 
-  // Exactly `bytes` more, or an error that names `what` was being read.
+  // Reads exactly `bytes` more. The error names `what` was read.
   Status Read(void* data, size_t bytes, const char* what);
-  // Up to `bytes`; *got < bytes only at the end.
+  // Reads up to `bytes`; *got < bytes only at the end.
   Status ReadSome(void* data, size_t bytes, size_t* got);
-  // The last `bytes` of the file into `data`. Whether there are as many is
-  // known before memory is taken: of a plain file from its size, of a
-  // compressed one from the length at its end; where that says otherwise
-  // (several members, or damage), the rest is read once to be counted.
+  // Reads the last `bytes` of the file into `data`. Their number is checked
+  // before memory is allocated: by the size of a plain file, or the length at
+  // the end of a compressed one. If that length differs (several members, or
+  // damage), the rest is first read once and counted.
   Status ReadArray(uint64_t bytes, std::vector<unsigned char>* data);
-  // kResourceExhausted, with the path, where there is no memory for `bytes`.
+  // kResourceExhausted, with the path, if there is no memory for `bytes`.
   Status CheckRoom(uint64_t bytes) const;
-  // OK where nothing follows.
+  // Fails if there are more bytes.
   Status ExpectEnd();
 
   const std::string& path() const { return path_; }
   bool compressed() const { return compressed_; }
   int64_t offset() const { return offset_; }
-  // The most that can follow: what a plain file has left, or what deflate could
-  // make of a compressed one (1032 to 1). To be asked before allocating.
+  // An upper bound of the bytes that follow: the rest of a plain file, or 1032
+  // times the rest of a compressed one, deflate's limit. Check it before an
+  // allocation.
   int64_t MostLeft() const;
 
  private:
@@ -58,19 +58,19 @@ class InputFile {
   bool compressed_ = false;
 };
 
-// CRC-32 as gzip and zip have it.
+// The CRC-32 of gzip and zip.
 uint32_t Crc32(const void* data, size_t bytes);
 
-// The CRC-32 of what raw deflate data become, and how many bytes, without
-// taking memory for them; no further than to `most` + 1. False: damaged, or no
+// Computes the CRC-32 and the number of bytes of inflated raw deflate data,
+// without memory for them. Stops at `most` + 1 bytes. False: damaged, or no
 // memory.
 bool MeasureRaw(const unsigned char* data, size_t bytes, uint64_t most,
                 uint32_t* crc, uint64_t* made);
 
-// Inflates raw deflate data, as zip has them, until `most` bytes (> 0) are in
-// `out` or the data end. *made: how many. *ended: the stream ended with them,
-// and all of `data` was used. False: damaged, or no memory. Both sizes are
-// below 4 GiB.
+// Inflates raw deflate data, as in zip, until `most` bytes (> 0) are in `out`
+// or the data end. *made is their number. *ended: the stream ended there, and
+// all of `data` was used. False: damaged, or no memory. Both sizes are below 4
+// GiB.
 bool InflateRaw(const unsigned char* data, size_t bytes, unsigned char* out,
                 size_t most, size_t* made, bool* ended);
 

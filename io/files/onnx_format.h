@@ -1,5 +1,5 @@
-// Numbers of the fields of an ONNX file (onnx.proto3), as far as they are read
-// or written here.
+// Numbers of the fields of an ONNX file (onnx.proto3) that are read or written
+// here.
 //
 // Internal to io/.
 
@@ -32,8 +32,8 @@ constexpr int kFloat32 = 1, kInt64 = 7, kFloat16 = 10, kFloat64 = 11,
 constexpr int kValueName = 1, kValueType = 2, kTensorType = 1, kElemType = 1,
               kShape = 2, kDim = 1, kDimValue = 1, kDimParam = 2;
 
-// Of ringlet's files alone: the producer, and the tensors whose rows are those
-// of an image with channels first.
+// Only in ringlet's files: the producer, and the mark of tensors with rows in
+// the order of an image with channels first.
 constexpr char kRinglet[] = "ringlet", kTurned[] = "channels first";
 
 }  // namespace onnx_format

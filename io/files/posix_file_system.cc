@@ -1,14 +1,20 @@
 // Every descriptor is closed on exec and owned by one Descriptor. Locks are
-// flock's: of the open file, so gone with the process; who locked a name must
-// see that it is still that file (IsStillAt).
+// flock's: they belong to the open file and end with the process. The holder of
+// a lock must check that its name is still that file (IsStillAt).
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cinttypes>
 #include <cstdlib>
@@ -16,8 +22,9 @@
 #include <limits>
 #include <utility>
 
+#include "../../core/base/fnv1a.h"
 #include "../../core/base/same_file.h"
-#include "file_system.h"
+#include "ringlet/files.h"
 
 namespace ringlet {
 
@@ -60,15 +67,61 @@ class Descriptor {
   int fd_;
 };
 
+// While it lives, a write of this thread to a pipe without a reader is an error
+// alone.
+class NoSigpipe {
+ public:
+  explicit NoSigpipe(bool acts) : acts_(acts) {
+    if (!acts_) return;
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~NoSigpipe() {
+    if (!acts_) return;
+    const int error = errno;
+    const timespec now = {};
+    if (error == EPIPE && !was_pending_) sigtimedwait(&pipe_, nullptr, &now);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    errno = error;
+  }
+  NoSigpipe(const NoSigpipe&) = delete;
+  NoSigpipe& operator=(const NoSigpipe&) = delete;
+
+ private:
+  const bool acts_;
+  bool was_pending_ = false;
+  sigset_t pipe_, before_;
+};
+
+// The random id that the kernel draws at boot; "" if it cannot be read.
+std::string BootId() {
+  const Descriptor fd(
+      OpenDescriptor("/proc/sys/kernel/random/boot_id", O_RDONLY));
+  char id[36];
+  const ssize_t n = fd.get() < 0 ? 0 : read(fd.get(), id, sizeof(id));
+  return {id, static_cast<size_t>(std::max<ssize_t>(n, 0))};
+}
+
 class PosixFile final : public File {
  public:
-  PosixFile(const std::string& path, int fd) : path_(path), fd_(fd) {}
+  PosixFile(const std::string& path, int fd, bool is_pipe = false)
+      : path_(path), fd_(fd), is_pipe_(is_pipe) {}
 
   Status WriteSome(const void* data, size_t bytes, size_t* written) override {
-    // Linux moves at most 2 GiB at once.
+    const NoSigpipe guard(is_pipe_);
+    // Linux moves at most 2 GiB in a call.
     const ssize_t n = write(fd_.get(), data, std::min<size_t>(bytes, 1 << 30));
     *written = n < 0 ? 0 : static_cast<size_t>(n);
     return n > 0 ? Status() : Failed(n == 0 ? EIO : errno, "writing");
+  }
+
+  bool WaitWritable(int milliseconds) override {
+    pollfd file = {fd_.get(), POLLOUT, 0};
+    return Uninterrupted([&] { return poll(&file, 1, milliseconds); }) > 0;
   }
 
   Status ReadSome(int64_t offset, void* data, size_t bytes,
@@ -88,16 +141,26 @@ class PosixFile final : public File {
     do {
       error = posix_fallocate(fd_.get(), 0, static_cast<off_t>(bytes));
     } while (error == EINTR);
-    // What a C library answers where the disk's format has no such call.
-    if (error == 0 || error == EOPNOTSUPP || error == ENOSYS ||
-        error == EINVAL) {
-      return Status();
-    }
-    return Failed(error, "reserving space");
+    // Other errors, as EPERM of some FUSE drivers, mean that the disk's format
+    // cannot reserve space. Then a full disk is found as the bytes are written.
+    const bool is_failure =
+        error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO;
+    return is_failure ? Failed(error, "reserving space") : Status();
   }
 
   Status Sync() override {
     return fsync(fd_.get()) == 0 ? Status() : Failed(errno, "syncing");
+  }
+
+  int64_t Identity() override {
+    struct stat info;
+    if (fstat(fd_.get(), &info) != 0) return 0;
+    const std::string boot = BootId();
+    if (boot.empty()) return 0;  // another machine may have the same numbers
+    Fnv1a hash;
+    hash.Add(boot);
+    hash.Add(std::to_string(info.st_dev) + " " + std::to_string(info.st_ino));
+    return static_cast<int64_t>(hash.value());
   }
 
   Status Size(int64_t* bytes) override {
@@ -117,7 +180,7 @@ class PosixFile final : public File {
   Status Lock(std::unique_ptr<HeldLock>* lock) override;
 
   Status Close() override {
-    // Linux closes the descriptor even where it answers EINTR.
+    // Linux closes the descriptor even if it returns EINTR.
     const bool closed = close(fd_.Release()) == 0 || errno == EINTR;
     return closed ? Status() : Failed(errno, "closing");
   }
@@ -131,6 +194,7 @@ class PosixFile final : public File {
 
   const std::string path_;
   Descriptor fd_;
+  const bool is_pipe_;
 };
 
 class PosixLock final : public HeldLock {
@@ -141,7 +205,7 @@ class PosixLock final : public HeldLock {
   Descriptor fd_;  // closing it unlocks
 };
 
-// Of a file that may stay open: a second descriptor of it.
+// The lock of a file that may stay open, with a second descriptor of it.
 class PosixFileLock final : public HeldLock {
  public:
   explicit PosixFileLock(Descriptor fd) : fd_(std::move(fd)) {}
@@ -151,7 +215,7 @@ class PosixFileLock final : public HeldLock {
   const Descriptor fd_;
 };
 
-// Without waiting; false, with errno, where it is not locked.
+// Never waits; false, with errno, if it cannot be locked.
 bool TryLock(int fd) {
   return Uninterrupted([&] { return flock(fd, LOCK_EX | LOCK_NB); }) == 0;
 }
@@ -168,7 +232,7 @@ Status PosixFile::Lock(std::unique_ptr<HeldLock>* lock) {
   return Status();
 }
 
-// The process written in a lock file; 0 where none can be read.
+// The process written in a lock file; 0 if it cannot be read.
 long HolderOf(int fd) {
   char text[32] = {};
   if (pread(fd, text, sizeof(text) - 1, 0) <= 0) return 0;
@@ -184,12 +248,37 @@ Status HeldByAnother(const std::string& folder, long holder) {
                folder.c_str(), who.c_str());
 }
 
-// True where `path` still names the file that is open: who removed a folder
-// took the lock's file with it.
+// True if `path` still names the open file. A folder that was removed took the
+// lock's file with it.
 bool IsStillAt(int fd, const std::string& path) {
   struct stat opened, named;
   return fstat(fd, &opened) == 0 && stat(path.c_str(), &named) == 0 &&
          SameFile(opened, named);
+}
+
+// True if `path` leads to what this process prints to.
+bool IsOwnOutput(const std::string& path) {
+  constexpr std::array<int, 2> kOutputs = {STDOUT_FILENO, STDERR_FILENO};
+  struct stat named, output;
+  if (stat(path.c_str(), &named) != 0) return false;
+  return std::any_of(kOutputs.begin(), kOutputs.end(), [&](int fd) {
+    return fstat(fd, &output) == 0 && SameFile(named, output);
+  });
+}
+
+// If nothing reads the pipe, this process becomes its reader too, so that rows
+// wait in it for another reader. It does not become the reader of its own
+// output, since its prints would then fill the pipe and block.
+Status OpenPipe(const std::string& path, std::unique_ptr<File>* file) {
+  Descriptor fd(OpenDescriptor(path, O_WRONLY | O_NONBLOCK));
+  if (fd.get() < 0 && errno == ENXIO) {
+    fd = Descriptor(OpenDescriptor(IsOwnOutput(path) ? "/dev/null" : path,
+                                   O_RDWR | O_NONBLOCK));
+  }
+  if (fd.get() < 0)
+    return OsError(errno, "%s: cannot be written", path.c_str());
+  *file = std::make_unique<PosixFile>(path, fd.Release(), /*is_pipe=*/true);
+  return Status();
 }
 
 class PosixFileSystem final : public FileSystem {
@@ -217,6 +306,10 @@ class PosixFileSystem final : public FileSystem {
 
   Status OpenLog(const std::string& path, bool append,
                  std::unique_ptr<File>* file) override {
+    struct stat named;
+    if (stat(path.c_str(), &named) == 0 && S_ISFIFO(named.st_mode)) {
+      return OpenPipe(path, file);
+    }
     const int flags = O_RDWR | O_CREAT | O_APPEND | (append ? 0 : O_TRUNC);
     Descriptor fd(OpenDescriptor(path, flags | O_NOFOLLOW));
     const bool is_link = fd.get() < 0 && errno == ELOOP;
@@ -226,8 +319,8 @@ class PosixFileSystem final : public FileSystem {
                                  : fstat(fd.get(), &about) != 0 ||
                                        S_ISREG(about.st_mode))) {
       return InvalidArgument(
-          "%s: is a symbolic link, through which nothing is written; remove "
-          "it, or name the file that it leads to",
+          "%s: is a symbolic link, and ringlet does not write through links; "
+          "remove it, or name its target",
           path.c_str());
     }
     if (fd.get() < 0)
@@ -241,32 +334,33 @@ class PosixFileSystem final : public FileSystem {
     return OsError(errno, "%s: renaming to %s", from.c_str(), to.c_str());
   }
 
+  // Does not reserve the name with an empty file: a power cut could leave that
+  // file in place of the model.
   Status RenameNew(const std::string& from, const std::string& to) override {
-    if (link(from.c_str(), to.c_str()) == 0) {
-      // Left, it is one more name, which the next writer removes.
+    if (RenameNoReplace(from, to)) return Status();
+    if (errno != EEXIST && link(from.c_str(), to.c_str()) == 0) {
+      // If this fails, the next writer removes the second name.
       Remove(from).IgnoreError();
       return Status();
     }
-    if (errno == EEXIST) {
-      return OsError(EEXIST, "%s: renaming to %s", from.c_str(), to.c_str());
-    }
-    // The disk's format has no second names: an empty file keeps the place.
-    std::unique_ptr<File> place;
-    RINGLET_RETURN_IF_ERROR(Create(to, &place));
-    const Status renamed = Rename(from, to);
-    if (!renamed.ok()) Remove(to).IgnoreError();
-    return renamed;
+    // Neither call is supported by the system or the disk's format.
+    if (errno != EEXIST) return FileSystem::RenameNew(from, to);
+    return OsError(EEXIST, "%s: renaming to %s", from.c_str(), to.c_str());
   }
 
-  Status TakeMode(const std::string& path, const std::string& of) override {
-    struct stat there, here;
-    if (stat(of.c_str(), &there) != 0) return Status();
-    if (!S_ISREG(there.st_mode)) {
-      return InvalidArgument("%s: is there, and not a regular file",
-                             of.c_str());
+  Status CopyMode(const std::string& path, const std::string& source) override {
+    struct stat name, there, here;
+    if (lstat(source.c_str(), &name) != 0 ||
+        stat(source.c_str(), &there) != 0) {
+      return Status();
     }
+    if (!S_ISREG(there.st_mode)) {
+      return InvalidArgument("%s: exists, and is not a regular file",
+                             source.c_str());
+    }
+    if (name.st_uid != geteuid() || there.st_uid != geteuid()) return Status();
     mode_t mode = (there.st_mode & 0777) | S_IRUSR | S_IWUSR;
-    // What one group may another may not, unless all may.
+    // Another group gets only the permissions that all users have.
     if (stat(path.c_str(), &here) == 0 && here.st_gid != there.st_gid &&
         chown(path.c_str(), static_cast<uid_t>(-1), there.st_gid) != 0) {
       mode &= ~S_IRWXG | (mode & S_IRWXO) << 3;
@@ -276,7 +370,8 @@ class PosixFileSystem final : public FileSystem {
     if (stat(path.c_str(), &here) == 0 && (here.st_mode & 077 & ~mode) == 0) {
       return Status();
     }
-    return OsError(errno, "%s: permissions as of %s", path.c_str(), of.c_str());
+    return OsError(errno, "%s: permissions as of %s", path.c_str(),
+                   source.c_str());
   }
 
   Status Remove(const std::string& path) override {
@@ -290,6 +385,17 @@ class PosixFileSystem final : public FileSystem {
     // EINVAL: a disk format that syncs names by itself.
     if (fsync(fd.get()) == 0 || errno == EINVAL) return Status();
     return OsError(errno, "%s: syncing", path.c_str());
+  }
+
+  // On FAT the name on the disk refers to the replaced file until the renamed
+  // file is synced again.
+  Status SyncName(const std::string& path) override {
+    if (!IsFat(path)) return FileSystem::SyncName(path);
+    const Descriptor fd(OpenDescriptor(path, O_RDONLY | O_NOFOLLOW));
+    if (fd.get() < 0 || fsync(fd.get()) != 0) {
+      return OsError(errno, "%s: syncing its name", path.c_str());
+    }
+    return FileSystem::SyncName(path);
   }
 
   Status List(const std::string& path,
@@ -327,8 +433,9 @@ class PosixFileSystem final : public FileSystem {
                        std::unique_ptr<HeldLock>* lock) override {
     const std::string name = path + "/" + kLockName;
     for (int attempt = 0; attempt < 10; ++attempt) {
-      Descriptor fd(OpenDescriptor(name, O_RDWR | O_CREAT | O_NOFOLLOW));
+      Descriptor fd(OpenDescriptor(name, O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
       if (fd.get() < 0) return OsError(errno, "%s: locking", name.c_str());
+      MakePrivate(fd.get());
       const bool locked = TryLock(fd.get());
       if (!locked && errno == EWOULDBLOCK) {
         return HeldByAnother(path, HolderOf(fd.get()));
@@ -346,7 +453,7 @@ class PosixFileSystem final : public FileSystem {
   Status LockFile(const std::string& path,
                   std::unique_ptr<HeldLock>* lock) override {
     lock->reset();
-    // Open to write too: NFS wants it.
+    // NFS locks only files that are open to write.
     Descriptor fd(OpenDescriptor(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK));
     if (fd.get() < 0) return OsError(errno, "%s: opening", path.c_str());
     if (!TryLock(fd.get())) {
@@ -366,13 +473,43 @@ class PosixFileSystem final : public FileSystem {
   static Status OpenFile(const std::string& path, int flags, const char* doing,
                          std::unique_ptr<File>* file, mode_t mode = 0666) {
     const int fd = OpenDescriptor(path, flags, mode);
-    if (fd < 0 && (flags & O_CREAT) == 0) return CannotOpen(errno, path);
+    if (fd < 0 && (flags & O_CREAT) == 0) return OpenError(errno, path);
     if (fd < 0) return OsError(errno, "%s: %s", path.c_str(), doing);
     *file = std::make_unique<PosixFile>(path, fd);
     return Status();
   }
 
-  // Only for the message of who comes second; a full disk costs no more.
+  // On failure errno is EEXIST, or another error if the call is not supported.
+  static bool RenameNoReplace(const std::string& from, const std::string& to) {
+#ifdef SYS_renameat2
+    constexpr unsigned kNoReplace = 1;  // RENAME_NOREPLACE of <linux/fs.h>
+    return syscall(SYS_renameat2, AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(),
+                   kNoReplace) == 0;
+#else
+    errno = ENOSYS;
+    return false;
+#endif
+  }
+
+  static bool IsFat(const std::string& path) {
+    struct statfs disk;
+    return statfs(path.c_str(), &disk) == 0 &&
+           (disk.f_type == kFat || disk.f_type == kExfat);
+  }
+  static constexpr decltype(statfs::f_type) kFat = 0x4d44;
+  static constexpr decltype(statfs::f_type) kExfat = 0x2011bab0;
+
+  // A user that can open the file could lock it. Files of older versions can be
+  // read by all users.
+  static void MakePrivate(int fd) {
+    struct stat about;
+    const bool others = fstat(fd, &about) == 0 && about.st_uid == geteuid() &&
+                        (about.st_mode & 077) != 0;
+    // fchmod fails on a disk whose format has no permissions.
+    if (others && fchmod(fd, 0600) != 0) errno = 0;
+  }
+
+  // Only for the message of a second process; a full disk costs no more.
   static void WriteHolder(int fd) {
     const std::string text = std::to_string(getpid()) + "\n";
     if (ftruncate(fd, 0) != 0 || pwrite(fd, text.data(), text.size(), 0) !=

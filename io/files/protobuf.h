@@ -1,10 +1,10 @@
-// protobuf's encoding, written (protobuf_reader.h reads it): the little of it
-// that ringlet's files need.
+// Writes the part of protobuf's encoding that ringlet's files need;
+// protobuf_reader.h reads it.
 //
 // Internal to io/. Each Put appends one field, its number and its value, to a
-// message; a message within a message is the bytes of a field. Numbers are
-// written whatever their value: a writer of proto3 leaves out those of zero.
-// The encoding is at protobuf.dev/programming-guides/encoding.
+// message. A nested message is the bytes of a field. Zeros are written too,
+// which writers of proto3 leave out. The encoding is at
+// protobuf.dev/programming-guides/encoding.
 
 #ifndef RINGLET_IO_FILES_PROTOBUF_H_
 #define RINGLET_IO_FILES_PROTOBUF_H_
@@ -28,9 +28,9 @@ void PutInt(std::string* out, int field, int64_t value);
 void PutFloat(std::string* out, int field, float value);
 void PutDouble(std::string* out, int field, double value);
 void PutBytes(std::string* out, int field, const std::string& bytes);
-// Of a field of `bytes` bytes what stands before them.
+// Appends the key and the length of a field of `bytes` bytes.
 void PutBytesHeader(std::string* out, int field, uint64_t bytes);
-// Packed into one field; none where there are none.
+// Packs the numbers into one field; no field without numbers.
 void PutDoubles(std::string* out, int field, const double* values, int count);
 
 }  // namespace ringlet

@@ -1,8 +1,8 @@
-// protobuf's encoding, read from a file that is not trusted.
+// Reads protobuf's encoding from a file that is not trusted.
 //
-// Internal to io/. A message is a range of the file's bytes, gone through field
-// by field; the bytes of a field are a range of it, and a message within it
-// another reader. Nothing is read but what is asked for.
+// Internal to io/. A message is a range of the file's bytes, read field by
+// field. A field's bytes are a range in it, and a nested message has its own
+// reader. Only requested fields are read.
 
 #ifndef RINGLET_IO_FILES_PROTOBUF_READER_H_
 #define RINGLET_IO_FILES_PROTOBUF_READER_H_
@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "../../core/base/status.h"
-#include "file_system.h"
 #include "protobuf.h"
+#include "ringlet/files.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
@@ -22,23 +22,23 @@ class ProtobufReader {
   struct Field {
     int number = 0;
     ProtobufType type = ProtobufType::kVarint;
-    uint64_t value = 0;          // of a number, its bits
-    int64_t begin = 0, end = 0;  // of bytes, where they stand
+    uint64_t value = 0;          // a number's bits
+    int64_t begin = 0, end = 0;  // offsets of bytes
   };
 
-  // The file outlives it.
+  // `file` must outlive the reader.
   ProtobufReader(File* file, int64_t begin, int64_t end)
       : file_(file), at_(begin), end_(end) {}
-  // The message that a field is.
+  // Reads the message in a field.
   ProtobufReader(const ProtobufReader& outer, const Field& field)
       : ProtobufReader(outer.file_, field.begin, field.end) {}
 
   // *has is false at the end. kCorruption with the offset where the encoding
   // breaks a rule.
   Status Next(Field* field, bool* has);
-  // Up to 4096 bytes; kCorruption of more.
+  // Reads up to 4096 bytes; kCorruption if there are more.
   Status Text(const Field& field, std::string* text) const;
-  // Of a field that has one number or, packed, several: at most `most`.
+  // Reads a field with one number or, packed, several, at most `most`.
   Status Ints(const Field& field, size_t most, std::vector<int64_t>* ints);
 
  private:

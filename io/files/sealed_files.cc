@@ -1,10 +1,10 @@
-// A sealed file is a header and pieces (docs/security.md). Each file has a key
-// of its own, of the job's key and 32 random bytes, so a nonce is a piece's
-// number: none is ever used twice. The nonce of the last piece says that it is
-// the last, so a file that was cut or put together of two is seen; nothing of a
-// piece is given to a reader before it was checked whole.
+// A sealed file is a header and pieces (docs/security.md). Each file has its
+// own key, derived from the job's key and 32 random bytes. So a piece's number
+// can be its nonce, and no nonce is used twice. The nonce of the last piece
+// marks it as the last: a truncated file, or one joined from two, is detected.
+// A reader gets no byte of a piece before the whole piece was checked.
 
-#include "sealed_files.h"
+#include "ringlet/files.h"
 
 #include <algorithm>
 #include <cinttypes>
@@ -38,7 +38,7 @@ constexpr unsigned char kCheckContext[] = "ringlet sealed file 1: whose key";
 //  8      4   version, 1
 // 12      4   CRC32C of the 64 bytes, with zeros here
 // 16     32   random
-// 48     16   by which the key is known
+// 48     16   identifies the key
 struct Header {
   static constexpr size_t kBytes = 64, kVersion = 8, kCrc = 12, kRandom = 16,
                           kRandomBytes = 32, kCheck = 48, kCheckBytes = 16;
@@ -52,7 +52,7 @@ struct Header {
   }
 };
 
-// The key of one file, and how its pieces are sealed. Wiped at its end.
+// Seals the pieces of one file with its key. The destructor wipes the key.
 class FileKey {
  public:
   FileKey(const JobKey& key, const Header& header) {
@@ -73,7 +73,7 @@ class FileKey {
     crypto_generichash(out, Header::kCheckBytes, kCheckContext,
                        sizeof(kCheckContext), bytes_, sizeof(bytes_));
   }
-  // In place; `piece` has room for the tag behind `bytes`.
+  // Encrypts in place; `piece` has room for the tag behind `bytes`.
   void Seal(int64_t number, bool last, unsigned char* piece,
             size_t bytes) const {
     unsigned char nonce[12];
@@ -81,7 +81,7 @@ class FileKey {
     crypto_aead_chacha20poly1305_ietf_encrypt(
         piece, nullptr, piece, bytes, nullptr, 0, nullptr, nonce, bytes_);
   }
-  // In place, of `bytes` with the tag. False: it is not what was sealed.
+  // Decrypts `bytes`, with the tag, in place. False: the piece was changed.
   bool Unseal(int64_t number, bool last, unsigned char* piece,
               size_t bytes) const {
     unsigned char nonce[12];
@@ -100,14 +100,14 @@ class FileKey {
   unsigned char bytes_[crypto_aead_chacha20poly1305_ietf_KEYBYTES];
 };
 
-// Of a file with so many bytes.
+// The size of the sealed file for so many bytes.
 int64_t SealedSize(int64_t bytes) {
   const int64_t piece = kPieceBytes, tag = kTagBytes;
   const int64_t pieces = std::max<int64_t>(1, (bytes + piece - 1) / piece);
   return static_cast<int64_t>(Header::kBytes) + bytes + pieces * tag;
 }
 
-// What both directions share: what they are not is refused.
+// The base of both directions; calls of the other direction fail.
 class SealedFile : public File {
  public:
   SealedFile(std::unique_ptr<File> below, const FileKey& key)
@@ -127,7 +127,8 @@ class SealedFile : public File {
  protected:
   Status Not() const {
     return InvalidArgument(
-        "%s: is sealed, and read or written once, from one end to the other",
+        "%s: is sealed, and can be read or written only once, from its begin "
+        "to its end",
         path().c_str());
   }
 
@@ -147,7 +148,7 @@ class SealingFile final : public SealedFile {
     if (ended_) return failed_.ok() ? Not() : failed_;
     const auto* from = static_cast<const unsigned char*>(data);
     for (size_t n; *written < bytes; *written += n, filled_ += n) {
-      // Only now is it known that this piece is not the last.
+      // More bytes follow, so this piece is not the last.
       if (filled_ == kPieceBytes) RINGLET_RETURN_IF_ERROR(Flush(false));
       n = std::min(bytes - *written, kPieceBytes - filled_);
       std::memcpy(&piece_[filled_], from + *written, n);
@@ -170,7 +171,7 @@ class SealingFile final : public SealedFile {
   Status End() { return ended_ ? failed_ : Flush(true); }
 
   Status Flush(bool last) {
-    ended_ = true;  // unless all goes well
+    ended_ = true;  // unless all succeeds
     failed_ = Write(last);
     if (failed_.ok()) ended_ = last;
     return failed_;
@@ -187,7 +188,7 @@ class SealingFile final : public SealedFile {
   }
 
   const Header header_;
-  int64_t number_ = 0;  // of the piece that is being filled
+  int64_t number_ = 0;  // of the present piece
   size_t filled_ = 0;
   bool ended_ = false;
   Status failed_;
@@ -201,7 +202,7 @@ class UnsealingFile final : public SealedFile {
         body_(body),
         pieces_((body + kSealed - 1) / kSealed) {}
 
-  // The length is believed once the last piece has said that it is the last.
+  // The length is verified only by the mark of the last piece.
   Status CheckSize() {
     const int64_t last = body_ - (pieces_ - 1) * kSealed;
     const int64_t tag = kTagBytes;
@@ -249,7 +250,7 @@ class UnsealingFile final : public SealedFile {
   }
 
   const int64_t body_, pieces_;
-  int64_t fetched_ = -1;  // which piece there is
+  int64_t fetched_ = -1;  // the piece in memory
 };
 
 Status ReadHeader(File* file, const std::string& path, Header* header) {
@@ -330,11 +331,11 @@ bool IsSealed(const void* first_bytes) {
   return std::memcmp(first_bytes, kMagic, 8) == 0;
 }
 
-Status NeedsKey(const std::string& path) {
-  return Error(Code::kUnimplemented,
-               "%s: is sealed: give the key with which it was, "
-               "RINGLET_KEY_FILE=FILE (in C++ SealedFiles)",
-               path.c_str());
+Status MissingKeyError(const std::string& path) {
+  return Error(
+      Code::kUnimplemented,
+      "%s: is sealed: give its key, RINGLET_KEY_FILE=FILE (in C++ SealedFiles)",
+      path.c_str());
 }
 
 SealedFiles::SealedFiles(std::string key_file, bool seal, FileSystem* below)
@@ -366,7 +367,7 @@ Status SealedFiles::Open(const std::string& path, std::unique_ptr<File>* file) {
   const bool is_short = read.code() == Code::kCorruption;
   if (!is_short) RINGLET_RETURN_IF_ERROR(read);
   if (is_short || !IsSealed(magic)) {
-    *file = std::move(below);  // what is wrong with it its reader finds
+    *file = std::move(below);  // its reader reports the error
     return Status();
   }
   std::shared_ptr<const JobKeys> keys;
@@ -375,7 +376,7 @@ Status SealedFiles::Open(const std::string& path, std::unique_ptr<File>* file) {
     return Error(Code::kUnimplemented, "%s: is sealed: %s", path.c_str(),
                  found.message());
   }
-  if (keys == nullptr) return NeedsKey(path);
+  if (keys == nullptr) return MissingKeyError(path);
   return Unseal(std::move(below), *keys, path, file);
 }
 

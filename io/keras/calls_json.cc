@@ -36,7 +36,7 @@ Status ReadReference(const Json& json, const std::string& path,
       path.c_str(), Show(json).c_str());
 }
 
-// What a layer was called with besides its inputs.
+// Checks the arguments of a call besides its inputs.
 Status CheckCall(const Json& json, const std::string& path) {
   FieldReader call(json, path);
   call.OnlyBool("training", false);
@@ -44,8 +44,8 @@ Status CheckCall(const Json& json, const std::string& path) {
   return call.Finish();
 }
 
-// {"class_name": "__keras_tensor__", "config": {…, "keras_history": […]}}, or
-// a list of such.
+// {"class_name": "__keras_tensor__", "config": {…, "keras_history": […]}}, or a
+// list of these.
 Status ReadTensors(const Json& json, const std::string& path,
                    std::vector<CallReference>* inputs) {
   if (json.is_array()) {

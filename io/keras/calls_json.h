@@ -1,4 +1,4 @@
-// What a layer of a functional model was called with, in Keras's JSON.
+// Reads the calls of the layers of a functional model in Keras's JSON.
 //
 // Internal to io/keras.
 
@@ -12,11 +12,12 @@
 
 namespace ringlet {
 
-// "inbound_nodes" of a layer, Keras 3's and Keras 2's.
+// Reads "inbound_nodes" of a layer, as Keras 3 and Keras 2 write it.
 Status ReadCalls(const Json& json, LayerEntry* entry);
-// kCallOrder, where ringlet wrote the file.
+// Reads kCallOrder, which only ringlet writes.
 Status ReadCallOrder(const Json& json, LayerEntry* entry);
-// config.input_layers or output_layers: one, a list, or by name.
+// Reads config.input_layers or output_layers: one, a list, or an object by
+// name.
 void ReadEnds(const char* key, FieldReader* fields,
               std::vector<CallReference>* ends);
 

@@ -11,7 +11,7 @@ namespace ringlet {
 
 namespace {
 
-// Those with the examples' weights, or those without.
+// The metrics with the examples' weights, or those without.
 std::string ListOf(const std::vector<Metric>& metrics, bool weighted) {
   std::string text;
   for (const Metric& metric : metrics) {
@@ -21,7 +21,7 @@ std::string ListOf(const std::vector<Metric>& metrics, bool weighted) {
   return "[" + text + "]";
 }
 
-// A list of what `write` says of each output; of one output that alone.
+// A list of the text of `write` for each output; with one output only the text.
 template <typename Write>
 std::string ByOrder(const std::vector<OutputLoss>& outputs,
                     const Write& write) {
@@ -66,8 +66,7 @@ std::string CompileArgumentsToJson(const Model& compiled) {
 
 namespace {
 
-// As `json` has it: a list, an object by names, or one value. `one`: whether
-// an object is a value.
+// Reads a list, an object by names, or one value. `one`: an object is a value.
 template <typename T, typename Read>
 Status ReadByOutput(const Json& json, const std::string& path, bool one,
                     const Read& read, ByOutput<T>* outputs) {
@@ -109,7 +108,7 @@ Status ReadWeight(const Json& json, const std::string& path, float* weight) {
                          Show(json).c_str());
 }
 
-// One, none (null), or a list.
+// One metric, null, or a list.
 Status ReadMetrics(const Json& json, const std::string& path, bool weighted,
                    std::vector<Metric>* metrics) {
   if (json.kind() == Json::Kind::kNull) return Status();
@@ -191,7 +190,7 @@ Status CompileArgumentsFromJson(const std::string& text,
 
 namespace {
 
-// Calls take(k, value) for each output k that something is said of.
+// Calls take(k, value) for each output k with a value.
 template <typename T, typename Take>
 Status ForOutputs(const char* what, const ByOutput<T>& given,
                   const Model& model, const Take& take) {
@@ -262,7 +261,7 @@ Status ResolveOutputs(const CompileArguments& arguments, const Model& model,
   for (size_t k = 0; k < count; ++k) {
     if (said[k]) continue;
     return InvalidArgument(
-        "loss: says nothing of the output '%s'; null where it has none",
+        "loss: has no entry for the output '%s'; give null if it has no loss",
         model.output_name(static_cast<int>(k)).c_str());
   }
   if (!arguments.weights.values.empty()) {

@@ -1,4 +1,4 @@
-// CompileArguments: how a model is compiled, as one JSON object.
+// CompileArguments: the arguments of Compile as one JSON object.
 //
 // Internal to io/ and tools/.
 
@@ -10,17 +10,17 @@
 #include <utility>
 #include <vector>
 
-#include "../../core/base/status.h"
-#include "../../core/model/model.h"
 #include "field_reader.h"
+#include "ringlet/model.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
-// What is given of each output: by the outputs' names, or by order.
+// Values for the outputs: by the outputs' names, or in their order.
 template <typename T>
 struct ByOutput {
   enum class Form : uint8_t { kAll, kOrder, kNames };
-  Form form = Form::kOrder;  // kAll: one value, that of each
+  Form form = Form::kOrder;  // kAll: one value for all outputs
   std::vector<std::pair<std::string, T>> values;
   bool nested = false;  // a list holds lists
 };
@@ -28,27 +28,26 @@ struct ByOutput {
 struct CompileArguments {
   Optimizer optimizer;
   ByOutput<std::optional<Loss>> losses;
-  ByOutput<float> weights;  // none: each is 1
-  // Of a model of one output a list by order is of its metrics.
+  ByOutput<float> weights;  // empty: each is 1
+  // In a model with one output a list in order has its metrics.
   ByOutput<std::vector<Metric>> metrics, weighted_metrics;
 };
 
-// {"optimizer": …, "loss": …, "metrics": […]}, each as compile_json.h has it;
-// and "weighted_metrics" and "loss_weights", where there are any. Of a model of
-// several outputs the others are lists by output.
+// {"optimizer": …, "loss": …, "metrics": […]}, each in the form of
+// compile_json.h, and "weighted_metrics" and "loss_weights" if there are any.
+// With several outputs all but the optimizer are lists by output.
 std::string CompileArgumentsToJson(const Model& compiled);
 Status CompileArgumentsFromJson(const std::string& text,
                                 CompileArguments* arguments);
-// The fields of all but the optimizer.
+// Reads all fields but the optimizer.
 void ReadCompileFields(FieldReader* fields, CompileArguments* arguments);
-// Compiles a model, for whose outputs the arguments are; an error is the
-// model's status.
+// Compiles a model with these arguments. An error becomes the model's status.
 Status Compile(const CompileArguments& arguments, const CompileOptions& options,
                Model* model);
 
-// Of its learning rate: "0.001", or a schedule's class, "CosineDecay".
+// The learning rate: "0.001", or a schedule's class, "CosineDecay".
 std::string DescribeRate(const Optimizer& optimizer);
-// In a line: "SGD, learning rate 0.001; SparseCategoricalCrossentropy from
+// One line: "SGD, learning rate 0.001; SparseCategoricalCrossentropy from
 // logits; metrics accuracy".
 std::string DescribeCompile(const CompileArguments& arguments);
 

@@ -1,14 +1,14 @@
-// An optimizer, a loss or a metric is given by name or as a class with its
-// config. The numbers that are written are those that Keras would write, as the
-// shortest decimals that read back the same float32.
+// An optimizer, a loss or a metric is a name or a class with its config.
+// Numbers are written as in Keras: the shortest decimals that read back as the
+// same float32.
 
 #include "compile_json.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "../../core/model/loss_table.h"
-#include "../../core/model/metric_table.h"
+#include "../../core/objective/loss_table.h"
+#include "../../core/objective/metric_table.h"
 #include "keras_json.h"
 
 namespace ringlet {
@@ -30,7 +30,7 @@ NameTable MetricNames() {
 
 // --- losses -----------------------------------------------------------------
 
-// "auto" is Keras 2's name of the first, "mean" Keras 3's.
+// "auto" is the name in Keras 2, "mean" one in Keras 3.
 constexpr Named<LossReduction> kReductions[] = {
     {"sum_over_batch_size auto mean", LossReduction::kSumOverBatchSize},
     {"sum", LossReduction::kSum}};
@@ -48,7 +48,7 @@ void ReadReduction(FieldReader* fields, LossReduction* reduction) {
   fields->Choice("reduction", kReductions, reduction);
 }
 
-// A loss's own fields, and those whose one value ringlet has.
+// The fields of this class, and fields with one supported value.
 void ReadLossFields(FieldReader* fields, Loss* loss) {
   for (const LossField& field : ClassOf(*loss)) {
     if (const auto* number = std::get_if<float Loss::*>(&field.value)) {
@@ -73,7 +73,7 @@ Status ReadLoss(const KerasObject& object, Loss* loss) {
   ReadLossFields(&fields, &made);
   ReadReduction(&fields, &made.reduction);
   ReadDType(&fields);
-  // Keras 2 notes the function behind the class.
+  // Keras 2 stores the function behind the class.
   fields.Ignore({"name", "fn"});
   RINGLET_RETURN_IF_ERROR(fields.Finish());
   *loss = made;
@@ -106,7 +106,7 @@ bool IsAnyAccuracy(const std::string& name) {
   return lower == "accuracy" || lower == "acc";
 }
 
-// A field that not all metrics have.
+// Reads a field that not all metrics have.
 class MetricFieldReader {
  public:
   MetricFieldReader(FieldReader* fields, const MetricField& field,
@@ -209,22 +209,23 @@ void Write(JsonWriter* w, const Metric& metric, const MetricField& field) {
 }
 
 Status ReadMetric(const KerasObject& object, Metric* metric) {
-  // As Keras: of any case, under the name it was asked for by.
+  // As Keras: any case of the name, and the metric keeps that name.
   if (object.name_only && IsAnyAccuracy(object.name)) {
     *metric = Accuracy().Name(object.name);
     return Status();
   }
   if (!object.name_only && IsAnyAccuracy(object.name)) {
     return InvalidArgument(
-        "%s: Keras's class %s asks whether values are equal, which ringlet "
-        "does not have; the name \"accuracy\" alone asks for the share of "
-        "right answers",
+        "%s: Keras's class %s compares values for equality, which ringlet does "
+        "not support; the name \"accuracy\" means the fraction of correct "
+        "answers",
         object.path.c_str(), object.name.c_str());
   }
   size_t row = 0;
   RINGLET_RETURN_IF_ERROR(
       ChooseRow(MetricNames(), object.path, "metric", object.name, &row));
   Metric made = MetricOf(static_cast<Metric::Kind>(row));
+  if (object.name_only) made.name = object.name;  // as in Keras 3
   FieldReader fields(object.config, object.config_path);
   if (fields.Has("name")) fields.Text("name", "a string", &made.name);
   ReadDType(&fields);
@@ -239,7 +240,7 @@ Status ReadMetric(const KerasObject& object, Metric* metric) {
 
 // --- texts ------------------------------------------------------------------
 
-// A name without its quotes.
+// True for a name without quotes.
 bool IsBareName(const std::string& text) {
   if (text.empty() || text.size() > 64 || text == "null" || text == "true" ||
       text == "false") {
@@ -308,7 +309,7 @@ std::string ToJson(const Loss& loss) {
   WriteKerasObject(&w, "keras.losses", loss.class_name(), [&] {
     w.Key("name").String(loss.name());
     w.Key("reduction").String(FirstName(kReductions, loss.reduction));
-    // The options of a custom one are its own.
+    // A custom loss has its own options.
     if (loss.custom == nullptr) WriteLossFields(&w, loss);
   });
   return w.text();
@@ -324,7 +325,7 @@ std::string ToJson(const Metric& metric) {
                                      : ClassOf(metric).name;
   WriteKerasObject(&w, "keras.metrics", class_name, [&] {
     w.Key("name").String(metric.name).Key("dtype").String("float32");
-    if (metric.custom != nullptr) return;  // its options are its own
+    if (metric.custom != nullptr) return;  // it has its own options
     for (const MetricField& field : ClassOf(metric)) {
       Write(&w, metric, field);
     }

@@ -1,41 +1,41 @@
 // Optimizers, losses and metrics in Keras's serialized form.
 //
-// Internal to io/ and tools/. Each reader takes a JSON text: a name, as "adam"
-// or "sparse_categorical_crossentropy" (the quotes may be left out), or Keras's
-// {"class_name": "Adam", "config": {…}} with fields omitted that have Keras's
+// Internal to io/ and tools/. Each reader accepts a JSON text: a name, such as
+// "adam" or "sparse_categorical_crossentropy" (with or without quotes), or
+// Keras's {"class_name": "Adam", "config": {…}}. Omitted fields have Keras's
 // defaults. A learning rate is a number or one of Keras's schedules.
-// What ringlet does not have, and fields that are not known, are errors,
-// kInvalidArgument, that name the field and the nearest known. Passed over are
-// only an optimizer's, a loss's and a schedule's own name, fn (the function
-// behind a class), jit_compile and is_legacy_optimizer. At most 1 MiB and 64
-// levels are read.
 //
-// The writers write what Keras 3 reads, every field there, and of equal values
-// the same text.
+// Unknown and unsupported fields and names are errors, kInvalidArgument, which
+// name the field and the nearest known name. Readers ignore only the own name
+// of an optimizer, a loss and a schedule, fn (the function behind a class),
+// jit_compile and is_legacy_optimizer. They read at most 1 MiB and 64 levels.
+//
+// The writers write what Keras 3 reads, with every field. Equal values give the
+// same text.
 
 #ifndef RINGLET_IO_KERAS_COMPILE_JSON_H_
 #define RINGLET_IO_KERAS_COMPILE_JSON_H_
 
 #include <string>
 
-#include "../../core/base/status.h"
-#include "../../core/model/losses.h"
-#include "../../core/model/metrics.h"
-#include "../../core/model/optimizers.h"
+#include "ringlet/losses.h"
+#include "ringlet/metrics.h"
+#include "ringlet/optimizers.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
-// SGD, RMSprop, Adam, AdamW.
+// Reads any optimizer of optimizers.h.
 Status OptimizerFromJson(const std::string& json, Optimizer* optimizer);
 std::string ToJson(const Optimizer& optimizer);
 
 Status LossFromJson(const std::string& json, Loss* loss);
-// (A custom loss or metric is written without its options, and not read.)
+// A custom loss or metric is written without its options, and cannot be read.
 std::string ToJson(const Loss& loss);
 
-// "accuracy" and "acc" stand, as in Keras, for the one of the three accuracies
-// that fits the model. Keras's class Accuracy, which asks for equal values, is
-// not among ringlet's metrics.
+// "accuracy" and "acc" mean, as in Keras, the one of the three accuracies that
+// fits the model. ringlet has no metric like Keras's class Accuracy, which
+// compares values.
 Status MetricFromJson(const std::string& json, Metric* metric);
 std::string ToJson(const Metric& metric);
 

@@ -1,8 +1,8 @@
-// FieldLog: which fields a reader of JSON knows, reported by the reader itself.
+// FieldLog: a list of the fields that a reader of JSON accepts.
 //
-// Internal to io/ and tools/. A reader that is given Json::Asking(&log) in
-// place of a text takes its defaults and notes in the log what it would have
-// taken, so that docs/reference.md says what the readers do.
+// Internal to io/ and tools/. A reader that gets Json::Asking(&log) in the
+// place of a text records its fields in the log and uses their defaults. So
+// docs/reference.md describes what the readers do.
 
 #ifndef RINGLET_IO_KERAS_FIELD_LOG_H_
 #define RINGLET_IO_KERAS_FIELD_LOG_H_
@@ -13,19 +13,19 @@
 namespace ringlet {
 
 struct FieldInfo {
-  std::string path;      // of the object that has it: "strategy"
+  std::string path;      // of the object with the field: "strategy"
   std::string name;      // "timeout"
-  std::string takes;     // "a number in [0.1, 1000000]"; "" where not said
+  std::string takes;     // "a number in [0.1, 1000000]"; "" if unknown
   std::string standard;  // the default, as JSON
   bool required = false;
-  bool null = false;     // null too
-  bool only = false;     // Keras takes more
-  bool ignored = false;  // anything, and nothing is made of it
+  bool null = false;     // null is permitted
+  bool only = false;     // Keras permits more values
+  bool ignored = false;  // any value is permitted and ignored
 };
 
 class FieldLog {
  public:
-  // The entry of this field, new where it is not there.
+  // The entry of this field; a new one if there is none.
   FieldInfo* At(const std::string& path, const std::string& name) {
     for (FieldInfo& field : fields_) {
       if (field.path == path && field.name == name) return &field;
@@ -35,17 +35,17 @@ class FieldLog {
     fields_.back().name = name;
     return &fields_.back();
   }
-  // In the order in which they were asked for.
+  // In the order of reading.
   const std::vector<FieldInfo>& fields() const { return fields_; }
 
  private:
   std::vector<FieldInfo> fields_;
 };
 
-// One row of a table of names: a class, and its fields.
+// One row of a table of names: a class and its fields.
 struct ClassInfo {
-  std::vector<std::string> names;  // all that it is known by
-  std::string refusal;             // why it is refused; "" where it is not
+  std::vector<std::string> names;  // all names of the class
+  std::string refusal;             // why it is refused; "" if it is not
   std::vector<FieldInfo> fields;
 };
 

@@ -1,7 +1,6 @@
-// The first error is kept and reading goes on with defaults; Finish returns it,
-// or names a field that nobody took. Given Json::Asking the same calls note
-// what they would have taken, so the reference page cannot differ from the
-// reader.
+// Keeps the first error and continues with defaults. Finish returns it, or
+// names a field that was not read. With Json::Asking the same calls record what
+// they accept, so the reference page cannot differ from the reader.
 
 #include "field_reader.h"
 
@@ -90,7 +89,7 @@ void FieldReader::Bool(const char* key, bool* value) {
   const Json json = Take(key, takes, AsJson(*value));
   if (!json) return;
   if (json.kind() != Json::Kind::kBool) return MustBe(key, takes);
-  *value = json.truth();
+  *value = json.as_bool();
 }
 
 void FieldReader::Bool(const char* key, std::optional<bool>* value) {
@@ -157,7 +156,9 @@ void FieldReader::Text(const char* key, const char* takes, std::string* value) {
 
 void FieldReader::Character(const char* key, char* value) {
   const std::string takes = "a string of one character";
-  const Json json = Take(key, takes, AsJson(std::string(1, *value)));
+  const bool none = *value == '\0';
+  const Json json =
+      Take(key, takes, none ? "null" : AsJson(std::string(1, *value)));
   if (!json) return;
   if (json.text().size() != 1) return MustBe(key, takes);
   *value = json.text()[0];
@@ -236,7 +237,7 @@ void FieldReader::OnlyNull(std::initializer_list<const char*> keys) {
 
 void FieldReader::OnlyBool(const char* key, bool value) {
   const Json json = TakeOnly(key, AsJson(value));
-  if (!json || (json.kind() == Json::Kind::kBool && json.truth() == value)) {
+  if (!json || (json.kind() == Json::Kind::kBool && json.as_bool() == value)) {
     return;
   }
   Refuse(key, "ringlet supports only " + AsJson(value));
@@ -275,7 +276,7 @@ void FieldReader::Ignore(std::initializer_list<const char*> keys) {
 
 Status FieldReader::Finish() {
   if (!status_.ok()) return status_;
-  // First, for a name spelled wrong is also a name missed.
+  // Check this first: a misspelt name also makes a field missing.
   for (Json m = json_.first(); m; m = m.next()) {
     const std::string key = m.key();
     if (std::find(known_.begin(), known_.end(), key) == known_.end()) {

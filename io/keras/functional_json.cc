@@ -1,9 +1,9 @@
 // Layers refer to each other by name and the number of a call, in any order.
-// Names and the cycle check (SortCalls) come before the first layer is added,
-// so that the model only ever sees inputs that it has. A model as a layer
-// counts its own calls from 1, since Keras takes its making for the first; a
-// Sequential does so in Keras 2 alone. As every call is taken by somebody, the
-// largest number that is asked for tells (CountFrom).
+// Names and cycles (SortCalls) are checked before the first layer is added, so
+// that the model gets only inputs that it has. A nested model counts its own
+// calls from 1, since Keras counts its construction as the first call. A nested
+// Sequential does so only in Keras 2. Every call is an input of some layer, so
+// the largest number decides (CountFrom).
 
 #include "functional_json.h"
 
@@ -35,8 +35,8 @@ Status NameEntries(LayerGraph* graph) {
   return Status();
 }
 
-// Every layer that is named is there; of each model, the number of its first
-// call.
+// Checks that every named layer exists, and finds the number of each model's
+// first call.
 Status CountFrom(const std::vector<CallReference>& outputs, LayerGraph* graph) {
   const auto refer = [graph](const CallReference& reference) {
     const auto found = graph->by_name.find(reference.name);
@@ -67,7 +67,7 @@ bool Holds(const std::vector<int>& calls, int call) {
   return std::find(calls.begin(), calls.end(), call) != calls.end();
 }
 
-// The call that a reference names, if there is such a one.
+// Finds the call of a reference.
 Status FindCall(const LayerGraph& graph, const CallReference& reference,
                 const std::string& path, int* call) {
   const int entry = graph.by_name.at(reference.name);
@@ -107,12 +107,12 @@ Status LinkCalls(LayerGraph* graph) {
   return Status();
 }
 
-// Each after its inputs, and the calls of a layer in their order; where that
-// leaves a choice, in the order that is given, or that of the file. `first` are
-// the model's inputs.
+// Sorts the calls: each after its inputs, and the calls of a layer in their
+// order. Among several orders it takes the given one, or that of the file.
+// `first` are the model's inputs.
 Status SortCalls(const LayerGraph& graph, const std::vector<int>& first,
                  std::vector<int>* order) {
-  using Place = std::pair<int64_t, int>;  // and the call
+  using Place = std::pair<int64_t, int>;  // priority, and the call
   std::vector<size_t> missing;
   std::priority_queue<Place, std::vector<Place>, std::greater<Place>> ready;
   const auto push = [&](int c) {
@@ -151,7 +151,7 @@ Status SortCalls(const LayerGraph& graph, const std::vector<int>& first,
   return Status();
 }
 
-// The calls that `ends` names, each once.
+// Finds the calls of `ends`; each may be named once.
 Status FindEnds(const LayerGraph& graph, const std::vector<CallReference>& ends,
                 const std::string& path, std::vector<int>* calls) {
   for (const CallReference& end : ends) {
@@ -170,7 +170,7 @@ Status FindEnds(const LayerGraph& graph, const std::vector<CallReference>& ends,
   return Status();
 }
 
-// Every call is on a way from an input to an output.
+// Every call must be on a path from an input to an output.
 Status CheckEnds(const LayerGraph& graph) {
   for (size_t c = 0; c < graph.calls.size(); ++c) {
     const LayerGraph::Call& call = graph.calls[c];
@@ -186,13 +186,13 @@ Status CheckEnds(const LayerGraph& graph) {
       continue;
     }
     return entry.Annotate(InvalidArgument(
-        "%s: nothing takes its output, and it is not the model's",
+        "%s: no layer takes its output, and it is not the model's",
         entry.path.c_str()));
   }
   return Status();
 }
 
-// The calls in topological order, of which the graph is known to be good.
+// Connects the calls of a valid graph, in topological order.
 Status LinkGraph(LayerGraph* graph, FieldReader* fields,
                  std::vector<int>* order) {
   std::vector<CallReference> inputs, outputs;

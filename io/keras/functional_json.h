@@ -1,7 +1,7 @@
-// Functional models of Keras's JSON: a graph of layers by name.
+// Functional models in Keras's JSON: a graph of layers by name.
 //
-// Internal to io/keras. Layers stand in any order, each naming its inputs; the
-// model takes them with every layer after its inputs.
+// Internal to io/keras. Layers are in any order, and each names its inputs.
+// They are added to the model in an order with inputs first.
 
 #ifndef RINGLET_IO_KERAS_FUNCTIONAL_JSON_H_
 #define RINGLET_IO_KERAS_FUNCTIONAL_JSON_H_
@@ -11,33 +11,33 @@
 #include <string>
 #include <vector>
 
-#include "../../core/model/model.h"
 #include "layer_json.h"
+#include "ringlet/model.h"
 
 namespace ringlet {
 
 struct LayerGraph {
   struct Call {
-    int entry = 0, number = 0;       // of the entry's calls
-    std::vector<int> inputs, users;  // numbers in `calls`, one per use
+    int entry = 0, number = 0;       // index among the entry's calls
+    std::vector<int> inputs, users;  // indices in `calls`, one for each use
   };
   std::vector<LayerEntry> entries;
   std::map<std::string, int> by_name;
-  std::set<int> counts_from_1;  // entries
-  std::vector<Call> calls;      // those of each entry together
-  std::vector<int> first_call;  // of each entry
-  std::vector<int> inputs, outputs;  // calls: the model's
+  std::set<int> counts_from_1;       // entries
+  std::vector<Call> calls;           // grouped by entry
+  std::vector<int> first_call;       // of each entry
+  std::vector<int> inputs, outputs;  // calls: those of the model
 };
 
-// Adds the layers of graph->entries, which were read of `layers`, to *model.
-// Every layer is on a way from an input to an output.
+// Adds the layers of graph->entries, which were read from `layers`, to *model.
+// Every layer must be on a path from an input to an output.
 Status BuildFunctional(const Json& layers, LayerGraph* graph,
                        FieldReader* fields, Functional* model);
 
-// After the layer was added as the model's last.
+// Call it after the layer was added as the model's last.
 Status CheckAdded(const LayerEntry& entry, const Model& model);
-// The layer to be added behind node `input`: a Softmax over what turns out to
-// be the last axis is an activation.
+// The layer to add after node `input`: a Softmax over the last axis becomes an
+// activation.
 Layer LayerBehind(const LayerEntry& entry, const Model& model, int input);
 
 }  // namespace ringlet

@@ -3,8 +3,8 @@
 namespace ringlet {
 namespace {
 
-// The initializer without a config, and the fields that are its a and b; "":
-// none.
+// Makes the initializer without a config; `a` and `b` are the fields for its
+// numbers, "" for none.
 struct Maker {
   Initializer (*make)();
   const char* a;
@@ -43,12 +43,13 @@ constexpr Named<Initializer::Mode> kModes[] = {
 
 constexpr Named<Initializer::Distribution> kDistributions[] = {
     {"uniform", Initializer::Distribution::kUniform},
-    // "normal" is Keras 2's older name of it.
+    // "normal" is the older name in Keras 2.
     {"truncated_normal normal", Initializer::Distribution::kTruncatedNormal},
     {"untruncated_normal", Initializer::Distribution::kUntruncatedNormal},
 };
 
-Status ReadClass(const KerasObject& object, Initializer* initializer) {
+Status ReadInitializerClass(const KerasObject& object,
+                            Initializer* initializer) {
   Maker maker{};
   RINGLET_RETURN_IF_ERROR(
       Choose(kInitializers, object.path, "initializer", object.name, &maker));
@@ -74,8 +75,8 @@ bool Same(const Initializer& a, const Initializer& b) {
          a.distribution == b.distribution;
 }
 
-// The first of the table without a config that is the same, or one of its kind
-// with one.
+// The name of the first equal initializer without a config, else of one of this
+// kind with a config.
 std::string NameOf(const Initializer& i) {
   std::string name;
   for (const auto& entry : kInitializers) {
@@ -95,7 +96,7 @@ void ReadInitializer(const char* key, FieldReader* fields,
   KerasObject object;
   if (fields->Object(key, "an initializer", AsJson(NameOf(*initializer)),
                      &object)) {
-    fields->Fail(ReadClass(object, initializer));
+    fields->Fail(ReadInitializerClass(object, initializer));
   }
 }
 
@@ -129,7 +130,7 @@ void WriteInitializer(JsonWriter* w, const Initializer& i) {
 std::vector<ClassInfo> DescribeInitializers() {
   return Describe(kInitializers, [](const KerasObject& object) {
     Initializer initializer;
-    (void)ReadClass(object, &initializer);
+    (void)ReadInitializerClass(object, &initializer);
   });
 }
 

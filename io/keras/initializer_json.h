@@ -5,12 +5,12 @@
 #ifndef RINGLET_IO_KERAS_INITIALIZER_JSON_H_
 #define RINGLET_IO_KERAS_INITIALIZER_JSON_H_
 
-#include "../../core/layers/initializers.h"
 #include "keras_json.h"
+#include "ringlet/layers.h"
 
 namespace ringlet {
 
-// The field `key`, which leaves *initializer where it is absent.
+// Reads the field `key`; keeps *initializer if it is absent.
 void ReadInitializer(const char* key, FieldReader* fields,
                      Initializer* initializer);
 void WriteInitializer(JsonWriter* w, const Initializer& i);

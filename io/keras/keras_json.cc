@@ -1,6 +1,6 @@
-// What Keras 2 and Keras 3 write for the same object is taken apart here:
-// {"class_name", "config"} with or without module and registered_name, or a
-// name alone. All limits on size and depth of such a text are here as well.
+// Parses what Keras 2 and Keras 3 write for the same object: {"class_name",
+// "config"} with or without module and registered_name, or only a name. The
+// limits on size and depth of such a text are here too.
 
 #include "keras_json.h"
 
@@ -14,7 +14,7 @@
 namespace ringlet {
 namespace {
 
-// Levenshtein's distance.
+// The Levenshtein distance.
 size_t Distance(const std::string& a, const std::string& b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -37,12 +37,22 @@ std::string Lower(std::string text) {
   return text;
 }
 
+// Names before Keras 3.
+constexpr struct {
+  const char *old, *name;
+} kOldNames[] = {
+    {"lr", "learning_rate"},        {"nb_epoch", "epochs"},
+    {"nb_filter", "filters"},       {"output_dim", "units"},
+    {"border_mode", "padding"},     {"subsample", "strides"},
+    {"init", "kernel_initializer"},
+};
+
 // "epochs" of "--epochs".
 std::string WithoutDashes(const std::string& name) {
   return name.substr(std::min(name.find_first_not_of('-'), name.size()));
 }
 
-// "package>Name", as Keras registers a class of one's own.
+// True for "package>Name", under which Keras registers a user's class.
 bool IsOfARegistry(const std::string& name) {
   return name.find('>') != std::string::npos;
 }
@@ -74,7 +84,7 @@ std::string Show(const Json& json) {
     case Json::Kind::kNull:
       return "null";
     case Json::Kind::kBool:
-      return json.truth() ? "true" : "false";
+      return json.as_bool() ? "true" : "false";
     case Json::Kind::kNumber:
       return ShortestText(json.number());
     case Json::Kind::kString:
@@ -97,13 +107,18 @@ std::string Nearest(const std::string& word,
                     const std::vector<std::string>& known) {
   constexpr size_t kMostChanges = 2;
   const std::string asked = Lower(WithoutDashes(word.substr(0, 64)));
+  for (const auto& row : kOldNames) {
+    const bool has =
+        std::find(known.begin(), known.end(), row.name) != known.end();
+    if (asked == row.old && has) return row.name;
+  }
   std::string nearest;
   size_t least = SIZE_MAX;
   for (const std::string& name : known) {
     if (IsOfARegistry(name)) continue;
     const std::string lower = Lower(WithoutDashes(name));
     const size_t shorter = std::min(asked.size(), lower.size());
-    // Of a word that is changed altogether nothing is left.
+    // If all letters change, the words have nothing in common.
     const size_t distance = Distance(asked, lower);
     const bool near =
         (distance <= kMostChanges && distance < shorter) ||
@@ -121,7 +136,7 @@ std::string NearestOrAll(const std::string& word,
   const std::string nearest = Nearest(word, known);
   if (!nearest.empty()) return "; the nearest known is '" + nearest + "'";
   std::string list;
-  std::set<std::string> listed;  // "MSE" beside "mse" tells nothing
+  std::set<std::string> listed;  // "MSE" beside "mse" is redundant
   for (const std::string& name : known) {
     if (IsOfARegistry(name) || !listed.insert(Lower(name)).second) continue;
     list += (list.empty() ? "'" : ", '") + Printable(name) + "'";
@@ -158,8 +173,7 @@ Status ReadKerasObject(const Json& json, const std::string& path,
   object->config = fields.Take("config");
   object->path = fields.PathOf("class_name");
   object->config_path = fields.PathOf("config");
-  // Where a class is from, what it was built and compiled with, and who shares
-  // it: nothing that a model is rebuilt from.
+  // Module, build and compile settings and sharing do not affect a model.
   fields.Ignore(
       {"module", "build_config", "compile_config", "shared_object_id"});
   fields.Ignore(more);
@@ -172,10 +186,10 @@ Status ReadKerasObject(const Json& json, const std::string& path,
     object->config = Json();
     return Status();
   }
-  // Keras registers a class of one's own as "package>Name".
+  // Keras registers a user's class as "package>Name".
   const std::string name = registered.text();
   if (name.find('>') != std::string::npos && name != object->name) {
-    fields.Refuse("registered_name", "a class of one's own is not supported");
+    fields.Refuse("registered_name", "a user-defined class is not supported");
     return fields.Finish();
   }
   return Status();

@@ -1,8 +1,8 @@
-// What the readers and writers of Keras's JSON share.
+// The common parts of the readers and writers of Keras's JSON.
 //
-// Internal to io/ and tools/. Every error names its place as a path from the
-// root, "config.layers[2].config.units", and where a name is not known the
-// nearest that is.
+// Internal to io/ and tools/. Every error has the path of its place from the
+// root, "config.layers[2].config.units". An error about an unknown name adds
+// the nearest known one.
 
 #ifndef RINGLET_IO_KERAS_KERAS_JSON_H_
 #define RINGLET_IO_KERAS_KERAS_JSON_H_
@@ -15,23 +15,23 @@
 #include <vector>
 
 #include "../../core/base/json.h"
-#include "../../core/model/losses.h"
-#include "../../core/model/metrics.h"
-#include "../../core/model/model.h"
-#include "../../core/model/optimizers.h"
 #include "field_reader.h"
 #include "name_table.h"
+#include "ringlet/losses.h"
+#include "ringlet/metrics.h"
+#include "ringlet/model.h"
+#include "ringlet/optimizers.h"
 
 namespace ringlet {
 
 constexpr size_t kMaxKerasJsonBytes = size_t{1} << 20;
 constexpr int kMaxKerasJsonDepth = 64;
 
-// Parses within these limits; every error is kInvalidArgument.
+// Parses within these limits. Every error is kInvalidArgument.
 Status ParseKerasJson(const std::string& text, const char* what, Json* json);
 
-// The public readers of model_json.h and compile_json.h, of a part of a larger
-// text: `path` is its place there.
+// Readers of ringlet/checkpoint.h and compile_json.h, for a part of a larger
+// text. `path` is the part's place there.
 Status ModelFromJson(const Json& json, const std::string& path,
                      std::unique_ptr<Model>* model);
 Status OptimizerFromJson(const Json& json, const std::string& path,
@@ -40,7 +40,7 @@ Status LossFromJson(const Json& json, const std::string& path, Loss* loss);
 Status MetricFromJson(const Json& json, const std::string& path,
                       Metric* metric);
 
-// What stands in docs/reference.md of each family that has a table of names.
+// The entries of docs/reference.md for each family with a table of names.
 std::vector<ClassInfo> DescribeModels();
 std::vector<ClassInfo> DescribeLayers();
 std::vector<ClassInfo> DescribeActivations();
@@ -55,17 +55,17 @@ std::vector<ClassInfo> DescribeMetrics();
 std::string JoinPath(const std::string& path, const std::string& key);
 std::string JoinPath(const std::string& path, int64_t index);  // "layers[2]"
 
-// A value as a message shows it: 2, "same", null, a list, an object.
+// A value in a message: 2, "same", null, a list, an object.
 std::string Show(const Json& json);
 
-// The one of `known` that `word` may have been meant to be: with the fewest
-// letters to change, two at most, or one that begins as it does; "" where none
-// is so near. Case and leading dashes do not count.
+// The name of `known` that is nearest to `word`: with the fewest letters to
+// change, at most two, or with the same beginning. "" if none is near. Case and
+// leading dashes do not count.
 std::string Nearest(const std::string& word,
                     const std::vector<std::string>& known);
 
-// "; the nearest known is 'Dense'", or where none is near "; known are 'Dense',
-// 'Flatten'": all of them.
+// "; the nearest known is 'Dense'", or, if none is near, all names: "; known
+// are 'Dense', 'Flatten'".
 std::string NearestOrAll(const std::string& word,
                          const std::vector<std::string>& known);
 
@@ -74,31 +74,31 @@ Status UnknownName(const std::string& path, const char* what,
                    const std::string& word,
                    const std::vector<std::string>& known);
 
-// Something of Keras's with a class: {"class_name": …, "config": {…}}, its
-// name alone, or a function: {"class_name": "function", "config": name}.
+// A Keras object with a class: {"class_name": …, "config": {…}}, its name
+// alone, or a function: {"class_name": "function", "config": name}.
 struct KerasObject {
   std::string name;
   bool name_only = false;
-  bool keras2 = false;  // of a model: written by Keras 2 or TensorFlow.js
+  bool keras2 = false;  // of a model from Keras 2 or TensorFlow.js
   Json config;
   std::string path;         // of the name
   std::string config_path;  // of the config
 };
-// `more`: fields that may stand beside those, for the caller.
+// `more`: other fields beside those, which the caller reads.
 Status ReadKerasObject(const Json& json, const std::string& path,
                        KerasObject* object,
                        std::initializer_list<const char*> more = {});
 
-// The classes of a table: `read` reads each from what Json::Asking answers.
+// Describes the classes of a table. `read` reads each from Json::Asking.
 std::vector<ClassInfo> Describe(
     const NameTable& table,
     const std::function<void(const KerasObject& object)>& read);
 
-// The field "dtype", where it is there: "float32", or a policy of this name.
+// Accepts the field "dtype": "float32", or a policy of this name.
 void ReadDType(FieldReader* fields);
 
-// {"module", "class_name", "config": {what `config` writes}, "registered_name"}
-// as Keras 3 writes it; `more` may add members.
+// Writes {"module", "class_name", "config": {what `config` writes},
+// "registered_name"} as Keras 3 does; `more` may add members.
 void WriteKerasObject(JsonWriter* w, const char* module, const char* class_name,
                       const std::function<void()>& config,
                       const std::function<void()>& more = nullptr);

@@ -1,5 +1,5 @@
-// The names of Keras 3's classes, so that those that ringlet lacks can be told
-// from misspelt ones.
+// The names of Keras 3's classes. They separate names that ringlet does not
+// support from misspelt ones.
 //
 // Internal to io/ and tools/.
 
@@ -11,13 +11,13 @@
 
 namespace ringlet {
 
-// Of a family, as messages name it: "layer", "loss", "metric", "optimizer",
-// "learning rate schedule", "callback", "activation", "initializer",
-// "regularizer", "constraint". None of another.
+// The names of a family: "layer", "loss", "metric", "optimizer", "learning rate
+// schedule", "callback", "activation", "initializer", "regularizer",
+// "constraint". Other families have no names.
 std::vector<std::string> KerasNames(const std::string& family);
 
-// Keras's own spelling of `word`, in which capitals and "_" do not count
-// ("kl_divergence" is KLDivergence); "" where Keras has no such name.
+// Keras's spelling of `word`, ignoring capitals and "_" ("kl_divergence" is
+// KLDivergence). "" if Keras has no such name.
 std::string KerasName(const std::string& family, const std::string& word);
 
 }  // namespace ringlet

@@ -1,9 +1,8 @@
-// What must be known to change this file: a layer's fields are those of its row
-// in core/layers/layer_table.cc, and the type of a field's value says how it is
-// read (ReadValue) and, in layer_json_writer.cc, written; nothing here is of
-// one class alone but what its comment says. Readers work on any bytes: a
-// FieldReader notes the first error with its place, and whoever asks for the
-// fields' documentation gets defaults (Json::Asking).
+// The fields of a layer are those of its row in core/layers/layer_table.cc. The
+// type of a field's value decides how it is read (ReadValue) and, in
+// layer_json_writer.cc, written. Code for a single class has a comment. Readers
+// accept any bytes: a FieldReader keeps the first error with its place. With
+// Json::Asking readers return defaults.
 
 #include "layer_json.h"
 
@@ -20,7 +19,7 @@
 namespace ringlet {
 namespace {
 
-constexpr int64_t kMaxSize = int64_t{1} << 31;  // of anything counted
+constexpr int64_t kMaxSize = int64_t{1} << 31;  // of all counts
 
 using Kind = Layer::Kind;
 
@@ -28,7 +27,7 @@ constexpr Named<PaddingMode> kPaddings[] = {{"valid", kValid}, {"same", kSame}};
 constexpr Named<PaddingMode> kCausalPaddings[] = {
     {"valid", kValid}, {"same", kSame}, {"causal", kCausal}};
 
-// The rows of AllLayers that have a configuration; it begins with them.
+// The rows of AllLayers that have a configuration; these come first.
 NameTable LayerNames() {
   NameTable names;
   for (const LayerClass& row : AllLayers()) {
@@ -45,7 +44,7 @@ NameTable ActivationNames() {
   return names;
 }
 
-// A number of pixels for both ends, or a list of the one and the other.
+// A number of pixels for both ends, or a list of two numbers.
 bool BothEnds(const Json& json, int64_t ends[2]) {
   const bool list = json.is_array() && json.size() == 2;
   const Json first = list ? json.first() : json;
@@ -56,8 +55,8 @@ bool BothEnds(const Json& json, int64_t ends[2]) {
   return read(first, &ends[0]) && read(second, &ends[1]);
 }
 
-// Of one axis its two ends, of two axes one number for all or both ends of
-// each.
+// For one axis its two ends. For two axes one number for all ends, or both ends
+// of each axis.
 void ReadBorders(const char* key, int axes, FieldReader* fields,
                  int64_t borders[4]) {
   const auto text = [&](int i) {
@@ -80,7 +79,7 @@ void ReadBorders(const char* key, int axes, FieldReader* fields,
   std::copy_n(read, 4, borders);
 }
 
-// Reads one field of the table into a layer, as the type of its value says.
+// Reads one field of the table into a layer, by the type of its value.
 struct ReadValue {
   const LayerField& field;
   FieldReader* fields;
@@ -141,6 +140,7 @@ struct ReadValue {
   }
 
   void operator()(std::vector<float> Layer::*member) const {
+    if (field.or_null && !fields->Has(field.name)) return;
     ReadNumbers(field.name, field.range, fields, &(entry->layer.*member));
   }
   void operator()(std::vector<int64_t> Layer::*member) const {
@@ -169,7 +169,7 @@ struct ReadValue {
     if (!chosen.ok()) return fields->Fail(chosen);
     Activation* const activation = &(entry->layer.*member);
     *activation = kActivations[row].value;
-    // The name has had two meanings.
+    // The name has another meaning in Keras 2.
     if (entry->keras2 && *activation == kHardSigmoid) {
       *activation = kHardSigmoidKeras2;
     }
@@ -216,7 +216,7 @@ void ReadInput(FieldReader* fields, LayerEntry* entry) {
   fields->OnlyBool("optional", false);
 }
 
-// The fields of one class; those that all layers have follow in ReadFields.
+// Reads the fields of one class; ReadFields reads those of all layers.
 void ReadClass(const LayerClass& row, FieldReader* fields, LayerEntry* entry) {
   entry->layer = row.make();
   if (row.kind == Kind::kInput) return ReadInput(fields, entry);
@@ -227,11 +227,11 @@ void ReadClass(const LayerClass& row, FieldReader* fields, LayerEntry* entry) {
     if (field.required) fields->Require(field.name);
     std::visit(ReadValue{field, fields, entry}, field.value);
   }
-  // Over the last axis alone it is an activation, which a loss may take in.
+  // Over only the last axis it is an activation, which a loss can include.
   if (row.kind == Kind::kSoftmax) entry->layer = Softmax(entry->layer.axes);
 }
 
-// All but the name.
+// Reads all fields except the name.
 Status ReadFields(const KerasObject& object, FieldReader* fields,
                   LayerEntry* entry) {
   const std::string name = entry->layer.name;
@@ -246,7 +246,7 @@ Status ReadFields(const KerasObject& object, FieldReader* fields,
   entry->layer.trainable = trainable.value_or(true);
   fields->OnlyNull({"activity_regularizer"});
   ReadDType(fields);
-  // Keras 2 notes the shape of the input with the first layer.
+  // Keras 2 stores the shape of the input in the first layer.
   if (row.kind != Kind::kInput && fields->Has("batch_input_shape")) {
     entry->has_input = true;
     ReadShape("batch_input_shape", true, 1, fields, &entry->input);
@@ -261,7 +261,7 @@ void ReadShape(const char* key, bool batch, int64_t low, FieldReader* fields,
   const std::string takes = std::string("a list of ") +
                             (batch ? "null and " : "") + "at most " +
                             std::to_string(Shape::kMaxRank) + " sizes" +
-                            (low < 0 ? ", of which one may be -1" : "");
+                            (low < 0 ? "; one of them may be -1" : "");
   const Json json = fields->Take(key, takes);
   if (!json) return;
   const int rank = json.size() - (batch ? 1 : 0);

@@ -1,6 +1,6 @@
-// A layer as Keras's configuration JSON: its fields are those of its row in
-// core/layers/layer_table.cc, and the type of a field's value says how it is
-// written.
+// Writes a layer as Keras's configuration JSON. Its fields are those of its row
+// in core/layers/layer_table.cc, and the type of a field's value decides how it
+// is written.
 
 #include <cmath>
 #include <string>
@@ -87,7 +87,11 @@ struct WriteValue {
   }
   void operator()(OnlyText only) const { w->String(only.value); }
   void operator()(std::vector<float> Layer::*member) const {
-    WriteNumbers(w, layer.*member);
+    if (field.or_null && (layer.*member).empty()) {
+      w->Null();
+    } else {
+      WriteNumbers(w, layer.*member);
+    }
   }
   void operator()(std::vector<int64_t> Layer::*member) const {
     const std::vector<int64_t>& axes = layer.*member;
@@ -128,7 +132,7 @@ void WriteConfig(JsonWriter* w, const Layer& layer) {
     w->Key("dtype").String("float32").Key("sparse").Bool(false);
     return;
   }
-  // Keras makes its spatial dropouts of fewer arguments.
+  // Keras's spatial dropouts have fewer arguments.
   if (layer.kind != Layer::Kind::kSpatialDropout2D &&
       layer.kind != Layer::Kind::kSpatialDropout1D) {
     w->Key("trainable").Bool(layer.trainable);

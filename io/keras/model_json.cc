@@ -1,4 +1,4 @@
-#include "model_json.h"
+#include "ringlet/checkpoint.h"
 
 #include <optional>
 #include <vector>
@@ -93,7 +93,7 @@ constexpr Named<ModelClass> kModels[] = {
     {"Functional Model", ModelClass::kFunctional},
 };
 
-// Of `layers`, which stand at `path`; `fields` are the model's own.
+// Builds a model from `layers` at `path`; `fields` are the model's own.
 Status BuildModel(bool sequential, bool trainable, bool keras2,
                   const Json& layers, const std::string& path,
                   FieldReader* fields, std::unique_ptr<Model>* model) {
@@ -116,15 +116,16 @@ Status BuildModel(bool sequential, bool trainable, bool keras2,
   return Status();
 }
 
-// `trainable` (may be null) takes the model's own field; without it, it is that
-// of all its layers.
+// Writes the model's own field `trainable` to *trainable. If that is null, the
+// field applies to all layers.
 Status ReadModel(const KerasObject& object, bool* trainable,
                  std::unique_ptr<Model>* model) {
   ModelClass which{};
   RINGLET_RETURN_IF_ERROR(
       Choose(kModels, object.path, "model", object.name, &which));
   const bool sequential = which == ModelClass::kSequential;
-  // The first Keras 2 wrote a Sequential's layers without a name around them.
+  // Early versions of Keras 2 wrote the layers of a Sequential without an
+  // object.
   const bool bare = sequential && object.config.is_array();
   FieldReader fields(bare ? Json() : object.config, object.config_path);
   if (!bare) fields.Require("layers");
@@ -165,7 +166,7 @@ Status ReadModel(const KerasObject& object, bool* trainable,
   return Status();
 }
 
-// A model as a layer.
+// Reads a model as a layer.
 Status ReadNested(const Json& json, const KerasObject& object,
                   LayerEntry* entry) {
   if (object.config.is_object()) {
@@ -183,8 +184,8 @@ Status ReadNested(const Json& json, const KerasObject& object,
   return Status();
 }
 
-// Whether Keras 2 or TensorFlow.js has written it: they note their version, and
-// have another name for the input's shape; Keras 3 says modules.
+// True for a file of Keras 2 or TensorFlow.js. They store their version, and
+// have another name for the input's shape; Keras 3 stores modules.
 bool IsOfKeras2(const Json& json) {
   const std::string version = json["keras_version"].text();
   if (!version.empty()) {

@@ -1,19 +1,19 @@
 #include "../../core/layers/layer_table.h"
 #include "../../core/layers/nested_model.h"
 #include "layer_json.h"
-#include "model_json.h"
+#include "ringlet/checkpoint.h"
 
 namespace ringlet {
 namespace {
 
-// Functional is not among Keras's public names; this is where it is.
+// Functional is not a public name of Keras; this is its module.
 const char* ModuleOf(const Layer& layer) {
   if (layer.model == nullptr) return "keras.layers";
   const bool functional = layer.model->class_name == "Functional";
   return functional ? "keras.src.models.functional" : "keras";
 }
 
-// Of one model; those within it have their own.
+// Writes one model. Each nested model has its own writer.
 class ModelWriter {
  public:
   ModelWriter(const NestedModel& model, JsonWriter* w)
@@ -24,7 +24,7 @@ class ModelWriter {
       const NestedModel* const inner = model.layers[call.layer].model.get();
       in_order_ = in_order_ && call.layer >= last;
       last = call.layer;
-      // Keras takes the making of a Functional for its first call.
+      // Keras counts the construction of a Functional as its first call.
       const int first =
           inner != nullptr && inner->class_name == "Functional" ? 1 : 0;
       numbers_.push_back(first + made[call.layer]++);
@@ -111,8 +111,8 @@ class ModelWriter {
   const NestedModel& model_;
   JsonWriter& w_;
   const bool functional_;
-  bool in_order_ = true;      // of the layers, those of each together
-  std::vector<int> numbers_;  // of each call, as references have it
+  bool in_order_ = true;      // calls are in the order of the layers
+  std::vector<int> numbers_;  // of each call, for references
 };
 
 }  // namespace

@@ -53,7 +53,7 @@ Status NotAmong(const std::string& path, const char* what,
     return UnknownName(path, what, word, known);
   }
   std::string all;
-  std::vector<std::string> listed;  // without their other spellings
+  std::vector<std::string> listed;  // without other spellings
   for (const std::string& name : known) {
     const std::string spelt = KerasName(what, name);
     if (spelt.empty() ||
@@ -63,7 +63,7 @@ Status NotAmong(const std::string& path, const char* what,
     listed.push_back(spelt);
     all += (all.empty() ? "; it has " : ", ") + name;
   }
-  return InvalidArgument("%s%sKeras has the %s '%s', ringlet has not%s",
+  return InvalidArgument("%s%sKeras has the %s '%s', ringlet does not%s",
                          path.c_str(), path.empty() ? "" : ": ", what,
                          keras.c_str(), all.c_str());
 }

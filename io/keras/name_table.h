@@ -1,4 +1,4 @@
-// NameTable: the names that values have in JSON, a row a value.
+// NameTable: the names of values in JSON, one row for each value.
 //
 // Internal to io/ and tools/.
 
@@ -9,12 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "../../core/base/status.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
-// A value and the names that it is known by, with a blank between two; the
-// first is written.
+// A value and its names, with a blank between them. The first name is written.
 template <typename T>
 struct Named {
   const char* names;
@@ -22,7 +21,7 @@ struct Named {
 };
 std::vector<std::string> Words(const char* names);
 
-// The names of such a table, or of another that a reader has.
+// The names of such a table, or of another table of a reader.
 class NameTable {
  public:
   NameTable() = default;
@@ -31,7 +30,7 @@ class NameTable {
     for (const Named<T>& entry : table) Add(Words(entry.names));
   }
   void Add(const std::vector<std::string>& names) { rows_.push_back(names); }
-  // `aliases`: with a blank between two.
+  // `aliases`: with a blank between them.
   void Add(const char* name, const char* aliases);
   size_t size() const { return rows_.size(); }
   const std::vector<std::string>& Row(size_t i) const { return rows_[i]; }
@@ -41,12 +40,12 @@ class NameTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// "<path>: unknown <what> 'Dens'; …" (UnknownName of keras_json.h), or that
-// Keras has the word and ringlet does not.
+// "<path>: unknown <what> 'Dens'; …" (UnknownName of keras_json.h), or an error
+// that Keras has the name and ringlet does not.
 Status NotAmong(const std::string& path, const char* what,
                 const std::string& word, const std::vector<std::string>& known);
 
-// The row of `word`, or an error that names the nearest.
+// Finds the row of `word`, or returns an error that names the nearest.
 Status ChooseRow(const NameTable& table, const std::string& path,
                  const char* what, const std::string& word, size_t* row);
 

@@ -16,7 +16,7 @@ Json WithoutWrapping(const Json& json) {
   return kind == "__tuple__" ? json["items"] : json;
 }
 
-// False where one of them is not taken, or there is none.
+// False if a number is not accepted, or the list is empty.
 template <typename Take>
 bool ForEach(const Json& json, const Take& take) {
   if (!json.is_array()) return take(json);
@@ -38,7 +38,8 @@ void WriteList(JsonWriter* w, const std::vector<T>& list, const Write& write) {
 
 void ReadNumbers(const char* key, const Interval& range, FieldReader* fields,
                  std::vector<float>* numbers) {
-  const std::string takes = ToString(range) + ", or a list of one a channel";
+  const std::string takes =
+      ToString(range) + ", or a list with one for each channel";
   const Json json = fields->Take(
       key, takes, numbers->empty() ? "null" : AsJson(numbers->front()));
   if (!json) return;

@@ -14,13 +14,13 @@
 
 namespace ringlet {
 
-// Finite ones in `range`, at least one; also in what Keras 3 makes of a NumPy
-// array or a tuple.
+// Reads finite numbers in `range`, at least one. Also reads Keras 3's form of a
+// NumPy array or a tuple.
 void ReadNumbers(const char* key, const Interval& range, FieldReader* fields,
                  std::vector<float>* numbers);
 void ReadAxes(const char* key, FieldReader* fields, std::vector<int64_t>* axes);
 
-// A list of one as its number.
+// Writes a list of one number as the number.
 void WriteNumbers(JsonWriter* w, const std::vector<float>& numbers);
 void WriteAxes(JsonWriter* w, const std::vector<int64_t>& axes);
 

@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "../../core/model/optimizer_table.h"
+#include "../../core/objective/optimizer_table.h"
 #include "compile_json.h"
 #include "keras_json.h"
 #include "schedule_json.h"
@@ -16,12 +16,12 @@ NameTable OptimizerNames() {
   return names;
 }
 
-// A number > 0, or null for none.
+// A number > 0, or null for no clipping.
 void ReadClip(const char* key, FieldReader* fields, float* value) {
   if (fields->Has(key)) fields->Float(key, kPositive, value);
 }
 
-// Steps to add up, or null for none.
+// The number of steps, or null for no accumulation.
 void ReadAccumulation(FieldReader* fields, Optimizer* o) {
   constexpr char kKey[] = "gradient_accumulation_steps";
   int64_t steps = 0;
@@ -31,10 +31,10 @@ void ReadAccumulation(FieldReader* fields, Optimizer* o) {
   o->gradient_accumulation_steps = static_cast<int>(steps);
 }
 
-// Without use_ema the other two mean nothing, and are kept as they are.
+// Without use_ema the other two fields have no effect, and are kept.
 void ReadEma(FieldReader* fields, Optimizer* o) {
   fields->Bool("use_ema", &o->use_ema);
-  fields->Float("ema_momentum", o->use_ema ? kShare : kAnyNumber,
+  fields->Float("ema_momentum", o->use_ema ? kFraction : kAnyNumber,
                 &o->ema_momentum);
   constexpr char kKey[] = "ema_overwrite_frequency";
   int64_t every = 0;
@@ -44,7 +44,7 @@ void ReadEma(FieldReader* fields, Optimizer* o) {
   o->ema_overwrite_frequency = static_cast<int>(every);
 }
 
-// What all of Keras's optimizers have.
+// The fields of all Keras optimizers.
 void ReadCommon(FieldReader* fields, Optimizer* o) {
   ReadLearningRate(fields, &o->learning_rate);
   if (o->weight_decay != 0 || fields->Has("weight_decay")) {
@@ -79,7 +79,7 @@ void WriteClip(JsonWriter* w, const char* key, float value) {
   }
 }
 
-// 0 stands for none.
+// 0 means none.
 void WriteCount(JsonWriter* w, const char* key, int count) {
   w->Key(key);
   if (count != 0) {
@@ -130,7 +130,7 @@ std::string ToJson(const Optimizer& optimizer) {
     w.Key("name").String(optimizer.name());
     WriteLearningRate(&w, optimizer.learning_rate);
     w.Key("weight_decay");
-    // AdamW takes no null.
+    // AdamW does not accept null.
     if (optimizer.weight_decay != 0 ||
         optimizer.kind == Optimizer::Kind::kAdamW) {
       w.Float(optimizer.weight_decay);

@@ -11,7 +11,8 @@ constexpr Named<RegularizerClass> kRegularizers[] = {
     {"L1L2 l1l2 l1_l2", RegularizerClass::kL1L2},
 };
 
-Status ReadClass(const KerasObject& object, Regularizer* regularizer) {
+Status ReadRegularizerClass(const KerasObject& object,
+                            Regularizer* regularizer) {
   RegularizerClass which{};
   RINGLET_RETURN_IF_ERROR(
       Choose(kRegularizers, object.path, "regularizer", object.name, &which));
@@ -36,7 +37,7 @@ void ReadRegularizer(const char* key, FieldReader* fields,
   KerasObject object;
   if (fields->Has(key) &&
       fields->Object(key, "a regularizer", "null", &object)) {
-    fields->Fail(ReadClass(object, regularizer));
+    fields->Fail(ReadRegularizerClass(object, regularizer));
   }
 }
 
@@ -55,7 +56,7 @@ void WriteRegularizer(JsonWriter* w, const Regularizer& r) {
 std::vector<ClassInfo> DescribeRegularizers() {
   return Describe(kRegularizers, [](const KerasObject& object) {
     Regularizer regularizer;
-    (void)ReadClass(object, &regularizer);
+    (void)ReadRegularizerClass(object, &regularizer);
   });
 }
 

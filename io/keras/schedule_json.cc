@@ -31,7 +31,7 @@ bool Warms(const LearningRate& rate) {
 }
 
 void ReadBoundaries(FieldReader* fields, LearningRate* rate) {
-  const char kTakes[] = "a list of growing whole numbers";
+  const char kTakes[] = "a list of increasing whole numbers";
   fields->Require("boundaries");
   const Json list = fields->Take("boundaries", kTakes);
   if (!list) return;
@@ -67,12 +67,13 @@ void ReadWarmup(FieldReader* fields, LearningRate* rate) {
   int64_t steps = 0;
   float target = -1;  // none
   fields->Int("warmup_steps", 0, kMaxSteps, &steps);
-  if (!fields->Has("warmup_target")) return;  // Keras warms nothing up
+  if (!fields->Has("warmup_target")) return;  // then Keras has no warmup
   fields->Float("warmup_target", kNotNegative, &target);
   rate->Warmup(target, steps);
 }
 
-// Without those that all but PiecewiseConstantDecay have.
+// Reads the fields of one class, but not the common ones, which only
+// PiecewiseConstantDecay does not have.
 void ReadOwn(FieldReader* fields, LearningRate* rate) {
   using Kind = LearningRate::Kind;
   if (rate->kind == Kind::kExponentialDecay ||
@@ -100,8 +101,8 @@ void ReadOwn(FieldReader* fields, LearningRate* rate) {
   if (Warms(*rate)) ReadWarmup(fields, rate);
 }
 
-// Keras knows the warming up of CosineDecay alone: of others it is written
-// where there is any.
+// In Keras only CosineDecay has a warmup. Other schedules write it only if they
+// have one.
 void WriteWarmup(JsonWriter* w, const LearningRate& rate) {
   const bool warms = rate.warmup_steps > 0;
   if (!warms && rate.kind != LearningRate::Kind::kCosineDecay) return;
@@ -194,7 +195,7 @@ void WriteLearningRate(JsonWriter* w, const LearningRate& rate) {
       w->Key(StepsKey(rate.kind)).Int(rate.decay_steps);
       WriteOwn(w, rate);
     }
-    // Keras's name of the one.
+    // CosineDecayRestarts has another name in Keras.
     w->Key("name").String(rate.kind == LearningRate::Kind::kCosineDecayRestarts
                               ? "SGDRDecay"
                               : name);

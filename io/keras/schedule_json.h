@@ -5,12 +5,12 @@
 #ifndef RINGLET_IO_KERAS_SCHEDULE_JSON_H_
 #define RINGLET_IO_KERAS_SCHEDULE_JSON_H_
 
-#include "../../core/model/optimizers.h"
 #include "keras_json.h"
+#include "ringlet/optimizers.h"
 
 namespace ringlet {
 
-// The field "learning_rate", a number or a schedule; leaves *rate where it is
+// Reads the field "learning_rate", a number or a schedule; keeps *rate if it is
 // absent.
 void ReadLearningRate(FieldReader* fields, LearningRate* rate);
 void WriteLearningRate(JsonWriter* w, const LearningRate& rate);

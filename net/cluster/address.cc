@@ -35,8 +35,8 @@ Status ParseIpv6(const std::string& text, std::string* host) {
   }
   if (IN6_IS_ADDR_UNSPECIFIED(&binary)) {
     return InvalidArgument(
-        "host [::] stands for every address of a machine: give the one by "
-        "which the other workers reach this task");
+        "host [::] means every address of a machine: give the one at which the "
+        "other workers reach this task");
   }
   char canonical[INET6_ADDRSTRLEN];
   *host =
@@ -73,12 +73,12 @@ Status ParseName(const std::string& text, std::string* host) {
 }  // namespace
 
 std::string Quoted(const std::string& text) {
-  constexpr size_t kMost = 60;
+  constexpr size_t kMaxQuoted = 60;
   std::string quoted = "'";
-  for (size_t i = 0; i < text.size() && i < kMost; ++i) {
+  for (size_t i = 0; i < text.size() && i < kMaxQuoted; ++i) {
     quoted += text[i] >= 0x20 && text[i] < 0x7f ? text[i] : '?';
   }
-  return quoted + (text.size() > kMost ? "...'" : "'");
+  return quoted + (text.size() > kMaxQuoted ? "...'" : "'");
 }
 
 int ParseDigits(const std::string& text, int limit) {
@@ -104,8 +104,8 @@ Status ParseHost(const std::string& text, std::string* host) {
   }
   if (binary.s_addr == 0) {
     return InvalidArgument(
-        "host 0.0.0.0 stands for every address of a machine: give the one by "
-        "which the other workers reach this task");
+        "host 0.0.0.0 means every address of a machine: give the one at which "
+        "the other workers reach this task");
   }
   *host = text;
   return Status();
@@ -173,7 +173,7 @@ Status CheckDistinct(const std::vector<Address>& addresses) {
     if (!fresh) {
       return InvalidArgument(
           "address %s is given twice (addresses %zu and %zu): give each task "
-          "a host or a port of its own",
+          "its own host or port",
           at->first.c_str(), at->second, i);
     }
   }

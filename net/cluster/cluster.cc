@@ -1,4 +1,4 @@
-#include "cluster.h"
+#include "ringlet/strategy.h"
 
 #include <unistd.h>
 
@@ -142,7 +142,7 @@ bool SameText(const char* a, const char* b) {
   return a != nullptr && b != nullptr && std::strcmp(a, b) == 0;
 }
 
-// srun may speak PMI to its tasks; only Slurm knows then where they run.
+// srun may use PMI for its tasks. Then only Slurm has their addresses.
 bool IsPmiOfSlurm(const Environment& environment) {
   return environment.Get("RINGLET_HOSTS") == nullptr &&
          SameText(environment.Get("PMI_RANK"),

@@ -1,4 +1,4 @@
-// What the resolvers of net/cluster/cluster.h share.
+// Functions that the resolvers of ringlet/strategy.h share.
 //
 // Internal to net/. Texts here are from the environment: hostile.
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cluster.h"
+#include "ringlet/strategy.h"
 
 namespace ringlet {
 
@@ -19,14 +19,14 @@ std::string Quoted(const std::string& text);
 // it.
 Status ParseHost(const std::string& text, std::string* host);
 
-// 0..limit as decimal digits, nothing else; -1 where it is not.
+// Reads 0..limit, in decimal digits only; -1 if the text is anything else.
 int ParseDigits(const std::string& text, int limit);
 
 // "a,node[01-03,7]-x,[::1]:2222" one by one; brackets as in Slurm's hostlist,
 // several in a name too. At most kMaxWorldSize.
 Status ExpandHostList(const std::string& text, std::vector<std::string>* items);
 
-// Two ranks at one address cannot be told apart.
+// An error if two ranks have one address.
 Status CheckDistinct(const std::vector<Address>& addresses);
 
 // Each for the variables that make ClusterFromEnvironment call it.

@@ -11,7 +11,7 @@ namespace {
 Status ExpandCounts(const char* name, const std::string& text, int nodes,
                     int world, std::vector<int>* counts) {
   const Status malformed = InvalidArgument(
-      "%s is %s, must hold for each node its number of tasks, as in 2(x3),1",
+      "%s is %s, must have the number of tasks of each node, as in 2(x3),1",
       name, Quoted(text).c_str());
   size_t start = 0;
   while (start <= text.size()) {
@@ -74,8 +74,8 @@ Status IsCyclic(const Variables& variables, bool* cyclic) {
   *cyclic = kind == "cyclic";
   if (*cyclic || kind == "block") return Status();
   return InvalidArgument(
-      "SLURM_DISTRIBUTION is %s; ringlet knows where a rank runs for block "
-      "and cyclic only: use srun --distribution=block, or set TF_CONFIG",
+      "SLURM_DISTRIBUTION is %s; ringlet knows the host of a rank only for "
+      "block and cyclic: use srun --distribution=block, or set TF_CONFIG",
       Quoted(text).c_str());
 }
 

@@ -1,19 +1,18 @@
 // TF_CONFIG, as TensorFlow reads it.
 //
-// What must be known to change this:
-// - Where TensorFlow has a message for an error, its words are kept, so that
-//   they are found, and what to do follows in brackets.
-// - Ranks are the chief, if there is one, then the workers by index: the order
-//   of TensorFlow's collectives. An evaluator has no rank.
-// - What TensorFlow ignores is ignored, but for what would leave a worker
-//   alone that was meant to have others.
-// - The text is hostile: numbers are bounded (kMaxBytes, kMaxWorldSize) before
-//   anything is sized by them.
+// To change this file, know that:
+// - If TensorFlow has a message for an error, its words are kept, so that a
+//   search finds them. The remedy follows in brackets.
+// - Ranks are the chief, if there is one, then the workers by index, as in
+//   TensorFlow's collectives. An evaluator has no rank.
+// - Values that TensorFlow ignores are ignored. A value that would leave a
+//   worker alone, though it was meant to have others, is an error.
+// - The text is untrusted. Numbers are bounded (kMaxBytes, kMaxWorldSize)
+//   before memory is allocated for them.
 
 #include <cstdio>
 
 #include "../../core/base/json.h"
-#include "../../core/base/message.h"
 #include "resolvers.h"
 
 namespace ringlet {
@@ -22,7 +21,7 @@ namespace {
 
 constexpr size_t kMaxBytes = 1 << 20;
 
-// What "cluster" holds.
+// The hosts in "cluster", by type of task.
 struct Jobs {
   std::vector<Address> chief, worker, evaluator;
   std::vector<Address>* of(const std::string& type) {
@@ -42,8 +41,10 @@ Status CheckTaskType(const std::string& type) {
   }
   return InvalidArgument(
       "Unrecognized task_type: %s, valid task types are: \"chief\", "
-      "\"worker\" and \"evaluator\"",
-      Quoted(type).c_str());
+      "\"worker\" and \"evaluator\"%s",
+      Quoted(type).c_str(),
+      type == "master" ? " ('master' is TensorFlow 1's word; write 'chief')"
+                       : "");
 }
 
 Status ReadAddress(const Json& item, Address* address) {
@@ -83,7 +84,7 @@ Status ReadSparse(const Json& object, std::vector<Address>* addresses) {
     }
     Address* address = &(*addresses)[static_cast<size_t>(index)];
     if (address->port != 0) {
-      return InvalidArgument("index %d is there twice: keep one", index);
+      return InvalidArgument("index %d is given twice: keep one", index);
     }
     RINGLET_RETURN_IF_ERROR(ReadAddress(item, address).Annotate("[%d]", index));
   }
@@ -101,6 +102,9 @@ Status ReadSparse(const Json& object, std::vector<Address>* addresses) {
 Status ReadJobs(const Json& cluster, Jobs* jobs) {
   for (Json job = cluster.first(); job; job = job.next()) {
     const std::string type = job.key();
+    // An empty list means no parameter server.
+    const bool none = (job.is_array() || job.is_object()) && !job.first();
+    if (type == "ps" && none) continue;
     RINGLET_RETURN_IF_ERROR(CheckTaskType(type));
     std::vector<Address>* addresses = jobs->of(type);
     if (job.is_array()) {
@@ -158,12 +162,12 @@ Status ReadTask(const Json& task, std::string* type, int* index) {
   if (!index_json) return Status();
   // Above every possible count, so that any number gets the message of one
   // that is too large.
-  constexpr int kMost = 2000000000;
+  constexpr int kMaxIndex = 2000000000;
   if (index_json.is_string()) {
-    *index = ParseDigits(index_json.text(), kMost);
+    *index = ParseDigits(index_json.text(), kMaxIndex);
   } else {
     int64_t number = -1;
-    if (index_json.ToInt64(&number) && number >= 0 && number <= kMost) {
+    if (index_json.ToInt64(&number) && number >= 0 && number <= kMaxIndex) {
       *index = static_cast<int>(number);
     }
   }
@@ -176,18 +180,21 @@ Status ReadTask(const Json& task, std::string* type, int* index) {
           : index_json.type_name());
 }
 
-// A task without a cluster trains alone, as in TensorFlow; but the second of
-// several such workers was surely meant to have a cluster.
-Status Alone(const std::string& type, int index, ClusterConfig* config) {
-  if (index > 0) {
+// For {} or an empty cluster: one worker alone. A task without "cluster" is an
+// error, since the worker was meant to have others. An evaluator has none.
+Status Alone(bool has_cluster, const std::string& type, int index,
+             ClusterConfig* config) {
+  const bool has_task = !type.empty() || index >= 0;
+  const bool evaluator = type == "evaluator";
+  if (index > 0 || (!has_cluster && has_task && !evaluator)) {
     return InvalidArgument(
         "task: index is %d but there is no cluster: add \"cluster\", or leave "
         "\"task\" out for one worker alone",
-        index);
+        index < 0 ? 0 : index);
   }
   *config = ClusterConfig();
   if (!type.empty()) config->task_type = type;
-  config->is_evaluator = type == "evaluator";
+  config->is_evaluator = evaluator;
   return Status();
 }
 
@@ -198,7 +205,7 @@ Status Place(const std::string& type, int index, Jobs* jobs,
         "When `cluster_spec` is given, you must also specify `task_type` and "
         "`task_id`. (add \"task\": {\"type\": \"worker\", \"index\": 0})");
   }
-  // The evaluator may be missing from the cluster: nobody connects to it.
+  // The evaluator may be missing from the cluster: no worker connects to it.
   const std::vector<Address>& own = *jobs->of(type);
   const bool evaluator = type == "evaluator";
   if (own.empty() && !evaluator) {
@@ -231,22 +238,23 @@ Status Place(const std::string& type, int index, Jobs* jobs,
   return Status();
 }
 
-// TensorFlow ignores what it does not know. A misspelt "cluster" would leave
-// every worker alone, writing the files of the others.
-void WarnWithoutCluster(const Json& root) {
-  if (root["cluster"]) return;
+// TensorFlow ignores unknown keys. With a misspelt "cluster" every worker would
+// train alone, and write the files of the others.
+Status CheckKeysWithoutCluster(const Json& root) {
+  if (root["cluster"]) return Status();
   for (Json item = root.first(); item; item = item.next()) {
     const std::string key = item.key();
     if (key == "task" || key == "environment" || key == "rpc_layer" ||
         key == "job") {
       continue;
     }
-    Notice(
-        "warning: TF_CONFIG: there is no \"cluster\", and %s is not "
-        "known: this is one worker alone",
+    return InvalidArgument(
+        "there is no \"cluster\", and %s is not known: rename it to "
+        "\"cluster\" if it lists the workers, or set TF_CONFIG to {} for one "
+        "worker alone",
         Quoted(key).c_str());
-    return;
   }
+  return Status();
 }
 
 Status ParseText(const std::string& text, Json* root) {
@@ -258,6 +266,16 @@ Status ParseText(const std::string& text, Json* root) {
   if (text.size() > kMaxBytes) {
     return InvalidArgument("TF_CONFIG: %zu bytes, more than the %zu allowed",
                            text.size(), kMaxBytes);
+  }
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  const std::string begin =
+      first == std::string::npos ? "" : text.substr(first, 2);
+  if (begin[0] == '\'' || begin == "\"{") {
+    return InvalidArgument(
+        "TF_CONFIG: begins with a quote (%c) and not with {; docker compose "
+        "and files of variables keep quotes as part of the value: remove those "
+        "around it",
+        begin[0]);
   }
   const Status parsed = Json::Parse(text, "TF_CONFIG", root);
   return parsed.ok() ? parsed : InvalidArgument("%s", parsed.message());
@@ -282,8 +300,8 @@ Status Resolve(const Json& root, ClusterConfig* config) {
   int index = -1;
   RINGLET_RETURN_IF_ERROR(
       ReadTask(root["task"], &type, &index).Annotate("task"));
-  WarnWithoutCluster(root);
-  if (!cluster.first()) return Alone(type, index, config);
+  RINGLET_RETURN_IF_ERROR(CheckKeysWithoutCluster(root));
+  if (!cluster.first()) return Alone(bool{cluster}, type, index, config);
   return Place(type, index, &jobs, config);
 }
 

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "../../core/base/text.h"
 #include "resolvers.h"
 
 namespace ringlet {
@@ -30,9 +31,22 @@ Status Variables::Int(const char* name, int low, int high, int* value) const {
   return Status();
 }
 
+namespace {
+
+// Kubernetes sets RINGLET_PORT=tcp://10.0.0.7:8888 in each pod if a service is
+// named ringlet. The user did not choose that port.
+bool IsServiceLink(const std::string& text) {
+  return StartsWith(text, "tcp://") || StartsWith(text, "udp://") ||
+         StartsWith(text, "sctp://");
+}
+
+}  // namespace
+
 Status Variables::PortOr(int otherwise, int* port) const {
   *port = otherwise;
-  return Has("RINGLET_PORT") ? Int("RINGLET_PORT", 1, 65535, port) : Status();
+  const char* const text = environment_.Get("RINGLET_PORT");
+  if (text == nullptr || IsServiceLink(text)) return Status();
+  return Int("RINGLET_PORT", 1, 65535, port);
 }
 
 Status Variables::RankOfWorld(const char* rank_name, const char* size_name,

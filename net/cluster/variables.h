@@ -1,7 +1,7 @@
 // The variables of one scheduler, and where they place its ranks.
 //
-// Internal to net/, for the resolvers of cluster.h. What is missing or
-// malformed is named, together with the scheduler that made it needed.
+// Internal to net/, for resolvers.h. An error names the missing or malformed
+// variable, and the scheduler that made it necessary.
 
 #ifndef RINGLET_NET_CLUSTER_VARIABLES_H_
 #define RINGLET_NET_CLUSTER_VARIABLES_H_
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "cluster.h"
+#include "ringlet/strategy.h"
 
 namespace ringlet {
 
@@ -20,17 +20,18 @@ class Variables {
       : environment_(environment), scheduler_(scheduler) {}
 
   bool Has(const char* name) const { return environment_.Get(name) != nullptr; }
-  // The first that is set, else the last.
+  // The first variable that is set, else the last.
   const char* Pick(const char* name, const char* other) const {
     return Has(name) ? name : other;
   }
 
   Status String(const char* name, std::string* value) const;
   Status Int(const char* name, int low, int high, int* value) const;
-  // RINGLET_PORT, or the default where it is not set.
+  // RINGLET_PORT, or the default if it is not set or is the link of a
+  // Kubernetes service.
   Status Port(int* port) const { return PortOr(8888, port); }
   Status PortOr(int otherwise, int* port) const;
-  // This process's rank among all, and what follows from it.
+  // Sets this process's rank among all, and the fields that follow from it.
   Status RankOfWorld(const char* rank_name, const char* size_name,
                      ClusterConfig* config) const;
 

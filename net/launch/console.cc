@@ -9,7 +9,7 @@ namespace ringlet {
 
 namespace {
 constexpr size_t kHighWater = 256 * 1024;  // unwritten: stop reading
-constexpr size_t kLowWater = 64 * 1024;    // go on reading
+constexpr size_t kLowWater = 64 * 1024;    // continue reading
 constexpr uint64_t kRetryMillis = 10;      // of a reader that is not ready
 }  // namespace
 
@@ -34,7 +34,8 @@ void Console::AddLine(int stream, const std::string& prefix,
                       const std::string& line) {
   OutputQueue& output = OutputOf(stream);
   const bool beside = on_terminal_ && output_of_[stream] == 0;
-  output.Append((beside ? begun_.Erase() : "") + prefix + line + "\n");
+  output.Append((beside ? unfinished_line_.Erase() : "") + prefix + line +
+                "\n");
   if (output.waiting() > kHighWater && !paused_[stream]) {
     paused_[stream] = true;
     owner_->OnPause(stream, true);
@@ -54,9 +55,10 @@ void Console::FlushAfter(uint64_t millis) {
 }
 
 void Console::Flush() {
-  // Not behind what nobody has read yet: a later drawing will do.
+  // Not after text that is not read yet: a later call draws it.
   if (on_terminal_ && outputs_[0].waiting() < OutputQueue::kAtomicWrite) {
-    outputs_[0].Append(begun_.Draw("[0] ", TerminalColumns(stdout_fd_) - 1));
+    outputs_[0].Append(
+        unfinished_line_.Draw("[0] ", TerminalColumns(stdout_fd_) - 1));
   }
   for (OutputQueue& output : outputs_) output.Flush();
   for (int i = 0; i < 2; ++i) {
@@ -69,7 +71,19 @@ void Console::Flush() {
   owner_->OnFlushed();
 }
 
-void Console::GiveUp() {
+Status Console::Written() const {
+  for (int i = 0; i < 2; ++i) {
+    const int error = outputs_[i].os_error();
+    if (error == 0) continue;
+    return OsError(error,
+                   "%s cannot be written, and lines of the workers are lost; "
+                   "the job itself continued to its end",
+                   i == 0 ? "stdout" : "stderr");
+  }
+  return Status();
+}
+
+void Console::DropUnwritten() {
   for (OutputQueue& output : outputs_) {
     output.Flush();
     output.Drop();

@@ -1,9 +1,9 @@
-// Console: what the workers and the launcher say, line by line, on the
-// launcher's stdout and stderr.
+// Console: the lines of the workers and the launcher, on the launcher's stdout
+// and stderr.
 //
 // Internal to net/. On the loop's thread. A slow reader never blocks the loop:
-// lines wait here, and where too many do, their readers are told to stop. On a
-// terminal the line that worker 0 has begun stands last (terminal_line.h).
+// lines wait here. If too many wait, no more are read from the workers. On a
+// terminal the unfinished line of worker 0 is the last one (terminal_line.h).
 
 #ifndef RINGLET_NET_LAUNCH_CONSOLE_H_
 #define RINGLET_NET_LAUNCH_CONSOLE_H_
@@ -13,6 +13,7 @@
 #include <string>
 
 #include "output_queue.h"
+#include "ringlet/status.h"
 #include "terminal_line.h"
 
 namespace ringlet {
@@ -21,7 +22,7 @@ class Console {
  public:
   class Owner {
    public:
-    // Lines of this stream (0 stdout, 1 stderr) are to be read no more, or
+    // Stop reading lines of this stream (0 stdout, 1 stderr), or begin
     // again.
     virtual void OnPause(int stream, bool paused) = 0;
     // Something may have been written.
@@ -36,18 +37,20 @@ class Console {
   void Close();  // its timer; nothing is added after it
 
   void AddLine(int stream, const std::string& prefix, const std::string& line);
-  // Writes at the end of this turn of the loop, so that lines are written
-  // together, and goes on until nothing waits.
+  // Writes at the end of this turn of the loop, several lines together, and
+  // continues until none waits.
   void FlushSoon();
-  // Writes what the readers take at once, and drops the rest for good.
-  void GiveUp();
+  // Writes as much as the readers take without a wait, and drops the rest.
+  void DropUnwritten();
 
-  // Whether worker 0 has a terminal, and what it has begun there.
+  // True if worker 0 has a terminal; and its unfinished line there.
   bool on_terminal() const { return on_terminal_; }
-  TerminalLine* begun() { return &begun_; }
+  TerminalLine* unfinished_line() { return &unfinished_line_; }
   int stdout_fd() const { return stdout_fd_; }
 
   bool paused(int stream) const { return paused_[stream]; }
+  // An error if lines were lost, except because their reader has left.
+  Status Written() const;
   bool empty() const {
     return outputs_[0].waiting() == 0 && outputs_[1].waiting() == 0;
   }
@@ -60,9 +63,9 @@ class Console {
   Owner* const owner_;  // outlives this
   const int stdout_fd_;
   OutputQueue outputs_[2];
-  int output_of_[2] = {0, 1};  // of a stream: both one where they are one place
+  int output_of_[2] = {0, 1};  // by stream; equal if both are one place
   bool on_terminal_;
-  TerminalLine begun_;  // of worker 0's stdout
+  TerminalLine unfinished_line_;  // of worker 0's stdout
   bool paused_[2] = {false, false};
   uv_timer_t timer_;
 };

@@ -1,12 +1,12 @@
-// What must be known to change this:
-// - The guard is a fork without an exec, so between fork and _exit it makes
+// To change this file, know that:
+// - The guard is a fork without an exec. So between fork and _exit it makes
 //   async-signal-safe calls only, on memory made before the fork.
 // - It has a session of its own, blocks every signal and keeps one descriptor,
-//   the socket: it lives exactly as long as the launcher holds the other end.
-// - A group is told by the child itself, between its fork and its exec
-//   (AfterFork), so that it is known before the worker can do anything.
-// - The number of a group that is empty, and whose leader was waited for, may
-//   become another's: a slot is set to 0 as soon as a worker's end is heard of
+//   the socket. It runs exactly as long as the launcher holds the other end.
+// - The child itself reports its group, between its fork and its exec
+//   (AfterFork). So the guard has the group before the worker can run.
+// - Once a group is empty and its leader was waited for, the kernel may use its
+//   id again. So a slot is set to 0 as soon as the worker's end is known
 //   (WorkerProcess::OnExit).
 
 #include "guard.h"
@@ -52,7 +52,7 @@ void CloseAllBut(int kept, int limit) {
   }
 }
 
-// What the guard needs, made before the fork.
+// The data of the guard, made before the fork.
 struct Watched {
   std::vector<pid_t> groups;
   std::string mark;
@@ -82,10 +82,11 @@ struct Watched {
 }
 
 int DescriptorLimit() {
-  constexpr rlim_t kMost = 65536;
+  constexpr rlim_t kMaxDescriptors = 65536;
   rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > kMost) {
-    return static_cast<int>(kMost);
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 ||
+      limit.rlim_cur > kMaxDescriptors) {
+    return static_cast<int>(kMaxDescriptors);
   }
   return static_cast<int>(limit.rlim_cur);
 }
@@ -122,7 +123,7 @@ Status Guard::Start(int slots, const std::string& mark) {
 
 void Guard::Set(int slot, pid_t group) {
   const Message message = {slot, group};
-  // A guard that somebody killed is not a reason to stop the job.
+  // A guard that was killed is not a reason to stop the job.
   while (send(socket_, &message, sizeof(message), MSG_NOSIGNAL) < 0 &&
          errno == EINTR) {
   }

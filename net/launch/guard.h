@@ -1,19 +1,21 @@
-// Guard: ends the workers when the launcher itself dies, of SIGKILL too.
+// Guard: ends the workers if the launcher itself ends, also by SIGKILL.
 //
-// Internal to net/. A forked child waits on a socket whose other end closes
-// with this process, then kills. Between Start and the end of the Guard this
-// process should make no other use of its children's ids than tell them here.
+// Internal to net/. A forked child waits on a socket until its other end closes
+// with this process, and then kills the workers. Between Start and the end of
+// the Guard this process should use its children's ids only to report them
+// here.
 //
-// Three means, for none reaches all (tests: tests/net/launch/launcher_test.cc):
-// - groups, told as they are made: what a worker started and what runs without
-//   /proc or with an environment of its own
-//   (Kill9OfTheLauncherLeavesNoneWithAnotherEnvironment);
-// - the mark in the environment (Linux): what left its group
-//   (Kill9OfTheLauncherLeavesNoneThatLeftTheGroup);
-// - PR_SET_PDEATHSIG (Linux): the worker itself, where somebody killed the
-//   guard as well, as `killall -9 ringlet` does
-//   (WithoutItsGuardTooWorkersEndWithTheLauncher).
-// While the launcher lives it ends orphans itself: see orphans.h.
+// There are three methods, since none finds all processes
+// (tests/net/launch/launcher_test.cc).
+// - Groups, reported when they are made: the processes that a worker started,
+//   also without /proc or with another environment
+//   (Kill9_WorkersWithAnotherEnvironment_LeavesNone).
+// - The mark in the environment (Linux): processes that left their group
+//   (Kill9_ProcessesLeftTheGroup_LeavesNone).
+// - PR_SET_PDEATHSIG (Linux): the worker itself, if the guard was killed too,
+//   for example by `killall -9 ringlet`
+//   (Kill9_GuardWasKilledToo_WorkersEnd).
+// While the launcher runs it ends orphans itself: see orphans.h.
 
 #ifndef RINGLET_NET_LAUNCH_GUARD_H_
 #define RINGLET_NET_LAUNCH_GUARD_H_
@@ -22,22 +24,22 @@
 
 #include <string>
 
-#include "../../core/base/status.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
 class Guard {
  public:
   Guard() = default;
-  ~Guard();  // ends the child, which then kills what is still set
+  ~Guard();  // ends the child, which first kills the remaining groups
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
-  // Processes whose environment has a variable that begins with `mark`,
-  // "NAME=…", are killed too.
+  // Processes with a variable that begins with `mark`, "NAME=", in their
+  // environment are killed too.
   Status Start(int slots, const std::string& mark);
   pid_t pid() const { return child_; }
-  // Slot's group to kill; 0 for none.
+  // Sets the group of a slot to kill; 0: none.
   void Set(int slot, pid_t group);
 
  private:
@@ -45,9 +47,9 @@ class Guard {
   pid_t child_ = 0;
 };
 
-// While one lives, a process that this thread forks tells the guard its id as
-// its slot's group, and (Linux) asks the kernel for SIGKILL at the end of this
-// thread. So there is no moment at which a child is nobody's.
+// While it exists, a process that this thread forks reports its id to the
+// guard, as the group of its slot. On Linux it also requests SIGKILL from the
+// kernel at the end of this thread. So every child always has an owner.
 class GuardedFork {
  public:
   GuardedFork(Guard* guard, int slot);

@@ -1,12 +1,13 @@
-// The job: a loop of libuv's that starts the processes, tells the supervisor
-// what happens to them, and does what it answers. It is over when the
-// supervisor has no worker left and all lines are written; then every handle
-// closes and the loop ends. Signals arrive through the loop, too.
+// The job: a loop of libuv that starts the processes, reports their events to
+// the supervisor, and carries out the actions that it returns. The job is over
+// when the supervisor has no worker left and all lines are written. Then every
+// handle closes and the loop ends. Signals arrive through the loop, too.
 //
-// How processes are ended, by who ends:
-// - a worker: the launcher kills its group (worker_process.cc) and, by their
-//   environment, what left it (orphans.h), before a restart may begin;
-// - the launcher: what kills the workers then is in guard.h.
+// How processes are ended, by which process ends:
+// - A worker: the launcher kills its group (worker_process.cc). It also kills
+//   processes that left the group, by their environment (orphans.h). Only then
+//   may a restart begin.
+// - The launcher: see guard.h.
 
 #include "launcher.h"
 
@@ -22,10 +23,12 @@
 
 #include "../../core/base/check.h"
 #include "../../core/base/key_file.h"
+#include "../transport/loop.h"
 #include "console.h"
 #include "guard.h"
 #include "local_ports.h"
 #include "orphans.h"
+#include "ringlet/status.h"
 #include "supervisor.h"
 #include "worker_process.h"
 
@@ -52,7 +55,8 @@ struct Worker {
   int index;
   std::string tf_config;                   // "TF_CONFIG=…"
   std::unique_ptr<WorkerProcess> process;  // null between runs
-  uv_timer_t timer;  // until its restart, or for output after its exit
+  uint64_t started_millis = 0;             // start of this run, by uv_now
+  uv_timer_t timer;  // for its restart, or its output after its exit
 };
 
 class Job final : private Console::Owner, private WorkerProcess::Shared::Owner {
@@ -79,22 +83,22 @@ class Job final : private Console::Owner, private WorkerProcess::Shared::Owner {
 
   Status Open();
   Status OpenDonePipe();
-  void OnDone(const uv_buf_t& said, ssize_t bytes);
+  void OnDone(const uv_buf_t& reports, ssize_t bytes);
   void MakeKey();
   void AddWorker(int index, const std::string& cluster);
   void WatchSignals();
   void WatchSignal(uv_signal_t* handle, int signal, uv_signal_cb callback);
   Status StartAll();
   Status Start(Worker* worker);
-  void StartAgain(Worker* worker);
-  void Do(const Supervisor::Actions& actions);
+  void RestartWorker(Worker* worker);
+  void ApplyActions(const Supervisor::Actions& actions);
   void WaitForOutput(Worker* worker, double seconds);
   void OnOutputTimer(Worker* worker);
-  void Say(const std::string& line) {
+  void PrintNotice(const std::string& line) {
     console_.AddLine(1, "[launcher] ", line);
   }
   void CloseIfDone();
-  std::vector<pid_t> Kept() const;
+  std::vector<pid_t> WaitedChildren() const;
 
   const LaunchOptions& options_;
   Orphans orphans_;
@@ -102,7 +106,7 @@ class Job final : private Console::Owner, private WorkerProcess::Shared::Owner {
   uv_signal_t signals_[std::size(kSignals)];
   uv_signal_t child_signal_;
   uv_timer_t deadline_;
-  uv_pipe_t done_pipe_;  // where there is a done_fd
+  uv_pipe_t done_pipe_;  // used if there is a done_fd
   Console console_;
   Supervisor supervisor_;
   std::vector<std::unique_ptr<Worker>> workers_;
@@ -110,8 +114,8 @@ class Job final : private Console::Owner, private WorkerProcess::Shared::Owner {
   int key_ = -1;  // holds the job's key
 };
 
-// "TF_CONFIG={"cluster": …, ": what the variables of all workers begin with,
-// and of no other job's.
+// Makes the common beginning of the workers' TF_CONFIG variables. No other job
+// has the same ports.
 Status ClusterOnThisMachine(int workers, std::string* variable) {
   std::vector<int> ports;
   RINGLET_RETURN_IF_ERROR(FindLocalPorts(workers, &ports));
@@ -129,22 +133,19 @@ Status Job::Open() {
   RINGLET_RETURN_IF_ERROR(ClusterOnThisMachine(options_.workers, &cluster));
   // Before the signals' handlers: a fork has none of them.
   RINGLET_RETURN_IF_ERROR(shared_.guard.Start(options_.workers, cluster));
-  const int error = uv_loop_init(&shared_.loop);
-  if (error != 0) return OsError(-error, "cannot make an event loop");
+  RINGLET_RETURN_IF_ERROR(InitLoop(&shared_.loop));
+  WatchSignals();
   shared_.owner = this;
   shared_.command = &options_.command;
   shared_.console = &console_;
   uv_timer_init(&shared_.loop, &deadline_);
   deadline_.data = this;
   console_.Open(&shared_.loop);
-  if (options_.end_together) RINGLET_RETURN_IF_ERROR(OpenDonePipe());
-  MakeKey();
-  WatchSignals();
   for (int i = 0; i < options_.workers; ++i) AddWorker(i, cluster);
   return Status();
 }
 
-// By which workers say that their work is done.
+// Opens the pipe for the workers' reports (done_report.h).
 Status Job::OpenDonePipe() {
   uv_file ends[2];
   const int error = uv_pipe(ends, UV_NONBLOCK_PIPE, 0);
@@ -165,12 +166,12 @@ Status Job::OpenDonePipe() {
   return Status();
 }
 
-void Job::OnDone(const uv_buf_t& said, ssize_t bytes) {
+void Job::OnDone(const uv_buf_t& reports, ssize_t bytes) {
   Supervisor::Actions actions;
   for (ssize_t i = 0; i < bytes; ++i) {
-    supervisor_.OnDone(static_cast<unsigned char>(said.base[i]), &actions);
+    supervisor_.OnDone(static_cast<unsigned char>(reports.base[i]), &actions);
   }
-  Do(actions);
+  ApplyActions(actions);
 }
 
 void Job::MakeKey() {
@@ -183,7 +184,8 @@ void Job::MakeKey() {
 #ifdef RINGLET_SECURE
   const char* const own = std::getenv("RINGLET_KEY_FILE");
   if (own != nullptr && *own != '\0') return;
-  Say("warning: no key could be made for this job, so other users of this "
+  PrintNotice(
+      "warning: no key could be made for this job, so other users of this "
       "machine may connect to its workers; RINGLET_KEY_FILE names another");
 #endif
 }
@@ -202,7 +204,7 @@ void Job::AddWorker(int index, const std::string& cluster) {
 void Job::WatchSignal(uv_signal_t* handle, int signal, uv_signal_cb callback) {
   uv_signal_init(&shared_.loop, handle);
   handle->data = this;
-  // nohup's, which we keep.
+  // An ignored SIGHUP (nohup) stays ignored.
   struct sigaction now;
   const bool ignored = signal == SIGHUP &&
                        sigaction(SIGHUP, nullptr, &now) == 0 &&
@@ -211,21 +213,21 @@ void Job::WatchSignal(uv_signal_t* handle, int signal, uv_signal_cb callback) {
 }
 
 void Job::WatchSignals() {
-  // Orphans that came to this process end too.
+  // Reaps the orphans that became children of this process.
   WatchSignal(&child_signal_, SIGCHLD, [](uv_signal_t* handle, int) {
     Job* job = static_cast<Job*>(handle->data);
-    job->orphans_.Reap(job->Kept());
+    job->orphans_.Reap(job->WaitedChildren());
   });
   for (size_t i = 0; i < std::size(kSignals); ++i) {
     WatchSignal(&signals_[i], kSignals[i], [](uv_signal_t* handle, int signal) {
       Job* job = static_cast<Job*>(handle->data);
-      job->Do(job->supervisor_.OnSignal(signal));
+      job->ApplyActions(job->supervisor_.OnSignal(signal));
     });
   }
 }
 
-// The children that somebody waits for.
-std::vector<pid_t> Job::Kept() const {
+// The children that libuv or the guard waits for.
+std::vector<pid_t> Job::WaitedChildren() const {
   std::vector<pid_t> kept = {shared_.guard.pid()};
   for (const auto& worker : workers_) {
     if (worker->process != nullptr) kept.push_back(worker->process->pid());
@@ -241,36 +243,47 @@ void Job::OnPause(int stream, bool paused) {
 
 Status Job::Start(Worker* worker) {
   worker->process = std::make_unique<WorkerProcess>(&shared_, worker->index);
+  uv_update_time(&shared_.loop);
+  worker->started_millis = uv_now(&shared_.loop);
   return worker->process->Start(worker->tf_config);
 }
 
 Status Job::StartAll() {
+  const Status ready = options_.end_together ? OpenDonePipe() : Status();
+  if (!ready.ok()) {
+    ApplyActions(supervisor_.OnCannotStart(-1));
+    return ready;
+  }
+  MakeKey();
   for (const auto& worker : workers_) {
     const Status started = Start(worker.get());
     if (started.ok()) continue;
-    Do(supervisor_.OnCannotStart(worker->index));
+    ApplyActions(supervisor_.OnCannotStart(worker->index));
     return started;
   }
   return Status();
 }
 
-void Job::StartAgain(Worker* worker) {
+void Job::RestartWorker(Worker* worker) {
   supervisor_.OnRestart(worker->index);
   const Status status = Start(worker);
   if (!status.ok()) {
-    Say("worker " + std::to_string(worker->index) + ": " + status.message());
+    PrintNotice("worker " + std::to_string(worker->index) + ": " +
+                status.message());
   }
 }
 
 void Job::OnExit(int index, int code) {
   Worker* worker = workers_[static_cast<size_t>(index)].get();
-  orphans_.Kill(Kept(), worker->tf_config);
-  Do(supervisor_.OnExit(index, code));
+  orphans_.Kill(WaitedChildren(), worker->tf_config);
+  const uint64_t ran = uv_now(&shared_.loop) - worker->started_millis;
+  ApplyActions(
+      supervisor_.OnExit(index, code, static_cast<double>(ran) / 1000));
   WaitForOutput(worker, std::max(options_.grace_seconds, 1.0));
 }
 
-// Its last lines come before the end of the pipes, which only a process that
-// has left the group can still hold.
+// Waits for the end of the worker's pipes, after its last lines. Only a process
+// that left the group can hold them longer.
 void Job::WaitForOutput(Worker* worker, double seconds) {
   SetTimer(&worker->timer, seconds, [](uv_timer_t* timer) {
     Worker* late = static_cast<Worker*>(timer->data);
@@ -279,7 +292,7 @@ void Job::WaitForOutput(Worker* worker, double seconds) {
 }
 
 void Job::OnOutputTimer(Worker* worker) {
-  if (console_.paused(0) || console_.paused(1)) {  // our reader is late
+  if (console_.paused(0) || console_.paused(1)) {  // a slow reader
     WaitForOutput(worker, 1);
   } else if (worker->process != nullptr) {
     worker->process->CloseStreams();
@@ -295,15 +308,15 @@ void Job::OnEnded(int index) {
   if (actions.restart_after >= 0) {
     SetTimer(&worker->timer, actions.restart_after, [](uv_timer_t* timer) {
       Worker* late = static_cast<Worker*>(timer->data);
-      late->job->StartAgain(late);
+      late->job->RestartWorker(late);
     });
   }
-  Do(actions);
+  ApplyActions(actions);
 }
 
-// All but the restart, which is of the event's worker.
-void Job::Do(const Supervisor::Actions& actions) {
-  for (const std::string& notice : actions.notices) Say(notice);
+// Carries out all actions except restart_after.
+void Job::ApplyActions(const Supervisor::Actions& actions) {
+  for (const std::string& notice : actions.notices) PrintNotice(notice);
   for (const auto& worker : workers_) {
     const std::vector<int>& spared = actions.spared;
     if (worker->process != nullptr && actions.signal != 0 &&
@@ -318,10 +331,10 @@ void Job::Do(const Supervisor::Actions& actions) {
   if (actions.deadline >= 0) {
     SetTimer(&deadline_, actions.deadline, [](uv_timer_t* timer) {
       Job* job = static_cast<Job*>(timer->data);
-      job->Do(job->supervisor_.OnDeadline());
+      job->ApplyActions(job->supervisor_.OnDeadline());
     });
   }
-  if (actions.drop_output) console_.GiveUp();
+  if (actions.drop_output) console_.DropUnwritten();
   CloseIfDone();
 }
 
@@ -345,8 +358,36 @@ Result<int> Job::Run() {
   RINGLET_CHECK(closing_ && uv_loop_close(&shared_.loop) == 0);
   orphans_.Kill({shared_.guard.pid()}, "");
   if (!started.ok()) return started;
+  const Status written = console_.Written();
+  if (supervisor_.exit_code() == 0) RINGLET_RETURN_IF_ERROR(written);
+  if (!written.ok()) Notice("error: %s", written.message());
   return supervisor_.exit_code();
 }
+
+// While it exists, a write without a reader, or beyond `ulimit -f`, fails
+// without a signal. The signal would end this process, and its guard would kill
+// the workers. libuv sets the default handling again in each worker.
+class IgnoredWriteSignals {
+ public:
+  IgnoredWriteSignals() {
+    struct sigaction ignore = {};
+    ignore.sa_handler = SIG_IGN;
+    for (size_t i = 0; i < std::size(kWriteSignals); ++i) {
+      sigaction(kWriteSignals[i], &ignore, &before_[i]);
+    }
+  }
+  ~IgnoredWriteSignals() {
+    for (size_t i = 0; i < std::size(kWriteSignals); ++i) {
+      sigaction(kWriteSignals[i], &before_[i], nullptr);
+    }
+  }
+  IgnoredWriteSignals(const IgnoredWriteSignals&) = delete;
+  IgnoredWriteSignals& operator=(const IgnoredWriteSignals&) = delete;
+
+ private:
+  static constexpr int kWriteSignals[] = {SIGPIPE, SIGXFSZ};
+  struct sigaction before_[std::size(kWriteSignals)];
+};
 
 Status CheckOptions(const LaunchOptions& options) {
   if (options.command.empty() || options.command[0].empty()) {
@@ -360,9 +401,17 @@ Status CheckOptions(const LaunchOptions& options) {
     return InvalidArgument("max_restarts is %d: give 0 or more",
                            options.max_restarts);
   }
+  if (!(options.healthy_seconds >= 0)) {
+    return InvalidArgument("healthy_seconds is %g: give 0 or more",
+                           options.healthy_seconds);
+  }
+  if (options.min_workers < 0 || options.min_workers > options.workers) {
+    return InvalidArgument("least_workers is %d: give a number from 0 to %d",
+                           options.min_workers, options.workers);
+  }
   constexpr double kDay = 86400;
   for (double seconds : {options.backoff_seconds, options.max_backoff_seconds,
-                         options.grace_seconds, options.late_seconds}) {
+                         options.grace_seconds, options.others_grace_seconds}) {
     if (!(seconds >= 0 && seconds <= kDay)) {
       return InvalidArgument(
           "%g s of back-off or grace: give a time from 0 to %g s", seconds,
@@ -376,6 +425,7 @@ Status CheckOptions(const LaunchOptions& options) {
 
 Result<int> Launch(const LaunchOptions& options) {
   RINGLET_RETURN_IF_ERROR(CheckOptions(options));
+  const IgnoredWriteSignals ignored;
   const auto job = std::make_unique<Job>(options);
   return job->Run();
 }

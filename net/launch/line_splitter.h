@@ -1,4 +1,4 @@
-// LineSplitter: the lines of bytes that come in pieces.
+// LineSplitter: cuts bytes that arrive in pieces into lines.
 //
 // Internal to net/. Pure.
 
@@ -13,11 +13,11 @@ namespace ringlet {
 
 class LineSplitter {
  public:
-  // Appends the lines that these bytes end, without their line feeds. One of
+  // Appends the lines that these bytes end, without their line feeds. A line of
   // more than `most` bytes is cut in pieces.
   void Feed(const char* data, size_t bytes, size_t most,
             std::vector<std::string>* lines);
-  // What is begun becomes a line.
+  // Ends the line that has begun.
   void End(std::vector<std::string>* lines);
 
  private:

@@ -15,7 +15,7 @@ namespace {
 constexpr int kFirst = 10000;
 constexpr int kLast = 32767;  // Linux gives out 32768 and above by default
 
-// The socket, bound; -1 with errno.
+// Returns a bound socket; -1 with errno.
 int Bind(int port) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;

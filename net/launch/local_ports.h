@@ -7,13 +7,13 @@
 
 #include <vector>
 
-#include "../../core/base/status.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
-// `count` ports on 127.0.0.1 that were free at once, from below the range that
-// the kernel gives to outgoing connections: a worker's port must not be taken
-// by a connection (or by a connection to itself) while the worker is down.
+// Finds `count` ports on 127.0.0.1 that were free at the same time. They are
+// below the range that the kernel gives to outgoing connections: no connection
+// may take a worker's port while the worker is down.
 Status FindLocalPorts(int count, std::vector<int>* ports);
 
 }  // namespace ringlet

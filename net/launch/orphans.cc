@@ -1,12 +1,13 @@
-// What must be known to change this:
+// To change this file, know that:
 //   - KillMarked runs in the guard, which was forked from a process of several
-//     threads: what it calls (ForEachProcess, ReadOf, IsMarked) allocates
-//     nothing and takes no lock. So folders are read by the system call, not by
-//     readdir. Kill and Reap may allocate.
+//     threads. So the functions that it calls (ForEachProcess, ReadOf,
+//     IsMarked) allocate nothing and take no lock. Folders are read by the
+//     system call, not by readdir. Kill and Reap may allocate.
 //   - A process may end between being found and being killed. Kill signals only
-//     own children that nobody else waits for: their numbers stay theirs until
+//     own children without another waiter. Their ids are not used again until
 //     they are waited for here. KillMarked takes the risk, at the very end.
-//   - Killing one may bring its children here as new orphans, hence the rounds.
+//   - After a process is killed, its children may become orphans of this
+//     process. So there are several rounds.
 
 #include "orphans.h"
 
@@ -33,7 +34,7 @@ namespace ringlet {
 namespace {
 
 // A process that forks as fast as it can is caught by one of these.
-constexpr int kMostRounds = 2000;
+constexpr int kMaxRounds = 2000;
 constexpr int kRoundMs = 1;
 constexpr size_t kEnvironmentBytes = 512 << 10;
 
@@ -46,7 +47,7 @@ struct Entry {
   char name[1];
 };
 
-// 0 where it is not a number.
+// 0 if it is not a number.
 pid_t PidOf(const char* name) {
   int64_t pid = 0;
   for (; *name >= '0' && *name <= '9' && pid < (1 << 30); ++name) {
@@ -55,8 +56,8 @@ pid_t PidOf(const char* name) {
   return *name == '\0' ? static_cast<pid_t>(pid) : 0;
 }
 
-// Calls visit(pid) for every process. No more than system calls: usable where
-// other threads may hold any lock.
+// Calls visit(pid) for every process. Makes system calls only, since other
+// threads may hold any lock.
 template <typename Visit>
 void ForEachProcess(const Visit& visit) {
   const int folder = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -76,7 +77,7 @@ void ForEachProcess(const Visit& visit) {
   close(folder);
 }
 
-// The bytes read of /proc/<pid>/<name>; 0 where there is nothing to be read.
+// The bytes read of /proc/<pid>/<name>; 0 if there is nothing to read.
 size_t ReadOf(pid_t pid, const char* name, char* buffer, size_t bytes) {
   char path[64] = "/proc/";
   char digits[16];
@@ -99,7 +100,7 @@ size_t ReadOf(pid_t pid, const char* name, char* buffer, size_t bytes) {
   return got;
 }
 
-// Whether a variable of its environment begins with the mark.
+// True if a variable of its environment begins with the mark.
 bool IsMarked(pid_t pid, const char* mark, char* buffer, size_t bytes) {
   const size_t length = std::strlen(mark);
   const size_t got = ReadOf(pid, "environ", buffer, bytes);
@@ -163,7 +164,7 @@ bool Orphans::IsOrphan(pid_t pid, const std::vector<pid_t>& kept,
 
 void Orphans::Kill(const std::vector<pid_t>& kept, const std::string& mark) {
   std::vector<char> environment(mark.empty() ? 0 : kEnvironmentBytes);
-  for (int round = 0; round < kMostRounds; ++round) {
+  for (int round = 0; round < kMaxRounds; ++round) {
     bool found = false;
     ForEachProcess([&](pid_t pid) {
       bool ended = false;
@@ -189,7 +190,7 @@ void Orphans::Reap(const std::vector<pid_t>& kept) {
 }
 
 void KillMarked(const char* mark, char* buffer, size_t bytes) {
-  for (int round = 0; round < kMostRounds; ++round) {
+  for (int round = 0; round < kMaxRounds; ++round) {
     bool found = false;
     ForEachProcess([&](pid_t pid) {
       if (pid == getpid() || !IsMarked(pid, mark, buffer, bytes)) return;

@@ -1,10 +1,11 @@
-// Orphans: what a worker has left behind outside of its process group.
+// Orphans: processes that a worker left behind outside of its process group.
 //
 // Internal to net/. A process that calls setsid leaves its group, and its
-// parent may end before it. On Linux such orphans come to the nearest ancestor
-// that asks for them (PR_SET_CHILD_SUBREAPER), and are known by a session that
-// is not their new parent's. Elsewhere nothing here does anything. Tests:
-// WhoLeftTheGroup… and OrphansThatEndLeaveNoZombie of launcher_test.
+// parent may end before it. On Linux such orphans become children of the
+// nearest ancestor that is a subreaper (PR_SET_CHILD_SUBREAPER). Their session
+// is not that of their new parent. On other systems these calls do nothing.
+// Tests: Process_LeftTheGroup_* and Orphans_EndDuringTheJob_LeaveNoZombie of
+// launcher_test.
 
 #ifndef RINGLET_NET_LAUNCH_ORPHANS_H_
 #define RINGLET_NET_LAUNCH_ORPHANS_H_
@@ -17,9 +18,9 @@
 
 namespace ringlet {
 
-// While one lives, orphans among this process's descendants become its
-// children. Those that it has already are not touched, nor those that stay in
-// its session. One at a time in a process.
+// While it exists, orphans among this process's descendants become its
+// children. Children from before are not touched, nor are processes that stay
+// in its session. A process has at most one at a time.
 class Orphans {
  public:
   Orphans();
@@ -27,9 +28,9 @@ class Orphans {
   Orphans(const Orphans&) = delete;
   Orphans& operator=(const Orphans&) = delete;
 
-  // Kills the orphans, and theirs, until none is left, for at most some
-  // seconds. `kept` are children that somebody waits for. With a mark only
-  // those whose environment has this variable, "NAME=value".
+  // Kills the orphans and their children until none is left, for at most some
+  // seconds. `kept` are children with a waiter. With a mark only those with
+  // this variable, "NAME=value", in their environment.
   void Kill(const std::vector<pid_t>& kept, const std::string& mark);
   // Takes the exit codes of orphans that have ended.
   void Reap(const std::vector<pid_t>& kept);
@@ -41,8 +42,8 @@ class Orphans {
   int was_subreaper_ = 0;
 };
 
-// Kills every process whose environment has a variable that begins with
-// `mark`, until none is left or it was tried often enough. Async-signal-safe;
+// Kills every process with a variable that begins with `mark` in its
+// environment, until none is left, or after many rounds. Async-signal-safe;
 // `buffer` takes one environment.
 void KillMarked(const char* mark, char* buffer, size_t bytes);
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "../../core/base/reader_left.h"
+
 namespace ringlet {
 
 namespace {
@@ -18,8 +20,8 @@ void OutputQueue::Drop() {
   written_ = 0;
 }
 
-// The descriptor is shared with whoever started the launcher, so it stays
-// blocking: poll says whether it takes a small piece.
+// The launcher's parent shares the descriptor, so it stays blocking. poll
+// reports if it takes a small piece.
 void OutputQueue::Flush() {
   while (waiting() > 0) {
     pollfd ready = {fd_, POLLOUT, 0};
@@ -31,6 +33,8 @@ void OutputQueue::Flush() {
     } else if (errno == EAGAIN) {
       break;
     } else if (errno != EINTR) {
+      const int error = errno;
+      if (!ReaderHasLeft(fd_)) os_error_ = error;
       return Drop();
     }
   }

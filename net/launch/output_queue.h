@@ -1,7 +1,7 @@
 // OutputQueue: text on its way to one descriptor, never waiting for its reader.
 //
-// Internal to net/. The queue is not bounded here: who appends looks at
-// waiting() and stops reading what it would append.
+// Internal to net/. The queue is not bounded here: the writer checks waiting(),
+// and stops reading its own source.
 
 #ifndef RINGLET_NET_LAUNCH_OUTPUT_QUEUE_H_
 #define RINGLET_NET_LAUNCH_OUTPUT_QUEUE_H_
@@ -24,12 +24,15 @@ class OutputQueue {
   size_t waiting() const { return pending_.size() - written_; }
   // Writes what the reader takes now.
   void Flush();
-  // Forgets what waits, and takes no more.
+  // Drops the waiting bytes, and takes no more.
   void Drop();
+  // The errno of the failed write; 0: none failed, or the reader has left.
+  int os_error() const { return os_error_; }
 
  private:
   const int fd_;
-  bool broken_ = false;  // the reader is gone
+  bool broken_ = false;  // after a failed write: drops all output
+  int os_error_ = 0;
   std::string pending_;
   size_t written_ = 0;  // of pending_
 };

@@ -39,6 +39,12 @@ bool Supervisor::done() const {
                      [](const Worker& worker) { return worker.done; });
 }
 
+std::string Supervisor::NoneLeft(int code) const {
+  if (!options_.restart || code == kWrongConfiguration) return "";
+  return "; no restart of it is left (--max-restarts " +
+         std::to_string(options_.max_restarts) + ")";
+}
+
 bool Supervisor::MayRestart(int worker, int code) {
   return phase_ == Phase::kRunning && options_.restart && !finished_ &&
          code != kWrongConfiguration &&
@@ -46,22 +52,43 @@ bool Supervisor::MayRestart(int worker, int code) {
 }
 
 Supervisor::Actions Supervisor::OnCannotStart(int worker) {
-  for (size_t i = static_cast<size_t>(worker) + 1; i < workers_.size(); ++i) {
-    workers_[i].done = true;
+  for (int i = worker + 1; i < options_.workers; ++i) {
+    At(i).done = true;
   }
   Actions actions;
   Enter(Phase::kKill, SIGKILL, &actions);
   return actions;
 }
 
-Supervisor::Actions Supervisor::OnExit(int worker, int code) {
+Supervisor::Actions Supervisor::OnExit(int worker, int code,
+                                       double ran_seconds) {
   Actions actions;
+  if (ran_seconds >= options_.healthy_seconds) At(worker).restarts = 0;
   if (code == 0) {
     Finish(worker, /*ended=*/true, &actions);
   } else if (!MayRestart(worker, code)) {
-    Fail(worker, code, &actions);
+    Lose(worker, code, &actions);
   }
   return actions;
+}
+
+bool Supervisor::MaySpare(int worker, int code) const {
+  // In a first run a wrong configuration is wrong for all workers.
+  if (code == kWrongConfiguration && !At(worker).restarted) return false;
+  const auto left =
+      std::count_if(workers_.begin(), workers_.end(), [&](const Worker& each) {
+        return &each != &At(worker) && !each.done && !each.given_up;
+      });
+  return phase_ == Phase::kRunning && options_.restart && !finished_ &&
+         options_.min_workers > 0 && left >= options_.min_workers;
+}
+
+void Supervisor::Lose(int worker, int code, Actions* actions) {
+  if (At(worker).given_up) return;
+  if (!MaySpare(worker, code)) return Fail(worker, code, actions);
+  At(worker).given_up = true;
+  actions->notices.push_back(Cause(worker, code) + NoneLeft(code) +
+                             "; the others continue without it");
 }
 
 void Supervisor::Finish(int first, bool ended, Actions* actions) {
@@ -81,36 +108,36 @@ void Supervisor::Finish(int first, bool ended, Actions* actions) {
 
 void Supervisor::OnDone(int worker, Actions* actions) {
   if (worker < 0 || worker >= options_.workers || At(worker).done) return;
-  At(worker).told = true;
+  At(worker).reported_end = true;
   Finish(worker, /*ended=*/false, actions);
 }
 
-std::vector<int> Supervisor::Left(bool told) const {
+std::vector<int> Supervisor::Left(bool reported_end) const {
   std::vector<int> left;
   for (size_t i = 0; i < workers_.size(); ++i) {
-    if (workers_[i].done || workers_[i].told != told) continue;
+    if (workers_[i].done || workers_[i].reported_end != reported_end) continue;
     left.push_back(static_cast<int>(i));
   }
   return left;
 }
 
-// They are let alone, once.
-void Supervisor::WaitForTold(Actions* actions) {
+// Gives the workers that have reported their end report_grace_seconds, once.
+void Supervisor::WaitForReported(Actions* actions) {
   overdue_ = true;
   actions->new_deadline = true;
-  actions->deadline = options_.done_seconds;
-  for (const int worker : Left(/*told=*/true)) {
-    actions->notices.push_back(
-        "worker " + std::to_string(worker) +
-        " has finished the job, and still puts away what it needed for it; it "
-        "has " +
-        Shortest(options_.done_seconds) + " s");
+  actions->deadline = options_.report_grace_seconds;
+  for (const int worker : Left(/*reported_end=*/true)) {
+    actions->notices.push_back("worker " + std::to_string(worker) +
+                               " has finished the job, and still writes or "
+                               "removes its last backup; it "
+                               "has " +
+                               Shortest(options_.report_grace_seconds) + " s");
   }
 }
 
 bool Supervisor::Counts(const Worker& worker, int code) const {
-  if (!finished_ || worker.told) return true;
-  return phase_ == Phase::kLeaveAlone && worker.restarts == 0 && code <= 128 &&
+  if (!finished_ || worker.reported_end) return true;
+  return phase_ == Phase::kLeaveAlone && !worker.restarted && code <= 128 &&
          code != kRunAgain;
 }
 
@@ -120,14 +147,14 @@ Supervisor::Actions Supervisor::OnEnded(int worker, int code) {
   if (code == 0) {
     ended.done = true;
   } else if (!MayRestart(worker, code)) {
-    Fail(worker, code, &actions);
+    Lose(worker, code, &actions);
     ended.done = true;
   } else {
     actions.restart_after =
         std::min(std::ldexp(options_.backoff_seconds, ended.restarts),
                  options_.max_backoff_seconds);
     ++ended.restarts;
-    ended.waiting = true;
+    ended.waiting = ended.restarted = true;
     ended.code = code;
     actions.notices.push_back(Cause(worker, code) +
                               "; it is started again in " +
@@ -139,7 +166,7 @@ Supervisor::Actions Supervisor::OnEnded(int worker, int code) {
 }
 
 void Supervisor::OnRestart(int worker) {
-  At(worker).waiting = At(worker).told = false;
+  At(worker).waiting = At(worker).reported_end = false;
 }
 
 void Supervisor::Fail(int worker, int code, Actions* actions) {
@@ -152,7 +179,7 @@ void Supervisor::Fail(int worker, int code, Actions* actions) {
       workers_.begin(), workers_.end(),
       [&](const Worker& each) { return &each != &At(worker) && !each.done; });
   actions->notices.push_back(
-      Cause(worker, code) +
+      Cause(worker, code) + NoneLeft(code) +
       (others ? "; waiting for the others to end, then stopping them" : ""));
   Enter(Phase::kLeaveAlone, 0, actions);
 }
@@ -171,32 +198,33 @@ void Supervisor::Enter(Phase phase, int signal, Actions* actions) {
   actions->signal = signal;
   for (size_t i = 0; i < workers_.size(); ++i) {
     if (!Cancel(i, actions)) continue;
-    // Only its code, in this phase.
+    // In this phase only the exit code matters.
     Fail(static_cast<int>(i), workers_[i].code, actions);
   }
   actions->new_deadline = true;
   double grace = options_.grace_seconds;
-  if (finished_) grace = std::min(std::max(grace, 1.0), options_.late_seconds);
+  if (finished_)
+    grace = std::min(std::max(grace, 1.0), options_.others_grace_seconds);
   actions->deadline = phase == Phase::kKill ? -1 : grace;
   if (finished_ && !signalled_ && !overdue_ && signal != 0) {
-    actions->spared = Left(/*told=*/true);
-    if (phase == Phase::kKill && !actions->spared.empty()) WaitForTold(actions);
+    actions->spared = Left(/*reported_end=*/true);
+    if (phase == Phase::kKill && !actions->spared.empty())
+      WaitForReported(actions);
   }
-  // Whoever stops a job does not wait for its reader.
+  // After a second signal the output is dropped instead of waiting for its
+  // reader.
   actions->drop_output = phase == Phase::kKill && signalled_;
 }
 
 Supervisor::Actions Supervisor::OnDeadline() {
   Actions actions;
-  const std::vector<int> late = Left(/*told=*/false);
+  const std::vector<int> late = Left(/*reported_end=*/false);
   if (finished_ && !overdue_ && !signalled_ && late.empty()) {
-    WaitForTold(&actions);
+    WaitForReported(&actions);
   } else if (phase_ == Phase::kLeaveAlone) {
     for (size_t i = 0; finished_ && i < late.size(); ++i) {
       AddNotice(static_cast<size_t>(late[i]),
-                " is stopped: the others have finished the job, and what it "
-                "does is done",
-                &actions);
+                " is stopped: the others have finished the job", &actions);
     }
     Enter(Phase::kTerminate, SIGTERM, &actions);
   } else {

@@ -1,8 +1,8 @@
 // Supervisor: which workers of a job are started again, how a job is ended, and
 // its exit code (launcher.h has the rules).
 //
-// Internal to net/. Pure: no process, no clock. Each event returns what is to
-// be done at once.
+// Internal to net/. Pure: no process, no clock. Each event returns the actions
+// to take now.
 
 #ifndef RINGLET_NET_LAUNCH_SUPERVISOR_H_
 #define RINGLET_NET_LAUNCH_SUPERVISOR_H_
@@ -18,14 +18,14 @@ class Supervisor {
  public:
   struct Actions {
     std::vector<std::string> notices;  // lines for the user
-    // Not negative: start the event's worker again after so many seconds, and
-    // call OnRestart then.
+    // Not negative: after this many seconds start the event's worker again, and
+    // call OnRestart.
     double restart_after = -1;
-    std::vector<int> cancelled;  // restarts that are not to come
-    int signal = 0;              // to every process …
-    std::vector<int> spared;     // … but these
-    // The deadline before this is void; not negative: call OnDeadline after
-    // so many seconds.
+    std::vector<int> cancelled;  // restarts that are cancelled
+    int signal = 0;              // to every process but the spared ones
+    std::vector<int> spared;     // workers that get no signal
+    // Replaces the last deadline. Not negative: call OnDeadline after this many
+    // seconds.
     bool new_deadline = false;
     double deadline = -1;
     bool drop_output = false;  // do not wait for its readers
@@ -34,20 +34,23 @@ class Supervisor {
   // Every worker is about to be started, in order.
   explicit Supervisor(const LaunchOptions& options);
 
-  // At the first start: this one cannot be, and those behind it are not.
+  // At the first start: this worker cannot be started, and the later ones are
+  // not started. -1: no worker is.
   Actions OnCannotStart(int worker);
-  // Its process has exited; its output may still come.
-  Actions OnExit(int worker, int code);
-  // Nothing more comes of it: after OnExit, or where it could not be started.
+  // The process of `worker` exited after `ran_seconds`; it may still have
+  // output.
+  Actions OnExit(int worker, int code, double ran_seconds = 0);
+  // Its output has ended: after OnExit, or if it could not be started.
   Actions OnEnded(int worker, int code);
   void OnRestart(int worker);
-  // It says that its work is done.
+  // It reports that its work is done.
   void OnDone(int worker, Actions* actions);
   Actions OnSignal(int signal);
   Actions OnDeadline();
 
   bool done() const;  // no worker is left
-  // Of the worker that failed first and was not restarted; 0: none did.
+  // The exit code of the worker that failed first and was not restarted; 0: no
+  // worker did.
   int exit_code() const { return exit_code_; }
 
  private:
@@ -56,22 +59,33 @@ class Supervisor {
   struct Worker {
     bool waiting = false;  // for its restart
     bool done = false;
-    bool told = false;  // that its work is done
-    int restarts = 0;
-    int code = 0;  // of the last run
+    bool reported_end = false;  // that its work is done
+    bool given_up = false;      // the others continue without it
+    bool restarted = false;     // at least once
+    int restarts = 0;           // since the last healthy run (launcher.h)
+    int code = 0;               // of the last run
   };
 
   Worker& At(int worker) { return workers_[static_cast<size_t>(worker)]; }
+  const Worker& At(int worker) const {
+    return workers_[static_cast<size_t>(worker)];
+  }
+  // The part of a notice for a worker without a restart left, or "".
+  std::string NoneLeft(int code) const;
   bool MayRestart(int worker, int code);
-  // By the first whose work is done, where they end together. `ended`: so has
-  // its process.
+  // `first` is the first worker with its work done, in a job where all end
+  // together. `ended`: its process has ended too.
   void Finish(int first, bool ended, Actions* actions);
-  // Of those that are left, those that have told so, or have not.
-  std::vector<int> Left(bool told) const;
-  void WaitForTold(Actions* actions);
+  // The workers that are left and have reported their work as done, or have
+  // not.
+  std::vector<int> Left(bool reported_end) const;
+  void WaitForReported(Actions* actions);
   bool Counts(const Worker& worker, int code) const;
+  // True if the job continues without this worker, which has no restart left.
+  bool MaySpare(int worker, int code) const;
+  void Lose(int worker, int code, Actions* actions);
   void Fail(int worker, int code, Actions* actions);
-  // Its restart; whether it waited for one.
+  // Cancels the worker's pending restart. False: none was pending.
   bool Cancel(size_t worker, Actions* actions);
   void Enter(Phase phase, int signal, Actions* actions);
 
@@ -79,7 +93,7 @@ class Supervisor {
   std::vector<Worker> workers_;
   Phase phase_ = Phase::kRunning;
   bool signalled_ = false, finished_ = false;
-  bool overdue_ = false;  // who has told has no more time after this deadline
+  bool overdue_ = false;  // a worker that has reported its end has no time left
   int exit_code_ = 0;
 };
 

@@ -1,4 +1,5 @@
-// Terminals: what a descriptor is, and one of our own for a worker.
+// Terminals: the properties of a descriptor, and a pseudo-terminal for a
+// worker.
 //
 // Internal to net/.
 
@@ -7,14 +8,14 @@
 
 namespace ringlet {
 
-int TerminalColumns(int fd);  // 80 where it does not say
+int TerminalColumns(int fd);  // 80 if unknown
 
-// Whether what is written to both appears in one place.
+// True if bytes written to both appear in one place.
 bool SameTerminal(int a, int b);
 
-// A pseudo-terminal of as many columns as `like` that passes bytes on as they
-// are: ends[0] reads what is written to ends[1]; both are the caller's to
-// close. False where there is none to be had, and then nothing is open.
+// Opens a pseudo-terminal with the number of columns of `like`, which passes
+// bytes on unchanged: ends[0] reads the bytes written to ends[1]. The caller
+// closes both. False: there is none, and nothing is open.
 bool OpenPseudoTerminal(int like, int* ends);
 
 }  // namespace ringlet

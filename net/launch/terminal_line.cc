@@ -6,7 +6,7 @@ namespace ringlet {
 namespace {
 
 constexpr char kErase[] = "\r\x1b[K";
-constexpr char kPlain[] = "\x1b[0m";
+constexpr char kPlainText[] = "\x1b[0m";
 
 // The bytes of the escape sequence that begins there.
 size_t EscapeBytes(const std::string& text, size_t at) {
@@ -30,7 +30,7 @@ void TerminalLine::Feed(const char* data, size_t bytes, size_t most,
       returned_ = false;
     } else if (c == '\r') {
       returned_ = true;      // the end of the line, where a line feed follows
-    } else if (c != '\b') {  // which stands before a carriage return
+    } else if (c != '\b') {  // '\b' before a carriage return has no effect
       if (returned_) text_.clear();
       returned_ = false;
       text_ += c;
@@ -75,7 +75,7 @@ std::string CutToColumns(const std::string& text, int columns) {
       continue;
     }
     const bool continues = (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80;
-    if (!continues && ++used > columns) return out + kPlain;
+    if (!continues && ++used > columns) return out + kPlainText;
     out += text[i++];
   }
   return out;

@@ -1,7 +1,7 @@
-// libuv reaps the process and reads its pipes; three handles, each open until
-// its close callback, decide when OnEnded comes. The exit and the end of the
-// output come in any order: a process that left the group may hold the pipes
-// after the exit, and what was written last may be read after it.
+// libuv reaps the process and reads its pipes. OnEnded is called when three
+// handles are closed, each by its close callback. The exit may be before or
+// after the end of the output. A process that left the group may hold the pipes
+// after the exit. The last output may be read after the exit.
 
 #include "worker_process.h"
 
@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "../../core/base/key_file.h"
-#include "tell_launcher.h"
+#include "done_report.h"
 #include "terminal.h"
 
 extern char** environ;
@@ -30,7 +30,7 @@ uv_handle_t* AsHandle(T* handle) {
   return reinterpret_cast<uv_handle_t*>(handle);
 }
 
-// Null-terminated, as exec takes them; the texts stay the callers'.
+// Null-terminated, as exec takes them. The texts belong to the caller.
 std::vector<char*> Arguments(const std::vector<std::string>& command) {
   std::vector<char*> arguments;
   arguments.reserve(command.size() + 1);
@@ -46,9 +46,10 @@ bool HasName(const char* variable, const std::string& name) {
          variable[name.size()] == '=';
 }
 
-// This process's own, with those that are not "" in place of its.
-std::vector<char*> Variables(const std::string& tf_config,
-                             const std::string& key, const std::string& done) {
+// The environment of this process, with the given non-empty variables replaced.
+std::vector<char*> VariablesOfWorker(const std::string& tf_config,
+                                     const std::string& key,
+                                     const std::string& done) {
   std::vector<char*> variables;
   for (char** variable = environ; *variable != nullptr; ++variable) {
     if (!HasName(*variable, "TF_CONFIG") &&
@@ -67,15 +68,13 @@ std::vector<char*> Variables(const std::string& tf_config,
 const char* HintOf(int uv_error) {
   switch (uv_error) {
     case UV_ENOENT:
-      // libuv opens it in the child, and reports as if of the command.
+      // libuv opens it in the child, and reports its error as the command's.
       if (access("/dev/null", F_OK) != 0) {
         return " (there is no /dev/null here: mknod -m 666 /dev/null c 1 3)";
       }
       return " (give a program in PATH or its path)";
     case UV_EACCES:
       return " (make it executable)";
-    case UV_EMFILE:
-      return " (raise the limit of open files, ulimit -n)";
     default:
       return "";
   }
@@ -123,7 +122,8 @@ Status WorkerProcess::Spawn(const int* write_ends,
   if (asks) {
     done = kLauncherPipeVariable + ("=" + std::to_string(kDoneFd));
   }
-  std::vector<char*> variables = Variables(variable, shared_->key, done);
+  std::vector<char*> variables =
+      VariablesOfWorker(variable, shared_->key, done);
   uv_stdio_container_t stdio[kDoneFd + 1];
   stdio[0].flags = UV_IGNORE;
   for (int i = 0; i < 2; ++i) {
@@ -179,7 +179,7 @@ Status WorkerProcess::Start(const std::string& variable) {
 }
 
 void WorkerProcess::Signal(int signal) {
-  // The id is not another's while its leader has not been reaped.
+  // The kernel does not use the id again before its leader is reaped.
   if (pid_ != 0) kill(-pid_, signal);
 }
 
@@ -199,8 +199,8 @@ void WorkerProcess::CloseProcess() {
   });
 }
 
-// What is left in a terminal whose writer has ended: bounded, for it is a
-// buffer of the system's.
+// Reads the rest in a terminal after its writer has ended. It is bounded by the
+// system's buffer.
 void WorkerProcess::ReadRest(Stream* stream) {
   uv_os_fd_t fd = -1;
   if (stream->held < 0 || !stream->open ||
@@ -213,7 +213,7 @@ void WorkerProcess::ReadRest(Stream* stream) {
       if (bytes <= 0) break;
       OnRead(stream, buffer().base, static_cast<size_t>(bytes));
     }
-    // Reading on brings what was on its way in the system; then the end.
+    // Later reads return the bytes in the system's buffer, then the end.
     if (stream->held >= 0) close(stream->held);
     stream->held = -1;
   }
@@ -228,7 +228,7 @@ void WorkerProcess::Read(int index, bool on) {
     uv_read_stop(pipe);
     return;
   }
-  // Fails only where it has been started already.
+  // Fails only if it has been started already.
   uv_read_start(
       pipe,
       [](uv_handle_t* handle, size_t, uv_buf_t* buffer) {
@@ -247,7 +247,7 @@ void WorkerProcess::Read(int index, bool on) {
 void WorkerProcess::OnRead(Stream* stream, const char* data, size_t bytes) {
   std::vector<std::string> lines;
   if (stream->drawn) {
-    shared_->console->begun()->Feed(data, bytes, kMaxLine, &lines);
+    shared_->console->unfinished_line()->Feed(data, bytes, kMaxLine, &lines);
     shared_->console->FlushSoon();
   } else {
     stream->lines.Feed(data, bytes, kMaxLine, &lines);
@@ -258,7 +258,7 @@ void WorkerProcess::OnRead(Stream* stream, const char* data, size_t bytes) {
 void WorkerProcess::EndLine(Stream* stream) {
   std::vector<std::string> lines;
   if (stream->drawn) {
-    shared_->console->begun()->End(&lines);
+    shared_->console->unfinished_line()->End(&lines);
   } else {
     stream->lines.End(&lines);
   }

@@ -13,20 +13,20 @@
 #include <string>
 #include <vector>
 
-#include "../../core/base/status.h"
 #include "console.h"
 #include "guard.h"
 #include "line_splitter.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
 class WorkerProcess {
  public:
-  // What the runs of one job share; outlives them.
+  // The runs of one job share it; it outlives them.
   struct Shared {
     class Owner {
      public:
-      virtual void OnExit(int index, int code) = 0;  // its output may come yet
+      virtual void OnExit(int index, int code) = 0;  // output may follow
       virtual void OnEnded(int index) = 0;           // the last call
 
      protected:
@@ -34,8 +34,8 @@ class WorkerProcess {
     };
     Owner* owner;
     const std::vector<std::string>* command;
-    std::string key;   // "RINGLET_LAUNCHER_KEY=…", or ""
-    int done_fd = -1;  // for TellLauncher; -1: nobody asks for it
+    std::string key;   // "RINGLET_LAUNCHER_KEY=KEY", or ""
+    int done_fd = -1;  // for ReportDone; -1: not used
     uv_loop_t loop;
     Console* console;
     Guard guard;
@@ -50,9 +50,9 @@ class WorkerProcess {
   Status Start(const std::string& variable);
   // To the whole group; nothing once it has ended.
   void Signal(int signal);
-  // Whether its output of this kind (0 stdout, 1 stderr) is read.
+  // Sets whether its output of this kind (0 stdout, 1 stderr) is read.
   void Read(int stream, bool on);
-  // Gives up on what keeps the pipes open.
+  // Closes the pipes, although a process keeps their other ends open.
   void CloseStreams();
 
   pid_t pid() const { return pid_; }  // 0 once it has ended
@@ -65,9 +65,9 @@ class WorkerProcess {
     WorkerProcess* process;
     int index;  // 0 stdout, 1 stderr
     bool open = false;
-    bool drawn = false;  // a terminal: the console has what is begun
-    // Its end of that terminal, for some systems drop what is unread when the
-    // last one closes.
+    bool drawn = false;  // a terminal: the console has the unfinished line
+    // The worker's end of that terminal. Some systems drop unread bytes when
+    // the last writer closes, so this end stays open.
     int held = -1;
     LineSplitter lines;
   };

@@ -1,9 +1,10 @@
-// What must be known to change this file: all but Start and the destructor runs
-// on the loop's thread. What one has sent is read into the other's buffer, one
-// at most, and read on once that has taken it, so a slow reader slows its
-// writer down, as without a relay. Buffer and requests are of the side whose
-// handle they are written to, which is deleted in its close callback, after
-// theirs. Two that are joined are closed together.
+// To change this file, know that:
+//   - All methods except Start and the destructor run on the loop's thread.
+//   - Each connection has one buffer, for the bytes of its peer. The buffer is
+//     filled again when all of it was sent, so a slow reader slows its writer.
+//   - The buffer and the write request belong to the connection that is written
+//     to. Its close callback frees them.
+//   - Two joined connections are closed together.
 
 #include "relay.h"
 
@@ -18,21 +19,18 @@
 #include <utility>
 #include <vector>
 
-#include "../../core/base/message.h"
-#include "../cluster/cluster.h"
-#include "../ring/loop.h"
-#include "../ring/socket_address.h"
-#include "../ring/uv_stream.h"
-#include "relay_desk.h"
+#include "../transport/loop.h"
+#include "../transport/socket_address.h"
+#include "../transport/uv_stream.h"
+#include "rendezvous_table.h"
+#include "ringlet/status.h"
+#include "ringlet/strategy.h"
 
 namespace ringlet {
 namespace {
 
 constexpr size_t kBufferBytes = 64 << 10;
 constexpr int kSpareFiles = 16;
-constexpr unsigned kKeepAliveSeconds = 30;
-
-int64_t Now() { return static_cast<int64_t>(uv_hrtime()); }
 
 class RelayServer;
 
@@ -46,11 +44,11 @@ struct Side {
   Side* other = nullptr;  // joined with
   State state = State::kHello;
   bool dials = false;
-  bool ended = false;  // nothing more comes from it
-  int64_t since = 0;   // in its state, or that the other has ended
-  size_t have = 0;     // of the hello
+  bool ended = false;      // no more bytes will arrive
+  int64_t since = 0;       // start of its state, or end of the other side
+  size_t hello_bytes = 0;  // received
   uint8_t hello[kRelayHelloBytes];
-  std::unique_ptr<char[]> buffer;  // on the way to it
+  std::unique_ptr<char[]> buffer;  // bytes to send to it
   uv_tcp_t tcp;
   uv_write_t write;
   uv_shutdown_t shutdown;
@@ -75,10 +73,10 @@ class RelayServer final : public Relay, private UvListener::Owner {
   uv_buf_t SpaceOf(Side* side);
   void OnRead(Side* side, ssize_t bytes);
   void OnEnded(Side* side);
-  void Hear(Side* side);
+  void HandleHello(Side* side);
   void Join(Side* a, Side* b);
   void Move(Side* to, size_t bytes);
-  void Moved(Side* to, int status);
+  void OnMoved(Side* to, int status);
   void Close(Side* side);
   void ClosePair(Side* side);
   void Sweep(int64_t now);
@@ -90,12 +88,12 @@ class RelayServer final : public Relay, private UvListener::Owner {
   std::unique_ptr<UvHandles> handles_;
   std::unique_ptr<UvListener> listener_;
   uv_timer_t timer_;
-  RelayDesk desk_;
-  std::vector<Side*> sides_;  // that are open, as they came
-  bool told_full_ = false;
+  RendezvousTable table_;
+  std::vector<Side*> sides_;  // the open ones, the oldest first
+  bool reported_full_ = false;
 };
 
-// On the loop's thread, waited for.
+// Runs `work` on the loop's thread, and waits for its end.
 template <typename Work>
 void Do(Loop* loop, const Work& work) {
   std::mutex mutex;
@@ -132,7 +130,7 @@ Status RelayServer::Listen(const sockaddr_storage& address) {
   uv_timer_start(
       &timer_,
       [](uv_timer_t* timer) {
-        static_cast<RelayServer*>(timer->data)->Sweep(Now());
+        static_cast<RelayServer*>(timer->data)->Sweep(UvNanos());
       },
       500, 500);
   return listener_->ListenTcp(reinterpret_cast<const sockaddr*>(&address));
@@ -155,14 +153,14 @@ void RelayServer::CloseAll() {
   while (!sides_.empty()) ClosePair(sides_.back());
 }
 
-// --- who comes --------------------------------------------------------------
+// --- connections ------------------------------------------------------------
 
 void RelayServer::OnConnection(UvListener*) {
   Side* const side = new Side;
   side->relay = this;
   uv_tcp_init(handles_->uv(), &side->tcp);  // cannot fail
   side->tcp.data = side;
-  side->since = Now();
+  side->since = UvNanos();
   handles_->Opened();
   sides_.push_back(side);
   if (Admit(side)) return Read(side);
@@ -173,10 +171,10 @@ bool RelayServer::Admit(Side* side) {
   if (uv_accept(listener_->stream(), side->stream()) != 0) return false;
   if (sides_.size() > static_cast<size_t>(options_.connections) &&
       !MakeRoom(side)) {
-    if (!std::exchange(told_full_, true)) {
+    if (!std::exchange(reported_full_, true)) {
       Notice(
           "warning: %d connections are open, the most that are taken; others "
-          "are closed at once",
+          "are closed immediately",
           options_.connections);
     }
     return false;
@@ -186,8 +184,8 @@ bool RelayServer::Admit(Side* side) {
   return true;
 }
 
-// A worker says what it comes for at once. Of those that do not the one that
-// came first goes, if it had the time to.
+// A worker sends its hello immediately. So the oldest connection without one is
+// closed, if it has had enough time.
 bool RelayServer::MakeRoom(const Side* side) {
   const auto silent = std::find_if(
       sides_.begin(), sides_.end(),
@@ -214,15 +212,16 @@ void RelayServer::Read(Side* side) {
   if (error != 0) ClosePair(side);
 }
 
-// Whoever waits has nothing to say: a byte of it is seen as soon as its end.
+// A waiting side sends nothing, so a byte from it is handled as its end.
 uv_buf_t RelayServer::SpaceOf(Side* side) {
   if (side->state == Side::State::kJoined) {
     return uv_buf_init(side->other->buffer.get(), kBufferBytes);
   }
-  const bool hears = side->state == Side::State::kHello;
-  uint8_t* const space = hears ? side->hello + side->have : side->hello;
+  const bool in_hello = side->state == Side::State::kHello;
+  uint8_t* const space =
+      in_hello ? side->hello + side->hello_bytes : side->hello;
   return uv_buf_init(reinterpret_cast<char*>(space),
-                     hears ? kRelayHelloBytes - side->have : 1);
+                     in_hello ? kRelayHelloBytes - side->hello_bytes : 1);
 }
 
 void RelayServer::OnRead(Side* side, ssize_t bytes) {
@@ -235,19 +234,19 @@ void RelayServer::OnRead(Side* side, ssize_t bytes) {
     uv_read_stop(side->stream());
     return Move(side->other, static_cast<size_t>(bytes));
   }
-  side->have += static_cast<size_t>(bytes);
-  if (side->have == kRelayHelloBytes) Hear(side);
+  side->hello_bytes += static_cast<size_t>(bytes);
+  if (side->hello_bytes == kRelayHelloBytes) HandleHello(side);
 }
 
-void RelayServer::Hear(Side* side) {
+void RelayServer::HandleHello(Side* side) {
   RelayHello hello;
   if (!DecodeRelayHello(side->hello, &hello)) return Close(side);
   side->state = Side::State::kWaits;
   side->dials = hello.role == RelayHello::kDials;
-  side->since = Now();
-  const RelayDesk::Met met = desk_.Comes(side, hello);
-  if (met.displaced != nullptr) Close(static_cast<Side*>(met.displaced));
-  if (met.other != nullptr) Join(side, static_cast<Side*>(met.other));
+  side->since = UvNanos();
+  const RendezvousTable::Match match = table_.Arrive(side, hello);
+  if (match.displaced != nullptr) Close(static_cast<Side*>(match.displaced));
+  if (match.other != nullptr) Join(side, static_cast<Side*>(match.other));
 }
 
 void RelayServer::Join(Side* a, Side* b) {
@@ -264,7 +263,7 @@ void RelayServer::Join(Side* a, Side* b) {
   }
 }
 
-// --- what they say ----------------------------------------------------------
+// --- hellos and bytes -------------------------------------------------------
 
 void RelayServer::Move(Side* to, size_t bytes) {
   to->write.data = to;
@@ -274,30 +273,30 @@ void RelayServer::Move(Side* to, size_t bytes) {
                              [](uv_write_t* request, int status) {
                                Side* const of =
                                    static_cast<Side*>(request->data);
-                               of->relay->Moved(of, status);
+                               of->relay->OnMoved(of, status);
                              });
   if (error != 0) ClosePair(to);
 }
 
-void RelayServer::Moved(Side* to, int status) {
+void RelayServer::OnMoved(Side* to, int status) {
   if (to->state == Side::State::kClosing) return;
   if (status != 0) return ClosePair(to);
   Read(to->other);
 }
 
-// What it has sent is with the other: that it ended is too, then.
+// All bytes of this side were passed to the other, so its end is passed on too.
 void RelayServer::OnEnded(Side* side) {
   Side* const other = side->other;
   uv_read_stop(side->stream());
   side->ended = true;
-  side->since = Now();
+  side->since = UvNanos();
   if (other->ended) return ClosePair(side);
   const int error = uv_shutdown(&other->shutdown, other->stream(),
                                 [](uv_shutdown_t*, int) {});
   if (error != 0) ClosePair(side);
 }
 
-// --- who goes ---------------------------------------------------------------
+// --- disconnections ---------------------------------------------------------
 
 void RelayServer::ClosePair(Side* side) {
   if (side->other != nullptr) Close(side->other);
@@ -308,7 +307,7 @@ void RelayServer::Close(Side* side) {
   if (side->state == Side::State::kClosing) return;
   side->state = Side::State::kClosing;
   sides_.erase(std::find(sides_.begin(), sides_.end(), side));
-  desk_.Goes(side);
+  table_.Leave(side);
   uv_close(reinterpret_cast<uv_handle_t*>(&side->tcp), [](uv_handle_t* handle) {
     Side* const of = static_cast<Side*>(handle->data);
     UvHandles* const handles = of->relay->handles_.get();
@@ -337,15 +336,15 @@ void RelayServer::Sweep(int64_t now) {
     if (i < sides_.size() && IsOver(*sides_[i], now)) ClosePair(sides_[i]);
   }
   if (2 * sides_.size() < static_cast<size_t>(options_.connections)) {
-    told_full_ = false;
+    reported_full_ = false;
   }
 }
 
-// All of this host's, of IPv6 and, by the same socket, IPv4.
+// Any address of this host, by one socket for IPv6 and IPv4.
 void AllAddresses(int port, sockaddr_storage* out) {
   *out = {};
   const int probe = socket(AF_INET6, SOCK_STREAM, 0);
-  if (probe < 0) {  // the system knows IPv4 alone
+  if (probe < 0) {  // the system has no IPv6
     uv_ip4_addr("0.0.0.0", port, reinterpret_cast<sockaddr_in*>(out));
     return;
   }
@@ -353,7 +352,7 @@ void AllAddresses(int port, sockaddr_storage* out) {
   uv_ip6_addr("::", port, reinterpret_cast<sockaddr_in6*>(out));
 }
 
-// "7000": on all addresses.
+// Parses "host:port", or "port" for all addresses.
 Status FindAddress(const std::string& text, sockaddr_storage* out) {
   Address address;
   const bool all = text.find(':') == std::string::npos;

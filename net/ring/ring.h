@@ -1,14 +1,14 @@
-// Ring: what RingCollective::Open makes.
+// Ring: the implementation of RingCollective.
 //
 // Internal to net/.
 //
-// What must be known to change this:
-//   - Two threads: the caller's, and the loop's. The node is of the one that
-//     has the loop (Visit), who is in the Owner's methods too. They meet in
-//     what mutex_ guards; whatever else the node is to do is posted.
-//   - No lock is held while a line is said (whoever reads stderr may be slow)
-//     nor while the loop's thread is joined.
-//   - The node tells failure_ once, and touches no memory of a call after it.
+// To change this file, know that:
+//   - Two threads: the caller's, and the loop's. The loop's owner (RunLoop)
+//     uses the node, and runs the Owner's methods. The threads share what
+//     mutex_ guards; other work for the node is posted.
+//   - No lock is held while a line is printed (the reader of stderr may be
+//     slow) nor while the loop's thread is joined.
+//   - The node sets failure_ one time, and uses no memory of a call after that.
 //   - Every wait ends: by the node's own timers, or by patience_seconds.
 
 #ifndef RINGLET_NET_RING_RING_H_
@@ -25,12 +25,12 @@
 #include <string>
 #include <vector>
 
-#include "../../core/base/message.h"
 #include "../../core/base/trail.h"
-#include "loop.h"
+#include "../collective/wait_report.h"
+#include "../transport/loop.h"
 #include "ring_collective.h"
 #include "ring_node.h"
-#include "wait_report.h"
+#include "ringlet/status.h"
 #include "wire_order.h"
 
 namespace ringlet {
@@ -47,15 +47,17 @@ class Ring final : public RingCollective, private RingNode::Owner {
   Status Reform() override;
   Status Begin();
 
-  // One that is lost before all have met is left out of the next view.
+  // A worker that is lost before the ring has formed is left out of the next
+  // view.
   Status Form() {
     const Status status = Begin();
     const bool again = elastic() && status.code() == Code::kPeerLost;
     return again ? Reform() : status;
   }
 
-  // After an error of Begin, ends the ring: whether another rank told of it.
-  bool ToldByOther();
+  // After an error of Begin, ends the ring. True if another rank reported the
+  // error.
+  bool ReportedByOther();
 
   int rank() const override {
     const auto own =
@@ -68,7 +70,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
   }
   bool elastic() const override { return options_.min_workers > 0; }
   int min_workers() const override { return options_.min_workers; }
-  bool visited() const override { return visited_; }
+  bool has_joiner() const override { return has_joiner_; }
   int worker() const override { return options_.rank; }
   size_t bucket_bytes() const override {
     return static_cast<size_t>(std::max<int64_t>(options_.bytes_per_pack, 4));
@@ -90,7 +92,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
   Status StartAllGather(const void* in, size_t bytes, void* out,
                         Ticket* ticket) override;
   Status Barrier() override {
-    return Run({FrameType::kBarrier, nullptr, 0, 0});
+    return RunAndWait({FrameType::kBarrier, nullptr, 0, 0});
   }
 
   void Abort(const Status& reason) override;
@@ -104,20 +106,21 @@ class Ring final : public RingCollective, private RingNode::Owner {
   using Steady = std::chrono::steady_clock;
   // A caller sends as much itself rather than wake the loop's thread.
   static constexpr uint64_t kShort = 64 << 10;
-  static constexpr size_t kMostNotices = 32;  // that nobody has said yet
+  static constexpr size_t kMaxNotices = 32;  // not printed yet
 
-  // Until `seconds` after `begin`; false where the ticket's operation is then
-  // still under way.
+  // Waits until `seconds` after `begin`. False if the ticket's operation is
+  // then still under way.
   bool WaitUntil(std::unique_lock<std::mutex>* lock, Steady::time_point begin,
                  double seconds, Ticket ticket);
 
-  // Goes on waiting, and says so; gives up in the end. The lock is not held
-  // while it speaks: whoever reads stderr may be slow.
-  void WaitOn(std::unique_lock<std::mutex>* lock, Steady::time_point begin,
-              Ticket ticket);
+  // Continues a wait of more than timeout_seconds: prints reports, and aborts
+  // after patience_seconds. The lock is not held while it prints: the reader of
+  // stderr may be slow.
+  void WaitWithReports(std::unique_lock<std::mutex>* lock,
+                       Steady::time_point begin, Ticket ticket);
 
-  // The lock is not held while it speaks.
-  void SayNotices(std::unique_lock<std::mutex>* lock);
+  // The lock is not held while it prints.
+  void PrintNotices(std::unique_lock<std::mutex>* lock);
 
   static double Since(Steady::time_point begin) {
     return std::chrono::duration<double>(Steady::now() - begin).count();
@@ -128,54 +131,55 @@ class Ring final : public RingCollective, private RingNode::Owner {
     for (int r = 0; r < size(); ++r) out.push_back(address(r));
     return out;
   }
-  static void Say(const std::string& text) { Notice("%s", text.c_str()); }
+  static void PrintLine(const std::string& text) { Notice("%s", text.c_str()); }
 
   void End();
 
-  // Says goodbye, and joins the loop's thread: nobody else is left then.
+  // Sends a goodbye, and joins the loop's thread, the last other user.
   void Close();
 
-  // Of numbers of four bytes.
+  // Starts a sum of numbers of four bytes.
   Status StartSum(FrameType type, void* data, size_t count, Ticket* ticket);
   Status Submit(const Call& call, Ticket* ticket);
 
-  // Does what the loop's thread has to, up to this operation, if it may.
-  bool Visit(Ticket ticket);
-  Status Run(const Call& call);
+  // Does the work of the loop's thread, up to this operation, if it may enter
+  // the loop. Returns true if it did.
+  bool RunLoop(Ticket ticket);
+  Status RunAndWait(const Call& call);
 
-  // Of who has the loop, as all that follows.
+  // The methods below are called by the loop's owner.
   void TakeSubmitted();
 
-  void Set(bool* what) {
-    Tell([what] { *what = true; });
+  void SetFlag(bool* flag) {
+    UpdateAndNotify([flag] { *flag = true; });
   }
   void OnRunning() override {
-    Tell([this] { running_ = true, workers_ = node_->workers(); });
+    UpdateAndNotify([this] { running_ = true, workers_ = node_->workers(); });
   }
-  void OnVisited(bool visited) override { visited_ = visited; }
+  void OnJoiner(bool has_joiner) override { has_joiner_ = has_joiner; }
   void OnCompleted(uint64_t sequence) override {
     if (node_->all_shared()) loop_->AdmitGuests();
-    Tell([&] { completed_ = sequence; });
+    UpdateAndNotify([&] { completed_ = sequence; });
   }
   void OnFailed(const Status& why) override {
-    Tell([&] { failure_ = why; });
+    UpdateAndNotify([&] { failure_ = why; });
   }
-  void OnTold() override { Set(&told_); }
-  void OnClosed() override { Set(&closed_); }
+  void OnDelivered() override { SetFlag(&delivered_); }
+  void OnClosed() override { SetFlag(&closed_); }
   uint64_t Step() override {
     std::lock_guard<std::mutex> lock(mutex_);
     return step_;
   }
   void OnEvent(const TrailEvent& event) override { NoteEvent(event); }
   void OnNotice(const std::string& line) override {
-    Tell([&] {
-      if (notices_.size() < kMostNotices) notices_.push_back(line);
+    UpdateAndNotify([&] {
+      if (notices_.size() < kMaxNotices) notices_.push_back(line);
     });
   }
-  // Wakes whoever waits once the lock is free: woken before, it would only
-  // wait for the lock. This lives until the loop's thread was joined.
+  // Notifies after the unlock, so that the woken thread gets the lock
+  // immediately.
   template <typename Change>
-  void Tell(const Change& change) {
+  void UpdateAndNotify(const Change& change) {
     {
       std::lock_guard<std::mutex> lock(mutex_);
       change();
@@ -185,13 +189,13 @@ class Ring final : public RingCollective, private RingNode::Owner {
 
   const RingOptions options_;
   uint32_t generation_ = 1;   // proposed to the others
-  uint64_t remaining_ = 0;    // Session::remaining of the ring before
+  uint64_t remaining_ = 0;    // Session::remaining_workers of the last ring
   std::vector<int> workers_;  // by rank; of the net thread until running_
-  std::atomic<bool> visited_{false};
-  bool told_by_other_ = false;  // how the last node failed
+  std::atomic<bool> has_joiner_{false};
+  bool reported_by_other_ = false;  // how the last node failed
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<RingNode> node_;
-  std::vector<Call> taken_;  // of who has the loop
+  std::vector<Call> taken_;  // of the loop's owner
   WireOrder wire_order_;     // of the caller's thread
 
   std::mutex mutex_;  // guards what follows
@@ -201,10 +205,10 @@ class Ring final : public RingCollective, private RingNode::Owner {
   uint64_t completed_ = 0;
   uint64_t step_ = 0;
   Status failure_;
-  bool running_ = false, closed_ = false, told_ = false;
-  std::deque<std::string> notices_;  // for the training thread to say
-  Waiting waiting_;                  // as of the last question
-  bool asked_ = false;               // and no answer yet
+  bool running_ = false, closed_ = false, delivered_ = false;
+  std::deque<std::string> notices_;  // the training thread prints them
+  WaitChain waiting_;                // the last answer of RingNode::CurrentWait
+  bool requested_ = false;           // waiting_ is requested and not answered
 };
 
 }  // namespace ringlet

@@ -25,14 +25,14 @@ Status Ring::Submit(const Call& call, Ticket* ticket) {
   std::unique_lock<std::mutex> lock(mutex_);
   if (!failure_.ok()) return failure_;
   *ticket = ++issued_;
-  if (size() == 1) {  // all is done already
+  if (size() == 1) {  // nothing to exchange
     completed_ = issued_;
     return Status();
   }
   submitted_.push_back(call);
   const bool first = submitted_.size() == 1;
   lock.unlock();
-  const bool sent = call.bytes <= kShort && Visit(0);
+  const bool sent = call.bytes <= kShort && RunLoop(0);
   if (first && !sent) loop_->Post([this] { TakeSubmitted(); });
   return Status();
 }
@@ -41,7 +41,8 @@ Status Ring::Broadcast(void* data, size_t bytes, int root) {
   if (root < 0 || root >= size()) {
     return InvalidArgument("a broadcast from rank %d of %d", root, size());
   }
-  return Run({FrameType::kBroadcast, static_cast<uint8_t*>(data), bytes, root});
+  return RunAndWait(
+      {FrameType::kBroadcast, static_cast<uint8_t*>(data), bytes, root});
 }
 
 Status Ring::AllGather(const void* in, size_t bytes, void* out) {
@@ -57,12 +58,12 @@ Status Ring::StartAllGather(const void* in, size_t bytes, void* out,
   return Submit({FrameType::kAllGather, to, bytes, 0}, ticket);
 }
 
-// Adds as the loop's thread does, whatever mode the caller's thread is in.
-bool Ring::Visit(Ticket ticket) {
+// Adds in the arithmetic mode of the loop's thread, not of the caller's.
+bool Ring::RunLoop(Ticket ticket) {
   if (!loop_->TryEnter()) return false;
   const IeeeArithmetic ieee;
   TakeSubmitted();
-  node_->Work(ticket);
+  node_->PollUntilEnded(ticket);
   loop_->Leave();
   return true;
 }
@@ -79,29 +80,30 @@ void Ring::TakeSubmitted() {
   taken_.clear();
 }
 
-Status Ring::Run(const Call& call) {
+Status Ring::RunAndWait(const Call& call) {
   Ticket ticket = 0;
   RINGLET_RETURN_IF_ERROR(Submit(call, &ticket));
   return Wait(ticket);
 }
 
 Status Ring::Wait(Ticket ticket) {
-  if (size() > 1 && node_ != nullptr) Visit(ticket);
+  if (size() > 1 && node_ != nullptr) RunLoop(ticket);
   std::unique_lock<std::mutex> lock(mutex_);
   if (ticket > issued_) {
     return InvalidArgument("a wait for operation %llu: none such was started",
                            static_cast<unsigned long long>(ticket));
   }
-  // The node's heartbeats and timers end this: by completion, or by the loss
-  // of whoever it waits for. One that lives and does not come: see below.
+  // The node's heartbeats and timers end this wait, by completion or by the
+  // loss of the awaited rank. WaitWithReports bounds the wait for a running
+  // rank that does not join the call.
   const Steady::time_point begin = Steady::now();
   const bool blocks = completed_ < ticket && failure_.ok();
   if (blocks) NoteEvent(TrailKind::kBlocked, step_, ticket);
   if (!WaitUntil(&lock, begin, options_.timeout_seconds, ticket)) {
-    WaitOn(&lock, begin, ticket);
+    WaitWithReports(&lock, begin, ticket);
   }
   if (blocks) NoteEvent(TrailKind::kResumed, step_, ticket);
-  SayNotices(&lock);
+  PrintNotices(&lock);
   if (completed_ < ticket) return failure_;
   lock.unlock();
   wire_order_.Done(ticket);
@@ -118,43 +120,43 @@ bool Ring::WaitUntil(std::unique_lock<std::mutex>* lock,
       *lock, begin + std::chrono::duration_cast<Steady::duration>(time), ended);
 }
 
-void Ring::WaitOn(std::unique_lock<std::mutex>* lock, Steady::time_point begin,
-                  Ticket ticket) {
+void Ring::WaitWithReports(std::unique_lock<std::mutex>* lock,
+                           Steady::time_point begin, Ticket ticket) {
   const double patience = options_.patience_seconds;
   Reminder reminder(options_.timeout_seconds);
-  bool said = false;
+  bool printed = false;
   do {
     loop_->Post([this] {
-      const Waiting now = node_->WaitsFor();
-      Tell([&] { waiting_ = now, asked_ = false; });
+      const WaitChain now = node_->CurrentWait();
+      UpdateAndNotify([&] { waiting_ = now, requested_ = false; });
     });
-    asked_ = true;
-    changed_.wait(*lock, [this] { return !asked_; });
+    requested_ = true;
+    changed_.wait(*lock, [this] { return !requested_; });
     if (completed_ >= ticket || !failure_.ok()) break;
-    const std::string text = WaitText(waiting_, Since(begin), Addresses());
+    const std::string text = WaitMessage(waiting_, Since(begin), Addresses());
     lock->unlock();
     if (patience > 0 && Since(begin) >= patience) {
-      Abort(Error(Code::kDeadlineExceeded, "%s; its patience of %g s is over",
+      Abort(Error(Code::kDeadlineExceeded, "%s; it has timed out after %g s",
                   text.c_str(), patience));
     } else {
-      Say("warning: " + text);
-      said = true;
-      reminder.Said();
+      PrintLine("warning: " + text);
+      printed = true;
+      reminder.Advance();
     }
     lock->lock();
   } while (!WaitUntil(lock, begin, reminder.next(), ticket));
-  if (!said || completed_ < ticket) return;
+  if (!printed || completed_ < ticket) return;
   lock->unlock();
-  Say(WaitedText(rank(), Since(begin)));
+  PrintLine(WaitEndMessage(rank(), Since(begin)));
   lock->lock();
 }
 
-void Ring::SayNotices(std::unique_lock<std::mutex>* lock) {
+void Ring::PrintNotices(std::unique_lock<std::mutex>* lock) {
   while (!notices_.empty()) {
     const std::string line = std::move(notices_.front());
     notices_.pop_front();
     lock->unlock();
-    Say(line);
+    PrintLine(line);
     lock->lock();
   }
 }

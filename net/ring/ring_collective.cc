@@ -1,13 +1,13 @@
-// The life of a ring: it is formed, formed anew, and let go of.
+// A ring forms, forms again, and closes.
 
 #include "ring.h"
 
 #include <utility>
 
-#include "name_lookup.h"
-#include "own_addresses.h"
-#include "ring_options.h"
-#include "socket_address.h"
+#include "../transport/name_lookup.h"
+#include "../transport/own_addresses.h"
+#include "../transport/socket_address.h"
+#include "check_ring_options.h"
 #include "withdrawal.h"
 
 namespace ringlet {
@@ -22,13 +22,13 @@ Status Ring::Reform() {
     taken_.clear();
     wire_order_.Clear();
     issued_ = completed_ = 0;
-    running_ = closed_ = told_ = visited_ = false;
+    running_ = closed_ = delivered_ = has_joiner_ = false;
     failure_ = Status();
     status = Begin();
   } while (elastic() && status.code() == Code::kPeerLost &&
            Since(begin) < options_.start_timeout_seconds);
   if (status.ok()) return status;
-  // Nothing is left but the reason why no call can succeed.
+  // Later calls return the reason.
   End();
   std::lock_guard<std::mutex> lock(mutex_);
   failure_ = status;
@@ -39,34 +39,32 @@ Status Ring::Begin() {
   std::vector<Address> hosts;
   RINGLET_RETURN_IF_ERROR(CheckRingOptions(options_, &hosts));
   if (options_.size() == 1) return Status();
-  std::vector<sockaddr_storage> own;
-  std::string warning;
-  if (options_.relay.empty()) {
-    RINGLET_RETURN_IF_ERROR(FindOwnAddresses(hosts, options_.rank,
-                                             options_.start_timeout_seconds,
-                                             &own, &warning, Say));
+  OwnAddresses own;  // empty in later generations: the node finds them
+  if (options_.relay.empty() && generation_ == 1) {
+    RINGLET_RETURN_IF_ERROR(FindOwnAddresses(
+        hosts, options_.rank, options_.start_timeout_seconds, &own, PrintLine));
   }
-  if (!warning.empty()) Say("warning: " + warning);
+  if (!own.warning.empty()) PrintLine("warning: " + own.warning);
   RINGLET_RETURN_IF_ERROR(Loop::Open(&loop_));
   node_.reset(new RingNode(options_, std::move(hosts), std::move(own),
                            generation_, std::exchange(remaining_, 0),
                            loop_.get(), this));
   loop_->Post([this] { node_->Begin(); });
   std::unique_lock<std::mutex> lock(mutex_);
-  const auto met = [this] { return running_ || !failure_.ok(); };
-  while (!met()) {
-    changed_.wait(lock, [&] { return met() || !notices_.empty(); });
-    SayNotices(&lock);
+  const auto formed = [this] { return running_ || !failure_.ok(); };
+  while (!formed()) {
+    changed_.wait(lock, [&] { return formed() || !notices_.empty(); });
+    PrintNotices(&lock);
   }
   if (!failure_.ok()) return failure_;
   lock.unlock();
-  // So that nobody can be done before all have met.
+  // No rank returns before all are connected.
   return Barrier();
 }
 
-bool Ring::ToldByOther() {
+bool Ring::ReportedByOther() {
   if (node_ != nullptr) End();
-  return told_by_other_;
+  return reported_by_other_;
 }
 
 void Ring::Abort(const Status& reason) {
@@ -82,21 +80,22 @@ void Ring::Abort(const Status& reason) {
   loop_->Post([this, why] { node_->Abort(why); });
   lock.lock();
   changed_.wait(lock, [this] { return !failure_.ok(); });
-  // This may be the last that the process does, so the frames should be with
-  // the kernel; not for ever, where some other rank does not read.
+  // The process may end after this. Waits until the kernel has the frames, at
+  // most for a quarter of the timeout: a rank may not read.
   changed_.wait_for(lock,
                     std::chrono::duration<double>(options_.timeout_seconds / 4),
-                    [this] { return told_; });
+                    [this] { return delivered_; });
 }
 
 void Ring::End() {
   Close();
-  // Whose thread has ended.
-  told_by_other_ = false;
+  // The loop's thread has ended.
+  reported_by_other_ = false;
   if (node_ == nullptr) return;
-  if (node_->newest() >= generation_) generation_ = node_->newest() + 1;
-  remaining_ = node_->remaining();
-  told_by_other_ = node_->told_by_other();
+  if (node_->newest_generation() >= generation_)
+    generation_ = node_->newest_generation() + 1;
+  remaining_ = node_->remaining_workers();
+  reported_by_other_ = node_->reported_by_other();
   node_.reset();
 }
 
@@ -117,9 +116,9 @@ Status OpenRing(const RingOptions& options, std::unique_ptr<Collective>* out,
     *out = std::move(ring);
     return status;
   }
-  const bool others_news = ring->ToldByOther();
+  const bool reported_by_other = ring->ReportedByOther();
   ring.reset();
-  if (IsPermanent(status) && !others_news) {
+  if (IsPermanent(status) && !reported_by_other) {
     *withdrawal = Withdrawal::Begin(options, status);
   }
   return status;

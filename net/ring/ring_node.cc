@@ -10,18 +10,19 @@
 #include <utility>
 
 #include "../../core/base/byte_order.h"
-#include "shared_stream.h"
-#include "topology.h"
+#include "../collective/topology.h"
+#include "../transport/shared_stream.h"
 
 namespace ringlet {
 namespace {
 
 constexpr int64_t kPatienceNanos = 50000;
-// Whoever can reach a port can connect, so often that nothing else is done.
-// While a ring forms so many are admitted in one turn of the loop, later, when
-// none is needed, in one tick. All others wait in the kernel's queue, and where
-// that is full are not answered. Session::OnAccepted counts on it: one turn's
-// are read before those of the turn after the next can displace them.
+// A program that reaches the port can connect so often that the worker does
+// nothing else. So the number of accepted connections is limited: in each turn
+// of the loop while a ring forms, and in each tick later. Others wait in the
+// kernel's queue; while that is full they get no answer. Session::OnAccepted
+// relies on it: the connections of one turn are read before those of the turn
+// after the next can displace them.
 constexpr int kAdmitsAtOnce = 8;
 
 uint64_t RandomIncarnation() {
@@ -30,9 +31,9 @@ uint64_t RandomIncarnation() {
   return incarnation;
 }
 
-// Who withdraws does not know whether the others' job is elastic.
+// A worker that withdraws may not have read that the job is elastic.
 std::vector<int> LinkedRanks(const RingOptions& options, bool withdraws) {
-  const bool may_be = withdraws && options.size() <= kMostElastic;
+  const bool may_be = withdraws && options.size() <= kMaxElastic;
   return LinksOf(options.rank, options.size(),
                  options.min_workers > 0 || may_be);
 }
@@ -46,80 +47,56 @@ bool Shares(const RingOptions& options) {
 }  // namespace
 
 RingNode::RingNode(const RingOptions& options, std::vector<Address> hosts,
-                   std::vector<sockaddr_storage> own, uint32_t generation,
-                   uint64_t remaining, Loop* loop, Owner* owner)
+                   OwnAddresses own, uint32_t generation, uint64_t remaining,
+                   Loop* loop, Owner* owner)
     : options_(options),
       hosts_(std::move(hosts)),
-      own_(std::move(own)),
       cluster_hash_(ClusterHash(options.addresses)),
       loop_(loop),
       shares_(Shares(options)),
       owner_(owner),
       handles_(loop),
       lookups_(hosts_.size()),
-      admits_(kAdmitsAtOnce),
+      listeners_(options_, hosts_, std::move(own), &handles_, this),
+      forms_again_(generation > 1),
+      admits_left_(kAdmitsAtOnce),
       session_(options, generation, RandomIncarnation(), this, owner, Now(),
                remaining) {}
 
 void RingNode::Begin() {
-  if (MakeTimers()) session_.Begin(Now());
+  if (InitHandles()) session_.Begin(Now());
 }
 
 void RingNode::BeginWithdrawal(const Status& why) {
   withdraws_ = true;
-  if (MakeTimers()) session_.BeginWithdrawal(why, Now());
+  if (InitHandles()) session_.BeginWithdrawal(why, Now());
 }
 
-bool RingNode::MakeTimers() {
+bool RingNode::InitHandles() {
   const int error = uv_timer_init(handles_.uv(), &timer_);
   if (error != 0) {
     owner_->OnFailed(UvError(error, "cannot make a timer"));
     return false;
   }
-  uv_idle_init(handles_.uv(), &turn_);  // cannot fail
-  uv_idle_init(handles_.uv(), &more_);
-  timer_.data = turn_.data = more_.data = this;
+  uv_idle_init(handles_.uv(), &turn_idle_);  // cannot fail
+  uv_idle_init(handles_.uv(), &admit_idle_);
+  timer_.data = turn_idle_.data = admit_idle_.data = this;
   for (int i = 0; i < 3; ++i) handles_.Opened();
-  timers_ = true;
+  initialized_ = true;
   return true;
 }
 
 // Listening.
 
-// On every address that its name has here: any of them may be the first that
-// another worker finds. The local socket is there first: who reaches the port
-// could have found it.
 Status RingNode::Listen() {
   if (!options_.relay.empty()) return WaitAtRelay();
-  Status why;
-  bool listening = false;
-  for (const sockaddr_storage& own : own_) {
-    const size_t before = listeners_.size();
-    if (options_.local_sockets) ListenLocal(own);
-    const Status status =
-        NewListener()->ListenTcp(reinterpret_cast<const sockaddr*>(&own));
-    listening = listening || status.ok();
-    if (status.ok()) continue;
-    for (size_t i = before; i < listeners_.size(); ++i) listeners_[i]->Close();
-    why = status;
-    if (why.os_error() == EADDRINUSE) break;  // who comes there meets another
-  }
-  // A name may have addresses of others too.
-  if (listening && why.os_error() != EADDRINUSE) return CheckDescriptors(0);
-  return ListenError(why);
+  // In the first ring an unusable address is most likely a mistake.
+  RINGLET_RETURN_IF_ERROR(listeners_.Begin(forms_again_, Now()));
+  return CheckDescriptors(0);
 }
 
-// Who comes with any of the keys. Where a name is somebody else's, TCP serves.
-void RingNode::ListenLocal(const sockaddr_storage& own) {
-  const JobKeys* const keys = options_.keys.get();
-  for (int i = 0; i < (keys != nullptr ? keys->count : 1); ++i) {
-    const JobKey* const key = keys != nullptr ? &keys->keys[i] : nullptr;
-    NewListener()->ListenLocal(LocalSocketName(own, key)).IgnoreError();
-  }
-}
-
-// Whether every connection, and a file and a folder beside them, can be open at
-// once. Where they cannot, dials would fail until the start's timeout.
+// OK if all connections, with a file and a folder beside them, can be open at
+// the same time. Otherwise dials would fail until the start's timeout.
 Status RingNode::CheckDescriptors(int waits) const {
   const int size = options_.size();
   const int links =
@@ -139,41 +116,18 @@ Status RingNode::CheckDescriptors(int waits) const {
       links);
 }
 
-Status RingNode::ListenError(const Status& why) const {
-  const int rank = options_.rank;
-  const char* address = options_.addresses[rank].c_str();
-  if (why.os_error() == EADDRINUSE) {
-    return Error(Code::kAlreadyExists,
-                 "rank %d cannot listen on %s: the port is in use by another "
-                 "process",
-                 rank, address);
-  }
-  if (why.os_error() == EADDRNOTAVAIL) {
-    return InvalidArgument(
-        "rank %d cannot listen on %s: this host has no such address", rank,
-        address);
-  }
-  return why.Annotate("rank %d cannot listen on %s", rank, address);
-}
-
-UvListener* RingNode::NewListener() {
-  UvListener::Owner* owner = this;
-  listeners_.push_back(std::make_unique<UvListener>(&handles_, owner));
-  return listeners_.back().get();
-}
-
 void RingNode::OnConnection(UvListener* listener) {
-  if (admits_ > 0) return Admit(listener);
+  if (admits_left_ > 0) return Admit(listener);
   listener->waits = true;
-  if (!session_.forms()) return;  // until the next tick
-  uv_idle_start(&more_, [](uv_idle_t* more) {
-    uv_idle_stop(more);
-    static_cast<RingNode*>(more->data)->AdmitMore();
+  if (!session_.connecting()) return;  // until the next tick
+  uv_idle_start(&admit_idle_, [](uv_idle_t* idle) {
+    uv_idle_stop(idle);
+    static_cast<RingNode*>(idle->data)->AdmitMore();
   });
 }
 
 void RingNode::Admit(UvListener* listener) {
-  --admits_;
+  --admits_left_;
   StreamPtr stream;
   if (!UvStream::Accept(&handles_, listener->stream(), &stream).ok()) return;
   if (!Seal(SealedStream::Accept, options_.rank, &stream).ok()) return;
@@ -184,14 +138,14 @@ void RingNode::Admit(UvListener* listener) {
 }
 
 void RingNode::AdmitMore() {
-  admits_ = kAdmitsAtOnce;
-  for (const auto& listener : listeners_) {
+  admits_left_ = kAdmitsAtOnce;
+  for (const auto& listener : listeners_.all()) {
     if (!listener->open() || !std::exchange(listener->waits, false)) continue;
     Admit(listener.get());
   }
 }
 
-// By TCP: who is at the other end of a local socket the system knows.
+// For TCP: the system identifies the other end of a local socket.
 Status RingNode::Seal(SealedStream::Maker* make, int listens,
                       StreamPtr* stream) {
   if (options_.keys == nullptr || (*stream)->is_local()) return Status();
@@ -202,14 +156,15 @@ Status RingNode::Seal(SealedStream::Maker* make, int listens,
   const int error =
       uv_random(nullptr, nullptr, secret, sizeof(secret), 0, nullptr);
   if (error != 0) return UvError(error, "no random numbers");
-  const Meant meant{cluster_hash_, static_cast<uint16_t>(hosts_.size()),
-                    static_cast<uint16_t>(listens)};
+  const ListenerIdentity meant{cluster_hash_,
+                               static_cast<uint16_t>(hosts_.size()),
+                               static_cast<uint16_t>(listens)};
   *stream = make(std::move(*stream), options_.keys, meant, secret, &answered_);
   WipeMemory(secret, sizeof(secret));
   return Status();
 }
 
-// For each that would dial this rank, and each key that it may come with.
+// Waits for each rank that would dial this one, under each of the keys.
 Status RingNode::WaitAtRelay() {
   if (!SecureStart()) {
     return Error(Code::kUnimplemented, "this build cannot seal connections");
@@ -254,7 +209,7 @@ void RingNode::OnJoined(StreamPtr stream, int64_t now) {
 
 void RingNode::StopListening() {
   if (waits_ != nullptr) waits_->Close();
-  for (const auto& listener : listeners_) listener->Close();
+  listeners_.Close();
 }
 
 // Connecting.
@@ -311,9 +266,9 @@ Status RingNode::Connect(int peer, const Endpoint& endpoint, StreamPtr* out) {
 
 // Time.
 
-// On a busy machine it may be long before the processor is this thread's again:
-// what the loop's thread has to do must not wait for that.
-void RingNode::Work(uint64_t sequence) {
+// On a busy machine this thread may not be scheduled for long. So it leaves the
+// loop before it yields the processor.
+void RingNode::PollUntilEnded(uint64_t sequence) {
   if (session_.Ended(sequence)) return;
   int64_t now = Now();
   for (int64_t moved = now;
@@ -336,6 +291,8 @@ void RingNode::TickEvery(int64_t nanos) {
       [](uv_timer_t* timer) {
         RingNode* const node = static_cast<RingNode*>(timer->data);
         node->AdmitMore();
+        const std::string line = node->listeners_.Tick(Now());
+        if (!line.empty()) node->owner_->OnNotice(line);
         if (node->waits_ != nullptr) node->waits_->Tick(Now());
         node->SetStep(node->owner_->Step());
         node->session_.Tick(Now());
@@ -343,13 +300,13 @@ void RingNode::TickEvery(int64_t nanos) {
       ms, ms);
 }
 
-// An idle handle runs once all events of the present poll were handled, so what
-// they announced is read first.
-void RingNode::AwaitTurn() {
-  if (uv_is_active(reinterpret_cast<uv_handle_t*>(&turn_))) return;
-  uv_idle_start(&turn_, [](uv_idle_t* turn) {
-    uv_idle_stop(turn);
-    static_cast<RingNode*>(turn->data)->session_.TakeTurn(Now());
+// An idle handle runs once all events of the present poll were handled. So the
+// bytes of these events are read first.
+void RingNode::RequestTurn() {
+  if (uv_is_active(reinterpret_cast<uv_handle_t*>(&turn_idle_))) return;
+  uv_idle_start(&turn_idle_, [](uv_idle_t* idle) {
+    uv_idle_stop(idle);
+    static_cast<RingNode*>(idle->data)->session_.TakeTurn(Now());
   });
 }
 
@@ -358,10 +315,10 @@ void RingNode::OnLeft() {
   const uv_close_cb closed = [](uv_handle_t* handle) {
     static_cast<RingNode*>(handle->data)->handles_.Closed();
   };
-  if (timers_) {
+  if (initialized_) {
     uv_close(reinterpret_cast<uv_handle_t*>(&timer_), closed);
-    uv_close(reinterpret_cast<uv_handle_t*>(&turn_), closed);
-    uv_close(reinterpret_cast<uv_handle_t*>(&more_), closed);
+    uv_close(reinterpret_cast<uv_handle_t*>(&turn_idle_), closed);
+    uv_close(reinterpret_cast<uv_handle_t*>(&admit_idle_), closed);
   }
   handles_.WhenAllClosed([this] { owner_->OnClosed(); });
 }

@@ -13,13 +13,14 @@
 #include <string>
 #include <vector>
 
-#include "loop.h"
-#include "name_lookup.h"
-#include "relay_waits.h"
-#include "sealed_stream.h"
-#include "session.h"
-#include "socket_address.h"
-#include "uv_stream.h"
+#include "../membership/session.h"
+#include "../transport/listeners.h"
+#include "../transport/loop.h"
+#include "../transport/name_lookup.h"
+#include "../transport/relay_waits.h"
+#include "../transport/sealed_stream.h"
+#include "../transport/socket_address.h"
+#include "../transport/uv_stream.h"
 
 namespace ringlet {
 
@@ -39,9 +40,10 @@ class RingNode final : private Transport,
   };
 
   // `hosts` are the parsed addresses, `own` those where this rank listens.
+  // If `own` is empty, they are looked up.
   RingNode(const RingOptions& options, std::vector<Address> hosts,
-           std::vector<sockaddr_storage> own, uint32_t generation,
-           uint64_t remaining, Loop* loop, Owner* owner);
+           OwnAddresses own, uint32_t generation, uint64_t remaining,
+           Loop* loop, Owner* owner);
   RingNode(const RingNode&) = delete;
   RingNode& operator=(const RingNode&) = delete;
 
@@ -52,65 +54,65 @@ class RingNode final : private Transport,
     session_.Start(calls, count, Now());
   }
   void Abort(const Status& reason) { session_.Abort(reason, Now()); }
-  // Looks for what comes through shared memory until the operation has ended,
-  // while there is some, and a moment longer: to sleep and be woken takes as
-  // long. For a guest of the loop, who gives his processor away in between.
-  void Work(uint64_t sequence);
+  // Polls shared memory until the operation has ended, while bytes arrive and
+  // 50 us longer, which is the cost of a sleep and a wake-up. For a thread that
+  // has entered the loop; it yields its processor in between.
+  void PollUntilEnded(uint64_t sequence);
   bool all_shared() const { return session_.all_shared(); }
   void SetStep(uint64_t step) { session_.SetStep(step); }
-  Waiting WaitsFor() { return session_.WaitsFor(Now()); }
+  WaitChain CurrentWait() { return session_.CurrentWait(Now()); }
   void Leave() { session_.Leave(Now()); }
   // On the loop's thread, or once that has ended.
-  uint32_t newest() const { return session_.newest(); }
-  uint64_t remaining() const { return session_.remaining(); }
+  uint32_t newest_generation() const { return session_.newest_generation(); }
+  uint64_t remaining_workers() const { return session_.remaining_workers(); }
   const std::vector<int>& workers() const { return session_.workers(); }
-  bool told_by_other() const { return session_.told_by_other(); }
+  bool reported_by_other() const { return session_.reported_by_other(); }
 
  private:
   Status Listen() override;
   void StopListening() override;
+  Status WhyUnreachable() const override {
+    return listeners_.unreachable_reason();
+  }
   Status Resolve(int peer, bool* done,
                  std::vector<Endpoint>* endpoints) override;
   Status Connect(int peer, const Endpoint& endpoint, StreamPtr* out) override;
   void TickEvery(int64_t nanos) override;
-  void AwaitTurn() override;
+  void RequestTurn() override;
   void OnLeft() override;
   void OnConnection(UvListener* listener) override;
   void OnJoined(StreamPtr stream, int64_t now) override;
   void OnNoRelay(const std::string& why) override { owner_->OnNotice(why); }
 
-  bool MakeTimers();
-  UvListener* NewListener();
-  void ListenLocal(const sockaddr_storage& own);
+  bool InitHandles();
   void Admit(UvListener* listener);
   void AdmitMore();
   Status WaitAtRelay();
-  // Where `dials` reaches `listens` by a relay.
+  // The relay hello for the channel from rank `dials` to rank `listens`.
   RelayHello HelloOf(RelayHello::Role role, int listens, int dials,
                      const JobKey& key) const;
   Status Seal(SealedStream::Maker* make, int listens, StreamPtr* stream);
-  Status ListenError(const Status& why) const;
   Status CheckDescriptors(int waits) const;
   static int64_t Now() { return static_cast<int64_t>(uv_hrtime()); }
 
   const RingOptions options_;
   const std::vector<Address> hosts_;
-  const std::vector<sockaddr_storage> own_;
   const uint64_t cluster_hash_;
   Loop* const loop_;
   const bool shares_;  // memory with those on this host
   Owner* const owner_;
   UvHandles handles_;
   std::vector<std::unique_ptr<NameLookup>> lookups_;  // by rank; null: none
-  std::vector<std::unique_ptr<UvListener>> listeners_;
+  Listeners listeners_;
+  const bool forms_again_;
   std::unique_ptr<RelayWaits> waits_;  // null: no relay
   uv_timer_t timer_;
-  uv_idle_t turn_;
-  uv_idle_t more_;       // has been admitted than in one turn of the loop
-  bool timers_ = false;  // the three are there
+  uv_idle_t turn_idle_;
+  uv_idle_t admit_idle_;      // admits more connections in the next turn
+  bool initialized_ = false;  // the three handles are
   bool withdraws_ = false;
-  int admits_;  // before others have their turn
-  Greetings answered_;
+  int admits_left_;  // connections that may still be accepted in this turn
+  SeenGreetings answered_;
   Session session_;
 };
 

@@ -5,11 +5,11 @@
 #include <mutex>
 #include <utility>
 
+#include "../transport/loop.h"
+#include "../transport/socket_address.h"
 #include "../wire/handshake.h"
-#include "loop.h"
+#include "check_ring_options.h"
 #include "ring_node.h"
-#include "ring_options.h"
-#include "socket_address.h"
 
 namespace ringlet {
 namespace {
@@ -24,8 +24,8 @@ class Withdrawing final : public Withdrawal, private RingNode::Owner {
     if (loop_ == nullptr) return;
     std::unique_lock<std::mutex> lock(mutex_);
     // The node's own deadline, or a little later.
-    const std::chrono::duration<double> most(2 * kWithdrawSeconds);
-    changed_.wait_for(lock, most, [this] { return told_; });
+    const std::chrono::duration<double> limit(2 * kWithdrawSeconds);
+    changed_.wait_for(lock, limit, [this] { return delivered_; });
     lock.unlock();
     loop_->Post([this] { node_->Leave(); });
     lock.lock();
@@ -34,12 +34,16 @@ class Withdrawing final : public Withdrawal, private RingNode::Owner {
     loop_.reset();
   }
 
-  // The node needs to listen only for what it can find at once.
+  // The node listens only on addresses that need no lookup.
   Status Start() {
     std::vector<Address> hosts;
     RINGLET_RETURN_IF_ERROR(CheckRingOptions(options_, &hosts));
-    std::vector<sockaddr_storage> own(1);
-    if (!NumericAddress(hosts[options_.rank], &own[0]).ok()) own.clear();
+    OwnAddresses own;
+    own.addresses.resize(1);
+    own.complete = true;
+    if (!NumericAddress(hosts[options_.rank], &own.addresses[0]).ok()) {
+      own.addresses.clear();
+    }
     RINGLET_RETURN_IF_ERROR(Loop::Open(&loop_));
     RingNode::Owner* owner = this;
     node_ = std::make_unique<RingNode>(
@@ -53,13 +57,13 @@ class Withdrawing final : public Withdrawal, private RingNode::Owner {
   void OnCompleted(uint64_t) override {}
   void OnFailed(const Status&) override {}
   void OnNotice(const std::string&) override {}
-  void OnTold() override { Tell(&told_); }
-  void OnClosed() override { Tell(&closed_); }
+  void OnDelivered() override { SetAndNotify(&delivered_); }
+  void OnClosed() override { SetAndNotify(&closed_); }
   uint64_t Step() override { return 0; }
-  void Tell(bool* what) {
+  void SetAndNotify(bool* flag) {
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      *what = true;
+      *flag = true;
     }
     changed_.notify_all();
   }
@@ -70,7 +74,7 @@ class Withdrawing final : public Withdrawal, private RingNode::Owner {
   std::unique_ptr<RingNode> node_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  bool told_ = false;
+  bool delivered_ = false;
   bool closed_ = false;
 };
 
@@ -79,20 +83,20 @@ class Withdrawing final : public Withdrawal, private RingNode::Owner {
 std::unique_ptr<Withdrawal> Withdrawal::Begin(const RingOptions& options,
                                               const Status& why) {
   if (options.addresses.size() < 2) return nullptr;
-  RingOptions telling;  // whatever is wrong with the others
-  telling.addresses = options.addresses;
-  telling.rank = options.rank;
-  telling.keys = options.keys;
-  telling.insecure = options.insecure;
-  telling.relay = options.relay;
+  RingOptions needed;  // other options may be wrong
+  needed.addresses = options.addresses;
+  needed.rank = options.rank;
+  needed.keys = options.keys;
+  needed.insecure = options.insecure;
+  needed.relay = options.relay;
   if (options.job.size() <= kMaxJobBytes) {
-    telling.job = options.job;
+    needed.job = options.job;
   } else {
-    telling.job.clear();
+    needed.job.clear();
   }
-  telling.local_sockets = false;  // nobody vouches for who answers there
-  telling.start_timeout_seconds = kWithdrawSeconds;
-  auto withdrawal = std::make_unique<Withdrawing>(telling, why);
+  needed.local_sockets = false;  // any process may answer there
+  needed.start_timeout_seconds = kWithdrawSeconds;
+  auto withdrawal = std::make_unique<Withdrawing>(needed, why);
   if (!withdrawal->Start().ok()) return nullptr;
   return withdrawal;
 }

@@ -1,17 +1,19 @@
-// Withdrawal: tells the other workers of a job that this one cannot take part.
+// Withdrawal: reports to the other workers of a job that this one cannot take
+// part.
 //
-// Internal to net/. While one lives it tries to reach every other rank and says
-// why; those that wait for this worker then end at once with that reason. One
-// that is not there yet is tried again. The destructor waits until all have
-// heard it, at most until kWithdrawSeconds after the beginning.
+// Internal to net/. While it exists it tries to reach every other rank and
+// sends the reason. Ranks that wait for this worker then end immediately with
+// that reason. A rank without an answer is tried again. The destructor waits
+// until all have the reason, at most until kWithdrawSeconds after the
+// beginning.
 
 #ifndef RINGLET_NET_RING_WITHDRAWAL_H_
 #define RINGLET_NET_RING_WITHDRAWAL_H_
 
 #include <memory>
 
-#include "../../core/base/status.h"
 #include "ring_collective.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
@@ -21,7 +23,7 @@ class Withdrawal {
  public:
   virtual ~Withdrawal() = default;
 
-  // Null where there is nobody to tell, or no way: this cannot fail.
+  // Null if there is no other rank, or it cannot be reached. Cannot fail.
   static std::unique_ptr<Withdrawal> Begin(const RingOptions& options,
                                            const Status& why);
 
@@ -29,8 +31,8 @@ class Withdrawal {
   Withdrawal() = default;
 };
 
-// RingCollective::Open, which goes on to tell the others where this rank is the
-// first to know of an error that no wait mends.
+// RingCollective::Open. If this rank finds a permanent error first, *withdrawal
+// then reports it to the others.
 Status OpenRing(const RingOptions& options, std::unique_ptr<Collective>* out,
                 std::unique_ptr<Withdrawal>* withdrawal);
 

@@ -51,7 +51,7 @@ void Hkdf(const uint8_t* chain, const uint8_t* data, size_t bytes, int count,
   WipeMemory(key, sizeof(key));
 }
 
-// Of the specification's ChaChaPoly, and of its AESGCM.
+// The nonce of the specification's ChaChaPoly, and of its AESGCM.
 struct Nonce {
   Nonce(uint64_t n, bool aes) {
     for (int i = 0; i < 8; ++i) {

@@ -1,5 +1,5 @@
-// Noise_NNpsk0_25519_ChaChaPoly_BLAKE2b: how two who have the same key agree
-// on others, which only they know (https://noiseprotocol.org, revision 34).
+// Noise_NNpsk0_25519_ChaChaPoly_BLAKE2b: two sides with the same key agree on
+// session keys (https://noiseprotocol.org, revision 34).
 //
 // Internal to net/. Pure: bytes in, bytes out; the caller draws the secrets.
 //
@@ -7,8 +7,8 @@
 //   <- e, ee        the same, of the side that listens
 //
 // The first message proves the key before either side computes a shared secret.
-// Who finds out the key later cannot read what was said before. Needs
-// libsodium; without it SecureStart() says that there is none.
+// A key that leaks later does not reveal earlier sessions. Needs libsodium;
+// without it SecureStart() fails.
 
 #ifndef RINGLET_NET_SECURE_NOISE_H_
 #define RINGLET_NET_SECURE_NOISE_H_
@@ -27,13 +27,14 @@ constexpr size_t kNoiseTagBytes = 16;
 constexpr size_t kNoiseMessageBytes = kNoiseKeyBytes + kNoiseTagBytes;
 constexpr size_t kNoiseMostPayload = 64;  // of a handshake's message
 
-// Once before all else, from any thread; false where there is no libsodium.
+// Call it once before all other calls, from any thread. False: no libsodium.
 bool SecureStart();
 // Libsodium has AES-256-GCM, by instructions of this processor. After
 // SecureStart.
 bool HasAesGcm();
 void WipeMemory(void* data, size_t bytes);
-// What those with the key know a place by, and tells others nothing of it.
+// A name for a place. Holders of the key can compute it; it reveals nothing of
+// the place to others.
 constexpr size_t kKeyTagBytes = 16;
 void KeyTag(const JobKey& key, const void* place, size_t bytes, uint8_t* tag);
 
@@ -48,14 +49,15 @@ class NoiseCipher {
   void Begin(const uint8_t* key);
   // From now on by AES-256-GCM instead of ChaCha20-Poly1305; see HasAesGcm.
   void UseAes();
-  // A tag of kNoiseTagBytes goes behind, or is there; `out` may be `text`, Open
-  // is in place. `ad` goes with it unencrypted. Open is false where any of it
-  // is not what was sealed, which changes nothing but `data`.
+  // Seal appends a tag of kNoiseTagBytes, and Open expects it. `out` may be
+  // `text`; Open works in place. `ad` is authenticated and not encrypted. Open
+  // returns false if any byte differs from the sealed ones; only `data` has
+  // then changed.
   void Seal(const uint8_t* text, size_t bytes, uint8_t* out,
             const uint8_t* ad = nullptr, size_t ad_bytes = 0);
   bool Open(uint8_t* data, size_t bytes, const uint8_t* ad = nullptr,
             size_t ad_bytes = 0);
-  // Another key, made of this one, which is gone.
+  // Replaces the key by one that is derived from it.
   void Rekey();
   uint64_t sealed() const { return n_; }
 
@@ -66,7 +68,8 @@ class NoiseCipher {
 
   uint8_t key_[kNoiseKeyBytes] = {};
   uint64_t n_ = 0;
-  std::unique_ptr<AesKey> aes_key_;  // made of key_; null: the other cipher
+  std::unique_ptr<AesKey>
+      aes_key_;  // derived from key_; null: the other cipher
 };
 
 class NoiseHandshake {
@@ -81,13 +84,13 @@ class NoiseHandshake {
 
   // The side that connects writes and then reads, the other reads and then
   // writes: once each. A message has kNoiseMessageBytes more than its payload.
-  // False: the other side's number is no point of use, or what was read is not
-  // by somebody with the key; then all is over.
+  // False: the other side's public key is invalid, or the sender does not have
+  // the key. Then the handshake has failed.
   bool Write(const uint8_t* payload, size_t bytes, uint8_t* message);
   bool Read(const uint8_t* message, size_t bytes, uint8_t* payload);
-  // After both.
+  // Call it after both messages.
   void Split(NoiseCipher* sends, NoiseCipher* receives);
-  // Of all that was said: kNoiseHashBytes, the same on both sides.
+  // The hash of the whole handshake: kNoiseHashBytes, equal on both sides.
   const uint8_t* hash() const { return hash_; }
 
  private:

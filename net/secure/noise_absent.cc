@@ -1,5 +1,5 @@
-// A build without libsodium: SecureStart() is asked before all else, so nothing
-// below is ever called.
+// A build without libsodium: SecureStart() is called first, so the functions
+// below are never called.
 
 #include <cstring>
 

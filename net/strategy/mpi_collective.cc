@@ -12,13 +12,13 @@
 #include <deque>
 #include <thread>
 
-#include "../../core/base/message.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 namespace {
 
-// Elements of one MPI call, whose counts are int.
-constexpr size_t kMost = size_t{1} << 30;
+// Elements of one MPI call: its counts are int.
+constexpr size_t kMaxElements = size_t{1} << 30;
 
 Status MpiStatus(int error, const char* what) {
   if (error == MPI_SUCCESS) return Status();
@@ -100,8 +100,8 @@ class MpiCollective final : public Collective {
     if (root < 0 || root >= size_) {
       return InvalidArgument("a broadcast from rank %d of %d", root, size_);
     }
-    for (size_t at = 0; at < bytes && status_.ok(); at += kMost) {
-      const int n = static_cast<int>(std::min(bytes - at, kMost));
+    for (size_t at = 0; at < bytes && status_.ok(); at += kMaxElements) {
+      const int n = static_cast<int>(std::min(bytes - at, kMaxElements));
       status_ = MpiStatus(
           MPI_Bcast(static_cast<char*>(data) + at, n, MPI_BYTE, root, comm_),
           "broadcast");
@@ -110,9 +110,9 @@ class MpiCollective final : public Collective {
   }
 
   Status AllGather(const void* in, size_t bytes, void* out) override {
-    if (bytes > kMost) {
+    if (bytes > kMaxElements) {
       return InvalidArgument("an all-gather of %zu bytes over MPI: at most %zu",
-                             bytes, kMost);
+                             bytes, kMaxElements);
     }
     if (!status_.ok() || bytes == 0) return status_;
     std::memmove(static_cast<char*>(out) + bytes * rank_, in, bytes);
@@ -127,8 +127,8 @@ class MpiCollective final : public Collective {
     return status_;
   }
 
-  // Waits inside MPI cannot be ended with a reason, and who has called Barrier
-  // would wait for ever: the launcher ends all ranks, with this rank's message.
+  // Waits inside MPI cannot be ended with a reason, and a rank in Barrier would
+  // never return. So the launcher ends all ranks, with this rank's message.
   void Abort(const Status& reason) override {
     if (!status_.ok()) return;
     status_ =
@@ -141,7 +141,7 @@ class MpiCollective final : public Collective {
   Status Reform() override {
     return InvalidArgument(
         "a job over MPI cannot be formed again: mpirun ends all of it with a "
-        "rank; start it anew, it goes on from the backup");
+        "rank; start it again, it continues from the backup");
   }
 
  private:
@@ -150,11 +150,11 @@ class MpiCollective final : public Collective {
     MPI_Request request;
   };
 
-  // Of numbers of four bytes.
+  // The numbers have four bytes each.
   Status StartSum(MPI_Datatype type, void* data, size_t count, Ticket* ticket) {
     RINGLET_RETURN_IF_ERROR(status_);
-    for (size_t at = 0; at < count && status_.ok(); at += kMost) {
-      const int n = static_cast<int>(std::min(count - at, kMost));
+    for (size_t at = 0; at < count && status_.ok(); at += kMaxElements) {
+      const int n = static_cast<int>(std::min(count - at, kMaxElements));
       Request request = {issued_ + 1, MPI_REQUEST_NULL};
       status_ = MpiStatus(
           MPI_Iallreduce(MPI_IN_PLACE, static_cast<char*>(data) + 4 * at, n,
@@ -166,10 +166,10 @@ class MpiCollective final : public Collective {
     return status_;
   }
 
-  // Whether all ranks have come here, within the bound. MPI_Finalize waits for
-  // them without one.
+  // Returns true if all ranks reach this call within the timeout. MPI_Finalize
+  // would wait for them without one.
   bool AllLeave() {
-    Wait(issued_).IgnoreError();  // the spans are about to go
+    Wait(issued_).IgnoreError();  // the spans will be freed
     MPI_Request request = MPI_REQUEST_NULL;
     if (MPI_Ibarrier(farewell_, &request) != MPI_SUCCESS) return false;
     using Clock = std::chrono::steady_clock;
@@ -187,7 +187,7 @@ class MpiCollective final : public Collective {
   }
 
   const MpiOptions options_;
-  bool ours_ = false;  // to finalize
+  bool ours_ = false;  // this object finalizes MPI
   bool opened_ = false;
   MPI_Comm comm_ = MPI_COMM_NULL;
   MPI_Comm farewell_ = MPI_COMM_NULL;

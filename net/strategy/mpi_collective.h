@@ -1,13 +1,12 @@
-// The Collective over an MPI that is there already, for whoever has a cluster's
-// fabric and its launcher. Built with -Dmpi=enabled.
+// The Collective over an installed MPI, for a cluster's fabric and its
+// launcher. Built with -Dmpi=enabled.
 //
-// Internal to net/. Ranks are those of MPI_COMM_WORLD; whoever has initialized
-// MPI finalizes it. A rank that is lost is the launcher's business: mpirun ends
-// the whole job. So Reform() is refused, there are no heartbeats, and a wait
-// has MPI's deadline: none. Abort says why on stderr and ends all ranks by
-// MPI_Abort: MPI's calls cannot be woken otherwise. Sums have the same bits on
-// every rank in so far as MPI's do (Open MPI's and MPICH's). Most MPIs move
-// data only inside calls.
+// Internal to net/. Ranks are those of MPI_COMM_WORLD. The code that has
+// initialized MPI finalizes it. A loss ends the job: mpirun ends all ranks. So
+// Reform() is refused, there are no heartbeats, and a wait has no deadline.
+// Abort prints the reason on stderr and ends all ranks by MPI_Abort: MPI's
+// calls cannot be woken otherwise. Sums have the same bits on every rank if
+// MPI's have (Open MPI, MPICH). Most MPIs move data only inside calls.
 
 #ifndef RINGLET_NET_STRATEGY_MPI_COLLECTIVE_H_
 #define RINGLET_NET_STRATEGY_MPI_COLLECTIVE_H_
@@ -15,19 +14,19 @@
 #include <cstdint>
 #include <memory>
 
-#include "../../core/base/collective.h"
+#include "ringlet/collective.h"
 
 namespace ringlet {
 
 struct MpiOptions {
   int64_t bytes_per_pack = 1 << 20;
-  // How long the destructor waits for the other ranks'. If they do not come,
-  // MPI stays as it is, and the launcher sees a rank that ended too early.
+  // How long the destructor waits for those of the other ranks. After that MPI
+  // is not finalized, and the launcher sees a rank that ended too early.
   double leave_timeout_seconds = 120;
 };
 
 // kInvalidArgument: this build has no MPI, or MPI was finalized before.
-// kUnavailable: what MPI says.
+// kUnavailable: MPI failed, with MPI's message.
 Status OpenMpi(const MpiOptions& options, std::unique_ptr<Collective>* out);
 
 }  // namespace ringlet

@@ -1,4 +1,4 @@
-#include "strategy.h"
+#include "ringlet/strategy.h"
 
 #include <unistd.h>
 
@@ -10,20 +10,21 @@
 #include <cstdlib>
 #include <utility>
 
-#include "../../core/base/clock.h"
 #include "../../core/base/key_file.h"
-#include "../../core/base/message.h"
+#include "../../core/step/local_round.h"
 #include "../ring/ring_collective.h"
-#include "../ring/socket_address.h"
 #include "../ring/withdrawal.h"
+#include "../transport/socket_address.h"
 #include "../wire/wire_dtype.h"
 #include "mpi_collective.h"
+#include "ringlet/collective.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 namespace {
 
-// The same on both sides: small enough that several are under way at once
-// while the backward pass runs, large enough for the links' full speed.
+// The same on both sides: small enough for several at the same time during the
+// backward pass, large enough for the links' full speed.
 constexpr int64_t kDefaultPack = 1 << 20;
 
 bool IsElastic(const StrategyOptions& options) {
@@ -43,29 +44,33 @@ Status CheckOptions(const StrategyOptions& strategy) {
   if (IsElastic(strategy) &&
       options.implementation == CommunicationImplementation::kMpi) {
     return InvalidArgument(
-        "min_workers with implementation MPI, whose workers are there from the "
+        "min_workers with implementation MPI: its workers are the same from "
+        "the "
         "start to the end: leave one of them out");
   }
-  const bool local = strategy.local.on();
+  const bool local = strategy.local.enabled();
   if ((local || ReductionOf(strategy) == Reduction::kExact) &&
       options.wire_dtype != WireDtype::kFloat32) {
     return InvalidArgument(
-        "wire dtype %s with %s, whose sums are of integers that "
+        "wire dtype %s with %s: its sums are of integers that "
         "travel as they are: leave one of them out",
         WireDtypeName(options.wire_dtype),
         local ? "local updates" : "reduction exact");
   }
   RINGLET_RETURN_IF_ERROR(strategy.local.Check());
+  if (IsElastic(strategy)) {
+    RINGLET_RETURN_IF_ERROR(CheckStateOutlivesLoss(strategy.local));
+  }
   if (strategy.local.quorum > 0 && !IsElastic(strategy)) {
     return InvalidArgument(
-        "a quorum of %d, but the job waits for every worker that is lost: say "
+        "a quorum of %d, but the job waits for every lost worker: say "
         "\"policy\": \"shrink\" too (StrategyOptions::min_workers)",
         strategy.local.quorum);
   }
   if (!strategy.relay.empty() &&
       options.implementation == CommunicationImplementation::kMpi) {
     return InvalidArgument(
-        "a relay with implementation MPI, which has connections of its own: "
+        "a relay with implementation MPI, which makes its own connections: "
         "leave one of them out");
   }
   switch (options.implementation) {
@@ -102,7 +107,7 @@ Status OpenMpi(const StrategyOptions& options,
   return OpenMpi(mpi, out);
 }
 
-// The workers that mpirun has started; their addresses are MPI's business.
+// The workers that mpirun has started. MPI has their addresses.
 ClusterConfig ClusterOf(const Collective& mpi) {
   ClusterConfig cluster;
   cluster.world_size = mpi.size();
@@ -122,7 +127,8 @@ RingImplementation RingOf(CommunicationImplementation implementation) {
   }
 }
 
-// One that was lost while all met is waited for like one that is not there yet.
+// A worker that is lost while the ring forms is waited for like one that has
+// not connected yet.
 Status OpenRingPatiently(const RingOptions& options,
                          std::unique_ptr<Collective>* out,
                          std::unique_ptr<Withdrawal>* withdrawal) {
@@ -136,14 +142,15 @@ Status OpenRingPatiently(const RingOptions& options,
         clock->MonotonicNanos() >= deadline) {
       return status;
     }
-    Notice("warning: %s, while the workers met; waiting on", status.message());
+    Notice("warning: %s, while the workers connected; still waiting",
+           status.message());
   }
 }
 
 #ifdef RINGLET_SECURE
 constexpr bool kSecure = true;
 #else
-constexpr bool kSecure = false;  // a launcher's key would be of no use
+constexpr bool kSecure = false;  // a launcher's key would not be used
 #endif
 
 Status KeysOf(const ClusterConfig& cluster, const StrategyOptions& options,
@@ -255,8 +262,8 @@ MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::FromCluster(
   if (strategy.status_.ok() && options.local.quorum > 0 &&
       cluster.world_size > 1 && strategy.replicas_ != cluster.world_size) {
     strategy.status_ = InvalidArgument(
-        "%d replicas for %d workers, but with a quorum each worker has one of "
-        "its own: leave replicas out",
+        "%d replicas for %d workers, but with a quorum each worker has its own "
+        "replica: leave replicas out",
         strategy.replicas_, cluster.world_size);
   }
   const bool mpi =
@@ -282,7 +289,8 @@ MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::FromCluster(
   }
   JobKeysPtr keys;
   strategy.status_ = KeysOf(cluster, options, &keys);
-  if (!strategy.status_.ok()) return strategy;  // nobody would listen to it
+  if (!strategy.status_.ok())
+    return strategy;  // the others would not accept it
   std::unique_ptr<Withdrawal> withdrawal;
   strategy.status_ =
       OpenRingPatiently(OptionsOf(cluster, options, std::move(keys)),
@@ -299,7 +307,7 @@ MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::Withdrawn(
   strategy.status_ = why;
   const bool mpi =
       options.communication.implementation == CommunicationImplementation::kMpi;
-  // mpirun ends all for one; an evaluator is no rank of the job.
+  // mpirun ends all ranks if one fails. An evaluator is no rank of the job.
   JobKeysPtr keys;
   if (IsPermanent(why) && !mpi && cluster.world_size > 1 &&
       KeysOf(cluster, options, &keys).ok()) {

@@ -1,4 +1,5 @@
-// Abort: the frame by which a rank tells the others that the job cannot go on.
+// Abort: the frame by which a rank reports to the others that the job has
+// failed.
 //
 // Internal to net/. Pure. Layout: docs/wire_format.md, "Ends".
 
@@ -10,21 +11,21 @@
 #include <string>
 #include <vector>
 
-#include "../../core/base/status.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
 struct AbortNotice {
   Code code = Code::kInternal;
-  int rank = -1;    // of kPeerLost the one that was lost; -1: the sender
-  int origin = -1;  // the one that gave up of its own accord; -1: nobody
+  int rank = -1;    // with kPeerLost: the lost rank; -1: the sender
+  int origin = -1;  // the rank that failed first; -1: none
   std::string text;
-  bool ended = false;  // the process of the one that was lost
+  bool ended = false;  // the process of the lost rank has ended
 };
 
 // `text` is cut at kTextBytes.
 std::vector<uint8_t> EncodeAbort(const AbortNotice& notice);
-// Ranks that the ring does not have become `sender`. False where it is too
+// A rank that is not in the ring becomes `sender`. False: the payload is too
 // short.
 bool DecodeAbort(const uint8_t* payload, size_t bytes, int size, int sender,
                  AbortNotice* out);

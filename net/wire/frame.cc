@@ -1,6 +1,7 @@
 #include "frame.h"
 
 #include "../../core/base/crc32c.h"
+#include "other_protocol.h"
 #include "view.h"
 
 namespace ringlet {
@@ -23,8 +24,8 @@ const char* FrameTypeName(FrameType type) {
       return "ready";
     case FrameType::kWithdraw:
       return "withdraw";
-    case FrameType::kMet:
-      return "met";
+    case FrameType::kFormationReport:
+      return "formation report";
     case FrameType::kShared:
       return "shared";
     case FrameType::kView:
@@ -46,10 +47,10 @@ const char* FrameTypeName(FrameType type) {
 namespace {
 
 bool IsKnown(uint8_t type) {
-  return (type >= 1 && type <= 11) || IsData(uint32_t{type});
+  return (type >= 1 && type <= 11) || IsOperation(uint32_t{type});
 }
 
-// Whether a frame of this type may carry a root in its flags.
+// True if a frame of this type may carry a root in its flags.
 bool MayHaveRoot(FrameType type) {
   return type == FrameType::kBroadcast || type == FrameType::kReady;
 }
@@ -63,7 +64,7 @@ uint32_t MaxPayload(FrameType type) {
     case FrameType::kReject:
     case FrameType::kAbort:
     case FrameType::kWithdraw:
-    case FrameType::kMet:
+    case FrameType::kFormationReport:
       return 512;
     case FrameType::kView:
       return kViewBytes;
@@ -105,15 +106,14 @@ Status DecodeHeader(const uint8_t* in, FrameHeader* header) {
     return Error(Code::kUnavailable, "it has a key, and this worker has none");
   }
   if (LoadLittle<uint32_t>(in) != kWireMagic) {
-    return Corruption("not a ringlet frame (it starts %02x %02x %02x %02x)",
-                      in[0], in[1], in[2], in[3]);
+    return Corruption("not a ringlet frame (it starts %02x %02x %02x %02x)%s",
+                      in[0], in[1], in[2], in[3], OtherProtocol(in));
   }
   if (in[4] != kWireVersion) {
-    return Error(
-        Code::kUnimplemented,
-        "wire version %d, this worker speaks %d: run the same version of "
-        "ringlet on every worker",
-        in[4], kWireVersion);
+    return Error(Code::kUnimplemented,
+                 "wire version %d, this worker uses %d: run the same version "
+                 "of ringlet on every worker",
+                 in[4], kWireVersion);
   }
   if (LoadLittle<uint32_t>(in + 52) != Crc32c(in, 52)) {
     return Corruption("the checksum of a frame's header does not fit");

@@ -12,7 +12,8 @@
 //               kWelcome the one proposed
 //   16      8   training step, for messages
 //   24      8   sequence: number of the operation, counted from 1; in kReject
-//               the Code with which the refused one ends, 0: it may try again
+//               the Code with which the refused one ends, 0: it may try again;
+//               in kHello and kWelcome the program's version, see handshake.h
 //   32      8   total: bytes of the whole operation, as its caller gave them;
 //               see net/wire/handshake.h of kWelcome
 //   40      2   source rank
@@ -32,33 +33,36 @@
 #include <cstdint>
 
 #include "../../core/base/byte_order.h"
-#include "../../core/base/status.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
 constexpr uint32_t kWireMagic = 0x544C4752;    // "RGLT"
 constexpr uint32_t kSealedMagic = 0x534C4752;  // "RGLS", where a key is needed
-// Of the frames, and of what the library's own operations gather in them.
+// The version of the frames, and of the values that the library's own
+// operations gather in them.
 constexpr uint8_t kWireVersion = 2;
 constexpr size_t kFrameHeaderBytes = 56;
-// The most a bulk frame carries.
+// The most payload bytes of a bulk frame.
 constexpr uint32_t kSegmentBytes = 64 << 10;
-// The most a frame carries that may arrive before its receiver is ready.
+// The most payload bytes of a frame that may arrive before its receiver is
+// ready.
 constexpr uint32_t kEagerBytes = 8 << 10;
 
 // Values are part of the format.
 enum class FrameType : uint8_t {
-  kHello = 1,      // who connects; the first frame of the connecting side
-  kWelcome = 2,    // who listens; the first frame of the listening side
-  kReject = 3,     // instead of kWelcome: why not, as text
-  kHeartbeat = 4,  // what the sender does and whom it waits for
+  kHello = 1,      // the first frame of the connecting side
+  kWelcome = 2,    // the first frame of the listening side
+  kReject = 3,     // instead of kWelcome: the reason, as text
+  kHeartbeat = 4,  // what the sender does and which rank it waits for
   kGoodbye = 5,    // the sender has finished; nothing follows
-  kAbort = 6,      // the job cannot go on: code, rank and text
+  kAbort = 6,      // the job has failed: code, rank and text
   kReady = 7,      // the sender has a place for the operation's data
   kWithdraw = 8,   // instead of kHello: the sender cannot take part, and why
-  kMet = 9,        // large rings: how many ranks the sender knows to have met
-  kShared = 10,    // what follows is in the memory that both sides share
-  kView = 11,      // elastic rings: who is to take part
+  kFormationReport =
+      9,         // large rings: how many ranks are known to be connected
+  kShared = 10,  // later bytes are in the memory that both sides share
+  kView = 11,    // elastic rings: the members of a view
   kAllReduce = 16,
   kBroadcast = 17,
   kAllGather = 18,
@@ -66,14 +70,23 @@ enum class FrameType : uint8_t {
   kAllReduceInts = 20,
 };
 
-// What the sender can do, in a kHello; what both do from now on, in the
-// kWelcome. Unknown bits are not examined.
+// Features. A kHello has those that the sender can use, a kWelcome those that
+// both sides use from now on. Unknown bits are not examined.
 constexpr uint32_t kFeatureShares = 1;  // it shares memory: net/ring
+// In a kHello to a higher rank: the sender only compares the two lists. If they
+// are equal, the receiver closes the connection; else it sends a kReject.
+constexpr uint32_t kFeatureProbes = 2;
 
-// Of a byte from elsewhere: whether it is an operation's type.
-inline bool IsData(uint32_t type) { return type >= 16 && type <= 20; }
-inline bool IsData(FrameType type) {
-  return IsData(static_cast<uint32_t>(type));
+// A rank as payloads store it. A negative rank is kNoRank.
+constexpr uint16_t kNoRank = 0xffff;
+inline uint16_t RankOnWire(int rank) {
+  return rank < 0 ? kNoRank : static_cast<uint16_t>(rank);
+}
+
+// True if the byte, which may have any value, is an operation's type.
+inline bool IsOperation(uint32_t type) { return type >= 16 && type <= 20; }
+inline bool IsOperation(FrameType type) {
+  return IsOperation(static_cast<uint32_t>(type));
 }
 // "all-reduce" and so on; static storage.
 const char* FrameTypeName(FrameType type);

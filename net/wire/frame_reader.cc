@@ -10,145 +10,139 @@
 
 namespace ringlet {
 
-// Nothing waits in the buffer and the payload goes somewhere as it is.
-bool FrameReader::direct() const {
-  return in_payload_ && begin_ == end_ && landing_.mode == Landing::kLand &&
-         landing_.dtype == WireDtype::kFloat32;
+namespace {
+
+// The unit in which a payload with this receive_target is taken: a byte, or a
+// number.
+size_t UnitOf(const ReceiveTarget& receive_target) {
+  const bool numbers = receive_target.mode == ReceiveTarget::kReduce ||
+                       (receive_target.mode == ReceiveTarget::kCopy &&
+                        receive_target.dtype != WireDtype::kFloat32);
+  return numbers ? WireBytes(receive_target.dtype) : 1;
 }
 
-// A payload is taken in multiples of this: bytes, or numbers.
-size_t FrameReader::number_bytes() const {
-  const bool bytes = landing_.mode == Landing::kKeep ||
-                     landing_.mode == Landing::kSkip ||
-                     (landing_.mode == Landing::kLand &&
-                      landing_.dtype == WireDtype::kFloat32);
-  return bytes ? 1 : WireBytes(landing_.dtype);
-}
+}  // namespace
 
 void FrameReader::Grow(size_t capacity) {
-  std::unique_ptr<uint8_t[], FreeAligned> bigger(new (kAlignment)
-                                                     uint8_t[capacity]);
-  if (end_ > 0) std::memcpy(bigger.get(), buffer_.get(), end_);
-  buffer_ = std::move(bigger);
+  buffer_.reset(new (kAlignment) uint8_t[capacity]);
   capacity_ = capacity;
 }
 
+bool FrameReader::lands_as_it_is() const {
+  return in_payload_ && receive_target_.mode == ReceiveTarget::kCopy &&
+         receive_target_.dtype == WireDtype::kFloat32;
+}
+
 FrameReader::Space FrameReader::NextSpace() {
-  if (direct()) {
-    return {landing_.data + received_, header_.payload_bytes - received_};
-  }
-  if (begin_ > 0) {  // less than a header, or less than a float
-    std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
-    end_ -= begin_;
-    begin_ = 0;
+  if (lands_as_it_is()) {
+    space_ = {receive_target_.data + received_,
+              header_.payload_bytes - received_};
+    return space_;
   }
   const size_t limit = in_payload_ ? kBufferBytes : kShortRead;
   if (filled_ && capacity_ < limit) Grow(std::min(limit, 2 * capacity_));
   filled_ = false;
-  return {buffer_.get() + end_, std::min(limit, capacity_) - end_};
+  space_ = {buffer_.get(), std::min(limit, capacity_)};
+  return space_;
 }
 
 Status FrameReader::Read(size_t bytes) {
-  if (direct()) {
-    crc_ = Crc32c(landing_.data + received_, bytes, crc_);
-    received_ += static_cast<uint32_t>(bytes);
-    return received_ == header_.payload_bytes ? EndFrame() : Status();
-  }
-  end_ += bytes;
-  filled_ = end_ == capacity_;
-  return Parse();
+  RINGLET_CHECK(bytes <= space_.bytes);
+  const uint8_t* const data = std::exchange(space_, {}).data;
+  filled_ = data == buffer_.get() && bytes == capacity_;
+  return Read(data, bytes);
 }
 
 Status FrameReader::Read(const uint8_t* data, size_t bytes) {
-  while (bytes > 0) {
-    size_t take = 0;
-    if (in_payload_ && begin_ == end_) {
-      take = std::min<size_t>(bytes, header_.payload_bytes - received_);
-      take -= take % number_bytes();
-      RINGLET_RETURN_IF_ERROR(Take(data, take));
-      if (received_ == header_.payload_bytes) {
-        RINGLET_RETURN_IF_ERROR(EndFrame());
-      }
-    }
-    if (take == 0) {  // a header, or a number of which a part came before
-      std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
-      end_ -= begin_;
-      begin_ = 0;
-      const size_t whole = in_payload_ ? number_bytes() : kFrameHeaderBytes;
-      take = std::min(bytes, whole - end_);
-      std::memcpy(buffer_.get() + end_, data, take);
-      end_ += take;
-      RINGLET_RETURN_IF_ERROR(Parse());
-    }
-    data += take;
-    bytes -= take;
+  drops_rest_ = false;
+  while (bytes > 0 && !drops_rest_) {
+    size_t taken = 0;
+    RINGLET_RETURN_IF_ERROR(in_payload_ ? ReadPayload(data, bytes, &taken)
+                                        : ReadHeader(data, bytes, &taken));
+    data += taken;
+    bytes -= taken;
   }
   return Status();
 }
 
-Status FrameReader::Parse() {
-  for (;;) {
-    const size_t have = end_ - begin_;
-    if (!in_payload_) {
-      if (have < kFrameHeaderBytes) return Status();
-      RINGLET_RETURN_IF_ERROR(DecodeHeader(buffer_.get() + begin_, &header_));
-      begin_ += kFrameHeaderBytes;
-      landing_ = Landing();
-      RINGLET_RETURN_IF_ERROR(sink_->OnHeader(header_, &landing_));
-      RINGLET_CHECK(landing_.mode != Landing::kKeep ||
-                    header_.payload_bytes <= kEagerBytes);
-      RINGLET_CHECK(header_.payload_bytes % number_bytes() == 0);
-      if (landing_.mode == Landing::kKeep &&
-          kept_.size() < header_.payload_bytes) {
-        kept_.resize(header_.payload_bytes);
-      }
-      in_payload_ = true;
-      received_ = 0;
-      crc_ = 0;
-      if (header_.payload_bytes == 0) RINGLET_RETURN_IF_ERROR(EndFrame());
-      continue;
-    }
-    size_t take = std::min<size_t>(have, header_.payload_bytes - received_);
-    take -= take % number_bytes();
-    if (take == 0) return Status();
-    RINGLET_RETURN_IF_ERROR(Take(buffer_.get() + begin_, take));
-    begin_ += take;
-    if (received_ == header_.payload_bytes) {
-      RINGLET_RETURN_IF_ERROR(EndFrame());
-    }
-  }
+// Appends to the incomplete unit until it is complete. Returns the number of
+// bytes taken.
+size_t FrameReader::Fill(size_t unit, const uint8_t* data, size_t bytes) {
+  RINGLET_CHECK(part_bytes_ < unit && unit <= sizeof(part_));
+  const size_t n = std::min(bytes, unit - part_bytes_);
+  std::memcpy(part_ + part_bytes_, data, n);
+  part_bytes_ += n;
+  return n;
 }
 
-Status FrameReader::Take(const uint8_t* data, size_t bytes) {
-  if (checked_) crc_ = Crc32c(data, bytes, crc_);
-  const size_t count = bytes / WireBytes(landing_.dtype);
-  uint8_t* to = landing_.data;  // null where nothing lands
-  if (to != nullptr) {
-    to += received_ / WireBytes(landing_.dtype) * sizeof(float);
+Status FrameReader::ReadHeader(const uint8_t* data, size_t bytes,
+                               size_t* taken) {
+  *taken = Fill(kFrameHeaderBytes, data, bytes);
+  if (part_bytes_ < kFrameHeaderBytes) return Status();
+  part_bytes_ = 0;
+  RINGLET_RETURN_IF_ERROR(DecodeHeader(part_, &header_));
+  ReceiveTarget receive_target;
+  RINGLET_RETURN_IF_ERROR(sink_->OnHeader(header_, &receive_target));
+  receive_target_ = receive_target;
+  unit_ = UnitOf(receive_target_);
+  RINGLET_CHECK(receive_target_.mode != ReceiveTarget::kBuffer ||
+                header_.payload_bytes <= kEagerBytes);
+  RINGLET_CHECK(header_.payload_bytes % unit_ == 0);
+  if (receive_target_.mode == ReceiveTarget::kBuffer &&
+      kept_.size() < header_.payload_bytes) {
+    kept_.resize(header_.payload_bytes);
   }
-  switch (landing_.mode) {
-    case Landing::kKeep:
+  in_payload_ = true;
+  received_ = 0;
+  crc_ = 0;
+  return header_.payload_bytes == 0 ? EndFrame() : Status();
+}
+
+Status FrameReader::ReadPayload(const uint8_t* data, size_t bytes,
+                                size_t* taken) {
+  size_t whole = std::min<size_t>(bytes, header_.payload_bytes - received_);
+  whole -= whole % unit_;
+  if (part_bytes_ == 0 && whole > 0) {
+    *taken = whole;
+    Take(data, whole);
+  } else {  // a number that arrives in two parts or more
+    *taken = Fill(unit_, data, bytes);
+    if (part_bytes_ < unit_) return Status();
+    part_bytes_ = 0;
+    Take(part_, unit_);
+  }
+  return received_ == header_.payload_bytes ? EndFrame() : Status();
+}
+
+void FrameReader::Take(const uint8_t* data, size_t bytes) {
+  if (checked_) crc_ = Crc32c(data, bytes, crc_);
+  const size_t count = bytes / WireBytes(receive_target_.dtype);
+  uint8_t* to = receive_target_.data;  // null where nothing lands
+  if (to != nullptr) {
+    to += received_ / WireBytes(receive_target_.dtype) * sizeof(float);
+  }
+  switch (receive_target_.mode) {
+    case ReceiveTarget::kBuffer:
       std::memcpy(kept_.data() + received_, data, bytes);
       break;
-    case Landing::kLand:
-      if (number_bytes() == 1) {
-        std::memcpy(landing_.data + received_, data, bytes);
-      } else {
-        UnpackFloats(landing_.dtype, data, count, to);
+    case ReceiveTarget::kCopy:
+      if (unit_ > 1) {
+        UnpackFloats(receive_target_.dtype, data, count, to);
+      } else if (data != receive_target_.data + received_) {
+        std::memcpy(receive_target_.data + received_, data, bytes);
       }
       break;
-    case Landing::kAdd:
-      if (landing_.integers) {
+    case ReceiveTarget::kReduce:
+      if (receive_target_.integers) {
         AddIntegers(data, count, to);
         break;
       }
-      AddPacked(landing_.dtype, data, count, to);
+      AddPacked(receive_target_.dtype, data, count, to);
       break;
-    case Landing::kSkip:
+    case ReceiveTarget::kDiscard:
       break;
   }
   received_ += static_cast<uint32_t>(bytes);
-  return Status();
 }
 
 Status FrameReader::EndFrame() {
@@ -157,8 +151,9 @@ Status FrameReader::EndFrame() {
     return Corruption("the checksum of a %s frame's payload does not fit",
                       FrameTypeName(header_.type));
   }
-  return sink_->OnFrame(
-      header_, landing_.mode == Landing::kKeep ? kept_.data() : nullptr);
+  return sink_->OnFrame(header_, receive_target_.mode == ReceiveTarget::kBuffer
+                                     ? kept_.data()
+                                     : nullptr);
 }
 
 }  // namespace ringlet

@@ -1,9 +1,13 @@
 // FrameReader: cuts a stream of bytes into frames, however it was split.
 //
-// Internal to net/. Pure: no socket, no clock. The owner says where each
-// payload goes when its header is known, so bulk data lands straight in its
-// destination. A payload's checksum is known at its end: what kLand and kAdd
+// Internal to net/. Pure: no socket, no clock. The owner returns the target of
+// each payload when its header is known, so bulk data goes directly to its
+// destination. A payload's checksum is known at its end: what kCopy and kReduce
 // have written by then is undefined after an error.
+//
+// Between two reads the reader holds at most one incomplete unit: a part of a
+// header, or a part of a number. A payload's header fixes its unit. The unit
+// stays the same when the receive target is dropped in the middle.
 
 #ifndef RINGLET_NET_WIRE_FRAME_READER_H_
 #define RINGLET_NET_WIRE_FRAME_READER_H_
@@ -19,18 +23,18 @@
 
 namespace ringlet {
 
-// Where a payload goes.
-struct Landing {
+// The destination of a payload.
+struct ReceiveTarget {
   enum Mode : uint8_t {
-    kKeep,  // small: kept and handed to OnFrame
-    kLand,  // to data[0..payload_bytes)
-    kAdd,   // added, as numbers, to those at data
-    kSkip,  // nowhere
+    kBuffer,   // small: kept and handed to OnFrame
+    kCopy,     // to data[0..payload_bytes)
+    kReduce,   // added, as numbers, to those at data
+    kDiscard,  // nowhere
   };
-  Mode mode = kSkip;
-  // Of the payload where it is other than at `data`: floats are there.
+  Mode mode = kDiscard;
+  // The type of the payload's numbers on the wire. Those at `data` are floats.
   WireDtype dtype = WireDtype::kFloat32;
-  bool integers = false;  // of kAdd: int32, and not floats
+  bool integers = false;  // of kReduce: int32, and not floats
   uint8_t* data = nullptr;
 };
 
@@ -38,9 +42,10 @@ class FrameReader {
  public:
   class Sink {
    public:
-    // A header that decoded well. kKeep is for at most kEagerBytes, kAdd for
-    // whole numbers. An error ends the stream.
-    virtual Status OnHeader(const FrameHeader& header, Landing* landing) = 0;
+    // A header that decoded well. kBuffer is for at most kEagerBytes, kReduce
+    // for whole numbers. An error ends the stream.
+    virtual Status OnHeader(const FrameHeader& header,
+                            ReceiveTarget* receive_target) = 0;
     // The whole payload is where it should be and its checksum is right.
     // `payload` is null unless it was kept.
     virtual Status OnFrame(const FrameHeader& header,
@@ -52,34 +57,36 @@ class FrameReader {
 
   explicit FrameReader(Sink* sink) : sink_(sink) { Grow(kFirstBytes); }
 
-  // Where the next bytes may be read to, without a copy: never empty. Call
-  // Read with what arrived there before asking again.
+  // The memory for the next bytes, to read them without a copy; never empty.
+  // Pass the number of bytes that arrived there to Read before the next call.
   struct Space {
     uint8_t* data;
     size_t bytes;
   };
   Space NextSpace();
-  // `bytes` have arrived in NextSpace().
+  // `bytes` have arrived in NextSpace(), and DropReceiveTarget was not called
+  // since.
   Status Read(size_t bytes);
-  // These have arrived in memory that others may be changing: what is decided
-  // by them is copied first, numbers are added from there. Not mixed with the
-  // above but at the end of a frame.
+  // `data` may be shared memory that another process changes. Headers are
+  // copied before they are checked; numbers are added directly from `data`.
   Status Read(const uint8_t* data, size_t bytes);
-  // At the end of a frame: forgets what has arrived after it. From now on
-  // payloads have no checksum.
-  void TakeUnchecked() {
-    begin_ = end_ = 0;
+  // At the end of a frame: drops the bytes that have arrived after it. From now
+  // on payloads have no checksum.
+  void SkipChecksums() {
+    drops_rest_ = true;
     checked_ = false;
   }
 
   // The payload under way no longer lands in its owner's memory, which may be
-  // freed. One that is kept still goes to OnFrame.
-  void ForgetMemory() {
-    if (landing_.mode != Landing::kKeep) landing_.mode = Landing::kSkip;
+  // freed. A payload in a buffer still goes to OnFrame.
+  void DropReceiveTarget() {
+    if (receive_target_.mode != ReceiveTarget::kBuffer)
+      receive_target_.mode = ReceiveTarget::kDiscard;
+    space_ = {};
   }
 
  private:
-  // Bytes read at once while no more is known than that a frame follows.
+  // Bytes of a read while it is only known that a frame follows.
   static constexpr size_t kShortRead = kFrameHeaderBytes + kEagerBytes;
   static constexpr size_t kBufferBytes = kFrameHeaderBytes + kSegmentBytes;
 
@@ -92,22 +99,28 @@ class FrameReader {
   static constexpr size_t kFirstBytes = 1024;
 
   void Grow(size_t capacity);
-  bool direct() const;
-  size_t number_bytes() const;
-  Status Parse();
-  Status Take(const uint8_t* data, size_t bytes);
+  bool lands_as_it_is() const;
+  Status ReadHeader(const uint8_t* data, size_t bytes, size_t* taken);
+  Status ReadPayload(const uint8_t* data, size_t bytes, size_t* taken);
+  size_t Fill(size_t unit, const uint8_t* data, size_t bytes);
+  void Take(const uint8_t* data, size_t bytes);
   Status EndFrame();
 
   Sink* const sink_;
   FrameHeader header_;
-  Landing landing_;
+  ReceiveTarget receive_target_;
   bool checked_ = true;  // payloads, by their checksums
+  bool drops_rest_ = false;
   bool in_payload_ = false;
-  uint32_t received_ = 0;  // bytes of the payload
+  // The bytes of a unit of the present payload: 1, or those of a number.
+  size_t unit_ = 1;
+  uint32_t received_ = 0;  // bytes of the payload, without the incomplete unit
   uint32_t crc_ = 0;
-  size_t begin_ = 0;  // buffer_[begin_..end_) is not yet consumed
-  size_t end_ = 0;
+  // The incomplete unit, of a header or a number. Always less than a unit.
+  uint8_t part_[kFrameHeaderBytes];
+  size_t part_bytes_ = 0;
   std::vector<uint8_t> kept_ = std::vector<uint8_t>(64);  // never empty
+  Space space_ = {};  // the result of NextSpace, until the next Read
   // Grows from kFirstBytes to kBufferBytes while reads fill it: most links of a
   // large ring carry little more than heartbeats.
   size_t capacity_ = 0;

@@ -1,16 +1,18 @@
 #include "handshake.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 
 #include "../../core/base/fnv1a.h"
+#include "ringlet/model.h"
 #include "view.h"
 #include "wire_dtype.h"
 
 namespace ringlet {
 namespace {
 
-constexpr size_t kFixedBytes = 40;
+constexpr size_t kHelloFixedBytes = 40;
 constexpr size_t kWithdrawFixedBytes = 4;
 
 const char* ImplementationName(uint8_t implementation) {
@@ -28,7 +30,7 @@ uint64_t ClusterHash(const std::vector<std::string>& addresses) {
 
 std::vector<uint8_t> EncodeIdentity(const Identity& identity) {
   const size_t job_bytes = std::min(identity.job.size(), kMaxJobBytes);
-  std::vector<uint8_t> out(kFixedBytes + job_bytes);
+  std::vector<uint8_t> out(kHelloFixedBytes + job_bytes);
   out[0] = identity.byte_order;
   out[1] = identity.implementation;
   StoreLittle(static_cast<uint16_t>(identity.rank), &out[2]);
@@ -41,22 +43,22 @@ std::vector<uint8_t> EncodeIdentity(const Identity& identity) {
   out[29] = identity.links;
   out[30] = identity.min_workers;
   StoreLittle(identity.bytes_per_pack, &out[32]);
-  std::memcpy(out.data() + kFixedBytes, identity.job.data(), job_bytes);
+  std::memcpy(out.data() + kHelloFixedBytes, identity.job.data(), job_bytes);
   return out;
 }
 
 Status DecodeIdentity(const uint8_t* payload, size_t bytes, Identity* out) {
-  if (bytes < kFixedBytes) {
+  if (bytes < kHelloFixedBytes) {
     return Corruption("a handshake of %zu bytes, at least %zu are needed",
-                      bytes, kFixedBytes);
+                      bytes, kHelloFixedBytes);
   }
   const size_t job_bytes = LoadLittle<uint16_t>(payload + 6);
-  if (job_bytes > kMaxJobBytes || job_bytes != bytes - kFixedBytes) {
+  if (job_bytes > kMaxJobBytes || job_bytes != bytes - kHelloFixedBytes) {
     return Corruption("a handshake of %zu bytes with a job name of %zu", bytes,
                       job_bytes);
   }
-  if (payload[29] > 1 || payload[30] > kMostElastic || payload[31] != 0) {
-    return Corruption("a handshake whose reserved bytes are not zero");
+  if (payload[29] > 1 || payload[30] > kMaxElastic || payload[31] != 0) {
+    return Corruption("a handshake with reserved bytes that are not zero");
   }
   out->byte_order = payload[0];
   out->implementation = payload[1];
@@ -69,7 +71,7 @@ Status DecodeIdentity(const uint8_t* payload, size_t bytes, Identity* out) {
   out->links = payload[29];
   out->min_workers = payload[30];
   out->bytes_per_pack = LoadLittle<uint64_t>(payload + 32);
-  out->job.assign(reinterpret_cast<const char*>(payload) + kFixedBytes,
+  out->job.assign(reinterpret_cast<const char*>(payload) + kHelloFixedBytes,
                   job_bytes);
   return Status();
 }
@@ -94,7 +96,7 @@ Status DecodeWithdraw(const uint8_t* payload, size_t bytes, Withdraw* out) {
       bytes < kWithdrawFixedBytes ? 0 : LoadLittle<uint16_t>(payload + 2);
   if (bytes < kWithdrawFixedBytes || identity > bytes - kWithdrawFixedBytes ||
       payload[1] != 0) {
-    return Corruption("a withdrawal of %zu bytes that makes no sense", bytes);
+    return Corruption("an invalid withdrawal of %zu bytes", bytes);
   }
   const uint8_t* const at = payload + kWithdrawFixedBytes;
   RINGLET_RETURN_IF_ERROR(DecodeIdentity(at, identity, &out->identity));
@@ -124,7 +126,15 @@ Status CheckJob(const Identity& self, const Identity& peer) {
 }
 
 Status CheckList(const Identity& self, const Identity& peer) {
-  if (peer.size != self.size || peer.cluster_hash != self.cluster_hash) {
+  const bool same =
+      peer.size == self.size && peer.cluster_hash == self.cluster_hash;
+  if (!same && peer.rank == self.rank) {
+    return InvalidArgument(
+        "both workers are rank %d, in their lists of %d workers and of %d: "
+        "give every worker the same list in the same order, and its own index",
+        self.rank, self.size, peer.size);
+  }
+  if (!same) {
     return InvalidArgument(
         "rank %d was given other workers than rank %d (%d of them, hash "
         "%016llx; here %d, hash %016llx): give every worker the same list",
@@ -206,6 +216,33 @@ Status CheckPeer(const Identity& self, const Identity& peer,
         peer.rank, self.rank);
   }
   return Status();
+}
+
+namespace {
+
+std::string VersionText(uint64_t version) {
+  std::string text;
+  for (const int shift : {32, 16, 0}) {
+    if (!text.empty()) text += '.';
+    text += std::to_string(version >> shift & 0xffff);
+  }
+  return text;
+}
+
+}  // namespace
+
+uint64_t ProgramVersion() {
+  unsigned major = 0, minor = 0, patch = 0;
+  std::sscanf(RINGLET_VERSION, "%u.%u.%u", &major, &minor, &patch);
+  return uint64_t{major} << 32 | uint64_t{minor} << 16 | patch;
+}
+
+Status CheckVersion(int rank, uint64_t mine, int peer, uint64_t theirs) {
+  if (theirs == 0 || theirs == mine) return Status();
+  return InvalidArgument(
+      "rank %d is ringlet %s, rank %d is ringlet %s, and their numbers may "
+      "differ: give every worker the same version of ringlet",
+      peer, VersionText(theirs).c_str(), rank, VersionText(mine).c_str());
 }
 
 bool PhaseMayFollow(LinkPhase from, LinkPhase to) {

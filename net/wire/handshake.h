@@ -1,8 +1,8 @@
-// Handshake: who is at the other end, and which frames it may send when.
+// Handshake: the identity of the other side, and the frames that it may send.
 //
 // Internal to net/. Pure. The connecting side sends kHello with its identity;
 // the listening side answers kWelcome with its own, or kReject with the reason
-// as text. Each compares the other's with what it was configured with.
+// as text. Each side compares the other's identity with its own configuration.
 //
 //   OFFSET SIZE  payload of kHello and kWelcome
 //    0      1    byte order of floats: 1 little-endian
@@ -14,15 +14,15 @@
 //   16      8    cluster hash: of all addresses in rank order
 //   24      4    timeout in milliseconds
 //   28      1    dtype of long all-reduces, WireDtype
-//   29      1    links: 0 of every pair, 1 some (net/ring/topology.h)
+//   29      1    links: 0 of every pair, 1 some (net/collective/topology.h)
 //   30      1    min_workers of an elastic ring; 0: all workers take part
 //   31      1    reserved, 0
 //   32      8    bytes_per_pack
 //   40           the job's name
 //
-// A worker that cannot take part says so to each other, instead of kHello and
-// in answer to it, and is answered by kWelcome: it was heard. Bit r of that
-// header's total: rank r, below 64, hears of it from the one that answers.
+// A worker that cannot take part sends kWithdraw to each other worker, instead
+// of kHello and as the answer to kHello. The answer kWelcome confirms it. Bit r
+// of that header's total: the answering worker reports it to rank r, below 64.
 //
 //   OFFSET SIZE  payload of kWithdraw
 //    0      1    Code of the reason
@@ -44,7 +44,7 @@ namespace ringlet {
 
 constexpr size_t kMaxJobBytes = 256;
 constexpr double kHandshakeSeconds = 2;
-// The most of a text in a frame.
+// The most bytes of a text in a frame.
 constexpr size_t kTextBytes = 400;
 
 struct Identity {
@@ -59,7 +59,7 @@ struct Identity {
   uint8_t dtype = 0;
   uint8_t links = 0;
   uint8_t min_workers = 0;
-  uint8_t byte_order = 1;  // of what it sends: always little-endian
+  uint8_t byte_order = 1;  // of the sent numbers: always little-endian
 };
 
 // FNV-1a, 64 bits, of the addresses with a zero byte after each.
@@ -68,10 +68,17 @@ uint64_t ClusterHash(const std::vector<std::string>& addresses);
 std::vector<uint8_t> EncodeIdentity(const Identity& identity);
 Status DecodeIdentity(const uint8_t* payload, size_t bytes, Identity* out);
 
-// OK where `peer` may be linked with `self`; otherwise kInvalidArgument says
-// what differs, naming both sides. `expected_rank` is -1 on the listening
-// side, where any higher rank may come.
+// OK if `peer` may be linked with `self`. Otherwise kInvalidArgument names the
+// difference and both sides. `expected_rank` is -1 on the listening side, to
+// which any higher rank may connect.
 Status CheckPeer(const Identity& self, const Identity& peer, int expected_rank);
+
+// The version of the program, as the sequence of kHello and kWelcome: major,
+// minor and patch of 16 bits each. Earlier programs send 0.
+uint64_t ProgramVersion();
+// kInvalidArgument, with both versions, if `theirs` is known and differs from
+// `mine`: numbers may differ too. Compile compares the rest.
+Status CheckVersion(int rank, uint64_t mine, int peer, uint64_t theirs);
 
 struct Withdraw {
   Identity identity;
@@ -79,23 +86,23 @@ struct Withdraw {
 };
 std::vector<uint8_t> EncodeWithdraw(const Withdraw& withdraw);
 Status DecodeWithdraw(const uint8_t* payload, size_t bytes, Withdraw* out);
-// OK where `peer` belongs to the same list of the same job, whatever its
-// options: it may have been unable to read them. So a job without a name, of
-// either, is every job.
+// OK if `peer` belongs to the same list of the same job. Its options are not
+// compared, since it may have been unable to read them. For the same reason an
+// empty name on either side matches every job.
 Status CheckMember(const Identity& self, const Identity& peer);
-// The Code that a byte from the wire stands for; kInternal where it is none.
+// The Code of a byte from the wire; kInternal if it is not a Code.
 Code CodeOf(uint64_t value);
 
-// The life of a link. kConnecting -> kAwaitWelcome -> kUp is that of the side
-// that connects, kAwaitHello -> kUp of the one that listens; that goes to
-// kAwaitWelcome where it answers a hello with its own withdrawal. Then kLeft
-// after a goodbye; kClosed from everywhere.
+// The phases of a link. The connecting side has kConnecting -> kAwaitWelcome ->
+// kUp. The listening side has kAwaitHello -> kUp, or kAwaitWelcome after it has
+// answered a hello with its own withdrawal. kLeft follows after a goodbye.
+// kClosed may follow after every phase.
 enum class LinkPhase : uint8_t {
-  kConnecting,    // no byte may come
+  kConnecting,    // no byte may arrive
   kAwaitWelcome,  // kHello or kWithdraw was sent
-  kAwaitHello,    // accepted, nothing is known of the other side
+  kAwaitHello,    // accepted; the other side is unknown
   kUp,            // member: all but the types of the handshake
-  kLeft,          // said goodbye: no byte may come
+  kLeft,          // has sent a goodbye: no byte may arrive
   kClosed,
 };
 bool PhaseMayFollow(LinkPhase from, LinkPhase to);

@@ -3,26 +3,20 @@
 namespace ringlet {
 namespace {
 
-constexpr uint16_t kNobody = 0xffff;
-
-uint16_t OnWire(int rank) {
-  return rank < 0 ? kNobody : static_cast<uint16_t>(rank);
-}
-
 bool IsActivity(uint8_t type, uint16_t on, int size) {
   return (type == static_cast<uint8_t>(FrameType::kHeartbeat) ||
-          IsData(uint32_t{type})) &&
-         (on == kNobody || on < size);
+          IsOperation(uint32_t{type})) &&
+         (on == kNoRank || on < size);
 }
 
 // OFFSET SIZE: 0 2 rank, 2 1 type, 3 1 0, 4 2 rank it waits for, 6 2 0,
 // 8 8 step, 16 8 sequence, 24 4 same_ms, 28 4 still_ms,
 // 32 4 seen_ms.
 void EncodeEnd(const ChainEnd& end, uint8_t* out) {
-  StoreLittle(OnWire(end.rank), out);
+  StoreLittle(RankOnWire(end.rank), out);
   out[2] = static_cast<uint8_t>(end.activity.type);
   out[3] = 0;
-  StoreLittle(OnWire(end.activity.waiting_on), out + 4);
+  StoreLittle(RankOnWire(end.activity.waiting_on), out + 4);
   StoreLittle(uint16_t{0}, out + 6);
   StoreLittle(end.activity.step, out + 8);
   StoreLittle(end.activity.sequence, out + 16);
@@ -40,7 +34,7 @@ bool DecodeEnd(const uint8_t* in, int size, ChainEnd* out) {
   }
   out->rank = rank;
   out->activity.type = static_cast<FrameType>(in[2]);
-  out->activity.waiting_on = on == kNobody ? -1 : on;
+  out->activity.waiting_on = on == kNoRank ? -1 : on;
   out->activity.step = LoadLittle<uint64_t>(in + 8);
   out->activity.sequence = LoadLittle<uint64_t>(in + 16);
   out->same_ms = LoadLittle<uint32_t>(in + 24);
@@ -59,7 +53,7 @@ void EncodeHeartbeat(const Activity& activity, FrameHeader* header,
   header->payload_bytes = kHeartbeatBytes;
   payload[0] = static_cast<uint8_t>(activity.type);
   payload[1] = 0;
-  StoreLittle(OnWire(activity.waiting_on), payload + 2);
+  StoreLittle(RankOnWire(activity.waiting_on), payload + 2);
   if (end.rank < 0) return;
   header->payload_bytes += kChainEndBytes;
   EncodeEnd(end, payload + kHeartbeatBytes);
@@ -74,13 +68,13 @@ Status DecodeHeartbeat(const FrameHeader& header, const uint8_t* payload,
       payload[1] != 0 ||
       !IsActivity(payload[0], LoadLittle<uint16_t>(payload + 2), size) ||
       (with_end && !DecodeEnd(payload + kHeartbeatBytes, size, end))) {
-    return Corruption("a heartbeat that makes no sense");
+    return Corruption("an invalid heartbeat");
   }
   const uint16_t on = LoadLittle<uint16_t>(payload + 2);
   out->step = header.step;
   out->sequence = header.sequence;
   out->type = static_cast<FrameType>(payload[0]);
-  out->waiting_on = on == kNobody ? -1 : on;
+  out->waiting_on = on == kNoRank ? -1 : on;
   return Status();
 }
 

@@ -1,5 +1,5 @@
-// Heartbeat: what a worker says it is doing, at least every quarter of the
-// timeout.
+// Heartbeat: a worker's report on its activity, sent at least every quarter of
+// the timeout.
 //
 // Internal to net/. Layout: docs/wire_format.md, "Heartbeat".
 
@@ -26,22 +26,22 @@ struct Activity {
   }
 };
 
-// Of a large ring, where a rank does not hear all others: the end of the chain
-// of those who wait for one another, as its sender knows it.
+// In a large ring a rank does not hear all others. This is the end of the chain
+// of ranks that wait for one another, by the reports that the sender has.
 struct ChainEnd {
-  int rank = -1;  // -1: the sender waits for nobody
+  int rank = -1;  // -1: the sender waits for no rank
   Activity activity;
-  uint32_t same_ms = 0;   // for how long it has said that
-  uint32_t still_ms = 0;  // since something moved along the chain, and
-  uint32_t seen_ms = 0;   // since the oldest of the words that say so
+  uint32_t same_ms = 0;   // milliseconds for which it has reported this
+  uint32_t still_ms = 0;  // milliseconds since a change along the chain
+  uint32_t seen_ms = 0;   // the age of the oldest report of the chain
 };
 
 constexpr size_t kHeartbeatBytes = 4;
-constexpr size_t kChainEndBytes = 36;  // more, where there is an end
+constexpr size_t kChainEndBytes = 36;  // in addition, if there is an end
 // `payload` has room for both.
 void EncodeHeartbeat(const Activity& activity, FrameHeader* header,
                      uint8_t* payload, const ChainEnd& end = ChainEnd());
-// Without `end` a heartbeat that has one is an error.
+// Without `end` a heartbeat with a chain end is an error.
 Status DecodeHeartbeat(const FrameHeader& header, const uint8_t* payload,
                        int size, Activity* out, ChainEnd* end = nullptr);
 

@@ -1,4 +1,4 @@
-// Packing: numbers as they travel.
+// Packing: numbers in the format of the wire.
 //
 // Internal to net/. See wire_dtype.h. None of the memory need be aligned; the
 // numbers are little-endian, on every processor.
@@ -17,7 +17,7 @@ constexpr size_t WireBytes(WireDtype dtype) {
   return dtype == WireDtype::kFloat32 ? 4 : 2;
 }
 
-// out[i] = floats[i], rounded; floats[i] becomes what the receiver will see.
+// out[i] = floats[i], rounded. floats[i] becomes the receiver's value.
 void PackFloats(WireDtype dtype, uint8_t* floats, size_t count, uint8_t* out);
 // floats[i] = from[i].
 void UnpackFloats(WireDtype dtype, const uint8_t* from, size_t count,
@@ -25,7 +25,7 @@ void UnpackFloats(WireDtype dtype, const uint8_t* from, size_t count,
 // floats[i] += from[i].
 void AddPacked(WireDtype dtype, const uint8_t* from, size_t count,
                uint8_t* floats);
-// The same of int32; a sum that does not fit wraps.
+// The same for int32; a sum that does not fit wraps.
 void AddIntegers(const uint8_t* from, size_t count, uint8_t* integers);
 
 }  // namespace ringlet

@@ -1,8 +1,8 @@
-// RelayHello: what a worker says to a relay, before anything else.
+// RelayHello: the first message of a worker to a relay.
 //
-// Internal to net/. Pure. Two that name the same channel, one that listens and
-// one that dials, are joined: both are sent kRelayJoined, and what either sends
-// from then on is what the other receives. Nothing is said before it.
+// Internal to net/. Pure. The relay joins two connections with the same
+// channel, one that listens and one that dials. It sends kRelayJoined to both,
+// as its first byte. From then on each side receives the bytes of the other.
 //
 //   OFFSET SIZE
 //    0      8    "RGRELAY1"
@@ -30,7 +30,7 @@ struct RelayHello {
 };
 
 void EncodeRelayHello(const RelayHello& hello, uint8_t* out);
-// False: no worker says such a thing.
+// False: the bytes are not a worker's hello.
 bool DecodeRelayHello(const uint8_t* data, RelayHello* hello);
 
 }  // namespace ringlet

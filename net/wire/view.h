@@ -1,7 +1,8 @@
-// View: what the workers of an elastic ring say to agree on who takes part.
+// View: the messages by which the workers of an elastic ring agree on the
+// members.
 //
 // Internal to net/. Pure. Layout: docs/wire_format.md, "View"; meaning:
-// net/ring/view_agreement.h.
+// net/membership/view_agreement.h.
 
 #ifndef RINGLET_NET_WIRE_VIEW_H_
 #define RINGLET_NET_WIRE_VIEW_H_
@@ -9,17 +10,17 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "../../core/base/status.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
 // The workers of a list, at most 64, as bits.
-inline uint64_t AllOf(int size) { return ~uint64_t{0} >> (64 - size); }
+inline uint64_t AllWorkersMask(int size) { return ~uint64_t{0} >> (64 - size); }
 
 // Values are part of the format.
-enum class ViewWord : uint8_t {
-  kHears = 1,    // whom the sender hears; with a generation: it does not take
-                 // part in that one
+enum class ViewMessage : uint8_t {
+  kHears = 1,  // the workers that the sender hears; with a generation: it does
+               // not take part in that one
   kPropose = 2,  // a view
   kAck = 3,      // the sender takes part in it
   kStart = 4,    // all of its members do
@@ -27,28 +28,28 @@ enum class ViewWord : uint8_t {
 };
 
 struct ViewFrame {
-  ViewWord word = ViewWord::kHears;
-  // Of kHears: its sender need wait for nobody else, and would take part in
-  // what the receiver proposes.
-  bool settled = false;
-  bool follows = false;
+  ViewMessage message = ViewMessage::kHears;
+  // Only in kHears. quiescent: its sender waits for no other worker.
+  // acknowledges: it would take part in a proposal of the receiver.
+  bool quiescent = false;
+  bool acknowledges = false;
   uint64_t workers = 0;  // bit w: worker w of the list
   uint32_t generation = 0;
 };
 
-constexpr int kMostElastic = 64;   // workers in the list
+constexpr int kMaxElastic = 64;    // workers in the list
 constexpr size_t kViewBytes = 14;  // at most
-// Of a list of `size` workers.
+// The bytes for a list of `size` workers.
 inline size_t ViewBytes(int size) { return size <= 16 ? 8 : kViewBytes; }
 // Writes kViewBytes, of which ViewBytes(size) are sent.
 void EncodeView(const ViewFrame& frame, uint8_t* out);
-// `size`: workers in the list, of whom `sender` is one.
+// `size`: workers in the list; `sender` is one of them.
 Status DecodeView(const uint8_t* payload, size_t bytes, int size, int sender,
                   ViewFrame* out);
 
-// A generation names one proposal: a count that is greater than of any that the
-// proposer had heard of, in the bits from 4 on, and the proposer's number in
-// the list, whose bits 4 and 5 are the highest.
+// A generation names one proposal. It has a count, greater than that of any
+// generation that the proposer knew, in the bits from 4 on, and the proposer's
+// number in the list. The number's bits 4 and 5 are the highest.
 constexpr uint32_t kGreatestViewCount = 1u << 25;
 inline uint32_t ViewGeneration(uint32_t count, int proposer) {
   const auto worker = static_cast<uint32_t>(proposer);

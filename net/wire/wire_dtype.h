@@ -1,4 +1,4 @@
-// Names and sizes of a WireDtype (core/base/collective.h).
+// Names and sizes of a WireDtype (ringlet/collective.h).
 //
 // Internal.
 
@@ -8,16 +8,16 @@
 #include <cstdint>
 #include <string>
 
-#include "../../core/base/collective.h"
-#include "../../core/base/status.h"
+#include "ringlet/collective.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
 // "float32" and so on; "unknown" for a value from elsewhere. Static storage.
 const char* WireDtypeName(WireDtype dtype);
-// How many bytes each of `floats` takes in an all-reduce.
+// The bytes of each of `floats` in an all-reduce.
 int WireBytesPerFloat(WireDtype dtype, int64_t floats);
-// By name, in any case.
+// By name, in upper or lower case.
 Status WireDtypeFromName(const std::string& name, WireDtype* out);
 
 }  // namespace ringlet

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "ringlet.h"
+#include "ringlet/ringlet.h"
 
 // FOLDER and EPOCHS of a sample's arguments.
 struct TinyArguments {

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "core/base/check.h"
-#include "core/data/dataset.h"
+#include "ringlet/dataset.h"
 
 namespace ringlet {
 

@@ -1,9 +1,12 @@
-// Fuzz entry: any bytes as a stranger's greeting. The first byte chooses: bit 0
-// the side (0 listens, 1 connects), bit 1 what follows: 0 the stream as it is,
-// 1 a type and the payload of one frame with right checksums, so that what is
-// behind them is reached. Whatever comes: before the handshake nothing but a
-// greeting is taken, none is longer than 512 bytes, only one of this very job
-// links the two, and every refusal has a message of printable text.
+// Fuzz entry: any bytes as the greeting of a stranger. The first byte chooses:
+// - bit 0: the side that reads (0 listens, 1 connects);
+// - bit 1: 0 the rest is the stream as it is; 1 it is a type and the payload of
+//   one frame. The frame gets right checksums, so that the code behind them is
+//   reached.
+//
+// For any bytes: before the handshake only a greeting is accepted, of at most
+// 512 bytes. Only a greeting of this job links the two. Every refusal has a
+// message of printable text.
 
 #include <algorithm>
 #include <cstddef>
@@ -41,12 +44,14 @@ class Side final : public FrameReader::Sink {
       : phase_(connects ? LinkPhase::kAwaitWelcome : LinkPhase::kAwaitHello),
         expected_rank_(connects ? 0 : -1) {}
 
-  Status OnHeader(const FrameHeader& header, Landing* landing) override {
+  Status OnHeader(const FrameHeader& header,
+                  ReceiveTarget* receive_target) override {
     if (!FrameIsLegal(phase_, header.type)) {
       return Corruption("a %s frame out of turn", FrameTypeName(header.type));
     }
     RINGLET_CHECK(header.payload_bytes <= 512 || phase_ == LinkPhase::kUp);
-    landing->mode = phase_ == LinkPhase::kUp ? Landing::kSkip : Landing::kKeep;
+    receive_target->mode = phase_ == LinkPhase::kUp ? ReceiveTarget::kDiscard
+                                                    : ReceiveTarget::kBuffer;
     return Status();
   }
 

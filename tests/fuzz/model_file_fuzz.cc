@@ -1,6 +1,6 @@
-// Fuzz entry: any bytes as a model's file, as the metadata of one whose
-// checksums are right (lines: model, compile, seed), and as the template of a
-// file name. A model is loaded whole, or there is an error that says where.
+// Fuzz entry: any bytes as a model's file, as the metadata of one with right
+// checksums (lines: model, compile, seed), and as the template of a file name.
+// A model is loaded whole, or there is an error with its place.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include "core/base/check.h"
 #include "io/checkpoint/format_path.h"
 #include "io/checkpoint/inspect.h"
-#include "io/checkpoint/model_file.h"
+#include "ringlet/checkpoint.h"
 #include "tests/support/simulated_file_system.h"
 
 namespace {
@@ -52,7 +52,7 @@ void CheckOthers(SimulatedFileSystem* files) {
   RINGLET_CHECK(!ToText(info).empty() && !ToJson(info).empty());
   FileComparison comparison;
   const Status compared = CompareFiles(kPath, kPath, &comparison, 20, files);
-  // What is of another kind is told, but not compared.
+  // The kind of another file is reported; its contents are not compared.
   RINGLET_CHECK(compared.ok() ? comparison.same()
                               : info.verification == Verification::kDamaged ||
                                     !info.what.empty());

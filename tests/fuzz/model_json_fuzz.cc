@@ -1,6 +1,6 @@
 // Fuzz entry: any bytes as the configuration of a model, an optimizer, a loss
-// and a metric. What is read is written and read back the same; what is not
-// leaves one clear error and the value as it was.
+// and a metric. A configuration that is read is written and read back the same.
+// A refused one gives a clear error and leaves the value unchanged.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 #include "core/base/check.h"
 #include "io/keras/compile_json.h"
-#include "io/keras/model_json.h"
+#include "ringlet/checkpoint.h"
 
 namespace {
 

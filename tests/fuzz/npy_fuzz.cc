@@ -1,7 +1,7 @@
 // Fuzz entry: any bytes as an NPY file, x and y alike.
 
 #include "fuzz_file.h"
-#include "io/data/readers.h"
+#include "ringlet/readers.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const ringlet::FuzzFile file(data, size);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/check.h"
-#include "io/data/npz.h"
+#include "io/readers/npz.h"
 #include "tests/support/simulated_file_system.h"
 
 namespace {

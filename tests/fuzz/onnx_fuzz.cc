@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/check.h"
-#include "io/checkpoint/onnx_weights.h"
+#include "io/weights/onnx_weights.h"
 #include "tests/support/simulated_file_system.h"
 
 namespace {

@@ -1,10 +1,13 @@
-// Fuzz entry: any bytes to a relay, and from one. The first byte chooses: bits
-// 0 and 1 what follows: 0 a greeting; 1 those of many that come to a relay's
-// desk and go; 2 and 3 what a relay answers a worker, in pieces of as many
-// bytes as bits 2 to 7 say. Whatever comes: a greeting is taken in one form
-// alone; of each channel and role one waits, who is joined with the next of the
-// other role; and a worker hears nothing but what follows the one byte that
-// says that it is joined.
+// Fuzz entry: any bytes to a relay, and from one. Bits 0 and 1 of the first
+// byte choose:
+// - 0: a greeting;
+// - 1: many connections that arrive at a relay's table and leave;
+// - 2, 3: a relay's answers to a worker, in pieces; bits 2 to 7 are their
+//   length.
+//
+// For any bytes: a greeting is accepted in one form only. For each channel and
+// role one connection waits, and is joined with the next of the other role. A
+// worker gets only the bytes behind the byte kJoined.
 
 #include <algorithm>
 #include <cstddef>
@@ -15,9 +18,9 @@
 #include <vector>
 
 #include "core/base/check.h"
-#include "net/relay/relay_desk.h"
-#include "net/ring/relay_stream.h"
-#include "tests/net/ring/scripted_socket.h"
+#include "net/relay/rendezvous_table.h"
+#include "net/transport/relay_stream.h"
+#include "tests/net/transport/scripted_socket.h"
 
 namespace {
 
@@ -38,13 +41,13 @@ void Greet(const uint8_t* data, size_t size) {
 // Each byte is one that comes: its role, and one of 16 channels; or, from 128
 // on, goes again, whether it waits, was joined or never came.
 void ComeAndGo(const uint8_t* data, size_t size) {
-  RelayDesk desk;
-  std::vector<char> visitors(size + 128);
+  RendezvousTable table;
+  std::vector<char> connections(size + 128);
   std::map<std::pair<int, int>, const void*> waits;  // by channel and role
   for (size_t i = 0; i < size; ++i) {
     if (data[i] >= 128) {
-      const void* const goes = &visitors[data[i] - size_t{128}];
-      desk.Goes(goes);
+      const void* const goes = &connections[data[i] - size_t{128}];
+      table.Leave(goes);
       for (auto at = waits.begin(); at != waits.end(); ++at) {
         if (at->second != goes) continue;
         waits.erase(at);
@@ -58,18 +61,18 @@ void ComeAndGo(const uint8_t* data, size_t size) {
       const auto other = waits.find({channel, 3 - hello.role});
       const auto before = waits.find({channel, hello.role});
       const bool joins = other != waits.end();
-      const RelayDesk::Met met = desk.Comes(&visitors[i], hello);
-      RINGLET_CHECK(met.other == (joins ? other->second : nullptr));
+      const RendezvousTable::Match match = table.Arrive(&connections[i], hello);
+      RINGLET_CHECK(match.other == (joins ? other->second : nullptr));
       RINGLET_CHECK(
-          met.displaced ==
+          match.displaced ==
           (joins || before == waits.end() ? nullptr : before->second));
       if (joins) {
         waits.erase(other);
       } else {
-        waits[{channel, hello.role}] = &visitors[i];
+        waits[{channel, hello.role}] = &connections[i];
       }
     }
-    RINGLET_CHECK(desk.waiting() == waits.size());
+    RINGLET_CHECK(table.waiting() == waits.size());
   }
 }
 

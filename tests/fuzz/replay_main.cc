@@ -1,16 +1,17 @@
-// Runs a fuzz entry over files, folders of files, and (--mutate N) N random
-// changes of them: `make test` without libFuzzer.
+// Runs a fuzz entry over files, folders of files, and random changes of them
+// for a fifth of RINGLET_TEST_SECONDS (5): `make test` without libFuzzer.
 
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <random>
 #include <string>
 #include <vector>
+
+#include "../support/random_cases.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
@@ -19,7 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 void Run(const std::string& bytes) {
-  // Of its own size on the heap, so that ASan sees one byte too far.
+  // The copy on the heap has the exact size, so that ASan finds a read one byte
+  // behind it.
   const std::vector<uint8_t> copy(bytes.begin(), bytes.end());
   LLVMFuzzerTestOneInput(copy.data(), copy.size());
 }
@@ -62,11 +64,8 @@ std::string Mutated(const std::vector<std::string>& corpus,
 
 int main(int argc, char** argv) {
   std::vector<std::string> corpus;
-  long mutations = 0;
   for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--mutate") == 0 && i + 1 < argc) {
-      mutations = std::atol(argv[++i]);
-    } else if (fs::is_directory(argv[i])) {
+    if (fs::is_directory(argv[i])) {
       for (const auto& entry : fs::directory_iterator(argv[i])) {
         if (entry.is_regular_file()) Load(entry.path(), &corpus);
       }
@@ -75,13 +74,14 @@ int main(int argc, char** argv) {
     }
   }
   if (corpus.empty()) {
-    std::fprintf(stderr, "usage: %s [--mutate N] FILE_OR_FOLDER...\n", argv[0]);
+    std::fprintf(stderr, "usage: %s FILE_OR_FOLDER...\n", argv[0]);
     return 2;
   }
   for (const std::string& bytes : corpus) Run(bytes);
   std::mt19937 random(1);
-  for (long i = 0; i < mutations; ++i) Run(Mutated(corpus, &random));
-  std::printf("%zu inputs and %ld changes of them replayed\n", corpus.size(),
-              mutations);
+  ringlet::RandomCases cases("RINGLET_FUZZ", {}, /*part=*/1, /*share=*/0.2);
+  while (cases.Next()) Run(Mutated(corpus, &random));
+  std::printf("%zu inputs and random changes of them replayed\n",
+              corpus.size());
   return 0;
 }

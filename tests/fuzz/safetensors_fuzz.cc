@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/check.h"
-#include "io/checkpoint/safetensors.h"
+#include "io/weights/safetensors.h"
 #include "tests/support/simulated_file_system.h"
 
 namespace {

@@ -1,9 +1,13 @@
 // Fuzz entry: any bytes at either end of a sealed connection. The first byte
-// chooses: 0 to 4 what the side that listens gets, 5 to 9 the same as changes
-// of a true greeting, 10 to 14 what the side that connects gets, 15 changes of
-// records behind a true handshake. Changes are pairs, a place and what is put
-// over the byte there; the rest follows at the end. Whatever comes: nothing but
-// the true bytes opens a connection, brings an answer or is handed on.
+// chooses:
+// - 0 to 4: the bytes that the listening side gets;
+// - 5 to 9: changes of a true greeting to that side;
+// - 10 to 14: the bytes that the connecting side gets;
+// - 15: changes of records behind a true handshake.
+//
+// A change is a place and the value that is XORed to the byte there. The
+// remaining bytes follow at the end. For any bytes, only the true bytes open a
+// connection, bring an answer or are passed on.
 
 #include <algorithm>
 #include <cstddef>
@@ -13,8 +17,8 @@
 #include <vector>
 
 #include "core/base/check.h"
-#include "net/ring/sealed_stream.h"
-#include "tests/net/ring/scripted_socket.h"
+#include "net/transport/sealed_stream.h"
+#include "tests/net/transport/scripted_socket.h"
 
 namespace {
 
@@ -51,7 +55,8 @@ std::unique_ptr<End> Make(bool connects) {
   return end;
 }
 
-// Whether anything but a beginning of it is left.
+// Changes the bytes. Returns true if they are no longer a beginning of the
+// original.
 bool Change(const uint8_t* data, size_t size, Bytes* bytes) {
   const Bytes before = *bytes;
   size_t at = 0;

@@ -10,7 +10,7 @@
 #include "core/base/byte_order.h"
 #include "core/base/check.h"
 #include "core/base/crc32c.h"
-#include "io/events/trail_report.h"
+#include "io/logs/trail_report.h"
 
 namespace ringlet {
 namespace {

@@ -1,7 +1,7 @@
 // The samples' first steps have the digests of tests/digests.txt, with every
-// number of threads and every set of kernels that this machine can run. Where
-// they are to change, the failures say what the file's lines become; the commit
-// says why.
+// number of threads and every set of kernels that this machine can run. If the
+// digests are to change, the failures print the new lines of the file, and the
+// commit gives the reason.
 
 #include <gtest/gtest.h>
 
@@ -16,8 +16,8 @@
 #include "../support/program.h"
 #include "../support/tiny_networks.h"
 #include "core/base/text.h"
-#include "core/model/model.h"
-#include "io/checkpoint/model_file.h"
+#include "ringlet/checkpoint.h"
+#include "ringlet/model.h"
 
 namespace ringlet {
 namespace {
@@ -106,7 +106,7 @@ class DigestsTest : public ProgramTest {
     return names;
   }
 
-  // What the program prints last.
+  // Returns the digest in the program's last line.
   std::string Digest(Strings line, int threads) {
     line.insert(line.end(), {"--threads", std::to_string(threads)});
     EXPECT_EQ(Run(line), 0) << err_;
@@ -115,7 +115,7 @@ class DigestsTest : public ProgramTest {
   }
 };
 
-TEST_F(DigestsTest, AreThoseOfTheTable) {
+TEST_F(DigestsTest, Digest_EveryKernelSetAndThreadCount_EqualsTheTable) {
   const auto table = Table();
   ASSERT_EQ(table.size(), 7u);
   const std::vector<std::string> kernel_sets = KernelSets();
@@ -138,7 +138,7 @@ TEST_F(DigestsTest, AreThoseOfTheTable) {
 
 // The digests that `train` logs are those that `verify` prints, over the end of
 // an epoch too, and nothing of the run but the weights shows in them.
-TEST_F(DigestsTest, VerifyComputesTheStepsOfTrain) {
+TEST_F(DigestsTest, Verify_SameRun_ComputesTheStepsOfTrain) {
   WriteTinyRun(kTinyNetworks[1], 10, folder_.path(),
                R"("callbacks": [{"class_name": "CSVLogger",
                   "config": {"filename": "log.csv"}}], )");
@@ -183,18 +183,18 @@ TEST_F(DigestsTest, VerifyComputesTheStepsOfTrain) {
       << err_;
 }
 
-TEST_F(DigestsTest, WrongFlagsAreToldBeforeAnythingElse) {
+TEST_F(DigestsTest, Flags_Wrong_AreReportedBeforeAnythingElse) {
   ExpectError({"verify", "no.json", "--expect", "12"}, 2,
-              {"--expect 12: is no digest"});
+              {"--expect 12: is not a digest"});
   ExpectError({"verify", "no.json"}, 2, {"no.json"});
   ExpectError({"verify", "no.json", "--steps", "0"}, 2, {"--steps: 0"});
   WriteRun();
   ExpectError({"train", "run.json", "--log-digests"}, 2,
-              {"--log-digests: there is no --log-steps"});
+              {"--log-digests: needs --log-steps"});
 }
 
 // Worker 1 computes as a CPU without fused multiply-adds does.
-TEST_F(DigestsTest, AJobOfBothClassesSaysSo) {
+TEST_F(DigestsTest, Job_FusedAndUnfusedWorkers_IsReported) {
   const std::vector<std::string> sets = KernelSets();
   const bool both = std::count(sets.begin(), sets.end(), "sse2") > 0;
   const auto job = [&](bool mixed) {
@@ -218,13 +218,18 @@ TEST_F(DigestsTest, AJobOfBothClassesSaysSo) {
            R"("strategy": {"timeout": 20, "reduction": "exact"})");
   EXPECT_EQ(job(true), 2);
   EXPECT_NE(err_.find("the arithmetic is no fused multiply-adds on rank 1, but "
-                      "fused multiply-adds on rank 0"),
+                      "fused multiply-adds on rank 0; it must be the same on "
+                      "every worker: start all of them with "
+                      "RINGLET_KERNELS=unfused"),
             std::string::npos)
       << err_;
+  // The kernels named in the message make the runs agree.
+  environment_ = {{"RINGLET_KERNELS", "unfused"}};
+  EXPECT_EQ(job(true), 0) << err_;
 }
 
 // Alone, as all replicas of the run, it computes what the job does.
-TEST_F(DigestsTest, VerifyComputesTheStepsOfAJob) {
+TEST_F(DigestsTest, Verify_JobOfTwoWorkers_ComputesItsSteps) {
   WriteRun("\"callbacks\": []", R"("strategy": {"timeout": 20, "replicas": 2,
     "reduction": "exact"})");
   ASSERT_EQ(
@@ -241,9 +246,9 @@ TEST_F(DigestsTest, VerifyComputesTheStepsOfAJob) {
   EXPECT_NE(out_.find(", 2 replicas\n"), std::string::npos) << out_;
 }
 
-// What the last round has changed counts, also where it still travels as the
-// last step is told of.
-TEST_F(DigestsTest, VerifyAppliesTheLastRoundWithOverlap) {
+// The digest includes the last round's changes, also if they are still sent
+// when the last step is reported.
+TEST_F(DigestsTest, Verify_Overlap_AppliesTheLastRound) {
   WriteRun("\"callbacks\": []", R"("strategy": {"mode": "local",
     "replicas": 2, "local_steps": 3, "overlap": true})");
   const auto after = [&](const char* steps) {
@@ -257,8 +262,8 @@ TEST_F(DigestsTest, VerifyAppliesTheLastRoundWithOverlap) {
   EXPECT_EQ(after("6"), HexText(model->weights_digest()));
 }
 
-// The job's workers are the replicas then, and it knows of none.
-TEST_F(DigestsTest, VerifyAsksForTheReplicasOfAQuorum) {
+// The job's workers would be the replicas, and verify has none.
+TEST_F(DigestsTest, Verify_QuorumWithoutReplicas_AsksForThem) {
   const std::string rounds =
       "\"strategy\": {\"mode\": \"local\", \"local_steps\": 3, "
       "\"policy\": \"shrink\", \"quorum\": 2";

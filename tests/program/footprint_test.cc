@@ -1,5 +1,5 @@
-// What the program takes of a machine: memory under a limit, threads and
-// descriptors (docs/porting.md has the table).
+// Measures the program's memory under a limit, its threads and its descriptors.
+// docs/porting.md has the table.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@
 
 #include "../support/temp_folder.h"
 #include "../support/tiny_networks.h"
-#include "io/data/readers.h"
+#include "ringlet/readers.h"
 
 namespace ringlet {
 namespace {
@@ -108,7 +108,7 @@ class Looks {
   std::map<size_t, int> looks_;
 };
 
-// What was seen of a process, by its /proc folder.
+// The threads and descriptors of a process, read from /proc.
 struct Held {
   Looks threads, descriptors;
 };
@@ -123,7 +123,8 @@ size_t Entries(const std::string& folder) {
   return count;
 }
 
-// "ringlet launch", "fashion_mnist": what /proc says the process was called as.
+// Returns the command of a process in /proc, for example "ringlet launch" or
+// "fashion_mnist".
 std::string CommandOf(const std::string& process) {
   std::string line = ReadWhole(process + "/cmdline");
   std::replace(line.begin(), line.end(), '\0', ' ');
@@ -178,7 +179,7 @@ class FootprintTest : public testing::Test {
     child_ = fork();
     ASSERT_GE(child_, 0);
     if (child_ != 0) return;
-    // Nothing of the test's own is left open in it.
+    // Closes the test's own descriptors in the child.
     for (int fd = 3; fd < 1024; ++fd) close(fd);
     const int file = open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
@@ -239,7 +240,7 @@ class FootprintTest : public testing::Test {
   pid_t child_ = 0;
 };
 
-TEST_F(FootprintTest, ASmallModelTrainsIn64MegabytesOfAddresses) {
+TEST_F(FootprintTest, Train_SmallModel_FitsIn64MegabytesOfAddresses) {
   if (Sanitized()) GTEST_SKIP() << "a sanitizer takes more";
   WriteRun(kSmall, "adam", 2);
   long peak = 0;
@@ -248,7 +249,7 @@ TEST_F(FootprintTest, ASmallModelTrainsIn64MegabytesOfAddresses) {
   std::printf("largest resident size: %ld kB\n", peak);
 }
 
-TEST_F(FootprintTest, TheTutorialsModelTrainsIn96MegabytesOfAddresses) {
+TEST_F(FootprintTest, Train_TutorialsModel_FitsIn96MegabytesOfAddresses) {
   if (Sanitized()) GTEST_SKIP() << "a sanitizer takes more";
   for (const char* optimizer : {"sgd", "adam"}) {
     WriteRun(kTutorial, optimizer, 2);
@@ -258,8 +259,8 @@ TEST_F(FootprintTest, TheTutorialsModelTrainsIn96MegabytesOfAddresses) {
   }
 }
 
-// At the benchmark's batches.
-TEST_F(FootprintTest, TheTinyNetworksTrainIn64Megabytes) {
+// The batches are those of the benchmark.
+TEST_F(FootprintTest, Train_TinyNetworks_FitIn64Megabytes) {
   if (Sanitized()) GTEST_SKIP() << "a sanitizer takes more";
   for (const TinyNetwork& network : kTinyNetworks) {
     SCOPED_TRACE(network.name);
@@ -332,7 +333,7 @@ class MemoryCgroup {
   std::string path_;
 };
 
-TEST_F(FootprintTest, BothTrainInAMemoryCgroup) {
+TEST_F(FootprintTest, Train_InAMemoryCgroup_BothModelsFit) {
   if (Sanitized()) GTEST_SKIP() << "a sanitizer takes more";
   const struct {
     const char* layers;
@@ -353,7 +354,7 @@ TEST_F(FootprintTest, BothTrainInAMemoryCgroup) {
   }
 }
 
-TEST_F(FootprintTest, UnderAnyLimitItTrainsOrSaysThatMemoryLacks) {
+TEST_F(FootprintTest, Train_AnyMemoryLimit_WorksOrReportsOutOfMemory) {
   if (Sanitized()) GTEST_SKIP() << "a sanitizer takes more";
   WriteRun(kTutorial, "sgd", 1);
   int trained = 0, refused = 0;
@@ -380,7 +381,7 @@ TEST_F(FootprintTest, UnderAnyLimitItTrainsOrSaysThatMemoryLacks) {
   EXPECT_GT(refused, 0);
 }
 
-TEST_F(FootprintTest, ThreadsAndDescriptorsAreThoseOfTheTable) {
+TEST_F(FootprintTest, Train_Alone_ThreadsAndDescriptorsEqualTheTable) {
   if (Sanitized()) GTEST_SKIP() << "a sanitizer has threads of its own";
   WriteRun(kSmall, "adam", 500);
   Start({"train", "run.json"}, [] { return true; });
@@ -388,13 +389,14 @@ TEST_F(FootprintTest, ThreadsAndDescriptorsAreThoseOfTheTable) {
   std::printf("alone: %zu threads, %zu descriptors\n", alone.threads.usual(),
               alone.descriptors.usual());
   EXPECT_EQ(alone.threads.usual(), 2u);
-  // One reads an epoch's batches ahead; that of the epoch before may be listed.
+  // A thread reads an epoch's batches ahead. That of the epoch before may still
+  // be listed.
   EXPECT_LE(alone.threads.most(), 2u + 1);
   // Standard ones, the images of training and of validation.
   EXPECT_EQ(alone.descriptors.usual(), 5u);
 }
 
-TEST_F(FootprintTest, AJobsThreadsAndDescriptorsAreThoseOfTheTable) {
+TEST_F(FootprintTest, Job_ThreeWorkers_ThreadsAndDescriptorsEqualTheTable) {
   if (Sanitized()) GTEST_SKIP() << "a sanitizer has threads of its own";
   WriteRun(kSmall, "adam", 100);
   Start({"launch", "-n", "3", "--",
@@ -408,7 +410,7 @@ TEST_F(FootprintTest, AJobsThreadsAndDescriptorsAreThoseOfTheTable) {
                 most.threads.most(), most.descriptors.most());
   }
   EXPECT_EQ(held["launcher"].threads.most(), 1u);
-  // One of them is the job's key.
+  // The job's key is among them.
   EXPECT_EQ(held["launcher"].descriptors.usual(), 12u + 2 * 3);
   EXPECT_LE(held["launcher"].descriptors.most(), 12u + 2 * 3 + 4 + kChanging);
   EXPECT_EQ(held["worker"].threads.usual(), 3u);

@@ -1,17 +1,23 @@
-// ringlet export of a whole model. What the file computes: tests/onnx_test.py.
+// Tests ringlet export of a whole model. tests/onnx_test.py tests what the file
+// computes.
 
 #include "../support/program.h"
 
 namespace ringlet {
 namespace {
 
-TEST_F(ProgramTest, AModelIsExportedAsOnnx) {
+TEST_F(ProgramTest, Export_FormatOnnx_WritesTheModel) {
   WriteRun();
   ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
   ASSERT_EQ(Run({"export", "m", "-o", "m.onnx"}), 0) << err_;
-  EXPECT_EQ(out_ + err_, "");
   const std::string model = ReadWhole(folder_ / "m.onnx");
+  EXPECT_EQ(out_ + err_, "wrote m.onnx: the model as ONNX, " +
+                             std::to_string(model.size()) + " bytes\n");
   ASSERT_EQ(Run({"export", "m", "-o", "w.npz"}), 0) << err_;
+  EXPECT_EQ(out_ + err_,
+            "wrote w.npz: 4 arrays as npz, " +
+                std::to_string(ReadWhole(folder_ / "w.npz").size()) +
+                " bytes\n");
   ASSERT_EQ(Run({"export", "run.json", "--init", "w.npz", "--format", "onnx",
                  "-o", "again"}),
             0)
@@ -25,6 +31,9 @@ TEST_F(ProgramTest, AModelIsExportedAsOnnx) {
   WriteWhole(folder_ / "x.npy", "\x93NUMPY");
   ExpectError({"export", "m", "--all", "-o", "m.onnx"}, 2, {"--all", "onnx"});
   ExpectError({"export", "m", "--softmax", "-o", "x.npz"}, 2, {"--softmax"});
+  ExpectError({"export", "m", "--name", "two", "-o", "m.onnx"}, 2,
+              {"--name is for the format c"});
+  ExpectError({"export", "m", "--name", "2", "-o", "m.c"}, 2, {"m.c: '2' is"});
   ExpectError({"export", "m", "--quantize", "int4", "-o", "m.c"}, 2, {"int4"});
   ExpectError({"export", "m", "--quantize", "int8", "-o", "m.onnx"}, 2,
               {"--quantize", "format c"});
@@ -38,7 +47,7 @@ TEST_F(ProgramTest, AModelIsExportedAsOnnx) {
   ExpectError({"export", "m", "--init", "w.npz", "-o", "x.npz"}, 2,
               {"--init is not of the format npz"});
   ExpectError({"export", "m", "--init", "w.npz", "-o", "m.onnx"}, 2,
-              {"--init is of a RUN.json"});
+              {"--init is for a RUN.json"});
   ExpectError({"export", "run.json", "-o", "m.onnx"}, 2, {"--init WEIGHTS"});
   ExpectError({"export", "run.json", "--init", "none", "-o", "m.onnx"}, 2,
               {"--init: none"});
@@ -58,7 +67,7 @@ TEST_F(ProgramTest, AModelIsExportedAsOnnx) {
   ExpectError({"export", "--format", "onnx", "-o", "m.onnx"}, 2,
               {"FILE is missing"});
   WriteRun("\"units\": 10}", "\"units\": 10, \"activation\": \"softmax\"}");
-  // Where its loss is told of logits there is a warning first.
+  // The loss takes logits, so there is a warning first.
   EXPECT_EQ(Run({"export", "run.json", "--init", "w.npz", "--softmax", "-o",
                  "m.onnx"}),
             2);

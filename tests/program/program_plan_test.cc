@@ -9,10 +9,11 @@
 #include "../support/elastic_collective.h"
 #include "../support/program.h"
 #include "../support/temp_folder.h"
-#include "core/fit/fit.h"
-#include "core/model/model.h"
 #include "io/keras/compile_json.h"
-#include "io/keras/model_json.h"
+#include "ringlet/checkpoint.h"
+#include "ringlet/fit.h"
+#include "ringlet/model.h"
+#include "ringlet/readers.h"
 
 namespace ringlet {
 namespace {
@@ -53,6 +54,8 @@ size_t BytesOfAStep(const std::string& model_json, const std::string& optimizer,
   return model->BytesUsed();
 }
 
+constexpr int64_t kProgramBytes = 5 << 20;
+
 int64_t NumberAfter(const std::string& text, const std::string& key) {
   const size_t at = text.find("\"" + key + "\":");
   EXPECT_NE(at, std::string::npos) << key << " in " << text;
@@ -60,7 +63,7 @@ int64_t NumberAfter(const std::string& text, const std::string& key) {
                                  : std::stoll(text.substr(at + key.size() + 3));
 }
 
-// The parts that can be told without the plan are so, and all add up.
+// Checks the parts that can be computed without the plan, and that all add up.
 void ExpectParts(const std::string& plan, const std::string& model_json,
                  const std::string& optimizer, const std::string& loss,
                  int64_t batch) {
@@ -80,7 +83,7 @@ void ExpectParts(const std::string& plan, const std::string& model_json,
     activations += lines(batch * model->output_shape(i).elements());
   }
   EXPECT_EQ(NumberAfter(plan, "batches"), lines(batch * x) + lines(batch * y));
-  // Of some the outputs lie over others.
+  // Some outputs lie over others.
   EXPECT_LE(NumberAfter(plan, "activations"), activations);
   EXPECT_GE(NumberAfter(plan, "activations"),
             lines(batch * model->output_shape().elements()));
@@ -101,7 +104,7 @@ void ExpectParts(const std::string& plan, const std::string& model_json,
             NumberAfter(plan, "total"));
 }
 
-TEST_F(ProgramTest, ThePlanIsWhatAStepTakesToTheByte) {
+TEST_F(ProgramTest, Plan_AnyModel_HasTheBytesOfAStep) {
   const std::string dense =
       R"({"class_name": "Dense", "config": {"units": 7}})";
   const std::string conv =
@@ -173,10 +176,10 @@ TEST_F(ProgramTest, ThePlanIsWhatAStepTakesToTheByte) {
     EXPECT_EQ(NumberAfter(out_, "total"), bytes);
     ExpectParts(out_, c.model, c.optimizer, c.loss, c.batch);
     // The largest batch within these bytes takes them or less, and one more
-    // example takes more.
-    ASSERT_EQ(
-        Run({"plan", "run.json", "--json", "--limit", std::to_string(bytes)}),
-        0)
+    // example takes more. The program is counted beside them.
+    ASSERT_EQ(Run({"plan", "run.json", "--json", "--limit",
+                   std::to_string(bytes + kProgramBytes)}),
+              0)
         << err_;
     const int64_t largest = NumberAfter(out_, "largest_batch");
     EXPECT_GE(largest, c.batch);
@@ -191,7 +194,7 @@ TEST_F(ProgramTest, ThePlanIsWhatAStepTakesToTheByte) {
   }
 }
 
-TEST_F(ProgramTest, ThePlanCountsOperationsAndBytesSent) {
+TEST_F(ProgramTest, Plan_FourWorkers_CountsOperationsAndBytesSent) {
   WriteRun();
   ASSERT_EQ(Run({"plan", "run.json", "--json", "--workers", "4"}), 0) << err_;
   EXPECT_EQ(NumberAfter(out_, "forward_flops"), 2 * 16 * (784 * 8 + 8 * 10));
@@ -203,7 +206,89 @@ TEST_F(ProgramTest, ThePlanCountsOperationsAndBytesSent) {
               {"wrong number for --limit: 64MB", "64M"});
 }
 
-TEST_F(ProgramTest, ThePlanIsOfNoMoreWorkersThanReplicas) {
+TEST_F(ProgramTest, Plan_WithALimit_CountsTheData) {
+  const auto plan = [&](const std::string& data, const std::string& limit) {
+    WriteRun("\"callbacks\": []", "\"callbacks\": []");
+    const std::string run = ReadWhole(folder_ / "run.json");
+    const size_t begin = run.find("\"data\": {"), end = run.find("\"fit\"");
+    WriteWhole(folder_ / "data.json", run.substr(0, begin) + "\"data\": {" +
+                                          data + "}, " + run.substr(end));
+    EXPECT_EQ(Run({"plan", "data.json", "--json", "--limit", limit}), 0)
+        << err_;
+    return NumberAfter(out_, "data");
+  };
+  WriteRun();
+  ASSERT_EQ(Run({"plan", "run.json", "--json", "--limit", "16M"}), 0) << err_;
+  // 2,000 and 400 images of 784 bytes, with labels of a byte, unpacked.
+  EXPECT_EQ(NumberAfter(out_, "data"), 2400 * 785);
+  EXPECT_EQ(NumberAfter(out_, "program"), kProgramBytes);
+  const int64_t with = NumberAfter(out_, "largest_batch");
+  EXPECT_EQ(plan("", "16M"), 0);
+  EXPECT_GT(NumberAfter(out_, "largest_batch"), with);
+
+  const std::vector<float> x(10 * 784);
+  const std::vector<int64_t> y(10);
+  ASSERT_TRUE(
+      WriteNpy(folder_ / "x.npy", DType::kFloat32, {10, 784}, x.data()).ok());
+  ASSERT_TRUE(WriteNpy(folder_ / "y.npy", DType::kInt64, {10}, y.data()).ok());
+  WriteWhole(folder_ / "t.csv", "a;b;c\n1;2;3\n\n4;5;6\n");
+  EXPECT_EQ(plan(R"("train": {"x": "x.npy", "y": "y.npy"},
+                     "validation": {"csv": "t.csv", "separator": ";"})",
+                 "16M"),
+            10 * (784 * 4 + 8) + 2 * 3 * 4);
+  EXPECT_EQ(plan(R"("train": {"x": "none.npy", "y": "y.npy"})", "16M"), 0);
+  EXPECT_NE(err_.find("note: data.json: the data are not counted: "),
+            std::string::npos)
+      << err_;
+  ExpectError({"plan", "run.json", "--limit", "6M"}, 1,
+              {"the data take 1884000", "\"in_memory\": false"});
+}
+
+TEST_F(ProgramTest, Plan_LimitOfAnElasticJob_CountsTheCopiesOfTheState) {
+  WriteRun("\"callbacks\": []", "\"strategy\": {\"policy\": \"shrink\"}");
+  const auto value = [&](const std::string& key, const Strings& more) {
+    Strings line = {"plan", "run.json", "--json", "--workers", "3"};
+    line.insert(line.end(), more.begin(), more.end());
+    EXPECT_EQ(Run(line), 0) << err_;
+    return NumberAfter(out_, key);
+  };
+  const int64_t bytes = value("total", {});
+  const int64_t others = kProgramBytes + value("data", {"--limit", "64M"});
+  const int64_t largest =
+      value("largest_batch", {"--limit", std::to_string(bytes + others)});
+  EXPECT_LE(value("total", {"--batch-size", std::to_string(largest)}), bytes);
+  EXPECT_GT(value("total", {"--batch-size", std::to_string(largest + 1)}),
+            bytes);
+}
+
+TEST_F(ProgramTest, Plan_Recompute_TakesLessMemory) {
+  const std::string run = R"({
+    "model": {"class_name": "Sequential", "config": {"layers": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, 16, 16, 4]}},
+      {"class_name": "Conv2D", "config": {"filters": 8, "kernel_size": 3}},
+      {"class_name": "BatchNormalization"},
+      {"class_name": "Activation", "config": {"activation": "relu"}},
+      {"class_name": "Conv2D", "config": {"filters": 8, "kernel_size": 3}},
+      {"class_name": "BatchNormalization"},
+      {"class_name": "Activation", "config": {"activation": "relu"}},
+      {"class_name": "Flatten"},
+      {"class_name": "Dense", "config": {"units": 10}}]}},
+    "compile": {"optimizer": "sgd", "loss": "mse"},
+    "fit": {"batch_size": 8}})";
+  WriteWhole(folder_ / "run.json", run);
+  WriteWhole(folder_ / "less.json",
+             Replaced(run, "\"batch_size\": 8",
+                      "\"batch_size\": 8, \"recompute\": true"));
+  ASSERT_EQ(Run({"plan", "run.json", "--json"}), 0) << err_;
+  const int64_t kept = NumberAfter(out_, "total");
+  ASSERT_EQ(Run({"plan", "run.json", "--json", "--recompute"}), 0) << err_;
+  const std::string less = out_;
+  EXPECT_LT(NumberAfter(out_, "total"), kept);
+  ASSERT_EQ(Run({"plan", "less.json", "--json"}), 0) << err_;
+  EXPECT_EQ(out_, less);
+}
+
+TEST_F(ProgramTest, Plan_MoreWorkersThanReplicas_IsRefused) {
   WriteRun("\"callbacks\": []", "\"strategy\": {\"replicas\": 4}");
   EXPECT_EQ(Run({"plan", "run.json", "--workers", "4"}), 0) << err_;
   EXPECT_EQ(Run({"plan", "run.json", "--workers", "5"}), 2);
@@ -212,9 +297,9 @@ TEST_F(ProgramTest, ThePlanIsOfNoMoreWorkersThanReplicas) {
       << err_;
 }
 
-// What a worker of an elastic job takes for its model: whoever may be left
-// alone keeps the memory of all replicas from the beginning.
-TEST_F(ProgramTest, ThePlanOfAnElasticJobIsOfAWorkerLeftAlone) {
+// The memory of an elastic job's worker for its model: a worker that may be
+// left alone keeps the memory of all replicas from the beginning.
+TEST_F(ProgramTest, Plan_ElasticJob_IsOfAWorkerLeftAlone) {
   const struct {
     const char* strategy;
     int workers, replicas;
@@ -249,7 +334,7 @@ TEST_F(ProgramTest, ThePlanOfAnElasticJobIsOfAWorkerLeftAlone) {
 }
 
 // Weights where an epoch ends, and the state of the last comparison.
-TEST_F(ProgramTest, ThePlanCountsCopiesOfTheState) {
+TEST_F(ProgramTest, Plan_BackupOrElasticJob_CountsCopiesOfTheState) {
   constexpr int64_t kWeights = 6370 * 4;
   const auto copies = [&](const std::string& run, const char* workers) {
     WriteRun("\"callbacks\": []", run);
@@ -275,7 +360,7 @@ TEST_F(ProgramTest, ThePlanCountsCopiesOfTheState) {
   EXPECT_NE(out_.find("copies of the state"), std::string::npos) << out_;
 }
 
-TEST_F(ProgramTest, ThePlanSaysWhatALinkTakes) {
+TEST_F(ProgramTest, Plan_WithALink_PrintsTheSecondsOfAStep) {
   WriteRun();
   ASSERT_EQ(Run({"plan", "run.json"}), 0) << err_;
   EXPECT_EQ(out_.find("seconds"), std::string::npos) << out_;
@@ -312,7 +397,7 @@ TEST_F(ProgramTest, ThePlanSaysWhatALinkTakes) {
 }
 
 // A round's words hold four numbers each, and a byte of each 256 goes before.
-TEST_F(ProgramTest, ThePlanSaysWhatARoundOfLocalUpdatesTakes) {
+TEST_F(ProgramTest, Plan_LocalUpdates_PrintsBytesAndTimeOfARound) {
   WriteRun("\"callbacks\": []",
            "\"strategy\": {\"mode\": \"local\", \"local_steps\": 10, "
            "\"replicas\": 4}");
@@ -327,7 +412,7 @@ TEST_F(ProgramTest, ThePlanSaysWhatARoundOfLocalUpdatesTakes) {
   EXPECT_NE(out_.find(" " + bytes + "\n"), std::string::npos) << out_;
   EXPECT_NE(out_.find("local updates"), std::string::npos) << out_;
   EXPECT_NE(out_.find("local_steps that balance the two"), std::string::npos);
-  // Of those that local_steps takes.
+  // Steps of any time give a number that local_steps accepts.
   for (const char* const step : {"--step-time=1e-5", "--step-time=1e-300"}) {
     ASSERT_EQ(
         Run({"plan", "run.json", "--workers=2", "--link=8K", "--json", step}),
@@ -341,9 +426,9 @@ TEST_F(ProgramTest, ThePlanSaysWhatARoundOfLocalUpdatesTakes) {
   EXPECT_EQ(NumberAfter(out_, "local"), 3 * weights);
 }
 
-// What the run will measure it does not know; of a link and the time of a step
-// follows what comes of it.
-TEST_F(ProgramTest, ThePlanSaysWhatRoundsByTheLinkComeTo) {
+// The plan cannot measure the run. It derives the steps from --link and
+// --step-time.
+TEST_F(ProgramTest, Plan_LocalStepsAuto_PrintsTheStepsForTheLink) {
   WriteRun("\"callbacks\": []",
            "\"strategy\": {\"mode\": \"local\", \"local_steps\": \"auto\"}");
   const Strings plan = {"plan", "run.json", "--workers=2", "--link=8K"};
@@ -385,30 +470,28 @@ TEST_F(ProgramTest, ThePlanSaysWhatRoundsByTheLinkComeTo) {
   }
 }
 
-TEST_F(ProgramTest, ThePlanSaysWhatSparseRoundsTake) {
+TEST_F(ProgramTest, Plan_SparseRounds_PrintsTheirBytes) {
   const std::string rounds =
       "\"strategy\": {\"mode\": \"local\", \"local_steps\": 10, "
       "\"replicas\": 4, \"delta\": \"sparse\", \"overlap\": true";
   WriteRun("\"callbacks\": []", rounds + "}");
   ASSERT_EQ(Run({"plan", "run.json", "--workers=3", "--json"}), 0) << err_;
-  // Of (784, 8) two blocks, of (8, 10) 64 of 80 numbers with no low bits, and
-  // (8) and (10) whole, with 4 bits a number; two replicas of a worker, to two.
+  // The message has two blocks of (784, 8). It has 64 of the 80 numbers of
+  // (8, 10), without low bits, and all of (8) and (10), with 4 bits a number. A
+  // worker has two replicas, and sends to two workers.
   constexpr int64_t kMessages = 97 + (1 + 89) + (1 + 4) + (1 + 50) + (1 + 5);
   EXPECT_EQ(NumberAfter(out_, "round_bytes"), 2 * 2 * kMessages);
-  // Weights and momentum, the further replica's, what travels, and of four
-  // replicas the error feedback and where they begin.
+  // The state: weights and momentum, those of the second replica, the buffers
+  // to send, and the error feedback and start weights of four replicas.
   const int64_t weights = NumberAfter(out_, "weights");
   EXPECT_NEAR(static_cast<double>(NumberAfter(out_, "local")),
               static_cast<double>((4 + 4 + 4) * weights), 1000);
   EXPECT_EQ(NumberAfter(out_, "copies"), 0);
-  // Where workers may leave: what the two others have changed; and copies of
-  // weights, twice, momentum, what travels, and all of the replicas.
   WriteRun("\"callbacks\": []", rounds + ", \"policy\": \"shrink\"}");
-  ASSERT_EQ(Run({"plan", "run.json", "--workers=3", "--json"}), 0) << err_;
-  EXPECT_NEAR(static_cast<double>(NumberAfter(out_, "local")),
-              static_cast<double>((12 + 2) * weights), 1000);
-  EXPECT_NEAR(static_cast<double>(NumberAfter(out_, "copies")),
-              static_cast<double>((2 + 1 + 1 + 8) * weights), 1000);
+  ExpectError({"plan", "run.json", "--workers=3"}, 2,
+              {"run.json: strategy: delta sparse and overlap with policy "
+               "shrink",
+               "policy wait with BackupAndRestore"});
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,8 +13,8 @@
 #include "../support/program.h"
 #include "../support/python.h"
 #include "../support/temp_folder.h"
-#include "core/model/model.h"
-#include "io/data/readers.h"
+#include "ringlet/model.h"
+#include "ringlet/readers.h"
 
 namespace ringlet {
 namespace {
@@ -25,7 +26,7 @@ double NumberIn(const std::string& json, const std::string& key) {
                                  : std::stod(json.substr(at + key.size() + 3));
 }
 
-TEST_F(ProgramTest, ASavedModelIsEvaluatedAndPredicts) {
+TEST_F(ProgramTest, SavedModel_EvaluateAndPredict_Agree) {
   WriteRun();
   ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "m"}), 0)
       << err_;
@@ -56,7 +57,10 @@ TEST_F(ProgramTest, ASavedModelIsEvaluatedAndPredicts) {
             0)
       << err_;
   EXPECT_EQ(ReadWhole(folder_ / "p.csv"), on_stdout);
+  EXPECT_EQ(out_, "wrote p.csv: the outputs of 400 examples, " +
+                      std::to_string(on_stdout.size()) + " bytes\n");
   ASSERT_EQ(Run({"predict", "m", "--data", "run.json", "-o", "p.npy"}), 0);
+  EXPECT_EQ(out_, "wrote p.npy: the outputs of 400 examples, 16128 bytes\n");
   NpyArray npy;
   ASSERT_TRUE(ReadNpy(folder_ / "p.npy", &npy).ok());
   ASSERT_EQ(npy.shape, Shape({400, 10}));
@@ -74,13 +78,13 @@ TEST_F(ProgramTest, ASavedModelIsEvaluatedAndPredicts) {
   EXPECT_NEAR(right / 400.0, accuracy, 1e-9);
 }
 
-TEST_F(ProgramTest, ACsvWithOrWithoutLabelsIsPredicted) {
+TEST_F(ProgramTest, Predict_CsvWithOrWithoutLabels_GivesTheSameOutputs) {
   WriteWhole(folder_ / "d.csv", "a,kind,b\n1,0,0\n0,1,1\n2,0,1\n1,1,2\n");
   WriteWhole(folder_ / "x.csv", "a,b\n1,0\n0,1\n2,1\n1,2\n");
   WriteWhole(folder_ / "csv.json", R"({
     "model": {"class_name": "Sequential", "config": {"layers": [
       {"class_name": "InputLayer", "config": {"batch_shape": [null, 2]}},
-      {"class_name": "Dense", "config": {"units": 2}}]}},
+      {"class_name": "Dense", "config": {"units": 2, "activation": "softmax"}}]}},
     "compile": {"optimizer": "sgd", "loss": "mse"},
     "data": {"train": {"csv": "d.csv", "label": "kind"}}})");
   // mse wants two targets for two units.
@@ -103,7 +107,7 @@ TEST_F(ProgramTest, ACsvWithOrWithoutLabelsIsPredicted) {
   ASSERT_EQ(Run({"predict", "m", "--csv", "last.csv"}), 0);
   EXPECT_EQ(out_, outputs);
   ExpectError({"predict", "m", "--csv", "x.csv", "--label", "b"}, 2,
-              {"x.csv", "2 columns", "--label"});
+              {"x.csv", "the column of the label is 'b', a value of the"});
   ExpectError({"predict", "m", "--csv", "d.csv", "--label", "knid"}, 2,
               {"d.csv", "'knid'"});
   WriteWhole(folder_ / "wide.csv", "1,2,3,4\n1,2,3,4\n");
@@ -111,7 +115,413 @@ TEST_F(ProgramTest, ACsvWithOrWithoutLabelsIsPredicted) {
               {"wide.csv", "4 columns", "takes 2"});
 }
 
-TEST_F(ProgramTest, AModelIsUsedAloneWhateverTfConfigSays) {
+// A model of two inputs and outputs, trained on d.csv, as m.
+const char kCsvRun[] = R"({
+  "model": {"class_name": "Sequential", "config": {"layers": [
+    {"class_name": "InputLayer", "config": {"batch_shape": [null, 2]}},
+    {"class_name": "Dense", "config": {"units": 2}}]}},
+  "compile": {"optimizer": "sgd", "loss": "sparse_categorical_crossentropy"},
+  "data": {"train": {"csv": "d.csv"}}})";
+
+TEST_F(ProgramTest, LinearOutput_LossOfProbabilities_OnlyTrainWarns) {
+  WriteWhole(folder_ / "d.csv", "a,b,kind\n1,0,0\n0,1,1\n2,1,0\n1,2,1\n");
+  WriteWhole(folder_ / "csv.json", kCsvRun);
+  const std::string warning =
+      "warning: `sparse_categorical_crossentropy` takes";
+  ASSERT_EQ(Run({"train", "csv.json", "--save", "m"}), 0) << err_;
+  EXPECT_NE(err_.find(warning), std::string::npos) << err_;
+  ASSERT_EQ(Run({"predict", "m", "--csv", "d.csv"}), 0) << err_;
+  EXPECT_EQ(err_, "");
+  ASSERT_EQ(Run({"evaluate", "m", "--csv", "d.csv"}), 0) << err_;
+  EXPECT_EQ(err_, "");
+}
+
+TEST_F(ProgramTest, Predict_ScaleAndOffset_AreThoseOfTraining) {
+  WriteWhole(folder_ / "d.csv", "a,b,kind\n1,0,0\n0,1,1\n2,1,0\n1,2,1\n");
+  const std::string base = Replaced(
+      kCsvRun, "\"units\": 2", "\"units\": 2, \"activation\": \"softmax\"");
+  const std::string scaled =
+      Replaced(base, "\"d.csv\"", "\"d.csv\", \"scale\": 2, \"offset\": 1.5");
+  WriteWhole(folder_ / "csv.json", scaled);
+  ASSERT_EQ(Run({"train", "csv.json", "--save", "m"}), 0) << err_;
+  // The same weights, of data without a scale.
+  WriteWhole(folder_ / "plain.json", Replaced(base, "\"sgd\"",
+                                              R"({"class_name": "SGD",
+                          "config": {"learning_rate": 0.0}})"));
+  ASSERT_EQ(Run({"train", "plain.json", "--init", "m", "--save", "plain"}), 0)
+      << err_;
+  WriteWhole(folder_ / "x.csv", "a,b\n1,0\n0,1\n");
+  WriteWhole(folder_ / "scaled.csv", "a,b\n3.5,1.5\n1.5,3.5\n");
+  ASSERT_EQ(Run({"predict", "plain", "--csv", "scaled.csv"}), 0) << err_;
+  const std::string outputs = out_;
+  for (const Strings& more : {Strings{}, {"--scale", "2", "--offset", "1.5"}}) {
+    Strings line = {"predict", "m", "--csv", "x.csv"};
+    line.insert(line.end(), more.begin(), more.end());
+    ASSERT_EQ(Run(line), 0) << err_;
+    EXPECT_EQ(out_, outputs);
+  }
+  const std::string wanted =
+      "the model was trained on x * 2 + 1.5; leave --scale and --offset out";
+  for (const Strings& more :
+       {Strings{"--scale", "2"}, {"--offset", "1.5"}, {"--scale", "0.1"}}) {
+    Strings line = {"predict", "m", "--csv", "x.csv"};
+    line.insert(line.end(), more.begin(), more.end());
+    ExpectError(line, 2, {wanted});
+    line[0] = "evaluate";
+    line[3] = "d.csv";
+    ExpectError(line, 2, {wanted});
+  }
+  ExpectError(
+      {"predict", "m", "--data", "csv.json", "--part", "train", "--scale", "2"},
+      2, {"RUN.json has its own"});
+  const auto loss = [&](const Strings& line) {
+    Strings all = {"evaluate", "m", "--part", "train", "--json", "--data"};
+    all.insert(all.end(), line.begin(), line.end());
+    EXPECT_EQ(Run(all), 0) << err_;
+    return out_;
+  };
+  const std::string right = loss({"csv.json"});
+  EXPECT_EQ(err_, "");
+  // A RUN.json without a scale has the model's. One with another is warned of.
+  EXPECT_EQ(loss({"plain.json"}), right);
+  EXPECT_EQ(err_, "");
+  WriteWhole(folder_ / "other.json",
+             Replaced(base, "\"d.csv\"", "\"d.csv\", \"scale\": 3"));
+  EXPECT_NE(loss({"other.json"}), right);
+  EXPECT_NE(err_.find("warning: the data become x * 3 + 0, but the model was "
+                      "trained on x * 2 + 1.5"),
+            std::string::npos)
+      << err_;
+  // The weights alone, in a model without a description.
+  ASSERT_EQ(Run({"evaluate", "plain.json", "--init", "m", "--part", "train",
+                 "--json"}),
+            0)
+      << err_;
+  EXPECT_EQ(out_, right);
+}
+
+TEST_F(ProgramTest, ValidationScale_Forgotten_IsRefused) {
+  WriteWhole(folder_ / "d.csv", "a,b,kind\n1,0,0\n0,1,1\n");
+  const auto write = [&](const std::string& more) {
+    WriteWhole(folder_ / "csv.json",
+               Replaced(kCsvRun, "{\"csv\": \"d.csv\"}",
+                        "{\"csv\": \"d.csv\", \"scale\": 0.5}, "
+                        "\"validation\": {\"csv\": \"d.csv\"" +
+                            more + "}"));
+  };
+  write("");
+  ExpectError({"train", "csv.json"}, 2,
+              {"data.validation: has no \"scale\", and data.train has one"});
+  write(", \"scale\": 1");
+  EXPECT_EQ(Run({"train", "csv.json"}), 0) << err_;
+}
+
+// Four birds of two values; the classes are told apart by b alone.
+constexpr char kBirdRun[] = R"({
+  "model": {"class_name": "Sequential", "config": {"layers": [
+    {"class_name": "InputLayer", "config": {"batch_shape": [null, 2]}},
+    {"class_name": "Dense", "config": {"units": 3, "activation": "softmax"}}]}},
+  "compile": {"optimizer": {"class_name": "SGD",
+                            "config": {"learning_rate": 0.5}},
+              "loss": "sparse_categorical_crossentropy",
+              "metrics": ["accuracy"]},
+  "data": {"train": {"csv": "d.csv"}, "validation": {"csv": "v.csv"}},
+  "fit": {"epochs": 60}})";
+
+class BirdTest : public ProgramTest {
+ protected:
+  void SetUp() override {
+    ProgramTest::SetUp();
+    WriteWhole(folder_ / "run.json", kBirdRun);
+    WriteWhole(folder_ / "d.csv",
+               "a,b,bird\n1,-2,emu\n2,0,auk\n1,2,owl\n2,2,owl\n");
+    WriteWhole(folder_ / "v.csv", "b,bird,a\n2,owl,1\n-2,emu,1\n");
+    ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
+  }
+};
+
+TEST_F(BirdTest, ValidationData_OtherOrderAndFewerClasses_IsMatchedByName) {
+  EXPECT_NE(out_.find("val_accuracy: 1.0000"), std::string::npos) << out_;
+}
+
+TEST_F(BirdTest, Evaluate_OtherOrderAndMoreColumns_IsTheSame) {
+  ASSERT_EQ(Run({"evaluate", "m", "--csv", "d.csv", "--json"}), 0) << err_;
+  const std::string same = out_;
+  WriteWhole(folder_ / "e.csv",
+             "bird,note,b,a\nemu,x,-2,1\nauk,,0,2\nowl,y,2,1\nowl,z,2,2\n");
+  ASSERT_EQ(
+      Run({"evaluate", "m", "--csv", "e.csv", "--label", "bird", "--json"}), 0)
+      << err_;
+  EXPECT_EQ(out_, same);
+  EXPECT_NE(err_.find("ignores columns that the model does not take: 'note'"),
+            std::string::npos)
+      << err_;
+}
+
+TEST_F(BirdTest, Evaluate_UnknownClassOrColumn_IsRefused) {
+  WriteWhole(folder_ / "e.csv", "a,b,bird\n1,-2,emu\n2,0,kiwi\n");
+  ExpectError({"evaluate", "m", "--csv", "e.csv"}, 2,
+              {"e.csv: line 3, column 3 ('bird'): the label 'kiwi' is not one "
+               "of the model's 3 classes",
+               "0 'auk', 1 'emu', 2 'owl'"});
+  WriteWhole(folder_ / "e.csv", "a,c,bird\n1,-2,emu\n");
+  ExpectError({"evaluate", "m", "--csv", "e.csv"}, 2,
+              {"e.csv: line 1: no column is named 'b'"});
+  ExpectError({"predict", "m", "--csv", "e.csv"}, 2,
+              {"e.csv: line 1: no column is named 'b'"});
+}
+
+TEST_F(BirdTest, Predict_ClassesHaveNames_WritesClassAndProbability) {
+  WriteWhole(folder_ / "x.csv", "b,a\n-2,1\n2,2\n");
+  ASSERT_EQ(Run({"predict", "m", "--csv", "x.csv"}), 0) << err_;
+  const Strings lines = Lines(out_);
+  ASSERT_EQ(lines.size(), 3u) << out_;
+  EXPECT_EQ(lines[0], "class,probability,auk,emu,owl");
+  EXPECT_EQ(lines[1].substr(0, 4), "emu,");
+  EXPECT_EQ(lines[2].substr(0, 4), "owl,");
+  // The probability is the largest of the outputs.
+  std::istringstream row(lines[1]);
+  Strings fields;
+  for (std::string field; std::getline(row, field, ',');) {
+    fields.push_back(field);
+  }
+  ASSERT_EQ(fields.size(), 5u);
+  EXPECT_EQ(fields[1], fields[3]);
+  ASSERT_EQ(Run({"export", "m", "--format", "onnx", "--out", "m.onnx"}), 0);
+  EXPECT_NE(ReadWhole(folder_ / "m.onnx").find(R"(["auk","emu","owl"])"),
+            std::string::npos);
+}
+
+TEST_F(BirdTest, Predict_LogitsOrOtherLosses_HaveAProbabilityOrNoName) {
+  const std::string run = ReadWhole(folder_ / "run.json");
+  const std::string from_logits =
+      R"({"class_name": "SparseCategoricalCrossentropy",
+          "config": {"from_logits": true}})";
+  const std::string loss = "\"sparse_categorical_crossentropy\"";
+  const auto predicted = [&](const std::string& json) {
+    WriteWhole(folder_ / "other.json", json);
+    EXPECT_EQ(Run({"train", "other.json", "--save", "n"}), 0) << err_;
+    EXPECT_EQ(Run({"predict", "n", "--csv", "d.csv"}), 0) << err_;
+    return Lines(out_);
+  };
+  const Strings logits = predicted(Replaced(
+      Replaced(run, ", \"activation\": \"softmax\"", ""), loss, from_logits));
+  ASSERT_EQ(logits.size(), 5u);
+  EXPECT_EQ(logits[1].substr(0, 6), "emu,0.") << logits[1];
+  // The outputs are probabilities already.
+  const Strings both = predicted(Replaced(run, loss, from_logits));
+  std::istringstream row(both[1]);
+  Strings fields;
+  for (std::string field; std::getline(row, field, ',');) {
+    fields.push_back(field);
+  }
+  ASSERT_EQ(fields.size(), 5u);
+  EXPECT_EQ(fields[1], fields[3]);
+  // Two classes with one output of another loss.
+  WriteWhole(folder_ / "d.csv", "a,b,bird\n1,-2,emu\n2,0,auk\n");
+  WriteWhole(folder_ / "v.csv", "a,b,bird\n1,-2,emu\n");
+  const std::string one = Replaced(
+      run, "\"units\": 3, \"activation\": \"softmax\"", "\"units\": 1");
+  EXPECT_EQ(predicted(Replaced(one, loss, "\"hinge\"")).size(), 2u);
+  const Strings sigmoid =
+      predicted(Replaced(Replaced(one, "\"units\": 1",
+                                  "\"units\": 1, \"activation\": \"sigmoid\""),
+                         loss, "\"binary_crossentropy\""));
+  EXPECT_EQ(sigmoid[0], "class,probability,emu");
+}
+
+TEST_F(BirdTest, Evaluate_FewerClassesThanUnits_IsPossible) {
+  WriteWhole(folder_ / "run.json", Replaced(ReadWhole(folder_ / "run.json"),
+                                            "\"units\": 3", "\"units\": 4"));
+  ASSERT_EQ(Run({"train", "run.json", "--save", "n"}), 0) << err_;
+  ASSERT_EQ(Run({"evaluate", "n", "--csv", "v.csv"}), 0) << err_;
+  ASSERT_EQ(Run({"predict", "n", "--csv", "v.csv"}), 0) << err_;
+  EXPECT_EQ(Lines(out_)[0], "class,probability,auk,emu,owl,unit 3");
+  // A row needs no label for it, and may have any.
+  WriteWhole(folder_ / "u.csv", "1,-2,unknown\n2,0,unknown\n");
+  ASSERT_EQ(Run({"predict", "n", "--csv", "u.csv", "--no-header"}), 0) << err_;
+}
+
+TEST_F(BirdTest, Train_FromTheSavedModelWithoutNames_KeepsTheKnownOnes) {
+  WriteWhole(folder_ / "d.csv", "1,-2,1\n2,0,0\n1,2,2\n2,2,2\n");
+  const std::string run = ReadWhole(folder_ / "run.json");
+  WriteWhole(folder_ / "more.json",
+             R"({"model": "m", "data": {"train": {"csv": "d.csv"}}})");
+  ASSERT_EQ(Run({"train", "more.json", "--save", "n"}), 0) << err_;
+  ASSERT_EQ(Run({"predict", "n", "--csv", "v.csv"}), 0) << err_;
+  EXPECT_EQ(Lines(out_)[0], "class,probability,auk,emu,owl");
+  WriteWhole(folder_ / "e.csv", "b,a,bird\n0,2,kiwi\n");
+  ExpectError({"evaluate", "n", "--csv", "e.csv"}, 2, {"the label 'kiwi'"});
+}
+
+// A list, a layer's name, or one file: the columns are matched by name.
+TEST_F(BirdTest, Parts_OfOneInput_AreMatchedAndDescribed) {
+  WriteWhole(folder_ / "named.json",
+             Replaced(kBirdRun, "\"batch_shape\"",
+                      "\"name\": \"in\", \"batch_shape\""));
+  ASSERT_EQ(Run({"train", "named.json", "--save", "base"}), 0) << err_;
+  WriteWhole(folder_ / "x.csv", "b,a\n-2,1\n0,2\n2,1\n");
+  WriteWhole(folder_ / "y.csv", "kind\n1\n0\n2\n");
+  for (const char* x : {"[\"x.csv\"]", "{\"in\": \"x.csv\"}", "\"x.csv\""}) {
+    SCOPED_TRACE(x);
+    const std::string part =
+        "{\"x\": " + std::string(x) + ", \"y\": [\"y.csv\"]}";
+    WriteWhole(folder_ / "parts.json",
+               R"({"model": "base", "data": {"train": )" + part +
+                   ", \"validation\": " + part + R"(}, "fit": {"epochs": 1}})");
+    ASSERT_EQ(Run({"train", "parts.json", "--save", "n"}), 0) << err_;
+    EXPECT_NE(out_.find("val_accuracy: 1.0000"), std::string::npos) << out_;
+    for (const char* model : {"base", "n"}) {
+      ASSERT_EQ(
+          Run({"evaluate", model, "--data", "parts.json", "--part", "train"}),
+          0)
+          << err_;
+      EXPECT_NE(out_.find("accuracy: 1.0000"), std::string::npos) << out_;
+    }
+    ASSERT_EQ(Run({"predict", "n", "--csv", "x.csv"}), 0) << err_;
+    ASSERT_EQ(Lines(out_).size(), 4u);
+    EXPECT_EQ(Lines(out_)[0], "class,probability,auk,emu,owl");
+    EXPECT_EQ(Lines(out_)[1].substr(0, 4), "emu,");
+  }
+}
+
+// A scale that is given nowhere, in a part, in the data, or in both, is that of
+// training and of validation.
+TEST_F(BirdTest, Scale_OfPartsAndFurtherTraining_IsTheSameForAllData) {
+  WriteWhole(
+      folder_ / "s.json",
+      Replaced(Replaced(kBirdRun, "\"d.csv\"", "\"d.csv\", \"scale\": 0.1"),
+               "\"v.csv\"", "\"v.csv\", \"scale\": 0.1"));
+  WriteWhole(folder_ / "d.csv",
+             "a,b,bird\n10,-20,emu\n20,0,auk\n10,20,owl\n20,20,owl\n");
+  WriteWhole(folder_ / "v.csv", "a,b,bird\n10,-20,emu\n20,0,auk\n10,20,owl\n");
+  WriteWhole(folder_ / "x.csv", "a,b\n10,-20\n20,0\n10,20\n");
+  WriteWhole(folder_ / "y.csv", "kind\n1\n0\n2\n");
+  ASSERT_EQ(Run({"train", "s.json", "--save", "base"}), 0) << err_;
+  for (const std::string data :
+       {R"({"csv": "v.csv"})", R"({"x": "x.csv", "y": ["y.csv"]})",
+        R"({"x": [{"file": "x.csv", "scale": 0.1}], "y": ["y.csv"]})",
+        R"({"x": [{"file": "x.csv", "scale": 0.5}], "y": ["y.csv"],
+            "scale": 0.2})"}) {
+    SCOPED_TRACE(data);
+    WriteWhole(folder_ / "more.json",
+               R"({"model": "base", "data": {"train": )" + data +
+                   ", \"validation\": " + data + R"(}, "fit": {"epochs": 1}})");
+    ASSERT_EQ(Run({"train", "more.json", "--save", "n"}), 0) << err_;
+    EXPECT_EQ(err_.find("warning"), std::string::npos) << err_;
+    EXPECT_NE(out_.find("val_accuracy: 1.0000"), std::string::npos) << out_;
+    ASSERT_EQ(Run({"evaluate", "n", "--csv", "v.csv"}), 0) << err_;
+    EXPECT_NE(out_.find("accuracy: 1.0000"), std::string::npos) << out_;
+  }
+}
+
+TEST_F(BirdTest, Init_OfOtherWeights_HasTheirDescription) {
+  WriteWhole(folder_ / "s.json",
+             Replaced(kBirdRun, "\"d.csv\"", "\"d.csv\", \"scale\": 0.001"));
+  std::string scaled = ReadWhole(folder_ / "s.json");
+  scaled = Replaced(scaled, ", \"validation\": {\"csv\": \"v.csv\"}", "");
+  WriteWhole(folder_ / "s.json", scaled);
+  ASSERT_EQ(Run({"train", "s.json", "--save", "other"}), 0) << err_;
+  WriteWhole(folder_ / "mix.json",
+             R"({"model": "other", "data": {"validation": {"csv": "v.csv"}}})");
+  ASSERT_EQ(Run({"evaluate", "mix.json", "--init", "m"}), 0) << err_;
+  EXPECT_NE(out_.find("accuracy: 1.0000"), std::string::npos) << out_;
+}
+
+TEST_F(BirdTest, Init_OfAnAdaptedModel_HasItsStatistics) {
+  WriteWhole(folder_ / "n.json",
+             Replaced(kBirdRun, "{\"class_name\": \"Dense\"",
+                      "{\"class_name\": \"Normalization\", \"config\": "
+                      "{\"name\": \"norm\"}}, {\"class_name\": \"Dense\""));
+  ASSERT_EQ(Run({"train", "n.json", "--save", "n"}), 0) << err_;
+  ASSERT_EQ(Run({"evaluate", "n", "--csv", "d.csv", "--json"}), 0) << err_;
+  const std::string right = out_;
+  ASSERT_EQ(
+      Run({"evaluate", "n.json", "--init", "n", "--part", "train", "--json"}),
+      0)
+      << err_;
+  EXPECT_EQ(out_, right);
+  // Other data do not change them.
+  WriteWhole(folder_ / "d.csv", "a,b,bird\n9,9,emu\n8,8,auk\n7,7,owl\n");
+  ASSERT_EQ(
+      Run({"train", "n.json", "--init", "n", "--epochs", "0", "--save", "k"}),
+      0)
+      << err_;
+  WriteWhole(folder_ / "d.csv",
+             "a,b,bird\n1,-2,emu\n2,0,auk\n1,2,owl\n2,2,owl\n");
+  ASSERT_EQ(Run({"evaluate", "k", "--csv", "d.csv", "--json"}), 0) << err_;
+  EXPECT_EQ(out_, right);
+}
+
+// As pandas writes its index.
+TEST_F(BirdTest, Column_WithoutAName_IsAValue) {
+  WriteWhole(folder_ / "d.csv", ",b,bird\n1,-2,emu\n2,0,auk\n1,2,owl\n");
+  WriteWhole(folder_ / "v.csv", ",b,bird\n1,-2,emu\n2,2,owl\n");
+  ASSERT_EQ(Run({"train", "run.json", "--save", "n"}), 0) << err_;
+  ASSERT_EQ(Run({"evaluate", "n", "--csv", "d.csv"}), 0) << err_;
+  ASSERT_EQ(Run({"predict", "n", "--csv", "v.csv"}), 0) << err_;
+  EXPECT_EQ(Lines(out_).size(), 3u);
+}
+
+TEST_F(BirdTest, Columns_NamedByNumbers_DoNotTakeARowForAHeader) {
+  WriteWhole(folder_ / "d.csv", "0,1,bird\n1,-2,emu\n2,0,auk\n1,2,owl\n");
+  WriteWhole(folder_ / "v.csv", "1,0,bird\n-2,1,emu\n");
+  ASSERT_EQ(Run({"train", "run.json", "--save", "n"}), 0) << err_;
+  WriteWhole(folder_ / "q.csv", "1,0\n0,1\n3,0\n0,3\n");
+  ExpectError({"predict", "n", "--csv", "q.csv"}, 2,
+              {"q.csv: line 1 may have the names of the columns, or be a row"});
+  ASSERT_EQ(Run({"predict", "n", "--csv", "q.csv", "--no-header"}), 0) << err_;
+  EXPECT_EQ(Lines(out_).size(), 5u);
+}
+
+TEST_F(BirdTest, Train_FromTheSavedModel_KeepsItsClasses) {
+  WriteWhole(folder_ / "d.csv", "bird,b,a\nowl,2,1\nemu,-2,1\n");
+  const std::string whole = ReadWhole(folder_ / "run.json");
+  const size_t end = whole.find("\"compile\"");
+  WriteWhole(folder_ / "more.json",
+             "{\"model\": \"m\", " + whole.substr(whole.find("\"data\"", end)));
+  ASSERT_EQ(Run({"train", "more.json", "--save", "n"}), 0) << err_;
+  ASSERT_EQ(Run({"predict", "n", "--csv", "v.csv"}), 0) << err_;
+  EXPECT_EQ(Lines(out_)[0], "class,probability,auk,emu,owl");
+}
+
+TEST_F(BirdTest, Names_NotUtf8_AreNotKeptAndTold) {
+  WriteWhole(folder_ / "d.csv",
+             "a,b,bird\n1,-2,emu\n2,0,\xe9pervier\n1,2,owl\n");
+  WriteWhole(folder_ / "v.csv", "a,b,bird\n1,2,owl\n");
+  ASSERT_EQ(Run({"train", "run.json", "--save", "n"}), 0) << err_;
+  EXPECT_NE(err_.find("note: d.csv: the model does not keep the names of the "
+                      "classes"),
+            std::string::npos)
+      << err_;
+  ASSERT_EQ(Run({"evaluate", "n", "--csv", "d.csv"}), 0) << err_;
+  ASSERT_EQ(Run({"predict", "n", "--csv", "v.csv"}), 0) << err_;
+  EXPECT_EQ(Lines(out_).size(), 1u);
+}
+
+// What fits the buffers of stdio reaches the disk as the file is closed.
+TEST_F(ProgramTest, Predict_DiskIsFull_EndsWithAnError) {
+  WriteWhole(folder_ / "d.csv", "a,b,kind\n1,0,0\n0,1,1\n");
+  WriteWhole(folder_ / "csv.json", kCsvRun);
+  ASSERT_EQ(Run({"train", "csv.json", "--save", "m"}), 0) << err_;
+  ASSERT_EQ(symlink("/dev/full", (folder_ / "full.csv").c_str()), 0);
+  EXPECT_EQ(Run({"predict", "m", "--csv", "d.csv", "--out", "full.csv"}), 1);
+  EXPECT_NE(err_.find("full.csv: writing"), std::string::npos) << err_;
+}
+
+TEST_F(ProgramTest, Audit_ExampleIsUsedTwice_EndsWithAnError) {
+  const std::string begin =
+      "epoch,step,replica,pass,used,size,examples\n0,0,all,0,0,4,0 1\n";
+  WriteWhole(folder_ / "good.csv", begin + "0,1,all,0,2,4,2 3\n");
+  WriteWhole(folder_ / "bad.csv", begin + "0,1,all,0,2,4,2 1\n");
+  ASSERT_EQ(Run({"audit", "good.csv"}), 0) << err_;
+  EXPECT_NE(out_.find("1 whole passes of 4 examples"), std::string::npos)
+      << out_;
+  ExpectError({"audit", "bad.csv"}, 1, {"example 1 is used twice in pass 0"});
+  EXPECT_EQ(out_, "");
+}
+
+TEST_F(ProgramTest, SavedModel_AnyTfConfig_IsUsedAlone) {
   WriteRun();
   ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "m"}), 0);
   ASSERT_EQ(Run({"evaluate", "m", "--data", "run.json", "--json"}), 0);
@@ -138,7 +548,7 @@ TEST_F(ProgramTest, AModelIsUsedAloneWhateverTfConfigSays) {
   EXPECT_EQ(err_, "");
 }
 
-TEST_F(ProgramTest, AByteOrderMarkIsSkipped) {
+TEST_F(ProgramTest, Run_ByteOrderMark_IsSkipped) {
   WriteRun();
   const std::string mark = "\xEF\xBB\xBF";
   WriteWhole(folder_ / "run.json", mark + ReadWhole(folder_ / "run.json"));
@@ -147,7 +557,7 @@ TEST_F(ProgramTest, AByteOrderMarkIsSkipped) {
   ExpectError({"plan", "run.json"}, 2, {"run.json: line 1, near column 8"});
 }
 
-TEST_F(ProgramTest, ASavedModelGoesOnWithTheBitsOfOneRun) {
+TEST_F(ProgramTest, SavedModel_TrainedOn_HasTheBitsOfOneRun) {
   WriteRun(", \"steps_per_epoch\": 3", ", \"shuffle\": false");
   ASSERT_EQ(Run({"train", "run.json", "--save", "two"}), 0) << err_;
   ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "one"}), 0);
@@ -161,8 +571,30 @@ TEST_F(ProgramTest, ASavedModelGoesOnWithTheBitsOfOneRun) {
   EXPECT_EQ(Run({"diff", "two", "more"}), 0) << out_;
 }
 
+// What of the file's optimizer does not go with the run is not asked for.
+TEST_F(ProgramTest, Compile_OfASavedModel_ReplacesWhatTheFileHas) {
+  for (const char* optimizer :
+       {"{\"class_name\": \"SGD\", \"config\": {\"use_ema\": true}}",
+        "{\"class_name\": \"SGD\", \"config\": "
+        "{\"gradient_accumulation_steps\": 4}}"}) {
+    SCOPED_TRACE(optimizer);
+    WriteRun("\"adam\"", optimizer);
+    ASSERT_EQ(Run({"train", "run.json", "--save", "one"}), 0) << err_;
+    for (const char* strategy :
+         {"", "\"strategy\": {\"mode\": \"local\", \"local_steps\": 3}, "}) {
+      WriteRun("\"callbacks\": []",
+               std::string(strategy) + "\"callbacks\": []");
+      const std::string run = ReadWhole(folder_ / "run.json");
+      WriteWhole(
+          folder_ / "run.json",
+          "{\"model\": \"one\"," + run.substr(run.find("  \"compile\"")));
+      EXPECT_EQ(Run({"train", "run.json", "--no-save"}), 0) << err_;
+    }
+  }
+}
+
 // Every command reads what was sealed, with the key; none does without it.
-TEST_F(ProgramTest, ASealedModelIsUsedWithItsKeyAlone) {
+TEST_F(ProgramTest, SealedModel_WithAndWithoutItsKey_IsUsedWithItAlone) {
   ASSERT_EQ(Run({"keygen", "--out", "job.key"}), 0) << err_;
   WriteRun();
   ASSERT_EQ(Run({"train", "run.json", "--save", "plain"}), 0) << err_;
@@ -210,7 +642,7 @@ TEST_F(ProgramTest, ASealedModelIsUsedWithItsKeyAlone) {
 
 // A run goes on from its sealed backup, and without the key, or with another
 // one, neither from zero nor by setting the backup aside.
-TEST_F(ProgramTest, ARunGoesOnFromItsSealedBackup) {
+TEST_F(ProgramTest, SealedBackup_RunIsResumed_GoesOnWithItsKeyAlone) {
 #ifndef RINGLET_SECURE
   GTEST_SKIP() << "a build without libsodium";
 #endif
@@ -243,7 +675,7 @@ TEST_F(ProgramTest, ARunGoesOnFromItsSealedBackup) {
   EXPECT_EQ(out_.find("Epoch 2/3"), std::string::npos) << out_;
 }
 
-TEST_F(ProgramTest, FilesAreInspectedComparedAndExported) {
+TEST_F(ProgramTest, Files_InspectedComparedAndExported_KeepTheirWeights) {
   WriteRun();
   ASSERT_EQ(Run({"train", "run.json", "--save", "a"}), 0) << err_;
   ASSERT_EQ(Run({"train", "run.json", "--save", "b", "--seed", "2"}), 0);
@@ -293,7 +725,7 @@ print(sorted(numpy.load(folder + "/all").files)[-1], z["dense/kernel"].shape)
       {"train", "run.json", "--init", "a.npz", "--init-layout", "torch"}, 2,
       {"--init: a.npz", "missing in the file 'dense/kernel'"});
   ExpectError({"train", "run.json", "--init-layout", "torch"}, 2,
-              {"--init-layout torch: there is no --init"});
+              {"--init-layout torch: needs --init"});
   ExpectError({"train", "run.json", "--init", "a.npz", "--init-layout", "pt"},
               2, {"--init-layout pt: is neither keras nor torch"});
 
@@ -312,7 +744,7 @@ print(sorted(numpy.load(folder + "/all").files)[-1], z["dense/kernel"].shape)
   ExpectError({"evaluate", "damaged", "--data", "run.json"}, 1, {"damaged"});
 }
 
-TEST_F(ProgramTest, WrongUsesOfAModelAreNamed) {
+TEST_F(ProgramTest, SavedModel_WrongUse_IsNamed) {
   WriteRun();
   ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "m"}), 0);
   ExpectError({"evaluate", "m"}, 2, {"no data", "--data RUN.json"});
@@ -357,7 +789,7 @@ TEST_F(ProgramTest, WrongUsesOfAModelAreNamed) {
   ExpectError({"train", "run.json", "--init", "m"}, 2, {"--init", "kernel"});
 }
 
-TEST_F(ProgramTest, WeightsOfPyTorchBeginATraining) {
+TEST_F(ProgramTest, Train_WeightsOfPyTorch_BeginsWithThem) {
   if (!HavePython()) GTEST_SKIP() << "needs python3-numpy";
   WriteWhole(folder_ / "make.py", R"(
 import sys, numpy
@@ -392,7 +824,7 @@ numpy.save(sys.argv[1] + "/y.npy", y @ w["net.3.weight"].T + w["net.3.bias"])
               {"--init-layout torch"});
 }
 
-TEST_F(ProgramTest, AModelIsSummarizedWithoutItsData) {
+TEST_F(ProgramTest, Summary_DataAreMissing_ShowsTheModel) {
   WriteRun("@DATA@/train-images", "nothing/train-images");
   ASSERT_EQ(Run({"summary", "run.json"}), 0) << err_;
   const std::string table = out_;

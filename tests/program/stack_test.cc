@@ -18,7 +18,7 @@
 #include "../support/tiny_model.h"
 #include "core/base/thread.h"
 #include "net/ring/ring_collective.h"
-#include "ringlet.h"
+#include "ringlet/ringlet.h"
 
 namespace {
 
@@ -28,7 +28,7 @@ struct Stack {
   unsigned char* lowest;
   size_t bytes;
 
-  // What was touched, the system's own data of the thread included.
+  // The bytes used, with the system's own data of the thread.
   size_t Used() const {
     const unsigned char* const end = lowest + bytes;
     const unsigned char* const first = std::find_if(
@@ -125,7 +125,7 @@ void TrainOneRank(int rank, const std::vector<std::string>& addresses,
   EXPECT_TRUE(history.ok()) << history.status().message();
 }
 
-TEST(StackTest, ThreadsOfTheLibraryUseAQuarterOfTheirStacks) {
+TEST(StackTest, Threads_OfTheLibrary_UseAQuarterOfTheirStacks) {
   const TempFolder folder;
   const std::vector<std::string> addresses = FreeAddresses(3);
   std::vector<std::thread> ranks;
@@ -143,7 +143,7 @@ TEST(StackTest, ThreadsOfTheLibraryUseAQuarterOfTheirStacks) {
   EXPECT_LE(caller, size_t{256} << 10);
 }
 
-TEST(StackTest, HostileInputFindsABottom) {
+TEST(StackTest, Json_NestedTooDeeply_IsRefusedOnASmallStack) {
   const std::string deep(1 << 20, '[');
   std::string nested;
   for (int i = 0; i < 200000; ++i) nested += "{\"a\":";

@@ -45,7 +45,7 @@ constexpr char kBackup[] = R"("callbacks": [{"class_name": "BackupAndRestore",
   "config": {"backup_dir": "backup", "save_freq": 3}}],
   "strategy": {"timeout": 20}, )";
 
-TEST_F(TinyTest, TheNetworksAreTheBenchmarks) {
+TEST_F(TinyTest, Networks_Summary_HasTheParametersOfTheBenchmark) {
   for (const TinyNetwork& network : kTinyNetworks) {
     Prepare(network);
     ASSERT_EQ(Run({"summary", "run.json"}), 0) << err_;
@@ -56,14 +56,14 @@ TEST_F(TinyTest, TheNetworksAreTheBenchmarks) {
   }
 }
 
-// What the line of an epoch says behind its times.
+// Returns the results in the line of an epoch, behind its times.
 std::string Results(const std::string& out) {
   const size_t at = out.find("/step - ");
   EXPECT_NE(at, std::string::npos) << out;
   return at == std::string::npos ? "" : Lines(out.substr(at))[0];
 }
 
-TEST_F(TinyTest, TheSampleTrainsAsTheRunDoes) {
+TEST_F(TinyTest, Sample_SameData_TrainsAsTheRunDoes) {
   for (const TinyNetwork& network : kTinyNetworks) {
     SCOPED_TRACE(network.name);
     Prepare(network);
@@ -76,7 +76,7 @@ TEST_F(TinyTest, TheSampleTrainsAsTheRunDoes) {
   }
 }
 
-TEST_F(TinyTest, KilledItGoesOnWithTheSameBits) {
+TEST_F(TinyTest, Resume_AfterAKill_HasTheSameBits) {
   for (const TinyNetwork& network : kTinyNetworks) {
     SCOPED_TRACE(network.name);
     const std::string whole = std::string(network.name) + "-whole",
@@ -94,7 +94,7 @@ TEST_F(TinyTest, KilledItGoesOnWithTheSameBits) {
     const size_t steps = Lines(ReadWhole(folder_ / (killed + ".csv"))).size();
     const std::string epochs = std::to_string(steps / 4 + 2);
     ASSERT_EQ(Run(train(epochs, killed)), 0) << err_;
-    EXPECT_NE(out_.find("goes on at epoch "), std::string::npos) << out_;
+    EXPECT_NE(out_.find("continues at epoch "), std::string::npos) << out_;
     Prepare(network);
     ASSERT_EQ(Run(train(epochs, whole)), 0) << err_;
     ASSERT_EQ(Run({"inspect", whole}), 0);
@@ -105,7 +105,7 @@ TEST_F(TinyTest, KilledItGoesOnWithTheSameBits) {
   }
 }
 
-TEST_F(TinyTest, AJobThatLosesAWorkerKeepsItsMovingStatistics) {
+TEST_F(TinyTest, Job_LosesAWorker_KeepsItsMovingStatistics) {
   Prepare(kTinyNetworks[1], kBackup);
   const auto job = [&](const std::string& name) {
     return Strings{"launch",
@@ -136,7 +136,7 @@ TEST_F(TinyTest, AJobThatLosesAWorkerKeepsItsMovingStatistics) {
   ASSERT_EQ(workers.size(), 2u);
   kill(workers[1], SIGKILL);
   EXPECT_EQ(Wait(), 0) << err_;
-  EXPECT_NE(out_.find("[0] goes on at epoch 1, step "), std::string::npos)
+  EXPECT_NE(out_.find("[0] continues at epoch 1, step "), std::string::npos)
       << out_;
   EXPECT_EQ(Run({"diff", "whole", "lost"}), 0) << out_;
   EXPECT_TRUE(ReadWhole(folder_ / "whole.csv") ==

@@ -9,9 +9,9 @@ a JSON object that names the layer or model (Keras config names), the loss and t
                     and the gradients dx, d_kernel, d_bias of sum(y * dy)
   loss cases        logits or predictions, labels, per-example loss, mean loss, gradient of the mean
   trajectory cases  initial weights, then per step: loss, accuracy; final weights
-  fit cases         of a whole model in Keras's JSON, with a short last batch: per step loss and accuracy; loss and
-                    accuracy of an evaluation after them; a sample of the final weights. The initial weights are those of
-                    hashed() below, so that the cases of wide models stay small
+  fit cases         a whole model in Keras's JSON, with a short last batch. Per step: loss and accuracy; then
+                    the loss and accuracy of an evaluation, and a sample of the final weights. The initial weights
+                    come from hashed() below, so that the cases of wide models stay small
 
 Data are ../../data/fashion-mnist-mini, scaled by 1/255, in the file's order, from the start again after its end.
 
@@ -268,7 +268,7 @@ fit_case("fit_cnn_128", [conv_layer(4, 3, "valid", "relu"), flatten, dense_layer
 fit_case("fit_lenet_5", [conv_layer(6, 5, "same", "tanh"), pool, conv_layer(16, 5, "valid", "tanh"), pool, flatten,
                          dense_layer(120, "tanh"), dense_layer(84, "tanh"), dense_layer(10, "linear")],
          Optimizer("RMSprop", .001), 100, 330, 2, 400)
-# Not relu: what flips at its kink leads float32 of PyTorch itself 1e-4 away within a few steps.
+# Without relu: inputs that round to the other side of its kink lead even PyTorch's float32 1e-4 away within a few steps.
 norm, tanh = ("BatchNormalization", {"momentum": .9}), ("Activation", {"activation": "tanh"})
 fit_case("fit_batch_norm", [conv_layer(8, 3, "same", "linear"), norm, tanh, conv_layer(8, 3, "same", "linear"), norm, tanh,
                             pool, flatten, dense_layer(16, "linear"), norm, tanh, dense_layer(10, "linear")],

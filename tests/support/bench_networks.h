@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "ringlet.h"
+#include "ringlet/ringlet.h"
 
 namespace ringlet {
 

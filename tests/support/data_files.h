@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "core/base/status.h"
-#include "core/data/source.h"
+#include "ringlet/dataset.h"
+#include "ringlet/status.h"
 #include "temp_folder.h"
 
 namespace ringlet {
@@ -118,7 +118,7 @@ inline void ExpectError(const Status& status, Code code,
 // Reads the file at a path; its contents, in any form, where that is OK.
 using ReadFile = std::function<Status(const std::string&, std::string*)>;
 
-// Cut at any byte, the file is refused and `where` told.
+// Cut at any byte, the file is refused, and the message has `where`.
 inline void ExpectCutsAreFound(const DataFiles& files, const std::string& name,
                                const std::string& bytes, const ReadFile& read,
                                const std::string& where) {
@@ -132,8 +132,8 @@ inline void ExpectCutsAreFound(const DataFiles& files, const std::string& name,
   }
 }
 
-// With any bit of a .gz turned over, the file is refused or, where the bit
-// carries no data (as those of the time in its header do), still read whole.
+// Flips each bit of a .gz. The file is refused, or read whole if the bit
+// carries no data, as the time in its header.
 inline void ExpectGzipDamageIsFound(const DataFiles& files,
                                     const std::string& name,
                                     const std::string& packed,

@@ -1,5 +1,5 @@
-// A job whose workers are threads of one process, which leave it and come back:
-// the elastic Collective without a network.
+// An elastic Collective without a network. The workers are threads of one
+// process, which leave the job and join it again.
 
 #ifndef RINGLET_TESTS_SUPPORT_ELASTIC_COLLECTIVE_H_
 #define RINGLET_TESTS_SUPPORT_ELASTIC_COLLECTIVE_H_
@@ -15,9 +15,14 @@
 
 namespace ringlet {
 
-// Who is there, and who has met.
+// The running workers, and the present view.
 class ElasticJob {
  public:
+  // `waits`: the job is not elastic. The other workers wait for a worker that
+  // has ended.
+  explicit ElasticJob(bool waits = false) : waits_(waits) {}
+  bool waits() const { return waits_; }
+
   struct View {
     std::vector<int> members;
     std::shared_ptr<ThreadJob> job;
@@ -25,26 +30,27 @@ class ElasticJob {
 
   void Arrive(int worker) {
     std::lock_guard<std::mutex> lock(mutex_);
-    alive_.insert(worker);
+    running_.insert(worker);
   }
-  // Dies, or is done.
+  // The worker's process has ended, or has finished its work.
   void Leave(int worker) {
     std::lock_guard<std::mutex> lock(mutex_);
-    alive_.erase(worker);
+    if (!waits_) running_.erase(worker);
     if (view_.job != nullptr && Has(view_.members, worker)) view_.job->Leave();
-    MeetIfAll();
+    FormViewIfAll();
   }
-  // Waits until all who are alive are here.
-  View Meet(int worker) {
+  // Forms a view. Waits until all running workers have called it.
+  View FormView(int worker) {
     std::unique_lock<std::mutex> lock(mutex_);
     if (view_.job != nullptr && Has(view_.members, worker)) view_.job->Leave();
     waiting_.insert(worker);
     const int round = round_;
-    MeetIfAll();
-    met_.wait(lock, [&] { return round_ != round; });
+    FormViewIfAll();
+    formed_.wait(lock, [&] { return round_ != round; });
     return view_;
   }
-  bool visited() {
+  bool has_joiner() {
+    if (waits_) return false;
     std::lock_guard<std::mutex> lock(mutex_);
     return std::any_of(waiting_.begin(), waiting_.end(),
                        [&](int w) { return !Has(view_.members, w); });
@@ -54,28 +60,30 @@ class ElasticJob {
   static bool Has(const std::vector<int>& members, int worker) {
     return std::find(members.begin(), members.end(), worker) != members.end();
   }
-  void MeetIfAll() {
-    if (waiting_.empty() || waiting_ != alive_) return;
+  void FormViewIfAll() {
+    if (waiting_.empty() || waiting_ != running_) return;
     view_.members.assign(waiting_.begin(), waiting_.end());
     view_.job =
         std::make_shared<ThreadJob>(static_cast<int>(view_.members.size()));
     waiting_.clear();
     ++round_;
-    met_.notify_all();
+    formed_.notify_all();
   }
 
+  const bool waits_;
   std::mutex mutex_;
-  std::condition_variable met_;
-  std::set<int> alive_, waiting_;
+  std::condition_variable formed_;
+  std::set<int> running_, waiting_;
   View view_;
   int round_ = 0;
 };
 
-// Of one life of a worker, which ends by its call number `dies`.
+// The Collective of one process of a worker. The process ends in its call
+// number `last_call`.
 class ElasticCollective final : public Collective {
  public:
-  ElasticCollective(ElasticJob* job, int worker, int dies)
-      : job_(job), worker_(worker), calls_left_(dies) {
+  ElasticCollective(ElasticJob* job, int worker, int last_call)
+      : job_(job), worker_(worker), calls_left_(last_call) {
     Reform().IgnoreError();
   }
   ~ElasticCollective() override { job_->Leave(worker_); }
@@ -96,11 +104,11 @@ class ElasticCollective final : public Collective {
   Status Broadcast(void* data, size_t bytes, int root) override {
     ++broadcasts_;
     broadcast_bytes_ += bytes;
-    if (broadcasts_ == last_broadcast_) DieInNextCall();
+    if (broadcasts_ == last_broadcast_) EndInNextCall();
     return Call([&] { return in_->Broadcast(data, bytes, root); });
   }
   Status AllGather(const void* in, size_t bytes, void* out) override {
-    if (bytes == last_bytes_) DieInNextCall();
+    if (bytes == last_bytes_) EndInNextCall();
     if (bytes == move_bytes_) MoveTo(move_to_), move_bytes_ = 0;
     return Call([&] {
       const Status status = in_->AllGather(in, bytes, out);
@@ -113,47 +121,49 @@ class ElasticCollective final : public Collective {
     return Call([&] { return in_->Barrier(); });
   }
   void Abort(const Status& reason) override {
-    if (!dead_) in_->Abort(reason);
+    if (!ended_) in_->Abort(reason);
   }
   Status Reform() override {
-    if (dead_) return Error(Code::kInternal, "dead");
+    if (ended_) return Error(Code::kInternal, "the process has ended");
     if (next_job_ != nullptr && next_job_ != job_) {
       next_job_->Arrive(worker_);
       job_->Leave(worker_);
       job_ = next_job_;
     }
     next_job_ = nullptr;
-    view_ = job_->Meet(worker_);
+    view_ = job_->FormView(worker_);
     rank_ = static_cast<int>(
         std::find(view_.members.begin(), view_.members.end(), worker_) -
         view_.members.begin());
     in_ = std::make_unique<ThreadCollective>(view_.job.get(), rank_);
     ++reforms_;
-    if (dies_after_reform_ > 0) calls_left_ = dies_after_reform_;
+    if (ends_after_reform_ > 0) calls_left_ = ends_after_reform_;
     return Status();
   }
-  bool elastic() const override { return true; }
-  bool visited() const override { return job_->visited(); }
+  bool elastic() const override { return !job_->waits(); }
+  bool has_joiner() const override { return job_->has_joiner(); }
   int worker() const override { return worker_; }
 
-  void DieInNextCall() { calls_left_ = 1; }
-  // The next call finds the others lost; this worker meets those of `job`,
-  // which may be those.
+  // The process ends in the next call after `others` more.
+  void EndInNextCall(int others = 0) { calls_left_ = 1 + others; }
+  // The next call returns kPeerLost, and Reform forms a view with the workers
+  // of `job`. `job` may be the present one.
   void MoveTo(ElasticJob* job) { next_job_ = job; }
-  // The next gather of so many bytes of a rank ends on all others, and here
-  // where one of them does anything else than a barrier.
+  // The next gather of `bytes` a rank succeeds on the other ranks. Here it
+  // fails when one of them forms a new view.
   void LoseGather(size_t bytes) { lost_bytes_ = bytes; }
-  // The next such gather is the call that it dies in.
-  void DieInGather(size_t bytes) { last_bytes_ = bytes; }
-  // … or the one before which it moves to `job`.
+  // The process ends in the next gather of `bytes` a rank.
+  void EndInGather(size_t bytes) { last_bytes_ = bytes; }
+  // The process moves to `job` before the next gather of `bytes` a rank.
   void MoveInGather(size_t bytes, ElasticJob* job) {
     move_bytes_ = bytes;
     move_to_ = job;
   }
-  // The `count`th broadcast from now, over all meetings, is.
-  void DieInBroadcast(int count) { last_broadcast_ = broadcasts_ + count; }
-  void DieAfterReform(int calls) { dies_after_reform_ = calls; }
-  bool dead() const { return dead_; }
+  // The process ends in the `count`th broadcast from now, in any view.
+  void EndInBroadcast(int count) { last_broadcast_ = broadcasts_ + count; }
+  // The process ends in the given call after each Reform.
+  void EndAfterReform(int calls) { ends_after_reform_ = calls; }
+  bool ended() const { return ended_; }
   int reforms() const { return reforms_; }
   int broadcasts() const { return broadcasts_; }
   size_t broadcast_bytes() const { return broadcast_bytes_; }
@@ -161,9 +171,9 @@ class ElasticCollective final : public Collective {
  private:
   template <typename What>
   Status Call(const What& what) {
-    if (dead_ || --calls_left_ == 0) {
-      dead_ = true;  // to the others once the process has ended
-      return Error(Code::kInternal, "dead");
+    if (ended_ || --calls_left_ == 0) {
+      ended_ = true;  // the others notice when the object is destroyed
+      return Error(Code::kInternal, "the process has ended");
     }
     if (next_job_ != nullptr) return PeerLost(-1, "cut off");
     return what();
@@ -172,8 +182,8 @@ class ElasticCollective final : public Collective {
   ElasticJob* job_;
   ElasticJob* next_job_ = nullptr;
   const int worker_;
-  int calls_left_, dies_after_reform_ = 0;
-  bool dead_ = false;
+  int calls_left_, ends_after_reform_ = 0;
+  bool ended_ = false;
   size_t lost_bytes_ = 0, last_bytes_ = 0, move_bytes_ = 0,
          broadcast_bytes_ = 0;
   ElasticJob* move_to_ = nullptr;

@@ -1,4 +1,4 @@
-// What the tests of exported models have in common.
+// Helpers of the tests of exported models.
 
 #ifndef RINGLET_TESTS_SUPPORT_EXPORTS_H_
 #define RINGLET_TESTS_SUPPORT_EXPORTS_H_
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/layers/layer_table.h"
-#include "core/model/model.h"
+#include "ringlet/model.h"
 #include "temp_folder.h"
 
 namespace ringlet {
@@ -24,7 +24,7 @@ inline void CompileOne(Model* model) {
   }
 }
 
-// What save(path) writes.
+// Returns the bytes that save(path) writes.
 template <typename Save>
 std::string Exported(const Save& save) {
   TempFolder folder;
@@ -33,7 +33,8 @@ std::string Exported(const Save& save) {
   return status.ok() ? ReadWhole(folder / "m") : "";
 }
 
-// save(path) fails, says all of `says`, and leaves what is there.
+// save(path) fails with a message that has all of `says`, and keeps an existing
+// file.
 template <typename Save>
 void ExpectRefused(const Save& save, const std::vector<std::string>& says) {
   TempFolder folder;
@@ -60,6 +61,9 @@ int ExportEveryLayer(const Save& save) {
     Layer layer = row.make().Name("it");
     if (layer.kind == Layer::Kind::kReshape) layer.shape = {-1, 4};
     if (layer.kind == Layer::Kind::kPermute) layer.shape = {3, 1, 2};
+    if (layer.kind == Layer::Kind::kNormalization) {
+      layer.means = layer.variances = {1};
+    }
     Functional model;
     const auto x =
         model.Add(Input(row.axes == 1 ? Shape{8, 4} : Shape{8, 6, 4}));

@@ -3,7 +3,7 @@
 #ifndef RINGLET_TESTS_SUPPORT_FAKE_CLOCK_H_
 #define RINGLET_TESTS_SUPPORT_FAKE_CLOCK_H_
 
-#include "core/base/clock.h"
+#include "ringlet/collective.h"
 
 namespace ringlet {
 

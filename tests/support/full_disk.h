@@ -8,7 +8,7 @@
 
 namespace ringlet {
 
-// While it lives no file of this process can grow beyond `bytes`.
+// While an object exists, no file of this process can grow beyond `bytes`.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) {

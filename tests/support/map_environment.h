@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "net/cluster/cluster.h"
+#include "ringlet/strategy.h"
 
 namespace ringlet {
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/layers/layers.h"
+#include "ringlet/layers.h"
 
 namespace ringlet {
 namespace naive {

@@ -9,8 +9,8 @@
 #include <limits>
 #include <vector>
 
-#include "core/layers/layers.h"
 #include "naive_activations.h"
+#include "ringlet/layers.h"
 
 namespace ringlet {
 namespace naive {

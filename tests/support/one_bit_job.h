@@ -1,5 +1,5 @@
-// Fits of one small model by workers that are threads, where a machine may
-// compute wrong, and losses and moves come when a step is about to be made.
+// Fits of one small model by workers that are threads. A machine may compute
+// wrong, and a worker may be lost or cut off before a step.
 
 #ifndef RINGLET_TESTS_SUPPORT_ONE_BIT_JOB_H_
 #define RINGLET_TESTS_SUPPORT_ONE_BIT_JOB_H_
@@ -14,24 +14,23 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "core/fit/fit.h"
 #include "elastic_collective.h"
 #include "one_bit_layer.h"
+#include "ringlet/fit.h"
 #include "tiny_model.h"
 
 namespace ringlet {
 
-// What a rank gathers in a comparison.
-constexpr size_t kOfACheck = 4 * sizeof(int64_t);
+// The bytes of a rank in a replica check's gather.
+constexpr size_t kCheckBytes = 4 * sizeof(int64_t);
 
-constexpr int64_t kEpochs = 6, kSteps = 55;  // of an epoch
+constexpr int64_t kEpochs = 6, kSteps = 55;  // steps of an epoch
 
-// What is saved, by step, and minus it where an epoch has ended: the weights
-// after a check that found nothing.
+// Saves digests of the weights after a passed check: by step, or by minus the
+// step at an epoch's end.
 class Saves final : public Callback {
  public:
   Saves(std::function<void(FitState&)> before_step,
@@ -73,23 +72,14 @@ struct Trained {
   std::vector<std::pair<int64_t, uint64_t>> saved;
 };
 
-// Of local updates; 0: there are none.
-struct Rounds {
-  Rounds(int64_t n = 0, bool is_sparse = false, bool overlaps = false)
-      : steps(n), sparse(is_sparse), overlap(overlaps) {}
-  int64_t steps;
-  bool sparse, overlap;
-  bool operator<(const Rounds& other) const {
-    return std::tie(steps, sparse, overlap) <
-           std::tie(other.steps, other.sparse, other.overlap);
-  }
-};
+// Steps of a round of local updates; 0: every step is synchronized.
+using Rounds = int64_t;
 
 struct Way {
-  Rounds rounds;
+  Rounds rounds = 0;
   bool cross_check = true;
   int64_t save_freq = 20;
-  std::function<void()> returned;  // by a loss too
+  std::function<void()> returned;  // at each OnFitReturn
   int64_t check_every = 100;
 };
 
@@ -101,9 +91,7 @@ inline Trained Train(Collective* collective, const Way& way,
   CompileOptions options(collective);
   options.reduction = Reduction::kExact;
   options.replicas = 8;
-  options.local.steps = way.rounds.steps;
-  options.local.overlap = way.rounds.overlap;
-  if (way.rounds.sparse) options.local.delta = LocalUpdates::Delta::kSparse;
+  options.local.steps = way.rounds;
   Sequential model({Input({2}), Dense(16, kRelu), Dropout(0.2f),
                     BatchNormalization(0.9f), Custom(std::move(layer)),
                     Dense(3)});
@@ -125,7 +113,7 @@ inline Trained Train(Collective* collective, const Way& way,
   return run;
 }
 
-// Its saves are of every step.
+// The undisturbed run. It saves at every step.
 inline const Trained& Undisturbed(const Rounds& rounds) {
   static std::map<Rounds, Trained> runs;
   Trained& run = runs[rounds];
@@ -146,80 +134,31 @@ inline void ExpectSavedIsRight(const Trained& run, const Rounds& rounds) {
   }
 }
 
-// --- a job whose workers follow a script
+// --- a job of workers that follow a script
 
 inline void Await(const std::atomic<bool>& flag) {
   while (!flag) std::this_thread::yield();
 }
-inline void AwaitVisitor(ElasticJob* job) {
-  while (!job->visited()) std::this_thread::yield();
-}
 
-// One life of a worker, and what happens to it.
+// A process of a worker, and what happens to it.
 struct Actor {
   Actor(int w, ElasticCollective* c) : number(w), collective(c) {}
   const int number;
   ElasticCollective* const collective;
   std::shared_ptr<OneBitLayer> layer = std::make_shared<OneBitLayer>(24);
   Way way = kNoSaves;
-  // As its fit lets go: the first time, the second, …
+  // At each OnFitReturn, with its number from 1.
   std::function<void(int times)> returned;
   std::function<void(int64_t step)> sees;  // each step
-  // The first step of all that it sees once that is so.
-  void SeesFrom(const std::atomic<bool>& since, std::atomic<int64_t>* least) {
-    sees = [&since, least](int64_t step) {
-      if (since) *least = std::min(least->load(), step);
-    };
-  }
 
-  // Before it makes this step, once, and after all that was said before.
+  // Before the process makes this step, after all acts that were added earlier.
   void At(int64_t step, std::function<void()> act) {
     script_.emplace_back(step, std::move(act));
   }
+  // Acts of this step that are added later wait until it is made again.
+  void Passes(int64_t step) { script_.emplace_back(step, nullptr); }
+  // The worker computes wrong from this step on.
   void BreaksAt(int64_t step) { breaks_ = step; }
-  void DiesAt(int64_t step) {
-    At(step, [this] { collective->DieInNextCall(); });
-  }
-  void MovesAt(int64_t step, ElasticJob* to) {
-    At(step, [this, to] { collective->MoveTo(to); });
-  }
-  // … when that is so.
-  void MovesAt(int64_t step, ElasticJob* to, const std::atomic<bool>& when) {
-    At(step, [this, to, &when] {
-      Await(when);
-      collective->MoveTo(to);
-    });
-  }
-  // With numbers that are wrong there alone, which no check of later finds.
-  void BreaksAsItMovesAt(int64_t step, ElasticJob* to) {
-    At(step, [this, to] {
-      layer->Break();
-      collective->MoveTo(to);
-    });
-  }
-  void MendedItMovesAt(int64_t step, ElasticJob* to,
-                       const std::atomic<bool>& when) {
-    At(step, [this, to, &when] {
-      Await(when);
-      layer->Mend();
-      collective->MoveTo(to);
-    });
-  }
-  // Says so, and waits for one that comes to `job`.
-  void ReceivesAt(int64_t step, ElasticJob* job, std::atomic<bool>* says) {
-    At(step, [job, says] {
-      *says = true;
-      AwaitVisitor(job);
-    });
-  }
-
-  // Cut off, until `job` has somebody who waits for it.
-  void StandsStill(ElasticJob* job, const std::atomic<bool>& until) {
-    job->Leave(number);
-    Await(until);
-    job->Arrive(number);
-    collective->MoveTo(nullptr);
-  }
 
   Trained Run() {
     int returns = 0;
@@ -229,8 +168,11 @@ struct Actor {
       const int64_t step = fit.model->iterations();
       if (sees != nullptr) sees(step);
       if (step >= breaks_) layer->Break();
-      if (next == script_.size() || script_[next].first != step) return;
-      script_[next++].second();
+      while (next < script_.size() && script_[next].first == step) {
+        const auto& act = script_[next++].second;
+        if (act == nullptr) return;
+        act();
+      }
     });
   }
 
@@ -239,7 +181,7 @@ struct Actor {
   int64_t breaks_ = INT64_MAX;
 };
 
-// What each of the job's workers makes of `train`, on a thread of its own.
+// The result of `train` for each worker of the job, each on a thread.
 template <typename TrainOne>
 std::vector<Trained> OnAll(ElasticJob* job, int workers,
                            const TrainOne& train) {
@@ -256,16 +198,7 @@ std::vector<Trained> OnAll(ElasticJob* job, int workers,
   return runs;
 }
 
-// `direct` says what happens to it.
-template <typename Direct>
-Trained Live(ElasticJob* job, int worker, const Direct& direct) {
-  ElasticCollective collective(job, worker, 1 << 30);
-  Actor actor(worker, &collective);
-  direct(&actor);
-  return actor.Run();
-}
-
-// … to each of the job's workers, which begin together.
+// `direct` adds what happens to each worker. All begin together.
 template <typename Direct>
 std::vector<Trained> Play(ElasticJob* job, int workers, const Direct& direct) {
   return OnAll(job, workers, [&](int w, ElasticCollective* collective) {

@@ -1,4 +1,4 @@
-// A layer of a machine whose arithmetic is wrong, from some time on.
+// A layer as a machine with faulty arithmetic computes it.
 
 #ifndef RINGLET_TESTS_SUPPORT_ONE_BIT_LAYER_H_
 #define RINGLET_TESTS_SUPPORT_ONE_BIT_LAYER_H_
@@ -9,12 +9,11 @@
 #include <cstring>
 #include <vector>
 
-#include "core/layers/custom_layer.h"
+#include "ringlet/custom_layer.h"
 
 namespace ringlet {
 
-// Hands on what it is given, and where it is broken another bit of one
-// gradient.
+// Copies its input. When it is broken, one bit of one gradient is wrong.
 class OneBitLayer final : public CustomLayer {
  public:
   explicit OneBitLayer(int bit) : bit_(bit) {}

@@ -1,5 +1,5 @@
-// What every layer must be: its gradients those of its outputs, the same bits
-// on any number of threads and in memory planned for more.
+// Checks for every layer. Its gradients are those of its outputs. Its results
+// have the same bits on any number of threads, and in memory planned for more.
 
 #ifndef RINGLET_TESTS_SUPPORT_OP_CHECKS_H_
 #define RINGLET_TESTS_SUPPORT_OP_CHECKS_H_
@@ -115,7 +115,7 @@ inline void ExpectSameBits(const Layer& layer, const std::vector<Shape>& shapes,
   }
 }
 
-// Each gradient is the same where nobody asks for the other.
+// Each gradient is the same if the other is not computed.
 inline void ExpectSameGradientsAlone(Layer layer,
                                      const std::vector<Shape>& shapes,
                                      int64_t batch) {

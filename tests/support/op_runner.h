@@ -1,5 +1,6 @@
-// Runs one layer forward and backward over memory of its own, planned for the
-// batch or for a larger one, with a guard on both sides of every buffer.
+// Runs one layer forward and backward over memory of its own. The memory is
+// planned for the batch or for a larger one. There is a guard on both sides of
+// every buffer.
 
 #ifndef RINGLET_TESTS_SUPPORT_OP_RUNNER_H_
 #define RINGLET_TESTS_SUPPORT_OP_RUNNER_H_
@@ -12,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "core/base/random.h"
 #include "core/layers/op.h"
+#include "ringlet/compute.h"
 
 namespace ringlet {
 
@@ -46,8 +47,7 @@ class GuardedFloats {
   Floats values() const {
     return Floats(floats_.begin() + kGuard, floats_.end() - kGuard);
   }
-  // Nothing was written to the guards, nor from float number `from` of the
-  // buffer on.
+  // The guards are unchanged, and so is the buffer from float number `from` on.
   void ExpectUntouched(size_t from, const char* what) const {
     const auto body = floats_.begin() + kGuard;
     const auto end = body + static_cast<ptrdiff_t>(size_);
@@ -74,10 +74,10 @@ class GuardedFloats {
 struct OpRun {
   Floats y;
   std::vector<Floats> dx;
-  std::vector<Floats> d_weights;      // of state: what nobody wrote
+  std::vector<Floats> d_weights;      // of state: not written
   std::vector<Floats> state_changes;  // of other weights: zeros
-  std::vector<int64_t> ready;  // what the sink was told
-  Floats taken;                // and given, in the order of the weights
+  std::vector<int64_t> ready;         // the calls of GradientSink::Ready
+  Floats taken;                       // and given, in the order of the weights
 };
 
 class OpRunner : private GradientSink {
@@ -90,7 +90,7 @@ class OpRunner : private GradientSink {
   const Op& op() const { return *op_; }
   int64_t counter = 5;
   bool training = true;
-  bool sink_takes = false;
+  bool sink_consumes = false;
   bool wants_dx = true;
 
   std::vector<Floats> RandomWeights(uint64_t seed) const {
@@ -155,7 +155,7 @@ class OpRunner : private GradientSink {
     call.dx = dxs.pointers.data();
     call.d_weights = dws.pointers.data();
     call.gradient_offset = 1000;
-    call.sink_takes = sink_takes;
+    call.sink_consumes = sink_consumes;
     call.sink = this;
     ready_.clear();
     taken_.assign(static_cast<size_t>(WeightFloats()),
@@ -234,14 +234,14 @@ class OpRunner : private GradientSink {
     return n;
   }
 
-  void Ready(int64_t begin) override {
+  void OnGradientsFinal(int64_t begin) override {
     ready_.push_back(begin);
     taken_to_ = begin - 1000;
   }
-  void Take(int64_t begin, const float* gradients) override {
+  void ConsumeGradients(int64_t begin, const float* gradients) override {
     std::copy_n(gradients, taken_to_ - (begin - 1000),
                 taken_.begin() + (begin - 1000));
-    Ready(begin);
+    OnGradientsFinal(begin);
   }
 
   std::vector<Shape> inputs_;

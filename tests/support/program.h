@@ -68,8 +68,10 @@ inline std::vector<pid_t> WorkersOf(pid_t launcher) {
   for (pid_t child; children >> child;) {
     const std::string line =
         ReadWhole("/proc/" + std::to_string(child) + "/cmdline");
-    if (line.find("train") != std::string::npos &&
-        line.find("launch") == std::string::npos) {
+    const auto has = [&](const char* word) {  // whether it is an argument
+      return line.find('\0' + std::string(word) + '\0') != std::string::npos;
+    };
+    if (has("train") && !has("launch")) {
       workers.push_back(child);
     }
   }
@@ -96,9 +98,10 @@ class ProgramTest : public testing::Test {
     ASSERT_GE(child_, 0);
     if (child_ == 0) {
       const int flags = O_WRONLY | O_CREAT | O_TRUNC;
-      dup2(open(out.c_str(), flags, 0600), 1);
-      dup2(open(err.c_str(), flags, 0600), 2);
-      if (chdir(folder_.path().c_str()) != 0) _exit(98);
+      dup2(stdout_fd_ >= 0 ? stdout_fd_ : open(out.c_str(), flags, 0600), 1);
+      dup2(stderr_fd_ >= 0 ? stderr_fd_ : open(err.c_str(), flags, 0600), 2);
+      const std::string& cwd = cwd_.empty() ? folder_.path() : cwd_;
+      if (chdir(cwd.c_str()) != 0) _exit(98);
       unsetenv("TF_CONFIG");
       for (const auto& [name, value] : environment_) {
         setenv(name.c_str(), value.c_str(), 1);
@@ -149,9 +152,8 @@ class ProgramTest : public testing::Test {
     return names;
   }
 
-  // The command fails with this code, with one line that says all of `says`,
-  // and writes nothing; on stdout there is what is said before training, at
-  // most.
+  // The command fails with this code and one line that has all of `says`. It
+  // writes no file. stdout has at most the lines printed before training.
   void ExpectError(const Strings& arguments, int code, const Strings& says) {
     std::string shown;
     for (const std::string& argument : arguments) shown += " " + argument;
@@ -177,9 +179,12 @@ class ProgramTest : public testing::Test {
   }
 
   TempFolder folder_, logs_;
+  std::string cwd_;  // of the programs; "": folder_
   std::vector<std::pair<std::string, std::string>> environment_;
   std::string out_, err_;
   pid_t child_ = 0;
+  // If not negative, the descriptors for the output of the next programs.
+  int stdout_fd_ = -1, stderr_fd_ = -1;
 };
 
 }  // namespace ringlet

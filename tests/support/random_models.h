@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/model/model.h"
+#include "ringlet/model.h"
 
 namespace ringlet {
 
@@ -19,9 +19,9 @@ namespace ringlet {
 struct RandomBlock {
   struct Item {
     std::string name;
-    Layer layer;                         // or …
-    std::shared_ptr<RandomBlock> block;  // … a model, or …
-    int again = -1;                      // … an item that is called again
+    Layer layer;                         // if block and again are not set
+    std::shared_ptr<RandomBlock> block;  // or a model
+    int again = -1;                      // or an item that is called again
     std::vector<int> inputs;
   };
   static constexpr int64_t kWidth = 6;
@@ -83,7 +83,7 @@ class RandomModels {
     return model;
   }
 
-  // Not `shared`: each call has weights of its own, and a name with its number.
+  // If not `shared`, each call has its own weights and a name with its number.
   static std::unique_ptr<Functional> Flat(const RandomBlock& block,
                                           bool shared = true) {
     auto model = std::make_unique<Functional>();

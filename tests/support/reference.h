@@ -1,5 +1,5 @@
 // Reads the reference cases of tests/reference: safetensors files computed with
-// PyTorch, whose metadata holds one JSON object that describes the case.
+// PyTorch. Their metadata has a JSON object that describes the case.
 
 #ifndef RINGLET_TESTS_SUPPORT_REFERENCE_H_
 #define RINGLET_TESTS_SUPPORT_REFERENCE_H_
@@ -18,7 +18,7 @@
 
 #include "core/base/check.h"
 #include "core/base/json.h"
-#include "core/base/shape.h"
+#include "ringlet/shape.h"
 
 namespace ringlet {
 
@@ -28,7 +28,8 @@ struct ReferenceTensor {
   std::vector<int32_t> ints;
 };
 
-// Of a list, counted from 0; a negative index or one behind its end: no value.
+// Returns item `index` of a list, from 0. A negative index or one behind the
+// end gives no value.
 inline Json At(const Json& list, int index) {
   Json item = list.first();
   for (; index > 0 && item; --index) item = item.next();
@@ -43,7 +44,7 @@ inline void WriteJson(const Json& value, JsonWriter* out) {
       out->Null();
       return;
     case Json::Kind::kBool:
-      out->Bool(value.truth());
+      out->Bool(value.as_bool());
       return;
     case Json::Kind::kNumber:
       out->Number(value.number());
@@ -81,7 +82,7 @@ inline std::string ReferenceFolder() {
   return std::string(source == nullptr ? "." : source) + "/tests/reference";
 }
 
-// The paths of all cases whose names begin with `prefix`, sorted.
+// The paths of all cases with names that begin with `prefix`, sorted.
 // RINGLET_SOURCE names the source tree; without it the tests run there.
 inline std::vector<std::string> ReferenceCases(const std::string& prefix) {
   std::vector<std::string> paths;

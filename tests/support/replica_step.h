@@ -1,4 +1,5 @@
-// One step of one replica by a model of its own, as a plain way to train.
+// Makes one step of one replica with a model of its own, as a reference for
+// tests of replicas.
 
 #ifndef RINGLET_TESTS_SUPPORT_REPLICA_STEP_H_
 #define RINGLET_TESTS_SUPPORT_REPLICA_STEP_H_
@@ -8,8 +9,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/data/dataset.h"
-#include "core/model/model.h"
+#include "ringlet/dataset.h"
+#include "ringlet/model.h"
 
 namespace ringlet {
 

@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "core/fit/callback.h"
-#include "core/model/model.h"
+#include "ringlet/fit.h"
+#include "ringlet/model.h"
 
 namespace ringlet {
 
-// What a backup does: all spans, copied at a save point, put back at the
-// beginning of another run.
+// A backup in memory. It copies all spans at a save point and restores them at
+// the beginning of another run.
 class Rewinder : public Callback {
  public:
   const char* name() const override { return "rewinder"; }

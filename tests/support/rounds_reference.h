@@ -1,5 +1,6 @@
-// A plain way to make rounds of local updates: a model of its own for all
-// replicas in turn, changes in double or as sparse_delta.h has them.
+// The reference implementation of rounds of local updates. One model computes
+// all replicas in turn. Changes are added in double, or as sparse_delta.h
+// specifies.
 
 #ifndef RINGLET_TESTS_SUPPORT_ROUNDS_REFERENCE_H_
 #define RINGLET_TESTS_SUPPORT_ROUNDS_REFERENCE_H_
@@ -12,9 +13,9 @@
 #include <numeric>
 #include <vector>
 
-#include "core/fit/callback.h"
-#include "core/layers/custom_layer.h"
 #include "replica_step.h"
+#include "ringlet/custom_layer.h"
+#include "ringlet/fit.h"
 #include "tiny_model.h"
 
 namespace ringlet {
@@ -28,7 +29,7 @@ struct RoundsJob {
   std::vector<std::shared_ptr<Callback>> callbacks;
 };
 
-// y = x * factor, one number without dimensions.
+// y = x * factor. The factor is a variable without dimensions.
 class FactorLayer final : public CustomLayer {
  public:
   const char* class_name() const override { return "Factor"; }
@@ -52,8 +53,9 @@ class FactorLayer final : public CustomLayer {
   }
 };
 
-// Tensors of more than a block of sparse changes, of less than its kept
-// numbers, of a block that is cut short, and without dimensions; and state.
+// The tensors cover the cases of sparse changes: longer than a block, shorter
+// than the kept numbers, a last block that is shorter, and no dimensions. There
+// is also state that is not trained.
 inline std::unique_ptr<Sequential> ModelOf(const RoundsJob& job,
                                            const CompileOptions& options) {
   auto model = std::make_unique<Sequential>();
@@ -72,7 +74,8 @@ inline Dataset DataOf(const RoundsJob& job) {
   return Points(job.examples).Shuffle(5).Batch(job.batch);
 }
 
-// e and what is sent of a tensor, as sparse_delta.h has them.
+// Adds to `sum` what sparse_delta.h sends of a tensor's change `delta`, and
+// keeps the rest in `error`.
 inline void SendSparse(const float* delta, size_t size, float* error,
                        float* sum) {
   for (size_t at = 0; at < size; at += 4096) {
@@ -144,10 +147,12 @@ class RoundsReference {
 
  private:
   bool IsState(size_t i) const {
-    return i >= weights_.size() - 2 * 66;  // of BatchNormalization
+    return i >= weights_.size() - 2 * 66;  // the moving statistics of
+                                           // BatchNormalization
   }
 
-  // What the replicas change on the average; of state with overlap what it is.
+  // Trains a round. Returns the average change of the replicas; for state with
+  // overlap, its average value.
   std::vector<float> Round(int64_t steps) {
     std::vector<std::vector<float>> ends;
     std::vector<double> examples;
@@ -179,7 +184,8 @@ class RoundsReference {
       changes_.push_back(delta);
       for (size_t i = 0; i < delta.size(); ++i) {
         if (share > 0) changes_[r][i] /= share;
-        if (share == 0 && IsState(i)) changes_[r][i] = NAN;  // as weights_
+        // Apply takes weights_
+        if (share == 0 && IsState(i)) changes_[r][i] = NAN;
       }
       for (const Variable& v : model_->variables()) {
         if (!v.trained() || job_.local.delta != LocalUpdates::Delta::kSparse)
@@ -221,7 +227,8 @@ class RoundsReference {
   const Dataset data_;
   const std::unique_ptr<Sequential> model_;
   std::vector<float> weights_, momentum_, pending_;
-  // Of each replica; what it changed in the last round, and where it begins.
+  // By replica: the sparse errors, the change in the last round, the weights at
+  // the next round's start.
   std::vector<std::vector<float>> errors_, changes_, starts_;
   DataPosition at_;
 };

@@ -1,4 +1,5 @@
-// Whether a sanitizer is at work, which takes more memory than a test's limit.
+// True in a build with a sanitizer, which takes more memory than a test's
+// limit.
 
 #ifndef RINGLET_TESTS_SUPPORT_SANITIZED_H_
 #define RINGLET_TESTS_SUPPORT_SANITIZED_H_

@@ -1,9 +1,9 @@
-// A file system in memory that does to files what power cuts and broken disks
-// do, as far as POSIX allows:
+// A file system in memory with the effects of power cuts and broken disks that
+// POSIX allows:
 // - what was written but not synced may be there in part, torn within a
 //   sector, or as zeros, under a file of any length in between;
-// - of the creations, renames and removals of a folder that was not synced,
-//   some may be undone, in order or not; a rename may leave both names;
+// - changes of a folder that was not synced may be undone, in any order:
+//   creations, renames and removals; a rename may leave both names;
 // - after a failed sync the data are lost although the next sync says OK;
 // - any operation fails on demand, once or from then on.
 
@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-#include "io/files/file_system.h"
+#include "ringlet/files.h"
 
 namespace ringlet {
 
@@ -41,11 +41,11 @@ class SimulatedFileSystem : public FileSystem {
   void HaltAfter(int64_t count) { halt_at_ = operations_ + count; }
   // Each write takes only this many bytes; 0: all.
   void set_longest_write(size_t bytes) { longest_write_ = bytes; }
-  // Of all files; -1: endless.
+  // The bytes of all files together; -1: no limit.
   void set_capacity(int64_t bytes) { capacity_ = bytes; }
   int64_t operations() const { return operations_; }
   bool halted() const { return operations_ >= halt_at_; }
-  // Of the operation that failed last: "sync d/ckpt-1.safetensors".
+  // The operation that failed last: "sync d/ckpt-1.safetensors".
   const std::string& last_failed() const { return last_failed_; }
 
   // Ends every process, but not the power: nothing is lost.
@@ -171,7 +171,7 @@ class SimulatedFileSystem : public FileSystem {
     return Status();
   }
 
-  // One process: what it finds was left by one before.
+  // There is one process at a time, so no other can hold the lock.
   Status LockFile(const std::string&,
                   std::unique_ptr<HeldLock>* lock) override {
     lock->reset();

@@ -1,17 +1,17 @@
-// A layer that takes a while, and counts the replicas that it trained.
+// SlowLayer: a layer that takes time on WorkClock and counts the replicas that
+// it has trained.
 
 #ifndef RINGLET_TESTS_SUPPORT_SLOW_LAYER_H_
 #define RINGLET_TESTS_SUPPORT_SLOW_LAYER_H_
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <memory>
-#include <thread>
 #include <vector>
 
-#include "core/layers/custom_layer.h"
-#include "core/model/model.h"
+#include "ringlet/custom_layer.h"
+#include "ringlet/model.h"
+#include "work_clock.h"
 
 namespace ringlet {
 
@@ -25,8 +25,7 @@ class SlowLayer final : public CustomLayer {
   }
   Status Forward(const LayerCall& call) const override {
     if (call.training) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(
-          millis_ * (for_each_ ? call.batch : int64_t{1})));
+      WorkClock::PassMillis(millis_ * (for_each_ ? call.batch : int64_t{1}));
       ++trained_;
     }
     std::copy_n(call.x[0], call.batch * call.output->elements(), call.y);
@@ -39,7 +38,7 @@ class SlowLayer final : public CustomLayer {
   }
   int trained() const { return trained_; }
   void set_millis(int millis) { millis_ = millis; }
-  void TakesThemForEach() { for_each_ = true; }  // example of a batch
+  void TakesThemForEach() { for_each_ = true; }  // for each example
 
  private:
   bool for_each_ = false;
@@ -47,9 +46,10 @@ class SlowLayer final : public CustomLayer {
   mutable std::atomic<int> trained_{0};
 };
 
-// That of TinyModel, with one before its last.
+// The model of TinyModel with `layer` before its last layer, on WorkClock.
 inline std::unique_ptr<Sequential> SlowModel(
-    std::shared_ptr<const SlowLayer> layer, const CompileOptions& options) {
+    std::shared_ptr<const SlowLayer> layer, CompileOptions options) {
+  options.clock = WorkClock::Get();
   auto model = std::make_unique<Sequential>();
   model->Add(Input({2}));
   model->Add(Dense(16, kRelu));

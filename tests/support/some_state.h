@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/saveable.h"
+#include "ringlet/shape.h"
 
 namespace ringlet {
 

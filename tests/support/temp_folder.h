@@ -21,7 +21,8 @@ class TempFolder {
     EXPECT_NE(mkdtemp(name.data()), nullptr);
     path_ = name;
   }
-  // Where syncing costs nothing, for tests that kill processes and not disks.
+  // A file system in memory if there is one: syncing costs nothing there. For
+  // tests that kill processes and cut no power.
   static std::filesystem::path InMemory() {
     std::error_code none;
     return std::filesystem::is_directory("/dev/shm", none)
@@ -53,7 +54,8 @@ inline void WriteWhole(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-// Where what a test needs lies; "" where the test is run by hand.
+// The value of an environment variable, by which the build passes paths to a
+// test. `other` if the test is run by hand.
 inline std::string EnvironmentOr(const char* name, const std::string& other) {
   const char* value = std::getenv(name);
   return value != nullptr ? value : other;

@@ -1,5 +1,5 @@
-// A job whose ranks are threads of one process: the Collective without a
-// network, for what core does with it.
+// A Collective without a network, for tests of core: the ranks are threads of
+// one process.
 
 #ifndef RINGLET_TESTS_SUPPORT_THREAD_COLLECTIVE_H_
 #define RINGLET_TESTS_SUPPORT_THREAD_COLLECTIVE_H_
@@ -13,12 +13,13 @@
 #include <thread>
 #include <vector>
 
-#include "core/base/collective.h"
+#include "ringlet/collective.h"
 
 namespace ringlet {
 
-// What the ranks share. A rank that has left makes every call kPeerLost, one
-// that aborted makes it what that rank said.
+// The state that the ranks share. After a rank has left, every call returns
+// kPeerLost. After an abort every call returns the reason of the rank that
+// aborted.
 class ThreadJob {
  public:
   explicit ThreadJob(int size) : size_(size), spans_(size) {}
@@ -36,12 +37,14 @@ class ThreadJob {
     changed_.notify_all();
   }
 
-  // All ranks meet; the last one calls `combine` on their spans. `what` tells
-  // operations and sizes apart: ranks that make different calls get an error.
-  Status Meet(int rank, void* span, uint64_t what,
-              const std::function<void(const std::vector<void*>&)>& combine) {
+  // Waits until all ranks have called it; the last one calls `combine` on their
+  // spans. `what` encodes operation and size: ranks that make different calls
+  // get an error.
+  Status Combine(
+      int rank, void* span, uint64_t what,
+      const std::function<void(const std::vector<void*>&)>& combine) {
     std::unique_lock<std::mutex> lock(mutex_);
-    // The spans of those who were here before may be gone.
+    // The spans of ranks that were here before may be gone.
     if (!end_.ok()) return end_;
     if (arrived_ > 0 && what != what_) {
       end_ = InvalidArgument("the ranks' calls differ");
@@ -69,7 +72,7 @@ class ThreadJob {
   std::vector<void*> spans_;
   int arrived_ = 0, round_ = 0;
   uint64_t what_ = 0;  // of the call under way
-  Status end_;         // why no call will succeed any more
+  Status end_;         // why all later calls fail
   bool aborted_ = false;
 };
 
@@ -81,7 +84,7 @@ class ThreadCollective final : public Collective {
   int size() const override { return job_->size(); }
   size_t bucket_bytes() const override { return 4096; }
 
-  // Sums are made when they are waited for, or something else is asked.
+  // A sum is computed when the caller waits for it or makes another call.
   Status StartAllReduce(float* data, size_t count, Ticket* ticket) override {
     return Start<float>(data, count, 0, ticket);
   }
@@ -100,7 +103,7 @@ class ThreadCollective final : public Collective {
   }
   Status Broadcast(void* data, size_t bytes, int root) override {
     broadcast_ += static_cast<int64_t>(bytes);
-    return Meet(data, 4 * bytes + 1, [&](const std::vector<void*>& spans) {
+    return Combine(data, 4 * bytes + 1, [&](const std::vector<void*>& spans) {
       for (void* span : spans) {
         if (span != spans[root]) std::memcpy(span, spans[root], bytes);
       }
@@ -108,7 +111,7 @@ class ThreadCollective final : public Collective {
   }
   Status AllGather(const void* in, size_t bytes, void* out) override {
     std::memcpy(static_cast<char*>(out) + rank_ * bytes, in, bytes);
-    return Meet(out, 4 * bytes + 2, [&](const std::vector<void*>& outs) {
+    return Combine(out, 4 * bytes + 2, [&](const std::vector<void*>& outs) {
       for (size_t r = 0; r < outs.size(); ++r) {
         for (void* to : outs) {
           if (to == outs[r]) continue;
@@ -119,7 +122,7 @@ class ThreadCollective final : public Collective {
     });
   }
   Status Barrier() override {
-    return Meet(nullptr, UINT64_MAX, [](const std::vector<void*>&) {});
+    return Combine(nullptr, UINT64_MAX, [](const std::vector<void*>&) {});
   }
   void Abort(const Status& reason) override { job_->Abort(rank_, reason); }
 
@@ -137,25 +140,25 @@ class ThreadCollective final : public Collective {
     *ticket = done_ + started_.size() + 1;
     started_.push_back([this, data, count, what] {
       ++calls_;
-      return job_->Meet(rank_, data, 4 * count + what,
-                        [count](const std::vector<void*>& spans) {
-                          for (size_t i = 0; i < count; ++i) {
-                            T sum = 0;
-                            for (void* span : spans)
-                              sum = Added(sum, static_cast<T*>(span)[i]);
-                            for (void* span : spans)
-                              static_cast<T*>(span)[i] = sum;
-                          }
-                        });
+      return job_->Combine(rank_, data, 4 * count + what,
+                           [count](const std::vector<void*>& spans) {
+                             for (size_t i = 0; i < count; ++i) {
+                               T sum = 0;
+                               for (void* span : spans)
+                                 sum = Added(sum, static_cast<T*>(span)[i]);
+                               for (void* span : spans)
+                                 static_cast<T*>(span)[i] = sum;
+                             }
+                           });
     });
     return end_;
   }
 
-  template <typename Combine>
-  Status Meet(void* span, uint64_t what, const Combine& combine) {
+  template <typename Function>
+  Status Combine(void* span, uint64_t what, const Function& combine) {
     RINGLET_RETURN_IF_ERROR(Wait(done_ + started_.size()));
     ++calls_;
-    return job_->Meet(rank_, span, what, combine);
+    return job_->Combine(rank_, span, what, combine);
   }
 
   ThreadJob* const job_;

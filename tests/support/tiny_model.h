@@ -13,14 +13,15 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/random.h"
-#include "core/fit/fit.h"
-#include "core/model/model.h"
+#include "ringlet/compute.h"
+#include "ringlet/fit.h"
+#include "ringlet/model.h"
 
 namespace ringlet {
 
-// `count` points (2 floats) with their class (int32) by sector. They live as
-// long as the test. Any thread may ask: ranks are threads in some tests.
+// `count` points (2 floats) with their class (int32) by sector. The points are
+// static, so they exist until the process ends. Any thread may read them: ranks
+// are threads in some tests.
 inline Dataset Points(int64_t count, uint64_t seed = 7) {
   struct Data {
     std::vector<float> x;

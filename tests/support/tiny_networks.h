@@ -11,15 +11,15 @@
 #include <string>
 #include <vector>
 
-#include "core/base/shape.h"
-#include "io/data/readers.h"
+#include "ringlet/readers.h"
+#include "ringlet/shape.h"
 #include "temp_folder.h"
 
 namespace ringlet {
 
 struct TinyNetwork {
   const char* name;
-  const char* data;     // data/<data>_train_x.npy …
+  const char* data;     // the data are in data/<data>_train_x.npy and the like
   Shape shape;          // of an example
   uint8_t classes;      // 0: the examples are the targets
   int64_t batch;        // the benchmark's

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "core/model/model.h"
+#include "ringlet/model.h"
 
 namespace ringlet {
 

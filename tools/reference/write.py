@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes docs/reference.md to stdout, of what the code itself says.
+"""Writes docs/reference.md to stdout, from the code.
 
     write.py BUILD
 
-Classes, fields, defaults and bounds are those that the readers tell
-(tools/reference/describe.cc); C++ names are the headers' declarations, and
-flags what `ringlet COMMAND --help` prints.
+Classes, fields, defaults and bounds come from the readers
+(tools/reference/describe.cc). C++ names come from the headers, flags from
+`ringlet COMMAND --help`, and the meanings of RUN.json's fields from
+docs/run.schema.json.
 """
 import json
 import pathlib
@@ -15,59 +16,58 @@ import sys
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
 
-# family -> title, type of its factories in C++, headers, what is to be said.
+# family -> title, type of its factories in C++, headers, introduction
 FAMILIES = {
     "model": ("Models", "", [], """\
-What `model.to_json()` writes, of Keras 2 and 3. In C++ `Sequential` and
-`Functional` (core/model/model.h)."""),
-    "layer": ("Layers", "Layer", ["core/layers/layers.h", "core/layers/layer.h",
-                                  "core/layers/custom_layer.h"], """\
+The output of `model.to_json()` in Keras 2 or 3. In C++: `Sequential` and
+`Functional` (ringlet/model.h)."""),
+    "layer": ("Layers", "Layer", ["ringlet/layers.h", "ringlet/custom_layer.h"], """\
 A class with a config."""),
-    "activation": ("Activations", "Activation", ["core/layers/layer.h"], """\
-Names; in C++ enumerators. Softmax is over the last axis."""),
-    "initializer": ("Initializers", "Initializer", ["core/layers/initializers.h"],
+    "activation": ("Activations", "Activation", ["ringlet/layers.h"], """\
+A name; in C++ an enumerator. Softmax is over the last axis."""),
+    "initializer": ("Initializers", "Initializer", ["ringlet/layers.h"],
                     """\
-A name, or a class with a config. The random numbers are ringlet's own; the
-seed is the model's."""),
-    "regularizer": ("Regularizers", "Regularizer", ["core/layers/initializers.h"],
+A name, or a class with a config. The random numbers are not Keras's; the seed
+is the model's."""),
+    "regularizer": ("Regularizers", "Regularizer", ["ringlet/layers.h"],
                     """\
-A name, or a class with a config. The name `"l1_l2"` alone stands for 0.01 and
-0.01."""),
+A name, or a class with a config. The name `"l1_l2"` without a config
+means l1 = 0.01 and l2 = 0.01."""),
     "constraint": ("Constraints", "", [], "None yet."),
-    "optimizer": ("Optimizers", "Optimizer", ["core/model/optimizers.h"], """\
-A name, or a class with a config. Of the three clips one may be set."""),
+    "optimizer": ("Optimizers", "Optimizer", ["ringlet/optimizers.h"], """\
+A name, or a class with a config. At most one of the three clips may
+be set."""),
     "learning rate schedule": (
-        "Schedules", "LearningRate", ["core/model/optimizers.h"],
-        "Classes with a config, as an optimizer's `learning_rate`."),
-    "loss": ("Losses", "Loss", ["core/model/losses.h"],
+        "Schedules", "LearningRate", ["ringlet/optimizers.h"],
+        "A class with a config, for an optimizer's `learning_rate`."),
+    "loss": ("Losses", "Loss", ["ringlet/losses.h"],
              "A name, or a class with a config."),
-    "metric": ("Metrics", "Metric", ["core/model/metrics.h"], """\
-A name, or a class with a config. `"accuracy"`, of any case and without a
-config, is the one of the three accuracies that fits the model."""),
+    "metric": ("Metrics", "Metric", ["ringlet/metrics.h"], """\
+A name, or a class with a config. `"accuracy"` without a config, in upper
+or lower case, is the one of the three accuracies that fits the model."""),
     "callback": ("Callbacks", "std::shared_ptr<Callback>",
-                 ["core/fit/callback.h", "io/events/loggers.h",
-                  "io/checkpoint/saving_callbacks.h"], """\
+                 ["ringlet/fit.h", "ringlet/loggers.h",
+                  "ringlet/checkpoint.h"], """\
 A name, or a class with a config. Relative paths are relative to the folder of
-RUN.json. The options of C++ have the fields' names."""),
+RUN.json. The C++ options have the names of these fields."""),
 }
 
-SOURCES = ["io/data/readers.h"]
+SOURCES = ["ringlet/readers.h"]
 PARTS = {
-    "compile": "May be left out for a saved model, which then goes on as it "
-               "was compiled.",
+    "compile": "Optional for a saved model: its file has the arguments of Compile.",
     "data.train": """\
 One of three forms: `images` and `labels` (IDX), `x` and `y` (NPY), or `csv`
-with `label`, `header` and `separator`; all may be .gz. `sample_weight` is what
-each example counts in the loss and in `weighted_metrics`. What is required is so
-within its form. x becomes x * `scale` + `offset`. In C++ as below
-(io/data/readers.h), or a `Source` of one's own (core/data/source.h); a `Dataset`'s
-members (core/data/dataset.h) are tf.data's.""",
-    "fit": "In C++ `FitOptions` (core/fit/fit.h).",
+with the fields after it. Each file may be .gz. "required" means: required in
+its form. x becomes x * `scale` + `offset`. C++ has the functions
+below (ringlet/readers.h), or a program defines its own `Source`
+(ringlet/dataset.h). The members of `Dataset` (ringlet/dataset.h) are those of
+tf.data.""",
+    "fit": "In C++: `FitOptions` (ringlet/fit.h).",
     "strategy": """\
-For a job of several workers, which the environment names. In C++
-`StrategyOptions` (net/strategy/strategy.h).""",
-    "strategy.communication": "In C++ `CommunicationOptions`.",
-    "strategy.outer": "Of mode local (slow_links.md). In C++ `LocalUpdates`.",
+For a job with several workers. Environment variables such as TF_CONFIG list the
+workers. In C++: `StrategyOptions` (ringlet/strategy.h).""",
+    "strategy.communication": "In C++: `CommunicationOptions`.",
+    "strategy.outer": "For mode local (slow_links.md). In C++: `LocalUpdates`.",
 }
 
 
@@ -89,7 +89,7 @@ def code(name):
 def cells(field):
     """What a field takes, and its default."""
     if field["ignored"]:
-        return "anything; passed over", ""
+        return "anything; ignored", ""
     if not field["takes"]:
         sys.exit(f"{field['path']} {field['name']}: its reader does not say "
                  "what it takes; see FieldReader::Take in io/keras/keras_json.h")
@@ -105,7 +105,7 @@ def cells(field):
 
 
 def rows(label, fields):
-    """A row a field; those with one value share theirs."""
+    """A row for each field; fields with only one value share a row."""
     plain = [f for f in fields if not f["only"] and not f["ignored"]]
     found = [(code(f["name"]), *cells(f)) for f in plain]
     shared = {}
@@ -127,12 +127,12 @@ def same(field):
 
 
 def names_of(info):
-    """Its names but those of a registry: "Custom>SGD"."""
+    """Its names without those of a registry, such as "Custom>SGD"."""
     return [name for name in info["names"] if ">" not in name]
 
 
 def family_rows(classes):
-    """Fields of all classes first, of all but one too."""
+    """First the fields of all classes, and of all classes but one."""
     with_fields = [c for c in classes if c["fields"]]
     lines, common = [], set()
     for field in with_fields[-1]["fields"] if len(with_fields) > 2 else []:
@@ -191,9 +191,9 @@ def constant(name):
 
 
 def check_factories(classes, found, family):
-    """Each class has one, by its name or nearly, or MetricOf takes its kind."""
+    """Each class has a factory with a similar name, or is a kind of MetricOf."""
     known = {name for name, _ in found}
-    kinds = (SOURCE / "core/model/metrics.h").read_text()
+    kinds = (SOURCE / "ringlet/metrics.h").read_text()
     for info in classes:
         name = info["names"][0].split(">")[-1]
         likely = {name, name + "Layer", name + "Metric",
@@ -240,17 +240,17 @@ def family_text(family):
             text += members_text(f"{kind}&", headers)
     have = {letters(n) for c in classes if not c["refusal"]
             for n in names_of(c)}
-    # Keras's class asks something else than the name does.
+    # Keras's class Accuracy is another metric than the name "accuracy".
     have -= {"accuracy"}
     lacking = [code(n) for n in family["keras"] if letters(n) not in have]
     if lacking:
-        text += "\n" + wrapped(["Keras 3 has, ringlet has not: " + lacking[0]]
+        text += "\n" + wrapped(["In Keras 3, but not in ringlet: " + lacking[0]]
                                + lacking[1:]) + "\n"
     return text
 
 
 def meaning(part, name):
-    """As the schema for editors has it."""
+    """The field's description in the schema for editors."""
     at = json.loads((SOURCE / "docs/run.schema.json").read_text())
     definitions = at["$defs"]
     for step in part.split(".") + [name]:
@@ -264,10 +264,10 @@ def meaning(part, name):
 def run_text(fields):
     text = """## RUN.json
 
-`model` is a configuration (see Models), or the path of a .json file with it or
-of a saved model; `callbacks` is a list of callbacks; `$schema` is passed over.
-The other parts are objects. [run.schema.json](run.schema.json) says the same
-for editors.
+`model` is a configuration (see Models), the path of a .json file with one, or
+the path of a saved model. `callbacks` is a list of callbacks. `$schema` is
+ignored. The other parts are objects. Editors can check a file with
+[run.schema.json](run.schema.json).
 """
     for part, about in PARTS.items():
         own = [f for f in fields if f["path"] == part]
@@ -281,10 +281,10 @@ for editors.
         if part == "data.train":
             text += "\n```cpp\n" + "".join(
                 d + "\n" for _, d in declarations("Dataset", SOURCES)) + "```\n"
-            text += members_text("Dataset", ["core/data/dataset.h"])
+            text += members_text("Dataset", ["ringlet/dataset.h"])
     other = {f["path"] for f in fields} - {"data", "data.validation", *PARTS}
     if other:
-        sys.exit(f"parts of a RUN.json that are not told of: {other}")
+        sys.exit(f"parts of a RUN.json without a description: {other}")
     return text
 
 
@@ -296,8 +296,9 @@ def flags_text(program):
     commands = re.findall(r"^  ([a-z]+) +(.*)$", show(), re.M)
     text = """## Commands
 
-Exit codes and the environment are in the manual page, ringlet(1). Every command
-has `--help`; flags are `--epochs 3` or `--epochs=3`, each once.
+The manual page ringlet(1) describes exit codes and environment variables. Every
+command has `--help`. A flag has the form `--epochs 3` or `--epochs=3`, and may
+be given once.
 
 """
     lines = []
@@ -329,15 +330,16 @@ def main():
                   for t in titles[i:i + 3]) for i in range(0, len(titles), 3))
     text = f"""# Reference
 
-All there is, as the code itself says it: `make reference` writes this page, and
-a test compares it. Names, defaults and meanings are Keras 3's; what Keras has
-beyond them is refused by name, never passed over, but for what is said to be.
+This page lists all that configurations and commands accept. `make reference` writes it
+from the code, and a test compares it. Names, defaults and meanings are Keras 3's. A name of
+Keras that is not here is refused with an error that names it, except where this page says
+that it is ignored.
 
 {index}.
 
-"takes" is what a field may be in a configuration; a field that is left out has
-its default. "only": Keras has more, ringlet this value (null stands for it
-too). "a number" is finite, and within float32 where a model keeps it.
+"takes" lists the values of a field in a configuration. A missing field has its default.
+"only" means that Keras has more values, and ringlet accepts only this one, or null. "a
+number" is finite, and within the range of float32 if a model keeps it.
 """
     for family in told["families"]:
         if family["family"] in FAMILIES:

@@ -1,26 +1,25 @@
-// ringlet audit: whether each example was used once in each pass.
+// ringlet audit: checks that each example was used once in each pass.
 
 #include <string>
 #include <vector>
 
 #include "command_line.h"
 #include "commands.h"
-#include "core/base/message.h"
-#include "io/events/example_audit.h"
-#include "io/files/file_system.h"
+#include "io/logs/example_audit.h"
+#include "ringlet/files.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 namespace {
 
 constexpr char kAbout[] =
     R"(Proves by the logs of `ringlet train --log-examples` that a run took every step,
-and used as many examples in each pass over the data as it has, none of them
-twice, whoever of its workers died and came back. Of a job whose workers have
-disks of their own, give the logs of all.
+and used each example once in each pass over the data, also if workers were lost
+and came back. If the workers have their own disks, give the logs of all.
 )";
 
 constexpr char kMore[] = R"(
-Exit code 1, and what is wrong: a step is in no log, two logs have other examples
+Exit code 1, with the reason: a step is in no log, two logs have other examples
 for a step, an example is used twice in a pass, or a pass lacks some.
 
 Example: ringlet audit board0/examples.csv board1/examples.csv

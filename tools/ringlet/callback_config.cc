@@ -1,18 +1,18 @@
-// A row of kMakers for each class of callback, and a function that reads its
-// fields and makes it. DescribeCallbacks calls the same functions on fields
-// that have no values, for docs/reference.md: a maker must bear defaults and an
-// empty path, and do nothing before the fit but keep them.
+// Each class of callback has a row in kMakers, and a function that reads its
+// fields and makes it. For docs/reference.md, DescribeCallbacks calls the same
+// functions on fields without values. So a maker must accept defaults and an
+// empty path, and may only store them before the fit.
 
 #include "callback_config.h"
 
 #include <cmath>
 #include <limits>
 
-#include "core/fit/callback.h"
-#include "io/checkpoint/saving_callbacks.h"
-#include "io/events/loggers.h"
-#include "io/files/sealed_files.h"
 #include "io/keras/keras_json.h"
+#include "ringlet/checkpoint.h"
+#include "ringlet/files.h"
+#include "ringlet/fit.h"
+#include "ringlet/loggers.h"
 #include "run_config.h"
 
 namespace ringlet {
@@ -35,7 +35,7 @@ void ReadVerbose(FieldReader* fields, int* verbose) {
   *verbose = static_cast<int>(number);
 }
 
-// Where a callback's files are.
+// The folder of a callback's files, and the config with their disks.
 struct Place {
   const std::string& folder;
   RunConfig* config;
@@ -47,7 +47,7 @@ void ReadPath(FieldReader* fields, const char* key, const Place& place,
   if (!path->empty()) *path = PathIn(place.folder, *path);
 }
 
-// Of a callback that saves.
+// Reads the field "sealed" of a callback that saves.
 FileSystem* ReadSealed(FieldReader* fields, const Place& place) {
   bool sealed = false;
   fields->Bool("sealed", &sealed);
@@ -89,7 +89,7 @@ Made ReadEarlyStopping(FieldReader* fields, const Place&) {
 Made ReadReduceLROnPlateau(FieldReader* fields, const Place&) {
   ReduceLROnPlateauOptions o;
   fields->String("monitor", &o.monitor);
-  fields->Double("factor", kShareBelow1, &o.factor);
+  fields->Double("factor", kFractionBelow1, &o.factor);
   fields->Int("patience", 0, kMostCount, &o.patience);
   ReadVerbose(fields, &o.verbose);
   fields->Choice("mode", kModes, &o.mode);
@@ -125,6 +125,8 @@ Made ReadBackupAndRestore(FieldReader* fields, const Place& place) {
   fields->Bool("double_checkpoint", &o.double_checkpoint);
   fields->Bool("delete_checkpoint", &o.delete_checkpoint);
   fields->Bool("save_before_preemption", &o.save_before_preemption);
+  o.other_optimizer = place.config->other_optimizer;
+  o.other_seed = place.config->other_seed;
   o.files = ReadSealed(fields, place);
   return BackupAndRestore(backup_dir, o);
 }

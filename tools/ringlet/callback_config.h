@@ -10,20 +10,20 @@
 #include <vector>
 
 #include "core/base/json.h"
-#include "core/fit/callback.h"
 #include "io/keras/field_log.h"
+#include "ringlet/fit.h"
 
 namespace ringlet {
 
 struct RunConfig;
 
-// A list of {"class_name": "EarlyStopping", "config": {…}} or names, with
+// Reads a list of {"class_name": "EarlyStopping", "config": {…}} or names, with
 // Keras's fields, into config->callbacks. Relative paths are relative to
-// `folder`. Needs the config's disks.
+// `folder`. The config's disks must be set.
 Status ReadCallbacks(const Json& json, const std::string& path,
                      const std::string& folder, RunConfig* config);
 
-// Those that are refused, which JSON cannot hold, too.
+// Also lists the callbacks that JSON cannot describe, which are errors.
 std::vector<ClassInfo> DescribeCallbacks();
 
 }  // namespace ringlet

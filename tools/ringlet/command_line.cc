@@ -1,10 +1,12 @@
-// Switch, Text, Int and their like register a function for each flag, which
-// checks the value and says what it takes; Parse, Help and what a wrong line is
-// told all go by that one list. Numbers are stricter than strtod and strtoll:
-// no blanks, no hexadecimals, no names. The parser prints nothing: Accepts asks
-// the same question silently.
+// Switch, Text, Int and similar methods register a function for each flag,
+// which checks the value and describes it. Parse, Help and the error messages
+// use this one list. Numbers are stricter than for strtod and strtoll: no
+// blanks, no hexadecimals, no names. The parser prints nothing, so that Accepts
+// can use it.
 
 #include "command_line.h"
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "core/base/reader_left.h"
 #include "core/base/text.h"
 #include "io/keras/keras_json.h"
 
@@ -164,7 +167,7 @@ Status CommandLine::TakeFlag(const std::vector<std::string>& line, size_t* at) {
     known.insert(known.end(), flag.names.begin(), flag.names.end());
     if (std::count(flag.names.begin(), flag.names.end(), name) == 0) continue;
     if (flag.given) {
-      return InvalidArgument("%s stands twice; give it once", name.c_str());
+      return InvalidArgument("%s is given twice; give it once", name.c_str());
     }
     flag.given = true;
     if (flag.value.empty()) {
@@ -243,8 +246,9 @@ int CommandLine::UsageError(const Status& status) const {
 }
 
 bool StdoutIsWritten() {
-  // Lines are flushed as they are made: a failure may be of one before.
-  return std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  // Lines are flushed one by one, so an earlier line may have failed.
+  return (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) ||
+         ReaderHasLeft(STDOUT_FILENO);
 }
 
 int InputExitCode(const Status& status) {

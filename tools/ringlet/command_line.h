@@ -1,8 +1,8 @@
 // CommandLine: the strict flags of one command, and its help.
 //
-// Internal to tools/ringlet/. Each flag stands once at most, "--epochs 3" or
-// "--epochs=3", before or between the arguments; "--" ends the flags. What is
-// wrong is told in one line that names the nearest known flag.
+// Internal to tools/ringlet/. Each flag may occur once, as "--epochs 3" or
+// "--epochs=3", before or between the arguments; "--" ends the flags. An error
+// is one line with the nearest known flag.
 
 #ifndef RINGLET_TOOLS_RINGLET_COMMAND_LINE_H_
 #define RINGLET_TOOLS_RINGLET_COMMAND_LINE_H_
@@ -12,14 +12,14 @@
 #include <string>
 #include <vector>
 
-#include "core/base/status.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
 class CommandLine {
  public:
-  // `arguments` are shown in the usage: "RUN.json". `about` is what the
-  // command does, `more` what its help ends with; both end with a newline.
+  // `arguments` are shown in the usage: "RUN.json". `about` describes the
+  // command, and `more` is the end of its help; both end with a newline.
   CommandLine(const char* command, const char* arguments, const char* about,
               const char* more = "")
       : command_(command),
@@ -27,8 +27,8 @@ class CommandLine {
         about_(about),
         more_(more) {}
 
-  // `names` is "--epochs" or "-n, --workers"; `value` what follows it in the
-  // help. The variables hold the defaults and outlive Parse.
+  // `names` is "--epochs" or "-n, --workers"; `value` is the word behind it in
+  // the help. The variables hold the defaults and outlive Parse.
   void Switch(const char* names, bool* on, const char* help);
   void Text(const char* names, const char* value, std::string* text,
             const char* help);
@@ -41,14 +41,14 @@ class CommandLine {
   // 20M, 100M, 1G bits a second, in powers of 1000.
   void BitRate(const char* names, int64_t* rate, const char* help);
 
-  // From the first argument on everything is an argument.
+  // There are no flags behind the first argument.
   void StopAtFirstArgument() { stops_ = true; }
 
-  // Takes between `least` and `most` arguments. False: the command is over
-  // with exit code *code (help was printed: 0; the line is wrong: 2).
+  // Accepts between `least` and `most` arguments. False: the command ends with
+  // exit code *code (0 after help, 2 for a wrong line).
   bool Parse(const std::vector<std::string>& line, size_t least, size_t most,
              int* code);
-  // The same, and prints nothing. False for help too.
+  // As Parse, but prints nothing. False for help too.
   bool Accepts(const std::vector<std::string>& line, size_t least,
                size_t most) {
     return ParseAll(line, least, most).ok() && !help_;
@@ -56,7 +56,7 @@ class CommandLine {
   const std::vector<std::string>& arguments() const { return arguments_; }
 
   std::string Help() const;
-  // Prints `status` and how to get help; the exit code.
+  // Prints `status` and how to get help. Returns the exit code.
   int UsageError(const Status& status) const;
 
  private:
@@ -79,14 +79,14 @@ class CommandLine {
   bool help_ = false;
 };
 
-// ExitCode of a command that reads its inputs and nothing else: what is not
-// there is a wrong input, 2.
+// ExitCode for a command that only reads its inputs: a missing file is a wrong
+// input, 2.
 int InputExitCode(const Status& status);
 
-// Whether all that has been printed could be written.
+// True if all output to stdout was written, or its reader has ended.
 bool StdoutIsWritten();
 
-// `word` as one of a shell's line.
+// `word`, quoted for a shell if necessary.
 std::string ShellWord(const std::string& word);
 
 }  // namespace ringlet

@@ -1,8 +1,8 @@
 // The commands of the program, most in a file of its own name; inspect, diff
 // and export are in files.cc.
 //
-// Internal to tools/ringlet/. `line` is what follows the command's name; the
-// result is the exit code.
+// Internal to tools/ringlet/. `line` has the words behind the command's name.
+// Each returns the exit code.
 
 #ifndef RINGLET_TOOLS_RINGLET_COMMANDS_H_
 #define RINGLET_TOOLS_RINGLET_COMMANDS_H_
@@ -14,20 +14,25 @@
 namespace ringlet {
 
 int TrainCommand(const std::vector<std::string>& line);
-// Of a worker of this line: defaults where the line or its RUN.json is wrong,
-// which the worker tells.
+// The options of a worker with this line. Defaults if the line or its RUN.json
+// is wrong; the worker reports the error.
 struct TrainLine {
   int64_t threads = 1;
-  // The least for which one that misses all others waits for them.
+  // The minimum time that a worker without any other waits for them.
   double waits_seconds = 0;
+  // With --shrink, the minimum number of workers that continue without the
+  // others. 0: all workers are needed.
+  int min_workers = 0;
 };
-TrainLine ReadTrainLine(const std::vector<std::string>& line);
+// `workers`: the number of workers of the job.
+TrainLine ReadTrainLine(const std::vector<std::string>& line, int workers);
 int EvaluateCommand(const std::vector<std::string>& line);
 int PredictCommand(const std::vector<std::string>& line);
 int KeygenCommand(const std::vector<std::string>& line);
 int RelayCommand(const std::vector<std::string>& line);
 int LaunchCommand(const std::vector<std::string>& line);
 int VerifyCommand(const std::vector<std::string>& line);
+int InitCommand(const std::vector<std::string>& line);
 int PlanCommand(const std::vector<std::string>& line);
 int SummaryCommand(const std::vector<std::string>& line);
 int AuditCommand(const std::vector<std::string>& line);

@@ -1,15 +1,17 @@
-// Which of the three forms data have is told by the fields that are there. As
-// in run_config.cc every field must be reached where Json::Asking is read.
+// The fields decide which of the three forms the data have. As in run_config.cc
+// every field must be reached where Json::Asking is read.
 
 #include "data_config.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <utility>
 
 #include "core/base/text.h"
-#include "io/data/readers.h"
 #include "io/keras/field_reader.h"
 #include "io/keras/keras_json.h"
+#include "ringlet/readers.h"
 #include "run_config.h"
 
 namespace ringlet {
@@ -17,7 +19,7 @@ namespace {
 
 constexpr int64_t kMostColumn = 100000;
 constexpr char kWeightOfCsv[] =
-    "a file's path (NPY), or of a CSV a column's name or number";
+    "a file's path (NPY), or for a CSV a column's name or number";
 
 void ReadPath(FieldReader* fields, const char* key, const std::string& folder,
               std::string* path) {
@@ -26,36 +28,156 @@ void ReadPath(FieldReader* fields, const char* key, const std::string& folder,
   if (!text.empty()) *path = PathIn(folder, text);
 }
 
+constexpr char kColumns[] = "a list of columns' names or numbers";
+
+// A column's name, or its number as text.
+bool ReadColumn(const Json& json, std::string* column) {
+  int64_t number = 0;
+  if (json.is_string()) {
+    *column = json.text();
+  } else if (json.ToInt64(&number) && std::abs(number) <= kMostColumn) {
+    *column = std::to_string(number);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void ReadColumns(const char* key, FieldReader* fields,
+                 std::vector<std::string>* columns) {
+  if (!fields->Has(key)) return;
+  const Json json = fields->Take(key, kColumns);
+  if (!json) return;
+  for (Json m = json.first(); m && json.is_array(); m = m.next()) {
+    columns->emplace_back();
+    if (!ReadColumn(m, &columns->back())) return fields->MustBe(key, kColumns);
+  }
+  if (columns->empty()) fields->MustBe(key, kColumns);
+}
+
 void ReadColumnName(const char* key, FieldReader* fields,
-                    const DataConfig& data, std::string* name) {
+                    const CsvOptions& table, std::string* name) {
   fields->Text(key, "a column's name or number", name);
-  if (!data.header.value_or(true)) {
+  if (!table.header.value_or(true)) {
     fields->Refuse(key, "a name needs a header; give the column's number");
   }
 }
 
+constexpr Named<bool> kUnknown[] = {{"error", false}, {"other", true}};
+
+void ReadCategorical(FieldReader* fields, CsvOptions* table) {
+  bool other = false;
+  fields->Choice("unknown_categories", kUnknown, &other);
+  const char kKey[] = "categorical";
+  const std::string takes =
+      std::string(kColumns) +
+      ", or an object: columns' names and one_hot or index";
+  if (!fields->Has(kKey)) return;
+  const Json json = fields->Take(kKey, takes);
+  if (!json) return;
+  const bool by_name = json.is_object();
+  for (Json m = json.first(); m && (by_name || json.is_array()); m = m.next()) {
+    CsvOptions::Categorical column;
+    column.has_unknown_category = other;
+    if (by_name) {
+      column.column = m.key();
+      column.one_hot = m.is_string() && m.text() == "one_hot";
+      if (!column.one_hot && (!m.is_string() || m.text() != "index")) {
+        return fields->MustBe(kKey, takes);
+      }
+    } else if (!ReadColumn(m, &column.column)) {
+      return fields->MustBe(kKey, takes);
+    }
+    table->categorical.push_back(column);
+  }
+  if (table->categorical.empty()) fields->MustBe(kKey, takes);
+}
+
+// False if `json` is no rule.
+bool ReadMissingRule(const Json& json, CsvOptions::MissingRule* rule) {
+  using Missing = CsvOptions::Missing;
+  if (json.is_number()) {
+    rule->kind = Missing::kConstant;
+    rule->value = static_cast<float>(json.number());
+    return std::isfinite(rule->value);
+  }
+  const std::string text = json.is_string() ? json.text() : "";
+  rule->kind = text == "drop"   ? Missing::kDrop
+               : text == "mean" ? Missing::kMean
+                                : Missing::kError;
+  return rule->kind != Missing::kError || text == "error";
+}
+
+void ReadMissing(FieldReader* fields, CsvOptions* table) {
+  const char kKey[] = "missing";
+  const char kTakes[] =
+      "\"error\", \"drop\", \"mean\" or a number, or an object with one of "
+      "these by columns' names";
+  if (fields->Has(kKey)) {
+    const Json json = fields->Take(kKey, kTakes, "\"error\"");
+    if (json && !json.is_object() && !ReadMissingRule(json, &table->missing)) {
+      fields->MustBe(kKey, kTakes);
+    }
+    for (Json m = json.first(); m && json.is_object(); m = m.next()) {
+      if (!ReadMissingRule(m, &table->missing_by_column[m.key()])) {
+        fields->MustBe(kKey, kTakes);
+      }
+    }
+  }
+  const char kTexts[] = "na_values";
+  if (!fields->Has(kTexts)) return;
+  const Json json = fields->Take(kTexts, "a list of texts");
+  if (!json) return;
+  for (Json m = json.first(); m; m = m.next()) {
+    if (!m.is_string()) return fields->MustBe(kTexts, "a list of texts");
+    table->na_values.push_back(m.text());
+  }
+  if (!json.is_array()) fields->MustBe(kTexts, "a list of texts");
+}
+
+void ReadDialect(FieldReader* fields, CsvOptions* table) {
+  fields->Bool("header", &table->header);
+  fields->Character("separator", &table->separator);
+  fields->Character("decimal", &table->decimal);
+  if (fields->Has("comment")) {
+    fields->Character("comment", &table->comment);
+  }
+  if (table->decimal == table->separator) {
+    fields->Refuse("decimal", "\"separator\" must be another character");
+  }
+}
+
 void ReadCsv(FieldReader* fields, const std::string& folder, DataConfig* data) {
+  CsvOptions* const table = &data->table;
   ReadPath(fields, "csv", folder, &data->csv);
-  fields->Bool("header", &data->header);
+  ReadDialect(fields, table);
+  int64_t column = table->label_column;
   const Json label =
       fields->Take("label",
                    "a column's name, or its number from " +
                        AsJson(-kMostColumn) + " to " + AsJson(kMostColumn),
-                   AsJson(data->label_column));
+                   AsJson(column));
   if (label.is_string()) {
-    ReadColumnName("label", fields, *data, &data->label_name);
+    ReadColumnName("label", fields, *table, &table->label_name);
   } else if (fields->Has("label")) {
-    fields->Int("label", -kMostColumn, kMostColumn, &data->label_column);
+    fields->Int("label", -kMostColumn, kMostColumn, &column);
+    table->label_column = static_cast<int>(column);
   }
-  fields->Character("separator", &data->separator);
   const Json weight = fields->Take("sample_weight", kWeightOfCsv);
   if (weight.is_string()) {
-    ReadColumnName("sample_weight", fields, *data, &data->weight_name);
+    ReadColumnName("sample_weight", fields, *table, &table->weight_name);
   } else if (weight && fields->Has("sample_weight")) {
-    int64_t column = -1;
+    column = -1;
     fields->Int("sample_weight", -kMostColumn, kMostColumn, &column);
-    data->weight_column = column;
+    table->weight_column = static_cast<int>(column);
   }
+  ReadColumns("columns", fields, &table->take);
+  ReadColumns("drop", fields, &table->drop);
+  if (!table->take.empty() && !table->drop.empty()) {
+    fields->Refuse("drop", "\"columns\" lists the others; give one of the two");
+  }
+  ReadCategorical(fields, table);
+  ReadMissing(fields, table);
 }
 
 void ReadWeightPath(FieldReader* fields, const std::string& folder,
@@ -68,6 +190,14 @@ void ReadWeightPath(FieldReader* fields, const std::string& folder,
 constexpr char kParts[] =
     "the path of a file, a list, or an object by layers' names";
 
+void ReadScale(FieldReader* fields, std::optional<Scale>* scale) {
+  if (fields->Take("scale") || fields->Take("offset")) scale->emplace();
+  Scale unused;
+  Scale* const read = *scale ? &**scale : &unused;
+  fields->Float("scale", &read->factor);
+  fields->Float("offset", &read->offset);
+}
+
 Status ReadPart(const Json& json, const std::string& path,
                 const std::string& folder, DataPart* part) {
   if (json.is_string() && !json.text().empty()) {
@@ -77,8 +207,7 @@ Status ReadPart(const Json& json, const std::string& path,
   FieldReader fields(json, path);
   fields.Require("file");
   ReadPath(&fields, "file", folder, &part->path);
-  fields.Float("scale", &part->scale.factor);
-  fields.Float("offset", &part->scale.offset);
+  ReadScale(&fields, &part->scale);
   return fields.Finish();
 }
 
@@ -127,8 +256,7 @@ void ReadOwnExamples(FieldReader* fields, std::vector<int64_t>* counts) {
 Status ReadData(const Json& json, const std::string& path,
                 const std::string& folder, DataConfig* data) {
   FieldReader fields(json, path);
-  fields.Float("scale", &data->scale.factor);
-  fields.Float("offset", &data->scale.offset);
+  ReadScale(&fields, &data->scale);
   fields.Choice("auto_shard_policy", kPolicies, &data->policy);
   ReadOwnExamples(&fields, &data->own_examples);
   if (!data->own_examples.empty() && data->policy != AutoShardPolicy::kOff) {
@@ -139,8 +267,10 @@ Status ReadData(const Json& json, const std::string& path,
   const bool npy = json["x"] || json["y"];
   const bool csv = json["csv"] || json["label"];
   if (json.is_object() && idx + npy + csv != 1) {
-    for (const char* key : {"images", "labels", "x", "y", "csv", "label",
-                            "header", "separator", "sample_weight"}) {
+    for (const char* key :
+         {"images", "labels", "x", "y", "csv", "label", "header", "separator",
+          "decimal", "comment", "columns", "drop", "categorical",
+          "unknown_categories", "missing", "na_values", "sample_weight"}) {
       fields.Take(key);
     }
     RINGLET_RETURN_IF_ERROR(fields.Finish());
@@ -184,9 +314,9 @@ Status ReadBothData(const Json& json, const std::string& folder,
     fields.Fail(ReadData(fields.Part("validation", "an object"),
                          "data.validation", folder, validation));
     if (!validation->own_examples.empty()) {
-      fields.Refuse("validation",
-                    "workers validate on examples that all have; leave "
-                    "own_examples out");
+      fields.Refuse(
+          "validation",
+          "all workers validate on the same examples; leave own_examples out");
     }
   }
   return fields.Finish();
@@ -194,30 +324,34 @@ Status ReadBothData(const Json& json, const std::string& folder,
 
 namespace {
 
-Dataset Open(const DataPart& part) {
+// The columns and their encoding are those of `table`.
+Dataset Open(const DataPart& part, const CsvOptions& table = {}) {
   const std::string& path = part.path;
   if (EndsWith(path, ".csv") || EndsWith(path, ".csv.gz")) {
     CsvOptions options;
     options.has_label = false;
-    return CsvDataset(path, options).Map(part.scale);
+    options.training_columns = table.training_columns;
+    options.encoding = table.encoding;
+    return CsvDataset(path, options).Map(part.scale.value_or(Scale()));
   }
   const bool npy = EndsWith(path, ".npy") || EndsWith(path, ".npy.gz");
-  return (npy ? NpyDataset(path) : IdxDataset(path)).Map(part.scale);
+  return (npy ? NpyDataset(path) : IdxDataset(path))
+      .Map(part.scale.value_or(Scale()));
 }
 
-// Opens those of `names`, in their order.
+// Opens the parts of `names`, in their order.
 Status OpenNamed(const char* key, const std::string& single,
                  const std::vector<DataPart>& parts,
-                 const std::vector<std::string>& names,
+                 const std::vector<std::string>& names, const CsvOptions& table,
                  std::vector<Dataset>* datasets) {
   if (parts.empty()) {
     DataPart only;
     only.path = single;
-    datasets->push_back(Open(only));
+    datasets->push_back(Open(only, table));
     return Status();
   }
   if (parts[0].name.empty()) {
-    for (const DataPart& part : parts) datasets->push_back(Open(part));
+    for (const DataPart& part : parts) datasets->push_back(Open(part, table));
     return Status();
   }
   for (const DataPart& part : parts) {
@@ -232,7 +366,7 @@ Status OpenNamed(const char* key, const std::string& single,
     if (found == parts.end()) {
       return InvalidArgument("%s.%s: is missing", key, name.c_str());
     }
-    datasets->push_back(Open(*found));
+    datasets->push_back(Open(*found, table));
   }
   return Status();
 }
@@ -248,9 +382,12 @@ Dataset OpenParts(const DataConfig& data, const Model& model, bool targets) {
     if (output.trains) outputs.push_back(output.output);
   }
   std::vector<Dataset> x, y;
-  Status opened = OpenNamed("x", data.x, data.inputs, inputs, &x);
+  // The names of columns and the encoding are those of a single input.
+  Status opened =
+      OpenNamed("x", data.x, data.inputs, inputs,
+                data.inputs.size() > 1 ? CsvOptions() : data.table, &x);
   if (opened.ok() && targets) {
-    opened = OpenNamed("y", data.y, data.targets, outputs, &y);
+    opened = OpenNamed("y", data.y, data.targets, outputs, CsvOptions(), &y);
   }
   return opened.ok() ? Zip(x, y) : Dataset(opened);
 }
@@ -264,17 +401,9 @@ Dataset OpenData(const DataConfig& data, const Model& model) {
     options.in_memory = data.in_memory;
     dataset = IdxDataset(data.images, data.labels, options);
   } else if (!data.x.empty()) {
-    dataset = NpyDataset(data.x, data.y);
+    dataset = NpyDataset(data.x, data.y, data.table.classes);
   } else if (!data.csv.empty()) {
-    CsvOptions options;
-    options.separator = data.separator;
-    options.header = data.header;
-    options.values = data.csv_values;
-    options.label_name = data.label_name;
-    options.label_column = static_cast<int>(data.label_column);
-    options.weight_name = data.weight_name;
-    options.weight_column = data.weight_column;
-    dataset = CsvDataset(data.csv, options);
+    dataset = CsvDataset(data.csv, data.table);
   }
   if (!data.sample_weight.empty()) {
     std::vector<float> weights;
@@ -284,7 +413,7 @@ Dataset OpenData(const DataConfig& data, const Model& model) {
         read.ok() ? dataset.SampleWeight(std::move(weights)) : Dataset(read);
   }
   return dataset.empty() ? dataset
-                         : dataset.Map(data.scale)
+                         : dataset.Map(data.scale.value_or(Scale()))
                                .AutoShard(data.policy)
                                .OwnExamples(data.own_examples);
 }

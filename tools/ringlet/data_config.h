@@ -11,36 +11,31 @@
 #include <vector>
 
 #include "core/base/json.h"
-#include "core/base/status.h"
-#include "core/data/dataset.h"
-#include "core/model/model.h"
+#include "ringlet/dataset.h"
+#include "ringlet/model.h"
+#include "ringlet/readers.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
 // An input's values, or an output's targets: NPY, IDX or CSV, by its name.
 struct DataPart {
-  std::string name;  // of the input's or output's layer; "": by order
+  std::string name;  // the layer of the input or output; "": by order
   std::string path;
-  Scale scale;
+  std::optional<Scale> scale;  // none: not given
 };
 
 // One of three forms; the paths of the other two are empty.
 struct DataConfig {
   std::string images, labels;  // IDX
-  bool in_memory = true;       // false: examples are read when asked for
-  std::string x, y;            // NPY …
-  // … or, of several inputs or outputs, these; the other may be one path.
+  bool in_memory = true;       // false: examples are read on request
+  std::string x, y;            // NPY
+  // Instead of x or y, for several inputs or outputs.
   std::vector<DataPart> inputs, targets;
   std::string csv;
-  int64_t csv_values = 0;  // not 0: CsvOptions::values
-  std::string label_name;  // column of the CSV's label …
-  int64_t label_column = -1;
-  std::optional<bool> header;  // none: told from the first line
-  char separator = ',';
-  std::string sample_weight;  // NPY, of IDX and NPY; "": none
-  std::string weight_name;    // column of the CSV's weights …
-  std::optional<int> weight_column;
-  Scale scale;
+  CsvOptions table;            // its `classes` are those of NPY too
+  std::string sample_weight;   // NPY, with IDX and NPY; "": none
+  std::optional<Scale> scale;  // none: not given
   AutoShardPolicy policy = AutoShardPolicy::kAuto;
   std::vector<int64_t> own_examples;  // Dataset::OwnExamples; empty: none
   bool empty() const {
@@ -49,14 +44,15 @@ struct DataConfig {
   bool has_parts() const { return !inputs.empty() || !targets.empty(); }
 };
 
-// Of "data". Relative paths are relative to `folder`; nothing is opened.
+// Reads the field "data". Relative paths are relative to `folder`. Opens no
+// file.
 Status ReadBothData(const Json& json, const std::string& folder,
                     DataConfig* train, DataConfig* validation);
 
-// The examples, scaled, not yet in batches; of a compiled model, whose inputs
-// and outputs parts are named by.
+// The examples, scaled, not yet in batches. The compiled model names the parts:
+// its inputs and outputs.
 Dataset OpenData(const DataConfig& data, const Model& model);
-// Of data with parts, without `targets` the inputs alone.
+// Opens data with parts; without `targets` only the inputs.
 Dataset OpenParts(const DataConfig& data, const Model& model, bool targets);
 
 }  // namespace ringlet

@@ -5,7 +5,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "core/base/json.h"
-#include "core/fit/fit.h"
+#include "ringlet/fit.h"
 #include "use.h"
 
 namespace ringlet {
@@ -37,7 +37,7 @@ int EvaluateCommand(const std::vector<std::string>& line) {
                     "\nExample: ringlet evaluate model.safetensors --data "
                     "RUN.json\n");
   use.Add(&flags, /*labels=*/true);
-  flags.Switch("--json", &json, "one line of JSON, exactly");
+  flags.Switch("--json", &json, "print one line of JSON, with all digits");
   int code = 0;
   if (!flags.Parse(line, 1, 1, &code)) return code;
   return InputExitCode(Evaluate(flags.arguments()[0], use, json));

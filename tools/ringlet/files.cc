@@ -7,23 +7,29 @@
 #include "command_line.h"
 #include "commands.h"
 #include "core/base/json.h"
-#include "core/base/message.h"
 #include "core/base/text.h"
 #include "io/checkpoint/inspect.h"
-#include "io/checkpoint/model_file.h"
-#include "io/checkpoint/safetensors.h"
-#include "io/data/npz.h"
-#include "io/deploy/c_file.h"
-#include "io/deploy/onnx_file.h"
 #include "io/files/file_kind.h"
-#include "io/files/file_system.h"
+#include "io/readers/npz.h"
+#include "io/weights/safetensors.h"
+#include "ringlet/checkpoint.h"
+#include "ringlet/export.h"
+#include "ringlet/files.h"
+#include "ringlet/status.h"
 #include "run.h"
+#include "table_summary.h"
 #include "trails.h"
 
 namespace ringlet {
 namespace {
 
 Status Inspect(const std::string& path, bool json) {
+  if (!json && (EndsWith(path, ".csv") || EndsWith(path, ".csv.gz"))) {
+    TableSummary summary;
+    RINGLET_RETURN_IF_ERROR(SummarizeTable(path, &summary));
+    std::printf("%s", ToText(path, summary).c_str());
+    return Status();
+  }
   FileInfo info;
   RINGLET_RETURN_IF_ERROR(InspectFile(path, &info, Disk()));
   const std::string text = json ? ToJson(info) : ToText(info);
@@ -34,7 +40,7 @@ Status Inspect(const std::string& path, bool json) {
                     info.damage.c_str());
 }
 
-// Weights by the names that a layer has: "dense/kernel".
+// The exported name of a weight: "dense/kernel".
 std::string ExportedName(const std::string& name, bool all) {
   return all ? name : WithoutPrefix(name, kWeightsPrefix);
 }
@@ -62,6 +68,7 @@ Status ReadExported(const std::string& path, bool all, Exported* exported) {
                                     reader.Open(Disk(), path)));
   for (const StoredTensor& tensor : reader.tensors()) {
     if (!IsExported(reader, tensor, all)) continue;
+    RINGLET_RETURN_IF_ERROR(CheckAddressable(path, tensor));
     const DType dtype = DTypeOf(tensor.storage);
     std::vector<unsigned char> memory(
         SizeOf(dtype) * static_cast<size_t>(tensor.shape.elements()));
@@ -101,7 +108,7 @@ Status OpenModel(const std::string& path, const InitFlags& init,
                  std::unique_ptr<Model>* model) {
   if (!EndsWith(path, ".json")) {
     if (!init.path.empty()) {
-      return InvalidArgument("--init is of a RUN.json, and %s is a model",
+      return InvalidArgument("--init is for a RUN.json, and %s is a model",
                              path.c_str());
     }
     RINGLET_RETURN_IF_ERROR(LoadModel(path, model, {}, Disk()));
@@ -111,14 +118,14 @@ Status OpenModel(const std::string& path, const InitFlags& init,
   }
   if (init.path.empty()) {
     return InvalidArgument(
-        "%s: is a RUN.json, whose model is not trained; give --init WEIGHTS",
+        "%s: is a RUN.json, without a trained model; give --init WEIGHTS",
         path.c_str());
   }
   RunConfig config;
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
   RINGLET_RETURN_IF_ERROR(MakeModel(&config, init, nullptr));
   *model = std::move(config.model);
-  return Status();
+  return DescribeByWeights(init, model->get());
 }
 
 // "loss 0.3121 -> 0.3134, accuracy 0.891 -> 0.8904", on stderr.
@@ -135,7 +142,7 @@ void PrintReport(const Int8Report& report) {
   if (!text.empty()) Notice("int8: %s", text.c_str());
 }
 
-// By the data of a RUN.json, which is the model's own or another one.
+// Calibrates with the data of a RUN.json, the model's own or another one.
 Status ExportInt8(const std::string& run, const std::string& to,
                   ExportCOptions options, std::unique_ptr<Model> model) {
   RunConfig config;
@@ -155,7 +162,7 @@ Status ExportInt8(const std::string& run, const std::string& to,
 }
 
 struct ExportFlags {
-  std::string format, out, quantize, data;
+  std::string format, out, quantize, data, name;
   bool all = false, softmax = false;
   InitFlags init;
 };
@@ -163,24 +170,45 @@ struct ExportFlags {
 Status ExportModel(const std::string& from, const ExportFlags& flags) {
   std::unique_ptr<Model> model;
   RINGLET_RETURN_IF_ERROR(OpenModel(from, flags.init, &model));
-  if (flags.format == "c") {
+  Status written;
+  if (flags.format == "onnx") {
+    ExportOnnxOptions options;
+    options.softmax = flags.softmax;
+    const DataDescription* const data = model->data_description();
+    if (data != nullptr && !data->classes.empty()) {
+      JsonWriter names;
+      names.BeginArray();
+      for (const std::string& name : data->classes) names.String(name);
+      options.metadata["class_names"] = names.EndArray().text();
+    }
+    written = ExportOnnx(model.get(), flags.out, options);
+  } else {
     ExportCOptions options;
     options.softmax = flags.softmax;
-    if (flags.quantize.empty()) return ExportC(model.get(), flags.out, options);
-    return ExportInt8(flags.data.empty() ? from : flags.data, flags.out,
-                      options, std::move(model));
+    if (!flags.name.empty()) options.name = flags.name;
+    written = flags.quantize.empty()
+                  ? ExportC(model.get(), flags.out, options)
+                  : ExportInt8(flags.data.empty() ? from : flags.data,
+                               flags.out, options, std::move(model));
   }
-  ExportOnnxOptions options;
-  options.softmax = flags.softmax;
-  return ExportOnnx(model.get(), flags.out, options);
+  RINGLET_RETURN_IF_ERROR(written);
+  PrintWritten(flags.out, flags.format == "onnx"   ? "the model as ONNX"
+                          : flags.quantize.empty() ? "the model as C"
+                                                   : "the model as C, int8");
+  return Status();
 }
 
-Status ExportWeights(const std::string& from, const std::string& to,
-                     const std::string& format, bool all) {
+Status ExportWeights(const std::string& from, const ExportFlags& flags) {
   Exported exported;
-  RINGLET_RETURN_IF_ERROR(ReadExported(from, all, &exported));
-  return format == "npz" ? WriteNpz(exported, to)
-                         : WriteSafetensors(exported, to);
+  RINGLET_RETURN_IF_ERROR(ReadExported(from, flags.all, &exported));
+  RINGLET_RETURN_IF_ERROR(flags.format == "npz"
+                              ? WriteNpz(exported, flags.out)
+                              : WriteSafetensors(exported, flags.out));
+  const size_t arrays = exported.spans.size();
+  PrintWritten(flags.out, std::to_string(arrays) +
+                              (arrays == 1 ? " array as " : " arrays as ") +
+                              flags.format);
+  return Status();
 }
 
 }  // namespace
@@ -189,25 +217,25 @@ int InspectCommand(const std::vector<std::string>& line) {
   bool json = false, verbose = false;
   CommandLine flags(
       "inspect", "FILE...",
-      "Shows layers, tensors and metadata of a safetensors file, ringlet's or\n"
-      "plain, or of numpy's npz or npy, and verifies it: every byte, by its\n"
-      "checksums. Of trails (ringlet train --trail), those of all workers of "
-      "a\n"
-      "job together, it says who waited for whom, who was lost, and how each\n"
-      "ended. Of any other file it says what it is.\n",
-      "\nExit code: 1 where a file is damaged.\n");
-  flags.Switch("--json", &json, "all of it as JSON; not of trails");
-  flags.Switch("--verbose", &verbose, "of trails: each event");
+      "Shows layers, tensors and metadata of a safetensors, npz or npy file,\n"
+      "and verifies every byte by its checksums. For the trails of a job's\n"
+      "workers (ringlet train --trail) it reports which worker waited for "
+      "which,\n"
+      "which was lost, and how each ended. For a CSV it shows each column. It\n"
+      "names the kind of other files.\n",
+      "\nExit code: 1 if a file is damaged.\n");
+  flags.Switch("--json", &json, "print JSON; not for trails");
+  flags.Switch("--verbose", &verbose, "for trails: print each event");
   int code = 0;
   if (!flags.Parse(line, 1, SIZE_MAX, &code)) return code;
   const std::vector<std::string>& files = flags.arguments();
-  // One is enough: what is empty or damaged beside it hides no other.
+  // One trail is enough: an empty or damaged file beside it does not matter.
   const bool trails = std::any_of(files.begin(), files.end(), IsTrailFile);
   if (trails && !json) return InspectTrails(files, verbose);
   if (files.size() > 1 || trails || verbose) {
     return flags.UsageError(
-        InvalidArgument("several files, and --verbose, are for trails of "
-                        "workers; others one by one, and --json is for those"));
+        InvalidArgument("several files and --verbose are only for trails of "
+                        "workers, and --json only for other files"));
   }
   return InputExitCode(Inspect(files[0], json));
 }
@@ -219,8 +247,8 @@ int DiffCommand(const std::vector<std::string>& line) {
       "Compares two files of safetensors, npz or npy: metadata, and tensors "
       "by\n"
       "name, bit for bit.\n",
-      "\nExit code: 0 where they are the same, 1 where they differ.\n");
-  flags.Switch("--json", &json, "as JSON");
+      "\nExit code: 0 if they are the same, 1 if they differ.\n");
+  flags.Switch("--json", &json, "print JSON");
   int code = 0;
   if (!flags.Parse(line, 2, 2, &code)) return code;
   FileComparison comparison;
@@ -236,7 +264,7 @@ int DiffCommand(const std::vector<std::string>& line) {
 
 namespace {
 
-// What does not go together.
+// Checks for flags that exclude each other.
 Status CheckFlags(const ExportFlags& f, const std::string& from) {
   const bool whole = f.format == "onnx" || f.format == "c";
   if (!whole && f.format != "npz" && f.format != "safetensors") {
@@ -251,6 +279,10 @@ Status CheckFlags(const ExportFlags& f, const std::string& from) {
                                        : "--init",
                            f.format.c_str());
   }
+  if (!f.name.empty() && f.format != "c") {
+    return InvalidArgument("--name is for the format c, not %s",
+                           f.format.c_str());
+  }
   if (f.quantize.empty() && f.data.empty()) return Status();
   if (f.quantize.empty()) return InvalidArgument("--data is of --quantize");
   if (f.quantize != "int8") {
@@ -258,7 +290,7 @@ Status CheckFlags(const ExportFlags& f, const std::string& from) {
                            Printable(f.quantize).c_str());
   }
   if (f.format != "c") {
-    return InvalidArgument("--quantize is of the format c, not %s",
+    return InvalidArgument("--quantize is for the format c, not %s",
                            f.format.c_str());
   }
   if (!f.data.empty() || EndsWith(from, ".json")) return Status();
@@ -272,31 +304,36 @@ int ExportCommand(const std::vector<std::string>& line) {
   ExportFlags f;
   CommandLine flags(
       "export", "FILE",
-      "Writes a saved model, or the weights of one, of a backup or of a file\n"
-      "of weights, for other programs. ONNX holds the whole model, as ONNX\n"
-      "Runtime and OpenCV run it, and so does a C file, for what has no\n"
-      "operating system; npz and safetensors hold the weights alone, named as\n"
-      "\"dense/kernel\", in Keras's layout.\n",
+      "Writes a saved model for other programs, or the weights of a model, a\n"
+      "backup or a file of weights. An ONNX file is a whole model for ONNX\n"
+      "Runtime and OpenCV, a C file one for boards without an operating "
+      "system.\n"
+      "npz and safetensors files have the weights alone, in Keras's layout,\n"
+      "with names such as \"dense/kernel\".\n",
       "\nExamples: ringlet export model.safetensors --out model.onnx\n"
       "ringlet export model.safetensors --format npz --out w.npz\n"
       "and in Python: numpy.load(\"w.npz\")[\"dense/kernel\"]\n");
   flags.Text("--format", "NAME", &f.format,
-             "onnx or c (the model), npz (numpy) or safetensors (plain)\n"
-             "weights; without it, as --out ends");
+             "onnx or c for the model, npz (numpy) or safetensors\n"
+             "for weights (default: the ending of --out)");
   flags.Text("-o, --out", "FILE", &f.out, "the file to write");
   flags.Switch("--all", &f.all,
-               "of weights: everything, under the names it has: the\n"
-               "optimizer's state and what else a backup holds");
+               "for weights: all tensors with their full names, also\n"
+               "the optimizer's state");
   flags.Switch("--softmax", &f.softmax,
-               "of a model: a softmax behind a model that ends in logits");
+               "for a model with logits as output: append a softmax");
+  flags.Text("--name", "NAME", &f.name,
+             "for C: prefix of the functions' names (model), for a\n"
+             "program with several models");
   flags.Text("--quantize", "int8", &f.quantize,
-             "of C: whole numbers in place of floats, a quarter of the size");
+             "for C: integers instead of floats, a quarter of the size");
   flags.Text("--data", "RUN.json", &f.data,
-             "of --quantize: its data.train say which numbers occur, and\n"
-             "on its data.validation the model is measured before and after");
+             "for --quantize: data.train gives the ranges of numbers,\n"
+             "and the models before and after are compared on\n"
+             "data.validation");
   f.init.Add(&flags,
-             "of a model, where FILE is a RUN.json: the weights to use,\n"
-             "safetensors, npz or ONNX");
+             "if FILE is a RUN.json: its weights, in safetensors, npz\n"
+             "or ONNX");
   int code = 0;
   if (!flags.Parse(line, 1, 1, &code)) return code;
   const std::string& from = flags.arguments()[0];
@@ -313,10 +350,12 @@ int ExportCommand(const std::vector<std::string>& line) {
         "another name",
         f.out.c_str());
   }
+  if (status.ok()) {
+    status = CheckNotRead("--out", f.out, {f.init.path, f.data});
+  }
   if (!status.ok()) return InputExitCode(status);
   const bool whole = f.format == "onnx" || f.format == "c";
-  return InputExitCode(whole ? ExportModel(from, f)
-                             : ExportWeights(from, f.out, f.format, f.all));
+  return InputExitCode(whole ? ExportModel(from, f) : ExportWeights(from, f));
 }
 
 }  // namespace ringlet

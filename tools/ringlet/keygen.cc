@@ -8,14 +8,14 @@
 #include "command_line.h"
 #include "commands.h"
 #include "core/base/key_file.h"
-#include "io/files/file_system.h"
+#include "ringlet/files.h"
 
 namespace ringlet {
 namespace {
 
 constexpr char kAbout[] =
-    R"(Prints a new key, by which the workers of a job know each other, and with
-which files are sealed (docs/security.md). Every worker gets a copy.
+    R"(Prints a new key. The workers of a job identify themselves by it, and seal
+files with it (docs/security.md). Copy it to every worker.
 )";
 
 constexpr char kMore[] = R"(
@@ -33,7 +33,7 @@ Status WriteAll(int fd, const std::string& text, const char* path) {
   return Status();
 }
 
-// Never over a file that is there: it may be the only copy of a key.
+// Never replaces a file: it may be the only copy of a key.
 Status WriteNew(const std::string& path, const std::string& text) {
   const int fd = open(
       path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -45,7 +45,7 @@ Status WriteNew(const std::string& path, const std::string& text) {
   if (close(fd) != 0 && status.ok() && errno != EINTR) {
     status = OsError(errno, "%s: closing", path.c_str());
   }
-  // What is sealed with it before the power fails must not outlive it.
+  // The key must survive a power cut, as do the files sealed with it.
   if (status.ok()) {
     status = FileSystem::Posix()->SyncDirectory(FolderOf(path));
   }
@@ -59,13 +59,13 @@ int KeygenCommand(const std::vector<std::string>& line) {
   std::string out;
   CommandLine flags("keygen", "", kAbout, kMore);
   flags.Text("-o, --out", "FILE", &out,
-             "write it to this new file, which others may not read");
+             "write it to this new file, for this user only");
   int code = 0;
   if (!flags.Parse(line, 0, 0, &code)) return code;
   std::string text;
   Status status = NewKeyText(&text);
   if (status.ok()) {
-    // Past the buffers of stdio, which nobody wipes.
+    // Avoids the buffers of stdio, which are not wiped.
     status = out.empty() ? WriteAll(STDOUT_FILENO, text, "stdout")
                          : WriteNew(out, text);
   }

@@ -1,6 +1,6 @@
 #include "local_config.h"
 
-#include "core/model/replica_range.h"
+#include "core/exchange/replica_range.h"
 
 namespace ringlet {
 namespace {
@@ -41,32 +41,22 @@ void ReadFederated(FieldReader* fields, LocalUpdates* local) {
 
 }  // namespace
 
-void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local,
-               std::string* attendance) {
+void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local) {
   LocalUpdates usual;
-  usual.steps = LocalUpdates::kUsualSteps;
+  usual.steps = LocalUpdates::kDefaultSteps;
   LocalUpdates read = usual;
   ReadLocalSteps(fields, &read.steps);
   if (fields->Has("outer")) {
     FieldReader outer(fields->Part("outer", "an object", "{}"),
                       "strategy.outer");
     outer.Float("learning_rate", kPositive, &read.learning_rate);
-    outer.Float("momentum", kShareBelow1, &read.momentum);
+    outer.Float("momentum", kFractionBelow1, &read.momentum);
     outer.Bool("nesterov", &read.nesterov);
     fields->Fail(outer.Finish());
   }
   if (fields->Has("delta")) fields->Choice("delta", kDeltas, &read.delta);
   fields->Bool("overlap", &read.overlap);
   ReadFederated(fields, &read);
-  if (fields->Has("attendance")) {
-    fields->Text("attendance", "a path", attendance);
-  }
-  if (!attendance->empty() && read.steps == LocalUpdates::kAutoSteps) {
-    fields->Refuse("attendance",
-                   "its lines are of rounds of so many steps as "
-                   "strategy.local_steps says, which is \"auto\": give a "
-                   "number");
-  }
   fields->Fail(read.Check().Annotate("strategy"));
   if (is_local) {
     *local = read;
@@ -84,8 +74,7 @@ void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local,
                {"overlap", read.overlap == usual.overlap},
                {"participation", read.participation == 0},
                {"quorum", read.quorum == 0},
-               {"round_deadline", read.round_deadline_seconds == 0},
-               {"attendance", attendance->empty()}};
+               {"round_deadline", read.round_deadline_seconds == 0}};
   for (const auto& field : given) {
     if (!field.same) fields->Refuse(field.name, "say \"mode\": \"local\" too");
   }

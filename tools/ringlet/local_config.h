@@ -8,17 +8,15 @@
 #include <cstdint>
 #include <string>
 
-#include "core/model/local_updates.h"
 #include "io/keras/field_reader.h"
+#include "ringlet/local_updates.h"
 
 namespace ringlet {
 
 constexpr int64_t kMostLocalSteps = 1000000;
 
-// Without mode "local" they may say their defaults. `attendance`: the path of
-// that, as it is given; "": none.
-void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local,
-               std::string* attendance);
+// Without mode "local" they may only have their defaults.
+void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local);
 
 }  // namespace ringlet
 

@@ -12,11 +12,10 @@
 
 #include "command_line.h"
 #include "commands.h"
-#include "core/base/message.h"
-#include "core/base/status.h"
 #include "core/compute/gemm.h"
 #include "io/keras/keras_json.h"
-#include "ringlet.h"
+#include "ringlet/ringlet.h"
+#include "ringlet/status.h"
 
 namespace {
 
@@ -24,28 +23,33 @@ struct Command {
   const char* name;
   const char* about;
   int (*run)(const std::vector<std::string>& line);
+  // The command continues when the reader of its output has ended.
+  bool outlives_reader = false;
 };
 
 constexpr Command kCommands[] = {
-    {"train", "train the model of a RUN.json", ringlet::TrainCommand},
-    {"evaluate", "loss and metrics of a saved model", ringlet::EvaluateCommand},
-    {"predict", "outputs of a saved model", ringlet::PredictCommand},
-    {"launch", "start several workers on this machine", ringlet::LaunchCommand},
-    {"keygen", "a new key, for a job or for sealed files",
+    {"train", "train the model of a RUN.json", ringlet::TrainCommand,
+     /*outlives_reader=*/true},
+    {"evaluate", "compute loss and metrics of a saved model",
+     ringlet::EvaluateCommand},
+    {"predict", "write outputs of a saved model", ringlet::PredictCommand},
+    {"launch", "start several workers on this machine", ringlet::LaunchCommand,
+     /*outlives_reader=*/true},
+    {"keygen", "make a key for a job or for sealed files",
      ringlet::KeygenCommand},
-    {"relay", "where workers meet that can only dial out",
-     ringlet::RelayCommand},
-    {"plan", "memory and work of a step of a RUN.json", ringlet::PlanCommand},
-    {"verify", "a digest of the first steps, to compare machines",
+    {"relay", "connect workers that can only dial out", ringlet::RelayCommand,
+     /*outlives_reader=*/true},
+    {"init", "write a RUN.json for a table", ringlet::InitCommand},
+    {"plan", "compute memory and work of a step", ringlet::PlanCommand},
+    {"verify", "print a digest of the first steps, to compare machines",
      ringlet::VerifyCommand},
-    {"audit", "each example used once in each pass, by a run's logs",
+    {"audit", "prove that each example was used once in each pass",
      ringlet::AuditCommand},
-    {"summary", "layers of a RUN.json or a saved model",
+    {"summary", "show the layers of a RUN.json or a saved model",
      ringlet::SummaryCommand},
-    {"inspect", "show and verify a file, or say what it is",
-     ringlet::InspectCommand},
+    {"inspect", "show and verify a file", ringlet::InspectCommand},
     {"diff", "compare two files", ringlet::DiffCommand},
-    {"export", "a model, or weights, for other programs",
+    {"export", "write a model or weights for other programs",
      ringlet::ExportCommand},
 };
 
@@ -56,19 +60,22 @@ void PrintHelp() {
   }
   std::printf(
       "\n"
-      "  -h, --help    this text; of a command: ringlet COMMAND --help\n"
-      "  --version     version and what is built in; --verbose: kernels too\n"
+      "  -h, --help    this text; for a command: ringlet COMMAND --help\n"
+      "  --version     version and build; --verbose: the kernels too\n"
       "\n"
-      "Exit codes: 0 done; 1 failure, or a damaged file; 2 wrong flags,\n"
-      "configuration or input, also one that is missing or of another kind;\n"
-      "3 the workers' weights differ, or a machine computes other numbers "
-      "than\n"
-      "the others: run again, without one that is named, to go on from the "
-      "backup;\n75 stopped with its state saved, or a worker was lost: run the "
-      "same command\nagain to go on; 128 + a signal: stopped by it (130: "
-      "Ctrl-C).\n"
-      "What is wrong is told on stderr, in one line that begins with "
-      "\"error: \".\n");
+      "Exit codes:\n"
+      "    0  done\n"
+      "    1  failed, or a file is damaged\n"
+      "    2  wrong flags, configuration or input; a file is missing\n"
+      "    3  the workers' weights differ, or a machine computes wrong "
+      "numbers:\n"
+      "       run again without the named machine, to continue from the "
+      "backup\n"
+      "   75  stopped with its state saved, or a worker was lost: run the "
+      "same\n"
+      "       command again to continue\n"
+      "  128  + the signal that stopped it (130: Ctrl-C)\n"
+      "An error is one line on stderr that begins with \"error: \".\n");
 }
 
 int PrintVersion(bool verbose) {
@@ -108,6 +115,7 @@ int Run(const std::vector<std::string>& line) {
   std::vector<std::string> known;
   for (const Command& command : kCommands) {
     if (word == command.name) {
+      if (command.outlives_reader) std::signal(SIGPIPE, SIG_IGN);
       return command.run({line.begin() + 1, line.end()});
     }
     known.push_back(command.name);
@@ -117,7 +125,7 @@ int Run(const std::vector<std::string>& line) {
                         : UnknownName("", "command", word, known));
 }
 
-// Where the system has no memory left; nothing more is allocated.
+// Called without free memory; allocates nothing.
 [[noreturn]] void OutOfMemory() {
   ringlet::NoticeNow(
       "error: no memory; see 'ringlet plan', raise the limit, or read the data "
@@ -125,8 +133,8 @@ int Run(const std::vector<std::string>& line) {
   _exit(1);
 }
 
-// A stream that is closed (`>&-`) would be the next file that is opened, which
-// what is printed would go into. Writing to what takes its place fails.
+// Without this the next opened file would get the number of a closed stream
+// (`>&-`), and the output. Writes to the replacement fail.
 void HoldStandardStreams() {
   for (int fd = 0; fd <= 2; ++fd) {
     if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;

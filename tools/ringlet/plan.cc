@@ -1,4 +1,4 @@
-// ringlet plan: what a step of RUN.json takes, before anything is read.
+// ringlet plan: estimates the costs of a step of RUN.json, without its data.
 
 #include <algorithm>
 #include <cinttypes>
@@ -9,7 +9,9 @@
 #include "command_line.h"
 #include "commands.h"
 #include "core/base/json.h"
+#include "data_bytes.h"
 #include "plan_wire.h"
+#include "ringlet/status.h"
 #include "run.h"
 #include "run_config.h"
 
@@ -17,26 +19,30 @@ namespace ringlet {
 namespace {
 
 constexpr char kAbout[] =
-    R"(Says what training takes, without data: bytes of memory, exactly as the
-model will take them, floating-point operations of a step, and bytes that a
-worker sends a step, or a round of local updates, with the time that a link
-takes for them.
+    R"(Computes what training will take, before data are read: the exact bytes of
+memory, the floating-point operations of a step, and the bytes that a worker
+sends in a step or in a round of local updates, with their time on a link. With
+--limit it also counts the data, by the sizes of their files, and the program.
 )";
 
 constexpr char kMore[] = R"(
-Workers sum gradients around a ring: of N each sends 2 (N - 1) / N of their
-bytes a step, and receives as many at the same time. The seconds are those of
-each worker's own link; workers of one Wi-Fi share it, so multiply by N. To
-them come the latencies of 2 (N - 1) hops, of a local round 3 (N - 1); with
---step-time the computing, as if nothing of it overlapped.
+N workers sum gradients around a ring. Each sends 2 (N - 1) / N of their bytes
+in a step, and receives as many at the same time. The seconds are those of each
+worker's own link; multiply by N for workers of one Wi-Fi. They include the
+latencies of 2 (N - 1) hops, or 3 (N - 1) for a local round, and with --step-time
+the computing, as if nothing overlapped.
 
-The memory is the model's, and with --workers what copies of its state the job
-goes on from where a worker is lost. With policy "shrink" it is that of a worker
-that is left alone with all replicas, which it takes from the beginning; so say
-the policy where `ringlet launch --restart` chooses it. Besides there are the
-program (some 5 MB), the data, and with BackupAndRestore in the background a
-copy of the state.
+The memory is that of the model. With --workers it includes the copies of the
+state from which the job continues after a loss. With policy "shrink" it is the
+memory of a worker that is left alone with all replicas, since a worker takes it
+from the beginning. So write the policy into RUN.json where `ringlet launch
+--restart` chooses it. Not counted are the program (about 5 MB), the data, and a
+copy of the state that BackupAndRestore saves in the background. While a CSV is
+read its rows may take twice as much.
 )";
+
+// The program's code and stacks, and the model's names and shapes.
+constexpr uint64_t kProgramBytes = 5 << 20;
 
 struct PlanFlags {
   FitFlags fit;
@@ -50,6 +56,7 @@ struct Plan {
   MemoryPlan bytes;
   uint64_t copies = 0;  // of the state
   uint64_t total() const { return bytes.total() + copies; }
+  uint64_t data = 0;
   int64_t forward_flops = 0, again_flops = 0;
   WirePlan wire;
   int64_t largest_batch = -1;  // that fits the limit; -1: not asked
@@ -80,10 +87,11 @@ int OfOneWorker(const RunConfig& config, int64_t workers) {
       std::max<int64_t>(1, (replicas + workers - 1) / workers));
 }
 
-// Those that it keeps memory for: one of an elastic job may be left alone.
+// The replicas that it has memory for: a worker of an elastic job may be left
+// alone.
 int KeptByOneWorker(const RunConfig& config, int64_t workers) {
   const StrategyOptions& options = config.strategy.options;
-  const bool owns = options.local.on() && options.local.quorum > 0;
+  const bool owns = options.local.enabled() && options.local.quorum > 0;
   if (workers == 1 || !config.strategy.elastic() || owns) {
     return OfOneWorker(config, workers);
   }
@@ -98,7 +106,7 @@ uint64_t BytesOf(Saveable* state) {
   return bytes;
 }
 
-// What rounds of local updates keep of so many replicas.
+// The memory of rounds of local updates for so many replicas.
 uint64_t OfReplicas(const Model& model, int64_t replicas) {
   const LocalUpdates& local = model.local_updates();
   const int64_t numbers = (local.sparse() ? model.num_trained() : 0) +
@@ -106,27 +114,41 @@ uint64_t OfReplicas(const Model& model, int64_t replicas) {
   return static_cast<uint64_t>(replicas * numbers) * sizeof(float);
 }
 
-// What a fit keeps of the state in memory, to go on from where a worker is
-// lost, or has spoiled it (core/fit/recovery.h).
+// The copies of the state in memory that a fit continues from after a loss
+// (core/recovery/recovery.h).
 uint64_t CopiesOf(const RunConfig& config, int64_t workers) {
   const bool elastic = config.strategy.elastic();
   const bool restores = elastic || AnyRestoresAfterLoss(config.callbacks);
   Model* const model = config.model.get();
   const LocalUpdates& local = model->local_updates();
-  if (workers == 1 || !restores || (local.scatters() && !elastic)) return 0;
+  if (workers == 1 || !restores || local.keeps_state_per_worker()) return 0;
   const uint64_t weights = BytesOf(model->weights_state());
-  const bool goes_back = config.strategy.cross_check || local.scatters();
-  if (!elastic || !goes_back) return weights;
-  return 2 * weights + BytesOf(model->optimizer_state()) +
-         OfReplicas(*model, model->num_replicas()) +
-         (local.overlaps() ? weights : 0);
+  if (!elastic || !config.strategy.cross_check) return weights;
+  return 2 * weights + BytesOf(model->optimizer_state());
 }
 
-// What a worker keeps of the other workers' replicas too, and the model, which
-// is compiled with its own, does not know of.
+// A worker's memory for the other workers' replicas, which the model, compiled
+// with its own replicas, does not count.
 uint64_t OfOtherReplicas(const Model& model, int64_t replicas) {
   return OfReplicas(model,
                     std::max<int64_t>(0, replicas - model.num_replicas()));
+}
+
+// The bytes of training and validation data; 0 if the files cannot be read.
+uint64_t BytesOfData(const std::string& path, const RunConfig& config) {
+  uint64_t train = 0, validation = 0;
+  DataConfig validating = config.validation;
+  // As in training, where they are encoded as the training data.
+  validating.table.categorical = config.train.table.categorical;
+  validating.table.missing = config.train.table.missing;
+  validating.table.missing_by_column = config.train.table.missing_by_column;
+  validating.table.na_values = config.train.table.na_values;
+  Status read = DataBytes(config.train, &train);
+  if (read.ok()) read = DataBytes(validating, &validation);
+  if (read.ok()) return train + validation;
+  Notice("note: %s: the data are not counted: %s", path.c_str(),
+         read.message());
+  return 0;
 }
 
 Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
@@ -163,16 +185,18 @@ Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
   plan->again_flops = flops(plan->bytes.recomputed_multiply_adds);
   plan->wire = PlanWire(model, config.strategy.options, flags.wire);
   if (flags.limit > 0) {
+    plan->data = BytesOfData(path, config);
     const auto left = static_cast<int64_t>(
         std::min<uint64_t>(SIZE_MAX / 2, static_cast<uint64_t>(flags.limit)));
-    const auto beside = static_cast<int64_t>(others + plan->copies);
+    const auto beside = static_cast<int64_t>(others + plan->copies +
+                                             plan->data + kProgramBytes);
     plan->largest_batch =
         LargestBatch(model, std::max<int64_t>(0, left - beside));
   }
   return Status();
 }
 
-// The rows of both outputs; the last but one is to be taken off.
+// The rows of both outputs; the last but one is subtracted.
 struct Row {
   const char *key, *text;
   uint64_t bytes;
@@ -206,6 +230,8 @@ void PrintJson(const Plan& plan) {
   w.Key("recomputed_flops").Int(plan.again_flops);
   WriteWire(plan.wire, &w);
   if (plan.largest_batch >= 0) {
+    w.Key("data").Int(static_cast<int64_t>(plan.data));
+    w.Key("program").Int(static_cast<int64_t>(kProgramBytes));
     w.Key("largest_batch").Int(plan.largest_batch);
   }
   w.EndObject();
@@ -222,6 +248,11 @@ void PrintText(const Plan& plan, const PlanFlags& flags) {
     if (r.bytes > 0 || (key != "local" && key != "copies")) {
       row(r.text, r.bytes);
     }
+  }
+  if (plan.largest_batch >= 0) {
+    std::printf("beside the model:\n");
+    row("data", plan.data);
+    row("the program, some", kProgramBytes);
   }
   std::printf("operations a step:\n");
   const uint64_t forward = static_cast<uint64_t>(plan.forward_flops);
@@ -245,10 +276,12 @@ Status RunPlan(const std::string& path, const PlanFlags& flags) {
   if (plan.largest_batch == 0) {
     return ResourceExhausted(
         "%s: a batch of 1 does not fit %" PRId64
-        " bytes: the model keeps %" PRIu64
-        " "
-        "beside the step's; make it smaller or take another optimizer",
-        path.c_str(), flags.limit, plan.bytes.kept() + plan.copies);
+        " bytes: beside the step's the model keeps %" PRIu64
+        ", the data take %" PRIu64 " and the program some %" PRIu64
+        "; make the model smaller, take another optimizer, or say "
+        "\"in_memory\": false of IDX files",
+        path.c_str(), flags.limit, plan.bytes.kept() + plan.copies, plan.data,
+        kProgramBytes);
   }
   flags.json ? PrintJson(plan) : PrintText(plan, flags);
   return Status();
@@ -261,16 +294,17 @@ int PlanCommand(const std::vector<std::string>& line) {
   CommandLine flags("plan", "RUN.json", kAbout, kMore);
   values.fit.AddStep(&flags);
   flags.Bytes("--limit", &values.limit,
-              "the largest batch that fits: 64M, 512K, 1G");
+              "find the largest batch that fits beside data and\n"
+              "program: 64M, 512K, 1G");
   flags.Int("--workers", 1, 1024, &values.wire.workers,
-            "of the job, for the bytes sent (1)");
+            "workers of the job, for the bytes sent (1)");
   flags.BitRate("--link", &values.wire.link,
-                "bits a second of a worker's link: 20M, 100M, 1G");
+                "bits per second of a worker's link: 20M, 100M, 1G");
   flags.Number("--latency", "MS", 0, 1e6, &values.wire.latency_ms,
                "milliseconds from one worker to the next (0)");
   flags.Number("--step-time", "MS", 0, 1e9, &values.wire.step_ms,
-               "milliseconds that a worker computes for a step");
-  flags.Switch("--json", &values.json, "the same as one line of JSON");
+               "milliseconds of computing in a step");
+  flags.Switch("--json", &values.json, "print one line of JSON");
   int code = 0;
   if (!flags.Parse(line, 1, 1, &code)) return code;
   return InputExitCode(RunPlan(flags.arguments()[0], values));

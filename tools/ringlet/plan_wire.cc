@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "core/exchange/delta_exchange.h"
+#include "core/exchange/participation.h"
+#include "core/exchange/sparse_delta.h"
 #include "core/fit/auto_steps.h"
-#include "core/model/delta_exchange.h"
-#include "core/model/participation.h"
-#include "core/model/sparse_delta.h"
 #include "local_config.h"
 #include "net/wire/wire_dtype.h"
 
@@ -46,7 +46,7 @@ int64_t RoundBytes(const Model& model, const LocalUpdates& local,
                    int64_t replicas, int64_t workers) {
   if (local.sparse()) return SparseRoundBytes(model, replicas, workers);
   const int lanes =
-      LanesOf(local.delta, MostDrawn(local, static_cast<int>(replicas)));
+      LanesOf(local.delta, MostSampled(local, static_cast<int>(replicas)));
   int64_t words = 0, blocks = 0;
   for (const Variable& v : model.variables()) {
     const bool changes = v.change_offset >= 0;
@@ -59,7 +59,7 @@ int64_t RoundBytes(const Model& model, const LocalUpdates& local,
   return AroundTheRing(4 * words, workers) + blocks * (workers - 1);
 }
 
-// What carries the bytes.
+// The properties of a link.
 struct Link {
   const char* name;
   int64_t bits_per_second;
@@ -70,7 +70,7 @@ std::vector<Link> Links(const WireFlags& flags) {
           {"Wi-Fi of 20 Mbit/s", 20000000}};
 }
 
-// Of so many bytes that go so many times from one worker to the next.
+// The time of so many bytes, with so many hops between workers.
 double Seconds(int64_t bytes, int64_t hops, const WireFlags& flags,
                const Link& link) {
   return 8 * static_cast<double>(bytes) /
@@ -95,7 +95,8 @@ int64_t BalancedSteps(const WirePlan& plan, const Link& link) {
       std::ceil(std::clamp(steps, 1.0, double{kMostLocalSteps})));
 }
 
-// Of a round: those of the file, or what a run comes to that measures so.
+// The steps of a round: those of the file, or the number that a run with "auto"
+// chooses.
 int64_t RoundSteps(const WirePlan& plan, const Link& link) {
   if (!plan.measures_steps) return plan.round_steps;
   return std::clamp(BalancedSteps(plan, link), kFewestAutoSteps,
@@ -153,8 +154,8 @@ WirePlan PlanWire(const Model& model, const StrategyOptions& strategy,
   plan.step_bytes = SumBytes(model.num_trained(), plan.dtype, flags.workers) +
                     SumBytes(changes, WireDtype::kFloat32, flags.workers);
   plan.measures_steps = strategy.local.steps == LocalUpdates::kAutoSteps;
-  plan.round_steps =
-      strategy.local.on() ? strategy.local.steps : LocalUpdates::kUsualSteps;
+  plan.round_steps = strategy.local.enabled() ? strategy.local.steps
+                                              : LocalUpdates::kDefaultSteps;
   plan.round_bytes = RoundBytes(
       model, strategy.local,
       std::max<int64_t>(strategy.replicas, flags.workers), flags.workers);

@@ -1,4 +1,4 @@
-// What the workers of a job send each other, and how long links take for it.
+// Estimates the bytes between a job's workers, and the time of links for them.
 
 #ifndef RINGLET_TOOLS_RINGLET_PLAN_WIRE_H_
 #define RINGLET_TOOLS_RINGLET_PLAN_WIRE_H_
@@ -6,35 +6,34 @@
 #include <cstdint>
 
 #include "core/base/json.h"
-#include "core/model/model.h"
-#include "net/strategy/strategy.h"
+#include "ringlet/model.h"
+#include "ringlet/strategy.h"
 
 namespace ringlet {
 
 struct WireFlags {
   int64_t workers = 1;
   int64_t link = 0;       // bits a second; 0: the usual ones
-  double latency_ms = 0;  // of a hop from worker to worker
-  double step_ms = 0;     // that a worker computes for a step; 0: not known
+  double latency_ms = 0;  // of a hop between two workers
+  double step_ms = 0;     // computing time of a step; 0: unknown
 };
 
-// Of each worker, on average: around a ring every part but its own is sent
-// twice.
+// The averages of a worker: in a ring it sends every part but its own twice.
 struct WirePlan {
   WireFlags flags;
   WireDtype dtype = WireDtype::kFloat32;
-  int64_t step_bytes = 0;       // of the gradients of a step …
-  int64_t round_steps = 0;      // … and of a round of local updates
+  int64_t step_bytes = 0;       // of the gradients of a step
+  int64_t round_steps = 0;      // in a round of local updates; 0: none
   bool measures_steps = false;  // instead: "auto"
   int64_t round_bytes = 0;
   int64_t round_hops = 0;  // from worker to worker, one after another
   bool overlaps = false;   // with the next round's computing
 };
 
-// `model` is compiled.
+// `model` must be compiled.
 WirePlan PlanWire(const Model& model, const StrategyOptions& strategy,
                   const WireFlags& flags);
-// Fields of the object under way.
+// Writes fields into the open object.
 void WriteWire(const WirePlan& plan, JsonWriter* writer);
 void PrintWire(const WirePlan& plan);
 

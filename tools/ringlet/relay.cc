@@ -1,20 +1,19 @@
-// ringlet relay: where workers meet that can only dial out.
+// ringlet relay: connects workers that can only dial out.
 
 #include <unistd.h>
 
 #include "command_line.h"
 #include "commands.h"
-#include "core/base/message.h"
 #include "net/relay/relay.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 namespace {
 
 constexpr char kAbout[] =
-    R"(Joins the connections of workers that can only dial out, behind a router
-or a firewall. ADDRESS is a port, on all of this host's addresses, or one of
-them with a port. It needs no key: what passes is sealed from worker to worker
-(docs/security.md).
+    R"(Connects workers that can only dial out, behind a router or a firewall.
+ADDRESS is a port, on all of this host's addresses, or one of them with a port.
+The relay needs no key: data are sealed from worker to worker (docs/security.md).
 )";
 
 constexpr char kMore[] = R"(
@@ -28,10 +27,9 @@ int RelayCommand(const std::vector<std::string>& line) {
   RelayOptions options;
   int64_t connections = options.connections;
   CommandLine flags("relay", "ADDRESS", kAbout, kMore);
-  flags.Int(
-      "--connections", 2, 65536, &connections,
-      "the most at a time: two for each pair of workers, and one for each "
-      "that may come (256)");
+  flags.Int("--connections", 2, 65536, &connections,
+            "most connections at a time (256): two for each pair of\n"
+            "workers, and one for each joining worker");
   int code = 0;
   if (!flags.Parse(line, 1, 1, &code)) return code;
   options.connections = static_cast<int>(connections);

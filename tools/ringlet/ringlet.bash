@@ -3,18 +3,19 @@
 _ringlet() {
   local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
   local use='--init --init-layout --by-name --skip-mismatch --data --part --images --x --csv
-             --header --no-header --label --scale --offset
+             --header --no-header --separator --decimal --label --scale --offset
              --batch-size --threads --help'
   local -A flags=(
     [train]='--epochs --steps-per-epoch --batch-size --threads --seed
              --recompute --no-shuffle --init --init-layout --by-name --skip-mismatch --save
-             --no-save --log-steps --log-digests --log-examples --trail --shrink
-             --sealed --insecure --help'
+             --no-save --log-steps --log-digests --log-examples --trail
+             --continue-with --shrink --sealed --insecure --help'
     [evaluate]="$use --labels --y --json"
     [predict]="$use --out"
-    [launch]='--workers --restart --max-restarts --backoff --grace --help'
+    [launch]='--workers --restart --max-restarts --healthy --backoff --grace --help'
     [keygen]='--out --help'
     [relay]='--connections --help'
+    [init]='--label --out --help'
     [plan]='--batch-size --threads --recompute --limit --workers --link --latency --step-time --json --help'
     [verify]='--steps --expect --verbose --batch-size --threads --recompute
               --seed --no-shuffle --help'
@@ -22,7 +23,7 @@ _ringlet() {
     [summary]='--help'
     [inspect]='--json --verbose --help'
     [diff]='--json --help'
-    [export]='--format --out --all --softmax --quantize --data --init --init-layout
+    [export]='--format --out --all --softmax --name --quantize --data --init --init-layout
               --by-name --skip-mismatch --help'
   )
   if [ "$COMP_CWORD" = 1 ]; then

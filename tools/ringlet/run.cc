@@ -1,8 +1,10 @@
-// What commands have in common between a RUN.json that was read and a model
-// that runs. MakeModel may be called twice, alone and with a collective: the
-// second call compiles the model again, or loads it anew. OpenRunData looks at
-// every label and at every example whose bounds the source does not know:
-// whatever is wrong with the data is told before the first step.
+// The steps of all commands from a parsed RUN.json to a compiled model.
+// MakeModel may be called twice, alone and with a collective: the second call
+// compiles the model again, or loads it again. Each makes one Compile with the
+// collective, and loads before the workers join: a joining worker makes no
+// collective call that the others do not. OpenRunData reads every label, and
+// every example if the source does not know their bounds: an error in the data
+// is reported before the first step.
 
 #include "run.h"
 
@@ -15,39 +17,41 @@
 #include <cstdlib>
 
 #include "core/base/json.h"
-#include "core/base/message.h"
 #include "core/base/same_file.h"
 #include "core/base/text.h"
-#include "io/checkpoint/model_file.h"
-#include "io/checkpoint/saving_callbacks.h"
-#include "io/files/file_system.h"
+#include "data_match.h"
+#include "io/checkpoint/data_description.h"
 #include "io/keras/compile_arguments.h"
+#include "io/weights/model_metadata.h"
+#include "io/weights/safetensors.h"
+#include "ringlet/checkpoint.h"
+#include "ringlet/files.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
 void FitFlags::AddStep(CommandLine* flags) {
   flags->Int("--batch-size", 1, int64_t{1} << 24, &batch_size,
-             "examples a step, of each worker");
+             "examples per step of each worker");
   flags->Int("--threads", 1, 1024, &threads,
-             "that compute (no bit depends on them)");
+             "number of computing threads; it changes no result");
   flags->Switch("--recompute", &recompute,
-                "compute activations again, instead of keeping them\n"
-                "(less memory, same bits)");
+                "compute activations again in the backward pass:\n"
+                "less memory, more time, the same results");
 }
 
 void FitFlags::AddAll(CommandLine* flags) {
-  flags->Int("--epochs", 0, int64_t{1} << 40, &epochs,
-             "epoch in which training ends");
+  flags->Int("--epochs", 0, int64_t{1} << 40, &epochs, "number of epochs");
   flags->Int("--steps-per-epoch", 1, int64_t{1} << 40, &steps_per_epoch,
-             "instead of the whole data");
+             "steps in an epoch, instead of the whole data");
   AddStep(flags);
   AddOrder(flags);
 }
 
 void FitFlags::AddOrder(CommandLine* flags) {
   flags->Int("--seed", 0, INT64_MAX, &seed,
-             "of initial weights and of the data's order");
-  flags->Switch("--no-shuffle", &no_shuffle, "the data in their own order");
+             "seed of the initial weights and the data's order");
+  flags->Switch("--no-shuffle", &no_shuffle, "keep the order of the data");
 }
 
 void FitFlags::Apply(FitConfig* fit) const {
@@ -63,12 +67,12 @@ void FitFlags::Apply(FitConfig* fit) const {
 void InitFlags::Add(CommandLine* flags, const char* help) {
   flags->Text("--init", "WEIGHTS", &path, help);
   flags->Text("--init-layout", "NAME", &layout,
-              "of them: keras (without this flag), or torch for a\n"
-              "state_dict: \"fc.weight\", (units, inputs)");
+              "layout of these weights: keras (default), or torch\n"
+              "for a state_dict: \"fc.weight\", (units, inputs)");
   flags->Switch("--by-name", &by_name,
-                "of --init: the layers that both have, no others");
+                "with --init: load only layers that both have");
   flags->Switch("--skip-mismatch", &skip_mismatch,
-                "of --init: not the layers that differ");
+                "with --init: skip layers with other shapes");
 }
 
 namespace {
@@ -84,12 +88,12 @@ Status Load(const InitFlags& init, FileSystem* files, Model* model) {
 
 Status CheckLayout(const InitFlags& init) {
   if (init.path.empty() && (init.by_name || init.skip_mismatch)) {
-    return InvalidArgument("%s: there is no --init",
+    return InvalidArgument("%s: needs --init",
                            init.by_name ? "--by-name" : "--skip-mismatch");
   }
   if (init.layout.empty()) return Status();
   if (init.path.empty()) {
-    return InvalidArgument("--init-layout %s: there is no --init",
+    return InvalidArgument("--init-layout %s: needs --init",
                            Printable(init.layout).c_str());
   }
   if (init.layout == "keras" || init.layout == "torch") return Status();
@@ -104,6 +108,41 @@ FileSystem* Disk() {
   return disk;
 }
 
+namespace {
+
+// A Normalization that adapts has the mean and variance that the weights were
+// trained with.
+Status NormalizeAsWeights(const InitFlags& init, FileSystem* files,
+                          Model* model) {
+  SafetensorsReader file;  // other formats have no configuration
+  if (model->CheckAdapted().ok() || !file.Open(files, init.path).ok()) {
+    return Status();
+  }
+  const auto json = file.metadata().find(kModelKey);
+  if (json == file.metadata().end() || !IsRinglets(file.metadata())) {
+    return Status();
+  }
+  std::unique_ptr<Model> trained;
+  RINGLET_RETURN_IF_ERROR(ModelFromJson(json->second, &trained));
+  for (int i = 0; i < trained->num_nodes(); ++i) {
+    const Layer& from = trained->layer(i);
+    for (int k = 0; k < model->num_nodes(); ++k) {
+      const Layer& to = model->layer(k);
+      if (to.kind != Layer::Kind::kNormalization || !to.means.empty() ||
+          from.kind != to.kind || from.name != to.name || from.means.empty()) {
+        continue;
+      }
+      const std::string name = to.name;
+      RINGLET_RETURN_IF_ERROR(
+          model->SetNormalization(name, from.means, from.variances)
+              .Annotate("--init %s", file.path().c_str()));
+    }
+  }
+  return Status();
+}
+
+}  // namespace
+
 Status MakeModel(RunConfig* config, const InitFlags& init,
                  Collective* collective, int replicas) {
   RINGLET_RETURN_IF_ERROR(CheckLayout(init));
@@ -115,15 +154,28 @@ Status MakeModel(RunConfig* config, const InitFlags& init,
   options.threads = static_cast<int>(config->fit.threads);
   options.recompute = config->fit.recompute;
   options.seed = static_cast<uint64_t>(config->fit.seed);
-  if (!config->saved_model.empty()) {
-    RINGLET_RETURN_IF_ERROR(LoadModel(config->saved_model, &config->model,
-                                      options, config->disk.get())
-                                .Annotate("model"));
+  FileSystem* const disk = config->disk.get();
+  Status began;
+  if (!init.path.empty()) {
+    options.restore = [&](Model* model) {
+      began = Load(init, disk, model);
+      return began;
+    };
   }
-  Model* model = config->model.get();
-  if (config->has_compile) {
-    RINGLET_RETURN_IF_ERROR(Compile(config->compile, options, model));
+  Status made;
+  const std::string& saved = config->saved_model;
+  if (!saved.empty()) {
+    made = config->has_compile
+               ? LoadModelToCompile(saved, &config->model, disk)
+               : LoadModel(saved, &config->model, options, disk);
+    made = made.Annotate("model");
   }
+  if (made.ok() && config->has_compile) {
+    made = Compile(config->compile, options, config->model.get());
+  }
+  RINGLET_RETURN_IF_ERROR(began);
+  RINGLET_RETURN_IF_ERROR(made);
+  Model* const model = config->model.get();
   RINGLET_RETURN_IF_ERROR(model->status());
   if (!model->compiled()) {
     return InvalidArgument(
@@ -131,13 +183,24 @@ Status MakeModel(RunConfig* config, const InitFlags& init,
         "RUN.json with \"compile\"",
         config->saved_model.c_str());
   }
-  return init.path.empty() ? Status() : Load(init, config->disk.get(), model);
+  return init.path.empty() ? Status() : NormalizeAsWeights(init, disk, model);
+}
+
+Status DescribeByWeights(const InitFlags& init, Model* model) {
+  if (init.path.empty()) return Status();
+  SafetensorsReader file;  // other formats have no description
+  if (!file.Open(Disk(), init.path).ok()) return Status();
+  std::optional<DataDescription> description;
+  RINGLET_RETURN_IF_ERROR(ReadDataDescription(file, &description));
+  // The weights count, not the file of the model's configuration.
+  if (description) model->set_data_description(description);
+  return Status();
 }
 
 namespace {
 
-// Whether every value of x is known to be a finite float32 once it is scaled;
-// a scale is monotone.
+// True if every value of x is known to be a finite float32 after scaling; a
+// scale is monotone.
 bool ValuesFit(const Dataset& data) {
   double ends[2] = {};
   if (!data.source()->XRange(&ends[0], &ends[1])) return false;
@@ -148,8 +211,8 @@ bool ValuesFit(const Dataset& data) {
   return true;
 }
 
-// To the end, so that nothing is printed or written beside wrong data: labels,
-// and of examples only what is not known without reading them.
+// Reads the data to the end, so that errors are reported before any output: all
+// labels, and the examples if their values are not known to fit.
 Status CheckExamples(Model* model, const Dataset& batches,
                      const ClassWeights& class_weight = {}) {
   RINGLET_RETURN_IF_ERROR(batches.status());
@@ -159,8 +222,12 @@ Status CheckExamples(Model* model, const Dataset& batches,
   options.examples = !ValuesFit(batches);
   std::unique_ptr<BatchLoader> loader;
   RINGLET_RETURN_IF_ERROR(model->OpenLoader(batches, options, &loader));
+  // The model is compiled for this worker alone, which reads all parts of a
+  // batch.
   for (Batch batch; !batch.last;) {
-    RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
+    for (int part = 0; part < model->num_replicas(); ++part) {
+      RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
+    }
   }
   return Status();
 }
@@ -185,17 +252,25 @@ Status Split(double share, Dataset* train, Dataset* validation) {
 
 namespace {
 
-// A class's number is its name's place in its own file.
+// The names of classes are those of the training data, if those have names.
 Status CheckSameClasses(const Dataset& train, const Dataset& validation) {
   const std::vector<std::string> a = train.source()->ClassNames(),
                                  b = validation.source()->ClassNames();
   if (a == b) return Status();
   return InvalidArgument(
-      "data: the labels of %s have %zu names, those of %s %zu, and they are "
-      "not "
-      "the same; the two must have all classes, or class numbers",
-      train.source()->y_name().c_str(), a.size(),
-      validation.source()->y_name().c_str(), b.size());
+      "data: the labels of %s are %s, those of %s are %s; use one kind for "
+      "both",
+      train.source()->y_name().c_str(), a.empty() ? "numbers" : "names",
+      validation.source()->y_name().c_str(), b.empty() ? "numbers" : "names");
+}
+
+// A forgotten scale of the validation data would show in no message.
+Status CheckHasScale(const DataConfig& train, const DataConfig& validation) {
+  const Scale given = GivenScale(train).value_or(Scale());
+  if (GivenScale(validation) || SameScale(given, Scale())) return Status();
+  return InvalidArgument(
+      "data.validation: has no \"scale\", and data.train has one; give "
+      "\"scale\": 1 if it needs none");
 }
 
 int64_t ValidationBatch(const FitConfig& fit) {
@@ -211,7 +286,7 @@ void RunData::Batch(const FitConfig& fit, int replicas) {
   validation = validation_examples.Batch(replicas * ValidationBatch(fit));
 }
 
-int AskedReplicas(const RunConfig& config, const ClusterConfig& cluster) {
+int RequestedReplicas(const RunConfig& config, const ClusterConfig& cluster) {
   const int asked = config.strategy.options.replicas;
   const bool elastic = config.strategy.elastic();
   // Where --shrink made it so, all are on one machine and can read it.
@@ -227,8 +302,20 @@ Status OpenRunData(const RunConfig& config, int replicas, RunData* data) {
   const FitConfig& fit = config.fit;
   Model* model = config.model.get();
   if (config.train.empty()) return InvalidArgument("data.train: is missing");
-  Dataset train = OpenData(config.train, *model),
-          validation = OpenData(config.validation, *model);
+  DataConfig training = config.train, validating = config.validation;
+  const DataDescription* const before = model->data_description();
+  if (before != nullptr) MatchData(*before, &training);
+  Dataset train = OpenData(training, *model);
+  if (train.source() != nullptr) {
+    data->description = DescribeData(training, *train.source(), before);
+  }
+  if (data->description && !validating.empty()) {
+    RINGLET_RETURN_IF_ERROR(CheckHasScale(config.train, validating));
+    DataDescription same = *data->description;
+    same.scale = GivenScale(validating).value_or(same.scale);
+    MatchData(same, &validating);
+  }
+  Dataset validation = OpenData(validating, *model);
   if (validation.empty() && fit.validation_split > 0) {
     RINGLET_RETURN_IF_ERROR(Split(fit.validation_split, &train, &validation));
   }
@@ -236,7 +323,7 @@ Status OpenRunData(const RunConfig& config, int replicas, RunData* data) {
       CheckExamples(model, train.Batch(fit.batch_size), fit.class_weight)
           .Annotate("data.train"));
   if (fit.shuffle) train = train.Shuffle(static_cast<uint64_t>(fit.seed));
-  // Epochs of a number of steps go on where the last one ended.
+  // Epochs of a number of steps continue where the last one ended.
   if (fit.steps_per_epoch > 0) train = train.Repeat();
   data->train_examples = train;
   data->validation_examples = validation;
@@ -255,6 +342,17 @@ bool IsSameFile(const std::string& a, const std::string& b) {
          SameFile(of_a, of_b);
 }
 
+Status CheckNotRead(const char* flag, const std::string& path,
+                    const std::vector<std::string>& read) {
+  for (const std::string& file : read) {
+    if (file.empty() || !IsSameFile(file, path)) continue;
+    return InvalidArgument(
+        "%s %s: is read here, and would be overwritten; give another name",
+        flag, path.c_str());
+  }
+  return Status();
+}
+
 Status CheckNotData(const char* flag, const std::string& path,
                     const DataConfig& data) {
   std::vector<std::string> files = {
@@ -271,11 +369,20 @@ Status CheckNotData(const char* flag, const std::string& path,
   return Status();
 }
 
-void NoteThatAlone() {
+void NoteIgnoredJob() {
   const char* const job = std::getenv("TF_CONFIG");
   if (job == nullptr || *job == '\0') return;
   Notice(
       "note: TF_CONFIG is set, but this command works alone, on all the data");
+}
+
+void PrintWritten(const std::string& path, const std::string& what) {
+  struct stat about;
+  const bool known = stat(path.c_str(), &about) == 0;
+  // Prints nothing if the output goes to a pipe or a device, as /dev/stdout.
+  if (known && !S_ISREG(about.st_mode)) return;
+  Print("wrote %s: %s%s", path.c_str(), what.c_str(),
+        known ? (", " + std::to_string(about.st_size) + " bytes").c_str() : "");
 }
 
 Status CheckWritable(const char* flag, const std::string& path) {

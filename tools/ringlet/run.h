@@ -1,14 +1,16 @@
-// Run: a RUN.json at work, as train, plan and their like share it.
+// Run: the steps from a RUN.json to a model and its data, which commands share.
 //
 // Internal to tools/ringlet/.
 
 #ifndef RINGLET_TOOLS_RINGLET_RUN_H_
 #define RINGLET_TOOLS_RINGLET_RUN_H_
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "command_line.h"
-#include "net/cluster/cluster.h"
+#include "ringlet/strategy.h"
 #include "run_config.h"
 
 namespace ringlet {
@@ -18,14 +20,15 @@ struct FitFlags {
   int64_t epochs = -1, steps_per_epoch = -1, batch_size = -1, seed = -1,
           threads = -1;
   bool no_shuffle = false, recompute = false;
-  // Those that shape a step alone, what it begins with and on, or all.
+  // Adds only the flags of a step, those of the seed and the data's order, or
+  // all.
   void AddStep(CommandLine* flags);
   void AddOrder(CommandLine* flags);
   void AddAll(CommandLine* flags);
   void Apply(FitConfig* fit) const;
 };
 
-// The weights to begin with, and how they lie in their file.
+// The initial weights, and their layout in their file.
 struct InitFlags {
   std::string path;    // "": none
   std::string layout;  // "": Keras's
@@ -33,41 +36,56 @@ struct InitFlags {
   void Add(CommandLine* flags, const char* help);
 };
 
-// The disk of a command: sealed files are read too, where RINGLET_KEY_FILE
-// names their key.
+// The disk of a command. It also reads sealed files if RINGLET_KEY_FILE names
+// their key.
 FileSystem* Disk();
 
-// Makes config->model one that may be trained, alone (null) or by a job; may be
-// called again for another collective. Compiles it, or loads the saved model,
-// and loads the weights that `init` names. `replicas`: see CompileOptions.
+// Prepares config->model for training, alone (null) or in a job. Compiles it,
+// or loads the saved model, and loads the weights that `init` names. May be
+// called again for another collective. `replicas`: see CompileOptions.
 Status MakeModel(RunConfig* config, const InitFlags& init,
                  Collective* collective, int replicas = 0);
 
-// That this worker asks for: unless RUN.json says it, that of the backup, which
-// the chief alone can read, so that a run goes on as it began; 0: none.
-int AskedReplicas(const RunConfig& config, const ClusterConfig& cluster);
+// For a use of the weights of --init: the model gets the description of their
+// training data, if their file has one and the model does not.
+Status DescribeByWeights(const InitFlags& init, Model* model);
 
-// The examples of training and of validation (none where RUN.json has none), in
-// batches of so many replicas. They fit the model, which is compiled
-// for one alone, labels too: these have all been looked at, and the examples
-// where their values are not known without.
+// The number of replicas that this worker requests: that of RUN.json, or that
+// of the backup, so that a run continues as it began. Only the chief can read
+// the backup. 0: no number.
+int RequestedReplicas(const RunConfig& config, const ClusterConfig& cluster);
+
+// The examples of training and of validation (if RUN.json has any), in batches
+// of so many replicas. Examples and labels are checked against the model, which
+// is compiled for one worker. All labels are read, and the examples if the
+// source does not know the bounds of their values.
 struct RunData {
   Dataset train, validation;
   Dataset train_examples, validation_examples;  // before they are batched
-  // For other replicas than those that it was opened for.
+  // The description of `train`; none if its parts have their own scales.
+  std::optional<DataDescription> description;
+  // Makes batches for another number of replicas.
   void Batch(const FitConfig& fit, int replicas);
 };
 Status OpenRunData(const RunConfig& config, int replicas, RunData* data);
 
 bool IsSameFile(const std::string& a, const std::string& b);
-// An error where a flag's file to write is one of the data's.
+// An error if `path`, the output file of `flag`, is among the files in `read`.
+Status CheckNotRead(const char* flag, const std::string& path,
+                    const std::vector<std::string>& read);
+// An error if `path` is one of the files of the data.
 Status CheckNotData(const char* flag, const std::string& path,
                     const DataConfig& data);
 
-// Of a command that takes no part in a job, where the environment has one.
-void NoteThatAlone();
+// Prints a note if the environment has a job and the command takes no part in
+// it.
+void NoteIgnoredJob();
 
-// An error where a file of this name could not be made.
+// Prints "wrote y.npy: the outputs of 400 examples, 16128 bytes" on stdout.
+// Prints nothing if `path` is not a regular file.
+void PrintWritten(const std::string& path, const std::string& what);
+
+// An error if a file of this name cannot be created.
 Status CheckWritable(const char* flag, const std::string& path);
 
 }  // namespace ringlet

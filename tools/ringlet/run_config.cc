@@ -1,10 +1,8 @@
-// Each part of a RUN.json has a function that asks a FieldReader for the fields
-// by name; what nobody asked for is an error, so a field is known by being read
-// here. DescribeRun calls the same functions on Json::Asking, which has no
-// values and notes what each field takes: docs/reference.md and
-// docs/run.schema.json are written from that. So every field must be reached
-// there too, and what it takes and its default are said here alone. Nothing is
-// opened but the model's configuration.
+// Each part of a RUN.json has a function that reads its fields by a
+// FieldReader. A field that is not read is an error. DescribeRun calls the same
+// functions on Json::Asking, which has no values and records each field, for
+// docs/reference.md and docs/run.schema.json. So every read must be reached
+// then too. Nothing is opened but the model's configuration.
 
 #include "run_config.h"
 
@@ -14,13 +12,13 @@
 
 #include "callback_config.h"
 #include "core/base/text.h"
-#include "io/data/attendance_file.h"
+#include "core/step/local_round.h"
 #include "io/files/file_kind.h"
-#include "io/files/file_system.h"
 #include "io/keras/keras_json.h"
 #include "local_config.h"
-#include "net/ring/view_agreement.h"
+#include "net/membership/view_agreement.h"
 #include "net/wire/wire_dtype.h"
+#include "ringlet/files.h"
 
 namespace ringlet {
 namespace {
@@ -29,7 +27,7 @@ constexpr int64_t kMostCount = int64_t{1} << 40;
 constexpr int64_t kMostBatch = int64_t{1} << 24;
 constexpr int64_t kMostInRun = 8192;  // replicas
 
-// null stands, as None does in Keras, for the default.
+// null means the default, as None does in Keras.
 void OptionalInt(FieldReader* fields, const char* key, int64_t low,
                  int64_t high, int64_t* value) {
   if (fields->Has(key)) fields->Int(key, low, high, value);
@@ -141,7 +139,10 @@ void ReadClassWeight(FieldReader* fields, FitConfig* fit) {
     const double weight = m.number();
     if (parsed.ec != std::errc() || parsed.ptr != end || number < 0 ||
         m.kind() != Json::Kind::kNumber || !(std::fabs(weight) <= FLT_MAX)) {
-      return fields->MustBe(kKey, takes);
+      return fields->Fail(InvalidArgument(
+          "%s: is %s; it takes a class's number and its weight, as in "
+          "{\"0\": 1, \"1\": 2.5}",
+          JoinPath(fields->PathOf(kKey), key).c_str(), Show(m).c_str()));
     }
     const auto added =
         fit->class_weight.emplace(number, static_cast<float>(weight));
@@ -155,7 +156,7 @@ void ReadClassWeight(FieldReader* fields, FitConfig* fit) {
 Status ReadFit(const Json& json, FitConfig* fit) {
   if (json.log() == nullptr && json["sample_weight"]) {
     return InvalidArgument(
-        "fit.sample_weight: stands beside the examples, in data.train and "
+        "fit.sample_weight: belongs to the examples, in data.train and "
         "data.validation");
   }
   FieldReader fields(json, "fit");
@@ -168,7 +169,7 @@ Status ReadFit(const Json& json, FitConfig* fit) {
   OptionalInt(&fields, "threads", 1, 1024, &fit->threads);
   fields.Bool("recompute", &fit->recompute);
   if (fields.Has("validation_split")) {
-    fields.Double("validation_split", kShareBelow1, &fit->validation_split);
+    fields.Double("validation_split", kFractionBelow1, &fit->validation_split);
   }
   OptionalInt(&fields, "validation_batch_size", 1, kMostBatch,
               &fit->validation_batch_size);
@@ -185,11 +186,10 @@ Status ReadCommunication(const Json& json, const std::string& path,
   std::string name = json.text();
   if (!json.is_string()) {
     FieldReader fields(json, path);
-    fields.Take(
-        "implementation",
-        "\"auto\", \"ring\", \"tree\" or, where it is built in, \"mpi\"; "
-        "in any case",
-        AsJson("auto"));
+    fields.Take("implementation",
+                "\"auto\", \"ring\", \"tree\" or, if it is built in, \"mpi\"; "
+                "in upper or lower case",
+                AsJson("auto"));
     fields.String("implementation", &name);
     OptionalInt(&fields, "bytes_per_pack", 0, kMostCount,
                 &options->bytes_per_pack);
@@ -267,33 +267,35 @@ Status ReadStrategy(const Json& json, const std::string& folder,
   if (strategy->elastic()) strategy->Shrink();
   bool is_local = false;
   fields.Choice("mode", kModes, &is_local);
-  ReadLocal(&fields, is_local, &options->local, &strategy->attendance);
-  if (!strategy->attendance.empty()) {
-    strategy->attendance = PathIn(folder, strategy->attendance);
+  ReadLocal(&fields, is_local, &options->local);
+  if (options->local.keeps_state_per_worker()) strategy->may_shrink = false;
+  if (strategy->elastic()) {
+    RINGLET_RETURN_IF_ERROR(
+        CheckStateOutlivesLoss(options->local).Annotate("strategy"));
   }
-  // It takes memory and exchanges of its own: who wants it says so.
-  if (options->local.scatters()) strategy->may_shrink = false;
   if (is_local && fields.Has("reduction")) {
     fields.Refuse("reduction",
                   "strategy.mode is \"local\", which sums no gradients, and "
-                  "what it sums exactly; leave it out");
+                  "its sums are always exact; leave it out");
   }
   fields.Choice("reduction", kReductions, &options->reduction);
   if (strategy->elastic() && options->reduction != Reduction::kExact) {
     return InvalidArgument(
-        "strategy.reduction: is \"ring\", whose bits depend on who takes part, "
+        "strategy.reduction: is \"ring\", with bits that depend on the "
+        "workers, "
         "but strategy.policy is \"shrink\"; leave it out, or say \"exact\"");
   }
   return fields.Finish();
 }
 
-// Whatever is wrong with the rest, it is known how to tell the other workers.
+// Reads `strategy` first, so that an error in another part can be reported to
+// the other workers.
 Status ReadAll(const Json& json, const std::string& folder, RunConfig* config) {
   const Status strategy =
       ReadStrategy(json["strategy"], folder, &config->strategy);
-  config->knows_strategy = strategy.ok();
+  config->has_strategy = strategy.ok();
   FieldReader fields(json, "");
-  // Unknown names first: what is misspelt would be missing too.
+  // Unknown names first: a misspelt field would be missing too.
   fields.Ignore(
       {"$schema", "model", "compile", "data", "fit", "callbacks", "strategy"});
   RINGLET_RETURN_IF_ERROR(fields.Finish());
@@ -330,8 +332,8 @@ void StrategyConfig::Shrink() {
   options.min_workers = static_cast<int>(min_workers);
 }
 
-void ShrinkWhereItMay(int workers, RunConfig* config) {
-  if (workers < 2 || workers > kMostElastic || !config->strategy.may_shrink ||
+void ChooseShrinkPolicy(int workers, RunConfig* config) {
+  if (workers < 2 || workers > kMaxElastic || !config->strategy.may_shrink ||
       config->model == nullptr) {
     return;
   }
@@ -368,17 +370,6 @@ Status ReadRunConfig(const std::string& path, RunConfig* config) {
   }
   return OtherKind(FileSystem::Posix(), path,
                    {FileKind::Format::kRun, FileKind::Format::kJson}, status);
-}
-
-Status ReadRunToTrain(const std::string& path, RunConfig* config) {
-  RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, config));
-  StrategyConfig& strategy = config->strategy;
-  if (strategy.attendance.empty()) return Status();
-  RINGLET_RETURN_IF_ERROR(
-      ReadAttendance(strategy.attendance, &config->attendance)
-          .Annotate("%s: strategy.attendance", path.c_str()));
-  strategy.options.local.attendance = config->attendance.get();
-  return strategy.options.local.Check().Annotate("%s: strategy", path.c_str());
 }
 
 }  // namespace ringlet

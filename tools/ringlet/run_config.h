@@ -1,4 +1,4 @@
-// RunConfig: what a RUN.json asks for (docs/run.schema.json).
+// RunConfig: the content of a RUN.json (docs/run.schema.json).
 //
 // Internal to tools/ringlet/. Reading it opens the model's configuration and
 // nothing else; data are opened by OpenData. Names, defaults and null are
@@ -12,16 +12,14 @@
 #include <string>
 #include <vector>
 
-#include "core/base/status.h"
-#include "core/fit/callback.h"
-#include "core/fit/fit.h"
-#include "core/model/attendance.h"
-#include "core/model/model.h"
 #include "data_config.h"
-#include "io/files/sealed_files.h"
 #include "io/keras/compile_arguments.h"
 #include "io/keras/field_log.h"
-#include "net/strategy/strategy.h"
+#include "ringlet/files.h"
+#include "ringlet/fit.h"
+#include "ringlet/model.h"
+#include "ringlet/status.h"
+#include "ringlet/strategy.h"
 
 namespace ringlet {
 
@@ -43,41 +41,45 @@ struct FitConfig {
   ClassWeights class_weight;
 };
 
-// For a job of several workers, which the environment says
-// (net/cluster/cluster.h).
+// For a job of several workers, which the environment describes
+// (ringlet/strategy.h).
 struct StrategyConfig {
-  // What happens when a worker is lost. kWait: with BackupAndRestore the others
-  // wait until it is back and go on from the backup; without, as kFail: they
-  // end with exit code 75. kShrink: they go on, and let it in when it is back.
-  enum class Policy : uint8_t { kWait, kFail, kShrink };
+  // The policy at the loss of a worker.
+  enum class Policy : uint8_t {
+    // With BackupAndRestore the others wait until it is back, and continue.
+    // Without, as kFail.
+    kWait,
+    kFail,   // the others end with exit code 75
+    kShrink  // the others continue, and it may join again
+  };
   Policy policy = Policy::kWait;
-  int64_t min_workers = 1;  // a job of fewer is refused, or ends
+  int64_t min_workers = 1;  // a job of fewer does not start, or ends
   bool cross_check = true;  // see FitOptions
   bool elastic() const { return policy == Policy::kShrink; }
-  // Neither policy nor reduction is given, nor what does not go with shrink.
+  // True if RUN.json has no policy, no reduction and no field that excludes
+  // shrink.
   bool may_shrink = false;
   void Shrink();
-  std::string attendance;  // a path; "": none
   StrategyOptions options;
 };
 
 struct RunConfig {
-  bool seal_all = false;  // set before: all models and backups are
-  bool sealed = false;    // one of them is, and so is the trained model
-  // Of the key of `strategy`; both read what is sealed, and the second seals.
-  // They outlive what is below.
+  bool seal_all = false;  // set by the caller: seal all models and backups
+  // Set by the caller: the changes that --continue-with allows in a backup.
+  bool other_optimizer = false, other_seed = false;
+  // True if a callback's files are sealed; then the trained model is too.
+  bool sealed = false;
+  // With the key of `strategy`. Both read sealed files, and the second also
+  // writes them. Declared before the members that use them.
   std::shared_ptr<SealedFiles> disk =
       std::make_shared<SealedFiles>("", /*seal=*/false);
   std::shared_ptr<SealedFiles> sealed_disk = std::make_shared<SealedFiles>();
   FileSystem* files() const { return sealed ? sealed_disk.get() : disk.get(); }
 
-  // Of ReadRunToTrain; null: none. Outlives the model too.
-  std::shared_ptr<const Attendance> attendance;
-
-  // To be compiled; or null, and the path of a saved model.
+  // Not compiled; or null, with the path of a saved model.
   std::unique_ptr<Model> model;
   std::string saved_model;
-  bool has_compile = false;  // else a saved model goes on as it was compiled
+  bool has_compile = false;  // else as the saved model was compiled
   CompileArguments compile;
   DataConfig train, validation;
   FitConfig fit;
@@ -85,22 +87,22 @@ struct RunConfig {
   std::vector<std::string> logs;  // files that callbacks write rows to
   std::string backup;             // the folder of BackupAndRestore; "": none
   StrategyConfig strategy;
-  bool knows_strategy = false;  // also where another part is wrong
+  // True if `strategy` was read, also if another part has an error.
+  bool has_strategy = false;
 };
 
 // Errors begin with "<path>: ", and with the field's place.
 Status ReadRunConfig(const std::string& path, RunConfig* config);
-// The same for whoever trains: the attendance that it names is read too.
-Status ReadRunToTrain(const std::string& path, RunConfig* config);
 
-// Makes the policy shrink where RUN.json leaves the choice, and neither so many
-// workers nor the model forbid it. A saved model is not looked into.
-void ShrinkWhereItMay(int workers, RunConfig* config);
+// Sets the policy shrink if RUN.json allows the choice, and the model and the
+// number of workers do. Does not read a saved model.
+void ChooseShrinkPolicy(int workers, RunConfig* config);
 
-// The fields of its parts, and the paths of those: "data.train".
+// The fields of its parts, with the paths of the parts: "data.train".
 std::vector<FieldInfo> DescribeRun();
 
-// From a folder: "data/x.npy" and "/tmp/run" give "/tmp/run/data/x.npy".
+// A path relative to a folder: "data/x.npy" and "/tmp/run" give
+// "/tmp/run/data/x.npy".
 std::string PathIn(const std::string& folder, const std::string& path);
 
 }  // namespace ringlet

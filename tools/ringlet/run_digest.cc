@@ -1,7 +1,7 @@
-// What makes two runs the same: all that decides the trained model. The value
-// is kept in files (their metadata), so the order of what is added, kPiece and
-// the choice of examples are a format: whoever changes them makes every earlier
-// model another run's, which then is not replaced.
+// Two runs with the same digest train the same model. Files keep the value as
+// metadata, so the order of the added values, kPiece and the choice of examples
+// are a format. After a change of these, every earlier model counts as another
+// run's, and is not replaced.
 
 #include "run_digest.h"
 
@@ -11,19 +11,18 @@
 #include "core/base/crc32c.h"
 #include "core/base/fnv1a.h"
 #include "core/base/text.h"
-#include "core/data/source.h"
-#include "core/model/attendance.h"
-#include "io/checkpoint/safetensors.h"
-#include "io/data/storage.h"
 #include "io/keras/compile_arguments.h"
-#include "io/keras/model_json.h"
+#include "io/readers/storage.h"
+#include "io/weights/safetensors.h"
+#include "ringlet/checkpoint.h"
+#include "ringlet/dataset.h"
 
 namespace ringlet {
 namespace {
 
-constexpr size_t kBlockBytes = 64 << 10;  // of examples read at once
+constexpr size_t kBlockBytes = 64 << 10;  // of examples, in a read
 
-// Of what a run is made of; a field's end is part of it.
+// A hash of the parts of a run; the end of each part is included.
 class Digest {
  public:
   void Add(const std::string& text) { hash_.Add(text); }
@@ -54,14 +53,14 @@ class Digest {
       std::vector<unsigned char>(kPiece * sizeof(int64_t));
 };
 
-// Every example of data that are in memory; of others, which would all be read
-// for it, some from all over them, the first and the last among them.
+// Adds every example (`all`, for data in memory), or 64 of them, evenly spaced,
+// with the first and the last.
 Status AddExamples(const Dataset& data, bool all, Digest* digest) {
   Source* const source = data.source().get();
   const ExampleSpec x = source->x(), y = source->y();
   digest->Add(x.shape.ToString() + y.shape.ToString());
   const int64_t count = all ? data.size() : std::min<int64_t>(data.size(), 64);
-  // Of up to 2^53 examples, without overflow.
+  // Does not overflow for up to 2^53 examples.
   const int64_t step = (data.size() - 1) / std::max<int64_t>(count - 1, 1);
   const auto block = static_cast<int64_t>(std::clamp<size_t>(
       kBlockBytes / std::max<size_t>(x.bytes() + y.bytes(), 1), 1, 256));
@@ -94,7 +93,8 @@ Status AddData(const Dataset& data, bool all, Digest* digest) {
   digest->Add(double{data.scale().factor});
   digest->Add(double{data.scale().offset});
   digest->Add(static_cast<int64_t>(data.policy()));
-  // (Nothing is added where there are none, so that older files' runs stay.)
+  // (Without weights nothing is added, so that the digests of older files
+  // hold.)
   if (data.sample_weight() != nullptr) {
     digest->AddElements(DType::kFloat32, data.sample_weight()->data(),
                         static_cast<int64_t>(data.sample_weight()->size()));
@@ -133,14 +133,15 @@ Status RunDigest(const RunConfig& config, const InitFlags& init,
   Digest digest;
   digest.Add(ToJson(*model));
   digest.Add(CompileArgumentsToJson(*model));
-  // Those that are drawn follow from the seed.
+  // Random initial weights follow from the seed.
   if (!init.path.empty() || !config.saved_model.empty()) {
     AddState(model->weights_state(), &digest);
     AddState(model->optimizer_state(), &digest);
   }
   AddFit(config.fit, &digest);
   RINGLET_RETURN_IF_ERROR(AddData(data.train, config.train.in_memory, &digest));
-  // Where they are split from those to train they are as these.
+  // Validation data that are split from the training data are in memory if
+  // those are.
   const DataConfig& validation =
       config.validation.empty() ? config.train : config.validation;
   RINGLET_RETURN_IF_ERROR(
@@ -155,21 +156,18 @@ Status RunDigest(const RunConfig& config, const InitFlags& init,
   digest.Add(static_cast<int64_t>(communication.wire_dtype));
   digest.Add(static_cast<int64_t>(config.strategy.options.reduction));
   const LocalUpdates& local = config.strategy.options.local;
-  if (local.on()) {
+  if (local.enabled()) {
     digest.Add(local.steps);
     digest.Add(double{local.learning_rate});
     digest.Add(double{local.momentum});
     digest.Add(int64_t{local.nesterov});
     digest.Add(static_cast<int64_t>(local.delta));
-    // (Nothing where there are none, so that older files' runs stay.)
+    // (Defaults add nothing, so that the digests of older files hold.)
     if (local.overlap) digest.Add("overlap");
     if (local.participation > 0 || local.quorum > 0) {
       digest.Add(int64_t{local.participation});
       digest.Add(int64_t{local.quorum});
       digest.Add(local.round_deadline_seconds);
-    }
-    if (local.attendance != nullptr) {
-      digest.Add(HexText(local.attendance->digest()));
     }
   }
   *text = digest.text();

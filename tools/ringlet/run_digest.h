@@ -1,9 +1,9 @@
-// RunDigest: which run a model file is of.
+// RunDigest: identifies the run of a model file.
 //
-// Internal to tools/ringlet/. Two runs of one digest give the same model, on
-// one machine the same bytes. It is of what decides the result: model, compile,
-// fit, callbacks, workers, and the data themselves, those that are not in
-// memory by a sample; of no path and no time.
+// Internal to tools/ringlet/. Two runs with one digest give the same model, on
+// one machine with the same bytes. The digest covers all that decides the
+// result: model, compile, fit, callbacks, workers, and the data (a sample if
+// they are not in memory). It covers no path and no time.
 
 #ifndef RINGLET_TOOLS_RINGLET_RUN_DIGEST_H_
 #define RINGLET_TOOLS_RINGLET_RUN_DIGEST_H_
@@ -15,7 +15,7 @@
 
 namespace ringlet {
 
-// Of a model that is made (MakeModel), not trained, and of data that are open.
+// The model must be built (MakeModel) and not trained, and the data open.
 Status RunDigest(const RunConfig& config, const InitFlags& init,
                  const RunData& data, int replicas, std::string* digest);
 

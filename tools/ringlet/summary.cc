@@ -71,10 +71,10 @@ Status Summarize(const std::string& path) {
 int SummaryCommand(const std::vector<std::string>& line) {
   CommandLine flags(
       "summary", "RUN.json|MODEL",
-      "Shows the layers of a model as Keras does: outputs and parameters of\n"
-      "each, and in a line optimizer, loss and metrics. Of a RUN.json, a "
-      "saved\n"
-      "model or Keras's configuration (model.to_json()). No data are read.\n");
+      "Shows the layers of a model as Keras does, with outputs and "
+      "parameters,\n"
+      "and a line with optimizer, loss and metrics. It takes a RUN.json, a\n"
+      "saved model or Keras's configuration (model.to_json()), and no data.\n");
   int code = 0;
   if (!flags.Parse(line, 1, 1, &code)) return code;
   return InputExitCode(Summarize(flags.arguments()[0]));

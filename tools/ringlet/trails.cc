@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "command_line.h"
-#include "core/base/message.h"
-#include "io/events/trail_report.h"
-#include "io/files/file_system.h"
+#include "io/logs/trail_report.h"
+#include "ringlet/files.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
@@ -50,7 +50,7 @@ int InspectTrails(const std::vector<std::string>& paths, bool verbose) {
     } else if (paths.size() == 1) {
       return InputExitCode(status);
     } else {
-      Notice("%s; left out", status.message());
+      Notice("%s; skipped", status.message());
       code = 1;
     }
   }

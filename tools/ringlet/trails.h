@@ -9,19 +9,19 @@
 #include <string>
 #include <vector>
 
-#include "core/base/status.h"
-#include "io/events/trail.h"
-#include "net/cluster/cluster.h"
+#include "ringlet/loggers.h"
+#include "ringlet/status.h"
+#include "ringlet/strategy.h"
 
 namespace ringlet {
 
-// Of --trail; "": none is kept.
+// Opens the trail of --trail; "": no trail.
 Status OpenTrail(const std::string& folder, const ClusterConfig& cluster,
                  std::unique_ptr<Trail>* trail);
 
 bool IsTrailFile(const std::string& path);
-// Prints what they tell together; `verbose`: each event before. The exit code:
-// where one of several is no trail, or damaged, it is named and left out.
+// Prints a report of all trails; `verbose`: each event before it. Returns the
+// exit code. An invalid or damaged trail among several is named and left out.
 int InspectTrails(const std::vector<std::string>& paths, bool verbose);
 
 }  // namespace ringlet

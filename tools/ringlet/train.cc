@@ -1,29 +1,29 @@
 // ringlet train: a RUN.json from data to a trained model.
 //
-// The order is what must not change. Everything that this worker can find wrong
-// alone (Prepare: flags, fields, outputs, model, data) is found before it meets
-// the others, and is then told to them by Withdrawn, or they would wait for it.
-// Only then does FromCluster wait; with a collective the model is made a second
-// time, so that Compile compares the ranks. The strategy outlives the model,
-// and the error is printed before the strategy's end, which may take 5 s.
+// The order must not change. All errors that this worker can find alone
+// (Prepare: flags, fields, outputs, model, data) are found before it connects
+// to the others. Withdrawn then reports them to the others, which would
+// otherwise wait. Only then does FromCluster wait; with a collective the model
+// is made a second time, so that Compile compares the ranks. The strategy
+// outlives the model, and the error is printed before the strategy's end, which
+// may take 5 s.
 
 #include <algorithm>
 #include <cinttypes>
+#include <cstring>
 #include <utility>
 #include <vector>
 
 #include "command_line.h"
 #include "commands.h"
-#include "core/base/message.h"
 #include "core/base/text.h"
-#include "core/fit/fit.h"
-#include "io/checkpoint/model_file.h"
-#include "io/checkpoint/saving_callbacks.h"
-#include "io/events/loggers.h"
-#include "keeping.h"
-#include "net/cluster/cluster.h"
-#include "net/launch/tell_launcher.h"
-#include "net/strategy/strategy.h"
+#include "net/launch/done_report.h"
+#include "output_plan.h"
+#include "ringlet/checkpoint.h"
+#include "ringlet/fit.h"
+#include "ringlet/loggers.h"
+#include "ringlet/status.h"
+#include "ringlet/strategy.h"
 #include "run.h"
 #include "run_config.h"
 #include "trails.h"
@@ -32,28 +32,30 @@ namespace ringlet {
 namespace {
 
 constexpr char kAbout[] =
-    R"(Trains the model of RUN.json on its data. Flags go before its fields.
+    R"(Trains the model of RUN.json on its data. A flag overrides a field of the
+file.
 )";
 
 constexpr char kMore[] = R"(
 RUN.json has model, compile, data, fit, callbacks and strategy, with Keras's
 names: see docs/run.schema.json and the examples in samples/. The model is saved
-by --save, by the callback ModelCheckpoint, or as <name of RUN>.safetensors; a
-file of another run is not replaced: the next free name is taken. Ctrl-C, SIGTERM
-and SIGHUP finish the step and save: with the callback BackupAndRestore the same
-command goes on there (exit code 75), without it the model is in
-<name>-interrupted.safetensors (exit code 128 + the signal: 130 of Ctrl-C). The
-second one ends at once.
+to the file of --save, by the callback ModelCheckpoint, or to <name of
+RUN>.safetensors. A file of another run is not replaced: the next free name is
+taken. After Ctrl-C, SIGTERM or SIGHUP the program finishes the step and saves.
+With the callback BackupAndRestore the same command continues there (exit code
+75). Without it the model is in <name>-interrupted.safetensors (exit code 128 +
+the signal: 130 for Ctrl-C). A second signal ends the program immediately.
 )";
 
 struct TrainFlags {
   FitFlags fit;
   InitFlags init;
-  KeepFlags keep;
+  SaveFlags save;
   std::string log_steps;
   bool log_digests = false;
   std::string log_examples;
   std::string trail;
+  std::string continue_with;
   bool insecure = false, sealed = false, shrink = false;
   void AddAll(CommandLine* flags);
 };
@@ -63,30 +65,33 @@ void TrainFlags::AddAll(CommandLine* flags) {
   init.Add(flags,
            "begin with the weights of this file: safetensors,\n"
            "npz or ONNX");
-  flags->Text("--save", "MODEL", &keep.save,
+  flags->Text("--save", "MODEL", &save.path,
               "write the trained model to this file, instead of\n"
               "<name of RUN>.safetensors in the current folder");
-  flags->Switch("--no-save", &keep.no_save, "write no model");
+  flags->Switch("--no-save", &save.no_save, "write no model");
   flags->Text("--log-steps", "FILE.csv", &log_steps,
-              "a row a step: epoch, step, loss, metrics, exactly");
+              "write a row per step: epoch, step, loss, metrics");
   flags->Switch("--log-digests", &log_digests,
-                "of --log-steps: also a digest of the weights after\n"
-                "each step");
+                "with --log-steps: also write a digest of the weights");
   flags->Text("--log-examples", "FILE.csv", &log_examples,
-              "a row a step: the numbers of its examples, for\n"
-              "`ringlet audit`");
+              "write a row per step: the numbers of its examples,\n"
+              "for `ringlet audit`");
   flags->Text("--trail", "FOLDER", &trail,
-              "the last events of each worker, for `ringlet\n"
-              "inspect` after its death: FOLDER/worker-0.trail …");
+              "record each worker's last events for `ringlet\n"
+              "inspect`, in FOLDER/worker-0.trail and so on");
+  flags->Text("--continue-with", "CHANGE", &continue_with,
+              "continue from the backup of a run with another\n"
+              "optimizer or seed: optimizer, seed or\n"
+              "optimizer,seed");
   flags->Switch("--shrink", &shrink,
-                "go on without a lost worker where RUN.json gives\n"
-                "neither policy nor reduction; workers on one disk");
+                "continue without a lost worker, if RUN.json gives\n"
+                "neither policy nor reduction; for one shared disk");
   flags->Switch("--sealed", &sealed,
-                "models and backups so that only who has the key\n"
-                "(ringlet keygen) can read them");
+                "encrypt models and backups: they can be read only\n"
+                "with the key (ringlet keygen)");
   flags->Switch("--insecure", &insecure,
-                "workers without a key (ringlet keygen), where nobody\n"
-                "else can reach their network");
+                "allow workers without a key (ringlet keygen), if no\n"
+                "other machine can reach their network");
 }
 
 Status CheckCluster(const std::string& path, const StrategyConfig& strategy,
@@ -112,28 +117,49 @@ Status CheckCluster(const std::string& path, const StrategyConfig& strategy,
       path.c_str(), strategy.min_workers, cluster.world_size);
 }
 
-// Where the model is in the end, and whether this worker is the chief then: of
-// an elastic job not always the one that was it at the start. The first of all
-// callbacks, for what others do when a fit returns may take long.
+// Records the final place of the model, and whether this worker is then the
+// chief: in an elastic job the chief may change. It is the first callback,
+// since the OnFitReturn of others may take long.
 class NotesSavedModel final : public Callback {
  public:
   const char* name() const override { return "notes_saved_model"; }
   bool NamesInLogs(std::vector<std::string>*) const override { return true; }
+  Status OnTrainEnd(FitState& fit, const Logs&) override {
+    checkpoint_ = fit.saved_model;
+    checksums_ = fit.saved_checksums;
+    return Status();
+  }
   void OnFitReturn(FitState& fit, const Status& status) override {
     path_ = fit.saved_model;
+    differs_ = fit.saved_checksums != checksums_;
+    finite_ = fit.saved_finite;
     chief_ = fit.chief;
-    if (status.ok()) TellLauncher(fit.model->collective()->worker());
+    // A restart helps where a backup is of the end, to write the model again.
+    // Without one it would train everything again.
+    const bool is_trained =
+        !fit.save_error.ok() && status.code() != Code::kPeerLost &&
+        (fit.SavedModelIsCurrent() || !AnyRestoresAfterLoss(*fit.callbacks));
+    if (status.ok() || is_trained) {
+      ReportDone(fit.model->collective()->worker());
+    }
   }
   const std::string& path() const { return path_; }
+  // ModelCheckpoint's newest file, if the fit ended with another model; else
+  // "".
+  std::string checkpoint() const { return differs_ ? checkpoint_ : ""; }
+  bool finite() const { return finite_; }
   bool chief() const { return chief_; }
 
  private:
-  std::string path_;
+  std::string path_, checkpoint_;
+  std::vector<uint32_t> checksums_;
+  bool differs_ = false;
+  bool finite_ = true;
   bool chief_ = false;
 };
 
 FitOptions OptionsOf(const RunConfig& config, const RunData& data,
-                     const TrainFlags& flags, const Keeping& keeping) {
+                     const TrainFlags& flags, const OutputPlan& output) {
   FitOptions options;
   options.epochs = config.fit.epochs;
   options.initial_epoch = config.fit.initial_epoch;
@@ -152,9 +178,9 @@ FitOptions OptionsOf(const RunConfig& config, const RunData& data,
   if (!flags.log_examples.empty()) {
     options.callbacks.push_back(ExampleLogger(flags.log_examples));
   }
-  // Behind those that bring back the best weights. On every rank, for all have
-  // as many callbacks.
-  options.callbacks.push_back(SaveWhenTrained(keeping.path, keeping.options));
+  // Comes behind callbacks that restore the best weights. It is on every rank,
+  // since all must have the same callbacks.
+  options.callbacks.push_back(SaveWhenTrained(output.path, output.options));
   return options;
 }
 
@@ -162,7 +188,7 @@ std::string Count(int64_t count, const char* what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-// The first line, before anything is read that may take long.
+// The first line, printed before long reads.
 std::string Beginning(const std::string& path, const RunConfig& config,
                       int world, int replicas) {
   const FitConfig& fit = config.fit;
@@ -177,9 +203,10 @@ std::string Beginning(const std::string& path, const RunConfig& config,
   } else if (world > 1) {
     text += " on each of " + Count(world, "worker");
   }
-  if (config.strategy.elastic()) text += " that may come and go (exact sums)";
+  if (config.strategy.elastic())
+    text += " that may leave and join (exact sums)";
   const LocalUpdates& local = config.strategy.options.local;
-  if (local.on()) {
+  if (local.enabled()) {
     text += local.steps == LocalUpdates::kAutoSteps
                 ? ", rounds of local steps by the link"
                 : ", rounds of " + Count(local.steps, "local step");
@@ -204,20 +231,28 @@ std::string HowToUse(const std::string& run, const RunConfig& config,
          (config.validation.empty() ? " --part train" : "");
 }
 
-// A run that one worker has read and found nothing wrong with.
+// The last line for a model with weights that are not finite.
+std::string NotFiniteWarning(const std::string& model) {
+  return "the model in " + model +
+         " is of no use: the training has diverged, and weights in it are not "
+         "finite numbers; try a smaller learning rate, and look at the scale "
+         "of the data";
+}
+
+// A run that this worker has read without an error.
 struct Prepared {
   RunConfig config;
   RunData data;
-  Keeping keeping;
-  bool says = false;  // this worker tells of the job before it begins
+  OutputPlan output;
+  bool says = false;  // this worker prints the run's messages
   int replicas = 0;   // that this worker asks for
 };
 
-// Nothing that the run is made of is overwritten.
+// Fails if an output would overwrite an input of the run.
 Status CheckOutputs(const std::string& path, const TrainFlags& flags,
                     const RunConfig& config) {
   std::vector<std::pair<const char*, std::string>> outputs = {
-      {"--save", flags.keep.save},
+      {"--save", flags.save.path},
       {"--log-steps", flags.log_steps},
       {"--log-examples", flags.log_examples}};
   for (const std::string& log : config.logs)
@@ -235,6 +270,11 @@ Status CheckOutputs(const std::string& path, const TrainFlags& flags,
     for (const DataConfig* data : {&config.train, &config.validation}) {
       RINGLET_RETURN_IF_ERROR(CheckNotData(what, file, *data));
     }
+    // --save may name the file of --init, to continue its training.
+    if (std::strcmp(what, "--save") != 0) {
+      RINGLET_RETURN_IF_ERROR(
+          CheckNotRead(what, file, {flags.init.path, config.saved_model}));
+    }
     if (!file.empty() && IsSameFile(file, path)) {
       return InvalidArgument("%s %s: holds the run itself; give another name",
                              what, file.c_str());
@@ -243,55 +283,83 @@ Status CheckOutputs(const std::string& path, const TrainFlags& flags,
   return Status();
 }
 
-// All that one worker can see to be wrong is told before it waits for others.
+Status ReadChanges(const std::string& flag, RunConfig* config) {
+  for (size_t from = 0; from < flag.size();) {
+    const size_t comma = std::min(flag.find(',', from), flag.size());
+    const std::string change = flag.substr(from, comma - from);
+    if (change == "optimizer") {
+      config->other_optimizer = true;
+    } else if (change == "seed") {
+      config->other_seed = true;
+    } else {
+      return InvalidArgument(
+          "--continue-with: is '%s'; must be optimizer, seed, or both with a "
+          "comma between them",
+          Printable(flag).c_str());
+    }
+    from = comma + 1;
+  }
+  return Status();
+}
+
+// Finds all errors that one worker can find, before it waits for others.
 Status Prepare(const std::string& path, const TrainFlags& flags,
                const ClusterConfig& cluster, Prepared* run) {
-  RINGLET_RETURN_IF_ERROR(CheckModelName(flags.keep.save).Annotate("--save"));
+  RINGLET_RETURN_IF_ERROR(CheckModelName(flags.save.path).Annotate("--save"));
   if (flags.log_digests && flags.log_steps.empty()) {
-    return InvalidArgument("--log-digests: there is no --log-steps");
+    return InvalidArgument("--log-digests: needs --log-steps");
   }
   RunConfig& config = run->config;
   config.seal_all = config.sealed = flags.sealed;
-  RINGLET_RETURN_IF_ERROR(ReadRunToTrain(path, &config));
-  if (flags.shrink) ShrinkWhereItMay(cluster.world_size, &config);
+  RINGLET_RETURN_IF_ERROR(ReadChanges(flags.continue_with, &config));
+  RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
+  if (!flags.continue_with.empty() && !AnyRestoresAfterLoss(config.callbacks)) {
+    return InvalidArgument(
+        "--continue-with: continues from a backup, but %s has no callback "
+        "BackupAndRestore; leave the flag out, or use --init to begin with the "
+        "weights of a file",
+        path.c_str());
+  }
+  if (flags.shrink) ChooseShrinkPolicy(cluster.world_size, &config);
   // Each may be the chief in the end.
-  const bool keeps = cluster.is_chief || config.strategy.elastic();
-  if (config.sealed && keeps) {
+  const bool may_save = cluster.is_chief || config.strategy.elastic();
+  if (config.sealed && may_save) {
     RINGLET_RETURN_IF_ERROR(config.sealed_disk->CheckKey());
   }
   flags.fit.Apply(&config.fit);
   RINGLET_RETURN_IF_ERROR(CheckCluster(path, config.strategy, cluster));
   RINGLET_RETURN_IF_ERROR(CheckOutputs(path, flags, config));
   RINGLET_RETURN_IF_ERROR(
-      PlanKeeping(path, config, flags.keep, keeps, &run->keeping));
-  if (keeps) {
+      PlanOutput(path, config, flags.save, may_save, &run->output));
+  if (may_save) {
     RINGLET_RETURN_IF_ERROR(CheckWritable("--log-steps", flags.log_steps));
     RINGLET_RETURN_IF_ERROR(
         CheckWritable("--log-examples", flags.log_examples));
   }
-  run->replicas = AskedReplicas(config, cluster);
+  run->replicas = RequestedReplicas(config, cluster);
   const int replicas = std::max(run->replicas, cluster.world_size);
   run->says = cluster.is_chief && config.fit.verbose != Verbose::kSilent;
   if (run->says) {
     Print("%s", Beginning(path, config, cluster.world_size, replicas).c_str());
   }
-  // Of several workers one alone first, for what it can find wrong.
+  // First builds the model for one worker, to find its errors.
   RINGLET_RETURN_IF_ERROR(MakeModel(&config, flags.init, nullptr,
                                     cluster.world_size == 1 ? replicas : 1)
                               .Annotate("%s", path.c_str()));
   RINGLET_RETURN_IF_ERROR(
       OpenRunData(config, replicas, &run->data).Annotate("%s", path.c_str()));
   RINGLET_RETURN_IF_ERROR(
-      NameKeeping(config, flags.init, run->data, replicas, &run->keeping));
+      NameOutput(config, flags.init, run->data, replicas, &run->output));
   if (run->says) {
-    Print("%s; %s", AboutData(run->data).c_str(), run->keeping.said.c_str());
+    Print("%s; %s", AboutData(run->data).c_str(),
+          run->output.start_message.c_str());
   }
   return Status();
 }
 
-Status FitAndTell(const std::string& path, const TrainFlags& flags,
-                  const Prepared& run) {
-  FitOptions options = OptionsOf(run.config, run.data, flags, run.keeping);
+Status FitAndReport(const std::string& path, const TrainFlags& flags,
+                    const Prepared& run) {
+  FitOptions options = OptionsOf(run.config, run.data, flags, run.output);
   const auto notes = std::make_shared<NotesSavedModel>();
   options.callbacks.insert(options.callbacks.begin(), notes);
   const Status trained =
@@ -300,19 +368,28 @@ Status FitAndTell(const std::string& path, const TrainFlags& flags,
     return Interrupted(
         trained.os_error(),
         "%s; --init takes the weights of a file, and the callback "
-        "BackupAndRestore lets the same command go on where it was",
+        "BackupAndRestore lets the same command continue the run",
         trained.message());
   }
   const bool says =
       notes->chief() && run.config.fit.verbose != Verbose::kSilent;
   if (trained.ok() && says && !notes->path().empty()) {
-    Print("%s", HowToUse(path, run.config, notes->path()).c_str());
+    if (!notes->checkpoint().empty()) {
+      Print(
+          "ModelCheckpoint's newest file is %s; training ended with another "
+          "state",
+          notes->checkpoint().c_str());
+    }
+    const std::string last = notes->finite()
+                                 ? HowToUse(path, run.config, notes->path())
+                                 : NotFiniteWarning(notes->path());
+    Print("%s", last.c_str());
   }
   return trained;
 }
 
-// The strategy goes on to tell the other workers of an error once this has
-// returned: print the error first.
+// After the return the strategy reports the error to the other workers: print
+// the error first.
 Status Train(const std::string& path, const TrainFlags& flags,
              std::unique_ptr<Trail>* trail,
              MultiWorkerMirroredStrategy* strategy) {
@@ -323,10 +400,10 @@ Status Train(const std::string& path, const TrainFlags& flags,
   Status prepared = OpenTrail(flags.trail, cluster, trail);
   if (prepared.ok()) prepared = Prepare(path, flags, cluster, &run);
   StrategyOptions& options = run.config.strategy.options;
-  // What the others call the job is not known then, and to tell them without a
-  // key, where they may have one, would tell everybody. (At a relay they are
-  // found by a name alone, so it is this one.)
-  if (!run.config.knows_strategy && options.relay.empty()) options.job.clear();
+  // The job's name at the other workers is not known then. A message without a
+  // key, while they may have one, could be read by all. (At a relay a worker is
+  // found by the name alone, so it must be this one.)
+  if (!run.config.has_strategy && options.relay.empty()) options.job.clear();
   options.insecure = options.insecure || flags.insecure;
   if (!prepared.ok()) {
     *strategy =
@@ -342,11 +419,13 @@ Status Train(const std::string& path, const TrainFlags& flags,
     RINGLET_RETURN_IF_ERROR(made);
     run.data.Batch(run.config.fit, run.config.model->num_replicas());
   }
-  return FitAndTell(path, flags, run);
+  run.config.model->set_data_description(run.data.description);
+  return FitAndReport(path, flags, run);
 }
 
-// What it printed is wrong with its flags. The others wait for it.
-MultiWorkerMirroredStrategy RefusedFlags(bool insecure) {
+// Reports to the waiting workers that this one's flags, which it has printed,
+// are wrong.
+MultiWorkerMirroredStrategy WithdrawForFlags(bool insecure) {
   ClusterConfig cluster;
   ClusterFromEnvironment(Environment::Process(), &cluster).IgnoreError();
   StrategyOptions options;
@@ -358,7 +437,7 @@ MultiWorkerMirroredStrategy RefusedFlags(bool insecure) {
 
 }  // namespace
 
-TrainLine ReadTrainLine(const std::vector<std::string>& line) {
+TrainLine ReadTrainLine(const std::vector<std::string>& line, int workers) {
   TrainFlags values;
   CommandLine flags("train", "RUN.json", kAbout, kMore);
   values.AddAll(&flags);
@@ -367,9 +446,18 @@ TrainLine ReadTrainLine(const std::vector<std::string>& line) {
                      ReadRunConfig(flags.arguments()[0], &config).ok();
   if (!right) return {};
   values.fit.Apply(&config.fit);
+  ChooseShrinkPolicy(workers, &config);
   const StrategyOptions& s = config.strategy.options;
-  return {config.fit.threads,  // at a start, and where it was lost meanwhile
-          std::min(s.start_timeout_seconds, s.timeout_seconds / 2)};
+  TrainLine train;
+  train.threads = config.fit.threads;
+  // The time that a worker waits at its start, or after it was lost.
+  train.waits_seconds =
+      std::min(s.start_timeout_seconds, s.timeout_seconds / 2);
+  if (config.strategy.elastic()) {
+    const int64_t least = std::max<int64_t>(config.strategy.min_workers, 1);
+    train.min_workers = static_cast<int>(std::min<int64_t>(least, workers));
+  }
+  return train;
 }
 
 int TrainCommand(const std::vector<std::string>& line) {
@@ -380,20 +468,20 @@ int TrainCommand(const std::vector<std::string>& line) {
   std::unique_ptr<Trail> trail;          // outlives the strategy
   MultiWorkerMirroredStrategy strategy;  // outlives the model
   bool right = flags.Parse(line, 1, 1, &code);
-  if (right && values.keep.no_save && !values.keep.save.empty()) {
+  if (right && values.save.no_save && !values.save.path.empty()) {
     code = flags.UsageError(
         InvalidArgument("--save and --no-save do not go together"));
     right = false;
   }
   if (!right) {
-    if (code != 0) strategy = RefusedFlags(values.insecure);
+    if (code != 0) strategy = WithdrawForFlags(values.insecure);
     return code;
   }
   const Status trained = Train(flags.arguments()[0], values, &trail, &strategy);
   code = InputExitCode(trained);
-  // The program says so once this has returned.
+  // The caller reports an unwritable stdout.
   if (code == 0 && !StdoutIsWritten()) code = 1;
-  if (trail != nullptr) trail->Ends(trained, code);
+  if (trail != nullptr) trail->SetResult(trained, code);
   return code;
 }
 

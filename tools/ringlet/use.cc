@@ -9,38 +9,67 @@
 #include <cstdio>
 #include <utility>
 
-#include "core/base/message.h"
+#include "core/base/number_text.h"
 #include "core/base/text.h"
-#include "io/data/readers.h"
+#include "data_match.h"
+#include "ringlet/readers.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 namespace {
 
+// The number of a table's columns that give the model's values.
+int64_t NumColumns(const DataConfig& data, const Model& model) {
+  int64_t count = model.input_shape().elements();
+  if (!data.table.encoding) return count;
+  for (const auto& [place, column] : data.table.encoding->columns) {
+    count -= column.width() - 1;
+  }
+  return std::max<int64_t>(count, 1);
+}
+
 Dataset OpenUnlabelled(const DataConfig& data, const Model& model) {
   if (data.has_parts()) {
-    return OpenParts(data, model, /*targets=*/false).Map(data.scale);
+    return OpenParts(data, model, /*targets=*/false)
+        .Map(data.scale.value_or(Scale()));
   }
   if (!data.images.empty() && !data.in_memory) return OpenData(data, model);
-  if (!data.images.empty()) return IdxDataset(data.images).Map(data.scale);
-  if (!data.x.empty()) return NpyDataset(data.x).Map(data.scale);
+  if (!data.images.empty())
+    return IdxDataset(data.images).Map(data.scale.value_or(Scale()));
+  if (!data.x.empty())
+    return NpyDataset(data.x).Map(data.scale.value_or(Scale()));
   // One column more than the model takes is the label's, which is left out.
   DataConfig csv = data;
-  csv.csv_values = model.input_shape().elements();
+  csv.table.values = NumColumns(data, model);
+  csv.table.for_prediction = true;
   return OpenData(csv, model);
 }
 
-// Names of labels are counted in their own file: with some classes missing they
-// would be others than the model was trained on.
+// Without the classes of the training data, names of labels are numbered in
+// their own file. If some classes are missing there, the numbers differ.
 Status CheckClassNames(const Model& model, const Dataset& data) {
+  const DataDescription* const known = model.data_description();
+  if (known != nullptr && !known->classes.empty()) return Status();
   const size_t names = data.source()->ClassNames().size();
   const int64_t outputs = model.output_shape().elements();
   const size_t classes = static_cast<size_t>(outputs == 1 ? 2 : outputs);
   if (names == 0 || names == classes) return Status();
   return InvalidArgument(
-      "%s: its labels have %zu different names, but the model tells %zu "
-      "classes "
-      "apart, so which is which is not known; give class numbers",
+      "%s: its labels have %zu different names, but the model has %zu classes, "
+      "so the names cannot be matched; give class numbers",
       data.source()->y_name().c_str(), names, classes);
+}
+
+// "\\t" is a tab.
+Status Character(const char* flag, const std::string& text,
+                 const DataConfig& data, char* value) {
+  if (text.empty()) return Status();
+  if (data.csv.empty()) return InvalidArgument("%s: only with --csv", flag);
+  if (text != "\\t" && text.size() != 1) {
+    return InvalidArgument("%s %s: must be one character", flag, text.c_str());
+  }
+  *value = text == "\\t" ? '\t' : text[0];
+  return Status();
 }
 
 bool IsRun(const std::string& path) { return EndsWith(path, ".json"); }
@@ -50,34 +79,47 @@ bool IsRun(const std::string& path) { return EndsWith(path, ".json"); }
 void UseFlags::Add(CommandLine* flags, bool labels) {
   labels_ = labels;
   init_.Add(flags,
-            "where MODEL is a RUN.json: the weights to use,\n"
-            "safetensors, npz or ONNX");
+            "if MODEL is a RUN.json: its weights, in safetensors,\n"
+            "npz or ONNX");
   flags->Text("--data", "RUN.json", &run_,
-              "take the data of this file's \"data\"");
+              "use the data of this file's \"data\"");
   flags->Text("--part", "NAME", &part_,
-              "of it: validation (without this flag) or train");
-  flags->Text("--images", "FILE", &data_.images, "IDX, plain or .gz");
+              "with --data: validation (default) or train");
+  flags->Text("--images", "FILE", &data_.images, "images: IDX, plain or .gz");
   if (labels) {
-    flags->Text("--labels", "FILE", &data_.labels, "of the images: IDX");
+    flags->Text("--labels", "FILE", &data_.labels, "their labels: IDX");
   }
-  flags->Text("--x", "FILE", &data_.x, "NPY, plain or .gz");
-  if (labels) flags->Text("--y", "FILE", &data_.y, "of --x: NPY");
-  flags->Text("--csv", "FILE", &data_.csv, "a row an example");
-  flags->Switch("--header", &header_, "its first line holds names");
+  flags->Text("--x", "FILE", &data_.x, "inputs: NPY, plain or .gz");
+  if (labels) flags->Text("--y", "FILE", &data_.y, "their labels: NPY");
+  flags->Text("--csv", "FILE", &data_.csv, "examples: a row each");
+  flags->Switch("--header", &header_, "the CSV's first line has names");
   flags->Switch("--no-header", &no_header_,
-                "it does not (without either: told from the line)");
+                "it has none (default: decided by the line)");
+  flags->Text("--separator", "CHAR", &separator_,
+              "the CSV's separator (default: a comma)");
+  flags->Text("--decimal", "CHAR", &decimal_,
+              "the CSV's decimal point (default: .)");
   flags->Text("--label", "COLUMN", &label_,
-              labels ? "of the CSV that is the label: a name, or a number\n"
-                       "from 0 (the last column)"
-                     : "of the CSV that is the label, where it has one: a\n"
-                       "name, or a number from 0 (the last column)");
+              labels ? "the CSV's column with the label: a name, or a\n"
+                       "number from 0 (default: the last)"
+                     : "the CSV's column with the label, if it has one: a\n"
+                       "name, or a number from 0 (default: the last)");
   flags->Number("--scale", "FACTOR", -1e30, 1e30, &scale_,
-                "of the data (1): 0.00392156862745098 for images");
+                "multiply the data (default: as in training)");
   flags->Number("--offset", "NUMBER", -1e30, 1e30, &offset_,
-                "added after that (0)");
+                "add to the scaled data (default: as in training)");
   flags->Int("--batch-size", 1, int64_t{1} << 24, &batch_size_,
-             "examples at a time (32)");
-  flags->Int("--threads", 1, 1024, &threads_, "that compute (1)");
+             "examples per batch (32)");
+  flags->Int("--threads", 1, 1024, &threads_,
+             "number of computing threads (1)");
+}
+
+std::optional<Scale> UseFlags::GivenByFlags() const {
+  if (std::isnan(scale_) && std::isnan(offset_)) return std::nullopt;
+  Scale scale;
+  if (!std::isnan(scale_)) scale.factor = static_cast<float>(scale_);
+  if (!std::isnan(offset_)) scale.offset = static_cast<float>(offset_);
+  return scale;
 }
 
 Status UseFlags::Data(const std::string& model_path, DataConfig* data) const {
@@ -85,9 +127,9 @@ Status UseFlags::Data(const std::string& model_path, DataConfig* data) const {
   if (header_ || no_header_) {
     if (data->csv.empty() || header_ == no_header_) {
       return InvalidArgument(
-          "--header and --no-header are of a --csv, and one at a time");
+          "give --header or --no-header, and only with --csv");
     }
-    data->header = header_;
+    data->table.header = header_;
   }
   if (!data->empty()) {
     if (!run_.empty()) {
@@ -102,13 +144,17 @@ Status UseFlags::Data(const std::string& model_path, DataConfig* data) const {
     if (labels_ && !data->x.empty() && data->y.empty()) {
       return InvalidArgument("--x needs --y");
     }
-    data->scale =
-        Scale(static_cast<float>(scale_), static_cast<float>(offset_));
-    data->label_name = label_;
+    RINGLET_RETURN_IF_ERROR(
+        Character("--separator", separator_, *data, &data->table.separator));
+    RINGLET_RETURN_IF_ERROR(
+        Character("--decimal", decimal_, *data, &data->table.decimal));
+    data->scale = GivenByFlags();
+    data->table.label_name = label_;
     if (!label_.empty() &&
         label_.find_first_not_of("-0123456789") == std::string::npos) {
-      data->label_name.clear();
-      data->label_column = std::strtol(label_.c_str(), nullptr, 10);
+      data->table.label_name.clear();
+      data->table.label_column =
+          static_cast<int>(std::strtol(label_.c_str(), nullptr, 10));
     }
     return Status();
   }
@@ -116,6 +162,11 @@ Status UseFlags::Data(const std::string& model_path, DataConfig* data) const {
   if (run.empty()) {
     return InvalidArgument(
         "no data: give --data RUN.json, --images, --x or --csv");
+  }
+  if (GivenByFlags()) {
+    return InvalidArgument(
+        "--scale and --offset go with --images, --x or "
+        "--csv; RUN.json has its own");
   }
   RunConfig config;
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(run, &config));
@@ -128,18 +179,30 @@ Status UseFlags::Data(const std::string& model_path, DataConfig* data) const {
   return InvalidArgument("%s: data.%s: is missing", run.c_str(), part_.c_str());
 }
 
+// The flags' scale is not of RUN.json, where the user may know better.
+Status UseFlags::CheckScale(const DataDescription& trained_on) const {
+  const std::optional<Scale> given = GivenByFlags();
+  const Scale& wanted = trained_on.scale;
+  if (!given || SameScale(*given, wanted)) return Status();
+  return InvalidArgument(
+      "the model was trained on x * %s + %s; leave --scale and --offset out",
+      ShortestText(wanted.factor).c_str(), ShortestText(wanted.offset).c_str());
+}
+
 Status UseFlags::Open(const std::string& model_path, const std::string& out,
                       std::unique_ptr<Model>* model, Dataset* batches) const {
-  NoteThatAlone();
+  NoteIgnoredJob();
   DataConfig data;
   RINGLET_RETURN_IF_ERROR(Data(model_path, &data));
   RINGLET_RETURN_IF_ERROR(CheckNotData("--out", out, data));
+  RINGLET_RETURN_IF_ERROR(
+      CheckNotRead("--out", out, {model_path, init_.path, run_}));
   RunConfig config;
   config.fit.threads = threads_;
   if (IsRun(model_path)) {
     if (init_.path.empty()) {
       return InvalidArgument(
-          "%s: is a RUN.json, whose model is not trained; give --init WEIGHTS",
+          "%s: is a RUN.json, without a trained model; give --init WEIGHTS",
           model_path.c_str());
     }
     RINGLET_RETURN_IF_ERROR(ReadRunConfig(model_path, &config));
@@ -149,6 +212,11 @@ Status UseFlags::Open(const std::string& model_path, const std::string& out,
   }
   RINGLET_RETURN_IF_ERROR(MakeModel(&config, init_, nullptr));
   *model = std::move(config.model);
+  RINGLET_RETURN_IF_ERROR(DescribeByWeights(init_, model->get()));
+  if (const DataDescription* trained_on = (*model)->data_description()) {
+    RINGLET_RETURN_IF_ERROR(CheckScale(*trained_on));
+    MatchData(*trained_on, &data);
+  }
   *batches = (labels_ ? OpenData(data, **model) : OpenUnlabelled(data, **model))
                  .Batch(batch_size_);
   RINGLET_RETURN_IF_ERROR(batches->status());

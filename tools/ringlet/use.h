@@ -1,11 +1,13 @@
-// What evaluate and predict share: a trained model, and data to use it on.
+// A trained model and data for it, for evaluate and predict.
 //
 // Internal to tools/ringlet/.
 
 #ifndef RINGLET_TOOLS_RINGLET_USE_H_
 #define RINGLET_TOOLS_RINGLET_USE_H_
 
+#include <cmath>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "command_line.h"
@@ -16,24 +18,28 @@ namespace ringlet {
 
 class UseFlags {
  public:
-  // `labels`: whether the data are to have labels.
+  // `labels`: the data must have labels.
   void Add(CommandLine* flags, bool labels);
-  // MODEL is a saved model, or a RUN.json whose weights are those of --init.
-  // *model is compiled; *batches are of the data that the flags name, or of
-  // those of RUN.json. `out`, a file that will be written, or "", may not be
-  // one of the data.
+  // MODEL is a saved model, or a RUN.json with the weights of --init. *model is
+  // compiled; *batches are of the data that the flags name, or of RUN.json's.
+  // `out`, a file that will be written, or "", must not be a data file.
   Status Open(const std::string& model_path, const std::string& out,
               std::unique_ptr<Model>* model, Dataset* batches) const;
 
  private:
   Status Data(const std::string& model_path, DataConfig* data) const;
+  // --scale and --offset; none: neither is given.
+  std::optional<Scale> GivenByFlags() const;
+  // The flags may repeat the scale of the training data, but have no other.
+  Status CheckScale(const DataDescription& trained_on) const;
 
   bool labels_ = true;
   InitFlags init_;
   bool header_ = false, no_header_ = false;
-  std::string run_, part_ = "validation", label_;
+  std::string run_, part_ = "validation", label_, separator_, decimal_;
   DataConfig data_;
-  double scale_ = 1, offset_ = 0;
+  // NaN: not given.
+  double scale_ = NAN, offset_ = NAN;
   int64_t batch_size_ = 32, threads_ = 1;
 };
 

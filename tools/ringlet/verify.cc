@@ -8,10 +8,10 @@
 
 #include "command_line.h"
 #include "commands.h"
-#include "core/base/message.h"
 #include "core/base/text.h"
 #include "core/compute/gemm.h"
-#include "core/fit/fit.h"
+#include "ringlet/fit.h"
+#include "ringlet/status.h"
 #include "run.h"
 #include "run_config.h"
 
@@ -20,16 +20,16 @@ namespace {
 
 constexpr char kAbout[] =
     R"(Computes the first steps of RUN.json and prints a digest of the weights
-after them: 16 digits, the same wherever the run computes the same bits.
+after them: 16 digits, equal on all machines that compute the same bits.
 )";
 
 constexpr char kMore[] = R"(
-Nothing is written, the run's callbacks and its validation are left out, and it
-works alone, whatever the environment says, as all of strategy.replicas. Two
-machines whose digests differ, with the same RUN.json and data, are of two
-arithmetic classes, which the first line names, or one of them computes wrong:
-see docs/one_result.md. With strategy.overlap the digest after a step lacks the
-last round, which travels; the one that is printed last has it.
+Nothing is written, and callbacks and validation are left out. The command works
+alone as all of strategy.replicas, whatever the environment says. If two machines
+print different digests for the same RUN.json and data, they are of two
+arithmetic classes, which the first line names, or one of them computes wrong
+numbers: see docs/one_result.md. With strategy.overlap the digest after a step
+lacks the round that is being sent; the last printed digest has it.
 )";
 
 struct VerifyFlags {
@@ -39,7 +39,7 @@ struct VerifyFlags {
   bool verbose = false;
 };
 
-// Notes the weights after each step, and ends the fit after so many.
+// Notes the weights after each step, and ends the fit after `steps` of them.
 class Digests final : public Callback {
  public:
   Digests(int64_t steps, bool verbose) : steps_(steps), verbose_(verbose) {}
@@ -73,28 +73,28 @@ Status CheckExpected(const std::string& text) {
     return Status();
   }
   return InvalidArgument(
-      "--expect %s: is no digest; it takes 16 digits of 0-9 and a-f, as this "
-      "command prints them",
+      "--expect %s: is not a digest; it takes 16 digits of 0-9 and a-f, as "
+      "this command prints them",
       Printable(text).c_str());
 }
 
-// Where RUN.json does not say them they are as many as the job's workers.
+// The default number of replicas is that of the job's workers.
 Status CheckReplicas(const StrategyOptions& strategy) {
   const int quorum = strategy.local.quorum;
   const int least = std::max(quorum, strategy.local.participation);
   if (strategy.replicas > 0 || least <= 1) return Status();
   return InvalidArgument(
-      "strategy.%s: is %d, of replicas that are as many as the job's workers; "
-      "this command works alone, as all of strategy.replicas: give their "
-      "number there",
+      "strategy.%s: is %d, but the number of replicas is that of the job's "
+      "workers, and this command works alone: set strategy.replicas to that "
+      "number",
       quorum == least ? "quorum" : "participation", least);
 }
 
 Status Verify(const std::string& path, const VerifyFlags& flags) {
   RINGLET_RETURN_IF_ERROR(CheckExpected(flags.expected));
-  NoteThatAlone();
+  NoteIgnoredJob();
   RunConfig config;
-  RINGLET_RETURN_IF_ERROR(ReadRunToTrain(path, &config));
+  RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
   flags.fit.Apply(&config.fit);
   const int replicas = std::max(config.strategy.options.replicas, 1);
   RINGLET_RETURN_IF_ERROR(
@@ -119,15 +119,15 @@ Status Verify(const std::string& path, const VerifyFlags& flags) {
   const LocalUpdates& local = config.strategy.options.local;
   if (local.steps == LocalUpdates::kAutoSteps) {
     return InvalidArgument(
-        "%s: strategy.local_steps is \"auto\", by this machine's times; put "
-        "the number in its place that the run has chosen (a note of train's, "
-        "and local_steps of `ringlet inspect BACKUP`)",
+        "%s: strategy.local_steps is \"auto\", which depends on this machine's "
+        "times; give the number that the run has chosen instead (train prints "
+        "it in a note, `ringlet inspect BACKUP` as local_steps)",
         path.c_str());
   }
   const int64_t epoch = options.steps_per_epoch > 0
                             ? options.steps_per_epoch
                             : data.train.steps(replicas);
-  if (local.on() && epoch > 0 && flags.steps % epoch % local.steps != 0) {
+  if (local.enabled() && epoch > 0 && flags.steps % epoch % local.steps != 0) {
     return InvalidArgument("--steps %" PRId64 ": of an epoch's %" PRId64
                            " steps, in rounds of %" PRId64
                            ", no round ends there",
@@ -157,10 +157,11 @@ int VerifyCommand(const std::vector<std::string>& line) {
   VerifyFlags values;
   CommandLine flags("verify", "RUN.json", kAbout, kMore);
   flags.Int("--steps", 1, int64_t{1} << 40, &values.steps,
-            "how many steps (10)");
+            "number of steps (10)");
   flags.Text("--expect", "DIGEST", &values.expected,
-             "fail where the weights have another one");
-  flags.Switch("--verbose", &values.verbose, "the digest after each step");
+             "fail if the weights have another digest");
+  flags.Switch("--verbose", &values.verbose,
+               "print the digest after each step");
   values.fit.AddStep(&flags);
   values.fit.AddOrder(&flags);
   int code = 0;

@@ -7,7 +7,7 @@
 namespace ringlet {
 namespace {
 
-TEST(Crc32cTest, KnownAnswers) {
+TEST(Crc32cTest, Crc32c_Rfc3720Vectors_EqualTheKnownAnswers) {
   // RFC 3720, appendix B.4.
   EXPECT_EQ(Crc32c("123456789", 9), 0xE3069283u);
   EXPECT_EQ(Crc32c(std::string(32, '\0').data(), 32), 0x8A9136AAu);
@@ -15,7 +15,7 @@ TEST(Crc32cTest, KnownAnswers) {
   EXPECT_EQ(Crc32c("", 0), 0u);
 }
 
-TEST(Crc32cTest, FastEqualsPortableAtEveryLengthAlignmentAndCut) {
+TEST(Crc32cTest, Crc32c_AnyLengthAlignmentAndCut_EqualsThePortableOne) {
   std::string bytes;
   for (int i = 0; i < 300; ++i) bytes += static_cast<char>(i * 37 + i / 7);
   for (size_t from = 0; from < 9; ++from) {
@@ -29,7 +29,7 @@ TEST(Crc32cTest, FastEqualsPortableAtEveryLengthAlignmentAndCut) {
   }
 }
 
-TEST(Crc32cTest, FastEqualsPortableAroundWholeBlocks) {
+TEST(Crc32cTest, Crc32c_LengthsAroundWholeBlocks_EqualsThePortableOne) {
   std::string bytes;
   for (int i = 0; i < 10000; ++i) bytes += static_cast<char>(i * 37 + i / 7);
   for (size_t n : {3071, 3072, 3073, 6143, 6144, 6151, 9216, 9999}) {

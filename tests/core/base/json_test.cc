@@ -13,7 +13,7 @@ std::string ErrorOf(const std::string& text) {
   return Json::Parse(text, "file", &json).message();
 }
 
-TEST(JsonTest, ValuesAreRead) {
+TEST(JsonTest, Parse_ValueOfEachKind_IsRead) {
   Json json;
   ASSERT_TRUE(Json::Parse("{\"a\": [1, -2.5, \"x\\u00e4\\n\", true, null],"
                           " \"b\": {}} \n",
@@ -32,7 +32,7 @@ TEST(JsonTest, ValuesAreRead) {
   m = m.next();
   EXPECT_EQ(m.text(), "x\xc3\xa4\n");
   m = m.next();
-  EXPECT_TRUE(m.truth());
+  EXPECT_TRUE(m.as_bool());
   m = m.next();
   EXPECT_EQ(m.kind(), Json::Kind::kNull);
   EXPECT_FALSE(m.next());
@@ -41,7 +41,7 @@ TEST(JsonTest, ValuesAreRead) {
   EXPECT_EQ(json.first().next().key(), "b");
 }
 
-TEST(JsonTest, SyntaxErrorsNameLineAndColumn) {
+TEST(JsonTest, Parse_SyntaxError_NamesLineAndColumn) {
   EXPECT_EQ(ErrorOf("{\"a\": 1,\n \"b\": }"),
             "file: line 2, near column 7: not JSON from here on: look for a "
             "missing or extra comma, bracket or quote (strings take \"\")");
@@ -65,7 +65,28 @@ TEST(JsonTest, SyntaxErrorsNameLineAndColumn) {
   EXPECT_NE(ErrorOf("{"), "");
 }
 
-TEST(JsonTest, AByteOrderMarkIsSkippedAndNotCounted) {
+TEST(JsonTest, SyntaxErrors_WordsOfOtherLanguages_SayWhatToWrite) {
+  const struct {
+    const char *text, *says;
+  } cases[] = {
+      {"{\"a\": None}", "None is not JSON, which has null for it"},
+      {"[1, True]", "True is not JSON, which has true for it"},
+      {"[False]", "False is not JSON, which has false for it"},
+      {"NaN", "NaN is not JSON, which has no number for it"},
+      {"{\"a\": 1} # b", "more after the end"},
+      {"{\"a\": 1 // b\n}", "JSON has no comments"},
+      {"{# b\n\"a\": 1}", "JSON has no comments"},
+      {"{/* b */\"a\": 1}", "JSON has no comments"},
+      {"{\"a\": /data/x}", "quote (strings take \"\")"},
+      {"{\"a\": nONE}", "not JSON from here on"},
+  };
+  for (const auto& c : cases) {
+    const std::string error = ErrorOf(c.text);
+    EXPECT_NE(error.find(c.says), std::string::npos) << c.text << ": " << error;
+  }
+}
+
+TEST(JsonTest, Parse_ByteOrderMark_IsSkippedAndNotCounted) {
   const std::string mark = "\xEF\xBB\xBF";
   Json json;
   ASSERT_TRUE(Json::Parse(mark + "{\"a\": 1}", "file", &json).ok());
@@ -78,7 +99,7 @@ TEST(JsonTest, AByteOrderMarkIsSkippedAndNotCounted) {
   EXPECT_NE(ErrorOf(many + "{}"), "");
 }
 
-TEST(JsonTest, TypesHaveNamesForMessages) {
+TEST(JsonTest, TypeName_EachKindOrMissing_NamesItForMessages) {
   Json json;
   ASSERT_TRUE(Json::Parse("[null, true, 1, \"\", [], {}]", "file", &json).ok());
   std::string names = json.type_name();
@@ -90,7 +111,7 @@ TEST(JsonTest, TypesHaveNamesForMessages) {
   EXPECT_STREQ(json["a"].type_name(), "missing");
 }
 
-TEST(JsonTest, DeepNestingIsRejected) {
+TEST(JsonTest, Parse_NestedMoreThan16Deep_IsRejected) {
   const auto nested = [](int n) {
     return std::string(n, '[') + std::string(n, ']');
   };
@@ -101,22 +122,22 @@ TEST(JsonTest, DeepNestingIsRejected) {
   EXPECT_EQ(ErrorOf("[\"" + std::string(40, '[') + "\\\"[\"]"), "");
 }
 
-TEST(JsonTest, KeysThatStandTwiceAreRejected) {
+TEST(JsonTest, Parse_DuplicateKey_IsRejected) {
   EXPECT_EQ(ErrorOf("[{\"a\": 1, \"b\": {\"k\": 1, \"k\": 1}}]"),
-            "file: the key \"k\" stands twice in \"b\": keep one");
+            "file: the key \"k\" is in \"b\" twice: keep one");
   EXPECT_EQ(ErrorOf("[{\"a\": 1, \"a\": 1}]"),
-            "file: the key \"a\" stands twice in one object: keep one");
+            "file: the key \"a\" is in one object twice: keep one");
   EXPECT_EQ(ErrorOf("[{\"a\": 1}, {\"a\": 1, \"A\": 1}]"), "");
 }
 
-TEST(JsonTest, ZeroCharactersAreRejected) {
+TEST(JsonTest, Parse_ZeroCharacter_IsRejected) {
   EXPECT_NE(ErrorOf("[\"a\\u0000b\"]"), "");
   EXPECT_EQ(ErrorOf("[\"a\\\\u0000b\"]"), "");
   EXPECT_NE(ErrorOf(std::string("[1]\0", 4)), "");
 }
 
-// Else what is read, and written on as JSON, is none to other readers.
-TEST(JsonTest, WhatIsNotUtf8IsRejected) {
+// Otherwise other readers would refuse the JSON that is written from it.
+TEST(JsonTest, Parse_TextIsNotUtf8_IsRejected) {
   for (const char* good :
        {"\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80",
         "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"}) {
@@ -132,7 +153,7 @@ TEST(JsonTest, WhatIsNotUtf8IsRejected) {
   }
 }
 
-TEST(JsonTest, WrittenTextReadsBack) {
+TEST(JsonTest, JsonWriter_ValuesOfAllKinds_ReadBack) {
   JsonWriter w;
   w.BeginObject().Key("a\"\\\x01").BeginArray();
   w.Int(-3).Number(0.1).Number(1e300).Bool(false).Null().String("\xc3\xa4");

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/base/json.h"
-#include "net/cluster/cluster.h"
+#include "ringlet/strategy.h"
 
 namespace ringlet {
 namespace {
@@ -26,7 +26,7 @@ void* Take(size_t bytes) {
   const std::thread::id self = std::this_thread::get_id();
   parser = self;
   usleep(200);
-  // Whoever came meanwhile parses at the same time.
+  // A thread that came meanwhile parses at the same time.
   overlaps += parser.load() != self;
   ++allocations;
   return std::malloc(bytes);
@@ -40,7 +40,7 @@ class BadTfConfig final : public Environment {
   std::string HostName() const override { return "host"; }
 };
 
-TEST(JsonTest, ThreadsParseOneAtATime) {
+TEST(JsonTest, Parse_SeveralThreads_RunsOneAtATime) {
   cJSON_Hooks hooks = {Take, std::free};
   cJSON_InitHooks(&hooks);
   std::vector<std::thread> threads;

@@ -42,7 +42,7 @@ class KeyFileTest : public testing::Test {
   JobKeysPtr keys_;
 };
 
-TEST_F(KeyFileTest, OneKeyOrTwoWithComments) {
+TEST_F(KeyFileTest, Read_OneKeyOrTwoWithComments_HasTheirBytes) {
   ASSERT_TRUE(Read(kText).ok());
   ASSERT_EQ(keys_->count, 1);
   for (int i = 0; i < 32; ++i) EXPECT_EQ(keys_->keys[0].bytes[i], i);
@@ -54,7 +54,7 @@ TEST_F(KeyFileTest, OneKeyOrTwoWithComments) {
   EXPECT_EQ(keys_->keys[1].bytes[31], 31);
 }
 
-TEST_F(KeyFileTest, WhatIsNoKeyIsRefusedWithItsLineAndWithoutItsText) {
+TEST_F(KeyFileTest, Read_NotAKey_IsRefusedWithItsLineAndWithoutItsText) {
   const std::string key = kText;
   ExpectRefused("", "has no key");
   ExpectRefused("# nothing\n", "has no key");
@@ -70,8 +70,8 @@ TEST_F(KeyFileTest, WhatIsNoKeyIsRefusedWithItsLineAndWithoutItsText) {
   ExpectRefused("#" + std::string(5000, '\n') + key, "4096 bytes");
 }
 
-// As of RINGLET_KEY_FILE=$(ringlet keygen).
-TEST_F(KeyFileTest, AKeyInTheFilesPlaceIsNotTold) {
+// A user may write RINGLET_KEY_FILE=$(ringlet keygen).
+TEST_F(KeyFileTest, Read_PathIsAKey_MessageDoesNotShowIt) {
   for (const std::string& path :
        {std::string(kText), "# A key\n" + std::string(kText) + "\n",
         folder_ / kText}) {
@@ -84,7 +84,7 @@ TEST_F(KeyFileTest, AKeyInTheFilesPlaceIsNotTold) {
   EXPECT_EQ(none.code(), Code::kNotFound) << none.message();
 }
 
-TEST_F(KeyFileTest, EveryCharacterOfAKeyCounts) {
+TEST_F(KeyFileTest, Read_AnyCharacterChanged_IsRefusedOrAnotherKey) {
   const std::string key = kText;
   for (size_t i = 0; i < key.size(); ++i) {
     for (const char c : std::string("+/09AaZz=-_. \0\x80\xff", 16)) {
@@ -98,7 +98,7 @@ TEST_F(KeyFileTest, EveryCharacterOfAKeyCounts) {
   }
 }
 
-TEST_F(KeyFileTest, OthersMayNotReadIt) {
+TEST_F(KeyFileTest, Read_ModeGivesOthersAccess_IsRefused) {
   for (const mode_t mode : {0604, 0602, 0601, 0644, 0666, 0620, 0660, 0777}) {
     ExpectRefused(kText, "chmod 600", mode);
   }
@@ -116,7 +116,7 @@ TEST_F(KeyFileTest, OthersMayNotReadIt) {
   }
 }
 
-TEST_F(KeyFileTest, OnlyARegularFile) {
+TEST_F(KeyFileTest, Read_NotARegularFile_IsRefused) {
   EXPECT_EQ(ReadKeyFile(folder_ / "none", &keys_).code(), Code::kNotFound);
   EXPECT_EQ(ReadKeyFile(folder_.path(), &keys_).code(), Code::kInvalidArgument);
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
@@ -128,7 +128,7 @@ TEST_F(KeyFileTest, OnlyARegularFile) {
   EXPECT_TRUE(ReadKeyFile(folder_ / "link", &keys_).ok());
 }
 
-TEST_F(KeyFileTest, FoundByNameThenVariableThenCredential) {
+TEST_F(KeyFileTest, FindKeys_SeveralSources_TakesNameVariableThenCredential) {
   unsetenv("RINGLET_KEY_FILE");
   unsetenv("CREDENTIALS_DIRECTORY");
   ASSERT_TRUE(FindKeys("", &keys_).ok());
@@ -146,7 +146,7 @@ TEST_F(KeyFileTest, FoundByNameThenVariableThenCredential) {
   EXPECT_EQ(keys_->keys[0].bytes[1], 0xff);
   ASSERT_TRUE(FindKeys(folder_ / "ringlet.key", &keys_).ok());
   EXPECT_EQ(keys_->keys[0].bytes[1], 1);
-  // One that is named and is not there is no "none".
+  // A named file that does not exist is an error, not "none".
   setenv("RINGLET_KEY_FILE", (folder_ / "none").c_str(), 1);
   EXPECT_EQ(FindKeys("", &keys_).code(), Code::kNotFound);
   EXPECT_EQ(keys_, nullptr);
@@ -154,7 +154,7 @@ TEST_F(KeyFileTest, FoundByNameThenVariableThenCredential) {
   unsetenv("CREDENTIALS_DIRECTORY");
 }
 
-TEST_F(KeyFileTest, NewKeysReadBackAndDiffer) {
+TEST_F(KeyFileTest, NewKeyText_CalledTwice_DiffersAndReadsBack) {
   std::string one, other;
   ASSERT_TRUE(NewKeyText(&one).ok() && NewKeyText(&other).ok());
   EXPECT_NE(one, other);
@@ -164,7 +164,7 @@ TEST_F(KeyFileTest, NewKeysReadBackAndDiffer) {
   EXPECT_EQ(one, std::string(one.size(), '\0'));
 }
 
-TEST_F(KeyFileTest, ALaunchersKeyIsThereAsLongAsItsDescriptor) {
+TEST_F(KeyFileTest, LauncherKeys_DescriptorIsClosed_AreGone) {
   int fd = -1;
   std::string path;
   MakeLauncherKey(&fd, &path);
@@ -198,11 +198,12 @@ std::string OfMapping(const void* address, const std::string& name) {
   return "";
 }
 
-TEST_F(KeyFileTest, KeysAreNotDumped) {
+TEST_F(KeyFileTest, Keys_InMemory_AreLeftOutOfCoreDumps) {
   ASSERT_TRUE(Read(kText).ok());
   const std::string flags = OfMapping(keys_.get(), "VmFlags:");
   if (flags.empty()) GTEST_SKIP() << "no /proc/self/smaps here";
-  // As a page that is to be left out for sure: an emulator knows of none.
+  // Checks first that a page with MADV_DONTDUMP is shown as such; under an
+  // emulator it is not.
   constexpr size_t kPage = 65536;
   void* const page = mmap(nullptr, kPage, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -36,7 +36,7 @@ T OfBits(Bits bits) {
   return value;
 }
 
-TEST(NumberTextTest, DrawnBitsAreTheShortestTexts) {
+TEST(NumberTextTest, ShortestText_RandomBits_EqualsToChars) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 20000 && !HasFailure(); ++i) {
     const uint64_t bits = random();
@@ -46,7 +46,7 @@ TEST(NumberTextTest, DrawnBitsAreTheShortestTexts) {
   }
 }
 
-TEST(NumberTextTest, DecimalsAndWholeNumbersAre) {
+TEST(NumberTextTest, ShortestText_DecimalsAndWholeNumbers_EqualsToChars) {
   std::mt19937_64 random(2);
   for (int i = 0; i < 20000 && !HasFailure(); ++i) {
     const double digits = static_cast<double>(random() >> (1 + random() % 63));
@@ -60,7 +60,7 @@ TEST(NumberTextTest, DecimalsAndWholeNumbersAre) {
 }
 
 // The numbers below a power of two are nearer than those above.
-TEST(NumberTextTest, PowersOfTwoAndTheirNeighboursAre) {
+TEST(NumberTextTest, ShortestText_PowersOfTwoAndNeighbours_EqualsToChars) {
   for (int exponent = -1074; exponent < 1024; ++exponent) {
     const double power = std::ldexp(1.0, exponent);
     for (const double value : {power, std::nextafter(power, 0.0),
@@ -72,7 +72,7 @@ TEST(NumberTextTest, PowersOfTwoAndTheirNeighboursAre) {
   }
 }
 
-TEST(NumberTextTest, SpecialValuesAre) {
+TEST(NumberTextTest, ShortestText_SpecialValues_EqualsToChars) {
   for (const double value : {0.0, -0.0, std::numeric_limits<double>::infinity(),
                              -std::numeric_limits<double>::infinity(),
                              std::numeric_limits<double>::quiet_NaN(),
@@ -85,7 +85,7 @@ TEST(NumberTextTest, SpecialValuesAre) {
   }
 }
 
-TEST(NumberTextTest, PrintedAsInTheCLocale) {
+TEST(NumberTextTest, PrintedText_AnyTypeAndPrecision_EqualsToChars) {
   std::mt19937_64 random(3);
   const std::pair<char, std::chars_format> types[] = {
       {'f', std::chars_format::fixed},
@@ -103,7 +103,7 @@ TEST(NumberTextTest, PrintedAsInTheCLocale) {
 }
 
 // Germany writes 0,5.
-TEST(NumberTextTest, TheProgramsLocaleDoesNotMatter) {
+TEST(NumberTextTest, Text_LocaleHasADecimalComma_HasAPoint) {
   const char* found = nullptr;
   for (const char* name : {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8"}) {
     if (found == nullptr) found = std::setlocale(LC_NUMERIC, name);

@@ -1,4 +1,4 @@
-#include "core/base/status.h"
+#include "ringlet/status.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -18,7 +18,7 @@
 namespace ringlet {
 namespace {
 
-TEST(StatusTest, OkIsAPointerWideAndHasNoMessage) {
+TEST(StatusTest, Status_Ok_IsOnePointerWideWithoutMessage) {
   Status ok;
   EXPECT_EQ(sizeof(ok), sizeof(void*));
   EXPECT_TRUE(ok.ok());
@@ -26,7 +26,7 @@ TEST(StatusTest, OkIsAPointerWideAndHasNoMessage) {
   EXPECT_STREQ(ok.message(), "");
 }
 
-TEST(StatusTest, MessageOfAnyLengthIsKeptWhole) {
+TEST(StatusTest, Message_5000Characters_IsKeptWhole) {
   const std::string path(5000, 'p');
   Status s = NotFound("%s: no such layer", path.c_str());
   EXPECT_EQ(s.message(), path + ": no such layer");
@@ -35,14 +35,14 @@ TEST(StatusTest, MessageOfAnyLengthIsKeptWhole) {
   EXPECT_EQ(copy.message(), path + ": no such layer");
 }
 
-TEST(StatusTest, OsErrorsKeepTheirNumberAndSayWhatToDo) {
+TEST(StatusTest, OsError_DiskIsFull_KeepsItsNumberAndNamesTheError) {
   Status s = OsError(ENOSPC, "write %s", "a.bin");
   EXPECT_EQ(s.code(), Code::kResourceExhausted);
   EXPECT_EQ(s.os_error(), ENOSPC);
   EXPECT_STREQ(s.message(), "write a.bin: No space left on device");
 }
 
-TEST(StatusTest, TextOfAnUnknownErrorNumberNamesIt) {
+TEST(StatusTest, ErrnoText_UnknownNumber_NamesTheNumber) {
   EXPECT_STREQ(ErrnoText(ENOENT).c_str(), "No such file or directory");
   EXPECT_NE(std::string(ErrnoText(12345).c_str()).find("12345"),
             std::string::npos);
@@ -51,7 +51,7 @@ TEST(StatusTest, TextOfAnUnknownErrorNumberNamesIt) {
 // Threads that run out of memory at the same time take constant records: each
 // has its own code. (The limit of memory is one that sanitizers cannot work
 // under.)
-TEST(StatusTest, WithoutMemoryEveryThreadGetsTheCodeOfItsError) {
+TEST(StatusTest, Error_NoMemoryOnSeveralThreads_KeepsTheCodeOfEach) {
 #ifdef RINGLET_SANITIZED
   GTEST_SKIP() << "a sanitizer takes more memory than the limit";
 #else
@@ -82,7 +82,7 @@ TEST(StatusTest, WithoutMemoryEveryThreadGetsTheCodeOfItsError) {
 #endif
 }
 
-TEST(StatusTest, AnnotateAddsWhereAndKeepsTheRest) {
+TEST(StatusTest, Annotate_Error_AddsContextAndKeepsTheRest) {
   Status s = PeerLost(3, "silent for %d ms", 1000).Annotate("step %d", 7);
   EXPECT_EQ(s.code(), Code::kPeerLost);
   EXPECT_EQ(s.rank(), 3);
@@ -90,7 +90,7 @@ TEST(StatusTest, AnnotateAddsWhereAndKeepsTheRest) {
   EXPECT_TRUE(Status().Annotate("nothing").ok());
 }
 
-TEST(ResultTest, HoldsWhatCanOnlyBeMoved) {
+TEST(ResultTest, Result_MoveOnlyTypeWithoutDefault_HoldsIt) {
   struct Handle {
     explicit Handle(int n) : number(n) {}  // no default
     Handle(Handle&& other) noexcept : number(other.number) { other.number = 0; }
@@ -106,7 +106,7 @@ TEST(ResultTest, HoldsWhatCanOnlyBeMoved) {
   EXPECT_EQ(none.status().code(), Code::kNotFound);
 }
 
-TEST(ResultDeathTest, ValueOfAnErrorPrintsTheError) {
+TEST(ResultDeathTest, Value_OfAnError_EndsTheProgramWithItsMessage) {
   Result<int> result = NotFound("data/x.csv: no such file");
   EXPECT_DEATH((void)result.value(), "error: data/x.csv: no such file");
   const Result<int>& constant = result;
@@ -114,7 +114,7 @@ TEST(ResultDeathTest, ValueOfAnErrorPrintsTheError) {
   EXPECT_DEATH((void)Result<int>(NotFound("gone")).value(), "error: gone");
 }
 
-TEST(StatusTest, ExitCodesTellUsageFromFailureFromResumable) {
+TEST(StatusTest, ExitCode_UsageFailureOrResumable_Differs) {
   EXPECT_EQ(ExitCode(Status()), 0);
   EXPECT_EQ(ExitCode(InvalidArgument("flag")), 2);
   EXPECT_EQ(ExitCode(Corruption("file")), 1);
@@ -123,8 +123,8 @@ TEST(StatusTest, ExitCodesTellUsageFromFailureFromResumable) {
   EXPECT_EQ(ExitCode(Interrupted(15, "stop").Annotate("fit")), 143);
 }
 
-// What supervisors go by (docs/porting.md): every code's, and no other.
-TEST(StatusTest, EveryCodeHasItsExitCode) {
+// Supervisors depend on these codes (docs/porting.md). The list has every code.
+TEST(StatusTest, ExitCode_EveryCode_IsTheDocumentedOne) {
   const std::map<Code, int> all = {{Code::kOk, 0},
                                    {Code::kInvalidArgument, 2},
                                    {Code::kNotFound, 1},
@@ -145,7 +145,7 @@ TEST(StatusTest, EveryCodeHasItsExitCode) {
     if (code == Code::kOk) continue;
     EXPECT_EQ(ExitCodeOf(Error(code, "x")), exit_code) << CodeName(code);
     EXPECT_EQ(ExitCode(Error(code, "x")), exit_code) << CodeName(code);
-    // Nothing that another start cures is permanent.
+    // A permanent error is one that no restart ends.
     const bool permanent = IsPermanent(Error(code, "x"));
     EXPECT_TRUE(permanent || exit_code != 2) << CodeName(code);
     EXPECT_FALSE(permanent && exit_code == 75) << CodeName(code);

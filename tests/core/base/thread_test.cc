@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "../../support/temp_folder.h"
-#include "core/base/thread_pool.h"
+#include "ringlet/compute.h"
 
 namespace ringlet {
 namespace {
@@ -19,7 +19,7 @@ void Put(const std::string& path, const std::string& text) {
   WriteWhole(path, text);
 }
 
-TEST(UsableCoresTest, TheProcessorsOfTheProcessAreTheMost) {
+TEST(UsableCoresTest, UsableCores_ProcessBoundToOneProcessor_IsOne) {
   EXPECT_GE(UsableCores(), 1);
   cpu_set_t before, one;
   ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
@@ -36,7 +36,7 @@ TEST(UsableCoresTest, TheProcessorsOfTheProcessAreTheMost) {
   sched_setaffinity(0, sizeof(before), &before);
 }
 
-TEST(UsableCoresTest, TheLeastQuotaOfAGroupAndThoseAboveItCounts) {
+TEST(UsableCoresTest, CpuQuota_NestedGroups_IsTheLeastOfThem) {
   TempFolder folder;
   const std::string root = folder.path();
   EXPECT_EQ(CpuQuota("0::/a/b\n", root), 0);
@@ -50,7 +50,7 @@ TEST(UsableCoresTest, TheLeastQuotaOfAGroupAndThoseAboveItCounts) {
   EXPECT_EQ(CpuQuota("0::/../..\n", root), 0);
 }
 
-TEST(UsableCoresTest, VersionOneIsReadToo) {
+TEST(UsableCoresTest, CpuQuota_CgroupVersionOne_IsRead) {
   TempFolder folder;
   const std::string root = folder.path();
   Put(root + "/cpu/docker/1/cpu.cfs_quota_us", "250000\n");
@@ -63,7 +63,7 @@ TEST(UsableCoresTest, VersionOneIsReadToo) {
   EXPECT_EQ(CpuQuota("3:cpuset:/docker/1\n", root), 0);
 }
 
-TEST(UsableCoresTest, NonsenseIsNoQuota) {
+TEST(UsableCoresTest, CpuQuota_InvalidText_IsNone) {
   TempFolder folder;
   for (const char* text : {"", " ", "max", "0 100000", "-5 1", "x y", "1 0"}) {
     Put(folder.path() + "/cpu.max", text);
@@ -76,7 +76,7 @@ TEST(UsableCoresTest, NonsenseIsNoQuota) {
 
 // However the threads come to them: some runs are shorter than a thread takes
 // to begin, and some parts longer than others.
-TEST(ThreadPoolTest, EachPartOnceInEachRun) {
+TEST(ThreadPoolTest, Run_AnyNumberOfThreads_CallsEachPartOnce) {
   for (const int threads : {1, 2, 3, 8}) {
     ThreadPool pool(threads);
     std::vector<int> calls(static_cast<size_t>(threads));

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <vector>
 
-#include "core/base/random.h"
 #include "core/base/text.h"
+#include "ringlet/compute.h"
 
 namespace ringlet {
 namespace {
@@ -29,14 +29,14 @@ uint64_t Digest(const std::vector<float>& values, int threads = 1) {
   return DigestOf(values.data(), static_cast<int64_t>(values.size()), &pool);
 }
 
-// What tests/digests.txt rests on.
-TEST(DigestTest, IsTheSameOnEveryMachine) {
+// tests/digests.txt depends on these values.
+TEST(DigestTest, Digest_AnyMachine_IsTheKnownValue) {
   EXPECT_EQ(HexText(Digest({})), "0000000000000000");
   EXPECT_EQ(HexText(Digest({1, -2.5f, 0})), "df3b93f88bc73efd");
   EXPECT_EQ(HexText(Digest(Values(100001))), "f81bc0122380772c");
 }
 
-TEST(DigestTest, ThreadsDoNotShow) {
+TEST(DigestTest, Digest_AnyNumberOfThreads_IsTheSame) {
   for (const int64_t count : {0, 1, 2, 16384, 32767, 32768, 32769, 200001}) {
     const std::vector<float> values = Values(count);
     const uint64_t one = Digest(values);
@@ -46,7 +46,7 @@ TEST(DigestTest, ThreadsDoNotShow) {
   }
 }
 
-TEST(DigestTest, EveryBitShows) {
+TEST(DigestTest, Digest_AnyBitFlipped_Differs) {
   for (const int64_t count : {1, 2, 7, 500}) {
     const std::vector<float> values = Values(count);
     const uint64_t usual = Digest(values);
@@ -63,7 +63,7 @@ TEST(DigestTest, EveryBitShows) {
   }
 }
 
-TEST(DigestTest, TheBitsOfANanDoNot) {
+TEST(DigestTest, Digest_NanOfOtherBits_IsTheSame) {
   for (const int64_t count : {1, 2, 7, 500}) {
     std::vector<float> values = Values(count);
     const uint64_t usual = Digest(values);
@@ -82,7 +82,7 @@ TEST(DigestTest, TheBitsOfANanDoNot) {
   }
 }
 
-TEST(DigestTest, PlacesShow) {
+TEST(DigestTest, Digest_ValuesSwappedOrOneMore_Differs) {
   const std::vector<float> values = Values(300);
   const uint64_t usual = Digest(values);
   for (size_t i = 0; i < values.size(); ++i) {

@@ -23,9 +23,9 @@ struct Build {
 };
 
 #if defined(__x86_64__)
-// planes_conv.h and paired_conv.h as one of the builds. Where positions are no
-// neighbours each row of windows is of a copy with all even floats, and then
-// all odd ones.
+// planes_conv.h and paired_conv.h as one of the builds. If positions are no
+// neighbours, each row of windows is a copy with all even floats and then all
+// odd ones.
 void ForwardOfFew(const ConvForward& product) {
   const auto planes = BestPlanesForward(product.filters);
   if (planes == nullptr) return kDirectConvAvx2.forward(product);
@@ -62,7 +62,7 @@ const DirectConv kOfFew = {8, ForwardOfFew, GradientOfFew,
                            kDirectConvAvx2.depthwise_gradient};
 #endif
 
-// Those that this machine can run.
+// The builds that this machine can run.
 std::vector<Build> Builds() {
 #if defined(__x86_64__)
   std::vector<Build> builds = {{&kDirectConv, false}};
@@ -202,7 +202,7 @@ void ExpectForward(const Build& build, const Case& c,
   ASSERT_EQ(y, before);
 }
 
-TEST(DirectConvTest, ForwardIsTheChainOverTaps) {
+TEST(DirectConvTest, Forward_AnyShape_IsTheChainOverTaps) {
   for (const Build& build : Builds()) {
     for (const Case& c : Cases()) {
       for (int i = 0; i < 8; ++i) {
@@ -235,7 +235,7 @@ void ExpectGradient(const Build& build, const Case& c, bool adds) {
                         stride,
                         adds,
                         adds ? sums.data() : nullptr});
-  // One after another, of whatever block.
+  // The sum of each filter adds the positions one after another, in any block.
   for (int64_t f = 0; f <= c.filters; ++f) {
     float sum = 0.5f;
     for (int64_t p = 0; p < c.rows * c.positions && adds; ++p) {
@@ -263,7 +263,7 @@ void ExpectGradient(const Build& build, const Case& c, bool adds) {
   }
 }
 
-TEST(DirectConvTest, GradientsAreChainsOverPositions) {
+TEST(DirectConvTest, Gradient_AnyShape_IsTheChainOverPositions) {
   for (const Build& build : Builds()) {
     for (const Case& c : Cases()) {
       SCOPED_TRACE(Text(build, c));
@@ -275,7 +275,7 @@ TEST(DirectConvTest, GradientsAreChainsOverPositions) {
 }
 
 // Each filter of its own channel: the chain of filter f alone, f floats on.
-TEST(DirectConvTest, DepthwiseIsTheSameOfEachFilterAlone) {
+TEST(DirectConvTest, Depthwise_AnyShape_EqualsEachFilterAlone) {
   for (const Build& build : Builds()) {
     for (int64_t positions = 1; positions <= 19; ++positions) {
       for (const int64_t filters : {1, 6, 16, 17, 40}) {
@@ -320,7 +320,7 @@ TEST(DirectConvTest, DepthwiseIsTheSameOfEachFilterAlone) {
   }
 }
 
-TEST(DirectConvTest, ReluKeepsNanAndMakesMinusZeroZero) {
+TEST(DirectConvTest, Relu_NanOrMinusZero_KeepsNanAndGivesZero) {
   for (const Build& build : Builds()) {
     const float image[2] = {1, std::numeric_limits<float>::quiet_NaN()};
     const int64_t offset = 0;
@@ -344,7 +344,7 @@ TEST(DirectConvTest, ReluKeepsNanAndMakesMinusZeroZero) {
 }
 
 #if defined(__x86_64__)
-TEST(DirectConvTest, GoesWithTheKernelsOfProducts) {
+TEST(DirectConvTest, BestLoops_EachKernelSet_BelongToTheSet) {
   const std::string before = GemmKernels();
   const struct {
     const char* kernels;

@@ -25,7 +25,7 @@ float AnyFloat(std::mt19937* random) {
   return static_cast<float>(sign * std::exp2(exponent));
 }
 
-TEST(ExactGridTest, RoundsToNearestAndTiesToEven) {
+TEST(ExactGridTest, ToGrid_AnyNumber_RoundsToNearestTiesToEven) {
   std::mt19937 random(1);
   std::vector<float> numbers = {
       0.0f,         -0.0f,        0.5f,        1.5f,       2.5f,
@@ -54,7 +54,7 @@ TEST(ExactGridTest, RoundsToNearestAndTiesToEven) {
   }
 }
 
-TEST(ExactGridTest, AClampIsTold) {
+TEST(ExactGridTest, ToGrid_NumberBeyondTheLimit_ReportsTheClamp) {
   int32_t whole[2] = {};
   for (const int replicas : {1, 2, 3, 4, 1000}) {
     const float limit = GridLimit(replicas);
@@ -71,7 +71,7 @@ TEST(ExactGridTest, AClampIsTold) {
   }
 }
 
-TEST(ExactGridTest, WhatIsNotFiniteIsTold) {
+TEST(ExactGridTest, ToGrid_NumberNotFinite_ReportsIt) {
   for (const float x : {kInfinity, -kInfinity, std::nanf("")}) {
     for (const uint8_t scale : {kFinestScale, kOne, kCoarsestScale}) {
       std::vector<float> block(300, 1.0f);
@@ -87,7 +87,7 @@ TEST(ExactGridTest, WhatIsNotFiniteIsTold) {
   EXPECT_LT(ExponentOf(&kGreatest, 1), kNotFinite);
 }
 
-TEST(ExactGridTest, AScaleThatHoldsClampsNothing) {
+TEST(ExactGridTest, ScaleThatHolds_AnyNumber_ClampsNothing) {
   std::mt19937 random(2);
   for (int i = 0; i < 20000; ++i) {
     const float x = i == 0 ? FLT_MAX : i == 1 ? 0.0f : AnyFloat(&random);
@@ -97,7 +97,7 @@ TEST(ExactGridTest, AScaleThatHoldsClampsNothing) {
     uint8_t exponent = 0;
     ASSERT_TRUE(ToGrid(GridMode::kSet, &x, 1, scale, limit, &whole, &exponent))
         << x;
-    // It is not coarser than it has to be by more than two bits.
+    // The scale is at most two bits coarser than necessary.
     if (scale > kFinestScale) {
       ASSERT_GT(std::abs(double{limit}) / 4, 0);
       ASSERT_GE(std::abs(whole), static_cast<int32_t>(limit / 4)) << x;
@@ -105,7 +105,7 @@ TEST(ExactGridTest, AScaleThatHoldsClampsNothing) {
   }
 }
 
-TEST(ExactGridTest, BlocksAreATensorsWhateverTheCut) {
+TEST(ExactGridTest, ForEach_AnyCut_VisitsTheBlocksOfEachTensor) {
   std::mt19937 random(3);
   GridLayout layout;
   std::vector<int64_t> block_of;
@@ -136,7 +136,7 @@ TEST(ExactGridTest, BlocksAreATensorsWhateverTheCut) {
 
 // The next sums of R replicas may have means 2^8 times as large, and are as
 // fine as 32 bits allow then.
-TEST(ExactGridTest, ScalesLeaveHeadRoom) {
+TEST(ExactGridTest, NextScales_AnySums_LeaveHeadroom) {
   std::mt19937 random(4);
   for (int i = 0; i < 2000; ++i) {
     const int replicas = 1 + static_cast<int>(random() % 64);
@@ -160,7 +160,7 @@ TEST(ExactGridTest, ScalesLeaveHeadRoom) {
 }
 
 // Over the floats, beside them and added: the same integers, and floats again.
-TEST(ExactGridTest, TheWaysAreOne) {
+TEST(ExactGridTest, ToGrid_SetAddedOrInPlace_GivesTheSameIntegers) {
   std::mt19937 random(6);
   for (int64_t n = 0; n < 300; ++n) {
     std::vector<float> x(static_cast<size_t>(n));
@@ -194,7 +194,7 @@ TEST(ExactGridTest, TheWaysAreOne) {
 }
 
 #if defined(__x86_64__)
-TEST(ExactGridTest, EveryWidthHasTheSameBits) {
+TEST(ExactGridTest, ExactLoops_EveryVectorWidth_HaveTheSameBits) {
   if (!__builtin_cpu_supports("avx2")) return;
   std::mt19937 random(7);
   const ExactLoops &a = kExactLoops, &b = kExactLoopsAvx2;
@@ -222,8 +222,8 @@ TEST(ExactGridTest, EveryWidthHasTheSameBits) {
 }
 #endif
 
-// Of numbers of all bits, on every machine.
-TEST(ExactGridTest, TheBitsAreThese) {
+// Numbers with any bits give the same digest on every machine.
+TEST(ExactGridTest, Grid_NumbersOfAnyBits_HasTheKnownDigest) {
   uint32_t state = 12345;
   const auto next = [&state] {
     state = state * 1664525u + 1013904223u;
@@ -264,7 +264,7 @@ TEST(ExactGridTest, TheBitsAreThese) {
   EXPECT_EQ(digest, 7360714723478490941u);
 }
 
-TEST(ExactGridTest, OfZerosNothingIsKnown) {
+TEST(ExactGridTest, NextScales_SumsOfZero_AreTheFinest) {
   const uint32_t greatest[2] = {0, 0};
   uint8_t scales[2] = {131, 86};
   NextScales(2, greatest, scales);
@@ -272,7 +272,7 @@ TEST(ExactGridTest, OfZerosNothingIsKnown) {
   EXPECT_EQ(scales[1], kFinestScale);
 }
 
-TEST(ExactGridTest, SumsComeBackRoundedOnce) {
+TEST(ExactGridTest, FromGrid_AnySum_IsRoundedOnce) {
   std::mt19937 random(5);
   for (const uint8_t scale : {0, 86, 126, 216}) {
     std::vector<int32_t> whole(257);

@@ -12,7 +12,7 @@ struct FunctionVariant {
   void (*doubles)(int number, const double* x, int64_t n, double* y);
 };
 
-// Their flags are in tests/meson.build.
+// The builds; tests/meson.build has their flags.
 extern const FunctionVariant plain, some, more, fastest;
 #ifdef __x86_64__
 extern const FunctionVariant middle, wide, contracted;

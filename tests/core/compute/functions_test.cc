@@ -16,9 +16,9 @@
 
 #include "core/base/byte_order.h"
 #include "core/base/crc32c.h"
-#include "core/base/random.h"
 #include "core/compute/sums.h"
 #include "function_variant.h"
+#include "ringlet/compute.h"
 
 namespace ringlet {
 namespace {
@@ -189,7 +189,7 @@ double WorstOf(int number, uint64_t begin, uint64_t end, uint64_t step,
 }
 
 // With RINGLET_ALL_FLOATS all of them, which takes minutes.
-TEST(FunctionsTest, ErrorsAreAsSaid) {
+TEST(FunctionsTest, FloatFunctions_AnyArgument_ErrAtMostAsStated) {
   const bool all = std::getenv("RINGLET_ALL_FLOATS") != nullptr;
   for (int f = 0; f < static_cast<int>(std::size(kFloats)); ++f) {
     float at = 0;
@@ -199,7 +199,7 @@ TEST(FunctionsTest, ErrorsAreAsSaid) {
   }
 }
 
-TEST(FunctionsTest, SpecialValuesAreThoseOfLibm) {
+TEST(FunctionsTest, FloatFunctions_SpecialValues_FollowLibm) {
   const float inf = std::numeric_limits<float>::infinity();
   for (const float x : {0.0f, -0.0f, 1.0f, -1.0f, -2.0f, inf, -inf,
                         FLT_TRUE_MIN, -FLT_TRUE_MIN, FLT_MIN, -FLT_MIN, FLT_MAX,
@@ -213,7 +213,7 @@ TEST(FunctionsTest, SpecialValuesAreThoseOfLibm) {
   }
 }
 
-TEST(FunctionsTest, DoublesAreOffByTwoDigitsAtMost) {
+TEST(FunctionsTest, DoubleFunctions_ManySamples_ErrByThreeUlpsAtMost) {
   const std::vector<double> x = DoubleSamples();
   for (int f = 0; f < static_cast<int>(std::size(kDoubles)); ++f) {
     if (kDoubles[f].near == nullptr) continue;
@@ -234,7 +234,7 @@ TEST(FunctionsTest, DoublesAreOffByTwoDigitsAtMost) {
   }
 }
 
-TEST(FunctionsTest, PowersOfAllSigns) {
+TEST(FunctionsTest, Pow_AllSignsAndSpecialValues_FollowsLibm) {
   const double inf = std::numeric_limits<double>::infinity(),
                nan = std::nan("");
   for (const double x :
@@ -249,7 +249,7 @@ TEST(FunctionsTest, PowersOfAllSigns) {
   }
 }
 
-TEST(FunctionsTest, TheCosineOfQuartersIsExact) {
+TEST(FunctionsTest, CosPi_Quarters_IsExact) {
   EXPECT_EQ(math::CosPi(0), 1);
   EXPECT_EQ(math::CosPi(-0.5), 0);
   EXPECT_EQ(math::CosPi(1), -1);
@@ -265,7 +265,7 @@ TEST(FunctionsTest, TheCosineOfQuartersIsExact) {
 }
 
 // Whatever the compiler makes of the loops.
-TEST(FunctionsTest, BuildsAgreeBitForBit) {
+TEST(FunctionsTest, Functions_EveryBuild_HaveTheSameBits) {
   const std::vector<float> x = Samples();
   const std::vector<double> doubles = DoubleSamples();
   for (const FunctionVariant* build : kBuilds) {
@@ -281,8 +281,8 @@ TEST(FunctionsTest, BuildsAgreeBitForBit) {
   }
 }
 
-// What the digests are for.
-TEST(FunctionsTest, DigestsFindContraction) {
+// The digest finds a build with contraction.
+TEST(FunctionsTest, Digest_BuildWithContraction_Differs) {
   const std::vector<float> x = Samples();
   for (const FunctionVariant* build : kBuilds) {
     if (!IsWrong(*build) || !CanRun(*build)) continue;
@@ -293,7 +293,7 @@ TEST(FunctionsTest, DigestsFindContraction) {
   }
 }
 
-TEST(FunctionsTest, DigestsFindLibm) {
+TEST(FunctionsTest, Digest_ValuesOfLibm_Differs) {
   const std::vector<float> x = Samples();
   std::vector<float> exps, tanhs;
   for (const float value : x) {
@@ -304,7 +304,7 @@ TEST(FunctionsTest, DigestsFindLibm) {
   EXPECT_NE(DigestOf(tanhs), kFloats[4].digest);
 }
 
-TEST(LaneSumTest, OrderIsOfLanesATreeAndTheRest) {
+TEST(LaneSumTest, LaneSum_AnyLength_AddsLanesThenTreeThenRest) {
   std::vector<float> x;
   const Philox random(5, 6);
   for (size_t n = 0; n <= 100; ++n) {

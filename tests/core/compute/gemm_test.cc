@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "../../support/op_runner.h"
+#include "../../support/random_cases.h"
 #include "../../support/sanitized.h"
 
 namespace ringlet {
@@ -48,7 +49,7 @@ std::vector<uint32_t> Bits(const Floats& v) {
   return bits;
 }
 
-// One product of the definition.
+// A product to compare with the definition.
 struct Case {
   int64_t rows, cols, inner;
   int layouts;  // of A, B, C: digits to the base of 4
@@ -125,7 +126,7 @@ void ExpectDefinition(const Case& p) {
   });
 }
 
-TEST(GemmTest, IsItsDefinitionOnOddShapesAndLayouts) {
+TEST(GemmTest, Gemm_OddShapesAndLayouts_IsItsDefinition) {
   const int64_t sizes[][3] = {{1, 1, 1},    {3, 5, 7},     {17, 1, 31},
                               {1, 33, 9},   {64, 10, 128}, {129, 67, 65},
                               {9, 32, 501}, {200, 3, 2},   {2, 3, 0}};
@@ -138,7 +139,7 @@ TEST(GemmTest, IsItsDefinitionOnOddShapesAndLayouts) {
 }
 
 // Every edge of the tiles: 12x32, 6x16, 4x16, 4x8 and 12x8.
-TEST(GemmTest, IsItsDefinitionOnEveryEdgeOfATile) {
+TEST(GemmTest, Gemm_EveryEdgeOfATile_IsItsDefinition) {
   for (int64_t rows = 1; rows <= 13; ++rows) {
     for (int64_t cols = 1; cols <= 33; ++cols) {
       for (int layouts : {0, 5, 26}) {
@@ -148,14 +149,12 @@ TEST(GemmTest, IsItsDefinitionOnEveryEdgeOfATile) {
   }
 }
 
-TEST(GemmTest, IsItsDefinitionOnRandomShapes) {
+TEST(GemmTest, Gemm_RandomShapes_IsItsDefinition) {
   const Philox random(7, 5);
-#ifdef RINGLET_SANITIZED
-  constexpr uint64_t kRounds = 100;
-#else
-  constexpr uint64_t kRounds = 600;
-#endif
-  for (uint64_t i = 0; i < kRounds; ++i) {
+  RandomCases cases("RINGLET_GEMM");
+  while (cases.Next()) {
+    SCOPED_TRACE(cases.command());
+    const uint64_t i = cases.number();
     const auto draw = random.At(i);
     const auto size = [&](uint32_t x) -> int64_t {
       return 1 + (x & 1 ? x / 2 % 300 : x / 2 % 40);
@@ -166,19 +165,21 @@ TEST(GemmTest, IsItsDefinitionOnRandomShapes) {
 }
 
 // Blocks of rows and of columns, of every set, and what is left of them.
-TEST(GemmTest, IsItsDefinitionOnLargeProducts) {
+TEST(GemmTest, Gemm_LargeProducts_IsItsDefinition) {
   const int64_t sizes[][3] = {{310, 300, 290}, {260, 700, 3},   {1, 500, 700},
                               {500, 1, 700},   {211, 205, 520}, {300, 300, 0},
                               {490, 530, 260}};
+  uint64_t number = 0;
   for (const auto& size : sizes) {
     for (int layouts = 0; layouts < 64; layouts += 21) {
+      if (!RunsCase(number++)) continue;
       ExpectDefinition(
           {size[0], size[1], size[2], layouts, layouts % 2 > 0, 3});
     }
   }
 }
 
-TEST(GemmTest, BiasAndReluBehindTheSumGiveTheSameBits) {
+TEST(GemmTest, Multiply_BiasAndReluFused_GivesTheSameBits) {
   const int64_t sizes[][3] = {
       {1, 7, 9}, {70, 33, 200}, {7, 300, 129}, {9, 9, 0}};
   for (const auto& size : sizes) {
@@ -209,7 +210,7 @@ TEST(GemmTest, BiasAndReluBehindTheSumGiveTheSameBits) {
   }
 }
 
-// What a child's thread computes that has no memory for panels.
+// Multiplies in a child process without memory for panels.
 [[maybe_unused]] void MultiplyWithoutMemory() {
   const Stored a = Store(70, 200, 0, 1), b = Store(200, 90, 1, 2);
   Floats expected(70 * 90), actual(70 * 90);
@@ -224,7 +225,7 @@ TEST(GemmTest, BiasAndReluBehindTheSumGiveTheSameBits) {
   std::_Exit(std::memcmp(actual.data(), expected.data(), bytes) == 0 ? 0 : 1);
 }
 
-TEST(GemmTest, NeedsNoMemoryOfItsOwn) {
+TEST(GemmTest, Multiply_NoMemoryLeft_NeedsNone) {
 #ifdef RINGLET_SANITIZED
   GTEST_SKIP() << "a sanitizer takes more memory than the limit";
 #else
@@ -232,7 +233,7 @@ TEST(GemmTest, NeedsNoMemoryOfItsOwn) {
 #endif
 }
 
-TEST(GemmTest, KernelsThatAreNotThereAreRefusedByName) {
+TEST(GemmTest, ChooseGemmKernels_UnknownName_IsRefusedByName) {
   const Status status = ChooseGemmKernels("z80");
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
   EXPECT_NE(std::string(status.message()).find("z80"), std::string::npos);
@@ -240,7 +241,16 @@ TEST(GemmTest, KernelsThatAreNotThereAreRefusedByName) {
             std::string::npos);
 }
 
-TEST(GemmTest, BetaZeroDoesNotReadC) {
+// On any machine there is such a set, if only one.
+TEST(GemmTest, Kernels_Unfused_AreASetThatDoesNotFuse) {
+  const std::string before = GemmKernels();
+  ASSERT_TRUE(ChooseGemmKernels("unfused").ok());
+  EXPECT_FALSE(GemmFuses());
+  EXPECT_STREQ(GemmArithmetic(), "no fused multiply-adds");
+  ASSERT_TRUE(ChooseGemmKernels(before.c_str()).ok());
+}
+
+TEST(GemmTest, Gemm_BetaZero_DoesNotReadC) {
   const Floats a = {1, 2}, b = {3, 4};
   Floats c = {std::numeric_limits<float>::quiet_NaN()};
   Gemm(RowMajor(a.data(), 1, 2), RowMajor(b.data(), 2, 1), false,
@@ -248,7 +258,7 @@ TEST(GemmTest, BetaZeroDoesNotReadC) {
   EXPECT_EQ(c[0], 11);
 }
 
-TEST(GemmTest, RejectsMismatchedShapes) {
+TEST(GemmTest, CheckGemm_ShapesDoNotMatch_IsRefused) {
   Floats m(64);
   const auto view = [&](int64_t r, int64_t c) {
     return RowMajor(m.data(), r, c);

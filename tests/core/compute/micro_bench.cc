@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "core/base/crc32c.h"
-#include "core/base/random.h"
 #include "core/compute/gemm.h"
-#include "core/data/dataset.h"
+#include "ringlet/compute.h"
+#include "ringlet/dataset.h"
 
 namespace ringlet {
 namespace {

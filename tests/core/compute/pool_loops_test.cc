@@ -8,14 +8,14 @@
 #include <limits>
 #include <vector>
 
-#include "core/base/random.h"
+#include "ringlet/compute.h"
 
 namespace ringlet {
 namespace {
 
 using Floats = std::vector<float>;
 
-// Those that this machine can run.
+// The builds that this machine can run.
 std::vector<const PoolLoops*> Builds() {
   std::vector<const PoolLoops*> builds = {&kPoolLoops};
 #if defined(__x86_64__)
@@ -82,8 +82,9 @@ void Expect(const PoolLoops& loops, const Image& image) {
   EXPECT_EQ(dx, wanted);
 }
 
-// By places: the same maxima, and the gradients of those that count.
-void ExpectPlaced(const PoolLoops& loops, const Image& image, bool above_zero) {
+// By indices: the same maxima, and the gradients of those that count.
+void ExpectIndexed(const PoolLoops& loops, const Image& image,
+                   bool above_zero) {
   const PoolWindows& w = image.w;
   const int64_t outputs = w.positions * w.channels;
   Floats x = Values(w.height * w.row_floats, 3);
@@ -91,10 +92,10 @@ void ExpectPlaced(const PoolLoops& loops, const Image& image, bool above_zero) {
   if (x.size() > 9) x[9] = std::numeric_limits<float>::quiet_NaN();
   Floats y(static_cast<size_t>(outputs) + 1, kUntouched), wanted_y = y;
   Floats dx(x.size() + 1, kUntouched), wanted = dx;
-  std::vector<uint8_t> places(static_cast<size_t>(outputs) + 1, 99);
-  loops.placed_maxima(w, x.data(), above_zero, y.data(), places.data());
-  loops.placed_gradient(w, places.data(), dy.data(), dx.data());
-  EXPECT_EQ(places.back(), 99);
+  std::vector<uint8_t> indices(static_cast<size_t>(outputs) + 1, 99);
+  loops.indexed_maxima(w, x.data(), above_zero, y.data(), indices.data());
+  loops.indexed_gradient(w, indices.data(), dy.data(), dx.data());
+  EXPECT_EQ(indices.back(), 99);
   loops.maxima(w, x.data(), wanted_y.data());
   EXPECT_EQ(std::memcmp(y.data(), wanted_y.data(), y.size() * sizeof(float)),
             0);
@@ -105,7 +106,7 @@ void ExpectPlaced(const PoolLoops& loops, const Image& image, bool above_zero) {
   EXPECT_EQ(dx, wanted);
 }
 
-TEST(PoolLoops, MaximaAndTheirGradients) {
+TEST(PoolLoops, MaximaAndGradients_AnyWindow_EqualTheReference) {
   for (const PoolLoops* loops : Builds()) {
     for (const int64_t channels : {1, 3, 6, 8, 16, 21, 40}) {
       for (const int64_t positions : {1, 2, 7}) {
@@ -116,8 +117,8 @@ TEST(PoolLoops, MaximaAndTheirGradients) {
             const Image image = {
                 {positions, step, height, size, row, channels}};
             Expect(*loops, image);
-            ExpectPlaced(*loops, image, true);
-            ExpectPlaced(*loops, image, false);
+            ExpectIndexed(*loops, image, true);
+            ExpectIndexed(*loops, image, false);
           }
         }
       }

@@ -6,14 +6,14 @@
 #include <limits>
 #include <vector>
 
-#include "core/base/random.h"
+#include "ringlet/compute.h"
 
 namespace ringlet {
 namespace {
 
 using Floats = std::vector<float>;
 
-// Those that this machine can run.
+// The builds that this machine can run.
 std::vector<const RowLoops*> Builds() {
   std::vector<const RowLoops*> builds = {&kRowLoops};
 #if defined(__x86_64__)
@@ -59,13 +59,13 @@ float SumOf(const RowsOfFloats& r, int64_t c, const Term& term) {
   return sum;
 }
 
-TEST(RowLoops, SumDownColumnsInOneOrder) {
+TEST(RowLoops, Sums_DownColumns_AreInOneOrder) {
   ForEachShape([](const RowLoops& loops, const RowsOfFloats& r) {
     const Floats x = Noise(r.rows * r.stride, 1),
                  dy = Noise(r.rows * r.stride, 2);
     const Floats minus = Noise(r.n, 3);
     const auto d = [&](int64_t i, int64_t c) { return x[i] - minus[c]; };
-    // One more, which stays as it is.
+    // One element behind the end, which must not change.
     Floats sum(r.n + 1, 9.f), squares = sum, of_dy = sum, products = sum;
     Floats columns = sum;
     loops.sum(r, x.data(), minus.data(), sum.data());
@@ -93,7 +93,7 @@ TEST(RowLoops, SumDownColumnsInOneOrder) {
   });
 }
 
-TEST(RowLoops, AffineByColumnAlsoInPlace) {
+TEST(RowLoops, Affine_InPlaceOrNot_IsTheFormulaByColumn) {
   ForEachShape([](const RowLoops& loops, const RowsOfFloats& r) {
     const Floats x = Noise(r.rows * r.stride, 1),
                  dy = Noise(r.rows * r.stride, 2);
@@ -119,7 +119,7 @@ TEST(RowLoops, AffineByColumnAlsoInPlace) {
   });
 }
 
-TEST(RowLoops, ReluKeepsNanAndItsGradientIsZeroThere) {
+TEST(RowLoops, Relu_Nan_IsKeptAndItsGradientIsZero) {
   for (const RowLoops* loops : Builds()) {
     for (const int64_t n : {1, 7, 16, 33, 64}) {
       Floats x = Noise(n + 1, 1), dy = Noise(n + 1, 2), y = x, dx = x;
@@ -141,11 +141,11 @@ TEST(RowLoops, ReluKeepsNanAndItsGradientIsZeroThere) {
   }
 }
 
-TEST(RowLoops, UniformIsPhiloxWordByWord) {
+TEST(RowLoops, Uniform_AnyPosition_IsPhiloxWordByWord) {
   const uint64_t seed = 0x123456789abcdef0, stream = 0xfedcba9876543210;
   const Philox random(seed, stream);
   for (const RowLoops* loops : Builds()) {
-    // Also where the lower half of the position overflows.
+    // In the second case the lower half of the position overflows.
     for (const uint64_t position : {uint64_t{0}, uint64_t{0xffffffc0}}) {
       for (const int64_t n : {1, 4, 31, 64, 65, 200}) {
         Floats numbers(static_cast<size_t>(n) + 1, 9.f);
@@ -160,7 +160,7 @@ TEST(RowLoops, UniformIsPhiloxWordByWord) {
   }
 }
 
-TEST(RowLoops, FirstUniformIsThatOfEachBlock) {
+TEST(RowLoops, FirstUniform_AnyCount_IsTheFirstWordOfEachBlock) {
   const uint64_t seed = 0x123456789abcdef0, stream = 0xfedcba9876543210;
   const Philox random(seed, stream);
   for (const RowLoops* loops : Builds()) {

@@ -1,25 +1,25 @@
-// Rounds whose length is chosen from the link: the bits are those of a run with
-// the number, and whoever goes on with the run takes the number.
+// Rounds with a length chosen from the link: the bits are those of a run with
+// the number, and every worker that continues the run takes the number.
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "../../support/elastic_collective.h"
+#include "../../support/slow_layer.h"
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
-#include "core/fit/callback.h"
-#include "io/checkpoint/saving_callbacks.h"
+#include "ringlet/checkpoint.h"
+#include "ringlet/fit.h"
 
 namespace ringlet {
 namespace {
 
-// A rank alone, whose sums take `times` as long as what it did since the last
-// one: so on every machine, and under every sanitizer.
+// A single rank. On WorkClock each of its sums takes `times` as long as the
+// work since the sum before.
 class SlowLink final : public Collective {
  public:
   explicit SlowLink(int times) : times_(times) {}
@@ -36,8 +36,9 @@ class SlowLink final : public Collective {
   }
   Status Wait(Ticket ticket) override {
     if (ticket != 1) return Status();
-    std::this_thread::sleep_for(times_ * (Clock::now() - last_));
-    last_ = Clock::now();
+    Clock* const clock = WorkClock::Get();
+    WorkClock::Pass(times_ * (clock->MonotonicNanos() - last_));
+    last_ = clock->MonotonicNanos();
     return Status();
   }
   Status Broadcast(void*, size_t, int) override { return Status(); }
@@ -49,9 +50,8 @@ class SlowLink final : public Collective {
   int sums = 0;
 
  private:
-  using Clock = std::chrono::steady_clock;
   const int times_;
-  Clock::time_point last_ = Clock::now();
+  int64_t last_ = WorkClock::Get()->MonotonicNanos();
 };
 
 class Sees final : public Callback {
@@ -81,7 +81,7 @@ Trained Train(int64_t local_steps, Collective* collective,
   CompileOptions options(collective);
   options.replicas = 4;
   options.local.steps = local_steps;
-  const auto model = TinyModel(Adam(0.01f), /*dropout=*/0.1f, options);
+  const auto model = SlowModel(std::make_shared<SlowLayer>(1), options);
   FitOptions fit = Quiet(2);
   const auto sees = std::make_shared<Sees>();
   sees->stop_at = stop_at;
@@ -100,26 +100,26 @@ Trained Train(int64_t local_steps, Collective* collective,
 
 constexpr int64_t kAuto = LocalUpdates::kAutoSteps;
 
-TEST(AutoStepsTest, TheSlowerTheLinkTheLongerTheRound) {
+TEST(AutoStepsTest, Steps_SlowerLink_MakesLongerRounds) {
   SlowLink fast(0), slow(3);
   const Trained few = Train(kAuto, &fast), many = Train(kAuto, &slow);
   ASSERT_TRUE(few.status.ok()) << few.status.message();
   EXPECT_GE(few.steps, 8);
   EXPECT_LE(many.steps, 512);
   EXPECT_GT(many.steps, few.steps);
-  // As of a file with the number in it.
+  // A step number read from a file gives the same training.
   EXPECT_EQ(Train(many.steps, nullptr).weights, many.weights);
   EXPECT_EQ(Train(few.steps, nullptr).weights, few.weights);
 }
 
-TEST(AutoStepsTest, ABackupHasTheNumber) {
+TEST(AutoStepsTest, Backup_StepsChosen_KeepsTheirNumber) {
   const TempFolder folder;
   SlowLink slow(3), fast(0);
   const Trained first = Train(kAuto, &slow, folder / "b", /*stop_at=*/0);
   EXPECT_EQ(first.status.code(), Code::kCancelled) << first.status.message();
   ASSERT_GT(first.steps, 8);
   const Trained other = Train(9, &fast, folder / "b");
-  EXPECT_NE(std::string(other.status.message()).find("say \"auto\""),
+  EXPECT_NE(std::string(other.status.message()).find("give \"auto\""),
             std::string::npos)
       << other.status.message();
   const int before = fast.sums;
@@ -130,8 +130,8 @@ TEST(AutoStepsTest, ABackupHasTheNumber) {
   EXPECT_EQ(rest.weights, Train(first.steps, nullptr).weights);
 }
 
-// Three workers, of which one is lost and comes back.
-TEST(AutoStepsTest, OneThatComesTakesTheNumber) {
+// One of three workers is lost and joins again.
+TEST(AutoStepsTest, Joiner_StepsChosen_TakesTheirNumber) {
   ElasticJob elastic;
   std::vector<Trained> last(3);
   const auto live = [&](int worker, int dies) {
@@ -157,9 +157,9 @@ TEST(AutoStepsTest, OneThatComesTakesTheNumber) {
   EXPECT_EQ(last[1].weights, last[0].weights);
 }
 
-// What a callback does where an epoch begins is done once, whoever is lost in
-// its first round.
-TEST(AutoStepsTest, ALossInTheFirstRoundHalvesNoRateTwice) {
+// A callback's work at an epoch's start is done once, also if a worker is lost
+// in its first round.
+TEST(AutoStepsTest, Scheduler_LossInTheFirstRound_SetsTheRateOnce) {
   std::vector<float> weights[3];
   int64_t steps = kAuto;
   const auto train = [&](int worker, Collective* collective, bool dies) {
@@ -170,7 +170,7 @@ TEST(AutoStepsTest, ALossInTheFirstRoundHalvesNoRateTwice) {
     const auto sees = std::make_shared<Sees>();
     sees->begins = [=](FitState& fit) {
       if (!dies || fit.step > 0) return;
-      static_cast<ElasticCollective*>(collective)->DieInNextCall();
+      static_cast<ElasticCollective*>(collective)->EndInNextCall();
     };
     FitOptions fit = Quiet(1);
     fit.callbacks = {

@@ -1,19 +1,24 @@
-#include "core/fit/callback.h"
+#include "ringlet/fit.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <vector>
 
+#include "../../support/copy_state.h"
 #include "../../support/tiny_model.h"
 
 namespace ringlet {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kMissing = -12345;
 
-// Drives one callback through epochs whose watched values are given, without
-// training: NaN leaves the value out.
+// Drives one callback through epochs with given watched values, without
+// training. The logs of an epoch with the value kMissing lack the value.
 class Drive {
  public:
   Drive(std::shared_ptr<Callback> callback, const std::string& watched)
@@ -21,6 +26,8 @@ class Drive {
         callback_(std::move(callback)),
         watched_(watched) {
     fit_.model = model_.get();
+    fit_.callbacks = &callbacks_;
+    fit_.validation = Validation::kAfterEveryEpoch;
     fit_.epochs = 100;
   }
 
@@ -34,7 +41,7 @@ class Drive {
       EXPECT_TRUE(callback_->OnEpochBegin(fit_).ok());
       model_->weights()[0] = static_cast<float>(fit_.epoch);
       Logs logs;
-      if (!std::isnan(value)) logs.Set(watched_, value);
+      if (value != kMissing) logs.Set(watched_, value);
       EXPECT_TRUE(callback_->OnEpochEnd(fit_, &logs).ok());
       rates.push_back(model_->LearningRate());
       ++fit_.epoch;
@@ -50,11 +57,12 @@ class Drive {
  private:
   std::unique_ptr<Sequential> model_;
   std::shared_ptr<Callback> callback_;
+  const std::vector<std::shared_ptr<Callback>> callbacks_ = {callback_};
   const std::string watched_;
   FitState fit_;
 };
 
-TEST(EarlyStoppingTest, StopsAfterPatienceEpochsWithoutImprovement) {
+TEST(EarlyStoppingTest, Patience_NoImprovement_StopsAfterThatManyEpochs) {
   EarlyStoppingOptions options;
   options.patience = 2;
   Drive drive(EarlyStopping(options), "val_loss");
@@ -64,7 +72,7 @@ TEST(EarlyStoppingTest, StopsAfterPatienceEpochsWithoutImprovement) {
   EXPECT_EQ(impatient.Run({1, .9, .9, .1}), 3);
 }
 
-TEST(EarlyStoppingTest, MinDeltaIsWhatMustBeBeaten) {
+TEST(EarlyStoppingTest, MinDelta_OfALoss_IsWhatMustBeExceeded) {
   EarlyStoppingOptions options;
   options.patience = 1;
   options.min_delta = 0.1;
@@ -72,7 +80,7 @@ TEST(EarlyStoppingTest, MinDeltaIsWhatMustBeBeaten) {
   EXPECT_EQ(drive.Run({1, .95, .2}), 2);
 }
 
-TEST(EarlyStoppingTest, AccuracyIsToGrow) {
+TEST(EarlyStoppingTest, Monitor_Accuracy_IsToGrow) {
   EarlyStoppingOptions options;
   options.monitor = "val_accuracy";
   options.patience = 1;
@@ -80,7 +88,16 @@ TEST(EarlyStoppingTest, AccuracyIsToGrow) {
   EXPECT_EQ(drive.Run({.1, .2, .3, .25, .9}), 4);
 }
 
-TEST(EarlyStoppingTest, ModeOverrulesTheMetricsDirection) {
+TEST(EarlyStoppingTest, MinDelta_OfAMetricThatGrows_IsWhatMustBeExceeded) {
+  EarlyStoppingOptions options;
+  options.monitor = "val_accuracy";
+  options.patience = 1;
+  options.min_delta = 0.1;
+  Drive drive(EarlyStopping(options), "val_accuracy");
+  EXPECT_EQ(drive.Run({.5, .7, .75, .9}), 3);
+}
+
+TEST(EarlyStoppingTest, Mode_SetToMin_OverrulesTheMetricsDirection) {
   EarlyStoppingOptions options;
   options.monitor = "val_accuracy";
   options.patience = 1;
@@ -89,7 +106,7 @@ TEST(EarlyStoppingTest, ModeOverrulesTheMetricsDirection) {
   EXPECT_EQ(drive.Run({.1, .2, .3}), 2);
 }
 
-TEST(EarlyStoppingTest, BaselineMustBeBeatenForPatienceToRestart) {
+TEST(EarlyStoppingTest, Baseline_NotReached_DoesNotRestartPatience) {
   EarlyStoppingOptions options;
   options.patience = 3;
   options.has_baseline = true;
@@ -99,7 +116,7 @@ TEST(EarlyStoppingTest, BaselineMustBeBeatenForPatienceToRestart) {
   EXPECT_EQ(drive.Run({1, .9, .8, .85, .1}), 4);
 }
 
-TEST(EarlyStoppingTest, StartFromEpochIgnoresTheEarlierOnes) {
+TEST(EarlyStoppingTest, StartFromEpoch_EarlierEpochs_AreIgnored) {
   EarlyStoppingOptions options;
   options.patience = 1;
   options.start_from_epoch = 3;
@@ -107,7 +124,7 @@ TEST(EarlyStoppingTest, StartFromEpochIgnoresTheEarlierOnes) {
   EXPECT_EQ(drive.Run({1, 2, 3, 4, 5, 6}), 5);
 }
 
-TEST(EarlyStoppingTest, RestoresTheWeightsOfTheBestEpoch) {
+TEST(EarlyStoppingTest, RestoreBestWeights_Stopped_TakesThoseOfTheBestEpoch) {
   EarlyStoppingOptions options;
   options.patience = 2;
   options.restore_best_weights = true;
@@ -121,25 +138,116 @@ TEST(EarlyStoppingTest, RestoresTheWeightsOfTheBestEpoch) {
   EXPECT_EQ(drive.model()->weights()[0], 1);  // set in epoch number 1
 }
 
-TEST(EarlyStoppingTest, MissingValueWarnsAndGoesOn) {
+TEST(EarlyStoppingTest, Monitor_ValueMissing_WarnsAndContinues) {
   Drive drive(EarlyStopping(), "val_loss");
   testing::internal::CaptureStderr();
-  EXPECT_EQ(drive.Run({kNaN, kNaN, kNaN}), 3);
+  EXPECT_EQ(drive.Run({kMissing, kMissing, kMissing}), 3);
   EXPECT_NE(testing::internal::GetCapturedStderr().find("val_loss"),
             std::string::npos);
 }
 
-TEST(EarlyStoppingTest, UnknownMetricMustHaveAMode) {
+// The best value begins as the worst infinity, as in Keras. NaN and that
+// infinity are no improvement.
+TEST(EarlyStoppingTest, Values_NotANumberOrWorstInfinity_AreNoImprovement) {
   EarlyStoppingOptions options;
-  options.monitor = "val_glory";
-  Drive drive(EarlyStopping(options), "val_glory");
-  drive.Run({1});
-  EXPECT_EQ(drive.status.code(), Code::kInvalidArgument);
-  EXPECT_NE(std::string(drive.status.message()).find("mode"),
-            std::string::npos);
+  options.patience = 2;
+  for (const double worst : {kNaN, kInfinity}) {
+    Drive never(EarlyStopping(options), "val_loss");
+    EXPECT_EQ(never.Run({worst, worst, worst, worst}), 2) << worst;
+    Drive later(EarlyStopping(options), "val_loss");
+    EXPECT_EQ(later.Run({worst, 1, worst, worst, .5}), 4) << worst;
+  }
+  options.monitor = "val_accuracy";
+  Drive accuracy(EarlyStopping(options), "val_accuracy");
+  EXPECT_EQ(accuracy.Run({-kInfinity, kNaN, .5}), 2);
 }
 
-TEST(ReduceLROnPlateauTest, ReducesAtPatienceAndRestsInCooldown) {
+TEST(EarlyStoppingTest, RestoreBestWeights_FirstValueNaN_RestoresALaterEpoch) {
+  EarlyStoppingOptions options;
+  options.patience = 2;
+  options.restore_best_weights = true;
+  Drive drive(EarlyStopping(options), "val_loss");
+  EXPECT_EQ(drive.Run({kNaN, .5, kNaN, .7}), 4);
+  EXPECT_EQ(drive.model()->weights()[0], 1);  // set in epoch number 1
+}
+
+// Adds values to the logs of an epoch. `names`: whether NamesInLogs reports
+// them.
+class Adds final : public Callback {
+ public:
+  explicit Adds(bool names) : names_(names) {}
+  const char* name() const override { return "adds"; }
+  bool NamesInLogs(std::vector<std::string>* names) const override {
+    if (names_) names->push_back("glory");
+    return names_;
+  }
+  Status OnEpochEnd(FitState&, Logs* logs) override {
+    logs->Set("glory", 1);
+    return Status();
+  }
+
+ private:
+  const bool names_;
+};
+
+// The error of a fit with EarlyStopping or ReduceLROnPlateau, which monitors
+// `monitor` and comes after the callback `before`. "": both fits began.
+std::string Refusal(const std::string& monitor, MonitorMode mode,
+                    const std::shared_ptr<Callback>& before = nullptr,
+                    bool validates = true) {
+  EarlyStoppingOptions stopping;
+  stopping.monitor = monitor;
+  stopping.mode = mode;
+  ReduceLROnPlateauOptions reducing;
+  reducing.monitor = monitor;
+  reducing.mode = mode;
+  std::string said;
+  for (const auto& callback :
+       {EarlyStopping(stopping), ReduceLROnPlateau(reducing)}) {
+    const auto model = TinyModel();
+    FitOptions fit = Quiet(1);
+    if (validates) fit.validation_data = Points(8).Batch(8);
+    if (before != nullptr) fit.callbacks.push_back(before);
+    fit.callbacks.push_back(callback);
+    const Status status = model->Fit(Points(8).Batch(8), fit).status();
+    if (status.ok()) {
+      EXPECT_EQ(said, "") << callback->name();
+      continue;
+    }
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_EQ(model->iterations(), 0);
+    const std::string message = status.message();
+    EXPECT_EQ(message.find(std::string(callback->name()) + ": "), 0u);
+    said = message.substr(message.find(": ") + 2);
+  }
+  return said;
+}
+
+TEST(MonitorTest, UnknownName_InAnyMode_IsRefusedBeforeTheFirstStep) {
+  for (const MonitorMode mode :
+       {MonitorMode::kAuto, MonitorMode::kMin, MonitorMode::kMax}) {
+    EXPECT_EQ(Refusal("val_mae", mode),
+              "monitor='val_mae': the logs of this fit have no such value; "
+              "they have loss, accuracy, val_loss, val_accuracy");
+    EXPECT_EQ(Refusal("val_accuracy", mode), "");
+    EXPECT_EQ(Refusal("val_loss", mode, nullptr, /*validates=*/false),
+              "monitor='val_loss': the logs of this fit have no such value, "
+              "because the fit has no validation data; they have loss, "
+              "accuracy");
+  }
+}
+
+TEST(MonitorTest, NameOfACallback_NamedBeforehandOrNot_IsTakenWithAMode) {
+  for (const bool named : {true, false}) {
+    const auto adds = std::make_shared<Adds>(named);
+    EXPECT_EQ(Refusal("glory", MonitorMode::kMax, adds), "");
+    EXPECT_NE(Refusal("glory", MonitorMode::kAuto, adds).find("mode to min"),
+              std::string::npos);
+  }
+  EXPECT_NE(Refusal("glory", MonitorMode::kMax), "");
+}
+
+TEST(ReduceLROnPlateauTest, Rate_PatienceAndCooldown_IsReducedAsInKeras) {
   ReduceLROnPlateauOptions options;
   options.factor = 0.5;
   options.patience = 2;
@@ -147,12 +255,42 @@ TEST(ReduceLROnPlateauTest, ReducesAtPatienceAndRestsInCooldown) {
   options.min_lr = 0.2;
   Drive drive(ReduceLROnPlateau(options), "val_loss");
   drive.Run({1, 1, 1, 1, 1, 1, 1, 1, 1, 1});
-  // Keras's counting: the wait begins anew when the cooldown has run out.
+  // Keras's counting: the wait starts again when the cooldown has run out.
   EXPECT_EQ(drive.rates, (std::vector<float>{1, 1, .5f, .5f, .5f, .25f, .25f,
                                              .25f, .2f, .2f}));
 }
 
-TEST(ReduceLROnPlateauTest, AtTheSmallestRateItIsSilent) {
+TEST(ReduceLROnPlateauTest, State_SavedInACooldown_ContinuesIt) {
+  ReduceLROnPlateauOptions options;
+  options.factor = 0.5;
+  options.patience = 1;
+  options.cooldown = 3;
+  const auto before = ReduceLROnPlateau(options);
+  const auto after = ReduceLROnPlateau(options);
+  const std::vector<std::shared_ptr<Callback>> callbacks = {before};
+  const auto model = TinyModel(SGD(1.0f));
+  FitState fit;
+  fit.model = model.get();
+  fit.callbacks = &callbacks;
+  fit.validation = Validation::kAfterEveryEpoch;
+  std::vector<float> rates;
+  Callback* callback = before.get();
+  ASSERT_TRUE(before->OnSetup(fit).ok());
+  ASSERT_TRUE(after->OnSetup(fit).ok());
+  for (fit.epoch = 0; fit.epoch < 6; ++fit.epoch) {
+    if (fit.epoch == 2) {  // resumed
+      CopyState(before.get(), after.get());
+      callback = after.get();
+    }
+    Logs logs;
+    logs.Set("val_loss", 1);
+    ASSERT_TRUE(callback->OnEpochEnd(fit, &logs).ok());
+    rates.push_back(model->LearningRate());
+  }
+  EXPECT_EQ(rates, (std::vector<float>{1, .5f, .5f, .5f, .25f, .25f}));
+}
+
+TEST(ReduceLROnPlateauTest, Message_AtTheSmallestRate_IsNotPrinted) {
   ReduceLROnPlateauOptions options;
   options.patience = 1;
   options.verbose = 1;
@@ -165,7 +303,16 @@ TEST(ReduceLROnPlateauTest, AtTheSmallestRateItIsSilent) {
             "0.100000001.\n");
 }
 
-TEST(ReduceLROnPlateauTest, FactorMustBeBelowOne) {
+TEST(ReduceLROnPlateauTest, ValuesNaN_FromTheFirstEpoch_ReduceTheRate) {
+  ReduceLROnPlateauOptions options;
+  options.factor = 0.5;
+  options.patience = 2;
+  Drive drive(ReduceLROnPlateau(options), "val_loss");
+  drive.Run({kNaN, kNaN, kNaN, kNaN});
+  EXPECT_EQ(drive.rates, (std::vector<float>{1, .5f, .5f, .25f}));
+}
+
+TEST(ReduceLROnPlateauTest, Factor_NotBelowOne_IsRefused) {
   ReduceLROnPlateauOptions options;
   options.factor = 1;
   Drive drive(ReduceLROnPlateau(options), "val_loss");
@@ -173,7 +320,7 @@ TEST(ReduceLROnPlateauTest, FactorMustBeBelowOne) {
   EXPECT_EQ(drive.status.code(), Code::kInvalidArgument);
 }
 
-TEST(LearningRateSchedulerTest, SetsTheRateOfEachEpochAndLogsIt) {
+TEST(LearningRateSchedulerTest, Rate_EachEpoch_IsSetAndLogged) {
   auto model = TinyModel(SGD(1.0f));
   FitOptions options = Quiet(3);
   options.callbacks = {LearningRateScheduler(
@@ -184,7 +331,7 @@ TEST(LearningRateSchedulerTest, SetsTheRateOfEachEpochAndLogsIt) {
             (std::vector<double>{1, .5, .25}));
 }
 
-TEST(LearningRateSchedulerTest, NegativeRateIsAnError) {
+TEST(LearningRateSchedulerTest, Rate_Negative_IsAnError) {
   auto model = TinyModel();
   FitOptions options = Quiet(1);
   options.callbacks = {
@@ -192,7 +339,7 @@ TEST(LearningRateSchedulerTest, NegativeRateIsAnError) {
   EXPECT_FALSE(model->Fit(Points(8).Batch(4), options).ok());
 }
 
-TEST(LearningRateSchedulerTest, ScheduleOfTheOptimizerIsNotOverridden) {
+TEST(LearningRateSchedulerTest, Rate_OptimizerHasASchedule_IsRefused) {
   for (const auto& callback :
        {ReduceLROnPlateau(),
         LearningRateScheduler([](int64_t, float rate) { return rate; })}) {
@@ -208,7 +355,7 @@ TEST(LearningRateSchedulerTest, ScheduleOfTheOptimizerIsNotOverridden) {
   }
 }
 
-TEST(TerminateOnNaNTest, StopsOrRaises) {
+TEST(TerminateOnNaNTest, Loss_NotANumber_StopsOrRaises) {
   for (bool raise : {false, true}) {
     auto model = TinyModel(SGD(1e30f));
     FitOptions options = Quiet(50);
@@ -225,7 +372,7 @@ TEST(TerminateOnNaNTest, StopsOrRaises) {
   }
 }
 
-TEST(LambdaCallbackTest, CallsWhatItWasGiven) {
+TEST(LambdaCallbackTest, Functions_DuringFit_AreCalled) {
   std::string calls;
   LambdaCallbackOptions lambda;
   lambda.on_train_begin = [&] { calls += "("; };

@@ -1,5 +1,5 @@
-// Fits of workers that are lost and come back while they train, as threads: the
-// final bits are those of a run that nothing disturbed.
+// Fits of workers that are lost and join again while they train, as threads.
+// The final bits are those of an undisturbed run.
 
 #include <gtest/gtest.h>
 
@@ -18,11 +18,12 @@
 #include <vector>
 
 #include "../../support/elastic_collective.h"
+#include "../../support/random_cases.h"
 #include "../../support/sanitized.h"
 #include "../../support/slow_layer.h"
 #include "../../support/tiny_model.h"
-#include "core/fit/fit.h"
 #include "core/fit/run_state.h"
+#include "ringlet/fit.h"
 
 namespace ringlet {
 namespace {
@@ -33,8 +34,8 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 constexpr int kReplicas = 5;
-// Its kernels are sent one by one: a transfer that is cut off leaves a mix. A
-// sanitizer looks for other things, and takes minutes for so many.
+// The kernels are sent one by one, so a transfer that is cut off leaves a mixed
+// state. A sanitizer takes minutes for so many units, and finds other errors.
 constexpr int64_t kUnits = kSanitized ? 16 : 600;
 
 struct Trained {
@@ -79,20 +80,20 @@ const Trained& Undisturbed(int64_t local_steps = 0) {
   return run;
 }
 
-// Worker number `worker`, which dies and comes back `lives` times.
-void Live(ElasticJob* job, int worker, unsigned seed, int lives,
-          int64_t local_steps, int* deaths, int* reforms) {
+// Runs worker `worker`. Its process ends and starts again `restarts` times.
+void RunWorker(ElasticJob* job, int worker, unsigned seed, int restarts,
+               int64_t local_steps, int* losses, int* views) {
   std::mt19937 random(seed);
   const unsigned calls = local_steps == 0 ? 400 : 80;  // of a fit, at most
   for (;;) {
-    const int dies =
-        lives-- > 0 ? 1 + static_cast<int>(random() % calls) : 1 << 30;
+    const int last_call =
+        restarts-- > 0 ? 1 + static_cast<int>(random() % calls) : 1 << 30;
     job->Arrive(worker);
-    ElasticCollective collective(job, worker, dies);
+    ElasticCollective collective(job, worker, last_call);
     const Trained run = Train(Options(&collective, local_steps));
-    *reforms += collective.reforms() - 1;
-    if (collective.dead()) {
-      ++*deaths;
+    *views += collective.reforms() - 1;
+    if (collective.ended()) {
+      ++*losses;
       continue;
     }
     ASSERT_TRUE(run.status.ok()) << run.status.message();
@@ -111,44 +112,49 @@ unsigned SeedCount() {
                          : (kSanitized ? 30 : 60);
 }
 
-void ExpectOutlives(int64_t local_steps) {
+void ExpectSameBitsAfterLosses(int64_t local_steps) {
   ASSERT_TRUE(Undisturbed(local_steps).status.ok());
-  int deaths = 0, reforms = 0;
+  int losses = 0, views = 0;
   for (unsigned seed = 1; seed <= SeedCount() && !testing::Test::HasFailure();
        ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
     const int workers = 2 + static_cast<int>(random() % 3);
-    const int stays = static_cast<int>(random() % 4) % workers;
+    const int survivor = static_cast<int>(random() % 4) % workers;
     ElasticJob job;
-    std::vector<int> died(static_cast<size_t>(workers)), met(died);
+    std::vector<int> losses_of(static_cast<size_t>(workers)),
+        views_of(losses_of);
     std::vector<std::thread> threads;
     for (int w = 0; w < workers; ++w) job.Arrive(w);  // none begins alone
     for (int w = 0; w < workers; ++w) {
       const unsigned own = random();
-      // One lives on: whoever comes takes the state from it.
-      const int lives = w == stays ? 0 : static_cast<int>(random() % 4);
-      threads.emplace_back([&job, &died, &met, w, own, lives, local_steps] {
-        Live(&job, w, own, lives, local_steps, &died[static_cast<size_t>(w)],
-             &met[static_cast<size_t>(w)]);
-      });
+      // Worker `survivor` never ends: a joining worker takes the state from it.
+      const int restarts = w == survivor ? 0 : static_cast<int>(random() % 4);
+      threads.emplace_back(
+          [&job, &losses_of, &views_of, w, own, restarts, local_steps] {
+            RunWorker(&job, w, own, restarts, local_steps,
+                      &losses_of[static_cast<size_t>(w)],
+                      &views_of[static_cast<size_t>(w)]);
+          });
     }
     for (std::thread& thread : threads) thread.join();
-    for (const int n : died) deaths += n;
-    for (const int n : met) reforms += n;
+    for (const int n : losses_of) losses += n;
+    for (const int n : views_of) views += n;
   }
-  EXPECT_GT(deaths, 20);
-  EXPECT_GT(reforms, 20);
+  EXPECT_GT(losses, 20);
+  EXPECT_GT(views, 20);
 }
 
-TEST(ElasticTest, WorkersDieAndReturn) { ExpectOutlives(0); }
-TEST(ElasticTest, WorkersDieAndReturnInRounds) {
-  ExpectOutlives(2);
-  ExpectOutlives(4);
+TEST(ElasticTest, Workers_LostAndJoinAgain_EndWithTheSameBits) {
+  ExpectSameBitsAfterLosses(0);
+}
+TEST(ElasticTest, Workers_LostInRounds_EndWithTheSameBits) {
+  ExpectSameBitsAfterLosses(2);
+  ExpectSameBitsAfterLosses(4);
 }
 
-// Eight replicas on three workers, of which one is slow and one may die: what
-// is trained, evaluated and predicted has the bits of one worker alone.
+// Three workers have eight replicas. One worker is slow, and one may be lost.
+// The results of Fit, Evaluate and Predict have the bits of one worker alone.
 void ExpectSharesBySpeed(int64_t local_steps) {
   struct Whole {
     uint64_t digest = 0;
@@ -208,18 +214,18 @@ void ExpectSharesBySpeed(int64_t local_steps) {
   }
 }
 
-TEST(ElasticTest, SharesFollowTheSpeedsAndChangeNoNumber) {
+TEST(ElasticTest, Shares_SlowWorker_FollowSpeedsAndChangeNoBit) {
   ExpectSharesBySpeed(/*local_steps=*/0);
 }
 
-TEST(ElasticTest, SharesOfRoundsFollowTheSpeedsToo) {
+TEST(ElasticTest, Shares_SlowWorkerInRounds_FollowSpeedsAndChangeNoBit) {
   ExpectSharesBySpeed(/*local_steps=*/7);
 }
 
-// Worker 0, whose weights all begin with, dies in any call of its Compile and
-// of the first steps, for good: nothing was trained, and the others begin with
-// one and the same model.
-TEST(ElasticTest, TheFirstOfAllMayDieInCompile) {
+// All begin with the weights of worker 0. It ends in any call of its Compile
+// and of the first steps, and does not come back. No step was trained, and the
+// others begin with one and the same model.
+TEST(ElasticTest, Compile_FirstWorkerIsLost_OthersBeginWithOneModel) {
   for (const bool own_weights : {false, true}) {
     for (int dies = 1; dies < 40 && !HasFailure(); ++dies) {
       SCOPED_TRACE("call " + std::to_string(dies));
@@ -254,15 +260,15 @@ TEST(ElasticTest, TheFirstOfAllMayDieInCompile) {
   }
 }
 
-// What a worker does where its number `at` of all steps begins, and what it
-// sees from then on.
+// Calls `what` before step number `at` of the run. saved(): a save point came
+// after a stop request.
 class AtStep final : public Callback {
  public:
-  AtStep(int64_t at, std::function<void(FitState&)> what, bool takes_signals)
-      : at_(at), what_(std::move(what)), takes_signals_(takes_signals) {}
+  AtStep(int64_t at, std::function<void(FitState&)> what, bool handles_signals)
+      : at_(at), what_(std::move(what)), handles_signals_(handles_signals) {}
   const char* name() const override { return "at_step"; }
   Status OnSetup(FitState& fit) override {
-    fit.takes_signals |= takes_signals_;
+    fit.handles_signals |= handles_signals_;
     return Status();
   }
   Status OnTrainBatchBegin(FitState& fit) override {
@@ -280,12 +286,12 @@ class AtStep final : public Callback {
  private:
   const int64_t at_;
   const std::function<void(FitState&)> what_;
-  const bool takes_signals_;
+  const bool handles_signals_;
   bool done_ = false, saved_ = false;
 };
 
 // The wish of one worker, in the step in which another is lost.
-TEST(ElasticTest, AWishToStopOutlivesALostWorker) {
+TEST(ElasticTest, StopRequest_AnotherWorkerIsLost_IsKept) {
   for (unsigned seed = 1; seed <= 24 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
@@ -304,7 +310,7 @@ TEST(ElasticTest, AWishToStopOutlivesALostWorker) {
             at,
             [&](FitState& fit) {
               if (w == victim) {
-                collective.DieInNextCall();
+                collective.EndInNextCall();
               } else if (w == 1 - victim && raises) {
                 raise(SIGTERM);
               } else if (w == 1 - victim) {
@@ -324,16 +330,17 @@ TEST(ElasticTest, AWishToStopOutlivesALostWorker) {
     }
     for (std::thread& thread : threads) thread.join();
     const std::string said = testing::internal::GetCapturedStderr();
-    // A thread that left says no rank, and is no less lost.
+    // A thread that has left has no rank in the message, but counts as lost.
     EXPECT_NE(said.find("warning: epoch"), std::string::npos);
-    EXPECT_NE(said.find("; going on with the workers"), std::string::npos);
+    EXPECT_NE(said.find("; continuing with the present workers"),
+              std::string::npos);
     EXPECT_EQ(said.find("note: "), std::string::npos);
     if (HasFailure()) ADD_FAILURE() << said;
   }
 }
 
-// Callbacks meet behind a step, as to save. One worker is lost there, and none
-// has passed that step with all that belongs to it.
+// A callback calls the collective behind a step, as it does to save. One worker
+// is lost there. No worker has passed that step with all that belongs to it.
 class MeetsBehind final : public Callback {
  public:
   explicit MeetsBehind(std::function<void(FitState&)> what)
@@ -350,7 +357,7 @@ class MeetsBehind final : public Callback {
   const std::function<void(FitState&)> what_;
 };
 
-TEST(ElasticTest, ALossInACallbackBehindAStepIsOutlived) {
+TEST(ElasticTest, Loss_InACallbackAfterAStep_EndsWithTheSameBits) {
   for (const int64_t local_steps : {0, 2}) {
     SCOPED_TRACE(local_steps);
     ElasticJob job;
@@ -362,7 +369,7 @@ TEST(ElasticTest, ALossInACallbackBehindAStepIsOutlived) {
         FitOptions options = Quiet(3);
         options.callbacks = {std::make_shared<MeetsBehind>([&](FitState& fit) {
           if (w == 0 && fit.model->iterations() == 8) {
-            collective.DieInNextCall();
+            collective.EndInNextCall();
           }
         })};
         const Trained run = Train(Options(&collective, local_steps), options);
@@ -402,11 +409,13 @@ class CountsEnds final : public Callback {
   int64_t ends = 0;
 };
 
-// Of three workers one dies in any call: those of callbacks too, which find the
-// others behind a step that all have made. It ends once, and the run goes on.
-TEST(ElasticTest, ALossInACallbackAtAStepsEndCostsNothing) {
+// One of three workers ends in any of its calls, also in those of callbacks.
+// The others are behind a step that all have made. The worker ends once, and
+// the run continues.
+TEST(ElasticTest, Loss_InACallbackAtAStepsEnd_CostsNoStep) {
   for (const int64_t local_steps : {0, 2}) {
     for (int dies = 1; dies < 200 && !HasFailure(); ++dies) {
+      if (!RunsCase(dies)) continue;
       SCOPED_TRACE("rounds of " + std::to_string(local_steps) + ", call " +
                    std::to_string(dies));
       ElasticJob job;
@@ -420,7 +429,7 @@ TEST(ElasticTest, ALossInACallbackAtAStepsEndCostsNothing) {
           fit.cross_check = false;
           fit.callbacks = {std::make_shared<MeetsAtEnds>(), counts};
           const Trained run = Train(Options(&collective, local_steps), fit);
-          if (collective.dead()) return;
+          if (collective.ended()) return;
           ASSERT_TRUE(run.status.ok()) << run.status.message();
           EXPECT_EQ(run.digest, Undisturbed(local_steps).digest);
           EXPECT_EQ(counts->ends, 3 * 6);
@@ -431,13 +440,13 @@ TEST(ElasticTest, ALossInACallbackAtAStepsEndCostsNothing) {
   }
 }
 
-// Takes a state that does not come to an end, where its worker goes on.
+// Leaves its worker with an incomplete state after a loss.
 class TakesAPart final : public Callback {
  public:
   const char* name() const override { return "takes_a_part"; }
   Status OnTrainBegin(FitState& fit) override {
-    fit.replacing = fit.goes_on && !took_;
-    if (!fit.replacing) return Status();
+    if (!fit.after_loss || took_) return Status();
+    fit.source = RestoreSource::kLoading;
     took_ = true;
     std::fill_n(fit.model->weights(), 10, 1e9f);
     fit.epoch = 2;
@@ -448,8 +457,8 @@ class TakesAPart final : public Callback {
   bool took_ = false;
 };
 
-// What all had passed is in memory still.
-TEST(ElasticTest, AStateThatWasCutOffCostsWhatFollowedTheLastCheck) {
+// The verified point is still in memory.
+TEST(ElasticTest, Loss_StateCutOff_CostsOnlyStepsSinceTheLastCheck) {
   for (const int64_t local_steps : {0, 2}) {
     SCOPED_TRACE(local_steps);
     ElasticJob job;
@@ -461,7 +470,7 @@ TEST(ElasticTest, AStateThatWasCutOffCostsWhatFollowedTheLastCheck) {
         FitOptions fit = Quiet(3);
         fit.callbacks = {std::make_shared<TakesAPart>()};
         const Trained run = Train(Options(&collective, local_steps), fit);
-        if (collective.dead()) return;
+        if (collective.ended()) return;
         ASSERT_TRUE(run.status.ok()) << run.status.message();
         EXPECT_EQ(run.digest, Undisturbed(local_steps).digest);
       });
@@ -470,9 +479,9 @@ TEST(ElasticTest, AStateThatWasCutOffCostsWhatFollowedTheLastCheck) {
   }
 }
 
-// Who shows the progress is the chief of the moment; the others have a line
-// where they begin and where they end.
-TEST(ElasticTest, AChiefThatIsOneNoMoreHasItsLines) {
+// The present chief shows the progress; the others print a line at their start
+// and at their end.
+TEST(ElasticTest, Chief_LowerRankReturns_PrintsTheLinesOfAWorker) {
   ElasticJob job;
   job.Arrive(1);
   std::atomic<bool> called{false};
@@ -494,7 +503,7 @@ TEST(ElasticTest, AChiefThatIsOneNoMoreHasItsLines) {
         5,
         [&](FitState&) {
           called = true;
-          while (!job.visited()) std::this_thread::yield();
+          while (!job.has_joiner()) std::this_thread::yield();
         },
         false)};
     EXPECT_TRUE(Train(Exact(&collective), options).status.ok());
@@ -508,7 +517,7 @@ TEST(ElasticTest, AChiefThatIsOneNoMoreHasItsLines) {
   EXPECT_NE(text.find("worker 1 of 2: done: "), std::string::npos) << text;
 }
 
-// Of a worker that comes to a run with something that its own start has wrong.
+// The setting of a joining worker that differs from the others'.
 enum class Wrong {
   kRate,
   kReplicas,
@@ -571,8 +580,8 @@ const char* SaysOf(Wrong wrong) {
   }
 }
 
-// It alone ends, and says why, whatever number it has.
-TEST(ElasticTest, WhoComesAndDoesNotFitEndsAlone) {
+// The joining worker ends alone, with the reason, whatever its number is.
+TEST(ElasticTest, Joiner_AnotherModel_EndsAlone) {
   testing::internal::CaptureStderr();
   for (unsigned seed = 0; seed < 48 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -606,7 +615,7 @@ TEST(ElasticTest, WhoComesAndDoesNotFitEndsAlone) {
             at,
             [&](FitState&) {
               called = true;
-              while (!job.visited()) std::this_thread::yield();
+              while (!job.has_joiner()) std::this_thread::yield();
             },
             false)};
         const Trained run = Train(Exact(&collective), options);
@@ -620,13 +629,13 @@ TEST(ElasticTest, WhoComesAndDoesNotFitEndsAlone) {
   if (HasFailure()) ADD_FAILURE() << said;
 }
 
-// Keeps the state at each epoch's beginning, for when nobody has a newer one.
+// Keeps the state at each epoch's start, in case no worker has a newer one.
 class Keeps final : public Callback {
  public:
   explicit Keeps(bool restores) : restores_(restores) {}
   const char* name() const override { return "keeps"; }
   Status OnTrainBegin(FitState& fit) override {
-    if (fit.lost && restores_) {
+    if (fit.source == RestoreSource::kMissing && restores_) {
       RunState state(&fit);
       std::vector<StateSpan> spans;
       state.AppendState(&spans);
@@ -634,7 +643,7 @@ class Keeps final : public Callback {
         std::memcpy(spans[i].data, kept_[i].data(), kept_[i].size());
       }
       RINGLET_RETURN_IF_ERROR(state.StateLoaded());
-      fit.lost = false;
+      fit.source = RestoreSource::kBackup;
       restored_ = true;
     }
     return Status();
@@ -660,79 +669,48 @@ class Keeps final : public Callback {
   bool restored_ = false;
 };
 
-// One worker is behind, and is lost the state that the other gives it half way:
-// what is left is what they have compared, or a backup, if there is one, and
-// never a mix.
-TEST(ElasticTest, AModelThatNobodyHasWholeIsTakenFromTheBackup) {
+// One worker is behind. The donor is lost in the middle of the transfer. The
+// worker continues from the verified point or from a backup, if there is one,
+// and never from a mixed state.
+TEST(ElasticTest, Loss_NoRankHasTheWholeModel_LoadsTheBackup) {
   struct Case {
     bool restores, compares;
   };
   for (const Case c : {Case{true, false}, {false, false}, {false, true}}) {
-    for (int dies = 6; dies <= 9; ++dies) {
-      SCOPED_TRACE("call " + std::to_string(dies));
-      ElasticJob job;
-      std::vector<std::thread> threads;
-      for (int w = 0; w < 3; ++w) job.Arrive(w);
-      for (int w = 0; w < 3; ++w) {
-        threads.emplace_back([&, w] {
-          ElasticCollective collective(&job, w, 1 << 30);
-          const auto keeps = std::make_shared<Keeps>(c.restores);
-          FitOptions options = Quiet(3);
-          const auto lose = [&](FitState& fit) {
-            if (w == 2) collective.DieInNextCall();
-            if (w == 1) fit.model->weights()[0] += 1;
-            if (w == 0) collective.DieAfterReform(dies);
-          };
-          options.callbacks = {keeps, std::make_shared<AtStep>(7, lose, false)};
-          options.cross_check = c.compares;
-          const Trained run = Train(Exact(&collective), options);
-          if (w != 1) return;
-          EXPECT_EQ(keeps->restored(), c.restores);
-          if (c.restores || c.compares) {
-            EXPECT_TRUE(run.status.ok()) << run.status.message();
-            EXPECT_EQ(run.digest, Undisturbed().digest);
-          } else {
-            EXPECT_NE(std::string(run.status.message())
-                          .find("nobody holds the state of the run"),
-                      std::string::npos)
-                << run.status.message();
-          }
-        });
-      }
-      for (std::thread& thread : threads) thread.join();
+    ElasticJob job;
+    std::vector<std::thread> threads;
+    for (int w = 0; w < 3; ++w) job.Arrive(w);
+    for (int w = 0; w < 3; ++w) {
+      threads.emplace_back([&, w] {
+        ElasticCollective collective(&job, w, 1 << 30);
+        const auto keeps = std::make_shared<Keeps>(c.restores);
+        FitOptions options = Quiet(3);
+        const auto lose = [&](FitState& fit) {
+          if (w == 2) collective.EndInNextCall();
+          if (w == 1) fit.model->weights()[0] += 1;
+          if (w == 0) collective.EndInBroadcast(1);
+        };
+        options.callbacks = {keeps, std::make_shared<AtStep>(7, lose, false)};
+        options.cross_check = c.compares;
+        const Trained run = Train(Exact(&collective), options);
+        if (w != 1) return;
+        EXPECT_EQ(keeps->restored(), c.restores);
+        if (c.restores || c.compares) {
+          EXPECT_TRUE(run.status.ok()) << run.status.message();
+          EXPECT_EQ(run.digest, Undisturbed().digest);
+        } else {
+          EXPECT_NE(std::string(run.status.message())
+                        .find("no reachable worker has a valid state"),
+                    std::string::npos)
+              << run.status.message();
+        }
+      });
     }
+    for (std::thread& thread : threads) thread.join();
   }
 }
 
-// What it has dealt out goes with a ring that is no more.
-TEST(ElasticTest, AFailureToDealOutTheReplicasEndsTheModel) {
-  class Silent final : public Collective {
-   public:
-    int rank() const override { return 0; }
-    int size() const override { return 1; }
-    Status StartAllReduce(float*, size_t, Ticket*) override { return Status(); }
-    Status Wait(Ticket) override { return Status(); }
-    Status Broadcast(void*, size_t, int) override { return Status(); }
-    Status AllGather(const void* in, size_t bytes, void* out) override {
-      if (met_) return Error(Code::kDeadlineExceeded, "rank 1 is silent");
-      std::memmove(out, in, bytes);
-      return Status();
-    }
-    Status Barrier() override { return Status(); }
-    Status Reform() override {
-      met_ = true;
-      return Status();
-    }
-
-   private:
-    bool met_ = false;
-  } silent;
-  auto model = TinyModel(SGD(0.1f), 0, CompileOptions(&silent));
-  EXPECT_EQ(model->RejoinReplicas().code(), Code::kDeadlineExceeded);
-  EXPECT_EQ(model->status().code(), Code::kDeadlineExceeded);
-}
-
-// What a program may do with a strategy besides one Compile and one Fit.
+// The programs that differ from one Compile and one Fit with a strategy.
 enum class Program { kTwoFits, kTwoCompiles, kCompilesTwice, kTwoModels };
 
 Status FitOnce(Sequential* model) {
@@ -759,9 +737,9 @@ Trained Play(Program program, Collective* collective) {
   return run;
 }
 
-// One that comes back begins with the first Fit. Where the others are beyond it
-// they go on without it, and never with what it has drawn anew.
-TEST(ElasticTest, WhoComesBackTooLateIsRefused) {
+// A joining worker begins with the first Fit. If the others are in a later one,
+// they continue without it, and never with its initial weights.
+TEST(ElasticTest, Joiner_OthersAreInALaterFit_IsRefused) {
   testing::internal::CaptureStderr();
   int refused = 0, died = 0;
   uint64_t undisturbed[4];
@@ -785,7 +763,7 @@ TEST(ElasticTest, WhoComesBackTooLateIsRefused) {
         if (w == victim) {
           ElasticCollective collective(&job, w, dies);
           Play(program, &collective);
-          dead = collective.dead();
+          dead = collective.ended();
           died += dead;
         }
         if (w == victim && !dead) return;
@@ -813,7 +791,7 @@ TEST(ElasticTest, WhoComesBackTooLateIsRefused) {
   EXPECT_GT(refused, 10);
 }
 
-TEST(ElasticTest, WhatIsNoFunctionOfTheRunIsRefused) {
+TEST(ElasticTest, Compile_ResultDependsOnTheWorkers_IsRefused) {
   for (const bool exact : {false, true}) {
     ElasticJob job;
     job.Arrive(0);
@@ -831,9 +809,9 @@ TEST(ElasticTest, WhatIsNoFunctionOfTheRunIsRefused) {
   }
 }
 
-// It has trained weights, and nobody who knows their step: that is no
-// beginning.
-TEST(ElasticTest, AComerWhoseGiverDiesGoesOnRightOrNotAtAll) {
+// The joiner's trained weights have no step number, so no run may begin with
+// them.
+TEST(ElasticTest, Joiner_DonorLostInTheTransfer_HasRightBitsOrEnds) {
   testing::internal::CaptureStderr();
   ASSERT_TRUE(Undisturbed().status.ok());
   for (int dies = 1; dies <= 60; ++dies) {
@@ -856,8 +834,8 @@ TEST(ElasticTest, AComerWhoseGiverDiesGoesOnRightOrNotAtAll) {
           5,
           [&](FitState&) {
             called = true;
-            collective.DieAfterReform(dies);
-            while (!job.visited()) std::this_thread::yield();
+            collective.EndAfterReform(dies);
+            while (!job.has_joiner()) std::this_thread::yield();
           },
           false)};
       Train(Exact(&collective), options);
@@ -870,9 +848,9 @@ TEST(ElasticTest, AComerWhoseGiverDiesGoesOnRightOrNotAtAll) {
   testing::internal::GetCapturedStderr();
 }
 
-// Of two parts that meet one is behind: who gives it the state dies, and so may
-// one of those that take it.
-TEST(ElasticTest, AStateThatIsCutOffLeavesThePartBehindNoMix) {
+// Two parts of a job meet, and one of them is behind. The donor ends in the
+// transfer, and one of the receivers may end too.
+TEST(ElasticTest, Transfer_DonorIsLost_LeavesNoMixedState) {
   testing::internal::CaptureStderr();
   int cut_off = 0;
   for (const int64_t local_steps : {0, 2}) {
@@ -895,7 +873,7 @@ TEST(ElasticTest, AStateThatIsCutOffLeavesThePartBehindNoMix) {
                 w == 0 ? 10 : 4,
                 [&](FitState&) {
                   if (w != 1) {
-                    collective.DieInBroadcast(w == 0 ? first : second);
+                    collective.EndInBroadcast(w == 0 ? first : second);
                   }
                   collective.MoveTo(&all);
                 },
@@ -903,7 +881,7 @@ TEST(ElasticTest, AStateThatIsCutOffLeavesThePartBehindNoMix) {
             const Trained run =
                 Train(Options(&collective, local_steps), options);
             if (w == 1) stays = run;
-            dead += collective.dead();
+            dead += collective.ended();
           });
         }
         for (std::thread& thread : threads) thread.join();
@@ -918,8 +896,9 @@ TEST(ElasticTest, AStateThatIsCutOffLeavesThePartBehindNoMix) {
   EXPECT_GT(cut_off, kSanitized ? 0 : 20);
 }
 
-// One that has not begun comes once more, whoever is lost meanwhile.
-TEST(ElasticTest, AWrongComerAndALossEndNobodyElse) {
+// A joiner that has not begun joins once more, also if a worker is lost
+// meanwhile.
+TEST(ElasticTest, Joiner_AnotherModelAndALoss_EndsAlone) {
   testing::internal::CaptureStderr();
   for (const Wrong wrong : {Wrong::kEpochs, Wrong::kSetup, Wrong::kRate}) {
     for (int run_of = 0; run_of < 40; ++run_of) {
@@ -948,8 +927,8 @@ TEST(ElasticTest, AWrongComerAndALossEndNobodyElse) {
               5,
               [&](FitState&) {
                 called = true;
-                if (w == victim) collective.DieAfterReform(dies);
-                while (!job.visited()) std::this_thread::yield();
+                if (w == victim) collective.EndAfterReform(dies);
+                while (!job.has_joiner()) std::this_thread::yield();
               },
               false)};
           const Trained r = Train(Exact(&collective), options);
@@ -965,7 +944,7 @@ TEST(ElasticTest, AWrongComerAndALossEndNobodyElse) {
   testing::internal::GetCapturedStderr();
 }
 
-TEST(ElasticTest, OfTwoComersOneThatGivesUpEndsAlone) {
+TEST(ElasticTest, Joiner_OneOfTwoGivesUp_EndsAlone) {
   testing::internal::CaptureStderr();
   for (int bad = 0; bad < 3; ++bad) {
     for (int good = 0; good < 3; ++good) {
@@ -973,7 +952,7 @@ TEST(ElasticTest, OfTwoComersOneThatGivesUpEndsAlone) {
       const int old = 3 - bad - good;
       ElasticJob job;
       job.Arrive(old);
-      std::atomic<bool> called{false};
+      std::atomic<bool> called{false}, good_comes{false};
       Trained lived, comes;
       std::vector<std::thread> threads;
       for (int w = 0; w < 3; ++w) {
@@ -982,11 +961,12 @@ TEST(ElasticTest, OfTwoComersOneThatGivesUpEndsAlone) {
             while (!called) std::this_thread::yield();
             ElasticCollective collective(&job, w, 1 << 30);
             if (w == bad) {
-              std::this_thread::sleep_for(std::chrono::milliseconds(30));
+              while (!good_comes) std::this_thread::yield();
               ComeWith(Wrong::kGivesUp, &collective).IgnoreError();
             } else {
               FitOptions o = Quiet(3);
               o.callbacks = {std::make_shared<AtStep>(-1, nullptr, false)};
+              good_comes = true;
               comes = Train(Exact(&collective), o);
             }
             return;
@@ -999,7 +979,7 @@ TEST(ElasticTest, OfTwoComersOneThatGivesUpEndsAlone) {
                 job.Arrive(bad);
                 job.Arrive(good);
                 called = true;
-                while (!job.visited()) std::this_thread::yield();
+                while (!job.has_joiner()) std::this_thread::yield();
               },
               false)};
           lived = Train(Exact(&collective), options);
@@ -1014,8 +994,8 @@ TEST(ElasticTest, OfTwoComersOneThatGivesUpEndsAlone) {
   testing::internal::GetCapturedStderr();
 }
 
-// What it took when it came itself is its own by now.
-TEST(ElasticTest, AStateThatWasTakenIsWhole) {
+// The state that the joiner received is its own by now.
+TEST(ElasticTest, Joiner_DonorLostAfterTheTransfer_HasTheWholeState) {
   testing::internal::CaptureStderr();
   for (const bool comes_bad : {false, true}) {
     ElasticJob job;
@@ -1047,14 +1027,14 @@ TEST(ElasticTest, AStateThatWasTakenIsWhole) {
               job.Arrive(2);
               bad = true;
             }
-            collective.DieInNextCall();
+            collective.EndInNextCall();
           },
           false);
       const auto at5 = std::make_shared<AtStep>(
           5,
           [&](FitState&) {
             called = true;
-            while (!job.visited()) std::this_thread::yield();
+            while (!job.has_joiner()) std::this_thread::yield();
           },
           false);
       struct Both final : Callback {
@@ -1079,14 +1059,17 @@ TEST(ElasticTest, AStateThatWasTakenIsWhole) {
   testing::internal::GetCapturedStderr();
 }
 
-// Nobody is sure to stay: who ends well has the bits of the undisturbed run.
-TEST(ElasticTest, AllMayDieAndNoBitIsWrong) {
+// No worker is sure to stay: a worker with exit code 0 has the bits of the
+// undisturbed run.
+TEST(ElasticTest, Workers_AllMayDie_NoBitIsWrong) {
   ASSERT_TRUE(Undisturbed().status.ok());
   testing::internal::CaptureStderr();
-  int oks = 0;
-  const unsigned seeds = kSanitized ? 100 : 400;
-  for (unsigned seed = 1; seed <= seeds; ++seed) {
-    std::mt19937 random(seed);
+  uint64_t oks = 0;
+  RandomCases cases("RINGLET_DEATHS");
+  while (cases.Next()) {
+    SCOPED_TRACE(cases.command());
+    const uint64_t seed = cases.number();
+    std::mt19937 random(static_cast<unsigned>(seed));
     const int workers = 2 + static_cast<int>(random() % 3);
     ElasticJob job;
     std::vector<std::thread> threads;
@@ -1113,7 +1096,7 @@ TEST(ElasticTest, AllMayDieAndNoBitIsWrong) {
           FitOptions o = Quiet(3);
           o.callbacks = {std::make_shared<AtStep>(-1, nullptr, false)};
           const Trained run = Train(Exact(&collective), o);
-          if (collective.dead()) continue;
+          if (collective.ended()) continue;
           std::lock_guard<std::mutex> lock(m);
           if (run.status.ok()) {
             ++oks;
@@ -1127,7 +1110,66 @@ TEST(ElasticTest, AllMayDieAndNoBitIsWrong) {
     for (std::thread& thread : threads) thread.join();
   }
   testing::internal::GetCapturedStderr();
-  EXPECT_GT(oks, static_cast<int>(seeds / 4));
+  EXPECT_GE(oks, cases.played() / 4);
+}
+
+// Records the weights at the last epoch's end, and those with which the fit
+// begins again after a loss. If `dies`, its worker ends as the fit ends.
+class NotesWeights final : public Callback {
+ public:
+  explicit NotesWeights(ElasticCollective* dies) : dies_(dies) {}
+  const char* name() const override { return "notes_weights"; }
+  Status OnSavePoint(FitState& fit, bool epoch_ended) override {
+    if (epoch_ended) trained = WeightsOf(fit.model);
+    return Status();
+  }
+  Status OnTrainBegin(FitState& fit) override {
+    if (fit.in_memory()) again = WeightsOf(fit.model);
+    return Status();
+  }
+  Status OnTrainEnd(FitState& fit, const Logs&) override {
+    result = WeightsOf(fit.model);
+    if (dies_ != nullptr) dies_->EndInNextCall();
+    return Status();
+  }
+  std::vector<float> trained, again, result;
+
+ private:
+  ElasticCollective* const dies_;
+};
+
+// use_ema replaces the weights by their averages before the last barrier. When
+// the fit begins again, BackupAndRestore must save the trained weights.
+TEST(ElasticTest, LossAfterFinalize_FitBeginsAgain_WithTheTrainedWeights) {
+  for (const bool compares : {false, true}) {
+    SCOPED_TRACE(compares);
+    ElasticJob job;
+    std::vector<std::thread> threads;
+    std::shared_ptr<NotesWeights> notes[3];
+    for (int w = 0; w < 3; ++w) job.Arrive(w);
+    for (int w = 0; w < 3; ++w) {
+      threads.emplace_back([&, w] {
+        ElasticCollective collective(&job, w, 1 << 30);
+        notes[w] =
+            std::make_shared<NotesWeights>(w == 2 ? &collective : nullptr);
+        Optimizer averaged = Adam(0.01f);
+        averaged.use_ema = true;
+        auto model = TinyModel(averaged, 0, Exact(&collective));
+        FitOptions fit = Quiet(2);
+        fit.cross_check = compares;
+        fit.callbacks = {notes[w]};
+        const Status status =
+            model->Fit(Points(203).Shuffle(3).Batch(40), fit).status();
+        EXPECT_EQ(status.ok(), w != 2) << status.message();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (int w = 0; w < 2; ++w) {
+      EXPECT_TRUE(notes[w]->again == notes[w]->trained);
+      EXPECT_FALSE(notes[w]->result == notes[w]->trained);
+      EXPECT_TRUE(notes[w]->result == notes[2]->result);
+    }
+  }
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What examples count: class_weight, sample weights and weighted metrics, and
-// metrics of several states; alone and over ranks.
+// Tests of class_weight, sample weights and weighted metrics, and of metrics
+// with several states; alone and over ranks.
 
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ std::vector<float> SomeWeights(int64_t count) {
   return weights;
 }
 
-TEST(ExampleWeightsTest, ClassWeightsAreTheSampleWeightsOfTheClasses) {
+TEST(ExampleWeightsTest, ClassWeight_SomeClasses_EqualsTheirSampleWeights) {
   const Dataset data = Points(50);
   const ClassWeights of_class = {{0, 0.25f}, {2, 3.0f}};
   std::vector<float> weights;
@@ -69,7 +69,7 @@ TEST(ExampleWeightsTest, ClassWeightsAreTheSampleWeightsOfTheClasses) {
 }
 
 // The sum of the weighted losses is divided by the number of examples.
-TEST(ExampleWeightsTest, TheLossIsDividedByTheExamples) {
+TEST(ExampleWeightsTest, Loss_Weighted_IsDividedByTheNumberOfExamples) {
   const Dataset data = Points(10);
   auto model = WithStates();
   std::vector<float> one(10, 0.0f);
@@ -87,7 +87,7 @@ TEST(ExampleWeightsTest, TheLossIsDividedByTheExamples) {
   EXPECT_NEAR(*logs.value().Find("loss"), sum, 1e-6);
 }
 
-TEST(ExampleWeightsTest, WeightsThatDoNotFitAreRefused) {
+TEST(ExampleWeightsTest, Weights_DoNotFit_AreRefused) {
   const Dataset data = Points(10);
   EXPECT_FALSE(data.SampleWeight({1, 2}).Batch(2).status().ok());
   std::vector<float> weights(10, 1.0f);
@@ -105,7 +105,7 @@ TEST(ExampleWeightsTest, WeightsThatDoNotFitAreRefused) {
   EXPECT_FALSE(model->Fit(data.Batch(2), options).ok());
 }
 
-TEST(ExampleWeightsTest, AnExampleOfSeveralClassesHasNoClassWeight) {
+TEST(ExampleWeightsTest, ClassWeight_ExampleOfSeveralClasses_IsRefused) {
   Sequential model({Input({2}), Dense(6), Reshape({2, 3})});
   model.Compile(SGD(), SparseCategoricalCrossentropy(kFromLogits));
   const float x[4] = {};
@@ -122,7 +122,7 @@ TEST(ExampleWeightsTest, AnExampleOfSeveralClassesHasNoClassWeight) {
             std::string::npos);
 }
 
-TEST(ExampleWeightsTest, RanksAgreeExactlyOnCounts) {
+TEST(ExampleWeightsTest, Metrics_SeveralRanks_AgreeExactlyOnCounts) {
   const Dataset data = Points(53).SampleWeight(SomeWeights(53));
   auto alone = WithStates();
   const auto expected = alone->Evaluate(data.Batch(12), {});
@@ -144,7 +144,7 @@ TEST(ExampleWeightsTest, RanksAgreeExactlyOnCounts) {
   }
 }
 
-TEST(ExampleWeightsTest, OtherWeightsOnARankAreNamed) {
+TEST(ExampleWeightsTest, SampleWeights_OtherOnOneRank_AreNamed) {
   RunRanks(2, [&](Collective* collective) {
     CompileOptions options(collective);
     auto model = WithStates(options);
@@ -154,14 +154,14 @@ TEST(ExampleWeightsTest, OtherWeightsOnARankAreNamed) {
         model->Fit(Points(20).SampleWeight(weights).Batch(4), Quiet(1))
             .status();
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
-    EXPECT_NE(std::string(status.message()).find("the sample weights"),
+    EXPECT_NE(std::string(status.message()).find("other sample weights"),
               std::string::npos)
         << status.message();
   });
 }
 
 // The states of a metric are part of what is restored, however many.
-TEST(ExampleWeightsTest, MetricsOfSeveralStatesAreRestored) {
+TEST(ExampleWeightsTest, Metrics_OfSeveralStates_AreRestored) {
   const Dataset data =
       Points(40).SampleWeight(SomeWeights(40)).Shuffle(2).Repeat().Batch(6);
   FitOptions options = Quiet(2);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -19,16 +18,17 @@
 #include "../../support/replica_step.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
-#include "core/fit/callback.h"
-#include "core/fit/training_loop.h"
-#include "core/model/attendance.h"
+#include "../../support/work_clock.h"
+#include "core/exchange/availability.h"
+#include "ringlet/fit.h"
 
 namespace ringlet {
 namespace {
 
 using Rounds = std::map<int64_t, std::vector<int>>;  // by the step before
 
-// Of each round: of which replicas it was made. The same on all ranks.
+// Records for each round which replicas took part in it. The record is the same
+// on all ranks.
 class NotesRounds final : public Callback {
  public:
   const char* name() const override { return "notes_rounds"; }
@@ -41,14 +41,14 @@ class NotesRounds final : public Callback {
 };
 
 // About a share of the replicas is there in a round, by a seed.
-class Scheduled final : public Attendance {
+class Scheduled {
  public:
   explicit Scheduled(uint64_t seed, uint32_t of_four = 2)
       : random_(seed, 1), of_four_(of_four) {}
-  Presence Of(int64_t step, int replica) const override {
+  Presence operator()(int64_t step, int replica) const {
     const auto at = static_cast<uint64_t>(step * 1000 + replica);
-    return random_.At(at)[0] % 4 < of_four_ ? Presence::kThere
-                                            : Presence::kAway;
+    return random_.At(at)[0] % 4 < of_four_ ? Presence::kPresent
+                                            : Presence::kAbsent;
   }
 
  private:
@@ -57,15 +57,15 @@ class Scheduled final : public Attendance {
 };
 
 // Exactly these were in the rounds.
-class AsNoted final : public Attendance {
+class AsNoted {
  public:
   explicit AsNoted(Rounds rounds) : rounds_(std::move(rounds)) {}
-  Presence Of(int64_t step, int replica) const override {
+  Presence operator()(int64_t step, int replica) const {
     const auto round = rounds_.find(step);
-    if (round == rounds_.end()) return Presence::kAway;
+    if (round == rounds_.end()) return Presence::kAbsent;
     const std::vector<int>& of = round->second;
-    return std::count(of.begin(), of.end(), replica) > 0 ? Presence::kThere
-                                                         : Presence::kAway;
+    return std::count(of.begin(), of.end(), replica) > 0 ? Presence::kPresent
+                                                         : Presence::kAbsent;
   }
 
  private:
@@ -80,6 +80,7 @@ struct Job {
   Optimizer optimizer = Adam(0.01f);
   AutoShardPolicy policy = AutoShardPolicy::kData;
   float dropout = 0.1f;
+  Availability availability;
 };
 
 struct Trained {
@@ -102,11 +103,14 @@ std::unique_ptr<Sequential> ModelOf(const Job& job,
   model->Add(Dense(3));
   model->Compile(job.optimizer, SparseCategoricalCrossentropy(kFromLogits),
                  {Accuracy()}, options);
+  SimulatedClients::Set(job.availability, model.get());
   return model;
 }
 
-Trained TrainOn(const Job& job, const Dataset& data, Collective* collective) {
+Trained TrainOn(const Job& job, const Dataset& data, Collective* collective,
+                Clock* clock = Clock::System()) {
   CompileOptions options(collective);
+  options.clock = clock;
   options.replicas = job.replicas;
   options.seed = job.seed;
   options.local = job.local;
@@ -123,7 +127,8 @@ Trained TrainOn(const Job& job, const Dataset& data, Collective* collective) {
   trained.weights = WeightsOf(model.get());
   for (const Logs& logs : history->logs) {
     const double loss = *logs.Find("loss");
-    trained.losses.push_back(std::isnan(loss) ? -1 : loss);  // of nobody
+    trained.losses.push_back(std::isnan(loss) ? -1
+                                              : loss);  // without an example
   }
   return trained;
 }
@@ -151,20 +156,20 @@ Trained Train(const Job& job, int workers) {
 }
 
 // 100 clients, half of them away at any time, 20 drawn a round: the bits are a
-// function of (seed, schedule), whoever computes.
-TEST(FederatedTest, BitsAreAFunctionOfSeedAndSchedule) {
+// function of (seed, schedule) alone.
+TEST(FederatedTest, Rounds_OneSeedAndSchedule_HaveTheSameBits) {
   const Scheduled half(3);
   Job job;
   job.local.steps = 2;
   job.local.participation = 20;
-  job.local.attendance = &half;
+  job.availability = half;
   const Trained first = Train(job, 1);
   ASSERT_EQ(first.rounds.size(), 9u);
   std::set<int> ever;
   for (const auto& [step, of] : first.rounds) {
     EXPECT_EQ(of.size(), 20u);
     for (const int replica : of) {
-      EXPECT_EQ(half.Of(step, replica), Presence::kThere);
+      EXPECT_EQ(half(step, replica), Presence::kPresent);
       ever.insert(replica);
     }
   }
@@ -175,15 +180,15 @@ TEST(FederatedTest, BitsAreAFunctionOfSeedAndSchedule) {
     EXPECT_TRUE(Train(job, workers[repeat % 4]) == first);
   }
   const Scheduled other(4);
-  job.local.attendance = &other;
+  job.availability = other;
   EXPECT_NE(Train(job, 1).weights, first.weights);
-  job.local.attendance = &half;
+  job.availability = half;
   job.seed = 2;
   EXPECT_NE(Train(job, 1).rounds, first.rounds);
 }
 
 // The drawing alone: each of those that are there as often as another.
-TEST(FederatedTest, EveryReplicaIsDrawnAsOften) {
+TEST(FederatedTest, Draw_ManyRounds_TakesEachReplicaAsOften) {
   Job job;
   job.replicas = 10;
   job.batch = 10;
@@ -277,8 +282,9 @@ Dataset FilesOf(const std::vector<int64_t>& sizes) {
   return Concatenate(files);
 }
 
-// Of float32 from a model in double: without fused multiply-adds some 2e-4, and
-// of a mean that is not by examples 1e-2 and more.
+// The bound between weights in float32 and a model in double. Without fused
+// multiply-adds the distance is about 2e-4; a mean that ignores the numbers of
+// examples gives 1e-2 and more.
 constexpr double kClose = 1e-3;
 
 double Distance(const std::vector<float>& a, const std::vector<double>& b) {
@@ -290,7 +296,7 @@ double Distance(const std::vector<float>& a, const std::vector<double>& b) {
   return most;
 }
 
-TEST(FederatedTest, TheMeanIsByExamples) {
+TEST(FederatedTest, Mean_ReplicasOfUnevenSizes_WeighsByExamples) {
   Job job;
   job.replicas = 5;
   job.batch = 20;
@@ -309,7 +315,7 @@ TEST(FederatedTest, TheMeanIsByExamples) {
     for (const int drawn : {0, 2, 5}) {
       SCOPED_TRACE(drawn);
       job.local.participation = drawn;
-      job.local.attendance = drawn == 5 ? &most : nullptr;
+      job.availability = drawn == 5 ? Availability(most) : nullptr;
       const Trained trained = TrainOn(job, data, nullptr);
       ASSERT_TRUE(trained.status.ok()) << trained.status.message();
       EXPECT_LT(Distance(trained.weights, Mean(job, data).Of(trained.rounds)),
@@ -320,38 +326,34 @@ TEST(FederatedTest, TheMeanIsByExamples) {
 
 // Without a deadline the late are left out by the schedule alone; one that is
 // late is not replaced by another.
-class LateOnes final : public Attendance {
- public:
-  Presence Of(int64_t step, int replica) const override {
-    return (step / 2 + replica) % 3 == 0 ? Presence::kLate : Presence::kThere;
-  }
-};
+Presence LateByTurns(int64_t step, int replica) {
+  return (step / 2 + replica) % 3 == 0 ? Presence::kLate : Presence::kPresent;
+}
 
-TEST(FederatedTest, LateOnesAreDrawnAndNotInTheMean) {
+TEST(FederatedTest, LateReplicas_QuorumIsMet_AreNotInTheMean) {
   Job job;
   job.replicas = 12;
   job.examples = job.batch = 120;
   job.local.steps = 2;
   job.epochs = 6;
-  const LateOnes late;
-  job.local.attendance = &late;
+  job.availability = LateByTurns;
   job.local.quorum = 8;
   const Trained trained = Train(job, 1);
   for (const auto& round : trained.rounds) EXPECT_EQ(round.second.size(), 8u);
   EXPECT_TRUE(Train(job, 3) == trained);
   const AsNoted noted(trained.rounds);
-  job.local.attendance = &noted;
+  job.availability = noted;
   EXPECT_TRUE(Train(job, 1) == trained);
   // A round that has no quorum waits for all that were drawn.
-  job.local.attendance = &late;
+  job.availability = LateByTurns;
   job.local.quorum = 9;
   const Trained all = Train(job, 1);
-  job.local.attendance = nullptr;
+  job.availability = nullptr;
   EXPECT_EQ(all.weights, Train(job, 2).weights);
   EXPECT_NE(all.weights, trained.weights);
 }
 
-TEST(FederatedTest, ADeadlineThatNobodyMakesIsNone) {
+TEST(FederatedTest, RoundDeadline_NoReplicaMeetsIt_IsNone) {
   Job job;
   job.replicas = 6;
   job.local.steps = 2;
@@ -364,7 +366,7 @@ TEST(FederatedTest, ADeadlineThatNobodyMakesIsNone) {
   EXPECT_TRUE(Train(job, 2) == without);
 }
 
-// Takes its time for the examples from one on.
+// A source that takes 60 ms on WorkClock for the examples from `first` on.
 class SlowFrom final : public Source {
  public:
   SlowFrom(std::shared_ptr<Source> of, int64_t first)
@@ -375,7 +377,7 @@ class SlowFrom final : public Source {
   ExampleSpec y() const override { return of_->y(); }
   Status Read(const int64_t* indices, int count, void* x, void* y) override {
     if (count > 0 && *std::max_element(indices, indices + count) >= first_) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(60));
+      WorkClock::PassMillis(60);
     }
     return of_->Read(indices, count, x, y);
   }
@@ -385,8 +387,8 @@ class SlowFrom final : public Source {
   const int64_t first_;
 };
 
-// Whoever is late on this machine, today: who was in the mean says all.
-TEST(FederatedTest, WhatWasLateIsComputedAgainFromItsNotes) {
+// Any replicas may be late. The notes of those in the mean are enough.
+TEST(FederatedTest, Rounds_ReplicasWereLate_AreComputedAgainFromTheirNotes) {
   Job job;
   job.replicas = 4;
   job.batch = 40;
@@ -398,7 +400,8 @@ TEST(FederatedTest, WhatWasLateIsComputedAgainFromItsNotes) {
   const Dataset slow(std::make_shared<SlowFrom>(Points(160).source(), 155));
   Trained late[2];
   RunRanks(2, [&](Collective* collective) {
-    late[collective->rank()] = TrainOn(job, slow.Batch(40), collective);
+    late[collective->rank()] =
+        TrainOn(job, slow.Batch(40), collective, WorkClock::Get());
   });
   ASSERT_TRUE(late[0].status.ok()) << late[0].status.message();
   EXPECT_TRUE(late[0] == late[1]);
@@ -406,14 +409,16 @@ TEST(FederatedTest, WhatWasLateIsComputedAgainFromItsNotes) {
   for (const auto& round : late[0].rounds) missed |= round.second.size() < 4;
   EXPECT_TRUE(missed);
   const AsNoted noted(late[0].rounds);
-  job.local.attendance = &noted;
+  job.availability = noted;
   job.local.round_deadline_seconds = 0;
   EXPECT_TRUE(TrainOn(job, plain, nullptr) == late[0]);
 }
 
-// What the chief says meanwhile.
-std::string SaidBy(Job job, const Dataset& data) {
+// Returns the chief's messages of a fit.
+std::string ChiefOutput(Job job, const Dataset& data,
+                        Clock* clock = Clock::System()) {
   CompileOptions options;
+  options.clock = clock;
   options.replicas = job.replicas;
   options.local = job.local;
   const auto model = ModelOf(job, options);
@@ -429,36 +434,36 @@ std::string SaidBy(Job job, const Dataset& data) {
   return testing::internal::GetCapturedStderr();
 }
 
-TEST(FederatedTest, OfARoundThatIsComputedAgainANoteTells) {
+TEST(FederatedTest, Round_BelowTheQuorum_IsNotedAsComputedAgain) {
   Job job;
   job.replicas = 4;
   job.local.steps = 2;
   job.local.quorum = 4;
   job.local.round_deadline_seconds = 1e-9;
   const Dataset data = Points(80).Batch(40);
-  const std::string said = SaidBy(job, data);
+  const std::string said = ChiefOutput(job, data);
   EXPECT_NE(said.find("note: epoch 1, step 1: 4 of the round's 4 replicas were "
                       "late, which left fewer than 4 (quorum): the round was "
                       "computed again, and waited for all"),
             std::string::npos)
       << said;
   job.local.round_deadline_seconds = 1e6;
-  EXPECT_EQ(SaidBy(job, data), "");
+  EXPECT_EQ(ChiefOutput(job, data), "");
 }
 
 // Replicas of one process compute one after another, and each has its time.
-TEST(FederatedTest, TheDeadlineIsOfAReplica) {
+TEST(FederatedTest, RoundDeadline_ReplicasOfOneProcess_IsOfEachReplica) {
   Job job;
   job.replicas = 8;
   job.local.steps = 2;
   job.local.quorum = 1;
   job.local.round_deadline_seconds = 0.8;
   const Dataset slow(std::make_shared<SlowFrom>(Points(160).source(), 0));
-  EXPECT_EQ(SaidBy(job, slow.Batch(80)), "");
+  EXPECT_EQ(ChiefOutput(job, slow.Batch(80), WorkClock::Get()), "");
 }
 
-// Workers with data of their own, of which two are lost and one comes back.
-TEST(FederatedTest, OwnDataOfWorkersThatLeaveAndCome) {
+// Each worker has its own data. Two are lost, and one joins again.
+TEST(FederatedTest, OwnExamples_WorkersLeaveAndReturn_GiveTheSimulatedBits) {
   const std::vector<int64_t> sizes = {60, 25, 100, 40};
   Job job;
   job.replicas = 4;
@@ -481,8 +486,9 @@ TEST(FederatedTest, OwnDataOfWorkersThatLeaveAndCome) {
     const Trained trained = TrainOn(own, data, &collective);
     const std::lock_guard<std::mutex> lock(mutex);
     for (const auto& round : trained.rounds) {
-      const auto known = rounds.insert(round).first;
+      // A lost worker may have made rounds that the others made again.
       if (!trained.status.ok()) continue;
+      const auto known = rounds.insert(round).first;
       EXPECT_EQ(known->second, round.second);
     }
     last[static_cast<size_t>(worker)] = trained;
@@ -506,9 +512,9 @@ TEST(FederatedTest, OwnDataOfWorkersThatLeaveAndCome) {
     ASSERT_TRUE(trained.status.ok()) << trained.status.message();
     EXPECT_EQ(trained.weights, last[0].weights);
   }
-  // One process that has all their files, by what was noted.
+  // One process has all files, and takes part as recorded.
   const AsNoted noted(last[0].rounds);
-  job.local.attendance = &noted;
+  job.availability = noted;
   std::vector<std::shared_ptr<Source>> files;
   for (int i = 0; i < 4; ++i) {
     files.push_back(Points(sizes[i], 20 + i).source());
@@ -537,10 +543,9 @@ class Goes final : public Callback {
   const std::function<void(int64_t)> goes_;
 };
 
-// One that was cut off, and has enough workers to go on alone, makes rounds
-// that the others do not: no machine is at fault. Who is behind takes the
-// other's state.
-TEST(FederatedTest, PartsOfAJobHaveHistoriesOfTheirOwn) {
+// A part with enough workers makes rounds of its own: no machine is at fault.
+// The part that is behind takes the other's state.
+TEST(FederatedTest, Parts_TrainedApart_JoinAndEndWithOneState) {
   ElasticJob together, apart;
   std::atomic<bool> waits{false};
   Job job;
@@ -559,7 +564,7 @@ TEST(FederatedTest, PartsOfAJobHaveHistoriesOfTheirOwn) {
     fit.callbacks = {std::make_shared<Goes>([&](int64_t step) {
       if (worker == 0 && step == 220 && gone++ == 0) {
         waits = true;
-        while (!together.visited()) std::this_thread::yield();
+        while (!together.has_joiner()) std::this_thread::yield();
       } else if (worker == 2 && step == 60 && gone == 0) {
         ++gone;
         collective.MoveTo(&apart);
@@ -605,9 +610,9 @@ class Reads final : public Source {
   const std::shared_ptr<Source> of_;
 };
 
-// Where fewer than the quorum have examples left, and none was late, there is
-// nothing to be computed once more.
-TEST(FederatedTest, RoundsOfFewAreComputedOnce) {
+// Fewer replicas than the quorum have examples left, and none was late.
+// Computing the round again would change nothing.
+TEST(FederatedTest, Round_FewerThanTheQuorumHaveData_IsComputedOnce) {
   Job job;
   job.replicas = 3;
   job.batch = 20;
@@ -619,7 +624,7 @@ TEST(FederatedTest, RoundsOfFewAreComputedOnce) {
   const Scheduled everybody(1, 4);
   for (int i = 0; i < 3; ++i) {
     job.local.round_deadline_seconds = i == 1 ? 1e6 : 0;
-    job.local.attendance = i == 2 ? &everybody : nullptr;
+    job.availability = i == 2 ? Availability(everybody) : nullptr;
     const auto reads = std::make_shared<Reads>(files);
     all.push_back(TrainOn(job,
                           Dataset(reads)
@@ -631,7 +636,7 @@ TEST(FederatedTest, RoundsOfFewAreComputedOnce) {
     counts.push_back(reads->examples);
     EXPECT_TRUE(all[i] == all[0]);
   }
-  // What is read ahead where an epoch ends is read, or is not.
+  // The batches read ahead at an epoch's end may be read or not.
   const int64_t ahead = job.epochs * job.batch;
   EXPECT_LE(std::abs(counts[1] - counts[0]), ahead);
   EXPECT_LE(std::abs(counts[2] - counts[0]), ahead);
@@ -640,7 +645,7 @@ TEST(FederatedTest, RoundsOfFewAreComputedOnce) {
 
 // Shapes that users have: batches of 1, 100 and 128, a short last one, more
 // replicas than examples, rounds longer than an epoch.
-TEST(FederatedTest, AnyShapeIsItsMeanOnAnyNumberOfWorkers) {
+TEST(FederatedTest, Round_AnyShapeAndWorkers_IsTheMeanOfItsReplicas) {
   for (unsigned seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE(seed);
     const Philox random(seed, 77);
@@ -652,7 +657,8 @@ TEST(FederatedTest, AnyShapeIsItsMeanOnAnyNumberOfWorkers) {
     job.dropout = 0;
     job.replicas = 2 + below(5);
     job.batch = batches[below(4)];
-    // (So few steps that what is rounded stays small; Adam makes more of it.)
+    // The steps are few, so that rounding errors stay small; Adam enlarges
+    // them.
     job.examples = 1 + below(job.batch == 1 ? 12 : job.batch == 7 ? 70 : 300);
     job.optimizer = SGD(0.05f);
     job.epochs = 2;
@@ -660,7 +666,7 @@ TEST(FederatedTest, AnyShapeIsItsMeanOnAnyNumberOfWorkers) {
     job.local.steps = 1 + below(6);
     job.local.participation = below(job.replicas + 1);
     const Scheduled most(seed, 3);
-    if (below(2) == 0) job.local.attendance = &most;
+    if (below(2) == 0) job.availability = most;
     if (below(3) == 0) job.policy = AutoShardPolicy::kOff;
     const Trained alone = Train(job, 1);
     SCOPED_TRACE(testing::Message()
@@ -669,7 +675,7 @@ TEST(FederatedTest, AnyShapeIsItsMeanOnAnyNumberOfWorkers) {
                  << job.local.steps << ", participation "
                  << job.local.participation
                  << (job.policy == AutoShardPolicy::kOff ? ", off" : "")
-                 << (job.local.attendance != nullptr ? ", attendance" : ""));
+                 << (job.availability != nullptr ? ", some away" : ""));
     EXPECT_LT(Distance(alone.weights, Mean(job, DataOf(job)).Of(alone.rounds)),
               kClose);
     EXPECT_TRUE(Train(job, 2) == alone);
@@ -677,8 +683,8 @@ TEST(FederatedTest, AnyShapeIsItsMeanOnAnyNumberOfWorkers) {
   }
 }
 
-// Rounds whose replicas had no examples any more, of which nobody is noted.
-TEST(FederatedTest, RoundsOfNobodyAreComputedAgainFromTheirNotes) {
+// Rounds of replicas without examples left, so no replica is noted.
+TEST(FederatedTest, Rounds_NoReplicaTookPart_AreComputedAgainFromTheirNotes) {
   Job job;
   job.replicas = 4;
   job.batch = 20;
@@ -697,7 +703,7 @@ TEST(FederatedTest, RoundsOfNobodyAreComputedAgainFromTheirNotes) {
   EXPECT_GT(of_nobody, 0);
   EXPECT_GT(of_one, 0);
   const AsNoted noted(trained.rounds);
-  job.local.attendance = &noted;
+  job.availability = noted;
   for (const int participation : {1, 0}) {
     job.local.participation = participation;
     const Trained again = TrainOn(job, files, nullptr);
@@ -709,25 +715,22 @@ TEST(FederatedTest, RoundsOfNobodyAreComputedAgainFromTheirNotes) {
 }
 
 // Attended in the first of each three steps alone.
-class Seldom final : public Attendance {
- public:
-  Presence Of(int64_t step, int) const override {
-    return step % 3 == 0 ? Presence::kThere : Presence::kAway;
-  }
-};
+Presence Seldom(int64_t step, int) {
+  return step % 3 == 0 ? Presence::kPresent : Presence::kAbsent;
+}
 
-std::unique_ptr<Sequential> OfTwoReplicas(const Attendance* attendance) {
+std::unique_ptr<Sequential> OfTwoReplicasSeldom() {
   CompileOptions options;
   options.replicas = 2;
   options.local.steps = 1;
-  options.local.attendance = attendance;
-  return ModelOf(Job(), options);
+  auto model = ModelOf(Job(), options);
+  SimulatedClients::Set(Seldom, model.get());
+  return model;
 }
 
-// An epoch of nobody has no loss, and so not the best one.
-TEST(FederatedTest, AnEpochOfNobodyIsNotTheBest) {
-  const Seldom seldom;
-  const auto model = OfTwoReplicas(&seldom);
+// An epoch without a participant has no loss, and so not the best one.
+TEST(FederatedTest, Epoch_NoReplicaTookPart_IsNotTheBest) {
+  const auto model = OfTwoReplicasSeldom();
   EarlyStoppingOptions stop;
   stop.monitor = "loss";
   stop.patience = 100;
@@ -761,11 +764,10 @@ TEST(FederatedTest, AnEpochOfNobodyIsNotTheBest) {
   EXPECT_EQ(WeightsOf(model.get()), weights[best]);
 }
 
-// Nor has the beginning of an epoch of whom nobody was there yet, and that is
-// no divergence.
-TEST(FederatedTest, ARoundOfNobodyHasNoMetrics) {
-  const Seldom seldom;
-  const auto model = OfTwoReplicas(&seldom);
+// An epoch that has had no participant yet has no metrics. That is no
+// divergence.
+TEST(FederatedTest, Round_NoReplicaTookPart_HasNoMetrics) {
+  const auto model = OfTwoReplicasSeldom();
   std::vector<bool> none;  // by step
   LambdaCallbackOptions notes;
   notes.on_train_batch_end = [&](int64_t, const Logs& logs) {
@@ -780,7 +782,7 @@ TEST(FederatedTest, ARoundOfNobodyHasNoMetrics) {
   ASSERT_TRUE(history.ok()) << history.status().message();
   const std::vector<bool> of_nobody = {false, false, true, false, true, true};
   EXPECT_EQ(none, of_nobody);
-  // Nor in a loop of one's own. (The model's steps go on: 6, …, 11.)
+  // A user-defined loop gives the same. (The model's steps continue: 6 to 11.)
   const Dataset data = Points(160).Shuffle(5).Repeat().Batch(40);
   fit.callbacks.clear();
   none.clear();
@@ -795,66 +797,6 @@ TEST(FederatedTest, ARoundOfNobodyHasNoMetrics) {
   }
   ASSERT_TRUE(loop.End().ok());
   EXPECT_EQ(none, of_nobody);
-}
-
-// Knows what it does not know.
-class Counted final : public Attendance {
- public:
-  explicit Counted(uint64_t digest, int64_t rounds = 99)
-      : digest_(digest), rounds_(rounds) {}
-  Presence Of(int64_t, int replica) const override {
-    return replica % 2 == 0 ? Presence::kThere : Presence::kAway;
-  }
-  Status Check(int64_t begin, int64_t end, int replicas) const override {
-    EXPECT_EQ(replicas, 4);
-    spans.push_back({begin, end});
-    return static_cast<int64_t>(spans.size()) <= rounds_
-               ? Status()
-               : InvalidArgument("no such round");
-  }
-  uint64_t digest() const override { return digest_; }
-  mutable std::vector<std::pair<int64_t, int64_t>> spans;
-
- private:
-  const uint64_t digest_;
-  const int64_t rounds_;
-};
-
-TEST(FederatedTest, AnAttendanceIsAskedForEachRound) {
-  Job job;
-  job.replicas = 4;
-  job.examples = 140;
-  job.batch = 40;
-  job.epochs = 2;
-  job.local.steps = 3;
-  const Counted counted(1);
-  job.local.attendance = &counted;
-  const Trained trained = TrainOn(job, DataOf(job), nullptr);
-  ASSERT_TRUE(trained.status.ok()) << trained.status.message();
-  const std::vector<std::pair<int64_t, int64_t>> rounds = {
-      {0, 3}, {3, 4}, {4, 7}, {7, 8}};
-  EXPECT_EQ(counted.spans, rounds);
-  const Counted few(1, 2);
-  job.local.attendance = &few;
-  EXPECT_NE(std::string(TrainOn(job, DataOf(job), nullptr).status.message())
-                .find("no such round"),
-            std::string::npos);
-}
-
-TEST(FederatedTest, AttendancesThatDifferAreNamed) {
-  std::vector<std::string> said(2);
-  RunRanks(2, [&](Collective* collective) {
-    const Counted counted(static_cast<uint64_t>(collective->rank()) + 5);
-    Job job;
-    job.replicas = 4;
-    job.local.steps = 2;
-    job.local.attendance = &counted;
-    said[static_cast<size_t>(collective->rank())] =
-        TrainOn(job, DataOf(job), collective).status.message();
-  });
-  for (const std::string& each : said) {
-    EXPECT_NE(each.find("the attendance"), std::string::npos) << each;
-  }
 }
 
 // Labels that are names in its file, each file with classes of its own.
@@ -876,7 +818,7 @@ class Named final : public Source {
   const std::vector<std::string> names_;
 };
 
-TEST(FederatedTest, ClassesOfOtherNamesAreRefused) {
+TEST(FederatedTest, ClassNames_OtherOnOneRank_AreRefused) {
   const auto said = [](const std::vector<std::string>& of_1) {
     std::vector<std::string> all(2);
     RunRanks(2, [&](Collective* collective) {
@@ -910,7 +852,7 @@ TEST(FederatedTest, ClassesOfOtherNamesAreRefused) {
             std::string::npos);
 }
 
-TEST(FederatedTest, WhatCannotWorkIsRefused) {
+TEST(FederatedTest, Settings_ThatCannotWork_AreRefused) {
   const auto refused = [](const LocalUpdates& local) {
     Job job;
     job.replicas = 4;
@@ -935,10 +877,10 @@ TEST(FederatedTest, WhatCannotWorkIsRefused) {
   job.replicas = 4;
   job.local.quorum = 3;
   const Scheduled none(1, 0);
-  job.local.attendance = &none;
+  job.availability = none;
   job.local.steps = 2;
   EXPECT_NE(std::string(TrainOn(job, DataOf(job), nullptr).status.message())
-                .find("0 of 4 replicas are there, and the quorum is 3"),
+                .find("0 of 4 replicas are present, and the quorum is 3"),
             std::string::npos);
   const Dataset own = Points(40)
                           .AutoShard(AutoShardPolicy::kOff)

@@ -1,5 +1,5 @@
-// Rounds of local updates against models of their own, one a replica, whose
-// changes are averaged and applied in double.
+// Rounds of local updates against separate models, one a replica. Their changes
+// are averaged and applied in double.
 
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
-#include "core/fit/callback.h"
-#include "io/checkpoint/model_file.h"
+#include "ringlet/checkpoint.h"
+#include "ringlet/fit.h"
 
 namespace ringlet {
 namespace {
@@ -129,7 +129,8 @@ class Reference {
   DataPosition at_;
 };
 
-// Of float32 from a model in double: without fused multiply-adds some 2e-4.
+// The bound between weights in float32 and a model in double. Without fused
+// multiply-adds the distance is about 2e-4.
 constexpr double kClose = 1e-3;
 
 double Distance(const std::vector<float>& a, const std::vector<double>& b) {
@@ -162,7 +163,7 @@ std::vector<Job> Runs() {
   return runs;
 }
 
-TEST(LocalUpdatesTest, FollowModelsOfTheirOwn) {
+TEST(LocalUpdatesTest, Rounds_Float32_FollowTheReference) {
   int number = 0;
   for (Job run : Runs()) {
     SCOPED_TRACE(number++);
@@ -172,9 +173,9 @@ TEST(LocalUpdatesTest, FollowModelsOfTheirOwn) {
   }
 }
 
-// One round on 8 bits is off by no more than the outer step of half a level,
-// and of one where a block's greatest number was clamped.
-TEST(LocalUpdatesTest, EightBitsAreOffByALevel) {
+// A round on 8 bits is off by at most the outer step of half a level. If a
+// block's greatest number was clamped, it is off by at most that of a level.
+TEST(LocalUpdatesTest, Delta_EightBits_IsOffByOneLevelAtMost) {
   for (const int replicas : {1, 2, 3, 4, 8, 18, 19, 40}) {
     SCOPED_TRACE(replicas);
     Job run;
@@ -206,7 +207,7 @@ TEST(LocalUpdatesTest, EightBitsAreOffByALevel) {
 
 // A rate that is out of all bounds: infinity in one replica is no number on
 // any rank, and never a finite one.
-TEST(LocalUpdatesTest, WhatIsNotFiniteReachesAll) {
+TEST(LocalUpdatesTest, Update_NotFiniteInOneReplica_ReachesAllRanks) {
   Job run;
   run.local.steps = 3;
   run.optimizer = SGD(1e30f);
@@ -243,8 +244,8 @@ class EndsBadly final : public Source {
   const int64_t good_;
 };
 
-// What is read ahead, and never trained on, is nobody's error.
-TEST(LocalUpdatesTest, WhatFollowsTheLastRoundNeedNotBeThere) {
+// An error in examples that are read ahead, and never trained on, ends nothing.
+TEST(LocalUpdatesTest, Data_AfterTheLastRound_NeedNotBeThere) {
   for (const int64_t steps : {0, 2, 4}) {
     for (const bool prefetch : {false, true}) {
       SCOPED_TRACE(std::to_string(steps) + (prefetch ? " ahead" : ""));
@@ -266,12 +267,12 @@ TEST(LocalUpdatesTest, WhatFollowsTheLastRoundNeedNotBeThere) {
   }
 }
 
-// Nor is it where a batch before it is read once more.
-TEST(LocalUpdatesTest, WhatWasReadAheadIsForgottenWhereItIsReadAgain) {
+// A batch read ahead is dropped if an earlier batch is read again.
+TEST(LocalUpdatesTest, ReadAhead_BatchIsReadAgain_IsForgotten) {
   const auto model = ModelOf(SGD(0.01f), {});
   const Dataset data(std::make_shared<EndsBadly>(Points(60).source(), 32));
   for (void (BatchLoader::*again)() :
-       {&BatchLoader::StepAgain, &BatchLoader::RoundAgain}) {
+       {&BatchLoader::RewindStep, &BatchLoader::RewindRound}) {
     std::unique_ptr<BatchLoader> loader;
     ASSERT_TRUE(model->OpenLoader(data.Batch(32), {}, &loader).ok());
     Batch batch;
@@ -302,7 +303,7 @@ class SeesSteps final : public Callback {
   std::vector<int64_t> begins, ends, next;
 };
 
-TEST(LocalUpdatesTest, CallbacksAreToldOfTheLastStep) {
+TEST(LocalUpdatesTest, Callbacks_InRounds_SeeTheLastStep) {
   CompileOptions options;
   options.local.steps = 4;
   options.replicas = 2;
@@ -316,9 +317,9 @@ TEST(LocalUpdatesTest, CallbacksAreToldOfTheLastStep) {
   EXPECT_EQ(sees->next, (std::vector<int64_t>{4, 8, 10, 0}));
 }
 
-// Saved in either way, and loaded for either: weights and steps are there, and
-// in the same way training goes on as if nothing was.
-TEST(LocalUpdatesTest, ASavedModelIsLoadedForEitherWay) {
+// A model saved from steps or rounds is loaded for either. Weights and step
+// numbers are kept. In the same way training continues as if undisturbed.
+TEST(LocalUpdatesTest, SavedModel_StepsOrRounds_LoadsForEither) {
   const TempFolder folder;
   const std::string path = folder / "m.safetensors";
   const Dataset data = Points(60).Batch(6);
@@ -345,7 +346,7 @@ TEST(LocalUpdatesTest, ASavedModelIsLoadedForEitherWay) {
   }
 }
 
-TEST(LocalUpdatesTest, SayWhatTheyAreNotMadeFor) {
+TEST(LocalUpdatesTest, Options_NotForRounds_AreRefused) {
   const auto refused = [](const Optimizer& optimizer, LocalUpdates local) {
     CompileOptions options;
     options.local = local;

@@ -1,16 +1,19 @@
-// What core does in a job of several ranks, over threads instead of a network.
+// Tests core in a job of several ranks, over threads instead of a network.
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
 #include "core/base/crc32c.h"
-#include "core/fit/callback.h"
-#include "io/checkpoint/saving_callbacks.h"
-#include "io/events/loggers.h"
+#include "core/model/fingerprint.h"
+#include "ringlet/checkpoint.h"
+#include "ringlet/fit.h"
+#include "ringlet/loggers.h"
 
 namespace ringlet {
 namespace {
@@ -48,7 +51,7 @@ Outcome Train(Collective* collective, const Dataset& data,
 
 // N ranks with a global batch follow one worker with that batch, with uneven
 // parts and a short last batch too.
-TEST(MultiWorkerTest, RanksFollowOneWorkerWithTheWholeBatch) {
+TEST(MultiWorkerTest, Ranks_ShareTheBatch_FollowOneWorker) {
   for (const int64_t batch : {4, 15, 16}) {
     const Dataset data = Points(50).Shuffle(3).Repeat(20).Batch(batch);
     for (const Optimizer& optimizer :
@@ -109,8 +112,8 @@ Dataset InFiles(const Dataset& data, const std::vector<int64_t>& sizes) {
   return Dataset(std::make_shared<Cut>(data.source(), sizes));
 }
 
-// One worker over memory that takes the steps of `data` as `world` workers
-// would: what they must follow.
+// The reference of the workers: one worker over memory that makes the steps of
+// `data` as `world` workers do.
 Dataset InOrderOfSteps(const Dataset& data, int world) {
   static std::vector<std::unique_ptr<std::vector<float>>> xs;
   static std::vector<std::unique_ptr<std::vector<int32_t>>> ys;
@@ -138,7 +141,7 @@ Dataset InOrderOfSteps(const Dataset& data, int world) {
 
 // The workers of uneven files all end each pass together, with the same
 // weights, and each example weighs the same however few share its step.
-TEST(MultiWorkerTest, UnevenFilesNeitherHangNorBias) {
+TEST(MultiWorkerTest, Files_OfUnevenSizes_NeitherHangNorBias) {
   for (const auto policy : {AutoShardPolicy::kFile, AutoShardPolicy::kAuto,
                             AutoShardPolicy::kOff}) {
     for (int world = 2; world <= 5; ++world) {
@@ -180,9 +183,9 @@ TEST(MultiWorkerTest, UnevenFilesNeitherHangNorBias) {
   }
 }
 
-// One step of files of 8 and 1 examples: the mean over all of them, not the
+// A step of files of 8 and 1 examples takes the mean over all examples, not the
 // mean of the two workers' means.
-TEST(MultiWorkerTest, ShortPartOfAFileWeighsByItsExamples) {
+TEST(MultiWorkerTest, FilePart_Short_WeighsByItsExamples) {
   const Dataset data =
       InFiles(Points(9), {8, 1}).AutoShard(AutoShardPolicy::kFile).Batch(16);
   ASSERT_EQ(data.Plan({0, 0}, 0, 2).count, 4);
@@ -202,7 +205,7 @@ TEST(MultiWorkerTest, ShortPartOfAFileWeighsByItsExamples) {
   });
 }
 
-TEST(MultiWorkerTest, DropoutDiffersByRankAndRepeatsByRun) {
+TEST(MultiWorkerTest, Dropout_TwoRanks_RepeatsInEachRun) {
   std::vector<float> runs[2];
   for (auto& run : runs) {
     std::vector<std::vector<float>> weights(2);
@@ -244,7 +247,7 @@ std::vector<std::string> Messages(
   return messages;
 }
 
-TEST(MultiWorkerTest, DifferingModelsDataAndOptionsAreNamedOnEveryRank) {
+TEST(MultiWorkerTest, ModelOrData_DifferOnOneRank_AreNamedOnEveryRank) {
   const auto model = Messages(3, [](Collective* collective) {
     Sequential model({Input({2}), Dense(collective->rank() == 2 ? 5 : 4)});
     model.Compile(SGD(), MeanSquaredError(), {}, collective);
@@ -273,7 +276,7 @@ TEST(MultiWorkerTest, DifferingModelsDataAndOptionsAreNamedOnEveryRank) {
     return model->Fit(data.AutoShard(AutoShardPolicy::kFile).Batch(8), Quiet(1))
         .status();
   });
-  EXPECT_NE(files[0].find("the sizes of the files"), std::string::npos)
+  EXPECT_NE(files[0].find("other sizes of the files"), std::string::npos)
       << files[0];
   const auto policy = Messages(2, [](Collective* collective) {
     auto model = TinyModel(SGD(), 0, CompileOptions(collective));
@@ -292,14 +295,14 @@ TEST(MultiWorkerTest, DifferingModelsDataAndOptionsAreNamedOnEveryRank) {
     return model->Fit(data.AutoShard(AutoShardPolicy::kAuto).Batch(8), Quiet(1))
         .status();
   });
-  EXPECT_NE(too_few[0].find("2 files cannot be dealt to 3 workers"),
+  EXPECT_NE(too_few[0].find("2 files cannot be divided among 3 workers"),
             std::string::npos)
       << too_few[0];
 }
 
 // Everything that decides the numbers, each alone, and what the message calls
 // it.
-TEST(MultiWorkerTest, WhateverDiffersOnOneRankIsNamedWithBothValues) {
+TEST(MultiWorkerTest, Setting_DiffersOnOneRank_IsNamedWithBothValues) {
   struct Setting {
     Layer conv = Conv2D(4, 3, kRelu);
     Layer pool = MaxPooling2D(2);
@@ -411,8 +414,81 @@ TEST(MultiWorkerTest, WhateverDiffersOnOneRankIsNamedWithBothValues) {
   }
 }
 
+// Compile compares the fields, of which the version is the first.
+TEST(MultiWorkerTest, Compile_TwoVersionsInOneRing_NamesBoth) {
+  RunRanks(2, [](Collective* collective) {
+    Fingerprint ours;
+    ours.Add("the version of ringlet",
+             collective->rank() == 0 ? "0.1.0" : "0.2.0");
+    ours.Add("the seed", int64_t{collective->rank()});
+    const Status status = Agree(collective, "model 'm'", ours);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_STREQ(status.message(),
+                 "model 'm': the version of ringlet is 0.2.0 on rank 1, but "
+                 "0.1.0 on rank 0; it must be the same on every worker");
+  });
+}
+
+// Points with labels 0 and 1 swapped, as in another file of labels.
+Dataset Swapped(int64_t count) {
+  struct Data {
+    std::vector<float> x = std::vector<float>(2 * 64);
+    std::vector<int32_t> y = std::vector<int32_t>(64);
+    Data() {
+      std::vector<int64_t> all(64);
+      std::iota(all.begin(), all.end(), 0);
+      const auto source = Points(64).source();
+      EXPECT_TRUE(source->Read(all.data(), 64, x.data(), y.data()).ok());
+      for (int32_t& label : y) label = label == 2 ? 2 : 1 - label;
+    }
+  };
+  static const Data data;
+  return Dataset(MemorySource({DType::kFloat32, {2}}, data.x.data(),
+                              {DType::kInt32, {}}, data.y.data(), count));
+}
+
+TEST(MultiWorkerTest, Examples_LabelsSwappedOnOneRank_EndTheFitAndNameIt) {
+  for (const bool validation : {false, true}) {
+    for (int culprit = 0; culprit < 3; ++culprit) {
+      SCOPED_TRACE(culprit);
+      const auto messages = Messages(3, [&](Collective* collective) {
+        const bool wrong = collective->rank() == culprit;
+        const Dataset other = (wrong ? Swapped(40) : Points(40)).Batch(8);
+        auto model = TinyModel(SGD(), 0, CompileOptions(collective));
+        FitOptions options = Quiet(1);
+        if (validation) options.validation_data = other;
+        return model->Fit(validation ? Points(40).Batch(8) : other, options)
+            .status();
+      });
+      // Two against one: also where that one is the chief.
+      const std::string says =
+          "Fit: rank " + std::to_string(culprit) + " has other examples" +
+          (validation ? " of the validation data" : "") + " than rank " +
+          (culprit == 0 ? "1" : "0") + "; run the same program";
+      EXPECT_NE(messages[0].find(says), std::string::npos) << messages[0];
+    }
+  }
+}
+
+// Each worker has its own, or reads files that the others do not.
+TEST(MultiWorkerTest, Examples_OfWorkersThatReadOthers_AreNotCompared) {
+  enum Kind { kByFile, kOff, kOwn };
+  for (const Kind kind : {kByFile, kOff, kOwn}) {
+    RunRanks(2, [&](Collective* collective) {
+      Dataset data = collective->rank() == 0 ? Points(40) : Swapped(40);
+      data = kind == kByFile
+                 ? InFiles(data, {20, 20}).AutoShard(AutoShardPolicy::kFile)
+                 : data.AutoShard(AutoShardPolicy::kOff);
+      if (kind == kOwn) data = data.OwnExamples({40, 40});
+      auto model = TinyModel(SGD(), 0, CompileOptions(collective));
+      const Status status = model->Fit(data.Batch(8), Quiet(1)).status();
+      EXPECT_TRUE(status.ok()) << status.message();
+    });
+  }
+}
+
 // Whatever code a callback ends the fit with on one rank.
-TEST(MultiWorkerTest, ACallbacksErrorOfAnyCodeReachesTheOthers) {
+TEST(MultiWorkerTest, Callback_ErrorOfAnyCode_ReachesTheOthers) {
   class Ends final : public Callback {
    public:
     Ends(Code code, bool mine) : code_(code), mine_(mine) {}
@@ -441,8 +517,9 @@ TEST(MultiWorkerTest, ACallbacksErrorOfAnyCodeReachesTheOthers) {
   }
 }
 
-// A rank whose own data cannot be read in Evaluate or Predict tells the others.
-TEST(MultiWorkerTest, AFailureInEvaluateOrPredictReachesTheOthers) {
+// A rank that cannot read its own data in Evaluate or Predict sends its error
+// to the others.
+TEST(MultiWorkerTest, EvaluateOrPredict_FailsOnOneRank_ReachesTheOthers) {
   for (const bool predicts : {false, true}) {
     RunRanks(3, [&](Collective* collective) {
       auto model = TinyModel(SGD(), 0, CompileOptions(collective));
@@ -475,7 +552,34 @@ TEST(MultiWorkerTest, AFailureInEvaluateOrPredictReachesTheOthers) {
   }
 }
 
-TEST(MultiWorkerTest, ReplicaThatDriftsIsNamed) {
+// The workers have different numbers of examples, so their batches end at
+// different steps.
+TEST(MultiWorkerTest, Predict_OwnExamples_GivesEachWorkerItsOwnOutputs) {
+  const std::vector<int64_t> sizes = {5, 40, 13};
+  for (const bool shuffles : {false, true}) {
+    RunRanks(3, [&](Collective* collective) {
+      const auto rank = static_cast<size_t>(collective->rank());
+      const Dataset points = Points(sizes[rank], 20 + rank);
+      auto model = TinyModel(SGD(), 0, CompileOptions(collective));
+      Dataset data = points.AutoShard(AutoShardPolicy::kOff).OwnExamples(sizes);
+      if (shuffles) data = data.Shuffle(5);
+      const auto outputs = model->Predict(data.Batch(6));
+      ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+
+      auto alone = TinyModel();  // with the initial weights of the chief
+      const auto expected = alone->Predict(points.Batch(sizes[rank]));
+      ASSERT_TRUE(expected.ok());
+      std::vector<float> a = outputs.value(), b = expected.value();
+      if (shuffles) {
+        std::sort(a.begin(), a.end());
+        std::sort(b.begin(), b.end());
+      }
+      EXPECT_EQ(a, b);
+    });
+  }
+}
+
+TEST(MultiWorkerTest, Check_WeightsDriftOnOneRank_NamesTheRank) {
   Messages(
       3,
       [](Collective* collective) {
@@ -494,7 +598,7 @@ TEST(MultiWorkerTest, ReplicaThatDriftsIsNamed) {
 }
 
 // Without a Fit: a program may look at status() and end.
-TEST(MultiWorkerTest, ACompileRefusedOnOneRankEndsThoseOfTheOthers) {
+TEST(MultiWorkerTest, Compile_RefusedOnOneRank_EndsOnAll) {
   for (int culprit = 0; culprit < 3; ++culprit) {
     RunRanks(3, [&](Collective* collective) {
       Sequential model({Input({2}), Dense(3)});
@@ -510,7 +614,7 @@ TEST(MultiWorkerTest, ACompileRefusedOnOneRankEndsThoseOfTheOthers) {
   }
 }
 
-TEST(MultiWorkerTest, OneRanksWishToStopIsEverybodys) {
+TEST(MultiWorkerTest, StopTraining_OnOneRank_StopsAll) {
   class Stops final : public Callback {
    public:
     explicit Stops(bool wishes) : wishes_(wishes) {}
@@ -545,9 +649,9 @@ class Dies final : public Callback {
   const int64_t at_;
 };
 
-// Only the chief has the backup; a job resumed from it ends with the bits of
-// the undisturbed one, running metrics included.
-TEST(MultiWorkerTest, BackupOfAJobResumesExactly) {
+// Only the chief has the backup. A job resumed from it ends with the bits of
+// the undisturbed job, also of the running metrics.
+TEST(MultiWorkerTest, Backup_OfAKilledJob_ResumesExactly) {
   for (const auto& [freq, policy] :
        {std::pair<int64_t, AutoShardPolicy>{0, AutoShardPolicy::kData},
         {3, AutoShardPolicy::kData},

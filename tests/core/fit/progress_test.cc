@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
+
 #include "../../support/fake_clock.h"
 
 namespace ringlet {
 namespace {
 
-// What is drawn into a file of its own.
+// Draws a progress bar into a file.
 class ProgressTest : public ::testing::Test {
  protected:
   void SetUp() override { out_ = std::tmpfile(); }
@@ -41,7 +43,7 @@ class ProgressTest : public ::testing::Test {
   FILE* out_ = nullptr;
 };
 
-TEST_F(ProgressTest, BarIsKerasByteForByte) {
+TEST_F(ProgressTest, Bar_Updated_EqualsKerasByteForByte) {
   Progress progress(Verbose::kBar, out_, 70, &clock_);
   clock_.Advance(1);
   progress.Update(1, TwoValues(2.3, 0.125));
@@ -69,7 +71,19 @@ TEST_F(ProgressTest, BarIsKerasByteForByte) {
                 "accuracy: 0.9124 - loss: 5.0000e-04 - val_loss: 0.3100\n");
 }
 
-TEST_F(ProgressTest, ShorterLineErasesTheLongerOne) {
+TEST_F(ProgressTest, Bar_NoColorIsSet_HasNoStyles) {
+  for (const char* const set : {"1", ""}) {
+    ASSERT_EQ(setenv("NO_COLOR", set, 1), 0);
+    Progress progress(Verbose::kBar, out_, 70, &clock_);
+    ASSERT_EQ(unsetenv("NO_COLOR"), 0);
+    progress.Finish(70, TwoValues(2.3, 0.125));
+    const std::string drawn = Drawn();
+    EXPECT_EQ(drawn.find("\x1b[") == std::string::npos, *set != '\0') << drawn;
+    EXPECT_NE(drawn.find("accuracy: 0.1250"), std::string::npos) << drawn;
+  }
+}
+
+TEST_F(ProgressTest, Bar_ShorterLine_ErasesTheLongerOne) {
   Progress progress(Verbose::kBar, out_, 2, &clock_);
   clock_.Advance(1);
   progress.Update(1, TwoValues(1e-5, 0.5));
@@ -81,7 +95,7 @@ TEST_F(ProgressTest, ShorterLineErasesTheLongerOne) {
   EXPECT_EQ(text.substr(text.size() - 11), "1.0000    \n");
 }
 
-TEST_F(ProgressTest, RedrawsAtMostEveryFiftyMilliseconds) {
+TEST_F(ProgressTest, Bar_ManyUpdates_RedrawsEvery50MsAtMost) {
   Progress progress(Verbose::kBar, out_, 1000, &clock_);
   int drawings = 0;
   for (int step = 1; step <= 100; ++step) {
@@ -92,14 +106,14 @@ TEST_F(ProgressTest, RedrawsAtMostEveryFiftyMilliseconds) {
   EXPECT_EQ(drawings, 20);
 }
 
-TEST_F(ProgressTest, UnknownTargetCounts) {
+TEST_F(ProgressTest, Bar_TargetUnknown_CountsSteps) {
   Progress progress(Verbose::kBar, out_, 0, &clock_);
   clock_.Advance(2);
   progress.Update(1, {});
   EXPECT_EQ(Drawn(), "\r      1/Unknown \x1b[1m2s\x1b[0m 2s/step");
 }
 
-TEST_F(ProgressTest, RemainingTimeGrowsUnits) {
+TEST_F(ProgressTest, RemainingTime_MinutesOrHours_HasThoseUnits) {
   for (const auto& [steps, expected] :
        {std::pair<int64_t, const char*>{3, " \x1b[1m20s\x1b[0m"},
         {8, " \x1b[1m1:10\x1b[0m"},
@@ -111,7 +125,7 @@ TEST_F(ProgressTest, RemainingTimeGrowsUnits) {
   }
 }
 
-TEST_F(ProgressTest, LineIsPrintedOnceAtTheEnd) {
+TEST_F(ProgressTest, Line_SeveralUpdates_IsPrintedOnceAtTheEnd) {
   Progress progress(Verbose::kLine, out_, 70, &clock_);
   clock_.Advance(1);
   progress.Update(1, TwoValues(1, 1));
@@ -124,7 +138,7 @@ TEST_F(ProgressTest, LineIsPrintedOnceAtTheEnd) {
 }
 
 // The first update may be of many steps, and steps may have been made before.
-TEST_F(ProgressTest, AStepsTimeIsOfThoseThatWereMade) {
+TEST_F(ProgressTest, StepTime_EarlierStepsOrRounds_IsOfTheStepsMade) {
   const auto line = [this](int64_t before, const std::vector<int64_t>& rounds) {
     Progress progress(Verbose::kLine, out_, 70, &clock_, before);
     int64_t done = before;
@@ -142,7 +156,7 @@ TEST_F(ProgressTest, AStepsTimeIsOfThoseThatWereMade) {
   EXPECT_EQ(line(40, {41, 42, 70}), "70/70 - 3s - 100ms/step\n");
 }
 
-TEST_F(ProgressTest, SilentPrintsNothing) {
+TEST_F(ProgressTest, Silent_AnyUpdate_PrintsNothing) {
   Progress progress(Verbose::kSilent, out_, 2, &clock_);
   progress.Update(1, TwoValues(1, 1));
   progress.Finish(2, TwoValues(1, 1));
@@ -150,7 +164,7 @@ TEST_F(ProgressTest, SilentPrintsNothing) {
 }
 
 // A message that would stand behind the bar begins a line of its own.
-TEST_F(ProgressTest, MessagesAreNotGluedToTheBar) {
+TEST_F(ProgressTest, Message_WhileABarIsShown_BeginsItsOwnLine) {
   testing::internal::CaptureStderr();
   {
     Progress progress(Verbose::kBar, stderr, 2, &clock_);
@@ -194,7 +208,7 @@ TEST_F(ProgressTest, MessagesAreNotGluedToTheBar) {
 }
 
 // A bar elsewhere is none of a message's business.
-TEST_F(ProgressTest, ABarInAnotherFileStaysAsItIs) {
+TEST_F(ProgressTest, Message_BarIsInAnotherFile_LeavesTheBar) {
   testing::internal::CaptureStderr();
   Progress progress(Verbose::kBar, out_, 2, &clock_);
   clock_.Advance(1);
@@ -206,7 +220,7 @@ TEST_F(ProgressTest, ABarInAnotherFileStaysAsItIs) {
   EXPECT_EQ(drawn.find('\n'), std::string::npos);
 }
 
-TEST_F(ProgressTest, WhatIsPrintedIsThereAtOnce) {
+TEST_F(ProgressTest, Line_Printed_IsThereImmediately) {
   testing::internal::CaptureStdout();
   std::printf("a user's own, ");
   Print("%d lines\n", 2);
@@ -219,7 +233,7 @@ TEST_F(ProgressTest, WhatIsPrintedIsThereAtOnce) {
   EXPECT_EQ(at_once, "a user's own, 2 lines\nflushed\n");
 }
 
-TEST_F(ProgressTest, AutoIsTheLineWhereThereIsNoTerminal) {
+TEST_F(ProgressTest, Auto_OutputIsNoTerminal_IsTheLine) {
   EXPECT_EQ(Progress::Resolve(Verbose::kAuto, out_), Verbose::kLine);
   EXPECT_EQ(Progress::Resolve(Verbose::kBar, out_), Verbose::kBar);
 }

@@ -10,9 +10,9 @@
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
-#include "core/base/random.h"
-#include "core/fit/callback.h"
-#include "io/checkpoint/saving_callbacks.h"
+#include "ringlet/checkpoint.h"
+#include "ringlet/compute.h"
+#include "ringlet/fit.h"
 
 namespace ringlet {
 namespace {
@@ -97,7 +97,7 @@ Outcome Train(const Job& job, Collective* collective) {
   return outcome;
 }
 
-// Of all ranks, which end alike.
+// Trains on `workers` ranks and returns their common outcome.
 Outcome TrainOn(int workers, const Job& job) {
   if (workers == 1) return Train(job, nullptr);
   std::vector<Outcome> ranks(static_cast<size_t>(workers));
@@ -130,7 +130,7 @@ void ExpectSame(const Outcome& a, const Outcome& b) {
   EXPECT_EQ(a.predictions, b.predictions);
 }
 
-// As `one` worker has computed it, whoever does, in however many threads.
+// The outcome is that of one worker, for any assignment and number of threads.
 void ExpectSameOnMoreWorkers(Job job, const Outcome& one) {
   for (int workers = 2; workers <= job.replicas; ++workers) {
     SCOPED_TRACE(workers);
@@ -161,9 +161,9 @@ std::vector<Job> Jobs() {
   return jobs;
 }
 
-// Where the workers' sums are made in the order of the ranks, one worker that
+// The workers' sums are made in the order of the ranks. So one worker that
 // computes all replicas has the bits of as many workers.
-TEST(ReplicasTest, OneWorkerHasTheBitsOfAsManyAsReplicas) {
+TEST(ReplicasTest, Replicas_OnOneWorker_HaveTheBitsOfAsManyWorkers) {
   int number = 0;
   for (const Job& job : Jobs()) {
     SCOPED_TRACE(number++);
@@ -173,7 +173,7 @@ TEST(ReplicasTest, OneWorkerHasTheBitsOfAsManyAsReplicas) {
   }
 }
 
-TEST(ReplicasTest, AnyNumberOfWorkersFollows) {
+TEST(ReplicasTest, Replicas_OnFewerWorkers_FollowWithinRounding) {
   int number = 0;
   for (const Job& job : Jobs()) {
     SCOPED_TRACE(number++);
@@ -188,8 +188,8 @@ TEST(ReplicasTest, AnyNumberOfWorkersFollows) {
   }
 }
 
-// Exact sums: whoever computes what, in however many threads.
-TEST(ReplicasTest, ExactSumsHaveTheSameBitsOnAnyNumberOfWorkers) {
+// Exact sums: for any assignment and number of threads.
+TEST(ReplicasTest, ExactSums_AnyNumberOfWorkers_HaveTheSameBits) {
   int number = 0;
   for (Job job : Jobs()) {
     SCOPED_TRACE(number++);
@@ -203,7 +203,7 @@ TEST(ReplicasTest, ExactSumsHaveTheSameBitsOnAnyNumberOfWorkers) {
 }
 
 // Rounds of 1 to 7 steps, some cut short by the epoch's end.
-TEST(ReplicasTest, LocalUpdatesHaveTheSameBitsOnAnyNumberOfWorkers) {
+TEST(ReplicasTest, LocalUpdates_AnyNumberOfWorkers_HaveTheSameBits) {
   int number = 0;
   for (Job job : Jobs()) {
     SCOPED_TRACE(number++);
@@ -218,7 +218,7 @@ TEST(ReplicasTest, LocalUpdatesHaveTheSameBitsOnAnyNumberOfWorkers) {
 
 // Weights that stay as they are: what remains is examples, masks, statistics of
 // batches and metrics, all the same.
-TEST(ReplicasTest, ExamplesMasksAndMetricsAreThoseOfTheReplicas) {
+TEST(ReplicasTest, ExamplesMasksMetrics_FewerWorkers_EqualThoseOfReplicas) {
   int number = 0;
   for (Job job : Jobs()) {
     SCOPED_TRACE(number++);
@@ -236,8 +236,8 @@ TEST(ReplicasTest, ExamplesMasksAndMetricsAreThoseOfTheReplicas) {
   }
 }
 
-// As many replicas as workers, said or not.
-TEST(ReplicasTest, TheirNumberIsThatOfTheWorkersUnlessSaid) {
+// Without num_replicas there are as many replicas as workers.
+TEST(ReplicasTest, NumReplicas_NotGiven_IsTheNumberOfWorkers) {
   for (int workers = 1; workers <= 3; ++workers) {
     Job job;
     job.replicas = workers;
@@ -263,7 +263,7 @@ class StopsAt final : public Callback {
   const int64_t step_;
 };
 
-// Stopped on two workers within an epoch, and gone on with by one and by four.
+// Stops on two workers within an epoch, and continues on one and on four.
 void ExpectGoesOn(Job job) {
   job.epochs = 3;
   job.batch = 12;
@@ -287,7 +287,7 @@ void ExpectGoesOn(Job job) {
     });
     ASSERT_TRUE(ranks[0].status.ok()) << ranks[0].status.message();
     ExpectNear(ranks[0].weights, undisturbed.weights, 1e-3);
-    if (job.reduction == Reduction::kExact || job.local.on()) {
+    if (job.reduction == Reduction::kExact || job.local.enabled()) {
       EXPECT_EQ(ranks[0].weights, undisturbed.weights);
     }
     // The epochs that were trained after it.
@@ -296,9 +296,11 @@ void ExpectGoesOn(Job job) {
   }
 }
 
-TEST(ReplicasTest, GoesOnWithOtherWorkers) { ExpectGoesOn(Job()); }
+TEST(ReplicasTest, Backup_OtherNumberOfWorkers_Continues) {
+  ExpectGoesOn(Job());
+}
 
-TEST(ReplicasTest, ExactSumsGoOnWithTheSameBits) {
+TEST(ReplicasTest, Backup_ExactSumsOnOtherWorkers_ContinuesWithTheSameBits) {
   Job job;
   job.reduction = Reduction::kExact;
   ExpectGoesOn(job);
@@ -306,7 +308,7 @@ TEST(ReplicasTest, ExactSumsGoOnWithTheSameBits) {
   ExpectGoesOn(job);
 }
 
-TEST(ReplicasTest, LocalUpdatesGoOnWithTheSameBits) {
+TEST(ReplicasTest, Backup_LocalUpdatesOnOtherWorkers_ContinuesWithTheSameBits) {
   Job job;
   for (const int64_t steps : {1, 2}) {  // the stop comes where a round ends
     job.local.steps = steps;
@@ -314,9 +316,9 @@ TEST(ReplicasTest, LocalUpdatesGoOnWithTheSameBits) {
   }
 }
 
-// A backup without scales begins with none; one that has them may go on
-// without.
-TEST(ReplicasTest, ABackupOfTheOtherReductionGoesOn) {
+// A backup without scales begins with none. A backup with scales may continue
+// without them.
+TEST(ReplicasTest, Backup_OfTheOtherReduction_Continues) {
   for (const bool exact : {false, true}) {
     const TempFolder folder;
     Job cut;
@@ -334,7 +336,7 @@ TEST(ReplicasTest, ABackupOfTheOtherReductionGoesOn) {
   }
 }
 
-TEST(ReplicasTest, AResumeWithOthersIsToldOf) {
+TEST(ReplicasTest, Backup_OfOtherReplicas_ContinuesWithANote) {
   const TempFolder folder;
   EXPECT_EQ(ReplicasOfBackup(folder.path()), 0);
   Job job;
@@ -352,13 +354,14 @@ TEST(ReplicasTest, AResumeWithOthersIsToldOf) {
   const Status resumed = Train(job, nullptr).status;
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_TRUE(resumed.ok()) << resumed.message();
-  EXPECT_NE(said.find("by a run of 2 replicas, here are 3"), std::string::npos)
+  EXPECT_NE(said.find("by a run of 2 replicas, and this run has 3"),
+            std::string::npos)
       << said;
 }
 
 // --- refusals ---------------------------------------------------------------
 
-TEST(ReplicasTest, FewerThanWorkersAreRefused) {
+TEST(ReplicasTest, NumReplicas_FewerThanWorkers_IsRefused) {
   RunRanks(3, [](Collective* collective) {
     CompileOptions options(collective);
     options.replicas = 2;
@@ -372,7 +375,7 @@ TEST(ReplicasTest, FewerThanWorkersAreRefused) {
   }
 }
 
-TEST(ReplicasTest, WorkersOfDifferentNumbersAreRefused) {
+TEST(ReplicasTest, NumReplicas_DiffersBetweenRanks_IsRefused) {
   RunRanks(2, [](Collective* collective) {
     CompileOptions options(collective);
     options.replicas = 2 + collective->rank();
@@ -383,9 +386,9 @@ TEST(ReplicasTest, WorkersOfDifferentNumbersAreRefused) {
   });
 }
 
-// Who asks for none has those that another asks for, as where the chief alone
-// has read how a run began.
-TEST(ReplicasTest, OneWorkerMayAskForAll) {
+// A worker without num_replicas gets the number that another sets, as when the
+// chief alone has read the run's start.
+TEST(ReplicasTest, NumReplicas_GivenByOneWorker_HoldsForAll) {
   RunRanks(3, [](Collective* collective) {
     CompileOptions options(collective);
     options.replicas = collective->rank() == 1 ? 7 : 0;
@@ -395,7 +398,7 @@ TEST(ReplicasTest, OneWorkerMayAskForAll) {
   });
 }
 
-TEST(ReplicasTest, WorkersOfDifferentReductionsAreRefused) {
+TEST(ReplicasTest, Reduction_DiffersBetweenRanks_IsRefused) {
   RunRanks(2, [](Collective* collective) {
     CompileOptions options(collective);
     if (collective->rank() == 1) options.reduction = Reduction::kExact;
@@ -406,7 +409,7 @@ TEST(ReplicasTest, WorkersOfDifferentReductionsAreRefused) {
   });
 }
 
-TEST(ReplicasTest, LoopsOfOnesOwnNeedAWorkerForEach) {
+TEST(ReplicasTest, UserLoop_FewerWorkersThanReplicas_IsRefused) {
   CompileOptions options;
   options.replicas = 2;
   const auto model = TinyModel(SGD(0.1f), 0, options);
@@ -424,7 +427,7 @@ TEST(ReplicasTest, LoopsOfOnesOwnNeedAWorkerForEach) {
   EXPECT_TRUE(model->TestStep(batch).ok());
 }
 
-TEST(ReplicasTest, SynchronizedLayersNeedAWorkerForEach) {
+TEST(ReplicasTest, SynchronizedLayer_FewerWorkersThanReplicas_IsRefused) {
   const auto compile = [](Collective* collective, int replicas) {
     Sequential model({Input({2}), Dense(4),
                       BatchNormalization().Synchronized(true), Dense(3)});
@@ -445,7 +448,7 @@ TEST(ReplicasTest, SynchronizedLayersNeedAWorkerForEach) {
 }
 
 // The sum of a worker's own replicas is the one thing more that it keeps.
-TEST(ReplicasTest, TakeTheMemoryOfOneAndASum) {
+TEST(ReplicasTest, Replicas_OnOneWorker_TakeTheMemoryOfOneAndASum) {
   CompileOptions options;
   const auto one = TinyModel(SGD(0.1f), 0.3f, options);
   options.replicas = 6;
@@ -464,8 +467,8 @@ TEST(ReplicasTest, TakeTheMemoryOfOneAndASum) {
   EXPECT_EQ(exact->BytesUsed(), of_exact.total());
 }
 
-// Of four workers, where none or one has weights of its own.
-TEST(ReplicasTest, WeightsTravelOnlyWhereTheyDiffer) {
+// One of four workers has weights of its own, or none has.
+TEST(ReplicasTest, Weights_BeforeTraining_TravelOnlyWhereTheyDiffer) {
   for (const int other : {-1, 0, 2}) {
     SCOPED_TRACE(other);
     std::vector<float> weights[4];

@@ -1,6 +1,6 @@
-// Rounds of local updates whose state is not all on each worker between two of
-// them: sparse changes with error feedback, and exchanges that overlap with the
-// next round; against models of their own and a plain way to make the changes.
+// Rounds of local updates after which no worker has the whole state: sparse
+// changes with error feedback, and exchanges that overlap with the next round.
+// The reference is separate models and a simple implementation of the changes.
 
 #include <gtest/gtest.h>
 
@@ -10,11 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "../../support/elastic_collective.h"
 #include "../../support/rounds_reference.h"
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
-#include "core/fit/training_loop.h"
-#include "io/checkpoint/saving_callbacks.h"
+#include "ringlet/checkpoint.h"
+#include "ringlet/fit.h"
 
 namespace ringlet {
 namespace {
@@ -92,7 +93,7 @@ std::vector<Job> Jobs() {
 
 // Sparse changes to the bit, but that state is a sum in double there; 32 bits
 // within rounding.
-TEST(ScatteredRoundsTest, FollowModelsOfTheirOwn) {
+TEST(ScatteredRoundsTest, Rounds_SparseOrOverlapping_FollowTheReference) {
   int number = 0;
   for (const Job& job : Jobs()) {
     SCOPED_TRACE(number++);
@@ -110,7 +111,7 @@ TEST(ScatteredRoundsTest, FollowModelsOfTheirOwn) {
   }
 }
 
-TEST(ScatteredRoundsTest, TheSameBitsOnAnyNumberOfWorkers) {
+TEST(ScatteredRoundsTest, Rounds_AnyNumberOfWorkers_HaveTheSameBits) {
   int number = 0;
   for (Job job : Jobs()) {
     SCOPED_TRACE(number++);
@@ -143,9 +144,10 @@ class StopsAt final : public Callback {
   const int64_t step_;
 };
 
-// A stop in an epoch, on two workers or three, and gone on with by others. What
-// backups gather on the way changes nothing.
-TEST(ScatteredRoundsTest, GoOnWithTheSameBits) {
+// A job on two or three workers stops in an epoch, and other workers continue
+// it. The exchanges made for backups change no bit.
+TEST(ScatteredRoundsTest,
+     Backup_OtherNumberOfWorkers_ContinuesWithTheSameBits) {
   constexpr int kBefore[] = {1, 3, 2}, kAfter[] = {4, 2, 1};
   int number = 0;
   for (const Job& job : Jobs()) {
@@ -185,8 +187,8 @@ TEST(ScatteredRoundsTest, GoOnWithTheSameBits) {
   }
 }
 
-// Of a job with overlap, or with sparse changes, that was stopped after the
-// first round and is in the folder: the job that goes on from there.
+// Trains the first round with backups in the folder, with overlap or with
+// sparse changes. Returns the job that continues from there.
 Job StoppedWithBackup(const TempFolder& folder, bool overlap) {
   BackupAndRestoreOptions saving;
   saving.save_freq = 1;
@@ -201,8 +203,8 @@ Job StoppedWithBackup(const TempFolder& folder, bool overlap) {
   return job;
 }
 
-// What each replica has of its own is of as many replicas.
-TEST(ScatteredRoundsTest, ABackupOfOtherReplicasIsRefused) {
+// Each replica has state of its own, so the backup needs as many replicas.
+TEST(ScatteredRoundsTest, Backup_OfOtherReplicas_IsRefused) {
   for (const int others : {3, 5}) {
     for (const bool overlap : {true, false}) {
       SCOPED_TRACE(std::to_string(others) + (overlap ? " overlap" : " sparse"));
@@ -218,9 +220,9 @@ TEST(ScatteredRoundsTest, ABackupOfOtherReplicasIsRefused) {
   }
 }
 
-// Nor is it of rounds that are made in another way; and nothing says that
-// training goes on.
-TEST(ScatteredRoundsTest, ABackupOfOtherRoundsIsRefused) {
+// A backup of other kinds of rounds is refused too. No message claims that
+// training continues.
+TEST(ScatteredRoundsTest, Backup_OfOtherRounds_IsRefused) {
   for (const bool overlap : {true, false}) {
     const TempFolder folder;
     const Job job = StoppedWithBackup(folder, overlap);
@@ -244,7 +246,7 @@ TEST(ScatteredRoundsTest, ABackupOfOtherRoundsIsRefused) {
 
 // A round that was under way where a fit was stopped is not that of a later
 // Compile, of whatever way of training.
-TEST(ScatteredRoundsTest, ACompileForgetsWhatWasUnderWay) {
+TEST(ScatteredRoundsTest, Compile_RoundUnderWay_ForgetsIt) {
   for (const int64_t steps : {0, 2}) {
     SCOPED_TRACE(steps);
     const TempFolder folder;
@@ -276,7 +278,7 @@ TEST(ScatteredRoundsTest, ACompileForgetsWhatWasUnderWay) {
 
 // A loop of the program's own that leaves its last epoch has all rounds that it
 // has made.
-TEST(ScatteredRoundsTest, ALoopThatEndsInAnEpochHasItsLastRound) {
+TEST(ScatteredRoundsTest, Loop_EndsWithinAnEpoch_HasItsLastRound) {
   Job job;
   CompileOptions options;
   options.replicas = job.replicas;
@@ -310,8 +312,8 @@ class EndsAt final : public Callback {
   const int64_t step_;
 };
 
-// Where nobody goes on from a backup the model is what is left.
-TEST(ScatteredRoundsTest, AFitThatIsCutOffHasItsLastRound) {
+// Without a backup the model is what is left.
+TEST(ScatteredRoundsTest, Fit_CutOff_HasItsLastRound) {
   for (const Delta delta : {Delta::kInt8, Delta::kSparse}) {
     for (const int workers : {1, 2}) {
       SCOPED_TRACE(workers);
@@ -331,7 +333,7 @@ TEST(ScatteredRoundsTest, AFitThatIsCutOffHasItsLastRound) {
 }
 
 // Error feedback is a fit's: a model that was saved and loaded has as much.
-TEST(ScatteredRoundsTest, ASecondFitBeginsWithNone) {
+TEST(ScatteredRoundsTest, Fit_SecondTime_BeginsWithoutErrorFeedback) {
   for (const Delta delta : {Delta::kSparse, Delta::kInt8}) {
     CompileOptions options;
     options.replicas = 3;
@@ -359,7 +361,7 @@ TEST(ScatteredRoundsTest, ASecondFitBeginsWithNone) {
 
 // --- refusals -----------------------------------------------------------
 
-TEST(ScatteredRoundsTest, NotWithRoundsOfSomeReplicas) {
+TEST(ScatteredRoundsTest, Check_ParticipationQuorumOrAutoSteps_IsRefused) {
   LocalUpdates with[3];
   with[0].participation = 2;
   with[1].quorum = 1;
@@ -378,7 +380,40 @@ TEST(ScatteredRoundsTest, NotWithRoundsOfSomeReplicas) {
   }
 }
 
-TEST(ScatteredRoundsTest, ASettingThatDiffersIsNamed) {
+TEST(ScatteredRoundsTest, Compile_ElasticCollective_IsRefused) {
+  ElasticJob elastic;
+  elastic.Arrive(0);
+  ElasticCollective collective(&elastic, 0, /*dies=*/1 << 30);
+  const auto compile = [&](Delta delta, bool overlap) {
+    CompileOptions options(&collective);
+    options.replicas = 4;
+    options.local.steps = 2;
+    options.local.delta = delta;
+    options.local.overlap = overlap;
+    return ModelOf(Job(), options)->status();
+  };
+  EXPECT_TRUE(compile(Delta::kInt8, false).ok());
+  const struct {
+    Delta delta;
+    bool overlap;
+    const char* fields;
+  } refused[] = {
+      {Delta::kSparse, false, "delta sparse with policy shrink"},
+      {Delta::kFloat32, true, "overlap with policy shrink"},
+      {Delta::kSparse, true, "delta sparse and overlap with policy shrink"}};
+  for (const auto& each : refused) {
+    const Status status = compile(each.delta, each.overlap);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    for (const char* const part :
+         {each.fields, "policy wait with BackupAndRestore",
+          "int8 or float32 without overlap"}) {
+      EXPECT_NE(std::string(status.message()).find(part), std::string::npos)
+          << status.message();
+    }
+  }
+}
+
+TEST(ScatteredRoundsTest, Setting_DiffersOnOneRank_IsNamed) {
   for (const bool overlap : {false, true}) {
     std::vector<std::string> said(2);
     RunRanks(2, [&](Collective* collective) {

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -16,7 +15,7 @@
 #include "../../support/elastic_collective.h"
 #include "../../support/slow_layer.h"
 #include "../../support/tiny_model.h"
-#include "core/fit/fit.h"
+#include "ringlet/fit.h"
 
 namespace ringlet {
 namespace {
@@ -37,8 +36,8 @@ class AfterStep final : public Callback {
   const std::function<void(FitState&)> act_;
 };
 
-// `work` of two workers at once, each with what makes it one of the job;
-// worker 0 dies in its operation `dies`.
+// Runs `work` on two workers of a job at the same time. Worker 0 ends in its
+// call `dies`.
 void TwoWorkers(int dies,
                 const std::function<void(int, ElasticCollective*)>& work) {
   ElasticJob job;
@@ -62,7 +61,8 @@ CompileOptions Exact(Collective* collective, int replicas) {
 
 // Replicas that each worker trained in 96 steps of eight; `millis` for each.
 std::vector<int> Trained(const std::vector<int>& millis,
-                         const std::vector<Dataset>& data) {
+                         const std::vector<Dataset>& data,
+                         bool prefetch = true) {
   std::vector<int> trained(2);
   TwoWorkers(kNever, [&](int w, ElasticCollective* collective) {
     const auto at = static_cast<size_t>(w);
@@ -70,6 +70,7 @@ std::vector<int> Trained(const std::vector<int>& millis,
     const auto model = SlowModel(slow, Exact(collective, 8));
     FitOptions fit = Quiet(1);
     fit.steps_per_epoch = 96;
+    fit.prefetch = prefetch;
     const Result<History> history = model->Fit(data[at], fit);
     EXPECT_TRUE(history.ok()) << history.status().message();
     trained[at] = slow->trained();
@@ -78,7 +79,7 @@ std::vector<int> Trained(const std::vector<int>& millis,
 }
 
 // The last of a short batch's replicas have no examples.
-TEST(SharesTest, ReplicasWithoutExamplesAreNotMeasured) {
+TEST(SharesTest, Times_ReplicasWithoutExamples_AreNotMeasured) {
   for (const int64_t batch : {10, 16}) {
     SCOPED_TRACE(batch);
     const Dataset data = Points(203).Shuffle(3).Repeat().Batch(batch);
@@ -86,14 +87,16 @@ TEST(SharesTest, ReplicasWithoutExamplesAreNotMeasured) {
   }
 }
 
-// Of nine examples worker 0 has two for each replica, and worker 1 one.
-TEST(SharesTest, AShortLastBatchMovesNothing) {
+// The last batch of nine examples gives each replica of worker 0 two examples,
+// and the one of worker 1 one.
+TEST(SharesTest, Shares_ShortLastBatch_StayAsTheyAre) {
   TwoWorkers(kNever, [&](int, ElasticCollective* collective) {
     const auto slow = std::make_shared<SlowLayer>(4);
     slow->TakesThemForEach();
     const auto model = SlowModel(slow, Exact(collective, 8));
     int before = 0;
     FitOptions fit = Quiet(4);
+    fit.check_replicas_every = 100;  // no check is among these steps
     fit.callbacks = {std::make_shared<AfterStep>([&](FitState& state) {
       const int now = slow->trained() - before;
       before = slow->trained();
@@ -117,7 +120,7 @@ class SlowSource final : public Source {
   int64_t size() const override { return of_->size(); }
   std::string name() const override { return of_->name(); }
   Status Read(const int64_t* indices, int count, void* x, void* y) override {
-    std::this_thread::sleep_for(std::chrono::milliseconds(millis_));
+    WorkClock::PassMillis(millis_);
     return of_->Read(indices, count, x, y);
   }
 
@@ -126,17 +129,18 @@ class SlowSource final : public Source {
   const int millis_;
 };
 
-TEST(SharesTest, AWorkerThatReadsSlowlyIsSlow) {
+TEST(SharesTest, Worker_ReadsSlowly_GetsFewerReplicas) {
   const Dataset quick = Points(203);
   const Dataset slow(std::make_shared<SlowSource>(quick.source(), 8));
   const auto batches = [](const Dataset& data) {
     return data.Shuffle(3).Repeat().Batch(40);
   };
-  EXPECT_LE(Trained({1, 4}, {batches(slow), batches(quick)})[0], 96 * 4);
+  // The source reads on the computing thread and passes that thread's time.
+  EXPECT_LE(Trained({1, 4}, {batches(slow), batches(quick)}, false)[0], 96 * 4);
 }
 
 // Shares follow within some steps, and back.
-TEST(SharesTest, AWorkerThatIsSlowForAWhileComputesFewer) {
+TEST(SharesTest, Worker_SlowForAWhile_GetsFewerReplicasMeanwhile) {
   constexpr int kSlowFrom = 50, kSlowTo = 90, kSteps = 140, kSettles = 12;
   int slow_ones = 0, others = 0;
   TwoWorkers(kNever, [&](int w, ElasticCollective* collective) {
@@ -163,50 +167,28 @@ TEST(SharesTest, AWorkerThatIsSlowForAWhileComputesFewer) {
   EXPECT_GT(others, 3 * (kSteps - kSlowTo - kSettles));
 }
 
-// In which time passes only as a layer trains replicas.
-class ReplicaClock final : public Clock {
- public:
-  explicit ReplicaClock(const SlowLayer* layer) : layer_(layer) {}
-  int64_t MonotonicNanos() override {
-    const int trained = layer_->trained();
-    now_ += (trained - trained_) * nanos_;
-    trained_ = trained;
-    return now_;
-  }
-  int64_t WallNanos() override { return 0; }
-  void set_nanos(int64_t nanos) { nanos_ = nanos; }  // of a replica
-
- private:
-  const SlowLayer* const layer_;
-  int trained_ = 0;
-  int64_t now_ = 0, nanos_ = 1000;
-};
-
-// Replicas of eight in each of 80 steps that the second worker trained, which
-// takes ten times as long per replica from step `from` to `to`; all that is
-// said goes to *said.
+// Trains 80 steps on two workers. The second takes ten times as long per
+// replica from step `from` to `to`. Returns its number of the eight replicas in
+// each step; all messages go to *said.
 std::vector<int> TrainedInSpell(int64_t from, int64_t to, std::string* said) {
   std::vector<int> trained;
   FILE* const out = std::fopen("/dev/null", "w");
   testing::internal::CaptureStderr();
   TwoWorkers(kNever, [&](int w, ElasticCollective* collective) {
-    const auto layer = std::make_shared<SlowLayer>(0);
-    ReplicaClock clock(layer.get());
-    CompileOptions options = Exact(collective, 8);
-    options.clock = &clock;
-    const auto model = SlowModel(layer, options);
+    const auto layer = std::make_shared<SlowLayer>(1);
+    const auto model = SlowModel(layer, Exact(collective, 8));
     FitOptions fit = Quiet(1);
     fit.verbose = Verbose::kLine;
     fit.out = out;
     fit.steps_per_epoch = 80;
+    fit.check_replicas_every = 100;  // no check is among these steps
     int before = 0;
     fit.callbacks = {std::make_shared<AfterStep>([&](FitState& state) {
       if (w == 0) return;
       const int64_t step = state.model->iterations();
       trained.push_back(layer->trained() - before);
       before = layer->trained();
-      clock.MonotonicNanos();
-      clock.set_nanos(step >= from && step < to ? 10000 : 1000);
+      layer->set_millis(step >= from && step < to ? 10 : 1);
     })};
     const Result<History> history =
         model->Fit(Points(203).Shuffle(3).Repeat().Batch(40), fit);
@@ -217,8 +199,8 @@ std::vector<int> TrainedInSpell(int64_t from, int64_t to, std::string* said) {
   return trained;
 }
 
-// Most of what is kept is of before the spell.
-TEST(SharesTest, The32ndStepOfASlowSpellMovesNothingBack) {
+// Most of the kept times are from before the spell.
+TEST(SharesTest, Shares_32ndStepOfASlowSpell_DoNotMoveBack) {
   std::string said;
   const std::vector<int> trained = TrainedInSpell(20, 40, &said);
   ASSERT_EQ(trained.size(), 80u);
@@ -226,8 +208,8 @@ TEST(SharesTest, The32ndStepOfASlowSpellMovesNothingBack) {
   for (size_t step = 50; step < 80; ++step) EXPECT_EQ(trained[step], 4) << step;
 }
 
-// Also where they have moved back soon after one.
-TEST(SharesTest, TheLastLineIsOfTheSharesThereAre) {
+// The replicas have moved back before the last line is printed.
+TEST(SharesTest, LastLine_SharesMovedBack_IsOfThePresentShares) {
   std::string said;
   const std::vector<int> trained = TrainedInSpell(5, 12, &said);
   ASSERT_EQ(trained.size(), 80u);
@@ -271,10 +253,11 @@ class Counts final : public Collective {
   int gathers_ = 0;
 };
 
-// What steps take goes with their reports. A round of few steps measures noise:
-// times are gathered once in 32 steps, however short the rounds, and after each
-// longer one; and soon after the first one, when nothing is known.
-TEST(SharesTest, TimesOfRoundsAreGatheredOnceIn32Steps) {
+// Every step's report has the times of the steps. In rounds of few steps the
+// times are noise: they are gathered once in 32 steps, however short the rounds
+// are. After longer rounds they are gathered each time. At the start there is
+// one more gather, soon after the first round.
+TEST(SharesTest, Times_ShortRounds_AreGatheredOnceIn32Steps) {
   const auto gathers = [](int64_t local_steps, int replicas) {
     int counted = 0;
     TwoWorkers(kNever, [&](int w, ElasticCollective* elastic) {
@@ -300,11 +283,11 @@ TEST(SharesTest, TimesOfRoundsAreGatheredOnceIn32Steps) {
   }
 }
 
-// What each replica takes worker w, and when it is lost and comes back.
+// The speed of one worker, and its loss.
 struct Board {
-  int millis;
+  int millis;            // for a replica
   int64_t lost_at = -1;  // in this step
-  int millis_then = 0;   // as it comes back
+  int millis_then = 0;   // for a replica, after it has joined again
 };
 
 // Replicas that worker `of` trained after step `from` of `steps`.
@@ -312,18 +295,29 @@ double TrainedFrom(const std::vector<Board>& boards, size_t of, int64_t from,
                    int64_t steps, bool comes_back, int64_t local_steps = 0) {
   ElasticJob job;
   std::atomic<int> trained{0}, made{0};
+  std::atomic<bool> is_back{false};
+  int64_t awaited_at = kNever;  // after this step the lost worker is awaited
+  for (const Board& board : boards) {
+    if (comes_back && board.lost_at >= 0) awaited_at = board.lost_at;
+  }
   const auto live = [&](size_t w, int millis, int64_t lost_at) {
     ElasticCollective collective(&job, static_cast<int>(w), kNever);
+    if (boards[w].lost_at >= 0 && lost_at < 0) is_back = true;
     const auto slow = std::make_shared<SlowLayer>(millis);
     CompileOptions options = Exact(&collective, 12);
     options.local.steps = local_steps;
     const auto model = SlowModel(slow, options);
     int before = 0;
+    bool awaited = false;
     FitOptions fit = Quiet(1);
     fit.steps_per_epoch = steps;
     fit.callbacks = {std::make_shared<AfterStep>([&](FitState& state) {
       const int64_t step = state.model->iterations();
-      if (step == lost_at) collective.DieInNextCall();
+      const bool stays = boards[w].lost_at < 0;
+      if (stays && step > awaited_at && !std::exchange(awaited, true)) {
+        while (!job.has_joiner() && !is_back) std::this_thread::yield();
+      }
+      if (step == lost_at) collective.EndInNextCall();
       if (w == of && step > from) {
         trained += slow->trained() - before;
         made += static_cast<int>(state.steps_taken);
@@ -348,35 +342,37 @@ double TrainedFrom(const std::vector<Board>& boards, size_t of, int64_t from,
   return static_cast<double>(trained) / made;
 }
 
-// By the times that were told before: a slow board has few from the first step.
-TEST(SharesTest, AfterALossTheOthersDealByWhatTheyKnow) {
+// The times of the earlier view are used: a slow worker has few replicas from
+// the first step.
+TEST(SharesTest, Shares_AfterALoss_FollowTheKnownTimes) {
   const std::vector<Board> boards = {{8}, {2}, {2, /*lost_at=*/36}};
   EXPECT_LT(TrainedFrom(boards, 0, 36, 62, /*comes_back=*/false), 4);
 }
 
-// The others know how fast it was, from the first step.
-TEST(SharesTest, OneThatComesBackHasTheShareOfItsSpeed) {
+// The others have the joiner's earlier times from the first step.
+TEST(SharesTest, Joiner_KnownAsSlow_HasTheShareOfItsSpeed) {
   const std::vector<Board> boards = {
       {2}, {2}, {8, /*lost_at=*/36, /*millis_then=*/8}};
   EXPECT_LT(TrainedFrom(boards, 2, 36, 41, /*comes_back=*/true), 3);
 }
 
-// It has not measured anything, and may have changed: it is measured soon.
-TEST(SharesTest, OneThatComesIsMeasuredSoon) {
+// The joiner has measured no step, and its speed may have changed. It is
+// measured soon.
+TEST(SharesTest, Joiner_NowSlower_IsMeasuredSoon) {
   const std::vector<Board> boards = {
       {2}, {2}, {2, /*lost_at=*/36, /*millis_then=*/8}};
   EXPECT_LT(TrainedFrom(boards, 2, 44, 62, /*comes_back=*/true), 3);
 }
 
-// Also where the first round has as many steps, and is not measured.
-TEST(SharesTest, OneThatComesIsMeasuredAfterItsSecondRound) {
+// The first round after the join has as many steps, but is not measured.
+TEST(SharesTest, Joiner_FirstRoundUnmeasured_IsMeasuredAfterTheSecond) {
   const std::vector<Board> boards = {
       {2}, {2}, {2, /*lost_at=*/36, /*millis_then=*/8}};
   EXPECT_LT(TrainedFrom(boards, 2, 44, 60, /*comes_back=*/true, 4), 3);
 }
 
 // Times are not compared as it comes.
-TEST(SharesTest, OneThatComesAtThe32ndStepIsMeasuredSoon) {
+TEST(SharesTest, Joiner_ArrivesAtThe32ndStep_IsMeasuredSoon) {
   const std::vector<Board> boards = {
       {2}, {2}, {2, /*lost_at=*/32, /*millis_then=*/8}};
   EXPECT_LT(TrainedFrom(boards, 2, 40, 62, /*comes_back=*/true), 3);
@@ -422,7 +418,7 @@ class Grows final : public Collective {
   bool grown_ = false;
 };
 
-TEST(SharesTest, NothingIsDealtOutAfterAMeetingThatFailed) {
+TEST(SharesTest, EvaluateOrPredict_AfterAFailedReform_ReportsTheLoss) {
   TwoWorkers(/*dies=*/100, [&](int w, ElasticCollective* elastic) {
     Grows grows(elastic);
     Collective* const collective =
@@ -451,8 +447,8 @@ class AtTheEnd final : public Callback {
   const std::function<void()> act_;
 };
 
-// There is no step that they would be of.
-TEST(SharesTest, NoLineSaysWhatWorkersComputeOnceAllIsTrained) {
+// No step follows, so there is no assignment to print.
+TEST(SharesTest, SharesLine_LossAfterTheLastStep_IsNotPrinted) {
   ElasticJob job;
   std::vector<std::thread> threads;
   testing::internal::CaptureStderr();
@@ -468,7 +464,7 @@ TEST(SharesTest, NoLineSaysWhatWorkersComputeOnceAllIsTrained) {
       fit.verbose = Verbose::kLine;
       fit.out = out;
       fit.callbacks = {std::make_shared<AtTheEnd>([&, w] {
-        if (w == 2) collective.DieInNextCall();
+        if (w == 2) collective.EndInNextCall();
       })};
       const Result<History> history =
           model->Fit(Points(203).Shuffle(3).Repeat().Batch(24), fit);
@@ -484,13 +480,13 @@ TEST(SharesTest, NoLineSaysWhatWorkersComputeOnceAllIsTrained) {
   EXPECT_EQ(said.find("from epoch 2"), std::string::npos) << said;
 }
 
-TEST(SharesTest, TheLineOfASecondFitIsOfTheSharesThereAre) {
+TEST(SharesTest, StartLine_SecondFit_IsOfThePresentShares) {
   TwoWorkers(kNever, [&](int w, ElasticCollective* collective) {
     const auto slow = std::make_shared<SlowLayer>(w == 1 ? 8 : 2);
     const auto model = SlowModel(slow, Exact(collective, 8));
     for (int f = 0; f < 2; ++f) {
       FitOptions fit = Quiet(1);
-      // They are dealt out after four steps.
+      // The replicas are assigned after four steps.
       const int steps = f == 0 ? 33 : 20;
       fit.steps_per_epoch = steps;
       fit.verbose = Verbose::kLine;

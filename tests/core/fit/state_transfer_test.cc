@@ -1,4 +1,5 @@
-// What travels as the workers of an elastic job meet: a board's link is slow.
+// Measures the bytes that the workers of an elastic job send when a view forms:
+// a board's link is slow.
 
 #include <gtest/gtest.h>
 
@@ -11,7 +12,7 @@
 
 #include "../../support/elastic_collective.h"
 #include "../../support/tiny_model.h"
-#include "core/fit/fit.h"
+#include "ringlet/fit.h"
 
 namespace ringlet {
 namespace {
@@ -40,8 +41,8 @@ std::unique_ptr<Sequential> SmallModel(Collective* collective,
   return model;
 }
 
-// What worker 0 of three has broadcast or taken, after each of its meetings:
-// all begin, worker 2 is lost, and it comes back.
+// Returns what worker 0 of three has broadcast or received after each view: of
+// all three, after the loss of worker 2, and after its return.
 std::vector<Sent> Meetings(int64_t local_steps, size_t* model_bytes) {
   ElasticJob job;
   std::vector<Sent> sent;
@@ -55,7 +56,7 @@ std::vector<Sent> Meetings(int64_t local_steps, size_t* model_bytes) {
     LambdaCallbackOptions after;
     after.on_train_batch_end = [&](int64_t, const Logs&) {
       const int64_t step = model->iterations();
-      if (step == lost_at) collective.DieInNextCall();
+      if (step == lost_at) collective.EndInNextCall();
       if (w != 0) return;
       made = step;
       *model_bytes = static_cast<size_t>(model->num_weights()) * sizeof(float);
@@ -87,7 +88,7 @@ std::vector<Sent> Meetings(int64_t local_steps, size_t* model_bytes) {
   return sent;
 }
 
-TEST(StateTransferTest, WhatAllHaveDoesNotTravelAndTheRestDoesOnce) {
+TEST(StateTransferTest, Transfer_LossOrJoiner_SendsOnlyWhatIsMissingOnce) {
   for (const auto& [local_steps, slots] :
        std::map<int64_t, size_t>{{0, 2}, {5, 1}}) {
     SCOPED_TRACE(local_steps);

@@ -8,10 +8,11 @@
 #include <random>
 #include <vector>
 
+#include "../../support/random_cases.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
 #include "core/base/trail.h"
-#include "core/fit/callback.h"
+#include "ringlet/fit.h"
 
 namespace ringlet {
 namespace {
@@ -38,12 +39,12 @@ struct Request {
 // Makes its request once, if it has one, and remembers when.
 class Requests final : public Callback {
  public:
-  Requests(const Request* request, bool takes_signals)
-      : request_(request), takes_signals_(takes_signals) {}
+  Requests(const Request* request, bool handles_signals)
+      : request_(request), handles_signals_(handles_signals) {}
 
   const char* name() const override { return "requests"; }
   Status OnSetup(FitState& fit) override {
-    fit.takes_signals = takes_signals_;
+    fit.handles_signals = handles_signals_;
     return Status();
   }
   Status OnTrainBegin(FitState& fit) override {
@@ -78,7 +79,7 @@ class Requests final : public Callback {
   }
 
   int64_t made_at() const { return made_at_; }  // -1: it was not
-  // After each step.
+  // Called after each step.
   const std::vector<std::vector<float>>& trained() const { return trained_; }
 
  private:
@@ -106,7 +107,7 @@ class Requests final : public Callback {
   }
 
   const Request* const request_;
-  const bool takes_signals_;
+  const bool handles_signals_;
   int64_t made_at_ = -1;
   std::vector<std::vector<float>> trained_;
 };
@@ -156,9 +157,10 @@ Request Draw(std::mt19937* random, What end) {
   return request;
 }
 
-// Whatever asks to stop, on whichever ranks: all leave after one and the same
-// step, at most one after the request, with the bits of a run that goes on.
-TEST(StopRequestsTest, AllRanksLeaveAfterOneStep) {
+// Any ranks request a stop, for any reason. All leave after one and the same
+// step, at most one step after the request. The bits are those of a run that
+// continues.
+TEST(StopRequestsTest, Request_AnyKindOnAnyRanks_AllLeaveAfterTheSameStep) {
   testing::internal::CaptureStderr();  // of data that run out, and of signals
   Ended undisturbed[2][2];
   for (const bool validates : {false, true}) {
@@ -167,10 +169,11 @@ TEST(StopRequestsTest, AllRanksLeaveAfterOneStep) {
           Play(std::vector<const Request*>(kRanks), validates, short_data)[0];
     }
   }
-  for (unsigned seed = 0; seed < 600; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937 random(seed);
-    // One request of some ranks, or one of each; a second signal would end the
+  RandomCases cases("RINGLET_STOPS", {}, /*part=*/1, /*share=*/0.5);
+  while (cases.Next()) {
+    SCOPED_TRACE(cases.command());
+    std::mt19937 random(static_cast<unsigned>(cases.number()));
+    // One request of some ranks, or one of each. A second signal would end the
     // process.
     const bool same = random() % 2 == 0;
     const Request common = Draw(&random, What::kCount);
@@ -212,9 +215,9 @@ TEST(StopRequestsTest, AllRanksLeaveAfterOneStep) {
   testing::internal::GetCapturedStderr();
 }
 
-// What lies behind the step after which all ranks stop is not read, and no
-// layer sees it.
-TEST(StopRequestsTest, WhatFollowsAStopCannotFailIt) {
+// The data behind the step after which all ranks stop are not read, and no
+// layer gets them.
+TEST(StopRequestsTest, Stop_DataAfterItUnreadable_DoesNotFail) {
   class EndsAt final : public Source {
    public:
     explicit EndsAt(int64_t end) : end_(end) {}
@@ -267,9 +270,9 @@ class StepsEnded final : public TrailSink {
   std::atomic<uint64_t> last_{0};
 };
 
-// One rank asks, gives the next step up, and the others drop what they have
-// computed of it.
-TEST(StopRequestsTest, TheTrailCallsNoStepDoneThatWasGivenUp) {
+// One rank requests a stop and drops the next step. The others drop what they
+// have computed of it.
+TEST(StopRequestsTest, Trail_StepWasGivenUp_DoesNotShowItAsDone) {
   for (const int64_t local_steps : {0, 2}) {
     SCOPED_TRACE(local_steps);
     const StepsEnded ended;
@@ -289,8 +292,8 @@ TEST(StopRequestsTest, TheTrailCallsNoStepDoneThatWasGivenUp) {
   }
 }
 
-// Of a callback that sets what no note can hold: the fit stops all the same.
-TEST(StopRequestsTest, ASignalThatThereIsNotEndsNoProcess) {
+// A callback sets a number that is no signal. The fit stops all the same.
+TEST(StopRequestsTest, Signal_InvalidNumber_StopsTheFitNotTheProcess) {
   for (const int number : {-1, 32, 40, 63, 1 << 20}) {
     class Sets final : public Callback {
      public:
@@ -321,7 +324,7 @@ TEST(StopRequestsTest, ASignalThatThereIsNotEndsNoProcess) {
 }
 
 // A request goes with what a step sends anyway.
-TEST(StopRequestsTest, AStepSendsNothingForThem) {
+TEST(StopRequestsTest, Step_NoRequest_SendsNothingMore) {
   const auto calls = [](int64_t steps) {
     int64_t made = 0;
     RunRanks(kRanks, [&](Collective* collective) {

@@ -15,16 +15,15 @@
 
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
-#include "core/fit/fit.h"
-#include "core/fit/training_loop.h"
-#include "core/model/model.h"
+#include "ringlet/fit.h"
+#include "ringlet/model.h"
 
 namespace ringlet {
 namespace {
 
 Dataset Data() { return Points(203).Shuffle(3).Batch(40); }
 
-TEST(TrainingLoopCallsTest, CallsOutOfOrderAreErrors) {
+TEST(TrainingLoopCallsTest, Calls_OutOfOrder_AreErrors) {
   const auto model = TinyModel();
   TrainingLoop loop(model.get(), Data(), Quiet(1));
   EXPECT_FALSE(loop.HasEpoch());
@@ -46,13 +45,13 @@ TEST(TrainingLoopCallsTest, CallsOutOfOrderAreErrors) {
   EXPECT_FALSE(loop.HasEpoch());
   Status ended = loop.End();
   ASSERT_TRUE(ended.ok());
-  EXPECT_FALSE(loop.Recovers(&ended));
+  EXPECT_FALSE(loop.Recover(&ended));
   EXPECT_TRUE(ended.ok());
   EXPECT_TRUE(model->Fit(Data(), Quiet(1)).status().ok());
 }
 
-// One that is left in the middle leaves a model that can be trained.
-TEST(TrainingLoopCallsTest, ALoopThatIsLeftFreesTheModel) {
+// A loop left in the middle leaves a model that can be trained.
+TEST(TrainingLoopCallsTest, Loop_LeftInTheMiddle_FreesTheModel) {
   const auto model = TinyModel();
   {
     TrainingLoop loop(model.get(), Data(), Quiet(2));
@@ -66,7 +65,8 @@ TEST(TrainingLoopCallsTest, ALoopThatIsLeftFreesTheModel) {
   EXPECT_TRUE(model->status().ok()) << model->status().message();
 }
 
-// What is told of a run, in its order; call number `fails` is an error.
+// Records the events of a run in their order. Event number `fails` returns an
+// error.
 class Notes final : public Callback {
  public:
   explicit Notes(int fails = 0) : fails_(fails) {}
@@ -95,10 +95,10 @@ class Notes final : public Callback {
   int fails_;
 };
 
-// Whatever is called, in whatever order, and whatever fails: what is told of a
-// run is a beginning of what is told of Fit, an error is not lost, and the
-// model can be trained again.
-TEST(TrainingLoopCallsTest, AnyCallsInAnyOrder) {
+// Calls are made in any order, and any of them fails. The events of the loop
+// are a prefix of those of Fit, an error is not lost, and the model can be
+// trained again.
+TEST(TrainingLoopCallsTest, Calls_InAnyOrder_GiveAPrefixOfTheEventsOfFit) {
   const Dataset data = Points(70).Batch(32);  // the last batch is short
   const auto fit_notes = std::make_shared<Notes>();
   FitOptions options = Quiet(2);
@@ -134,7 +134,7 @@ TEST(TrainingLoopCallsTest, AnyCallsInAnyOrder) {
           case 2:
             if (random() % 8 != 0 && !ended) break;
             recovered = begun;
-            EXPECT_FALSE(loop.Recovers(&status));
+            EXPECT_FALSE(loop.Recover(&status));
             break;
           case 3:
             loop.CloseData();
@@ -169,8 +169,8 @@ TEST(TrainingLoopCallsTest, AnyCallsInAnyOrder) {
   EXPECT_GT(failed, 50);
 }
 
-// A loop that asks for steps alone ends where its epochs do.
-TEST(TrainingLoopCallsTest, NoStepBehindTheLastEpoch) {
+// A loop that calls only HasStep ends after its epochs.
+TEST(TrainingLoopCallsTest, HasStep_AfterTheLastEpoch_IsFalse) {
   const auto model = TinyModel();
   TrainingLoop loop(model.get(), Data(), Quiet(2));
   ASSERT_TRUE(loop.Begin().ok());
@@ -185,8 +185,8 @@ TEST(TrainingLoopCallsTest, NoStepBehindTheLastEpoch) {
   EXPECT_TRUE(loop.End().ok());
 }
 
-// Ranks as threads, which do as `program` says, and then Fit, where that ended
-// well, and leave; each returns how it ended.
+// The ranks are threads that run `program`, then Fit if it succeeded, and then
+// leave. Returns the status of each.
 std::vector<Status> Ranks(
     const std::function<Status(Model*, TrainingLoop*, int)>& program) {
   constexpr int kRanks = 2;
@@ -217,25 +217,25 @@ Status TrainOnce(TrainingLoop* loop) {
   return loop->End();
 }
 
-// Who ends, and then does not ask whether it recovers, has ended all the same.
-TEST(TrainingLoopCallsTest, AnEndedLoopIsNotLeft) {
+// A loop that ends without a call of Recover has ended all the same.
+TEST(TrainingLoopCallsTest, Loop_EndedWithoutRecovers_IsNoError) {
   for (const Status& status : Ranks([](Model*, TrainingLoop*loop, int rank) {
          Status trained = TrainOnce(loop);
-         EXPECT_FALSE(rank == 0 && loop->Recovers(&trained));
+         EXPECT_FALSE(rank == 0 && loop->Recover(&trained));
          return trained;
        })) {
     EXPECT_TRUE(status.ok()) << status.message();
   }
 }
 
-// One that leaves without an error ends the others too, and not with success.
-TEST(TrainingLoopCallsTest, OkBeforeTheEndIsAnError) {
+// A rank that leaves without an error ends the others too, with an error.
+TEST(TrainingLoopCallsTest, Recovers_OkBeforeTheEnd_IsAnError) {
   Status said[2];
   Ranks([&](Model*, TrainingLoop* loop, int rank) {
     Status trained = loop->Begin();
     if (trained.ok()) trained = loop->Step();
     while (rank == 0 && trained.ok() && loop->HasStep()) trained = loop->Step();
-    EXPECT_FALSE(loop->Recovers(&trained));
+    EXPECT_FALSE(loop->Recover(&trained));
     said[rank] = trained;
     return Error(Code::kCancelled, "has seen enough");
   });
@@ -244,8 +244,8 @@ TEST(TrainingLoopCallsTest, OkBeforeTheEndIsAnError) {
   }
 }
 
-// What a worker says of a run is of that one.
-TEST(TrainingLoopCallsTest, RunsAgain) {
+// The messages and results of a second run are its own.
+TEST(TrainingLoopCallsTest, Loop_RunTwice_TrainsAsFitTwice) {
   const auto twice = TinyModel();
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(twice->Fit(Data(), Quiet(1)).status().ok());
@@ -258,7 +258,7 @@ TEST(TrainingLoopCallsTest, RunsAgain) {
          TrainingLoop loop(model, Data(), options);
          for (int i = 0; i < 2; ++i) {
            Status trained = TrainOnce(&loop);
-           EXPECT_FALSE(loop.Recovers(&trained));
+           EXPECT_FALSE(loop.Recover(&trained));
            RINGLET_RETURN_IF_ERROR(trained);
          }
          return Status();
@@ -278,7 +278,7 @@ TEST(TrainingLoopCallsTest, RunsAgain) {
   TrainingLoop loop(model.get(), Data(), Quiet(1));
   for (int i = 0; i < 2; ++i) {
     Status trained = TrainOnce(&loop);
-    EXPECT_FALSE(loop.Recovers(&trained));
+    EXPECT_FALSE(loop.Recover(&trained));
     EXPECT_TRUE(trained.ok()) << trained.message();
   }
   EXPECT_EQ(model->weights_digest(), twice->weights_digest());

@@ -1,5 +1,5 @@
-// Training loops of one's own: their bits are those of Fit, whoever is lost and
-// comes back meanwhile.
+// User-defined training loops. Their bits are those of Fit, also if workers are
+// lost and join again.
 
 #include <gtest/gtest.h>
 
@@ -15,10 +15,9 @@
 #include "../../support/elastic_collective.h"
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
-#include "core/fit/fit.h"
-#include "core/fit/training_loop.h"
-#include "core/model/model.h"
-#include "io/checkpoint/saving_callbacks.h"
+#include "ringlet/checkpoint.h"
+#include "ringlet/fit.h"
+#include "ringlet/model.h"
 
 namespace ringlet {
 namespace {
@@ -44,9 +43,9 @@ CompileOptions Replicas(Collective* collective, int64_t local_steps = 0) {
 struct Trained {
   Status status;
   uint64_t digest = 0;
-  // Of each epoch: the loss, that of the validation, a sum that the loop makes
-  // with the other workers, and what it evaluates. Zeros where it was not
-  // there.
+  // By epoch: the loss, the validation's loss, a sum that the loop makes with
+  // the other workers, and the loss of its own Evaluate. Zeros for epochs that
+  // the worker did not train.
   std::vector<std::vector<double>> epochs =
       std::vector<std::vector<double>>(kEpochs, std::vector<double>(4));
 };
@@ -64,7 +63,7 @@ Trained Fitted(const CompileOptions& compile) {
   return out;
 }
 
-// What a program does with a loop.
+// The training loop of a program.
 Status Run(Model* model, TrainingLoop* loop, Trained* out) {
   RINGLET_RETURN_IF_ERROR(loop->Begin());
   while (loop->HasEpoch()) {
@@ -100,12 +99,12 @@ Trained Looped(const CompileOptions& compile,
   TrainingLoop loop(model.get(), Data(), options);
   do {
     out.status = Run(model.get(), &loop, &out);
-  } while (loop.Recovers(&out.status));
+  } while (loop.Recover(&out.status));
   out.digest = model->weights_digest();
   return out;
 }
 
-TEST(TrainingLoopTest, HasTheBitsOfFit) {
+TEST(TrainingLoopTest, Loop_StepsOrRounds_HasTheBitsOfFit) {
   for (const int64_t local_steps : {0, 2}) {
     const Trained fit = Fitted(Replicas(nullptr, local_steps));
     const Trained loop = Looped(Replicas(nullptr, local_steps));
@@ -120,7 +119,7 @@ TEST(TrainingLoopTest, HasTheBitsOfFit) {
   }
 }
 
-// That a worker says it has completed; 0 where it says nothing.
+// The number of epochs that a worker reports as completed; 0 without a report.
 int EpochsIn(FILE* said) {
   int epochs = 0;
   char line[256];
@@ -132,23 +131,23 @@ int EpochsIn(FILE* said) {
   return epochs;
 }
 
-// Worker number `worker`, which dies and comes back `lives` times.
-void Live(ElasticJob* job, int worker, unsigned seed, int lives,
-          int64_t local_steps, const Trained& undisturbed, int* deaths) {
+// Runs worker `worker`. Its process ends and starts again `restarts` times.
+void RunWorker(ElasticJob* job, int worker, unsigned seed, int restarts,
+               int64_t local_steps, const Trained& undisturbed, int* losses) {
   std::mt19937 random(seed);
   for (;;) {
     const unsigned calls = local_steps == 0 ? 400 : 120;  // of a run, at most
-    const int dies =
-        lives-- > 0 ? 1 + static_cast<int>(random() % calls) : 1 << 30;
+    const int last_call =
+        restarts-- > 0 ? 1 + static_cast<int>(random() % calls) : 1 << 30;
     job->Arrive(worker);
-    ElasticCollective collective(job, worker, dies);
+    ElasticCollective collective(job, worker, last_call);
     const std::unique_ptr<FILE, int (*)(FILE*)> said(std::tmpfile(), fclose);
     FitOptions options = Options();
     options.verbose = Verbose::kLine;
     options.out = said.get();
     const Trained run = Looped(Replicas(&collective, local_steps), options);
-    if (collective.dead()) {
-      ++*deaths;
+    if (collective.ended()) {
+      ++*losses;
       continue;
     }
     ASSERT_TRUE(run.status.ok()) << run.status.message();
@@ -170,43 +169,47 @@ unsigned SeedCount() {
   return more != nullptr ? static_cast<unsigned>(std::atoi(more)) : 60;
 }
 
-void ExpectOutlives(int64_t local_steps) {
+void ExpectSameBitsAfterLosses(int64_t local_steps) {
   const Trained undisturbed = Looped(Replicas(nullptr, local_steps));
   ASSERT_TRUE(undisturbed.status.ok()) << undisturbed.status.message();
   testing::internal::CaptureStderr();
-  int deaths = 0;
+  int losses = 0;
   for (unsigned seed = 1; seed <= SeedCount() && !testing::Test::HasFailure();
        ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
     const int workers = 2 + static_cast<int>(random() % 3);
-    const int stays = static_cast<int>(random() % 4) % workers;
+    const int survivor = static_cast<int>(random() % 4) % workers;
     ElasticJob job;
-    std::vector<int> died(static_cast<size_t>(workers));
+    std::vector<int> losses_of(static_cast<size_t>(workers));
     std::vector<std::thread> threads;
     for (int w = 0; w < workers; ++w) job.Arrive(w);  // none begins alone
     for (int w = 0; w < workers; ++w) {
       const unsigned own = random();
-      // One lives on: whoever comes takes the state from it.
-      const int lives = w == stays ? 0 : static_cast<int>(random() % 4);
-      threads.emplace_back([&, w, own, lives] {
-        Live(&job, w, own, lives, local_steps, undisturbed,
-             &died[static_cast<size_t>(w)]);
+      // Worker `survivor` never ends: a joining worker takes the state from it.
+      const int restarts = w == survivor ? 0 : static_cast<int>(random() % 4);
+      threads.emplace_back([&, w, own, restarts] {
+        RunWorker(&job, w, own, restarts, local_steps, undisturbed,
+                  &losses_of[static_cast<size_t>(w)]);
       });
     }
     for (std::thread& thread : threads) thread.join();
-    for (const int n : died) deaths += n;
+    for (const int n : losses_of) losses += n;
   }
   const std::string said = testing::internal::GetCapturedStderr();
   if (testing::Test::HasFailure()) ADD_FAILURE() << said;
-  EXPECT_GT(deaths, 15);
+  EXPECT_GT(losses, 15);
 }
 
-TEST(TrainingLoopTest, WorkersDieAndReturn) { ExpectOutlives(0); }
-TEST(TrainingLoopTest, WorkersDieAndReturnInRounds) { ExpectOutlives(2); }
+TEST(TrainingLoopTest, Workers_LostAndJoinAgain_EndWithTheSameBits) {
+  ExpectSameBitsAfterLosses(0);
+}
+TEST(TrainingLoopTest, Workers_LostInRounds_EndWithTheSameBits) {
+  ExpectSameBitsAfterLosses(2);
+}
 
-// Its process ends in the middle of an epoch, and another goes on.
-TEST(TrainingLoopTest, GoesOnFromABackup) {
+// The process ends in the middle of an epoch, and another one continues.
+TEST(TrainingLoopTest, Loop_ResumedFromABackup_EndsWithTheSameBits) {
   const Trained whole = Looped(Replicas(nullptr));
   for (const int at : {4, 6, 9, 12}) {  // of six steps an epoch
     SCOPED_TRACE(at);
@@ -237,7 +240,7 @@ TEST(TrainingLoopTest, GoesOnFromABackup) {
 }
 
 // A callback's wish to stop ends the loop as it ends Fit.
-TEST(TrainingLoopTest, ACallbackStopsIt) {
+TEST(TrainingLoopTest, StopTraining_SetInACallback_EndsTheLoop) {
   class Stops final : public Callback {
    public:
     const char* name() const override { return "stops"; }

@@ -9,15 +9,15 @@
 
 #include "../../support/naive_activations.h"
 #include "../../support/op_runner.h"
-#include "core/layers/custom_layer.h"
 #include "core/layers/kernels.h"
 #include "core/layers/layer_table.h"
-#include "core/model/model.h"
+#include "ringlet/custom_layer.h"
+#include "ringlet/model.h"
 
 namespace ringlet {
 namespace {
 
-// Of all sizes, both signs, and the kinks' neighbours.
+// Points of all magnitudes and both signs, and the neighbours of the kinks.
 Floats Points() {
   Floats points;
   for (const float kink : {0.0f, 3.0f, 6.0f}) {
@@ -41,7 +41,7 @@ double Tolerance(double value) {
   return 1e-6 * std::max(1.0, std::fabs(value)) + 2e-7;
 }
 
-TEST(ActivationsTest, ValuesAndSlopesAreThoseOfTheDefinition) {
+TEST(ActivationsTest, Activation_ManyPoints_HasTheDefinitionsValueAndSlope) {
   const Floats x = Points();
   const auto n = static_cast<int64_t>(x.size());
   for (const Activation a : naive::kOfOneNumber) {
@@ -54,7 +54,7 @@ TEST(ActivationsTest, ValuesAndSlopesAreThoseOfTheDefinition) {
         const double slope = naive::Slope(a, x[i]);
         if (std::fabs(y) > 1e38) continue;  // more than a float holds
         EXPECT_NEAR(run.y[i], y, Tolerance(y)) << "at " << x[i];
-        // Of a kink's two slopes either is right.
+        // At a kink either of the two slopes is right.
         const double jump =
             naive::Slope(a, x[i] + 1e-6) - naive::Slope(a, x[i] - 1e-6);
         if (std::fabs(jump) > 0.1 && a != kExponential) continue;
@@ -64,7 +64,7 @@ TEST(ActivationsTest, ValuesAndSlopesAreThoseOfTheDefinition) {
   }
 }
 
-TEST(ActivationsTest, NothingOverflowsAndNanStaysNan) {
+TEST(ActivationsTest, Activation_HugeValuesOrNan_DoesNotOverflowAndKeepsNan) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   for (const Activation a : naive::kOfOneNumber) {
     SCOPED_TRACE(ActivationName(a));
@@ -81,7 +81,7 @@ TEST(ActivationsTest, NothingOverflowsAndNanStaysNan) {
   }
 }
 
-TEST(ActivationsTest, LogSoftmaxIsTheLogarithmOfSoftmax) {
+TEST(ActivationsTest, LogSoftmax_AnyRow_IsTheLogarithmOfSoftmax) {
   const Floats x = {1, 2, 3, -50, 80, 0, 1e4f, 1e4f, -1e4f};
   const Floats dy = {1, -2, 0.5f, 1, 1, 1, 3, 0, 1};
   OpRunner runner(ActivationLayer(kLogSoftmax), {{3}});
@@ -105,7 +105,7 @@ TEST(ActivationsTest, LogSoftmaxIsTheLogarithmOfSoftmax) {
 
 // A layer with the activation computes what the layer and an Activation behind
 // it do, in training and beyond, whatever else replaces its output.
-TEST(ActivationsTest, AFieldIsTheLayerBehind) {
+TEST(ActivationsTest, ActivationField_AnyLayer_EqualsALayerBehindIt) {
   for (const NamedActivation& row : kActivations) {
     SCOPED_TRACE(row.name);
     for (const Layer& layer : {Dense(5), Conv2D(3, 2)}) {
@@ -138,7 +138,7 @@ TEST(ActivationsTest, AFieldIsTheLayerBehind) {
 }
 
 // Dense layers write their input's gradient over it, where that can be.
-TEST(ActivationsTest, AChainOfLayersTrainsAsOneOfActivations) {
+TEST(ActivationsTest, DenseChain_WithActivations_TrainsAsSeparateLayers) {
   for (const NamedActivation& row : kActivations) {
     if (row.value == kExponential) continue;  // grows out of floats' range
     SCOPED_TRACE(row.name);
@@ -171,7 +171,7 @@ TEST(ActivationsTest, AChainOfLayersTrainsAsOneOfActivations) {
   }
 }
 
-TEST(ActivationsTest, GradientsAgreeWithFiniteDifferences) {
+TEST(ActivationsTest, Gradients_EachActivation_AgreeWithFiniteDifferences) {
   for (const Activation a :
        {kElu, kSelu, kExponential, kSoftsign, kSoftplus, kLogSoftmax, kGelu,
         kSilu, kHardSilu, kMish, kHardSigmoid}) {
@@ -189,7 +189,7 @@ double ReluOf(const Layer& l, double x) {
   return l.negative_slope * (x - l.threshold);
 }
 
-TEST(ActivationsTest, LayersWithParametersFollowTheirDefinitions) {
+TEST(ActivationsTest, ReluLeakyReluElu_AnyParameters_FollowTheDefinition) {
   constexpr float kNone = std::numeric_limits<float>::infinity();
   Floats x = RandomFloats(301, 9);
   for (float& v : x) v *= 6;
@@ -220,7 +220,7 @@ TEST(ActivationsTest, LayersWithParametersFollowTheirDefinitions) {
 }
 
 // TensorFlow's gradients: a clip lets one through at its ends, relu6 does not.
-TEST(ActivationsTest, TheGradientAtTheBendsIsTensorFlows) {
+TEST(ActivationsTest, Gradient_AtTheBends_EqualsTensorFlow) {
   constexpr float kNone = std::numeric_limits<float>::infinity();
   const auto slopes = [](const Layer& layer, const Floats& x) {
     const auto n = static_cast<int64_t>(x.size());
@@ -243,7 +243,7 @@ TEST(ActivationsTest, TheGradientAtTheBendsIsTensorFlows) {
 }
 
 // Against the definition in double, on rows of which each is one sum.
-TEST(ActivationsTest, SoftmaxOverOtherAxesIsThatOfItsRows) {
+TEST(ActivationsTest, Softmax_OverOtherAxes_EqualsThatOfItsRows) {
   struct Case {
     std::vector<int64_t> axes;
     int64_t outer, count, inner;  // of (3, 5, 70)
@@ -290,7 +290,7 @@ TEST(ActivationsTest, SoftmaxOverOtherAxesIsThatOfItsRows) {
 
 double PReluOf(double x, double alpha) { return x < 0 ? alpha * x : x; }
 
-TEST(ActivationsTest, PReluTrainsTheSlopeBelow0) {
+TEST(ActivationsTest, PReLU_AnySharedAxes_TrainsTheSlopeBelowZero) {
   struct Case {
     std::vector<int64_t> shared;
     Shape alpha;

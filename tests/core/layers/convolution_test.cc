@@ -26,8 +26,8 @@ class Draw {
   uint64_t at_ = 0;
 };
 
-// A layer, the image that it is drawn for, and as how many groups of channels
-// its naive twin sees it.
+// A layer, its image, and the groups of channels of its reference
+// implementation.
 struct Case {
   Layer layer;
   Shape image;
@@ -147,15 +147,19 @@ void ExpectAll(MakeCase* make) {
   }
 }
 
-TEST(ConvolutionTest, DepthwiseIsItsDefinition) { ExpectAll(DepthwiseCase); }
-TEST(ConvolutionTest, SeparableIsItsDefinition) { ExpectAll(SeparableCase); }
-TEST(ConvolutionTest, GroupsAndDilationAreTheirDefinition) {
+TEST(ConvolutionTest, DepthwiseConv_RandomCases_IsItsDefinition) {
+  ExpectAll(DepthwiseCase);
+}
+TEST(ConvolutionTest, SeparableConv_RandomCases_IsItsDefinition) {
+  ExpectAll(SeparableCase);
+}
+TEST(ConvolutionTest, Conv_GroupsAndDilation_IsItsDefinition) {
   ExpectAll(ConvCase);
 }
 
-// Of LeNet-5, ResNet-8 and MobileNet: more positions and taps than are a block
-// of a sum.
-TEST(ConvolutionTest, ShapesOfUsersAreTheirDefinition) {
+// The shapes are those of LeNet-5, ResNet-8 and MobileNet. They have more
+// positions and taps than a block of a sum.
+TEST(ConvolutionTest, Conv_ShapesOfKnownModels_IsItsDefinition) {
   const struct {
     Layer layer;
     Shape image;
@@ -178,7 +182,7 @@ TEST(ConvolutionTest, ShapesOfUsersAreTheirDefinition) {
 }
 
 // Shapes that users have; more examples than blocks.
-TEST(ConvolutionTest, DepthwiseOfMobileNetAndDsCnn) {
+TEST(ConvolutionTest, DepthwiseConv_ShapesOfMobileNetAndDsCnn_IsItsDefinition) {
   for (const int64_t batch : {1, 32, 100}) {
     ExpectSameBits(DepthwiseConv2D(3).Padding(kSame), {{25, 5, 64}}, batch);
   }
@@ -189,8 +193,8 @@ TEST(ConvolutionTest, DepthwiseOfMobileNetAndDsCnn) {
   ExpectSameBits(SeparableConv2D(16, 3).Padding(kSame), {{25, 25, 8}}, 33);
 }
 
-// One axis is two with a single row.
-TEST(ConvolutionTest, LayersOfOneAxisAreThoseOfTwo) {
+// A layer of one axis equals one of two with a single row.
+TEST(ConvolutionTest, Layers_OfOneAxis_EqualThoseOfTwo) {
   const std::pair<Layer, Layer> pairs[] = {
       {Conv1D(3, 4, kRelu).Padding(kSame).Strides(2),
        Conv2D(3, 1, 4, kRelu).Padding(kSame).Strides(1, 2)},
@@ -224,7 +228,7 @@ TEST(ConvolutionTest, LayersOfOneAxisAreThoseOfTwo) {
   EXPECT_EQ(kept.op().output(), (Shape{1, 3}));
 }
 
-TEST(ConvolutionTest, ShapesOfWeightsAreKerass) {
+TEST(ConvolutionTest, Weights_EachConvolution_HaveKerasShapes) {
   const auto shapes = [](const Layer& layer, const Shape& x) {
     OpRunner runner(layer, {x});
     std::string text = runner.status().message();
@@ -249,7 +253,7 @@ TEST(ConvolutionTest, ShapesOfWeightsAreKerass) {
 
 // Any stride beyond the image is the same, and takes as long: so many steps of
 // these would take a test's whole time.
-TEST(ConvolutionTest, StridesFarBeyondTheImageAreAnyBeyondIt) {
+TEST(ConvolutionTest, Strides_FarBeyondTheImage_EqualAnyBeyondIt) {
   const auto run = [](Layer layer, int64_t stride) {
     const Shape image = {5, 4, 3};
     OpRunner runner(layer.Padding(kSame).Strides(stride), {image});
@@ -270,7 +274,7 @@ TEST(ConvolutionTest, StridesFarBeyondTheImageAreAnyBeyondIt) {
   }
 }
 
-TEST(ConvolutionTest, WhatDoesNotFitIsNamed) {
+TEST(ConvolutionTest, Convolution_DoesNotFit_IsNamed) {
   const auto error = [](const Layer& layer, const Shape& x) {
     return std::string(OpRunner(layer, {x}).status().message());
   };

@@ -1,5 +1,5 @@
-// Padding, cropping, enlarging, permuting and pooling of whole images, against
-// what they say of each element.
+// Tests padding, cropping, enlarging, permuting and global pooling of images
+// against the definition of each element.
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 
 #include "../../support/op_checks.h"
-#include "core/layers/layers.h"
+#include "ringlet/layers.h"
 
 namespace ringlet {
 namespace {
@@ -48,7 +48,7 @@ void ExpectMoves(const Layer& layer, const Shape& x, const Shape& y,
   ExpectSameBits(layer, {x}, 5);
 }
 
-TEST(ImageOpsTest, PixelsGoWhereTheyShould) {
+TEST(ImageOpsTest, Pixels_PaddedCroppedOrPermuted_GoWhereTheyShould) {
   using I = int64_t;
   ExpectMoves(ZeroPadding2D(1, 2, 3, 0), {2, 4, 3}, {5, 7, 3},
               [](I i, I j, I k) {
@@ -85,8 +85,8 @@ TEST(ImageOpsTest, PixelsGoWhereTheyShould) {
   EXPECT_EQ(line.Run(1, {{1, 2, 3}}, {}, {}).y, (Floats{1, 2, 3}));
 }
 
-// As Keras's: shared by all that hold the maximum.
-TEST(ImageOpsTest, TheGradientOfAGlobalMaximumIsShared) {
+// Equal maxima share the gradient, as in Keras.
+TEST(ImageOpsTest, GlobalMaxPooling_EqualMaxima_ShareTheGradient) {
   OpRunner pool(GlobalMaxPooling2D(), {{2, 2, 2}});
   const OpRun run = pool.Run(2,
                              {{1, 5, 3, 5, 2, 5, 3, 4,  // the first image
@@ -103,7 +103,7 @@ TEST(ImageOpsTest, TheGradientOfAGlobalMaximumIsShared) {
   ExpectSameBits(GlobalMaxPooling2D().KeepDims(true), {{3, 4, 5}}, 7);
 }
 
-TEST(ImageOpsTest, WhatDoesNotFitIsNamed) {
+TEST(ImageOpsTest, ImageOp_DoesNotFit_IsNamed) {
   const auto expect = [](const Layer& layer, const Shape& x,
                          const std::string& part) {
     const std::string text = OpRunner(layer, {x}).status().message();

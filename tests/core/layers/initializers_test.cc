@@ -1,4 +1,4 @@
-#include "core/layers/initializers.h"
+#include "ringlet/layers.h"
 
 #include <gtest/gtest.h>
 
@@ -6,13 +6,13 @@
 #include <cmath>
 #include <vector>
 
-#include "core/base/random.h"
+#include "ringlet/compute.h"
 
 namespace ringlet {
 namespace {
 
 // The test vectors of the Random123 distribution (kat_vectors).
-TEST(PhiloxTest, KnownAnswers) {
+TEST(PhiloxTest, Philox_Random123Vectors_EqualTheKnownAnswers) {
   EXPECT_EQ(Philox(0, 0).At(0),
             (Philox::Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(Philox(~uint64_t{0}, ~uint64_t{0}).At(~uint64_t{0}),
@@ -40,7 +40,7 @@ Moments Draw(const Initializer& initializer, const Shape& shape) {
           *std::max_element(v.begin(), v.end())};
 }
 
-TEST(InitializersTest, DistributionsAreKeras) {
+TEST(InitializersTest, Values_EachInitializer_HaveKerasDistribution) {
   const Shape kernel = {3, 3, 40, 60};  // fans 360 and 540
   struct Case {
     Initializer initializer;
@@ -70,7 +70,7 @@ TEST(InitializersTest, DistributionsAreKeras) {
   EXPECT_FLOAT_EQ(static_cast<float>(Draw(Constant(0.3f), {5}).most), 0.3f);
 }
 
-TEST(InitializersTest, ValuesDependOnSeedAndStreamAlone) {
+TEST(InitializersTest, Values_SeedAndStream_DecideThemAlone) {
   std::vector<float> a(100), b(100), c(100), d(100);
   Initialize(HeNormal(), {10, 10}, 1, 2, a.data());
   Initialize(HeNormal(), {10, 10}, 1, 2, b.data());
@@ -81,7 +81,7 @@ TEST(InitializersTest, ValuesDependOnSeedAndStreamAlone) {
   EXPECT_NE(a, d);
 }
 
-TEST(InitializersTest, FansAreKeras) {
+TEST(InitializersTest, Fans_ShapesOfAnyRank_EqualKeras) {
   EXPECT_EQ(ComputeFans({7}).in, 7);
   EXPECT_EQ(ComputeFans({7, 5}).out, 5);
   EXPECT_EQ(ComputeFans({3, 2, 4, 5}).in, 24);

@@ -6,12 +6,12 @@
 #include <string>
 
 #include "core/model/fingerprint.h"
-#include "core/model/model.h"
+#include "ringlet/model.h"
 
 namespace ringlet {
 namespace {
 
-TEST(LayerTableTest, ARowMakesALayerOfItsKindAndNamesAreOnesOwn) {
+TEST(LayerTableTest, Row_Factory_MakesItsKindAndNamesAreUnique) {
   std::set<std::string> names;
   for (const LayerClass& row : AllLayers()) {
     SCOPED_TRACE(row.name);
@@ -25,7 +25,7 @@ TEST(LayerTableTest, ARowMakesALayerOfItsKindAndNamesAreOnesOwn) {
   }
 }
 
-TEST(LayerTableTest, ASetterOfAnotherLayerIsNamedAsKerasNamesIt) {
+TEST(LayerTableTest, Setter_OfAnotherLayer_IsNamedAsInKeras) {
   const auto error = [](const Layer& layer) {
     Sequential model({Input({8, 8, 1}), layer});
     return std::string(model.status().message());
@@ -41,7 +41,7 @@ TEST(LayerTableTest, ASetterOfAnotherLayerIsNamedAsKerasNamesIt) {
 }
 
 // Ranks of one job compare these.
-TEST(LayerTableTest, TheFingerprintSaysWhatChangesNumbers) {
+TEST(LayerTableTest, Fingerprint_AnySetting_ChangesIfNumbersDo) {
   const auto text = [](const Layer& layer) {
     return DescribeLayer(layer, {0}, {2, 3});
   };

@@ -1,4 +1,4 @@
-#include "core/layers/layers.h"
+#include "ringlet/layers.h"
 
 #include <gtest/gtest.h>
 
@@ -8,14 +8,14 @@
 
 #include "../../support/naive_layers.h"
 #include "../../support/op_checks.h"
-#include "core/model/model.h"
+#include "ringlet/model.h"
 
 namespace ringlet {
 namespace {
 
-TEST(LayersTest, GradientsAgreeWithFiniteDifferences) {
+TEST(LayersTest, Gradients_SmoothLayers_AgreeWithFiniteDifferences) {
   for (int threads : {1, 3}) {
-    // Not relu and max here: their kinks are hit by chance. They are linear
+    // Without relu and max: random points may hit their kinks. They are linear
     // around the points of the next test.
     for (Activation a : {kLinear, kSigmoid, kTanh, kSoftmax}) {
       CheckGradients(Dense(5, a), {{7}}, 3, threads);
@@ -57,7 +57,7 @@ TEST(LayersTest, GradientsAgreeWithFiniteDifferences) {
 }
 
 // Away from kinks: values are multiples of 1/4 plus an offset of their own.
-TEST(LayersTest, GradientsOfKinkedLayersAreExact) {
+TEST(LayersTest, Gradients_KinkedLayers_AreExact) {
   OpRunner relu(ReLU(), {{6}});
   const OpRun run =
       relu.Run(1, {{-2, -1, 0, 0.5f, 1, 2}}, {}, {1, 2, 3, 4, 5, 6});
@@ -74,7 +74,7 @@ TEST(LayersTest, GradientsOfKinkedLayersAreExact) {
   EXPECT_EQ(tie.Run(1, {{5, 5, 5, 5}}, {}, {3}).dx[0], (Floats{3, 0, 0, 0}));
 }
 
-TEST(LayersTest, MergesTakeTheFirstOfEqualsAndBroadcast) {
+TEST(LayersTest, Merge_EqualValuesOrBroadcast_IsItsDefinition) {
   const auto run = [](const Layer& layer, const std::vector<Shape>& shapes,
                       int64_t batch, const std::vector<Floats>& x,
                       const Floats& dy) {
@@ -107,7 +107,7 @@ TEST(LayersTest, MergesTakeTheFirstOfEqualsAndBroadcast) {
   EXPECT_EQ(error(Subtract(), {{2}, {2}, {2}}), "takes two inputs, not 3");
 }
 
-TEST(LayersTest, GlobalAveragePoolingIsTheMeanOfEachChannel) {
+TEST(LayersTest, GlobalAveragePooling_TwoImages_IsTheMeanOfEachChannel) {
   OpRunner flat(GlobalAveragePooling2D(), {{2, 2, 2}});
   EXPECT_EQ(flat.op().output(), (Shape{2}));
   const OpRun run = flat.Run(2,
@@ -148,7 +148,7 @@ Floats FirstsGradient(const Layer& l, const Shape& x_shape,
   return dx;
 }
 
-TEST(LayersTest, MaxPoolingsGradientGoesToTheFirstOfTheLargest) {
+TEST(LayersTest, MaxPooling_EqualMaxima_GivesTheGradientToTheFirst) {
   for (const int64_t channels : {1, 3, 4, 6, 8, 17}) {
     for (const Layer& layer :
          {MaxPooling2D(2), MaxPooling2D(3, 2), MaxPooling2D(2).Padding(kSame),
@@ -169,7 +169,7 @@ TEST(LayersTest, MaxPoolingsGradientGoesToTheFirstOfTheLargest) {
   }
 }
 
-TEST(LayersTest, MaxPoolingPassesNaNOn) {
+TEST(LayersTest, MaxPooling_Nan_IsPassedOn) {
   OpRunner wide(MaxPooling2D(2, 1), {{2, 1, 6}});
   Floats with_nan(12, 1.0f);
   with_nan[4] = with_nan[9] = std::nanf("");
@@ -184,7 +184,7 @@ TEST(LayersTest, MaxPoolingPassesNaNOn) {
   EXPECT_EQ(run.y[2], 4);
 }
 
-TEST(LayersTest, FastKernelsAgreeWithTheirTwins) {
+TEST(LayersTest, FastKernels_AnyShape_AgreeWithTheReference) {
   struct Case {
     int64_t h, w, c, f, kh, kw, sh, sw, batch;
     PaddingMode padding;
@@ -230,7 +230,7 @@ TEST(LayersTest, FastKernelsAgreeWithTheirTwins) {
 }
 
 // Several blocks of rows, whatever the number of threads.
-TEST(LayersTest, GradientsOfALargeDenseDoNotDependOnThreads) {
+TEST(LayersTest, Gradients_LargeDense_DoNotDependOnThreads) {
   OpRunner runner(Dense(130), {{5000}});
   const std::vector<Floats> w = runner.RandomWeights(2);
   const Floats x = RandomFloats(3 * 5000, 1), dy = RandomFloats(3 * 130, 5);
@@ -250,7 +250,7 @@ TEST(LayersTest, GradientsOfALargeDenseDoNotDependOnThreads) {
 
 // The gradient written over the input, with that of the activation that made
 // it, is what the two ops make one after the other.
-TEST(LayersTest, DenseReplacesItsInputByTheGradient) {
+TEST(LayersTest, Dense_GradientOverItsInput_EqualsTheSeparateOne) {
   for (Activation activation : {kLinear, kRelu, kSigmoid, kTanh}) {
     for (int64_t units : {1, 5, 16}) {
       for (int64_t inputs : {1, 3, 4, 50, 1003}) {
@@ -291,7 +291,7 @@ TEST(LayersTest, DenseReplacesItsInputByTheGradient) {
   }
 }
 
-TEST(LayersTest, DropoutDropsItsShareOnlyWhileTraining) {
+TEST(LayersTest, Dropout_TrainingOrNot_DropsItsShareInTrainingOnly) {
   OpRunner runner(Dropout(0.25f), {{1000}});
   const Floats ones(10000, 1.0f);
   const Floats y = runner.Run(10, {ones}, {}, {}, 2).y;
@@ -308,7 +308,7 @@ TEST(LayersTest, DropoutDropsItsShareOnlyWhileTraining) {
   EXPECT_EQ(runner.Run(10, {ones}, {}, {}, 2).y, ones);
 }
 
-TEST(LayersTest, SigmoidAndSoftmaxSurviveLargeValues) {
+TEST(LayersTest, SigmoidAndSoftmax_LargeValues_StayInRange) {
   OpRunner sigmoid(Sigmoid(), {{4}});
   EXPECT_EQ(sigmoid.Run(1, {{-1e4f, -90, 90, 1e4f}}, {}, {}).y[3], 1);
   for (float v : sigmoid.Run(1, {{-1e4f, -90, 90, 1e4f}}, {}, {}).y) {
@@ -328,7 +328,7 @@ void ExpectRefused(const Layer& layer, const std::vector<Shape>& inputs,
       << runner.status().message();
 }
 
-TEST(LayersTest, WhatDoesNotFitIsNamed) {
+TEST(LayersTest, Layer_DoesNotFit_IsNamed) {
   ExpectRefused(Dense(0), {{3}}, "units");
   ExpectRefused(Dense(3), {Shape()}, "dimension");
   ExpectRefused(Dense(3).Padding(kSame), {{3}}, "has no padding");
@@ -354,7 +354,7 @@ TEST(LayersTest, WhatDoesNotFitIsNamed) {
   ExpectRefused(Dense(int64_t{1} << 40), {{int64_t{1} << 20}}, "too large");
 }
 
-TEST(LayersTest, ReshapeFindsTheMissingDimension) {
+TEST(LayersTest, Reshape_OneDimensionMissing_FindsIt) {
   OpRunner runner(Reshape({2, -1, 3}), {{24}});
   EXPECT_EQ(runner.op().output(), (Shape{2, 4, 3}));
 }

@@ -10,14 +10,14 @@
 #include <vector>
 
 #include "../../support/op_checks.h"
-#include "core/base/random.h"
+#include "ringlet/compute.h"
 
 namespace ringlet {
 namespace {
 
 constexpr double kAlphaScale = 1.0507009873554805 * 1.6732632423543772;
 
-// Of the runner's seed and counter.
+// A random number of the runner's seed and counter.
 double Unit(size_t number) {
   const Philox random(3, 5);
   return Philox::Unit(random.At(number & ~size_t{3})[number & 3]);
@@ -30,7 +30,7 @@ double Normal(size_t number) {
   return radius * (number % 2 == 0 ? std::cos(angle) : std::sin(angle));
 }
 
-TEST(NoiseTest, EachNumberIsTheOneOfItsPlace) {
+TEST(NoiseTest, Noise_EachPlace_HasItsOwnNumber) {
   const size_t batch = 7, size = 5 * 3 * 6;
   const Floats x = RandomFloats(batch * size, 1),
                dy = RandomFloats(batch * size, 2);
@@ -38,7 +38,7 @@ TEST(NoiseTest, EachNumberIsTheOneOfItsPlace) {
   const double a = 1 / std::sqrt(keep * (1 + rate * kAlphaScale * kAlphaScale));
   struct Case {
     Layer layer;
-    // What x becomes at place i, and the slope there.
+    // The value of x at place i, and the slope there.
     std::function<double(double, size_t)> value, slope;
   };
   const auto kept = [&](size_t i) { return Unit(i) >= rate; };
@@ -84,7 +84,7 @@ TEST(NoiseTest, EachNumberIsTheOneOfItsPlace) {
   }
 }
 
-TEST(NoiseTest, WholeChannelsOfASequenceAreDropped) {
+TEST(NoiseTest, SpatialDropout1D_Sequence_DropsWholeChannels) {
   OpRunner runner(SpatialDropout1D(0.5f), {{9, 5}});
   const Floats y = runner.Run(20, {Floats(20 * 45, 1.0f)}, {}, {}, 2).y;
   size_t dropped = 0;
@@ -97,7 +97,7 @@ TEST(NoiseTest, WholeChannelsOfASequenceAreDropped) {
 }
 
 // Mean and variance of what goes through: of AlphaDropout as they were.
-TEST(NoiseTest, MeanAndVarianceAreThoseOfTheDefinition) {
+TEST(NoiseTest, MeanAndVariance_EachLayer_EqualTheDefinition) {
   struct Case {
     Layer layer;
     double mean, variance;  // of a standard normal input
@@ -119,7 +119,7 @@ TEST(NoiseTest, MeanAndVarianceAreThoseOfTheDefinition) {
   }
 }
 
-TEST(NoiseTest, ARateOfNothingChangesNothing) {
+TEST(NoiseTest, Rate_Zero_ChangesNothing) {
   const Floats x = {-0.0f, 1, -INFINITY, NAN, 0, 2};
   for (const Layer& layer :
        {Dropout(0), SpatialDropout2D(0), SpatialDropout1D(0), GaussianNoise(0),
@@ -139,7 +139,7 @@ TEST(NoiseTest, ARateOfNothingChangesNothing) {
   }
 }
 
-TEST(NoiseTest, WhatIsNoRateIsRefused) {
+TEST(NoiseTest, Rate_OutOfRange_IsRefused) {
   const auto error = [](const Layer& layer, const Shape& x) {
     return std::string(OpRunner(layer, {x}).status().message());
   };

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "../../support/op_runner.h"
-#include "core/layers/layers.h"
-#include "core/model/model.h"
+#include "ringlet/layers.h"
+#include "ringlet/model.h"
 
 namespace ringlet {
 namespace {
@@ -95,7 +95,7 @@ Floats Values(const Case& c) {
   return x;
 }
 
-TEST(NormalizationTest, BatchNormalizationIsTheFormula) {
+TEST(NormalizationTest, BatchNormalization_Training_IsTheFormula) {
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.x.ToString() + " x " + std::to_string(c.batch));
     const Floats x = Values(c), dy = RandomFloats(x.size(), 9);
@@ -127,7 +127,8 @@ TEST(NormalizationTest, BatchNormalizationIsTheFormula) {
   }
 }
 
-TEST(NormalizationTest, MovingStatisticsAreUsedOutsideOfTraining) {
+TEST(NormalizationTest,
+     BatchNormalization_InferenceOrFrozen_UsesMovingStatistics) {
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.x.ToString() + " x " + std::to_string(c.batch));
     const Floats x = Values(c), dy = RandomFloats(x.size(), 9);
@@ -151,8 +152,8 @@ TEST(NormalizationTest, MovingStatisticsAreUsedOutsideOfTraining) {
   }
 }
 
-// As the rounded mean of several replicas' changes may leave it.
-TEST(NormalizationTest, AMovingVarianceJustBelowZeroIsZero) {
+// The rounded mean of several replicas' changes may leave such a variance.
+TEST(NormalizationTest, MovingVariance_JustBelowZero_CountsAsZero) {
   const Floats x = RandomFloats(12, 3);
   std::vector<Floats> w = Weights(3);
   OpRunner runner(BatchNormalization(0, 1e-9f), {{3}});
@@ -165,8 +166,8 @@ TEST(NormalizationTest, AMovingVarianceJustBelowZeroIsZero) {
   EXPECT_EQ(frozen.Run(4, {x}, w, RandomFloats(12, 4)).y, of_zero);
 }
 
-// Nothing varies: of one example, or of many that are alike.
-TEST(NormalizationTest, ABatchWithoutVarianceGivesBeta) {
+// There is no variance: a single example, or many equal ones.
+TEST(NormalizationTest, BatchNormalization_NoVariance_GivesBeta) {
   for (const int64_t batch : {1, 2, 32, 128}) {
     const Shape shape = {5};
     const std::vector<Floats> w = Weights(5);
@@ -185,7 +186,7 @@ TEST(NormalizationTest, ABatchWithoutVarianceGivesBeta) {
   }
 }
 
-TEST(NormalizationTest, WithoutBetaOrGammaThoseAreZeroAndOne) {
+TEST(NormalizationTest, BatchNormalization_NoBetaOrGamma_TakesZeroAndOne) {
   const Case c = {{6, 4}, 8, 2, 1};
   const Floats x = Values(c), dy = RandomFloats(x.size(), 9);
   std::vector<Floats> w = Weights(4);
@@ -206,7 +207,7 @@ TEST(NormalizationTest, WithoutBetaOrGammaThoseAreZeroAndOne) {
   EXPECT_EQ(centered.Run(c.batch, {x}, {w[1], w[2], w[3]}, dy).y, expected.y);
 }
 
-TEST(NormalizationTest, LayerNormalizationIsTheFormula) {
+TEST(NormalizationTest, LayerNormalization_AnyAxes_IsTheFormula) {
   for (const Case& c : kCases) {
     for (int count = 1; count <= c.x.rank(); ++count) {
       SCOPED_TRACE(c.x.ToString() + " x " + std::to_string(c.batch) + ", " +
@@ -271,13 +272,13 @@ TEST(NormalizationTest, LayerNormalizationIsTheFormula) {
   }
 }
 
-TEST(NormalizationTest, ARowWithoutVarianceGivesBeta) {
+TEST(NormalizationTest, LayerNormalization_NoVariance_GivesBeta) {
   OpRunner runner(LayerNormalization(), {{37}});
   const std::vector<Floats> w = {RandomFloats(37, 1), RandomFloats(37, 2)};
   EXPECT_EQ(runner.Run(1, {Floats(37, 0.3f)}, w, {}).y, w[1]);
 }
 
-TEST(NormalizationTest, RescalingIsPerChannel) {
+TEST(NormalizationTest, Rescaling_OneNumberOrPerChannel_IsTheFormula) {
   OpRunner one(Rescaling(0.5f, -1), {{2, 3}});
   const OpRun run = one.Run(1, {{0, 1, 2, 3, 4, 5}}, {}, {1, 2, 3, 4, 5, 6}, 2);
   EXPECT_EQ(run.y, (Floats{-1, -0.5f, 0, 0.5f, 1, 1.5f}));
@@ -289,7 +290,7 @@ TEST(NormalizationTest, RescalingIsPerChannel) {
   EXPECT_EQ(number.Run(3, {{1, 2, 3}}, {}, {}).y, (Floats{2, 4, 6}));
 }
 
-TEST(NormalizationTest, NormalizationTakesGivenStatistics) {
+TEST(NormalizationTest, Normalization_GivenStatistics_TakesThem) {
   const Layer there = Normalization({1, 2}, {4, 0.25f});
   OpRunner runner(there, {{2}});
   const OpRun run = runner.Run(2, {{1, 2, 5, 3}}, {}, {1, 1, 1, 1});
@@ -303,7 +304,7 @@ TEST(NormalizationTest, NormalizationTakesGivenStatistics) {
 }
 
 // Over what they read, with the activation that made it.
-TEST(NormalizationTest, GradientsMayReplaceTheInput) {
+TEST(NormalizationTest, Gradients_WrittenOverTheInput_EqualTheSeparateOnes) {
   const auto gradients = [](const Layer& layer, Activation activation,
                             bool fused) {
     Functional model;
@@ -342,7 +343,7 @@ TEST(NormalizationTest, GradientsMayReplaceTheInput) {
   }
 }
 
-TEST(NormalizationTest, WhatDoesNotFitIsNamed) {
+TEST(NormalizationTest, Normalization_DoesNotFit_IsNamed) {
   const auto error = [](const Layer& layer, const Shape& shape) {
     OpRunner runner(layer, {shape});
     return std::string(runner.status().message());

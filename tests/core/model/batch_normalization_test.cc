@@ -1,5 +1,5 @@
-// What a step does with the moving statistics of BatchNormalization, alone and
-// with several workers.
+// Tests the moving statistics of BatchNormalization in a step, alone and with
+// several workers.
 
 #include <gtest/gtest.h>
 
@@ -12,8 +12,8 @@
 #include "../../support/guarded_memory.h"
 #include "../../support/op_runner.h"
 #include "../../support/thread_collective.h"
-#include "core/fit/fit.h"
-#include "core/model/model.h"
+#include "ringlet/fit.h"
+#include "ringlet/model.h"
 
 namespace ringlet {
 namespace {
@@ -21,8 +21,8 @@ namespace {
 constexpr int64_t kClasses = 3;
 const Shape kImage = {6, 5, 2};
 
-// A block of a residual network, a bottleneck of dense layers, and one whose
-// normalizations train nothing of their own.
+// A block of a residual network, a bottleneck of dense layers, and one with
+// normalizations that have no trained weights.
 std::unique_ptr<Model> Build(int kind, bool trainable = true) {
   auto model = std::make_unique<Functional>();
   int x = model->Add(Input(kImage));
@@ -136,7 +136,7 @@ bool StateIsOf(const Model& model, const std::vector<float>& a,
   return true;
 }
 
-TEST(BatchNormalizationTest, AStepMovesTheStatistics) {
+TEST(BatchNormalizationTest, TrainStep_AnyBatch_MovesTheStatistics) {
   const auto model = Build(2);
   CompileFor(SGD(0.1f), nullptr, 2, model.get());
   for (const int64_t count : {32, 1, 32, 7}) {
@@ -147,7 +147,7 @@ TEST(BatchNormalizationTest, AStepMovesTheStatistics) {
   }
 }
 
-TEST(BatchNormalizationTest, WhatIsNotAppliedLeavesThem) {
+TEST(BatchNormalizationTest, Step_NotApplied_LeavesTheStatistics) {
   const auto run = [](Collective* collective) {
     const int64_t world = collective == nullptr ? 1 : collective->size();
     for (int kind = 0; kind < kKinds; ++kind) {
@@ -171,7 +171,7 @@ TEST(BatchNormalizationTest, WhatIsNotAppliedLeavesThem) {
       EXPECT_FALSE(model->ApplyGradients().ok());
       ASSERT_TRUE(model->TestStep(larger.batch).ok());
       EXPECT_EQ(WeightsOf(model.get()), before);
-      // What was dropped is not in the next step.
+      // The dropped step has no effect on the next one.
       const auto other = Build(kind);
       CompileFor(Adam(0.01f), collective, 1, other.get());
       for (Model* each : {other.get(), model.get()}) {
@@ -189,7 +189,7 @@ TEST(BatchNormalizationTest, WhatIsNotAppliedLeavesThem) {
 }
 
 // The pieces of a step are the step.
-TEST(BatchNormalizationTest, ALoopOfOnesOwnIsTrainStep) {
+TEST(BatchNormalizationTest, UserLoop_Pieces_AreTrainStep) {
   for (int kind = 0; kind < kKinds; ++kind) {
     const auto whole = Build(kind), pieces = Build(kind);
     for (Model* each : {whole.get(), pieces.get()}) {
@@ -208,7 +208,8 @@ TEST(BatchNormalizationTest, ALoopOfOnesOwnIsTrainStep) {
   }
 }
 
-TEST(BatchNormalizationTest, WorkersTakeTheMeanOfTheirStatistics) {
+TEST(BatchNormalizationTest,
+     TrainStep_SeveralWorkers_TakesTheMeanOfTheStatistics) {
   for (const int64_t global : {96, 32, 4, 2, 1}) {
     SCOPED_TRACE(global);
     RunRanks(3, [global](Collective* collective) {
@@ -230,8 +231,9 @@ TEST(BatchNormalizationTest, WorkersTakeTheMeanOfTheirStatistics) {
   }
 }
 
-// One that has no examples is not asked for what it has not computed.
-TEST(BatchNormalizationTest, WorkersWithoutExamplesChangeNothing) {
+// A worker without examples sends no statistics.
+TEST(BatchNormalizationTest,
+     TrainStep_WorkersWithoutExamples_ChangesNoStatistics) {
   RunRanks(2, [](Collective* collective) {
     const auto model = Build(0);
     CompileFor(SGD(0.1f), collective, 1, model.get());
@@ -242,7 +244,7 @@ TEST(BatchNormalizationTest, WorkersWithoutExamplesChangeNothing) {
   });
 }
 
-TEST(BatchNormalizationTest, FrozenOnesStayInInference) {
+TEST(BatchNormalizationTest, Layer_Frozen_StaysInInference) {
   const auto run = [](Collective* collective) {
     for (int kind = 0; kind < kKinds; ++kind) {
       const auto model = Build(kind, /*trainable=*/false);
@@ -258,7 +260,7 @@ TEST(BatchNormalizationTest, FrozenOnesStayInInference) {
       ASSERT_TRUE(model->TrainStep(part.batch).ok());
       EXPECT_TRUE(StateIsOf(*model, before, WeightsOf(model.get())));
       EXPECT_NE(WeightsOf(model.get()), before);
-      // From the next Compile on they move again.
+      // The statistics move again from the next Compile on.
       for (int node = 0; node < model->num_nodes(); ++node) {
         ASSERT_TRUE(model->SetTrainable(model->layer(node).name, true).ok());
       }
@@ -273,8 +275,8 @@ TEST(BatchNormalizationTest, FrozenOnesStayInInference) {
   RunRanks(2, run);
 }
 
-// What the optimizer does with gradients is not done to statistics.
-TEST(BatchNormalizationTest, OptimizersLeaveTheStatisticsAlone) {
+// The optimizer does not change the statistics.
+TEST(BatchNormalizationTest, Optimizer_AnyKind_LeavesTheStatisticsAlone) {
   const Optimizer optimizers[] = {
       SGD(0), SGD(0).GradientAccumulationSteps(3), Adam(0).ClipNorm(1e-6f),
       Adam(0).GlobalClipNorm(1e-6f), Adam(0).ClipValue(1e-6f)};
@@ -325,7 +327,7 @@ class Rounding final : public Collective {
   const size_t exact_;
 };
 
-TEST(BatchNormalizationTest, ThePlanHoldsToTheByte) {
+TEST(BatchNormalizationTest, Plan_TrainableOrFrozen_HoldsToTheByte) {
   for (int kind = 0; kind < kKinds; ++kind) {
     for (const bool trainable : {true, false}) {
       const auto model = Build(kind, trainable);
@@ -353,7 +355,7 @@ TEST(BatchNormalizationTest, ThePlanHoldsToTheByte) {
   }
 }
 
-TEST(BatchNormalizationTest, TheSummaryCountsAsKeras) {
+TEST(BatchNormalizationTest, Summary_MovingStatistics_CountAsInKeras) {
   const auto model = Build(1);
   EXPECT_NE(model->Summary().find(" Trainable params: 1,287 ("),
             std::string::npos)
@@ -394,7 +396,7 @@ void ExpectNear(const std::vector<float>& a, const std::vector<float>& b,
   }
 }
 
-TEST(BatchNormalizationTest, NoWireRoundsTheStatistics) {
+TEST(BatchNormalizationTest, Statistics_WireRoundsGradients_AreNotRounded) {
   for (const bool synchronized : {false, true}) {
     std::vector<std::vector<float>> weights(2);
     for (const bool rounds : {false, true}) {
@@ -413,9 +415,10 @@ TEST(BatchNormalizationTest, NoWireRoundsTheStatistics) {
   }
 }
 
-// Several workers that synchronize are one with the whole batch, whoever of
-// them has examples.
-TEST(BatchNormalizationTest, SynchronizedWorkersAreOneOfTheWholeBatch) {
+// Several workers that synchronize are one with the whole batch, also if some
+// have no examples.
+TEST(BatchNormalizationTest,
+     Synchronized_SeveralWorkers_EqualOneOfTheWholeBatch) {
   for (int kind = 0; kind < kKinds; ++kind) {
     for (const auto& parts : std::vector<std::vector<int64_t>>{
              {12, 12}, {12, 5}, {9, 0, 7}, {0, 8}, {1, 1, 1}}) {
@@ -439,7 +442,7 @@ TEST(BatchNormalizationTest, SynchronizedWorkersAreOneOfTheWholeBatch) {
         for (int i = 0; i < 4; ++i) {
           const Status status = model->TrainStep(part.batch);
           ASSERT_TRUE(status.ok()) << status.message();
-          // Of the workers' own, or of nobody's.
+          // The test step uses the worker's own examples, or none.
           ASSERT_TRUE(model->TestStep(part.batch).ok());
         }
         ASSERT_TRUE(model->CheckReplicas().ok());
@@ -450,7 +453,7 @@ TEST(BatchNormalizationTest, SynchronizedWorkersAreOneOfTheWholeBatch) {
 }
 
 // Far from the moving mean too, and where a worker has no examples.
-TEST(BatchNormalizationTest, EqualRowsOfAllWorkersGiveBetaToTheBit) {
+TEST(BatchNormalizationTest, Synchronized_EqualRows_GiveBetaToTheBit) {
   const std::vector<float> row = {1000.1f, 0.3f, -7e5f, 0, 1e-3f};
   const auto width = static_cast<int64_t>(row.size());
   for (const int64_t second : {0, 1, 300}) {
@@ -476,7 +479,7 @@ TEST(BatchNormalizationTest, EqualRowsOfAllWorkersGiveBetaToTheBit) {
 }
 
 // Without it the statistics are each worker's.
-TEST(BatchNormalizationTest, OnlySynchronizedOnesSpeakWithEachOther) {
+TEST(BatchNormalizationTest, Statistics_NotSynchronized_AreEachWorkersOwn) {
   std::vector<float> weights[2];
   for (const bool synchronized : {false, true}) {
     RunRanks(2, [&](Collective* collective) {
@@ -491,7 +494,8 @@ TEST(BatchNormalizationTest, OnlySynchronizedOnesSpeakWithEachOther) {
   EXPECT_NE(weights[0], weights[1]);
 }
 
-TEST(BatchNormalizationTest, AWorkerThatLeavesInAForwardPassEndsTheOthersStep) {
+TEST(BatchNormalizationTest,
+     Synchronized_WorkerLeavesInForward_EndsTheOthersStep) {
   for (const int calls : {0, 1, 2, 3, 4}) {
     SCOPED_TRACE(calls);
     RunRanks(3, [calls](Collective* collective) {
@@ -500,8 +504,8 @@ TEST(BatchNormalizationTest, AWorkerThatLeavesInAForwardPassEndsTheOthersStep) {
       const std::vector<float> before = WeightsOf(model.get());
       const Examples part(collective->rank() * 6, 6, 18);
       if (collective->rank() == 1) {
-        // So many of the two layers' sums: of 4 channels with the rows, and of
-        // the channels' differences and squares.
+        // Makes `calls` of the two layers' sums: of 4 channels with the rows,
+        // and of the channels' differences and squares.
         std::vector<float> sums(8);
         for (int i = 0; i < calls; ++i) {
           const size_t count = i % 2 == 0 ? 6 : 8;
@@ -531,7 +535,7 @@ class StopsAfter final : public Callback {
   const int64_t steps_;
 };
 
-TEST(BatchNormalizationTest, ASynchronizedStepIsGivenUpByAll) {
+TEST(BatchNormalizationTest, Synchronized_OneRankStops_AllGiveTheStepUp) {
   const Examples all(0, 60, 60);
   for (int kind = 0; kind < kKinds; ++kind) {
     for (int64_t steps : {1, 3}) {

@@ -14,7 +14,7 @@
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
-#include "ringlet.h"
+#include "ringlet/ringlet.h"
 
 namespace ringlet {
 namespace {
@@ -100,7 +100,7 @@ class MyDense final : public CustomLayer {
   const float l2_;
 };
 
-// x * y of two inputs, and what else a test wants it to do.
+// x * y of two inputs. A test may add code to its passes.
 class Product final : public CustomLayer {
  public:
   using Pass = std::function<Status(const LayerCall&)>;
@@ -224,7 +224,7 @@ Sequential Theirs(const CompileOptions& options = {}) {
   return model;
 }
 
-TEST(CustomLayerTest, GradientsAreRightForEveryBatch) {
+TEST(CustomLayerTest, Gradients_EveryBatchSize_AreRight) {
   for (const int64_t batch : {1, 32, 100, 128}) {
     for (const int threads : {1, 2}) {
       GradientCheck check;
@@ -242,7 +242,7 @@ TEST(CustomLayerTest, GradientsAreRightForEveryBatch) {
 }
 
 // In memory that was planned for a larger batch, as in a short last one.
-TEST(CustomLayerTest, TouchesOnlyWhatIsItsOwn) {
+TEST(CustomLayerTest, Layer_MemoryForALargerBatch_TouchesOnlyItsOwn) {
   for (const int64_t batch : {1, 7, 128}) {
     for (const int threads : {1, 2}) {
       OpRunner runner(MyDenseLayer(5), {{6}});
@@ -256,7 +256,7 @@ TEST(CustomLayerTest, TouchesOnlyWhatIsItsOwn) {
   }
 }
 
-TEST(CustomLayerTest, CheckGradientsFindsWhatIsWrong) {
+TEST(CustomLayerTest, CheckGradients_WrongLayer_NamesTheError) {
   const auto said = [](const std::function<void(Product*)>& change) {
     const auto product = std::make_shared<Product>();
     change(product.get());
@@ -324,7 +324,7 @@ TEST(CustomLayerTest, CheckGradientsFindsWhatIsWrong) {
   });
 }
 
-TEST(CustomLayerTest, PlansThatCannotBeAreRefused) {
+TEST(CustomLayerTest, Build_InvalidPlan_IsRefused) {
   const auto said = [](const std::function<Status(LayerPlan*)>& build) {
     const auto product = std::make_shared<Product>();
     product->build = build;
@@ -364,7 +364,7 @@ TEST(CustomLayerTest, PlansThatCannotBeAreRefused) {
   EXPECT_TRUE(Contains(setter.status(), "MyDense has no use_bias"));
 }
 
-TEST(CustomPartsTest, LearnAsTheLibrarysDo) {
+TEST(CustomPartsTest, Training_CustomParts_FollowsTheLibrarysParts) {
   for (const int64_t batch : {1, 32, 100, 128}) {
     for (const int threads : {1, 2}) {
       CompileOptions options;
@@ -392,7 +392,7 @@ TEST(CustomPartsTest, LearnAsTheLibrarysDo) {
   }
 }
 
-TEST(CustomPartsTest, RegularizersClippingAndSlotsAreTheirsToo) {
+TEST(CustomPartsTest, CustomLayer_RegularizerAndClipping_TrainsAsDense) {
   Sequential own({Input({2}), Custom(std::make_shared<MyDense>(3, 0.1f))});
   Sequential theirs({Input({2}), Dense(3).KernelRegularizer(L2(0.1f))});
   Optimizer optimizer = Adam(0.01f);
@@ -407,7 +407,7 @@ TEST(CustomPartsTest, RegularizersClippingAndSlotsAreTheirsToo) {
 }
 
 // Three workers, with short last batches, some of them empty on a rank.
-TEST(CustomPartsTest, ThreeWorkersAreOne) {
+TEST(CustomPartsTest, Training_ThreeWorkers_EqualsOneWorker) {
   for (const int64_t batch : {1, 32, 100}) {
     const Dataset data = Points(130).Shuffle(3).Batch(batch);
     FitOptions fit = Quiet(2);
@@ -430,7 +430,7 @@ TEST(CustomPartsTest, ThreeWorkersAreOne) {
   }
 }
 
-TEST(CustomPartsTest, WorkersCompareClassesAndOptions) {
+TEST(CustomPartsTest, Compile_OtherClassOrOptionsOnARank_IsNamed) {
   RunRanks(2, [&](Collective* collective) {
     const int rank = collective->rank();
     const Sequential loss =
@@ -451,7 +451,7 @@ TEST(CustomPartsTest, WorkersCompareClassesAndOptions) {
   });
 }
 
-TEST(CustomPartsTest, SummaryNamesThemAsKerasDoes) {
+TEST(CustomPartsTest, Summary_CustomParts_NamesThemAsKeras) {
   const Sequential model = Own();
   const std::string table = model.Summary();
   EXPECT_NE(table.find("my_dense (MyDense)"), std::string::npos) << table;
@@ -463,7 +463,7 @@ TEST(CustomPartsTest, SummaryNamesThemAsKerasDoes) {
   EXPECT_EQ(SnakeCase(""), "");
 }
 
-TEST(CustomPartsTest, WeightsAreSavedAndModelsAreNot) {
+TEST(CustomPartsTest, Save_CustomParts_WritesWeightsAndRefusesTheModel) {
   const TempFolder folder;
   Sequential model = Own();
   ASSERT_OK(model.Fit(Points(64).Batch(32), Quiet(1)).status());
@@ -488,7 +488,7 @@ TEST(CustomPartsTest, WeightsAreSavedAndModelsAreNot) {
       Contains(model.Fit(Points(64).Batch(32), options).status(), "my_dense"));
   EXPECT_EQ(model.iterations(), before);
 
-  // A loss of one's own keeps a model from being compiled by the file.
+  // A model with a user-defined loss is not compiled by the file.
   Sequential plain({Input({2}), Dense(3)});
   plain.Compile(SGD(0.1f), Custom(std::make_shared<MyCrossentropy>()));
   EXPECT_TRUE(
@@ -512,7 +512,7 @@ class Bomb final : public Callback {
   int64_t step_;
 };
 
-TEST(CustomPartsTest, ARunThatWasStoppedGoesOnFromItsBackup) {
+TEST(CustomPartsTest, Backup_OfAStoppedRun_ContinuesWithTheSameBits) {
   const TempFolder folder;
   const Dataset data = Points(100).Shuffle(3).Batch(32);
   Sequential undisturbed = Own();
@@ -532,7 +532,7 @@ TEST(CustomPartsTest, ARunThatWasStoppedGoesOnFromItsBackup) {
   }
 }
 
-TEST(CustomPartsTest, TargetsThatDoNotFitAreRefused) {
+TEST(CustomPartsTest, Compile_TargetsDoNotFit_IsRefused) {
   class Odd final : public CustomLoss {
    public:
     const char* class_name() const override { return "Odd"; }
@@ -575,7 +575,7 @@ class ThrowingSource final : public Source {
   std::shared_ptr<Source> inner_;
 };
 
-TEST(ExceptionTest, OfASourceEndsTheFit) {
+TEST(ExceptionTest, Exception_OfASource_EndsTheFit) {
   for (const bool joined : {false, true}) {
     for (const bool background : {true, false}) {
       const auto source = std::make_shared<ThrowingSource>(Points(64).source());
@@ -633,7 +633,7 @@ class Thrower final : public Callback {
   const std::string hook_;
 };
 
-TEST(ExceptionTest, OfACallbackEndsTheFitAndNamesIt) {
+TEST(ExceptionTest, Exception_OfACallback_EndsTheFitAndNamesIt) {
   for (const std::string hook :
        {"OnSetup", "OnTrainBegin", "OnTrainEnd", "OnEpochBegin", "OnEpochEnd",
         "OnTrainBatchBegin", "OnTrainBatchEnd", "OnTestBegin", "OnTestEnd",
@@ -658,8 +658,8 @@ TEST(ExceptionTest, OfACallbackEndsTheFitAndNamesIt) {
             "warning: thrower: an exception: in OnFitReturn\n");
 }
 
-// A step happens whole or not at all, whoever fails in it.
-TEST(ExceptionTest, OfALayerLossOrMetricEndsTheStep) {
+// A step happens whole or not at all, for a failure of any part.
+TEST(ExceptionTest, Exception_OfALayerLossOrMetric_EndsTheStep) {
   const auto product = std::make_shared<Product>();
   const auto loss = std::make_shared<MyCrossentropy>();
   const auto metric = std::make_shared<MyAccuracy>();
@@ -693,13 +693,13 @@ TEST(ExceptionTest, OfALayerLossOrMetricEndsTheStep) {
   fails("loss MyCrossentropy: an exception: no loss today");
   loss->throws = false;
   metric->throws = true;
-  fails("metric MyAccuracy: an exception that is no std::exception");
+  fails("metric MyAccuracy: an exception that is not a std::exception");
   metric->throws = false;
   EXPECT_TRUE(model.Fit(data, Quiet(1)).ok());
 }
 
-// It cannot leave the threads; it does not get lost either.
-TEST(ExceptionDeathTest, InParallelEndsTheProgram) {
+// The exception cannot leave the threads, and is not lost either.
+TEST(ExceptionDeathTest, Exception_InParallel_EndsTheProgram) {
   const auto product = std::make_shared<Product>();
   product->forward = [](const LayerCall& call) {
     call.Parallel(call.batch, [](int64_t, int64_t) {
@@ -712,7 +712,7 @@ TEST(ExceptionDeathTest, InParallelEndsTheProgram) {
 }
 
 // The others do not wait for the one that threw.
-TEST(ExceptionTest, OnOneRankReachesTheOthers) {
+TEST(ExceptionTest, Exception_OnOneRank_ReachesTheOthers) {
   RunRanks(3, [&](Collective* collective) {
     Sequential model = Theirs(CompileOptions(collective));
     FitOptions options = Quiet(2);

@@ -9,7 +9,7 @@
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
-#include "ringlet.h"
+#include "ringlet/ringlet.h"
 
 namespace ringlet {
 namespace {
@@ -26,7 +26,7 @@ bool WasMoved(const Status& status) {
          std::string::npos;
 }
 
-TEST(ModelMoveTest, AMovedModelTrainsOnAsIfItHadStayed) {
+TEST(ModelMoveTest, Move_TrainedModel_TrainsOnAsIfItHadStayed) {
   const Dataset data = Points(100).Shuffle(3).Batch(32);
   Sequential stayed = BuildAndCompile();
   ASSERT_TRUE(stayed.Fit(data, Quiet(1)).ok());
@@ -58,7 +58,7 @@ TEST(ModelMoveTest, AMovedModelTrainsOnAsIfItHadStayed) {
   EXPECT_STREQ(moved.class_name(), "Functional");
 }
 
-TEST(ModelMoveTest, AModelThatWasMovedFromSaysSo) {
+TEST(ModelMoveTest, Call_OnAModelMovedFrom_IsAnError) {
   const TempFolder folder;
   const Dataset data = Points(8).Batch(8);
   Sequential model = BuildAndCompile();
@@ -82,7 +82,6 @@ TEST(ModelMoveTest, AModelThatWasMovedFromSaysSo) {
   EXPECT_TRUE(WasMoved(model.Reserve(1, true)));
   EXPECT_TRUE(WasMoved(model.OpenLoader(data, {}, &loader)));
   EXPECT_TRUE(WasMoved(model.SetInitialWeights({})));
-  EXPECT_TRUE(WasMoved(model.RejoinReplicas()));
   EXPECT_TRUE(WasMoved(SaveModel(&model, folder / "m.safetensors")));
   EXPECT_TRUE(WasMoved(SaveWeights(&model, folder / "m.safetensors")));
   EXPECT_TRUE(WasMoved(LoadWeights(&model, folder / "m.safetensors")));
@@ -91,7 +90,7 @@ TEST(ModelMoveTest, AModelThatWasMovedFromSaysSo) {
   model.Add(Dense(3));
   model.Compile(SGD(0.1f), MeanSquaredError());
   EXPECT_TRUE(WasMoved(model.status()));
-  // Nothing there, and nothing that crashes.
+  // The moved model is empty, and no call crashes.
   EXPECT_EQ(model.num_nodes(), 0);
   EXPECT_EQ(model.num_weights(), 0);
   EXPECT_EQ(model.output(), nullptr);
@@ -105,7 +104,7 @@ TEST(ModelMoveTest, AModelThatWasMovedFromSaysSo) {
   EXPECT_TRUE(model.Fit(data, Quiet(1)).ok());
 }
 
-TEST(ModelMoveTest, AnOpenLoaderGoesOnAndStillKeepsTheMemory) {
+TEST(ModelMoveTest, Move_LoaderIsOpen_LoaderContinuesAndKeepsTheMemory) {
   Sequential model = BuildAndCompile();
   std::unique_ptr<BatchLoader> loader;
   ASSERT_TRUE(
@@ -123,8 +122,8 @@ TEST(ModelMoveTest, AnOpenLoaderGoesOnAndStillKeepsTheMemory) {
   EXPECT_TRUE(taken.Fit(Points(40).Batch(8)).ok());  // without options
 }
 
-// What a moved model leaves behind while sums are under way is not lost.
-TEST(ModelMoveTest, RanksMoveTheirModels) {
+// A model is moved while sums are under way. They are not lost.
+TEST(ModelMoveTest, Move_OnEachRank_TrainsOn) {
   RunRanks(3, [&](Collective* collective) {
     Sequential model = BuildAndCompile(CompileOptions(collective));
     EXPECT_TRUE(model.Fit(Points(60).Batch(16), Quiet(1)).ok());
@@ -134,7 +133,7 @@ TEST(ModelMoveTest, RanksMoveTheirModels) {
   });
 }
 
-TEST(ModelMoveTest, MovedWhileFitRunsEndsTheFit) {
+TEST(ModelMoveTest, Move_WhileFitRuns_EndsTheFit) {
   class Taker final : public Callback {
    public:
     const char* name() const override { return "taker"; }

@@ -11,7 +11,7 @@
 #include "../../support/op_runner.h"
 #include "../../support/random_models.h"
 #include "../../support/thread_collective.h"
-#include "core/model/model.h"
+#include "ringlet/model.h"
 
 namespace ringlet {
 namespace {
@@ -86,7 +86,7 @@ void ExpectSameTraining(const RandomBlock& block, Collective* collective,
   EXPECT_TRUE(nested->CheckReplicas().ok());
 }
 
-TEST(NestedTest, TrainsAsItsLayersAddedOneByOne) {
+TEST(NestedTest, Training_NestedModel_EqualsItsLayersAddedOneByOne) {
   for (uint32_t seed = 0; seed < 60 && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     const auto block = RandomModels(seed).Draw(3);
@@ -143,7 +143,7 @@ void CopyWeights(Model* from, Model* to) {
   }
 }
 
-TEST(NestedTest, ASharedLayersGradientIsTheSumOverItsCalls) {
+TEST(NestedTest, Gradient_SharedLayer_IsTheSumOverItsCalls) {
   int with_shared = 0;
   for (uint32_t seed = 0; seed < 120; ++seed) {
     SCOPED_TRACE(seed);
@@ -170,9 +170,8 @@ TEST(NestedTest, ASharedLayersGradientIsTheSumOverItsCalls) {
   EXPECT_GT(with_shared, 30);
 }
 
-// As Keras: each call moves the statistics on from where the last one left
-// them.
-TEST(NestedTest, ASharedBatchNormalizationMovesOnceForEachCall) {
+// Each call updates the statistics of the call before, as in Keras.
+TEST(NestedTest, BatchNormalization_Shared_MovesOnceForEachCall) {
   Functional model;
   const auto x = model.Add(Input({kWidth}));
   const auto a = model.Add(BatchNormalization(0.5f), {x});
@@ -180,7 +179,7 @@ TEST(NestedTest, ASharedBatchNormalizationMovesOnceForEachCall) {
   model.Add(Add(), {a, b});
   CompileAs(&model, nullptr, 1);
   const Part part(3, 16, nullptr);
-  // What the second call is given, of a forward pass like the step's.
+  // Computes the input of the second call by a forward pass like the step's.
   Functional probe;
   const auto px = probe.Add(Input({kWidth}));
   const auto pa = probe.Add(BatchNormalization(0.5f), {px});
@@ -207,7 +206,7 @@ TEST(NestedTest, ASharedBatchNormalizationMovesOnceForEachCall) {
 }
 
 // TrainStep may update weights while others' gradients are computed.
-TEST(NestedTest, AStepIsThatOfItsPieces) {
+TEST(NestedTest, TrainStep_InPieces_GivesTheSameBits) {
   for (uint32_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(seed);
     const auto block = RandomModels(seed).Draw(2);
@@ -245,7 +244,7 @@ std::vector<std::string> Trained(const Model& model) {
   return paths;
 }
 
-TEST(NestedTest, FreezingAModelFreezesAllInIt) {
+TEST(NestedTest, SetTrainable_ModelFrozen_FreezesAllInIt) {
   using Paths = std::vector<std::string>;
   Sequential inner = Body();
   Sequential outer({Input({kWidth}), inner.AsLayer(), Dense(2).Name("c")});
@@ -272,7 +271,7 @@ TEST(NestedTest, FreezingAModelFreezesAllInIt) {
   EXPECT_FALSE(outer.SetTrainable("a", true).ok());
 }
 
-TEST(NestedTest, TheSummaryHasOneRow) {
+TEST(NestedTest, Summary_NestedModel_HasOneRow) {
   Functional outer;
   const auto x = outer.Add(Input({kWidth}));
   const auto y = outer.Add(Body().AsLayer().Trainable(false), {x});
@@ -291,7 +290,7 @@ TEST(NestedTest, TheSummaryHasOneRow) {
 
 // --- weights ----------------------------------------------------------------
 
-TEST(NestedTest, BeginsWithTheWeightsThatTheModelHad) {
+TEST(NestedTest, AsLayer_ModelHasWeights_BeginsWithThem) {
   Sequential body = Body();
   CompileAs(&body, nullptr, 1);
   for (int step = 0; step < 3; ++step) {
@@ -331,7 +330,7 @@ void ExpectError(const Model& model, const std::string& part) {
       << model.status().message();
 }
 
-TEST(NestedTest, WhatDoesNotFitIsAnError) {
+TEST(NestedTest, AsLayer_DoesNotFit_IsAnError) {
   Sequential shape({Input({kWidth + 1}), Body().AsLayer()});
   ExpectError(shape, "layer 'body' (Sequential): takes an input of (6,)");
   Sequential twice({Input({kWidth}), Body().AsLayer(), Body().AsLayer()});
@@ -352,7 +351,7 @@ TEST(NestedTest, WhatDoesNotFitIsAnError) {
   open.Add(Dense(2), {open.Add(Input({kWidth}))});
   open.Add(Dense(2), {0});
   ExpectError(Sequential({Input({kWidth}), open.AsLayer()}),
-              "nothing takes its output");
+              "no layer takes its output");
   ExpectError(Sequential({Body().AsLayer()}), "must be an Input");
   Sequential weights = Body();
   ASSERT_TRUE(weights
@@ -364,7 +363,7 @@ TEST(NestedTest, WhatDoesNotFitIsAnError) {
               "layers were added after");
 }
 
-TEST(NestedTest, CallsThatCannotBeAreErrors) {
+TEST(NestedTest, CallAgain_InvalidCall_IsAnError) {
   const auto model = [](const auto& add) {
     Functional m;
     const auto x = m.Add(Input({kWidth}));
@@ -395,7 +394,7 @@ TEST(NestedTest, CallsThatCannotBeAreErrors) {
 }
 
 // Models in models without end, and few layers that would be a great many.
-TEST(NestedTest, DepthAndSizeHaveLimits) {
+TEST(NestedTest, Nesting_TooDeepOrTooLarge_IsAnError) {
   auto model = std::make_unique<Sequential>();
   model->Add(Input({kWidth}));
   model->Add(Dense(kWidth));

@@ -13,8 +13,8 @@
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
 #include "../../support/two_by_two.h"
-#include "core/fit/fit.h"
-#include "core/model/model.h"
+#include "ringlet/fit.h"
+#include "ringlet/model.h"
 
 namespace ringlet {
 namespace {
@@ -134,7 +134,7 @@ void CompileAll(RandomGraph* graph, const std::vector<OutputLoss>& losses,
   ASSERT_TRUE(graph->model.status().ok()) << graph->model.status().message();
 }
 
-TEST(OutputsTest, GradientsAreThoseOfFiniteDifferences) {
+TEST(OutputsTest, Gradients_SeveralOutputs_AgreeWithFiniteDifferences) {
   for (uint32_t seed = 0; seed < 60 && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     RandomGraph graph(seed, 1 + static_cast<int>(seed % 3),
@@ -160,8 +160,8 @@ TEST(OutputsTest, GradientsAreThoseOfFiniteDifferences) {
   }
 }
 
-// What an output with a loss alone does, times its weight, adds up.
-TEST(OutputsTest, LossAndGradientAreTheWeightedSumsOfTheOutputs) {
+// The total is the sum of the weighted losses of models with one output each.
+TEST(OutputsTest, LossAndGradient_SeveralOutputs_AreTheWeightedSums) {
   for (uint32_t seed = 0; seed < 60 && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     const int inputs = 1 + static_cast<int>(seed % 3);
@@ -209,7 +209,7 @@ TEST(OutputsTest, LossAndGradientAreTheWeightedSumsOfTheOutputs) {
 
 // Threads, recomputation and what of a step is in place change no bit; a short
 // batch after a long one neither.
-TEST(OutputsTest, TrainsToTheSameBits) {
+TEST(OutputsTest, Training_ThreadsOrRecompute_ChangesNoBit) {
   for (uint32_t seed = 0; seed < 20 && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     Floats first;
@@ -236,7 +236,7 @@ TEST(OutputsTest, TrainsToTheSameBits) {
   }
 }
 
-TEST(OutputsTest, LogsHaveKerasNames) {
+TEST(OutputsTest, Logs_SeveralOutputs_HaveKerasNames) {
   const TwoByTwoData data;
   TwoByTwo made;
   FitOptions options = Quiet(2);
@@ -253,13 +253,14 @@ TEST(OutputsTest, LogsHaveKerasNames) {
     for (const char* name : {"kind_accuracy", "age_mean_absolute_error"}) {
       EXPECT_TRUE(std::isfinite(history->Values(val + name)[1])) << name;
     }
-    EXPECT_TRUE(std::isfinite(history->Values(val + "kind_accuracy_1")[1]));
+    EXPECT_TRUE(
+        std::isfinite(history->Values(val + "kind_weighted_accuracy")[1]));
   }
   EXPECT_LT(history->Values("loss")[1], history->Values("loss")[0]);
 }
 
 // The same examples in a row of floats.
-TEST(OutputsTest, ZippedDataAreTheirPartsInTurn) {
+TEST(OutputsTest, Zip_SeveralParts_ReadsThemInTurn) {
   const TwoByTwoData data;
   Floats rows;
   for (int64_t i = 0; i < 60; ++i) {
@@ -287,7 +288,7 @@ TEST(OutputsTest, ZippedDataAreTheirPartsInTurn) {
   }
 }
 
-TEST(OutputsTest, SeveralWorkersTrainAsOne) {
+TEST(OutputsTest, Training_SeveralWorkers_EqualsOneWorker) {
   const TwoByTwoData data;
   TwoByTwo alone;
   FitOptions options = Quiet(2);
@@ -308,7 +309,7 @@ TEST(OutputsTest, SeveralWorkersTrainAsOne) {
   });
 }
 
-TEST(OutputsTest, AnOutputWithoutALossIsNotTrained) {
+TEST(OutputsTest, Output_WithoutALoss_IsNotTrained) {
   const TwoByTwoData data;
   const Dataset kinds =
       Zip({TwoByTwoData::Of(DType::kUint8, {2, 2}, data.images.data()),
@@ -336,7 +337,7 @@ std::string ErrorOf(const std::vector<OutputLoss>& losses) {
   return made.model.status().message();
 }
 
-TEST(OutputsTest, WhatDoesNotFitIsNamed) {
+TEST(OutputsTest, Outputs_DoNotFit_AreNamed) {
   const OutputLoss kind("kind", SparseCategoricalCrossentropy()),
       age("age", MeanSquaredError());
   EXPECT_NE(ErrorOf({kind}).find("2 outputs"), std::string::npos);
@@ -380,8 +381,9 @@ TEST(OutputsTest, WhatDoesNotFitIsNamed) {
             std::string::npos);
 }
 
-// One loss is each output's; one metric for each is by order, as Keras.
-TEST(OutputsTest, OneLossIsThatOfAllOutputs) {
+// A single loss is used for every output. One metric for each output is taken
+// in their order, as in Keras.
+TEST(OutputsTest, Compile_OneLoss_IsUsedForAllOutputs) {
   Functional model;
   const auto x = model.Add(Input({3}));
   const auto a = model.Add(Dense(2), {x});
@@ -402,7 +404,7 @@ TEST(OutputsTest, OneLossIsThatOfAllOutputs) {
 }
 
 // A model of several inputs within another, called twice.
-TEST(OutputsTest, ANestedModelMayHaveSeveralInputs) {
+TEST(OutputsTest, NestedModel_SeveralInputs_IsCalledTwice) {
   Functional inner;
   const auto a = inner.Add(Input({3}));
   const auto b = inner.Add(Input({4}));

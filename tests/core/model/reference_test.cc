@@ -8,11 +8,11 @@
 #include <cmath>
 
 #include "../../support/op_runner.h"
-#include "core/fit/fit.h"
-#include "core/model/losses.h"
-#include "core/model/model.h"
-#include "io/data/readers.h"
-#include "io/keras/model_json.h"
+#include "ringlet/checkpoint.h"
+#include "ringlet/fit.h"
+#include "ringlet/losses.h"
+#include "ringlet/model.h"
+#include "ringlet/readers.h"
 
 namespace ringlet {
 namespace {
@@ -47,7 +47,7 @@ void CheckLayer(const std::string& path, int threads) {
   const Reference r = LoadReference(path);
   const Shape& x = r.tensors.at("x").shape;
   const int rank =
-      std::min(x.rank(), Shape::kMaxRank);  // known to the compiler
+      std::min(x.rank(), Shape::kMaxRank);  // the compiler sees the bound
   Shape example;
   for (int i = 1; i < rank; ++i) example.Append(x[i]);
   OpRunner runner(LayerOf(r.about), {example});
@@ -61,7 +61,7 @@ void CheckLayer(const std::string& path, int threads) {
   EXPECT_LT(RelativeError(run.d_weights[1], r.floats("d_bias")), kTolerance);
 }
 
-TEST(ReferenceTest, LayersForwardAndBackward) {
+TEST(ReferenceTest, Layers_EachReferenceCase_AgreeForwardAndBackward) {
   std::vector<std::string> cases = ReferenceCases("dense_");
   for (const std::string& path : ReferenceCases("conv2d_")) {
     cases.push_back(path);
@@ -72,7 +72,7 @@ TEST(ReferenceTest, LayersForwardAndBackward) {
   }
 }
 
-TEST(ReferenceTest, LossesAndTheirGradients) {
+TEST(ReferenceTest, Losses_EachReferenceCase_AgreeWithGradients) {
   const std::vector<std::string> cases =
       ReferenceCases("loss_sparse_categorical_crossentropy");
   ASSERT_FALSE(cases.empty()) << "none in " << ReferenceFolder();
@@ -81,7 +81,7 @@ TEST(ReferenceTest, LossesAndTheirGradients) {
     const Reference r = LoadReference(path);
     const Shape& shape = r.tensors.at("logits").shape;
     const Loss loss = SparseCategoricalCrossentropy(
-        r.about["from_logits"].truth() ? kFromLogits : kFromProbabilities);
+        r.about["from_logits"].as_bool() ? kFromLogits : kFromProbabilities);
     std::vector<float> per(static_cast<size_t>(shape[0]));
     std::vector<float> d(static_cast<size_t>(shape.elements()));
     const Status computed =
@@ -100,7 +100,7 @@ Optimizer OptimizerOf(const Json& o) {
     return static_cast<float>(o[key].number());
   };
   if (kind == "SGD") {
-    return SGD(value("lr"), value("momentum"), o["nesterov"].truth());
+    return SGD(value("lr"), value("momentum"), o["nesterov"].as_bool());
   }
   if (kind == "RMSprop") {
     return RMSprop(value("lr"), value("rho"), 0, value("epsilon"));
@@ -118,7 +118,7 @@ Dataset Images(const std::string& part) {
       .Map(Scale(1 / 255.f));
 }
 
-// One worker sees at each step the examples that all workers of the case see
+// One worker takes at each step the examples of all workers of the case
 // together.
 void CheckTrajectory(const std::string& path, int threads) {
   SCOPED_TRACE(path);
@@ -164,7 +164,7 @@ void CheckTrajectory(const std::string& path, int threads) {
   }
 }
 
-TEST(ReferenceTest, TrajectoriesOfTraining) {
+TEST(ReferenceTest, Training_EachReferenceCase_FollowsItsTrajectory) {
   const std::vector<std::string> cases = ReferenceCases("trajectory_");
   ASSERT_FALSE(cases.empty()) << "none in " << ReferenceFolder();
   for (const std::string& path : cases) {
@@ -172,7 +172,7 @@ TEST(ReferenceTest, TrajectoriesOfTraining) {
   }
 }
 
-// As generate.py's hashed().
+// Fills the weights like hashed() in generate.py.
 void FillHashed(const Json& about, const Variable& v, float* weights) {
   const uint64_t seed = static_cast<uint64_t>(At(about, 0).number()) << 32;
   const float limit = static_cast<float>(At(about, 1).number());
@@ -254,7 +254,7 @@ void CheckFit(const std::string& path, int threads) {
   }
 }
 
-TEST(ReferenceTest, FitsWithAShortLastBatch) {
+TEST(ReferenceTest, Fit_ShortLastBatch_FollowsTheReference) {
   const std::vector<std::string> cases = ReferenceCases("fit_");
   ASSERT_FALSE(cases.empty()) << "none in " << ReferenceFolder();
   for (const std::string& path : cases) {

@@ -15,8 +15,8 @@
 #include "../../support/op_runner.h"
 #include "../../support/thread_collective.h"
 #include "core/base/arena.h"
-#include "core/layers/custom_layer.h"
-#include "core/model/model.h"
+#include "ringlet/custom_layer.h"
+#include "ringlet/model.h"
 
 namespace ringlet {
 namespace {
@@ -116,7 +116,7 @@ std::unique_ptr<Model> Build(int kind) {
       x = model->Add(Dense(900, kRelu), {x});
       x = model->Add(Dense(5, kTanh), {x});
       break;
-    default:  // a custom layer, whose backward may fail
+    default:  // a custom layer with a backward pass that may fail
       flat();
       x = model->Add(Dense(13, kRelu), {x});
       x = model->Add(Custom(std::make_shared<Scale>()), {x});
@@ -208,7 +208,7 @@ void ExpectAsPutBack(const Case& c, Collective* collective) {
   EXPECT_EQ(plan.slots, bytes(trained) * c.optimizer.num_slots());
 }
 
-TEST(TrainableTest, FrozenWeightsAreAsPutBackAfterEachStep) {
+TEST(TrainableTest, FrozenWeights_AnyStep_AreAsPutBackAfterIt) {
   const char* const seed = std::getenv("RINGLET_TRAINABLE_SEED");
   std::mt19937 random(seed == nullptr ? 7 : std::atoi(seed));
   const auto below = [&](uint32_t n) { return static_cast<int>(random() % n); };
@@ -243,7 +243,7 @@ TEST(TrainableTest, FrozenWeightsAreAsPutBackAfterEachStep) {
 }
 
 // Memory of just the planned size, which a guard follows.
-TEST(TrainableTest, ThePlanHoldsToTheByte) {
+TEST(TrainableTest, Plan_FrozenLayers_HoldsToTheByte) {
   for (int kind = 0; kind < 5; ++kind) {
     SCOPED_TRACE(kind);
     Case c = {kind, {}, Adam(0.01f), 32, 70, 2, 1};
@@ -274,8 +274,9 @@ TEST(TrainableTest, ThePlanHoldsToTheByte) {
   }
 }
 
-// What there is of gradients and slots stays what the model says of them.
-TEST(TrainableTest, ACompileThatFailsLeavesWhatIsTrained) {
+// After a failed Compile the gradients and slots are still those that the model
+// reports.
+TEST(TrainableTest, Compile_Fails_LeavesWhatIsTrained) {
   for (const bool lacks_memory : {true, false}) {
     Case c = {2, {}, Adam(0.01f), 8, 20, 1, 1};
     const auto model = Build(c.kind);
@@ -311,13 +312,13 @@ TEST(TrainableTest, ACompileThatFailsLeavesWhatIsTrained) {
 
 class Backwards final : public StepObserver {
  public:
-  void Piece(const char* what, const char* phase, int64_t, int64_t) override {
+  void OnPart(const char* what, const char* phase, int64_t, int64_t) override {
     if (std::string(phase) == "backward") names.push_back(what);
   }
   std::vector<std::string> names;
 };
 
-TEST(TrainableTest, BackwardStopsAtTheFirstTrainedLayer) {
+TEST(TrainableTest, Backward_FirstLayersFrozen_StopsAtTheFirstTrained) {
   const auto scale = std::make_shared<Scale>();
   Sequential model({Input(kImage), Flatten(), Dense(4, kRelu).Trainable(false),
                     Custom(scale).Trainable(false), Dense(5, kTanh),
@@ -338,7 +339,7 @@ TEST(TrainableTest, BackwardStopsAtTheFirstTrainedLayer) {
                                           "dense_1"};
   EXPECT_EQ(step(), names);
   EXPECT_EQ(scale->backwards, 0);
-  // What is changed holds from the next Compile on, which keeps the weights.
+  // A change takes effect at the next Compile, which keeps the weights.
   ASSERT_TRUE(model.SetTrainable("dense", true).ok());
   EXPECT_EQ(step(), names);
   EXPECT_FALSE(model.layer(2).trainable);
@@ -360,7 +361,7 @@ TEST(TrainableTest, BackwardStopsAtTheFirstTrainedLayer) {
   EXPECT_TRUE(model.status().ok());
 }
 
-TEST(TrainableTest, AModelOfFrozenLayersTakesStepsAndStays) {
+TEST(TrainableTest, TrainStep_AllLayersFrozen_ChangesNoWeight) {
   const auto run = [](Collective* collective) {
     Case c = {4, {}, Adam(0.1f), 32, 70, 1, 1};
     const auto model = Build(c.kind);
@@ -384,7 +385,7 @@ TEST(TrainableTest, AModelOfFrozenLayersTakesStepsAndStays) {
 }
 
 // Keras 3 takes the penalties of trainable_weights only.
-TEST(TrainableTest, FrozenWeightsAreNotRegularized) {
+TEST(TrainableTest, Regularizer_FrozenWeights_IsNotCounted) {
   const auto loss = [](bool trainable) {
     Sequential model(
         {Input({2}),
@@ -404,7 +405,7 @@ TEST(TrainableTest, FrozenWeightsAreNotRegularized) {
   EXPECT_EQ(loss(false), 0);
 }
 
-TEST(TrainableTest, StateLiesBehindTheOtherWeights) {
+TEST(TrainableTest, State_AmongTrainedLayers_LiesBehindTheOtherWeights) {
   const auto model = Build(4);
   std::vector<int64_t> offsets;
   for (const Variable& v : model->variables()) {
@@ -435,8 +436,8 @@ TEST(TrainableTest, StateLiesBehindTheOtherWeights) {
   EXPECT_EQ(model->weights()[model->num_weights() - 1], 0.25f);
 }
 
-// A rank whose state differs is found, and all begin with the chief's.
-TEST(TrainableTest, RanksCompareStateToo) {
+// A rank with another state is found, and all begin with the chief's.
+TEST(TrainableTest, CheckReplicas_OtherStateOnOneRank_IsFound) {
   RunRanks(2, [](Collective* collective) {
     Case c = {4, {}, SGD(0.1f), 8, 8, 1, 2};
     const auto model = Build(c.kind);
@@ -446,8 +447,8 @@ TEST(TrainableTest, RanksCompareStateToo) {
     CompileFor(c, collective, model.get());
     EXPECT_EQ(model->weights()[model->num_weights() - 1], 0);
     EXPECT_TRUE(model->CheckReplicas().ok());
-    // A NaN of another sign is the same: who has diverged is not told of a
-    // machine at fault.
+    // A NaN of another sign is the same: a diverged run does not report a
+    // faulty machine.
     model->weights()[0] = std::copysign(NAN, collective->rank() - 0.5f);
     EXPECT_TRUE(model->CheckReplicas().ok());
     if (collective->rank() == 1) model->weights()[model->num_weights() - 1] = 1;
@@ -455,7 +456,7 @@ TEST(TrainableTest, RanksCompareStateToo) {
   });
 }
 
-TEST(TrainableTest, RanksThatFreezeOtherLayersAreTold) {
+TEST(TrainableTest, Compile_RanksFreezeOtherLayers_NamesTheRank) {
   RunRanks(2, [](Collective* collective) {
     Sequential model(
         {Input({2}), Dense(2).Trainable(collective->rank() == 0), Dense(1)});
@@ -467,7 +468,7 @@ TEST(TrainableTest, RanksThatFreezeOtherLayersAreTold) {
   });
 }
 
-TEST(TrainableTest, StateBeforeTrainedWeightsIsRefused) {
+TEST(TrainableTest, Build_StateBeforeTrainedWeights_IsRefused) {
   class Early final : public CustomLayer {
    public:
     const char* class_name() const override { return "Early"; }

@@ -1,5 +1,5 @@
 // Checkpoints under power cuts, kills and failing disks, on a simulated disk.
-// RINGLET_CRASH_STATES sets how many states after a power cut are tried.
+// Each case of RINGLET_CRASH (random_cases.h) has ten power cuts.
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -7,20 +7,20 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 
 #include "../../support/fake_clock.h"
+#include "../../support/random_cases.h"
 #include "../../support/simulated_file_system.h"
 #include "../../support/some_state.h"
 #include "../../support/temp_folder.h"
 #include "io/checkpoint/checkpoint_directory.h"
-#include "io/files/sealed_files.h"
+#include "ringlet/files.h"
 
 namespace ringlet {
 namespace {
 
-// Whether the runs' files are sealed. With one key for all: reading its file is
-// no operation of the simulated disk.
+// True: the runs' files are sealed, by one key. Its file is on the real disk,
+// so that reading it is no operation of the simulated one.
 bool seal = false;
 const std::string& KeyFile() {
   static const TempFolder folder(TempFolder::InMemory());
@@ -32,7 +32,7 @@ const std::string& KeyFile() {
   return path;
 }
 
-// One run after another on one disk. State of number n is SomeState(n).
+// One run after another on one disk. The state of number n is SomeState(n).
 struct Runs {
   SimulatedFileSystem files;
   SealedFiles sealed{KeyFile(), true, &files};
@@ -67,7 +67,7 @@ struct Runs {
     durable = number;
     return Status();
   }
-  // What must hold whenever a run has started.
+  // Checks the properties that hold whenever a run has started.
   void Check(const std::string& when) {
     const int64_t latest = run->latest_number();
     ASSERT_GE(latest, durable) << when << ": a durable checkpoint is lost";
@@ -93,12 +93,8 @@ struct Runs {
   }
 };
 
-int64_t StatesToTry() {
-  return std::atoll(EnvironmentOr("RINGLET_CRASH_STATES", "10000").c_str());
-}
-
-// One life of a disk: runs that start, save and are cut at a random operation,
-// in the middle of a recovery too.
+// Starts runs on one disk. Each saves until it is cut at a random operation,
+// also during a recovery. Returns the number of cuts.
 int64_t LiveThroughPowerCuts(uint64_t seed) {
   std::mt19937_64 random(seed);
   Runs runs;
@@ -142,17 +138,18 @@ class CheckpointCrashTest : public testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Plain, CheckpointCrashTest, testing::Values(false));
 INSTANTIATE_TEST_SUITE_P(Sealed, CheckpointCrashTest, testing::Values(true));
 
-TEST_P(CheckpointCrashTest, NoPowerCutLosesADurableCheckpoint) {
+TEST_P(CheckpointCrashTest, PowerCut_AtRandom_LosesNoDurableCheckpoint) {
   int64_t states = 0;
-  for (uint64_t seed = 1; states < StatesToTry(); ++seed) {
-    states += LiveThroughPowerCuts(seed);
-    if (HasFatalFailure()) break;
+  RandomCases cases("RINGLET_CRASH", {}, /*part=*/1, /*share=*/0.5);
+  while (!HasFatalFailure() && cases.Next()) {
+    SCOPED_TRACE(cases.command());
+    states += LiveThroughPowerCuts(cases.number());
   }
   std::printf("%lld states after power cuts\n", static_cast<long long>(states));
 }
 
 // Cut at every operation of a start, two saves and their pruning in turn.
-TEST_P(CheckpointCrashTest, APowerCutAtEveryOperationIsSurvived) {
+TEST_P(CheckpointCrashTest, PowerCut_AtEveryOperation_IsSurvived) {
   int states = 0;
   for (int64_t at = 1;; ++at) {
     bool finished = false;
@@ -179,7 +176,7 @@ TEST_P(CheckpointCrashTest, APowerCutAtEveryOperationIsSurvived) {
 }
 
 // The same, where the process is killed and the power stays on.
-TEST_P(CheckpointCrashTest, AKillAtEveryOperationLeavesNoTemporaryFile) {
+TEST_P(CheckpointCrashTest, Kill_AtEveryOperation_LeavesNoTemporaryFile) {
   for (int64_t at = 1;; ++at) {
     Runs runs;
     ASSERT_TRUE(runs.Start().ok());
@@ -213,7 +210,7 @@ void FailEveryOperation(int error, size_t longest_write) {
     const std::string when =
         runs.files.last_failed() + ": " + std::string(status.message());
     if (hit) {
-      // The user is told, and what was durable is still there.
+      // The user gets an error or a warning, and the durable files still exist.
       const bool retried = error == EINTR && status.ok();
       EXPECT_TRUE(!status.ok() || !runs.warnings.empty() || retried) << when;
     } else {
@@ -232,22 +229,22 @@ void FailEveryOperation(int error, size_t longest_write) {
   }
 }
 
-TEST_P(CheckpointCrashTest, AnIoErrorAtAnyOperationOfASaveIsSurvived) {
+TEST_P(CheckpointCrashTest, Save_IoErrorAtAnyOperation_IsSurvived) {
   FailEveryOperation(EIO, 0);
 }
-TEST_P(CheckpointCrashTest, AFullDiskAtAnyOperationOfASaveIsSurvived) {
+TEST_P(CheckpointCrashTest, Save_DiskFullAtAnyOperation_IsSurvived) {
   FailEveryOperation(ENOSPC, 0);
 }
-TEST_P(CheckpointCrashTest, ASignalAtAnyOperationOfASaveIsSurvived) {
+TEST_P(CheckpointCrashTest, Save_SignalAtAnyOperation_IsSurvived) {
   FailEveryOperation(EINTR, 0);
 }
-TEST_P(CheckpointCrashTest, ShortWritesAndErrorsAreSurvived) {
+TEST_P(CheckpointCrashTest, Save_ShortWritesAndErrors_AreSurvived) {
   FailEveryOperation(EIO, 100);
   FailEveryOperation(EINTR, 100);
 }
 
 // Every operation of a start fails once: the start may fail, the next does not.
-TEST_P(CheckpointCrashTest, AnErrorAtAnyOperationOfAStartIsSurvived) {
+TEST_P(CheckpointCrashTest, Open_ErrorAtAnyOperation_IsSurvived) {
   for (const int error : {EIO, EINTR, ENOSPC, EMFILE}) {
     for (int64_t at = 1;; ++at) {
       Runs runs;
@@ -271,7 +268,7 @@ TEST_P(CheckpointCrashTest, AnErrorAtAnyOperationOfAStartIsSurvived) {
   }
 }
 
-TEST_P(CheckpointCrashTest, SavingGoesOnWhenSpaceReturns) {
+TEST_P(CheckpointCrashTest, Save_DiskWasFull_SucceedsOnceThereIsSpace) {
   Runs runs;
   ASSERT_TRUE(runs.Start().ok());
   ASSERT_TRUE(runs.Save().ok());
@@ -290,7 +287,7 @@ TEST_P(CheckpointCrashTest, SavingGoesOnWhenSpaceReturns) {
 }
 
 // The simulator must find what is wrong: a writer that does not sync.
-TEST(SimulatedDiskTest, ItLosesWhatIsNotSynced) {
+TEST(SimulatedDiskTest, CutPower_FileNotSynced_MayBeTornOrGone) {
   int whole = 0, torn = 0, gone = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     SimulatedFileSystem files;

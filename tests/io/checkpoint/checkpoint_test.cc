@@ -1,6 +1,6 @@
-#include "io/checkpoint/checkpoint.h"
-#include "io/checkpoint/safetensors.h"
-#include "io/data/storage.h"
+#include "ringlet/checkpoint.h"
+#include "io/readers/storage.h"
+#include "io/weights/safetensors.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -47,7 +47,7 @@ void Damage(const std::string& path) {
 // --- one file
 // -----------------------------------------------------------------
 
-TEST(CheckpointTest, StateAndMetadataRoundTrip) {
+TEST(CheckpointTest, Load_SavedStateAndMetadata_AreTheSame) {
   TempFolder folder;
   const std::string path = folder / "a.safetensors";
   SomeState saved(7), read(1);
@@ -65,7 +65,7 @@ TEST(CheckpointTest, StateAndMetadataRoundTrip) {
   EXPECT_EQ(info.st_mode & 0777, 0600u);
 }
 
-TEST(CheckpointTest, TheSameStateIsTheSameBytes) {
+TEST(CheckpointTest, Save_SameStateTwice_GivesTheSameBytes) {
   TempFolder folder;
   SomeState state(7);
   ASSERT_TRUE(SaveCheckpoint(folder / "a", {&state}, {{"k", "v"}}).ok());
@@ -73,7 +73,7 @@ TEST(CheckpointTest, TheSameStateIsTheSameBytes) {
   EXPECT_EQ(ReadWhole(folder / "a"), ReadWhole(folder / "b"));
 }
 
-TEST(CheckpointTest, AStateIsTheseBytesOnEveryMachine) {
+TEST(CheckpointTest, Save_AnyMachine_GivesTheSameBytes) {
   TempFolder folder;
   SomeState state(7);
   ASSERT_TRUE(SaveCheckpoint(folder / "a", {&state}, {{"k", "v"}}).ok());
@@ -82,7 +82,7 @@ TEST(CheckpointTest, AStateIsTheseBytesOnEveryMachine) {
   EXPECT_EQ(Crc32c(bytes.data(), bytes.size()), 342493520u);
 }
 
-TEST(CheckpointTest, SavingReplacesAndSweepsWhatAKilledSaveLeft) {
+TEST(CheckpointTest, Save_AfterAKilledSave_ReplacesAndRemovesItsTemporary) {
   TempFolder folder;
   WriteWhole(folder / "a.123-4.tmp", "left");
   WriteWhole(folder / "b.123-4.tmp", "another's");
@@ -95,7 +95,7 @@ TEST(CheckpointTest, SavingReplacesAndSweepsWhatAKilledSaveLeft) {
             (std::vector<std::string>{"a", "b.123-4.tmp"}));
 }
 
-TEST(CheckpointTest, FoldersNameIsRefusedAndItsFilesStay) {
+TEST(CheckpointTest, Save_PathIsAFolder_IsRefusedAndItsFilesStay) {
   TempFolder folder;
   WriteWhole(folder / "notes", "mine");
   SomeState state(1);
@@ -105,7 +105,7 @@ TEST(CheckpointTest, FoldersNameIsRefusedAndItsFilesStay) {
   EXPECT_EQ(NamesIn(folder.path()), std::vector<std::string>{"notes"});
 }
 
-TEST(CheckpointTest, SavesToOnePathAtTheSameTimeAllSucceed) {
+TEST(CheckpointTest, Save_OnePathFromSeveralThreads_AllSucceed) {
   TempFolder folder;
   std::atomic<int> failed{0};
   std::vector<std::thread> threads;
@@ -136,32 +136,7 @@ struct OneSpan final : Saveable {
   StateSpan span;
 };
 
-// Another may save while the disk is waited for.
-TEST(CheckpointTest, NothingIsDoneBetweenTheLastLookAndTheRename) {
-  class Looks final : public SaveGuard {
-   public:
-    explicit Looks(SimulatedFileSystem* files) : files_(*files) {}
-    bool Keeps() override {
-      if (++calls_ == 2) files_.FailAfter(1, EIO);
-      return false;
-    }
-
-   private:
-    SimulatedFileSystem& files_;
-    int calls_ = 0;
-  };
-  SimulatedFileSystem files;
-  Looks guard(&files);
-  SaveOptions options;
-  options.files = &files;
-  options.guard = &guard;
-  SomeState state(7);
-  ASSERT_TRUE(files.MakeDirectory("d").ok());
-  EXPECT_FALSE(SaveCheckpoint("d/a.safetensors", {&state}, {}, options).ok());
-  EXPECT_EQ(files.last_failed().rfind("rename ", 0), 0u) << files.last_failed();
-}
-
-TEST(CheckpointTest, TheFirstDifferenceIsNamedAndNothingOverwritten) {
+TEST(CheckpointTest, Load_OtherTensors_NamesTheFirstAndOverwritesNothing) {
   TempFolder folder;
   const std::string path = folder / "a";
   float values[6] = {1, 2, 3, 4, 5, 6};
@@ -191,7 +166,7 @@ TEST(CheckpointTest, TheFirstDifferenceIsNamedAndNothingOverwritten) {
   ExpectHas(nothing.message(), "has a tensor 'model/x', which is not known");
 }
 
-TEST(CheckpointTest, DamageAnywhereLeavesTheStateAsItWas) {
+TEST(CheckpointTest, Load_DamageAnywhere_LeavesTheStateAsItWas) {
   TempFolder folder;
   const std::string path = folder / "a";
   SomeState saved(7, 40), read(1, 40);
@@ -209,7 +184,7 @@ TEST(CheckpointTest, DamageAnywhereLeavesTheStateAsItWas) {
   EXPECT_EQ(read.loaded, 0);
 }
 
-TEST(CheckpointTest, AStateThatRefusesItsValuesFailsTheLoad) {
+TEST(CheckpointTest, Load_StateRefusesItsValues_Fails) {
   TempFolder folder;
   SomeState saved(7), read(1);
   ASSERT_TRUE(SaveCheckpoint(folder / "a", {&saved}).ok());
@@ -218,7 +193,7 @@ TEST(CheckpointTest, AStateThatRefusesItsValuesFailsTheLoad) {
   ExpectHas(status.message(), "a: step -1 cannot be");
 }
 
-TEST(CheckpointTest, PlainFilesGiveWeightsUnverified) {
+TEST(CheckpointTest, Load_PlainSafetensors_NeedsAcceptUnverified) {
   TempFolder folder;
   const std::string path = folder / "a";
   float values[2] = {1, 2}, read[2] = {};
@@ -240,7 +215,7 @@ TEST(CheckpointTest, PlainFilesGiveWeightsUnverified) {
   EXPECT_EQ(read[1], 2);
 }
 
-TEST(CheckpointTest, WeightsOfAWholeRunAndInHalfPrecisionLoad) {
+TEST(CheckpointTest, Load_HalfPrecisionWeightsOfAWholeRun_AreNear) {
   TempFolder folder;
   SomeState saved(7);
   SaveOptions options;
@@ -260,7 +235,7 @@ TEST(CheckpointTest, WeightsOfAWholeRunAndInHalfPrecisionLoad) {
   EXPECT_EQ(kernel[0], 7.0f);
 }
 
-TEST(CheckpointTest, PathsThatCannotBeAreErrorsThatNameThem) {
+TEST(CheckpointTest, SaveAndLoad_ImpossiblePaths_AreRefused) {
   TempFolder folder;
   SomeState state;
   const Status no_folder = SaveCheckpoint(folder / "no/a", {&state});
@@ -307,7 +282,7 @@ struct OneRun {
   std::unique_ptr<CheckpointDirectory> checkpoints;
 };
 
-TEST(CheckpointDirectoryTest, KeepsTheNewestAndListsThemAsTensorFlow) {
+TEST(CheckpointDirectoryTest, Save_MaxToKeepOfTwo_KeepsAndListsTheNewest) {
   TempFolder folder;
   OneRun run(folder / "a/b");
   run.options.max_to_keep = 2;
@@ -323,14 +298,14 @@ TEST(CheckpointDirectoryTest, KeepsTheNewestAndListsThemAsTensorFlow) {
             "all_model_checkpoint_timestamps: 1700000120\n"
             "all_model_checkpoint_timestamps: 1700000180\n"
             "last_preserved_timestamp: 1699999999\n");
-  // Numbers go on after a restart.
+  // A restart continues the numbers.
   run.Make(1);
   EXPECT_EQ(run.checkpoints->checkpoints(),
             (std::vector<std::string>{run.Path(3), run.Path(4)}));
   EXPECT_EQ(run.warnings, "");
 }
 
-TEST(CheckpointDirectoryTest, ADamagedNewestIsSetAsideAndToldOf) {
+TEST(CheckpointDirectoryTest, Open_NewestIsDamaged_SetsItAsideAndWarns) {
   TempFolder folder;
   OneRun run(folder / "d");
   run.Make(3);
@@ -344,12 +319,12 @@ TEST(CheckpointDirectoryTest, ADamagedNewestIsSetAsideAndToldOf) {
             (std::vector<std::string>{"checkpoint", "ckpt-1.safetensors",
                                       "ckpt-2.safetensors.bad",
                                       "ckpt-3.safetensors.bad"}));
-  // Their numbers are not used again.
+  // The numbers of those files are not used again.
   ASSERT_TRUE(run.Save(4).ok());
   EXPECT_EQ(run.checkpoints->latest(), run.Path(4));
 }
 
-TEST(CheckpointDirectoryTest, NoneThatVerifiesIsAnErrorNotANewBeginning) {
+TEST(CheckpointDirectoryTest, Open_NoneVerifies_IsAnErrorAndNoNewStart) {
   TempFolder folder;
   OneRun run(folder / "d");
   run.Make(2);
@@ -365,7 +340,7 @@ TEST(CheckpointDirectoryTest, NoneThatVerifiesIsAnErrorNotANewBeginning) {
   }
   std::string path;
   EXPECT_EQ(LatestCheckpoint(run.directory, &path).code(), Code::kCorruption);
-  // Nor where the only one was set aside.
+  // The result is the same if the only file was set aside.
   std::filesystem::remove(run.Path(1));
   std::filesystem::rename(run.Path(2), run.Path(2) + ".bad");
   EXPECT_EQ(run.Open().code(), Code::kCorruption);
@@ -374,7 +349,7 @@ TEST(CheckpointDirectoryTest, NoneThatVerifiesIsAnErrorNotANewBeginning) {
   EXPECT_EQ(run.checkpoints->latest(), "");
 }
 
-TEST(CheckpointDirectoryTest, ClearedOfADamagedOneTooItBeginsAnew) {
+TEST(CheckpointDirectoryTest, Clear_OneIsDamaged_BeginsAgain) {
   TempFolder folder;
   OneRun run(folder / "d");
   run.Make(2);
@@ -389,7 +364,8 @@ TEST(CheckpointDirectoryTest, ClearedOfADamagedOneTooItBeginsAnew) {
 
 // At whatever operation the power is cut while it is cleared, what is left is
 // a checkpoint or nothing, never a damaged one alone.
-TEST(CheckpointDirectoryTest, APowerCutWhileItIsClearedIsSurvived) {
+TEST(CheckpointDirectoryTest,
+     Clear_PowerCutAtAnyOperation_LeavesAGoodOneOrNone) {
   for (int64_t operation = 1;; ++operation) {
     bool cleared = false;
     for (uint64_t seed = 0; seed < 50; ++seed) {
@@ -412,7 +388,8 @@ TEST(CheckpointDirectoryTest, APowerCutWhileItIsClearedIsSurvived) {
   }
 }
 
-TEST(CheckpointDirectoryTest, TheStateFileIsOnlyAHint) {
+TEST(CheckpointDirectoryTest,
+     Open_StateFileIsWrongOrMissing_FindsTheCheckpoints) {
   TempFolder folder;
   OneRun run(folder / "d");
   run.options.max_to_keep = 3;
@@ -433,7 +410,7 @@ TEST(CheckpointDirectoryTest, TheStateFileIsOnlyAHint) {
   EXPECT_EQ(run.warnings, "");
 }
 
-TEST(CheckpointDirectoryTest, FilesOfOthersAreLeftAlone) {
+TEST(CheckpointDirectoryTest, Save_FilesOfOthersInTheFolder_LeavesThem) {
   TempFolder folder;
   OneRun run(folder.path());
   for (const char* name :
@@ -452,7 +429,7 @@ TEST(CheckpointDirectoryTest, FilesOfOthersAreLeftAlone) {
   EXPECT_EQ(NamesIn(folder.path()).size(), before + 2);
 }
 
-TEST(CheckpointDirectoryTest, OneEveryFewHoursIsKeptForEver) {
+TEST(CheckpointDirectoryTest, Save_KeepEveryNHours_OneOfEachPeriodStays) {
   TempFolder folder;
   OneRun run(folder / "d");
   run.options.max_to_keep = 1;
@@ -479,7 +456,7 @@ TEST(CheckpointDirectoryTest, OneEveryFewHoursIsKeptForEver) {
   EXPECT_EQ(run.checkpoints->latest(), run.Path(10));
 }
 
-TEST(CheckpointDirectoryTest, AClockSetBackIsToldOf) {
+TEST(CheckpointDirectoryTest, Open_ClockWasSetBack_Warns) {
   TempFolder folder;
   OneRun run(folder / "d");
   run.Make(2);
@@ -489,7 +466,7 @@ TEST(CheckpointDirectoryTest, AClockSetBackIsToldOf) {
   EXPECT_EQ(run.checkpoints->checkpoints().size(), 2u);
 }
 
-TEST(CheckpointDirectoryTest, NumbersMayBeChosenButNotBelowTheLatest) {
+TEST(CheckpointDirectoryTest, Save_ChosenNumber_IsRefusedBelowTheLatest) {
   TempFolder folder;
   OneRun run(folder / "d");
   run.Make(1);
@@ -504,7 +481,7 @@ TEST(CheckpointDirectoryTest, NumbersMayBeChosenButNotBelowTheLatest) {
   EXPECT_EQ(run.checkpoints->checkpoints().size(), 3u);
 }
 
-TEST(CheckpointDirectoryTest, ASecondHolderIsRefusedByName) {
+TEST(CheckpointDirectoryTest, Open_InUseInThisProcess_IsRefusedByItsName) {
   TempFolder folder;
   OneRun run(folder / "d"), second(folder / "d");
   run.Make(1);
@@ -516,7 +493,8 @@ TEST(CheckpointDirectoryTest, ASecondHolderIsRefusedByName) {
   EXPECT_TRUE(second.Open().ok());
 }
 
-TEST(CheckpointDirectoryTest, ASecondProcessIsRefusedUntilTheFirstDies) {
+TEST(CheckpointDirectoryTest,
+     Open_InUseByAnotherProcess_IsRefusedUntilThatEnds) {
   TempFolder folder;
   int ready[2], wait[2];
   ASSERT_EQ(pipe(ready), 0);
@@ -552,7 +530,8 @@ TEST(CheckpointDirectoryTest, ASecondProcessIsRefusedUntilTheFirstDies) {
   for (const int fd : {ready[0], ready[1]}) close(fd);
 }
 
-TEST(CheckpointDirectoryTest, LookingMeetsAWriterThatRemovesWhatItFound) {
+TEST(CheckpointDirectoryTest,
+     LatestCheckpoint_RemovedWhileListed_FindsTheNewerOne) {
   class Overtaken final : public SimulatedFileSystem {
    public:
     Status List(const std::string& path,
@@ -584,7 +563,7 @@ TEST(CheckpointDirectoryTest, LookingMeetsAWriterThatRemovesWhatItFound) {
   EXPECT_EQ(path, run.Path(3));
 }
 
-TEST(CheckpointDirectoryTest, WhatCannotBeIsRefused) {
+TEST(CheckpointDirectoryTest, Open_WrongOptionsOrPath_IsRefused) {
   TempFolder folder;
   const auto code = [&](const std::string& directory,
                         const CheckpointDirectoryOptions& options) {
@@ -611,7 +590,7 @@ TEST(CheckpointDirectoryTest, WhatCannotBeIsRefused) {
 // --- the manager
 // --------------------------------------------------------------
 
-TEST(CheckpointManagerTest, RestoresTheLatestOrInitializes) {
+TEST(CheckpointManagerTest, RestoreOrInitialize_SecondRun_RestoresTheLatest) {
   TempFolder folder;
   int initialized = 0;
   CheckpointManagerOptions options;
@@ -645,7 +624,7 @@ TEST(CheckpointManagerTest, RestoresTheLatestOrInitializes) {
   EXPECT_EQ(initialized, 1);
 }
 
-TEST(CheckpointManagerTest, SavesOnlyWhenTheIntervalHasPassed) {
+TEST(CheckpointManagerTest, Save_CheckpointInterval_SavesOnlyWhenItHasPassed) {
   TempFolder folder;
   SomeState state(0);
   CheckpointManagerOptions options;
@@ -676,7 +655,8 @@ TEST(CheckpointManagerTest, SavesOnlyWhenTheIntervalHasPassed) {
   EXPECT_EQ(steps_saved(&manager, 24, 50, true), (std::vector<int>{34, 44}));
 }
 
-TEST(CheckpointManagerTest, AnErrorOfTheDirectoryIsKept) {
+TEST(CheckpointManagerTest,
+     Manager_WrongOptionsOrDirectoryInUse_KeepsTheError) {
   TempFolder folder;
   SomeState state;
   CheckpointManagerOptions options;
@@ -692,7 +672,7 @@ TEST(CheckpointManagerTest, AnErrorOfTheDirectoryIsKept) {
   EXPECT_EQ(second.Save().code(), Code::kAlreadyExists);
 }
 
-TEST(CheckpointManagerTest, ABackupOfAnotherModelIsRefused) {
+TEST(CheckpointManagerTest, RestoreOrInitialize_OtherModel_IsRefused) {
   TempFolder folder;
   SomeState state(1, 3), other(2, 4);
   ASSERT_TRUE(CheckpointManager({&state}, folder / "d").Save().ok());

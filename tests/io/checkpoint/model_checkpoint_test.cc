@@ -1,4 +1,4 @@
-#include "io/checkpoint/saving_callbacks.h"
+#include "ringlet/checkpoint.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -12,7 +12,6 @@
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
 #include "io/checkpoint/format_path.h"
-#include "io/checkpoint/model_file.h"
 
 namespace ringlet {
 namespace {
@@ -35,7 +34,7 @@ std::string Formatted(const std::string& text,
   return status.ok() ? path : status.message();
 }
 
-TEST(FormatPathTest, FollowsPythonsFormat) {
+TEST(FormatPathTest, FormatPath_FormatSpecifications_FollowPython) {
   const std::vector<PathField> fields = {
       Whole("epoch", 3), Float("val_loss", 0.38349), Float("big", 1e16),
       Float("small", -1.5e-5), Float("one", 1)};
@@ -54,7 +53,7 @@ TEST(FormatPathTest, FollowsPythonsFormat) {
             "nan-inf");
 }
 
-TEST(FormatPathTest, WhatCannotBeFormattedIsNamedAsKerasDoes) {
+TEST(FormatPathTest, FormatPath_WrongFields_AreNamedAsInKeras) {
   const std::vector<PathField> fields = {Whole("epoch", 3), Float("loss", 1)};
   EXPECT_EQ(Formatted("{val_acc:.2f}.x", fields),
             "Failed to format this callback filepath: \"{val_acc:.2f}.x\". "
@@ -73,7 +72,7 @@ TEST(FormatPathTest, WhatCannotBeFormattedIsNamedAsKerasDoes) {
   }
 }
 
-TEST(FormatPathTest, AgreesWithPython) {
+TEST(FormatPathTest, FormatPath_ManyNumbers_GivePythonsText) {
   if (!HavePython()) GTEST_SKIP() << "no python3";
   const char* specs[] = {"",     ":f",   ":.0f", ":.2f", ":.3f",  ":8.2f",
                          ":e",   ":.0e", ":.3e", ":g",   ":.0g",  ":.3g",
@@ -169,7 +168,7 @@ ModelCheckpointOptions BestScore() {
   return options;
 }
 
-TEST(ModelCheckpointTest, SavesAfterEveryEpochUnderItsName) {
+TEST(ModelCheckpointTest, Save_EveryEpoch_HasItsOwnName) {
   Trial run;
   ModelCheckpointOptions options;
   options.verbose = 1;
@@ -187,7 +186,7 @@ TEST(ModelCheckpointTest, SavesAfterEveryEpochUnderItsName) {
   EXPECT_TRUE(run.Holds("d/sub/02-0.50.safetensors", 1));
 }
 
-TEST(ModelCheckpointTest, ValidationLogsAreInTheName) {
+TEST(ModelCheckpointTest, Path_ValidationLogs_AreInTheName) {
   Trial run;
   ASSERT_TRUE(run.Fit("d/{val_accuracy:.3f}{val_loss:.0f}.safetensors",
                       ModelCheckpointOptions(), 1)
@@ -195,7 +194,8 @@ TEST(ModelCheckpointTest, ValidationLogsAreInTheName) {
   EXPECT_EQ(run.files.Paths().size(), 1u);
 }
 
-TEST(ModelCheckpointTest, SaveBestOnlySavesWhatBeatsTheBest) {
+TEST(ModelCheckpointTest,
+     SaveBestOnly_ScoresOfFourEpochs_SavesOnlyImprovements) {
   Trial run;
   const Status status =
       run.Fit("d/best.safetensors", BestScore(), 4, {0.5, 0.9, 0.75, 0.8});
@@ -212,7 +212,21 @@ TEST(ModelCheckpointTest, SaveBestOnlySavesWhatBeatsTheBest) {
             "\nEpoch 4: score did not improve from 0.90000\n");
 }
 
-TEST(ModelCheckpointTest, TheInitialValueThresholdIsToBeBeaten) {
+TEST(ModelCheckpointTest, SaveBestOnly_ValueNaN_IsNotSaved) {
+  Trial run;
+  const Status status =
+      run.Fit("d/{epoch}.safetensors", BestScore(), 4, {NAN, 0.5, NAN, 0.6});
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(run.files.Paths(), (Names{"d/2.safetensors", "d/4.safetensors"}));
+  EXPECT_NE(run.out.find("Epoch 1: score did not improve from None"),
+            std::string::npos)
+      << run.out;
+  EXPECT_NE(run.out.find("Epoch 3: score did not improve from 0.50000"),
+            std::string::npos)
+      << run.out;
+}
+
+TEST(ModelCheckpointTest, SaveBestOnly_InitialValueThreshold_MustBeBeaten) {
   Trial run;
   ModelCheckpointOptions options = BestScore();
   options.mode = MonitorMode::kMin;
@@ -227,7 +241,7 @@ TEST(ModelCheckpointTest, TheInitialValueThresholdIsToBeBeaten) {
 
 // Keras's on_train_begin forgets neither; what a second fit is to beat is in
 // the file.
-TEST(ModelCheckpointTest, ItsBestAndItsCountLastFromOneFitToTheNext) {
+TEST(ModelCheckpointTest, BestAndBatchCount_SecondFit_AreKept) {
   Trial run;
   ModelCheckpointOptions best = BestScore(), every;
   best.files = every.files = &run.files;
@@ -254,7 +268,7 @@ TEST(ModelCheckpointTest, ItsBestAndItsCountLastFromOneFitToTheNext) {
                    "d/every-1-4.safetensors", "d/every-1-6.safetensors"}));
 }
 
-TEST(ModelCheckpointTest, WithoutTheMonitoredValueItWarnsAndSaves) {
+TEST(ModelCheckpointTest, SaveBestOnly_MonitoredValueIsMissing_WarnsAndSaves) {
   Trial run;
   ASSERT_TRUE(run.Fit("d/{epoch}.safetensors", BestScore(), 2, {0.5}).ok());
   EXPECT_EQ(run.files.Paths(), (Names{"d/1.safetensors", "d/2.safetensors"}));
@@ -262,7 +276,7 @@ TEST(ModelCheckpointTest, WithoutTheMonitoredValueItWarnsAndSaves) {
             "warning: Can save best model only with score available.\n");
 }
 
-TEST(ModelCheckpointTest, BatchesAreCountedAcrossEpochs) {
+TEST(ModelCheckpointTest, SaveFreq_InBatches_CountsAcrossEpochs) {
   Trial run;
   ModelCheckpointOptions options;
   options.save_freq = 4;  // epochs have 6
@@ -273,7 +287,7 @@ TEST(ModelCheckpointTest, BatchesAreCountedAcrossEpochs) {
   EXPECT_TRUE(run.Holds("d/2-06.safetensors", 1));
 }
 
-TEST(ModelCheckpointTest, WeightsAloneHaveASuffixOfTheirOwn) {
+TEST(ModelCheckpointTest, SaveWeightsOnly_Suffix_MustBeWeightsSafetensors) {
   Trial run;
   ModelCheckpointOptions options;
   options.save_weights_only = true;
@@ -292,7 +306,7 @@ TEST(ModelCheckpointTest, WeightsAloneHaveASuffixOfTheirOwn) {
   EXPECT_EQ(WeightsOf(model.get()), run.weights->of_epoch[0]);
 }
 
-TEST(ModelCheckpointTest, WrongArgumentsAreErrorsOfFit) {
+TEST(ModelCheckpointTest, Fit_WrongArguments_IsRefused) {
   const auto message = [](const std::string& path,
                           const ModelCheckpointOptions& options) {
     Trial run;
@@ -340,7 +354,7 @@ class Steps final : public Callback {
   int taken = 0;
 };
 
-TEST(ModelCheckpointTest, AWrongNameInThePathIsAnErrorBeforeTheFirstStep) {
+TEST(ModelCheckpointTest, Path_UnknownField_IsRefusedBeforeTheFirstStep) {
   const struct {
     const char* path;
     int64_t save_freq;
@@ -376,8 +390,10 @@ TEST(ModelCheckpointTest, AWrongNameInThePathIsAnErrorBeforeTheFirstStep) {
     fit.validation_freq = c.validation_freq;
     fit.validation_epochs = c.validation_epochs;
     const auto steps = std::make_shared<Steps>();
+    ReduceLROnPlateauOptions plateau;
+    plateau.monitor = "loss";
     fit.callbacks = {
-        steps, ReduceLROnPlateau(),
+        steps, ReduceLROnPlateau(plateau),
         ModelCheckpoint("d/" + std::string(c.path) + ".safetensors", options)};
     const Status status = model->Fit(Points(48).Batch(8), fit).status();
     const std::string says = c.says;
@@ -389,7 +405,7 @@ TEST(ModelCheckpointTest, AWrongNameInThePathIsAnErrorBeforeTheFirstStep) {
 }
 
 // Another callback might add it.
-TEST(ModelCheckpointTest, ANameThatCannotBeKnownIsLookedForWhenItIsSaved) {
+TEST(ModelCheckpointTest, Path_FieldOfAnotherCallback_IsFoundWhenSaving) {
   Trial run;
   EXPECT_TRUE(
       run.Fit("d/{score}.safetensors", ModelCheckpointOptions(), 1, {0.5})
@@ -397,7 +413,7 @@ TEST(ModelCheckpointTest, ANameThatCannotBeKnownIsLookedForWhenItIsSaved) {
   EXPECT_EQ(run.files.Paths().size(), 1u);
 }
 
-TEST(ModelCheckpointTest, ADirectoryInItsPlaceIsAnError) {
+TEST(ModelCheckpointTest, Path_IsADirectory_IsRefused) {
   TempFolder folder;
   std::filesystem::create_directory(folder / "m.safetensors");
   auto model = TinyModel();
@@ -409,7 +425,7 @@ TEST(ModelCheckpointTest, ADirectoryInItsPlaceIsAnError) {
       << status.message();
 }
 
-TEST(ModelCheckpointTest, AFullDiskIsAWarningAndTheNextBetterOneIsSaved) {
+TEST(ModelCheckpointTest, SaveBestOnly_DiskIsFull_WarnsAndSavesTheNextBetter) {
   Trial run;
   // Epoch 2 finds no space, so 0.8 of epoch 3 is better than what is there.
   class Filler final : public Callback {
@@ -435,7 +451,7 @@ TEST(ModelCheckpointTest, AFullDiskIsAWarningAndTheNextBetterOneIsSaved) {
   const std::string out = testing::internal::GetCapturedStdout();
   const std::string err = testing::internal::GetCapturedStderr();
   ASSERT_TRUE(status.ok()) << status.message();
-  EXPECT_NE(err.find("warning: the model was not saved; training goes on"),
+  EXPECT_NE(err.find("warning: the model was not saved; training continues"),
             std::string::npos)
       << err;
   EXPECT_NE(out.find("Epoch 3: score improved from 0.50000 to 0.80000"),
@@ -445,7 +461,7 @@ TEST(ModelCheckpointTest, AFullDiskIsAWarningAndTheNextBetterOneIsSaved) {
   EXPECT_EQ(run.files.Paths(), (Names{"d/m.safetensors"}));
 }
 
-TEST(ModelCheckpointTest, EveryFailingOperationLeavesAGoodFileOrNone) {
+TEST(ModelCheckpointTest, Save_AnyOperationFails_WarnsAndALaterSaveIsWhole) {
   // The start takes two operations, a save nine: one of the first two saves is
   // hit, or the start.
   // ENOENT: another program that saves to this file swept it.
@@ -456,7 +472,7 @@ TEST(ModelCheckpointTest, EveryFailingOperationLeavesAGoodFileOrNone) {
       const Status status =
           run.Fit("d/m.safetensors", ModelCheckpointOptions(), 3);
       EXPECT_TRUE(status.ok()) << run.files.last_failed() << status.message();
-      // Where it cannot be looked for, no folder is in the way.
+      // If the file system cannot list it, it is no folder in the way.
       const bool looked = run.files.last_failed() == "list d/m.safetensors";
       EXPECT_EQ(run.err.find("warning: ") == std::string::npos, looked)
           << run.files.last_failed() << run.err;
@@ -469,7 +485,7 @@ TEST(ModelCheckpointTest, EveryFailingOperationLeavesAGoodFileOrNone) {
 }
 
 // Best so far 0.9, when it is interrupted: 0.8 is none after the resume.
-TEST(ModelCheckpointTest, ItsBestAndItsCountSurviveAResume) {
+TEST(ModelCheckpointTest, BestAndBatchCount_Resume_AreRestored) {
   class Interrupt final : public Callback {
    public:
     const char* name() const override { return "interrupt"; }
@@ -515,7 +531,7 @@ TEST(ModelCheckpointTest, ItsBestAndItsCountSurviveAResume) {
   EXPECT_TRUE(expected == got);
 }
 
-TEST(ModelCheckpointTest, OfSeveralWorkersTheChiefAloneSaves) {
+TEST(ModelCheckpointTest, Save_SeveralWorkers_OnlyTheChiefWrites) {
   SimulatedFileSystem files[2];
   RunRanks(2, [&](Collective* collective) {
     auto model = TinyModel(SGD(0.1f), 0, collective);
@@ -531,9 +547,9 @@ TEST(ModelCheckpointTest, OfSeveralWorkersTheChiefAloneSaves) {
   EXPECT_EQ(files[1].Paths(), Names());
 }
 
-// The other dies in any call of the run, as in one of the save: that is made at
-// the end of the next step then.
-TEST(ModelCheckpointTest, ALossCostsNoSave) {
+// The other worker is lost in any call of the run, also in one of the save. The
+// save is then made at the end of the next step.
+TEST(ModelCheckpointTest, Save_WorkerLostInAnyCall_IsStillMade) {
   for (int dies = 1; dies < 80; ++dies) {
     SCOPED_TRACE(dies);
     ElasticJob job;
@@ -561,6 +577,213 @@ TEST(ModelCheckpointTest, ALossCostsNoSave) {
     }
     for (std::thread& thread : threads) thread.join();
     EXPECT_FALSE(files[0].Paths().empty());
+  }
+}
+
+// Fills the disk in the last epoch.
+class FillsAtTheEnd final : public Callback {
+ public:
+  FillsAtTheEnd(SimulatedFileSystem* files, bool fills)
+      : files_(*files), fills_(fills) {}
+  const char* name() const override { return "fills_at_the_end"; }
+  Status OnEpochEnd(FitState& fit, Logs*) override {
+    if (fills_ && fit.epoch + 1 == fit.epochs) files_.set_capacity(0);
+    return Status();
+  }
+
+ private:
+  SimulatedFileSystem& files_;
+  const bool fills_;
+};
+
+// The backup is of the end of the run, and its last save failed.
+TEST(ModelCheckpointTest, LastSaveFailed_ResumedAtTheEnd_WritesTheModel) {
+  for (const bool backup_first : {false, true}) {
+    SCOPED_TRACE(backup_first);
+    TempFolder folder;
+    Trial run;
+    const auto fit_once = [&](bool fills) {
+      auto model = TinyModel();
+      ModelCheckpointOptions options;
+      options.files = &run.files;
+      FitOptions fit = Quiet(3);
+      fit.validation_data = Points(24, 9).Batch(24);
+      fit.callbacks = {
+          run.weights, std::make_shared<FillsAtTheEnd>(&run.files, fills),
+          ModelCheckpoint("d/{epoch}-{val_loss:.3f}.safetensors", options),
+          BackupAndRestore(folder / "backup")};
+      if (backup_first) std::swap(fit.callbacks[2], fit.callbacks[3]);
+      return model->Fit(Points(48).Batch(8), fit).status();
+    };
+    const Status full = fit_once(true);
+    EXPECT_EQ(full.code(), Code::kResourceExhausted) << full.message();
+    EXPECT_EQ(run.files.Paths().size(), 2u);
+    run.files.set_capacity(-1);
+    const Status resumed = fit_once(false);
+    EXPECT_TRUE(resumed.ok()) << resumed.message();
+    const Names paths = run.files.Paths();
+    ASSERT_EQ(paths.size(), 3u);
+    EXPECT_EQ(paths[2].compare(0, 4, "d/3-"), 0) << paths[2];
+    EXPECT_TRUE(run.Holds(paths[2], 2));
+  }
+}
+
+// Gives the logs more values than the state has room for.
+class MoreScores final : public Callback {
+ public:
+  const char* name() const override { return "more_scores"; }
+  Status OnEpochEnd(FitState&, Logs* logs) override {
+    for (int i = 0; i < 16; ++i) logs->Set("more_" + std::to_string(i), i);
+    return Status();
+  }
+};
+
+// The name of the file has a value that another callback gave to the logs.
+TEST(ModelCheckpointTest, LastSaveFailed_NamesOfOtherCallbacks_AreKnown) {
+  for (const bool too_many : {false, true}) {
+    SCOPED_TRACE(too_many);
+    TempFolder folder;
+    SimulatedFileSystem files;
+    const auto fit_once = [&](bool fills) {
+      std::vector<std::shared_ptr<Callback>> callbacks;
+      if (too_many) callbacks.push_back(std::make_shared<MoreScores>());
+      callbacks.push_back(
+          std::make_shared<Scores>(std::vector<double>{0.5, 0.25}));
+      callbacks.push_back(std::make_shared<FillsAtTheEnd>(&files, fills));
+      ModelCheckpointOptions options;
+      options.files = &files;
+      callbacks.push_back(ModelCheckpoint("{score}.safetensors", options));
+      callbacks.push_back(BackupAndRestore(folder / "backup"));
+      FitOptions fit = Quiet(2);
+      fit.callbacks = callbacks;
+      return TinyModel()->Fit(Points(48).Batch(8), fit).status();
+    };
+    EXPECT_FALSE(fit_once(true).ok());
+    files.set_capacity(-1);
+    const Status resumed = fit_once(false);
+    EXPECT_TRUE(resumed.ok()) << resumed.message();
+    EXPECT_EQ(files.Paths(), (Names{"0.25.safetensors", "0.5.safetensors"}));
+  }
+}
+
+// The end of a fit gives the model other weights, and the second try writes
+// those of the save that failed.
+TEST(ModelCheckpointTest, LastSaveFailed_AveragesAtTheEnd_WritesTheModel) {
+  TempFolder folder;
+  Trial run;
+  Optimizer averaged = SGD(0.1f);
+  averaged.use_ema = true;
+  const auto fit_once = [&](bool fills) {
+    auto model = TinyModel(averaged);
+    ModelCheckpointOptions options;
+    options.files = &run.files;
+    FitOptions fit = Quiet(2);
+    fit.callbacks = {run.weights,
+                     std::make_shared<FillsAtTheEnd>(&run.files, fills),
+                     BackupAndRestore(folder / "backup"),
+                     ModelCheckpoint("d/{epoch}.safetensors", options)};
+    return model->Fit(Points(48).Batch(8), fit).status();
+  };
+  EXPECT_FALSE(fit_once(true).ok());
+  run.files.set_capacity(-1);
+  const Status resumed = fit_once(false);
+  EXPECT_TRUE(resumed.ok()) << resumed.message();
+  EXPECT_TRUE(run.Holds("d/2.safetensors", 1));
+}
+
+// Fills the disk as the step begins.
+class FillsAtStep final : public Callback {
+ public:
+  FillsAtStep(SimulatedFileSystem* files, int64_t step)
+      : files_(*files), step_(step) {}
+  const char* name() const override { return "fills_at_step"; }
+  Status OnTrainBatchBegin(FitState& fit) override {
+    if (fit.model->iterations() == step_) files_.set_capacity(0);
+    return Status();
+  }
+
+ private:
+  SimulatedFileSystem& files_;
+  const int64_t step_;
+};
+
+// The backup is of the end, some steps behind the failed save.
+TEST(ModelCheckpointTest, LastSaveFailed_WeightsChangedSince_IsAnError) {
+  TempFolder folder;
+  SimulatedFileSystem files;
+  const auto fit_once = [&](bool fills) {
+    auto model = TinyModel();
+    ModelCheckpointOptions options;
+    options.files = &files;
+    options.save_freq = 5;
+    FitOptions fit = Quiet(2);
+    fit.callbacks = {std::make_shared<FillsAtStep>(&files, fills ? 6 : -1),
+                     ModelCheckpoint("d/{epoch}.safetensors", options),
+                     BackupAndRestore(folder / "backup")};
+    return model->Fit(Points(48).Batch(8), fit).status();
+  };
+  EXPECT_FALSE(fit_once(true).ok());
+  files.set_capacity(-1);
+  const Status resumed = fit_once(false);
+  EXPECT_EQ(resumed.code(), Code::kIo);
+  EXPECT_NE(std::string(resumed.message())
+                .find("ModelCheckpoint could not write its last file, in epoch "
+                      "2, before this process continued the run"),
+            std::string::npos)
+      << resumed.message();
+}
+
+// Ends this worker's process as the fit ends.
+class IsLostAtTheEnd final : public Callback {
+ public:
+  // Null: it is not lost.
+  explicit IsLostAtTheEnd(ElasticCollective* own) : own_(own) {}
+  const char* name() const override { return "is_lost_at_the_end"; }
+  Status OnTrainEnd(FitState&, const Logs&) override {
+    if (own_ != nullptr) own_->EndInNextCall();
+    return Status();
+  }
+
+ private:
+  ElasticCollective* const own_;
+};
+
+// A job of two workers, each with a disk of its own. The chief's is full from
+// the last epoch on, and then the chief is lost.
+TEST(ModelCheckpointTest, LastSaveFailed_AnotherChief_WritesTheModel) {
+  for (const bool second_is_full : {false, true}) {
+    SCOPED_TRACE(second_is_full);
+    ElasticJob job;
+    SimulatedFileSystem files[2];
+    Status ends[2];
+    std::vector<std::thread> threads;
+    for (int w = 0; w < 2; ++w) job.Arrive(w);
+    for (int w = 0; w < 2; ++w) {
+      threads.emplace_back([&, w] {
+        ElasticCollective collective(&job, w, 1 << 30);
+        CompileOptions elastic(&collective);
+        elastic.reduction = Reduction::kExact;
+        elastic.replicas = 2;
+        auto model = TinyModel(SGD(0.1f), 0, elastic);
+        ModelCheckpointOptions options;
+        options.files = &files[w];
+        FitOptions fit = Quiet(2);
+        fit.cross_check = false;
+        fit.callbacks = {
+            std::make_shared<IsLostAtTheEnd>(w == 0 ? &collective : nullptr),
+            std::make_shared<FillsAtTheEnd>(&files[w],
+                                            w == 0 || second_is_full),
+            ModelCheckpoint("{epoch}.safetensors", options)};
+        ends[w] = model->Fit(Points(48).Batch(8), fit).status();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(files[0].Paths(), (Names{"1.safetensors"}));
+    EXPECT_EQ(ends[1].code(),
+              second_is_full ? Code::kResourceExhausted : Code::kOk)
+        << ends[1].message();
+    EXPECT_EQ(files[1].Paths(),
+              second_is_full ? Names() : Names{"2.safetensors"});
   }
 }
 

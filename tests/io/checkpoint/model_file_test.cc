@@ -1,22 +1,26 @@
-#include "io/checkpoint/model_file.h"
-#include "io/checkpoint/safetensors.h"
-#include "io/data/storage.h"
+#include "io/readers/storage.h"
+#include "io/weights/safetensors.h"
+#include "ringlet/checkpoint.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
 
+#include <thread>
+#include <vector>
+
+#include "../../support/elastic_collective.h"
 #include "../../support/python.h"
+#include "../../support/random_cases.h"
 #include "../../support/simulated_file_system.h"
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
 #include "core/base/byte_order.h"
-#include "core/fit/fit.h"
-#include "io/files/file_system.h"
 #include "io/keras/compile_json.h"
-#include "io/keras/model_json.h"
+#include "ringlet/files.h"
+#include "ringlet/fit.h"
 
 namespace ringlet {
 namespace {
@@ -51,7 +55,7 @@ bool Contains(const Status& status, const std::string& text) {
 
 // --- whole models -----------------------------------------------------------
 
-TEST(ModelFileTest, TrainingGoesOnAsIfItHadNotBeenSaved) {
+TEST(ModelFileTest, LoadModel_SavedInTraining_ContinuesWithTheSameBits) {
   const Optimizer optimizers[] = {SGD(ExponentialDecay(0.1f, 20, 0.9f), 0.9f),
                                   SGD(0.1f, 0.9f, true), RMSprop(0.01f),
                                   Adam(0.01f), AdamW(0.01f)};
@@ -78,7 +82,7 @@ TEST(ModelFileTest, TrainingGoesOnAsIfItHadNotBeenSaved) {
   }
 }
 
-TEST(ModelFileTest, AFileRestoresConfigurationAndCompileArguments) {
+TEST(ModelFileTest, LoadModel_CompiledModel_HasItsLayersAndArguments) {
   TempFolder folder;
   Functional model;
   const auto x = model.Add(Input({4, 4, 2}));
@@ -108,7 +112,7 @@ TEST(ModelFileTest, AFileRestoresConfigurationAndCompileArguments) {
 }
 
 // A step of training after being loaded is the same as without.
-TEST(ModelFileTest, FrozenLayersStayFrozenAndWeightsGoBothWays) {
+TEST(ModelFileTest, LoadModel_FrozenLayer_StaysFrozen) {
   for (const bool frozen : {true, false}) {
     TempFolder folder;
     auto model = TinyModel(Adam(0.01f));
@@ -132,7 +136,7 @@ TEST(ModelFileTest, FrozenLayersStayFrozenAndWeightsGoBothWays) {
     Train(loaded.get(), 1);
     EXPECT_TRUE(SameBits(model.get(), loaded.get()));
 
-    // The weights by name, into a model whose layer is the other way.
+    // The weights by name, into a model with the layer the other way.
     auto other = TinyModel();
     freeze(other.get(), !frozen);
     ASSERT_TRUE(SaveModel(model.get(), folder / "m").ok());
@@ -143,7 +147,7 @@ TEST(ModelFileTest, FrozenLayersStayFrozenAndWeightsGoBothWays) {
   }
 }
 
-TEST(ModelFileTest, AModelWithoutCompileArgumentsIsToBeCompiled) {
+TEST(ModelFileTest, LoadModel_WithoutCompileArguments_IsToBeCompiled) {
   TempFolder folder;
   auto model = TinyModel(Adam(0.01f));
   Train(model.get(), 1);
@@ -161,7 +165,7 @@ TEST(ModelFileTest, AModelWithoutCompileArgumentsIsToBeCompiled) {
   EXPECT_TRUE(SameBits(model.get(), loaded.get()));
 }
 
-TEST(ModelFileTest, InitialWeightsMustFitAndComeBeforeCompile) {
+TEST(ModelFileTest, SetInitialWeights_WrongSizeOrTooLate_IsRefused) {
   Sequential model({Input({2}), Dense(3)});
   EXPECT_FALSE(model.SetInitialWeights(std::vector<float>(8)).ok());
   EXPECT_TRUE(model.SetInitialWeights(std::vector<float>(9, 2.f)).ok());
@@ -176,7 +180,7 @@ TEST(ModelFileTest, InitialWeightsMustFitAndComeBeforeCompile) {
                    .ok());
 }
 
-TEST(ModelFileTest, HalfPrecisionIsSmallerAndNear) {
+TEST(ModelFileTest, SaveModel_HalfPrecision_WeightsAreNear) {
   TempFolder folder;
   auto model = TinyModel();
   Train(model.get(), 1);
@@ -197,7 +201,7 @@ TEST(ModelFileTest, HalfPrecisionIsSmallerAndNear) {
   }
 }
 
-TEST(ModelFileTest, TheCallersMetadataStandBesideTheModels) {
+TEST(ModelFileTest, SaveModel_MetadataOfTheCaller_IsBesideTheModels) {
   TempFolder folder;
   auto model = TinyModel();
   SaveModelOptions options;
@@ -210,7 +214,83 @@ TEST(ModelFileTest, TheCallersMetadataStandBesideTheModels) {
   EXPECT_EQ(file.metadata().at("model"), ToJson(*model));
 }
 
-TEST(ModelFileTest, AJobLoadsOneFileOnEveryRankAndGoesOn) {
+TEST(ModelFileTest, DataDescription_SaveAndLoad_IsTheSame) {
+  TempFolder folder;
+  const std::string path = folder / "m";
+  auto model = TinyModel();
+  EXPECT_EQ(model->data_description(), nullptr);
+  ASSERT_TRUE(SaveModel(model.get(), path).ok());
+  std::unique_ptr<Model> loaded;
+  ASSERT_TRUE(LoadModel(path, &loaded).ok());
+  EXPECT_EQ(loaded->data_description(), nullptr);
+
+  const DataDescription saved = {Scale(1.0f / 255, -0.1f),
+                                 {"length, mm", "\"n\"", ""},
+                                 {"épée", "猫\n"},
+                                 "la\"bel",
+                                 {}};
+  model->set_data_description(saved);
+  ASSERT_TRUE(SaveModel(model.get(), path).ok());
+  ASSERT_TRUE(LoadModel(path, &loaded).ok());
+  const DataDescription* const read = loaded->data_description();
+  ASSERT_NE(read, nullptr);
+  EXPECT_EQ(read->scale.factor, saved.scale.factor);
+  EXPECT_EQ(read->scale.offset, saved.scale.offset);
+  EXPECT_EQ(read->columns, saved.columns);
+  EXPECT_EQ(read->classes, saved.classes);
+  EXPECT_EQ(read->label, saved.label);
+
+  DataDescription table;
+  table.encoding.columns[0].categories = {"", "a\"b", "猫"};
+  table.encoding.columns[2].fill = 0.1f;
+  table.encoding.columns[7].categories = {"x"};
+  table.encoding.columns[7].one_hot = false;
+  table.encoding.columns[7].has_unknown_category =
+      table.encoding.columns[7].drop = true;
+  table.encoding.na_values = {"?", "-999"};
+  table.encoding.drop_unlabelled = true;
+  model->set_data_description(table);
+  ASSERT_TRUE(SaveModel(model.get(), path).ok());
+  ASSERT_TRUE(LoadModel(path, &loaded).ok());
+  const TableEncoding& encoding = loaded->data_description()->encoding;
+  EXPECT_EQ(encoding.na_values, table.encoding.na_values);
+  EXPECT_TRUE(encoding.drop_unlabelled);
+  ASSERT_EQ(encoding.columns.size(), 3u);
+  for (const auto& [place, column] : table.encoding.columns) {
+    const TableEncoding::Column& same = encoding.columns.at(place);
+    EXPECT_EQ(same.categories, column.categories);
+    EXPECT_EQ(same.one_hot, column.one_hot);
+    EXPECT_EQ(same.has_unknown_category, column.has_unknown_category);
+    EXPECT_EQ(same.fill, column.fill);
+    EXPECT_EQ(same.drop, column.drop);
+  }
+
+  // What a file cannot have is left out: Latin-1, a NUL, too many bytes, NaN.
+  std::vector<std::string> many(40000);
+  for (size_t i = 0; i < many.size(); ++i) {
+    many[i] = "gene of 20 letters " + std::to_string(i);
+  }
+  for (const DataDescription& bad : {
+           DataDescription{Scale(NAN),
+                           {"caf\xe9", "b"},
+                           {std::string("a\0b", 3)},
+                           "\xff",
+                           {}},
+           DataDescription{Scale(), many, many, many[0] + "\x80", {}},
+           DataDescription{Scale(), {}, {}, std::string(300000, '"'), {}},
+       }) {
+    model->set_data_description(bad);
+    ASSERT_TRUE(SaveModel(model.get(), path).ok());
+    const Status status = LoadModel(path, &loaded);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(loaded->data_description()->scale.factor, 1);
+    EXPECT_TRUE(loaded->data_description()->columns.empty());
+    EXPECT_TRUE(loaded->data_description()->classes.empty());
+    EXPECT_EQ(loaded->data_description()->label, "");
+  }
+}
+
+TEST(ModelFileTest, LoadModel_OneFileOnEveryRank_ContinuesWithTheSameBits) {
   TempFolder folder;
   const std::string path = folder / "m";
   std::vector<float> undisturbed, resumed[2];
@@ -234,7 +314,7 @@ TEST(ModelFileTest, AJobLoadsOneFileOnEveryRankAndGoesOn) {
   EXPECT_EQ(resumed[1], undisturbed);
 }
 
-TEST(ModelFileTest, ARankWithAnotherFileIsNoticed) {
+TEST(ModelFileTest, LoadModel_RankWithAnotherFile_IsRefused) {
   TempFolder folder;
   auto model = TinyModel();
   ASSERT_TRUE(SaveModel(model.get(), folder / "0").ok());
@@ -248,7 +328,134 @@ TEST(ModelFileTest, ARankWithAnotherFileIsNoticed) {
   });
 }
 
-TEST(ModelFileTest, ATornOrFlippedFileIsRejectedAndTheModelStays) {
+// --- workers that are lost and join again ---
+
+// How a job's workers take what a file has.
+enum class Form : uint8_t {
+  kLoadModel,           // RUN.json's "model"
+  kLoadModelToCompile,  // RUN.json's "model", with "compile" too
+  kRestore,             // a configuration, with --init
+  kLoadWeights,         // after Compile
+};
+
+std::unique_ptr<Model> Loaded(Form form, const std::string& path,
+                              CompileOptions options) {
+  const auto load = [path](Model* model) { return LoadWeights(model, path); };
+  std::unique_ptr<Model> model;
+  if (form == Form::kLoadModel) {
+    EXPECT_TRUE(LoadModel(path, &model).ok());  // as `train` does it first
+    LoadModel(path, &model, options).IgnoreError();
+    return model;
+  }
+  if (form == Form::kRestore) options.restore = load;
+  EXPECT_TRUE(LoadModelToCompile(path, &model).ok());
+  EXPECT_FALSE(model->compiled());
+  model->Compile(Adam(0.02f), SparseCategoricalCrossentropy(kFromLogits),
+                 {Accuracy()}, options);
+  if (form == Form::kLoadWeights && model->status().ok()) {
+    EXPECT_TRUE(load(model.get()).ok());
+  }
+  return model;
+}
+
+class Restores final : public Callback {
+ public:
+  const char* name() const override { return "restores"; }
+  bool RestoresAfterLoss() const override { return true; }
+};
+
+struct Ended {
+  Status status;
+  uint64_t digest = 0;
+};
+
+Ended TrainLoaded(Form form, const std::string& path, Collective* collective) {
+  CompileOptions options(collective);
+  options.reduction = Reduction::kExact;
+  options.replicas = 3;
+  const auto model = Loaded(form, path, options);
+  Ended end;
+  end.status = model->status();
+  // LoadModel failed, and the model is the one that was loaded alone.
+  if (end.status.ok() && model->num_replicas() != 3) {
+    end.status = PeerLost(-1, "lost while it was loaded");
+  }
+  if (!end.status.ok()) return end;
+  FitOptions fit = Quiet(2);
+  fit.callbacks = {std::make_shared<Restores>()};
+  end.status = model->Fit(Points(24).Shuffle(3).Batch(12), fit).status();
+  end.digest = model->weights_digest();
+  return end;
+}
+
+// A worker that ends in its call number `dies` (0: in none), and joins again if
+// it `returns`.
+void RunWorker(Form form, const std::string& path, ElasticJob* job, int worker,
+               int dies, bool returns, Ended* end, bool* died) {
+  for (;; dies = 0) {
+    job->Arrive(worker);
+    ElasticCollective collective(job, worker, dies == 0 ? 1 << 30 : dies);
+    *end = TrainLoaded(form, path, &collective);
+    *died |= collective.ended();
+    if (collective.ended() && !returns) return;
+    // A worker that has lost another before its Fit has begun starts again.
+    const bool again =
+        collective.ended() || end->status.code() == Code::kPeerLost;
+    if (!again) return;
+  }
+}
+
+class LoadedByAJobTest : public testing::TestWithParam<Form> {};
+INSTANTIATE_TEST_SUITE_P(Forms, LoadedByAJobTest,
+                         testing::Values(Form::kLoadModel,
+                                         Form::kLoadModelToCompile,
+                                         Form::kRestore, Form::kLoadWeights));
+
+// A worker is lost in any call of the collective. Any worker may be the one,
+// and the others wait for it or continue.
+TEST_P(LoadedByAJobTest, Fit_WorkerLostInAnyCall_EndsWithTheSameBits) {
+  TempFolder folder;
+  const std::string path = folder / "m";
+  auto first = TinyModel(Adam(0.01f), 0.2f);
+  Train(first.get(), 2);
+  ASSERT_TRUE(SaveModel(first.get(), path).ok());
+  const Ended alone = TrainLoaded(GetParam(), path, nullptr);
+  ASSERT_TRUE(alone.status.ok()) << alone.status.message();
+  struct Case {
+    bool waits, returns;
+  };
+  for (const Case c : {Case{true, true}, {false, true}, {false, false}}) {
+    for (const int mortal : {0, 2}) {
+      bool died = true;
+      for (int dies = 1; died && !HasFailure(); ++dies) {
+        if (!RunsCase(dies)) continue;
+        SCOPED_TRACE(testing::Message()
+                     << "waits " << c.waits << ", returns " << c.returns
+                     << ", worker " << mortal << ", call " << dies);
+        died = false;
+        ElasticJob job(c.waits);
+        for (int w = 0; w < 3; ++w) job.Arrive(w);
+        Ended ends[3];
+        bool others_died = false;
+        std::vector<std::thread> threads;
+        for (int w = 0; w < 3; ++w) {
+          threads.emplace_back([&, w] {
+            RunWorker(GetParam(), path, &job, w, w == mortal ? dies : 0,
+                      c.returns, &ends[w], w == mortal ? &died : &others_died);
+          });
+        }
+        for (std::thread& thread : threads) thread.join();
+        for (int w = 0; w < 3; ++w) {
+          if (w == mortal && died && !c.returns) continue;
+          EXPECT_TRUE(ends[w].status.ok()) << ends[w].status.message();
+          EXPECT_EQ(ends[w].digest, alone.digest);
+        }
+      }
+    }
+  }
+}
+
+TEST(ModelFileTest, LoadModel_CutOrFlippedFile_IsRefused) {
   SimulatedFileSystem files;
   ASSERT_TRUE(files.MakeDirectory("d").ok());
   SaveModelOptions options;
@@ -274,7 +481,7 @@ TEST(ModelFileTest, ATornOrFlippedFileIsRejectedAndTheModelStays) {
   EXPECT_FALSE(rejects(whole));
 }
 
-TEST(ModelFileTest, AFailedSaveLeavesTheFileThatWasThere) {
+TEST(ModelFileTest, SaveModel_AnyOperationFails_LeavesTheOldFile) {
   auto model = TinyModel(Adam(0.01f));
   const auto save_all = [&](SimulatedFileSystem* files, int64_t fail) {
     ASSERT_TRUE(files->MakeDirectory("d").ok());
@@ -300,7 +507,7 @@ TEST(ModelFileTest, AFailedSaveLeavesTheFileThatWasThere) {
   }
 }
 
-TEST(ModelFileTest, WrongInputsAreNamed) {
+TEST(ModelFileTest, SaveAndLoadModel_WrongInputs_AreNamed) {
   TempFolder folder;
   std::unique_ptr<Model> loaded;
   EXPECT_EQ(LoadModel(folder / "none", &loaded).code(), Code::kNotFound);
@@ -347,6 +554,13 @@ TEST(ModelFileTest, WrongInputsAreNamed) {
                 "{\"optimizer\":\"adam\",\"loss\":"
                 "\"sparse_categorical_crossentropy\",\"metrics\":[]}",
                 "optimizer/"},
+           Case{"data_description", "[]", "'data_description'"},
+           Case{"data_description", "{\"scale\":\"1\"}", "scale"},
+           Case{"data_description", "{\"offset\":1e39}", "offset"},
+           Case{"data_description", "{\"columns\":[1]}", "columns"},
+           Case{"data_description", "{\"classes\":{}}", "classes"},
+           Case{"data_description", "{\"columns\":[\"a\",\"a\"]}", "twice"},
+           Case{"data_description", "{\"label\":1}", "label"},
            Case{"seed", "-1", "'seed'"},
            Case{"seed", "18446744073709551616", "'seed'"},
            Case{"seed", "", "'seed'"},
@@ -385,7 +599,7 @@ LoadWeightsOptions Silent() {
   return options;
 }
 
-TEST(LoadWeightsTest, LayersMayStandInAnotherOrder) {
+TEST(LoadWeightsTest, LoadWeights_LayersInAnotherOrder_AreFoundByName) {
   TempFolder folder;
   Functional a, b;
   {
@@ -422,7 +636,7 @@ TEST(LoadWeightsTest, LayersMayStandInAnotherOrder) {
   }
 }
 
-TEST(LoadWeightsTest, WhatDoesNotMatchIsReportedAndNothingIsOverwritten) {
+TEST(LoadWeightsTest, LoadWeights_Mismatch_IsReportedAndOverwritesNothing) {
   TempFolder folder;
   Sequential saved({Input({2}), Dense(8).Name("a"), Dense(4).Name("b"),
                     Dense(3).Name("old")});
@@ -464,12 +678,12 @@ TEST(LoadWeightsTest, WhatDoesNotMatchIsReportedAndNothingIsOverwritten) {
   ASSERT_TRUE(status.ok()) << status.message();
   EXPECT_EQ(report.loaded, (Names{"a/kernel", "a/bias"}));
   EXPECT_EQ(warned,
-            "passed over: b/kernel: F32 (8, 4) in the file, F32 (8, 5) here\n"
-            "passed over: b/bias: F32 (4,) in the file, F32 (5,) here\n"
-            "passed over: new/kernel: missing in the file\n"
-            "passed over: new/bias: missing in the file\n"
-            "passed over: old/kernel: in the file only\n"
-            "passed over: old/bias: in the file only\n"
+            "skipped: b/kernel: F32 (8, 4) in the file, F32 (8, 5) here\n"
+            "skipped: b/bias: F32 (4,) in the file, F32 (5,) here\n"
+            "skipped: new/kernel: missing in the file\n"
+            "skipped: new/bias: missing in the file\n"
+            "skipped: old/kernel: in the file only\n"
+            "skipped: old/bias: in the file only\n"
             "2 of 6 weights are taken, 2 differ, 2 missing in the file, 2 in "
             "the file only\n");
   const std::vector<float> after = WeightsOf(&model);
@@ -478,7 +692,7 @@ TEST(LoadWeightsTest, WhatDoesNotMatchIsReportedAndNothingIsOverwritten) {
             std::vector<float>(before.begin() + 24, before.end()));
 }
 
-TEST(LoadWeightsTest, AFileOfNothingOfTheModelIsRefused) {
+TEST(LoadWeightsTest, LoadWeights_NothingInCommon_IsRefused) {
   TempFolder folder;
   Sequential saved({Input({2}), Dense(8).Name("a")});
   Sequential model({Input({3}), Dense(8).Name("b")});
@@ -507,7 +721,7 @@ TEST(LoadWeightsTest, AFileOfNothingOfTheModelIsRefused) {
   }
 }
 
-TEST(LoadWeightsTest, AFewLinesSayWhatManyWeightsLack) {
+TEST(LoadWeightsTest, LoadWeights_ManyMissing_WarnsInAFewLines) {
   TempFolder folder;
   Sequential saved({Input({2}), Dense(2).Name("first")});
   Sequential model({Input({2}), Dense(2).Name("first"), Dense(2), Dense(2),
@@ -527,7 +741,7 @@ TEST(LoadWeightsTest, AFewLinesSayWhatManyWeightsLack) {
       << warned.back();
 }
 
-TEST(LoadWeightsTest, ALayerIsLoadedWholeOrNotAtAll) {
+TEST(LoadWeightsTest, LoadWeights_LayerFitsInPart_IsNotLoaded) {
   TempFolder folder;
   Sequential saved({Input({2}), Dense(8).Name("a"), Dense(4).Name("b")});
   Sequential wider({Input({3}), Dense(8).Name("a"), Dense(4).Name("b")});
@@ -552,7 +766,7 @@ TEST(LoadWeightsTest, ALayerIsLoadedWholeOrNotAtAll) {
       << status.message();
 }
 
-TEST(LoadWeightsTest, NumbersThatAreNoneAreTold) {
+TEST(LoadWeightsTest, LoadWeights_NaNOrInfinity_Warns) {
   TempFolder folder;
   const auto made = [] {
     std::unique_ptr<Sequential> model(
@@ -580,7 +794,7 @@ TEST(LoadWeightsTest, NumbersThatAreNoneAreTold) {
   }
 }
 
-TEST(LoadWeightsTest, WeightsComeOutOfWholeModelsToo) {
+TEST(LoadWeightsTest, LoadWeights_FileOfAWholeModel_IsTaken) {
   TempFolder folder;
   auto model = TinyModel(Adam(0.01f));
   Train(model.get(), 1);
@@ -595,7 +809,7 @@ TEST(LoadWeightsTest, WeightsComeOutOfWholeModelsToo) {
   EXPECT_TRUE(SameBits(model.get(), other.get()));
 }
 
-TEST(LoadWeightsTest, ADamagedFileOverwritesNothing) {
+TEST(LoadWeightsTest, LoadWeights_DamagedFile_OverwritesNothing) {
   SimulatedFileSystem files;
   ASSERT_TRUE(files.MakeDirectory("d").ok());
   SaveOptions saving;
@@ -627,7 +841,7 @@ bool HaveNumpy() {
          std::system("/usr/bin/python3 -c 'import numpy' 2>/dev/null") == 0;
 }
 
-TEST(OtherProgramsTest, PythonComputesTheSameLogitsFromASavedModel) {
+TEST(OtherProgramsTest, SaveModel_ReadByPython_GivesTheSameLogits) {
   if (!HaveNumpy()) GTEST_SKIP() << "python3 with numpy is not installed";
   TempFolder folder;
   constexpr int64_t kCount = 12, kPixels = 28 * 28;
@@ -666,10 +880,10 @@ TEST(OtherProgramsTest, PythonComputesTheSameLogitsFromASavedModel) {
       largest = std::max(largest, std::fabs(other));
     }
   }
-  EXPECT_GT(largest, 0.1f);  // or the comparison would say nothing
+  EXPECT_GT(largest, 0.1f);  // else the comparison would prove nothing
 }
 
-TEST(OtherProgramsTest, WeightsWrittenByPythonAreLoadedAndSaidToBeUnverified) {
+TEST(OtherProgramsTest, LoadWeights_WrittenByPython_AreTakenAsUnverified) {
   if (!HaveNumpy()) GTEST_SKIP() << "python3 with numpy is not installed";
   TempFolder folder;
   for (const char* prefix : {"''", "model/"}) {
@@ -696,7 +910,7 @@ TEST(OtherProgramsTest, WeightsWrittenByPythonAreLoadedAndSaidToBeUnverified) {
   }
 }
 
-TEST(OtherProgramsTest, APlainFileOfOtherTensorsIsReported) {
+TEST(OtherProgramsTest, LoadWeights_PlainFileOfOtherTensors_ReportsThem) {
   TempFolder folder;
   auto model = TinyModel();
   SafetensorsWriter writer;

@@ -10,11 +10,9 @@
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
 #include "../../support/two_by_two.h"
-#include "core/fit/callback.h"
-#include "io/checkpoint/model_file.h"
-#include "io/checkpoint/saving_callbacks.h"
 #include "io/keras/compile_arguments.h"
-#include "io/keras/model_json.h"
+#include "ringlet/checkpoint.h"
+#include "ringlet/fit.h"
 
 namespace ringlet {
 namespace {
@@ -23,7 +21,7 @@ Floats WeightsAsOf(Model* model) {
   return Floats(model->weights(), model->weights() + model->num_weights());
 }
 
-TEST(SeveralOutputsTest, ASavedModelGoesOnWithTheSameBits) {
+TEST(SeveralOutputsTest, LoadModel_TwoOutputs_ContinuesWithTheSameBits) {
   const TwoByTwoData data;
   const Dataset batches = data.zipped.Shuffle(2).Batch(8);
   TempFolder folder;
@@ -61,7 +59,7 @@ class DiesAt final : public Callback {
   const int64_t step_;
 };
 
-TEST(SeveralOutputsTest, ABackupGoesOnWithTheSameBits) {
+TEST(SeveralOutputsTest, Resume_TwoOutputs_ContinuesWithTheSameBits) {
   const TwoByTwoData data;
   const Dataset batches = data.zipped.Shuffle(2).Batch(8);
   TwoByTwo undisturbed;
@@ -84,12 +82,12 @@ TEST(SeveralOutputsTest, ABackupGoesOnWithTheSameBits) {
         << stop;
     EXPECT_EQ(rest->Values("kind_loss").back(),
               whole->Values("kind_loss").back());
-    EXPECT_EQ(rest->Values("kind_accuracy_1").back(),
-              whole->Values("kind_accuracy_1").back());
+    EXPECT_EQ(rest->Values("kind_weighted_accuracy").back(),
+              whole->Values("kind_weighted_accuracy").back());
   }
 }
 
-TEST(SeveralOutputsTest, ABackupOfOtherLossesIsTold) {
+TEST(SeveralOutputsTest, Resume_OtherLossWeights_Warns) {
   const TwoByTwoData data;
   const Dataset batches = data.zipped.Batch(8);
   TempFolder folder;
@@ -126,7 +124,7 @@ std::string CompiledAs(const std::string& json) {
   return status.ok() ? CompileArgumentsToJson(made.model) : status.message();
 }
 
-TEST(SeveralOutputsTest, LossesAndMetricsAreByOrderOrByName) {
+TEST(SeveralOutputsTest, CompileArguments_ByOrderOrByName_AreTheSame) {
   const std::string start = R"({"optimizer": "sgd", )";
   const std::string ordered =
       CompiledAs(start + R"("loss": ["sparse_categorical_crossentropy", "mse"],
@@ -152,7 +150,7 @@ TEST(SeveralOutputsTest, LossesAndMetricsAreByOrderOrByName) {
        std::vector<std::pair<std::string, std::string>>{
            {R"("loss": ["mse"], "metrics": []})", "loss: has 1 entries"},
            {R"("loss": {"kind": "mse"}, "metrics": []})",
-            "says nothing of the output 'age'"},
+            "has no entry for the output 'age'"},
            {R"("loss": {"kind": "mse", "ages": "mse"}, "metrics": []})",
             "unknown output 'ages'"},
            {R"("loss": "mse", "metrics": ["mae"]})", "metrics: has 1 entries"},
@@ -168,7 +166,8 @@ TEST(SeveralOutputsTest, LossesAndMetricsAreByOrderOrByName) {
 }
 
 // Siamese: a model of two inputs, called twice.
-TEST(SeveralOutputsTest, ANestedModelOfSeveralInputsIsWrittenAndRead) {
+TEST(SeveralOutputsTest,
+     ModelFromJson_NestedWithTwoInputs_GivesTheSameOutputs) {
   Functional inner;
   const auto a = inner.Add(Input({3}).Name("a"));
   const auto b = inner.Add(Input({4}).Name("b"));
@@ -200,7 +199,7 @@ TEST(SeveralOutputsTest, ANestedModelOfSeveralInputsIsWrittenAndRead) {
   EXPECT_EQ(outputs[0], outputs[1]);
 }
 
-TEST(SeveralOutputsTest, OfOneOutputAListIsOfItsMetrics) {
+TEST(SeveralOutputsTest, CompileArguments_OneOutput_ListIsOfItsMetrics) {
   for (const auto& [metrics, said] :
        std::vector<std::pair<std::string, std::string>>{
            {R"(["mae", "mse"])", ""},

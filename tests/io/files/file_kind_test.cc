@@ -6,11 +6,11 @@
 #include "../../support/python.h"
 #include "../../support/tiny_model.h"
 #include "core/base/crc32c.h"
-#include "io/checkpoint/model_file.h"
-#include "io/checkpoint/weights_file.h"
-#include "io/data/npz.h"
-#include "io/data/readers.h"
-#include "io/events/event_file.h"
+#include "io/logs/event_file.h"
+#include "io/readers/npz.h"
+#include "io/weights/weights_file.h"
+#include "ringlet/checkpoint.h"
+#include "ringlet/readers.h"
 
 namespace ringlet {
 namespace {
@@ -29,7 +29,7 @@ FileKind KindOfBytes(const std::string& bytes) {
   return KindOf(files.Write("a", bytes));
 }
 
-// The kinds by which `kind` is told, whatever the file's name.
+// The bytes are recognized as `format`, whatever the file's name is.
 void ExpectKind(const std::string& bytes, Format format) {
   SCOPED_TRACE(NameOf(format) + std::string(": ") + bytes.substr(0, 40));
   const FileKind kind = KindOfBytes(bytes);
@@ -46,7 +46,7 @@ std::string Record(const std::string& event) {
   return length + event;
 }
 
-TEST(FileKindTest, KindsAreToldByTheirBytes) {
+TEST(FileKindTest, KindOfBytes_EveryFormat_IsRecognized) {
   ExpectKind("", Format::kEmpty);
   ExpectKind(std::string("\x89HDF\r\n\x1a\n", 8) + "x", Format::kHdf5);
   ExpectKind(std::string("\x93NUMPY\1\0", 8), Format::kNpy);
@@ -68,6 +68,12 @@ TEST(FileKindTest, KindsAreToldByTheirBytes) {
       "a\tb\n1\t2\n",
       Format::kCsv);
   ExpectKind("a,b,c\n1,2\n", Format::kText);
+  ExpectKind("GGUF" + std::string("\3\0\0\0\1\0\0\0", 8), Format::kGguf);
+  ExpectKind("HTTP/1.1 404 Not Found\r\nServer: x\r\n\r\n", Format::kHttp);
+  ExpectKind("\n<!DOCTYPE html>\n<html lang=\"en\">", Format::kHtml);
+  ExpectKind("<html><head>", Format::kHtml);
+  ExpectKind("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n",
+             Format::kLfs);
   ExpectKind("Hello, this is\na letter.\n", Format::kText);
   ExpectKind(" {\"model\": \"m\", \"data\": {}}", Format::kRun);
   ExpectKind("{\"class_name\": \"Sequential\", \"config\": {}}",
@@ -81,7 +87,33 @@ TEST(FileKindTest, KindsAreToldByTheirBytes) {
   ExpectKind(std::string(100, '\xff'), Format::kUnknown);
 }
 
-TEST(FileKindTest, OfAGzipFileTheContentIsTold) {
+// A reader of safetensors would take their first eight bytes for the length of
+// a header.
+TEST(FileKindTest, Weights_FileOfAnotherKind_ErrorNamesTheKind) {
+  const DataFiles files;
+  const struct {
+    std::string bytes, what;
+  } others[] = {
+      {"GGUF" + std::string("\3\0\0\0", 4) + std::string(100, '\1'),
+       "is a model of llama.cpp (GGUF), made for inference, not safetensors"},
+      {"HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\n\r\n",
+       "is a web server's answer with its header (HTTP), not safetensors"},
+      {"<!DOCTYPE html><title>404</title>", "is a web page (HTML), not"},
+      {"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n",
+       "is a pointer of Git LFS to a file, not safetensors"},
+      {"Access denied.\n", "is a text, not safetensors or npz"},
+  };
+  for (const auto& other : others) {
+    WeightsFile file;
+    const Status status =
+        file.Open(FileSystem::Posix(), files.Write("w", other.bytes));
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_NE(std::string(status.message()).find(other.what), std::string::npos)
+        << status.message();
+  }
+}
+
+TEST(FileKindTest, KindOfBytes_GzipFile_NamesItsContent) {
   const std::string idx("\0\0\x08\x03\0\0\0\x02\0\0\0\x1c", 12);
   const FileKind kind = KindOfBytes(Gzip(idx));
   EXPECT_EQ(kind.format, Format::kGzip);
@@ -90,15 +122,15 @@ TEST(FileKindTest, OfAGzipFileTheContentIsTold) {
   EXPECT_EQ(KindOfBytes(Gzip("a,b\n1,2\n")).content, Format::kCsv);
   EXPECT_EQ(KindOfBytes(Gzip("\x89HDF\r\n\x1a\n")).what,
             "a gzip file of an HDF5 file, as Keras's .h5 and .weights.h5");
-  // Of any beginning of one nothing wrong is told.
+  // Any beginning of a gzip file is recognized as one.
   const std::string packed = Gzip(std::string(10000, 'x') + "\n");
   for (size_t n = 3; n < packed.size(); ++n) {
     EXPECT_EQ(KindOfBytes(packed.substr(0, n)).format, Format::kGzip) << n;
   }
 }
 
-// A reader that does not unpack says so of what it would read unpacked.
-TEST(FileKindTest, AGzipFileIsAnotherKindWhereNoneIsUnpacked) {
+// A reader that does not unpack names the kind of the packed file.
+TEST(FileKindTest, OtherKind_ReaderUnpacksNoGzip_NamesIt) {
   const DataFiles files;
   const Status error = Corruption("no weights");
   for (const std::string& content :
@@ -116,7 +148,7 @@ TEST(FileKindTest, AGzipFileIsAnotherKindWhereNoneIsUnpacked) {
   }
 }
 
-TEST(FileKindTest, WhatPythonWritesIsTold) {
+TEST(FileKindTest, KindOf_FilesWrittenByPython_AreRecognized) {
   if (!HavePython()) GTEST_SKIP() << "needs python3-numpy";
   const DataFiles files;
   files.Write("make.py", R"(
@@ -159,7 +191,7 @@ os.rename(f + "npy.npy", f + "npy")
     EXPECT_STREQ(NameOf(KindOf(files.Path(c.name)).format), NameOf(c.format))
         << c.name;
   }
-  // A reader of weights says what to do instead.
+  // The error of a reader of weights has the remedy.
   WeightsFile file;
   const std::string path = files.Path("keras");
   const Status status = file.Open(FileSystem::Posix(), path);
@@ -170,7 +202,7 @@ os.rename(f + "npy.npy", f + "npy")
           path + "\"); numpy.savez(\"w.npz\", *m.get_weights())");
 }
 
-TEST(FileKindTest, WhatRingletWritesIsTold) {
+TEST(FileKindTest, KindOf_FilesWrittenByRinglet_AreRecognized) {
   TempFolder folder;
   auto model = TinyModel();
   ASSERT_TRUE(SaveModel(model.get(), folder / "m").ok());

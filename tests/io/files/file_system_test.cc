@@ -1,10 +1,12 @@
-#include "io/files/file_system.h"
+#include "ringlet/files.h"
 
 #include <grp.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <functional>
 
 #include "../../support/temp_folder.h"
 
@@ -17,7 +19,7 @@ void ExpectHas(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
-TEST(PosixFileSystemTest, AFileIsWrittenAndReadBack) {
+TEST(PosixFileSystemTest, File_Written_IsReadBack) {
   TempFolder folder;
   const std::string path = folder / "a";
   std::unique_ptr<File> file;
@@ -44,7 +46,7 @@ TEST(PosixFileSystemTest, AFileIsWrittenAndReadBack) {
   ExpectHas(past.message(), "a: ends at offset 6, 3 bytes early");
 }
 
-TEST(PosixFileSystemTest, CreatingIsExclusiveAndFollowsNoLink) {
+TEST(PosixFileSystemTest, Create_ExistingFileOrLink_IsRefused) {
   TempFolder folder;
   WriteWhole(folder / "a", "mine");
   ASSERT_EQ(symlink((folder / "b").c_str(), (folder / "link").c_str()), 0);
@@ -56,7 +58,7 @@ TEST(PosixFileSystemTest, CreatingIsExclusiveAndFollowsNoLink) {
   EXPECT_EQ(files->Create(folder / "no/a", &file).code(), Code::kNotFound);
 }
 
-TEST(PosixFileSystemTest, OnlyRegularFilesAreOpened) {
+TEST(PosixFileSystemTest, Open_FifoOrFolder_IsRefused) {
   TempFolder folder;
   ASSERT_EQ(mkfifo((folder / "fifo").c_str(), 0600), 0);
   std::unique_ptr<File> file;
@@ -65,7 +67,7 @@ TEST(PosixFileSystemTest, OnlyRegularFilesAreOpened) {
   EXPECT_EQ(file, nullptr);
 }
 
-TEST(PosixFileSystemTest, FoldersAreMadeListedAndSynced) {
+TEST(PosixFileSystemTest, Folders_MadeAndListed_HaveTheirNames) {
   TempFolder folder;
   ASSERT_TRUE(files->MakeDirectory(folder / "x/y/z").ok());
   ASSERT_TRUE(files->MakeDirectory(folder / "x/y/z").ok());
@@ -83,7 +85,7 @@ TEST(PosixFileSystemTest, FoldersAreMadeListedAndSynced) {
   EXPECT_EQ(files->Rename(folder / "no", folder / "x").code(), Code::kNotFound);
 }
 
-TEST(PosixFileSystemTest, ALockIsHeldOnce) {
+TEST(PosixFileSystemTest, LockDirectory_AlreadyLocked_IsRefused) {
   TempFolder folder;
   std::unique_ptr<HeldLock> first, second;
   ASSERT_TRUE(files->LockDirectory(folder.path(), &first).ok());
@@ -95,7 +97,7 @@ TEST(PosixFileSystemTest, ALockIsHeldOnce) {
             Code::kNotFound);
 }
 
-TEST(PosixFileSystemTest, AFilesLockIsHeldOnceAndOnlyOfAFileThatIsThere) {
+TEST(PosixFileSystemTest, LockFile_MissingOrAlreadyLocked_IsRefused) {
   TempFolder folder;
   std::unique_ptr<HeldLock> first, second;
   EXPECT_EQ(files->LockFile(folder / "a", &first).code(), Code::kNotFound);
@@ -107,7 +109,7 @@ TEST(PosixFileSystemTest, AFilesLockIsHeldOnceAndOnlyOfAFileThatIsThere) {
   EXPECT_TRUE(files->LockFile(folder / "a", &second).ok());
 }
 
-TEST(PosixFileSystemTest, PathsAreTakenApart) {
+TEST(PosixFileSystemTest, Paths_FolderAndFileName_AreSplit) {
   EXPECT_EQ(FolderOf("a"), ".");
   EXPECT_EQ(FolderOf("/a"), "/");
   EXPECT_EQ(FolderOf("b/a"), "b");
@@ -119,7 +121,7 @@ TEST(PosixFileSystemTest, PathsAreTakenApart) {
   }
 }
 
-TEST(PosixFileSystemTest, TheUmaskSaysWhoMayReadAFile) {
+TEST(PosixFileSystemTest, Create_AnyUmask_IsTheFilesMode) {
   TempFolder folder;
   const mode_t before = umask(0);
   for (const mode_t mask : {0022u, 0077u, 0002u, 0u}) {
@@ -135,7 +137,7 @@ TEST(PosixFileSystemTest, TheUmaskSaysWhoMayReadAFile) {
   umask(before);
 }
 
-TEST(PosixFileSystemTest, AReplacedFileHandsOnItsMode) {
+TEST(PosixFileSystemTest, Commit_ReplacesAFile_KeepsItsMode) {
   TempFolder folder;
   const std::string path = folder / "a";
   std::unique_ptr<File> made;
@@ -151,7 +153,7 @@ TEST(PosixFileSystemTest, AReplacedFileHandsOnItsMode) {
     ASSERT_EQ(stat(path.c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 0777, mode);
   }
-  // Its owner's to replace again.
+  // The owner can replace the file again.
   ASSERT_EQ(chmod(path.c_str(), 0444), 0);
   AtomicFile file;
   ASSERT_TRUE(file.Open(FileSystem::Posix(), path, 10).ok());
@@ -161,7 +163,7 @@ TEST(PosixFileSystemTest, AReplacedFileHandsOnItsMode) {
   EXPECT_EQ(info.st_mode & 0777, 0644u);
 }
 
-// What a file of `mode` is once it was replaced.
+// Replaces a file of `mode`, and returns the new file's metadata.
 struct stat Replaced(const std::string& path, mode_t mode) {
   struct stat info = {};
   AtomicFile file;
@@ -173,7 +175,7 @@ struct stat Replaced(const std::string& path, mode_t mode) {
 }
 
 // Permissions of a group are no other group's.
-TEST(PosixFileSystemTest, AReplacedFileHandsOnItsGroup) {
+TEST(PosixFileSystemTest, Commit_ReplacesAFile_KeepsItsGroup) {
   gid_t groups[64];
   const int count = getgroups(64, groups);
   gid_t other = geteuid() == 0 ? 100 : getegid();
@@ -192,8 +194,8 @@ TEST(PosixFileSystemTest, AReplacedFileHandsOnItsGroup) {
   }
 }
 
-// Only root can show it: a user whose group it is not.
-TEST(PosixFileSystemTest, AGroupThatCannotBeGivenTakesItsPermissionsAlong) {
+// The user is not in the file's group. Only root can make such a file.
+TEST(PosixFileSystemTest, Commit_GroupCannotBeKept_DropsItsPermissions) {
   if (geteuid() != 0) return;
   TempFolder folder;
   ASSERT_EQ(chmod(folder.path().c_str(), 0777), 0);
@@ -219,8 +221,91 @@ TEST(PosixFileSystemTest, AGroupThatCannotBeGivenTakesItsPermissionsAlong) {
   }
 }
 
-// Where root saves to /dev/null the device stays one.
-TEST(PosixFileSystemTest, OnlyAFileIsReplaced) {
+// Runs `check` in a process of another user than the folder's owner, and
+// returns its result. Needs root.
+bool AsAnotherUser(const std::function<bool()>& check) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool other =
+        setgroups(0, nullptr) == 0 && setgid(65534) == 0 && setuid(65534) == 0;
+    _exit(other && check() ? 0 : 1);
+  }
+  int status = -1;
+  return waitpid(child, &status, 0) == child && status == 0;
+}
+
+mode_t ModeOf(const std::string& path) {
+  struct stat info = {};
+  return stat(path.c_str(), &info) == 0 ? info.st_mode & 0777 : 0;
+}
+
+bool Replaces(const std::string& path) {
+  AtomicFile file;
+  return file.Open(FileSystem::Posix(), path, 10, /*is_private=*/true).ok() &&
+         file.Commit().ok();
+}
+
+TEST(PosixFileSystemTest, CopyMode_FileOrLinkOfAnotherUser_StaysPrivate) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  TempFolder folder;
+  ASSERT_EQ(chmod(folder.path().c_str(), 0777), 0);
+  const std::string path = folder / "a", link = folder / "link",
+                    own = folder / "own";
+  WriteWhole(path, "theirs");
+  ASSERT_EQ(chmod(path.c_str(), 0666), 0);
+  ASSERT_EQ(symlink("own", link.c_str()), 0);
+  EXPECT_TRUE(AsAnotherUser([&] {
+    if (!Replaces(path) || ModeOf(path) != 0600) return false;
+    WriteWhole(own, "public");
+    if (chmod(own.c_str(), 0644) != 0) return false;
+    return Replaces(link) && ModeOf(link) == 0600;
+  }));
+}
+
+// In a sticky folder, as /tmp is.
+TEST(AtomicFileTest, Open_TemporaryOfAnotherUser_WritesBesideIt) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  for (const mode_t mode : {01777u, 0777u}) {
+    TempFolder folder;
+    ASSERT_EQ(chmod(folder.path().c_str(), mode), 0);
+    const std::string path = folder / "a", temporary = path + ".1-0.tmp";
+    AtomicFile alive;  // 0600: another user cannot open it to ask for its lock
+    ASSERT_TRUE(
+        alive.Open(FileSystem::Posix(), path, 4, /*is_private=*/true).ok());
+    ASSERT_TRUE(alive.file()->Write("mine", 4).ok());
+    WriteWhole(temporary, "left");
+    ASSERT_EQ(chmod(temporary.c_str(), 0600), 0);
+    EXPECT_TRUE(AsAnotherUser([&] { return Replaces(path); })) << mode;
+    EXPECT_EQ(ReadWhole(temporary), "left");
+    // In the sticky folder the other user's file has the name now.
+    const bool was_kept = ReadWhole(alive.file()->path()) == "mine";
+    EXPECT_TRUE(was_kept) << mode;
+    if (mode == 0777) {
+      EXPECT_TRUE(alive.Commit().ok());
+    }
+  }
+}
+
+// A user that can open the file could lock it.
+TEST(PosixFileSystemTest, LockDirectory_UsualUmask_NoOtherUserCanOpenTheLock) {
+  const mode_t before = umask(022);
+  TempFolder folder;
+  ASSERT_EQ(chmod(folder.path().c_str(), 0755), 0);
+  const std::string path = folder / FileSystem::kLockName;
+  WriteWhole(path, "");  // as older versions made it
+  ASSERT_EQ(chmod(path.c_str(), 0644), 0);
+  for (const bool again : {true, false}) {
+    std::unique_ptr<HeldLock> lock;
+    ASSERT_TRUE(FileSystem::Posix()->LockDirectory(folder.path(), &lock).ok());
+    EXPECT_EQ(ModeOf(path), 0600u) << again;
+    lock.reset();
+    unlink(path.c_str());
+  }
+  umask(before);
+}
+
+// A pipe or a device stays one, as /dev/null does when root saves to it.
+TEST(PosixFileSystemTest, Open_ToReplaceAPipe_IsRefused) {
   TempFolder folder;
   const std::string pipe = folder / "pipe", link = folder / "link";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
@@ -238,7 +323,7 @@ TEST(PosixFileSystemTest, OnlyAFileIsReplaced) {
   EXPECT_TRUE(S_ISFIFO(info.st_mode));
 }
 
-TEST(PosixFileSystemTest, ANewNameIsTakenByOneOfSeveralWriters) {
+TEST(PosixFileSystemTest, Commit_SeveralWritersOfANewName_OneSucceeds) {
   TempFolder folder;
   const std::string path = folder / "a";
   AtomicFile first, second;
@@ -256,7 +341,7 @@ TEST(PosixFileSystemTest, ANewNameIsTakenByOneOfSeveralWriters) {
   EXPECT_EQ(bytes, "1");
 }
 
-TEST(PosixFileSystemTest, WhatIsNotThereIsNamedWithItsFolder) {
+TEST(PosixFileSystemTest, Open_MissingFile_NamesItsFolder) {
   TempFolder folder;
   std::unique_ptr<File> file;
   const Status whole = FileSystem::Posix()->Open(folder / "none", &file);
@@ -272,7 +357,7 @@ TEST(PosixFileSystemTest, WhatIsNotThereIsNamedWithItsFolder) {
                 ": No such file or directory");
 }
 
-TEST(AtomicFileTest, WhatIsNotCommittedLeavesNothing) {
+TEST(AtomicFileTest, Close_NotCommitted_LeavesTheOldFileAlone) {
   TempFolder folder;
   WriteWhole(folder / "a", "old");
   {

@@ -1,7 +1,8 @@
-// Checkpoints on real disks: writers killed, a disk that is full, and an ext4
-// that is shut down in mid-run. What needs to mount does so in a mount
-// namespace of its own, which ends with the process, and skips where it may
-// not. RINGLET_SHUTDOWNS sets how often ext4 is shut down.
+// Checkpoints on real disks: killed writers, a full disk, an ext4 that is shut
+// down during a run, and disks with a power cut after a save. Tests that mount
+// use a mount namespace of their own, which ends with the process. They skip
+// without the right to mount. RINGLET_SHUTDOWNS is the number of shutdowns of
+// ext4.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -28,7 +29,7 @@ constexpr int64_t kRows = 2000;  // a state of 40 kB
 
 FileSystem* const files = FileSystem::Posix();
 
-// Saves in a loop, and says each durable number in a pipe.
+// Saves in a loop, and writes each durable number to a pipe.
 class Writer {
  public:
   explicit Writer(const std::string& directory) {
@@ -109,7 +110,7 @@ std::string WhatIsWrong(const std::string& directory, int64_t durable) {
   return "";
 }
 
-TEST(RealDiskTest, AKilledWriterLosesNothingDurable) {
+TEST(RealDiskTest, Save_WriterKilled_LosesNothingDurable) {
   TempFolder folder;
   for (int kill_number = 0; kill_number < 30; ++kill_number) {
     Writer writer(folder.path());
@@ -122,7 +123,7 @@ TEST(RealDiskTest, AKilledWriterLosesNothingDurable) {
 // --- what needs to mount
 // ------------------------------------------------------
 
-// What a child says through its exit status; what went wrong is on stderr.
+// A child process returns its answer as exit status; details are on stderr.
 enum Answer { kFine = 0, kWrong = 1, kMayNot = 2 };
 
 void ExpectFine(Answer (*question)(const std::string&)) {
@@ -159,7 +160,7 @@ Answer SurvivesAFullDisk(const std::string& path) {
       !checkpoints->Save({&state}, {}).ok()) {
     return Wrong("the first save");
   }
-  // Neither a larger one nor one beside another's file fits.
+  // A larger file does not fit, nor one beside another's file.
   WriteWhole(path + "/others", std::string(500000, 'x'));
   for (SomeState* next : {&large, &state}) {
     const Status full = checkpoints->Save({next}, {});
@@ -178,7 +179,7 @@ Answer SurvivesAFullDisk(const std::string& path) {
   return kFine;
 }
 
-TEST(RealDiskTest, AFullDiskKeepsTheOldCheckpoint) {
+TEST(RealDiskTest, Save_DiskIsFull_KeepsTheOldCheckpoint) {
   ExpectFine(SurvivesAFullDisk);
 }
 
@@ -213,7 +214,7 @@ Answer SurvivesShutdowns(const std::string& folder) {
     if (!writer.SeeOneSaved()) return Wrong("the writer ended");
     usleep(static_cast<useconds_t>(random() % 20000));
     if (!ShutDown(disk)) {
-      // qemu-user does not know it.
+      // qemu-user does not have this ioctl.
       return errno == ENOTTY || errno == ENOSYS ? kMayNot
                                                 : Wrong("EXT4_IOC_SHUTDOWN");
     }
@@ -229,8 +230,71 @@ Answer SurvivesShutdowns(const std::string& folder) {
   return Shell("umount " + disk) ? kFine : Wrong("umount");
 }
 
-TEST(RealDiskTest, AnExt4ThatIsShutDownLosesNothingDurable) {
+TEST(RealDiskTest, Save_Ext4ShutDown_LosesNothingDurable) {
   ExpectFine(SurvivesShutdowns);
+}
+
+// Commits a file with this content. Returns false if that failed.
+bool Replace(const std::string& path, const std::string& content,
+             bool replace) {
+  AtomicFile file;
+  return file.Open(files, path, static_cast<int64_t>(content.size())).ok() &&
+         file.file()->Write(content.data(), content.size()).ok() &&
+         file.Commit(nullptr, replace).ok();
+}
+
+// Copies the disk's image without unmounting it, as a power cut would leave it.
+// Then checks the files in the copy.
+Answer KeepsWhatWasCommitted(const std::string& folder,
+                             const std::string& make) {
+  const std::string image = folder + "/image", disk = folder + "/disk",
+                    cut = folder + "/cut", after = folder + "/after";
+  if (!Shell("mkdir " + disk + " " + after + " && truncate -s 16M " + image +
+             " && " + make + " " + image) ||
+      !Shell("mount -o loop " + image + " " + disk)) {
+    return kMayNot;
+  }
+  constexpr int kSaves = 12;
+  for (int i = 0; i < kSaves; ++i) {
+    const std::string content(30000 + 1000 * i, static_cast<char>('a' + i));
+    const std::string name = "/new" + std::to_string(i);
+    if (!Replace(disk + "/m", content, /*replace=*/true) ||
+        !Replace(disk + name, content, /*replace=*/false)) {
+      return Wrong("a save");
+    }
+    if (Replace(disk + name, "other", /*replace=*/false)) {
+      return Wrong("a file was replaced");
+    }
+    if (!Shell("cp " + image + " " + cut) ||
+        !Shell("mount -o loop " + cut + " " + after)) {
+      return Wrong("mounting the copy");
+    }
+    const bool same = ReadWhole(after + "/m") == content &&
+                      ReadWhole(after + name) == content;
+    if (!Shell("umount " + after)) return Wrong("umount");
+    if (!same) return Wrong("save " + std::to_string(i) + " is lost");
+  }
+  return Shell("umount " + disk) ? kFine : Wrong("umount");
+}
+
+Answer KeepsOnExt4(const std::string& folder) {
+  return KeepsWhatWasCommitted(folder, "mkfs.ext4 -q -F");
+}
+Answer KeepsOnVfat(const std::string& folder) {
+  return KeepsWhatWasCommitted(folder, "mkfs.vfat");
+}
+Answer KeepsOnExfat(const std::string& folder) {
+  return KeepsWhatWasCommitted(folder, "mkfs.exfat");
+}
+
+TEST(RealDiskTest, Commit_PowerCutOnExt4_TheNewFileIsThere) {
+  ExpectFine(KeepsOnExt4);
+}
+TEST(RealDiskTest, Commit_PowerCutOnVfat_TheNewFileIsThere) {
+  ExpectFine(KeepsOnVfat);
+}
+TEST(RealDiskTest, Commit_PowerCutOnExfat_TheNewFileIsThere) {
+  ExpectFine(KeepsOnExfat);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "io/files/sealed_files.h"
+#include "ringlet/files.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -12,8 +12,7 @@
 #include "../../support/some_state.h"
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
-#include "io/checkpoint/checkpoint.h"
-#include "io/checkpoint/saving_callbacks.h"
+#include "ringlet/checkpoint.h"
 
 namespace ringlet {
 namespace {
@@ -22,8 +21,8 @@ constexpr char kKey[] = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n";
 constexpr char kOther[] = "//////////////////////////////////////////8=\n";
 constexpr int64_t kPiece = 65536, kHeader = 64, kTag = 16;
 
-// Of hashlib.blake2b and of ChaCha20-Poly1305 in plain Python (RFC 8439): the
-// key above, 32 random bytes 100, 101, ...
+// Computed by hashlib.blake2b and ChaCha20-Poly1305 in Python (RFC 8439), with
+// the key above and the 32 random bytes 100, 101, ...
 constexpr char kVector[] =
     "52494e475345414c01000000700849f36465666768696a6b6c6d6e6f7071727374757677"
     "78797a7b7c7d7e7f8081828386ae51473cce8b4007a1f3298b13d7d363a887143f88be8e"
@@ -60,7 +59,7 @@ class SealedFilesTest : public testing::Test {
     EXPECT_EQ(chmod(path.c_str(), 0600), 0);
     return path;
   }
-  // As AtomicFile does.
+  // Writes like AtomicFile.
   void Write(FileSystem* files, const std::string& path,
              const std::string& bytes, size_t longest = SIZE_MAX) {
     std::unique_ptr<File> file;
@@ -77,8 +76,8 @@ class SealedFilesTest : public testing::Test {
                      std::string* bytes) {
     return ReadWholeFile(files, path, 1 << 30, bytes);
   }
-  // A file of these bytes on the disk is not taken for anything that was
-  // sealed; where its beginning says that it is sealed, with `code`.
+  // The bytes as a file on the disk are refused. If they begin like a sealed
+  // file, the error has `code`.
   void ExpectRefused(const std::string& bytes, const std::string& was,
                      const std::string& what) {
     if (disk_.Content("d/x") != nullptr) {
@@ -102,7 +101,7 @@ class SealedFilesTest : public testing::Test {
   SealedFiles sealed_{KeyFile(kKey), true, &disk_};
 };
 
-TEST_F(SealedFilesTest, WhatIsSealedIsReadBackAndNotSeen) {
+TEST_F(SealedFilesTest, Write_AnySize_IsReadBackAndHidden) {
   for (const int64_t size : {int64_t{0}, int64_t{1}, int64_t{100}, kPiece - 1,
                              kPiece, kPiece + 1, 2 * kPiece, 3 * kPiece + 5}) {
     for (const size_t longest : {size_t{777}, SIZE_MAX}) {
@@ -143,7 +142,7 @@ TEST_F(SealedFilesTest, WhatIsSealedIsReadBackAndNotSeen) {
   }
 }
 
-TEST_F(SealedFilesTest, TheFormatIsWhatAnotherProgramWrites) {
+TEST_F(SealedFilesTest, Read_FileOfAnotherProgram_GivesItsText) {
   Write(&disk_, "d/vector", Unhex(kVector));
   std::string read;
   const Status status = Read(&sealed_, "d/vector", &read);
@@ -151,13 +150,13 @@ TEST_F(SealedFilesTest, TheFormatIsWhatAnotherProgramWrites) {
   EXPECT_EQ(read, kVectorText);
 }
 
-TEST_F(SealedFilesTest, TwoFilesOfTheSameBytesDiffer) {
+TEST_F(SealedFilesTest, Write_SameBytesTwice_FilesDiffer) {
   Write(&sealed_, "d/a", "the same");
   Write(&sealed_, "d/b", "the same");
   EXPECT_NE(disk_.Content("d/a")->substr(16), disk_.Content("d/b")->substr(16));
 }
 
-TEST_F(SealedFilesTest, EveryChangedBitIsSeen) {
+TEST_F(SealedFilesTest, Read_AnyBitChanged_IsRefused) {
   const std::string bytes = SomeBytes(200);
   Write(&sealed_, "d/a", bytes);
   const std::string stored = *disk_.Content("d/a");
@@ -171,7 +170,7 @@ TEST_F(SealedFilesTest, EveryChangedBitIsSeen) {
   }
 }
 
-TEST_F(SealedFilesTest, EveryLengthBelowTheWholeIsSeen) {
+TEST_F(SealedFilesTest, Read_CutOrLonger_IsRefused) {
   const std::string bytes = SomeBytes(kPiece + 30);
   Write(&sealed_, "d/a", bytes);
   const std::string stored = *disk_.Content("d/a");
@@ -188,7 +187,7 @@ TEST_F(SealedFilesTest, EveryLengthBelowTheWholeIsSeen) {
 }
 
 // Pieces of one file, or of two of the same key, put together in another way.
-TEST_F(SealedFilesTest, SplicedPiecesAreSeen) {
+TEST_F(SealedFilesTest, Read_PiecesRearranged_IsRefused) {
   const std::string bytes = SomeBytes(3 * kPiece);
   Write(&sealed_, "d/a", bytes);
   Write(&sealed_, "d/b", bytes);
@@ -211,7 +210,22 @@ TEST_F(SealedFilesTest, SplicedPiecesAreSeen) {
   ExpectRefused(b[0] + a[1] + a[2] + a[3], bytes, "another file's header");
 }
 
-TEST_F(SealedFilesTest, AnotherKeyDoesNotOpenAndIsNotTakenForDamage) {
+TEST_F(SealedFilesTest, Read_AfterADamagedPiece_GivesTheOneBeforeAgain) {
+  Write(&sealed_, "d/a", SomeBytes(3 * kPiece));
+  std::string stored = *disk_.Content("d/a");
+  stored[static_cast<size_t>(kHeader + kPiece + kTag)] ^= 1;
+  Write(&disk_, "d/x", stored);
+  std::unique_ptr<File> file;
+  ASSERT_TRUE(sealed_.Open("d/x", &file).ok());
+  std::string first(16, ' '), again = first;
+  ASSERT_TRUE(file->Read(0, &first[0], first.size()).ok());
+  EXPECT_EQ(file->Read(kPiece, &again[0], again.size()).code(),
+            Code::kCorruption);
+  ASSERT_TRUE(file->Read(0, &again[0], again.size()).ok());
+  EXPECT_EQ(again, first);
+}
+
+TEST_F(SealedFilesTest, Read_AnotherKeyOrNone_IsRefusedButNotAsDamage) {
   Write(&sealed_, "d/a", "text");
   std::string read;
   SealedFiles other(KeyFile(kOther), true, &disk_);
@@ -230,9 +244,9 @@ TEST_F(SealedFilesTest, AnotherKeyDoesNotOpenAndIsNotTakenForDamage) {
   EXPECT_EQ(disk_.Content("d/new"), nullptr);
 }
 
-// What is wrong with the key's file is not taken for damage of what it opens,
-// which would be set aside, nor for that being away.
-TEST_F(SealedFilesTest, AKeyFileThatCannotBeReadIsNoFaultOfTheFiles) {
+// An error of the key's file is not reported as damage of the sealed file,
+// which would be set aside, nor as its absence.
+TEST_F(SealedFilesTest, Read_UnusableKeyFile_IsNamedAndNotAsDamage) {
   Write(&sealed_, "d/a", "text");
   Write(&disk_, "d/plain", "more");
   const std::string shared = KeyFile(kOther), text = KeyFile("no key\n");
@@ -247,8 +261,8 @@ TEST_F(SealedFilesTest, AKeyFileThatCannotBeReadIsNoFaultOfTheFiles) {
   }
 }
 
-// The older one, which is plain, would be gone on from instead.
-TEST_F(SealedFilesTest, ABackupIsNotSetAsideForItsKeyFile) {
+// Otherwise the run would continue from the older backup, which is plain.
+TEST_F(SealedFilesTest, Resume_UnusableKeyFile_KeepsTheSealedBackup) {
   const std::string key = KeyFile(kKey);
   const auto fit = [&](bool seal, int epochs) {
     SealedFiles files(key, seal, &disk_);
@@ -269,7 +283,7 @@ TEST_F(SealedFilesTest, ABackupIsNotSetAsideForItsKeyFile) {
   EXPECT_TRUE(fit(false, 3).ok());
 }
 
-TEST_F(SealedFilesTest, WhileKeysRotateEitherOpensAndTheFirstSeals) {
+TEST_F(SealedFilesTest, KeyRotation_TwoKeys_BothOpenAndTheFirstSeals) {
   Write(&sealed_, "d/old", "old");
   SealedFiles both(KeyFile(std::string(kOther) + kKey), true, &disk_);
   Write(&both, "d/new", "new");
@@ -281,7 +295,7 @@ TEST_F(SealedFilesTest, WhileKeysRotateEitherOpensAndTheFirstSeals) {
   EXPECT_EQ(Read(&sealed_, "d/new", &read).code(), Code::kUnimplemented);
 }
 
-TEST_F(SealedFilesTest, PlainFilesAreReadAsTheyAre) {
+TEST_F(SealedFilesTest, Read_PlainFile_IsReadAsItIs) {
   for (const int64_t size : {int64_t{0}, int64_t{3}, int64_t{100}}) {
     const std::string path = "d/plain" + std::to_string(size);
     Write(&disk_, path, SomeBytes(size));
@@ -294,9 +308,9 @@ TEST_F(SealedFilesTest, PlainFilesAreReadAsTheyAre) {
   EXPECT_EQ(*disk_.Content("d/new"), "text");
 }
 
-// Who has no key can put a plain file in a sealed one's place, but not unseen;
-// nor do backups come to be plain unseen.
-TEST_F(SealedFilesTest, AFitThatGoesOnFromAnotherKindOfBackupSaysSo) {
+// A program without the key can put a plain file in a sealed one's place, but
+// not unseen; nor do backups become plain unseen.
+TEST_F(SealedFilesTest, Resume_SealedToPlainOrBack_Warns) {
   const auto said = [&](FileSystem* files, int epochs) {
     BackupAndRestoreOptions options;
     options.files = files;
@@ -319,7 +333,7 @@ TEST_F(SealedFilesTest, AFitThatGoesOnFromAnotherKindOfBackupSaysSo) {
   EXPECT_EQ(said(&sealed_, 6), "");
 }
 
-TEST_F(SealedFilesTest, AFileEndsWithItsFirstSync) {
+TEST_F(SealedFilesTest, Write_AfterTheFirstSync_IsRefused) {
   std::unique_ptr<File> file;
   ASSERT_TRUE(sealed_.Create("d/a", &file).ok());
   ASSERT_TRUE(file->Write("text", 4).ok());
@@ -332,7 +346,7 @@ TEST_F(SealedFilesTest, AFileEndsWithItsFirstSync) {
   EXPECT_EQ(read, "text");
 }
 
-TEST_F(SealedFilesTest, ASealedCheckpointIsOneToThoseWithTheKeyAlone) {
+TEST_F(SealedFilesTest, LoadCheckpoint_SealedFile_NeedsTheKey) {
   SomeState state(7, /*rows=*/9000);
   SaveOptions saving;
   saving.files = &sealed_;
@@ -349,7 +363,7 @@ TEST_F(SealedFilesTest, ASealedCheckpointIsOneToThoseWithTheKeyAlone) {
   EXPECT_NE(std::strstr(plain.message(), "is sealed"), nullptr);
 }
 
-TEST_F(SealedFilesTest, ACheckpointIsItsOwnersAloneUntilItIsShared) {
+TEST_F(SealedFilesTest, SaveCheckpoint_Mode_IsOwnerOnlyUntilShared) {
   const mode_t before = umask(022);
   for (const bool sealed : {false, true}) {
     const std::string path = folder_ / (sealed ? "sealed" : "plain");
@@ -361,7 +375,7 @@ TEST_F(SealedFilesTest, ACheckpointIsItsOwnersAloneUntilItIsShared) {
     ASSERT_TRUE(SaveCheckpoint(path, {&state}, {}, options).ok());
     ASSERT_EQ(stat(path.c_str(), &about), 0);
     EXPECT_EQ(about.st_mode & 0777, 0600u);
-    // What was shared stays so.
+    // A file that was readable by the group stays so.
     ASSERT_EQ(chmod(path.c_str(), 0640), 0);
     ASSERT_TRUE(SaveCheckpoint(path, {&state}, {}, options).ok());
     ASSERT_EQ(stat(path.c_str(), &about), 0);

@@ -1,13 +1,13 @@
-// What is random while training, and activations with axes or weights, as the
-// three writers of Keras's JSON have them; and hard_sigmoid, of which there are
-// two.
+// Tests layers that are random while training, and activations with axes or
+// weights, as the three writers of Keras's JSON have them. Also tests
+// hard_sigmoid, of which there are two.
 
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <string>
 
-#include "io/keras/model_json.h"
+#include "ringlet/checkpoint.h"
 
 namespace ringlet {
 namespace {
@@ -29,7 +29,7 @@ std::string Class(const char* name, const std::string& config,
          config + "}" + more + "}";
 }
 
-// Of (4, 6, 3), in the writers' order of fields.
+// A model of input (4, 6, 3), in the writers' order of fields.
 const char kKeras3[] = R"({"module": "keras", "class_name": "Sequential",
  "config": {"name": "noise", "trainable": true, "dtype": {"module": "keras",
  "class_name": "DTypePolicy", "config": {"name": "float32"},
@@ -109,7 +109,7 @@ std::string OfKeras2(const char* version) {
          R"(", "backend": "tensorflow"})";
 }
 
-TEST(ActivationsJsonTest, NoiseAndAxesOfAllWriters) {
+TEST(ActivationsJsonTest, Load_NoiseAndAxesOfAllWriters_GiveTheSameModel) {
   Sequential expected(
       {Input({4, 6, 3}), GaussianNoise(1), SpatialDropout2D(0.25f).Seed(3),
        PReLU({1, 2})
@@ -140,7 +140,7 @@ std::string WithOne(const std::string& layer) {
          "]}}";
 }
 
-TEST(ActivationsJsonTest, SoftmaxOverTheLastAxisIsAnActivation) {
+TEST(ActivationsJsonTest, Load_SoftmaxOverTheLastAxis_IsAnActivation) {
   for (const char* axis :
        {R"("axis": -1)", R"("axis": [-1])", R"("axis": 2)", ""}) {
     const auto model = Load(WithOne(Class("Softmax", axis)));
@@ -152,7 +152,7 @@ TEST(ActivationsJsonTest, SoftmaxOverTheLastAxisIsAnActivation) {
   EXPECT_EQ(model->layer(1).axes, (std::vector<int64_t>{1}));
 }
 
-TEST(ActivationsJsonTest, WhatDoesNotFitIsNamed) {
+TEST(ActivationsJsonTest, Load_WrongSettings_AreNamed) {
   const auto error = [](const char* name, const char* config) {
     std::unique_ptr<Model> model;
     return ErrorOf(WithOne(Class(name, config)), &model);
@@ -178,7 +178,7 @@ TEST(ActivationsJsonTest, WhatDoesNotFitIsNamed) {
 
 // Keras 2 has a kernel's fields of every convolution; what would be lost is
 // refused.
-TEST(ActivationsJsonTest, KernelFieldsOfSeparableConvolutionsAreLookedAt) {
+TEST(ActivationsJsonTest, Load_KernelFieldsOfSeparableConv_AreRefusedIfSet) {
   const auto of = [](const char* more) {
     return WithOne(
         Class("SeparableConv1D", std::string(R"("filters": 2, "kernel_size": 3,
@@ -217,7 +217,7 @@ Activation Read(const std::string& more, const char* input = "batch_shape",
            Class("InputLayer", std::string("\"") + input + R"(": [null, 3])") +
            "," + nested + "," + dense + "]}" + more + "}");
   if (model == nullptr) return kLinear;
-  // What was read is written so that it is read again.
+  // The written JSON is read again as the same model.
   const auto again = Load(ToJson(*model));
   EXPECT_EQ(ToJson(*again), ToJson(*model));
   EXPECT_EQ(again->layer(2).activation, model->layer(2).activation);
@@ -225,7 +225,7 @@ Activation Read(const std::string& more, const char* input = "batch_shape",
   return model->layer(2).activation;
 }
 
-TEST(ActivationsJsonTest, HardSigmoidIsThatOfWhoWroteIt) {
+TEST(ActivationsJsonTest, HardSigmoid_AnyWriter_IsTheWriters) {
   EXPECT_EQ(Read(""), kHardSigmoid);
   EXPECT_EQ(Read(R"(, "keras_version": "3.5.0")"), kHardSigmoid);
   EXPECT_EQ(Read(R"(, "module": "keras")", "batch_input_shape"), kHardSigmoid);

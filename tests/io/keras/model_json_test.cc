@@ -1,4 +1,4 @@
-#include "io/keras/model_json.h"
+#include "ringlet/checkpoint.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ std::string Folder(const char* name) {
   return EnvironmentOr("RINGLET_SOURCE", ".") + "/tests/" + name;
 }
 
-// What Keras wrote, as tests/keras_json/<name>.json.
+// Returns tests/keras_json/<name>.json, which Keras wrote.
 std::string KerasJson(const std::string& name) {
   const std::string text = ReadWhole(Folder("keras_json/") + name + ".json");
   EXPECT_FALSE(text.empty()) << name;
@@ -141,7 +141,7 @@ std::vector<std::string> KerasFiles() {
 
 // --- what Keras writes ------------------------------------------------------
 
-TEST(ModelJsonTest, TheTutorialsModelOfKeras3) {
+TEST(ModelJsonTest, Load_TutorialModelOfKeras3_IsTheSame) {
   Sequential expected({Input({28, 28}), Reshape({28, 28, 1}),
                        Conv2D(32, 3, kRelu), Flatten(), Dense(128, kRelu),
                        Dense(10)});
@@ -152,7 +152,7 @@ TEST(ModelJsonTest, TheTutorialsModelOfKeras3) {
 }
 
 // Inputs come first whatever the file's order; all spellings are one model.
-TEST(ModelJsonTest, TwoInputsAndTwoOutputs) {
+TEST(ModelJsonTest, Load_TwoInputsAndTwoOutputs_AreTheSameForAllWriters) {
   Functional expected;
   const auto image = expected.Add(Input({4, 4, 1}).Name("image"));
   const auto numbers = expected.Add(Input({3}).Name("numbers"));
@@ -175,7 +175,7 @@ TEST(ModelJsonTest, TwoInputsAndTwoOutputs) {
     EXPECT_EQ(model->output_name(1), "age");
     EXPECT_EQ(ToJson(*Load(ToJson(*model))), ToJson(*model));
   }
-  // In another order, and one of them taken by a layer.
+  // The names are in another order, and a layer has one of them.
   Functional other;
   const auto x = other.Add(Input({2}).Name("x"));
   const auto y = other.Add(Input({2}).Name("y"));
@@ -190,7 +190,7 @@ TEST(ModelJsonTest, TwoInputsAndTwoOutputs) {
   EXPECT_EQ(again->output_node(1), a);
 }
 
-TEST(ModelJsonTest, BatchNormalizationOfKeras3) {
+TEST(ModelJsonTest, Load_BatchNormalizationOfKeras3_IsTheSame) {
   Sequential expected({Input({8, 8, 3}),
                        Conv2D(4, 3).Padding(kSame).UseBias(false),
                        BatchNormalization(),
@@ -218,7 +218,7 @@ TEST(ModelJsonTest, BatchNormalizationOfKeras3) {
             std::string::npos);
 }
 
-TEST(ModelJsonTest, BatchNormalizationOfKeras2) {
+TEST(ModelJsonTest, Load_BatchNormalizationOfKeras2_IsTheSame) {
   Sequential expected(
       {Input({4, 4, 2}).Name("input_1"), BatchNormalization().Scale(false)});
   const auto model = Load(KerasJson("keras2_batch_normalization"));
@@ -226,7 +226,7 @@ TEST(ModelJsonTest, BatchNormalizationOfKeras2) {
   ExpectSameModel(expected, *model);
 }
 
-TEST(ModelJsonTest, NormalizationsOfKeras3) {
+TEST(ModelJsonTest, Load_NormalizationsOfKeras3_AreTheSame) {
   Sequential expected(
       {Input({4, 5, 3}), Rescaling(1.0f / 255),
        Rescaling({1, 2, 4}, {-0.5f, 0, 0.5f}),
@@ -264,7 +264,7 @@ TEST(ModelJsonTest, NormalizationsOfKeras3) {
             std::string::npos);
 }
 
-TEST(ModelJsonTest, NormalizationsOfKeras2) {
+TEST(ModelJsonTest, Load_NormalizationsOfKeras2_AreTheSame) {
   Sequential expected({Input({4, 2}).Name("input_1"), Rescaling(0.5f, -1),
                        LayerNormalization().Axes({1, 2}),
                        Normalization({1, 2}, {1, 4})});
@@ -273,7 +273,7 @@ TEST(ModelJsonTest, NormalizationsOfKeras2) {
   ExpectSameModel(expected, *model);
 }
 
-TEST(ModelJsonTest, TheTutorialsModelOfKeras2) {
+TEST(ModelJsonTest, Load_TutorialModelOfKeras2_IsTheSame) {
   Sequential expected({Input({28, 28}).Name("input_1"), Reshape({28, 28, 1}),
                        Conv2D(32, 3, kRelu), Flatten(), Dense(128, kRelu),
                        Dense(10)});
@@ -282,7 +282,7 @@ TEST(ModelJsonTest, TheTutorialsModelOfKeras2) {
   ExpectSameModel(expected, *model);
 }
 
-TEST(ModelJsonTest, AnInputImpliedByTheFirstLayerOfKeras2) {
+TEST(ModelJsonTest, Load_InputImpliedByTheFirstLayer_IsAdded) {
   Sequential expected(
       {Input({784}).Name("dense_input"),
        Dense(64, kRelu).KernelRegularizer(L2()).KernelInitializer(HeNormal()),
@@ -293,7 +293,7 @@ TEST(ModelJsonTest, AnInputImpliedByTheFirstLayerOfKeras2) {
   ExpectSameModel(expected, *model);
 }
 
-TEST(ModelJsonTest, AListOfLayersOfTheFirstKeras2) {
+TEST(ModelJsonTest, Load_BareListOfLayers_IsASequential) {
   Sequential expected({Input({28, 28, 1}).Name("conv2d_1_input"),
                        Conv2D(8, 3, kRelu).Padding(kSame).Name("conv2d_1"),
                        MaxPooling2D().Name("max_pooling2d_1"),
@@ -304,7 +304,7 @@ TEST(ModelJsonTest, AListOfLayersOfTheFirstKeras2) {
   ExpectSameModel(expected, *model);
 }
 
-TEST(ModelJsonTest, AResidualModelOfKeras3) {
+TEST(ModelJsonTest, Load_ResidualModelOfKeras3_IsTheSame) {
   Functional expected;
   expected.set_name("residual");
   const auto image = expected.Add(Input({8, 8, 3}).Name("image"));
@@ -327,7 +327,7 @@ TEST(ModelJsonTest, AResidualModelOfKeras3) {
 }
 
 // The names of the classes as they are written differ in the spelling alone.
-TEST(ModelJsonTest, LayersOverWindowsOfBothKeras) {
+TEST(ModelJsonTest, Load_WindowLayersOfKeras2And3_AreTheSame) {
   Sequential expected(
       {Input({24, 20, 4}), ZeroPadding2D(1, 0, 2, 1),
        DepthwiseConv2D(3)
@@ -358,7 +358,7 @@ TEST(ModelJsonTest, LayersOverWindowsOfBothKeras) {
   }
 }
 
-TEST(ModelJsonTest, LayersOverWindowsOfTensorFlowJs) {
+TEST(ModelJsonTest, Load_WindowLayersOfTensorFlowJs_HaveTheirShapes) {
   const auto model = Load(KerasJson("tfjs_windows"));
   ASSERT_NE(model, nullptr);
   std::string text;
@@ -371,7 +371,7 @@ TEST(ModelJsonTest, LayersOverWindowsOfTensorFlowJs) {
             "/bias(5,)/kernel(3, 5, 8)/bias(8,)");
 }
 
-TEST(ModelJsonTest, LayersOfAGraphMayStandInAnyOrder) {
+TEST(ModelJsonTest, Load_GraphInAnyOrder_IsTheSame) {
   Functional expected;
   expected.set_name("model");
   const auto x = expected.Add(Input({6, 6, 2}).Name("input_1"));
@@ -389,7 +389,20 @@ TEST(ModelJsonTest, LayersOfAGraphMayStandInAnyOrder) {
   ExpectSameModel(expected, *model);
 }
 
-TEST(ModelJsonTest, TheModulesAndOldNodesOfTfKeras) {
+TEST(ModelJsonTest, Pool_StridesLeftOutOrNull_AreItsWindow) {
+  for (const char* strides : {"", ", \"strides\": null"}) {
+    const auto model =
+        Load(std::string(R"({"class_name": "Sequential", "config": {"layers": [
+          {"class_name": "InputLayer",
+           "config": {"batch_shape": [null, 6, 9, 1]}},
+          {"class_name": "MaxPooling2D", "config": {"pool_size": [2, 3])") +
+             strides + "}}]}}");
+    ASSERT_NE(model, nullptr);
+    EXPECT_EQ(model->output_shape(), Shape({3, 3, 1}));
+  }
+}
+
+TEST(ModelJsonTest, Load_ModulesAndOldNodesOfTfKeras_AreTheSame) {
   Functional expected;
   expected.set_name("model");
   auto y = expected.Add(Input({4}).Name("x"));
@@ -407,7 +420,7 @@ TEST(ModelJsonTest, TheModulesAndOldNodesOfTfKeras) {
 }
 
 // Keras 3, Keras 2 and TensorFlow.js.
-TEST(ModelJsonTest, LayersOfActivationsAndMerges) {
+TEST(ModelJsonTest, Load_ActivationAndMergeLayers_AreTheSame) {
   const auto layer = [](const std::string& name, const std::string& config) {
     return R"({"class_name": ")" + name + R"(", "config": {)" + config + "}}";
   };
@@ -445,7 +458,7 @@ TEST(ModelJsonTest, LayersOfActivationsAndMerges) {
   EXPECT_EQ(ToJson(*again), written);
 }
 
-TEST(ModelJsonTest, OmittedFieldsAreKerassDefaults) {
+TEST(ModelJsonTest, Load_OmittedFields_AreTheDefaultsOfKeras) {
   Sequential expected(
       {Input({12, 12, 1}), Conv2D(4, 3), ReLU(), MaxPooling2D(),
        AveragePooling2D(), Flatten(), Dropout(0.5f),
@@ -456,7 +469,7 @@ TEST(ModelJsonTest, OmittedFieldsAreKerassDefaults) {
   ExpectSameModel(expected, *model);
 }
 
-TEST(ModelJsonTest, TheShapeThatASequentialWasBuiltWith) {
+TEST(ModelJsonTest, Load_BuiltInputShapeOfASequential_IsItsInput) {
   Sequential expected({Input({7}),
                        Dense(4, kRelu)
                            .KernelInitializer(TruncatedNormal(0, 0.02f))
@@ -476,7 +489,7 @@ TEST(ModelJsonTest, TheShapeThatASequentialWasBuiltWith) {
 
 // --- round trips ------------------------------------------------------------
 
-TEST(ModelJsonTest, EveryKerasFileSurvivesTheRoundTrip) {
+TEST(ModelJsonTest, RoundTrip_EveryKerasFile_IsTheSame) {
   const auto names = KerasFiles();
   EXPECT_GE(names.size(), 8u);
   for (const std::string& name : names) {
@@ -487,7 +500,7 @@ TEST(ModelJsonTest, EveryKerasFileSurvivesTheRoundTrip) {
   }
 }
 
-TEST(ModelJsonTest, EverySettingSurvivesTheRoundTrip) {
+TEST(ModelJsonTest, RoundTrip_EverySetting_IsTheSame) {
   using Mode = Initializer::Mode;
   using Distribution = Initializer::Distribution;
   const Initializer initializers[] = {
@@ -534,7 +547,7 @@ TEST(ModelJsonTest, EverySettingSurvivesTheRoundTrip) {
   ExpectSameWeights(&model, again.get());
 }
 
-TEST(ModelJsonTest, FrozenLayersAreReadAndWritten) {
+TEST(ModelJsonTest, RoundTrip_FrozenLayers_StayFrozen) {
   const std::string cnn = Replaced(KerasJson("keras3_tutorial_cnn"),
                                    R"("name": "conv2d", "trainable": true)",
                                    R"("name": "conv2d", "trainable": false)");
@@ -559,7 +572,7 @@ TEST(ModelJsonTest, FrozenLayersAreReadAndWritten) {
   }
 }
 
-TEST(ModelJsonTest, ALayerMayBeTakenTwiceByOneThatMerges) {
+TEST(ModelJsonTest, RoundTrip_OneInputMergedTwice_IsTheSame) {
   Functional model;
   const auto x = model.Add(Input({3}));
   const auto y = model.Add(Concatenate(), {x, x});
@@ -568,7 +581,7 @@ TEST(ModelJsonTest, ALayerMayBeTakenTwiceByOneThatMerges) {
   ExpectRoundTrip(model);
 }
 
-TEST(ModelJsonTest, TheJsonIsWhatKeras3Writes) {
+TEST(ModelJsonTest, ToJson_Functional_IsTheTextOfKeras3) {
   Functional model;
   model.set_name("m");
   const auto x = model.Add(Input({3}).Name("x"));
@@ -599,8 +612,8 @@ TEST(ModelJsonTest, TheJsonIsWhatKeras3Writes) {
 struct Wrong {
   const char* name;
   const char* file;
-  const char* from;  // replaced …
-  const char* to;    // … by this
+  const char* from;  // this is replaced
+  const char* to;    // by this
   std::vector<const char*> says;
 };
 
@@ -610,7 +623,7 @@ std::ostream& operator<<(std::ostream& out, const Wrong& wrong) {
 
 class WrongModelJsonTest : public testing::TestWithParam<Wrong> {};
 
-TEST_P(WrongModelJsonTest, IsRefusedWithItsPlace) {
+TEST_P(WrongModelJsonTest, Load_WrongJson_IsRefusedWithItsPlace) {
   const Wrong& wrong = GetParam();
   const std::string error =
       ErrorOf(Replaced(KerasJson(wrong.file), wrong.from, wrong.to));
@@ -958,7 +971,7 @@ const Wrong kWrong[] = {
      kBranches,
      R"("inbound_nodes": [[["flatten", 0, 0, {}]]])",
      R"("inbound_nodes": [[["flatten", 0, 0, {}]], [["left", 0, 0, {}]]])",
-     {"layer 'head'", "nothing takes its output"}},
+     {"layer 'head'", "no layer takes its output"}},
     {"SeveralTensors",
      kBranches,
      R"([[["left", 0, 0, {}])",
@@ -1041,7 +1054,7 @@ INSTANTIATE_TEST_SUITE_P(ModelJson, WrongModelJsonTest,
                            return std::string(info.param.name);
                          });
 
-TEST(ModelJsonTest, SyntaxErrorsHaveLineAndColumn) {
+TEST(ModelJsonTest, Load_SyntaxError_NamesLineAndColumn) {
   EXPECT_NE(ErrorOf("{\n  \"class_name\": }").find("line 2, near column 17"),
             std::string::npos);
   for (const char* text :
@@ -1050,13 +1063,13 @@ TEST(ModelJsonTest, SyntaxErrorsHaveLineAndColumn) {
   }
 }
 
-TEST(ModelJsonTest, KeysThatStandTwiceAreRefused) {
+TEST(ModelJsonTest, Load_DuplicateKey_IsRefused) {
   EXPECT_NE(ErrorOf(R"({"class_name": "Sequential", "class_name": "Model"})")
                 .find("class_name"),
             std::string::npos);
 }
 
-TEST(ModelJsonTest, OtherJsonIsNotAModel) {
+TEST(ModelJsonTest, Load_OtherJson_IsRefused) {
   for (const char* text : {"null", "1", "[]", "{}", "\"Sequential\"",
                            R"({"class_name": "Sequential"})",
                            R"({"class_name": "Functional", "config": null})",
@@ -1067,7 +1080,7 @@ TEST(ModelJsonTest, OtherJsonIsNotAModel) {
   }
 }
 
-TEST(ModelJsonTest, LimitsAreCheckedFirst) {
+TEST(ModelJsonTest, Load_BeyondTheLimits_IsRefused) {
   EXPECT_NE(ErrorOf(std::string((1 << 20) + 1, ' ')).find("1048577 bytes"),
             std::string::npos);
   EXPECT_NE(ErrorOf(std::string(1 << 20, '[')).find("more than 64"),
@@ -1078,7 +1091,7 @@ TEST(ModelJsonTest, LimitsAreCheckedFirst) {
 }
 
 // Long lists of everything cost time in proportion.
-TEST(ModelJsonTest, TheLargestTextsAreReadQuickly) {
+TEST(ModelJsonTest, Load_LargestTexts_IsQuick) {
   std::string deep = R"({"class_name":"Sequential","config":[)"
                      R"({"class_name":"InputLayer",)"
                      R"("config":{"batch_shape":[null,4]}})";

@@ -8,8 +8,7 @@
 #include "../../support/op_runner.h"
 #include "../../support/random_models.h"
 #include "../../support/temp_folder.h"
-#include "io/checkpoint/model_file.h"
-#include "io/keras/model_json.h"
+#include "ringlet/checkpoint.h"
 
 namespace ringlet {
 namespace {
@@ -56,7 +55,7 @@ std::vector<float> WeightsOf(Model* model) {
   return {model->weights(), model->weights() + model->num_weights()};
 }
 
-TEST(NestedJsonTest, WrittenAndReadItIsTheSameModel) {
+TEST(NestedJsonTest, RoundTrip_RandomNestedModels_AreTheSame) {
   for (uint32_t seed = 0; seed < 150; ++seed) {
     SCOPED_TRACE(seed);
     const auto block = RandomModels(seed).Draw(3);
@@ -81,7 +80,7 @@ TEST(NestedJsonTest, WrittenAndReadItIsTheSameModel) {
   }
 }
 
-TEST(NestedJsonTest, ASavedModelTrainsOnWithTheSameBits) {
+TEST(NestedJsonTest, LoadModel_NestedModels_TrainOnWithTheSameBits) {
   const TempFolder folder;
   const std::string path = folder.path() + "/m.safetensors";
   for (uint32_t seed = 0; seed < 25; ++seed) {
@@ -145,7 +144,7 @@ std::string Siamese(const std::string& class_name, int first, bool keras3) {
          R"(]}], "input_layers": [["x", 0, 0]], "output_layers": [["add", 0, 0]]}})";
 }
 
-TEST(NestedJsonTest, CallsOfAModelCountFromEither) {
+TEST(NestedJsonTest, Load_CallsCountedFromZeroOrOne_AreTheSame) {
   std::string written;
   for (const char* class_name : {"Functional", "Model", "Sequential"}) {
     for (const int first : {0, 1}) {
@@ -160,8 +159,8 @@ TEST(NestedJsonTest, CallsOfAModelCountFromEither) {
         EXPECT_EQ(model->variables()[2].path, "pre/kernel");
         EXPECT_EQ(model->first_call(3), 1);
         EXPECT_FALSE(model->layer(1).trainable);
-        // As Keras 3 writes it: a Functional counts from 1, and what is frozen
-        // from outside says so itself only where it was told to.
+        // The form is Keras 3's: a Functional counts from 1. A layer frozen
+        // from outside has "trainable": false only if it was set on the layer.
         const std::string again = ToJson(*model);
         const bool functional = std::string(class_name) != "Sequential";
         EXPECT_NE(
@@ -178,7 +177,7 @@ TEST(NestedJsonTest, CallsOfAModelCountFromEither) {
   }
 }
 
-TEST(NestedJsonTest, WhatIsWrongInsideIsNamed) {
+TEST(NestedJsonTest, Load_ErrorInAnInnerModel_NamesItsPlace) {
   const std::string good = Siamese("Functional", 1, true);
   ExpectError(Replaced(good, R"("units": 4)", R"("units": 0)"),
               {"layer 'inner' (Functional)", "layer 'd' (Dense)",
@@ -196,14 +195,14 @@ TEST(NestedJsonTest, WhatIsWrongInsideIsNamed) {
 }
 
 // The first call decides what the weights are.
-TEST(NestedJsonTest, ASharedLayerTakesOneShape) {
+TEST(NestedJsonTest, Load_SharedModelOfTwoShapes_IsRefused) {
   std::string json = Siamese("Sequential", 0, true);
   json = Replaced(json, R"("name": "pre", "units": 4)",
                   R"("name": "pre", "units": 5)");
   ExpectError(json, {"layer 'inner' (Sequential)", "takes an input of (4,)"});
 }
 
-TEST(NestedJsonTest, TrainableOfTheOutermostIsThatOfItsLayers) {
+TEST(NestedJsonTest, Load_OuterModelIsFrozen_FreezesItsLayers) {
   const std::string json =
       Replaced(Siamese("Functional", 1, true), R"("name": "outer")",
                R"("name": "outer", "trainable": false)");
@@ -213,8 +212,8 @@ TEST(NestedJsonTest, TrainableOfTheOutermostIsThatOfItsLayers) {
   }
 }
 
-// A Sequential whose first layer is a model has that one's input.
-TEST(NestedJsonTest, TheInputIsThatOfTheFirstModel) {
+// A Sequential with a model as its first layer has that model's input.
+TEST(NestedJsonTest, Load_SequentialBeginsWithAModel_TakesItsInput) {
   const auto model = Load(R"({"class_name": "Sequential", "config": {"layers": [
     {"class_name": "Sequential", "config": {"name": "body", "layers": [
       {"class_name": "Dense", "config": {"units": 3,
@@ -228,7 +227,7 @@ TEST(NestedJsonTest, TheInputIsThatOfTheFirstModel) {
 
 // --- hostile ----------------------------------------------------------------
 
-TEST(NestedJsonTest, ModelsWithoutEndAreRefused) {
+TEST(NestedJsonTest, Load_NestedTooDeep_IsRefused) {
   for (const int depth : {15, 16, 17, 40, 10000}) {
     std::string json, end;
     for (int i = 0; i < depth; ++i) {
@@ -244,8 +243,8 @@ TEST(NestedJsonTest, ModelsWithoutEndAreRefused) {
   }
 }
 
-TEST(NestedJsonTest, FewLayersDoNotBecomeAGreatMany) {
-  // The outermost but one is called twice, in which the next is called twice …
+TEST(NestedJsonTest, Load_CallsThatMultiplyLayers_AreRefused) {
+  // The outermost but one is called twice, in it the next one twice, and so on.
   std::string json =
       R"({"class_name": "Dense", "config": {"name": "m0", "units": 2}, )"
       R"("name": "m0", "inbound_nodes": [[["i", 0, 0, {}]], [["m0", 0, 0, {}]]]})";

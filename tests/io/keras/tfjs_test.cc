@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "../../support/temp_folder.h"
-#include "io/keras/model_json.h"
+#include "ringlet/checkpoint.h"
 
 namespace ringlet {
 namespace {
@@ -56,18 +56,18 @@ void ExpectOutputs(const char* name, const std::vector<Floats>& expected) {
   }
 }
 
-TEST(TensorFlowJsTest, CurvesAndNormalizations) {
+TEST(TensorFlowJsTest, Forward_CurvesAndNormalizations_EqualsTensorFlowJs) {
   ExpectOutputs("tfjs_curves",
                 {{0.2559465f, 0.3611797f, 0.5527768f, 0.3467686f, 0.4448345f,
                   0.2559775f, 0.3611604f, 0.5527817f, 0.3467978f, 0.4448167f}});
 }
 
-TEST(TensorFlowJsTest, LayersOverStepsAndNoise) {
+TEST(TensorFlowJsTest, Forward_LayersOverStepsAndNoise_EqualsTensorFlowJs) {
   ExpectOutputs("tfjs_lines", {{0.06552754f, 0.5528130f, 0.3816595f,
                                 0.06029156f, 0.5606077f, 0.3791007f}});
 }
 
-TEST(TensorFlowJsTest, ASharedLayerAModelWithinAndMerges) {
+TEST(TensorFlowJsTest, Forward_SharedNestedAndMerged_EqualsTensorFlowJs) {
   ExpectOutputs("tfjs_graph",
                 {{0.1064246f, 0.01100771f, 0.8492320f, 0.03333561f, 0.1097834f,
                   0.01057491f, 0.8452343f, 0.03440738f},

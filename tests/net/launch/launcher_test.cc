@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -12,7 +14,9 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
+#include <mutex>
 #include <set>
 #include <sstream>
 #include <string>
@@ -22,7 +26,7 @@
 #include "../../support/map_environment.h"
 #include "../../support/temp_folder.h"
 #include "core/base/key_file.h"
-#include "core/base/thread_pool.h"
+#include "ringlet/compute.h"
 
 namespace ringlet {
 namespace {
@@ -32,13 +36,31 @@ using Strings = std::vector<std::string>;
 // In a worker's script: its index.
 const char kIndex[] = "i=${TF_CONFIG##*index\\\": }; i=${i%%\\}*}; ";
 
-// True once `condition` is; false after half a minute.
+// True once `condition` is; false after five minutes.
 bool Eventually(const std::function<bool()>& condition) {
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < 60000; ++i) {
     if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return false;
+}
+
+// For a worker's script: waits until the shell command `test` succeeds.
+std::string Until(const std::string& test) {
+  return "until " + test + "; do sleep 0.01; done; ";
+}
+
+// Waits until the pipe takes nothing more. The number of unread bytes does not
+// tell: the pages of a full pipe may be partly filled.
+void AwaitFullPipe(int fd) {
+  const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  const int writer = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(writer, 0);
+  EXPECT_TRUE(Eventually([&] {
+    pollfd pipe = {writer, POLLOUT, 0};
+    return poll(&pipe, 1, /*timeout=*/0) == 0;
+  }));
+  close(writer);
 }
 
 std::vector<std::string> Lines(const std::string& text) {
@@ -77,9 +99,9 @@ std::vector<pid_t> ChildrenOf(pid_t parent) {
   return children;
 }
 
-// ringlet launch as a user runs it, its output in files.
-// Whether the programs run under an emulator of user space, where the orphans
-// of a process are not given to it.
+// ringlet launch as a user runs it, its output in files. True if the programs
+// run under an emulator of user space. There the orphans of a process do not
+// become its children.
 bool Emulated() {
   return EnvironmentOr("RINGLET_BUILD", "").find("/emulated") !=
          std::string::npos;
@@ -106,6 +128,8 @@ class LauncherTest : public testing::Test {
     launcher_ = fork();
     ASSERT_GE(launcher_, 0);
     if (launcher_ == 0) {
+      const rlimit files = {open_files_, open_files_};
+      if (open_files_ > 0) setrlimit(RLIMIT_NOFILE, &files);
       const int flags = O_WRONLY | O_CREAT | O_TRUNC;
       dup2(stdout_fd >= 0 ? stdout_fd : open(out.c_str(), flags, 0600), 1);
       dup2(stderr_fd >= 0 ? stderr_fd : open(err.c_str(), flags, 0600), 2);
@@ -153,7 +177,7 @@ class LauncherTest : public testing::Test {
     return warns ? all.substr(all.find('\n') + 1) : all;
   }
 
-  // What workers wrote with `echo $! >> $FOLDER/pids`.
+  // The process ids that workers wrote with `echo $! >> $FOLDER/pids`.
   std::vector<pid_t> Pids(size_t expected) {
     std::vector<pid_t> pids;
     EXPECT_TRUE(Eventually([&] {
@@ -170,6 +194,18 @@ class LauncherTest : public testing::Test {
     EXPECT_EQ(Wait(), 1000 + SIGKILL);
   }
 
+  // True if any process has the launcher's variable FOLDER, and so belongs to
+  // this test.
+  bool AnyWithThisFolder() const {
+    const std::string variable =
+        std::string(1, '\0') + "FOLDER=" + folder_.path() + '\0';
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      const std::string all = '\0' + ReadWhole(entry.path() / "environ");
+      if (all.find(variable) != std::string::npos) return true;
+    }
+    return false;
+  }
+
   void ExpectGone(const std::vector<pid_t>& pids) {
     for (pid_t pid : pids) {
       EXPECT_TRUE(Eventually([&] { return !Alive(pid); })) << pid;
@@ -180,11 +216,12 @@ class LauncherTest : public testing::Test {
   TempFolder folder_;
   pid_t launcher_ = 0;
   bool ignore_hangup_ = false;
+  rlim_t open_files_ = 0;  // the limit of the next launcher; 0: unchanged
 };
 
 // --- output ---
 
-TEST_F(LauncherTest, LinesAppearBehindTheirWorkersIndex) {
+TEST_F(LauncherTest, Output_ThreeWorkers_HasTheIndexBeforeEachLine) {
   EXPECT_EQ(RunScript(3, "echo one $i; echo; printf 'a\\tb\\nlast'"), 0);
   for (int i = 0; i < 3; ++i) {
     const std::string index = std::to_string(i);
@@ -195,7 +232,7 @@ TEST_F(LauncherTest, LinesAppearBehindTheirWorkersIndex) {
   EXPECT_EQ(err(), "");
 }
 
-TEST_F(LauncherTest, StdoutAndStderrStayApart) {
+TEST_F(LauncherTest, Output_StdoutAndStderr_StayApart) {
   EXPECT_EQ(
       RunScript(2, "echo out $i; echo err $i >&2; echo dev > /dev/stderr"), 0);
   EXPECT_EQ(Of("[0] ", out()), Strings{"out 0"});
@@ -204,14 +241,14 @@ TEST_F(LauncherTest, StdoutAndStderrStayApart) {
   EXPECT_EQ(Of("[1] ", err()), (Strings{"err 1", "dev"}));
 }
 
-TEST_F(LauncherTest, ALineInPiecesIsOneLine) {
+TEST_F(LauncherTest, Line_WrittenInPieces_IsOneLine) {
   EXPECT_EQ(
       RunScript(2, "for p in a b c; do printf $p; sleep 0.05; done; echo"), 0);
   EXPECT_EQ(Of("[0] ", out()), Strings{"abc"});
   EXPECT_EQ(Of("[1] ", out()), Strings{"abc"});
 }
 
-TEST_F(LauncherTest, NothingOfManyLinesIsLostOrMixed) {
+TEST_F(LauncherTest, Lines_ManyOfThreeWorkers_AreNeitherLostNorMixed) {
   EXPECT_EQ(RunScript(3, "seq -f \"$i-%.0f\" 1 40000"), 0);
   for (const char* index : {"0", "1", "2"}) {
     const Strings lines = Of(std::string("[") + index + "] ", out());
@@ -223,7 +260,7 @@ TEST_F(LauncherTest, NothingOfManyLinesIsLostOrMixed) {
   EXPECT_EQ(Lines(out()).size(), 120000u);
 }
 
-TEST_F(LauncherTest, AnEndlessLineIsCutInPieces) {
+TEST_F(LauncherTest, Line_Endless_IsCutInPieces) {
   EXPECT_EQ(RunScript(1, "head -c 200000 /dev/zero | tr '\\0' x"), 0);
   const Strings pieces = Of("[0] ", out());
   ASSERT_EQ(pieces.size(), 4u);
@@ -232,19 +269,17 @@ TEST_F(LauncherTest, AnEndlessLineIsCutInPieces) {
   EXPECT_EQ(joined, std::string(200000, 'x'));
 }
 
-TEST_F(LauncherTest, ASlowReaderGetsEverything) {
+TEST_F(LauncherTest, Output_ReaderIsSlow_IsWhole) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   Start({"-n", "2", "--", "seq", "1", "200000"}, ends[1]);
   close(ends[1]);
   std::string all;
   char buffer[65536];
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  AwaitFullPipe(ends[0]);
   for (ssize_t n; (n = read(ends[0], buffer, sizeof(buffer))) > 0;) {
     all.append(buffer, static_cast<size_t>(n));
-    if (all.size() < 600000) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
+    if (all.size() < 600000) AwaitFullPipe(ends[0]);
   }
   close(ends[0]);
   EXPECT_EQ(Wait(), 0);
@@ -252,7 +287,7 @@ TEST_F(LauncherTest, ASlowReaderGetsEverything) {
   EXPECT_EQ(Of("[1] ", all).size(), 200000u);
 }
 
-TEST_F(LauncherTest, AReaderThatDoesNotReadCannotHoldTheLauncher) {
+TEST_F(LauncherTest, Output_ReaderDoesNotRead_DoesNotHoldTheLauncher) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   Start({"-n", "2", "--grace", "0.2", "--", "sh", "-c",
@@ -260,16 +295,63 @@ TEST_F(LauncherTest, AReaderThatDoesNotReadCannotHoldTheLauncher) {
         ends[1]);
   close(ends[1]);
   const std::vector<pid_t> pids = Pids(2);
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  AwaitFullPipe(ends[0]);
   kill(launcher_, SIGTERM);
   EXPECT_EQ(Wait(), 128 + SIGTERM);
   close(ends[0]);
   ExpectGone(pids);
 }
 
+// The reader leaves as `| head -n 1` does, of stdout or of both outputs.
+TEST_F(LauncherTest, Output_ReaderLeavesAfterALine_WorkersContinue) {
+  for (const bool both : {false, true}) {
+    int ends[2];
+    ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    const std::string gate = folder_ / (both ? "gate-2" : "gate-1");
+    ASSERT_EQ(mkfifo(gate.c_str(), 0600), 0);
+    StartScript(1,
+                "echo first; cat " + gate +
+                    "; echo second; "
+                    "echo third >&2; echo done > " +
+                    gate + ".done",
+                {}, ends[1], both ? ends[1] : -1);
+    close(ends[1]);
+    char first;
+    ASSERT_EQ(read(ends[0], &first, 1), 1);
+    close(ends[0]);
+    close(open(gate.c_str(), O_WRONLY | O_CLOEXEC));  // opens the gate
+    EXPECT_EQ(Wait(), 0) << err();
+    EXPECT_EQ(ReadWhole(gate + ".done"), "done\n");
+    if (both) continue;
+    EXPECT_EQ(Of("[0] ", err()), Strings{"third"});
+  }
+}
+
+TEST_F(LauncherTest, Output_CannotBeWritten_IsAnErrorAfterTheJob) {
+  for (const int code : {0, 7}) {
+    const int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    ASSERT_GE(full, 0);
+    std::filesystem::remove(folder_ / "done");
+    StartScript(1,
+                "echo lost; echo kept >&2; echo done > $FOLDER/done; exit " +
+                    std::to_string(code),
+                {}, full);
+    close(full);
+    EXPECT_EQ(Wait(), code == 0 ? 1 : code);
+    EXPECT_EQ(ReadWhole(folder_ / "done"), "done\n");
+    EXPECT_EQ(Of("[0] ", err()), Strings{"kept"});
+    EXPECT_EQ(Of("error: stdout cannot be written", err()).size(), 1u) << err();
+  }
+}
+
+TEST_F(LauncherTest, Worker_LauncherIgnoresSigpipe_HasTheDefault) {
+  EXPECT_EQ(RunScript(1, "(yes; echo $? >&2) | head -n 1"), 0);
+  EXPECT_EQ(Of("[0] ", err()), Strings{std::to_string(128 + SIGPIPE)});
+}
+
 // --- what a worker is given ---
 
-TEST_F(LauncherTest, EachWorkerIsGivenItsOwnTaskOfOneCluster) {
+TEST_F(LauncherTest, TfConfig_OfEachWorker_IsItsOwnTaskOfOneCluster) {
   EXPECT_EQ(RunScript(3, "echo \"$TF_CONFIG\""), 0);
   std::vector<Address> first;
   for (int i = 0; i < 3; ++i) {
@@ -288,7 +370,7 @@ TEST_F(LauncherTest, EachWorkerIsGivenItsOwnTaskOfOneCluster) {
   }
 }
 
-TEST_F(LauncherTest, WorkersReadNothingAndKeepTheEnvironment) {
+TEST_F(LauncherTest, Worker_Started_ReadsNothingAndKeepsTheEnvironment) {
   EXPECT_EQ(RunScript(1,
                       "cat; echo $FOLDER; set -- $(env | grep -c TF_CONFIG=)"
                       "; echo $1"),
@@ -297,7 +379,7 @@ TEST_F(LauncherTest, WorkersReadNothingAndKeepTheEnvironment) {
 }
 
 // A file descriptor's path in /proc, so the key is in no file system.
-TEST_F(LauncherTest, TheJobHasAKeyThatOnlyItsWorkersCanOpen) {
+TEST_F(LauncherTest, Key_OfAJob_IsThereForItsWorkersAlone) {
   setenv(kLauncherKeyVariable, "another launcher's", 1);
   EXPECT_EQ(RunScript(2,
                       "env | grep -c LAUNCHER_KEY; echo $RINGLET_LAUNCHER_KEY; "
@@ -318,8 +400,8 @@ TEST_F(LauncherTest, TheJobHasAKeyThatOnlyItsWorkersCanOpen) {
 }
 
 #ifdef RINGLET_SECURE
-// Where memory without a name cannot be had: here a file may have no bytes.
-TEST_F(LauncherTest, AJobWithoutAKeySaysSo) {
+// The system has no memory for the key: here no file may have bytes.
+TEST_F(LauncherTest, Key_CannotBeMade_IsAWarning) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "ThreadSanitizer needs a file of its own";
 #endif
@@ -346,48 +428,57 @@ TEST_F(LauncherTest, AJobWithoutAKeySaysSo) {
 
 // --- exit codes ---
 
-TEST_F(LauncherTest, TheFirstFailuresCodeIsTheJobs) {
-  EXPECT_EQ(RunScript(3, "case $i in 1) exit 3;; 2) sleep 0.3; exit 4;; esac"),
+TEST_F(LauncherTest, ExitCode_SeveralFail_IsTheFirstFailures) {
+  EXPECT_EQ(RunScript(3, "case $i in 1) exit 3;; 2) " +
+                             Until("grep -q 'worker 1 ended' $FOLDER/err") +
+                             "exit 4;; esac"),
             3);
   EXPECT_EQ(Of("[launcher] ", err()).size(), 1u) << err();
   EXPECT_NE(err().find("worker 1 ended with exit code 3"), std::string::npos);
 }
 
-TEST_F(LauncherTest, AKilledWorkerCountsAs128AndTheSignal) {
+TEST_F(LauncherTest, ExitCode_WorkerIsKilled_Is128AndTheSignal) {
   EXPECT_EQ(RunScript(2, "[ $i = 0 ] || kill -9 $$"), 128 + SIGKILL);
   EXPECT_NE(err().find("worker 1 was ended by signal 9"), std::string::npos);
 }
 
-TEST_F(LauncherTest, AfterAFailureTheOthersMayEndByThemselves) {
-  EXPECT_EQ(
-      RunScript(2, "[ $i = 0 ] && exit 75; sleep 0.3; echo I saw it; exit 1",
-                {"--grace", "60"}),
-      75);
+TEST_F(LauncherTest, Failure_OthersEndWithinTheGrace_AreNotStopped) {
+  EXPECT_EQ(RunScript(2,
+                      "[ $i = 0 ] && exit 75; " +
+                          Until("grep -q 'worker 0 ended' $FOLDER/err") +
+                          "echo I saw it; exit 1",
+                      {"--grace", "60"}),
+            75);
   EXPECT_EQ(Of("[1] ", out()), Strings{"I saw it"});
 }
 
-TEST_F(LauncherTest, AfterAFailureTheOthersAreStopped) {
-  EXPECT_EQ(RunScript(3,
-                      "[ $i = 0 ] && exit 9; echo $$ >> $FOLDER/pids; "
-                      "trap 'echo term; exit 0' TERM; "
-                      "while :; do sleep 0.05; done",
-                      {"--grace", "0.3"}),
-            9);
+TEST_F(LauncherTest, Failure_OthersDoNotEnd_AreStopped) {
+  WriteWhole(folder_ / "pids", "");
+  EXPECT_EQ(
+      RunScript(3,
+                "[ $i = 0 ] && { " + Until("[ $(wc -l < $FOLDER/pids) = 2 ]") +
+                    "exit 9; }; trap 'echo term; exit 0' TERM; "
+                    "echo $$ >> $FOLDER/pids; "
+                    "while :; do sleep 0.05; done",
+                {"--grace", "3"}),
+      9);
   EXPECT_EQ(Of("[1] ", out()), Strings{"term"});
   EXPECT_EQ(Of("[2] ", out()), Strings{"term"});
   ExpectGone(Pids(2));
 }
 
-TEST_F(LauncherTest, AWorkerDeafToSigtermIsKilled) {
+TEST_F(LauncherTest, Failure_OtherIgnoresSigterm_IsKilled) {
   EXPECT_EQ(RunScript(2,
-                      "[ $i = 0 ] && { sleep 0.2; exit 9; }; trap '' TERM; "
-                      "echo $$ >> $FOLDER/pids; while :; do sleep 0.05; done",
+                      "[ $i = 0 ] && { " + Until("[ -s $FOLDER/pids ]") +
+                          "exit 9; }; trap '' TERM; "
+                          "echo $$ >> $FOLDER/pids; "
+                          "while :; do sleep 0.05; done",
                       {"--grace", "0.2"}),
             9);
   ExpectGone(Pids(1));
 }
 
-TEST_F(LauncherTest, ACommandThatIsNotThereIs127) {
+TEST_F(LauncherTest, ExitCode_CommandIsNotThere_Is127) {
   // A folder of PATH that this user may not read would make it 126.
   const std::string path = EnvironmentOr("PATH", "");
   setenv("PATH", "/usr/bin:/bin", 1);
@@ -400,13 +491,13 @@ TEST_F(LauncherTest, ACommandThatIsNotThereIs127) {
   EXPECT_EQ(Lines(err()).size(), 1u) << err();
 }
 
-TEST_F(LauncherTest, ACommandThatCannotRunIs126) {
+TEST_F(LauncherTest, ExitCode_CommandCannotRun_Is126) {
   WriteWhole(folder_ / "text", "not a program");
   EXPECT_EQ(Run({"-n", "1", folder_ / "text"}), 126);
   EXPECT_NE(err().find("ermission denied"), std::string::npos) << err();
 }
 
-TEST_F(LauncherTest, WrongUsageIsExplainedAndIs2) {
+TEST_F(LauncherTest, ExitCode_WrongUsage_Is2WithAnExplanation) {
   const std::vector<std::pair<Strings, std::string>> cases = {
       {{}, "-n is missing"},
       {{"true"}, "-n is missing"},
@@ -441,7 +532,28 @@ TEST_F(LauncherTest, WrongUsageIsExplainedAndIs2) {
   EXPECT_NE(out().find("--restart"), std::string::npos);
 }
 
-TEST_F(LauncherTest, OptionsOfTheCommandAreItsOwn) {
+// `ulimit -n`: too few files are an error, at whatever point they are missing.
+TEST_F(LauncherTest, OpenFiles_AnyLimit_WorkersRunOrAnErrorNamesIt) {
+  bool refused = false, ran = false;
+  for (open_files_ = 4; open_files_ <= 28; ++open_files_) {
+    SCOPED_TRACE(open_files_);
+    const int code = RunScript(2, "echo done", {"--restart"});
+    ran = code == 0;
+    if (ran) {
+      EXPECT_EQ(Of("[0] ", out()), Strings{"done"});
+    } else if (code != 127) {  // 127: its libraries could not be loaded
+      refused = true;
+      EXPECT_EQ(code, 1) << err();
+      const Strings errors = Of("error: ", err());
+      ASSERT_EQ(errors.size(), 1u) << err();
+      EXPECT_NE(errors[0].find("ulimit -n"), std::string::npos) << errors[0];
+    }
+  }
+  EXPECT_TRUE(refused);
+  EXPECT_TRUE(ran);
+}
+
+TEST_F(LauncherTest, Options_BehindTheCommand_AreItsOwn) {
   EXPECT_EQ(Run({"-n", "1", "echo", "-n", "--help"}), 0);
   EXPECT_EQ(out(), "[0] --help\n");
   EXPECT_EQ(Run({"-n", "1", "--", "echo", "--"}), 0);
@@ -450,7 +562,7 @@ TEST_F(LauncherTest, OptionsOfTheCommandAreItsOwn) {
 
 // --- a terminal ---
 
-// A terminal for the launcher, read on a thread until nobody has it open.
+// A terminal for the launcher, read on a thread until no process has it open.
 class Terminal {
  public:
   explicit Terminal(int columns) {
@@ -471,6 +583,7 @@ class Terminal {
       for (;;) {
         const ssize_t n = read(main_, buffer, sizeof(buffer));
         if (n <= 0) return;  // EIO: all ends are closed
+        const std::lock_guard<std::mutex> lock(mutex_);
         shown_.append(buffer, static_cast<size_t>(n));
       }
     });
@@ -480,6 +593,13 @@ class Terminal {
     close(main_);
   }
   int end() const { return end_; }
+  // Waits until it has shown the text; false after five minutes.
+  bool Shows(const std::string& text) {
+    return Eventually([&] {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      return shown_.find(text) != std::string::npos;
+    });
+  }
   // All that was written, once the launcher has ended.
   std::string Shown() {
     close(end_);
@@ -489,11 +609,13 @@ class Terminal {
 
  private:
   int main_ = -1, end_ = -1;
+  std::mutex mutex_;  // guards shown_ while the reader runs
   std::string shown_;
   std::thread reader_;
 };
 
-// What a terminal shows in the end: carriage returns, erasures, line feeds.
+// Returns the lines that a terminal shows after these bytes, with carriage
+// returns, erasures and line feeds.
 Strings Screen(const std::string& bytes) {
   Strings lines(1);
   size_t column = 0;
@@ -519,17 +641,23 @@ Strings Screen(const std::string& bytes) {
 
 // The chief draws as on a terminal of its own; lines of others, on stdout and
 // stderr, stand whole above what it draws.
-TEST_F(LauncherTest, OnATerminalTheChiefsBarIsShownBelowTheLines) {
+TEST_F(LauncherTest, Terminal_ChiefDrawsABar_IsShownBelowTheLines) {
   Terminal terminal(40);
   StartScript(
       2,
       "if [ $i = 0 ]; then [ -t 1 ] && echo a terminal; "
       "for n in 1 2 3 4; do "
       "printf '\\b\\b\\b\\rstep %s of 4 a b c d e f g h i j k l m n o p' $n; "
-      "sleep 0.1; done; echo; echo end; "
-      "else [ -t 1 ] || echo a pipe; sleep 0.15; echo line; "
-      "echo error >&2; fi",
+      "[ $n != 2 ] || " +
+          Until("[ -e $FOLDER/lines ]") +
+          "done; echo; echo end; "
+          "else [ -t 1 ] || echo a pipe; " +
+          Until("[ -e $FOLDER/step2 ]") + "echo line; echo error >&2; fi",
       {}, terminal.end(), terminal.end());
+  EXPECT_TRUE(terminal.Shows("step 2 of 4"));
+  WriteWhole(folder_ / "step2", "");
+  EXPECT_TRUE(terminal.Shows("[1] line") && terminal.Shows("[1] error"));
+  WriteWhole(folder_ / "lines", "");
   EXPECT_EQ(Wait(), 0);
   const std::string shown = terminal.Shown();
   const Strings screen = Screen(shown);
@@ -549,11 +677,14 @@ TEST_F(LauncherTest, OnATerminalTheChiefsBarIsShownBelowTheLines) {
   EXPECT_LE(screen.size(), 7u) << shown;  // a warning of few cores among them
 }
 
-// What the chief had begun is a line when it dies.
-TEST_F(LauncherTest, OnATerminalAKilledChiefLeavesItsLineWhole) {
+// The chief's unfinished line becomes a line when the chief is killed.
+TEST_F(LauncherTest, Terminal_ChiefIsKilled_ItsLineIsWhole) {
   Terminal terminal(80);
-  StartScript(1, "printf 'step 1'; sleep 0.1; kill -9 $$", {}, terminal.end(),
-              terminal.end());
+  StartScript(
+      1, "printf 'step 1'; " + Until("[ -e $FOLDER/shown ]") + "kill -9 $$", {},
+      terminal.end(), terminal.end());
+  EXPECT_TRUE(terminal.Shows("step 1"));
+  WriteWhole(folder_ / "shown", "");
   EXPECT_EQ(Wait(), 128 + SIGKILL);
   const Strings screen = Screen(terminal.Shown());
   ASSERT_EQ(screen.size(), 2u);
@@ -561,7 +692,7 @@ TEST_F(LauncherTest, OnATerminalAKilledChiefLeavesItsLineWhole) {
   EXPECT_EQ(screen[1], "[launcher] worker 0 was ended by signal 9");
 }
 
-TEST_F(LauncherTest, NothingOfManyLinesIsLostOnATerminal) {
+TEST_F(LauncherTest, Terminal_ManyLines_NoneIsLost) {
   Terminal terminal(80);
   StartScript(2, "seq -f \"$i-%.0f\" 1 20000", {}, terminal.end());
   EXPECT_EQ(Wait(), 0);
@@ -577,14 +708,14 @@ TEST_F(LauncherTest, NothingOfManyLinesIsLostOnATerminal) {
 }
 
 // Each line when it is made, also where the launcher's stdout is a pipe.
-TEST_F(LauncherTest, ALineIsThereBeforeTheNextIsMade) {
+TEST_F(LauncherTest, Output_OneLineWritten_IsThereBeforeTheNext) {
   StartScript(2, "echo first; while [ ! -e $FOLDER/go ]; do sleep 0.01; done");
   EXPECT_TRUE(Eventually([&] { return Lines(out()).size() == 2; })) << out();
   WriteWhole(folder_ / "go", "");
   EXPECT_EQ(Wait(), 0);
 }
 
-TEST_F(LauncherTest, MoreWorkersThanCoresAreWarnedOfOnce) {
+TEST_F(LauncherTest, Warning_MoreWorkersThanCores_IsGivenOnce) {
   const int cores = UsableCores();
   const auto warned = [&](int workers) {
     EXPECT_EQ(RunScript(workers, "true"), 0);
@@ -605,7 +736,7 @@ TEST_F(LauncherTest, MoreWorkersThanCoresAreWarnedOfOnce) {
 const char kCount[] =
     "echo >> $FOLDER/runs$i; n=$(wc -l < $FOLDER/runs$i); n=$((n)); ";
 
-TEST_F(LauncherTest, AFailedWorkerIsStartedAgainWithTheSameTask) {
+TEST_F(LauncherTest, Restart_WorkerFails_StartsItWithTheSameTask) {
   EXPECT_EQ(RunScript(2,
                       std::string(kCount) +
                           "echo run $n; echo \"$TF_CONFIG\" >> $FOLDER/tf$i; "
@@ -623,13 +754,13 @@ TEST_F(LauncherTest, AFailedWorkerIsStartedAgainWithTheSameTask) {
             (Strings{"1 s (restart 1 of 3)", "2 s (restart 2 of 3)"}));
 }
 
-TEST_F(LauncherTest, AKilledWorkerIsStartedAgain) {
+TEST_F(LauncherTest, Restart_WorkerIsKilled_StartsItAgain) {
   EXPECT_EQ(RunScript(1, std::string(kCount) + "[ $n = 2 ] || kill -9 $$",
                       {"--restart", "--backoff", "0"}),
             0);
 }
 
-TEST_F(LauncherTest, AfterTheLastRestartAFailureEndsTheJob) {
+TEST_F(LauncherTest, Restart_NoneIsLeft_FailureEndsTheJob) {
   EXPECT_EQ(
       RunScript(2,
                 std::string(kCount) +
@@ -640,8 +771,16 @@ TEST_F(LauncherTest, AfterTheLastRestartAFailureEndsTheJob) {
   EXPECT_EQ(Of("[1] ", out()).size(), 3u);
 }
 
+TEST_F(LauncherTest, Restarts_EveryRunIsHealthy_HaveNoLimit) {
+  EXPECT_EQ(RunScript(1, std::string(kCount) + "[ $n = 4 ] || exit 7",
+                      {"--restart", "--backoff", "0", "--max-restarts", "1",
+                       "--healthy", "0"}),
+            0);
+  EXPECT_EQ(Lines(ReadWhole(folder_ / "runs0")).size(), 4u);
+}
+
 // A wrong configuration is as wrong the next time.
-TEST_F(LauncherTest, ExitCode2IsNotStartedAgain) {
+TEST_F(LauncherTest, Restart_ExitCode2_EndsTheJob) {
   EXPECT_EQ(RunScript(2,
                       std::string(kCount) +
                           "echo run $n; [ $i = 1 ] || exec sleep 1000; "
@@ -654,12 +793,12 @@ TEST_F(LauncherTest, ExitCode2IsNotStartedAgain) {
       << err();
 }
 
-TEST_F(LauncherTest, WithoutRestartNothingIsStartedAgain) {
+TEST_F(LauncherTest, Restart_NotAskedFor_NothingIsStartedAgain) {
   EXPECT_EQ(RunScript(1, "echo run; exit 7"), 7);
   EXPECT_EQ(out(), "[0] run\n");
 }
 
-TEST_F(LauncherTest, ASignalEndsTheWaitForARestart) {
+TEST_F(LauncherTest, Restart_SignalDuringTheWait_EndsTheJob) {
   StartScript(2, "[ $i = 0 ] && exit 7; exec sleep 1000",
               {"--restart", "--backoff", "1000"});
   ASSERT_TRUE(Eventually(
@@ -670,7 +809,7 @@ TEST_F(LauncherTest, ASignalEndsTheWaitForARestart) {
 
 // --- signals ---
 
-TEST_F(LauncherTest, SignalsArePassedOn) {
+TEST_F(LauncherTest, Signal_IntTermOrHup_IsPassedOn) {
   for (const auto& [name, number] :
        {std::pair("INT", SIGINT), {"TERM", SIGTERM}, {"HUP", SIGHUP}}) {
     SCOPED_TRACE(name);
@@ -688,14 +827,14 @@ TEST_F(LauncherTest, SignalsArePassedOn) {
   }
 }
 
-TEST_F(LauncherTest, WorkersThatEndWellOnASignalMakeAGoodEnd) {
+TEST_F(LauncherTest, Signal_WorkersEndWell_JobEndsWell) {
   StartScript(2, "trap 'exit 0' INT; echo ready; while :; do sleep 0.05; done");
   ASSERT_TRUE(Eventually([&] { return Lines(out()).size() == 2; }));
   kill(launcher_, SIGINT);
   EXPECT_EQ(Wait(), 0);
 }
 
-TEST_F(LauncherTest, WhoIgnoresTheSignalIsKilledAfterTheGrace) {
+TEST_F(LauncherTest, Worker_IgnoresTheSignal_IsKilledAfterTheGrace) {
   StartScript(2, "trap '' INT; echo ready; while :; do sleep 0.05; done",
               {"--grace", "0.2"});
   ASSERT_TRUE(Eventually([&] { return Lines(out()).size() == 2; }));
@@ -703,7 +842,7 @@ TEST_F(LauncherTest, WhoIgnoresTheSignalIsKilledAfterTheGrace) {
   EXPECT_EQ(Wait(), 128 + SIGKILL);
 }
 
-TEST_F(LauncherTest, ASecondSignalKillsAtOnce) {
+TEST_F(LauncherTest, Signal_Second_KillsImmediately) {
   StartScript(2,
               "trap 'echo deaf' INT; echo ready; while :; do sleep 0.05; "
               "done",
@@ -715,16 +854,17 @@ TEST_F(LauncherTest, ASecondSignalKillsAtOnce) {
   EXPECT_EQ(Wait(), 128 + SIGKILL);
 }
 
-TEST_F(LauncherTest, AHangupThatNohupIgnoresIsIgnored) {
+TEST_F(LauncherTest, Hangup_IgnoredByNohup_IsIgnored) {
   ignore_hangup_ = true;
-  StartScript(1, "echo ready; sleep 0.4; echo end");
+  StartScript(1, "echo ready; " + Until("[ -e $FOLDER/sent ]") + "echo end");
   ASSERT_TRUE(Eventually([&] { return Lines(out()).size() == 1; }));
   kill(launcher_, SIGHUP);
+  WriteWhole(folder_ / "sent", "");
   EXPECT_EQ(Wait(), 0);
   EXPECT_EQ(Of("[0] ", out()), (Strings{"ready", "end"}));
 }
 
-TEST_F(LauncherTest, AStoppedWorkerIsKilledToo) {
+TEST_F(LauncherTest, Signal_WorkerIsStopped_KillsItAfterTheGrace) {
   StartScript(1, "echo $$ >> $FOLDER/pids; kill -STOP $$", {"--grace", "0.2"});
   const std::vector<pid_t> pids = Pids(1);
   kill(launcher_, SIGTERM);
@@ -738,7 +878,7 @@ TEST_F(LauncherTest, AStoppedWorkerIsKilledToo) {
 const char kFamily[] =
     "sleep 1000 & echo $! >> $FOLDER/pids; echo $$ >> $FOLDER/pids; wait";
 
-TEST_F(LauncherTest, Kill9OfTheLauncherLeavesNothing) {
+TEST_F(LauncherTest, Kill9_OfTheLauncher_LeavesNothing) {
   StartScript(3, kFamily);
   std::vector<pid_t> pids = Pids(6);
   for (pid_t child : ChildrenOf(launcher_)) pids.push_back(child);
@@ -747,7 +887,7 @@ TEST_F(LauncherTest, Kill9OfTheLauncherLeavesNothing) {
   ExpectGone(pids);
 }
 
-TEST_F(LauncherTest, Kill9OfTheLauncherLeavesNoDeafOrStoppedWorker) {
+TEST_F(LauncherTest, Kill9_DeafOrStoppedWorkers_LeavesNone) {
   StartScript(2,
               "trap '' TERM INT HUP; echo $$ >> $FOLDER/pids; "
               "[ $i = 0 ] && kill -STOP $$; while :; do sleep 0.05; done");
@@ -756,7 +896,7 @@ TEST_F(LauncherTest, Kill9OfTheLauncherLeavesNoDeafOrStoppedWorker) {
   ExpectGone(pids);
 }
 
-TEST_F(LauncherTest, Kill9OfTheLauncherLeavesNoneWithAnotherEnvironment) {
+TEST_F(LauncherTest, Kill9_WorkersWithAnotherEnvironment_LeavesNone) {
   StartScript(2,
               "env -i sleep 1000 & echo $! >> $FOLDER/pids; "
               "echo $$ >> $FOLDER/pids; wait");
@@ -765,19 +905,25 @@ TEST_F(LauncherTest, Kill9OfTheLauncherLeavesNoneWithAnotherEnvironment) {
   ExpectGone(pids);
 }
 
-TEST_F(LauncherTest, Kill9AtAnyMomentLeavesNothing) {
-  for (int delay = 0; delay < 20; ++delay) {
-    Start({"-n", "4", "--", "sh", "-c",
-           "echo $$ >> $FOLDER/pids; exec sleep 1000"});
-    std::this_thread::sleep_for(std::chrono::milliseconds(delay));
-    KillLauncher();
+// The launcher is killed with no, some and all of its children, and before and
+// after some workers have run.
+TEST_F(LauncherTest, Kill9_AtAnyMoment_LeavesNothing) {
+  for (const size_t written : {0, 1, 3, 4}) {
+    for (const size_t children : {0, 1, 2, 3, 4, 5}) {
+      WriteWhole(folder_ / "pids", "");
+      Start({"-n", "4", "--", "sh", "-c",
+             "echo $$ >> $FOLDER/pids; exec sleep 1000"});
+      EXPECT_TRUE(
+          Eventually([&] { return ChildrenOf(launcher_).size() >= children; }));
+      Pids(written);
+      KillLauncher();
+      EXPECT_TRUE(Eventually([&] { return !AnyWithThisFolder(); }));
+    }
   }
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  ExpectGone(Pids(0));
 }
 
 #ifdef __linux__
-TEST_F(LauncherTest, WithoutItsGuardTooWorkersEndWithTheLauncher) {
+TEST_F(LauncherTest, Kill9_GuardWasKilledToo_WorkersEnd) {
   StartScript(2, "echo $$ >> $FOLDER/pids; while :; do sleep 0.05; done");
   const std::vector<pid_t> pids = Pids(2);
   for (pid_t child : ChildrenOf(launcher_)) {
@@ -788,7 +934,7 @@ TEST_F(LauncherTest, WithoutItsGuardTooWorkersEndWithTheLauncher) {
 }
 #endif
 
-TEST_F(LauncherTest, AGuardThatWasKilledDoesNotStopTheJob) {
+TEST_F(LauncherTest, Guard_WasKilled_JobContinues) {
   StartScript(1,
               std::string(kCount) +
                   "echo $$ >> $FOLDER/pids; "
@@ -802,12 +948,12 @@ TEST_F(LauncherTest, AGuardThatWasKilledDoesNotStopTheJob) {
   EXPECT_EQ(Wait(), 0);
 }
 
-TEST_F(LauncherTest, WhatAWorkerLeavesInItsGroupEndsWithIt) {
+TEST_F(LauncherTest, Process_LeftInItsGroup_EndsWithItsWorker) {
   EXPECT_EQ(RunScript(2, "sleep 1000 & echo $! >> $FOLDER/pids"), 0);
   ExpectGone(Pids(2));
 }
 
-TEST_F(LauncherTest, AProcessThatLeftTheGroupDoesNotHoldTheLauncher) {
+TEST_F(LauncherTest, Launcher_ProcessLeftTheGroup_IsNotHeldByIt) {
   EXPECT_EQ(RunScript(1,
                       "setsid sh -c 'echo $$ >> $FOLDER/pids; exec sleep 1000' "
                       "& until [ -e $FOLDER/pids ]; do sleep 0.05; done; "
@@ -831,14 +977,14 @@ const char kStrays[] =
     "echo \\$\\$ >> $FOLDER/pids; wait\" &) & "
     "until [ $(cat $FOLDER/pids | wc -l) -ge 4 ]; do sleep 0.05; done; ";
 
-TEST_F(LauncherTest, WhoLeftTheGroupEndsWithTheJob) {
+TEST_F(LauncherTest, Process_LeftTheGroup_EndsWithTheJob) {
   if (Emulated()) GTEST_SKIP() << "an emulator does not adopt orphans";
   WriteWhole(folder_ / "pids", "");
   EXPECT_EQ(RunScript(1, kStrays, {"--grace", "0.3"}), 0);
   ExpectGone(Pids(4));
 }
 
-TEST_F(LauncherTest, WhoLeftTheGroupEndsWithAFailedOrStoppedJob) {
+TEST_F(LauncherTest, Process_LeftTheGroup_EndsWithAFailedOrStoppedJob) {
   if (Emulated()) GTEST_SKIP() << "an emulator does not adopt orphans";
   WriteWhole(folder_ / "pids", "");
   EXPECT_EQ(RunScript(1, std::string(kStrays) + "exit 3", {"--grace", "0.3"}),
@@ -853,13 +999,15 @@ TEST_F(LauncherTest, WhoLeftTheGroupEndsWithAFailedOrStoppedJob) {
   ExpectGone(Pids(4));
 }
 
-TEST_F(LauncherTest, WhoLeftTheGroupEndsBeforeItsWorkerIsStartedAgain) {
+TEST_F(LauncherTest, Process_LeftTheGroup_EndsBeforeItsWorkerRestarts) {
   if (Emulated()) GTEST_SKIP() << "an emulator does not adopt orphans";
   EXPECT_EQ(
       RunScript(2,
                 std::string(kCount) +
                     "if [ $i$n = 11 ]; then setsid sleep 1000 & "
-                    "echo $! >> $FOLDER/pids; sleep 0.1; exit 7; fi; "
+                    "echo $! >> $FOLDER/pids; " +
+                    Until("grep -q sleep /proc/$!/comm") +  // its own session
+                    "exit 7; fi; "
                     "if [ $i = 0 ]; then (setsid sleep 1000 & "
                     "echo $! > $FOLDER/mine); "
                     "until [ -e $FOLDER/over ]; do sleep 0.05; done; "
@@ -872,7 +1020,7 @@ TEST_F(LauncherTest, WhoLeftTheGroupEndsBeforeItsWorkerIsStartedAgain) {
   EXPECT_EQ(Of("[0] ", out()), Strings{"mine lives"});
 }
 
-TEST_F(LauncherTest, Kill9OfTheLauncherLeavesNoneThatLeftTheGroup) {
+TEST_F(LauncherTest, Kill9_ProcessesLeftTheGroup_LeavesNone) {
   StartScript(2,
               "setsid sh -c 'sleep 1000 & echo $! >> $FOLDER/pids; "
               "echo $$ >> $FOLDER/pids; wait' & wait");
@@ -881,7 +1029,7 @@ TEST_F(LauncherTest, Kill9OfTheLauncherLeavesNoneThatLeftTheGroup) {
   ExpectGone(pids);
 }
 
-TEST_F(LauncherTest, OrphansThatEndLeaveNoZombie) {
+TEST_F(LauncherTest, Orphans_EndDuringTheJob_LeaveNoZombie) {
   StartScript(1,
               "for k in 1 2 3 4 5; do (setsid sh -c 'echo $$ >> $FOLDER/pids' "
               "&); done; echo up; exec sleep 1000");
@@ -897,7 +1045,7 @@ TEST_F(LauncherTest, OrphansThatEndLeaveNoZombie) {
 
 // --- the function ---
 
-TEST(LaunchTest, WrongOptionsAreRefused) {
+TEST(LaunchTest, Options_Wrong_AreRefused) {
   const auto refused = [](const std::function<void(LaunchOptions*)>& spoil) {
     LaunchOptions options;
     options.command = {"true"};
@@ -918,7 +1066,7 @@ TEST(LaunchTest, WrongOptionsAreRefused) {
 }
 
 #ifdef __linux__
-TEST(LaunchTest, TouchesNoneThatItDidNotStart) {
+TEST(LaunchTest, Launch_OtherChildrenOfTheCaller_AreLeftAlone) {
   const pid_t child = fork();  // in a session of its own, before
   if (child == 0) {
     setsid();
@@ -926,16 +1074,21 @@ TEST(LaunchTest, TouchesNoneThatItDidNotStart) {
     _exit(0);
   }
   while (getsid(child) != child) std::this_thread::yield();
+  const TempFolder folder;
   LaunchOptions options;
-  options.command = {"sh", "-c", "sleep 0.3"};
+  options.command = {
+      "sh", "-c",
+      "cd " + folder.path() + "; echo > up; " + Until("[ -e forked ]")};
   pid_t meanwhile = 0;  // a child of another thread
   std::thread other([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    EXPECT_TRUE(Eventually(
+        [&] { return std::filesystem::exists(std::string(folder / "up")); }));
     meanwhile = fork();
     if (meanwhile == 0) {
       execlp("sleep", "sleep", "1000", static_cast<char*>(nullptr));
       _exit(1);
     }
+    WriteWhole(folder / "forked", "");
   });
   EXPECT_EQ(Launch(options).value(), 0);
   other.join();
@@ -947,7 +1100,7 @@ TEST(LaunchTest, TouchesNoneThatItDidNotStart) {
 }
 #endif
 
-TEST(LaunchTest, LeavesNoDescriptorAndNoChild) {
+TEST(LaunchTest, Launch_AnyEnd_LeavesNoDescriptorAndNoChild) {
   const auto descriptors = [] {
     size_t count = 0;
     for ([[maybe_unused]] const auto& entry :
@@ -976,17 +1129,20 @@ TEST(LaunchTest, LeavesNoDescriptorAndNoChild) {
 }
 
 // Worker 1 has ended, and worker 0, which says that it is done, takes longer
-// than any grace; where it does not, it is stopped.
-TEST_F(LauncherTest, WhoSaysThatItsWorkIsDoneIsNotStopped) {
+// than the grace. If it does not say so, it is stopped.
+TEST_F(LauncherTest, Worker_ReportedItsEnd_IsNotStopped) {
   for (const bool says : {true, false}) {
     SCOPED_TRACE(says);
     const std::string program = folder_ / "ringlet";
     std::ofstream(program)
         << "#!/bin/sh\n"
-        << kIndex << "test $i = 1 && exit 0\n"
+        << kIndex << "test $i = 1 && { " << Until("[ -e $FOLDER/said ]")
+        << "exit 0; }\n"
         << (says ? "printf '\\000' > /dev/fd/$RINGLET_LAUNCHER_PIPE\n" : "")
-        << "sleep 3; echo ends\n";
+        << "echo > $FOLDER/said; sleep " << (says ? "3" : "1000")
+        << "; echo ends\n";
     chmod(program.c_str(), 0700);
+    std::filesystem::remove(std::string(folder_ / "said"));
     Start({"-n", "2", "--restart", "--grace", "1", "--", program, "train"});
     EXPECT_EQ(Wait(), 0) << err();
     EXPECT_EQ(Of("[0] ", out()), says ? Strings{"ends"} : Strings{}) << err();

@@ -23,7 +23,7 @@ LaunchOptions Options(int workers, bool restart) {
   return options;
 }
 
-TEST(SupervisorTest, AJobOfGoodWorkersIsDoneWithZero) {
+TEST(SupervisorTest, Job_AllWorkersEndWell_IsDoneWithZero) {
   const LaunchOptions options = Options(2, false);
   Supervisor supervisor(options);
   for (int worker = 0; worker < 2; ++worker) {
@@ -35,7 +35,7 @@ TEST(SupervisorTest, AJobOfGoodWorkersIsDoneWithZero) {
   EXPECT_EQ(supervisor.exit_code(), 0);
 }
 
-TEST(SupervisorTest, AfterAFailureTheOthersGoThroughEveryStage) {
+TEST(SupervisorTest, Failure_OthersRunOn_GoThroughEveryStage) {
   LaunchOptions options = Options(3, false);
   options.grace_seconds = 7;
   Supervisor supervisor(options);
@@ -62,7 +62,7 @@ TEST(SupervisorTest, AfterAFailureTheOthersGoThroughEveryStage) {
   EXPECT_EQ(supervisor.exit_code(), 4);
 }
 
-TEST(SupervisorTest, BackOffDoublesUpToItsLimit) {
+TEST(SupervisorTest, BackOff_EveryRestart_DoublesUpToItsLimit) {
   LaunchOptions options = Options(1, true);
   options.max_restarts = 5;
   options.backoff_seconds = 2;
@@ -74,13 +74,95 @@ TEST(SupervisorTest, BackOffDoublesUpToItsLimit) {
     supervisor.OnRestart(0);
   }
   EXPECT_EQ(supervisor.OnExit(0, 9).notices,
-            Strings{"worker 0 ended with exit code 9"});
+            Strings{"worker 0 ended with exit code 9; no restart of it is left "
+                    "(--max-restarts 5)"});
   EXPECT_LT(supervisor.OnEnded(0, 9).restart_after, 0);
   EXPECT_TRUE(supervisor.done());
   EXPECT_EQ(supervisor.exit_code(), 9);
 }
 
-TEST(SupervisorTest, AWrongConfigurationIsNotStartedAgain) {
+TEST(SupervisorTest, Restarts_RunOfHealthySeconds_CountFromZero) {
+  LaunchOptions options = Options(1, true);
+  options.max_restarts = 2;
+  options.healthy_seconds = 60;
+  options.backoff_seconds = 1;
+  Supervisor supervisor(options);
+  const struct {
+    double ran, restart_after;
+  } runs[] = {{1, 1}, {59, 2}, {60, 1}, {5, 2}, {3600, 1}, {1, 2}, {2, -1}};
+  for (const auto& run : runs) {
+    supervisor.OnExit(0, 1, run.ran);
+    EXPECT_EQ(supervisor.OnEnded(0, 1).restart_after, run.restart_after);
+    supervisor.OnRestart(0);
+  }
+  EXPECT_TRUE(supervisor.done());
+  EXPECT_EQ(supervisor.exit_code(), 1);
+}
+
+TEST(SupervisorTest, ElasticJob_WorkerWithoutARestartLeft_ContinuesWithoutIt) {
+  LaunchOptions options = Options(3, true);
+  options.end_together = true;
+  options.max_restarts = 1;
+  options.min_workers = 2;
+  for (const bool another : {false, true}) {
+    Supervisor supervisor(options);
+    const auto lose = [&](int worker) {
+      const Strings notices = supervisor.OnExit(worker, 128 + SIGKILL).notices;
+      if (supervisor.OnEnded(worker, 128 + SIGKILL).restart_after >= 0) {
+        supervisor.OnRestart(worker);
+      }
+      return notices;
+    };
+    EXPECT_TRUE(lose(1).empty());
+    EXPECT_EQ(
+        lose(1),
+        Strings{"worker 1 was ended by signal 9; no restart of it is left "
+                "(--max-restarts 1); the others continue without it"});
+    if (another) {
+      EXPECT_TRUE(lose(0).empty());
+      EXPECT_EQ(lose(0),
+                Strings{"worker 0 was ended by signal 9; no restart of it is "
+                        "left (--max-restarts 1); waiting for the others to "
+                        "end, then stopping them"});
+      EXPECT_EQ(supervisor.OnDeadline().signal, SIGTERM);
+    } else {
+      supervisor.OnExit(0, 0);
+      supervisor.OnEnded(0, 0);
+    }
+    EXPECT_FALSE(supervisor.done());
+    supervisor.OnExit(2, 0);
+    supervisor.OnEnded(2, 0);
+    EXPECT_TRUE(supervisor.done());
+    EXPECT_EQ(supervisor.exit_code(), another ? 128 + SIGKILL : 0);
+  }
+}
+
+// For example, RUN.json was changed after the start. In a first run the
+// configuration is wrong for all workers.
+TEST(SupervisorTest, ElasticJob_WrongConfigurationOfARestart_GoesOnWithoutIt) {
+  LaunchOptions options = Options(2, true);
+  options.min_workers = 1;
+  for (const bool restarted : {false, true}) {
+    Supervisor supervisor(options);
+    if (restarted) {
+      supervisor.OnExit(1, 75);
+      EXPECT_GE(supervisor.OnEnded(1, 75).restart_after, 0);
+      supervisor.OnRestart(1);
+    }
+    const Supervisor::Actions actions = supervisor.OnExit(1, 2);
+    EXPECT_EQ(actions.new_deadline, !restarted);
+    if (restarted) {
+      EXPECT_EQ(actions.notices, Strings{"worker 1 ended with exit code 2; the "
+                                         "others continue without it"});
+    }
+    supervisor.OnEnded(1, 2);
+    supervisor.OnExit(0, 0);
+    supervisor.OnEnded(0, 0);
+    EXPECT_EQ(supervisor.exit_code(), restarted ? 0 : 2);
+  }
+}
+
+TEST(SupervisorTest, Restart_WrongConfiguration_DoesNotFollow) {
   const LaunchOptions options = Options(1, true);
   Supervisor supervisor(options);
   supervisor.OnExit(0, 2);
@@ -88,7 +170,7 @@ TEST(SupervisorTest, AWrongConfigurationIsNotStartedAgain) {
   EXPECT_EQ(supervisor.exit_code(), 2);
 }
 
-TEST(SupervisorTest, AFailureCancelsTheRestartOfAnother) {
+TEST(SupervisorTest, Failure_AnotherAwaitsItsRestart_CancelsIt) {
   const LaunchOptions options = Options(2, true);
   Supervisor supervisor(options);
   supervisor.OnExit(0, 5);
@@ -101,7 +183,7 @@ TEST(SupervisorTest, AFailureCancelsTheRestartOfAnother) {
   EXPECT_EQ(supervisor.exit_code(), 2);
 }
 
-TEST(SupervisorTest, ASignalIsPassedOnAndTheSecondKills) {
+TEST(SupervisorTest, Signal_SentTwice_IsPassedOnAndThenKills) {
   const LaunchOptions options = Options(2, true);
   Supervisor supervisor(options);
   Supervisor::Actions actions = supervisor.OnSignal(SIGHUP);
@@ -112,7 +194,7 @@ TEST(SupervisorTest, ASignalIsPassedOnAndTheSecondKills) {
   EXPECT_TRUE(actions.drop_output);
 }
 
-TEST(SupervisorTest, WhereOneCannotBeStartedTheRestIsNot) {
+TEST(SupervisorTest, Start_OneCannotBeStarted_KillsTheRest) {
   const LaunchOptions options = Options(3, true);
   Supervisor supervisor(options);
   EXPECT_EQ(supervisor.OnCannotStart(1).signal, SIGKILL);
@@ -123,7 +205,7 @@ TEST(SupervisorTest, WhereOneCannotBeStartedTheRestIsNot) {
   EXPECT_TRUE(supervisor.done());
 }
 
-TEST(SupervisorTest, TheFirstThatEndsWellFinishesTheWorkOfAll) {
+TEST(SupervisorTest, EndTogether_FirstEndsWell_FinishesTheWorkOfAll) {
   LaunchOptions options = Options(4, true);
   options.end_together = true;
   Supervisor supervisor(options);
@@ -150,7 +232,7 @@ TEST(SupervisorTest, TheFirstThatEndsWellFinishesTheWorkOfAll) {
 }
 
 // A failure of one that was there to the end is one.
-TEST(SupervisorTest, WhoFailsAfterTheWorkIsDoneIsTold) {
+TEST(SupervisorTest, Worker_FailsAfterTheWorkIsDone_IsReported) {
   LaunchOptions options = Options(2, true);
   options.end_together = true;
   Supervisor supervisor(options);
@@ -166,7 +248,7 @@ TEST(SupervisorTest, WhoFailsAfterTheWorkIsDoneIsTold) {
 }
 
 // The others have ended well, and it has still to put things away.
-TEST(SupervisorTest, WhoFinishesHasTimeWithoutGrace) {
+TEST(SupervisorTest, Worker_Finishes_HasTimeWithoutGrace) {
   LaunchOptions options = Options(2, true);
   options.end_together = true;
   options.grace_seconds = 0;
@@ -176,9 +258,9 @@ TEST(SupervisorTest, WhoFinishesHasTimeWithoutGrace) {
   EXPECT_EQ(Supervisor(options).OnSignal(SIGTERM).deadline, 0);
 }
 
-// One that stood still while the others finished, and never was started again:
-// it would wait for them, and then say 75, or does the rest alone.
-TEST(SupervisorTest, WhoDoesNotKnowThatTheWorkIsDoneIsStopped) {
+// A worker was stalled while the others finished, and was never restarted. It
+// would wait for them and end with 75, or train the rest alone.
+TEST(SupervisorTest, Worker_DoesNotKnowOfTheEnd_IsStopped) {
   LaunchOptions options = Options(3, true);
   options.end_together = true;
   for (const int code : {75, 128 + SIGTERM, 128 + SIGKILL, 1}) {
@@ -190,8 +272,7 @@ TEST(SupervisorTest, WhoDoesNotKnowThatTheWorkIsDoneIsStopped) {
     const Supervisor::Actions actions = supervisor.OnDeadline();
     EXPECT_EQ(actions.signal, SIGTERM);
     EXPECT_EQ(actions.notices,
-              Strings{"worker 2 is stopped: the others have finished the job, "
-                      "and what it does is done"});
+              Strings{"worker 2 is stopped: the others have finished the job"});
     EXPECT_EQ(supervisor.OnDeadline().signal, SIGKILL);
     supervisor.OnExit(2, code);
     EXPECT_LT(supervisor.OnEnded(2, code).restart_after, 0);
@@ -210,11 +291,11 @@ TEST(SupervisorTest, WhoDoesNotKnowThatTheWorkIsDoneIsStopped) {
 }
 
 // Before one of them goes on alone, and over what is done.
-TEST(SupervisorTest, WhoIsLateHasAShorterGraceWhereItWaitsForLess) {
+TEST(SupervisorTest, Worker_LateWithLessToWaitFor_HasAShorterGrace) {
   for (const double late : {0.25, 100.0}) {
     LaunchOptions options = Options(2, true);
     options.end_together = true;
-    options.late_seconds = late;
+    options.others_grace_seconds = late;
     const double grace = std::min(late, options.grace_seconds);
     Supervisor supervisor(options);
     EXPECT_EQ(supervisor.OnExit(0, 0).deadline, grace);
@@ -223,19 +304,19 @@ TEST(SupervisorTest, WhoIsLateHasAShorterGraceWhereItWaitsForLess) {
   }
   LaunchOptions options = Options(2, true);
   options.end_together = true;
-  options.late_seconds = 0.25;
+  options.others_grace_seconds = 0.25;
   Supervisor failed(options);  // nothing is done
   EXPECT_EQ(failed.OnExit(0, 2).deadline, options.grace_seconds);
 }
 
 // It writes its last backup, say, when all others have ended.
-TEST(SupervisorTest, WhoHasSaidThatItIsDoneIsLetAlone) {
+TEST(SupervisorTest, Worker_ReportedItsEnd_IsLeftAlone) {
   LaunchOptions options = Options(3, true);
   options.end_together = true;
-  options.done_seconds = 60;
+  options.report_grace_seconds = 60;
   const Strings has_time = {
-      "worker 0 has finished the job, and still puts away what it needed for "
-      "it; it has 60 s"};
+      "worker 0 has finished the job, and still writes or removes its last "
+      "backup; it has 60 s"};
   for (const bool stands_still : {false, true}) {
     Supervisor supervisor(options);
     Supervisor::Actions actions;
@@ -280,12 +361,12 @@ TEST(SupervisorTest, WhoHasSaidThatItIsDoneIsLetAlone) {
   }
 }
 
-// Nobody else runs: it is alone in its job, or the others have been lost.
-TEST(SupervisorTest, WhoHasSaidThatItIsDoneAndIsLeftHasNoMoreTime) {
+// No other worker runs: it is alone in its job, or the others have been lost.
+TEST(SupervisorTest, Worker_ReportedItsEndAndIsTheLast_HasNoMoreTime) {
   for (const int workers : {1, 2}) {
     LaunchOptions options = Options(workers, true);
     options.end_together = true;
-    options.done_seconds = 60;
+    options.report_grace_seconds = 60;
     Supervisor supervisor(options);
     Supervisor::Actions actions;
     if (workers == 2) {
@@ -305,8 +386,8 @@ TEST(SupervisorTest, WhoHasSaidThatItIsDoneAndIsLeftHasNoMoreTime) {
   }
 }
 
-// Who stops the job stops that one too; and it is no success where it fails.
-TEST(SupervisorTest, WhoHasSaidThatItIsDoneCounts) {
+// A stop of the job stops that worker too; and it is no success if it fails.
+TEST(SupervisorTest, Worker_ReportedItsEnd_Counts) {
   LaunchOptions options = Options(2, true);
   options.end_together = true;
   for (const bool signal : {false, true}) {
@@ -328,15 +409,16 @@ TEST(SupervisorTest, WhoHasSaidThatItIsDoneCounts) {
   }
 }
 
-// Whatever happens, a job whose workers all end is done, each is started no
-// more often than it may be, and stages never go back.
-TEST(SupervisorTest, AnyHistoryEnds) {
+// For any history: a job is done once all its workers have ended, each is
+// started no more often than it may be, and stages never go back.
+TEST(SupervisorTest, Job_AnyHistory_Ends) {
   for (unsigned seed = 1; seed <= 2000; ++seed) {
     std::mt19937 random(seed);
     const auto below = [&](int n) { return static_cast<int>(random() % n); };
     LaunchOptions options = Options(1 + below(4), below(2) == 1);
     options.max_restarts = below(3);
     options.end_together = below(2) == 1;
+    options.min_workers = below(1 + options.workers);
     Supervisor supervisor(options);
     std::set<int> running, waiting;
     for (int i = 0; i < options.workers; ++i) running.insert(i);
@@ -398,7 +480,7 @@ TEST(SupervisorTest, AnyHistoryEnds) {
   }
 }
 
-TEST(LineSplitterTest, PiecesDoNotMatter) {
+TEST(LineSplitterTest, Feed_AnyPieces_GivesTheSameLines) {
   for (unsigned seed = 1; seed <= 200; ++seed) {
     std::mt19937 random(seed);
     std::string text, line;
@@ -422,7 +504,7 @@ TEST(LineSplitterTest, PiecesDoNotMatter) {
   }
 }
 
-TEST(LineSplitterTest, ALongLineIsCut) {
+TEST(LineSplitterTest, Feed_LineIsTooLong_IsCut) {
   LineSplitter splitter;
   Strings lines;
   splitter.Feed("abcdefg\nhi", 10, 3, &lines);

@@ -22,7 +22,7 @@ Strings Lines(const std::string& bytes, size_t each) {
   return lines;
 }
 
-TEST(TerminalLineTest, HoweverItIsSplitABarIsItsLastDrawing) {
+TEST(TerminalLineTest, Feed_BarSplitAnywhere_IsItsLastDrawing) {
   const std::string bytes =
       "Epoch 1/2\n\r1/6 \u2501\u2501 10s\b\b\b\b\r6/6 \u2501\u2501\u2501 1s\n"
       "dos\r\n\nlast";
@@ -34,7 +34,7 @@ TEST(TerminalLineTest, HoweverItIsSplitABarIsItsLastDrawing) {
   }
 }
 
-TEST(TerminalLineTest, AnEndlessLineIsCutInPieces) {
+TEST(TerminalLineTest, Feed_EndlessLine_IsCutInPieces) {
   TerminalLine line;
   Strings lines;
   const std::string bytes(2500, 'x');
@@ -42,7 +42,7 @@ TEST(TerminalLineTest, AnEndlessLineIsCutInPieces) {
   EXPECT_EQ(lines, (Strings{std::string(1000, 'x'), std::string(1000, 'x')}));
 }
 
-TEST(TerminalLineTest, ItIsErasedBeforeOthersAndDrawnAgainOnce) {
+TEST(TerminalLineTest, Draw_ErasedBeforeOthers_IsDrawnAgainOnce) {
   TerminalLine line;
   Strings lines;
   EXPECT_EQ(line.Erase(), "");
@@ -61,7 +61,7 @@ TEST(TerminalLineTest, ItIsErasedBeforeOthersAndDrawnAgainOnce) {
 }
 
 // Bytes of any kind: no cut is wider than asked for, and none reads beyond.
-TEST(TerminalLineTest, AnyBytesAreCutToTheirColumns) {
+TEST(TerminalLineTest, CutToColumns_AnyBytes_KeepsABeginningOfThem) {
   std::mt19937 random(7);
   const std::string some[] = {"\x1b[1m", "\x1b[", "\x1b",
                               "\u2501",  "a",     "\x80"};

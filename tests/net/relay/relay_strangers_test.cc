@@ -1,5 +1,5 @@
-// A relay that many come to at once, whatever they say and however slowly; and
-// workers whose relay has several addresses, or moves.
+// A relay with many connections at the same time, for any bytes and speeds; and
+// workers of a relay that has several addresses, or moves.
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -17,9 +17,10 @@
 #include <thread>
 #include <vector>
 
-#include "net/ring/name_lookup.h"
 #include "net/ring/ring_collective.h"
-#include "visitor.h"
+#include "net/ring/withdrawal.h"
+#include "net/transport/name_lookup.h"
+#include "relay_client.h"
 
 namespace ringlet {
 namespace {
@@ -30,31 +31,31 @@ std::string TextOf(RelayHello::Role role, uint8_t channel) {
   return {reinterpret_cast<char*>(bytes), sizeof(bytes)};
 }
 
-// Once two who come now are joined, all that was said before was heard.
+// Once two new clients are joined, all earlier bytes were read.
 void Settle(int port) {
-  Visitor a(port), b(port);
+  RelayClient a(port), b(port);
   a.Say(kListens, 255);
   b.Say(kDials, 255);
   EXPECT_EQ(a.Hear(1) + b.Hear(1), kJoined + kJoined);
 }
 
-// Of two greetings one is cut at any byte, or at every one.
-TEST(RelayTest, AGreetingComesInAnyPieces) {
+// One of two greetings is cut at each byte in turn, or at all of them.
+TEST(RelayTest, Greeting_CutAnywhere_IsUnderstood) {
   Served served;
   for (size_t cut = 0; cut <= kRelayHelloBytes; ++cut) {
     SCOPED_TRACE(cut);
     const std::string text = TextOf(kDials, 1);
-    Visitor a(served.port), b(served.port);
+    RelayClient a(served.port), b(served.port);
     a.Say(kListens, 1);
     Settle(served.port);
     if (cut == kRelayHelloBytes) {
-      for (const char c : text) b.Say(std::string(1, c)), usleep(200);
+      for (const char c : text) b.Say(std::string(1, c)), Settle(served.port);
     } else {
       if (cut > 0) b.Say(text.substr(0, cut));
-      usleep(2000);
+      Settle(served.port);
       b.Say(text.substr(cut));
     }
-    // What follows at once is no greeting's any more.
+    // The bytes right behind it are no part of the greeting.
     EXPECT_EQ(b.Hear(1), kJoined);
     b.Say("early");
     EXPECT_EQ(a.Hear(6), kJoined + "early");
@@ -62,7 +63,7 @@ TEST(RelayTest, AGreetingComesInAnyPieces) {
 }
 
 // Pairs in any order, of which some give up, some come twice, some are cut off.
-TEST(RelayTest, EachIsJoinedWithItsOwn) {
+TEST(RelayTest, Connections_InAnyOrder_AreJoinedInPairs) {
   RelayOptions options;
   options.connections = 1000;
   options.dial_seconds = options.hello_seconds = 60;
@@ -76,33 +77,33 @@ TEST(RelayTest, EachIsJoinedWithItsOwn) {
       comes.emplace_back(static_cast<uint8_t>(i), true);
     }
     std::shuffle(comes.begin(), comes.end(), random);
-    std::map<std::pair<uint8_t, bool>, std::unique_ptr<Visitor>> all;
-    std::vector<std::unique_ptr<Visitor>> strangers;
+    std::map<std::pair<uint8_t, bool>, std::unique_ptr<RelayClient>> all;
+    std::vector<std::unique_ptr<RelayClient>> strangers;
     for (const auto& who : comes) {
       const auto role = who.second ? kDials : kListens;
       if (random() % 4 == 0) {
-        strangers.push_back(std::make_unique<Visitor>(served.port));
+        strangers.push_back(std::make_unique<RelayClient>(served.port));
         strangers.back()->Say(
             TextOf(role, who.first).substr(1 + random() % 24));
       }
-      if (random() % 4 == 0) Visitor(served.port).Say("RGRELAY1");
+      if (random() % 4 == 0) RelayClient(served.port).Say("RGRELAY1");
       const bool first = all.count({who.first, !who.second}) == 0;
       if (first && random() % 3 == 0) {
-        Visitor older(served.port);
+        RelayClient older(served.port);
         older.Say(role, who.first);
         Settle(served.port);
-        all[who] = std::make_unique<Visitor>(served.port);
+        all[who] = std::make_unique<RelayClient>(served.port);
         all[who]->Say(role, who.first);
         EXPECT_EQ(older.Hear(1), "");
       } else {
-        all[who] = std::make_unique<Visitor>(served.port);
+        all[who] = std::make_unique<RelayClient>(served.port);
         all[who]->Say(role, who.first);
       }
     }
     for (int i = 0; i < 100; ++i) {
       const auto channel = static_cast<uint8_t>(i);
-      Visitor& a = *all[{channel, false}];
-      Visitor& b = *all[{channel, true}];
+      RelayClient& a = *all[{channel, false}];
+      RelayClient& b = *all[{channel, true}];
       EXPECT_EQ(a.Hear(1), kJoined) << i;
       EXPECT_EQ(b.Hear(1), kJoined) << i;
       const std::string text = "of " + std::to_string(i);
@@ -112,23 +113,23 @@ TEST(RelayTest, EachIsJoinedWithItsOwn) {
   }
 }
 
-// Who connects and says nothing gives way to who does.
-TEST(RelayTest, SilentOnesKeepNobodyOut) {
+// A silent connection gives way to one with a greeting.
+TEST(RelayTest, Connections_Silent_GiveWayToWorkers) {
   RelayOptions options;
   options.connections = 4;
   options.hello_seconds = 600;
   options.silent_seconds = 0.2;
   Served served(options);
-  Visitor listens(served.port);
+  RelayClient listens(served.port);
   listens.Say(kListens, 1);
-  std::vector<std::unique_ptr<Visitor>> silent;
+  std::vector<std::unique_ptr<RelayClient>> silent;
   for (int i = 0; i < 3; ++i) {
-    silent.push_back(std::make_unique<Visitor>(served.port));
+    silent.push_back(std::make_unique<RelayClient>(served.port));
     silent.back()->Say("RGREL");
   }
   // (Not those that have just come.)
   for (;;) {
-    Visitor dials(served.port);
+    RelayClient dials(served.port);
     dials.TrySay(TextOf(kDials, 1));
     if (dials.Hear(1) != kJoined) continue;
     EXPECT_EQ(listens.Hear(1), kJoined);
@@ -139,11 +140,11 @@ TEST(RelayTest, SilentOnesKeepNobodyOut) {
 }
 
 // However fast others connect, those that are joined are served meanwhile.
-TEST(RelayTest, AFloodHoldsNobodyUp) {
+TEST(RelayTest, Flood_OfConnections_DelaysNoWorker) {
   RelayOptions options;
   options.connections = 16;
   Served served(options);
-  Visitor a(served.port), b(served.port);
+  RelayClient a(served.port), b(served.port);
   a.Say(kListens, 1);
   b.Say(kDials, 1);
   EXPECT_EQ(a.Hear(1) + b.Hear(1), kJoined + kJoined);
@@ -153,7 +154,7 @@ TEST(RelayTest, AFloodHoldsNobodyUp) {
   for (int i = 0; i < 8; ++i) {
     flood.emplace_back([&] {
       while (!over) {
-        Visitor stranger(served.port);
+        RelayClient stranger(served.port);
         ++came;
       }
     });
@@ -171,7 +172,7 @@ TEST(RelayTest, AFloodHoldsNobodyUp) {
 
 // A port alone is on all of the host's addresses: of a name that has both kinds
 // a worker may have a way to the IPv6 one alone.
-TEST(RelayTest, APortAloneIsOfBothKindsOfAddresses) {
+TEST(RelayTest, Address_PortAlone_IsOfBothAddressFamilies) {
   RelayOptions options;
   options.address = std::to_string(FreePorts(1)[0]);
   std::unique_ptr<Relay> relay;
@@ -250,13 +251,13 @@ class RelaysNameTest : public testing::Test {
   const NameLookup::Resolver system_;
 };
 
-TEST_F(RelaysNameTest, OfItsAddressesAnyOneServes) {
+TEST_F(RelaysNameTest, Name_SeveralAddresses_AnyOneServes) {
   addresses = {{"127.0.0.9", "::1", "127.0.0.1"}};
   ExpectRing();
 }
 
-// A host that answers nobody: of a listener whose queue is full.
-TEST_F(RelaysNameTest, AnAddressThatDoesNotAnswerGivesWay) {
+// A host that gives no answer: a listener with a full queue.
+TEST_F(RelaysNameTest, Address_DoesNotAnswer_TheNextIsTaken) {
   addresses = {{"127.0.0.9", "127.0.0.1"}};
   ExpectRing([](int port) {
     sockaddr_in at = {};
@@ -278,7 +279,7 @@ TEST_F(RelaysNameTest, AnAddressThatDoesNotAnswerGivesWay) {
   });
 }
 
-TEST_F(RelaysNameTest, ARelayThatMovesIsFound) {
+TEST_F(RelaysNameTest, Relay_MovesToAnotherAddress_IsFound) {
   addresses.assign(8, {"127.0.0.9"});
   addresses.push_back({"127.0.0.1"});
   ExpectRing();
@@ -352,21 +353,19 @@ class SlowWay {
   const int fd_ = socket(AF_INET, SOCK_STREAM, 0);
   std::atomic<bool> over_{false};
   std::thread serves_;
-  std::vector<int> fds_;              // its own, until it has ended …
-  std::vector<std::thread> threads_;  // … and these
+  std::vector<int> fds_;              // its own, until it has ended
+  std::vector<std::thread> threads_;  // of its connections
 };
 
 // A quarter of a second to the relay, as by a satellite: ten such ways until
 // two have met.
-TEST(RelayRingTest, WorkersOfSlowWaysMeet) {
+TEST(RelayRingTest, Workers_SlowLinksToTheRelay_FormARing) {
   Served served;
   SlowWay way(served.port, std::chrono::milliseconds(250));
   std::vector<std::thread> threads;
   for (int r = 0; r < 2; ++r) {
     threads.emplace_back([&, r] {
-      RingOptions options = RingOf(2, r, way.port);
-      options.timeout_seconds = 5;
-      options.start_timeout_seconds = 20;
+      const RingOptions options = RingOf(2, r, way.port);
       std::unique_ptr<RingCollective> ring;
       const Status status = RingCollective::Open(options, &ring);
       ASSERT_TRUE(status.ok()) << status.message();
@@ -378,7 +377,8 @@ TEST(RelayRingTest, WorkersOfSlowWaysMeet) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Of this process's connections to the port, how many look after themselves.
+// The number of this process's connections to the port that have keep-alive
+// probes. *all: the number of all of them.
 int KeptAlive(int port, int* all) {
   int kept = 0;
   *all = 0;
@@ -398,27 +398,27 @@ int KeptAlive(int port, int* all) {
   return kept;
 }
 
-// One that waits says nothing: else it would not see that the relay's host is
-// gone, and wait for ever.
-TEST(RelayRingTest, WhoWaitsSeesThatTheRelayIsGone) {
+// A waiting worker sends nothing. Without keep-alive it would not notice that
+// the relay's host is gone, and wait without an end.
+TEST(RelayRingTest, Wait_RelayIsGone_IsNoticed) {
   Served served;
   std::thread waits([&] {
-    RingOptions options = RingOf(3, 0, served.port);
-    options.start_timeout_seconds = 3;
     std::unique_ptr<RingCollective> ring;
-    EXPECT_FALSE(RingCollective::Open(options, &ring).ok());
+    EXPECT_FALSE(RingCollective::Open(RingOf(3, 0, served.port), &ring).ok());
   });
   int all = 0, kept = 0;
-  for (int i = 0; i < 250 && all < 2; ++i) {
+  for (int i = 0; i < 10000 && kept < 2; ++i) {
     usleep(10000);
     kept = KeptAlive(served.port, &all);
   }
   EXPECT_EQ(all, 2);
   EXPECT_EQ(kept, all);
+  Withdrawal::Begin(RingOf(3, 1, served.port), InvalidArgument("that was all"))
+      .reset();
   waits.join();
 }
 
-TEST(RelayRingTest, TooFewDescriptorsAreToldOfAtOnce) {
+TEST(RelayRingTest, Descriptors_TooFew_AreReportedImmediately) {
   rlimit before;
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   rlimit few = before;

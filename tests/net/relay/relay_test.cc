@@ -14,34 +14,36 @@
 #include <thread>
 #include <vector>
 
-#include "net/relay/relay_desk.h"
+#include "../../support/captured_output.h"
+#include "net/relay/rendezvous_table.h"
 #include "net/ring/ring_collective.h"
 #include "net/ring/withdrawal.h"
-#include "visitor.h"
+#include "relay_client.h"
 
 namespace ringlet {
 namespace {
 
-TEST(RelayDeskTest, JoinsThoseOfAChannelAndOppositeRoles) {
-  RelayDesk desk;
+TEST(RendezvousTableTest, Arrive_SameChannelAndOppositeRole_IsJoined) {
+  RendezvousTable table;
   char people[6];
-  EXPECT_EQ(desk.Comes(&people[0], HelloOf(kListens, 1)).other, nullptr);
-  EXPECT_EQ(desk.Comes(&people[1], HelloOf(kDials, 2)).other, nullptr);
+  EXPECT_EQ(table.Arrive(&people[0], HelloOf(kListens, 1)).other, nullptr);
+  EXPECT_EQ(table.Arrive(&people[1], HelloOf(kDials, 2)).other, nullptr);
   // The newer one waits in the older one's place.
-  const RelayDesk::Met newer = desk.Comes(&people[2], HelloOf(kListens, 1));
+  const RendezvousTable::Match newer =
+      table.Arrive(&people[2], HelloOf(kListens, 1));
   EXPECT_EQ(newer.other, nullptr);
   EXPECT_EQ(newer.displaced, &people[0]);
-  desk.Goes(&people[0]);  // it has no place any more
-  EXPECT_EQ(desk.waiting(), 2u);
-  EXPECT_EQ(desk.Comes(&people[3], HelloOf(kDials, 1)).other, &people[2]);
-  EXPECT_EQ(desk.waiting(), 1u);
-  desk.Goes(&people[1]);
-  EXPECT_EQ(desk.Comes(&people[4], HelloOf(kListens, 2)).other, nullptr);
-  EXPECT_EQ(desk.Comes(&people[5], HelloOf(kDials, 2)).other, &people[4]);
-  EXPECT_EQ(desk.waiting(), 0u);
+  table.Leave(&people[0]);  // it has no place any more
+  EXPECT_EQ(table.waiting(), 2u);
+  EXPECT_EQ(table.Arrive(&people[3], HelloOf(kDials, 1)).other, &people[2]);
+  EXPECT_EQ(table.waiting(), 1u);
+  table.Leave(&people[1]);
+  EXPECT_EQ(table.Arrive(&people[4], HelloOf(kListens, 2)).other, nullptr);
+  EXPECT_EQ(table.Arrive(&people[5], HelloOf(kDials, 2)).other, &people[4]);
+  EXPECT_EQ(table.waiting(), 0u);
 }
 
-TEST(RelayHelloTest, OnlyWhatWorkersSayIsOne) {
+TEST(RelayHelloTest, Decode_MagicOrRoleIsWrong_IsRejected) {
   uint8_t bytes[kRelayHelloBytes];
   EncodeRelayHello(HelloOf(kDials, 7), bytes);
   RelayHello hello;
@@ -55,9 +57,9 @@ TEST(RelayHelloTest, OnlyWhatWorkersSayIsOne) {
   }
 }
 
-TEST(RelayTest, MovesWhatEitherSays) {
+TEST(RelayTest, Pair_EitherSideSends_OtherHearsAll) {
   Served served;
-  Visitor a(served.port), b(served.port), other(served.port);
+  RelayClient a(served.port), b(served.port), other(served.port);
   other.Say(kDials, 2);
   a.Say(kListens, 1);
   b.Say(kDials, 1);
@@ -70,7 +72,7 @@ TEST(RelayTest, MovesWhatEitherSays) {
   says.join();
   b.Say("and back");
   EXPECT_EQ(a.Hear(8), "and back");
-  // What was said before an end is heard.
+  // Bytes that were sent before an end arrive.
   a.Say("the last");
   a.EndsSaying();
   EXPECT_EQ(b.Hear(100), "the last");
@@ -80,9 +82,9 @@ TEST(RelayTest, MovesWhatEitherSays) {
   EXPECT_TRUE(other.hears_nothing());
 }
 
-TEST(RelayTest, OneWhoDoesNotReadHoldsTheOtherUp) {
+TEST(RelayTest, Peer_DoesNotRead_HoldsTheOtherUp) {
   Served served;
-  Visitor a(served.port), b(served.port);
+  RelayClient a(served.port), b(served.port);
   a.Say(kListens, 1);
   b.Say(kDials, 1);
   EXPECT_EQ(a.Hear(1), kJoined);
@@ -93,48 +95,48 @@ TEST(RelayTest, OneWhoDoesNotReadHoldsTheOtherUp) {
   EXPECT_EQ(b.Hear(poured).size(), poured);
 }
 
-TEST(RelayTest, StrangersAreLetGo) {
+TEST(RelayTest, Strangers_SilentOrWrong_AreLetGo) {
   RelayOptions options;
-  options.hello_seconds = 0.3;
-  options.dial_seconds = 0.3;
-  options.linger_seconds = 0.3;
+  options.hello_seconds = 2;
+  options.dial_seconds = 2;
+  options.linger_seconds = 2;
   options.connections = 4;
   Served served(options);
+  RelayClient waits(served.port);
+  waits.Say(kListens, 4);
   {
-    Visitor http(served.port), early(served.port);
+    RelayClient http(served.port), early(served.port);
     http.Say("GET / HTTP/1.1\r\nHost: relay\r\n\r\n");
     EXPECT_EQ(http.Hear(1), "");
     early.Say(kListens, 1);
     early.Say("too soon");
     EXPECT_EQ(early.Hear(1), "");
-    Visitor silent(served.port);
-    EXPECT_EQ(silent.Hear(1), "");
   }
-  Visitor dials(served.port);
+  RelayClient silent(served.port), dials(served.port);
   dials.Say(kDials, 3);
+  EXPECT_EQ(silent.Hear(1), "");
+  ASSERT_FALSE(HasFailure()) << "the others would wait as long";
   EXPECT_EQ(dials.Hear(1), "");
-  // One that listens may wait; its end, or that of the other, is theirs both.
-  Visitor waits(served.port);
-  waits.Say(kListens, 4);
-  std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+  // A worker that listens may wait longer. When one side of a pair ends, the
+  // other side is closed too.
   EXPECT_TRUE(waits.hears_nothing());
-  Visitor comes(served.port);
-  comes.Say(kDials, 4);
-  EXPECT_EQ(waits.Hear(1) + comes.Hear(1), kJoined + kJoined);
-  comes.EndsSaying();  // and does no more
+  RelayClient dialer(served.port);
+  dialer.Say(kDials, 4);
+  EXPECT_EQ(waits.Hear(1) + dialer.Hear(1), kJoined + kJoined);
+  dialer.EndsSaying();  // and does no more
   EXPECT_EQ(waits.Hear(1), "");
-  EXPECT_EQ(comes.Hear(1), "");
+  EXPECT_EQ(dialer.Hear(1), "");
 }
 
-TEST(RelayTest, TakesNoMoreThanItIsTo) {
+TEST(RelayTest, Connection_BeyondTheLimit_IsClosed) {
   RelayOptions options;
   options.connections = 2;
   Served served(options);
-  Visitor a(served.port), b(served.port);
+  RelayClient a(served.port), b(served.port);
   a.Say(kListens, 1);
-  b.Say(kListens, 2);
-  usleep(100000);
-  Visitor third(served.port);
+  b.Say(kDials, 1);
+  EXPECT_EQ(a.Hear(1) + b.Hear(1), kJoined + kJoined);
+  RelayClient third(served.port);
   EXPECT_EQ(third.Hear(1), "");
   EXPECT_TRUE(a.hears_nothing());
 }
@@ -150,7 +152,7 @@ void ExpectSum(Collective* ring) {
   EXPECT_EQ(v[70000], v[0]);
 }
 
-TEST(RelayRingTest, WorkersMeetByItAloneAndAnother) {
+TEST(RelayRingTest, Relay_EndsAndComesBack_IsNamedAndWorkersReform) {
   auto served = std::make_unique<Served>();
   const int port = served->port;
   std::vector<std::unique_ptr<RingCollective>> rings(4);
@@ -165,11 +167,12 @@ TEST(RelayRingTest, WorkersMeetByItAloneAndAnother) {
   for (std::thread& thread : threads) thread.join();
   threads.clear();
   // Its end is a loss that names it.
-  std::atomic<int> lost{0};
+  std::atomic<int> lost{0}, running{0}, reforming{0};
   for (int r = 0; r < 4; ++r) {
     threads.emplace_back([&, r] {
       std::vector<float> v(1000);
-      Status status;
+      Status status = rings[r]->AllReduce(v.data(), v.size());
+      ++running;
       while (status.ok()) status = rings[r]->AllReduce(v.data(), v.size());
       EXPECT_EQ(status.code(), Code::kPeerLost) << status.message();
       if (std::string(status.message()).find("by the relay at 127.0.0.1") !=
@@ -178,23 +181,24 @@ TEST(RelayRingTest, WorkersMeetByItAloneAndAnother) {
       }
     });
   }
-  usleep(100000);
+  while (running < 4) std::this_thread::yield();
   served.reset();
   for (std::thread& thread : threads) thread.join();
   threads.clear();
   EXPECT_EQ(lost, 4);
-  // Where it is back they go on.
+  // The relay is started again, and the workers continue.
   RelayOptions options;
   options.address = "127.0.0.1:" + std::to_string(port);
   std::unique_ptr<Relay> relay;
   for (int r = 0; r < 4; ++r) {
     threads.emplace_back([&, r] {
+      ++reforming;
       const Status status = rings[r]->Reform();
       ASSERT_TRUE(status.ok()) << status.message();
       ExpectSum(rings[r].get());
     });
   }
-  usleep(300000);
+  while (reforming < 4) std::this_thread::yield();
   const Status again = Relay::Start(options, &relay);
   EXPECT_TRUE(again.ok()) << again.message();
   for (std::thread& thread : threads) thread.join();
@@ -206,7 +210,7 @@ TEST(RelayRingTest, WorkersMeetByItAloneAndAnother) {
 }
 
 // Two jobs of other keys, and of a key that is about to change, by one relay.
-TEST(RelayRingTest, JobsAndKeysDoNotMix) {
+TEST(RelayRingTest, Jobs_KeysDiffer_DoNotMix) {
   Served served;
   std::vector<std::thread> threads;
   for (int job = 0; job < 2; ++job) {
@@ -226,9 +230,9 @@ TEST(RelayRingTest, JobsAndKeysDoNotMix) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Two that have the same key and list, and names of their own: one that comes
-// takes nobody's place.
-TEST(RelayRingTest, JobsOfOneKeyAndListDoNotMix) {
+// Two jobs with the same key and list, and different names: a connection of one
+// takes no place in the other.
+TEST(RelayRingTest, Jobs_NamesAloneDiffer_DoNotMix) {
   Served served;
   std::vector<std::thread> threads;
   std::vector<std::unique_ptr<RingCollective>> rings(4);
@@ -240,19 +244,22 @@ TEST(RelayRingTest, JobsOfOneKeyAndListDoNotMix) {
       ASSERT_TRUE(status.ok()) << status.message();
     });
   };
-  testing::internal::CaptureStderr();
-  for (const int job : {0, 1}) {
-    open(job, 0);
-    usleep(300000);
+  std::string text;
+  {
+    CapturedOutput output;
+    for (const int job : {0, 1}) {
+      open(job, 0);
+      // Rank 0 of both jobs has waited at the relay for a while.
+      EXPECT_TRUE(output.AwaitText("rank 0 of 2 (", job + 1));
+    }
+    for (const int job : {0, 1}) open(job, 1);
+    for (std::thread& thread : threads) thread.join();
+    threads.clear();
+    text = output.text();
   }
-  for (const int job : {0, 1}) open(job, 1);
-  for (std::thread& thread : threads) thread.join();
-  threads.clear();
-  usleep(1500000);
-  const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(said.find("another took this worker's place"), std::string::npos)
-      << said;
-  EXPECT_EQ(said.find("refused"), std::string::npos) << said;
+  EXPECT_EQ(text.find("another took this worker's place"), std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("refused"), std::string::npos) << text;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&, i] {
       ExpectSum(rings[i].get());
@@ -262,7 +269,7 @@ TEST(RelayRingTest, JobsOfOneKeyAndListDoNotMix) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(RelayRingTest, AWorkerThatEndsIsLostAtOnce) {
+TEST(RelayRingTest, Worker_Ends_IsLostImmediately) {
   Served served;
   std::vector<std::thread> threads;
   for (int r = 0; r < 3; ++r) {
@@ -282,15 +289,15 @@ TEST(RelayRingTest, AWorkerThatEndsIsLostAtOnce) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Of an elastic job any two are linked, also of a list of more than 16.
-TEST(RelayRingTest, AnyTwoOfALongListMeet) {
+// An elastic job is fully connected, also with a list of more than 16 workers.
+TEST(RelayRingTest, Workers_TwoOfALongList_FormARing) {
   Served served;
   std::vector<std::thread> threads;
   for (const int r : {0, 3}) {
     threads.emplace_back([&, r] {
       RingOptions options = RingOf(17, r, served.port);
       options.min_workers = 2;
-      options.start_timeout_seconds = 3;
+      options.start_timeout_seconds = 6;  // the time to wait for the others
       std::unique_ptr<RingCollective> ring;
       const Status status = RingCollective::Open(options, &ring);
       ASSERT_TRUE(status.ok()) << status.message();
@@ -302,11 +309,10 @@ TEST(RelayRingTest, AnyTwoOfALongListMeet) {
 }
 
 // So any hears of one that cannot take part.
-TEST(RelayRingTest, AnyOfALongListHearsOfAWithdrawal) {
+TEST(RelayRingTest, Withdrawal_LongList_IsHeardByAnyWorker) {
   Served served;
   RingOptions options = RingOf(17, 3, served.port);
   options.min_workers = 1;
-  options.start_timeout_seconds = 4;
   std::unique_ptr<Withdrawal> withdrawal = Withdrawal::Begin(
       RingOf(17, 0, served.port), InvalidArgument("it has no data"));
   std::unique_ptr<RingCollective> ring;
@@ -317,7 +323,7 @@ TEST(RelayRingTest, AnyOfALongListHearsOfAWithdrawal) {
       << status.message();
 }
 
-TEST(RelayRingTest, WhatCannotWorkIsRefused) {
+TEST(RelayRingTest, Open_NoKeyPortOrRelay_IsAnError) {
   std::unique_ptr<RingCollective> ring;
   RingOptions options = RingOf(2, 0, 7000);
   options.keys = nullptr;
@@ -331,7 +337,7 @@ TEST(RelayRingTest, WhatCannotWorkIsRefused) {
                 .find("has no port"),
             std::string::npos);
   options = RingOf(2, 1, FreePorts(1)[0]);
-  options.start_timeout_seconds = 1;
+  options.start_timeout_seconds = 3;
   const Status nobody = RingCollective::Open(options, &ring);
   EXPECT_EQ(nobody.code(), Code::kDeadlineExceeded);
   EXPECT_NE(std::string(nobody.message()).find("by the relay at 127.0.0.1"),

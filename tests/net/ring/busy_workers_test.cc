@@ -1,5 +1,5 @@
-// One that starts again while the others compute for longer than it would wait
-// for them: simulated, in virtual time.
+// A worker restarts while the others compute a step longer than start_timeout.
+// Simulated, in virtual time.
 
 #include <gtest/gtest.h>
 
@@ -42,16 +42,17 @@ class Job final : public SimCollective::Owner {
   void Start(int worker) {
     workers_[worker] = std::make_unique<SimCollective>(
         &network, &ring_, worker, seed_,
-        [this](SimCollective* collective) { return Work(collective); }, this);
+        [this](SimCollective* collective) { return RunWorker(collective); },
+        this);
   }
   void Crash(int worker) { workers_[worker]->Crash(false); }
   bool alive(int worker) const { return workers_[worker]->alive(); }
 
-  // Until all that live have ended; false where that takes too long.
-  bool Run(int64_t most) {
-    const auto lives = [](const auto& worker) { return worker->alive(); };
-    while (std::any_of(workers_, workers_ + kWorkers, lives)) {
-      if (network.now() > most || !network.Step()) return false;
+  // Runs until all workers have ended. Returns false if that takes too long.
+  bool Run(int64_t limit) {
+    const auto is_alive = [](const auto& worker) { return worker->alive(); };
+    while (std::any_of(workers_, workers_ + kWorkers, is_alive)) {
+      if (network.now() > limit || !network.Step()) return false;
     }
     return true;
   }
@@ -67,7 +68,7 @@ class Job final : public SimCollective::Owner {
     if (status.ok()) done.insert(worker);
   }
 
-  Status Work(SimCollective* collective) {
+  Status RunWorker(SimCollective* collective) {
     int64_t step = 0;
     for (;;) {
       Status status = TakeFurthest(collective, &step);
@@ -91,14 +92,14 @@ class Job final : public SimCollective::Owner {
     const bool is_long = *step == kLongStep && computed_.insert(worker).second;
     if (is_long) begun.insert(worker);
     collective->Sleep(is_long ? long_nanos[worker] : 20 * kMs);
-    int32_t said[] = {1 << worker, collective->visited() ? 1 : 0};
+    int32_t flags[] = {1 << worker, collective->has_joiner() ? 1 : 0};
     Collective::Ticket ticket = 0;
-    RINGLET_RETURN_IF_ERROR(collective->StartAllReduceInts(said, 2, &ticket));
+    RINGLET_RETURN_IF_ERROR(collective->StartAllReduceInts(flags, 2, &ticket));
     RINGLET_RETURN_IF_ERROR(collective->Wait(ticket));
     ++*step;
-    made.insert({*step, said[0]});
+    made.insert({*step, flags[0]});
     Trace(worker, "made step " + std::to_string(*step));
-    return said[1] == 0 ? Status() : PeerLost(-1, "a visitor");
+    return flags[1] == 0 ? Status() : PeerLost(-1, "a joiner");
   }
 
   const uint64_t seed_;
@@ -111,7 +112,7 @@ class Job final : public SimCollective::Owner {
   Network network;
   int64_t long_nanos[kWorkers] = {};
   std::set<int> begun;                     // the long step
-  std::set<std::pair<int64_t, int>> made;  // steps, and by whom
+  std::set<std::pair<int64_t, int>> made;  // steps, each with its worker
   std::set<int> done;
 
  private:
@@ -120,21 +121,21 @@ class Job final : public SimCollective::Owner {
 
 bool Traces() { return std::getenv("RINGLET_SIM_TRACE") != nullptr; }
 
-// Who begins the long step; then one of them is lost, and is soon back.
+// All begin the long step. Then one of them crashes, and is started again soon.
 void LoseOneInTheLongStep(Job* job, int lost) {
   while (job->begun.size() < kWorkers && job->network.Step()) {
   }
   const int64_t now = job->network.now();
-  const int64_t dies = now + job->network.Random(2 * kTimeout);
-  job->network.At(dies, [=] { job->Crash(lost); });
-  job->network.At(dies + kTimeout / 10 + job->network.Random(kTimeout),
+  const int64_t crash_at = now + job->network.Random(2 * kTimeout);
+  job->network.At(crash_at, [=] { job->Crash(lost); });
+  job->network.At(crash_at + kTimeout / 10 + job->network.Random(kTimeout),
                   [=] { job->Start(lost); });
-  while (job->network.now() < dies && job->network.Step()) {
+  while (job->network.now() < crash_at && job->network.Step()) {
   }
 }
 
-// Nobody makes a step that the others do not make too.
-TEST(BusyWorkersTest, OneThatIsBackWaitsForThoseThatCompute) {
+// No worker makes a step that the others do not make too.
+TEST(BusyWorkersTest, ReturningWorker_OthersCompute_WaitsForThem) {
   for (uint64_t seed = 1; seed <= 150 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Job job(seed, Traces());
@@ -147,26 +148,26 @@ TEST(BusyWorkersTest, OneThatIsBackWaitsForThoseThatCompute) {
     EXPECT_TRUE(job.Run(60 * kTimeout));
     EXPECT_EQ(job.done.size(), 3u);
     EXPECT_EQ(job.made.size(), static_cast<size_t>(kSteps));
-    for (const auto& [step, who] : job.made) EXPECT_EQ(who, 7) << step;
+    for (const auto& [step, members] : job.made) EXPECT_EQ(members, 7) << step;
   }
 }
 
-// One that computes ends, and is not back: who waits for it does not for long.
-TEST(BusyWorkersTest, OneThatComputesMayDieToo) {
+// A computing worker ends, and is not started again: the wait for it is short.
+TEST(BusyWorkersTest, ReturningWorker_AComputingWorkerEnds_ContinuesWithoutIt) {
   for (uint64_t seed = 1; seed <= 60 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Job job(seed, Traces());
     const int lost = static_cast<int>(seed % kWorkers);
-    const int dies = static_cast<int>((seed + 1) % kWorkers);
+    const int crashed = static_cast<int>((seed + 1) % kWorkers);
     for (int64_t& nanos : job.long_nanos) nanos = 2 * kStartTimeout;
     LoseOneInTheLongStep(&job, lost);
     job.network.At(job.network.now() + job.network.Random(5 * kTimeout),
-                   [&] { job.Crash(dies); });
+                   [&] { job.Crash(crashed); });
     EXPECT_TRUE(job.Run(60 * kTimeout));
     EXPECT_EQ(job.done.size(), 2u);
-    EXPECT_EQ(job.made.rbegin()->second, 7 & ~(1 << dies));
-    for (const auto& [step, who] : job.made) {
-      EXPECT_NE(who, 1 << lost) << "alone, step " << step;
+    EXPECT_EQ(job.made.rbegin()->second, 7 & ~(1 << crashed));
+    for (const auto& [step, members] : job.made) {
+      EXPECT_NE(members, 1 << lost) << "alone, step " << step;
     }
   }
 }

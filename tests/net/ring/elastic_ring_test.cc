@@ -1,70 +1,71 @@
-// Rings that go on with those who are there.
+// Rings that continue with the present workers.
 
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "../../support/free_ports.h"
 #include "core/base/byte_order.h"
-#include "net/launch/local_ports.h"
 #include "net/ring/ring_collective.h"
 #include "net/ring/withdrawal.h"
 
 namespace ringlet {
 namespace {
 
-std::vector<std::string> Addresses(int size) {
-  std::vector<int> ports;  // that stay free while nobody listens
-  EXPECT_TRUE(FindLocalPorts(size, &ports).ok());
-  std::vector<std::string> out;
-  for (const int port : ports) {
-    out.push_back("127.0.0.1:" + std::to_string(port));
+// Waits until `condition` is true. Returns false after five minutes.
+bool Await(const std::function<bool()>& condition) {
+  for (int i = 0; i < 60000; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  return out;
+  return false;
 }
 
 RingOptions OptionsOf(const std::vector<std::string>& addresses, int worker) {
   RingOptions options;
   options.addresses = addresses;
   options.rank = worker;
-  options.timeout_seconds = 1;
-  options.start_timeout_seconds = 300;  // whoever waits for it has failed
+  options.timeout_seconds = 4;          // no running worker is silent so long
+  options.start_timeout_seconds = 300;  // a wait to its end has failed
   options.min_workers = 1;
   return options;
 }
 
-struct Seen {
-  int workers = 0;  // who takes part in this step, as a bit each
-  bool visited = false, all_end = false;  // … one of them says
+struct StepResult {
+  int workers = 0;  // the members of this step, a bit each
+  bool has_joiner = false, all_end = false;  // reported by one of them
 };
 
-// `floats`: how many more are summed, and looked at.
-Status Step(Collective* ring, size_t floats, bool all_end, Seen* seen) {
-  int32_t said[] = {1 << ring->worker(), ring->visited() ? 1 : 0,
-                    all_end ? 1 : 0};
+// Sums the flags of all workers, and `floats` floats, and checks the sums.
+Status Step(Collective* ring, size_t floats, bool all_end, StepResult* result) {
+  int32_t flags[] = {1 << ring->worker(), ring->has_joiner() ? 1 : 0,
+                     all_end ? 1 : 0};
   Collective::Ticket tickets[2];
   std::vector<float> v(floats, static_cast<float>(ring->rank() + 1));
-  RINGLET_RETURN_IF_ERROR(ring->StartAllReduceInts(said, 3, &tickets[0]));
+  RINGLET_RETURN_IF_ERROR(ring->StartAllReduceInts(flags, 3, &tickets[0]));
   RINGLET_RETURN_IF_ERROR(
       ring->StartAllReduce(v.data(), v.size(), &tickets[1]));
   RINGLET_RETURN_IF_ERROR(ring->Wait(tickets[0]));
   RINGLET_RETURN_IF_ERROR(ring->Wait(tickets[1]));
   const int size = ring->size();
   EXPECT_EQ(v.back(), static_cast<float>(size * (size + 1) / 2));
-  EXPECT_EQ(__builtin_popcount(static_cast<unsigned>(said[0])), size);
-  *seen = {said[0], said[1] != 0, said[2] != 0};
+  EXPECT_EQ(__builtin_popcount(static_cast<unsigned>(flags[0])), size);
+  *result = {flags[0], flags[1] != 0, flags[2] != 0};
   return Status();
 }
 
-// What a ring of few must do as one of many.
+// Makes every collective call, and checks its results.
 void ExpectAllCalls(Collective* ring) {
   const int rank = ring->rank();
   const int size = ring->size();
@@ -83,13 +84,13 @@ void ExpectAllCalls(Collective* ring) {
       << status.message();
 }
 
-// A worker that sums, and forms the ring anew where one was lost or has come.
+// A worker that sums, and forms a new view after a loss or for a joiner.
 struct Worker {
-  std::atomic<int> sees{0};  // who took part in its last step
+  std::atomic<int> members{0};  // the members of its last step
   std::atomic<int> size{0};
   std::atomic<bool> ends{false};
-  std::atomic<bool> all_end{false};  // after one and the same step
-  std::string lost;                  // of its last loss; while no step follows
+  std::atomic<bool> all_end{false};  // all end after the same step
+  std::string lost;                  // the message of its last loss
   std::thread thread;
 
   ~Worker() {
@@ -100,27 +101,27 @@ struct Worker {
     std::unique_ptr<Collective> ring;
     Status status = RingCollective::Open(options, &ring);
     for (int n = 0; status.ok() && !ends;) {  // steps of this view
-      Seen seen;
+      StepResult result;
       EXPECT_TRUE(ring->elastic());
       EXPECT_EQ(ring->worker(), options.rank);
       EXPECT_EQ(ring->address(ring->rank()),
                 options.addresses[static_cast<size_t>(options.rank)]);
-      status = Step(ring.get(), n % 2 == 0 ? 10 : 70000, all_end, &seen);
+      status = Step(ring.get(), n % 2 == 0 ? 10 : 70000, all_end, &result);
       if (status.ok()) {
         if (n++ == 0) ExpectAllCalls(ring.get());
         size = ring->size();
-        sees = seen.workers;
-        if (seen.all_end) break;
+        members = result.workers;
+        if (result.all_end) break;
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
       }
       if (status.code() == Code::kPeerLost) lost = status.message();
-      if (seen.visited || status.code() == Code::kPeerLost) {
+      if (result.has_joiner || status.code() == Code::kPeerLost) {
         status = ring->Reform();
         n = 0;
       }
     }
     EXPECT_TRUE(status.ok()) << status.message();
-    sees = 0;
+    members = 0;
   }
   void Start(const RingOptions& options) {
     ends = false;
@@ -139,25 +140,22 @@ class ElasticRingTest : public testing::TestWithParam<bool> {
     options.local_sockets = GetParam();
     return options;
   }
-  // Until each of these is in a step with all of these, and nobody else.
-  bool Meet(int workers) {
-    for (int i = 0; i < 12000; ++i) {
-      bool all = true;
-      for (int w = 0; w < 3; ++w) {
-        all = all && ((workers >> w & 1) == 0 || workers_[w].sees == workers);
-      }
-      if (all) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    return false;
+  // Waits until each of these workers is in a step with exactly these workers.
+  bool WaitForView(std::initializer_list<int> workers) {
+    int mask = 0;
+    for (const int w : workers) mask |= 1 << w;
+    return Await([&] {
+      return std::all_of(workers.begin(), workers.end(),
+                         [&](int w) { return workers_[w].members == mask; });
+    });
   }
 
-  const std::vector<std::string> addresses_ = Addresses(3);
+  const std::vector<std::string> addresses_ = FreeAddresses(3);
   Worker workers_[3];
 };
 
-TEST_P(ElasticRingTest, GoesOnWithoutTheLostAndTakesThemBack) {
-  // Its process is killed, so nobody says goodbye for it.
+TEST_P(ElasticRingTest, Ring_WorkersAreLost_ContinuesAndAdmitsThemAgain) {
+  // Worker 1 is a process that is killed, so it sends no goodbye.
   const pid_t child = fork();
   if (child == 0) {
     Worker().Run(Of(1));
@@ -165,77 +163,73 @@ TEST_P(ElasticRingTest, GoesOnWithoutTheLostAndTakesThemBack) {
   }
   workers_[0].Start(Of(0));
   workers_[2].Start(Of(2));
-  for (int i = 0; i < 12000 && workers_[0].sees != 7; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  EXPECT_EQ(workers_[0].sees, 7);
+  EXPECT_TRUE(Await([&] { return workers_[0].members == 7; }));
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
-  ASSERT_TRUE(Meet(5));
+  ASSERT_TRUE(WaitForView({0, 2}));
   EXPECT_EQ(workers_[2].size, 2);
-  // It comes back, in another process or in this one.
+  // It is started again, in this process.
   workers_[1].Start(Of(1));
-  ASSERT_TRUE(Meet(7));
+  ASSERT_TRUE(WaitForView({0, 1, 2}));
   // A busy machine may have lost another in between.
   EXPECT_NE(workers_[0].lost.find("was lost"), std::string::npos)
       << workers_[0].lost;
-  // One by one they go, the last goes on alone, and takes all back.
+  // Two workers end, one after the other. The last one continues alone, and
+  // both join again.
   workers_[0].End();
-  ASSERT_TRUE(Meet(6));
+  ASSERT_TRUE(WaitForView({1, 2}));
   workers_[1].End();
-  ASSERT_TRUE(Meet(4));
+  ASSERT_TRUE(WaitForView({2}));
   EXPECT_EQ(workers_[2].size, 1);
   workers_[0].Start(Of(0));
   workers_[1].Start(Of(1));
-  ASSERT_TRUE(Meet(7));
+  ASSERT_TRUE(WaitForView({0, 1, 2}));
   for (Worker& worker : workers_) worker.ends = true;
   for (Worker& worker : workers_) worker.thread.join();
 }
 
 INSTANTIATE_TEST_SUITE_P(Sockets, ElasticRingTest, testing::Bool());
 
-// More than of which a ring that is not elastic links every pair.
-TEST(ElasticRingOfManyTest, GoesOnWithoutSomeAndTakesThemBack) {
+// More workers than kMaxFullyConnected.
+TEST(ElasticRingOfManyTest, Ring_TwoOfTwentyLeave_ContinuesAndAdmitsOneAgain) {
   constexpr int kSize = 20;
-  const std::vector<std::string> addresses = Addresses(kSize);
+  const std::vector<std::string> addresses = FreeAddresses(kSize);
   std::vector<Worker> workers(kSize);
   const auto start = [&](int w) {
     RingOptions options = OptionsOf(addresses, w);
-    options.timeout_seconds = 2;
+    options.timeout_seconds = 8;
     workers[static_cast<size_t>(w)].Start(options);
   };
-  const auto meet = [&](int members) {
-    for (int i = 0; i < 12000; ++i) {
-      bool all = true;
-      for (int w = 0; w < kSize; ++w) {
-        all = all && ((members >> w & 1) == 0 ||
-                      workers[static_cast<size_t>(w)].sees == members);
+  const auto wait_for_view = [&](int members) {
+    return Await([&] {
+      for (size_t w = 0; w < kSize; ++w) {
+        if ((members >> w & 1) != 0 && workers[w].members != members) {
+          return false;
+        }
       }
-      if (all) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    return false;
+      return true;
+    });
   };
   for (int w = 0; w < kSize; ++w) start(w);
   constexpr int kAll = (1 << kSize) - 1;
-  ASSERT_TRUE(meet(kAll));
+  ASSERT_TRUE(wait_for_view(kAll));
   workers[0].End();
   workers[17].End();
-  ASSERT_TRUE(meet(kAll & ~1 & ~(1 << 17)));
+  ASSERT_TRUE(wait_for_view(kAll & ~1 & ~(1 << 17)));
   start(17);
-  ASSERT_TRUE(meet(kAll & ~1));
+  ASSERT_TRUE(wait_for_view(kAll & ~1));
   for (Worker& worker : workers) worker.ends = true;
 }
 
-TEST(ElasticOptionsTest, TooFewAreToldFromTooMany) {
-  RingOptions options = OptionsOf(Addresses(3), 0);
+TEST(ElasticOptionsTest, Open_TooFewOrTooManyWorkers_IsAnError) {
+  RingOptions options = OptionsOf(FreeAddresses(3), 0);
   options.start_timeout_seconds = 1.5;  // more than between two dials
   options.min_workers = 2;
   std::unique_ptr<Collective> ring;
   const Status few = RingCollective::Open(options, &ring);
   const std::string text = few.message();
   EXPECT_EQ(few.code(), Code::kDeadlineExceeded);
-  for (const char* part : {"1 of 3 are there", "at least 2 (min_workers)",
+  for (const char* part : {"1 of 3 are present", "at least 2 (min_workers)",
                            "missing are rank 1 (", "; rank 2 ("}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
   }
@@ -254,8 +248,8 @@ TEST(ElasticOptionsTest, TooFewAreToldFromTooMany) {
   EXPECT_NE(std::string(many.message()).find("at most 64"), std::string::npos);
 }
 
-TEST(ElasticOptionsTest, ElasticWorkersAndOthersDoNotMeet) {
-  const std::vector<std::string> addresses = Addresses(2);
+TEST(ElasticOptionsTest, Open_ElasticAndOtherWorkers_AreRefused) {
+  const std::vector<std::string> addresses = FreeAddresses(2);
   std::vector<std::thread> threads;
   for (const int worker : {0, 1}) {
     threads.emplace_back([&, worker] {
@@ -273,13 +267,12 @@ TEST(ElasticOptionsTest, ElasticWorkersAndOthersDoNotMeet) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Its node knows: it takes nobody in any more.
-// The others compute for longer than it would wait for them, and do not know
-// that it is lost.
-TEST(BusyRingTest, OneThatIsBackWaitsForThoseThatCompute) {
+// The others compute for longer than start_timeout, and have not noticed the
+// loss. (In virtual time: busy_workers_test.)
+TEST(BusyRingTest, ReturningWorker_OthersCompute_WaitsForThem) {
   for (const int lost : {0, 2}) {
     SCOPED_TRACE(lost);
-    const std::vector<std::string> addresses = Addresses(3);
+    const std::vector<std::string> addresses = FreeAddresses(3);
     std::atomic<bool> back{false};
     std::vector<std::thread> others;
     std::unique_ptr<Collective> ring;
@@ -289,7 +282,8 @@ TEST(BusyRingTest, OneThatIsBackWaitsForThoseThatCompute) {
         std::unique_ptr<Collective> own;
         ASSERT_TRUE(RingCollective::Open(OptionsOf(addresses, w), &own).ok());
         ASSERT_TRUE(own->Barrier().ok());
-        while (!back) std::this_thread::yield();
+        ASSERT_TRUE(Await([&] { return back.load(); }));
+        // A minimum: a longer sleep does not change the result.
         std::this_thread::sleep_for(std::chrono::milliseconds(3000 + 200 * w));
         EXPECT_EQ(own->Barrier().code(), Code::kPeerLost);
         const Status reformed = own->Reform();
@@ -315,36 +309,35 @@ TEST(BusyRingTest, OneThatIsBackWaitsForThoseThatCompute) {
   }
 }
 
-// The others run, or compute still where they have lost it.
-TEST(ElasticOptionsTest, OneThatComesBackWithOthersEndsWithTheField) {
-  for (const bool known : {true, false}) {
-    for (const int comes : {0, 2}) {
-      SCOPED_TRACE(comes);
-      const std::vector<std::string> addresses = Addresses(3);
+// The other workers have noticed the loss (loss_known), or still compute.
+TEST(ElasticOptionsTest, Open_ReturnsWithAnotherOption_FailsAndNamesIt) {
+  for (const bool loss_known : {true, false}) {
+    for (const int joiner : {0, 2}) {
+      SCOPED_TRACE(joiner);
+      const std::vector<std::string> addresses = FreeAddresses(3);
       std::atomic<int> formed{0};
       std::atomic<bool> ends{false};
       std::vector<std::thread> others;
       std::unique_ptr<Collective> ring;
       for (int w = 0; w < 3; ++w) {
-        if (w == comes) continue;
+        if (w == joiner) continue;
         others.emplace_back([&, w] {
           std::unique_ptr<Collective> own;
           ASSERT_TRUE(RingCollective::Open(OptionsOf(addresses, w), &own).ok());
-          if (known) {
+          if (loss_known) {
             EXPECT_EQ(own->Barrier().code(), Code::kPeerLost);
             EXPECT_TRUE(own->Reform().ok());
             EXPECT_EQ(own->size(), 2);
           }
           ++formed;
-          while (!ends) std::this_thread::yield();
+          EXPECT_TRUE(Await([&] { return ends.load(); }));
         });
       }
-      RingOptions options = OptionsOf(addresses, comes);
+      RingOptions options = OptionsOf(addresses, joiner);
       ASSERT_TRUE(RingCollective::Open(options, &ring).ok());
       ring.reset();
-      while (formed < 2) std::this_thread::yield();
+      EXPECT_TRUE(Await([&] { return formed == 2; }));
       options.bytes_per_pack *= 2;
-      options.start_timeout_seconds = 4;
       const Status opened = RingCollective::Open(options, &ring);
       EXPECT_EQ(opened.code(), Code::kInvalidArgument);
       EXPECT_NE(std::string(opened.message()).find("bytes_per_pack"),
@@ -357,72 +350,79 @@ TEST(ElasticOptionsTest, OneThatComesBackWithOthersEndsWithTheField) {
   }
 }
 
-// Those who run need not meet anew, and their user is told why it is not back;
-// it ends once all have heard it.
-TEST(ElasticOptionsTest, OneThatCannotComeBackSaysSo) {
-  for (const int comes : {0, 2}) {
-    SCOPED_TRACE(comes);
-    const std::vector<std::string> addresses = Addresses(3);
+// The running workers need no new view, and report why it is not back. It ends
+// once all have the reason.
+TEST(ElasticOptionsTest, Withdrawal_OthersRun_TheyReportItsReason) {
+  for (const int joiner : {0, 2}) {
+    SCOPED_TRACE(joiner);
+    const std::vector<std::string> addresses = FreeAddresses(3);
     Worker workers[3];
     for (int w = 0; w < 3; ++w) {
-      if (w == comes) continue;
+      if (w == joiner) continue;
       RingOptions options = OptionsOf(addresses, w);
       options.start_timeout_seconds = 0.1;
       workers[w].Start(options);
     }
-    const int others = 7 & ~(1 << comes);
+    const int others = 7 & ~(1 << joiner);
     for (const Worker& worker : workers) {
-      if (&worker == &workers[comes]) continue;
-      while (worker.sees != others) std::this_thread::yield();
+      if (&worker == &workers[joiner]) continue;
+      ASSERT_TRUE(Await([&] { return worker.members == others; }));
     }
     testing::internal::CaptureStderr();
-    // As what a peer says that speaks otherwise, which ends a wait.
-    Withdrawal::Begin(OptionsOf(addresses, comes),
+    // The code that a worker of another version would send, which ends a wait.
+    Withdrawal::Begin(OptionsOf(addresses, joiner),
                       Error(Code::kUnimplemented, "it has no such layer"))
         .reset();
     for (Worker& worker : workers) {
-      if (&worker == &workers[comes]) continue;
-      EXPECT_EQ(worker.sees, others);
+      if (&worker == &workers[joiner]) continue;
+      EXPECT_EQ(worker.members, others);
       worker.End();
     }
-    const std::string said = testing::internal::GetCapturedStderr();
-    EXPECT_NE(said.find("cannot take part: it has no such layer"),
+    const std::string output = testing::internal::GetCapturedStderr();
+    EXPECT_NE(output.find("cannot take part: it has no such layer"),
               std::string::npos)
-        << said;
-    EXPECT_EQ(said.find("has a worker here already"), std::string::npos)
-        << said;
+        << output;
+    EXPECT_EQ(output.find("has a worker here already"), std::string::npos)
+        << output;
   }
 }
 
-// Nor does it end the wait of those who need it.
-TEST(ElasticOptionsTest, OneThatCannotComeBackIsWaitedFor) {
-  const std::vector<std::string> addresses = Addresses(3);
+// The withdrawal does not end the wait of workers that need this worker.
+TEST(ElasticOptionsTest, Withdrawal_OthersNeedTheWorker_TheyWaitForIt) {
+  const std::vector<std::string> addresses = FreeAddresses(3);
   Worker workers[3];
   const auto of = [&](int worker) {
     RingOptions options = OptionsOf(addresses, worker);
     options.min_workers = 3;
     return options;
   };
-  const auto meet = [&](int w) {
-    while (workers[w].sees != 7) std::this_thread::yield();
+  const auto wait_for_all = [&](int w) {
+    ASSERT_TRUE(Await([&] { return workers[w].members == 7; }));
   };
   for (int w = 0; w < 3; ++w) workers[w].Start(of(w));
-  for (int w = 0; w < 3; ++w) meet(w);
+  for (int w = 0; w < 3; ++w) wait_for_all(w);
   workers[0].End();
   for (const Code code : {Code::kNotFound, Code::kUnimplemented}) {
     Withdrawal::Begin(of(0), Error(code, "it has no %s", CodeName(code)))
         .reset();
   }
-  for (Worker& worker : workers) worker.sees = 0;
+  // The others dial it, and it refuses them.
+  RingOptions differs = of(0);
+  differs.bytes_per_pack *= 2;
+  std::unique_ptr<Collective> ring;
+  EXPECT_EQ(RingCollective::Open(differs, &ring).code(),
+            Code::kInvalidArgument);
+  ring.reset();
+  for (Worker& worker : workers) worker.members = 0;
   workers[0].Start(of(0));
-  for (int w = 0; w < 3; ++w) meet(w);
-  // Of which none can go on without the others.
+  for (int w = 0; w < 3; ++w) wait_for_all(w);
+  // With min_workers = 3 no worker can continue without the others.
   workers[0].all_end = true;
   for (Worker& worker : workers) worker.thread.join();
 }
 
-TEST(ElasticOptionsTest, OneAloneMayAbort) {
-  RingOptions options = OptionsOf(Addresses(2), 0);
+TEST(ElasticOptionsTest, Abort_OneWorkerAlone_FailsTheNextCall) {
+  RingOptions options = OptionsOf(FreeAddresses(2), 0);
   options.start_timeout_seconds = 0.1;
   std::unique_ptr<Collective> ring;
   ASSERT_TRUE(RingCollective::Open(options, &ring).ok());
@@ -434,13 +434,13 @@ TEST(ElasticOptionsTest, OneAloneMayAbort) {
       << status.message();
 }
 
-TEST(ElasticOptionsTest, AListOfOneIsARingOfOne) {
+TEST(ElasticOptionsTest, Open_ListOfOne_IsARingOfOne) {
   std::unique_ptr<Collective> ring;
-  ASSERT_TRUE(RingCollective::Open(OptionsOf(Addresses(1), 0), &ring).ok());
+  ASSERT_TRUE(RingCollective::Open(OptionsOf(FreeAddresses(1), 0), &ring).ok());
   EXPECT_EQ(ring->size(), 1);
   ExpectAllCalls(ring.get());
   EXPECT_TRUE(ring->Reform().ok());
-  EXPECT_FALSE(ring->visited());
+  EXPECT_FALSE(ring->has_joiner());
 }
 
 }  // namespace

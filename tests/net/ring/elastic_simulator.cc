@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/base/byte_order.h"
-#include "net/ring/sealed_stream.h"
+#include "net/transport/sealed_stream.h"
 #include "sim_faults.h"
 #include "sim_process.h"
 
@@ -19,10 +19,10 @@ namespace {
 
 constexpr int64_t kTimeout = 1000 * kMs;  // T
 constexpr double kStartSeconds = 4;
-// From the last fault until all that live are in one view and go on: those who
-// have just started wait kStartSeconds, or are visited; a silence, and a stall,
-// are noticed after 1.5 T; then goodbyes of T, back-offs of 1 s, and a new view
-// or two.
+// From the last fault until all living workers continue in one view. New
+// processes wait kStartSeconds, or wait to join a view. A silence, and a stall,
+// are noticed after 1.5 T. Then there are goodbyes of T, back-offs of 1 s, and
+// a new view or two.
 constexpr int64_t kBound = 30 * kTimeout;
 constexpr int kSumsAtEnd = 5;  // of a view of all, in which the job ends
 
@@ -33,7 +33,7 @@ int SizeOf(uint64_t seed, bool large) {
   return static_cast<int>(seed % 32 == 31 ? 7 + seed / 32 % 10 : 2 + seed % 5);
 }
 
-// Of a sum: no part of them has the sum of another.
+// A worker's part of a sum. No two sets of workers have the same sum.
 uint32_t PartOf(int worker) {
   return worker < 16 ? 1u << worker
                      : static_cast<uint32_t>(worker) * 0x9e3779b1u;
@@ -47,23 +47,23 @@ class Citizen final : public SimProcess, public Session::Owner {
   void StartProcess();
   void Crash(bool silent);
   bool alive() const { return alive_; }
-  uint32_t agreed() const {
-    return session_ == nullptr ? 0 : session_->agreed();
+  uint32_t view_generation() const {
+    return session_ == nullptr ? 0 : session_->view_generation();
   }
   // Since before that time, and it has not failed.
   bool InRingSince(int64_t time) const {
     return alive_ && running_ && !failed_ && !leaving_ && members_.size() > 1 &&
            runs_since_ < time;
   }
-  // In its present view, with these members, whose sums it has completed.
+  // In its present view, with these members, and their sums are completed.
   bool InView(const std::vector<int>& members, uint32_t* generation) const;
 
  private:
   void OnRunning() override;
   void OnCompleted(uint64_t sequence) override;
   void OnFailed(const Status& status) override;
-  void OnTold() override {}
-  void OnVisited(bool visited) override { visited_ = visited; }
+  void OnDelivered() override {}
+  void OnJoiner(bool has_joiner) override { has_joiner_ = has_joiner; }
   void OnNotice(const std::string& line) override;
   void OnEvent(const TrailEvent& event) override;
   void Closed() override;
@@ -79,7 +79,7 @@ class Citizen final : public SimProcess, public Session::Owner {
   uint32_t count_ = 1;  // of the generations to propose
   uint64_t remaining_ = 0;
   uint32_t last_ = 0;  // generation of a view of this process
-  bool running_ = false, visited_ = false, leaving_ = false;
+  bool running_ = false, has_joiner_ = false, leaving_ = false;
   bool failed_ = false, restart_ = false;
   bool said_why_ = false;  // to the trail
   int64_t runs_since_ = 0;
@@ -127,7 +127,8 @@ class Town final : private Faults::Job {
   // The views of a generation, as their proposers had them: of two processes of
   // one worker there may be two.
   std::map<uint32_t, std::set<std::vector<int>>> views_;
-  std::map<uint32_t, std::set<int>> agreed_;  // who has, by generation
+  std::map<uint32_t, std::set<int>>
+      agreed_;  // the workers that have, by generation
 };
 
 // Citizen.
@@ -137,7 +138,7 @@ Citizen::Citizen(Town* town, int worker)
       town_(town) {}
 
 void Citizen::StartProcess() {
-  network()->Live(rank_);
+  network()->StartProcess(rank_);
   town_->Begins(rank_);
   alive_ = true;
   count_ = 1;
@@ -151,7 +152,7 @@ void Citizen::MakeSession() {
   NewSession();
   RingOptions options = town_->ring_;
   options.rank = rank_;
-  running_ = visited_ = leaving_ = failed_ = restart_ = false;
+  running_ = has_joiner_ = leaving_ = failed_ = restart_ = false;
   started_ = completed_ = 0;
   data_.clear();
   session_ = std::make_unique<Session>(
@@ -181,7 +182,7 @@ bool Citizen::InView(const std::vector<int>& members,
 void Citizen::OnNotice(const std::string& line) { town_->Trace(rank_, line); }
 void Citizen::OnEvent(const TrailEvent& event) {
   const TrailKind kind = event.kind;
-  said_why_ |= kind == TrailKind::kLost || kind == TrailKind::kTold ||
+  said_why_ |= kind == TrailKind::kLost || kind == TrailKind::kReported ||
                kind == TrailKind::kAborted;
 }
 
@@ -211,7 +212,7 @@ size_t Citizen::CountOf(size_t op) const {
 
 void Citizen::StartNext() {
   if (session_ == nullptr || failed_ || leaving_) return;
-  if (visited_ && completed_ > 0 && network()->Chance(3)) {
+  if (has_joiner_ && completed_ > 0 && network()->Chance(3)) {
     town_->Trace(rank_, "has visitors");
     return Leave();
   }
@@ -265,12 +266,12 @@ void Citizen::OnFailed(const Status& status) {
   town_->Trace(rank_, "fails: " + text);
   if (running_ && town_->JustWoke(rank_) &&
       text.find("silent for") != std::string::npos &&
-      text.find("told by") == std::string::npos &&
+      text.find("reported by") == std::string::npos &&
       text.find(town_->ring_.addresses[rank_]) == std::string::npos) {
     town_->Violated("one that slept says that another was silent: " + text);
   }
   failed_ = true;
-  data_.clear();  // nobody touches it any more: a sanitizer sees who does
+  data_.clear();  // not used after this: a sanitizer would show it
   restart_ = !running_ && status.code() == Code::kDeadlineExceeded;
   if (!restart_ && status.code() != Code::kPeerLost) {
     town_->Violated("not the loss of a peer: " + text);
@@ -295,8 +296,8 @@ void Citizen::Leave() {
 }
 
 void Citizen::Closed() {
-  count_ = std::max(count_, session_->newest()) + 1;
-  remaining_ = session_->remaining();
+  count_ = std::max(count_, session_->newest_generation()) + 1;
+  remaining_ = session_->remaining_workers();
   EndSession();
   running_ = false;
   if (restart_) {  // its launcher starts it again
@@ -417,12 +418,12 @@ void Town::Watch() {
 
 void Town::LookAtAll() {
   for (int w = 0; w < size_; ++w) {
-    // Of each other one the one in use, one that is closing, and one half open.
+    // For each other worker: one in use, one closing, one half open.
     if (network_.streams(w) > 3 * size_) {
       Violated("worker " + std::to_string(w) + " has " +
                std::to_string(network_.streams(w)) + " open connections");
     }
-    const uint32_t generation = citizens_[w]->agreed();
+    const uint32_t generation = citizens_[w]->view_generation();
     if (generation != 0) agreed_[generation].insert(w);
   }
 }

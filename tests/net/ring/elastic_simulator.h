@@ -1,7 +1,8 @@
-// A whole elastic job in one thread, as simulator.h's: workers that sum
-// integers over whoever is in their view, step by step, and form the next view
-// when a member is lost or another worker is there; with faults drawn from a
-// seed. What must hold is in elastic_simulator.cc, at each call of Violated.
+// A whole elastic job in one thread, like the job of simulator.h, with faults
+// drawn from a seed. The workers sum integers over the members of their view,
+// step by step. They form the next view when a member is lost or a worker
+// joins. The properties that must hold are in elastic_simulator.cc, at each
+// call of Violated.
 
 #ifndef RINGLET_TESTS_NET_RING_ELASTIC_SIMULATOR_H_
 #define RINGLET_TESTS_NET_RING_ELASTIC_SIMULATOR_H_

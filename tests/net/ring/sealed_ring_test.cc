@@ -22,15 +22,16 @@
 #include "../../support/free_ports.h"
 #include "core/base/crc32c.h"
 #include "net/ring/ring_collective.h"
-#include "net/ring/sealed_stream.h"
-#include "net/ring/socket_address.h"
+#include "net/transport/sealed_stream.h"
+#include "net/transport/socket_address.h"
 #include "net/wire/abort.h"
 #include "net/wire/handshake.h"
 #include "stranger.h"
 
 namespace {
 
-// Who is on the path: a connection to one port of this host goes to another.
+// An attacker on the path: connections to one port of this host go to another
+// port.
 struct OnPath {
   std::mutex mutex;  // guards what follows
   std::map<int, int> ports;
@@ -80,7 +81,7 @@ RingOptions OptionsOf(const std::vector<std::string>& addresses, int rank,
   options.rank = rank;
   options.keys = std::move(keys);
   options.local_sockets = false;
-  options.start_timeout_seconds = 60;
+  options.start_timeout_seconds = 300;
   return options;
 }
 
@@ -119,7 +120,7 @@ std::vector<uint32_t> SumsOf(
   return digests;
 }
 
-TEST(SealedRingTest, TheBitsAreThoseOfAPlainRing) {
+TEST(SealedRingTest, AllReduce_SealedRing_HasTheBitsOfAPlainRing) {
   for (const size_t size : {2, 3, 5}) {
     const std::vector<uint32_t> plain =
         SumsOf(FreeAddresses(static_cast<int>(size)), {size, nullptr});
@@ -130,7 +131,7 @@ TEST(SealedRingTest, TheBitsAreThoseOfAPlainRing) {
   }
 }
 
-TEST(SealedRingTest, WorkersMeetWhileKeysRotate) {
+TEST(SealedRingTest, Open_WhileKeysRotate_RingForms) {
   for (const auto& keys :
        {std::vector{Keys({1}), Keys({1, 2}), Keys({1, 2})},
         std::vector{Keys({2, 1}), Keys({1, 2}), Keys({2, 1})},
@@ -140,7 +141,7 @@ TEST(SealedRingTest, WorkersMeetWhileKeysRotate) {
   }
 }
 
-TEST(SealedRingTest, AnotherKeyOrNoneIsToldHere) {
+TEST(SealedRingTest, Open_AnotherKeyOrNone_BothSidesSaySo) {
   const struct {
     std::shared_ptr<const JobKeys> of_zero, of_one;
     const char* zero_says;
@@ -148,9 +149,9 @@ TEST(SealedRingTest, AnotherKeyOrNoneIsToldHere) {
   } cases[] = {
       {Keys({1}), Keys({2}), "it does not have this job's key",
        "is its key (RINGLET_KEY_FILE) the same as this worker's, and its list"},
-      {Keys({1}), nullptr, "it speaks without a key", "it may have a key"},
+      {Keys({1}), nullptr, "it has no key, and", "it may have a key"},
       {nullptr, Keys({1}), "it has a key, and this worker has none",
-       "it speaks without a key"},
+       "it has no key, and"},
   };
   for (const auto& one : cases) {
     const std::vector<std::string> addresses = FreeAddresses(2);
@@ -160,8 +161,8 @@ TEST(SealedRingTest, AnotherKeyOrNoneIsToldHere) {
       threads.emplace_back([&, r] {
         RingOptions options =
             OptionsOf(addresses, r, r == 0 ? one.of_zero : one.of_one);
-        // The one that was refused still speaks of it.
-        options.start_timeout_seconds = r == 0 ? 2 : 1.5;
+        // Each worker waits long enough to be refused by the other.
+        options.start_timeout_seconds = r == 0 ? 6 : 5;
         std::unique_ptr<Collective> ring;
         says[r] = RingCollective::Open(options, &ring).message();
       });
@@ -185,8 +186,9 @@ int LocalSockets(const std::string& address, bool connected) {
   return count;
 }
 
-// Of hashlib.blake2b in Python: another version must find it.
-TEST(SealedRingTest, TheLocalSocketsNameIsTheFormats) {
+// The expected hash is from hashlib.blake2b in Python: other versions of
+// ringlet must compute the same name.
+TEST(SealedRingTest, LocalSocketName_PlainAndWithAKey_FollowsTheFormat) {
   sockaddr_storage address;
   ASSERT_TRUE(NumericAddress({"127.0.0.1", 7000}, &address).ok());
   const std::string plain = LocalSocketName(address);
@@ -195,8 +197,8 @@ TEST(SealedRingTest, TheLocalSocketsNameIsTheFormats) {
             plain + "/a1fce44ae7a1aa17e844f3ddd67b72c3");
 }
 
-// What is plain, because the system says whose it is, takes the same key.
-TEST(SealedRingTest, LocalSocketsAreThoseOfOneKey) {
+// A plain local socket, whose user the system knows, needs the same key.
+TEST(SealedRingTest, LocalSocket_AnyPairOfKeys_JoinsThoseOfOneKey) {
   const auto one = Keys({1}), two = Keys({2}), both = Keys({1, 2}),
              turned = Keys({2, 1});
   const struct {
@@ -211,16 +213,18 @@ TEST(SealedRingTest, LocalSocketsAreThoseOfOneKey) {
     const std::vector<std::string> addresses = FreeAddresses(2);
     std::vector<std::thread> threads;
     std::unique_ptr<Collective> rings[2];
+    std::atomic<bool> ended{false};
     for (int r = 0; r < 2; ++r) {
       threads.emplace_back([&, r] {
         RingOptions options = OptionsOf(addresses, r, each.keys[r]);
         options.local_sockets = true;
-        options.start_timeout_seconds = each.meet ? 60 : 1;
+        if (!each.meet) options.start_timeout_seconds = 3;
         const Status status = RingCollective::Open(options, &rings[r]);
+        ended = true;
         EXPECT_EQ(status.ok(), each.meet) << status.message();
       });
-      // Who comes before the local socket is there may come by TCP.
-      for (int i = 0; i < 1000 && LocalSockets(addresses[0], false) == 0; ++i) {
+      // Without the local socket rank 1 might connect by TCP.
+      while (!ended && LocalSockets(addresses[0], false) == 0) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
     }
@@ -229,7 +233,7 @@ TEST(SealedRingTest, LocalSocketsAreThoseOfOneKey) {
   }
 }
 
-// From now on; whoever means `from[i]` reaches `to[i % to.size()]`.
+// From now on a connection to `from[i]` reaches `to[i % to.size()]`.
 void Lead(const std::vector<std::string>& from,
           const std::vector<std::string>& to) {
   const auto port = [](const std::string& address) {
@@ -245,7 +249,7 @@ void Lead(const std::vector<std::string>& from,
 // Once so many were led astray.
 void LeadNobodyAfter(int count) {
   OnPath* const on_path = TheOnPath();
-  for (int i = 0; i < 4000; ++i) {
+  for (int i = 0; i < 60000; ++i) {
     {
       std::lock_guard<std::mutex> lock(on_path->mutex);
       if (on_path->led_astray >= count) break;
@@ -257,9 +261,9 @@ void LeadNobodyAfter(int count) {
   EXPECT_GE(std::exchange(on_path->led_astray, 0), count);
 }
 
-// Of jobs that have one key and one name, while each waits for the other's
-// workers; until nobody is on the path any more.
-TEST(SealedRingTest, WhoIsLedToAnotherJobIsOfItsOwn) {
+// Jobs with one key and one name. Each gets connections of the other's workers,
+// until the attacker has left the path.
+TEST(SealedRingTest, Redirect_ToAnotherJob_StaysInItsOwn) {
   for (const size_t size : {2, 3, 4}) {
     SCOPED_TRACE(size);
     std::vector<std::string> all = FreeAddresses(3 + static_cast<int>(size));
@@ -280,7 +284,7 @@ TEST(SealedRingTest, WhoIsLedToAnotherJobIsOfItsOwn) {
   }
 }
 
-TEST(SealedRingTest, WhoIsLedToAnotherRankFindsTheRightOneLater) {
+TEST(SealedRingTest, Redirect_ToAnotherRank_FindsTheRightOneLater) {
   for (const int way : {1, 2}) {
     const std::vector<std::string> addresses = FreeAddresses(3);
     const std::vector<uint32_t> calm = SumsOf(addresses, {3, Keys({1})});
@@ -330,7 +334,7 @@ std::vector<std::string> Forgeries(const std::vector<std::string>& addresses) {
   };
 }
 
-// All that ended or changed a job whose workers had no key.
+// All that ended or changed a job of workers without a key.
 void Disturb(const std::vector<std::string>& addresses, int times) {
   const std::vector<std::string> forgeries = Forgeries(addresses);
   for (int i = 0; i < times; ++i) {
@@ -344,7 +348,7 @@ void Disturb(const std::vector<std::string>& addresses, int times) {
   }
 }
 
-TEST(SealedRingTest, WhoHasNoKeyChangesNothingWhileItForms) {
+TEST(SealedRingTest, Stranger_WhileTheRingForms_ChangesNothing) {
   const std::vector<uint32_t> calm = SumsOf(FreeAddresses(3), {3, nullptr});
   const std::vector<std::string> addresses = FreeAddresses(3);
   std::vector<uint32_t> digests(3);
@@ -363,7 +367,7 @@ TEST(SealedRingTest, WhoHasNoKeyChangesNothingWhileItForms) {
   EXPECT_EQ(digests, calm);
 }
 
-TEST(SealedRingTest, WhoHasNoKeyChangesNothingWhileItRuns) {
+TEST(SealedRingTest, Stranger_WhileTheRingRuns_ChangesNothing) {
   const std::vector<std::string> addresses = FreeAddresses(3);
   std::atomic<int> running{0};
   std::atomic<bool> stop{false};
@@ -371,18 +375,17 @@ TEST(SealedRingTest, WhoHasNoKeyChangesNothingWhileItRuns) {
   std::vector<std::thread> threads;
   for (int r = 0; r < 3; ++r) {
     threads.emplace_back([&, r] {
-      RingOptions options = OptionsOf(addresses, r, Keys({1}));
-      options.timeout_seconds = 1;
       std::unique_ptr<Collective> ring;
-      const Status status = RingCollective::Open(options, &ring);
-      ASSERT_TRUE(status.ok()) << status.message();
-      first[r] = Sums(ring.get());
+      const Status status =
+          RingCollective::Open(OptionsOf(addresses, r, Keys({1})), &ring);
+      if (status.ok()) first[r] = Sums(ring.get());
       ++running;
+      ASSERT_TRUE(status.ok()) << status.message();
       for (float go_on = 1; go_on > 0;) {
         last[r] = Sums(ring.get());
         go_on = stop ? 0 : 1;  // rank 0 decides
-        const Status told = ring->Broadcast(&go_on, sizeof(go_on), 0);
-        ASSERT_TRUE(told.ok()) << told.message();
+        const Status sent = ring->Broadcast(&go_on, sizeof(go_on), 0);
+        ASSERT_TRUE(sent.ok()) << sent.message();
       }
     });
   }

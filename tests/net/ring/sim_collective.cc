@@ -16,22 +16,22 @@ SimCollective::SimCollective(Network* network, const RingOptions* options,
       options_(options),
       program_(std::move(program)),
       owner_(owner) {
-  network->Live(rank_);
+  network->StartProcess(rank_);
   owner_->Trace(rank_, "starts");
-  fiber_ = std::make_unique<Fiber>([this] { Live(); });
+  fiber_ = std::make_unique<Fiber>([this] { RunProgram(); });
   network->InProcess(rank_, 0, [this] { Resume(); });
 }
 
 SimCollective::~SimCollective() { Crash(false); }
 
-// Of the simulation.
+// Called by the simulation.
 
-// Its calls return errors from now on, until the program has.
+// From now on its calls return errors, until the program has ended.
 void SimCollective::Crash(bool silent) {
   if (!alive()) return;
   owner_->Trace(rank_, silent ? "and its host end silently" : "crashes");
   EndProcess(silent);
-  dead_ = true;
+  killed_ = true;
   while (!fiber_->done()) fiber_->Resume();
   fiber_.reset();
 }
@@ -60,7 +60,7 @@ void SimCollective::OnRunning() {
   owner_->Trace(rank_, "is in view " +
                            std::to_string(ViewCount(session_->generation())) +
                            " of" + names);
-  owner_->Met(rank_, members_);
+  owner_->OnView(rank_, members_);
   running_ = true;
   Wake();
 }
@@ -76,8 +76,8 @@ void SimCollective::OnFailed(const Status& status) {
   Wake();
 }
 
-void SimCollective::OnTold() {
-  told_ = true;
+void SimCollective::OnDelivered() {
+  delivered_ = true;
   Wake();
 }
 
@@ -86,19 +86,19 @@ void SimCollective::OnNotice(const std::string& line) {
 }
 
 void SimCollective::Closed() {
-  count_ = std::max(count_, session_->newest());
-  remaining_ = session_->remaining();
+  count_ = std::max(count_, session_->newest_generation());
+  remaining_ = session_->remaining_workers();
   EndSession();
   closed_ = true;
   Wake();
 }
 
-// Of the program.
+// Called by the program.
 
 template <typename Condition>
 void SimCollective::Await(const Condition& condition) {
   waits_ = true;
-  while (!dead_ && !condition()) fiber_->Yield();
+  while (!killed_ && !condition()) fiber_->Yield();
   waits_ = false;
 }
 
@@ -112,12 +112,12 @@ std::shared_ptr<const bool> SimCollective::After(int64_t nanos) {
 }
 
 void SimCollective::Sleep(int64_t nanos) {
-  if (dead_) return;
+  if (killed_) return;
   const auto over = After(nanos);
   Await([&] { return *over; });
 }
 
-void SimCollective::Live() {
+void SimCollective::RunProgram() {
   const Status formed = Begin();
   result_ = formed.code() == Code::kPeerLost ? Reform() : formed;
   if (result_.ok()) result_ = program_(this);
@@ -125,11 +125,11 @@ void SimCollective::Live() {
 }
 
 Status SimCollective::Begin() {
-  if (dead_) return Error(Code::kInternal, "killed");
+  if (killed_) return Error(Code::kInternal, "killed");
   NewSession();
   RingOptions options = *options_;
   options.rank = rank_;
-  running_ = visited_ = told_ = closed_ = false;
+  running_ = has_joiner_ = delivered_ = closed_ = false;
   failure_ = Status();
   issued_ = completed_ = 0;
   wire_order_.Clear();
@@ -138,13 +138,13 @@ Status SimCollective::Begin() {
       this, this, Now(), std::exchange(remaining_, 0));
   session_->Begin(Now());
   Await([this] { return running_ || !failure_.ok(); });
-  if (dead_) return Error(Code::kInternal, "killed");
+  if (killed_) return Error(Code::kInternal, "killed");
   if (!failure_.ok()) return failure_;
   return Barrier();
 }
 
 void SimCollective::Leave() {
-  if (dead_ || closed_) return;
+  if (killed_ || closed_) return;
   session_->Leave(Now());
   Await([this] { return closed_; });
 }
@@ -156,7 +156,7 @@ Status SimCollective::Reform() {
   Status status;
   do {
     Leave();
-    if (dead_) return Error(Code::kInternal, "killed");
+    if (killed_) return Error(Code::kInternal, "killed");
     ++count_;
     owner_->Trace(rank_, "forms anew");
     status = Begin();
@@ -177,7 +177,7 @@ std::string SimCollective::address(int rank) const {
 
 // A step's computing takes its time.
 void SimCollective::SetStep(uint64_t step) {
-  if (dead_ || step == step_) return;
+  if (killed_ || step == step_) return;
   step_ = step;
   const int64_t most = network()->Chance(100) ? 6000 * kMs
                        : network()->Chance(8) ? 400 * kMs
@@ -186,7 +186,7 @@ void SimCollective::SetStep(uint64_t step) {
 }
 
 Status SimCollective::Submit(const Call& call, Ticket* ticket) {
-  if (dead_) return Error(Code::kInternal, "killed");
+  if (killed_) return Error(Code::kInternal, "killed");
   if (!failure_.ok()) return failure_;
   *ticket = ++issued_;
   if (size() == 1) {
@@ -200,7 +200,7 @@ Status SimCollective::Submit(const Call& call, Ticket* ticket) {
 
 Status SimCollective::Wait(Ticket ticket) {
   Await([&] { return completed_ >= ticket || !failure_.ok(); });
-  if (dead_) return Error(Code::kInternal, "killed");
+  if (killed_) return Error(Code::kInternal, "killed");
   if (completed_ < ticket) return failure_;
   wire_order_.Done(ticket);
   return Status();
@@ -243,11 +243,11 @@ Status SimCollective::Barrier() {
 }
 
 void SimCollective::Abort(const Status& reason) {
-  if (dead_ || !failure_.ok()) return;
+  if (killed_ || !failure_.ok()) return;
   session_->Abort(reason, Now());
   const auto late =
       After(static_cast<int64_t>(options_->timeout_seconds * 1e9) / 4);
-  Await([&] { return told_ || *late; });
+  Await([&] { return delivered_ || *late; });
 }
 
 }  // namespace sim

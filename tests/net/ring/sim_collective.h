@@ -1,6 +1,6 @@
-// SimCollective: the Collective of a process of the simulated network, whose
-// calls wait in virtual time. What Ring (net/ring/ring.h) does with two threads
-// is done here by a Fiber.
+// SimCollective: the Collective of a process in the simulated network. Its
+// calls wait in virtual time. A Fiber does the work of the two threads of Ring
+// (net/ring/ring.h).
 
 #ifndef RINGLET_TESTS_NET_RING_SIM_COLLECTIVE_H_
 #define RINGLET_TESTS_NET_RING_SIM_COLLECTIVE_H_
@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "core/base/collective.h"
 #include "net/ring/wire_order.h"
+#include "ringlet/collective.h"
 #include "sim_fiber.h"
 #include "sim_process.h"
 
@@ -23,33 +23,32 @@ class SimCollective final : public SimProcess,
                             public Session::Owner,
                             public Collective {
  public:
-  // What there is to be told, and the end of a process: not of one that was
-  // killed.
+  // Gets the events of a process, and its end unless it was killed.
   class Owner {
    public:
     virtual void Trace(int worker, const std::string& what) = 0;
-    // It is in a view of these workers.
-    virtual void Met(int, const std::vector<int>&) {}
+    // The worker is in a view of these workers.
+    virtual void OnView(int, const std::vector<int>&) {}
     virtual void Exited(int worker, const Status& status) = 0;
 
    protected:
     ~Owner() = default;
   };
-  // What a process does, once its ring has formed.
+  // The work of a process, once its ring has formed.
   using Program = std::function<Status(SimCollective*)>;
 
-  // A process begins. All outlive it.
+  // Starts a process. All arguments outlive it.
   SimCollective(Network* network, const RingOptions* options, int worker,
                 uint64_t seed, Program program, Owner* owner);
   ~SimCollective() override;
 
-  // Of the simulation: the process ends.
+  // Called by the simulation: ends the process.
   void Crash(bool silent);
   bool alive() const { return fiber_ != nullptr; }
-  // What its program still does no longer counts.
-  bool killed() const { return dead_; }
+  // True after Crash. The rest of its program has no effect.
+  bool killed() const { return killed_; }
 
-  // Of the program: it computes meanwhile.
+  // Called by the program: computes for this time.
   void Sleep(int64_t nanos);
 
   int rank() const override;
@@ -73,7 +72,7 @@ class SimCollective final : public SimProcess,
   void SetStep(uint64_t step) override;
   Status Reform() override;
   bool elastic() const override { return true; }
-  bool visited() const override { return visited_; }
+  bool has_joiner() const override { return has_joiner_; }
   int worker() const override { return rank_; }
 
  private:
@@ -81,18 +80,19 @@ class SimCollective final : public SimProcess,
   void OnRunning() override;
   void OnCompleted(uint64_t sequence) override;
   void OnFailed(const Status& status) override;
-  void OnTold() override;
-  void OnVisited(bool visited) override { visited_ = visited; }
+  void OnDelivered() override;
+  void OnJoiner(bool has_joiner) override { has_joiner_ = has_joiner; }
   void OnNotice(const std::string& line) override;
   void Closed() override;
 
-  void Live();
+  void RunProgram();
   Status Begin();
   void Leave();
   Status StartSum(FrameType type, void* data, size_t count, Ticket* ticket);
   Status Submit(const Call& call, Ticket* ticket);
   Status Run(const Call& call);
-  // Becomes true, and wakes the program.
+  // Returns a flag that becomes true after this time, and then wakes the
+  // program.
   std::shared_ptr<const bool> After(int64_t nanos);
   template <typename Condition>
   void Await(const Condition& condition);
@@ -104,14 +104,15 @@ class SimCollective final : public SimProcess,
   Owner* const owner_;
   std::unique_ptr<Fiber> fiber_;
   Status result_;
-  bool dead_ = false;   // the process was killed
-  bool waits_ = false;  // the fiber, for something to happen
-  bool woken_ = false;  // and will be resumed
-  uint32_t count_ = 1;  // of the generations to propose
+  bool killed_ = false;  // the process was killed
+  bool waits_ = false;   // the fiber waits for an event
+  bool woken_ = false;   // the fiber will be resumed
+  uint32_t count_ = 1;   // of the generations to propose
   uint64_t remaining_ = 0;
-  // Of the session.
+  // The state of the present session.
   std::vector<int> members_;
-  bool running_ = false, visited_ = false, told_ = false, closed_ = true;
+  bool running_ = false, has_joiner_ = false, delivered_ = false,
+       closed_ = true;
   Status failure_;
   uint64_t issued_ = 0, completed_ = 0, step_ = 0;
   WireOrder wire_order_;

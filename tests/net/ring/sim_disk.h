@@ -1,5 +1,5 @@
-// SimDisk: the disk of a simulated host, whose operations take virtual time of
-// the process that asks for them.
+// SimDisk: the disk of a simulated host. Its operations take virtual time of
+// the calling process.
 
 #ifndef RINGLET_TESTS_NET_RING_SIM_DISK_H_
 #define RINGLET_TESTS_NET_RING_SIM_DISK_H_
@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "../../support/simulated_file_system.h"
-#include "core/base/clock.h"
+#include "ringlet/collective.h"
 #include "sim_collective.h"
 
 namespace ringlet {
@@ -18,7 +18,7 @@ class SimDisk final : public SimulatedFileSystem {
  public:
   explicit SimDisk(Network* network) : network_(*network) {}
 
-  // Whose operations follow.
+  // The process of the operations that follow.
   void UsedBy(SimCollective* process) { process_ = process; }
   void SlowUntil(int64_t time) { slow_until_ = std::max(slow_until_, time); }
   // Before its process ends: a write that is under way is done by half, and

@@ -1,7 +1,6 @@
-// Faults of a simulated job, drawn from its network's generator: processes that
-// end and start again, hosts that go silent, connections that are cut, parts
-// that do not hear each other, processes that stand still, slow disks, clocks
-// that are set.
+// Faults of a simulated job, drawn from its network's generator. Processes end
+// and restart, or are stalled. Hosts become silent, connections are cut, and
+// partitions divide the job. Disks are slow, and clocks are set.
 
 #ifndef RINGLET_TESTS_NET_RING_SIM_FAULTS_H_
 #define RINGLET_TESTS_NET_RING_SIM_FAULTS_H_
@@ -19,19 +18,19 @@ namespace sim {
 
 enum class Fault : uint8_t {
   kCrash,         // a process is killed
-  kSilentHost,    // its host too: nobody is told
+  kSilentHost,    // its host too: without a message to the others
   kCut,           // a connection ends
   kHalfOpen,      // what is sent one way is lost
   kParted,        // two parts do not hear each other
   kPartedOneWay,  // one does not hear the other
-  kSomePairs,     // some pairs do not: who hears whom is not transitive
+  kSomePairs,     // some pairs do not: hearing is not transitive
   kStall,         // a process stands still
   kAllStall,      // all of them do, as on a host that is suspended
   kPowerCut,      // all end, and their hosts
-  // Of jobs that save.
+  // Only in jobs that save.
   kSlowDisk,
-  kClockStep,  // of the date, not of the clock that only goes forward
-  kWrongBit,   // a worker's arithmetic is wrong from now on; no time's fault
+  kClockStep,  // the date is set, not the monotonic clock
+  kWrongBit,   // a worker's arithmetic is wrong from now on
 };
 constexpr int kFaultKinds = static_cast<int>(Fault::kWrongBit) + 1;
 
@@ -45,7 +44,7 @@ struct FaultCounts {
 
 class Faults {
  public:
-  // Whose processes they are.
+  // The owner of the processes.
   class Job {
    public:
     virtual void Crash(int worker, bool silent) = 0;

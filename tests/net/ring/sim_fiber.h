@@ -1,5 +1,5 @@
-// Fiber: code that waits, in a simulation that does not: a thread of which
-// nothing runs but between Resume and Yield, while the simulation stands still.
+// Fiber: code that may wait, in a simulation that may not. It is a thread that
+// runs only between Resume and Yield, and the simulation stops meanwhile.
 
 #ifndef RINGLET_TESTS_NET_RING_SIM_FIBER_H_
 #define RINGLET_TESTS_NET_RING_SIM_FIBER_H_

@@ -1,5 +1,4 @@
-// What the simulation of a job that trains knows of its workers: their
-// machines, and the one that computes wrong.
+// The machines of a simulated job that trains, and the faulty machine.
 
 #ifndef RINGLET_TESTS_NET_RING_SIM_HOST_H_
 #define RINGLET_TESTS_NET_RING_SIM_HOST_H_
@@ -26,51 +25,25 @@ struct Host {
   SimClock clock;
   std::shared_ptr<OneBitLayer> layer;
   bool done = false;  // it has trained to the end
-  int due = 0;        // processes that are still to begin
+  int due = 0;        // processes that will still begin
   // Its present process, or the last one.
   std::unique_ptr<SimCollective> process;
   bool alive() const { return process != nullptr && process->alive(); }
-  // Of the process: whom it has met last; whether it has trained, and with
-  // these; whether what it goes back to was compared with the wrong one; and
-  // whether it has heard of that one then, or was with one that has.
-  std::vector<int> view;
-  bool lived = false, trains = false, witness = false, knows = false;
-  bool with_knower = false;
-  // It has the wrong one's numbers, and has met nobody who knows since; nor had
-  // it as it saved (docs/membership.md).
-  bool spoiled = false, with_spoiled = false, saved_spoiled = false;
-  void Starts() { lived = trains = witness = knows = spoiled = false; }
-  void Met(const std::vector<int>& members, int wrong, bool knower,
-           bool spoils) {
-    view = members;
-    with_knower = knower;
-    with_spoiled = spoils;
-    trains = false;
-    witness &= Meets(wrong);  // they compare first
-  }
-  void Trains(int wrong) {
-    knows |= with_knower;
-    spoiled = !knows && (spoiled || with_spoiled);
-    if (!trains) witness = Meets(wrong);
-    lived = trains = true;
-  }
-  bool Meets(int worker) const {
+  std::vector<int> view;  // the members of its last view
+  bool HasInView(int worker) const {
     return std::find(view.begin(), view.end(), worker) != view.end();
   }
 };
 
-// The worker whose arithmetic is wrong from a step on, until its machine is
-// exchanged. With three or more in a view it alone is named.
+// The worker with wrong arithmetic from a step on, until its machine is
+// replaced. In a view of three or more members only this worker is reported as
+// faulty.
 struct Wrong {
   int worker = -1;  // none
   int64_t from = 0;
   bool broken = false, was = false;
-  int lives = 0;  // when it was named in so many, it is exchanged
-  // It has added to a step, and nobody has compared since.
-  bool unproven = false;
-  // It was gone before anybody did, or all stopped with it, but for those who
-  // were elsewhere: its numbers may stay (docs/membership.md).
-  bool unnoticed = false;
+  int lives = 0;       // when it was named in so many, it is exchanged
+  bool alone = false;  // it has made a step in a view of its own, broken
   int64_t last = 0, steps = 0;  // it has made in a row, broken
 };
 

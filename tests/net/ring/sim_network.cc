@@ -25,13 +25,14 @@ int RankOf(const Endpoint& endpoint) {
 }  // namespace
 
 // One end of a connection.
-class SimStream final : public ByteStream {
+class SimStream final : public ByteStream, private DescriptorSocket {
  public:
   SimStream(Network* network, ConnectionPtr connection, int side, bool open)
       : network_(network),
         connection_(std::move(connection)),
         side_(side),
         open_(open),
+        narrow_(network->Chance(3)),
         remote_("rank " + std::to_string(connection_->rank[1 - side])) {
     connection_->end[side] = this;
     ++network_->processes_[connection_->rank[side]].streams;
@@ -45,7 +46,7 @@ class SimStream final : public ByteStream {
     RINGLET_CHECK(!blocked_ && open_);
     if (ended_) return -1;
     size_t room = kCapacity - connection_->from[side_].in_flight;
-    if (network_->Chance(4)) {  // a part, or nothing, now
+    if (narrow_ || network_->Chance(4)) {  // accepts a part, or nothing
       room =
           std::min<size_t>(room, static_cast<size_t>(network_->Random(3000)));
     }
@@ -75,12 +76,9 @@ class SimStream final : public ByteStream {
     network_->SendEnd(connection_, side_, Cause::kExited);
     delete this;
   }
-  void SendDescriptor(int descriptor) override {
-    connection_->descriptor = dup(descriptor);
-  }
-  int TakeDescriptor() override {
-    return side_ == 1 ? std::exchange(connection_->descriptor, -1) : -1;
-  }
+  bool authentic() const override { return false; }
+  SharedMemory* shared_memory() override { return nullptr; }
+  DescriptorSocket* descriptors() override { return this; }
   bool is_local() const override { return connection_->local; }
   const std::string& remote() const override { return remote_; }
   const sockaddr_storage& remote_address() const override {
@@ -90,7 +88,8 @@ class SimStream final : public ByteStream {
   void Wake() {
     const ConnectionPtr c = connection_;
     const int side = side_;
-    network_->InProcess(c->rank[side], 1000 + network_->Random(50000), [=] {
+    const int64_t most = narrow_ ? kMs : kMs / 20;
+    network_->InProcess(c->rank[side], 1000 + network_->Random(most), [=] {
       SimStream* stream = c->end[side];
       if (stream == nullptr || !stream->blocked_) return;
       stream->blocked_ = false;
@@ -109,11 +108,21 @@ class SimStream final : public ByteStream {
   }
   int64_t Clock() const { return network_->ClockOf(connection_->rank[side_]); }
 
+ private:
+  void SendDescriptor(int descriptor) override {
+    connection_->descriptor = dup(descriptor);
+  }
+  int TakeDescriptor() override {
+    return side_ == 1 ? std::exchange(connection_->descriptor, -1) : -1;
+  }
+
+ public:
   Network* const network_;
   const ConnectionPtr connection_;
   const int side_;
   Owner* owner_ = nullptr;
   bool open_;
+  const bool narrow_;  // small writes, so frames arrive in many parts
   bool blocked_ = false;
   bool reading_ = true;
   bool ended_ = false;
@@ -190,7 +199,7 @@ bool Network::Step() {
   return true;
 }
 
-uint64_t Network::Live(int rank) {
+uint64_t Network::StartProcess(int rank) {
   processes_[rank].stalled_until = 0;
   processes_[rank].deferred.clear();
   processes_[rank].silent = false;
@@ -335,7 +344,7 @@ bool Network::Cut(int a, int b, bool half_open) {
     if (half_open) {
       c->from[Random(2)].cut = true;
     } else {
-      // By who is between, as if the other process had ended, or by none.
+      // By a device in between, as if the other process had ended, or by none.
       const Cause cause = Chance(2) ? Cause::kExited : Cause::kCut;
       for (int side : {0, 1}) SendEnd(c, side, cause);
     }

@@ -20,8 +20,8 @@
 #include <string>
 #include <vector>
 
-#include "net/ring/byte_stream.h"
-#include "net/ring/candidates.h"
+#include "net/transport/byte_stream.h"
+#include "net/transport/endpoint_list.h"
 
 namespace ringlet {
 namespace sim {
@@ -33,7 +33,7 @@ class SimStream;
 // Both directions of one connection.
 struct Connection {
   struct Direction {
-    bool cut = false;          // nothing arrives any more, and nobody is told
+    bool cut = false;          // nothing arrives any more, without a message
     size_t in_flight = 0;      // taken and not yet read
     int64_t last_arrival = 0;  // of bytes or their end
     std::vector<uint8_t> unread;
@@ -52,7 +52,7 @@ using ConnectionPtr = std::shared_ptr<Connection>;
 
 class Network {
  public:
-  // Who takes the connections of a process.
+  // Accepts the connections of a process.
   class Listener {
    public:
     virtual void Accept(StreamPtr stream) = 0;
@@ -76,12 +76,12 @@ class Network {
   void InProcess(int rank, int64_t delay, std::function<void()> what);
   // Runs the next event; false where none is left.
   bool Step();
-  // Of all that has happened: when, between whom, and each byte sent.
+  // The digest of all events: their times, their two sides, and each byte sent.
   uint32_t trace_digest() const { return trace_digest_; }
 
-  // Processes. A life ends with Kill, whose caller closes its streams: after
-  // it, as a kernel does, or before it, when the others hear nothing.
-  uint64_t Live(int rank);
+  // Processes. A life ends with Kill. Its caller closes the streams: after it,
+  // as a kernel does, or before it, so that the others get no message.
+  uint64_t StartProcess(int rank);
   void Kill(int rank) { ++processes_[rank].life; }
   void Stall(int rank, int64_t nanos);
   // Its ends of connections that are not closed.

@@ -2,7 +2,8 @@
 
 #include <utility>
 
-#include "net/ring/shared_stream.h"
+#include "../transport/cut_stream.h"
+#include "net/transport/shared_stream.h"
 
 namespace ringlet {
 namespace sim {
@@ -41,6 +42,7 @@ void SimProcess::Accept(StreamPtr stream) {
     stream = SharedStream::Expect(std::move(stream));
   }
   Seal(SealedStream::Accept, rank_, &stream);
+  DrawDelivery(&stream);
   session_->OnAccepted(std::move(stream), Now());
 }
 
@@ -51,7 +53,7 @@ void SimProcess::Seal(SealedStream::Maker* make, int listens,
   for (uint8_t& byte : secret) {
     byte = static_cast<uint8_t>(network()->Random(256));
   }
-  const Meant meant{1, 2, static_cast<uint16_t>(listens)};
+  const ListenerIdentity meant{1, 2, static_cast<uint16_t>(listens)};
   *stream = make(std::move(*stream), keys_, meant, secret, &answered_);
 }
 
@@ -69,7 +71,18 @@ Status SimProcess::Connect(int peer, const Endpoint& endpoint, StreamPtr* out) {
   RINGLET_RETURN_IF_ERROR(network()->Connect(rank_, endpoint, out));
   if (endpoint.local && shares()) *out = SharedStream::Offer(std::move(*out));
   Seal(SealedStream::Connect, peer, out);
+  DrawDelivery(out);
   return Status();
+}
+
+// Makes every other stream a CutStream, with random cuts.
+void SimProcess::DrawDelivery(StreamPtr* stream) {
+  if (network()->Chance(2)) return;
+  Network* const chance = network();
+  *stream = CutStream::Make(std::move(*stream), [chance](size_t most) {
+    if (chance->Chance(4)) return most;
+    return 1 + static_cast<size_t>(chance->Random(static_cast<int64_t>(most)));
+  });
 }
 
 void SimProcess::TickEvery(int64_t nanos) {
@@ -85,7 +98,7 @@ void SimProcess::TickLater(uint64_t timer) {
   });
 }
 
-void SimProcess::AwaitTurn() {
+void SimProcess::RequestTurn() {
   if (turn_) return;
   turn_ = true;
   InSession(network()->Random(20000), [this] {

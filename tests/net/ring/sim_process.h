@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
-#include "net/ring/sealed_stream.h"
-#include "net/ring/session.h"
+#include "net/membership/session.h"
+#include "net/transport/sealed_stream.h"
 #include "sim_network.h"
 
 namespace ringlet {
@@ -31,7 +31,8 @@ class SimProcess : public Transport, public Network::Listener {
     turn_ = false;
   }
   void EndSession();
-  // Its streams are closed after a `silent` host has gone quiet, else at once.
+  // Its streams are closed after a `silent` host has gone quiet, else
+  // immediately.
   void EndProcess(bool silent);
   // Not where the session has ended by then.
   void InSession(int64_t delay, std::function<void()> what);
@@ -39,7 +40,7 @@ class SimProcess : public Transport, public Network::Listener {
   virtual void Closed() = 0;
 
   const int rank_;
-  Greetings answered_;  // outlives the session's streams
+  SeenGreetings answered_;  // outlives the session's streams
   std::unique_ptr<Session> session_;
 
  private:
@@ -50,11 +51,12 @@ class SimProcess : public Transport, public Network::Listener {
                  std::vector<Endpoint>* endpoints) override;
   Status Connect(int peer, const Endpoint& endpoint, StreamPtr* out) override;
   void TickEvery(int64_t nanos) override;
-  void AwaitTurn() override;
+  void RequestTurn() override;
   void OnLeft() override;
   void Accept(StreamPtr stream) override;
 
   void Seal(SealedStream::Maker* make, int listens, StreamPtr* stream);
+  void DrawDelivery(StreamPtr* stream);
   void TickLater(uint64_t timer);
   // Some cannot, or are of an older version.
   bool shares() const {

@@ -7,9 +7,8 @@
 
 #include "../../support/tiny_model.h"
 #include "core/base/fnv1a.h"
-#include "core/fit/callback.h"
-#include "core/fit/training_loop.h"
-#include "io/checkpoint/saving_callbacks.h"
+#include "ringlet/checkpoint.h"
+#include "ringlet/fit.h"
 
 namespace ringlet {
 namespace sim {
@@ -38,10 +37,8 @@ CompileOptions Options(const Training& training, Collective* collective,
   options.reduction = Reduction::kExact;
   options.replicas = training.replicas;
   options.local.steps = training.local_steps;
-  options.local.overlap = training.overlap;
   options.local.participation = training.participation;
   if (training.floats) options.local.delta = LocalUpdates::Delta::kFloat32;
-  if (training.sparse) options.local.delta = LocalUpdates::Delta::kSparse;
   return options;
 }
 
@@ -186,7 +183,7 @@ Status Train(const Training& training, const Trainee& trainee) {
     TrainingLoop loop(&model, data, fit);
     do {
       status = TrainInLoop(&model, &loop);
-    } while (loop.Recovers(&status));
+    } while (loop.Recover(&status));
   }
   if (status.ok()) trainee.ends(0, model.weights_digest());
   return status;

@@ -1,6 +1,6 @@
-// What the workers of a simulated job train: the shipped Fit, or a loop of
-// their own, with backups on the disks of their hosts; and what an undisturbed
-// run has after each step.
+// The training of the workers of a simulated job: the shipped Fit, or a loop of
+// their own, with backups on the disks of their hosts. Undisturbed() has the
+// digests of a run without faults.
 
 #ifndef RINGLET_TESTS_NET_RING_SIM_TRAINING_H_
 #define RINGLET_TESTS_NET_RING_SIM_TRAINING_H_
@@ -13,20 +13,18 @@
 #include <tuple>
 
 #include "../../support/one_bit_layer.h"
-#include "core/base/clock.h"
-#include "core/base/collective.h"
-#include "io/files/file_system.h"
+#include "ringlet/collective.h"
+#include "ringlet/files.h"
 
 namespace ringlet {
 namespace sim {
 
-// Drawn from the seed; of all workers.
+// The settings of all workers, drawn from the seed.
 struct Training {
   int replicas = 5;
-  bool wide = false;          // a layer, whose kernel travels alone
+  bool wide =
+      false;  // with a layer that has a kernel large enough to travel alone
   int64_t local_steps = 0;    // of a round; 0: sums of every step
-  bool sparse = false;        // deltas
-  bool overlap = false;       // of a round's exchange with the next one
   bool floats = false;        // deltas of 32 bits
   int participation = 0;      // replicas of a round; 0: all
   bool in_loop = false;       // of its own, else in Fit
@@ -37,14 +35,14 @@ struct Training {
   int64_t check_every = 100;  // steps, the workers compare
   int64_t save_freq = -1;     // of the backups; -1: there are none
 
-  // What decides the numbers.
+  // The fields that change the numbers.
   auto Key() const {
-    return std::make_tuple(replicas, wide, local_steps, sparse, overlap, floats,
-                           participation, optimizer, repeats, callbacks);
+    return std::make_tuple(replicas, wide, local_steps, floats, participation,
+                           optimizer, repeats, callbacks);
   }
 };
 
-// Of one of them.
+// The arguments of one worker.
 struct Trainee {
   Collective* collective = nullptr;  // null: alone, undisturbed
   FileSystem* disk = nullptr;
@@ -61,7 +59,7 @@ struct Trainee {
 
 Status Train(const Training& training, const Trainee& trainee);
 
-// What one worker that nothing disturbs has at each of the above.
+// The digest after each step of one worker without faults; keys as for `ends`.
 using Digests = std::map<int64_t, uint64_t>;
 const Digests& Undisturbed(const Training& training);
 

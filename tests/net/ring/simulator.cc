@@ -7,9 +7,9 @@
 
 #include "core/base/byte_order.h"
 #include "core/base/crc32c.h"
-#include "net/ring/sealed_stream.h"
-#include "net/ring/topology.h"
+#include "net/collective/topology.h"
 #include "net/ring/withdrawal.h"
+#include "net/transport/sealed_stream.h"
 #include "sim_process.h"
 
 namespace ringlet {
@@ -18,12 +18,13 @@ namespace {
 
 constexpr int64_t kTimeout = 1000 * kMs;  // T
 constexpr double kStartSeconds = 60;
-// From the last fault until whoever waits in an operation has an answer: a
+// From the last fault until a rank that waits in an operation has an answer. A
 // silence is noticed after T and a tick, a standstill after 1.5 T of every link
-// of a chain, and a stalled detector is patient by as much as it was late.
+// of a chain. A stalled detector waits longer by as much as it was late.
 constexpr int64_t kLongestWait = 5 * kTimeout;
-// From the last fault until the job is done: the above, a goodbye of T, the
-// pause before a new beginning, handshakes of 2 s and back-offs of 1 s.
+// The longest time from the last fault to the end of the job. It has the time
+// above, a goodbye of T, the pause before a restart, handshakes of 2 s and
+// back-offs of 1 s.
 constexpr int64_t kLongestJob = 30 * kTimeout;
 const char* const kReason = "the disk is full";
 
@@ -36,7 +37,8 @@ class Worker final : public SimProcess, public Session::Owner {
 
   void StartProcess();
   void Withdraw();
-  // Its streams are closed after `silent` hosts have gone quiet, else at once.
+  // Its streams are closed after `silent` hosts have gone quiet, else
+  // immediately.
   void Crash(bool silent);
   void Abort();
   void Reform();
@@ -49,7 +51,7 @@ class Worker final : public SimProcess, public Session::Owner {
     return !alive_ || failed() || (session_ != nullptr && !running_);
   }
   bool failed() const { return !failure_.ok(); }
-  bool told() const { return told_; }
+  bool delivered() const { return delivered_; }
   const Status& failure() const { return failure_; }
 
  private:
@@ -57,7 +59,7 @@ class Worker final : public SimProcess, public Session::Owner {
   void OnRunning() override;
   void OnCompleted(uint64_t sequence) override;
   void OnFailed(const Status& status) override;
-  void OnTold() override;
+  void OnDelivered() override;
   void OnNotice(const std::string& line) override;
   void OnEvent(const TrailEvent& event) override;
 
@@ -76,7 +78,7 @@ class Worker final : public SimProcess, public Session::Owner {
   bool running_ = false;
   bool finished_ = false;
   bool leaving_ = false;
-  bool told_ = false;
+  bool delivered_ = false;
   bool said_why_ = false;  // to the trail
   Status failure_;
   size_t started_ = 0;  // operations
@@ -98,7 +100,7 @@ class Job {
     FrameType type = FrameType::kAllReduce;
     int root = 0;
   };
-  // What rank gives to an operation, and expects of it.
+  // The number of floats of an operation's vector.
   size_t Floats(size_t op) const {
     const Call& call = calls_[op];
     const size_t parts = static_cast<size_t>(options_.size);
@@ -122,6 +124,7 @@ class Job {
   }
   void Trace(int rank, const std::string& what) const;
   void InjectWhileForming();
+  void InjectWhileSending(size_t floats);
   void Ended();  // a rank has finished, failed, ended or started again
 
   const Options options_;
@@ -135,8 +138,9 @@ class Job {
   Report report_;
   std::map<size_t, uint32_t> bits_;  // of an operation's result, wherever
   int64_t last_fault_ = 0;           // when it was over
-  int culprit_ = -1;                 // who aborts or withdraws
+  int culprit_ = -1;                 // the rank that aborts or withdraws
   int while_forming_ = 0;            // faults left for when a rank is in a ring
+  int while_sending_ = 0;  // faults left for when a long frame is in flight
 
  private:
   void PlanFaults();
@@ -155,7 +159,7 @@ Worker::Worker(Job* job, int rank)
       job_(job) {}
 
 void Worker::StartProcess() {
-  network()->Live(rank_);
+  network()->StartProcess(rank_);
   alive_ = true;
   generation_ = 1;
   last_generation_ = 0;
@@ -166,7 +170,7 @@ void Worker::StartProcess() {
 }
 
 void Worker::Withdraw() {
-  network()->Live(rank_);
+  network()->StartProcess(rank_);
   alive_ = true;
   MakeSession(kWithdrawSeconds);
   session_->BeginWithdrawal(InvalidArgument("%s", kReason), Now());
@@ -177,7 +181,7 @@ void Worker::MakeSession(double start_seconds) {
   RingOptions options = job_->ring_;
   options.rank = rank_;
   options.start_timeout_seconds = start_seconds;
-  running_ = finished_ = leaving_ = told_ = false;
+  running_ = finished_ = leaving_ = delivered_ = false;
   failure_ = Status();
   started_ = completed_ = 0;
   progress_ = network()->now();
@@ -215,7 +219,7 @@ void Worker::Reform() {
   session_->Begin(Now());
 }
 
-// Of this session, not of a later one.
+// Calls `what` after the delay, unless this session has ended.
 void Worker::Later(int64_t delay, void (Worker::*what)()) {
   InSession(delay, [this, what] { (this->*what)(); });
 }
@@ -260,6 +264,7 @@ void Worker::StartNext() {
     session_->SetStep(op);
     session_->Start(&call, 1, Now());
     if (failed()) return;
+    job_->InjectWhileSending(plan[op].count);
   }
   if (!network()->Chance(3)) return;
   session_->Poll(Now(), false);
@@ -326,15 +331,15 @@ void Worker::OnFailed(const Status& status) {
   } else if (text.find(kReason) == std::string::npos) {
     job_->Violated("not the reason that was given: " + text);
   }
-  data_.clear();  // nobody touches it any more: a sanitizer sees who does
+  data_.clear();  // not used after this: a sanitizer would show it
   Later(network()->Random(kTimeout / 4), &Worker::Leave);
 }
 
-void Worker::OnTold() { told_ = true; }
+void Worker::OnDelivered() { delivered_ = true; }
 void Worker::OnNotice(const std::string& line) { job_->Trace(rank_, line); }
 void Worker::OnEvent(const TrailEvent& event) {
   const TrailKind kind = event.kind;
-  said_why_ |= kind == TrailKind::kLost || kind == TrailKind::kTold ||
+  said_why_ |= kind == TrailKind::kLost || kind == TrailKind::kReported ||
                kind == TrailKind::kAborted;
 }
 
@@ -361,8 +366,8 @@ void Worker::CheckWait(int64_t since_fault) {
   const int64_t waits = network()->now() - progress_;
   if (job_->options_.trace && waits > kTimeout) {
     const double seconds = static_cast<double>(waits) / 1e9;
-    job_->Trace(rank_, WaitText(session_->WaitsFor(Now()), seconds,
-                                job_->ring_.addresses));
+    job_->Trace(rank_, WaitMessage(session_->CurrentWait(Now()), seconds,
+                                   job_->ring_.addresses));
   }
   if (std::min(waits, since_fault) >
       kLongestWait + job_->slowest_caller_ + job_->slowest_ring_) {
@@ -433,7 +438,7 @@ void Job::Trace(int rank, const std::string& what) const {
               static_cast<double>(network_.now()) / 1e6, rank, what.c_str());
 }
 
-// While somebody needs a ring nobody has finished: all go again.
+// While one rank needs a ring no rank has finished: all start again.
 void Job::Ended() {
   const bool needed =
       std::any_of(workers_.begin(), workers_.end(),
@@ -450,7 +455,7 @@ bool Job::Done() {
   if (!reforms_ && options_.scenario != Scenario::kCalm &&
       options_.scenario != Scenario::kSlow) {
     return std::all_of(workers_.begin(), workers_.end(), [](const auto& w) {
-      return w->failed() || w->told() || w->finished();
+      return w->failed() || w->delivered() || w->finished();
     });
   }
   return std::all_of(workers_.begin(), workers_.end(),
@@ -469,6 +474,7 @@ void Job::PlanFaults() {
                 [this] { Inject(); });
   }
   if (forming) while_forming_ = 1 + static_cast<int>(network_.Random(6));
+  if (scenario == Scenario::kFaults) while_sending_ = 2;
 }
 
 // Others are not in the ring yet, or have just heard of it.
@@ -477,6 +483,13 @@ void Job::InjectWhileForming() {
   --while_forming_;
   network_.At(network_.now() + network_.Random(slow_ ? 60 * kMs : 2 * kMs),
               [this] { Inject(); });
+}
+
+// Injects a fault while a frame has arrived in part.
+void Job::InjectWhileSending(size_t floats) {
+  if (while_sending_ == 0 || floats < 700 || !network_.Chance(8)) return;
+  --while_sending_;
+  network_.At(network_.now() + network_.Random(4 * kMs), [this] { Inject(); });
 }
 
 void Job::Inject() {

@@ -1,10 +1,11 @@
 // A whole job in one thread: sessions, failure detectors and schedules of all
 // ranks over real frames, in virtual time, with faults drawn from a seed.
 //
-// Every rank makes the same list of calls. Whoever fails lets go of the
-// ring and forms it anew, whoever was killed starts again, and whoever had
-// finished goes again with them, until a ring has carried the whole list. What
-// must hold on every seed is in simulator.cc, at each call of Violated.
+// Every rank makes the same list of calls. A rank that fails leaves the ring
+// and forms it again. A killed rank restarts, and a rank that had finished
+// starts again with it. The job ends when a ring has carried the whole list.
+// The properties that must hold for every seed are in simulator.cc, at each
+// call of Violated.
 
 #ifndef RINGLET_TESTS_NET_RING_SIMULATOR_H_
 #define RINGLET_TESTS_NET_RING_SIMULATOR_H_
@@ -15,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "net/ring/session.h"
+#include "net/membership/session.h"
 #include "sim_network.h"
 
 namespace ringlet {
@@ -23,11 +24,11 @@ namespace sim {
 
 enum class Scenario {
   kCalm,      // nothing goes wrong
-  kSlow,      // long ways, short stalls, slow callers: nobody may be lost
-  kFaults,    // cuts, crashes, partitions, stalls; the ring forms anew
+  kSlow,      // high latency, short stalls, slow callers: no rank is lost
+  kFaults,    // cuts, crashes, partitions, stalls; the ring forms again
   kForming,   // the same, just when the first ranks are in a ring
-  kAbort,     // one rank gives up: all hear of it
-  kWithdraw,  // one rank cannot take part: all hear of it
+  kAbort,     // one rank aborts: all get the reason
+  kWithdraw,  // one rank cannot take part: all get the reason
 };
 const char* ScenarioName(Scenario scenario);
 

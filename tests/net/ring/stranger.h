@@ -32,9 +32,9 @@ class Stranger {
     to.sin_port = htons(static_cast<uint16_t>(
         std::stoi(address.substr(address.rfind(':') + 1))));
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    // Whom it connects to may be slow to listen, on a busy machine.
+    // The other side may begin to listen later, within a minute.
     int connected = -1;
-    for (int tries = 0; tries < 2000 && connected != 0; ++tries) {
+    for (int tries = 0; tries < 12000 && connected != 0; ++tries) {
       connected = connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof(to));
       if (connected == 0) break;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -48,9 +48,10 @@ class Stranger {
   void Say(const std::string& bytes) {
     send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
-  // Until the other side closes, or 10 seconds have gone.
+  void EndsSaying() { shutdown(fd_, SHUT_WR); }
+  // Reads until the other side closes, at most for a minute.
   std::string Hear() {
-    timeval limit = {10, 0};
+    timeval limit = {60, 0};
     setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     std::string all;
     char buffer[4096];

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/fnv1a.h"
-#include "net/ring/sealed_stream.h"
+#include "net/transport/sealed_stream.h"
 #include "sim_host.h"
 #include "sim_training.h"
 
@@ -16,14 +16,14 @@ namespace {
 
 constexpr int64_t kTimeout = 1000 * kMs;  // T
 constexpr double kStartSeconds = 4;
-// From the last fault until all that live have trained to the end: one that
-// comes when the others are done waits kStartSeconds and trains alone, a step
-// of seven over slow links may take 4 T, and one with a comparison and a backup
-// 9 T.
+// The longest time from the last fault until all running workers have trained
+// to the end. A worker that starts after the others' end waits kStartSeconds
+// and trains alone. A step of seven workers over slow links may take 4 T, and a
+// step with a check and a backup 9 T.
 constexpr int64_t kBound = 150 * kTimeout;
 constexpr int kSteps = 18;  // of the whole training
 
-// Mostly few: each is a thread.
+// Mostly few workers: each is a thread.
 int SizeOf(uint64_t seed) {
   const bool large = seed % 16 == 15;
   return static_cast<int>(large ? 5 + seed / 16 % 12 : 2 + seed % 3);
@@ -50,7 +50,7 @@ class Job final : public Faults::Job, public SimCollective::Owner {
     hosts_[worker]->clock.Step(nanos);
   }
   void Trace(int worker, const std::string& what) override;
-  void Met(int worker, const std::vector<int>& members) override;
+  void OnView(int worker, const std::vector<int>& members) override;
   void Exited(int worker, const Status& status) override;
   Status Train(SimCollective* collective);
   void Begins(int worker, int64_t step);
@@ -74,7 +74,7 @@ class Job final : public Faults::Job, public SimCollective::Owner {
   bool calm_ = false;  // nothing else goes wrong
   int cuts_off_ = 0;   // of one worker, once one computes wrong
   int transfers_ = 0;  // that are still to be hurt
-  Fnv1a told_;
+  Fnv1a trace_hash_;
   TrainingReport report_;
   bool ending_ = false;  // what happens now is no part of the job
   std::vector<std::unique_ptr<Host>> hosts_;
@@ -100,7 +100,8 @@ Job::Job(uint64_t seed, bool trace)
   DrawTraining();
   if (size_ >= 3 && network_.Chance(3)) DrawWrong();
   if (ring_.min_workers > 1) faults_.SpareNone();
-  // Of the number itself the sign, the exponent or a high digit.
+  // The wrong bit is the sign, a bit of the exponent, or a high bit of the
+  // mantissa.
   const int bit = 17 + static_cast<int>(network_.Random(15));
   for (int w = 0; w < size_; ++w) {
     hosts_.push_back(std::make_unique<Host>(&network_, w, bit));
@@ -125,13 +126,11 @@ void Job::DrawTraining() {
 
 void Job::DrawRounds() {
   training_.local_steps = 2 + network_.Random(3);
-  training_.sparse = network_.Chance(2);
-  training_.overlap = network_.Chance(2);
-  training_.floats = !training_.sparse && network_.Chance(2);
-  if (!training_.sparse && !training_.overlap && network_.Chance(2)) {
+  training_.floats = network_.Chance(2);
+  if (network_.Chance(2)) {
     training_.participation = 1 + static_cast<int>(network_.Random(4));
   }
-  // Neither goes with an optimizer that begins anew in each round.
+  // Neither goes with an optimizer that restarts in each round.
   if (training_.optimizer < 3) training_.optimizer = 0;
 }
 
@@ -150,28 +149,20 @@ void Job::Trace(int worker, const std::string& what) {
   const int n =
       std::snprintf(when, sizeof(when), "%10.3f ms  worker %d ",
                     static_cast<double>(network_.now()) / 1e6, worker);
-  told_.Add(when, static_cast<size_t>(n));
-  told_.Add(what.data(), what.size());
+  trace_hash_.Add(when, static_cast<size_t>(n));
+  trace_hash_.Add(what.data(), what.size());
   if (trace_) std::printf("%s%s\n", when, what.c_str());
 }
 
-void Job::Met(int worker, const std::vector<int>& members) {
+void Job::OnView(int worker, const std::vector<int>& members) {
   if (ending_) return;
   ++report_.views;
-  const auto any = [&](bool Host::*is) {
-    return std::any_of(members.begin(), members.end(),
-                       [&](int m) { return *hosts_[m].*is; });
-  };
-  hosts_[worker]->Met(members, wrong_.worker, any(&Host::knows),
-                      any(&Host::spoiled));
+  hosts_[worker]->view = members;
   HurtTransfer(worker);
-  wrong_.unnoticed |=
-      wrong_.unproven &&
-      std::find(members.begin(), members.end(), wrong_.worker) == members.end();
 }
 
-// It, or a link, is lost as they compare, and as the state goes to those who
-// lack it; so may others be in the same view, and the next.
+// It, or a link, is lost in the comparison, and in the transfer of the state.
+// So may others be in the same view, and the next.
 void Job::HurtTransfer(int worker) {
   if (calm_ || transfers_ == 0 || !network_.Chance(3)) return;
   --transfers_;
@@ -191,7 +182,6 @@ void Job::HurtTransfer(int worker) {
 void Job::Crash(int worker, bool silent) {
   Host& host = *hosts_[worker];
   if (!host.alive()) return;
-  wrong_.unnoticed |= worker == wrong_.worker && wrong_.unproven;
   host.disk.Halt();
   host.process->Crash(silent);
   host.disk.Ended(/*power_cut=*/silent);
@@ -201,7 +191,6 @@ void Job::Crash(int worker, bool silent) {
 void Job::Start(int worker) {
   Host& host = *hosts_[worker];
   if (host.alive() || host.done) return;
-  host.Starts();
   if (worker == wrong_.worker) wrong_.last = wrong_.steps = 0;
   host.process = std::make_unique<SimCollective>(
       &network_, &ring_, worker, seed_,
@@ -230,9 +219,6 @@ Status Job::Train(SimCollective* collective) {
     if (!counts()) return;
     ++report_.resumed;
     Trace(worker, "resumes from " + from);
-    for (const int m : hosts_[worker]->view) {
-      hosts_[m]->with_spoiled |= hosts_[worker]->saved_spoiled;
-    }
   };
   trainee.hears = [=] {
     if (counts()) Hears(worker);
@@ -246,16 +232,9 @@ Status Job::Train(SimCollective* collective) {
   return status;
 }
 
-void Job::Hears(int worker) {
-  Host& host = *hosts_[worker];
-  Trace(worker, "hears who is wrong");
-  if (host.Meets(wrong_.worker) && hosts_[wrong_.worker]->lived) {
-    host.knows |= host.witness;
-  }
-}
+void Job::Hears(int worker) { Trace(worker, "hears who is wrong"); }
 
 void Job::Begins(int worker, int64_t step) {
-  hosts_[worker]->Trains(wrong_.worker);
   if (worker != wrong_.worker || wrong_.lives == 0 || step < wrong_.from) {
     return;
   }
@@ -268,7 +247,7 @@ void Job::Begins(int worker, int64_t step) {
       faults_.Isolate(static_cast<int>(network_.Random(size_)), 4 * kTimeout);
     }
   }
-  wrong_.broken = wrong_.was = wrong_.unproven = true;
+  wrong_.broken = wrong_.was = true;
 }
 
 void Job::Ends(int worker, int64_t step, uint64_t digest) {
@@ -279,20 +258,14 @@ void Job::Ends(int worker, int64_t step, uint64_t digest) {
   const auto at = right.find(step);
   Host& host = *hosts_[worker];
   if (at != right.end() && at->second == digest) {
-    // The slots may show it later.
-    host.spoiled |= !host.knows && wrong_.broken && wrong_.unproven &&
-                    host.Meets(wrong_.worker);
     return;
   }
+  // Steps may be wrong until they are verified. A job that ends is right,
+  // unless the faulty worker has trained alone: nothing was compared with its
+  // state, which others may have got from its backup.
   const bool alone = worker == wrong_.worker && host.view.size() == 1;
-  const bool may_differ =
-      !host.knows &&
-      (wrong_.unnoticed || (alone && wrong_.broken) || host.spoiled ||
-       (wrong_.unproven && step != 0 && at != right.end()));
-  if (may_differ) {
-    host.spoiled = host.saved_spoiled = true;
-    return;
-  }
+  wrong_.alone |= alone && wrong_.was;
+  if (step != 0 ? wrong_.was : wrong_.alone) return;
   Violated("worker " + std::to_string(worker) +
            " has other weights or losses after " + std::to_string(step) +
            " steps");
@@ -321,8 +294,7 @@ void Job::NotNamed(int64_t step) {
 void Job::OutOfSync(int worker, const std::string& said) {
   const bool all_stop = said.find("no more than half") != std::string::npos;
   if (all_stop && worker != wrong_.worker && wrong_.was &&
-      hosts_[worker]->Meets(wrong_.worker)) {
-    wrong_.unnoticed |= wrong_.unproven;
+      hosts_[worker]->HasInView(wrong_.worker)) {
     return;
   }
   if (worker != wrong_.worker || !wrong_.broken ||
@@ -333,8 +305,6 @@ void Job::OutOfSync(int worker, const std::string& said) {
   // Before the others have heard it, perhaps.
   for (int n = calm_ ? 0 : 2; n > 0; --n) faults_.CutWithin(kMs / 10);
   ++report_.named;
-  wrong_.unnoticed |= all_stop && wrong_.unproven;
-  wrong_.unproven = false;
   faults_.OverBy(network_.now());
   if (--wrong_.lives > 0) return;
   Trace(worker, "is exchanged");
@@ -350,7 +320,7 @@ void Job::Exited(int worker, const Status& status) {
     ++report_.finished;
     return;
   }
-  // Too few were there, or nobody with a whole state, or it was named: its
+  // Too few were there, or none with a valid state, or it was named faulty: its
   // launcher starts it again, unless the work is done.
   if (ExitCodeOf(status) != 75 && status.code() != Code::kDeadlineExceeded &&
       status.code() != Code::kOutOfSync) {
@@ -368,7 +338,7 @@ void Job::Exited(int worker, const Status& status) {
   });
 }
 
-// Nobody trains, and nobody will.
+// No worker trains, and none will.
 bool Job::Over() const {
   return network_.now() > faults_.over() &&
          std::none_of(hosts_.begin(), hosts_.end(), [](const auto& host) {
@@ -397,8 +367,8 @@ TrainingReport Job::Run() {
   }
   report_.virtual_nanos = network_.now();
   report_.faults = faults_.counts();
-  report_.trace = told_.value();
-  report_.unnoticed = wrong_.unnoticed ? 1 : 0;
+  report_.trace = trace_hash_.value();
+  report_.alone = wrong_.alone ? 1 : 0;
   ending_ = true;
   hosts_.clear();  // their streams go before the network
   return report_;

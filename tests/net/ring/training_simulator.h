@@ -1,8 +1,8 @@
-// A whole elastic job that trains, in virtual time: the shipped Fit of several
-// workers over the shipped sessions, views and schedule (sim_collective.h) on
-// the simulated network, with the shipped backups on simulated disks, and
-// faults drawn from a seed. What must hold is in training_simulator.cc, at each
-// call of Violated.
+// A whole elastic job that trains, in virtual time, with faults drawn from a
+// seed. Several workers run the shipped Fit over the shipped sessions, views
+// and schedule (sim_collective.h), on the simulated network. The shipped
+// backups are on simulated disks. The properties that must hold are in
+// training_simulator.cc, at each call of Violated.
 
 #ifndef RINGLET_TESTS_NET_RING_TRAINING_SIMULATOR_H_
 #define RINGLET_TESTS_NET_RING_TRAINING_SIMULATOR_H_
@@ -17,17 +17,17 @@ namespace sim {
 
 struct TrainingReport {
   std::string violation;  // "": all properties held
-  uint64_t trace = 0;     // a digest of all that was told
+  uint64_t trace = 0;     // a digest of all lines of the trace
   int64_t events = 0;
   int64_t virtual_nanos = 0;
   int workers = 0;
   FaultCounts faults;
-  int views = 0;      // of a worker
-  int steps = 0;      // of all workers, those that were made again too
-  int finished = 0;   // workers that have trained to the end
-  int resumed = 0;    // times that a job went on from a backup
-  int named = 0;      // times that a worker was named that computed wrong
-  int unnoticed = 0;  // 1: it was gone before the workers compared
+  int views = 0;     // of a worker
+  int steps = 0;     // of all workers, those that were made again too
+  int finished = 0;  // workers that have trained to the end
+  int resumed = 0;   // times that a job went on from a backup
+  int named = 0;     // times that a worker was named that computed wrong
+  int alone = 0;     // 1: the faulty worker has trained alone
 };
 TrainingReport SimulateTraining(uint64_t seed, bool trace);
 

@@ -1,35 +1,28 @@
 // Whole jobs that train on a simulated network, one for each seed.
-// RINGLET_SIM_SEEDS says how many times five, RINGLET_SIM_FIRST from which on,
-// RINGLET_SIM_TRAINING_SEED plays one and tells what happens in it.
+// A fifth of RINGLET_SIM_SEEDS are played; RINGLET_SIM_TRAINING_SEED plays one
+// and prints what happens in it.
 
 #include "training_simulator.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <cstdlib>
 
+#include "../../support/random_cases.h"
 #include "sim_network.h"
 
 namespace ringlet {
 namespace {
 
-uint64_t FromEnvironment(const char* name, uint64_t other) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : other;
-}
-
-TEST(TrainingSimulatorTest, TheBitsAreThoseOfAnUndisturbedRun) {
-  const char* const one = std::getenv("RINGLET_SIM_TRAINING_SEED");
-  const uint64_t begin = FromEnvironment("RINGLET_SIM_FIRST", 0);
-  const uint64_t many = FromEnvironment("RINGLET_SIM_SEEDS", 1000);
-  const uint64_t first =
-      FromEnvironment("RINGLET_SIM_TRAINING_SEED", begin / 5);
-  const uint64_t count = one != nullptr ? 1 : (begin + many) / 5 - first;
+TEST(TrainingSimulatorTest, Training_EverySeed_HasTheBitsOfAnUndisturbedRun) {
+  RandomCases cases("RINGLET_SIM", {2186, 3311, 4181, 6127, 7679},
+                    /*part=*/5, /*share=*/3, "RINGLET_SIM_TRAINING_SEED");
   sim::TrainingReport all;
-  for (uint64_t seed = first; seed < first + count; ++seed) {
+  while (cases.Next()) {
+    SCOPED_TRACE(cases.command());
+    const uint64_t seed = cases.number();
     const sim::TrainingReport report =
-        sim::SimulateTraining(seed, one != nullptr);
+        sim::SimulateTraining(seed, cases.alone());
     ASSERT_EQ(report.violation, "")
         << report.workers << " workers, after "
         << report.virtual_nanos / sim::kMs
@@ -42,20 +35,20 @@ TEST(TrainingSimulatorTest, TheBitsAreThoseOfAnUndisturbedRun) {
     all.finished += report.finished;
     all.resumed += report.resumed;
     all.named += report.named;
-    all.unnoticed += report.unnoticed;
+    all.alone += report.alone;
   }
   std::printf(
       "%llu jobs: %lld events, %lld s of virtual time, %d views, %d steps, %d "
       "workers done, %d resumed from backups, %d named for wrong numbers, %d "
-      "gone before; %lld faults: %s\n",
-      static_cast<unsigned long long>(count),
+      "alone with them; %lld faults: %s\n",
+      static_cast<unsigned long long>(cases.played()),
       static_cast<long long>(all.events),
       static_cast<long long>(all.virtual_nanos / 1000000000), all.views,
-      all.steps, all.finished, all.resumed, all.named, all.unnoticed,
+      all.steps, all.finished, all.resumed, all.named, all.alone,
       static_cast<long long>(all.faults.all()), all.faults.Text().c_str());
 }
 
-TEST(TrainingSimulatorTest, ASeedIsTheSameHistoryAgain) {
+TEST(TrainingSimulatorTest, Training_SameSeed_HasTheSameHistory) {
   for (const uint64_t seed : {3, 10, 77}) {
     const sim::TrainingReport first = sim::SimulateTraining(seed, false);
     const sim::TrainingReport again = sim::SimulateTraining(seed, false);

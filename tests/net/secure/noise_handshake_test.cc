@@ -36,8 +36,8 @@ JobKey KeyOf(const Bytes& bytes) {
   return key;
 }
 
-// Of cacophony's vectors (vectors/cacophony.txt), which other implementations
-// of Noise are tested with too.
+// One of cacophony's vectors (vectors/cacophony.txt), which also test other
+// implementations of Noise.
 struct Vector {
   Bytes prologue = FromHex("4a6f686e2047616c74");
   Bytes psk = FromHex(
@@ -93,7 +93,7 @@ class NoiseTest : public testing::Test {
   Vector v_;
 };
 
-TEST_F(NoiseTest, ThePublishedVector) {
+TEST_F(NoiseTest, Handshake_PublishedVector_HasItsBytes) {
   NoiseHandshake one = Side(true, v_.prologue, v_.psk);
   NoiseHandshake other = Side(false, v_.prologue, v_.psk);
   Exchange(v_.messages[0].payload, v_.messages[0].message, &one, &other);
@@ -114,7 +114,7 @@ TEST_F(NoiseTest, ThePublishedVector) {
   }
 }
 
-TEST_F(NoiseTest, AnotherKeyPrologueOrByteIsNotTaken) {
+TEST_F(NoiseTest, Read_OtherKeyPrologueOrByte_IsRejected) {
   const Bytes payload = FromHex(v_.messages[0].payload);
   const Bytes message = FromHex(v_.messages[0].message);
   Bytes read(payload.size());
@@ -138,8 +138,8 @@ TEST_F(NoiseTest, AnotherKeyPrologueOrByteIsNotTaken) {
                   .Read(message.data(), message.size(), read.data()));
 }
 
-// A public number of small order makes a secret that everybody knows.
-TEST_F(NoiseTest, ANumberOfNoUseIsNotTaken) {
+// A public key of small order makes a secret that is public.
+TEST_F(NoiseTest, Read_PublicKeyOfSmallOrder_IsRejected) {
   NoiseHandshake one = Side(true, v_.prologue, v_.psk);
   Bytes message(kNoiseMessageBytes);
   ASSERT_TRUE(one.Write(nullptr, 0, message.data()));
@@ -147,7 +147,7 @@ TEST_F(NoiseTest, ANumberOfNoUseIsNotTaken) {
   EXPECT_FALSE(one.Read(zero.data(), zero.size(), nullptr));
 }
 
-TEST_F(NoiseTest, AMessageIsOpenedOnceAndInItsTurn) {
+TEST_F(NoiseTest, Open_MessageRepeatedOrOutOfTurn_IsRejected) {
   NoiseCipher seals, opens;
   seals.Begin(v_.psk.data());
   opens.Begin(v_.psk.data());
@@ -172,7 +172,7 @@ TEST_F(NoiseTest, AMessageIsOpenedOnceAndInItsTurn) {
 
 // Section 4.2: the first 32 bytes of zeros sealed with the number 2^64 - 1. The
 // numbers are those of Python's cryptography.
-TEST_F(NoiseTest, AnotherKeyIsMadeAsTheSpecificationSays) {
+TEST_F(NoiseTest, Rekey_KnownKey_SealsAsSpecified) {
   NoiseCipher seals;
   seals.Begin(v_.psk.data());
   seals.Rekey();
@@ -182,6 +182,20 @@ TEST_F(NoiseTest, AnotherKeyIsMadeAsTheSpecificationSays) {
             "5bcb3005101151709e1f996a7b237239d15c3573694611e7a145fe0360d5e70367"
             "3f17c4a7814922ad450605d12c168f734273b7a94cc30ffd2aef920eb0eb4f2dd8"
             "7de71ae5eb43e0c81617d348a43e");
+}
+
+TEST_F(NoiseTest, Rekey_OfAesGcm_SealsWithTheNewKey) {
+  if (!HasAesGcm()) return;
+  NoiseCipher before, after;
+  for (NoiseCipher* const cipher : {&before, &after}) {
+    cipher->Begin(v_.psk.data());
+    cipher->UseAes();
+  }
+  after.Rekey();
+  Bytes of_before(64 + kNoiseTagBytes), of_after(64 + kNoiseTagBytes);
+  before.Seal(of_before.data(), 64, of_before.data());
+  after.Seal(of_after.data(), 64, of_after.data());
+  EXPECT_NE(of_before, of_after);
 }
 
 }  // namespace

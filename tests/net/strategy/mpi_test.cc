@@ -9,7 +9,7 @@
 
 #include "../../support/map_environment.h"
 #include "../../support/tiny_model.h"
-#include "net/strategy/strategy.h"
+#include "ringlet/strategy.h"
 
 namespace ringlet {
 namespace {
@@ -46,14 +46,14 @@ class MpiTest : public testing::Test {
     ASSERT_TRUE(ok_status.ok()) << ok_status.message(); \
   } while (0)
 
-TEST_F(MpiTest, RanksAreThoseOfTheLauncher) {
+TEST_F(MpiTest, Ranks_OfTheStrategy_EqualThoseOfTheLauncher) {
   EXPECT_EQ(Strategy().rank(), collective_->rank());
   EXPECT_EQ(Strategy().num_workers(), collective_->size());
   EXPECT_EQ(Strategy().is_chief(), collective_->rank() == 0);
   EXPECT_EQ(collective_->bucket_bytes(), 4096u);
 }
 
-TEST_F(MpiTest, SumsAreEveryones) {
+TEST_F(MpiTest, AllReduce_AnyLength_IsTheSumOfAllRanks) {
   const int size = collective_->size();
   for (const size_t n : {0, 1, 3, 1000, 100003}) {
     std::vector<float> v(n);
@@ -65,7 +65,7 @@ TEST_F(MpiTest, SumsAreEveryones) {
   }
 }
 
-TEST_F(MpiTest, SeveralAtOnceMayBeAwaitedByTheLast) {
+TEST_F(MpiTest, Operations_Several_MayBeAwaitedByTheLast) {
   std::vector<std::vector<float>> v(20, std::vector<float>(5000, 1));
   std::vector<Collective::Ticket> tickets(v.size());
   for (size_t i = 0; i < v.size(); ++i) {
@@ -81,7 +81,7 @@ TEST_F(MpiTest, SeveralAtOnceMayBeAwaitedByTheLast) {
             Code::kInvalidArgument);
 }
 
-TEST_F(MpiTest, BroadcastsAndGathers) {
+TEST_F(MpiTest, BroadcastAndAllGather_EveryRoot_ReachEveryRank) {
   const int size = collective_->size();
   for (int root = 0; root < size; ++root) {
     int value = collective_->rank();
@@ -110,7 +110,7 @@ std::vector<double> Train(const CompileOptions& options,
   return history.ok() ? history->Values("loss") : std::vector<double>();
 }
 
-TEST_F(MpiTest, WorkersFollowOneWithTheWholeBatch) {
+TEST_F(MpiTest, Training_SeveralWorkers_FollowsOneWithTheWholeBatch) {
   std::vector<float> weights, alone;
   const std::vector<double> losses = Train(Strategy(), &weights);
   CompileOptions options;
@@ -127,7 +127,7 @@ TEST_F(MpiTest, WorkersFollowOneWithTheWholeBatch) {
   }
 }
 
-TEST_F(MpiTest, ATfConfigThatSaysOtherwiseIsNamed) {
+TEST_F(MpiTest, TfConfig_ContradictsMpi_IsNamed) {
   const auto other = MultiWorkerMirroredStrategy::FromEnvironment(
       OverMpi(), MapEnvironment(Variables{
                      {"TF_CONFIG",
@@ -139,7 +139,7 @@ TEST_F(MpiTest, ATfConfigThatSaysOtherwiseIsNamed) {
       << other.status().message();
 }
 
-TEST_F(MpiTest, HalfPrecisionAndReformAreRefused) {
+TEST_F(MpiTest, HalfPrecisionAndReform_OverMpi_AreRefused) {
   StrategyOptions options = OverMpi();
   options.communication.wire_dtype = WireDtype::kBfloat16;
   EXPECT_EQ(

@@ -1,11 +1,14 @@
-#include "net/strategy/strategy.h"
+#include "ringlet/strategy.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <thread>
+#include <vector>
 
+#include "../../support/free_ports.h"
 #include "../../support/map_environment.h"
 #include "../../support/temp_folder.h"
 #include "core/base/key_file.h"
@@ -15,7 +18,7 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-TEST(StrategyTest, WithoutAClusterItIsOneWorkerAlone) {
+TEST(StrategyTest, FromEnvironment_NoCluster_IsOneWorkerAlone) {
   const auto strategy = MultiWorkerMirroredStrategy::FromEnvironment(
       {}, MapEnvironment(Variables{}));
   ASSERT_TRUE(strategy.status().ok()) << strategy.status().message();
@@ -26,7 +29,7 @@ TEST(StrategyTest, WithoutAClusterItIsOneWorkerAlone) {
   EXPECT_EQ(options.collective, nullptr);
 }
 
-TEST(StrategyTest, WrongEnvironmentFailsTheCompileThatUsesIt) {
+TEST(StrategyTest, Compile_WrongEnvironment_FailsWithItsStatus) {
   const auto strategy = MultiWorkerMirroredStrategy::FromEnvironment(
       {}, MapEnvironment(Variables{{"TF_CONFIG", "{\"cluster\": 3}"}}));
   EXPECT_EQ(strategy.status().code(), Code::kInvalidArgument);
@@ -35,7 +38,7 @@ TEST(StrategyTest, WrongEnvironmentFailsTheCompileThatUsesIt) {
   EXPECT_STREQ(model.status().message(), strategy.status().message());
 }
 
-TEST(StrategyTest, TheReductionIsTheModels) {
+TEST(StrategyTest, Reduction_GivenToTheStrategy_IsUsedByTheModel) {
   StrategyOptions options;
   options.reduction = Reduction::kExact;
   const Environment& alone = MapEnvironment(Variables{});
@@ -50,22 +53,23 @@ TEST(StrategyTest, TheReductionIsTheModels) {
       << rounded.status().message();
 }
 
-TEST(StrategyTest, WorkersThatDoNotComeAreNamed) {
+TEST(StrategyTest, FromEnvironment_WorkersDoNotCome_NamesThem) {
   StrategyOptions options;
   options.start_timeout_seconds = 0.3;
+  const std::vector<std::string> addresses = FreeAddresses(2);
   const auto strategy = MultiWorkerMirroredStrategy::FromEnvironment(
       options, MapEnvironment(Variables{
-                   {"TF_CONFIG",
-                    "{\"cluster\": {\"worker\": [\"127.0.0.1:29871\", "
-                    "\"127.0.0.1:29872\"]}, \"task\": {\"type\": "
-                    "\"worker\", \"index\": 0}}"}}));
+                   {"TF_CONFIG", "{\"cluster\": {\"worker\": [\"" +
+                                     addresses[0] + "\", \"" + addresses[1] +
+                                     "\"]}, \"task\": {\"type\": "
+                                     "\"worker\", \"index\": 0}}"}}));
   EXPECT_EQ(strategy.status().code(), Code::kDeadlineExceeded);
-  EXPECT_NE(std::string(strategy.status().message()).find("127.0.0.1:29872"),
+  EXPECT_NE(std::string(strategy.status().message()).find(addresses[1]),
             std::string::npos)
       << strategy.status().message();
 }
 
-TEST(StrategyTest, CommunicationThatIsNotBuiltInIsRefusedWithTheReason) {
+TEST(StrategyTest, Communication_NotBuiltIn_IsRefusedWithTheReason) {
   ClusterConfig cluster;
   StrategyOptions options;
   ASSERT_TRUE(CommunicationImplementationFromName(
@@ -85,12 +89,13 @@ TEST(StrategyTest, CommunicationThatIsNotBuiltInIsRefusedWithTheReason) {
 
 ClusterConfig TwoWorkers(const std::string& host) {
   ClusterConfig cluster;
-  cluster.addresses = {{"127.0.0.1", 29873}, {host, 29874}};
+  const std::vector<int> ports = FreePorts(2);
+  cluster.addresses = {{"127.0.0.1", ports[0]}, {host, ports[1]}};
   cluster.world_size = 2;
   return cluster;
 }
 
-TEST(StrategyTest, WhatAQuorumAndARelayAreNotForIsRefused) {
+TEST(StrategyTest, QuorumOverlapOrRelay_WhereItDoesNotApply_IsRefused) {
   const auto refused = [](const StrategyOptions& options) {
     return std::string(
         MultiWorkerMirroredStrategy::FromCluster(ClusterConfig(), options)
@@ -102,13 +107,19 @@ TEST(StrategyTest, WhatAQuorumAndARelayAreNotForIsRefused) {
   options.local.quorum = 2;
   EXPECT_NE(refused(options).find("\"policy\": \"shrink\""), std::string::npos);
   options = {};
+  options.min_workers = 1;
+  options.local.steps = 5;
+  options.local.overlap = true;
+  EXPECT_NE(refused(options).find("overlap with policy shrink"),
+            std::string::npos);
+  options = {};
   options.relay = "127.0.0.1:7000";
   options.communication.implementation = CommunicationImplementation::kMpi;
   EXPECT_NE(refused(options).find("a relay with implementation MPI"),
             std::string::npos);
 }
 
-TEST(StrategyTest, WithoutAKeyOnlyLoopbackAddressesAreTaken) {
+TEST(StrategyTest, FromCluster_NoKey_TakesLoopbackAddressesOnly) {
   unsetenv("RINGLET_KEY_FILE");
   StrategyOptions options;
   options.start_timeout_seconds = 0.2;
@@ -140,8 +151,62 @@ TEST(StrategyTest, WithoutAKeyOnlyLoopbackAddressesAreTaken) {
   unsetenv("RINGLET_INSECURE");
 }
 
-// A launcher may start one worker of a job that it knows nothing of.
-TEST(StrategyTest, ALaunchersKeyIsNoOtherHosts) {
+// The option reaches the ring, which refuses it.
+TEST(StrategyTest, Patience_BelowZero_IsRefused) {
+  StrategyOptions options;
+  options.start_timeout_seconds = 0.2;
+  options.patience_seconds = -1;
+  const Status status =
+      MultiWorkerMirroredStrategy::FromCluster(TwoWorkers("127.0.0.2"), options)
+          .status();
+  EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
+  EXPECT_NE(std::string(status.message()).find("patience_seconds is -1"),
+            std::string::npos)
+      << status.message();
+}
+
+TEST(StrategyTest, Options_OfTwoWorkersDiffer_AreNamed) {
+  struct Case {
+    const char* says;
+    void (*change)(StrategyOptions*);
+  };
+  const Case cases[] = {
+      {"a timeout of", [](StrategyOptions* o) { o->timeout_seconds = 7; }},
+      {"the communication implementation TREE",
+       [](StrategyOptions* o) {
+         o->communication.implementation = CommunicationImplementation::kTree;
+       }},
+      {"the wire dtype bfloat16",
+       [](StrategyOptions* o) {
+         o->communication.wire_dtype = WireDtype::kBfloat16;
+       }},
+      {"bytes_per_pack 4096",
+       [](StrategyOptions* o) { o->communication.bytes_per_pack = 4096; }},
+  };
+  for (const Case& c : cases) {
+    const std::vector<int> ports = FreePorts(2);
+    ClusterConfig cluster;
+    cluster.addresses = {{"127.0.0.1", ports[0]}, {"127.0.0.1", ports[1]}};
+    cluster.world_size = 2;
+    ClusterConfig second = cluster;
+    second.rank = second.task_index = 1;
+    second.is_chief = false;
+    StrategyOptions options, other;
+    c.change(&other);
+    std::thread worker([&] {
+      (void)MultiWorkerMirroredStrategy::FromCluster(second, other).status();
+    });
+    const Status status =
+        MultiWorkerMirroredStrategy::FromCluster(cluster, options).status();
+    worker.join();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
+    EXPECT_NE(std::string(status.message()).find(c.says), std::string::npos)
+        << c.says << ": " << status.message();
+  }
+}
+
+// A launcher may start one worker of a job with workers of other launchers.
+TEST(StrategyTest, LauncherKey_WorkersOnOtherHosts_IsNotEnough) {
   TempFolder folder;
   const std::string path = folder / "launcher.key";
   WriteWhole(path, "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n");
@@ -159,7 +224,7 @@ TEST(StrategyTest, ALaunchersKeyIsNoOtherHosts) {
             std::string::npos);
 }
 
-TEST(StrategyTest, TheKeyIsOfTheFileThatIsNamed) {
+TEST(StrategyTest, KeyFile_OfTheOptionOrTheVariable_IsUsed) {
   TempFolder folder;
   const std::string path = folder / "job.key";
   StrategyOptions options;
@@ -187,7 +252,7 @@ TEST(StrategyTest, TheKeyIsOfTheFileThatIsNamed) {
 #endif
 }
 
-TEST(StrategyTest, MpiIsThereOrTheBuildThatHasItIsNamed) {
+TEST(StrategyTest, Mpi_NotBuiltIn_NamesTheBuildThatHasIt) {
   StrategyOptions options;
   ASSERT_TRUE(CommunicationImplementationFromName(
                   "mpi", &options.communication.implementation)
@@ -209,7 +274,7 @@ TEST(StrategyTest, MpiIsThereOrTheBuildThatHasItIsNamed) {
             std::string::npos);
 }
 
-TEST(StrategyTest, OtherWorkersWriteBesideTheChief) {
+TEST(StrategyTest, WorkerPath_NotTheChief_IsBesideTheChiefs) {
   TempFolder folder;
   ClusterConfig chief, worker;
   worker.is_chief = false;

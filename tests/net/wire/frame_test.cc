@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -11,7 +12,8 @@
 #include "../../support/temp_folder.h"
 #include "core/base/byte_order.h"
 #include "core/base/crc32c.h"
-#include "net/ring/failure_detector.h"
+#include "core/base/float16.h"
+#include "net/membership/failure_detector.h"
 #include "net/wire/frame_reader.h"
 #include "net/wire/handshake.h"
 
@@ -60,7 +62,7 @@ Bytes Frame(FrameHeader header, const Bytes& payload) {
   return bytes;
 }
 
-TEST(FrameTest, BytesAreFixed) {
+TEST(FrameTest, Encode_Example_HasTheFixedBytes) {
   EXPECT_EQ(Hex(Encoded(Example())),
             "52474c54"
             "02"
@@ -111,7 +113,7 @@ Bytes DocumentedExample() {
   return all;
 }
 
-TEST(FrameTest, TheExampleOfTheDocumentationIsWhatIsSent) {
+TEST(FrameTest, Example_OfTheDocumentation_IsWhatIsSent) {
   const std::string page =
       ReadWhole(EnvironmentOr("RINGLET_SOURCE", ".") + "/docs/wire_format.md");
   const size_t example = page.find("## Example");
@@ -134,7 +136,7 @@ TEST(FrameTest, TheExampleOfTheDocumentationIsWhatIsSent) {
   EXPECT_EQ(Hex(documented), Hex(DocumentedExample()));
 }
 
-TEST(FrameTest, DecodesWhatItEncodes) {
+TEST(FrameTest, Decode_EncodedHeader_GivesTheSameHeader) {
   FrameHeader h;
   ASSERT_TRUE(DecodeHeader(Encoded(Example()).data(), &h).ok());
   EXPECT_EQ(Encoded(h), Encoded(Example()));
@@ -143,7 +145,7 @@ TEST(FrameTest, DecodesWhatItEncodes) {
   EXPECT_EQ(h.source, 0x4142);
 }
 
-TEST(FrameTest, EveryFlippedBitOfAHeaderIsRejected) {
+TEST(FrameTest, Decode_AnyBitOfAHeaderFlipped_IsRejected) {
   const Bytes good = Encoded(Example());
   for (size_t bit = 0; bit < 8 * good.size(); ++bit) {
     Bytes bad = good;
@@ -155,7 +157,7 @@ TEST(FrameTest, EveryFlippedBitOfAHeaderIsRejected) {
   }
 }
 
-TEST(FrameTest, EveryTypeHasItsBound) {
+TEST(FrameTest, Decode_PayloadBeyondTheTypesBound_IsRejected) {
   for (int type = 0; type < 256; ++type) {
     FrameHeader h;
     h.type = static_cast<FrameType>(type);
@@ -170,7 +172,7 @@ TEST(FrameTest, EveryTypeHasItsBound) {
   }
 }
 
-TEST(FrameTest, FlagsAreZeroButForARoot) {
+TEST(FrameTest, Decode_FlagsWithoutARoot_IsRejected) {
   FrameHeader h;
   FrameHeader back;
   h.type = FrameType::kAllReduce;
@@ -180,7 +182,26 @@ TEST(FrameTest, FlagsAreZeroButForARoot) {
   EXPECT_TRUE(DecodeHeader(Encoded(h).data(), &back).ok());
 }
 
-TEST(FrameTest, AnotherVersionIsNamed) {
+TEST(FrameTest, Header_OfAnotherProtocol_IsNamed) {
+  const struct {
+    const char *text, *says;
+  } others[] = {
+      {"HTTP/1.1 400 Bad Request", "it starts 48 54 54 50); that is HTTP"},
+      {"GET / HTTP/1.1", "that is HTTP: give the address of a worker"},
+      {"SSH-2.0-OpenSSH_9.2", "that is SSH: give the port of a worker"},
+      {"GGUF", "not a ringlet frame (it starts 47 47 55 46)"}};
+  for (const auto& other : others) {
+    Bytes bytes(kFrameHeaderBytes, ' ');
+    std::memcpy(bytes.data(), other.text, std::strlen(other.text));
+    FrameHeader header;
+    const Status status = DecodeHeader(bytes.data(), &header);
+    EXPECT_EQ(status.code(), Code::kCorruption);
+    EXPECT_NE(std::string(status.message()).find(other.says), std::string::npos)
+        << status.message();
+  }
+}
+
+TEST(FrameTest, Decode_AnotherVersion_NamesIt) {
   Bytes bytes = Encoded(Example());
   bytes[4] = 9;
   FrameHeader h;
@@ -191,21 +212,22 @@ TEST(FrameTest, AnotherVersionIsNamed) {
 // Sends payloads where the test wants them and writes down what came.
 class Recorder final : public FrameReader::Sink {
  public:
-  Status OnHeader(const FrameHeader& header, Landing* landing) override {
+  Status OnHeader(const FrameHeader& header,
+                  ReceiveTarget* receive_target) override {
     switch (header.type) {
       case FrameType::kAllReduce:
-        landing->mode = Landing::kAdd;
-        landing->data = reinterpret_cast<uint8_t*>(sums.data());
+        receive_target->mode = ReceiveTarget::kReduce;
+        receive_target->data = reinterpret_cast<uint8_t*>(sums.data());
         break;
       case FrameType::kAllGather:
-        landing->mode = Landing::kLand;
-        landing->data = bytes.data();
+        receive_target->mode = ReceiveTarget::kCopy;
+        receive_target->data = bytes.data();
         break;
       case FrameType::kAbort:
-        landing->mode = Landing::kKeep;
+        receive_target->mode = ReceiveTarget::kBuffer;
         break;
       default:
-        landing->mode = Landing::kSkip;
+        receive_target->mode = ReceiveTarget::kDiscard;
     }
     return Status();
   }
@@ -273,7 +295,7 @@ void ExpectConversation(const Recorder& recorder) {
   EXPECT_EQ(recorder.bytes, Bytes(100, 7));
 }
 
-TEST(FrameReaderTest, EverySplitPointGivesTheSameFrames) {
+TEST(FrameReaderTest, Read_CutAnywhere_GivesTheSameFrames) {
   const Bytes all = Conversation();
   for (size_t cut = 0; cut <= all.size(); ++cut) {
     Recorder recorder;
@@ -284,7 +306,7 @@ TEST(FrameReaderTest, EverySplitPointGivesTheSameFrames) {
   }
 }
 
-TEST(FrameReaderTest, EveryReadSizeGivesTheSameFrames) {
+TEST(FrameReaderTest, Read_AnySize_GivesTheSameFrames) {
   const Bytes all = Conversation();
   for (size_t each = 1; each < 600; ++each) {
     Recorder recorder, from_memory;
@@ -299,23 +321,63 @@ TEST(FrameReaderTest, EveryReadSizeGivesTheSameFrames) {
   }
 }
 
-TEST(FrameReaderTest, UncheckedPayloadsHaveNoChecksum) {
+// In an all-gather the floats become those sent as halves. In an all-reduce
+// these are added to the floats.
+class HalvesSink final : public FrameReader::Sink {
+ public:
+  Status OnHeader(const FrameHeader& header,
+                  ReceiveTarget* receive_target) override {
+    const bool adds = header.type == FrameType::kAllReduce;
+    receive_target->mode = adds ? ReceiveTarget::kReduce : ReceiveTarget::kCopy;
+    receive_target->dtype = WireDtype::kBfloat16;
+    receive_target->data = reinterpret_cast<uint8_t*>(floats.data());
+    return Status();
+  }
+  Status OnFrame(const FrameHeader&, const uint8_t*) override {
+    return Status();
+  }
+  std::vector<float> floats = std::vector<float>(64, 0.0f);
+};
+
+TEST(FrameReaderTest, Halves_CutAnywhere_LandAtTheirFloats) {
+  Bytes halves(64 * sizeof(uint16_t));
+  for (int i = 0; i < 64; ++i) {
+    StoreLittle(BFloat16OfFloat(static_cast<float>(i)), &halves[2 * i]);
+  }
+  Bytes all;
+  for (const FrameType type : {FrameType::kAllGather, FrameType::kAllReduce}) {
+    FrameHeader h;
+    h.type = type;
+    const Bytes frame = Frame(h, halves);
+    all.insert(all.end(), frame.begin(), frame.end());
+  }
+  for (size_t cut = 0; cut <= all.size(); ++cut) {
+    HalvesSink sink;
+    FrameReader reader(&sink);
+    ASSERT_TRUE(Feed(&reader, all.data(), cut).ok());
+    ASSERT_TRUE(Feed(&reader, all.data() + cut, all.size() - cut).ok());
+    SwapToLittle(sink.floats.data(), sizeof(float), sink.floats.size());
+    for (int i = 0; i < 64; ++i) ASSERT_EQ(sink.floats[i], 2.0f * i) << cut;
+  }
+}
+
+TEST(FrameReaderTest, TakeUnchecked_PayloadHasAChecksum_IsRejected) {
   FrameHeader h;
   h.type = FrameType::kAbort;
   Bytes frame = Frame(h, {'a', 'b'});
   Recorder recorder;
   FrameReader reader(&recorder);
-  reader.TakeUnchecked();
+  reader.SkipChecksums();
   EXPECT_FALSE(reader.Read(frame.data(), frame.size()).ok());
   h.payload_bytes = 2;
   EncodeHeader(h, frame.data());
   FrameReader another(&recorder);
-  another.TakeUnchecked();
+  another.SkipChecksums();
   EXPECT_TRUE(another.Read(frame.data(), frame.size()).ok());
   EXPECT_EQ(recorder.log, "abort=ab;");
 }
 
-TEST(FrameReaderTest, EveryFlippedBitOfAFrameIsRejected) {
+TEST(FrameReaderTest, Read_AnyBitOfAFrameFlipped_IsRejected) {
   for (FrameType type : {FrameType::kAbort, FrameType::kAllGather,
                          FrameType::kAllReduce, FrameType::kBroadcast}) {
     FrameHeader h;
@@ -334,7 +396,7 @@ TEST(FrameReaderTest, EveryFlippedBitOfAFrameIsRejected) {
   }
 }
 
-TEST(FrameReaderTest, AForgottenPayloadTouchesNoMemory) {
+TEST(FrameReaderTest, ForgetMemory_InTheMiddleOfAPayload_TouchesNoMemory) {
   FrameHeader h;
   h.type = FrameType::kAllGather;
   const Bytes frame = Frame(h, Bytes(100, 7));
@@ -342,24 +404,141 @@ TEST(FrameReaderTest, AForgottenPayloadTouchesNoMemory) {
   FrameReader reader(&recorder);
   ASSERT_TRUE(Feed(&reader, frame.data(), 90).ok());
   const Bytes before = recorder.bytes;
-  reader.ForgetMemory();
+  reader.DropReceiveTarget();
   ASSERT_TRUE(Feed(&reader, frame.data() + 90, frame.size() - 90).ok());
   EXPECT_EQ(recorder.bytes, before);
   EXPECT_EQ(recorder.log, "all-gather;");
 }
 
-TEST(FrameReaderTest, WhatIsKeptIsHandedOverAllTheSame) {
+TEST(FrameReaderTest, ForgetMemory_ReaderKeepsThePayload_IsHandedOver) {
   FrameHeader h;
   h.type = FrameType::kAbort;
   const Bytes frame = Frame(h, Bytes(10, 'x'));
   Recorder recorder, whole;
   FrameReader reader(&recorder), reads_all(&whole);
   ASSERT_TRUE(Feed(&reader, frame.data(), 60).ok());
-  reader.ForgetMemory();
+  reader.DropReceiveTarget();
   ASSERT_TRUE(Feed(&reader, frame.data() + 60, frame.size() - 60).ok());
   ASSERT_TRUE(Feed(&reads_all, frame.data(), frame.size()).ok());
   EXPECT_EQ(recorder.log, whole.log);
   EXPECT_NE(recorder.log, "abort;");  // that is how one without payload looks
+}
+
+// Receives one all-reduce into its own memory, and keeps the following abort.
+class Target final : public FrameReader::Sink {
+ public:
+  Target(const ReceiveTarget& receive_target, size_t bytes)
+      : receive_target_(receive_target), memory_(new uint8_t[bytes]()) {}
+
+  Status OnHeader(const FrameHeader& header,
+                  ReceiveTarget* receive_target) override {
+    receive_target->mode = ReceiveTarget::kBuffer;
+    if (header.type == FrameType::kAbort) return Status();
+    *receive_target = receive_target_;
+    receive_target->data = memory_.get();
+    return Status();
+  }
+  Status OnFrame(const FrameHeader& header, const uint8_t* payload) override {
+    log += FrameTypeName(header.type);
+    log += payload != nullptr ? "=" + std::to_string(payload[0]) + ";" : ";";
+    return Status();
+  }
+  void DropOperation(FrameReader* reader) {
+    reader->DropReceiveTarget();
+    memory_.reset();  // a sanitizer detects each later use
+    receive_target_.mode = ReceiveTarget::kDiscard;
+  }
+
+  std::string log;
+
+ private:
+  ReceiveTarget receive_target_;
+  std::unique_ptr<uint8_t[]> memory_;
+};
+
+struct PayloadKind {
+  const char* name;
+  ReceiveTarget::Mode mode;
+  WireDtype dtype;
+  bool integers;
+};
+constexpr PayloadKind kPayloadKinds[] = {
+    {"kept", ReceiveTarget::kBuffer, WireDtype::kFloat32, false},
+    {"discarded", ReceiveTarget::kDiscard, WireDtype::kFloat32, false},
+    {"copied", ReceiveTarget::kCopy, WireDtype::kFloat32, false},
+    {"copied from bfloat16", ReceiveTarget::kCopy, WireDtype::kBfloat16, false},
+    {"copied from float16", ReceiveTarget::kCopy, WireDtype::kFloat16, false},
+    {"added", ReceiveTarget::kReduce, WireDtype::kFloat32, false},
+    {"added from bfloat16", ReceiveTarget::kReduce, WireDtype::kBfloat16,
+     false},
+    {"added from float16", ReceiveTarget::kReduce, WireDtype::kFloat16, false},
+    {"added integers", ReceiveTarget::kReduce, WireDtype::kFloat32, true},
+};
+
+enum class Delivery { kIntoSpace, kFromMemory };
+
+// Delivers as streams do: into the reader's space, or from a record that is
+// freed after the call.
+Status Deliver(FrameReader* reader, Delivery delivery, const uint8_t* data,
+               size_t bytes) {
+  if (delivery == Delivery::kIntoSpace) return Feed(reader, data, bytes);
+  const Bytes record(data, data + bytes);
+  return reader->Read(record.data(), record.size());
+}
+
+// More than the reader's first buffer holds.
+constexpr size_t kDroppedBytes = 2400;
+
+TEST(FrameReaderTest, EveryCut_OperationDroppedThere_RestIsDiscarded) {
+  FrameHeader header;
+  header.type = FrameType::kAllReduce;
+  Bytes all = Frame(header, Bytes(kDroppedBytes, 3));
+  const size_t frame_bytes = all.size();
+  header.type = FrameType::kAbort;
+  const Bytes next = Frame(header, {1, 2, 3});
+  all.insert(all.end(), next.begin(), next.end());
+  for (const PayloadKind& kind : kPayloadKinds) {
+    ReceiveTarget receive_target;
+    receive_target.mode = kind.mode;
+    receive_target.dtype = kind.dtype;
+    receive_target.integers = kind.integers;
+    for (const Delivery by : {Delivery::kIntoSpace, Delivery::kFromMemory}) {
+      for (size_t cut = 0; cut <= frame_bytes; ++cut) {
+        Target target(receive_target,
+                      kDroppedBytes / WireBytes(kind.dtype) * 4);
+        FrameReader reader(&target);
+        ASSERT_TRUE(Deliver(&reader, by, all.data(), cut).ok());
+        target.DropOperation(&reader);
+        const Status rest =
+            Deliver(&reader, by, all.data() + cut, all.size() - cut);
+        ASSERT_TRUE(rest.ok())
+            << kind.name << ", cut at " << cut << ": " << rest.message();
+        const bool kept = kind.mode == ReceiveTarget::kBuffer && cut >= 56;
+        ASSERT_EQ(target.log,
+                  kept ? "all-reduce=3;abort=1;" : "all-reduce;abort=1;")
+            << kind.name << ", cut at " << cut;
+      }
+    }
+  }
+}
+
+TEST(FrameReaderTest, NumberInManyParts_OperationDropped_RestIsDiscarded) {
+  FrameHeader header;
+  header.type = FrameType::kAllReduce;
+  const Bytes frame = Frame(header, Bytes(kDroppedBytes, 3));
+  ReceiveTarget receive_target;
+  receive_target.mode = ReceiveTarget::kReduce;
+  for (const Delivery by : {Delivery::kIntoSpace, Delivery::kFromMemory}) {
+    for (size_t first = 1; first < 8; ++first) {
+      Target target(receive_target, kDroppedBytes);
+      FrameReader reader(&target);
+      for (size_t at = 0; at < frame.size(); ++at) {
+        ASSERT_TRUE(Deliver(&reader, by, &frame[at], 1).ok());
+        if (at == kFrameHeaderBytes + first) target.DropOperation(&reader);
+      }
+      EXPECT_EQ(target.log, "all-reduce;");
+    }
+  }
 }
 
 }  // namespace

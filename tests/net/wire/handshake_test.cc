@@ -23,7 +23,7 @@ Identity Example() {
   return identity;
 }
 
-TEST(HandshakeTest, BytesAreFixed) {
+TEST(HandshakeTest, Encode_Identity_HasTheFixedBytes) {
   const std::vector<uint8_t> expected = {
       1,    1,    2,    0,    5,    0,    5,    0,  // orders, rank, size, job
       0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01,  // incarnation
@@ -34,7 +34,7 @@ TEST(HandshakeTest, BytesAreFixed) {
   EXPECT_EQ(EncodeIdentity(Example()), expected);
 }
 
-TEST(HandshakeTest, DecodesWhatItEncodes) {
+TEST(HandshakeTest, Decode_EncodedIdentity_GivesTheSameIdentity) {
   const std::vector<uint8_t> bytes = EncodeIdentity(Example());
   Identity back;
   ASSERT_TRUE(DecodeIdentity(bytes.data(), bytes.size(), &back).ok());
@@ -42,7 +42,7 @@ TEST(HandshakeTest, DecodesWhatItEncodes) {
   EXPECT_EQ(back.job, "mnist");
 }
 
-TEST(HandshakeTest, EveryOtherLengthIsRejected) {
+TEST(HandshakeTest, Decode_AnyOtherLength_IsRejected) {
   std::vector<uint8_t> bytes = EncodeIdentity(Example());
   const size_t right = bytes.size();
   bytes.resize(512);
@@ -54,7 +54,7 @@ TEST(HandshakeTest, EveryOtherLengthIsRejected) {
   }
 }
 
-TEST(HandshakeTest, ALongJobNameIsRejected) {
+TEST(HandshakeTest, Decode_JobNameIsTooLong_IsRejected) {
   std::vector<uint8_t> bytes(40 + kMaxJobBytes + 1);
   bytes[6] = 1;
   bytes[7] = 1;
@@ -62,7 +62,7 @@ TEST(HandshakeTest, ALongJobNameIsRejected) {
   EXPECT_FALSE(DecodeIdentity(bytes.data(), bytes.size(), &back).ok());
 }
 
-TEST(HandshakeTest, ReservedBytesAreZero) {
+TEST(HandshakeTest, Decode_ReservedBytesAreSet_IsRejected) {
   for (const size_t at : {29u, 30u, 31u}) {
     std::vector<uint8_t> bytes = EncodeIdentity(Example());
     bytes[at] = at == 30 ? 65 : 2;  // it may have a min_workers
@@ -72,7 +72,7 @@ TEST(HandshakeTest, ReservedBytesAreZero) {
 }
 
 // As an older version, which knows no other byte there than 0, says so.
-TEST(HandshakeTest, OnlyALargeRingHasAByteForItsLinks) {
+TEST(HandshakeTest, Encode_LargeRing_SetsTheByteOfItsLinks) {
   Identity large = Example();
   large.links = 1;
   std::vector<uint8_t> bytes = EncodeIdentity(large);
@@ -89,7 +89,7 @@ std::string Complaint(const Identity& self, const Identity& peer,
   return CheckPeer(self, peer, expected).message();
 }
 
-TEST(HandshakeTest, EveryDifferenceIsNamed) {
+TEST(HandshakeTest, CheckPeer_AnyDifference_IsNamed) {
   const Identity self = Example();  // rank 2
   Identity peer = self;
   peer.rank = 3;
@@ -126,7 +126,7 @@ TEST(HandshakeTest, EveryDifferenceIsNamed) {
   EXPECT_NE(Complaint(self, peer, 3).find("byte orders"), std::string::npos);
 }
 
-TEST(HandshakeTest, WhoDoesNotKnowItsJobIsAMemberByItsList) {
+TEST(HandshakeTest, Withdraw_UnknownJobName_IsAMemberByItsList) {
   const Identity self = Example();
   Identity peer = self;
   peer.rank = 3;
@@ -141,7 +141,21 @@ TEST(HandshakeTest, WhoDoesNotKnowItsJobIsAMemberByItsList) {
   EXPECT_FALSE(CheckMember(self, peer).ok());
 }
 
-TEST(HandshakeTest, OnlyHigherRanksConnect) {
+TEST(HandshakeTest, Version_DiffersFromThePeers_IsRefusedWithBoth) {
+  const uint64_t mine = uint64_t{1} << 32 | uint64_t{2} << 16 | 3;
+  EXPECT_TRUE(CheckVersion(0, mine, 1, mine).ok());
+  EXPECT_TRUE(CheckVersion(0, mine, 1, 0).ok());  // it does not send its own
+  for (const uint64_t theirs : {mine + 1, mine - (uint64_t{1} << 32)}) {
+    EXPECT_EQ(CheckVersion(0, mine, 1, theirs).code(), Code::kInvalidArgument);
+  }
+  EXPECT_STREQ(CheckVersion(0, mine, 1, mine + 1).message(),
+               "rank 1 is ringlet 1.2.4, rank 0 is ringlet 1.2.3, and their "
+               "numbers may differ: give every worker the same version of "
+               "ringlet");
+  EXPECT_NE(ProgramVersion(), 0u);
+}
+
+TEST(HandshakeTest, CheckPeer_ConnectingRankIsNotHigher_IsRefused) {
   const Identity self = Example();  // rank 2 of 5
   Identity peer = self;
   for (int rank : {0, 1, 2, 5, 65535}) {
@@ -153,7 +167,7 @@ TEST(HandshakeTest, OnlyHigherRanksConnect) {
             std::string::npos);
 }
 
-TEST(HandshakeTest, WithdrawBytesAreFixed) {
+TEST(HandshakeTest, Encode_Withdraw_HasTheFixedBytes) {
   Withdraw withdraw = {Example(), NotFound("no data")};
   const std::vector<uint8_t> identity = EncodeIdentity(Example());
   std::vector<uint8_t> expected = {2, 0, static_cast<uint8_t>(identity.size()),
@@ -171,7 +185,7 @@ TEST(HandshakeTest, WithdrawBytesAreFixed) {
 }
 
 // Whatever the job's name and the reason: it fits into a frame, and comes back.
-TEST(HandshakeTest, AWithdrawalOfAnyLengthFits) {
+TEST(HandshakeTest, Encode_WithdrawOfAnyLength_FitsAndComesBack) {
   for (const size_t job : {0u, 1u, 7u, 200u, 255u, 256u}) {
     for (const size_t text : {0u, 1u, 211u, 212u, 399u, 400u, 5000u}) {
       Withdraw withdraw = {
@@ -190,7 +204,7 @@ TEST(HandshakeTest, AWithdrawalOfAnyLengthFits) {
   }
 }
 
-TEST(HandshakeTest, ADamagedWithdrawalIsRejectedAndReadsNothingBeyond) {
+TEST(HandshakeTest, Decode_WithdrawIsDamaged_IsRejectedAndReadsNothingBeyond) {
   const std::vector<uint8_t> good =
       EncodeWithdraw({Example(), Corruption("a\x07 b")});
   for (size_t n = 0; n < 4 + EncodeIdentity(Example()).size(); ++n) {
@@ -212,7 +226,7 @@ TEST(HandshakeTest, ADamagedWithdrawalIsRejectedAndReadsNothingBeyond) {
 
 // It may have been unable to read its options; the list is from the
 // environment.
-TEST(HandshakeTest, AMemberIsOneOfTheSameListWhateverItsOptions) {
+TEST(HandshakeTest, CheckMember_OptionsDiffer_AcceptsTheSameListAlone) {
   const Identity self = Example();
   Identity peer = self;
   peer.timeout_ms = peer.bytes_per_pack = 1;
@@ -227,7 +241,7 @@ TEST(HandshakeTest, AMemberIsOneOfTheSameListWhateverItsOptions) {
   }
 }
 
-TEST(HandshakeTest, ElasticWorkersAndOthersRefuseEachOther) {
+TEST(HandshakeTest, CheckPeer_MinWorkersDiffer_IsRefused) {
   Identity self = Example();
   Identity peer = self;
   peer.rank = self.rank + 1;
@@ -253,13 +267,13 @@ TEST(HandshakeTest, ElasticWorkersAndOthersRefuseEachOther) {
   EXPECT_FALSE(DecodeIdentity(bytes.data(), bytes.size(), &back).ok());
 }
 
-TEST(HandshakeTest, ClusterHashTellsListsApart) {
+TEST(HandshakeTest, ClusterHash_ListsDiffer_Differs) {
   EXPECT_NE(ClusterHash({"a:1", "b:2"}), ClusterHash({"b:2", "a:1"}));
   EXPECT_NE(ClusterHash({"a:1", "b:2"}), ClusterHash({"a:1b:2"}));
   EXPECT_NE(ClusterHash({"a:1"}), ClusterHash({"a:1", ""}));
 }
 
-TEST(HandshakeTest, WhatMayArriveInEachPhase) {
+TEST(HandshakeTest, FrameIsLegal_EachPhase_AllowsItsTypes) {
   const auto legal = [](LinkPhase phase) {
     std::string types;
     for (int type : {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 18, 19, 20}) {

@@ -7,9 +7,9 @@
 namespace ringlet {
 namespace {
 
-ViewFrame Example(ViewWord word) {
+ViewFrame Example(ViewMessage word) {
   ViewFrame frame;
-  frame.word = word;
+  frame.message = word;
   frame.workers = 0x0106;
   frame.generation = ViewGeneration(0x0203, 2);
   return frame;
@@ -27,21 +27,21 @@ bool Decodes(const std::vector<uint8_t>& bytes, int size, int sender) {
   return DecodeView(bytes.data(), bytes.size(), size, sender, &back).ok();
 }
 
-TEST(ViewTest, BytesAreFixed) {
-  EXPECT_EQ(Bytes(Example(ViewWord::kPropose)),
+TEST(ViewTest, Encode_ViewFrame_HasTheFixedBytes) {
+  EXPECT_EQ(Bytes(Example(ViewMessage::kPropose)),
             (std::vector<uint8_t>{2, 0, 6, 1, 0x32, 0x20, 0, 0}));
-  ViewFrame hears = Example(ViewWord::kHears);
+  ViewFrame hears = Example(ViewMessage::kHears);
   hears.generation = 0;
-  hears.settled = true;
+  hears.quiescent = true;
   EXPECT_EQ(Bytes(hears), (std::vector<uint8_t>{1, 1, 6, 1, 0, 0, 0, 0}));
-  hears.follows = true;
+  hears.acknowledges = true;
   EXPECT_EQ(Bytes(hears), (std::vector<uint8_t>{1, 3, 6, 1, 0, 0, 0, 0}));
 }
 
-TEST(ViewTest, DecodesWhatItEncodes) {
-  for (const ViewWord word :
-       {ViewWord::kHears, ViewWord::kPropose, ViewWord::kAck, ViewWord::kStart,
-        ViewWord::kRuns}) {
+TEST(ViewTest, Decode_EncodedViewFrame_GivesTheSameFrame) {
+  for (const ViewMessage word :
+       {ViewMessage::kHears, ViewMessage::kPropose, ViewMessage::kAck,
+        ViewMessage::kStart, ViewMessage::kRuns}) {
     const std::vector<uint8_t> bytes = Bytes(Example(word));
     ViewFrame back;
     ASSERT_TRUE(DecodeView(bytes.data(), bytes.size(), 9, 2, &back).ok());
@@ -52,9 +52,9 @@ TEST(ViewTest, DecodesWhatItEncodes) {
 }
 
 // A list of 17 to 64 workers: bits and proposers beyond those of 16.
-TEST(ViewTest, LargeListsHaveMoreBits) {
+TEST(ViewTest, Encode_LargeList_HasMoreBits) {
   ViewFrame frame;
-  frame.word = ViewWord::kStart;
+  frame.message = ViewMessage::kStart;
   frame.workers = 0xa6b5948372615043;
   frame.generation = ViewGeneration(kGreatestViewCount, 63);
   const std::vector<uint8_t> bytes = Bytes(frame, 64);
@@ -75,12 +75,12 @@ TEST(ViewTest, LargeListsHaveMoreBits) {
       EXPECT_EQ(ViewCount(generation), count);
     }
   }
-  EXPECT_EQ(AllOf(1), 1u);
-  EXPECT_EQ(AllOf(64), ~uint64_t{0});
+  EXPECT_EQ(AllWorkersMask(1), 1u);
+  EXPECT_EQ(AllWorkersMask(64), ~uint64_t{0});
 }
 
-TEST(ViewTest, NonsenseIsRejectedAndNothingIsReadBeyond) {
-  const std::vector<uint8_t> good = Bytes(Example(ViewWord::kStart));
+TEST(ViewTest, Decode_WrongViewFrame_IsRejectedAndReadsNothingBeyond) {
+  const std::vector<uint8_t> good = Bytes(Example(ViewMessage::kStart));
   for (size_t n = 0; n < good.size(); ++n) {
     EXPECT_FALSE(
         Decodes({good.begin(), good.begin() + static_cast<long>(n)}, 9, 2));
@@ -90,8 +90,8 @@ TEST(ViewTest, NonsenseIsRejectedAndNothingIsReadBeyond) {
   EXPECT_FALSE(Decodes(good, 8, 2));   // a worker beyond the list
   EXPECT_FALSE(Decodes(good, 17, 2));  // of a large one there are more bits
   EXPECT_FALSE(Decodes(good, 9, 1));   // not the proposer
-  EXPECT_TRUE(Decodes(Bytes(Example(ViewWord::kAck)), 9, 1));
-  EXPECT_FALSE(Decodes(Bytes(Example(ViewWord::kAck)), 9, 3));  // no member
+  EXPECT_TRUE(Decodes(Bytes(Example(ViewMessage::kAck)), 9, 1));
+  EXPECT_FALSE(Decodes(Bytes(Example(ViewMessage::kAck)), 9, 3));  // no member
   for (const size_t at : {size_t{0}, size_t{1}}) {
     std::vector<uint8_t> bad = good;
     bad[at] = 1;  // a generation of its own, or flags, where none may be
@@ -101,7 +101,7 @@ TEST(ViewTest, NonsenseIsRejectedAndNothingIsReadBeyond) {
     bad[at] = static_cast<uint8_t>(-1);
     EXPECT_FALSE(Decodes(bad, 9, 2));
   }
-  ViewFrame none = Example(ViewWord::kRuns);
+  ViewFrame none = Example(ViewMessage::kRuns);
   none.generation = 0;
   EXPECT_FALSE(Decodes(Bytes(none), 9, 2));
   none.generation = ViewGeneration(kGreatestViewCount + 1, 2);

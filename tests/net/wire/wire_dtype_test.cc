@@ -1,4 +1,4 @@
-// Halves: their rounding, and jobs whose gradients travel so.
+// Halves: their rounding, and jobs with gradients that travel so.
 
 #include "net/wire/wire_dtype.h"
 
@@ -53,7 +53,7 @@ double Nearest(float value, int bits, int least) {
   return std::nearbyint(value / unit) * unit;  // ties to even
 }
 
-TEST(WireDtypeTest, EveryHalfSurvives) {
+TEST(WireDtypeTest, Widen_EveryHalf_RoundsBackToItself) {
   for (const WireDtype dtype : kHalves) {
     for (int half = 0; half < 65536; ++half) {
       const float value = Widen(dtype, static_cast<uint16_t>(half));
@@ -66,7 +66,7 @@ TEST(WireDtypeTest, EveryHalfSurvives) {
   }
 }
 
-TEST(WireDtypeTest, RoundsToNearestEven) {
+TEST(WireDtypeTest, Round_AnyFiniteFloat_IsToNearestEven) {
   std::mt19937 random(1);
   for (int i = 0; i < 300000; ++i) {
     uint32_t bits = random();
@@ -88,7 +88,7 @@ TEST(WireDtypeTest, RoundsToNearestEven) {
   }
 }
 
-TEST(WireDtypeTest, InfinityAndNanStay) {
+TEST(WireDtypeTest, Round_InfinityAndNan_StayWhatTheyAre) {
   for (const WireDtype dtype : kHalves) {
     for (const float value : {INFINITY, -INFINITY}) {
       EXPECT_EQ(Widen(dtype, Round(dtype, value)), value);
@@ -102,7 +102,7 @@ TEST(WireDtypeTest, InfinityAndNanStay) {
   }
 }
 
-TEST(WireDtypeTest, NamesAreNumpys) {
+TEST(WireDtypeTest, Names_EveryDtype_EqualNumpy) {
   for (const WireDtype dtype :
        {WireDtype::kFloat32, WireDtype::kBfloat16, WireDtype::kFloat16}) {
     WireDtype back;
@@ -163,7 +163,7 @@ std::vector<Outcome> TrainJob(int size, WireDtype dtype) {
   return outcomes;
 }
 
-TEST(WireDtypeTest, TrainingFollowsTheFloat32RunAndReplicasStayEqual) {
+TEST(WireDtypeTest, Training_HalfPrecision_FollowsFloat32AndReplicasStayEqual) {
   for (int size = 2; size <= 4; ++size) {
     const std::vector<Outcome> exact = TrainJob(size, WireDtype::kFloat32);
     ASSERT_TRUE(exact[0].status.ok()) << exact[0].status.message();
@@ -182,7 +182,7 @@ TEST(WireDtypeTest, TrainingFollowsTheFloat32RunAndReplicasStayEqual) {
   }
 }
 
-TEST(WireDtypeTest, ATreeHasFloat32Only) {
+TEST(WireDtypeTest, Open_TreeWithFloat16_IsRefused) {
   RingOptions options;
   options.addresses = FreeAddresses(1);
   options.implementation = RingImplementation::kTree;
@@ -193,7 +193,7 @@ TEST(WireDtypeTest, ATreeHasFloat32Only) {
   EXPECT_NE(std::string(status.message()).find("float16"), std::string::npos);
 }
 
-// What the ranks' options must have in common; both ends name both values.
+// An option that all ranks must have in common. Both ends report both values.
 struct Difference {
   const char* name;
   void (*change)(RingOptions*);
@@ -202,7 +202,7 @@ struct Difference {
 
 class DifferenceTest : public testing::TestWithParam<Difference> {};
 
-TEST_P(DifferenceTest, IsNamedOnBothSides) {
+TEST_P(DifferenceTest, Open_OptionsDiffer_AreNamedOnBothSides) {
   const std::vector<std::string> addresses = FreeAddresses(2);
   Status statuses[2];
   std::vector<std::thread> threads;
@@ -211,7 +211,7 @@ TEST_P(DifferenceTest, IsNamedOnBothSides) {
       RingOptions options;
       options.addresses = addresses;
       options.rank = r;
-      options.start_timeout_seconds = 2;
+      options.start_timeout_seconds = 300;  // Open fails long before
       if (r == 1) GetParam().change(&options);
       std::unique_ptr<Collective> ring;
       statuses[r] = RingCollective::Open(options, &ring);

@@ -1,0 +1,22 @@
+// The check of a source's inputs, before their examples are read.
+//
+// Internal to core/.
+
+#ifndef RINGLET_CORE_DATA_INPUT_SHAPES_H_
+#define RINGLET_CORE_DATA_INPUT_SHAPES_H_
+
+#include <vector>
+
+#include "ringlet/dataset.h"
+#include "ringlet/shape.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+// An error if the source does not have inputs of these shapes, those of a
+// model. A source without several inputs may have their values in one row.
+Status CheckInputShapes(const Source& source, const std::vector<Shape>& shapes);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_DATA_INPUT_SHAPES_H_

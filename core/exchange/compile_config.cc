@@ -1,0 +1,252 @@
+#include "compile_config.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstddef>
+#include <utility>
+
+#include "../compute/gemm.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+void CompileConfig::Set(const Optimizer& asked_optimizer,
+                        const CompileOptions& asked_options) {
+  optimizer = asked_optimizer;
+  options = asked_options;
+  chosen_steps = 0;
+  collective = options.collective != nullptr ? options.collective : &solo;
+}
+
+Status CompileConfig::AgreeReplicas(int asked, int64_t nanos) {
+  return replicas.Agree(collective, joining, owns_replicas(), asked, nanos);
+}
+
+namespace {
+
+// The index of the output that element `at` of the list refers to.
+Status FindOutput(const std::vector<OutputLoss>& asked, size_t at,
+                  const Graph& graph, size_t* number) {
+  const std::string& name = asked[at].output;
+  const std::vector<int>& outputs = graph.outputs();
+  *number = at;
+  if (name.empty()) return Status();
+  std::string known;
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    const std::string own = graph.OutputName(k);
+    if (own == name) {
+      *number = k;
+      return Status();
+    }
+    known += (k == 0 ? "" : ", ") + own;
+  }
+  return InvalidArgument("model '%s': has no output '%s'; it has %s",
+                         graph.name().c_str(), name.c_str(), known.c_str());
+}
+
+}  // namespace
+
+Status CompileConfig::SetOutputs(const std::vector<OutputLoss>& asked,
+                                 const Graph& graph) {
+  const size_t count = graph.outputs().size();
+  if (asked.size() != count) {
+    return InvalidArgument(
+        "model '%s': has %zu outputs, but is compiled with losses for %zu; "
+        "NoLoss means no loss",
+        graph.name().c_str(), count, asked.size());
+  }
+  std::vector<bool> given(count, false);
+  losses.assign(count, OutputLoss());
+  outputs.assign(count, Output());
+  bool any = false;
+  for (size_t i = 0; i < count; ++i) {
+    size_t k = 0;
+    RINGLET_RETURN_IF_ERROR(FindOutput(asked, i, graph, &k));
+    const std::string name = graph.OutputName(k);
+    if (given[k]) {
+      return InvalidArgument("model '%s': output '%s' is given twice",
+                             graph.name().c_str(), name.c_str());
+    }
+    given[k] = true;
+    losses[k] = asked[i];
+    losses[k].output = name;
+    Output& output = outputs[k];
+    output.node = graph.outputs()[k];
+    output.has_loss = asked[i].trains;
+    output.weight = asked[i].weight;
+    output.loss = asked[i].loss;
+    any |= output.has_loss;
+    if (!output.has_loss && !asked[i].metrics.empty()) {
+      return InvalidArgument(
+          "output '%s': has metrics, but no loss, which defines the form of "
+          "its targets; give it a loss, with loss_weight 0 to train nothing",
+          name.c_str());
+    }
+    if (!std::isfinite(output.weight)) {
+      return InvalidArgument(
+          "output '%s': its loss_weight is not a finite number", name.c_str());
+    }
+  }
+  if (any) return Status();
+  return InvalidArgument("model '%s': no output has a loss",
+                         graph.name().c_str());
+}
+
+std::vector<bool> CompileConfig::Losses() const {
+  std::vector<bool> all;
+  for (const Output& output : outputs) all.push_back(output.has_loss);
+  return all;
+}
+
+Status CompileConfig::Check(const Graph& graph) const {
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    if (!outputs[k].has_loss) continue;
+    const Status fits =
+        CheckLossShape(outputs[k].loss, graph.node(outputs[k].node).output);
+    if (outputs.size() == 1) RINGLET_RETURN_IF_ERROR(fits);
+    RINGLET_RETURN_IF_ERROR(
+        fits.Annotate("output '%s'", losses[k].output.c_str()));
+  }
+  return optimizer.Check();
+}
+
+Status CompileConfig::MakePool(const std::string& model) {
+  RINGLET_RETURN_IF_ERROR(CheckGemmKernels());
+  if (pool == nullptr || pool->threads() != options.threads) {
+    pool.reset(new ThreadPool(options.threads));
+  }
+  if (pool->status().ok()) return Status();
+  const Status refused = pool->status();
+  pool.reset();
+  return refused.Annotate("model '%s': %d threads", model.c_str(),
+                          options.threads);
+}
+
+namespace {
+
+// True if the layer has weights and an `activation` argument.
+bool TakesActivation(Layer::Kind kind) {
+  return kind == Layer::Kind::kDense || kind == Layer::Kind::kConv2D ||
+         kind == Layer::Kind::kConv1D ||
+         kind == Layer::Kind::kDepthwiseConv2D ||
+         kind == Layer::Kind::kDepthwiseConv1D ||
+         kind == Layer::Kind::kSeparableConv2D ||
+         kind == Layer::Kind::kSeparableConv1D;
+}
+
+// Warns once in a process. A loss of probabilities clips its input to 0 and 1,
+// so a linear output outside of them has no gradient.
+void WarnOfLinearOutput(const Loss& loss, const Layer& layer,
+                        const std::string& model) {
+  static std::atomic<bool> warned{false};
+  if (!loss.takes_probabilities() || !TakesActivation(layer.kind) ||
+      layer.activation != kLinear || warned.exchange(true)) {
+    return;
+  }
+  Notice(
+      "warning: `%s` takes probabilities, but the output of model '%s' is that "
+      "of layer '%s', which has no activation and gives any numbers; the model "
+      "may not learn. Give the loss `from_logits=True`, or the layer softmax "
+      "or sigmoid",
+      loss.name().c_str(), model.c_str(), layer.name.c_str());
+}
+
+}  // namespace
+
+// As Keras over TensorFlow: if the output is a softmax or a sigmoid, the loss
+// takes the activation's input, which is exact for any value. A loss with
+// from_logits does so too, and warns, since such an output is not logits. If
+// another layer reads the output, it must exist before the loss, and the loss
+// takes the output itself.
+void CompileConfig::ChooseLosses(const Graph& graph) {
+  static std::atomic<bool> warned{false};
+  std::vector<bool> taken(graph.nodes().size(), false);
+  for (const GraphNode& node : graph.nodes()) {
+    for (const int input : node.inputs) taken[graph.node(input).root] = true;
+  }
+  takes_logits = false;
+  int64_t targets = 0;
+  for (Output& output : outputs) {
+    const GraphNode& node = graph.node(output.node);
+    output.first_target = targets;
+    output.targets = output.has_loss ? output.loss.targets(node.output) : 0;
+    targets += output.targets;
+    const Activation activation = node.op->fused_activation();
+    output.step_loss = output.output_loss = output.loss;
+    const bool logits = output.has_loss && activation != kLinear &&
+                        output.loss.logits_activation() == activation;
+    output.takes_logits = logits && !taken[node.root];
+    takes_logits |= output.takes_logits;
+    if (!logits) continue;
+    output.step_loss.from_logits = output.takes_logits;
+    output.output_loss.from_logits = false;
+    if (!output.loss.from_logits || warned.exchange(true)) continue;
+    Notice(
+        "warning: `%s` received `from_logits=True`, but the output of "
+        "model '%s' was produced by the %s activation of layer '%s' and "
+        "thus does not represent logits. Was this intended? The loss "
+        "takes that activation's input",
+        output.loss.name().c_str(), graph.name().c_str(),
+        activation == kSoftmax ? "softmax" : "sigmoid",
+        node.layer.name.c_str());
+  }
+}
+
+void CompileConfig::WarnOfLinearOutputs(const Graph& graph) const {
+  for (const Output& output : outputs) {
+    if (!output.has_loss) continue;
+    const int root = graph.node(output.node).root;
+    WarnOfLinearOutput(output.loss, graph.node(root).layer, graph.name());
+  }
+}
+
+Status CompileConfig::ResolveMetrics(const Graph& graph) {
+  metrics.clear();
+  metric_outputs.clear();
+  metric_names = {"loss"};
+  first_states = {0, 1};
+  const auto taken = [this](const std::string& name) {
+    return std::count(metric_names.begin(), metric_names.end(), name) > 0;
+  };
+  const auto add = [&](const std::string& name, size_t states) {
+    // As Keras: a second "mean" is "mean_1".
+    std::string unique = name;
+    for (int i = 1; taken(unique);) {
+      unique = name + "_" + std::to_string(i++);
+    }
+    metric_names.push_back(unique);
+    first_states.push_back(first_states.back() + states);
+  };
+  const std::vector<bool> with_loss = Losses();
+  const bool several = std::count(with_loss.begin(), with_loss.end(), true) > 1;
+  for (size_t k = 0; k < outputs.size() && several; ++k) {
+    if (with_loss[k]) add(losses[k].output + "_loss", 1);
+  }
+  first_metric = metric_names.size();
+  // As in Keras, weighted metrics are behind the others.
+  for (const bool weighted : {false, true}) {
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      const Shape& output = graph.node(outputs[k].node).output;
+      const std::string prefix =
+          outputs.size() > 1 ? losses[k].output + "_" : "";
+      for (Metric& metric : losses[k].metrics) {
+        if (metric.weighted != weighted) continue;
+        Metric resolved;
+        RINGLET_RETURN_IF_ERROR(
+            ResolveMetric(metric, outputs[k].loss, output, &resolved));
+        metric = resolved;
+        metrics.push_back(resolved);
+        metric_outputs.push_back(static_cast<int>(k));
+        // As in Keras: a weighted metric with a name that is already used.
+        const char* const second =
+            weighted && taken(prefix + resolved.name) ? "weighted_" : "";
+        add(prefix + second + resolved.name,
+            static_cast<size_t>(NumStates(resolved, output)));
+      }
+    }
+  }
+  return Status();
+}
+
+}  // namespace ringlet

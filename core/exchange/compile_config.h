@@ -1,0 +1,113 @@
+// CompileConfig: the arguments of Compile and the choices that follow from
+// them.
+//
+// Internal to core/. Each Compile replaces it.
+
+#ifndef RINGLET_CORE_EXCHANGE_COMPILE_CONFIG_H_
+#define RINGLET_CORE_EXCHANGE_COMPILE_CONFIG_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../graph/graph.h"
+#include "availability.h"
+#include "job_replicas.h"
+#include "joining_members.h"
+#include "ringlet/collective.h"
+#include "ringlet/compute.h"
+#include "ringlet/losses.h"
+#include "ringlet/metrics.h"
+#include "ringlet/model.h"
+#include "ringlet/optimizers.h"
+
+namespace ringlet {
+
+struct CompileConfig {
+  CompileConfig() = default;
+  CompileConfig(const CompileConfig&) = delete;
+  CompileConfig& operator=(const CompileConfig&) = delete;
+
+  // One output of the model, and its loss.
+  struct Output {
+    int node = 0;
+    bool has_loss = true;
+    float weight = 1;
+    Loss loss;         // as given to Compile
+    Loss step_loss;    // in a step: on logits where the activation allows
+    Loss output_loss;  // on the values of Model::output()
+    bool takes_logits = false;              // step_loss takes logits
+    int64_t first_target = 0, targets = 0;  // in one example
+  };
+
+  // Stores the arguments of Compile unchanged.
+  void Set(const Optimizer& optimizer, const CompileOptions& options);
+  // JobReplicas::Agree. Every rank calls it.
+  Status AgreeReplicas(int asked, int64_t nanos = 0);
+  // Matches `asked` to the graph's outputs. Each then has its name and its own
+  // loss.
+  Status SetOutputs(const std::vector<OutputLoss>& asked, const Graph& graph);
+  std::vector<bool> Losses() const;  // by output: whether it has a loss
+  // Checks that the arguments are well formed, and that the losses fit the
+  // outputs of the complete graph.
+  Status Check(const Graph& graph) const;
+  // Makes the thread pool of options.threads.
+  Status MakePool(const std::string& model);
+  // Chooses step_loss and output_loss of each output.
+  void ChooseLosses(const Graph& graph);
+  // Warns once in a process, when the model begins to train.
+  void WarnOfLinearOutputs(const Graph& graph) const;
+  // Sets metrics, metric_names and first_states.
+  Status ResolveMetrics(const Graph& graph);
+  // True if sums of gradients are made on the integer grid.
+  bool exact() const {
+    return options.reduction == Reduction::kExact && !local();
+  }
+  // True if the job averages the changes of rounds in the place of gradients.
+  bool local() const { return options.local.enabled(); }
+  bool chooses_steps() const {
+    return options.local.steps == LocalUpdates::kAutoSteps;
+  }
+  // True if each worker owns a replica, which is absent while the worker is
+  // lost.
+  bool owns_replicas() const {
+    return options.local.enabled() && options.local.quorum > 0 &&
+           collective->elastic();
+  }
+  int64_t targets() const {
+    return outputs.back().first_target + outputs.back().targets;
+  }
+  // The targets of all examples of the batch for output k.
+  const void* TargetsOf(size_t k, const Batch& batch) const {
+    const int64_t before = outputs[k].first_target * batch.count;
+    return before == 0 ? batch.y : static_cast<const float*>(batch.y) + before;
+  }
+
+  Optimizer optimizer;
+  std::vector<OutputLoss> losses;  // by output; their metrics are resolved
+  std::vector<Output> outputs;
+  bool takes_logits = false;  // a step_loss takes logits
+  // The metrics of all outputs, the weighted ones last, and each one's output.
+  std::vector<Metric> metrics;
+  std::vector<int> metric_outputs;
+  // "loss" first, then the losses of the outputs if several have one, then the
+  // metrics, from index `first_metric` on. Names are unique.
+  std::vector<std::string> metric_names;
+  size_t first_metric = 1;
+  // The index of each metric's first state. The last element is the number of
+  // states.
+  std::vector<size_t> first_states;
+  CompileOptions options;
+  Availability availability;  // null: the replicas of all members
+  std::unique_ptr<ThreadPool> pool;
+  SoloCollective solo;
+  Collective* collective = &solo;  // never null
+  JobReplicas replicas;
+  JoiningMembers joining;
+  int64_t number = 0;        // of this Compile with the collective, from 1
+  int64_t chosen_steps = 0;  // steps of a round; 0: not chosen yet
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_EXCHANGE_COMPILE_CONFIG_H_

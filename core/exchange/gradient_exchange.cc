@@ -1,0 +1,123 @@
+// Operations of the ranks pair up by their order, so every rank starts the same
+// operations in the same order. In a step these are:
+//   the sums of layers in the forward pass
+//   the report
+//   the buckets of state changes
+//   the buckets of the gradients, from the end
+// Buckets are cut at places that follow from the sizes alone. Between them are
+// the sums of layers in the backward pass, each after the gradients behind the
+// layer are final.
+//
+// From Start to Finish the collective owns the span. After an error no
+// operation starts, and all started ones are waited for before the error is
+// returned.
+
+#include "gradient_exchange.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "../base/check.h"
+#include "rank_exchange.h"
+#include "replica_sums.h"
+
+namespace ringlet {
+namespace {
+
+// For a job of one worker.
+class NoExchange final : public GradientExchange {
+ public:
+  bool sums() const override { return false; }
+  void Begin(int, int) override {}
+  void OnGradientsFinal(int64_t) override {}
+  bool failed() const override { return false; }
+  Status Finish(bool* again) override {
+    *again = false;
+    return Status();
+  }
+  Status Sum(float*, int64_t) override { return Status(); }
+  void Drop() override {}
+  Status StartReport(const void* mine, size_t bytes, void* all) override {
+    std::memcpy(all, mine, bytes);
+    return Status();
+  }
+  Status FinishReport() override { return Status(); }
+};
+
+// Sums the gradients of each step, in buckets that start while the backward
+// pass computes the rest.
+class StepExchange final : public RankExchange {
+ public:
+  StepExchange(Collective* collective, const KeptSpans& kept, int64_t count,
+               int64_t changes, const StepTimer* timer)
+      : RankExchange(collective, count, changes, timer),
+        gradients_(kept.gradients),
+        own_(kept.gradients, kept.sums),
+        count_(count),
+        changes_(changes) {}
+  ~StepExchange() override { Drop(); }
+
+  void Begin(int replica, int replicas) override {
+    RINGLET_CHECK(tickets_.empty());
+    started_ = added_ = count_ + changes_;
+    own_.Begin(replica, replicas);
+    AddOwn(count_);
+    while (own_.last() && status_.ok() && started_ > count_) {
+      Start(std::max(count_, started_ - exact_bucket_));
+    }
+  }
+
+  // Buckets are cut at fixed places, so that all ranks start the same buckets
+  // in any order of their layers' calls.
+  void OnGradientsFinal(int64_t ready) override {
+    AddOwn(ready);
+    while (own_.last() && status_.ok() && started_ > 0) {
+      const int64_t begin = std::max<int64_t>(0, started_ - bucket_);
+      if (begin < ready) return;
+      Start(begin);
+    }
+  }
+
+  Status Finish(bool* again) override {
+    *again = false;
+    return WaitForAll();
+  }
+
+ private:
+  // Adds the final gradients of this pass to those of the earlier passes.
+  void AddOwn(int64_t begin) {
+    own_.Add(begin, added_);
+    added_ = begin;
+  }
+
+  // Starts the sum of the numbers from `begin` to the started ones.
+  void Start(int64_t begin) {
+    Collective::Ticket ticket = 0;
+    const Status status = collective_.StartAllReduce(
+        gradients_ + begin, static_cast<size_t>(started_ - begin), &ticket);
+    RecordStart(status, ticket);
+    if (status_.ok()) started_ = begin;
+  }
+
+  float* const gradients_;
+  ReplicaSums own_;
+  const int64_t count_, changes_;
+  int64_t added_ = 0;    // numbers from here on include this pass
+  int64_t started_ = 0;  // sums from here on have started
+};
+
+}  // namespace
+
+std::unique_ptr<GradientExchange> MakeNoExchange() {
+  return std::make_unique<NoExchange>();
+}
+
+std::unique_ptr<GradientExchange> MakeGradientExchange(
+    Collective* collective, int replicas, const KeptSpans& kept, int64_t count,
+    int64_t changes, const StepTimer* timer) {
+  if (replicas == 1) return MakeNoExchange();
+  return std::make_unique<StepExchange>(collective, kept, count, changes,
+                                        timer);
+}
+
+}  // namespace ringlet

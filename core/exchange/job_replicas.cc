@@ -1,0 +1,103 @@
+#include "job_replicas.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <utility>
+
+namespace ringlet {
+
+Status JobReplicas::Agree(Collective* collective, const JoiningMembers& joining,
+                          bool owned, int asked, int64_t nanos) {
+  const int workers = collective->size();
+  std::vector<int64_t> rows(3 * static_cast<size_t>(workers));
+  const int64_t mine[] = {asked, nanos, collective->worker()};
+  RINGLET_RETURN_IF_ERROR(
+      GatherNumbers(collective, mine, sizeof(int64_t), 3, rows.data()));
+  std::vector<int64_t> all, times, numbers;
+  for (size_t i = 0; i < rows.size(); i += 3) {
+    all.push_back(rows[i]);
+    times.push_back(rows[i + 1]);
+    numbers.push_back(rows[i + 2]);
+  }
+  int64_t number = 0;
+  int from = 0;
+  for (int i = 0; i < workers; ++i) {
+    const int r = (joining.reference() + i) % workers;
+    const int64_t said = all[static_cast<size_t>(r)];
+    if (said == 0 || said == number) continue;
+    if (number != 0) {
+      const Status differs = InvalidArgument(
+          "replicas: %" PRId64 " on rank %d, %" PRId64
+          " on rank %d; all workers of a job must have the same number",
+          number, from, said, r);
+      return joining.Refuse(collective, r, differs);
+    }
+    number = said;
+    from = r;
+  }
+  if (number == 0) number = workers;
+  if (number < workers || number > kMostReplicas) {
+    const Status wrong = InvalidArgument(
+        "replicas: %" PRId64
+        " for %d workers; each worker computes at least one, and there are at "
+        "most %d",
+        number, workers, kMostReplicas);
+    return joining.Refuse(collective, joining.last_joiner(), wrong);
+  }
+  count_ = static_cast<int>(number);
+  assignment_ = ReplicaAssignment(workers, count_);
+  assigned_by_speed_ = measures_soon_ = false;
+  if (owned) {
+    RINGLET_RETURN_IF_ERROR(AssignOwn(collective));
+  } else if (collective->elastic()) {
+    RINGLET_RETURN_IF_ERROR(
+        AssignByTime(collective, std::move(numbers), std::move(times)));
+  }
+  own_ = assignment_.range(collective->rank());
+  return Status();
+}
+
+Status JobReplicas::AssignByTime(Collective* collective,
+                                 std::vector<int64_t> numbers,
+                                 std::vector<int64_t> nanos) {
+  measures_soon_ = std::count(nanos.begin(), nanos.end(), 0) > 0;
+  RINGLET_RETURN_IF_ERROR(
+      throughput_.BeginView(collective, std::move(numbers), &nanos));
+  std::vector<int64_t> known;
+  for (const int64_t n : nanos) {
+    if (n > 0) known.push_back(n);
+  }
+  if (known.empty()) return Status();
+  const auto median =
+      known.begin() + static_cast<std::ptrdiff_t>((known.size() - 1) / 2);
+  std::nth_element(known.begin(), median, known.end());
+  for (int64_t& n : nanos) {
+    if (n <= 0) n = *median;
+  }
+  assigned_by_speed_ = assignment_.Assign(nanos);
+  return Status();
+}
+
+Status JobReplicas::AssignOwn(Collective* collective) {
+  std::vector<int64_t> all(static_cast<size_t>(collective->size()));
+  const int64_t mine = collective->worker();
+  RINGLET_RETURN_IF_ERROR(
+      GatherNumbers(collective, &mine, sizeof(mine), 1, all.data()));
+  for (const int64_t worker : all) {
+    if (worker >= 0 && worker < count_) continue;
+    return InvalidArgument(
+        "replicas: %d, but worker %" PRId64
+        " must have its own replica, since the job has a quorum; leave "
+        "replicas out",
+        count_, worker);
+  }
+  assignment_ = ReplicaAssignment::FixedPerRank({all.begin(), all.end()});
+  return Status();
+}
+
+void JobReplicas::Assign(ReplicaAssignment assignment, int rank) {
+  assignment_ = std::move(assignment);
+  own_ = assignment_.range(rank);
+}
+
+}  // namespace ringlet

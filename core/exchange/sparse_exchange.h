@@ -1,0 +1,35 @@
+// SparseExchange: exchanges changes as the messages of sparse_delta.h.
+//
+// Internal to core/. The ranks gather the messages of all replicas, and each
+// adds them in the order of the replicas. So the bits do not depend on which
+// rank computed which replica. State is sent with 32 bits, as in DeltaExchange.
+
+#ifndef RINGLET_CORE_EXCHANGE_SPARSE_EXCHANGE_H_
+#define RINGLET_CORE_EXCHANGE_SPARSE_EXCHANGE_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "../graph/graph.h"
+#include "../graph/step_timer.h"
+#include "replica_assignment.h"
+#include "ringlet/collective.h"
+#include "round_exchange.h"
+
+namespace ringlet {
+
+// All spans outlive the exchange.
+struct SparseSpans {
+  float* contribution = nullptr;  // as DeltaSpans
+  float* earlier = nullptr;       // as DeltaSpans
+  int64_t stride = 0;             // as DeltaSpans
+  float* errors = nullptr;        // of each trained number, replica by replica
+};
+
+std::unique_ptr<RoundExchange> MakeSparseExchange(
+    Collective* collective, const ReplicaAssignment& assignment, int replicas,
+    const Graph& graph, const SparseSpans& spans, const StepTimer* timer);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_EXCHANGE_SPARSE_EXCHANGE_H_

@@ -1,0 +1,84 @@
+#include "worker_throughput.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "../base/check.h"
+
+namespace ringlet {
+namespace {
+
+// The lower median of an even number of elements.
+int64_t MedianOf(std::vector<int64_t> all) {
+  const auto middle =
+      all.begin() + static_cast<std::ptrdiff_t>((all.size() - 1) / 2);
+  std::nth_element(all.begin(), middle, all.end());
+  return *middle;
+}
+
+}  // namespace
+
+int64_t WorkerThroughput::NanosPerReplica(int64_t worker) const {
+  const auto known = nanos_.find(worker);
+  return known == nanos_.end() ? 0 : known->second;
+}
+
+Status WorkerThroughput::BeginView(Collective* collective,
+                                   std::vector<int64_t> workers,
+                                   std::vector<int64_t>* nanos) {
+  workers_ = std::move(workers);
+  recent_.assign(workers_.size(), {});
+  for (size_t r = 0; r < workers_.size(); ++r) Remember(r, (*nanos)[r]);
+  if (std::count(nanos->begin(), nanos->end(), 0) == 0) return Status();
+  const size_t size = workers_.size();
+  std::vector<int64_t> mine, all(size * size);
+  for (const int64_t worker : workers_) mine.push_back(NanosPerReplica(worker));
+  RINGLET_RETURN_IF_ERROR(GatherNumbers(collective, mine.data(),
+                                        sizeof(int64_t), static_cast<int>(size),
+                                        all.data()));
+  for (size_t i = 0; i < all.size(); ++i) {
+    int64_t& known = (*nanos)[i % size];
+    if (known == 0) known = all[i];
+  }
+  return Status();
+}
+
+void WorkerThroughput::Remember(size_t rank, int64_t nanos) {
+  if (nanos > 0) nanos_[workers_[rank]] = nanos;
+}
+
+void WorkerThroughput::Add(const std::vector<int64_t>& nanos) {
+  RINGLET_CHECK(nanos.size() == recent_.size());
+  for (size_t r = 0; r < nanos.size(); ++r) {
+    if (nanos[r] <= 0) continue;
+    std::vector<int64_t>& recent = recent_[r];
+    if (recent.size() == kKept) recent.erase(recent.begin());
+    recent.push_back(nanos[r]);
+    Remember(r, MedianOf(recent));
+  }
+}
+
+void WorkerThroughput::Set(const std::vector<int64_t>& nanos) {
+  for (size_t r = 0; r < nanos.size(); ++r) Remember(r, nanos[r]);
+}
+
+bool WorkerThroughput::HasAll(size_t least) const {
+  return std::all_of(recent_.begin(), recent_.end(),
+                     [&](const std::vector<int64_t>& recent) {
+                       return !recent.empty() && recent.size() >= least;
+                     });
+}
+
+std::vector<int64_t> WorkerThroughput::Shortest(size_t steps,
+                                                size_t least) const {
+  std::vector<int64_t> shortest;
+  if (!HasAll(least)) return shortest;
+  for (const std::vector<int64_t>& recent : recent_) {
+    const auto begin = recent.end() - static_cast<std::ptrdiff_t>(
+                                          std::min(steps, recent.size()));
+    shortest.push_back(*std::min_element(begin, recent.end()));
+  }
+  return shortest;
+}
+
+}  // namespace ringlet

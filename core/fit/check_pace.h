@@ -1,0 +1,69 @@
+// CheckPace: the number of steps between two replica checks of an elastic job.
+//
+// Internal to core/. A check takes time, and a loss costs the steps since the
+// last check. So a check follows two seconds of steps. It comes later if checks
+// would take more than 5 % of the time, and earlier if less than 1 %.
+
+#ifndef RINGLET_CORE_FIT_CHECK_PACE_H_
+#define RINGLET_CORE_FIT_CHECK_PACE_H_
+
+#include <algorithm>
+#include <cstdint>
+
+namespace ringlet {
+
+// The time of a step and of a check on a rank, in nanoseconds. 0: unknown.
+struct CheckTimes {
+  int64_t step = 0;
+  int64_t check = 0;
+};
+
+class CheckPace {
+ public:
+  static constexpr int64_t kFirst = 10;  // steps, while the times are unknown
+  static constexpr int64_t kMost = 10000;
+
+  // A check of the state after `step` steps begins, or has ended, at `now`.
+  void BeginCheck(int64_t step, int64_t now) {
+    begun_ = now;
+    if (ended_ > 0 && step > checked_) {
+      mine_.step = std::max<int64_t>((now - ended_) / (step - checked_), 1);
+    }
+  }
+  void EndCheck(int64_t step, int64_t now) {
+    mine_.check = std::max<int64_t>(now - begun_, 1);
+    checked_ = step;
+    ended_ = now;
+  }
+  const CheckTimes& mine() const { return mine_; }
+
+  // A view has formed; the time of the loss does not count as a step's.
+  void EnterView() { ended_ = 0; }
+
+  // Chooses the pace. `times`, and `every`, the greatest pace of all ranks, are
+  // the job's, so all ranks choose the same. A single slow check does not delay
+  // the next one much.
+  void Choose(const CheckTimes& times, int64_t every) {
+    every_ = every;
+    if (times.step <= 0) return;
+    constexpr int64_t kTwoSeconds = 2000000000;
+    const auto share = [&](int64_t hundredths) {
+      return times.check * 100 / (times.step * hundredths) + 1;
+    };
+    const int64_t next =
+        std::clamp(kTwoSeconds / times.step, share(5), share(1));
+    every_ = std::min({next, 2 * every, kMost});
+  }
+  int64_t every() const { return every_; }
+  bool due(int64_t step) const { return step - checked_ >= every_; }
+
+ private:
+  int64_t begun_ = 0, ended_ = 0;
+  int64_t checked_ = 0;
+  int64_t every_ = kFirst;
+  CheckTimes mine_;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_FIT_CHECK_PACE_H_

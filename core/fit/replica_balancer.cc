@@ -1,0 +1,95 @@
+#include "replica_balancer.h"
+
+#include <utility>
+#include <vector>
+
+namespace ringlet {
+namespace {
+
+// Steps between two lines about moves, and between two assignments by rounds.
+constexpr int64_t kEvery = 32;
+
+}  // namespace
+
+void ReplicaBalancer::EnterView(const FitState& fit) {
+  const CompileConfig& config = parts_.config();
+  view_began_ = fit.model->iterations();
+  reported_at_ = INT64_MIN / 2;  // no line yet
+  reported_ = config.replicas.assignment();
+  if (config.replicas.assigned_by_speed() && fit.epoch < fit.epochs) {
+    messages_.ReportAssignment(fit, reported_);
+  }
+}
+
+Status ReplicaBalancer::Rebalance(const FitState& fit, bool* moved) {
+  CompileConfig& config = parts_.config();
+  const int workers = config.collective->size();
+  if (!config.collective->elastic() || workers == 1 ||
+      config.replicas.assignment().is_fixed() ||
+      config.replicas.count() <= workers) {
+    return Status();
+  }
+  ReplicaAssignment next = config.replicas.assignment();
+  if (config.local()) {
+    RINGLET_RETURN_IF_ERROR(BalanceByRounds(fit, &next, moved));
+  } else {
+    *moved = BalanceBySteps(&next);
+  }
+  if (*moved) {
+    config.replicas.Assign(std::move(next), config.collective->rank());
+    parts_.TakeReplicas();
+  }
+  Report(fit);
+  return Status();
+}
+
+// Other programs on a board make a step longer and never shorter, so the
+// shortest of the last steps shows the board's speed. A board that becomes slow
+// is found in five steps, one that becomes fast in one.
+bool ReplicaBalancer::BalanceBySteps(ReplicaAssignment* next) {
+  constexpr size_t kSteps = 5;
+  CompileConfig& config = parts_.config();
+  // A worker that has just joined may have measured few steps.
+  const size_t least = config.replicas.measures_soon() ? 2 : kSteps;
+  const std::vector<int64_t> nanos =
+      config.replicas.throughput().Shortest(kSteps, least);
+  if (nanos.empty()) return false;
+  config.replicas.StopMeasuring();
+  return next->Assign(nanos);
+}
+
+// The reports of rounds are one round old, so the ranks gather their times.
+Status ReplicaBalancer::BalanceByRounds(const FitState& fit,
+                                        ReplicaAssignment* next, bool* moved) {
+  // After a worker without known times has joined. Its first round is not
+  // measured (ReplicaTimes::DropCold).
+  constexpr int64_t kSoon = 4;
+  CompileConfig& config = parts_.config();
+  const int64_t steps = fit.model->iterations();
+  const int64_t before = steps - fit.steps_taken;
+  const bool soon = config.replicas.measures_soon();
+  const bool due = soon ? steps >= view_began_ + kSoon && before > view_began_
+                        : steps / kEvery != before / kEvery;
+  if (!due) return Status();
+  config.replicas.StopMeasuring();
+  const int64_t mine = parts_.stepper().times().Average(soon);
+  std::vector<int64_t> all(static_cast<size_t>(config.collective->size()));
+  RINGLET_RETURN_IF_ERROR(
+      GatherNumbers(config.collective, &mine, sizeof(mine), 1, all.data()));
+  config.replicas.throughput().Set(all);
+  *moved = next->Assign(all);
+  return Status();
+}
+
+// If a board is slow from time to time, a line is printed from time to time.
+// The last line has the assignment that stays.
+void ReplicaBalancer::Report(const FitState& fit) {
+  const ReplicaAssignment& assignment = parts_.config().replicas.assignment();
+  const int64_t steps = fit.model->iterations();
+  if (steps < reported_at_ + kEvery || assignment == reported_) return;
+  reported_at_ = steps;
+  reported_ = assignment;
+  messages_.ReportAssignment(fit, assignment);
+}
+
+}  // namespace ringlet

@@ -1,0 +1,406 @@
+// nodes_ is in topological order, since a node reads only earlier ones, and
+// variables_ follows it. Gradients therefore become final from the end of the
+// weight span. A layer's variables are at the place of its first call. Each
+// call of a nested model calls its layers one by one, in the model's order
+// (CallModel). So the nodes are those of the same layers added one by one. The
+// tree of layers is in graph_layers.cc.
+
+#include "graph.h"
+
+#include <algorithm>
+
+#include "../base/check.h"
+#include "../layers/kernels.h"
+
+namespace ringlet {
+
+namespace {
+
+// The depth of nested models. It limits recursion when a model is read, and the
+// size of models that are called twice in a model that is called twice.
+constexpr int kMostDepth = 16;
+constexpr int kMostNodes = 4096;
+
+// `before`: the elements of the earlier inputs.
+Status CheckInputShape(const Shape& shape, int64_t before) {
+  const int64_t most = std::max<int64_t>((int64_t{1} << 31) - before, 0);
+  int64_t elements = 1;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (shape[i] < 1 || elements > most / shape[i]) {
+      return InvalidArgument("%s is not the shape of an input",
+                             shape.ToString().c_str());
+    }
+    elements *= shape[i];
+  }
+  return Status();
+}
+
+}  // namespace
+
+// Checks inputs from the caller.
+Status Graph::CheckNewCall(const std::vector<int>& inputs) const {
+  if (complete_) {
+    return InvalidArgument(
+        "the model was compiled already; add all layers "
+        "before Compile");
+  }
+  for (int input : inputs) {
+    if (input < 0 || input >= size()) {
+      return InvalidArgument("input %d is not an earlier layer", input);
+    }
+    if (call_of_node_[input] < 0) {
+      return InvalidArgument(
+          "input %d is inside of a model, which only has an output", input);
+    }
+  }
+  return Status();
+}
+
+Status Graph::CheckNewLayer(const Layer& layer, size_t inputs) const {
+  if (layer.kind == Layer::Kind::kInput) {
+    if (inputs != 0) {
+      return InvalidArgument("an Input takes no input; it is the first layer");
+    }
+    if (size() != num_inputs_) {
+      return InvalidArgument(
+          "the Inputs of a model come before its other layers");
+    }
+    return CheckInputShape(layer.shape, input_elements());
+  }
+  if (size() == 0) return InvalidArgument("the first layer must be an Input");
+  if (layer.kind != Layer::Kind::kModel) return Status();
+  if (layer.model == nullptr || layer.settings != 0) {
+    return InvalidArgument(
+        "a model as a layer is the result of Model::AsLayer, and has no "
+        "settings except Name and Trainable");
+  }
+  RINGLET_RETURN_IF_ERROR(layer.model->status);
+  if (layer.model->outputs.size() != 1) {
+    return InvalidArgument(
+        "the model has %zu outputs; as a layer it may have one: make a model "
+        "of each",
+        layer.model->outputs.size());
+  }
+  if (layer.model->depth >= kMostDepth) {
+    return InvalidArgument("models are nested more than %d deep", kMostDepth);
+  }
+  return Status();
+}
+
+// Makes the op and the variables of a node with known inputs.
+Status Graph::MakeOp(GraphNode* node) {
+  std::vector<Shape> shapes;
+  for (int input : node->inputs) {
+    shapes.push_back(nodes_[input].output);
+  }
+  RINGLET_RETURN_IF_ERROR(Op::Make(node->layer, shapes, &node->op));
+  node->output = node->op->output();
+  may_fail_ |= node->op->may_fail();
+  if (node->op->is_view()) node->root = nodes_[node->inputs[0]].root;
+  if (node->call > 0) return ShareVariables(node);
+  for (const WeightSpec& weight : node->op->weights()) {
+    AddVariable(weight, node);
+  }
+  return Status();
+}
+
+// Gives the node the weights of its layer's first call.
+Status Graph::ShareVariables(GraphNode* node) const {
+  const GraphNode& first = nodes_[layers_[node->number].first_node];
+  const std::vector<WeightSpec>& here = node->op->weights();
+  const std::vector<WeightSpec>& there = first.op->weights();
+  for (size_t i = 0; i < std::max(here.size(), there.size()); ++i) {
+    if (i < here.size() && i < there.size() &&
+        here[i].shape == there[i].shape) {
+      continue;
+    }
+    return InvalidArgument(
+        "is called again with another shape of input, and would need weights "
+        "of other shapes than its first call");
+  }
+  node->first_variable = first.first_variable;
+  node->num_variables = first.num_variables;
+  return Status();
+}
+
+// State is behind all parameters, so its offset grows with each added
+// parameter.
+void Graph::AddVariable(const WeightSpec& weight, GraphNode* node) {
+  Variable variable;
+  variable.path = node->layer.name + "/" + weight.name;
+  variable.shape = weight.shape;
+  variable.regularizer = weight.regularizer;
+  variable.state = !weight.trainable;
+  const int64_t size = variable.size();
+  variable.offset = variable.state ? num_weights() : num_parameters_;
+  (variable.state ? num_state_ : num_parameters_) += size;
+  if (!variable.state && num_state_ > 0) {
+    for (Variable& other : variables_) other.offset += other.state ? size : 0;
+  }
+  const bool trained = node->layer.trainable && !variable.state;
+  variable.gradient_offset = trained ? num_trained_ : -1;
+  num_trained_ += trained ? size : 0;
+  variables_.push_back(variable);
+  ++node->num_variables;
+}
+
+Status Graph::AddNode(int layer, const std::vector<int>& inputs) {
+  GraphLayer& called = layers_[layer];
+  // With given mean and variance nothing is left to adapt.
+  if (!called.layer.means.empty()) called.layer.adapt = false;
+  GraphNode node;
+  node.layer = called.layer;
+  node.layer.name = called.path;
+  node.layer.trainable = called.trained;
+  node.number = layer;
+  node.call = called.calls;
+  node.inputs = inputs;
+  node.root = size();
+  node.first_variable = static_cast<int>(variables_.size());
+  node.output = called.layer.shape;  // an Input's
+  if (called.layer.kind != Layer::Kind::kInput) {
+    RINGLET_RETURN_IF_ERROR(MakeOp(&node).Annotate(
+        "layer '%s' (%s)", called.path.c_str(), ClassName(called.layer)));
+  }
+  if (called.calls++ == 0) called.first_node = size();
+  called.last_node = size();
+  if (called.layer.kind == Layer::Kind::kInput) ++num_inputs_;
+  if (!outputs_set_) outputs_ = {size()};
+  nodes_.push_back(std::move(node));
+  call_of_node_.push_back(-1);
+  return Status();
+}
+
+Status Graph::Call(int layer, const std::vector<int>& inputs, int* node) {
+  if (layers_[layer].layer.kind == Layer::Kind::kModel) {
+    return CallModel(layer, inputs, node)
+        .Annotate("layer '%s' (%s)", layers_[layer].path.c_str(),
+                  ClassName(layers_[layer].layer));
+  }
+  *node = size();
+  return AddNode(layer, inputs);
+}
+
+Status Graph::CallModel(int layer, const std::vector<int>& inputs, int* node) {
+  const NestedModel& model = *layers_[layer].layer.model;
+  const auto wanted = static_cast<size_t>(model.num_inputs);
+  if (inputs.size() != wanted) {
+    return InvalidArgument("takes %s, not %zu",
+                           wanted == 1
+                               ? "one input"
+                               : (std::to_string(wanted) + " inputs").c_str(),
+                           inputs.size());
+  }
+  for (size_t k = 0; k < wanted; ++k) {
+    const Shape& given = nodes_[inputs[k]].output;
+    const Shape& shape = model.calls[k].output;
+    if (given == shape) continue;
+    return InvalidArgument("takes an input of %s, not of %s",
+                           shape.ToString().c_str(), given.ToString().c_str());
+  }
+  if (size() + model.num_nodes > kMostNodes) {
+    return InvalidArgument(
+        "the model would have %lld calls of layers; a model with nested models "
+        "may have at most %d",
+        static_cast<long long>(size() + model.num_nodes), kMostNodes);
+  }
+  const std::vector<int> own = LayersOf(layer);
+  std::vector<int> made = inputs;
+  for (size_t c = wanted; c < model.calls.size(); ++c) {
+    std::vector<int> taken;
+    for (int input : model.calls[c].inputs) taken.push_back(made[input]);
+    made.push_back(-1);
+    RINGLET_RETURN_IF_ERROR(
+        Call(own[model.calls[c].layer], taken, &made.back()));
+  }
+  ++layers_[layer].calls;
+  *node = made[model.outputs[0]];
+  return Status();
+}
+
+Status Graph::Add(const Layer& layer, const std::vector<int>& inputs) {
+  Layer named = layer;
+  named.name = UniqueName(layer);
+  const int number = static_cast<int>(layers_.size());
+  Status added = CheckNewCall(inputs);
+  if (added.ok()) added = CheckNewLayer(named, inputs.size());
+  if (added.ok()) added = AddLayer(named, -1);
+  RINGLET_RETURN_IF_ERROR(added.Annotate("layer '%s'", named.name.c_str()));
+  return AddCallOf(number, inputs);
+}
+
+Status Graph::AddCall(int of, const std::vector<int>& inputs) {
+  if (of < num_inputs_ || of >= size() || call_of_node_[of] < 0) {
+    return InvalidArgument(
+        "node %d cannot be called again: it is not an output of a layer", of);
+  }
+  const int number = calls_[call_of_node_[of]].layer;
+  RINGLET_RETURN_IF_ERROR(CheckNewCall(inputs).Annotate(
+      "layer '%s'", layers_[number].path.c_str()));
+  return AddCallOf(number, inputs);
+}
+
+Status Graph::AddCallOf(int layer, const std::vector<int>& inputs) {
+  NestedModel::Call call;
+  call.layer = layer;
+  for (int input : inputs) call.inputs.push_back(call_of_node_[input]);
+  int node = 0;
+  RINGLET_RETURN_IF_ERROR(Call(layer, inputs, &node));
+  call.output = nodes_[node].output;
+  call_of_node_[node] = static_cast<int>(calls_.size());
+  calls_.push_back(std::move(call));
+  return Status();
+}
+
+Status Graph::Complete(const std::vector<bool>& losses) {
+  RINGLET_RETURN_IF_ERROR(CheckWhole());
+  losses_before_ = losses_;
+  losses_ = losses;
+  RINGLET_RETURN_IF_ERROR(CheckShared());
+  if (!complete_) JoinPools();
+  ChooseTrained(&GraphLayer::trainable_next);
+  ChooseReplaced();
+  complete_ = true;
+  return Status();
+}
+
+// Gradients are those of the trained variables, in order. Nodes before the
+// first trained variable need no gradient.
+void Graph::ChooseTrained(bool GraphLayer::*trainable) {
+  for (GraphLayer& layer : layers_) {
+    const bool before = layer.layer.trainable;
+    layer.layer.trainable = layer.*trainable;
+    layer.trained_before = before;
+    layer.trained = layer.layer.trainable &&
+                    (layer.parent < 0 || layers_[layer.parent].trained);
+  }
+  num_trained_ = num_changes_ = 0;
+  const std::vector<bool> leads = LeadsToLoss();
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    GraphNode& node = nodes_[i];
+    node.layer.trainable = layers_[node.number].trained;
+    node.needs_gradient = false;
+    for (int input : node.inputs) {
+      node.needs_gradient |= leads[i] && nodes_[input].needs_gradient;
+    }
+    if (node.op != nullptr) node.op->set_frozen(!node.layer.trainable);
+    for (int v = 0; v < node.num_variables; ++v) {
+      Variable& variable = variables_[node.first_variable + v];
+      const bool trained = leads[i] && node.layer.trainable && !variable.state;
+      node.needs_gradient |= trained;
+      if (node.call > 0) continue;
+      variable.gradient_offset = trained ? num_trained_ : -1;
+      num_trained_ += trained ? variable.size() : 0;
+      const bool changes =
+          node.layer.trainable && variable.state && node.op->changes_state();
+      variable.change_offset = changes ? num_changes_ : -1;
+      num_changes_ += changes ? variable.size() : 0;
+    }
+  }
+}
+
+void Graph::KeepTrained() {
+  losses_ = losses_before_;
+  ChooseTrained(&GraphLayer::trained_before);
+  ChooseReplaced();
+}
+
+// If a max pool is the only reader of a node's output, the op computes it too,
+// where it can.
+void Graph::JoinPools() {
+  std::vector<int> takers(nodes_.size(), 0);
+  for (const GraphNode& node : nodes_) {
+    for (int input : node.inputs) ++takers[input];
+  }
+  for (int output : outputs_) ++takers[output];
+  for (int i = num_inputs_; i < size(); ++i) {
+    GraphNode& node = nodes_[i];
+    GraphNode& made = nodes_[node.inputs[0]];
+    const MaxPool* const pool = node.op->max_pool();
+    if (pool != nullptr && takers[node.inputs[0]] == 1 && made.op != nullptr &&
+        made.op->FusePool(*pool)) {
+      node.op->set_fused_into_previous();
+    }
+    if (node.op->is_view()) node.root = made.root;
+  }
+}
+
+// Chooses the nodes that write the gradient of their input over the input.
+void Graph::ChooseReplaced() {
+  std::vector<int> takers(nodes_.size(), 0), taker(nodes_.size(), -1);
+  for (int i = 0; i < size(); ++i) {
+    if (nodes_[i].op == nullptr || nodes_[i].op->is_view()) continue;
+    for (int input : nodes_[i].inputs) {
+      ++takers[nodes_[input].root];
+      taker[nodes_[input].root] = i;
+    }
+  }
+  for (int i = 0; i < size(); ++i) {
+    const bool replaces = takers[i] == 1 && MayBeReplaced(i) &&
+                          nodes_[taker[i]].op->replaces_input();
+    nodes_[i].replaced_by = replaces ? taker[i] : -1;
+  }
+}
+
+bool Graph::MayBeReplaced(int root) const {
+  const GraphNode& made = nodes_[root];
+  if (made.op == nullptr || !made.needs_gradient || made.root != root ||
+      is_output_root(root)) {
+    return false;
+  }
+  const Activation activation = made.op->fused_activation();
+  if (IsOverRow(activation)) return false;
+  return activation != kLinear || !made.op->keeps_output();
+}
+
+void Graph::DrawWeights(uint64_t seed, float* weights) const {
+  for (const GraphNode& node : nodes_) {
+    if (node.call > 0) continue;
+    for (int v = 0; v < node.num_variables; ++v) {
+      const WeightSpec& spec = node.op->weights()[v];
+      const int variable = node.first_variable + v;
+      Initialize(spec.initializer, spec.shape, seed, variable,
+                 weights + variables_[variable].offset);
+    }
+  }
+  for (int i = 0; i < static_cast<int>(layers_.size()); ++i) {
+    const Layer& layer = layers_[i].layer;
+    if (layer.model == nullptr || layer.model->weights == nullptr) continue;
+    CopyWeights(i, weights);
+    // The model's weights include those of its nested models.
+    i = layers_[i].end - 1;
+  }
+}
+
+// Copies the weights that came with model `layer` to `weights`.
+void Graph::CopyWeights(int layer, float* weights) const {
+  const std::vector<float>& given = *layers_[layer].layer.model->weights;
+  const auto is_its = [&](const GraphNode& node) {
+    return node.call == 0 && node.number > layer &&
+           node.number < layers_[layer].end;
+  };
+  size_t from = 0;
+  for (const bool state : {false, true}) {
+    for (const GraphNode& node : nodes_) {
+      for (int v = 0; is_its(node) && v < node.num_variables; ++v) {
+        const Variable& variable = variables_[node.first_variable + v];
+        if (variable.state != state) continue;
+        const auto size = static_cast<size_t>(variable.size());
+        RINGLET_CHECK(from + size <= given.size());
+        std::copy_n(given.data() + from, size, weights + variable.offset);
+        from += size;
+      }
+    }
+  }
+  RINGLET_CHECK(from == given.size());
+}
+
+int64_t Graph::MultiplyAdds() const {
+  int64_t sum = 0;
+  for (const GraphNode& node : nodes_) {
+    if (node.op != nullptr) sum += node.op->multiply_adds();
+  }
+  return sum;
+}
+
+}  // namespace ringlet

@@ -1,0 +1,99 @@
+// The inputs and outputs of a graph, and the paths between them.
+
+#include <algorithm>
+
+#include "graph.h"
+
+namespace ringlet {
+
+Status Graph::SetOutputs(const std::vector<int>& nodes) {
+  RINGLET_RETURN_IF_ERROR(CheckNewCall(nodes).Annotate("outputs"));
+  if (nodes.empty()) return InvalidArgument("a model has at least one output");
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const GraphNode& node = nodes_[nodes[i]];
+    if (node.op == nullptr) {
+      return InvalidArgument("Input '%s' cannot be an output",
+                             node.layer.name.c_str());
+    }
+    for (size_t k = 0; k < i; ++k) {
+      const GraphNode& other = nodes_[nodes[k]];
+      if (other.root != node.root) continue;
+      return InvalidArgument(
+          "outputs '%s' and '%s' are the same values; leave one out",
+          other.layer.name.c_str(), node.layer.name.c_str());
+    }
+  }
+  outputs_ = nodes;
+  outputs_set_ = true;
+  return Status();
+}
+
+int64_t Graph::input_elements() const {
+  int64_t sum = 0;
+  for (int i = 0; i < num_inputs_; ++i) sum += nodes_[i].output.elements();
+  return sum;
+}
+
+bool Graph::is_output_root(int root) const {
+  return std::any_of(outputs_.begin(), outputs_.end(),
+                     [&](int output) { return nodes_[output].root == root; });
+}
+
+std::string Graph::OutputName(size_t k) const {
+  const auto layer = [&](size_t i) {
+    return calls_[call_of_node_[outputs_[i]]].layer;
+  };
+  int before = 0;
+  for (size_t i = 0; i < k; ++i) before += layer(i) == layer(k) ? 1 : 0;
+  const std::string& name = layers_[layer(k)].path;
+  return before == 0 ? name : name + "_" + std::to_string(before);
+}
+
+// Checks that there is a layer, and that every node is read or is an output.
+Status Graph::CheckWhole() const {
+  if (size() <= num_inputs_ || size() == 0) {
+    return InvalidArgument("model '%s': needs an Input and at least one layer",
+                           name_.c_str());
+  }
+  std::vector<bool> taken(nodes_.size(), false);
+  for (const GraphNode& node : nodes_) {
+    for (int input : node.inputs) taken[input] = true;
+  }
+  for (const int output : outputs_) taken[output] = true;
+  const auto unused = std::find(taken.begin(), taken.end(), false);
+  if (unused == taken.end()) return Status();
+  return InvalidArgument(
+      "layer '%s': no layer takes its output, and it is not %s",
+      nodes_[unused - taken.begin()].layer.name.c_str(),
+      outputs_set_ ? "one of the model's" : "the last layer");
+}
+
+// The nodes that an output with a loss depends on.
+std::vector<bool> Graph::LeadsToLoss() const {
+  std::vector<bool> leads(nodes_.size(), false);
+  for (size_t k = 0; k < outputs_.size(); ++k) {
+    if (has_loss(k)) leads[outputs_[k]] = true;
+  }
+  for (size_t i = nodes_.size(); i-- > 0;) {
+    if (!leads[i]) continue;
+    for (const int input : nodes_[i].inputs) leads[input] = true;
+  }
+  return leads;
+}
+
+// An error if one call of a shared layer leads to a loss, and another does not.
+Status Graph::CheckShared() const {
+  const std::vector<bool> leads = LeadsToLoss();
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const GraphNode& node = nodes_[i];
+    const int first = layers_[node.number].first_node;
+    if (leads[i] == leads[first] || node.num_variables == 0) continue;
+    return InvalidArgument(
+        "layer '%s': one of its calls leads to an output with a loss, another "
+        "only to an output without; give each output a loss",
+        node.layer.name.c_str());
+  }
+  return Status();
+}
+
+}  // namespace ringlet

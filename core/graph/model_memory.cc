@@ -1,0 +1,400 @@
+// kept_block_ and step_block_ own the memory, unless the caller's is used.
+// Every other pointer here and in NodeSpans points into them. Parts of a block
+// are poisoned while it is in use; Release... unpoisons it before it is
+// returned. An open loader writes to step_.x and step_.y. While lease_ lives
+// the step's block is neither moved nor freed. The loader holds step_block_
+// too, since it may outlive the model.
+
+#include "model_memory.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdint>
+#include <cstring>
+
+#include "../base/check.h"
+#include "../base/poison.h"
+
+namespace ringlet {
+
+ModelMemory::~ModelMemory() {
+  ReleaseStep();
+  ReleaseKept();
+}
+
+// Aligned memory from the heap; null if there is none.
+ModelMemory::Block ModelMemory::AllocateBlock(uint64_t bytes) {
+  if (bytes > PTRDIFF_MAX) return nullptr;
+  return Block(std::aligned_alloc(
+      Arena::kAlignment,
+      std::max(static_cast<size_t>(bytes), Arena::kAlignment)));
+}
+
+Status ModelMemory::CheckLimit(const Options& options, uint64_t bytes,
+                               const char* what) const {
+  if (options.memory_bytes == 0 && options.memory == nullptr) return Status();
+  if (bytes <= options.memory_bytes) return Status();
+  return ResourceExhausted("model '%s': %s take %" PRIu64
+                           " bytes, but only %zu were given; give more "
+                           "memory, a smaller batch or fewer units",
+                           graph_.name().c_str(), what, bytes,
+                           options.memory_bytes);
+}
+
+// --- the kept block -------------------------------------------------------
+
+KeptSpans ModelMemory::PlaceKept(const Options& options, Arena* arena) const {
+  KeptSpans kept;
+  const auto n = static_cast<uint64_t>(graph_.num_trained());
+  const uint64_t summed = n + static_cast<uint64_t>(graph_.num_changes());
+  const auto weights = static_cast<uint64_t>(graph_.num_weights());
+  kept.weights = arena->Allocate<float>(weights);
+  kept.gradients = arena->Allocate<float>(summed);
+  if (kept.gradients != nullptr) kept.state_changes = kept.gradients + n;
+  for (int s = 0; s < options.num_slots; ++s) {
+    kept.slots[s] = arena->Allocate<float>(n);
+  }
+  if (options.sums) kept.sums = arena->Allocate<float>(summed);
+  if (options.local_replicas > 0) {
+    kept.round_weights = arena->Allocate<float>(weights);
+    kept.outer_momentum = arena->Allocate<float>(n);
+    const auto others = static_cast<uint64_t>(options.local_replicas - 1);
+    kept.contributions = arena->Allocate<float>(others * summed);
+    const auto all = static_cast<uint64_t>(options.all_replicas);
+    if (options.errors) kept.errors = arena->Allocate<float>(all * n);
+    if (options.starts) {
+      kept.pending = arena->Allocate<float>(summed);
+      kept.starts = arena->Allocate<float>(all * weights);
+    }
+  }
+  if (!options.exact) return kept;
+  kept.scales =
+      arena->Allocate<uint8_t>(static_cast<uint64_t>(GridOf(graph_).blocks()));
+  return kept;
+}
+
+Status ModelMemory::TakeKept(const Options& options) {
+  Arena counting;
+  PlaceKept(options, &counting);
+  const uint64_t bytes = counting.used();
+  RINGLET_RETURN_IF_ERROR(
+      CheckLimit(options, bytes, "weights, gradients and slots"));
+  Block block;
+  if (options.memory == nullptr) {
+    block = AllocateBlock(bytes);
+    if (block == nullptr) {
+      return ResourceExhausted("model '%s': no memory for %" PRIu64
+                               " bytes of weights, gradients and "
+                               "optimizer slots",
+                               graph_.name().c_str(), bytes);
+    }
+  }
+  ReleaseStep();
+  ReleaseKept();
+  Arena arena(options.memory != nullptr ? options.memory : block.get(),
+              static_cast<size_t>(bytes));
+  const KeptSpans placed = PlaceKept(options, &arena);
+  if (kept_.weights != nullptr) {
+    // The old and the new block may overlap.
+    std::memmove(placed.weights, kept_.weights,
+                 static_cast<size_t>(graph_.num_weights()) * sizeof(float));
+  }
+  if (placed.outer_momentum != nullptr) {
+    std::fill_n(placed.outer_momentum, graph_.num_trained(), 0.0f);
+  }
+  if (options.exact) {
+    std::fill_n(placed.scales, GridOf(graph_).blocks(), kFinestScale);
+  }
+  options_ = options;
+  training_ = false;
+  kept_ = placed;
+  kept_bytes_ = bytes;
+  kept_block_ = std::move(block);
+  ResetSlots();
+  BindKept();
+  return Status();
+}
+
+void ModelMemory::ResetSlots() const {
+  for (int s = 0; s < options_.num_slots; ++s) {
+    std::fill_n(kept_.slots[s], graph_.num_trained(),
+                s == 0 ? options_.first_slot : 0.0f);
+  }
+}
+
+void ModelMemory::BindKept() {
+  nodes_.resize(graph_.nodes().size());
+  for (int i = 0; i < graph_.size(); ++i) {
+    const GraphNode& node = graph_.node(i);
+    NodeSpans& spans = nodes_[i];
+    spans.weights.clear();
+    spans.d_weights.clear();
+    spans.state_changes.clear();
+    for (int v = 0; v < node.num_variables; ++v) {
+      const Variable& variable = graph_.variables()[node.first_variable + v];
+      spans.weights.push_back(kept_.weights + variable.offset);
+      spans.d_weights.push_back(variable.trained()
+                                    ? kept_.gradients + variable.gradient_offset
+                                    : nullptr);
+      spans.state_changes.push_back(variable.change_offset >= 0
+                                        ? kept_.state_changes +
+                                              variable.change_offset
+                                        : nullptr);
+    }
+  }
+}
+
+void ModelMemory::ReleaseKept() {
+  if (kept_.weights != nullptr) Unpoison(kept_.weights, kept_bytes_);
+}
+
+// --- the step's block -----------------------------------------------------
+
+StepSpans ModelMemory::PlaceStep(int64_t batch, const StepPlan& plan,
+                                 Arena* arena) const {
+  StepSpans step;
+  const auto examples = static_cast<uint64_t>(batch);
+  const auto inputs = static_cast<uint64_t>(graph_.input_elements());
+  step.x = arena->Allocate<float>(examples * inputs);
+  step.y = arena->Allocate<unsigned char>(examples * options_.label_bytes);
+  step.per_example = arena->Allocate<float>(examples);
+  step.planned = arena->Allocate<unsigned char>(plan.bytes());
+  return step;
+}
+
+uint64_t ModelMemory::StepBytes(int64_t batch, const StepPlan& plan) const {
+  Arena counting;
+  PlaceStep(batch, plan, &counting);
+  return counting.used();
+}
+
+// Computes the size for a few examples, to see if the sizes of a batch
+// overflow.
+Status ModelMemory::CheckCountable(int64_t batch, bool training) const {
+  constexpr int64_t kSome = 64;
+  if (batch < kSome ||
+      batch / kSome <
+          INT64_MAX / static_cast<int64_t>(StepBytes(kSome, training))) {
+    return Status();
+  }
+  return ResourceExhausted(
+      "model '%s': no memory holds a step of batch "
+      "%" PRId64 "; use a smaller batch",
+      graph_.name().c_str(), batch);
+}
+
+// The placement of buffers depends on their relative sizes, so a step with more
+// examples, or with training, may need less memory. Memory for a larger step
+// suffices for a smaller one. If only a larger step fits, *batch and *training
+// become that step's. The bytes that live at one time grow with the batch,
+// except for the choice of recomputed outputs. If they are well above the
+// limit, no larger batch fits.
+Status ModelMemory::FitLimit(int64_t* batch, bool* training) const {
+  const uint64_t asked = StepBytes(*batch, *training);
+  const Status fits = CheckLimit(options_, kept_bytes_ + asked,
+                                 *training ? "training" : "evaluation");
+  if (fits.ok()) return fits;
+  const int64_t most = *batch + std::min<int64_t>(*batch, 1000);
+  bool hopeless = false;
+  for (int64_t larger = *batch; larger <= most && !hopeless; ++larger) {
+    hopeless = true;
+    for (const bool trains : {*training, true}) {
+      const StepPlan plan = PlanOf(larger, trains);
+      const uint64_t bytes = kept_bytes_ + StepBytes(larger, plan);
+      if (CheckLimit(options_, bytes, "").ok()) {
+        *batch = larger;
+        *training = trains;
+        return Status();
+      }
+      const uint64_t least = bytes - (plan.bytes() - plan.buffers().Peak());
+      hopeless &= least - least / 32 > options_.memory_bytes;
+      if (*training) break;
+    }
+  }
+  return fits;
+}
+
+Status ModelMemory::AllocateStep(uint64_t bytes, const StepPlan& plan,
+                                 void** place) {
+  if (options_.memory != nullptr) {
+    *place = static_cast<unsigned char*>(options_.memory) +
+             static_cast<size_t>(kept_bytes_);
+    return Status();
+  }
+  step_block_ = AllocateBlock(bytes);
+  *place = step_block_.get();
+  return step_block_ != nullptr ? Status() : plan.NoMemory(bytes);
+}
+
+Status ModelMemory::Reserve(int64_t batch, bool training, bool* moved) {
+  *moved = false;
+  if (batch <= batch_ && (training_ || !training)) return Status();
+  if (!lease_.expired()) {
+    return InvalidArgument("model '%s': a step of %" PRId64
+                           " examples%s needs more memory than the open loader "
+                           "has reserved; close it first",
+                           graph_.name().c_str(), batch,
+                           training ? " with training" : "");
+  }
+  batch = std::max(batch, batch_);
+  training = training || training_;
+  RINGLET_RETURN_IF_ERROR(CheckCountable(batch, training));
+  RINGLET_RETURN_IF_ERROR(FitLimit(&batch, &training));
+  const StepPlan plan = PlanOf(batch, training);
+  const uint64_t bytes = StepBytes(batch, plan);
+  ReleaseStep();
+  *moved = true;
+  void* place = nullptr;
+  RINGLET_RETURN_IF_ERROR(AllocateStep(bytes, plan, &place));
+  Arena arena(place, static_cast<size_t>(bytes));
+  step_ = PlaceStep(batch, plan, &arena);
+  step_bytes_ = bytes;
+  batch_ = batch;
+  training_ = training;
+  schedule_ = std::make_unique<StepSchedule>(plan.schedule());
+  BindStep(plan);
+  CheckScratch();
+  live_.Watch(graph_, plan, options_.threads, step_.planned);
+  PoisonSlack();
+  return Status();
+}
+
+// Writes the addresses into the nodes.
+void ModelMemory::BindStep(const StepPlan& plan) {
+  const auto at = [&](int buffer) {
+    return buffer < 0 ? nullptr
+                      : reinterpret_cast<float*>(step_.planned +
+                                                 plan.buffers().offset(buffer));
+  };
+  for (int i = 0; i < graph_.size(); ++i) {
+    const GraphNode& node = graph_.node(i);
+    const StepPlan::NodeBuffers& root = plan.node(node.root);
+    const StepPlan::NodeBuffers& buffers = plan.node(i);
+    NodeSpans& spans = nodes_[i];
+    spans.y = at(root.y);
+    spans.kept = at(root.kept);
+    spans.dy = at(root.dy);
+    spans.forward_scratch = at(buffers.forward_scratch);
+    spans.again_scratch = at(buffers.again_scratch);
+    spans.backward_scratch = at(buffers.backward_scratch);
+    BindShared(i, at(buffers.d_weights));
+    spans.saved = at(buffers.saved);
+    spans.x.assign(node.inputs.size(), nullptr);
+    spans.kept_x.assign(node.inputs.size(), nullptr);
+    spans.dx.assign(node.inputs.size(), nullptr);
+    spans.extra_dx.assign(node.inputs.size(), nullptr);
+    for (size_t k = 0; k < node.inputs.size() && training_; ++k) {
+      spans.extra_dx[k] = at(buffers.extra_dx[k]);
+      spans.dx[k] = spans.extra_dx[k] != nullptr ? spans.extra_dx[k]
+                                                 : nodes_[node.inputs[k]].dy;
+    }
+  }
+  BindInputs();
+}
+
+void ModelMemory::BindInputs() {
+  for (int i = 0; i < graph_.size(); ++i) {
+    const GraphNode& node = graph_.node(i);
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      nodes_[i].x[k] = nodes_[node.inputs[k]].y;
+      nodes_[i].kept_x[k] = nodes_[node.inputs[k]].kept;
+    }
+  }
+}
+
+// Places the gradients of a shared layer's weights, one after another, unless
+// this call writes to the gradient span itself.
+void ModelMemory::BindShared(int i, float* gradients) {
+  const GraphNode& node = graph_.node(i);
+  for (int v = 0; gradients != nullptr && v < node.num_variables; ++v) {
+    const Variable& variable = graph_.variables()[node.first_variable + v];
+    if (!variable.trained()) continue;
+    nodes_[i].d_weights[v] = gradients;
+    gradients += variable.size();
+  }
+}
+
+void ModelMemory::SetInput(const float* x, int64_t examples) {
+  for (int i = 0; i < graph_.size(); ++i) {
+    const GraphNode& node = graph_.node(i);
+    if (node.root >= graph_.num_inputs()) continue;
+    // An input and its views are the caller's memory; nothing writes to them.
+    nodes_[i].y = nodes_[i].kept =
+        node.root < i ? nodes_[node.root].y : const_cast<float*>(x);
+    if (i < graph_.num_inputs() && x != nullptr) {
+      x += examples * node.output.elements();
+    }
+  }
+  BindInputs();
+}
+
+// Checks that the scratch of the largest batch suffices for smaller batches.
+void ModelMemory::CheckScratch() const {
+  const int threads = options_.threads;
+  for (const GraphNode& node : graph_.nodes()) {
+    if (node.op == nullptr) continue;
+    const uint64_t forward = node.op->forward_scratch(batch_, threads);
+    const uint64_t backward = node.op->backward_scratch(batch_, threads);
+    const uint64_t saved = node.op->saved_floats(batch_);
+    for (int64_t r = batch_ - 1; r > 0; r -= 1 + r / 4) {
+      RINGLET_CHECK(node.op->forward_scratch(r, threads) <= forward);
+      RINGLET_CHECK(node.op->backward_scratch(r, threads) <= backward);
+      RINGLET_CHECK(node.op->saved_floats(r) <= saved);
+    }
+  }
+}
+
+// Poisons the gap from the end of each span to the next.
+void ModelMemory::PoisonSlack() const {
+  const auto poison = [](const void* span, size_t bytes) {
+    if (span == nullptr) return;
+    Poison(static_cast<const unsigned char*>(span) + bytes,
+           Arena::RoundUp(bytes) - bytes);
+  };
+  const auto trained =
+      static_cast<size_t>(graph_.num_trained()) * sizeof(float);
+  poison(kept_.weights,
+         static_cast<size_t>(graph_.num_weights()) * sizeof(float));
+  const size_t summed =
+      trained + static_cast<size_t>(graph_.num_changes()) * sizeof(float);
+  poison(kept_.gradients, summed);
+  poison(kept_.sums, summed);
+  poison(kept_.outer_momentum, trained);
+  for (const float* slot : kept_.slots) poison(slot, trained);
+  const auto examples = static_cast<size_t>(batch_);
+  const auto inputs = static_cast<size_t>(graph_.input_elements());
+  poison(step_.x, examples * inputs * sizeof(float));
+  poison(step_.y, examples * options_.label_bytes);
+  poison(step_.per_example, examples * sizeof(float));
+}
+
+void ModelMemory::ReleaseStep() {
+  if (batch_ > 0) Unpoison(step_.x, step_bytes_);
+  for (NodeSpans& node : nodes_) node.ForgetStep();
+  live_.Clear();
+  schedule_.reset();
+  step_block_.reset();
+  step_ = StepSpans();
+  step_bytes_ = 0;
+  batch_ = 0;
+}
+
+// --- loaders --------------------------------------------------------------
+
+std::shared_ptr<void> ModelMemory::Lend() {
+  // The loader keeps the block if the model is destroyed first.
+  std::shared_ptr<void> lease =
+      std::make_shared<std::shared_ptr<void>>(step_block_);
+  lease_ = lease;
+  return lease;
+}
+
+Status ModelMemory::CheckNotLent(const char* call) const {
+  if (lease_.expired()) return Status();
+  return InvalidArgument(
+      "model '%s': %s while a loader is open on the model's memory; close the "
+      "loader first",
+      graph_.name().c_str(), call);
+}
+
+}  // namespace ringlet

@@ -1,0 +1,216 @@
+// ModelMemory: owns and places the memory of a model and of its step.
+//
+// Internal to core/. There are two blocks. The kept block has weights,
+// gradients and optimizer slots, each one span in the order of the graph's
+// variables. State is behind the other weights; the other spans have only
+// trained variables. The step's block has a batch and the buffers that StepPlan
+// placed by lifetime, for a largest batch. With caller's memory it is behind
+// the kept block. The addresses in a block are valid until it is allocated
+// again.
+
+#ifndef RINGLET_CORE_GRAPH_MODEL_MEMORY_H_
+#define RINGLET_CORE_GRAPH_MODEL_MEMORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "../base/arena.h"
+#include "../compute/exact_grid.h"
+#include "graph.h"
+#include "live_buffers.h"
+#include "ringlet/model.h"
+#include "ringlet/status.h"
+#include "step_plan.h"
+
+namespace ringlet {
+
+// The addresses of the kept memory.
+struct KeptSpans {
+  float* weights = nullptr;
+  float* gradients = nullptr;
+  float* state_changes = nullptr;  // of a step; directly behind the gradients
+  float* slots[8] = {};
+  uint8_t* scales = nullptr;  // of exact sums, see ExactSpans
+  float* sums = nullptr;  // see ReplicaSums; as long as gradients and changes
+  // For local updates: the weights at the round's start, the outer step's
+  // momentum, and contributions (see DeltaSpans).
+  float* round_weights = nullptr;
+  float* outer_momentum = nullptr;
+  float* contributions = nullptr;
+  float* errors = nullptr;   // of all replicas, see SparseSpans
+  float* pending = nullptr;  // the received mean, not yet applied
+  float* starts = nullptr;   // first weights of all replicas, see RoundState
+};
+
+// The trained weights, followed by the state that training changes, in the
+// order of their gradients and changes. Each variable is a tensor of the grid
+// of exact sums.
+GridLayout GridOf(const Graph& graph);
+
+// The addresses of a step, except those of the planned buffers.
+struct StepSpans {
+  float* x = nullptr;  // of this step's batch
+  void* y = nullptr;
+  float* per_example = nullptr;  // losses
+  unsigned char* planned = nullptr;
+};
+
+// The addresses of one node; null for what it does not have.
+struct NodeSpans {
+  float* y = nullptr;  // in the forward pass
+  // The output for the backward pass: y, or computed again.
+  float* kept = nullptr;
+  float* dy = nullptr;
+  float* forward_scratch = nullptr;
+  float* again_scratch = nullptr;  // for the repeated forward pass
+  float* backward_scratch = nullptr;
+  float* saved = nullptr;            // see OpCall
+  std::vector<const float*> x;       // the inputs' y
+  std::vector<const float*> kept_x;  // the inputs' `kept`
+  std::vector<float*> dx;
+  std::vector<float*> extra_dx;  // null: dx is the input's dy
+  std::vector<float*> weights;
+  std::vector<float*> d_weights;      // null if not trained
+  std::vector<float*> state_changes;  // null if unchanged
+  // Clears every pointer into the step's block. Call it when that block is
+  // freed.
+  void ForgetStep() {
+    y = kept = dy = nullptr;
+    forward_scratch = again_scratch = backward_scratch = saved = nullptr;
+    x.clear();
+    kept_x.clear();
+    dx.clear();
+    extra_dx.clear();
+  }
+};
+
+class ModelMemory {
+ public:
+  struct Options {
+    void* memory = nullptr;   // the caller's; null: from the heap
+    size_t memory_bytes = 0;  // see CompileOptions
+    int threads = 1;
+    bool recompute = false;  // see CompileOptions
+    int num_slots = 0;       // of the optimizer
+    float first_slot = 0;    // the initial value of the first slot
+    size_t label_bytes = 0;  // of one example
+    bool exact = false;      // gradients are summed on the integer grid
+    bool sums = false;       // the worker computes several replicas
+    // For local updates: the most replicas that the worker computes; 0: not
+    // used.
+    int local_replicas = 0;
+    int all_replicas = 0;  // in the job
+    bool errors = false;   // sparse changes need error feedback
+    bool starts = false;   // rounds overlap
+  };
+
+  // `graph` outlives it.
+  explicit ModelMemory(const Graph* graph) : graph_(*graph) {}
+  ~ModelMemory();
+  ModelMemory(const ModelMemory&) = delete;
+  ModelMemory& operator=(const ModelMemory&) = delete;
+
+  // Allocates the kept block for a complete graph. Weights of an earlier call
+  // are kept, and slots are zero. Gradients are not written: a single process
+  // may never touch them (see GradientSink::ConsumeGradients). The step's block
+  // is released. An error changes nothing.
+  Status TakeKept(const Options& options);
+  const KeptSpans& kept() const { return kept_; }
+  // Resets the slots to their values after TakeKept.
+  void ResetSlots() const;
+
+  // Allocates the step's block, unless the present one is large enough. *moved
+  // becomes true once the old addresses are invalid. If an error follows, there
+  // is no block.
+  Status Reserve(int64_t batch, bool training, bool* moved);
+  const StepSpans& step() const { return step_; }
+
+  // Sets `x` as the output of the first node and of its views. The next input
+  // is behind `examples` examples of it.
+  void SetInput(const float* x, int64_t examples);
+  const NodeSpans& node(int i) const { return nodes_[i]; }
+  // An output of the model; null without a step's block.
+  const float* output(size_t k) const {
+    return nodes_.empty() ? nullptr : nodes_[graph_.outputs()[k]].y;
+  }
+  // The schedule of the step's block.
+  const StepSchedule& schedule() const { return *schedule_; }
+  // See LiveBuffers.
+  void ShowOnly(int time, int64_t examples) const {
+    live_.ShowOnly(time, examples);
+  }
+
+  // Lends the step's block. It is not moved or freed while the result exists.
+  std::shared_ptr<void> Lend();
+  Status CheckNotLent(const char* call) const;
+
+  // For training with batches of `batch` >= 1, after TakeKept.
+  MemoryPlan Plan(int64_t batch) const;
+  uint64_t BytesUsed() const { return kept_bytes_ + step_bytes_; }
+
+ private:
+  struct FreeDeleter {
+    void operator()(void* p) const { std::free(p); }
+  };
+  using Block = std::unique_ptr<void, FreeDeleter>;
+  static Block AllocateBlock(uint64_t bytes);
+
+  KeptSpans PlaceKept(const Options& options, Arena* arena) const;
+  StepSpans PlaceStep(int64_t batch, const StepPlan& plan, Arena* arena) const;
+  StepPlan PlanOf(int64_t batch, bool training) const {
+    return StepPlan(graph_,
+                    {batch, training, options_.threads, options_.recompute});
+  }
+  uint64_t StepBytes(int64_t batch, const StepPlan& plan) const;
+  uint64_t StepBytes(int64_t batch, bool training) const {
+    return StepBytes(batch, PlanOf(batch, training));
+  }
+  Status CheckLimit(const Options& options, uint64_t bytes,
+                    const char* what) const;
+  Status CheckCountable(int64_t batch, bool training) const;
+  Status FitLimit(int64_t* batch, bool* training) const;
+  Status AllocateStep(uint64_t bytes, const StepPlan& plan, void** place);
+  void BindKept();
+  void BindStep(const StepPlan& plan);
+  void BindInputs();
+  void BindShared(int node, float* gradients);
+  void CheckScratch() const;
+  void PoisonSlack() const;
+  void ReleaseKept();
+  void ReleaseStep();
+
+  const Graph& graph_;
+  Options options_;
+  Block kept_block_;  // null with the caller's memory
+  KeptSpans kept_;
+  uint64_t kept_bytes_ = 0;
+  std::shared_ptr<void> step_block_;  // shared with an open loader
+  std::weak_ptr<void> lease_;         // of a loader on the step's block
+  StepSpans step_;
+  uint64_t step_bytes_ = 0;
+  int64_t batch_ = 0;  // the largest batch that fits the step's block
+  bool training_ = false;
+  std::unique_ptr<const StepSchedule>
+      schedule_;  // null where there is no block
+  std::vector<NodeSpans> nodes_;
+  LiveBuffers live_;
+};
+
+// The weights as "model/<layer>/<weight>".
+class WeightsState final : public Saveable {
+ public:
+  WeightsState(const Graph* graph, const ModelMemory* memory)
+      : graph_(*graph), memory_(*memory) {}
+  void AppendState(std::vector<StateSpan>* spans) override;
+
+ private:
+  const Graph& graph_;
+  const ModelMemory& memory_;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_GRAPH_MODEL_MEMORY_H_

@@ -1,0 +1,169 @@
+#include "step_plan.h"
+
+#include <algorithm>
+#include <cinttypes>
+
+#include "../layers/layer_table.h"
+#include "dropped_outputs.h"
+
+namespace ringlet {
+
+StepPlan::Forced StepPlan::forced_;
+
+StepPlan::StepPlan(const Graph& graph, const Options& options)
+    : StepPlan(graph, options, ChooseForStep(graph, options)) {}
+
+StepPlan::StepPlan(const Graph& graph, const Options& options,
+                   const Choice& choice)
+    : graph_(graph),
+      options_(options),
+      schedule_(graph, choice.dropped),
+      nodes_(graph.size()) {
+  AddValues(StepValues(graph, schedule_, options.training, choice.in_place));
+  AddScratch();
+  bytes_ = buffers_.Place();
+}
+
+uint64_t StepPlan::SharedFloats(const Graph& graph, int i) {
+  const GraphNode& node = graph.node(i);
+  const bool last = graph.layers()[node.number].last_node == i;
+  if (last || !graph.SharesTrained(i)) return 0;
+  int64_t floats = 0;
+  for (int v = 0; v < node.num_variables; ++v) {
+    const Variable& variable = graph.variables()[node.first_variable + v];
+    if (variable.trained()) floats += variable.size();
+  }
+  return static_cast<uint64_t>(floats);
+}
+
+uint64_t StepPlan::OutputFloats(int node) const {
+  return static_cast<uint64_t>(options_.batch * graph_.node(node).floats());
+}
+
+// Adds a buffer for each home, and its uses in order.
+void StepPlan::AddValues(const StepValues& values) {
+  const std::vector<StepValue>& all = values.all();
+  std::vector<int> first(all.size(), schedule_.after()), last(all.size(), -1);
+  for (const StepValue& v : all) {
+    if (v.first < 0) continue;
+    first[v.home] = std::min(first[v.home], v.first);
+    last[v.home] = std::max(last[v.home], v.last);
+  }
+  std::vector<int> buffer(all.size(), -1);
+  for (size_t i = 0; i < all.size(); ++i) {
+    const uint64_t floats = OutputFloats(all[i].node);
+    // The inputs are in the caller's memory.
+    if (last[i] < 0 || all[i].node < graph_.num_inputs() || floats == 0) {
+      continue;
+    }
+    buffer[i] = buffers_.Add(floats * sizeof(float), first[i], last[i]);
+  }
+  for (const StepValue& v : all) {
+    if (v.first < 0 || buffer[v.home] < 0) continue;
+    const What what = v.gradient ? What::kGradient : What::kOutput;
+    uses_.push_back({buffer[v.home], what, v.node, v.first, v.last});
+  }
+  const auto of = [&](int value) {
+    return value < 0 || all[value].first < 0 ? -1 : buffer[all[value].home];
+  };
+  for (int i = 0; i < graph_.size(); ++i) {
+    nodes_[i].y = of(values.output(i));
+    nodes_[i].kept = of(values.kept(i));
+    nodes_[i].dy = of(values.gradient(i));
+    for (size_t k = 0; k < graph_.node(i).inputs.size(); ++k) {
+      nodes_[i].extra_dx.push_back(of(values.extra(i, k)));
+    }
+  }
+}
+
+int StepPlan::AddScratch(What what, int node, uint64_t floats, int first,
+                         int last) {
+  if (floats == 0 || first < 0) return -1;
+  const int buffer = buffers_.Add(floats * sizeof(float), first, last);
+  uses_.push_back({buffer, what, node, first, last});
+  return buffer;
+}
+
+void StepPlan::AddScratch() {
+  const int64_t batch = options_.batch;
+  const int threads = options_.threads;
+  for (int i = 0; i < graph_.size(); ++i) {
+    const GraphNode& node = graph_.node(i);
+    if (node.op == nullptr || node.root != i) continue;
+    const uint64_t forward = node.op->forward_scratch(batch, threads);
+    nodes_[i].forward_scratch =
+        AddScratch(What::kForwardScratch, i, forward, schedule_.forward(i));
+    if (!options_.training) continue;
+    nodes_[i].saved = AddScratch(
+        What::kSaved, i, node.op->saved_floats(batch), schedule_.forward(i),
+        std::max(
+            {schedule_.forward(i), schedule_.again(i), schedule_.backward(i)}));
+    nodes_[i].again_scratch =
+        AddScratch(What::kForwardScratch, i, forward, schedule_.again(i));
+    nodes_[i].backward_scratch = AddScratch(
+        What::kBackwardScratch, i, node.op->backward_scratch(batch, threads),
+        schedule_.backward(i));
+    nodes_[i].d_weights = AddScratch(What::kWeights, i, SharedFloats(graph_, i),
+                                     schedule_.backward(i));
+  }
+}
+
+void StepPlan::Count(MemoryPlan* sizes) const {
+  std::vector<bool> seen;  // the first use of a buffer counts
+  for (const Use& use : uses_) {
+    const auto buffer = static_cast<size_t>(use.buffer);
+    if (buffer >= seen.size()) seen.resize(buffer + 1);
+    if (seen[buffer]) continue;
+    seen[buffer] = true;
+    const uint64_t bytes = buffers_.bytes(use.buffer);
+    switch (use.what) {
+      case What::kOutput:
+        sizes->activations += bytes;
+        break;
+      case What::kGradient:
+        sizes->activation_gradients += bytes;
+        break;
+      case What::kForwardScratch:
+      case What::kBackwardScratch:
+      case What::kWeights:
+      case What::kSaved:
+        sizes->scratch += bytes;
+        break;
+    }
+  }
+  for (const StepPass& pass : schedule_.passes()) {
+    if (!pass.again) continue;
+    ++sizes->recomputed;
+    sizes->recomputed_multiply_adds +=
+        graph_.node(pass.node).op->multiply_adds();
+  }
+}
+
+Status StepPlan::NoMemory(uint64_t bytes) const {
+  constexpr const char* kWhat[] = {"the output", "the gradient", "scratch",
+                                   "scratch",    "gradients",    "statistics"};
+  const char* model = graph_.name().c_str();
+  if (uses_.empty()) {
+    return ResourceExhausted("model '%s': no memory for the %" PRIu64
+                             " bytes of a step",
+                             model, bytes);
+  }
+  const Use& most = *std::max_element(
+      uses_.begin(), uses_.end(), [&](const Use& a, const Use& b) {
+        return buffers_.bytes(a.buffer) < buffers_.bytes(b.buffer);
+      });
+  const Layer& layer = graph_.node(most.node).layer;
+  Options one = options_;
+  one.batch = 1;
+  const uint64_t least = StepPlan(graph_, one).bytes();
+  return ResourceExhausted(
+      "model '%s': no memory for the %" PRIu64
+      " bytes of a step of batch %" PRId64 ", of which %" PRIu64
+      " are %s of layer '%s' (%s); %s: one example takes %" PRIu64,
+      model, bytes, options_.batch, buffers_.bytes(most.buffer),
+      kWhat[static_cast<int>(most.what)], layer.name.c_str(), ClassName(layer),
+      least < bytes / 2 ? "use a smaller batch" : "no smaller batch would fit",
+      least);
+}
+
+}  // namespace ringlet

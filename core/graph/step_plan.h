@@ -1,0 +1,114 @@
+// StepPlan: the buffers of a step, their lifetimes and their places.
+//
+// Internal to core/. It is a function of the graph, the largest batch, the
+// number of threads and the options. It allocates nothing. Its choices change
+// no bit of the results.
+
+#ifndef RINGLET_CORE_GRAPH_STEP_PLAN_H_
+#define RINGLET_CORE_GRAPH_STEP_PLAN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "../base/arena.h"
+#include "graph.h"
+#include "ringlet/status.h"
+#include "step_schedule.h"
+#include "step_values.h"
+
+namespace ringlet {
+
+class StepPlan {
+ public:
+  struct Options {
+    int64_t batch = 1;
+    bool training = false;
+    int threads = 1;
+    // Costly outputs may also be dropped and computed again for the backward
+    // pass (Op::recompute), not only cheap ones.
+    bool recompute = false;
+  };
+  struct Choice {
+    std::vector<bool> dropped;  // see StepSchedule
+    bool in_place = true;       // see StepValues
+  };
+  // Indices of buffers; -1 for none. Outputs and gradients are those of the
+  // root of a chain of views. Values that share memory have the same index.
+  struct NodeBuffers {
+    int y = -1;     // in the forward pass
+    int kept = -1;  // as read after the loss: y, or computed again
+    int dy = -1;
+    int d_weights = -1;  // of a layer that is called again, for its own part
+    int saved = -1;      // from the forward pass to the backward pass
+    int forward_scratch = -1, again_scratch = -1, backward_scratch = -1;
+    std::vector<int> extra_dx;  // one for each input; -1: written directly
+  };
+  // The use of a buffer in a part of its life.
+  enum class What : uint8_t {
+    kOutput,
+    kGradient,
+    kForwardScratch,
+    kBackwardScratch,
+    kWeights,
+    kSaved
+  };
+  struct Use {
+    int buffer;
+    What what;
+    int node;         // the node with this output or scratch
+    int first, last;  // its lifetime
+  };
+
+  // `graph` is complete.
+  StepPlan(const Graph& graph, const Options& options);
+  StepPlan(const Graph& graph, const Options& options, const Choice& choice);
+
+  // Floats of the weights' gradient that call `node` writes outside the
+  // gradient span; 0 if the layer is not shared.
+  static uint64_t SharedFloats(const Graph& graph, int node);
+
+  const NodeBuffers& node(int i) const { return nodes_[i]; }
+  // The placement: sizes and offsets by a buffer's index.
+  const LifetimePlan& buffers() const { return buffers_; }
+  const std::vector<Use>& uses() const { return uses_; }
+  const StepSchedule& schedule() const { return schedule_; }
+  uint64_t bytes() const { return bytes_; }  // of all buffers
+  // The error for a lack of memory. It names the largest use, and whether a
+  // smaller batch would help. `bytes` is the size of the step's whole block.
+  Status NoMemory(uint64_t bytes) const;
+  // Adds the sizes of outputs, gradients and scratch, and the recomputation.
+  void Count(MemoryPlan* sizes) const;
+
+  // For tests: choices for all later plans of the process.
+  struct Forced {
+    bool in_place = true;
+    // Drops all that can be dropped, except each n-th output; 0: as planned.
+    int keep_every = 0;
+  };
+  static void ForceForTests(const Forced& forced) { forced_ = forced; }
+  static const Forced& forced() { return forced_; }
+
+ private:
+  void AddValues(const StepValues& values);
+  void AddScratch();
+  int AddScratch(What what, int node, uint64_t floats, int first, int last);
+  int AddScratch(What what, int node, uint64_t floats, int now) {
+    return AddScratch(what, node, floats, now, now);
+  }
+  uint64_t OutputFloats(int node) const;
+
+  static Forced forced_;
+
+  const Graph& graph_;
+  const Options options_;
+  const StepSchedule schedule_;
+  std::vector<NodeBuffers> nodes_;
+  std::vector<Use> uses_;
+  LifetimePlan buffers_;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_GRAPH_STEP_PLAN_H_

@@ -1,0 +1,62 @@
+#include "step_schedule.h"
+
+#include <algorithm>
+
+namespace ringlet {
+
+StepSchedule::StepSchedule(const Graph& graph, const std::vector<bool>& dropped)
+    : n_(graph.size()), again_(graph.size(), -1), backward_(graph.size(), -1) {
+  for (int i = n_ - 1; i > 0; --i) {
+    const GraphNode& node = graph.node(i);
+    if (!node.has_backward()) continue;
+    std::vector<int> wanted;
+    if (BackwardReadsOutput(graph, i)) wanted.push_back(i);
+    for (const int input : node.inputs) {
+      if (!BackwardReadsInput(graph, i, input)) continue;
+      wanted.push_back(graph.node(input).root);
+    }
+    RunAgain(graph, dropped, std::move(wanted));
+    backward_[i] = Append(i, false);
+  }
+}
+
+int StepSchedule::Append(int node, bool again) {
+  passes_.push_back({node, again});
+  return n_ + static_cast<int>(passes_.size());
+}
+
+// Appends the repeated passes of the dropped outputs in `wanted` that do not
+// exist yet, and of their dropped inputs. The order is that of the nodes, in
+// which inputs come first.
+void StepSchedule::RunAgain(const Graph& graph,
+                            const std::vector<bool>& dropped,
+                            std::vector<int> wanted) {
+  std::vector<int> missing;
+  while (!wanted.empty()) {
+    const int root = wanted.back();
+    wanted.pop_back();
+    if (!dropped[root] || again_[root] >= 0) continue;
+    again_[root] = 0;  // the time is set below
+    missing.push_back(root);
+    for (const int input : graph.node(root).inputs) {
+      wanted.push_back(graph.node(input).root);
+    }
+  }
+  std::sort(missing.begin(), missing.end());
+  for (const int root : missing) again_[root] = Append(root, true);
+}
+
+bool StepSchedule::BackwardReadsInput(const Graph& graph, int i, int input) {
+  const GraphNode& node = graph.node(i);
+  if (node.op->keeps_input()) return true;
+  // The reader computes the activation's gradient too.
+  const GraphNode& made = graph.node(graph.node(input).root);
+  return made.replaced_by == i && made.op->fused_activation() != kLinear;
+}
+
+bool StepSchedule::BackwardReadsOutput(const Graph& graph, int i) {
+  const GraphNode& node = graph.node(i);
+  return node.replaced_by < 0 && node.op->keeps_output();
+}
+
+}  // namespace ringlet

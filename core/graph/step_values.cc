@@ -1,0 +1,147 @@
+// The homes of values are chosen when all lifetimes are known. The order is
+// that of time, so a value's home is known before the next value joins it. The
+// graph chooses the gradients that a reader writes over the value itself
+// (GraphNode::replaced_by). Such a reader also computes the activation's
+// gradient.
+
+#include "step_values.h"
+
+#include <algorithm>
+
+namespace ringlet {
+
+StepValues::StepValues(const Graph& graph, const StepSchedule& schedule,
+                       bool training, bool in_place)
+    : graph_(graph),
+      schedule_(schedule),
+      n_(graph.size()),
+      values_(3 * static_cast<size_t>(graph.size())),
+      extras_(graph.size()) {
+  for (int i = 0; i < 3 * n_; ++i) {
+    values_[i].node = i % n_;
+    values_[i].home = i;
+    values_[i].gradient = i >= 2 * n_;
+  }
+  LiveForward();
+  for (size_t k = 0; k < graph.outputs().size(); ++k) {
+    const int root = graph.node(graph.outputs()[k]).root;
+    if (!graph.has_loss(k) || !graph.node(root).has_backward()) continue;
+    Use(gradient(root), schedule.loss());
+  }
+  for (size_t k = 0; k < schedule.passes().size() && training; ++k) {
+    const StepPass& pass = schedule.passes()[k];
+    const int now = schedule.loss() + 1 + static_cast<int>(k);
+    if (!pass.again) {
+      LiveBackward(pass.node, now);
+      continue;
+    }
+    Use(again(pass.node), now);
+    for (const int input : graph.node(pass.node).inputs) {
+      Use(kept(graph.node(input).root), now);
+    }
+  }
+  for (int i = 0; i < n_ && in_place; ++i) {
+    const GraphNode& node = graph.node(i);
+    if (node.op == nullptr || node.root != i) continue;
+    const int from = graph.node(node.inputs[0]).root;
+    ShareForward(i, schedule.forward(i), output(from), output(i));
+  }
+  for (const StepPass& pass : schedule.passes()) {
+    if (!training) break;
+    if (!pass.again) {
+      ShareBackward(pass.node, in_place);
+    } else if (in_place) {
+      const int from = graph.node(graph.node(pass.node).inputs[0]).root;
+      ShareForward(pass.node, schedule.again(pass.node), kept(from),
+                   again(pass.node));
+    }
+  }
+}
+
+void StepValues::Use(int value, int time) {
+  StepValue& v = values_[value];
+  if (v.first < 0) v.first = time;
+  v.last = std::max(v.last, time);
+}
+
+void StepValues::LiveForward() {
+  Use(output(0), schedule_.forward(0));
+  for (int i = 1; i < n_; ++i) {
+    const GraphNode& node = graph_.node(i);
+    const int now = schedule_.forward(i);
+    if (node.root != i) continue;
+    Use(output(i), now);
+    for (const int input : node.inputs) {
+      Use(output(graph_.node(input).root), now);
+    }
+  }
+  for (const int node : graph_.outputs()) {
+    Use(output(graph_.node(node).root), schedule_.after());
+  }
+}
+
+void StepValues::LiveBackward(int i, int now) {
+  const GraphNode& node = graph_.node(i);
+  extras_[i].assign(node.inputs.size(), -1);
+  if (StepSchedule::BackwardReadsOutput(graph_, i)) Use(kept(i), now);
+  Use(gradient(i), now);
+  for (size_t k = 0; k < node.inputs.size(); ++k) {
+    const int root = graph_.node(node.inputs[k]).root;
+    if (StepSchedule::BackwardReadsInput(graph_, i, node.inputs[k])) {
+      Use(kept(root), now);
+    }
+    if (!graph_.node(root).needs_gradient) continue;
+    if (values_[gradient(root)].first >= 0) {
+      extras_[i][k] = static_cast<int>(values_.size());
+      values_.push_back({root, now, now, extras_[i][k], true});
+    }
+    Use(gradient(root), now);
+  }
+}
+
+namespace {
+
+// How often the op reads this root.
+int64_t Takes(const Graph& graph, int i, int root) {
+  const std::vector<int>& inputs = graph.node(i).inputs;
+  return std::count_if(inputs.begin(), inputs.end(), [&](int input) {
+    return graph.node(input).root == root;
+  });
+}
+
+}  // namespace
+
+// Lets `value` overwrite `over`, if this is the last read of `over`.
+void StepValues::ShareForward(int i, int now, int over, int value) {
+  const GraphNode& node = graph_.node(i);
+  const int from = values_[over].node;
+  if (from < graph_.num_inputs() || values_[over].last != now ||
+      Takes(graph_, i, from) != 1 || !node.op->may_overwrite_input() ||
+      node.floats() != graph_.node(from).floats()) {
+    return;
+  }
+  values_[value].home = values_[over].home;
+}
+
+// Lets the gradients of inputs overwrite the inputs themselves, or the output's
+// gradient, which is not read after this pass.
+void StepValues::ShareBackward(int i, bool in_place) {
+  const GraphNode& node = graph_.node(i);
+  bool free = in_place;
+  for (size_t k = 0; k < node.inputs.size(); ++k) {
+    const int root = graph_.node(node.inputs[k]).root;
+    const GraphNode& made = graph_.node(root);
+    if (!made.needs_gradient) continue;
+    const bool reads = StepSchedule::BackwardReadsInput(graph_, i, root);
+    const int value = extras_[i][k] >= 0 ? extras_[i][k] : gradient(root);
+    if (made.replaced_by == i && reads) {
+      values_[value].home = values_[kept(root)].home;
+    } else if (free && node.op->dx_over_dy(k) &&
+               node.floats() == made.floats()) {
+      values_[value].home = values_[gradient(i)].home;
+      free = false;
+    }
+  }
+}
+
+}  // namespace ringlet

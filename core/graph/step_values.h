@@ -1,0 +1,64 @@
+// StepValues: the values of a step, their lifetimes, and which share memory.
+//
+// Internal to core/. A value is an output, the gradient of an output, or a part
+// of such a gradient before it is added. Outputs are those of the forward pass,
+// or of its repetition for the backward pass. A value that overwrites another
+// has that one's home. The home lives as long as all of its values.
+
+#ifndef RINGLET_CORE_GRAPH_STEP_VALUES_H_
+#define RINGLET_CORE_GRAPH_STEP_VALUES_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "graph.h"
+#include "step_schedule.h"
+
+namespace ringlet {
+
+struct StepValue {
+  int node = 0;               // it has the size of this node's output
+  int first = -1, last = -1;  // its lifetime; -1: none
+  int home = 0;               // the first value in this place
+  bool gradient = false;
+};
+
+class StepValues {
+ public:
+  // `in_place`: values overwrite others where they may. Without `training`
+  // there are only the values of the forward pass.
+  StepValues(const Graph& graph, const StepSchedule& schedule, bool training,
+             bool in_place);
+
+  const std::vector<StepValue>& all() const { return values_; }
+  // Indices of values, by a root.
+  int output(int root) const { return root; }
+  int again(int root) const { return n_ + root; }
+  int gradient(int root) const { return 2 * n_ + root; }
+  // The output as read after the loss.
+  int kept(int root) const {
+    return schedule_.again(root) >= 0 ? again(root) : output(root);
+  }
+  // The part of input k's gradient that is added to an earlier part; -1: it is
+  // the first, and is written to the gradient itself.
+  int extra(int node, size_t k) const {
+    return extras_[node].empty() ? -1 : extras_[node][k];
+  }
+
+ private:
+  void LiveForward();
+  void LiveBackward(int node, int time);
+  void ShareForward(int node, int time, int over, int value);
+  void ShareBackward(int node, bool in_place);
+  void Use(int value, int time);
+
+  const Graph& graph_;
+  const StepSchedule& schedule_;
+  const int n_;
+  std::vector<StepValue> values_;
+  std::vector<std::vector<int>> extras_;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_GRAPH_STEP_VALUES_H_

@@ -1,0 +1,87 @@
+#include "majority_vote.h"
+
+#include <algorithm>
+
+namespace ringlet {
+namespace {
+
+// "rank 1 (10.0.0.2:7000) and rank 2 (10.0.0.3:7000)"
+std::string Named(const Collective& collective, const std::vector<int>& ranks) {
+  std::string text;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (i > 0) text += i + 1 < ranks.size() ? ", " : " and ";
+    text += "rank " + std::to_string(ranks[i]);
+    const std::string address = collective.address(ranks[i]);
+    if (!address.empty()) text += " (" + address + ")";
+  }
+  return text;
+}
+
+// The lowest rank with the findings of the majority; -1 if there is none.
+int MajorityRank(const std::vector<Findings>& all) {
+  for (size_t r = 0; r < all.size(); ++r) {
+    const auto equal = std::count(all.begin(), all.end(), all[r]);
+    if (static_cast<size_t>(2 * equal) > all.size()) return static_cast<int>(r);
+  }
+  return -1;
+}
+
+constexpr char kOwnParts[] =
+    " (a user-defined layer, loss or metric needs -ffp-contract=off)";
+
+}  // namespace
+
+Vote TakeVote(const std::vector<Findings>& all) {
+  Vote vote;
+  const int right = MajorityRank(all);
+  vote.has_majority = right >= 0;
+  vote.reference = std::max(right, 0);
+  const Findings& reference = all[static_cast<size_t>(vote.reference)];
+  for (size_t r = 0; r < all.size(); ++r) {
+    if (!vote.has_majority || all[r] != reference) {
+      vote.faulty.push_back(static_cast<int>(r));
+    }
+  }
+  return vote;
+}
+
+Status ErrorOf(const Collective& collective, const Vote& vote,
+               const std::vector<Findings>& all,
+               const std::vector<const char*>& parts,
+               const std::string& where) {
+  const Findings& reference = all[static_cast<size_t>(vote.reference)];
+  const auto other = std::find_if(
+      all.begin(), all.end(),
+      [&](const Findings& findings) { return findings != reference; });
+  const auto first =
+      std::mismatch(reference.begin(), reference.end(), other->begin()).first;
+  const char* const what =
+      parts[static_cast<size_t>(first - reference.begin())];
+  const std::vector<int>& faulty = vote.faulty;
+  if (!vote.has_majority) {
+    return Error(Code::kOutOfSync,
+                 "%s: %s differ in their %s, and no more than half of them "
+                 "agree: the processor or the memory of one is at fault, or "
+                 "its program was compiled otherwise%s. All stop; what was "
+                 "saved before is right. Find that machine (ringlet verify), "
+                 "and start without it",
+                 where.c_str(), Named(collective, faulty).c_str(), what,
+                 kOwnParts);
+  }
+  const bool mine = std::find(faulty.begin(), faulty.end(),
+                              collective.rank()) != faulty.end();
+  const std::string text = Named(collective, faulty) +
+                           (faulty.size() == 1 ? " has" : " have") + " other " +
+                           what + " than the other workers: the processor or " +
+                           "the memory of " + (mine ? "this" : "that") +
+                           " machine is at fault, or "
+                           "its program was compiled otherwise" +
+                           kOwnParts;
+  if (!mine) return PeerLost(faulty[0], "%s: %s", where.c_str(), text.c_str());
+  return Error(
+      Code::kOutOfSync,
+      "%s: %s. The other workers continue without it; do not start it again",
+      where.c_str(), text.c_str());
+}
+
+}  // namespace ringlet

@@ -1,0 +1,42 @@
+// The majority vote of a replica check.
+//
+// Internal to core/. Workers that make the same pass from the same state get
+// the same bits. If they do not, the processor or the memory of a machine is at
+// fault. The findings of more than half of the workers are right.
+
+#ifndef RINGLET_CORE_MODEL_MAJORITY_VOTE_H_
+#define RINGLET_CORE_MODEL_MAJORITY_VOTE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ringlet/collective.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+// The findings of a rank: a digest for each compared part.
+using Findings = std::vector<int64_t>;
+
+struct Vote {
+  // The ranks with findings that differ from those of the majority. All ranks
+  // without a majority; none if all findings are equal.
+  std::vector<int> faulty;
+  bool has_majority = true;
+  int reference = 0;  // a rank of the majority; rank 0 without one
+};
+
+// `all` is by rank, not empty, and the same on every rank.
+Vote TakeVote(const std::vector<Findings>& all);
+
+// The error of a failed check: kOutOfSync on the faulty ranks, kPeerLost on the
+// others, which continue without them. Without a majority all ranks are faulty.
+// `parts` names the part of each digest. `where` names the model and the step.
+Status ErrorOf(const Collective& collective, const Vote& vote,
+               const std::vector<Findings>& all,
+               const std::vector<const char*>& parts, const std::string& where);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_MODEL_MAJORITY_VOTE_H_

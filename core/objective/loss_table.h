@@ -1,0 +1,82 @@
+// The table of losses: one row for each class, with all facts about it.
+//
+// Internal to core/ and io/. To add a loss, add its Kind, its factory and the
+// members that it needs to losses.h, its formula to crossentropies.cc or
+// regression_losses.cc, and its row to losses.cc. JSON in both directions,
+// docs/reference.md, the fingerprint that ranks compare and the checks of its
+// settings follow from the row.
+
+#ifndef RINGLET_CORE_OBJECTIVE_LOSS_TABLE_H_
+#define RINGLET_CORE_OBJECTIVE_LOSS_TABLE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <variant>
+
+#include "../base/interval.h"
+#include "ringlet/losses.h"
+
+namespace ringlet {
+
+// One row of `width` predictions and its targets: `label` for a loss that takes
+// classes, else `t`. If `d` is not null it gets the gradient, times `scale`.
+struct LossRow {
+  int64_t width;
+  const float* p;
+  const float* t;
+  int32_t label;
+  float* d;
+  float scale;
+
+  void Set(int64_t j, double gradient) const {
+    d[j] = static_cast<float>(scale * gradient);
+  }
+};
+
+// Returns the loss of a row, and writes its gradient if `d` is not null.
+using RowLoss = double(const Loss& loss, const LossRow& row);
+
+RowLoss SparseCrossentropyOfRow, CrossentropyOfRow, BinaryCrossentropyOfRow,
+    BinaryFocalOfRow, CategoricalFocalOfRow, KLDivergenceOfRow;
+RowLoss SquaredErrorOfRow, AbsoluteErrorOfRow, PercentageErrorOfRow,
+    LogarithmicErrorOfRow, HuberOfRow, LogCoshOfRow, PoissonOfRow,
+    CosineSimilarityOfRow, HingeOfRow, SquaredHingeOfRow, CategoricalHingeOfRow;
+
+// A setting that not all losses have. An int is the only accepted number; a
+// nullptr_t means that the setting must be null.
+struct LossField {
+  const char* name;  // Keras's
+  std::variant<float Loss::*, bool Loss::*, int, std::nullptr_t> value;
+  Interval range = kAnyNumber;  // of a float
+  bool written = true;
+};
+
+struct LossClass {
+  const char* name;              // other names of it, with a blank between them
+  const char* aliases;           // other names of it, with a blank between two
+  const char* object_name;       // the Keras name of an object of it
+  bool takes_classes;            // see Loss::takes_classes
+  bool categorical;              // a row has two classes or more
+  Activation logits_activation;  // see Loss::logits_activation
+  const LossField* fields;       // in the order of writing
+  size_t num_fields;
+  RowLoss* row;
+
+  const LossField* begin() const { return fields; }
+  const LossField* end() const { return fields + num_fields; }
+};
+
+// In the order of Loss::Kind, without kCustom.
+struct LossTable {
+  const LossClass* begin() const { return first; }
+  const LossClass* end() const { return first + count; }
+  const LossClass* first;
+  size_t count;
+};
+LossTable AllLosses();
+// Not for a custom loss.
+const LossClass& ClassOf(const Loss& loss);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_OBJECTIVE_LOSS_TABLE_H_

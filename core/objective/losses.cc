@@ -1,0 +1,310 @@
+// The table of losses, their factories, and the loss of a batch. The formulas
+// are in crossentropies.cc and regression_losses.cc.
+
+#include "ringlet/losses.h"
+
+#include <cstring>
+#include <iterator>
+#include <utility>
+
+#include "../base/check.h"
+#include "../base/guarded.h"
+#include "loss_table.h"
+
+namespace ringlet {
+namespace {
+
+// --- rows --------------------------------------------------------------------
+
+constexpr LossField kLogits = {"from_logits", &Loss::from_logits};
+constexpr LossField kSmoothing = {"label_smoothing", &Loss::label_smoothing,
+                                  kFraction};
+constexpr LossField kAxis = {"axis", -1};
+constexpr LossField kAxisOnlyRead = {"axis", -1, kAnyNumber, false};
+constexpr LossField kGamma = {"gamma", &Loss::gamma, kNotNegative};
+
+constexpr LossField kSparseFields[] = {
+    kLogits, {"ignore_class", nullptr}, kAxisOnlyRead};
+constexpr LossField kCrossentropyFields[] = {kLogits, kSmoothing, kAxis};
+constexpr LossField kBinaryFocalFields[] = {
+    kLogits,
+    kSmoothing,
+    kAxis,
+    {"apply_class_balancing", &Loss::apply_class_balancing},
+    {"alpha", &Loss::alpha, kFraction},
+    kGamma};
+constexpr LossField kCategoricalFocalFields[] = {
+    kLogits, kSmoothing, kAxis, {"alpha", &Loss::alpha, kNotNegative}, kGamma};
+constexpr LossField kHuberFields[] = {{"delta", &Loss::delta, kPositive}};
+constexpr LossField kCosineFields[] = {kAxisOnlyRead};
+
+template <size_t n>
+constexpr LossClass Row(const char* name, const char* aliases,
+                        const char* object_name, bool takes_classes,
+                        bool categorical, Activation logits,
+                        const LossField (&fields)[n], RowLoss* row) {
+  return {name,   aliases, object_name, takes_classes, categorical, logits,
+          fields, n,       row};
+}
+
+// A loss of values, without settings.
+constexpr LossClass Plain(const char* name, const char* aliases,
+                          const char* object_name, RowLoss* row) {
+  return {name, aliases, object_name, false, false, kLinear, nullptr, 0, row};
+}
+
+constexpr LossClass kLosses[] = {
+    Row("SparseCategoricalCrossentropy", "sparse_categorical_crossentropy",
+        "sparse_categorical_crossentropy", true, true, kSoftmax, kSparseFields,
+        SparseCrossentropyOfRow),
+    Row("CategoricalCrossentropy", "categorical_crossentropy",
+        "categorical_crossentropy", false, true, kSoftmax, kCrossentropyFields,
+        CrossentropyOfRow),
+    Row("BinaryCrossentropy", "binary_crossentropy bce BCE",
+        "binary_crossentropy", false, false, kSigmoid, kCrossentropyFields,
+        BinaryCrossentropyOfRow),
+    Plain("MeanSquaredError", "mean_squared_error mse MSE",
+          "mean_squared_error", SquaredErrorOfRow),
+    Plain("MeanAbsoluteError", "mean_absolute_error mae MAE",
+          "mean_absolute_error", AbsoluteErrorOfRow),
+    Row("Huber", "huber huber_loss", "huber_loss", false, false, kLinear,
+        kHuberFields, HuberOfRow),
+    Row("BinaryFocalCrossentropy", "binary_focal_crossentropy",
+        "binary_focal_crossentropy", false, false, kLinear, kBinaryFocalFields,
+        BinaryFocalOfRow),
+    Row("CategoricalFocalCrossentropy", "categorical_focal_crossentropy",
+        "categorical_focal_crossentropy", false, true, kLinear,
+        kCategoricalFocalFields, CategoricalFocalOfRow),
+    Plain("KLDivergence", "kl_divergence kld KLD kullback_leibler_divergence",
+          "kl_divergence", KLDivergenceOfRow),
+    Plain("Poisson", "poisson", "poisson", PoissonOfRow),
+    Plain("MeanAbsolutePercentageError",
+          "mean_absolute_percentage_error mape MAPE",
+          "mean_absolute_percentage_error", PercentageErrorOfRow),
+    Plain("MeanSquaredLogarithmicError",
+          "mean_squared_logarithmic_error msle MSLE",
+          "mean_squared_logarithmic_error", LogarithmicErrorOfRow),
+    Row("CosineSimilarity", "cosine_similarity", "cosine_similarity", false,
+        false, kLinear, kCosineFields, CosineSimilarityOfRow),
+    Plain("LogCosh", "log_cosh logcosh", "log_cosh", LogCoshOfRow),
+    Plain("Hinge", "hinge", "hinge", HingeOfRow),
+    Plain("SquaredHinge", "squared_hinge", "squared_hinge", SquaredHingeOfRow),
+    Plain("CategoricalHinge", "categorical_hinge", "categorical_hinge",
+          CategoricalHingeOfRow),
+};
+static_assert(std::size(kLosses) == static_cast<size_t>(Loss::Kind::kCustom));
+
+Loss Make(Loss::Kind kind) {
+  Loss loss;
+  loss.kind = kind;
+  return loss;
+}
+
+Loss Make(Loss::Kind kind, bool from_logits, float label_smoothing = 0) {
+  Loss loss = Make(kind);
+  loss.from_logits = from_logits;
+  loss.label_smoothing = label_smoothing;
+  return loss;
+}
+
+}  // namespace
+
+LossTable AllLosses() { return {kLosses, std::size(kLosses)}; }
+
+const LossClass& ClassOf(const Loss& loss) {
+  const auto row = static_cast<size_t>(loss.kind);
+  RINGLET_CHECK(row < std::size(kLosses));
+  return kLosses[row];
+}
+
+// --- Loss --------------------------------------------------------------------
+
+const char* Loss::class_name() const {
+  if (kind != Kind::kCustom) return ClassOf(*this).name;
+  return custom != nullptr ? custom->class_name() : "CustomLoss";
+}
+
+std::string Loss::name() const {
+  if (kind == Kind::kCustom) return SnakeCase(class_name());
+  return ClassOf(*this).object_name;
+}
+
+bool Loss::takes_classes() const {
+  if (kind != Kind::kCustom) return ClassOf(*this).takes_classes;
+  return custom != nullptr && custom->takes_classes();
+}
+
+int64_t Loss::targets(const Shape& output) const {
+  if (custom != nullptr) return custom->targets(output);
+  return takes_classes() ? output.elements() / output.back()
+                         : output.elements();
+}
+
+Activation Loss::logits_activation() const {
+  return kind == Kind::kCustom ? kLinear : ClassOf(*this).logits_activation;
+}
+
+bool Loss::takes_probabilities() const {
+  if (kind == Kind::kCustom || from_logits) return false;
+  for (const LossField& field : ClassOf(*this)) {
+    if (std::strcmp(field.name, kLogits.name) == 0) return true;
+  }
+  return false;
+}
+
+Loss SparseCategoricalCrossentropy(FromLogits logits) {
+  return Make(Loss::Kind::kSparseCategoricalCrossentropy, logits);
+}
+Loss CategoricalCrossentropy(FromLogits logits, float label_smoothing) {
+  return Make(Loss::Kind::kCategoricalCrossentropy, logits, label_smoothing);
+}
+Loss BinaryCrossentropy(FromLogits logits, float label_smoothing) {
+  return Make(Loss::Kind::kBinaryCrossentropy, logits, label_smoothing);
+}
+Loss BinaryFocalCrossentropy(bool apply_class_balancing, float alpha,
+                             float gamma, FromLogits logits,
+                             float label_smoothing) {
+  Loss loss =
+      Make(Loss::Kind::kBinaryFocalCrossentropy, logits, label_smoothing);
+  loss.apply_class_balancing = apply_class_balancing;
+  loss.alpha = alpha;
+  loss.gamma = gamma;
+  return loss;
+}
+Loss CategoricalFocalCrossentropy(float alpha, float gamma, FromLogits logits,
+                                  float label_smoothing) {
+  Loss loss =
+      Make(Loss::Kind::kCategoricalFocalCrossentropy, logits, label_smoothing);
+  loss.alpha = alpha;
+  loss.gamma = gamma;
+  return loss;
+}
+Loss KLDivergence() { return Make(Loss::Kind::kKLDivergence); }
+Loss Poisson() { return Make(Loss::Kind::kPoisson); }
+Loss MeanSquaredError() { return Make(Loss::Kind::kMeanSquaredError); }
+Loss MeanAbsoluteError() { return Make(Loss::Kind::kMeanAbsoluteError); }
+Loss MeanAbsolutePercentageError() {
+  return Make(Loss::Kind::kMeanAbsolutePercentageError);
+}
+Loss MeanSquaredLogarithmicError() {
+  return Make(Loss::Kind::kMeanSquaredLogarithmicError);
+}
+Loss CosineSimilarity() { return Make(Loss::Kind::kCosineSimilarity); }
+Loss LogCosh() { return Make(Loss::Kind::kLogCosh); }
+Loss Hinge() { return Make(Loss::Kind::kHinge); }
+Loss SquaredHinge() { return Make(Loss::Kind::kSquaredHinge); }
+Loss CategoricalHinge() { return Make(Loss::Kind::kCategoricalHinge); }
+Loss Huber(float delta) {
+  Loss loss = Make(Loss::Kind::kHuber);
+  loss.delta = delta;
+  return loss;
+}
+
+Loss Custom(std::shared_ptr<const CustomLoss> custom) {
+  Loss loss = Make(Loss::Kind::kCustom);
+  loss.custom = std::move(custom);
+  return loss;
+}
+
+// --- checks ------------------------------------------------------------------
+
+namespace {
+
+Status CheckCustom(const Loss& loss, const Shape& output) {
+  if (loss.custom == nullptr) {
+    return InvalidArgument("Custom was given no loss");
+  }
+  const int64_t targets = loss.targets(output);
+  if (targets < 1 || targets > int64_t{1} << 31) {
+    return InvalidArgument("%s: an example cannot have %lld targets",
+                           loss.class_name(), static_cast<long long>(targets));
+  }
+  return loss.custom->Check(output).Annotate("%s", loss.class_name());
+}
+
+Status CheckFields(const Loss& loss) {
+  for (const LossField& field : ClassOf(loss)) {
+    const auto* number = std::get_if<float Loss::*>(&field.value);
+    if (number == nullptr) continue;
+    const float value = loss.**number;
+    if (field.range.Holds(double{value})) continue;
+    return InvalidArgument("%s: %s must be %s, not %g", loss.class_name(),
+                           field.name, ToString(field.range).c_str(),
+                           double{value});
+  }
+  return Status();
+}
+
+}  // namespace
+
+Status CheckLossShape(const Loss& loss, const Shape& output) {
+  if (loss.kind == Loss::Kind::kCustom) return CheckCustom(loss, output);
+  if (ClassOf(loss).categorical && (output.rank() < 1 || output.back() < 2)) {
+    return InvalidArgument(
+        "%s needs an output of two or more classes, not %s; use "
+        "BinaryCrossentropy for one",
+        loss.class_name(), output.ToString().c_str());
+  }
+  return CheckFields(loss);
+}
+
+// --- a batch -----------------------------------------------------------------
+
+namespace {
+
+int64_t RowsOf(const Loss& loss, const Shape& output) {
+  return loss.custom != nullptr ? 1 : output.elements() / output.back();
+}
+
+// Multiplies each example's loss by its weight.
+void ComputeRows(const Loss& loss, const Shape& output, int64_t count,
+                 const float* predictions, const void* targets, float scale,
+                 const float* weights, float* per_example,
+                 float* d_predictions) {
+  const LossClass& c = ClassOf(loss);
+  const int64_t width = output.back(), rows = RowsOf(loss, output);
+  const float share = 1.0f / static_cast<float>(rows);
+  LossRow row = {width, predictions, nullptr, 0, d_predictions, 0};
+  for (int64_t i = 0; i < count; ++i) {
+    const float weight = weights != nullptr ? weights[i] : 1;
+    double sum = 0;
+    row.scale = scale * share * weight;
+    for (int64_t r = 0; r < rows; ++r, row.p += width) {
+      const int64_t number = i * rows + r;
+      if (c.takes_classes) {
+        row.label = static_cast<const int32_t*>(targets)[number];
+      } else {
+        row.t = static_cast<const float*>(targets) + number * width;
+      }
+      sum += c.row(loss, row);
+      if (row.d != nullptr) row.d += width;
+    }
+    per_example[i] =
+        static_cast<float>(sum / static_cast<double>(rows)) * weight;
+  }
+}
+
+}  // namespace
+
+LossScale ScaleOf(const Loss& loss, const Shape& output, int64_t global_count) {
+  if (loss.reduction == LossReduction::kSumOverBatchSize) {
+    return {1.0f / static_cast<float>(global_count), 1};
+  }
+  const auto rows = static_cast<double>(RowsOf(loss, output));
+  return {static_cast<float>(rows), rows * static_cast<double>(global_count)};
+}
+
+Status ComputeLoss(const Loss& loss, const Shape& output, int64_t count,
+                   const float* predictions, const void* targets, float scale,
+                   float* per_example, float* d_predictions,
+                   const float* weights) {
+  if (loss.custom != nullptr) {
+    return GuardedLoss(*loss.custom, output, count, predictions, targets, scale,
+                       per_example, d_predictions, weights);
+  }
+  ComputeRows(loss, output, count, predictions, targets, scale, weights,
+              per_example, d_predictions);
+  return Status();
+}
+
+}  // namespace ringlet

@@ -1,0 +1,304 @@
+#include "metric_table.h"
+
+#include <iterator>
+#include <utility>
+
+#include "../base/check.h"
+
+namespace ringlet {
+namespace {
+
+using Only = OnlyValue::Kind;
+
+constexpr MetricField kThresholdFields[] = {
+    {"threshold", MetricFloat{&Metric::threshold, kAnyNumber, false}}};
+constexpr MetricField kKFields[] = {{"k", MetricInt{&Metric::k, 1, false}}};
+constexpr MetricField kBinaryFields[] = {
+    {"from_logits", &Metric::from_logits},
+    {"label_smoothing",
+     MetricFloat{&Metric::label_smoothing, kFraction, false}}};
+constexpr MetricField kCategoricalFields[] = {
+    {"from_logits", &Metric::from_logits},
+    {"label_smoothing",
+     MetricFloat{&Metric::label_smoothing, kFraction, false}},
+    {"axis", OnlyValue{Only::kMinusOne}}};
+constexpr MetricField kSparseCrossentropyFields[] = {
+    {"from_logits", &Metric::from_logits},
+    {"axis", OnlyValue{Only::kMinusOne}},
+    {"ignore_class", OnlyValue{Only::kNull}}};
+constexpr MetricField kAxisFields[] = {{"axis", OnlyValue{Only::kMinusOne}}};
+constexpr MetricField kAucFields[] = {
+    {"num_thresholds", MetricInt{&Metric::num_thresholds, 2, false}},
+    {"curve", MetricWord{&Metric::curve, "ROC PR"}},
+    {"summation_method",
+     MetricWord{&Metric::summation, "interpolation minoring majoring"}},
+    {"multi_label", OnlyValue{Only::kFalse}},
+    {"num_labels", OnlyValue{Only::kNull}},
+    {"label_weights", OnlyValue{Only::kNull}},
+    {"thresholds", OnlyValue{Only::kNull}},
+    {"from_logits", &Metric::from_logits}};
+constexpr MetricField kPrecisionFields[] = {
+    {"thresholds", MetricFloat{&Metric::threshold, kFraction, true}},
+    {"top_k", MetricInt{&Metric::top_k, 1, true}},
+    {"class_id", MetricInt{&Metric::class_id, 0, true}}};
+constexpr MetricField kCountFields[] = {
+    {"thresholds", MetricFloat{&Metric::threshold, kFraction, true}}};
+constexpr MetricField kF1Fields[] = {
+    {"average", MetricWord{&Metric::average, "micro macro weighted"}, true},
+    {"threshold", MetricFloat{&Metric::threshold, kNotNegative, true}}};
+constexpr MetricField kFBetaFields[] = {
+    {"average", MetricWord{&Metric::average, "micro macro weighted"}, true},
+    {"beta", MetricFloat{&Metric::beta, kPositive, false}},
+    {"threshold", MetricFloat{&Metric::threshold, kNotNegative, true}}};
+constexpr MetricField kMeanIoUFields[] = {
+    {"num_classes", MetricInt{&Metric::num_classes, 2, false}, true},
+    {"ignore_class", OnlyValue{Only::kNull}},
+    {"sparse_y_true", &Metric::sparse_targets},
+    {"sparse_y_pred", OnlyValue{Only::kFalse}},
+    {"axis", OnlyValue{Only::kMinusOne}}};
+constexpr MetricField kOneHotMeanIoUFields[] = {
+    {"num_classes", MetricInt{&Metric::num_classes, 2, false}, true},
+    {"ignore_class", OnlyValue{Only::kNull}},
+    {"sparse_y_pred", OnlyValue{Only::kFalse}},
+    {"axis", OnlyValue{Only::kMinusOne}}};
+constexpr MetricField kR2Fields[] = {
+    {"class_aggregation",
+     MetricWord{&Metric::aggregation,
+                "uniform_average variance_weighted_average"}},
+    {"num_regressors", OnlyValue{Only::kZero}}};
+
+constexpr MetricTargets kValues = MetricTargets::kValues,
+                        kClasses = MetricTargets::kClasses;
+constexpr bool kMore = false, kLess = true;  // values of `lower_is_better`
+
+struct Fields {
+  const MetricField* first = nullptr;
+  size_t count = 0;
+  constexpr Fields() = default;
+  template <size_t n>
+  constexpr Fields(const MetricField (&fields)[n])  // NOLINT: implicit
+      : first(fields), count(n) {}
+};
+
+constexpr MetricClass Row(const char* name, const char* aliases,
+                          const char* object_name, MetricTargets targets,
+                          bool lower_is_better, Fields fields,
+                          MetricUpdate* update, MetricCount* states = nullptr,
+                          MetricValue* result = nullptr,
+                          MetricCheck* check = nullptr) {
+  return {name,         aliases,      object_name, targets, lower_is_better,
+          fields.first, fields.count, update,      states,  result,
+          check};
+}
+
+constexpr MetricClass kMetrics[] = {
+    // Resolved with the model. Keras has no class for it.
+    Row("ringlet>Accuracy", "accuracy acc", "accuracy", kValues, kMore, {},
+        nullptr),
+    Row("BinaryAccuracy", "binary_accuracy", "binary_accuracy", kValues, kMore,
+        kThresholdFields, UpdateBinaryAccuracy),
+    Row("CategoricalAccuracy", "categorical_accuracy", "categorical_accuracy",
+        kValues, kMore, {}, UpdateCategoricalAccuracy),
+    Row("SparseCategoricalAccuracy", "sparse_categorical_accuracy",
+        "sparse_categorical_accuracy", kClasses, kMore, {},
+        UpdateSparseAccuracy),
+    Row("TopKCategoricalAccuracy", "top_k_categorical_accuracy",
+        "top_k_categorical_accuracy", kValues, kMore, kKFields, UpdateTopK),
+    Row("SparseTopKCategoricalAccuracy", "sparse_top_k_categorical_accuracy",
+        "sparse_top_k_categorical_accuracy", kClasses, kMore, kKFields,
+        UpdateSparseTopK),
+    Row("MeanSquaredError", "mean_squared_error mse MSE", "mean_squared_error",
+        kValues, kLess, {}, UpdateOfLoss),
+    Row("MeanAbsoluteError", "mean_absolute_error mae MAE",
+        "mean_absolute_error", kValues, kLess, {}, UpdateOfLoss),
+    Row("MeanAbsolutePercentageError",
+        "mean_absolute_percentage_error mape MAPE",
+        "mean_absolute_percentage_error", kValues, kLess, {}, UpdateOfLoss),
+    Row("MeanSquaredLogarithmicError",
+        "mean_squared_logarithmic_error msle MSLE",
+        "mean_squared_logarithmic_error", kValues, kLess, {}, UpdateOfLoss),
+    Row("RootMeanSquaredError", "root_mean_squared_error",
+        "root_mean_squared_error", kValues, kLess, {}, UpdateOfLoss, nullptr,
+        RootOfMean),
+    Row("LogCoshError", "log_cosh_error logcosh", "logcosh", kValues, kLess, {},
+        UpdateOfLoss),
+    Row("CosineSimilarity", "cosine_similarity", "cosine_similarity", kValues,
+        kMore, kAxisFields, UpdateCosine),
+    Row("R2Score", "r2_score", "r2_score", kValues, kMore, kR2Fields, UpdateR2,
+        TwoAnOutput, R2Of, CheckOneRow),
+    Row("BinaryCrossentropy", "binary_crossentropy bce BCE",
+        "binary_crossentropy", kValues, kLess, kBinaryFields, UpdateOfLoss),
+    Row("CategoricalCrossentropy", "categorical_crossentropy",
+        "categorical_crossentropy", kValues, kLess, kCategoricalFields,
+        UpdateOfLoss),
+    Row("SparseCategoricalCrossentropy", "sparse_categorical_crossentropy",
+        "sparse_categorical_crossentropy", kClasses, kLess,
+        kSparseCrossentropyFields, UpdateOfLoss),
+    Row("KLDivergence", "kl_divergence kld KLD kullback_leibler_divergence",
+        "kl_divergence", kValues, kLess, {}, UpdateOfLoss),
+    Row("Poisson", "poisson", "poisson", kValues, kLess, {}, UpdateOfLoss),
+    Row("Hinge", "hinge", "hinge", kValues, kLess, {}, UpdateOfLoss),
+    Row("SquaredHinge", "squared_hinge", "squared_hinge", kValues, kLess, {},
+        UpdateOfLoss),
+    Row("CategoricalHinge", "categorical_hinge", "categorical_hinge", kValues,
+        kLess, {}, UpdateOfLoss),
+    Row("AUC", "auc", "auc", kValues, kMore, kAucFields, UpdateAuc,
+        ThresholdsOf, AreaUnderCurve),
+    Row("Precision", "precision", "precision", kValues, kMore, kPrecisionFields,
+        UpdatePrecision, nullptr, nullptr, CheckClassId),
+    Row("Recall", "recall", "recall", kValues, kMore, kPrecisionFields,
+        UpdateRecall, nullptr, nullptr, CheckClassId),
+    Row("TruePositives", "true_positives", "true_positives", kValues, kMore,
+        kCountFields, UpdateTruePositives, nullptr, TotalOf),
+    Row("TrueNegatives", "true_negatives", "true_negatives", kValues, kMore,
+        kCountFields, UpdateTrueNegatives, nullptr, TotalOf),
+    Row("FalsePositives", "false_positives", "false_positives", kValues, kLess,
+        kCountFields, UpdateFalsePositives, nullptr, TotalOf),
+    Row("FalseNegatives", "false_negatives", "false_negatives", kValues, kLess,
+        kCountFields, UpdateFalseNegatives, nullptr, TotalOf),
+    Row("F1Score", "f1_score", "f1_score", kValues, kMore, kF1Fields,
+        UpdateFScore, TwoAClass, FScoreOf, CheckOneRow),
+    Row("FBetaScore", "f_beta_score fbeta_score", "fbeta_score", kValues, kMore,
+        kFBetaFields, UpdateFScore, TwoAClass, FScoreOf, CheckOneRow),
+    Row("MeanIoU", "mean_io_u mean_iou", "mean_io_u",
+        MetricTargets::kBySparseTargets, kMore, kMeanIoUFields, UpdateMeanIoU,
+        TwoAClass, MeanIoUOf, CheckNumClasses),
+    Row("OneHotMeanIoU", "one_hot_mean_io_u", "one_hot_mean_io_u", kValues,
+        kMore, kOneHotMeanIoUFields, UpdateMeanIoU, TwoAClass, MeanIoUOf,
+        CheckNumClasses),
+};
+static_assert(std::size(kMetrics) ==
+              static_cast<size_t>(Metric::Kind::kCustom));
+
+}  // namespace
+
+MetricTable AllMetrics() { return {kMetrics, std::size(kMetrics)}; }
+
+const MetricClass& ClassOf(const Metric& metric) {
+  const auto row = static_cast<size_t>(metric.kind);
+  RINGLET_CHECK(row < std::size(kMetrics));
+  return kMetrics[row];
+}
+
+Metric MetricOf(Metric::Kind kind) {
+  Metric metric;
+  metric.kind = kind;
+  if (kind == Metric::Kind::kCustom) return metric;
+  metric.name = ClassOf(metric).object_name;
+  for (const MetricField& field : ClassOf(metric)) {
+    const auto* number = std::get_if<MetricFloat>(&field.value);
+    if (number != nullptr && number->optional) metric.*number->value = -1;
+  }
+  metric.sparse_targets = kind == Metric::Kind::kMeanIoU;
+  return metric;
+}
+
+namespace {
+
+Metric WithThreshold(Metric::Kind kind, float threshold) {
+  Metric metric = MetricOf(kind);
+  metric.threshold = threshold;
+  return metric;
+}
+
+}  // namespace
+
+Metric Accuracy() { return Metric(); }
+Metric BinaryAccuracy(float threshold) {
+  return WithThreshold(Metric::Kind::kBinaryAccuracy, threshold);
+}
+Metric CategoricalAccuracy() {
+  return MetricOf(Metric::Kind::kCategoricalAccuracy);
+}
+Metric SparseCategoricalAccuracy() {
+  return MetricOf(Metric::Kind::kSparseCategoricalAccuracy);
+}
+Metric TopKCategoricalAccuracy(int k) {
+  Metric metric = MetricOf(Metric::Kind::kTopKCategoricalAccuracy);
+  metric.k = k;
+  return metric;
+}
+Metric SparseTopKCategoricalAccuracy(int k) {
+  Metric metric = MetricOf(Metric::Kind::kSparseTopKCategoricalAccuracy);
+  metric.k = k;
+  return metric;
+}
+Metric MeanSquaredErrorMetric() {
+  return MetricOf(Metric::Kind::kMeanSquaredError);
+}
+Metric MeanAbsoluteErrorMetric() {
+  return MetricOf(Metric::Kind::kMeanAbsoluteError);
+}
+Metric RootMeanSquaredError() {
+  return MetricOf(Metric::Kind::kRootMeanSquaredError);
+}
+Metric R2Score(Metric::Aggregation class_aggregation) {
+  Metric metric = MetricOf(Metric::Kind::kR2Score);
+  metric.aggregation = class_aggregation;
+  return metric;
+}
+Metric AUC(int num_thresholds, Metric::Curve curve,
+           Metric::Summation summation_method) {
+  Metric metric = MetricOf(Metric::Kind::kAUC);
+  metric.num_thresholds = num_thresholds;
+  metric.curve = curve;
+  metric.summation = summation_method;
+  return metric;
+}
+Metric Precision(float threshold) {
+  return WithThreshold(Metric::Kind::kPrecision, threshold);
+}
+Metric Recall(float threshold) {
+  return WithThreshold(Metric::Kind::kRecall, threshold);
+}
+Metric TruePositives(float threshold) {
+  return WithThreshold(Metric::Kind::kTruePositives, threshold);
+}
+Metric TrueNegatives(float threshold) {
+  return WithThreshold(Metric::Kind::kTrueNegatives, threshold);
+}
+Metric FalsePositives(float threshold) {
+  return WithThreshold(Metric::Kind::kFalsePositives, threshold);
+}
+Metric FalseNegatives(float threshold) {
+  return WithThreshold(Metric::Kind::kFalseNegatives, threshold);
+}
+Metric F1Score(Metric::Average average, float threshold) {
+  Metric metric = WithThreshold(Metric::Kind::kF1Score, threshold);
+  metric.average = average;
+  return metric;
+}
+Metric FBetaScore(Metric::Average average, float beta, float threshold) {
+  Metric metric = WithThreshold(Metric::Kind::kFBetaScore, threshold);
+  metric.average = average;
+  metric.beta = beta;
+  return metric;
+}
+Metric MeanIoU(int num_classes, bool sparse_y_true) {
+  Metric metric = MetricOf(Metric::Kind::kMeanIoU);
+  metric.num_classes = num_classes;
+  metric.sparse_targets = sparse_y_true;
+  return metric;
+}
+Metric OneHotMeanIoU(int num_classes) {
+  Metric metric = MetricOf(Metric::Kind::kOneHotMeanIoU);
+  metric.num_classes = num_classes;
+  return metric;
+}
+
+Metric Custom(std::shared_ptr<const CustomMetric> custom) {
+  Metric metric = MetricOf(Metric::Kind::kCustom);
+  metric.name =
+      custom != nullptr ? SnakeCase(custom->class_name()) : "custom_metric";
+  metric.custom = std::move(custom);
+  return metric;
+}
+
+bool Metric::lower_is_better() const {
+  if (kind == Kind::kCustom) {
+    return custom != nullptr && custom->lower_is_better();
+  }
+  return ClassOf(*this).lower_is_better;
+}
+
+}  // namespace ringlet

@@ -1,0 +1,127 @@
+// The table of metrics: one row for each class, with all facts about it.
+//
+// Internal to core/ and io/. To add a metric, add its Kind, its factory and its
+// members to metrics.h, and its row to metric_table.cc. Its formula belongs to
+// metrics.cc (a mean over rows) or confusion_metrics.cc (more than two sums).
+// JSON in both directions, docs/reference.md, the fingerprint that ranks
+// compare and the checks of its settings follow from the row.
+
+#ifndef RINGLET_CORE_OBJECTIVE_METRIC_TABLE_H_
+#define RINGLET_CORE_OBJECTIVE_METRIC_TABLE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <variant>
+
+#include "../base/interval.h"
+#include "ringlet/metrics.h"
+
+namespace ringlet {
+
+// Consecutive examples. `weights` may be null.
+struct MetricBatch {
+  const Shape& output;
+  int64_t count;
+  const float* predictions;
+  const void* targets;
+  const float* weights;
+
+  int64_t width() const { return output.back(); }
+  int64_t rows_each() const { return output.elements() / output.back(); }
+  int64_t rows() const { return count * rows_each(); }
+  const float* p(int64_t row) const { return predictions + row * width(); }
+  const float* t(int64_t row) const {
+    return static_cast<const float*>(targets) + row * width();
+  }
+  int32_t label(int64_t row) const {
+    return static_cast<const int32_t*>(targets)[row];
+  }
+  double weight(int64_t row) const {
+    return weights == nullptr ? 1 : double{weights[row / rows_each()]};
+  }
+};
+
+// A whole number from `low` to 2^31 - 1. If `optional`, a smaller value means
+// null.
+struct MetricInt {
+  int Metric::*value;
+  int low;
+  bool optional;
+};
+// A float. If `optional`, a value below 0 means null, and a list of one number
+// is that number.
+struct MetricFloat {
+  float Metric::*value;
+  Interval range;
+  bool optional;
+};
+// The index of a word in `words`, which have a blank between them.
+struct MetricWord {
+  uint8_t Metric::*value;
+  const char* words;
+};
+// A field with one permitted value.
+struct OnlyValue {
+  enum class Kind : uint8_t { kNull, kFalse, kMinusOne, kZero } kind;
+};
+struct MetricField {
+  const char* name;  // Keras's
+  std::variant<MetricInt, MetricFloat, MetricWord, bool Metric::*, OnlyValue>
+      value;
+  bool required = false;
+};
+
+enum class MetricTargets : uint8_t {
+  kValues,   // one for each prediction
+  kClasses,  // one for each row
+  kBySparseTargets,
+};
+
+struct MetricClass {
+  const char* name;         // other names of it, with a blank between them
+  const char* aliases;      // the Keras name of an object of it
+  const char* object_name;  // what Keras calls an object of it
+  MetricTargets targets;
+  bool lower_is_better;       // a smaller value is better
+  const MetricField* fields;  // in the order of writing
+  size_t num_fields;
+  void (*update)(const Metric&, const MetricBatch&, MetricState*);
+  // Null: the metric has one state, and its value is Result().
+  int64_t (*states)(const Metric&, const Shape& output);
+  double (*result)(const Metric&, const MetricState*, int64_t states);
+  // Null: there is nothing to check.
+  Status (*check)(const Metric&, const Shape& output);
+
+  const MetricField* begin() const { return fields; }
+  const MetricField* end() const { return fields + num_fields; }
+};
+
+// In the order of Metric::Kind, without kCustom. The first is kAccuracy, which
+// has no formula.
+struct MetricTable {
+  const MetricClass* begin() const { return first; }
+  const MetricClass* end() const { return first + count; }
+  const MetricClass* first;
+  size_t count;
+};
+MetricTable AllMetrics();
+// Not for a custom metric.
+const MetricClass& ClassOf(const Metric& metric);
+
+using MetricUpdate = void(const Metric&, const MetricBatch&, MetricState*);
+using MetricValue = double(const Metric&, const MetricState*, int64_t);
+using MetricCheck = Status(const Metric&, const Shape&);
+using MetricCount = int64_t(const Metric&, const Shape&);
+
+MetricUpdate UpdateBinaryAccuracy, UpdateCategoricalAccuracy,
+    UpdateSparseAccuracy, UpdateTopK, UpdateSparseTopK, UpdateOfLoss,
+    UpdateCosine, UpdateAuc, UpdatePrecision, UpdateRecall, UpdateTruePositives,
+    UpdateTrueNegatives, UpdateFalsePositives, UpdateFalseNegatives,
+    UpdateFScore, UpdateMeanIoU, UpdateR2;
+MetricValue RootOfMean, AreaUnderCurve, TotalOf, FScoreOf, MeanIoUOf, R2Of;
+MetricCount ThresholdsOf, TwoAClass, TwoAnOutput;
+MetricCheck CheckClassId, CheckOneRow, CheckNumClasses;
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_OBJECTIVE_METRIC_TABLE_H_

@@ -1,0 +1,287 @@
+// Metrics that are means over rows, and the checks of all metrics.
+
+#include "ringlet/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "../base/guarded.h"
+#include "loss_table.h"
+#include "metric_table.h"
+#include "ringlet/collective.h"
+
+namespace ringlet {
+namespace {
+
+int64_t ArgMax(int64_t width, const float* p) {
+  return std::max_element(p, p + width) - p;
+}
+
+// As TensorFlow's in_top_k: ties with the target count as below it. If a
+// prediction is not finite, the target is not in the top k.
+bool InTopK(int64_t width, const float* p, int64_t label, int k) {
+  if (!std::isfinite(p[label])) return false;
+  int larger = 0;
+  for (int64_t j = 0; j < width; ++j) {
+    if (!std::isfinite(p[j])) return false;
+    larger += p[j] > p[label];
+  }
+  return larger < k;
+}
+
+// The mean of value(row) over all rows.
+template <typename Value>
+void UpdateMean(const MetricBatch& batch, MetricState* state,
+                const Value& value) {
+  for (int64_t r = 0; r < batch.rows(); ++r) {
+    state->Update(value(r), batch.weight(r));
+  }
+}
+
+Loss::Kind LossOf(Metric::Kind kind) {
+  switch (kind) {
+    case Metric::Kind::kMeanAbsoluteError:
+      return Loss::Kind::kMeanAbsoluteError;
+    case Metric::Kind::kMeanAbsolutePercentageError:
+      return Loss::Kind::kMeanAbsolutePercentageError;
+    case Metric::Kind::kMeanSquaredLogarithmicError:
+      return Loss::Kind::kMeanSquaredLogarithmicError;
+    case Metric::Kind::kLogCoshError:
+      return Loss::Kind::kLogCosh;
+    case Metric::Kind::kBinaryCrossentropy:
+      return Loss::Kind::kBinaryCrossentropy;
+    case Metric::Kind::kCategoricalCrossentropy:
+      return Loss::Kind::kCategoricalCrossentropy;
+    case Metric::Kind::kSparseCategoricalCrossentropy:
+      return Loss::Kind::kSparseCategoricalCrossentropy;
+    case Metric::Kind::kKLDivergence:
+      return Loss::Kind::kKLDivergence;
+    case Metric::Kind::kPoisson:
+      return Loss::Kind::kPoisson;
+    case Metric::Kind::kHinge:
+      return Loss::Kind::kHinge;
+    case Metric::Kind::kSquaredHinge:
+      return Loss::Kind::kSquaredHinge;
+    case Metric::Kind::kCategoricalHinge:
+      return Loss::Kind::kCategoricalHinge;
+    case Metric::Kind::kCosineSimilarity:
+      return Loss::Kind::kCosineSimilarity;
+    default:  // also kRootMeanSquaredError
+      return Loss::Kind::kMeanSquaredError;
+  }
+}
+
+Loss LossOf(const Metric& metric) {
+  Loss loss;
+  loss.kind = LossOf(metric.kind);
+  loss.from_logits = metric.from_logits;
+  loss.label_smoothing = metric.label_smoothing;
+  return loss;
+}
+
+double LossOfRow(const Loss& loss, const MetricBatch& b, int64_t r) {
+  const bool classes = ClassOf(loss).takes_classes;
+  return ClassOf(loss).row(
+      loss, {b.width(), b.p(r), classes ? nullptr : b.t(r),
+             classes ? b.label(r) : 0, /*d=*/nullptr, /*scale=*/1});
+}
+
+}  // namespace
+
+// --- means over rows ---------------------------------------------------------
+
+void UpdateBinaryAccuracy(const Metric& metric, const MetricBatch& b,
+                          MetricState* state) {
+  UpdateMean(b, state, [&](int64_t r) {
+    double sum = 0;
+    for (int64_t j = 0; j < b.width(); ++j) {
+      sum += (b.p(r)[j] > metric.threshold ? 1.0f : 0.0f) == b.t(r)[j] ? 1 : 0;
+    }
+    return sum / static_cast<double>(b.width());
+  });
+}
+
+void UpdateCategoricalAccuracy(const Metric&, const MetricBatch& b,
+                               MetricState* state) {
+  UpdateMean(b, state, [&](int64_t r) {
+    return ArgMax(b.width(), b.p(r)) == ArgMax(b.width(), b.t(r)) ? 1 : 0;
+  });
+}
+
+void UpdateSparseAccuracy(const Metric&, const MetricBatch& b,
+                          MetricState* state) {
+  UpdateMean(b, state, [&](int64_t r) {
+    return ArgMax(b.width(), b.p(r)) == b.label(r) ? 1 : 0;
+  });
+}
+
+void UpdateTopK(const Metric& metric, const MetricBatch& b,
+                MetricState* state) {
+  UpdateMean(b, state, [&](int64_t r) {
+    return InTopK(b.width(), b.p(r), ArgMax(b.width(), b.t(r)), metric.k) ? 1
+                                                                          : 0;
+  });
+}
+
+void UpdateSparseTopK(const Metric& metric, const MetricBatch& b,
+                      MetricState* state) {
+  UpdateMean(b, state, [&](int64_t r) {
+    return InTopK(b.width(), b.p(r), b.label(r), metric.k) ? 1 : 0;
+  });
+}
+
+void UpdateOfLoss(const Metric& metric, const MetricBatch& b,
+                  MetricState* state) {
+  const Loss loss = LossOf(metric);
+  UpdateMean(b, state, [&](int64_t r) { return LossOfRow(loss, b, r); });
+}
+
+// The metric is the cosine; the loss is minus the cosine.
+void UpdateCosine(const Metric& metric, const MetricBatch& b,
+                  MetricState* state) {
+  const Loss loss = LossOf(metric);
+  UpdateMean(b, state, [&](int64_t r) { return -LossOfRow(loss, b, r); });
+}
+
+double RootOfMean(const Metric&, const MetricState* state, int64_t) {
+  return std::sqrt(state->Result());
+}
+
+// --- states ------------------------------------------------------------------
+
+void AddMetrics(const MetricState* step, std::vector<MetricState>* running) {
+  for (size_t i = 0; i < running->size(); ++i) (*running)[i] += step[i];
+}
+
+Status SumOverRanks(Collective* collective, std::vector<MetricState>* states) {
+  // A MetricState is two doubles.
+  static_assert(sizeof(MetricState) == 2 * sizeof(double));
+  if (states->empty()) return Status();
+  return SumOverRanks(collective, &(*states)[0].total, 2 * states->size());
+}
+
+int64_t NumStates(const Metric& metric, const Shape& output) {
+  if (metric.kind == Metric::Kind::kCustom) return 1;
+  const MetricClass& c = ClassOf(metric);
+  return c.states == nullptr ? 1 : c.states(metric, output);
+}
+
+double MetricResult(const Metric& metric, const MetricState* states,
+                    int64_t count) {
+  if (metric.kind != Metric::Kind::kCustom) {
+    const MetricClass& c = ClassOf(metric);
+    if (c.result != nullptr) return c.result(metric, states, count);
+  }
+  return states->Result();
+}
+
+// --- with a model ------------------------------------------------------------
+
+namespace {
+
+Status ResolveCustom(const Loss& loss, const Shape& output, Metric* metric) {
+  if (metric->custom == nullptr) {
+    return InvalidArgument("Custom was given no metric");
+  }
+  if (metric->weighted) {
+    return InvalidArgument(
+        "metric '%s': a metric of your own has no weights of the examples",
+        metric->name.c_str());
+  }
+  metric->takes_classes = loss.takes_classes();
+  return metric->custom->Check(loss, output)
+      .Annotate("metric '%s'", metric->name.c_str());
+}
+
+bool TakesClasses(const Metric& metric) {
+  const MetricTargets targets = ClassOf(metric).targets;
+  return targets == MetricTargets::kBySparseTargets
+             ? metric.sparse_targets
+             : targets == MetricTargets::kClasses;
+}
+
+Status CheckTargets(const Metric& metric, const Loss& loss,
+                    const Shape& output) {
+  const bool sparse = TakesClasses(metric);
+  if (sparse != loss.takes_classes()) {
+    return InvalidArgument(
+        "metric '%s' takes %s, but the targets of %s are %s",
+        metric.name.c_str(), sparse ? "class numbers" : "one value a class",
+        loss.class_name(),
+        loss.takes_classes() ? "class numbers" : "one value a class");
+  }
+  const int64_t rows = output.elements() / output.back();
+  if (loss.targets(output) != (sparse ? rows : output.elements())) {
+    return InvalidArgument(
+        "metric '%s' takes one target a %s of the output %s, but %s takes %lld "
+        "an example",
+        metric.name.c_str(), sparse ? "row" : "value",
+        output.ToString().c_str(), loss.class_name(),
+        static_cast<long long>(loss.targets(output)));
+  }
+  return Status();
+}
+
+constexpr int kMostStates = 1 << 16;  // thresholds or classes
+
+Status CheckFields(const Metric& metric) {
+  for (const MetricField& field : ClassOf(metric)) {
+    if (const auto* number = std::get_if<MetricInt>(&field.value)) {
+      if (number->optional || metric.*number->value >= number->low) continue;
+      return InvalidArgument("metric '%s': %s must be at least %d",
+                             metric.name.c_str(), field.name, number->low);
+    }
+    const auto* number = std::get_if<MetricFloat>(&field.value);
+    if (number == nullptr) continue;
+    const float value = metric.*number->value;
+    if ((number->optional && value < 0) || number->range.Holds(double{value})) {
+      continue;
+    }
+    return InvalidArgument("metric '%s': %s must be %s, not %g",
+                           metric.name.c_str(), field.name,
+                           ToString(number->range).c_str(), double{value});
+  }
+  if (std::max(metric.num_thresholds, metric.num_classes) <= kMostStates) {
+    return Status();
+  }
+  return InvalidArgument(
+      "metric '%s': more than %d thresholds or classes; each has sums that are "
+      "sent in every step",
+      metric.name.c_str(), kMostStates);
+}
+
+}  // namespace
+
+Status ResolveMetric(const Metric& metric, const Loss& loss,
+                     const Shape& output, Metric* resolved) {
+  *resolved = metric;
+  if (metric.kind == Metric::Kind::kCustom) {
+    return ResolveCustom(loss, output, resolved);
+  }
+  if (metric.kind == Metric::Kind::kAccuracy) {
+    resolved->kind = loss.takes_classes()
+                         ? Metric::Kind::kSparseCategoricalAccuracy
+                     : output.back() == 1 ? Metric::Kind::kBinaryAccuracy
+                                          : Metric::Kind::kCategoricalAccuracy;
+  }
+  RINGLET_RETURN_IF_ERROR(CheckTargets(*resolved, loss, output));
+  RINGLET_RETURN_IF_ERROR(CheckFields(*resolved));
+  const MetricClass& c = ClassOf(*resolved);
+  return c.check == nullptr ? Status() : c.check(*resolved, output);
+}
+
+Status UpdateMetric(const Metric& metric, const Shape& output, int64_t count,
+                    const float* predictions, const void* targets,
+                    MetricState* states, const float* weights) {
+  if (count == 0) return Status();
+  if (metric.custom != nullptr) {
+    return GuardedUpdate(*metric.custom, output, count, predictions,
+                         TargetsFrom(targets, metric.takes_classes, 0), states);
+  }
+  ClassOf(metric).update(metric, {output, count, predictions, targets, weights},
+                         states);
+  return Status();
+}
+
+}  // namespace ringlet

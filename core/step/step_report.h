@@ -1,0 +1,89 @@
+// StepReport: the report that each rank sends to the others in a step. It has a
+// row for each of the rank's replicas (loss and metrics), the time of a replica
+// in the step before, and a note.
+//
+// Internal to core/. It is sent while the gradients are computed, with all
+// states in each step. So between two steps every rank has the same running
+// values, as logs, callbacks and a joining worker need them. For this reason a
+// metric keeps few sums; the largest usual one, AUC, sends 3.2 KB for a
+// replica.
+
+#ifndef RINGLET_CORE_STEP_STEP_REPORT_H_
+#define RINGLET_CORE_STEP_STEP_REPORT_H_
+
+#include <vector>
+
+#include "../exchange/compile_config.h"
+#include "../exchange/gradient_exchange.h"
+#include "../graph/model_memory.h"
+#include "ringlet/metrics.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+class StepReport {
+ public:
+  // `config` outlives it.
+  explicit StepReport(const CompileConfig* config) : config_(*config) {}
+
+  // Call after the metrics were resolved.
+  void Reset();
+
+  // Computes one replica's part from the sum of its examples' losses, and the
+  // sums of each output. `memory` has the outputs.
+  Status Compute(const Batch& batch, double loss_sum,
+                 const std::vector<double>& loss_sums, const Graph& graph,
+                 const ModelMemory& memory);
+  // The states of the last replica.
+  const MetricState* own_states() const { return own_states_.data(); }
+  // Stores the last computed result for this rank's replica `replica`.
+  void Keep(int replica);
+  // Sets the result of replica `replica` to zero.
+  void Clear(int replica);
+  // Adds the last computed result to that of replica `replica`. Call Clear
+  // before the first one.
+  void Add(int replica);
+  // Marks the replica as late; it has no results.
+  void MarkLate(int replica);
+
+  // The time of a replica by this rank's clock; 0: not measured. It is sent
+  // until the next call or Reset.
+  void SetReplicaNanos(int64_t nanos) { replica_nanos_ = nanos; }
+  Status Send(unsigned char note, GradientExchange* exchange);
+  // Receives every rank's notes and, if no rank has a note (!= 0), the sums.
+  Status Receive(GradientExchange* exchange);
+  const std::vector<unsigned char>& notes() const { return notes_; }
+  bool has_note() const;
+  // From the last Receive without a note, added in the order of the replicas.
+  const MetricState* sums() const { return sums_.data(); }
+  // From the same Receive: the number of examples of each replica of the job.
+  const std::vector<double>& examples() const { return examples_; }
+  int late() const { return late_; }  // late replicas
+  // The times of every rank's SetReplicaNanos, by rank; never below 0.
+  const std::vector<int64_t>& replica_nanos() const { return all_nanos_; }
+
+ private:
+  double AddRow(const unsigned char* row);  // returns its examples
+  unsigned char* RowOf(int replica);
+  size_t state_bytes() const {
+    return own_states_.size() * sizeof(MetricState);
+  }
+
+  const CompileConfig& config_;
+  std::vector<MetricState> own_states_;
+  std::vector<MetricState> sums_;
+  std::vector<double> examples_;
+  int late_ = 0;
+  std::vector<unsigned char> notes_;  // by rank
+  int64_t replica_nanos_ = 0;
+  std::vector<int64_t> all_nanos_;  // by rank
+  // A report is rows of states as little-endian doubles, the same number on
+  // each rank. Then come the nanoseconds as a little-endian integer of 8 bytes,
+  // and the note.
+  std::vector<unsigned char> sent_;
+  std::vector<unsigned char> received_;  // in the order of the ranks
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_STEP_STEP_REPORT_H_

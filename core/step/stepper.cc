@@ -1,0 +1,399 @@
+// Gradients become final from the last weight to the first (OnGradientsFinal,
+// ConsumeGradients). The exchange then owns them until FinishGradients, which
+// precedes any use of them. A step happens on all ranks or on none, so weights
+// change only after every rank's gradients have arrived. If no other rank's
+// gradients are needed, no layer can fail and nothing needs the whole gradient,
+// each range of weights is updated immediately instead.
+//
+// A step's state changes are final after Forward, are sent with the gradients,
+// and are added in Apply. Some layers sum over the ranks within a pass
+// (SynchronizesRanks). A rank without examples, or a rank that gives up the
+// step, runs these layers too. So all ranks start the same sums in the same
+// order.
+
+#include "stepper.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cinttypes>
+
+#include "../base/check.h"
+#include "../base/ieee_arithmetic.h"
+#include "../base/trail.h"
+#include "../layers/kernels.h"
+#include "ringlet/collective.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+void Stepper::SetExchange(std::unique_ptr<GradientExchange> exchange) {
+  exchange_ = std::move(exchange);
+  passes_ = exchange_.get();
+  results_ = Results();
+  times_.SetExchange();
+}
+
+Status Stepper::Reserve(int64_t batch, bool training) {
+  bool moved = false;
+  const Status status = memory_.Reserve(batch, training, &moved);
+  if (moved) results_.output = results_.gradient_of_loss = false;
+  return status;
+}
+
+void Stepper::CancelStep() {
+  if (exchange_ != nullptr) exchange_->Drop();
+  results_.gradient_of_loss = results_.gradients = false;
+}
+
+Status Stepper::FinishGradients() {
+  bool again = exchange_ != nullptr;
+  while (again) {
+    RINGLET_RETURN_IF_ERROR(exchange_->Finish(&again));
+    if (again) RINGLET_RETURN_IF_ERROR(TrainReplicas(/*again=*/true));
+  }
+  return Status();
+}
+
+// --- whole steps ----------------------------------------------------------
+
+// Warns once in a process, as Keras does.
+void Stepper::WarnOfNothingToTrain() const {
+  static std::atomic<bool> warned{false};
+  if (graph_.num_trained() > 0 || warned.exchange(true)) return;
+  Notice(
+      "warning: model '%s' does not have any trainable weights; training "
+      "leaves it as it is",
+      graph_.name().c_str());
+}
+
+void Stepper::BeginStep() {
+  const auto step = static_cast<uint64_t>(updater_.iterations()) + 1;
+  NoteEvent(TrailKind::kStepBegan, step);
+  config_.collective->SetStep(step);
+}
+
+// If the step was given up, it records the step before once more.
+void Stepper::NoteStepEnded() const {
+  NoteEvent(TrailKind::kStepEnded,
+            static_cast<uint64_t>(updater_.iterations()));
+}
+
+Status Stepper::Train(const Batch& batch, BatchLoader* loader, bool* taken) {
+  const IeeeArithmetic ieee;
+  WarnOfNothingToTrain();
+  BeginStep();
+  RINGLET_RETURN_IF_ERROR(
+      Reserve(std::max<int64_t>(batch.count, 1), /*training=*/true));
+  CancelStep();
+  batch_ = batch;
+  loader_ = loader;
+  RINGLET_RETURN_IF_ERROR(TrainReplicas(/*again=*/false));
+  times_.DropCold();
+  RINGLET_RETURN_IF_ERROR(report_.Receive(exchange_.get()));
+  *taken = !report_.has_note();
+  if (*taken) {
+    RINGLET_RETURN_IF_ERROR(Apply());
+  } else {
+    CancelStep();
+  }
+  // A short last batch takes less time, and not on every rank.
+  const int64_t nanos = times_.Take();
+  const bool is_short = batch.global_count < last_examples_;
+  last_examples_ = batch.global_count;
+  report_.SetReplicaNanos(is_short ? 0 : nanos);
+  NoteStepEnded();
+  return Status();
+}
+
+// Runs the passes of all replicas of this rank. `again`: the second time in one
+// step; the report of the first time stays.
+Status Stepper::TrainReplicas(bool again) {
+  Batch batch = batch_;
+  if (again && loader_ != nullptr && config_.replicas.own().count > 1) {
+    loader_->RewindStep();
+    RINGLET_RETURN_IF_ERROR(loader_->Next(&batch));
+  }
+  for (replica_ = 0; replica_ < config_.replicas.own().count; ++replica_) {
+    RINGLET_RETURN_IF_ERROR(TimeReplica(again, &batch));
+  }
+  return Status();
+}
+
+// Reads the batch of each replica but the first, and measures its time.
+Status Stepper::TimeReplica(bool again, Batch* batch) {
+  const int64_t begin = config_.options.clock->MonotonicNanos();
+  if (replica_ > 0) RINGLET_RETURN_IF_ERROR(loader_->Next(batch));
+  waited_nanos_ = 0;
+  RINGLET_RETURN_IF_ERROR(TrainReplica(*batch, again));
+  if (batch->count == 0) return Status();
+  times_.Add(config_.options.clock->MonotonicNanos() - begin - waited_nanos_);
+  return Status();
+}
+
+Status Stepper::TrainReplica(const Batch& batch, bool again) {
+  double loss_sum = 0;
+  RINGLET_RETURN_IF_ERROR(ForwardAll(batch.x, batch.count, true, true));
+  RINGLET_RETURN_IF_ERROR(SumLosses(batch, true, &loss_sum));
+  if (!again) {
+    RINGLET_RETURN_IF_ERROR(Report(batch, loss_sum));
+    report_.Keep(replica_);
+    if (replica_ + 1 == config_.replicas.own().count) {
+      const int64_t begin = config_.options.clock->MonotonicNanos();
+      RINGLET_RETURN_IF_ERROR(report_.Send(/*note=*/0, exchange_.get()));
+      waited_nanos_ = config_.options.clock->MonotonicNanos() - begin;
+    }
+  }
+  const bool at_once =
+      !passes_->sums() && !config_.optimizer.clips() && !graph_.may_fail();
+  if (at_once) updater_.Begin();
+  return Backward(at_once);
+}
+
+Status Stepper::GiveUp(unsigned char note) {
+  RINGLET_CHECK(note != 0 && exchange_->sums());
+  BeginStep();
+  CancelStep();
+  replica_ = 0;
+  // The others sum their gradients, and the sums of their layers.
+  for (int i = 1; i < graph_.size(); ++i) {
+    if (!SynchronizesRanks(i)) continue;
+    RINGLET_RETURN_IF_ERROR(Forward(nullptr, 0, true, true));
+    break;
+  }
+  RINGLET_RETURN_IF_ERROR(report_.Send(note, exchange_.get()));
+  if (graph_.num_changes() > 0) {
+    std::fill_n(memory_.kept().state_changes, graph_.num_changes(), 0.0f);
+  }
+  count_ = 0;
+  apply_when_ready_ = false;
+  ready_ = graph_.num_trained();
+  exchange_->Begin(0, 1);
+  RINGLET_RETURN_IF_ERROR(BackwardWithoutExamples());
+  if (exchange_->failed()) return FinishGradients();
+  RINGLET_RETURN_IF_ERROR(report_.Receive(exchange_.get()));
+  CancelStep();
+  NoteStepEnded();
+  return Status();
+}
+
+Status Stepper::TrainAlone(int replica, const Batch& batch) {
+  replica_ = replica;
+  passes_ = alone_.get();
+  const Status trained = LocalStep(batch);
+  passes_ = exchange_.get();
+  return trained;
+}
+
+Status Stepper::LocalStep(const Batch& batch) {
+  if (batch.count > 0) {
+    Batch own = batch;
+    own.global_count = batch.count;
+    double loss_sum = 0;
+    RINGLET_RETURN_IF_ERROR(ForwardAll(own.x, own.count, true, true));
+    RINGLET_RETURN_IF_ERROR(SumLosses(own, true, &loss_sum));
+    RINGLET_RETURN_IF_ERROR(Report(own, loss_sum));
+    report_.Add(replica_);
+    const bool at_once = !config_.optimizer.clips() && !graph_.may_fail();
+    updater_.Begin();
+    RINGLET_RETURN_IF_ERROR(Backward(at_once));
+    results_.gradients = false;
+    if (!at_once) updater_.UpdateAll();
+    updater_.ChangeState(/*replicas=*/1);
+  }
+  updater_.End();
+  return Status();
+}
+
+Status Stepper::PassAlone(int replica, const Batch& batch, StepReport* report) {
+  replica_ = replica;
+  passes_ = alone_.get();
+  const Status computed = ComputePass(batch, report);
+  passes_ = exchange_.get();
+  replica_ = 0;
+  results_ = Results();
+  return computed;
+}
+
+Status Stepper::ComputePass(const Batch& batch, StepReport* report) {
+  double loss_sum = 0;
+  RINGLET_RETURN_IF_ERROR(ForwardAll(batch.x, batch.count, true, true));
+  RINGLET_RETURN_IF_ERROR(SumLosses(batch, true, &loss_sum));
+  loss_sum += updater_.Penalty() * static_cast<double>(count_);
+  RINGLET_RETURN_IF_ERROR(
+      report->Compute(batch, loss_sum, loss_sums_, graph_, memory_));
+  return Backward(/*update=*/false);
+}
+
+Status Stepper::Test(const Batch& batch) {
+  double loss_sum = 0;
+  RINGLET_RETURN_IF_ERROR(Forward(batch.x, batch.count, false, true));
+  RINGLET_RETURN_IF_ERROR(SumLosses(batch, false, &loss_sum));
+  return Report(batch, loss_sum);
+}
+
+Status Stepper::Report(const Batch& batch, double loss_sum) {
+  const IeeeArithmetic ieee;
+  loss_sum += updater_.Penalty() * static_cast<double>(count_);
+  return report_.Compute(batch, loss_sum, loss_sums_, graph_, memory_);
+}
+
+// --- forward --------------------------------------------------------------
+
+bool Stepper::WithoutActivation(int node) const {
+  if (!without_activation_) return false;
+  for (const CompileConfig::Output& output : config_.outputs) {
+    if (output.node == node) return output.takes_logits;
+  }
+  return false;
+}
+
+OpCall Stepper::CallOf(int i) {
+  const GraphNode& node = graph_.node(i);
+  const NodeSpans& spans = memory_.node(i);
+  const auto replicas = static_cast<uint64_t>(config_.replicas.count());
+  const auto replica =
+      static_cast<uint64_t>(config_.replicas.own().first + replica_);
+  OpCall call;
+  call.batch = count_;
+  call.x = spans.x.data();
+  call.y = spans.y;
+  call.weights = spans.weights.data();
+  call.scratch = spans.forward_scratch;
+  call.saved = spans.saved;
+  call.without_activation = WithoutActivation(i);
+  call.seed = config_.options.seed + node.layer.seed * 0x9E3779B97F4A7C15u +
+              graph_.SeedOf(i);
+  call.counter =
+      static_cast<uint64_t>(updater_.iterations()) * replicas + replica;
+  call.pool = config_.pool.get();
+  if (SynchronizesRanks(i)) call.workers = this;
+  call.dy = spans.dy;
+  call.dx = spans.dx.data();
+  call.d_weights = spans.d_weights.data();
+  if (node.num_variables > 0) {
+    call.gradient_offset =
+        graph_.variables()[node.first_variable].gradient_offset;
+  }
+  call.sink = this;
+  return call;
+}
+
+Status Stepper::Run(void (Op::*pass)(const OpCall&) const, int i, OpCall call) {
+  const GraphNode& node = graph_.node(i);
+  Status failed;
+  call.status = &failed;
+  (*node.op.*pass)(call);
+  if (failed.ok()) return failed;
+  return failed.Annotate("layer '%s' (%s)", node.layer.name.c_str(),
+                         ClassName(node.layer));
+}
+
+Status Stepper::ForwardNode(int i) {
+  const int64_t begin = timer_.Now();
+  OpCall call = CallOf(i);
+  call.training = trains_;
+  call.state_changes = memory_.node(i).state_changes.data();
+  memory_.ShowOnly(memory_.schedule().forward(i), std::max<int64_t>(count_, 1));
+  RINGLET_RETURN_IF_ERROR(Run(&Op::Forward, i, call));
+  timer_.Report(graph_.node(i).layer.name.c_str(), "forward", begin);
+  return Status();
+}
+
+Status Stepper::Forward(const float* x, int64_t examples, bool training,
+                        bool for_loss) {
+  if (examples < 0) {
+    return InvalidArgument("a batch of %" PRId64 " examples", examples);
+  }
+  RINGLET_RETURN_IF_ERROR(Reserve(std::max<int64_t>(examples, 1), training));
+  CancelStep();
+  replica_ = 0;
+  return ForwardAll(x, examples, training, for_loss);
+}
+
+Status Stepper::ForwardAll(const float* x, int64_t examples, bool training,
+                           bool for_loss) {
+  const IeeeArithmetic ieee;
+  count_ = examples;
+  trains_ = training;
+  without_activation_ = for_loss && config_.takes_logits;
+  results_.output = false;
+  memory_.SetInput(x, count_);
+  if (training) {
+    std::fill_n(memory_.kept().state_changes, graph_.num_changes(), 0.0f);
+  }
+  for (int i = graph_.num_inputs(); i < graph_.size(); ++i) {
+    if (!RunsNode(i)) continue;
+    RINGLET_RETURN_IF_ERROR(ForwardNode(i));
+  }
+  memory_.ShowOnly(memory_.schedule().loss(), count_);
+  results_.output = true;
+  return Status();
+}
+
+// --- loss -----------------------------------------------------------------
+
+Status Stepper::ComputeLosses(const Batch& batch, size_t k, float* gradient,
+                              double* sum) {
+  const CompileConfig::Output& of = config_.outputs[k];
+  const GraphNode& last = graph_.node(of.node);
+  const bool from_logits = without_activation_ && of.takes_logits;
+  float* const output = memory_.node(of.node).y;
+  float* const per_example = memory_.step().per_example;
+  const LossScale scale = ScaleOf(of.loss, last.output, batch.global_count);
+  RINGLET_RETURN_IF_ERROR(ringlet::ComputeLoss(
+      from_logits ? of.step_loss : of.output_loss, last.output, count_, output,
+      config_.TargetsOf(k, batch), scale.gradient * of.weight, per_example,
+      gradient, batch.weights));
+  for (int64_t i = 0; i < count_; ++i) *sum += per_example[i];
+  *sum *= scale.sum;
+  if (from_logits) {
+    const int64_t width = last.output.back();
+    BiasActivation(last.op->fused_activation(), nullptr,
+                   count_ * last.output.elements() / width, width, output);
+  }
+  return Status();
+}
+
+// Computes the sum of the examples' losses, with each output's weight; divided
+// by global_count it is the step's loss, also for a loss with reduction kSum.
+// With a gradient, it computes the gradient of this quotient.
+Status Stepper::SumLosses(const Batch& batch, bool with_gradient,
+                          double* loss_sum) {
+  if (batch.count != count_ || batch.global_count < 1) {
+    return InvalidArgument("loss of %" PRId64 " examples of %" PRId64
+                           " after a forward pass of %" PRId64,
+                           batch.count, batch.global_count, count_);
+  }
+  const IeeeArithmetic ieee;
+  const int64_t begin = timer_.Now();
+  *loss_sum = 0;
+  loss_sums_.assign(config_.outputs.size(), 0);
+  for (size_t k = 0; k < loss_sums_.size() && count_ > 0; ++k) {
+    const CompileConfig::Output& output = config_.outputs[k];
+    if (!output.has_loss) continue;
+    const bool keeps = with_gradient && graph_.node(output.node).needs_gradient;
+    RINGLET_RETURN_IF_ERROR(
+        ComputeLosses(batch, k, keeps ? memory_.node(output.node).dy : nullptr,
+                      &loss_sums_[k]));
+    *loss_sum += output.weight * loss_sums_[k];
+  }
+  results_.gradient_of_loss = with_gradient;
+  results_.output = !with_gradient && !without_activation_;
+  timer_.Report("loss", "forward", begin);
+  return Status();
+}
+
+Status Stepper::ComputeLoss(const Batch& batch, double* loss) {
+  if (!results_.output) {
+    return InvalidArgument("ComputeLoss needs a Forward before it");
+  }
+  RINGLET_RETURN_IF_ERROR(SumLosses(batch, trains_, loss));
+  batch_ = batch;
+  batch_.x = memory_.node(0).y;
+  loader_ = nullptr;
+  *loss = *loss / static_cast<double>(batch.global_count) +
+          updater_.Penalty() / config_.replicas.count();
+  return Status();
+}
+
+}  // namespace ringlet

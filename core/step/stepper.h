@@ -1,0 +1,158 @@
+// Stepper: forward, loss, backward and update over a compiled model.
+//
+// Internal to core/. It uses the nodes' addresses in memory, the exchange
+// between the ranks, and the updater, which applies gradients to the weights.
+// Parts that are called out of order return errors that change nothing.
+
+#ifndef RINGLET_CORE_STEP_STEPPER_H_
+#define RINGLET_CORE_STEP_STEPPER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "../exchange/compile_config.h"
+#include "../exchange/gradient_exchange.h"
+#include "../graph/graph.h"
+#include "../graph/model_memory.h"
+#include "../graph/step_timer.h"
+#include "replica_times.h"
+#include "ringlet/status.h"
+#include "step_report.h"
+#include "updater.h"
+
+namespace ringlet {
+
+class Stepper final : private GradientSink, private WorkerSums {
+ public:
+  // All outlive it.
+  Stepper(const Graph* graph, const CompileConfig* config, ModelMemory* memory,
+          Updater* updater, const StepTimer* timer)
+      : graph_(*graph),
+        config_(*config),
+        memory_(*memory),
+        updater_(*updater),
+        timer_(*timer),
+        report_(config),
+        alone_(MakeNoExchange()) {}
+
+  // Call after a Compile, before any step.
+  void SetExchange(std::unique_ptr<GradientExchange> exchange);
+  GradientExchange* exchange() { return exchange_.get(); }
+  StepReport& report() { return report_; }
+  ReplicaTimes& times() { return times_; }
+
+  // ModelMemory::Reserve. If addresses change, the result of a Forward is lost.
+  Status Reserve(int64_t batch, bool training);
+
+  // `batch` is that of this rank's first replica. `loader` gives those of the
+  // others; null if there are none. If another rank gives up the step, this
+  // rank does too: *taken is false, and nothing has changed but the report's
+  // notes.
+  Status Train(const Batch& batch, BatchLoader* loader, bool* taken);
+  // Gives up the step on all ranks, in the place of this rank's Train. Its
+  // report sends `note`, which is not 0. It needs no batch, and runs only
+  // layers that other ranks wait for. Only with several ranks.
+  Status GiveUp(unsigned char note);
+  Status Test(const Batch& batch);
+  // A step of one of this rank's replicas, without sums over the others.
+  Status TrainAlone(int replica, const Batch& batch);
+  // Forward, loss and backward of such a step: computes the gradients and
+  // *report, without an update. Drops a step under way.
+  Status PassAlone(int replica, const Batch& batch, StepReport* report);
+  // Record the step in the trail, and send it to the other workers.
+  void BeginStep();
+  void NoteStepEnded() const;
+  void WarnOfNothingToTrain() const;
+
+  // The parts of a step; see Model. `for_loss`: the output is left as the loss
+  // reads it.
+  Status Forward(const float* x, int64_t examples, bool training,
+                 bool for_loss);
+  Status ComputeLoss(const Batch& batch, double* loss);
+  // With `update` every range of the weights is updated when its gradient is
+  // final, and the gradient is not kept.
+  Status Backward(bool update);
+  Status Apply();
+  // Ends the step under way without an update.
+  void CancelStep();
+  // Waits until the gradients of the last Backward are sums over all replicas.
+  // If they must be computed again, their inputs are read again.
+  Status FinishGradients();
+
+ private:
+  // The results of the present step that exist.
+  struct Results {
+    bool output = false;  // input of the loss
+    bool gradient_of_loss = false;
+    bool gradients = false;
+  };
+
+  Status TrainReplicas(bool again);
+  Status TrainReplica(const Batch& batch, bool again);
+  Status LocalStep(const Batch& batch);
+  Status ComputePass(const Batch& batch, StepReport* report);
+  Status TimeReplica(bool again, Batch* batch);
+  Status ForwardAll(const float* x, int64_t examples, bool training,
+                    bool for_loss);
+  Status SumLosses(const Batch& batch, bool with_gradient, double* loss_sum);
+  Status ComputeLosses(const Batch& batch, size_t output, float* gradient,
+                       double* sum);
+  bool WithoutActivation(int node) const;
+  Status Report(const Batch& batch, double loss_sum);
+  OpCall CallOf(int node);
+  Status Run(void (Op::*pass)(const OpCall&) const, int node, OpCall call);
+  Status ForwardNode(int node);
+  Status RecomputeForward(int node);
+  Status BackwardNode(int node);
+  void AddSharedGradients(int node);
+  // True if other ranks wait for this node on this rank.
+  bool SynchronizesRanks(int node) const {
+    const Op* const op = graph_.node(node).op.get();
+    return op != nullptr && op->synchronizes() && passes_ != nullptr &&
+           passes_->sums();
+  }
+  // True if the node runs in the present pass.
+  bool RunsNode(int node) const {
+    return count_ > 0 || (trains_ && SynchronizesRanks(node));
+  }
+  Status BackwardWithoutExamples();
+
+  void OnGradientsFinal(int64_t begin) override;
+  void ConsumeGradients(int64_t begin, const float* gradients) override;
+  Status Sum(float* values, int64_t count) override {
+    return exchange_->Sum(values, count);
+  }
+
+  const Graph& graph_;
+  const CompileConfig& config_;
+  ModelMemory& memory_;
+  Updater& updater_;
+  const StepTimer& timer_;
+  StepReport report_;
+  ReplicaTimes times_;
+  std::unique_ptr<GradientExchange> exchange_;  // null before a Compile
+  // For steps that a replica makes alone.
+  const std::unique_ptr<GradientExchange> alone_;
+  // The exchange that gets the passes' gradients: one of the two above.
+  GradientExchange* passes_ = nullptr;
+
+  // The step under way.
+  int replica_ = 0;                // index of the present one of this rank
+  Batch batch_;                    // of the first replica
+  BatchLoader* loader_ = nullptr;  // gives those of the others
+  int64_t last_examples_ = 0;      // of all ranks, in the last step
+  int64_t waited_nanos_ = 0;       // the present replica's wait for other ranks
+  int64_t count_ = 0;              // examples
+  bool trains_ = false;
+  Results results_;
+  bool apply_when_ready_ = false;
+  // Outputs with a loss that takes logits still hold the logits.
+  bool without_activation_ = false;
+  std::vector<double> loss_sums_;  // by output
+  int64_t ready_ = 0;              // gradients from here on are final
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_STEP_STEPPER_H_

@@ -1,0 +1,163 @@
+// See stepper.cc.
+
+#include "stepper.h"
+
+#include <algorithm>
+
+#include "../base/check.h"
+#include "../base/ieee_arithmetic.h"
+#include "../layers/kernels.h"
+
+namespace ringlet {
+namespace {
+
+// For calls with shared weights. The stepper reports when their gradient is
+// final.
+class NoSink final : public GradientSink {
+ public:
+  void OnGradientsFinal(int64_t) override {}
+  void ConsumeGradients(int64_t, const float*) override {
+    RINGLET_CHECK(false);
+  }
+};
+
+}  // namespace
+
+// Repeats a forward pass with a dropped output.
+Status Stepper::RecomputeForward(int i) {
+  const int64_t begin = timer_.Now();
+  const NodeSpans& spans = memory_.node(i);
+  OpCall call = CallOf(i);
+  call.training = call.again = true;
+  call.x = spans.kept_x.data();
+  call.y = spans.kept;
+  call.scratch = spans.again_scratch;
+  memory_.ShowOnly(memory_.schedule().again(i), count_);
+  RINGLET_RETURN_IF_ERROR(Run(&Op::Forward, i, call));
+  timer_.Report(graph_.node(i).layer.name.c_str(), "backward", begin);
+  return Status();
+}
+
+Status Stepper::BackwardNode(int i) {
+  const GraphNode& node = graph_.node(i);
+  const NodeSpans& spans = memory_.node(i);
+  const int64_t begin = timer_.Now();
+  const bool shared = graph_.SharesTrained(i);
+  NoSink no_sink;
+  OpCall call = CallOf(i);
+  call.training = true;
+  call.x = spans.kept_x.data();
+  call.y = spans.kept;
+  call.scratch = spans.backward_scratch;
+  call.sink_consumes = apply_when_ready_ && !shared;
+  if (shared) call.sink = &no_sink;
+  if (node.replaced_by >= 0) call.without_activation = true;
+  const GraphNode& input = graph_.node(graph_.node(node.inputs[0]).root);
+  if (input.replaced_by == i) call.x_activation = input.op->fused_activation();
+  memory_.ShowOnly(memory_.schedule().backward(i),
+                   std::max<int64_t>(count_, 1));
+  RINGLET_RETURN_IF_ERROR(Run(&Op::Backward, i, call));
+  for (size_t k = 0; k < node.inputs.size(); ++k) {
+    if (spans.extra_dx[k] == nullptr) continue;
+    const int to = node.inputs[k];
+    AddTo(spans.extra_dx[k], count_ * graph_.node(to).output.elements(),
+          memory_.node(to).dy);
+  }
+  if (shared) AddSharedGradients(i);
+  timer_.Report(node.layer.name.c_str(), "backward", begin);
+  return Status();
+}
+
+// Adds the gradients of weights that several calls share. The last call has
+// written its gradient, and the calls before it add theirs. After the first
+// call the sum is final.
+void Stepper::AddSharedGradients(int i) {
+  const GraphNode& node = graph_.node(i);
+  const NodeSpans& spans = memory_.node(i);
+  for (int v = node.num_variables - 1; v >= 0; --v) {
+    const Variable& variable = graph_.variables()[node.first_variable + v];
+    if (!variable.trained()) continue;
+    float* const sum = memory_.kept().gradients + variable.gradient_offset;
+    if (spans.d_weights[v] != sum) {
+      AddTo(spans.d_weights[v], variable.size(), sum);
+    }
+    if (node.call == 0) OnGradientsFinal(variable.gradient_offset);
+  }
+}
+
+Status Stepper::Backward(bool update) {
+  if (!results_.gradient_of_loss) {
+    return InvalidArgument(
+        "Backward needs Forward(training) and ComputeLoss before it");
+  }
+  const IeeeArithmetic ieee;
+  results_.gradient_of_loss = false;
+  apply_when_ready_ = update;
+  ready_ = graph_.num_trained();
+  passes_->Begin(replica_, config_.replicas.own().count);
+  if (count_ == 0) {
+    RINGLET_RETURN_IF_ERROR(BackwardWithoutExamples());
+  } else {
+    for (const StepPass& pass : memory_.schedule().passes()) {
+      RINGLET_RETURN_IF_ERROR(pass.again ? RecomputeForward(pass.node)
+                                         : BackwardNode(pass.node));
+    }
+    memory_.ShowOnly(memory_.schedule().after(), count_);
+  }
+  RINGLET_CHECK(ready_ == 0);
+  results_.gradients = true;
+  // Waits also for operations that started before the error.
+  return passes_->failed() ? FinishGradients() : Status();
+}
+
+// The backward pass without examples: zero gradients, final in the order of the
+// other ranks.
+Status Stepper::BackwardWithoutExamples() {
+  std::fill_n(memory_.kept().gradients, graph_.num_trained(), 0.0f);
+  for (int i = graph_.size() - 1; i > 0; --i) {
+    const GraphNode& node = graph_.node(i);
+    if (!node.has_backward()) continue;
+    if (SynchronizesRanks(i)) {
+      RINGLET_RETURN_IF_ERROR(BackwardNode(i));
+    } else if (node.num_variables > 0 && node.call == 0) {
+      const Variable& first = graph_.variables()[node.first_variable];
+      if (first.trained()) OnGradientsFinal(first.gradient_offset);
+    }
+  }
+  OnGradientsFinal(0);
+  return Status();
+}
+
+void Stepper::OnGradientsFinal(int64_t begin) {
+  const int64_t end = ready_;
+  ready_ = begin;
+  if (apply_when_ready_) {
+    updater_.Update(begin, end, memory_.kept().gradients + begin);
+  } else {
+    passes_->OnGradientsFinal(begin);
+  }
+}
+
+void Stepper::ConsumeGradients(int64_t begin, const float* gradients) {
+  updater_.Update(begin, ready_, gradients);
+  ready_ = begin;
+}
+
+Status Stepper::Apply() {
+  if (!results_.gradients) {
+    return InvalidArgument("ApplyGradients needs Backward before it");
+  }
+  const IeeeArithmetic ieee;
+  const Status finished = FinishGradients();
+  results_.gradients = false;
+  RINGLET_RETURN_IF_ERROR(finished);
+  if (!apply_when_ready_) {
+    updater_.Begin();
+    updater_.UpdateAll();
+  }
+  updater_.ChangeState(config_.replicas.count());
+  updater_.End();
+  return Status();
+}
+
+}  // namespace ringlet

@@ -1,0 +1,97 @@
+// Updater: applies the optimizer to the model's weights.
+//
+// Internal to core/. It counts the steps and keeps the learning rate of
+// SetLearningRate. As a Saveable it has the optimizer's slots, iterations and
+// learning rate, "optimizer/…".
+
+#ifndef RINGLET_CORE_STEP_UPDATER_H_
+#define RINGLET_CORE_STEP_UPDATER_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../exchange/compile_config.h"
+#include "../graph/graph.h"
+#include "../graph/model_memory.h"
+#include "../graph/step_timer.h"
+#include "../objective/optimizer_table.h"
+#include "gradients.h"
+#include "ringlet/shape.h"
+
+namespace ringlet {
+
+class Updater final : public Saveable {
+ public:
+  // All outlive it.
+  Updater(const Graph* graph, const CompileConfig* config,
+          const ModelMemory* memory, const StepTimer* timer)
+      : graph_(*graph), config_(*config), memory_(*memory), timer_(*timer) {}
+
+  // Resets to no steps and the schedule's rate.
+  void Reset();
+
+  // A step calls Begin, then Update once for every range of the weights, in any
+  // order, then End. If the optimizer clips, it calls UpdateAll in the place of
+  // Update.
+  void Begin();
+  // Updates the trained weights [begin, end) with these gradients; the range is
+  // in the order of the gradient span.
+  void Update(int64_t begin, int64_t end, const float* gradients);
+  // Clips the gradients in memory, and updates all weights.
+  void UpdateAll();
+  // Adds to each state the mean of its changes over `replicas`.
+  void ChangeState(int replicas);
+  void End() { ++iterations_; }
+  // If the optimizer averages the weights, the averages become the weights. A
+  // second call changes nothing.
+  void Finalize();
+
+  // For local updates: BeginRound resets the optimizer, except its learning
+  // rate. RewindRound returns to the state after BeginRound.
+  void BeginRound() { round_begin_ = iterations_; }
+  void RewindRound() { iterations_ = round_begin_; }
+  void EndRound(int64_t steps) { iterations_ = round_begin_ + steps; }
+  int64_t round_begin() const { return round_begin_; }
+
+  int64_t iterations() const { return iterations_; }
+  float LearningRate() const;  // of the next step
+  void SetLearningRate(float rate) { learning_rate_ = rate; }
+  double Penalty() const;  // of the regularizers, for the present weights
+  // The slots that are kept between two steps, num_trained() floats each. With
+  // local updates: those kept between two rounds.
+  std::vector<std::pair<std::string, float*>> Slots() const;
+
+  void AppendState(std::vector<StateSpan>* spans) override;
+  Status StateLoaded() override;
+
+ private:
+  void UpdatePart(const Variable& v, int64_t from, int64_t to,
+                  const float* gradients);
+  void UpdateWeights(const Variable& v, int64_t from, int64_t to,
+                     const float* gradients);
+  void Average(int64_t n, float* weights, float* average) const;
+  void Clip();
+  float* AverageOf(int64_t from) const;
+  float* SumsOfGradients(int64_t from) const;
+
+  const Graph& graph_;
+  const CompileConfig& config_;
+  const ModelMemory& memory_;
+  const StepTimer& timer_;
+
+  int64_t iterations_ = 0;          // steps, with or without an update
+  int64_t round_begin_ = 0;         // of local updates; else 0
+  float learning_rate_ = -1;        // < 0: the schedule's
+  int64_t saved_accumulation_ = 0;  // gradient_accumulation_steps, as saved
+
+  // The step under way.
+  StepScalars scalars_;
+  bool updates_ = false;  // true: updates; false: adds to the sums of gradients
+  std::vector<GradientSpan> clip_spans_;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_STEP_UPDATER_H_

@@ -1,0 +1,304 @@
+// Geometry g: input height, width, channels; output height, width, channels;
+// window, strides, dilation and padding, each of height and width; groups, or
+// in a pool 1 for maxima.
+
+#include "c_helpers.h"
+
+#include "../../core/base/number_text.h"
+
+namespace ringlet {
+namespace {
+
+constexpr struct {
+  uint32_t bit;
+  const char* text;
+} kHelpers[] = {
+    {kCSigmoid, R"(
+static float sigmoid(float x) {
+  const float e = expf(x < 0 ? x : -x);
+  return (x < 0 ? e : 1) / (1 + e);
+}
+)"},
+    {kCHardSigmoid, R"(
+static float hard_sigmoid(float x) {
+  return (x < -3 ? 0 : x > 3 ? 6 : x + 3) / 6;
+}
+)"},
+    {kCMish, R"(
+static float mish(float x) {
+  const float e = expf(x < 20 ? x : 20), n = e * (e + 2);
+  return x * (n / (n + 2));
+}
+)"},
+    {kCErf, R"(
+/* Abramowitz and Stegun, 7.1.26 */
+static float error_function(float x) {
+  const float a = x < 0 ? -x : x, t = 1 / (1 + 0.3275911f * a);
+  const float y = 1 - ((((1.061405429f * t - 1.453152027f) * t + 1.421413741f) *
+                        t - 0.284496736f) * t + 0.254829592f) * t * expf(-a * a);
+  return x < 0 ? -y : y;
+}
+)"},
+    {kCLog1p, R"(
+/* log(1 + x), x in [0, 1] */
+static float log_of_1_and(float x) {
+  const float s = x / (2 + x), t = s * s;
+  return 2 * s * (1 + t * (1 / 3.0f + t * (1 / 5.0f + t * (1 / 7.0f + t * (
+                  1 / 9.0f + t * (1 / 11.0f + t / 13.0f))))));
+}
+)"},
+    {32, R"(
+/* x >= 1 */
+static float log_of(float x) {
+  int k = 0;
+  for (; x > 2; ++k) x *= 0.5f;
+  return (float)k * 0.69314718f + log_of_1_and(x - 1);
+}
+)"},
+    {kCRoot, R"(
+static float root(float x) {
+  float y = x < 1 ? 1 : x;
+  int i;
+  for (i = 0; i < 100; ++i) {
+    const float z = 0.5f * (y + x / y);
+    if (!(z < y)) break;
+    y = z;
+  }
+  return y;
+}
+)"},
+    {kCConv, R"(
+/* w: (window height, width, channels of a group, filters). A sum is one of
+   128 terms at a time. */
+static void conv(const float* x, float* y, const float* w, const float* b,
+                 const int* g) {
+  const int c = g[2], f = g[5], cg = c / g[14], fg = f / g[14];
+  int first, i, j, k, l, p, q;
+  for (p = 0; p < g[3]; ++p) {
+    for (q = 0; q < g[4]; ++q, y += f) {
+      for (first = 0; first < f;) {
+        const int left = fg - first % fg, n = left < 32 ? left : 32;
+        float sum[32] = {0}, part[32] = {0};
+        int terms = 0;
+        for (i = 0; i < g[6]; ++i) {
+          const int row = p * g[8] + i * g[10] - g[12];
+          if (row < 0 || row >= g[0]) continue;
+          for (j = 0; j < g[7]; ++j) {
+            const int column = q * g[9] + j * g[11] - g[13];
+            const float *u, *t;
+            if (column < 0 || column >= g[1]) continue;
+            u = x + (row * g[1] + column) * c + first / fg * cg;
+            t = w + (i * g[7] + j) * cg * f + first;
+            for (k = 0; k < cg; ++k, t += f) {
+              for (l = 0; l < n; ++l) part[l] += u[k] * t[l];
+              if (++terms % 128 != 0) continue;
+              for (l = 0; l < n; ++l) {
+                sum[l] += part[l];
+                part[l] = 0;
+              }
+            }
+          }
+        }
+        for (l = 0; l < n; ++l) {
+          y[first + l] = sum[l] + part[l] + (b ? b[first + l] : 0);
+        }
+        first += n;
+      }
+    }
+  }
+}
+)"},
+    {kCPool, R"(
+static void pool(const float* x, float* y, const int* g) {
+  const int c = g[2];
+  int i, j, k, p, q;
+  for (p = 0; p < g[3]; ++p) {
+    for (q = 0; q < g[4]; ++q, y += c) {
+      int count = 0;
+      for (k = 0; k < c; ++k) y[k] = 0;
+      for (i = 0; i < g[6]; ++i) {
+        const int row = p * g[8] + i - g[12];
+        if (row < 0 || row >= g[0]) continue;
+        for (j = 0; j < g[7]; ++j) {
+          const int column = q * g[9] + j - g[13];
+          const float* u;
+          if (column < 0 || column >= g[1]) continue;
+          u = x + (row * g[1] + column) * c;
+          for (k = 0; k < c; ++k) {
+            if (!g[14]) y[k] += u[k];
+            else if (!count || u[k] > y[k]) y[k] = u[k];
+          }
+          ++count;
+        }
+      }
+      for (k = 0; !g[14] && k < c; ++k) y[k] /= (float)count;
+    }
+  }
+}
+)"},
+    {kCCopy, R"(
+/* g: for each axis how many, and the steps in x and y */
+static void copy(const float* x, float* y, int axes, const int* g) {
+  int at[8] = {0}, from = 0, to = 0, k;
+  for (;;) {
+    y[to] = x[from];
+    for (k = axes - 1; k >= 0; --k) {
+      from += g[3 * k + 1];
+      to += g[3 * k + 2];
+      if (++at[k] < g[3 * k]) break;
+      from -= g[3 * k + 1] * g[3 * k];
+      to -= g[3 * k + 2] * g[3 * k];
+      at[k] = 0;
+    }
+    if (k < 0) return;
+  }
+}
+)"},
+    {kCMerge, R"(
+static float plus(float a, float b) { return a + b; }
+static float minus(float a, float b) { return a - b; }
+static float times(float a, float b) { return a * b; }
+static float larger(float a, float b) { return b > a ? b : a; }
+static float smaller(float a, float b) { return b < a ? b : a; }
+static float sloped(float a, float b) { return a < 0 ? a * b : a; }
+typedef float (*operation)(float, float);
+static const operation operations[] = {plus, minus, times, larger, smaller,
+                                       sloped};
+
+/* g: for each axis how many, and the steps in a and b */
+static void merge(int what, const float* a, const float* b, float* y, int axes,
+                  const int* g) {
+  const operation merged = operations[what];
+  int at[8] = {0}, i = 0, j = 0, k;
+  for (;;) {
+    *y++ = merged(a[i], b[j]);
+    for (k = axes - 1; k >= 0; --k) {
+      i += g[3 * k + 1];
+      j += g[3 * k + 2];
+      if (++at[k] < g[3 * k]) break;
+      i -= g[3 * k + 1] * g[3 * k];
+      j -= g[3 * k + 2] * g[3 * k];
+      at[k] = 0;
+    }
+    if (k < 0) return;
+  }
+}
+)"},
+    {kCAffine, R"(
+static void affine(const float* x, float* y, int rows, int n, const float* a,
+                   const float* b, const float* c) {
+  int i, j;
+  for (i = 0; i < rows; ++i, x += n, y += n) {
+    for (j = 0; j < n; ++j) {
+      y[j] = (x[j] - (a ? a[j] : 0)) * b[j] + (c ? c[j] : 0);
+    }
+  }
+}
+)"},
+    {4096, R"(
+static void normalize(const float* x, float* y, int rows, int n, float epsilon,
+                      const float* gamma, const float* beta) {
+  int i, j;
+  for (i = 0; i < rows; ++i, x += n, y += n) {
+    float mean = 0, square = 0, part = 0;
+    for (j = 0; j < n; ++j) {
+      part += x[j] - x[0];
+      if (j % 128 < 127 && j < n - 1) continue;
+      mean += part;
+      part = 0;
+    }
+    mean = x[0] + mean / (float)n;
+    for (j = 0; j < n; ++j) {
+      part += (x[j] - mean) * (x[j] - mean);
+      if (j % 128 < 127 && j < n - 1) continue;
+      square += part;
+      part = 0;
+    }
+    square = 1 / root(square / (float)n + epsilon);
+    for (j = 0; j < n; ++j) {
+      y[j] = (x[j] - mean) * square * (gamma ? gamma[j] : 1) +
+             (beta ? beta[j] : 0);
+    }
+  }
+}
+)"},
+    {kCSoftmax, R"(
+static void softmax(float* y, int rows, int n) {
+  for (; rows > 0; --rows, y += n) {
+    float most = y[0], sum = 0;
+    int i;
+    for (i = 1; i < n; ++i) most = y[i] > most ? y[i] : most;
+    for (i = 0; i < n; ++i) sum += y[i] = expf(y[i] - most);
+    for (i = 0; i < n; ++i) y[i] /= sum;
+  }
+}
+)"},
+    {16384, R"(
+static void log_softmax(float* y, int rows, int n) {
+  for (; rows > 0; --rows, y += n) {
+    float most = y[0], sum = 0;
+    int i;
+    for (i = 1; i < n; ++i) most = y[i] > most ? y[i] : most;
+    for (i = 0; i < n; ++i) sum += expf(y[i] - most);
+    sum = log_of(sum);
+    for (i = 0; i < n; ++i) y[i] = y[i] - most - sum;
+  }
+}
+)"},
+    {kCZero, R"(
+static void zero(float* y, int n) {
+  for (; n > 0; --n) *y++ = 0;
+}
+)"},
+};
+
+constexpr struct {
+  Activation activation;
+  uint32_t needed;
+  const char* text;
+} kExpressions[] = {
+    {kRelu, 0, "x < 0 ? 0 : x"},
+    {kSigmoid, kCSigmoid, "sigmoid(x)"},
+    {kTanh, 0, "tanhf(x)"},
+    {kRelu6, 0, "x < 0 ? 0 : x > 6 ? 6 : x"},
+    {kElu, 0, "x > 0 ? x : expf(x) - 1"},
+    {kSelu, 0,
+     "1.05070098735548f * (x > 0 ? x : 1.67326324235438f * (expf(x) - 1))"},
+    {kLeakyRelu, 0, "x > 0 ? x : 0.2f * x"},
+    {kExponential, 0, "expf(x)"},
+    {kHardSigmoid, kCHardSigmoid, "hard_sigmoid(x)"},
+    {kHardSigmoidKeras2, 0, "x < -2.5f ? 0 : x > 2.5f ? 1 : 0.2f * x + 0.5f"},
+    {kSoftsign, 0, "x / (1 + (x < 0 ? -x : x))"},
+    {kSoftplus, kCLog1p,
+     "(x < 0 ? 0 : x) + log_of_1_and(expf(x < 0 ? x : -x))"},
+    {kGelu, kCErf, "0.5f * x * (1 + error_function(x * 0.70710678f))"},
+    {kSilu, kCSigmoid, "x * sigmoid(x)"},
+    {kHardSilu, kCHardSigmoid, "x * hard_sigmoid(x)"},
+    {kMish, kCMish, "mish(x)"},
+};
+
+}  // namespace
+
+std::string CNumber(float value) {
+  const std::string text = ShortestText(value);
+  return text + (text.find_first_of(".e") == std::string::npos ? ".f" : "f");
+}
+
+std::string CHelpers(uint32_t needed) {
+  std::string text;
+  for (const auto& helper : kHelpers) {
+    if ((needed & helper.bit) != 0) text += helper.text;
+  }
+  return text;
+}
+
+const char* CExpression(Activation activation, uint32_t* needed) {
+  for (const auto& row : kExpressions) {
+    if (row.activation != activation) continue;
+    *needed |= row.needed;
+    return row.text;
+  }
+  return nullptr;
+}
+
+}  // namespace ringlet

@@ -1,0 +1,51 @@
+// The text of the functions that a model in C calls.
+//
+// Internal to io/export. A file has only the functions that it uses.
+
+#ifndef RINGLET_IO_EXPORT_C_HELPERS_H_
+#define RINGLET_IO_EXPORT_C_HELPERS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "ringlet/layers.h"
+
+namespace ringlet {
+
+// One bit for each function.
+enum CHelper : uint32_t {
+  kCSigmoid = 1,
+  kCHardSigmoid = 2,
+  kCMish = 4,
+  kCErf = 8,
+  kCLog1p = 16,
+  kCLog = 32 | kCLog1p,
+  kCRoot = 64,
+  kCConv = 128,
+  kCPool = 256,
+  kCCopy = 512,
+  kCMerge = 1024,
+  kCAffine = 2048,
+  kCNormalize = 4096 | kCRoot,
+  kCSoftmax = 8192,
+  kCLogSoftmax = 16384 | kCLog,
+  kCZero = 32768,
+};
+
+// The operation of a PReLU in merge(). Its other operations are those of Merge,
+// except for kAverage.
+constexpr int kCMergePRelu = 5;
+
+// A constant: "0.5f".
+std::string CNumber(float value);
+
+// The functions of these bits; each precedes its uses.
+std::string CHelpers(uint32_t needed);
+
+// The expression of an activation of one number x; null if there is none. Adds
+// the bits that it needs to *needed.
+const char* CExpression(Activation activation, uint32_t* needed);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_EXPORT_C_HELPERS_H_

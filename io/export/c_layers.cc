@@ -1,0 +1,207 @@
+// Writes each primitive as calls. Each kind has a row in kRows. Weights have
+// Keras's layout.
+
+#include <algorithm>
+#include <cmath>
+
+#include "c_helpers.h"
+#include "c_model.h"
+
+namespace ringlet {
+namespace {
+
+using Kind = Primitive::Kind;
+
+}  // namespace
+
+const CModel::Row CModel::kRows[] = {
+    {Kind::kInput, &CModel::EmitNothing, false},
+    {Kind::kIdentity, &CModel::EmitNothing, false},
+    {Kind::kReshape, &CModel::EmitNothing, false},
+    {Kind::kMatMul, &CModel::Convolve, false},
+    {Kind::kConv, &CModel::Convolve, false},
+    {Kind::kPool, &CModel::Pool, false},
+    {Kind::kPad, &CModel::Pad, false},
+    {Kind::kCrop, &CModel::Crop, false},
+    {Kind::kRepeat, &CModel::Repeat, false},
+    {Kind::kTranspose, &CModel::Transpose, false},
+    {Kind::kActivate, &CModel::Activate, true},
+    {Kind::kRelu, &CModel::Relu, true},
+    {Kind::kLeakyRelu, &CModel::LeakyRelu, true},
+    {Kind::kElu, &CModel::Elu, true},
+    {Kind::kPRelu, &CModel::PRelu, true},
+    {Kind::kSoftmax, &CModel::Softmax, true},
+    {Kind::kMerge, &CModel::Merge, true},
+    {Kind::kConcatenate, &CModel::Concatenate, false},
+    {Kind::kAffine, &CModel::MultiplyAdd, true},
+    {Kind::kBatchNormalize, &CModel::MultiplyAdd, true},
+    {Kind::kNormalize, &CModel::Normalize, true},
+};
+
+const CModel::Row& CModel::RowOf(Kind kind) {
+  return *std::find_if(std::begin(kRows), std::end(kRows),
+                       [&](const Row& row) { return row.kind == kind; });
+}
+
+// --- images ------------------------------------------------------------------
+
+void CModel::Convolve() {
+  helpers_ |= kCConv;
+  const std::string w = Weight(p_->kernel), b = Weight(p_->bias);
+  const std::string n = Numbers(WindowOf(*p_, XShape()).Numbers());
+  Call("conv(%s, %s, %s, %s, %s)", X().c_str(), Y().c_str(), w.c_str(),
+       b.c_str(), n.c_str());
+  ApplyActivation(p_->activation);
+}
+
+void CModel::Pool() {
+  helpers_ |= kCPool;
+  const std::string n = Numbers(WindowOf(*p_, XShape()).Numbers());
+  Call("pool(%s, %s, %s)", X().c_str(), Y().c_str(), n.c_str());
+}
+
+void CModel::Pad() {
+  helpers_ |= kCZero;
+  Call("zero(%s, %lld)", Y().c_str(),
+       static_cast<long long>(YShape().elements()));
+  const int64_t first = FrameBegin(p_->borders, YShape());
+  Copy(X(), Y() + " + " + std::to_string(first),
+       FrameAxes(XShape(), YShape(), /*pads=*/true));
+}
+
+void CModel::Crop() {
+  const int64_t first = FrameBegin(p_->borders, XShape());
+  Copy(X() + " + " + std::to_string(first), Y(),
+       FrameAxes(XShape(), YShape(), /*pads=*/false));
+}
+
+void CModel::Repeat() { Copy(X(), Y(), RepeatAxes(XShape(), YShape())); }
+
+void CModel::Transpose() {
+  Copy(X(), Y(), TransposeAxes(p_->dims, XShape(), YShape()));
+}
+
+// --- single numbers ----------------------------------------------------------
+
+void CModel::CopyIfNeeded() {
+  if (X() != Y()) Copy(X(), Y(), {YShape().elements(), 1, 1});
+}
+
+void CModel::Activate() {
+  CopyIfNeeded();
+  ApplyActivation(p_->activation);
+}
+
+void CModel::Relu() {
+  CopyIfNeeded();
+  const std::string threshold = CNumber(p_->threshold),
+                    max = CNumber(p_->max_value);
+  const std::string above =
+      std::isinf(p_->max_value) ? "x" : "(x > " + max + " ? " + max + " : x)";
+  const std::string below =
+      p_->slope == 0 ? "0" : CNumber(p_->slope) + " * (x - " + threshold + ")";
+  ApplyExpression("x > " + threshold + " ? " + above + " : " + below);
+}
+
+void CModel::LeakyRelu() {
+  CopyIfNeeded();
+  ApplyExpression("x > 0 ? x : " + CNumber(p_->slope) + " * x");
+}
+
+void CModel::Elu() {
+  CopyIfNeeded();
+  ApplyExpression("x > 0 ? x : " + CNumber(p_->alpha) + " * (expf(x) - 1)");
+}
+
+// An operation on x and the slopes.
+void CModel::PRelu() {
+  helpers_ |= kCMerge;
+  const CInts axes = AxesOver(XShape(), p_->slopes->shape, YShape());
+  const std::string n = Numbers(axes), slopes = Weight(p_->slopes);
+  Call("merge(%d, %s, %s, %s, %d, %s)", kCMergePRelu, X().c_str(),
+       slopes.c_str(), Y().c_str(), static_cast<int>(axes.size() / 3),
+       n.c_str());
+}
+
+// Neighbouring axes are treated as one. If they are not the last, x is
+// transposed and transposed back.
+void CModel::Softmax() {
+  helpers_ |= kCSoftmax;
+  const Shape& x = XShape();
+  const int first = p_->first_axis, end = first + p_->num_axes;
+  int64_t count = 1, inner = 1;
+  for (int i = first; i < x.rank(); ++i) (i < end ? count : inner) *= x[i];
+  const int64_t all = count * inner, outer = x.elements() / all;
+  std::string rows = Y();
+  if (inner > 1) {
+    rows = NewBuffer(x.elements());
+    Copy(X(), rows, {outer, all, all, count, inner, 1, inner, 1, count});
+  } else {
+    CopyIfNeeded();
+  }
+  Call("softmax(%s, %lld, %lld)", rows.c_str(),
+       static_cast<long long>(outer * inner), static_cast<long long>(count));
+  if (inner == 1) return;
+  Copy(rows, Y(), {outer, all, all, count, 1, inner, inner, count, 1});
+}
+
+// --- several inputs ----------------------------------------------------------
+
+void CModel::Merge() {
+  helpers_ |= kCMerge;
+  const bool average = p_->merge == ringlet::Merge::kAverage;
+  const auto operation =
+      static_cast<int>(average ? ringlet::Merge::kAdd : p_->merge);
+  for (size_t i = 1; i < p_->inputs.size(); ++i) {
+    const CInts axes =
+        AxesOver(i == 1 ? XShape(0) : YShape(), XShape(i), YShape());
+    const std::string n = Numbers(axes);
+    Call("merge(%d, %s, %s, %s, %zu, %s)", operation,
+         i == 1 ? X().c_str() : Y().c_str(), X(i).c_str(), Y().c_str(),
+         axes.size() / 3, n.c_str());
+  }
+  if (average) ApplyExpression("x / " + std::to_string(p_->inputs.size()));
+}
+
+void CModel::Concatenate() {
+  const int64_t width = YShape().back(), rows = YShape().elements() / width;
+  int64_t at = 0;
+  for (size_t i = 0; i < p_->inputs.size(); ++i) {
+    const int64_t n = XShape(i).back();
+    Copy(X(i), Y() + " + " + std::to_string(at), {rows, n, width, n, 1, 1});
+    at += n;
+  }
+}
+
+// --- normalizations ----------------------------------------------------------
+
+void CModel::MultiplyAdd() {
+  helpers_ |= kCAffine;
+  const int64_t width = YShape().back();
+  const auto each = [&](const std::vector<float>& values) {
+    return Values(
+        values.size() == 1
+            ? std::vector<float>(static_cast<size_t>(width), values[0])
+            : values);
+  };
+  const Affine affine = AffineOf(*p_, floats_);
+  const std::string a = each(affine.center), b = each(affine.scale),
+                    c = each(affine.offset);
+  Call("affine(%s, %s, %lld, %lld, %s, %s, %s)", X().c_str(), Y().c_str(),
+       static_cast<long long>(YShape().elements() / width),
+       static_cast<long long>(width), a.c_str(), b.c_str(), c.c_str());
+}
+
+void CModel::Normalize() {
+  helpers_ |= kCNormalize;
+  const Shape& x = XShape();
+  int64_t width = 1;
+  for (int i = 1; i <= p_->num_axes; ++i) width *= x[x.rank() - i];
+  const std::string gamma = Weight(p_->gamma), beta = Weight(p_->beta);
+  Call("normalize(%s, %s, %lld, %lld, %s, %s, %s)", X().c_str(), Y().c_str(),
+       static_cast<long long>(x.elements() / width),
+       static_cast<long long>(width), CNumber(p_->epsilon).c_str(),
+       gamma.c_str(), beta.c_str());
+}
+
+}  // namespace ringlet

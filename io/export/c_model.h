@@ -1,0 +1,110 @@
+// CModel: a model's primitives as calls of C functions.
+//
+// Internal to io/export. All slots are chosen before the first call is written.
+
+#ifndef RINGLET_IO_EXPORT_C_MODEL_H_
+#define RINGLET_IO_EXPORT_C_MODEL_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "c_shapes.h"
+#include "c_slots.h"
+#include "lowering.h"
+#include "ringlet/files.h"
+#include "ringlet/model.h"
+
+namespace ringlet {
+
+class CModel {
+ public:
+  // `name` is the prefix of the function's name.
+  CModel(Model* model, std::string name)
+      : model_(*model), floats_(model->weights()), name_(std::move(name)) {}
+
+  Status AddLayers(bool softmax);
+  Status Write(FileSystem* files, const std::string& path) const;
+
+ private:
+  struct Row {
+    Primitive::Kind kind;
+    void (CModel::*write)();
+    bool in_place;
+  };
+  static const Row kRows[];
+  struct Constant {
+    const float* floats;        // of the model; null: see values
+    std::vector<float> values;  // other constants
+    int64_t count;
+  };
+
+  void EmitNothing() {}
+  void Convolve();
+  void Pool();
+  void Pad();
+  void Crop();
+  void Repeat();
+  void Transpose();
+  void Activate();
+  void Relu();
+  void LeakyRelu();
+  void Elu();
+  void PRelu();
+  void Softmax();
+  void Merge();
+  void Concatenate();
+  void MultiplyAdd();
+  void Normalize();
+
+  Status CheckModel() const;
+  Status CheckCountable() const;
+  static const Row& RowOf(Primitive::Kind kind);
+  std::string NewBuffer(int64_t floats) {
+    return "b" + std::to_string(slots_->AddBuffer(floats, index_));
+  }
+  const Primitive& At(int index) const {
+    return lowering_.primitives[static_cast<size_t>(index)];
+  }
+  std::string X(size_t i = 0) const { return slots_->NameOf(p_->inputs[i]); }
+  std::string Y() const { return slots_->NameOf(index_); }
+  const Shape& XShape(size_t i = 0) const { return At(p_->inputs[i]).output; }
+  const Shape& YShape() const { return p_->output; }
+
+  void Call(const char* format, ...) __attribute__((format(printf, 2, 3)));
+  std::string Numbers(const CInts& numbers);
+  std::string Weight(const Variable* weight);            // "0" if null
+  std::string Values(const std::vector<float>& values);  // "0" for none
+  std::string AddConstant(const Constant& constant);
+  // Applies the activation in place.
+  void ApplyActivation(Activation activation);
+  void ApplyExpression(const std::string& expression);
+  // Each axis has a count, and its steps in x and y.
+  void Copy(const std::string& x, const std::string& y, const CInts& axes);
+  // Copies x to y unless they are one.
+  void CopyIfNeeded();
+  std::string Comment() const;
+
+  Model& model_;
+  const float* const floats_;
+  const std::string name_;
+  Lowering lowering_;
+  std::unique_ptr<CSlots> slots_;
+  size_t arena_bytes_ = 0;
+  std::vector<Constant> constants_;
+  std::vector<std::string> expressions_;
+  std::string calls_, numbers_;
+  int num_numbers_ = 0;
+  uint32_t helpers_ = 0;
+  bool too_large_ = false;  // for an int in C
+  std::string not_finite_;  // a layer with infinite or NaN constants
+
+  // The present primitive.
+  int index_ = 0;
+  const Primitive* p_ = nullptr;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_EXPORT_C_MODEL_H_

@@ -1,0 +1,67 @@
+// CSlots: the memory of the outputs of a model's primitives in a C file.
+//
+// Internal to io/export. A slot has one output at a time. It is the caller's
+// `in` or `out`, or a buffer that is placed by lifetime. A view uses the slot
+// of its input. A primitive that may overwrite its first input uses the same
+// slot if that is its last read.
+
+#ifndef RINGLET_IO_EXPORT_C_SLOTS_H_
+#define RINGLET_IO_EXPORT_C_SLOTS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "../../core/base/arena.h"
+#include "lowering.h"
+
+namespace ringlet {
+
+class CSlots {
+ public:
+  static constexpr int kIn = -1, kOut = -2;
+  struct Kind {
+    bool is_view, in_place;
+  };
+
+  // `primitives` outlive it, and have a kind each. `uses_callers_buffers`:
+  // input and output are the caller's memory; else they are buffers too.
+  CSlots(const Primitives& primitives, std::vector<Kind> kinds,
+         bool uses_callers_buffers);
+
+  int Root(int index) const;
+  int SlotOf(int index) const {
+    return slots_[static_cast<size_t>(Root(index))];
+  }
+  std::string NameOf(int index) const;
+  // Adds a buffer for this primitive only.
+  int AddBuffer(int64_t elements, int index);
+
+  // Places elements of so many bytes. Returns the bytes of all buffers.
+  size_t Place(size_t element);
+  int num_buffers() const { return static_cast<int>(buffers_.size()); }
+  int64_t elements(int buffer) const {
+    return buffers_[static_cast<size_t>(buffer)].elements;
+  }
+  size_t offset(int buffer) const { return plan_.offset(buffer); }
+
+ private:
+  struct Buffer {
+    int64_t elements;
+    int first, last;  // first and last primitive of its life
+  };
+  bool MayReplaceInput(int index, const std::vector<int>& last) const;
+  const Primitive& At(int index) const {
+    return primitives_[static_cast<size_t>(index)];
+  }
+
+  const Primitives& primitives_;
+  const std::vector<Kind> kinds_;
+  std::vector<int> slots_;  // of primitives that are not views
+  std::vector<Buffer> buffers_;
+  LifetimePlan plan_;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_EXPORT_C_SLOTS_H_

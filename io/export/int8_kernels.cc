@@ -1,0 +1,238 @@
+// BOTH compiles its argument here and keeps it as text, without its comments
+// and line ends; KernelText restores line ends. So the argument is both C99 and
+// C++: with C casts, and without `//`, directives and strings.
+//
+// Sums of a convolution fit int32, which the caller ensures. Products with a
+// multiplier fit int64.
+
+#include "int8_kernels.h"
+
+#include <cstddef>
+
+namespace ringlet {
+namespace int8 {
+namespace {
+
+#define BOTH(name, ...) \
+  __VA_ARGS__           \
+  constexpr char name[] = #__VA_ARGS__;
+
+BOTH(
+    kScaledText, static int8_t scaled(int64_t value, int shift, int zero) {
+      const int64_t y = ((value + ((int64_t)1 << (shift - 1))) >> shift) + zero;
+      return (int8_t)(y < -128 ? -128 : y > 127 ? 127 : y);
+    })
+
+BOTH(
+    kConvText,
+    static void conv(const int8_t* x, int8_t* y, const int8_t* w,
+                     const int32_t* b, const int32_t* m, const int* g) {
+      const int c = g[2], f = g[5], cg = c / g[14], fg = f / g[14],
+                zero = g[15];
+      int i, j, k, l, p, q;
+      for (p = 0; p < g[3]; ++p) {
+        for (q = 0; q < g[4]; ++q) {
+          const int8_t* v = w;
+          for (l = 0; l < f; ++l) {
+            const int first = l / fg * cg;
+            int32_t sum = b[l];
+            for (i = 0; i < g[6]; ++i) {
+              const int row = p * g[8] + i * g[10] - g[12];
+              for (j = 0; j < g[7]; ++j, v += cg) {
+                const int column = q * g[9] + j * g[11] - g[13];
+                const int8_t* u;
+                if (row < 0 || row >= g[0] || column < 0 || column >= g[1]) {
+                  continue;
+                }
+                u = x + (row * g[1] + column) * c + first;
+                for (k = 0; k < cg; ++k) sum += (int16_t)(u[k] - zero) * v[k];
+              }
+            }
+            *y++ = scaled((int64_t)sum * m[l], g[17], g[16]);
+          }
+        }
+      }
+    })
+
+BOTH(
+    kPoolText, static void pool(const int8_t* x, int8_t* y, const int* g) {
+      const int c = g[2];
+      int i, j, k, p, q;
+      for (p = 0; p < g[3]; ++p) {
+        for (q = 0; q < g[4]; ++q) {
+          for (k = 0; k < c; ++k) {
+            int32_t sum = 0;
+            int most = -128, count = 0;
+            for (i = 0; i < g[6]; ++i) {
+              const int row = p * g[8] + i - g[12];
+              if (row < 0 || row >= g[0]) continue;
+              for (j = 0; j < g[7]; ++j) {
+                const int column = q * g[9] + j - g[13];
+                int u;
+                if (column < 0 || column >= g[1]) continue;
+                u = x[(row * g[1] + column) * c + k];  // NOLINT: a number
+                sum += u - g[15];
+                most = u > most ? u : most;
+                ++count;
+              }
+            }
+            *y++ = (int8_t)(g[14] ? most
+                                  : scaled((int64_t)sum * g[18] / count, g[17],
+                                           g[16]));
+          }
+        }
+      }
+    })
+
+BOTH(
+    kMergeText, static void merge(int what, const int8_t* a, const int8_t* b,
+                                  int8_t* y, int axes, const int* g) {
+      const int* const s = g + 3 * axes;
+      int at[8] = {0}, i = 0, j = 0, k;
+      for (;;) {
+        const int64_t u = (int64_t)(a[i] - s[0]) * s[1],
+                      v = (int64_t)(b[j] - s[2]);
+        const int64_t w = what == 1 ? 0 : v * s[3];
+        *y++ = scaled(what == 0   ? u + w
+                      : what == 1 ? u * v
+                      : what == 2 ? (u < w ? w : u)
+                                  : (u < w ? u : w),
+                      s[5], s[4]);
+        for (k = axes - 1; k >= 0; --k) {
+          i += g[3 * k + 1];
+          j += g[3 * k + 2];
+          if (++at[k] < g[3 * k]) break;
+          i -= g[3 * k + 1] * g[3 * k];
+          j -= g[3 * k + 2] * g[3 * k];
+          at[k] = 0;
+        }
+        if (k < 0) return;
+      }
+    })
+
+BOTH(
+    kMapText,
+    static void map(const int8_t* x, int8_t* y, int n, const int8_t* table) {
+      for (; n > 0; --n) *y++ = table[*x++ + 128];
+    })
+
+BOTH(
+    kCopyText, static void copy(const int8_t* x, int8_t* y, int axes,
+                                const int* g, const int8_t* table) {
+      int at[8] = {0}, from = 0, to = 0, k;
+      for (;;) {
+        y[to] = table ? table[x[from] + 128] : x[from];
+        for (k = axes - 1; k >= 0; --k) {
+          from += g[3 * k + 1];
+          to += g[3 * k + 2];
+          if (++at[k] < g[3 * k]) break;
+          from -= g[3 * k + 1] * g[3 * k];
+          to -= g[3 * k + 2] * g[3 * k];
+          at[k] = 0;
+        }
+        if (k < 0) return;
+      }
+    })
+
+BOTH(
+    kFillText, static void fill(int8_t* y, int n, int value) {
+      for (; n > 0; --n) *y++ = (int8_t)value;
+    })
+
+BOTH(
+    kEndsText,
+    static void quantize(const float* x, int8_t* y, int n, float factor,
+                         int zero) {
+      for (; n > 0; --n) {
+        const float v = *x++ * factor + (float)zero;
+        *y++ = (int8_t)(v > 127    ? 127
+                        : v > -128 ? (int)(v < 0 ? v - 0.5f : v + 0.5f)
+                                   : -128);
+      }
+    } static void dequantize(const int8_t* x, float* y, int n, float scale,
+                             int zero) {
+      for (; n > 0; --n) *y++ = (float)(*x++ - zero) * scale;
+    })
+
+#undef BOTH
+
+constexpr struct {
+  uint32_t bits;
+  const char* text;
+} kTexts[] = {
+    {kConv | kPool | kMerge, kScaledText},
+    {kConv, kConvText},
+    {kPool, kPoolText},
+    {kMerge, kMergeText},
+    {kMap, kMapText},
+    {kCopy, kCopyText},
+    {kFill, kFillText},
+    {~0u, kEndsText},
+};
+
+// Appends the text in lines, indented by their braces; an initializer stays in
+// its line.
+void AppendLines(const char* text, std::string* out) {
+  int depth = 0, parentheses = 0;
+  bool begins = true;
+  for (const char* c = text; *c != '\0'; ++c) {
+    if (begins && *c == ' ') continue;
+    if (begins) {
+      const bool closes = *c == '}';
+      if (depth == 0) *out += '\n';
+      out->append(static_cast<size_t>(2 * (closes ? depth - 1 : depth)), ' ');
+      begins = false;
+    }
+    *out += *c;
+    parentheses += (*c == '(') - (*c == ')');
+    const bool initializer = *c == '{' && c[-1] == ' ' && c[-2] == '=';
+    if (initializer) {
+      while (*c != '}') *out += *++c;
+      continue;
+    }
+    depth += (*c == '{') - (*c == '}');
+    if (*c == '{' || *c == '}' || (*c == ';' && parentheses == 0)) {
+      *out += '\n';
+      begins = true;
+    }
+  }
+}
+
+}  // namespace
+
+std::string KernelText(uint32_t needed) {
+  std::string out;
+  for (const auto& entry : kTexts) {
+    if ((entry.bits & needed) != 0 || entry.bits == ~0u) {
+      AppendLines(entry.text, &out);
+    }
+  }
+  return out;
+}
+
+void Conv(const int8_t* x, int8_t* y, const int8_t* w, const int32_t* b,
+          const int32_t* m, const int* g) {
+  conv(x, y, w, b, m, g);
+}
+void Pool(const int8_t* x, int8_t* y, const int* g) { pool(x, y, g); }
+void Merge(int operation, const int8_t* a, const int8_t* b, int8_t* y, int axes,
+           const int* g) {
+  merge(operation, a, b, y, axes, g);
+}
+void Map(const int8_t* x, int8_t* y, int n, const int8_t* table) {
+  map(x, y, n, table);
+}
+void Copy(const int8_t* x, int8_t* y, int axes, const int* g,
+          const int8_t* table) {
+  copy(x, y, axes, g, table);
+}
+void Fill(int8_t* y, int n, int value) { fill(y, n, value); }
+void Quantize(const float* x, int8_t* y, int n, float factor, int zero) {
+  quantize(x, y, n, factor, zero);
+}
+void Dequantize(const int8_t* x, float* y, int n, float scale, int zero) {
+  dequantize(x, y, n, scale, zero);
+}
+
+}  // namespace int8
+}  // namespace ringlet

@@ -1,0 +1,181 @@
+// Ranges, quantizations, and the computation.
+//
+// Ranges include 0, which is the value of padding. If only a ReLU reads a
+// layer's output, the ReLU is not a step: the layer's output then means numbers
+// >= 0 and saturates as the ReLU does. A second ReLU after it is a step. All
+// arithmetic is +, -, *, / and exact operations on doubles. So the file is the
+// same wherever the ranges are: on machines of one class of arithmetic
+// (GemmArithmetic).
+
+#include "int8_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "../../core/base/check.h"
+#include "../../core/layers/kernels.h"
+
+namespace ringlet {
+namespace {
+
+using Kind = Primitive::Kind;
+
+bool IsRelu(const Primitive& p) {
+  if (p.kind == Kind::kActivate) {
+    return p.activation == kRelu || p.activation == kRelu6;
+  }
+  return p.kind == Kind::kRelu && p.slope == 0 && p.threshold == 0;
+}
+
+}  // namespace
+
+// --- ranges ------------------------------------------------------------------
+
+void Int8Model::UpdateRanges(const float* x, int64_t count) {
+  const auto take = [&](int node, const float* values) {
+    Range& range = ranges_[static_cast<size_t>(node)];
+    const int64_t n = count * plain_.model.output_shape(node).elements();
+    for (int64_t i = 0; i < n; ++i) {
+      range.least = std::min(range.least, values[i]);
+      range.most = std::max(range.most, values[i]);
+    }
+  };
+  take(0, x);
+  for (size_t k = 0; k < plain_.nodes.size(); ++k) {
+    take(plain_.nodes[k], plain_.model.output(static_cast<int>(k)));
+  }
+}
+
+Status Int8Model::FindRanges(Model* model, const Dataset& data,
+                             int64_t examples) {
+  ranges_.assign(static_cast<size_t>(last() + 1), Range());
+  LoaderOptions options;
+  options.targets = options.background = options.training = false;
+  std::unique_ptr<BatchLoader> loader;
+  RINGLET_RETURN_IF_ERROR(model->OpenLoader(data, options, &loader));
+  Batch batch;
+  for (int64_t seen = 0; seen < examples && !batch.last; seen += batch.count) {
+    RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
+    RINGLET_RETURN_IF_ERROR(
+        plain_.model.Forward(batch.x, batch.count, /*training=*/false));
+    UpdateRanges(batch.x, batch.count);
+  }
+  for (int node = 0; node <= last(); ++node) {
+    const Range& range = ranges_[static_cast<size_t>(node)];
+    if (std::isfinite(range.most - range.least)) continue;
+    return InvalidArgument(
+        "a %s gives numbers from %g to %g, which int8 cannot represent",
+        ClassName(plain_.model.layer(node)), range.least, range.most);
+  }
+  return Status();
+}
+
+// --- quantizations -----------------------------------------------------------
+
+void Int8Model::FindViews() {
+  std::vector<int> reads(static_cast<size_t>(last() + 1)), roots;
+  for (int node = 0; node <= last(); ++node) {
+    const Primitive& p = PrimitiveAt(node);
+    const bool view = IsView(p) || p.kind == Kind::kAffine;
+    kinds_.push_back({view, RowOf(p.kind).in_place});
+    roots.push_back(view ? roots[static_cast<size_t>(p.inputs[0])] : node);
+    if (view) continue;
+    for (const int input : p.inputs) {
+      ++reads[static_cast<size_t>(roots[static_cast<size_t>(input)])];
+    }
+  }
+  for (int node = 1; node <= last(); ++node) {
+    if (!IsRelu(PrimitiveAt(node))) continue;
+    const int input = PrimitiveAt(node).inputs[0];
+    const Primitive& before = PrimitiveAt(input);
+    if (before.kind == Kind::kInput || KeepsQuantization(before) ||
+        kinds_[static_cast<size_t>(input)].is_view ||
+        reads[static_cast<size_t>(input)] != 1) {
+      continue;
+    }
+    kinds_[static_cast<size_t>(node)].is_view = true;
+    ranges_[static_cast<size_t>(input)] = ranges_[static_cast<size_t>(node)];
+  }
+}
+
+void Int8Model::ChooseQuantization() {
+  for (int node = 0; node <= last(); ++node) {
+    const Primitive& p = PrimitiveAt(node);
+    Quantization quantization;
+    if (kinds_[static_cast<size_t>(node)].is_view || KeepsQuantization(p)) {
+      quantization = QuantizationOf(p.inputs[0]);
+      if (p.kind == Kind::kAffine) quantization.scale *= double{p.scale[0]};
+    } else {
+      const Range& range = ranges_[static_cast<size_t>(node)];
+      const double least = double{range.least};
+      if (range.most > range.least) {
+        quantization.scale = (double{range.most} - least) / 255;
+      }
+      quantization.zero_point =
+          static_cast<int>(std::floor(-128 - least / quantization.scale + 0.5));
+    }
+    quantizations_.push_back(quantization);
+  }
+}
+
+Status Int8Model::Make(Model* model, const Dataset& data, int64_t examples) {
+  RINGLET_RETURN_IF_ERROR(MakePlain(model, &plain_));
+  RINGLET_RETURN_IF_ERROR(Lower(plain_.model, "int8", &lowering_));
+  // A plain layer is one primitive.
+  RINGLET_CHECK(static_cast<int>(lowering_.primitives.size()) == last() + 1);
+  RINGLET_RETURN_IF_ERROR(FindRanges(model, data, examples));
+  FindViews();
+  ChooseQuantization();
+  slots_ = std::make_unique<CSlots>(lowering_.primitives, kinds_,
+                                    /*uses_callers_buffers=*/false);
+  return AddSteps();
+}
+
+// --- computation -------------------------------------------------------------
+
+void Int8Model::RunStep(const Step& s, int8_t* arena) const {
+  const auto at = [&](const BufferSpan& span) {
+    return arena + slots_->offset(span.slot) + span.begin;
+  };
+  const int8_t* const bytes =
+      s.bytes < 0 ? nullptr : bytes_[static_cast<size_t>(s.bytes)].data();
+  const auto words = [&](int i) {
+    return words_[static_cast<size_t>(i)].data();
+  };
+  const int* const g = s.numbers.data();
+  switch (s.kernel) {
+    case int8::kConv:
+      return int8::Conv(at(s.x), at(s.y), bytes, words(s.words),
+                        words(s.words2), g);
+    case int8::kPool:
+      return int8::Pool(at(s.x), at(s.y), g);
+    case int8::kMerge:
+      return int8::Merge(s.argument, at(s.x), at(s.x2), at(s.y),
+                         static_cast<int>(s.numbers.size() / 3) - 2, g);
+    case int8::kMap:
+      return int8::Map(at(s.x), at(s.y), s.argument, bytes);
+    case int8::kCopy:
+      return int8::Copy(at(s.x), at(s.y),
+                        static_cast<int>(s.numbers.size() / 3), g, bytes);
+    case int8::kFill:
+      return int8::Fill(at(s.y), g[0], s.argument);
+  }
+}
+
+void Int8Model::Run(const float* in, float* out, int8_t* arena) const {
+  const auto factor = static_cast<float>(1 / QuantizationOf(0).scale);
+  int8::Quantize(in, arena + slots_->offset(slots_->SlotOf(0)),
+                 static_cast<int>(input().elements()), factor,
+                 QuantizationOf(0).zero_point);
+  for (const Step& step : steps_) RunStep(step, arena);
+  const int64_t n = output().elements(), width = output().back();
+  int8::Dequantize(arena + slots_->offset(slots_->SlotOf(last())), out,
+                   static_cast<int>(n),
+                   static_cast<float>(QuantizationOf(last()).scale),
+                   QuantizationOf(last()).zero_point);
+  if (plain_.end != kLinear) {
+    BiasActivation(plain_.end, nullptr, n / width, width, out);
+  }
+}
+
+}  // namespace ringlet

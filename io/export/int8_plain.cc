@@ -1,0 +1,313 @@
+// A primitive of the model becomes a node of the plain model (`nodes_`), or has
+// that of its input if it computes nothing. Weights are kept by node until all
+// are known, so that a normalization can be multiplied into them.
+
+#include "int8_plain.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "lowering.h"
+
+namespace ringlet {
+namespace {
+
+using Kind = Primitive::Kind;
+using Floats = std::vector<float>;
+
+class Builder {
+ public:
+  Builder(Model* model, PlainModel* plain)
+      : model_(*model), floats_(model->weights()), plain_(*plain) {}
+
+  Status Run();
+
+ private:
+  struct Row {
+    Kind kind;
+    Status (Builder::*convert)();
+  };
+  static const Row kRows[];
+  struct Weights {
+    Floats kernel, bias;
+  };
+
+  Status AddInput();
+  Status PassThrough() { return Give(x()); }
+  Status Copy();
+  Status MatMulOrConv();
+  Status Activate() { return AddActivation(x(), p_->activation); }
+  Status EndSoftmax();
+  Status MergeInputs();
+  Status MultiplyAdd();
+  Status BatchNormalize();
+
+  const Primitive& At(int index) const {
+    return lowering_.primitives[static_cast<size_t>(index)];
+  }
+  int last() const { return static_cast<int>(lowering_.primitives.size()) - 1; }
+  int Root(int index) const;
+  Status Refuse(const char* why) const;
+  Layer Bare() const;
+  int Add(const Layer& layer, const std::vector<int>& inputs);
+  int x(size_t i = 0) const {
+    return nodes_[static_cast<size_t>(p_->inputs[i])];
+  }
+  Status Give(int node) {
+    nodes_.push_back(node);
+    return Status();
+  }
+  Floats Values(const Variable* weight) const;
+  Status AddActivation(int node, Activation activation);
+  int AddAffine(int node, const Affine& affine);
+  bool Folds(int index) const;
+  void Fold(const Affine& affine);
+  void CountReads();
+
+  Model& model_;
+  const float* const floats_;
+  PlainModel& plain_;
+  Lowering lowering_;
+  std::vector<int> nodes_, reads_;  // by primitive
+  std::map<int, Weights> weights_;  // of plain nodes, in their order
+  // The present primitive.
+  int index_ = 0;
+  const Primitive* p_ = nullptr;
+};
+
+const Builder::Row Builder::kRows[] = {
+    {Kind::kInput, &Builder::AddInput},
+    {Kind::kIdentity, &Builder::PassThrough},
+    {Kind::kReshape, &Builder::Copy},
+    {Kind::kMatMul, &Builder::MatMulOrConv},
+    {Kind::kConv, &Builder::MatMulOrConv},
+    {Kind::kPool, &Builder::Copy},
+    {Kind::kPad, &Builder::Copy},
+    {Kind::kCrop, &Builder::Copy},
+    {Kind::kRepeat, &Builder::Copy},
+    {Kind::kTranspose, &Builder::Copy},
+    {Kind::kActivate, &Builder::Activate},
+    {Kind::kRelu, &Builder::Copy},
+    {Kind::kLeakyRelu, &Builder::Copy},
+    {Kind::kElu, &Builder::Copy},
+    {Kind::kSoftmax, &Builder::EndSoftmax},
+    {Kind::kMerge, &Builder::MergeInputs},
+    {Kind::kConcatenate, &Builder::Copy},
+    {Kind::kAffine, &Builder::MultiplyAdd},
+    {Kind::kBatchNormalize, &Builder::BatchNormalize},
+};
+
+// --- nodes -------------------------------------------------------------------
+
+// Primitives without a node in the plain model have that of their root.
+int Builder::Root(int index) const {
+  while (At(index).kind == Kind::kIdentity) index = At(index).inputs[0];
+  return index;
+}
+
+Status Builder::Refuse(const char* why) const {
+  return InvalidArgument("layer '%s' is a %s, %s", p_->layer->name.c_str(),
+                         ClassName(*p_->layer), why);
+}
+
+// The layer without settings of its weights, and without its name.
+Layer Builder::Bare() const {
+  Layer bare = *p_->layer;
+  const Layer plain;
+  bare.name.clear();
+  bare.settings = 0;
+  bare.trainable = bare.use_bias = true;
+  bare.activation = kLinear;
+  bare.kernel_regularizer = bare.bias_regularizer = plain.kernel_regularizer;
+  bare.depthwise_regularizer = bare.pointwise_regularizer =
+      plain.kernel_regularizer;
+  return bare;
+}
+
+int Builder::Add(const Layer& layer, const std::vector<int>& inputs) {
+  const int node = plain_.model.Add(layer, inputs);
+  if (!plain_.model.status().ok()) return 0;
+  if (layer.kind != Layer::Kind::kInput &&
+      layer.kind != Layer::Kind::kReshape &&
+      layer.kind != Layer::Kind::kFlatten) {
+    plain_.nodes.push_back(node);
+  }
+  return node;
+}
+
+Floats Builder::Values(const Variable* v) const {
+  if (v == nullptr) return Floats();
+  return Floats(floats_ + v->offset, floats_ + v->offset + v->size());
+}
+
+// --- primitives --------------------------------------------------------------
+
+Status Builder::AddInput() { return Give(Add(Input(p_->output), {})); }
+
+Status Builder::Copy() {
+  std::vector<int> inputs;
+  for (size_t i = 0; i < p_->inputs.size(); ++i) inputs.push_back(x(i));
+  return Give(Add(Bare(), inputs));
+}
+
+Status Builder::AddActivation(int node, Activation activation) {
+  if (activation == kLinear) return Give(node);
+  if (activation != kSoftmax && activation != kLogSoftmax) {
+    return Give(Add(ActivationLayer(activation), {node}));
+  }
+  if (Root(last()) != index_) {
+    return Refuse("with a softmax that is not the model's end; int8 has none");
+  }
+  plain_.end = activation;
+  return Give(node);
+}
+
+// The two products of a SeparableConv become layers of their own.
+Status Builder::MatMulOrConv() {
+  Layer layer = Bare();
+  if (p_->kind == Kind::kMatMul) {
+    layer = Dense(p_->output.back());
+  } else if (p_->depthwise) {
+    layer.kind = p_->axes == 1 ? Layer::Kind::kDepthwiseConv1D
+                               : Layer::Kind::kDepthwiseConv2D;
+  }
+  const int node = Add(layer, {x()});
+  Weights& weights = weights_[node];
+  weights = {Values(p_->kernel), Values(p_->bias)};
+  weights.bias.resize(static_cast<size_t>(p_->output.back()));
+  return AddActivation(node, p_->activation);
+}
+
+Status Builder::EndSoftmax() {
+  if (p_->first_axis != p_->output.rank() - 1) {
+    return Refuse(
+        "over an axis that is not the last; int8 has no such softmax");
+  }
+  return AddActivation(x(), kSoftmax);
+}
+
+// Merges two inputs at a time.
+Status Builder::MergeInputs() {
+  const bool average = p_->merge == Merge::kAverage;
+  const size_t inputs = p_->inputs.size();
+  Layer two = Bare();
+  if (average) two.kind = Layer::Kind::kAdd;
+  int node = x();
+  for (size_t i = 1; i < inputs; ++i) node = Add(two, {node, x(i)});
+  if (!average) return Give(node);
+  return Give(Add(Rescaling(1.0f / static_cast<float>(inputs)), {node}));
+}
+
+// (x - minus) times + plus, as a depthwise convolution with one tap.
+int Builder::AddAffine(int node, const Affine& affine) {
+  const Shape shape = p_->output;
+  const auto width = static_cast<size_t>(shape.back());
+  const auto at = [](const Floats& values, size_t c) {
+    return values.empty() ? 0 : double{values[values.size() == 1 ? 0 : c]};
+  };
+  Weights weights;
+  for (size_t c = 0; c < width; ++c) {
+    const double factor = at(affine.scale, c);
+    weights.kernel.push_back(static_cast<float>(factor));
+    weights.bias.push_back(static_cast<float>(at(affine.offset, c) -
+                                              at(affine.center, c) * factor));
+  }
+  if (shape.rank() != 3) {
+    const Shape image = {1, shape.elements() / shape.back(), shape.back()};
+    node = Add(Reshape(image), {node});
+  }
+  node = Add(DepthwiseConv2D(1), {node});
+  weights_[node] = std::move(weights);
+  return shape.rank() == 3 ? node : Add(Reshape(shape), {node});
+}
+
+// One factor > 0 changes only the meaning of numbers.
+Status Builder::MultiplyAdd() {
+  const auto nothing = [](const Floats& values) {
+    return std::all_of(values.begin(), values.end(),
+                       [](float v) { return v == 0; });
+  };
+  const Affine affine = AffineOf(*p_, floats_);
+  const bool factor = affine.scale.size() == 1 && affine.scale[0] > 0 &&
+                      nothing(affine.center) && nothing(affine.offset);
+  return Give(factor ? Add(Rescaling(affine.scale[0]), {x()})
+                     : AddAffine(x(), affine));
+}
+
+// True if the primitive is a product without an activation that one other
+// reads.
+bool Builder::Folds(int index) const {
+  return weights_.count(nodes_[static_cast<size_t>(index)]) != 0 &&
+         reads_[static_cast<size_t>(index)] == 1 &&
+         At(index).activation == kLinear;
+}
+
+void Builder::Fold(const Affine& affine) {
+  Weights& weights = weights_[x()];
+  const size_t width = weights.bias.size();
+  for (size_t i = 0; i < weights.kernel.size(); ++i) {
+    weights.kernel[i] *= affine.scale[i % width];
+  }
+  for (size_t c = 0; c < width; ++c) {
+    weights.bias[c] = (weights.bias[c] - affine.center[c]) * affine.scale[c] +
+                      (affine.offset.empty() ? 0 : affine.offset[c]);
+  }
+}
+
+Status Builder::BatchNormalize() {
+  const Affine affine = AffineOf(*p_, floats_);
+  if (!Folds(Root(p_->inputs[0]))) return Give(AddAffine(x(), affine));
+  Fold(affine);
+  return Give(x());
+}
+
+// --- the model ---------------------------------------------------------------
+
+void Builder::CountReads() {
+  reads_.assign(lowering_.primitives.size(), 0);
+  ++reads_[static_cast<size_t>(Root(last()))];
+  for (const Primitive& p : lowering_.primitives) {
+    if (p.kind == Kind::kIdentity) continue;
+    for (const int input : p.inputs) {
+      ++reads_[static_cast<size_t>(Root(input))];
+    }
+  }
+}
+
+Status Builder::Run() {
+  RINGLET_RETURN_IF_ERROR(Lower(model_, "C", &lowering_));
+  CountReads();
+  for (index_ = 0; index_ <= last(); ++index_) {
+    p_ = &At(index_);
+    const Row* const row =
+        std::find_if(std::begin(kRows), std::end(kRows),
+                     [&](const Row& r) { return r.kind == p_->kind; });
+    if (row == std::end(kRows)) return Refuse("which has no int8 form");
+    RINGLET_RETURN_IF_ERROR((this->*row->convert)());
+    RINGLET_RETURN_IF_ERROR(plain_.model.status());
+  }
+  // The output must be a computing node, and the last one; else a Rescaling
+  // follows.
+  if (plain_.nodes.empty() || plain_.nodes.back() != nodes_.back() ||
+      nodes_.back() != plain_.model.num_nodes() - 1) {
+    Add(Rescaling(1), {nodes_.back()});
+  }
+  Floats all;
+  for (const auto& [node, weights] : weights_) {
+    all.insert(all.end(), weights.kernel.begin(), weights.kernel.end());
+    all.insert(all.end(), weights.bias.begin(), weights.bias.end());
+  }
+  plain_.model.Outputs(plain_.nodes);
+  RINGLET_RETURN_IF_ERROR(plain_.model.SetInitialWeights(std::move(all)));
+  plain_.model.Compile(SGD(), MeanSquaredError());
+  return plain_.model.status();
+}
+
+}  // namespace
+
+Status MakePlain(Model* model, PlainModel* plain) {
+  return Builder(model, plain).Run();
+}
+
+}  // namespace ringlet

@@ -1,0 +1,368 @@
+// To export a class of layer, give it a row in kRows. Its function fills in a
+// primitive that has the row's kind, and the node's inputs and output.
+
+#include "lowering.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "../../core/layers/layer_table.h"
+
+namespace ringlet {
+namespace {
+
+using Kind = Primitive::Kind;
+using Floats = std::vector<float>;
+
+class LoweringBuilder {
+ public:
+  LoweringBuilder(const Model& model, Lowering* out)
+      : model_(model), out_(*out) {}
+
+  Status Run(const char* target);
+
+ private:
+  struct Row {
+    Layer::Kind layer;
+    Kind kind;
+    void (LoweringBuilder::*fill)(Primitive*, int argument);
+    int argument;
+  };
+  static const Row kRows[];
+
+  void KeepInput(Primitive*, int) {}
+  void Activate(Primitive*, int);
+  void MatMul(Primitive*, int);
+  void Conv(Primitive*, int depthwise);
+  void SeparableConv(Primitive*, int);
+  void Pool(Primitive*, int max);
+  void GlobalPool(Primitive*, int max);
+  void PadOrCrop(Primitive*, int);
+  void UpSample(Primitive*, int);
+  void Permute(Primitive*, int);
+  void FillActivationParameters(Primitive*, int);
+  void PRelu(Primitive*, int);
+  void Softmax(Primitive*, int);
+  void MergeInputs(Primitive*, int merge);
+  void BatchNormalize(Primitive*, int);
+  void LayerNormalize(Primitive*, int);
+  void Rescale(Primitive*, int);
+  void Normalize(Primitive*, int);
+
+  const Variable* Find(const Primitive& p, const char* weight) const;
+  const Shape& InputOf(const Primitive& p) const {
+    return out_.primitives[static_cast<size_t>(p.inputs[0])].output;
+  }
+  void PlaceWindow(Primitive* p) const;
+  int Add(Primitive p) {
+    out_.primitives.push_back(std::move(p));
+    return static_cast<int>(out_.primitives.size()) - 1;
+  }
+
+  const Model& model_;
+  Lowering& out_;
+};
+
+using Is = Layer::Kind;
+const LoweringBuilder::Row LoweringBuilder::kRows[] = {
+    {Is::kInput, Kind::kInput, &LoweringBuilder::KeepInput, 0},
+    {Is::kReshape, Kind::kReshape, &LoweringBuilder::KeepInput, 0},
+    {Is::kFlatten, Kind::kReshape, &LoweringBuilder::KeepInput, 0},
+    {Is::kDropout, Kind::kIdentity, &LoweringBuilder::KeepInput, 0},
+    {Is::kSpatialDropout1D, Kind::kIdentity, &LoweringBuilder::KeepInput, 0},
+    {Is::kSpatialDropout2D, Kind::kIdentity, &LoweringBuilder::KeepInput, 0},
+    {Is::kGaussianNoise, Kind::kIdentity, &LoweringBuilder::KeepInput, 0},
+    {Is::kGaussianDropout, Kind::kIdentity, &LoweringBuilder::KeepInput, 0},
+    {Is::kAlphaDropout, Kind::kIdentity, &LoweringBuilder::KeepInput, 0},
+    {Is::kDense, Kind::kMatMul, &LoweringBuilder::MatMul, 0},
+    {Is::kConv2D, Kind::kConv, &LoweringBuilder::Conv, 0},
+    {Is::kConv1D, Kind::kConv, &LoweringBuilder::Conv, 0},
+    {Is::kDepthwiseConv2D, Kind::kConv, &LoweringBuilder::Conv, 1},
+    {Is::kDepthwiseConv1D, Kind::kConv, &LoweringBuilder::Conv, 1},
+    {Is::kSeparableConv2D, Kind::kMatMul, &LoweringBuilder::SeparableConv, 0},
+    {Is::kSeparableConv1D, Kind::kMatMul, &LoweringBuilder::SeparableConv, 0},
+    {Is::kActivation, Kind::kActivate, &LoweringBuilder::Activate, 0},
+    {Is::kReLU, Kind::kRelu, &LoweringBuilder::FillActivationParameters, 0},
+    {Is::kLeakyReLU, Kind::kLeakyRelu,
+     &LoweringBuilder::FillActivationParameters, 0},
+    {Is::kELU, Kind::kElu, &LoweringBuilder::FillActivationParameters, 0},
+    {Is::kPReLU, Kind::kPRelu, &LoweringBuilder::PRelu, 0},
+    {Is::kSoftmax, Kind::kSoftmax, &LoweringBuilder::Softmax, 0},
+    {Is::kMaxPooling2D, Kind::kPool, &LoweringBuilder::Pool, 1},
+    {Is::kMaxPooling1D, Kind::kPool, &LoweringBuilder::Pool, 1},
+    {Is::kAveragePooling2D, Kind::kPool, &LoweringBuilder::Pool, 0},
+    {Is::kAveragePooling1D, Kind::kPool, &LoweringBuilder::Pool, 0},
+    {Is::kGlobalMaxPooling2D, Kind::kPool, &LoweringBuilder::GlobalPool, 1},
+    {Is::kGlobalMaxPooling1D, Kind::kPool, &LoweringBuilder::GlobalPool, 1},
+    {Is::kGlobalAveragePooling2D, Kind::kPool, &LoweringBuilder::GlobalPool, 0},
+    {Is::kGlobalAveragePooling1D, Kind::kPool, &LoweringBuilder::GlobalPool, 0},
+    {Is::kZeroPadding2D, Kind::kPad, &LoweringBuilder::PadOrCrop, 0},
+    {Is::kZeroPadding1D, Kind::kPad, &LoweringBuilder::PadOrCrop, 0},
+    {Is::kCropping2D, Kind::kCrop, &LoweringBuilder::PadOrCrop, 0},
+    {Is::kCropping1D, Kind::kCrop, &LoweringBuilder::PadOrCrop, 0},
+    {Is::kUpSampling2D, Kind::kRepeat, &LoweringBuilder::UpSample, 0},
+    {Is::kUpSampling1D, Kind::kRepeat, &LoweringBuilder::UpSample, 0},
+    {Is::kPermute, Kind::kTranspose, &LoweringBuilder::Permute, 0},
+    {Is::kAdd, Kind::kMerge, &LoweringBuilder::MergeInputs,
+     static_cast<int>(Merge::kAdd)},
+    {Is::kAverage, Kind::kMerge, &LoweringBuilder::MergeInputs,
+     static_cast<int>(Merge::kAverage)},
+    {Is::kSubtract, Kind::kMerge, &LoweringBuilder::MergeInputs,
+     static_cast<int>(Merge::kSubtract)},
+    {Is::kMultiply, Kind::kMerge, &LoweringBuilder::MergeInputs,
+     static_cast<int>(Merge::kMultiply)},
+    {Is::kMaximum, Kind::kMerge, &LoweringBuilder::MergeInputs,
+     static_cast<int>(Merge::kMaximum)},
+    {Is::kMinimum, Kind::kMerge, &LoweringBuilder::MergeInputs,
+     static_cast<int>(Merge::kMinimum)},
+    {Is::kConcatenate, Kind::kConcatenate, &LoweringBuilder::KeepInput, 0},
+    {Is::kBatchNormalization, Kind::kBatchNormalize,
+     &LoweringBuilder::BatchNormalize, 0},
+    {Is::kLayerNormalization, Kind::kNormalize,
+     &LoweringBuilder::LayerNormalize, 0},
+    {Is::kRescaling, Kind::kAffine, &LoweringBuilder::Rescale, 0},
+    {Is::kNormalization, Kind::kAffine, &LoweringBuilder::Normalize, 0},
+};
+
+// --- products ----------------------------------------------------------------
+
+const Variable* LoweringBuilder::Find(const Primitive& p,
+                                      const char* weight) const {
+  const std::string path = p.layer->name + "/" + weight;
+  for (const Variable& v : model_.variables()) {
+    if (v.path == path) return &v;
+  }
+  return nullptr;
+}
+
+void LoweringBuilder::PlaceWindow(Primitive* p) const {
+  const Layer& layer = *p->layer;
+  const Shape& x = InputOf(*p);
+  const int lines = p->axes == 1 ? 1 : 0;  // a line has no height
+  for (int i = lines; i < 2; ++i) {
+    Primitive::Window& w = p->window;
+    w.size[i] = layer.window[i];
+    w.strides[i] = layer.strides[i];
+    w.dilation[i] = layer.dilation[i];
+    const int64_t extent = (w.size[i] - 1) * w.dilation[i] + 1;
+    if (layer.padding == kCausal) w.before[i] = extent - 1;
+    if (layer.padding != kSame) continue;
+    const int64_t covered = (p->output[i - lines] - 1) * w.strides[i] + extent;
+    const int64_t pad = std::max<int64_t>(covered - x[i - lines], 0);
+    w.before[i] = pad / 2;
+    w.after[i] = pad - pad / 2;
+  }
+}
+
+void LoweringBuilder::MatMul(Primitive* p, int) {
+  p->kernel = Find(*p, "kernel");
+  p->bias = Find(*p, "bias");
+  p->activation = p->layer->activation;
+}
+
+void LoweringBuilder::Conv(Primitive* p, int depthwise) {
+  MatMul(p, 0);
+  PlaceWindow(p);
+  p->depthwise = depthwise != 0;
+  p->groups = p->depthwise ? InputOf(*p).back() : p->layer->groups;
+}
+
+// A depthwise convolution, then a product over its channels.
+void LoweringBuilder::SeparableConv(Primitive* p, int) {
+  Primitive first = *p;
+  first.kind = Kind::kConv;
+  first.kernel = Find(*p, "depthwise_kernel");
+  first.depthwise = true;
+  first.groups = InputOf(*p).back();
+  first.output[first.output.rank() - 1] =
+      first.groups * p->layer->depth_multiplier;
+  PlaceWindow(&first);
+  p->inputs = {Add(std::move(first))};
+  p->kernel = Find(*p, "pointwise_kernel");
+  p->bias = Find(*p, "bias");
+  p->activation = p->layer->activation;
+}
+
+// --- images ------------------------------------------------------------------
+
+void LoweringBuilder::Pool(Primitive* p, int max) {
+  PlaceWindow(p);
+  p->is_max = max != 0;
+}
+
+void LoweringBuilder::GlobalPool(Primitive* p, int max) {
+  const Shape& x = InputOf(*p);
+  for (int i = 0; i < p->axes; ++i) p->window.size[2 - p->axes + i] = x[i];
+  p->covers_image = true;
+  p->is_max = max != 0;
+}
+
+void LoweringBuilder::PadOrCrop(Primitive* p, int) {
+  std::copy_n(p->layer->borders, 4, p->borders);
+}
+
+void LoweringBuilder::UpSample(Primitive* p, int) {
+  for (int i = p->axes == 1 ? 1 : 0; i < 2; ++i) {
+    p->window.size[i] = p->layer->window[i];
+  }
+}
+
+void LoweringBuilder::Permute(Primitive* p, int) { p->dims = p->layer->shape; }
+
+// --- single numbers ----------------------------------------------------------
+
+void LoweringBuilder::Activate(Primitive* p, int) {
+  p->activation = p->layer->activation;
+  if (p->activation == kLinear) p->kind = Kind::kIdentity;
+}
+
+void LoweringBuilder::FillActivationParameters(Primitive* p, int) {
+  p->max_value = p->layer->max_value;
+  p->slope = p->layer->negative_slope;
+  p->threshold = p->layer->threshold;
+  p->alpha = p->layer->alpha;
+}
+
+void LoweringBuilder::PRelu(Primitive* p, int) {
+  p->slopes = Find(*p, "alpha");
+}
+
+void LoweringBuilder::Softmax(Primitive* p, int) {
+  const int rank = p->output.rank();
+  p->first_axis = rank;
+  for (const int64_t axis : p->layer->axes) {
+    const auto at = static_cast<int>(axis < 0 ? axis + rank : axis - 1);
+    p->first_axis = std::min(p->first_axis, at);
+  }
+  p->num_axes = static_cast<int>(p->layer->axes.size());
+}
+
+void LoweringBuilder::MergeInputs(Primitive* p, int merge) {
+  p->merge = static_cast<Merge>(merge);
+}
+
+// --- normalizations ----------------------------------------------------------
+
+void LoweringBuilder::BatchNormalize(Primitive* p, int) {
+  p->gamma = Find(*p, "gamma");
+  p->beta = Find(*p, "beta");
+  p->mean = Find(*p, "moving_mean");
+  p->variance = Find(*p, "moving_variance");
+  p->epsilon = p->layer->epsilon;
+}
+
+void LoweringBuilder::LayerNormalize(Primitive* p, int) {
+  p->gamma = Find(*p, "gamma");
+  p->beta = Find(*p, "beta");
+  p->num_axes = static_cast<int>(p->layer->axes.size());
+  p->epsilon = p->layer->epsilon;
+}
+
+void LoweringBuilder::Rescale(Primitive* p, int) {
+  p->scale = p->layer->scales;
+  p->offset = p->layer->offsets;
+}
+
+void LoweringBuilder::Normalize(Primitive* p, int) {
+  constexpr double kLeast = 1e-7;  // least deviation, as in Keras
+  const bool invert = p->layer->invert;
+  for (const float variance : p->layer->variances) {
+    const double deviation = std::max(std::sqrt(double{variance}), kLeast);
+    p->scale.push_back(static_cast<float>(invert ? deviation : 1 / deviation));
+  }
+  (invert ? p->offset : p->center) = p->layer->means;
+}
+
+// --- the model ---------------------------------------------------------------
+
+Status LoweringBuilder::Run(const char* target) {
+  for (int node = 0; node < model_.num_nodes(); ++node) {
+    const Layer& layer = model_.layer(node);
+    const Row* const row =
+        std::find_if(std::begin(kRows), std::end(kRows),
+                     [&](const Row& r) { return r.layer == layer.kind; });
+    if (row == std::end(kRows)) {
+      return InvalidArgument(
+          "layer '%s' is a %s, %swhich cannot be exported to %s",
+          layer.name.c_str(), ClassName(layer),
+          layer.custom != nullptr ? "a user-defined layer, " : "", target);
+    }
+    Primitive p;
+    p.kind = row->kind;
+    p.layer = &layer;
+    p.output = model_.output_shape(node);
+    p.axes = ClassOf(layer).axes;
+    for (const int input : model_.inputs(node)) {
+      p.inputs.push_back(out_.of_node[static_cast<size_t>(input)]);
+    }
+    (this->*row->fill)(&p, row->argument);
+    out_.of_node.push_back(Add(std::move(p)));
+  }
+  return Status();
+}
+
+}  // namespace
+
+Status Lower(const Model& model, const char* target, Lowering* lowering) {
+  return LoweringBuilder(model, lowering).Run(target);
+}
+
+Affine AffineOf(const Primitive& p, const float* weights) {
+  if (p.kind == Kind::kAffine) return {p.center, p.scale, p.offset};
+  const auto values = [&](const Variable* v) {
+    if (v == nullptr) return Floats();
+    const float* const first = weights + v->offset;
+    return Floats(first, first + v->size());
+  };
+  const Floats gamma = values(p.gamma);
+  Floats scale = values(p.variance);
+  for (size_t c = 0; c < scale.size(); ++c) {
+    const double variance = double{scale[c]} + double{p.epsilon};
+    scale[c] = static_cast<float>(1 / std::sqrt(variance)) *
+               (gamma.empty() ? 1 : gamma[c]);
+  }
+  return {values(p.mean), std::move(scale), values(p.beta)};
+}
+
+bool IsView(const Primitive& p) {
+  return p.kind == Kind::kIdentity || p.kind == Kind::kReshape;
+}
+
+Status CheckLogits(const Primitives& primitives, int index) {
+  const auto at = [&](int i) -> const Primitive& {
+    return primitives[static_cast<size_t>(i)];
+  };
+  int root = index;
+  while (IsView(at(root))) root = at(root).inputs[0];
+  const char* const name = at(root).layer->name.c_str();
+  const Activation last = at(root).activation;
+  if (at(root).kind == Kind::kSoftmax) {
+    return InvalidArgument(
+        "a softmax is to follow logits, but layer '%s' is one; leave --softmax "
+        "out",
+        name);
+  }
+  if (last == kSoftmax || last == kLogSoftmax || last == kSigmoid) {
+    return InvalidArgument(
+        "a softmax is to follow logits, but layer '%s' has the activation "
+        "'%s'; leave --softmax out",
+        name, ActivationName(last));
+  }
+  if (at(index).output.back() >= 2) return Status();
+  return InvalidArgument(
+      "a softmax is to follow logits, but layer '%s' gives one number; leave "
+      "--softmax out",
+      name);
+}
+
+Status CheckHasWeights(const Model& model, const std::string& path) {
+  RINGLET_RETURN_IF_ERROR(model.status().Annotate("%s", path.c_str()));
+  RINGLET_RETURN_IF_ERROR(model.CheckAdapted().Annotate("%s", path.c_str()));
+  if (model.compiled()) return Status();
+  return InvalidArgument(
+      "%s: model '%s' has no weights yet: call Compile first", path.c_str(),
+      model.name().c_str());
+}
+
+}  // namespace ringlet

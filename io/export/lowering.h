@@ -1,0 +1,120 @@
+// Lowering: a model as a list of primitives. The exporters write primitives,
+// and depend on no class of layer.
+//
+// Internal to io/export. A class of layer has one row in lowering.cc. A
+// primitive has one output. Shapes omit the batch, and channels are the last
+// axis.
+
+#ifndef RINGLET_IO_EXPORT_LOWERING_H_
+#define RINGLET_IO_EXPORT_LOWERING_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "ringlet/model.h"
+#include "ringlet/shape.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+// The operation of a kMerge on its inputs, element by element.
+enum class Merge : uint8_t {
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kMaximum,
+  kMinimum,
+  kAverage,
+};
+
+struct Primitive {
+  // Each kind, with the fields that it uses besides layer, inputs and output.
+  enum class Kind : uint8_t {
+    kInput,
+    kIdentity,        // its input
+    kReshape,         // its input, in another shape
+    kMatMul,          // x kernel + bias over the last axis; activation
+    kConv,            // of images with `window`; groups, kernel, bias,
+                      // activation, depthwise
+    kPool,            // of images with `window`; is_max, covers_image
+    kPad,             // adds `borders` of zeros
+    kCrop,            // removes `borders`
+    kRepeat,          // each pixel window.size times
+    kTranspose,       // axis i is axis dims[i], counted from 1
+    kActivate,        // activation
+    kRelu,            // min(x, max_value) above threshold, else slope (x -
+                      // threshold)
+    kLeakyRelu,       // x above 0, else slope x
+    kElu,             // x above 0, else alpha (exp(x) - 1)
+    kPRelu,           // x above 0, else slopes x
+    kSoftmax,         // over num_axes axes from first_axis on
+    kMerge,           // merge; shapes broadcast
+    kConcatenate,     // along the last axis
+    kAffine,          // (x - center) scale + offset
+    kBatchNormalize,  // gamma, beta, mean, variance, epsilon
+    kNormalize,       // over the last num_axes axes; gamma, beta, epsilon
+  };
+  // Along height and width. With one axis the height is 1, without padding.
+  struct Window {
+    int64_t size[2] = {1, 1}, strides[2] = {1, 1}, dilation[2] = {1, 1};
+    int64_t before[2] = {0, 0}, after[2] = {0, 0};  // padding
+  };
+
+  Kind kind = Kind::kInput;
+  const Layer* layer = nullptr;  // for names and messages
+  std::vector<int> inputs;       // indices of primitives
+  Shape output;
+
+  Activation activation = kLinear;  // of the output
+  int axes = 0;                     // of the images: 2 or 1; 0 for any
+  Window window;
+  int64_t groups = 1;
+  // Kernel (spatial, channels, multiplier) instead of (spatial, in / groups,
+  // out).
+  bool depthwise = false;
+  bool is_max = false;        // maxima instead of means
+  bool covers_image = false;  // the window is the whole image
+  int64_t borders[4] = {};    // top, bottom, left, right
+  Shape dims;
+  float max_value = 0, slope = 0, threshold = 0, alpha = 0;
+  int first_axis = 0, num_axes = 0;
+  Merge merge = Merge::kAdd;
+  // One number for all channels or one for each; empty: none.
+  std::vector<float> center, scale, offset;
+  float epsilon = 0;
+  // Null: none.
+  const Variable *kernel = nullptr, *bias = nullptr, *slopes = nullptr;
+  const Variable *gamma = nullptr, *beta = nullptr;
+  const Variable *mean = nullptr, *variance = nullptr;
+};
+using Primitives = std::vector<Primitive>;
+
+struct Lowering {
+  Primitives primitives;
+  std::vector<int> of_node;  // the primitive with the output of each node
+};
+
+// `model` outlives *lowering. An error names the layer that has no primitives,
+// which cannot be exported to `target`.
+Status Lower(const Model& model, const char* target, Lowering* lowering);
+
+// The center, scale and offset of a kAffine or a kBatchNormalize. `weights` are
+// the model's.
+struct Affine {
+  std::vector<float> center, scale, offset;
+};
+Affine AffineOf(const Primitive& primitive, const float* weights);
+
+// True for kIdentity and kReshape.
+bool IsView(const Primitive& primitive);
+
+// An error if the primitive's output is not logits, so that a softmax cannot
+// follow.
+Status CheckLogits(const Primitives& primitives, int index);
+
+// An error, with `path`, if the model has no weights to export.
+Status CheckHasWeights(const Model& model, const std::string& path);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_EXPORT_LOWERING_H_

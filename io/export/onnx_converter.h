@@ -1,0 +1,105 @@
+// OnnxConverter: a model's primitives as nodes of ONNX.
+//
+// Internal to io/export. It converts one primitive at a time. A converter
+// returns the value of its output. Weights are not copied: a StridedLayout is
+// the order of the floats of Keras's kernel in ONNX's.
+
+#ifndef RINGLET_IO_EXPORT_ONNX_CONVERTER_H_
+#define RINGLET_IO_EXPORT_ONNX_CONVERTER_H_
+
+#include <vector>
+
+#include "lowering.h"
+#include "onnx_builder.h"
+#include "ringlet/model.h"
+
+namespace ringlet {
+
+class OnnxConverter {
+ public:
+  OnnxConverter(Model* model, OnnxGraph* graph)
+      : model_(*model),
+        floats_(model->weights()),
+        graph_(graph),
+        builder_(graph) {}
+
+  Status AddNodes();
+  Status AddOutput(int node, bool softmax);
+
+ private:
+  struct Row {
+    Primitive::Kind kind;
+    OnnxValue (OnnxConverter::*convert)();
+  };
+  static const Row kConverters[];
+  // A constant of the graph: a variable, or one number for each channel.
+  struct AddedWeight {
+    const Variable* variable;
+    float number;
+    int dims;
+    OnnxGraph::StridedLayout order;
+    int tensor;
+  };
+
+  OnnxValue Input();
+  OnnxValue PassThrough() { return x(); }
+  OnnxValue Reshape();
+  OnnxValue MatMul();
+  OnnxValue Conv();
+  OnnxValue Pool();
+  OnnxValue Pad();
+  OnnxValue Crop();
+  OnnxValue Repeat();
+  OnnxValue Transpose();
+  OnnxValue Activate() { return builder_.Activated(x(), p_->activation); }
+  OnnxValue Relu();
+  OnnxValue LeakyRelu() { return WithAlpha("LeakyRelu", p_->slope); }
+  OnnxValue Elu() { return WithAlpha("Elu", p_->alpha); }
+  OnnxValue PRelu();
+  OnnxValue Softmax();
+  OnnxValue Merge();
+  OnnxValue Concatenate();
+  OnnxValue MultiplyAdd();
+  OnnxValue BatchNormalize();
+  OnnxValue Normalize();
+
+  OnnxValue& x(size_t i = 0) {
+    return values_[static_cast<size_t>(p_->inputs[i])];
+  }
+  // The numbers of a pair, one for each axis.
+  OnnxInts Each(const int64_t pair[2]) const {
+    return p_->axes == 1 ? OnnxInts{pair[1]} : OnnxInts{pair[0], pair[1]};
+  }
+  int Weight(const Variable* weight, const OnnxInts& dims,
+             const OnnxGraph::StridedLayout& order);
+  int Weight(const Variable* weight, const OnnxInts& dims);  // Keras's order
+  int WeightOr(const Variable* weight, int64_t channels, float otherwise);
+  int Bias() {
+    return p_->bias == nullptr ? -1 : Weight(p_->bias, {p_->output.back()});
+  }
+  OnnxInts Pads() const;  // of the window
+  int Kernel(const OnnxInts& spatial, int64_t in);
+  int DepthwiseKernel();
+  int ConvolvePixels(int x, int axes, int64_t in);
+  OnnxValue Activated(AxisOrder order, int tensor) {
+    return builder_.Activated(OnnxBuilder::Of(p_->output, order, tensor),
+                              p_->activation);
+  }
+  OnnxValue WithAlpha(const char* op, float alpha);
+  OnnxValue NormalizedRows();
+  int Mean(int tensor, const OnnxInts& axes);
+
+  Model& model_;
+  const float* const floats_;
+  OnnxGraph* const graph_;
+  OnnxBuilder builder_;
+  Lowering lowering_;
+  std::vector<OnnxValue> values_;  // of the primitives
+  std::vector<AddedWeight> weights_;
+
+  const Primitive* p_ = nullptr;  // the present one
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_EXPORT_ONNX_CONVERTER_H_

@@ -1,0 +1,221 @@
+// Primitives with weights.
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "onnx_converter.h"
+
+namespace ringlet {
+
+// --- weights -----------------------------------------------------------------
+
+// A shared layer's weight is added once, unless it is needed in another order.
+int OnnxConverter::Weight(const Variable* v, const OnnxInts& dims,
+                          const OnnxGraph::StridedLayout& order) {
+  for (const AddedWeight& added : weights_) {
+    if (added.variable == v && added.dims == dims.count &&
+        std::memcmp(&added.order, &order, sizeof(order)) == 0) {
+      return added.tensor;
+    }
+  }
+  const int tensor =
+      graph_->AddWeight(v->path, dims, floats_ + v->offset, order);
+  weights_.push_back({v, 0, dims.count, order, tensor});
+  return tensor;
+}
+
+int OnnxConverter::Weight(const Variable* weight, const OnnxInts& dims) {
+  int64_t all = 1;
+  for (const int64_t n : dims) all *= n;
+  return Weight(weight, dims, {{1, 1, all}, {0, 0, 1}});
+}
+
+int OnnxConverter::WeightOr(const Variable* weight, int64_t channels,
+                            float otherwise) {
+  if (weight != nullptr) return Weight(weight, {channels});
+  const OnnxGraph::StridedLayout order = {{1, 1, channels}, {0, 0, 1}};
+  for (const AddedWeight& added : weights_) {
+    if (added.variable == nullptr && added.number == otherwise &&
+        added.order.count[2] == channels) {
+      return added.tensor;
+    }
+  }
+  const std::vector<float> values(static_cast<size_t>(channels), otherwise);
+  const int tensor =
+      graph_->AddFloats("numbers", {channels}, values.data(), channels);
+  weights_.push_back({nullptr, otherwise, 1, order, tensor});
+  return tensor;
+}
+
+// From (spatial, in, out) in Keras to (out, in, spatial) in ONNX.
+int OnnxConverter::Kernel(const OnnxInts& spatial, int64_t in) {
+  const int64_t out = p_->output.back();
+  OnnxInts dims = {out, in};
+  int64_t taps = 1;
+  for (const int64_t n : spatial) {
+    dims.Add(n);
+    taps *= n;
+  }
+  return Weight(p_->kernel, dims, {{out, in, taps}, {1, out, in * out}});
+}
+
+// From (spatial, channels, multiplier) in Keras.
+int OnnxConverter::DepthwiseKernel() {
+  const OnnxInts window = Each(p_->window.size);
+  const int64_t channels = p_->groups,
+                multiplier = p_->output.back() / channels;
+  OnnxInts dims = {channels * multiplier, 1};
+  int64_t taps = 1;
+  for (const int64_t n : window) {
+    dims.Add(n);
+    taps *= n;
+  }
+  return Weight(
+      p_->kernel, dims,
+      {{channels, multiplier, taps}, {multiplier, 1, channels * multiplier}});
+}
+
+// --- products ----------------------------------------------------------------
+
+OnnxInts OnnxConverter::Pads() const {
+  OnnxInts pads = Each(p_->window.before);
+  for (const int64_t n : Each(p_->window.after)) pads.Add(n);
+  return pads;
+}
+
+// A convolution with a kernel of one pixel.
+int OnnxConverter::ConvolvePixels(int x, int axes, int64_t in) {
+  OnnxInts point;
+  for (int i = 0; i < axes; ++i) point.Add(1);
+  const int kernel = Kernel(point, in);
+  return builder_.Node("Conv", {x, kernel, Bias()}, {{"kernel_shape", point}});
+}
+
+OnnxValue OnnxConverter::Conv() {
+  const Primitive::Window& w = p_->window;
+  const OnnxInts size = Each(w.size);
+  const int image = builder_.First(&x());
+  const int kernel = p_->depthwise
+                         ? DepthwiseKernel()
+                         : Kernel(size, x().shape.back() / p_->groups);
+  const int bias = Bias();
+  return Activated(AxisOrder::kChannelsFirst,
+                   builder_.Node("Conv", {image, kernel, bias},
+                                 {{"kernel_shape", size},
+                                  {"strides", Each(w.strides)},
+                                  {"dilations", Each(w.dilation)},
+                                  {"pads", Pads()},
+                                  {"group", p_->groups}}));
+}
+
+OnnxValue OnnxConverter::MatMul() {
+  OnnxValue& x = this->x();
+  const int64_t in = x.shape.back(), units = p_->output.back();
+  const int rank = x.shape.rank();
+  if (rank == 3 || (rank == 2 && x.first >= 0)) {
+    return Activated(AxisOrder::kChannelsFirst,
+                     ConvolvePixels(builder_.First(&x), rank - 1, in));
+  }
+  int kernel, flat;
+  if (rank == 1 && x.last < 0) {  // flattened from channels first
+    const int64_t channels = x.flattened;
+    flat = x.first;
+    kernel = Weight(
+        p_->kernel, {in, units},
+        {{channels, in / channels, units}, {units, channels * units, 1}});
+  } else {
+    flat = builder_.Last(&x);
+    kernel = Weight(p_->kernel, {in, units});
+  }
+  const int bias = Bias();
+  int y = builder_.Node("MatMul", {flat, kernel});
+  if (bias >= 0) y = builder_.Node("Add", {y, bias});
+  return Activated(AxisOrder::kChannelsLast, y);
+}
+
+// Slopes for channels only work with images in either order.
+OnnxValue OnnxConverter::PRelu() {
+  const int rank = p_->output.rank();
+  const Shape& slopes = p_->slopes->shape;
+  const bool of_channels =
+      rank > 1 && x().first >= 0 && slopes.elements() == slopes.back();
+  const AxisOrder order =
+      of_channels ? AxisOrder::kChannelsFirst : AxisOrder::kChannelsLast;
+  OnnxInts dims;
+  if (of_channels) dims.Add(slopes.back());
+  for (int i = 0; i < rank; ++i) {
+    if (!of_channels || i > 0) dims.Add(of_channels ? 1 : slopes[i]);
+  }
+  const int image = builder_.Get(&x(), order);
+  const OnnxGraph::StridedLayout turned = {{slopes.back(), 1, 1}, {1, 0, 0}};
+  const int slope =
+      of_channels ? Weight(p_->slopes, dims, turned) : Weight(p_->slopes, dims);
+  return OnnxBuilder::Of(p_->output, order,
+                         builder_.Node("PRelu", {image, slope}));
+}
+
+// --- normalizations ----------------------------------------------------------
+
+// The operator needs channels second. Rows that are not transposed keep their
+// order.
+OnnxValue OnnxConverter::BatchNormalize() {
+  const int rank = p_->output.rank();
+  const int64_t channels = p_->output.back();
+  if (rank != 1 && rank != 3 && x().first < 0) return NormalizedRows();
+  const AxisOrder order =
+      rank > 1 ? AxisOrder::kChannelsFirst : AxisOrder::kChannelsLast;
+  const int image = builder_.Get(&x(), order),
+            gamma = WeightOr(p_->gamma, channels, 1),
+            beta = WeightOr(p_->beta, channels, 0),
+            mean = Weight(p_->mean, {channels}),
+            variance = Weight(p_->variance, {channels});
+  return OnnxBuilder::Of(
+      p_->output, order,
+      builder_.Node("BatchNormalization", {image, gamma, beta, mean, variance},
+                    {{"epsilon", p_->epsilon}}));
+}
+
+// (x - mean) * scale + beta, as the layer computes it.
+OnnxValue OnnxConverter::NormalizedRows() {
+  const int64_t channels = p_->output.back();
+  const std::vector<float> scale = AffineOf(*p_, floats_).scale;
+  const int mean = Weight(p_->mean, {channels});
+  const int scales =
+      builder_.ChannelConstant(scale, x(), AxisOrder::kChannelsLast);
+  int y = builder_.Node("Sub", {builder_.Last(&x()), mean});
+  y = builder_.Node("Mul", {y, scales});
+  if (p_->beta != nullptr) {
+    y = builder_.Node("Add", {y, Weight(p_->beta, {channels})});
+  }
+  return OnnxBuilder::Of(p_->output, AxisOrder::kChannelsLast, y);
+}
+
+int OnnxConverter::Mean(int tensor, const OnnxInts& axes) {
+  return builder_.Node("ReduceMean", {tensor},
+                       {{"axes", axes}, {"keepdims", 1}});
+}
+
+// Opset 17 has an operator for this.
+OnnxValue OnnxConverter::Normalize() {
+  OnnxInts axes, dims;
+  for (int i = p_->num_axes; i > 0; --i) {
+    axes.Add(-i);
+    dims.Add(p_->output[p_->output.rank() - i]);
+  }
+  const int x = builder_.Last(&this->x());
+  const int centered = builder_.Node("Sub", {x, Mean(x, axes)});
+  const int squares = builder_.Node("Mul", {centered, centered});
+  const int epsilon = builder_.Scalar(p_->epsilon);
+  const int variance = builder_.Node("Add", {Mean(squares, axes), epsilon});
+  int y = builder_.Node("Div", {centered, builder_.Node("Sqrt", {variance})});
+  if (p_->gamma != nullptr) {
+    y = builder_.Node("Mul", {y, Weight(p_->gamma, dims)});
+  }
+  if (p_->beta != nullptr) {
+    y = builder_.Node("Add", {y, Weight(p_->beta, dims)});
+  }
+  return OnnxBuilder::Of(p_->output, AxisOrder::kChannelsLast, y);
+}
+
+}  // namespace ringlet

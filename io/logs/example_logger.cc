@@ -1,0 +1,121 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "ringlet/loggers.h"
+#include "ringlet/model.h"
+#include "row_logger.h"
+
+namespace ringlet {
+namespace {
+
+class ExampleLoggerCallback final : public RowLogger {
+ public:
+  explicit ExampleLoggerCallback(const std::string& filename)
+      : RowLogger("example_logger", filename) {}
+
+  std::string Describe() const override { return name(); }
+
+  Status OnTrainBatchBegin(FitState& fit) override {
+    if (file_.is_open()) return Status();
+    const bool knows = fit.in_memory() && last_.steps > 0;
+    RINGLET_RETURN_IF_ERROR(
+        OpenFile(fit, /*append=*/false, knows ? RowsOf(fit, last_) : ""));
+    if (file_.offset() > 0) return Status();
+    file_.Write("epoch,step,replica,pass,used,size,examples\n");
+    return Status();
+  }
+
+  Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+    last_ = {fit.epoch, fit.step + 1 - fit.steps_taken, fit.steps_taken,
+             fit.position.pass, fit.position.used};
+    file_.Write(RowsOf(fit, last_));
+    return Status();
+  }
+
+  Status OnSetup(FitState& fit) override {
+    last_ = Steps();
+    const LocalUpdates& local = fit.model->local_updates();
+    if (local.participation > 0 || local.quorum > 0) {
+      return InvalidArgument(
+          "examples are logged only if all replicas take part in every "
+          "round: leave the log, or participation and quorum, out");
+    }
+    return RowLogger::OnSetup(fit);
+  }
+  // The rows of a large batch, or of a round, are longer than those that a
+  // RowFile's state has.
+  void AppendLiveState(std::vector<StateSpan>* spans) override {
+    RowLogger::AppendLiveState(spans);
+    spans->push_back({std::string("callback/") + name() + "/last_steps",
+                      DType::kInt64,
+                      {sizeof(Steps) / sizeof(int64_t)},
+                      &last_});
+  }
+  Status StateLoaded() override {
+    const int64_t least = std::min(
+        {last_.epoch, last_.first, last_.steps, last_.pass, last_.used});
+    if (least < 0) return Corruption("a step of %s is negative", name());
+    return RowLogger::StateLoaded();
+  }
+
+ private:
+  // The last logged steps: `steps` of them, from step `first` of `epoch` on.
+  // They began at (pass, used).
+  struct Steps {
+    int64_t epoch = 0, first = 0, steps = 0, pass = 0, used = 0;
+  };
+
+  const std::string& RowsOf(const FitState& fit, const Steps& of) {
+    const int replicas = fit.model->num_replicas();
+    const bool own = fit.dataset->HasWorkerStreams(replicas);
+    const int world = own ? replicas : 1;
+    rows_.clear();
+    DataPosition at = {of.pass, of.used};
+    for (int64_t s = of.first; s < of.first + of.steps; ++s) {
+      for (int r = 0; r < world; ++r) {
+        rows_ += std::to_string(of.epoch) + "," + std::to_string(s) + ",";
+        AppendRow(*fit.dataset, at, own ? std::to_string(r) : "all", r, world);
+      }
+      at = fit.dataset->Plan(at, 0, world).next;
+    }
+    return rows_;
+  }
+
+  // Appends the rest of a row, after epoch and number, for the step at `at`.
+  void AppendRow(const Dataset& data, const DataPosition& at,
+                 const std::string& replica, int rank, int world) {
+    const BatchPlan plan = data.Plan(at, rank, world);
+    const bool own = world > 1;
+    int64_t size = data.size();
+    if (data.drop_remainder() && !data.batches_cross_passes()) {
+      size -= size % data.batch_size();
+    } else if (data.drop_remainder() && !data.endless()) {
+      size = 0;  // of the last pass less is used
+    }
+    rows_ += replica;
+    for (const int64_t number : {at.pass, own ? 0 : at.used, own ? 0 : size}) {
+      rows_ += "," + std::to_string(number);
+    }
+    char before = ',';
+    for (int64_t k = 0; k < plan.count; ++k) {
+      const bool next_pass = !own && k > 0 && (at.used + k) % data.size() == 0;
+      if (next_pass) rows_ += " /";
+      rows_ += before;
+      rows_ += std::to_string(data.ExampleAt(at, plan.first + k, rank, world));
+      before = ' ';
+    }
+    rows_ += plan.count == 0 ? ",\n" : "\n";
+  }
+
+  Steps last_;
+  std::string rows_;
+};
+
+}  // namespace
+
+std::shared_ptr<Callback> ExampleLogger(const std::string& filename) {
+  return std::make_shared<ExampleLoggerCallback>(filename);
+}
+
+}  // namespace ringlet

@@ -1,0 +1,204 @@
+// RowFile: a job's log that grows by rows. It continues behind the rows of a
+// restored state, and survives a full disk.
+//
+// Internal to io/logs.
+
+#ifndef RINGLET_IO_LOGS_ROW_FILE_H_
+#define RINGLET_IO_LOGS_ROW_FILE_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../../core/fit/run_state.h"
+#include "ringlet/collective.h"
+#include "ringlet/files.h"
+#include "ringlet/shape.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+class RowFile {
+ public:
+  // `callback` names it in warnings and in a backup's state.
+  RowFile(const char* callback, const std::string& filename,
+          FileSystem* files = FileSystem::Posix())
+      : callback_(callback), filename_(filename), files_(files) {}
+  ~RowFile() { Reset(); }
+  RowFile(const RowFile&) = delete;
+  RowFile& operator=(const RowFile&) = delete;
+
+  // Prepares a fit: closes the file and drops the restored state. `after_loss`:
+  // it is the same fit after a loss, and may continue from before its first
+  // row.
+  void Reset(bool after_loss = false) {
+    Close(after_loss);
+    if (!after_loss) LoseKept();
+    offset_ = last_at_ = -1;
+    last_.bytes = 0;
+    if (after_loss) return;
+    base_ = state_base_ = Base();
+    own_base_ = -1;
+    path_.clear();
+  }
+
+  // Called on every rank of a job. Only rank 0 has the file; the others count
+  // the bytes that it writes, so that all have the same state. The file has one
+  // writer, which locks it from Open to Close. A link to a file is an error,
+  // since its target may not be a log.
+  //
+  // If another process has the lock, this one appends to a file beside it,
+  // "log.worker-2.csv", and a note reports it. Until the end of the fit it uses
+  // only this file, also if the other process closes the log, which may be that
+  // of another run.
+  //
+  // If a state was restored, the file is cut behind the state's last row. A
+  // file without this row is not cut, and its writer appends. A last row that
+  // the lost writer has not written is then written first. `in_memory`: the
+  // state is that of another worker's memory, so the last row is known
+  // (AppendLiveState); `last`: this row, if it may be longer than a state's.
+  // Without a restored state the file is emptied. With `append` it continues at
+  // its end instead, in a new line if its last row is torn.
+  //
+  // If rank 0 fails, all ranks do. In an elastic job that continues from memory
+  // it is a warning instead, and the rows of this writer are lost.
+  Status Open(Collective* collective, bool append, bool in_memory = true,
+              const std::string& last = "");
+  bool is_open() const { return open_; }
+  const std::string& filename() const { return filename_; }
+
+  // The first line of rank 0's file, without its end; "" if there is none, as
+  // in a pipe. On every rank. A first line of 64 KB or more fails as Open does.
+  Status ReadHeader(Collective* collective, bool in_memory,
+                    std::string* header);
+
+  // Writes rows with their line ends to the kernel; they are the same on every
+  // rank. At offset 0 it is only the header. Rows that cannot be written are
+  // kept, with one warning, and the next call tries again. No row is lost while
+  // the program runs and less than kMostKept bytes wait. Further rows are
+  // dropped, with one warning. A full disk never ends a training.
+  static constexpr size_t kMostKept = 1 << 20;
+  void Write(const std::string& rows) {
+    Append(rows);
+    if (!pending_.empty()) Append(std::exchange(pending_, ""));
+  }
+
+  // Closes the file, with a warning if kept rows still cannot be written. With
+  // `may_go_on` they are kept until the next Open or Reset instead. Waits for a
+  // slow reader of a pipe as long as it reads.
+  void Close(bool may_go_on = false);
+
+  void AppendState(std::vector<StateSpan>* spans);
+  // The last row, and where the run began. Rank 0 may be lost before it has
+  // written a row that the others' state counts already, or its file may be out
+  // of reach.
+  void AppendLiveState(std::vector<StateSpan>* spans);
+  Status StateLoaded();
+  // Bytes of all rows of rank 0's file, the kept and the dropped ones too; -1:
+  // not open yet.
+  int64_t offset() const { return offset_; }
+
+ private:
+  // The limit of the state that a snapshot of a fit copies at every step.
+  static constexpr size_t kLongestRow = StepSnapshot::kSmall;
+  // A row; empty if it is longer than that, or not known.
+  struct Row {
+    char text[kLongestRow] = {};
+    int64_t bytes = 0;
+    void Set(const std::string& row) {
+      bytes = row.size() > kLongestRow ? 0 : static_cast<int64_t>(row.size());
+      std::memcpy(text, row.data(), static_cast<size_t>(bytes));
+    }
+    std::string str() const { return {text, static_cast<size_t>(bytes)}; }
+  };
+  // The offset at which the run's rows begin.
+  struct Base {
+    int64_t offset = -1;  // -1: none
+    int64_t file = 0;     // File::Identity of rank 0's file
+  };
+  // The state of writing to the disk.
+  enum class Disk : uint8_t {
+    kTakesAll,  // nothing is kept
+    kFull,      // rows are kept, and a warning was given
+    kOverfull,  // kMostKept bytes are kept, and a warning reports dropped rows
+  };
+
+  Status OpenOwn(int worker, bool append, bool in_memory,
+                 const std::string& last);
+  Status OpenLocked(int64_t* size);
+  bool IsCountedIn(int64_t size, bool append, bool in_memory) const;
+  Status Continue(int64_t size, bool is_own, const std::string& last);
+  // A file that is append-only refuses to be truncated, even to its size.
+  Status CutTo(int64_t end, int64_t size) {
+    const int64_t on_disk = size - static_cast<int64_t>(kept_.size());
+    if (end < on_disk) RINGLET_RETURN_IF_ERROR(file_->Truncate(end));
+    kept_.resize(static_cast<size_t>(std::max<int64_t>(end - on_disk, 0)));
+    offset_ = end;
+    return Status();
+  }
+  // Closes the file with a warning. Its rows are counted, as on another rank.
+  Status LoseRows(const Status& why) {
+    Close(/*may_go_on=*/true);
+    Notice("warning: %s: %s; its rows are lost while this worker is the chief",
+           callback_, why.message());
+    return Status();
+  }
+  // Reads the file and the kept bytes behind it. Bytes that cannot be read
+  // count as line ends, so that they never cause a cut.
+  std::string Read(int64_t from, int64_t to) const;
+  int64_t EndOf(const std::string& text, int64_t size) const;
+  size_t BytesBegun(const std::string& rows, int64_t end) const;
+  bool RowEndsAt(int64_t at) const {
+    return at == 0 || Read(at - 1, at) == "\n";
+  }
+  bool StandsAt(int64_t at, const std::string& rows) const {
+    return at >= 0 && RowEndsAt(at) &&
+           Read(at, at + static_cast<int64_t>(rows.size())) == rows;
+  }
+  void Append(const std::string& rows);
+  Status Flush(int milliseconds);
+  // Called as a file of *size bytes is opened. Adds the kept bytes, or drops
+  // them if another process has written to the file meanwhile.
+  void TakeKept(int64_t* size);
+  void LoseKept();
+
+  const char* const callback_;
+  const std::string filename_;
+  FileSystem* const files_;
+  // filename_, or the file beside it; fixed for a fit once it is chosen. "":
+  // not chosen.
+  std::string path_;
+  bool open_ = false;
+  std::unique_ptr<File> file_;      // rank 0's
+  std::unique_ptr<HeldLock> lock_;  // of file_
+  // The pipe, from a Close that keeps rows to the next Open. Closing it would
+  // lose unread rows.
+  std::unique_ptr<File> pipe_;
+  Disk disk_ = Disk::kTakesAll;
+  int64_t offset_ = -1;
+  std::string kept_;  // counted in offset_, not written yet
+  // The path and size of the kept rows' file, from a Close that keeps rows to
+  // the next Open. -1: a pipe.
+  std::string kept_path_;
+  int64_t kept_behind_ = -1;
+  Row last_;
+  int64_t last_at_ = -1;  // the offset behind last_
+  // The last rows, in a new file: they follow the header.
+  std::string pending_;
+  // The offset at which the run began or continued from a backup. A joining
+  // worker gets it from the donor's state. A new chief that opens its file
+  // before the run's first row gives all ranks that file's.
+  Base base_;
+  Base state_base_;  // in a state's form
+  // The same place in this process's file; -1: this process has not opened it
+  // there.
+  int64_t own_base_ = -1;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_LOGS_ROW_FILE_H_

@@ -1,0 +1,152 @@
+// ArraySource: examples in two arrays in memory, which it owns.
+//
+// Internal to io/.
+
+#ifndef RINGLET_IO_READERS_ARRAY_SOURCE_H_
+#define RINGLET_IO_READERS_ARRAY_SOURCE_H_
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "ringlet/dataset.h"
+
+namespace ringlet {
+
+// "a.npy" of "data/a.npy".
+inline std::string BaseName(const std::string& path) {
+  return path.substr(path.find_last_of('/') + 1);
+}
+
+// The shape of one example: without the first dimension.
+inline Shape ExampleShape(const Shape& shape) {
+  Shape rest;
+  for (int i = 1; i < shape.rank(); ++i) rest.Append(shape[i]);
+  return rest;
+}
+
+// The bytes `data` as examples of `spec`.
+struct ExampleArray {
+  std::string name;  // the file's path
+  ExampleSpec spec;
+  std::vector<unsigned char> data;
+
+  void Copy(const int64_t* index, int count, void* to) const {
+    const size_t bytes = spec.bytes();
+    for (int i = 0; i < count; ++i) {
+      std::memcpy(static_cast<unsigned char*>(to) + bytes * i,
+                  data.data() + bytes * static_cast<size_t>(index[i]), bytes);
+    }
+  }
+  // Source::XRange.
+  bool Range(double* least, double* largest) const;
+};
+
+template <typename T>
+bool RangeOf(const std::vector<unsigned char>& data, double* least,
+             double* largest) {
+  T low{}, high{};
+  for (size_t at = 0; at + sizeof(T) <= data.size(); at += sizeof(T)) {
+    T value;
+    std::memcpy(&value, data.data() + at, sizeof(T));
+    if constexpr (std::is_floating_point_v<T>) {
+      if (std::isnan(value)) return false;
+    }
+    low = at == 0 || value < low ? value : low;
+    high = at == 0 || value > high ? value : high;
+  }
+  *least = static_cast<double>(low);
+  *largest = static_cast<double>(high);
+  return true;
+}
+
+inline bool ExampleArray::Range(double* least, double* largest) const {
+  switch (spec.dtype) {
+    case DType::kUint8:
+      *least = 0;
+      *largest = 255;
+      return true;
+    case DType::kInt32:
+      return RangeOf<int32_t>(data, least, largest);
+    case DType::kInt64:
+      return RangeOf<int64_t>(data, least, largest);
+    case DType::kFloat32:
+      return RangeOf<float>(data, least, largest);
+    case DType::kFloat64:
+      return RangeOf<double>(data, least, largest);
+  }
+  return false;
+}
+
+// Files of one set have the same number of examples.
+inline Status CheckPair(const std::string& x, int64_t x_count,
+                        const std::string& y, int64_t y_count) {
+  if (x_count == y_count) return Status();
+  return InvalidArgument(
+      "%s has %lld examples, but %s has %lld labels; they are not of one set",
+      x.c_str(), static_cast<long long>(x_count), y.c_str(),
+      static_cast<long long>(y_count));
+}
+
+class ArraySource final : public Source {
+ public:
+  ArraySource(int64_t size, ExampleArray x, ExampleArray y,
+              std::vector<std::string> class_names = {},
+              std::vector<std::string> value_names = {},
+              std::string label_name = "")
+      : size_(size),
+        x_(std::move(x)),
+        y_(std::move(y)),
+        class_names_(std::move(class_names)),
+        value_names_(std::move(value_names)),
+        label_name_(std::move(label_name)) {}
+
+  int64_t size() const override { return size_; }
+  ExampleSpec x() const override { return x_.spec; }
+  ExampleSpec y() const override { return y_.spec; }
+  std::string name() const override { return BaseName(x_.name); }
+  std::string y_name() const override { return BaseName(y_.name); }
+  std::vector<std::string> ClassNames() const override { return class_names_; }
+  std::vector<std::string> ValueNames() const override { return value_names_; }
+  std::string LabelName() const override { return label_name_; }
+  bool XRange(double* least, double* largest) const override {
+    return x_.Range(least, largest);
+  }
+  Status Read(const int64_t* index, int count, void* x, void* y) override {
+    if (x != nullptr) x_.Copy(index, count, x);
+    if (y != nullptr) y_.Copy(index, count, y);
+    return Status();
+  }
+
+ private:
+  const int64_t size_;
+  const ExampleArray x_, y_;
+  const std::vector<std::string> class_names_, value_names_;
+  const std::string label_name_;
+};
+
+// A complete array without labels, as a dataset.
+template <typename Array>
+Dataset WithoutLabels(const std::string& path,
+                      Status (*read)(const std::string&, Array*)) {
+  Array array;
+  const Status status = read(path, &array);
+  if (!status.ok()) return Dataset(status);
+  const Shape one = ExampleShape(array.shape);
+  if (array.shape.rank() < 1 || array.shape[0] < 1 || one.elements() < 1) {
+    return Dataset(InvalidArgument("%s: holds no examples", path.c_str()));
+  }
+  return Dataset(std::make_shared<ArraySource>(
+      array.shape[0],
+      ExampleArray{path, {array.dtype, one}, std::move(array.data)},
+      ExampleArray{path, {DType::kUint8, {0}}, {}}));
+}
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_READERS_ARRAY_SOURCE_H_

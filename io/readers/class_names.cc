@@ -1,0 +1,79 @@
+#include "class_names.h"
+
+#include <cstdio>
+
+#include "../../core/base/json.h"
+#include "../../core/base/text.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+int32_t ClassNumbers::Add(const std::string& name) {
+  const auto found = seen_.find(name);
+  if (found != seen_.end()) return found->second;
+  if (seen_.size() == kMost) return -1;
+  const int32_t number = static_cast<int32_t>(seen_.size());
+  seen_.emplace(name, number);
+  return number;
+}
+
+std::vector<std::string> ClassNumbers::Sort(int32_t* numbers,
+                                            int64_t count) const {
+  std::vector<std::string> names;
+  std::vector<int32_t> place(seen_.size());
+  for (const auto& [name, number] : seen_) {
+    place[static_cast<size_t>(number)] = static_cast<int32_t>(names.size());
+    names.push_back(name);
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    numbers[i] = place[static_cast<size_t>(numbers[i])];
+  }
+  return names;
+}
+
+namespace {
+
+constexpr size_t kMostListed = 20;
+constexpr size_t kMostShown = 40;  // bytes of a name
+
+std::string AndMore(size_t count) {
+  if (count <= kMostListed) return "";
+  return " and " + std::to_string(count - kMostListed) + " more";
+}
+
+// "0 'bag', 1 'coat'".
+std::string Numbered(const std::vector<std::string>& names) {
+  std::string list;
+  for (size_t i = 0; i < names.size() && i < kMostListed; ++i) {
+    list += (i > 0 ? ", " : "") + std::to_string(i) + " '" +
+            Printable(names[i].substr(0, kMostShown)) + "'";
+  }
+  return list + AndMore(names.size());
+}
+
+}  // namespace
+
+std::string ListNames(const std::vector<std::string>& names) {
+  std::string list;
+  for (size_t i = 0; i < names.size() && i < kMostListed; ++i) {
+    list +=
+        (i > 0 ? ", '" : "'") + Printable(names[i].substr(0, kMostShown)) + "'";
+  }
+  return list + AndMore(names.size());
+}
+
+Status UnknownClass(const std::string& where, const std::string& label,
+                    const std::vector<std::string>& classes) {
+  return InvalidArgument(
+      "%s: the label '%s' is not one of the model's %zu classes: %s",
+      where.c_str(), Printable(label.substr(0, 40)).c_str(), classes.size(),
+      Numbered(classes).c_str());
+}
+
+void PrintClassNames(const std::string& path,
+                     const std::vector<std::string>& names) {
+  Notice("note: %s: labels are names, classes in their order: %s", path.c_str(),
+         Numbered(names).c_str());
+}
+
+}  // namespace ringlet

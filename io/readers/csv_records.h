@@ -1,0 +1,85 @@
+// Records, fields and numbers of a CSV file.
+//
+// Internal to io/.
+
+#ifndef RINGLET_IO_READERS_CSV_RECORDS_H_
+#define RINGLET_IO_READERS_CSV_RECORDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "../files/input_file.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+struct CsvDialect {
+  char separator = ',';  // ' ': any number of blanks and tabs
+  char decimal = '.';
+  char comment = '\0';  // outside quotes: a comment to the end of the line
+};
+
+using Fields = std::vector<std::string_view>;
+
+// The records of a file, as in RFC 4180: a field in quotes may have separators,
+// line ends, and quotes written twice. A line ends by LF, CR LF or CR. Blank
+// lines are skipped. A first line "sep=;" sets the separator, as in Excel.
+class RecordReader {
+ public:
+  RecordReader(InputFile* file, const CsvDialect& dialect)
+      : file_(file), dialect_(dialect) {}
+
+  // The fields without quotes, and without blanks at their ends. They are valid
+  // until the next call. *more is false at the end of the file.
+  Status Next(Fields* fields, bool* more);
+  int64_t line() const { return line_; }  // on which the record starts, from 1
+
+  // The fields of a single line; those in quotes keep their blanks. Returns
+  // kCorruption if a quote is not closed, or text follows one.
+  static Status SplitLine(const std::string& line, char separator,
+                          std::vector<std::string>* fields);
+
+ private:
+  bool blanks() const { return dialect_.separator == ' '; }
+  Status AppendLine(bool* more);
+  Status CheckFirstLine();
+  bool SetsSeparator();
+  bool IsSkipped() const;
+  Status Split();
+  size_t SkipBlanks(size_t at) const;
+  void TakePlain(size_t begin, size_t* at);
+  Status TakeQuoted(size_t begin, size_t* at);
+
+  InputFile* const file_;
+  CsvDialect dialect_;
+  std::string buffer_;
+  size_t at_ = 0;       // of the buffer's next byte
+  size_t newline_ = 0;  // the next LF at or behind at_, or the buffer's end
+  bool skip_newline_ = false;  // the line before ended by CR
+  int64_t lines_ = 0, line_ = 0;
+  std::string record_;
+  std::vector<std::pair<size_t, size_t>> ranges_;  // of the fields in record_
+};
+
+// At most 40 bytes of a field, for a message.
+std::string BeginningOf(std::string_view field);
+// The field without blanks at its ends.
+std::string_view Trim(std::string_view field);
+// `text` as one field, in quotes if it needs them. A line end in it becomes a
+// blank.
+std::string CsvField(const std::string& text, char separator);
+// Parses all of `field` as a float32. A float64 that is too small for float32
+// becomes zero. False if it is not a number, or too large.
+bool ParseNumber(std::string_view field, float* value, char decimal = '.');
+// 1 for true, True and TRUE; 0 for false, False and FALSE. False for others.
+bool ParseBool(std::string_view field, float* value);
+// True for a number of any size, even one outside the range of float32.
+bool IsNumber(std::string_view field, char decimal = '.');
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_READERS_CSV_RECORDS_H_

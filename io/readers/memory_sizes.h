@@ -1,0 +1,23 @@
+// The memory that the arrays of data files need after reading.
+//
+// Internal to io/. For IDX and NPY the header gives it; a CSV is read.
+
+#ifndef RINGLET_IO_READERS_MEMORY_SIZES_H_
+#define RINGLET_IO_READERS_MEMORY_SIZES_H_
+
+#include <cstdint>
+#include <string>
+
+#include "ringlet/readers.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+Status IdxBytesInMemory(const std::string& path, uint64_t* bytes);
+Status NpyBytesInMemory(const std::string& path, uint64_t* bytes);
+Status CsvBytesInMemory(const std::string& path, const CsvOptions& options,
+                        uint64_t* bytes);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_READERS_MEMORY_SIZES_H_

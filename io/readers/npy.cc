@@ -1,0 +1,269 @@
+#include "ringlet/readers.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string_view>
+
+#include "../../core/base/byte_order.h"
+#include "../../core/base/number_text.h"
+#include "../../core/base/text.h"
+#include "../../core/data/value_at.h"
+#include "../files/file_kind.h"
+#include "../files/input_file.h"
+#include "array_source.h"
+#include "class_names.h"
+#include "memory_sizes.h"
+#include "npy_layout.h"
+
+namespace ringlet {
+namespace {
+
+Status ReadNpyHeader(InputFile* file, NpyLayout* layout) {
+  const std::string& path = file->path();
+  unsigned char start[8];
+  RINGLET_RETURN_IF_ERROR(file->Read(start, 8, "the NPY magic number"));
+  size_t length_bytes = 0, length = 0;
+  RINGLET_RETURN_IF_ERROR(
+      OtherKind(FileSystem::Posix(), path,
+                {FileKind::Format::kNpy, FileKind::Format::kGzip},
+                CheckNpyStart(path, start, &length_bytes)));
+  unsigned char b[4] = {};
+  RINGLET_RETURN_IF_ERROR(
+      file->Read(b, length_bytes, "the length of the NPY header"));
+  RINGLET_RETURN_IF_ERROR(NpyHeaderLength(path, b, length_bytes, &length));
+  std::string header(length, '\0');
+  RINGLET_RETURN_IF_ERROR(file->Read(&header[0], length, "the NPY header"));
+  return ParseNpyDictionary(path, header, file->MostLeft(), layout);
+}
+
+// A file after its header, and the header's content.
+struct NpyInput {
+  InputFile file;
+  NpyLayout layout;
+
+  Status Open(const std::string& path) {
+    RINGLET_RETURN_IF_ERROR(file.Open(path));
+    return ReadNpyHeader(&file, &layout);
+  }
+  // If `names` is not null, converts text to class numbers.
+  Status ReadElements(NpyArray* array, std::vector<std::string>* names) {
+    const std::string& path = file.path();
+    if (layout.is_text() && names == nullptr) {
+      return InvalidArgument(
+          "%s: its elements are text, which is read as labels only",
+          path.c_str());
+    }
+    array->shape = layout.shape;
+    array->dtype = layout.is_text() ? DType::kInt32 : layout.dtype();
+    RINGLET_RETURN_IF_ERROR(file.ReadArray(
+        static_cast<uint64_t>(layout.stored_bytes()), &array->data));
+    if (layout.native()) return Status();
+    const uint64_t bytes =
+        static_cast<uint64_t>(layout.shape.elements()) * SizeOf(array->dtype);
+    RINGLET_RETURN_IF_ERROR(file.CheckRoom(bytes));
+    std::vector<unsigned char> stored(static_cast<size_t>(bytes));
+    stored.swap(array->data);
+    return layout.is_text()
+               ? DecodeClassNumbers(
+                     path, layout, stored.data(),
+                     reinterpret_cast<int32_t*>(array->data.data()), names)
+               : DecodeNumbers(path, layout, stored.data(), array->data.data());
+  }
+};
+
+// An array of examples.
+Status OpenExamples(const std::string& path, NpyInput* input) {
+  RINGLET_RETURN_IF_ERROR(input->Open(path));
+  const Shape& shape = input->layout.shape;
+  if (shape.rank() < 1) {
+    return InvalidArgument("%s: a single value, not an array of examples",
+                           path.c_str());
+  }
+  if (ExampleShape(shape).elements() == 0) {
+    return InvalidArgument("%s: an array of %s: its examples hold no values",
+                           path.c_str(), shape.ToString().c_str());
+  }
+  return Status();
+}
+
+// If files do not match, only the headers are read.
+Status ReadPair(const std::string& x, const std::string& y, NpyArray* examples,
+                NpyArray* labels, std::vector<std::string>* names) {
+  NpyInput inputs[2];
+  RINGLET_RETURN_IF_ERROR(OpenExamples(x, &inputs[0]));
+  RINGLET_RETURN_IF_ERROR(OpenExamples(y, &inputs[1]));
+  RINGLET_RETURN_IF_ERROR(
+      CheckPair(x, inputs[0].layout.shape[0], y, inputs[1].layout.shape[0]));
+  RINGLET_RETURN_IF_ERROR(inputs[0].ReadElements(examples, nullptr));
+  return inputs[1].ReadElements(labels, names);
+}
+
+}  // namespace
+
+Status ReadNpy(const std::string& path, NpyArray* array) {
+  *array = NpyArray();
+  NpyInput input;
+  RINGLET_RETURN_IF_ERROR(input.Open(path));
+  return input.ReadElements(array, nullptr);
+}
+
+Status NpyBytesInMemory(const std::string& path, uint64_t* bytes) {
+  NpyInput input;
+  RINGLET_RETURN_IF_ERROR(input.Open(path));
+  const NpyLayout& layout = input.layout;
+  *bytes = static_cast<uint64_t>(layout.shape.elements()) *
+           SizeOf(layout.is_text() ? DType::kInt32 : layout.dtype());
+  return Status();
+}
+
+std::string NpyHeader(DType dtype, const Shape& shape) {
+  const char* type = dtype == DType::kUint8     ? "u1"
+                     : dtype == DType::kInt32   ? "i4"
+                     : dtype == DType::kInt64   ? "i8"
+                     : dtype == DType::kFloat32 ? "f4"
+                                                : "f8";
+  std::string header =
+      std::string("{'descr': '") + (SizeOf(dtype) == 1 ? "|" : "<") + type +
+      "', 'fortran_order': False, 'shape': " + shape.ToString() + ", }";
+  // Magic, version and length take 10 bytes. The data begin at a multiple of
+  // 64.
+  header.append(63 - (10 + header.size()) % 64, ' ');
+  header += '\n';
+  std::string bytes = kNpyMagic;
+  AppendLittle(uint16_t{1}, &bytes);  // the version, 1.0
+  AppendLittle(static_cast<uint16_t>(header.size()), &bytes);
+  return bytes + header;
+}
+
+Status WriteNpy(const std::string& path, DType dtype, const Shape& shape,
+                const void* data) {
+  const std::string header = NpyHeader(dtype, shape);
+  std::vector<unsigned char> bytes(
+      static_cast<const unsigned char*>(data),
+      static_cast<const unsigned char*>(data) +
+          SizeOf(dtype) * static_cast<size_t>(shape.elements()));
+  SwapToLittle(bytes.data(), SizeOf(dtype),
+               static_cast<size_t>(shape.elements()));
+  FILE* file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) return OsError(errno, "%s", path.c_str());
+  const bool written =
+      std::fwrite(header.data(), 1, header.size(), file) == header.size() &&
+      (bytes.empty() ||
+       std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size());
+  const int error = errno;
+  if (std::fclose(file) != 0 || !written) {
+    return OsError(written ? errno : error, "%s: writing", path.c_str());
+  }
+  return Status();
+}
+
+Status ReadSampleWeights(const std::string& path, std::vector<float>* weights) {
+  NpyArray array;
+  RINGLET_RETURN_IF_ERROR(ReadNpy(path, &array));
+  const Shape& shape = array.shape;
+  if (shape.rank() < 1 || shape.elements() != shape[0]) {
+    return InvalidArgument(
+        "%s: an array of %s; sample weights are one number an example",
+        path.c_str(), shape.ToString().c_str());
+  }
+  weights->resize(static_cast<size_t>(shape.elements()));
+  for (size_t i = 0; i < weights->size(); ++i) {
+    (*weights)[i] = static_cast<float>(
+        ValueAt(array.dtype, array.data.data(), static_cast<int64_t>(i)));
+  }
+  return Status();
+}
+
+namespace {
+
+// Replaces class numbers in the order of `names` by those of `classes`.
+Status Renumber(const std::string& path, const std::vector<std::string>& names,
+                const std::vector<std::string>& classes, NpyArray* labels) {
+  std::map<std::string_view, int32_t> known;
+  for (const std::string& name : classes) {
+    known.emplace(name, static_cast<int32_t>(known.size()));
+  }
+  std::vector<int32_t> numbers;
+  for (const std::string& name : names) {
+    const auto found = known.find(name);
+    if (found == known.end()) return UnknownClass(path, name, classes);
+    numbers.push_back(found->second);
+  }
+  for (size_t at = 0; at < labels->data.size(); at += sizeof(int32_t)) {
+    int32_t number;
+    std::memcpy(&number, labels->data.data() + at, sizeof(number));
+    number = numbers[static_cast<size_t>(number)];
+    std::memcpy(labels->data.data() + at, &number, sizeof(number));
+  }
+  return Status();
+}
+
+// Replaces labels that are numbers by the indices of their names, if all names
+// are numbers.
+Status NumberByName(const std::string& path,
+                    const std::vector<std::string>& classes, NpyArray* labels,
+                    bool* replaced) {
+  std::map<int64_t, int32_t> known;
+  for (const std::string& name : classes) {
+    const int64_t number = WholeNumber(name, INT32_MAX);
+    if (number < 0) return Status();
+    known.emplace(number, static_cast<int32_t>(known.size()));
+  }
+  const size_t count = static_cast<size_t>(labels->shape.elements());
+  std::vector<unsigned char> numbers(count * sizeof(int32_t));
+  for (size_t i = 0; i < count; ++i) {
+    const double value =
+        ValueAt(labels->dtype, labels->data.data(), static_cast<int64_t>(i));
+    const auto found = value >= 0 && value <= INT32_MAX
+                           ? known.find(static_cast<int64_t>(value))
+                           : known.end();
+    if (found == known.end() || static_cast<double>(found->first) != value) {
+      return UnknownClass(path, ShortestText(value), classes);
+    }
+    std::memcpy(numbers.data() + i * sizeof(int32_t), &found->second,
+                sizeof(int32_t));
+  }
+  labels->dtype = DType::kInt32;
+  labels->data = std::move(numbers);
+  *replaced = true;
+  return Status();
+}
+
+}  // namespace
+
+Dataset NpyDataset(const std::string& x, const std::string& y,
+                   const std::vector<std::string>& classes) {
+  NpyArray examples, labels;
+  std::vector<std::string> names;
+  Status status = ReadPair(x, y, &examples, &labels, &names);
+  if (status.ok() && !classes.empty()) {
+    bool named = !names.empty();
+    status = named ? Renumber(y, names, classes, &labels)
+                   : NumberByName(y, classes, &labels, &named);
+    if (named) names = classes;
+  } else if (status.ok() && !names.empty()) {
+    PrintClassNames(y, names);
+  }
+  if (!status.ok()) return Dataset(status);
+  return Dataset(std::make_shared<ArraySource>(
+      examples.shape[0],
+      ExampleArray{x,
+                   {examples.dtype, ExampleShape(examples.shape)},
+                   std::move(examples.data)},
+      ExampleArray{y,
+                   {labels.dtype, ExampleShape(labels.shape)},
+                   std::move(labels.data)},
+      std::move(names)));
+}
+
+Dataset NpyDataset(const std::string& x) {
+  return WithoutLabels<NpyArray>(x, ReadNpy);
+}
+
+}  // namespace ringlet

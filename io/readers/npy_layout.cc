@@ -1,0 +1,359 @@
+// The header is Python source. Only the dictionary that numpy writes is
+// accepted, with its three keys. Shape and element size are multiplied with
+// checks, and compared with the bytes that follow before memory is allocated.
+
+#include "npy_layout.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cinttypes>
+#include <cstdlib>
+#include <cstring>
+
+#include "../../core/base/byte_order.h"
+#include "../../core/base/float16.h"
+#include "../../core/base/json.h"
+#include "../../core/base/text.h"
+#include "../files/file_kind.h"
+#include "class_names.h"
+
+namespace ringlet {
+namespace {
+
+constexpr size_t kMostHeader = 64 << 10;
+
+// The text after 'key': in the header's dictionary, up to the next key.
+std::string Value(const std::string& header, const char* key) {
+  const size_t at = header.find(std::string("'") + key + "'");
+  if (at == std::string::npos) return "";
+  const size_t colon = header.find(':', at);
+  if (colon == std::string::npos) return "";
+  const size_t begin = header.find_first_not_of(' ', colon + 1);
+  if (begin == std::string::npos) return "";
+  if (header[begin] == '(') {
+    const size_t end = header.find(')', begin);
+    return header.substr(begin,
+                         end == std::string::npos ? end : end - begin + 1);
+  }
+  const size_t end = std::min(header.find_first_of(",}", begin), header.size());
+  const size_t last = header.find_last_not_of(' ', end - 1);
+  return last < begin ? "" : header.substr(begin, last - begin + 1);
+}
+
+// "'<f4'" -> kind, width, and if the bytes are reversed.
+bool ParseDescr(const std::string& descr, NpyLayout* layout) {
+  if (descr.size() < 5 || descr.size() > 12 || descr.front() != '\'' ||
+      descr.back() != '\'') {
+    return false;
+  }
+  const char order = descr[1];
+  int64_t size = 0;
+  for (size_t i = 3; i + 1 < descr.size(); ++i) {
+    if (descr[i] < '0' || descr[i] > '9') return false;
+    size = 10 * size + (descr[i] - '0');
+  }
+  layout->kind = descr[2];
+  layout->width = layout->kind == 'U' ? 4 * size : size;
+  layout->reversed = order == (kBigEndian ? '<' : '>') && layout->kind != 'S';
+  if (order != '<' && order != '>' && order != '|' && order != '=') {
+    return false;
+  }
+  switch (layout->kind) {
+    case 'b':
+      return size == 1;
+    case 'i':
+    case 'u':
+      return size == 1 || size == 2 || size == 4 || size == 8;
+    case 'f':
+      return size == 2 || size == 4 || size == 8;
+    case 'S':
+    case 'U':
+      return size > 0;
+    default:
+      return false;
+  }
+}
+
+// "(3, 4)" -> a shape. False if it is not a shape, or has more than `most`
+// elements. A shape with a zero has no elements, but parts of it may have some,
+// so its other sizes are limited too.
+bool ParseShape(const std::string& text, int64_t most, Shape* shape) {
+  if (text.size() < 2 || text.front() != '(' || text.back() != ')') {
+    return false;
+  }
+  constexpr int64_t kLargest = int64_t{1} << 56;
+  int64_t elements = 1;
+  bool none = false;
+  const char* p = text.c_str() + 1;
+  while (*p == ' ') ++p;
+  while (*p != ')') {
+    char* end;
+    if (*p < '0' || *p > '9') return false;
+    errno = 0;
+    const long long dim = std::strtoll(p, &end, 10);
+    if (errno != 0 || shape->rank() == Shape::kMaxRank) return false;
+    if (dim > 0 && elements > kLargest / dim) return false;
+    none = none || dim == 0;
+    elements *= std::max<long long>(dim, 1);
+    shape->Append(dim);
+    for (p = end; *p == ',' || *p == ' '; ++p) {
+    }
+  }
+  return none || elements <= most;
+}
+
+// The offsets of elements in a file of Fortran order, in C order.
+class FortranOrder {
+ public:
+  explicit FortranOrder(const Shape& shape) : shape_(shape) {}
+  int64_t Next() {
+    const int64_t at = at_;
+    for (int i = shape_.rank() - 1; i >= 0; --i) {
+      int64_t stride = 1;
+      for (int k = 0; k < i; ++k) stride *= shape_[k];
+      at_ += stride;
+      if (++index_[i] < shape_[i]) break;
+      at_ -= stride * shape_[i];
+      index_[i] = 0;
+    }
+    return at;
+  }
+
+ private:
+  const Shape shape_;
+  int64_t index_[Shape::kMaxRank] = {};
+  int64_t at_ = 0;
+};
+
+// Calls take(bytes of an element, in native byte order) for each, in C order.
+template <typename Take>
+void ForEach(const NpyLayout& layout, const unsigned char* stored, Take take) {
+  const size_t width = static_cast<size_t>(layout.width);
+  const size_t unit = layout.kind == 'U' ? 4 : width;
+  std::vector<unsigned char> element(width);
+  FortranOrder order(layout.shape);
+  const int64_t count = layout.shape.elements();
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t at = layout.fortran ? order.Next() : i;
+    const unsigned char* from = stored + static_cast<size_t>(at) * width;
+    if (layout.reversed) {
+      for (size_t k = 0; k < width; k += unit) {
+        std::reverse_copy(from + k, from + k + unit, element.begin() + k);
+      }
+      from = element.data();
+    }
+    take(from);
+  }
+}
+
+template <typename Stored, typename T, typename Convert>
+void DecodeAs(const NpyLayout& layout, const unsigned char* stored, void* to,
+              Convert convert) {
+  unsigned char* next = static_cast<unsigned char*>(to);
+  ForEach(layout, stored, [&](const unsigned char* from) {
+    Stored value;
+    std::memcpy(&value, from, sizeof(value));
+    const T made = convert(value);
+    std::memcpy(next, &made, sizeof(made));
+    next += sizeof(made);
+  });
+}
+
+template <typename Stored, typename T>
+void DecodeAs(const NpyLayout& layout, const unsigned char* stored, void* to) {
+  DecodeAs<Stored, T>(layout, stored, to,
+                      [](Stored value) { return static_cast<T>(value); });
+}
+
+void AppendUtf8(uint32_t c, std::string* text) {
+  if (c < 0x80) {
+    *text += static_cast<char>(c);
+    return;
+  }
+  const int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+  constexpr unsigned kFirst[] = {0, 0xc0, 0xe0, 0xf0};
+  *text += static_cast<char>(kFirst[more] | c >> (6 * more));
+  for (int i = more - 1; i >= 0; --i) {
+    *text += static_cast<char>(0x80 | (c >> (6 * i) & 0x3f));
+  }
+}
+
+// An element without its trailing zeros. False for an invalid code point.
+bool ReadText(const unsigned char* from, int64_t width, bool wide,
+              std::string* text) {
+  constexpr uint32_t kLargestCodePoint = 0x10ffff;
+  text->clear();
+  size_t zeros = 0;
+  for (int64_t at = 0; at < width; at += wide ? 4 : 1) {
+    uint32_t c = from[at];
+    if (wide) std::memcpy(&c, from + at, 4);
+    if (c > kLargestCodePoint) return false;
+    if (c == 0) {
+      ++zeros;
+      continue;
+    }
+    text->append(zeros, '\0');
+    zeros = 0;
+    wide ? AppendUtf8(c, text) : text->push_back(static_cast<char>(c));
+  }
+  return true;
+}
+
+}  // namespace
+
+Storage NpyLayout::storage() const {
+  switch (kind) {
+    case 'f':
+      return width == 2   ? Storage::kF16
+             : width == 4 ? Storage::kF32
+                          : Storage::kF64;
+    case 'i':
+      return width == 8 ? Storage::kI64 : Storage::kI32;
+    case 'u':
+      return width == 1   ? Storage::kU8
+             : width == 2 ? Storage::kI32
+                          : Storage::kI64;
+    default:
+      return Storage::kU8;
+  }
+}
+
+bool NpyLayout::native() const {
+  if (reversed || fortran || is_text() || kind == 'b') return false;
+  return width == static_cast<int64_t>(SizeOf(dtype())) &&
+         (kind != 'u' || width == 1);
+}
+
+// Checks the first 8 bytes. The header's length has *length_bytes more.
+Status CheckNpyStart(const std::string& where, const unsigned char* start,
+                     size_t* length_bytes) {
+  if (std::memcmp(start, kNpyMagic, sizeof(kNpyMagic) - 1) != 0) {
+    return Corruption("%s: offset 0: not the magic number of an NPY file",
+                      where.c_str());
+  }
+  if (start[6] < 1 || start[6] > 3) {
+    return Corruption("%s: offset 6: NPY version %d; ringlet reads 1 to 3",
+                      where.c_str(), start[6]);
+  }
+  *length_bytes = start[6] == 1 ? 2 : 4;
+  return Status();
+}
+
+Status NpyHeaderLength(const std::string& where, const unsigned char* bytes,
+                       size_t length_bytes, size_t* length) {
+  *length = length_bytes == 2 ? LoadLittle<uint16_t>(bytes)
+                              : LoadLittle<uint32_t>(bytes);
+  if (*length <= kMostHeader) return Status();
+  return Corruption(
+      "%s: offset 8: a header of %zu bytes is more than an "
+      "array needs",
+      where.c_str(), *length);
+}
+
+Status ParseNpyDictionary(const std::string& where, const std::string& header,
+                          int64_t most_left, NpyLayout* layout) {
+  const std::string descr = Value(header, "descr");
+  if (!ParseDescr(descr, layout)) {
+    return Corruption(
+        "%s: header: elements of type %.40s; ringlet reads bool, int8 to "
+        "int64, uint8 to uint64, float16 to float64 and, as labels, text",
+        where.c_str(), descr.empty() ? "(none)" : Printable(descr).c_str());
+  }
+  const std::string fortran = Value(header, "fortran_order");
+  if (fortran != "False" && fortran != "True") {
+    return Corruption("%s: header: fortran_order must be False or True",
+                      where.c_str());
+  }
+  layout->fortran = fortran == "True";
+  const std::string shape = Value(header, "shape");
+  const int64_t most = most_left / layout->width;
+  layout->shape = Shape();
+  if (!ParseShape(shape, most, &layout->shape)) {
+    return Corruption(
+        "%s: header: shape %.200s is none, or more than the file "
+        "can hold (%" PRId64 " elements)",
+        where.c_str(), shape.c_str(), most);
+  }
+  return Status();
+}
+
+Status ParseNpyHeader(const std::string& where, const unsigned char* bytes,
+                      size_t size, int64_t total, NpyLayout* layout,
+                      int64_t* data_at) {
+  const auto ends = [&where] {
+    return Corruption("%s: ends within the NPY header", where.c_str());
+  };
+  if (size < 12) return ends();
+  size_t length_bytes = 0, length = 0;
+  RINGLET_RETURN_IF_ERROR(CheckNpyStart(where, bytes, &length_bytes));
+  RINGLET_RETURN_IF_ERROR(
+      NpyHeaderLength(where, bytes + 8, length_bytes, &length));
+  const size_t begin = 8 + length_bytes;
+  if (length > size - begin) return ends();
+  *data_at = static_cast<int64_t>(begin + length);
+  const std::string header(reinterpret_cast<const char*>(bytes) + begin,
+                           length);
+  return ParseNpyDictionary(where, header, total - *data_at, layout);
+}
+
+Status DecodeNumbers(const std::string& where, const NpyLayout& layout,
+                     const unsigned char* stored, void* elements) {
+  bool too_large = false;
+  const auto to_int64 = [&too_large](uint64_t value) {
+    too_large = too_large || value > INT64_MAX;
+    return static_cast<int64_t>(value);
+  };
+  const auto to_bool = [](uint8_t value) -> uint8_t { return value != 0; };
+  const auto decode = [&](auto from, auto to) {
+    DecodeAs<decltype(from), decltype(to)>(layout, stored, elements);
+  };
+  if (layout.kind == 'b') {
+    DecodeAs<uint8_t, uint8_t>(layout, stored, elements, to_bool);
+  } else if (layout.kind == 'u' && layout.width == 8) {
+    DecodeAs<uint64_t, int64_t>(layout, stored, elements, to_int64);
+  } else if (layout.kind == 'f' && layout.width == 2) {
+    DecodeAs<uint16_t, float>(layout, stored, elements, FloatOfFloat16);
+  } else if (layout.kind == 'i' && layout.width < 4) {
+    layout.width == 1 ? decode(int8_t(), int32_t())
+                      : decode(int16_t(), int32_t());
+  } else if (layout.kind == 'u' && layout.width > 1) {
+    layout.width == 2 ? decode(uint16_t(), int32_t())
+                      : decode(uint32_t(), int64_t());
+  } else if (layout.width == 1) {
+    decode(uint8_t(), uint8_t());
+  } else {  // bits are kept, also of a NaN
+    layout.width == 4 ? decode(uint32_t(), uint32_t())
+                      : decode(uint64_t(), uint64_t());
+  }
+  if (!too_large) return Status();
+  return InvalidArgument("%s: a uint64 beyond 9223372036854775807",
+                         where.c_str());
+}
+
+Status DecodeClassNumbers(const std::string& where, const NpyLayout& layout,
+                          const unsigned char* stored, int32_t* numbers,
+                          std::vector<std::string>* names) {
+  ClassNumbers classes;
+  bool wrong = false, too_many = false;
+  const bool wide = layout.kind == 'U';
+  std::string text;
+  int64_t count = 0;
+  ForEach(layout, stored, [&](const unsigned char* from) {
+    wrong = !ReadText(from, layout.width, wide, &text) || wrong;
+    numbers[count] = classes.Add(text);
+    too_many = too_many || numbers[count++] < 0;
+  });
+  if (wrong) {
+    return Corruption("%s: its text holds what is no code point of Unicode",
+                      where.c_str());
+  }
+  if (too_many) {
+    return InvalidArgument(
+        "%s: more than %zu different names; these are no classes",
+        where.c_str(), ClassNumbers::kMost);
+  }
+  *names = classes.Sort(numbers, count);
+  return Status();
+}
+
+}  // namespace ringlet

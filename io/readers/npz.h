@@ -1,0 +1,101 @@
+// NPZ: NumPy's files of several named arrays.
+//
+// Internal to io/ and tools/. A file is a zip archive of NPY files. It is
+// written without compression (numpy.savez) and also read with it
+// (savez_compressed). It has at most 4 GiB and 65535 arrays (PKWARE APPNOTE
+// 4.3, without Zip64).
+
+#ifndef RINGLET_IO_READERS_NPZ_H_
+#define RINGLET_IO_READERS_NPZ_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "npy_layout.h"
+#include "ringlet/files.h"
+#include "ringlet/shape.h"
+#include "ringlet/status.h"
+#include "storage.h"
+
+namespace ringlet {
+
+// Files are untrusted: every size is checked before memory is allocated, and
+// the size of an entry is measured before it is unpacked.
+class NpzReader {
+ public:
+  // Reads the directory and the arrays' headers. kCorruption, with the place,
+  // for an invalid file; kUnimplemented for a format that numpy does not write.
+  Status Open(FileSystem* files, const std::string& path);
+
+  const std::string& path() const { return path_; }
+  // Names as in numpy.load, in the order of the directory. `offset` and `bytes`
+  // are those of the stored entry. The crc is that of zip.
+  const std::vector<StoredTensor>& tensors() const { return tensors_; }
+  const StoredTensor* Find(const std::string& name) const;
+
+  // Reads every array and compares the checksums.
+  Status Verify() const;
+  // Reads into `elements`, of tensor.shape and DTypeOf(tensor.storage), in
+  // native byte order, and compares the checksum.
+  Status Read(const StoredTensor& tensor, void* elements) const;
+
+ private:
+  // The properties of tensors_[i] that are not in StoredTensor.
+  struct Entry {
+    bool deflated = false;
+    int64_t size = 0;     // inflated
+    int64_t data_at = 0;  // in the inflated NPY file
+    NpyLayout layout;
+  };
+  Status FindDirectory(int64_t file_bytes, int64_t* begin, int64_t* bytes,
+                       int64_t* count) const;
+  Status ReadDirectory(const std::vector<unsigned char>& directory,
+                       int64_t begin, int64_t count);
+  Status CheckEntry(const std::string& where, const StoredTensor& tensor,
+                    const Entry& entry, int flags, int method) const;
+  Status FindData(const std::string& where, const std::string& file_name,
+                  int64_t end, StoredTensor* tensor) const;
+  Status ReadNpyHeader(const std::string& where, StoredTensor* tensor,
+                       Entry* entry) const;
+  Status ReadStored(const StoredTensor& tensor,
+                    std::vector<unsigned char>* stored) const;
+  Status CheckContent(const StoredTensor& tensor,
+                      const std::vector<unsigned char>& stored) const;
+  const Entry& EntryOf(const StoredTensor& tensor) const {
+    return entries_[static_cast<size_t>(&tensor - tensors_.data())];
+  }
+
+  std::string path_;
+  std::shared_ptr<File> file_;
+  std::vector<StoredTensor> tensors_;
+  std::vector<Entry> entries_;
+  std::map<std::string, size_t> by_name_;
+};
+
+class NpzWriter {
+ public:
+  Status Open(FileSystem* files, const std::string& path);
+  // Adds the array numpy.load(path)[name]. `data` has shape.elements()
+  // elements. kInvalidArgument if the file would become too large.
+  Status Add(const std::string& name, DType dtype, const Shape& shape,
+             const void* data);
+  // After OK the file exists, and is durable. Without this call there is no
+  // file.
+  Status Finish();
+
+ private:
+  Status Write(const std::string& bytes);
+
+  std::string path_;
+  AtomicFile file_;
+  int64_t offset_ = 0;
+  int64_t count_ = 0;
+  std::string directory_;  // the central directory of the arrays so far
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_READERS_NPZ_H_

@@ -1,0 +1,90 @@
+// TableEncoder: turns the fields of a table into numbers.
+//
+// Internal to io/. Each column of values has one cell in a row: a number, or
+// the index of a category. TableSource makes the values of an example of them.
+// Without an encoding of the training data, categories and means are learned
+// from the rows.
+
+#ifndef RINGLET_IO_READERS_TABLE_ENCODER_H_
+#define RINGLET_IO_READERS_TABLE_ENCODER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "csv_columns.h"
+#include "ringlet/dataset.h"
+#include "ringlet/readers.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+// True for a text that pandas.read_csv reads as missing.
+bool IsMissing(std::string_view field);
+
+class TableEncoder {
+ public:
+  // `path`, `options` and `columns` outlive it.
+  TableEncoder(const std::string& path, const CsvOptions& options,
+               const CsvColumns& columns)
+      : path_(path), options_(options), columns_(columns) {}
+
+  // Call it when the columns have their places.
+  Status Begin();
+  // The cell of a field; NaN if Finish fills it. *kept = false: the row is to
+  // be left out.
+  Status Encode(size_t column, std::string_view field, int64_t line,
+                float* cell, bool* kept);
+  // *kept = false: the row is to be left out, because its label is missing.
+  Status CheckLabel(std::string_view label, int64_t line, bool* kept) const;
+  // Gives categories their sorted indices, and fills in means. `cells` are
+  // the floats of all rows.
+  Status Finish(std::vector<unsigned char>* cells, int64_t rows);
+
+  const TableEncoding& encoding() const { return encoding_; }
+
+ private:
+  enum class OnMissing : uint8_t { kError, kDrop, kFill, kMean, kCategory };
+  struct Rule {
+    OnMissing missing = OnMissing::kError;
+    float fill = 0;
+    bool is_text = false;
+    bool learns = false;  // a new category for an unknown text
+    // Of each category; learned ones in the order of the rows.
+    std::map<std::string, int32_t, std::less<>> numbers;
+  };
+
+  Status BeginLearning();
+  Status BeginKnown();
+  Status FindRules(std::map<size_t, CsvOptions::MissingRule>* rules) const;
+  bool IsGivenMissing(std::string_view field) const;
+  Status EncodeText(size_t column, std::string_view field, int64_t line,
+                    float* cell, bool* kept);
+  Status EncodeNumber(size_t column, std::string_view field, int64_t line,
+                      float* cell, bool* kept);
+  Status EncodeMissing(const Rule& rule, size_t column, std::string_view field,
+                       int64_t line, float* cell, bool* kept) const;
+  Status ErrorAt(size_t column, int64_t line, std::string_view field,
+                 const std::string& what) const;
+  Status SortCategories(size_t place, float* cells, int64_t rows);
+  Status FillMean(size_t place, float* cells, int64_t rows);
+  Status CheckSize() const;
+  std::string NameOf(size_t place) const;
+
+  const std::string& path_;
+  const CsvOptions& options_;
+  const CsvColumns& columns_;
+  TableEncoding encoding_;
+  std::set<std::string, std::less<>> na_values_;  // with those of the options
+  std::set<std::string, std::less<>> given_;      // of the options
+  std::set<float> na_numbers_;                    // of these, the numbers
+  std::vector<Rule> rules_;                       // by place
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_READERS_TABLE_ENCODER_H_

@@ -1,0 +1,29 @@
+// The footer of a checkpoint, for its reader and its writer. Plain safetensors
+// files have none.
+//
+// Internal to io/checkpoint. docs/checkpoint_format.md has the format. It is
+// the last tensor, kFooterName, of type U8:
+//
+//   OFFSET SIZE
+//    0      8   kFooterMagic
+//    8      8   bytes of the whole file
+//   16      4   CRC32C of all before the first tensor's bytes
+//   20    4 * n CRC32C of each tensor but this one, in the order of their bytes
+
+#ifndef RINGLET_IO_WEIGHTS_FOOTER_H_
+#define RINGLET_IO_WEIGHTS_FOOTER_H_
+
+#include <cstddef>
+
+namespace ringlet {
+
+constexpr char kFooterName[] = "ringlet.footer";
+constexpr char kFooterMagic[] = "rgltftr1";  // 8 bytes; the 1 is its version
+constexpr char kFormatVersion[] = "1";
+constexpr size_t kFooterFixedBytes = 20;  // before the tensors' checksums
+
+constexpr size_t kPieceBytes = 256 << 10;  // in one read or write
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_WEIGHTS_FOOTER_H_

@@ -1,0 +1,213 @@
+// Names of other programs are matched in steps, from exact to looser ones. If
+// two weights match a tensor, or two tensors a weight, it is an error and never
+// a guess.
+
+#include "keras_layout.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+#include "../../core/base/json.h"
+#include "../../core/base/text.h"
+
+namespace ringlet {
+namespace {
+
+// "dense/kernel" of "dense/kernel:0", as TensorFlow numbers a variable.
+std::string WithoutNumber(const std::string& name) {
+  const size_t colon = name.rfind(':');
+  if (colon == std::string::npos || colon + 1 == name.size() ||
+      name.find_first_not_of("0123456789", colon + 1) != std::string::npos) {
+    return name;
+  }
+  return name.substr(0, colon);
+}
+
+// Keras 2's names of weights that Keras 3 calls "kernel": "conv/kernel" gives
+// "conv/depthwise_kernel".
+std::map<std::string, std::string> OlderPaths(const Model& model) {
+  std::map<std::string, std::string> older;
+  for (int node = 0; node < model.num_nodes(); ++node) {
+    const Layer& layer = model.layer(node);
+    if (layer.kind == Layer::Kind::kDepthwiseConv2D ||
+        layer.kind == Layer::Kind::kDepthwiseConv1D) {
+      older[layer.name + "/kernel"] = layer.name + "/depthwise_kernel";
+    }
+  }
+  return older;
+}
+
+bool IsOptimizers(const std::string& name) {
+  for (const char* prefix : {"optimizer/", "optimizer_weights/", "training/"}) {
+    if (StartsWith(name, prefix)) return true;
+  }
+  return false;
+}
+
+class KerasWeightFinder {
+ public:
+  KerasWeightFinder(const WeightsFile& file, const Model& model, bool parts,
+                    std::vector<const StoredTensor*>* tensors)
+      : file_(file),
+        variables_(model.variables()),
+        older_(OlderPaths(model)),
+        parts_(parts),
+        found_(*tensors) {}
+
+  Status Run() {
+    found_.assign(variables_.size(), nullptr);
+    FindByWholeNames();
+    if (!file_.is_ringlets() && AreUnnamed()) return TakeInOrder();
+    FindCandidates();
+    return TakeCandidates();
+  }
+
+ private:
+  using ByEnd = std::map<std::string, std::vector<size_t>>;  // of a path
+
+  void FindByWholeNames() {
+    for (size_t v = 0; v < variables_.size(); ++v) {
+      const std::string& path = variables_[v].path;
+      found_[v] = file_.Find(kWeightsPrefix + path);
+      if (found_[v] == nullptr && !file_.is_ringlets()) {
+        found_[v] = file_.Find(path);
+      }
+    }
+  }
+
+  // numpy.savez(file, *arrays) names them arr_0, arr_1 and so on.
+  bool AreUnnamed() const {
+    for (size_t i = 0; i < file_.tensors().size(); ++i) {
+      if (file_.Find("arr_" + std::to_string(i)) == nullptr) return false;
+    }
+    return !file_.tensors().empty();
+  }
+
+  Status TakeInOrder() {
+    const size_t arrays = file_.tensors().size();
+    if (arrays != variables_.size() && !parts_) {
+      return InvalidArgument(
+          "%s: holds %zu arrays without names (arr_0 and so on), but the model "
+          "has %zu weights; write numpy.savez(file, *model.get_weights()), or "
+          "arrays with names, as \"%s\"; by_name (--by-name) takes as many as "
+          "there are, from the first",
+          file_.path().c_str(), file_.tensors().size(), variables_.size(),
+          variables_.empty() ? "dense/kernel" : variables_[0].path.c_str());
+    }
+    for (size_t v = 0; v < std::min(arrays, variables_.size()); ++v) {
+      found_[v] = file_.Find("arr_" + std::to_string(v));
+    }
+    return Status();
+  }
+
+  // The tensor's name in this library's form; "" if it is no weight.
+  std::string NameOf(const StoredTensor& tensor) const {
+    if (file_.is_ringlets()) {
+      const bool weight = StartsWith(tensor.name, kWeightsPrefix);
+      return weight ? WithoutPrefix(tensor.name, kWeightsPrefix) : "";
+    }
+    return IsOptimizers(tensor.name) ? "" : WithoutNumber(tensor.name);
+  }
+
+  // Lists candidates for each weight that is not found yet. A tensor is first a
+  // candidate for the weight with the longest path that ends the tensor's name.
+  // If there is none, it is a candidate for all weights with a path that ends
+  // with its name, as in a nested model.
+  void FindCandidates() {
+    candidates_.resize(variables_.size());
+    std::map<std::string, size_t> by_path;
+    ByEnd by_end;
+    for (size_t v = 0; v < variables_.size(); ++v) {
+      if (found_[v] != nullptr) continue;
+      const std::string& path = variables_[v].path;
+      NotePath(path, v, &by_path, &by_end);
+      const auto older = older_.find(path);
+      if (older == older_.end()) continue;
+      NotePath(older->second, v, &by_path, &by_end);
+    }
+    const std::set<const StoredTensor*> taken(found_.begin(), found_.end());
+    for (const StoredTensor& tensor : file_.tensors()) {
+      const std::string name = NameOf(tensor);
+      if (taken.count(&tensor) != 0 || name.empty()) continue;
+      auto path = by_path.find(name);
+      for (size_t at = 0; path == by_path.end() && NextPart(name, &at);) {
+        path = by_path.find(name.substr(at));
+      }
+      if (path != by_path.end()) {
+        candidates_[path->second].push_back(&tensor);
+        continue;
+      }
+      for (const size_t v : by_end[name]) candidates_[v].push_back(&tensor);
+    }
+  }
+
+  static void NotePath(const std::string& path, size_t v,
+                       std::map<std::string, size_t>* by_path, ByEnd* by_end) {
+    (*by_path)[path] = v;
+    for (size_t at = 0; NextPart(path, &at);) {
+      std::vector<size_t>& takers = (*by_end)[path.substr(at)];
+      if (takers.empty() || takers.back() != v) takers.push_back(v);
+    }
+  }
+
+  // Moves *at behind the next '/'; false if there is none.
+  static bool NextPart(const std::string& path, size_t* at) {
+    const size_t slash = path.find('/', *at);
+    if (slash == std::string::npos) return false;
+    *at = slash + 1;
+    return true;
+  }
+
+  // Prefers a tensor with exactly the weight's name (but for ":0") to one that
+  // only ends with it.
+  Status TakeCandidates() {
+    std::map<const StoredTensor*, size_t> takers;
+    for (size_t v = 0; v < variables_.size(); ++v) {
+      std::vector<const StoredTensor*>& all = candidates_[v];
+      for (const StoredTensor* tensor : all) {
+        if (NameOf(*tensor) != variables_[v].path) continue;
+        all = {tensor};
+        break;
+      }
+      if (all.empty()) continue;
+      const std::string& path = variables_[v].path;
+      if (all.size() > 1) {
+        return Ambiguous("weight '" + path + "'", all[0]->name, all[1]->name);
+      }
+      const auto taker = takers.emplace(all[0], v);
+      if (!taker.second) {
+        return Ambiguous("'" + Printable(all[0]->name) + "'",
+                         variables_[taker.first->second].path, path);
+      }
+      found_[v] = all[0];
+    }
+    return Status();
+  }
+
+  Status Ambiguous(const std::string& what, const std::string& a,
+                   const std::string& b) const {
+    return InvalidArgument(
+        "%s: %s may be '%s' or '%s'; name the arrays as ringlet summary and "
+        "export do: \"<layer>/<weight>\"",
+        file_.path().c_str(), what.c_str(), Printable(a).c_str(),
+        Printable(b).c_str());
+  }
+
+  const WeightsFile& file_;
+  const std::vector<Variable>& variables_;
+  const std::map<std::string, std::string> older_;
+  const bool parts_;
+  std::vector<const StoredTensor*>& found_;
+  std::vector<std::vector<const StoredTensor*>> candidates_;
+};
+
+}  // namespace
+
+Status FindKerasWeights(const WeightsFile& file, const Model& model, bool parts,
+                        std::vector<const StoredTensor*>* tensors) {
+  return KerasWeightFinder(file, model, parts, tensors).Run();
+}
+
+}  // namespace ringlet

@@ -1,0 +1,24 @@
+// Finds the tensor of each variable in a file from Keras or numpy.
+//
+// Internal to io/. ringlet/checkpoint.h has the contract (WeightsLayout).
+
+#ifndef RINGLET_IO_WEIGHTS_KERAS_LAYOUT_H_
+#define RINGLET_IO_WEIGHTS_KERAS_LAYOUT_H_
+
+#include <vector>
+
+#include "ringlet/model.h"
+#include "weights_file.h"
+
+namespace ringlet {
+
+// Sets one entry for each of model.variables(); null: missing. Shapes are not
+// compared. `parts`: there may be fewer or more arrays without names than
+// weights. kInvalidArgument if two tensors match a weight, or two weights a
+// tensor.
+Status FindKerasWeights(const WeightsFile& file, const Model& model, bool parts,
+                        std::vector<const StoredTensor*>* tensors);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_WEIGHTS_KERAS_LAYOUT_H_

@@ -1,0 +1,33 @@
+// The metadata of a model's file.
+//
+// Internal to io/. The keys are part of the format
+// (docs/checkpoint_format.md).
+
+#ifndef RINGLET_IO_WEIGHTS_MODEL_METADATA_H_
+#define RINGLET_IO_WEIGHTS_MODEL_METADATA_H_
+
+#include <string>
+#include <vector>
+
+#include "ringlet/model.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+constexpr char kModelKey[] = "model";      // its configuration, as JSON
+constexpr char kCompileKey[] = "compile";  // optimizer, loss, metrics, as JSON
+constexpr char kSeedKey[] = "seed";
+constexpr char kDataKey[] = "data_description";  // as JSON
+
+// Fails if the model has no weights to save or load.
+Status CheckCompiled(const Model* model);
+
+// A warning that names the weights from `path` with a NaN or an infinity; "" if
+// all are finite.
+std::string NotFinite(const std::string& path,
+                      const std::vector<Variable>& variables,
+                      const float* weights);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_WEIGHTS_MODEL_METADATA_H_

@@ -1,0 +1,341 @@
+// Loads weights by name from files of ringlet, Keras and PyTorch. Each weight
+// of the model is matched with a tensor of the file, and all matches are
+// checked before the first weight is overwritten.
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <cstring>
+#include <set>
+#include <type_traits>
+
+#include "../../core/base/text.h"
+#include "../readers/element_types.h"
+#include "keras_layout.h"
+#include "model_metadata.h"
+#include "ringlet/checkpoint.h"
+#include "ringlet/status.h"
+#include "torch_layout.h"
+#include "weights_file.h"
+
+namespace ringlet {
+namespace {
+
+// The file's tensor for one weight of the model.
+struct Match {
+  const Variable* variable;
+  TorchWeight stored;  // of a file in Keras's layout as it is here
+  bool fits = false;
+};
+
+std::string LayerOf(const Variable& variable) {
+  return variable.path.substr(0, variable.path.rfind('/'));
+}
+
+std::string Describe(const Match& match) {
+  const StoredTensor& tensor = *match.stored.tensor;
+  const bool renamed = tensor.name != match.variable->path &&
+                       tensor.name != kWeightsPrefix + match.variable->path;
+  std::string found = NameOf(tensor.storage);
+  if (!tensor.unread.empty()) found = tensor.unread;
+  if (tensor.unread.empty() || tensor.shape.rank() > 0) {
+    found += " " + tensor.shape.ToString();
+  }
+  return match.variable->path + ": " + found + " in the file" +
+         (renamed ? " (" + tensor.name + ")" : "") + ", F32 " +
+         match.stored.shape.ToString() +
+         (match.stored.shape != match.variable->shape ? " expected" : " here");
+}
+
+// An ONNX model's weights have PyTorch's layout.
+WeightsLayout LayoutOf(const WeightsFile& file,
+                       const LoadWeightsOptions& options) {
+  return file.is_onnx() ? WeightsLayout::kTorch : options.layout;
+}
+
+Status MatchWeights(const WeightsFile& file, const Model& model,
+                    const LoadWeightsOptions& options,
+                    std::vector<Match>* matches) {
+  std::vector<TorchWeight> weights;
+  if (LayoutOf(file, options) == WeightsLayout::kTorch) {
+    RINGLET_RETURN_IF_ERROR(FindTorchWeights(
+        file, model, /*names_only=*/options.by_name, &weights));
+  } else {
+    std::vector<const StoredTensor*> tensors;
+    RINGLET_RETURN_IF_ERROR(FindKerasWeights(
+        file, model, options.by_name || options.skip_mismatch, &tensors));
+    for (size_t v = 0; v < tensors.size(); ++v) {
+      TorchWeight weight;
+      weight.tensor = tensors[v];
+      weight.shape = model.variables()[v].shape;
+      weights.push_back(weight);
+    }
+  }
+  for (const Variable& v : model.variables()) {
+    Match match;
+    match.variable = &v;
+    match.stored = weights[matches->size()];
+    const StoredTensor* tensor = match.stored.tensor;
+    match.fits = tensor != nullptr && tensor->unread.empty() &&
+                 tensor->shape == match.stored.shape;
+    matches->push_back(match);
+  }
+  return Status();
+}
+
+// The file's tensors that match no weight of the model.
+std::vector<std::string> Unexpected(const WeightsFile& file,
+                                    WeightsLayout layout,
+                                    const std::vector<Match>& matches) {
+  std::set<const StoredTensor*> taken;
+  for (const Match& match : matches) {
+    taken.insert(match.stored.tensor);
+  }
+  std::vector<std::string> names;
+  for (const StoredTensor& tensor : file.tensors()) {
+    if (taken.count(&tensor) != 0 || file.changes_nothing(tensor)) continue;
+    // PyTorch also stores a count of batches, which it needs only without
+    // momentum.
+    if (layout == WeightsLayout::kTorch &&
+        EndsWith(tensor.name, ".num_batches_tracked")) {
+      continue;
+    }
+    if (StartsWith(tensor.name, kWeightsPrefix) || !file.is_ringlets()) {
+      names.push_back(WithoutPrefix(tensor.name, kWeightsPrefix));
+    }
+  }
+  return names;
+}
+
+// The matches to load, and the report but for `loaded` and `verified`.
+std::vector<Match> Compare(const WeightsFile& file, WeightsLayout layout,
+                           const std::vector<Match>& matches,
+                           WeightsReport* report) {
+  report->unexpected = Unexpected(file, layout, matches);
+  std::set<std::string> left;  // layers
+  for (const Match& match : matches) {
+    if (match.fits) continue;
+    left.insert(LayerOf(*match.variable));
+    if (match.stored.tensor == nullptr) {
+      report->missing.push_back(match.variable->path);
+    } else {
+      report->mismatched.push_back(Describe(match));
+    }
+  }
+  std::vector<Match> fitting;
+  for (const Match& match : matches) {
+    if (!match.fits) continue;
+    if (left.count(LayerOf(*match.variable)) == 0) {
+      fitting.push_back(match);
+    } else {
+      report->skipped.push_back(match.variable->path);
+    }
+  }
+  return fitting;
+}
+
+// "'a', 'b', 'c' and 4 more"
+std::string Listed(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 3;
+  std::string text;
+  for (size_t i = 0; i < names.size() && i < kMost; ++i) {
+    text += (i > 0 ? ", '" : "'") + Printable(names[i]) + "'";
+  }
+  if (names.size() <= kMost) return text;
+  return text + " and " + std::to_string(names.size() - kMost) + " more";
+}
+
+std::string Differences(const WeightsReport& report) {
+  std::string text;
+  const auto add = [&text](const char* what,
+                           const std::vector<std::string>& names) {
+    if (names.empty()) return;
+    text += (text.empty() ? "" : "; ") + (what + Listed(names));
+  };
+  add("differing ", report.mismatched);
+  add("missing in the file ", report.missing);
+  add("in the file only ", report.unexpected);
+  return text;
+}
+
+bool IsTorchs(const std::vector<std::string>& names) {
+  return std::any_of(names.begin(), names.end(), [](const std::string& name) {
+    return EndsWith(name, ".weight");
+  });
+}
+
+// `none`: no weight is loaded.
+Status CheckReport(const WeightsFile& file, const LoadWeightsOptions& options,
+                   bool none, const WeightsReport& report) {
+  const bool others = !none && (options.by_name || options.skip_mismatch);
+  WeightsReport bad;
+  if (none || !options.skip_mismatch) bad.mismatched = report.mismatched;
+  if (!others) bad.unexpected = report.unexpected;
+  // A layer with only a part of its weights in the file counts as different.
+  if (!others || (!options.skip_mismatch && !report.skipped.empty())) {
+    bad.missing = report.missing;
+  }
+  const std::string text = Differences(bad);
+  if (text.empty()) return Status();
+  const char* advice =
+      "by_name (--by-name) takes the layers that both have, skip_mismatch "
+      "(--skip-mismatch) skips those that differ";
+  if (none && options.skip_mismatch) {
+    advice = "skip_mismatch (--skip-mismatch) needs layers that fit";
+  } else if (none && options.by_name) {
+    advice = "by_name (--by-name) needs layers of the same names";
+  } else if (file.is_onnx()) {
+    advice =
+        "Layers are matched by their names, or in order; torch.onnx.export "
+        "keeps a BatchNormalization with training=TrainingMode.PRESERVE";
+  } else if (options.layout == WeightsLayout::kTorch) {
+    advice =
+        "Give the layers the modules' names; or save model.state_dict() as it "
+        "is with numpy.savez, which keeps their order";
+  } else if (IsTorchs(report.unexpected)) {
+    advice =
+        "These are PyTorch's names: give its layout (--init-layout torch, "
+        "WeightsLayout::kTorch)";
+  }
+  return InvalidArgument("%s: the weights are not this model's: %s. %s",
+                         file.path().c_str(), text.c_str(), advice);
+}
+
+// The elements as float32.
+Status ReadFloats(const WeightsFile& file, const StoredTensor& tensor,
+                  std::vector<float>* floats) {
+  RINGLET_RETURN_IF_ERROR(CheckAddressable(file.path(), tensor));
+  const size_t count = static_cast<size_t>(tensor.shape.elements());
+  floats->resize(count);
+  const DType dtype = DTypeOf(tensor.storage);
+  if (dtype == DType::kFloat32) return file.Read(tensor, floats->data());
+  std::vector<unsigned char> elements(count * SizeOf(dtype));
+  RINGLET_RETURN_IF_ERROR(file.Read(tensor, elements.data()));
+  bool fit = true;
+  WithType(dtype, [&](auto* type) {
+    std::remove_const_t<std::remove_pointer_t<decltype(type)>> value;
+    for (size_t i = 0; i < count; ++i) {
+      std::memcpy(&value, elements.data() + i * sizeof(value), sizeof(value));
+      const double wide = static_cast<double>(value);
+      const bool fits = !std::isfinite(wide) || std::fabs(wide) <= FLT_MAX;
+      fit = fit && fits;
+      (*floats)[i] = fits ? static_cast<float>(value) : 0;
+    }
+  });
+  if (fit) return Status();
+  return InvalidArgument("%s: '%s': holds a number beyond float32",
+                         file.path().c_str(), Printable(tensor.name).c_str());
+}
+
+// Checks that all other types can be converted, before a weight is overwritten.
+Status CheckFloats(const WeightsFile& file, const std::vector<Match>& matches) {
+  std::vector<float> floats;
+  for (const Match& match : matches) {
+    const StoredTensor& tensor = *match.stored.tensor;
+    if (DTypeOf(tensor.storage) == DType::kFloat32) continue;
+    RINGLET_RETURN_IF_ERROR(ReadFloats(file, tensor, &floats));
+  }
+  return Status();
+}
+
+Status ReadWeights(const WeightsFile& file, const std::vector<Match>& matches,
+                   float* weights, WeightsReport* report) {
+  std::vector<float> stored;
+  for (const Match& match : matches) {
+    float* weight = weights + match.variable->offset;
+    RINGLET_RETURN_IF_ERROR(
+        ReadFloats(file, *match.stored.tensor, &stored)
+            .Annotate("the weights in memory are now partly overwritten and "
+                      "must not be used"));
+    FromTorch(match.stored, stored.data(), weight);
+    report->loaded.push_back(match.variable->path);
+  }
+  return Status();
+}
+
+void Warn(const LoadWeightsOptions& options, const std::string& message) {
+  if (options.warn) {
+    options.warn(message);
+  } else {
+    Notice("warning: %s", message.c_str());
+  }
+}
+
+// Warns of each skipped weight, of at most kMost of a kind, and of their
+// numbers.
+void WarnOfDifferences(const LoadWeightsOptions& options,
+                       const std::string& path, size_t weights,
+                       const WeightsReport& report) {
+  constexpr size_t kMost = 10;  // lines of a kind
+  std::string counts;
+  const auto add = [&](const std::vector<std::string>& names, const char* what,
+                       const char* counted) {
+    for (size_t i = 0; i < names.size() && i < kMost; ++i) {
+      Warn(options, path + ": skipped: " + Printable(names[i]) + what);
+    }
+    if (names.empty()) return;
+    counts += ", " + std::to_string(names.size()) + counted;
+  };
+  add(report.mismatched, "", " differ");
+  add(report.missing, ": missing in the file", " missing in the file");
+  add(report.skipped, ": another weight of the layer does not fit",
+      " of layers that do not fit");
+  add(report.unexpected, ": in the file only", " in the file only");
+  if (counts.empty()) return;
+  Warn(options, path + ": " + std::to_string(report.loaded.size()) + " of " +
+                    std::to_string(weights) + " weights are taken" + counts);
+}
+
+}  // namespace
+
+std::string NotFinite(const std::string& path,
+                      const std::vector<Variable>& variables,
+                      const float* weights) {
+  std::vector<std::string> names;
+  for (const Variable& v : variables) {
+    const float* const begin = weights + v.offset;
+    const bool finite = std::all_of(begin, begin + v.size(), [](float value) {
+      return std::isfinite(value);
+    });
+    if (!finite) names.push_back(v.path);
+  }
+  if (names.empty()) return "";
+  return path + ": NaN or infinite numbers in " + Listed(names) +
+         ", and so in all that is computed of them";
+}
+
+Status SaveWeights(Model* model, const std::string& path,
+                   const SaveOptions& options) {
+  RINGLET_RETURN_IF_ERROR(CheckCompiled(model).Annotate("%s", path.c_str()));
+  return SaveCheckpoint(path, {model->weights_state()}, {}, options);
+}
+
+Status LoadWeights(Model* model, const std::string& path,
+                   const LoadWeightsOptions& options, WeightsReport* report) {
+  WeightsReport own;
+  if (report == nullptr) report = &own;
+  *report = WeightsReport();
+  RINGLET_RETURN_IF_ERROR(CheckCompiled(model).Annotate("%s", path.c_str()));
+  WeightsFile file;
+  RINGLET_RETURN_IF_ERROR(file.Open(options.files, path));
+  std::vector<Match> matches;
+  RINGLET_RETURN_IF_ERROR(MatchWeights(file, *model, options, &matches));
+  const std::vector<Match> fitting =
+      Compare(file, LayoutOf(file, options), matches, report);
+  RINGLET_RETURN_IF_ERROR(CheckReport(file, options, fitting.empty(), *report));
+  if (file.verifiable()) RINGLET_RETURN_IF_ERROR(file.Verify());
+  RINGLET_RETURN_IF_ERROR(CheckFloats(file, fitting));
+  RINGLET_RETURN_IF_ERROR(ReadWeights(file, fitting, model->weights(), report));
+  report->verified = file.verifiable();
+  if (!report->verified) {
+    Warn(options, path +
+                      ": a file without checksums; its weights are not "
+                      "verified");
+  }
+  const std::string bad = NotFinite(path, model->variables(), model->weights());
+  if (!bad.empty()) Warn(options, bad);
+  WarnOfDifferences(options, path, model->variables().size(), *report);
+  return Status();
+}
+
+}  // namespace ringlet

@@ -1,0 +1,189 @@
+// ringlet has the axes of channels and filters last; PyTorch has them second or
+// first.
+
+#include "torch_axes.h"
+
+#include <cstring>
+
+#include "../../core/base/text.h"
+#include "../../core/layers/layer_table.h"
+
+namespace ringlet {
+namespace {
+
+// The shape of the rows that a flattened output had, for ONNX models that
+// permute them.
+Shape FlattenedRows(const Model& model, int node) {
+  if (model.output_shape(node).rank() != 1) return Shape();
+  while (model.output_shape(node).rank() == 1 &&
+         model.inputs(node).size() == 1) {
+    const LayerClass& row = ClassOf(model.layer(node));
+    if (!row.elementwise && row.kind != Layer::Kind::kFlatten &&
+        row.kind != Layer::Kind::kReshape) {
+      break;
+    }
+    node = model.inputs(node)[0];
+  }
+  const Shape& shape = model.output_shape(node);
+  return shape.rank() == 2 ? Shape{1, shape[0], shape[1]} : Shape();
+}
+
+// Sets the shape of the flattened image in the layer's input, which orders the
+// rows of its kernel or its gamma.
+Status TakeFlattened(const Model& model, const TorchImages& images, int node,
+                     TorchWeight* weight) {
+  if (weight->channels_last) return Status();
+  Shape image;
+  RINGLET_RETURN_IF_ERROR(images.Flattened(model.inputs(node)[0], &image));
+  if (image.rank() == 0 && weight->channels_first) {
+    image = FlattenedRows(model, model.inputs(node)[0]);
+  }
+  if (image.rank() == 0) return Status();
+  if (weight->filters == 0) weight->filters = 1;
+  weight->height = image[0];
+  weight->width = image[1];
+  weight->channels = image[2];
+  return Status();
+}
+
+// Adds or removes axes of 1 in front, to get `rank` axes if possible.
+Shape WithAxes(int rank, const Shape& shape) {
+  Shape with;
+  for (int i = shape.rank(); i < rank; ++i) with.Append(1);
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (i >= shape.rank() - rank || shape[i] != 1) with.Append(shape[i]);
+  }
+  return with;
+}
+
+// In an ONNX model slopes apply to the last axes of their input, which may have
+// channels first or last.
+void FindSlopes(TorchWeight* weight) {
+  const Shape slopes = weight->shape, stored = weight->tensor->shape;
+  const int rank = slopes.rank();
+  const Shape there = WithAxes(rank, stored);
+  Shape turned = {slopes.back()};
+  for (int i = 0; i + 1 < rank; ++i) turned.Append(slopes[i]);
+  if (there == slopes &&
+      (rank == 1 || weight->channels_last || there != turned)) {
+    weight->shape = stored;
+  } else if (there == turned) {
+    weight->height = rank == 3 ? slopes[0] : 1;
+    weight->width = slopes[rank - 2];
+    weight->channels = slopes.back();
+    weight->filters = 1;
+    weight->shape = stored;
+  } else if (weight->channels_first) {
+    weight->shape = turned;
+  }
+}
+
+// gamma, beta and statistics. PyTorch has flattened elements in another order,
+// and whole images as (channels, height, width).
+Status FindNormalizations(const Model& model, const TorchImages& images,
+                          int node, bool onnx, TorchWeight* weight) {
+  const Layer::Kind kind = model.layer(node).kind;
+  const Shape image = images.Image(model.inputs(node)[0]);
+  const int rank = weight->shape.rank();
+  if (kind == Layer::Kind::kLayerNormalization && rank > 1 &&
+      !weight->channels_last && image.rank() == 3 &&
+      image.elements() == weight->shape.elements()) {
+    weight->height = image[0];
+    weight->width = image[1];
+    weight->channels = image[2];
+    weight->filters = 1;
+    weight->shape = rank == 3 ? Shape{image[2], image[0], image[1]}
+                              : Shape{image[2], image[1]};
+    return Status();
+  }
+  if (kind == Layer::Kind::kPReLU) {
+    const int axes =
+        weight->tensor != nullptr ? weight->tensor->shape.rank() : 0;
+    if (onnx && axes > 1) {
+      FindSlopes(weight);
+    } else if (weight->shape.back() == weight->shape.elements()) {
+      weight->shape = {weight->shape.back()};  // one for all, or one a channel
+    }
+  }
+  return (kind == Layer::Kind::kPReLU && rank == 1) ||
+                 kind == Layer::Kind::kLayerNormalization ||
+                 kind == Layer::Kind::kBatchNormalization
+             ? TakeFlattened(model, images, node, weight)
+             : Status();
+}
+
+// (taps ..., channels, filters) is PyTorch's (filters, channels, taps ...); of
+// a depthwise one (taps ..., 1, channels * multiplier).
+void FindConvolution(const Shape& kernel, bool depthwise, TorchWeight* weight) {
+  const int axes = kernel.rank() - 2;
+  weight->height = axes == 2 ? kernel[0] : 1;
+  weight->width = kernel[axes - 1];
+  weight->channels = depthwise ? 1 : kernel[axes];
+  weight->filters = (depthwise ? kernel[axes] : 1) * kernel[axes + 1];
+  weight->shape = {weight->filters, weight->channels};
+  for (int i = 0; i < axes; ++i) weight->shape.Append(kernel[i]);
+}
+
+Status FindKernel(const Model& model, const TorchImages& images, int node,
+                  const std::string& role, const Shape& kernel,
+                  TorchWeight* weight) {
+  if (kernel.rank() > 2) {
+    const Layer::Kind kind = model.layer(node).kind;
+    FindConvolution(kernel,
+                    role == "depthwise_kernel" ||
+                        kind == Layer::Kind::kDepthwiseConv2D ||
+                        kind == Layer::Kind::kDepthwiseConv1D,
+                    weight);
+    return Status();
+  }
+  weight->height = weight->width = 1;
+  weight->channels = kernel[0];
+  weight->filters = kernel[1];
+  weight->shape = {weight->filters, weight->channels};
+  return TakeFlattened(model, images, node, weight);
+}
+
+// An ONNX model may have a Dense over images as a 1x1 convolution.
+void TakeShape(const WeightsFile& file, TorchWeight* weight) {
+  if (!file.is_onnx() || weight->tensor == nullptr) return;
+  Shape shape = weight->shape;
+  while (shape.rank() < weight->tensor->shape.rank()) shape.Append(1);
+  if (shape == weight->tensor->shape) weight->shape = shape;
+}
+
+}  // namespace
+
+Status FindAxes(const WeightsFile& file, const Model& model,
+                const TorchImages& images, int node, const std::string& role,
+                TorchWeight* weight) {
+  if (EndsWith(role, "kernel")) {
+    const Shape kernel = weight->shape;
+    RINGLET_RETURN_IF_ERROR(
+        FindKernel(model, images, node, role, kernel, weight));
+  } else if (role != "bias") {
+    RINGLET_RETURN_IF_ERROR(
+        FindNormalizations(model, images, node, file.is_onnx(), weight));
+  }
+  TakeShape(file, weight);
+  return Status();
+}
+
+void FromTorch(const TorchWeight& how, const float* stored, float* weight) {
+  const int64_t h = how.height, w = how.width, c = how.channels,
+                o = how.filters;
+  if (o == 0) {
+    std::memcpy(weight, stored,
+                static_cast<size_t>(how.shape.elements()) * sizeof(float));
+    return;
+  }
+  const int64_t pixels = h * w;
+  for (int64_t p = 0; p < pixels; ++p) {
+    for (int64_t k = 0; k < c; ++k) {
+      for (int64_t f = 0; f < o; ++f) {
+        *weight++ = stored[(f * c + k) * pixels + p];
+      }
+    }
+  }
+}
+
+}  // namespace ringlet

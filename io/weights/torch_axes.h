@@ -1,0 +1,41 @@
+// The layout of a weight in a PyTorch state_dict, or in an ONNX model.
+//
+// Internal to io/.
+
+#ifndef RINGLET_IO_WEIGHTS_TORCH_AXES_H_
+#define RINGLET_IO_WEIGHTS_TORCH_AXES_H_
+
+#include <cstdint>
+#include <string>
+
+#include "ringlet/model.h"
+#include "torch_images.h"
+#include "weights_file.h"
+
+namespace ringlet {
+
+// One weight of the model in such a file.
+struct TorchWeight {
+  const StoredTensor* tensor = nullptr;  // null: missing
+  Shape shape;                           // that the tensor must have
+  // Not 0 for a kernel, and for a vector over a flattened image (filters 1):
+  // tensor[o][c][h][w] is the weight's [h][w][c][o].
+  int64_t height = 0, width = 0, channels = 0, filters = 0;
+  // Known of the flattened images in the file. With channels_last their order
+  // is the model's.
+  bool channels_first = false;
+  bool channels_last = false;
+};
+
+// For the variable `role` of `node`, with weight->shape here: sets the shape in
+// the file and the change of axes. kInvalidArgument if they cannot be known.
+Status FindAxes(const WeightsFile& file, const Model& model,
+                const TorchImages& images, int node, const std::string& role,
+                TorchWeight* weight);
+
+// Copies the tensor's elements `stored` to `weight`, in the model's order.
+void FromTorch(const TorchWeight& how, const float* stored, float* weight);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_WEIGHTS_TORCH_AXES_H_

@@ -1,0 +1,108 @@
+// Every node is visited once, after its inputs: a graph has many more paths
+// than nodes.
+
+#include "torch_images.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "../../core/layers/layer_table.h"
+
+namespace ringlet {
+
+TorchImages::TorchImages(const Model& model) : model_(model) {
+  std::set<std::string> weighted;  // layers
+  for (const Variable& variable : model.variables()) {
+    weighted.insert(variable.path.substr(0, variable.path.rfind('/')));
+  }
+  for (int node = 0; node < model.num_nodes(); ++node) {
+    Look(node, weighted.count(model.layer(node).name) != 0);
+  }
+}
+
+void TorchImages::Look(int node, bool weighted) {
+  const Layer& layer = model_.layer(node);
+  const LayerClass& row = ClassOf(layer);
+  const bool joins = row.kind == Layer::Kind::kConcatenate;
+  Output output;
+  output.line = row.axes == 1;
+  for (const int input : model_.inputs(node)) {
+    const Output& before = outputs_[static_cast<size_t>(input)];
+    output.line |= (row.elementwise || joins) && before.line;
+    if (!weighted) output.permuted = std::max(output.permuted, before.permuted);
+  }
+  if (row.kind == Layer::Kind::kPermute) output.permuted = node;
+  if (model_.output_shape(node).rank() == 1) {
+    const bool flattens =
+        row.kind == Layer::Kind::kFlatten || row.kind == Layer::Kind::kReshape;
+    if (flattens) LookAtFlatten(node, &output);
+    if (row.elementwise || joins) LookAtMerge(node, &output);
+  }
+  outputs_.push_back(output);
+}
+
+Shape TorchImages::Image(int node) const {
+  const Shape& shape = model_.output_shape(node);
+  if (shape.rank() == 3) return shape;
+  const bool line =
+      shape.rank() == 2 && outputs_[static_cast<size_t>(node)].line;
+  return line ? Shape{1, shape[0], shape[1]} : Shape();
+}
+
+void TorchImages::LookAtFlatten(int node, Output* output) const {
+  const int from = model_.inputs(node)[0];
+  const Output& before = outputs_[static_cast<size_t>(from)];
+  const Shape image = Image(from);
+  if (image.rank() != 3) {
+    output->flattened = before.flattened;
+    output->unclear = before.unclear;
+  } else if (image[2] != 1 && image[0] * image[1] != 1) {
+    output->flattened = image;
+    output->unclear = before.permuted;
+  }
+}
+
+// Merges the inputs, which must have the same order. A single element has any
+// order.
+void TorchImages::LookAtMerge(int node, Output* output) const {
+  const bool joins = model_.layer(node).kind == Layer::Kind::kConcatenate;
+  const int64_t elements = model_.output_shape(node).elements();
+  bool first = true;
+  for (const int input : model_.inputs(node)) {
+    const Output& before = outputs_[static_cast<size_t>(input)];
+    const bool any = model_.output_shape(input).elements() == 1;
+    if (any && (joins || elements > 1)) continue;
+    const bool differs =
+        joins ? !(before == Output()) : !first && !(before == *output);
+    if (differs) {
+      output->unclear = node;
+      return;
+    }
+    output->flattened = before.flattened;
+    output->unclear = before.unclear;
+    first = false;
+  }
+}
+
+Status TorchImages::Flattened(int node, Shape* image) const {
+  const Output& output = outputs_[static_cast<size_t>(node)];
+  *image = output.flattened;
+  if (output.unclear < 0) return Status();
+  const Layer& layer = model_.layer(output.unclear);
+  const char* what =
+      "merges flattened images, which PyTorch orders in another way, with "
+      "others; convert these weights to Keras's layout";
+  if (layer.kind == Layer::Kind::kPermute) {
+    what =
+        "what it permutes is flattened, in an order that PyTorch may not have; "
+        "convert these weights to Keras's layout";
+  } else if (layer.kind == Layer::Kind::kConcatenate) {
+    what =
+        "joins flattened images, which PyTorch orders in another way; "
+        "concatenate them before they are flattened";
+  }
+  return InvalidArgument("layer '%s': %s", layer.name.c_str(), what);
+}
+
+}  // namespace ringlet

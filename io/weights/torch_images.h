@@ -1,0 +1,49 @@
+// Finds the outputs of a model that are images or flattened images. PyTorch has
+// the channels first, so its flattened images have another order.
+//
+// Internal to io/.
+
+#ifndef RINGLET_IO_WEIGHTS_TORCH_IMAGES_H_
+#define RINGLET_IO_WEIGHTS_TORCH_IMAGES_H_
+
+#include <vector>
+
+#include "ringlet/model.h"
+
+namespace ringlet {
+
+class TorchImages {
+ public:
+  explicit TorchImages(const Model& model);
+
+  // The shape of `node`'s output as (height, width, channels); the height of
+  // (steps, channels) is 1. Rank 0 if the output is no image.
+  Shape Image(int node) const;
+
+  // Sets the shape of the images that are flattened in `node`'s output. It has
+  // rank 0 if there are none, or if PyTorch has the same order.
+  // kInvalidArgument if the shape cannot be known.
+  Status Flattened(int node, Shape* image) const;
+
+ private:
+  struct Output {
+    bool line = false;  // (steps, channels)
+    int permuted = -1;  // the Permute since the last layer with weights
+    Shape flattened;
+    int unclear = -1;  // the node that leaves no order
+    bool operator==(const Output& other) const {
+      return flattened == other.flattened && unclear == other.unclear;
+    }
+  };
+
+  void Look(int node, bool weighted);
+  void LookAtFlatten(int node, Output* output) const;
+  void LookAtMerge(int node, Output* output) const;
+
+  const Model& model_;
+  std::vector<Output> outputs_;  // by node
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_WEIGHTS_TORCH_IMAGES_H_

@@ -1,0 +1,301 @@
+// Modules are matched to layers by name or, where no name agrees, in order;
+// then each weight's axes are permuted. An ambiguous match is an error, since
+// exchanged weights of equal shape would not be noticed.
+
+#include "torch_layout.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <string>
+
+#include "../../core/base/check.h"
+#include "../../core/base/json.h"
+#include "../../core/base/text.h"
+#include "torch_images.h"
+
+namespace ringlet {
+namespace {
+
+// PyTorch's names of a layer's weights.
+struct Role {
+  const char* torch;
+  const char* keras;
+};
+constexpr Role kRoles[] = {
+    {"weight", "kernel"},
+    {"weight", "gamma"},
+    {"weight", "alpha"},
+    {"bias", "bias"},
+    {"bias", "beta"},
+    {"running_mean", "moving_mean"},
+    {"running_var", "moving_variance"},
+};
+
+// "bn1" of "bn1.weight", "bn1.bias", "bn1.running_mean".
+struct Module {
+  std::string name;
+  std::map<std::string, const StoredTensor*> tensors;  // by role
+  const StoredTensor* Find(const std::string& role) const {
+    const auto found = tensors.find(role);
+    return found == tensors.end() ? nullptr : found->second;
+  }
+};
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+// "layers.2" before "layers.10".
+bool NaturallyBefore(const std::string& a, const std::string& b) {
+  for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    if (!IsDigit(a[i]) || !IsDigit(b[j])) {
+      if (a[i] != b[j]) return a[i] < b[j];
+      ++i, ++j;
+      continue;
+    }
+    const auto number = [](const std::string& text, size_t* at) {
+      while (*at < text.size() && text[*at] == '0') ++*at;
+      const size_t begin = *at;
+      while (*at < text.size() && IsDigit(text[*at])) ++*at;
+      return text.substr(begin, *at - begin);
+    };
+    const std::string m = number(a, &i), n = number(b, &j);
+    if (m != n) return m.size() != n.size() ? m.size() < n.size() : m < n;
+  }
+  return a.size() < b.size();
+}
+
+std::string WithoutDigits(std::string name) {
+  name.erase(std::remove_if(name.begin(), name.end(), IsDigit), name.end());
+  return name;
+}
+
+// In the file's order.
+std::vector<Module> Modules(const WeightsFile& file) {
+  std::vector<Module> modules;
+  for (const StoredTensor& tensor : file.tensors()) {
+    const size_t dot = tensor.name.rfind('.');
+    if (dot == std::string::npos) continue;
+    const std::string name = tensor.name.substr(0, dot),
+                      role = tensor.name.substr(dot + 1);
+    if (std::none_of(std::begin(kRoles), std::end(kRoles),
+                     [&role](const Role& r) { return role == r.torch; })) {
+      continue;
+    }
+    auto module =
+        std::find_if(modules.begin(), modules.end(),
+                     [&name](const Module& m) { return m.name == name; });
+    if (module == modules.end()) {
+      module = modules.insert(module, Module());
+      module->name = name;
+    }
+    module->tensors[role] = &tensor;
+  }
+  return modules;
+}
+
+// The last role that both have, if all roles of both have equal shapes; else
+// "". (A normalization may have no weight.)
+std::string RoleOfOneShape(const Module& a, const Module& b) {
+  std::string same;
+  for (const auto& [role, tensor] : a.tensors) {
+    const StoredTensor* const other = b.Find(role);
+    if (other == nullptr) continue;
+    if (other->shape != tensor->shape) return "";
+    same = role;
+  }
+  return same;
+}
+
+// True if all names are sorted as text. A state_dict with a bias is not: its
+// weight comes first.
+bool SortedAsText(const WeightsFile& file) {
+  return std::is_sorted(file.tensors().begin(), file.tensors().end(),
+                        [](const StoredTensor& a, const StoredTensor& b) {
+                          return a.name < b.name;
+                        });
+}
+
+Status Ambiguous(const WeightsFile& file, const Module& a, const Module& b,
+                 const std::string& role, const char* why) {
+  return InvalidArgument(
+      "%s: '%s' and '%s' are of one shape, and %s. Give the layers these "
+      "names, or save model.state_dict() as it is with numpy.savez: sorting "
+      "its names, or reading them from a safetensors file, loses their order",
+      file.path().c_str(), Printable(a.name + "." + role).c_str(),
+      Printable(b.name + "." + role).c_str(), why);
+}
+
+// A safetensors file does not keep the order of the modules, and neither does a
+// file with names in text order. The natural order is right if names differ in
+// numbers alone, or if shapes decide.
+Status PutInOrder(const WeightsFile& file, std::vector<Module>* modules) {
+  if (file.is_onnx()) return Status();
+  const bool ordered = file.is_npz() && !SortedAsText(file);
+  if (!ordered) {
+    std::sort(modules->begin(), modules->end(),
+              [](const Module& a, const Module& b) {
+                return NaturallyBefore(a.name, b.name);
+              });
+  }
+  for (const Module& b : *modules) {
+    for (const Module& a : *modules) {
+      if (&a == &b) break;  // `a` is before `b`
+      const std::string role = RoleOfOneShape(a, b);
+      if (role.empty()) continue;
+      const bool numbered = WithoutDigits(a.name) == WithoutDigits(b.name);
+      if (ordered && numbered && !NaturallyBefore(a.name, b.name)) {
+        return Ambiguous(
+            file, a, b, role,
+            "their order in the file is not that of their numbers");
+      }
+      if (ordered || numbered) continue;
+      return Ambiguous(file, a, b, role,
+                       file.is_npz()
+                           ? "names sorted as text do not keep the modules' "
+                             "order"
+                           : "a safetensors file does not keep their order");
+    }
+  }
+  return Status();
+}
+
+// The name of the module with a layer's kernel. A separable convolution has
+// two.
+std::string ModuleOf(const std::string& layer, const std::string& role) {
+  const size_t end = role.find("_kernel");
+  return end == std::string::npos ? layer : layer + "." + role.substr(0, end);
+}
+
+// "body.conv1" of "body/conv1".
+std::string Dotted(std::string path) {
+  std::replace(path.begin(), path.end(), '/', '.');
+  return path;
+}
+
+// The prefix of all modules' names, such as "module." of a DataParallel.
+std::string CommonPrefix(const std::vector<Module>& modules) {
+  if (modules.empty()) return "";
+  std::string prefix = modules[0].name;
+  for (const Module& module : modules) {
+    size_t same = 0;
+    while (same < prefix.size() && same < module.name.size() &&
+           prefix[same] == module.name[same]) {
+      ++same;
+    }
+    prefix.resize(same);
+  }
+  return prefix.substr(0, prefix.rfind('.') + 1);  // npos + 1 is 0
+}
+
+// Finds modules by layers' names: "body.conv1" for "body/conv1", and "conv1" if
+// no other layer's path ends with it. A prefix of all names may be left out.
+class ModulesByName {
+ public:
+  ModulesByName(std::vector<Module>* modules, const Model& model)
+      : modules_(*modules), prefix_(CommonPrefix(*modules)) {
+    for (int node = 0; node < model.num_nodes(); ++node) {
+      if (model.first_call(node) != node) continue;
+      const std::string& path = model.layer(node).name;
+      paths_.insert(Dotted(path));
+      ++layers_[path];
+      for (size_t at = path.find('/'); at != std::string::npos;
+           at = path.find('/', at + 1)) {
+        ++layers_[path.substr(at + 1)];
+      }
+    }
+  }
+
+  // The role of a layer's variable, such as "kernel" or "depthwise_kernel".
+  std::vector<Module>::iterator Find(const std::string& path,
+                                     const std::string& role) const {
+    auto found = FindNamed(path, role);
+    for (size_t at = path.find('/');
+         found == modules_.end() && at != std::string::npos;
+         at = path.find('/', at + 1)) {
+      const std::string end = path.substr(at + 1);
+      if (layers_.at(end) == 1) found = FindNamed(end, role);
+    }
+    return found;
+  }
+
+ private:
+  // Also tries the name with the prefix, unless another layer has this name.
+  std::vector<Module>::iterator FindNamed(const std::string& name,
+                                          const std::string& role) const {
+    const std::string own = ModuleOf(name, role);
+    auto found = FindExactly(own);
+    if (found == modules_.end()) found = FindExactly(Dotted(own));
+    const std::string other = prefix_ + Dotted(name);
+    if (found == modules_.end() && paths_.count(other) == 0) {
+      found = FindExactly(prefix_ + Dotted(own));
+    }
+    return found;
+  }
+  std::vector<Module>::iterator FindExactly(const std::string& name) const {
+    return std::find_if(modules_.begin(), modules_.end(),
+                        [&](const Module& m) { return m.name == name; });
+  }
+
+  std::vector<Module>& modules_;
+  const std::string prefix_;
+  std::set<std::string> paths_;        // "body.conv1"
+  std::map<std::string, int> layers_;  // the number of paths with this end
+};
+
+}  // namespace
+
+Status FindTorchWeights(const WeightsFile& file, const Model& model,
+                        bool names_only, std::vector<TorchWeight>* weights) {
+  weights->clear();
+  std::vector<Module> modules = Modules(file);
+  const ModulesByName by_names(&modules, model);
+  bool by_name = names_only;
+  for (const Variable& variable : model.variables()) {
+    const size_t slash = variable.path.rfind('/');
+    by_name = by_name ||
+              by_names.Find(variable.path.substr(0, slash),
+                            variable.path.substr(slash + 1)) != modules.end();
+  }
+  if (!by_name) RINGLET_RETURN_IF_ERROR(PutInOrder(file, &modules));
+
+  const TorchImages images(model);
+  auto next = modules.begin();
+  size_t v = 0;  // variables are in the order of their nodes
+  for (int node = 0; node < model.num_nodes(); ++node) {
+    const std::string& name = model.layer(node).name;
+    auto module = modules.end();
+    bool first = true;  // first variable of the layer
+    for (; v < model.variables().size(); ++v) {
+      const Variable& variable = model.variables()[v];
+      const size_t slash = variable.path.rfind('/');
+      if (variable.path.substr(0, slash) != name) break;
+      const std::string own = variable.path.substr(slash + 1);
+      const bool kernel = EndsWith(own, "kernel");
+      if ((first || kernel) && by_name) module = by_names.Find(name, own);
+      if ((first || kernel) && !by_name) {
+        module = next != modules.end() ? next++ : modules.end();
+      }
+      first = false;
+      TorchWeight weight;
+      weight.shape = variable.shape;
+      for (const Role& role : kRoles) {
+        const bool is =
+            kernel ? role.keras == std::string("kernel") : role.keras == own;
+        if (!is || module == modules.end()) continue;
+        weight.tensor = module->Find(role.torch);
+      }
+      weight.channels_last =
+          weight.tensor != nullptr && file.channels_last(*weight.tensor);
+      weight.channels_first =
+          weight.tensor != nullptr && file.channels_first(*weight.tensor);
+      RINGLET_RETURN_IF_ERROR(
+          FindAxes(file, model, images, node, own, &weight));
+      weights->push_back(weight);
+    }
+  }
+  RINGLET_CHECK(weights->size() == model.variables().size());
+  return Status();
+}
+
+}  // namespace ringlet

@@ -1,0 +1,149 @@
+#include "weights_file.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstring>
+#include <limits>
+#include <new>
+
+#include "../../core/base/text.h"
+#include "../files/file_kind.h"
+
+namespace ringlet {
+namespace {
+
+constexpr size_t kNpyHeaderBytes = (64 << 10) + 12;  // at most
+
+// Reads up to `bytes` from the start of the file.
+Status ReadStart(File* file, size_t bytes, std::vector<unsigned char>* start) {
+  start->resize(bytes);
+  size_t done = 0;
+  for (size_t got = 1; done < bytes && got > 0; done += got) {
+    RINGLET_RETURN_IF_ERROR(file->ReadSome(
+        static_cast<int64_t>(done), start->data() + done, bytes - done, &got));
+  }
+  start->resize(done);
+  return Status();
+}
+
+// The first bytes of a zip archive, of an empty one, and of an array. As the
+// length of a safetensors header they would exceed the limit.
+Status FindFormat(FileSystem* files, const std::string& path,
+                  WeightsFile::Format* format) {
+  std::unique_ptr<File> file;
+  RINGLET_RETURN_IF_ERROR(files->Open(path, &file));
+  std::vector<unsigned char> start;
+  RINGLET_RETURN_IF_ERROR(ReadStart(file.get(), 6, &start));
+  start.resize(6);
+  const auto begins = [&start](const char* magic, size_t bytes) {
+    return std::memcmp(start.data(), magic, bytes) == 0;
+  };
+  *format = begins("PK\3\4", 4) || begins("PK\5\6", 4)
+                ? WeightsFile::Format::kNpz
+            : begins(kNpyMagic, 6) ? WeightsFile::Format::kNpy
+            : IsOnnx(std::string(start.begin(), start.end()))
+                ? WeightsFile::Format::kOnnx
+                : WeightsFile::Format::kSafetensors;
+  return Status();
+}
+
+}  // namespace
+
+Status WeightsFile::Open(FileSystem* files, const std::string& path) {
+  *this = WeightsFile();
+  path_ = path;
+  RINGLET_RETURN_IF_ERROR(FindFormat(files, path, &format_));
+  const Status status = is_npz()    ? npz_.Open(files, path)
+                        : is_onnx() ? onnx_.Open(files, path)
+                        : format_ == Format::kNpy
+                            ? OpenNpy(files)
+                            : safetensors_.Open(files, path);
+  return OtherKind(files, path,
+                   {FileKind::Format::kSafetensors, FileKind::Format::kNpz,
+                    FileKind::Format::kNpy, FileKind::Format::kOnnx},
+                   status);
+}
+
+Status WeightsFile::OpenNpy(FileSystem* files) {
+  std::unique_ptr<File> file;
+  RINGLET_RETURN_IF_ERROR(files->Open(path_, &file));
+  file_ = std::move(file);
+  int64_t size = 0;
+  RINGLET_RETURN_IF_ERROR(file_->Size(&size));
+  std::vector<unsigned char> start;
+  RINGLET_RETURN_IF_ERROR(ReadStart(
+      file_.get(),
+      static_cast<size_t>(std::min<int64_t>(size, kNpyHeaderBytes)), &start));
+  StoredTensor array;
+  RINGLET_RETURN_IF_ERROR(ParseNpyHeader(path_, start.data(), start.size(),
+                                         size, &layout_, &array.offset));
+  array.name = "arr_0";
+  array.storage = layout_.storage();
+  array.shape = layout_.shape;
+  array.bytes = layout_.stored_bytes();
+  array_.push_back(array);
+  if (static_cast<uint64_t>(array.bytes) > SIZE_MAX / 8) {
+    return ResourceExhausted("%s: %" PRId64 " bytes do not fit this machine",
+                             path_.c_str(), array.bytes);
+  }
+  if (array.offset + array.bytes == size) return Status();
+  return Corruption("%s: %" PRId64 " bytes, but its header says %" PRId64,
+                    path_.c_str(), size, array.offset + array.bytes);
+}
+
+Status WeightsFile::ReadNpy(void* elements) const {
+  if (layout_.is_text()) {
+    return InvalidArgument("%s: its elements are text", path_.c_str());
+  }
+  std::vector<unsigned char> stored(static_cast<size_t>(array_[0].bytes));
+  RINGLET_RETURN_IF_ERROR(
+      file_->Read(array_[0].offset, stored.data(), stored.size()));
+  return DecodeNumbers(path_, layout_, stored.data(), elements);
+}
+
+bool WeightsFile::is_ringlets() const { return IsRinglets(metadata()); }
+
+const std::vector<StoredTensor>& WeightsFile::tensors() const {
+  return is_npz()                  ? npz_.tensors()
+         : is_onnx()               ? onnx_.tensors()
+         : format_ == Format::kNpy ? array_
+                                   : safetensors_.tensors();
+}
+
+const StoredTensor* WeightsFile::Find(const std::string& name) const {
+  if (format_ == Format::kNpy) {
+    return name == array_[0].name ? &array_[0] : nullptr;
+  }
+  if (is_onnx()) return onnx_.Find(name);
+  return is_npz() ? npz_.Find(name) : safetensors_.Find(name);
+}
+
+Status WeightsFile::Verify() const {
+  if (is_npz()) return npz_.Verify();
+  return format_ == Format::kSafetensors ? safetensors_.Verify() : Status();
+}
+
+Status WeightsFile::Read(const StoredTensor& tensor, void* elements) const {
+  if (format_ == Format::kNpy) return ReadNpy(elements);
+  if (is_onnx()) return onnx_.Read(tensor, elements);
+  return is_npz() ? npz_.Read(tensor, elements)
+                  : safetensors_.Read(tensor, elements);
+}
+
+Status WeightsFile::Read(const StoredTensor& tensor, Elements* elements) const {
+  if (!tensor.unread.empty()) return onnx_.Read(tensor, nullptr);
+  const uint64_t bytes = static_cast<uint64_t>(tensor.shape.elements()) *
+                         SizeOf(DTypeOf(tensor.storage));
+  if (bytes < std::numeric_limits<size_t>::max()) {
+    elements->reset(
+        new (std::nothrow) unsigned char[static_cast<size_t>(bytes) + 1]);
+  }
+  if (*elements == nullptr) {
+    return ResourceExhausted(
+        "%s: no memory for the %" PRIu64 " bytes of tensor '%s'", path_.c_str(),
+        bytes, Printable(tensor.name).c_str());
+  }
+  return Read(tensor, elements->get());
+}
+
+}  // namespace ringlet

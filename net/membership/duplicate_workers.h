@@ -1,0 +1,45 @@
+// DuplicateWorkers: second processes with the index of a connected worker.
+//
+// Internal to net/. Pure. The end of the first process may not be noticed yet.
+// Two workers have the same index only if both run for longer than it takes to
+// notice a loss.
+
+#ifndef RINGLET_NET_MEMBERSHIP_DUPLICATE_WORKERS_H_
+#define RINGLET_NET_MEMBERSHIP_DUPLICATE_WORKERS_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace ringlet {
+
+class DuplicateWorkers {
+ public:
+  explicit DuplicateWorkers(int size) : seen_(static_cast<size_t>(size)) {}
+
+  // Records that a process with this incarnation connects as `peer`. Returns
+  // the time since its first connection, in nanoseconds.
+  int64_t RecordRequest(int peer, uint64_t incarnation, int64_t now) {
+    Process& process = seen_[static_cast<size_t>(peer)];
+    if (process.incarnation != incarnation) process = {incarnation, now};
+    return now - process.since;
+  }
+  // The peer has connected. A second process may have become the first one.
+  void Forget(int peer, int64_t now) {
+    seen_[static_cast<size_t>(peer)] = {0, now};
+  }
+  // This worker was stalled, and could not notice the end of the first process.
+  void ResetTimes(int64_t now) {
+    for (Process& process : seen_) process.since = now;
+  }
+
+ private:
+  struct Process {
+    uint64_t incarnation = 0;  // 0: none
+    int64_t since = 0;
+  };
+  std::vector<Process> seen_;  // by worker
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_MEMBERSHIP_DUPLICATE_WORKERS_H_

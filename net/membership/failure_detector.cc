@@ -1,0 +1,249 @@
+#include "failure_detector.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "../collective/topology.h"
+
+namespace ringlet {
+namespace {
+
+constexpr int64_t kMs = 1000000;
+
+}  // namespace
+
+FailureDetector::FailureDetector(Options options, int64_t now)
+    : options_(std::move(options)),
+      peers_(options_.addresses.size()),
+      progress_(now),
+      last_tick_(now),
+      last_beat_(now) {}
+
+void FailureDetector::AddPeer(int peer, int64_t now) {
+  peers_[peer] = Peer();
+  peers_[peer].watched = true;
+  peers_[peer].heard = peers_[peer].changed = now;
+}
+
+void FailureDetector::RecordHeard(int peer, int64_t now) {
+  peers_[peer].heard = now;
+}
+
+void FailureDetector::OnHeartbeat(int peer, const Activity& activity,
+                                  int64_t now, const ChainEnd& end) {
+  if (!(peers_[peer].activity == activity)) peers_[peer].changed = now;
+  peers_[peer].activity = activity;
+  peers_[peer].end = end;
+  peers_[peer].end_at = now;
+}
+
+void FailureDetector::RemovePeer(int peer) { peers_[peer].watched = false; }
+
+void FailureDetector::SetActivity(const Activity& activity, uint64_t moved,
+                                  int64_t now) {
+  if (moved != moved_ || !(activity == activity_)) progress_ = now;
+  moved_ = moved;
+  activity_ = activity;
+}
+
+FailureDetector::Suspect FailureDetector::SelfStalled(int64_t now) const {
+  const int64_t late = std::max(late_, now - last_tick_ - tick_nanos());
+  if (late <= options_.timeout_nanos / 2) return Suspect();
+  return {options_.rank, Cause::kSelfStalled, static_cast<double>(late) / 1e9};
+}
+
+FailureDetector::Suspect FailureDetector::Tick(int64_t now, bool* beat) {
+  const int64_t timeout = options_.timeout_nanos;
+  const int64_t late = now - last_tick_ - tick_nanos();
+  late_ = late;
+  last_tick_ = now;
+  // Every two ticks, also if the second is a little early.
+  *beat = now - last_beat_ >= timeout / 4 - tick_nanos() / 2;
+  if (*beat) last_beat_ = now;
+  if (late > timeout / 4) {  // frames have arrived, and are not read yet
+    for (Peer& peer : peers_) {
+      peer.heard = std::min(now, peer.heard + late);
+      peer.changed = std::min(now, peer.changed + late);
+    }
+    progress_ = std::min(now, progress_ + late);
+  }
+  if (late > timeout) return SelfStalled(now);
+  Suspect silent;
+  int64_t longest = timeout;
+  int watched = 0;
+  int quiet = 0;  // members that missed at least one heartbeat
+  for (size_t r = 0; r < peers_.size(); ++r) {
+    if (!peers_[r].watched || Outside(r)) continue;
+    const int64_t silence = now - peers_[r].heard;
+    ++watched;
+    if (silence > timeout / 2) ++quiet;
+    if (silence <= longest) continue;
+    longest = silence;
+    silent = {static_cast<int>(r), Cause::kSilent,
+              static_cast<double>(longest) / 1e9};
+  }
+  if (silent.rank < 0) return FindStalled(now);
+  if (watched > 1 && quiet == watched) {
+    silent.rank = options_.rank;
+    silent.cause = Cause::kIsolated;
+  }
+  return silent;
+}
+
+// Follows the chain of ranks that wait for one another, from this rank to its
+// end.
+FailureDetector::Suspect FailureDetector::FindStalled(int64_t now) const {
+  // The limit is longer than that of silence: a silent rank is to be found as
+  // silent first, here or by another rank. A worker that no longer hears is
+  // itself still heard for up to T/4.
+  const int64_t limit = options_.timeout_nanos + options_.timeout_nanos / 2;
+  if (activity_.waiting_on < 0 || now - progress_ <= limit) return Suspect();
+  if (!fully_connected()) {
+    return FindStalledNeighbour(now);
+  }
+  int at = activity_.waiting_on;
+  int64_t moved = progress_;  // when something last changed along the chain
+  for (size_t hops = 0; hops < peers_.size(); ++hops) {
+    const Peer& peer = peers_[at];
+    if (!peer.watched) return Suspect();
+    moved = std::max(moved, peer.changed);
+    if (peer.activity.computing() &&
+        peer.activity.sequence < activity_.sequence) {
+      return Suspect();  // a slow worker is not lost
+    }
+    const int next = WaitsOn(peer);
+    if (next < 0 || next == options_.rank || next == at) break;
+    at = next;
+  }
+  // A rank in the middle may just have begun the operation, and its report may
+  // not have reached the others. Their standstill then proves nothing.
+  const int64_t still = now - moved;
+  if (still <= limit) return Suspect();
+  return {at, Cause::kStalled, static_cast<double>(still) / 1e9};
+}
+
+int64_t FailureDetector::LastProgressBehind(const Peer& peer) const {
+  const int64_t moved = std::max(progress_, peer.changed);
+  const int64_t end_moved = peer.end_at - peer.end.still_ms * kMs;
+  return peer.end.rank < 0 ? moved : std::max(moved, end_moved);
+}
+
+int64_t FailureDetector::OldestReportBehind(const Peer& peer) const {
+  return peer.end.rank < 0 ? peer.end_at : peer.end_at - peer.end.seen_ms * kMs;
+}
+
+// In a large ring this rank suspects only the rank that it waits for. Ranks
+// further along the chain are suspected by their neighbours, since a report
+// travels one link in each heartbeat. In a circle every rank waits for another,
+// so any rank may find the standstill. The reports are old then, so all ranks
+// of the circle must have been stalled at one common time.
+FailureDetector::Suspect FailureDetector::FindStalledNeighbour(
+    int64_t now) const {
+  const int64_t limit = options_.timeout_nanos + options_.timeout_nanos / 2;
+  const Peer& peer = peers_[activity_.waiting_on];
+  const int next = peer.activity.waiting_on;
+  const bool slow =
+      peer.activity.computing() && peer.activity.sequence < activity_.sequence;
+  const bool circle = next == options_.rank;  // of two
+  const bool wide = peer.end.rank == options_.rank &&
+                    OldestReportBehind(peer) - LastProgressBehind(peer) > limit;
+  const int64_t still = now - LastProgressBehind(peer);
+  if (!peer.watched || slow || still <= limit ||
+      (next >= 0 && !circle && !wide)) {
+    return Suspect();
+  }
+  return {activity_.waiting_on, Cause::kStalled,
+          static_cast<double>(still) / 1e9};
+}
+
+ChainEnd FailureDetector::EndOfChain(int64_t now) const {
+  const auto ms = [now](int64_t since) {
+    const int64_t passed = std::max<int64_t>(0, now - since) / kMs;
+    return static_cast<uint32_t>(std::min<int64_t>(passed, UINT32_MAX));
+  };
+  ChainEnd out;
+  const int at = activity_.waiting_on;
+  if (at < 0 || !peers_[at].watched) return out;
+  const Peer& peer = peers_[at];
+  // A chain that returns to this rank is cut here: a circle has no end.
+  if (peer.end.rank >= 0 && peer.end.rank != options_.rank) {
+    out = peer.end;
+    out.same_ms = ms(peer.end_at - peer.end.same_ms * kMs);
+    out.still_ms = ms(LastProgressBehind(peer));
+    out.seen_ms = ms(OldestReportBehind(peer));
+  } else {
+    out.rank = at;
+    out.activity = peer.activity;
+    out.same_ms = ms(peer.changed);
+    out.still_ms = ms(std::max(progress_, peer.changed));
+    out.seen_ms = ms(peer.end_at);
+  }
+  return out;
+}
+
+// A heartbeat arrives every T/4. A report older than two of these is shown as
+// old.
+WaitChain::Entry FailureDetector::ReportOf(int peer, int64_t now) const {
+  const Peer& p = peers_[peer];
+  const int64_t silence = now - p.heard;
+  return {peer, p.activity, static_cast<double>(now - p.changed) / 1e9,
+          silence > options_.timeout_nanos / 2
+              ? static_cast<double>(silence) / 1e9
+              : 0};
+}
+
+WaitChain FailureDetector::CurrentWait(int64_t now) const {
+  WaitChain out;
+  out.rank = options_.rank;
+  out.activity = activity_;
+  int at = activity_.waiting_on;
+  if (!fully_connected()) {
+    if (at < 0) return out;
+    out.entries.push_back(ReportOf(at, now));
+    const ChainEnd end = EndOfChain(now);
+    if (end.rank >= 0 && end.rank != at) {
+      out.entries.push_back({end.rank, end.activity, end.same_ms / 1e3, 0});
+    }
+    return out;
+  }
+  while (at >= 0 && at != options_.rank && out.entries.size() < peers_.size()) {
+    out.entries.push_back(ReportOf(at, now));
+    at = out.entries.back().activity.waiting_on = WaitsOn(peers_[at]);
+    // Its present wait is not known.
+    if (out.entries.back().silent > 0) break;
+  }
+  return out;
+}
+
+std::string FailureDetector::Reason(const Suspect& suspect,
+                                    const char* detail) {
+  std::string out = CauseName(suspect.cause);
+  if (suspect.seconds > 0) {
+    char seconds[48];
+    std::snprintf(seconds, sizeof(seconds), " for %.2f s", suspect.seconds);
+    out += seconds;
+  }
+  return detail[0] == '\0' ? out : out + ": " + detail;
+}
+
+Status FailureDetector::LossError(const Suspect& suspect,
+                                  const char* detail) const {
+  char phase[96];
+  if (activity_.computing()) {
+    std::snprintf(phase, sizeof(phase), "while rank %d computed",
+                  RankOf(options_.rank));
+  } else {
+    std::snprintf(phase, sizeof(phase),
+                  "in operation %llu (%s) as seen from rank %d",
+                  static_cast<unsigned long long>(activity_.sequence),
+                  FrameTypeName(activity_.type), RankOf(options_.rank));
+  }
+  return PeerLost(
+      suspect.rank, "rank %d (%s) was lost: %s, generation %lu, step %llu, %s",
+      RankOf(suspect.rank), options_.addresses[suspect.rank].c_str(),
+      Reason(suspect, detail).c_str(), static_cast<unsigned long>(generation_),
+      static_cast<unsigned long long>(activity_.step), phase);
+}
+
+}  // namespace ringlet

@@ -1,0 +1,136 @@
+// FailureDetector: finds lost members, and the cause of a standstill.
+//
+// Internal to net/. Pure: time is an argument, in nanoseconds of a monotonic
+// clock. The only setting is the timeout T. Every member sends a frame at least
+// every T/4. A member is suspected if it was silent for longer than T, or its
+// connection ended without a goodbye. It is also suspected if the operation has
+// moved no byte for 1.5 T. A slow member that sends heartbeats and has not
+// begun the operation is not suspected. A member that hears none of two or more
+// others assumes that it is isolated. If the others still hear it, it reports
+// that before they look for the cause of the standstill.
+
+#ifndef RINGLET_NET_MEMBERSHIP_FAILURE_DETECTOR_H_
+#define RINGLET_NET_MEMBERSHIP_FAILURE_DETECTOR_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "../collective/topology.h"
+#include "../collective/wait_report.h"
+#include "../transport/loss_cause.h"
+#include "../wire/heartbeat.h"
+
+namespace ringlet {
+
+class FailureDetector {
+ public:
+  struct Options {
+    int rank = 0;
+    int64_t timeout_nanos = 5000000000;
+    std::vector<std::string> addresses;  // by rank
+    bool elastic = false;                // every pair is linked
+  };
+  FailureDetector(Options options, int64_t now);
+
+  // Times between two calls of Tick.
+  int64_t tick_nanos() const { return options_.timeout_nanos / 8; }
+
+  // Sets the generation of the formed ring, for messages; it is 1 until then.
+  void SetGeneration(uint32_t generation) { generation_ = generation; }
+  // In an elastic ring: sets the rank of each worker, for messages. -1: the
+  // worker is not a member, and is never suspected. In other rings a rank is a
+  // worker's number.
+  void SetRanks(const std::vector<int>& ranks) { ranks_ = ranks; }
+  void AddPeer(int peer, int64_t now);
+  void RecordHeard(int peer, int64_t now);
+  // Takes a heartbeat. `end`: its chain's end, in a large ring.
+  void OnHeartbeat(int peer, const Activity& activity, int64_t now,
+                   const ChainEnd& end = ChainEnd());
+  void RemovePeer(int peer);  // no longer watched: the peer left or was lost
+  bool watched(int peer) const { return peers_[peer].watched; }
+  // True if the peer is watched, and was heard within the timeout.
+  bool Hears(int peer, int64_t now) const {
+    return watched(peer) && now - peers_[peer].heard <= options_.timeout_nanos;
+  }
+
+  // Sets this worker's activity. `moved` counts the bytes that its operations
+  // have moved. Any change of `moved` or of the activity is progress.
+  void SetActivity(const Activity& activity, uint64_t moved, int64_t now);
+  const Activity& activity() const { return activity_; }
+
+  struct Suspect {
+    int rank = -1;  // -1: none
+    Cause cause = Cause::kSilent;
+    double seconds = 0;  // how long the silence or the standstill lasted
+  };
+  // Call it every tick_nanos(). *beat becomes true if heartbeats are due. After
+  // a late tick this worker waits longer for the others, by the same time. If
+  // the tick is late by more than T, the suspect is this worker.
+  Suspect Tick(int64_t now, bool* beat);
+  // The suspect when a connection ends without a goodbye. It is this worker if
+  // it was itself stalled for more than T/2 until now, for then the others will
+  // have continued without it. Otherwise there is none.
+  Suspect SelfStalled(int64_t now) const;
+
+  WaitChain CurrentWait(int64_t now) const;
+  // In a large ring, for heartbeats: the end of the chain of ranks that wait
+  // for each other. The chain begins with the rank that this one waits for.
+  ChainEnd EndOfChain(int64_t now) const;
+
+  // The time at which this worker last moved a byte or began an operation.
+  int64_t progress_at() const { return progress_; }
+  int64_t HeardAt(int peer) const { return peers_[peer].heard; }
+
+  // "silent for 5.02 s", "exited: end of file".
+  static std::string Reason(const Suspect& suspect, const char* detail);
+  // kPeerLost, with rank, address, generation, step, phase and cause.
+  Status LossError(const Suspect& suspect, const char* detail) const;
+
+ private:
+  struct Peer {
+    bool watched = false;
+    int64_t heard = 0;
+    int64_t changed = 0;  // when its activity last changed
+    Activity activity;
+    ChainEnd end;        // the end of its chain, in a large ring
+    int64_t end_at = 0;  // when it reported `end`
+  };
+  bool fully_connected() const {
+    return options_.elastic ||
+           IsFullyConnected(static_cast<int>(peers_.size()));
+  }
+  bool Outside(size_t worker) const {
+    return !ranks_.empty() && ranks_[worker] < 0;
+  }
+  int RankOf(int worker) const {
+    return ranks_.empty() || ranks_[worker] < 0 ? worker : ranks_[worker];
+  }
+  // The worker that a peer waits for, by its report; -1: none, or not a member.
+  int WaitsOn(const Peer& peer) const {
+    const int on = peer.activity.waiting_on;
+    return on >= 0 && Outside(static_cast<size_t>(on)) ? -1 : on;
+  }
+  Suspect FindStalled(int64_t now) const;
+  Suspect FindStalledNeighbour(int64_t now) const;
+  WaitChain::Entry ReportOf(int peer, int64_t now) const;
+  // For the known part of the chain that begins with `peer`: the time of its
+  // last change, and the time of its oldest report.
+  int64_t LastProgressBehind(const Peer& peer) const;
+  int64_t OldestReportBehind(const Peer& peer) const;
+
+  const Options options_;
+  uint32_t generation_ = 1;
+  std::vector<int> ranks_;
+  std::vector<Peer> peers_;
+  Activity activity_;
+  uint64_t moved_ = 0;
+  int64_t progress_ = 0;  // see progress_at()
+  int64_t last_tick_;
+  int64_t late_ = 0;  // the delay of the last tick
+  int64_t last_beat_;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_MEMBERSHIP_FAILURE_DETECTOR_H_

@@ -1,0 +1,158 @@
+#include "missing_peer_report.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <utility>
+
+#include "../collective/topology.h"
+
+namespace ringlet {
+namespace {
+
+constexpr size_t kMaxNamed = 8;
+
+std::string Seconds(int64_t nanos) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.0f s",
+                static_cast<double>(std::max<int64_t>(nanos, 0)) / 1e9);
+  return text;
+}
+
+}  // namespace
+
+MissingPeerReport::MissingPeerReport(int rank,
+                                     std::vector<std::string> addresses,
+                                     double deadline_seconds, int enough)
+    : rank_(rank),
+      addresses_(std::move(addresses)),
+      deadline_seconds_(deadline_seconds),
+      sufficient_workers_(enough),
+      peers_(addresses_.size()) {
+  const int size = static_cast<int>(peers_.size());
+  for (const int r : LinksOf(rank, size, enough > 0)) peers_[r].missing = true;
+}
+
+void MissingPeerReport::Begin(int64_t now) {
+  begin_ = now;
+  next_ = now + kFirst;
+  for (Peer& peer : peers_) peer.since = now;
+}
+
+void MissingPeerReport::MarkMissing(int peer, int64_t now) {
+  if (!peers_[peer].missing) peers_[peer].since = now;
+  peers_[peer].missing = true;
+}
+
+void MissingPeerReport::SetMissedByOthers(int peer, int64_t now) {
+  if (peer >= 0 && peers_[peer].missing) return;
+  if (peer != last_named_) named_at_ = now;
+  last_named_ = peer;
+  if (missed_by_others_ < 0 || now - named_at_ >= kSecond)
+    missed_by_others_ = peer;
+}
+
+std::string MissingPeerReport::Self() const {
+  return "rank " + std::to_string(rank_) + " of " +
+         std::to_string(peers_.size()) + " (" + addresses_[rank_] + ")";
+}
+
+std::string MissingPeerReport::Missing(int64_t now) const {
+  std::string text;
+  std::vector<size_t> ranks;
+  for (size_t r = 0; r < peers_.size(); ++r) {
+    if (peers_[r].missing) ranks.push_back(r);
+  }
+  // This rank did not wait for a rank that has only just given up.
+  std::stable_sort(ranks.begin(), ranks.end(), [this](size_t a, size_t b) {
+    return peers_[a].since < peers_[b].since;
+  });
+  const size_t named = std::min(ranks.size(), kMaxNamed);
+  const size_t more = ranks.size() - named;
+  ranks.resize(named);
+  for (const size_t r : ranks) {
+    const Peer& peer = peers_[r];
+    text += (text.empty() ? "rank " : "; rank ") + std::to_string(r) + " (" +
+            addresses_[r] + "), missing for " + Seconds(now - peer.since) +
+            ": " + peer.why;
+  }
+  if (more > 0) text += "; and " + std::to_string(more) + " more";
+  if (missed_by_others_ >= 0 && !peers_[missed_by_others_].missing) {
+    text += (text.empty() ? "rank " : "; rank ") +
+            std::to_string(missed_by_others_) + " (" +
+            addresses_[missed_by_others_] + "), which others " +
+            (named == 0 ? "miss" : "missed before");
+  }
+  if (text.empty()) {
+    text = sufficient_workers_ > 0 ? "workers that compute, or that others miss"
+                                   : "workers that others miss";
+  }
+  if (!refused_.empty()) text += "; " + refused_;
+  return text;
+}
+
+std::string MissingPeerReport::Due(int64_t now, bool gives_up) {
+  if (now < next_) return "";
+  // Lines keep their distance from the start, also if this one is late.
+  next_ += ((now - next_) / kEvery + 1) * kEvery;
+  reported_ = true;
+  const std::string waits = Self() + " waits for " + Missing(now);
+  if (!gives_up) return waits + " (until the computing workers form a view)";
+  char limit[64];
+  std::snprintf(limit, sizeof(limit), "it ends after %g s)", deadline_seconds_);
+  const std::string enough =
+      sufficient_workers_ > 0
+          ? std::to_string(sufficient_workers_) + " workers suffice, else "
+          : "";
+  return waits + " (" + enough + limit;
+}
+
+std::string MissingPeerReport::Complete(int64_t now) const {
+  if (!reported_) return "";
+  return Self() + " has waited " + Seconds(now - begin_) +
+         ": all workers are present";
+}
+
+std::string MissingPeerReport::Refused(const std::string& from,
+                                       const std::string& why, int64_t now,
+                                       bool quiet) {
+  refused_ = "the last connection refused here, from " + from + ": " + why;
+  if (quiet) return "";
+  return Limited(
+      why,
+      "warning: " + Self() + " refused a connection from " + from + ": " + why,
+      now);
+}
+
+std::string MissingPeerReport::RefusedBy(int peer, const std::string& why,
+                                         int64_t now) {
+  const std::string line = "warning: rank " + std::to_string(peer) + " (" +
+                           addresses_[peer] + ") refused this worker, " +
+                           Self() + ": " + why;
+  return Limited(line, line, now);
+}
+
+std::string MissingPeerReport::Limited(const std::string& key,
+                                       const std::string& line, int64_t now) {
+  for (const PastLine& past : last_) {
+    if (past.text == key && now - past.at < kSameRefusal) return "";
+  }
+  if (in_window_ > 0 && now - window_begin_ >= window_) {
+    window_ = in_window_ < kMaxRefusals ? kRefusalsWindow
+                                        : std::min(2 * window_, kLongestWindow);
+    in_window_ = 0;
+  }
+  if (in_window_ == kMaxRefusals) {
+    ++unreported_;
+    return "";
+  }
+  if (in_window_++ == 0) window_begin_ = now;
+  last_[oldest_] = {key, now};
+  oldest_ = (oldest_ + 1) % kMaxRefusals;
+  if (unreported_ == 0) return line;
+  const std::string hidden = std::to_string(unreported_);
+  unreported_ = 0;
+  return line + " (and " + hidden + " more not shown)";
+}
+
+}  // namespace ringlet

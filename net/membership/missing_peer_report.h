@@ -1,0 +1,99 @@
+// MissingPeerReport: the messages of a worker that waits for the others.
+//
+// Internal to net/. Pure: time is an argument, in nanoseconds of a monotonic
+// clock. Messages are returned as lines without a newline. A line after 1 s,
+// and then every 10 s, names the missing ranks. A refused handshake is reported
+// immediately. The same refusal is reported again after a minute at the
+// earliest. At most kMaxRefusals are reported within a window of time, so a
+// stranger cannot fill a log. The window doubles after each window with as
+// many.
+
+#ifndef RINGLET_NET_MEMBERSHIP_MISSING_PEER_REPORT_H_
+#define RINGLET_NET_MEMBERSHIP_MISSING_PEER_REPORT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ringlet {
+
+class MissingPeerReport {
+ public:
+  static constexpr int64_t kSecond = 1000000000;
+  static constexpr int64_t kFirst = 1 * kSecond;
+  static constexpr int64_t kEvery = 10 * kSecond;
+  static constexpr int kMaxRefusals = 5;
+  static constexpr int64_t kRefusalsWindow = 10 * kSecond;
+  static constexpr int64_t kLongestWindow = 640 * kSecond;
+  static constexpr int64_t kSameRefusal = 60 * kSecond;
+
+  // `deadline_seconds`: the longest wait, for the lines. `enough`: the number
+  // of workers that suffice; 0: all are needed.
+  MissingPeerReport(int rank, std::vector<std::string> addresses,
+                    double deadline_seconds, int enough = 0);
+
+  // Begins the wait: all ranks that this one links with are missing.
+  void Begin(int64_t now);
+  void MarkConnected(int peer) { peers_[peer].missing = false; }
+  // The rank was connected, and is missing again.
+  void MarkMissing(int peer, int64_t now);
+  // Sets the rank that another rank misses; -1: none. Missing() uses it only if
+  // that rank is not missing here. At the end of a vain wait the ranks give up
+  // one after another. So a new rank replaces the last one only after it has
+  // been reported for a second.
+  void SetMissedByOthers(int peer, int64_t now);
+  // Sets the reason why the peer is missing, as far as it is known.
+  void SetReason(int peer, const std::string& why) { peers_[peer].why = why; }
+
+  // The line that is due; "" for none. `gives_up` false: this worker waits on
+  // while others compute.
+  std::string Due(int64_t now, bool gives_up = true);
+  // Call it when all are connected: a line if Due returned one before, else "".
+  std::string Complete(int64_t now) const;
+  // A connection was refused here, or by a peer. Returns the line to print; ""
+  // if the limits hold it back, or if `quiet`. Missing() adds the last refusal
+  // here.
+  std::string Refused(const std::string& from, const std::string& why,
+                      int64_t now, bool quiet = false);
+  std::string RefusedBy(int peer, const std::string& why, int64_t now);
+
+  // "rank 0 (a:1), missing for 11 s: cannot connect; …", and the last refusal.
+  std::string Missing(int64_t now) const;
+
+ private:
+  struct Peer {
+    bool missing = false;
+    int64_t since = 0;
+    std::string why = "has not connected";
+  };
+  struct PastLine {
+    std::string text;
+    int64_t at = 0;
+  };
+  std::string Limited(const std::string& key, const std::string& line,
+                      int64_t now);
+  std::string Self() const;
+
+  const int rank_;
+  const std::vector<std::string> addresses_;
+  const double deadline_seconds_;
+  const int sufficient_workers_;
+  std::vector<Peer> peers_;  // by rank
+  int64_t begin_ = 0;
+  int64_t next_ = 0;
+  bool reported_ = false;
+  int missed_by_others_ = -1;
+  int last_named_ = -1;  // by SetMissedByOthers, since named_at_
+  int64_t named_at_ = 0;
+  std::string refused_;  // the last connection that was refused here
+  PastLine last_[kMaxRefusals];
+  int oldest_ = 0;
+  int64_t window_ = kRefusalsWindow;
+  int64_t window_begin_ = 0;
+  int in_window_ = 0;
+  int64_t unreported_ = 0;  // refusals since the last printed one
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_MEMBERSHIP_MISSING_PEER_REPORT_H_

@@ -1,0 +1,47 @@
+// ProbeSchedule: which missing rank is probed, and when.
+//
+// Internal to net/. Pure. The higher rank dials the lower one. So two workers
+// that each list themselves first would wait for each other without a message.
+// While the first ring forms, a rank compares its list with those of the
+// missing higher ranks, one after another.
+
+#ifndef RINGLET_NET_MEMBERSHIP_PROBE_SCHEDULE_H_
+#define RINGLET_NET_MEMBERSHIP_PROBE_SCHEDULE_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace ringlet {
+
+class ProbeSchedule {
+ public:
+  explicit ProbeSchedule(int rank) : rank_(rank), probed_(rank) {}
+
+  // The first round of probes is after 3 s. Without Begin there is none.
+  void Begin(int64_t now) { next_round_ = now + kFirstRound; }
+
+  // The rank of `linked` (ascending) that is to be probed now; -1: none.
+  // It is the same until Done.
+  int Next(const std::vector<int>& linked, int64_t now) {
+    if (now < next_round_) return -1;
+    const auto next = std::upper_bound(linked.begin(), linked.end(), probed_);
+    if (next != linked.end()) return *next;
+    probed_ = rank_;
+    next_round_ = now + kBetweenRounds;
+    return -1;
+  }
+  void Done(int peer) { probed_ = peer; }
+
+ private:
+  static constexpr int64_t kFirstRound = 3000000000;
+  static constexpr int64_t kBetweenRounds = 10000000000;
+
+  const int rank_;
+  int probed_;  // the last probed rank of this round, or rank_
+  int64_t next_round_ = INT64_MAX;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_MEMBERSHIP_PROBE_SCHEDULE_H_

@@ -1,0 +1,72 @@
+// RingMembers: the workers of a session's ring, their ranks, and in an elastic
+// ring the workers that have ended or wait to join.
+//
+// Internal to net/. Pure. A worker is named by its number in the job's list. In
+// an elastic ring the members of the view have the ranks 0, 1 and so on, in the
+// order of their numbers. In other rings a worker's number is its rank.
+
+#ifndef RINGLET_NET_MEMBERSHIP_RING_MEMBERS_H_
+#define RINGLET_NET_MEMBERSHIP_RING_MEMBERS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "ringlet/status.h"
+#include "view_agreement.h"
+
+namespace ringlet {
+
+class RingMembers {
+ public:
+  // All of `size` workers are members, until SetView.
+  RingMembers(int size, bool elastic);
+
+  // The members of a proposed, acknowledged or formed view.
+  void SetView(const View& view);
+  // The view's generation; 0: none.
+  uint32_t generation() const { return generation_; }
+
+  // The members, by rank.
+  const std::vector<int>& workers() const { return workers_; }
+  int worker(int rank) const { return workers_[static_cast<size_t>(rank)]; }
+  int count() const { return static_cast<int>(workers_.size()); }
+  // By worker; -1: not a member.
+  const std::vector<int>& ranks() const { return ranks_; }
+  int rank(int worker) const { return ranks_[static_cast<size_t>(worker)]; }
+  bool has(int worker) const { return rank(worker) >= 0; }
+  // For messages: a worker that is no member keeps its number.
+  int shown_rank(int worker) const {
+    return has(worker) ? rank(worker) : worker;
+  }
+  // In an elastic ring, replaces a lost worker's number in the error by its
+  // rank, or the reverse.
+  Status ForCaller(const Status& status) const;
+  Status FromCaller(const Status& status) const;
+
+  // A member's process has ended.
+  void SetEnded(int worker);
+  bool ended(int worker) const {
+    return any_ended_ && (ended_ & Bit(worker)) != 0;
+  }
+  // A worker has connected. `joins`: it waits for the next view.
+  void SetConnected(int worker, bool joins);
+  // A joining worker is lost.
+  void SetLost(int worker) { joining_ &= ~Bit(worker); }
+  // If a process has ended: the other members and the joining workers, as bits.
+  // 0: none has.
+  uint64_t remaining_workers() const;
+
+ private:
+  static uint64_t Bit(int worker) { return uint64_t{1} << worker; }
+
+  const bool elastic_;
+  uint32_t generation_ = 0;
+  std::vector<int> workers_, ranks_;
+  bool any_ended_ = false;  // since the session's start
+  uint64_t ended_ = 0;
+  uint64_t joining_ = 0;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_MEMBERSHIP_RING_MEMBERS_H_

@@ -1,0 +1,423 @@
+// To change a Session, know that:
+//   - It has five files. This one has the start, the ticks, the operations and
+//     the ends. session_forming.cc forms the ring, session_views.cc has the
+//     views, session_refusals.cc refused peers, session_frames.cc the effects
+//     of frames.
+//   - Every public method and every event with a time sets now_ first; what it
+//     calls reads it.
+//   - A link may be dropped in the middle of one of its own events, so DropLink
+//     only closes it; it is deleted at the next event.
+//   - Any method may call Fail while live(). After the call state_ and every
+//     link may have changed.
+
+#include "session.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "../collective/topology.h"
+#include "../wire/abort.h"
+
+namespace ringlet {
+namespace {
+
+constexpr int64_t kStartTick = 20000000;
+
+Algorithm AlgorithmOf(RingImplementation implementation) {
+  switch (implementation) {
+    case RingImplementation::kRing:
+      return Algorithm::kRing;
+    case RingImplementation::kTree:
+      return Algorithm::kTree;
+    case RingImplementation::kAuto:
+      break;
+  }
+  return Algorithm::kAuto;
+}
+
+FailureDetector::Options DetectorOptions(const RingOptions& options) {
+  FailureDetector::Options out;
+  out.rank = options.rank;
+  out.timeout_nanos = static_cast<int64_t>(options.timeout_seconds * 1e9);
+  out.addresses = options.addresses;
+  out.elastic = options.min_workers > 0;
+  return out;
+}
+
+}  // namespace
+
+Session::Session(const RingOptions& options, uint32_t generation,
+                 uint64_t incarnation, Transport* transport, Owner* owner,
+                 int64_t now, uint64_t remaining)
+    : options_(options),
+      transport_(transport),
+      owner_(owner),
+      rank_(options.rank),
+      size_(options.size()),
+      proposal_(generation),
+      now_(now),
+      fully_connected_(IsFullyConnected(size_) || options.min_workers > 0),
+      links_(LinksOf(rank_, size_, fully_connected_)),
+      members_(size_, options.min_workers > 0),
+      expected_(remaining),
+      barrier_(rank_, size_, generation),
+      missing_(options.rank, options.addresses, options.start_timeout_seconds,
+               options.min_workers),
+      probes_(options.rank),
+      duplicates_(size_),
+      peers_(options.addresses.size()),
+      detector_(DetectorOptions(options), now),
+      schedule_(rank_, size_, AlgorithmOf(options.implementation),
+                options.wire_dtype, this),
+      trail_([owner](const TrailEvent& event) { owner->OnEvent(event); },
+             size_) {
+  identity_.job = options.job;
+  identity_.rank = rank_;
+  identity_.size = size_;
+  identity_.incarnation = incarnation;
+  identity_.cluster_hash = ClusterHash(options.addresses);
+  identity_.timeout_ms =
+      static_cast<uint32_t>(std::llround(options.timeout_seconds * 1000));
+  identity_.implementation = static_cast<uint8_t>(options.implementation);
+  identity_.dtype = static_cast<uint8_t>(options.wire_dtype);
+  identity_.links = fully_connected_ ? 0 : 1;
+  identity_.min_workers = static_cast<uint8_t>(options.min_workers);
+  identity_.bytes_per_pack = static_cast<uint64_t>(options.bytes_per_pack);
+}
+
+void Session::Begin(int64_t now) {
+  now_ = now;
+  start_deadline_ =
+      now + static_cast<int64_t>(options_.start_timeout_seconds * 1e9);
+  missing_.Begin(now);
+  if (first_time() && options_.relay.empty()) probes_.Begin(now);
+  if (options_.min_workers > 0 && state_ == State::kStarting) BeginViews();
+  const Status listening = transport_->Listen();
+  if (!listening.ok() && state_ != State::kWithdrawing) return Fail(listening);
+  transport_->TickEvery(kStartTick);
+  Tick(now);
+}
+
+void Session::BeginWithdrawal(const Status& why, int64_t now) {
+  state_ = State::kWithdrawing;
+  withdrawal_ = why;
+  links_.clear();  // every other rank gets the reason
+  for (int r = 0; r < size_; ++r) {
+    if (r != rank_) links_.push_back(r);
+  }
+  Begin(now);
+}
+
+void Session::Notify(const std::string& line) {
+  if (!line.empty()) owner_->OnNotice(line);
+}
+
+// Time.
+
+void Session::Tick(int64_t now) {
+  now_ = now;
+  dropped_.clear();
+  Poll(now, true);
+  ExpireHandshakes();
+  if (state_ == State::kWithdrawing) return TickWithdrawal();
+  UpdateActivity();
+  NoteTick();
+  bool beat = false;
+  const FailureDetector::Suspect suspect = detector_.Tick(now, &beat);
+  if (beat) SendHeartbeats();
+  if (detector_.SelfStalled(now).rank >= 0) duplicates_.ResetTimes(now);
+  const int stuck = FindStuck();
+  if (state_ == State::kStarting) {
+    if (stuck >= 0) LoseAndRedial(stuck, "it was connected and did not read");
+    return TickStart(suspect);
+  }
+  HandleSuspect(suspect, stuck);
+  if ((state_ == State::kRunning && agreement_ != nullptr) || lingering()) {
+    TickViews();
+  }
+  if (state_ == State::kLeaving && now >= leave_deadline_) {
+    for (const int r : links_) DropLink(&peers_[r].link);
+  }
+  CheckLeft();
+}
+
+void Session::NoteTick() {
+  const bool runs = state_ == State::kRunning;
+  trail_.NoteWait(runs, detector_, now_);
+  for (const int r : links_) {
+    const FramedLink* const link = peers_[r].link.get();
+    trail_.NoteSilence(r, link != nullptr && link->up(), runs, timeout() / 2,
+                       detector_, now_);
+  }
+}
+
+void Session::SendHeartbeats() {
+  FrameHeader header;
+  uint8_t payload[kHeartbeatBytes + kChainEndBytes];
+  EncodeHeartbeat(detector_.activity(), &header, payload,
+                  fully_connected_ ? ChainEnd() : detector_.EndOfChain(now_));
+  for (const int r : links_) {
+    FramedLink* link = peers_[r].link.get();
+    if (link != nullptr && link->up()) SendTo(link, header, payload, false);
+  }
+  if (state_ != State::kStarting || fully_connected_) return;
+  const FormationReport report = barrier_.OwnReport();
+  if (report.missing != sent_report_.missing) SendFormationReport(report);
+}
+
+// Once the ring has formed.
+void Session::HandleSuspect(const FailureDetector::Suspect& suspect,
+                            int stuck) {
+  if (stuck >= 0 && suspect.rank < 0) {
+    const double seconds = peers_[stuck].stuck_ticks * options_.timeout_seconds;
+    Lose({stuck, Cause::kStalled, seconds / 8},
+         "it does not read its messages");
+  }
+  if (suspect.rank < 0) return;
+  if (state_ == State::kRunning && members_.count() == 1) {
+    return;  // no rank waits
+  }
+  if (state_ == State::kRunning) {
+    Lose(suspect, "");
+  } else if (lingering() && suspect.rank != rank_) {
+    LoseCandidate(suspect.rank, "");
+  } else if (suspect.rank != rank_) {
+    detector_.RemovePeer(suspect.rank);
+    DropLink(&peers_[suspect.rank].link);
+  }
+}
+
+// Finds a member that has read none of its queued bytes for 1.5 T of this
+// worker's own time. Its heartbeats may still arrive. -1: none.
+int Session::FindStuck() {
+  constexpr int kMaxTicks = 12;  // of T/8
+  int stuck = -1;
+  for (const int r : links_) {
+    Peer& p = peers_[r];
+    if (state_ != State::kRunning || p.link == nullptr || !p.link->up() ||
+        p.link->drained() || p.link->taken_bytes() != p.taken_bytes) {
+      p.stuck_ticks = 0;
+    } else {
+      ++p.stuck_ticks;
+    }
+    p.taken_bytes = p.link == nullptr ? 0 : p.link->taken_bytes();
+    const bool overflowed = p.link != nullptr && p.link->overflowed();
+    if (p.stuck_ticks <= kMaxTicks && !overflowed) continue;
+    if (state_ == State::kRunning && !members_.has(r)) {
+      LoseCandidate(r, "");
+    } else {
+      stuck = r;
+    }
+  }
+  return stuck;
+}
+
+// Operations.
+
+void Session::Start(const Call* calls, size_t count, int64_t now) {
+  now_ = now;
+  if (state_ != State::kRunning) return;
+  for (size_t i = 0; i < count; ++i) schedule_.Start(calls[i]);
+  Advance();
+}
+
+void Session::TakeTurn(int64_t now) {
+  now_ = now;
+  dropped_.clear();
+  for (const int r : links_) {
+    if (peers_[r].link != nullptr) peers_[r].link->NewTurn();
+  }
+  Poll(now, true);
+  Advance();
+}
+
+bool Session::Poll(int64_t now, bool wake) {
+  bool moved = false;
+  for (const int r : links_) {
+    FramedLink* const link = peers_[r].link.get();
+    moved = (link != nullptr && link->Poll(now, wake)) || moved;
+  }
+  return moved;
+}
+
+bool Session::all_shared() const {
+  for (const int r : links_) {
+    const FramedLink* link = peers_[r].link.get();
+    if (members_.has(r) && (link == nullptr || !link->shared())) return false;
+  }
+  return state_ == State::kRunning;
+}
+
+void Session::Advance() {
+  if (!live()) return;
+  const Status status = schedule_.Progress();
+  if (status.code() == Code::kCorruption) {
+    const int faulty = members_.worker(schedule_.faulty_peer());
+    return Lose({faulty, Cause::kProtocol, 0}, status.message());
+  }
+  if (!status.ok()) return Fail(status);
+  if (schedule_.completed() != completed_) {
+    completed_ = schedule_.completed();
+    owner_->OnCompleted(completed_);
+  }
+  if (schedule_.idle()) return;
+  const int waiting_on = schedule_.waiting_on();
+  const int on = waiting_on < 0 ? -1 : members_.worker(waiting_on);
+  if (on >= 0 && peers_[on].left) {
+    UpdateActivity();
+    Lose({on, Cause::kLeft, 0}, "it ended before this rank");
+  }
+}
+
+void Session::UpdateActivity() {
+  Activity activity;
+  activity.step = step_;
+  activity.sequence = completed_;
+  if (live() && !schedule_.idle()) {
+    activity.sequence = completed_ + 1;
+    activity.type = schedule_.waiting_type();
+    const int on = schedule_.waiting_on();
+    activity.waiting_on = on < 0 ? -1 : members_.worker(on);
+  }
+  detector_.SetActivity(activity, schedule_.moved_bytes(), now_);
+}
+
+WaitChain Session::CurrentWait(int64_t now) {
+  now_ = now;
+  UpdateActivity();
+  WaitChain out = detector_.CurrentWait(now);
+  const auto rank = [this](int* worker) {
+    if (*worker >= 0) *worker = members_.shown_rank(*worker);
+  };
+  rank(&out.rank);
+  rank(&out.activity.waiting_on);
+  for (WaitChain::Entry& entry : out.entries) {
+    rank(&entry.rank);
+    rank(&entry.activity.waiting_on);
+  }
+  return out;
+}
+
+// Ends.
+
+void Session::Abort(const Status& reason, int64_t now) {
+  now_ = now;
+  Fail(members_.FromCaller(reason), rank_);
+  delivering_ = true;
+  CheckDelivered();
+}
+
+void Session::CheckDelivered() {
+  if (!delivering_) return;
+  for (const int r : links_) {
+    const FramedLink* link = peers_[r].link.get();
+    if (link != nullptr && !link->drained()) return;
+  }
+  delivering_ = false;
+  owner_->OnDelivered();
+}
+
+void Session::Fail(const Status& status, int origin) {
+  if (!live()) return;
+  // While a ring forms, the others get only errors that a wait cannot end, and
+  // the abort of another rank. Any other error concerns this rank alone.
+  const bool ran = state_ == State::kRunning;
+  const bool sends_abort = ran || reported_by_other_ || IsPermanent(status);
+  if (!trail_.noted_end())
+    trail_.Note(TrailKind::kAborted, -1, status.message());
+  state_ = State::kFailed;
+  lingering_ = ran && agreement_ != nullptr && origin != rank_ &&
+               status.code() == Code::kPeerLost;
+  left_behind_ = status.rank() == rank_;
+  schedule_.Clear();
+  const std::vector<uint8_t> payload = EncodeAbort(NoticeOf(status, origin));
+  FrameHeader header;
+  header.type = FrameType::kAbort;
+  header.payload_bytes = static_cast<uint32_t>(payload.size());
+  for (const int r : links_) {
+    FramedLink* link = peers_[r].link.get();
+    if (link == nullptr) continue;
+    link->DropBorrowed();
+    if (ran && !members_.has(r)) {
+      if (!lingering_) DropLink(&peers_[r].link);
+      continue;
+    }
+    // A greeted peer may count this worker as a member already. Without the
+    // message it would see a connection that ended for no reason.
+    const bool greeted = link->phase() == LinkPhase::kAwaitWelcome;
+    if (!link->up() && !(sends_abort && greeted)) {
+      if (link->phase() != LinkPhase::kLeft) DropLink(&peers_[r].link);
+      continue;
+    }
+    if (sends_abort) SendTo(link, header, payload.data(), false);
+    if (r != status.rank() || origin >= 0) continue;
+    detector_.RemovePeer(r);
+    DropLink(&peers_[r].link);
+  }
+  if (lingering_) Linger();
+  const Status known = members_.ForCaller(status);
+  owner_->OnFailed(origin < 0 ? known
+                              : known.Annotate("rank %d (%s) failed",
+                                               members_.shown_rank(origin),
+                                               address(origin)));
+}
+
+// Ends the ring: the suspect is lost.
+void Session::Lose(const FailureDetector::Suspect& suspect,
+                   const char* detail) {
+  if (!live()) return;
+  trail_.NoteLost(suspect, detail, detector_, now_);
+  Fail(detector_.LossError(suspect, detail));
+}
+
+void Session::Leave(int64_t now) {
+  now_ = now;
+  if (state_ == State::kLeaving) return;
+  schedule_.Clear();
+  state_ = State::kLeaving;
+  leave_deadline_ = now + timeout();
+  transport_->StopListening();
+  for (std::unique_ptr<FramedLink>& link : unauthenticated_) DropLink(&link);
+  unauthenticated_.clear();
+  FrameHeader goodbye;
+  goodbye.type = FrameType::kGoodbye;
+  goodbye.sequence = completed_;
+  for (const int r : links_) {
+    Peer& p = peers_[r];
+    if (p.link == nullptr) continue;
+    p.link->DropBorrowed();
+    if (p.link->up()) {
+      SendTo(p.link.get(), goodbye, nullptr, false);
+    } else if (p.link->phase() != LinkPhase::kLeft || p.link->drained()) {
+      DropLink(&p.link);
+    }
+  }
+  CheckLeft();
+}
+
+void Session::CheckLeft() {
+  if (state_ != State::kLeaving || left_) return;
+  for (const int r : links_) {
+    if (peers_[r].link != nullptr) return;
+  }
+  left_ = true;
+  transport_->OnLeft();
+}
+
+void Session::DropLink(std::unique_ptr<FramedLink>* link) {
+  if (*link == nullptr) return;
+  (*link)->Close();
+  dropped_.push_back(std::move(*link));
+}
+
+void Session::DropUnauthenticated(FramedLink* link) {
+  for (auto it = unauthenticated_.begin(); it != unauthenticated_.end(); ++it) {
+    if (it->get() != link) continue;
+    DropLink(&*it);
+    unauthenticated_.erase(it);
+    return;
+  }
+}
+
+}  // namespace ringlet

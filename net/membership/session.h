@@ -1,0 +1,368 @@
+// Session: one worker's part in a ring, from its formation to the goodbye.
+//
+// Internal to net/. Pure: a state machine over a Transport. Every event carries
+// the time, in nanoseconds of a monotonic clock. A Session uses no socket,
+// timer or thread itself. It forms the connections to all other workers, or in
+// a large ring to some (topology.h). The higher rank connects to the lower. A
+// Session sends heartbeats, watches those of the others, and carries the frames
+// of collective operations.
+//
+// States: starting -> running -> leaving. An error in the first two leads to
+// failed -> leaving. A worker that cannot take part has withdrawing -> leaving
+// instead, and sends the others the reason. A session of an elastic ring that
+// has failed by a loss *lingers* (lingering()). It keeps and makes links until
+// its caller has learned of the loss, and leaves. So joining workers see that
+// this worker runs, and wait for it.
+//
+// Within a session, and on the wire, a worker is its number in the job's list.
+// This number is also its rank, except in an elastic ring
+// (options.min_workers). There the members of the view have the ranks 0, 1 and
+// so on, in the order of their numbers. Callers, the schedule and messages use
+// these ranks. ViewAgreement decides the members. Other workers of the list may
+// have links, and are never suspected.
+//
+// While the ring forms for the first time, some errors cannot end by waiting,
+// such as a withdrawal or other options. Such an error ends the wait of both
+// sides. Later the ranks have a trained state: the error is reported, and ends
+// only the rank that has it.
+
+#ifndef RINGLET_NET_MEMBERSHIP_SESSION_H_
+#define RINGLET_NET_MEMBERSHIP_SESSION_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../cluster/ring_options.h"
+#include "../collective/collective_schedule.h"
+#include "../transport/endpoint_list.h"
+#include "../transport/framed_link.h"
+#include "../transport/transport.h"
+#include "../wire/handshake.h"
+#include "duplicate_workers.h"
+#include "failure_detector.h"
+#include "formation_barrier.h"
+#include "missing_peer_report.h"
+#include "probe_schedule.h"
+#include "ring_members.h"
+#include "session_trail.h"
+#include "view_agreement.h"
+
+namespace ringlet {
+
+class Session final : private FramedLink::Owner,
+                      private CollectiveSchedule::Wire {
+ public:
+  // Called from inside the events of a Session.
+  class Owner {
+   public:
+    virtual void OnRunning() = 0;
+    // All operations up to this one are complete.
+    virtual void OnCompleted(uint64_t sequence) = 0;
+    // Called once. The session no longer uses the memory of any call.
+    virtual void OnFailed(const Status& status) = 0;
+    // After Abort: the transport has taken the messages to the others. After
+    // BeginWithdrawal: all others have the reason, or the time has passed.
+    virtual void OnDelivered() = 0;
+    // In a running elastic ring: true if a joining worker waits for the next
+    // view. It is false at the beginning.
+    virtual void OnJoiner(bool) {}
+    // A line for the user.
+    virtual void OnNotice(const std::string& line) = 0;
+    // For the worker's trail.
+    virtual void OnEvent(const TrailEvent&) {}
+
+   protected:
+    ~Owner() = default;
+  };
+
+  // The ring's generation becomes the greatest that any rank proposes.
+  // `incarnation` is random, so two processes of one rank have different ones.
+  // `remaining`: remaining_workers() of this worker's previous session.
+  Session(const RingOptions& options, uint32_t generation, uint64_t incarnation,
+          Transport* transport, Owner* owner, int64_t now,
+          uint64_t remaining = 0);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Listens and begins to connect; an error is given to OnFailed.
+  void Begin(int64_t now);
+  // Instead of Begin: sends every other rank the reason why this one cannot
+  // take part, for options.start_timeout_seconds.
+  void BeginWithdrawal(const Status& why, int64_t now);
+
+  // Events of the transport.
+  void OnAccepted(StreamPtr stream, int64_t now);
+  void Tick(int64_t now);
+  void TakeTurn(int64_t now);
+  // Reads from shared memory. Returns true if bytes have arrived. `wake`: the
+  // sender of later bytes must wake this worker; otherwise it polls.
+  bool Poll(int64_t now, bool wake);
+  // True if the operation is complete, or cannot complete any more.
+  bool Ended(uint64_t sequence) const {
+    return completed_ >= sequence || state_ != State::kRunning;
+  }
+  // True if all links use shared memory.
+  bool all_shared() const;
+
+  void Start(const Call* calls, size_t count, int64_t now);
+  // Fails with `reason`, which names this rank, and sends it to every other
+  // rank. Does nothing after an error.
+  void Abort(const Status& reason, int64_t now);
+  // Sends a goodbye, and waits until the others have it, at most for the
+  // timeout. Then closes all connections, and calls Transport::OnLeft.
+  void Leave(int64_t now);
+
+  void SetStep(uint64_t step) {
+    step_ = step;
+    trail_.SetStep(step);
+  }
+  WaitChain CurrentWait(int64_t now);
+  // True while the session makes connections.
+  bool connecting() const {
+    return state_ == State::kStarting || state_ == State::kWithdrawing;
+  }
+  // The ring's generation; 0 until the ring has formed.
+  uint32_t generation() const { return generation_; }
+  // The generation of the proposed, acknowledged or formed view; 0: none.
+  uint32_t view_generation() const { return members_.generation(); }
+  // The greatest generation so far; the next session proposes a greater one.
+  uint32_t newest_generation() const {
+    return agreement_ == nullptr ? generation_ : agreement_->next_count() - 1;
+  }
+  // In an elastic ring that has lost workers because their processes ended: the
+  // other members, and the joining workers. 0: not known.
+  uint64_t remaining_workers() const;
+  // The worker of each rank, once the ring has formed.
+  const std::vector<int>& workers() const { return members_.workers(); }
+  // True if another rank reported the failure.
+  bool reported_by_other() const { return reported_by_other_; }
+
+ private:
+  enum class State : uint8_t {
+    kStarting,
+    kRunning,
+    kFailed,
+    kWithdrawing,
+    kLeaving
+  };
+
+  struct Peer {
+    std::unique_ptr<FramedLink> link;  // up, or in its handshake
+    EndpointList endpoints;
+    uint32_t proposal = 0;     // the generation that it proposes
+    bool left = false;         // it has sent a goodbye
+    bool failed = false;       // it reported its failure
+    uint64_t taken_bytes = 0;  // the link's count at the last tick
+    int stuck_ticks = 0;       // ticks in which the count has not grown
+    bool informed = false;     // it has the reason of the withdrawal
+    int64_t dial_at = 0;       // next try, if it is not in the running ring
+  };
+
+  // A refused connection that may be of a worker of this job. It is of one if
+  // its address is that of a missing rank's host.
+  struct Refusal {
+    Status why;
+    sockaddr_storage from;
+    int peer = -1;  // its address is being looked up; -1: none
+  };
+
+  void OnConnected(FramedLink* link, int64_t now) override;
+  void OnHeard(FramedLink* link, int64_t now) override;
+  Status OnHeader(FramedLink* link, const FrameHeader& header,
+                  ReceiveTarget* receive_target) override;
+  Status OnFrame(FramedLink* link, const FrameHeader& header,
+                 const uint8_t* payload) override;
+  void OnTurn(FramedLink* link, int64_t now) override;
+  void OnSent(FramedLink* link, uint64_t sequence) override;
+  void OnDown(FramedLink* link, Cause cause, const Status& why,
+              int64_t now) override;
+  bool HasRoom(int rank) const override;
+  void AwaitRoom(int rank) override;
+  void Send(int rank, const FrameHeader& header, const uint8_t* payload,
+            bool borrowed) override;
+
+  // session_forming.cc
+  void Dial(int peer);
+  // `why`: the error of the last endpoint; "" if it is not worth a message.
+  void Redial(int peer, const std::string& why);
+  // Drops the link to a peer, complete or not yet, and tries again.
+  void LoseAndRedial(int peer, const std::string& why);
+  void LoseAndRedial(int peer, const std::string& why,
+                     const AbortNotice& notice);
+  void TickStart(const FailureDetector::Suspect& suspect);
+  void TickWithdrawal();
+  void ExpireHandshakes();
+  void DropStranger();
+  Status OnHello(FramedLink* link, const FrameHeader& header,
+                 const uint8_t* payload);
+  Status OnWelcome(FramedLink* link, const FrameHeader& header,
+                   const uint8_t* payload);
+  Status OnWithdraw(FramedLink* link, const FrameHeader& header,
+                    const uint8_t* payload);
+  Status AnswerWithdraw(FramedLink* link, int peer, const Status& reason);
+  Status OnReject(FramedLink* link, const FrameHeader& header,
+                  const uint8_t* payload);
+  Status OnWithdrawalConfirmed(FramedLink* link, const FrameHeader& header,
+                               const Identity& peer);
+  void Join(int peer, uint32_t proposal);
+  // A connected peer is lost, or its connection is, for the reason `why`.
+  void HandlePeerLost(int peer, const AbortNotice& why);
+  void CheckFormed(const AbortNotice* lowered = nullptr);
+  void SendFormationReport(int peer, const FormationReport& report);
+  void SendFormationReport(const FormationReport& report);
+  Status OnFormationReport(FramedLink* link, const FrameHeader& header,
+                           const uint8_t* payload);
+  void SendWithdraw(FramedLink* link);
+  // `informed`: in a kWelcome that answers kWithdraw, the ranks to which this
+  // rank sends the reason.
+  void SendIdentity(FramedLink* link, FrameType type, uint64_t informed = 0,
+                    uint32_t features = 0);
+  void SendShared(FramedLink* link);
+
+  // session_refusals.cc:
+  // `final`: the peer gets the code of `why`, and need not try again. `quiet`:
+  // the peer is not a worker.
+  void Reject(FramedLink* link, const Status& why, bool final,
+              bool quiet = false);
+  void RefuseOther(FramedLink* link, const Identity& peer, const Status& why);
+  void RefuseDuplicate(FramedLink* link, const Identity& peer);
+  void RefuseVersion(FramedLink* link, const Status& why);
+  void ResolveRefusal();
+  void ProbeOne();
+  void Probe(int peer, const std::vector<Endpoint>& endpoints);
+  void AddProbe(int peer, StreamPtr stream);
+  void SendProbe(FramedLink* link);
+  void AnswerProbe(FramedLink* link, const Identity& peer);
+  void ProbeEnded(FramedLink* link, Cause cause, const Status& why);
+
+  // session_frames.cc
+  Status FailIfCallsDiffer(const Status& status);
+  void OnGoodbye(FramedLink* link, uint64_t completed);
+  void OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes);
+  AbortNotice NoticeOf(const Status& status, int origin) const;
+  void NoteReported(int reporter, const AbortNotice& notice);
+  void FailAsReported(int peer, const AbortNotice& notice);
+  void OnMemberLinkLost(int peer, bool was_up, Cause cause, const Status& why);
+  void SendTo(FramedLink* link, FrameHeader header, const uint8_t* payload,
+              bool borrowed);
+
+  // session_views.cc
+  void BeginViews();
+  void TickViews();
+  void Linger();
+  void RecordProcessEnd(int peer);
+  void SetView(const View& view);
+  void ApplyAgreement();
+  void StartView();
+  bool AcceptsHello(int peer) const;
+  Status CheckProposal(const FrameHeader& header) const;
+  void LoseCandidate(int peer, const std::string& why);
+  bool WaitIsOver();
+  Status TooFewWorkersError();
+  std::string UnreachableText() const;
+  Status OnView(FramedLink* link, const FrameHeader& header,
+                const uint8_t* payload);
+
+  // session.cc
+  // Ends the ring: the suspect is lost.
+  void Lose(const FailureDetector::Suspect& suspect, const char* detail);
+  void NoteTick();
+  void SendHeartbeats();
+  int FindStuck();
+  void HandleSuspect(const FailureDetector::Suspect& suspect, int stuck);
+  void Advance();
+  void UpdateActivity();
+  // Sends the error to the others, if the ring had formed. `origin` is the rank
+  // that failed first; -1: none.
+  void Fail(const Status& status, int origin = -1);
+  void CheckDelivered();
+  void CheckLeft();
+  void Notify(const std::string& line);
+  void DropLink(std::unique_ptr<FramedLink>* link);
+  void DropUnauthenticated(FramedLink* link);
+
+  // True if the frame belongs to another ring. While the ring has formed for
+  // one end only, both ends use the same ring.
+  bool IsStale(int peer, const FrameHeader& header) const {
+    const bool operation =
+        IsOperation(header.type) || header.type == FrameType::kReady;
+    const bool member = members_.has(peer);
+    if (agreement_ != nullptr && (operation || lingering() || !member)) {
+      return operation &&
+             !(member && header.generation == members_.generation());
+    }
+    return header.type != FrameType::kView && generation_ != 0 &&
+           header.generation != generation_ &&
+           (header.generation != 0 || operation);
+  }
+  bool lingering() const { return state_ == State::kFailed && lingering_; }
+  // True if this worker has or had a view, and keeps links with workers that
+  // are not members.
+  bool keeps_outside_links() const {
+    return lingering() || (state_ == State::kRunning && agreement_ != nullptr);
+  }
+  bool live() const {
+    return state_ == State::kStarting || state_ == State::kRunning;
+  }
+  // True if this worker forms its first ring, so it has no trained state.
+  bool first_time() const { return proposal_ == 1; }
+  bool Missing(int peer) const {
+    const FramedLink* link = peers_[peer].link.get();
+    return peer != rank_ && (link == nullptr || !link->up());
+  }
+  int64_t timeout() const {
+    return static_cast<int64_t>(options_.timeout_seconds * 1e9);
+  }
+  const char* address(int peer) const {
+    return options_.addresses[peer].c_str();
+  }
+
+  const RingOptions options_;
+  Transport* const transport_;
+  Owner* const owner_;
+  const int rank_;
+  const int size_;
+  Identity identity_;
+  State state_ = State::kStarting;
+  const uint32_t proposal_;  // the generation that this worker proposes
+  uint32_t generation_ = 0;
+  uint64_t step_ = 0;
+  uint64_t completed_ = 0;
+  int64_t now_;  // the time of the present event
+  int64_t start_deadline_ = 0;
+  int64_t leave_deadline_ = 0;
+  const bool fully_connected_;                // every pair is linked
+  std::vector<int> links_;                    // the linked ranks
+  std::unique_ptr<ViewAgreement> agreement_;  // null: the ring is not elastic
+  RingMembers members_;       // of the formed, acknowledged or proposed ring
+  bool left_behind_ = false;  // the others have continued without this worker
+  const uint64_t expected_;   // the workers expected in the first view
+  bool has_joiner_ = false;
+  int64_t join_pending_at_ =
+      INT64_MIN / 2;        // the last time at which a join was pending
+  bool lingering_ = false;  // see lingering()
+  FormationBarrier barrier_;
+  FormationReport sent_report_;  // the last report to the receivers
+  MissingPeerReport missing_;
+  Refusal refusal_;
+  ProbeSchedule probes_;
+  DuplicateWorkers duplicates_;
+  Status withdrawal_;  // the reason of BeginWithdrawal
+  bool reported_by_other_ = false;
+  bool delivering_ = false;  // after Abort, until OnDelivered
+  bool left_ = false;        // OnLeft was called
+
+  std::vector<Peer> peers_;  // by rank; this rank's own stays empty
+  // Links without a handshake, the oldest first.
+  std::vector<std::unique_ptr<FramedLink>> unauthenticated_;
+  // Closed links. The next event deletes them, when none of their calls runs.
+  std::vector<std::unique_ptr<FramedLink>> dropped_;
+  FailureDetector detector_;
+  CollectiveSchedule schedule_;
+  SessionTrail trail_;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_MEMBERSHIP_SESSION_H_

@@ -1,0 +1,297 @@
+// The effects of frames, and the end of a link.
+//
+// Order matters at an end. All frames that a peer sent before its goodbye or
+// abort have been read by then. So Advance is called first, and may complete
+// operations. Only then is the peer gone.
+
+#include <utility>
+
+#include "../collective/topology.h"
+#include "../wire/abort.h"
+#include "session.h"
+
+namespace ringlet {
+// Sending.
+
+void Session::SendTo(FramedLink* link, FrameHeader header,
+                     const uint8_t* payload, bool borrowed) {
+  const bool greets =
+      header.type == FrameType::kHello || header.type == FrameType::kWelcome;
+  const uint32_t proposal =
+      agreement_ == nullptr ? proposal_ : agreement_->next_count();
+  header.generation = greets ? proposal : generation_;
+  header.source = static_cast<uint16_t>(rank_);
+  header.destination = RankOnWire(link->peer);
+  if (header.type != FrameType::kHeartbeat) header.step = step_;
+  if (borrowed) {
+    link->SendBorrowed(header, payload);
+  } else {
+    link->Send(header, payload);
+  }
+}
+
+bool Session::HasRoom(int rank) const {
+  const FramedLink* link = peers_[members_.worker(rank)].link.get();
+  return link != nullptr && link->up() && link->has_room() &&
+         !link->turn_is_used_up();
+}
+
+// A full queue needs no request: OnTurn reports that it has room.
+void Session::AwaitRoom(int rank) {
+  const FramedLink* link = peers_[members_.worker(rank)].link.get();
+  if (link != nullptr && link->turn_is_used_up()) transport_->RequestTurn();
+}
+
+void Session::Send(int rank, const FrameHeader& header, const uint8_t* payload,
+                   bool borrowed) {
+  FramedLink* link = peers_[members_.worker(rank)].link.get();
+  if (link != nullptr && link->up()) SendTo(link, header, payload, borrowed);
+}
+
+void Session::OnSent(FramedLink*, uint64_t sequence) {
+  schedule_.OnSent(sequence);
+}
+
+// Receiving.
+
+void Session::OnHeard(FramedLink* link, int64_t now) {
+  now_ = now;
+  dropped_.clear();
+  if (link->up()) detector_.RecordHeard(link->peer, now);
+}
+
+Status Session::OnHeader(FramedLink* link, const FrameHeader& header,
+                         ReceiveTarget* receive_target) {
+  receive_target->mode = ReceiveTarget::kBuffer;
+  link->skips_frame = false;
+  if (!link->up()) return Status();
+  if (header.source != link->peer || header.destination != rank_) {
+    return Corruption("a frame from rank %d to rank %d came from rank %d",
+                      header.source, header.destination, link->peer);
+  }
+  if (IsStale(link->peer, header)) {
+    link->skips_frame = true;
+    receive_target->mode = ReceiveTarget::kDiscard;
+    return Status();
+  }
+  if (!IsOperation(header.type) && header.type != FrameType::kReady)
+    return Status();
+  receive_target->mode = ReceiveTarget::kDiscard;
+  if (!live()) return Status();
+  const Status status =
+      schedule_.OnHeader(members_.rank(link->peer), header, receive_target);
+  if (status.code() == Code::kInvalidArgument)
+    receive_target->mode = ReceiveTarget::kDiscard;
+  return FailIfCallsDiffer(status);
+}
+
+// Differing calls are no protocol error. The link stays, so that the abort can
+// be sent.
+Status Session::FailIfCallsDiffer(const Status& status) {
+  if (status.code() != Code::kInvalidArgument) return status;
+  Fail(status);
+  return Status();
+}
+
+Status Session::OnFrame(FramedLink* link, const FrameHeader& header,
+                        const uint8_t* payload) {
+  // The ring may have changed between the frame's header and its end. A skipped
+  // frame has no payload.
+  if (link->up() && (link->skips_frame || IsStale(link->peer, header))) {
+    return Status();
+  }
+  switch (header.type) {
+    case FrameType::kHello:
+      return OnHello(link, header, payload);
+    case FrameType::kWelcome:
+      return OnWelcome(link, header, payload);
+    case FrameType::kReject:
+      return OnReject(link, header, payload);
+    case FrameType::kWithdraw:
+      return OnWithdraw(link, header, payload);
+    case FrameType::kHeartbeat: {
+      Activity activity;
+      ChainEnd end;
+      RINGLET_RETURN_IF_ERROR(
+          DecodeHeartbeat(header, payload, size_, &activity,
+                          fully_connected_ ? nullptr : &end));
+      detector_.OnHeartbeat(link->peer, activity, now_, end);
+      return Status();
+    }
+    case FrameType::kFormationReport:
+      return OnFormationReport(link, header, payload);
+    case FrameType::kView:
+      return OnView(link, header, payload);
+    case FrameType::kGoodbye:
+      OnGoodbye(link, header.sequence);
+      return Status();
+    case FrameType::kAbort:
+      OnAbort(link, payload, header.payload_bytes);
+      return Status();
+    default:
+      break;
+  }
+  if (!live()) return Status();
+  return FailIfCallsDiffer(
+      schedule_.OnFrame(members_.rank(link->peer), header, payload));
+}
+
+void Session::OnTurn(FramedLink* link, int64_t now) {
+  now_ = now;
+  if (link->unfinished()) transport_->RequestTurn();
+  if (link->phase() == LinkPhase::kLeft && link->drained()) {
+    DropLink(&peers_[link->peer].link);
+  }
+  Advance();
+  CheckDelivered();
+  CheckLeft();
+}
+
+// Ends.
+
+void Session::OnGoodbye(FramedLink* link, uint64_t completed) {
+  Advance();
+  if (link->closed()) return;
+  const int peer = link->peer;
+  if (state_ == State::kStarting) {
+    return LoseAndRedial(peer, "it was connected and aborted");
+  }
+  const bool join_pending = state_ == State::kRunning && !members_.has(peer);
+  if (join_pending || lingering()) return LoseCandidate(peer, "");
+  trail_.Note(TrailKind::kLeft, peer);
+  peers_[peer].left = true;
+  detector_.RemovePeer(peer);
+  link->SetPhase(LinkPhase::kLeft);
+  // completed == 0: the peer left before its ring had formed. Its process may
+  // connect again and wait for this rank, so this rank's ring has ended.
+  // `needed`: the peer left within an operation, and the frames that wait for
+  // it may be of that operation. Otherwise they are heartbeats.
+  const bool needed =
+      !schedule_.idle() && schedule_.started() > completed && !link->drained();
+  if (state_ == State::kRunning && (completed == 0 || needed)) {
+    UpdateActivity();
+    return Lose({peer, Cause::kLeft, 0}, "");
+  }
+  // The peer reads no more, and waits until this end is closed.
+  if (state_ != State::kLeaving || link->drained()) {
+    DropLink(&peers_[peer].link);
+  }
+}
+
+void Session::OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes) {
+  Advance();
+  AbortNotice notice;
+  const int peer = link->peer;
+  peers_[peer].failed = true;
+  const bool joining = state_ == State::kRunning && !members_.has(peer);
+  if (!live() || joining ||
+      !DecodeAbort(payload, bytes, size_, peer, &notice)) {
+    return;
+  }
+  const std::string& text = notice.text;
+  if (state_ == State::kStarting && notice.code == Code::kPeerLost) {
+    // The peer's ring ended before this rank's had formed. Both form the next
+    // one.
+    return LoseAndRedial(peer, "it was connected and lost another", notice);
+  }
+  if (state_ == State::kStarting && !first_time() &&
+      IsPermanent(Error(notice.code, "%s", text.c_str()))) {
+    return LoseAndRedial(peer, "it was connected and failed: " + text, notice);
+  }
+  FailAsReported(peer, notice);
+}
+
+AbortNotice Session::NoticeOf(const Status& status, int origin) const {
+  const int lost = origin < 0 ? status.rank() : -1;
+  const bool ended = lost >= 0 && members_.ended(lost);
+  return {status.code(), status.rank(), origin, status.message(), ended};
+}
+
+void Session::NoteReported(int reporter, const AbortNotice& notice) {
+  if (!live()) return;
+  UpdateActivity();
+  trail_.NoteReported(reporter, notice, detector_, now_);
+}
+
+// In a large ring several ranks may send the report. The first one counts.
+void Session::FailAsReported(int peer, const AbortNotice& notice) {
+  NoteReported(peer, notice);
+  // Fail closes this worker's own link to the lost rank before its end is seen.
+  // So the end is recorded here.
+  if (notice.ended && notice.rank != rank_) RecordProcessEnd(notice.rank);
+  reported_by_other_ = true;
+  constexpr char kReportedBy[] = " (reported by rank ";
+  std::string message = notice.text;
+  if (notice.origin < 0 && message.find(kReportedBy) == std::string::npos) {
+    message += kReportedBy + std::to_string(members_.shown_rank(peer)) + ")";
+  }
+  Fail(notice.code == Code::kPeerLost
+           ? PeerLost(notice.rank, "%s", message.c_str())
+           : Error(notice.code, "%s", message.c_str()),
+       notice.origin);
+}
+
+void Session::OnDown(FramedLink* link, Cause cause, const Status& why,
+                     int64_t now) {
+  now_ = now;
+  const int peer = link->peer;
+  if (link->is_probe) return ProbeEnded(link, cause, why);
+  const bool other_version =
+      cause == Cause::kProtocol && why.code() == Code::kUnimplemented;
+  if (peer < 0 || peers_[peer].link.get() != link) {
+    if (other_version) return RefuseVersion(link, why);
+    if (cause != Cause::kProtocol) return DropUnauthenticated(link);
+    return Reject(link, why, /*final=*/false, /*quiet=*/true);
+  }
+  const bool up = link->up();
+  const bool by_tcp = !link->stream().is_local();
+  if (up && cause == Cause::kExited) RecordProcessEnd(peer);
+  // A running member gets the reason. Without it the closed connection would
+  // look like this process's end.
+  const bool gets_reason = up && cause == Cause::kProtocol &&
+                           members_.has(peer) && state_ == State::kRunning &&
+                           detector_.SelfStalled(now_).rank < 0;
+  if (!gets_reason) {
+    detector_.RemovePeer(peer);
+    DropLink(&peers_[peer].link);
+  }
+  if (state_ == State::kStarting && first_time() && !up && by_tcp &&
+      other_version) {
+    Fail(InvalidArgument("rank %d (%s): %s", peer, address(peer),
+                         why.message()));
+  } else {
+    const bool turned_away =
+        !up && by_tcp && cause == Cause::kExited && options_.keys == nullptr;
+    OnMemberLinkLost(peer, up, cause,
+                     turned_away
+                         ? why.Annotate("it may have a key (RINGLET_KEY_FILE), "
+                                        "and this worker has none")
+                         : why);
+  }
+  CheckDelivered();
+  CheckLeft();
+}
+
+void Session::OnMemberLinkLost(int peer, bool was_up, Cause cause,
+                               const Status& why) {
+  if (connecting()) {
+    Redial(peer, was_up ? "it was connected and its connection ended"
+                        : why.message());
+    if (!was_up) return;
+    const Status lost = detector_.LossError({peer, cause, 0}, why.message());
+    HandlePeerLost(peer, {lost.code(), peer, -1, lost.message()});
+  } else if ((state_ == State::kRunning && !members_.has(peer)) ||
+             lingering()) {
+    LoseCandidate(peer, why.message());
+  } else if (state_ == State::kRunning && was_up) {
+    UpdateActivity();
+    const FailureDetector::Suspect self = detector_.SelfStalled(now_);
+    if (self.rank >= 0) {
+      Lose(self, "");
+    } else {
+      Lose({peer, cause, 0}, why.message());
+    }
+  }
+}
+
+}  // namespace ringlet

@@ -1,0 +1,27 @@
+// Cause: how a member of a ring was lost.
+//
+// Internal to net/.
+
+#ifndef RINGLET_NET_TRANSPORT_LOSS_CAUSE_H_
+#define RINGLET_NET_TRANSPORT_LOSS_CAUSE_H_
+
+#include <cstdint>
+
+namespace ringlet {
+
+enum class Cause : uint8_t {
+  kExited,       // its end of the connection was closed without a goodbye
+  kSilent,       // nothing heard for T
+  kRefused,      // its host answers that no process listens
+  kCut,          // the network gave up on the connection
+  kStalled,      // it sends heartbeats, but its operation moves no byte
+  kLeft,         // it sent a goodbye while others still need it
+  kProtocol,     // it sent an invalid frame
+  kSelfStalled,  // this worker itself did not run for longer than T
+  kIsolated,     // this worker itself has heard none of the others for T
+};
+const char* CauseName(Cause cause);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_TRANSPORT_LOSS_CAUSE_H_

@@ -1,0 +1,206 @@
+#include "own_addresses.h"
+
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "detached_thread.h"
+#include "name_lookup.h"
+#include "socket_address.h"
+
+namespace ringlet {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The longest time that the lookup of other workers' names delays the start.
+constexpr double kOthersSeconds = 5;
+
+// Reads the address of a datagram socket, which sends nothing by connecting.
+bool FindRoute(const sockaddr_storage& to, sockaddr_storage* from) {
+  const int fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  const socklen_t bytes =
+      to.ss_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  socklen_t from_bytes = sizeof(*from);
+  const bool found =
+      connect(fd, reinterpret_cast<const sockaddr*>(&to), bytes) == 0 &&
+      getsockname(fd, reinterpret_cast<sockaddr*>(from), &from_bytes) == 0;
+  close(fd);
+  return found;
+}
+
+bool AllLoopback(const std::vector<sockaddr_storage>& addresses) {
+  return std::all_of(addresses.begin(), addresses.end(), IsLoopbackAddress);
+}
+
+// Returns the first rank on another host, with its addresses; -1: none.
+// *all_known becomes true if the resolver answered for every rank in time. If
+// this rank's own address is numeric, names are not looked up.
+int FindRemoteRank(const std::vector<Address>& hosts, int rank, double seconds,
+                   std::vector<sockaddr_storage>* addresses, bool* all_known) {
+  *all_known = true;
+  sockaddr_storage self;
+  const bool by_number = NumericAddress(hosts[rank], &self).ok();
+  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                      std::chrono::duration<double>(seconds));
+  std::vector<std::unique_ptr<NameLookup>> lookups(hosts.size());
+  for (size_t r = 0; r < hosts.size(); ++r) {
+    const bool known = std::any_of(
+        hosts.begin(), hosts.begin() + static_cast<ptrdiff_t>(r),
+        [&](const Address& before) { return before.host == hosts[r].host; });
+    if (known || hosts[r].host == hosts[rank].host) continue;
+    sockaddr_storage numeric;
+    if (by_number && !NumericAddress(hosts[r], &numeric).ok()) continue;
+    lookups[r] = std::make_unique<NameLookup>(hosts[r]);
+  }
+  for (size_t r = 0; r < hosts.size(); ++r) {
+    const double left =
+        std::chrono::duration<double>(end - Clock::now()).count();
+    if (lookups[r] == nullptr) continue;
+    std::vector<sockaddr_storage> answers;
+    const bool done = lookups[r]->Wait(std::max(left, 0.0));
+    if (!done || !lookups[r]->Answer(&answers).ok() || answers.empty()) {
+      *all_known = false;
+      continue;
+    }
+    if (std::any_of(answers.begin(), answers.end(), IsLocalAddress)) continue;
+    *addresses = answers;
+    return static_cast<int>(r);
+  }
+  return -1;
+}
+
+bool WaitWithLines(const NameLookup& lookup, const Address& self, int rank,
+                   double seconds,
+                   void (*print_line)(const std::string& line)) {
+  double waited = 0;
+  for (double next = 1; next < seconds; next += 10) {
+    if (lookup.Wait(next - waited)) return true;
+    waited = next;
+    if (print_line == nullptr) continue;
+    print_line("rank " + std::to_string(rank) + " (" + ToString(self) +
+               ") has waited " + std::to_string(static_cast<int>(next)) +
+               " s for the resolver to find its own name");
+  }
+  return lookup.Wait(seconds - waited);
+}
+
+// The name of this rank has a loopback address, and rank `other` is on another
+// host, with the addresses `there`. Adds the address that this host uses to
+// reach that host, if it has a route.
+void AddRouteAddress(const std::vector<Address>& hosts, int rank, int other,
+                     const std::vector<sockaddr_storage>& there,
+                     OwnAddresses* own) {
+  const Address& self = hosts[rank];
+  const std::string loopback = AddressText(own->addresses.front());
+  const std::string what =
+      "rank " + std::to_string(rank) + "'s own address " + ToString(self) +
+      " is " + loopback + " on this host, where rank " + std::to_string(other) +
+      " (" + ToString(hosts[other]) + ") on another host cannot reach it";
+  sockaddr_storage numeric;
+  if (NumericAddress(self, &numeric).ok()) {
+    own->complete = true;  // the user chose this address
+    own->warning =
+        what + ": put this host's address in the network in its place";
+    return;
+  }
+  const std::string remedy =
+      "in /etc/hosts give " + self.host +
+      " this host's address in the network instead of " +
+      loopback.substr(0, loopback.rfind(':')) +
+      ", or put numeric addresses into the configuration";
+  sockaddr_storage route = {};
+  // There may be no route to some of them, such as to IPv6 on a host without.
+  own->complete = std::any_of(
+      there.begin(), there.end(),
+      [&](const sockaddr_storage& to) { return route_finder(to, &route); });
+  if (!own->complete) {
+    own->warning = what + ": " + remedy;
+    return;
+  }
+  SetPort(self.port, &route);
+  own->addresses.push_back(route);
+  own->warning =
+      what + ", so it listens on " + AddressText(route) + " too: " + remedy;
+}
+
+}  // namespace
+
+RouteFinder route_finder = FindRoute;
+
+Status FindOwnAddresses(const std::vector<Address>& hosts, int rank,
+                        double seconds, OwnAddresses* own,
+                        void (*print_line)(const std::string& line)) {
+  const Address& self = hosts[rank];
+  *own = OwnAddresses();
+  const NameLookup lookup(self);
+  if (!WaitWithLines(lookup, self, rank, seconds, print_line)) {
+    return Error(Code::kDeadlineExceeded,
+                 "rank %d waited %g s for the resolver to find its own name %s",
+                 rank, seconds, self.host.c_str());
+  }
+  const Status found = lookup.Answer(&own->addresses);
+  if (!found.ok()) {  // the name may resolve once the network is up
+    return Error(Code::kUnavailable, "rank %d: %s", rank, found.message());
+  }
+  own->complete = true;
+  if (!AllLoopback(own->addresses)) return Status();
+  std::vector<sockaddr_storage> there;
+  const int other =
+      FindRemoteRank(hosts, rank, std::min(seconds / 2, kOthersSeconds), &there,
+                     &own->complete);
+  if (other >= 0) AddRouteAddress(hosts, rank, other, there, own);
+  return Status();
+}
+
+struct OwnAddressSearch::State {
+  std::mutex mutex;  // guards what follows
+  bool done = false;
+  Status status;
+  OwnAddresses own;
+
+  void Run(const std::vector<Address>& hosts, int rank, double seconds) {
+    OwnAddresses found;
+    const Status result = FindOwnAddresses(hosts, rank, seconds, &found);
+    const std::lock_guard<std::mutex> lock(mutex);
+    status = result;
+    own = std::move(found);
+    done = true;
+  }
+};
+
+OwnAddressSearch::OwnAddressSearch(const std::vector<Address>& hosts, int rank,
+                                   double seconds)
+    : state_(std::make_shared<State>()) {
+  sockaddr_storage numeric;
+  if (NumericAddress(hosts[rank], &numeric).ok()) {
+    state_->Run(hosts, rank, seconds);
+    return;
+  }
+  const int error = StartDetachedThread([share = state_, hosts, rank, seconds] {
+    share->Run(hosts, rank, seconds);
+  });
+  if (error == 0) return;
+  state_->status = OsError(error, "rank %d cannot start a thread to look up %s",
+                           rank, hosts[rank].host.c_str());
+  state_->done = true;
+}
+
+bool OwnAddressSearch::done() const {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  return state_->done;
+}
+
+Status OwnAddressSearch::Answer(OwnAddresses* own) const {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  *own = state_->own;
+  return state_->status;
+}
+
+}  // namespace ringlet

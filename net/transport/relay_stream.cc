@@ -1,0 +1,89 @@
+#include "relay_stream.h"
+
+#include <utility>
+
+namespace ringlet {
+
+void RelayStream::Start(ByteStream::Owner* owner) {
+  owner_ = owner;
+  if (std::exchange(started_, true)) return;
+  ByteStream::Owner* const self = this;
+  below_->Start(self);
+}
+
+void RelayStream::OnOpened(int64_t now) {
+  uint8_t hello[kRelayHelloBytes];
+  EncodeRelayHello(hello_, hello);
+  const Piece piece{hello, sizeof(hello)};
+  // A new connection takes these few bytes without a wait.
+  if (below_->Write(&piece, 1) == static_cast<int64_t>(sizeof(hello))) return;
+  End(Cause::kCut, Error(Code::kIo, "cannot write"), now);
+}
+
+ByteStream::Space RelayStream::NextSpace() {
+  if (!joined_) return {&answer_, 1};
+  return owner_->NextSpace();
+}
+
+void RelayStream::OnRead(size_t bytes, int64_t now) {
+  ++depth_;
+  if (joined_) {
+    owner_->OnRead(bytes, now);
+  } else if (answer_ == kRelayJoined) {
+    joined_ = true;
+    owner_->OnOpened(now);
+  } else {
+    End(Cause::kProtocol, Corruption("it does not answer as a relay"), now);
+  }
+  Leave();
+}
+
+void RelayStream::OnWritable(int64_t now) {
+  if (joined_) owner_->OnWritable(now);
+}
+
+// The relay has closed the connection. Either of the workers may have ended.
+void RelayStream::OnEnded(Cause cause, const Status& why, int64_t now) {
+  ++depth_;
+  if (cause != Cause::kExited) {
+    End(cause, why, now);
+  } else if (joined_) {
+    End(Cause::kCut,
+        Error(Code::kIo, "closed; the relay has ended, or that worker"), now);
+  } else {
+    End(Cause::kExited,
+        Error(Code::kUnavailable,
+              "closed before the other worker connected: the relay has ended "
+              "or is full, or another took this worker's place"),
+        now);
+  }
+  Leave();
+}
+
+void RelayStream::End(Cause cause, const Status& why, int64_t now) {
+  ++depth_;
+  if (std::exchange(reading_, false)) {
+    below_->StopReading();
+    owner_->OnEnded(cause, why.Annotate("by the relay at %s", relay_.c_str()),
+                    now);
+  }
+  Leave();
+}
+
+void RelayStream::StopReading() {
+  reading_ = false;
+  below_->StopReading();
+}
+
+void RelayStream::Close() {
+  ++depth_;
+  reading_ = false;
+  below_.reset();
+  Leave();
+}
+
+void RelayStream::Leave() {
+  if (--depth_ == 0 && below_ == nullptr) delete this;
+}
+
+}  // namespace ringlet

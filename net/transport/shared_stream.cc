@@ -1,0 +1,195 @@
+// Any call of the owner may close this stream. So each call is between ++depth_
+// and Leave(), which deletes it. After each call below_ may be null.
+
+#include "shared_stream.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "../wire/frame.h"
+
+namespace ringlet {
+namespace {
+
+// The limit of pieces read in one turn.
+constexpr int kMaxPiecesAtOnce = 16;
+
+}  // namespace
+
+SharedStream::SharedStream(StreamPtr below,
+                           std::unique_ptr<SharedSegment> segment)
+    : below_(std::move(below)) {
+  if (segment != nullptr) Attach(std::move(segment), 0);
+}
+
+StreamPtr SharedStream::Offer(StreamPtr below) {
+  std::unique_ptr<SharedSegment> segment = SharedSegment::Create();
+  if (segment == nullptr) return below;
+  below->descriptors()->SendDescriptor(segment->descriptor());
+  return StreamPtr(new SharedStream(std::move(below), std::move(segment)));
+}
+
+StreamPtr SharedStream::Expect(StreamPtr below) {
+  return StreamPtr(new SharedStream(std::move(below), nullptr));
+}
+
+void SharedStream::Attach(std::unique_ptr<SharedSegment> segment, int out) {
+  segment_ = std::move(segment);
+  out_ = segment_->Lane(out);
+  in_ = segment_->Lane(1 - out);
+}
+
+void SharedStream::Start(ByteStream::Owner* owner) {
+  owner_ = owner;
+  ByteStream::Owner* const self = this;
+  below_->Start(self);
+}
+
+bool SharedStream::CanShare() {
+  const int descriptor =
+      segment_ == nullptr ? below_->descriptors()->TakeDescriptor() : -1;
+  if (descriptor >= 0) {
+    std::unique_ptr<SharedSegment> segment = SharedSegment::Map(descriptor);
+    if (segment != nullptr) Attach(std::move(segment), 1);
+  }
+  return segment_ != nullptr;
+}
+
+// Writing.
+
+int64_t SharedStream::Write(const Piece* pieces, int count) {
+  if (!output_shared_) {
+    const int64_t taken = below_->Write(pieces, count);
+    if (segment_ != nullptr) segment_->CloseDescriptor();  // it was sent
+    return taken;
+  }
+  int64_t taken = 0;
+  for (int i = 0; i < count; ++i) {
+    const int64_t n = out_.Write(pieces[i].data, pieces[i].bytes);
+    if (n < 0) broken_ = true;  // Poll reports it
+    if (n < 0) return -1;
+    taken += n;
+    if (n < static_cast<int64_t>(pieces[i].bytes)) break;
+  }
+  if (taken == 0) blocked_ = out_.Full(needs_wakeup_);
+  if (out_.ReaderWaits()) Wake();
+  return taken;
+}
+
+// If the socket takes no byte now, the wake-up is sent when it is writable. It
+// follows all bytes that go by the socket.
+void SharedStream::Wake() {
+  const uint8_t byte = 0;
+  const Piece piece{&byte, 1};
+  wake_again_ =
+      !output_shared_ || below_->blocked() || below_->Write(&piece, 1) == 0;
+}
+
+void SharedStream::ShareOutput() {
+  output_shared_ = true;
+  if (wake_again_) Wake();
+}
+
+// Reading.
+
+ByteStream::Space SharedStream::NextSpace() {
+  if (!input_shared_) return owner_->NextSpace();
+  return {woken_by_, sizeof(woken_by_)};
+}
+
+// Reads one piece. False if there is none, or the owner does not read.
+bool SharedStream::ReadPiece(int64_t now) {
+  if (!reading_) return false;
+  const uint8_t* data = nullptr;
+  int64_t bytes = broken_ ? -1 : in_.Peek(&data);
+  // Bytes that arrived in between are read now: their writer sends no wake-up.
+  if (bytes == 0 && !in_.Empty(needs_wakeup_)) bytes = in_.Peek(&data);
+  if (bytes < 0) {
+    below_->StopReading();
+    reading_ = false;
+    owner_->OnEnded(Cause::kProtocol,
+                    Corruption("the counts in the shared memory are invalid"),
+                    now);
+    return false;
+  }
+  if (bytes == 0) return false;
+  const size_t n = std::min<size_t>(static_cast<size_t>(bytes), kSegmentBytes);
+  owner_->OnBytes(data, n, now);
+  if (below_ == nullptr) return false;
+  in_.Consume(n);
+  if (in_.WriterWaits()) Wake();
+  return true;
+}
+
+// Returns true if there were bytes.
+bool SharedStream::PollSegment(int64_t now, int most) {
+  ++depth_;
+  bool more = true;
+  const int before = most;
+  while (more && most-- > 0 && below_ != nullptr) {
+    if (blocked_ && !out_.Full(needs_wakeup_)) {
+      blocked_ = false;
+      owner_->OnWritable(now);
+    }
+    unfinished_ = most == 0;  // set before the owner may read it
+    more = below_ != nullptr && input_shared_ && ReadPiece(now);
+  }
+  unfinished_ = more;
+  Leave();
+  return before - most > 1;
+}
+
+bool SharedStream::Poll(int64_t now, bool wake) {
+  if (!input_shared_ || depth_ > 0) return false;
+  needs_wakeup_ = wake;
+  return PollSegment(now, kMaxPiecesAtOnce);
+}
+
+void SharedStream::OnOpened(int64_t now) { owner_->OnOpened(now); }
+
+void SharedStream::OnRead(size_t bytes, int64_t now) {
+  ++depth_;
+  const bool before = input_shared_;
+  if (!before) owner_->OnRead(bytes, now);
+  if (below_ != nullptr && (input_shared_ || output_shared_)) {
+    PollSegment(now, kMaxPiecesAtOnce);
+  }
+  Leave();
+}
+
+void SharedStream::OnWritable(int64_t now) {
+  ++depth_;
+  if (wake_again_) Wake();
+  if (!output_shared_) owner_->OnWritable(now);
+  Leave();
+}
+
+// All bytes that the other side wrote before its end are in the lane now: at
+// most a full lane, in two pieces of each segment's length.
+void SharedStream::OnEnded(Cause cause, const Status& why, int64_t now) {
+  ++depth_;
+  if (input_shared_) PollSegment(now, 2 * SharedLane::kBytes / kSegmentBytes);
+  if (below_ != nullptr && reading_) {
+    reading_ = false;
+    owner_->OnEnded(cause, why, now);
+  }
+  Leave();
+}
+
+void SharedStream::StopReading() {
+  reading_ = false;
+  below_->StopReading();
+}
+
+void SharedStream::Close() {
+  ++depth_;
+  reading_ = false;
+  below_.reset();
+  Leave();
+}
+
+void SharedStream::Leave() {
+  if (--depth_ == 0 && below_ == nullptr) delete this;
+}
+
+}  // namespace ringlet

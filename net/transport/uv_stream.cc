@@ -1,0 +1,289 @@
+// A write is first tried directly, from the caller's memory. If the kernel
+// takes nothing, libuv's queue gets a copied piece of at most sizeof(later_)
+// bytes, for only a queued write reports when the kernel takes more. So the
+// caller's memory is never held, and the "taken" bytes are ahead of the kernel
+// by that piece at most.
+
+#include "uv_stream.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "local_socket.h"
+#include "socket_address.h"
+
+namespace ringlet {
+namespace {
+
+constexpr int kBacklog = 128;
+// Linux doubles it. Queued bytes between two processes of a host should fit in
+// the cache. A segment must fit too.
+constexpr int kLoopbackBuffer = 96 << 10;
+
+Cause CauseOf(int uv_error) {
+  switch (uv_error) {
+    case UV_EOF:
+    case UV_ECONNRESET:
+    case UV_EPIPE:
+    case UV_ECONNABORTED:
+      return Cause::kExited;
+    case UV_ECONNREFUSED:
+      return Cause::kRefused;
+    default:
+      return Cause::kCut;
+  }
+}
+
+uv_handle_t* AsHandle(void* handle) {
+  return static_cast<uv_handle_t*>(handle);
+}
+
+}  // namespace
+
+Status UvStream::Make(UvHandles* handles, bool local, UvStream** stream,
+                      StreamPtr* out) {
+  UvStream* made = new UvStream(handles);
+  made->local_ = local;
+  const int error = local ? uv_pipe_init(handles->uv(), &made->handle_.pipe, 0)
+                          : uv_tcp_init(handles->uv(), &made->handle_.tcp);
+  if (error != 0) {
+    delete made;
+    return UvError(error, "cannot make a connection");
+  }
+  made->stream()->data = made;
+  handles->Opened();
+  *stream = made;
+  out->reset(made);
+  return Status();
+}
+
+// The connection is open: reads from now on.
+Status UvStream::Begin() {
+  open_ = true;
+  if (!local_) {
+    uv_tcp_nodelay(&handle_.tcp, 1);
+    uv_tcp_keepalive(&handle_.tcp, 1, kKeepAliveSeconds);
+    sockaddr_storage address = {};
+    int bytes = sizeof(address);
+    if (uv_tcp_getpeername(&handle_.tcp, reinterpret_cast<sockaddr*>(&address),
+                           &bytes) == 0) {
+      remote_ = AddressText(address);
+      remote_address_ = address;
+      // Within one host a larger buffer leaves the caches. Between hosts the
+      // system measures the buffer that the route needs.
+      int send_bytes = kLoopbackBuffer;
+      if (IsLocalAddress(address)) {
+        uv_send_buffer_size(AsHandle(&handle_), &send_bytes);
+      }
+    }
+  } else {
+    remote_ = "a process of this host";
+  }
+  const int error = uv_read_start(
+      stream(),
+      [](uv_handle_t* handle, size_t, uv_buf_t* out) {
+        UvStream* stream = static_cast<UvStream*>(handle->data);
+        if (stream->accepted_) stream->PeekOnce();
+        const Space space = stream->owner_->NextSpace();
+        *out = uv_buf_init(reinterpret_cast<char*>(space.data),
+                           static_cast<unsigned>(space.bytes));
+      },
+      [](uv_stream_t* stream, ssize_t bytes, const uv_buf_t*) {
+        static_cast<UvStream*>(stream->data)->OnRead(bytes);
+      });
+  return error == 0 ? Status() : UvError(error, "cannot read");
+}
+
+Status UvStream::Accept(UvHandles* handles, uv_stream_t* listener,
+                        StreamPtr* out) {
+  UvStream* made = nullptr;
+  StreamPtr stream;
+  RINGLET_RETURN_IF_ERROR(
+      Make(handles, listener->type == UV_NAMED_PIPE, &made, &stream));
+  const int error = uv_accept(listener, made->stream());
+  if (error != 0) return UvError(error, "cannot accept a connection");
+  uv_os_fd_t fd = -1;
+  if (made->local_ && uv_fileno(AsHandle(&made->handle_), &fd) == 0 &&
+      !IsOfSameUser(fd)) {
+    return Error(Code::kUnavailable, "another user's local socket");
+  }
+  made->accepted_ = made->local_;
+  RINGLET_RETURN_IF_ERROR(made->Begin());
+  *out = std::move(stream);
+  return Status();
+}
+
+Status UvStream::ConnectTcp(UvHandles* handles, const sockaddr* address,
+                            StreamPtr* out) {
+  UvStream* made = nullptr;
+  StreamPtr stream;
+  RINGLET_RETURN_IF_ERROR(Make(handles, false, &made, &stream));
+  made->connect_.data = made;
+  const int error = uv_tcp_connect(
+      &made->connect_, &made->handle_.tcp, address,
+      [](uv_connect_t* request, int status) {
+        UvStream* of = static_cast<UvStream*>(request->data);
+        if (of->closing_) return;
+        if (status != 0) {
+          return of->owner_->OnEnded(
+              CauseOf(status), UvError(status, "cannot connect"), UvNanos());
+        }
+        const Status begun = of->Begin();
+        if (!begun.ok()) {
+          return of->owner_->OnEnded(Cause::kCut, begun, UvNanos());
+        }
+        of->owner_->OnOpened(UvNanos());
+      });
+  if (error != 0) return UvError(error, "cannot connect");
+  *out = std::move(stream);
+  return Status();
+}
+
+Status UvStream::ConnectLocal(UvHandles* handles, const std::string& name,
+                              StreamPtr* out) {
+  int fd = -1;
+  RINGLET_RETURN_IF_ERROR(ConnectLocalSocket(name, &fd));
+  UvStream* made = nullptr;
+  StreamPtr stream;
+  const Status status = Make(handles, true, &made, &stream);
+  const int error = status.ok() ? uv_pipe_open(&made->handle_.pipe, fd) : 0;
+  if (!status.ok() || error != 0) {
+    close(fd);
+    return status.ok() ? UvError(error, "cannot use a local socket") : status;
+  }
+  RINGLET_RETURN_IF_ERROR(made->Begin());
+  *out = std::move(stream);
+  return Status();
+}
+
+int64_t UvStream::Write(const Piece* pieces, int count) {
+  RINGLET_CHECK(!blocked_ && count <= kMaxPieces);
+  if (failed_) return -1;
+  uv_buf_t buffers[kMaxPieces];
+  for (int i = 0; i < count; ++i) {
+    buffers[i] = uv_buf_init(
+        reinterpret_cast<char*>(const_cast<uint8_t*>(pieces[i].data)),
+        static_cast<unsigned>(pieces[i].bytes));
+  }
+  const int64_t written =
+      local_ ? WriteLocal(buffers, count)
+             : uv_try_write(stream(), buffers, static_cast<unsigned>(count));
+  if (written != UV_EAGAIN) return written;
+  return WriteLater(pieces, count);
+}
+
+// May run on any thread that has entered the loop, so it raises no signal.
+int64_t UvStream::WriteLocal(uv_buf_t* buffers, int count) {
+  const int descriptor = std::exchange(descriptor_to_send_, -1);
+  uv_os_fd_t fd = -1;
+  const int error = uv_fileno(AsHandle(&handle_), &fd);
+  if (error != 0) return error;
+  return WriteLocalSocket(fd, reinterpret_cast<iovec*>(buffers), count,
+                          descriptor);
+}
+
+void UvStream::PeekOnce() {
+  accepted_ = false;
+  uv_os_fd_t fd = -1;
+  if (uv_fileno(AsHandle(&handle_), &fd) == 0)
+    received_descriptor_ = PeekDescriptor(fd);
+}
+
+int64_t UvStream::WriteLater(const Piece* pieces, int count) {
+  size_t n = 0;
+  for (int i = 0; i < count && n < sizeof(later_); ++i) {
+    const size_t more = std::min(pieces[i].bytes, sizeof(later_) - n);
+    std::memcpy(later_ + n, pieces[i].data, more);
+    n += more;
+  }
+  const uv_buf_t buffer =
+      uv_buf_init(reinterpret_cast<char*>(later_), static_cast<unsigned>(n));
+  write_.data = this;
+  const int error = uv_write(
+      &write_, stream(), &buffer, 1, [](uv_write_t* request, int status) {
+        UvStream* of = static_cast<UvStream*>(request->data);
+        of->blocked_ = false;
+        of->failed_ = status != 0;
+        if (!of->closing_) of->owner_->OnWritable(UvNanos());
+      });
+  blocked_ = error == 0;
+  failed_ = error != 0;
+  return error == 0 ? static_cast<int64_t>(n) : -1;
+}
+
+void UvStream::OnRead(ssize_t bytes) {
+  if (closing_ || bytes == 0) return;
+  if (bytes > 0) return owner_->OnRead(static_cast<size_t>(bytes), UvNanos());
+  StopReading();
+  const int error = static_cast<int>(bytes);
+  owner_->OnEnded(CauseOf(error),
+                  error == UV_EOF ? Error(Code::kIo, "closed by the other side")
+                                  : UvError(error, "cannot read"),
+                  UvNanos());
+}
+
+UvStream::~UvStream() {
+  if (received_descriptor_ >= 0) close(received_descriptor_);
+}
+
+void UvStream::Close() {
+  closing_ = true;
+  uv_close(AsHandle(&handle_), [](uv_handle_t* handle) {
+    UvStream* stream = static_cast<UvStream*>(handle->data);
+    UvHandles* const handles = stream->handles_;
+    delete stream;
+    handles->Closed();
+  });
+}
+
+Status UvListener::ListenTcp(const sockaddr* address) {
+  int error = uv_tcp_init(handles_->uv(), &handle_.tcp);
+  if (error != 0) return UvError(error, "cannot make a socket");
+  handle_.tcp.data = this;
+  handles_->Opened();
+  open_ = true;
+  error = uv_tcp_bind(&handle_.tcp, address, 0);
+  if (error == 0) return Listen();
+  Close();
+  return UvError(error, "cannot bind");
+}
+
+Status UvListener::ListenLocal(const std::string& name) {
+  int fd = -1;
+  RINGLET_RETURN_IF_ERROR(BindLocalSocket(name, &fd));
+  int error = uv_pipe_init(handles_->uv(), &handle_.pipe, 0);
+  if (error == 0) {
+    handle_.pipe.data = this;
+    handles_->Opened();
+    open_ = true;
+    error = uv_pipe_open(&handle_.pipe, fd);
+    if (error == 0) return Listen();
+    Close();
+  }
+  close(fd);
+  return UvError(error, "cannot use a local socket");
+}
+
+Status UvListener::Listen() {
+  const int error =
+      uv_listen(stream(), kBacklog, [](uv_stream_t* server, int status) {
+        UvListener* listener = static_cast<UvListener*>(server->data);
+        if (status == 0) listener->owner_->OnConnection(listener);
+      });
+  if (error == 0) return Status();
+  Close();
+  return UvError(error, "cannot listen");
+}
+
+void UvListener::Close() {
+  if (!open()) return;
+  uv_close(AsHandle(&handle_), [](uv_handle_t* handle) {
+    UvListener* listener = static_cast<UvListener*>(handle->data);
+    listener->open_ = false;
+    listener->handles_->Closed();
+  });
+}
+
+}  // namespace ringlet

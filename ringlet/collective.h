@@ -1,0 +1,194 @@
+// Collective: the operations of training with other workers. Clock: the
+// interface through which ringlet reads time.
+
+#ifndef RINGLET_COLLECTIVE_H_
+#define RINGLET_COLLECTIVE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "status.h"
+
+namespace ringlet {
+
+// --- time --------------------------------------------------------------------
+
+// Programs use the system's clocks; tests use a fake clock.
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  // Never goes back; unrelated to the date. Nanoseconds.
+  virtual int64_t MonotonicNanos() = 0;
+  // Since 1970 UTC; may jump. Nanoseconds.
+  virtual int64_t WallNanos() = 0;
+
+  static Clock* System();  // never destroyed
+};
+
+// --- collectives -------------------------------------------------------------
+
+// core trains over this interface, and has no code for the network; net
+// implements it. The default, SoloCollective, is a job of one worker. Every
+// rank makes every call, in the same order with the same sizes. The order of
+// sums depends only on the job's size and options. So a run repeats bit for
+// bit, and all ranks get the same bits.
+//
+// Called from the training thread only.
+
+// The format of floats on the links in a long all-reduce over a ring. The
+// 16-bit formats need half the bytes, for jobs that wait for the network. Each
+// number is rounded to nearest, ties to even, at every hop. Sums are made in
+// float32, in the ring's fixed order. Each rank rounds the sum that it owns
+// before it sends it, so all ranks end with the same bits. Vectors of at most 8
+// KiB always travel as float32. Values are part of the wire's format.
+enum class WireDtype : uint8_t {
+  kFloat32 = 0,
+  kBfloat16 = 1,  // float32's range, 8 bits of precision
+  kFloat16 = 2,   // IEEE 754 binary16, 11 bits; beyond 65,504 infinity
+};
+
+// The most workers of an elastic job. Each has one bit of a 64-bit mask.
+constexpr int kMostElasticWorkers = 64;
+
+class Collective {
+ public:
+  // Identifies a started operation until Wait.
+  using Ticket = uint64_t;
+
+  virtual ~Collective() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;  // ranks, >= 1
+  // "host:port" of a rank, for messages; "" if unknown.
+  virtual std::string address(int /*rank*/) const { return ""; }
+
+  // Gradients are summed in pieces of about this size. A piece starts when the
+  // backward pass has computed it. The same on every rank.
+  virtual size_t bucket_bytes() const { return 1 << 20; }
+
+  // Sums of at most this number of bytes are always sent as float32. Longer
+  // ones may be rounded on the wire.
+  virtual size_t exact_bytes() const { return SIZE_MAX; }
+
+  // data[0..count) becomes the element-wise sum over all ranks. Start returns
+  // immediately; the span belongs to the operation until Wait has returned.
+  // Started operations complete in the order of their start. After an error the
+  // span's content is undefined.
+  virtual Status StartAllReduce(float* data, size_t count, Ticket* ticket) = 0;
+  // The same for integers modulo 2^32. Their sums are exact in any order and
+  // are never rounded.
+  virtual Status StartAllReduceInts(int32_t* /*data*/, size_t /*count*/,
+                                    Ticket* /*ticket*/) {
+    return Error(Code::kUnimplemented,
+                 "this collective has no sums of integers, which exact "
+                 "reduction needs");
+  }
+  virtual Status Wait(Ticket ticket) = 0;
+  Status AllReduce(float* data, size_t count) {
+    Ticket ticket = 0;
+    RINGLET_RETURN_IF_ERROR(StartAllReduce(data, count, &ticket));
+    return Wait(ticket);
+  }
+
+  // Bytes are sent unchanged; see below for numbers. Every rank's
+  // data[0..bytes) becomes the root's.
+  virtual Status Broadcast(void* data, size_t bytes, int root) = 0;
+  // out[r * bytes ...] becomes rank r's in[0..bytes).
+  virtual Status AllGather(const void* in, size_t bytes, void* out) = 0;
+  // The same, but only started. `in` is read before it returns; `out` belongs
+  // to the operation until Wait.
+  virtual Status StartAllGather(const void* in, size_t bytes, void* out,
+                                Ticket* ticket) {
+    *ticket = 0;
+    return AllGather(in, bytes, out);
+  }
+  // Waits until every rank has called it.
+  virtual Status Barrier() = 0;
+
+  // Sends every other rank the reason why this rank cannot continue. All calls
+  // of all ranks, present and later, return an error of the same code, for
+  // kPeerLost with the same rank(). The error names this rank and the reason:
+  // "rank 2 (10.0.0.3:7000) failed: <reason>". A wait for a completed operation
+  // still succeeds. Abort returns when the message is sent, even if this
+  // process ends immediately. After it call only Reform and the destructor. May
+  // be called after an error, and may then do nothing. If several ranks abort,
+  // each rank uses the first reason that it receives.
+  virtual void Abort(const Status& /*reason*/) {}
+
+  // Sets the training step for messages.
+  virtual void SetStep(uint64_t /*step*/) {}
+
+  // After kPeerLost: closes the ring and waits, as at the start, until every
+  // rank is present again. A surviving rank is present by this call, a
+  // restarted rank by its start. The collective is then as new.
+  virtual Status Reform() {
+    return InvalidArgument("this collective cannot be formed again");
+  }
+  // True if Reform may leave out lost ranks and admit others, so that rank()
+  // and size() may change.
+  virtual bool elastic() const { return false; }
+  // The fewest workers of an elastic collective. With fewer, Reform waits.
+  virtual int min_workers() const { return 1; }
+  // True if another worker of the job waits to join: Reform admits it. May be
+  // called from any thread.
+  virtual bool has_joiner() const { return false; }
+  // The number of this worker in the job's list; it does not depend on the
+  // rank.
+  virtual int worker() const { return rank(); }
+
+  // The number of Compiles with this collective. A restarted worker is in its
+  // first one; the others may be further.
+  int64_t compiles() const { return compiles_; }
+  void CountCompile() { ++compiles_; }
+
+ private:
+  int64_t compiles_ = 0;
+};
+
+// Broadcast and AllGather for `count` numbers of `element_bytes` each, between
+// ranks of different byte orders. AllReduce handles byte order itself.
+Status BroadcastNumbers(Collective* collective, void* data,
+                        size_t element_bytes, size_t count, int root);
+Status GatherNumbers(Collective* collective, const void* in,
+                     size_t element_bytes, size_t count, void* out);
+
+// OK if the `mine` of every rank is OK. Else every rank gets the error of the
+// lowest rank with one, with that rank in the message.
+Status ExchangeStatus(Collective* collective, const Status& mine);
+
+// Aborts if `status` is an error and there are other ranks, which would
+// otherwise wait for this one.
+void AbortOthers(Collective* collective, const Status& status);
+
+// values[0..count) become their sums over all ranks, added in the order of the
+// ranks, with the same bits everywhere. For a few numbers, such as losses and
+// counts.
+Status SumOverRanks(Collective* collective, double* values, size_t count);
+
+class SoloCollective final : public Collective {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  Status StartAllReduce(float*, size_t, Ticket* ticket) override {
+    *ticket = 0;
+    return Status();
+  }
+  Status StartAllReduceInts(int32_t*, size_t, Ticket* ticket) override {
+    *ticket = 0;
+    return Status();
+  }
+  Status Wait(Ticket) override { return Status(); }
+  Status Broadcast(void*, size_t, int) override { return Status(); }
+  Status AllGather(const void* in, size_t bytes, void* out) override {
+    std::memmove(out, in, bytes);
+    return Status();
+  }
+  Status Barrier() override { return Status(); }
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_COLLECTIVE_H_

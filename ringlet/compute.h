@@ -1,0 +1,139 @@
+// Random numbers and threads for the computations of a layer.
+
+#ifndef RINGLET_COMPUTE_H_
+#define RINGLET_COMPUTE_H_
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "status.h"
+
+namespace ringlet {
+
+// --- random numbers ----------------------------------------------------------
+
+// Random numbers as a function of their purpose.
+//
+// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+// SC 2011): four 32-bit words for a 128-bit counter and a 64-bit key. There is
+// no state, so a resumed run has the numbers of an undisturbed run, and threads
+// share nothing.
+
+class Philox {
+ public:
+  using Block = std::array<uint32_t, 4>;
+
+  // One stream of numbers for each (seed, stream).
+  Philox(uint64_t seed, uint64_t stream) : seed_(seed), stream_(stream) {}
+
+  // The four words at `position` of this stream.
+  Block At(uint64_t position) const {
+    Block c = {Low(position), High(position), Low(stream_), High(stream_)};
+    uint32_t k0 = Low(seed_), k1 = High(seed_);
+    for (int round = 0; round < 10; ++round) {
+      const uint64_t p0 = uint64_t{0xD2511F53} * c[0];
+      const uint64_t p1 = uint64_t{0xCD9E8D57} * c[2];
+      c = {High(p1) ^ c[1] ^ k0, Low(p1), High(p0) ^ c[3] ^ k1, Low(p0)};
+      k0 += 0x9E3779B9;
+      k1 += 0xBB67AE85;
+    }
+    return c;
+  }
+
+  // In [0, 1) with 24 bits: every value is exactly a float.
+  static float Unit(uint32_t word) {
+    return static_cast<float>(word >> 8) * (1.0f / 16777216.0f);
+  }
+
+ private:
+  static uint32_t Low(uint64_t v) { return static_cast<uint32_t>(v); }
+  static uint32_t High(uint64_t v) { return static_cast<uint32_t>(v >> 32); }
+
+  uint64_t seed_;
+  uint64_t stream_;
+};
+
+// --- threads -----------------------------------------------------------------
+
+// ThreadPool: a fixed number of threads that do one task at a time.
+//
+// Work is cut by (part, threads) only. So for a given number of threads every
+// sum has the same order, and a run repeats bit for bit. Any thread may compute
+// any part: a thread that is done takes parts that others have not begun, for
+// example if other programs use their processors. A waiting thread spins for
+// some microseconds, then sleeps. The pool allocates only in its constructor.
+
+class Thread;
+
+// The number of threads of this process that can compute at the same time, >=
+// 1. It is the number of processors that the process may run on
+// (sched_getaffinity), or less if a cgroup has a quota (cpu.max,
+// cpu.cfs_quota_us; a fraction counts as one).
+int UsableCores();
+
+struct Range {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t size() const { return end - begin; }
+  bool empty() const { return begin >= end; }
+};
+
+// Part `index` of `parts` of [0, n), cut at multiples of `grain`.
+inline Range Split(int64_t n, int parts, int index, int64_t grain = 1) {
+  const int64_t grains = (n + grain - 1) / grain;
+  return {std::min(n, grains * index / parts * grain),
+          std::min(n, grains * (index + 1) / parts * grain)};
+}
+
+class ThreadPool {
+ public:
+  // `threads` >= 1, with the caller's own thread. If the system refuses a
+  // thread, status() is that error, and nothing can be run.
+  explicit ThreadPool(int threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  const Status& status() const { return status_; }
+  int threads() const { return threads_; }
+
+  // Calls work(t) once for each t in [0, threads()), work(0) on the calling
+  // thread, and returns when all have returned. A part may run after another
+  // has returned, so parts must not wait for each other. Not re-entrant.
+  template <typename Work>
+  void Run(const Work& work) {
+    if (threads_ == 1) return work(0);
+    RunAll([](const void* w, int t) { (*static_cast<const Work*>(w))(t); },
+           &work);
+  }
+
+ private:
+  using Function = void (*)(const void* work, int thread);
+  void RunAll(Function function, const void* work);
+  void Loop(int thread);
+  bool Claim(int part, uint64_t generation);
+  void RunParts(int first, uint64_t generation);
+
+  const int threads_;
+  Function function_ = nullptr;
+  const void* work_ = nullptr;
+  std::atomic<uint64_t> generation_{0};
+  std::atomic<int> running_{0};  // parts except 0 that have not returned
+  // By part: the last generation that has claimed it.
+  std::unique_ptr<std::atomic<uint64_t>[]> claimed_;
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;
+  std::condition_variable start_;
+  std::condition_variable done_;
+  Status status_;
+  std::unique_ptr<Thread[]> workers_;  // threads_ - 1, started in order
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_COMPUTE_H_

@@ -1,0 +1,146 @@
+// CustomLayer: a user-defined layer, as a subclass of Keras's Layer.
+//
+// Build sets the layer's output and weights; Forward and Backward compute. The
+// object has no state of its own: it may be used at several places of a model,
+// and in several models. samples/custom_parts.cc is a complete program.
+//
+//   Sequential model({Input({8}), Custom(std::make_shared<MyLayer>()), …});
+//
+// Its weights are trained, saved (SaveWeights, BackupAndRestore), regularized
+// and summed over workers as those of any layer. SaveModel refuses a model with
+// a custom layer, which it could not build again.
+//
+// Compile the program with -ffp-contract=off, so that workers of different
+// processors compute the same bits. On arm64, g++ -O2 fuses multiplications
+// with additions otherwise. pkg-config, CMake and Meson give that flag.
+//
+// CheckGradients (below) verifies Backward. In a program with exceptions Build,
+// Forward and Backward may throw: what() becomes the error of the call. The
+// other methods must not throw.
+
+#ifndef RINGLET_CUSTOM_LAYER_H_
+#define RINGLET_CUSTOM_LAYER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compute.h"
+#include "layers.h"
+#include "shape.h"
+#include "status.h"
+
+namespace ringlet {
+
+struct WeightSpec {
+  std::string name;  // "kernel", "bias"; unique in the layer
+  Shape shape;
+  Initializer initializer;
+  Regularizer regularizer;
+  // False: state, which is kept and saved with the weights and never trained.
+  // As in Keras, state comes after the trainable weights of a layer.
+  bool trainable = true;
+};
+
+// Temporary floats of a call. Their content is lost after it.
+struct ScratchFloats {
+  int64_t fixed = 0;
+  int64_t per_example = 0;
+  int64_t per_thread = 0;
+};
+
+// The properties of a layer for inputs of certain shapes (of one example).
+struct LayerPlan {
+  Shape output;
+  std::vector<WeightSpec> weights;
+  ScratchFloats forward_scratch, backward_scratch;
+  // The spans of the forward pass that Backward reads. Other spans are not
+  // kept, and are null in its call.
+  bool backward_reads_input = true;
+  bool backward_reads_output = true;
+};
+
+// The arguments of one call of Forward or Backward, for `batch` consecutive
+// examples. The layer may write only the spans that are described as written.
+struct LayerCall {
+  int64_t batch = 0;  // >= 1
+  bool training = false;
+  const Shape* inputs = nullptr;    // of one example, as passed to Build
+  const Shape* output = nullptr;    // as Build set it
+  const float* const* x = nullptr;  // one for each input: (batch, inputs[i])
+  float* y = nullptr;               // (batch, output). Forward writes all of it
+  const float* const* weights = nullptr;  // in the order of the plan
+  float* scratch = nullptr;  // as planned, with any content; null for none
+  // For random numbers, as Philox(seed, counter) in compute.h. They are the
+  // layer's own, differ in each step, and are the same in Backward as in
+  // Forward.
+  uint64_t seed = 0, counter = 0;
+
+  // Backward only. dy is the gradient of y. dx and d_weights are zero at the
+  // start. They become the gradients of x and of the weights, summed over the
+  // batch. A null in dx is not needed. The gradients of state and of a frozen
+  // layer's weights are dropped.
+  const float* dy = nullptr;
+  float* const* dx = nullptr;
+  float* const* d_weights = nullptr;
+
+  ThreadPool* pool = nullptr;
+  int threads() const { return pool->threads(); }
+  // Calls body(begin, end) for ranges that together are [0, n), on all threads.
+  // An exception in `body` ends the program.
+  template <typename Body>
+  void Parallel(int64_t n, const Body& body) const {
+    pool->Run([&](int t) noexcept {
+      const Range part = Split(n, pool->threads(), t);
+      if (!part.empty()) body(part.begin, part.end);
+    });
+  }
+};
+
+class CustomLayer {
+ public:
+  virtual ~CustomLayer() = default;
+
+  // Keras's class name, "Scale". Default names are "scale", "scale_1".
+  virtual const char* class_name() const = 0;
+  // Its options in one line, if they change numbers. The workers of a job
+  // compare them.
+  virtual std::string Describe() const { return ""; }
+
+  // Checks the inputs and fills in the plan. The plan's output is initially the
+  // shape of the first input. The same shapes must always give the same plan.
+  virtual Status Build(const std::vector<Shape>& inputs,
+                       LayerPlan* plan) const = 0;
+  // An error ends the step and the Fit.
+  virtual Status Forward(const LayerCall& call) const = 0;
+  // Called for layers with and without weights. Not called if neither the layer
+  // nor one before it is trained.
+  virtual Status Backward(const LayerCall& call) const = 0;
+};
+
+Layer Custom(std::shared_ptr<const CustomLayer> layer);
+
+// CheckGradients: tests if Backward is the derivative of Forward, for tests of
+// user-defined layers.
+
+struct GradientCheck {
+  int64_t batch = 3;
+  int threads = 1;
+  uint64_t seed = 1;       // for inputs, weights and gradients in [-1, 1)
+  float distance = 1e-2f;  // between the two points of a difference
+  // The permitted difference of gradient and difference quotient; relative to
+  // slopes above 1.
+  double tolerance = 2e-2;
+};
+
+// Runs the layer over inputs of these shapes (of one example), and compares
+// each gradient with a central difference. It is slow for large shapes and
+// wrong near kinks. The error names the first wrong value, or the buffer that
+// was written beyond its end.
+Status CheckGradients(const Layer& layer, const std::vector<Shape>& inputs,
+                      const GradientCheck& check = {});
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CUSTOM_LAYER_H_

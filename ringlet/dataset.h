@@ -1,0 +1,513 @@
+// Source, Dataset and BatchLoader: from the examples of a file to the batches
+// of a step.
+
+#ifndef RINGLET_DATASET_H_
+#define RINGLET_DATASET_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shape.h"
+#include "status.h"
+
+namespace ringlet {
+
+// --- sources -----------------------------------------------------------------
+
+// Source: random access to the examples of a data set.
+//
+// A Source returns any example by its index. So a replica's batch follows from
+// (seed, data position, replica, replicas), and is not stored. The element
+// types are those of the file (uint8 images stay uint8); Dataset converts and
+// scales when it fills a batch.
+//
+// An error of Read ends the operation that needs the batch. So does an
+// exception (kInternal, with name() and what()), on any thread. The other
+// methods must not throw.
+
+// Element type and shape of one example's x or y (without batch dimension).
+struct ExampleSpec {
+  DType dtype = DType::kFloat32;
+  Shape shape;
+  size_t bytes() const {
+    return SizeOf(dtype) * static_cast<size_t>(shape.elements());
+  }
+};
+
+// How the columns of a table become the values of an example. Columns that are
+// not in the map are numbers without missing values.
+struct TableEncoding {
+  struct Column {
+    // The categories of a column of text, sorted by bytes; empty for a column
+    // of numbers. The category "" has the missing values.
+    std::vector<std::string> categories;
+    // True: a value for each category, 1 for the field's category and 0 for the
+    // others. False: one value, the category's index.
+    bool one_hot = true;
+    bool has_unknown_category = false;  // the last one has all unknown texts
+    std::optional<float> fill;          // in place of a missing number
+    bool drop = false;  // rows with a missing value are left out
+
+    int64_t num_categories() const {
+      return static_cast<int64_t>(categories.size()) +
+             (has_unknown_category ? 1 : 0);
+    }
+    // The number of its values.
+    int64_t width() const {
+      return categories.empty() || !one_hot ? 1 : num_categories();
+    }
+  };
+  std::map<int64_t, Column> columns;  // by the index in Source::ValueNames
+  // Texts for a missing value, beside "", "NA", "nan" and others.
+  std::vector<std::string> na_values;
+  bool drop_unlabelled = false;  // rows with a missing label are left out
+  // The numbers of the columns that were taken, in order, if they have no names
+  // and there are others.
+  std::vector<int64_t> taken;
+
+  bool empty() const {
+    return columns.empty() && na_values.empty() && !drop_unlabelled &&
+           taken.empty();
+  }
+};
+
+class Source {
+ public:
+  virtual ~Source() = default;
+
+  // The number of examples; constant for the life of the source.
+  virtual int64_t size() const = 0;
+
+  virtual ExampleSpec x() const = 0;
+  // Labels: shape () for class numbers or a scalar target; no elements (shape
+  // (0,)) for a source without labels.
+  virtual ExampleSpec y() const = 0;
+
+  // The inputs and targets of a source with several (Zip). x() and y() are then
+  // rows of all their values.
+  virtual std::vector<ExampleSpec> Inputs() const { return {x()}; }
+  virtual std::vector<ExampleSpec> Targets() const { return {y()}; }
+
+  // Copies examples index[0..count) in order to x and y, in the types of x()
+  // and y(). `y` may be null; so may `x` in a loader that reads only labels.
+  // Indices are in [0, size()). Any one thread at a time may call it.
+  virtual Status Read(const int64_t* index, int count, void* x, void* y) = 0;
+
+  // Bounds of all values of x, if they are known without reading the examples.
+  // False: they are not known, or a value is not a number.
+  virtual bool XRange(double* /*least*/, double* /*largest*/) const {
+    return false;
+  }
+
+  // The name of each class number, sorted, if the labels are names in the file.
+  // Empty if they are numbers.
+  virtual std::vector<std::string> ClassNames() const { return {}; }
+
+  // The names of an example's values in the file, in order: the columns of a
+  // table. Empty if they have none.
+  virtual std::vector<std::string> ValueNames() const { return {}; }
+  // The name of the label's column; "": none.
+  virtual std::string LabelName() const { return ""; }
+  // How the columns of a table became the values.
+  virtual TableEncoding Encoding() const { return {}; }
+
+  // The number of the first example of each file, for sharding by file; the
+  // first is 0. Empty if the source is not made of files.
+  virtual std::vector<int64_t> FileStarts() const { return {}; }
+
+  // A name for messages: "train-images-idx3-ubyte.gz", "memory".
+  virtual std::string name() const = 0;
+  // The name of the labels, if they have their own file.
+  virtual std::string y_name() const { return name(); }
+};
+
+// --- datasets ----------------------------------------------------------------
+
+// Dataset: the examples of a training, their order, and their batches.
+//
+// A cheap value over a Source, with the methods of tf.data:
+//
+//   IdxDataset(images, labels).Map(Scale(1 / 255.f))
+//       .Shuffle(/*seed=*/1).Repeat().Batch(64)
+//
+// The order of a pass is a keyed permutation of (seed, pass), so a replica's
+// batch is a pure function of (dataset, position, replica, replicas). Only the
+// position is stored. The first error is kept; status() and every function with
+// a dataset argument return it.
+
+// How the workers of a job divide a dataset, as
+// tf.data.experimental.AutoShardPolicy. "Worker" means a replica here,
+// whichever worker computes it. A single replica has all examples with every
+// policy.
+enum class AutoShardPolicy : uint8_t {
+  kAuto,  // kFile for a source of several files, else kData
+  kFile,  // file i goes to replica i % replicas; at least one file each
+  kData,  // each global batch is cut into a piece for every worker
+  kOff,   // every worker reads all data, in its own order
+};
+
+// The position of the whole job in its data: the pass, counted from 0, and how
+// much of it is used. With kData `used` counts examples of the whole job, and
+// is valid for any number of workers. With kFile and kOff it counts steps, each
+// of FullPart(replicas) examples of one replica, and is valid for that number
+// of replicas only.
+struct DataPosition {
+  int64_t pass = 0;
+  int64_t used = 0;
+  bool operator==(const DataPosition& o) const {
+    return pass == o.pass && used == o.used;
+  }
+};
+
+// x becomes x * factor + offset.
+struct Scale {
+  Scale() = default;
+  explicit Scale(float f, float o = 0) : factor(f), offset(o) {}
+  float factor = 1;
+  float offset = 0;
+};
+
+// The description of a model's training data. Its file keeps it, so that
+// evaluation and prediction scale and encode their data alike, and match
+// columns and classes by name.
+struct DataDescription {
+  Scale scale;
+  std::vector<std::string> columns;  // Source::ValueNames
+  std::vector<std::string> classes;  // Source::ClassNames
+  std::string label;                 // Source::LabelName
+  TableEncoding encoding;            // Source::Encoding
+};
+
+// One replica's part of one step's batch.
+struct BatchPlan {
+  int64_t global_count = 0;  // examples of all replicas, >= 1
+  int64_t first = 0;         // this replica's first, for ExampleAt
+  int64_t count = 0;         // this replica's examples; may be 0
+  DataPosition next;         // after this batch
+  bool last = false;         // no batch follows before the data begin again
+};
+
+// The weight of each class's examples in the loss. A class that is not in the
+// map has weight 1.
+using ClassWeights = std::map<int64_t, float>;
+
+class Dataset {
+ public:
+  Dataset() = default;  // none
+  explicit Dataset(std::shared_ptr<Source> source);
+  explicit Dataset(const Status& error) : status_(error) {}
+
+  // Select among the source's examples, in their order. Call them before
+  // Shuffle, Repeat and Batch.
+  Dataset Skip(int64_t count) const;
+  Dataset Take(int64_t count) const;
+  // Every n-th example, from index `index` on. Call it before Shuffle, Repeat
+  // and Batch too.
+  Dataset Shard(int64_t n, int64_t index) const;
+  // A different order in every pass.
+  Dataset Shuffle(uint64_t seed) const;
+  // `times` passes (of up to 2^60 examples in total), or endless. If it is
+  // called before Batch, batches cross the border of two passes; if after, a
+  // pass ends with a short batch.
+  Dataset Repeat(int64_t times = -1) const;
+  // Batches of `size` examples of the whole job, whatever the number of its
+  // replicas: one step, one update of the weights. By default each worker is a
+  // replica. N replicas get size / N each, rounded up, and the last ones less.
+  // Some get none if the batch is short or size < N. So N replicas train as one
+  // replica with this batch, and an epoch has as many steps (with kFile and
+  // kOff: see AutoShard). For `b` examples each use Batch(b *
+  // strategy.num_replicas_in_sync()), and a learning rate for that size.
+  //
+  // Keras's batch_size in fit and experimental_distribute_dataset have the same
+  // meaning. In distribute_datasets_from_function it is the batch of one
+  // worker. With gradient_accumulation_steps an update has as many batches.
+  //
+  // Without `drop_remainder` the last batch of a pass may be shorter; its mean
+  // is over its examples.
+  Dataset Batch(int64_t size, bool drop_remainder = false) const;
+  Dataset Map(const Scale& scale) const;
+  // The weight of each example in the loss and in weighted metrics, as Keras's
+  // sample_weight. `weights` has one finite number for each example of the
+  // source, in its order, whatever Skip, Take and Shard leave. The loss is
+  // still divided by the number of examples.
+  Dataset SampleWeight(std::vector<float> weights) const;
+  // The default is kData. With kFile and kOff each worker batches its own
+  // examples by the global size. It cuts each batch into one piece for every
+  // worker, rounded up, and trains on one of them a step. A piece that is empty
+  // on every worker is left out. A worker without examples left has empty parts
+  // until the last worker ends its pass, so no batch has examples of two
+  // passes. Every worker opens all the files; Skip, Take and Shard count over
+  // all of them.
+  Dataset AutoShard(AutoShardPolicy policy) const;
+  // For a source that has only the examples of this worker. counts[r] is the
+  // number of examples of replica r. Needs AutoShard(kOff) before it, and a
+  // worker for each replica. Model::Predict returns to each worker the outputs
+  // of its own examples.
+  Dataset OwnExamples(std::vector<int64_t> counts) const;
+
+  bool empty() const { return source_ == nullptr && status_.ok(); }
+  // The first error. A dataset without a source or Batch is an error too.
+  Status status() const;
+
+  const std::shared_ptr<Source>& source() const { return source_; }
+  int64_t size() const { return size_; }  // examples of one pass
+  int64_t batch_size() const { return batch_; }
+  const Scale& scale() const { return scale_; }
+  // One for each example of the source; null: each is 1.
+  const std::vector<float>* sample_weight() const { return weights_.get(); }
+  int64_t shuffle_seed() const {  // -1: not shuffled
+    return shuffle_ ? static_cast<int64_t>(seed_ & INT64_MAX) : -1;
+  }
+  // Indices in the source: of the first example, and the distance to the next.
+  int64_t first() const { return first_; }
+  int64_t stride() const { return stride_; }
+  int64_t passes() const { return passes_; }  // < 0: endless
+  bool endless() const { return passes_ < 0; }
+  // Batches run across the border of two passes.
+  bool batches_cross_passes() const { return batches_cross_passes_; }
+  bool drop_remainder() const { return drop_remainder_; }
+  AutoShardPolicy policy() const { return policy_; }
+  // See OwnExamples. Empty: all workers can read all examples.
+  const std::vector<int64_t>& own_examples() const { return own_; }
+  // If OwnExamples is set, checks that the source has the examples of
+  // `replica`.
+  Status CheckOwnExamples(int replica, int parts) const;
+  // Equal for sources with the same numbers of examples in their files.
+  int64_t files_checksum() const;
+  // True if each worker has its own stream of examples: kFile and kOff.
+  bool HasWorkerStreams(int replicas) const;
+  // Batches in all passes; -1 if endless.
+  int64_t steps(int replicas) const;
+  // An error if `replicas` cannot divide the dataset from the position
+  // `at` on; includes status().
+  Status CheckStart(const DataPosition& at, int replicas) const;
+
+  // The number of examples of a full batch that a replica gets. The last
+  // ones may get fewer.
+  int64_t FullPart(int replicas) const {
+    return (batch_ + replicas - 1) / replicas;
+  }
+  // The largest number of examples that a replica gets in a step. Less than
+  // FullPart if the data have fewer examples than a batch.
+  int64_t LargestPart(int replicas) const;
+  // With kData global batches are cut into pieces of equal size, rounded up, in
+  // the order of the replicas; the last ones may get less. Requires that
+  // CheckStart(at, replicas) is OK.
+  BatchPlan Plan(const DataPosition& at, int replica, int replicas) const;
+  // The index in the source of example k of the batch at `at`; k is in [first,
+  // first + count) of the plan.
+  int64_t ExampleAt(const DataPosition& at, int64_t k, int replica,
+                    int replicas) const;
+
+ private:
+  Dataset With(const Status& error) const;
+  bool ordered() const { return shuffle_ || passes_ != 1 || batch_ != 0; }
+  DataPosition Advance(const DataPosition& at, int64_t examples) const;
+  // Examples from `at` to the end of the passes, or of its pass if batches do
+  // not cross passes. INT64_MAX if endless.
+  int64_t Remaining(const DataPosition& at, bool of_pass) const;
+  BatchPlan PlanOfOwn(const DataPosition& at, int replica, int replicas) const;
+
+  bool ByFile() const;
+  int64_t OwnSize(int replica, int replicas) const;  // of one pass
+  int64_t OwnSteps(int replica, int replicas) const;
+  int64_t StepsOfPass(int replicas) const;  // of the longest one
+  // Begin and size of the replica's piece number `step` of its pass.
+  void OwnPiece(int64_t step, int replica, int replicas, int64_t* first,
+                int64_t* count) const;
+  int64_t OwnExample(int64_t pass, int64_t i, int replica, int replicas) const;
+  // The index of the first example of file `file` or a later one, before
+  // Shuffle.
+  int64_t FileBegin(size_t file) const;
+
+  Status status_;
+  std::shared_ptr<Source> source_;
+  int64_t first_ = 0;   // of the source's examples, after Skip and Shard
+  int64_t stride_ = 1;  // Shard
+  int64_t size_ = 0;
+  bool shuffle_ = false;
+  uint64_t seed_ = 0;
+  int64_t passes_ = 1;  // < 0: endless
+  bool batches_cross_passes_ = false;
+  int64_t batch_ = 0;
+  bool drop_remainder_ = false;
+  Scale scale_;
+  std::shared_ptr<const std::vector<float>> weights_;
+  AutoShardPolicy policy_ = AutoShardPolicy::kData;
+  std::shared_ptr<const std::vector<int64_t>> files_;  // FileStarts
+  std::vector<int64_t> own_;                           // OwnExamples
+};
+
+// Element i of a permutation of [0, n) that depends on (seed, pass).
+int64_t Permute(uint64_t seed, int64_t pass, int64_t n, int64_t i);
+
+// Examples in memory: `count` consecutive ones in x and y, which are borrowed
+// and outlive the source. `y` may be null.
+std::shared_ptr<Source> MemorySource(const ExampleSpec& x_spec, const void* x,
+                                     const ExampleSpec& y_spec, const void* y,
+                                     int64_t count);
+// The examples of the sources in sequence; all have one type and shape.
+Dataset Concatenate(const std::vector<std::shared_ptr<Source>>& sources);
+// For models with several inputs or outputs. The x of x[i] is input i. The x of
+// y[i] has the targets of the model's i-th output with a loss. All have the
+// same number of examples in the same order. Each may have its own Map; call
+// all other methods, such as Shuffle and Batch, on the result.
+//
+//   Zip({images.Map(Scale(1 / 255.f)), numbers}, {kinds, ages}).Shuffle(1)
+Dataset Zip(const std::vector<Dataset>& x, const std::vector<Dataset>& y);
+
+// --- loaders -----------------------------------------------------------------
+
+// BatchLoader: reads and converts batches of a dataset.
+//
+// Reads this rank's parts of each global batch, in order, into the caller's
+// buffer, as float32 x and as targets of the loss. With `background` the next
+// batch is read while the caller computes on the present one. It is read in the
+// types of the source and converted later, to the same bits. After the first
+// batch nothing is allocated.
+//
+// Used by one thread.
+
+class Thread;
+
+struct Batch {
+  int64_t count = 0;         // examples of the part; may be 0
+  int64_t global_count = 0;  // examples of all parts, >= 1
+  const float* x = nullptr;  // (count, example shape), of each input in turn
+  const void* y = nullptr;   // int32 classes or float targets; see losses.h
+  const float* weights = nullptr;  // of the examples; null: each is 1
+  DataPosition next;               // the position of the next global batch
+  bool last = false;               // the data begin again after this batch
+};
+
+// Options of Model::OpenLoader.
+struct LoaderOptions {
+  DataPosition start;
+  bool background = true;  // the next batch is prepared by another thread
+  bool targets = true;     // false: labels are not read
+  bool examples = true;    // false: only labels are read
+  bool training = true;    // false: the model will not train on these batches
+  // For local updates: the steps of a round. The loader gives all parts of a
+  // round for one replica, then those for the next. The last round ends after
+  // `steps` (0: no end).
+  int64_t round = 1;
+  int64_t steps = 0;
+  ClassWeights class_weight;  // see FitOptions
+};
+
+class BatchLoader {
+ public:
+  // The targets of one output of the model.
+  struct TargetsOf {
+    int64_t count = 1;        // for each example
+    bool classes = true;      // they are class numbers
+    int64_t num_classes = 0;  // > 0: these are below it
+  };
+  struct Options {
+    Dataset dataset;
+    DataPosition start;
+    // The loader reads `parts` of the `world` parts of each global batch, from
+    // part `rank` on.
+    int rank = 0;
+    int world = 1;
+    int parts = 1;
+    // See LoaderOptions.
+    int64_t round = 1;
+    int64_t steps = 0;
+    // Memory for LargestPart(replicas) examples of x (floats) and of the
+    // targets (4 bytes each). Outlives the loader.
+    float* x = nullptr;
+    void* y = nullptr;
+    Shape x_shape;  // the shape of the model's input
+    // For a model with several inputs, instead of x_shape: the shape of each.
+    std::vector<Shape> x_shapes;
+    bool read_targets = true;   // false: y is null, and need not exist
+    bool read_examples = true;  // false: x is null, and need not exist
+    int64_t targets = 1;        // for each example
+    bool classes = true;        // targets are class numbers
+    int64_t num_classes = 0;    // > 0: they are below it
+    // For a model with several outputs, instead of the three fields above.
+    std::vector<TargetsOf> outputs;
+    // If not empty: targets are class numbers, or have one value for each
+    // class.
+    ClassWeights class_weight;
+    bool background = true;
+    // The loader releases it at its end, so that the owner of the buffers can
+    // use them again.
+    std::shared_ptr<void> lease;
+  };
+
+  static Status Open(const Options& options,
+                     std::unique_ptr<BatchLoader>* loader);
+  ~BatchLoader();
+  BatchLoader(const BatchLoader&) = delete;
+  BatchLoader& operator=(const BatchLoader&) = delete;
+
+  // Reads the next part. The caller may use its buffer until the next call.
+  // After the parts of a `last` batch the data begin again. After an error
+  // every call returns that error.
+  Status Next(Batch* batch);
+  // Skips the next `steps` parts without reading examples. *batch becomes the
+  // last of them, without examples. Their global counts are added to *examples.
+  Status Skip(int64_t steps, Batch* batch, int64_t* examples);
+  // With rounds: returns to the start of the last part's round.
+  void RewindRound();
+  // Returns to the first part of the last part's global batch. Not with rounds.
+  void RewindStep();
+
+ private:
+  explicit BatchLoader(const Options& options);
+  Status Read();
+  Status Convert();
+  Status ConvertX(int64_t count, float* x);
+  Status ConvertInputs(int64_t count, float* x);
+  Status ConvertTargets(int64_t count, void* y);
+  Status ConvertTargets(const TargetsOf& targets, int64_t first, int64_t count,
+                        void* y);
+  Status CheckValue(double value, float scaled, int64_t example,
+                    int64_t number) const;
+  void FillWeights(int64_t count, const void* y);
+  int64_t ClassOf(const void* y, int64_t i) const;
+  void Loop();
+  void BeginRound();
+  void Advance();
+
+  const Options options_;
+  const ExampleSpec x_spec_, y_spec_;
+  DataPosition at_;        // of the next read
+  int part_ = 0;           // index of the next read among this rank's parts
+  DataPosition round_at_;  // start of its round
+  int64_t step_ = 0;       // index of its step in the round
+  int64_t round_ = 1;      // steps of that round
+  int64_t rest_ = 0;       // steps after it
+  DataPosition read_at_;   // of the last read
+  DataPosition read_round_at_;        // start of its round
+  int64_t read_rest_ = 0;             // steps from there on
+  BatchPlan plan_;                    // of the last read
+  std::vector<int64_t> indices_;      // examples of the last read
+  std::vector<unsigned char> raw_x_;  // empty if read in place
+  std::vector<unsigned char> raw_y_;
+  std::vector<float> weights_;  // empty if each is 1
+  Batch batch_;                 // the caller's batch
+  DataPosition batch_at_;       // of the caller's batch
+  DataPosition batch_round_at_;
+  int64_t batch_rest_ = 0;
+  Status result_;
+
+  // For the background thread. It owns the read data while a batch is `wanted`.
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool wanted_ = false;
+  bool stop_ = false;
+  std::unique_ptr<Thread> thread_;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_DATASET_H_

@@ -1,0 +1,85 @@
+// ExportC and ExportOnnx: a trained model for prediction elsewhere.
+
+#ifndef RINGLET_EXPORT_H_
+#define RINGLET_EXPORT_H_
+
+#include <string>
+
+#include "dataset.h"
+#include "files.h"
+#include "fit.h"
+#include "model.h"
+#include "shape.h"
+#include "status.h"
+
+namespace ringlet {
+
+// --- C -----------------------------------------------------------------------
+
+// ExportC: a trained model as one C file, for microcontrollers.
+//
+// docs/deploy.md explains the use of the file.
+
+struct ExportCOptions {
+  // Appends a softmax to a model with logits as output.
+  bool softmax = false;
+  // The prefix of the functions' names, so that a program can have several
+  // models: "keyword" gives keyword_predict. Letters, digits and '_'.
+  std::string name = "model";
+  // Not empty: the file computes with int8. The ranges of the layers' outputs
+  // come from the first `calibration_examples` of these; see docs/deploy.md.
+  Dataset calibration;
+  int64_t calibration_examples = 512;
+  // Not empty: the data of the report.
+  Dataset test;
+  FileSystem* files = FileSystem::Posix();
+};
+
+// Loss and metrics on options.test, for the model and for its int8 file.
+struct Int8Report {
+  Logs before, after;
+};
+
+// Writes a compiled model for prediction as C99. It needs only expf and tanhf.
+// Weights are constants. Static buffers share memory if they do not live at the
+// same time. The function
+//
+//   int model_predict(const float* in, float* out);
+//
+// predicts one example, channels last, and returns 0. A header file beside
+// model.c, model.h, declares it. Everything else is static.
+//
+// The same model gives the same text on every machine. With int8 and the same
+// calibration it does so on machines of one class of arithmetic.
+// kInvalidArgument names a layer without C or int8. After an error the earlier
+// files are unchanged. A header file that ringlet did not write is never
+// replaced.
+Status ExportC(Model* model, const std::string& path,
+               const ExportCOptions& options = {},
+               Int8Report* report = nullptr);
+
+// --- ONNX --------------------------------------------------------------------
+
+// ExportOnnx: a trained model as an ONNX file, for ONNX Runtime, OpenCV and
+// others.
+//
+// docs/deploy.md explains the use of the file.
+
+struct ExportOnnxOptions {
+  // Appends a softmax to a model with logits as output.
+  bool softmax = false;
+  Metadata metadata;  // the caller's: metadata_props
+  FileSystem* files = FileSystem::Posix();
+};
+
+// Writes a compiled model for prediction, in opset 13 (IR 7). After OK the file
+// is durable. Input and output have Keras's names, those of their layers, and
+// Keras's shapes, channels last, with an open batch. The same model gives the
+// same bytes on every machine. kInvalidArgument names a layer without ONNX
+// operators. After an error the earlier file at `path` is unchanged.
+Status ExportOnnx(Model* model, const std::string& path,
+                  const ExportOnnxOptions& options = {});
+
+}  // namespace ringlet
+
+#endif  // RINGLET_EXPORT_H_

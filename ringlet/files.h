@@ -1,0 +1,283 @@
+// FileSystem: the interface through which ringlet uses the disk. SealedFiles:
+// encrypted files.
+
+#ifndef RINGLET_FILES_H_
+#define RINGLET_FILES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "status.h"
+
+namespace ringlet {
+
+// --- file systems ------------------------------------------------------------
+
+// Programs use Posix(). Tests use a file system in memory that simulates power
+// cuts, partial writes and failures of any call. The guarantees are those of
+// POSIX. Written data survive a power cut after File::Sync, and names after
+// SyncDirectory of their folder. A rename is atomic. The error of every call
+// names its path. Several threads may use one FileSystem; one thread at a time
+// may use a File.
+
+// A lock on a folder or a file. The destructor releases it, as does the end of
+// the process.
+class HeldLock {
+ public:
+  virtual ~HeldLock() = default;
+};
+
+// An open file. Its destructor closes it.
+class File {
+ public:
+  virtual ~File() = default;
+
+  // Appends all of `data`; continues after short writes and EINTR.
+  Status Write(const void* data, size_t bytes);
+  // Reads exactly `bytes` from `offset` on. kCorruption if the file ends
+  // earlier.
+  Status Read(int64_t offset, void* data, size_t bytes);
+
+  // Appends a part of `data`: *written > 0 unless there is an error.
+  virtual Status WriteSome(const void* data, size_t bytes, size_t* written) = 0;
+  // Waits until a full pipe accepts more bytes. False if it does not within
+  // this time. The default does not wait.
+  virtual bool WaitWritable(int milliseconds);
+  // Reads up to `bytes`; *got = 0 only at the end.
+  virtual Status ReadSome(int64_t offset, void* data, size_t bytes,
+                          size_t* got) = 0;
+  // Reserves space for the file's first `bytes`. OK without effect if the
+  // disk's format cannot.
+  virtual Status Preallocate(int64_t bytes) = 0;
+  // Waits until the written data are on the disk. After an error their state is
+  // unknown, and a second Sync does not help: write a new file.
+  virtual Status Sync() = 0;
+  // A number that no other file on this machine has until it restarts. 0:
+  // unknown.
+  virtual int64_t Identity();
+  // Fails for a pipe or a terminal, which has no size.
+  virtual Status Size(int64_t* bytes) = 0;
+  // Keeps the file's first `bytes`; the next write follows them. Only for files
+  // of OpenLog.
+  virtual Status Truncate(int64_t bytes) = 0;
+  // Never waits: kAlreadyExists if the file is locked, also by this process. A
+  // null lock if the disk's format has no locks. Only for files of OpenLog. The
+  // lock may outlive the File. The default locks nothing.
+  virtual Status Lock(std::unique_ptr<HeldLock>* lock);
+  // Closes the file and reports errors, which the destructor cannot. No other
+  // call may follow.
+  virtual Status Close() = 0;
+  virtual const std::string& path() const = 0;
+  // True if it is sealed (SealedFiles): its writer had the key.
+  virtual bool sealed() const { return false; }
+};
+
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+
+  // Creates a file to write, with mode 0666 less the umask. kAlreadyExists if
+  // `path` exists.
+  virtual Status Create(const std::string& path,
+                        std::unique_ptr<File>* file) = 0;
+  // As Create, with mode 0600 at most. The default calls Create.
+  virtual Status CreatePrivate(const std::string& path,
+                               std::unique_ptr<File>* file);
+  // Opens a file to read. kNotFound if it does not exist.
+  virtual Status Open(const std::string& path, std::unique_ptr<File>* file) = 0;
+  // Opens a file to append and to read. Creates a missing file; empties the
+  // file unless `append`. kInvalidArgument for a link to a file, since its
+  // target may not be a log. A link to a terminal or a pipe, such as
+  // /dev/stdout, is valid. Writes to a pipe never wait: if it is full, the
+  // error is EAGAIN.
+  virtual Status OpenLog(const std::string& path, bool append,
+                         std::unique_ptr<File>* file) = 0;
+  // Replaces an existing file `to`.
+  virtual Status Rename(const std::string& from, const std::string& to) = 0;
+  // As Rename, but kAlreadyExists if `to` exists. The default checks before it
+  // renames, so a file that is created in between is lost. Posix() does both in
+  // one step if the system and the disk's format can.
+  virtual Status RenameNew(const std::string& from, const std::string& to);
+  // Gives `path` the group and the permissions of the file `source`, if that
+  // exists and is this user's. The owner may always read and write. If the
+  // group cannot be set, it gets only the permissions that all users have. A
+  // file or a link of another user changes nothing. kInvalidArgument if
+  // `source` is a folder, a device or a pipe. The default does nothing.
+  virtual Status CopyMode(const std::string& path, const std::string& source);
+  // True if new files are sealed (SealedFiles).
+  virtual bool seals() const { return false; }
+  virtual Status Remove(const std::string& path) = 0;
+  virtual Status SyncDirectory(const std::string& path) = 0;
+  // Call it after Rename or RenameNew to `path`. After it the name refers to
+  // the renamed file even after a power cut. The default syncs the folder.
+  virtual Status SyncName(const std::string& path);
+  // Lists the names in `path`, sorted, without "." and "..".
+  virtual Status List(const std::string& path,
+                      std::vector<std::string>* names) = 0;
+  // Creates the folder and its parents; OK if it exists.
+  virtual Status MakeDirectory(const std::string& path) = 0;
+  // Never waits: if the folder is locked, also by this process, kAlreadyExists
+  // names it and the process. Leaves a file named kLockName in the folder,
+  // which no other user can open or lock.
+  virtual Status LockDirectory(const std::string& path,
+                               std::unique_ptr<HeldLock>* lock) = 0;
+  // Never waits: kAlreadyExists if the file `path` is locked. A null lock if
+  // the disk's format has no locks.
+  virtual Status LockFile(const std::string& path,
+                          std::unique_ptr<HeldLock>* lock) = 0;
+
+  static constexpr const char* kLockName = ".lock";
+  static FileSystem* Posix();  // never destroyed
+};
+
+// "." of "a", "/" of "/a", "b" of "b/a".
+std::string FolderOf(const std::string& path);
+// "a" of "b/a".
+std::string FileNameOf(const std::string& path);
+
+// The error for a file that cannot be opened, from errno. It names the path,
+// and for a missing relative path also the current folder.
+Status OpenError(int error, const std::string& path);
+
+// Reads a whole file of at most `limit` bytes.
+Status ReadWholeFile(FileSystem* files, const std::string& path, int64_t limit,
+                     std::string* bytes);
+
+// Writes a file atomically: it writes to a temporary name beside `path`, and
+// Commit() syncs, renames and syncs the folder. Without Commit(), or if that
+// fails before the rename, no file is left. The new file has the permissions of
+// a replaced file of this user.
+class AtomicFile {
+ public:
+  ~AtomicFile();
+  // Reserves `bytes`. Removes the temporary files of interrupted writers of
+  // `path`, as far as this user may. If two write at the same time, the file of
+  // the last Commit stays. `is_private`: as FileSystem::CreatePrivate.
+  Status Open(FileSystem* files, const std::string& path, int64_t bytes,
+              bool is_private = false);
+  File* file() { return file_.get(); }
+  // After OK the file is durable. *renamed (may be null) is true if `path` is
+  // the new file, also after an error of the last step. With `replace` false:
+  // kAlreadyExists if there is a file at `path` now.
+  Status Commit(bool* renamed = nullptr, bool replace = true);
+
+  // The final name of the temporary file `name`; "" if `name` is not one.
+  static std::string TargetOf(const std::string& name);
+
+ private:
+  Status RemoveLeft();
+  Status CreateTemporary(bool is_private);
+
+  FileSystem* files_ = nullptr;
+  std::string path_, temporary_;    // temporary_ is "" if there is none
+  std::unique_ptr<HeldLock> lock_;  // of temporary_, while it has that name
+  std::unique_ptr<File> file_;
+};
+
+// --- sealed files ------------------------------------------------------------
+
+// SealedFiles: encrypted files, which cannot be read, or changed undetected,
+// without the key.
+//
+// A FileSystem above another one, for models and backups on disks that may be
+// stolen. Use it in place of any FileSystem:
+//
+//   SealedFiles sealed("job.key");  // outlives what uses it
+//   SaveModelOptions options;
+//   options.files = &sealed;
+//   SaveModel(&model, "m.safetensors", options);
+//
+// Files that are not sealed are read as they are. A file of Create is complete
+// after its first Sync or Close, and cannot be written after that. Logs
+// (OpenLog) continue from run to run and are not sealed. docs/security.md has
+// the format. Names, lengths and times of files are not hidden. An older file
+// of the same key in a newer one's place is not detected.
+
+struct JobKeys;
+
+class SealedFiles final : public FileSystem {
+ public:
+  // The key is read when it is first needed, from `key_file`, or if that is ""
+  // from the file that RINGLET_KEY_FILE names. If the file has two keys, the
+  // first seals and both open. With `seal` false new files are plain.
+  explicit SealedFiles(std::string key_file = "", bool seal = true,
+                       FileSystem* below = Posix());
+  ~SealedFiles() override;
+
+  // Fails if the key is missing or invalid, so that new files cannot be sealed.
+  Status CheckKey();
+
+  // kUnimplemented if there is no key, or the file has another. kCorruption if
+  // the file is damaged, here or when the damaged part is read.
+  Status Open(const std::string& path, std::unique_ptr<File>* file) override;
+  Status Create(const std::string& path, std::unique_ptr<File>* file) override {
+    return Make(path, /*is_private=*/false, file);
+  }
+  Status CreatePrivate(const std::string& path,
+                       std::unique_ptr<File>* file) override {
+    return Make(path, /*is_private=*/true, file);
+  }
+
+  Status OpenLog(const std::string& path, bool append,
+                 std::unique_ptr<File>* file) override {
+    return below_->OpenLog(path, append, file);
+  }
+  Status Rename(const std::string& from, const std::string& to) override {
+    return below_->Rename(from, to);
+  }
+  Status RenameNew(const std::string& from, const std::string& to) override {
+    return below_->RenameNew(from, to);
+  }
+  Status CopyMode(const std::string& path, const std::string& source) override {
+    return below_->CopyMode(path, source);
+  }
+  bool seals() const override { return seal_; }
+  Status Remove(const std::string& path) override {
+    return below_->Remove(path);
+  }
+  Status SyncName(const std::string& path) override {
+    return below_->SyncName(path);
+  }
+  Status SyncDirectory(const std::string& path) override {
+    return below_->SyncDirectory(path);
+  }
+  Status List(const std::string& path,
+              std::vector<std::string>* names) override {
+    return below_->List(path, names);
+  }
+  Status MakeDirectory(const std::string& path) override {
+    return below_->MakeDirectory(path);
+  }
+  Status LockDirectory(const std::string& path,
+                       std::unique_ptr<HeldLock>* lock) override {
+    return below_->LockDirectory(path, lock);
+  }
+  Status LockFile(const std::string& path,
+                  std::unique_ptr<HeldLock>* lock) override {
+    return below_->LockFile(path, lock);
+  }
+
+ private:
+  Status Keys(std::shared_ptr<const JobKeys>* keys);
+  Status Make(const std::string& path, bool is_private,
+              std::unique_ptr<File>* file);
+
+  const std::string key_file_;
+  const bool seal_;
+  FileSystem* const below_;
+  std::mutex mutex_;  // guards keys_
+  std::shared_ptr<const JobKeys> keys_;
+};
+
+// True if a file that begins with these 8 bytes is sealed.
+bool IsSealed(const void* first_bytes);
+// The error of a reader for a sealed file.
+Status MissingKeyError(const std::string& path);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_FILES_H_

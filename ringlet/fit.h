@@ -1,0 +1,491 @@
+// Fit, Evaluate and Predict: Keras's loops. Callback: receives the events of a
+// running fit. TrainingLoop: Fit in pieces.
+
+#ifndef RINGLET_FIT_H_
+#define RINGLET_FIT_H_
+
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dataset.h"
+#include "metrics.h"
+#include "model.h"
+#include "shape.h"
+#include "status.h"
+
+namespace ringlet {
+
+// --- callbacks ---------------------------------------------------------------
+
+// Callback: receives the events of a running fit, and may control it.
+//
+// Methods are called on the training thread, on every rank of a job, in the
+// order in which the callbacks were given. An error ends the fit on every rank.
+// So does an exception from an On… method (kInternal, with the callback's name
+// and what()). The other methods must not throw.
+
+class Model;
+
+// Names and values, in the order in which they were first set. Setting an
+// existing name allocates nothing.
+class Logs {
+ public:
+  void Set(const std::string& name, double value) {
+    for (auto& entry : entries_) {
+      if (entry.first == name) {
+        entry.second = value;
+        return;
+      }
+    }
+    entries_.emplace_back(name, value);
+  }
+  // Null if there is no such value.
+  const double* Find(const std::string& name) const {
+    for (const auto& entry : entries_) {
+      if (entry.first == name) return &entry.second;
+    }
+    return nullptr;
+  }
+  const std::vector<std::pair<std::string, double>>& entries() const {
+    return entries_;
+  }
+  void Clear() { entries_.clear(); }
+
+ private:
+  std::vector<std::pair<std::string, double>> entries_;
+};
+
+class Callback;
+
+enum class RestoreSource : uint8_t {
+  kStart,    // the model as it is; a callback may restore a backup
+  kMemory,   // a member of the job had the state; no backup is needed
+  kMissing,  // no member has it: without a backup the fit ends with an error
+  // Set before a callback writes a backup over the model; after a loss this
+  // rank then has no state.
+  kLoading,
+  kBackup,  // set after a callback has restored a backup
+};
+
+enum class Validation : uint8_t { kNever, kAfterSomeEpochs, kAfterEveryEpoch };
+
+// A running fit: its position, and all state of a resume besides the model. Its
+// spans are the position and the running metrics. Between two steps they are
+// the same on every rank.
+struct FitState : public Saveable {
+  Model* model = nullptr;
+  const Dataset* dataset = nullptr;  // the training data
+  const std::vector<std::shared_ptr<Callback>>* callbacks = nullptr;
+  int64_t epochs = 0;           // the number of epochs at the end
+  int64_t steps_per_epoch = 0;  // 0: unknown
+  Validation validation =
+      Validation::kNever;  // else logs have "val_loss" and others
+  bool chief = true;       // prints, and writes shared files
+
+  // The position of the next step. After the last step of an epoch `step` is
+  // steps_per_epoch, until the epoch has ended.
+  int64_t epoch = 0;
+  int64_t step = 0;
+  DataPosition position;
+  // The steps of the last batch. With local updates it is the length of a
+  // round: OnTrainBatchBegin gets its first step, OnTrainBatchEnd its last.
+  int64_t steps_taken = 1;
+  // The length of a round of local updates; 0 if it is not chosen yet
+  // (LocalUpdates::kAutoSteps).
+  int64_t local_steps = 0;
+  // The replicas in the mean of the last round, in order. Empty without local
+  // updates.
+  std::vector<int> contributors;
+
+  // Sums of this epoch's steps so far, and of the last step, over all ranks.
+  // They are in the order of Model::metric_name, with the states of
+  // Model::first_metric_state.
+  std::vector<MetricState> metrics;
+  const MetricState* step_metrics = nullptr;
+
+  // A callback's request to end the fit. A request from OnEpochBegin ends it
+  // after the epoch's first step. In a job of several ranks the request of one
+  // rank stops all. They stop after the step of the OnTrainBatchEnd that set
+  // it. The other ranks learn of it in the next step, which they begin and give
+  // up. Until then `interrupted` and `signal` are not set.
+  uint8_t stop_training = 0;  // 0 or 1; saved, so a byte
+  // Set by a callback before a save point. The fit ends on every rank when
+  // everything was saved there. It ends with kCancelled if it can be resumed
+  // (Callback::RestoresAfterLoss) or there was no signal, else with
+  // kInterrupted. After the last epoch a fit cannot be interrupted.
+  bool interrupted = false;
+  int signal = 0;  // the signal, up to 31; greater ones count as none
+  // Set in OnSetup by a callback that saves on SIGINT, SIGTERM and SIGHUP.
+  // Until the fit returns, the first of these signals interrupts it (see
+  // core/fit/interrupts.h).
+  bool handles_signals = false;
+  // The result of a callback's save, in words: "the model is in m.safetensors".
+  std::string saved_message;
+  // The newest file of the whole model that a callback has saved; "" if none.
+  std::string saved_model;
+  // True if every weight in that file is finite.
+  bool saved_finite = true;
+  // A checksum of each tensor in that file; empty if a weight in it is rounded.
+  std::vector<uint32_t> saved_checksums;
+  // True if another partition of an elastic job may still replace that file.
+  bool saved_is_shared = false;
+  // Records that the present model was saved to `path`, with its weights in
+  // this type.
+  void NoteSavedModel(const std::string& path, Storage weights);
+  // True if the file saved_model has the present weights and optimizer state.
+  bool SavedModelIsCurrent() const;
+  // Set in OnTrainEnd by a callback that could not write its last file. The fit
+  // ends with this error after every callback's OnTrainEnd has returned.
+  Status save_error;
+  // Set by a callback that restored the fit: the source.
+  std::string restored_from;
+
+  // The source of the state with which this fit, or its part since the last
+  // loss, starts.
+  RestoreSource source = RestoreSource::kStart;
+  bool in_memory() const { return source == RestoreSource::kMemory; }
+  // True after a loss or a join, if this fit trained before it.
+  bool after_loss = false;
+  // Until the first step: this worker joins a running job. If it alone fails,
+  // the other workers continue without it (elastic jobs).
+  bool is_joining = false;
+
+  // "epoch 2, step 31 of 70", from 1 on: the last step, and the next one.
+  std::string LastStep() const;
+  std::string NextStep() const;
+
+  void AppendState(std::vector<StateSpan>* spans) override;
+  Status StateLoaded() override;
+};
+
+class Callback : public Saveable {
+ public:
+  // The name in state and messages: "early_stopping".
+  virtual const char* name() const = 0;
+
+  // Called first, for all callbacks. It reads what it needs from the model, and
+  // clears the state of an earlier fit. AppendState can be called after it.
+  virtual Status OnSetup(FitState&) { return Status(); }
+  // One line that must be equal on all ranks of a job: its options. No paths,
+  // which may differ between machines.
+  virtual std::string Describe() const { return name(); }
+  // Separates this callback from others of its class in a backup: its options,
+  // and the path that it writes to.
+  virtual std::string Identity() const { return Describe(); }
+  // May restore `fit`, its model and its callbacks to the position of another
+  // fit.
+  virtual Status OnTrainBegin(FitState&) { return Status(); }
+  virtual Status OnTrainEnd(FitState&, const Logs&) { return Status(); }
+  // Called after OnTrainEnd, and after every error that ends the fit.
+  virtual void OnFitReturn(FitState&, const Status&) {}
+  virtual Status OnEpochBegin(FitState&) { return Status(); }
+  // fit.epoch is still the epoch that ended. A callback may add to `logs`,
+  // which become part of the History.
+  virtual Status OnEpochEnd(FitState&, Logs*) { return Status(); }
+  // fit.step is the index of the batch in its epoch, from 0. The batch is read
+  // after this call. In a job of several workers the step may be given up, and
+  // then has no OnTrainBatchEnd: after a loss, and after a request to stop.
+  virtual Status OnTrainBatchBegin(FitState&) { return Status(); }
+  virtual Status OnTrainBatchEnd(FitState&, const Logs&) { return Status(); }
+  virtual Status OnTestBegin(FitState&) { return Status(); }
+  // In a job of one worker `fit.interrupted` stops the validation, before
+  // OnTestEnd and the end of the epoch. A resume repeats it.
+  virtual Status OnTestBatchEnd(FitState&) { return Status(); }
+  virtual Status OnTestEnd(FitState&, const Logs&) { return Status(); }
+  // Called after OnTrainBatchEnd of all callbacks, and after OnEpochEnd of all
+  // callbacks. `fit` has the position of the next step; a state that is saved
+  // now resumes exactly there. `epoch_ended` is true in the second case.
+  virtual Status OnSavePoint(FitState&, bool /*epoch_ended*/) {
+    return Status();
+  }
+
+  // Appends the names that OnEpochEnd may add to the logs. False if they are
+  // not known in advance.
+  virtual bool NamesInLogs(std::vector<std::string>*) const { return false; }
+
+  // On AppendState: its spans are the same on every rank after OnSetup. State
+  // of more than 4 KB must not change in OnTrainBatchBegin, since a step begins
+  // again after a loss. An elastic job may roll back to an earlier step, and
+  // then restores this state too.
+
+  // True for a callback that restores the fit in OnTrainBegin if no rank has a
+  // valid state in memory. With such a callback the others wait for a lost
+  // rank. Without one Fit returns kPeerLost. An elastic job does not wait.
+  virtual bool RestoresAfterLoss() const { return false; }
+
+  // The path of the files in which the callback saves the whole model; "" if it
+  // saves none.
+  virtual std::string SavesModelAs() const { return ""; }
+
+  void AppendState(std::vector<StateSpan>*) override {}
+  // The part of its state that the donor sends and no backup has. The receiver
+  // needs it to finish the work of a lost worker, such as an unwritten row.
+  virtual void AppendLiveState(std::vector<StateSpan>*) {}
+};
+
+// True if a callback in the list restores after a loss
+// (Callback::RestoresAfterLoss).
+bool AnyRestoresAfterLoss(
+    const std::vector<std::shared_ptr<Callback>>& callbacks);
+
+// Keras's callbacks; those that write files are in checkpoint.h and loggers.h.
+// Options, rules and messages are those of Keras 3's callbacks/*.py. Each maker
+// returns a new object for one model. The object is reset when another fit
+// begins.
+
+// How a value is compared. kAuto: smaller is better for "loss" and for metrics
+// that are errors, with or without "val_"; larger is better for the others. NaN
+// is never better. Fit returns kInvalidArgument before its first step if the
+// logs will not have `monitor`, as far as Callback::NamesInLogs gives them.
+enum class MonitorMode : uint8_t { kAuto, kMin, kMax };
+
+struct EarlyStoppingOptions {
+  std::string monitor = "val_loss";
+  double min_delta = 0;
+  int64_t patience = 0;
+  int verbose = 0;
+  MonitorMode mode = MonitorMode::kAuto;
+  bool has_baseline = false;
+  double baseline = 0;
+  bool restore_best_weights = false;
+  int64_t start_from_epoch = 0;
+};
+std::shared_ptr<Callback> EarlyStopping(
+    const EarlyStoppingOptions& options = {});
+
+struct ReduceLROnPlateauOptions {
+  std::string monitor = "val_loss";
+  double factor = 0.1;
+  int64_t patience = 10;
+  int verbose = 0;
+  MonitorMode mode = MonitorMode::kAuto;
+  double min_delta = 1e-4;
+  int64_t cooldown = 0;
+  double min_lr = 0;
+};
+std::shared_ptr<Callback> ReduceLROnPlateau(
+    const ReduceLROnPlateauOptions& options = {});
+
+// Sets the learning rate of each epoch (from 0) from the one before. This
+// callback and ReduceLROnPlateau are errors if the optimizer's rate is a
+// schedule.
+std::shared_ptr<Callback> LearningRateScheduler(
+    std::function<float(int64_t epoch, float learning_rate)> schedule,
+    int verbose = 0);
+
+// Stops if the loss is NaN or infinite; with raise_error Fit returns an error.
+std::shared_ptr<Callback> TerminateOnNaN(bool raise_error = false);
+
+// The program's functions; an empty one is not called.
+struct LambdaCallbackOptions {
+  std::function<void(int64_t epoch)> on_epoch_begin;
+  std::function<void(int64_t epoch, const Logs&)> on_epoch_end;
+  std::function<void(const Logs&)> on_train_end;
+  std::function<void()> on_train_begin;
+  std::function<void(int64_t batch)> on_train_batch_begin;
+  std::function<void(int64_t batch, const Logs&)> on_train_batch_end;
+};
+std::shared_ptr<Callback> LambdaCallback(const LambdaCallbackOptions& options);
+
+// --- loops -------------------------------------------------------------------
+
+// The options and results of Model's loops. The order of events is that of
+// Keras 3's trainer. In a job of several workers every rank calls the same
+// function with the same arguments.
+//
+//   model.Fit(dataset, options)       trains, and gives the History
+//   model.Evaluate(dataset, options)  "loss" and the metrics over the dataset
+//   model.Predict(dataset)            outputs (examples, output shape) in the
+//                                     order of the dataset, on every rank; with
+//                                     OwnExamples each rank gets the outputs of
+//                                     its own examples
+//
+// Each Fit begins with the first pass over the data. A second Fit on the same
+// data uses the same orders of examples again, and prints a note. So two Fits
+// of one epoch differ from a Fit of two. Give the second Shuffle another seed.
+//
+// Signals belong to the program, unless a callback handles them:
+// BackupAndRestore and SaveWhenTrained save on SIGINT, SIGTERM and SIGHUP, and
+// Fit returns.
+
+// kAuto: the bar on a terminal, else the line. With NO_COLOR in the environment
+// the bar has no colours.
+enum class Verbose : uint8_t { kAuto, kSilent, kBar, kLine };
+
+constexpr int64_t kCheckByTime = -1;
+
+struct FitOptions {
+  int64_t epochs = 1;
+  int64_t initial_epoch = 0;
+  // 0: an epoch is one pass over the whole dataset.
+  int64_t steps_per_epoch = 0;
+  Dataset validation_data;       // none: no validation
+  int64_t validation_steps = 0;  // 0: all of it
+  int64_t validation_freq = 1;   // in epochs; see validation_epochs
+  std::vector<int64_t>
+      validation_epochs;  // if not empty: after these, from 1 on
+  // The weights of classes in the loss and in weighted metrics in training; the
+  // default is 1. The class is the target's number, or the largest of a one-hot
+  // target. Not with sample weights of the dataset (Dataset::SampleWeight).
+  ClassWeights class_weight;
+  std::vector<std::shared_ptr<Callback>> callbacks;
+  Verbose verbose = Verbose::kAuto;
+  // The stream for the progress; each line is flushed. The chief prints the
+  // progress. Any other worker of a job prints one line at the start and one at
+  // the end.
+  FILE* out = stdout;
+  bool prefetch = true;  // prepare the next batch while this one computes
+  // The number of steps after which all ranks compare their weights
+  // (Model::CheckReplicas); 0: never. With kCheckByTime an elastic job with
+  // cross_check compares about every two seconds. Its checks take 1 to 5 % of
+  // the time. Any other job compares every 100 steps. After a loss an
+  // elastic job may train the steps since the last check again, to the same
+  // bits.
+  int64_t check_replicas_every = kCheckByTime;
+  // In an elastic job each check also compares the results of a pass over the
+  // same examples. A faulty rank ends with kOutOfSync. The others continue from
+  // the verified point, the last boundary that several had compared; each has a
+  // copy in memory (docs/membership.md). False: no such pass and no copy, and a
+  // loss costs no complete step.
+  bool cross_check = true;
+};
+
+// The logs of each finished epoch.
+struct History {
+  std::vector<int64_t> epoch;
+  std::vector<Logs> logs;
+  // Values of `name` by epoch; NaN for an epoch without it.
+  std::vector<double> Values(const std::string& name) const;
+};
+
+struct EvaluateOptions {
+  int64_t steps = 0;  // 0: all of the dataset
+  Verbose verbose = Verbose::kAuto;
+  FILE* out = stdout;
+  bool prefetch = true;
+};
+
+// --- a loop of your own ------------------------------------------------------
+
+// TrainingLoop: a user-defined training loop that outlives lost workers.
+//
+// Model::Fit in parts: the program has its own code between two steps, between
+// epochs and around them. A step computes all replicas of this worker, so a
+// worker can take over the replicas of a lost one. Custom losses and layers
+// (custom_layer.h) change the numbers of a step. In a job of several workers
+// every rank makes the same calls. The usual loop works for an elastic job
+// (StrategyOptions::min_workers) and for one worker:
+//
+//   Status Train(TrainingLoop* loop) {
+//     RINGLET_RETURN_IF_ERROR(loop->Begin());
+//     while (loop->HasEpoch()) {
+//       while (loop->HasStep()) RINGLET_RETURN_IF_ERROR(loop->Step());
+//       …  // of the epoch: loop->logs()
+//       RINGLET_RETURN_IF_ERROR(loop->EndEpoch());
+//     }
+//     return loop->End();
+//   }
+//
+//   TrainingLoop loop(&model, dataset, options);
+//   Status status;
+//   do {
+//     status = Train(&loop);
+//   } while (loop.Recover(&status));
+//
+// After a loss Train runs again, from epoch() and step(). This is the donor's
+// position, which may be that of the last replica check
+// (FitOptions::check_replicas_every). Train then also repeats its own work for
+// the steps after that check. So Train gets the position from the loop, keeps
+// no state between steps outside the loop, and does not change the weights.
+// Before each Step it sets the step's own settings, such as a learning rate,
+// from epoch() and step(). State that belongs to the steps must be in a
+// Callback.
+//
+// After an error all calls but Recover do nothing, and return that error.
+
+class Fitter;
+
+class TrainingLoop {
+ public:
+  // `model` is compiled, outlives the loop and is not moved. `options` are
+  // those of Fit, with callbacks, validation and backups, but without progress.
+  TrainingLoop(Model* model, const Dataset& dataset, const FitOptions& options);
+  // A loop that is destroyed before End has failed, and reports that to the
+  // other workers.
+  ~TrainingLoop();
+  TrainingLoop(const TrainingLoop&) = delete;
+  TrainingLoop& operator=(const TrainingLoop&) = delete;
+
+  // The workers compare their arguments, and load the state of the run: the
+  // start, a backup, or the state of the donor, a worker with a valid state.
+  // Call it first, and after Recover has returned true. After the end it
+  // begins another run.
+  Status Begin();
+  // True if another epoch, or the rest of one, must be trained. False after a
+  // callback has stopped the run, or the data have ended.
+  bool HasEpoch() const;
+  // True if that epoch has another step.
+  bool HasStep() const;
+  // Trains a step, or with local updates a round of steps. If a callback of any
+  // worker stops the run, or another worker waits to join, no step is made: it
+  // returns OK, and HasStep() is then false.
+  Status Step();
+  // Call it between two steps of an epoch before another use of the model, such
+  // as Evaluate: the model has memory for one reader of data. The next Step
+  // continues to read.
+  void CloseData();
+  // Call it when the epoch has no more steps. Validates, and epoch() becomes
+  // the next one.
+  Status EndEpoch();
+  // Call it when all workers have trained to the end.
+  Status End();
+  // `status` is the result of Train. True: a worker was lost, or waits to join,
+  // and the workers have formed a view again. Run Train once more. False:
+  // *status is the result of the run. If it is an error, it has been reported
+  // to the other workers. If Train returned OK without a call of End, it is an
+  // error.
+  bool Recover(Status* status);
+
+  // The position of the next Step, each from 0.
+  int64_t epoch() const;
+  int64_t step() const;
+  // True if this worker prints, and writes shared files. After the loss of the
+  // chief another worker is the chief.
+  bool chief() const;
+  // Loss and metrics of the epoch so far, over all workers. After EndEpoch:
+  // those of the ended epoch, with its validation.
+  const Logs& logs() const { return logs_; }
+
+ private:
+  enum class State : uint8_t {
+    kIdle,       // no run, or Recover has returned false
+    kMustBegin,  // Recover has returned true: Begin must be called
+    kTraining,   // from Begin until End, Recover or an error
+    kFailed,     // an error ended the training; failed_ has it
+    kEnded,      // End has returned OK; Recover must be called
+  };
+  // True if an epoch must be trained, or has begun and must be ended.
+  bool HasUnendedEpoch() const;
+  Status Check(bool may, const char* call) const;
+  Status BeginEpoch();
+  Status Note(const Status& status);
+
+  Model* const model_;
+  const Dataset dataset_;
+  const FitOptions options_;
+  std::unique_ptr<Fitter> fitter_;  // of the last Begin of a run
+  Logs logs_;
+  std::vector<int64_t> epochs_;  // the epochs that this worker has completed
+  State state_ = State::kIdle;
+  Status failed_;
+  bool in_epoch_ = false;  // the callbacks have begun the epoch
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_FIT_H_

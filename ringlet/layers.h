@@ -1,0 +1,575 @@
+// Layers: the parts of a model, with the names of Keras; initializers and
+// regularizers of their weights.
+
+#ifndef RINGLET_LAYERS_H_
+#define RINGLET_LAYERS_H_
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shape.h"
+
+namespace ringlet {
+
+// --- initializers and regularizers -------------------------------------------
+
+// Initializers: first values of weights, as in Keras. Regularizers: penalties
+// on weights, which are added to the loss.
+//
+// Formulas and defaults are those of Keras 3's
+// initializers/random_initializers.py and regularizers.py. The random numbers
+// are ringlet's own (Philox), a function of (seed, stream, element).
+
+struct Initializer {
+  enum class Kind : uint8_t {
+    kConstant,         // a
+    kUniform,          // [a, b)
+    kNormal,           // mean a, standard deviation b
+    kTruncatedNormal,  // the same, redrawn outside two deviations
+    kVarianceScaling,  // scale a
+  };
+  enum class Mode : uint8_t { kFanIn, kFanOut, kFanAvg };
+  enum class Distribution : uint8_t {
+    kUniform,
+    kTruncatedNormal,
+    kUntruncatedNormal,
+  };
+
+  Kind kind = Kind::kConstant;
+  float a = 0;
+  float b = 0;
+  Mode mode = Mode::kFanIn;                            // kVarianceScaling
+  Distribution distribution = Distribution::kUniform;  // kVarianceScaling
+};
+
+Initializer Zeros();
+Initializer Ones();
+Initializer Constant(float value);
+Initializer RandomUniform(float minval = -0.05f, float maxval = 0.05f);
+Initializer RandomNormal(float mean = 0, float stddev = 0.05f);
+Initializer TruncatedNormal(float mean = 0, float stddev = 0.05f);
+Initializer VarianceScaling(float scale, Initializer::Mode mode,
+                            Initializer::Distribution distribution);
+Initializer GlorotUniform();  // limit sqrt(6 / (fan_in + fan_out))
+Initializer GlorotNormal();
+Initializer HeUniform();  // limit sqrt(6 / fan_in)
+Initializer HeNormal();
+Initializer LecunUniform();  // limit sqrt(3 / fan_in)
+Initializer LecunNormal();
+
+// fan_in and fan_out of a weight: (in, out) of a matrix. For a convolution's
+// kernel (..., in, out) both include the receptive field.
+struct Fans {
+  double in, out;
+};
+Fans ComputeFans(const Shape& shape);
+
+// Writes shape.elements() values to `out`. `stream` separates the variables of
+// a model.
+void Initialize(const Initializer& initializer, const Shape& shape,
+                uint64_t seed, uint64_t stream, float* out);
+
+// L1 adds l1 * sum |w|, L2 adds l2 * sum w^2 (not halved).
+struct Regularizer {
+  float l1 = 0;
+  float l2 = 0;
+  bool empty() const { return l1 == 0 && l2 == 0; }
+};
+
+inline Regularizer L1(float l1 = 0.01f) { return {l1, 0}; }
+inline Regularizer L2(float l2 = 0.01f) { return {0, l2}; }
+inline Regularizer L1L2(float l1 = 0, float l2 = 0) { return {l1, l2}; }
+
+// l1 * sum |w| + l2 * sum w^2, summed in order.
+double RegularizationPenalty(const Regularizer& regularizer, int64_t n,
+                             const float* w);
+
+// The derivative of the penalty at w.
+inline float RegularizationGradient(const Regularizer& regularizer, float w) {
+  const float sign = w > 0 ? 1.0f : w < 0 ? -1.0f : 0.0f;
+  return 2 * regularizer.l2 * w + regularizer.l1 * sign;
+}
+
+// --- a layer -----------------------------------------------------------------
+
+// Layer: a plain value, the configuration of one layer. The factories below
+// make it.
+//
+// Each setter sets the field with its Keras name and returns the layer. A
+// setter that the layer does not have is an error when a model adds the layer.
+
+enum Activation : uint8_t {
+  kLinear,
+  kRelu,
+  kSigmoid,
+  kTanh,
+  kSoftmax,            // over the last axis
+  kRelu6,              // min(max(x, 0), 6)
+  kElu,                // x, or exp(x) - 1 below 0
+  kSelu,               // 1.0507 x, or 1.7581 (exp(x) - 1) below 0
+  kLeakyRelu,          // x, or 0.2 x below 0
+  kExponential,        // exp(x)
+  kHardSigmoid,        // relu6(x + 3) / 6
+  kSoftsign,           // x / (1 + |x|)
+  kSoftplus,           // log(1 + exp(x))
+  kLogSoftmax,         // log(softmax(x))
+  kGelu,               // x (1 + erf(x / sqrt 2)) / 2
+  kSilu,               // x sigmoid(x)
+  kHardSilu,           // x relu6(x + 3) / 6
+  kMish,               // x tanh(softplus(x))
+  kHardSigmoidKeras2,  // 0.2 x + 0.5, clipped to [0, 1], as in Keras 2
+};
+// The Keras name: "linear", "relu".
+const char* ActivationName(Activation activation);
+
+// kValid: no padding. kSame: output = ceil(input / stride). An odd padding
+// pixel is at the bottom or right, as in TensorFlow.
+// kCausal, for Conv1D: all padding is in front. No output depends on later
+// steps.
+enum PaddingMode : uint8_t { kValid, kSame, kCausal };
+
+class CustomLayer;
+struct NestedModel;
+
+struct Layer {
+  enum class Kind : uint8_t {
+    kInput,
+    kReshape,
+    kFlatten,
+    kDense,
+    kConv2D,
+    kConv1D,
+    kDepthwiseConv2D,
+    kDepthwiseConv1D,
+    kSeparableConv2D,
+    kSeparableConv1D,
+    kActivation,
+    kReLU,
+    kLeakyReLU,
+    kELU,
+    kPReLU,
+    kSoftmax,
+    kMaxPooling2D,
+    kMaxPooling1D,
+    kAveragePooling2D,
+    kAveragePooling1D,
+    kGlobalAveragePooling2D,
+    kGlobalAveragePooling1D,
+    kGlobalMaxPooling2D,
+    kGlobalMaxPooling1D,
+    kZeroPadding2D,
+    kZeroPadding1D,
+    kCropping2D,
+    kCropping1D,
+    kUpSampling2D,
+    kUpSampling1D,
+    kPermute,
+    kDropout,
+    kSpatialDropout2D,
+    kSpatialDropout1D,
+    kGaussianNoise,
+    kGaussianDropout,
+    kAlphaDropout,
+    kAdd,
+    kSubtract,
+    kMultiply,
+    kAverage,
+    kMaximum,
+    kMinimum,
+    kConcatenate,
+    kBatchNormalization,
+    kLayerNormalization,
+    kRescaling,
+    kNormalization,
+    kCustom,
+    kModel,
+  };
+  // The setters that were called; a setter that the layer lacks is an error.
+  enum Setting : uint64_t {
+    kSetStrides = 1,
+    kSetPadding = 2,
+    kSetUseBias = 4,
+    kSetKernelInitializer = 8,
+    kSetBiasInitializer = 16,
+    kSetKernelRegularizer = 32,
+    kSetBiasRegularizer = 64,
+    kSetSeed = 128,
+    kSetKeepDims = 256,
+    kSetDilationRate = uint64_t{1} << 12,
+    kSetDepthMultiplier = uint64_t{1} << 13,
+    kSetDepthwiseInitializer = uint64_t{1} << 14,
+    kSetDepthwiseRegularizer = uint64_t{1} << 15,
+    kSetGroups = uint64_t{1} << 16,
+    kSetPointwiseInitializer = uint64_t{1} << 17,
+    kSetPointwiseRegularizer = uint64_t{1} << 18,
+    kSetCenter = uint64_t{1} << 32,
+    kSetScale = uint64_t{1} << 33,
+    kSetGammaInitializer = uint64_t{1} << 34,
+    kSetBetaInitializer = uint64_t{1} << 35,
+    kSetGammaRegularizer = uint64_t{1} << 36,
+    kSetBetaRegularizer = uint64_t{1} << 37,
+    kSetMovingMeanInitializer = uint64_t{1} << 38,
+    kSetMovingVarianceInitializer = uint64_t{1} << 39,
+    kSetSynchronized = uint64_t{1} << 40,
+    kSetAxes = uint64_t{1} << 41,
+    kSetInvert = uint64_t{1} << 42,
+    kSetAlphaInitializer = uint64_t{1} << 43,
+    kSetAlphaRegularizer = uint64_t{1} << 44,
+  };
+
+  Kind kind = Kind::kInput;
+  std::string name;  // "" is replaced by "dense", then "dense_1", and so on
+  bool trainable = true;
+  Shape shape;        // Input, Reshape (one dimension may be -1), Permute
+  int64_t units = 0;  // Dense units, Conv2D filters
+  // kernel_size, pool_size, UpSampling2D's size (height, width). Layers with
+  // one axis use the second number of such pairs.
+  int64_t window[2] = {1, 1};
+  int64_t strides[2] = {1, 1};
+  int64_t dilation[2] = {1, 1};
+  int64_t groups = 1;  // groups of channels, each with its own filters
+  int64_t depth_multiplier = 1;  // filters of each channel
+  // ZeroPadding2D, Cropping2D: rows at the top and bottom, columns at the left
+  // and right.
+  int64_t borders[4] = {0, 0, 0, 0};
+  PaddingMode padding = kValid;
+  Activation activation = kLinear;
+  bool use_bias = true;
+  Initializer kernel_initializer = GlorotUniform();
+  Initializer bias_initializer = Zeros();
+  Initializer depthwise_initializer = GlorotUniform();
+  Initializer pointwise_initializer = GlorotUniform();
+  Regularizer kernel_regularizer;
+  Regularizer bias_regularizer;
+  Regularizer depthwise_regularizer;
+  Regularizer pointwise_regularizer;
+  bool keepdims = false;  // of the global pooling layers
+  float rate = 0;         // Dropout, …: the fraction set to 0, or a deviation
+  uint64_t seed = 0;      // Dropout, …: added to the model's seed
+  float max_value = std::numeric_limits<float>::infinity();  // ReLU
+  float negative_slope = 0, threshold = 0;  // ReLU; also LeakyReLU's slope
+  float alpha = 1;                          // ELU
+  Initializer alpha_initializer = Zeros();  // PReLU
+  Regularizer alpha_regularizer;
+  std::vector<int64_t> shared_axes;  // PReLU: counted from 1, after the batch
+  // Normalizations.
+  float momentum = 0.99f, epsilon = 1e-3f;
+  bool center = true, scale = true;  // with beta, with gamma
+  bool synchronized = false;
+  Initializer gamma_initializer = Ones(), beta_initializer = Zeros();
+  Initializer moving_mean_initializer = Zeros();
+  Initializer moving_variance_initializer = Ones();
+  Regularizer gamma_regularizer, beta_regularizer;
+  std::vector<int64_t> axes = {-1};     // LayerNormalization, Softmax
+  std::vector<float> scales, offsets;   // Rescaling
+  std::vector<float> means, variances;  // Normalization
+  bool invert = false;                  // Normalization
+  bool adapt = true;  // Normalization: means and variances are those of data
+  std::shared_ptr<const CustomLayer> custom;  // see custom_layer.h
+  std::shared_ptr<const NestedModel> model;   // see Model::AsLayer
+  uint64_t settings = 0;
+
+  Layer& Name(std::string n) {
+    name = std::move(n);
+    return *this;
+  }
+  // False freezes the layer: its weights do not change, and have no gradient,
+  // slots or regularization. See also Model::SetTrainable.
+  Layer& Trainable(bool train) {
+    trainable = train;
+    return *this;
+  }
+  Layer& Strides(int64_t height, int64_t width) {
+    strides[0] = height;
+    strides[1] = width;
+    settings |= kSetStrides;
+    return *this;
+  }
+  Layer& Strides(int64_t both) { return Strides(both, both); }
+  // The distance from one tap of the window to the next.
+  Layer& DilationRate(int64_t height, int64_t width) {
+    dilation[0] = height;
+    dilation[1] = width;
+    settings |= kSetDilationRate;
+    return *this;
+  }
+  Layer& DilationRate(int64_t both) { return DilationRate(both, both); }
+  // Divides channels and filters into `number` groups. Both numbers must be
+  // multiples of it.
+  Layer& Groups(int64_t number) {
+    groups = number;
+    settings |= kSetGroups;
+    return *this;
+  }
+  Layer& DepthMultiplier(int64_t filters_per_channel) {
+    depth_multiplier = filters_per_channel;
+    settings |= kSetDepthMultiplier;
+    return *this;
+  }
+  Layer& Padding(PaddingMode mode) {
+    padding = mode;
+    settings |= kSetPadding;
+    return *this;
+  }
+  Layer& UseBias(bool use) {
+    use_bias = use;
+    settings |= kSetUseBias;
+    return *this;
+  }
+  Layer& KernelInitializer(const Initializer& initializer) {
+    kernel_initializer = initializer;
+    settings |= kSetKernelInitializer;
+    return *this;
+  }
+  Layer& BiasInitializer(const Initializer& initializer) {
+    bias_initializer = initializer;
+    settings |= kSetBiasInitializer;
+    return *this;
+  }
+  Layer& KernelRegularizer(const Regularizer& regularizer) {
+    kernel_regularizer = regularizer;
+    settings |= kSetKernelRegularizer;
+    return *this;
+  }
+  Layer& BiasRegularizer(const Regularizer& regularizer) {
+    bias_regularizer = regularizer;
+    settings |= kSetBiasRegularizer;
+    return *this;
+  }
+  Layer& DepthwiseInitializer(const Initializer& initializer) {
+    depthwise_initializer = initializer;
+    settings |= kSetDepthwiseInitializer;
+    return *this;
+  }
+  Layer& DepthwiseRegularizer(const Regularizer& regularizer) {
+    depthwise_regularizer = regularizer;
+    settings |= kSetDepthwiseRegularizer;
+    return *this;
+  }
+  Layer& PointwiseInitializer(const Initializer& initializer) {
+    pointwise_initializer = initializer;
+    settings |= kSetPointwiseInitializer;
+    return *this;
+  }
+  Layer& PointwiseRegularizer(const Regularizer& regularizer) {
+    pointwise_regularizer = regularizer;
+    settings |= kSetPointwiseRegularizer;
+    return *this;
+  }
+  Layer& KeepDims(bool keep) {
+    keepdims = keep;
+    settings |= kSetKeepDims;
+    return *this;
+  }
+  Layer& Seed(uint64_t s) {
+    seed = s;
+    settings |= kSetSeed;
+    return *this;
+  }
+  Layer& Center(bool with_beta) {
+    center = with_beta;
+    settings |= kSetCenter;
+    return *this;
+  }
+  Layer& Scale(bool with_gamma) {
+    scale = with_gamma;
+    settings |= kSetScale;
+    return *this;
+  }
+  Layer& GammaInitializer(const Initializer& initializer) {
+    gamma_initializer = initializer;
+    settings |= kSetGammaInitializer;
+    return *this;
+  }
+  Layer& BetaInitializer(const Initializer& initializer) {
+    beta_initializer = initializer;
+    settings |= kSetBetaInitializer;
+    return *this;
+  }
+  Layer& GammaRegularizer(const Regularizer& regularizer) {
+    gamma_regularizer = regularizer;
+    settings |= kSetGammaRegularizer;
+    return *this;
+  }
+  Layer& BetaRegularizer(const Regularizer& regularizer) {
+    beta_regularizer = regularizer;
+    settings |= kSetBetaRegularizer;
+    return *this;
+  }
+  Layer& MovingMeanInitializer(const Initializer& initializer) {
+    moving_mean_initializer = initializer;
+    settings |= kSetMovingMeanInitializer;
+    return *this;
+  }
+  Layer& MovingVarianceInitializer(const Initializer& initializer) {
+    moving_variance_initializer = initializer;
+    settings |= kSetMovingVarianceInitializer;
+    return *this;
+  }
+  // The axes of one mean or sum, as in Keras: 0 is the batch, -1 the last axis.
+  // The axes of a mean must be the last axes.
+  Layer& Axes(const std::vector<int64_t>& normalized) {
+    axes = normalized;
+    settings |= kSetAxes;
+    return *this;
+  }
+  Layer& AlphaInitializer(const Initializer& initializer) {
+    alpha_initializer = initializer;
+    settings |= kSetAlphaInitializer;
+    return *this;
+  }
+  Layer& AlphaRegularizer(const Regularizer& regularizer) {
+    alpha_regularizer = regularizer;
+    settings |= kSetAlphaRegularizer;
+    return *this;
+  }
+  // Computes the original values from normalized ones.
+  Layer& Invert(bool inverts) {
+    invert = inverts;
+    settings |= kSetInvert;
+    return *this;
+  }
+  // Training uses the statistics of the batches of all workers. The workers
+  // wait for each other in every such layer.
+  Layer& Synchronized(bool over_workers) {
+    synchronized = over_workers;
+    settings |= kSetSynchronized;
+    return *this;
+  }
+};
+
+// --- the layers of Keras -----------------------------------------------------
+
+// A factory makes a layer, and setters refine it:
+//
+//   Conv2D(32, 3, kRelu).Padding(kSame).KernelRegularizer(L2(1e-5f))
+//
+// The model makes the computing layer from it, and reports shapes that do not
+// fit. Images are (height, width, channels). Shapes do not include the batch.
+
+// Keras's class name: "Dense", "Conv2D", "InputLayer". A custom layer has its
+// own.
+const char* ClassName(const Layer& layer);
+// The Keras name of an object of a class: "Conv2D" -> "conv2d", "MyLayer" ->
+// "my_layer".
+std::string SnakeCase(const std::string& class_name);
+
+Layer Input(const Shape& shape);
+Layer Reshape(const Shape& target_shape);
+Layer Flatten();
+// y = activation(x W + b) over the last axis; W is (inputs, units).
+Layer Dense(int64_t units, Activation activation = kLinear);
+// Kernel (height, width, channels, filters).
+Layer Conv2D(int64_t filters, int64_t kernel_size,
+             Activation activation = kLinear);
+Layer Conv2D(int64_t filters, int64_t kernel_height, int64_t kernel_width,
+             Activation activation = kLinear);
+// Input (steps, channels); kernel (steps, channels, filters).
+Layer Conv1D(int64_t filters, int64_t kernel_size,
+             Activation activation = kLinear);
+// Applies windows to each channel separately. Kernel (height, width, channels,
+// depth_multiplier). Channel c gives outputs from c * depth_multiplier on.
+Layer DepthwiseConv2D(int64_t kernel_size, Activation activation = kLinear);
+Layer DepthwiseConv2D(int64_t kernel_height, int64_t kernel_width,
+                      Activation activation = kLinear);
+Layer DepthwiseConv1D(int64_t kernel_size, Activation activation = kLinear);
+// A depthwise convolution, followed by filters over its channels.
+Layer SeparableConv2D(int64_t filters, int64_t kernel_size,
+                      Activation activation = kLinear);
+Layer SeparableConv2D(int64_t filters, int64_t kernel_height,
+                      int64_t kernel_width, Activation activation = kLinear);
+Layer SeparableConv1D(int64_t filters, int64_t kernel_size,
+                      Activation activation = kLinear);
+Layer ActivationLayer(Activation activation);
+// min(x, max_value) above the threshold, negative_slope (x - threshold) below.
+Layer ReLU(float max_value = std::numeric_limits<float>::infinity(),
+           float negative_slope = 0, float threshold = 0);
+Layer LeakyReLU(float negative_slope = 0.3f);  // x, or slope x below 0
+Layer ELU(float alpha = 1);                    // x, or alpha (exp(x) - 1)
+Layer Sigmoid();
+Layer Tanh();
+Layer Softmax();  // over the last axis
+// Over one axis or several neighbouring ones. 1 is the first after the batch,
+// -1 the last.
+Layer Softmax(const std::vector<int64_t>& axes);
+// x, or alpha x below 0, with a trained alpha. Alpha has the input's shape,
+// with size 1 on the shared axes, which are counted from 1.
+Layer PReLU(const std::vector<int64_t>& shared_axes = {});
+// Strides default to the pool size.
+Layer MaxPooling2D(int64_t pool_size = 2);
+Layer MaxPooling2D(int64_t pool_height, int64_t pool_width);
+Layer MaxPooling1D(int64_t pool_size = 2);
+// Padding pixels do not count in the average.
+Layer AveragePooling2D(int64_t pool_size = 2);
+Layer AveragePooling2D(int64_t pool_height, int64_t pool_width);
+Layer AveragePooling1D(int64_t pool_size = 2);
+// The mean of each channel: (channels), or (1, 1, channels) with
+// KeepDims(true).
+Layer GlobalAveragePooling2D();
+Layer GlobalAveragePooling1D();
+Layer GlobalMaxPooling2D();
+Layer GlobalMaxPooling1D();
+// Adds a border of zeros, or removes a border.
+Layer ZeroPadding2D(int64_t padding = 1);
+Layer ZeroPadding2D(int64_t top, int64_t bottom, int64_t left, int64_t right);
+Layer ZeroPadding1D(int64_t padding = 1);
+Layer ZeroPadding1D(int64_t before, int64_t after);
+Layer Cropping2D(int64_t top, int64_t bottom, int64_t left, int64_t right);
+Layer Cropping1D(int64_t before = 1, int64_t after = 1);
+// Repeats each pixel `size` times in both directions (nearest).
+Layer UpSampling2D(int64_t size = 2);
+Layer UpSampling2D(int64_t height, int64_t width);
+Layer UpSampling1D(int64_t size = 2);
+// Axis i of the output is axis dims[i] of the input, counted from 1.
+Layer Permute(const Shape& dims);
+// Training sets a fraction `rate` of the values to 0 and divides the others by
+// 1 - rate. Without training the values pass unchanged.
+Layer Dropout(float rate);
+// The same for whole channels of an example.
+Layer SpatialDropout2D(float rate);
+Layer SpatialDropout1D(float rate);
+// Training adds normal random numbers with this deviation, from 0 to 1.
+Layer GaussianNoise(float stddev);
+// Training multiplies by normal random numbers with mean 1 and deviation
+// sqrt(rate / (1 - rate)).
+Layer GaussianDropout(float rate);
+// Dropout after selu, which keeps mean and variance: a fraction `rate` becomes
+// selu's least value, and then all values are scaled and shifted.
+Layer AlphaDropout(float rate);
+// gamma (x - mean) / sqrt(variance + epsilon) + beta for each channel, the last
+// axis. Training uses mean and variance of this worker's batch, or of all
+// workers' with Synchronized. They update moving_mean and moving_variance,
+// averaged over the workers: moving = momentum moving + (1 - momentum) batch.
+// Without training, and in a layer that is not trainable, the moving statistics
+// are used.
+Layer BatchNormalization(float momentum = 0.99f, float epsilon = 1e-3f);
+// The same formula with mean and variance of each example, over the last axis
+// or, with Axes, over several.
+Layer LayerNormalization(float epsilon = 1e-3f);
+// x scale + offset: one number for all channels, or one for each.
+Layer Rescaling(float scale, float offset = 0);
+Layer Rescaling(const std::vector<float>& scale,
+                const std::vector<float>& offset);
+// (x - mean) / sqrt(variance), with one value for all channels or one for each.
+Layer Normalization(const std::vector<float>& mean,
+                    const std::vector<float>& variance);
+// Model::Adapt or the first Fit computes mean and variance of each channel of
+// the data. The layer's input is an input of the model.
+Layer Normalization();
+// Two or more inputs of one shape, or of shapes that NumPy broadcasts: (1, 1,
+// channels) or (channels) to (height, width, channels).
+Layer Add();
+Layer Subtract();  // the first of two minus the second
+Layer Multiply();
+Layer Average();
+Layer Maximum();  // if values are equal, the first gets the gradient
+Layer Minimum();
+Layer Concatenate();  // along the last axis
+
+}  // namespace ringlet
+
+#endif  // RINGLET_LAYERS_H_

@@ -1,0 +1,203 @@
+// Loggers: files that a running fit writes. Trail: a worker's last events.
+
+#ifndef RINGLET_LOGGERS_H_
+#define RINGLET_LOGGERS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collective.h"
+#include "files.h"
+#include "fit.h"
+#include "model.h"
+#include "status.h"
+
+namespace ringlet {
+
+// --- loggers -----------------------------------------------------------------
+
+// Loggers: callbacks that write files while a fit runs. They write on the
+// chief.
+//
+// CSVLogger, StepLogger and ExampleLogger write CSV files, TensorBoard writes
+// event files, and Profiler a trace of single steps. If the disk is full, there
+// is a warning and the fit continues.
+
+// CSVLogger, StepLogger and ExampleLogger: CSV files with a row for each epoch
+// or step. Each row is written immediately. A resumed fit continues after the
+// last row of its backup. An elastic job that rolls back continues after the
+// last row of its verified point. If the disk is full, up to 1 MiB of rows are
+// kept and written later. A link to a file is refused. A log has one writer,
+// which locks it. If another process has the lock, this one writes
+// "log.worker-<n>.csv" beside the log, and a note reports it.
+
+// Keras's CSVLogger: "epoch" (from 0), then the logs by name. If the fit has
+// validation data, the columns include the logs of validation, with "NA" in
+// epochs without it. With `append` a new fit keeps the rows of the file.
+std::shared_ptr<Callback> CSVLogger(const std::string& filename,
+                                    char separator = ',', bool append = false);
+
+// Compares runs step by step: "epoch,step,loss,<metrics>". Epochs and steps
+// count from 0. Each value is that of the step alone, over the whole global
+// batch. It is written as the shortest decimal that reads back exactly. With
+// `digests` the last column is "weights_digest", Model::weights_digest after
+// the step: runs with equal digests have the same weights to the bit. A
+// continued log keeps its columns.
+std::shared_ptr<Callback> StepLogger(const std::string& filename,
+                                     bool digests = false);
+
+// The examples that each step used, for `ringlet audit`:
+// "epoch,step,replica,pass,used,size,examples". `examples` are the numbers of
+// the examples in the source, in the order of the global batch. "/" comes
+// before the first example of the next pass. `used` is the number of examples
+// that the pass used before this step, `size` that of a whole pass. If each
+// worker has its own data (AutoShard), there is a row for each replica, with
+// used and size 0. Otherwise `replica` is "all".
+std::shared_ptr<Callback> ExampleLogger(const std::string& filename);
+
+// TensorBoard: event files for TensorBoard. Options, tags and steps are those
+// of Keras 3's callbacks/tensorboard.py. Each fit has an event file in
+// log_dir/train and log_dir/validation:
+//
+//   epoch_<name>, epoch_learning_rate       step = epoch, from 0
+//   epoch_steps_per_second                  on request
+//   batch_<name>, batch_steps_per_second    step = batch of the fit, from 1
+//   evaluation_<name>_vs_iterations         step = iterations of the optimizer
+//   <layer>/<weight>/histogram              step = epoch
+//
+// A resumed fit adds a file and continues the steps. Events are written before
+// the step or epoch is saved, so a killed process leaves no gap. Events after
+// the last save appear twice, as do the steps that an elastic job trains again
+// after a loss.
+//
+// Only the chief writes. batch_<name> covers the chief's part of the data, all
+// other tags the whole. A folder that cannot be written ends the fit before its
+// first step, except if the disk is full. A full disk and later failures are
+// reported on stderr, and the fit continues. Events before a file can be
+// created are lost.
+//
+// Keras's options write_graph, write_images, embeddings_freq and profile_batch
+// are missing; for the last see Profiler below.
+struct TensorBoardOptions {
+  // Keras's update_freq "epoch" and "batch".
+  static constexpr int64_t kEpoch = 0;
+  static constexpr int64_t kBatch = 1;
+
+  std::string log_dir = "logs";
+  int64_t histogram_freq = 0;  // in epochs; 0: no histograms
+  bool write_steps_per_second = false;
+  // kEpoch, kBatch, or N > 1: an event every N batches. A round of local
+  // updates that passes a multiple of N records its last batch.
+  int64_t update_freq = kEpoch;
+  Clock* clock = Clock::System();
+  FileSystem* files = FileSystem::Posix();
+};
+std::shared_ptr<Callback> TensorBoard(const TensorBoardOptions& options = {});
+
+// Trace: the time of each layer and phase of a step, as trace events. It writes
+// Chrome's trace event format, which chrome://tracing and ui.perfetto.dev show.
+// Each event is complete ("ph": "X"), with the layer's name, and the phase as
+// category. Times are microseconds from the first event.
+//
+//   Trace trace;
+//   trace.Reserve(1000);
+//   model.set_observer(&trace);
+//   ... steps ...
+//   model.set_observer(nullptr);
+//   trace.Write("step.json");
+class Trace final : public StepObserver {
+ public:
+  // Holds up to `max_events`, of 32 bytes each on 64-bit systems. Later events
+  // are counted and dropped.
+  explicit Trace(size_t max_events = 65536) : max_events_(max_events) {}
+
+  // Allocates memory for `events` in all, at most max_events. Up to this number
+  // no event allocates.
+  void Reserve(size_t events);
+  // `what` and `phase` outlive this; a model's names live as long as the model.
+  void OnPart(const char* what, const char* phase, int64_t begin,
+              int64_t end) override;
+  size_t events() const { return events_.size(); }
+  int64_t dropped() const { return dropped_; }
+  void Clear();
+
+  // Replaces the file atomically. `rank` becomes the number of the process.
+  Status Write(const std::string& path, int rank = 0,
+               FileSystem* files = FileSystem::Posix()) const;
+
+ private:
+  struct Event {
+    const char* what;
+    const char* phase;
+    int64_t begin, end;
+  };
+
+  const size_t max_events_;
+  std::vector<Event> events_;
+  int64_t dropped_ = 0;
+};
+
+struct ProfilerOptions {
+  std::string path = "trace.json";
+  // Steps count from 1 at the start of this fit, resumed or not. The first step
+  // allocates memory and is slower than the others. With local updates whole
+  // rounds are traced, from the first round that begins at this step or later,
+  // until they have at least `steps` steps.
+  int64_t first_step = 2;
+  int64_t steps = 10;
+  size_t max_events = 65536;
+  Clock* clock = Clock::System();
+  FileSystem* files = FileSystem::Posix();
+};
+// Traces these steps of a fit on the chief. Each step also has an event for the
+// whole step ("train_step") and for the time before it ("between_steps": data,
+// callbacks, validation). The file is written after the last step or at the end
+// of the fit. From its second step on the profiler allocates nothing. If the
+// file cannot be written, a line on stderr reports it, and the fit continues.
+// While it traces, the profiler is the model's observer and passes all events
+// to the previous one.
+std::shared_ptr<Callback> Profiler(const ProfilerOptions& options = {});
+
+// --- trails ------------------------------------------------------------------
+
+// Trail: a file that keeps a worker's last events, however the worker ends.
+//
+// An event is one write, which the system writes to the disk later. The events
+// before a SIGKILL are in the file. After a loss of power the file may be half
+// a minute old. An event is lost on a full disk, and training continues.
+// `ringlet inspect` combines the trails of a job's workers into a report.
+// docs/trail.md has the format.
+
+class Trail {
+ public:
+  // Records the process's events in "<folder>/worker-<worker>.trail" until it
+  // is destroyed. A process has one trail. A missing folder is created. Events
+  // of an earlier process of that worker stay until newer events overwrite
+  // them. `address` is for messages. Create the trail before the objects that
+  // compute and communicate, and destroy it after them. An earlier trail in
+  // `out` is destroyed first.
+  //   kInvalidArgument  a file of that name is not a trail, belongs to another
+  //                     user, or is a trail of another version
+  //   kUnavailable      another process keeps its trail there
+  //   kAlreadyExists    this process keeps another trail
+  static Status Open(const std::string& folder, int worker, int workers,
+                     const std::string& address, std::unique_ptr<Trail>* out,
+                     Clock* clock = Clock::System());
+  virtual ~Trail() = default;
+  Trail(const Trail&) = delete;
+  Trail& operator=(const Trail&) = delete;
+
+  // Sets the result of the process for the last event, which the destructor
+  // records. Without this call the exit code is 0.
+  virtual void SetResult(const Status& status, int exit_code) = 0;
+
+ protected:
+  Trail() = default;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_LOGGERS_H_

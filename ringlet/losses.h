@@ -1,0 +1,206 @@
+// Losses: the functions that training minimizes.
+//
+// Names, formulas and defaults are those of Keras 3's losses/losses.py and of
+// TensorFlow's nn ops. A Loss is a plain value. Predictions have the shape
+// (count, output shape), row-major. The last axis holds the classes or values
+// of one row. The loss of an example is the mean over its rows; regression
+// losses also take the mean over the last axis.
+
+#ifndef RINGLET_LOSSES_H_
+#define RINGLET_LOSSES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "layers.h"
+#include "shape.h"
+#include "status.h"
+
+namespace ringlet {
+
+enum FromLogits : bool { kFromProbabilities = false, kFromLogits = true };
+
+// How the losses of examples, each times its weight, make the loss of a step.
+enum class LossReduction : uint8_t {
+  kSumOverBatchSize,  // the mean: divided by the number of examples
+  kSum,               // the sum, also over an example's rows
+};
+
+class CustomLoss;
+
+struct Loss {
+  enum class Kind : uint8_t {
+    kSparseCategoricalCrossentropy,
+    kCategoricalCrossentropy,
+    kBinaryCrossentropy,
+    kMeanSquaredError,
+    kMeanAbsoluteError,
+    kHuber,
+    kBinaryFocalCrossentropy,
+    kCategoricalFocalCrossentropy,
+    kKLDivergence,
+    kPoisson,
+    kMeanAbsolutePercentageError,
+    kMeanSquaredLogarithmicError,
+    kCosineSimilarity,
+    kLogCosh,
+    kHinge,
+    kSquaredHinge,
+    kCategoricalHinge,
+    kCustom,  // the last; the others are rows of loss_table.h
+  };
+
+  Kind kind = Kind::kMeanSquaredError;
+  LossReduction reduction = LossReduction::kSumOverBatchSize;
+  bool from_logits = false;            // the crossentropies
+  float label_smoothing = 0;           // the same, except the sparse one
+  float delta = 1;                     // Huber
+  bool apply_class_balancing = false;  // BinaryFocalCrossentropy
+  float alpha = 0.25f;                 // the focal losses
+  float gamma = 2;                     // the focal losses
+  std::shared_ptr<const CustomLoss> custom;
+
+  Loss& Reduction(LossReduction r) {
+    reduction = r;
+    return *this;
+  }
+
+  const char* class_name() const;  // "SparseCategoricalCrossentropy"
+  std::string name() const;        // "sparse_categorical_crossentropy"
+  // True if targets are int32 class numbers, one for each row; else they are
+  // floats of the output's shape.
+  bool takes_classes() const;
+  // The number of targets for one example of an output.
+  int64_t targets(const Shape& output) const;
+  // The activation (softmax or sigmoid) that this loss can compute itself from
+  // the activation's input; else kLinear.
+  Activation logits_activation() const;
+  // True if the loss takes probabilities and has an option from_logits.
+  bool takes_probabilities() const;
+};
+
+// -log p[class].
+Loss SparseCategoricalCrossentropy(FromLogits logits = kFromProbabilities);
+// -sum t log p; probabilities are divided by their sum first.
+Loss CategoricalCrossentropy(FromLogits logits = kFromProbabilities,
+                             float label_smoothing = 0);
+// -(t log p + (1 - t) log(1 - p)).
+Loss BinaryCrossentropy(FromLogits logits = kFromProbabilities,
+                        float label_smoothing = 0);
+// The binary crossentropy times (1 - p of the target)^gamma, and with class
+// balancing times alpha for a 1, 1 - alpha for a 0.
+Loss BinaryFocalCrossentropy(bool apply_class_balancing = false,
+                             float alpha = 0.25f, float gamma = 2,
+                             FromLogits logits = kFromProbabilities,
+                             float label_smoothing = 0);
+// -sum alpha (1 - p)^gamma t log p.
+Loss CategoricalFocalCrossentropy(float alpha = 0.25f, float gamma = 2,
+                                  FromLogits logits = kFromProbabilities,
+                                  float label_smoothing = 0);
+// sum t log(t / p); values are clipped to [1e-7, 1].
+Loss KLDivergence();
+// p - t log(p + 1e-7).
+Loss Poisson();
+Loss MeanSquaredError();
+Loss MeanAbsoluteError();
+// 100 |t - p| / |t|, with |t| at least 1e-7.
+Loss MeanAbsolutePercentageError();
+// (log(p + 1) - log(t + 1))^2, with p and t at least 1e-7.
+Loss MeanSquaredLogarithmicError();
+// Minus the cosine of the angle between targets and predictions on the last
+// axis.
+Loss CosineSimilarity();
+// log(cosh(e)).
+Loss LogCosh();
+// max(1 - t p, 0), and its square. Labels 0 and 1 become -1 and 1.
+Loss Hinge();
+Loss SquaredHinge();
+// max(max((1 - t) p) - sum(t p) + 1, 0).
+Loss CategoricalHinge();
+// e^2 / 2 up to |e| = delta, then delta |e| - delta^2 / 2.
+Loss Huber(float delta = 1);
+
+// kInvalidArgument if the loss does not accept such an output.
+Status CheckLossShape(const Loss& loss, const Shape& output);
+
+// Factors that follow from the loss's reduction, in a step of `global_count`
+// examples. ComputeLoss multiplies the gradient by `gradient`. The sum of its
+// per_example times `sum`, divided by global_count, is the step's loss.
+struct LossScale {
+  float gradient;
+  double sum;
+};
+LossScale ScaleOf(const Loss& loss, const Shape& output, int64_t global_count);
+
+// per_example[i] = the loss of example i, times weights[i] if `weights` is not
+// null. If d_predictions is not null, it becomes scale * d(sum of per_example)
+// / d(predictions). Class numbers are in [0, output.back()): the caller has
+// checked them. Probabilities are clipped to [1e-7, 1 - 1e-7], and the gradient
+// of a clipped one is 0. Crossentropy and its gradient are exact to a few
+// roundings of float32, however large the logits and however small the loss. If
+// the largest logit is not finite, both are NaN. Only a custom loss returns an
+// error.
+Status ComputeLoss(const Loss& loss, const Shape& output, int64_t count,
+                   const float* predictions, const void* targets, float scale,
+                   float* per_example, float* d_predictions,
+                   const float* weights = nullptr);
+
+// Targets of one example, or of several in order. One of the two is set, by
+// takes_classes of the model's loss; the other is null.
+struct Targets {
+  const float* values = nullptr;
+  const int32_t* classes = nullptr;  // from 0 to output.back() - 1
+};
+
+// The targets of a batch from index `first` on.
+inline Targets TargetsFrom(const void* targets, bool classes, int64_t first) {
+  Targets t;
+  if (classes) {
+    t.classes = static_cast<const int32_t*>(targets) + first;
+  } else {
+    t.values = static_cast<const float*>(targets) + first;
+  }
+  return t;
+}
+
+// A user-defined loss, as a subclass of Keras's Loss. It computes the loss and
+// the gradient of one example. The library takes the mean over a step's
+// examples on all workers. samples/custom_parts.cc is a complete program.
+//
+//   model.Compile(Adam(), Custom(std::make_shared<MyLoss>()));
+//
+// In a program with exceptions Compute may throw: what() becomes the error of
+// the step. The other methods must not throw.
+class CustomLoss {
+ public:
+  virtual ~CustomLoss() = default;
+
+  // Keras's class name, "Pinball".
+  virtual const char* class_name() const = 0;
+  // Its options in one line, if they change numbers. The workers of a job
+  // compare them.
+  virtual std::string Describe() const { return ""; }
+  // Checks that the loss accepts such an output; the shape is that of one
+  // example.
+  virtual Status Check(const Shape& /*output*/) const { return Status(); }
+
+  // True if targets are class numbers; else they are floats.
+  virtual bool takes_classes() const { return false; }
+  // The number of targets for one example, >= 1: the elements of a label.
+  virtual int64_t targets(const Shape& output) const {
+    return takes_classes() ? output.elements() / output.back()
+                           : output.elements();
+  }
+
+  // The loss of one example of output.elements() predictions. `gradient` is
+  // null, or points at as many zeros and gets the derivative.
+  virtual double Compute(const Shape& output, const float* predictions,
+                         const Targets& targets, float* gradient) const = 0;
+};
+
+Loss Custom(std::shared_ptr<const CustomLoss> loss);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_LOSSES_H_

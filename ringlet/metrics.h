@@ -1,0 +1,232 @@
+// Metrics: values that training reports; they do not change it.
+//
+// Names and rules are those of Keras 3's metrics. A Metric is a plain value.
+// Its running state is a list of MetricStates of two sums each, so that the
+// states of steps and of workers can be added. Predictions and targets have the
+// layout of losses.h.
+
+#ifndef RINGLET_METRICS_H_
+#define RINGLET_METRICS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "losses.h"
+#include "shape.h"
+#include "status.h"
+
+namespace ringlet {
+
+class Collective;
+class CustomMetric;
+
+struct Metric {
+  enum class Kind : uint8_t {
+    kAccuracy,  // becomes binary, categorical or sparse when the model is
+                // compiled
+    kBinaryAccuracy,
+    kCategoricalAccuracy,
+    kSparseCategoricalAccuracy,
+    kTopKCategoricalAccuracy,
+    kSparseTopKCategoricalAccuracy,
+    kMeanSquaredError,
+    kMeanAbsoluteError,
+    kMeanAbsolutePercentageError,
+    kMeanSquaredLogarithmicError,
+    kRootMeanSquaredError,
+    kLogCoshError,
+    kCosineSimilarity,
+    kR2Score,
+    kBinaryCrossentropy,
+    kCategoricalCrossentropy,
+    kSparseCategoricalCrossentropy,
+    kKLDivergence,
+    kPoisson,
+    kHinge,
+    kSquaredHinge,
+    kCategoricalHinge,
+    kAUC,
+    kPrecision,
+    kRecall,
+    kTruePositives,
+    kTrueNegatives,
+    kFalsePositives,
+    kFalseNegatives,
+    kF1Score,
+    kFBetaScore,
+    kMeanIoU,
+    kOneHotMeanIoU,
+    kCustom,  // the last; the others are rows of metric_table.h
+  };
+  // Indices of words in metric_table.cc.
+  enum Curve : uint8_t { kROC, kPrecisionRecall };
+  enum Summation : uint8_t { kInterpolation, kMinoring, kMajoring };
+  enum Average : uint8_t { kMicro, kMacro, kWeighted };
+  enum Aggregation : uint8_t { kUniformAverage, kVarianceWeightedAverage };
+
+  Kind kind = Kind::kAccuracy;
+  std::string name = "accuracy";
+  bool weighted = false;         // in weighted_metrics: examples have weights
+  float threshold = 0.5f;        // a greater prediction is a 1; < 0: not set
+  int k = 5;                     // of the top k
+  int top_k = 0, class_id = -1;  // Precision, Recall; < 1, < 0: not set
+  int num_thresholds = 200;      // AUC, as the next two
+  uint8_t curve = kROC;          // a Curve
+  uint8_t summation = kInterpolation;
+  bool from_logits = false;  // AUC and the crossentropies
+  float label_smoothing = 0;
+  uint8_t average = kMacro;               // F1Score, FBetaScore
+  float beta = 1;                         // FBetaScore
+  int num_classes = 0;                    // MeanIoU, OneHotMeanIoU
+  bool sparse_targets = false;            // MeanIoU: targets are class numbers
+  uint8_t aggregation = kUniformAverage;  // R2Score
+  std::shared_ptr<const CustomMetric> custom;
+  bool takes_classes = false;  // kCustom, once the model is compiled
+
+  Metric& Name(std::string n) {
+    name = std::move(n);
+    return *this;
+  }
+  // Multiplies each example by its weight, as Keras's weighted_metrics.
+  Metric& Weighted() {
+    weighted = true;
+    return *this;
+  }
+  Metric& FromLogits() {
+    from_logits = true;
+    return *this;
+  }
+  Metric& TopK(int n) {
+    top_k = n;
+    return *this;
+  }
+  Metric& ClassId(int id) {
+    class_id = id;
+    return *this;
+  }
+  // True if a smaller value is better.
+  bool lower_is_better() const;
+};
+
+// Any Keras metric by its class, with its defaults.
+Metric MetricOf(Metric::Kind kind);
+
+// Becomes the binary, categorical or sparse accuracy, by the output and the
+// targets.
+Metric Accuracy();
+Metric BinaryAccuracy(float threshold = 0.5f);
+Metric CategoricalAccuracy();
+Metric SparseCategoricalAccuracy();
+// The fraction of rows that have their class among the k largest predictions.
+Metric TopKCategoricalAccuracy(int k = 5);
+Metric SparseTopKCategoricalAccuracy(int k = 5);
+Metric MeanSquaredErrorMetric();   // "mean_squared_error"
+Metric MeanAbsoluteErrorMetric();  // "mean_absolute_error"
+Metric RootMeanSquaredError();
+Metric R2Score(Metric::Aggregation class_aggregation = Metric::kUniformAverage);
+// The area under the curve, from counts at evenly spaced thresholds.
+// Predictions are probabilities in [0, 1], or logits.
+Metric AUC(int num_thresholds = 200, Metric::Curve curve = Metric::kROC,
+           Metric::Summation summation_method = Metric::kInterpolation);
+// Precision: the fraction of predicted positives that are actual positives.
+// Recall: the fraction of actual positives that are predicted. With a top_k and
+// no threshold all of the top k are predicted positives.
+Metric Precision(float threshold = -1);
+Metric Recall(float threshold = -1);
+// Counts, not fractions.
+Metric TruePositives(float threshold = -1);
+Metric TrueNegatives(float threshold = -1);
+Metric FalsePositives(float threshold = -1);
+Metric FalseNegatives(float threshold = -1);
+// Without a threshold the largest prediction of a row is its class.
+Metric F1Score(Metric::Average average, float threshold = -1);
+Metric FBetaScore(Metric::Average average, float beta = 1,
+                  float threshold = -1);
+// The predicted class is the largest prediction (sparse_y_pred is false).
+Metric MeanIoU(int num_classes, bool sparse_y_true = true);
+Metric OneHotMeanIoU(int num_classes);
+
+// The sums of a metric. Most metrics have one state and the value total /
+// count, or 0 if count is 0. Others have several (NumStates). It is also the
+// Mean metric.
+struct MetricState {
+  double total = 0;
+  double count = 0;
+  double Result() const { return count == 0 ? 0 : total / count; }
+  void Update(double value, double weight = 1) {
+    total += value * weight;
+    count += weight;
+  }
+  MetricState& operator+=(const MetricState& other) {
+    total += other.total;
+    count += other.count;
+    return *this;
+  }
+};
+using Mean = MetricState;
+
+// Adds a step's states (Model::step_metrics, Model::rank_metrics) to `running`,
+// which has as many (Model::num_metric_states).
+void AddMetrics(const MetricState* step, std::vector<MetricState>* running);
+// Replaces the states by their sums over all ranks, added in the order of the
+// ranks. Every rank calls it.
+Status SumOverRanks(Collective* collective, std::vector<MetricState>* states);
+
+// Resolves the metric for a model with such a loss and output. An error if the
+// loss's targets do not fit the metric.
+Status ResolveMetric(const Metric& metric, const Loss& loss,
+                     const Shape& output, Metric* resolved);
+
+// NumStates is the number of consecutive states of a resolved metric for such
+// an output. MetricResult is its value from these states.
+int64_t NumStates(const Metric& metric, const Shape& output);
+double MetricResult(const Metric& metric, const MetricState* states,
+                    int64_t count);
+
+// Adds `count` examples to the states, each times its weight if `weights` is
+// not null. Only a custom metric returns an error.
+Status UpdateMetric(const Metric& metric, const Shape& output, int64_t count,
+                    const float* predictions, const void* targets,
+                    MetricState* states, const float* weights = nullptr);
+
+// A user-defined metric, as a subclass of Keras's Metric. Its value is total /
+// count, both sums over examples, so that the states of steps and of workers
+// can be added. samples/custom_parts.cc is a complete program.
+//
+//   model.Compile(Adam(), MeanSquaredError(),
+//                 {Custom(std::make_shared<MyMetric>())});
+//
+// In a program with exceptions Update may throw: what() becomes the error of
+// the step. The other methods must not throw.
+class CustomMetric {
+ public:
+  virtual ~CustomMetric() = default;
+
+  // Keras's class name, "WithinOne". Without a Name, the logs call it
+  // "within_one".
+  virtual const char* class_name() const = 0;
+  // Its options in one line, if they change numbers. The workers of a job
+  // compare them.
+  virtual std::string Describe() const { return ""; }
+  // True if a smaller value is better.
+  virtual bool lower_is_better() const { return false; }
+  // Checks that the metric accepts such an output, of one example, and the
+  // targets of such a loss.
+  virtual Status Check(const Loss& /*loss*/, const Shape& /*output*/) const {
+    return Status();
+  }
+
+  // Adds `count` consecutive examples to the state. Called once in a step, on
+  // one thread.
+  virtual void Update(const Shape& output, int64_t count,
+                      const float* predictions, const Targets& targets,
+                      MetricState* state) const = 0;
+};
+
+Metric Custom(std::shared_ptr<const CustomMetric> metric);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_METRICS_H_

@@ -1,0 +1,495 @@
+// Model: layers in topological order, their weights, and the training step.
+//
+// Build a Sequential or a Functional, Compile it, and Fit it (fit.h), or call
+// the parts of a step from a custom training loop. Builders keep the first
+// error. status() and every later call that returns a Status report it.
+//
+// A model's memory has two parts. The kept part has the weights, gradients and
+// optimizer slots. Each is one contiguous span in layer order. State (weights
+// that no gradient trains) is behind the other weights. The step's part has
+// buffers placed by lifetime, for a largest batch. BytesNeeded(batch) computes
+// the size with the same placement, without allocating. After the first step no
+// step allocates.
+//
+// A model can be moved, so functions can return one. Loaders, states and spans
+// of the model stay valid. A model that was moved from has no layers: its
+// status() and every call that computes return an error. Another model can be
+// assigned to it. To move a model while its Fit runs ends that Fit with this
+// error.
+//
+// One thread uses a model at a time.
+
+#ifndef RINGLET_MODEL_H_
+#define RINGLET_MODEL_H_
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collective.h"
+#include "dataset.h"
+#include "layers.h"
+#include "local_updates.h"
+#include "losses.h"
+#include "metrics.h"
+#include "optimizers.h"
+#include "shape.h"
+#include "status.h"
+
+#define RINGLET_VERSION "0.1.0"
+
+namespace ringlet {
+
+// --- memory ------------------------------------------------------------------
+
+// The memory that training with batches of one size takes, in bytes. Each size
+// is a multiple of Arena::kAlignment. Model::PlanMemory computes it.
+struct MemoryPlan {
+  uint64_t weights = 0;
+  // Gradients of the trained weights, and changes of state. Twice for a worker
+  // with several replicas; exact reduction adds a byte for each 256 of them.
+  uint64_t gradients = 0;
+  uint64_t slots = 0;  // the optimizer's
+  // For local updates: the weights at a round's start, the outer momentum, and
+  // the changes of each further replica of the worker. Sparse changes add the
+  // error feedback of all replicas. Overlap adds the first weights of each
+  // replica and a change that is being sent.
+  uint64_t local = 0;
+  uint64_t batches = 0;      // examples and labels of this step and the next
+  uint64_t activations = 0;  // the layers' outputs
+  uint64_t activation_gradients = 0;
+  uint64_t scratch = 0;  // of single layers, and the losses of examples
+  // Saved bytes: outputs, gradients and scratch that live at different times
+  // share memory.
+  uint64_t shared = 0;
+  // The layers with outputs that are computed again for the backward pass, and
+  // the multiply-adds of that for one example.
+  int recomputed = 0;
+  int64_t recomputed_multiply_adds = 0;
+  uint64_t kept() const { return weights + gradients + slots + local; }
+  uint64_t total() const {
+    return kept() + batches + activations + activation_gradients + scratch -
+           shared;
+  }
+};
+
+// --- losses of outputs -------------------------------------------------------
+
+// The loss and the metrics of one of a model's outputs. Model::Compile takes
+// one for each output.
+//
+//   model.Compile(Adam(), {OutputLoss("kind", CategoricalCrossentropy(),
+//                                     {Accuracy()}),
+//                          OutputLoss("age", MeanSquaredError(), {}, 0.1f)});
+struct OutputLoss {
+  OutputLoss() = default;
+  OutputLoss(std::string of, const Loss& l, std::vector<Metric> m = {},
+             float w = 1)
+      : output(std::move(of)), loss(l), metrics(std::move(m)), weight(w) {}
+
+  // The output's layer; empty: the output at the same index.
+  std::string output;
+  Loss loss;
+  bool trains = true;  // false: there is no loss, and there are no targets
+  std::vector<Metric> metrics;
+  float weight = 1;  // factor of this output's loss in the model's loss
+};
+// For an output that is not trained.
+inline OutputLoss NoLoss(std::string output) {
+  OutputLoss none(std::move(output), Loss());
+  none.trains = false;
+  return none;
+}
+
+// --- the model ---------------------------------------------------------------
+
+class Logs;
+class Model;
+struct EvaluateOptions;
+struct FitOptions;
+struct History;
+
+// How the workers' gradients are summed.
+enum class Reduction : uint8_t {
+  kRing,  // as floats, in an order that depends on the number of workers
+  // On an integer grid: no bit depends on which rank computed which part.
+  kExact,
+};
+
+struct CompileOptions {
+  CompileOptions() = default;
+  // Implicit, so that a strategy can be passed in the place of options.
+  CompileOptions(Collective* c) : collective(c) {}  // NOLINT: implicit
+
+  // Outlives the model. Null: a job of one worker. Compile compares the ranks'
+  // models and gives all of them the chief's weights.
+  Collective* collective = nullptr;
+  // An error from the making of the options; Compile fails with it.
+  Status status;
+  // The same on all ranks. Used only with several replicas.
+  Reduction reduction = Reduction::kRing;
+  // Replaces the sums of each step's gradients. The same on all ranks. Only for
+  // Fit, and not with gradient_accumulation_steps or use_ema.
+  LocalUpdates local;
+  // The number of replicas; each step's batch is divided among them. It is at
+  // least the number of workers, and each worker computes one or more. 0: the
+  // number that the other workers have set, or else the number of workers. The
+  // examples of a step, random numbers, statistics and metrics depend on it,
+  // and not on the number of workers.
+  int replicas = 0;
+  // Threads that compute, with the caller's thread. No bit depends on their
+  // number.
+  int threads = 1;
+  // For initial weights and dropout.
+  uint64_t seed = 1;
+  // Training keeps few of the layers' outputs and computes the others again for
+  // the backward pass. The bits are the same; it takes less memory and more
+  // time (see PlanMemory). Without it only outputs that cost almost nothing are
+  // computed again.
+  bool recompute = false;
+  // The caller's memory for everything, aligned to Arena::kAlignment. It
+  // outlives the model. Null: the model allocates from the heap.
+  void* memory = nullptr;
+  // The size of `memory`. Without `memory`: the most that the model may
+  // allocate, 0 for no limit.
+  size_t memory_bytes = 0;
+  // Measures the workers' speeds. Outlives the model.
+  Clock* clock = Clock::System();
+  // Loads the state that this worker begins with (LoadWeights, LoadCheckpoint).
+  // Compile calls it after it has placed weights and optimizer state, and
+  // before the workers compare theirs. If the workers begin with different
+  // states, Compile fails with kOutOfSync. A worker that joins a run gets the
+  // run's state instead. One Compile may call it several times. The model does
+  // not keep it.
+  std::function<Status(Model*)> restore;
+};
+
+// One weight of the model, a range of its weight span. Trainable weights come
+// first, in the order of the layers. State is behind them, in the same order.
+struct Variable {
+  std::string path;  // "conv2d/kernel"
+  Shape shape;
+  int64_t offset = 0;  // in floats
+  Regularizer regularizer;
+  bool state = false;  // never trained, even in a trainable layer
+  // After Compile: its offset in the gradients and in the optimizer's slots, in
+  // floats; -1 if it is not trained.
+  int64_t gradient_offset = 0;
+  // For state that training changes, such as the moving statistics of
+  // BatchNormalization: its offset in a step's state changes; else -1.
+  int64_t change_offset = -1;
+  bool trained() const { return gradient_offset >= 0; }
+  int64_t size() const { return shape.elements(); }
+};
+
+// Receives the time of each part of a step. See Trace in loggers.h.
+class StepObserver {
+ public:
+  virtual ~StepObserver() = default;
+  // `what` is a layer's name, "loss", "optimizer" or "all-reduce". `phase` is
+  // "forward", "backward" or "step". Times are monotonic nanoseconds.
+  virtual void OnPart(const char* what, const char* phase, int64_t begin,
+                      int64_t end) = 0;
+  // Returns the observer that remains when `gone` is removed; for observers
+  // that forward to others.
+  virtual StepObserver* Without(const StepObserver* gone) {
+    return gone == this ? nullptr : this;
+  }
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  // The first error of building and compiling, or the reason for which the last
+  // Compile was refused.
+  const Status& status() const;
+  const char* class_name() const;  // "Sequential" or "Functional"
+  const std::string& name() const;
+  void set_name(const std::string& name);
+
+  // Shapes without the batch axis. Call them after an input and a layer were
+  // added. A model with several inputs or outputs returns the shape of the
+  // first.
+  Shape input_shape() const;
+  Shape output_shape() const;
+  // The inputs are the first nodes. A batch has all examples of the first
+  // input, then those of the next. The outputs' targets are in the same layout.
+  int num_inputs() const;
+  int num_outputs() const;
+  int output_node(int k) const;
+  // The name in the logs: its layer's, such as "dense_1".
+  std::string output_name(int k) const;
+  // Keras's table: layer, output shape, parameters.
+  std::string Summary() const;
+
+  // The calls of layers in the order in which they were added, with final
+  // names. Each follows its inputs. The first ones are the model's inputs.
+  // Layers of a nested model are in the same list, as if they had been added
+  // one by one. The nested model's name is before theirs, "body/conv2d", and
+  // they are frozen if it is.
+  int num_nodes() const;
+  const Layer& layer(int node) const;
+  // The first call of the node's layer: `node` itself, unless the layer is
+  // shared.
+  int first_call(int node) const;
+  const std::vector<int>& inputs(int node) const;
+  const Shape& output_shape(int node) const;
+
+  // Checks the model, allocates the kept memory and initializes the weights.
+  // Metrics' names are resolved as in Keras ("accuracy"). A second call keeps
+  // the weights and resets the optimizer's state and the present step. While a
+  // loader is open it is refused: the model does not change, and status() is an
+  // error until the next call.
+  void Compile(const Optimizer& optimizer, const Loss& loss,
+               const std::vector<Metric>& metrics = {},
+               const CompileOptions& options = {});
+  // For several outputs, each named once. The call above gives each output the
+  // same loss, and as in Keras it takes no metrics or one for each. Names in
+  // the logs are those of Keras: "loss", "age_loss", "kind_accuracy".
+  void Compile(const Optimizer& optimizer,
+               const std::vector<OutputLoss>& losses,
+               const CompileOptions& options = {});
+  bool compiled() const;
+  // As Keras's layer.trainable: sets whether a layer's weights are trained,
+  // from the next Compile on. A nested model, "body", passes it to all of its
+  // layers. A layer of it, "body/conv2d", is trained if all models around it
+  // are trainable too. kInvalidArgument if there is no such layer.
+  Status SetTrainable(const std::string& layer, bool trainable);
+  // As Keras's layer.adapt: computes mean and variance of each channel of the
+  // examples, scaled, for every Normalization that has none. Its input must be
+  // an input of the model. Fit calls it with its dataset. In a job all ranks
+  // must pass the same examples; Fit compares the results. After an error no
+  // layer has changed.
+  Status Adapt(const Dataset& dataset);
+  // Gives a Normalization of this model that has none mean and variance, such
+  // as those of the model with the same weights.
+  Status SetNormalization(const std::string& layer,
+                          const std::vector<float>& mean,
+                          const std::vector<float>& variance);
+  // An error if a Normalization has no mean and variance.
+  Status CheckAdapted() const;
+  // Sets num_weights() weights for the first Compile, instead of random ones.
+  Status SetInitialWeights(std::vector<float> weights);
+
+  // Returns a copy of this model as a layer of another. Later changes of either
+  // do not affect the other. If this model was compiled or has initial weights,
+  // the other begins with them. Without `with_weights` it begins with random
+  // ones.
+  //
+  //   Sequential model({Input({96, 96, 3}), body.AsLayer().Trainable(false),
+  //                     GlobalAveragePooling2D(), Dense(2)});
+  Layer AsLayer(bool with_weights = true) const;
+
+  // The loops of Keras. fit.h declares their options and results.
+  Result<History> Fit(const Dataset& dataset, const FitOptions& options);
+  Result<History> Fit(const Dataset& dataset);
+  Result<Logs> Evaluate(const Dataset& dataset, const EvaluateOptions& options);
+  Result<Logs> Evaluate(const Dataset& dataset);
+  // All results of the first output, then those of the next.
+  Result<std::vector<float>> Predict(const Dataset& dataset);
+
+  // The exact memory for training with batches of up to `batch`. Zeros before
+  // Compile.
+  MemoryPlan PlanMemory(int64_t batch) const;
+  uint64_t BytesNeeded(int64_t batch) const {
+    return PlanMemory(batch).total();
+  }
+  // Allocates the step's memory for batches of up to `batch`. Without this call
+  // the first step does it. `training` false is enough to evaluate and predict.
+  Status Reserve(int64_t batch, bool training);
+  // The bytes that are allocated now.
+  uint64_t BytesUsed() const;
+
+  // Opens a loader that reads batches of `dataset` into the model's buffers. A
+  // model has one loader at a time. While it is open, a second loader, Compile,
+  // and calls that need more memory are errors that change nothing. The loader
+  // checks labels against the model's classes.
+  Status OpenLoader(const Dataset& dataset, const LoaderOptions& options,
+                    std::unique_ptr<BatchLoader>* loader);
+
+  // A whole step: forward, loss, metrics, backward, update. In a job of several
+  // workers every rank calls it, with its part of the batch. Only Fit and
+  // TrainingLoop train more replicas than there are workers. In such a job
+  // TrainStep, and Forward with `training`, are errors.
+  Status TrainStep(const Batch& batch);
+  // Forward, loss and metrics, on this rank only.
+  Status TestStep(const Batch& batch);
+
+  // The parts of a step; every rank calls them. x has the shape (count, input
+  // shape). The result is output() until the next Forward, or a Reserve of more
+  // memory. Forward cancels the present step: gradients that were not applied
+  // are lost, after the exchanges that other ranks need. With `training` true
+  // and a loss on the input of a last softmax or sigmoid (see Compile),
+  // output() is that input until ComputeLoss.
+  Status Forward(const float* x, int64_t count, bool training);
+  // Null before the first Forward, after Compile, and after a Reserve that
+  // failed for lack of memory.
+  const float* output(int k = 0) const;
+  // After Forward. *loss becomes this rank's part of the step's loss: the sum
+  // over its examples divided by batch.global_count, plus its part of the
+  // regularization. With `training` it computes the gradient for Backward. x
+  // and the data of `batch` must not change until ApplyGradients, since exact
+  // sums may read them again.
+  Status ComputeLoss(const Batch& batch, double* loss);
+  // Computes the gradients of the loss. Their sums over all ranks may not be
+  // complete when it returns.
+  Status Backward();
+  // Clips the gradients, updates the weights and counts the iteration. An
+  // optimizer that accumulates only adds the gradients, except in each k-th
+  // call.
+  Status ApplyGradients();
+
+  // The metrics: "loss" first, then those of Compile. AddMetrics and
+  // SumOverRanks (metrics.h) compute running values of them.
+  int num_metrics() const;
+  const std::string& metric_name(int i) const;
+  // True if a smaller value is better (loss and errors).
+  bool metric_lower_is_better(int i) const;
+  // The number of MetricStates of all metrics. Most metrics have one, some
+  // several.
+  int num_metric_states() const;
+  // The index of the first state of metric i, and the metric's value from
+  // `states`.
+  int first_metric_state(int i) const;
+  double metric_value(int i, const MetricState* states) const;
+  // The num_metric_states() states of the last TrainStep, summed over all
+  // ranks.
+  const MetricState* step_metrics() const;
+  // The states of this rank's examples in the last TrainStep or TestStep. With
+  // several replicas, those of the last replica.
+  const MetricState* rank_metrics() const;
+  // kOutOfSync, on every rank, if the weights, optimizer slots, iterations or
+  // learning rate of a rank differ from those of rank 0 in any bit. In a Fit of
+  // an elastic job with FitOptions::cross_check the ranks also compare a pass,
+  // and take a majority vote. The faulty ranks get kOutOfSync; without a
+  // majority all do. The others get kPeerLost, and their Fit continues.
+  Status CheckReplicas();
+  // Sends to all ranks the parts of a running fit's state that only one rank
+  // has between two steps, as with sparse local updates. Every rank calls it
+  // before one of them saves.
+  Status GatherState();
+
+  const std::vector<Variable>& variables() const;
+  int64_t num_weights() const;  // floats in the span
+  // Floats that have gradients and slots, as compiled last.
+  int64_t num_trained() const;
+  float* weights();
+  // A digest of the bits of all weights with state. Equal weights have the same
+  // digest on every machine, for any number of threads. It reads all weights
+  // with the model's threads. 0 before the first Compile. Logs and `ringlet
+  // verify` print it as 16 hexadecimal digits.
+  uint64_t weights_digest() const;
+  // The num_trained() floats of the last Backward(). Waits for the sums over
+  // the ranks. If the sums failed, the content is undefined, and ApplyGradients
+  // returns the error. TrainStep may apply gradients without keeping them.
+  const float* gradients() const;
+  // Multiply-adds of one example, forward.
+  int64_t MultiplyAdds() const;
+
+  const Optimizer& optimizer() const;
+  const Loss& loss() const;                    // of the first output
+  const std::vector<Metric>& metrics() const;  // as resolved
+  // By output, with resolved metrics.
+  const std::vector<OutputLoss>& losses() const;
+  // The number of steps. An optimizer that accumulates makes
+  // optimizer().Updates(iterations()) updates in them.
+  int64_t iterations() const;
+  // The rate of the next step: the schedule's, or that of SetLearningRate.
+  float LearningRate() const;
+  void SetLearningRate(float learning_rate);
+  Collective* collective() const;
+  int num_replicas() const;  // as compiled
+  int threads() const;
+  uint64_t seed() const;
+  const LocalUpdates& local_updates() const;  // as compiled
+
+  // Weights as "model/<layer>/<weight>", and the optimizer's slots, iterations
+  // and learning rate as "optimizer/…".
+  Saveable* weights_state();
+  Saveable* optimizer_state();
+
+  // The description of the training data; null: unknown. SaveModel writes it,
+  // and LoadModel reads it. Fit does not change it: a program that trains a
+  // loaded model on other data sets it again. A part that a model file cannot
+  // have is not saved: names that are not UTF-8, over 128 KiB of names, a scale
+  // that is not finite.
+  const DataDescription* data_description() const;
+  void set_data_description(const std::optional<DataDescription>& description);
+
+  // Null: no observer.
+  void set_observer(StepObserver* observer);
+  StepObserver* observer() const;
+
+ protected:
+  Model(const char* class_name, const char* name);
+  Model(Model&& other) noexcept;
+  Model& operator=(Model&& other) noexcept;
+  // Appends a node and returns its number. `inputs` are numbers of earlier
+  // nodes.
+  int AddNode(const Layer& layer, const std::vector<int>& inputs);
+  int AddCall(int of, const std::vector<int>& inputs);
+  void SetOutputs(const std::vector<int>& nodes);
+  void Fail(const Status& status);
+
+ private:
+  friend class ModelParts;        // see model_parts.h
+  friend class SimulatedClients;  // see availability.h
+  struct Impl;
+  struct Deleter {
+    void operator()(Impl* impl) const;
+  };
+  std::unique_ptr<Impl, Deleter> impl_;
+};
+
+// Layers in a sequence. The first is an Input.
+class Sequential final : public Model {
+ public:
+  Sequential() : Model("Sequential", "sequential") {}
+  Sequential(std::initializer_list<Layer> layers) : Sequential() {
+    for (const Layer& layer : layers) Add(layer);
+  }
+  void Add(const Layer& layer);
+};
+
+// A graph: each call names its input nodes. The last node is the output.
+//
+//   Functional model;
+//   auto x = model.Add(Input({8, 8, 4}));
+//   auto y = model.Add(Conv2D(4, 3).Padding(kSame), {x});
+//   model.Add(Flatten(), {model.Add(Add(), {x, y})});
+//
+// A second call of a layer uses the same weights. Their gradient is the sum
+// over the calls:
+//
+//   auto a = model.Add(encoder.AsLayer(), {x});
+//   auto b = model.CallAgain(a, {y});
+//
+// A model may have several Inputs, before all other layers, and several
+// Outputs.
+class Functional final : public Model {
+ public:
+  using Node = int;
+  Functional() : Model("Functional", "functional") {}
+  Node Add(const Layer& layer, const std::vector<Node>& inputs = {}) {
+    return AddNode(layer, inputs);
+  }
+  // Calls the layer or nested model of `node` again, with other inputs of that
+  // shape.
+  Node CallAgain(Node node, const std::vector<Node>& inputs) {
+    return AddCall(node, inputs);
+  }
+  // Sets the outputs, in this order. Other layers may read them too.
+  void Outputs(const std::vector<Node>& nodes) { SetOutputs(nodes); }
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_MODEL_H_

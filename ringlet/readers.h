@@ -1,0 +1,179 @@
+// Readers: data sets from IDX, NPY and CSV files.
+//
+// Each reader makes a Dataset, which keeps the error of a bad file. Files may
+// be .gz. A user-defined reader is a Source (dataset.h).
+
+#ifndef RINGLET_READERS_H_
+#define RINGLET_READERS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dataset.h"
+#include "shape.h"
+#include "status.h"
+
+namespace ringlet {
+
+// IDX: the format of MNIST and similar data sets. It has two zero bytes, a type
+// (0x08 uint8, 0x0C int32, 0x0D float32, 0x0E float64) and the number of
+// dimensions. Each dimension follows as a big-endian uint32, then the
+// big-endian elements (Yann LeCun's MNIST page).
+
+struct IdxOptions {
+  // False: examples are read from the file when they are needed, which takes no
+  // memory. Only for plain files. Labels are always in memory.
+  bool in_memory = true;
+};
+
+// Images (or any x) from one file and labels from another, with equal counts.
+// Elements keep the file's type.
+Status OpenIdx(const std::string& images, const std::string& labels,
+               const IdxOptions& options, std::shared_ptr<Source>* source);
+
+// The same as a Dataset, which keeps an error.
+Dataset IdxDataset(const std::string& images, const std::string& labels,
+                   const IdxOptions& options = {});
+// Without labels: an input, or an output's targets, for Zip.
+Dataset IdxDataset(const std::string& x);
+// Several pairs of files in order. FileStarts() returns where each begins.
+Dataset IdxDataset(const std::vector<std::string>& images,
+                   const std::vector<std::string>& labels,
+                   const IdxOptions& options = {});
+
+// A complete file. The first dimension counts the examples.
+struct IdxArray {
+  DType dtype = DType::kUint8;
+  Shape shape;
+  std::vector<unsigned char> data;  // native byte order
+};
+Status ReadIdx(const std::string& path, IdxArray* array);
+
+// NPY: NumPy's array files. Format versions 1 to 3, in C or Fortran order,
+// little or big endian (numpy/lib/format.py). In memory float16 becomes
+// float32, bool uint8, int8, int16 and uint16 int32, uint32 and uint64 int64. A
+// uint64 that does not fit is an error. Other numbers keep their type. Text
+// (<U5, |S5) is read as labels: a class's number is the index of its name among
+// the sorted names.
+
+struct NpyArray {
+  DType dtype = DType::kFloat32;
+  Shape shape;
+  std::vector<unsigned char> data;  // native byte order, C order
+};
+
+// Reads numbers; kInvalidArgument if the elements are text.
+Status ReadNpy(const std::string& path, NpyArray* array);
+
+// The header of a file with such an array; the data after it are little-endian.
+std::string NpyHeader(DType dtype, const Shape& shape);
+
+// `data` has shape.elements() elements.
+Status WriteNpy(const std::string& path, DType dtype, const Shape& shape,
+                const void* data);
+
+// An array with one number for each example, for Dataset::SampleWeight: (n) or
+// (n, 1).
+Status ReadSampleWeights(const std::string& path, std::vector<float>* weights);
+
+// The first dimension of both counts the examples. If `y` is text, a line on
+// stderr lists the classes and their numbers. With `classes` each label is one
+// of these names, and its number is its index there. The dataset keeps an
+// error.
+Dataset NpyDataset(const std::string& x, const std::string& y,
+                   const std::vector<std::string>& classes = {});
+// Without labels: an input, or an output's targets, for Zip.
+Dataset NpyDataset(const std::string& x);
+
+// CSV (RFC 4180): an example in a row. Fields are decimal numbers in the C
+// locale, or true and false. A field may be in quotes, with separators, line
+// ends, and quotes written twice in it. All rows have the same length. Lines
+// end with LF, CR LF or CR; a byte order mark is permitted, and a first line
+// "sep=;" sets the separator. At most one column is the label, which may be a
+// name instead of a number.
+
+struct CsvOptions {
+  char separator = ',';  // ' ': any number of blanks and tabs
+  char decimal = '.';
+  char comment = '\0';  // begins a comment, to the end of its line; 0: none
+  // True if the first line has names. Without a value, it has names unless its
+  // fields (except a text label) are all numbers. Then it is data, and a line
+  // on stderr reports that. "0,1,2", as pandas names columns without names,
+  // counts as names. A line of text and numbers counts as names too, and a line
+  // on stderr reports it: it may be a row with a gap.
+  std::optional<bool> header;
+  // False: all columns are values, and y has no bytes.
+  bool has_label = true;
+  // Not 0: the number of columns of x. Rows with one more column have a label,
+  // and rows without it have none.
+  int64_t values = 0;
+  // The label's column: by name (needs a header), or if that is empty by number
+  // from 0. A negative number counts from the end.
+  std::string label_name;
+  int label_column = -1;
+  // The column of the examples' weights (Dataset::SampleWeight), by name or
+  // number; it is not part of x. Without both there are no weights.
+  std::string weight_name;
+  std::optional<int> weight_column;
+  // The columns of x in the training data, by name. If the file has names, x has
+  // these columns in this order. A missing one is an error, and others are
+  // ignored. Unless the label is given, it is the column `training_label`, or
+  // the only other column if `training_label` is empty. Empty: see `take`.
+  std::vector<std::string> training_columns;
+  std::string training_label;
+  // If not empty and labels are names: each is one of these names, and its
+  // number is its index here.
+  std::vector<std::string> classes;
+
+  // The following have a column's name or, if the file has no such name, its
+  // number from 0. A negative number counts from the end.
+  std::vector<std::string> take;  // the columns of x in this order; empty: all
+  std::vector<std::string> drop;  // columns that are not in x
+  // A column of text becomes categories. See TableEncoding::Column.
+  struct Categorical {
+    std::string column;
+    bool one_hot = true;
+    bool has_unknown_category = false;
+  };
+  std::vector<Categorical> categorical;
+  // The treatment of missing values. A value is missing if its field is empty,
+  // one of na_values, or a text that pandas reads as missing ("NA", "nan",
+  // "NULL" and others).
+  enum class Missing : uint8_t {
+    kError,
+    kDrop,      // the row is left out
+    kMean,      // the mean of the column's other values
+    kConstant,  // `value`
+  };
+  // In a column of text, kMean and kConstant make missing values a category of
+  // their own, named "".
+  struct MissingRule {
+    Missing kind = Missing::kError;
+    float value = 0;
+  };
+  MissingRule missing;
+  std::map<std::string, MissingRule>
+      missing_by_column;  // rules for single columns, instead of `missing`
+  std::vector<std::string> na_values;
+  // If set: the encoding of the training data. It replaces `categorical`,
+  // `missing`, `missing_in` and `na_values`.
+  std::optional<TableEncoding> encoding;
+  // True: the label, if there is one, is not read, and a row that would be left
+  // out is an error.
+  bool for_prediction = false;
+};
+
+// x is (values) float32 without the label: one value for each column, or those
+// of its categories. y is the label as a float32; class numbers are whole. If
+// labels are names, y is an int32 class: the index of its name among the sorted
+// names. A line on stderr then lists the classes and their numbers. The dataset
+// keeps an error.
+Dataset CsvDataset(const std::string& path, const CsvOptions& options = {});
+
+}  // namespace ringlet
+
+#endif  // RINGLET_READERS_H_

@@ -1,0 +1,140 @@
+// Shapes and element types, and the named spans of state that are saved.
+
+#ifndef RINGLET_SHAPE_H_
+#define RINGLET_SHAPE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "status.h"
+
+namespace ringlet {
+
+// --- shapes ------------------------------------------------------------------
+
+// Shapes and element types.
+//
+// A Shape is a plain value of at most eight dimensions. The shape of one
+// example, in a layer or a data set, omits the batch dimension, as in Keras's
+// Input(shape).
+
+enum class DType : uint8_t { kFloat32, kUint8, kInt32, kInt64, kFloat64 };
+
+constexpr size_t SizeOf(DType dtype) {
+  return dtype == DType::kUint8                               ? 1
+         : dtype == DType::kInt64 || dtype == DType::kFloat64 ? 8
+                                                              : 4;
+}
+
+class Shape {
+ public:
+  static constexpr int kMaxRank = 8;
+
+  Shape() = default;  // a scalar
+  Shape(std::initializer_list<int64_t> dims) {
+    for (int64_t d : dims) Append(d);
+  }
+
+  int rank() const { return rank_; }
+  int64_t operator[](int i) const { return dims_[i]; }
+  int64_t& operator[](int i) { return dims_[i]; }
+  int64_t back() const { return rank_ == 0 ? 1 : dims_[rank_ - 1]; }
+  void Append(int64_t dim);  // aborts if there are kMaxRank already
+
+  // The product of the dimensions; 1 for a scalar.
+  int64_t elements() const {
+    int64_t n = 1;
+    for (int i = 0; i < rank_; ++i) n *= dims_[i];
+    return n;
+  }
+
+  bool operator==(const Shape& other) const {
+    if (rank_ != other.rank_) return false;
+    for (int i = 0; i < rank_; ++i) {
+      if (dims_[i] != other.dims_[i]) return false;
+    }
+    return true;
+  }
+  bool operator!=(const Shape& other) const { return !(*this == other); }
+
+  // "(28, 28, 1)"; "(10,)"; "()".
+  std::string ToString() const {
+    std::string s = "(";
+    for (int i = 0; i < rank_; ++i) {
+      s += std::to_string(dims_[i]);
+      if (i + 1 < rank_) s += ", ";
+    }
+    return s + (rank_ == 1 ? ",)" : ")");
+  }
+
+ private:
+  int rank_ = 0;
+  int64_t dims_[kMaxRank] = {};
+};
+
+// --- state -------------------------------------------------------------------
+
+// Saveable: named spans of state, which can be saved and loaded.
+//
+// The model, the optimizer, a running fit, callbacks and metrics are saveable.
+// io writes their spans to a checkpoint and reads them back without knowing
+// their meaning.
+
+class Collective;
+
+// Prefixes of names of state; part of the checkpoints' format.
+constexpr char kWeightsPrefix[] = "model/";  // "model/dense/kernel"
+constexpr char kOptimizerPrefix[] = "optimizer/";
+constexpr char kLearningRateName[] = "optimizer/learning_rate";
+// Only exact reduction has it; other ways of training ignore it.
+constexpr char kScalesName[] = "optimizer/reduction_scales";
+// Only local updates have it; they keep no slots of the optimizer.
+constexpr char kOuterSlot[] = "outer_momentum";
+constexpr char kOuterPrefix[] = "optimizer/outer_momentum/";
+// Each replica's own part of local updates: by number, then by tensor.
+constexpr char kErrorPrefix[] = "optimizer/error_feedback/";
+constexpr char kStartPrefix[] = "optimizer/replica_start/";
+
+// One tensor of state. `data` points into the owner: elements() * SizeOf(dtype)
+// bytes in native byte order. It is valid until the owner changes its shape or
+// is destroyed.
+struct StateSpan {
+  std::string name;  // "model/dense/kernel", "callback/early_stopping/wait"
+  DType dtype = DType::kFloat32;
+  Shape shape;
+  void* data = nullptr;
+  bool optional = false;  // if a file lacks it, it becomes zeros
+  size_t bytes() const {
+    return SizeOf(dtype) * static_cast<size_t>(shape.elements());
+  }
+};
+
+// The format of a span's elements in a file, little-endian. kF16 and kBF16 are
+// float32 in memory.
+enum class Storage : uint8_t { kF32, kF64, kI32, kI64, kU8, kF16, kBF16 };
+
+// A file's entries besides its spans: name and text.
+using Metadata = std::map<std::string, std::string>;
+
+class Saveable {
+ public:
+  virtual ~Saveable() = default;
+  // Appends this object's spans, in a fixed order with fixed shapes.
+  virtual void AppendState(std::vector<StateSpan>* spans) = 0;
+  // Called after loaded values were written to the spans. Checks them (they
+  // come from a file) and applies them.
+  virtual Status StateLoaded() { return Status(); }
+};
+
+// All ranks get the state of rank `root`. Their spans have the same names and
+// shapes, in the same order. After an error a rank's state may be mixed.
+Status BroadcastState(Collective* collective,
+                      const std::vector<Saveable*>& state, int root);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_SHAPE_H_

@@ -1,0 +1,1654 @@
+#include "ringlet/checkpoint.h"
+#include "ringlet/loggers.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <random>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "../../support/elastic_collective.h"
+#include "../../support/full_disk.h"
+#include "../../support/simulated_file_system.h"
+#include "../../support/temp_folder.h"
+#include "../../support/thread_collective.h"
+#include "../../support/tiny_model.h"
+#include "core/base/text.h"
+#include "io/logs/row_file.h"
+#include "ringlet/fit.h"
+
+namespace ringlet {
+namespace {
+
+TEST(CSVLoggerTest, Write_TwoEpochs_IsExcelDialectWithSortedColumns) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  auto model = TinyModel(SGD(0.0f));
+  FitOptions options = Quiet(2);
+  options.callbacks = {CSVLogger(path)};
+  auto history = model->Fit(Points(8).Batch(8), options);
+  ASSERT_TRUE(history.ok());
+  const std::string text = ReadWhole(path);
+  EXPECT_EQ(text.find("epoch,accuracy,loss\r\n0,"), 0u) << text;
+  // Full precision: the value read back is the value.
+  const size_t loss = text.find(',', text.find("\r\n0,") + 4) + 1;
+  EXPECT_EQ(std::stod(text.substr(loss)), history->Values("loss")[0]);
+}
+
+// The columns exist when the first numbers come, as in Keras.
+TEST(CSVLoggerTest, Header_ValidationAfterSomeEpochs_HasItsColumns) {
+  for (const bool validates : {true, false}) {
+    TempFolder folder;
+    const std::string path = folder / "log.csv";
+    auto model = TinyModel(SGD(0.0f));
+    FitOptions options = Quiet(2);
+    options.callbacks = {CSVLogger(path)};
+    if (validates) options.validation_data = Points(8).Batch(8);
+    options.validation_freq = 2;
+    ASSERT_TRUE(model->Fit(Points(8).Batch(8), options).ok());
+    const std::string text = ReadWhole(path);
+    const std::string header = std::string("epoch,accuracy,loss") +
+                               (validates ? ",val_accuracy,val_loss" : "");
+    EXPECT_EQ(text.find(header + "\r\n0,"), 0u) << text;
+    EXPECT_EQ(text.find(",NA,NA\r\n1,") != std::string::npos, validates)
+        << text;
+    EXPECT_EQ(text.find("NA", text.find("\r\n1,")), std::string::npos) << text;
+  }
+}
+
+TEST(CSVLoggerTest, Append_SecondFit_WritesNoSecondHeader) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  for (int i = 0; i < 2; ++i) {
+    auto model = TinyModel();
+    FitOptions options = Quiet(1);
+    options.callbacks = {CSVLogger(path, ';', /*append=*/true)};
+    ASSERT_TRUE(model->Fit(Points(8).Batch(8), options).ok());
+  }
+  const std::string text = ReadWhole(path);
+  EXPECT_EQ(text.find("epoch;"), text.rfind("epoch;"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
+}
+
+// A metric's name that holds the separator.
+TEST(CSVLoggerTest, Header_NameWithAComma_IsOneFieldAndReadBack) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv", steps = folder / "steps.csv";
+  Metric metric = Accuracy();
+  metric.name = "top, \"best\"";
+  for (int i = 0; i < 2; ++i) {
+    Sequential model({Input({2}), Dense(3)});
+    model.Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits),
+                  {metric});
+    FitOptions options = Quiet(1);
+    options.callbacks = {CSVLogger(path, ',', /*append=*/true),
+                         StepLogger(steps, /*digests=*/false)};
+    ASSERT_TRUE(model.Fit(Points(8).Batch(8), options).ok());
+  }
+  const std::string text = ReadWhole(path);
+  EXPECT_EQ(text.find("epoch,loss,\"top, \"\"best\"\"\"\r\n"), 0u) << text;
+  // Both runs' rows have a number of it.
+  const size_t second = text.rfind("\r\n0,") + 2;
+  const size_t metric_at = text.find(',', second + 2) + 1;
+  EXPECT_NE(text.compare(metric_at, 2, "NA"), 0) << text;
+  EXPECT_EQ(
+      std::count(text.begin() + static_cast<int64_t>(second), text.end(), ','),
+      2);
+  EXPECT_EQ(ReadWhole(steps).find("epoch,step,loss,\"top, \"\"best\"\"\"\n"),
+            0u);
+}
+
+TEST(CSVLoggerTest, Open_WithoutAppend_BeginsAgain) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  WriteWhole(path, "old\r\n");
+  auto model = TinyModel();
+  FitOptions options = Quiet(1);
+  options.callbacks = {CSVLogger(path)};
+  ASSERT_TRUE(model->Fit(Points(8).Batch(8), options).ok());
+  EXPECT_EQ(ReadWhole(path).find("epoch,"), 0u);
+}
+
+TEST(CSVLoggerTest, Resume_RowsBehindTheBackup_AreCutOff) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  auto model = TinyModel();
+  auto logger = CSVLogger(path);
+  FitState fit;
+  fit.model = model.get();
+  fit.validation = Validation::kAfterSomeEpochs;
+  Logs logs;
+  logs.Set("loss", 0.5);
+  ASSERT_TRUE(logger->OnSetup(fit).ok());
+  ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
+  ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+  std::vector<StateSpan> spans;
+  logger->AppendState(&spans);
+  ASSERT_EQ(spans.size(), 1u);
+  const int64_t saved = *static_cast<int64_t*>(spans[0].data);
+  const std::string first = ReadWhole(path);
+  // An epoch later than the backup, torn in its row.
+  fit.epoch = 1;
+  ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+  logger.reset();
+  WriteWhole(path, ReadWhole(path).substr(0, first.size() + 2));
+
+  logger = CSVLogger(path);
+  ASSERT_TRUE(logger->OnSetup(fit).ok());
+  spans.clear();
+  logger->AppendState(&spans);
+  *static_cast<int64_t*>(spans[0].data) = saved;
+  ASSERT_TRUE(logger->StateLoaded().ok());
+  ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
+  ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+  logger->OnFitReturn(fit, Status());
+  EXPECT_EQ(ReadWhole(path), first + "1,0.5,NA\r\n");
+}
+
+// Sets up a fit that continues from a backup with `saved` bytes of rows.
+void Restore(Callback* logger, Model* model, int64_t saved, FitState* fit) {
+  fit->model = model;
+  fit->validation = Validation::kAfterSomeEpochs;
+  fit->epoch = 2;
+  ASSERT_TRUE(logger->OnSetup(*fit).ok());
+  std::vector<StateSpan> spans;
+  logger->AppendState(&spans);
+  *static_cast<int64_t*>(spans[0].data) = saved;
+  ASSERT_TRUE(logger->StateLoaded().ok());
+}
+
+// The run's backup was made without the log. Rows 0 and 1 of the log are of the
+// run. The chief is lost behind its first row; its new process has the state
+// from before this row.
+TEST(CSVLoggerTest, RestartedChief_BackupWithoutTheLog_KeepsTheFilesRows) {
+  const std::string old = "epoch,loss\r\n0,1\r\n1,1\r\n";
+  for (const int epoch : {0, 2}) {
+    TempFolder folder;
+    const std::string path = folder / "log.csv";
+    WriteWhole(path, old);
+    auto model = TinyModel();
+    auto logger = CSVLogger(path);
+    FitState fit;
+    fit.model = model.get();
+    fit.validation = Validation::kNever;
+    fit.source = RestoreSource::kMemory;
+    fit.epoch = epoch;
+    Logs logs;
+    logs.Set("loss", 0.5);
+    ASSERT_TRUE(logger->OnSetup(fit).ok());
+    ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
+    ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+    logger->OnFitReturn(fit, Status());
+    // At the run's start there are no rows of it.
+    const std::string kept = epoch > 0 ? old : "epoch,loss\r\n";
+    EXPECT_EQ(ReadWhole(path), kept + std::to_string(epoch) + ",0.5\r\n");
+  }
+}
+
+// The log was removed, or a power cut took its end, which is not synced.
+TEST(CSVLoggerTest, Resume_RowsAreMissing_KeepsTheWholeOnes) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  const std::string header = "epoch,loss,val_loss\r\n";
+  const std::string first = header + "0,0.5,NA\r\n";
+  for (const auto& [left, kept] : {std::pair<std::string, std::string>{"", ""},
+                                   {header.substr(0, 7), ""},
+                                   {header + "0,0.", header},
+                                   {first, first}}) {
+    WriteWhole(path, left);
+    auto model = TinyModel();
+    auto logger = CSVLogger(path);
+    const int64_t saved = static_cast<int64_t>(first.size()) + 10;
+    FitState fit;
+    Restore(logger.get(), model.get(), saved, &fit);
+    Logs logs;
+    logs.Set("loss", 0.25);
+    testing::internal::CaptureStderr();
+    ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_NE(
+        said.find("no row of " + path + " ends at byte " +
+                  std::to_string(saved) + " of " + std::to_string(left.size())),
+        std::string::npos)
+        << said;
+    ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+    logger->OnFitReturn(fit, Status());
+    EXPECT_EQ(ReadWhole(path),
+              (kept.empty() ? header : kept) + "2,0.25,NA\r\n");
+  }
+}
+
+// Everything in the file is of epochs that are yet to come, its header too.
+TEST(CSVLoggerTest, Resume_BeforeTheFirstRow_WritesTheHeader) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  WriteWhole(path, "epoch,accuracy,loss\r\n0,1,0.5\r\n");
+  auto model = TinyModel();
+  auto logger = CSVLogger(path);
+  FitState fit;
+  fit.model = model.get();
+  fit.validation = Validation::kAfterSomeEpochs;
+  Logs logs;
+  logs.Set("loss", 0.25);
+  ASSERT_TRUE(logger->OnSetup(fit).ok());
+  std::vector<StateSpan> spans;
+  logger->AppendState(&spans);
+  *static_cast<int64_t*>(spans[0].data) = 0;
+  ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
+  ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+  logger->OnFitReturn(fit, Status());
+  EXPECT_EQ(ReadWhole(path), "epoch,loss,val_loss\r\n0,0.25,NA\r\n");
+}
+
+// A pipe, a terminal or a device has no rows to go back to, and no first line
+// to read: its reader gets a header.
+TEST(CSVLoggerTest, Resume_PipeOrDevice_WritesOn) {
+  TempFolder folder;
+  const std::string path = folder / "pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  const int reader = open(path.c_str(), O_RDWR | O_NONBLOCK);
+  for (const std::string& log :
+       {path, std::string("/dev/null"), std::string("/dev/full")}) {
+    auto model = TinyModel();
+    auto logger = CSVLogger(log);
+    FitState fit;
+    Restore(logger.get(), model.get(), /*saved=*/300, &fit);
+    Logs logs;
+    logs.Set("loss", 0.25);
+    const Status begun = logger->OnEpochBegin(fit);
+    ASSERT_TRUE(begun.ok()) << begun.message();
+    ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+    logger->OnFitReturn(fit, Status());
+  }
+  char text[256];
+  const ssize_t n = read(reader, text, sizeof(text));
+  close(reader);
+  EXPECT_EQ(std::string(text, static_cast<size_t>(std::max<ssize_t>(n, 0))),
+            "epoch,loss,val_loss\r\n2,0.25,NA\r\n");
+}
+
+// A row that a power cut tore is not the beginning of the next one, which would
+// then have another epoch.
+TEST(CSVLoggerTest, Append_LastRowIsTorn_BeginsANewRow) {
+  const std::string whole = "epoch,loss\r\n0,1\r\n";
+  for (const std::string end : {"", "1", "1,0", "1,0.5", "1,0.5\r"}) {
+    TempFolder folder;
+    const std::string path = folder / "log.csv";
+    WriteWhole(path, whole + end);
+    auto model = TinyModel();
+    FitOptions options = Quiet(1);
+    options.callbacks = {CSVLogger(path, ',', /*append=*/true)};
+    testing::internal::CaptureStderr();
+    ASSERT_TRUE(model->Fit(Points(8).Batch(8), options).ok());
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(said.find("its last row has no end") != std::string::npos,
+              !end.empty())
+        << said;
+    const std::string kept = whole + (end.empty() ? end : end + "\n");
+    const std::string text = ReadWhole(path);
+    EXPECT_EQ(text.find(kept + "0,"), 0u) << text;
+    EXPECT_EQ(text.find('\n', kept.size()), text.size() - 1) << text;
+  }
+}
+
+TEST(StepLoggerTest, Resume_RowsAreMissing_KeepsTheWholeOnes) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  const std::string header = "epoch,step,loss,accuracy\n";
+  const std::string first = header + "0,0,0.5,1\n";
+  const std::string last = "0,1,0,0\n";  // nothing was counted
+  for (const auto& [left, kept] :
+       {std::pair<std::string, std::string>{"", header},
+        {header.substr(0, 7), header},
+        {header + "0,0,0.", header},
+        {first + "0,1,0.2", first}}) {
+    std::filesystem::remove(path);
+    if (!left.empty()) WriteWhole(path, left);
+    auto model = TinyModel();
+    auto logger = StepLogger(path);
+    FitState fit;
+    fit.model = model.get();
+    fit.validation = Validation::kAfterSomeEpochs;
+    fit.step = 1;
+    ASSERT_TRUE(logger->OnSetup(fit).ok());
+    std::vector<StateSpan> spans;
+    logger->AppendState(&spans);
+    const bool all = left == first + "0,1,0.2";
+    *static_cast<int64_t*>(spans[0].data) =
+        static_cast<int64_t>(first.size()) + (all ? 0 : 10);
+    ASSERT_TRUE(logger->StateLoaded().ok());
+    testing::internal::CaptureStderr();
+    const Status begun = logger->OnTrainBatchBegin(fit);
+    const std::string said = testing::internal::GetCapturedStderr();
+    ASSERT_TRUE(begun.ok()) << begun.message();
+    EXPECT_EQ(said.empty(), all) << said;
+    ASSERT_TRUE(logger->OnTrainBatchEnd(fit, {}).ok());
+    logger->OnFitReturn(fit, Status());
+    EXPECT_EQ(ReadWhole(path), kept + last);
+  }
+}
+
+TEST(CSVLoggerTest, Write_DiskIsFull_TrainingContinuesAndRowsFollowLater) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  // Longer than the messages meanwhile, which go to a file too.
+  std::string before = "epoch,loss,val_loss\r\n";
+  while (before.size() < 4096) before += "0,0.5,NA\r\n";
+  WriteWhole(path, before);
+  auto model = TinyModel();
+  auto logger = CSVLogger(path, ',', /*append=*/true);
+  FitState fit;
+  fit.model = model.get();
+  fit.validation = Validation::kAfterSomeEpochs;
+  Logs logs;
+  logs.Set("loss", 0.5);
+  ASSERT_TRUE(logger->OnSetup(fit).ok());
+  ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
+  testing::internal::CaptureStderr();
+  const auto rows = [&](int count) {
+    for (int i = 0; i < count; ++i, ++fit.epoch) {
+      ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+    }
+  };
+  {
+    FullDisk full(before.size() + 3);
+    rows(2);
+    EXPECT_EQ(ReadWhole(path), before + "0,0");
+  }
+  rows(1);
+  const std::string three = before + "0,0.5,NA\r\n1,0.5,NA\r\n2,0.5,NA\r\n";
+  EXPECT_EQ(ReadWhole(path), three);
+  std::string said = testing::internal::GetCapturedStderr();
+  const std::string warning = path + ": writing a row: ";
+  ASSERT_NE(said.find(warning), std::string::npos) << said;
+  EXPECT_EQ(said.find(warning, said.find(warning) + 1), std::string::npos);
+  testing::internal::CaptureStderr();
+  {
+    FullDisk full(three.size());
+    rows(1);
+    logger->OnFitReturn(fit, Status());
+  }
+  said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("its last 10 bytes are lost"), std::string::npos) << said;
+  EXPECT_EQ(ReadWhole(path), three);
+  // After a loss at the fit's end the rows may still be written.
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(logger->OnSetup(fit).ok());
+  ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
+  {
+    FullDisk full(three.size());
+    rows(1);
+    ASSERT_TRUE(logger->OnTrainEnd(fit, logs).ok());
+    logger->OnFitReturn(fit, PeerLost(1, "lost"));
+  }
+  said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find(warning), std::string::npos) << said;
+  EXPECT_EQ(said.find("bytes are lost"), std::string::npos) << said;
+}
+
+// Many rows come while none can be written. The oldest are kept, and the newest
+// dropped. When there is room again, the log continues with whole rows.
+TEST(RowFileTest, Write_DiskIsFullForLong_WaitingRowsAreBounded) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  SoloCollective solo;
+  RowFile file("some_logger", path);
+  std::string before = "head\n";
+  before.append(4095, 'x').append("\n");
+  ASSERT_TRUE(file.Open(&solo, false).ok());
+  file.Write(before);
+  const std::string row = std::string(9999, 'r') + "\n";
+  const size_t most = RowFile::kMostKept / row.size() + 1;
+  testing::internal::CaptureStderr();
+  {
+    FullDisk full(before.size() + 3);
+    for (size_t i = 0; i < 3 * most; ++i) file.Write(row);
+  }
+  file.Write("last\n");
+  const std::string said = testing::internal::GetCapturedStderr();
+  std::string want = before;
+  for (size_t i = 0; i < most; ++i) want += row;
+  EXPECT_TRUE(ReadWhole(path) == want + "last\n") << ReadWhole(path).size();
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 2) << said;
+  EXPECT_NE(said.find("too many rows wait"), std::string::npos) << said;
+  // Dropped rows count: the other ranks have no error of the full disk.
+  EXPECT_EQ(file.offset(),
+            static_cast<int64_t>(before.size() + 3 * most * row.size() + 5));
+}
+
+// The offsets of all ranks' loggers, noted at every save point.
+class OffsetNotes : public Callback {
+ public:
+  const char* name() const override { return "notes"; }
+  Status OnSavePoint(FitState& fit, bool) override {
+    for (const auto& callback : *fit.callbacks) {
+      std::vector<StateSpan> spans;
+      callback->AppendState(&spans);
+      for (const StateSpan& span : spans) {
+        notes.push_back(*static_cast<int64_t*>(span.data));
+      }
+    }
+    return Status();
+  }
+  std::vector<int64_t> notes;
+};
+
+TEST(RowFileTest, Offset_EveryRank_CountsTheBytesOfTheRows) {
+  for (const bool append : {false, true}) {
+    TempFolder folder;
+    const std::string path = folder / "0.csv";
+    if (append) WriteWhole(path, "epoch,loss,other\r\n0,1,NA\r\n");
+    std::vector<int64_t> notes[3];
+    RunRanks(3, [&](Collective* collective) {
+      const std::string own = folder / std::to_string(collective->rank());
+      const auto noter = std::make_shared<OffsetNotes>();
+      auto model = TinyModel(SGD(0.1f), 0, collective);
+      FitOptions options = Quiet(2);
+      options.callbacks = {CSVLogger(own + ".csv", ',', append),
+                           StepLogger(own + ".steps"), noter};
+      const auto history = model->Fit(Points(24).Batch(6), options);
+      EXPECT_TRUE(history.ok()) << history.status().message();
+      notes[collective->rank()] = noter->notes;
+    });
+    EXPECT_EQ(notes[0].size(), 2u * (2 * 4 + 2));
+    EXPECT_EQ(notes[1], notes[0]);
+    EXPECT_EQ(notes[2], notes[0]);
+    ASSERT_FALSE(notes[0].empty());
+    EXPECT_EQ(notes[0].back(),
+              static_cast<int64_t>(ReadWhole(folder / "0.steps").size()));
+    EXPECT_EQ(notes[0][notes[0].size() - 2],
+              static_cast<int64_t>(ReadWhole(path).size()));
+    EXPECT_FALSE(std::filesystem::exists(folder / "1.csv"));
+    EXPECT_FALSE(std::filesystem::exists(folder / "1.steps"));
+  }
+}
+
+// The backup has 13 bytes of rows.
+//
+// rows in the file           of these bytes  expected
+// a whole one and a torn one 9 are whole     the torn row is cut
+// others, none ends at 13    none is whole   nothing is cut
+TEST(RowFileTest, Resume_FileWithoutTheBackupsRow_AllRanksCountWhatIsThere) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  testing::internal::CaptureStderr();
+  const std::string others = "head\n1,2\n1,2345678\n1,2\n";
+  for (const auto& [left, kept] :
+       {std::pair<std::string, std::string>{"head\n1,2\n1,", "head\n1,2\n"},
+        {others, others}}) {
+    WriteWhole(path, left);
+    int64_t offsets[2] = {};
+    RunRanks(2, [&](Collective* collective) {
+      RowFile file("some_logger", path);
+      std::vector<StateSpan> spans;
+      file.AppendState(&spans);
+      *static_cast<int64_t*>(spans[0].data) = 13;
+      EXPECT_TRUE(file.Open(collective, false, /*in_memory=*/false).ok());
+      file.Write("3,4\n");
+      offsets[collective->rank()] = file.offset();
+    });
+    EXPECT_EQ(ReadWhole(path), kept + "3,4\n");
+    for (const int64_t offset : offsets) {
+      EXPECT_EQ(offset, static_cast<int64_t>(kept.size()) + 4);
+    }
+  }
+  const std::string said = testing::internal::GetCapturedStderr();
+  for (const char* const size : {"11", "23"}) {
+    EXPECT_NE(said.find("no row of " + path + " ends at byte 13 of " + size),
+              std::string::npos)
+        << said;
+  }
+}
+
+TEST(RowFileTest, Open_ChiefCannotWrite_EndsEveryRank) {
+  RunRanks(2, [&](Collective* collective) {
+    auto model = TinyModel(SGD(0.1f), 0, collective);
+    FitOptions options = Quiet(1);
+    options.callbacks = {CSVLogger("/nowhere/log.csv")};
+    const auto history = model->Fit(Points(8).Batch(4), options);
+    EXPECT_NE(std::string(history.status().message()).find("/nowhere/log.csv"),
+              std::string::npos)
+        << history.status().message();
+  });
+}
+
+// An elastic job of one worker.
+struct ElasticSolo {
+  ElasticSolo() : collective(Arrived(&job), 0, 1 << 30) {}
+  static ElasticJob* Arrived(ElasticJob* job) {
+    job->Arrive(0);
+    return job;
+  }
+  Collective* get() { return &collective; }
+  ElasticJob job;
+  ElasticCollective collective;
+};
+
+// A row that the other ranks' state counts, and that rank 0 was lost before it
+// had written, in whole or in part.
+TEST(RowFileTest, LastRow_LostWriter_IsWrittenByTheNextOne) {
+  const std::string rows[] = {"head\n", "0,1.5\n", "1,1.25\n"};
+  const std::string all = rows[0] + rows[1] + rows[2];
+  for (const size_t there :
+       {all.size(), all.size() - 1, all.size() - 3,
+        rows[0].size() + rows[1].size(), rows[0].size() + rows[1].size() - 1,
+        rows[0].size()}) {
+    TempFolder folder;
+    const std::string path = folder / "log.csv";
+    SoloCollective solo;
+    RowFile others("some_logger", path), own("some_logger", path);
+    ASSERT_TRUE(others.Open(&solo, false).ok());
+    for (const std::string& row : rows) others.Write(row);
+    std::vector<StateSpan> from, to;
+    others.AppendState(&from);
+    others.AppendLiveState(&from);
+    own.AppendState(&to);
+    own.AppendLiveState(&to);
+    for (size_t i = 0; i < from.size(); ++i) {
+      std::memcpy(to[i].data, from[i].data, from[i].bytes());
+    }
+    ASSERT_TRUE(own.StateLoaded().ok());
+    others.Close();
+    WriteWhole(path, all.substr(0, there));
+    testing::internal::CaptureStderr();
+    ASSERT_TRUE(own.Open(&solo, false).ok());
+    const std::string said = testing::internal::GetCapturedStderr();
+    own.Close();
+    const bool one_missing = there >= rows[0].size() + rows[1].size();
+    EXPECT_EQ(ReadWhole(path), one_missing ? all : rows[0] + rows[2]) << there;
+    EXPECT_EQ(said.empty(), one_missing) << said;
+    EXPECT_EQ(own.offset(), static_cast<int64_t>(ReadWhole(path).size()));
+  }
+}
+
+void CopyState(RowFile* from, RowFile* to) {
+  std::vector<StateSpan> theirs, own;
+  from->AppendState(&theirs);
+  from->AppendLiveState(&theirs);
+  to->AppendState(&own);
+  to->AppendLiveState(&own);
+  for (size_t i = 0; i < own.size(); ++i) {
+    std::memcpy(own[i].data, theirs[i].data, own[i].bytes());
+  }
+  EXPECT_TRUE(to->StateLoaded().ok());
+}
+
+// time  event                            log.csv        log.worker-0.csv
+// 1     A writes rows 0 and 1            0, 1           -
+// 2     B opens it with the state of A   0, 1           1
+// 3     A writes row 2                   0, 1, 2        1
+// 4     B writes rows 2 and 3            0, 1, 2        1, 2, 3
+// 5     A closes; B goes on              0, 1, 2, 3     1, 2, 3
+// 6     B writes row 4                   0, 1, 2, 3, 4  1, 2, 3
+TEST(RowFileTest, Open_AnotherWriterHoldsTheLog_WritesBesideItUntilItIsFree) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv",
+                    beside = folder / "log.worker-0.csv";
+  ElasticSolo parts[2];
+  RowFile a("some_logger", path), b("some_logger", path);
+  ASSERT_TRUE(a.Open(parts[0].get(), false).ok());
+  for (const char* row : {"head\n", "0,1.5\n", "1,1.25\n"}) a.Write(row);
+  CopyState(&a, &b);
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(b.Open(parts[1].get(), false).ok());
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("note: some_logger: another process writes " + path +
+                      "; this one writes " + beside),
+            std::string::npos)
+      << said;
+  ASSERT_EQ(b.offset(), 0);
+  b.Write("head\n");
+  EXPECT_EQ(ReadWhole(beside), "head\n1,1.25\n");
+  a.Write("2,1\n");
+  for (const char* row : {"2,1\n", "3,0.75\n"}) b.Write(row);
+  a.Close();
+  RowFile next("some_logger", path);
+  CopyState(&b, &next);
+  b.Close();
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(next.Open(parts[1].get(), false).ok());
+  testing::internal::GetCapturedStderr();
+  next.Write("4,0.5\n");
+  EXPECT_EQ(ReadWhole(path), "head\n0,1.5\n1,1.25\n2,1\n3,0.75\n4,0.5\n");
+  EXPECT_EQ(ReadWhole(beside), "head\n1,1.25\n2,1\n3,0.75\n");
+}
+
+// time  event                           log.csv  log.worker-0.csv
+// 1     A writes rows 0 to 2            0, 1, 2  -
+// 2     B, a second run, writes 0, 1    0, 1, 2  0, 1
+// 3     A ends                          0, 1, 2  0, 1
+// 4     B rolls back, and writes a row  0, 1, 2  0 or 0, 1, 2
+// 5     B has another fit               -        0 or 0, 1, 2
+TEST(RowFileTest, Rollback_LogIsFreeByThen_StaysWithTheFileBeside) {
+  for (const bool to_begin : {true, false}) {
+    TempFolder folder;
+    const std::string path = folder / "log.csv";
+    ElasticSolo parts[2];
+    RowFile a("some_logger", path), b("some_logger", path), state("some", "");
+    testing::internal::CaptureStderr();
+    ASSERT_TRUE(a.Open(parts[0].get(), false).ok());
+    for (const char* row : {"head\n", "0,9\n", "1,9\n", "2,9\n"}) a.Write(row);
+    ASSERT_TRUE(b.Open(parts[1].get(), false).ok());
+    for (const char* row : {"head\n", "0,1\n", "1,1\n"}) b.Write(row);
+    a.Close();
+    CopyState(&b, &state);
+    b.Reset(/*after_loss=*/true);
+    if (!to_begin) CopyState(&state, &b);
+    ASSERT_TRUE(b.Open(parts[1].get(), false).ok());
+    testing::internal::GetCapturedStderr();
+    if (b.offset() == 0) b.Write("head\n");
+    b.Write(to_begin ? "0,1\n" : "2,1\n");
+    const std::string beside =
+        to_begin ? "head\n0,1\n" : "head\n0,1\n1,1\n2,1\n";
+    EXPECT_EQ(ReadWhole(path), "head\n0,9\n1,9\n2,9\n");
+    EXPECT_EQ(ReadWhole(folder / "log.worker-0.csv"), beside);
+    b.Reset();
+    ASSERT_TRUE(b.Open(parts[1].get(), false).ok());
+    EXPECT_EQ(ReadWhole(path), "");
+    EXPECT_EQ(ReadWhole(folder / "log.worker-0.csv"), beside);
+  }
+}
+
+// The file beside the log may have rows of an earlier run, or be no log.
+TEST(RowFileTest, Open_FileBesideIsNotEmpty_KeepsItsBytes) {
+  for (const std::string old : {"head\n0,9\n", "head\n0,9\n1,", "a note"}) {
+    for (const bool takes_over : {false, true}) {
+      SCOPED_TRACE(old + (takes_over ? ": takes over" : ": begins"));
+      TempFolder folder;
+      const std::string path = folder / "log.csv",
+                        beside = folder / "log.worker-0.csv";
+      WriteWhole(beside, old);
+      ElasticSolo parts[2];
+      RowFile a("some_logger", path), b("some_logger", path);
+      testing::internal::CaptureStderr();
+      ASSERT_TRUE(a.Open(parts[0].get(), false).ok());
+      for (const char* row : {"head\n", "0,1\n"}) a.Write(row);
+      if (takes_over) CopyState(&a, &b);
+      ASSERT_TRUE(b.Open(parts[1].get(), false).ok());
+      const std::string kept = ReadWhole(beside);
+      b.Write("1,1\n");
+      const std::string whole = old.substr(0, old.rfind('\n') + 1);
+      EXPECT_EQ(kept.find(whole.empty() ? old + "\n" : whole), 0u) << kept;
+      EXPECT_EQ(ReadWhole(beside), kept + "1,1\n");
+      b.Reset(/*after_loss=*/true);  // rolls back to the run's start
+      ASSERT_TRUE(b.Open(parts[1].get(), false).ok());
+      EXPECT_EQ(ReadWhole(beside), takes_over ? kept + "1,1\n" : kept);
+      testing::internal::GetCapturedStderr();
+    }
+  }
+}
+
+// The backup was made by a process that wrote a file beside the log. It was
+// made before the first row.
+TEST(RowFileTest, Resume_AppendWithABackupOfByteZero_CutsNothing) {
+  for (const std::string old : {"head\n0,9\n1,9\n", "a note"}) {
+    TempFolder folder;
+    const std::string path = folder / "log.csv";
+    WriteWhole(path, old);
+    SoloCollective solo;
+    RowFile file("some_logger", path);
+    std::vector<StateSpan> spans;
+    file.AppendState(&spans);
+    *static_cast<int64_t*>(spans[0].data) = 0;
+    testing::internal::CaptureStderr();
+    ASSERT_TRUE(file.Open(&solo, /*append=*/true, /*in_memory=*/false).ok());
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find("no row of " + path + " ends at byte 0"),
+              std::string::npos)
+        << said;
+    const std::string kept = old.back() == '\n' ? old : old + "\n";
+    EXPECT_EQ(file.offset(), static_cast<int64_t>(kept.size()));
+    file.Write("0,1\n");
+    EXPECT_EQ(ReadWhole(path), kept + "0,1\n");
+  }
+}
+
+TEST(RowFileTest, Open_LogAndFileBesideItAreHeld_FailsByName) {
+  TempFolder folder;
+  SoloCollective solo;
+  const std::string path = folder / "steps";
+  RowFile files[] = {
+      {"some_logger", path}, {"some_logger", path}, {"some_logger", path}};
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(files[0].Open(&solo, false).ok());
+  ASSERT_TRUE(files[1].Open(&solo, false).ok());
+  const Status status = files[2].Open(&solo, false);
+  testing::internal::GetCapturedStderr();
+  EXPECT_EQ(status.code(), Code::kAlreadyExists);
+  EXPECT_NE(std::string(status.message()).find(path + ".worker-0"),
+            std::string::npos)
+      << status.message();
+}
+
+// A rollback to before the first row.
+TEST(RowFileTest, Rollback_ToTheBeginOfTheRun_CutsItsRowsAlone) {
+  for (const bool append : {false, true}) {
+    TempFolder folder;
+    const std::string path = folder / "log.csv";
+    WriteWhole(path, "of a run before\n");
+    const std::string before = append ? "of a run before\n" : "";
+    ElasticSolo solo;
+    RowFile file("some_logger", path);
+    ASSERT_TRUE(file.Open(solo.get(), append).ok());
+    for (const char* row : {"head\n", "0,1.5\n"}) file.Write(row);
+    file.Reset(/*after_loss=*/true);
+    ASSERT_TRUE(file.Open(solo.get(), append).ok());
+    EXPECT_EQ(ReadWhole(path), before);
+    for (const char* row : {"head\n", "0,1.5\n", "1,1.25\n"}) file.Write(row);
+    const std::string all = before + "head\n0,1.5\n1,1.25\n";
+    EXPECT_EQ(ReadWhole(path), all);
+    file.Reset();  // of another fit
+    ASSERT_TRUE(file.Open(solo.get(), append).ok());
+    EXPECT_EQ(ReadWhole(path), append ? all : "");
+  }
+}
+
+// The state is that of step 1, and the file has gone further, as at a rollback.
+TEST(RowFileTest, Rollback_ToAStep_CutsBehindItsRow) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  ElasticSolo solo;
+  RowFile file("some_logger", path), verified("some_logger", "");
+  ASSERT_TRUE(file.Open(solo.get(), false).ok());
+  for (const char* row : {"head\n", "0,1.5\n"}) file.Write(row);
+  CopyState(&file, &verified);
+  for (const char* row : {"1,7\n", "2,7\n"}) file.Write(row);
+  file.Reset(/*after_loss=*/true);
+  CopyState(&verified, &file);
+  ASSERT_TRUE(file.Open(solo.get(), false).ok());
+  EXPECT_EQ(ReadWhole(path), "head\n0,1.5\n");
+  file.Write("1,1.25\n");
+  EXPECT_EQ(ReadWhole(path), "head\n0,1.5\n1,1.25\n");
+}
+
+// Both workers roll back to the backup that the run began with. In the first
+// case there is no last row, in the second the last row of another time. On one
+// disk the other worker may be the chief then.
+TEST(RowFileTest, Rollback_ToTheBackup_NextChiefWritesNoRowTwice) {
+  const std::string all = "head\n0,1.5\n1,1.25\n2,1\n3,0.75\n";
+  constexpr int64_t kSaved = 18;  // bytes
+  for (const bool stale : {false, true}) {
+    SCOPED_TRACE(stale);
+    TempFolder folder;
+    const std::string path = folder / "log.csv";
+    WriteWhole(path, all);
+    ElasticJob job;
+    for (int w = 0; w < 2; ++w) job.Arrive(w);
+    std::vector<std::thread> threads;
+    for (int w = 0; w < 2; ++w) {
+      threads.emplace_back([&, w] {
+        ElasticCollective collective(&job, w, 1 << 30);
+        RowFile file("some_logger", path);
+        std::vector<StateSpan> spans, live;
+        file.AppendState(&spans);
+        file.AppendLiveState(&live);
+        const auto restore = [&] {
+          file.Reset(/*after_loss=*/true);
+          *static_cast<int64_t*>(spans[0].data) = kSaved;
+          if (!stale) return;
+          std::memcpy(live[0].data, "0,1.5\n", 6);
+          *static_cast<int64_t*>(live[1].data) = 6;
+          *static_cast<int64_t*>(live[2].data) = 11;
+        };
+        restore();
+        ASSERT_TRUE(file.Open(&collective, false, /*in_memory=*/false).ok());
+        for (const char* row : {"2,1\n", "3,0.75\n"}) file.Write(row);
+        file.Close();
+        if (w == 0) return;
+        ASSERT_EQ(collective.Barrier().code(), Code::kPeerLost);
+        ASSERT_TRUE(collective.Reform().ok());
+        restore();
+        ASSERT_TRUE(file.Open(&collective, false).ok());
+        for (const char* row : {"2,1\n", "3,0.75\n"}) file.Write(row);
+        EXPECT_EQ(file.offset(), static_cast<int64_t>(all.size()));
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(ReadWhole(path), all);
+  }
+}
+
+// Workers with own disks, or with one disk, go through 12 views. In each a
+// worker is the chief that writes up to 3 rows. Then all roll back to the
+// view's start, or the chief is lost: behind its last row, before that is
+// written whole, or one row ahead. Each worker is started again or continues.
+// No row is lost, none is in a file twice, and each file has a header and is in
+// order.
+TEST(RowFileTest, Takeovers_AtRandom_EachRowIsThereOnceAndInOrder) {
+  testing::internal::CaptureStderr();
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    TempFolder folder;
+    const bool shared = seed % 2 == 1;
+    const bool append = seed / 2 % 2 == 1;  // to rows of another run
+    std::string paths[3];
+    std::unique_ptr<RowFile> files[3];
+    const auto start = [&](int w) {
+      paths[w] = folder / (shared ? "log" : std::to_string(w));
+      files[w] = std::make_unique<RowFile>("some_logger", paths[w]);
+    };
+    for (const int w : {0, 1, 2}) start(w);
+    for (int w = 0; append && w < 3; ++w) {
+      const char* const more = random() % 2 == 0 ? "-2,0.5\n" : "";
+      WriteWhole(paths[w], std::string("step,loss\n") + more + "-1,0.5\n");
+    }
+    int rows = 0, most = 0, chief = 0;
+    ElasticSolo solo;
+    ASSERT_TRUE(files[0]->Open(solo.get(), append).ok());
+    for (const int w : {1, 2}) CopyState(files[0].get(), files[w].get());
+    for (int view = 0; view < 12; ++view) {
+      const int donor = (chief + 1) % 3;
+      RowFile begin("some_logger", ""), end("some_logger", "");
+      CopyState(files[donor].get(), &begin);
+      const int rows_before = rows;
+      const int count = static_cast<int>(random() % 4);
+      if (count > 0 && files[chief]->offset() == 0) {
+        for (const int w : {chief, donor}) files[w]->Write("step,loss\n");
+      }
+      for (int i = 0; i < count; ++i) {
+        const std::string row = std::to_string(rows++) + ",0.5\n";
+        files[chief]->Write(row);
+        files[donor]->Write(row);  // counted
+      }
+      most = std::max(most, rows);
+      int how = static_cast<int>(random() % 4);
+      // A file of its own keeps the rows of a worker that was started again and
+      // is the chief once more, before any row was verified.
+      if (how == 3 && append && !shared && rows_before == 0) how = 0;
+      if (how == 1 && files[chief]->offset() > 0) {
+        files[chief]->Write(std::to_string(rows) + ",0.5\n");
+      }
+      CopyState(files[donor].get(), &end);
+      const std::string text = ReadWhole(paths[chief]);
+      files[chief]->Close();
+      if (how == 2 && count > 0) {
+        const size_t cut = random() % 4;
+        WriteWhole(paths[chief], text.substr(0, text.size() - 1 - cut));
+      }
+      if (how == 3) rows = rows_before;
+      for (const int w : {0, 1, 2}) {
+        if (random() % 2 == 0) {
+          start(w);
+        } else {
+          files[w]->Reset(/*after_loss=*/true);
+        }
+        CopyState(how == 3 ? &begin : &end, files[w].get());
+      }
+      chief = static_cast<int>(random() % 3);
+      ASSERT_TRUE(files[chief]->Open(solo.get(), append).ok());
+      for (const int w : {0, 1, 2}) {
+        if (w != chief) CopyState(files[chief].get(), files[w].get());
+      }
+    }
+    // A row of the lost chief may wait for the header.
+    if (files[chief]->offset() == 0) files[chief]->Write("step,loss\n");
+    std::set<int> seen;
+    for (int w = 0; w < 3; ++w) {
+      files[w]->Close();
+      if (!std::filesystem::exists(paths[w])) continue;
+      std::istringstream lines(ReadWhole(paths[w]));
+      std::string line;
+      // A chief that has written no row leaves an empty file.
+      if (!std::getline(lines, line)) continue;
+      EXPECT_EQ(line, "step,loss");
+      int before = -1;
+      for (bool first = true; std::getline(lines, line); first = false) {
+        if (lines.eof()) break;  // torn, and its worker never was chief again
+        const int step = std::stoi(line);
+        EXPECT_EQ(line, std::to_string(step) + ",0.5");
+        if (append && first) before = step - 1;
+        EXPECT_GT(step, before);
+        if (shared) {
+          EXPECT_EQ(step, before + 1);
+        }
+        before = step;
+        if (step >= 0) seen.insert(step);
+      }
+    }
+    for (int row = 0; row < rows; ++row) EXPECT_EQ(seen.count(row), 1u) << row;
+    EXPECT_LE(seen.size(), static_cast<size_t>(most) + 1);
+  }
+  testing::internal::GetCapturedStderr();
+}
+
+std::string RowOf(int step, size_t bytes) {
+  std::string row = std::to_string(step) + ",";
+  return row + std::string(bytes - row.size() - 1, 'x') + "\n";
+}
+
+// The state in memory was of a time before the newer backup. It does not count.
+TEST(RowFileTest, Resume_RowsBehindTheBackup_AreCutOff) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  ElasticSolo solo;
+  RowFile others("some_logger", path), own("some_logger", path);
+  ASSERT_TRUE(others.Open(solo.get(), false).ok());
+  std::string rows = "head\n";
+  others.Write(rows);
+  int64_t saved = 0;
+  for (int step = 0; step < 9; ++step) {
+    if (step == 4) CopyState(&others, &own);
+    if (step == 7) saved = others.offset();
+    others.Write(RowOf(step, 20));
+    if (step < 7) rows += RowOf(step, 20);
+  }
+  others.Close();
+  std::vector<StateSpan> spans;
+  own.AppendState(&spans);
+  *static_cast<int64_t*>(spans[0].data) = saved;
+  ASSERT_TRUE(own.Open(solo.get(), false, /*in_memory=*/false).ok());
+  own.Close();
+  EXPECT_EQ(ReadWhole(path), rows);
+}
+
+// However long rows are, and however far back the last one is.
+TEST(RowFileTest, Takeover_RowsOfItsOwn_CutsOnlyBehindAKnownRow) {
+  for (const size_t bytes : {50, 3000, 5000, 40000}) {
+    TempFolder folder;
+    const std::string path = folder / "log.csv";
+    ElasticSolo solo;
+    RowFile others("some_logger", folder / "other.csv");
+    ASSERT_TRUE(others.Open(solo.get(), false).ok());
+    others.Write("head\n");
+    for (int step = 90; step < 100; ++step) others.Write(RowOf(step, bytes));
+    // Earlier rows of the file, and, after a break, later ones.
+    std::string before = "head\n", later;
+    for (int step = 0; step < 40; ++step) before += RowOf(step, bytes);
+    const bool known = bytes <= 4096;
+    if (known) {
+      before += RowOf(99, bytes);
+      while (later.size() < 600000) later += RowOf(100, 4000);
+    }
+    WriteWhole(path, before + later);
+    RowFile own("some_logger", path);
+    CopyState(&others, &own);
+    testing::internal::CaptureStderr();
+    ASSERT_TRUE(own.Open(solo.get(), false).ok());
+    own.Write("next\n");
+    own.Close();
+    testing::internal::GetCapturedStderr();
+    EXPECT_TRUE(ReadWhole(path) == before + "next\n") << bytes;
+  }
+}
+
+// A worker that becomes the chief has the log of an earlier run on its disk.
+// The log is not cut.
+TEST(RowFileTest, Takeover_LogOfAnOlderRun_AppendsBehindIt) {
+  TempFolder folder;
+  const std::string path = folder / "1.csv";
+  const std::string old = "head\n0,9\n1,9\n2,9\n3,9\n4,9\n";
+  WriteWhole(path, old);
+  ElasticSolo solo;
+  RowFile first("some_logger", folder / "0.csv"), next("some_logger", path);
+  ASSERT_TRUE(first.Open(solo.get(), false).ok());
+  for (const char* row : {"head\n", "0,1\n", "1,1\n"}) first.Write(row);
+  CopyState(&first, &next);
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(next.Open(solo.get(), false).ok());
+  next.Write("2,1\n");
+  next.Close();
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("no row of " + path + " ends at byte 13 of 25"),
+            std::string::npos)
+      << said;
+  EXPECT_EQ(ReadWhole(path), old + "1,1\n2,1\n");
+}
+
+TEST(RowFileTest, Takeover_LogCannotBeOpened_JobContinuesWithAWarning) {
+  TempFolder folder;
+  ElasticSolo solo;
+  RowFile others("some_logger", folder / "other.csv");
+  RowFile own("some_logger", folder / "none/log.csv");
+  ASSERT_TRUE(others.Open(solo.get(), false).ok());
+  others.Write("head\n");
+  CopyState(&others, &own);
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(own.Open(solo.get(), false).ok());
+  std::string header;
+  EXPECT_TRUE(own.ReadHeader(solo.get(), /*in_memory=*/true, &header).ok());
+  own.Write("0,1\n");
+  own.Close();
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("its rows are lost"), std::string::npos) << said;
+  // At the start it is an error.
+  EXPECT_FALSE(RowFile("some_logger", folder / "none/log.csv")
+                   .Open(solo.get(), false)
+                   .ok());
+}
+
+// A file with the attribute "append only" refuses to be truncated.
+TEST(RowFileTest, Open_NothingToCut_DoesNotTruncate) {
+  SoloCollective solo;
+  for (const bool resumed : {false, true}) {
+    for (int64_t fail = 1; fail < 20; ++fail) {
+      SimulatedFileSystem files;
+      ASSERT_TRUE(files.MakeDirectory("logs").ok());
+      const int64_t rows = resumed ? 10 : 0;
+      {
+        RowFile file("some_logger", "logs/log.csv", &files);
+        ASSERT_TRUE(file.Open(&solo, /*append=*/false).ok());
+        if (resumed) file.Write("head\n0,1\n\n");
+      }
+      RowFile file("some_logger", "logs/log.csv", &files);
+      std::vector<StateSpan> spans;
+      file.AppendState(&spans);
+      if (resumed) *static_cast<int64_t*>(spans[0].data) = rows;
+      files.FailAfter(fail, EPERM);
+      file.Open(&solo, false, /*in_memory=*/false).IgnoreError();
+      EXPECT_EQ(files.last_failed().find("truncate"), std::string::npos)
+          << files.last_failed();
+      files.FailNoMore();
+    }
+  }
+}
+
+// The job's other ranks count on from the state's offset.
+TEST(RowFileTest, Takeover_FileCannotBeCut_KeepsTheStatesOffset) {
+  ElasticSolo solo;
+  int truncates = 0;
+  for (int64_t fail = 1; fail < 20; ++fail) {
+    SimulatedFileSystem files;
+    ASSERT_TRUE(files.MakeDirectory("logs").ok());
+    RowFile others("some_logger", "logs/0", &files);
+    RowFile older("some_logger", "logs/1", &files);
+    RowFile own("some_logger", "logs/1", &files);
+    ASSERT_TRUE(others.Open(solo.get(), false).ok());
+    for (const char* row : {"head\n", "0,1\n", "1,1\n"}) others.Write(row);
+    ASSERT_TRUE(older.Open(solo.get(), false).ok());
+    older.Write("other head\n0,1\n1,1\n2,1\n");
+    older.Close();
+    CopyState(&others, &own);
+    files.FailAfter(fail, EPERM);
+    testing::internal::CaptureStderr();
+    const Status opened = own.Open(solo.get(), false);
+    const std::string said = testing::internal::GetCapturedStderr();
+    if (files.last_failed().find("truncate") == std::string::npos) continue;
+    files.FailNoMore();
+    ++truncates;
+    EXPECT_TRUE(opened.ok()) << opened.message();
+    EXPECT_NE(said.find("its rows are lost"), std::string::npos) << said;
+    EXPECT_EQ(own.offset(), others.offset());
+  }
+  EXPECT_EQ(truncates, 1);
+}
+
+TEST(RowFileTest, ReadHeader_FirstLineIsTooLong_EndsNoElasticJob) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  const std::string text = std::string(70000, 'x') + "\n";
+  WriteWhole(path, text);
+  ElasticSolo solo;
+  RowFile others("some_logger", folder / "other.csv");
+  RowFile own("some_logger", path);
+  ASSERT_TRUE(others.Open(solo.get(), false).ok());
+  for (const char* row : {"head\n", "0,1\n"}) others.Write(row);
+  CopyState(&others, &own);
+  std::string header = "none read";
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(own.Open(solo.get(), false).ok());
+  const Status read = own.ReadHeader(solo.get(), /*in_memory=*/true, &header);
+  EXPECT_TRUE(read.ok()) << read.message();
+  EXPECT_TRUE(own.is_open());
+  own.Write("1,1\n");
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find(path + ": its first line is not a header"),
+            std::string::npos)
+      << said;
+  EXPECT_EQ(header, "");
+  EXPECT_EQ(ReadWhole(path).substr(0, text.size()), text);
+  EXPECT_EQ(ReadWhole(path).find("1,1\n"), std::string::npos);
+  // At the start it is an error.
+  RowFile first("some_logger", path);
+  own.Close();
+  ASSERT_TRUE(first.Open(solo.get(), /*append=*/true).ok());
+  EXPECT_EQ(first.ReadHeader(solo.get(), /*in_memory=*/false, &header).code(),
+            Code::kInvalidArgument);
+}
+
+TEST(RowFileTest, Open_LinkToAFile_IsRefused) {
+  TempFolder folder;
+  const std::string precious = folder / "precious", log = folder / "log.csv";
+  WriteWhole(precious, "not a log\n");
+  std::filesystem::create_symlink(precious, log);
+  SoloCollective solo;
+  for (const bool append : {false, true}) {
+    RowFile file("some_logger", log);
+    const Status status = file.Open(&solo, append);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_NE(std::string(status.message()).find("is a symbolic link"),
+              std::string::npos)
+        << status.message();
+    EXPECT_EQ(ReadWhole(precious), "not a log\n");
+  }
+  std::filesystem::create_symlink("loop", folder / "loop");
+  RowFile loop("some_logger", folder / "loop");
+  EXPECT_EQ(loop.Open(&solo, false).code(), Code::kInvalidArgument);
+  // A folder's link, and one to what is no file, as /dev/stdout is.
+  std::filesystem::create_directory(folder / "real");
+  std::filesystem::create_directory_symlink(folder / "real", folder / "logs");
+  RowFile within("some_logger", folder / "logs/log.csv");
+  EXPECT_TRUE(within.Open(&solo, false).ok());
+  std::filesystem::create_symlink("/dev/null", folder / "null");
+  RowFile device("some_logger", folder / "null");
+  EXPECT_TRUE(device.Open(&solo, false).ok());
+}
+
+// Each row is the step's own, whatever came before it.
+TEST(StepLoggerTest, Row_AnyStep_HasTheLossOfThatStepAlone) {
+  TempFolder folder;
+  const std::string path = folder / "steps.csv";
+  const float x[4] = {0, 0, 0, 0}, y[4] = {1e12f, 1e12f, 2, 2};
+  Sequential model({Input({1}), Dense(1)});
+  model.Compile(SGD(0.0f), MeanSquaredError());
+  FitOptions options = Quiet(2);
+  options.callbacks = {StepLogger(path)};
+  const Dataset data(
+      MemorySource({DType::kFloat32, {1}}, x, {DType::kFloat32, {1}}, y, 4));
+  ASSERT_TRUE(model.Fit(data.Batch(2), options).ok());
+  const std::string large = "1.0000000138484279e+24";  // float32's 1e24
+  EXPECT_EQ(ReadWhole(path), "epoch,step,loss\n0,0," + large + "\n0,1,4\n1,0," +
+                                 large + "\n1,1,4\n");
+}
+
+// Notes Model::weights_digest after each step.
+class NotesDigests final : public Callback {
+ public:
+  const char* name() const override { return "notes_digests"; }
+  Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+    rows += HexText(fit.model->weights_digest()) + "\n";
+    return Status();
+  }
+  std::string rows;
+};
+
+TEST(StepLoggerTest, Digests_Option_AreTheLastColumn) {
+  TempFolder folder;
+  const std::string path = folder / "steps.csv";
+  auto model = TinyModel();
+  FitOptions options = Quiet(2);
+  const auto notes = std::make_shared<NotesDigests>();
+  options.callbacks = {StepLogger(path, /*digests=*/true), notes};
+  ASSERT_TRUE(model->Fit(Points(32).Batch(8), options).ok());
+  std::string digests;
+  std::istringstream rows(ReadWhole(path));
+  for (std::string row; std::getline(rows, row);) {
+    digests += row.substr(row.rfind(',') + 1) + "\n";
+  }
+  EXPECT_EQ(digests, "weights_digest\n" + notes->rows);
+  EXPECT_NE(digests.substr(15, 16), digests.substr(32, 16));
+}
+
+TEST(StepLoggerTest, Resume_WithOrWithoutDigests_KeepsTheColumns) {
+  TempFolder folder;
+  for (const bool before : {false, true}) {
+    const std::string path = folder / (before ? "with.csv" : "without.csv");
+    const std::string header = std::string("epoch,step,loss,accuracy") +
+                               (before ? ",weights_digest\n" : "\n");
+    WriteWhole(path, header);
+    auto model = TinyModel();
+    const auto logger = StepLogger(path, !before);
+    FitState fit;
+    fit.model = model.get();
+    fit.validation = Validation::kAfterSomeEpochs;
+    ASSERT_TRUE(logger->OnSetup(fit).ok());
+    std::vector<StateSpan> spans;
+    logger->AppendState(&spans);
+    *static_cast<int64_t*>(spans[0].data) = static_cast<int64_t>(header.size());
+    ASSERT_TRUE(logger->StateLoaded().ok());
+    ASSERT_TRUE(logger->OnTrainBatchBegin(fit).ok());
+    ASSERT_TRUE(logger->OnTrainBatchEnd(fit, {}).ok());
+    logger->OnFitReturn(fit, Status());
+    const std::string row =
+        before ? "0,0,0,0," + HexText(model->weights_digest()) : "0,0,0,0";
+    EXPECT_EQ(ReadWhole(path), header + row + "\n");
+  }
+}
+
+// A metric's name holds the separator, and is one quoted field.
+TEST(StepLoggerTest, Resume_QuotedNameInTheHeader_IsOneColumn) {
+  TempFolder folder;
+  const std::string path = folder / "steps.csv";
+  const std::string header = "epoch,step,loss,\"top, \"\"best\"\"\"\n";
+  WriteWhole(path, header);
+  Metric metric = Accuracy();
+  metric.name = "top, \"best\"";
+  Sequential model({Input({2}), Dense(3)});
+  model.Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits),
+                {metric});
+  const auto logger = StepLogger(path, /*digests=*/false);
+  FitState fit;
+  Restore(logger.get(), &model, static_cast<int64_t>(header.size()), &fit);
+  ASSERT_TRUE(logger->OnTrainBatchBegin(fit).ok());
+  ASSERT_TRUE(logger->OnTrainBatchEnd(fit, {}).ok());
+  logger->OnFitReturn(fit, Status());
+  EXPECT_EQ(ReadWhole(path), header + "2,0,0,0\n");
+}
+
+TEST(StepLoggerTest, Row_LossIsNaN_HasNoSign) {
+  TempFolder folder;
+  auto model = TinyModel(SGD(1e30f));
+  FitOptions options = Quiet(3);
+  options.callbacks = {StepLogger(folder / "steps.csv")};
+  ASSERT_TRUE(model->Fit(Points(32).Batch(4), options).ok());
+  const std::string rows = ReadWhole(folder / "steps.csv");
+  EXPECT_NE(rows.find(",nan"), std::string::npos) << rows;
+  EXPECT_EQ(rows.find("-nan"), std::string::npos) << rows;
+}
+
+TEST(CSVLoggerTest, Open_FileCannotBeWritten_IsNamed) {
+  auto model = TinyModel();
+  FitOptions options = Quiet(1);
+  options.callbacks = {CSVLogger("/nowhere/log.csv")};
+  const auto history = model->Fit(Points(8).Batch(8), options);
+  EXPECT_NE(std::string(history.status().message()).find("/nowhere/log.csv"),
+            std::string::npos);
+}
+
+TEST(CSVLoggerTest, Row_LossIsNaN_HasNoSign) {
+  TempFolder folder;
+  auto model = TinyModel(SGD(1e30f));
+  FitOptions options = Quiet(3);
+  options.callbacks = {CSVLogger(folder / "log.csv")};
+  const auto history = model->Fit(Points(32).Batch(4), options);
+  ASSERT_TRUE(history.ok());
+  const double loss = history->Values("loss").back();
+  ASSERT_TRUE(std::isnan(loss));
+  EXPECT_FALSE(std::signbit(loss));
+  const std::string rows = ReadWhole(folder / "log.csv");
+  EXPECT_NE(rows.find(",nan"), std::string::npos) << rows;
+  EXPECT_EQ(rows.find("-nan"), std::string::npos) << rows;
+}
+
+// Each operation fails in turn, once, with writes of any length: the rows are
+// all there in the end, each once.
+TEST(RowFileTest, Write_AnyOperationFails_NoRowIsLostOrDoubled) {
+  SoloCollective solo;
+  std::string expected;
+  for (int i = 0; i < 8; ++i) expected += std::to_string(i) + ",row\n";
+  for (int64_t fail = 0; fail < 40; ++fail) {
+    for (const size_t longest : {0, 1, 3}) {
+      SimulatedFileSystem files;
+      ASSERT_TRUE(files.MakeDirectory("logs").ok());
+      files.set_longest_write(longest);
+      RowFile file("some_logger", "logs/log.csv", &files);
+      ASSERT_TRUE(file.Open(&solo, /*append=*/false).ok());
+      if (fail > 0) files.FailAfter(fail, fail % 2 == 0 ? ENOSPC : EINTR);
+      for (int i = 0; i < 8; ++i) file.Write(std::to_string(i) + ",row\n");
+      files.FailNoMore();
+      file.Close();
+      EXPECT_EQ(*files.Content("logs/log.csv"), expected) << fail;
+      EXPECT_EQ(file.offset(), static_cast<int64_t>(expected.size()));
+    }
+  }
+}
+
+// A worker is lost while the disk is full. Rows wait when the file is closed.
+// The state from which the fit continues has counted `counted` of the rows.
+TEST(RowFileTest, Rollback_RowsWaitOnAFullDisk_AreWrittenAfterIt) {
+  const std::vector<std::string> rows = {"head\n", "0,1.5\n", "1,1.25\n",
+                                         "2,1\n"};
+  const std::string next = "9,0.5\n";
+  for (size_t counted = 1; counted <= rows.size(); ++counted) {
+    for (size_t room = 0; room < 24; ++room) {
+      SCOPED_TRACE(std::to_string(counted) + " " + std::to_string(room));
+      SimulatedFileSystem files;
+      ASSERT_TRUE(files.MakeDirectory("logs").ok());
+      ElasticSolo solo;
+      RowFile file("some_logger", "logs/log.csv", &files);
+      RowFile state("some_logger", "logs/log.csv", &files);
+      testing::internal::CaptureStderr();
+      ASSERT_TRUE(file.Open(solo.get(), false).ok());
+      files.set_capacity(static_cast<int64_t>(room));
+      std::string expected;
+      for (size_t i = 0; i < rows.size(); ++i) {
+        file.Write(rows[i]);
+        if (i < counted) expected += rows[i];
+        if (i + 1 == counted) CopyState(&file, &state);
+      }
+      file.Close(/*may_go_on=*/true);
+      file.Reset(/*after_loss=*/true);
+      CopyState(&state, &file);
+      files.set_capacity(-1);
+      ASSERT_TRUE(file.Open(solo.get(), false).ok());
+      file.Write(next);
+      file.Close();
+      const std::string said = testing::internal::GetCapturedStderr();
+      EXPECT_EQ(*files.Content("logs/log.csv"), expected + next);
+      EXPECT_EQ(said.find("lost"), std::string::npos) << said;
+    }
+  }
+}
+
+// The log has its header, and the file is closed after a loss. A row waits,
+// since the disk was full; now it has room.
+struct WaitingRow {
+  WaitingRow() {
+    EXPECT_TRUE(files.MakeDirectory("logs").ok());
+    EXPECT_TRUE(file.Open(solo.get(), false).ok());
+    file.Write("head\n");
+    files.set_capacity(5);
+    file.Write("0,1.5\n");
+    file.Close(/*may_go_on=*/true);
+    files.set_capacity(-1);
+  }
+  SimulatedFileSystem files;
+  ElasticSolo solo;
+  RowFile file{"some_logger", "logs/log.csv", &files};
+};
+
+TEST(RowFileTest, Rollback_AnotherWroteMeanwhile_WaitingRowsAreReportedLost) {
+  testing::internal::CaptureStderr();
+  WaitingRow log;
+  *log.files.Content("logs/log.csv") += "7,7\n";
+  ASSERT_TRUE(log.file.Open(log.solo.get(), false).ok());
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("its last 6 bytes are lost"), std::string::npos) << said;
+  // Open writes the last row, which the state has.
+  EXPECT_EQ(*log.files.Content("logs/log.csv"), "head\n7,7\n0,1.5\n");
+}
+
+// More than a pipe and the file hold.
+TEST(RowFileTest, Pipe_NothingReadsIt_HoldsUpNoTraining) {
+  TempFolder folder;
+  const std::string path = folder / "pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  SoloCollective solo;
+  RowFile file("some_logger", path);
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(file.Open(&solo, false).ok());
+  const std::string row = std::string(9999, 'r') + "\n";
+  const size_t count = 3 * RowFile::kMostKept / row.size();
+  for (size_t i = 0; i < count; ++i) file.Write(row);
+  file.Close();
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find(path + ": writing a row: nothing reads the pipe"),
+            std::string::npos)
+      << said;
+  EXPECT_NE(said.find("bytes are lost"), std::string::npos) << said;
+}
+
+// The file must not be a reader itself: a print to the same pipe would wait for
+// ever. SIGPIPE has its default effect here.
+TEST(RowFileTest, Pipe_ReaderLeaves_TheWriterIsNoReaderAndContinues) {
+  TempFolder folder;
+  const std::string path = folder / "pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK);
+  SoloCollective solo;
+  RowFile file("some_logger", path);
+  ASSERT_TRUE(file.Open(&solo, false).ok());
+  file.Write("head\n");
+  close(reader);
+  testing::internal::CaptureStderr();
+  file.Write("0,1.5\n");
+  EXPECT_EQ(open(path.c_str(), O_WRONLY | O_NONBLOCK), -1);
+  EXPECT_EQ(errno, ENXIO);
+  const int again = open(path.c_str(), O_RDONLY | O_NONBLOCK);
+  file.Write("1,1.25\n");
+  char text[64];
+  const ssize_t n = read(again, text, sizeof(text));
+  close(again);
+  EXPECT_EQ(std::string(text, static_cast<size_t>(std::max<ssize_t>(n, 0))),
+            "head\n0,1.5\n1,1.25\n");
+  file.Close();
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("nothing reads the pipe"), std::string::npos) << said;
+}
+
+// A reader that is slower than the writer gets all rows.
+TEST(RowFileTest, Pipe_SlowReader_GetsEveryRow) {
+  TempFolder folder;
+  const std::string path = folder / "pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  SoloCollective solo;
+  RowFile file("some_logger", path);
+  ASSERT_TRUE(file.Open(&solo, false).ok());
+  std::string got;
+  std::thread reader([&] { got = ReadWhole(path); });
+  std::string all;
+  for (int i = 0; i < 60000; ++i) {
+    const std::string row = std::to_string(i) + ",0.123456789\n";
+    file.Write(row);
+    all += row;
+  }
+  file.Close();
+  reader.join();
+  EXPECT_TRUE(got == all) << got.size() << " of " << all.size();
+}
+
+// The reader pauses longer than training waits for it, and the log is closed
+// meanwhile.
+TEST(RowFileTest, Pipe_ReaderPausesUntilTheEnd_GetsEveryRow) {
+  TempFolder folder;
+  const std::string path = folder / "pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  SoloCollective solo;
+  RowFile file("some_logger", path);
+  ASSERT_TRUE(file.Open(&solo, false).ok());
+  std::string all;
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 20000; ++i) {
+    const std::string row = std::to_string(i) + ",0.123456789\n";
+    file.Write(row);
+    all += row;
+  }
+  std::string got;
+  std::thread reads([&] { got = ReadWhole(path); });
+  file.Close();
+  close(reader);
+  reads.join();
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(got == all) << got.size() << " of " << all.size();
+  EXPECT_NE(said.find("nothing reads the pipe"), std::string::npos) << said;
+  EXPECT_EQ(said.find("lost"), std::string::npos) << said;
+}
+
+// The pipe has no reader yet, and its name may be a link.
+TEST(RowFileTest, Pipe_RollbackBeforeAReaderComes_RowsWaitForIt) {
+  TempFolder folder;
+  const std::string fifo = folder / "fifo", path = folder / "log.csv";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  ASSERT_EQ(symlink(fifo.c_str(), path.c_str()), 0);
+  SoloCollective solo;
+  RowFile file("some_logger", path);
+  ASSERT_TRUE(file.Open(&solo, false).ok());
+  file.Write("head\n");
+  file.Write("0,1.5\n");
+  file.Close(/*may_go_on=*/true);
+  ASSERT_TRUE(file.Open(&solo, false).ok());
+  file.Write("1,1.25\n");
+  const int reader = open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  file.Close();
+  char text[64];
+  const ssize_t n = read(reader, text, sizeof(text));
+  close(reader);
+  EXPECT_EQ(std::string(text, static_cast<size_t>(std::max<ssize_t>(n, 0))),
+            "head\n0,1.5\n1,1.25\n");
+}
+
+// A crash has torn the first line within a quoted name.
+TEST(CSVLoggerTest, Append_TornHeaderWithAnOpenQuote_WritesItsOwnHeader) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  WriteWhole(path, "epoch,loss,\"top, ");
+  auto model = TinyModel();
+  FitOptions options = Quiet(1);
+  options.callbacks = {CSVLogger(path, ',', /*append=*/true)};
+  testing::internal::CaptureStderr();
+  const Status fitted = model->Fit(Points(8).Batch(8), options).status();
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(fitted.ok()) << fitted.message();
+  EXPECT_NE(said.find("line 1 of " + path + " is not a header"),
+            std::string::npos)
+      << said;
+  EXPECT_EQ(
+      ReadWhole(path).find("epoch,loss,\"top, \nepoch,accuracy,loss\r\n0,"), 0u)
+      << ReadWhole(path);
+}
+
+// After a loss `file` continues from the state of `from`.
+void ContinueFrom(RowFile* from, RowFile* file, Collective* collective,
+                  bool append) {
+  file->Reset(/*after_loss=*/true);
+  CopyState(from, file);
+  ASSERT_TRUE(file->Open(collective, append).ok());
+}
+
+TEST(RowFileTest, Takeover_BeforeTheFirstRowOfAResumedRun_EachRowOnce) {
+  for (const bool append : {false, true}) {
+    TempFolder folder;
+    ElasticSolo solo;
+    WriteWhole(folder / "0.csv", "head\n0,1.5\n1,1.25\n");
+    RowFile w0("some_logger", folder / "0.csv"),
+        w1("some_logger", folder / "1.csv");
+    std::vector<StateSpan> spans;
+    w0.AppendState(&spans);
+    *static_cast<int64_t*>(spans[0].data) = 18;
+    ASSERT_TRUE(w0.Open(solo.get(), append, /*in_memory=*/false).ok());
+    CopyState(&w0, &w1);  // joined: the donor's state
+    w0.Close();           // lost before the first row
+    ContinueFrom(&w0, &w1, solo.get(), append);
+    RowFile point("some_logger", "");
+    CopyState(&w1, &point);  // verified at the view's start
+    w1.Write("head\n");
+    w1.Write("2,1\n");
+    w1.Write("3,0.75\n");
+    // Another worker is lost: rollback to the point.
+    ContinueFrom(&point, &w1, solo.get(), append);
+    if (w1.offset() == 0) w1.Write("head\n");
+    w1.Write("2,1\n");
+    w1.Write("3,0.75\n");
+    w1.Close();
+    EXPECT_EQ(ReadWhole(folder / "1.csv"), "head\n2,1\n3,0.75\n") << append;
+  }
+}
+
+TEST(RowFileTest, Takeover_ThenAFileBeside_EachRowOnce) {
+  TempFolder folder;
+  ElasticSolo solo;
+  const std::string path = folder / "log.csv";
+  RowFile w0("some_logger", path), w1("some_logger", path);
+  ASSERT_TRUE(w0.Open(solo.get(), false).ok());
+  CopyState(&w0, &w1);  // w0 stays: it stands still, and holds the lock
+  ContinueFrom(&w0, &w1, solo.get(), /*append=*/false);
+  RowFile point("some_logger", "");
+  CopyState(&w1, &point);
+  w1.Write("head\n");
+  w1.Write("0,1\n");
+  w1.Write("1,0.75\n");
+  ContinueFrom(&point, &w1, solo.get(), /*append=*/false);
+  if (w1.offset() == 0) w1.Write("head\n");
+  w1.Write("0,1\n");
+  w1.Write("1,0.75\n");
+  w1.Close();
+  EXPECT_EQ(ReadWhole(folder / "log.worker-0.csv"), "head\n0,1\n1,0.75\n");
+}
+
+TEST(RowFileTest, Takeover_SharedDiskBeforeTheFirstRow_EachRowOnce) {
+  TempFolder folder;
+  ElasticSolo solo;
+  const std::string path = folder / "log.csv";
+  WriteWhole(path, "head\n0,9\n");
+  RowFile w0("some_logger", path), w1("some_logger", path);
+  ASSERT_TRUE(w0.Open(solo.get(), true).ok());
+  CopyState(&w0, &w1);
+  w0.Close();
+  ContinueFrom(&w0, &w1, solo.get(), /*append=*/true);
+  RowFile point("some_logger", "");
+  CopyState(&w1, &point);
+  w1.Write("1,1\n");
+  w1.Write("2,0.75\n");
+  ContinueFrom(&point, &w1, solo.get(), /*append=*/true);
+  w1.Write("1,1\n");
+  w1.Write("2,0.75\n");
+  w1.Close();
+  EXPECT_EQ(ReadWhole(path), "head\n0,9\n1,1\n2,0.75\n");
+}
+
+TEST(RowFileTest, Takeover_SharedDiskWithUnverifiedRows_TheyAreCut) {
+  for (const bool in_memory : {true, false}) {
+    TempFolder folder;
+    ElasticSolo solo;
+    const std::string path = folder / "log.csv";
+    WriteWhole(path, "head\n0,9\n");
+    RowFile w0("some_logger", path), w1("some_logger", path);
+    std::vector<StateSpan> spans;
+    w0.AppendState(&spans);
+    *static_cast<int64_t*>(spans[0].data) = 9;
+    ASSERT_TRUE(w0.Open(solo.get(), true, false).ok());
+    RowFile point("some_logger", "");
+    CopyState(&w0, &point);
+    CopyState(&w0, &w1);
+    w0.Write("1,1\n");
+    w0.Write("2,0.75\n");
+    w0.Close();
+    w1.Reset(true);
+    CopyState(&point, &w1);
+    ASSERT_TRUE(w1.Open(solo.get(), true, in_memory).ok());
+    w1.Write("1,1\n");
+    w1.Write("2,0.75\n");
+    w1.Close();
+    EXPECT_EQ(ReadWhole(path), "head\n0,9\n1,1\n2,0.75\n") << in_memory;
+  }
+}
+
+// The file has rows of another run, and one of them ends by chance where the
+// run began in the lost chief's file.
+TEST(RowFileTest, Takeover_RowOfAnotherRunEndsThere_NothingIsCut) {
+  TempFolder folder;
+  ElasticSolo solo;
+  WriteWhole(folder / "0.csv", "head\n0,1.5\n");
+  WriteWhole(folder / "1.csv", "head\n0,2.5\n1,2.5\n2,2.5\n");
+  RowFile w0("some_logger", folder / "0.csv"),
+      w1("some_logger", folder / "1.csv");
+  std::vector<StateSpan> spans;
+  w0.AppendState(&spans);
+  *static_cast<int64_t*>(spans[0].data) = 11;
+  ASSERT_TRUE(w0.Open(solo.get(), false, false).ok());
+  ContinueFrom(&w0, &w1, solo.get(), /*append=*/false);
+  w1.Write("1,1\n");
+  w1.Close();
+  EXPECT_EQ(ReadWhole(folder / "1.csv"), "head\n0,2.5\n1,2.5\n2,2.5\n1,1\n");
+}
+
+// The same, before the first row of the run.
+TEST(RowFileTest, ReadHeader_TakeoverBeforeTheFirstRow_EndsNoElasticJob) {
+  TempFolder folder;
+  WriteWhole(folder / "1.csv", std::string(70000, 'x') + "\n");
+  ElasticSolo solo;
+  RowFile w0("some_logger", folder / "0.csv");
+  RowFile w1("some_logger", folder / "1.csv");
+  ASSERT_TRUE(w0.Open(solo.get(), /*append=*/true).ok());
+  CopyState(&w0, &w1);
+  ASSERT_TRUE(w1.Open(solo.get(), /*append=*/true).ok());
+  std::string header;
+  const Status read = w1.ReadHeader(solo.get(), /*in_memory=*/true, &header);
+  EXPECT_TRUE(read.ok()) << read.message();
+}
+
+// The rows wait for space while the log cannot be opened once.
+TEST(RowFileTest, Rollback_OpenFailsOnce_RowsThatWaitAreWritten) {
+  testing::internal::CaptureStderr();
+  WaitingRow log;
+  log.files.FailAfter(1, EMFILE);
+  for (int i = 0; i < 2; ++i) {  // the first time it is not opened
+    ASSERT_TRUE(log.file.Open(log.solo.get(), false).ok());
+    log.file.Close(/*may_go_on=*/true);
+  }
+  testing::internal::GetCapturedStderr();
+  EXPECT_EQ(*log.files.Content("logs/log.csv"), "head\n0,1.5\n");
+}
+
+}  // namespace
+}  // namespace ringlet

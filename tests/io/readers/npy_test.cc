@@ -1,0 +1,827 @@
+#include "ringlet/readers.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <sstream>
+
+#include "../../support/data_files.h"
+#include "../../support/peak_memory.h"
+#include "io/readers/npz.h"
+
+namespace ringlet {
+namespace {
+
+std::string Dictionary(const std::string& descr, const std::string& shape,
+                       const std::string& fortran_order = "False") {
+  return "{'descr': '" + descr + "', 'fortran_order': " + fortran_order +
+         ", 'shape': " + shape + ", }";
+}
+
+// A file with this header, as numpy pads it.
+std::string Npy(int version, std::string header, const std::string& elements) {
+  const size_t length_bytes = version == 1 ? 2 : 4;
+  header.append(63 - (8 + length_bytes + header.size()) % 64, ' ');
+  header += '\n';
+  const std::string length =
+      Packed(std::vector<uint32_t>{static_cast<uint32_t>(header.size())}, false)
+          .substr(0, length_bytes);
+  return "\x93NUMPY" + std::string(1, static_cast<char>(version)) + '\0' +
+         length + header + elements;
+}
+
+// Version 1, little endian, f4, (2, 3).
+std::string Small() {
+  return Npy(1, Dictionary("<f4", "(2, 3)"),
+             Packed(std::vector<float>{1, 2, 3, 4, 5, 6}, false));
+}
+
+Status ReadOne(const std::string& path, std::string* content) {
+  NpyArray array;
+  const Status status = ReadNpy(path, &array);
+  content->assign(array.data.begin(), array.data.end());
+  return status;
+}
+
+Status ErrorOf(const std::string& path) {
+  std::string ignored;
+  return ReadOne(path, &ignored);
+}
+
+template <typename T>
+void ExpectReads(const std::string& type, DType dtype,
+                 const std::vector<T>& values) {
+  const DataFiles files;
+  const int64_t half = static_cast<int64_t>(values.size()) / 2;
+  const std::string shape = "(2, " + std::to_string(half) + ")";
+  for (int version = 1; version <= 3; ++version) {
+    for (const char order : {'<', '>', '|'}) {
+      if (order == '|' && sizeof(T) > 1) continue;
+      const std::string bytes = Npy(version, Dictionary(order + type, shape),
+                                    Packed(values, order == '>'));
+      for (const std::string& path : {files.Write("a.npy", bytes),
+                                      files.Write("a.npy.gz", Gzip(bytes))}) {
+        SCOPED_TRACE(path + ": " + order + type);
+        NpyArray array;
+        const Status status = ReadNpy(path, &array);
+        ASSERT_TRUE(status.ok()) << status.message();
+        EXPECT_EQ(array.dtype, dtype);
+        EXPECT_EQ(array.shape, (Shape{2, half}));
+        EXPECT_EQ(Values<T>(array.data), values);
+      }
+    }
+  }
+  // What is written is read back.
+  const std::string path = files.Path("written.npy");
+  ASSERT_TRUE(WriteNpy(path, dtype, {half, 2, 1}, values.data()).ok());
+  NpyArray array;
+  ASSERT_TRUE(ReadNpy(path, &array).ok());
+  EXPECT_EQ(array.dtype, dtype);
+  EXPECT_EQ(array.shape, (Shape{half, 2, 1}));
+  EXPECT_EQ(Values<T>(array.data), values);
+}
+
+TEST(NpyTest, Read_EveryTypeOrderAndVersion_HasTheSameValues) {
+  ExpectReads<uint8_t>("u1", DType::kUint8, {0, 1, 127, 128, 254, 255});
+  ExpectReads<int32_t>(
+      "i4", DType::kInt32,
+      {0, 1, -1, 0x01020304, std::numeric_limits<int32_t>::min(),
+       std::numeric_limits<int32_t>::max()});
+  ExpectReads<int64_t>(
+      "i8", DType::kInt64,
+      {0, 1, -1, 0x0102030405060708, std::numeric_limits<int64_t>::min(),
+       std::numeric_limits<int64_t>::max()});
+  ExpectReads<float>("f4", DType::kFloat32,
+                     {0, -1.5f, 3.14159f, std::numeric_limits<float>::max(),
+                      std::numeric_limits<float>::denorm_min(),
+                      std::numeric_limits<float>::infinity()});
+  ExpectReads<double>("f8", DType::kFloat64,
+                      {0, -1.5, 3.14159, std::numeric_limits<double>::max(),
+                       std::numeric_limits<double>::denorm_min(),
+                       std::numeric_limits<double>::infinity()});
+}
+
+TEST(NpyTest, RoundTrip_AnyShapeUpToEightDimensions_IsTheSame) {
+  const DataFiles files;
+  const std::vector<float> values = {1, 2, 3, 4, 5, 6};
+  for (const Shape& shape :
+       {Shape{}, Shape{1}, Shape{6}, Shape{2, 3}, Shape{1, 1, 6},
+        Shape{1, 1, 2, 1, 1, 3, 1, 1}, Shape{0}, Shape{0, 3}, Shape{3, 0},
+        Shape{4, 0, 1000000}}) {
+    SCOPED_TRACE(shape.ToString());
+    const std::string path = files.Path("a.npy");
+    ASSERT_TRUE(WriteNpy(path, DType::kFloat32, shape, values.data()).ok());
+    NpyArray array;
+    const Status status = ReadNpy(path, &array);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(array.shape, shape);
+    EXPECT_EQ(
+        Values<float>(array.data),
+        std::vector<float>(values.begin(), values.begin() + shape.elements()));
+  }
+}
+
+TEST(NpyTest, Header_AnySpacingAndOrder_IsRead) {
+  const DataFiles files;
+  const std::string elements =
+      Packed(std::vector<float>{1, 2, 3, 4, 5, 6}, false);
+  for (const char* header :
+       {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}",
+        "{'descr':'<f4','fortran_order':False,'shape':(2,3)}",
+        "{'shape': (2, 3), 'fortran_order': False, 'descr': '<f4'}",
+        "{'shape': (2, 3), 'descr': '<f4', 'fortran_order': False}",
+        "{ 'shape' : ( 2 , 3 ) , 'descr' : '<f4' , 'fortran_order' : False }",
+        "{'shape': (2, 3,), 'descr': '=f4', 'fortran_order': False, }"}) {
+    SCOPED_TRACE(header);
+    NpyArray array;
+    const Status status =
+        ReadNpy(files.Write("a.npy", Npy(1, header, elements)), &array);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(array.shape, (Shape{2, 3}));
+    EXPECT_EQ(array.dtype, DType::kFloat32);
+  }
+}
+
+TEST(NpyTest, Header_NotPadded_IsRead) {
+  const DataFiles files;
+  const std::string header = Dictionary("|u1", "(3,)");
+  const std::string path = files.Write(
+      "a.npy", std::string("\x93NUMPY\1\0", 8) +
+                   static_cast<char>(header.size()) + '\0' + header + "abc");
+  NpyArray array;
+  ASSERT_TRUE(ReadNpy(path, &array).ok());
+  EXPECT_EQ(Values<char>(array.data), (std::vector<char>{'a', 'b', 'c'}));
+}
+
+TEST(NpyTest, Read_FailsAfterAnother_LeavesTheArrayEmpty) {
+  const DataFiles files;
+  NpyArray array;
+  ASSERT_TRUE(ReadNpy(files.Write("a.npy", Small()), &array).ok());
+  EXPECT_FALSE(ReadNpy(files.Path("none.npy"), &array).ok());
+  EXPECT_EQ(array.shape, Shape());
+  EXPECT_TRUE(array.data.empty());
+}
+
+TEST(NpyTest, SampleWeights_NotOneNumberAnExample_AreRefused) {
+  const DataFiles files;
+  const std::string path = files.Path("w.npy");
+  const double values[] = {0.5, 2, -1, 0};
+  std::vector<float> weights;
+  for (const Shape& shape : {Shape({4}), Shape({4, 1})}) {
+    ASSERT_TRUE(WriteNpy(path, DType::kFloat64, shape, values).ok());
+    const Status read = ReadSampleWeights(path, &weights);
+    ASSERT_TRUE(read.ok()) << read.message();
+    EXPECT_EQ(weights, (std::vector<float>{0.5f, 2, -1, 0}));
+  }
+  ASSERT_TRUE(WriteNpy(path, DType::kFloat64, {2, 2}, values).ok());
+  EXPECT_FALSE(ReadSampleWeights(path, &weights).ok());
+  ASSERT_TRUE(WriteNpy(path, DType::kFloat64, {}, values).ok());
+  EXPECT_FALSE(ReadSampleWeights(path, &weights).ok());
+}
+
+TEST(NpyTest, Dataset_TwoArrays_PairsTheFirstDimensions) {
+  const DataFiles files;
+  const std::vector<int64_t> classes = {1, 0};
+  const std::string y = files.Write(
+      "y.npy.gz",
+      Gzip(Npy(2, Dictionary(">i8", "(2,)"), Packed(classes, true))));
+  const Dataset d = NpyDataset(files.Write("x.npy", Small()), y);
+  ASSERT_TRUE(d.Batch(1).status().ok()) << d.Batch(1).status().message();
+  EXPECT_EQ(d.size(), 2);
+  EXPECT_EQ(d.source()->name(), "x.npy");
+  EXPECT_EQ(d.source()->x().shape, (Shape{3}));
+  EXPECT_EQ(d.source()->y().dtype, DType::kInt64);
+  std::vector<float> x;
+  std::vector<int64_t> labels;
+  ReadAll(d.source().get(), &x, &labels);
+  EXPECT_EQ(x, (std::vector<float>{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(labels, classes);
+}
+
+TEST(NpyTest, Dataset_ArraysThatDoNotMatch_AreRefused) {
+  const DataFiles files;
+  const std::string x = files.Write("x.npy", Small());
+  const float values[3] = {1, 2, 3};
+  const std::string three = files.Path("three.npy");
+  ASSERT_TRUE(WriteNpy(three, DType::kFloat32, {3}, values).ok());
+  Status status = NpyDataset(x, three).status();
+  ExpectError(status, Code::kInvalidArgument, x + " has 2 examples", "");
+  ExpectError(status, Code::kInvalidArgument, three + " has 3 labels", "");
+  const std::string one = files.Path("one.npy");
+  ASSERT_TRUE(WriteNpy(one, DType::kFloat32, {}, values).ok());
+  ExpectError(NpyDataset(one, x).status(), Code::kInvalidArgument, one,
+              "a single value");
+  ExpectError(NpyDataset(x, one).status(), Code::kInvalidArgument, one,
+              "a single value");
+  const std::string hollow = files.Path("hollow.npy");
+  ASSERT_TRUE(WriteNpy(hollow, DType::kFloat32, {2, 3, 0}, values).ok());
+  for (const bool first : {true, false}) {
+    ExpectError(NpyDataset(first ? hollow : x, first ? x : hollow).status(),
+                Code::kInvalidArgument, hollow, "hold no values");
+  }
+  const std::string none = files.Path("none.npy");
+  ASSERT_TRUE(WriteNpy(none, DType::kFloat32, {0, 3}, values).ok());
+  ExpectError(NpyDataset(none, none).Batch(1).status(), Code::kInvalidArgument,
+              "none.npy", "no examples");
+  ExpectError(NpyDataset(x, files.Path("missing")).status(), Code::kNotFound,
+              files.Path("missing"), "");
+}
+
+TEST(NpyTest, Read_CutAtAnyByte_IsRefused) {
+  const DataFiles files;
+  for (int version = 1; version <= 3; ++version) {
+    const std::string bytes = Npy(version, Dictionary(">f8", "(3,)"),
+                                  Packed(std::vector<double>{1, 2, 3}, true));
+    const std::string data = bytes.substr(bytes.size() - 24);
+    const size_t header = bytes.size() - data.size();
+    ExpectCutsAreFound(files, "a.npy", bytes, ReadOne, "");
+    ExpectCutsAreFound(files, "a.npy.gz", Gzip(bytes), ReadOne, "offset ");
+    // Before the elements the place is an offset, after that the header's
+    // shape.
+    for (size_t n = 0; n < bytes.size(); ++n) {
+      const std::string path = files.Write("a.npy", bytes.substr(0, n));
+      ExpectError(ErrorOf(path), Code::kCorruption, path,
+                  n < header ? "ends at offset " + std::to_string(n)
+                             : "header: shape (3,)");
+    }
+  }
+}
+
+TEST(NpyTest, Read_GzipHoldsTooLittle_SaysWhereItEnds) {
+  const DataFiles files;
+  const std::string path = files.Write(
+      "a.npy.gz", Gzip(Npy(1, Dictionary("|u1", "(1000,)"), "only this")));
+  ExpectError(ErrorOf(path), Code::kCorruption, path,
+              "ends at offset 137, within the elements");
+}
+
+TEST(NpyTest, Read_DamagedGzip_IsRefused) {
+  const DataFiles files;
+  ExpectGzipDamageIsFound(files, "a.npy.gz", Gzip(Small()), ReadOne);
+}
+
+TEST(NpyTest, Header_AnyByteChanged_IsReadOrRefused) {
+  const DataFiles files;
+  const std::string small = Small();
+  const size_t elements = small.size() - 24;
+  for (size_t i = 0; i < elements; ++i) {
+    for (const char value : std::string("\0\1\t'():,9{}\xFF", 12)) {
+      std::string bytes = small;
+      bytes[i] = value;
+      const std::string path = files.Write("a.npy", bytes);
+      const Status status = ErrorOf(path);
+      if (!status.ok()) ExpectError(status, status.code(), path, "");
+      EXPECT_TRUE(status.ok() || status.code() == Code::kCorruption ||
+                  status.code() == Code::kInvalidArgument)
+          << status.message();
+    }
+  }
+}
+
+TEST(NpyTest, Read_OtherMagicNumberOrVersion_IsRefused) {
+  const DataFiles files;
+  for (size_t i = 0; i < 6; ++i) {
+    std::string bytes = Small();
+    bytes[i] = static_cast<char>(bytes[i] ^ 0x20);
+    const std::string path = files.Write("a.npy", bytes);
+    ExpectError(ErrorOf(path), Code::kCorruption, path, "offset 0: ");
+  }
+  for (const int version : {0, 4, 255}) {
+    std::string bytes = Small();
+    bytes[6] = static_cast<char>(version);
+    const std::string path = files.Write("a.npy", bytes);
+    ExpectError(ErrorOf(path), Code::kCorruption, path,
+                "offset 6: NPY version " + std::to_string(version));
+  }
+  const std::string zip = files.Write("a.npz", "PK\3\4aaaaaaaa");
+  ExpectError(ErrorOf(zip), Code::kInvalidArgument, zip,
+              "is a zip archive, not npy; unpack it");
+}
+
+TEST(NpyTest, Header_TooLong_IsRefused) {
+  const DataFiles files;
+  const std::string start("\x93NUMPY\2\0", 8);
+  for (const uint32_t length : {65537u, 0x7FFFFFFFu, 0xFFFFFFFFu}) {
+    const std::string path = files.Write(
+        "a.npy", start + Packed(std::vector<uint32_t>{length}, false));
+    ExpectError(ErrorOf(path), Code::kCorruption, path,
+                "offset 8: a header of " + std::to_string(length) + " bytes");
+  }
+  const std::string path =
+      files.Write("a.npy", start + Packed(std::vector<uint32_t>{0}, false));
+  ExpectError(ErrorOf(path), Code::kCorruption, path, "(none)");
+}
+
+TEST(NpyTest, Header_OtherElementTypes_AreRefusedAndNamed) {
+  const DataFiles files;
+  for (const char* descr :
+       {"<f1",     "<f16", "<c8",  "|O",   "|S0",
+        "<U0",     "|S",   "<i3",  "<u16", "<b2",
+        "<M8[ns]", "|V4",  "f4",   "<f",   "",
+        "!f4",     "<<f4", "<f-4", "<i4 ", "<U99999999999999999999"}) {
+    const std::string path = files.Write(
+        "a.npy", Npy(1, Dictionary(descr, "(2,)"), "0123456789abcdef"));
+    ExpectError(ErrorOf(path), Code::kCorruption, path,
+                (std::string("header: elements of type '") + descr + "'")
+                    .substr(0, 65));
+  }
+  const std::string records =
+      files.Write("a.npy", Npy(1,
+                               "{'descr': [('a', '<f4'), ('b', '<i4')], "
+                               "'fortran_order': False, 'shape': (1,), }",
+                               "01234567"));
+  ExpectError(ErrorOf(records), Code::kCorruption, records,
+              "header: elements of type [");
+}
+
+TEST(NpyTest, Header_FortranOrderNotABool_IsRefused) {
+  const DataFiles files;
+  for (const char* order : {"0", "''", "", "true", "None"}) {
+    const std::string path = files.Write(
+        "a.npy", Npy(1, Dictionary("|u1", "(2, 2)", order), "abcd"));
+    ExpectError(ErrorOf(path), Code::kCorruption, path,
+                "fortran_order must be False or True");
+  }
+}
+
+TEST(NpyTest, Read_FortranOrder_IsTransposed) {
+  const DataFiles files;
+  NpyArray array;
+  ASSERT_TRUE(
+      ReadNpy(files.Write("a.npy", Npy(1, Dictionary("|u1", "(2, 3)", "True"),
+                                       "adbecf")),
+              &array)
+          .ok());
+  EXPECT_EQ(std::string(array.data.begin(), array.data.end()), "abcdef");
+}
+
+TEST(NpyTest, Header_KeyIsMissing_IsRefused) {
+  const DataFiles files;
+  struct Case {
+    const char* header;
+    Code code;
+    const char* where;
+  };
+  for (const Case& c :
+       {Case{"", Code::kCorruption, "elements of type (none)"},
+        {"{}", Code::kCorruption, "elements of type (none)"},
+        {"'descr'", Code::kCorruption, "elements of type (none)"},
+        {"'descr':", Code::kCorruption, "elements of type"},
+        {"{'fortran_order': False, 'shape': (1,), }", Code::kCorruption,
+         "elements of type (none)"},
+        {"{'descr': '<f4', 'shape': (1,), }", Code::kCorruption,
+         "fortran_order"},
+        {"{'descr': '<f4', 'fortran_order': False, }", Code::kCorruption,
+         "header: shape "},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,",
+         Code::kCorruption, "header: shape "}}) {
+    const std::string path = files.Write("a.npy", Npy(1, c.header, "0123"));
+    ExpectError(ErrorOf(path), c.code, path, c.where);
+  }
+}
+
+TEST(NpyTest, Header_VeryLongType_IsNotPrintedWhole) {
+  const DataFiles files;
+  const std::string path =
+      files.Write("a.npy", Npy(1, "{'descr': '" + std::string(60000, 'x'), ""));
+  const Status status = ErrorOf(path);
+  ExpectError(status, Code::kCorruption, path, "elements of type 'xxx");
+  EXPECT_LT(std::strlen(status.message()), 1000u);
+}
+
+TEST(NpyTest, Header_InvalidOrTooLargeShape_IsRefused) {
+  const DataFiles files;
+  for (const char* shape : {"3",
+                            "[3]",
+                            "(-1,)",
+                            "(3.0,)",
+                            "(a,)",
+                            "('3',)",
+                            "(0x3,)",
+                            "(3L,)",
+                            "(4,)",
+                            "(1000000,)",
+                            "(4294967296, 4294967296)",
+                            "(9223372036854775807,)",
+                            "(9223372036854775808,)",
+                            "(99999999999999999999999,)",
+                            "(3, 9223372036854775807, 2)",
+                            "(0, 9223372036854775807, 9223372036854775807)",
+                            "(9223372036854775807, 9223372036854775807, 0)",
+                            "(1, 1, 1, 1, 1, 1, 1, 1, 1)",
+                            "None",
+                            "(3, +1)"}) {
+    const std::string path =
+        files.Write("a.npy", Npy(1, Dictionary("<f4", shape), "0123456789ab"));
+    ExpectError(ErrorOf(path), Code::kCorruption, path, "header: shape ");
+  }
+  for (const char* shape : {"(4294967296, 4294967296)",
+                            "(0, 9223372036854775807, 9223372036854775807)"}) {
+    const std::string path = files.Write(
+        "a.npy.gz", Gzip(Npy(1, Dictionary("<f4", shape), "0123456789ab")));
+    ExpectError(ErrorOf(path), Code::kCorruption, path, "header: shape ");
+  }
+}
+
+TEST(NpyTest, Read_BytesAfterTheElements_IsRefused) {
+  const DataFiles files;
+  const std::string offset = "offset " + std::to_string(Small().size());
+  for (const std::string& extra : {std::string(1, '\0'), Small()}) {
+    const std::string path = files.Write("a.npy", Small() + extra);
+    ExpectError(ErrorOf(path), Code::kCorruption, path, offset);
+    const std::string packed = files.Write("a.npy.gz", Gzip(Small() + extra));
+    ExpectError(ErrorOf(packed), Code::kCorruption, packed, offset);
+  }
+  const std::string empty =
+      files.Write("a.npy", Npy(1, Dictionary("<f4", "(0,)"), "0123"));
+  ExpectError(ErrorOf(empty), Code::kCorruption, empty, "offset ");
+}
+
+TEST(NpyTest, Read_MissingEmptyOrNotRegular_IsRefused) {
+  const DataFiles files;
+  const std::string missing = files.Path("missing.npy");
+  ExpectError(ErrorOf(missing), Code::kNotFound, missing, "No such file");
+  ExpectError(ErrorOf(files.root()), Code::kInvalidArgument, files.root(),
+              "not a regular file");
+  const std::string empty = files.Write("empty.npy", "");
+  ExpectError(ErrorOf(empty), Code::kCorruption, empty,
+              "ends at offset 0, within the NPY magic number");
+}
+
+TEST(NpyTest, Write_MissingFolderOrFullDisk_IsRefused) {
+  const DataFiles files;
+  const std::vector<float> values(100000, 1);
+  const Shape shape = {100000};
+  const auto error = [&](const std::string& path) {
+    return WriteNpy(path, DType::kFloat32, shape, values.data());
+  };
+  const std::string nowhere = files.Path("no/such/a.npy");
+  ExpectError(error(nowhere), Code::kNotFound, nowhere, "");
+  ExpectError(error(files.root()), Code::kInvalidArgument, files.root(), "");
+  if (std::filesystem::exists("/dev/full")) {
+    ExpectError(error("/dev/full"), Code::kResourceExhausted, "/dev/full",
+                "writing");
+  }
+}
+
+// --- against numpy --------------------------------------------------------
+
+constexpr char kPython[] = "/usr/bin/python3";
+
+bool HasNumpy() {
+  const std::string command =
+      std::string(kPython) + " -c 'import numpy' > /dev/null 2>&1";
+  return std::system(command.c_str()) == 0;
+}
+
+// Whether `script` ends well, run in the directory of `files`.
+bool RunPython(const DataFiles& files, const std::string& script) {
+  files.Write("script.py", script);
+  const std::string command =
+      "cd '" + files.root() + "' && " + kPython + " script.py";
+  return std::system(command.c_str()) == 0;
+}
+
+template <typename T>
+void ExpectThirds(const NpyArray& array) {
+  const std::vector<T> values = Values<T>(array.data);
+  ASSERT_EQ(values.size(), 24u);
+  for (size_t i = 0; i < values.size(); ++i) {
+    EXPECT_EQ(values[i], static_cast<T>(static_cast<double>(i) * 10 / 3)) << i;
+  }
+}
+
+TEST(NpyTest, Read_WrittenByNumpy_HasTheSameValues) {
+  if (!HasNumpy()) GTEST_SKIP() << kPython << " has no numpy";
+  const DataFiles files;
+  ASSERT_TRUE(RunPython(files, R"(
+import gzip, numpy
+from numpy.lib import format
+for kind in ('u1', 'i4', 'i8', 'f4', 'f8'):
+  a = (numpy.arange(24.0) * 10 / 3).astype(kind).reshape(2, 3, 4)
+  for order in '<>':
+    for version in (1, 2, 3):
+      name = '%s_%s_%d.npy' % (kind, 'lb'[order == '>'], version)
+      with open(name, 'wb') as f:
+        format.write_array(f, a.astype(order + kind), version=(version, 0))
+      with gzip.open(name + '.gz', 'wb') as f:
+        format.write_array(f, a.astype(order + kind), version=(version, 0))
+numpy.save('scalar.npy', numpy.float32(2.5))
+numpy.save('empty.npy', numpy.zeros((0, 3)))
+numpy.save('text.npy', numpy.array(['a', 'b']))
+numpy.savez('two.npz', a=numpy.ones(3))
+)"));
+  struct Kind {
+    const char* name;
+    DType dtype;
+    void (*expect)(const NpyArray&);
+  };
+  for (const Kind& kind : {Kind{"u1", DType::kUint8, ExpectThirds<uint8_t>},
+                           {"i4", DType::kInt32, ExpectThirds<int32_t>},
+                           {"i8", DType::kInt64, ExpectThirds<int64_t>},
+                           {"f4", DType::kFloat32, ExpectThirds<float>},
+                           {"f8", DType::kFloat64, ExpectThirds<double>}}) {
+    for (const char* order : {"_l_", "_b_"}) {
+      for (const char* version :
+           {"1.npy", "2.npy", "3.npy", "1.npy.gz", "2.npy.gz", "3.npy.gz"}) {
+        const std::string path =
+            files.Path(kind.name + std::string(order) + version);
+        SCOPED_TRACE(path);
+        NpyArray array;
+        const Status status = ReadNpy(path, &array);
+        ASSERT_TRUE(status.ok()) << status.message();
+        EXPECT_EQ(array.dtype, kind.dtype);
+        EXPECT_EQ(array.shape, (Shape{2, 3, 4}));
+        kind.expect(array);
+      }
+    }
+  }
+  NpyArray array;
+  ASSERT_TRUE(ReadNpy(files.Path("scalar.npy"), &array).ok());
+  EXPECT_EQ(array.shape, Shape());
+  EXPECT_EQ(Values<float>(array.data), std::vector<float>{2.5f});
+  ASSERT_TRUE(ReadNpy(files.Path("empty.npy"), &array).ok());
+  EXPECT_EQ(array.shape, (Shape{0, 3}));
+  ExpectError(ErrorOf(files.Path("text.npy")), Code::kInvalidArgument,
+              files.Path("text.npy"), "its elements are text");
+  ExpectError(ErrorOf(files.Path("two.npz")), Code::kInvalidArgument,
+              files.Path("two.npz"), "is an npz archive");
+}
+
+// Arrays of each type, of random shapes and values (extremes among them), in
+// either order of dimensions and of bytes, each beside what it must become.
+constexpr char kMakeArrays[] = R"(
+import gzip, numpy, sys
+seed = SEED
+rng = numpy.random.RandomState(seed)
+becomes = {'b1': 'u1', 'i1': 'i4', 'i2': 'i4', 'i4': 'i4', 'i8': 'i8',
+           'u1': 'u1', 'u2': 'i4', 'u4': 'i8', 'u8': 'i8',
+           'f2': 'f4', 'f4': 'f4', 'f8': 'f8'}
+cases = []
+for kind, made in becomes.items():
+  for order in 'CF':
+    for endian in '<>':
+      shape = tuple(rng.randint(1, 6, size=rng.randint(0, 6)))
+      size = int(numpy.prod(shape))
+      if kind[0] == 'f':
+        a = rng.standard_normal(size).astype(kind)
+        odd = [0.0, -0.0, numpy.inf, -numpy.inf, numpy.nan,
+               numpy.finfo(kind).max, numpy.finfo(kind).tiny,
+               numpy.finfo(kind).tiny / 2]
+        a[: len(odd)] = numpy.array(odd[:size], kind)
+      elif kind == 'b1':
+        a = rng.randint(0, 2, size=size).astype(bool)
+      else:
+        low, high = numpy.iinfo(kind).min, numpy.iinfo(kind).max
+        high = min(high, numpy.iinfo('i8').max)
+        a = numpy.frombuffer(rng.bytes(8 * size), 'u8').astype(kind)
+        if kind == 'u8': a = a >> numpy.uint64(1)
+        odd = [low, high, 0, 1]
+        a[: len(odd)] = numpy.array(odd[:size], kind)
+      a = numpy.array(a.reshape(shape), dtype=endian + kind, order=order)
+      name = '%s%s%s' % (kind, order, 'lb'[endian == '>'])
+      numpy.save(name + '.npy', a)
+      with gzip.open(name + '.npy.gz', 'wb') as f: numpy.save(f, a)
+      numpy.savez(name + '.npz', a=a)
+      numpy.savez_compressed(name + '.z.npz', a=a)
+      with open(name + '.raw', 'wb') as f:
+        f.write(numpy.ascontiguousarray(a).astype('=' + made).tobytes())
+      cases.append('%s %s %s' % (name, made, ' '.join(map(str, shape))))
+with open('cases', 'w') as f: f.write('\n'.join(cases) + '\n')
+)";
+
+DType ByName(const std::string& name) {
+  return name == "u1"   ? DType::kUint8
+         : name == "i4" ? DType::kInt32
+         : name == "i8" ? DType::kInt64
+         : name == "f4" ? DType::kFloat32
+                        : DType::kFloat64;
+}
+
+TEST(NpyTest, Read_EveryTypeAndOrder_IsConvertedAsByNumpy) {
+  if (!HasNumpy()) GTEST_SKIP() << kPython << " has no numpy";
+  for (const int seed : {1, 2, 3}) {
+    const DataFiles files;
+    std::string script = kMakeArrays;
+    script.replace(script.find("SEED"), 4, std::to_string(seed));
+    ASSERT_TRUE(RunPython(files, script));
+    std::istringstream cases(ReadWhole(files.Path("cases")));
+    int count = 0;
+    for (std::string line; std::getline(cases, line); ++count) {
+      SCOPED_TRACE(line + ", seed " + std::to_string(seed));
+      std::istringstream words(line);
+      std::string name, made;
+      words >> name >> made;
+      Shape shape;
+      for (int64_t dim; words >> dim;) shape.Append(dim);
+      const std::string raw = ReadWhole(files.Path(name + ".raw"));
+      for (const char* end : {".npy", ".npy.gz"}) {
+        NpyArray array;
+        const Status status = ReadNpy(files.Path(name + end), &array);
+        ASSERT_TRUE(status.ok()) << status.message();
+        EXPECT_EQ(array.dtype, ByName(made));
+        EXPECT_EQ(array.shape, shape);
+        EXPECT_EQ(std::string(array.data.begin(), array.data.end()), raw);
+      }
+      for (const char* end : {".npz", ".z.npz"}) {
+        NpzReader reader;
+        const Status status =
+            reader.Open(FileSystem::Posix(), files.Path(name + end));
+        ASSERT_TRUE(status.ok()) << status.message();
+        ASSERT_EQ(reader.tensors().size(), 1u);
+        const StoredTensor& tensor = reader.tensors()[0];
+        EXPECT_EQ(tensor.shape, shape);
+        EXPECT_EQ(DTypeOf(tensor.storage), ByName(made));
+        std::vector<unsigned char> data(raw.size());
+        ASSERT_TRUE(reader.Read(tensor, data.data()).ok());
+        EXPECT_EQ(std::string(data.begin(), data.end()), raw);
+      }
+    }
+    EXPECT_EQ(count, 48);
+  }
+}
+
+TEST(NpyTest, Read_Uint64BeyondInt64_IsRefused) {
+  const DataFiles files;
+  const std::string whole =
+      files.Write("b.npy", Npy(1, Dictionary("<u8", "(1,)"),
+                               std::string(7, '\0') + std::string(1, '\x80')));
+  ExpectError(ErrorOf(whole), Code::kInvalidArgument, whole,
+              "9223372036854775807");
+}
+
+TEST(NpyTest, Labels_OfText_AreClassesInTheOrderOfTheirNames) {
+  if (!HasNumpy()) GTEST_SKIP() << kPython << " has no numpy";
+  const DataFiles files;
+  ASSERT_TRUE(RunPython(files, R"(
+import numpy
+names = ['dog', 'cat', 'élan', 'Zebra', 'cat', '', '猫', 'ca', 'dog']
+y = numpy.array(names)
+numpy.save('x.npy', numpy.arange(9.0))
+numpy.save('u.npy', y)
+numpy.save('big.npy', y.astype(y.dtype.newbyteorder('>')))
+numpy.save('s.npy', numpy.array([n.encode() for n in names]))
+numpy.save('wide.npy', y.astype('<U100'))
+sorted_names, classes = numpy.unique(y, return_inverse=True)
+classes.astype('=i4').tofile('classes')
+open('names', 'w').write('\n'.join(sorted_names) + '\n')
+numpy.save('many.npy', numpy.array(['n%d' % i for i in range(65537)]))
+numpy.save('manyx.npy', numpy.zeros(65537, 'u1'))
+)"));
+  const std::string raw = ReadWhole(files.Path("classes"));
+  std::vector<std::string> names;
+  std::istringstream lines(ReadWhole(files.Path("names")));
+  for (std::string line; std::getline(lines, line);) names.push_back(line);
+  for (const char* y : {"u.npy", "big.npy", "s.npy", "wide.npy"}) {
+    SCOPED_TRACE(y);
+    testing::internal::CaptureStderr();
+    const Dataset d = NpyDataset(files.Path("x.npy"), files.Path(y));
+    const std::string told = testing::internal::GetCapturedStderr();
+    ASSERT_TRUE(d.Batch(1).status().ok()) << d.status().message();
+    EXPECT_EQ(d.source()->y().dtype, DType::kInt32);
+    EXPECT_EQ(d.source()->y().shape, Shape());
+    EXPECT_EQ(d.source()->ClassNames(), names);
+    std::vector<double> x;
+    std::vector<int32_t> classes;
+    ReadAll(d.source().get(), &x, &classes);
+    EXPECT_EQ(std::string(reinterpret_cast<const char*>(classes.data()),
+                          classes.size() * 4),
+              raw);
+    EXPECT_EQ(told.compare(0, 6, "note: "), 0) << told;
+    EXPECT_NE(told.find("0 '', 1 'Zebra', 2 'ca', 3 'cat', 4 'dog'"),
+              std::string::npos)
+        << told;
+  }
+  // With classes the numbers are theirs, and nothing is told.
+  std::vector<std::string> known = {"new"};
+  known.insert(known.end(), names.rbegin(), names.rend());
+  testing::internal::CaptureStderr();
+  const Dataset numbered =
+      NpyDataset(files.Path("x.npy"), files.Path("u.npy"), known);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  ASSERT_TRUE(numbered.Batch(1).status().ok()) << numbered.status().message();
+  EXPECT_EQ(numbered.source()->ClassNames(), known);
+  std::vector<double> x;
+  std::vector<int32_t> numbers;
+  ReadAll(numbered.source().get(), &x, &numbers);
+  EXPECT_EQ(known[static_cast<size_t>(numbers[0])], "dog");
+  EXPECT_EQ(known[static_cast<size_t>(numbers[6])], "猫");
+  known.pop_back();
+  ExpectError(
+      NpyDataset(files.Path("x.npy"), files.Path("u.npy"), known).status(),
+      Code::kInvalidArgument, files.Path("u.npy"), "the label ''");
+
+  // Not as examples, and not as many.
+  ExpectError(NpyDataset(files.Path("u.npy"), files.Path("x.npy")).status(),
+              Code::kInvalidArgument, files.Path("u.npy"), "labels only");
+  ExpectError(
+      NpyDataset(files.Path("manyx.npy"), files.Path("many.npy")).status(),
+      Code::kInvalidArgument, files.Path("many.npy"), "65536 different");
+  // What is no character.
+  const std::string path = files.Write(
+      "bad.npy", Npy(1, Dictionary("<U1", "(9,)"),
+                     std::string(35, '\0') + std::string(1, '\x7f')));
+  ExpectError(NpyDataset(files.Path("x.npy"), path).status(), Code::kCorruption,
+              path, "code point");
+}
+
+template <typename T>
+void WriteThirds(const DataFiles& files, const std::string& name, DType dtype,
+                 const Shape& shape) {
+  std::vector<T> values(static_cast<size_t>(shape.elements()));
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<T>(static_cast<double>(i) * 10 / 3);
+  }
+  const Status status = WriteNpy(files.Path(name), dtype, shape, values.data());
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
+TEST(NpyTest, Write_ReadByNumpy_HasTheSameValues) {
+  if (!HasNumpy()) GTEST_SKIP() << kPython << " has no numpy";
+  const DataFiles files;
+  struct Named {
+    const char* name;
+    Shape shape;
+  };
+  for (const Named& n : {Named{"_none", {}},
+                         {"_one", {24}},
+                         {"_three", {2, 3, 4}},
+                         {"_eight", {1, 2, 1, 3, 1, 4, 1, 1}},
+                         {"_empty", {0, 3}}}) {
+    const std::string end = std::string(n.name) + ".npy";
+    WriteThirds<uint8_t>(files, "u1" + end, DType::kUint8, n.shape);
+    WriteThirds<int32_t>(files, "i4" + end, DType::kInt32, n.shape);
+    WriteThirds<int64_t>(files, "i8" + end, DType::kInt64, n.shape);
+    WriteThirds<float>(files, "f4" + end, DType::kFloat32, n.shape);
+    WriteThirds<double>(files, "f8" + end, DType::kFloat64, n.shape);
+  }
+  EXPECT_TRUE(RunPython(files, R"(
+import numpy
+shapes = {'none': (), 'one': (24,), 'three': (2, 3, 4),
+          'eight': (1, 2, 1, 3, 1, 4, 1, 1), 'empty': (0, 3)}
+for kind in ('u1', 'i4', 'i8', 'f4', 'f8'):
+  for name, shape in shapes.items():
+    path = kind + '_' + name + '.npy'
+    a = numpy.load(path)
+    size = int(numpy.prod(shape))
+    expected = (numpy.arange(float(size)) * 10 / 3).astype(kind)
+    assert a.dtype == numpy.dtype(kind), (path, a.dtype)
+    assert a.shape == shape, (path, a.shape)
+    assert a.flags.c_contiguous, path
+    assert numpy.array_equal(a.ravel(), expected), path
+    numpy.load(path, mmap_mode='r') if size else None
+    with open(path, 'rb') as f:
+      f.seek(0, 2)
+      assert (f.tell() - a.nbytes) % 64 == 0, path
+)"));
+}
+
+TEST(NpyTest, XRange_AnyType_IsThatOfTheExamples) {
+  const DataFiles files;
+  const std::string y = files.Write("y", Small());
+  const auto range = [&](const std::string& type, const std::string& values) {
+    double ends[2] = {-1, -2};
+    const std::string x =
+        files.Write("x", Npy(1, Dictionary(type, "(2, 2)"), values));
+    const Dataset data = NpyDataset(x, y);
+    EXPECT_TRUE(data.Batch(1).status().ok()) << data.status().message();
+    return data.source()->XRange(&ends[0], &ends[1])
+               ? std::to_string(ends[0]) + " " + std::to_string(ends[1])
+               : "none";
+  };
+  EXPECT_EQ(range("|u1", "abcd"), "0.000000 255.000000");
+  EXPECT_EQ(range("<i4", Packed(std::vector<int32_t>{3, -4, 7, 0}, false)),
+            "-4.000000 7.000000");
+  EXPECT_EQ(range("<f8", Packed(std::vector<double>{3, 3, 3.5, 3}, false)),
+            "3.000000 3.500000");
+  EXPECT_EQ(range("<f4", Packed(std::vector<float>{3, 3, NAN, 3}, false)),
+            "none");
+}
+
+TEST(NpyTest, Read_RefusedFile_TakesLittleMemory) {
+  constexpr size_t kMany = 16 << 20;
+  constexpr long kLittle = 4 << 10;  // KiB
+  const DataFiles files;
+  const std::string zeros(kMany, '\0');
+  const auto npy = [&](size_t promised) {
+    return Npy(1, Dictionary("|u1", "(" + std::to_string(promised) + ", 1)"),
+               zeros);
+  };
+  const std::string less = files.Write("less.npy.gz", Gzip(npy(kMany + 1)));
+  EXPECT_LT(PeakKiB([&] {
+              if (ErrorOf(less).code() != Code::kCorruption) abort();
+            }),
+            kLittle);
+  const std::string whole = files.Write("whole.npy.gz", Gzip(npy(kMany)));
+  const std::string small = files.Write("small.npy", Small());
+  EXPECT_LT(PeakKiB([&] {
+              if (NpyDataset(whole, small).Batch(1).status().ok()) abort();
+            }),
+            kLittle);
+}
+
+}  // namespace
+}  // namespace ringlet

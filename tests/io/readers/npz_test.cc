@@ -1,0 +1,348 @@
+#include "io/readers/npz.h"
+#include "io/readers/storage.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+
+#include "../../support/data_files.h"
+#include "../../support/peak_memory.h"
+#include "../../support/python.h"
+#include "../../support/simulated_file_system.h"
+#include "ringlet/readers.h"
+
+namespace ringlet {
+namespace {
+
+constexpr char kPath[] = "d/a.npz";
+
+// A disk in memory with one file, of these bytes.
+class OneFile {
+ public:
+  explicit OneFile(const std::string& bytes) {
+    std::unique_ptr<File> file;
+    EXPECT_TRUE(files_.MakeDirectory("d").ok());
+    EXPECT_TRUE(files_.Create(kPath, &file).ok());
+    EXPECT_TRUE(file->Write(bytes.data(), bytes.size()).ok());
+  }
+  FileSystem* get() { return &files_; }
+  std::string Bytes() { return *files_.Content(kPath); }
+
+ private:
+  SimulatedFileSystem files_;
+};
+
+// Of "a" (2, 3) float32 and "b/c" () int64, by NpzWriter.
+std::string Small() {
+  SimulatedFileSystem files;
+  EXPECT_TRUE(files.MakeDirectory("d").ok());
+  NpzWriter writer;
+  EXPECT_TRUE(writer.Open(&files, kPath).ok());
+  const float a[] = {1, 2, 3, 4, 5, 6};
+  const int64_t b = -7;
+  EXPECT_TRUE(writer.Add("a", DType::kFloat32, {2, 3}, a).ok());
+  EXPECT_TRUE(writer.Add("b/c", DType::kInt64, {}, &b).ok());
+  EXPECT_TRUE(writer.Finish().ok());
+  return *files.Content(kPath);
+}
+
+// All that can be done with a file: the first error.
+Status ReadAll(FileSystem* files, const std::string& path,
+               std::vector<std::string>* arrays = nullptr) {
+  NpzReader reader;
+  RINGLET_RETURN_IF_ERROR(reader.Open(files, path));
+  RINGLET_RETURN_IF_ERROR(reader.Verify());
+  for (const StoredTensor& tensor : reader.tensors()) {
+    EXPECT_EQ(reader.Find(tensor.name), &tensor);
+    std::string elements(static_cast<size_t>(tensor.shape.elements()) *
+                             SizeOf(DTypeOf(tensor.storage)),
+                         '\0');
+    RINGLET_RETURN_IF_ERROR(reader.Read(tensor, &elements[0]));
+    if (arrays != nullptr) arrays->push_back(elements);
+  }
+  return Status();
+}
+
+Status ErrorOf(const std::string& bytes) {
+  OneFile file(bytes);
+  return ReadAll(file.get(), kPath);
+}
+
+template <typename T>
+std::string Bytes(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()),
+          values.size() * sizeof(T)};
+}
+
+TEST(NpzTest, Read_WrittenByRinglet_HasTheSameArrays) {
+  OneFile file(Small());
+  NpzReader reader;
+  ASSERT_TRUE(reader.Open(file.get(), kPath).ok());
+  ASSERT_EQ(reader.tensors().size(), 2u);
+  EXPECT_EQ(reader.tensors()[0].name, "a");
+  EXPECT_EQ(reader.tensors()[0].shape, Shape({2, 3}));
+  EXPECT_EQ(reader.tensors()[1].name, "b/c");
+  EXPECT_EQ(reader.tensors()[1].shape, Shape());
+  EXPECT_EQ(reader.tensors()[1].storage, Storage::kI64);
+  EXPECT_EQ(reader.Find("b"), nullptr);
+  std::vector<std::string> arrays;
+  ASSERT_TRUE(ReadAll(file.get(), kPath, &arrays).ok());
+  EXPECT_EQ(arrays, (std::vector<std::string>{Bytes<float>({1, 2, 3, 4, 5, 6}),
+                                              Bytes<int64_t>({-7})}));
+}
+
+TEST(NpzTest, Read_WrittenByNumpy_HasTheSameArrays) {
+  if (!HavePython()) GTEST_SKIP() << "needs python3-numpy";
+  DataFiles files;
+  files.Write("make.py", R"(
+import sys
+import numpy
+f = sys.argv[1] + "/"
+arrays = {"fc.weight": numpy.arange(6, dtype="<f4").reshape(2, 3),
+          "big": numpy.arange(6, dtype=">f8"),
+          "none": numpy.zeros((0, 4), "f4"),
+          "count": numpy.array(3, "i8"),
+          "long": numpy.tile(numpy.arange(50, dtype="u1"), 2000)}
+numpy.savez(f + "plain.npz", **arrays)
+numpy.savez_compressed(f + "packed.npz", **arrays)
+numpy.savez(f + "unnamed.npz", numpy.ones(2, "i4"))
+numpy.savez(f + "empty.npz")
+numpy.savez(f + "text.npz", numpy.array(["a"]))
+)");
+  EXPECT_EQ(RunPython(files.Path("make.py") + " " + files.root()),
+            std::vector<std::string>());
+  std::vector<uint8_t> tiled;
+  for (int i = 0; i < 100000; ++i) tiled.push_back(i % 50);
+  for (const char* name : {"plain.npz", "packed.npz"}) {
+    std::vector<std::string> arrays;
+    const Status status =
+        ReadAll(FileSystem::Posix(), files.Path(name), &arrays);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(arrays,
+              (std::vector<std::string>{Bytes<float>({0, 1, 2, 3, 4, 5}),
+                                        Bytes<double>({0, 1, 2, 3, 4, 5}), "",
+                                        Bytes<int64_t>({3}), Bytes(tiled)}));
+  }
+  NpzReader reader;
+  ASSERT_TRUE(reader.Open(FileSystem::Posix(), files.Path("unnamed.npz")).ok());
+  EXPECT_EQ(reader.tensors()[0].name, "arr_0");
+  ASSERT_TRUE(reader.Open(FileSystem::Posix(), files.Path("empty.npz")).ok());
+  EXPECT_TRUE(reader.tensors().empty());
+  // Text may stand beside the weights, and is none.
+  ASSERT_TRUE(reader.Open(FileSystem::Posix(), files.Path("text.npz")).ok());
+  unsigned char text[4];
+  const Status status = reader.Read(reader.tensors()[0], text);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_NE(
+      std::string(status.message()).find("'arr_0': its elements are text"),
+      std::string::npos)
+      << status.message();
+}
+
+TEST(NpzTest, Write_ReadByNumpy_HasTheSameArrays) {
+  if (!HavePython()) GTEST_SKIP() << "needs python3-numpy";
+  DataFiles files;
+  files.Write("a.npz", Small());
+  files.Write("read.py", R"(
+import sys
+import numpy
+z = numpy.load(sys.argv[1])
+print(z.files, z["a"].tolist(), z["b/c"].tolist())
+)");
+  EXPECT_EQ(RunPython(files.Path("read.py") + " " + files.Path("a.npz")),
+            std::vector<std::string>{
+                "['a', 'b/c'] [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]] -7"});
+}
+
+TEST(NpzTest, Read_CutAnywhere_IsRefused) {
+  const std::string whole = Small();
+  ASSERT_TRUE(ErrorOf(whole).ok());
+  for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    const Status status = ErrorOf(whole.substr(0, bytes));
+    ASSERT_EQ(status.code(), Code::kCorruption) << bytes;
+    ASSERT_EQ(std::string(status.message()).find(kPath), 0u)
+        << status.message();
+  }
+}
+
+// Each bit of it is checked, but for what says nothing of the arrays.
+TEST(NpzTest, Read_AnyBitChanged_IsRefusedOrChangesNothing) {
+  const std::string whole = Small();
+  std::vector<std::string> expected;
+  OneFile undamaged(whole);
+  ASSERT_TRUE(ReadAll(undamaged.get(), kPath, &expected).ok());
+  int unseen = 0;
+  for (size_t bit = 0; bit < 8 * whole.size(); ++bit) {
+    std::string damaged = whole;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
+    OneFile file(damaged);
+    std::vector<std::string> arrays;
+    if (!ReadAll(file.get(), kPath, &arrays).ok()) continue;
+    ++unseen;
+    EXPECT_EQ(arrays, expected) << "bit " << bit;
+  }
+  // Versions, times and attributes: 2 * 18 + 2 * 26 bytes and some flags.
+  EXPECT_LT(unseen, 8 * 110);
+}
+
+// `whole` with `change` made to the fields of its n-th directory entry.
+std::string WithEntry(std::string whole, int n,
+                      const std::function<void(char*)>& change) {
+  size_t at = 0;
+  for (int i = 0; i <= n; ++i) {
+    at = whole.find(std::string("PK\1\2", 4), at + 1);
+    EXPECT_NE(at, std::string::npos);
+  }
+  change(&whole[at]);
+  return whole;
+}
+
+void Put32(char* at, uint32_t value) {
+  for (int i = 0; i < 4; ++i) at[i] = static_cast<char>(value >> (8 * i));
+}
+
+TEST(NpzTest, Read_HostileFields_AreRefusedBeforeMemoryIsTaken) {
+  const std::string whole = Small();
+  const size_t end = whole.size() - 22;
+  const struct {
+    const char* what;
+    std::string bytes;
+    Code code;
+  } cases[] = {
+      {"an inflated size of 4 GiB",
+       WithEntry(whole, 0, [](char* e) { Put32(e + 24, 0xfffffff0); }),
+       Code::kCorruption},
+      {"the same, said to be deflated",
+       WithEntry(whole, 0,
+                 [](char* e) {
+                   e[10] = 8;
+                   Put32(e + 24, 0xfffffff0);
+                 }),
+       Code::kCorruption},
+      {"a stored size of 4 GiB",
+       WithEntry(whole, 0,
+                 [](char* e) {
+                   Put32(e + 20, 0xfffffff0);
+                   Put32(e + 24, 0xfffffff0);
+                 }),
+       Code::kCorruption},
+      {"data behind the end",
+       WithEntry(whole, 1, [](char* e) { Put32(e + 42, 0xfffffff0); }),
+       Code::kCorruption},
+      {"data of another entry",
+       WithEntry(whole, 1, [](char* e) { Put32(e + 42, 0); }),
+       Code::kCorruption},
+      {"data within the directory",
+       WithEntry(
+           whole, 1,
+           [end](char* e) { Put32(e + 42, static_cast<uint32_t>(end - 30)); }),
+       Code::kCorruption},
+      {"another name", WithEntry(whole, 0, [](char* e) { e[46] = 'x'; }),
+       Code::kCorruption},
+      {"no .npy", WithEntry(whole, 0, [](char* e) { e[46 + 4] = 'x'; }),
+       Code::kInvalidArgument},
+      {"encrypted", WithEntry(whole, 0, [](char* e) { e[8] = 1; }),
+       Code::kUnimplemented},
+      {"LZMA", WithEntry(whole, 0, [](char* e) { e[10] = 14; }),
+       Code::kUnimplemented},
+      {"no deflate data", WithEntry(whole, 0, [](char* e) { e[10] = 8; }),
+       Code::kCorruption},
+      {"another checksum", WithEntry(whole, 0, [](char* e) { e[16] ^= 1; }),
+       Code::kCorruption},
+      {"a longer name", WithEntry(whole, 1, [](char* e) { e[29] = 0x7f; }),
+       Code::kCorruption},
+      {"too many entries",
+       [&] {
+         std::string bytes = whole;
+         bytes[end + 8] = bytes[end + 10] = 3;
+         return bytes;
+       }(),
+       Code::kCorruption},
+      {"Zip64",
+       [&] {
+         std::string bytes = whole;
+         Put32(&bytes[end + 16], 0xffffffff);
+         return bytes;
+       }(),
+       Code::kUnimplemented},
+      {"a directory behind the end",
+       [&] {
+         std::string bytes = whole;
+         Put32(&bytes[end + 16], 0xfffffff0);
+         return bytes;
+       }(),
+       Code::kCorruption},
+      {"a directory of 4 GiB",
+       [&] {
+         std::string bytes = whole;
+         Put32(&bytes[end + 12], 0xfffffff0);
+         return bytes;
+       }(),
+       Code::kCorruption},
+      {"no zip archive", "PK\3\4 and so on", Code::kCorruption},
+      {"nothing", "", Code::kCorruption},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.what);
+    const Status status = ErrorOf(c.bytes);
+    EXPECT_EQ(status.code(), c.code) << status.message();
+    EXPECT_EQ(std::string(status.message()).find(kPath), 0u)
+        << status.message();
+  }
+}
+
+TEST(NpzTest, Read_DuplicateName_IsRefused) {
+  SimulatedFileSystem files;
+  ASSERT_TRUE(files.MakeDirectory("d").ok());
+  NpzWriter writer;
+  ASSERT_TRUE(writer.Open(&files, kPath).ok());
+  const float a = 1;
+  ASSERT_TRUE(writer.Add("a", DType::kFloat32, {}, &a).ok());
+  ASSERT_TRUE(writer.Add("a", DType::kFloat32, {}, &a).ok());
+  ASSERT_TRUE(writer.Finish().ok());
+  const Status status = ReadAll(&files, kPath);
+  EXPECT_EQ(status.code(), Code::kCorruption);
+  EXPECT_NE(std::string(status.message()).find("twice"), std::string::npos)
+      << status.message();
+}
+
+TEST(NpzTest, Read_AnyCallFails_IsAnError) {
+  OneFile file(Small());
+  auto* files = static_cast<SimulatedFileSystem*>(file.get());
+  const int64_t before = files->operations();
+  ASSERT_TRUE(ReadAll(files, kPath).ok());
+  const int64_t calls = files->operations() - before;
+  for (int64_t i = 1; i <= calls; ++i) {
+    files->FailAfter(i, EIO);
+    EXPECT_FALSE(ReadAll(files, kPath).ok()) << i << " of " << calls;
+    files->FailNoMore();
+  }
+}
+
+// An entry is measured before there is memory for it.
+TEST(NpzTest, Read_RefusedEntry_TakesLittleMemory) {
+  if (!HavePython()) GTEST_SKIP() << "needs python3-numpy";
+  DataFiles files;
+  files.Write("make.py", R"(
+import sys
+import numpy
+numpy.savez_compressed(sys.argv[1] + "/a.npz", a=numpy.zeros(48 << 20, "u1"))
+)");
+  RunPython(files.Path("make.py") + " " + files.root());
+  std::string bytes = ReadWhole(files.Path("a.npz"));
+  const size_t entry = bytes.find("PK\x01\x02");
+  ASSERT_NE(entry, std::string::npos);
+  bytes[entry + 16] = static_cast<char>(bytes[entry + 16] ^ 1);  // its CRC
+  OneFile file(bytes);
+  EXPECT_LT(PeakKiB([&] {
+              if (ReadAll(file.get(), kPath).code() != Code::kCorruption) {
+                abort();
+              }
+            }),
+            4 << 10);
+}
+
+}  // namespace
+}  // namespace ringlet

@@ -1,0 +1,853 @@
+// Weights from elsewhere: files that numpy and PyTorch wrote, in their layout.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "../../support/data_files.h"
+#include "../../support/python.h"
+#include "../../support/temp_folder.h"
+#include "io/readers/npz.h"
+#include "ringlet/checkpoint.h"
+#include "ringlet/readers.h"
+
+namespace ringlet {
+namespace {
+
+bool Contains(const Status& status, const std::string& text) {
+  return std::string(status.message()).find(text) != std::string::npos;
+}
+
+LoadWeightsOptions Torch() {
+  LoadWeightsOptions options;
+  options.layout = WeightsLayout::kTorch;
+  options.warn = [](const std::string&) {};
+  return options;
+}
+
+std::unique_ptr<Model> Compiled(std::initializer_list<Layer> layers) {
+  auto model = std::make_unique<Sequential>(layers);
+  model->Compile(SGD(0.1f), MeanSquaredError());
+  EXPECT_TRUE(model->status().ok()) << model->status().message();
+  return model;
+}
+
+// The class of tests/torch_weights.py; with its names, or Keras's.
+std::unique_ptr<Model> Cnn(bool named) {
+  const auto name = [named](const char* n) { return named ? n : ""; };
+  return Compiled({Input({10, 7, 2}),
+                   Conv2D(3, 3, 2, kRelu).Strides(2, 1).Name(name("features")),
+                   Conv2D(6, 1, kRelu).UseBias(false).Name(name("more")),
+                   MaxPooling2D(2), Flatten(), Dropout(0.5f),
+                   Dense(5, kTanh).Name(name("classifier")),
+                   Dense(4).Name(name("last"))});
+}
+
+class TorchTest : public testing::Test {
+ protected:
+  // False: there is no PyTorch to write them.
+  bool Write() {
+    if (!HavePython()) return false;
+    const std::vector<std::string> lines =
+        RunPython(Script("torch_weights.py") + folder_.path());
+    return lines.empty();
+  }
+
+  // The model computes what PyTorch's did.
+  void ExpectOutputs(Model* model, const std::string& name) {
+    NpyArray x, y;
+    ASSERT_TRUE(ReadNpy(folder_ / (name + ".x.npy"), &x).ok());
+    ASSERT_TRUE(ReadNpy(folder_ / (name + ".y.npy"), &y).ok());
+    const std::vector<float> in = Values<float>(x.data),
+                             expected = Values<float>(y.data);
+    const Status status = model->Forward(in.data(), x.shape[0], false);
+    ASSERT_TRUE(status.ok()) << status.message();
+    for (size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_NEAR(model->output()[i], expected[i], 2e-6) << name << " " << i;
+    }
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(TorchTest, Load_WeightsOfPyTorch_GiveItsOutputs) {
+  if (!Write()) GTEST_SKIP() << "needs python3-torch";
+  for (const std::string end : {".npz", ".z.npz", ".safetensors"}) {
+    SCOPED_TRACE(end);
+    const bool npz = end != ".safetensors";
+    const auto expect = [&](std::unique_ptr<Model> model,
+                            const std::string& name) {
+      SCOPED_TRACE(name);
+      WeightsReport report;
+      const Status status =
+          LoadWeights(model.get(), folder_ / (name + end), Torch(), &report);
+      ASSERT_TRUE(status.ok()) << status.message();
+      EXPECT_EQ(report.verified, npz);
+      EXPECT_EQ(report.loaded.size(), model->variables().size());
+      ExpectOutputs(model.get(), name);
+    };
+    expect(Cnn(/*named=*/true), "cnn");
+    expect(
+        Compiled({Input({4}), Dense(4, kRelu).Name("b"), Dense(4).Name("a")}),
+        "twins");
+    // The numbers in the names give the order.
+    expect(Compiled({Input({3}), Dense(3, kTanh), Dense(3, kTanh), Dense(3)}),
+           "numbered");
+    expect(Compiled({Input({6, 4, 2}),
+                     LayerNormalization().Axes({1, 2, 3}).Name("ln1"),
+                     Conv2D(3, 3).UseBias(false).Name("conv"),
+                     BatchNormalization().Name("bn1"), ReLU(), Flatten(),
+                     BatchNormalization().Name("bn2"),
+                     LayerNormalization().Name("ln2"), Dense(5).Name("fc"),
+                     BatchNormalization(0.9f, 1e-5f)
+                         .Center(false)
+                         .Scale(false)
+                         .Name("bn3")}),
+           "normalized");
+    if (npz) {
+      expect(
+          Compiled(
+              {Input({6, 4, 2}), LayerNormalization().Axes({1, 2, 3}),
+               Conv2D(3, 3).UseBias(false), BatchNormalization(), ReLU(),
+               Flatten(), BatchNormalization(), LayerNormalization(), Dense(5),
+               BatchNormalization(0.9f, 1e-5f).Center(false).Scale(false)}),
+          "normalized");
+    }
+    expect(Compiled(
+               {Input({10, 11, 4}),
+                DepthwiseConv2D(3, 2, kRelu)
+                    .DepthMultiplier(2)
+                    .Strides(2)
+                    .Name("depth"),
+                Conv2D(6, 1, 2, kTanh).Groups(2).DilationRate(2).Name("groups"),
+                Flatten(), Dense(3).Name("fc")}),
+           "depthwise");
+    const auto separable = [](bool names) {
+      return Compiled({Input({6, 5, 3}),
+                       SeparableConv2D(5, 3, kRelu)
+                           .DepthMultiplier(2)
+                           .Name(names ? "s" : ""),
+                       Conv2D(2, 1).Name(names ? "last" : ""),
+                       GlobalMaxPooling2D()});
+    };
+    expect(separable(/*names=*/true), "separable");
+    if (npz) expect(separable(/*names=*/false), "separable");
+    expect(
+        Compiled(
+            {Input({13, 3}), Conv1D(6, 3, kRelu).DilationRate(2).Name("conv"),
+             ZeroPadding1D(2, 0),
+             DepthwiseConv1D(4).DepthMultiplier(2).Name("depth"),
+             MaxPooling1D(), Dropout(0.5f), Flatten(), Dense(5).Name("fc")}),
+        "line");
+    auto cnn = Cnn(/*named=*/false);
+    auto twins = Compiled({Input({4}), Dense(4, kRelu), Dense(4)});
+    if (npz) {
+      expect(std::move(cnn), "cnn");
+      expect(std::move(twins), "twins");
+      continue;
+    }
+    // Sorted by name, they are not the layers'.
+    Status status = LoadWeights(cnn.get(), folder_ / ("cnn" + end), Torch());
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_TRUE(Contains(status, "(classifier.weight), F32 (3, 2, 3, 2)"))
+        << status.message();
+    status = LoadWeights(twins.get(), folder_ / ("twins" + end), Torch());
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_TRUE(Contains(status, "'a.weight' and 'b.weight' are of one shape"))
+        << status.message();
+  }
+}
+
+// Arrays of 0, 1, 2, … by NpzWriter.
+std::string Arrays(const TempFolder& folder,
+                   const std::vector<std::pair<std::string, Shape>>& arrays) {
+  const std::string path = folder / "w.npz";
+  NpzWriter writer;
+  EXPECT_TRUE(writer.Open(FileSystem::Posix(), path).ok());
+  for (const auto& [name, shape] : arrays) {
+    std::vector<float> values(static_cast<size_t>(shape.elements()));
+    std::iota(values.begin(), values.end(), 0.f);
+    EXPECT_TRUE(writer.Add(name, DType::kFloat32, shape, values.data()).ok());
+  }
+  EXPECT_TRUE(writer.Finish().ok());
+  return path;
+}
+
+std::vector<float> WeightsOf(Model* model) {
+  return {model->weights(), model->weights() + model->num_weights()};
+}
+
+TEST_F(TorchTest, Load_Kernels_AreTransposedAsDocumented) {
+  auto dense = Compiled({Input({3}), Dense(2)});
+  Status status = LoadWeights(
+      dense.get(), Arrays(folder_, {{"fc.weight", {2, 3}}, {"fc.bias", {2}}}),
+      Torch());
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(WeightsOf(dense.get()),
+            (std::vector<float>{0, 3, 1, 4, 2, 5, /*bias*/ 0, 1}));
+
+  // (filters, channels, height, width) = (2, 3, 1, 2).
+  auto conv =
+      Compiled({Input({1, 2, 3}), Conv2D(2, 1, 2).UseBias(false), Flatten()});
+  status = LoadWeights(
+      conv.get(), Arrays(folder_, {{"conv.weight", {2, 3, 1, 2}}}), Torch());
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(WeightsOf(conv.get()),
+            (std::vector<float>{0, 6, 2, 8, 4, 10, 1, 7, 3, 9, 5, 11}));
+
+  // An image of 1 x 2 pixels and 3 channels, flattened, through what leaves
+  // its order as it is; PyTorch has channel 0 first.
+  Functional model;
+  const auto x = model.Add(Input({1, 2, 3}));
+  const auto y = model.Add(Flatten(), {x});
+  const auto sum =
+      model.Add(Add(), {model.Add(Dropout(0.5f), {y}), model.Add(ReLU(), {y})});
+  model.Add(Dense(1).UseBias(false), {sum});
+  model.Compile(SGD(0.1f), MeanSquaredError());
+  status =
+      LoadWeights(&model, Arrays(folder_, {{"0.weight", {1, 6}}}), Torch());
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(WeightsOf(&model), (std::vector<float>{0, 2, 4, 1, 3, 5}));
+}
+
+TEST_F(TorchTest, Load_Mismatch_IsNamedAndOverwritesNothing) {
+  const auto expect = [&](Model* model, const LoadWeightsOptions& options,
+                          const std::vector<std::pair<std::string, Shape>>& w,
+                          const std::string& says) {
+    SCOPED_TRACE(says);
+    const std::vector<float> before = WeightsOf(model);
+    const Status status = LoadWeights(model, Arrays(folder_, w), options);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
+    EXPECT_TRUE(Contains(status, says)) << status.message();
+    EXPECT_EQ(WeightsOf(model), before);
+  };
+  auto model = Compiled({Input({3}), Dense(2)});
+  expect(model.get(), Torch(), {{"fc.weight", {3, 2}}, {"fc.bias", {2}}},
+         "dense/kernel: F32 (3, 2) in the file (fc.weight), F32 (2, 3) "
+         "expected");
+  expect(model.get(), Torch(), {{"fc.weight", {2, 3}}},
+         "missing in the file 'dense/bias'");
+  expect(model.get(), Torch(),
+         {{"fc.weight", {2, 3}}, {"fc.bias", {2}}, {"n.weight", {2}}},
+         "in the file only 'n.weight'");
+  expect(model.get(), Torch(), {{"dense/kernel", {3, 2}}, {"dense/bias", {2}}},
+         "missing in the file 'dense/kernel'");
+  LoadWeightsOptions keras;
+  expect(model.get(), keras, {{"fc.weight", {2, 3}}, {"fc.bias", {2}}},
+         "--init-layout torch");
+  // Permuted before.
+  auto permuted = Compiled({Input({2, 2, 2}), Permute({2, 1, 3}), Flatten(),
+                            Dense(1).UseBias(false)});
+  expect(permuted.get(), Torch(), {{"fc.weight", {1, 8}}}, "permute");
+  // Joined after they were flattened, the order in PyTorch is another.
+  Functional joined;
+  const auto x = joined.Add(Input({2, 2, 2}));
+  const auto a = joined.Add(Flatten(), {x}), b = joined.Add(Flatten(), {x});
+  joined.Add(Dense(1), {joined.Add(Concatenate(), {a, b})});
+  joined.Compile(SGD(0.1f), MeanSquaredError());
+  expect(&joined, Torch(), {{"fc.weight", {1, 16}}, {"fc.bias", {1}}},
+         "layer 'concatenate'");
+  // A Dense's outputs are in the order of what PyTorch adds them to.
+  for (const bool first : {false, true}) {
+    Functional added;
+    const auto image = added.Add(Input({2, 1, 2}));
+    const auto flat = added.Add(Flatten(), {image});
+    const auto dense = added.Add(Dense(4).UseBias(false), {flat});
+    added.Add(Dense(1).UseBias(false),
+              {first ? added.Add(Add(), {dense, flat})
+                     : added.Add(Add(), {flat, dense})});
+    added.Compile(SGD(0.1f), MeanSquaredError());
+    expect(&added, Torch(), {{"a.weight", {4, 4}}, {"b.weight", {1, 4}}},
+           "layer 'add': merges flattened images");
+  }
+}
+
+// A row of numbers of 0 and on, as a kernel that is turned has it: what stands
+// in PyTorch's order (channels, steps) is taken in (steps, channels).
+std::vector<float> Turned(int64_t steps, int64_t channels) {
+  std::vector<float> turned;
+  for (int64_t s = 0; s < steps; ++s) {
+    for (int64_t c = 0; c < channels; ++c) {
+      turned.push_back(static_cast<float>(c * steps + s));
+    }
+  }
+  return turned;
+}
+
+TEST_F(TorchTest, Load_FlattenedAfterAnyMerge_IsTransposed) {
+  const auto loaded = [&](Functional* model, Functional::Node flattened) {
+    model->Add(Dense(1).UseBias(false).Name("fc"), {flattened});
+    model->Compile(SGD(0.1f), MeanSquaredError());
+    const int64_t rows = model->variables().back().shape[0];
+    LoadWeightsOptions options = Torch();
+    options.by_name = true;
+    const Status status = LoadWeights(
+        model, Arrays(folder_, {{"fc.weight", {1, rows}}}), options);
+    EXPECT_TRUE(status.ok()) << status.message();
+    const std::vector<float> all = WeightsOf(model);
+    return std::vector<float>(all.end() - rows, all.end());
+  };
+  {
+    Functional model;
+    const auto x = model.Add(Input({3, 2}));
+    const auto a = model.Add(Conv1D(2, 1), {x}),
+               b = model.Add(Conv1D(3, 1), {x});
+    const auto both = model.Add(Concatenate(), {a, b});
+    EXPECT_EQ(loaded(&model, model.Add(Flatten(), {both})), Turned(3, 5));
+  }
+  {
+    Functional model;
+    const auto x = model.Add(Input({3, 2}));
+    const auto a = model.Add(Conv1D(1, 1), {x}),
+               b = model.Add(Conv1D(4, 1), {x});
+    const auto both = model.Add(Multiply(), {a, b});
+    EXPECT_EQ(loaded(&model, model.Add(Flatten(), {both})), Turned(3, 4));
+  }
+  {
+    Functional model;
+    const auto x = model.Add(Conv1D(2, 1), {model.Add(Input({3, 2}))});
+    const auto flat = model.Add(Flatten(), {x});
+    const auto gate = model.Add(Dense(1), {flat});
+    EXPECT_EQ(loaded(&model, model.Add(Multiply(), {gate, flat})),
+              Turned(3, 2));
+  }
+  {
+    Functional model;  // as many ways as 2^60
+    auto y = model.Add(Input({3}));
+    for (int i = 0; i < 60; ++i)
+      y = model.Add(Add(), {y, model.Add(ReLU(), {y})});
+    EXPECT_EQ(loaded(&model, y), (std::vector<float>{0, 1, 2}));
+  }
+}
+
+TEST_F(TorchTest, Load_NormalizationOverALine_IsTransposed) {
+  auto model =
+      Compiled({Input({3, 2}), Conv1D(3, 1).UseBias(false).Name("conv"),
+                LayerNormalization().Axes({1, 2}).Center(false)});
+  const Status status = LoadWeights(
+      model.get(),
+      Arrays(folder_, {{"a.weight", {3, 2, 1}}, {"b.weight", {3, 3}}}),
+      Torch());
+  ASSERT_TRUE(status.ok()) << status.message();
+  const std::vector<float> all = WeightsOf(model.get());
+  EXPECT_EQ(std::vector<float>(all.end() - 9, all.end()), Turned(3, 3));
+}
+
+TEST_F(TorchTest, Load_EqualNormalizationsWithoutWeights_AreRefused) {
+  auto model =
+      Compiled({Input({2}), BatchNormalization().Center(false).Scale(false),
+                BatchNormalization().Center(false).Scale(false)});
+  const std::string path = folder_ / "w.safetensors";
+  std::string header, data(4 * 2 * sizeof(float), '\0');
+  for (const char* name :
+       {"a.running_mean", "a.running_var", "b.running_mean", "b.running_var"}) {
+    const size_t at = std::count(header.begin(), header.end(), '}') * 8;
+    header += (header.empty() ? "{\"" : ",\"") + std::string(name) +
+              R"(":{"dtype":"F32","shape":[2],"data_offsets":[)" +
+              std::to_string(at) + "," + std::to_string(at + 8) + "]}";
+  }
+  header += "}";
+  std::string size(8, '\0');
+  size[0] = static_cast<char>(header.size() & 0xFF);
+  size[1] = static_cast<char>(header.size() >> 8);
+  WriteWhole(path, size + header + data);
+  const Status status = LoadWeights(model.get(), path, Torch());
+  EXPECT_TRUE(Contains(status, "are of one shape")) << status.message();
+}
+
+// Modules, and the number that fills each one's weights.
+using Kernels = std::vector<std::pair<std::string, float>>;
+
+// A file of them in this order, all of one shape.
+std::string Filled(const TempFolder& folder, const Kernels& kernels,
+                   bool biases) {
+  const std::string path = folder / "w.npz";
+  NpzWriter writer;
+  EXPECT_TRUE(writer.Open(FileSystem::Posix(), path).ok());
+  for (const auto& [name, number] : kernels) {
+    const std::vector<float> values(4, number);
+    EXPECT_TRUE(
+        writer.Add(name + ".weight", DType::kFloat32, {2, 2}, values.data())
+            .ok());
+    if (!biases) continue;
+    EXPECT_TRUE(
+        writer.Add(name + ".bias", DType::kFloat32, {2}, values.data()).ok());
+  }
+  EXPECT_TRUE(writer.Finish().ok());
+  return path;
+}
+
+std::unique_ptr<Model> Denses(size_t layers, bool biases) {
+  auto model = std::make_unique<Sequential>();
+  model->Add(Input({2}));
+  for (size_t i = 0; i < layers; ++i) model->Add(Dense(2).UseBias(biases));
+  model->Compile(SGD(0.1f), MeanSquaredError());
+  EXPECT_TRUE(model->status().ok()) << model->status().message();
+  return model;
+}
+
+TEST_F(TorchTest, PutInOrder_NamesSortedAsText_TakesTheirNumbersOrder) {
+  auto model = Denses(3, /*biases=*/false);
+  const Status status = LoadWeights(
+      model.get(),
+      Filled(folder_, {{"net.0", 0}, {"net.10", 2}, {"net.2", 1}}, false),
+      Torch());
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(WeightsOf(model.get()),
+            (std::vector<float>{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2}));
+}
+
+TEST_F(TorchTest, PutInOrder_OrderThatNothingTells_Refuses) {
+  const auto expect = [&](const Kernels& kernels, bool biases,
+                          const std::string& says) {
+    SCOPED_TRACE(says);
+    auto model = Denses(kernels.size(), biases);
+    const Status status =
+        LoadWeights(model.get(), Filled(folder_, kernels, biases), Torch());
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_TRUE(Contains(status, says)) << status.message();
+  };
+  expect({{"net.in", 0}, {"net.out", 1}}, false,
+         "'net.in.weight' and 'net.out.weight' are of one shape, and names "
+         "sorted as text do not keep the modules' order");
+  expect({{"net.0", 0}, {"net.10", 1}, {"net.2", 2}}, true,
+         "'net.10.weight' and 'net.2.weight' are of one shape, and their order "
+         "in the file is not that of their numbers");
+}
+
+TEST_F(TorchTest, PutInOrder_NamesInTheModulesOrder_AreTaken) {
+  for (const Kernels& kernels : {Kernels{{"encode", 0}, {"decode", 1}},
+                                 Kernels{{"decode", 0}, {"encode", 1}}}) {
+    auto model = Denses(2, /*biases=*/true);
+    const Status status = LoadWeights(
+        model.get(), Filled(folder_, kernels, /*biases=*/true), Torch());
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(model->weights()[0], 0);
+    EXPECT_EQ(model->weights()[6], 1);
+  }
+}
+
+// An Input of the model is named as a module that has weights.
+TEST_F(TorchTest,
+       ModulesByName_LayerWithoutWeightsOfAModulesName_IsPassedOver) {
+  auto model = Compiled({Input({2}).Name("input_layer"), Dense(2).Name("d"),
+                         Flatten().Name("head"), Dense(2)});
+  const Status status = LoadWeights(
+      model.get(),
+      Filled(folder_, {{"input_layer", 0}, {"head", 1}}, /*biases=*/true),
+      Torch());
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(model->weights()[0], 0);
+  EXPECT_EQ(model->weights()[6], 1);
+}
+
+TEST_F(TorchTest, ModulesByName_NamesThatAllBeginAlike_AreFoundWithout) {
+  for (const std::string prefix : {"", "module.", "module._orig_mod."}) {
+    SCOPED_TRACE(prefix);
+    auto model = Compiled({Input({2}), Dense(2).Name("layer2.0.fc"),
+                           Dense(2).Name("layer1/0/fc")});
+    const Status status = LoadWeights(
+        model.get(),
+        Filled(folder_,
+               {{prefix + "layer1.0.fc", 1}, {prefix + "layer2.0.fc", 2}},
+               /*biases=*/true),
+        Torch());
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(model->weights()[0], 2);
+    EXPECT_EQ(model->weights()[6], 1);
+  }
+}
+
+// A file of a body's weights, with names that all begin as the body's, has
+// nothing for a layer outside.
+TEST_F(TorchTest, ModulesByName_PrefixThatIsAModelsName_IsOfItAlone) {
+  Sequential body({Input({2}), Dense(2).Name("fc")});
+  body.set_name("body");
+  Sequential model({Input({2}), body.AsLayer(), Dense(2).Name("fc")});
+  model.Compile(SGD(0.1f), MeanSquaredError());
+  const std::vector<float> before = WeightsOf(&model);
+  LoadWeightsOptions options = Torch();
+  options.by_name = true;
+  WeightsReport report;
+  const Status status =
+      LoadWeights(&model, Filled(folder_, {{"body.fc", 7}}, /*biases=*/true),
+                  options, &report);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(report.loaded,
+            (std::vector<std::string>{"body/fc/kernel", "body/fc/bias"}));
+  EXPECT_EQ(model.weights()[0], 7);
+  EXPECT_EQ(model.weights()[6], before[6]);
+}
+
+TEST_F(TorchTest, Load_ByName_LeavesTheOtherLayers) {
+  auto model = Compiled({Input({3}), Dense(2).Name("fc"), Dense(2)});
+  const std::vector<float> before = WeightsOf(model.get());
+  LoadWeightsOptions options = Torch();
+  options.by_name = true;
+  WeightsReport report;
+  Status status = LoadWeights(model.get(),
+                              Arrays(folder_, {{"head.weight", {9, 9}},
+                                               {"fc.weight", {2, 3}},
+                                               {"fc.bias", {2}}}),
+                              options, &report);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(report.loaded, (std::vector<std::string>{"fc/kernel", "fc/bias"}));
+  EXPECT_EQ(report.unexpected, std::vector<std::string>{"head.weight"});
+  const std::vector<float> after = WeightsOf(model.get());
+  EXPECT_EQ(after[1], 3);
+  EXPECT_TRUE(std::equal(before.begin() + 8, before.end(), after.begin() + 8));
+}
+
+TEST(NpzWeightsTest, Load_KerasLayout_IsTaken) {
+  TempFolder folder;
+  auto model = Compiled({Input({3}), Dense(2)});
+  for (const std::string prefix : {"", "model/"}) {
+    const Status status = LoadWeights(
+        model.get(), Arrays(folder, {{prefix + "dense/bias", {2}},
+                                     {prefix + "dense/kernel", {3, 2}}}));
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(WeightsOf(model.get()),
+              (std::vector<float>{0, 1, 2, 3, 4, 5, 0, 1}));
+  }
+}
+
+TEST(NpzWeightsTest, Load_DepthwiseKernelNameOfKeras2_IsFound) {
+  TempFolder folder;
+  for (const std::string kernel :
+       {"d/depthwise_kernel:0", "m/d/depthwise_kernel", "d/kernel:0",
+        "depthwise_kernel:0"}) {
+    auto model = Compiled(
+        {Input({2, 2, 3}), DepthwiseConv2D(1, 2).Name("d").UseBias(false)});
+    const Status status =
+        LoadWeights(model.get(), Arrays(folder, {{kernel, {1, 2, 3, 1}}}));
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(WeightsOf(model.get()), (std::vector<float>{0, 1, 2, 3, 4, 5}));
+  }
+}
+
+TEST(NpzWeightsTest, Load_NestedKernelNameOfKeras2_IsFound) {
+  TempFolder folder;
+  for (const std::string kernel :
+       {"body/d/depthwise_kernel:0", "m/body/d/depthwise_kernel",
+        "d/depthwise_kernel:0", "body/d/kernel:0"}) {
+    SCOPED_TRACE(kernel);
+    const Sequential body(
+        {Input({2, 2, 3}), DepthwiseConv2D(1, 2).Name("d").UseBias(false)});
+    auto model = Compiled({Input({2, 2, 3}), body.AsLayer().Name("body")});
+    const Status status =
+        LoadWeights(model.get(), Arrays(folder, {{kernel, {1, 2, 3, 1}}}));
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(WeightsOf(model.get()), (std::vector<float>{0, 1, 2, 3, 4, 5}));
+  }
+}
+
+// Keras 3's order of get_weights() does not depend on what is trained.
+TEST(NpzWeightsTest, Load_ArraysWithoutNames_FollowTheOrderOfTheLayers) {
+  TempFolder folder;
+  for (const bool trainable : {true, false}) {
+    auto model =
+        Compiled({Input({3}), Dense(2).Trainable(trainable), Dense(1)});
+    const Status status =
+        LoadWeights(model.get(), Arrays(folder, {{"arr_0", {3, 2}},
+                                                 {"arr_1", {2}},
+                                                 {"arr_2", {2, 1}},
+                                                 {"arr_3", {1}}}));
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(WeightsOf(model.get()),
+              (std::vector<float>{0, 1, 2, 3, 4, 5, 0, 1, 0, 1, 0}));
+  }
+}
+
+// --- parts of a model ---
+
+using Names = std::vector<std::string>;
+
+Sequential Body() {
+  Sequential body({Input({3}), Dense(4, kRelu).Name("a"), Dense(2).Name("b")});
+  body.set_name("body");
+  return body;
+}
+
+const Names kBodys = {"body/a/kernel", "body/a/bias", "body/b/kernel",
+                      "body/b/bias"};
+
+LoadWeightsOptions ByName(WeightsLayout layout) {
+  LoadWeightsOptions options;
+  options.layout = layout;
+  options.by_name = true;
+  options.warn = [](const std::string&) {};
+  return options;
+}
+
+// The body's weights by the names it gives them itself.
+TEST(PartsTest, Load_WeightsOfANestedModelAlone_AreTakenByName) {
+  TempFolder folder;
+  Sequential body = Body();
+  body.Compile(SGD(0.1f), MeanSquaredError());
+  ASSERT_TRUE(SaveModel(&body, folder / "body").ok());
+  ASSERT_TRUE(SaveWeights(&body, folder / "weights").ok());
+  const std::string keras = Arrays(folder, {{"a/kernel:0", {3, 4}},
+                                            {"a/bias:0", {4}},
+                                            {"some/body/b/kernel:0", {4, 2}},
+                                            {"b/bias:0", {2}}});
+  for (const std::string& file : {folder / "body", folder / "weights", keras}) {
+    SCOPED_TRACE(file);
+    CompileOptions options;
+    options.seed = 9;
+    Sequential model({Input({3}), Body().AsLayer(), Dense(1).Name("head")});
+    model.Compile(SGD(0.1f), MeanSquaredError(), {}, options);
+    const std::vector<float> drawn = WeightsOf(&model);
+    EXPECT_FALSE(LoadWeights(&model, file).ok());  // the head is missing
+    EXPECT_EQ(WeightsOf(&model), drawn);
+    WeightsReport report;
+    const Status status =
+        LoadWeights(&model, file, ByName(WeightsLayout::kKeras), &report);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(report.loaded, kBodys);
+    EXPECT_EQ(report.missing, (Names{"head/kernel", "head/bias"}));
+    EXPECT_EQ(report.unexpected, Names());
+    if (file != keras) {
+      EXPECT_TRUE(std::equal(body.weights(),
+                             body.weights() + body.num_weights(),
+                             model.weights()));
+    }
+    // Loads the body again from the whole model's file.
+    ASSERT_TRUE(SaveWeights(&model, folder / "whole").ok());
+    Sequential again = Body();
+    again.Compile(SGD(0.1f), MeanSquaredError());
+    const Status back = LoadWeights(&again, folder / "whole",
+                                    ByName(WeightsLayout::kKeras), &report);
+    ASSERT_TRUE(back.ok()) << back.message();
+    EXPECT_EQ(report.unexpected, (Names{"head/kernel", "head/bias"}));
+    EXPECT_TRUE(std::equal(again.weights(),
+                           again.weights() + again.num_weights(),
+                           model.weights()));
+  }
+}
+
+TEST(PartsTest, Load_NameFitsTwoNestedModels_IsNotTaken) {
+  TempFolder folder;
+  Functional model;
+  const auto x = model.Add(Input({3}));
+  const auto l = model.Add(Body().AsLayer().Name("l"), {x});
+  const auto r = model.Add(Body().AsLayer().Name("r"), {x});
+  model.Add(Add(), {l, r});
+  model.Compile(SGD(0.1f), MeanSquaredError());
+  const std::vector<float> drawn = WeightsOf(&model);
+  const Status keras =
+      LoadWeights(&model, Arrays(folder, {{"a/kernel", {3, 4}}}),
+                  ByName(WeightsLayout::kKeras));
+  EXPECT_TRUE(Contains(keras, "'a/kernel' may be 'l/a/kernel' or 'r/a/kernel'"))
+      << keras.message();
+  WeightsReport report;
+  const Status torch = LoadWeights(&model,
+                                   Arrays(folder, {{"a.weight", {4, 3}},
+                                                   {"a.bias", {4}},
+                                                   {"r.b.weight", {2, 4}},
+                                                   {"r.b.bias", {2}}}),
+                                   ByName(WeightsLayout::kTorch), &report);
+  ASSERT_TRUE(torch.ok()) << torch.message();
+  EXPECT_EQ(report.loaded, (Names{"r/b/kernel", "r/b/bias"}));
+  EXPECT_EQ(report.unexpected, (Names{"a.weight", "a.bias"}));
+}
+
+TEST(PartsTest, Load_ModulesOfPyTorch_AreFoundWithinModels) {
+  TempFolder folder;
+  for (const std::string prefix : {"body.", ""}) {
+    Sequential model({Input({3}), Body().AsLayer(), Dense(1).Name("head")});
+    model.Compile(SGD(0.1f), MeanSquaredError());
+    WeightsReport report;
+    const Status status =
+        LoadWeights(&model,
+                    Arrays(folder, {{prefix + "a.weight", {4, 3}},
+                                    {prefix + "a.bias", {4}},
+                                    {prefix + "b.weight", {2, 4}},
+                                    {prefix + "b.bias", {2}}}),
+                    ByName(WeightsLayout::kTorch), &report);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(report.loaded, kBodys);
+    EXPECT_EQ(model.weights()[1], 3);  // (units, inputs) here
+  }
+}
+
+TEST(PartsTest, Load_ArraysWithoutNames_AreTakenFromTheFirst) {
+  TempFolder folder;
+  const Shape shapes[] = {{3, 4}, {4}, {4, 2}, {2}, {2, 1}, {1}, {7}};
+  for (const size_t count : {3, 4, 7}) {
+    std::vector<std::pair<std::string, Shape>> arrays;
+    for (size_t i = 0; i < count; ++i) {
+      arrays.emplace_back("arr_" + std::to_string(i), shapes[i]);
+    }
+    const std::string file = Arrays(folder, arrays);
+    Sequential model({Input({3}), Body().AsLayer(), Dense(1).Name("head")});
+    model.Compile(SGD(0.1f), MeanSquaredError());
+    EXPECT_FALSE(LoadWeights(&model, file).ok());
+    LoadWeightsOptions options = ByName(WeightsLayout::kKeras);
+    options.skip_mismatch = true;
+    WeightsReport report;
+    const Status status = LoadWeights(&model, file, options, &report);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(report.loaded.size(), count == 3 ? 2u : count == 4 ? 4u : 6u);
+    EXPECT_EQ(report.skipped, count == 3 ? Names{"body/b/kernel"} : Names());
+    EXPECT_EQ(report.unexpected, count == 7 ? Names{"arr_6"} : Names());
+  }
+}
+
+// --- names as Keras and TensorFlow have them ---
+
+// Two layers with weights of different shapes, and the file's arrays, each of
+// values from 0 on.
+struct Named {
+  std::vector<std::pair<std::string, Shape>> arrays;
+  const char* says;  // "": the four are loaded
+};
+
+LoadWeightsOptions Silent() {
+  LoadWeightsOptions options;
+  options.warn = [](const std::string&) {};
+  return options;
+}
+
+TEST(KerasNamesTest, Load_NamesThatKerasGives_AreFound) {
+  TempFolder folder;
+  const Shape k0 = {3, 2}, b0 = {2}, k1 = {2, 1}, b1 = {1};
+  const auto named = [&](const std::string& before, const std::string& after) {
+    return Named{{{before + "dense_1/bias" + after, b1},
+                  {before + "dense/kernel" + after, k0},
+                  {before + "dense/bias" + after, b0},
+                  {before + "dense_1/kernel" + after, k1}},
+                 ""};
+  };
+  std::vector<Named> cases = {
+      named("", ""),
+      named("", ":0"),
+      named("sequential/", ""),
+      named("sequential_3/", ":0"),
+      named("model_weights/sequential/", ":0"),
+      named("model/", ""),
+      // .h5 files have two groups: the layer's name, then the variable's own.
+      {{{"dense/dense/kernel:0", k0},
+        {"dense/dense/bias:0", b0},
+        {"dense_1/dense_1/kernel:0", k1},
+        {"dense_1/dense_1/bias:0", b1}},
+       ""},
+      {{{"dense/sequential/dense/kernel", k0},
+        {"dense/sequential/dense/bias", b0},
+        {"dense_1/sequential/dense_1/kernel", k1},
+        {"dense_1/sequential/dense_1/bias", b1}},
+       ""},
+      // numpy.savez(file, *model.get_weights()).
+      {{{"arr_0", k0}, {"arr_1", b0}, {"arr_2", k1}, {"arr_3", b1}}, ""},
+      {{{"arr_3", b1}, {"arr_1", b0}, {"arr_2", k1}, {"arr_0", k0}}, ""},
+      // An optimizer's belong to no weight, nor does a like ending beside the
+      // weight.
+      {{{"dense/kernel", k0},
+        {"ema/dense/kernel", k0},
+        {"dense/bias", b0},
+        {"dense_1/kernel", k1},
+        {"optimizer/adam/dense_1/bias", b1}},
+       "missing in the file 'dense_1/bias'"},
+      {{{"arr_0", k0}, {"arr_1", b0}, {"arr_2", k1}},
+       "holds 3 arrays without names (arr_0 and so on), but the model has 4"},
+      {{{"arr_0", k0}, {"arr_1", b0}, {"arr_2", b1}, {"arr_3", k1}},
+       "dense_1/kernel: F32 (1,) in the file (arr_2), F32 (2, 1) here"},
+      {{{"arr_0", k0}, {"arr_1", b0}, {"arr_2", k1}, {"arr_4", b1}},
+       "in the file only 'arr_0'"},
+      {{{"a/dense/kernel", k0},
+        {"b/dense/kernel", k0},
+        {"dense/bias", b0},
+        {"dense_1/kernel", k1},
+        {"dense_1/bias", b1}},
+       "weight 'dense/kernel' may be 'a/dense/kernel' or 'b/dense/kernel'"},
+      {{{"kernel:0", k0}, {"bias:0", b0}},
+       "'kernel:0' may be 'dense/kernel' or 'dense_1/kernel'"},
+      {{{"xdense/kernel", k0},
+        {"dense/bias", b0},
+        {"dense_1/kernel", k1},
+        {"dense_1/bias", b1}},
+       "missing in the file 'dense/kernel'"},
+      {{{"dense/kernel:x", k0},
+        {"dense/bias", b0},
+        {"dense_1/kernel", k1},
+        {"dense_1/bias", b1}},
+       "missing in the file 'dense/kernel'"},
+  };
+  for (const Named& c : cases) {
+    SCOPED_TRACE(c.arrays[0].first + ", " + c.arrays[1].first);
+    auto model = Compiled({Input({3}), Dense(2), Dense(1)});
+    const std::vector<float> before = WeightsOf(model.get());
+    const Status status =
+        LoadWeights(model.get(), Arrays(folder, c.arrays), Silent());
+    if (*c.says != '\0') {
+      EXPECT_EQ(status.code(), Code::kInvalidArgument);
+      EXPECT_TRUE(Contains(status, c.says)) << status.message();
+      EXPECT_EQ(WeightsOf(model.get()), before);
+      continue;
+    }
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(WeightsOf(model.get()),
+              (std::vector<float>{0, 1, 2, 3, 4, 5, 0, 1, 0, 1, 0}));
+  }
+}
+
+TEST(KerasNamesTest, Load_NameWithoutALayer_IsEnoughIfOneLayerHasIt) {
+  TempFolder folder;
+  auto model = Compiled({Input({3}), Flatten(), Dense(2)});
+  for (const char* after : {"", ":0"}) {
+    const Status status = LoadWeights(
+        model.get(), Arrays(folder, {{std::string("bias") + after, {2}},
+                                     {std::string("kernel") + after, {3, 2}}}));
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(WeightsOf(model.get()),
+              (std::vector<float>{0, 1, 2, 3, 4, 5, 0, 1}));
+  }
+}
+
+TEST(KerasNamesTest, Load_OtherNumberTypes_AreRoundedAndNeverOverflow) {
+  if (!HavePython()) GTEST_SKIP() << "needs python3-numpy";
+  const DataFiles files;
+  files.Write("make.py", R"(
+import sys, numpy
+f = sys.argv[1] + "/"
+for kind in ("f2", "f4", "f8", ">f8", "i1", "u1", "i8", "u4", "b1"):
+    for order in "CF":
+        k = numpy.array(numpy.array([[0, 1, 0], [1, 1, 0]]).T / (3 if "f" in kind else 1),
+                        dtype=kind, order=order)
+        b = numpy.ones(2, kind)
+        name = f + kind.replace(">", "b") + order
+        numpy.savez(name + ".npz", k, b)
+        k.astype("f4").tofile(name + ".raw")
+numpy.savez(f + "over.npz", numpy.full((3, 2), 1e39), numpy.ones(2))
+numpy.savez(f + "inf.npz", numpy.full((3, 2), numpy.inf), numpy.ones(2))
+numpy.savez(f + "text.npz", numpy.full((3, 2), "a"), numpy.ones(2))
+)");
+  RunPython(files.Path("make.py") + " " + files.root());
+  auto model = Compiled({Input({3}), Dense(2)});
+  for (const std::string kind :
+       {"f2", "f4", "f8", "bf8", "i1", "u1", "i8", "u4", "b1"}) {
+    for (const char* order : {"C", "F"}) {
+      SCOPED_TRACE(kind + order);
+      std::fill_n(model->weights(), model->num_weights(), -1.f);
+      const Status status =
+          LoadWeights(model.get(), files.Path(kind + order + ".npz"));
+      ASSERT_TRUE(status.ok()) << status.message();
+      const std::string raw = ReadWhole(files.Path(kind + order + ".raw"));
+      EXPECT_EQ(std::string(reinterpret_cast<char*>(model->weights()), 24),
+                raw);
+      EXPECT_EQ(model->weights()[7], 1);
+    }
+  }
+  const std::vector<float> before = WeightsOf(model.get());
+  for (const char* name : {"over", "text"}) {
+    const Status status =
+        LoadWeights(model.get(), files.Path(name + std::string(".npz")));
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_TRUE(Contains(status, "'arr_0'")) << status.message();
+    EXPECT_EQ(WeightsOf(model.get()), before);
+  }
+  EXPECT_TRUE(LoadWeights(model.get(), files.Path("inf.npz")).ok());
+}
+
+}  // namespace
+}  // namespace ringlet

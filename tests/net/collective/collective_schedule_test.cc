@@ -1,0 +1,567 @@
+// The operations of all ranks in one thread, over a wire in memory that
+// delivers in any order the links allow.
+
+#include "net/collective/collective_schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/base/byte_order.h"
+#include "core/base/crc32c.h"
+#include "net/collective/topology.h"
+
+namespace ringlet {
+namespace {
+
+class Network {
+ public:
+  Network(int size, Algorithm algorithm, WireDtype dtype, uint32_t seed)
+      : size_(size),
+        algorithm_(algorithm),
+        dtype_(dtype),
+        random_(seed),
+        links_(size * size) {
+    for (int r = 0; r < size; ++r) {
+      ends_.push_back(std::make_unique<End>(this, r));
+      ranks_.push_back(std::make_unique<CollectiveSchedule>(
+          r, size, algorithm, dtype, ends_.back().get()));
+    }
+    for (int i = 0; i < size * size; ++i) {
+      sinks_.push_back(std::make_unique<Sink>(this, i / size, i % size));
+      readers_.push_back(std::make_unique<FrameReader>(sinks_.back().get()));
+    }
+  }
+
+  // Another process takes rank r's place, as it may while a ring forms.
+  void Replace(int r) {
+    ranks_[r] = std::make_unique<CollectiveSchedule>(r, size_, algorithm_,
+                                                     dtype_, ends_[r].get());
+    for (int i = 0; i < size_ * size_; ++i) {
+      if (i / size_ != r && i % size_ != r) continue;
+      links_[i] = Link();
+      readers_[i] = std::make_unique<FrameReader>(sinks_[i].get());
+    }
+    for (int other = 0; other < size_; ++other) {
+      if (other != r) ranks_[other]->DropUnexpected(r);
+    }
+  }
+
+  CollectiveSchedule* rank(int r) { return ranks_[r].get(); }
+  uint64_t payload_bytes() const { return payload_bytes_; }
+
+  Status Start(int r, const Call& call) {
+    ranks_[r]->Start(call);
+    return ranks_[r]->Progress();
+  }
+
+  // Delivers a random piece of a random link, or writes a borrowed frame; false
+  // where nothing is left to do.
+  Status Step(bool* moved) {
+    std::vector<int> busy;
+    for (int i = 0; i < size_ * size_; ++i) {
+      if (!links_[i].frames.empty() || !links_[i].bytes.empty()) {
+        busy.push_back(i);
+      }
+    }
+    *moved = !busy.empty();
+    if (busy.empty()) return Status();
+    const int i = busy[random_() % busy.size()];
+    Link& link = links_[i];
+    if (link.bytes.empty() || (!link.frames.empty() && random_() % 2 == 0)) {
+      if (!link.frames.empty()) return Write(i);
+    }
+    const size_t most =
+        std::min<size_t>(link.bytes.size(), 1 + random_() % 70000);
+    size_t given = 0;
+    while (given < most) {
+      const FrameReader::Space space = readers_[i]->NextSpace();
+      const size_t n = std::min(space.bytes, most - given);
+      std::copy(link.bytes.begin(), link.bytes.begin() + n, space.data);
+      link.bytes.erase(link.bytes.begin(), link.bytes.begin() + n);
+      given += n;
+      RINGLET_RETURN_IF_ERROR(readers_[i]->Read(n));
+    }
+    return ranks_[i % size_]->Progress();
+  }
+
+ private:
+  struct Frame {
+    FrameHeader header;
+    const uint8_t* payload;
+    std::vector<uint8_t> copy;
+    bool borrowed;
+  };
+  struct Link {
+    std::deque<Frame> frames;   // queued at the sender
+    std::deque<uint8_t> bytes;  // on the wire
+  };
+  class End final : public CollectiveSchedule::Wire {
+   public:
+    End(Network* network, int rank) : network_(network), rank_(rank) {}
+    void AwaitRoom(int) override {}
+    bool HasRoom(int peer) const override {
+      return network_->links_[rank_ * network_->size_ + peer].frames.size() < 3;
+    }
+    void Send(int peer, const FrameHeader& header, const uint8_t* payload,
+              bool borrowed) override {
+      EXPECT_TRUE(AreLinked(network_->size_, rank_, peer));
+      Frame frame{header, payload, {}, borrowed};
+      if (!borrowed) {
+        EXPECT_LE(header.payload_bytes, kEagerBytes);
+        frame.copy.assign(payload, payload + header.payload_bytes);
+      }
+      network_->links_[rank_ * network_->size_ + peer].frames.push_back(frame);
+    }
+
+   private:
+    Network* const network_;
+    const int rank_;
+  };
+  class Sink final : public FrameReader::Sink {
+   public:
+    Sink(Network* network, int from, int to)
+        : network_(network), from_(from), to_(to) {}
+    Status OnHeader(const FrameHeader& header,
+                    ReceiveTarget* receive_target) override {
+      return network_->ranks_[to_]->OnHeader(from_, header, receive_target);
+    }
+    Status OnFrame(const FrameHeader& header, const uint8_t* payload) override {
+      return network_->ranks_[to_]->OnFrame(from_, header, payload);
+    }
+
+   private:
+    Network* const network_;
+    const int from_, to_;
+  };
+
+  Status Write(int i) {
+    Link& link = links_[i];
+    Frame frame = link.frames.front();
+    link.frames.pop_front();
+    const uint8_t* payload = frame.borrowed ? frame.payload : frame.copy.data();
+    frame.header.payload_crc = Crc32c(payload, frame.header.payload_bytes);
+    uint8_t header[kFrameHeaderBytes];
+    EncodeHeader(frame.header, header);
+    payload_bytes_ += frame.header.payload_bytes;
+    link.bytes.insert(link.bytes.end(), header, header + kFrameHeaderBytes);
+    link.bytes.insert(link.bytes.end(), payload,
+                      payload + frame.header.payload_bytes);
+    if (frame.borrowed) ranks_[i / size_]->OnSent(frame.header.sequence);
+    return ranks_[i / size_]->Progress();
+  }
+
+  const int size_;
+  const Algorithm algorithm_;
+  const WireDtype dtype_;
+  std::mt19937 random_;
+  uint64_t payload_bytes_ = 0;
+  std::vector<Link> links_;
+  std::vector<std::unique_ptr<End>> ends_;
+  std::vector<std::unique_ptr<CollectiveSchedule>> ranks_;
+  std::vector<std::unique_ptr<Sink>> sinks_;
+  std::vector<std::unique_ptr<FrameReader>> readers_;
+};
+
+using Data = std::vector<float>;
+
+bool IsSum(FrameType type) {
+  return type == FrameType::kAllReduce || type == FrameType::kAllReduceInts;
+}
+
+uint32_t BitsOf(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+// An integer of all 32 bits, in a float's place.
+float IntegerAsFloat(int rank, size_t i) {
+  const uint32_t bits = (static_cast<uint32_t>(i) + 3) * 0x9E3779B9u +
+                        static_cast<uint32_t>(rank) * 0x01000193u;
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+// A history: what every rank calls, in order; each rank starts its next call at
+// a random time.
+void PlayHistory(int size, Algorithm algorithm, uint32_t seed,
+                 WireDtype dtype = WireDtype::kFloat32) {
+  SCOPED_TRACE(testing::Message() << size << " ranks, seed " << seed);
+  std::mt19937 random(seed);
+  Network network(size, algorithm, dtype, seed + 1);
+  struct Planned {
+    FrameType type;
+    size_t count;
+    int root;
+  };
+  std::vector<Planned> plan;
+  for (int i = 0; i < 12; ++i) {
+    const size_t counts[] = {0, 1, 5, 2048, 2049, 20000, 40001};
+    plan.push_back({static_cast<FrameType>(16 + random() % 5),
+                    counts[random() % 7], static_cast<int>(random() % size)});
+  }
+  std::vector<std::vector<Data>> data(size);
+  for (int r = 0; r < size; ++r) {
+    for (const Planned& p : plan) {
+      const bool gathers = p.type == FrameType::kAllGather;
+      Data v(p.count * (gathers ? size : 1));
+      for (size_t i = 0; i < v.size(); ++i) {
+        v[i] = static_cast<float>((r + 1) * 0.3 + static_cast<double>(i % 101));
+        if (p.type == FrameType::kAllReduceInts) v[i] = IntegerAsFloat(r, i);
+      }
+      data[r].push_back(v);
+    }
+  }
+  const std::vector<std::vector<Data>> before = data;
+  std::vector<size_t> at(size, 0);
+  for (;;) {
+    const int r = static_cast<int>(random() % size);
+    // Blocking calls wait for what was started before.
+    const bool may_start =
+        at[r] < plan.size() &&
+        (IsSum(plan[at[r]].type) || network.rank(r)->completed() == at[r]) &&
+        (at[r] == 0 || IsSum(plan[at[r] - 1].type) ||
+         network.rank(r)->completed() == at[r]);
+    if (may_start && random() % 3 == 0) {
+      const Planned& p = plan[at[r]];
+      Data& v = data[r][at[r]];
+      ++at[r];
+      Call call;
+      call.type = p.type;
+      call.data = reinterpret_cast<uint8_t*>(v.data());
+      call.bytes = p.type == FrameType::kBarrier ? 0 : p.count * sizeof(float);
+      call.root = p.type == FrameType::kBroadcast ? p.root : 0;
+      SwapToLittle(v.data(), sizeof(float), v.size());  // as numbers travel
+      const Status status = network.Start(r, call);
+      ASSERT_TRUE(status.ok()) << status.message();
+      continue;
+    }
+    bool moved = false;
+    const Status status = network.Step(&moved);
+    ASSERT_TRUE(status.ok()) << status.message();
+    if (moved) continue;
+    bool done = true;
+    bool startable = false;
+    for (int q = 0; q < size; ++q) {
+      done = done && network.rank(q)->completed() == plan.size();
+      startable = startable || (at[q] < plan.size() &&
+                                network.rank(q)->completed() == at[q]);
+    }
+    if (done) break;
+    ASSERT_TRUE(startable) << "a standstill";
+  }
+  for (std::vector<Data>& of_rank : data) {
+    for (Data& v : of_rank) SwapToLittle(v.data(), sizeof(float), v.size());
+  }
+  for (size_t i = 0; i < plan.size(); ++i) {
+    const size_t n = plan[i].count;
+    for (int r = 0; r < size; ++r) {
+      const Data& v = data[r][i];
+      for (size_t j = 0; j < v.size(); ++j) {
+        if (plan[i].type == FrameType::kAllReduceInts) {
+          uint32_t sum = 0;
+          for (int q = 0; q < size; ++q) sum += BitsOf(before[q][i][j]);
+          ASSERT_EQ(BitsOf(v[j]), sum);
+          continue;
+        }
+        float expected = before[r][i][j];
+        if (plan[i].type == FrameType::kAllReduce) {
+          ASSERT_EQ(std::memcmp(&v[j], &data[0][i][j], sizeof(float)), 0);
+          double sum = 0;
+          for (int q = 0; q < size; ++q) sum += before[q][i][j];
+          // Each rank rounds what it sends to nearest.
+          const double last_place = dtype == WireDtype::kBfloat16  ? 1. / 256
+                                    : dtype == WireDtype::kFloat16 ? 1. / 2048
+                                                                   : 1e-5;
+          ASSERT_NEAR(v[j], sum, last_place * size * sum);
+          continue;
+        }
+        if (plan[i].type == FrameType::kBroadcast) {
+          expected = before[plan[i].root][i][j];
+        } else if (plan[i].type == FrameType::kAllGather) {
+          expected = before[j / n][i][j];
+        }
+        ASSERT_EQ(v[j], expected);
+      }
+    }
+  }
+}
+
+TEST(CollectiveScheduleTest, Operations_AnyTiming_GiveTheSameResults) {
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    for (int size = 2; size <= 6; ++size) {
+      PlayHistory(size, Algorithm::kAuto, seed);
+    }
+  }
+}
+
+TEST(CollectiveScheduleTest, Operations_AnyTimingByRing_GiveTheSameResults) {
+  for (uint32_t seed = 0; seed < 6; ++seed) {
+    for (int size = 2; size <= 5; ++size) {
+      PlayHistory(size, Algorithm::kRing, seed);
+    }
+  }
+}
+
+TEST(CollectiveScheduleTest, Operations_AnyTimingByTree_GiveTheSameResults) {
+  for (uint32_t seed = 0; seed < 6; ++seed) {
+    for (int size = 2; size <= 5; ++size) {
+      PlayHistory(size, Algorithm::kTree, seed);
+    }
+  }
+}
+
+// Rings that are not fully connected.
+TEST(CollectiveScheduleTest,
+     Operations_AnyTimingInLargeRings_GiveTheSameResults) {
+  for (const int size : {17, 18, 24, 33}) {
+    for (uint32_t seed = 0; seed < 3; ++seed) {
+      PlayHistory(size, Algorithm::kAuto, seed);
+    }
+    PlayHistory(size, Algorithm::kRing, 3);
+    PlayHistory(size, Algorithm::kTree, 4);
+  }
+}
+
+// Without links between all, the root of a broadcast knows of every rank before
+// it sends, and a waiting rank knows which rank it waits for.
+TEST(CollectiveScheduleTest, Broadcast_InALargeRing_WaitsForTheLastRank) {
+  constexpr int kSize = 33;
+  for (const int root : {0, 5, 32}) {
+    for (const int last : {1, 12, 31}) {
+      Network network(kSize, Algorithm::kAuto, WireDtype::kFloat32, 1);
+      std::vector<uint8_t> data(kSize, 7);
+      const auto start = [&](int r) {
+        Call call{FrameType::kBroadcast, &data[r], 1, root};
+        ASSERT_TRUE(network.Start(r, call).ok());
+      };
+      for (int r = 0; r < kSize; ++r) {
+        if (r != last) start(r);
+      }
+      bool moved = true;
+      while (moved) ASSERT_TRUE(network.Step(&moved).ok());
+      for (int r = 0; r < kSize; ++r) {
+        ASSERT_EQ(network.rank(r)->completed(), 0u);
+        if (r == last) continue;
+        int at = r;
+        for (int hops = 0; at != last && hops < kSize; ++hops) {
+          at = network.rank(at)->waiting_on();
+          ASSERT_GE(at, 0);
+        }
+        EXPECT_EQ(at, last);
+      }
+      start(last);
+      for (moved = true; moved;) ASSERT_TRUE(network.Step(&moved).ok());
+      for (int r = 0; r < kSize; ++r) {
+        EXPECT_EQ(network.rank(r)->completed(), 1u);
+      }
+    }
+  }
+}
+
+// A worker is killed after it has begun the first operation, and is started
+// again before the others' ring has formed. The frames of its first process are
+// dropped.
+TEST(CollectiveScheduleTest, Frames_OfAReplacedProcess_AreDropped) {
+  for (int size = 2; size <= 5; ++size) {
+    for (int replaced = 0; replaced < size; ++replaced) {
+      Network network(size, Algorithm::kAuto, WireDtype::kFloat32, 1);
+      bool moved = true;
+      Call barrier;
+      ASSERT_TRUE(network.Start(replaced, barrier).ok());
+      while (moved) ASSERT_TRUE(network.Step(&moved).ok());
+      network.Replace(replaced);
+      std::vector<float> data(size);
+      for (int n = 0; n < 20; ++n) {
+        for (int r = 0; r < size; ++r) {
+          Call call;
+          if (n % 2 == 1) {
+            data[r] = 1;
+            SwapToLittle(&data[r], sizeof(float), 1);
+            call.type = FrameType::kAllReduce;
+            call.data = reinterpret_cast<uint8_t*>(&data[r]);
+            call.bytes = sizeof(float);
+          }
+          const Status started = network.Start(r, call);
+          ASSERT_TRUE(started.ok()) << started.message();
+        }
+        for (moved = true; moved;) {
+          const Status status = network.Step(&moved);
+          ASSERT_TRUE(status.ok()) << status.message();
+        }
+        for (int r = 0; r < size; ++r) {
+          ASSERT_EQ(network.rank(r)->completed(), static_cast<uint64_t>(n + 1));
+          if (n % 2 == 0) continue;
+          SwapToLittle(&data[r], sizeof(float), 1);
+          ASSERT_EQ(data[r], size);
+        }
+      }
+    }
+  }
+}
+
+// A wire that swallows everything.
+class Void final : public CollectiveSchedule::Wire {
+ public:
+  bool HasRoom(int) const override { return true; }
+  void AwaitRoom(int) override {}
+  void Send(int, const FrameHeader&, const uint8_t*, bool) override {}
+};
+
+FrameHeader DataFrame(uint64_t sequence, uint32_t bytes, uint64_t total) {
+  FrameHeader header;
+  header.type = FrameType::kAllReduce;
+  header.sequence = sequence;
+  header.payload_bytes = bytes;
+  header.total = total;
+  return header;
+}
+
+TEST(CollectiveScheduleTest,
+     Operations_AnyTimingInHalfPrecision_GiveTheSameResults) {
+  for (const WireDtype dtype : {WireDtype::kBfloat16, WireDtype::kFloat16}) {
+    for (int size = 1; size <= 5; ++size) {
+      for (uint32_t seed = 0; seed < 6; ++seed) {
+        PlayHistory(size, Algorithm::kAuto, seed, dtype);
+        PlayHistory(size, Algorithm::kRing, seed, dtype);
+      }
+    }
+  }
+}
+
+// The bytes of data that one all-reduce has on the wire.
+uint64_t MovedBytes(int size, size_t count, WireDtype dtype) {
+  Network network(size, Algorithm::kAuto, dtype, 1);
+  std::vector<Data> data(size, Data(count, 1));
+  for (int r = 0; r < size; ++r) {
+    SwapToLittle(data[r].data(), sizeof(float), count);  // as numbers travel
+    Call call;
+    call.type = FrameType::kAllReduce;
+    call.data = reinterpret_cast<uint8_t*>(data[r].data());
+    call.bytes = count * sizeof(float);
+    EXPECT_TRUE(network.Start(r, call).ok());
+  }
+  bool moved = true;
+  while (moved) EXPECT_TRUE(network.Step(&moved).ok());
+  for (int r = 0; r < size; ++r) {
+    SwapToLittle(data[r].data(), sizeof(float), count);
+    EXPECT_EQ(data[r], Data(count, static_cast<float>(size)));
+  }
+  return network.payload_bytes();
+}
+
+TEST(CollectiveScheduleTest,
+     AllReduce_LongVectorInHalfPrecision_SendsHalfTheBytes) {
+  for (int size = 2; size <= 5; ++size) {
+    const uint64_t ring = 2 * (size - 1) * 4;  // of all ranks, per element
+    EXPECT_EQ(MovedBytes(size, 100001, WireDtype::kFloat32), ring * 100001);
+    EXPECT_EQ(MovedBytes(size, 100001, WireDtype::kBfloat16),
+              ring * 100001 / 2);
+    EXPECT_EQ(MovedBytes(size, 100001, WireDtype::kFloat16), ring * 100001 / 2);
+    EXPECT_EQ(MovedBytes(size, 2048, WireDtype::kFloat16),
+              MovedBytes(size, 2048, WireDtype::kFloat32));
+  }
+}
+
+TEST(CollectiveScheduleTest, Frames_NotExpected_AreRejected) {
+  Void wire;
+  CollectiveSchedule rank(0, 2, Algorithm::kAuto, WireDtype::kFloat32, &wire);
+  ReceiveTarget receive_target;
+  const auto code = [&](const FrameHeader& header) {
+    return rank.OnHeader(1, header, &receive_target).code();
+  };
+  EXPECT_EQ(code(DataFrame(0, 4, 4)), Code::kCorruption);    // before the first
+  EXPECT_EQ(code(DataFrame(100, 4, 4)), Code::kCorruption);  // far ahead
+  EXPECT_EQ(code(DataFrame(1, kEagerBytes + 4, 100000)),
+            Code::kCorruption);  // long, and no place was offered
+  FrameHeader ready = DataFrame(1, 0, 4);
+  ready.type = FrameType::kReady;
+  ready.chunk = 99;
+  EXPECT_EQ(code(ready), Code::kCorruption);
+
+  std::vector<float> v(100000);
+  rank.Start({FrameType::kAllReduce, reinterpret_cast<uint8_t*>(v.data()),
+              v.size() * sizeof(float), 0});
+  ASSERT_TRUE(rank.Progress().ok());
+  FrameHeader good = DataFrame(1, kSegmentBytes, v.size() * sizeof(float));
+  EXPECT_EQ(code(good), Code::kOk);
+  FrameHeader bad = good;
+  bad.payload_bytes -= 4;
+  EXPECT_EQ(code(bad), Code::kCorruption);
+  bad = good;
+  bad.chunk = 1;
+  EXPECT_EQ(code(bad), Code::kCorruption);
+  bad = good;
+  bad.total += 4;
+  EXPECT_EQ(code(bad), Code::kInvalidArgument);
+}
+
+TEST(CollectiveScheduleTest, Header_SecondFrameBeforeTheOperation_IsRejected) {
+  Void wire;
+  CollectiveSchedule rank(0, 2, Algorithm::kAuto, WireDtype::kFloat32, &wire);
+  ReceiveTarget receive_target;
+  const uint8_t payload[4] = {};
+  ASSERT_TRUE(rank.OnHeader(1, DataFrame(1, 4, 4), &receive_target).ok());
+  ASSERT_TRUE(rank.OnFrame(1, DataFrame(1, 4, 4), payload).ok());
+  EXPECT_FALSE(rank.OnHeader(1, DataFrame(1, 4, 4), &receive_target).ok());
+}
+
+// The operation begins between the header and the end of a peer's first frame;
+// the peer hears of it, and its second comes in the same read.
+TEST(CollectiveScheduleTest,
+     Start_InTheMiddleOfAPeersFrame_CompletesWithTheSum) {
+  Void wire;
+  CollectiveSchedule rank(0, 2, Algorithm::kTree, WireDtype::kFloat32, &wire);
+  constexpr size_t kCount = kEagerBytes / sizeof(float);
+  std::vector<float> mine(2 * kCount, 1), theirs(kCount, 2);
+  const size_t total = mine.size() * sizeof(float);
+  SwapToLittle(mine.data(), sizeof(float), mine.size());
+  SwapToLittle(theirs.data(), sizeof(float), theirs.size());
+  ReceiveTarget receive_target;
+  FrameHeader first = DataFrame(1, kEagerBytes, total);
+  ASSERT_TRUE(rank.OnHeader(1, first, &receive_target).ok());
+  EXPECT_EQ(receive_target.mode, ReceiveTarget::kBuffer);
+  rank.Start({FrameType::kAllReduce, reinterpret_cast<uint8_t*>(mine.data()),
+              total, 0});
+  ASSERT_TRUE(rank.Progress().ok());
+  const uint8_t* payload = reinterpret_cast<const uint8_t*>(theirs.data());
+  ASSERT_TRUE(rank.OnFrame(1, first, payload).ok());
+  FrameHeader second = first;
+  second.chunk = 1;
+  const Status status = rank.OnHeader(1, second, &receive_target);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(receive_target.mode,
+            ReceiveTarget::kBuffer);  // its own second goes first
+  ASSERT_TRUE(rank.OnFrame(1, second, payload).ok());
+  ASSERT_TRUE(rank.Progress().ok());
+  EXPECT_EQ(rank.completed(), 1u);
+  SwapToLittle(mine.data(), sizeof(float), mine.size());
+  EXPECT_EQ(mine, Data(mine.size(), 3));
+}
+
+TEST(CollectiveScheduleTest,
+     Frame_OtherCallStartedInItsMiddle_IsInvalidArgument) {
+  Void wire;
+  CollectiveSchedule rank(0, 2, Algorithm::kAuto, WireDtype::kFloat32, &wire);
+  std::vector<float> mine(4), theirs(4);
+  ReceiveTarget receive_target;
+  FrameHeader other = DataFrame(1, 16, 16);
+  other.type = FrameType::kAllGather;
+  ASSERT_TRUE(rank.OnHeader(1, other, &receive_target).ok());
+  rank.Start(
+      {FrameType::kAllReduce, reinterpret_cast<uint8_t*>(mine.data()), 16, 0});
+  ASSERT_TRUE(rank.Progress().ok());
+  const Status status =
+      rank.OnFrame(1, other, reinterpret_cast<const uint8_t*>(theirs.data()));
+  EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
+}
+
+}  // namespace
+}  // namespace ringlet

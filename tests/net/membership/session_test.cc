@@ -1,0 +1,956 @@
+// One session against a peer of bytes: what a test says, frame by frame.
+
+#include "net/membership/session.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/crc32c.h"
+#include "net/collective/topology.h"
+#include "net/wire/view.h"
+
+namespace ringlet {
+namespace {
+
+constexpr int64_t kSecond = 1000000000;
+
+// Takes what is written, unless it is full, and keeps the last of it, and the
+// last abort.
+class Stream final : public ByteStream {
+ public:
+  void Start(Owner* to) override { owner = to; }
+  bool open() const override { return true; }
+  int64_t Write(const Piece* pieces, int count) override {
+    blocked_ = full;
+    written.clear();
+    for (int i = 0; i < count && !full; ++i) {
+      written.insert(written.end(), pieces[i].data,
+                     pieces[i].data + pieces[i].bytes);
+    }
+    FrameHeader header;
+    if (!full && DecodeHeader(written.data(), &header).ok() &&
+        header.type == FrameType::kAbort) {
+      abort = written;
+    }
+    return static_cast<int64_t>(written.size());
+  }
+  bool blocked() const override { return blocked_; }
+  void StopReading() override {}
+  void Close() override { closed = true; }
+  bool authentic() const override { return false; }
+  SharedMemory* shared_memory() override { return nullptr; }
+  DescriptorSocket* descriptors() override { return nullptr; }
+  bool is_local() const override { return false; }
+  const std::string& remote() const override { return remote_; }
+  const sockaddr_storage& remote_address() const override { return address_; }
+
+  Owner* owner = nullptr;
+  bool full = false;
+  bool closed = false;
+  std::vector<uint8_t> written;
+  std::vector<uint8_t> abort;
+
+ private:
+  bool blocked_ = false;
+  const std::string remote_ = "10.0.0.2:1234";
+  sockaddr_storage address_ = {};
+};
+
+std::vector<uint8_t> FrameOf(int from, FrameType type, uint64_t sequence,
+                             uint32_t generation,
+                             const std::vector<uint8_t>& payload, uint16_t to) {
+  FrameHeader header;
+  header.type = type;
+  header.sequence = sequence;
+  header.generation = generation;
+  header.source = static_cast<uint16_t>(from);
+  header.destination = to;
+  header.payload_bytes = static_cast<uint32_t>(payload.size());
+  header.payload_crc = Crc32c(payload.data(), payload.size());
+  std::vector<uint8_t> frame(kFrameHeaderBytes);
+  EncodeHeader(header, frame.data());
+  frame.insert(frame.end(), payload.begin(), payload.end());
+  return frame;
+}
+
+// These bytes come by this stream.
+void Deliver(Stream* stream, const uint8_t* data, size_t bytes, int64_t now) {
+  while (bytes > 0) {
+    const ByteStream::Space space = stream->owner->NextSpace();
+    const size_t n = std::min(space.bytes, bytes);
+    std::memcpy(space.data, data, n);
+    stream->owner->OnRead(n, now);
+    data += n;
+    bytes -= n;
+  }
+}
+
+// A frame of that rank does.
+void Deliver(Stream* stream, int from, FrameType type, uint64_t sequence,
+             uint32_t generation, const std::vector<uint8_t>& payload,
+             int64_t now, uint16_t to = 0) {
+  const std::vector<uint8_t> frame =
+      FrameOf(from, type, sequence, generation, payload, to);
+  Deliver(stream, frame.data(), frame.size(), now);
+}
+
+// The world of a session, in which no peer can be reached, and its owner.
+class World : public Transport, public Session::Owner {
+ protected:
+  Status Listen() override { return Status(); }
+  void StopListening() override {}
+  Status Resolve(int, bool* done, std::vector<Endpoint>*) override {
+    *done = true;
+    return Error(Code::kNotFound, "nobody");
+  }
+  Status Connect(int, const Endpoint&, StreamPtr*) override {
+    return Error(Code::kUnavailable, "nobody");
+  }
+  void TickEvery(int64_t) override {}
+  void RequestTurn() override {}
+  void OnLeft() override { left_ = true; }
+  void OnRunning() override { running_ = true; }
+  void OnCompleted(uint64_t sequence) override { completed_ = sequence; }
+  void OnFailed(const Status& status) override { failure_ = status; }
+  void OnDelivered() override { delivered_ = true; }
+  void OnJoiner(bool has_joiner) override { has_joiner_ = has_joiner; }
+  void OnNotice(const std::string& line) override { notice_ = line; }
+  void OnEvent(const TrailEvent& event) override {
+    char text[128];
+    std::snprintf(text, sizeof(text), "%d: %d %d, operation %d; ",
+                  static_cast<int>(event.kind), event.peer, event.other,
+                  static_cast<int>(event.operation));
+    events_ += text;
+    last_text_ = event.text;
+  }
+
+  int64_t now_ = 5 * kSecond;
+  bool running_ = false;
+  bool delivered_ = false;
+  bool left_ = false;
+  bool has_joiner_ = false;
+  uint64_t completed_ = 0;
+  Status failure_;
+  std::string notice_;
+  std::string events_, last_text_;
+};
+
+// Rank 0; rank 1 has greeted it.
+class SessionTest : public testing::Test, public World {
+ protected:
+  explicit SessionTest(int size = 2)
+      : options_(OptionsOf(size)), session_(options_, 1, 42, this, this, now_) {
+    session_.Begin(now_);
+    Greet(&stream_, 43);
+  }
+
+  static RingOptions OptionsOf(int size) {
+    RingOptions options;
+    for (int r = 1; r <= size; ++r) {
+      options.addresses.push_back("10.0.0." + std::to_string(r) + ":1");
+    }
+    options.timeout_seconds = 1;
+    return options;
+  }
+
+  Identity Other(uint64_t incarnation) const {
+    Identity peer;
+    peer.job = options_.job;
+    peer.rank = from_;
+    peer.size = static_cast<int>(options_.addresses.size());
+    peer.links = IsFullyConnected(peer.size) ? 0 : 1;
+    peer.incarnation = incarnation;
+    peer.cluster_hash = ClusterHash(options_.addresses);
+    peer.timeout_ms = 1000;
+    peer.bytes_per_pack = static_cast<uint64_t>(options_.bytes_per_pack);
+    return peer;
+  }
+
+  // A worker of rank from_ comes by this stream.
+  void Greet(Stream* stream, uint64_t incarnation) {
+    session_.OnAccepted(StreamPtr(stream), now_);
+    Hear(stream, FrameType::kHello, 0, 1, EncodeIdentity(Other(incarnation)));
+  }
+
+  // A frame comes from rank from_.
+  void Hear(FrameType type, uint64_t sequence, uint32_t generation = 1,
+            const std::vector<uint8_t>& payload = {}) {
+    Hear(&stream_, type, sequence, generation, payload);
+  }
+  void Hear(Stream* stream, FrameType type, uint64_t sequence,
+            uint32_t generation, const std::vector<uint8_t>& payload) {
+    Deliver(stream, from_, type, sequence, generation, payload, now_, to_);
+  }
+  void StartBarrier() {
+    const Call barrier;
+    session_.Start(&barrier, 1, now_);
+  }
+  // Another worker of rank 1 comes; whether it is told to try no more.
+  bool RefusesForGood() {
+    Stream rival;
+    Greet(&rival, 44);
+    FrameHeader answer;
+    EXPECT_TRUE(DecodeHeader(rival.written.data(), &answer).ok());
+    EXPECT_EQ(answer.type, FrameType::kReject);
+    EXPECT_TRUE(rival.closed);
+    return answer.sequence != 0;
+  }
+  // A heartbeat waits for the stream from now on.
+  void BeatInVain() {
+    stream_.full = true;
+    now_ += kSecond / 2;
+    Hear(FrameType::kHeartbeat, 1, 1, {4, 0, 0xff, 0xff});
+    session_.Tick(now_);
+  }
+
+  int from_ = 1;
+  uint16_t to_ = 0;  // the rank that they mean
+  Stream stream_;
+  Stream back_;
+  Stream streams_[17];  // of a large ring, by rank
+  const RingOptions options_;
+  Session session_;
+};
+
+// Rank 2 has not come yet.
+class FormingSessionTest : public SessionTest {
+ protected:
+  FormingSessionTest() : SessionTest(3) {}
+};
+
+// Ranks 2 and 3 are there too.
+class FourSessionTest : public SessionTest {
+ protected:
+  FourSessionTest() : SessionTest(4) {
+    for (from_ = 2; from_ < 4; ++from_) Greet(&streams_[from_], 43);
+  }
+};
+
+// Rank 0 of 17, with all its links.
+class LargeSessionTest : public SessionTest {
+ protected:
+  LargeSessionTest() : SessionTest(17) {
+    for (const int peer : LinksOf(0, 17)) {
+      from_ = peer;
+      if (peer != 1) Greet(&streams_[peer], 43);
+    }
+  }
+  void Says(int peer, const FormationReport& report) {
+    from_ = peer;
+    Hear(peer == 1 ? &stream_ : &streams_[peer], FrameType::kFormationReport, 0,
+         0, EncodeFormationReport(report));
+  }
+  // The levels on which rank 0 relies: of the ranks 1, 2, 4, 8, 16 below.
+  void AllSay(uint32_t generation) {
+    int level = 1;
+    for (const int peer : {16, 15, 13, 9, 1}) {
+      EXPECT_FALSE(running_);
+      Says(peer, {level++, -1, generation, false, {}});
+    }
+  }
+};
+
+TEST_F(LargeSessionTest, Session_AllPeersHaveReported_Runs) {
+  AllSay(3);
+  EXPECT_TRUE(running_);
+  EXPECT_EQ(session_.generation(), 3u);
+  Says(13, {6, -1, 3, false, {}});
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+}
+
+TEST_F(LargeSessionTest, Report_PeerTakesItBack_IsALoss) {
+  AllSay(1);
+  const AbortNotice why = {Code::kPeerLost, 11, -1, "rank 11 was lost"};
+  Says(13, {3, -1, 1, false, {}});  // as much as it needs
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  Says(13, {2, -1, 1, true, why});
+  EXPECT_EQ(failure_.code(), Code::kPeerLost);
+  EXPECT_EQ(failure_.rank(), 11);
+  EXPECT_STREQ(failure_.message(), "rank 11 was lost (reported by rank 13)");
+}
+
+TEST_F(LargeSessionTest, Report_OfAnotherGeneration_IsALoss) {
+  AllSay(1);
+  Says(9, {6, -1, 2, false, {}});
+  EXPECT_EQ(failure_.code(), Code::kPeerLost);
+  EXPECT_EQ(failure_.rank(), 9);
+}
+
+TEST_F(LargeSessionTest,
+       Report_LossWhileTheRingForms_IsPassedOnAndEndsNothing) {
+  Says(16, {1, -1, 1, false, {}});
+  const AbortNotice why = {Code::kPeerLost, 11, -1, "rank 11 was lost"};
+  Says(16, {0, 11, 1, true, why});
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  // To rank 1, which relies on this one: level 1 again, and why.
+  ASSERT_GT(stream_.written.size(), kFrameHeaderBytes);
+  FormationReport report;
+  ASSERT_TRUE(DecodeFormationReport(stream_.written.data() + kFrameHeaderBytes,
+                                    stream_.written.size() - kFrameHeaderBytes,
+                                    17, 0, &report)
+                  .ok());
+  EXPECT_EQ(report.level, 1);
+  EXPECT_EQ(report.missing, 11);
+  EXPECT_TRUE(report.lowered);
+  EXPECT_EQ(report.why.rank, 11);
+}
+
+TEST_F(SessionTest, FormationReport_InASmallRing_IsALoss) {
+  Hear(FrameType::kFormationReport, 0, 1,
+       EncodeFormationReport(FormationReport()));
+  EXPECT_EQ(failure_.code(), Code::kPeerLost);
+}
+
+TEST_F(SessionTest, Frame_OfAnotherGeneration_IsDropped) {
+  ASSERT_TRUE(running_);
+  StartBarrier();
+  Hear(FrameType::kBarrier, 1, 7);
+  EXPECT_EQ(completed_, 0u);
+  Hear(FrameType::kBarrier, 1, 0);  // of none: it is an operation
+  EXPECT_EQ(completed_, 0u);
+  Hear(FrameType::kBarrier, 1, 1);
+  EXPECT_EQ(completed_, 1u);
+  EXPECT_TRUE(failure_.ok());
+}
+
+TEST_F(FourSessionTest, Trail_ChainOfWaits_NamesEachRank) {
+  EXPECT_EQ(events_,
+            "3: 1 -1, operation 0; 3: 2 -1, operation 0; "
+            "3: 3 -1, operation 0; 2: -1 -1, operation 0; ");
+  EXPECT_EQ(last_text_, "0 1 2 3");
+  events_.clear();
+  StartBarrier();
+  session_.Tick(now_);
+  EXPECT_EQ(events_, "");  // no news within a tick
+  now_ += kSecond / 4;
+  Activity activity;
+  activity.sequence = 1;
+  activity.type = FrameType::kBarrier;
+  activity.waiting_on = 3;
+  FrameHeader header;
+  uint8_t payload[kHeartbeatBytes];
+  EncodeHeartbeat(activity, &header, payload);
+  from_ = 1;
+  Hear(FrameType::kHeartbeat, 1, 1, {payload, payload + kHeartbeatBytes});
+  session_.Tick(now_);
+  const std::string waits = events_;
+  EXPECT_EQ(waits.substr(0, 5), "66: 1") << waits;
+  session_.Tick(now_);
+  EXPECT_EQ(events_, waits);  // once
+  from_ = 3;
+  streams_[3].owner->OnEnded(Cause::kExited, Status(), now_);
+  EXPECT_EQ(failure_.rank(), 3);
+  EXPECT_EQ(events_.substr(waits.size()), "4: 3 1, operation 1; ");
+  EXPECT_EQ(last_text_.substr(0, 6), "exited");
+}
+
+TEST_F(SessionTest, Goodbye_AfterTheLastOperation_IsNoLoss) {
+  StartBarrier();
+  Hear(FrameType::kBarrier, 1);
+  BeatInVain();
+  Hear(FrameType::kGoodbye, 1);
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  session_.Leave(now_);
+  EXPECT_TRUE(left_);
+  EXPECT_TRUE(stream_.closed);
+}
+
+TEST_F(SessionTest, Goodbye_DuringAnOperation_IsALoss) {
+  StartBarrier();
+  Hear(FrameType::kBarrier, 1);
+  stream_.full = true;
+  StartBarrier();
+  Hear(FrameType::kGoodbye, 1);
+  EXPECT_EQ(failure_.code(), Code::kPeerLost);
+  EXPECT_EQ(failure_.rank(), 1);
+}
+
+// It has completed what this rank is still in, and a heartbeat waits for it.
+TEST_F(FourSessionTest, Goodbye_PeerHasCompletedTheOperation_IsNoLoss) {
+  ASSERT_TRUE(running_);
+  StartBarrier();
+  from_ = 1;
+  Hear(FrameType::kBarrier, 1);
+  BeatInVain();
+  Hear(FrameType::kGoodbye, 1);
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  EXPECT_EQ(completed_, 0u);
+  from_ = 2;
+  Hear(&streams_[2], FrameType::kBarrier, 1, 1, {});
+  EXPECT_EQ(completed_, 1u);
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+}
+
+TEST_F(SessionTest, Peer_Silent_IsLost) {
+  StartBarrier();
+  for (int i = 0; i < 10 && failure_.ok(); ++i) {
+    now_ += kSecond / 8;
+    session_.Tick(now_);
+  }
+  EXPECT_EQ(failure_.code(), Code::kPeerLost);
+  EXPECT_EQ(failure_.rank(), 1);
+}
+
+TEST_F(SessionTest, Hello_FirstIsStillHeard_IsRefusedPermanently) {
+  EXPECT_FALSE(RefusesForGood());
+  now_ += 3 * kSecond;
+  Hear(FrameType::kHeartbeat, 1, 1, {4, 0, 0xff, 0xff});
+  EXPECT_TRUE(RefusesForGood());
+}
+
+// An attacker between the hosts can redirect connections. A worker that reached
+// the wrong rank is no second worker with its number, and may try again.
+TEST_F(SessionTest, Hello_ToTheWrongRank_MayTryAgain) {
+  to_ = 1;
+  EXPECT_FALSE(RefusesForGood());
+  now_ += 3 * kSecond;
+  to_ = 0;
+  Hear(FrameType::kHeartbeat, 1, 1, {4, 0, 0xff, 0xff});
+  to_ = 1;
+  EXPECT_FALSE(RefusesForGood());
+}
+
+// It stood still itself for that time, and has not missed the first yet.
+TEST_F(SessionTest, Hello_FirstIsSilent_MayTryAgain) {
+  EXPECT_FALSE(RefusesForGood());
+  now_ += 3 * kSecond;
+  EXPECT_FALSE(RefusesForGood());
+}
+
+// And the first one's silence of that time does not count.
+TEST_F(FormingSessionTest, Hello_FirstIsSilentLater_MayTryAgain) {
+  EXPECT_FALSE(RefusesForGood());
+  session_.Tick(now_ += 3 * kSecond);
+  EXPECT_FALSE(RefusesForGood());
+}
+
+// It was refused, took the place once the first was gone, and connects again
+// while only its own side knows that the connection is broken.
+TEST_F(FormingSessionTest, Hello_ConnectionBrokenOnOneSide_MayTryAgain) {
+  EXPECT_FALSE(RefusesForGood());
+  stream_.owner->OnEnded(Cause::kExited, Error(Code::kIo, "closed"), now_);
+  Greet(&back_, 44);
+  ASSERT_FALSE(back_.closed);
+  now_ += 3 * kSecond;
+  Hear(&back_, FrameType::kHeartbeat, 1, 0, {4, 0, 0xff, 0xff});
+  EXPECT_FALSE(RefusesForGood());
+}
+
+// Rank 0 of three that need not be all there; workers 1 and 2 have greeted it
+// and said that they hear each other.
+class ElasticSessionTest : public testing::Test, public World {
+ protected:
+  ElasticSessionTest() : session_(Options(), 1, 42, this, this, now_) {
+    session_.Begin(now_);
+  }
+
+  static RingOptions Options() {
+    RingOptions options;
+    for (const char* host : {"a:1", "b:1", "c:1"}) {
+      options.addresses.push_back(host);
+    }
+    options.timeout_seconds = 1;
+    options.start_timeout_seconds = 2;
+    options.min_workers = 2;
+    return options;
+  }
+  void Greet(int from, uint32_t count = 1) {
+    Identity peer;
+    peer.job = Options().job;
+    peer.rank = from;
+    peer.size = 3;
+    peer.incarnation = 43;
+    peer.cluster_hash = ClusterHash(Options().addresses);
+    peer.timeout_ms = 1000;
+    peer.bytes_per_pack = static_cast<uint64_t>(Options().bytes_per_pack);
+    peer.min_workers = 2;
+    session_.OnAccepted(StreamPtr(&streams_[from]), now_);
+    Hear(from, FrameType::kHello, 0, count, EncodeIdentity(peer));
+  }
+  void Says(int from, ViewMessage word, uint16_t workers, uint32_t generation) {
+    std::vector<uint8_t> payload(kViewBytes);
+    EncodeView({word, word == ViewMessage::kHears, word == ViewMessage::kHears,
+                workers, generation},
+               payload.data());
+    payload.resize(ViewBytes(3));
+    Hear(from, FrameType::kView, 0, 0, payload);
+  }
+  void Hear(int from, FrameType type, uint64_t sequence, uint32_t generation,
+            const std::vector<uint8_t>& payload = {}) {
+    Deliver(&streams_[from], from, type, sequence, generation, payload, now_);
+  }
+  void StartBarrier() {
+    const Call barrier;
+    session_.Start(&barrier, 1, now_);
+  }
+  // Its barrier with worker 2 is complete.
+  void Pass() {
+    StartBarrier();
+    Hear(2, FrameType::kBarrier, 1, kView);
+    EXPECT_EQ(completed_, 1u);
+  }
+  void Ends(int from) {
+    streams_[from].owner->OnEnded(Cause::kExited, Error(Code::kIo, "ended"),
+                                  now_);
+  }
+  // Runs with worker 2 only: 1 has not come in time.
+  void RunWithTwo() {
+    Greet(2);
+    for (int i = 0; i < 10; ++i) {
+      Says(2, ViewMessage::kHears, 5, 0);
+      now_ += kSecond / 4;
+      session_.Tick(now_);
+      Hear(2, FrameType::kHeartbeat, 0, 0, {4, 0, 0xff, 0xff});
+      Says(2, ViewMessage::kAck, 5, ViewGeneration(1, 0));
+      if (running_) break;
+    }
+    ASSERT_TRUE(running_);
+    EXPECT_EQ(session_.workers(), (std::vector<int>{0, 2}));
+    EXPECT_EQ(session_.generation(), kView);
+  }
+
+  // And its barrier is complete.
+  void RunWithAll() {
+    for (const int from : {1, 2}) Greet(from);
+    for (const int from : {1, 2}) Says(from, ViewMessage::kHears, 7, 0);
+    for (const int from : {1, 2}) Says(from, ViewMessage::kAck, 7, kView);
+    ASSERT_TRUE(running_);
+    StartBarrier();
+    for (const int from : {1, 2}) Hear(from, FrameType::kBarrier, 1, kView);
+    ASSERT_EQ(completed_, 1u);
+  }
+
+  // Expects that both others get the loss of worker 2, which still runs.
+  void ExpectLossReported() {
+    EXPECT_EQ(failure_.rank(), 2) << failure_.message();
+    EXPECT_TRUE(streams_[2].closed);
+    EXPECT_EQ(session_.remaining_workers(), 0u);
+    for (const int to : {1, 2}) {
+      ASSERT_GT(streams_[to].abort.size(), kFrameHeaderBytes + 2) << to;
+      EXPECT_EQ(streams_[to].abort[kFrameHeaderBytes + 1], 0);
+      EXPECT_EQ(streams_[to].abort[kFrameHeaderBytes + 2], 2);
+    }
+  }
+
+  static constexpr uint32_t kView = 1u << 4;
+  Stream streams_[3];
+  Session session_;
+};
+
+TEST_F(ElasticSessionTest, Data_OfAnotherGeneration_IsDropped) {
+  RunWithTwo();
+  EXPECT_EQ(notice_, "the worker at a:1 continues with 2 of 3, without b:1");
+  StartBarrier();
+  for (const uint32_t other : {0u, 1u, kView + 1, 2 * kView}) {
+    Hear(2, FrameType::kBarrier, 1, other);
+    EXPECT_EQ(completed_, 0u);
+  }
+  Hear(2, FrameType::kBarrier, 1, kView);
+  EXPECT_EQ(completed_, 1u);
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+}
+
+TEST_F(ElasticSessionTest, Data_OfAMemberBeforeTheStart_IsKept) {
+  Greet(1);
+  Greet(2);
+  Hear(1, FrameType::kBarrier, 1, kView);  // nothing is agreed on yet
+  for (const int from : {1, 2}) Says(from, ViewMessage::kHears, 7, 0);
+  Says(1, ViewMessage::kAck, 7, kView);
+  Hear(1, FrameType::kBarrier, 1, kView);
+  Hear(1, FrameType::kBarrier, 2, 2 * kView);
+  EXPECT_FALSE(running_);
+  Says(2, ViewMessage::kAck, 7, kView);
+  ASSERT_TRUE(running_);
+  StartBarrier();
+  Hear(2, FrameType::kBarrier, 1, kView);
+  // Rank 2 of three hands over to 0, which waits for 1 as well: it was there.
+  EXPECT_EQ(completed_, 1u);
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+}
+
+TEST_F(ElasticSessionTest, Joiner_WhileTheViewRuns_IsReportedAndNotJudged) {
+  RunWithTwo();
+  Greet(1);
+  EXPECT_FALSE(streams_[1].closed);
+  EXPECT_FALSE(has_joiner_);
+  Says(1, ViewMessage::kHears, 3, 0);
+  EXPECT_FALSE(has_joiner_);  // it does not hear worker 2 yet
+  Says(1, ViewMessage::kHears, 7, 0);
+  EXPECT_TRUE(has_joiner_);
+  const std::vector<uint8_t> abort = {7, 0, 2, 0, 0xff, 0xff};
+  Hear(1, FrameType::kAbort, 0, 0, abort);
+  Hear(1, FrameType::kBarrier, 1, kView);
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  for (int i = 0; i < 12; ++i) {  // it falls silent
+    now_ += kSecond / 8;
+    Hear(2, FrameType::kHeartbeat, 0, kView, {4, 0, 0xff, 0xff});
+    session_.Tick(now_);
+  }
+  EXPECT_TRUE(streams_[1].closed);
+  EXPECT_FALSE(has_joiner_);
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  // The member does, which is a loss: of rank 1, as callers know it.
+  for (int i = 0; i < 12; ++i) session_.Tick(now_ += kSecond / 8);
+  EXPECT_EQ(failure_.code(), Code::kPeerLost);
+  EXPECT_EQ(failure_.rank(), 1);
+  EXPECT_NE(std::string(failure_.message()).find("rank 1 (c:1) was lost"),
+            std::string::npos)
+      << failure_.message();
+}
+
+TEST_F(ElasticSessionTest, Goodbye_OfAJoiner_IsNoLoss) {
+  RunWithTwo();
+  Greet(1);
+  Hear(1, FrameType::kGoodbye, 0, 0);
+  EXPECT_TRUE(streams_[1].closed);
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+}
+
+TEST_F(ElasticSessionTest, Member_TakesNoPartInTheView_IsLost) {
+  RunWithTwo();
+  Says(2, ViewMessage::kHears, 5, 0);
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  Hear(2, FrameType::kView, 0, 0, {1, 0, 5, 0, 0x10, 0, 0, 0});
+  EXPECT_EQ(failure_.code(), Code::kPeerLost);
+  EXPECT_EQ(failure_.rank(), 1);
+}
+
+// The schedule has been told nothing of the header, which was of no view.
+TEST_F(ElasticSessionTest, Frame_BegunBeforeItsView_IsSkippedWhole) {
+  Greet(1);
+  Greet(2);
+  Says(1, ViewMessage::kHears, 7, 0);
+  const std::vector<uint8_t> frame =
+      FrameOf(1, FrameType::kAllReduce, 1, kView, {1, 2, 3, 4, 5, 6, 7, 8}, 0);
+  const size_t part = frame.size() - 4;
+  Deliver(&streams_[1], frame.data(), part, now_);
+  Says(2, ViewMessage::kHears, 7, 0);  // the view is proposed
+  EXPECT_EQ(session_.view_generation(), kView);
+  Deliver(&streams_[1], frame.data() + part, 4, now_);
+  for (const int from : {1, 2}) Says(from, ViewMessage::kAck, 7, kView);
+  EXPECT_TRUE(running_);
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+}
+
+// A member says that it waits for one that takes no part.
+TEST_F(ElasticSessionTest, NoMember_Silent_IsNotWaitedFor) {
+  for (const bool join_pending : {false, true}) {
+    SCOPED_TRACE(join_pending);
+    if (join_pending) {
+      Greet(1);
+    } else {
+      RunWithTwo();
+      StartBarrier();
+    }
+    Hear(2, FrameType::kHeartbeat, 1, kView, {4, 0, 1, 0});
+    const WaitChain waiting = session_.CurrentWait(now_);
+    ASSERT_EQ(waiting.entries.size(), 1u);
+    EXPECT_EQ(waiting.entries[0].rank, 1);
+    EXPECT_EQ(waiting.entries[0].activity.waiting_on, -1);
+  }
+  for (int i = 0; i < 32 && failure_.ok(); ++i) {
+    now_ += kSecond / 8;
+    Hear(1, FrameType::kHeartbeat, 0, kView, {4, 0, 0xff, 0xff});
+    Hear(2, FrameType::kHeartbeat, 1, kView, {4, 0, 1, 0});
+    session_.Tick(now_);
+  }
+  EXPECT_EQ(failure_.code(), Code::kPeerLost);
+  EXPECT_EQ(failure_.rank(), 1) << failure_.message();  // worker 2
+}
+
+// No worker could propose a greater one.
+TEST_F(ElasticSessionTest, Generation_FarAhead_IsIgnored) {
+  RunWithTwo();
+  const uint32_t newest = session_.newest_generation();
+  for (const uint32_t count : {newest + (2u << 20), 1u << 27, 1u << 31}) {
+    streams_[1].closed = false;
+    Greet(1, count);
+    EXPECT_TRUE(streams_[1].closed) << count;
+  }
+  streams_[1].closed = false;
+  Greet(1, 5);
+  EXPECT_FALSE(streams_[1].closed);
+  Says(1, ViewMessage::kHears, 2, ViewGeneration(kGreatestViewCount, 1));
+  EXPECT_TRUE(streams_[1].closed);
+  EXPECT_LE(session_.newest_generation(), 5u);
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+}
+
+// The other members live, as far as is known.
+TEST_F(ElasticSessionTest, LinkEnd_WithoutGoodbye_MeansItsProcessEnded) {
+  RunWithTwo();
+  Pass();
+  EXPECT_EQ(session_.remaining_workers(), 0u);
+  Ends(2);
+  EXPECT_EQ(failure_.code(), Code::kPeerLost);
+  EXPECT_EQ(session_.remaining_workers(), 1u);
+  streams_[2].closed = false;
+  Greet(2);  // it is back, while this worker stands
+  EXPECT_EQ(session_.remaining_workers(), 5u);
+}
+
+// The news of it may be there before the end of its own connection.
+TEST_F(ElasticSessionTest, Loss_AbortWithAnEndedProcess_IsRecorded) {
+  RunWithAll();
+  // Rank 2 was lost, and its process has ended.
+  Hear(1, FrameType::kAbort, 0, kView, {7, 1, 2, 0, 0xff, 0xff});
+  EXPECT_EQ(failure_.rank(), 2) << failure_.message();
+  EXPECT_EQ(session_.remaining_workers(), 3u);
+  ASSERT_GT(streams_[1].abort.size(), kFrameHeaderBytes + 1);
+  EXPECT_EQ(streams_[1].abort[kFrameHeaderBytes + 1], 1);
+}
+
+TEST_F(ElasticSessionTest, Loss_AbortWithASilence_RecordsNoEndedProcess) {
+  RunWithAll();
+  Hear(1, FrameType::kAbort, 0, kView, {7, 0, 2, 0, 0xff, 0xff});
+  EXPECT_EQ(failure_.rank(), 2) << failure_.message();
+  EXPECT_EQ(session_.remaining_workers(), 0u);
+}
+
+TEST_F(ElasticSessionTest, LinkEnd_WithoutGoodbye_IsSentToTheOthers) {
+  RunWithAll();
+  Ends(2);
+  EXPECT_EQ(session_.remaining_workers(), 3u);
+  ASSERT_GT(streams_[1].abort.size(), kFrameHeaderBytes + 1);
+  EXPECT_EQ(streams_[1].abort[kFrameHeaderBytes + 1], 1);
+}
+
+// Or their connections would end as if this worker's process had.
+TEST_F(ElasticSessionTest, Peer_BreaksTheProtocol_GetsTheReason) {
+  RunWithAll();
+  Hear(2, FrameType::kWelcome, 0, kView);
+  ExpectLossReported();
+}
+
+TEST_F(ElasticSessionTest, Peer_RecordThatDoesNotOpen_GetsTheReason) {
+  RunWithAll();
+  streams_[2].owner->OnEnded(Cause::kProtocol, Corruption("damaged"), now_);
+  ExpectLossReported();
+}
+
+TEST_F(ElasticSessionTest, LinkEnd_AfterAGoodbye_IsNoEndedProcess) {
+  RunWithTwo();
+  Pass();
+  session_.Leave(now_);
+  Ends(2);
+  EXPECT_TRUE(left_);
+  EXPECT_EQ(session_.remaining_workers(), 0u);
+}
+
+// All others are told of a loss, and answer.
+TEST_F(ElasticSessionTest, Loss_PeerSendsNothing_HasEnded) {
+  RunWithAll();
+  Ends(2);
+  session_.Leave(now_);
+  Ends(1);
+  EXPECT_EQ(session_.remaining_workers(), 1u);
+}
+
+TEST_F(ElasticSessionTest, Loss_PeerHasFailedToo_HasNotEnded) {
+  RunWithAll();
+  Ends(2);
+  session_.Leave(now_);
+  Hear(1, FrameType::kAbort, 0, kView, {7, 1, 2, 0, 0xff, 0xff});
+  Ends(1);
+  EXPECT_EQ(session_.remaining_workers(), 3u);
+}
+
+TEST_F(ElasticSessionTest, LinkEnd_PeerNotInTheViewYet_HasNotEnded) {
+  RunWithTwo();
+  StartBarrier();
+  Ends(2);
+  EXPECT_EQ(failure_.code(), Code::kPeerLost);
+  EXPECT_EQ(session_.remaining_workers(), 0u);
+}
+
+// They have gone on without it, and ended their connections.
+TEST_F(ElasticSessionTest, SelfStalled_LinkEnds_RecordsNoEndedProcess) {
+  RunWithTwo();
+  Pass();
+  now_ += 3 * kSecond / 2;
+  Ends(2);
+  EXPECT_EQ(failure_.rank(), 0) << failure_.message();
+  EXPECT_EQ(session_.remaining_workers(), 0u);
+}
+
+// It has not read yet what came meanwhile.
+TEST_F(ElasticSessionTest, SelfStalled_OthersSilent_LosesNone) {
+  Greet(1);
+  Greet(2);
+  session_.Tick(now_ += 3 * kSecond / 2);
+  for (const int from : {1, 2}) {
+    EXPECT_FALSE(streams_[from].closed);
+    Hear(from, FrameType::kHeartbeat, 0, 0, {4, 0, 0xff, 0xff});
+  }
+  session_.Tick(now_ += kSecond / 50);
+  for (const int from : {1, 2}) EXPECT_FALSE(streams_[from].closed);
+}
+
+TEST_F(ElasticSessionTest, Wait_FewerThanMinWorkers_EndsAtTheDeadline) {
+  for (int i = 0; i < 9 && failure_.ok(); ++i)
+    session_.Tick(now_ += kSecond / 4);
+  EXPECT_EQ(failure_.code(), Code::kDeadlineExceeded);
+}
+
+// As many as are needed are there, so it waits longer; and says how long.
+TEST_F(ElasticSessionTest, Wait_PeersReachNoOther_Ends) {
+  Greet(1);
+  for (int i = 0; i < 40 && failure_.ok(); ++i) {
+    Says(1, ViewMessage::kHears, 2, 0);
+    session_.Tick(now_ += kSecond / 4);
+  }
+  EXPECT_EQ(failure_.code(), Code::kDeadlineExceeded);
+  EXPECT_NE(std::string(failure_.message()).find("waited 6 s for"),
+            std::string::npos)
+      << failure_.message();
+}
+
+TEST_F(ElasticSessionTest, Wait_PeerComputes_HasNoLimit) {
+  for (const bool computes : {false, true}) {
+    if (computes) {
+      Greet(1);
+      Says(1, ViewMessage::kRuns, 2, 2 * kView + 1);
+    }
+    now_ += 11 * kSecond / 10;
+    if (computes) Hear(1, FrameType::kHeartbeat, 0, 0, {4, 0, 0xff, 0xff});
+    session_.Tick(now_ += 10 * kSecond * computes);
+    EXPECT_EQ(notice_.find("it ends after 2 s") != std::string::npos, !computes)
+        << notice_;
+    EXPECT_TRUE(failure_.ok()) << failure_.message();
+  }
+}
+
+// Rank 1 of two, in a view of itself.
+class AloneSessionTest : public testing::Test, public World {
+ protected:
+  AloneSessionTest() : session_(Options(), 1, 42, this, this, now_) {
+    session_.Begin(now_);
+  }
+  static RingOptions Options() {
+    RingOptions options;
+    options.addresses = {"a:1", "b:1"};
+    options.rank = 1;
+    options.timeout_seconds = 1;
+    options.start_timeout_seconds = 2;
+    options.min_workers = 1;
+    return options;
+  }
+  Status Resolve(int peer, bool* done, std::vector<Endpoint>* out) override {
+    longest_ = std::max(longest_, now_ - sought_);
+    sought_ = now_;
+    return World::Resolve(peer, done, out);
+  }
+
+  int64_t sought_ = now_, longest_ = 0;
+  Session session_;
+};
+
+// It waits for half a timeout, and would go on alone.
+TEST_F(AloneSessionTest, Redial_PeerMayBeBack_IsEarly) {
+  for (int i = 0; i < 100; ++i) session_.Tick(now_ += kSecond / 8);
+  ASSERT_TRUE(running_);
+  longest_ = 0;
+  for (int i = 0; i < 100; ++i) session_.Tick(now_ += kSecond / 8);
+  EXPECT_GT(longest_, 0);
+  EXPECT_LT(longest_, kSecond / 2);
+}
+
+// The other tests' workers send no version, as earlier programs do not.
+TEST_F(FormingSessionTest, Hello_OfAnotherVersion_EndsBoth) {
+  Stream second;
+  from_ = 2;
+  session_.OnAccepted(StreamPtr(&second), now_);
+  Hear(&second, FrameType::kHello, ProgramVersion() + 1, 1,
+       EncodeIdentity(Other(44)));
+  FrameHeader answer;
+  ASSERT_TRUE(DecodeHeader(second.written.data(), &answer).ok());
+  EXPECT_EQ(answer.type, FrameType::kReject);
+  EXPECT_EQ(answer.sequence, static_cast<uint64_t>(Code::kInvalidArgument));
+  EXPECT_EQ(failure_.code(), Code::kInvalidArgument);
+  EXPECT_NE(std::string(failure_.message()).find("rank 2 is ringlet "),
+            std::string::npos)
+      << failure_.message();
+}
+
+// Rank 0 of two. The other's name has a local socket and two addresses.
+class ProbingSessionTest : public testing::Test, public World {
+ protected:
+  ProbingSessionTest() : session_(Options(), 1, 42, this, this, now_) {
+    session_.Begin(now_);
+  }
+  static RingOptions Options() {
+    RingOptions options;
+    options.addresses = {"a:1", "b:1"};
+    options.start_timeout_seconds = 100;
+    return options;
+  }
+  Status Resolve(int, bool* done, std::vector<Endpoint>* out) override {
+    *done = true;
+    out->resize(3);
+    for (size_t i = 0; i < out->size(); ++i) {
+      (*out)[i].address.ss_family = static_cast<sa_family_t>(i);
+      (*out)[i].local = i == 0;
+    }
+    return Status();
+  }
+  Status Connect(int, const Endpoint& to, StreamPtr*) override {
+    tried_.push_back(to.address.ss_family);
+    return Error(Code::kUnavailable, "no route");
+  }
+
+  std::vector<int> tried_;
+  Session session_;
+};
+
+TEST_F(ProbingSessionTest, Probe_NameOfTwoAddresses_TriesBoth) {
+  for (int i = 0; i < 100 && tried_.empty(); ++i) {
+    session_.Tick(now_ += kSecond / 8);
+  }
+  EXPECT_EQ(tried_, (std::vector<int>{1, 2}));
+}
+
+// Rank 0 of two, which withdraws.
+class WithdrawingSessionTest : public testing::Test, public World {
+ protected:
+  WithdrawingSessionTest() : session_(Options(), 1, 42, this, this, now_) {
+    session_.BeginWithdrawal(InvalidArgument("no data"), now_);
+  }
+  static RingOptions Options() {
+    RingOptions options;
+    options.addresses = {"10.0.0.1:1", "10.0.0.2:1"};
+    options.start_timeout_seconds = 1000;
+    return options;
+  }
+
+  Stream stream_;
+  Session session_;
+};
+
+// The session does not wait for an answer: each withdrawal answers the other.
+TEST_F(WithdrawingSessionTest, Withdrawal_PeerWithdrawsToo_EndsWithoutAWait) {
+  session_.Tick(now_ += kSecond / 8);
+  EXPECT_FALSE(delivered_);
+  Withdraw peer;
+  peer.identity.job = Options().job;
+  peer.identity.rank = 1;
+  peer.identity.size = 2;
+  peer.identity.cluster_hash = ClusterHash(Options().addresses);
+  peer.reason = InvalidArgument("no data here either");
+  session_.OnAccepted(StreamPtr(&stream_), now_);
+  Deliver(&stream_, 1, FrameType::kWithdraw, 0, 0, EncodeWithdraw(peer), now_);
+  session_.Tick(now_ += kSecond / 8);
+  EXPECT_TRUE(delivered_);
+}
+
+TEST_F(SessionTest, ViewFrame_InARingThatIsNotElastic_IsALoss) {
+  Hear(FrameType::kView, 0, 1, {1, 0, 3, 0, 0, 0, 0, 0});
+  EXPECT_EQ(failure_.code(), Code::kPeerLost);
+}
+
+}  // namespace
+}  // namespace ringlet

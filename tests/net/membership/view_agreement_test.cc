@@ -1,0 +1,978 @@
+#include "net/membership/view_agreement.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <queue>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../../support/random_cases.h"
+
+namespace ringlet {
+namespace {
+
+constexpr int64_t kMs = 1000000;
+constexpr int64_t kT = 1000 * kMs;
+
+ViewAgreement::Options OptionsOf(int worker, int size, int min_workers) {
+  ViewAgreement::Options options;
+  options.worker = worker;
+  options.size = size;
+  options.min_workers = min_workers;
+  options.settle_at = kT / 2;
+  options.quiet = kT / 4;
+  options.timeout = kT;
+  return options;
+}
+
+int Members(const View& view) { return __builtin_popcountll(view.members); }
+
+// Scripted: links without delay; frames wait until they are let through.
+class Room {
+ public:
+  Room(int size, int min_workers) {
+    for (int w = 0; w < size; ++w) Enter(w, OptionsOf(w, size, min_workers));
+  }
+  void Enter(int w, const ViewAgreement::Options& options) {
+    workers_.resize(std::max<size_t>(workers_.size(), w + 1));
+    workers_[w] = std::make_unique<ViewAgreement>(options, now_);
+  }
+  ViewAgreement& at(int w) { return *workers_[w]; }
+  bool alive(int w) const { return workers_[w] != nullptr; }
+
+  void Link(int a, int b) {
+    const uint32_t counts[] = {at(a).next_count(), at(b).next_count()};
+    at(a).AddPeer(b, counts[1], now_);
+    at(b).AddPeer(a, counts[0], now_);
+    Collect();
+  }
+  void Part(int a, int b) {
+    Forget(a, b);
+    if (alive(a)) at(a).RemovePeer(b, now_);
+    if (alive(b)) at(b).RemovePeer(a, now_);
+    Collect();
+  }
+  void LinkAll() {
+    for (int a = 0; a < Size(); ++a) {
+      for (int b = 0; b < a; ++b) Link(b, a);
+    }
+  }
+  // Its links end once what it has sent has arrived, or without that.
+  void Die(int w, bool with_frames) {
+    workers_[w].reset();
+    if (!with_frames) {
+      for (int v = 0; v < Size(); ++v) Forget(w, v);
+    }
+    for (int v = 0; v < Size(); ++v) {
+      if (v != w) Drain(w, v);
+    }
+    for (int v = 0; v < Size(); ++v) {
+      if (!alive(v)) continue;
+      Forget(v, w);
+      at(v).RemovePeer(w, now_);
+    }
+    Collect();
+  }
+  // The oldest frame of this word on its way there, and all before it.
+  bool Through(int from, int to, ViewMessage word) {
+    std::deque<ViewFrame>& way = ways_[{from, to}];
+    while (!way.empty() && alive(to)) {
+      const ViewFrame frame = way.front();
+      way.pop_front();
+      at(to).OnFrame(from, frame, now_);
+      Collect();
+      if (frame.message == word) return true;
+    }
+    return false;
+  }
+  void Drop(int from, int to) { ways_[{from, to}].clear(); }
+  // All lists of heard workers, but none behind another frame.
+  void Hear() {
+    for (bool some = true; some;) {
+      some = false;
+      for (int a = 0; a < Size(); ++a) {
+        for (int b = 0; b < Size(); ++b) {
+          std::deque<ViewFrame>& way = ways_[{a, b}];
+          if (way.empty() || way.front().message != ViewMessage::kHears)
+            continue;
+          some = Through(a, b, ViewMessage::kHears);
+        }
+      }
+    }
+  }
+  // All hear each other, 0 has proposed, and worker 1 has acknowledged.
+  void ProposeToOne() {
+    LinkAll();
+    Hear();
+    EXPECT_TRUE(Through(0, 1, ViewMessage::kPropose));
+    EXPECT_TRUE(Through(1, 0, ViewMessage::kAck));
+  }
+  void Flow() {
+    for (bool some = true; some;) {
+      some = false;
+      for (int a = 0; a < Size(); ++a) {
+        for (int b = 0; b < Size(); ++b) some = Drain(a, b) || some;
+      }
+    }
+  }
+  void Pass(int64_t time) {
+    for (const int64_t end = now_ + time; now_ < end; now_ += kT / 40) {
+      for (int w = 0; w < Size(); ++w) {
+        if (alive(w)) at(w).Tick(now_);
+      }
+      Collect();
+      Flow();
+    }
+  }
+  void TickOnly(int w, int64_t time) {
+    now_ += time;
+    at(w).Tick(now_);
+    Collect();
+  }
+  // "0 1", or "-" where it is in none.
+  std::string Sees(int w) {
+    if (!at(w).running()) return "-";
+    std::string out;
+    for (int v = 0; v < Size(); ++v) {
+      if (!at(w).view().has(v)) continue;
+      out += (out.empty() ? "" : " ") + std::to_string(v);
+    }
+    return out;
+  }
+  int Size() const { return static_cast<int>(workers_.size()); }
+  int64_t now_ = 0;
+
+ private:
+  void Forget(int a, int b) {
+    ways_[{a, b}].clear();
+    ways_[{b, a}].clear();
+  }
+  bool Drain(int from, int to) {
+    bool some = false;
+    std::deque<ViewFrame>& way = ways_[{from, to}];
+    while (!way.empty() && alive(to)) {
+      const ViewFrame frame = way.front();
+      way.pop_front();
+      at(to).OnFrame(from, frame, now_);
+      Collect();
+      some = true;
+    }
+    return some;
+  }
+  void Collect() {
+    for (int w = 0; w < Size(); ++w) {
+      if (!alive(w)) continue;
+      for (const ViewAgreement::Out& out : at(w).out) {
+        // As a session would see them: only what a decoder takes.
+        uint8_t bytes[kViewBytes];
+        ViewFrame frame;
+        EncodeView(out.frame, bytes);
+        EXPECT_TRUE(
+            DecodeView(bytes, ViewBytes(Size()), Size(), w, &frame).ok());
+        ways_[{w, out.to}].push_back(frame);
+      }
+      at(w).out.clear();
+    }
+  }
+
+  std::vector<std::unique_ptr<ViewAgreement>> workers_;
+  std::map<std::pair<int, int>, std::deque<ViewFrame>> ways_;
+};
+
+TEST(ViewAgreementTest, View_AllAreLinked_IsAgreedImmediately) {
+  Room room(4, 2);
+  room.LinkAll();
+  room.Flow();
+  for (int w = 0; w < 4; ++w) {
+    EXPECT_EQ(room.Sees(w), "0 1 2 3");
+    EXPECT_EQ(room.at(w).view().generation, ViewGeneration(1, 0));
+    EXPECT_FALSE(room.at(w).has_joiner());
+  }
+}
+
+TEST(ViewAgreementTest, Generation_MemberKnowsLaterViews_IsGreaterThanThose) {
+  Room room(3, 1);
+  ViewAgreement::Options options = OptionsOf(2, 3, 1);
+  options.count = 7;
+  room.Enter(2, options);
+  room.LinkAll();
+  room.Flow();
+  EXPECT_EQ(room.at(1).view().generation, ViewGeneration(7, 0));
+  EXPECT_EQ(room.at(1).next_count(), 8u);
+}
+
+TEST(ViewAgreementTest, View_WorkerIsMissing_FormsWithoutItAfterTheWait) {
+  Room room(3, 2);
+  room.Link(1, 2);
+  room.Flow();
+  room.Pass(kT / 2 - kT / 20);
+  EXPECT_EQ(room.Sees(1), "-");
+  room.Pass(kT / 10);
+  EXPECT_EQ(room.Sees(1), "1 2");
+  EXPECT_EQ(room.Sees(2), "1 2");
+}
+
+// One of them has only just begun to wait, and need not be waited for.
+TEST(ViewAgreementTest, View_OneMemberHasWaitedLongEnough_Forms) {
+  Room room(3, 2);
+  for (const int w : {0, 1}) {
+    ViewAgreement::Options options = OptionsOf(w, 3, 2);
+    options.settle_at = w == 0 ? 100 * kT : kT / 2;
+    room.Enter(w, options);
+  }
+  room.Link(0, 1);
+  room.Pass(kT);
+  EXPECT_EQ(room.Sees(0), "0 1");
+}
+
+TEST(ViewAgreementTest, View_FewerThanMinWorkers_FormsOnceThereAreEnough) {
+  Room room(4, 3);
+  room.Link(0, 1);
+  room.Pass(20 * kT);
+  EXPECT_EQ(room.Sees(0), "-");
+  EXPECT_EQ(room.at(0).present(), 2);
+  room.Link(0, 2);
+  room.Link(1, 2);
+  room.Pass(kT);
+  EXPECT_EQ(room.Sees(2), "0 1 2");
+}
+
+TEST(ViewAgreementTest, View_MinWorkersIsOne_FormsOfOneWorker) {
+  Room room(3, 1);
+  room.Pass(kT);
+  for (int w = 0; w < 3; ++w) {
+    EXPECT_EQ(room.Sees(w), std::to_string(w));
+    EXPECT_FALSE(room.at(w).has_joiner());
+  }
+}
+
+TEST(ViewAgreementTest, Wait_PeerFlaps_Ends) {
+  Room room(3, 2);
+  room.Link(0, 1);
+  for (int i = 0; i < 30 && room.Sees(0) == "-"; ++i) {
+    room.Pass(kT / 10);
+    room.Link(0, 2);
+    room.Pass(kT / 10);
+    room.Part(0, 2);
+  }
+  EXPECT_EQ(room.Sees(0), "0 1");
+}
+
+// Each time: a worker that was nearly in a view long ago waits for quiet too.
+TEST(ViewAgreementTest, QuietWait_EarlierOneWasInterrupted_BeginsAgain) {
+  Room room(4, 3);
+  room.Link(0, 1);
+  room.Pass(kT);
+  for (const int w : {0, 1}) room.Link(w, 2);
+  room.Flow();
+  for (const int w : {0, 1}) room.Part(w, 2);
+  room.Pass(5 * kT);
+  for (const int w : {0, 1}) room.Link(w, 2);
+  room.Pass(kT / 8);
+  EXPECT_EQ(room.Sees(0), "-");
+  for (const int w : {0, 1, 2}) room.Link(w, 3);
+  room.Flow();
+  EXPECT_EQ(room.Sees(0), "0 1 2 3");
+}
+
+TEST(ViewAgreementTest, View_NotAllAreLinked_LeavesOutAsFewAsPossible) {
+  Room room(5, 1);
+  room.LinkAll();
+  // 3 hears neither 2 nor 4: without it the other four hear each other.
+  room.Part(3, 2);
+  room.Part(3, 4);
+  room.Pass(kT);
+  for (const int w : {0, 1, 2, 4}) EXPECT_EQ(room.Sees(w), "0 1 2 4");
+  // It hears some of a view only: it is not one that they could take in.
+  EXPECT_EQ(room.Sees(3), "3");
+  EXPECT_FALSE(room.at(0).has_joiner());
+  EXPECT_FALSE(room.at(3).has_joiner());
+  room.Link(3, 2);
+  room.Flow();
+  EXPECT_FALSE(room.at(0).has_joiner());
+  room.Link(3, 4);
+  room.Flow();
+  for (int w = 0; w < 5; ++w) EXPECT_TRUE(room.at(w).has_joiner()) << w;
+}
+
+// 0 hears 1 alone, which is not enough; the others are.
+TEST(ViewAgreementTest, LowerWorker_HearsTooFew_DelaysNoView) {
+  Room room(4, 3);
+  room.Link(0, 1);
+  room.Link(1, 2);
+  room.Link(1, 3);
+  room.Link(2, 3);
+  room.Pass(kT);
+  EXPECT_EQ(room.Sees(0), "-");
+  for (const int w : {1, 2, 3}) EXPECT_EQ(room.Sees(w), "1 2 3");
+}
+
+TEST(ViewAgreementTest, Proposer_EndsBeforeAnAck_IsReplaced) {
+  Room room(3, 1);
+  room.Link(0, 1);
+  room.Link(0, 2);
+  room.Link(1, 2);
+  room.Hear();
+  EXPECT_TRUE(room.Through(0, 1, ViewMessage::kPropose));
+  room.Die(0, false);
+  room.Pass(kT);
+  EXPECT_EQ(room.Sees(1), "1 2");
+  EXPECT_EQ(room.Sees(2), "1 2");
+}
+
+// The START has reached worker 1 only.
+TEST(ViewAgreementTest, Start_ReachesOneMemberOnly_EndsThere) {
+  Room room(3, 1);
+  room.ProposeToOne();
+  EXPECT_TRUE(room.Through(0, 2, ViewMessage::kPropose));
+  EXPECT_TRUE(room.Through(2, 0, ViewMessage::kAck));
+  EXPECT_EQ(room.Sees(0), "0 1 2");
+  EXPECT_TRUE(room.Through(0, 1, ViewMessage::kStart));
+  room.Drop(0, 2);
+  room.Die(0, false);
+  room.Flow();
+  // Worker 1 has lost a member: its session ends the view. Worker 2, which has
+  // given it up, reports that to a worker that counts it in.
+  EXPECT_EQ(room.Sees(1), "0 1 2");
+  EXPECT_EQ(room.at(1).departed_member(), 2);
+  EXPECT_EQ(room.Sees(2), "-");
+}
+
+TEST(ViewAgreementTest, Ack_OfAReplacedProposal_IsVoid) {
+  Room room(4, 1);
+  for (const int w : {1, 2, 3}) room.Link(0, w);
+  room.Link(1, 2);
+  room.Link(1, 3);
+  room.Link(2, 3);
+  room.Hear();
+  EXPECT_TRUE(room.Through(0, 1, ViewMessage::kPropose));
+  const uint32_t first = room.at(1).view().generation;
+  ASSERT_EQ(first, ViewGeneration(1, 0));
+  EXPECT_TRUE(room.Through(0, 2, ViewMessage::kPropose));
+  EXPECT_TRUE(room.Through(2, 0, ViewMessage::kAck));
+  room.Part(0, 3);
+  EXPECT_EQ(room.at(0).view().generation, 0u);
+  EXPECT_TRUE(room.Through(1, 0, ViewMessage::kAck));
+  EXPECT_EQ(room.Sees(0), "-");
+  room.Pass(kT);
+  for (const int w : {0, 1, 2}) {
+    EXPECT_EQ(room.Sees(w), "0 1 2");
+    EXPECT_GT(room.at(w).view().generation, first);
+  }
+}
+
+// Worker 0 proposes the same members again before worker 1 has answered.
+TEST(ViewAgreementTest, Ack_OfAnOlderProposal_DoesNotCount) {
+  Room room(3, 1);
+  room.LinkAll();
+  room.Hear();
+  EXPECT_TRUE(room.Through(0, 1, ViewMessage::kPropose));
+  room.TickOnly(0, kT / 2);
+  ASSERT_EQ(room.at(0).view().generation, ViewGeneration(2, 0));
+  EXPECT_TRUE(room.Through(1, 0, ViewMessage::kAck));
+  for (int proposal = 1; proposal <= 2; ++proposal) {
+    EXPECT_TRUE(room.Through(0, 2, ViewMessage::kPropose));
+    EXPECT_TRUE(room.Through(2, 0, ViewMessage::kAck));
+  }
+  EXPECT_EQ(room.Sees(0), "-");
+  room.Flow();
+  EXPECT_EQ(room.Sees(0), "0 1 2");
+}
+
+// Its link to worker 2 ends while the proposal is on its way.
+TEST(ViewAgreementTest, Acknowledge_HearsNotAllMembers_IsLeftOut) {
+  Room room(3, 1);
+  room.LinkAll();
+  room.Hear();
+  room.Part(1, 2);
+  EXPECT_TRUE(room.Through(0, 1, ViewMessage::kPropose));
+  EXPECT_EQ(room.at(1).view().generation, 0u);
+  EXPECT_TRUE(room.Through(0, 2, ViewMessage::kPropose));
+  EXPECT_EQ(room.at(2).view().generation, 0u);
+  room.Flow();
+  EXPECT_EQ(room.Sees(0), "-");
+  room.Pass(kT);
+  EXPECT_EQ(room.Sees(0), "0 1");
+  EXPECT_EQ(room.Sees(1), "0 1");
+  EXPECT_EQ(room.Sees(2), "2");
+}
+
+TEST(ViewAgreementTest, View_NotAllHaveAcknowledged_DoesNotStart) {
+  Room room(3, 1);
+  room.ProposeToOne();
+  EXPECT_EQ(room.Sees(0), "-");
+  const uint32_t generation = room.at(0).view().generation;
+  // A refusal leads to the next proposal.
+  room.at(0).OnFrame(2, {ViewMessage::kHears, false, false, 7, generation},
+                     room.now_);
+  EXPECT_EQ(room.at(0).view().generation, 0u);
+  room.at(0).OnFrame(2, {ViewMessage::kAck, false, false, 7, generation},
+                     room.now_);
+  EXPECT_EQ(room.Sees(0), "-");
+  room.Drop(0, 2);
+  room.Pass(kT);
+  EXPECT_EQ(room.Sees(0), "0 1 2");
+  EXPECT_GT(room.at(0).view().generation, generation);
+}
+
+// Worker 2 acknowledges the proposal of worker 1, and then the late one of
+// worker 0. Worker 1 starts its view then, and learns that worker 2 is not in
+// it.
+TEST(ViewAgreementTest, Start_OfAnotherProposal_IsRefused) {
+  Room room(3, 1);
+  room.Link(1, 2);
+  room.Hear();
+  room.TickOnly(1, kT);
+  room.Hear();
+  EXPECT_TRUE(room.Through(1, 2, ViewMessage::kPropose));
+  const uint32_t first = room.at(2).view().generation;
+  ASSERT_EQ(ViewProposer(first), 1);
+  room.Link(0, 2);
+  EXPECT_TRUE(room.Through(0, 2, ViewMessage::kHears));
+  while (room.Through(2, 0, ViewMessage::kHears)) {
+  }
+  room.at(2).OnFrame(
+      0, {ViewMessage::kPropose, false, false, 5, ViewGeneration(9, 0)},
+      room.now_);
+  EXPECT_EQ(room.at(2).view().generation, ViewGeneration(9, 0));
+  EXPECT_TRUE(room.Through(2, 1, ViewMessage::kAck));
+  EXPECT_EQ(room.Sees(1), "1 2");
+  EXPECT_TRUE(room.Through(1, 2, ViewMessage::kStart));
+  EXPECT_EQ(room.Sees(2), "-");
+  EXPECT_EQ(room.at(2).view().generation, ViewGeneration(9, 0));
+  while (room.Through(2, 1, ViewMessage::kHears)) {
+  }
+  EXPECT_EQ(room.at(1).departed_member(), 2);
+}
+
+TEST(ViewAgreementTest, Joiner_OfARunningView_ProposesNothing) {
+  Room room(3, 1);
+  room.Link(1, 2);
+  room.Pass(kT);
+  ASSERT_EQ(room.Sees(1), "1 2");
+  ViewAgreement::Options options = OptionsOf(0, 3, 1);
+  options.settle_at = 0;
+  room.Enter(0, options);
+  room.Link(0, 1);
+  room.Flow();
+  EXPECT_FALSE(room.at(1).has_joiner());
+  room.Link(0, 2);
+  room.Pass(5 * kT);
+  EXPECT_TRUE(room.at(1).has_joiner());
+  EXPECT_TRUE(room.at(2).has_joiner());
+  EXPECT_TRUE(room.at(0).join_pending());
+  EXPECT_EQ(room.Sees(0), "-");
+  // The one that it waited for goes: it may come back, and else is waited for
+  // no more.
+  room.Die(1, true);
+  room.Die(2, true);
+  room.Pass(kT);
+  EXPECT_EQ(room.Sees(0), "-");
+  room.Pass(2 * kT);
+  EXPECT_EQ(room.Sees(0), "0");
+}
+
+// Their view has ended, and they compute still: a waiting worker waits for
+// both.
+TEST(ViewAgreementTest, Wait_MemberLingers_IsJoinPending) {
+  Room room(3, 1);
+  room.Link(1, 2);
+  room.Pass(kT);
+  ASSERT_EQ(room.Sees(1), "1 2");
+  room.at(1).Linger(room.now_);
+  room.at(2).Linger(room.now_);
+  ViewAgreement::Options options = OptionsOf(0, 3, 1);
+  options.settle_at = 0;
+  room.Enter(0, options);
+  room.Link(0, 1);
+  room.Link(0, 2);
+  room.Pass(10 * kT);
+  EXPECT_TRUE(room.at(0).join_pending());
+  EXPECT_EQ(room.Sees(0), "-");
+  room.Die(1, true);  // or it goes to form another
+  room.Pass(10 * kT);
+  EXPECT_EQ(room.Sees(0), "-");
+  room.Die(2, true);
+  room.Pass(kT);
+  EXPECT_EQ(room.Sees(0), "-");
+  room.Pass(2 * kT);
+  EXPECT_EQ(room.Sees(0), "0");
+}
+
+// A worker that knows of the others' end does not wait for them, nor for quiet.
+TEST(ViewAgreementTest, Propose_AllExpectedArePresent_IsImmediate) {
+  Room room(4, 1);
+  for (int w = 0; w < 3; ++w) {
+    ViewAgreement::Options options = OptionsOf(w, 4, 1);
+    options.expected = 0b0111;
+    room.Enter(w, options);
+  }
+  room.Link(0, 1);
+  room.Flow();
+  EXPECT_EQ(room.Sees(0), "-");  // one is still missing
+  room.Link(0, 2);
+  room.Flow();
+  EXPECT_EQ(room.Sees(0), "-");  // 1 and 2 do not hear each other
+  room.Link(1, 2);
+  room.Flow();
+  for (int w = 0; w < 3; ++w) EXPECT_EQ(room.Sees(w), "0 1 2");
+}
+
+// One was expected in vain: all settle as without it.
+TEST(ViewAgreementTest, Propose_ExpectedWorkerIsAbsent_SettlesWithoutIt) {
+  Room room(4, 1);
+  for (int w = 0; w < 2; ++w) {
+    ViewAgreement::Options options = OptionsOf(w, 4, 1);
+    options.expected = 0b0111;
+    room.Enter(w, options);
+  }
+  room.Link(0, 1);
+  room.Flow();
+  EXPECT_EQ(room.Sees(0), "-");
+  room.Pass(kT);
+  EXPECT_EQ(room.Sees(0), "0 1");
+  EXPECT_EQ(room.Sees(1), "0 1");
+}
+
+// It waits for one that computes still, and continues as soon as that comes.
+TEST(ViewAgreementTest, Propose_ExpectedWorkerLingers_WaitsForIt) {
+  Room room(3, 1);
+  room.Link(1, 2);
+  room.Pass(kT);
+  ASSERT_EQ(room.Sees(1), "1 2");
+  room.Die(2, true);
+  room.at(1).Linger(room.now_);
+  const auto enter = [&](int w) {
+    ViewAgreement::Options options = OptionsOf(w, 3, 1);
+    options.settle_at = room.now_ + kT / 2;
+    options.expected = 0b011;
+    room.Enter(w, options);
+  };
+  enter(0);
+  room.Link(0, 1);
+  room.Flow();
+  EXPECT_TRUE(room.at(0).join_pending());
+  room.Die(1, true);
+  room.Pass(kT);
+  EXPECT_EQ(room.Sees(0), "-");
+  enter(1);
+  room.Link(0, 1);
+  room.Flow();
+  for (int w = 0; w < 2; ++w) EXPECT_EQ(room.Sees(w), "0 1");
+}
+
+// Fewer than min_workers are no view, for any expected workers.
+TEST(ViewAgreementTest, Propose_FewerThanMinWorkers_IsNoView) {
+  Room room(4, 3);
+  for (int w = 0; w < 2; ++w) {
+    ViewAgreement::Options options = OptionsOf(w, 4, 3);
+    options.expected = 0b0011;
+    room.Enter(w, options);
+  }
+  room.Link(0, 1);
+  room.Pass(5 * kT);
+  EXPECT_EQ(room.Sees(0), "-");
+}
+
+// Nor does it disturb workers that have formed a view without it.
+TEST(ViewAgreementTest, Lingering_OthersFormedAView_DisturbsNone) {
+  Room room(3, 1);
+  room.LinkAll();
+  room.Flow();
+  ASSERT_EQ(room.Sees(2), "0 1 2");
+  room.at(2).Linger(room.now_);
+  for (const int w : {0, 1}) room.Part(w, 2);
+  for (const int w : {0, 1}) room.Enter(w, OptionsOf(w, 3, 1));
+  room.Link(0, 1);
+  room.Pass(2 * kT);
+  ASSERT_EQ(room.Sees(0), "0 1");
+  for (const int w : {0, 1}) room.Link(w, 2);
+  room.Pass(kT);
+  EXPECT_FALSE(room.at(0).has_joiner() || room.at(1).has_joiner());
+}
+
+TEST(ViewAgreementTest, Words_OutOfTurn_ChangeNothing) {
+  Room room(3, 1);
+  room.LinkAll();
+  room.Flow();
+  const View view = room.at(1).view();
+  for (const ViewMessage word : {ViewMessage::kAck, ViewMessage::kStart}) {
+    room.at(1).OnFrame(0, {word, false, false, 7, view.generation}, room.now_);
+    EXPECT_EQ(room.at(1).departed_member(), -1);
+  }
+  room.at(1).OnFrame(0, {ViewMessage::kAck, false, false, 3, 0x770}, room.now_);
+  EXPECT_EQ(room.Sees(1), "0 1 2");
+  EXPECT_EQ(room.at(1).departed_member(), -1);
+  // A member that is in another view, or in none, has left this one.
+  Room other(3, 1);
+  other.LinkAll();
+  other.Flow();
+  other.at(1).OnFrame(0, {ViewMessage::kRuns, false, false, 1, 0x7770},
+                      other.now_);
+  EXPECT_EQ(other.at(1).departed_member(), 0);
+  room.at(1).OnFrame(2, {ViewMessage::kHears, false, false, 7, view.generation},
+                     room.now_);
+  EXPECT_EQ(room.at(1).departed_member(), 2);
+}
+
+// Generated: workers that crash and restart, over links with delays, some of
+// which break. It does the work of a session in short: it ends a view that lost
+// a member, and forms the next one. With a joiner it does so soon.
+class Town {
+ public:
+  explicit Town(uint64_t seed) : random_(seed) {
+    const bool large = seed % 200 == 199;
+    size_ = large ? 17 + static_cast<int>(Random(48))
+                  : 2 + static_cast<int>(Random(7));
+    min_ = 1 + static_cast<int>(Random(Chance(2) ? 1 : size_));
+    workers_.resize(size_);
+    links_.resize(size_ * size_);
+    cut_.resize(size_ * size_);
+    last_fault_ = 6 * kT;
+  }
+
+  std::string Run() {
+    for (int w = 0; w < size_; ++w) {
+      At(Random(kT), [this, w] { Start(w, 1, 4 * kT); });
+    }
+    for (int64_t n = Random(12); n > 0; --n) {
+      At(Random(last_fault_), [this] { Fault(); });
+    }
+    At(last_fault_, [this] { Heal(); });
+    At(0, [this] { Connect(); });
+    const int64_t end = last_fault_ + kBound;
+    while (violation_.empty() && now_ < end && !together_) {
+      Event event = events_.top();
+      events_.pop();
+      now_ = event.when;
+      event.what();
+    }
+    if (violation_.empty() && !together_) CheckEnd();
+    return violation_;
+  }
+  int views() const { return views_; }
+
+ private:
+  // A new beginning of all that wait for all: 4 T for the first, some more.
+  static constexpr int64_t kBound = 16 * kT;
+
+  struct Worker {
+    std::unique_ptr<ViewAgreement> agreement;
+    uint64_t session = 0;      // events of an older one are void
+    uint64_t life = 0;         // of the process
+    uint64_t started_by = 0;   // the proposer's life
+    bool down = true;          // its process has ended
+    bool failed = false;       // its view has, and it will form the next
+    bool joiner_seen = false;  // its view has a joiner
+    uint32_t seen = 0;
+    int64_t paused_until = 0;
+  };
+  struct Way {          // from one to the other, as the receiver sees it
+    uint64_t link = 0;  // 0: none
+    int64_t last = 0;
+    bool lossy = false;
+  };
+  struct Event {
+    int64_t when;
+    uint64_t order;
+    std::function<void()> what;
+    bool operator<(const Event& other) const {
+      return when != other.when ? when > other.when : order > other.order;
+    }
+  };
+
+  int64_t Random(int64_t n) {
+    return static_cast<int64_t>(random_() % static_cast<uint64_t>(n));
+  }
+  bool Chance(int n) { return Random(n) == 0; }
+  void At(int64_t when, std::function<void()> what) {
+    events_.push({std::max(when, now_), order_++, std::move(what)});
+  }
+  // In this session of w: later where its process stands still.
+  void In(int w, int64_t when, std::function<void()> what) {
+    const uint64_t session = workers_[w].session;
+    At(when, [this, w, session, what = std::move(what)]() mutable {
+      if (workers_[w].session != session) return;
+      if (now_ < workers_[w].paused_until) {
+        return In(w, workers_[w].paused_until, std::move(what));
+      }
+      what();
+    });
+  }
+  Way& WayOf(int from, int to) { return links_[from * size_ + to]; }
+  bool Parted(int a, int b) { return cut_[a * size_ + b]; }
+
+  void Start(int w, uint32_t count, int64_t settle) {
+    Worker& worker = workers_[w];
+    ++worker.session;
+    worker.down = worker.failed = worker.joiner_seen = false;
+    ViewAgreement::Options options = OptionsOf(w, size_, min_);
+    options.count = count;
+    options.settle_at = now_ + settle;
+    // It is right or wrong about the workers that have ended.
+    if (count > 1 && Chance(2)) {
+      options.expected = uint64_t{1} << w;
+      for (int v = 0; v < size_; ++v) {
+        const bool there = workers_[v].agreement != nullptr;
+        if (there != Chance(8)) options.expected |= uint64_t{1} << v;
+      }
+    }
+    worker.agreement = std::make_unique<ViewAgreement>(options, now_);
+    worker.seen = 0;
+    Tick(w);
+  }
+  void Tick(int w) {
+    In(w, now_ + kT / 20 + Random(kT / 20), [this, w] {
+      workers_[w].agreement->Tick(now_);
+      After(w);
+      if (workers_[w].agreement != nullptr) Tick(w);
+    });
+  }
+  void Stop(int w) {
+    ++workers_[w].session;
+    workers_[w].agreement.reset();
+    for (int v = 0; v < size_; ++v) {
+      if (v == w) continue;
+      WayOf(v, w).link = 0;
+      const uint64_t link = WayOf(w, v).link;
+      if (link != 0) End(w, v, link, now_ + Random(kT / 4));
+    }
+  }
+  // The end of a link as `to` sees it, behind what was sent before.
+  void End(int from, int to, uint64_t link, int64_t when) {
+    Way& way = WayOf(from, to);
+    way.last = std::max(way.last, when);
+    In(to, way.last, [this, from, to, link] {
+      if (WayOf(from, to).link != link) return;
+      WayOf(from, to).link = 0;
+      if (workers_[to].agreement == nullptr) return;
+      ViewAgreement& agreement = *workers_[to].agreement;
+      const bool member = agreement.running() && agreement.view().has(from);
+      agreement.RemovePeer(from, now_);
+      if (member) Fail(to);
+      After(to);
+    });
+  }
+  void Fail(int w) {
+    if (workers_[w].failed) return;
+    workers_[w].failed = true;
+    In(w, now_ + Random(kT / 4), [this, w] {
+      const uint32_t count = workers_[w].agreement->next_count();
+      Stop(w);
+      At(now_ + Random(kT / 20),
+         [this, w, session = workers_[w].session, count] {
+           if (workers_[w].session == session) Start(w, count, kT / 2);
+         });
+    });
+  }
+  bool Free(int w) const {
+    return workers_[w].agreement != nullptr && !workers_[w].failed &&
+           now_ >= workers_[w].paused_until;
+  }
+  bool Takes(int w, int v) const {
+    const ViewAgreement& agreement = *workers_[w].agreement;
+    return !agreement.running() || !agreement.view().has(v);
+  }
+  void Connect() {
+    for (int a = 0; a < size_; ++a) {
+      for (int b = a + 1; b < size_; ++b) {
+        if (!Free(a) || !Free(b) || Parted(a, b) || WayOf(a, b).link != 0 ||
+            WayOf(b, a).link != 0 || !Takes(a, b) || !Takes(b, a)) {
+          continue;
+        }
+        const bool rarely = workers_[b].agreement->running();
+        if (Chance(rarely ? 10 : 2)) Join(a, b);
+      }
+    }
+    if (now_ > last_fault_) {
+      CheckEnd();
+      together_ = violation_.empty() && AllLive() >= min_;
+      violation_.clear();
+    }
+    At(now_ + kT / 20, [this] { Connect(); });
+  }
+  void Join(int a, int b) {
+    const uint64_t link = ++next_link_;
+    const uint32_t counts[] = {workers_[a].agreement->next_count(),
+                               workers_[b].agreement->next_count()};
+    WayOf(b, a) = {link, now_, false};
+    WayOf(a, b) = {link, now_ + Random(kT / 50), false};
+    workers_[a].agreement->AddPeer(b, counts[1], now_);
+    const uint64_t session = workers_[b].session;
+    In(b, WayOf(a, b).last, [this, a, b, link, session, count = counts[0]] {
+      if (WayOf(a, b).link != link || workers_[b].session != session) return;
+      if (!Takes(b, a)) return Break(a, b, false);
+      workers_[b].agreement->AddPeer(a, count, now_);
+      After(b);
+    });
+    After(a);
+  }
+  void Break(int a, int b, bool silent) {
+    for (int side = 0; side < 2; ++side) {
+      const uint64_t link = WayOf(a, b).link;
+      WayOf(a, b).lossy = WayOf(a, b).lossy || silent || Chance(2);
+      if (link != 0) End(a, b, link, now_ + (silent ? kT : 0) + Random(kT / 4));
+      std::swap(a, b);
+    }
+  }
+  void After(int w) {
+    Worker& worker = workers_[w];
+    if (worker.agreement == nullptr) return;
+    std::vector<ViewAgreement::Out> out;
+    out.swap(worker.agreement->out);
+    for (const ViewAgreement::Out& one : out) SendTo(w, one.to, one.frame);
+    const View& view = worker.agreement->view();
+    if (!worker.agreement->running()) return;
+    if (worker.seen != view.generation) CheckView(w, view);
+    worker.seen = view.generation;
+    if (worker.agreement->departed_member() >= 0) Fail(w);
+    if (!worker.agreement->has_joiner() || worker.joiner_seen) return;
+    worker.joiner_seen = true;
+    In(w, now_ + Random(kT / 2), [this, w] { Fail(w); });
+  }
+  void SendTo(int from, int to, const ViewFrame& frame) {
+    Way& way = WayOf(from, to);
+    const auto key = std::make_pair(frame.generation, workers_[from].life);
+    if (frame.message == ViewMessage::kPropose)
+      acknowledged_[key] |= uint64_t{1} << from;
+    if (frame.message == ViewMessage::kAck) CheckAck(from, to, frame);
+    if (way.lossy) return;
+    way.last =
+        std::max(way.last, now_ + 1 + Random(kT / (Chance(8) ? 4 : 100)));
+    const uint64_t link = way.link;
+    const uint64_t life = workers_[from].life;
+    In(to, way.last, [this, from, to, link, frame, life] {
+      if (WayOf(from, to).link != link || link == 0 ||
+          workers_[to].agreement == nullptr || workers_[to].failed) {
+        return;
+      }
+      if (frame.message == ViewMessage::kStart) workers_[to].started_by = life;
+      workers_[to].agreement->OnFrame(from, frame, now_);
+      After(to);
+    });
+  }
+
+  void Fault() {
+    const int a = static_cast<int>(Random(size_));
+    const int b = static_cast<int>(Random(size_));
+    const int64_t lasts = Random(3 * kT);
+    switch (Random(4)) {
+      case 0:
+        if (workers_[a].down) return;
+        ++workers_[a].life;
+        Stop(a);
+        workers_[a].down = true;
+        if (Chance(4)) return;  // permanently
+        return At(now_ + lasts, [this, a] {
+          if (workers_[a].down) Start(a, 1, 4 * kT);
+        });
+      case 1:
+        if (a != b) Break(a, b, Chance(2));
+        return;
+      case 2:
+        workers_[a].paused_until = now_ + Random(kT / 2);
+        return;
+      default:  // a part of them hears the other no more
+        for (int v = 0; v < size_; ++v) {
+          if (v == a || (b != a && Chance(2))) continue;
+          cut_[a * size_ + v] = cut_[v * size_ + a] = true;
+          Break(a, v, Chance(2));
+        }
+    }
+  }
+  int AllLive() const {
+    return static_cast<int>(
+        std::count_if(workers_.begin(), workers_.end(),
+                      [](const Worker& worker) { return !worker.down; }));
+  }
+  void Heal() { std::fill(cut_.begin(), cut_.end(), false); }
+
+  void CheckAck(int from, int to, const ViewFrame& frame) {
+    acknowledged_[{frame.generation, workers_[to].life}] |= uint64_t{1} << from;
+    for (int w = 0; w < size_; ++w) {
+      if (w != from && (frame.workers >> w & 1) != 0 &&
+          WayOf(w, from).link == 0) {
+        violation_ = "an ack of one that does not hear all";
+      }
+    }
+  }
+  void CheckView(int w, const View& view) {
+    ++views_;
+    const bool own = ViewProposer(view.generation) == w;
+    const auto key = std::make_pair(
+        view.generation, own ? workers_[w].life : workers_[w].started_by);
+    if (!own && known_.count(key) == 0) {
+      violation_ = "a view that its proposer has not started";
+    }
+    if (own && Members(view) > 1 && acknowledged_[key] != view.members) {
+      violation_ = "a view that a member has not acknowledged";
+    }
+    const uint64_t first = known_.emplace(key, view.members).first->second;
+    if (first != view.members) violation_ = "two views of one generation";
+    if (!view.has(w)) violation_ = "a view without this worker";
+    if (Members(view) < min_) violation_ = "too small a view";
+  }
+  void CheckEnd() {
+    uint64_t live = 0;
+    int count = 0;
+    for (int w = 0; w < size_; ++w) {
+      if (workers_[w].down) continue;
+      live |= uint64_t{1} << w;
+      ++count;
+    }
+    if (count < min_) return;
+    uint32_t generation = 0;
+    for (int w = 0; w < size_; ++w) {
+      if (workers_[w].down) continue;
+      const ViewAgreement* agreement = workers_[w].agreement.get();
+      if (agreement == nullptr || !agreement->running() ||
+          agreement->view().members != live ||
+          (generation != 0 && agreement->view().generation != generation)) {
+        violation_ = "worker " + std::to_string(w) +
+                     " is not in one view with all that live";
+        return;
+      }
+      generation = agreement->view().generation;
+    }
+  }
+
+  std::mt19937_64 random_;
+  int size_;
+  int min_;
+  int64_t now_ = 0;
+  int64_t last_fault_;
+  uint64_t order_ = 0;
+  uint64_t next_link_ = 0;
+  int views_ = 0;
+  std::priority_queue<Event> events_;
+  std::vector<Worker> workers_;
+  std::vector<Way> links_;
+  std::vector<char> cut_;
+  // By generation, and life of its proposer.
+  std::map<std::pair<uint32_t, uint64_t>, uint64_t> known_;
+  std::map<std::pair<uint32_t, uint64_t>, uint64_t> acknowledged_;
+  bool together_ = false;
+  std::string violation_;
+};
+
+TEST(ViewAgreementTest, Agreement_EverySeed_HasNoViolation) {
+  RandomCases cases("RINGLET_VIEW");
+  int views = 0;
+  while (cases.Next()) {
+    SCOPED_TRACE(cases.command());
+    Town town(cases.number());
+    ASSERT_EQ(town.Run(), "");
+    views += town.views();
+  }
+  std::printf("%d views\n", views);
+}
+
+}  // namespace
+}  // namespace ringlet

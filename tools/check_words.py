@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""Plain words (docs/glossary.md): banned words in comments, messages, docs,
+names of tests and subjects of commits.
+
+    check_words.py           exits 1 where a clean part has a banned word
+    check_words.py --count   per 1,000 lines of comments and docs, by family
+    check_words.py FOLDER    lists all of a folder, also of one in NOT_YET
+
+A line that speaks of people may say "who": see PEOPLE.
+"""
+import collections
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# Folders and pages that are not clean yet. The list may only become shorter.
+NOT_YET = []
+# Subjects of commits are checked from the one after this commit.
+FIRST_COMMIT = "f67c747"
+
+PERSONAL = "its noun: the worker, the rank, the machine, the file"
+BANNED = [(re.compile(rf"\b(?:{words})\b", re.I), better) for words, better in (
+    ("who|whose|whom|whoever|nobody|somebody|everybody|anybody", PERSONAL),
+    ("nobody's|somebody's|he|him|she", PERSONAL),
+    ("comers?", "joining worker"), ("givers?", "donor"),
+    ("doubt|doubts|doubted|disbelief|disbelieved|verdicts?", "unverified, vote"),
+    ("deserters?", "departed member"), ("anew", "again, new"),
+    ("at once", "immediately, at the same time"), ("for good", "permanently"),
+    ("of before", "earlier"), ("of one's own", "own, user-defined"),
+    ("naive twin|the twin", "reference implementation"),
+    ("stands twice|stand twice", "duplicate"), ("patience is over", "timed out"),
+    ("dealt|deals out|deal out", "assigned"), ("makes of it", "computes"),
+    ("of which nothing", "a sentence with a subject"),
+)]
+# Texts that are part of a file's format, or of Keras.
+ALLOWED = ("ringlet sealed file 1: whose key",)
+PEOPLE = re.compile(r"\b(users?|readers?|people|person|persons|developers?|"
+                    r"engineers?|attackers?|strangers?|operators?|authors?|"
+                    r"someone|anyone)\b", re.I)
+WHO = re.compile(r"who|whose|whom|he|him|she|whoever", re.I)
+CUT = re.compile(r"^…|…$")
+
+COMMENT = re.compile(r"^((?:[^\"/]|/(?!/)|\"(?:\\.|[^\"\\])*\")*)//+ ?(.*)$")
+STRING = re.compile(r"\"((?:\\.|[^\"\\])*)\"")
+TEST = re.compile(r"^TEST(?:_[FP])?\((\w+),\s*(\w+)\)", re.M)
+IN_NAMES = re.compile(r"(?:Who|Whose|Whom|Whoever|Nobody|Somebody|Anybody|Comer|"
+                      r"Giver|Anew|Verdict|Doubt)s?(?![a-z])")
+
+
+def files():
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, text=True,
+                            stdout=subprocess.PIPE).stdout.split("\n")
+    return [name for name in listed
+            if re.fullmatch(r".*\.(cc|h|md)", name)
+            and not name.startswith(("docs/reference", "tests/reference/"))]
+
+
+def family_of(name):
+    parts = name.split("/")
+    if parts[0] in ("core", "io", "net") and len(parts) > 2:
+        return "/".join(parts[:2])
+    return parts[0] if len(parts) > 1 else "top"
+
+
+def lines_of(name):
+    """(number, kind, text) of what is prose in a file."""
+    text = (ROOT / name).read_text()
+    code = False
+    for number, line in enumerate(text.split("\n"), 1):
+        if name.endswith(".md"):
+            code ^= line.startswith("```")
+            if not code:
+                yield number, "prose", re.sub(r"`[^`]*`", "", line)
+            continue
+        found = COMMENT.match(line)
+        if found:
+            yield number, "comment", found[2]
+        for string in STRING.findall(found[1] if found else line):
+            if " " in string and string not in ALLOWED and \
+                    not name.startswith("tests/"):
+                yield number, "message", string
+
+
+def remarks(name):
+    """(number, word, better) of each banned word."""
+    before, last = "", (0, "")
+    for number, kind, text in lines_of(name):
+        near = before + " " + text
+        # A phrase may begin on the line before, of the same comment or message.
+        follows = last == (number - 1, kind)
+        start = len(before.rstrip()) + 1 if follows else 0
+        joined = before.rstrip() + " " + text.lstrip() if follows else text
+        before, last = text, (number, kind)
+        for pattern, better in BANNED:
+            for found in pattern.finditer(joined):
+                if found.end() <= start:
+                    continue  # reported with the line before
+                person = WHO.fullmatch(found[0]) and PEOPLE.search(near)
+                if not person:
+                    yield number, found[0], better
+        if kind == "comment" and CUT.search(text):
+            yield number, "…", "a comment that is whole"
+    if name.startswith("tests/"):
+        for test in TEST.finditer((ROOT / name).read_text()):
+            found = IN_NAMES.search(test[2])
+            if found:
+                yield test[2], found[0], "Subject_Condition_Result"
+
+
+def subjects():
+    log = subprocess.run(["git", "log", "--format=%h %s", f"{FIRST_COMMIT}..HEAD"],
+                         cwd=ROOT, text=True, stdout=subprocess.PIPE,
+                         stderr=subprocess.DEVNULL)
+    for line in log.stdout.splitlines() if log.returncode == 0 else []:
+        commit, _, subject = line.partition(" ")
+        for pattern, better in BANNED:
+            for found in pattern.finditer(subject):
+                yield f"commit {commit}: '{found[0]}': {better}"
+        if len(subject) > 60:
+            yield f"commit {commit}: {len(subject)} characters; at most 60"
+
+
+def count():
+    words, lines = collections.Counter(), collections.Counter()
+    for name in files():
+        family = family_of(name)
+        lines[family] += sum(kind != "message" for _, kind, _ in lines_of(name))
+        words[family] += len(list(remarks(name)))
+    for family in sorted(lines):
+        rate = 1000 * words[family] / max(lines[family], 1)
+        print(f"{family:14} {words[family]:5} words, {lines[family]:6} lines: "
+              f"{rate:5.1f}")
+    total = 1000 * sum(words.values()) / max(sum(lines.values()), 1)
+    print(f"{'all':14} {sum(words.values()):5} words, "
+          f"{sum(lines.values()):6} lines: {total:5.1f}")
+
+
+def main():
+    if sys.argv[1:] == ["--count"]:
+        return count()
+    wanted = sys.argv[1:]
+    found = [] if wanted else list(subjects())
+    for name in files():
+        skipped = any(name.startswith(folder) for folder in NOT_YET)
+        if wanted and not any(name.startswith(folder) for folder in wanted) or \
+                skipped and not wanted:
+            continue
+        found += [f"{name}:{number}: '{word}': {better}"
+                  for number, word, better in remarks(name)]
+    for line in found:
+        print(line)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+#include "data_match.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/number_text.h"
+#include "io/checkpoint/data_description.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+namespace {
+
+std::string TextOf(const Scale& scale) {
+  return "x * " + ShortestText(scale.factor) + " + " +
+         ShortestText(scale.offset);
+}
+
+void NoteIfNotSaved(const std::string& file, const char* what,
+                    const std::vector<std::string>& names) {
+  if (CanBeSaved(names)) return;
+  Notice(
+      "note: %s: the model does not keep the names of the %s, which are not "
+      "UTF-8 or take more than 128 KiB",
+      file.c_str(), what);
+}
+
+}  // namespace
+
+bool SameScale(const Scale& a, const Scale& b) {
+  return a.factor == b.factor && a.offset == b.offset;
+}
+
+// The scale of a part comes before that of the data.
+std::optional<Scale> GivenScale(const DataConfig& data) {
+  if (data.inputs.size() != 1 || !data.inputs[0].scale) return data.scale;
+  const Scale part = *data.inputs[0].scale;
+  const Scale all = data.scale.value_or(Scale());
+  return Scale(part.factor * all.factor, part.offset * all.factor + all.offset);
+}
+
+void MatchData(const DataDescription& trained_on, DataConfig* data) {
+  if (data->inputs.size() > 1) return;
+  data->table.training_columns = trained_on.columns;
+  data->table.classes = trained_on.classes;
+  data->table.training_label = trained_on.label;
+  if (!trained_on.encoding.empty()) {
+    data->table.encoding = trained_on.encoding;
+  }
+  const std::optional<Scale> given = GivenScale(*data);
+  if (!given) {
+    data->scale = trained_on.scale;
+  } else if (!SameScale(*given, trained_on.scale)) {
+    Notice(
+        "warning: the data become %s, but the model was trained on %s; without "
+        "\"scale\" and \"offset\" in RUN.json they are as in training",
+        TextOf(*given).c_str(), TextOf(trained_on.scale).c_str());
+  }
+}
+
+std::optional<DataDescription> DescribeData(const DataConfig& data,
+                                            const Source& source,
+                                            const DataDescription* before) {
+  if (data.inputs.size() > 1) return std::nullopt;
+  DataDescription description;
+  description.scale = GivenScale(data).value_or(Scale());
+  description.columns = source.ValueNames();
+  description.classes = source.ClassNames();
+  description.label = source.LabelName();
+  description.encoding = source.Encoding();
+  NoteIfNotSaved(source.name(), "columns", description.columns);
+  NoteIfNotSaved(source.name(), "classes", description.classes);
+  if (before == nullptr) return description;
+  if (description.columns.empty()) {
+    description.columns = before->columns;
+    description.label = before->label;
+    if (description.encoding.empty()) description.encoding = before->encoding;
+  }
+  if (description.classes.empty()) description.classes = before->classes;
+  return description;
+}
+
+}  // namespace ringlet

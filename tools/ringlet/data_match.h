@@ -1,0 +1,35 @@
+// Other data for a saved model: scaled and named as its training data.
+//
+// Internal to tools/ringlet/.
+
+#ifndef RINGLET_TOOLS_RINGLET_DATA_MATCH_H_
+#define RINGLET_TOOLS_RINGLET_DATA_MATCH_H_
+
+#include <optional>
+
+#include "data_config.h"
+#include "ringlet/dataset.h"
+
+namespace ringlet {
+
+// The scale of the data, if it is given and the model has one input.
+std::optional<Scale> GivenScale(const DataConfig& data);
+bool SameScale(const Scale& a, const Scale& b);
+
+// Gives `data` the scale of the training data, unless it has its own, and the
+// names of columns and classes. A warning tells of another scale. Data with
+// several inputs are not changed.
+void MatchData(const DataDescription& trained_on, DataConfig* data);
+
+// The description of a model that is trained on `source`; none with several
+// inputs.
+// Names that `source` does not have, as of a file without a header, are those
+// of `before`, the description of a model that is trained further, or null.
+// A note tells of names that a model file cannot have.
+std::optional<DataDescription> DescribeData(const DataConfig& data,
+                                            const Source& source,
+                                            const DataDescription* before);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_TOOLS_RINGLET_DATA_MATCH_H_

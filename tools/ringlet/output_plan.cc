@@ -1,0 +1,139 @@
+#include "output_plan.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "core/base/text.h"
+#include "ringlet/files.h"
+#include "run_digest.h"
+
+namespace ringlet {
+namespace {
+
+// "run" of "a/run.json".
+std::string NameOfRun(const std::string& path) {
+  const std::string name = FileNameOf(path);
+  const std::string stem = WithoutSuffix(name, ".json");
+  return stem.empty() ? name : stem;
+}
+
+std::string Folder(const char* variable, const char* otherwise) {
+  const char* const value = std::getenv(variable);
+  return value != nullptr && *value != '\0' ? value : otherwise;
+}
+
+// The path of the first callback that saves the whole model.
+std::string SavedByCallbacks(const RunConfig& config) {
+  for (const auto& callback : config.callbacks) {
+    const std::string path = callback->SavesModelAs();
+    if (!path.empty()) return path;
+  }
+  return "";
+}
+
+// Checks that a file of `bytes` can be written at the model's place. Leaves no
+// file.
+Status CheckRoom(const OutputPlan& output, int64_t bytes) {
+  const bool named = !output.options.keep_others;
+  const char* const what = named ? "--save" : "the trained model";
+  Status writable = CheckWritable(what, output.path);
+  if (writable.ok()) {
+    AtomicFile file;  // dropped
+    writable =
+        file.Open(FileSystem::Posix(), output.path, bytes).Annotate("%s", what);
+  }
+  if (writable.ok() || named) return writable;
+  return Error(writable.code(),
+               "%s; --save MODEL writes it to another place, --no-save nowhere",
+               writable.message());
+}
+
+// That a file can be written in the folder of ModelCheckpoint's `path`, or that
+// the folder can be made. Where the folder's name is not known yet, it is that
+// of the part which is known.
+Status CheckFolderOf(const std::string& path) {
+  std::string folder = FolderOf(path.substr(0, path.find('{')));
+  while (access(folder.c_str(), F_OK) != 0 && errno == ENOENT &&
+         folder != FolderOf(folder)) {
+    folder = FolderOf(folder);
+  }
+  struct stat about;
+  const bool is_folder =
+      stat(folder.c_str(), &about) == 0 && S_ISDIR(about.st_mode);
+  if (!is_folder) return Status();  // the callback reports it
+  AtomicFile file;                  // dropped
+  const Status made =
+      file.Open(FileSystem::Posix(), folder + "/" + FileNameOf(path), 0);
+  // A disk that is full now may have room later.
+  if (made.ok() || made.code() == Code::kResourceExhausted) return Status();
+  return Error(made.code() == Code::kNotFound ? Code::kIo : made.code(),
+               "ModelCheckpoint %s: nothing can be written in %s: %s",
+               path.c_str(), folder.c_str(), made.message());
+}
+
+}  // namespace
+
+Status PlanOutput(const std::string& run, const RunConfig& config,
+                  const SaveFlags& flags, bool chief, OutputPlan* output) {
+  output->options.save_if_interrupted = !flags.no_save;
+  output->options.files = config.files();
+  output->writes = chief && !flags.no_save;
+  output->options.fallback_folder = Folder("TMPDIR", "/tmp");
+  // If the chief is lost another worker saves.
+  if (!chief && !flags.no_save) {
+    output->path =
+        flags.path.empty() ? NameOfRun(run) + ".safetensors" : flags.path;
+  }
+  if (!chief) return Status();
+  if (flags.no_save) {
+    output->start_message = "no model is saved (--no-save)";
+    return Status();
+  }
+  if (!flags.path.empty()) {
+    output->path = flags.path;
+    output->start_message = "the trained model goes to " + flags.path;
+    return CheckRoom(*output, /*bytes=*/0);
+  }
+  output->path = NameOfRun(run) + ".safetensors";
+  output->options.keep_others = true;
+  const std::string saved = SavedByCallbacks(config);
+  if (!saved.empty()) {
+    RINGLET_RETURN_IF_ERROR(CheckFolderOf(saved));
+    output->options.skip_if_saved = true;
+    output->start_message =
+        "ModelCheckpoint saves the model as " + saved +
+        "; if training ends with another model, or in an elastic job, "
+        "the model goes to " +
+        output->path;
+  }
+  return CheckRoom(*output, /*bytes=*/0);
+}
+
+// A file with the default name has its run's digest. Only for such a file are
+// the data read to compute it.
+Status NameOutput(const RunConfig& config, const InitFlags& init,
+                  const RunData& data, int replicas, OutputPlan* output) {
+  if (!output->writes) return Status();
+  // Roughly the file's size, so that a full disk is reported before training.
+  const MemoryPlan plan = config.model->PlanMemory(1);
+  RINGLET_RETURN_IF_ERROR(
+      CheckRoom(*output, static_cast<int64_t>(plan.weights + plan.slots)));
+  if (!output->options.keep_others) return Status();
+  std::string digest;
+  RINGLET_RETURN_IF_ERROR(RunDigest(config, init, data, replicas, &digest));
+  output->options.metadata = {{"run", digest}};
+  if (output->options.skip_if_saved) return Status();
+  const std::string path =
+      FirstFreePath(config.files(), output->path, output->options.metadata);
+  output->start_message = "the trained model goes to " + path;
+  if (path != output->path) {
+    output->start_message += ", for " + output->path + " is of another run";
+  }
+  output->start_message += " (--save MODEL: another name; --no-save: none)";
+  return Status();
+}
+
+}  // namespace ringlet
