@@ -445,7 +445,7 @@ TEST(IdxTest, Read_FileCutWhileOpen_IsNoticed) {
 // other file, before memory is taken for it.
 TEST(IdxTest, Read_RefusedFile_TakesLittleMemory) {
   constexpr uint32_t kMany = 16 << 20;
-  constexpr long kLittle = 4 << 10;  // KiB
+  constexpr long kLittle = kMany >> 11;  // KiB: half of it
   const DataFiles files;
   const std::string zeros(kMany, '\0');
   const std::string less =

@@ -803,7 +803,7 @@ TEST(NpyTest, XRange_AnyType_IsThatOfTheExamples) {
 
 TEST(NpyTest, Read_RefusedFile_TakesLittleMemory) {
   constexpr size_t kMany = 16 << 20;
-  constexpr long kLittle = 4 << 10;  // KiB
+  constexpr long kLittle = kMany >> 11;  // KiB: half of it
   const DataFiles files;
   const std::string zeros(kMany, '\0');
   const auto npy = [&](size_t promised) {

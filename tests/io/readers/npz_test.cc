@@ -341,7 +341,7 @@ numpy.savez_compressed(sys.argv[1] + "/a.npz", a=numpy.zeros(48 << 20, "u1"))
                 abort();
               }
             }),
-            4 << 10);
+            16 << 10);  // KiB, of 48 MiB
 }
 
 }  // namespace
