@@ -28,6 +28,18 @@ std::string Number(const char* what, size_t i, size_t count) {
   return std::string(what) + " " + std::to_string(i + 1) + " of ";
 }
 
+// As in Keras 3, a last axis of 1 may be missing, or be too many. The values
+// are the same.
+bool Fits(const Shape& given, const Shape& wanted) {
+  const Shape& longer = given.rank() > wanted.rank() ? given : wanted;
+  const Shape& shorter = given.rank() > wanted.rank() ? wanted : given;
+  if (longer.rank() - shorter.rank() > 1) return false;
+  for (int i = 0; i < longer.rank(); ++i) {
+    if (longer[i] != (i < shorter.rank() ? shorter[i] : 1)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Status CheckInputShapes(const Source& source,
@@ -47,7 +59,7 @@ Status CheckInputShapes(const Source& source,
         name.c_str(), inputs.size(), inputs.size() == 1 ? "" : "s", count);
   }
   for (size_t i = 0; i < count; ++i) {
-    if (inputs[i].shape == shapes[i]) continue;
+    if (Fits(inputs[i].shape, shapes[i])) continue;
     return InvalidArgument(
         "%s%s: examples of shape %s, but the model takes %s; change its Input",
         Number("input", i, count).c_str(), name.c_str(),

@@ -762,6 +762,56 @@ TEST(FitTest, Predict_AnyBatchSize_IsInTheOrderOfTheDataset) {
   EXPECT_FALSE(model->Predict(Points(11).Repeat().Batch(4)).ok());
 }
 
+// As Keras 3, in Fit, Evaluate and Predict. The values are the same.
+TEST(FitTest, Data_LastAxisOfOneMissingOrTooMany_Fits) {
+  constexpr int64_t kExamples = 100;
+  std::vector<float> x;
+  std::vector<int32_t> y;
+  for (int64_t i = 0; i < kExamples; ++i) {
+    y.push_back(static_cast<int32_t>(i % 3));
+    for (int k = 0; k < 6; ++k) {
+      x.push_back(static_cast<float>((i * 7 + k * 5) % 11));
+    }
+  }
+  const auto data = [&](const Shape& shape) {
+    return Dataset(MemorySource({DType::kFloat32, shape}, x.data(),
+                                {DType::kInt32, {}}, y.data(), kExamples));
+  };
+  for (const int64_t batch : {1, 32, 100}) {
+    std::vector<std::vector<float>> outputs;
+    std::vector<double> losses;
+    for (const Shape& model_shape : {Shape{2, 3}, Shape{2, 3, 1}}) {
+      for (const Shape& shape : {Shape{2, 3}, Shape{2, 3, 1}}) {
+        Sequential model({Input(model_shape), Flatten(), Dense(3)});
+        model.Compile(SGD(0.01f), SparseCategoricalCrossentropy(kFromLogits));
+        const Dataset batches = data(shape).Batch(batch);
+        const auto history = model.Fit(batches, Quiet(1));
+        ASSERT_TRUE(history.ok()) << history.status().message();
+        EvaluateOptions quiet;
+        quiet.verbose = Verbose::kSilent;
+        const auto logs = model.Evaluate(batches, quiet);
+        ASSERT_TRUE(logs.ok()) << logs.status().message();
+        const auto predicted = model.Predict(batches);
+        ASSERT_TRUE(predicted.ok()) << predicted.status().message();
+        losses.push_back(*logs->Find("loss"));
+        outputs.push_back(predicted.value());
+      }
+    }
+    for (size_t i = 1; i < outputs.size(); ++i) {
+      EXPECT_EQ(outputs[i], outputs[0]) << batch;
+      EXPECT_EQ(losses[i], losses[0]) << batch;
+    }
+  }
+  Sequential model({Input({2, 3}), Flatten(), Dense(3)});
+  model.Compile(SGD(0.01f), SparseCategoricalCrossentropy(kFromLogits));
+  for (const Shape& other :
+       {Shape{6}, Shape{3, 2}, Shape{3, 2, 1}, Shape{1, 2, 3},
+        Shape{2, 3, 1, 1}, Shape{2, 1, 3}}) {
+    const Status status = model.Predict(data(other).Batch(4)).status();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << other.ToString();
+  }
+}
+
 TEST(FitTest, Fit_WrongArguments_AreRefused) {
   auto model = TinyModel();
   FitOptions options = Quiet(1);
