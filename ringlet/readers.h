@@ -53,8 +53,10 @@ struct IdxArray {
 };
 Status ReadIdx(const std::string& path, IdxArray* array);
 
-// NPY: NumPy's array files. Format versions 1 to 3, in C or Fortran order,
-// little or big endian (numpy/lib/format.py). In memory float16 becomes
+// NPY and NPZ: NumPy's array files. The path "mnist.npz:x_train" is an array of
+// an npz, of numpy.savez or savez_compressed; an npz with one array needs no
+// name. A file that has the whole text as its name comes first. Versions 1 to 3, in C or Fortran
+// order, little or big endian (numpy/lib/format.py). In memory float16 becomes
 // float32, bool uint8, int8, int16 and uint16 int32, uint32 and uint64 int64. A
 // uint64 that does not fit is an error. Other numbers keep their type. Text
 // (<U5, |S5) is read as labels: a class's number is the index of its name among
@@ -119,8 +121,8 @@ struct CsvOptions {
   // number; it is not part of x. Without both there are no weights.
   std::string weight_name;
   std::optional<int> weight_column;
-  // The columns of x in the training data, by name. If the file has names, x has
-  // these columns in this order. A missing one is an error, and others are
+  // The columns of x in the training data, by name. If the file has names, x
+  // has these columns in this order. A missing one is an error, and others are
   // ignored. Unless the label is given, it is the column `training_label`, or
   // the only other column if `training_label` is empty. Empty: see `take`.
   std::vector<std::string> training_columns;

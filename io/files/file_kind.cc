@@ -212,7 +212,8 @@ const struct {
     {Format::kSealed, "sealed", "a sealed file of ringlet",
      "give its key: RINGLET_KEY_FILE=FILE"},
     {Format::kNpz, "npz", "an npz archive of arrays (numpy)",
-     "as weights: RUN.json --init @"},
+     "as data: \"x\": \"@:NAME\" of RUN.json, --x @:NAME; as weights: RUN.json "
+     "--init @"},
     {Format::kNpy, "npy", "an array of numpy (NPY)",
      "as data: \"x\" or \"y\" of RUN.json, --x or --y"},
     {Format::kKeras, "keras", "a model of Keras 3 (.keras)",

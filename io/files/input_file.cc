@@ -113,17 +113,17 @@ Status InputFile::Read(void* data, size_t bytes, const char* what) {
                     path_.c_str(), offset_, what, bytes, begin);
 }
 
-Status InputFile::CheckRoom(uint64_t bytes) const {
+Status CheckRoom(const std::string& path, uint64_t bytes) {
   if (bytes > SIZE_MAX / 2) {
     return ResourceExhausted("%s: %" PRIu64 " bytes do not fit this machine",
-                             path_.c_str(), bytes);
+                             path.c_str(), bytes);
   }
   // A vector that cannot be allocated ends the program without an error that
   // names the file.
   void* volatile const probe = std::malloc(static_cast<size_t>(bytes));
   if (probe == nullptr && bytes > 0) {
     return ResourceExhausted("%s: no memory for its %" PRIu64 " bytes",
-                             path_.c_str(), bytes);
+                             path.c_str(), bytes);
   }
   std::free(probe);
   return Status();
@@ -131,7 +131,7 @@ Status InputFile::CheckRoom(uint64_t bytes) const {
 
 Status InputFile::ReadArray(uint64_t bytes, std::vector<unsigned char>* data) {
   if (bytes <= SIZE_MAX / 2) RINGLET_RETURN_IF_ERROR(CheckLength(bytes));
-  RINGLET_RETURN_IF_ERROR(CheckRoom(bytes));
+  RINGLET_RETURN_IF_ERROR(CheckRoom(path_, bytes));
   data->clear();
   data->reserve(static_cast<size_t>(bytes));
   // Memory grows with the data that were read.
@@ -173,9 +173,9 @@ Status InputFile::ExpectEnd() {
                     path_.c_str(), offset_ - 1);
 }
 
-uint32_t Crc32(const void* data, size_t bytes) {
+uint32_t Crc32(const void* data, size_t bytes, uint32_t before) {
   return static_cast<uint32_t>(
-      crc32_z(0, static_cast<const unsigned char*>(data), bytes));
+      crc32_z(before, static_cast<const unsigned char*>(data), bytes));
 }
 
 bool MeasureRaw(const unsigned char* data, size_t bytes, uint64_t most,
@@ -202,14 +202,23 @@ bool MeasureRaw(const unsigned char* data, size_t bytes, uint64_t most,
 }
 
 bool InflateRaw(const unsigned char* data, size_t bytes, unsigned char* out,
-                size_t most, size_t* made, bool* ended) {
+                size_t most, size_t* made, bool* ended, size_t skip) {
   z_stream stream = {};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) return false;
   stream.next_in = const_cast<unsigned char*>(data);  // zlib only reads it
   stream.avail_in = static_cast<uInt>(bytes);
+  unsigned char skipped[4 << 10];
+  int code = Z_OK;
+  while (skip > 0 && code == Z_OK) {
+    const size_t piece = std::min(skip, sizeof(skipped));
+    stream.next_out = skipped;
+    stream.avail_out = static_cast<uInt>(piece);
+    code = inflate(&stream, Z_NO_FLUSH);
+    skip -= piece - stream.avail_out;
+  }
   stream.next_out = out;
   stream.avail_out = static_cast<uInt>(most);
-  const int code = inflate(&stream, Z_FINISH);
+  if (code == Z_OK) code = inflate(&stream, Z_FINISH);
   *made = most - stream.avail_out;
   *ended = code == Z_STREAM_END && stream.avail_in == 0;
   inflateEnd(&stream);

@@ -34,8 +34,6 @@ class InputFile {
   // the end of a compressed one. If that length differs (several members, or
   // damage), the rest is first read once and counted.
   Status ReadArray(uint64_t bytes, std::vector<unsigned char>* data);
-  // kResourceExhausted, with the path, if there is no memory for `bytes`.
-  Status CheckRoom(uint64_t bytes) const;
   // Fails if there are more bytes.
   Status ExpectEnd();
 
@@ -58,8 +56,11 @@ class InputFile {
   bool compressed_ = false;
 };
 
-// The CRC-32 of gzip and zip.
-uint32_t Crc32(const void* data, size_t bytes);
+// kResourceExhausted, with the path, if there is no memory for `bytes`.
+Status CheckRoom(const std::string& path, uint64_t bytes);
+
+// The CRC-32 of gzip and zip. `before`: that of the bytes before these.
+uint32_t Crc32(const void* data, size_t bytes, uint32_t before = 0);
 
 // Computes the CRC-32 and the number of bytes of inflated raw deflate data,
 // without memory for them. Stops at `most` + 1 bytes. False: damaged, or no
@@ -67,12 +68,12 @@ uint32_t Crc32(const void* data, size_t bytes);
 bool MeasureRaw(const unsigned char* data, size_t bytes, uint64_t most,
                 uint32_t* crc, uint64_t* made);
 
-// Inflates raw deflate data, as in zip, until `most` bytes (> 0) are in `out`
-// or the data end. *made is their number. *ended: the stream ended there, and
-// all of `data` was used. False: damaged, or no memory. Both sizes are below 4
-// GiB.
+// Inflates raw deflate data, as in zip, leaves out the first `skip` bytes, and
+// ends when `most` bytes (> 0) are in `out` or the data end. *made is their
+// number. *ended: the stream ended there, and all of `data` was used. False:
+// damaged, or no memory. Both sizes are below 4 GiB.
 bool InflateRaw(const unsigned char* data, size_t bytes, unsigned char* out,
-                size_t most, size_t* made, bool* ended);
+                size_t most, size_t* made, bool* ended, size_t skip = 0);
 
 }  // namespace ringlet
 

@@ -11,15 +11,15 @@
 #include <string_view>
 
 #include "../../core/base/byte_order.h"
+#include "../../core/base/json.h"
 #include "../../core/base/number_text.h"
 #include "../../core/base/text.h"
 #include "../../core/data/value_at.h"
 #include "../files/file_kind.h"
-#include "../files/input_file.h"
 #include "array_source.h"
 #include "class_names.h"
 #include "memory_sizes.h"
-#include "npy_layout.h"
+#include "npy_input.h"
 
 namespace ringlet {
 namespace {
@@ -42,45 +42,102 @@ Status ReadNpyHeader(InputFile* file, NpyLayout* layout) {
   return ParseNpyDictionary(path, header, file->MostLeft(), layout);
 }
 
-// A file after its header, and the header's content.
-struct NpyInput {
+// Reads the first bytes, by which a reader is chosen.
+Status StartsAsZip(const std::string& path, bool* zip) {
   InputFile file;
-  NpyLayout layout;
+  RINGLET_RETURN_IF_ERROR(file.Open(path));
+  char start[4] = {};
+  size_t got = 0;
+  RINGLET_RETURN_IF_ERROR(file.ReadSome(start, sizeof(start), &got));
+  *zip = !file.compressed() && (std::memcmp(start, "PK\3\4", 4) == 0 ||
+                                std::memcmp(start, "PK\5\6", 4) == 0);
+  return Status();
+}
 
-  Status Open(const std::string& path) {
-    RINGLET_RETURN_IF_ERROR(file.Open(path));
-    return ReadNpyHeader(&file, &layout);
+}  // namespace
+
+Status NpyInput::Open(const std::string& path) {
+  path_ = path;
+  const ArrayPath at = SplitArrayPath(path);
+  bool zip = false;
+  RINGLET_RETURN_IF_ERROR(StartsAsZip(at.file, &zip));
+  if (zip) {
+    return OtherKind(FileSystem::Posix(), at.file,
+                     {FileKind::Format::kNpy, FileKind::Format::kNpz},
+                     OpenArchive(at));
   }
-  // If `names` is not null, converts text to class numbers.
-  Status ReadElements(NpyArray* array, std::vector<std::string>* names) {
-    const std::string& path = file.path();
-    if (layout.is_text() && names == nullptr) {
-      return InvalidArgument(
-          "%s: its elements are text, which is read as labels only",
-          path.c_str());
-    }
-    array->shape = layout.shape;
-    array->dtype = layout.is_text() ? DType::kInt32 : layout.dtype();
-    RINGLET_RETURN_IF_ERROR(file.ReadArray(
-        static_cast<uint64_t>(layout.stored_bytes()), &array->data));
-    if (layout.native()) return Status();
-    const uint64_t bytes =
-        static_cast<uint64_t>(layout.shape.elements()) * SizeOf(array->dtype);
-    RINGLET_RETURN_IF_ERROR(file.CheckRoom(bytes));
-    std::vector<unsigned char> stored(static_cast<size_t>(bytes));
-    stored.swap(array->data);
-    return layout.is_text()
-               ? DecodeClassNumbers(
-                     path, layout, stored.data(),
-                     reinterpret_cast<int32_t*>(array->data.data()), names)
-               : DecodeNumbers(path, layout, stored.data(), array->data.data());
+  RINGLET_RETURN_IF_ERROR(file_.Open(at.file));
+  RINGLET_RETURN_IF_ERROR(ReadNpyHeader(&file_, &layout_));
+  if (at.name.empty()) return Status();
+  return InvalidArgument("%s: is one array, without names; leave out ':%s'",
+                         at.file.c_str(), Printable(at.name).c_str());
+}
+
+Status NpyInput::OpenArchive(const ArrayPath& at) {
+  RINGLET_RETURN_IF_ERROR(archive_.Open(FileSystem::Posix(), at.file));
+  std::vector<std::string> names;
+  for (const StoredTensor& each : archive_.tensors()) {
+    names.push_back(each.name);
   }
-};
+  if (at.name.empty() && names.size() == 1) array_ = &archive_.tensors()[0];
+  if (at.name.empty() && names.size() > 1) {
+    return InvalidArgument("%s: has %zu arrays: %s; name one, as in \"%s:%s\"",
+                           at.file.c_str(), names.size(),
+                           ListNames(names).c_str(), at.file.c_str(),
+                           Printable(names[0]).c_str());
+  }
+  if (!at.name.empty()) array_ = archive_.Find(at.name);
+  if (array_ == nullptr) {
+    return InvalidArgument(
+        "%s: has no array%s; it has %s", at.file.c_str(),
+        at.name.empty() ? "" : (" '" + Printable(at.name) + "'").c_str(),
+        names.empty() ? "none" : ListNames(names).c_str());
+  }
+  layout_ = archive_.LayoutOf(*array_);
+  if (array_->unread.empty()) return Status();
+  return InvalidArgument(
+      "%s: '%s': elements of type %s; ringlet reads numbers, bool and, as "
+      "labels, text",
+      at.file.c_str(), Printable(array_->name).c_str(), array_->unread.c_str());
+}
+
+Status NpyInput::ReadElements(NpyArray* array,
+                              std::vector<std::string>* names) {
+  if (layout_.is_text() && names == nullptr) {
+    return InvalidArgument(
+        "%s: its elements are text, which is read as labels only",
+        path_.c_str());
+  }
+  array->shape = layout_.shape;
+  array->dtype = layout_.is_text() ? DType::kInt32 : layout_.dtype();
+  RINGLET_RETURN_IF_ERROR(ReadStored(&array->data));
+  if (layout_.native()) return Status();
+  const uint64_t bytes =
+      static_cast<uint64_t>(layout_.shape.elements()) * SizeOf(array->dtype);
+  RINGLET_RETURN_IF_ERROR(CheckRoom(path_, bytes));
+  std::vector<unsigned char> stored(static_cast<size_t>(bytes));
+  stored.swap(array->data);
+  return layout_.is_text()
+             ? DecodeClassNumbers(
+                   path_, layout_, stored.data(),
+                   reinterpret_cast<int32_t*>(array->data.data()), names)
+             : DecodeNumbers(path_, layout_, stored.data(), array->data.data());
+}
+
+Status NpyInput::ReadStored(std::vector<unsigned char>* bytes) {
+  const auto count = static_cast<uint64_t>(layout_.stored_bytes());
+  if (array_ == nullptr) return file_.ReadArray(count, bytes);
+  RINGLET_RETURN_IF_ERROR(CheckRoom(path_, count));
+  bytes->resize(static_cast<size_t>(count));
+  return archive_.ReadBytes(*array_, bytes->data());
+}
+
+namespace {
 
 // An array of examples.
 Status OpenExamples(const std::string& path, NpyInput* input) {
   RINGLET_RETURN_IF_ERROR(input->Open(path));
-  const Shape& shape = input->layout.shape;
+  const Shape& shape = input->layout().shape;
   if (shape.rank() < 1) {
     return InvalidArgument("%s: a single value, not an array of examples",
                            path.c_str());
@@ -98,8 +155,8 @@ Status ReadPair(const std::string& x, const std::string& y, NpyArray* examples,
   NpyInput inputs[2];
   RINGLET_RETURN_IF_ERROR(OpenExamples(x, &inputs[0]));
   RINGLET_RETURN_IF_ERROR(OpenExamples(y, &inputs[1]));
-  RINGLET_RETURN_IF_ERROR(
-      CheckPair(x, inputs[0].layout.shape[0], y, inputs[1].layout.shape[0]));
+  RINGLET_RETURN_IF_ERROR(CheckPair(x, inputs[0].layout().shape[0], y,
+                                    inputs[1].layout().shape[0]));
   RINGLET_RETURN_IF_ERROR(inputs[0].ReadElements(examples, nullptr));
   return inputs[1].ReadElements(labels, names);
 }
@@ -116,7 +173,7 @@ Status ReadNpy(const std::string& path, NpyArray* array) {
 Status NpyBytesInMemory(const std::string& path, uint64_t* bytes) {
   NpyInput input;
   RINGLET_RETURN_IF_ERROR(input.Open(path));
-  const NpyLayout& layout = input.layout;
+  const NpyLayout& layout = input.layout();
   *bytes = static_cast<uint64_t>(layout.shape.elements()) *
            SizeOf(layout.is_text() ? DType::kInt32 : layout.dtype());
   return Status();

@@ -254,6 +254,7 @@ Status ParseNpyDictionary(const std::string& where, const std::string& header,
                           int64_t most_left, NpyLayout* layout) {
   const std::string descr = Value(header, "descr");
   if (!ParseDescr(descr, layout)) {
+    layout->unread = Printable(descr.substr(0, 40));
     return Corruption(
         "%s: header: elements of type %.40s; ringlet reads bool, int8 to "
         "int64, uint8 to uint64, float16 to float64 and, as labels, text",

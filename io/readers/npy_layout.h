@@ -23,6 +23,7 @@ struct NpyLayout {
   bool reversed = false;  // not in the machine's byte order
   bool fortran = false;   // the first index varies fastest
   Shape shape;
+  std::string unread;  // the type, if its elements cannot be read: "'|O'"
 
   bool is_text() const { return kind == 'S' || kind == 'U'; }
   // The type of the numbers in memory: the smallest DType with all values of

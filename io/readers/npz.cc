@@ -164,8 +164,11 @@ Status NpzReader::ReadNpyHeader(const std::string& where, StoredTensor* tensor,
     stored.swap(start);
   }
   NpyLayout* layout = &entry->layout;
-  RINGLET_RETURN_IF_ERROR(ParseNpyHeader(where, stored.data(), stored.size(),
-                                         entry->size, layout, &entry->data_at));
+  const Status parsed = ParseNpyHeader(where, stored.data(), stored.size(),
+                                       entry->size, layout, &entry->data_at);
+  tensor->unread = layout->unread;
+  if (!tensor->unread.empty()) return Status();  // others can be read
+  RINGLET_RETURN_IF_ERROR(parsed);
   tensor->storage = layout->storage();
   tensor->shape = layout->shape;
   const int64_t bytes = layout->stored_bytes();
@@ -250,6 +253,11 @@ Status NpzReader::ReadStored(const StoredTensor& tensor,
   return file_->Read(tensor.offset, stored->data(), stored->size());
 }
 
+Status NpzReader::Damaged(const StoredTensor& tensor, const char* what) const {
+  return Corruption("%s: '%s': %s; take another copy of it", path_.c_str(),
+                    Printable(tensor.name).c_str(), what);
+}
+
 Status NpzReader::CheckContent(const StoredTensor& tensor,
                                const std::vector<unsigned char>& stored) const {
   const Entry& entry = EntryOf(tensor);
@@ -263,10 +271,8 @@ Status NpzReader::CheckContent(const StoredTensor& tensor,
   } else {
     crc = Crc32(stored.data(), stored.size());
   }
-  if (whole && crc == tensor.crc) return Status();
-  return Corruption("%s: '%s': %s; take another copy of it", path_.c_str(),
-                    Printable(tensor.name).c_str(),
-                    whole ? "its CRC-32 differs" : "damaged deflate data");
+  if (!whole) return Damaged(tensor, "damaged deflate data");
+  return crc == tensor.crc ? Status() : Damaged(tensor, "its CRC-32 differs");
 }
 
 Status NpzReader::Verify() const {
@@ -278,27 +284,49 @@ Status NpzReader::Verify() const {
   return Status();
 }
 
-Status NpzReader::Read(const StoredTensor& tensor, void* elements) const {
+Status NpzReader::ReadBytes(const StoredTensor& tensor,
+                            unsigned char* bytes) const {
   const Entry& entry = EntryOf(tensor);
-  std::vector<unsigned char> content;
-  RINGLET_RETURN_IF_ERROR(ReadStored(tensor, &content));
-  RINGLET_RETURN_IF_ERROR(CheckContent(tensor, content));
+  if (!tensor.unread.empty()) {
+    return InvalidArgument("%s: '%s': elements of type %s are not read",
+                           path_.c_str(), Printable(tensor.name).c_str(),
+                           tensor.unread.c_str());
+  }
+  const size_t begin = static_cast<size_t>(entry.data_at);
+  const size_t count = static_cast<size_t>(entry.layout.stored_bytes());
   if (entry.deflated) {
-    std::vector<unsigned char> inflated(static_cast<size_t>(entry.size));
+    std::vector<unsigned char> stored;
+    RINGLET_RETURN_IF_ERROR(ReadStored(tensor, &stored));
+    RINGLET_RETURN_IF_ERROR(CheckContent(tensor, stored));
     size_t made = 0;
     bool ended = false;
-    if (!InflateRaw(content.data(), content.size(), inflated.data(),
-                    inflated.size(), &made, &ended)) {
-      return ResourceExhausted("%s: no memory to unpack it", path_.c_str());
+    if (count == 0 || InflateRaw(stored.data(), stored.size(), bytes, count,
+                                 &made, &ended, begin)) {
+      return Status();
     }
-    content.swap(inflated);
+    return ResourceExhausted("%s: no memory to unpack it", path_.c_str());
+  }
+  std::vector<unsigned char> header(begin);
+  RINGLET_RETURN_IF_ERROR(file_->Read(tensor.offset, header.data(), begin));
+  RINGLET_RETURN_IF_ERROR(
+      file_->Read(tensor.offset + entry.data_at, bytes, count));
+  return Crc32(bytes, count, Crc32(header.data(), begin)) == tensor.crc
+             ? Status()
+             : Damaged(tensor, "its CRC-32 differs");
+}
+
+Status NpzReader::Read(const StoredTensor& tensor, void* elements) const {
+  const NpyLayout& layout = LayoutOf(tensor);
+  if (layout.native() || !tensor.unread.empty()) {
+    return ReadBytes(tensor, static_cast<unsigned char*>(elements));
   }
   const std::string where = path_ + ": '" + Printable(tensor.name) + "'";
-  if (entry.layout.is_text()) {
+  if (layout.is_text()) {
     return InvalidArgument("%s: its elements are text", where.c_str());
   }
-  return DecodeNumbers(where, entry.layout, content.data() + entry.data_at,
-                       elements);
+  std::vector<unsigned char> bytes(static_cast<size_t>(layout.stored_bytes()));
+  RINGLET_RETURN_IF_ERROR(ReadBytes(tensor, bytes.data()));
+  return DecodeNumbers(where, layout, bytes.data(), elements);
 }
 
 Status NpzWriter::Write(const std::string& bytes) {

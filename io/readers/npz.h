@@ -39,8 +39,14 @@ class NpzReader {
   // Reads every array and compares the checksums.
   Status Verify() const;
   // Reads into `elements`, of tensor.shape and DTypeOf(tensor.storage), in
-  // native byte order, and compares the checksum.
+  // native byte order, and compares the checksum. kInvalidArgument for text and
+  // for a tensor that is `unread`.
   Status Read(const StoredTensor& tensor, void* elements) const;
+  // The same as they are in the file: LayoutOf(tensor).stored_bytes() bytes.
+  Status ReadBytes(const StoredTensor& tensor, unsigned char* bytes) const;
+  const NpyLayout& LayoutOf(const StoredTensor& tensor) const {
+    return EntryOf(tensor).layout;
+  }
 
  private:
   // The properties of tensors_[i] that are not in StoredTensor.
@@ -64,6 +70,7 @@ class NpzReader {
                     std::vector<unsigned char>* stored) const;
   Status CheckContent(const StoredTensor& tensor,
                       const std::vector<unsigned char>& stored) const;
+  Status Damaged(const StoredTensor& tensor, const char* what) const;
   const Entry& EntryOf(const StoredTensor& tensor) const {
     return entries_[static_cast<size_t>(&tensor - tensors_.data())];
   }

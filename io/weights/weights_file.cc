@@ -131,7 +131,7 @@ Status WeightsFile::Read(const StoredTensor& tensor, void* elements) const {
 }
 
 Status WeightsFile::Read(const StoredTensor& tensor, Elements* elements) const {
-  if (!tensor.unread.empty()) return onnx_.Read(tensor, nullptr);
+  if (!tensor.unread.empty()) return Read(tensor, static_cast<void*>(nullptr));
   const uint64_t bytes = static_cast<uint64_t>(tensor.shape.elements()) *
                          SizeOf(DTypeOf(tensor.storage));
   if (bytes < std::numeric_limits<size_t>::max()) {

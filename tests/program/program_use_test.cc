@@ -78,6 +78,61 @@ TEST_F(ProgramTest, SavedModel_EvaluateAndPredict_Agree) {
   EXPECT_NEAR(right / 400.0, accuracy, 1e-9);
 }
 
+// Keras's mnist.npz: images (N, 28, 28), for a model of (28, 28, 1).
+TEST_F(ProgramTest, Npz_AsOfKeras_IsUsedAsTheIdxFiles) {
+  if (!HavePython()) GTEST_SKIP() << "needs python3-numpy";
+  const std::string data =
+      EnvironmentOr("RINGLET_SOURCE", ".") + "/data/fashion-mnist-mini/";
+  WriteWhole(folder_ / "make.py", R"(
+import gzip, sys, numpy
+def idx(name):
+  with gzip.open(sys.argv[1] + name + "-ubyte.gz") as f:
+    b = f.read()
+  shape = numpy.frombuffer(b, ">u4", b[3], 4)
+  return numpy.frombuffer(b, "u1", -1, 4 + 4 * b[3]).reshape(shape)
+numpy.savez_compressed(sys.argv[2] + "/mnist.npz",
+    x_train=idx("train-images-idx3"), y_train=idx("train-labels-idx1"),
+    x_test=idx("t10k-images-idx3"),
+    y_test=idx("t10k-labels-idx1").reshape(-1, 1))
+)");
+  RunPython(folder_ / "make.py" + (" " + data) + " " + folder_.path());
+  WriteRun("[null, 28, 28]", "[null, 28, 28, 1]");
+  ASSERT_EQ(Run({"train", "run.json", "--save", "idx"}), 0) << err_;
+  std::string run = ReadWhole(folder_ / "run.json");
+  for (const auto& [part, name] :
+       {std::pair("train", "train"), std::pair("t10k", "test")}) {
+    run = Replaced(run,
+                   "\"images\": \"" + data + part + "-images-idx3-ubyte.gz\"",
+                   std::string("\"x\": \"mnist.npz:x_") + name + "\"");
+    run = Replaced(run,
+                   "\"labels\": \"" + data + part + "-labels-idx1-ubyte.gz\"",
+                   std::string("\"y\": \"mnist.npz:y_") + name + "\"");
+  }
+  WriteWhole(folder_ / "npz.json", run);
+  ASSERT_EQ(Run({"train", "npz.json", "--save", "npz"}), 0) << err_;
+  ASSERT_EQ(Run({"diff", "idx", "npz"}), 0) << out_;
+  ASSERT_EQ(Run({"evaluate", "idx", "--data", "run.json", "--json"}), 0);
+  const std::string logs = out_;
+  ASSERT_EQ(Run({"evaluate", "npz", "--data", "npz.json", "--json"}), 0);
+  EXPECT_EQ(out_, logs);
+  ASSERT_EQ(Run({"evaluate", "npz", "--x", "mnist.npz:x_test", "--y",
+                 "mnist.npz:y_test", "--json"}),
+            0)
+      << err_;
+  EXPECT_EQ(out_, logs);
+  ASSERT_EQ(Run({"predict", "idx", "--data", "run.json"}), 0) << err_;
+  const std::string outputs = out_;
+  ASSERT_EQ(Run({"predict", "npz", "--x", "mnist.npz:x_test"}), 0) << err_;
+  EXPECT_EQ(out_, outputs);
+  ExpectError({"predict", "npz", "--x", "mnist.npz"}, 2,
+              {"mnist.npz: has 4 arrays: 'x_train', 'y_train', 'x_test'"});
+  ExpectError({"predict", "npz", "--images", "mnist.npz:x_test"}, 2,
+              {"mnist.npz: is an npz archive", "--x mnist.npz:NAME"});
+  ExpectError(
+      {"predict", "npz", "--x", "mnist.npz:x_test", "--out", "mnist.npz"}, 2,
+      {"--out mnist.npz: holds the data"});
+}
+
 TEST_F(ProgramTest, Predict_CsvWithOrWithoutLabels_GivesTheSameOutputs) {
   WriteWhole(folder_ / "d.csv", "a,kind,b\n1,0,0\n0,1,1\n2,0,1\n1,1,2\n");
   WriteWhole(folder_ / "x.csv", "a,b\n1,0\n0,1\n2,1\n1,2\n");

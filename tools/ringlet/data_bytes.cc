@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/base/text.h"
+#include "io/readers/array_path.h"
 #include "io/readers/memory_sizes.h"
 
 namespace ringlet {
@@ -23,10 +24,12 @@ CsvOptions Unlabelled() {
 Status AddFile(const std::string& path, uint64_t* bytes) {
   if (path.empty()) return Status();
   uint64_t own = 0;
+  const std::string file = SplitArrayPath(path).file;
+  const bool npy = IsNamed(file, ".npy") || EndsWith(file, ".npz");
   const Status status = IsNamed(path, ".csv")
                             ? CsvBytesInMemory(path, Unlabelled(), &own)
-                        : IsNamed(path, ".npy") ? NpyBytesInMemory(path, &own)
-                                                : IdxBytesInMemory(path, &own);
+                        : npy ? NpyBytesInMemory(path, &own)
+                              : IdxBytesInMemory(path, &own);
   *bytes += own;
   return status;
 }

@@ -11,6 +11,7 @@
 #include "core/base/text.h"
 #include "io/keras/field_reader.h"
 #include "io/keras/keras_json.h"
+#include "io/readers/array_path.h"
 #include "ringlet/readers.h"
 #include "run_config.h"
 
@@ -334,7 +335,9 @@ Dataset Open(const DataPart& part, const CsvOptions& table = {}) {
     options.encoding = table.encoding;
     return CsvDataset(path, options).Map(part.scale.value_or(Scale()));
   }
-  const bool npy = EndsWith(path, ".npy") || EndsWith(path, ".npy.gz");
+  const std::string file = SplitArrayPath(path).file;
+  const bool npy = EndsWith(file, ".npy") || EndsWith(file, ".npy.gz") ||
+                   EndsWith(file, ".npz");
   return (npy ? NpyDataset(path) : IdxDataset(path))
       .Map(part.scale.value_or(Scale()));
 }

@@ -87,7 +87,7 @@ int PrintVersion(bool verbose) {
     std::printf("  of %s (RINGLET_KERNELS); %s\n",
                 ringlet::GemmKernelsOfCpu().c_str(), ringlet::GemmArithmetic());
   }
-  std::printf("data: IDX, NPY, CSV, each plain or .gz\n");
+  std::printf("data: IDX, NPY, CSV, each plain or .gz, and NPZ\n");
   std::printf("models: Keras configuration (JSON), safetensors, npz\n");
   std::printf("jobs: TF_CONFIG, torchrun, MPI, Slurm, Kubernetes; launch\n");
   std::printf("pointers: %zu bits\n", 8 * sizeof(void*));

@@ -22,6 +22,7 @@
 #include "data_match.h"
 #include "io/checkpoint/data_description.h"
 #include "io/keras/compile_arguments.h"
+#include "io/readers/array_path.h"
 #include "io/weights/model_metadata.h"
 #include "io/weights/safetensors.h"
 #include "ringlet/checkpoint.h"
@@ -361,7 +362,7 @@ Status CheckNotData(const char* flag, const std::string& path,
     for (const DataPart& part : *parts) files.push_back(part.path);
   }
   for (const std::string& file : files) {
-    if (file.empty() || !IsSameFile(file, path)) continue;
+    if (file.empty() || !IsSameFile(SplitArrayPath(file).file, path)) continue;
     return InvalidArgument(
         "%s %s: holds the data that are read; give another name", flag,
         path.c_str());

@@ -89,8 +89,8 @@ void UseFlags::Add(CommandLine* flags, bool labels) {
   if (labels) {
     flags->Text("--labels", "FILE", &data_.labels, "their labels: IDX");
   }
-  flags->Text("--x", "FILE", &data_.x, "inputs: NPY, plain or .gz");
-  if (labels) flags->Text("--y", "FILE", &data_.y, "their labels: NPY");
+  flags->Text("--x", "FILE", &data_.x, "inputs: NPY, plain or .gz, or FILE.npz:NAME");
+  if (labels) flags->Text("--y", "FILE", &data_.y, "their labels: likewise");
   flags->Text("--csv", "FILE", &data_.csv, "examples: a row each");
   flags->Switch("--header", &header_, "the CSV's first line has names");
   flags->Switch("--no-header", &no_header_,

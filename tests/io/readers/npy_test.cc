@@ -5,10 +5,12 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <numeric>
 #include <sstream>
 
 #include "../../support/data_files.h"
 #include "../../support/peak_memory.h"
+#include "io/readers/array_path.h"
 #include "io/readers/npz.h"
 
 namespace ringlet {
@@ -298,7 +300,7 @@ TEST(NpyTest, Read_OtherMagicNumberOrVersion_IsRefused) {
   }
   const std::string zip = files.Write("a.npz", "PK\3\4aaaaaaaa");
   ExpectError(ErrorOf(zip), Code::kInvalidArgument, zip,
-              "is a zip archive, not npy; unpack it");
+              "is a zip archive, not npy or npz; unpack it");
 }
 
 TEST(NpyTest, Header_TooLong_IsRefused) {
@@ -512,7 +514,6 @@ for kind in ('u1', 'i4', 'i8', 'f4', 'f8'):
 numpy.save('scalar.npy', numpy.float32(2.5))
 numpy.save('empty.npy', numpy.zeros((0, 3)))
 numpy.save('text.npy', numpy.array(['a', 'b']))
-numpy.savez('two.npz', a=numpy.ones(3))
 )"));
   struct Kind {
     const char* name;
@@ -547,8 +548,6 @@ numpy.savez('two.npz', a=numpy.ones(3))
   EXPECT_EQ(array.shape, (Shape{0, 3}));
   ExpectError(ErrorOf(files.Path("text.npy")), Code::kInvalidArgument,
               files.Path("text.npy"), "its elements are text");
-  ExpectError(ErrorOf(files.Path("two.npz")), Code::kInvalidArgument,
-              files.Path("two.npz"), "is an npz archive");
 }
 
 // Arrays of each type, of random shapes and values (extremes among them), in
@@ -821,6 +820,131 @@ TEST(NpyTest, Read_RefusedFile_TakesLittleMemory) {
               if (NpyDataset(whole, small).Batch(1).status().ok()) abort();
             }),
             kLittle);
+}
+
+// --- arrays of an npz --------------------------------------------------------
+
+// Files as numpy writes them.
+class NpzDataTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!HasNumpy()) GTEST_SKIP() << kPython << " has no numpy";
+    ASSERT_TRUE(RunPython(files_, R"(
+import numpy
+arrays = {"x_train": numpy.arange(24, dtype="u1").reshape(3, 2, 4),
+          "y_train": numpy.array([[2], [0], [1]], "u1"),
+          "columns": numpy.asfortranarray(
+              numpy.arange(6, dtype=">i2").reshape(3, 2)),
+          "half": numpy.array([0.5, -2, 65504], "f2"),
+          "names": numpy.array(["owl", "emu", "owl"]),
+          "about": numpy.array([{"by": "hand"}], dtype=object)}
+numpy.savez("plain.npz", **arrays)
+numpy.savez_compressed("packed.npz", **arrays)
+numpy.savez("one.npz", numpy.array([4, 5], "i8"))
+numpy.savez("none.npz")
+numpy.savez("a:b.npz", x=numpy.array([6, 7], "i4"))
+numpy.savez(open("plain.npz:x_train", "wb"), numpy.array([8], "i4"))
+)"));
+  }
+
+  using Strings = std::vector<std::string>;
+
+  template <typename T>
+  void ExpectArray(const std::string& name, const Shape& shape,
+                   const std::vector<T>& values) {
+    SCOPED_TRACE(name);
+    NpyArray array;
+    const Status status = ReadNpy(files_.Path(name), &array);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(array.shape, shape);
+    EXPECT_EQ(Values<T>(array.data), values);
+  }
+
+  DataFiles files_;
+};
+
+TEST_F(NpzDataTest, Read_PlainOrCompressed_HasNumpysValues) {
+  std::vector<uint8_t> x(24);
+  std::iota(x.begin(), x.end(), uint8_t{0});
+  ExpectArray<uint8_t>("packed.npz:x_train", {3, 2, 4}, x);
+  for (const std::string& file : {"plain.npz:", "packed.npz:"}) {
+    ExpectArray<uint8_t>(file + "y_train", {3, 1}, {2, 0, 1});
+    ExpectArray<int32_t>(file + "columns", {3, 2}, {0, 1, 2, 3, 4, 5});
+    ExpectArray<float>(file + "half", {3}, {0.5f, -2, 65504});
+  }
+}
+
+TEST_F(NpzDataTest, Dataset_ImagesAndLabels_AreOfOneFile) {
+  const Dataset data = NpyDataset(files_.Path("packed.npz:x_train"),
+                                  files_.Path("packed.npz:y_train"));
+  ASSERT_TRUE(data.Batch(1).status().ok()) << data.Batch(1).status().message();
+  EXPECT_EQ(data.source()->name(), "packed.npz:x_train");
+  EXPECT_EQ(data.source()->x().shape, Shape({2, 4}));
+  std::vector<uint8_t> x, y;
+  ReadAll(data.source().get(), &x, &y);
+  EXPECT_EQ(y, (std::vector<uint8_t>{2, 0, 1}));
+  EXPECT_EQ(x[23], 23);
+
+  const Dataset named = NpyDataset(files_.Path("plain.npz:columns"),
+                                   files_.Path("plain.npz:names"));
+  ASSERT_TRUE(named.Batch(1).status().ok());
+  EXPECT_EQ(named.source()->ClassNames(), (Strings{"emu", "owl"}));
+  std::vector<float> weights;
+  ASSERT_TRUE(ReadSampleWeights(files_.Path("packed.npz:half"), &weights).ok());
+  EXPECT_EQ(weights, (std::vector<float>{0.5f, -2, 65504}));
+}
+
+TEST_F(NpzDataTest, Path_WithoutANameOrWithAColon_OpensTheFile) {
+  ExpectArray<int64_t>("one.npz", {2}, {4, 5});
+  ExpectArray<int64_t>("one.npz:arr_0", {2}, {4, 5});
+  ExpectArray<int32_t>("a:b.npz:x", {2}, {6, 7});
+  ExpectArray<int32_t>("a:b.npz", {2}, {6, 7});
+  // A file of this name comes before the array.
+  ExpectArray<int32_t>("plain.npz:x_train", {1}, {8});
+}
+
+TEST_F(NpzDataTest, Path_OfNoArray_ListsTheNames) {
+  const auto expect = [&](const std::string& name, Code code,
+                          const std::string& where) {
+    SCOPED_TRACE(name);
+    const ArrayPath at = SplitArrayPath(files_.Path(name));
+    ExpectError(ErrorOf(files_.Path(name)), code, at.file, where);
+    ExpectError(NpyDataset(files_.Path(name)).status(), code, at.file, where);
+  };
+  expect("plain.npz", Code::kInvalidArgument,
+         "has 6 arrays: 'x_train', 'y_train', 'columns', 'half', 'names', "
+         "'about'; name one, as in \"" +
+             files_.Path("plain.npz:x_train") + "\"");
+  expect("packed.npz:x_test", Code::kInvalidArgument,
+         "has no array 'x_test'; it has 'x_train', 'y_train'");
+  expect("packed.npz:", Code::kInvalidArgument, "has 6 arrays");
+  expect("none.npz", Code::kInvalidArgument, "has no array; it has none");
+  expect("none.npz:x", Code::kInvalidArgument, "has no array 'x'; it has none");
+  expect("packed.npz:about", Code::kInvalidArgument,
+         "'about': elements of type '|O'");
+  expect("packed.npz:names", Code::kInvalidArgument, "its elements are text");
+  expect("missing.npz:x", Code::kNotFound, "");
+  WriteNpy(files_.Path("a.npy"), DType::kFloat32, {1}, "0123").IgnoreError();
+  expect("a.npy:x", Code::kInvalidArgument, "leave out ':x'");
+}
+
+TEST_F(NpzDataTest, Idx_OfAnNpz_SaysWhereItBelongs) {
+  IdxArray array;
+  const Status status = ReadIdx(files_.Path("packed.npz:y_train"), &array);
+  ExpectError(status, Code::kInvalidArgument, files_.Path("packed.npz"),
+              "not idx; as data: \"x\": ");
+}
+
+TEST_F(NpzDataTest, Read_DamagedArray_IsRefused) {
+  for (const char* name : {"plain.npz", "packed.npz"}) {
+    std::string bytes = ReadWhole(files_.Path(name));
+    // Its data, behind the name, a field of 20 bytes and, where it is not
+    // compressed, the NPY header.
+    const size_t at = bytes.find("half.npy") + 28 + (name[1] == 'l' ? 128 : 40);
+    bytes[at] = static_cast<char>(bytes[at] ^ 1);
+    const std::string path = files_.Write("damaged.npz", bytes);
+    EXPECT_EQ(ErrorOf(path + ":half").code(), Code::kCorruption) << name;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,41 @@
+// NpyInput: an array after its header was read, in an NPY file or in an npz.
+//
+// Internal to io/readers/.
+
+#ifndef RINGLET_IO_READERS_NPY_INPUT_H_
+#define RINGLET_IO_READERS_NPY_INPUT_H_
+
+#include <string>
+#include <vector>
+
+#include "../files/input_file.h"
+#include "array_path.h"
+#include "npy_layout.h"
+#include "npz.h"
+#include "ringlet/readers.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+class NpyInput {
+ public:
+  // "a.npy", "a.npz" or "a.npz:name".
+  Status Open(const std::string& path);
+  const NpyLayout& layout() const { return layout_; }
+  // If `names` is not null, converts text to class numbers.
+  Status ReadElements(NpyArray* array, std::vector<std::string>* names);
+
+ private:
+  Status OpenArchive(const ArrayPath& at);
+  Status ReadStored(std::vector<unsigned char>* bytes);
+
+  std::string path_;
+  NpyLayout layout_;
+  InputFile file_;
+  NpzReader archive_;
+  const StoredTensor* array_ = nullptr;  // in the archive; null: in the file
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_READERS_NPY_INPUT_H_
