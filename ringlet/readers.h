@@ -20,9 +20,10 @@
 namespace ringlet {
 
 // IDX: the format of MNIST and similar data sets. It has two zero bytes, a type
-// (0x08 uint8, 0x0C int32, 0x0D float32, 0x0E float64) and the number of
-// dimensions. Each dimension follows as a big-endian uint32, then the
-// big-endian elements (Yann LeCun's MNIST page).
+// (0x08 uint8, 0x09 int8, 0x0B int16, 0x0C int32, 0x0D float32, 0x0E float64)
+// and the number of dimensions. Each dimension follows as a big-endian uint32,
+// then the big-endian elements (Yann LeCun's MNIST page). In memory int8 and
+// int16 become int32; others keep their type.
 
 struct IdxOptions {
   // False: examples are read from the file when they are needed, which takes no
@@ -31,7 +32,6 @@ struct IdxOptions {
 };
 
 // Images (or any x) from one file and labels from another, with equal counts.
-// Elements keep the file's type.
 Status OpenIdx(const std::string& images, const std::string& labels,
                const IdxOptions& options, std::shared_ptr<Source>* source);
 

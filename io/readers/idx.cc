@@ -15,8 +15,10 @@
 #include "../../core/base/byte_order.h"
 #include "../files/file_kind.h"
 #include "../files/input_file.h"
+#include "array_path.h"
 #include "array_source.h"
 #include "memory_sizes.h"
+#include "npy_layout.h"
 
 namespace ringlet {
 namespace {
@@ -53,7 +55,7 @@ Status ReadDimensions(InputFile* file, int count, size_t element_bytes,
 }
 
 // Reads the header of `file` and checks it against the bytes that can follow.
-Status ReadIdxHeader(InputFile* file, DType* dtype, Shape* shape) {
+Status ReadIdxHeader(InputFile* file, NpyLayout* layout) {
   unsigned char magic[4];
   RINGLET_RETURN_IF_ERROR(file->Read(magic, 4, "the IDX magic number"));
   const char* path = file->path().c_str();
@@ -65,35 +67,31 @@ Status ReadIdxHeader(InputFile* file, DType* dtype, Shape* shape) {
                    "number of an IDX file",
                    path, magic[0], magic[1], magic[2], magic[3]));
   }
-  switch (magic[2]) {
-    case 0x08:
-      *dtype = DType::kUint8;
-      break;
-    case 0x0C:
-      *dtype = DType::kInt32;
-      break;
-    case 0x0D:
-      *dtype = DType::kFloat32;
-      break;
-    case 0x0E:
-      *dtype = DType::kFloat64;
-      break;
-    default:
-      return Corruption(
-          "%s: offset 2: elements of type 0x%02x; ringlet reads "
-          "uint8 (08), int32 (0c), float32 (0d), float64 (0e)",
-          path, magic[2]);
+  const struct {
+    unsigned char type;
+    char kind;
+    int width;
+  } kTypes[] = {{0x08, 'u', 1}, {0x09, 'i', 1}, {0x0B, 'i', 2},
+                {0x0C, 'i', 4}, {0x0D, 'f', 4}, {0x0E, 'f', 8}};
+  layout->width = 0;
+  for (const auto& known : kTypes) {
+    if (magic[2] != known.type) continue;
+    layout->kind = known.kind;
+    layout->width = known.width;
+    layout->reversed = !kBigEndian;
+  }
+  if (layout->width == 0) {
+    return Corruption(
+        "%s: offset 2: elements of type 0x%02x; ringlet reads uint8 (08), int8 "
+        "(09), int16 (0b), int32 (0c), float32 (0d), float64 (0e)",
+        path, magic[2]);
   }
   if (magic[3] < 1 || magic[3] > Shape::kMaxRank) {
     return Corruption("%s: offset 3: %d dimensions; ringlet reads 1 to %d",
                       path, magic[3], Shape::kMaxRank);
   }
-  return ReadDimensions(file, magic[3], SizeOf(*dtype), shape);
-}
-
-// Converts big-endian to native byte order, in place.
-void ToNative(DType dtype, std::vector<unsigned char>* data) {
-  SwapToBig(data->data(), SizeOf(dtype), data->size() / SizeOf(dtype));
+  return ReadDimensions(file, magic[3], static_cast<size_t>(layout->width),
+                        &layout->shape);
 }
 
 // Images are read when needed; labels are in memory.
@@ -160,12 +158,21 @@ class IdxFileSource final : public Source {
   const ExampleArray y_;
 };
 
-Status ReadElements(InputFile* file, IdxArray* array) {
+Status ReadElements(InputFile* file, const NpyLayout& layout, IdxArray* array) {
+  array->dtype = layout.dtype();
+  array->shape = layout.shape;
+  const size_t width = SizeOf(array->dtype);
+  const auto count = static_cast<uint64_t>(layout.shape.elements());
   RINGLET_RETURN_IF_ERROR(file->ReadArray(
-      static_cast<uint64_t>(array->shape.elements()) * SizeOf(array->dtype),
-      &array->data));
-  ToNative(array->dtype, &array->data);
-  return Status();
+      static_cast<uint64_t>(layout.stored_bytes()), &array->data));
+  if (static_cast<size_t>(layout.width) == width) {
+    SwapToBig(array->data.data(), width, static_cast<size_t>(count));
+    return Status();
+  }
+  RINGLET_RETURN_IF_ERROR(CheckRoom(file->path(), count * width));
+  std::vector<unsigned char> stored(static_cast<size_t>(count) * width);
+  stored.swap(array->data);
+  return DecodeNumbers(file->path(), layout, stored.data(), array->data.data());
 }
 
 Status CheckPlain(const InputFile& images) {
@@ -177,10 +184,10 @@ Status CheckPlain(const InputFile& images) {
 }
 
 // `header` was read up to the elements of `x`.
-Status OpenOnDisk(const InputFile& header, const IdxArray& x,
+Status OpenOnDisk(const InputFile& header, const NpyLayout& x,
                   ExampleArray labels, std::shared_ptr<Source>* source) {
   const std::string& images = header.path();
-  if (x.dtype != DType::kUint8) {
+  if (x.dtype() != DType::kUint8) {
     return InvalidArgument("%s: only uint8 files are read from disk",
                            images.c_str());
   }
@@ -194,47 +201,53 @@ Status OpenOnDisk(const InputFile& header, const IdxArray& x,
   if (file < 0) return OpenError(errno, images);
   *source = std::make_shared<IdxFileSource>(
       images, file, header.offset(), x.shape[0],
-      ExampleSpec{x.dtype, ExampleShape(x.shape)}, std::move(labels));
+      ExampleSpec{x.dtype(), ExampleShape(x.shape)}, std::move(labels));
   return Status();
+}
+
+// An npz with the name of an array is found to be no IDX file.
+Status OpenHeader(const std::string& path, InputFile* file, NpyLayout* layout) {
+  RINGLET_RETURN_IF_ERROR(file->Open(SplitArrayPath(path).file));
+  return ReadIdxHeader(file, layout);
 }
 
 }  // namespace
 
 Status ReadIdx(const std::string& path, IdxArray* array) {
   InputFile file;
-  RINGLET_RETURN_IF_ERROR(file.Open(path));
-  RINGLET_RETURN_IF_ERROR(ReadIdxHeader(&file, &array->dtype, &array->shape));
-  return ReadElements(&file, array);
+  NpyLayout layout;
+  RINGLET_RETURN_IF_ERROR(OpenHeader(path, &file, &layout));
+  return ReadElements(&file, layout, array);
 }
 
 Status IdxBytesInMemory(const std::string& path, uint64_t* bytes) {
   InputFile file;
-  RINGLET_RETURN_IF_ERROR(file.Open(path));
-  DType dtype = DType::kUint8;
-  Shape shape;
-  RINGLET_RETURN_IF_ERROR(ReadIdxHeader(&file, &dtype, &shape));
-  *bytes = static_cast<uint64_t>(shape.elements()) * SizeOf(dtype);
+  NpyLayout layout;
+  RINGLET_RETURN_IF_ERROR(OpenHeader(path, &file, &layout));
+  *bytes =
+      static_cast<uint64_t>(layout.shape.elements()) * SizeOf(layout.dtype());
   return Status();
 }
 
 // If files do not match, only the headers are read.
 Status OpenIdx(const std::string& images, const std::string& labels,
                const IdxOptions& options, std::shared_ptr<Source>* source) {
-  IdxArray x, y;
+  NpyLayout x_layout, y_layout;
   InputFile x_file, y_file;
-  RINGLET_RETURN_IF_ERROR(y_file.Open(labels));
-  RINGLET_RETURN_IF_ERROR(ReadIdxHeader(&y_file, &y.dtype, &y.shape));
-  RINGLET_RETURN_IF_ERROR(x_file.Open(images));
+  RINGLET_RETURN_IF_ERROR(OpenHeader(labels, &y_file, &y_layout));
+  RINGLET_RETURN_IF_ERROR(x_file.Open(SplitArrayPath(images).file));
   if (!options.in_memory) RINGLET_RETURN_IF_ERROR(CheckPlain(x_file));
-  RINGLET_RETURN_IF_ERROR(ReadIdxHeader(&x_file, &x.dtype, &x.shape));
-  RINGLET_RETURN_IF_ERROR(CheckPair(images, x.shape[0], labels, y.shape[0]));
-  RINGLET_RETURN_IF_ERROR(ReadElements(&y_file, &y));
+  RINGLET_RETURN_IF_ERROR(ReadIdxHeader(&x_file, &x_layout));
+  RINGLET_RETURN_IF_ERROR(
+      CheckPair(images, x_layout.shape[0], labels, y_layout.shape[0]));
+  IdxArray x, y;
+  RINGLET_RETURN_IF_ERROR(ReadElements(&y_file, y_layout, &y));
   ExampleArray targets = {
       labels, {y.dtype, ExampleShape(y.shape)}, std::move(y.data)};
   if (!options.in_memory) {
-    return OpenOnDisk(x_file, x, std::move(targets), source);
+    return OpenOnDisk(x_file, x_layout, std::move(targets), source);
   }
-  RINGLET_RETURN_IF_ERROR(ReadElements(&x_file, &x));
+  RINGLET_RETURN_IF_ERROR(ReadElements(&x_file, x_layout, &x));
   *source = std::make_shared<ArraySource>(
       x.shape[0],
       ExampleArray{images, {x.dtype, ExampleShape(x.shape)}, std::move(x.data)},

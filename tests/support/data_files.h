@@ -69,6 +69,8 @@ std::string Packed(const std::vector<T>& values, bool big_endian) {
       uint32_t narrow;
       std::memcpy(&narrow, &value, 4);
       bits = narrow;
+    } else if constexpr (sizeof(T) == 2) {
+      bits = static_cast<uint16_t>(value);
     } else {
       bits = static_cast<unsigned char>(value);
     }

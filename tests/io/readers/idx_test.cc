@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <limits>
+#include <type_traits>
 
 #include "../../support/data_files.h"
 #include "../../support/peak_memory.h"
@@ -13,7 +14,8 @@
 namespace ringlet {
 namespace {
 
-constexpr char kUint8 = 0x08, kInt32 = 0x0C, kFloat32 = 0x0D, kFloat64 = 0x0E;
+constexpr char kUint8 = 0x08, kInt8 = 0x09, kInt16 = 0x0B, kInt32 = 0x0C,
+               kFloat32 = 0x0D, kFloat64 = 0x0E;
 
 std::string Header(char type, const std::vector<uint32_t>& dims) {
   return std::string("\0\0", 2) + type + static_cast<char>(dims.size()) +
@@ -50,6 +52,8 @@ Status OpenError(const std::string& images, const std::string& labels,
 
 template <typename T>
 void ExpectReads(char type, DType dtype, const std::vector<T>& values) {
+  using InMemory =
+      std::conditional_t<(sizeof(T) < 4 && std::is_signed_v<T>), int32_t, T>;
   const DataFiles files;
   const uint32_t half = static_cast<uint32_t>(values.size()) / 2;
   const std::string bytes = Idx(type, {2, half}, values);
@@ -61,12 +65,16 @@ void ExpectReads(char type, DType dtype, const std::vector<T>& values) {
     ASSERT_TRUE(status.ok()) << status.message();
     EXPECT_EQ(array.dtype, dtype);
     EXPECT_EQ(array.shape, (Shape{2, half}));
-    EXPECT_EQ(Values<T>(array.data), values);
+    EXPECT_EQ(Values<InMemory>(array.data),
+              std::vector<InMemory>(values.begin(), values.end()));
   }
 }
 
 TEST(IdxTest, Read_EveryElementType_IsConvertedFromBigEndian) {
   ExpectReads<uint8_t>(kUint8, DType::kUint8, {0, 1, 127, 128, 254, 255});
+  ExpectReads<int8_t>(kInt8, DType::kInt32, {0, 1, -1, 127, -128, 5});
+  ExpectReads<int16_t>(kInt16, DType::kInt32,
+                       {0, 1, -1, 0x0102, 32767, -32768});
   ExpectReads<int32_t>(
       kInt32, DType::kInt32,
       {0, 1, -1, 0x01020304, std::numeric_limits<int32_t>::min(),
@@ -152,6 +160,24 @@ TEST(IdxTest, Dataset_AnyElementTypes_AreThoseOfTheFiles) {
   ReadAll(d.source().get(), &x, &y);
   EXPECT_EQ(x, values);
   EXPECT_EQ(y, targets);
+}
+
+TEST(IdxTest, Dataset_SignedTypes_AreInt32) {
+  const DataFiles files;
+  const std::vector<int16_t> values = {-300, 2, 300, -4};
+  const std::vector<int8_t> labels = {1, 0};
+  const std::string x = files.Write("x.gz", Gzip(Idx(kInt16, {2, 2}, values)));
+  const Dataset d = IdxDataset(x, files.Write("y", Idx(kInt8, {2, 1}, labels)));
+  ASSERT_TRUE(d.Batch(2).status().ok()) << d.Batch(2).status().message();
+  std::vector<int32_t> read, classes;
+  ReadAll(d.source().get(), &read, &classes);
+  EXPECT_EQ(read, (std::vector<int32_t>{-300, 2, 300, -4}));
+  EXPECT_EQ(classes, (std::vector<int32_t>{1, 0}));
+  double least = 0, largest = 0;
+  ASSERT_TRUE(d.source()->XRange(&least, &largest));
+  EXPECT_EQ(least, -300);
+  EXPECT_EQ(largest, 300);
+  EXPECT_EQ(IdxDataset(x).source()->x().dtype, DType::kInt32);
 }
 
 TEST(IdxTest, Dataset_SeveralPairsOfFiles_ReadAsOne) {
@@ -277,11 +303,12 @@ TEST(IdxTest, Read_AnyOtherElementType_IsRefused) {
   for (int type = 0; type < 256; ++type) {
     std::string bytes = Idx<uint8_t>(kUint8, {8}, std::vector<uint8_t>(8));
     bytes[2] = static_cast<char>(type);
+    if (type == 0x0B) bytes[7] = 4;
     if (type == 0x0C || type == 0x0D) bytes[7] = 2;
     if (type == 0x0E) bytes[7] = 1;
     const std::string path = files.Write("a", bytes);
     const Status status = ReadIdx(path, &array);
-    if (type == 0x08 || (type >= 0x0C && type <= 0x0E)) {
+    if (type == 0x08 || type == 0x09 || (type >= 0x0B && type <= 0x0E)) {
       EXPECT_TRUE(status.ok()) << type << status.message();
     } else {
       ExpectError(status, Code::kCorruption, path, "offset 2: ");
