@@ -133,6 +133,63 @@ numpy.savez_compressed(sys.argv[2] + "/mnist.npz",
       {"--out mnist.npz: holds the data"});
 }
 
+// By default `evaluate` and `predict` take what training validated on.
+TEST_F(ProgramTest, ValidationSplit_Evaluate_IsOnTheHeldOutExamples) {
+  constexpr int64_t kTrain = 90, kHeldOut = 10, kAll = kTrain + kHeldOut;
+  std::string rows = "a,b,kind\n", held_out = rows;
+  for (int64_t i = 0; i < kAll; ++i) {
+    const std::string row = std::to_string(i * 7 % 13) + "," +
+                            std::to_string(i * 5 % 11) + "," +
+                            std::to_string(i % 2) + "\n";
+    rows += row;
+    if (i >= kTrain) held_out += row;
+  }
+  WriteWhole(folder_ / "d.csv", rows);
+  WriteWhole(folder_ / "held_out.csv", held_out);
+  for (const char* batch : {"1", "32", "100"}) {
+    SCOPED_TRACE(batch);
+    WriteWhole(folder_ / "csv.json", std::string(R"({
+      "model": {"class_name": "Sequential", "config": {"layers": [
+        {"class_name": "InputLayer", "config": {"batch_shape": [null, 2]}},
+        {"class_name": "Dense",
+         "config": {"units": 2, "activation": "softmax"}}]}},
+      "compile": {"optimizer": "sgd",
+                  "loss": "sparse_categorical_crossentropy"},
+      "data": {"train": {"csv": "d.csv", "scale": 0.1}},
+      "callbacks": [{"class_name": "CSVLogger",
+                     "config": {"filename": "log.csv"}}],
+      "fit": {"validation_split": 0.1, "batch_size": )") +
+                                         batch + "}}");
+    ASSERT_EQ(Run({"train", "csv.json", "--save", "m"}), 0) << err_;
+    EXPECT_NE(out_.find("ringlet evaluate m --data csv.json\n"),
+              std::string::npos)
+        << out_;
+    const Strings log = Lines(ReadWhole(folder_ / "log.csv"));
+    ASSERT_EQ(log.size(), 2u);
+    ASSERT_EQ(log[0].substr(log[0].rfind(',')), ",val_loss\r");
+    const double val_loss = std::stod(log[1].substr(log[1].rfind(',') + 1));
+    ASSERT_EQ(Run({"evaluate", "m", "--data", "csv.json", "--json"}), 0)
+        << err_;
+    EXPECT_NEAR(NumberIn(out_, "loss"), val_loss, 1e-6);
+    const double loss = NumberIn(out_, "loss");
+    ASSERT_EQ(Run({"evaluate", "m", "--csv", "held_out.csv", "--json"}), 0);
+    EXPECT_EQ(NumberIn(out_, "loss"), loss);
+    ASSERT_EQ(Run({"predict", "m", "--data", "csv.json"}), 0) << err_;
+    EXPECT_EQ(Lines(out_).size(), size_t{kHeldOut});
+    const std::string outputs = out_;
+    ASSERT_EQ(Run({"predict", "m", "--csv", "held_out.csv"}), 0) << err_;
+    EXPECT_EQ(out_, outputs);
+    ASSERT_EQ(Run({"predict", "m", "--data", "csv.json", "--part", "train"}),
+              0);
+    EXPECT_EQ(Lines(out_).size(), size_t{kTrain});
+  }
+  WriteWhole(folder_ / "csv.json",
+             Replaced(ReadWhole(folder_ / "csv.json"), ": 0.1, \"batch",
+                      ": 0.999, \"batch"));
+  ExpectError({"evaluate", "m", "--data", "csv.json"}, 2,
+              {"fit.validation_split: 0.999 of 100 examples leaves none to train"});
+}
+
 TEST_F(ProgramTest, Predict_CsvWithOrWithoutLabels_GivesTheSameOutputs) {
   WriteWhole(folder_ / "d.csv", "a,kind,b\n1,0,0\n0,1,1\n2,0,1\n1,1,2\n");
   WriteWhole(folder_ / "x.csv", "a,b\n1,0\n0,1\n2,1\n1,2\n");

@@ -68,6 +68,9 @@ struct RunData {
   void Batch(const FitConfig& fit, int replicas);
 };
 Status OpenRunData(const RunConfig& config, int replicas, RunData* data);
+// fit.validation_split: the last `share` of *train becomes *validation, and
+// *train keeps the others.
+Status Split(double share, Dataset* train, Dataset* validation);
 
 bool IsSameFile(const std::string& a, const std::string& b);
 // An error if `path`, the output file of `flag`, is among the files in `read`.

@@ -228,7 +228,9 @@ std::string HowToUse(const std::string& run, const RunConfig& config,
                               : "";
   return "the model is in " + model + "; to use it: " + key +
          "ringlet evaluate " + ShellWord(model) + " --data " + ShellWord(run) +
-         (config.validation.empty() ? " --part train" : "");
+         (config.validation.empty() && config.fit.validation_split == 0
+              ? " --part train"
+              : "");
 }
 
 // The last line for a model with weights that are not finite.

@@ -84,7 +84,8 @@ void UseFlags::Add(CommandLine* flags, bool labels) {
   flags->Text("--data", "RUN.json", &run_,
               "use the data of this file's \"data\"");
   flags->Text("--part", "NAME", &part_,
-              "with --data: validation (default) or train");
+              "with --data: validation (default), also if it is\n"
+              "split from the training data, or train");
   flags->Text("--images", "FILE", &data_.images, "images: IDX, plain or .gz");
   if (labels) {
     flags->Text("--labels", "FILE", &data_.labels, "their labels: IDX");
@@ -122,7 +123,8 @@ std::optional<Scale> UseFlags::GivenByFlags() const {
   return scale;
 }
 
-Status UseFlags::Data(const std::string& model_path, DataConfig* data) const {
+Status UseFlags::Data(const std::string& model_path, DataConfig* data,
+                      double* split) const {
   *data = data_;
   if (header_ || no_header_) {
     if (data->csv.empty() || header_ == no_header_) {
@@ -175,8 +177,22 @@ Status UseFlags::Data(const std::string& model_path, DataConfig* data) const {
                            part_.c_str());
   }
   *data = part_ == "train" ? config.train : config.validation;
+  if (config.validation.empty() && config.fit.validation_split > 0) {
+    *data = config.train;
+    *split = config.fit.validation_split;
+  }
   if (!data->empty()) return Status();
   return InvalidArgument("%s: data.%s: is missing", run.c_str(), part_.c_str());
+}
+
+Dataset UseFlags::Examples(const DataConfig& data, double split,
+                           const Model& model) const {
+  Dataset train = labels_ ? OpenData(data, model) : OpenUnlabelled(data, model);
+  if (split == 0) return train;
+  Dataset validation;
+  const Status status = Split(split, &train, &validation);
+  if (!status.ok()) return Dataset(status);
+  return part_ == "train" ? train : validation;
 }
 
 // The flags' scale is not of RUN.json, where the user may know better.
@@ -193,7 +209,8 @@ Status UseFlags::Open(const std::string& model_path, const std::string& out,
                       std::unique_ptr<Model>* model, Dataset* batches) const {
   NoteIgnoredJob();
   DataConfig data;
-  RINGLET_RETURN_IF_ERROR(Data(model_path, &data));
+  double split = 0;
+  RINGLET_RETURN_IF_ERROR(Data(model_path, &data, &split));
   RINGLET_RETURN_IF_ERROR(CheckNotData("--out", out, data));
   RINGLET_RETURN_IF_ERROR(
       CheckNotRead("--out", out, {model_path, init_.path, run_}));
@@ -217,8 +234,7 @@ Status UseFlags::Open(const std::string& model_path, const std::string& out,
     RINGLET_RETURN_IF_ERROR(CheckScale(*trained_on));
     MatchData(*trained_on, &data);
   }
-  *batches = (labels_ ? OpenData(data, **model) : OpenUnlabelled(data, **model))
-                 .Batch(batch_size_);
+  *batches = Examples(data, split, **model).Batch(batch_size_);
   RINGLET_RETURN_IF_ERROR(batches->status());
   return labels_ ? CheckClassNames(**model, *batches) : Status();
 }

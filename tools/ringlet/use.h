@@ -27,7 +27,11 @@ class UseFlags {
               std::unique_ptr<Model>* model, Dataset* batches) const;
 
  private:
-  Status Data(const std::string& model_path, DataConfig* data) const;
+  // *split: not 0 if RUN.json splits the data, fit.validation_split.
+  Status Data(const std::string& model_path, DataConfig* data,
+              double* split) const;
+  Dataset Examples(const DataConfig& data, double split,
+                   const Model& model) const;
   // --scale and --offset; none: neither is given.
   std::optional<Scale> GivenByFlags() const;
   // The flags may repeat the scale of the training data, but have no other.
