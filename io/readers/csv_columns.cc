@@ -192,9 +192,9 @@ Status CsvColumns::DecideHasLabel(bool unnamed) {
   // Names may tell the columns apart.
   if (!options_.training_columns.empty() && !unnamed) return Status();
   return InvalidArgument(
-      "%s: has %zu columns; the model takes %" PRId64
+      "%s: line %" PRId64 " has %zu columns; the model takes %" PRId64
       " and one more for a label%s",
-      path_.c_str(), count_, options_.values,
+      path_.c_str(), first_line_, count_, options_.values,
       label_is_given() ? ", which --label or the RUN.json names" : "");
 }
 

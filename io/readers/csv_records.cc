@@ -119,10 +119,9 @@ Status RecordReader::Next(Fields* fields, bool* more) {
   return Status();
 }
 
-Status RecordReader::SplitLine(const std::string& line, char separator,
+Status RecordReader::SplitLine(const std::string& line,
+                               const CsvDialect& dialect,
                                std::vector<std::string>* fields) {
-  CsvDialect dialect;
-  dialect.separator = separator;
   RecordReader reader(nullptr, dialect);
   reader.record_ = line;
   reader.lines_ = 1;

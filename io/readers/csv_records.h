@@ -40,8 +40,14 @@ class RecordReader {
 
   // The fields of a single line; those in quotes keep their blanks. Returns
   // kCorruption if a quote is not closed, or text follows one.
-  static Status SplitLine(const std::string& line, char separator,
+  static Status SplitLine(const std::string& line, const CsvDialect& dialect,
                           std::vector<std::string>* fields);
+  static Status SplitLine(const std::string& line, char separator,
+                          std::vector<std::string>* fields) {
+    CsvDialect dialect;
+    dialect.separator = separator;
+    return SplitLine(line, dialect, fields);
+  }
 
  private:
   bool blanks() const { return dialect_.separator == ' '; }

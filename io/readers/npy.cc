@@ -11,7 +11,6 @@
 #include <string_view>
 
 #include "../../core/base/byte_order.h"
-#include "../../core/base/json.h"
 #include "../../core/base/number_text.h"
 #include "../../core/base/text.h"
 #include "../../core/data/value_at.h"
@@ -22,116 +21,6 @@
 #include "npy_input.h"
 
 namespace ringlet {
-namespace {
-
-Status ReadNpyHeader(InputFile* file, NpyLayout* layout) {
-  const std::string& path = file->path();
-  unsigned char start[8];
-  RINGLET_RETURN_IF_ERROR(file->Read(start, 8, "the NPY magic number"));
-  size_t length_bytes = 0, length = 0;
-  RINGLET_RETURN_IF_ERROR(
-      OtherKind(FileSystem::Posix(), path,
-                {FileKind::Format::kNpy, FileKind::Format::kGzip},
-                CheckNpyStart(path, start, &length_bytes)));
-  unsigned char b[4] = {};
-  RINGLET_RETURN_IF_ERROR(
-      file->Read(b, length_bytes, "the length of the NPY header"));
-  RINGLET_RETURN_IF_ERROR(NpyHeaderLength(path, b, length_bytes, &length));
-  std::string header(length, '\0');
-  RINGLET_RETURN_IF_ERROR(file->Read(&header[0], length, "the NPY header"));
-  return ParseNpyDictionary(path, header, file->MostLeft(), layout);
-}
-
-// Reads the first bytes, by which a reader is chosen.
-Status StartsAsZip(const std::string& path, bool* zip) {
-  InputFile file;
-  RINGLET_RETURN_IF_ERROR(file.Open(path));
-  char start[4] = {};
-  size_t got = 0;
-  RINGLET_RETURN_IF_ERROR(file.ReadSome(start, sizeof(start), &got));
-  *zip = !file.compressed() && (std::memcmp(start, "PK\3\4", 4) == 0 ||
-                                std::memcmp(start, "PK\5\6", 4) == 0);
-  return Status();
-}
-
-}  // namespace
-
-Status NpyInput::Open(const std::string& path) {
-  path_ = path;
-  const ArrayPath at = SplitArrayPath(path);
-  bool zip = false;
-  RINGLET_RETURN_IF_ERROR(StartsAsZip(at.file, &zip));
-  if (zip) {
-    return OtherKind(FileSystem::Posix(), at.file,
-                     {FileKind::Format::kNpy, FileKind::Format::kNpz},
-                     OpenArchive(at));
-  }
-  RINGLET_RETURN_IF_ERROR(file_.Open(at.file));
-  RINGLET_RETURN_IF_ERROR(ReadNpyHeader(&file_, &layout_));
-  if (at.name.empty()) return Status();
-  return InvalidArgument("%s: is one array, without names; leave out ':%s'",
-                         at.file.c_str(), Printable(at.name).c_str());
-}
-
-Status NpyInput::OpenArchive(const ArrayPath& at) {
-  RINGLET_RETURN_IF_ERROR(archive_.Open(FileSystem::Posix(), at.file));
-  std::vector<std::string> names;
-  for (const StoredTensor& each : archive_.tensors()) {
-    names.push_back(each.name);
-  }
-  if (at.name.empty() && names.size() == 1) array_ = &archive_.tensors()[0];
-  if (at.name.empty() && names.size() > 1) {
-    return InvalidArgument("%s: has %zu arrays: %s; name one, as in \"%s:%s\"",
-                           at.file.c_str(), names.size(),
-                           ListNames(names).c_str(), at.file.c_str(),
-                           Printable(names[0]).c_str());
-  }
-  if (!at.name.empty()) array_ = archive_.Find(at.name);
-  if (array_ == nullptr) {
-    return InvalidArgument(
-        "%s: has no array%s; it has %s", at.file.c_str(),
-        at.name.empty() ? "" : (" '" + Printable(at.name) + "'").c_str(),
-        names.empty() ? "none" : ListNames(names).c_str());
-  }
-  layout_ = archive_.LayoutOf(*array_);
-  if (array_->unread.empty()) return Status();
-  return InvalidArgument(
-      "%s: '%s': elements of type %s; ringlet reads numbers, bool and, as "
-      "labels, text",
-      at.file.c_str(), Printable(array_->name).c_str(), array_->unread.c_str());
-}
-
-Status NpyInput::ReadElements(NpyArray* array,
-                              std::vector<std::string>* names) {
-  if (layout_.is_text() && names == nullptr) {
-    return InvalidArgument(
-        "%s: its elements are text, which is read as labels only",
-        path_.c_str());
-  }
-  array->shape = layout_.shape;
-  array->dtype = layout_.is_text() ? DType::kInt32 : layout_.dtype();
-  RINGLET_RETURN_IF_ERROR(ReadStored(&array->data));
-  if (layout_.native()) return Status();
-  const uint64_t bytes =
-      static_cast<uint64_t>(layout_.shape.elements()) * SizeOf(array->dtype);
-  RINGLET_RETURN_IF_ERROR(CheckRoom(path_, bytes));
-  std::vector<unsigned char> stored(static_cast<size_t>(bytes));
-  stored.swap(array->data);
-  return layout_.is_text()
-             ? DecodeClassNumbers(
-                   path_, layout_, stored.data(),
-                   reinterpret_cast<int32_t*>(array->data.data()), names)
-             : DecodeNumbers(path_, layout_, stored.data(), array->data.data());
-}
-
-Status NpyInput::ReadStored(std::vector<unsigned char>* bytes) {
-  const auto count = static_cast<uint64_t>(layout_.stored_bytes());
-  if (array_ == nullptr) return file_.ReadArray(count, bytes);
-  RINGLET_RETURN_IF_ERROR(CheckRoom(path_, count));
-  bytes->resize(static_cast<size_t>(count));
-  return archive_.ReadBytes(*array_, bytes->data());
-}
-
 namespace {
 
 // An array of examples.

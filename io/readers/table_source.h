@@ -49,9 +49,11 @@ class TableSource final : public Source {
   TableEncoding Encoding() const override { return table_.encoding; }
   bool XRange(double* least, double* largest) const override;
   Status Read(const int64_t* index, int count, void* x, void* y) override;
+  // The floats of all rows, to give a row other values.
+  float* cells() { return reinterpret_cast<float*>(table_.cells.data()); }
 
  private:
-  const Table table_;
+  Table table_;
   // The number of categories of each one-hot column; 0: the cell is the value.
   // Empty: all are.
   std::vector<size_t> one_hot_;

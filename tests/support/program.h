@@ -100,6 +100,7 @@ class ProgramTest : public testing::Test {
       const int flags = O_WRONLY | O_CREAT | O_TRUNC;
       dup2(stdout_fd_ >= 0 ? stdout_fd_ : open(out.c_str(), flags, 0600), 1);
       dup2(stderr_fd_ >= 0 ? stderr_fd_ : open(err.c_str(), flags, 0600), 2);
+      if (!stdin_.empty()) dup2(open(stdin_.c_str(), O_RDONLY), 0);
       const std::string& cwd = cwd_.empty() ? folder_.path() : cwd_;
       if (chdir(cwd.c_str()) != 0) _exit(98);
       unsetenv("TF_CONFIG");
@@ -179,7 +180,8 @@ class ProgramTest : public testing::Test {
   }
 
   TempFolder folder_, logs_;
-  std::string cwd_;  // of the programs; "": folder_
+  std::string cwd_;    // of the programs; "": folder_
+  std::string stdin_;  // a file; "": that of the test
   std::vector<std::pair<std::string, std::string>> environment_;
   std::string out_, err_;
   pid_t child_ = 0;

@@ -28,6 +28,14 @@ int64_t NumColumns(const DataConfig& data, const Model& model) {
   return std::max<int64_t>(count, 1);
 }
 
+// One column more than the model takes is the label's, which is left out.
+CsvOptions ForPrediction(const DataConfig& data, const Model& model) {
+  CsvOptions table = data.table;
+  table.values = NumColumns(data, model);
+  table.for_prediction = true;
+  return table;
+}
+
 Dataset OpenUnlabelled(const DataConfig& data, const Model& model) {
   if (data.has_parts()) {
     return OpenParts(data, model, /*targets=*/false)
@@ -38,10 +46,8 @@ Dataset OpenUnlabelled(const DataConfig& data, const Model& model) {
     return IdxDataset(data.images).Map(data.scale.value_or(Scale()));
   if (!data.x.empty())
     return NpyDataset(data.x).Map(data.scale.value_or(Scale()));
-  // One column more than the model takes is the label's, which is left out.
   DataConfig csv = data;
-  csv.table.values = NumColumns(data, model);
-  csv.table.for_prediction = true;
+  csv.table = ForPrediction(data, model);
   return OpenData(csv, model);
 }
 
@@ -90,9 +96,12 @@ void UseFlags::Add(CommandLine* flags, bool labels) {
   if (labels) {
     flags->Text("--labels", "FILE", &data_.labels, "their labels: IDX");
   }
-  flags->Text("--x", "FILE", &data_.x, "inputs: NPY, plain or .gz, or FILE.npz:NAME");
+  flags->Text("--x", "FILE", &data_.x,
+              "inputs: NPY, plain or .gz, or FILE.npz:NAME");
   if (labels) flags->Text("--y", "FILE", &data_.y, "their labels: likewise");
-  flags->Text("--csv", "FILE", &data_.csv, "examples: a row each");
+  flags->Text("--csv", "FILE", &data_.csv,
+              labels ? "examples: a row each"
+                     : "examples: a row each; -: lines of stdin");
   flags->Switch("--header", &header_, "the CSV's first line has names");
   flags->Switch("--no-header", &no_header_,
                 "it has none (default: decided by the line)");
@@ -205,13 +214,13 @@ Status UseFlags::CheckScale(const DataDescription& trained_on) const {
       ShortestText(wanted.factor).c_str(), ShortestText(wanted.offset).c_str());
 }
 
-Status UseFlags::Open(const std::string& model_path, const std::string& out,
-                      std::unique_ptr<Model>* model, Dataset* batches) const {
+Status UseFlags::OpenModel(const std::string& model_path,
+                           const std::string& out,
+                           std::unique_ptr<Model>* model, DataConfig* data,
+                           double* split) const {
   NoteIgnoredJob();
-  DataConfig data;
-  double split = 0;
-  RINGLET_RETURN_IF_ERROR(Data(model_path, &data, &split));
-  RINGLET_RETURN_IF_ERROR(CheckNotData("--out", out, data));
+  RINGLET_RETURN_IF_ERROR(Data(model_path, data, split));
+  RINGLET_RETURN_IF_ERROR(CheckNotData("--out", out, *data));
   RINGLET_RETURN_IF_ERROR(
       CheckNotRead("--out", out, {model_path, init_.path, run_}));
   RunConfig config;
@@ -232,8 +241,25 @@ Status UseFlags::Open(const std::string& model_path, const std::string& out,
   RINGLET_RETURN_IF_ERROR(DescribeByWeights(init_, model->get()));
   if (const DataDescription* trained_on = (*model)->data_description()) {
     RINGLET_RETURN_IF_ERROR(CheckScale(*trained_on));
-    MatchData(*trained_on, &data);
+    MatchData(*trained_on, data);
   }
+  return Status();
+}
+
+Status UseFlags::OpenForLines(const std::string& model_path,
+                              std::unique_ptr<Model>* model,
+                              DataConfig* data) const {
+  double split = 0;
+  RINGLET_RETURN_IF_ERROR(OpenModel(model_path, "", model, data, &split));
+  data->table = ForPrediction(*data, **model);
+  return Status();
+}
+
+Status UseFlags::Open(const std::string& model_path, const std::string& out,
+                      std::unique_ptr<Model>* model, Dataset* batches) const {
+  DataConfig data;
+  double split = 0;
+  RINGLET_RETURN_IF_ERROR(OpenModel(model_path, out, model, &data, &split));
   *batches = Examples(data, split, **model).Batch(batch_size_);
   RINGLET_RETURN_IF_ERROR(batches->status());
   return labels_ ? CheckClassNames(**model, *batches) : Status();

@@ -25,8 +25,17 @@ class UseFlags {
   // `out`, a file that will be written, or "", must not be a data file.
   Status Open(const std::string& model_path, const std::string& out,
               std::unique_ptr<Model>* model, Dataset* batches) const;
+  // --csv -: the examples are lines of stdin.
+  bool reads_lines() const { return !labels_ && data_.csv == "-"; }
+  // Instead of Open, for these. *data has the options of the lines.
+  Status OpenForLines(const std::string& model_path,
+                      std::unique_ptr<Model>* model, DataConfig* data) const;
 
  private:
+  // `data`: matched with the model's training data, not yet opened.
+  Status OpenModel(const std::string& model_path, const std::string& out,
+                   std::unique_ptr<Model>* model, DataConfig* data,
+                   double* split) const;
   // *split: not 0 if RUN.json splits the data, fit.validation_split.
   Status Data(const std::string& model_path, DataConfig* data,
               double* split) const;

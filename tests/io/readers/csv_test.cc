@@ -5,8 +5,10 @@
 #include <clocale>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "../../support/data_files.h"
+#include "io/readers/csv_lines.h"
 #include "io/readers/csv_records.h"
 #include "ringlet/dataset.h"
 
@@ -676,6 +678,78 @@ TEST(CsvTest, Numbers_LocaleWithADecimalComma_AreReadTheSame) {
   const Table table = Read("1.5,2.5e-60,3\n", NoHeader());
   std::setlocale(LC_NUMERIC, before.c_str());
   EXPECT_EQ(table, (Table{{1.5f, 0}, {3}}));
+}
+
+using Kind = CsvLines::Kind;
+
+CsvOptions TwoValues() {
+  CsvOptions options;
+  options.values = 2;
+  options.for_prediction = true;
+  return options;
+}
+
+std::vector<float> ValuesOf(const CsvLines& lines) {
+  std::vector<float> x(lines.source()->x().bytes() / sizeof(float));
+  const int64_t first = 0;
+  EXPECT_TRUE(lines.source()->Read(&first, 1, x.data(), nullptr).ok());
+  return x;
+}
+
+TEST(CsvLinesTest, Next_NamesRowsAndBlanks_AreToldApart) {
+  CsvOptions options = TwoValues();
+  options.comment = '#';
+  options.separator = ';';
+  options.decimal = ',';
+  CsvLines lines("port", options);
+  Kind kind = Kind::kExample;
+  for (const auto& [line, expected] :
+       {std::pair("# of the board", Kind::kBlank),
+        {" \t", Kind::kBlank},
+        {"a;b", Kind::kNames},
+        {"", Kind::kBlank}}) {
+    ASSERT_TRUE(lines.Next(line, &kind).ok()) << line;
+    EXPECT_EQ(kind, expected) << line;
+    EXPECT_EQ(lines.source(), nullptr);
+  }
+  for (const auto& [line, x] :
+       {std::pair("1,5;-2", std::vector<float>{1.5f, -2}),
+        {"\"3\" ; 4 # late", {3, 4}},
+        {"true;1e-3", {1, 1e-3f}}}) {
+    ASSERT_TRUE(lines.Next(line, &kind).ok()) << line;
+    EXPECT_EQ(kind, Kind::kExample);
+    EXPECT_EQ(ValuesOf(lines), x);
+  }
+  EXPECT_EQ(lines.line(), 7);
+}
+
+TEST(CsvLinesTest, Next_AfterAWrongLine_TakesTheNext) {
+  CsvOptions options = TwoValues();
+  options.header = false;
+  CsvLines lines("port", options);
+  Kind kind = Kind::kBlank;
+  const auto expect = [&](const std::string& line, const char* where) {
+    ExpectError(lines.Next(line, &kind), Code::kCorruption, "port: line ",
+                where);
+  };
+  // The end of a line that began before the program did.
+  EXPECT_EQ(lines.Next("5", &kind).code(), Code::kInvalidArgument);
+  expect("1,x", "line 2, column 2: 'x' is not a number");
+  expect("1,2,3", "line 3 has 3 fields, the first had 2");
+  expect("1,\"2", "line 4: the quote of column 2");
+  expect("1,", "line 5, column 2: ''");
+  expect(std::string(CsvLines::kLongest + 1, '1'), "line 6 is longer than");
+  ASSERT_TRUE(lines.Next("\xEF\xBB\xBF", &kind).code() == Code::kCorruption);
+  ASSERT_TRUE(lines.Next("3,4", &kind).ok());
+  EXPECT_EQ(ValuesOf(lines), (std::vector<float>{3, 4}));
+
+  CsvLines marked("port", options);
+  ASSERT_TRUE(marked
+                  .Next("\xEF\xBB\xBF"
+                        "5,6",
+                        &kind)
+                  .ok());
+  EXPECT_EQ(ValuesOf(marked), (std::vector<float>{5, 6}));
 }
 
 }  // namespace

@@ -867,7 +867,7 @@ TEST_F(NpzDataTest, Read_PlainOrCompressed_HasNumpysValues) {
   std::vector<uint8_t> x(24);
   std::iota(x.begin(), x.end(), uint8_t{0});
   ExpectArray<uint8_t>("packed.npz:x_train", {3, 2, 4}, x);
-  for (const std::string& file : {"plain.npz:", "packed.npz:"}) {
+  for (const std::string file : {"plain.npz:", "packed.npz:"}) {
     ExpectArray<uint8_t>(file + "y_train", {3, 1}, {2, 0, 1});
     ExpectArray<int32_t>(file + "columns", {3, 2}, {0, 1, 2, 3, 4, 5});
     ExpectArray<float>(file + "half", {3}, {0.5f, -2, 65504});

@@ -1,0 +1,94 @@
+#include "csv_lines.h"
+
+#include <cinttypes>
+#include <string_view>
+#include <utility>
+
+#include "csv_columns.h"
+#include "csv_records.h"
+#include "table_encoder.h"
+#include "table_source.h"
+
+namespace ringlet {
+
+struct CsvLines::Columns {
+  Columns(const std::string& name, const CsvOptions& options)
+      : places(name, options), encoder(name, options, places) {}
+  CsvColumns places;
+  TableEncoder encoder;
+};
+
+CsvLines::CsvLines(const std::string& name, const CsvOptions& options)
+    : name_(name), options_(options) {}
+
+CsvLines::~CsvLines() = default;
+
+std::shared_ptr<Source> CsvLines::source() const { return source_; }
+
+Status CsvLines::Next(const std::string& line, Kind* kind) {
+  ++line_;
+  if (line.size() > kLongest) {
+    return Corruption("%s: line %" PRId64 " is longer than %zu bytes",
+                      name_.c_str(), line_, kLongest);
+  }
+  std::string_view text = line;
+  if (line_ == 1 && text.substr(0, 3) == "\xEF\xBB\xBF") text.remove_prefix(3);
+  text = Trim(text);
+  *kind = Kind::kBlank;
+  if (text.empty() ||
+      (options_.comment != '\0' && text[0] == options_.comment)) {
+    return Status();
+  }
+  RINGLET_RETURN_IF_ERROR(
+      RecordReader::SplitLine(
+          std::string(text),
+          {options_.separator, options_.decimal, options_.comment}, &texts_)
+          .Annotate("%s: line %" PRId64, name_.c_str(), line_));
+  fields_.clear();
+  for (const std::string& field : texts_) fields_.push_back(Trim(field));
+  *kind = Kind::kExample;
+  if (columns_ == nullptr) {
+    bool is_row = false;
+    RINGLET_RETURN_IF_ERROR(Begin(&columns_, &is_row));
+    if (!is_row) *kind = Kind::kNames;
+  }
+  return *kind == Kind::kExample ? Row() : Status();
+}
+
+// The first line decides alone if it has names.
+Status CsvLines::Begin(std::unique_ptr<Columns>* columns, bool* is_row) const {
+  auto made = std::make_unique<Columns>(name_, options_);
+  RINGLET_RETURN_IF_ERROR(made->places.Begin(fields_, line_));
+  RINGLET_RETURN_IF_ERROR(made->places.Decide(fields_, nullptr, is_row));
+  RINGLET_RETURN_IF_ERROR(made->encoder.Begin());
+  *columns = std::move(made);
+  return Status();
+}
+
+Status CsvLines::Row() {
+  const CsvColumns& places = columns_->places;
+  if (fields_.size() != places.count()) {
+    return Corruption("%s: line %" PRId64 " has %zu fields, the first had %zu",
+                      name_.c_str(), line_, fields_.size(), places.count());
+  }
+  if (source_ == nullptr) {
+    Table table;
+    table.path = name_;
+    table.rows = 1;
+    table.columns = places.num_values();
+    table.cells.resize(static_cast<size_t>(table.columns) * sizeof(float));
+    table.encoding = columns_->encoder.encoding();
+    table.y = {name_, {DType::kFloat32, {0}}, {}};
+    source_ = std::make_shared<TableSource>(std::move(table));
+  }
+  for (size_t i = 0; i < fields_.size(); ++i) {
+    const int64_t at = places.value_index(i);
+    bool kept = true;
+    if (at < 0) continue;
+    RINGLET_RETURN_IF_ERROR(columns_->encoder.Encode(
+        i, fields_[i], line_, source_->cells() + at, &kept));
+  }
+  return Status();
+}
+
+}  // namespace ringlet

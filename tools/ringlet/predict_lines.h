@@ -1,0 +1,20 @@
+// ringlet predict --csv -: an answer for each line of stdin.
+//
+// Internal to tools/ringlet/.
+
+#ifndef RINGLET_TOOLS_RINGLET_PREDICT_LINES_H_
+#define RINGLET_TOOLS_RINGLET_PREDICT_LINES_H_
+
+#include <string>
+
+#include "use.h"
+
+namespace ringlet {
+
+// Returns the exit code at the end of stdin: that of the first wrong line, or
+// 0.
+int PredictLines(const std::string& model_path, const UseFlags& use);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_TOOLS_RINGLET_PREDICT_LINES_H_
