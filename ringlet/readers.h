@@ -55,7 +55,8 @@ Status ReadIdx(const std::string& path, IdxArray* array);
 
 // NPY and NPZ: NumPy's array files. The path "mnist.npz:x_train" is an array of
 // an npz, of numpy.savez or savez_compressed; an npz with one array needs no
-// name. A file that has the whole text as its name comes first. Versions 1 to 3, in C or Fortran
+// name. "points.npy:height" is a field of a structured array. A file that has
+// the whole text as its name comes first. Versions 1 to 3, in C or Fortran
 // order, little or big endian (numpy/lib/format.py). In memory float16 becomes
 // float32, bool uint8, int8, int16 and uint16 int32, uint32 and uint64 int64. A
 // uint64 that does not fit is an error. Other numbers keep their type. Text

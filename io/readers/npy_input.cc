@@ -9,7 +9,8 @@
 namespace ringlet {
 namespace {
 
-Status ReadNpyHeader(InputFile* file, NpyLayout* layout) {
+Status ReadNpyHeader(InputFile* file, const std::string& field,
+                     NpyLayout* layout) {
   const std::string& path = file->path();
   unsigned char start[8];
   RINGLET_RETURN_IF_ERROR(file->Read(start, 8, "the NPY magic number"));
@@ -24,7 +25,7 @@ Status ReadNpyHeader(InputFile* file, NpyLayout* layout) {
   RINGLET_RETURN_IF_ERROR(NpyHeaderLength(path, b, length_bytes, &length));
   std::string header(length, '\0');
   RINGLET_RETURN_IF_ERROR(file->Read(&header[0], length, "the NPY header"));
-  return ParseNpyDictionary(path, header, file->MostLeft(), layout);
+  return ParseNpyDictionary(path, header, file->MostLeft(), layout, field);
 }
 
 // Reads the first bytes, by which a reader is chosen.
@@ -52,10 +53,7 @@ Status NpyInput::Open(const std::string& path) {
                      OpenArchive(at));
   }
   RINGLET_RETURN_IF_ERROR(file_.Open(at.file));
-  RINGLET_RETURN_IF_ERROR(ReadNpyHeader(&file_, &layout_));
-  if (at.name.empty()) return Status();
-  return InvalidArgument("%s: is one array, without names; leave out ':%s'",
-                         at.file.c_str(), Printable(at.name).c_str());
+  return ReadNpyHeader(&file_, at.name, &layout_);
 }
 
 Status NpyInput::OpenArchive(const ArrayPath& at) {

@@ -21,6 +21,25 @@ namespace ringlet {
 namespace {
 
 constexpr size_t kMostHeader = 64 << 10;
+constexpr int64_t kMostRecord = int64_t{1} << 30;  // bytes
+
+// Behind the list that begins there, as "[('x', '<f4')]".
+size_t EndOfList(const std::string& text, size_t at) {
+  char quote = '\0';
+  for (int depth = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (quote != '\0') {
+      if (c == quote) quote = '\0';
+    } else if (c == '\'' || c == '"') {
+      quote = c;
+    } else if (c == '[') {
+      ++depth;
+    } else if (c == ']' && --depth == 0) {
+      return at + 1;
+    }
+  }
+  return at;
+}
 
 // The text after 'key': in the header's dictionary, up to the next key.
 std::string Value(const std::string& header, const char* key) {
@@ -30,6 +49,9 @@ std::string Value(const std::string& header, const char* key) {
   if (colon == std::string::npos) return "";
   const size_t begin = header.find_first_not_of(' ', colon + 1);
   if (begin == std::string::npos) return "";
+  if (header[begin] == '[') {
+    return header.substr(begin, EndOfList(header, begin) - begin);
+  }
   if (header[begin] == '(') {
     const size_t end = header.find(')', begin);
     return header.substr(begin,
@@ -102,6 +124,86 @@ bool ParseShape(const std::string& text, int64_t most, Shape* shape) {
   return none || elements <= most;
 }
 
+// A field of a structured array: "('x', '<f4', (3,))".
+struct NpyField {
+  std::string name, descr;  // descr in quotes
+  Shape shape;
+};
+
+// Parses the field at *at of a list, and moves there behind it. False if it is
+// none, has an escape in its name, or fields of its own.
+bool ParseField(const std::string& list, size_t* at, NpyField* field) {
+  const auto quoted = [&](std::string* text) {
+    const char quote = list[*at];
+    if (quote != '\'' && quote != '"') return false;
+    const size_t end = list.find(quote, *at + 1);
+    if (end == std::string::npos) return false;
+    *text = list.substr(*at, end + 1 - *at);
+    *at = end + 1;
+    return text->find('\\') == std::string::npos;
+  };
+  const auto skip = [&](const char* text) {
+    const size_t count = std::strlen(text);
+    if (list.compare(*at, count, text) != 0) return false;
+    *at += count;
+    return true;
+  };
+  if (!skip("(") || !quoted(&field->name) || !skip(", ") ||
+      !quoted(&field->descr)) {
+    return false;
+  }
+  field->name = field->name.substr(1, field->name.size() - 2);
+  field->shape = Shape();
+  if (!skip(", ")) return skip(")");
+  const size_t end = std::min(list.find(')', *at), list.size() - 1) + 1;
+  const std::string shape = list.substr(*at, end - *at);
+  *at = end;
+  return ParseShape(shape, kMostRecord, &field->shape) &&
+         field->shape.elements() > 0 && skip(")");
+}
+
+// The bytes of an element of any type that is not an object; 0: not known.
+int64_t WidthOf(const std::string& descr) {
+  if (descr.size() < 5 || descr[2] == 'O') return 0;
+  const int64_t size = std::strtol(descr.c_str() + 3, nullptr, 10);
+  return std::clamp<int64_t>(size, 0, kMostRecord) * (descr[2] == 'U' ? 4 : 1);
+}
+
+// Finds `wanted` among the fields of `list`. *shape becomes its shape in a
+// record. If it is not there *names has all names, which are none if the list
+// cannot be read.
+bool FindField(const std::string& list, const std::string& wanted,
+               NpyLayout* layout, Shape* shape,
+               std::vector<std::string>* names) {
+  NpyField field;
+  bool found = false;
+  const auto refuse = [names] {
+    names->clear();
+    return false;
+  };
+  for (size_t at = 1; at < list.size();) {
+    if (!ParseField(list, &at, &field)) return refuse();
+    const int64_t width = WidthOf(field.descr);
+    const int64_t count = field.shape.elements();
+    if (width == 0 || width > (kMostRecord - layout->record) / count) {
+      return refuse();
+    }
+    if (!field.name.empty()) names->push_back(field.name);
+    if (field.name == wanted && !wanted.empty()) {
+      if (!ParseDescr(field.descr, layout)) return refuse();
+      layout->before = layout->record;
+      layout->per_record = count;
+      *shape = field.shape;
+      found = true;
+    }
+    layout->record += width * count;
+    if (list[at] == ']') return found;
+    if (list.compare(at, 2, ", ") != 0) return refuse();
+    at += 2;
+  }
+  return refuse();
+}
+
 // The offsets of elements in a file of Fortran order, in C order.
 class FortranOrder {
  public:
@@ -131,11 +233,7 @@ void ForEach(const NpyLayout& layout, const unsigned char* stored, Take take) {
   const size_t width = static_cast<size_t>(layout.width);
   const size_t unit = layout.kind == 'U' ? 4 : width;
   std::vector<unsigned char> element(width);
-  FortranOrder order(layout.shape);
-  const int64_t count = layout.shape.elements();
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t at = layout.fortran ? order.Next() : i;
-    const unsigned char* from = stored + static_cast<size_t>(at) * width;
+  const auto take_from = [&](const unsigned char* from) {
     if (layout.reversed) {
       for (size_t k = 0; k < width; k += unit) {
         std::reverse_copy(from + k, from + k + unit, element.begin() + k);
@@ -143,6 +241,17 @@ void ForEach(const NpyLayout& layout, const unsigned char* stored, Take take) {
       from = element.data();
     }
     take(from);
+  };
+  const size_t stride =
+      layout.record > 0 ? static_cast<size_t>(layout.record) : width;
+  const auto per_record = static_cast<size_t>(layout.per_record);
+  FortranOrder order(layout.shape);
+  const int64_t records = layout.shape.elements() / layout.per_record;
+  for (int64_t i = 0; i < records; ++i) {
+    const int64_t at = layout.fortran ? order.Next() : i;
+    const unsigned char* const from =
+        stored + static_cast<size_t>(at) * stride + layout.before;
+    for (size_t k = 0; k < per_record; ++k) take_from(from + k * width);
   }
 }
 
@@ -219,7 +328,9 @@ Storage NpyLayout::storage() const {
 }
 
 bool NpyLayout::native() const {
-  if (reversed || fortran || is_text() || kind == 'b') return false;
+  if (reversed || fortran || is_text() || kind == 'b' || record > 0) {
+    return false;
+  }
   return width == static_cast<int64_t>(SizeOf(dtype())) &&
          (kind != 'u' || width == 1);
 }
@@ -250,31 +361,70 @@ Status NpyHeaderLength(const std::string& where, const unsigned char* bytes,
       where.c_str(), *length);
 }
 
-Status ParseNpyDictionary(const std::string& where, const std::string& header,
-                          int64_t most_left, NpyLayout* layout) {
-  const std::string descr = Value(header, "descr");
-  if (!ParseDescr(descr, layout)) {
-    layout->unread = Printable(descr.substr(0, 40));
-    return Corruption(
-        "%s: header: elements of type %.40s; ringlet reads bool, int8 to "
-        "int64, uint8 to uint64, float16 to float64 and, as labels, text",
-        where.c_str(), descr.empty() ? "(none)" : Printable(descr).c_str());
+namespace {
+
+// Parses the type of the elements, or of one field of them. *inner: the shape
+// of the field in a record.
+Status ParseType(const std::string& where, const std::string& descr,
+                 const std::string& field, NpyLayout* layout, Shape* inner) {
+  const bool structured = !descr.empty() && descr[0] == '[';
+  std::vector<std::string> names;
+  if (structured ? FindField(descr, field, layout, inner, &names)
+                 : ParseDescr(descr, layout)) {
+    if (structured || field.empty()) return Status();
+    return InvalidArgument("%s: is one array, without names; leave out ':%s'",
+                           where.c_str(), Printable(field).c_str());
   }
-  const std::string fortran = Value(header, "fortran_order");
+  layout->unread = Printable(descr.substr(0, 40));
+  const bool unknown =
+      std::find(names.begin(), names.end(), field) == names.end();
+  if (!names.empty() && unknown) {
+    return InvalidArgument(
+        "%s: has the fields %s%s; name one, as in \"%s:%s\"", where.c_str(),
+        ListNames(names).c_str(),
+        field.empty() ? "" : (", not '" + Printable(field) + "'").c_str(),
+        where.c_str(), Printable(names[0]).c_str());
+  }
+  return Corruption(
+      "%s: header: elements of type %.40s; ringlet reads bool, int8 to "
+      "int64, uint8 to uint64, float16 to float64 and, as labels, text",
+      where.c_str(), descr.empty() ? "(none)" : Printable(descr).c_str());
+}
+
+}  // namespace
+
+Status ParseNpyDictionary(const std::string& where, const std::string& header,
+                          int64_t most_left, NpyLayout* layout,
+                          const std::string& field) {
+  *layout = NpyLayout();
+  const std::string descr = Value(header, "descr");
+  Shape inner;
+  RINGLET_RETURN_IF_ERROR(ParseType(where, descr, field, layout, &inner));
+  // A field may have the name of a key.
+  std::string rest = header;
+  if (layout->record > 0) rest.erase(rest.find(descr), descr.size());
+  const std::string fortran = Value(rest, "fortran_order");
   if (fortran != "False" && fortran != "True") {
     return Corruption("%s: header: fortran_order must be False or True",
                       where.c_str());
   }
   layout->fortran = fortran == "True";
-  const std::string shape = Value(header, "shape");
-  const int64_t most = most_left / layout->width;
-  layout->shape = Shape();
+  const std::string shape = Value(rest, "shape");
+  const int64_t most =
+      most_left / (layout->record > 0 ? layout->record : layout->width);
   if (!ParseShape(shape, most, &layout->shape)) {
     return Corruption(
         "%s: header: shape %.200s is none, or more than the file "
         "can hold (%" PRId64 " elements)",
         where.c_str(), shape.c_str(), most);
   }
+  if (layout->record == 0) return Status();
+  if (layout->shape.rank() != 1 || inner.rank() == Shape::kMaxRank) {
+    return InvalidArgument(
+        "%s: fields are read of an array of one axis, not of %s", where.c_str(),
+        shape.c_str());
+  }
+  for (int i = 0; i < inner.rank(); ++i) layout->shape.Append(inner[i]);
   return Status();
 }
 

@@ -2,7 +2,8 @@
 //
 // Internal to io/. The header is that of numpy/lib/format.py, versions 1 to 3.
 // Element types are b1, i1 to i8, u1 to u8, f2, f4, f8 and, for labels, text
-// (S, U), in either byte order, in C or in Fortran order.
+// (S, U), in either byte order, in C or in Fortran order; or one such field of
+// a structured array.
 
 #ifndef RINGLET_IO_READERS_NPY_LAYOUT_H_
 #define RINGLET_IO_READERS_NPY_LAYOUT_H_
@@ -23,6 +24,9 @@ struct NpyLayout {
   bool reversed = false;  // not in the machine's byte order
   bool fortran = false;   // the first index varies fastest
   Shape shape;
+  // Of a field of a structured array: the bytes of a record, those before the
+  // field, and the field's elements in a record. record 0: no records.
+  int64_t record = 0, before = 0, per_record = 1;
   std::string unread;  // the type, if its elements cannot be read: "'|O'"
 
   bool is_text() const { return kind == 'S' || kind == 'U'; }
@@ -32,7 +36,10 @@ struct NpyLayout {
   DType dtype() const { return DTypeOf(storage()); }
   // True if the file's bytes are those in memory.
   bool native() const;
-  int64_t stored_bytes() const { return shape.elements() * width; }
+  int64_t stored_bytes() const {
+    return record > 0 ? shape.elements() / per_record * record
+                      : shape.elements() * width;
+  }
 };
 
 // Parses the header of a file of `total` bytes from its first `size`. The
@@ -48,9 +55,11 @@ Status CheckNpyStart(const std::string& where, const unsigned char* start,
                      size_t* length_bytes);
 Status NpyHeaderLength(const std::string& where, const unsigned char* bytes,
                        size_t length_bytes, size_t* length);
-// `most_left`: the number of bytes that can follow the header.
+// `most_left`: the number of bytes that can follow the header. `field`: its
+// name in a structured array, or "".
 Status ParseNpyDictionary(const std::string& where, const std::string& header,
-                          int64_t most_left, NpyLayout* layout);
+                          int64_t most_left, NpyLayout* layout,
+                          const std::string& field = "");
 
 // Converts `stored`, layout.stored_bytes() bytes, to `elements` in C order, one
 // for each element of the shape, of type layout.dtype(). kInvalidArgument for a

@@ -1,10 +1,40 @@
-// Fuzz entry: any bytes as an NPY file, x and y alike.
+// Fuzz entry: any bytes as an NPY file, x and y alike, and as a header that may
+// have a field of the name x.
+
+#include <string>
+#include <vector>
 
 #include "fuzz_file.h"
+#include "io/readers/npy_layout.h"
 #include "ringlet/readers.h"
 
+namespace {
+
+using namespace ringlet;
+
+void CheckField(const uint8_t* data, size_t size) {
+  NpyLayout layout;
+  const std::string header(reinterpret_cast<const char*>(data), size);
+  const auto most = static_cast<int64_t>(size);
+  if (!ParseNpyDictionary("file", header, most, &layout, "x").ok()) return;
+  RINGLET_CHECK(layout.stored_bytes() <= most);
+  std::vector<double> elements(static_cast<size_t>(layout.shape.elements()) +
+                               1);
+  std::vector<std::string> names;
+  const Status decoded =
+      layout.is_text()
+          ? DecodeClassNumbers("file", layout, data,
+                               reinterpret_cast<int32_t*>(elements.data()),
+                               &names)
+          : DecodeNumbers("file", layout, data, elements.data());
+  decoded.IgnoreError();
+}
+
+}  // namespace
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const ringlet::FuzzFile file(data, size);
-  ringlet::CheckDataset(ringlet::NpyDataset(file.path(), file.path()));
+  const FuzzFile file(data, size);
+  CheckDataset(NpyDataset(file.path(), file.path()));
+  CheckField(data, size);
   return 0;
 }

@@ -335,8 +335,84 @@ TEST(NpyTest, Header_OtherElementTypes_AreRefusedAndNamed) {
                                "{'descr': [('a', '<f4'), ('b', '<i4')], "
                                "'fortran_order': False, 'shape': (1,), }",
                                "01234567"));
-  ExpectError(ErrorOf(records), Code::kCorruption, records,
-              "header: elements of type [");
+  ExpectError(ErrorOf(records), Code::kInvalidArgument, records,
+              "has the fields 'a', 'b'; name one, as in \"" + records + ":a\"");
+}
+
+// Of three records of 12 bytes.
+std::string Records(const std::string& fields,
+                    const std::string& shape = "(3,)") {
+  return Npy(1,
+             "{'descr': [" + fields +
+                 "], 'fortran_order': False, 'shape': " + shape + ", }",
+             std::string("abcdefghijkl"
+                         "ABCDEFGHIJKL"
+                         "0123456789+-"));
+}
+
+TEST(NpyTest, Field_OfAStructuredArray_HasItsElements) {
+  const DataFiles files;
+  // A name may be a key of the header, and have a bracket.
+  const std::string path =
+      files.Write("a.npy", Records("('shape', '|u1'), ('', '|V1'), "
+                                   "(\"b]'\", '>i2', (2, 1)), ('t', '|S2'), "
+                                   "('c', '<c8', (0,)), ('k', '|u1', (4,))"));
+  ExpectError(ErrorOf(path + ":k"), Code::kCorruption, path,
+              "header: elements of type [('shape'");
+  const std::string fields =
+      "('shape', '|u1'), ('', '|V1'), (\"b]'\", '>i2', (2, 1)), "
+      "('t', '|S2'), ('k', '|u1', (4,))";
+  for (const std::string& bytes : {Records(fields), Gzip(Records(fields))}) {
+    files.Write("a.npy", bytes);
+    NpyArray array;
+    ASSERT_TRUE(ReadNpy(path + ":shape", &array).ok());
+    EXPECT_EQ(array.shape, Shape({3}));
+    EXPECT_EQ(Values<uint8_t>(array.data),
+              (std::vector<uint8_t>{'a', 'A', '0'}));
+    ASSERT_TRUE(ReadNpy(path + ":b]'", &array).ok());
+    EXPECT_EQ(array.shape, Shape({3, 2, 1}));
+    EXPECT_EQ(
+        Values<int32_t>(array.data),
+        (std::vector<int32_t>{'c' << 8 | 'd', 'e' << 8 | 'f', 'C' << 8 | 'D',
+                              'E' << 8 | 'F', '2' << 8 | '3', '4' << 8 | '5'}));
+    ASSERT_TRUE(ReadNpy(path + ":k", &array).ok());
+    EXPECT_EQ(std::string(array.data.begin(), array.data.end()),
+              "ijklIJKL89+-");
+    const Dataset data = NpyDataset(path + ":k", path + ":t");
+    ASSERT_TRUE(data.Batch(1).status().ok());
+    EXPECT_EQ(data.source()->ClassNames(),
+              (std::vector<std::string>{"67", "GH", "gh"}));
+  }
+  ExpectError(ErrorOf(path + ":x"), Code::kInvalidArgument, path,
+              "has the fields 'shape', 'b]'', 't', 'k', not 'x'; name one");
+  ExpectError(ErrorOf(path), Code::kInvalidArgument, path, "name one, as in");
+}
+
+TEST(NpyTest, Field_InvalidHeader_IsRefused) {
+  const DataFiles files;
+  const std::string nested = "('k', '|u1'), ('n', [('a', '<f4')])";
+  const std::string huge(
+      "('k', '|V1000000000'), ('b', '|V1000000000'), ('c', '|u1')");
+  for (const std::string& fields :
+       {nested, huge, std::string("('k', '|O')"), std::string("('k', '<f4'"),
+        std::string("('k', '<f4', (4294967296, 4294967296))"),
+        std::string("('k', '<f4', (-1,))"), std::string("('k'"),
+        std::string("("), std::string(), std::string("('k\\n', '<f4')"),
+        std::string("('k', '<f4') ('l', '<f4')")}) {
+    SCOPED_TRACE(fields);
+    const std::string path = files.Write("a.npy", Records(fields));
+    const Status status = ErrorOf(path + ":k");
+    ExpectError(status, Code::kCorruption, path, "header: elements of type");
+  }
+  const std::string good = "('k', '|u1'), ('l', '|V11')";
+  std::string path = files.Write("a.npy", Records(good, "(4,)"));
+  ExpectError(ErrorOf(path + ":k"), Code::kCorruption, path,
+              "shape (4,) is none, or more than the file can hold (3 elements");
+  path = files.Write("a.npy", Records(good, "(3, 1)"));
+  ExpectError(ErrorOf(path + ":k"), Code::kInvalidArgument, path,
+              "an array of one axis, not of (3, 1)");
+  path = files.Write("a.npy", Records(good, "()"));
+  ExpectError(ErrorOf(path + ":k"), Code::kInvalidArgument, path, "one axis");
 }
 
 TEST(NpyTest, Header_FortranOrderNotABool_IsRefused) {
@@ -843,6 +919,11 @@ numpy.savez_compressed("packed.npz", **arrays)
 numpy.savez("one.npz", numpy.array([4, 5], "i8"))
 numpy.savez("none.npz")
 numpy.savez("a:b.npz", x=numpy.array([6, 7], "i4"))
+table = numpy.zeros(3, [("x", ">f4", (2,)), ("label", "U3"), ("n", "i8")])
+table["x"] = [[1, 2], [3, 4], [5, 6]]
+table["label"] = ["owl", "emu", "owl"]
+table["n"] = [-1, 0, 1]
+numpy.save("table.npy", table)
 numpy.savez(open("plain.npz:x_train", "wb"), numpy.array([8], "i4"))
 )"));
   }
@@ -899,6 +980,8 @@ TEST_F(NpzDataTest, Path_WithoutANameOrWithAColon_OpensTheFile) {
   ExpectArray<int64_t>("one.npz:arr_0", {2}, {4, 5});
   ExpectArray<int32_t>("a:b.npz:x", {2}, {6, 7});
   ExpectArray<int32_t>("a:b.npz", {2}, {6, 7});
+  ExpectArray<float>("table.npy:x", {3, 2}, {1, 2, 3, 4, 5, 6});
+  ExpectArray<int64_t>("table.npy:n", {3}, {-1, 0, 1});
   // A file of this name comes before the array.
   ExpectArray<int32_t>("plain.npz:x_train", {1}, {8});
 }
