@@ -6,10 +6,8 @@
 #ifndef RINGLET_IO_LOGS_ROW_FILE_H_
 #define RINGLET_IO_LOGS_ROW_FILE_H_
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +17,7 @@
 #include "ringlet/files.h"
 #include "ringlet/shape.h"
 #include "ringlet/status.h"
+#include "row_writer.h"
 
 namespace ringlet {
 
@@ -27,17 +26,13 @@ class RowFile {
   // `callback` names it in warnings and in a backup's state.
   RowFile(const char* callback, const std::string& filename,
           FileSystem* files = FileSystem::Posix())
-      : callback_(callback), filename_(filename), files_(files) {}
-  ~RowFile() { Reset(); }
-  RowFile(const RowFile&) = delete;
-  RowFile& operator=(const RowFile&) = delete;
+      : callback_(callback), filename_(filename), writer_(callback, files) {}
 
   // Prepares a fit: closes the file and drops the restored state. `after_loss`:
   // it is the same fit after a loss, and may continue from before its first
   // row.
   void Reset(bool after_loss = false) {
     Close(after_loss);
-    if (!after_loss) LoseKept();
     offset_ = last_at_ = -1;
     last_.bytes = 0;
     if (after_loss) return;
@@ -77,20 +72,20 @@ class RowFile {
                     std::string* header);
 
   // Writes rows with their line ends to the kernel; they are the same on every
-  // rank. At offset 0 it is only the header. Rows that cannot be written are
-  // kept, with one warning, and the next call tries again. No row is lost while
-  // the program runs and less than kMostKept bytes wait. Further rows are
-  // dropped, with one warning. A full disk never ends a training.
-  static constexpr size_t kMostKept = 1 << 20;
+  // rank. At offset 0 it is only the header. A full disk never ends a training:
+  // see RowWriter::Append.
   void Write(const std::string& rows) {
     Append(rows);
     if (!pending_.empty()) Append(std::exchange(pending_, ""));
   }
 
-  // Closes the file, with a warning if kept rows still cannot be written. With
-  // `may_go_on` they are kept until the next Open or Reset instead. Waits for a
-  // slow reader of a pipe as long as it reads.
-  void Close(bool may_go_on = false);
+  // Closes the file. `may_go_on`: it may be opened again in this fit, so that
+  // rows which could not be written are kept until then.
+  void Close(bool may_go_on = false) {
+    open_ = false;
+    pending_.clear();
+    writer_.Close(/*keep_rows=*/may_go_on);
+  }
 
   void AppendState(std::vector<StateSpan>* spans);
   // The last row, and where the run began. Rank 0 may be lost before it has
@@ -120,23 +115,12 @@ class RowFile {
     int64_t offset = -1;  // -1: none
     int64_t file = 0;     // File::Identity of rank 0's file
   };
-  // The state of writing to the disk.
-  enum class Disk : uint8_t {
-    kTakesAll,  // nothing is kept
-    kFull,      // rows are kept, and a warning was given
-    kOverfull,  // kMostKept bytes are kept, and a warning reports dropped rows
-  };
-
   Status OpenOwn(int worker, bool append, bool in_memory,
                  const std::string& last);
-  Status OpenLocked(int64_t* size);
   bool IsCountedIn(int64_t size, bool append, bool in_memory) const;
   Status Continue(int64_t size, bool is_own, const std::string& last);
-  // A file that is append-only refuses to be truncated, even to its size.
-  Status CutTo(int64_t end, int64_t size) {
-    const int64_t on_disk = size - static_cast<int64_t>(kept_.size());
-    if (end < on_disk) RINGLET_RETURN_IF_ERROR(file_->Truncate(end));
-    kept_.resize(static_cast<size_t>(std::max<int64_t>(end - on_disk, 0)));
+  Status CutTo(int64_t end) {
+    RINGLET_RETURN_IF_ERROR(writer_.CutTo(end));
     offset_ = end;
     return Status();
   }
@@ -147,44 +131,17 @@ class RowFile {
            callback_, why.message());
     return Status();
   }
-  // Reads the file and the kept bytes behind it. Bytes that cannot be read
-  // count as line ends, so that they never cause a cut.
-  std::string Read(int64_t from, int64_t to) const;
-  int64_t EndOf(const std::string& text, int64_t size) const;
   size_t BytesBegun(const std::string& rows, int64_t end) const;
-  bool RowEndsAt(int64_t at) const {
-    return at == 0 || Read(at - 1, at) == "\n";
-  }
-  bool StandsAt(int64_t at, const std::string& rows) const {
-    return at >= 0 && RowEndsAt(at) &&
-           Read(at, at + static_cast<int64_t>(rows.size())) == rows;
-  }
   void Append(const std::string& rows);
-  Status Flush(int milliseconds);
-  // Called as a file of *size bytes is opened. Adds the kept bytes, or drops
-  // them if another process has written to the file meanwhile.
-  void TakeKept(int64_t* size);
-  void LoseKept();
 
   const char* const callback_;
   const std::string filename_;
-  FileSystem* const files_;
+  RowWriter writer_;  // closed on all ranks but rank 0
   // filename_, or the file beside it; fixed for a fit once it is chosen. "":
   // not chosen.
   std::string path_;
   bool open_ = false;
-  std::unique_ptr<File> file_;      // rank 0's
-  std::unique_ptr<HeldLock> lock_;  // of file_
-  // The pipe, from a Close that keeps rows to the next Open. Closing it would
-  // lose unread rows.
-  std::unique_ptr<File> pipe_;
-  Disk disk_ = Disk::kTakesAll;
   int64_t offset_ = -1;
-  std::string kept_;  // counted in offset_, not written yet
-  // The path and size of the kept rows' file, from a Close that keeps rows to
-  // the next Open. -1: a pipe.
-  std::string kept_path_;
-  int64_t kept_behind_ = -1;
   Row last_;
   int64_t last_at_ = -1;  // the offset behind last_
   // The last rows, in a new file: they follow the header.
