@@ -62,7 +62,7 @@ if ! command -v dpkg-query >/dev/null; then
     exit 1
   elif [ "${1:-}" = cross ]; then
     echo "deps: not a Debian system: bring a cross file and libraries of your" \
-         "own (docs/porting.md, \"Another board, from nothing\")" >&2
+         "own (docs/porting.md, \"A new board\")" >&2
     exit 1
   elif [ "${1:-}" = static ] && [ ! -e .deps/cjson/cJSON.c ]; then
     echo "deps: not a Debian system: put cJSON.c and cJSON.h of cJSON's sources" \
