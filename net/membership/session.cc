@@ -7,7 +7,8 @@
 //     calls reads it.
 //   - A link may be dropped in the middle of one of its own events, so DropLink
 //     only closes it; it is deleted at the next event.
-//   - Any method may call Fail while live(). After the call state_ and every
+//   - Any method may call Fail while state_.live(). After the call state_ and
+//   every
 //     link may have changed.
 
 #include "session.h"
@@ -55,6 +56,7 @@ Session::Session(const RingOptions& options, uint32_t generation,
       owner_(owner),
       rank_(options.rank),
       size_(options.size()),
+      state_(generation == 1, options.min_workers > 0),
       proposal_(generation),
       now_(now),
       fully_connected_(IsFullyConnected(size_) || options.min_workers > 0),
@@ -91,16 +93,16 @@ void Session::Begin(int64_t now) {
   start_deadline_ =
       now + static_cast<int64_t>(options_.start_timeout_seconds * 1e9);
   missing_.Begin(now);
-  if (first_time() && options_.relay.empty()) probes_.Begin(now);
-  if (options_.min_workers > 0 && state_ == State::kStarting) BeginViews();
+  if (state_.first_time() && options_.relay.empty()) probes_.Begin(now);
+  if (options_.min_workers > 0 && state_.starting()) BeginViews();
   const Status listening = transport_->Listen();
-  if (!listening.ok() && state_ != State::kWithdrawing) return Fail(listening);
+  if (!listening.ok() && !state_.withdrawing()) return Fail(listening);
   transport_->TickEvery(kStartTick);
   Tick(now);
 }
 
 void Session::BeginWithdrawal(const Status& why, int64_t now) {
-  state_ = State::kWithdrawing;
+  state_.Set(SessionState::kWithdrawing);
   withdrawal_ = why;
   links_.clear();  // every other rank gets the reason
   for (int r = 0; r < size_; ++r) {
@@ -120,7 +122,7 @@ void Session::Tick(int64_t now) {
   dropped_.clear();
   Poll(now, true);
   ExpireHandshakes();
-  if (state_ == State::kWithdrawing) return TickWithdrawal();
+  if (state_.withdrawing()) return TickWithdrawal();
   UpdateActivity();
   NoteTick();
   bool beat = false;
@@ -128,22 +130,20 @@ void Session::Tick(int64_t now) {
   if (beat) SendHeartbeats();
   if (detector_.SelfStalled(now).rank >= 0) duplicates_.ResetTimes(now);
   const int stuck = FindStuck();
-  if (state_ == State::kStarting) {
+  if (state_.starting()) {
     if (stuck >= 0) LoseAndRedial(stuck, "it was connected and did not read");
     return TickStart(suspect);
   }
   HandleSuspect(suspect, stuck);
-  if ((state_ == State::kRunning && agreement_ != nullptr) || lingering()) {
-    TickViews();
-  }
-  if (state_ == State::kLeaving && now >= leave_deadline_) {
+  if (state_.keeps_outside_links()) TickViews();
+  if (state_.leaving() && now >= leave_deadline_) {
     for (const int r : links_) DropLink(&peers_[r].link);
   }
   CheckLeft();
 }
 
 void Session::NoteTick() {
-  const bool runs = state_ == State::kRunning;
+  const bool runs = state_.running();
   trail_.NoteWait(runs, detector_, now_);
   for (const int r : links_) {
     const FramedLink* const link = peers_[r].link.get();
@@ -161,7 +161,7 @@ void Session::SendHeartbeats() {
     FramedLink* link = peers_[r].link.get();
     if (link != nullptr && link->up()) SendTo(link, header, payload, false);
   }
-  if (state_ != State::kStarting || fully_connected_) return;
+  if (!state_.starting() || fully_connected_) return;
   const FormationReport report = barrier_.OwnReport();
   if (report.missing != sent_report_.missing) SendFormationReport(report);
 }
@@ -175,12 +175,12 @@ void Session::HandleSuspect(const FailureDetector::Suspect& suspect,
          "it does not read its messages");
   }
   if (suspect.rank < 0) return;
-  if (state_ == State::kRunning && members_.count() == 1) {
+  if (state_.running() && members_.count() == 1) {
     return;  // no rank waits
   }
-  if (state_ == State::kRunning) {
+  if (state_.running()) {
     Lose(suspect, "");
-  } else if (lingering() && suspect.rank != rank_) {
+  } else if (state_.lingering() && suspect.rank != rank_) {
     LoseCandidate(suspect.rank, "");
   } else if (suspect.rank != rank_) {
     detector_.RemovePeer(suspect.rank);
@@ -195,7 +195,7 @@ int Session::FindStuck() {
   int stuck = -1;
   for (const int r : links_) {
     Peer& p = peers_[r];
-    if (state_ != State::kRunning || p.link == nullptr || !p.link->up() ||
+    if (!state_.running() || p.link == nullptr || !p.link->up() ||
         p.link->drained() || p.link->taken_bytes() != p.taken_bytes) {
       p.stuck_ticks = 0;
     } else {
@@ -204,7 +204,7 @@ int Session::FindStuck() {
     p.taken_bytes = p.link == nullptr ? 0 : p.link->taken_bytes();
     const bool overflowed = p.link != nullptr && p.link->overflowed();
     if (p.stuck_ticks <= kMaxTicks && !overflowed) continue;
-    if (state_ == State::kRunning && !members_.has(r)) {
+    if (state_.running() && !members_.has(r)) {
       LoseCandidate(r, "");
     } else {
       stuck = r;
@@ -217,7 +217,7 @@ int Session::FindStuck() {
 
 void Session::Start(const Call* calls, size_t count, int64_t now) {
   now_ = now;
-  if (state_ != State::kRunning) return;
+  if (!state_.running()) return;
   for (size_t i = 0; i < count; ++i) schedule_.Start(calls[i]);
   Advance();
 }
@@ -246,11 +246,11 @@ bool Session::all_shared() const {
     const FramedLink* link = peers_[r].link.get();
     if (members_.has(r) && (link == nullptr || !link->shared())) return false;
   }
-  return state_ == State::kRunning;
+  return state_.running();
 }
 
 void Session::Advance() {
-  if (!live()) return;
+  if (!state_.live()) return;
   const Status status = schedule_.Progress();
   if (status.code() == Code::kCorruption) {
     const int faulty = members_.worker(schedule_.faulty_peer());
@@ -274,7 +274,7 @@ void Session::UpdateActivity() {
   Activity activity;
   activity.step = step_;
   activity.sequence = completed_;
-  if (live() && !schedule_.idle()) {
+  if (state_.live() && !schedule_.idle()) {
     activity.sequence = completed_ + 1;
     activity.type = schedule_.waiting_type();
     const int on = schedule_.waiting_on();
@@ -319,16 +319,16 @@ void Session::CheckDelivered() {
 }
 
 void Session::Fail(const Status& status, int origin) {
-  if (!live()) return;
+  if (!state_.live()) return;
   // While a ring forms, the others get only errors that a wait cannot end, and
   // the abort of another rank. Any other error concerns this rank alone.
-  const bool ran = state_ == State::kRunning;
+  const bool ran = state_.running();
   const bool sends_abort = ran || reported_by_other_ || IsPermanent(status);
   if (!trail_.noted_end())
     trail_.Note(TrailKind::kAborted, -1, status.message());
-  state_ = State::kFailed;
-  lingering_ = ran && agreement_ != nullptr && origin != rank_ &&
-               status.code() == Code::kPeerLost;
+  const bool lingers = ran && agreement_ != nullptr && origin != rank_ &&
+                       status.code() == Code::kPeerLost;
+  state_.Set(lingers ? SessionState::kLingering : SessionState::kFailed);
   left_behind_ = status.rank() == rank_;
   schedule_.Clear();
   const std::vector<uint8_t> payload = EncodeAbort(NoticeOf(status, origin));
@@ -340,7 +340,7 @@ void Session::Fail(const Status& status, int origin) {
     if (link == nullptr) continue;
     link->DropBorrowed();
     if (ran && !members_.has(r)) {
-      if (!lingering_) DropLink(&peers_[r].link);
+      if (!lingers) DropLink(&peers_[r].link);
       continue;
     }
     // A greeted peer may count this worker as a member already. Without the
@@ -355,7 +355,7 @@ void Session::Fail(const Status& status, int origin) {
     detector_.RemovePeer(r);
     DropLink(&peers_[r].link);
   }
-  if (lingering_) Linger();
+  if (lingers) Linger();
   const Status known = members_.ForCaller(status);
   owner_->OnFailed(origin < 0 ? known
                               : known.Annotate("rank %d (%s) failed",
@@ -366,16 +366,16 @@ void Session::Fail(const Status& status, int origin) {
 // Ends the ring: the suspect is lost.
 void Session::Lose(const FailureDetector::Suspect& suspect,
                    const char* detail) {
-  if (!live()) return;
+  if (!state_.live()) return;
   trail_.NoteLost(suspect, detail, detector_, now_);
   Fail(detector_.LossError(suspect, detail));
 }
 
 void Session::Leave(int64_t now) {
   now_ = now;
-  if (state_ == State::kLeaving) return;
+  if (state_.leaving()) return;
   schedule_.Clear();
-  state_ = State::kLeaving;
+  state_.Set(SessionState::kLeaving);
   leave_deadline_ = now + timeout();
   transport_->StopListening();
   for (std::unique_ptr<FramedLink>& link : unauthenticated_) DropLink(&link);
@@ -397,7 +397,7 @@ void Session::Leave(int64_t now) {
 }
 
 void Session::CheckLeft() {
-  if (state_ != State::kLeaving || left_) return;
+  if (!state_.leaving() || left_) return;
   for (const int r : links_) {
     if (peers_[r].link != nullptr) return;
   }

@@ -7,13 +7,6 @@
 // Session sends heartbeats, watches those of the others, and carries the frames
 // of collective operations.
 //
-// States: starting -> running -> leaving. An error in the first two leads to
-// failed -> leaving. A worker that cannot take part has withdrawing -> leaving
-// instead, and sends the others the reason. A session of an elastic ring that
-// has failed by a loss *lingers* (lingering()). It keeps and makes links until
-// its caller has learned of the loss, and leaves. So joining workers see that
-// this worker runs, and wait for it.
-//
 // Within a session, and on the wire, a worker is its number in the job's list.
 // This number is also its rank, except in an elastic ring
 // (options.min_workers). There the members of the view have the ranks 0, 1 and
@@ -45,6 +38,7 @@
 #include "missing_peer_report.h"
 #include "probe_schedule.h"
 #include "ring_members.h"
+#include "session_state.h"
 #include "session_trail.h"
 #include "view_agreement.h"
 
@@ -100,7 +94,7 @@ class Session final : private FramedLink::Owner,
   bool Poll(int64_t now, bool wake);
   // True if the operation is complete, or cannot complete any more.
   bool Ended(uint64_t sequence) const {
-    return completed_ >= sequence || state_ != State::kRunning;
+    return completed_ >= sequence || !state_.running();
   }
   // True if all links use shared memory.
   bool all_shared() const;
@@ -118,10 +112,8 @@ class Session final : private FramedLink::Owner,
     trail_.SetStep(step);
   }
   WaitChain CurrentWait(int64_t now);
-  // True while the session makes connections.
-  bool connecting() const {
-    return state_ == State::kStarting || state_ == State::kWithdrawing;
-  }
+  // True while the session makes its first connections.
+  bool connecting() const { return state_.connecting(); }
   // The ring's generation; 0 until the ring has formed.
   uint32_t generation() const { return generation_; }
   // The generation of the proposed, acknowledged or formed view; 0: none.
@@ -139,18 +131,9 @@ class Session final : private FramedLink::Owner,
   bool reported_by_other() const { return reported_by_other_; }
 
  private:
-  enum class State : uint8_t {
-    kStarting,
-    kRunning,
-    kFailed,
-    kWithdrawing,
-    kLeaving
-  };
-
   struct Peer {
     std::unique_ptr<FramedLink> link;  // up, or in its handshake
     EndpointList endpoints;
-    uint32_t proposal = 0;     // the generation that it proposes
     bool left = false;         // it has sent a goodbye
     bool failed = false;       // it reported its failure
     uint64_t taken_bytes = 0;  // the link's count at the last tick
@@ -288,7 +271,7 @@ class Session final : private FramedLink::Owner,
     const bool operation =
         IsOperation(header.type) || header.type == FrameType::kReady;
     const bool member = members_.has(peer);
-    if (agreement_ != nullptr && (operation || lingering() || !member)) {
+    if (agreement_ != nullptr && (operation || state_.lingering() || !member)) {
       return operation &&
              !(member && header.generation == members_.generation());
     }
@@ -296,17 +279,6 @@ class Session final : private FramedLink::Owner,
            header.generation != generation_ &&
            (header.generation != 0 || operation);
   }
-  bool lingering() const { return state_ == State::kFailed && lingering_; }
-  // True if this worker has or had a view, and keeps links with workers that
-  // are not members.
-  bool keeps_outside_links() const {
-    return lingering() || (state_ == State::kRunning && agreement_ != nullptr);
-  }
-  bool live() const {
-    return state_ == State::kStarting || state_ == State::kRunning;
-  }
-  // True if this worker forms its first ring, so it has no trained state.
-  bool first_time() const { return proposal_ == 1; }
   bool Missing(int peer) const {
     const FramedLink* link = peers_[peer].link.get();
     return peer != rank_ && (link == nullptr || !link->up());
@@ -324,7 +296,7 @@ class Session final : private FramedLink::Owner,
   const int rank_;
   const int size_;
   Identity identity_;
-  State state_ = State::kStarting;
+  SessionState state_;
   const uint32_t proposal_;  // the generation that this worker proposes
   uint32_t generation_ = 0;
   uint64_t step_ = 0;
@@ -340,8 +312,7 @@ class Session final : private FramedLink::Owner,
   const uint64_t expected_;   // the workers expected in the first view
   bool has_joiner_ = false;
   int64_t join_pending_at_ =
-      INT64_MIN / 2;        // the last time at which a join was pending
-  bool lingering_ = false;  // see lingering()
+      INT64_MIN / 2;  // the last time at which a join was pending
   FormationBarrier barrier_;
   FormationReport sent_report_;  // the last report to the receivers
   MissingPeerReport missing_;

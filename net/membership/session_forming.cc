@@ -77,7 +77,7 @@ void Session::LoseAndRedial(int peer, const std::string& why,
 
 void Session::OnConnected(FramedLink* link, int64_t now) {
   now_ = now;
-  if (state_ == State::kWithdrawing) return SendWithdraw(link);
+  if (state_.withdrawing()) return SendWithdraw(link);
   link->SetPhase(LinkPhase::kAwaitWelcome);
   if (link->is_probe) return SendProbe(link);
   SendIdentity(link, FrameType::kHello, 0,
@@ -87,7 +87,7 @@ void Session::OnConnected(FramedLink* link, int64_t now) {
 void Session::OnAccepted(StreamPtr stream, int64_t now) {
   now_ = now;
   dropped_.clear();
-  if (!live() && !connecting() && !lingering()) return;
+  if (!state_.live() && !state_.connecting() && !state_.lingering()) return;
   const size_t most = std::max(kMaxUnauthenticated, peers_.size());
   if (unauthenticated_.size() >= most) DropStranger();
   FramedLink::Owner* owner = this;
@@ -113,8 +113,8 @@ void Session::TickStart(const FailureDetector::Suspect& suspect) {
     LoseAndRedial(suspect.rank, "it was connected and became silent");
   }
   ResolveRefusal();
-  if (agreement_ != nullptr && state_ == State::kStarting) TickViews();
-  if (state_ != State::kStarting) return;
+  if (agreement_ != nullptr && state_.starting()) TickViews();
+  if (!state_.starting()) return;
   if (agreement_ == nullptr)
     missing_.SetMissedByOthers(barrier_.OwnReport().missing, now_);
   if (agreement_ != nullptr && WaitIsOver()) return Fail(TooFewWorkersError());
@@ -127,7 +127,7 @@ void Session::TickStart(const FailureDetector::Suspect& suspect) {
   }
   for (const int r : links_) {
     const Peer& p = peers_[r];
-    if (r > rank_ || state_ != State::kStarting) break;
+    if (r > rank_ || !state_.starting()) break;
     if (p.link == nullptr && p.endpoints.Due(now_)) Dial(r);
   }
   ProbeOne();
@@ -196,7 +196,7 @@ Status Session::OnHello(FramedLink* link, const FrameHeader& header,
                         const uint8_t* payload) {
   Identity peer;
   RINGLET_RETURN_IF_ERROR(DecodeIdentity(payload, header.payload_bytes, &peer));
-  if (state_ == State::kWithdrawing) {
+  if (state_.withdrawing()) {
     const Status member = CheckMember(identity_, peer);
     if (!member.ok() || peer.rank >= size_ || peer.rank == rank_) return member;
     link->peer = peer.rank;
@@ -246,7 +246,7 @@ Status Session::OnWelcome(FramedLink* link, const FrameHeader& header,
   Identity peer;
   RINGLET_RETURN_IF_ERROR(DecodeIdentity(payload, header.payload_bytes, &peer));
   if (link->is_probe) return Corruption("a welcome to a probe");
-  if (state_ == State::kWithdrawing) {
+  if (state_.withdrawing()) {
     return OnWithdrawalConfirmed(link, header, peer);
   }
   RINGLET_RETURN_IF_ERROR(CheckPeer(identity_, peer, link->peer));
@@ -262,7 +262,7 @@ Status Session::OnWelcome(FramedLink* link, const FrameHeader& header,
   } else {
     link->DeclineSharedMemory();
   }
-  if (live() || lingering()) {
+  if (state_.live() || state_.lingering()) {
     Join(link->peer, header.generation);
   } else {  // an error follows the hello
     link->SetPhase(LinkPhase::kUp);
@@ -272,7 +272,6 @@ Status Session::OnWelcome(FramedLink* link, const FrameHeader& header,
 
 void Session::Join(int peer, uint32_t proposal) {
   Peer& p = peers_[peer];
-  p.proposal = proposal;
   duplicates_.Forget(peer, now_);
   p.link->SetPhase(LinkPhase::kUp);
   p.endpoints.Reached();
@@ -282,7 +281,7 @@ void Session::Join(int peer, uint32_t proposal) {
   trail_.Note(TrailKind::kJoined, peer);
   if (agreement_ != nullptr) {
     p.failed = false;
-    members_.SetConnected(peer, /*joins=*/state_ != State::kStarting);
+    members_.SetConnected(peer, /*joins=*/!state_.starting());
     agreement_->AddPeer(peer, proposal, now_);
     return ApplyAgreement();
   }
@@ -318,7 +317,7 @@ void Session::HandlePeerLost(int peer, const AbortNotice& why) {
 
 // Reports what has changed, and begins when all ranks are connected.
 void Session::CheckFormed(const AbortNotice* lowered) {
-  if (state_ != State::kStarting) return;
+  if (!state_.starting()) return;
   FormationReport report = barrier_.OwnReport();
   report.lowered = lowered != nullptr && report.level < sent_report_.level;
   if (report.lowered) report.why = *lowered;
@@ -331,7 +330,7 @@ void Session::CheckFormed(const AbortNotice* lowered) {
   generation_ = report.generation;
   detector_.SetGeneration(generation_);
   trail_.SetGeneration(generation_);
-  state_ = State::kRunning;
+  state_.Set(SessionState::kRunning);
   transport_->TickEvery(detector_.tick_nanos());
   Notify(missing_.Complete(now_));
   trail_.NoteFormed(members_.workers());
@@ -347,13 +346,13 @@ Status Session::OnFormationReport(FramedLink* link, const FrameHeader& header,
   if (fully_connected_ || report.level > barrier_.highest()) {
     return Corruption("a formation report of level %d", report.level);
   }
-  if (!live()) return Status();
+  if (!state_.live()) return Status();
   if (!report.lowered) {
     const Status lost = detector_.LossError({peer, Cause::kLeft, 0}, "");
     report.why = {lost.code(), peer, -1, lost.message()};
   }
   barrier_.SetReport(peer, report);
-  if (state_ == State::kStarting) {
+  if (state_.starting()) {
     CheckFormed(&report.why);
   } else if (barrier_.HasDeparted(peer)) {
     FailAsReported(peer, report.why);

@@ -77,7 +77,7 @@ Status Session::OnHeader(FramedLink* link, const FrameHeader& header,
   if (!IsOperation(header.type) && header.type != FrameType::kReady)
     return Status();
   receive_target->mode = ReceiveTarget::kDiscard;
-  if (!live()) return Status();
+  if (!state_.live()) return Status();
   const Status status =
       schedule_.OnHeader(members_.rank(link->peer), header, receive_target);
   if (status.code() == Code::kInvalidArgument)
@@ -131,7 +131,7 @@ Status Session::OnFrame(FramedLink* link, const FrameHeader& header,
     default:
       break;
   }
-  if (!live()) return Status();
+  if (!state_.live()) return Status();
   return FailIfCallsDiffer(
       schedule_.OnFrame(members_.rank(link->peer), header, payload));
 }
@@ -153,11 +153,11 @@ void Session::OnGoodbye(FramedLink* link, uint64_t completed) {
   Advance();
   if (link->closed()) return;
   const int peer = link->peer;
-  if (state_ == State::kStarting) {
+  if (state_.starting()) {
     return LoseAndRedial(peer, "it was connected and aborted");
   }
-  const bool join_pending = state_ == State::kRunning && !members_.has(peer);
-  if (join_pending || lingering()) return LoseCandidate(peer, "");
+  const bool join_pending = state_.running() && !members_.has(peer);
+  if (join_pending || state_.lingering()) return LoseCandidate(peer, "");
   trail_.Note(TrailKind::kLeft, peer);
   peers_[peer].left = true;
   detector_.RemovePeer(peer);
@@ -168,12 +168,12 @@ void Session::OnGoodbye(FramedLink* link, uint64_t completed) {
   // it may be of that operation. Otherwise they are heartbeats.
   const bool needed =
       !schedule_.idle() && schedule_.started() > completed && !link->drained();
-  if (state_ == State::kRunning && (completed == 0 || needed)) {
+  if (state_.running() && (completed == 0 || needed)) {
     UpdateActivity();
     return Lose({peer, Cause::kLeft, 0}, "");
   }
   // The peer reads no more, and waits until this end is closed.
-  if (state_ != State::kLeaving || link->drained()) {
+  if (!state_.leaving() || link->drained()) {
     DropLink(&peers_[peer].link);
   }
 }
@@ -183,18 +183,18 @@ void Session::OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes) {
   AbortNotice notice;
   const int peer = link->peer;
   peers_[peer].failed = true;
-  const bool joining = state_ == State::kRunning && !members_.has(peer);
-  if (!live() || joining ||
+  const bool joining = state_.running() && !members_.has(peer);
+  if (!state_.live() || joining ||
       !DecodeAbort(payload, bytes, size_, peer, &notice)) {
     return;
   }
   const std::string& text = notice.text;
-  if (state_ == State::kStarting && notice.code == Code::kPeerLost) {
+  if (state_.starting() && notice.code == Code::kPeerLost) {
     // The peer's ring ended before this rank's had formed. Both form the next
     // one.
     return LoseAndRedial(peer, "it was connected and lost another", notice);
   }
-  if (state_ == State::kStarting && !first_time() &&
+  if (state_.starting() && !state_.first_time() &&
       IsPermanent(Error(notice.code, "%s", text.c_str()))) {
     return LoseAndRedial(peer, "it was connected and failed: " + text, notice);
   }
@@ -208,7 +208,7 @@ AbortNotice Session::NoticeOf(const Status& status, int origin) const {
 }
 
 void Session::NoteReported(int reporter, const AbortNotice& notice) {
-  if (!live()) return;
+  if (!state_.live()) return;
   UpdateActivity();
   trail_.NoteReported(reporter, notice, detector_, now_);
 }
@@ -249,13 +249,13 @@ void Session::OnDown(FramedLink* link, Cause cause, const Status& why,
   // A running member gets the reason. Without it the closed connection would
   // look like this process's end.
   const bool gets_reason = up && cause == Cause::kProtocol &&
-                           members_.has(peer) && state_ == State::kRunning &&
+                           members_.has(peer) && state_.running() &&
                            detector_.SelfStalled(now_).rank < 0;
   if (!gets_reason) {
     detector_.RemovePeer(peer);
     DropLink(&peers_[peer].link);
   }
-  if (state_ == State::kStarting && first_time() && !up && by_tcp &&
+  if (state_.starting() && state_.first_time() && !up && by_tcp &&
       other_version) {
     Fail(InvalidArgument("rank %d (%s): %s", peer, address(peer),
                          why.message()));
@@ -274,16 +274,15 @@ void Session::OnDown(FramedLink* link, Cause cause, const Status& why,
 
 void Session::OnMemberLinkLost(int peer, bool was_up, Cause cause,
                                const Status& why) {
-  if (connecting()) {
+  if (state_.connecting()) {
     Redial(peer, was_up ? "it was connected and its connection ended"
                         : why.message());
     if (!was_up) return;
     const Status lost = detector_.LossError({peer, cause, 0}, why.message());
     HandlePeerLost(peer, {lost.code(), peer, -1, lost.message()});
-  } else if ((state_ == State::kRunning && !members_.has(peer)) ||
-             lingering()) {
+  } else if ((state_.running() && !members_.has(peer)) || state_.lingering()) {
     LoseCandidate(peer, why.message());
-  } else if (state_ == State::kRunning && was_up) {
+  } else if (state_.running() && was_up) {
     UpdateActivity();
     const FailureDetector::Suspect self = detector_.SelfStalled(now_);
     if (self.rank >= 0) {

@@ -48,11 +48,11 @@ Status Session::OnReject(FramedLink* link, const FrameHeader& header,
     DropUnauthenticated(link);
     return Status();
   }
-  if (state_ != State::kStarting || link->stream().is_local()) return why;
+  if (!state_.starting() || link->stream().is_local()) return why;
   const int peer = link->peer;
   // Later this worker holds a trained state, and waits for another in the
   // peer's place.
-  if (header.sequence == 0 || !first_time()) {
+  if (header.sequence == 0 || !state_.first_time()) {
     Notify(missing_.RefusedBy(peer, text, now_));
     return why;
   }
@@ -68,13 +68,13 @@ Status Session::OnReject(FramedLink* link, const FrameHeader& header,
 void Session::RefuseOther(FramedLink* link, const Identity& peer,
                           const Status& why) {
   const bool of_this_job = peer.job == identity_.job;
-  const bool waits = (state_ == State::kStarting || keeps_outside_links()) &&
+  const bool waits = (state_.starting() || state_.keeps_outside_links()) &&
                      peer.rank < size_ && Missing(peer.rank) && of_this_job &&
                      !link->stream().is_local();
   if (!waits) return Reject(link, why, /*final=*/false);
   const sockaddr_storage from = link->stream().remote_address();
   Reject(link, why, /*final=*/true);
-  if (state_ != State::kStarting || !first_time()) return;
+  if (!state_.starting() || !state_.first_time()) return;
   if (CheckMember(identity_, peer).ok()) return Fail(why);
   // Any program may have another list: a worker of this job connects from its
   // rank's address.
@@ -184,7 +184,7 @@ void Session::RefuseDuplicate(FramedLink* link, const Identity& peer) {
 void Session::RefuseVersion(FramedLink* link, const Status& why) {
   const sockaddr_storage from = link->stream().remote_address();
   Reject(link, why, /*final=*/true);
-  if (state_ != State::kStarting || !first_time()) return;
+  if (!state_.starting() || !state_.first_time()) return;
   for (int r = 0; r < size_; ++r) {
     Address host;
     sockaddr_storage numeric;
@@ -247,7 +247,8 @@ Status Session::OnWithdraw(FramedLink* link, const FrameHeader& header,
   const bool known = member.ok() && peer != rank_ && peer < size_ &&
                      (!asked || peer == link->peer);
   if (asked && !known) return Corruption("a withdrawal of another worker");
-  if (known && (connecting() || keeps_outside_links()) && Missing(peer)) {
+  if (known && (state_.connecting() || state_.keeps_outside_links()) &&
+      Missing(peer)) {
     const Status why = AnswerWithdraw(link, peer, withdraw.reason);
     return asked ? why : Status();
   }
@@ -263,17 +264,18 @@ Status Session::OnWithdraw(FramedLink* link, const FrameHeader& header,
 Status Session::AnswerWithdraw(FramedLink* link, int peer,
                                const Status& reason) {
   uint64_t informed = 0;  // by Fail
-  for (int r = 0; first_time() && r < std::min(size_, kMaxInformedRanks); ++r) {
+  for (int r = 0; state_.first_time() && r < std::min(size_, kMaxInformedRanks);
+       ++r) {
     if (r != rank_ && !Missing(r)) informed |= uint64_t{1} << r;
   }
   SendIdentity(link, FrameType::kWelcome, informed);
-  if (state_ == State::kWithdrawing) {
+  if (state_.withdrawing()) {
     peers_[peer].informed = true;
     return Status();
   }
   const Status why =
       reason.Annotate("rank %d (%s) cannot take part", peer, address(peer));
-  if (!first_time() || keeps_outside_links()) {
+  if (!state_.first_time() || state_.keeps_outside_links()) {
     missing_.SetReason(peer,
                        std::string("it cannot take part: ") + reason.message());
     Notify(missing_.Refused(link->stream().remote(), why.message(), now_));

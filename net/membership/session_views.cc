@@ -27,7 +27,7 @@ void Session::BeginViews() {
   options.size = size_;
   options.min_workers = options_.min_workers;
   options.count = proposal_;
-  options.settle_at = first_time()
+  options.settle_at = state_.first_time()
                           ? start_deadline_
                           : std::min(start_deadline_, now_ + timeout() / 2);
   options.expected = expected_;
@@ -41,8 +41,8 @@ void Session::BeginViews() {
 // three exceptions: the peer is not in this view yet, has this worker's
 // goodbye, or has sent an abort.
 void Session::RecordProcessEnd(int peer) {
-  const bool ran = state_ == State::kRunning || state_ == State::kFailed ||
-                   (state_ == State::kLeaving && trail_.noted_end());
+  const bool ran = state_.running() || state_.failed() ||
+                   (state_.leaving() && trail_.noted_end());
   if (agreement_ == nullptr || !ran || completed_ == 0 || !members_.has(peer) ||
       peers_[peer].left || peers_[peer].failed) {
     return;
@@ -65,7 +65,7 @@ void Session::Linger() {
 }
 
 void Session::TickViews() {
-  const bool runs = state_ == State::kRunning;
+  const bool runs = state_.running();
   // A stalled worker has not yet read the frames that arrived during the stall.
   const bool self_stalled = detector_.SelfStalled(now_).rank >= 0;
   for (const int r : links_) {
@@ -73,14 +73,15 @@ void Session::TickViews() {
     if (runs && members_.has(r) && !p.left) continue;
     if (!self_stalled && p.link != nullptr && p.link->up() &&
         !detector_.Hears(r, now_)) {
-      if (keeps_outside_links()) {
+      if (state_.keeps_outside_links()) {
         LoseCandidate(r, "");
       } else {
         LoseAndRedial(r, "it was connected and became silent");
       }
     }
-    const bool due = lingering() || !p.endpoints.empty() || now_ >= p.dial_at;
-    if (keeps_outside_links() && r < rank_ && p.link == nullptr && due &&
+    const bool due =
+        state_.lingering() || !p.endpoints.empty() || now_ >= p.dial_at;
+    if (state_.keeps_outside_links() && r < rank_ && p.link == nullptr && due &&
         p.endpoints.Due(now_)) {
       Dial(r);
     }
@@ -130,9 +131,9 @@ void Session::SetView(const View& view) {
 void Session::ApplyAgreement() {
   std::vector<ViewAgreement::Out> out;
   out.swap(agreement_->out);
-  if (!live() && !lingering()) return;
+  if (!state_.live() && !state_.lingering()) return;
   const View& view = agreement_->view();
-  if (state_ == State::kStarting && view.generation != members_.generation()) {
+  if (state_.starting() && view.generation != members_.generation()) {
     SetView(view);
   }
   for (const ViewAgreement::Out& one : out) {
@@ -145,14 +146,13 @@ void Session::ApplyAgreement() {
     if (link != nullptr && link->up()) SendTo(link, header, payload, false);
   }
   if (!agreement_->running()) return;
-  if (state_ == State::kStarting) StartView();
+  if (state_.starting()) StartView();
   const int departed_member = agreement_->departed_member();
-  if (state_ == State::kRunning && departed_member >= 0) {
+  if (state_.running() && departed_member >= 0) {
     return Lose({departed_member, Cause::kLeft, 0},
                 "it takes no part in this view");
   }
-  if (state_ != State::kRunning || agreement_->has_joiner() == has_joiner_)
-    return;
+  if (!state_.running() || agreement_->has_joiner() == has_joiner_) return;
   has_joiner_ = !has_joiner_;
   if (has_joiner_) trail_.Note(TrailKind::kJoinerWaits);
   owner_->OnJoiner(has_joiner_);
@@ -162,7 +162,7 @@ void Session::StartView() {
   generation_ = members_.generation();
   detector_.SetGeneration(ViewCount(generation_));
   detector_.SetRanks(members_.ranks());
-  state_ = State::kRunning;
+  state_.Set(SessionState::kRunning);
   transport_->TickEvery(detector_.tick_nanos());
   std::string without;
   for (int w = 0; w < size_; ++w) {
@@ -189,7 +189,7 @@ Status Session::OnView(FramedLink* link, const FrameHeader& header,
   ViewFrame frame;
   RINGLET_RETURN_IF_ERROR(
       DecodeView(payload, header.payload_bytes, size_, link->peer, &frame));
-  if (!live() && !lingering()) return Status();
+  if (!state_.live() && !state_.lingering()) return Status();
   const uint32_t count = ViewCount(frame.generation);
   if (!agreement_->Plausible(count)) {
     return Corruption("a view of generation %lu, far from this one's %lu",
@@ -205,10 +205,9 @@ Status Session::OnView(FramedLink* link, const FrameHeader& header,
 
 bool Session::AcceptsHello(int peer) const {
   // A member that left may have connected again, and then belongs to no view.
-  const bool join_pending = state_ == State::kRunning &&
-                            agreement_ != nullptr &&
+  const bool join_pending = state_.running() && agreement_ != nullptr &&
                             (!members_.has(peer) || peers_[peer].left);
-  return (state_ == State::kStarting || join_pending || lingering()) &&
+  return (state_.starting() || join_pending || state_.lingering()) &&
          peers_[peer].link == nullptr;
 }
 
