@@ -91,9 +91,9 @@ ELASTIC = {
         ("net/membership/failure_detector.cc",
          "  if (late > timeout) return SelfStalled(now);\n", ""),
     "frames of another generation are dropped":
-        ("net/membership/session.h", "  bool IsStale(int peer, const FrameHeader& header) const {\n",
-         "  bool IsStale(int peer, const FrameHeader& header) const {\n"
-         "    if (peer >= 0) return false;\n"),
+        ("net/membership/ring_members.cc", "                          bool lingering) const {\n",
+         "                          bool lingering) const {\n"
+         "  if (worker >= 0) return false;\n"),
     "a replica is computed once":
         ("core/exchange/replica_range.h",
          "return {cut(rank), cut(rank + 1) - cut(rank)};",

@@ -1,9 +1,13 @@
-// RingMembers: the workers of a session's ring, their ranks, and in an elastic
-// ring the workers that have ended or wait to join.
+// RingMembers: the workers of a session's ring, their ranks, and what is known
+// of their ends.
 //
-// Internal to net/. Pure. A worker is named by its number in the job's list. In
-// an elastic ring the members of the view have the ranks 0, 1 and so on, in the
-// order of their numbers. In other rings a worker's number is its rank.
+// Internal to net/. Pure. It owns the ring's members and generation, and who of
+// them has left, has ended or waits to join. The Session and its parts write to
+// it what they learn, and read it. It promises that a worker's rank is that of
+// the present view, and that only a frame of another ring is stale. A worker is
+// named by its number in the job's list. In an elastic ring the members of the
+// view have the ranks 0, 1 and so on, in the order of their numbers. In other
+// rings a worker's number is its rank.
 
 #ifndef RINGLET_NET_MEMBERSHIP_RING_MEMBERS_H_
 #define RINGLET_NET_MEMBERSHIP_RING_MEMBERS_H_
@@ -11,6 +15,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "../wire/frame.h"
 #include "ringlet/status.h"
 #include "view_agreement.h"
 
@@ -25,6 +30,14 @@ class RingMembers {
   void SetView(const View& view);
   // The view's generation; 0: none.
   uint32_t generation() const { return generation_; }
+
+  // The ring has formed with this generation; 0: not yet.
+  void SetFormed(uint32_t generation) { formed_ = generation; }
+  uint32_t formed() const { return formed_; }
+  // True if a worker's frame belongs to another ring. While the ring has formed
+  // for one end only, both ends use the same ring. `lingering`: this worker's
+  // ring has ended.
+  bool IsStale(int worker, const FrameHeader& header, bool lingering) const;
 
   // The members, by rank.
   const std::vector<int>& workers() const { return workers_; }
@@ -43,17 +56,25 @@ class RingMembers {
   Status ForCaller(const Status& status) const;
   Status FromCaller(const Status& status) const;
 
-  // A member's process has ended.
+  // A worker has sent a goodbye, or the report of its failure.
+  void SetLeft(int worker) { left_[static_cast<size_t>(worker)] = true; }
+  bool left(int worker) const { return left_[static_cast<size_t>(worker)]; }
+  void SetAborted(int worker) { aborted_[static_cast<size_t>(worker)] = true; }
+  // In an elastic ring: a member's connection has ended. Without a goodbye or
+  // an abort before, its process has ended.
   void SetEnded(int worker);
   bool ended(int worker) const {
     return any_ended_ && (ended_ & Bit(worker)) != 0;
   }
-  // A worker has connected. `joins`: it waits for the next view.
+  // In an elastic ring: a worker has connected. `joins`: it waits for the next
+  // view.
   void SetConnected(int worker, bool joins);
   // A joining worker is lost.
   void SetLost(int worker) { joining_ &= ~Bit(worker); }
+  // The others have continued without this worker.
+  void SetLeftBehind(bool left_behind) { left_behind_ = left_behind; }
   // If a process has ended: the other members and the joining workers, as bits.
-  // 0: none has.
+  // 0: none has, or this worker is left behind.
   uint64_t remaining_workers() const;
 
  private:
@@ -61,7 +82,10 @@ class RingMembers {
 
   const bool elastic_;
   uint32_t generation_ = 0;
+  uint32_t formed_ = 0;
   std::vector<int> workers_, ranks_;
+  std::vector<bool> left_, aborted_;
+  bool left_behind_ = false;
   bool any_ended_ = false;  // since the session's start
   uint64_t ended_ = 0;
   uint64_t joining_ = 0;

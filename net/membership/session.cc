@@ -264,7 +264,7 @@ void Session::Advance() {
   if (schedule_.idle()) return;
   const int waiting_on = schedule_.waiting_on();
   const int on = waiting_on < 0 ? -1 : members_.worker(waiting_on);
-  if (on >= 0 && peers_[on].left) {
+  if (on >= 0 && members_.left(on)) {
     UpdateActivity();
     Lose({on, Cause::kLeft, 0}, "it ended before this rank");
   }
@@ -329,7 +329,7 @@ void Session::Fail(const Status& status, int origin) {
   const bool lingers = ran && agreement_ != nullptr && origin != rank_ &&
                        status.code() == Code::kPeerLost;
   state_.Set(lingers ? SessionState::kLingering : SessionState::kFailed);
-  left_behind_ = status.rank() == rank_;
+  members_.SetLeftBehind(status.rank() == rank_);
   schedule_.Clear();
   const std::vector<uint8_t> payload = EncodeAbort(NoticeOf(status, origin));
   FrameHeader header;

@@ -115,16 +115,16 @@ class Session final : private FramedLink::Owner,
   // True while the session makes its first connections.
   bool connecting() const { return state_.connecting(); }
   // The ring's generation; 0 until the ring has formed.
-  uint32_t generation() const { return generation_; }
+  uint32_t generation() const { return members_.formed(); }
   // The generation of the proposed, acknowledged or formed view; 0: none.
   uint32_t view_generation() const { return members_.generation(); }
   // The greatest generation so far; the next session proposes a greater one.
   uint32_t newest_generation() const {
-    return agreement_ == nullptr ? generation_ : agreement_->next_count() - 1;
+    return agreement_ == nullptr ? generation() : agreement_->next_count() - 1;
   }
   // In an elastic ring that has lost workers because their processes ended: the
   // other members, and the joining workers. 0: not known.
-  uint64_t remaining_workers() const;
+  uint64_t remaining_workers() const { return members_.remaining_workers(); }
   // The worker of each rank, once the ring has formed.
   const std::vector<int>& workers() const { return members_.workers(); }
   // True if another rank reported the failure.
@@ -134,8 +134,6 @@ class Session final : private FramedLink::Owner,
   struct Peer {
     std::unique_ptr<FramedLink> link;  // up, or in its handshake
     EndpointList endpoints;
-    bool left = false;         // it has sent a goodbye
-    bool failed = false;       // it reported its failure
     uint64_t taken_bytes = 0;  // the link's count at the last tick
     int stuck_ticks = 0;       // ticks in which the count has not grown
     bool informed = false;     // it has the reason of the withdrawal
@@ -265,20 +263,6 @@ class Session final : private FramedLink::Owner,
   void DropLink(std::unique_ptr<FramedLink>* link);
   void DropUnauthenticated(FramedLink* link);
 
-  // True if the frame belongs to another ring. While the ring has formed for
-  // one end only, both ends use the same ring.
-  bool IsStale(int peer, const FrameHeader& header) const {
-    const bool operation =
-        IsOperation(header.type) || header.type == FrameType::kReady;
-    const bool member = members_.has(peer);
-    if (agreement_ != nullptr && (operation || state_.lingering() || !member)) {
-      return operation &&
-             !(member && header.generation == members_.generation());
-    }
-    return header.type != FrameType::kView && generation_ != 0 &&
-           header.generation != generation_ &&
-           (header.generation != 0 || operation);
-  }
   bool Missing(int peer) const {
     const FramedLink* link = peers_[peer].link.get();
     return peer != rank_ && (link == nullptr || !link->up());
@@ -298,7 +282,6 @@ class Session final : private FramedLink::Owner,
   Identity identity_;
   SessionState state_;
   const uint32_t proposal_;  // the generation that this worker proposes
-  uint32_t generation_ = 0;
   uint64_t step_ = 0;
   uint64_t completed_ = 0;
   int64_t now_;  // the time of the present event
@@ -307,9 +290,8 @@ class Session final : private FramedLink::Owner,
   const bool fully_connected_;                // every pair is linked
   std::vector<int> links_;                    // the linked ranks
   std::unique_ptr<ViewAgreement> agreement_;  // null: the ring is not elastic
-  RingMembers members_;       // of the formed, acknowledged or proposed ring
-  bool left_behind_ = false;  // the others have continued without this worker
-  const uint64_t expected_;   // the workers expected in the first view
+  RingMembers members_;      // of the formed, acknowledged or proposed ring
+  const uint64_t expected_;  // the workers expected in the first view
   bool has_joiner_ = false;
   int64_t join_pending_at_ =
       INT64_MIN / 2;  // the last time at which a join was pending

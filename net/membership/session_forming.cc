@@ -280,7 +280,6 @@ void Session::Join(int peer, uint32_t proposal) {
   missing_.MarkConnected(peer);
   trail_.Note(TrailKind::kJoined, peer);
   if (agreement_ != nullptr) {
-    p.failed = false;
     members_.SetConnected(peer, /*joins=*/!state_.starting());
     agreement_->AddPeer(peer, proposal, now_);
     return ApplyAgreement();
@@ -327,9 +326,9 @@ void Session::CheckFormed(const AbortNotice* lowered) {
     SendFormationReport(report);
   }
   if (!barrier_.complete()) return;
-  generation_ = report.generation;
-  detector_.SetGeneration(generation_);
-  trail_.SetGeneration(generation_);
+  members_.SetFormed(report.generation);
+  detector_.SetGeneration(report.generation);
+  trail_.SetGeneration(report.generation);
   state_.Set(SessionState::kRunning);
   transport_->TickEvery(detector_.tick_nanos());
   Notify(missing_.Complete(now_));
@@ -357,7 +356,7 @@ Status Session::OnFormationReport(FramedLink* link, const FrameHeader& header,
   } else if (barrier_.HasDeparted(peer)) {
     FailAsReported(peer, report.why);
   } else if (report.level == barrier_.highest() &&
-             report.generation != generation_) {
+             report.generation != generation()) {
     Lose({peer, Cause::kLeft, 0}, "it is in another ring");
   }
   return Status();

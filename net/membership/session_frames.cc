@@ -19,7 +19,7 @@ void Session::SendTo(FramedLink* link, FrameHeader header,
       header.type == FrameType::kHello || header.type == FrameType::kWelcome;
   const uint32_t proposal =
       agreement_ == nullptr ? proposal_ : agreement_->next_count();
-  header.generation = greets ? proposal : generation_;
+  header.generation = greets ? proposal : generation();
   header.source = static_cast<uint16_t>(rank_);
   header.destination = RankOnWire(link->peer);
   if (header.type != FrameType::kHeartbeat) header.step = step_;
@@ -69,7 +69,7 @@ Status Session::OnHeader(FramedLink* link, const FrameHeader& header,
     return Corruption("a frame from rank %d to rank %d came from rank %d",
                       header.source, header.destination, link->peer);
   }
-  if (IsStale(link->peer, header)) {
+  if (members_.IsStale(link->peer, header, state_.lingering())) {
     link->skips_frame = true;
     receive_target->mode = ReceiveTarget::kDiscard;
     return Status();
@@ -97,7 +97,9 @@ Status Session::OnFrame(FramedLink* link, const FrameHeader& header,
                         const uint8_t* payload) {
   // The ring may have changed between the frame's header and its end. A skipped
   // frame has no payload.
-  if (link->up() && (link->skips_frame || IsStale(link->peer, header))) {
+  if (link->up() &&
+      (link->skips_frame ||
+       members_.IsStale(link->peer, header, state_.lingering()))) {
     return Status();
   }
   switch (header.type) {
@@ -159,7 +161,7 @@ void Session::OnGoodbye(FramedLink* link, uint64_t completed) {
   const bool join_pending = state_.running() && !members_.has(peer);
   if (join_pending || state_.lingering()) return LoseCandidate(peer, "");
   trail_.Note(TrailKind::kLeft, peer);
-  peers_[peer].left = true;
+  members_.SetLeft(peer);
   detector_.RemovePeer(peer);
   link->SetPhase(LinkPhase::kLeft);
   // completed == 0: the peer left before its ring had formed. Its process may
@@ -182,7 +184,7 @@ void Session::OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes) {
   Advance();
   AbortNotice notice;
   const int peer = link->peer;
-  peers_[peer].failed = true;
+  members_.SetAborted(peer);
   const bool joining = state_.running() && !members_.has(peer);
   if (!state_.live() || joining ||
       !DecodeAbort(payload, bytes, size_, peer, &notice)) {

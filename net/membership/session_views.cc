@@ -43,15 +43,7 @@ void Session::BeginViews() {
 void Session::RecordProcessEnd(int peer) {
   const bool ran = state_.running() || state_.failed() ||
                    (state_.leaving() && trail_.noted_end());
-  if (agreement_ == nullptr || !ran || completed_ == 0 || !members_.has(peer) ||
-      peers_[peer].left || peers_[peer].failed) {
-    return;
-  }
-  members_.SetEnded(peer);
-}
-
-uint64_t Session::remaining_workers() const {
-  return left_behind_ ? 0 : members_.remaining_workers();
+  if (ran && completed_ > 0) members_.SetEnded(peer);
 }
 
 // Announces to joining workers that this worker computes, and will form the
@@ -70,7 +62,7 @@ void Session::TickViews() {
   const bool self_stalled = detector_.SelfStalled(now_).rank >= 0;
   for (const int r : links_) {
     Peer& p = peers_[r];
-    if (runs && members_.has(r) && !p.left) continue;
+    if (runs && members_.has(r) && !members_.left(r)) continue;
     if (!self_stalled && p.link != nullptr && p.link->up() &&
         !detector_.Hears(r, now_)) {
       if (state_.keeps_outside_links()) {
@@ -159,8 +151,8 @@ void Session::ApplyAgreement() {
 }
 
 void Session::StartView() {
-  generation_ = members_.generation();
-  detector_.SetGeneration(ViewCount(generation_));
+  members_.SetFormed(members_.generation());
+  detector_.SetGeneration(ViewCount(generation()));
   detector_.SetRanks(members_.ranks());
   state_.Set(SessionState::kRunning);
   transport_->TickEvery(detector_.tick_nanos());
@@ -206,7 +198,7 @@ Status Session::OnView(FramedLink* link, const FrameHeader& header,
 bool Session::AcceptsHello(int peer) const {
   // A member that left may have connected again, and then belongs to no view.
   const bool join_pending = state_.running() && agreement_ != nullptr &&
-                            (!members_.has(peer) || peers_[peer].left);
+                            (!members_.has(peer) || members_.left(peer));
   return (state_.starting() || join_pending || state_.lingering()) &&
          peers_[peer].link == nullptr;
 }
