@@ -5,8 +5,9 @@
 //     of frames.
 //   - Every public method and every event with a time sets now_ first; what it
 //     calls reads it.
-//   - A link may be dropped in the middle of one of its own events, so DropLink
-//     only closes it; it is deleted at the next event.
+//   - A link may be dropped in the middle of one of its own events, so
+//   PeerTable
+//     only closes it; DeleteDropped deletes it at the next event.
 //   - Any method may call Fail while state_.live(). After the call state_ and
 //   every
 //     link may have changed.
@@ -60,15 +61,16 @@ Session::Session(const RingOptions& options, uint32_t generation,
       proposal_(generation),
       now_(now),
       fully_connected_(IsFullyConnected(size_) || options.min_workers > 0),
-      links_(LinksOf(rank_, size_, fully_connected_)),
       members_(size_, options.min_workers > 0),
       expected_(remaining),
       barrier_(rank_, size_, generation),
+      links_(rank_, size_, LinksOf(rank_, size_, fully_connected_), this),
       missing_(options.rank, options.addresses, options.start_timeout_seconds,
                options.min_workers),
+      dialer_(options, transport, &links_, &missing_),
+      informed_(options.addresses.size()),
       probes_(options.rank),
       duplicates_(size_),
-      peers_(options.addresses.size()),
       detector_(DetectorOptions(options), now),
       schedule_(rank_, size_, AlgorithmOf(options.implementation),
                 options.wire_dtype, this),
@@ -104,10 +106,7 @@ void Session::Begin(int64_t now) {
 void Session::BeginWithdrawal(const Status& why, int64_t now) {
   state_.Set(SessionState::kWithdrawing);
   withdrawal_ = why;
-  links_.clear();  // every other rank gets the reason
-  for (int r = 0; r < size_; ++r) {
-    if (r != rank_) links_.push_back(r);
-  }
+  links_.LinkAll();  // every other rank gets the reason
   Begin(now);
 }
 
@@ -119,9 +118,9 @@ void Session::Notify(const std::string& line) {
 
 void Session::Tick(int64_t now) {
   now_ = now;
-  dropped_.clear();
+  links_.DeleteDropped();
   Poll(now, true);
-  ExpireHandshakes();
+  dialer_.ExpireHandshakes(now);
   if (state_.withdrawing()) return TickWithdrawal();
   UpdateActivity();
   NoteTick();
@@ -137,7 +136,7 @@ void Session::Tick(int64_t now) {
   HandleSuspect(suspect, stuck);
   if (state_.keeps_outside_links()) TickViews();
   if (state_.leaving() && now >= leave_deadline_) {
-    for (const int r : links_) DropLink(&peers_[r].link);
+    for (const int r : links_.linked()) links_.Drop(r);
   }
   CheckLeft();
 }
@@ -145,8 +144,8 @@ void Session::Tick(int64_t now) {
 void Session::NoteTick() {
   const bool runs = state_.running();
   trail_.NoteWait(runs, detector_, now_);
-  for (const int r : links_) {
-    const FramedLink* const link = peers_[r].link.get();
+  for (const int r : links_.linked()) {
+    const FramedLink* const link = links_.link(r);
     trail_.NoteSilence(r, link != nullptr && link->up(), runs, timeout() / 2,
                        detector_, now_);
   }
@@ -157,10 +156,7 @@ void Session::SendHeartbeats() {
   uint8_t payload[kHeartbeatBytes + kChainEndBytes];
   EncodeHeartbeat(detector_.activity(), &header, payload,
                   fully_connected_ ? ChainEnd() : detector_.EndOfChain(now_));
-  for (const int r : links_) {
-    FramedLink* link = peers_[r].link.get();
-    if (link != nullptr && link->up()) SendTo(link, header, payload, false);
-  }
+  links_.SendToAll(header, payload);
   if (!state_.starting() || fully_connected_) return;
   const FormationReport report = barrier_.OwnReport();
   if (report.missing != sent_report_.missing) SendFormationReport(report);
@@ -170,7 +166,7 @@ void Session::SendHeartbeats() {
 void Session::HandleSuspect(const FailureDetector::Suspect& suspect,
                             int stuck) {
   if (stuck >= 0 && suspect.rank < 0) {
-    const double seconds = peers_[stuck].stuck_ticks * options_.timeout_seconds;
+    const double seconds = links_.stuck_ticks(stuck) * options_.timeout_seconds;
     Lose({stuck, Cause::kStalled, seconds / 8},
          "it does not read its messages");
   }
@@ -184,26 +180,15 @@ void Session::HandleSuspect(const FailureDetector::Suspect& suspect,
     LoseCandidate(suspect.rank, "");
   } else if (suspect.rank != rank_) {
     detector_.RemovePeer(suspect.rank);
-    DropLink(&peers_[suspect.rank].link);
+    links_.Drop(suspect.rank);
   }
 }
 
-// Finds a member that has read none of its queued bytes for 1.5 T of this
-// worker's own time. Its heartbeats may still arrive. -1: none.
+// Finds a member that does not read; -1: none.
 int Session::FindStuck() {
-  constexpr int kMaxTicks = 12;  // of T/8
   int stuck = -1;
-  for (const int r : links_) {
-    Peer& p = peers_[r];
-    if (!state_.running() || p.link == nullptr || !p.link->up() ||
-        p.link->drained() || p.link->taken_bytes() != p.taken_bytes) {
-      p.stuck_ticks = 0;
-    } else {
-      ++p.stuck_ticks;
-    }
-    p.taken_bytes = p.link == nullptr ? 0 : p.link->taken_bytes();
-    const bool overflowed = p.link != nullptr && p.link->overflowed();
-    if (p.stuck_ticks <= kMaxTicks && !overflowed) continue;
+  for (const int r : links_.linked()) {
+    if (!links_.IsStuck(r, state_.running())) continue;
     if (state_.running() && !members_.has(r)) {
       LoseCandidate(r, "");
     } else {
@@ -224,26 +209,15 @@ void Session::Start(const Call* calls, size_t count, int64_t now) {
 
 void Session::TakeTurn(int64_t now) {
   now_ = now;
-  dropped_.clear();
-  for (const int r : links_) {
-    if (peers_[r].link != nullptr) peers_[r].link->NewTurn();
-  }
+  links_.DeleteDropped();
+  links_.NewTurn();
   Poll(now, true);
   Advance();
 }
 
-bool Session::Poll(int64_t now, bool wake) {
-  bool moved = false;
-  for (const int r : links_) {
-    FramedLink* const link = peers_[r].link.get();
-    moved = (link != nullptr && link->Poll(now, wake)) || moved;
-  }
-  return moved;
-}
-
 bool Session::all_shared() const {
-  for (const int r : links_) {
-    const FramedLink* link = peers_[r].link.get();
+  for (const int r : links_.linked()) {
+    const FramedLink* link = links_.link(r);
     if (members_.has(r) && (link == nullptr || !link->shared())) return false;
   }
   return state_.running();
@@ -309,11 +283,7 @@ void Session::Abort(const Status& reason, int64_t now) {
 }
 
 void Session::CheckDelivered() {
-  if (!delivering_) return;
-  for (const int r : links_) {
-    const FramedLink* link = peers_[r].link.get();
-    if (link != nullptr && !link->drained()) return;
-  }
+  if (!delivering_ || !links_.drained()) return;
   delivering_ = false;
   owner_->OnDelivered();
 }
@@ -335,25 +305,25 @@ void Session::Fail(const Status& status, int origin) {
   FrameHeader header;
   header.type = FrameType::kAbort;
   header.payload_bytes = static_cast<uint32_t>(payload.size());
-  for (const int r : links_) {
-    FramedLink* link = peers_[r].link.get();
+  for (const int r : links_.linked()) {
+    FramedLink* link = links_.link(r);
     if (link == nullptr) continue;
     link->DropBorrowed();
     if (ran && !members_.has(r)) {
-      if (!lingers) DropLink(&peers_[r].link);
+      if (!lingers) links_.Drop(r);
       continue;
     }
     // A greeted peer may count this worker as a member already. Without the
     // message it would see a connection that ended for no reason.
     const bool greeted = link->phase() == LinkPhase::kAwaitWelcome;
     if (!link->up() && !(sends_abort && greeted)) {
-      if (link->phase() != LinkPhase::kLeft) DropLink(&peers_[r].link);
+      if (link->phase() != LinkPhase::kLeft) links_.Drop(r);
       continue;
     }
-    if (sends_abort) SendTo(link, header, payload.data(), false);
+    if (sends_abort) links_.Send(link, header, payload.data());
     if (r != status.rank() || origin >= 0) continue;
     detector_.RemovePeer(r);
-    DropLink(&peers_[r].link);
+    links_.Drop(r);
   }
   if (lingers) Linger();
   const Status known = members_.ForCaller(status);
@@ -378,46 +348,27 @@ void Session::Leave(int64_t now) {
   state_.Set(SessionState::kLeaving);
   leave_deadline_ = now + timeout();
   transport_->StopListening();
-  for (std::unique_ptr<FramedLink>& link : unauthenticated_) DropLink(&link);
-  unauthenticated_.clear();
+  links_.DropUnauthenticated(INT64_MAX);
   FrameHeader goodbye;
   goodbye.type = FrameType::kGoodbye;
   goodbye.sequence = completed_;
-  for (const int r : links_) {
-    Peer& p = peers_[r];
-    if (p.link == nullptr) continue;
-    p.link->DropBorrowed();
-    if (p.link->up()) {
-      SendTo(p.link.get(), goodbye, nullptr, false);
-    } else if (p.link->phase() != LinkPhase::kLeft || p.link->drained()) {
-      DropLink(&p.link);
+  for (const int r : links_.linked()) {
+    FramedLink* const link = links_.link(r);
+    if (link == nullptr) continue;
+    link->DropBorrowed();
+    if (link->up()) {
+      links_.Send(link, goodbye);
+    } else if (link->phase() != LinkPhase::kLeft || link->drained()) {
+      links_.Drop(r);
     }
   }
   CheckLeft();
 }
 
 void Session::CheckLeft() {
-  if (!state_.leaving() || left_) return;
-  for (const int r : links_) {
-    if (peers_[r].link != nullptr) return;
-  }
+  if (!state_.leaving() || left_ || !links_.empty()) return;
   left_ = true;
   transport_->OnLeft();
-}
-
-void Session::DropLink(std::unique_ptr<FramedLink>* link) {
-  if (*link == nullptr) return;
-  (*link)->Close();
-  dropped_.push_back(std::move(*link));
-}
-
-void Session::DropUnauthenticated(FramedLink* link) {
-  for (auto it = unauthenticated_.begin(); it != unauthenticated_.end(); ++it) {
-    if (it->get() != link) continue;
-    DropLink(&*it);
-    unauthenticated_.erase(it);
-    return;
-  }
 }
 
 }  // namespace ringlet

@@ -32,10 +32,12 @@
 #include "../transport/framed_link.h"
 #include "../transport/transport.h"
 #include "../wire/handshake.h"
+#include "dialer.h"
 #include "duplicate_workers.h"
 #include "failure_detector.h"
 #include "formation_barrier.h"
 #include "missing_peer_report.h"
+#include "peer_table.h"
 #include "probe_schedule.h"
 #include "ring_members.h"
 #include "session_state.h"
@@ -91,7 +93,7 @@ class Session final : private FramedLink::Owner,
   void TakeTurn(int64_t now);
   // Reads from shared memory. Returns true if bytes have arrived. `wake`: the
   // sender of later bytes must wake this worker; otherwise it polls.
-  bool Poll(int64_t now, bool wake);
+  bool Poll(int64_t now, bool wake) { return links_.Poll(now, wake); }
   // True if the operation is complete, or cannot complete any more.
   bool Ended(uint64_t sequence) const {
     return completed_ >= sequence || !state_.running();
@@ -109,6 +111,7 @@ class Session final : private FramedLink::Owner,
 
   void SetStep(uint64_t step) {
     step_ = step;
+    links_.SetStep(step);
     trail_.SetStep(step);
   }
   WaitChain CurrentWait(int64_t now);
@@ -131,15 +134,6 @@ class Session final : private FramedLink::Owner,
   bool reported_by_other() const { return reported_by_other_; }
 
  private:
-  struct Peer {
-    std::unique_ptr<FramedLink> link;  // up, or in its handshake
-    EndpointList endpoints;
-    uint64_t taken_bytes = 0;  // the link's count at the last tick
-    int stuck_ticks = 0;       // ticks in which the count has not grown
-    bool informed = false;     // it has the reason of the withdrawal
-    int64_t dial_at = 0;       // next try, if it is not in the running ring
-  };
-
   // A refused connection that may be of a worker of this job. It is of one if
   // its address is that of a missing rank's host.
   struct Refusal {
@@ -164,17 +158,12 @@ class Session final : private FramedLink::Owner,
             bool borrowed) override;
 
   // session_forming.cc
-  void Dial(int peer);
-  // `why`: the error of the last endpoint; "" if it is not worth a message.
-  void Redial(int peer, const std::string& why);
   // Drops the link to a peer, complete or not yet, and tries again.
   void LoseAndRedial(int peer, const std::string& why);
   void LoseAndRedial(int peer, const std::string& why,
                      const AbortNotice& notice);
   void TickStart(const FailureDetector::Suspect& suspect);
   void TickWithdrawal();
-  void ExpireHandshakes();
-  void DropStranger();
   Status OnHello(FramedLink* link, const FrameHeader& header,
                  const uint8_t* payload);
   Status OnWelcome(FramedLink* link, const FrameHeader& header,
@@ -212,7 +201,6 @@ class Session final : private FramedLink::Owner,
   void ResolveRefusal();
   void ProbeOne();
   void Probe(int peer, const std::vector<Endpoint>& endpoints);
-  void AddProbe(int peer, StreamPtr stream);
   void SendProbe(FramedLink* link);
   void AnswerProbe(FramedLink* link, const Identity& peer);
   void ProbeEnded(FramedLink* link, Cause cause, const Status& why);
@@ -225,8 +213,6 @@ class Session final : private FramedLink::Owner,
   void NoteReported(int reporter, const AbortNotice& notice);
   void FailAsReported(int peer, const AbortNotice& notice);
   void OnMemberLinkLost(int peer, bool was_up, Cause cause, const Status& why);
-  void SendTo(FramedLink* link, FrameHeader header, const uint8_t* payload,
-              bool borrowed);
 
   // session_views.cc
   void BeginViews();
@@ -241,7 +227,6 @@ class Session final : private FramedLink::Owner,
   void LoseCandidate(int peer, const std::string& why);
   bool WaitIsOver();
   Status TooFewWorkersError();
-  std::string UnreachableText() const;
   Status OnView(FramedLink* link, const FrameHeader& header,
                 const uint8_t* payload);
 
@@ -260,12 +245,10 @@ class Session final : private FramedLink::Owner,
   void CheckDelivered();
   void CheckLeft();
   void Notify(const std::string& line);
-  void DropLink(std::unique_ptr<FramedLink>* link);
-  void DropUnauthenticated(FramedLink* link);
 
-  bool Missing(int peer) const {
-    const FramedLink* link = peers_[peer].link.get();
-    return peer != rank_ && (link == nullptr || !link->up());
+  // The generation that this worker proposes.
+  uint32_t proposal() const {
+    return agreement_ == nullptr ? proposal_ : agreement_->next_count();
   }
   int64_t timeout() const {
     return static_cast<int64_t>(options_.timeout_seconds * 1e9);
@@ -281,14 +264,13 @@ class Session final : private FramedLink::Owner,
   const int size_;
   Identity identity_;
   SessionState state_;
-  const uint32_t proposal_;  // the generation that this worker proposes
+  const uint32_t proposal_;  // its first one
   uint64_t step_ = 0;
   uint64_t completed_ = 0;
   int64_t now_;  // the time of the present event
   int64_t start_deadline_ = 0;
   int64_t leave_deadline_ = 0;
   const bool fully_connected_;                // every pair is linked
-  std::vector<int> links_;                    // the linked ranks
   std::unique_ptr<ViewAgreement> agreement_;  // null: the ring is not elastic
   RingMembers members_;      // of the formed, acknowledged or proposed ring
   const uint64_t expected_;  // the workers expected in the first view
@@ -297,7 +279,10 @@ class Session final : private FramedLink::Owner,
       INT64_MIN / 2;  // the last time at which a join was pending
   FormationBarrier barrier_;
   FormationReport sent_report_;  // the last report to the receivers
+  PeerTable links_;
   MissingPeerReport missing_;
+  Dialer dialer_;
+  std::vector<bool> informed_;  // they have the reason of the withdrawal
   Refusal refusal_;
   ProbeSchedule probes_;
   DuplicateWorkers duplicates_;
@@ -306,11 +291,6 @@ class Session final : private FramedLink::Owner,
   bool delivering_ = false;  // after Abort, until OnDelivered
   bool left_ = false;        // OnLeft was called
 
-  std::vector<Peer> peers_;  // by rank; this rank's own stays empty
-  // Links without a handshake, the oldest first.
-  std::vector<std::unique_ptr<FramedLink>> unauthenticated_;
-  // Closed links. The next event deletes them, when none of their calls runs.
-  std::vector<std::unique_ptr<FramedLink>> dropped_;
   FailureDetector detector_;
   CollectiveSchedule schedule_;
   SessionTrail trail_;

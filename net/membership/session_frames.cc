@@ -13,39 +13,20 @@
 namespace ringlet {
 // Sending.
 
-void Session::SendTo(FramedLink* link, FrameHeader header,
-                     const uint8_t* payload, bool borrowed) {
-  const bool greets =
-      header.type == FrameType::kHello || header.type == FrameType::kWelcome;
-  const uint32_t proposal =
-      agreement_ == nullptr ? proposal_ : agreement_->next_count();
-  header.generation = greets ? proposal : generation();
-  header.source = static_cast<uint16_t>(rank_);
-  header.destination = RankOnWire(link->peer);
-  if (header.type != FrameType::kHeartbeat) header.step = step_;
-  if (borrowed) {
-    link->SendBorrowed(header, payload);
-  } else {
-    link->Send(header, payload);
-  }
-}
-
 bool Session::HasRoom(int rank) const {
-  const FramedLink* link = peers_[members_.worker(rank)].link.get();
-  return link != nullptr && link->up() && link->has_room() &&
-         !link->turn_is_used_up();
+  const FramedLink* link = links_.up_link(members_.worker(rank));
+  return link != nullptr && link->has_room() && !link->turn_is_used_up();
 }
 
 // A full queue needs no request: OnTurn reports that it has room.
 void Session::AwaitRoom(int rank) {
-  const FramedLink* link = peers_[members_.worker(rank)].link.get();
+  const FramedLink* link = links_.link(members_.worker(rank));
   if (link != nullptr && link->turn_is_used_up()) transport_->RequestTurn();
 }
 
 void Session::Send(int rank, const FrameHeader& header, const uint8_t* payload,
                    bool borrowed) {
-  FramedLink* link = peers_[members_.worker(rank)].link.get();
-  if (link != nullptr && link->up()) SendTo(link, header, payload, borrowed);
+  links_.Send(members_.worker(rank), header, payload, borrowed);
 }
 
 void Session::OnSent(FramedLink*, uint64_t sequence) {
@@ -56,7 +37,7 @@ void Session::OnSent(FramedLink*, uint64_t sequence) {
 
 void Session::OnHeard(FramedLink* link, int64_t now) {
   now_ = now;
-  dropped_.clear();
+  links_.DeleteDropped();
   if (link->up()) detector_.RecordHeard(link->peer, now);
 }
 
@@ -142,7 +123,7 @@ void Session::OnTurn(FramedLink* link, int64_t now) {
   now_ = now;
   if (link->unfinished()) transport_->RequestTurn();
   if (link->phase() == LinkPhase::kLeft && link->drained()) {
-    DropLink(&peers_[link->peer].link);
+    links_.Drop(link->peer);
   }
   Advance();
   CheckDelivered();
@@ -176,7 +157,7 @@ void Session::OnGoodbye(FramedLink* link, uint64_t completed) {
   }
   // The peer reads no more, and waits until this end is closed.
   if (!state_.leaving() || link->drained()) {
-    DropLink(&peers_[peer].link);
+    links_.Drop(peer);
   }
 }
 
@@ -240,9 +221,9 @@ void Session::OnDown(FramedLink* link, Cause cause, const Status& why,
   if (link->is_probe) return ProbeEnded(link, cause, why);
   const bool other_version =
       cause == Cause::kProtocol && why.code() == Code::kUnimplemented;
-  if (peer < 0 || peers_[peer].link.get() != link) {
+  if (peer < 0 || links_.link(peer) != link) {
     if (other_version) return RefuseVersion(link, why);
-    if (cause != Cause::kProtocol) return DropUnauthenticated(link);
+    if (cause != Cause::kProtocol) return links_.DropUnauthenticated(link);
     return Reject(link, why, /*final=*/false, /*quiet=*/true);
   }
   const bool up = link->up();
@@ -255,7 +236,7 @@ void Session::OnDown(FramedLink* link, Cause cause, const Status& why,
                            detector_.SelfStalled(now_).rank < 0;
   if (!gets_reason) {
     detector_.RemovePeer(peer);
-    DropLink(&peers_[peer].link);
+    links_.Drop(peer);
   }
   if (state_.starting() && state_.first_time() && !up && by_tcp &&
       other_version) {
@@ -277,8 +258,10 @@ void Session::OnDown(FramedLink* link, Cause cause, const Status& why,
 void Session::OnMemberLinkLost(int peer, bool was_up, Cause cause,
                                const Status& why) {
   if (state_.connecting()) {
-    Redial(peer, was_up ? "it was connected and its connection ended"
-                        : why.message());
+    dialer_.Redial(
+        peer,
+        was_up ? "it was connected and its connection ended" : why.message(),
+        now_);
     if (!was_up) return;
     const Status lost = detector_.LossError({peer, cause, 0}, why.message());
     HandlePeerLost(peer, {lost.code(), peer, -1, lost.message()});

@@ -32,8 +32,8 @@ void Session::Reject(FramedLink* link, const Status& why, bool final,
   header.sequence = final ? static_cast<uint64_t>(why.code()) : 0;
   header.payload_bytes = static_cast<uint32_t>(
       std::min<size_t>(std::strlen(why.message()), kTextBytes));
-  SendTo(link, header, reinterpret_cast<const uint8_t*>(why.message()), false);
-  DropUnauthenticated(link);
+  links_.Send(link, header, reinterpret_cast<const uint8_t*>(why.message()));
+  links_.DropUnauthenticated(link);
   Notify(line);
 }
 
@@ -45,7 +45,7 @@ Status Session::OnReject(FramedLink* link, const FrameHeader& header,
       Error(Code::kUnavailable, "it refused this worker: %s", text.c_str());
   if (link->is_probe) {
     missing_.SetReason(link->peer, why.message());
-    DropUnauthenticated(link);
+    links_.DropUnauthenticated(link);
     return Status();
   }
   if (!state_.starting() || link->stream().is_local()) return why;
@@ -69,8 +69,8 @@ void Session::RefuseOther(FramedLink* link, const Identity& peer,
                           const Status& why) {
   const bool of_this_job = peer.job == identity_.job;
   const bool waits = (state_.starting() || state_.keeps_outside_links()) &&
-                     peer.rank < size_ && Missing(peer.rank) && of_this_job &&
-                     !link->stream().is_local();
+                     peer.rank < size_ && links_.Missing(peer.rank) &&
+                     of_this_job && !link->stream().is_local();
   if (!waits) return Reject(link, why, /*final=*/false);
   const sockaddr_storage from = link->stream().remote_address();
   Reject(link, why, /*final=*/true);
@@ -99,9 +99,9 @@ void Session::ResolveRefusal() {
 // Probes (probe_schedule.h).
 
 void Session::ProbeOne() {
-  const int peer = probes_.Next(links_, now_);
+  const int peer = probes_.Next(links_.linked(), now_);
   if (peer < 0) return;
-  if (peers_[peer].link == nullptr) {
+  if (links_.link(peer) == nullptr) {
     bool done = false;
     std::vector<Endpoint> endpoints;  // none where the lookup fails
     transport_->Resolve(peer, &done, &endpoints).IgnoreError();
@@ -119,18 +119,8 @@ void Session::Probe(int peer, const std::vector<Endpoint>& endpoints) {
     if (endpoint.local || !transport_->Connect(peer, endpoint, &stream).ok()) {
       continue;
     }
-    AddProbe(peer, std::move(stream));
+    links_.OpenProbe(peer, std::move(stream), now_);
   }
-}
-
-void Session::AddProbe(int peer, StreamPtr stream) {
-  FramedLink::Owner* owner = this;
-  unauthenticated_.push_back(std::make_unique<FramedLink>(
-      std::move(stream), LinkPhase::kConnecting, owner));
-  FramedLink* const link = unauthenticated_.back().get();
-  link->peer = peer;
-  link->is_probe = true;
-  link->opened_at = now_;
 }
 
 // Sends no job name. So a worker of an earlier release refuses the probe as
@@ -141,16 +131,17 @@ void Session::SendProbe(FramedLink* link) {
   const std::vector<uint8_t> payload = EncodeIdentity(probe);
   FrameHeader header;
   header.type = FrameType::kHello;
+  header.generation = proposal();
   header.chunk = kFeatureProbes;
   header.payload_bytes = static_cast<uint32_t>(payload.size());
-  SendTo(link, header, payload.data(), false);
+  links_.Send(link, header, payload.data());
 }
 
 // Closes the connection if the lists are the same, else rejects it.
 void Session::AnswerProbe(FramedLink* link, const Identity& peer) {
   const Status same = CheckMember(identity_, peer);
   if (!same.ok()) return Reject(link, same, /*final=*/false);
-  DropUnauthenticated(link);
+  links_.DropUnauthenticated(link);
 }
 
 void Session::ProbeEnded(FramedLink* link, Cause cause, const Status& why) {
@@ -160,7 +151,7 @@ void Session::ProbeEnded(FramedLink* link, Cause cause, const Status& why) {
   // Another program's port, or another release.
   const bool foreign = cause == Cause::kProtocol;
   if (turned_away || foreign) missing_.SetReason(link->peer, why.message());
-  DropUnauthenticated(link);
+  links_.DropUnauthenticated(link);
 }
 
 // This index has a connected worker. Its process may have ended unnoticed, or
@@ -188,7 +179,8 @@ void Session::RefuseVersion(FramedLink* link, const Status& why) {
   for (int r = 0; r < size_; ++r) {
     Address host;
     sockaddr_storage numeric;
-    if (!Missing(r) || !ParseAddress(options_.addresses[r], &host).ok() ||
+    if (!links_.Missing(r) ||
+        !ParseAddress(options_.addresses[r], &host).ok() ||
         !NumericAddress(host, &numeric).ok()) {
       continue;
     }
@@ -203,11 +195,10 @@ void Session::RefuseVersion(FramedLink* link, const Status& why) {
 
 void Session::TickWithdrawal() {
   bool all = true;
-  for (const int r : links_) {
-    const Peer& p = peers_[r];
-    if (p.informed) continue;
+  for (const int r : links_.linked()) {
+    if (informed_[r]) continue;
     all = false;
-    if (p.link == nullptr && p.endpoints.Due(now_)) Dial(r);
+    if (dialer_.Due(r, now_)) dialer_.Dial(r, now_);
   }
   if (all || now_ >= start_deadline_) owner_->OnDelivered();
 }
@@ -218,7 +209,7 @@ void Session::SendWithdraw(FramedLink* link) {
   FrameHeader header;
   header.type = FrameType::kWithdraw;
   header.payload_bytes = static_cast<uint32_t>(payload.size());
-  SendTo(link, header, payload.data(), false);
+  links_.Send(link, header, payload.data());
 }
 
 Status Session::OnWithdrawalConfirmed(FramedLink* link,
@@ -226,11 +217,11 @@ Status Session::OnWithdrawalConfirmed(FramedLink* link,
                                       const Identity& peer) {
   RINGLET_RETURN_IF_ERROR(CheckMember(identity_, peer));
   if (peer.rank != link->peer) return Corruption("another rank's answer");
-  peers_[peer.rank].informed = true;
+  informed_[peer.rank] = true;
   for (int r = 0; r < std::min(size_, kMaxInformedRanks); ++r) {
-    if ((header.total >> r & 1) != 0) peers_[r].informed = true;
+    if ((header.total >> r & 1) != 0) informed_[r] = true;
   }
-  if (peers_[peer.rank].link.get() == link) DropLink(&peers_[peer.rank].link);
+  if (links_.link(peer.rank) == link) links_.Drop(peer.rank);
   return Status();
 }
 
@@ -248,7 +239,7 @@ Status Session::OnWithdraw(FramedLink* link, const FrameHeader& header,
                      (!asked || peer == link->peer);
   if (asked && !known) return Corruption("a withdrawal of another worker");
   if (known && (state_.connecting() || state_.keeps_outside_links()) &&
-      Missing(peer)) {
+      links_.Missing(peer)) {
     const Status why = AnswerWithdraw(link, peer, withdraw.reason);
     return asked ? why : Status();
   }
@@ -266,11 +257,11 @@ Status Session::AnswerWithdraw(FramedLink* link, int peer,
   uint64_t informed = 0;  // by Fail
   for (int r = 0; state_.first_time() && r < std::min(size_, kMaxInformedRanks);
        ++r) {
-    if (r != rank_ && !Missing(r)) informed |= uint64_t{1} << r;
+    if (r != rank_ && !links_.Missing(r)) informed |= uint64_t{1} << r;
   }
   SendIdentity(link, FrameType::kWelcome, informed);
   if (state_.withdrawing()) {
-    peers_[peer].informed = true;
+    informed_[peer] = true;
     return Status();
   }
   const Status why =

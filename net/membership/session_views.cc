@@ -33,6 +33,7 @@ void Session::BeginViews() {
   options.expected = expected_;
   options.quiet = timeout() / 4;
   options.timeout = timeout();
+  dialer_.ShortenPauses();
   agreement_ = std::make_unique<ViewAgreement>(options, now_);
   SetView(View());
 }
@@ -49,8 +50,8 @@ void Session::RecordProcessEnd(int peer) {
 // Announces to joining workers that this worker computes, and will form the
 // next view.
 void Session::Linger() {
-  for (const int r : links_) {
-    if (Missing(r)) agreement_->RemovePeer(r, now_);
+  for (const int r : links_.linked()) {
+    if (links_.Missing(r)) agreement_->RemovePeer(r, now_);
   }
   agreement_->Linger(now_);
   ApplyAgreement();
@@ -60,10 +61,9 @@ void Session::TickViews() {
   const bool runs = state_.running();
   // A stalled worker has not yet read the frames that arrived during the stall.
   const bool self_stalled = detector_.SelfStalled(now_).rank >= 0;
-  for (const int r : links_) {
-    Peer& p = peers_[r];
+  for (const int r : links_.linked()) {
     if (runs && members_.has(r) && !members_.left(r)) continue;
-    if (!self_stalled && p.link != nullptr && p.link->up() &&
+    if (!self_stalled && links_.up_link(r) != nullptr &&
         !detector_.Hears(r, now_)) {
       if (state_.keeps_outside_links()) {
         LoseCandidate(r, "");
@@ -71,11 +71,9 @@ void Session::TickViews() {
         LoseAndRedial(r, "it was connected and became silent");
       }
     }
-    const bool due =
-        state_.lingering() || !p.endpoints.empty() || now_ >= p.dial_at;
-    if (state_.keeps_outside_links() && r < rank_ && p.link == nullptr && due &&
-        p.endpoints.Due(now_)) {
-      Dial(r);
+    if (state_.keeps_outside_links() && r < rank_ && dialer_.Due(r, now_) &&
+        (state_.lingering() || !dialer_.Rests(r, now_))) {
+      dialer_.Dial(r, now_);
     }
   }
   agreement_->Tick(now_);
@@ -103,11 +101,10 @@ Status Session::TooFewWorkersError() {
   return Error(Code::kDeadlineExceeded,
                "rank %d waited %g s for the other workers: %d of %d are "
                "present, with itself, but the job needs at least %d "
-               "(min_workers) that reach each other; missing are %s%s; if they "
+               "(min_workers) that reach each other; missing are %s; if they "
                "have finished the job, this worker is not needed",
                rank_, waited, agreement_->present(), size_,
-               options_.min_workers, missing_.Missing(now_).c_str(),
-               UnreachableText().c_str());
+               options_.min_workers, dialer_.MissingText(now_).c_str());
 }
 
 // Views.
@@ -134,8 +131,7 @@ void Session::ApplyAgreement() {
     FrameHeader header;
     header.type = FrameType::kView;
     header.payload_bytes = static_cast<uint32_t>(ViewBytes(size_));
-    FramedLink* const link = peers_[one.to].link.get();
-    if (link != nullptr && link->up()) SendTo(link, header, payload, false);
+    links_.Send(one.to, header, payload);
   }
   if (!agreement_->running()) return;
   if (state_.starting()) StartView();
@@ -152,6 +148,7 @@ void Session::ApplyAgreement() {
 
 void Session::StartView() {
   members_.SetFormed(members_.generation());
+  links_.SetGeneration(generation());
   detector_.SetGeneration(ViewCount(generation()));
   detector_.SetRanks(members_.ranks());
   state_.Set(SessionState::kRunning);
@@ -200,7 +197,7 @@ bool Session::AcceptsHello(int peer) const {
   const bool join_pending = state_.running() && agreement_ != nullptr &&
                             (!members_.has(peer) || members_.left(peer));
   return (state_.starting() || join_pending || state_.lingering()) &&
-         peers_[peer].link == nullptr;
+         links_.link(peer) == nullptr;
 }
 
 Status Session::CheckProposal(const FrameHeader& header) const {
@@ -215,8 +212,8 @@ Status Session::CheckProposal(const FrameHeader& header) const {
 void Session::LoseCandidate(int peer, const std::string& why) {
   members_.SetLost(peer);
   detector_.RemovePeer(peer);
-  DropLink(&peers_[peer].link);
-  Redial(peer, why);
+  links_.Drop(peer);
+  dialer_.Redial(peer, why, now_);
   agreement_->RemovePeer(peer, now_);
   ApplyAgreement();
 }
