@@ -26,18 +26,6 @@ namespace {
 
 constexpr int64_t kStartTick = 20000000;
 
-Algorithm AlgorithmOf(RingImplementation implementation) {
-  switch (implementation) {
-    case RingImplementation::kRing:
-      return Algorithm::kRing;
-    case RingImplementation::kTree:
-      return Algorithm::kTree;
-    case RingImplementation::kAuto:
-      break;
-  }
-  return Algorithm::kAuto;
-}
-
 FailureDetector::Options DetectorOptions(const RingOptions& options) {
   FailureDetector::Options out;
   out.rank = options.rank;
@@ -72,8 +60,7 @@ Session::Session(const RingOptions& options, uint32_t generation,
       probes_(options.rank),
       duplicates_(size_),
       detector_(DetectorOptions(options), now),
-      schedule_(rank_, size_, AlgorithmOf(options.implementation),
-                options.wire_dtype, this),
+      operations_(options, &state_, &members_, transport, &links_, &detector_),
       trail_([owner](const TrailEvent& event) { owner->OnEvent(event); },
              size_) {
   identity_.job = options.job;
@@ -122,7 +109,7 @@ void Session::Tick(int64_t now) {
   Poll(now, true);
   dialer_.ExpireHandshakes(now);
   if (state_.withdrawing()) return TickWithdrawal();
-  UpdateActivity();
+  operations_.UpdateActivity(now_);
   NoteTick();
   bool beat = false;
   const FailureDetector::Suspect suspect = detector_.Tick(now, &beat);
@@ -203,7 +190,7 @@ int Session::FindStuck() {
 void Session::Start(const Call* calls, size_t count, int64_t now) {
   now_ = now;
   if (!state_.running()) return;
-  for (size_t i = 0; i < count; ++i) schedule_.Start(calls[i]);
+  for (size_t i = 0; i < count; ++i) operations_.Start(calls[i]);
   Advance();
 }
 
@@ -225,52 +212,24 @@ bool Session::all_shared() const {
 
 void Session::Advance() {
   if (!state_.live()) return;
-  const Status status = schedule_.Progress();
+  bool completed = false;
+  const Status status = operations_.Progress(&completed);
   if (status.code() == Code::kCorruption) {
-    const int faulty = members_.worker(schedule_.faulty_peer());
-    return Lose({faulty, Cause::kProtocol, 0}, status.message());
+    return Lose({operations_.faulty_worker(), Cause::kProtocol, 0},
+                status.message());
   }
   if (!status.ok()) return Fail(status);
-  if (schedule_.completed() != completed_) {
-    completed_ = schedule_.completed();
-    owner_->OnCompleted(completed_);
-  }
-  if (schedule_.idle()) return;
-  const int waiting_on = schedule_.waiting_on();
-  const int on = waiting_on < 0 ? -1 : members_.worker(waiting_on);
+  if (completed) owner_->OnCompleted(operations_.completed());
+  const int on = operations_.waiting_on();
   if (on >= 0 && members_.left(on)) {
-    UpdateActivity();
+    operations_.UpdateActivity(now_);
     Lose({on, Cause::kLeft, 0}, "it ended before this rank");
   }
 }
 
-void Session::UpdateActivity() {
-  Activity activity;
-  activity.step = step_;
-  activity.sequence = completed_;
-  if (state_.live() && !schedule_.idle()) {
-    activity.sequence = completed_ + 1;
-    activity.type = schedule_.waiting_type();
-    const int on = schedule_.waiting_on();
-    activity.waiting_on = on < 0 ? -1 : members_.worker(on);
-  }
-  detector_.SetActivity(activity, schedule_.moved_bytes(), now_);
-}
-
 WaitChain Session::CurrentWait(int64_t now) {
   now_ = now;
-  UpdateActivity();
-  WaitChain out = detector_.CurrentWait(now);
-  const auto rank = [this](int* worker) {
-    if (*worker >= 0) *worker = members_.shown_rank(*worker);
-  };
-  rank(&out.rank);
-  rank(&out.activity.waiting_on);
-  for (WaitChain::Entry& entry : out.entries) {
-    rank(&entry.rank);
-    rank(&entry.activity.waiting_on);
-  }
-  return out;
+  return operations_.CurrentWait(now);
 }
 
 // Ends.
@@ -300,7 +259,7 @@ void Session::Fail(const Status& status, int origin) {
                        status.code() == Code::kPeerLost;
   state_.Set(lingers ? SessionState::kLingering : SessionState::kFailed);
   members_.SetLeftBehind(status.rank() == rank_);
-  schedule_.Clear();
+  operations_.Clear();
   const std::vector<uint8_t> payload = EncodeAbort(NoticeOf(status, origin));
   FrameHeader header;
   header.type = FrameType::kAbort;
@@ -344,14 +303,14 @@ void Session::Lose(const FailureDetector::Suspect& suspect,
 void Session::Leave(int64_t now) {
   now_ = now;
   if (state_.leaving()) return;
-  schedule_.Clear();
+  operations_.Clear();
   state_.Set(SessionState::kLeaving);
   leave_deadline_ = now + timeout();
   transport_->StopListening();
   links_.DropUnauthenticated(INT64_MAX);
   FrameHeader goodbye;
   goodbye.type = FrameType::kGoodbye;
-  goodbye.sequence = completed_;
+  goodbye.sequence = operations_.completed();
   for (const int r : links_.linked()) {
     FramedLink* const link = links_.link(r);
     if (link == nullptr) continue;

@@ -27,7 +27,6 @@
 #include <vector>
 
 #include "../cluster/ring_options.h"
-#include "../collective/collective_schedule.h"
 #include "../transport/endpoint_list.h"
 #include "../transport/framed_link.h"
 #include "../transport/transport.h"
@@ -37,6 +36,7 @@
 #include "failure_detector.h"
 #include "formation_barrier.h"
 #include "missing_peer_report.h"
+#include "operations.h"
 #include "peer_table.h"
 #include "probe_schedule.h"
 #include "ring_members.h"
@@ -46,8 +46,7 @@
 
 namespace ringlet {
 
-class Session final : private FramedLink::Owner,
-                      private CollectiveSchedule::Wire {
+class Session final : private FramedLink::Owner {
  public:
   // Called from inside the events of a Session.
   class Owner {
@@ -96,7 +95,7 @@ class Session final : private FramedLink::Owner,
   bool Poll(int64_t now, bool wake) { return links_.Poll(now, wake); }
   // True if the operation is complete, or cannot complete any more.
   bool Ended(uint64_t sequence) const {
-    return completed_ >= sequence || !state_.running();
+    return operations_.completed() >= sequence || !state_.running();
   }
   // True if all links use shared memory.
   bool all_shared() const;
@@ -110,7 +109,7 @@ class Session final : private FramedLink::Owner,
   void Leave(int64_t now);
 
   void SetStep(uint64_t step) {
-    step_ = step;
+    operations_.SetStep(step);
     links_.SetStep(step);
     trail_.SetStep(step);
   }
@@ -152,10 +151,6 @@ class Session final : private FramedLink::Owner,
   void OnSent(FramedLink* link, uint64_t sequence) override;
   void OnDown(FramedLink* link, Cause cause, const Status& why,
               int64_t now) override;
-  bool HasRoom(int rank) const override;
-  void AwaitRoom(int rank) override;
-  void Send(int rank, const FrameHeader& header, const uint8_t* payload,
-            bool borrowed) override;
 
   // session_forming.cc
   // Drops the link to a peer, complete or not yet, and tries again.
@@ -238,7 +233,6 @@ class Session final : private FramedLink::Owner,
   int FindStuck();
   void HandleSuspect(const FailureDetector::Suspect& suspect, int stuck);
   void Advance();
-  void UpdateActivity();
   // Sends the error to the others, if the ring had formed. `origin` is the rank
   // that failed first; -1: none.
   void Fail(const Status& status, int origin = -1);
@@ -265,9 +259,7 @@ class Session final : private FramedLink::Owner,
   Identity identity_;
   SessionState state_;
   const uint32_t proposal_;  // its first one
-  uint64_t step_ = 0;
-  uint64_t completed_ = 0;
-  int64_t now_;  // the time of the present event
+  int64_t now_;              // the time of the present event
   int64_t start_deadline_ = 0;
   int64_t leave_deadline_ = 0;
   const bool fully_connected_;                // every pair is linked
@@ -292,7 +284,7 @@ class Session final : private FramedLink::Owner,
   bool left_ = false;        // OnLeft was called
 
   FailureDetector detector_;
-  CollectiveSchedule schedule_;
+  Operations operations_;
   SessionTrail trail_;
 };
 

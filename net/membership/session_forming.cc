@@ -168,7 +168,7 @@ void Session::Join(int peer, uint32_t proposal) {
   duplicates_.Forget(peer, now_);
   links_.link(peer)->SetPhase(LinkPhase::kUp);
   dialer_.Reached(peer);
-  if (members_.has(peer)) schedule_.DropUnexpected(members_.rank(peer));
+  operations_.DropUnexpected(peer);
   detector_.AddPeer(peer, now_);
   trail_.Note(TrailKind::kJoined, peer);
   if (agreement_ != nullptr) {

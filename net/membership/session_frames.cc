@@ -11,26 +11,8 @@
 #include "session.h"
 
 namespace ringlet {
-// Sending.
-
-bool Session::HasRoom(int rank) const {
-  const FramedLink* link = links_.up_link(members_.worker(rank));
-  return link != nullptr && link->has_room() && !link->turn_is_used_up();
-}
-
-// A full queue needs no request: OnTurn reports that it has room.
-void Session::AwaitRoom(int rank) {
-  const FramedLink* link = links_.link(members_.worker(rank));
-  if (link != nullptr && link->turn_is_used_up()) transport_->RequestTurn();
-}
-
-void Session::Send(int rank, const FrameHeader& header, const uint8_t* payload,
-                   bool borrowed) {
-  links_.Send(members_.worker(rank), header, payload, borrowed);
-}
-
 void Session::OnSent(FramedLink*, uint64_t sequence) {
-  schedule_.OnSent(sequence);
+  operations_.OnSent(sequence);
 }
 
 // Receiving.
@@ -60,7 +42,7 @@ Status Session::OnHeader(FramedLink* link, const FrameHeader& header,
   receive_target->mode = ReceiveTarget::kDiscard;
   if (!state_.live()) return Status();
   const Status status =
-      schedule_.OnHeader(members_.rank(link->peer), header, receive_target);
+      operations_.OnHeader(link->peer, header, receive_target);
   if (status.code() == Code::kInvalidArgument)
     receive_target->mode = ReceiveTarget::kDiscard;
   return FailIfCallsDiffer(status);
@@ -115,8 +97,7 @@ Status Session::OnFrame(FramedLink* link, const FrameHeader& header,
       break;
   }
   if (!state_.live()) return Status();
-  return FailIfCallsDiffer(
-      schedule_.OnFrame(members_.rank(link->peer), header, payload));
+  return FailIfCallsDiffer(operations_.OnFrame(link->peer, header, payload));
 }
 
 void Session::OnTurn(FramedLink* link, int64_t now) {
@@ -149,10 +130,9 @@ void Session::OnGoodbye(FramedLink* link, uint64_t completed) {
   // connect again and wait for this rank, so this rank's ring has ended.
   // `needed`: the peer left within an operation, and the frames that wait for
   // it may be of that operation. Otherwise they are heartbeats.
-  const bool needed =
-      !schedule_.idle() && schedule_.started() > completed && !link->drained();
+  const bool needed = operations_.NeedFrom(completed) && !link->drained();
   if (state_.running() && (completed == 0 || needed)) {
-    UpdateActivity();
+    operations_.UpdateActivity(now_);
     return Lose({peer, Cause::kLeft, 0}, "");
   }
   // The peer reads no more, and waits until this end is closed.
@@ -192,7 +172,7 @@ AbortNotice Session::NoticeOf(const Status& status, int origin) const {
 
 void Session::NoteReported(int reporter, const AbortNotice& notice) {
   if (!state_.live()) return;
-  UpdateActivity();
+  operations_.UpdateActivity(now_);
   trail_.NoteReported(reporter, notice, detector_, now_);
 }
 
@@ -268,7 +248,7 @@ void Session::OnMemberLinkLost(int peer, bool was_up, Cause cause,
   } else if ((state_.running() && !members_.has(peer)) || state_.lingering()) {
     LoseCandidate(peer, why.message());
   } else if (state_.running() && was_up) {
-    UpdateActivity();
+    operations_.UpdateActivity(now_);
     const FailureDetector::Suspect self = detector_.SelfStalled(now_);
     if (self.rank >= 0) {
       Lose(self, "");

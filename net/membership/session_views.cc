@@ -44,7 +44,7 @@ void Session::BeginViews() {
 void Session::RecordProcessEnd(int peer) {
   const bool ran = state_.running() || state_.failed() ||
                    (state_.leaving() && trail_.noted_end());
-  if (ran && completed_ > 0) members_.SetEnded(peer);
+  if (ran && operations_.completed() > 0) members_.SetEnded(peer);
 }
 
 // Announces to joining workers that this worker computes, and will form the
@@ -113,7 +113,7 @@ void Session::SetView(const View& view) {
   members_.SetView(view);
   trail_.SetGeneration(ViewCount(view.generation));
   if (members_.count() == 0) return;
-  schedule_.Reset(members_.rank(rank_), members_.count());
+  operations_.Reset();
 }
 
 // Sends the frames of the agreement, and enters or leaves its view.

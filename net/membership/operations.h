@@ -1,0 +1,88 @@
+// Operations: the collective operations of a ring, over its members' links.
+//
+// Internal to net/. It owns the CollectiveSchedule, which knows ranks, and the
+// count of completed operations. The Session gives it calls and frames, and has
+// it progress after each event. It promises that each frame goes to the worker
+// of the rank, and that FailureDetector learns what this worker waits for.
+
+#ifndef RINGLET_NET_MEMBERSHIP_OPERATIONS_H_
+#define RINGLET_NET_MEMBERSHIP_OPERATIONS_H_
+
+#include <cstdint>
+
+#include "../cluster/ring_options.h"
+#include "../collective/collective_schedule.h"
+#include "../transport/transport.h"
+#include "failure_detector.h"
+#include "peer_table.h"
+#include "ring_members.h"
+#include "session_state.h"
+
+namespace ringlet {
+
+class Operations final : private CollectiveSchedule::Wire {
+ public:
+  Operations(const RingOptions& options, const SessionState* state,
+             const RingMembers* members, Transport* transport, PeerTable* links,
+             FailureDetector* detector);
+
+  void SetStep(uint64_t step) { step_ = step; }
+  // The ring has other members. Only before the first call.
+  void Reset() { schedule_.Reset(members_->rank(worker_), members_->count()); }
+  void Start(const Call& call) { schedule_.Start(call); }
+  // Forgets everything, and no longer uses the memory of any call.
+  void Clear() { schedule_.Clear(); }
+  // Another process takes the worker's place, before the ring has formed.
+  void DropUnexpected(int worker);
+
+  // Frames from a worker, as CollectiveSchedule's.
+  Status OnHeader(int worker, const FrameHeader& header,
+                  ReceiveTarget* receive_target) {
+    return schedule_.OnHeader(members_->rank(worker), header, receive_target);
+  }
+  Status OnFrame(int worker, const FrameHeader& header,
+                 const uint8_t* payload) {
+    return schedule_.OnFrame(members_->rank(worker), header, payload);
+  }
+  void OnSent(uint64_t sequence) { schedule_.OnSent(sequence); }
+
+  // Sends all that can be sent. kCorruption: faulty_worker() has sent a
+  // forbidden frame. *completed becomes true if operations have completed.
+  Status Progress(bool* completed);
+  int faulty_worker() const {
+    return members_->worker(schedule_.faulty_peer());
+  }
+  // Since the session's start.
+  uint64_t completed() const { return completed_; }
+  // True if one is under way that a worker with so many completed is part of.
+  bool NeedFrom(uint64_t completed) const {
+    return !schedule_.idle() && schedule_.started() > completed;
+  }
+  // The worker that the oldest operation waits for; -1: none.
+  int waiting_on() const;
+
+  // Tells the detector what this worker does.
+  void UpdateActivity(int64_t now);
+  // For a caller, by ranks.
+  WaitChain CurrentWait(int64_t now);
+
+ private:
+  bool HasRoom(int rank) const override;
+  void AwaitRoom(int rank) override;
+  void Send(int rank, const FrameHeader& header, const uint8_t* payload,
+            bool borrowed) override;
+
+  const int worker_;  // this one
+  const SessionState* const state_;
+  const RingMembers* const members_;
+  Transport* const transport_;
+  PeerTable* const links_;
+  FailureDetector* const detector_;
+  uint64_t step_ = 0;
+  uint64_t completed_ = 0;
+  CollectiveSchedule schedule_;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_MEMBERSHIP_OPERATIONS_H_
