@@ -46,12 +46,9 @@ Session::Session(const RingOptions& options, uint32_t generation,
       rank_(options.rank),
       size_(options.size()),
       state_(generation == 1, options.min_workers > 0),
-      proposal_(generation),
       now_(now),
       fully_connected_(IsFullyConnected(size_) || options.min_workers > 0),
       members_(size_, options.min_workers > 0),
-      expected_(remaining),
-      barrier_(rank_, size_, generation),
       links_(rank_, size_, LinksOf(rank_, size_, fully_connected_), this),
       missing_(options.rank, options.addresses, options.start_timeout_seconds,
                options.min_workers),
@@ -61,6 +58,9 @@ Session::Session(const RingOptions& options, uint32_t generation,
       duplicates_(size_),
       detector_(DetectorOptions(options), now),
       operations_(options, &state_, &members_, transport, &links_, &detector_),
+      formation_(rank_, size_, generation, fully_connected_, &links_),
+      views_(options_, generation, remaining, &state_, &members_, &links_,
+             &dialer_, &detector_, this),
       trail_([owner](const TrailEvent& event) { owner->OnEvent(event); },
              size_) {
   identity_.job = options.job;
@@ -83,7 +83,10 @@ void Session::Begin(int64_t now) {
       now + static_cast<int64_t>(options_.start_timeout_seconds * 1e9);
   missing_.Begin(now);
   if (state_.first_time() && options_.relay.empty()) probes_.Begin(now);
-  if (options_.min_workers > 0 && state_.starting()) BeginViews();
+  if (options_.min_workers > 0 && state_.starting()) {
+    const Status begun = views_.Begin(start_deadline_, now);
+    if (!begun.ok()) Fail(begun);
+  }
   const Status listening = transport_->Listen();
   if (!listening.ok() && !state_.withdrawing()) return Fail(listening);
   transport_->TickEvery(kStartTick);
@@ -117,11 +120,11 @@ void Session::Tick(int64_t now) {
   if (detector_.SelfStalled(now).rank >= 0) duplicates_.ResetTimes(now);
   const int stuck = FindStuck();
   if (state_.starting()) {
-    if (stuck >= 0) LoseAndRedial(stuck, "it was connected and did not read");
+    if (stuck >= 0) LosePeer(stuck, "it was connected and did not read");
     return TickStart(suspect);
   }
   HandleSuspect(suspect, stuck);
-  if (state_.keeps_outside_links()) TickViews();
+  if (state_.keeps_outside_links()) views_.Tick(now);
   if (state_.leaving() && now >= leave_deadline_) {
     for (const int r : links_.linked()) links_.Drop(r);
   }
@@ -144,9 +147,7 @@ void Session::SendHeartbeats() {
   EncodeHeartbeat(detector_.activity(), &header, payload,
                   fully_connected_ ? ChainEnd() : detector_.EndOfChain(now_));
   links_.SendToAll(header, payload);
-  if (!state_.starting() || fully_connected_) return;
-  const FormationReport report = barrier_.OwnReport();
-  if (report.missing != sent_report_.missing) SendFormationReport(report);
+  if (state_.starting()) formation_.UpdateMissing();
 }
 
 // Once the ring has formed.
@@ -164,7 +165,7 @@ void Session::HandleSuspect(const FailureDetector::Suspect& suspect,
   if (state_.running()) {
     Lose(suspect, "");
   } else if (state_.lingering() && suspect.rank != rank_) {
-    LoseCandidate(suspect.rank, "");
+    LosePeer(suspect.rank, "");
   } else if (suspect.rank != rank_) {
     detector_.RemovePeer(suspect.rank);
     links_.Drop(suspect.rank);
@@ -177,7 +178,7 @@ int Session::FindStuck() {
   for (const int r : links_.linked()) {
     if (!links_.IsStuck(r, state_.running())) continue;
     if (state_.running() && !members_.has(r)) {
-      LoseCandidate(r, "");
+      LosePeer(r, "");
     } else {
       stuck = r;
     }
@@ -255,7 +256,7 @@ void Session::Fail(const Status& status, int origin) {
   const bool sends_abort = ran || reported_by_other_ || IsPermanent(status);
   if (!trail_.noted_end())
     trail_.Note(TrailKind::kAborted, -1, status.message());
-  const bool lingers = ran && agreement_ != nullptr && origin != rank_ &&
+  const bool lingers = ran && views_.active() && origin != rank_ &&
                        status.code() == Code::kPeerLost;
   state_.Set(lingers ? SessionState::kLingering : SessionState::kFailed);
   members_.SetLeftBehind(status.rank() == rank_);
@@ -284,7 +285,7 @@ void Session::Fail(const Status& status, int origin) {
     detector_.RemovePeer(r);
     links_.Drop(r);
   }
-  if (lingers) Linger();
+  if (lingers) views_.Linger(now_);
   const Status known = members_.ForCaller(status);
   owner_->OnFailed(origin < 0 ? known
                               : known.Annotate("rank %d (%s) failed",

@@ -11,7 +11,7 @@
 // This number is also its rank, except in an elastic ring
 // (options.min_workers). There the members of the view have the ranks 0, 1 and
 // so on, in the order of their numbers. Callers, the schedule and messages use
-// these ranks. ViewAgreement decides the members. Other workers of the list may
+// these ranks. Views decides the members. Other workers of the list may
 // have links, and are never suspected.
 //
 // While the ring forms for the first time, some errors cannot end by waiting,
@@ -34,7 +34,7 @@
 #include "dialer.h"
 #include "duplicate_workers.h"
 #include "failure_detector.h"
-#include "formation_barrier.h"
+#include "formation.h"
 #include "missing_peer_report.h"
 #include "operations.h"
 #include "peer_table.h"
@@ -42,11 +42,11 @@
 #include "ring_members.h"
 #include "session_state.h"
 #include "session_trail.h"
-#include "view_agreement.h"
+#include "views.h"
 
 namespace ringlet {
 
-class Session final : private FramedLink::Owner {
+class Session final : private FramedLink::Owner, private Views::Owner {
  public:
   // Called from inside the events of a Session.
   class Owner {
@@ -122,7 +122,7 @@ class Session final : private FramedLink::Owner {
   uint32_t view_generation() const { return members_.generation(); }
   // The greatest generation so far; the next session proposes a greater one.
   uint32_t newest_generation() const {
-    return agreement_ == nullptr ? generation() : agreement_->next_count() - 1;
+    return views_.active() ? views_.proposal() - 1 : generation();
   }
   // In an elastic ring that has lost workers because their processes ended: the
   // other members, and the joining workers. 0: not known.
@@ -153,10 +153,11 @@ class Session final : private FramedLink::Owner {
               int64_t now) override;
 
   // session_forming.cc
-  // Drops the link to a peer, complete or not yet, and tries again.
-  void LoseAndRedial(int peer, const std::string& why);
-  void LoseAndRedial(int peer, const std::string& why,
-                     const AbortNotice& notice);
+  // Drops the link to a peer, up or not yet, and tries again. Only a peer that
+  // is no member of a running ring. `notice`: the reason for the others, if it
+  // is not `why`.
+  void LosePeer(int peer, const std::string& why,
+                const AbortNotice* notice = nullptr);
   void TickStart(const FailureDetector::Suspect& suspect);
   void TickWithdrawal();
   Status OnHello(FramedLink* link, const FrameHeader& header,
@@ -171,11 +172,7 @@ class Session final : private FramedLink::Owner {
   Status OnWithdrawalConfirmed(FramedLink* link, const FrameHeader& header,
                                const Identity& peer);
   void Join(int peer, uint32_t proposal);
-  // A connected peer is lost, or its connection is, for the reason `why`.
-  void HandlePeerLost(int peer, const AbortNotice& why);
   void CheckFormed(const AbortNotice* lowered = nullptr);
-  void SendFormationReport(int peer, const FormationReport& report);
-  void SendFormationReport(const FormationReport& report);
   Status OnFormationReport(FramedLink* link, const FrameHeader& header,
                            const uint8_t* payload);
   void SendWithdraw(FramedLink* link);
@@ -209,21 +206,13 @@ class Session final : private FramedLink::Owner {
   void FailAsReported(int peer, const AbortNotice& notice);
   void OnMemberLinkLost(int peer, bool was_up, Cause cause, const Status& why);
 
-  // session_views.cc
-  void BeginViews();
-  void TickViews();
-  void Linger();
+  void OnNewView() override;
+  void OnFormed(const std::string& line) override;
+  void OnMemberAbsent(int member) override;
+  void OnJoiner(bool waits) override;
+
   void RecordProcessEnd(int peer);
-  void SetView(const View& view);
-  void ApplyAgreement();
-  void StartView();
   bool AcceptsHello(int peer) const;
-  Status CheckProposal(const FrameHeader& header) const;
-  void LoseCandidate(int peer, const std::string& why);
-  bool WaitIsOver();
-  Status TooFewWorkersError();
-  Status OnView(FramedLink* link, const FrameHeader& header,
-                const uint8_t* payload);
 
   // session.cc
   // Ends the ring: the suspect is lost.
@@ -240,10 +229,6 @@ class Session final : private FramedLink::Owner {
   void CheckLeft();
   void Notify(const std::string& line);
 
-  // The generation that this worker proposes.
-  uint32_t proposal() const {
-    return agreement_ == nullptr ? proposal_ : agreement_->next_count();
-  }
   int64_t timeout() const {
     return static_cast<int64_t>(options_.timeout_seconds * 1e9);
   }
@@ -258,19 +243,11 @@ class Session final : private FramedLink::Owner {
   const int size_;
   Identity identity_;
   SessionState state_;
-  const uint32_t proposal_;  // its first one
-  int64_t now_;              // the time of the present event
+  int64_t now_;  // the time of the present event
   int64_t start_deadline_ = 0;
   int64_t leave_deadline_ = 0;
-  const bool fully_connected_;                // every pair is linked
-  std::unique_ptr<ViewAgreement> agreement_;  // null: the ring is not elastic
-  RingMembers members_;      // of the formed, acknowledged or proposed ring
-  const uint64_t expected_;  // the workers expected in the first view
-  bool has_joiner_ = false;
-  int64_t join_pending_at_ =
-      INT64_MIN / 2;  // the last time at which a join was pending
-  FormationBarrier barrier_;
-  FormationReport sent_report_;  // the last report to the receivers
+  const bool fully_connected_;  // every pair is linked
+  RingMembers members_;         // of the formed, acknowledged or proposed ring
   PeerTable links_;
   MissingPeerReport missing_;
   Dialer dialer_;
@@ -285,6 +262,8 @@ class Session final : private FramedLink::Owner {
 
   FailureDetector detector_;
   Operations operations_;
+  Formation formation_;
+  Views views_;
   SessionTrail trail_;
 };
 

@@ -14,18 +14,18 @@
 namespace ringlet {
 // Dialling.
 
-void Session::LoseAndRedial(int peer, const std::string& why) {
-  const Status lost =
-      detector_.LossError({peer, Cause::kExited, 0}, why.c_str());
-  LoseAndRedial(peer, why, {lost.code(), peer, -1, lost.message()});
-}
-
-void Session::LoseAndRedial(int peer, const std::string& why,
-                            const AbortNotice& notice) {
+void Session::LosePeer(int peer, const std::string& why,
+                       const AbortNotice* notice) {
+  if (views_.active()) return views_.LosePeer(peer, why, now_);
   detector_.RemovePeer(peer);
   links_.Drop(peer);
   dialer_.Redial(peer, why, now_);
-  HandlePeerLost(peer, notice);
+  formation_.RemoveLink(peer);
+  if (notice != nullptr) return CheckFormed(notice);
+  const Status lost =
+      detector_.LossError({peer, Cause::kExited, 0}, why.c_str());
+  const AbortNotice exited = {lost.code(), peer, -1, lost.message()};
+  CheckFormed(&exited);
 }
 
 void Session::OnConnected(FramedLink* link, int64_t now) {
@@ -48,15 +48,18 @@ void Session::OnAccepted(StreamPtr stream, int64_t now) {
 
 void Session::TickStart(const FailureDetector::Suspect& suspect) {
   if (suspect.rank >= 0 && suspect.rank != rank_) {
-    LoseAndRedial(suspect.rank, "it was connected and became silent");
+    LosePeer(suspect.rank, "it was connected and became silent");
   }
   ResolveRefusal();
-  if (agreement_ != nullptr && state_.starting()) TickViews();
+  if (views_.active() && state_.starting()) views_.Tick(now_);
   if (!state_.starting()) return;
-  if (agreement_ == nullptr)
-    missing_.SetMissedByOthers(barrier_.OwnReport().missing, now_);
-  if (agreement_ != nullptr && WaitIsOver()) return Fail(TooFewWorkersError());
-  if (agreement_ == nullptr && now_ >= start_deadline_) {
+  if (views_.active()) {
+    const Status wait = views_.CheckWait(now_);
+    if (!wait.ok()) return Fail(wait);
+  } else {
+    missing_.SetMissedByOthers(formation_.missing(), now_);
+  }
+  if (!views_.active() && now_ >= start_deadline_) {
     return Fail(Error(
         Code::kDeadlineExceeded,
         "rank %d waited %g s for the other workers; missing are %s", rank_,
@@ -67,8 +70,7 @@ void Session::TickStart(const FailureDetector::Suspect& suspect) {
     if (dialer_.Due(r, now_)) dialer_.Dial(r, now_);
   }
   ProbeOne();
-  Notify(
-      missing_.Due(now_, agreement_ == nullptr || !agreement_->join_pending()));
+  Notify(missing_.Due(now_, !views_.active() || !views_.join_pending()));
 }
 
 // The handshake.
@@ -78,7 +80,7 @@ void Session::SendIdentity(FramedLink* link, FrameType type, uint64_t informed,
   const std::vector<uint8_t> payload = EncodeIdentity(identity_);
   FrameHeader header;
   header.type = type;
-  header.generation = proposal();
+  header.generation = views_.proposal();
   header.sequence = ProgramVersion();
   header.total = informed;
   header.chunk = features;
@@ -116,7 +118,7 @@ Status Session::OnHello(FramedLink* link, const FrameHeader& header,
     RefuseOther(link, peer, fits);
     return Status();
   }
-  RINGLET_RETURN_IF_ERROR(CheckProposal(header));
+  RINGLET_RETURN_IF_ERROR(views_.CheckProposal(header.generation));
   if (!std::binary_search(links_.linked().begin(), links_.linked().end(),
                           peer.rank) ||
       header.destination != rank_) {
@@ -146,7 +148,7 @@ Status Session::OnWelcome(FramedLink* link, const FrameHeader& header,
   RINGLET_RETURN_IF_ERROR(CheckPeer(identity_, peer, link->peer));
   RINGLET_RETURN_IF_ERROR(
       CheckVersion(rank_, ProgramVersion(), peer.rank, header.sequence));
-  RINGLET_RETURN_IF_ERROR(CheckProposal(header));
+  RINGLET_RETURN_IF_ERROR(views_.CheckProposal(header.generation));
   const bool shares = (header.chunk & kFeatureShares) != 0;
   if (shares && !link->CanShare()) {
     return Corruption("a welcome to shared memory that was not offered");
@@ -171,60 +173,27 @@ void Session::Join(int peer, uint32_t proposal) {
   operations_.DropUnexpected(peer);
   detector_.AddPeer(peer, now_);
   trail_.Note(TrailKind::kJoined, peer);
-  if (agreement_ != nullptr) {
-    members_.SetConnected(peer, /*joins=*/!state_.starting());
-    agreement_->AddPeer(peer, proposal, now_);
-    return ApplyAgreement();
-  }
-  barrier_.AddLink(peer, proposal);
-  for (const int r : barrier_.receivers()) {
-    if (r == peer) SendFormationReport(r, sent_report_);
-  }
+  if (views_.active()) return views_.AddPeer(peer, proposal, now_);
+  formation_.AddLink(peer, proposal);
   CheckFormed();
-}
-
-void Session::SendFormationReport(int peer, const FormationReport& report) {
-  const std::vector<uint8_t> payload = EncodeFormationReport(report);
-  FrameHeader header;
-  header.type = FrameType::kFormationReport;
-  header.payload_bytes = static_cast<uint32_t>(payload.size());
-  links_.Send(peer, header, payload.data());
-}
-
-void Session::SendFormationReport(const FormationReport& report) {
-  for (const int r : barrier_.receivers()) SendFormationReport(r, report);
-  sent_report_ = report;
-  sent_report_.lowered = false;
-}
-
-void Session::HandlePeerLost(int peer, const AbortNotice& why) {
-  if (agreement_ != nullptr) {
-    agreement_->RemovePeer(peer, now_);
-    return ApplyAgreement();
-  }
-  barrier_.RemoveLink(peer);
-  CheckFormed(&why);
 }
 
 // Reports what has changed, and begins when all ranks are connected.
 void Session::CheckFormed(const AbortNotice* lowered) {
   if (!state_.starting()) return;
-  FormationReport report = barrier_.OwnReport();
-  report.lowered = lowered != nullptr && report.level < sent_report_.level;
-  if (report.lowered) report.why = *lowered;
-  // The missing rank may change often, and is sent with the next heartbeat.
-  if (report.level != sent_report_.level ||
-      report.generation != sent_report_.generation) {
-    SendFormationReport(report);
-  }
-  if (!barrier_.complete()) return;
-  members_.SetFormed(report.generation);
-  links_.SetGeneration(report.generation);
-  detector_.SetGeneration(report.generation);
-  trail_.SetGeneration(report.generation);
+  if (!formation_.Update(lowered)) return;
+  const uint32_t generation = formation_.generation();
+  members_.SetFormed(generation);
+  links_.SetGeneration(generation);
+  detector_.SetGeneration(generation);
+  trail_.SetGeneration(generation);
+  OnFormed("");
+}
+
+void Session::OnFormed(const std::string& line) {
   state_.Set(SessionState::kRunning);
   transport_->TickEvery(detector_.tick_nanos());
-  Notify(missing_.Complete(now_));
+  Notify(line.empty() ? missing_.Complete(now_) : line);
   trail_.NoteFormed(members_.workers());
   owner_->OnRunning();
 }
@@ -233,26 +202,45 @@ Status Session::OnFormationReport(FramedLink* link, const FrameHeader& header,
                                   const uint8_t* payload) {
   const int peer = link->peer;
   FormationReport report;
-  RINGLET_RETURN_IF_ERROR(DecodeFormationReport(payload, header.payload_bytes,
-                                                size_, peer, &report));
-  if (fully_connected_ || report.level > barrier_.highest()) {
-    return Corruption("a formation report of level %d", report.level);
-  }
+  RINGLET_RETURN_IF_ERROR(formation_.Decode(peer, header, payload, &report));
   if (!state_.live()) return Status();
   if (!report.lowered) {
     const Status lost = detector_.LossError({peer, Cause::kLeft, 0}, "");
     report.why = {lost.code(), peer, -1, lost.message()};
   }
-  barrier_.SetReport(peer, report);
+  formation_.SetReport(peer, report);
   if (state_.starting()) {
     CheckFormed(&report.why);
-  } else if (barrier_.HasDeparted(peer)) {
+  } else if (formation_.HasDeparted(peer)) {
     FailAsReported(peer, report.why);
-  } else if (report.level == barrier_.highest() &&
-             report.generation != generation()) {
+  } else if (formation_.InOther(report, generation())) {
     Lose({peer, Cause::kLeft, 0}, "it is in another ring");
   }
   return Status();
+}
+
+// Views.
+
+void Session::OnNewView() {
+  trail_.SetGeneration(ViewCount(members_.generation()));
+  if (members_.count() > 0) operations_.Reset();
+}
+
+void Session::OnMemberAbsent(int member) {
+  Lose({member, Cause::kLeft, 0}, "it takes no part in this view");
+}
+
+void Session::OnJoiner(bool waits) {
+  if (waits) trail_.Note(TrailKind::kJoinerWaits);
+  owner_->OnJoiner(waits);
+}
+
+bool Session::AcceptsHello(int peer) const {
+  // A member that left may have connected again, and then belongs to no view.
+  const bool join_pending = state_.keeps_outside_links() &&
+                            (!members_.has(peer) || members_.left(peer));
+  return (state_.starting() || join_pending || state_.lingering()) &&
+         links_.link(peer) == nullptr;
 }
 
 }  // namespace ringlet

@@ -86,7 +86,7 @@ Status Session::OnFrame(FramedLink* link, const FrameHeader& header,
     case FrameType::kFormationReport:
       return OnFormationReport(link, header, payload);
     case FrameType::kView:
-      return OnView(link, header, payload);
+      return views_.OnFrame(link->peer, header, payload, now_);
     case FrameType::kGoodbye:
       OnGoodbye(link, header.sequence);
       return Status();
@@ -118,10 +118,10 @@ void Session::OnGoodbye(FramedLink* link, uint64_t completed) {
   if (link->closed()) return;
   const int peer = link->peer;
   if (state_.starting()) {
-    return LoseAndRedial(peer, "it was connected and aborted");
+    return LosePeer(peer, "it was connected and aborted");
   }
   const bool join_pending = state_.running() && !members_.has(peer);
-  if (join_pending || state_.lingering()) return LoseCandidate(peer, "");
+  if (join_pending || state_.lingering()) return LosePeer(peer, "");
   trail_.Note(TrailKind::kLeft, peer);
   members_.SetLeft(peer);
   detector_.RemovePeer(peer);
@@ -155,13 +155,22 @@ void Session::OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes) {
   if (state_.starting() && notice.code == Code::kPeerLost) {
     // The peer's ring ended before this rank's had formed. Both form the next
     // one.
-    return LoseAndRedial(peer, "it was connected and lost another", notice);
+    return LosePeer(peer, "it was connected and lost another", &notice);
   }
   if (state_.starting() && !state_.first_time() &&
       IsPermanent(Error(notice.code, "%s", text.c_str()))) {
-    return LoseAndRedial(peer, "it was connected and failed: " + text, notice);
+    return LosePeer(peer, "it was connected and failed: " + text, &notice);
   }
   FailAsReported(peer, notice);
+}
+
+// A connection that ends without a goodbye means an ended process. There are
+// three exceptions: the peer is not in this view yet, has this worker's
+// goodbye, or has sent an abort.
+void Session::RecordProcessEnd(int peer) {
+  const bool ran = state_.running() || state_.failed() ||
+                   (state_.leaving() && trail_.noted_end());
+  if (ran && operations_.completed() > 0) members_.SetEnded(peer);
 }
 
 AbortNotice Session::NoticeOf(const Status& status, int origin) const {
@@ -237,16 +246,14 @@ void Session::OnDown(FramedLink* link, Cause cause, const Status& why,
 
 void Session::OnMemberLinkLost(int peer, bool was_up, Cause cause,
                                const Status& why) {
-  if (state_.connecting()) {
-    dialer_.Redial(
-        peer,
-        was_up ? "it was connected and its connection ended" : why.message(),
-        now_);
-    if (!was_up) return;
+  if (state_.connecting() && !was_up) {
+    dialer_.Redial(peer, why.message(), now_);
+  } else if (state_.connecting()) {
     const Status lost = detector_.LossError({peer, cause, 0}, why.message());
-    HandlePeerLost(peer, {lost.code(), peer, -1, lost.message()});
+    const AbortNotice notice = {lost.code(), peer, -1, lost.message()};
+    LosePeer(peer, "it was connected and its connection ended", &notice);
   } else if ((state_.running() && !members_.has(peer)) || state_.lingering()) {
-    LoseCandidate(peer, why.message());
+    LosePeer(peer, why.message());
   } else if (state_.running() && was_up) {
     operations_.UpdateActivity(now_);
     const FailureDetector::Suspect self = detector_.SelfStalled(now_);

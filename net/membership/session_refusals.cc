@@ -131,7 +131,7 @@ void Session::SendProbe(FramedLink* link) {
   const std::vector<uint8_t> payload = EncodeIdentity(probe);
   FrameHeader header;
   header.type = FrameType::kHello;
-  header.generation = proposal();
+  header.generation = views_.proposal();
   header.chunk = kFeatureProbes;
   header.payload_bytes = static_cast<uint32_t>(payload.size());
   links_.Send(link, header, payload.data());

@@ -1,0 +1,105 @@
+// Views: the views of an elastic ring, and the waits for them.
+//
+// Internal to net/. It owns the ViewAgreement, which decides, and carries out
+// its decisions: it sends the frames and sets the members. The Session tells it
+// of links, frames and ticks. It promises that OnFormed is called once for a
+// session, and that workers outside of the view are dialled and kept.
+//
+// The operations belong to a view from its proposal or acknowledgement on. So
+// frames of members that started earlier are kept, as in any ring. A running
+// session keeps links to workers that are not members, makes new ones, and
+// ignores their other frames.
+
+#ifndef RINGLET_NET_MEMBERSHIP_VIEWS_H_
+#define RINGLET_NET_MEMBERSHIP_VIEWS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "../cluster/ring_options.h"
+#include "dialer.h"
+#include "failure_detector.h"
+#include "peer_table.h"
+#include "ring_members.h"
+#include "session_state.h"
+#include "view_agreement.h"
+
+namespace ringlet {
+
+class Views {
+ public:
+  class Owner {
+   public:
+    // The members are those of another view, which has not formed yet.
+    virtual void OnNewView() = 0;
+    // The view has formed. `line` is for the user; "": it has all workers.
+    virtual void OnFormed(const std::string& line) = 0;
+    // A member takes no part in the formed view.
+    virtual void OnMemberAbsent(int member) = 0;
+    // True: a joining worker waits for the next view.
+    virtual void OnJoiner(bool waits) = 0;
+
+   protected:
+    ~Owner() = default;
+  };
+
+  // `proposal`: the generation that this worker proposes, at least.
+  // `expected`: the workers expected in the view; 0: not known.
+  Views(const RingOptions& options, uint32_t proposal, uint64_t expected,
+        const SessionState* state, RingMembers* members, PeerTable* links,
+        Dialer* dialer, FailureDetector* detector, Owner* owner);
+
+  // Begins the wait for a view. Without Begin the ring has none: no other
+  // method that needs a view may be called.
+  Status Begin(int64_t deadline, int64_t now);
+  bool active() const { return agreement_ != nullptr; }
+
+  // A worker has connected, and proposes a generation.
+  void AddPeer(int peer, uint32_t proposal, int64_t now);
+  // A peer outside of the view is lost. Drops its link, and tries again.
+  void LosePeer(int peer, const std::string& why, int64_t now);
+  Status OnFrame(int peer, const FrameHeader& header, const uint8_t* payload,
+                 int64_t now);
+  void Tick(int64_t now);
+  // The view has ended by a loss. Announces to joining workers that this one
+  // computes, and will form the next view.
+  void Linger(int64_t now);
+
+  // An error if this worker has waited long enough for a view.
+  Status CheckWait(int64_t now);
+  bool join_pending() const { return agreement_->join_pending(); }
+
+  // The generation that this worker proposes to others.
+  uint32_t proposal() const {
+    return active() ? agreement_->next_count() : proposal_;
+  }
+  // An error if the proposed generation cannot be one of this job.
+  Status CheckProposal(uint32_t generation) const;
+
+ private:
+  bool WaitIsOver(int64_t now);
+  void SetView(const View& view);
+  void Apply();
+  void Form();
+
+  const RingOptions& options_;
+  const uint32_t proposal_;
+  const uint64_t expected_;
+  const int64_t timeout_;
+  const SessionState* const state_;
+  RingMembers* const members_;
+  PeerTable* const links_;
+  Dialer* const dialer_;
+  FailureDetector* const detector_;
+  Owner* const owner_;
+  std::unique_ptr<ViewAgreement> agreement_;  // null: the ring has no views
+  int64_t deadline_ = 0;
+  // The last time at which a join was pending.
+  int64_t join_pending_at_ = INT64_MIN / 2;
+  bool has_joiner_ = false;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_MEMBERSHIP_VIEWS_H_
