@@ -412,17 +412,22 @@ struct ModelCheckpointOptions {
   int64_t save_freq = 0;
   // The value that the first save must improve; NaN: none.
   double initial_value_threshold = std::numeric_limits<double>::quiet_NaN();
+  // Keeps the newest n files of this callback, and with save_best_only also the
+  // best one. 0: all. After a save is durable, older files are removed, if they
+  // still are what this run has written. BackupAndRestore saves their names.
+  int max_to_keep = 0;
   Storage weights = Storage::kF32;
   FileSystem* files = FileSystem::Posix();
 };
 
-// `filepath` ends in ".safetensors" (".weights.safetensors" if only weights are
-// saved) instead of Keras's ".keras" and ".weights.h5". It may have fields of
-// Python's str.format: {epoch}, {batch} (only with save_freq N) and the names
-// in the logs, as {epoch:02d}, {loss:.2f}, {loss:.2e} or {accuracy:.3g}. Epochs
-// and batches count from 1. {loss} has the fewest digits that read back
-// exactly. Missing folders are created. LoadModel, or LoadWeights, reads the
-// file.
+// `filepath` may have any extension, or none. The file is a safetensors file of
+// ringlet; if the extension is another program's, such as ".keras", a note says
+// so. Extensions of data files and RUN.json (".csv", ".json", ".npy", ".npz",
+// ".gz") are errors. `filepath` may have fields of Python's str.format:
+// {epoch}, {batch} (only with save_freq N) and the names in the logs, as
+// {epoch:02d}, {loss:.2f}, {loss:.2e} or {accuracy:.3g}. Epochs and batches
+// count from 1. {loss} has the fewest digits that read back exactly. Missing
+// folders are created. LoadModel, or LoadWeights, reads the file.
 //
 // A save replaces any file of its name by an atomic rename: the last writer
 // wins. If the network splits an elastic job, each partition has a chief. If

@@ -20,12 +20,21 @@ namespace ringlet {
 //
 // docs/deploy.md explains the use of the file.
 
+// The error of an autoencoder's output, as a mean over the example's values.
+enum class ReconstructionError : uint8_t { kNone, kSquared, kAbsolute };
+
 struct ExportCOptions {
   // Appends a softmax to a model with logits as output.
   bool softmax = false;
   // The prefix of the functions' names, so that a program can have several
   // models: "keyword" gives keyword_predict. Letters, digits and '_'.
   std::string name = "model";
+  // The functions take the values that the files of the training data have, and
+  // apply the scale and offset of the model's DataDescription. An error without
+  // a description, and with a TableEncoding.
+  bool with_preprocessing = false;
+  // Adds model_anomaly_score for an autoencoder.
+  ReconstructionError anomaly_score = ReconstructionError::kNone;
   // Not empty: the file computes with int8. The ranges of the layers' outputs
   // come from the first `calibration_examples` of these; see docs/deploy.md.
   Dataset calibration;
@@ -46,8 +55,18 @@ struct Int8Report {
 //
 //   int model_predict(const float* in, float* out);
 //
-// predicts one example, channels last, and returns 0. A header file beside
-// model.c, model.h, declares it. Everything else is static.
+// predicts one example, channels last, and returns 0. With preprocessing there
+// is also
+//
+//   int model_predict_bytes(const unsigned char* in, float* out);
+//
+// With anomaly_score the error of a prediction is
+//
+//   float model_anomaly_score(const float* in, const float* out);
+//
+// where `in` is that of model_predict. If the model knows the names of its
+// classes, they are the strings model_class_names[MODEL_CLASSES]. A header file
+// beside model.c, model.h, declares all of these. Everything else is static.
 //
 // The same model gives the same text on every machine. With int8 and the same
 // calibration it does so on machines of one class of arithmetic.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "c_header.h"
+#include "c_interface.h"
 #include "c_model.h"
 #include "int8_model.h"
 #include "lowering.h"
@@ -65,7 +66,7 @@ Status Measure(Model* model, const Int8Model& int8, const Dataset& data,
   return Evaluate(&whole, data, &report->after);
 }
 
-Status ExportInt8(Model* model, const std::string& path,
+Status ExportInt8(Model* model, const std::string& path, const CInterface& c,
                   const ExportCOptions& options, Int8Report* report) {
   Int8Model int8;
   RINGLET_RETURN_IF_ERROR(
@@ -74,7 +75,7 @@ Status ExportInt8(Model* model, const std::string& path,
   if (report != nullptr && !options.test.empty()) {
     RINGLET_RETURN_IF_ERROR(Measure(model, int8, options.test, report));
   }
-  return int8.Write(options.softmax, options.name, options.files, path);
+  return int8.Write(options.softmax, c, options.files, path);
 }
 
 }  // namespace
@@ -82,20 +83,18 @@ Status ExportInt8(Model* model, const std::string& path,
 Status ExportC(Model* model, const std::string& path,
                const ExportCOptions& options, Int8Report* report) {
   RINGLET_RETURN_IF_ERROR(CheckHasWeights(*model, path));
+  CInterface interface;
   RINGLET_RETURN_IF_ERROR(
-      CheckCName(options.name).Annotate("%s", path.c_str()));
-  CModel c(model, options.name);
+      MakeCInterface(*model, options, &interface).Annotate("%s", path.c_str()));
+  CModel c(model, interface);
   RINGLET_RETURN_IF_ERROR(
       c.AddLayers(options.softmax).Annotate("%s", path.c_str()));
-  const bool int8 = !options.calibration.empty();
   AtomicFile header;
-  RINGLET_RETURN_IF_ERROR(OpenCHeader(
-      options.files, CHeaderPath(path),
-      CHeaderText(options.name, model->output_shape(0),
-                  model->output_shape(model->num_nodes() - 1), int8),
-      &header));
-  RINGLET_RETURN_IF_ERROR(int8 ? ExportInt8(model, path, options, report)
-                               : c.Write(options.files, path));
+  RINGLET_RETURN_IF_ERROR(OpenCHeader(options.files, CHeaderPath(path),
+                                      CHeaderText(interface), &header));
+  RINGLET_RETURN_IF_ERROR(
+      interface.int8 ? ExportInt8(model, path, interface, options, report)
+                     : c.Write(options.files, path));
   return header.Commit();
 }
 

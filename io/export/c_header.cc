@@ -1,6 +1,6 @@
 #include "c_header.h"
 
-#include <algorithm>
+#include <cstdint>
 #include <memory>
 
 #include "../../core/base/text.h"
@@ -11,10 +11,6 @@ namespace {
 // The beginning of each header file.
 constexpr char kHeaderMark[] =
     "/* The functions of a model in C, written by ringlet";
-
-bool IsLetter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
 
 // An error if the file at `path` exists and does not begin with kHeaderMark.
 Status CheckReplaceable(FileSystem* files, const std::string& path) {
@@ -36,47 +32,28 @@ Status CheckReplaceable(FileSystem* files, const std::string& path) {
 
 }  // namespace
 
-Status CheckCName(const std::string& name) {
-  constexpr size_t kLongest = 40;
-  const bool good = !name.empty() && name.size() <= kLongest &&
-                    IsLetter(name[0]) &&
-                    std::all_of(name.begin(), name.end(), [](char c) {
-                      return IsLetter(c) || (c >= '0' && c <= '9') || c == '_';
-                    });
-  if (good) return Status();
-  return InvalidArgument(
-      "'%s' is not a name that C functions can begin with; give letters, "
-      "digits and '_', a letter first, at most %zu",
-      Printable(name).c_str(), kLongest);
-}
-
 std::string CHeaderPath(const std::string& path) {
   return WithoutSuffix(path, ".c") + ".h";
 }
 
-std::string CHeaderText(const std::string& name, const Shape& in,
-                        const Shape& out, bool int8) {
-  std::string upper = name;
-  for (char& c : upper)
-    c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 32 : c);
-  const auto count = [](const Shape& shape) {
-    return std::to_string(shape.elements());
+std::string CHeaderText(const CInterface& c) {
+  const std::string upper = UpperName(c);
+  const auto define = [&](const char* what, int64_t count) {
+    return "#define " + upper + what + " " + std::to_string(count) + "\n";
   };
   std::string text = std::string(kHeaderMark) + " " RINGLET_VERSION ".\n\n";
-  text +=
-      "   in:  " + in.ToString() + "\n   out: " + out.ToString() + " */\n\n";
+  text += "   in:  " + c.in.ToString() + "\n   out: " + c.out.ToString() +
+          " */\n\n";
   text +=
       "#ifndef " + upper + "_PREDICT_H\n#define " + upper + "_PREDICT_H\n\n";
-  if (int8) text += "#include <stdint.h>\n\n";
+  if (c.int8) text += "#include <stdint.h>\n\n";
   text += "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
-  text += "#define " + upper + "_IN " + count(in) + "\n";
-  text += "#define " + upper + "_OUT " + count(out) + "\n\n";
-  text += "/* One example; returns 0. */\n";
-  text += "int " + name + "_predict(const float* in, float* out);\n";
-  if (int8) {
-    text += "int " + name + "_predict_int8(const int8_t* in, int8_t* out);\n";
+  text += define("_IN", c.in.elements()) + define("_OUT", c.out.elements());
+  if (!c.classes.empty()) {
+    text += define("_CLASSES", static_cast<int64_t>(c.classes.size()));
   }
-  return text + "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
+  return text + "\n" + CDeclarations(c) +
+         "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
 }
 
 Status OpenCHeader(FileSystem* files, const std::string& path,

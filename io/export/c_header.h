@@ -7,20 +7,16 @@
 
 #include <string>
 
+#include "c_interface.h"
 #include "ringlet/files.h"
-#include "ringlet/shape.h"
 
 namespace ringlet {
-
-// An error if `name` cannot be the prefix of function names.
-Status CheckCName(const std::string& name);
 
 // "model.h" of "model.c".
 std::string CHeaderPath(const std::string& path);
 
-// The declarations of the functions, and the numbers of inputs and outputs.
-std::string CHeaderText(const std::string& name, const Shape& in,
-                        const Shape& out, bool int8);
+// The declarations, and the numbers of inputs, outputs and classes.
+std::string CHeaderText(const CInterface& c);
 
 // Writes `text` to `file`; commit it after the C file. kInvalidArgument if
 // ringlet did not write the file at `path`.

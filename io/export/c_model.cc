@@ -139,7 +139,8 @@ Status CModel::AddLayers(bool softmax) {
     kinds.push_back({IsView(p), RowOf(p.kind).in_place});
   }
   slots_ = std::make_unique<CSlots>(lowering_.primitives, kinds,
-                                    /*uses_callers_buffers=*/true);
+                                    /*uses_in=*/!interface_.scale,
+                                    /*uses_out=*/true);
   const auto count = static_cast<int>(lowering_.primitives.size());
   for (index_ = 0; index_ < count; ++index_) {
     p_ = &At(index_);
@@ -184,15 +185,38 @@ std::string CModel::Comment() const {
       "   CFLAGS = -mcpu=cortex-m4 -mthumb -mfpu=fpv4-sp-d16 "
       "-mfloat-abi=hard -std=c99 -O2\n"
       "   model.o: model.c ; $(CC) $(CFLAGS) -c model.c */\n\n"
-      "#include <math.h>\n\n"
-      "int %s_predict(const float* in, float* out);\n",
+      "#include <math.h>\n\n",
       RINGLET_VERSION,
       static_cast<long long>(model_.output_shape(0).elements()),
       model_.output_shape(0).ToString().c_str(),
       static_cast<long long>(model_.output_shape(last).elements()),
       model_.output_shape(last).ToString().c_str(),
-      static_cast<long long>(flash), arena_bytes_, name_.c_str());
-  return text;
+      static_cast<long long>(flash), arena_bytes_);
+  return text + CDeclarations(interface_);
+}
+
+std::string CModel::Functions() const {
+  const std::string head =
+      interface_.scale
+          ? "static void run(float* out)"
+          : "int " + interface_.name + "_predict(const float* in, float* out)";
+  std::string text = "\n" + head + " {\n" + numbers_;
+  for (int b = 0; b < slots_->num_buffers(); ++b) {
+    text += "  float* const b" + std::to_string(b) + " = arena + " +
+            std::to_string(slots_->offset(b) / sizeof(float)) + ";\n";
+  }
+  text += calls_;
+  // The input's numbers go to `out`.
+  if (calls_.empty()) text += "  (void)out;\n";
+  if (!interface_.scale) return text + "  return 0;\n}\n";
+  const int in = slots_->SlotOf(0);
+  const std::string x =
+      in == CSlots::kOut
+          ? "out"
+          : "arena + " + std::to_string(slots_->offset(in) / sizeof(float));
+  return text + "}\n" +
+         CPredictions(interface_, "  float* const to = " + x + ";\n",
+                      "to[i] = x;", "  run(out);\n");
 }
 
 Status CModel::Write(FileSystem* files, const std::string& path) const {
@@ -220,17 +244,11 @@ Status CModel::Write(FileSystem* files, const std::string& path) const {
             "    const float x = *y;\n    *y = " +
             expressions_[i] + ";\n  }\n}\n";
   }
-  text +=
-      "\nint " + name_ + "_predict(const float* in, float* out) {\n" + numbers_;
   if (arena_bytes_ > 0) {
-    text += "  static float arena[" +
+    text += "\nstatic float arena[" +
             std::to_string(arena_bytes_ / sizeof(float)) + "];\n";
   }
-  for (int b = 0; b < slots_->num_buffers(); ++b) {
-    text += "  float* const b" + std::to_string(b) + " = arena + " +
-            std::to_string(slots_->offset(b) / sizeof(float)) + ";\n";
-  }
-  text += calls_ + "  return 0;\n}\n";
+  text += Functions() + CDefinitions(interface_);
   RINGLET_RETURN_IF_ERROR(file.file()->Write(text.data(), text.size()));
   return file.Commit();
 }

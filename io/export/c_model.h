@@ -7,9 +7,9 @@
 
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "c_interface.h"
 #include "c_shapes.h"
 #include "c_slots.h"
 #include "lowering.h"
@@ -20,9 +20,9 @@ namespace ringlet {
 
 class CModel {
  public:
-  // `name` is the prefix of the function's name.
-  CModel(Model* model, std::string name)
-      : model_(*model), floats_(model->weights()), name_(std::move(name)) {}
+  // `interface` outlives it.
+  CModel(Model* model, const CInterface& interface)
+      : model_(*model), floats_(model->weights()), interface_(interface) {}
 
   Status AddLayers(bool softmax);
   Status Write(FileSystem* files, const std::string& path) const;
@@ -85,10 +85,11 @@ class CModel {
   // Copies x to y unless they are one.
   void CopyIfNeeded();
   std::string Comment() const;
+  std::string Functions() const;
 
   Model& model_;
   const float* const floats_;
-  const std::string name_;
+  const CInterface& interface_;
   Lowering lowering_;
   std::unique_ptr<CSlots> slots_;
   size_t arena_bytes_ = 0;

@@ -9,7 +9,7 @@
 namespace ringlet {
 
 CSlots::CSlots(const Primitives& primitives, std::vector<Kind> kinds,
-               bool uses_callers_buffers)
+               bool uses_in, bool uses_out)
     : primitives_(primitives),
       kinds_(std::move(kinds)),
       slots_(primitives.size(), kIn) {
@@ -23,16 +23,13 @@ CSlots::CSlots(const Primitives& primitives, std::vector<Kind> kinds,
       last[static_cast<size_t>(Root(input))] = i;
     }
   }
-  if (!uses_callers_buffers) last[static_cast<size_t>(output)] = count;
+  if (!uses_out) last[static_cast<size_t>(output)] = count;
   for (int i = 0; i < count; ++i) {
     const bool input = At(i).kind == Primitive::Kind::kInput;
-    if (kinds_[static_cast<size_t>(i)].is_view ||
-        (input && uses_callers_buffers)) {
-      continue;
-    }
+    if (kinds_[static_cast<size_t>(i)].is_view || (input && uses_in)) continue;
     int& slot = slots_[static_cast<size_t>(i)];
     const int end = last[static_cast<size_t>(i)];
-    if (i == output && uses_callers_buffers) {
+    if (i == output && uses_out) {
       slot = kOut;
     } else if (!input && MayReplaceInput(i, last)) {
       slot = SlotOf(At(i).inputs[0]);

@@ -24,10 +24,10 @@ class CSlots {
     bool is_view, in_place;
   };
 
-  // `primitives` outlive it, and have a kind each. `uses_callers_buffers`:
+  // `primitives` outlive it, and have a kind each. `uses_in` and `uses_out`:
   // input and output are the caller's memory; else they are buffers too.
-  CSlots(const Primitives& primitives, std::vector<Kind> kinds,
-         bool uses_callers_buffers);
+  CSlots(const Primitives& primitives, std::vector<Kind> kinds, bool uses_in,
+         bool uses_out);
 
   int Root(int index) const;
   int SlotOf(int index) const {

@@ -36,12 +36,12 @@ void AppendArray(const char* type, char name, size_t i,
 
 }  // namespace
 
-std::string Int8Model::Comment(const std::string& name) const {
+std::string Int8Model::Comment(const CInterface& c) const {
   size_t flash = 0;
   for (const auto& bytes : bytes_) flash += bytes.size();
   for (const auto& words : words_) flash += 4 * words.size();
   const Quantization &in = QuantizationOf(0), &out = QuantizationOf(last());
-  return Text(
+  const std::string text = Text(
       "/* A model in int8 for one example at a time, written by ringlet %s.\n\n"
       "   in:    %" PRId64
       " numbers, %s; as int8: %.9g (q - %d)\n"
@@ -53,14 +53,12 @@ std::string Int8Model::Comment(const std::string& name) const {
       "   CFLAGS = -mcpu=cortex-m4 -mthumb -mfpu=fpv4-sp-d16 "
       "-mfloat-abi=hard -std=c99 -O2\n"
       "   model.o: model.c ; $(CC) $(CFLAGS) -c model.c */\n\n"
-      "#include <math.h>\n#include <stdint.h>\n\n"
-      "int %s_predict(const float* in, float* out);\n"
-      "int %s_predict_int8(const int8_t* in, int8_t* out);\n",
+      "#include <math.h>\n#include <stdint.h>\n\n",
       RINGLET_VERSION, input().elements(), input().ToString().c_str(), in.scale,
       in.zero_point, output().elements(), output().ToString().c_str(),
       out.scale, out.zero_point,
-      plain_.end == kLinear ? "" : ", before the softmax", flash, arena_bytes_,
-      name.c_str(), name.c_str());
+      plain_.end == kLinear ? "" : ", before the softmax", flash, arena_bytes_);
+  return text + CDeclarations(c);
 }
 
 std::string Int8Model::CallOf(const Step& s, size_t number) const {
@@ -118,28 +116,33 @@ std::string Int8Model::Calls() const {
          numbers + buffers + calls + "}\n";
 }
 
-std::string Int8Model::Entries(bool softmax, const std::string& name) const {
+std::string Int8Model::Entries(bool softmax, const CInterface& c) const {
   const auto n = static_cast<long long>(input().elements());
   const auto m = static_cast<long long>(output().elements());
   const size_t from = slots_->offset(slots_->SlotOf(0)),
                to = slots_->offset(slots_->SlotOf(last()));
   const Quantization &in = QuantizationOf(0), &out = QuantizationOf(last());
-  std::string end;
+  std::string end =
+      Text("  run();\n  dequantize(arena + %zu, out, %lld, %s, %d);\n", to, m,
+           CNumber(static_cast<float>(out.scale)).c_str(), out.zero_point);
   if (softmax || plain_.end != kLinear) {
     const auto width = static_cast<long long>(output().back());
-    end = Text("  %ssoftmax(out, %lld, %lld);\n",
-               plain_.end == kLogSoftmax ? "log_" : "", m / width, width);
+    end += Text("  %ssoftmax(out, %lld, %lld);\n",
+                plain_.end == kLogSoftmax ? "log_" : "", m / width, width);
   }
-  return Text(
-             "\nint %s_predict(const float* in, float* out) {\n"
-             "  quantize(in, arena + %zu, %lld, %s, %d);\n"
-             "  run();\n"
-             "  dequantize(arena + %zu, out, %lld, %s, %d);\n",
-             name.c_str(), from, n,
-             CNumber(static_cast<float>(1 / in.scale)).c_str(), in.zero_point,
-             to, m, CNumber(static_cast<float>(out.scale)).c_str(),
-             out.zero_point) +
-         end + "  return 0;\n}\n" +
+  const std::string factor = CNumber(static_cast<float>(1 / in.scale));
+  const std::string predict =
+      c.scale
+          ? CPredictions(c, Text("  int8_t* const to = arena + %zu;\n", from),
+                         Text("quantize(&x, to + i, 1, %s, %d);",
+                              factor.c_str(), in.zero_point),
+                         end)
+          : Text(
+                "\nint %s_predict(const float* in, float* out) {\n"
+                "  quantize(in, arena + %zu, %lld, %s, %d);\n",
+                c.name.c_str(), from, n, factor.c_str(), in.zero_point) +
+                end + "  return 0;\n}\n";
+  return predict +
          Text(
              "\nint %s_predict_int8(const int8_t* in, int8_t* out) {\n"
              "  int i;\n"
@@ -147,16 +150,16 @@ std::string Int8Model::Entries(bool softmax, const std::string& name) const {
              "  run();\n"
              "  for (i = 0; i < %lld; ++i) out[i] = arena[%zu + i];\n"
              "  return 0;\n}\n",
-             name.c_str(), n, from, m, to);
+             c.name.c_str(), n, from, m, to);
 }
 
-Status Int8Model::Write(bool softmax, const std::string& name,
-                        FileSystem* files, const std::string& path) const {
+Status Int8Model::Write(bool softmax, const CInterface& c, FileSystem* files,
+                        const std::string& path) const {
   uint32_t kernels = 0, helpers = 0;
   for (const Step& step : steps_) kernels |= step.kernel;
   if (softmax || plain_.end == kSoftmax) helpers |= kCSoftmax;
   if (plain_.end == kLogSoftmax) helpers |= kCLogSoftmax;
-  std::string text = Comment(name);
+  std::string text = Comment(c);
   for (size_t i = 0; i < bytes_.size(); ++i) {
     AppendArray("int8_t", 'w', i, bytes_[i], &text);
   }
@@ -164,7 +167,7 @@ Status Int8Model::Write(bool softmax, const std::string& name,
     AppendArray("int32_t", 'c', i, words_[i], &text);
   }
   text += int8::KernelText(kernels) + CHelpers(helpers) + Calls() +
-          Entries(softmax, name);
+          Entries(softmax, c) + CDefinitions(c);
   AtomicFile file;
   RINGLET_RETURN_IF_ERROR(file.Open(files, path, 0));
   RINGLET_RETURN_IF_ERROR(file.file()->Write(text.data(), text.size()));

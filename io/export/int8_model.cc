@@ -127,7 +127,7 @@ Status Int8Model::Make(Model* model, const Dataset& data, int64_t examples) {
   FindViews();
   ChooseQuantization();
   slots_ = std::make_unique<CSlots>(lowering_.primitives, kinds_,
-                                    /*uses_callers_buffers=*/false);
+                                    /*uses_in=*/false, /*uses_out=*/false);
   return AddSteps();
 }
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "c_interface.h"
 #include "c_shapes.h"
 #include "c_slots.h"
 #include "int8_kernels.h"
@@ -27,9 +28,8 @@ class Int8Model {
  public:
   // `model` can be exported to C. `examples` of `data` determine the ranges.
   Status Make(Model* model, const Dataset& data, int64_t examples);
-  // Writes the model with or without a final softmax. `name` is the prefix of
-  // the functions' names.
-  Status Write(bool softmax, const std::string& name, FileSystem* files,
+  // Writes the model with or without a final softmax.
+  Status Write(bool softmax, const CInterface& c, FileSystem* files,
                const std::string& path) const;
 
   const Shape& input() const { return plain_.model.output_shape(0); }
@@ -118,11 +118,11 @@ class Int8Model {
   Step NewStep(int8::Kernel kernel) const;
 
   void RunStep(const Step& step, int8_t* arena) const;
-  std::string Comment(const std::string& name) const;
+  std::string Comment(const CInterface& c) const;
   std::string Calls() const;
   std::string CallOf(const Step& step, size_t numbers) const;
   std::string Constants(size_t first, size_t end) const;
-  std::string Entries(bool softmax, const std::string& name) const;
+  std::string Entries(bool softmax, const CInterface& c) const;
 
   PlainModel plain_;
   Lowering lowering_;          // of the plain model

@@ -8,10 +8,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
+#include <utility>
 
 #include "../../support/exports.h"
 #include "core/base/crc32c.h"
 #include "core/compute/gemm.h"
+#include "io/export/reconstruction.h"
 
 namespace ringlet {
 namespace {
@@ -43,7 +46,7 @@ TEST(CFileTest, Text_AnyMachine_HasTheSameBytes) {
   CompileOne(&model);
   const std::string file = WithoutVersion(TextOf(&model));
   EXPECT_EQ(WithoutVersion(TextOf(&model)), file);
-  EXPECT_EQ(Crc32c(file.data(), file.size()), 2904207103u);
+  EXPECT_EQ(Crc32c(file.data(), file.size()), 1798836547u);
 }
 
 TEST(CFileTest, Buffers_DisjointLifetimes_ShareBytes) {
@@ -84,14 +87,57 @@ TEST(CFileTest, Export_UnsuitableModel_IsRefusedByName) {
   ExpectRefusedC(&diverged, false, {"weight 'd/kernel'", "nan"});
 }
 
-// --- several in one program ---
+// Numbers of [-1, 1), the same everywhere.
+std::vector<float> SomeNumbers(size_t count) {
+  std::vector<float> numbers;
+  uint32_t state = 1;
+  for (size_t i = 0; i < count; ++i) {
+    state = state * 1664525u + 1013904223u;
+    numbers.push_back(static_cast<float>(state >> 8) / (1 << 23) - 1);
+  }
+  return numbers;
+}
+
+struct Examples {
+  std::vector<float> x, y;
+  Dataset Batches(const Shape& in, const Shape& out, int64_t count) {
+    x = SomeNumbers(static_cast<size_t>(count * in.elements()));
+    y = SomeNumbers(static_cast<size_t>(count * out.elements()));
+    return Dataset(MemorySource({DType::kFloat32, in}, x.data(),
+                                {DType::kFloat32, out}, y.data(), count))
+        .Batch(4);
+  }
+};
+
+// --- compiled programs ---
+
+const std::string kCompiler = EnvironmentOr("CXX", "c++");
+// Tests that compile are skipped without it.
+const bool kHasCompiler =
+    std::getenv("RINGLET_EMULATED") == nullptr &&
+    std::system((kCompiler + " --version > /dev/null 2>&1").c_str()) == 0;
+
+// Compiles files of C, and main.cc, to main.
+bool Compile(const TempFolder& folder, const std::vector<std::string>& files) {
+  const std::string in_folder = "cd " + folder.path() + " && " + kCompiler;
+  std::string link = in_folder + " -std=c++17 main.cc";
+  for (const std::string& file : files) {
+    const std::string compile =
+        in_folder + " -x c -std=c99 -Wall -Wextra -pedantic -Werror -c " +
+        file + ".c -o " + file + ".o";
+    if (std::system(compile.c_str()) != 0) return false;
+    link += " " + file + ".o";
+  }
+  return std::system((link + " -o main -lm").c_str()) == 0;
+}
+
+int ExitCodeOf(const TempFolder& folder) {
+  if (EnvironmentOr("RINGLET_EMULATED", "") == "1") return 0;
+  return std::system(("cd " + folder.path() + " && ./main").c_str());
+}
 
 TEST(CFileTest, Name_TwoModels_LinkIntoOneProgram) {
-  const std::string compiler = EnvironmentOr("CXX", "c++");
-  if (std::getenv("RINGLET_EMULATED") != nullptr ||
-      std::system((compiler + " --version > /dev/null 2>&1").c_str()) != 0) {
-    GTEST_SKIP() << "needs a compiler of this machine";
-  }
+  if (!kHasCompiler) GTEST_SKIP() << "needs a compiler of this machine";
   TempFolder folder;
   Sequential one({Input({2}), Dense(3)}), two({Input({4}), Dense(1)});
   CompileOne(&one);
@@ -111,17 +157,235 @@ int main() {
   return one_predict(in, y) + Two_2_predict(in, z);
 }
 )");
-  const std::string in_folder = "cd " + folder.path() + " && " + compiler;
-  for (const char* file : {"one.c", "two.c"}) {
-    const std::string compile =
-        in_folder + " -x c -std=c99 -Wall -Wextra -pedantic -Werror -c " + file;
-    ASSERT_EQ(std::system(compile.c_str()), 0);
+  ASSERT_TRUE(Compile(folder, {"one", "two"}));
+  EXPECT_EQ(ExitCodeOf(folder), 0);
+}
+
+DataDescription Described(const Scale& scale,
+                          const std::vector<std::string>& classes = {}) {
+  DataDescription data;
+  data.scale = scale;
+  data.classes = classes;
+  return data;
+}
+
+TEST(CFileTest, ClassNames_AnyBytes_AreStringsOfC) {
+  if (!kHasCompiler) GTEST_SKIP() << "needs a compiler of this machine";
+  const std::vector<std::string> names = {"owl",
+                                          "a\"; int x; //",
+                                          "back\\slash\\",
+                                          "line\nnext\r",
+                                          "?\?/?\?'?\?(",
+                                          "%s %n",
+                                          "*/ /*",
+                                          "M\xc3\xb6we",
+                                          "\xff\x01"
+                                          "7",
+                                          "",
+                                          "\t",
+                                          "0",
+                                          std::string(300, 'x')};
+  for (const bool int8 : {false, true}) {
+    TempFolder folder;
+    Sequential model({Input({2}), Dense(13)});
+    CompileOne(&model);
+    model.set_data_description(Described(Scale(), names));
+    Examples examples;
+    ExportCOptions options;
+    options.name = "bird";
+    if (int8) options.calibration = examples.Batches({2}, {13}, 4);
+    ASSERT_TRUE(ExportC(&model, folder / "bird.c", options).ok());
+    std::string main =
+        "#include \"bird.h\"\n#include <cstdio>\n"
+        "static_assert(BIRD_CLASSES == 13, \"\");\nint main() {\n"
+        "  FILE* file = std::fopen(\"names\", \"wb\");\n"
+        "  for (const char* name : bird_class_names)"
+        " std::fprintf(file, \"%s;\", name);\n"
+        "  return std::fclose(file);\n}\n";
+    WriteWhole(folder / "main.cc", main);
+    ASSERT_TRUE(Compile(folder, {"bird"}));
+    ASSERT_EQ(ExitCodeOf(folder), 0);
+    if (EnvironmentOr("RINGLET_EMULATED", "") == "1") continue;
+    std::string all;
+    for (const std::string& name : names) all += name + ";";
+    EXPECT_EQ(ReadWhole(folder / "names"), all);
   }
-  const std::string link =
-      in_folder + " -std=c++17 main.cc one.o two.o -o main -lm";
-  ASSERT_EQ(std::system(link.c_str()), 0);
-  if (EnvironmentOr("RINGLET_EMULATED", "") == "1") return;
-  EXPECT_EQ(std::system((folder / "main").c_str()), 0);
+}
+
+TEST(CFileTest, ClassNames_ModelWithoutClasses_AreAbsent) {
+  Sequential model({Input({2}), Dense(3)});
+  CompileOne(&model);
+  model.set_data_description(Described(Scale()));
+  EXPECT_EQ(TextOf(&model).find("class_names"), std::string::npos);
+}
+
+// --- raw values ---
+
+// Compares the model that scales raw values with the one that takes ringlet's
+// scaled ones. The first example is of bytes. Writes outputs and scores.
+constexpr char kRawMain[] = R"(
+#include <cstdio>
+#include <cstring>
+#include <utility>
+#include "raw.h"
+#include "scaled.h"
+static FILE* Opened(const char* path, const char* mode) {
+  FILE* file = std::fopen(path, mode);
+  return file != nullptr ? file : stdin;
+}
+int main() {
+  float raw[RAW_IN], scaled[RAW_IN], y[RAW_OUT], other[RAW_OUT];
+  unsigned char bytes[RAW_IN];
+  FILE* const raws = Opened("raws", "rb");
+  FILE* const scaleds = Opened("scaleds", "rb");
+  FILE* const out = Opened("out", "wb");
+  for (int i = 0; std::fread(raw, sizeof raw, 1, raws) == 1; ++i) {
+    if (std::fread(scaled, sizeof scaled, 1, scaleds) != 1) return 1;
+    raw_predict(raw, y);
+    scaled_predict(scaled, other);
+    if (std::memcmp(y, other, sizeof y) != 0) return 2;
+    for (int k = 0; k < RAW_IN && i == 0; ++k) bytes[k] = (unsigned char)raw[k];
+    if (i == 0) raw_predict_bytes(bytes, other);
+    if (std::memcmp(y, other, sizeof y) != 0) return 3;
+    const float score = raw_anomaly_score(raw, y);
+    if (score != scaled_anomaly_score(scaled, y)) return 4;
+    std::fwrite(y, sizeof y, 1, out);
+    std::fwrite(&score, sizeof score, 1, out);
+  }
+  return std::fclose(out);
+}
+)";
+
+template <typename T>
+void WriteNumbers(const std::string& path, const std::vector<T>& numbers) {
+  WriteWhole(path, std::string(reinterpret_cast<const char*>(numbers.data()),
+                               numbers.size() * sizeof(T)));
+}
+
+// A compiled model of 12 values, and these for some examples.
+struct RawModel {
+  static constexpr int64_t kCount = 40, kWidth = 12;
+  Model* const model;
+  std::vector<float> raws, scaleds;
+  TempFolder folder;
+
+  RawModel(Model* m, const Scale& scale) : model(m) {
+    CompileOne(model);
+    model->set_data_description(Described(scale));
+    for (int64_t i = 0; i < kWidth; ++i) {
+      raws.push_back(static_cast<float>(255 - i * i));
+    }
+    raws.insert(raws.end(), {-0.0f, 1e-41f, -333.3f, 400.217f, 0.1f});
+    for (const float x : SomeNumbers(kCount * kWidth - raws.size())) {
+      raws.push_back(300 * x);
+    }
+    std::unique_ptr<BatchLoader> loader;
+    Batch batch;
+    EXPECT_TRUE(model->OpenLoader(Raw(), {}, &loader).ok());
+    const Status read = loader->Next(&batch);
+    EXPECT_TRUE(read.ok()) << read.message();
+    scaleds.assign(batch.x, batch.x + kCount * kWidth);
+  }
+
+  Dataset Raw() const {
+    return Dataset(MemorySource({DType::kFloat32, model->output_shape(0)},
+                                raws.data(), {DType::kFloat32, {kWidth}},
+                                raws.data(), kCount))
+        .Map(model->data_description()->scale)
+        .Batch(kCount);
+  }
+
+  // Outputs and score of each example, from the compiled file.
+  std::vector<float> Run(ReconstructionError error, bool int8) {
+    ExportCOptions options;
+    options.anomaly_score = error;
+    if (int8) options.calibration = Raw();
+    for (const char* name : {"raw", "scaled"}) {
+      options.name = name;
+      options.with_preprocessing = options.name == "raw";
+      const Status status =
+          ExportC(model, folder / (options.name + ".c"), options);
+      EXPECT_TRUE(status.ok()) << status.message();
+    }
+    WriteWhole(folder / "main.cc", kRawMain);
+    WriteNumbers(folder / "raws", raws);
+    WriteNumbers(folder / "scaleds", scaleds);
+    EXPECT_TRUE(Compile(folder, {"raw", "scaled"}));
+    EXPECT_EQ(ExitCodeOf(folder), 0);
+    const std::string out = ReadWhole(folder / "out");
+    std::vector<float> numbers(out.size() / sizeof(float));
+    std::memcpy(numbers.data(), out.data(), out.size());
+    return numbers;
+  }
+};
+
+bool SameBits(const float* a, const float* b, int64_t count) {
+  return std::memcmp(a, b, static_cast<size_t>(count) * sizeof(float)) == 0;
+}
+
+TEST(CFileTest, RawValues_InC_AreScaledToTheBitsOfTraining) {
+  if (!kHasCompiler) GTEST_SKIP() << "needs a compiler of this machine";
+  if (EnvironmentOr("RINGLET_EMULATED", "") == "1") GTEST_SKIP();
+  Sequential only_views({Input({3, 4}), Flatten()});
+  Sequential dense({Input({12}), ActivationLayer(kTanh), Dense(12)});
+  Sequential image({Input({4, 3, 1}), Conv2D(1, 3).Padding(kSame), Flatten()});
+  Functional twice;
+  const auto x = twice.Add(Input({12}));
+  twice.Add(Add(), {twice.Add(Dense(12), {x}), x});
+  // A fused multiply-add has other bits with this scale.
+  const Scale scale(1 / 255.f, -0.4215f);
+  const std::pair<Model*, Scale> cases[] = {{&only_views, scale},
+                                            {&dense, scale},
+                                            {&dense, Scale()},
+                                            {&image, scale},
+                                            {&twice, scale}};
+  for (const auto& [model, scale_of_case] : cases) {
+    RawModel raw(model, scale_of_case);
+    for (const bool int8 : {false, true}) {
+      const auto error = int8 == (model == &dense)
+                             ? ReconstructionError::kSquared
+                             : ReconstructionError::kAbsolute;
+      const std::vector<float> got = raw.Run(error, int8);
+      ASSERT_EQ(got.size(), 13u * 40);
+      for (int64_t i = 0; i < 40; ++i) {
+        const float* const y = got.data() + 13 * i;
+        const float* const scaled = raw.scaleds.data() + 12 * i;
+        const float score = ErrorOf(error, scaled, y, 12);
+        EXPECT_TRUE(SameBits(&score, y + 12, 1)) << y[12] << " " << score;
+        if (model != &only_views || int8) continue;
+        EXPECT_TRUE(SameBits(scaled, y, 12)) << i;
+      }
+    }
+  }
+}
+
+TEST(CFileTest, RawValues_WithoutAScaleThatCIsToApply_AreRefused) {
+  const auto refuse = [](Model* model, const std::vector<std::string>& says) {
+    ExportCOptions options;
+    options.with_preprocessing = true;
+    ExpectRefused(
+        [&](const std::string& path) { return ExportC(model, path, options); },
+        says);
+  };
+  Sequential model({Input({2}), Dense(3)});
+  CompileOne(&model);
+  refuse(&model, {"does not know the scale", "scale the input"});
+  model.set_data_description(Described(Scale(INFINITY)));
+  refuse(&model, {"not finite"});
+  DataDescription table = Described(Scale());
+  table.encoding.columns[1].fill = 2;
+  model.set_data_description(table);
+  refuse(&model, {"table with categories or missing values"});
+}
+
+TEST(CFileTest, AnomalyScore_ModelThatReconstructsNothing_IsRefused) {
+  Sequential model({Input({2}), Dense(3)});
+  CompileOne(&model);
+  ExportCOptions options;
+  options.anomaly_score = ReconstructionError::kSquared;
+  ExpectRefused(
+      [&](const std::string& path) { return ExportC(&model, path, options); },
+      {"autoencoder", "(2,)", "(3,)"});
 }
 
 TEST(CFileTest, Name_ThatIsNoneInC_IsRefused) {
@@ -163,28 +427,6 @@ TEST(CFileTest, Header_FileThatRingletHasNotWritten_Stays) {
 
 // --- int8 --------------------------------------------------------------------
 
-// Numbers of [-1, 1), the same everywhere.
-std::vector<float> SomeNumbers(size_t count) {
-  std::vector<float> numbers;
-  uint32_t state = 1;
-  for (size_t i = 0; i < count; ++i) {
-    state = state * 1664525u + 1013904223u;
-    numbers.push_back(static_cast<float>(state >> 8) / (1 << 23) - 1);
-  }
-  return numbers;
-}
-
-struct Examples {
-  std::vector<float> x, y;
-  Dataset Batches(const Shape& in, const Shape& out, int64_t count) {
-    x = SomeNumbers(static_cast<size_t>(count * in.elements()));
-    y = SomeNumbers(static_cast<size_t>(count * out.elements()));
-    return Dataset(MemorySource({DType::kFloat32, in}, x.data(),
-                                {DType::kFloat32, out}, y.data(), count))
-        .Batch(4);
-  }
-};
-
 Sequential PlainEnough() {
   return Sequential({Input({12, 10, 2}), Rescaling(0.5f),
                      Conv2D(4, 3, kRelu).Padding(kSame), BatchNormalization(),
@@ -205,7 +447,7 @@ TEST(CFileTest, Int8Text_AnyMachine_HasTheSameBytes) {
   const std::string file = WithoutVersion(Exported(
       [&](const std::string& path) { return ExportC(&model, path, options); }));
   EXPECT_EQ(Crc32c(file.data(), file.size()),
-            GemmFuses() ? 803703918u : 822648558u);
+            GemmFuses() ? 2289650870u : 4184286186u);
 }
 
 TEST(CFileTest, Int8Report_TestData_HasTheLossesOfBothModels) {

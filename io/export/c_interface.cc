@@ -1,0 +1,179 @@
+// A value is scaled in two statements, since a compiler may fuse a product and
+// a sum of one, and then computes other bits than the library.
+
+#include "c_interface.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "../../core/base/text.h"
+#include "c_helpers.h"
+#include "reconstruction.h"
+
+namespace ringlet {
+namespace {
+
+bool IsLetter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+Status CheckName(const std::string& name) {
+  constexpr size_t kLongest = 40;
+  const bool good = !name.empty() && name.size() <= kLongest &&
+                    IsLetter(name[0]) &&
+                    std::all_of(name.begin(), name.end(), [](char c) {
+                      return IsLetter(c) || (c >= '0' && c <= '9') || c == '_';
+                    });
+  if (good) return Status();
+  return InvalidArgument(
+      "'%s' is not a name that C functions can begin with; give letters, "
+      "digits and '_', a letter first, at most %zu",
+      Printable(name).c_str(), kLongest);
+}
+
+Status CheckDescribed(const DataDescription* data) {
+  if (data == nullptr) {
+    return InvalidArgument(
+        "the model does not know the scale of its training data, so the file "
+        "cannot apply it; export a model that ringlet train has saved, or "
+        "leave the preprocessing out and scale the input in your program");
+  }
+  if (!std::isfinite(data->scale.factor) ||
+      !std::isfinite(data->scale.offset)) {
+    return InvalidArgument("the scale of the model's data is not finite");
+  }
+  if (data->encoding.columns.empty()) return Status();
+  return InvalidArgument(
+      "the model was trained on a table with categories or missing values, "
+      "which have no preprocessing in C; leave the preprocessing out and "
+      "encode the columns in your program (ringlet inspect MODEL shows "
+      "data_description), or train on columns of numbers without gaps");
+}
+
+std::string InputsAre(const CInterface& c, const char* body) {
+  return "  for (i = 0; i < " + std::to_string(c.in.elements()) + "; ++i) {\n" +
+         body + "  }\n";
+}
+
+// Lines that declare x, the model's input i.
+std::string ScaledX(const CInterface& c) {
+  if (!c.scale) return "    const float x = in[i];\n";
+  return "    const float y = (float)in[i] * " + CNumber(c.scale->factor) +
+         ";\n    const float x = y + " + CNumber(c.scale->offset) + ";\n";
+}
+
+std::string Predict(const CInterface& c, const char* ending, const char* type) {
+  return "int " + c.name + "_predict" + ending + "(const " + type +
+         "* in, float* out)";
+}
+const char kBytes[] = "unsigned char";
+
+std::string AnomalyScore(const CInterface& c) {
+  return "float " + c.name +
+         "_anomaly_score(const float* in, const float* out)";
+}
+
+std::string ClassNames(const CInterface& c) {
+  return "const char* const " + c.name + "_class_names[" +
+         std::to_string(c.classes.size()) + "]";
+}
+
+}  // namespace
+
+Status MakeCInterface(const Model& model, const ExportCOptions& options,
+                      CInterface* c) {
+  RINGLET_RETURN_IF_ERROR(CheckName(options.name));
+  c->name = options.name;
+  c->in = model.output_shape(0);
+  c->out = model.output_shape(model.num_nodes() - 1);
+  c->int8 = !options.calibration.empty();
+  const DataDescription* const data = model.data_description();
+  if (data != nullptr) c->classes = data->classes;
+  if (options.with_preprocessing) {
+    RINGLET_RETURN_IF_ERROR(CheckDescribed(data));
+    c->scale = data->scale;
+  }
+  c->anomaly_score = options.anomaly_score;
+  if (c->anomaly_score == ReconstructionError::kNone) return Status();
+  return CheckReconstructs(model);
+}
+
+std::string UpperName(const CInterface& c) {
+  std::string upper = c.name;
+  for (char& each : upper) {
+    each = static_cast<char>(each >= 'a' && each <= 'z' ? each - 32 : each);
+  }
+  return upper;
+}
+
+std::string CDeclarations(const CInterface& c) {
+  std::string text;
+  if (!c.classes.empty()) {
+    text += "/* The names of the classes, by number. */\nextern " +
+            ClassNames(c) + ";\n\n";
+  }
+  text += c.scale ? "/* One example, of values as in the files of the training "
+                    "data; returns 0. */\n"
+                  : "/* One example; returns 0. */\n";
+  text += Predict(c, "", "float") + ";\n";
+  if (c.scale) text += Predict(c, "_bytes", kBytes) + ";\n";
+  if (c.int8) {
+    text += "int " + c.name + "_predict_int8(const int8_t* in, int8_t* out);\n";
+  }
+  if (c.anomaly_score == ReconstructionError::kNone) return text;
+  return text + "/* The mean " +
+         (c.anomaly_score == ReconstructionError::kSquared ? "squared"
+                                                           : "absolute") +
+         " error of a prediction `out` of `in`. */\n" + AnomalyScore(c) + ";\n";
+}
+
+std::string CDefinitions(const CInterface& c) {
+  std::string text;
+  if (!c.classes.empty()) {
+    text += "\n" + ClassNames(c) + " = {\n";
+    for (const std::string& name : c.classes) {
+      text += "  " + CString(name) + ",\n";
+    }
+    text += "};\n";
+  }
+  if (c.anomaly_score == ReconstructionError::kNone) return text;
+  const char* const error = c.anomaly_score == ReconstructionError::kSquared
+                                ? "d * d"
+                                : "d < 0 ? -d : d";
+  const std::string add =
+      ScaledX(c) + "    const double d = (double)out[i] - (double)x;\n" +
+      "    const double error = " + error + ";\n    sum += error;\n";
+  return text + "\n" + AnomalyScore(c) + " {\n  double sum = 0;\n  int i;\n" +
+         InputsAre(c, add.c_str()) + "  return (float)(sum / " +
+         std::to_string(c.in.elements()) + ");\n}\n";
+}
+
+std::string CPredictions(const CInterface& c, const std::string& begin,
+                         const std::string& store, const std::string& end) {
+  const std::string loop = ScaledX(c) + "    " + store + "\n";
+  const std::string body = " {\n" + begin + "  int i;\n" +
+                           InputsAre(c, loop.c_str()) + end +
+                           "  return 0;\n}\n";
+  return "\n" + Predict(c, "", "float") + body + "\n" +
+         Predict(c, "_bytes", kBytes) + body;
+}
+
+std::string CString(const std::string& bytes) {
+  std::string text = "\"";
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\' || c == '?') {  // two ? may begin a trigraph
+      text += std::string("\\") + c;
+    } else if (byte >= ' ' && byte < 127) {
+      text += c;
+    } else {  // three octal digits end the escape
+      for (const int shift : {6, 3, 0}) {
+        if (shift == 6) text += '\\';
+        text += static_cast<char>('0' + (byte >> shift & 7));
+      }
+    }
+  }
+  return text + "\"";
+}
+
+}  // namespace ringlet

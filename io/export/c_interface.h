@@ -1,0 +1,51 @@
+// CInterface: what a program uses of a model in C.
+//
+// Internal to io/export. The parts of the file that do not depend on the kind
+// of its arithmetic: declarations, the names of the classes, the scale of raw
+// values, and the anomaly score.
+
+#ifndef RINGLET_IO_EXPORT_C_INTERFACE_H_
+#define RINGLET_IO_EXPORT_C_INTERFACE_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ringlet/dataset.h"
+#include "ringlet/export.h"
+#include "ringlet/model.h"
+#include "ringlet/shape.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+struct CInterface {
+  std::string name;  // the prefix of the functions' names
+  Shape in, out;
+  bool int8 = false;
+  std::vector<std::string> classes;
+  std::optional<Scale> scale;  // of raw values; none: the caller scales them
+  ReconstructionError anomaly_score = ReconstructionError::kNone;
+};
+
+// An error if `model` does not fit the options.
+Status MakeCInterface(const Model& model, const ExportCOptions& options,
+                      CInterface* c);
+
+// "MODEL" of "model".
+std::string UpperName(const CInterface& c);
+// Of all functions and names, for the file and its header.
+std::string CDeclarations(const CInterface& c);
+// Of the names and functions that do not call the model.
+std::string CDefinitions(const CInterface& c);
+// The functions that scale raw values. `begin` are the first lines of a body,
+// `store` takes the number x as input i, and `end` calls the model.
+std::string CPredictions(const CInterface& c, const std::string& begin,
+                         const std::string& store, const std::string& end);
+
+// `bytes` as a string in C: "a\"b".
+std::string CString(const std::string& bytes);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_EXPORT_C_INTERFACE_H_
