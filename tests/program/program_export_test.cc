@@ -34,6 +34,16 @@ TEST_F(ProgramTest, Export_FormatOnnx_WritesTheModel) {
   ExpectError({"export", "m", "--name", "two", "-o", "m.onnx"}, 2,
               {"--name is for the format c"});
   ExpectError({"export", "m", "--name", "2", "-o", "m.c"}, 2, {"m.c: '2' is"});
+  ExpectError({"export", "m", "--with-preprocessing", "-o", "m.onnx"}, 2,
+              {"--with-preprocessing is for the format c"});
+  ExpectError({"export", "m", "--anomaly", "-o", "w2.npz"}, 2,
+              {"--anomaly is for the format c"});
+  ExpectError({"export", "m", "--anomaly", "-o", "m.c"}, 2,
+              {"m.c: an anomaly score", "(28, 28)", "(10,)"});
+  ExpectError({"export", "m", "--score", "mse", "-o", "m.c"}, 2,
+              {"--score is of --anomaly"});
+  ExpectError({"export", "m", "--anomaly", "--score", "rmse", "-o", "m.c"}, 2,
+              {"--score rmse"});
   ExpectError({"export", "m", "--quantize", "int4", "-o", "m.c"}, 2, {"int4"});
   ExpectError({"export", "m", "--quantize", "int8", "-o", "m.onnx"}, 2,
               {"--quantize", "format c"});

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "anomaly.h"
 #include "command_line.h"
 #include "commands.h"
 #include "core/base/json.h"
@@ -162,8 +163,8 @@ Status ExportInt8(const std::string& run, const std::string& to,
 }
 
 struct ExportFlags {
-  std::string format, out, quantize, data, name;
-  bool all = false, softmax = false;
+  std::string format, out, quantize, data, name, score;
+  bool all = false, softmax = false, preprocessing = false, anomaly = false;
   InitFlags init;
 };
 
@@ -186,6 +187,10 @@ Status ExportModel(const std::string& from, const ExportFlags& flags) {
     ExportCOptions options;
     options.softmax = flags.softmax;
     if (!flags.name.empty()) options.name = flags.name;
+    options.with_preprocessing = flags.preprocessing;
+    if (flags.anomaly) {
+      RINGLET_RETURN_IF_ERROR(ReadScore(flags.score, &options.anomaly_score));
+    }
     written = flags.quantize.empty()
                   ? ExportC(model.get(), flags.out, options)
                   : ExportInt8(flags.data.empty() ? from : flags.data,
@@ -279,10 +284,19 @@ Status CheckFlags(const ExportFlags& f, const std::string& from) {
                                        : "--init",
                            f.format.c_str());
   }
-  if (!f.name.empty() && f.format != "c") {
-    return InvalidArgument("--name is for the format c, not %s",
+  const char* const for_c = !f.name.empty()   ? "--name"
+                            : f.preprocessing ? "--with-preprocessing"
+                            : f.anomaly       ? "--anomaly"
+                                              : nullptr;
+  if (for_c != nullptr && f.format != "c") {
+    return InvalidArgument("%s is for the format c, not %s", for_c,
                            f.format.c_str());
   }
+  if (!f.anomaly && !f.score.empty()) {
+    return InvalidArgument("--score is of --anomaly");
+  }
+  ReconstructionError error;
+  RINGLET_RETURN_IF_ERROR(ReadScore(f.score, &error));
   if (f.quantize.empty() && f.data.empty()) return Status();
   if (f.quantize.empty()) return InvalidArgument("--data is of --quantize");
   if (f.quantize != "int8") {
@@ -325,6 +339,12 @@ int ExportCommand(const std::vector<std::string>& line) {
   flags.Text("--name", "NAME", &f.name,
              "for C: prefix of the functions' names (model), for a\n"
              "program with several models");
+  flags.Switch("--with-preprocessing", &f.preprocessing,
+               "for C: the functions take values as in the training data's\n"
+               "files, and apply its scale and offset");
+  flags.Switch("--anomaly", &f.anomaly,
+               "for C: a function for the anomaly score of an autoencoder");
+  flags.Text("--score", "NAME", &f.score, kScoreHelp);
   flags.Text("--quantize", "int8", &f.quantize,
              "for C: integers instead of floats, a quarter of the size");
   flags.Text("--data", "RUN.json", &f.data,

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "anomaly.h"
 #include "command_line.h"
 #include "commands.h"
 #include "core/base/text.h"
@@ -73,12 +74,26 @@ Status WriteFile(const Model& model, const std::vector<Output>& outputs,
   return WriteNpy(path, DType::kFloat32, outputs[0].shape, outputs[0].values);
 }
 
+std::string OfExamples(const char* what, int64_t count) {
+  return std::string(what) + " of " + std::to_string(count) +
+         (count == 1 ? " example" : " examples");
+}
+
 Status Predict(const std::string& path, const UseFlags& use,
-               const std::string& out) {
+               const AnomalyFlags& anomaly, const std::string& out) {
   RINGLET_RETURN_IF_ERROR(CheckWritable("--out", out));
   std::unique_ptr<Model> model;
   Dataset batches;
   RINGLET_RETURN_IF_ERROR(use.Open(path, out, &model, &batches));
+  if (anomaly.wanted()) {
+    Anomalies anomalies;
+    RINGLET_RETURN_IF_ERROR(
+        anomaly.Score(model.get(), path, use, batches, &anomalies));
+    RINGLET_RETURN_IF_ERROR(WriteAnomalies(anomalies, out));
+    const auto count = static_cast<int64_t>(anomalies.scores.size());
+    if (!out.empty()) PrintWritten(out, OfExamples("the scores", count));
+    return Status();
+  }
   if (EndsWith(out, ".npy") && model->num_outputs() > 1) {
     return InvalidArgument(
         "--out %s: the model has %d outputs; give FILE.npz, with an array for "
@@ -90,9 +105,7 @@ Status Predict(const std::string& path, const UseFlags& use,
   const std::vector<Output> outputs = OutputsOf(*model, values.value());
   if (out.empty()) return WriteCsv(*model, outputs, stdout, "stdout");
   RINGLET_RETURN_IF_ERROR(WriteFile(*model, outputs, out));
-  const int64_t examples = outputs[0].shape[0];
-  PrintWritten(out, "the outputs of " + std::to_string(examples) +
-                        (examples == 1 ? " example" : " examples"));
+  PrintWritten(out, OfExamples("the outputs", outputs[0].shape[0]));
   return Status();
 }
 
@@ -100,15 +113,21 @@ Status Predict(const std::string& path, const UseFlags& use,
 
 int PredictCommand(const std::vector<std::string>& line) {
   UseFlags use;
+  AnomalyFlags anomaly;
   std::string out;
   CommandLine flags("predict", "MODEL", kAbout, kMore);
   use.Add(&flags, /*labels=*/false);
   flags.Text("-o, --out", "FILE", &out,
              "FILE.npy, FILE.csv, or FILE.npz with an array for each\n"
              "output (default: CSV on stdout)");
+  anomaly.Add(&flags);
   int code = 0;
   if (!flags.Parse(line, 1, 1, &code)) return code;
   if (use.reads_lines()) {
+    if (anomaly.wanted()) {
+      return flags.UsageError(
+          InvalidArgument("--anomaly needs a file of examples, not --csv -"));
+    }
     if (out.empty()) return PredictLines(flags.arguments()[0], use);
     return flags.UsageError(InvalidArgument(
         "--out %s: the answers to --csv - go to stdout", out.c_str()));
@@ -118,7 +137,9 @@ int PredictCommand(const std::vector<std::string>& line) {
     return flags.UsageError(InvalidArgument(
         "--out %s: must end in .npy, .npz or .csv", out.c_str()));
   }
-  return InputExitCode(Predict(flags.arguments()[0], use, out));
+  const Status status = anomaly.Check(out);
+  if (!status.ok()) return flags.UsageError(status);
+  return InputExitCode(Predict(flags.arguments()[0], use, anomaly, out));
 }
 
 }  // namespace ringlet

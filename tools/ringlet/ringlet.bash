@@ -11,7 +11,8 @@ _ringlet() {
              --no-save --log-steps --log-digests --log-examples --trail
              --continue-with --shrink --sealed --insecure --help'
     [evaluate]="$use --labels --y --json"
-    [predict]="$use --out"
+    [predict]="$use --out --anomaly --score --threshold --threshold-quantile
+               --threshold-data"
     [launch]='--workers --restart --max-restarts --healthy --backoff --grace --help'
     [keygen]='--out --help'
     [relay]='--connections --help'
@@ -23,7 +24,8 @@ _ringlet() {
     [summary]='--help'
     [inspect]='--json --verbose --help'
     [diff]='--json --help'
-    [export]='--format --out --all --softmax --name --quantize --data --init --init-layout
+    [export]='--format --out --all --softmax --name --with-preprocessing
+              --anomaly --score --quantize --data --init --init-layout
               --by-name --skip-mismatch --help'
   )
   if [ "$COMP_CWORD" = 1 ]; then
@@ -33,6 +35,7 @@ _ringlet() {
   case $previous in
     --part) COMPREPLY=($(compgen -W 'train validation' -- "$word")) ;;
     --init-layout) COMPREPLY=($(compgen -W 'keras torch' -- "$word")) ;;
+    --score) COMPREPLY=($(compgen -W 'mse mae' -- "$word")) ;;
     --quantize) COMPREPLY=($(compgen -W 'int8' -- "$word")) ;;
     --format) COMPREPLY=($(compgen -W 'onnx c npz safetensors' -- "$word")) ;;
     *)

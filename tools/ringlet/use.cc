@@ -132,9 +132,16 @@ std::optional<Scale> UseFlags::GivenByFlags() const {
   return scale;
 }
 
-Status UseFlags::Data(const std::string& model_path, DataConfig* data,
-                      double* split) const {
+std::string UseFlags::RunOf(const std::string& model_path) const {
+  if (!data_.empty()) return "";
+  return run_.empty() && IsRun(model_path) ? model_path : run_;
+}
+
+Status UseFlags::Choose(const std::string& model_path, const std::string& part,
+                        Choice* choice) const {
+  DataConfig* const data = &choice->data;
   *data = data_;
+  choice->part = part;
   if (header_ || no_header_) {
     if (data->csv.empty() || header_ == no_header_) {
       return InvalidArgument(
@@ -169,7 +176,7 @@ Status UseFlags::Data(const std::string& model_path, DataConfig* data,
     }
     return Status();
   }
-  const std::string run = run_.empty() && IsRun(model_path) ? model_path : run_;
+  const std::string run = RunOf(model_path);
   if (run.empty()) {
     return InvalidArgument(
         "no data: give --data RUN.json, --images, --x or --csv");
@@ -181,27 +188,17 @@ Status UseFlags::Data(const std::string& model_path, DataConfig* data,
   }
   RunConfig config;
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(run, &config));
-  if (part_ != "validation" && part_ != "train") {
+  if (part != "validation" && part != "train") {
     return InvalidArgument("--part %s: is neither validation nor train",
-                           part_.c_str());
+                           part.c_str());
   }
-  *data = part_ == "train" ? config.train : config.validation;
+  *data = part == "train" ? config.train : config.validation;
   if (config.validation.empty() && config.fit.validation_split > 0) {
     *data = config.train;
-    *split = config.fit.validation_split;
+    choice->split = config.fit.validation_split;
   }
   if (!data->empty()) return Status();
-  return InvalidArgument("%s: data.%s: is missing", run.c_str(), part_.c_str());
-}
-
-Dataset UseFlags::Examples(const DataConfig& data, double split,
-                           const Model& model) const {
-  Dataset train = labels_ ? OpenData(data, model) : OpenUnlabelled(data, model);
-  if (split == 0) return train;
-  Dataset validation;
-  const Status status = Split(split, &train, &validation);
-  if (!status.ok()) return Dataset(status);
-  return part_ == "train" ? train : validation;
+  return InvalidArgument("%s: data.%s: is missing", run.c_str(), part.c_str());
 }
 
 // The flags' scale is not of RUN.json, where the user may know better.
@@ -216,11 +213,11 @@ Status UseFlags::CheckScale(const DataDescription& trained_on) const {
 
 Status UseFlags::OpenModel(const std::string& model_path,
                            const std::string& out,
-                           std::unique_ptr<Model>* model, DataConfig* data,
-                           double* split) const {
+                           std::unique_ptr<Model>* model,
+                           Choice* choice) const {
   NoteIgnoredJob();
-  RINGLET_RETURN_IF_ERROR(Data(model_path, data, split));
-  RINGLET_RETURN_IF_ERROR(CheckNotData("--out", out, *data));
+  RINGLET_RETURN_IF_ERROR(Choose(model_path, part_, choice));
+  RINGLET_RETURN_IF_ERROR(CheckNotData("--out", out, choice->data));
   RINGLET_RETURN_IF_ERROR(
       CheckNotRead("--out", out, {model_path, init_.path, run_}));
   RunConfig config;
@@ -241,7 +238,7 @@ Status UseFlags::OpenModel(const std::string& model_path,
   RINGLET_RETURN_IF_ERROR(DescribeByWeights(init_, model->get()));
   if (const DataDescription* trained_on = (*model)->data_description()) {
     RINGLET_RETURN_IF_ERROR(CheckScale(*trained_on));
-    MatchData(*trained_on, data);
+    MatchData(*trained_on, &choice->data);
   }
   return Status();
 }
@@ -249,20 +246,60 @@ Status UseFlags::OpenModel(const std::string& model_path,
 Status UseFlags::OpenForLines(const std::string& model_path,
                               std::unique_ptr<Model>* model,
                               DataConfig* data) const {
-  double split = 0;
-  RINGLET_RETURN_IF_ERROR(OpenModel(model_path, "", model, data, &split));
+  Choice choice;
+  RINGLET_RETURN_IF_ERROR(OpenModel(model_path, "", model, &choice));
+  *data = std::move(choice.data);
   data->table = ForPrediction(*data, **model);
   return Status();
 }
 
 Status UseFlags::Open(const std::string& model_path, const std::string& out,
                       std::unique_ptr<Model>* model, Dataset* batches) const {
-  DataConfig data;
-  double split = 0;
-  RINGLET_RETURN_IF_ERROR(OpenModel(model_path, out, model, &data, &split));
-  *batches = Examples(data, split, **model).Batch(batch_size_);
+  Choice choice;
+  RINGLET_RETURN_IF_ERROR(OpenModel(model_path, out, model, &choice));
+  return OpenBatches(choice, **model, batches);
+}
+
+Status UseFlags::OpenBatches(const Choice& choice, const Model& model,
+                             Dataset* batches) const {
+  Dataset train = labels_ ? OpenData(choice.data, model)
+                          : OpenUnlabelled(choice.data, model);
+  if (choice.split > 0) {
+    Dataset validation;
+    RINGLET_RETURN_IF_ERROR(Split(choice.split, &train, &validation));
+    if (choice.part == "validation") train = validation;
+  }
+  *batches = train.Batch(batch_size_);
   RINGLET_RETURN_IF_ERROR(batches->status());
-  return labels_ ? CheckClassNames(**model, *batches) : Status();
+  return labels_ ? CheckClassNames(model, *batches) : Status();
+}
+
+Status UseFlags::OpenNormal(const std::string& model_path,
+                            const std::string& file, const Model& model,
+                            Dataset* batches) const {
+  if (file.empty() && RunOf(model_path).empty()) {
+    return InvalidArgument(
+        "--threshold-quantile needs normal examples: give --threshold-data "
+        "FILE, or --data RUN.json");
+  }
+  Choice choice;
+  RINGLET_RETURN_IF_ERROR(
+      Choose(model_path, file.empty() ? "train" : part_, &choice));
+  DataConfig& data = choice.data;
+  std::string* const path = !data.csv.empty()      ? &data.csv
+                            : !data.x.empty()      ? &data.x
+                            : !data.images.empty() ? &data.images
+                                                   : nullptr;
+  if (!file.empty() && path == nullptr) {
+    return InvalidArgument(
+        "--threshold-data: the data have several files; leave it out for "
+        "data.train");
+  }
+  if (!file.empty()) *path = file;
+  if (const DataDescription* trained_on = model.data_description()) {
+    MatchData(*trained_on, &data);
+  }
+  return OpenBatches(choice, model, batches);
 }
 
 }  // namespace ringlet

@@ -30,17 +30,27 @@ class UseFlags {
   // Instead of Open, for these. *data has the options of the lines.
   Status OpenForLines(const std::string& model_path,
                       std::unique_ptr<Model>* model, DataConfig* data) const;
+  // After Open: the examples of `file`, of the kind and with the flags of
+  // Open's data. "": those of data.train in RUN.json.
+  Status OpenNormal(const std::string& model_path, const std::string& file,
+                    const Model& model, Dataset* batches) const;
 
  private:
-  // `data`: matched with the model's training data, not yet opened.
+  // The examples of a part of the data.
+  struct Choice {
+    DataConfig data;
+    std::string part;  // "train" or "validation"
+    double split = 0;  // not 0 if `data` has both parts: fit.validation_split
+  };
+  Status Choose(const std::string& model_path, const std::string& part,
+                Choice* choice) const;
   Status OpenModel(const std::string& model_path, const std::string& out,
-                   std::unique_ptr<Model>* model, DataConfig* data,
-                   double* split) const;
-  // *split: not 0 if RUN.json splits the data, fit.validation_split.
-  Status Data(const std::string& model_path, DataConfig* data,
-              double* split) const;
-  Dataset Examples(const DataConfig& data, double split,
-                   const Model& model) const;
+                   std::unique_ptr<Model>* model, Choice* choice) const;
+  // `choice` is matched with the model's training data.
+  Status OpenBatches(const Choice& choice, const Model& model,
+                     Dataset* batches) const;
+  // The RUN.json with the data; "": none.
+  std::string RunOf(const std::string& model_path) const;
   // --scale and --offset; none: neither is given.
   std::optional<Scale> GivenByFlags() const;
   // The flags may repeat the scale of the training data, but have no other.
