@@ -413,8 +413,9 @@ struct ModelCheckpointOptions {
   // The value that the first save must improve; NaN: none.
   double initial_value_threshold = std::numeric_limits<double>::quiet_NaN();
   // Keeps the newest n files of this callback, and with save_best_only also the
-  // best one. 0: all. After a save is durable, older files are removed, if they
-  // still are what this run has written. BackupAndRestore saves their names.
+  // best one; n is at most 100. 0: all. After a save is durable, older files
+  // are removed, if they still are what this run has written. BackupAndRestore
+  // saves their names.
   int max_to_keep = 0;
   Storage weights = Storage::kF32;
   FileSystem* files = FileSystem::Posix();

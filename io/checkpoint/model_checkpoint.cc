@@ -17,6 +17,8 @@
 #include "../../core/fit/evaluation.h"
 #include "../../core/fit/monitor.h"
 #include "format_path.h"
+#include "kept_files.h"
+#include "model_name.h"
 #include "ringlet/model.h"
 #include "ringlet/status.h"
 
@@ -31,7 +33,8 @@ class ModelCheckpointCallback final : public Callback {
                           const ModelCheckpointOptions& options)
       : filepath_(filepath),
         options_(options),
-        best_(options.initial_value_threshold) {}
+        best_(options.initial_value_threshold),
+        kept_(options.max_to_keep, filepath, options.files) {}
 
   const char* name() const override { return "model_checkpoint"; }
   bool NamesInLogs(std::vector<std::string>*) const override { return true; }
@@ -44,6 +47,12 @@ class ModelCheckpointCallback final : public Callback {
           "save_freq must be a number of batches >= 1, or 0 for \"epoch\"; it "
           "is %" PRId64,
           options_.save_freq);
+    }
+    if (options_.max_to_keep < 0 || options_.max_to_keep > KeptFiles::kMost) {
+      return InvalidArgument(
+          "max_to_keep must be a number of files from 1 to %d, or 0 for all; "
+          "it is %d",
+          KeptFiles::kMost, options_.max_to_keep);
     }
     if (!options_.save_weights_only) {
       RINGLET_RETURN_IF_ERROR(CheckSaveModel(*fit.model));
@@ -63,6 +72,7 @@ class ModelCheckpointCallback final : public Callback {
     const bool restored = fit.source == RestoreSource::kBackup;
     if (fit.in_memory() || restored) RINGLET_RETURN_IF_ERROR(SaveUnsaved(fit));
     RINGLET_RETURN_IF_ERROR(SaveAgain(fit));
+    if (fit.chief) NoteFormat();
     const std::string folder = FolderOf(filepath_);
     if (!fit.chief || folder.find('{') != std::string::npos) return Status();
     Status made = options_.files->MakeDirectory(folder);
@@ -102,6 +112,9 @@ class ModelCheckpointCallback final : public Callback {
     std::string text = std::string(name()) + ", save_freq ";
     text +=
         options_.save_freq == 0 ? "epoch" : std::to_string(options_.save_freq);
+    if (options_.max_to_keep > 0) {
+      text += ", max_to_keep " + std::to_string(options_.max_to_keep);
+    }
     if (!options_.save_best_only) return text;
     return text + ", save_best_only by " + options_.monitor + ", mode " +
            std::to_string(static_cast<int>(options_.mode));
@@ -120,6 +133,7 @@ class ModelCheckpointCallback final : public Callback {
                       {static_cast<int64_t>(unsaved_.size())},
                       unsaved_.data(),
                       /*optional=*/true});
+    kept_.AppendState("callback/model_checkpoint/kept", spans);
   }
   Status StateLoaded() override {
     if (batches_since_ < 0) {
@@ -130,7 +144,7 @@ class ModelCheckpointCallback final : public Callback {
       if (unsaved_[i] >= 0 && unsaved_[i] <= kMostCount) continue;
       return Corruption("callback/model_checkpoint/unsaved is %g", unsaved_[i]);
     }
-    return Status();
+    return kept_.StateLoaded();
   }
 
  private:
@@ -238,20 +252,27 @@ class ModelCheckpointCallback final : public Callback {
   // True if all saves have one name.
   bool one_name() const { return filepath_.find('{') == std::string::npos; }
 
+  // A name as that of data or a RUN.json is probably an oversight, and commands
+  // would not take the file for a model.
   Status CheckFilepath() const {
-    if (!options_.save_weights_only) {
-      RINGLET_RETURN_IF_ERROR(CheckModelName(filepath_));
-    }
-    const char* suffix =
-        options_.save_weights_only ? ".weights.safetensors" : ".safetensors";
-    if (!EndsWith(filepath_, suffix)) {
+    const std::string ending = ForeignEnding(filepath_);
+    for (const char* data : {".csv", ".gz", ".json", ".npy", ".npz"}) {
+      if (ending != data) continue;
       return InvalidArgument(
-          "The filepath provided must end in `%s`%s. Received: filepath=%s",
-          suffix,
-          options_.save_weights_only ? " when `save_weights_only=True`" : "",
+          "The filepath provided is the name of a file of data; `.safetensors` "
+          "is the format that is written. Received: filepath=%s",
           filepath_.c_str());
     }
     return CheckPathFormat(filepath_);
+  }
+
+  void NoteFormat() const {
+    const std::string ending = ForeignEnding(filepath_);
+    if (ending.empty()) return;
+    Notice(
+        "note: ModelCheckpoint writes %s in ringlet's format (safetensors), "
+        "which other programs for `%s` do not read",
+        filepath_.c_str(), ending.c_str());
   }
 
   // Tries the path with the names that the logs will have, as far as these can
@@ -394,8 +415,13 @@ class ModelCheckpointCallback final : public Callback {
     } else if (path == fit.saved_model) {
       fit.saved_model.clear();  // another callback's file, now replaced
     }
+    // A NaN is no best value yet.
+    const bool is_best =
+        options_.save_best_only && !std::isnan(best) && best != best_;
     best_ = best;
-    return BroadcastNumbers(collective, &best_, sizeof(best_), 1, /*root=*/0);
+    RINGLET_RETURN_IF_ERROR(
+        BroadcastNumbers(collective, &best_, sizeof(best_), 1, /*root=*/0));
+    return kept_.Add(path, is_best, fit.chief, collective);
   }
 
   Status WriteFile(Model* model, const std::string& path) const {
@@ -464,6 +490,7 @@ class ModelCheckpointCallback final : public Callback {
   std::array<double, kUnsavedLogs + 2 * kMostLogs> unsaved_{};
   // The error of that save, if this process tried it.
   Status why_;
+  KeptFiles kept_;
 };
 
 }  // namespace

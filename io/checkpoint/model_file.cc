@@ -14,6 +14,7 @@
 #include "../weights/model_metadata.h"
 #include "../weights/safetensors.h"
 #include "data_description.h"
+#include "model_name.h"
 #include "ringlet/status.h"
 
 namespace ringlet {
@@ -249,26 +250,31 @@ Status SaveModel(Model* model, const std::string& path,
   return SaveCheckpoint(path, state, metadata, saving);
 }
 
-Status CheckModelName(const std::string& path) {
+std::string ForeignEnding(const std::string& path) {
   constexpr const char* kOthers[] = {
       ".keras", ".h5",     ".hdf5", ".pt",   ".pth", ".ckpt", ".onnx",
       ".pb",    ".tflite", ".npz",  ".npy",  ".pkl", ".bin",  ".gguf",
       ".mat",   ".zip",    ".gz",   ".json", ".csv"};
   const std::string name = FileNameOf(path);
   const size_t dot = name.rfind('.');
-  if (dot == std::string::npos) return Status();
+  if (dot == std::string::npos) return "";
   std::string extension = name.substr(dot);
   for (char& c : extension) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   }
   for (const char* other : kOthers) {
-    if (extension != other) continue;
-    return InvalidArgument(
-        "The filepath provided must end in `.safetensors`, the format of the "
-        "file; `%s` is another program's. Received: filepath=%s",
-        other, path.c_str());
+    if (extension == other) return extension;
   }
-  return Status();
+  return "";
+}
+
+Status CheckModelName(const std::string& path) {
+  const std::string ending = ForeignEnding(path);
+  if (ending.empty()) return Status();
+  return InvalidArgument(
+      "The filepath provided must end in `.safetensors`, the format of the "
+      "file; `%s` is another program's. Received: filepath=%s",
+      ending.c_str(), path.c_str());
 }
 
 Status LoadModel(const std::string& path, std::unique_ptr<Model>* model,

@@ -15,8 +15,8 @@ Status CheckReconstructs(const Model& model) {
               out = model.output_shape(model.output_node(0));
   if (in.elements() == out.elements()) return Status();
   return InvalidArgument(
-      "an anomaly score is the error of an autoencoder, whose output has the "
-      "size of its input; this model's input is %s and its output %s",
+      "an anomaly score is the error of an autoencoder, with an output of the "
+      "input's size; this model's input is %s and its output %s",
       in.ToString().c_str(), out.ToString().c_str());
 }
 

@@ -427,8 +427,8 @@ TEST_F(ProgramTest, Callbacks_CannotWrite_AreReportedBeforeTheFirstStep) {
          {"backup_and_restore: run.json", "not a directory"});
   expect("ModelCheckpoint", "\"filepath\": \"run.json/b.safetensors\"", 2,
          {"model_checkpoint: run.json", "not a directory"});
-  expect("ModelCheckpoint", "\"filepath\": \"m.keras\"", 2,
-         {"model_checkpoint", "must end in `.safetensors`"});
+  expect("ModelCheckpoint", "\"filepath\": \"m.json\"", 2,
+         {"model_checkpoint", "the name of a file of data"});
   expect("TensorBoard", "\"log_dir\": \"run.json\"", 2,
          {"tensorboard: run.json", "not a directory"});
   expect("CSVLogger", "\"filename\": \"no/log.csv\"", 2,
@@ -438,6 +438,19 @@ TEST_F(ProgramTest, Callbacks_CannotWrite_AreReportedBeforeTheFirstStep) {
   std::filesystem::create_directory(folder_ / "d.safetensors");
   expect("ModelCheckpoint", "\"filepath\": \"d.safetensors\"", 2,
          {"model_checkpoint", "existing directory: d.safetensors"});
+}
+
+TEST_F(ProgramTest, ModelCheckpoint_KerasNames_AreKeptAndUsed) {
+  WriteRun("\"callbacks\": []", R"("callbacks": [{"class_name":
+      "ModelCheckpoint", "config": {"filepath": "{epoch}.keras",
+                                    "max_to_keep": 2}}])");
+  ASSERT_EQ(Run({"train", "run.json", "--epochs", "4"}), 0) << err_;
+  EXPECT_EQ(Lines(err_).size(), 1u) << err_;
+  EXPECT_EQ(err_.find("note: ModelCheckpoint writes {epoch}.keras"), 0u);
+  EXPECT_EQ(Files(),
+            (std::set<std::string>{folder_ / "3.keras", folder_ / "4.keras",
+                                   folder_ / "run.json"}));
+  EXPECT_EQ(Run({"evaluate", "4.keras", "--data", "run.json"}), 0) << err_;
 }
 
 // Root may read every file, so the test needs another user.

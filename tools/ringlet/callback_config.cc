@@ -159,6 +159,9 @@ Made ReadModelCheckpoint(FieldReader* fields, const Place& place) {
   if (fields->Has("initial_value_threshold")) {
     fields->Double("initial_value_threshold", kAny, &o.initial_value_threshold);
   }
+  int64_t most = 0;
+  fields->Int("max_to_keep", 0, 100, &most);
+  o.max_to_keep = static_cast<int>(most);
   o.files = ReadSealed(fields, place);
   return ModelCheckpoint(filepath, o);
 }

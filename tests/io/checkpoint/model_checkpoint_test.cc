@@ -4,7 +4,10 @@
 #include <signal.h>
 
 #include <cmath>
+#include <cstring>
+#include <functional>
 #include <map>
+#include <thread>
 
 #include "../../support/elastic_collective.h"
 #include "../../support/python.h"
@@ -287,23 +290,34 @@ TEST(ModelCheckpointTest, SaveFreq_InBatches_CountsAcrossEpochs) {
   EXPECT_TRUE(run.Holds("d/2-06.safetensors", 1));
 }
 
-TEST(ModelCheckpointTest, SaveWeightsOnly_Suffix_MustBeWeightsSafetensors) {
-  Trial run;
-  ModelCheckpointOptions options;
-  options.save_weights_only = true;
-  Status status = run.Fit("d/a.safetensors", options, 1);
-  EXPECT_EQ(status.code(), Code::kInvalidArgument);
-  EXPECT_STREQ(status.message(),
-               "model_checkpoint: The filepath provided must end in "
-               "`.weights.safetensors` when `save_weights_only=True`. "
-               "Received: filepath=d/a.safetensors");
-  ASSERT_TRUE(run.Fit("d/a.weights.safetensors", options, 1).ok());
-  auto model = TinyModel();
-  LoadWeightsOptions loading;
-  loading.files = &run.files;
-  EXPECT_TRUE(
-      LoadWeights(model.get(), "d/a.weights.safetensors", loading).ok());
-  EXPECT_EQ(WeightsOf(model.get()), run.weights->of_epoch[0]);
+TEST(ModelCheckpointTest, Path_AnyEnding_IsWrittenAndRead) {
+  for (const bool only_weights : {false, true}) {
+    for (const std::string path :
+         {"d/m.safetensors", "d/m", "d/m.v2", "d/m.keras", "d/M.Keras",
+          "d/m.weights.h5", "d/m.ckpt", "d/{epoch}.keras", "d/m.{epoch}"}) {
+      SCOPED_TRACE(path);
+      Trial run;
+      ModelCheckpointOptions options;
+      options.save_weights_only = only_weights;
+      const Status status = run.Fit(path, options, 1);
+      ASSERT_TRUE(status.ok()) << status.message();
+      const Names paths = run.files.Paths();
+      ASSERT_EQ(paths.size(), 1u);
+      const std::string ending = path.substr(path.rfind('.') + 1);
+      const bool foreign = ending == "keras" || ending == "Keras" ||
+                           ending == "h5" || ending == "ckpt";
+      EXPECT_EQ(run.err.find("note: ModelCheckpoint writes " + path +
+                             " in ringlet's format (safetensors)"),
+                foreign ? 0 : std::string::npos)
+          << run.err;
+      EXPECT_TRUE(only_weights || run.Holds(paths[0], 0));
+      auto model = TinyModel();
+      LoadWeightsOptions loading;
+      loading.files = &run.files;
+      EXPECT_TRUE(LoadWeights(model.get(), paths[0], loading).ok());
+      EXPECT_EQ(WeightsOf(model.get()), run.weights->of_epoch[0]);
+    }
+  }
 }
 
 TEST(ModelCheckpointTest, Fit_WrongArguments_IsRefused) {
@@ -315,8 +329,16 @@ TEST(ModelCheckpointTest, Fit_WrongArguments_IsRefused) {
     return std::string(status.message());
   };
   ModelCheckpointOptions options;
-  EXPECT_NE(message("d/m.keras", options).find("must end in `.safetensors`"),
-            std::string::npos);
+  for (const char* path : {"run.json", "x.csv", "x.csv.gz", "x.npy", "x.NPZ"}) {
+    EXPECT_NE(message(path, options).find("the name of a file of data"),
+              std::string::npos);
+  }
+  for (const int most : {-1, 101}) {
+    options.max_to_keep = most;
+    EXPECT_NE(message("d/m", options).find("max_to_keep must be"),
+              std::string::npos);
+  }
+  options.max_to_keep = 0;
   EXPECT_NE(message("d/{epoch:q}.safetensors", options).find("{epoch:q}"),
             std::string::npos);
   EXPECT_NE(message("d/{val_acc}.safetensors", options)
@@ -333,6 +355,235 @@ TEST(ModelCheckpointTest, Fit_WrongArguments_IsRefused) {
   options.monitor = "val_los";
   EXPECT_NE(message("d/m.safetensors", options).find("val_los"),
             std::string::npos);
+}
+
+// --- max_to_keep ---
+
+ModelCheckpointOptions Keep(int most) {
+  ModelCheckpointOptions options;
+  options.max_to_keep = most;
+  return options;
+}
+
+void WriteOn(SimulatedFileSystem* files, const std::string& path,
+             const std::string& text) {
+  std::unique_ptr<File> file;
+  ASSERT_TRUE(files->MakeDirectory(FolderOf(path)).ok());
+  (void)files->Remove(path);
+  ASSERT_TRUE(files->Create(path, &file).ok());
+  ASSERT_TRUE(file->Write(text.data(), text.size()).ok());
+}
+
+// Replaces a file after an epoch, or does what else a test wants then.
+class AfterEpoch final : public Callback {
+ public:
+  using Do = std::function<void(int64_t epoch)>;
+  explicit AfterEpoch(Do what) : do_(std::move(what)) {}
+  const char* name() const override { return "after_epoch"; }
+  Status OnEpochEnd(FitState& fit, Logs*) override {
+    do_(fit.epoch + 1);
+    return Status();
+  }
+
+ private:
+  const Do do_;
+};
+
+TEST(ModelCheckpointTest, MaxToKeep_MoreSaves_KeepsTheNewestOfItsOwn) {
+  Trial run;
+  WriteOn(&run.files, "d/0.keras", "mine");
+  WriteOn(&run.files, "d/other", "mine");
+  ASSERT_TRUE(run.Fit("d/{epoch}.keras", Keep(2), 5).ok());
+  EXPECT_EQ(run.files.Paths(),
+            (Names{"d/0.keras", "d/4.keras", "d/5.keras", "d/other"}));
+  EXPECT_TRUE(run.Holds("d/4.keras", 3));
+  EXPECT_TRUE(run.Holds("d/5.keras", 4));
+  // Another run knows nothing of them. One name is one file.
+  ASSERT_TRUE(run.Fit("d/{epoch:02d}.keras", Keep(1), 2).ok());
+  ASSERT_TRUE(run.Fit("d/only", Keep(1), 3).ok());
+  EXPECT_EQ(run.files.Paths(), (Names{"d/0.keras", "d/02.keras", "d/4.keras",
+                                      "d/5.keras", "d/only", "d/other"}));
+  EXPECT_TRUE(run.Holds("d/only", run.weights->of_epoch.size() - 1));
+}
+
+TEST(ModelCheckpointTest, MaxToKeep_FileThatIsNoLongerItsOwn_Stays) {
+  Trial run;
+  ModelCheckpointOptions options = Keep(1);
+  options.files = &run.files;
+  options.save_weights_only = true;
+  FitOptions fit = Quiet(4);
+  fit.callbacks = {ModelCheckpoint("d/{epoch}", options),
+                   std::make_shared<AfterEpoch>([&run](int64_t epoch) {
+                     if (epoch == 1) WriteOn(&run.files, "d/1", "mine");
+                     if (epoch == 2) (void)run.files.Remove("d/2");
+                   })};
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(TinyModel()->Fit(Points(48).Batch(8), fit).ok());
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "note: d/1 is not the file that ModelCheckpoint wrote, and "
+            "stays\n");
+  EXPECT_EQ(run.files.Paths(), (Names{"d/1", "d/4"}));
+  EXPECT_EQ(*run.files.Content("d/1"), "mine");
+}
+
+TEST(ModelCheckpointTest, MaxToKeep_SaveBestOnly_KeepsTheBest) {
+  ModelCheckpointOptions options = BestScore();
+  options.max_to_keep = 2;
+  Trial run;
+  ASSERT_TRUE(
+      run.Fit("d/{epoch}", options, 6, {0.1, 0.2, 0.5, 0.3, 0.6, 0.4}).ok());
+  EXPECT_EQ(run.files.Paths(), (Names{"d/3", "d/5"}));
+  // Without a score every epoch is saved, and the best stays beside them.
+  Trial missing;
+  ASSERT_TRUE(missing.Fit("d/{epoch}", options, 6, {0.1, 0.9}).ok());
+  EXPECT_EQ(missing.files.Paths(), (Names{"d/2", "d/6"}));
+  options.max_to_keep = 1;
+  Trial one;
+  ASSERT_TRUE(one.Fit("d/{epoch}", options, 4, {0.1, 0.9}).ok());
+  EXPECT_EQ(one.files.Paths(), (Names{"d/2", "d/4"}));
+}
+
+TEST(ModelCheckpointTest, MaxToKeep_SaveFails_RemovesNothing) {
+  Trial run;
+  ModelCheckpointOptions options = Keep(1);
+  options.files = &run.files;
+  FitOptions fit = Quiet(4);
+  fit.callbacks = {std::make_shared<AfterEpoch>([&run](int64_t epoch) {
+                     run.files.set_capacity(epoch == 3 ? 0 : -1);
+                   }),
+                   ModelCheckpoint("d/{epoch}", options)};
+  auto model = TinyModel();
+  Names at_three;
+  fit.callbacks.push_back(std::make_shared<AfterEpoch>([&](int64_t epoch) {
+    if (epoch == 3) at_three = run.files.Paths();
+  }));
+  ASSERT_TRUE(model->Fit(Points(48).Batch(8), fit).ok());
+  EXPECT_EQ(at_three, (Names{"d/2"}));
+  EXPECT_EQ(run.files.Paths(), (Names{"d/4"}));
+}
+
+// Once a model has been saved there is one after a power cut at any moment.
+TEST(ModelCheckpointTest, MaxToKeep_PowerCut_LeavesAWholeFile) {
+  for (int64_t count = 1;; ++count) {
+    SCOPED_TRACE(count);
+    SimulatedFileSystem files;
+    files.HaltAfter(count);
+    bool saved = false;
+    ModelCheckpointOptions options = Keep(1);
+    options.files = &files;
+    FitOptions fit = Quiet(3);
+    fit.callbacks = {ModelCheckpoint("d/{epoch}", options),
+                     std::make_shared<AfterEpoch>(
+                         [&](int64_t) { saved |= !files.halted(); })};
+    testing::internal::CaptureStderr();
+    (void)TinyModel()->Fit(Points(48).Batch(8), fit);
+    testing::internal::GetCapturedStderr();
+    const bool halted = files.halted();
+    files.CutPower(static_cast<uint64_t>(count));
+    int whole = 0;
+    for (const std::string& path : files.Paths()) {
+      whole += VerifyCheckpoint(path, &files).ok();
+    }
+    EXPECT_GE(whole, saved ? 1 : 0);
+    if (!halted) break;
+  }
+}
+
+TEST(ModelCheckpointTest, MaxToKeep_ResumedRun_GoesOn) {
+  TempFolder folder;
+  Trial run;
+  const auto fit_to = [&](int64_t epochs, int most) {
+    ModelCheckpointOptions options = Keep(most);
+    options.files = &run.files;
+    BackupAndRestoreOptions backup;
+    backup.delete_checkpoint = false;
+    FitOptions fit = Quiet(epochs);
+    fit.callbacks = {ModelCheckpoint("d/{epoch}", options),
+                     BackupAndRestore(folder / "backup", backup)};
+    return TinyModel()->Fit(Points(48).Batch(8), fit).status();
+  };
+  ASSERT_TRUE(fit_to(3, 2).ok());
+  EXPECT_EQ(run.files.Paths(), (Names{"d/2", "d/3"}));
+  ASSERT_TRUE(fit_to(4, 2).ok());
+  EXPECT_EQ(run.files.Paths(), (Names{"d/3", "d/4"}));
+  // With another number it is another callback.
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(fit_to(6, 1).ok());
+  testing::internal::GetCapturedStderr();
+  EXPECT_EQ(run.files.Paths(), (Names{"d/3", "d/4", "d/6"}));
+}
+
+TEST(ModelCheckpointTest, MaxToKeep_SecondFit_ReplacesAndKeepsOn) {
+  Trial run;
+  ModelCheckpointOptions options = Keep(2);
+  options.files = &run.files;
+  auto model = TinyModel();
+  FitOptions fit = Quiet(3);
+  fit.callbacks = {ModelCheckpoint("d/{epoch}", options)};
+  ASSERT_TRUE(model->Fit(Points(48).Batch(8), fit).ok());
+  ASSERT_TRUE(model->Fit(Points(48).Batch(8), fit).ok());
+  EXPECT_EQ(run.files.Paths(), (Names{"d/2", "d/3"}));
+}
+
+// A backup with names that the run has not written.
+TEST(ModelCheckpointTest, MaxToKeep_StateOfAnotherPattern_RemovesNothing) {
+  for (const std::string other : {"e/1", "d/../e/1"}) {
+    Trial run;
+    ModelCheckpointOptions options = Keep(1);
+    options.files = &run.files;
+    FitOptions fit = Quiet(1);
+    fit.callbacks = {ModelCheckpoint(
+        other.substr(0, other.size() - 1) + "{epoch}", options)};
+    ASSERT_TRUE(TinyModel()->Fit(Points(48).Batch(8), fit).ok());
+    std::vector<StateSpan> from, to;
+    fit.callbacks[0]->AppendState(&from);
+    const auto callback = ModelCheckpoint("d/{epoch}", options);
+    callback->AppendState(&to);
+    ASSERT_EQ(from.back().name, "callback/model_checkpoint/kept");
+    std::memcpy(to.back().data, from.back().data, to.back().bytes());
+    ASSERT_TRUE(callback->StateLoaded().ok());
+    fit = Quiet(2);
+    fit.callbacks = {callback};
+    testing::internal::CaptureStderr();
+    ASSERT_TRUE(TinyModel()->Fit(Points(48).Batch(8), fit).ok());
+    EXPECT_NE(testing::internal::GetCapturedStderr().find(other + " is not"),
+              std::string::npos);
+    EXPECT_NE(run.files.Content(other), nullptr);
+    std::memset(to.back().data, 'x', to.back().bytes());
+    EXPECT_EQ(callback->StateLoaded().code(), Code::kCorruption);
+  }
+}
+
+// The next chief has a disk of its own, with a file of the same name.
+TEST(ModelCheckpointTest, MaxToKeep_AnotherChief_LeavesItsOtherFiles) {
+  ElasticJob job;
+  SimulatedFileSystem files[2];
+  std::vector<std::thread> threads;
+  WriteOn(&files[1], "d/1", "mine");
+  for (int w = 0; w < 2; ++w) job.Arrive(w);
+  for (int w = 0; w < 2; ++w) {
+    threads.emplace_back([&, w] {
+      ElasticCollective collective(&job, w, 1 << 30);
+      CompileOptions elastic(&collective);
+      elastic.reduction = Reduction::kExact;
+      elastic.replicas = 2;
+      auto model = TinyModel(SGD(0.1f), 0, elastic);
+      ModelCheckpointOptions options = Keep(1);
+      options.files = &files[w];
+      FitOptions fit = Quiet(4);
+      fit.cross_check = false;
+      fit.callbacks = {
+          std::make_shared<AfterEpoch>([&collective, w](int64_t epoch) {
+            if (epoch == 3 && w == 0) collective.EndInNextCall();
+          }),
+          ModelCheckpoint("d/{epoch}", options)};
+      const Status status = model->Fit(Points(48).Batch(8), fit).status();
+      EXPECT_TRUE(w == 0 || status.ok()) << status.message();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(files[0].Paths().size(), 1u);
+  EXPECT_EQ(files[1].Paths(), (Names{"d/1", "d/4"}));
 }
 
 // Counts the steps that were taken.
