@@ -33,10 +33,11 @@ Status CsvLines::Next(const std::string& line, Kind* kind) {
   }
   std::string_view text = line;
   if (line_ == 1 && text.substr(0, 3) == "\xEF\xBB\xBF") text.remove_prefix(3);
-  text = Trim(text);
+  // A blank or tab at an end may be a separator beside an empty field.
+  const std::string_view trimmed = Trim(text);
   *kind = Kind::kBlank;
-  if (text.empty() ||
-      (options_.comment != '\0' && text[0] == options_.comment)) {
+  if (trimmed.empty() ||
+      (options_.comment != '\0' && trimmed[0] == options_.comment)) {
     return Status();
   }
   RINGLET_RETURN_IF_ERROR(
@@ -46,13 +47,16 @@ Status CsvLines::Next(const std::string& line, Kind* kind) {
           .Annotate("%s: line %" PRId64, name_.c_str(), line_));
   fields_.clear();
   for (const std::string& field : texts_) fields_.push_back(Trim(field));
-  *kind = Kind::kExample;
-  if (columns_ == nullptr) {
-    bool is_row = false;
-    RINGLET_RETURN_IF_ERROR(Begin(&columns_, &is_row));
-    if (!is_row) *kind = Kind::kNames;
+  const bool first = columns_ == nullptr;
+  bool is_row = true;
+  if (first) RINGLET_RETURN_IF_ERROR(Begin(&columns_, &is_row));
+  *kind = is_row ? Kind::kExample : Kind::kNames;
+  const Status status = is_row ? Row() : Status();
+  if (first && !status.ok()) {
+    columns_.reset();
+    source_.reset();
   }
-  return *kind == Kind::kExample ? Row() : Status();
+  return status;
 }
 
 // The first line decides alone if it has names.

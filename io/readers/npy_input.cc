@@ -59,15 +59,17 @@ Status NpyInput::Open(const std::string& path) {
 Status NpyInput::OpenArchive(const ArrayPath& at) {
   RINGLET_RETURN_IF_ERROR(archive_.Open(FileSystem::Posix(), at.file));
   std::vector<std::string> names;
+  std::string readable = "NAME";
   for (const StoredTensor& each : archive_.tensors()) {
     names.push_back(each.name);
+    if (each.unread.empty() && readable == "NAME") readable = each.name;
   }
   if (at.name.empty() && names.size() == 1) array_ = &archive_.tensors()[0];
   if (at.name.empty() && names.size() > 1) {
     return InvalidArgument("%s: has %zu arrays: %s; name one, as in \"%s:%s\"",
                            at.file.c_str(), names.size(),
                            ListNames(names).c_str(), at.file.c_str(),
-                           Printable(names[0]).c_str());
+                           Printable(readable).c_str());
   }
   if (!at.name.empty()) array_ = archive_.Find(at.name);
   if (array_ == nullptr) {
@@ -111,8 +113,11 @@ Status NpyInput::ReadStored(std::vector<unsigned char>* bytes) {
   const auto count = static_cast<uint64_t>(layout_.stored_bytes());
   if (array_ == nullptr) return file_.ReadArray(count, bytes);
   RINGLET_RETURN_IF_ERROR(CheckRoom(path_, count));
-  bytes->resize(static_cast<size_t>(count));
-  return archive_.ReadBytes(*array_, bytes->data());
+  bytes->clear();
+  return archive_.ReadBytes(*array_, [&] {
+    bytes->resize(static_cast<size_t>(count));
+    return bytes->data();
+  });
 }
 
 }  // namespace ringlet

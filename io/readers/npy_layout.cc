@@ -424,6 +424,7 @@ Status ParseNpyDictionary(const std::string& where, const std::string& header,
         "%s: fields are read of an array of one axis, not of %s", where.c_str(),
         shape.c_str());
   }
+  layout->fortran = false;  // the same order of one axis
   for (int i = 0; i < inner.rank(); ++i) layout->shape.Append(inner[i]);
   return Status();
 }

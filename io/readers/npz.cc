@@ -50,7 +50,7 @@ constexpr int64_t kEndBytes = 22;        // the record at the file's end
 constexpr int64_t kDirectoryBytes = 46;  // of an entry, besides its texts
 constexpr int64_t kLocalBytes = 30;      // before an entry's name and data
 constexpr int64_t kDeflateLimit = 1032;  // the greatest expansion of deflate
-constexpr size_t kHeaderBytes = 4096;    // more than an NPY header needs
+constexpr size_t kHeaderBytes = 65548;   // the longest NPY header of version 1
 
 }  // namespace
 
@@ -285,7 +285,7 @@ Status NpzReader::Verify() const {
 }
 
 Status NpzReader::ReadBytes(const StoredTensor& tensor,
-                            unsigned char* bytes) const {
+                            const Memory& memory) const {
   const Entry& entry = EntryOf(tensor);
   if (!tensor.unread.empty()) {
     return InvalidArgument("%s: '%s': elements of type %s are not read",
@@ -300,7 +300,7 @@ Status NpzReader::ReadBytes(const StoredTensor& tensor,
     RINGLET_RETURN_IF_ERROR(CheckContent(tensor, stored));
     size_t made = 0;
     bool ended = false;
-    if (count == 0 || InflateRaw(stored.data(), stored.size(), bytes, count,
+    if (count == 0 || InflateRaw(stored.data(), stored.size(), memory(), count,
                                  &made, &ended, begin)) {
       return Status();
     }
@@ -308,6 +308,7 @@ Status NpzReader::ReadBytes(const StoredTensor& tensor,
   }
   std::vector<unsigned char> header(begin);
   RINGLET_RETURN_IF_ERROR(file_->Read(tensor.offset, header.data(), begin));
+  unsigned char* const bytes = memory();
   RINGLET_RETURN_IF_ERROR(
       file_->Read(tensor.offset + entry.data_at, bytes, count));
   return Crc32(bytes, count, Crc32(header.data(), begin)) == tensor.crc
@@ -318,14 +319,18 @@ Status NpzReader::ReadBytes(const StoredTensor& tensor,
 Status NpzReader::Read(const StoredTensor& tensor, void* elements) const {
   const NpyLayout& layout = LayoutOf(tensor);
   if (layout.native() || !tensor.unread.empty()) {
-    return ReadBytes(tensor, static_cast<unsigned char*>(elements));
+    return ReadBytes(tensor,
+                     [&] { return static_cast<unsigned char*>(elements); });
   }
   const std::string where = path_ + ": '" + Printable(tensor.name) + "'";
   if (layout.is_text()) {
     return InvalidArgument("%s: its elements are text", where.c_str());
   }
-  std::vector<unsigned char> bytes(static_cast<size_t>(layout.stored_bytes()));
-  RINGLET_RETURN_IF_ERROR(ReadBytes(tensor, bytes.data()));
+  std::vector<unsigned char> bytes;
+  RINGLET_RETURN_IF_ERROR(ReadBytes(tensor, [&] {
+    bytes.resize(static_cast<size_t>(layout.stored_bytes()));
+    return bytes.data();
+  }));
   return DecodeNumbers(where, layout, bytes.data(), elements);
 }
 

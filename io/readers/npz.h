@@ -9,6 +9,7 @@
 #define RINGLET_IO_READERS_NPZ_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -43,7 +44,9 @@ class NpzReader {
   // for a tensor that is `unread`.
   Status Read(const StoredTensor& tensor, void* elements) const;
   // The same as they are in the file: LayoutOf(tensor).stored_bytes() bytes.
-  Status ReadBytes(const StoredTensor& tensor, unsigned char* bytes) const;
+  // `memory` gives room for them, once a compressed entry is known to be whole.
+  using Memory = std::function<unsigned char*()>;
+  Status ReadBytes(const StoredTensor& tensor, const Memory& memory) const;
   const NpyLayout& LayoutOf(const StoredTensor& tensor) const {
     return EntryOf(tensor).layout;
   }

@@ -173,6 +173,28 @@ TEST_F(LinesTest, Table_AnyLines_AreEncodedAsTheSameFile) {
   }
 }
 
+TEST_F(LinesTest, Tabs_EmptyFieldAtAnEnd_KeepItsColumn) {
+  TrainOnTable();
+  const char kTabs[] = "\tnorth\t2\n1\tnorth\t\n\tsouth\t\n";
+  WriteWhole(folder_ / "x.csv", kTabs);
+  const Strings flags = {"--no-header", "--separator", "\t"};
+  ASSERT_EQ(Run({"predict", "m", "--csv", "x.csv", "--no-header", "--separator",
+                 "\t"}),
+            0)
+      << err_;
+  const std::string rows = out_.substr(out_.find('\n') + 1);
+  ASSERT_EQ(Predict(kTabs, flags), 0) << err_;
+  EXPECT_EQ(out_, rows);
+}
+
+TEST_F(LinesTest, FirstLine_Wrong_DoesNotFixTheColumns) {
+  TrainOnTable();
+  ASSERT_EQ(Predict("1,north,2\n", {"--no-header"}), 0) << err_;
+  const std::string answer = out_;
+  ASSERT_NE(Predict("x,north,2,owl\n1,north,2\n", {"--no-header"}), 0);
+  EXPECT_EQ(out_, "\n" + answer);
+}
+
 TEST_F(LinesTest, Line_WrongOrBlank_IsAnsweredByAnEmptyLine) {
   TrainOnTable();
   ASSERT_EQ(Predict("width,island,height\n1,north,2\n"), 0) << err_;

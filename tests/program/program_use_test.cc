@@ -186,8 +186,34 @@ TEST_F(ProgramTest, ValidationSplit_Evaluate_IsOnTheHeldOutExamples) {
   WriteWhole(folder_ / "csv.json",
              Replaced(ReadWhole(folder_ / "csv.json"), ": 0.1, \"batch",
                       ": 0.999, \"batch"));
-  ExpectError({"evaluate", "m", "--data", "csv.json"}, 2,
-              {"fit.validation_split: 0.999 of 100 examples leaves none to train"});
+  ExpectError(
+      {"evaluate", "m", "--data", "csv.json"}, 2,
+      {"fit.validation_split: 0.999 of 100 examples leaves none to train"});
+}
+
+// Training has dropped the rows with a gap before it split the others.
+TEST_F(ProgramTest, ValidationSplit_RowsDropped_PredictsTheHeldOutExamples) {
+  std::string rows = "a,b,kind\n", whole = "a,b\n";
+  for (int i = 0; i < 40; ++i) {
+    const std::string x =
+        std::to_string(i * 7 % 13) + "," + std::to_string(i * 5 % 11);
+    rows += i < 20 ? x + ",\n" : x + "," + std::to_string(i % 2) + "\n";
+    if (i >= 35) whole += x + "\n";
+  }
+  WriteWhole(folder_ / "d.csv", rows);
+  WriteWhole(folder_ / "held_out.csv", whole);
+  WriteWhole(folder_ / "csv.json", R"({
+    "model": {"class_name": "Sequential", "config": {"layers": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, 2]}},
+      {"class_name": "Dense", "config": {"units": 2, "activation": "softmax"}}]}},
+    "compile": {"optimizer": "sgd", "loss": "sparse_categorical_crossentropy"},
+    "data": {"train": {"csv": "d.csv", "label": "kind", "missing": "drop"}},
+    "fit": {"validation_split": 0.25}})");
+  ASSERT_EQ(Run({"train", "csv.json", "--save", "m"}), 0) << err_;
+  ASSERT_EQ(Run({"predict", "m", "--csv", "held_out.csv"}), 0) << err_;
+  const std::string outputs = out_;
+  ASSERT_EQ(Run({"predict", "m", "--data", "csv.json"}), 0) << err_;
+  EXPECT_EQ(out_, outputs);
 }
 
 TEST_F(ProgramTest, Predict_CsvWithOrWithoutLabels_GivesTheSameOutputs) {

@@ -3,6 +3,7 @@
 
 #include "predict_lines.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -51,9 +52,13 @@ class LineReader {
   Status Fill() {
     at_ = end_ = 0;
     ssize_t got = 0;
+    // Another program may have made its end of the pipe, and so this one,
+    // return without a wait.
+    pollfd readable = {STDIN_FILENO, POLLIN, 0};
     do {
+      poll(&readable, 1, /*timeout=*/-1);
       got = read(STDIN_FILENO, buffer_, sizeof(buffer_));
-    } while (got < 0 && errno == EINTR);
+    } while (got < 0 && (errno == EINTR || errno == EAGAIN));
     if (got < 0) return OsError(errno, "%s: reading", kName);
     end_ = static_cast<size_t>(got);
     return Status();

@@ -262,8 +262,10 @@ Status UseFlags::Open(const std::string& model_path, const std::string& out,
 
 Status UseFlags::OpenBatches(const Choice& choice, const Model& model,
                              Dataset* batches) const {
-  Dataset train = labels_ ? OpenData(choice.data, model)
-                          : OpenUnlabelled(choice.data, model);
+  // A split counts the rows of the training, which had labels.
+  Dataset train = labels_ || choice.split > 0
+                      ? OpenData(choice.data, model)
+                      : OpenUnlabelled(choice.data, model);
   if (choice.split > 0) {
     Dataset validation;
     RINGLET_RETURN_IF_ERROR(Split(choice.split, &train, &validation));

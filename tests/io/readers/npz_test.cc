@@ -342,6 +342,12 @@ numpy.savez_compressed(sys.argv[1] + "/a.npz", a=numpy.zeros(48 << 20, "u1"))
               }
             }),
             16 << 10);  // KiB, of 48 MiB
+  const std::string damaged = files.Write("damaged.npz", bytes);
+  EXPECT_LT(PeakKiB([&] {
+              NpyArray array;
+              if (ReadNpy(damaged, &array).code() != Code::kCorruption) abort();
+            }),
+            16 << 10);
 }
 
 }  // namespace
