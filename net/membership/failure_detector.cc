@@ -38,6 +38,23 @@ void FailureDetector::OnHeartbeat(int peer, const Activity& activity,
   peers_[peer].end_at = now;
 }
 
+Status FailureDetector::OnHeartbeatFrame(int peer, const FrameHeader& header,
+                                         const uint8_t* payload, int64_t now) {
+  Activity activity;
+  ChainEnd end;
+  RINGLET_RETURN_IF_ERROR(
+      DecodeHeartbeat(header, payload, static_cast<int>(peers_.size()),
+                      &activity, fully_connected() ? nullptr : &end));
+  OnHeartbeat(peer, activity, now, end);
+  return Status();
+}
+
+void FailureDetector::MakeHeartbeat(int64_t now, FrameHeader* header,
+                                    uint8_t* payload) const {
+  EncodeHeartbeat(activity_, header, payload,
+                  fully_connected() ? ChainEnd() : EndOfChain(now));
+}
+
 void FailureDetector::RemovePeer(int peer) { peers_[peer].watched = false; }
 
 void FailureDetector::SetActivity(const Activity& activity, uint64_t moved,

@@ -44,6 +44,11 @@ class FailureDetector {
   void SetRanks(const std::vector<int>& ranks) { ranks_ = ranks; }
   void AddPeer(int peer, int64_t now);
   void RecordHeard(int peer, int64_t now);
+  // Reads a heartbeat; writes this worker's, of kHeartbeatBytes and
+  // kChainEndBytes at most.
+  Status OnHeartbeatFrame(int peer, const FrameHeader& header,
+                          const uint8_t* payload, int64_t now);
+  void MakeHeartbeat(int64_t now, FrameHeader* header, uint8_t* payload) const;
   // Takes a heartbeat. `end`: its chain's end, in a large ring.
   void OnHeartbeat(int peer, const Activity& activity, int64_t now,
                    const ChainEnd& end = ChainEnd());

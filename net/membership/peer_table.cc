@@ -153,17 +153,23 @@ bool PeerTable::Poll(int64_t now, bool wake) {
   return moved;
 }
 
-bool PeerTable::IsStuck(int peer, bool counts) {
-  Peer& p = peers_[peer];
-  if (!counts || p.link == nullptr || !p.link->up() || p.link->drained() ||
-      p.link->taken_bytes() != p.taken_bytes) {
-    p.stuck_ticks = 0;
-  } else {
-    ++p.stuck_ticks;
+std::vector<int> PeerTable::TickStuck(bool counts) {
+  std::vector<int> stuck;
+  for (const int r : linked_) {
+    if (IsStuck(&peers_[r], counts)) stuck.push_back(r);
   }
-  p.taken_bytes = p.link == nullptr ? 0 : p.link->taken_bytes();
-  const bool overflowed = p.link != nullptr && p.link->overflowed();
-  return p.stuck_ticks > kMaxStuckTicks || overflowed;
+  return stuck;
+}
+
+bool PeerTable::IsStuck(Peer* peer, bool counts) {
+  const FramedLink* const link = peer->link.get();
+  const uint64_t taken = link == nullptr ? 0 : link->taken_bytes();
+  const bool stands = counts && link != nullptr && link->up() &&
+                      !link->drained() && taken == peer->taken_bytes;
+  peer->stuck_ticks = stands ? peer->stuck_ticks + 1 : 0;
+  peer->taken_bytes = taken;
+  const bool overflowed = link != nullptr && link->overflowed();
+  return peer->stuck_ticks > kMaxStuckTicks || overflowed;
 }
 
 bool PeerTable::drained() const {

@@ -65,10 +65,10 @@ class PeerTable {
   void NewTurn();
   // Reads from shared memory. Returns true if bytes have arrived.
   bool Poll(int64_t now, bool wake);
-  // For every tick: true if the peer has read none of its queued bytes for 1.5
-  // T of this worker's own time. Its heartbeats may still arrive. `counts`
-  // false: this tick does not count.
-  bool IsStuck(int peer, bool counts);
+  // For every tick: the peers that have read none of their queued bytes for
+  // 1.5 T of this worker's own time. Their heartbeats may still arrive.
+  // `counts` false: this tick does not count.
+  std::vector<int> TickStuck(bool counts);
   int stuck_ticks(int peer) const { return peers_[peer].stuck_ticks; }
   // True if no link of a linked worker has bytes to write, or if none is left.
   bool drained() const;
@@ -84,6 +84,7 @@ class PeerTable {
   FramedLink* NewUnauthenticated(StreamPtr stream, LinkPhase phase,
                                  int64_t now);
   void Drop(std::unique_ptr<FramedLink>* link);
+  static bool IsStuck(Peer* peer, bool counts);
 
   const int rank_;
   FramedLink::Owner* const owner_;

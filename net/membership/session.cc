@@ -1,20 +1,18 @@
 // To change a Session, know that:
-//   - It has five files. This one has the start, the ticks, the operations and
-//     the ends. session_forming.cc forms the ring, session_views.cc has the
-//     views, session_refusals.cc refused peers, session_frames.cc the effects
-//     of frames.
 //   - Every public method and every event with a time sets now_ first; what it
 //     calls reads it.
 //   - A link may be dropped in the middle of one of its own events, so
 //   PeerTable
 //     only closes it; DeleteDropped deletes it at the next event.
 //   - Any method may call Fail while state_.live(). After the call state_ and
-//   every
-//     link may have changed.
+//     every link may have changed.
+//   - Order matters at an end. All frames that a peer sent before its goodbye
+//   or
+//     abort have been read by then. So Advance is called first, and may
+//     complete operations. Only then is the peer gone.
 
 #include "session.h"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -26,13 +24,49 @@ namespace {
 
 constexpr int64_t kStartTick = 20000000;
 
+int64_t Nanos(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
+
+// True if every pair of workers is linked.
+bool LinksAll(const RingOptions& options) {
+  return IsFullyConnected(options.size()) || options.min_workers > 0;
+}
+
+Identity IdentityOf(const RingOptions& options, uint64_t incarnation) {
+  Identity out;
+  out.job = options.job;
+  out.rank = options.rank;
+  out.size = options.size();
+  out.incarnation = incarnation;
+  out.cluster_hash = ClusterHash(options.addresses);
+  out.timeout_ms =
+      static_cast<uint32_t>(std::llround(options.timeout_seconds * 1000));
+  out.implementation = static_cast<uint8_t>(options.implementation);
+  out.dtype = static_cast<uint8_t>(options.wire_dtype);
+  out.links = LinksAll(options) ? 0 : 1;
+  out.min_workers = static_cast<uint8_t>(options.min_workers);
+  out.bytes_per_pack = static_cast<uint64_t>(options.bytes_per_pack);
+  return out;
+}
+
 FailureDetector::Options DetectorOptions(const RingOptions& options) {
   FailureDetector::Options out;
   out.rank = options.rank;
-  out.timeout_nanos = static_cast<int64_t>(options.timeout_seconds * 1e9);
+  out.timeout_nanos = Nanos(options.timeout_seconds);
   out.addresses = options.addresses;
   out.elastic = options.min_workers > 0;
   return out;
+}
+
+// The error that another rank has reported.
+Status ReportedError(const AbortNotice& notice, int reporter) {
+  constexpr char kReportedBy[] = " (reported by rank ";
+  std::string message = notice.text;
+  if (notice.origin < 0 && message.find(kReportedBy) == std::string::npos) {
+    message += kReportedBy + std::to_string(reporter) + ")";
+  }
+  return notice.code == Code::kPeerLost
+             ? PeerLost(notice.rank, "%s", message.c_str())
+             : Error(notice.code, "%s", message.c_str());
 }
 
 }  // namespace
@@ -44,45 +78,42 @@ Session::Session(const RingOptions& options, uint32_t generation,
       transport_(transport),
       owner_(owner),
       rank_(options.rank),
-      size_(options.size()),
+      identity_(IdentityOf(options, incarnation)),
+      notify_([owner](const std::string& line) {
+        if (!line.empty()) owner->OnNotice(line);
+      }),
       state_(generation == 1, options.min_workers > 0),
       now_(now),
-      fully_connected_(IsFullyConnected(size_) || options.min_workers > 0),
-      members_(size_, options.min_workers > 0),
-      links_(rank_, size_, LinksOf(rank_, size_, fully_connected_), this),
-      missing_(options.rank, options.addresses, options.start_timeout_seconds,
+      members_(options.size(), options.min_workers > 0),
+      links_(rank_, options.size(),
+             LinksOf(rank_, options.size(), LinksAll(options)), this),
+      missing_(rank_, options.addresses, options.start_timeout_seconds,
                options.min_workers),
       dialer_(options, transport, &links_, &missing_),
-      informed_(options.addresses.size()),
-      probes_(options.rank),
-      duplicates_(size_),
       detector_(DetectorOptions(options), now),
       operations_(options, &state_, &members_, transport, &links_, &detector_),
-      formation_(rank_, size_, generation, fully_connected_, &links_),
+      formation_(rank_, options.size(), generation, LinksAll(options), &links_),
       views_(options_, generation, remaining, &state_, &members_, &links_,
              &dialer_, &detector_, this),
+      strangers_(options_, identity_, &state_, transport, &links_, &missing_,
+                 notify_),
+      handshakes_(options_, identity_, &state_, &members_, &detector_, &views_,
+                  &links_, &dialer_, &strangers_, this),
+      withdrawals_(options_, identity_, &state_, &links_, &dialer_, &missing_,
+                   &strangers_, &handshakes_, this),
+      farewell_(&state_, &members_, &links_, &detector_),
       trail_([owner](const TrailEvent& event) { owner->OnEvent(event); },
-             size_) {
-  identity_.job = options.job;
-  identity_.rank = rank_;
-  identity_.size = size_;
-  identity_.incarnation = incarnation;
-  identity_.cluster_hash = ClusterHash(options.addresses);
-  identity_.timeout_ms =
-      static_cast<uint32_t>(std::llround(options.timeout_seconds * 1000));
-  identity_.implementation = static_cast<uint8_t>(options.implementation);
-  identity_.dtype = static_cast<uint8_t>(options.wire_dtype);
-  identity_.links = fully_connected_ ? 0 : 1;
-  identity_.min_workers = static_cast<uint8_t>(options.min_workers);
-  identity_.bytes_per_pack = static_cast<uint64_t>(options.bytes_per_pack);
-}
+             options.size()) {}
+
+// The start.
 
 void Session::Begin(int64_t now) {
   now_ = now;
-  start_deadline_ =
-      now + static_cast<int64_t>(options_.start_timeout_seconds * 1e9);
+  start_deadline_ = now + Nanos(options_.start_timeout_seconds);
   missing_.Begin(now);
-  if (state_.first_time() && options_.relay.empty()) probes_.Begin(now);
+  if (state_.first_time() && options_.relay.empty()) {
+    strangers_.BeginProbes(now);
+  }
   if (options_.min_workers > 0 && state_.starting()) {
     const Status begun = views_.Begin(start_deadline_, now);
     if (!begun.ok()) Fail(begun);
@@ -95,13 +126,75 @@ void Session::Begin(int64_t now) {
 
 void Session::BeginWithdrawal(const Status& why, int64_t now) {
   state_.Set(SessionState::kWithdrawing);
-  withdrawal_ = why;
-  links_.LinkAll();  // every other rank gets the reason
+  withdrawals_.Begin(why);
   Begin(now);
 }
 
-void Session::Notify(const std::string& line) {
-  if (!line.empty()) owner_->OnNotice(line);
+void Session::OnAccepted(StreamPtr stream, int64_t now) {
+  now_ = now;
+  links_.DeleteDropped();
+  if (!state_.live() && !state_.connecting() && !state_.lingering()) return;
+  links_.Accept(std::move(stream), now);
+}
+
+void Session::OnConnected(FramedLink* link, int64_t now) {
+  now_ = now;
+  if (state_.withdrawing()) {
+    withdrawals_.SendReason(link);
+  } else {
+    handshakes_.Greet(link);
+  }
+}
+
+void Session::OnJoined(int peer, uint32_t proposal) {
+  operations_.DropUnexpected(peer);
+  detector_.AddPeer(peer, now_);
+  trail_.Note(TrailKind::kJoined, peer);
+  if (views_.active()) return views_.AddPeer(peer, proposal, now_);
+  formation_.AddLink(peer, proposal);
+  CheckFormed();
+}
+
+void Session::OnRefused(const Status& why, int withdrawn) {
+  if (withdrawn < 0) return Fail(why);
+  AbortNotice notice;
+  notice.rank = withdrawn;
+  notice.text = why.message();
+  FailAsReported(withdrawn, notice, why);
+}
+
+// Reports what has changed, and begins when all ranks are connected.
+void Session::CheckFormed(const AbortNotice* lowered) {
+  if (!state_.starting()) return;
+  if (!formation_.Update(lowered)) return;
+  const uint32_t generation = formation_.generation();
+  members_.SetFormed(generation);
+  links_.SetGeneration(generation);
+  detector_.SetGeneration(generation);
+  trail_.SetGeneration(generation);
+  OnFormed("");
+}
+
+void Session::OnFormed(const std::string& line) {
+  state_.Set(SessionState::kRunning);
+  transport_->TickEvery(detector_.tick_nanos());
+  notify_(line.empty() ? missing_.Complete(now_) : line);
+  trail_.NoteFormed(members_.workers());
+  owner_->OnRunning();
+}
+
+void Session::OnNewView() {
+  trail_.SetGeneration(ViewCount(members_.generation()));
+  if (members_.count() > 0) operations_.Reset();
+}
+
+void Session::OnMemberAbsent(int member) {
+  Lose({member, Cause::kLeft, 0}, "it takes no part in this view");
+}
+
+void Session::OnJoiner(bool waits) {
+  if (waits) trail_.Note(TrailKind::kJoinerWaits);
+  owner_->OnJoiner(waits);
 }
 
 // Time.
@@ -111,43 +204,68 @@ void Session::Tick(int64_t now) {
   links_.DeleteDropped();
   Poll(now, true);
   dialer_.ExpireHandshakes(now);
-  if (state_.withdrawing()) return TickWithdrawal();
-  operations_.UpdateActivity(now_);
-  NoteTick();
+  if (state_.withdrawing()) {
+    const bool all = withdrawals_.Tick(now);
+    if (all || now >= start_deadline_) owner_->OnDelivered();
+    return;
+  }
+  operations_.UpdateActivity(now);
+  trail_.NoteTick(state_.running(), links_, Nanos(options_.timeout_seconds) / 2,
+                  detector_, now);
   bool beat = false;
   const FailureDetector::Suspect suspect = detector_.Tick(now, &beat);
-  if (beat) SendHeartbeats();
-  if (detector_.SelfStalled(now).rank >= 0) duplicates_.ResetTimes(now);
-  const int stuck = FindStuck();
+  if (beat) {
+    FrameHeader header;
+    uint8_t payload[kHeartbeatBytes + kChainEndBytes];
+    detector_.MakeHeartbeat(now, &header, payload);
+    links_.SendToAll(header, payload);
+    if (state_.starting()) formation_.UpdateMissing();
+  }
+  if (detector_.SelfStalled(now).rank >= 0) handshakes_.NoteStall(now);
+  int stuck = -1;
+  for (const int r : links_.TickStuck(state_.running())) {
+    if (state_.running() && !members_.has(r)) {
+      LosePeer(r, "");
+    } else {
+      stuck = r;
+    }
+  }
   if (state_.starting()) {
     if (stuck >= 0) LosePeer(stuck, "it was connected and did not read");
     return TickStart(suspect);
   }
   HandleSuspect(suspect, stuck);
   if (state_.keeps_outside_links()) views_.Tick(now);
-  if (state_.leaving() && now >= leave_deadline_) {
-    for (const int r : links_.linked()) links_.Drop(r);
-  }
-  CheckLeft();
+  farewell_.Tick(now);
+  if (farewell_.Left()) transport_->OnLeft();
 }
 
-void Session::NoteTick() {
-  const bool runs = state_.running();
-  trail_.NoteWait(runs, detector_, now_);
+void Session::TickStart(const FailureDetector::Suspect& suspect) {
+  if (suspect.rank >= 0 && suspect.rank != rank_) {
+    LosePeer(suspect.rank, "it was connected and became silent");
+  }
+  const Status refused = strangers_.ResolveRefusal();
+  if (!refused.ok()) Fail(refused);
+  if (views_.active() && state_.starting()) views_.Tick(now_);
+  if (!state_.starting()) return;
+  if (views_.active()) {
+    const Status wait = views_.CheckWait(now_);
+    if (!wait.ok()) return Fail(wait);
+  } else {
+    missing_.SetMissedByOthers(formation_.missing(), now_);
+  }
+  if (!views_.active() && now_ >= start_deadline_) {
+    return Fail(Error(
+        Code::kDeadlineExceeded,
+        "rank %d waited %g s for the other workers; missing are %s", rank_,
+        options_.start_timeout_seconds, dialer_.MissingText(now_).c_str()));
+  }
   for (const int r : links_.linked()) {
-    const FramedLink* const link = links_.link(r);
-    trail_.NoteSilence(r, link != nullptr && link->up(), runs, timeout() / 2,
-                       detector_, now_);
+    if (r > rank_) break;
+    if (dialer_.Due(r, now_)) dialer_.Dial(r, now_);
   }
-}
-
-void Session::SendHeartbeats() {
-  FrameHeader header;
-  uint8_t payload[kHeartbeatBytes + kChainEndBytes];
-  EncodeHeartbeat(detector_.activity(), &header, payload,
-                  fully_connected_ ? ChainEnd() : detector_.EndOfChain(now_));
-  links_.SendToAll(header, payload);
-  if (state_.starting()) formation_.UpdateMissing();
+  strangers_.ProbeOne(now_);
+  notify_(missing_.Due(now_, !views_.active() || !views_.join_pending()));
 }
 
 // Once the ring has formed.
@@ -170,20 +288,6 @@ void Session::HandleSuspect(const FailureDetector::Suspect& suspect,
     detector_.RemovePeer(suspect.rank);
     links_.Drop(suspect.rank);
   }
-}
-
-// Finds a member that does not read; -1: none.
-int Session::FindStuck() {
-  int stuck = -1;
-  for (const int r : links_.linked()) {
-    if (!links_.IsStuck(r, state_.running())) continue;
-    if (state_.running() && !members_.has(r)) {
-      LosePeer(r, "");
-    } else {
-      stuck = r;
-    }
-  }
-  return stuck;
 }
 
 // Operations.
@@ -233,19 +337,279 @@ WaitChain Session::CurrentWait(int64_t now) {
   return operations_.CurrentWait(now);
 }
 
+void Session::SetStep(uint64_t step) {
+  operations_.SetStep(step);
+  links_.SetStep(step);
+  trail_.SetStep(step);
+}
+
+uint32_t Session::newest_generation() const {
+  return views_.active() ? views_.proposal() - 1 : generation();
+}
+
+// Frames.
+
+void Session::OnHeard(FramedLink* link, int64_t now) {
+  now_ = now;
+  links_.DeleteDropped();
+  if (link->up()) detector_.RecordHeard(link->peer, now);
+}
+
+void Session::OnSent(FramedLink*, uint64_t sequence) {
+  operations_.OnSent(sequence);
+}
+
+Status Session::OnHeader(FramedLink* link, const FrameHeader& header,
+                         ReceiveTarget* receive_target) {
+  receive_target->mode = ReceiveTarget::kBuffer;
+  link->skips_frame = false;
+  if (!link->up()) return Status();
+  if (header.source != link->peer || header.destination != rank_) {
+    return Corruption("a frame from rank %d to rank %d came from rank %d",
+                      header.source, header.destination, link->peer);
+  }
+  if (members_.IsStale(link->peer, header, state_.lingering())) {
+    link->skips_frame = true;
+    receive_target->mode = ReceiveTarget::kDiscard;
+    return Status();
+  }
+  if (!IsOperation(header.type) && header.type != FrameType::kReady)
+    return Status();
+  receive_target->mode = ReceiveTarget::kDiscard;
+  if (!state_.live()) return Status();
+  const Status status =
+      operations_.OnHeader(link->peer, header, receive_target);
+  if (status.code() != Code::kInvalidArgument) return status;
+  // Differing calls are no protocol error. The link stays, so that the abort
+  // can be sent.
+  receive_target->mode = ReceiveTarget::kDiscard;
+  Fail(status);
+  return Status();
+}
+
+Status Session::OnFrame(FramedLink* link, const FrameHeader& header,
+                        const uint8_t* payload) {
+  // The ring may have changed between the frame's header and its end. A skipped
+  // frame has no payload.
+  if (link->up() &&
+      (link->skips_frame ||
+       members_.IsStale(link->peer, header, state_.lingering()))) {
+    return Status();
+  }
+  switch (header.type) {
+    case FrameType::kHello:
+      return state_.withdrawing()
+                 ? withdrawals_.OnHello(link, header, payload)
+                 : handshakes_.OnHello(link, header, payload, now_);
+    case FrameType::kWelcome:
+      return state_.withdrawing()
+                 ? withdrawals_.OnWelcome(link, header, payload)
+                 : handshakes_.OnWelcome(link, header, payload, now_);
+    case FrameType::kReject:
+      return handshakes_.OnReject(link, header, payload, now_);
+    case FrameType::kWithdraw:
+      return withdrawals_.OnWithdraw(link, header, payload, now_);
+    case FrameType::kHeartbeat:
+      return detector_.OnHeartbeatFrame(link->peer, header, payload, now_);
+    case FrameType::kFormationReport:
+      return OnFormationReport(link, header, payload);
+    case FrameType::kView:
+      return views_.OnFrame(link->peer, header, payload, now_);
+    case FrameType::kGoodbye:
+      OnGoodbye(link, header.sequence);
+      return Status();
+    case FrameType::kAbort:
+      OnAbort(link, payload, header.payload_bytes);
+      return Status();
+    default:
+      break;
+  }
+  if (!state_.live()) return Status();
+  const Status status = operations_.OnFrame(link->peer, header, payload);
+  if (status.code() != Code::kInvalidArgument) return status;
+  Fail(status);  // the calls differ
+  return Status();
+}
+
+void Session::OnTurn(FramedLink* link, int64_t now) {
+  now_ = now;
+  if (link->unfinished()) transport_->RequestTurn();
+  if (link->phase() == LinkPhase::kLeft && link->drained()) {
+    links_.Drop(link->peer);
+  }
+  Advance();
+  if (farewell_.Delivered()) owner_->OnDelivered();
+  if (farewell_.Left()) transport_->OnLeft();
+}
+
+Status Session::OnFormationReport(FramedLink* link, const FrameHeader& header,
+                                  const uint8_t* payload) {
+  const int peer = link->peer;
+  FormationReport report;
+  RINGLET_RETURN_IF_ERROR(formation_.Decode(peer, header, payload, &report));
+  if (!state_.live()) return Status();
+  if (!report.lowered) {
+    const Status lost = detector_.LossError({peer, Cause::kLeft, 0}, "");
+    report.why = {lost.code(), peer, -1, lost.message()};
+  }
+  formation_.SetReport(peer, report);
+  if (state_.starting()) {
+    CheckFormed(&report.why);
+  } else if (formation_.HasDeparted(peer)) {
+    FailAsReported(peer, report.why,
+                   ReportedError(report.why, members_.shown_rank(peer)));
+  } else if (formation_.InOther(report, generation())) {
+    Lose({peer, Cause::kLeft, 0}, "it is in another ring");
+  }
+  return Status();
+}
+
+// Peers that leave, fail or are lost.
+
+void Session::OnGoodbye(FramedLink* link, uint64_t completed) {
+  Advance();
+  if (link->closed()) return;
+  const int peer = link->peer;
+  if (state_.starting()) {
+    return LosePeer(peer, "it was connected and aborted");
+  }
+  const bool join_pending = state_.running() && !members_.has(peer);
+  if (join_pending || state_.lingering()) return LosePeer(peer, "");
+  trail_.Note(TrailKind::kLeft, peer);
+  members_.SetLeft(peer);
+  detector_.RemovePeer(peer);
+  link->SetPhase(LinkPhase::kLeft);
+  // completed == 0: the peer left before its ring had formed. Its process may
+  // connect again and wait for this rank, so this rank's ring has ended.
+  // `needed`: the peer left within an operation, and the frames that wait for
+  // it may be of that operation. Otherwise they are heartbeats.
+  const bool needed = operations_.NeedFrom(completed) && !link->drained();
+  if (state_.running() && (completed == 0 || needed)) {
+    operations_.UpdateActivity(now_);
+    return Lose({peer, Cause::kLeft, 0}, "");
+  }
+  // The peer reads no more, and waits until this end is closed.
+  if (!state_.leaving() || link->drained()) {
+    links_.Drop(peer);
+  }
+}
+
+void Session::OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes) {
+  Advance();
+  AbortNotice notice;
+  const int peer = link->peer;
+  members_.SetAborted(peer);
+  const bool joining = state_.running() && !members_.has(peer);
+  if (!state_.live() || joining ||
+      !DecodeAbort(payload, bytes, options_.size(), peer, &notice)) {
+    return;
+  }
+  const std::string& text = notice.text;
+  if (state_.starting() && notice.code == Code::kPeerLost) {
+    // The peer's ring ended before this rank's had formed. Both form the next
+    // one.
+    return LosePeer(peer, "it was connected and lost another", &notice);
+  }
+  if (state_.starting() && !state_.first_time() &&
+      IsPermanent(Error(notice.code, "%s", text.c_str()))) {
+    return LosePeer(peer, "it was connected and failed: " + text, &notice);
+  }
+  FailAsReported(peer, notice,
+                 ReportedError(notice, members_.shown_rank(peer)));
+}
+
+void Session::OnDown(FramedLink* link, Cause cause, const Status& why,
+                     int64_t now) {
+  now_ = now;
+  const int peer = link->peer;
+  if (link->is_probe) return strangers_.ProbeEnded(link, cause, why);
+  const bool other_version =
+      cause == Cause::kProtocol && why.code() == Code::kUnimplemented;
+  if (peer < 0 || links_.link(peer) != link) {
+    if (other_version) {
+      const Status end = strangers_.RefuseVersion(link, why, now);
+      return end.ok() ? void() : Fail(end);
+    }
+    if (cause != Cause::kProtocol) return links_.DropUnauthenticated(link);
+    return strangers_.Reject(link, why, now, /*final=*/false, /*quiet=*/true);
+  }
+  const bool up = link->up();
+  const bool by_tcp = !link->stream().is_local();
+  // A connection that ends without a goodbye means an ended process, unless the
+  // peer is not in this view yet, or has this worker's goodbye.
+  const bool said_goodbye = state_.leaving() && !trail_.noted_end();
+  if (up && cause == Cause::kExited && operations_.completed() > 0 &&
+      !said_goodbye) {
+    members_.SetEnded(peer);
+  }
+  // A running member gets the reason. Without it the closed connection would
+  // look like this process's end.
+  const bool gets_reason = up && cause == Cause::kProtocol &&
+                           members_.has(peer) && state_.running() &&
+                           detector_.SelfStalled(now_).rank < 0;
+  if (!gets_reason) {
+    detector_.RemovePeer(peer);
+    links_.Drop(peer);
+  }
+  if (state_.starting() && state_.first_time() && !up && by_tcp &&
+      other_version) {
+    Fail(InvalidArgument("rank %d (%s): %s", peer,
+                         options_.addresses[peer].c_str(), why.message()));
+  } else {
+    const bool turned_away =
+        !up && by_tcp && cause == Cause::kExited && options_.keys == nullptr;
+    OnLinkLost(peer, up, cause,
+               turned_away
+                   ? why.Annotate("it may have a key (RINGLET_KEY_FILE), "
+                                  "and this worker has none")
+                   : why);
+  }
+  if (farewell_.Delivered()) owner_->OnDelivered();
+  if (farewell_.Left()) transport_->OnLeft();
+}
+
+void Session::OnLinkLost(int peer, bool was_up, Cause cause,
+                         const Status& why) {
+  if (state_.connecting() && !was_up) {
+    dialer_.Redial(peer, why.message(), now_);
+  } else if (state_.connecting()) {
+    const Status lost = detector_.LossError({peer, cause, 0}, why.message());
+    const AbortNotice notice = {lost.code(), peer, -1, lost.message()};
+    LosePeer(peer, "it was connected and its connection ended", &notice);
+  } else if ((state_.running() && !members_.has(peer)) || state_.lingering()) {
+    LosePeer(peer, why.message());
+  } else if (state_.running() && was_up) {
+    operations_.UpdateActivity(now_);
+    const FailureDetector::Suspect self = detector_.SelfStalled(now_);
+    if (self.rank >= 0) {
+      Lose(self, "");
+    } else {
+      Lose({peer, cause, 0}, why.message());
+    }
+  }
+}
+
+void Session::LosePeer(int peer, const std::string& why,
+                       const AbortNotice* notice) {
+  if (views_.active()) return views_.LosePeer(peer, why, now_);
+  detector_.RemovePeer(peer);
+  links_.Drop(peer);
+  dialer_.Redial(peer, why, now_);
+  formation_.RemoveLink(peer);
+  if (notice != nullptr) return CheckFormed(notice);
+  const Status lost =
+      detector_.LossError({peer, Cause::kExited, 0}, why.c_str());
+  const AbortNotice exited = {lost.code(), peer, -1, lost.message()};
+  CheckFormed(&exited);
+}
+
 // Ends.
 
 void Session::Abort(const Status& reason, int64_t now) {
   now_ = now;
   Fail(members_.FromCaller(reason), rank_);
-  delivering_ = true;
-  CheckDelivered();
-}
-
-void Session::CheckDelivered() {
-  if (!delivering_ || !links_.drained()) return;
-  delivering_ = false;
-  owner_->OnDelivered();
+  farewell_.AwaitDelivery();
+  if (farewell_.Delivered()) owner_->OnDelivered();
 }
 
 void Session::Fail(const Status& status, int origin) {
@@ -261,39 +625,20 @@ void Session::Fail(const Status& status, int origin) {
   state_.Set(lingers ? SessionState::kLingering : SessionState::kFailed);
   members_.SetLeftBehind(status.rank() == rank_);
   operations_.Clear();
-  const std::vector<uint8_t> payload = EncodeAbort(NoticeOf(status, origin));
-  FrameHeader header;
-  header.type = FrameType::kAbort;
-  header.payload_bytes = static_cast<uint32_t>(payload.size());
-  for (const int r : links_.linked()) {
-    FramedLink* link = links_.link(r);
-    if (link == nullptr) continue;
-    link->DropBorrowed();
-    if (ran && !members_.has(r)) {
-      if (!lingers) links_.Drop(r);
-      continue;
-    }
-    // A greeted peer may count this worker as a member already. Without the
-    // message it would see a connection that ended for no reason.
-    const bool greeted = link->phase() == LinkPhase::kAwaitWelcome;
-    if (!link->up() && !(sends_abort && greeted)) {
-      if (link->phase() != LinkPhase::kLeft) links_.Drop(r);
-      continue;
-    }
-    if (sends_abort) links_.Send(link, header, payload.data());
-    if (r != status.rank() || origin >= 0) continue;
-    detector_.RemovePeer(r);
-    links_.Drop(r);
-  }
+  const int lost = origin < 0 ? status.rank() : -1;
+  const bool ended = lost >= 0 && members_.ended(lost);
+  farewell_.SendAbort(
+      {status.code(), status.rank(), origin, status.message(), ended}, ran,
+      sends_abort);
   if (lingers) views_.Linger(now_);
   const Status known = members_.ForCaller(status);
-  owner_->OnFailed(origin < 0 ? known
-                              : known.Annotate("rank %d (%s) failed",
-                                               members_.shown_rank(origin),
-                                               address(origin)));
+  owner_->OnFailed(origin < 0
+                       ? known
+                       : known.Annotate("rank %d (%s) failed",
+                                        members_.shown_rank(origin),
+                                        options_.addresses[origin].c_str()));
 }
 
-// Ends the ring: the suspect is lost.
 void Session::Lose(const FailureDetector::Suspect& suspect,
                    const char* detail) {
   if (!state_.live()) return;
@@ -301,34 +646,29 @@ void Session::Lose(const FailureDetector::Suspect& suspect,
   Fail(detector_.LossError(suspect, detail));
 }
 
+// In a large ring several ranks may send the report. The first one counts.
+void Session::FailAsReported(int reporter, const AbortNotice& notice,
+                             const Status& why) {
+  operations_.UpdateActivity(now_);
+  trail_.NoteReported(reporter, notice, detector_, now_);
+  // Fail closes this worker's own link to the lost rank before its end is seen.
+  // So the end is recorded here.
+  if (notice.ended && notice.rank != rank_ && operations_.completed() > 0) {
+    members_.SetEnded(notice.rank);
+  }
+  reported_by_other_ = true;
+  Fail(why, notice.origin);
+}
+
 void Session::Leave(int64_t now) {
   now_ = now;
   if (state_.leaving()) return;
   operations_.Clear();
   state_.Set(SessionState::kLeaving);
-  leave_deadline_ = now + timeout();
   transport_->StopListening();
-  links_.DropUnauthenticated(INT64_MAX);
-  FrameHeader goodbye;
-  goodbye.type = FrameType::kGoodbye;
-  goodbye.sequence = operations_.completed();
-  for (const int r : links_.linked()) {
-    FramedLink* const link = links_.link(r);
-    if (link == nullptr) continue;
-    link->DropBorrowed();
-    if (link->up()) {
-      links_.Send(link, goodbye);
-    } else if (link->phase() != LinkPhase::kLeft || link->drained()) {
-      links_.Drop(r);
-    }
-  }
-  CheckLeft();
-}
-
-void Session::CheckLeft() {
-  if (!state_.leaving() || left_ || !links_.empty()) return;
-  left_ = true;
-  transport_->OnLeft();
+  farewell_.SendGoodbye(operations_.completed(),
+                        now + Nanos(options_.timeout_seconds));
+  if (farewell_.Left()) transport_->OnLeft();
 }
 
 }  // namespace ringlet

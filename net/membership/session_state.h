@@ -35,7 +35,6 @@ class SessionState {
   bool starting() const { return phase_ == kStarting; }
   bool running() const { return phase_ == kRunning; }
   bool lingering() const { return phase_ == kLingering; }
-  bool failed() const { return phase_ == kFailed || phase_ == kLingering; }
   bool withdrawing() const { return phase_ == kWithdrawing; }
   bool leaving() const { return phase_ == kLeaving; }
 

@@ -65,6 +65,16 @@ void SessionTrail::NoteEnd(TrailEvent event, const FailureDetector& detector,
   noted_end_ = true;
 }
 
+void SessionTrail::NoteTick(bool running, const PeerTable& links, int64_t limit,
+                            const FailureDetector& detector, int64_t now) {
+  NoteWait(running, detector, now);
+  for (const int r : links.linked()) {
+    NoteSilence(r, links.up_link(r) != nullptr, running, limit, detector, now);
+  }
+}
+
+// Shorter waits than a tick are not noted, because all workers wait for each
+// other in every step.
 void SessionTrail::NoteWait(bool running, const FailureDetector& detector,
                             int64_t now) {
   const Activity& activity = detector.activity();

@@ -1,7 +1,9 @@
 // SessionTrail: the events of a session for the worker's trail.
 //
-// Internal to net/. Pure. Events name workers by their numbers in the list,
-// also where ranks differ.
+// Internal to net/. Pure. It owns what the trail has already of the present
+// wait and silences. The Session calls it for each event and tick. It promises
+// that events name workers by their numbers in the list, also where ranks
+// differ.
 
 #ifndef RINGLET_NET_MEMBERSHIP_SESSION_TRAIL_H_
 #define RINGLET_NET_MEMBERSHIP_SESSION_TRAIL_H_
@@ -13,6 +15,7 @@
 #include "../../core/base/trail.h"
 #include "../wire/abort.h"
 #include "failure_detector.h"
+#include "peer_table.h"
 
 namespace ringlet {
 
@@ -36,18 +39,19 @@ class SessionTrail {
   // True after NoteLost and NoteReported.
   bool noted_end() const { return noted_end_; }
 
-  // For every tick: the wait of a running session, if it or its end is new.
-  // Shorter waits than a tick are not noted, because all workers wait for each
-  // other in every step.
-  void NoteWait(bool running, const FailureDetector& detector, int64_t now);
-  // For every tick: a linked peer that was not heard for longer than `limit`,
-  // and a peer that is heard again. Only a running session notes the first.
-  void NoteSilence(int peer, bool linked, bool running, int64_t limit,
-                   const FailureDetector& detector, int64_t now);
+  // For every tick. Notes what this worker waits for, if it or its end is new,
+  // and each linked peer that was not heard for longer than `limit`, or is
+  // heard again. `running` false: waits and silences do not count, their ends
+  // do.
+  void NoteTick(bool running, const PeerTable& links, int64_t limit,
+                const FailureDetector& detector, int64_t now);
 
  private:
   void Send(TrailEvent event);
   void NoteEnd(TrailEvent event, const FailureDetector& detector, int64_t now);
+  void NoteWait(bool running, const FailureDetector& detector, int64_t now);
+  void NoteSilence(int peer, bool linked, bool running, int64_t limit,
+                   const FailureDetector& detector, int64_t now);
 
   const std::function<void(const TrailEvent&)> sink_;
   uint64_t step_ = 0;

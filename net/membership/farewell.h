@@ -1,0 +1,52 @@
+// Farewell: the last messages of a session, and when the others have them.
+//
+// Internal to net/. It owns what is left to deliver: an abort, or a goodbye and
+// its deadline. The Session has it send them, and asks after each event of a
+// link. It promises that each answer is true once, and that after a goodbye all
+// links are closed by the deadline.
+
+#ifndef RINGLET_NET_MEMBERSHIP_FAREWELL_H_
+#define RINGLET_NET_MEMBERSHIP_FAREWELL_H_
+
+#include <cstdint>
+
+#include "../wire/abort.h"
+#include "failure_detector.h"
+#include "peer_table.h"
+#include "ring_members.h"
+#include "session_state.h"
+
+namespace ringlet {
+
+class Farewell {
+ public:
+  Farewell(const SessionState* state, const RingMembers* members,
+           PeerTable* links, FailureDetector* detector)
+      : state_(state), members_(members), links_(links), detector_(detector) {}
+
+  // The session has failed. `ran`: the ring had formed. `tells`: the others get
+  // the notice. Keeps the links that the failed session needs.
+  void SendAbort(const AbortNotice& notice, bool ran, bool tells);
+  // From now on Delivered() becomes true, once the others have all frames.
+  void AwaitDelivery() { delivering_ = true; }
+  bool Delivered();
+
+  // The session leaves, with so many completed operations.
+  void SendGoodbye(uint64_t completed, int64_t deadline);
+  void Tick(int64_t now);
+  // True if all links are closed.
+  bool Left();
+
+ private:
+  const SessionState* const state_;
+  const RingMembers* const members_;
+  PeerTable* const links_;
+  FailureDetector* const detector_;
+  bool delivering_ = false;
+  bool leaving_ = false;
+  int64_t deadline_ = INT64_MAX;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_MEMBERSHIP_FAREWELL_H_

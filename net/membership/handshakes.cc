@@ -1,0 +1,187 @@
+// A rank has links with some or all others (topology.h). It dials the lower
+// ones of these, and the higher ones dial it. A link without an accepted
+// handshake has peer -1; a dialled link has its peer from the beginning. A rank
+// counts as present only when its link is up.
+
+#include "handshakes.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace ringlet {
+
+Handshakes::Handshakes(const RingOptions& options, const Identity& identity,
+                       const SessionState* state, const RingMembers* members,
+                       const FailureDetector* detector, const Views* views,
+                       PeerTable* links, Dialer* dialer, Strangers* strangers,
+                       Owner* owner)
+    : options_(options),
+      identity_(identity),
+      state_(state),
+      members_(members),
+      detector_(detector),
+      views_(views),
+      links_(links),
+      dialer_(dialer),
+      strangers_(strangers),
+      owner_(owner),
+      duplicates_(options.size()) {}
+
+// Sending.
+
+void Handshakes::Greet(FramedLink* link) {
+  link->SetPhase(LinkPhase::kAwaitWelcome);
+  if (link->is_probe) return strangers_->SendProbe(link, views_->proposal());
+  SendIdentity(link, FrameType::kHello, 0,
+               link->CanShare() ? kFeatureShares : 0);
+}
+
+void Handshakes::SendIdentity(FramedLink* link, FrameType type,
+                              uint64_t informed, uint32_t features) {
+  const std::vector<uint8_t> payload = EncodeIdentity(identity_);
+  FrameHeader header;
+  header.type = type;
+  header.generation = views_->proposal();
+  header.sequence = ProgramVersion();
+  header.total = informed;
+  header.chunk = features;
+  header.payload_bytes = static_cast<uint32_t>(payload.size());
+  links_->Send(link, header, payload.data());
+}
+
+// Sends shared: later frames are in the shared memory.
+void Handshakes::SendShared(FramedLink* link) {
+  FrameHeader header;
+  header.type = FrameType::kShared;
+  links_->Send(link, header);
+}
+
+// Receiving.
+
+Status Handshakes::OnHello(FramedLink* link, const FrameHeader& header,
+                           const uint8_t* payload, int64_t now) {
+  Identity peer;
+  RINGLET_RETURN_IF_ERROR(DecodeIdentity(payload, header.payload_bytes, &peer));
+  if ((header.chunk & kFeatureProbes) != 0) {
+    strangers_->AnswerProbe(link, peer, now);
+    return Status();
+  }
+  Status fits = CheckPeer(identity_, peer, -1);
+  if (fits.ok()) {
+    fits = CheckVersion(options_.rank, ProgramVersion(), peer.rank,
+                        header.sequence);
+  }
+  if (!fits.ok()) {
+    const Status end = strangers_->RefuseOther(link, peer, fits, now);
+    if (!end.ok()) owner_->OnRefused(end, -1);
+    return Status();
+  }
+  RINGLET_RETURN_IF_ERROR(views_->CheckProposal(header.generation));
+  const std::vector<int>& linked = links_->linked();
+  if (!std::binary_search(linked.begin(), linked.end(), peer.rank) ||
+      header.destination != options_.rank) {
+    return Corruption("rank %d, which means rank %d, has no link with rank %d",
+                      peer.rank, header.destination, options_.rank);
+  }
+  if (!Accepts(peer.rank)) {
+    RefuseDuplicate(link, peer, now);
+    return Status();
+  }
+  links_->Adopt(peer.rank, link);
+  const bool shares = (header.chunk & kFeatureShares) != 0 && link->CanShare();
+  SendIdentity(link, FrameType::kWelcome, 0, shares ? kFeatureShares : 0);
+  if (shares) SendShared(link);
+  Join(link, header.generation, now);
+  return Status();
+}
+
+Status Handshakes::OnWelcome(FramedLink* link, const FrameHeader& header,
+                             const uint8_t* payload, int64_t now) {
+  Identity peer;
+  RINGLET_RETURN_IF_ERROR(DecodeIdentity(payload, header.payload_bytes, &peer));
+  if (link->is_probe) return Corruption("a welcome to a probe");
+  RINGLET_RETURN_IF_ERROR(CheckPeer(identity_, peer, link->peer));
+  RINGLET_RETURN_IF_ERROR(CheckVersion(options_.rank, ProgramVersion(),
+                                       peer.rank, header.sequence));
+  RINGLET_RETURN_IF_ERROR(views_->CheckProposal(header.generation));
+  const bool shares = (header.chunk & kFeatureShares) != 0;
+  if (shares && !link->CanShare()) {
+    return Corruption("a welcome to shared memory that was not offered");
+  }
+  if (shares) {
+    SendShared(link);
+  } else {
+    link->DeclineSharedMemory();
+  }
+  if (state_->live() || state_->lingering()) {
+    Join(link, header.generation, now);
+  } else {  // an error follows the hello
+    link->SetPhase(LinkPhase::kUp);
+  }
+  return Status();
+}
+
+void Handshakes::Join(FramedLink* link, uint32_t proposal, int64_t now) {
+  duplicates_.Forget(link->peer, now);
+  link->SetPhase(LinkPhase::kUp);
+  dialer_->Reached(link->peer);
+  owner_->OnJoined(link->peer, proposal);
+}
+
+// This worker was refused.
+Status Handshakes::OnReject(FramedLink* link, const FrameHeader& header,
+                            const uint8_t* payload, int64_t now) {
+  const std::string text = Printable(payload, header.payload_bytes);
+  const Status why =
+      Error(Code::kUnavailable, "it refused this worker: %s", text.c_str());
+  if (link->is_probe) {
+    strangers_->ProbeRefused(link, why);
+    return Status();
+  }
+  if (!state_->starting() || link->stream().is_local()) return why;
+  const int peer = link->peer;
+  // Later this worker holds a trained state, and waits for another in the
+  // peer's place.
+  if (header.sequence == 0 || !state_->first_time()) {
+    strangers_->NoteRefusedBy(peer, text, now);
+    return why;
+  }
+  owner_->OnRefused(
+      Error(CodeOf(header.sequence), "rank %d (%s) refused this worker: %s",
+            peer, options_.addresses[peer].c_str(), text.c_str()),
+      -1);
+  return Status();
+}
+
+// Indexes that have a link.
+
+bool Handshakes::Accepts(int peer) const {
+  // A member that left may have connected again, and then belongs to no view.
+  const bool joins = state_->keeps_outside_links() &&
+                     (!members_->has(peer) || members_->left(peer));
+  return (state_->starting() || joins || state_->lingering()) &&
+         links_->link(peer) == nullptr;
+}
+
+// This index has a connected worker. Its process may have ended unnoticed, or
+// two workers have the same index. There are two only if the first is still
+// heard. Otherwise this worker may have been stalled, or have lost the first
+// and not formed a ring since.
+void Handshakes::RefuseDuplicate(FramedLink* link, const Identity& peer,
+                                 int64_t now) {
+  const int64_t since =
+      duplicates_.RecordRequest(peer.rank, peer.incarnation, now);
+  const int64_t timeout = static_cast<int64_t>(options_.timeout_seconds * 1e9);
+  const bool both_live =
+      since > 2 * timeout && detector_->Hears(peer.rank, now);
+  strangers_->Reject(
+      link,
+      Error(Code::kAlreadyExists,
+            "rank %d is already part of the running job \"%s\": two workers "
+            "have the same index, or one was started again",
+            peer.rank, options_.job.c_str()),
+      now, both_live);
+}
+
+}  // namespace ringlet

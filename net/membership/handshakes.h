@@ -1,0 +1,80 @@
+// Handshakes: the greetings by which a link becomes a worker's.
+//
+// Internal to net/. It owns the record of workers that are there twice. The
+// Session gives it the links that have connected, and their kHello, kWelcome
+// and kReject frames. It promises OnJoined for a link that is up: its worker
+// has the same list and options, and the only link of its index.
+
+#ifndef RINGLET_NET_MEMBERSHIP_HANDSHAKES_H_
+#define RINGLET_NET_MEMBERSHIP_HANDSHAKES_H_
+
+#include <cstdint>
+
+#include "../wire/handshake.h"
+#include "dialer.h"
+#include "duplicate_workers.h"
+#include "failure_detector.h"
+#include "peer_table.h"
+#include "ring_members.h"
+#include "session_state.h"
+#include "strangers.h"
+#include "views.h"
+
+namespace ringlet {
+
+class Handshakes {
+ public:
+  class Owner {
+   public:
+    // The link to the peer is up. It proposes a generation.
+    virtual void OnJoined(int peer, uint32_t proposal) = 0;
+    // The ring cannot form with this worker, because a peer does not fit.
+    // `withdrawn`: the peer that has withdrawn; -1: none.
+    virtual void OnRefused(const Status& why, int withdrawn) = 0;
+
+   protected:
+    ~Owner() = default;
+  };
+
+  Handshakes(const RingOptions& options, const Identity& identity,
+             const SessionState* state, const RingMembers* members,
+             const FailureDetector* detector, const Views* views,
+             PeerTable* links, Dialer* dialer, Strangers* strangers,
+             Owner* owner);
+
+  void Greet(FramedLink* link);
+  Status OnHello(FramedLink* link, const FrameHeader& header,
+                 const uint8_t* payload, int64_t now);
+  Status OnWelcome(FramedLink* link, const FrameHeader& header,
+                   const uint8_t* payload, int64_t now);
+  Status OnReject(FramedLink* link, const FrameHeader& header,
+                  const uint8_t* payload, int64_t now);
+  // `informed`: in a kWelcome that answers kWithdraw, the ranks to which this
+  // rank sends the reason.
+  void SendIdentity(FramedLink* link, FrameType type, uint64_t informed = 0,
+                    uint32_t features = 0);
+  // This worker was stalled, and may have missed the end of a process.
+  void NoteStall(int64_t now) { duplicates_.ResetTimes(now); }
+
+ private:
+  void SendShared(FramedLink* link);
+  bool Accepts(int peer) const;
+  void RefuseDuplicate(FramedLink* link, const Identity& peer, int64_t now);
+  void Join(FramedLink* link, uint32_t proposal, int64_t now);
+
+  const RingOptions& options_;
+  const Identity& identity_;
+  const SessionState* const state_;
+  const RingMembers* const members_;
+  const FailureDetector* const detector_;
+  const Views* const views_;
+  PeerTable* const links_;
+  Dialer* const dialer_;
+  Strangers* const strangers_;
+  Owner* const owner_;
+  DuplicateWorkers duplicates_;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_MEMBERSHIP_HANDSHAKES_H_

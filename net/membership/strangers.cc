@@ -1,0 +1,164 @@
+#include "strangers.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "../transport/socket_address.h"
+
+namespace ringlet {
+
+Strangers::Strangers(const RingOptions& options, const Identity& identity,
+                     const SessionState* state, Transport* transport,
+                     PeerTable* links, MissingPeerReport* missing,
+                     std::function<void(const std::string&)> notify)
+    : options_(options),
+      identity_(identity),
+      state_(state),
+      transport_(transport),
+      links_(links),
+      missing_(missing),
+      notify_(std::move(notify)),
+      probes_(options.rank) {}
+
+void Strangers::Reject(FramedLink* link, const Status& why, int64_t now,
+                       bool final, bool quiet) {
+  const std::string line =
+      missing_->Refused(link->stream().remote(), why.message(), now, quiet);
+  FrameHeader header;
+  header.type = FrameType::kReject;
+  header.sequence = final ? static_cast<uint64_t>(why.code()) : 0;
+  header.payload_bytes = static_cast<uint32_t>(
+      std::min<size_t>(std::strlen(why.message()), kTextBytes));
+  links_->Send(link, header, reinterpret_cast<const uint8_t*>(why.message()));
+  links_->DropUnauthenticated(link);
+  notify_(line);
+}
+
+void Strangers::Note(FramedLink* link, const Status& why, int64_t now) {
+  notify_(missing_->Refused(link->stream().remote(), why.message(), now));
+}
+
+void Strangers::NoteRefusedBy(int peer, const std::string& text, int64_t now) {
+  notify_(missing_->RefusedBy(peer, text, now));
+}
+
+// Workers with different options can never form a ring, so both waits end. The
+// same is true of a worker that rejoins a job with other options. Only a
+// refusal over TCP counts. After a refusal over a local socket the peer tries
+// TCP.
+Status Strangers::RefuseOther(FramedLink* link, const Identity& peer,
+                              const Status& why, int64_t now) {
+  const bool of_this_job = peer.job == identity_.job;
+  const bool waits = (state_->starting() || state_->keeps_outside_links()) &&
+                     peer.rank < options_.size() &&
+                     links_->Missing(peer.rank) && of_this_job &&
+                     !link->stream().is_local();
+  const sockaddr_storage from = link->stream().remote_address();
+  Reject(link, why, now, /*final=*/waits);
+  if (!waits || !state_->starting() || !state_->first_time()) return Status();
+  if (CheckMember(identity_, peer).ok()) return why;
+  // Any program may have another list: a worker of this job connects from its
+  // rank's address.
+  refusal_ = {why, from, peer.rank};
+  return ResolveRefusal();
+}
+
+Status Strangers::ResolveRefusal() {
+  if (refusal_.peer < 0) return Status();
+  bool done = false;
+  std::vector<Endpoint> endpoints;  // none where the lookup fails
+  transport_->Resolve(refusal_.peer, &done, &endpoints).IgnoreError();
+  if (!done) return Status();
+  refusal_.peer = -1;
+  const bool member = std::any_of(
+      endpoints.begin(), endpoints.end(), [&](const Endpoint& endpoint) {
+        return SameHost(refusal_.from, endpoint.address);
+      });
+  return member ? refusal_.why : Status();
+}
+
+// Other fields of another version cannot be parsed.
+Status Strangers::RefuseVersion(FramedLink* link, const Status& why,
+                                int64_t now) {
+  const sockaddr_storage from = link->stream().remote_address();
+  Reject(link, why, now, /*final=*/true);
+  if (!state_->starting() || !state_->first_time()) return Status();
+  for (int r = 0; r < options_.size(); ++r) {
+    const std::string& address = options_.addresses[r];
+    Address host;
+    sockaddr_storage numeric;
+    if (!links_->Missing(r) || !ParseAddress(address, &host).ok() ||
+        !NumericAddress(host, &numeric).ok()) {
+      continue;
+    }
+    if (SameHost(from, numeric)) {
+      return InvalidArgument("a worker on the host of rank %d (%s): %s", r,
+                             address.c_str(), why.message());
+    }
+  }
+  return Status();
+}
+
+// Probes.
+
+void Strangers::ProbeOne(int64_t now) {
+  const int peer = probes_.Next(links_->linked(), now);
+  if (peer < 0) return;
+  if (links_->link(peer) == nullptr) {
+    bool done = false;
+    std::vector<Endpoint> endpoints;  // none where the lookup fails
+    transport_->Resolve(peer, &done, &endpoints).IgnoreError();
+    if (!done) return;
+    // By TCP to each address of the peer's name: the first may be one that this
+    // host cannot reach.
+    for (const Endpoint& endpoint : endpoints) {
+      StreamPtr stream;
+      if (!endpoint.local &&
+          transport_->Connect(peer, endpoint, &stream).ok()) {
+        links_->OpenProbe(peer, std::move(stream), now);
+      }
+    }
+  }
+  probes_.Done(peer);
+}
+
+// Sends no job name. So a worker of an earlier release refuses the probe as
+// another job's, and does not fail its own ring.
+void Strangers::SendProbe(FramedLink* link, uint32_t generation) {
+  Identity probe = identity_;
+  probe.job.clear();
+  const std::vector<uint8_t> payload = EncodeIdentity(probe);
+  FrameHeader header;
+  header.type = FrameType::kHello;
+  header.generation = generation;
+  header.chunk = kFeatureProbes;
+  header.payload_bytes = static_cast<uint32_t>(payload.size());
+  links_->Send(link, header, payload.data());
+}
+
+// Closes the connection if the lists are the same, else rejects it.
+void Strangers::AnswerProbe(FramedLink* link, const Identity& peer,
+                            int64_t now) {
+  const Status same = CheckMember(identity_, peer);
+  if (!same.ok()) return Reject(link, same, now);
+  links_->DropUnauthenticated(link);
+}
+
+void Strangers::ProbeRefused(FramedLink* link, const Status& why) {
+  missing_->SetReason(link->peer, why.message());
+  links_->DropUnauthenticated(link);
+}
+
+void Strangers::ProbeEnded(FramedLink* link, Cause cause, const Status& why) {
+  const bool turned_away = options_.keys != nullptr &&
+                           cause == Cause::kExited &&
+                           link->phase() == LinkPhase::kConnecting;
+  // Another program's port, or another release.
+  const bool foreign = cause == Cause::kProtocol;
+  if (turned_away || foreign) return ProbeRefused(link, why);
+  links_->DropUnauthenticated(link);
+}
+
+}  // namespace ringlet

@@ -1,0 +1,87 @@
+// Strangers: connections of programs that are not in this worker's ring.
+//
+// Internal to net/. It owns the schedule of probes, and a refusal that waits
+// for the look-up of an address. The Session, Handshakes and Withdrawals have
+// it refuse a connection. It promises that a stranger ends a wait only while
+// the first ring forms, and only with evidence of its host.
+//
+// Any program can connect and send false claims, so a refusal has limited
+// effect. It counts only while the ring forms for the first time, and only over
+// TCP, where the address is some evidence of the sender. So a program that has
+// taken the name of a local socket cannot separate two workers.
+
+#ifndef RINGLET_NET_MEMBERSHIP_STRANGERS_H_
+#define RINGLET_NET_MEMBERSHIP_STRANGERS_H_
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "../cluster/ring_options.h"
+#include "../transport/transport.h"
+#include "../wire/handshake.h"
+#include "missing_peer_report.h"
+#include "peer_table.h"
+#include "probe_schedule.h"
+#include "session_state.h"
+
+namespace ringlet {
+
+class Strangers {
+ public:
+  // `notify` gets lines for the user; "" is none.
+  Strangers(const RingOptions& options, const Identity& identity,
+            const SessionState* state, Transport* transport, PeerTable* links,
+            MissingPeerReport* missing,
+            std::function<void(const std::string&)> notify);
+
+  // Sends the reason and closes the link. `final`: the peer gets the code of
+  // `why`, and need not try again. `quiet`: the peer is not a worker.
+  void Reject(FramedLink* link, const Status& why, int64_t now,
+              bool final = false, bool quiet = false);
+  // The reason goes into the message about missing ranks, and into a line.
+  void Note(FramedLink* link, const Status& why, int64_t now);
+  // A peer has refused this worker, which tries again.
+  void NoteRefusedBy(int peer, const std::string& text, int64_t now);
+
+  // These reject a link. An error ends this worker's wait.
+  Status RefuseOther(FramedLink* link, const Identity& peer, const Status& why,
+                     int64_t now);
+  Status RefuseVersion(FramedLink* link, const Status& why, int64_t now);
+  // The error of a refusal, once its address has been looked up; else
+  // OK.
+  Status ResolveRefusal();
+
+  // Probes (probe_schedule.h).
+  void BeginProbes(int64_t now) { probes_.Begin(now); }
+  void ProbeOne(int64_t now);
+  void SendProbe(FramedLink* link, uint32_t generation);
+  void AnswerProbe(FramedLink* link, const Identity& peer, int64_t now);
+  void ProbeRefused(FramedLink* link, const Status& why);
+  void ProbeEnded(FramedLink* link, Cause cause, const Status& why);
+
+ private:
+  // A refused connection that may be of a worker of this job. It is of one if
+  // its address is that of a missing rank's host.
+  struct Refusal {
+    Status why;
+    sockaddr_storage from;
+    int peer = -1;  // its address is being looked up; -1: none
+  };
+
+  const RingOptions& options_;
+  const Identity& identity_;
+  const SessionState* const state_;
+  Transport* const transport_;
+  PeerTable* const links_;
+  MissingPeerReport* const missing_;
+  const std::function<void(const std::string&)> notify_;
+  Refusal refusal_;
+  ProbeSchedule probes_;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_MEMBERSHIP_STRANGERS_H_

@@ -1,0 +1,137 @@
+#include "withdrawals.h"
+
+#include <algorithm>
+#include <string>
+
+namespace ringlet {
+namespace {
+
+// A kWelcome's header has a bit for each of these ranks.
+constexpr int kMaxInformedRanks = 64;
+
+}  // namespace
+
+Withdrawals::Withdrawals(const RingOptions& options, const Identity& identity,
+                         const SessionState* state, PeerTable* links,
+                         Dialer* dialer, MissingPeerReport* missing,
+                         Strangers* strangers, Handshakes* handshakes,
+                         Handshakes::Owner* owner)
+    : options_(options),
+      identity_(identity),
+      state_(state),
+      links_(links),
+      dialer_(dialer),
+      missing_(missing),
+      strangers_(strangers),
+      handshakes_(handshakes),
+      owner_(owner),
+      informed_(options.addresses.size()) {}
+
+// Of this worker.
+
+void Withdrawals::Begin(const Status& reason) {
+  reason_ = reason;
+  links_->LinkAll();
+}
+
+bool Withdrawals::Tick(int64_t now) {
+  bool all = true;
+  for (const int r : links_->linked()) {
+    if (informed_[r]) continue;
+    all = false;
+    if (dialer_->Due(r, now)) dialer_->Dial(r, now);
+  }
+  return all;
+}
+
+void Withdrawals::SendReason(FramedLink* link) {
+  link->SetPhase(LinkPhase::kAwaitWelcome);
+  const std::vector<uint8_t> payload = EncodeWithdraw({identity_, reason_});
+  FrameHeader header;
+  header.type = FrameType::kWithdraw;
+  header.payload_bytes = static_cast<uint32_t>(payload.size());
+  links_->Send(link, header, payload.data());
+}
+
+Status Withdrawals::OnHello(FramedLink* link, const FrameHeader& header,
+                            const uint8_t* payload) {
+  Identity peer;
+  RINGLET_RETURN_IF_ERROR(DecodeIdentity(payload, header.payload_bytes, &peer));
+  RINGLET_RETURN_IF_ERROR(CheckMember(identity_, peer));
+  if (peer.rank >= options_.size() || peer.rank == options_.rank) {
+    return Status();
+  }
+  link->peer = peer.rank;
+  SendReason(link);
+  return Status();
+}
+
+Status Withdrawals::OnWelcome(FramedLink* link, const FrameHeader& header,
+                              const uint8_t* payload) {
+  Identity peer;
+  RINGLET_RETURN_IF_ERROR(DecodeIdentity(payload, header.payload_bytes, &peer));
+  RINGLET_RETURN_IF_ERROR(CheckMember(identity_, peer));
+  if (peer.rank != link->peer) return Corruption("another rank's answer");
+  informed_[peer.rank] = true;
+  for (int r = 0; r < std::min(options_.size(), kMaxInformedRanks); ++r) {
+    if ((header.total >> r & 1) != 0) informed_[r] = true;
+  }
+  if (links_->link(peer.rank) == link) links_->Drop(peer.rank);
+  return Status();
+}
+
+// Of others.
+
+// The sender is a worker with the index of an absent one. The frame is trusted
+// as a kHello with that index is.
+Status Withdrawals::OnWithdraw(FramedLink* link, const FrameHeader& header,
+                               const uint8_t* payload, int64_t now) {
+  Withdraw withdraw;
+  RINGLET_RETURN_IF_ERROR(
+      DecodeWithdraw(payload, header.payload_bytes, &withdraw));
+  const int peer = withdraw.identity.rank;
+  const Status member = CheckMember(identity_, withdraw.identity);
+  const bool asked = link->phase() == LinkPhase::kAwaitWelcome;
+  const bool known = member.ok() && peer != options_.rank &&
+                     peer < options_.size() && (!asked || peer == link->peer);
+  if (asked && !known) return Corruption("a withdrawal of another worker");
+  if (known && (state_->connecting() || state_->keeps_outside_links()) &&
+      links_->Missing(peer)) {
+    const Status why = Answer(link, peer, withdraw.reason, now);
+    return asked ? why : Status();
+  }
+  const Status why =
+      member.ok() ? InvalidArgument("rank %d has a worker here already", peer)
+                  : member;
+  strangers_->Reject(link, why, now);
+  return Status();
+}
+
+// Answers. If this is the first start, this worker's wait ends too. An error
+// belongs to a rank that is still awaited, or that may join a running job.
+Status Withdrawals::Answer(FramedLink* link, int peer, const Status& reason,
+                           int64_t now) {
+  uint64_t informed = 0;  // by the end of the wait
+  for (int r = 0;
+       state_->first_time() && r < std::min(options_.size(), kMaxInformedRanks);
+       ++r) {
+    if (r != options_.rank && !links_->Missing(r)) informed |= uint64_t{1} << r;
+  }
+  handshakes_->SendIdentity(link, FrameType::kWelcome, informed);
+  if (state_->withdrawing()) {
+    informed_[peer] = true;
+    return Status();
+  }
+  const Status why = reason.Annotate("rank %d (%s) cannot take part", peer,
+                                     options_.addresses[peer].c_str());
+  if (!state_->first_time() || state_->keeps_outside_links()) {
+    missing_->SetReason(
+        peer, std::string("it cannot take part: ") + reason.message());
+    strangers_->Note(link, why, now);
+    return Error(Code::kUnavailable, "%s", why.message());  // of the link
+  }
+  owner_->OnRefused(why, peer);
+  return Status();
+}
+
+}  // namespace ringlet

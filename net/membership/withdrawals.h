@@ -1,0 +1,59 @@
+// Withdrawals: workers that cannot take part, and the reasons that they send.
+//
+// Internal to net/. It owns this worker's own reason, and which workers have
+// it. The Session gives it kWithdraw frames, and in a withdrawing session the
+// links that have connected and all greetings. It promises that a reason is
+// sent until every worker has it, and ends the wait only of those that form the
+// first ring.
+
+#ifndef RINGLET_NET_MEMBERSHIP_WITHDRAWALS_H_
+#define RINGLET_NET_MEMBERSHIP_WITHDRAWALS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "../wire/handshake.h"
+#include "handshakes.h"
+
+namespace ringlet {
+
+class Withdrawals {
+ public:
+  Withdrawals(const RingOptions& options, const Identity& identity,
+              const SessionState* state, PeerTable* links, Dialer* dialer,
+              MissingPeerReport* missing, Strangers* strangers,
+              Handshakes* handshakes, Handshakes::Owner* owner);
+
+  // A withdrawing session: sends the reason to all others.
+  void Begin(const Status& reason);
+  // Dials the workers that do not have it. Returns true if all have it.
+  bool Tick(int64_t now);
+  void SendReason(FramedLink* link);
+  Status OnHello(FramedLink* link, const FrameHeader& header,
+                 const uint8_t* payload);
+  Status OnWelcome(FramedLink* link, const FrameHeader& header,
+                   const uint8_t* payload);
+
+  // Any session: another worker has withdrawn.
+  Status OnWithdraw(FramedLink* link, const FrameHeader& header,
+                    const uint8_t* payload, int64_t now);
+
+ private:
+  Status Answer(FramedLink* link, int peer, const Status& reason, int64_t now);
+
+  const RingOptions& options_;
+  const Identity& identity_;
+  const SessionState* const state_;
+  PeerTable* const links_;
+  Dialer* const dialer_;
+  MissingPeerReport* const missing_;
+  Strangers* const strangers_;
+  Handshakes* const handshakes_;
+  Handshakes::Owner* const owner_;
+  Status reason_;
+  std::vector<bool> informed_;  // by worker
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_MEMBERSHIP_WITHDRAWALS_H_
