@@ -1,13 +1,17 @@
 // FailureDetector: finds lost members, and the cause of a standstill.
 //
-// Internal to net/. Pure: time is an argument, in nanoseconds of a monotonic
-// clock. The only setting is the timeout T. Every member sends a frame at least
-// every T/4. A member is suspected if it was silent for longer than T, or its
-// connection ended without a goodbye. It is also suspected if the operation has
-// moved no byte for 1.5 T. A slow member that sends heartbeats and has not
-// begun the operation is not suspected. A member that hears none of two or more
-// others assumes that it is isolated. If the others still hear it, it reports
-// that before they look for the cause of the standstill.
+// Internal to net/. It owns what is heard of each other worker, and what this
+// one does. The Session tells it of frames and ticks, and asks for suspects. It
+// promises that a worker that sends in time and makes progress is no suspect.
+//
+// Pure: time is an argument, in nanoseconds of a monotonic clock. The only
+// setting is the timeout T. Every member sends a frame at least every T/4. A
+// member is suspected if it was silent for longer than T, or its connection
+// ended without a goodbye. It is also suspected if the operation has moved no
+// byte for 1.5 T. A slow member that sends heartbeats and has not begun the
+// operation is not suspected. A member that hears none of two or more others
+// assumes that it is isolated. If the others still hear it, it reports that
+// before they look for the cause of the standstill.
 
 #ifndef RINGLET_NET_MEMBERSHIP_FAILURE_DETECTOR_H_
 #define RINGLET_NET_MEMBERSHIP_FAILURE_DETECTOR_H_

@@ -1,7 +1,11 @@
 // FormationBarrier: decides when all ranks of a ring are connected, and in
 // which generation.
 //
-// Internal to net/. Pure. If every pair of ranks is linked, a rank has passed
+// Internal to net/. Pure. It owns the known proposals and reports of the other
+// ranks. Formation tells it of links and reports. It promises that all complete
+// ranks have the same generation.
+//
+// If every pair of ranks is linked, a rank has passed
 // the barrier when all its links are up. In a large ring it also needs the
 // reports of other ranks. A report is valid until the next one replaces it. A
 // rank's level is

@@ -1,12 +1,15 @@
 // MissingPeerReport: the messages of a worker that waits for the others.
 //
-// Internal to net/. Pure: time is an argument, in nanoseconds of a monotonic
-// clock. Messages are returned as lines without a newline. A line after 1 s,
-// and then every 10 s, names the missing ranks. A refused handshake is reported
-// immediately. The same refusal is reported again after a minute at the
-// earliest. At most kMaxRefusals are reported within a window of time, so a
-// stranger cannot fill a log. The window doubles after each window with as
-// many.
+// Internal to net/. It owns the reasons why each worker is missing, and which
+// lines were given. The Session, Dialer, Strangers and Withdrawals tell it of
+// connections and refusals. It promises that no stranger can fill a log.
+//
+// Pure: time is an argument, in nanoseconds of a monotonic clock. Messages are
+// returned as lines without a newline. A line after 1 s, and then every 10 s,
+// names the missing ranks. A refused handshake is reported immediately. The
+// same refusal is reported again after a minute at the earliest. At most
+// kMaxRefusals are reported within a window of time, so a stranger cannot fill
+// a log. The window doubles after each window with as many.
 
 #ifndef RINGLET_NET_MEMBERSHIP_MISSING_PEER_REPORT_H_
 #define RINGLET_NET_MEMBERSHIP_MISSING_PEER_REPORT_H_
