@@ -199,12 +199,12 @@ Status ReadDataDescription(const SafetensorsReader& file,
                            std::optional<DataDescription>* description) {
   description->reset();
   // Another program's file may have another text there.
-  const auto text = file.metadata().find(kDataKey);
+  const auto text = file.metadata().find(kDataDescriptionKey);
   if (text == file.metadata().end() || !IsRinglets(file.metadata())) {
     return Status();
   }
   return DataDescriptionFromJson(text->second, &description->emplace())
-      .Annotate("%s: metadata '%s'", file.path().c_str(), kDataKey);
+      .Annotate("%s: metadata '%s'", file.path().c_str(), kDataDescriptionKey);
 }
 
 }  // namespace ringlet

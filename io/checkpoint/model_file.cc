@@ -234,9 +234,9 @@ Status SaveModel(Model* model, const std::string& path,
   metadata.erase(kCompileKey);
   metadata[kModelKey] = ToJson(*model);
   metadata[kSeedKey] = std::to_string(model->seed());
-  metadata.erase(kDataKey);
+  metadata.erase(kDataDescriptionKey);
   if (model->data_description() != nullptr) {
-    metadata[kDataKey] = ToJson(*model->data_description());
+    metadata[kDataDescriptionKey] = ToJson(*model->data_description());
   }
   Saveables state = {model->weights_state()};
   if (options.include_optimizer) {

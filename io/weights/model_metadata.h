@@ -17,7 +17,7 @@ namespace ringlet {
 constexpr char kModelKey[] = "model";      // its configuration, as JSON
 constexpr char kCompileKey[] = "compile";  // optimizer, loss, metrics, as JSON
 constexpr char kSeedKey[] = "seed";
-constexpr char kDataKey[] = "data_description";  // as JSON
+constexpr char kDataDescriptionKey[] = "data_description";  // as JSON
 
 // Fails if the model has no weights to save or load.
 Status CheckCompiled(const Model* model);
