@@ -130,7 +130,7 @@ DEFECTS = {
          "random.At(static_cast<uint64_t>(step) * replicas + r);",
          "random.At(static_cast<uint64_t>(r));",
          ("core_rounds",
-          "FederatedTest.Draw_ManyRounds_TakesEachReplicaAsOften")),
+          "FederatedTest.Sample_ManyRounds_ChoosesReplicasEquallyOften")),
     "worker throughput: the median of two is the upper one":
         ("core/exchange/worker_throughput.cc",
          "(all.size() - 1) / 2",

@@ -30,7 +30,7 @@ SOURCE = pathlib.Path(__file__).resolve().parent.parent
 TESTS = {"results": {"program_digests": "DigestsTest.*", "core_compute": "GemmTest.*"},
          "elastic": {"net_simulator": "*SimulatorTest.*",
                      "core_recovery": "RecoveryModelTest.*",
-                     "core_elastic": "RecoveryScenesTest.*"}}
+                     "core_elastic": "RecoveryScenariosTest.*"}}
 # A rule that matters in one simulated job of 600 needs as many jobs.
 SETTINGS = {"elastic": {"RINGLET_SIM_SEEDS": "5000"}}
 # A test that catches a planted defect fails within so many seconds. The tests of

@@ -1,4 +1,4 @@
-// CopyState: what one Saveable holds, into another of the same spans.
+// CopyState: copies the spans of one Saveable into another with the same spans.
 
 #ifndef RINGLET_TESTS_SUPPORT_COPY_STATE_H_
 #define RINGLET_TESTS_SUPPORT_COPY_STATE_H_

@@ -1,5 +1,5 @@
 // Fits of one small model by workers that are threads. A machine may compute
-// wrong, and a worker may be lost or cut off before a step.
+// wrong numbers, and a worker may be lost or cut off before a step.
 
 #ifndef RINGLET_TESTS_SUPPORT_ONE_BIT_JOB_H_
 #define RINGLET_TESTS_SUPPORT_ONE_BIT_JOB_H_
@@ -24,21 +24,33 @@
 
 namespace ringlet {
 
-// The bytes of a rank in a replica check's gather.
+// The bytes of a rank in the gather of a replica check (Replicas::CrossCheck):
+// four numbers.
 constexpr size_t kCheckBytes = 4 * sizeof(int64_t);
 
+// A pass has kExamples / kBatch = 5.075 steps, so batches cross passes, and no
+// pass ends with an epoch.
+constexpr int64_t kExamples = 203, kBatch = 40;
 constexpr int64_t kEpochs = 6, kSteps = 55;  // steps of an epoch
 
-// Saves digests of the weights after a passed check: by step, or by minus the
-// step at an epoch's end.
-class Saves final : public Callback {
+constexpr int64_t kNeverSave = 1 << 20;  // a save_freq beyond the last step
+
+// A save after a passed check.
+struct Saved {
+  int64_t step;
+  bool epoch_ended;
+  uint64_t digest;  // of the weights
+};
+
+// Records digests of the weights, each after a passed check.
+class DigestRecorder final : public Callback {
  public:
-  Saves(std::function<void(FitState&)> before_step,
-        std::function<void()> returned, int64_t save_freq)
+  DigestRecorder(std::function<void(FitState&)> before_step,
+                 std::function<void()> returned, int64_t save_freq)
       : before_step_(std::move(before_step)),
         returned_(std::move(returned)),
         save_freq_(save_freq) {}
-  const char* name() const override { return "saves"; }
+  const char* name() const override { return "digest_recorder"; }
   Status OnTrainBatchBegin(FitState& fit) override {
     if (before_step_ != nullptr) before_step_(fit);
     return Status();
@@ -47,35 +59,32 @@ class Saves final : public Callback {
     const int64_t step = fit.model->iterations();
     if (!epoch_ended && step % save_freq_ != 0) return Status();
     RINGLET_RETURN_IF_ERROR(fit.model->CheckReplicas());
-    saved_.emplace_back(epoch_ended ? -step : step,
-                        fit.model->weights_digest());
+    saved_.push_back({step, epoch_ended, fit.model->weights_digest()});
     return Status();
   }
   void OnFitReturn(FitState&, const Status&) override {
     if (returned_ != nullptr) returned_();
   }
-  const std::vector<std::pair<int64_t, uint64_t>>& saved() const {
-    return saved_;
-  }
+  const std::vector<Saved>& saved() const { return saved_; }
 
  private:
   const std::function<void(FitState&)> before_step_;
   const std::function<void()> returned_;
   const int64_t save_freq_;
-  std::vector<std::pair<int64_t, uint64_t>> saved_;
+  std::vector<Saved> saved_;
 };
 
 struct Trained {
   Status status;
   uint64_t digest = 0;
   double loss = 0;
-  std::vector<std::pair<int64_t, uint64_t>> saved;
+  std::vector<Saved> saved;
 };
 
 // Steps of a round of local updates; 0: every step is synchronized.
 using Rounds = int64_t;
 
-struct Way {
+struct JobSettings {
   Rounds rounds = 0;
   bool cross_check = true;
   int64_t save_freq = 20;
@@ -83,54 +92,55 @@ struct Way {
   int64_t check_every = 100;
 };
 
-inline const Way kNoSaves = {0, true, 1 << 20, nullptr, 100};
-
-inline Trained Train(Collective* collective, const Way& way,
+inline Trained Train(Collective* collective, const JobSettings& settings,
                      std::shared_ptr<OneBitLayer> layer,
                      std::function<void(FitState&)> before_step = nullptr) {
   CompileOptions options(collective);
   options.reduction = Reduction::kExact;
   options.replicas = 8;
-  options.local.steps = way.rounds;
+  options.local.steps = settings.rounds;
   Sequential model({Input({2}), Dense(16, kRelu), Dropout(0.2f),
                     BatchNormalization(0.9f), Custom(std::move(layer)),
                     Dense(3)});
   model.Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
                 {Accuracy()}, options);
-  const auto saves = std::make_shared<Saves>(std::move(before_step),
-                                             way.returned, way.save_freq);
+  const auto recorder = std::make_shared<DigestRecorder>(
+      std::move(before_step), settings.returned, settings.save_freq);
   FitOptions fit = Quiet(kEpochs);
   fit.steps_per_epoch = kSteps;
-  fit.cross_check = way.cross_check;
-  fit.check_replicas_every = way.check_every;
-  fit.callbacks = {saves};
+  fit.cross_check = settings.cross_check;
+  fit.check_replicas_every = settings.check_every;
+  fit.callbacks = {recorder};
   const auto history =
-      model.Fit(Points(203).Shuffle(3).Repeat().Batch(40), fit);
-  Trained run{history.status(), model.weights_digest(), 0, saves->saved()};
+      model.Fit(Points(kExamples).Shuffle(3).Repeat().Batch(kBatch), fit);
+  Trained run{history.status(), model.weights_digest(), 0, recorder->saved()};
   if (history.ok() && !history->logs.empty()) {
     run.loss = *history->logs.back().Find("loss");
   }
   return run;
 }
 
-// The undisturbed run. It saves at every step.
+// The undisturbed run. It recorder at every step.
 inline const Trained& Undisturbed(const Rounds& rounds) {
   static std::map<Rounds, Trained> runs;
   Trained& run = runs[rounds];
   if (run.saved.empty()) {
-    Way way;
-    way.rounds = rounds;
-    way.save_freq = 1;
-    run = Train(nullptr, way, std::make_shared<OneBitLayer>(0));
+    JobSettings settings;
+    settings.rounds = rounds;
+    settings.save_freq = 1;
+    run = Train(nullptr, settings, std::make_shared<OneBitLayer>(0));
   }
   return run;
 }
 
 inline void ExpectSavedIsRight(const Trained& run, const Rounds& rounds) {
-  const auto& saved = Undisturbed(rounds).saved;
-  const std::map<int64_t, uint64_t> right(saved.begin(), saved.end());
-  for (const auto& [step, digest] : run.saved) {
-    EXPECT_EQ(digest, right.at(step)) << "saved after step " << step;
+  std::map<std::pair<int64_t, bool>, uint64_t> right;
+  for (const Saved& save : Undisturbed(rounds).saved) {
+    right.emplace(std::pair(save.step, save.epoch_ended), save.digest);
+  }
+  for (const Saved& save : run.saved) {
+    EXPECT_EQ(save.digest, right.at({save.step, save.epoch_ended}))
+        << "saved after step " << save.step;
   }
 }
 
@@ -140,48 +150,52 @@ inline void Await(const std::atomic<bool>& flag) {
   while (!flag) std::this_thread::yield();
 }
 
-// A process of a worker, and what happens to it.
-struct Actor {
-  Actor(int w, ElasticCollective* c) : number(w), collective(c) {}
+// The events of one process of a worker.
+struct WorkerScript {
+  WorkerScript(int w, ElasticCollective* c) : number(w), collective(c) {
+    settings.save_freq = kNeverSave;
+  }
   const int number;
   ElasticCollective* const collective;
   std::shared_ptr<OneBitLayer> layer = std::make_shared<OneBitLayer>(24);
-  Way way = kNoSaves;
-  // At each OnFitReturn, with its number from 1.
+  JobSettings settings;
+  // Called at each OnFitReturn, with its number from 1.
   std::function<void(int times)> returned;
-  std::function<void(int64_t step)> sees;  // each step
+  std::function<void(int64_t step)> before_step;  // called before each step
 
-  // Before the process makes this step, after all acts that were added earlier.
-  void At(int64_t step, std::function<void()> act) {
-    script_.emplace_back(step, std::move(act));
+  // Adds an event before the process makes this step, after all events that
+  // were added earlier.
+  void At(int64_t step, std::function<void()> event) {
+    events_.emplace_back(step, std::move(event));
   }
-  // Acts of this step that are added later wait until it is made again.
-  void Passes(int64_t step) { script_.emplace_back(step, nullptr); }
-  // The worker computes wrong from this step on.
+  // Events of this step that are added later wait until it is made again.
+  void Passes(int64_t step) { events_.emplace_back(step, nullptr); }
+  // The worker computes wrong numbers from this step on.
   void BreaksAt(int64_t step) { breaks_ = step; }
 
   Trained Run() {
     int returns = 0;
     size_t next = 0;
-    if (returned != nullptr) way.returned = [&] { returned(++returns); };
-    return Train(collective, way, layer, [&](FitState& fit) {
+    if (returned != nullptr) settings.returned = [&] { returned(++returns); };
+    return Train(collective, settings, layer, [&](FitState& fit) {
       const int64_t step = fit.model->iterations();
-      if (sees != nullptr) sees(step);
+      if (before_step != nullptr) before_step(step);
       if (step >= breaks_) layer->Break();
-      while (next < script_.size() && script_[next].first == step) {
-        const auto& act = script_[next++].second;
-        if (act == nullptr) return;
-        act();
+      while (next < events_.size() && events_[next].first == step) {
+        const auto& event = events_[next++].second;
+        if (event == nullptr) return;
+        event();
       }
     });
   }
 
  private:
-  std::vector<std::pair<int64_t, std::function<void()>>> script_;
+  std::vector<std::pair<int64_t, std::function<void()>>> events_;
   int64_t breaks_ = INT64_MAX;
 };
 
-// The result of `train` for each worker of the job, each on a thread.
+// Calls `train` for each worker of the job, each on a thread. Returns the
+// results by worker.
 template <typename TrainOne>
 std::vector<Trained> OnAll(ElasticJob* job, int workers,
                            const TrainOne& train) {
@@ -198,13 +212,15 @@ std::vector<Trained> OnAll(ElasticJob* job, int workers,
   return runs;
 }
 
-// `direct` adds what happens to each worker. All begin together.
-template <typename Direct>
-std::vector<Trained> Play(ElasticJob* job, int workers, const Direct& direct) {
+// Runs a script on each worker. `configure` adds the events of a script. All
+// workers begin together.
+template <typename Configure>
+std::vector<Trained> RunScripts(ElasticJob* job, int workers,
+                                const Configure& configure) {
   return OnAll(job, workers, [&](int w, ElasticCollective* collective) {
-    Actor actor(w, collective);
-    direct(&actor);
-    return actor.Run();
+    WorkerScript script(w, collective);
+    configure(&script);
+    return script.Run();
   });
 }
 

@@ -14,8 +14,8 @@
 
 namespace ringlet {
 
-// Trains on replica r's part of the batch at *at, points with their classes
-// (tiny_model.h), and moves on; how many examples there were.
+// Trains on replica r's part of the batch at *at, which has points with their
+// classes (tiny_model.h), and advances *at. Returns the number of examples.
 inline double TrainPart(Model* model, const Dataset& data, int r, int replicas,
                         DataPosition* at) {
   const BatchPlan plan = data.Plan(*at, r, replicas);

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "replica_step.h"
@@ -27,6 +28,7 @@ struct RoundsJob {
   LocalUpdates local;
   int threads = 1;
   std::vector<std::shared_ptr<Callback>> callbacks;
+  std::string name;  // for messages
 };
 
 // y = x * factor. The factor is a variable without dimensions.

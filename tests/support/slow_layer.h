@@ -25,7 +25,7 @@ class SlowLayer final : public CustomLayer {
   }
   Status Forward(const LayerCall& call) const override {
     if (call.training) {
-      WorkClock::PassMillis(millis_ * (for_each_ ? call.batch : int64_t{1}));
+      WorkClock::PassMillis(millis_ * (per_example_ ? call.batch : int64_t{1}));
       ++trained_;
     }
     std::copy_n(call.x[0], call.batch * call.output->elements(), call.y);
@@ -38,10 +38,11 @@ class SlowLayer final : public CustomLayer {
   }
   int trained() const { return trained_; }
   void set_millis(int millis) { millis_ = millis; }
-  void TakesThemForEach() { for_each_ = true; }  // for each example
+  // True: the time is for each example; false: for each replica.
+  void SetMillisPerExample(bool per_example) { per_example_ = per_example; }
 
  private:
-  bool for_each_ = false;
+  bool per_example_ = false;
   std::atomic<int> millis_;
   mutable std::atomic<int> trained_{0};
 };

@@ -37,6 +37,7 @@ Floats Values(int64_t n, uint64_t stream) {
 }
 
 constexpr float kUntouched = 77;
+constexpr size_t kNanAt = 9;  // any place in x
 
 struct Image {
   PoolWindows w;
@@ -51,7 +52,7 @@ void Expect(const PoolLoops& loops, const Image& image) {
   const int64_t outputs = w.positions * w.channels;
   Floats x = Values(w.height * w.row_floats, 1);
   const Floats dy = Values(outputs, 2);
-  if (x.size() > 9) x[9] = std::numeric_limits<float>::quiet_NaN();
+  if (x.size() > kNanAt) x[kNanAt] = std::numeric_limits<float>::quiet_NaN();
   Floats y(static_cast<size_t>(outputs) + 1, kUntouched);
   Floats dx(x.size() + 1, kUntouched), wanted = dx;
   loops.maxima(w, x.data(), y.data());
@@ -82,14 +83,15 @@ void Expect(const PoolLoops& loops, const Image& image) {
   EXPECT_EQ(dx, wanted);
 }
 
-// By indices: the same maxima, and the gradients of those that count.
+// indexed_maxima finds the maxima of maxima(), and indexed_gradient sends dy to
+// them. With above_zero it sends none to a maximum that is not above 0.
 void ExpectIndexed(const PoolLoops& loops, const Image& image,
                    bool above_zero) {
   const PoolWindows& w = image.w;
   const int64_t outputs = w.positions * w.channels;
   Floats x = Values(w.height * w.row_floats, 3);
   Floats dy = Values(outputs, 4);
-  if (x.size() > 9) x[9] = std::numeric_limits<float>::quiet_NaN();
+  if (x.size() > kNanAt) x[kNanAt] = std::numeric_limits<float>::quiet_NaN();
   Floats y(static_cast<size_t>(outputs) + 1, kUntouched), wanted_y = y;
   Floats dx(x.size() + 1, kUntouched), wanted = dx;
   std::vector<uint8_t> indices(static_cast<size_t>(outputs) + 1, 99);

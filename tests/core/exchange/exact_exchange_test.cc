@@ -24,22 +24,22 @@ using Numbers = std::vector<float>;
     ASSERT_TRUE(ok_status.ok()) << ok_status.message(); \
   } while (0)
 
-constexpr int64_t kSizes[] = {700, 1, 256, 257, 3000, 10};  // in 5 buckets
-constexpr int64_t kChanges = 40;  // the last tensor but one, and the last
+// The gradients of six tensors, in 5 buckets, then the changes of two.
+constexpr int64_t kSizes[] = {700, 1, 256, 257, 3000, 10, 30, 10};
+constexpr int64_t kChanges = 30 + 10;
 
 GridLayout Layout() {
   GridLayout layout;
   for (const int64_t size : kSizes) layout.Add(size);
-  layout.Add(30);
-  layout.Add(10);
   return layout;
 }
 
 // A step's contributions of all replicas.
 using Step = std::vector<Numbers>;
 
-// Like gradients: tensors of many magnitudes, which change from step to step,
-// some of them together; some are zero.
+// Made-up gradients. Each tensor has a magnitude of its own, which changes by a
+// factor of 1e6 in some steps. Some tensors are zero, and some replicas' parts
+// of a tensor.
 Step MakeStep(int replicas, int step, uint32_t seed) {
   std::mt19937 random(seed * 1000 + static_cast<uint32_t>(step));
   std::normal_distribution<float> normal;
@@ -48,19 +48,25 @@ Step MakeStep(int replicas, int step, uint32_t seed) {
   std::vector<double> size_of;
   for (int64_t t = 0; t < layout.tensors(); ++t) {
     double magnitude = std::exp2(static_cast<double>(t) * 5 - 20);
-    const auto kind = random() % 12;
-    if (step > 0 && kind == 0) magnitude *= 1e6;
-    if (step > 0 && kind == 1) magnitude *= 1e-6;
-    if (kind == 2) magnitude = 0;
+    switch (random() % 12) {
+      case 0:
+        if (step > 0) magnitude *= 1e6;
+        break;
+      case 1:
+        if (step > 0) magnitude *= 1e-6;
+        break;
+      case 2:
+        magnitude = 0;
+    }
     size_of.push_back(magnitude);
   }
   for (Numbers& x : contributions) {
     x.resize(static_cast<size_t>(layout.numbers()));
     for (int64_t t = 0, at = 0; t < layout.tensors(); ++t) {
-      const int64_t size = t < 6 ? kSizes[t] : t == 6 ? 30 : 10;
-      const bool idle = random() % 8 == 0;  // this replica's part of it
+      const int64_t size = kSizes[t];
+      const bool is_zero = random() % 8 == 0;  // this replica's part
       for (int64_t i = 0; i < size; ++i, ++at) {
-        x[at] = idle ? 0 : static_cast<float>(size_of[t] * normal(random));
+        x[at] = is_zero ? 0 : static_cast<float>(size_of[t] * normal(random));
       }
     }
   }

@@ -63,21 +63,22 @@ TEST(ReplicaAssignmentTest, Assign_AnyTimes_GivesAtMostFourTimesAnEvenShare) {
   EXPECT_EQ(assignment.range(15).first + assignment.range(15).count, 128);
 }
 
-// The longest of a step by any deal there is.
+// The step time of the best assignment, found by trying all of them.
 int64_t ShortestStep(const std::vector<int64_t>& nanos, int replicas) {
   int64_t best = INT64_MAX;
-  std::function<void(size_t, int, int64_t)> deal = [&](size_t rank, int left,
-                                                       int64_t longest) {
-    if (rank + 1 == nanos.size()) {
-      best = std::min(best, std::max(longest, left * nanos[rank]));
-      return;
-    }
-    const int others = static_cast<int>(nanos.size() - rank) - 1;
-    for (int count = 1; count <= left - others; ++count) {
-      deal(rank + 1, left - count, std::max(longest, count * nanos[rank]));
-    }
-  };
-  deal(0, replicas, 0);
+  std::function<void(size_t, int, int64_t)> try_assignments =
+      [&](size_t rank, int left, int64_t longest) {
+        if (rank + 1 == nanos.size()) {
+          best = std::min(best, std::max(longest, left * nanos[rank]));
+          return;
+        }
+        const int others = static_cast<int>(nanos.size() - rank) - 1;
+        for (int count = 1; count <= left - others; ++count) {
+          try_assignments(rank + 1, left - count,
+                          std::max(longest, count * nanos[rank]));
+        }
+      };
+  try_assignments(0, replicas, 0);
   return best;
 }
 

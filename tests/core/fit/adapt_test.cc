@@ -154,7 +154,7 @@ TEST(AdaptTest, Outputs_AfterAdapt_AreThoseOfGivenStatistics) {
   EXPECT_EQ(model->Predict(data).value(), given.Predict(data).value());
 }
 
-TEST(AdaptTest, SavedModel_HasTheStatistics) {
+TEST(AdaptTest, SaveModel_AfterAdapt_KeepsTheStatistics) {
   TempFolder folder;
   const Dataset data = Dataset(std::make_shared<Rows>(50)).Batch(7);
   auto model = MakeModel();

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "../../support/rewinder.h"
+#include "../../support/memory_backup.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
 
@@ -170,13 +170,13 @@ TEST(ExampleWeightsTest, Metrics_OfSeveralStates_AreRestored) {
   const auto expected = undisturbed->Fit(data, options);
   ASSERT_TRUE(expected.ok());
   for (int64_t step = 1; step <= 9; ++step) {
-    auto rewinder = std::make_shared<Rewinder>();
-    rewinder->save_at = step;
-    rewinder->die_at = step + 1;
-    options.callbacks = {rewinder};
+    auto backup = std::make_shared<MemoryBackup>();
+    backup->save_after_step = step;
+    backup->fail_after_step = step + 1;
+    options.callbacks = {backup};
     auto killed = WithStates();
     ASSERT_FALSE(killed->Fit(data, options).ok());
-    rewinder->die_at = -1;
+    backup->fail_after_step.reset();
     auto resumed = WithStates();
     const auto history = resumed->Fit(data, options);
     ASSERT_TRUE(history.ok()) << history.status().message();

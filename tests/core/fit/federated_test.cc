@@ -40,26 +40,27 @@ class NotesRounds final : public Callback {
   Rounds rounds;
 };
 
-// About a share of the replicas is there in a round, by a seed.
-class Scheduled {
+// In each round a random present_of_four / 4 of the replicas are present, by
+// the seed.
+class RandomPresence {
  public:
-  explicit Scheduled(uint64_t seed, uint32_t of_four = 2)
-      : random_(seed, 1), of_four_(of_four) {}
+  explicit RandomPresence(uint64_t seed, uint32_t present_of_four = 2)
+      : random_(seed, 1), present_of_four_(present_of_four) {}
   Presence operator()(int64_t step, int replica) const {
     const auto at = static_cast<uint64_t>(step * 1000 + replica);
-    return random_.At(at)[0] % 4 < of_four_ ? Presence::kPresent
-                                            : Presence::kAbsent;
+    return random_.At(at)[0] % 4 < present_of_four_ ? Presence::kPresent
+                                                    : Presence::kAbsent;
   }
 
  private:
   const Philox random_;
-  const uint32_t of_four_;
+  const uint32_t present_of_four_;
 };
 
-// Exactly these were in the rounds.
-class AsNoted {
+// Exactly the replicas of a recorded run are present.
+class RecordedPresence {
  public:
-  explicit AsNoted(Rounds rounds) : rounds_(std::move(rounds)) {}
+  explicit RecordedPresence(Rounds rounds) : rounds_(std::move(rounds)) {}
   Presence operator()(int64_t step, int replica) const {
     const auto round = rounds_.find(step);
     if (round == rounds_.end()) return Presence::kAbsent;
@@ -158,7 +159,7 @@ Trained Train(const Job& job, int workers) {
 // 100 clients, half of them away at any time, 20 drawn a round: the bits are a
 // function of (seed, schedule) alone.
 TEST(FederatedTest, Rounds_OneSeedAndSchedule_HaveTheSameBits) {
-  const Scheduled half(3);
+  const RandomPresence half(3);
   Job job;
   job.local.steps = 2;
   job.local.participation = 20;
@@ -179,7 +180,7 @@ TEST(FederatedTest, Rounds_OneSeedAndSchedule_HaveTheSameBits) {
     SCOPED_TRACE(repeat);
     EXPECT_TRUE(Train(job, workers[repeat % 4]) == first);
   }
-  const Scheduled other(4);
+  const RandomPresence other(4);
   job.availability = other;
   EXPECT_NE(Train(job, 1).weights, first.weights);
   job.availability = half;
@@ -187,8 +188,8 @@ TEST(FederatedTest, Rounds_OneSeedAndSchedule_HaveTheSameBits) {
   EXPECT_NE(Train(job, 1).rounds, first.rounds);
 }
 
-// The drawing alone: each of those that are there as often as another.
-TEST(FederatedTest, Draw_ManyRounds_TakesEachReplicaAsOften) {
+// All replicas are present, so only the sampling decides.
+TEST(FederatedTest, Sample_ManyRounds_ChoosesReplicasEquallyOften) {
   Job job;
   job.replicas = 10;
   job.batch = 10;
@@ -303,7 +304,7 @@ TEST(FederatedTest, Mean_ReplicasOfUnevenSizes_WeighsByExamples) {
   job.dropout = 0;
   job.local.delta = LocalUpdates::Delta::kFloat32;
   job.local.steps = 3;
-  const Scheduled most(9, 3);
+  const RandomPresence most(9, 3);
   const Dataset files = FilesOf({90, 7, 41, 3, 12, 5, 1})
                             .AutoShard(AutoShardPolicy::kFile)
                             .Shuffle(5)
@@ -341,8 +342,8 @@ TEST(FederatedTest, LateReplicas_QuorumIsMet_AreNotInTheMean) {
   const Trained trained = Train(job, 1);
   for (const auto& round : trained.rounds) EXPECT_EQ(round.second.size(), 8u);
   EXPECT_TRUE(Train(job, 3) == trained);
-  const AsNoted noted(trained.rounds);
-  job.availability = noted;
+  const RecordedPresence recorded(trained.rounds);
+  job.availability = recorded;
   EXPECT_TRUE(Train(job, 1) == trained);
   // A round that has no quorum waits for all that were drawn.
   job.availability = LateByTurns;
@@ -408,8 +409,8 @@ TEST(FederatedTest, Rounds_ReplicasWereLate_AreComputedAgainFromTheirNotes) {
   bool missed = false;
   for (const auto& round : late[0].rounds) missed |= round.second.size() < 4;
   EXPECT_TRUE(missed);
-  const AsNoted noted(late[0].rounds);
-  job.availability = noted;
+  const RecordedPresence recorded(late[0].rounds);
+  job.availability = recorded;
   job.local.round_deadline_seconds = 0;
   EXPECT_TRUE(TrainOn(job, plain, nullptr) == late[0]);
 }
@@ -513,8 +514,8 @@ TEST(FederatedTest, OwnExamples_WorkersLeaveAndReturn_GiveTheSimulatedBits) {
     EXPECT_EQ(trained.weights, last[0].weights);
   }
   // One process has all files, and takes part as recorded.
-  const AsNoted noted(last[0].rounds);
-  job.availability = noted;
+  const RecordedPresence recorded(last[0].rounds);
+  job.availability = recorded;
   std::vector<std::shared_ptr<Source>> files;
   for (int i = 0; i < 4; ++i) {
     files.push_back(Points(sizes[i], 20 + i).source());
@@ -621,7 +622,7 @@ TEST(FederatedTest, Round_FewerThanTheQuorumHaveData_IsComputedOnce) {
   const std::shared_ptr<Source> files = FilesOf({90, 7, 41}).source();
   std::vector<int64_t> counts;
   std::vector<Trained> all;
-  const Scheduled everybody(1, 4);
+  const RandomPresence everybody(1, 4);
   for (int i = 0; i < 3; ++i) {
     job.local.round_deadline_seconds = i == 1 ? 1e6 : 0;
     job.availability = i == 2 ? Availability(everybody) : nullptr;
@@ -665,7 +666,7 @@ TEST(FederatedTest, Round_AnyShapeAndWorkers_IsTheMeanOfItsReplicas) {
     job.local.delta = LocalUpdates::Delta::kFloat32;
     job.local.steps = 1 + below(6);
     job.local.participation = below(job.replicas + 1);
-    const Scheduled most(seed, 3);
+    const RandomPresence most(seed, 3);
     if (below(2) == 0) job.availability = most;
     if (below(3) == 0) job.policy = AutoShardPolicy::kOff;
     const Trained alone = Train(job, 1);
@@ -683,7 +684,7 @@ TEST(FederatedTest, Round_AnyShapeAndWorkers_IsTheMeanOfItsReplicas) {
   }
 }
 
-// Rounds of replicas without examples left, so no replica is noted.
+// Rounds of replicas without examples left, so no replica is recorded.
 TEST(FederatedTest, Rounds_NoReplicaTookPart_AreComputedAgainFromTheirNotes) {
   Job job;
   job.replicas = 4;
@@ -702,8 +703,8 @@ TEST(FederatedTest, Rounds_NoReplicaTookPart_AreComputedAgainFromTheirNotes) {
   }
   EXPECT_GT(of_nobody, 0);
   EXPECT_GT(of_one, 0);
-  const AsNoted noted(trained.rounds);
-  job.availability = noted;
+  const RecordedPresence recorded(trained.rounds);
+  job.availability = recorded;
   for (const int participation : {1, 0}) {
     job.local.participation = participation;
     const Trained again = TrainOn(job, files, nullptr);
@@ -876,7 +877,7 @@ TEST(FederatedTest, Settings_ThatCannotWork_AreRefused) {
   Job job;
   job.replicas = 4;
   job.local.quorum = 3;
-  const Scheduled none(1, 0);
+  const RandomPresence none(1, 0);
   job.availability = none;
   job.local.steps = 2;
   EXPECT_NE(std::string(TrainOn(job, DataOf(job), nullptr).status.message())

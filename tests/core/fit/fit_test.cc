@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "../../support/memory_backup.h"
 #include "../../support/random_cases.h"
-#include "../../support/rewinder.h"
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
 #include "ringlet/loggers.h"
@@ -283,13 +283,13 @@ TEST(FitTest, Fit_RestoredAtAnyStep_EndsWithTheUndisturbedBits) {
   auto expected = undisturbed->Fit(data, options);
   ASSERT_TRUE(expected.ok());
   for (int64_t step = 1; step <= 15; ++step) {
-    auto rewinder = std::make_shared<Rewinder>();
-    rewinder->save_at = step;
-    rewinder->die_at = std::min<int64_t>(15, step + 2);
-    options.callbacks = {rewinder};
+    auto backup = std::make_shared<MemoryBackup>();
+    backup->save_after_step = step;
+    backup->fail_after_step = std::min<int64_t>(15, step + 2);
+    options.callbacks = {backup};
     auto killed = TinyModel(SGD(0.1f, 0.9f), 0.25f);
     ASSERT_FALSE(killed->Fit(data, options).ok());
-    rewinder->die_at = -1;
+    backup->fail_after_step.reset();
     CompileOptions other;
     other.seed = 1;
     auto resumed = TinyModel(SGD(0.1f, 0.9f), 0.25f, other);
@@ -353,9 +353,9 @@ class Restores final : public Callback {
 
 // Rank 0 of 2. Its peer computes the same, is lost now and then, and joins
 // again.
-class LosesItsPeerNowAndThen final : public Collective {
+class LosesPeerAtCalls final : public Collective {
  public:
-  explicit LosesItsPeerNowAndThen(std::vector<int> losses)
+  explicit LosesPeerAtCalls(std::vector<int> losses)
       : losses_(std::move(losses)) {}
   int rank() const override { return 0; }
   int size() const override { return 2; }
@@ -455,7 +455,7 @@ TEST(FitTest, Loss_InAnyCollectiveCall_EndsAsTheUndisturbedFit) {
     int calls = 0;
   };
   const auto run = [](const std::vector<int>& losses) {
-    LosesItsPeerNowAndThen collective(losses);
+    LosesPeerAtCalls collective(losses);
     CompileOptions compile;
     compile.collective = &collective;
     auto model = TinyModel(Adam(0.05f), 0.2f, compile);
@@ -482,17 +482,18 @@ TEST(FitTest, Loss_InAnyCollectiveCall_EndsAsTheUndisturbedFit) {
                history->Values("val_loss"),     ReadWhole(folder / "log.csv"),
                ReadWhole(folder / "steps.csv"), collective.calls()};
   };
-  // Compile's calls are not the fit's: a loss there is the program's end.
-  LosesItsPeerNowAndThen compiled({});
+  // A loss during Compile ends the program, so those calls are left out.
+  LosesPeerAtCalls compiled({});
   CompileOptions compile;
   compile.collective = &compiled;
   TinyModel(Adam(0.05f), 0.2f, compile);
   const End expected = run({});
   ASSERT_EQ(expected.loss.size(), 4u);
+  // 0: no second loss. It comes while all meet again, or soon after that.
+  constexpr int kCallsToSecondLoss[] = {0, 1, 2, 3, 5, 8, 13, 21};
   uint64_t number = 0;
   for (int first = compiled.calls() + 1; first <= expected.calls; ++first) {
-    // Alone, and with a second loss while all meet again or soon after.
-    for (const int more : {0, 1, 2, 3, 5, 8, 13, 21}) {
+    for (const int more : kCallsToSecondLoss) {
       if (!RunsCase(number++)) continue;
       std::vector<int> losses = {first};
       if (more > 0) losses.push_back(first + more);
@@ -539,7 +540,7 @@ TEST(FitTest, CompileOrFit_InACallback_IsRefused) {
 TEST(FitTest, Loss_StopWasRequested_DoesNotWaitForThePeer) {
   class IsInterrupted final : public Callback {
    public:
-    explicit IsInterrupted(LosesItsPeerNowAndThen* peer) : peer_(peer) {}
+    explicit IsInterrupted(LosesPeerAtCalls* peer) : peer_(peer) {}
     const char* name() const override { return "interrupted"; }
     Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
       fit.interrupted = true;
@@ -548,9 +549,9 @@ TEST(FitTest, Loss_StopWasRequested_DoesNotWaitForThePeer) {
     }
 
    private:
-    LosesItsPeerNowAndThen* const peer_;
+    LosesPeerAtCalls* const peer_;
   };
-  LosesItsPeerNowAndThen collective({});
+  LosesPeerAtCalls collective({});
   CompileOptions compile;
   compile.collective = &collective;
   auto model = TinyModel(SGD(0.1f), 0, compile);
@@ -720,7 +721,7 @@ TEST(FitTest, Loss_NoRankHasTheState_IsAnErrorAndNoStartFromZero) {
       return PeerLost(1, "rank 1 was lost");
     }
   };
-  LosesItsPeerNowAndThen collective({});
+  LosesPeerAtCalls collective({});
   CompileOptions compile;
   compile.collective = &collective;
   auto model = TinyModel(SGD(0.1f), 0, compile);

@@ -30,12 +30,12 @@ int64_t FoundAfter(const Status& status) {
 
 // A job in which worker number `broken` computes wrong from step `from` on.
 std::vector<Trained> Job(int workers, int broken, int64_t from, int bit,
-                         const Way& way) {
+                         const JobSettings& settings) {
   ElasticJob job;
-  return Play(&job, workers, [&](Actor* a) {
-    a->layer = std::make_shared<OneBitLayer>(bit);
-    a->way = way;
-    if (a->number == broken) a->BreaksAt(from);
+  return RunScripts(&job, workers, [&](WorkerScript* script) {
+    script->layer = std::make_shared<OneBitLayer>(bit);
+    script->settings = settings;
+    if (script->number == broken) script->BreaksAt(from);
   });
 }
 
@@ -72,11 +72,12 @@ void ExpectFoundInAll(const Rounds& rounds, unsigned seeds) {
     const int64_t from = static_cast<int64_t>(random() % 300);
     // The sign, the exponent or a high digit of a float.
     const int bit = 17 + static_cast<int>(random() % 15);
-    Way way;
-    way.rounds = rounds;
+    JobSettings settings;
+    settings.rounds = rounds;
     // A save checks too. Most jobs check at every hundredth step alone.
-    way.save_freq = random() % 4 == 0 ? 20 : 1 << 20;
-    ExpectFound(Job(workers, broken, from, bit, way), broken, from, rounds);
+    settings.save_freq = random() % 4 == 0 ? 20 : kNeverSave;
+    ExpectFound(Job(workers, broken, from, bit, settings), broken, from,
+                rounds);
   }
 }
 
@@ -169,8 +170,9 @@ Trained TrainDrawn(unsigned seed, Collective* collective, int64_t every,
     stopping.restore_best_weights = true;
     ReduceLROnPlateauOptions plateau;
     plateau.patience = 1;
-    fit.callbacks = {ReduceLROnPlateau(plateau), EarlyStopping(stopping),
-                     std::make_shared<Saves>(before_step, nullptr, 1 << 20)};
+    fit.callbacks = {
+        ReduceLROnPlateau(plateau), EarlyStopping(stopping),
+        std::make_shared<DigestRecorder>(before_step, nullptr, kNeverSave)};
     const auto history =
         model->Fit(Rows(110 + 10 * static_cast<int64_t>(seed % 3), two)
                        .Shuffle(3)
@@ -224,9 +226,9 @@ TEST(ReplicaCheckTest, InfiniteGradient_OnOneRank_IsFound) {
 // The weights of all workers have the wrong bit. So the digests that the other
 // tests compare do differ.
 TEST(ReplicaCheckTest, WrongBit_WithoutCheck_IsNotFound) {
-  Way way;
-  way.cross_check = false;
-  for (const Trained& run : Job(3, 1, 20, 28, way)) {
+  JobSettings settings;
+  settings.cross_check = false;
+  for (const Trained& run : Job(3, 1, 20, 28, settings)) {
     EXPECT_TRUE(run.status.ok()) << run.status.message();
     EXPECT_NE(run.digest, Undisturbed({}).digest);
   }

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "../../support/elastic_collective.h"
@@ -64,24 +65,40 @@ Outcome TrainOn(int workers, const Job& job) {
   return ranks[0];
 }
 
-// All ways, and shapes of runs: rounds that the epoch's end cuts short, an
-// epoch of one round, replicas without examples, replicas that no number of
-// workers divides.
+// A shape of a run.
+struct RunShape {
+  const char* name;
+  int64_t steps;  // of a round
+  void (*set)(Job*);
+};
+constexpr RunShape kRunShapes[] = {
+    {"each step is a round", 1, [](Job* job) { job->local.nesterov = false; }},
+    {"5 replicas", 2, [](Job* job) { job->replicas = 5; }},
+    {"the epoch's end cuts a round", 3, [](Job* job) { job->batch = 22; }},
+    {"replicas without examples", 4,
+     [](Job* job) { job->batch = 3, job->examples = 31; }},
+    {"an epoch is one round", 100,
+     [](Job* job) { job->optimizer = SGD(0.05f, 0.9f).GlobalClipNorm(0.3f); }},
+};
+
+// Each format of changes and way of exchange that leaves no worker with the
+// whole state, with each shape of a run.
 std::vector<Job> Jobs() {
+  const std::pair<Delta, const char*> deltas[] = {{Delta::kInt8, "kInt8"},
+                                                  {Delta::kFloat32, "kFloat32"},
+                                                  {Delta::kSparse, "kSparse"}};
   std::vector<Job> jobs;
-  for (const Delta delta : {Delta::kInt8, Delta::kFloat32, Delta::kSparse}) {
+  for (const auto& [delta, name] : deltas) {
     for (const bool overlap : {false, true}) {
       if (!overlap && delta != Delta::kSparse) continue;
-      for (const int64_t steps : {1, 2, 3, 4, 100}) {
+      for (const RunShape& shape : kRunShapes) {
         Job job;
-        job.local.steps = steps;
+        job.name = std::string(name) + (overlap ? ", overlap, " : ", ");
+        job.name += shape.name;
+        job.local.steps = shape.steps;
         job.local.delta = delta;
         job.local.overlap = overlap;
-        if (steps == 2) job.replicas = 5;
-        if (steps == 3) job.batch = 22;
-        if (steps == 4) job.batch = 3, job.examples = 31;
-        if (steps == 100) job.optimizer = SGD(0.05f, 0.9f).GlobalClipNorm(0.3f);
-        if (steps == 1) job.local.nesterov = false;
+        shape.set(&job);
         jobs.push_back(job);
       }
     }
@@ -91,12 +108,12 @@ std::vector<Job> Jobs() {
 
 // --- against models of their own ----------------------------------------
 
-// Sparse changes to the bit, but that state is a sum in double there; 32 bits
-// within rounding.
+// Sparse rounds equal the reference exactly, except for state, which the
+// reference sums in double. Rounds with kFloat32 differ by rounding.
 TEST(ScatteredRoundsTest, Rounds_SparseOrOverlapping_FollowTheReference) {
-  int number = 0;
+  constexpr double kRounding = 2e-4;
   for (const Job& job : Jobs()) {
-    SCOPED_TRACE(number++);
+    SCOPED_TRACE(job.name);
     if (job.local.delta == Delta::kInt8) continue;
     const std::vector<float> wanted = RoundsReference(job).Train();
     const Outcome outcome = Train(job, nullptr);
@@ -107,14 +124,13 @@ TEST(ScatteredRoundsTest, Rounds_SparseOrOverlapping_FollowTheReference) {
       off = std::max(off,
                      std::fabs(double{outcome.weights[i]} - double{wanted[i]}));
     }
-    EXPECT_LT(off, 2e-4);
+    EXPECT_LT(off, kRounding);
   }
 }
 
 TEST(ScatteredRoundsTest, Rounds_AnyNumberOfWorkers_HaveTheSameBits) {
-  int number = 0;
   for (Job job : Jobs()) {
-    SCOPED_TRACE(number++);
+    SCOPED_TRACE(job.name);
     job.epochs = 2;
     const Outcome one = Train(job, nullptr);
     ASSERT_TRUE(one.status.ok()) << one.status.message();

@@ -122,8 +122,7 @@ TEST(ModelMoveTest, Move_LoaderIsOpen_LoaderContinuesAndKeepsTheMemory) {
   EXPECT_TRUE(taken.Fit(Points(40).Batch(8)).ok());  // without options
 }
 
-// A model is moved while sums are under way. They are not lost.
-TEST(ModelMoveTest, Move_OnEachRank_TrainsOn) {
+TEST(ModelMoveTest, Move_AfterFitInAJob_TrainsFurther) {
   RunRanks(3, [&](Collective* collective) {
     Sequential model = BuildAndCompile(CompileOptions(collective));
     EXPECT_TRUE(model.Fit(Points(60).Batch(16), Quiet(1)).ok());

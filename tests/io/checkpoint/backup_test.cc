@@ -1145,9 +1145,9 @@ TEST(BackupTest, Join_ChiefWithAWrongLaterBackup_ContinuesFromMemory) {
     ElasticJob job;
     job.Arrive(0);
     ElasticCollective collective(&job, 0, 1 << 30);
-    const auto spoils = std::make_shared<Watches>(
+    const auto corrupt_weight = std::make_shared<Watches>(
         2, [](FitState& fit) { fit.model->weights()[5] += 1; });
-    FitElastic(&collective, chiefs.path(), spoils,
+    FitElastic(&collective, chiefs.path(), corrupt_weight,
                std::make_shared<Watches>(11, Interrupts()));
   }
   ElasticJob job;
@@ -1186,15 +1186,17 @@ TEST(BackupTest, Join_ChiefWithAWrongLaterBackup_ContinuesFromMemory) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Only the backup is left. The history in memory is dropped: it is that of a
-// faulty worker, and a worker that has joined since has another.
-TEST(BackupTest, Rollback_ToTheBackup_HistoryOfTheMemoryIsDropped) {
+// Only the backup is left. The state in memory is dropped: it is that of a
+// faulty worker, and a worker that has joined since has another history.
+TEST(BackupTest, Resume_FromBackupAfterFaultyWorker_DropsStateInMemory) {
   TempFolder folders[4];
   TrainAlone(folders[0].path(), 2);
   ElasticJob job;
   job.Arrive(1);
   std::atomic<bool> called{false}, named{false}, again{false};
-  const auto spoils = [](FitState& fit) { fit.model->weights()[5] += 1; };
+  const auto corrupt_weight = [](FitState& fit) {
+    fit.model->weights()[5] += 1;
+  };
   const auto train = [&](int w, const std::shared_ptr<Watches>& one,
                          const std::shared_ptr<Watches>& other) {
     ElasticCollective collective(&job, w, 1 << 30);
@@ -1208,12 +1210,13 @@ TEST(BackupTest, Rollback_ToTheBackup_HistoryOfTheMemoryIsDropped) {
   std::vector<std::thread> threads;
   threads.emplace_back([&] {
     const auto calls = std::make_shared<Watches>(3, [&](FitState& fit) {
-      spoils(fit);
+      corrupt_weight(fit);
       for (const int w : {0, 2}) job.Arrive(w);
       called = true;
       while (!job.has_joiner()) std::this_thread::yield();
     });
-    const auto begins = std::make_shared<Watches>(Watches::kGoesOn, spoils);
+    const auto begins =
+        std::make_shared<Watches>(Watches::kGoesOn, corrupt_weight);
     EXPECT_EQ(train(1, calls, begins).status.code(), Code::kOutOfSync);
     named = true;
     while (!again) std::this_thread::yield();
@@ -1364,7 +1367,7 @@ TEST(BackupTest, Join_ChiefWithoutItsFolder_EndsAlone) {
 
 // The earlier chief is stalled and holds the folder. The job continues, and
 // saves again when the folder is free.
-TEST(BackupTest, Folder_IsHeld_NoWorkerWaitsForIt) {
+TEST(BackupTest, Save_FolderLockedByOldChief_JobContinues) {
   for (const bool freed : {true, false}) {
     TempFolder folders[] = {TempFolder(TempFolder::InMemory()),
                             TempFolder(TempFolder::InMemory())};

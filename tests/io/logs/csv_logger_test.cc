@@ -817,106 +817,155 @@ TEST(RowFileTest, Rollback_ToTheBackup_NextChiefWritesNoRowTwice) {
   }
 }
 
-// Workers with own disks, or with one disk, go through 12 views. In each a
-// worker is the chief that writes up to 3 rows. Then all roll back to the
-// view's start, or the chief is lost: behind its last row, before that is
-// written whole, or one row ahead. Each worker is started again or continues.
-// No row is lost, none is in a file twice, and each file has a header and is in
-// order.
+// How the chief of a view ends.
+enum class ChiefEnds : uint8_t {
+  kCloses,       // it is lost behind its last row
+  kOneRowAhead,  // it is lost, and its file has a row that no other worker has
+  kTornRow,      // it is lost before its last row is written whole
+  kRollback,     // it is not lost, and all roll back to the view's start
+};
+
+// Three workers with own disks, or with one disk, go through kViews views. In
+// each a worker is the chief, which writes up to 3 rows, and another worker has
+// the same state. Then the chief ends, and each worker is started again or
+// continues. The seed chooses all of it.
+class RandomTakeovers {
+ public:
+  explicit RandomTakeovers(uint32_t seed)
+      : random_(seed), shared_(seed % 2 == 1), append_(seed / 2 % 2 == 1) {
+    for (int w = 0; w < kWorkers; ++w) Start(w);
+  }
+
+  void RunViews() {
+    for (int w = 0; append_ && w < kWorkers; ++w) {
+      const char* const more = random_() % 2 == 0 ? "-2,0.5\n" : "";
+      WriteWhole(paths_[w], std::string("step,loss\n") + more + "-1,0.5\n");
+    }
+    ASSERT_TRUE(files_[0]->Open(solo_.get(), append_).ok());
+    CopyToOthers(0);
+    for (int view = 0; view < kViews && !testing::Test::HasFailure(); ++view) {
+      RunView();
+    }
+    // A row of the lost chief may wait for the header.
+    if (files_[chief_]->offset() == 0) files_[chief_]->Write("step,loss\n");
+  }
+
+  // No row is lost, none is in a file twice, and each file has a header and is
+  // in order.
+  void CheckFiles() {
+    std::set<int> seen;
+    for (int w = 0; w < kWorkers; ++w) CheckFile(w, &seen);
+    for (int row = 0; row < rows_; ++row) {
+      EXPECT_EQ(seen.count(row), 1u) << row;
+    }
+    EXPECT_LE(seen.size(), static_cast<size_t>(most_rows_) + 1);
+  }
+
+ private:
+  static constexpr int kWorkers = 3, kViews = 12;
+
+  void Start(int w) {
+    paths_[w] = folder_ / (shared_ ? "log" : std::to_string(w));
+    files_[w] = std::make_unique<RowFile>("some_logger", paths_[w]);
+  }
+  void CopyToOthers(int from) {
+    for (int w = 0; w < kWorkers; ++w) {
+      if (w != from) CopyState(files_[from].get(), files_[w].get());
+    }
+  }
+
+  void RunView() {
+    const int donor = (chief_ + 1) % kWorkers;
+    RowFile begin("some_logger", ""), end("some_logger", "");
+    CopyState(files_[donor].get(), &begin);
+    const int rows_before = rows_;
+    const int count = static_cast<int>(random_() % 4);
+    WriteRows(donor, count);
+    auto ends = static_cast<ChiefEnds>(random_() % 4);
+    // A file of its own keeps the rows of a worker that was started again and
+    // is the chief once more, before any row was verified.
+    if (ends == ChiefEnds::kRollback && append_ && !shared_ &&
+        rows_before == 0) {
+      ends = ChiefEnds::kCloses;
+    }
+    if (ends == ChiefEnds::kOneRowAhead && files_[chief_]->offset() > 0) {
+      files_[chief_]->Write(std::to_string(rows_) + ",0.5\n");
+    }
+    CopyState(files_[donor].get(), &end);
+    const std::string text = ReadWhole(paths_[chief_]);
+    files_[chief_]->Close();
+    if (ends == ChiefEnds::kTornRow && count > 0) {
+      const size_t cut = random_() % 4;
+      WriteWhole(paths_[chief_], text.substr(0, text.size() - 1 - cut));
+    }
+    if (ends == ChiefEnds::kRollback) rows_ = rows_before;
+    NextChief(ends == ChiefEnds::kRollback ? &begin : &end);
+  }
+  void WriteRows(int donor, int count) {
+    if (count > 0 && files_[chief_]->offset() == 0) {
+      for (const int w : {chief_, donor}) files_[w]->Write("step,loss\n");
+    }
+    for (int i = 0; i < count; ++i) {
+      const std::string row = std::to_string(rows_++) + ",0.5\n";
+      files_[chief_]->Write(row);
+      files_[donor]->Write(row);  // it only counts the row
+    }
+    most_rows_ = std::max(most_rows_, rows_);
+  }
+  void NextChief(RowFile* state) {
+    for (int w = 0; w < kWorkers; ++w) {
+      if (random_() % 2 == 0) {
+        Start(w);
+      } else {
+        files_[w]->Reset(/*after_loss=*/true);
+      }
+      CopyState(state, files_[w].get());
+    }
+    chief_ = static_cast<int>(random_() % kWorkers);
+    ASSERT_TRUE(files_[chief_]->Open(solo_.get(), append_).ok());
+    CopyToOthers(chief_);
+  }
+
+  void CheckFile(int w, std::set<int>* seen) {
+    files_[w]->Close();
+    if (!std::filesystem::exists(paths_[w])) return;
+    std::istringstream lines(ReadWhole(paths_[w]));
+    std::string line;
+    // A chief that has written no row leaves an empty file.
+    if (!std::getline(lines, line)) return;
+    EXPECT_EQ(line, "step,loss");
+    int before = -1;
+    for (bool first = true; std::getline(lines, line); first = false) {
+      if (lines.eof()) break;  // torn, and its worker never was chief again
+      const int step = std::stoi(line);
+      EXPECT_EQ(line, std::to_string(step) + ",0.5");
+      if (append_ && first) before = step - 1;
+      EXPECT_GT(step, before);
+      if (shared_) {
+        EXPECT_EQ(step, before + 1);
+      }
+      before = step;
+      if (step >= 0) seen->insert(step);
+    }
+  }
+
+  std::mt19937 random_;
+  const bool shared_;  // all workers have one disk
+  const bool append_;  // to rows of another run
+  const TempFolder folder_;
+  std::string paths_[kWorkers];
+  std::unique_ptr<RowFile> files_[kWorkers];
+  ElasticSolo solo_;
+  int rows_ = 0, most_rows_ = 0, chief_ = 0;
+};
+
 TEST(RowFileTest, Takeovers_AtRandom_EachRowIsThereOnceAndInOrder) {
   testing::internal::CaptureStderr();
   for (uint32_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
-    std::mt19937 random(seed);
-    TempFolder folder;
-    const bool shared = seed % 2 == 1;
-    const bool append = seed / 2 % 2 == 1;  // to rows of another run
-    std::string paths[3];
-    std::unique_ptr<RowFile> files[3];
-    const auto start = [&](int w) {
-      paths[w] = folder / (shared ? "log" : std::to_string(w));
-      files[w] = std::make_unique<RowFile>("some_logger", paths[w]);
-    };
-    for (const int w : {0, 1, 2}) start(w);
-    for (int w = 0; append && w < 3; ++w) {
-      const char* const more = random() % 2 == 0 ? "-2,0.5\n" : "";
-      WriteWhole(paths[w], std::string("step,loss\n") + more + "-1,0.5\n");
-    }
-    int rows = 0, most = 0, chief = 0;
-    ElasticSolo solo;
-    ASSERT_TRUE(files[0]->Open(solo.get(), append).ok());
-    for (const int w : {1, 2}) CopyState(files[0].get(), files[w].get());
-    for (int view = 0; view < 12; ++view) {
-      const int donor = (chief + 1) % 3;
-      RowFile begin("some_logger", ""), end("some_logger", "");
-      CopyState(files[donor].get(), &begin);
-      const int rows_before = rows;
-      const int count = static_cast<int>(random() % 4);
-      if (count > 0 && files[chief]->offset() == 0) {
-        for (const int w : {chief, donor}) files[w]->Write("step,loss\n");
-      }
-      for (int i = 0; i < count; ++i) {
-        const std::string row = std::to_string(rows++) + ",0.5\n";
-        files[chief]->Write(row);
-        files[donor]->Write(row);  // counted
-      }
-      most = std::max(most, rows);
-      int how = static_cast<int>(random() % 4);
-      // A file of its own keeps the rows of a worker that was started again and
-      // is the chief once more, before any row was verified.
-      if (how == 3 && append && !shared && rows_before == 0) how = 0;
-      if (how == 1 && files[chief]->offset() > 0) {
-        files[chief]->Write(std::to_string(rows) + ",0.5\n");
-      }
-      CopyState(files[donor].get(), &end);
-      const std::string text = ReadWhole(paths[chief]);
-      files[chief]->Close();
-      if (how == 2 && count > 0) {
-        const size_t cut = random() % 4;
-        WriteWhole(paths[chief], text.substr(0, text.size() - 1 - cut));
-      }
-      if (how == 3) rows = rows_before;
-      for (const int w : {0, 1, 2}) {
-        if (random() % 2 == 0) {
-          start(w);
-        } else {
-          files[w]->Reset(/*after_loss=*/true);
-        }
-        CopyState(how == 3 ? &begin : &end, files[w].get());
-      }
-      chief = static_cast<int>(random() % 3);
-      ASSERT_TRUE(files[chief]->Open(solo.get(), append).ok());
-      for (const int w : {0, 1, 2}) {
-        if (w != chief) CopyState(files[chief].get(), files[w].get());
-      }
-    }
-    // A row of the lost chief may wait for the header.
-    if (files[chief]->offset() == 0) files[chief]->Write("step,loss\n");
-    std::set<int> seen;
-    for (int w = 0; w < 3; ++w) {
-      files[w]->Close();
-      if (!std::filesystem::exists(paths[w])) continue;
-      std::istringstream lines(ReadWhole(paths[w]));
-      std::string line;
-      // A chief that has written no row leaves an empty file.
-      if (!std::getline(lines, line)) continue;
-      EXPECT_EQ(line, "step,loss");
-      int before = -1;
-      for (bool first = true; std::getline(lines, line); first = false) {
-        if (lines.eof()) break;  // torn, and its worker never was chief again
-        const int step = std::stoi(line);
-        EXPECT_EQ(line, std::to_string(step) + ",0.5");
-        if (append && first) before = step - 1;
-        EXPECT_GT(step, before);
-        if (shared) {
-          EXPECT_EQ(step, before + 1);
-        }
-        before = step;
-        if (step >= 0) seen.insert(step);
-      }
-    }
-    for (int row = 0; row < rows; ++row) EXPECT_EQ(seen.count(row), 1u) << row;
-    EXPECT_LE(seen.size(), static_cast<size_t>(most) + 1);
+    RandomTakeovers takeovers(seed);
+    takeovers.RunViews();
+    takeovers.CheckFiles();
   }
   testing::internal::GetCapturedStderr();
 }

@@ -13,8 +13,8 @@
 
 #include "../../support/fake_clock.h"
 #include "../../support/full_disk.h"
+#include "../../support/memory_backup.h"
 #include "../../support/python.h"
-#include "../../support/rewinder.h"
 #include "../../support/simulated_file_system.h"
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
@@ -214,13 +214,14 @@ TEST_F(TensorBoardTest, Resume_AfterAnySave_AddsAFileAndStepsContinue) {
     FakeClock clock;  // the two files of one second, even
     options_.clock = &clock;
     options_.log_dir = folder;
-    auto rewinder = std::make_shared<Rewinder>();
-    rewinder->save_at = save_at;
-    rewinder->die_at = save_at + 2;
-    fit.callbacks = {rewinder, TensorBoard(options_)};
+    auto backup = std::make_shared<MemoryBackup>();
+    backup->save_after_step = save_at;
+    backup->fail_after_step = save_at + 2;
+    fit.callbacks = {backup, TensorBoard(options_)};
     ASSERT_FALSE(TinyModel()->Fit(data, fit).ok());
-    rewinder->save_at = rewinder->die_at = -1;
-    fit.callbacks = {rewinder, TensorBoard(options_)};
+    backup->save_after_step.reset();
+    backup->fail_after_step.reset();
+    fit.callbacks = {backup, TensorBoard(options_)};
     auto resumed = TinyModel()->Fit(data, fit);
     ASSERT_TRUE(resumed.ok()) << resumed.status().message();
     for (const char* part : {"/train", "/validation"}) {

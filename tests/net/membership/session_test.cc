@@ -19,9 +19,9 @@ namespace {
 
 constexpr int64_t kSecond = 1000000000;
 
-// Takes what is written, unless it is full, and keeps the last of it, and the
-// last abort.
-class Stream final : public ByteStream {
+// Records the last written frame and the last abort frame. With `full` it
+// accepts nothing.
+class FakeStream final : public ByteStream {
  public:
   void Start(Owner* to) override { owner = to; }
   bool open() const override { return true; }
@@ -78,8 +78,9 @@ std::vector<uint8_t> FrameOf(int from, FrameType type, uint64_t sequence,
   return frame;
 }
 
-// These bytes come by this stream.
-void Deliver(Stream* stream, const uint8_t* data, size_t bytes, int64_t now) {
+// Delivers bytes to the stream's owner.
+void Deliver(FakeStream* stream, const uint8_t* data, size_t bytes,
+             int64_t now) {
   while (bytes > 0) {
     const ByteStream::Space space = stream->owner->NextSpace();
     const size_t n = std::min(space.bytes, bytes);
@@ -90,8 +91,8 @@ void Deliver(Stream* stream, const uint8_t* data, size_t bytes, int64_t now) {
   }
 }
 
-// A frame of that rank does.
-void Deliver(Stream* stream, int from, FrameType type, uint64_t sequence,
+// Delivers a frame from rank `from`.
+void Deliver(FakeStream* stream, int from, FrameType type, uint64_t sequence,
              uint32_t generation, const std::vector<uint8_t>& payload,
              int64_t now, uint16_t to = 0) {
   const std::vector<uint8_t> frame =
@@ -99,8 +100,9 @@ void Deliver(Stream* stream, int from, FrameType type, uint64_t sequence,
   Deliver(stream, frame.data(), frame.size(), now);
 }
 
-// The world of a session, in which no peer can be reached, and its owner.
-class World : public Transport, public Session::Owner {
+// A transport on which no peer can be reached, and the owner of a session. It
+// records the session's events.
+class FakeTransport : public Transport, public Session::Owner {
  protected:
   Status Listen() override { return Status(); }
   void StopListening() override {}
@@ -141,7 +143,7 @@ class World : public Transport, public Session::Owner {
 };
 
 // Rank 0; rank 1 has greeted it.
-class SessionTest : public testing::Test, public World {
+class SessionTest : public testing::Test, public FakeTransport {
  protected:
   explicit SessionTest(int size = 2)
       : options_(OptionsOf(size)), session_(options_, 1, 42, this, this, now_) {
@@ -171,8 +173,8 @@ class SessionTest : public testing::Test, public World {
     return peer;
   }
 
-  // A worker of rank from_ comes by this stream.
-  void Greet(Stream* stream, uint64_t incarnation) {
+  // A worker of rank from_ connects by this stream.
+  void Greet(FakeStream* stream, uint64_t incarnation) {
     session_.OnAccepted(StreamPtr(stream), now_);
     Hear(stream, FrameType::kHello, 0, 1, EncodeIdentity(Other(incarnation)));
   }
@@ -182,7 +184,7 @@ class SessionTest : public testing::Test, public World {
             const std::vector<uint8_t>& payload = {}) {
     Hear(&stream_, type, sequence, generation, payload);
   }
-  void Hear(Stream* stream, FrameType type, uint64_t sequence,
+  void Hear(FakeStream* stream, FrameType type, uint64_t sequence,
             uint32_t generation, const std::vector<uint8_t>& payload) {
     Deliver(stream, from_, type, sequence, generation, payload, now_, to_);
   }
@@ -192,7 +194,7 @@ class SessionTest : public testing::Test, public World {
   }
   // Another worker of rank 1 comes; whether it is told to try no more.
   bool RefusesForGood() {
-    Stream rival;
+    FakeStream rival;
     Greet(&rival, 44);
     FrameHeader answer;
     EXPECT_TRUE(DecodeHeader(rival.written.data(), &answer).ok());
@@ -210,9 +212,9 @@ class SessionTest : public testing::Test, public World {
 
   int from_ = 1;
   uint16_t to_ = 0;  // the rank that they mean
-  Stream stream_;
-  Stream back_;
-  Stream streams_[17];  // of a large ring, by rank
+  FakeStream stream_;
+  FakeStream back_;
+  FakeStream streams_[17];  // of a large ring, by rank
   const RingOptions options_;
   Session session_;
 };
@@ -443,7 +445,7 @@ TEST_F(FormingSessionTest, Hello_ConnectionBrokenOnOneSide_MayTryAgain) {
 
 // Rank 0 of three that need not be all there; workers 1 and 2 have greeted it
 // and said that they hear each other.
-class ElasticSessionTest : public testing::Test, public World {
+class ElasticSessionTest : public testing::Test, public FakeTransport {
  protected:
   ElasticSessionTest() : session_(Options(), 1, 42, this, this, now_) {
     session_.Begin(now_);
@@ -538,7 +540,7 @@ class ElasticSessionTest : public testing::Test, public World {
   }
 
   static constexpr uint32_t kView = 1u << 4;
-  Stream streams_[3];
+  FakeStream streams_[3];
   Session session_;
 };
 
@@ -826,7 +828,7 @@ TEST_F(ElasticSessionTest, Wait_PeerComputes_HasNoLimit) {
 }
 
 // Rank 1 of two, in a view of itself.
-class AloneSessionTest : public testing::Test, public World {
+class AloneSessionTest : public testing::Test, public FakeTransport {
  protected:
   AloneSessionTest() : session_(Options(), 1, 42, this, this, now_) {
     session_.Begin(now_);
@@ -843,7 +845,7 @@ class AloneSessionTest : public testing::Test, public World {
   Status Resolve(int peer, bool* done, std::vector<Endpoint>* out) override {
     longest_ = std::max(longest_, now_ - sought_);
     sought_ = now_;
-    return World::Resolve(peer, done, out);
+    return FakeTransport::Resolve(peer, done, out);
   }
 
   int64_t sought_ = now_, longest_ = 0;
@@ -862,7 +864,7 @@ TEST_F(AloneSessionTest, Redial_PeerMayBeBack_IsEarly) {
 
 // The other tests' workers send no version, as earlier programs do not.
 TEST_F(FormingSessionTest, Hello_OfAnotherVersion_EndsBoth) {
-  Stream second;
+  FakeStream second;
   from_ = 2;
   session_.OnAccepted(StreamPtr(&second), now_);
   Hear(&second, FrameType::kHello, ProgramVersion() + 1, 1,
@@ -878,7 +880,7 @@ TEST_F(FormingSessionTest, Hello_OfAnotherVersion_EndsBoth) {
 }
 
 // Rank 0 of two. The other's name has a local socket and two addresses.
-class ProbingSessionTest : public testing::Test, public World {
+class ProbingSessionTest : public testing::Test, public FakeTransport {
  protected:
   ProbingSessionTest() : session_(Options(), 1, 42, this, this, now_) {
     session_.Begin(now_);
@@ -915,7 +917,7 @@ TEST_F(ProbingSessionTest, Probe_NameOfTwoAddresses_TriesBoth) {
 }
 
 // Rank 0 of two, which withdraws.
-class WithdrawingSessionTest : public testing::Test, public World {
+class WithdrawingSessionTest : public testing::Test, public FakeTransport {
  protected:
   WithdrawingSessionTest() : session_(Options(), 1, 42, this, this, now_) {
     session_.BeginWithdrawal(InvalidArgument("no data"), now_);
@@ -927,7 +929,7 @@ class WithdrawingSessionTest : public testing::Test, public World {
     return options;
   }
 
-  Stream stream_;
+  FakeStream stream_;
   Session session_;
 };
 

@@ -34,13 +34,14 @@ ViewAgreement::Options OptionsOf(int worker, int size, int min_workers) {
 
 int Members(const View& view) { return __builtin_popcountll(view.members); }
 
-// Scripted: links without delay; frames wait until they are let through.
-class Room {
+// A network without delays. Frames wait until a test delivers them.
+class ScriptedNetwork {
  public:
-  Room(int size, int min_workers) {
-    for (int w = 0; w < size; ++w) Enter(w, OptionsOf(w, size, min_workers));
+  ScriptedNetwork(int size, int min_workers) {
+    for (int w = 0; w < size; ++w)
+      AddWorker(w, OptionsOf(w, size, min_workers));
   }
-  void Enter(int w, const ViewAgreement::Options& options) {
+  void AddWorker(int w, const ViewAgreement::Options& options) {
     workers_.resize(std::max<size_t>(workers_.size(), w + 1));
     workers_[w] = std::make_unique<ViewAgreement>(options, now_);
   }
@@ -53,7 +54,7 @@ class Room {
     at(b).AddPeer(a, counts[0], now_);
     Collect();
   }
-  void Part(int a, int b) {
+  void Disconnect(int a, int b) {
     Forget(a, b);
     if (alive(a)) at(a).RemovePeer(b, now_);
     if (alive(b)) at(b).RemovePeer(a, now_);
@@ -64,8 +65,9 @@ class Room {
       for (int b = 0; b < a; ++b) Link(b, a);
     }
   }
-  // Its links end once what it has sent has arrived, or without that.
-  void Die(int w, bool with_frames) {
+  // Kills a worker. with_frames: the frames that it has sent still arrive; else
+  // they are lost.
+  void Kill(int w, bool with_frames) {
     workers_[w].reset();
     if (!with_frames) {
       for (int v = 0; v < Size(); ++v) Forget(w, v);
@@ -80,21 +82,22 @@ class Room {
     }
     Collect();
   }
-  // The oldest frame of this word on its way there, and all before it.
-  bool Through(int from, int to, ViewMessage word) {
+  // Delivers the oldest frame of this type from `from` to `to`, and all frames
+  // before it. False if there is none.
+  bool DeliverUpTo(int from, int to, ViewMessage type) {
     std::deque<ViewFrame>& way = ways_[{from, to}];
     while (!way.empty() && alive(to)) {
       const ViewFrame frame = way.front();
       way.pop_front();
       at(to).OnFrame(from, frame, now_);
       Collect();
-      if (frame.message == word) return true;
+      if (frame.message == type) return true;
     }
     return false;
   }
   void Drop(int from, int to) { ways_[{from, to}].clear(); }
-  // All lists of heard workers, but none behind another frame.
-  void Hear() {
+  // Delivers all lists of heard workers that are not behind another frame.
+  void DeliverHeardLists() {
     for (bool some = true; some;) {
       some = false;
       for (int a = 0; a < Size(); ++a) {
@@ -102,7 +105,7 @@ class Room {
           std::deque<ViewFrame>& way = ways_[{a, b}];
           if (way.empty() || way.front().message != ViewMessage::kHears)
             continue;
-          some = Through(a, b, ViewMessage::kHears);
+          some = DeliverUpTo(a, b, ViewMessage::kHears);
         }
       }
     }
@@ -110,11 +113,11 @@ class Room {
   // All hear each other, 0 has proposed, and worker 1 has acknowledged.
   void ProposeToOne() {
     LinkAll();
-    Hear();
-    EXPECT_TRUE(Through(0, 1, ViewMessage::kPropose));
-    EXPECT_TRUE(Through(1, 0, ViewMessage::kAck));
+    DeliverHeardLists();
+    EXPECT_TRUE(DeliverUpTo(0, 1, ViewMessage::kPropose));
+    EXPECT_TRUE(DeliverUpTo(1, 0, ViewMessage::kAck));
   }
-  void Flow() {
+  void DeliverAll() {
     for (bool some = true; some;) {
       some = false;
       for (int a = 0; a < Size(); ++a) {
@@ -128,7 +131,7 @@ class Room {
         if (alive(w)) at(w).Tick(now_);
       }
       Collect();
-      Flow();
+      DeliverAll();
     }
   }
   void TickOnly(int w, int64_t time) {
@@ -187,447 +190,449 @@ class Room {
 };
 
 TEST(ViewAgreementTest, View_AllAreLinked_IsAgreedImmediately) {
-  Room room(4, 2);
-  room.LinkAll();
-  room.Flow();
+  ScriptedNetwork network(4, 2);
+  network.LinkAll();
+  network.DeliverAll();
   for (int w = 0; w < 4; ++w) {
-    EXPECT_EQ(room.Sees(w), "0 1 2 3");
-    EXPECT_EQ(room.at(w).view().generation, ViewGeneration(1, 0));
-    EXPECT_FALSE(room.at(w).has_joiner());
+    EXPECT_EQ(network.Sees(w), "0 1 2 3");
+    EXPECT_EQ(network.at(w).view().generation, ViewGeneration(1, 0));
+    EXPECT_FALSE(network.at(w).has_joiner());
   }
 }
 
 TEST(ViewAgreementTest, Generation_MemberKnowsLaterViews_IsGreaterThanThose) {
-  Room room(3, 1);
+  ScriptedNetwork network(3, 1);
   ViewAgreement::Options options = OptionsOf(2, 3, 1);
   options.count = 7;
-  room.Enter(2, options);
-  room.LinkAll();
-  room.Flow();
-  EXPECT_EQ(room.at(1).view().generation, ViewGeneration(7, 0));
-  EXPECT_EQ(room.at(1).next_count(), 8u);
+  network.AddWorker(2, options);
+  network.LinkAll();
+  network.DeliverAll();
+  EXPECT_EQ(network.at(1).view().generation, ViewGeneration(7, 0));
+  EXPECT_EQ(network.at(1).next_count(), 8u);
 }
 
 TEST(ViewAgreementTest, View_WorkerIsMissing_FormsWithoutItAfterTheWait) {
-  Room room(3, 2);
-  room.Link(1, 2);
-  room.Flow();
-  room.Pass(kT / 2 - kT / 20);
-  EXPECT_EQ(room.Sees(1), "-");
-  room.Pass(kT / 10);
-  EXPECT_EQ(room.Sees(1), "1 2");
-  EXPECT_EQ(room.Sees(2), "1 2");
+  ScriptedNetwork network(3, 2);
+  network.Link(1, 2);
+  network.DeliverAll();
+  network.Pass(kT / 2 - kT / 20);
+  EXPECT_EQ(network.Sees(1), "-");
+  network.Pass(kT / 10);
+  EXPECT_EQ(network.Sees(1), "1 2");
+  EXPECT_EQ(network.Sees(2), "1 2");
 }
 
 // One of them has only just begun to wait, and need not be waited for.
 TEST(ViewAgreementTest, View_OneMemberHasWaitedLongEnough_Forms) {
-  Room room(3, 2);
+  ScriptedNetwork network(3, 2);
   for (const int w : {0, 1}) {
     ViewAgreement::Options options = OptionsOf(w, 3, 2);
     options.settle_at = w == 0 ? 100 * kT : kT / 2;
-    room.Enter(w, options);
+    network.AddWorker(w, options);
   }
-  room.Link(0, 1);
-  room.Pass(kT);
-  EXPECT_EQ(room.Sees(0), "0 1");
+  network.Link(0, 1);
+  network.Pass(kT);
+  EXPECT_EQ(network.Sees(0), "0 1");
 }
 
 TEST(ViewAgreementTest, View_FewerThanMinWorkers_FormsOnceThereAreEnough) {
-  Room room(4, 3);
-  room.Link(0, 1);
-  room.Pass(20 * kT);
-  EXPECT_EQ(room.Sees(0), "-");
-  EXPECT_EQ(room.at(0).present(), 2);
-  room.Link(0, 2);
-  room.Link(1, 2);
-  room.Pass(kT);
-  EXPECT_EQ(room.Sees(2), "0 1 2");
+  ScriptedNetwork network(4, 3);
+  network.Link(0, 1);
+  network.Pass(20 * kT);
+  EXPECT_EQ(network.Sees(0), "-");
+  EXPECT_EQ(network.at(0).present(), 2);
+  network.Link(0, 2);
+  network.Link(1, 2);
+  network.Pass(kT);
+  EXPECT_EQ(network.Sees(2), "0 1 2");
 }
 
 TEST(ViewAgreementTest, View_MinWorkersIsOne_FormsOfOneWorker) {
-  Room room(3, 1);
-  room.Pass(kT);
+  ScriptedNetwork network(3, 1);
+  network.Pass(kT);
   for (int w = 0; w < 3; ++w) {
-    EXPECT_EQ(room.Sees(w), std::to_string(w));
-    EXPECT_FALSE(room.at(w).has_joiner());
+    EXPECT_EQ(network.Sees(w), std::to_string(w));
+    EXPECT_FALSE(network.at(w).has_joiner());
   }
 }
 
 TEST(ViewAgreementTest, Wait_PeerFlaps_Ends) {
-  Room room(3, 2);
-  room.Link(0, 1);
-  for (int i = 0; i < 30 && room.Sees(0) == "-"; ++i) {
-    room.Pass(kT / 10);
-    room.Link(0, 2);
-    room.Pass(kT / 10);
-    room.Part(0, 2);
+  ScriptedNetwork network(3, 2);
+  network.Link(0, 1);
+  for (int i = 0; i < 30 && network.Sees(0) == "-"; ++i) {
+    network.Pass(kT / 10);
+    network.Link(0, 2);
+    network.Pass(kT / 10);
+    network.Disconnect(0, 2);
   }
-  EXPECT_EQ(room.Sees(0), "0 1");
+  EXPECT_EQ(network.Sees(0), "0 1");
 }
 
 // Each time: a worker that was nearly in a view long ago waits for quiet too.
 TEST(ViewAgreementTest, QuietWait_EarlierOneWasInterrupted_BeginsAgain) {
-  Room room(4, 3);
-  room.Link(0, 1);
-  room.Pass(kT);
-  for (const int w : {0, 1}) room.Link(w, 2);
-  room.Flow();
-  for (const int w : {0, 1}) room.Part(w, 2);
-  room.Pass(5 * kT);
-  for (const int w : {0, 1}) room.Link(w, 2);
-  room.Pass(kT / 8);
-  EXPECT_EQ(room.Sees(0), "-");
-  for (const int w : {0, 1, 2}) room.Link(w, 3);
-  room.Flow();
-  EXPECT_EQ(room.Sees(0), "0 1 2 3");
+  ScriptedNetwork network(4, 3);
+  network.Link(0, 1);
+  network.Pass(kT);
+  for (const int w : {0, 1}) network.Link(w, 2);
+  network.DeliverAll();
+  for (const int w : {0, 1}) network.Disconnect(w, 2);
+  network.Pass(5 * kT);
+  for (const int w : {0, 1}) network.Link(w, 2);
+  network.Pass(kT / 8);
+  EXPECT_EQ(network.Sees(0), "-");
+  for (const int w : {0, 1, 2}) network.Link(w, 3);
+  network.DeliverAll();
+  EXPECT_EQ(network.Sees(0), "0 1 2 3");
 }
 
 TEST(ViewAgreementTest, View_NotAllAreLinked_LeavesOutAsFewAsPossible) {
-  Room room(5, 1);
-  room.LinkAll();
+  ScriptedNetwork network(5, 1);
+  network.LinkAll();
   // 3 hears neither 2 nor 4: without it the other four hear each other.
-  room.Part(3, 2);
-  room.Part(3, 4);
-  room.Pass(kT);
-  for (const int w : {0, 1, 2, 4}) EXPECT_EQ(room.Sees(w), "0 1 2 4");
+  network.Disconnect(3, 2);
+  network.Disconnect(3, 4);
+  network.Pass(kT);
+  for (const int w : {0, 1, 2, 4}) EXPECT_EQ(network.Sees(w), "0 1 2 4");
   // It hears some of a view only: it is not one that they could take in.
-  EXPECT_EQ(room.Sees(3), "3");
-  EXPECT_FALSE(room.at(0).has_joiner());
-  EXPECT_FALSE(room.at(3).has_joiner());
-  room.Link(3, 2);
-  room.Flow();
-  EXPECT_FALSE(room.at(0).has_joiner());
-  room.Link(3, 4);
-  room.Flow();
-  for (int w = 0; w < 5; ++w) EXPECT_TRUE(room.at(w).has_joiner()) << w;
+  EXPECT_EQ(network.Sees(3), "3");
+  EXPECT_FALSE(network.at(0).has_joiner());
+  EXPECT_FALSE(network.at(3).has_joiner());
+  network.Link(3, 2);
+  network.DeliverAll();
+  EXPECT_FALSE(network.at(0).has_joiner());
+  network.Link(3, 4);
+  network.DeliverAll();
+  for (int w = 0; w < 5; ++w) EXPECT_TRUE(network.at(w).has_joiner()) << w;
 }
 
 // 0 hears 1 alone, which is not enough; the others are.
 TEST(ViewAgreementTest, LowerWorker_HearsTooFew_DelaysNoView) {
-  Room room(4, 3);
-  room.Link(0, 1);
-  room.Link(1, 2);
-  room.Link(1, 3);
-  room.Link(2, 3);
-  room.Pass(kT);
-  EXPECT_EQ(room.Sees(0), "-");
-  for (const int w : {1, 2, 3}) EXPECT_EQ(room.Sees(w), "1 2 3");
+  ScriptedNetwork network(4, 3);
+  network.Link(0, 1);
+  network.Link(1, 2);
+  network.Link(1, 3);
+  network.Link(2, 3);
+  network.Pass(kT);
+  EXPECT_EQ(network.Sees(0), "-");
+  for (const int w : {1, 2, 3}) EXPECT_EQ(network.Sees(w), "1 2 3");
 }
 
 TEST(ViewAgreementTest, Proposer_EndsBeforeAnAck_IsReplaced) {
-  Room room(3, 1);
-  room.Link(0, 1);
-  room.Link(0, 2);
-  room.Link(1, 2);
-  room.Hear();
-  EXPECT_TRUE(room.Through(0, 1, ViewMessage::kPropose));
-  room.Die(0, false);
-  room.Pass(kT);
-  EXPECT_EQ(room.Sees(1), "1 2");
-  EXPECT_EQ(room.Sees(2), "1 2");
+  ScriptedNetwork network(3, 1);
+  network.Link(0, 1);
+  network.Link(0, 2);
+  network.Link(1, 2);
+  network.DeliverHeardLists();
+  EXPECT_TRUE(network.DeliverUpTo(0, 1, ViewMessage::kPropose));
+  network.Kill(0, false);
+  network.Pass(kT);
+  EXPECT_EQ(network.Sees(1), "1 2");
+  EXPECT_EQ(network.Sees(2), "1 2");
 }
 
 // The START has reached worker 1 only.
 TEST(ViewAgreementTest, Start_ReachesOneMemberOnly_EndsThere) {
-  Room room(3, 1);
-  room.ProposeToOne();
-  EXPECT_TRUE(room.Through(0, 2, ViewMessage::kPropose));
-  EXPECT_TRUE(room.Through(2, 0, ViewMessage::kAck));
-  EXPECT_EQ(room.Sees(0), "0 1 2");
-  EXPECT_TRUE(room.Through(0, 1, ViewMessage::kStart));
-  room.Drop(0, 2);
-  room.Die(0, false);
-  room.Flow();
+  ScriptedNetwork network(3, 1);
+  network.ProposeToOne();
+  EXPECT_TRUE(network.DeliverUpTo(0, 2, ViewMessage::kPropose));
+  EXPECT_TRUE(network.DeliverUpTo(2, 0, ViewMessage::kAck));
+  EXPECT_EQ(network.Sees(0), "0 1 2");
+  EXPECT_TRUE(network.DeliverUpTo(0, 1, ViewMessage::kStart));
+  network.Drop(0, 2);
+  network.Kill(0, false);
+  network.DeliverAll();
   // Worker 1 has lost a member: its session ends the view. Worker 2, which has
   // given it up, reports that to a worker that counts it in.
-  EXPECT_EQ(room.Sees(1), "0 1 2");
-  EXPECT_EQ(room.at(1).departed_member(), 2);
-  EXPECT_EQ(room.Sees(2), "-");
+  EXPECT_EQ(network.Sees(1), "0 1 2");
+  EXPECT_EQ(network.at(1).departed_member(), 2);
+  EXPECT_EQ(network.Sees(2), "-");
 }
 
 TEST(ViewAgreementTest, Ack_OfAReplacedProposal_IsVoid) {
-  Room room(4, 1);
-  for (const int w : {1, 2, 3}) room.Link(0, w);
-  room.Link(1, 2);
-  room.Link(1, 3);
-  room.Link(2, 3);
-  room.Hear();
-  EXPECT_TRUE(room.Through(0, 1, ViewMessage::kPropose));
-  const uint32_t first = room.at(1).view().generation;
+  ScriptedNetwork network(4, 1);
+  for (const int w : {1, 2, 3}) network.Link(0, w);
+  network.Link(1, 2);
+  network.Link(1, 3);
+  network.Link(2, 3);
+  network.DeliverHeardLists();
+  EXPECT_TRUE(network.DeliverUpTo(0, 1, ViewMessage::kPropose));
+  const uint32_t first = network.at(1).view().generation;
   ASSERT_EQ(first, ViewGeneration(1, 0));
-  EXPECT_TRUE(room.Through(0, 2, ViewMessage::kPropose));
-  EXPECT_TRUE(room.Through(2, 0, ViewMessage::kAck));
-  room.Part(0, 3);
-  EXPECT_EQ(room.at(0).view().generation, 0u);
-  EXPECT_TRUE(room.Through(1, 0, ViewMessage::kAck));
-  EXPECT_EQ(room.Sees(0), "-");
-  room.Pass(kT);
+  EXPECT_TRUE(network.DeliverUpTo(0, 2, ViewMessage::kPropose));
+  EXPECT_TRUE(network.DeliverUpTo(2, 0, ViewMessage::kAck));
+  network.Disconnect(0, 3);
+  EXPECT_EQ(network.at(0).view().generation, 0u);
+  EXPECT_TRUE(network.DeliverUpTo(1, 0, ViewMessage::kAck));
+  EXPECT_EQ(network.Sees(0), "-");
+  network.Pass(kT);
   for (const int w : {0, 1, 2}) {
-    EXPECT_EQ(room.Sees(w), "0 1 2");
-    EXPECT_GT(room.at(w).view().generation, first);
+    EXPECT_EQ(network.Sees(w), "0 1 2");
+    EXPECT_GT(network.at(w).view().generation, first);
   }
 }
 
 // Worker 0 proposes the same members again before worker 1 has answered.
 TEST(ViewAgreementTest, Ack_OfAnOlderProposal_DoesNotCount) {
-  Room room(3, 1);
-  room.LinkAll();
-  room.Hear();
-  EXPECT_TRUE(room.Through(0, 1, ViewMessage::kPropose));
-  room.TickOnly(0, kT / 2);
-  ASSERT_EQ(room.at(0).view().generation, ViewGeneration(2, 0));
-  EXPECT_TRUE(room.Through(1, 0, ViewMessage::kAck));
+  ScriptedNetwork network(3, 1);
+  network.LinkAll();
+  network.DeliverHeardLists();
+  EXPECT_TRUE(network.DeliverUpTo(0, 1, ViewMessage::kPropose));
+  network.TickOnly(0, kT / 2);
+  ASSERT_EQ(network.at(0).view().generation, ViewGeneration(2, 0));
+  EXPECT_TRUE(network.DeliverUpTo(1, 0, ViewMessage::kAck));
   for (int proposal = 1; proposal <= 2; ++proposal) {
-    EXPECT_TRUE(room.Through(0, 2, ViewMessage::kPropose));
-    EXPECT_TRUE(room.Through(2, 0, ViewMessage::kAck));
+    EXPECT_TRUE(network.DeliverUpTo(0, 2, ViewMessage::kPropose));
+    EXPECT_TRUE(network.DeliverUpTo(2, 0, ViewMessage::kAck));
   }
-  EXPECT_EQ(room.Sees(0), "-");
-  room.Flow();
-  EXPECT_EQ(room.Sees(0), "0 1 2");
+  EXPECT_EQ(network.Sees(0), "-");
+  network.DeliverAll();
+  EXPECT_EQ(network.Sees(0), "0 1 2");
 }
 
 // Its link to worker 2 ends while the proposal is on its way.
 TEST(ViewAgreementTest, Acknowledge_HearsNotAllMembers_IsLeftOut) {
-  Room room(3, 1);
-  room.LinkAll();
-  room.Hear();
-  room.Part(1, 2);
-  EXPECT_TRUE(room.Through(0, 1, ViewMessage::kPropose));
-  EXPECT_EQ(room.at(1).view().generation, 0u);
-  EXPECT_TRUE(room.Through(0, 2, ViewMessage::kPropose));
-  EXPECT_EQ(room.at(2).view().generation, 0u);
-  room.Flow();
-  EXPECT_EQ(room.Sees(0), "-");
-  room.Pass(kT);
-  EXPECT_EQ(room.Sees(0), "0 1");
-  EXPECT_EQ(room.Sees(1), "0 1");
-  EXPECT_EQ(room.Sees(2), "2");
+  ScriptedNetwork network(3, 1);
+  network.LinkAll();
+  network.DeliverHeardLists();
+  network.Disconnect(1, 2);
+  EXPECT_TRUE(network.DeliverUpTo(0, 1, ViewMessage::kPropose));
+  EXPECT_EQ(network.at(1).view().generation, 0u);
+  EXPECT_TRUE(network.DeliverUpTo(0, 2, ViewMessage::kPropose));
+  EXPECT_EQ(network.at(2).view().generation, 0u);
+  network.DeliverAll();
+  EXPECT_EQ(network.Sees(0), "-");
+  network.Pass(kT);
+  EXPECT_EQ(network.Sees(0), "0 1");
+  EXPECT_EQ(network.Sees(1), "0 1");
+  EXPECT_EQ(network.Sees(2), "2");
 }
 
 TEST(ViewAgreementTest, View_NotAllHaveAcknowledged_DoesNotStart) {
-  Room room(3, 1);
-  room.ProposeToOne();
-  EXPECT_EQ(room.Sees(0), "-");
-  const uint32_t generation = room.at(0).view().generation;
+  ScriptedNetwork network(3, 1);
+  network.ProposeToOne();
+  EXPECT_EQ(network.Sees(0), "-");
+  const uint32_t generation = network.at(0).view().generation;
   // A refusal leads to the next proposal.
-  room.at(0).OnFrame(2, {ViewMessage::kHears, false, false, 7, generation},
-                     room.now_);
-  EXPECT_EQ(room.at(0).view().generation, 0u);
-  room.at(0).OnFrame(2, {ViewMessage::kAck, false, false, 7, generation},
-                     room.now_);
-  EXPECT_EQ(room.Sees(0), "-");
-  room.Drop(0, 2);
-  room.Pass(kT);
-  EXPECT_EQ(room.Sees(0), "0 1 2");
-  EXPECT_GT(room.at(0).view().generation, generation);
+  network.at(0).OnFrame(2, {ViewMessage::kHears, false, false, 7, generation},
+                        network.now_);
+  EXPECT_EQ(network.at(0).view().generation, 0u);
+  network.at(0).OnFrame(2, {ViewMessage::kAck, false, false, 7, generation},
+                        network.now_);
+  EXPECT_EQ(network.Sees(0), "-");
+  network.Drop(0, 2);
+  network.Pass(kT);
+  EXPECT_EQ(network.Sees(0), "0 1 2");
+  EXPECT_GT(network.at(0).view().generation, generation);
 }
 
 // Worker 2 acknowledges the proposal of worker 1, and then the late one of
 // worker 0. Worker 1 starts its view then, and learns that worker 2 is not in
 // it.
 TEST(ViewAgreementTest, Start_OfAnotherProposal_IsRefused) {
-  Room room(3, 1);
-  room.Link(1, 2);
-  room.Hear();
-  room.TickOnly(1, kT);
-  room.Hear();
-  EXPECT_TRUE(room.Through(1, 2, ViewMessage::kPropose));
-  const uint32_t first = room.at(2).view().generation;
+  ScriptedNetwork network(3, 1);
+  network.Link(1, 2);
+  network.DeliverHeardLists();
+  network.TickOnly(1, kT);
+  network.DeliverHeardLists();
+  EXPECT_TRUE(network.DeliverUpTo(1, 2, ViewMessage::kPropose));
+  const uint32_t first = network.at(2).view().generation;
   ASSERT_EQ(ViewProposer(first), 1);
-  room.Link(0, 2);
-  EXPECT_TRUE(room.Through(0, 2, ViewMessage::kHears));
-  while (room.Through(2, 0, ViewMessage::kHears)) {
+  network.Link(0, 2);
+  EXPECT_TRUE(network.DeliverUpTo(0, 2, ViewMessage::kHears));
+  while (network.DeliverUpTo(2, 0, ViewMessage::kHears)) {
   }
-  room.at(2).OnFrame(
+  network.at(2).OnFrame(
       0, {ViewMessage::kPropose, false, false, 5, ViewGeneration(9, 0)},
-      room.now_);
-  EXPECT_EQ(room.at(2).view().generation, ViewGeneration(9, 0));
-  EXPECT_TRUE(room.Through(2, 1, ViewMessage::kAck));
-  EXPECT_EQ(room.Sees(1), "1 2");
-  EXPECT_TRUE(room.Through(1, 2, ViewMessage::kStart));
-  EXPECT_EQ(room.Sees(2), "-");
-  EXPECT_EQ(room.at(2).view().generation, ViewGeneration(9, 0));
-  while (room.Through(2, 1, ViewMessage::kHears)) {
+      network.now_);
+  EXPECT_EQ(network.at(2).view().generation, ViewGeneration(9, 0));
+  EXPECT_TRUE(network.DeliverUpTo(2, 1, ViewMessage::kAck));
+  EXPECT_EQ(network.Sees(1), "1 2");
+  EXPECT_TRUE(network.DeliverUpTo(1, 2, ViewMessage::kStart));
+  EXPECT_EQ(network.Sees(2), "-");
+  EXPECT_EQ(network.at(2).view().generation, ViewGeneration(9, 0));
+  while (network.DeliverUpTo(2, 1, ViewMessage::kHears)) {
   }
-  EXPECT_EQ(room.at(1).departed_member(), 2);
+  EXPECT_EQ(network.at(1).departed_member(), 2);
 }
 
 TEST(ViewAgreementTest, Joiner_OfARunningView_ProposesNothing) {
-  Room room(3, 1);
-  room.Link(1, 2);
-  room.Pass(kT);
-  ASSERT_EQ(room.Sees(1), "1 2");
+  ScriptedNetwork network(3, 1);
+  network.Link(1, 2);
+  network.Pass(kT);
+  ASSERT_EQ(network.Sees(1), "1 2");
   ViewAgreement::Options options = OptionsOf(0, 3, 1);
   options.settle_at = 0;
-  room.Enter(0, options);
-  room.Link(0, 1);
-  room.Flow();
-  EXPECT_FALSE(room.at(1).has_joiner());
-  room.Link(0, 2);
-  room.Pass(5 * kT);
-  EXPECT_TRUE(room.at(1).has_joiner());
-  EXPECT_TRUE(room.at(2).has_joiner());
-  EXPECT_TRUE(room.at(0).join_pending());
-  EXPECT_EQ(room.Sees(0), "-");
+  network.AddWorker(0, options);
+  network.Link(0, 1);
+  network.DeliverAll();
+  EXPECT_FALSE(network.at(1).has_joiner());
+  network.Link(0, 2);
+  network.Pass(5 * kT);
+  EXPECT_TRUE(network.at(1).has_joiner());
+  EXPECT_TRUE(network.at(2).has_joiner());
+  EXPECT_TRUE(network.at(0).join_pending());
+  EXPECT_EQ(network.Sees(0), "-");
   // The one that it waited for goes: it may come back, and else is waited for
   // no more.
-  room.Die(1, true);
-  room.Die(2, true);
-  room.Pass(kT);
-  EXPECT_EQ(room.Sees(0), "-");
-  room.Pass(2 * kT);
-  EXPECT_EQ(room.Sees(0), "0");
+  network.Kill(1, true);
+  network.Kill(2, true);
+  network.Pass(kT);
+  EXPECT_EQ(network.Sees(0), "-");
+  network.Pass(2 * kT);
+  EXPECT_EQ(network.Sees(0), "0");
 }
 
 // Their view has ended, and they compute still: a waiting worker waits for
 // both.
 TEST(ViewAgreementTest, Wait_MemberLingers_IsJoinPending) {
-  Room room(3, 1);
-  room.Link(1, 2);
-  room.Pass(kT);
-  ASSERT_EQ(room.Sees(1), "1 2");
-  room.at(1).Linger(room.now_);
-  room.at(2).Linger(room.now_);
+  ScriptedNetwork network(3, 1);
+  network.Link(1, 2);
+  network.Pass(kT);
+  ASSERT_EQ(network.Sees(1), "1 2");
+  network.at(1).Linger(network.now_);
+  network.at(2).Linger(network.now_);
   ViewAgreement::Options options = OptionsOf(0, 3, 1);
   options.settle_at = 0;
-  room.Enter(0, options);
-  room.Link(0, 1);
-  room.Link(0, 2);
-  room.Pass(10 * kT);
-  EXPECT_TRUE(room.at(0).join_pending());
-  EXPECT_EQ(room.Sees(0), "-");
-  room.Die(1, true);  // or it goes to form another
-  room.Pass(10 * kT);
-  EXPECT_EQ(room.Sees(0), "-");
-  room.Die(2, true);
-  room.Pass(kT);
-  EXPECT_EQ(room.Sees(0), "-");
-  room.Pass(2 * kT);
-  EXPECT_EQ(room.Sees(0), "0");
+  network.AddWorker(0, options);
+  network.Link(0, 1);
+  network.Link(0, 2);
+  network.Pass(10 * kT);
+  EXPECT_TRUE(network.at(0).join_pending());
+  EXPECT_EQ(network.Sees(0), "-");
+  network.Kill(1, true);  // or it goes to form another
+  network.Pass(10 * kT);
+  EXPECT_EQ(network.Sees(0), "-");
+  network.Kill(2, true);
+  network.Pass(kT);
+  EXPECT_EQ(network.Sees(0), "-");
+  network.Pass(2 * kT);
+  EXPECT_EQ(network.Sees(0), "0");
 }
 
 // A worker that knows of the others' end does not wait for them, nor for quiet.
 TEST(ViewAgreementTest, Propose_AllExpectedArePresent_IsImmediate) {
-  Room room(4, 1);
+  ScriptedNetwork network(4, 1);
   for (int w = 0; w < 3; ++w) {
     ViewAgreement::Options options = OptionsOf(w, 4, 1);
     options.expected = 0b0111;
-    room.Enter(w, options);
+    network.AddWorker(w, options);
   }
-  room.Link(0, 1);
-  room.Flow();
-  EXPECT_EQ(room.Sees(0), "-");  // one is still missing
-  room.Link(0, 2);
-  room.Flow();
-  EXPECT_EQ(room.Sees(0), "-");  // 1 and 2 do not hear each other
-  room.Link(1, 2);
-  room.Flow();
-  for (int w = 0; w < 3; ++w) EXPECT_EQ(room.Sees(w), "0 1 2");
+  network.Link(0, 1);
+  network.DeliverAll();
+  EXPECT_EQ(network.Sees(0), "-");  // one is still missing
+  network.Link(0, 2);
+  network.DeliverAll();
+  EXPECT_EQ(network.Sees(0), "-");  // 1 and 2 do not hear each other
+  network.Link(1, 2);
+  network.DeliverAll();
+  for (int w = 0; w < 3; ++w) EXPECT_EQ(network.Sees(w), "0 1 2");
 }
 
 // One was expected in vain: all settle as without it.
 TEST(ViewAgreementTest, Propose_ExpectedWorkerIsAbsent_SettlesWithoutIt) {
-  Room room(4, 1);
+  ScriptedNetwork network(4, 1);
   for (int w = 0; w < 2; ++w) {
     ViewAgreement::Options options = OptionsOf(w, 4, 1);
     options.expected = 0b0111;
-    room.Enter(w, options);
+    network.AddWorker(w, options);
   }
-  room.Link(0, 1);
-  room.Flow();
-  EXPECT_EQ(room.Sees(0), "-");
-  room.Pass(kT);
-  EXPECT_EQ(room.Sees(0), "0 1");
-  EXPECT_EQ(room.Sees(1), "0 1");
+  network.Link(0, 1);
+  network.DeliverAll();
+  EXPECT_EQ(network.Sees(0), "-");
+  network.Pass(kT);
+  EXPECT_EQ(network.Sees(0), "0 1");
+  EXPECT_EQ(network.Sees(1), "0 1");
 }
 
 // It waits for one that computes still, and continues as soon as that comes.
 TEST(ViewAgreementTest, Propose_ExpectedWorkerLingers_WaitsForIt) {
-  Room room(3, 1);
-  room.Link(1, 2);
-  room.Pass(kT);
-  ASSERT_EQ(room.Sees(1), "1 2");
-  room.Die(2, true);
-  room.at(1).Linger(room.now_);
+  ScriptedNetwork network(3, 1);
+  network.Link(1, 2);
+  network.Pass(kT);
+  ASSERT_EQ(network.Sees(1), "1 2");
+  network.Kill(2, true);
+  network.at(1).Linger(network.now_);
   const auto enter = [&](int w) {
     ViewAgreement::Options options = OptionsOf(w, 3, 1);
-    options.settle_at = room.now_ + kT / 2;
+    options.settle_at = network.now_ + kT / 2;
     options.expected = 0b011;
-    room.Enter(w, options);
+    network.AddWorker(w, options);
   };
   enter(0);
-  room.Link(0, 1);
-  room.Flow();
-  EXPECT_TRUE(room.at(0).join_pending());
-  room.Die(1, true);
-  room.Pass(kT);
-  EXPECT_EQ(room.Sees(0), "-");
+  network.Link(0, 1);
+  network.DeliverAll();
+  EXPECT_TRUE(network.at(0).join_pending());
+  network.Kill(1, true);
+  network.Pass(kT);
+  EXPECT_EQ(network.Sees(0), "-");
   enter(1);
-  room.Link(0, 1);
-  room.Flow();
-  for (int w = 0; w < 2; ++w) EXPECT_EQ(room.Sees(w), "0 1");
+  network.Link(0, 1);
+  network.DeliverAll();
+  for (int w = 0; w < 2; ++w) EXPECT_EQ(network.Sees(w), "0 1");
 }
 
 // Fewer than min_workers are no view, for any expected workers.
 TEST(ViewAgreementTest, Propose_FewerThanMinWorkers_IsNoView) {
-  Room room(4, 3);
+  ScriptedNetwork network(4, 3);
   for (int w = 0; w < 2; ++w) {
     ViewAgreement::Options options = OptionsOf(w, 4, 3);
     options.expected = 0b0011;
-    room.Enter(w, options);
+    network.AddWorker(w, options);
   }
-  room.Link(0, 1);
-  room.Pass(5 * kT);
-  EXPECT_EQ(room.Sees(0), "-");
+  network.Link(0, 1);
+  network.Pass(5 * kT);
+  EXPECT_EQ(network.Sees(0), "-");
 }
 
 // Nor does it disturb workers that have formed a view without it.
 TEST(ViewAgreementTest, Lingering_OthersFormedAView_DisturbsNone) {
-  Room room(3, 1);
-  room.LinkAll();
-  room.Flow();
-  ASSERT_EQ(room.Sees(2), "0 1 2");
-  room.at(2).Linger(room.now_);
-  for (const int w : {0, 1}) room.Part(w, 2);
-  for (const int w : {0, 1}) room.Enter(w, OptionsOf(w, 3, 1));
-  room.Link(0, 1);
-  room.Pass(2 * kT);
-  ASSERT_EQ(room.Sees(0), "0 1");
-  for (const int w : {0, 1}) room.Link(w, 2);
-  room.Pass(kT);
-  EXPECT_FALSE(room.at(0).has_joiner() || room.at(1).has_joiner());
+  ScriptedNetwork network(3, 1);
+  network.LinkAll();
+  network.DeliverAll();
+  ASSERT_EQ(network.Sees(2), "0 1 2");
+  network.at(2).Linger(network.now_);
+  for (const int w : {0, 1}) network.Disconnect(w, 2);
+  for (const int w : {0, 1}) network.AddWorker(w, OptionsOf(w, 3, 1));
+  network.Link(0, 1);
+  network.Pass(2 * kT);
+  ASSERT_EQ(network.Sees(0), "0 1");
+  for (const int w : {0, 1}) network.Link(w, 2);
+  network.Pass(kT);
+  EXPECT_FALSE(network.at(0).has_joiner() || network.at(1).has_joiner());
 }
 
-TEST(ViewAgreementTest, Words_OutOfTurn_ChangeNothing) {
-  Room room(3, 1);
-  room.LinkAll();
-  room.Flow();
-  const View view = room.at(1).view();
-  for (const ViewMessage word : {ViewMessage::kAck, ViewMessage::kStart}) {
-    room.at(1).OnFrame(0, {word, false, false, 7, view.generation}, room.now_);
-    EXPECT_EQ(room.at(1).departed_member(), -1);
+TEST(ViewAgreementTest, Frames_OutOfTurn_ChangeNothing) {
+  ScriptedNetwork network(3, 1);
+  network.LinkAll();
+  network.DeliverAll();
+  const View view = network.at(1).view();
+  for (const ViewMessage type : {ViewMessage::kAck, ViewMessage::kStart}) {
+    network.at(1).OnFrame(0, {type, false, false, 7, view.generation},
+                          network.now_);
+    EXPECT_EQ(network.at(1).departed_member(), -1);
   }
-  room.at(1).OnFrame(0, {ViewMessage::kAck, false, false, 3, 0x770}, room.now_);
-  EXPECT_EQ(room.Sees(1), "0 1 2");
-  EXPECT_EQ(room.at(1).departed_member(), -1);
+  network.at(1).OnFrame(0, {ViewMessage::kAck, false, false, 3, 0x770},
+                        network.now_);
+  EXPECT_EQ(network.Sees(1), "0 1 2");
+  EXPECT_EQ(network.at(1).departed_member(), -1);
   // A member that is in another view, or in none, has left this one.
-  Room other(3, 1);
+  ScriptedNetwork other(3, 1);
   other.LinkAll();
-  other.Flow();
+  other.DeliverAll();
   other.at(1).OnFrame(0, {ViewMessage::kRuns, false, false, 1, 0x7770},
                       other.now_);
   EXPECT_EQ(other.at(1).departed_member(), 0);
-  room.at(1).OnFrame(2, {ViewMessage::kHears, false, false, 7, view.generation},
-                     room.now_);
-  EXPECT_EQ(room.at(1).departed_member(), 2);
+  network.at(1).OnFrame(
+      2, {ViewMessage::kHears, false, false, 7, view.generation}, network.now_);
+  EXPECT_EQ(network.at(1).departed_member(), 2);
 }
 
-// Generated: workers that crash and restart, over links with delays, some of
-// which break. It does the work of a session in short: it ends a view that lost
-// a member, and forms the next one. With a joiner it does so soon.
-class Town {
+// Workers that crash and restart, over links with delays, some of which break.
+// The class does a small part of a session's work: it ends a view that has lost
+// a member, and forms the next one. If there is a joiner, it does so soon.
+class RandomNetwork {
  public:
-  explicit Town(uint64_t seed) : random_(seed) {
+  explicit RandomNetwork(uint64_t seed) : random_(seed) {
     const bool large = seed % 200 == 199;
     size_ = large ? 17 + static_cast<int>(Random(48))
                   : 2 + static_cast<int>(Random(7));
@@ -660,7 +665,7 @@ class Town {
   int views() const { return views_; }
 
  private:
-  // A new beginning of all that wait for all: 4 T for the first, some more.
+  // The longest time until all workers are in one view after the last fault.
   static constexpr int64_t kBound = 16 * kT;
 
   struct Worker {
@@ -695,7 +700,7 @@ class Town {
   void At(int64_t when, std::function<void()> what) {
     events_.push({std::max(when, now_), order_++, std::move(what)});
   }
-  // In this session of w: later where its process stands still.
+  // Calls `what` in this session of w, or later if its process is paused.
   void In(int w, int64_t when, std::function<void()> what) {
     const uint64_t session = workers_[w].session;
     At(when, [this, w, session, what = std::move(what)]() mutable {
@@ -967,9 +972,9 @@ TEST(ViewAgreementTest, Agreement_EverySeed_HasNoViolation) {
   int views = 0;
   while (cases.Next()) {
     SCOPED_TRACE(cases.command());
-    Town town(cases.number());
-    ASSERT_EQ(town.Run(), "");
-    views += town.views();
+    RandomNetwork network(cases.number());
+    ASSERT_EQ(network.Run(), "");
+    views += network.views();
   }
   std::printf("%d views\n", views);
 }

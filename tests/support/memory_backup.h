@@ -1,11 +1,13 @@
-// A backup in memory: restores a fit to where an earlier one was saved.
+// MemoryBackup: restores a fit to the save point of an earlier one.
 
-#ifndef RINGLET_TESTS_SUPPORT_REWINDER_H_
-#define RINGLET_TESTS_SUPPORT_REWINDER_H_
+#ifndef RINGLET_TESTS_SUPPORT_MEMORY_BACKUP_H_
+#define RINGLET_TESTS_SUPPORT_MEMORY_BACKUP_H_
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,13 +18,13 @@ namespace ringlet {
 
 // A backup in memory. It copies all spans at a save point and restores them at
 // the beginning of another run.
-class Rewinder : public Callback {
+class MemoryBackup : public Callback {
  public:
-  const char* name() const override { return "rewinder"; }
+  const char* name() const override { return "memory_backup"; }
   Status OnSavePoint(FitState& fit, bool) override {
-    if (fit.model->iterations() == save_at) bytes_ = Copy(fit);
-    if (fit.model->iterations() == die_at) {
-      return Error(Code::kInternal, "the power went");
+    if (fit.model->iterations() == save_after_step) bytes_ = Copy(fit);
+    if (fit.model->iterations() == fail_after_step) {
+      return Error(Code::kInternal, "simulated power cut");
     }
     return Status();
   }
@@ -39,7 +41,7 @@ class Rewinder : public Callback {
     }
     return Status();
   }
-  int64_t save_at = -1, die_at = -1;
+  std::optional<int64_t> save_after_step, fail_after_step;
 
  private:
   static std::vector<Saveable*> All(FitState& fit) {
@@ -65,4 +67,4 @@ class Rewinder : public Callback {
 
 }  // namespace ringlet
 
-#endif  // RINGLET_TESTS_SUPPORT_REWINDER_H_
+#endif  // RINGLET_TESTS_SUPPORT_MEMORY_BACKUP_H_

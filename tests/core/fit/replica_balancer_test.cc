@@ -1,4 +1,5 @@
-// Shares by speed (docs/membership.md), of what workers measure.
+// ReplicaBalancer: the replicas follow the times that the workers measure
+// (docs/membership.md).
 
 #include <gtest/gtest.h>
 
@@ -20,7 +21,7 @@
 namespace ringlet {
 namespace {
 
-constexpr int kNever = 1 << 30;
+constexpr int kNever = 1 << 30;  // no process makes so many calls or steps
 
 class AfterStep final : public Callback {
  public:
@@ -36,16 +37,17 @@ class AfterStep final : public Callback {
   const std::function<void(FitState&)> act_;
 };
 
-// Runs `work` on two workers of a job at the same time. Worker 0 ends in its
-// call `dies`.
-void TwoWorkers(int dies,
-                const std::function<void(int, ElasticCollective*)>& work) {
+// Runs `work` on two workers of a job at the same time. The process of worker 0
+// ends in its collective call number `last_call_of_worker_0`.
+void RunTwoWorkers(int last_call_of_worker_0,
+                   const std::function<void(int, ElasticCollective*)>& work) {
   ElasticJob job;
   std::vector<std::thread> threads;
   for (int w = 0; w < 2; ++w) job.Arrive(w);
   for (int w = 0; w < 2; ++w) {
     threads.emplace_back([&, w] {
-      ElasticCollective collective(&job, w, w == 0 ? dies : kNever);
+      ElasticCollective collective(&job, w,
+                                   w == 0 ? last_call_of_worker_0 : kNever);
       work(w, &collective);
     });
   }
@@ -59,17 +61,21 @@ CompileOptions Exact(Collective* collective, int replicas) {
   return options;
 }
 
-// Replicas that each worker trained in 96 steps of eight; `millis` for each.
+constexpr int kTrainedSteps = 96;
+
+// Trains kTrainedSteps steps of 8 replicas on two workers. Worker w needs
+// millis[w] for a replica and trains on data[w]. Returns how many replicas each
+// worker has computed.
 std::vector<int> Trained(const std::vector<int>& millis,
                          const std::vector<Dataset>& data,
                          bool prefetch = true) {
   std::vector<int> trained(2);
-  TwoWorkers(kNever, [&](int w, ElasticCollective* collective) {
+  RunTwoWorkers(kNever, [&](int w, ElasticCollective* collective) {
     const auto at = static_cast<size_t>(w);
     const auto slow = std::make_shared<SlowLayer>(millis[at]);
     const auto model = SlowModel(slow, Exact(collective, 8));
     FitOptions fit = Quiet(1);
-    fit.steps_per_epoch = 96;
+    fit.steps_per_epoch = kTrainedSteps;
     fit.prefetch = prefetch;
     const Result<History> history = model->Fit(data[at], fit);
     EXPECT_TRUE(history.ok()) << history.status().message();
@@ -78,8 +84,9 @@ std::vector<int> Trained(const std::vector<int>& millis,
   return trained;
 }
 
-// The last of a short batch's replicas have no examples.
-TEST(SharesTest, Times_ReplicasWithoutExamples_AreNotMeasured) {
+// A batch of 10 examples gives the last three of eight replicas none. Without
+// their times worker 0 has at most 4 replicas in 32 steps and 3 after that.
+TEST(ReplicaBalancerTest, Times_ReplicasWithoutExamples_AreNotMeasured) {
   for (const int64_t batch : {10, 16}) {
     SCOPED_TRACE(batch);
     const Dataset data = Points(203).Shuffle(3).Repeat().Batch(batch);
@@ -89,10 +96,10 @@ TEST(SharesTest, Times_ReplicasWithoutExamples_AreNotMeasured) {
 
 // The last batch of nine examples gives each replica of worker 0 two examples,
 // and the one of worker 1 one.
-TEST(SharesTest, Shares_ShortLastBatch_StayAsTheyAre) {
-  TwoWorkers(kNever, [&](int, ElasticCollective* collective) {
+TEST(ReplicaBalancerTest, Assignment_ShortLastBatch_Stays) {
+  RunTwoWorkers(kNever, [&](int, ElasticCollective* collective) {
     const auto slow = std::make_shared<SlowLayer>(4);
-    slow->TakesThemForEach();
+    slow->SetMillisPerExample(true);
     const auto model = SlowModel(slow, Exact(collective, 8));
     int before = 0;
     FitOptions fit = Quiet(4);
@@ -129,21 +136,22 @@ class SlowSource final : public Source {
   const int millis_;
 };
 
-TEST(SharesTest, Worker_ReadsSlowly_GetsFewerReplicas) {
+TEST(ReplicaBalancerTest, Worker_ReadsSlowly_GetsFewerReplicas) {
   const Dataset quick = Points(203);
   const Dataset slow(std::make_shared<SlowSource>(quick.source(), 8));
   const auto batches = [](const Dataset& data) {
     return data.Shuffle(3).Repeat().Batch(40);
   };
   // The source reads on the computing thread and passes that thread's time.
-  EXPECT_LE(Trained({1, 4}, {batches(slow), batches(quick)}, false)[0], 96 * 4);
+  EXPECT_LE(Trained({1, 4}, {batches(slow), batches(quick)}, false)[0],
+            kTrainedSteps * 4);
 }
 
-// Shares follow within some steps, and back.
-TEST(SharesTest, Worker_SlowForAWhile_GetsFewerReplicasMeanwhile) {
+// The assignment follows within kSettles steps, and back.
+TEST(ReplicaBalancerTest, Worker_SlowForAWhile_GetsFewerReplicasMeanwhile) {
   constexpr int kSlowFrom = 50, kSlowTo = 90, kSteps = 140, kSettles = 12;
   int slow_ones = 0, others = 0;
-  TwoWorkers(kNever, [&](int w, ElasticCollective* collective) {
+  RunTwoWorkers(kNever, [&](int w, ElasticCollective* collective) {
     const auto slow = std::make_shared<SlowLayer>(2);
     const auto model = SlowModel(slow, Exact(collective, 8));
     FitOptions fit = Quiet(1);
@@ -167,20 +175,22 @@ TEST(SharesTest, Worker_SlowForAWhile_GetsFewerReplicasMeanwhile) {
   EXPECT_GT(others, 3 * (kSteps - kSlowTo - kSettles));
 }
 
-// Trains 80 steps on two workers. The second takes ten times as long per
-// replica from step `from` to `to`. Returns its number of the eight replicas in
-// each step; all messages go to *said.
+constexpr int kSteps = 80;
+
+// Trains kSteps steps of 8 replicas on two workers. The second worker takes ten
+// times as long for a replica from step `from` to `to`. Returns how many
+// replicas it computed in each step. *said gets all messages.
 std::vector<int> TrainedInSpell(int64_t from, int64_t to, std::string* said) {
   std::vector<int> trained;
   FILE* const out = std::fopen("/dev/null", "w");
   testing::internal::CaptureStderr();
-  TwoWorkers(kNever, [&](int w, ElasticCollective* collective) {
+  RunTwoWorkers(kNever, [&](int w, ElasticCollective* collective) {
     const auto layer = std::make_shared<SlowLayer>(1);
     const auto model = SlowModel(layer, Exact(collective, 8));
     FitOptions fit = Quiet(1);
     fit.verbose = Verbose::kLine;
     fit.out = out;
-    fit.steps_per_epoch = 80;
+    fit.steps_per_epoch = kSteps;
     fit.check_replicas_every = 100;  // no check is among these steps
     int before = 0;
     fit.callbacks = {std::make_shared<AfterStep>([&](FitState& state) {
@@ -199,20 +209,29 @@ std::vector<int> TrainedInSpell(int64_t from, int64_t to, std::string* said) {
   return trained;
 }
 
-// Most of the kept times are from before the spell.
-TEST(SharesTest, Shares_32ndStepOfASlowSpell_DoNotMoveBack) {
+// The slow steps pass step 32, after which more times are measured than a
+// worker keeps (WorkerThroughput::kKept). Most kept times are still those of
+// fast steps, but the assignment stays that of a slow worker.
+TEST(ReplicaBalancerTest, Assignment_SlowBeyondTheKeptTimes_DoesNotMoveBack) {
+  constexpr size_t kSlowFrom = 20, kSlowTo = 40;
+  constexpr size_t kFoundSlow = 6;   // steps until the replicas have moved
+  constexpr size_t kFoundFast = 10;  // the same after the slow steps
   std::string said;
-  const std::vector<int> trained = TrainedInSpell(20, 40, &said);
-  ASSERT_EQ(trained.size(), 80u);
-  for (size_t step = 26; step < 40; ++step) EXPECT_EQ(trained[step], 1) << step;
-  for (size_t step = 50; step < 80; ++step) EXPECT_EQ(trained[step], 4) << step;
+  const std::vector<int> trained = TrainedInSpell(kSlowFrom, kSlowTo, &said);
+  ASSERT_EQ(trained.size(), size_t{kSteps});
+  for (size_t step = kSlowFrom + kFoundSlow; step < kSlowTo; ++step) {
+    EXPECT_EQ(trained[step], 1) << step;
+  }
+  for (size_t step = kSlowTo + kFoundFast; step < kSteps; ++step) {
+    EXPECT_EQ(trained[step], 4) << step;
+  }
 }
 
 // The replicas have moved back before the last line is printed.
-TEST(SharesTest, LastLine_SharesMovedBack_IsOfThePresentShares) {
+TEST(ReplicaBalancerTest, LastLine_ReplicasMovedBack_HasThePresentAssignment) {
   std::string said;
   const std::vector<int> trained = TrainedInSpell(5, 12, &said);
-  ASSERT_EQ(trained.size(), 80u);
+  ASSERT_EQ(trained.size(), size_t{kSteps});
   EXPECT_EQ(trained[12], 1);
   EXPECT_EQ(trained.back(), 4);
   const size_t last = said.rfind("note: from epoch 1, step ");
@@ -222,10 +241,10 @@ TEST(SharesTest, LastLine_SharesMovedBack_IsOfThePresentShares) {
       << said;
 }
 
-// Counts the gathers of a number.
-class Counts final : public Collective {
+// Counts the gathers of one number from each rank.
+class CountsGathers final : public Collective {
  public:
-  explicit Counts(ElasticCollective* in) : in_(*in) {}
+  explicit CountsGathers(ElasticCollective* in) : in_(*in) {}
   int rank() const override { return in_.rank(); }
   int size() const override { return in_.size(); }
   Status StartAllReduce(float* data, size_t count, Ticket* ticket) override {
@@ -257,11 +276,11 @@ class Counts final : public Collective {
 // times are noise: they are gathered once in 32 steps, however short the rounds
 // are. After longer rounds they are gathered each time. At the start there is
 // one more gather, soon after the first round.
-TEST(SharesTest, Times_ShortRounds_AreGatheredOnceIn32Steps) {
+TEST(ReplicaBalancerTest, Times_ShortRounds_AreGatheredOnceIn32Steps) {
   const auto gathers = [](int64_t local_steps, int replicas) {
     int counted = 0;
-    TwoWorkers(kNever, [&](int w, ElasticCollective* elastic) {
-      Counts collective(elastic);
+    RunTwoWorkers(kNever, [&](int w, ElasticCollective* elastic) {
+      CountsGathers collective(elastic);
       CompileOptions options = Exact(&collective, replicas);
       options.local.steps = local_steps;
       const auto model = TinyModel(Adam(0.01f), 0.2f, options);
@@ -283,28 +302,34 @@ TEST(SharesTest, Times_ShortRounds_AreGatheredOnceIn32Steps) {
   }
 }
 
-// The speed of one worker, and its loss.
-struct Board {
-  int millis;            // for a replica
-  int64_t lost_at = -1;  // in this step
-  int millis_then = 0;   // for a replica, after it has joined again
+// How fast a worker computes, and when it is lost.
+struct WorkerScript {
+  int millis_per_replica;
+  int64_t lost_at = -1;         // in this step; -1: never
+  int millis_after_rejoin = 0;  // for a replica
 };
 
-// Replicas that worker `of` trained after step `from` of `steps`.
-double TrainedFrom(const std::vector<Board>& boards, size_t of, int64_t from,
-                   int64_t steps, bool comes_back, int64_t local_steps = 0) {
+constexpr int kReplicas = 12;  // of three workers
+constexpr double kEvenPart = kReplicas / 3.0;
+constexpr double kSlowPart = 3;  // a worker known as slow has fewer
+
+// Trains `steps` steps on a worker for each script. Returns the mean number of
+// replicas that `worker` trained in a step after step `from_step`.
+double MeanReplicas(const std::vector<WorkerScript>& scripts, size_t worker,
+                    int64_t from_step, int64_t steps, bool rejoins,
+                    int64_t local_steps = 0) {
   ElasticJob job;
   std::atomic<int> trained{0}, made{0};
   std::atomic<bool> is_back{false};
   int64_t awaited_at = kNever;  // after this step the lost worker is awaited
-  for (const Board& board : boards) {
-    if (comes_back && board.lost_at >= 0) awaited_at = board.lost_at;
+  for (const WorkerScript& script : scripts) {
+    if (rejoins && script.lost_at >= 0) awaited_at = script.lost_at;
   }
   const auto live = [&](size_t w, int millis, int64_t lost_at) {
     ElasticCollective collective(&job, static_cast<int>(w), kNever);
-    if (boards[w].lost_at >= 0 && lost_at < 0) is_back = true;
+    if (scripts[w].lost_at >= 0 && lost_at < 0) is_back = true;
     const auto slow = std::make_shared<SlowLayer>(millis);
-    CompileOptions options = Exact(&collective, 12);
+    CompileOptions options = Exact(&collective, kReplicas);
     options.local.steps = local_steps;
     const auto model = SlowModel(slow, options);
     int before = 0;
@@ -313,12 +338,12 @@ double TrainedFrom(const std::vector<Board>& boards, size_t of, int64_t from,
     fit.steps_per_epoch = steps;
     fit.callbacks = {std::make_shared<AfterStep>([&](FitState& state) {
       const int64_t step = state.model->iterations();
-      const bool stays = boards[w].lost_at < 0;
+      const bool stays = scripts[w].lost_at < 0;
       if (stays && step > awaited_at && !std::exchange(awaited, true)) {
         while (!job.has_joiner() && !is_back) std::this_thread::yield();
       }
       if (step == lost_at) collective.EndInNextCall();
-      if (w == of && step > from) {
+      if (w == worker && step > from_step) {
         trained += slow->trained() - before;
         made += static_cast<int>(state.steps_taken);
       }
@@ -329,13 +354,13 @@ double TrainedFrom(const std::vector<Board>& boards, size_t of, int64_t from,
     EXPECT_EQ(history.ok(), lost_at < 0) << history.status().message();
   };
   std::vector<std::thread> threads;
-  for (size_t w = 0; w < boards.size(); ++w) job.Arrive(static_cast<int>(w));
-  for (size_t w = 0; w < boards.size(); ++w) {
+  for (size_t w = 0; w < scripts.size(); ++w) job.Arrive(static_cast<int>(w));
+  for (size_t w = 0; w < scripts.size(); ++w) {
     threads.emplace_back([&, w] {
-      live(w, boards[w].millis, boards[w].lost_at);
-      if (boards[w].lost_at < 0 || !comes_back) return;
+      live(w, scripts[w].millis_per_replica, scripts[w].lost_at);
+      if (scripts[w].lost_at < 0 || !rejoins) return;
       job.Arrive(static_cast<int>(w));
-      live(w, boards[w].millis_then, -1);
+      live(w, scripts[w].millis_after_rejoin, -1);
     });
   }
   for (std::thread& t : threads) t.join();
@@ -344,44 +369,56 @@ double TrainedFrom(const std::vector<Board>& boards, size_t of, int64_t from,
 
 // The times of the earlier view are used: a slow worker has few replicas from
 // the first step.
-TEST(SharesTest, Shares_AfterALoss_FollowTheKnownTimes) {
-  const std::vector<Board> boards = {{8}, {2}, {2, /*lost_at=*/36}};
-  EXPECT_LT(TrainedFrom(boards, 0, 36, 62, /*comes_back=*/false), 4);
+TEST(ReplicaBalancerTest, Assignment_AfterALoss_FollowsTheKnownTimes) {
+  const std::vector<WorkerScript> scripts = {{8}, {2}, {2, /*lost_at=*/36}};
+  EXPECT_LT(MeanReplicas(scripts, /*worker=*/0, /*from_step=*/36, /*steps=*/62,
+                         /*rejoins=*/false),
+            kEvenPart);
 }
 
 // The others have the joiner's earlier times from the first step.
-TEST(SharesTest, Joiner_KnownAsSlow_HasTheShareOfItsSpeed) {
-  const std::vector<Board> boards = {
-      {2}, {2}, {8, /*lost_at=*/36, /*millis_then=*/8}};
-  EXPECT_LT(TrainedFrom(boards, 2, 36, 41, /*comes_back=*/true), 3);
+TEST(ReplicaBalancerTest, Joiner_KnownAsSlow_HasFewReplicas) {
+  const std::vector<WorkerScript> scripts = {
+      {2}, {2}, {8, /*lost_at=*/36, /*millis_after_rejoin=*/8}};
+  EXPECT_LT(MeanReplicas(scripts, /*worker=*/2, /*from_step=*/36, /*steps=*/41,
+                         /*rejoins=*/true),
+            kSlowPart);
 }
 
 // The joiner has measured no step, and its speed may have changed. It is
 // measured soon.
-TEST(SharesTest, Joiner_NowSlower_IsMeasuredSoon) {
-  const std::vector<Board> boards = {
-      {2}, {2}, {2, /*lost_at=*/36, /*millis_then=*/8}};
-  EXPECT_LT(TrainedFrom(boards, 2, 44, 62, /*comes_back=*/true), 3);
+TEST(ReplicaBalancerTest, Joiner_NowSlower_IsMeasuredSoon) {
+  const std::vector<WorkerScript> scripts = {
+      {2}, {2}, {2, /*lost_at=*/36, /*millis_after_rejoin=*/8}};
+  EXPECT_LT(MeanReplicas(scripts, /*worker=*/2, /*from_step=*/44, /*steps=*/62,
+                         /*rejoins=*/true),
+            kSlowPart);
 }
 
 // The first round after the join has as many steps, but is not measured.
-TEST(SharesTest, Joiner_FirstRoundUnmeasured_IsMeasuredAfterTheSecond) {
-  const std::vector<Board> boards = {
-      {2}, {2}, {2, /*lost_at=*/36, /*millis_then=*/8}};
-  EXPECT_LT(TrainedFrom(boards, 2, 44, 60, /*comes_back=*/true, 4), 3);
+TEST(ReplicaBalancerTest,
+     Joiner_FirstRoundUnmeasured_IsMeasuredAfterTheSecond) {
+  const std::vector<WorkerScript> scripts = {
+      {2}, {2}, {2, /*lost_at=*/36, /*millis_after_rejoin=*/8}};
+  EXPECT_LT(MeanReplicas(scripts, /*worker=*/2, /*from_step=*/44, /*steps=*/60,
+                         /*rejoins=*/true, /*local_steps=*/4),
+            kSlowPart);
 }
 
-// Times are not compared as it comes.
-TEST(SharesTest, Joiner_ArrivesAtThe32ndStep_IsMeasuredSoon) {
-  const std::vector<Board> boards = {
-      {2}, {2}, {2, /*lost_at=*/32, /*millis_then=*/8}};
-  EXPECT_LT(TrainedFrom(boards, 2, 40, 62, /*comes_back=*/true), 3);
+// Rounds compare times once in 32 steps. Without rounds each step does, so a
+// join after a multiple of 32 steps makes no difference.
+TEST(ReplicaBalancerTest, Joiner_ArrivesAtThe32ndStep_IsMeasuredSoon) {
+  const std::vector<WorkerScript> scripts = {
+      {2}, {2}, {2, /*lost_at=*/32, /*millis_after_rejoin=*/8}};
+  EXPECT_LT(MeanReplicas(scripts, /*worker=*/2, /*from_step=*/40, /*steps=*/62,
+                         /*rejoins=*/true),
+            kSlowPart);
 }
 
-// Reform met in a larger view, and lost it again.
-class Grows final : public Collective {
+// Forms a larger view in Reform, and loses it in the same call.
+class LosesLargerView final : public Collective {
  public:
-  explicit Grows(Collective* in) : in_(in) {}
+  explicit LosesLargerView(Collective* in) : in_(in) {}
   int rank() const override { return grown_ ? 2 : in_->rank(); }
   int size() const override { return grown_ ? 3 : in_->size(); }
   size_t bucket_bytes() const override { return 256; }
@@ -418,25 +455,26 @@ class Grows final : public Collective {
   bool grown_ = false;
 };
 
-TEST(SharesTest, EvaluateOrPredict_AfterAFailedReform_ReportsTheLoss) {
-  TwoWorkers(/*dies=*/100, [&](int w, ElasticCollective* elastic) {
-    Grows grows(elastic);
-    Collective* const collective =
-        w == 0 ? static_cast<Collective*>(elastic) : &grows;
-    const auto model = TinyModel(Adam(0.01f), 0.2f, Exact(collective, 5));
-    const Result<History> history =
-        model->Fit(Points(203).Shuffle(3).Batch(40), Quiet(30));
-    EXPECT_FALSE(history.ok());
-    if (w == 0) return;
-    const Dataset data = Points(61).Batch(16);
-    EXPECT_EQ(model->Evaluate(data).status().code(), Code::kPeerLost);
-    EXPECT_EQ(model->Predict(data).status().code(), Code::kPeerLost);
-  });
+TEST(ReplicaBalancerTest, EvaluateOrPredict_AfterAFailedReform_ReportsTheLoss) {
+  RunTwoWorkers(
+      /*last_call_of_worker_0=*/100, [&](int w, ElasticCollective* elastic) {
+        LosesLargerView loses(elastic);
+        Collective* const collective =
+            w == 0 ? static_cast<Collective*>(elastic) : &loses;
+        const auto model = TinyModel(Adam(0.01f), 0.2f, Exact(collective, 5));
+        const Result<History> history =
+            model->Fit(Points(203).Shuffle(3).Batch(40), Quiet(30));
+        EXPECT_FALSE(history.ok());
+        if (w == 0) return;
+        const Dataset data = Points(61).Batch(16);
+        EXPECT_EQ(model->Evaluate(data).status().code(), Code::kPeerLost);
+        EXPECT_EQ(model->Predict(data).status().code(), Code::kPeerLost);
+      });
 }
 
-class AtTheEnd final : public Callback {
+class OnEnd final : public Callback {
  public:
-  explicit AtTheEnd(std::function<void()> act) : act_(std::move(act)) {}
+  explicit OnEnd(std::function<void()> act) : act_(std::move(act)) {}
   const char* name() const override { return "at the end"; }
   Status OnTrainEnd(FitState&, const Logs&) override {
     act_();
@@ -448,7 +486,7 @@ class AtTheEnd final : public Callback {
 };
 
 // No step follows, so there is no assignment to print.
-TEST(SharesTest, SharesLine_LossAfterTheLastStep_IsNotPrinted) {
+TEST(ReplicaBalancerTest, AssignmentLine_LossAfterTheLastStep_IsNotPrinted) {
   ElasticJob job;
   std::vector<std::thread> threads;
   testing::internal::CaptureStderr();
@@ -463,7 +501,7 @@ TEST(SharesTest, SharesLine_LossAfterTheLastStep_IsNotPrinted) {
       fit.steps_per_epoch = 12;
       fit.verbose = Verbose::kLine;
       fit.out = out;
-      fit.callbacks = {std::make_shared<AtTheEnd>([&, w] {
+      fit.callbacks = {std::make_shared<OnEnd>([&, w] {
         if (w == 2) collective.EndInNextCall();
       })};
       const Result<History> history =
@@ -480,8 +518,8 @@ TEST(SharesTest, SharesLine_LossAfterTheLastStep_IsNotPrinted) {
   EXPECT_EQ(said.find("from epoch 2"), std::string::npos) << said;
 }
 
-TEST(SharesTest, StartLine_SecondFit_IsOfThePresentShares) {
-  TwoWorkers(kNever, [&](int w, ElasticCollective* collective) {
+TEST(ReplicaBalancerTest, StartLine_SecondFit_HasThePresentAssignment) {
+  RunTwoWorkers(kNever, [&](int w, ElasticCollective* collective) {
     const auto slow = std::make_shared<SlowLayer>(w == 1 ? 8 : 2);
     const auto model = SlowModel(slow, Exact(collective, 8));
     for (int f = 0; f < 2; ++f) {
