@@ -38,11 +38,10 @@ struct SaveOptions {
   bool replace = true;  // false: kAlreadyExists if `path` exists
 };
 
-// Writes every span of `state` to a file. Its mode is 0600, or that of the file
+// Writes every span of `state` to a file, with mode 0600 or that of the file
 // that it replaces. The metadata keys `format` and `format_version` are
 // reserved. After OK the file is durable. After an error the earlier file is
-// still at `path`, unless *replaced is true. Then only the last step failed,
-// and the new file is there. `replaced` may be null.
+// still at `path`, unless *replaced (may be null) is true.
 Status SaveCheckpoint(const std::string& path, const Saveables& state,
                       const Metadata& metadata = {},
                       const SaveOptions& options = {},
@@ -67,9 +66,8 @@ struct LoadedCheckpoint {
 // Reads the file into the spans of `state`, then calls StateLoaded of each. The
 // file's tensors must have the spans' names, dtypes and shapes; F16 and BF16
 // become float32. All checks, with those of checksums, come before the first
-// span is overwritten. kInvalidArgument names the first difference, kCorruption
-// the damaged part. If the disk fails later, the message reports it, and the
-// spans are undefined. `loaded` may be null.
+// span is overwritten: kInvalidArgument names the first difference, kCorruption
+// the damaged part. `loaded` may be null.
 Status LoadCheckpoint(const std::string& path, const Saveables& state,
                       const LoadOptions& options = {},
                       LoadedCheckpoint* loaded = nullptr);
@@ -78,9 +76,8 @@ Status LoadCheckpoint(const std::string& path, const Saveables& state,
 Status VerifyCheckpoint(const std::string& path,
                         FileSystem* files = FileSystem::Posix());
 
-// Finds the newest checkpoint in `directory` that verifies; "" if there is no
-// checkpoint. Fails if there are checkpoints and none verifies. Takes no lock
-// and renames nothing: another process may write to the directory.
+// The newest checkpoint in `directory` that verifies; "" if there is none. Fails
+// if there are checkpoints and none verifies. Takes no lock.
 Status LatestCheckpoint(const std::string& directory, std::string* path,
                         const std::string& checkpoint_name = "ckpt",
                         FileSystem* files = FileSystem::Posix());
@@ -105,20 +102,16 @@ struct CheckpointManagerOptions {
 class CheckpointDirectory;
 
 // The numbered checkpoints of one run, with the names and the semantics of
-// tf.train.CheckpointManager. The files are <directory>/<name>-<n>.safetensors,
-// and the text file `checkpoint` lists them. A directory has one writer at a
-// time. Save returns when the file is durable. One thread at a time may use a
-// manager.
+// tf.train.CheckpointManager: <directory>/<name>-<n>.safetensors, and the text
+// file `checkpoint`. Save returns when the file is durable. One thread at a time
+// may use a manager.
 //
-// The constructor creates the directory and locks it until the destructor. It
-// removes temporary files of killed writers, and finds the newest checkpoint
-// that verifies. Newer checkpoints that do not verify are renamed to *.bad,
+// The constructor creates the directory, locks it until the destructor, and
+// finds the newest checkpoint that verifies. Newer ones are renamed to *.bad,
 // with a warning. status() keeps the constructor's error, and every call
 // returns it.
-//   kAlreadyExists  another process, which the message names, has locked the
-//                   directory
-//   kCorruption     there are checkpoints, and none verifies; no file is
-//                   changed
+//   kAlreadyExists  another process has locked the directory
+//   kCorruption     there are checkpoints, and none verifies
 class CheckpointManager {
  public:
   static constexpr int kKeepAll = 0;
@@ -162,25 +155,15 @@ class CheckpointManager {
 // Models as Keras's configuration: the format of model.to_json().
 //
 // ModelFromJson reads the JSON of Keras 3 and of Keras 2 (tf.keras), for
-// Sequential and functional models, nested models and shared layers. It reads
-// the layers that ringlet has. ToJson writes Keras 3's form. If shared layers
-// permit more than one order of the calls, it adds "call_order" beside
-// "inbound_nodes", which Keras ignores. Weights and the arguments of Compile
-// are not part of it.
-//
-// ModelFromJson ignores only fields that change no model of ringlet: module,
-// registered_name, build_config, compile_config, keras_version, backend and
-// shared_object_id. It also ignores the seed of an initializer, since random
-// numbers are ringlet's own, and Keras's notes on the kind of an input.
-// Anything else that ringlet does not support (layers, channels_first,
-// constraints, …) is an error, kInvalidArgument, that names the layer and the
-// field. The text is untrusted: ModelFromJson reads at most 1 MiB, 64 levels,
-// 4096 layers of a model and 16 levels of nested models.
+// Sequential and functional models, nested models and shared layers. Weights and
+// the arguments of Compile are not part of it. It ignores fields that change no
+// model of ringlet, and the seed of an initializer. Anything else that ringlet
+// does not support is kInvalidArgument, which names the layer and the field. The
+// text is untrusted: at most 1 MiB, 64 levels, 4096 layers of a model and 16
+// levels of nested models.
 
-// Writes a model with status() OK. ReLU, Sigmoid, Tanh and Softmax layers are
-// written as Activation. Equal models give the same text. A layer needs up to a
-// kilobyte, so ModelFromJson may refuse a model of more than a thousand layers.
-// A custom layer is written without its options, and cannot be read.
+// Writes Keras 3's form of a model with status() OK. Equal models give the same
+// text. A custom layer is written without its options, and cannot be read.
 std::string ToJson(const Model& model);
 
 // *model is replaced only on success, and is not compiled.
@@ -191,10 +174,7 @@ Status ModelFromJson(const std::string& json, std::unique_ptr<Model>* model);
 // Whole models, and their weights alone, as one file each: Keras's save,
 // load_model, save_weights and load_weights.
 //
-// docs/checkpoint_format.md has the format. The metadata of a model's file are
-// `model` (the configuration, see ModelFromJson), `compile` ({"optimizer",
-// "loss", "metrics"}) and `seed`. Its tensors are the weights, the optimizer's
-// slots, iterations and learning rate. In a job of several workers the chief
+// docs/checkpoint_format.md has the format. In a job of several workers the chief
 // saves, and every rank loads a copy of the file.
 
 struct SaveModelOptions {
@@ -218,17 +198,12 @@ Status CheckSaveModel(const Model& model, bool include_optimizer = true);
 Status SaveModel(Model* model, const std::string& path,
                  const SaveModelOptions& options = {});
 
-// kInvalidArgument for a name of another program's format, such as "m.keras",
-// "m.h5", "m.pt" and "m.onnx". All other names are valid.
-Status CheckModelName(const std::string& path);
-
 // Builds, compiles and restores a model. Training continues with the same bits
-// as without the save. The file's seed replaces options.seed. If the file has
-// no `compile`, the model must be compiled, and begins with the file's weights.
-// *model is replaced only on success. kCorruption names the damaged part,
-// kInvalidArgument the part that does not fit. Workers that load a model
-// together must load the same one (kOutOfSync). A worker that joins a running
-// job receives the job's state, which replaces the file's.
+// as without the save. The file's seed replaces options.seed. A file without
+// `compile` gives a model that must be compiled. *model is replaced only on
+// success. kCorruption names the damaged part, kInvalidArgument the part that
+// does not fit. Workers that load a model together must load the same one
+// (kOutOfSync); one that joins a running job receives the job's state instead.
 Status LoadModel(const std::string& path, std::unique_ptr<Model>* model,
                  const CompileOptions& options = {},
                  FileSystem* files = FileSystem::Posix());
@@ -245,33 +220,12 @@ Status SaveWeights(Model* model, const std::string& path,
 
 // The names of the weights in another program's file, and their layout.
 enum class WeightsLayout : uint8_t {
-  // "dense/kernel" or "model/dense/kernel", with the layout of this library. In
-  // a file that is not ringlet's a name may have a number behind it or groups
-  // before it, as in Keras and TensorFlow: "dense/kernel:0",
-  // "sequential/dense/kernel", "dense/dense/kernel:0". "kernel:0" is valid if
-  // one layer has a kernel. Arrays without names, arr_0 and so on, are in the
-  // order of model.get_weights(). The names of nested models may have more or
-  // fewer of the outer models' names: "conv2d/kernel" matches
-  // "body/conv2d/kernel", and the reverse. An ambiguous name is an error that
-  // names both weights or tensors.
+  // "dense/kernel", with the layout of this library, and the variants of Keras
+  // and TensorFlow. Arrays without names are in the order of
+  // model.get_weights(). docs/from-keras.md has the rules.
   kKeras,
-  // A state_dict of PyTorch: "fc.weight" and "fc.bias" are kernel and bias of
-  // the Dense or Conv2D "fc". Names match with or without a prefix that all
-  // modules have ("module."). If no layer with weights has a module's name, the
-  // layers take the modules in order. This is the order in an npz file. For
-  // safetensors files and sorted names, which keep no order, it is the natural
-  // order of the names ("2" before "10"). It is an error if the names of
-  // modules of one shape differ in more than digits, or contradict the order in
-  // an npz file.
-  //
-  // Linear (units, inputs) becomes (inputs, units), and Conv2d (filters,
-  // channels, height, width) becomes (height, width, channels, filters). Conv1d
-  // is alike. A Conv2d with as many groups as channels, (filters, 1, height,
-  // width), becomes a DepthwiseConv2D. A SeparableConv2D "s" takes the modules
-  // "s.depthwise" and "s.pointwise", or two modules in order. The inputs of a
-  // Dense after a Flatten of (height, width, channels) are permuted from
-  // PyTorch's (channels, height, width), also behind Dropout, Activation and
-  // Add. They are not permuted after a Reshape to more than one dimension.
+  // A state_dict of PyTorch: "fc.weight" and "fc.bias", in PyTorch's layouts.
+  // docs/from-keras.md has the rules.
   kTorch,
 };
 
@@ -302,14 +256,13 @@ struct WeightsReport {
   std::vector<std::string> skipped;
 };
 
-// Loads weights by the names of layer and weight, in any order. Reads each file
-// of ringlet with weights (also a run's checkpoint), npz files, plain
-// safetensors files and ONNX models. Damage in the last two cannot be detected.
-// An ONNX model has the layout kTorch, in the order of its graph. All checks,
-// with those of checksums, come before the first weight is overwritten. Numbers
-// of other types are rounded to float32; a number beyond its range is an error.
-// *report (may be null) is set also if the weights do not fit. The optimizer's
-// state does not change.
+// Loads weights by the names of layer and weight, in any order, from a file of
+// ringlet (also a run's checkpoint), an npz file, a plain safetensors file or an
+// ONNX model, which has the layout kTorch. Damage in plain safetensors and ONNX
+// files cannot be detected. All checks come before the first weight is
+// overwritten. Numbers of other types are rounded to float32; one beyond its
+// range is an error. *report (may be null) is set also if the weights do not
+// fit. The optimizer's state does not change.
 Status LoadWeights(Model* model, const std::string& path,
                    const LoadWeightsOptions& options = {},
                    WeightsReport* report = nullptr);
@@ -323,19 +276,13 @@ Status LoadWeights(Model* model, const std::string& path,
 // of a fit. Each is called on every rank of a job, and the chief saves.
 
 // BackupAndRestore: Keras's callback, which resumes at a step, as TensorFlow's
-// does. A backup has the weights, the optimizer, the data position, the random
-// state, the running metrics and every callback's state. A resumed run ends
-// with the same bits as an uninterrupted one.
+// does. A resumed run ends with the same bits as an uninterrupted one.
 //
-//   options.callbacks = {BackupAndRestore("backup")};
 //   options.callbacks = {BackupAndRestore("backup", SaveEvery(30))};
 //
-// In a job of several workers every worker has the callback. Only the chief
-// reads and writes, and the others load its state. If a worker is lost, the
-// others keep running and wait for its restart. It then receives the state from
-// their memory. An elastic job does not wait. The chief's backup is loaded only
-// if no reachable worker has a valid state in memory, as after the loss of all.
-// A loaded backup counts as verified.
+// In a job of several workers every worker has the callback, and only the chief
+// reads and writes. A restarted worker receives the state from the others'
+// memory. The backup is loaded only if no reachable worker has a valid state.
 
 struct BackupAndRestoreOptions {
   // 0: after every epoch ("epoch"). N: after every N steps, counted across
@@ -347,15 +294,13 @@ struct BackupAndRestoreOptions {
   bool delete_checkpoint = true;
   // SIGTERM, SIGINT and SIGHUP save at the end of the present step and end the
   // fit with kCancelled (exit code 75: run again to continue). If this save
-  // fails, the next run continues from the previous backup; without one the fit
-  // ends with the save's error. A second signal kills the process.
+  // fails, the previous backup stays. A second signal kills the process.
   bool save_before_preemption = true;
   // Training pauses only while the state is copied; another thread writes the
   // copy. False: training waits for the disk, and needs no memory for a copy.
   bool background = true;
-  // Allow a resume from a backup with another optimizer (its class or one of
-  // its numbers), or with another seed. If false, Fit returns an error. Other
-  // slots of the optimizer are always an error.
+  // Allow a resume from a backup with another optimizer (its class or a number;
+  // other slots are always an error), or with another seed.
   bool other_optimizer = false;
   bool other_seed = false;
   // If the previous save is still being written: false waits for it, true skips
@@ -373,26 +318,18 @@ inline BackupAndRestoreOptions SaveEvery(int64_t steps) {
   return options;
 }
 
-// If a backup cannot be written, there is a warning on stderr, training
-// continues, and the previous backup stays. Fit returns an error if a backup
-// cannot be read, has another model, or is of a later epoch than the fit's
-// last. It never starts from the beginning if there is a backup. Callbacks and
-// metrics may have been added or removed since the backup. An added one starts
-// from the beginning, the state of a removed one is dropped, and a note names
-// both. A backup with other data (number, order, batches or steps of an epoch)
-// gives a warning, and an error if its position is outside the data.
+// If a backup cannot be written, there is a warning on stderr, and the previous
+// backup stays. Fit returns an error if a backup cannot be read, has another
+// model, or is of a later epoch than the fit's last. It never starts from the
+// beginning if there is a backup. Callbacks and metrics may be added or removed.
+// A backup with other data gives a warning, and an error if its position is
+// outside the data.
 std::shared_ptr<Callback> BackupAndRestore(
     const std::string& backup_dir, const BackupAndRestoreOptions& options = {});
 
-// The number of replicas of the newest backup's run. 0: there is no backup, or
-// it cannot be read; then the fit reports the error.
-int ReplicasOfBackup(const std::string& backup_dir,
-                     FileSystem* files = FileSystem::Posix());
-
 // ModelCheckpoint: saves the model, or its weights. Options, rules and messages
 // are those of Keras 3's callbacks/model_checkpoint.py. It writes on the
-// training thread: the file is durable when the message appears. Only
-// BackupAndRestore saves in the background.
+// training thread: the file is durable when the message appears.
 //
 //   ModelCheckpointOptions best;
 //   best.save_best_only = true;
@@ -426,30 +363,16 @@ struct ModelCheckpointOptions {
 // so. Extensions of data files and RUN.json (".csv", ".json", ".npy", ".npz",
 // ".gz") are errors. `filepath` may have fields of Python's str.format:
 // {epoch}, {batch} (only with save_freq N) and the names in the logs, as
-// {epoch:02d}, {loss:.2f}, {loss:.2e} or {accuracy:.3g}. Epochs and batches
-// count from 1. {loss} has the fewest digits that read back exactly. Missing
-// folders are created. LoadModel, or LoadWeights, reads the file.
+// {epoch:02d}, {loss:.2f} or {accuracy:.3g}. Epochs and batches count from 1.
+// Missing folders are created. LoadModel, or LoadWeights, reads the file.
 //
-// A save replaces any file of its name by an atomic rename: the last writer
-// wins. If the network splits an elastic job, each partition has a chief. If
-// all workers share one disk, both chiefs save to one name. During the run the
-// file may then be that of the slower partition for a while. In the end both
-// partitions have written the same bits. A partition that is killed before its
-// end may leave an earlier model there. So in an elastic job SaveWhenTrained
-// writes its own file also with skip_if_saved.
-//
-// Called on every rank; the chief saves. The best value is kept from one fit to
-// the next, and BackupAndRestore saves it. If a file cannot be written (a full
-// disk, a failure, no permission), there is a warning on stderr and training
-// continues. The earlier file stays, and the best value does not change. If the
-// last save has failed, Fit returns its error after the other callbacks have
-// saved their files. A run that resumes at its end writes this file, if the
-// model still has the weights of that save. So list BackupAndRestore before a
-// ModelCheckpoint: the save is then tried again before averages or the best
-// weights replace the weights. Fit also returns an error for an invalid
-// filepath (its text, or a directory of that name). The error comes before the
-// first step if the names in the logs are known then (see
-// Callback::NamesInLogs).
+// A save replaces any file of its name by an atomic rename. If a file cannot be
+// written, there is a warning on stderr, training continues, and the earlier
+// file and the best value stay. If the last save has failed, Fit returns its
+// error after the other callbacks have saved; a resumed run tries it again, if
+// BackupAndRestore is before a ModelCheckpoint in the list. Fit also returns an
+// error for an invalid filepath. docs/membership.md explains what an elastic job
+// saves after the network has split it.
 std::shared_ptr<Callback> ModelCheckpoint(
     const std::string& filepath, const ModelCheckpointOptions& options = {});
 
@@ -461,20 +384,17 @@ std::shared_ptr<Callback> ModelCheckpoint(
 
 struct SaveWhenTrainedOptions {
   Metadata metadata;  // the caller's, beside SaveModel's
-  // True: does not replace a file at `path` that lacks a part of `metadata`
-  // (see FirstFreePath).
+  // True: does not replace a file at `path` that lacks a part of `metadata`.
+  // The model then gets the first free name of "m-1.safetensors" and so on.
   bool keep_others = false;
   // Writes nothing if another callback's last file of the whole model has the
   // final model: no step and no callback has changed it since then.
   bool skip_if_saved = false;
   // A signal ends the fit after its step, with kInterrupted (exit code 128 +
   // the signal). The model is then in "<path>-interrupted.safetensors", or the
-  // next free name. Its metadata have the last step, `interrupted`. With
-  // BackupAndRestore no file is written: the next run continues from the
-  // backup. A second signal ends the process immediately. If a lost worker ends
-  // the job, the chief saves the model in the same place, or rank 1 if the
-  // chief is lost. False: signals are not handled, and nothing is saved after a
-  // loss.
+  // next free name; with BackupAndRestore in the backup instead. If a lost
+  // worker ends the job, the chief, or rank 1 if the chief is lost, saves to
+  // the same place. A second signal ends the process immediately.
   bool save_if_interrupted = true;
   // A folder to try if the file cannot be written, with a free name. The fit
   // still ends with the error, which names the other file. "": none.
@@ -487,12 +407,6 @@ struct SaveWhenTrainedOptions {
 // is lost. With an empty path nothing is written.
 std::shared_ptr<Callback> SaveWhenTrained(
     const std::string& path, const SaveWhenTrainedOptions& options = {});
-
-// The first name of "m.safetensors" (`path`), "m-1.safetensors",
-// "m-2.safetensors" and so on that is free. The name of a finished model's file
-// with all of `own` in its metadata counts as free.
-std::string FirstFreePath(FileSystem* files, const std::string& path,
-                          const Metadata& own);
 
 }  // namespace ringlet
 

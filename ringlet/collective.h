@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string>
 
 #include "status.h"
@@ -30,20 +29,16 @@ class Clock {
 
 // --- collectives -------------------------------------------------------------
 
-// core trains over this interface, and has no code for the network; net
-// implements it. The default, SoloCollective, is a job of one worker. Every
-// rank makes every call, in the same order with the same sizes. The order of
-// sums depends only on the job's size and options. So a run repeats bit for
-// bit, and all ranks get the same bits.
+// The default is a job of one worker. Every rank makes every call, in the same
+// order with the same sizes. The order of sums depends only on the job's size
+// and options. So a run repeats bit for bit, and all ranks get the same bits.
 //
 // Called from the training thread only.
 
-// The format of floats on the links in a long all-reduce over a ring. The
-// 16-bit formats need half the bytes, for jobs that wait for the network. Each
-// number is rounded to nearest, ties to even, at every hop. Sums are made in
-// float32, in the ring's fixed order. Each rank rounds the sum that it owns
-// before it sends it, so all ranks end with the same bits. Vectors of at most 8
-// KiB always travel as float32. Values are part of the wire's format.
+// The format of floats on the links of a ring. With a 16-bit format each number
+// is rounded to nearest, ties to even, at every hop; sums are made in float32,
+// and all ranks end with the same bits. Vectors of at most 8 KiB always travel
+// as float32. Values are part of the wire's format.
 enum class WireDtype : uint8_t {
   kFloat32 = 0,
   kBfloat16 = 1,  // float32's range, 8 bits of precision
@@ -93,7 +88,7 @@ class Collective {
     return Wait(ticket);
   }
 
-  // Bytes are sent unchanged; see below for numbers. Every rank's
+  // Bytes are sent unchanged, whatever the ranks' byte orders. Every rank's
   // data[0..bytes) becomes the root's.
   virtual Status Broadcast(void* data, size_t bytes, int root) = 0;
   // out[r * bytes ...] becomes rank r's in[0..bytes).
@@ -109,13 +104,10 @@ class Collective {
   virtual Status Barrier() = 0;
 
   // Sends every other rank the reason why this rank cannot continue. All calls
-  // of all ranks, present and later, return an error of the same code, for
-  // kPeerLost with the same rank(). The error names this rank and the reason:
-  // "rank 2 (10.0.0.3:7000) failed: <reason>". A wait for a completed operation
-  // still succeeds. Abort returns when the message is sent, even if this
-  // process ends immediately. After it call only Reform and the destructor. May
-  // be called after an error, and may then do nothing. If several ranks abort,
-  // each rank uses the first reason that it receives.
+  // of all ranks return an error of the same code, which names this rank and
+  // the (first) reason; a wait for a completed operation still succeeds.
+  // Returns when the message is sent. After it call only Reform and the
+  // destructor.
   virtual void Abort(const Status& /*reason*/) {}
 
   // Sets the training step for messages.
@@ -148,46 +140,14 @@ class Collective {
   int64_t compiles_ = 0;
 };
 
-// Broadcast and AllGather for `count` numbers of `element_bytes` each, between
-// ranks of different byte orders. AllReduce handles byte order itself.
-Status BroadcastNumbers(Collective* collective, void* data,
-                        size_t element_bytes, size_t count, int root);
-Status GatherNumbers(Collective* collective, const void* in,
-                     size_t element_bytes, size_t count, void* out);
-
 // OK if the `mine` of every rank is OK. Else every rank gets the error of the
 // lowest rank with one, with that rank in the message.
 Status ExchangeStatus(Collective* collective, const Status& mine);
-
-// Aborts if `status` is an error and there are other ranks, which would
-// otherwise wait for this one.
-void AbortOthers(Collective* collective, const Status& status);
 
 // values[0..count) become their sums over all ranks, added in the order of the
 // ranks, with the same bits everywhere. For a few numbers, such as losses and
 // counts.
 Status SumOverRanks(Collective* collective, double* values, size_t count);
-
-class SoloCollective final : public Collective {
- public:
-  int rank() const override { return 0; }
-  int size() const override { return 1; }
-  Status StartAllReduce(float*, size_t, Ticket* ticket) override {
-    *ticket = 0;
-    return Status();
-  }
-  Status StartAllReduceInts(int32_t*, size_t, Ticket* ticket) override {
-    *ticket = 0;
-    return Status();
-  }
-  Status Wait(Ticket) override { return Status(); }
-  Status Broadcast(void*, size_t, int) override { return Status(); }
-  Status AllGather(const void* in, size_t bytes, void* out) override {
-    std::memmove(out, in, bytes);
-    return Status();
-  }
-  Status Barrier() override { return Status(); }
-};
 
 }  // namespace ringlet
 

@@ -4,11 +4,9 @@
 #ifndef RINGLET_DATASET_H_
 #define RINGLET_DATASET_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -344,9 +342,6 @@ class Dataset {
   std::vector<int64_t> own_;                           // OwnExamples
 };
 
-// Element i of a permutation of [0, n) that depends on (seed, pass).
-int64_t Permute(uint64_t seed, int64_t pass, int64_t n, int64_t i);
-
 // Examples in memory: `count` consecutive ones in x and y, which are borrowed
 // and outlive the source. `y` may be null.
 std::shared_ptr<Source> MemorySource(const ExampleSpec& x_spec, const void* x,
@@ -373,8 +368,6 @@ Dataset Zip(const std::vector<Dataset>& x, const std::vector<Dataset>& y);
 // batch nothing is allocated.
 //
 // Used by one thread.
-
-class Thread;
 
 struct Batch {
   int64_t count = 0;         // examples of the part; may be 0
@@ -403,109 +396,19 @@ struct LoaderOptions {
 
 class BatchLoader {
  public:
-  // The targets of one output of the model.
-  struct TargetsOf {
-    int64_t count = 1;        // for each example
-    bool classes = true;      // they are class numbers
-    int64_t num_classes = 0;  // > 0: these are below it
-  };
-  struct Options {
-    Dataset dataset;
-    DataPosition start;
-    // The loader reads `parts` of the `world` parts of each global batch, from
-    // part `rank` on.
-    int rank = 0;
-    int world = 1;
-    int parts = 1;
-    // See LoaderOptions.
-    int64_t round = 1;
-    int64_t steps = 0;
-    // Memory for LargestPart(replicas) examples of x (floats) and of the
-    // targets (4 bytes each). Outlives the loader.
-    float* x = nullptr;
-    void* y = nullptr;
-    Shape x_shape;  // the shape of the model's input
-    // For a model with several inputs, instead of x_shape: the shape of each.
-    std::vector<Shape> x_shapes;
-    bool read_targets = true;   // false: y is null, and need not exist
-    bool read_examples = true;  // false: x is null, and need not exist
-    int64_t targets = 1;        // for each example
-    bool classes = true;        // targets are class numbers
-    int64_t num_classes = 0;    // > 0: they are below it
-    // For a model with several outputs, instead of the three fields above.
-    std::vector<TargetsOf> outputs;
-    // If not empty: targets are class numbers, or have one value for each
-    // class.
-    ClassWeights class_weight;
-    bool background = true;
-    // The loader releases it at its end, so that the owner of the buffers can
-    // use them again.
-    std::shared_ptr<void> lease;
-  };
-
-  static Status Open(const Options& options,
-                     std::unique_ptr<BatchLoader>* loader);
-  ~BatchLoader();
-  BatchLoader(const BatchLoader&) = delete;
-  BatchLoader& operator=(const BatchLoader&) = delete;
+  virtual ~BatchLoader() = default;
 
   // Reads the next part. The caller may use its buffer until the next call.
   // After the parts of a `last` batch the data begin again. After an error
   // every call returns that error.
-  Status Next(Batch* batch);
+  virtual Status Next(Batch* batch) = 0;
   // Skips the next `steps` parts without reading examples. *batch becomes the
   // last of them, without examples. Their global counts are added to *examples.
-  Status Skip(int64_t steps, Batch* batch, int64_t* examples);
+  virtual Status Skip(int64_t steps, Batch* batch, int64_t* examples) = 0;
   // With rounds: returns to the start of the last part's round.
-  void RewindRound();
+  virtual void RewindRound() = 0;
   // Returns to the first part of the last part's global batch. Not with rounds.
-  void RewindStep();
-
- private:
-  explicit BatchLoader(const Options& options);
-  Status Read();
-  Status Convert();
-  Status ConvertX(int64_t count, float* x);
-  Status ConvertInputs(int64_t count, float* x);
-  Status ConvertTargets(int64_t count, void* y);
-  Status ConvertTargets(const TargetsOf& targets, int64_t first, int64_t count,
-                        void* y);
-  Status CheckValue(double value, float scaled, int64_t example,
-                    int64_t number) const;
-  void FillWeights(int64_t count, const void* y);
-  int64_t ClassOf(const void* y, int64_t i) const;
-  void Loop();
-  void BeginRound();
-  void Advance();
-
-  const Options options_;
-  const ExampleSpec x_spec_, y_spec_;
-  DataPosition at_;        // of the next read
-  int part_ = 0;           // index of the next read among this rank's parts
-  DataPosition round_at_;  // start of its round
-  int64_t step_ = 0;       // index of its step in the round
-  int64_t round_ = 1;      // steps of that round
-  int64_t rest_ = 0;       // steps after it
-  DataPosition read_at_;   // of the last read
-  DataPosition read_round_at_;        // start of its round
-  int64_t read_rest_ = 0;             // steps from there on
-  BatchPlan plan_;                    // of the last read
-  std::vector<int64_t> indices_;      // examples of the last read
-  std::vector<unsigned char> raw_x_;  // empty if read in place
-  std::vector<unsigned char> raw_y_;
-  std::vector<float> weights_;  // empty if each is 1
-  Batch batch_;                 // the caller's batch
-  DataPosition batch_at_;       // of the caller's batch
-  DataPosition batch_round_at_;
-  int64_t batch_rest_ = 0;
-  Status result_;
-
-  // For the background thread. It owns the read data while a batch is `wanted`.
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool wanted_ = false;
-  bool stop_ = false;
-  std::unique_ptr<Thread> thread_;
+  virtual void RewindStep() = 0;
 };
 
 }  // namespace ringlet

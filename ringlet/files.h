@@ -139,10 +139,6 @@ std::string FolderOf(const std::string& path);
 // "a" of "b/a".
 std::string FileNameOf(const std::string& path);
 
-// The error for a file that cannot be opened, from errno. It names the path,
-// and for a missing relative path also the current folder.
-Status OpenError(int error, const std::string& path);
-
 // Reads a whole file of at most `limit` bytes.
 Status ReadWholeFile(FileSystem* files, const std::string& path, int64_t limit,
                      std::string* bytes);
@@ -214,52 +210,26 @@ class SealedFiles final : public FileSystem {
   // kUnimplemented if there is no key, or the file has another. kCorruption if
   // the file is damaged, here or when the damaged part is read.
   Status Open(const std::string& path, std::unique_ptr<File>* file) override;
-  Status Create(const std::string& path, std::unique_ptr<File>* file) override {
-    return Make(path, /*is_private=*/false, file);
-  }
+  Status Create(const std::string& path, std::unique_ptr<File>* file) override;
   Status CreatePrivate(const std::string& path,
-                       std::unique_ptr<File>* file) override {
-    return Make(path, /*is_private=*/true, file);
-  }
+                       std::unique_ptr<File>* file) override;
 
   Status OpenLog(const std::string& path, bool append,
-                 std::unique_ptr<File>* file) override {
-    return below_->OpenLog(path, append, file);
-  }
-  Status Rename(const std::string& from, const std::string& to) override {
-    return below_->Rename(from, to);
-  }
-  Status RenameNew(const std::string& from, const std::string& to) override {
-    return below_->RenameNew(from, to);
-  }
-  Status CopyMode(const std::string& path, const std::string& source) override {
-    return below_->CopyMode(path, source);
-  }
+                 std::unique_ptr<File>* file) override;
+  Status Rename(const std::string& from, const std::string& to) override;
+  Status RenameNew(const std::string& from, const std::string& to) override;
+  Status CopyMode(const std::string& path, const std::string& source) override;
   bool seals() const override { return seal_; }
-  Status Remove(const std::string& path) override {
-    return below_->Remove(path);
-  }
-  Status SyncName(const std::string& path) override {
-    return below_->SyncName(path);
-  }
-  Status SyncDirectory(const std::string& path) override {
-    return below_->SyncDirectory(path);
-  }
+  Status Remove(const std::string& path) override;
+  Status SyncName(const std::string& path) override;
+  Status SyncDirectory(const std::string& path) override;
   Status List(const std::string& path,
-              std::vector<std::string>* names) override {
-    return below_->List(path, names);
-  }
-  Status MakeDirectory(const std::string& path) override {
-    return below_->MakeDirectory(path);
-  }
+              std::vector<std::string>* names) override;
+  Status MakeDirectory(const std::string& path) override;
   Status LockDirectory(const std::string& path,
-                       std::unique_ptr<HeldLock>* lock) override {
-    return below_->LockDirectory(path, lock);
-  }
+                       std::unique_ptr<HeldLock>* lock) override;
   Status LockFile(const std::string& path,
-                  std::unique_ptr<HeldLock>* lock) override {
-    return below_->LockFile(path, lock);
-  }
+                  std::unique_ptr<HeldLock>* lock) override;
 
  private:
   Status Keys(std::shared_ptr<const JobKeys>* keys);
@@ -272,11 +242,6 @@ class SealedFiles final : public FileSystem {
   std::mutex mutex_;  // guards keys_
   std::shared_ptr<const JobKeys> keys_;
 };
-
-// True if a file that begins with these 8 bytes is sealed.
-bool IsSealed(const void* first_bytes);
-// The error of a reader for a sealed file.
-Status MissingKeyError(const std::string& path);
 
 }  // namespace ringlet
 

@@ -35,22 +35,9 @@ class Model;
 // existing name allocates nothing.
 class Logs {
  public:
-  void Set(const std::string& name, double value) {
-    for (auto& entry : entries_) {
-      if (entry.first == name) {
-        entry.second = value;
-        return;
-      }
-    }
-    entries_.emplace_back(name, value);
-  }
+  void Set(const std::string& name, double value);
   // Null if there is no such value.
-  const double* Find(const std::string& name) const {
-    for (const auto& entry : entries_) {
-      if (entry.first == name) return &entry.second;
-    }
-    return nullptr;
-  }
+  const double* Find(const std::string& name) const;
   const std::vector<std::pair<std::string, double>>& entries() const {
     return entries_;
   }
@@ -95,8 +82,8 @@ struct FitState : public Saveable {
   // The steps of the last batch. With local updates it is the length of a
   // round: OnTrainBatchBegin gets its first step, OnTrainBatchEnd its last.
   int64_t steps_taken = 1;
-  // The length of a round of local updates; 0 if it is not chosen yet
-  // (LocalUpdates::kAutoSteps).
+  // Steps of a round of local updates; 0 without them, or while
+  // LocalUpdates::kAutoSteps has not chosen.
   int64_t local_steps = 0;
   // The replicas in the mean of the last round, in order. Empty without local
   // updates.
@@ -108,21 +95,18 @@ struct FitState : public Saveable {
   std::vector<MetricState> metrics;
   const MetricState* step_metrics = nullptr;
 
-  // A callback's request to end the fit. A request from OnEpochBegin ends it
-  // after the epoch's first step. In a job of several ranks the request of one
-  // rank stops all. They stop after the step of the OnTrainBatchEnd that set
-  // it. The other ranks learn of it in the next step, which they begin and give
-  // up. Until then `interrupted` and `signal` are not set.
+  // Set to 1 to end the fit after this step, or from OnEpochBegin after the
+  // epoch's first step. In a job one rank's request stops all ranks after the
+  // same step.
   uint8_t stop_training = 0;  // 0 or 1; saved, so a byte
-  // Set by a callback before a save point. The fit ends on every rank when
+  // Set by a callback before a save point: the fit ends on every rank when
   // everything was saved there. It ends with kCancelled if it can be resumed
   // (Callback::RestoresAfterLoss) or there was no signal, else with
-  // kInterrupted. After the last epoch a fit cannot be interrupted.
+  // kInterrupted. Not after the last epoch.
   bool interrupted = false;
   int signal = 0;  // the signal, up to 31; greater ones count as none
-  // Set in OnSetup by a callback that saves on SIGINT, SIGTERM and SIGHUP.
-  // Until the fit returns, the first of these signals interrupts it (see
-  // core/fit/interrupts.h).
+  // Set in OnSetup by a callback that saves on SIGINT, SIGTERM and SIGHUP. Until
+  // the fit returns, the first of these signals interrupts it.
   bool handles_signals = false;
   // The result of a callback's save, in words: "the model is in m.safetensors".
   std::string saved_message;
@@ -208,11 +192,6 @@ class Callback : public Saveable {
   // not known in advance.
   virtual bool NamesInLogs(std::vector<std::string>*) const { return false; }
 
-  // On AppendState: its spans are the same on every rank after OnSetup. State
-  // of more than 4 KB must not change in OnTrainBatchBegin, since a step begins
-  // again after a loss. An elastic job may roll back to an earlier step, and
-  // then restores this state too.
-
   // True for a callback that restores the fit in OnTrainBegin if no rank has a
   // valid state in memory. With such a callback the others wait for a lost
   // rank. Without one Fit returns kPeerLost. An elastic job does not wait.
@@ -222,26 +201,24 @@ class Callback : public Saveable {
   // saves none.
   virtual std::string SavesModelAs() const { return ""; }
 
+  // The spans are the same on every rank after OnSetup. State of more than 4 KB
+  // must not change in OnTrainBatchBegin, since a step begins again after a
+  // loss. An elastic job may roll back, and then restores this state too.
   void AppendState(std::vector<StateSpan>*) override {}
   // The part of its state that the donor sends and no backup has. The receiver
   // needs it to finish the work of a lost worker, such as an unwritten row.
   virtual void AppendLiveState(std::vector<StateSpan>*) {}
 };
 
-// True if a callback in the list restores after a loss
-// (Callback::RestoresAfterLoss).
-bool AnyRestoresAfterLoss(
-    const std::vector<std::shared_ptr<Callback>>& callbacks);
-
 // Keras's callbacks; those that write files are in checkpoint.h and loggers.h.
 // Options, rules and messages are those of Keras 3's callbacks/*.py. Each maker
 // returns a new object for one model. The object is reset when another fit
 // begins.
 
-// How a value is compared. kAuto: smaller is better for "loss" and for metrics
-// that are errors, with or without "val_"; larger is better for the others. NaN
-// is never better. Fit returns kInvalidArgument before its first step if the
-// logs will not have `monitor`, as far as Callback::NamesInLogs gives them.
+// kAuto: smaller is better for "loss" and for metrics that are errors, with or
+// without "val_"; larger for the others. NaN is never better. Fit returns
+// kInvalidArgument before its first step if the logs will not have `monitor`, as
+// far as Callback::NamesInLogs gives them.
 enum class MonitorMode : uint8_t { kAuto, kMin, kMax };
 
 struct EarlyStoppingOptions {
@@ -294,24 +271,18 @@ std::shared_ptr<Callback> LambdaCallback(const LambdaCallbackOptions& options);
 
 // --- loops -------------------------------------------------------------------
 
-// The options and results of Model's loops. The order of events is that of
-// Keras 3's trainer. In a job of several workers every rank calls the same
-// function with the same arguments.
+// The options and results of Model::Fit, Evaluate and Predict. The order of
+// events is that of Keras 3's trainer. In a job of several workers every rank
+// calls the same function with the same arguments. Evaluate gives "loss" and the
+// metrics over the dataset. Predict gives the outputs (examples, output shape)
+// in the order of the dataset, on every rank; with OwnExamples each rank gets
+// those of its own examples.
 //
-//   model.Fit(dataset, options)       trains, and gives the History
-//   model.Evaluate(dataset, options)  "loss" and the metrics over the dataset
-//   model.Predict(dataset)            outputs (examples, output shape) in the
-//                                     order of the dataset, on every rank; with
-//                                     OwnExamples each rank gets the outputs of
-//                                     its own examples
+// Each Fit begins with the first pass over the data, so two Fits of one epoch
+// differ from a Fit of two. Give the second Shuffle another seed.
 //
-// Each Fit begins with the first pass over the data. A second Fit on the same
-// data uses the same orders of examples again, and prints a note. So two Fits
-// of one epoch differ from a Fit of two. Give the second Shuffle another seed.
-//
-// Signals belong to the program, unless a callback handles them:
-// BackupAndRestore and SaveWhenTrained save on SIGINT, SIGTERM and SIGHUP, and
-// Fit returns.
+// Signals belong to the program, unless BackupAndRestore or SaveWhenTrained
+// handles them.
 
 // kAuto: the bar on a terminal, else the line. With NO_COLOR in the environment
 // the bar has no colours.
@@ -335,23 +306,19 @@ struct FitOptions {
   ClassWeights class_weight;
   std::vector<std::shared_ptr<Callback>> callbacks;
   Verbose verbose = Verbose::kAuto;
-  // The stream for the progress; each line is flushed. The chief prints the
-  // progress. Any other worker of a job prints one line at the start and one at
-  // the end.
+  // The stream for the progress, which the chief prints. Any other worker of a
+  // job prints one line at the start and one at the end.
   FILE* out = stdout;
   bool prefetch = true;  // prepare the next batch while this one computes
   // The number of steps after which all ranks compare their weights
-  // (Model::CheckReplicas); 0: never. With kCheckByTime an elastic job with
-  // cross_check compares about every two seconds. Its checks take 1 to 5 % of
-  // the time. Any other job compares every 100 steps. After a loss an
-  // elastic job may train the steps since the last check again, to the same
-  // bits.
+  // (Model::CheckReplicas); 0: never. kCheckByTime: about every two seconds in
+  // an elastic job with cross_check, else every 100 steps. After a loss an
+  // elastic job may train the steps since the last check again.
   int64_t check_replicas_every = kCheckByTime;
   // In an elastic job each check also compares the results of a pass over the
-  // same examples. A faulty rank ends with kOutOfSync. The others continue from
-  // the verified point, the last boundary that several had compared; each has a
-  // copy in memory (docs/membership.md). False: no such pass and no copy, and a
-  // loss costs no complete step.
+  // same examples. A faulty rank ends with kOutOfSync, and the others continue
+  // from the last verified point (docs/membership.md). False: no such pass, and
+  // a loss costs no complete step.
   bool cross_check = true;
 };
 
@@ -375,11 +342,9 @@ struct EvaluateOptions {
 // TrainingLoop: a user-defined training loop that outlives lost workers.
 //
 // Model::Fit in parts: the program has its own code between two steps, between
-// epochs and around them. A step computes all replicas of this worker, so a
-// worker can take over the replicas of a lost one. Custom losses and layers
-// (custom_layer.h) change the numbers of a step. In a job of several workers
-// every rank makes the same calls. The usual loop works for an elastic job
-// (StrategyOptions::min_workers) and for one worker:
+// epochs and around them. A step computes all replicas of this worker. In a job
+// of several workers every rank makes the same calls. This loop works for an
+// elastic job (StrategyOptions::min_workers) and for one worker:
 //
 //   Status Train(TrainingLoop* loop) {
 //     RINGLET_RETURN_IF_ERROR(loop->Begin());
@@ -397,14 +362,11 @@ struct EvaluateOptions {
 //     status = Train(&loop);
 //   } while (loop.Recover(&status));
 //
-// After a loss Train runs again, from epoch() and step(). This is the donor's
-// position, which may be that of the last replica check
-// (FitOptions::check_replicas_every). Train then also repeats its own work for
-// the steps after that check. So Train gets the position from the loop, keeps
-// no state between steps outside the loop, and does not change the weights.
-// Before each Step it sets the step's own settings, such as a learning rate,
-// from epoch() and step(). State that belongs to the steps must be in a
-// Callback.
+// After a loss Train runs again, from epoch() and step(), which may be those of
+// the last replica check. So Train gets the position from the loop, keeps no
+// state between steps outside the loop, and does not change the weights. State
+// that belongs to the steps must be in a Callback. Before each Step it sets the
+// step's own settings, such as a learning rate, from epoch() and step().
 //
 // After an error all calls but Recover do nothing, and return that error.
 
@@ -422,9 +384,8 @@ class TrainingLoop {
   TrainingLoop& operator=(const TrainingLoop&) = delete;
 
   // The workers compare their arguments, and load the state of the run: the
-  // start, a backup, or the state of the donor, a worker with a valid state.
-  // Call it first, and after Recover has returned true. After the end it
-  // begins another run.
+  // start, a backup, or that of another worker. Call it first, after Recover has
+  // returned true, and after the end to begin another run.
   Status Begin();
   // True if another epoch, or the rest of one, must be trained. False after a
   // callback has stopped the run, or the data have ended.
@@ -446,9 +407,8 @@ class TrainingLoop {
   Status End();
   // `status` is the result of Train. True: a worker was lost, or waits to join,
   // and the workers have formed a view again. Run Train once more. False:
-  // *status is the result of the run. If it is an error, it has been reported
-  // to the other workers. If Train returned OK without a call of End, it is an
-  // error.
+  // *status is the result of the run; an error has been reported to the other
+  // workers. OK from Train without a call of End is an error.
   bool Recover(Status* status);
 
   // The position of the next Step, each from 0.

@@ -61,18 +61,6 @@ Initializer HeNormal();
 Initializer LecunUniform();  // limit sqrt(3 / fan_in)
 Initializer LecunNormal();
 
-// fan_in and fan_out of a weight: (in, out) of a matrix. For a convolution's
-// kernel (..., in, out) both include the receptive field.
-struct Fans {
-  double in, out;
-};
-Fans ComputeFans(const Shape& shape);
-
-// Writes shape.elements() values to `out`. `stream` separates the variables of
-// a model.
-void Initialize(const Initializer& initializer, const Shape& shape,
-                uint64_t seed, uint64_t stream, float* out);
-
 // L1 adds l1 * sum |w|, L2 adds l2 * sum w^2 (not halved).
 struct Regularizer {
   float l1 = 0;
@@ -83,16 +71,6 @@ struct Regularizer {
 inline Regularizer L1(float l1 = 0.01f) { return {l1, 0}; }
 inline Regularizer L2(float l2 = 0.01f) { return {0, l2}; }
 inline Regularizer L1L2(float l1 = 0, float l2 = 0) { return {l1, l2}; }
-
-// l1 * sum |w| + l2 * sum w^2, summed in order.
-double RegularizationPenalty(const Regularizer& regularizer, int64_t n,
-                             const float* w);
-
-// The derivative of the penalty at w.
-inline float RegularizationGradient(const Regularizer& regularizer, float w) {
-  const float sign = w > 0 ? 1.0f : w < 0 ? -1.0f : 0.0f;
-  return 2 * regularizer.l2 * w + regularizer.l1 * sign;
-}
 
 // --- a layer -----------------------------------------------------------------
 
@@ -188,39 +166,6 @@ struct Layer {
     kCustom,
     kModel,
   };
-  // The setters that were called; a setter that the layer lacks is an error.
-  enum Setting : uint64_t {
-    kSetStrides = 1,
-    kSetPadding = 2,
-    kSetUseBias = 4,
-    kSetKernelInitializer = 8,
-    kSetBiasInitializer = 16,
-    kSetKernelRegularizer = 32,
-    kSetBiasRegularizer = 64,
-    kSetSeed = 128,
-    kSetKeepDims = 256,
-    kSetDilationRate = uint64_t{1} << 12,
-    kSetDepthMultiplier = uint64_t{1} << 13,
-    kSetDepthwiseInitializer = uint64_t{1} << 14,
-    kSetDepthwiseRegularizer = uint64_t{1} << 15,
-    kSetGroups = uint64_t{1} << 16,
-    kSetPointwiseInitializer = uint64_t{1} << 17,
-    kSetPointwiseRegularizer = uint64_t{1} << 18,
-    kSetCenter = uint64_t{1} << 32,
-    kSetScale = uint64_t{1} << 33,
-    kSetGammaInitializer = uint64_t{1} << 34,
-    kSetBetaInitializer = uint64_t{1} << 35,
-    kSetGammaRegularizer = uint64_t{1} << 36,
-    kSetBetaRegularizer = uint64_t{1} << 37,
-    kSetMovingMeanInitializer = uint64_t{1} << 38,
-    kSetMovingVarianceInitializer = uint64_t{1} << 39,
-    kSetSynchronized = uint64_t{1} << 40,
-    kSetAxes = uint64_t{1} << 41,
-    kSetInvert = uint64_t{1} << 42,
-    kSetAlphaInitializer = uint64_t{1} << 43,
-    kSetAlphaRegularizer = uint64_t{1} << 44,
-  };
-
   Kind kind = Kind::kInput;
   std::string name;  // "" is replaced by "dense", then "dense_1", and so on
   bool trainable = true;
@@ -271,175 +216,51 @@ struct Layer {
   bool adapt = true;  // Normalization: means and variances are those of data
   std::shared_ptr<const CustomLayer> custom;  // see custom_layer.h
   std::shared_ptr<const NestedModel> model;   // see Model::AsLayer
-  uint64_t settings = 0;
+  uint64_t settings = 0;  // the setters that were called; internal
 
-  Layer& Name(std::string n) {
-    name = std::move(n);
-    return *this;
-  }
+  Layer& Name(std::string n);
   // False freezes the layer: its weights do not change, and have no gradient,
   // slots or regularization. See also Model::SetTrainable.
-  Layer& Trainable(bool train) {
-    trainable = train;
-    return *this;
-  }
-  Layer& Strides(int64_t height, int64_t width) {
-    strides[0] = height;
-    strides[1] = width;
-    settings |= kSetStrides;
-    return *this;
-  }
+  Layer& Trainable(bool train);
+  Layer& Strides(int64_t height, int64_t width);
   Layer& Strides(int64_t both) { return Strides(both, both); }
   // The distance from one tap of the window to the next.
-  Layer& DilationRate(int64_t height, int64_t width) {
-    dilation[0] = height;
-    dilation[1] = width;
-    settings |= kSetDilationRate;
-    return *this;
-  }
+  Layer& DilationRate(int64_t height, int64_t width);
   Layer& DilationRate(int64_t both) { return DilationRate(both, both); }
   // Divides channels and filters into `number` groups. Both numbers must be
   // multiples of it.
-  Layer& Groups(int64_t number) {
-    groups = number;
-    settings |= kSetGroups;
-    return *this;
-  }
-  Layer& DepthMultiplier(int64_t filters_per_channel) {
-    depth_multiplier = filters_per_channel;
-    settings |= kSetDepthMultiplier;
-    return *this;
-  }
-  Layer& Padding(PaddingMode mode) {
-    padding = mode;
-    settings |= kSetPadding;
-    return *this;
-  }
-  Layer& UseBias(bool use) {
-    use_bias = use;
-    settings |= kSetUseBias;
-    return *this;
-  }
-  Layer& KernelInitializer(const Initializer& initializer) {
-    kernel_initializer = initializer;
-    settings |= kSetKernelInitializer;
-    return *this;
-  }
-  Layer& BiasInitializer(const Initializer& initializer) {
-    bias_initializer = initializer;
-    settings |= kSetBiasInitializer;
-    return *this;
-  }
-  Layer& KernelRegularizer(const Regularizer& regularizer) {
-    kernel_regularizer = regularizer;
-    settings |= kSetKernelRegularizer;
-    return *this;
-  }
-  Layer& BiasRegularizer(const Regularizer& regularizer) {
-    bias_regularizer = regularizer;
-    settings |= kSetBiasRegularizer;
-    return *this;
-  }
-  Layer& DepthwiseInitializer(const Initializer& initializer) {
-    depthwise_initializer = initializer;
-    settings |= kSetDepthwiseInitializer;
-    return *this;
-  }
-  Layer& DepthwiseRegularizer(const Regularizer& regularizer) {
-    depthwise_regularizer = regularizer;
-    settings |= kSetDepthwiseRegularizer;
-    return *this;
-  }
-  Layer& PointwiseInitializer(const Initializer& initializer) {
-    pointwise_initializer = initializer;
-    settings |= kSetPointwiseInitializer;
-    return *this;
-  }
-  Layer& PointwiseRegularizer(const Regularizer& regularizer) {
-    pointwise_regularizer = regularizer;
-    settings |= kSetPointwiseRegularizer;
-    return *this;
-  }
-  Layer& KeepDims(bool keep) {
-    keepdims = keep;
-    settings |= kSetKeepDims;
-    return *this;
-  }
-  Layer& Seed(uint64_t s) {
-    seed = s;
-    settings |= kSetSeed;
-    return *this;
-  }
-  Layer& Center(bool with_beta) {
-    center = with_beta;
-    settings |= kSetCenter;
-    return *this;
-  }
-  Layer& Scale(bool with_gamma) {
-    scale = with_gamma;
-    settings |= kSetScale;
-    return *this;
-  }
-  Layer& GammaInitializer(const Initializer& initializer) {
-    gamma_initializer = initializer;
-    settings |= kSetGammaInitializer;
-    return *this;
-  }
-  Layer& BetaInitializer(const Initializer& initializer) {
-    beta_initializer = initializer;
-    settings |= kSetBetaInitializer;
-    return *this;
-  }
-  Layer& GammaRegularizer(const Regularizer& regularizer) {
-    gamma_regularizer = regularizer;
-    settings |= kSetGammaRegularizer;
-    return *this;
-  }
-  Layer& BetaRegularizer(const Regularizer& regularizer) {
-    beta_regularizer = regularizer;
-    settings |= kSetBetaRegularizer;
-    return *this;
-  }
-  Layer& MovingMeanInitializer(const Initializer& initializer) {
-    moving_mean_initializer = initializer;
-    settings |= kSetMovingMeanInitializer;
-    return *this;
-  }
-  Layer& MovingVarianceInitializer(const Initializer& initializer) {
-    moving_variance_initializer = initializer;
-    settings |= kSetMovingVarianceInitializer;
-    return *this;
-  }
+  Layer& Groups(int64_t number);
+  Layer& DepthMultiplier(int64_t filters_per_channel);
+  Layer& Padding(PaddingMode mode);
+  Layer& UseBias(bool use);
+  Layer& KernelInitializer(const Initializer& initializer);
+  Layer& BiasInitializer(const Initializer& initializer);
+  Layer& KernelRegularizer(const Regularizer& regularizer);
+  Layer& BiasRegularizer(const Regularizer& regularizer);
+  Layer& DepthwiseInitializer(const Initializer& initializer);
+  Layer& DepthwiseRegularizer(const Regularizer& regularizer);
+  Layer& PointwiseInitializer(const Initializer& initializer);
+  Layer& PointwiseRegularizer(const Regularizer& regularizer);
+  Layer& KeepDims(bool keep);
+  Layer& Seed(uint64_t s);
+  Layer& Center(bool with_beta);
+  Layer& Scale(bool with_gamma);
+  Layer& GammaInitializer(const Initializer& initializer);
+  Layer& BetaInitializer(const Initializer& initializer);
+  Layer& GammaRegularizer(const Regularizer& regularizer);
+  Layer& BetaRegularizer(const Regularizer& regularizer);
+  Layer& MovingMeanInitializer(const Initializer& initializer);
+  Layer& MovingVarianceInitializer(const Initializer& initializer);
   // The axes of one mean or sum, as in Keras: 0 is the batch, -1 the last axis.
   // The axes of a mean must be the last axes.
-  Layer& Axes(const std::vector<int64_t>& normalized) {
-    axes = normalized;
-    settings |= kSetAxes;
-    return *this;
-  }
-  Layer& AlphaInitializer(const Initializer& initializer) {
-    alpha_initializer = initializer;
-    settings |= kSetAlphaInitializer;
-    return *this;
-  }
-  Layer& AlphaRegularizer(const Regularizer& regularizer) {
-    alpha_regularizer = regularizer;
-    settings |= kSetAlphaRegularizer;
-    return *this;
-  }
+  Layer& Axes(const std::vector<int64_t>& normalized);
+  Layer& AlphaInitializer(const Initializer& initializer);
+  Layer& AlphaRegularizer(const Regularizer& regularizer);
   // Computes the original values from normalized ones.
-  Layer& Invert(bool inverts) {
-    invert = inverts;
-    settings |= kSetInvert;
-    return *this;
-  }
+  Layer& Invert(bool inverts);
   // Training uses the statistics of the batches of all workers. The workers
   // wait for each other in every such layer.
-  Layer& Synchronized(bool over_workers) {
-    synchronized = over_workers;
-    settings |= kSetSynchronized;
-    return *this;
-  }
+  Layer& Synchronized(bool over_workers);
 };
 
 // --- the layers of Keras -----------------------------------------------------
@@ -454,10 +275,6 @@ struct Layer {
 // Keras's class name: "Dense", "Conv2D", "InputLayer". A custom layer has its
 // own.
 const char* ClassName(const Layer& layer);
-// The Keras name of an object of a class: "Conv2D" -> "conv2d", "MyLayer" ->
-// "my_layer".
-std::string SnakeCase(const std::string& class_name);
-
 Layer Input(const Shape& shape);
 Layer Reshape(const Shape& target_shape);
 Layer Flatten();

@@ -121,48 +121,12 @@ Loss CategoricalHinge();
 // e^2 / 2 up to |e| = delta, then delta |e| - delta^2 / 2.
 Loss Huber(float delta = 1);
 
-// kInvalidArgument if the loss does not accept such an output.
-Status CheckLossShape(const Loss& loss, const Shape& output);
-
-// Factors that follow from the loss's reduction, in a step of `global_count`
-// examples. ComputeLoss multiplies the gradient by `gradient`. The sum of its
-// per_example times `sum`, divided by global_count, is the step's loss.
-struct LossScale {
-  float gradient;
-  double sum;
-};
-LossScale ScaleOf(const Loss& loss, const Shape& output, int64_t global_count);
-
-// per_example[i] = the loss of example i, times weights[i] if `weights` is not
-// null. If d_predictions is not null, it becomes scale * d(sum of per_example)
-// / d(predictions). Class numbers are in [0, output.back()): the caller has
-// checked them. Probabilities are clipped to [1e-7, 1 - 1e-7], and the gradient
-// of a clipped one is 0. Crossentropy and its gradient are exact to a few
-// roundings of float32, however large the logits and however small the loss. If
-// the largest logit is not finite, both are NaN. Only a custom loss returns an
-// error.
-Status ComputeLoss(const Loss& loss, const Shape& output, int64_t count,
-                   const float* predictions, const void* targets, float scale,
-                   float* per_example, float* d_predictions,
-                   const float* weights = nullptr);
-
 // Targets of one example, or of several in order. One of the two is set, by
 // takes_classes of the model's loss; the other is null.
 struct Targets {
   const float* values = nullptr;
   const int32_t* classes = nullptr;  // from 0 to output.back() - 1
 };
-
-// The targets of a batch from index `first` on.
-inline Targets TargetsFrom(const void* targets, bool classes, int64_t first) {
-  Targets t;
-  if (classes) {
-    t.classes = static_cast<const int32_t*>(targets) + first;
-  } else {
-    t.values = static_cast<const float*>(targets) + first;
-  }
-  return t;
-}
 
 // A user-defined loss, as a subclass of Keras's Loss. It computes the loss and
 // the gradient of one example. The library takes the mean over a step's

@@ -85,27 +85,12 @@ struct Metric {
   std::shared_ptr<const CustomMetric> custom;
   bool takes_classes = false;  // kCustom, once the model is compiled
 
-  Metric& Name(std::string n) {
-    name = std::move(n);
-    return *this;
-  }
+  Metric& Name(std::string n);
   // Multiplies each example by its weight, as Keras's weighted_metrics.
-  Metric& Weighted() {
-    weighted = true;
-    return *this;
-  }
-  Metric& FromLogits() {
-    from_logits = true;
-    return *this;
-  }
-  Metric& TopK(int n) {
-    top_k = n;
-    return *this;
-  }
-  Metric& ClassId(int id) {
-    class_id = id;
-    return *this;
-  }
+  Metric& Weighted();
+  Metric& FromLogits();
+  Metric& TopK(int n);
+  Metric& ClassId(int id);
   // True if a smaller value is better.
   bool lower_is_better() const;
 };
@@ -149,8 +134,8 @@ Metric MeanIoU(int num_classes, bool sparse_y_true = true);
 Metric OneHotMeanIoU(int num_classes);
 
 // The sums of a metric. Most metrics have one state and the value total /
-// count, or 0 if count is 0. Others have several (NumStates). It is also the
-// Mean metric.
+// count, or 0 if count is 0. Others have several (Model::first_metric_state).
+// It is also the Mean metric.
 struct MetricState {
   double total = 0;
   double count = 0;
@@ -173,17 +158,6 @@ void AddMetrics(const MetricState* step, std::vector<MetricState>* running);
 // Replaces the states by their sums over all ranks, added in the order of the
 // ranks. Every rank calls it.
 Status SumOverRanks(Collective* collective, std::vector<MetricState>* states);
-
-// Resolves the metric for a model with such a loss and output. An error if the
-// loss's targets do not fit the metric.
-Status ResolveMetric(const Metric& metric, const Loss& loss,
-                     const Shape& output, Metric* resolved);
-
-// NumStates is the number of consecutive states of a resolved metric for such
-// an output. MetricResult is its value from these states.
-int64_t NumStates(const Metric& metric, const Shape& output);
-double MetricResult(const Metric& metric, const MetricState* states,
-                    int64_t count);
 
 // Adds `count` examples to the states, each times its weight if `weights` is
 // not null. Only a custom metric returns an error.

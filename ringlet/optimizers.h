@@ -131,33 +131,13 @@ struct Optimizer {
   float ema_momentum = 0.99f;
   int ema_overwrite_frequency = 0;  // 0: never
 
-  Optimizer& ClipNorm(float norm) {
-    clipnorm = norm;
-    return *this;
-  }
-  Optimizer& GlobalClipNorm(float norm) {
-    global_clipnorm = norm;
-    return *this;
-  }
-  Optimizer& ClipValue(float value) {
-    clipvalue = value;
-    return *this;
-  }
-  Optimizer& WeightDecay(float decay) {
-    weight_decay = decay;
-    return *this;
-  }
-  Optimizer& GradientAccumulationSteps(int steps) {
-    gradient_accumulation_steps = steps;
-    return *this;
-  }
+  Optimizer& ClipNorm(float norm);
+  Optimizer& GlobalClipNorm(float norm);
+  Optimizer& ClipValue(float value);
+  Optimizer& WeightDecay(float decay);
+  Optimizer& GradientAccumulationSteps(int steps);
 
-  Optimizer& UseEma(float decay = 0.99f, int overwrite_frequency = 0) {
-    use_ema = true;
-    ema_momentum = decay;
-    ema_overwrite_frequency = overwrite_frequency;
-    return *this;
-  }
+  Optimizer& UseEma(float decay = 0.99f, int overwrite_frequency = 0);
 
   const char* name() const;  // Keras's class name: "SGD"
   bool clips() const {
@@ -165,9 +145,7 @@ struct Optimizer {
   }
   bool accumulates() const { return gradient_accumulation_steps != 0; }
   // The number of updates in so many steps, as Keras's `iterations`.
-  int64_t Updates(int64_t steps) const {
-    return accumulates() ? steps / gradient_accumulation_steps : steps;
-  }
+  int64_t Updates(int64_t steps) const;
   // Floats kept for each weight. If gradients are accumulated, the last slot is
   // their sum.
   int num_slots() const;

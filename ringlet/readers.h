@@ -72,9 +72,6 @@ struct NpyArray {
 // Reads numbers; kInvalidArgument if the elements are text.
 Status ReadNpy(const std::string& path, NpyArray* array);
 
-// The header of a file with such an array; the data after it are little-endian.
-std::string NpyHeader(DType dtype, const Shape& shape);
-
 // `data` has shape.elements() elements.
 Status WriteNpy(const std::string& path, DType dtype, const Shape& shape,
                 const void* data);

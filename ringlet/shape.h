@@ -52,24 +52,11 @@ class Shape {
     return n;
   }
 
-  bool operator==(const Shape& other) const {
-    if (rank_ != other.rank_) return false;
-    for (int i = 0; i < rank_; ++i) {
-      if (dims_[i] != other.dims_[i]) return false;
-    }
-    return true;
-  }
+  bool operator==(const Shape& other) const;
   bool operator!=(const Shape& other) const { return !(*this == other); }
 
   // "(28, 28, 1)"; "(10,)"; "()".
-  std::string ToString() const {
-    std::string s = "(";
-    for (int i = 0; i < rank_; ++i) {
-      s += std::to_string(dims_[i]);
-      if (i + 1 < rank_) s += ", ";
-    }
-    return s + (rank_ == 1 ? ",)" : ")");
-  }
+  std::string ToString() const;
 
  private:
   int rank_ = 0;
@@ -85,19 +72,6 @@ class Shape {
 // their meaning.
 
 class Collective;
-
-// Prefixes of names of state; part of the checkpoints' format.
-constexpr char kWeightsPrefix[] = "model/";  // "model/dense/kernel"
-constexpr char kOptimizerPrefix[] = "optimizer/";
-constexpr char kLearningRateName[] = "optimizer/learning_rate";
-// Only exact reduction has it; other ways of training ignore it.
-constexpr char kScalesName[] = "optimizer/reduction_scales";
-// Only local updates have it; they keep no slots of the optimizer.
-constexpr char kOuterSlot[] = "outer_momentum";
-constexpr char kOuterPrefix[] = "optimizer/outer_momentum/";
-// Each replica's own part of local updates: by number, then by tensor.
-constexpr char kErrorPrefix[] = "optimizer/error_feedback/";
-constexpr char kStartPrefix[] = "optimizer/replica_start/";
 
 // One tensor of state. `data` points into the owner: elements() * SizeOf(dtype)
 // bytes in native byte order. It is valid until the owner changes its shape or

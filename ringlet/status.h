@@ -191,14 +191,7 @@ void PrintTo(FILE* out, const char* format, ...) RINGLET_PRINTF(2, 3);
 // The same, to stderr. Never waits for a reader of stdout.
 void Notice(const char* format, ...) RINGLET_PRINTF(1, 2);
 
-// As Notice, without allocating, for a text that ends in a newline. For signal
-// handlers, and for use when memory has failed.
-void NoticeNow(const char* text);
-
 }  // namespace ringlet
-
-#define RINGLET_CONCAT_(a, b) a##b
-#define RINGLET_CONCAT(a, b) RINGLET_CONCAT_(a, b)
 
 // Returns from the enclosing function if `expression` is not OK.
 #define RINGLET_RETURN_IF_ERROR(expression)            \

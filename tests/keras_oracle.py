@@ -1597,7 +1597,7 @@ def mix(v):
 
 
 def permute(seed, epoch, n, i):
-    """Where example i of n is taken from, as ringlet/dataset.h's Permute says."""
+    """Where example i of n is taken from, as core/data/permutation.h's Permute says."""
     half = 1
     while half < 31 and 1 << 2 * half < n:
         half += 1

@@ -43,6 +43,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/collective_numbers.h"
 #include "core/base/crc32c.h"
 #include "net/ring/ring_collective.h"
 #include "net/ring/withdrawal.h"

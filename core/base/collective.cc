@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "byte_order.h"
+#include "collective_numbers.h"
 #include "ieee_arithmetic.h"
 
 namespace ringlet {

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "notice_now.h"
 #include "open_line.h"
 #include "same_file.h"
 

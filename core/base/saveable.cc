@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "byte_order.h"
+#include "collective_numbers.h"
 #include "ringlet/collective.h"
 
 namespace ringlet {

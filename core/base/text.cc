@@ -60,4 +60,23 @@ std::string Printable(const std::string& text) {
   return text.size() > kMost ? shown + "..." : shown;
 }
 
+// For ASCII, whatever the locale. Adds an underscore before a capital that
+// begins a word, as "Layer" in "MyLayer", or follows small letters.
+std::string SnakeCase(const std::string& class_name) {
+  const auto upper = [&](size_t i) {
+    return i < class_name.size() && class_name[i] >= 'A' &&
+           class_name[i] <= 'Z';
+  };
+  const auto lower = [&](size_t i) {
+    return i < class_name.size() && class_name[i] >= 'a' &&
+           class_name[i] <= 'z';
+  };
+  std::string text;
+  for (size_t i = 0; i < class_name.size(); ++i) {
+    if (upper(i) && i > 0 && (lower(i - 1) || lower(i + 1))) text += '_';
+    text += static_cast<char>(class_name[i] + (upper(i) ? 'a' - 'A' : 0));
+  }
+  return text;
+}
+
 }  // namespace ringlet

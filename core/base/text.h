@@ -45,6 +45,10 @@ std::string HexText(uint64_t number);
 // `text` for a message: no control bytes, at most 100 bytes.
 std::string Printable(const std::string& text);
 
+// The Keras name of an object of a class: "Conv2D" -> "conv2d", "MyLayer" ->
+// "my_layer".
+std::string SnakeCase(const std::string& class_name);
+
 }  // namespace ringlet
 
 #endif  // RINGLET_CORE_BASE_TEXT_H_

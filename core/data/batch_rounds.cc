@@ -1,14 +1,14 @@
 // The next part of a loader: of a step, or of a round of steps, which may be
-// skipped or repeated. batch_loader.cc has the rules for threads.
+// skipped or repeated. dataset_loader.cc has the rules for threads.
 
 #include <algorithm>
 
 #include "../base/check.h"
-#include "ringlet/dataset.h"
+#include "dataset_loader.h"
 
 namespace ringlet {
 
-void BatchLoader::BeginRound() {
+void DatasetLoader::BeginRound() {
   if (rest_ == 0) rest_ = INT64_MAX;  // later parts are not read
   step_ = part_ = 0;
   round_at_ = at_;
@@ -17,7 +17,7 @@ void BatchLoader::BeginRound() {
 }
 
 // First all steps of a round for one part, then those for the next part.
-void BatchLoader::Advance() {
+void DatasetLoader::Advance() {
   read_round_at_ = round_at_;
   read_rest_ = rest_ + round_;
   at_ = plan_.next;
@@ -27,7 +27,7 @@ void BatchLoader::Advance() {
   at_ = round_at_;
 }
 
-void BatchLoader::RewindStep() {
+void DatasetLoader::RewindStep() {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return !wanted_; });
   RINGLET_CHECK(options_.round == 1);
@@ -38,7 +38,7 @@ void BatchLoader::RewindStep() {
   changed_.notify_all();
 }
 
-void BatchLoader::RewindRound() {
+void DatasetLoader::RewindRound() {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return !wanted_; });
   at_ = batch_round_at_;
@@ -49,7 +49,7 @@ void BatchLoader::RewindRound() {
   changed_.notify_all();
 }
 
-Status BatchLoader::Skip(int64_t steps, Batch* batch, int64_t* examples) {
+Status DatasetLoader::Skip(int64_t steps, Batch* batch, int64_t* examples) {
   // An error of the read-ahead belongs to a later call.
   if (steps == 0) return Status();
   std::unique_lock<std::mutex> lock(mutex_);

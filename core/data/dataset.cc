@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "../base/check.h"
+#include "permutation.h"
 
 namespace ringlet {
 namespace {

@@ -6,6 +6,7 @@
 #include <cinttypes>
 
 #include "../base/check.h"
+#include "permutation.h"
 #include "ringlet/dataset.h"
 
 namespace ringlet {

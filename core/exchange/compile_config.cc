@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "../compute/gemm.h"
+#include "../objective/batch_loss.h"
+#include "../objective/metric_states.h"
 #include "ringlet/status.h"
 
 namespace ringlet {

@@ -20,6 +20,7 @@
 #include "ringlet/metrics.h"
 #include "ringlet/model.h"
 #include "ringlet/optimizers.h"
+#include "../base/solo_collective.h"
 
 namespace ringlet {
 

@@ -4,6 +4,8 @@
 #include <cinttypes>
 #include <utility>
 
+#include "../base/collective_numbers.h"
+
 namespace ringlet {
 
 Status JobReplicas::Agree(Collective* collective, const JoiningMembers& joining,

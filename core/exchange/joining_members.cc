@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "../base/collective_numbers.h"
+
 namespace ringlet {
 
 Status JoiningMembers::ExchangeIncumbents(Collective* collective,

@@ -4,6 +4,8 @@
 #include <cinttypes>
 #include <string>
 
+#include "../base/collective_numbers.h"
+#include "../base/state_names.h"
 #include "ringlet/collective.h"
 
 namespace ringlet {

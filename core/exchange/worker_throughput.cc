@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "../base/check.h"
+#include "../base/collective_numbers.h"
 
 namespace ringlet {
 namespace {

@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 
+#include "../base/collective_numbers.h"
 #include "../model/model_parts.h"
 #include "ringlet/collective.h"
 #include "ringlet/fit.h"

@@ -6,6 +6,7 @@
 #include "../base/crc32c.h"
 #include "ringlet/fit.h"
 #include "ringlet/model.h"
+#include "run_state.h"
 
 namespace ringlet {
 
@@ -126,6 +127,23 @@ Status FitState::StateLoaded() {
     return Corruption("fit/stop_training is %d", stop_training);
   }
   return Status();
+}
+
+void Logs::Set(const std::string& name, double value) {
+  for (auto& entry : entries_) {
+    if (entry.first == name) {
+      entry.second = value;
+      return;
+    }
+  }
+  entries_.emplace_back(name, value);
+}
+
+const double* Logs::Find(const std::string& name) const {
+  for (const auto& entry : entries_) {
+    if (entry.first == name) return &entry.second;
+  }
+  return nullptr;
 }
 
 }  // namespace ringlet

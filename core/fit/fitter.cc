@@ -9,11 +9,13 @@
 #include <cinttypes>
 #include <vector>
 
+#include "../base/collective_numbers.h"
 #include "../base/guarded.h"
 #include "../base/ieee_arithmetic.h"
 #include "evaluation.h"
 #include "ringlet/collective.h"
 #include "ringlet/status.h"
+#include "run_state.h"
 
 namespace ringlet {
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "../base/collective_numbers.h"
 #include "fitter.h"
 #include "ringlet/collective.h"
+#include "run_state.h"
 
 namespace ringlet {
 

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "../base/collective_numbers.h"
 #include "auto_steps.h"
 #include "fitter.h"
+#include "run_state.h"
 
 namespace ringlet {
 // A worker that was in the run, or has its backup, has the number.

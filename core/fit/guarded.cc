@@ -4,6 +4,7 @@
 #include <exception>
 #include <new>
 
+#include "../objective/batch_loss.h"
 #include "ringlet/custom_layer.h"
 #include "ringlet/dataset.h"
 #include "ringlet/fit.h"

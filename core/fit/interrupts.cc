@@ -6,6 +6,7 @@
 #include <iterator>
 #include <mutex>
 
+#include "../base/notice_now.h"
 #include "../base/trail.h"
 #include "ringlet/status.h"
 

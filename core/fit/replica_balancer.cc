@@ -3,6 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "../base/collective_numbers.h"
+
 namespace ringlet {
 namespace {
 

@@ -37,6 +37,11 @@ class RunState final : public Saveable {
   const bool live_, model_;
 };
 
+// True if a callback in the list restores after a loss
+// (Callback::RestoresAfterLoss).
+bool AnyRestoresAfterLoss(
+    const std::vector<std::shared_ptr<Callback>>& callbacks);
+
 }  // namespace ringlet
 
 #endif  // RINGLET_CORE_FIT_RUN_STATE_H_

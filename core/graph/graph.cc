@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "../base/check.h"
+#include "../layers/initializers.h"
 #include "../layers/kernels.h"
 
 namespace ringlet {

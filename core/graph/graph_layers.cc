@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "../base/text.h"
 #include "graph.h"
 
 namespace ringlet {

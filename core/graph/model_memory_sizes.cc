@@ -1,6 +1,7 @@
 // Computes the sizes of the blocks of model_memory.cc without allocating them.
 
 #include "../base/check.h"
+#include "../base/state_names.h"
 #include "model_memory.h"
 
 namespace ringlet {

@@ -1,4 +1,4 @@
-#include "ringlet/layers.h"
+#include "initializers.h"
 
 #include <algorithm>
 #include <cmath>

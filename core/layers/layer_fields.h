@@ -12,6 +12,7 @@
 #include <array>
 #include <utility>
 
+#include "layer_settings.h"
 #include "layer_table.h"
 
 namespace ringlet {
@@ -36,32 +37,32 @@ constexpr LayerField kKernelSize = LayerField("kernel_size", &Layer::window)
                                        .Compared("window")
                                        .Saved("");
 constexpr LayerField kStrides = LayerField("strides", &Layer::strides)
-                                    .SetBy(Layer::kSetStrides)
+                                    .SetBy(kSetStrides)
                                     .Compared("strides")
                                     .Saved("by");
 constexpr LayerField kPadding = LayerField("padding", &Layer::padding)
-                                    .SetBy(Layer::kSetPadding)
+                                    .SetBy(kSetPadding)
                                     .Compared("padding")
                                     .Saved("");
 constexpr LayerField kActivation = LayerField("activation", &Layer::activation)
                                        .Compared("activation")
                                        .Saved("");
 constexpr LayerField kUseBias = LayerField("use_bias", &Layer::use_bias)
-                                    .SetBy(Layer::kSetUseBias)
+                                    .SetBy(kSetUseBias)
                                     .Compared("without bias");
 constexpr LayerField kKernelInitializer =
     LayerField("kernel_initializer", &Layer::kernel_initializer)
-        .SetBy(Layer::kSetKernelInitializer);
+        .SetBy(kSetKernelInitializer);
 constexpr LayerField kBiasInitializer =
     LayerField("bias_initializer", &Layer::bias_initializer)
-        .SetBy(Layer::kSetBiasInitializer);
+        .SetBy(kSetBiasInitializer);
 constexpr LayerField kKernelRegularizer =
     LayerField("kernel_regularizer", &Layer::kernel_regularizer)
-        .SetBy(Layer::kSetKernelRegularizer)
+        .SetBy(kSetKernelRegularizer)
         .Compared("kernel_regularizer");
 constexpr LayerField kBiasRegularizer =
     LayerField("bias_regularizer", &Layer::bias_regularizer)
-        .SetBy(Layer::kSetBiasRegularizer)
+        .SetBy(kSetBiasRegularizer)
         .Compared("bias_regularizer");
 constexpr LayerField kKernelConstraint("kernel_constraint", OnlyNull());
 constexpr LayerField kBiasConstraint("bias_constraint", OnlyNull());
@@ -99,12 +100,12 @@ constexpr auto kDenseFields = Join(
 constexpr LayerField kFilters = LayerField("filters", &Layer::units).Required();
 constexpr LayerField kDilationRate =
     LayerField("dilation_rate", &Layer::dilation)
-        .SetBy(Layer::kSetDilationRate)
+        .SetBy(kSetDilationRate)
         .UnlessOne()
         .Compared("dilation_rate")
         .Saved("dilated");
 constexpr LayerField kGroups = LayerField("groups", &Layer::groups)
-                                   .SetBy(Layer::kSetGroups)
+                                   .SetBy(kSetGroups)
                                    .UnlessOne()
                                    .Compared("groups")
                                    .Saved("groups");
@@ -120,23 +121,23 @@ constexpr auto kConv1DFields = ConvFields(
 
 constexpr LayerField kDepthMultiplier =
     LayerField("depth_multiplier", &Layer::depth_multiplier)
-        .SetBy(Layer::kSetDepthMultiplier)
+        .SetBy(kSetDepthMultiplier)
         .UnlessOne()
         .Compared("depth_multiplier")
         .Saved("multiplied");
 constexpr LayerField kDepthwiseInitializer =
     LayerField("depthwise_initializer", &Layer::depthwise_initializer)
-        .SetBy(Layer::kSetDepthwiseInitializer);
+        .SetBy(kSetDepthwiseInitializer);
 constexpr LayerField kPointwiseInitializer =
     LayerField("pointwise_initializer", &Layer::pointwise_initializer)
-        .SetBy(Layer::kSetPointwiseInitializer);
+        .SetBy(kSetPointwiseInitializer);
 constexpr LayerField kDepthwiseRegularizer =
     LayerField("depthwise_regularizer", &Layer::depthwise_regularizer)
-        .SetBy(Layer::kSetDepthwiseRegularizer)
+        .SetBy(kSetDepthwiseRegularizer)
         .Compared("depthwise_regularizer");
 constexpr LayerField kPointwiseRegularizer =
     LayerField("pointwise_regularizer", &Layer::pointwise_regularizer)
-        .SetBy(Layer::kSetPointwiseRegularizer)
+        .SetBy(kSetPointwiseRegularizer)
         .Compared("pointwise_regularizer");
 constexpr LayerField kDepthwiseConstraint("depthwise_constraint", OnlyNull());
 constexpr LayerField kPointwiseConstraint("pointwise_constraint", OnlyNull());
@@ -226,9 +227,9 @@ constexpr LayerField kELUFields[] = {
 };
 constexpr LayerField kPReLUFields[] = {
     LayerField("alpha_initializer", &Layer::alpha_initializer)
-        .SetBy(Layer::kSetAlphaInitializer),
+        .SetBy(kSetAlphaInitializer),
     LayerField("alpha_regularizer", &Layer::alpha_regularizer)
-        .SetBy(Layer::kSetAlphaRegularizer)
+        .SetBy(kSetAlphaRegularizer)
         .Compared("alpha_regularizer"),
     LayerField("alpha_constraint", OnlyNull()),
     LayerField("shared_axes", &Layer::shared_axes)
@@ -236,7 +237,7 @@ constexpr LayerField kPReLUFields[] = {
         .Compared("shared_axes"),
 };
 constexpr LayerField kAxes =
-    LayerField("axis", &Layer::axes).SetBy(Layer::kSetAxes).Compared("axis");
+    LayerField("axis", &Layer::axes).SetBy(kSetAxes).Compared("axis");
 constexpr LayerField kSoftmaxFields[] = {kAxes.Saved("axis")};
 constexpr LayerField kPoolingFields[] = {
     LayerField("pool_size", &Layer::window).Compared("window").Saved(""),
@@ -246,7 +247,7 @@ constexpr LayerField kPoolingFields[] = {
 };
 constexpr LayerField kGlobalPoolingFields[] = {
     kChannelsLast,
-    LayerField("keepdims", &Layer::keepdims).SetBy(Layer::kSetKeepDims),
+    LayerField("keepdims", &Layer::keepdims).SetBy(kSetKeepDims),
 };
 constexpr LayerField kChannelsLastUnwritten = kChannelsLast.Unwritten();
 constexpr LayerField kPaddingBorders =
@@ -268,7 +269,7 @@ constexpr LayerField kRate = LayerField("rate", &Layer::rate)
                                  .In(kFractionBelow1)
                                  .Compared("rate");
 constexpr LayerField kSeed =
-    LayerField("seed", &Layer::seed).SetBy(Layer::kSetSeed).Compared("seed");
+    LayerField("seed", &Layer::seed).SetBy(kSetSeed).Compared("seed");
 constexpr LayerField kNoiseShape("noise_shape", OnlyNull());
 constexpr LayerField kDropoutFields[] = {kRate, kSeed, kNoiseShape};
 constexpr LayerField kSpatialDropout2DFields[] = {kRate, kSeed, kChannelsLast,
@@ -287,40 +288,40 @@ constexpr LayerField kConcatenateFields[] = {kLastAxis};
 
 constexpr std::array kCenterAndScale = {
     LayerField("center", &Layer::center)
-        .SetBy(Layer::kSetCenter)
+        .SetBy(kSetCenter)
         .Compared("without center"),
     LayerField("scale", &Layer::scale)
-        .SetBy(Layer::kSetScale)
+        .SetBy(kSetScale)
         .Compared("without scale"),
 };
 constexpr LayerField kEpsilon =
     LayerField("epsilon", &Layer::epsilon).In(kNotNegative).Compared("epsilon");
 constexpr std::array kBetaAndGammaInitializers = {
     LayerField("beta_initializer", &Layer::beta_initializer)
-        .SetBy(Layer::kSetBetaInitializer),
+        .SetBy(kSetBetaInitializer),
     LayerField("gamma_initializer", &Layer::gamma_initializer)
-        .SetBy(Layer::kSetGammaInitializer),
+        .SetBy(kSetGammaInitializer),
 };
 constexpr std::array kBetaAndGamma = {
     LayerField("beta_regularizer", &Layer::beta_regularizer)
-        .SetBy(Layer::kSetBetaRegularizer)
+        .SetBy(kSetBetaRegularizer)
         .Compared("beta_regularizer"),
     LayerField("gamma_regularizer", &Layer::gamma_regularizer)
-        .SetBy(Layer::kSetGammaRegularizer)
+        .SetBy(kSetGammaRegularizer)
         .Compared("gamma_regularizer"),
     LayerField("beta_constraint", OnlyNull()),
     LayerField("gamma_constraint", OnlyNull()),
 };
 constexpr std::array kMovingStatistics = {
     LayerField("moving_mean_initializer", &Layer::moving_mean_initializer)
-        .SetBy(Layer::kSetMovingMeanInitializer),
+        .SetBy(kSetMovingMeanInitializer),
     LayerField("moving_variance_initializer",
                &Layer::moving_variance_initializer)
-        .SetBy(Layer::kSetMovingVarianceInitializer),
+        .SetBy(kSetMovingVarianceInitializer),
 };
 constexpr std::array kSynchronizedAndRenorm = {
     LayerField("synchronized", &Layer::synchronized)
-        .SetBy(Layer::kSetSynchronized)
+        .SetBy(kSetSynchronized)
         .Compared("not synchronized"),
     LayerField("renorm", OnlyFalse()).Unwritten(),
     LayerField("renorm_clipping", OnlyNull()).Unwritten(),
@@ -346,7 +347,7 @@ constexpr LayerField kRescalingFields[] = {
 constexpr LayerField kNormalizationFields[] = {
     kLastAxis,
     LayerField("invert", &Layer::invert)
-        .SetBy(Layer::kSetInvert)
+        .SetBy(kSetInvert)
         .Compared("not inverted"),
     LayerField("mean", &Layer::means).OrNull().Compared("mean"),
     LayerField("variance", &Layer::variances)

@@ -129,7 +129,7 @@ struct LayerField {
     field.range = interval;
     return field;
   }
-  // The Layer::Setting that the setter of this field records.
+  // The LayerSetting that the setter of this field records.
   constexpr LayerField SetBy(uint64_t bit) const {
     LayerField field = *this;
     field.setting = bit;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "layer_settings.h"
+
 namespace ringlet {
 namespace {
 
@@ -36,25 +38,6 @@ Layer Borders(Layer::Kind kind, const std::array<int64_t, 4>& borders) {
 }
 
 }  // namespace
-
-// For ASCII, whatever the locale. Adds an underscore before a capital that
-// begins a word, as "Layer" in "MyLayer", or follows small letters.
-std::string SnakeCase(const std::string& class_name) {
-  const auto upper = [&](size_t i) {
-    return i < class_name.size() && class_name[i] >= 'A' &&
-           class_name[i] <= 'Z';
-  };
-  const auto lower = [&](size_t i) {
-    return i < class_name.size() && class_name[i] >= 'a' &&
-           class_name[i] <= 'z';
-  };
-  std::string text;
-  for (size_t i = 0; i < class_name.size(); ++i) {
-    if (upper(i) && i > 0 && (lower(i - 1) || lower(i + 1))) text += '_';
-    text += static_cast<char>(class_name[i] + (upper(i) ? 'a' - 'A' : 0));
-  }
-  return text;
-}
 
 Layer Input(const Shape& shape) {
   Layer layer = Make(Layer::Kind::kInput);
@@ -200,5 +183,191 @@ Layer Average() { return Make(Layer::Kind::kAverage); }
 Layer Maximum() { return Make(Layer::Kind::kMaximum); }
 Layer Minimum() { return Make(Layer::Kind::kMinimum); }
 Layer Concatenate() { return Make(Layer::Kind::kConcatenate); }
+
+Layer& Layer::Name(std::string n) {
+  name = std::move(n);
+  return *this;
+}
+
+Layer& Layer::Trainable(bool train) {
+  trainable = train;
+  return *this;
+}
+
+Layer& Layer::Strides(int64_t height, int64_t width) {
+  strides[0] = height;
+  strides[1] = width;
+  settings |= kSetStrides;
+  return *this;
+}
+
+Layer& Layer::DilationRate(int64_t height, int64_t width) {
+  dilation[0] = height;
+  dilation[1] = width;
+  settings |= kSetDilationRate;
+  return *this;
+}
+
+Layer& Layer::Groups(int64_t number) {
+  groups = number;
+  settings |= kSetGroups;
+  return *this;
+}
+
+Layer& Layer::DepthMultiplier(int64_t filters_per_channel) {
+  depth_multiplier = filters_per_channel;
+  settings |= kSetDepthMultiplier;
+  return *this;
+}
+
+Layer& Layer::Padding(PaddingMode mode) {
+  padding = mode;
+  settings |= kSetPadding;
+  return *this;
+}
+
+Layer& Layer::UseBias(bool use) {
+  use_bias = use;
+  settings |= kSetUseBias;
+  return *this;
+}
+
+Layer& Layer::KernelInitializer(const Initializer& initializer) {
+  kernel_initializer = initializer;
+  settings |= kSetKernelInitializer;
+  return *this;
+}
+
+Layer& Layer::BiasInitializer(const Initializer& initializer) {
+  bias_initializer = initializer;
+  settings |= kSetBiasInitializer;
+  return *this;
+}
+
+Layer& Layer::KernelRegularizer(const Regularizer& regularizer) {
+  kernel_regularizer = regularizer;
+  settings |= kSetKernelRegularizer;
+  return *this;
+}
+
+Layer& Layer::BiasRegularizer(const Regularizer& regularizer) {
+  bias_regularizer = regularizer;
+  settings |= kSetBiasRegularizer;
+  return *this;
+}
+
+Layer& Layer::DepthwiseInitializer(const Initializer& initializer) {
+  depthwise_initializer = initializer;
+  settings |= kSetDepthwiseInitializer;
+  return *this;
+}
+
+Layer& Layer::DepthwiseRegularizer(const Regularizer& regularizer) {
+  depthwise_regularizer = regularizer;
+  settings |= kSetDepthwiseRegularizer;
+  return *this;
+}
+
+Layer& Layer::PointwiseInitializer(const Initializer& initializer) {
+  pointwise_initializer = initializer;
+  settings |= kSetPointwiseInitializer;
+  return *this;
+}
+
+Layer& Layer::PointwiseRegularizer(const Regularizer& regularizer) {
+  pointwise_regularizer = regularizer;
+  settings |= kSetPointwiseRegularizer;
+  return *this;
+}
+
+Layer& Layer::KeepDims(bool keep) {
+  keepdims = keep;
+  settings |= kSetKeepDims;
+  return *this;
+}
+
+Layer& Layer::Seed(uint64_t s) {
+  seed = s;
+  settings |= kSetSeed;
+  return *this;
+}
+
+Layer& Layer::Center(bool with_beta) {
+  center = with_beta;
+  settings |= kSetCenter;
+  return *this;
+}
+
+Layer& Layer::Scale(bool with_gamma) {
+  scale = with_gamma;
+  settings |= kSetScale;
+  return *this;
+}
+
+Layer& Layer::GammaInitializer(const Initializer& initializer) {
+  gamma_initializer = initializer;
+  settings |= kSetGammaInitializer;
+  return *this;
+}
+
+Layer& Layer::BetaInitializer(const Initializer& initializer) {
+  beta_initializer = initializer;
+  settings |= kSetBetaInitializer;
+  return *this;
+}
+
+Layer& Layer::GammaRegularizer(const Regularizer& regularizer) {
+  gamma_regularizer = regularizer;
+  settings |= kSetGammaRegularizer;
+  return *this;
+}
+
+Layer& Layer::BetaRegularizer(const Regularizer& regularizer) {
+  beta_regularizer = regularizer;
+  settings |= kSetBetaRegularizer;
+  return *this;
+}
+
+Layer& Layer::MovingMeanInitializer(const Initializer& initializer) {
+  moving_mean_initializer = initializer;
+  settings |= kSetMovingMeanInitializer;
+  return *this;
+}
+
+Layer& Layer::MovingVarianceInitializer(const Initializer& initializer) {
+  moving_variance_initializer = initializer;
+  settings |= kSetMovingVarianceInitializer;
+  return *this;
+}
+
+Layer& Layer::Axes(const std::vector<int64_t>& normalized) {
+  axes = normalized;
+  settings |= kSetAxes;
+  return *this;
+}
+
+Layer& Layer::AlphaInitializer(const Initializer& initializer) {
+  alpha_initializer = initializer;
+  settings |= kSetAlphaInitializer;
+  return *this;
+}
+
+Layer& Layer::AlphaRegularizer(const Regularizer& regularizer) {
+  alpha_regularizer = regularizer;
+  settings |= kSetAlphaRegularizer;
+  return *this;
+}
+
+Layer& Layer::Invert(bool inverts) {
+  invert = inverts;
+  settings |= kSetInvert;
+  return *this;
+}
+
+Layer& Layer::Synchronized(bool over_workers) {
+  synchronized = over_workers;
+  settings |= kSetSynchronized;
+  return *this;
+}
 
 }  // namespace ringlet

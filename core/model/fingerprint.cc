@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 
+#include "../base/collective_numbers.h"
 #include "../base/crc32c.h"
 #include "../base/number_text.h"
 #include "../base/text.h"

@@ -6,7 +6,10 @@
 #include <cinttypes>
 #include <cmath>
 
+#include "../base/text.h"
 #include "../compute/digest.h"
+#include "../data/dataset_loader.h"
+#include "../objective/metric_states.h"
 #include "model_impl.h"
 
 namespace ringlet {
@@ -225,7 +228,7 @@ Status Model::OpenLoader(const Dataset& dataset,
   Impl& m = *impl_;
   RINGLET_RETURN_IF_ERROR(m.Usable());
   RINGLET_RETURN_IF_ERROR(dataset.status());
-  BatchLoader::Options options;
+  DatasetLoader::Options options;
   options.dataset = dataset;
   options.start = loader_options.start;
   const ReplicaRange own = loader_options.training
@@ -247,7 +250,7 @@ Status Model::OpenLoader(const Dataset& dataset,
   }
   for (const CompileConfig::Output& output : m.config.outputs) {
     if (!output.has_loss) continue;
-    BatchLoader::TargetsOf targets;
+    DatasetLoader::TargetsOf targets;
     targets.count = output.targets;
     targets.classes = output.loss.takes_classes();
     targets.num_classes =
@@ -262,7 +265,7 @@ Status Model::OpenLoader(const Dataset& dataset,
   options.class_weight = loader_options.class_weight;
   RINGLET_RETURN_IF_ERROR(CheckClassWeight(
       options.class_weight, loss(), output_shape(), m.config.outputs.size()));
-  return BatchLoader::Open(options, loader);
+  return DatasetLoader::Open(options, loader);
 }
 
 // --- a step ---------------------------------------------------------------

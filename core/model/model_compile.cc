@@ -4,6 +4,7 @@
 #include <cinttypes>
 #include <memory>
 
+#include "../base/collective_numbers.h"
 #include "../exchange/delta_exchange.h"
 #include "../exchange/exact_exchange.h"
 #include "../exchange/participation.h"

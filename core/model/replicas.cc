@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../base/byte_order.h"
+#include "../base/collective_numbers.h"
 #include "../base/crc32c.h"
 #include "../base/fnv1a.h"
 #include "../base/number_text.h"

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "../base/collective_numbers.h"
 #include "majority_vote.h"
 #include "replicas.h"
 #include "ringlet/status.h"

@@ -9,6 +9,8 @@
 
 #include "../base/check.h"
 #include "../base/guarded.h"
+#include "../base/text.h"
+#include "batch_loss.h"
 #include "loss_table.h"
 
 namespace ringlet {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "../base/check.h"
+#include "../base/text.h"
 
 namespace ringlet {
 namespace {

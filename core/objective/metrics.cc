@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "../base/guarded.h"
+#include "batch_loss.h"
 #include "loss_table.h"
+#include "metric_states.h"
 #include "metric_table.h"
 #include "ringlet/collective.h"
 
@@ -282,6 +284,31 @@ Status UpdateMetric(const Metric& metric, const Shape& output, int64_t count,
   ClassOf(metric).update(metric, {output, count, predictions, targets, weights},
                          states);
   return Status();
+}
+
+Metric& Metric::Name(std::string n) {
+  name = std::move(n);
+  return *this;
+}
+
+Metric& Metric::Weighted() {
+  weighted = true;
+  return *this;
+}
+
+Metric& Metric::FromLogits() {
+  from_logits = true;
+  return *this;
+}
+
+Metric& Metric::TopK(int n) {
+  top_k = n;
+  return *this;
+}
+
+Metric& Metric::ClassId(int id) {
+  class_id = id;
+  return *this;
 }
 
 }  // namespace ringlet

@@ -10,6 +10,8 @@
 #include <cmath>
 #include <limits>
 
+#include "../layers/initializers.h"
+
 namespace ringlet {
 namespace {
 

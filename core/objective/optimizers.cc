@@ -166,4 +166,40 @@ Optimizer Lion(const LearningRate& learning_rate, float beta_1, float beta_2) {
   return o;
 }
 
+Optimizer& Optimizer::ClipNorm(float norm) {
+  clipnorm = norm;
+  return *this;
+}
+
+Optimizer& Optimizer::GlobalClipNorm(float norm) {
+  global_clipnorm = norm;
+  return *this;
+}
+
+Optimizer& Optimizer::ClipValue(float value) {
+  clipvalue = value;
+  return *this;
+}
+
+Optimizer& Optimizer::WeightDecay(float decay) {
+  weight_decay = decay;
+  return *this;
+}
+
+Optimizer& Optimizer::GradientAccumulationSteps(int steps) {
+  gradient_accumulation_steps = steps;
+  return *this;
+}
+
+Optimizer& Optimizer::UseEma(float decay, int overwrite_frequency) {
+  use_ema = true;
+  ema_momentum = decay;
+  ema_overwrite_frequency = overwrite_frequency;
+  return *this;
+}
+
+int64_t Optimizer::Updates(int64_t steps) const {
+  return accumulates() ? steps / gradient_accumulation_steps : steps;
+}
+
 }  // namespace ringlet

@@ -9,6 +9,7 @@
 #include <cinttypes>
 #include <new>
 
+#include "../base/collective_numbers.h"
 #include "../model/model_parts.h"
 #include "ringlet/collective.h"
 #include "ringlet/status.h"

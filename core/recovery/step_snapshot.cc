@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "../base/state_names.h"
 #include "../base/text.h"
 
 namespace ringlet {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "../compute/sums.h"
+#include "../layers/initializers.h"
 
 namespace ringlet {
 namespace {

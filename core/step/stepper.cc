@@ -21,6 +21,7 @@
 #include "../base/ieee_arithmetic.h"
 #include "../base/trail.h"
 #include "../layers/kernels.h"
+#include "../objective/batch_loss.h"
 #include "ringlet/collective.h"
 #include "ringlet/status.h"
 

@@ -12,7 +12,9 @@
 #include <string>
 
 #include "../base/decimal.h"
+#include "../base/state_names.h"
 #include "../exchange/exact_exchange.h"
+#include "../layers/initializers.h"
 
 namespace ringlet {
 

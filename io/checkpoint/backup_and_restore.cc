@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../core/base/state_names.h"
 #include "../../core/base/text.h"
 #include "../../core/fit/interrupts.h"
 #include "../../core/fit/run_state.h"

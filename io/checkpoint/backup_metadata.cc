@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../../core/base/crc32c.h"
+#include "../../core/base/state_names.h"
 #include "../../core/base/text.h"
 #include "../../core/model/fingerprint.h"
 #include "ringlet/model.h"

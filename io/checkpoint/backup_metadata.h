@@ -40,6 +40,11 @@ struct ChangesTaken {
 Status CheckRun(FileSystem* files, const std::string& path, const FitState& fit,
                 const ChangesTaken& taken);
 
+// The number of replicas of the newest backup's run. 0: there is no backup, or
+// it cannot be read; then the fit reports the error.
+int ReplicasOfBackup(const std::string& backup_dir,
+                     FileSystem* files = FileSystem::Posix());
+
 }  // namespace ringlet
 
 #endif  // RINGLET_IO_CHECKPOINT_BACKUP_METADATA_H_

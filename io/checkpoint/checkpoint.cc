@@ -4,6 +4,7 @@
 #include <set>
 
 #include "../../core/base/json.h"
+#include "../../core/base/state_names.h"
 #include "../../core/base/text.h"
 #include "../weights/safetensors.h"
 

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <limits>
 
+#include "../../core/base/state_names.h"
 #include "../../core/base/text.h"
 #include "../readers/element_types.h"
 #include "../weights/weights_file.h"

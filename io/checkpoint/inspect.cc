@@ -8,6 +8,7 @@
 #include <cmath>
 #include <memory>
 
+#include "../../core/base/state_names.h"
 #include "../files/file_kind.h"
 #include "../keras/compile_arguments.h"
 #include "../readers/element_types.h"

@@ -12,13 +12,14 @@
 #include <cstdio>
 #include <vector>
 
+#include "../../core/base/collective_numbers.h"
 #include "../../core/base/crc32c.h"
 #include "../../core/base/text.h"
 #include "../../core/fit/evaluation.h"
 #include "../../core/fit/monitor.h"
 #include "format_path.h"
 #include "kept_files.h"
-#include "model_name.h"
+#include "model_path.h"
 #include "ringlet/model.h"
 #include "ringlet/status.h"
 

@@ -8,13 +8,14 @@
 #include <charconv>
 #include <functional>
 
+#include "../../core/base/state_names.h"
 #include "../../core/base/text.h"
 #include "../files/file_kind.h"
 #include "../keras/compile_arguments.h"
 #include "../weights/model_metadata.h"
 #include "../weights/safetensors.h"
 #include "data_description.h"
-#include "model_name.h"
+#include "model_path.h"
 #include "ringlet/status.h"
 
 namespace ringlet {

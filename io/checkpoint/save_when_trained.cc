@@ -6,7 +6,9 @@
 
 #include "../../core/base/text.h"
 #include "../../core/fit/interrupts.h"
+#include "../../core/fit/run_state.h"
 #include "../weights/safetensors.h"
+#include "model_path.h"
 #include "ringlet/collective.h"
 #include "ringlet/model.h"
 #include "ringlet/status.h"

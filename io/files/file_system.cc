@@ -14,6 +14,7 @@
 
 #include "../../core/base/check.h"
 #include "../../core/base/text.h"
+#include "open_error.h"
 
 namespace ringlet {
 

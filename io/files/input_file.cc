@@ -15,6 +15,7 @@
 #include <cstdlib>
 
 #include "../../core/base/byte_order.h"
+#include "open_error.h"
 #include "ringlet/files.h"
 
 namespace ringlet {

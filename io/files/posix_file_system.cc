@@ -24,6 +24,7 @@
 
 #include "../../core/base/fnv1a.h"
 #include "../../core/base/same_file.h"
+#include "open_error.h"
 #include "ringlet/files.h"
 
 namespace ringlet {

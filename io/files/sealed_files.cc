@@ -19,6 +19,7 @@
 #include "../../core/base/byte_order.h"
 #include "../../core/base/check.h"
 #include "../../core/base/crc32c.h"
+#include "sealed_format.h"
 #endif
 
 namespace ringlet {
@@ -395,6 +396,65 @@ Status SealedFiles::Make(const std::string& path, bool is_private,
   file->reset();
   below_->Remove(path).IgnoreError();
   return sealing;
+}
+
+Status SealedFiles::Create(const std::string& path,
+                           std::unique_ptr<File>* file) {
+  return Make(path, /*is_private=*/false, file);
+}
+
+Status SealedFiles::CreatePrivate(const std::string& path,
+                                  std::unique_ptr<File>* file) {
+  return Make(path, /*is_private=*/true, file);
+}
+
+Status SealedFiles::OpenLog(const std::string& path, bool append,
+                            std::unique_ptr<File>* file) {
+  return below_->OpenLog(path, append, file);
+}
+
+Status SealedFiles::Rename(const std::string& from, const std::string& to) {
+  return below_->Rename(from, to);
+}
+
+Status SealedFiles::RenameNew(const std::string& from, const std::string& to) {
+  return below_->RenameNew(from, to);
+}
+
+Status SealedFiles::CopyMode(const std::string& path,
+                             const std::string& source) {
+  return below_->CopyMode(path, source);
+}
+
+Status SealedFiles::Remove(const std::string& path) {
+  return below_->Remove(path);
+}
+
+Status SealedFiles::SyncName(const std::string& path) {
+  return below_->SyncName(path);
+}
+
+Status SealedFiles::SyncDirectory(const std::string& path) {
+  return below_->SyncDirectory(path);
+}
+
+Status SealedFiles::List(const std::string& path,
+                         std::vector<std::string>* names) {
+  return below_->List(path, names);
+}
+
+Status SealedFiles::MakeDirectory(const std::string& path) {
+  return below_->MakeDirectory(path);
+}
+
+Status SealedFiles::LockDirectory(const std::string& path,
+                                  std::unique_ptr<HeldLock>* lock) {
+  return below_->LockDirectory(path, lock);
+}
+
+Status SealedFiles::LockFile(const std::string& path,
+                             std::unique_ptr<HeldLock>* lock) {
+  return below_->LockFile(path, lock);
 }
 
 }  // namespace ringlet

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cinttypes>
 
+#include "../../core/base/collective_numbers.h"
+
 namespace ringlet {
 
 Status RowFile::Open(Collective* collective, bool append, bool in_memory,

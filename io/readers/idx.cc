@@ -15,6 +15,7 @@
 #include "../../core/base/byte_order.h"
 #include "../files/file_kind.h"
 #include "../files/input_file.h"
+#include "../files/open_error.h"
 #include "array_path.h"
 #include "array_source.h"
 #include "memory_sizes.h"

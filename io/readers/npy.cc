@@ -19,6 +19,7 @@
 #include "class_names.h"
 #include "memory_sizes.h"
 #include "npy_input.h"
+#include "npy_layout.h"
 
 namespace ringlet {
 namespace {

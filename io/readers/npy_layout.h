@@ -73,6 +73,9 @@ Status DecodeClassNumbers(const std::string& where, const NpyLayout& layout,
                           const unsigned char* stored, int32_t* numbers,
                           std::vector<std::string>* names);
 
+// The header of an npy file; the data after it are little-endian.
+std::string NpyHeader(DType dtype, const Shape& shape);
+
 }  // namespace ringlet
 
 #endif  // RINGLET_IO_READERS_NPY_LAYOUT_H_

@@ -13,6 +13,7 @@
 #include "../../core/base/json.h"
 #include "../../core/base/text.h"
 #include "../files/input_file.h"
+#include "npy_layout.h"
 #include "ringlet/readers.h"
 
 namespace ringlet {

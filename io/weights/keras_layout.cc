@@ -10,6 +10,7 @@
 #include <string>
 
 #include "../../core/base/json.h"
+#include "../../core/base/state_names.h"
 #include "../../core/base/text.h"
 
 namespace ringlet {

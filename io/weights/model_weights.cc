@@ -9,6 +9,7 @@
 #include <set>
 #include <type_traits>
 
+#include "../../core/base/state_names.h"
 #include "../../core/base/text.h"
 #include "../readers/element_types.h"
 #include "keras_layout.h"

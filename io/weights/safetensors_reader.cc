@@ -13,6 +13,7 @@
 #include "../../core/base/crc32c.h"
 #include "../../core/base/json.h"
 #include "../../core/base/text.h"
+#include "../files/sealed_format.h"
 #include "footer.h"
 #include "ringlet/files.h"
 

@@ -10,6 +10,7 @@
 #include "../../core/base/byte_order.h"
 #include "../../core/base/crc32c.h"
 #include "../../core/base/json.h"
+#include "../../core/base/state_names.h"
 #include "../../core/base/text.h"
 #include "footer.h"
 #include "safetensors.h"

@@ -337,4 +337,23 @@ Status RemoveWorkerTemp(const ClusterConfig& cluster, const std::string& path) {
   return OsError(errno, "%s: removing", folder.c_str());
 }
 
+MultiWorkerMirroredStrategy::operator CompileOptions() const {
+  CompileOptions options(collective_.get());
+  options.status = status_;
+  options.reduction = reduction_;
+  options.local = local_;
+  options.replicas = replicas_;
+  return options;
+}
+
+MirroredStrategy::operator CompileOptions() const {
+  CompileOptions options;
+  options.replicas = replicas_;
+  if (replicas_ < 1) {
+    options.status = InvalidArgument(
+        "MirroredStrategy: %d replicas; there is at least one", replicas_);
+  }
+  return options;
+}
+
 }  // namespace ringlet

@@ -8,6 +8,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "core/base/json.h"
+#include "core/base/state_names.h"
 #include "core/base/text.h"
 #include "io/checkpoint/inspect.h"
 #include "io/files/file_kind.h"

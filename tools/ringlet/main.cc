@@ -12,6 +12,7 @@
 
 #include "command_line.h"
 #include "commands.h"
+#include "core/base/notice_now.h"
 #include "core/compute/gemm.h"
 #include "io/keras/keras_json.h"
 #include "ringlet/ringlet.h"

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "core/base/text.h"
+#include "io/checkpoint/model_path.h"
 #include "ringlet/files.h"
 #include "run_digest.h"
 

@@ -9,6 +9,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "core/base/json.h"
+#include "core/fit/run_state.h"
 #include "data_bytes.h"
 #include "plan_wire.h"
 #include "ringlet/status.h"

@@ -20,6 +20,7 @@
 #include "core/base/same_file.h"
 #include "core/base/text.h"
 #include "data_match.h"
+#include "io/checkpoint/backup_metadata.h"
 #include "io/checkpoint/data_description.h"
 #include "io/keras/compile_arguments.h"
 #include "io/readers/array_path.h"

@@ -12,6 +12,7 @@
 
 #include "callback_config.h"
 #include "core/base/text.h"
+#include "core/fit/run_state.h"
 #include "core/step/local_round.h"
 #include "io/files/file_kind.h"
 #include "io/keras/keras_json.h"

@@ -17,6 +17,8 @@
 #include "command_line.h"
 #include "commands.h"
 #include "core/base/text.h"
+#include "core/fit/run_state.h"
+#include "io/checkpoint/model_path.h"
 #include "net/launch/done_report.h"
 #include "output_plan.h"
 #include "ringlet/checkpoint.h"

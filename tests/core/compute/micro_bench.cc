@@ -8,6 +8,7 @@
 
 #include "core/base/crc32c.h"
 #include "core/compute/gemm.h"
+#include "core/data/permutation.h"
 #include "ringlet/compute.h"
 #include "ringlet/dataset.h"
 

@@ -11,6 +11,8 @@
 #include <thread>
 
 #include "../../support/random_cases.h"
+#include "core/data/dataset_loader.h"
+#include "core/data/permutation.h"
 
 namespace ringlet {
 namespace {
@@ -526,8 +528,8 @@ TEST(DatasetTest, Zip_TwoThreadsRead_EachGetsItsOwnExample) {
 struct Buffers {
   std::vector<float> x;
   std::vector<int32_t> y;
-  BatchLoader::Options For(const Dataset& d, int world = 1) {
-    BatchLoader::Options o;
+  DatasetLoader::Options For(const Dataset& d, int world = 1) {
+    DatasetLoader::Options o;
     o.dataset = d;
     o.world = world;
     o.x_shape = d.source()->x().shape;
@@ -545,10 +547,10 @@ TEST(BatchLoaderTest, Next_InTheBackgroundOrNot_GivesTheSameBatches) {
   std::vector<std::vector<float>> seen[2];
   for (int background = 0; background < 2; ++background) {
     Buffers buffers;
-    BatchLoader::Options options = buffers.For(d);
+    DatasetLoader::Options options = buffers.For(d);
     options.background = background == 1;
     std::unique_ptr<BatchLoader> loader;
-    ASSERT_TRUE(BatchLoader::Open(options, &loader).ok());
+    ASSERT_TRUE(DatasetLoader::Open(options, &loader).ok());
     for (int i = 0; i < 25; ++i) {
       Batch b;
       ASSERT_TRUE(loader->Next(&b).ok());
@@ -566,12 +568,12 @@ TEST(BatchLoaderTest, Open_AtAPosition_ContinuesFromThere) {
   const Dataset d = Numbers(23).Shuffle(4).Repeat().Batch(5);
   Buffers one, two;
   std::unique_ptr<BatchLoader> whole, rest;
-  ASSERT_TRUE(BatchLoader::Open(one.For(d), &whole).ok());
+  ASSERT_TRUE(DatasetLoader::Open(one.For(d), &whole).ok());
   Batch a, b;
   for (int i = 0; i < 7; ++i) ASSERT_TRUE(whole->Next(&a).ok());
-  BatchLoader::Options options = two.For(d);
+  DatasetLoader::Options options = two.For(d);
   options.start = a.next;
-  ASSERT_TRUE(BatchLoader::Open(options, &rest).ok());
+  ASSERT_TRUE(DatasetLoader::Open(options, &rest).ok());
   for (int i = 0; i < 10; ++i) {
     ASSERT_TRUE(whole->Next(&a).ok());
     ASSERT_TRUE(rest->Next(&b).ok());
@@ -581,11 +583,11 @@ TEST(BatchLoaderTest, Open_AtAPosition_ContinuesFromThere) {
 
 Status FirstError(const Dataset& d, int64_t classes, bool floats = false) {
   Buffers buffers;
-  BatchLoader::Options options = buffers.For(d);
+  DatasetLoader::Options options = buffers.For(d);
   options.num_classes = classes;
   options.classes = !floats;
   std::unique_ptr<BatchLoader> loader;
-  const Status opened = BatchLoader::Open(options, &loader);
+  const Status opened = DatasetLoader::Open(options, &loader);
   if (!opened.ok()) return opened;
   for (int i = 0; i < 10; ++i) {
     Batch b;
@@ -603,14 +605,14 @@ TEST(BatchLoaderTest, Next_WithoutExamples_ReadsTheLabels) {
   const Dataset both =
       Concatenate({numbers.source(), Numbers(3).source()}).Batch(10);
   int32_t y[10] = {};
-  BatchLoader::Options options;
+  DatasetLoader::Options options;
   options.dataset = both;
   options.x_shape = {1};
   options.read_examples = false;
   options.background = false;
   options.y = y;
   std::unique_ptr<BatchLoader> loader;
-  ASSERT_TRUE(BatchLoader::Open(options, &loader).ok());
+  ASSERT_TRUE(DatasetLoader::Open(options, &loader).ok());
   Batch batch;
   ASSERT_TRUE(loader->Next(&batch).ok());
   EXPECT_EQ(batch.x, nullptr);
@@ -655,18 +657,19 @@ TEST(BatchLoaderTest, Open_ShapesThatDoNotFit_IsRefused) {
   Buffers buffers;
   const Dataset d = Numbers(10).Batch(4);
   std::unique_ptr<BatchLoader> loader;
-  BatchLoader::Options options = buffers.For(d);
+  DatasetLoader::Options options = buffers.For(d);
   options.x_shape = {2};
-  EXPECT_EQ(BatchLoader::Open(options, &loader).code(), Code::kInvalidArgument);
+  EXPECT_EQ(DatasetLoader::Open(options, &loader).code(),
+            Code::kInvalidArgument);
   options = buffers.For(d);
   options.targets = 10;
   options.classes = false;
-  EXPECT_NE(std::strstr(BatchLoader::Open(options, &loader).message(),
+  EXPECT_NE(std::strstr(DatasetLoader::Open(options, &loader).message(),
                         "SparseCategoricalCrossentropy"),
             nullptr);
   options = buffers.For(d);
   options.start = {0, 10};
-  EXPECT_FALSE(BatchLoader::Open(options, &loader).ok());
+  EXPECT_FALSE(DatasetLoader::Open(options, &loader).ok());
 }
 
 }  // namespace

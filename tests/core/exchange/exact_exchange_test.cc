@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "../../support/thread_collective.h"
+#include "core/base/solo_collective.h"
 
 namespace ringlet {
 namespace {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/exchange/worker_throughput.h"
+#include "core/base/solo_collective.h"
 
 namespace ringlet {
 namespace {

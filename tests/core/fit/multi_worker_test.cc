@@ -14,6 +14,7 @@
 #include "ringlet/checkpoint.h"
 #include "ringlet/fit.h"
 #include "ringlet/loggers.h"
+#include "core/base/solo_collective.h"
 
 namespace ringlet {
 namespace {

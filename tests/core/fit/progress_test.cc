@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "../../support/fake_clock.h"
+#include "core/base/notice_now.h"
 
 namespace ringlet {
 namespace {

@@ -10,6 +10,7 @@
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
+#include "io/checkpoint/backup_metadata.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/compute.h"
 #include "ringlet/fit.h"

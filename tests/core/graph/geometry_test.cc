@@ -18,6 +18,7 @@
 #include "../../support/random_cases.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
+#include "core/objective/batch_loss.h"
 #include "ringlet/compute.h"
 #include "ringlet/fit.h"
 #include "ringlet/model.h"

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "core/layers/initializers.h"
 #include "ringlet/compute.h"
 
 namespace ringlet {

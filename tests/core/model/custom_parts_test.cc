@@ -14,6 +14,7 @@
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
+#include "core/base/text.h"
 #include "ringlet/ringlet.h"
 
 namespace ringlet {

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "../../support/op_runner.h"
+#include "core/objective/batch_loss.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/fit.h"
 #include "ringlet/losses.h"

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "core/objective/batch_loss.h"
+
 namespace ringlet {
 namespace {
 

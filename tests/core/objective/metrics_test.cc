@@ -9,6 +9,8 @@
 #include <random>
 #include <vector>
 
+#include "core/objective/metric_states.h"
+
 namespace ringlet {
 namespace {
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../../support/op_runner.h"
+#include "core/layers/initializers.h"
 #include "core/objective/optimizer_table.h"
 #include "core/step/gradients.h"
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../../support/tiny_model.h"
+#include "core/data/dataset_loader.h"
 #include "core/graph/model_memory.h"
 #include "core/step/updater.h"
 
@@ -96,14 +97,14 @@ struct Parts {
   void OpenLoader(const Dataset& data, bool background) {
     EXPECT_TRUE(
         stepper.Reserve(data.LargestPart(config.replicas.count()), true).ok());
-    BatchLoader::Options options;
+    DatasetLoader::Options options;
     options.dataset = data;
     options.world = options.parts = config.replicas.count();
     options.x = memory.step().x;
     options.y = memory.step().y;
     options.x_shape = {2};
     options.background = background;
-    EXPECT_TRUE(BatchLoader::Open(options, &loader).ok());
+    EXPECT_TRUE(DatasetLoader::Open(options, &loader).ok());
   }
 
   std::vector<float> weights() const {

@@ -11,6 +11,7 @@
 #include "../../support/some_state.h"
 #include "../../support/tiny_model.h"
 #include "core/base/json.h"
+#include "io/readers/npy_layout.h"
 #include "io/readers/npz.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/readers.h"

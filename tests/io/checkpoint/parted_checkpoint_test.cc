@@ -16,6 +16,7 @@
 #include "../../support/elastic_collective.h"
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
+#include "core/base/state_names.h"
 #include "io/weights/safetensors.h"
 #include "ringlet/checkpoint.h"
 

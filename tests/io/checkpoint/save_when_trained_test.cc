@@ -16,6 +16,7 @@
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
 #include "core/fit/interrupts.h"
+#include "io/checkpoint/model_path.h"
 #include "ringlet/fit.h"
 
 namespace ringlet {

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "../../support/temp_folder.h"
+#include "core/layers/layer_settings.h"
 
 namespace ringlet {
 namespace {
@@ -72,7 +73,7 @@ void ExpectSameLayer(const Layer& a, const Layer& b) {
   EXPECT_EQ(a.bias_regularizer.l2, b.bias_regularizer.l2);
   EXPECT_EQ(a.rate, b.rate);
   EXPECT_EQ(a.seed, b.seed);
-  EXPECT_EQ(a.settings & Layer::kSetSeed, b.settings & Layer::kSetSeed);
+  EXPECT_EQ(a.settings & kSetSeed, b.settings & kSetSeed);
   EXPECT_EQ(a.momentum, b.momentum);
   EXPECT_EQ(a.epsilon, b.epsilon);
   EXPECT_EQ(a.center, b.center);

@@ -25,6 +25,7 @@
 #include "core/base/text.h"
 #include "io/logs/row_file.h"
 #include "ringlet/fit.h"
+#include "core/base/solo_collective.h"
 
 namespace ringlet {
 namespace {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "../../support/data_files.h"
+#include "core/data/dataset_loader.h"
 #include "io/readers/csv_lines.h"
 #include "io/readers/csv_records.h"
 #include "ringlet/dataset.h"
@@ -590,7 +591,7 @@ TEST(CsvTest, Numbers_NaNAndInfinity_AreNamedByTheLoader) {
   const Dataset d = CsvDataset(path).Batch(3);
   std::vector<float> x(6);
   std::vector<int32_t> y(3);
-  BatchLoader::Options options;
+  DatasetLoader::Options options;
   options.dataset = d;
   options.x_shape = d.source()->x().shape;
   options.num_classes = 2;
@@ -598,7 +599,7 @@ TEST(CsvTest, Numbers_NaNAndInfinity_AreNamedByTheLoader) {
   options.x = x.data();
   options.y = y.data();
   std::unique_ptr<BatchLoader> loader;
-  ASSERT_TRUE(BatchLoader::Open(options, &loader).ok());
+  ASSERT_TRUE(DatasetLoader::Open(options, &loader).ok());
   Batch batch;
   ExpectError(loader->Next(&batch), Code::kCorruption, "a.csv",
               "example 1, value 1 is nan");

@@ -10,6 +10,7 @@
 
 #include "../../support/data_files.h"
 #include "../../support/peak_memory.h"
+#include "io/files/open_error.h"
 
 namespace ringlet {
 namespace {

@@ -4,7 +4,7 @@
 // does. The mutex is held only to hand them over. After an error no batch is
 // wanted.
 
-#include "ringlet/dataset.h"
+#include "dataset_loader.h"
 
 #include <algorithm>
 #include <cinttypes>
@@ -14,7 +14,6 @@
 #include "../base/check.h"
 #include "../base/guarded.h"
 #include "../base/ieee_arithmetic.h"
-#include "../base/thread.h"
 #include "../compute/convert.h"
 #include "input_shapes.h"
 #include "value_at.h"
@@ -70,12 +69,12 @@ Status CheckInputShapes(const Source& source,
 
 namespace {
 
-Status CheckTargets(const BatchLoader::Options& o, const Source& source) {
+Status CheckTargets(const DatasetLoader::Options& o, const Source& source) {
   const std::vector<ExampleSpec> given = source.Targets();
   const std::string name = source.y_name();
   const size_t count = o.outputs.size();
   int64_t all = 0;
-  for (const BatchLoader::TargetsOf& t : o.outputs) all += t.count;
+  for (const DatasetLoader::TargetsOf& t : o.outputs) all += t.count;
   if (count > 1 && given.size() == 1 && given[0].shape.elements() == all) {
     return Status();
   }
@@ -87,7 +86,7 @@ Status CheckTargets(const BatchLoader::Options& o, const Source& source) {
         name.c_str(), given.size(), given.size() == 1 ? "" : "s", count);
   }
   for (size_t i = 0; i < count; ++i) {
-    const BatchLoader::TargetsOf& wanted = o.outputs[i];
+    const DatasetLoader::TargetsOf& wanted = o.outputs[i];
     const int64_t targets = given[i].shape.elements();
     if (targets == wanted.count) continue;
     return InvalidArgument(
@@ -103,10 +102,10 @@ Status CheckTargets(const BatchLoader::Options& o, const Source& source) {
 }
 
 // Makes lists of one input and one output too.
-BatchLoader::Options AsLists(BatchLoader::Options o) {
+DatasetLoader::Options AsLists(DatasetLoader::Options o) {
   if (o.x_shapes.empty()) o.x_shapes = {o.x_shape};
   if (o.outputs.empty()) {
-    BatchLoader::TargetsOf only;
+    DatasetLoader::TargetsOf only;
     only.count = o.targets;
     only.classes = o.classes;
     only.num_classes = o.num_classes;
@@ -115,7 +114,7 @@ BatchLoader::Options AsLists(BatchLoader::Options o) {
   return o;
 }
 
-Status CheckOptions(const BatchLoader::Options& o) {
+Status CheckOptions(const DatasetLoader::Options& o) {
   RINGLET_RETURN_IF_ERROR(o.dataset.CheckStart(o.start, o.world));
   if (o.dataset.HasWorkerStreams(o.world)) {
     RINGLET_RETURN_IF_ERROR(o.dataset.CheckOwnExamples(o.rank, o.parts));
@@ -134,13 +133,13 @@ Status CheckOptions(const BatchLoader::Options& o) {
 
 }  // namespace
 
-Status BatchLoader::Open(const Options& given,
-                         std::unique_ptr<BatchLoader>* loader) {
+Status DatasetLoader::Open(const Options& given,
+                           std::unique_ptr<BatchLoader>* loader) {
   const Options options = AsLists(given);
   RINGLET_RETURN_IF_ERROR(CheckOptions(options));
-  std::unique_ptr<BatchLoader> opened(new BatchLoader(options));
+  std::unique_ptr<DatasetLoader> opened(new DatasetLoader(options));
   if (options.background) {
-    BatchLoader* const raw = opened.get();
+    DatasetLoader* const raw = opened.get();
     opened->wanted_ = true;
     opened->thread_ = std::make_unique<Thread>();
     RINGLET_RETURN_IF_ERROR(opened->thread_->Start("for reading batches ahead",
@@ -150,7 +149,7 @@ Status BatchLoader::Open(const Options& given,
   return Status();
 }
 
-BatchLoader::BatchLoader(const Options& options)
+DatasetLoader::DatasetLoader(const Options& options)
     : options_(options),
       x_spec_(options.dataset.source()->x()),
       y_spec_(options.dataset.source()->y()),
@@ -172,7 +171,7 @@ BatchLoader::BatchLoader(const Options& options)
   if (weighted) weights_.resize(most);
 }
 
-BatchLoader::~BatchLoader() {
+DatasetLoader::~DatasetLoader() {
   if (thread_ == nullptr) return;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -182,7 +181,7 @@ BatchLoader::~BatchLoader() {
   thread_->Join();
 }
 
-void BatchLoader::Loop() {
+void DatasetLoader::Loop() {
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return stop_ || wanted_; });
@@ -197,7 +196,7 @@ void BatchLoader::Loop() {
 }
 
 // The source reads in the same floating-point mode as in the background thread.
-Status BatchLoader::Next(Batch* batch) {
+Status DatasetLoader::Next(Batch* batch) {
   const IeeeArithmetic ieee;
   if (!options_.background) {
     if (result_.ok()) result_ = Read();
@@ -217,7 +216,7 @@ Status BatchLoader::Next(Batch* batch) {
 
 // Reads in the types of the source. Reads x in place if it is float32 and no
 // batch is read in advance.
-Status BatchLoader::Read() {
+Status DatasetLoader::Read() {
   const Dataset& dataset = options_.dataset;
   const int part = options_.rank + part_;
   plan_ = dataset.Plan(at_, part, options_.world);
@@ -236,7 +235,7 @@ Status BatchLoader::Read() {
   return Status();
 }
 
-Status BatchLoader::Convert() {
+Status DatasetLoader::Convert() {
   float* const x = options_.read_examples ? options_.x : nullptr;
   void* const y = options_.read_targets ? options_.y : nullptr;
   if (x != nullptr) {
@@ -257,7 +256,7 @@ Status BatchLoader::Convert() {
 
 // As Keras's class_weight_to_sample_weights: of one value the nearest class
 // number, of several the index of the largest.
-int64_t BatchLoader::ClassOf(const void* y, int64_t i) const {
+int64_t DatasetLoader::ClassOf(const void* y, int64_t i) const {
   const TargetsOf& targets = options_.outputs[0];
   if (targets.classes) return static_cast<const int32_t*>(y)[i];
   const int64_t n = targets.count;
@@ -267,7 +266,7 @@ int64_t BatchLoader::ClassOf(const void* y, int64_t i) const {
   return std::fabs(nearest) < 1e9 ? static_cast<int64_t>(nearest) : -1;
 }
 
-void BatchLoader::FillWeights(int64_t count, const void* y) {
+void DatasetLoader::FillWeights(int64_t count, const void* y) {
   std::vector<float>& weights = weights_;
   if (weights.empty()) return;
   const std::vector<float>* const own = options_.dataset.sample_weight();
@@ -282,7 +281,7 @@ void BatchLoader::FillWeights(int64_t count, const void* y) {
   }
 }
 
-Status BatchLoader::ConvertX(int64_t count, float* x) {
+Status DatasetLoader::ConvertX(int64_t count, float* x) {
   const Scale& scale = options_.dataset.scale();
   const float factor = scale.factor, offset = scale.offset;
   const int64_t size = x_spec_.shape.elements(), n = count * size;
@@ -308,8 +307,8 @@ Status BatchLoader::ConvertX(int64_t count, float* x) {
   return Status();
 }
 
-Status BatchLoader::CheckValue(double value, float scaled, int64_t example,
-                               int64_t number) const {
+Status DatasetLoader::CheckValue(double value, float scaled, int64_t example,
+                                 int64_t number) const {
   if (std::isfinite(scaled)) return Status();
   const Scale& scale = options_.dataset.scale();
   const std::string name = options_.dataset.source()->name();
@@ -327,7 +326,7 @@ Status BatchLoader::CheckValue(double value, float scaled, int64_t example,
 }
 
 // Converts rows of all inputs' values to the rows of each input.
-Status BatchLoader::ConvertInputs(int64_t count, float* x) {
+Status DatasetLoader::ConvertInputs(int64_t count, float* x) {
   const Scale& scale = options_.dataset.scale();
   const int64_t row = x_spec_.shape.elements();
   int64_t first = 0;
@@ -347,7 +346,7 @@ Status BatchLoader::ConvertInputs(int64_t count, float* x) {
 }
 
 // Converts the targets of each output.
-Status BatchLoader::ConvertTargets(int64_t count, void* y) {
+Status DatasetLoader::ConvertTargets(int64_t count, void* y) {
   int64_t first = 0;
   for (const TargetsOf& targets : options_.outputs) {
     RINGLET_RETURN_IF_ERROR(ConvertTargets(
@@ -357,8 +356,8 @@ Status BatchLoader::ConvertTargets(int64_t count, void* y) {
   return Status();
 }
 
-Status BatchLoader::ConvertTargets(const TargetsOf& targets, int64_t first,
-                                   int64_t count, void* y) {
+Status DatasetLoader::ConvertTargets(const TargetsOf& targets, int64_t first,
+                                     int64_t count, void* y) {
   const int64_t size = targets.count, row = y_spec_.shape.elements();
   const auto where = [&](int64_t i) {
     return options_.dataset.source()->y_name() + ": example " +

@@ -1,0 +1,121 @@
+// DatasetLoader: the BatchLoader that Model::OpenLoader opens.
+
+#ifndef RINGLET_CORE_DATA_DATASET_LOADER_H_
+#define RINGLET_CORE_DATA_DATASET_LOADER_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "../base/thread.h"
+#include "ringlet/dataset.h"
+#include "ringlet/shape.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+class DatasetLoader final : public BatchLoader {
+ public:
+  // The targets of one output of the model.
+  struct TargetsOf {
+    int64_t count = 1;        // for each example
+    bool classes = true;      // they are class numbers
+    int64_t num_classes = 0;  // > 0: these are below it
+  };
+  struct Options {
+    Dataset dataset;
+    DataPosition start;
+    // The loader reads `parts` of the `world` parts of each global batch, from
+    // part `rank` on.
+    int rank = 0;
+    int world = 1;
+    int parts = 1;
+    // See LoaderOptions.
+    int64_t round = 1;
+    int64_t steps = 0;
+    // Memory for LargestPart(replicas) examples of x (floats) and of the
+    // targets (4 bytes each). Outlives the loader.
+    float* x = nullptr;
+    void* y = nullptr;
+    Shape x_shape;  // the shape of the model's input
+    // For a model with several inputs, instead of x_shape: the shape of each.
+    std::vector<Shape> x_shapes;
+    bool read_targets = true;   // false: y is null, and need not exist
+    bool read_examples = true;  // false: x is null, and need not exist
+    int64_t targets = 1;        // for each example
+    bool classes = true;        // targets are class numbers
+    int64_t num_classes = 0;    // > 0: they are below it
+    // For a model with several outputs, instead of the three fields above.
+    std::vector<TargetsOf> outputs;
+    // If not empty: targets are class numbers, or have one value for each
+    // class.
+    ClassWeights class_weight;
+    bool background = true;
+    // The loader releases it at its end, so that the owner of the buffers can
+    // use them again.
+    std::shared_ptr<void> lease;
+  };
+
+  static Status Open(const Options& options,
+                     std::unique_ptr<BatchLoader>* loader);
+  ~DatasetLoader() override;
+  DatasetLoader(const DatasetLoader&) = delete;
+  DatasetLoader& operator=(const DatasetLoader&) = delete;
+
+  Status Next(Batch* batch) override;
+  Status Skip(int64_t steps, Batch* batch, int64_t* examples) override;
+  void RewindRound() override;
+  void RewindStep() override;
+
+ private:
+  explicit DatasetLoader(const Options& options);
+  Status Read();
+  Status Convert();
+  Status ConvertX(int64_t count, float* x);
+  Status ConvertInputs(int64_t count, float* x);
+  Status ConvertTargets(int64_t count, void* y);
+  Status ConvertTargets(const TargetsOf& targets, int64_t first, int64_t count,
+                        void* y);
+  Status CheckValue(double value, float scaled, int64_t example,
+                    int64_t number) const;
+  void FillWeights(int64_t count, const void* y);
+  int64_t ClassOf(const void* y, int64_t i) const;
+  void Loop();
+  void BeginRound();
+  void Advance();
+
+  const Options options_;
+  const ExampleSpec x_spec_, y_spec_;
+  DataPosition at_;        // of the next read
+  int part_ = 0;           // index of the next read among this rank's parts
+  DataPosition round_at_;  // start of its round
+  int64_t step_ = 0;       // index of its step in the round
+  int64_t round_ = 1;      // steps of that round
+  int64_t rest_ = 0;       // steps after it
+  DataPosition read_at_;   // of the last read
+  DataPosition read_round_at_;        // start of its round
+  int64_t read_rest_ = 0;             // steps from there on
+  BatchPlan plan_;                    // of the last read
+  std::vector<int64_t> indices_;      // examples of the last read
+  std::vector<unsigned char> raw_x_;  // empty if read in place
+  std::vector<unsigned char> raw_y_;
+  std::vector<float> weights_;  // empty if each is 1
+  Batch batch_;                 // the caller's batch
+  DataPosition batch_at_;       // of the caller's batch
+  DataPosition batch_round_at_;
+  int64_t batch_rest_ = 0;
+  Status result_;
+
+  // For the background thread. It owns the read data while wanted_ is true.
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool wanted_ = false;
+  bool stop_ = false;
+  std::unique_ptr<Thread> thread_;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_DATA_DATASET_LOADER_H_

@@ -1,0 +1,15 @@
+// Permute: the order of a shuffled pass.
+
+#ifndef RINGLET_CORE_DATA_PERMUTATION_H_
+#define RINGLET_CORE_DATA_PERMUTATION_H_
+
+#include <cstdint>
+
+namespace ringlet {
+
+// Element i of a permutation of [0, n) that depends on (seed, pass).
+int64_t Permute(uint64_t seed, int64_t pass, int64_t n, int64_t i);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_DATA_PERMUTATION_H_

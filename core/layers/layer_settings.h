@@ -1,0 +1,46 @@
+// LayerSetting: a bit for each setter of a Layer.
+
+#ifndef RINGLET_CORE_LAYERS_LAYER_SETTINGS_H_
+#define RINGLET_CORE_LAYERS_LAYER_SETTINGS_H_
+
+#include <cstdint>
+
+namespace ringlet {
+
+// The bits of Layer::settings: the setters that were called. A setter that the
+// layer lacks is an error.
+enum LayerSetting : uint64_t {
+  kSetStrides = 1,
+  kSetPadding = 2,
+  kSetUseBias = 4,
+  kSetKernelInitializer = 8,
+  kSetBiasInitializer = 16,
+  kSetKernelRegularizer = 32,
+  kSetBiasRegularizer = 64,
+  kSetSeed = 128,
+  kSetKeepDims = 256,
+  kSetDilationRate = uint64_t{1} << 12,
+  kSetDepthMultiplier = uint64_t{1} << 13,
+  kSetDepthwiseInitializer = uint64_t{1} << 14,
+  kSetDepthwiseRegularizer = uint64_t{1} << 15,
+  kSetGroups = uint64_t{1} << 16,
+  kSetPointwiseInitializer = uint64_t{1} << 17,
+  kSetPointwiseRegularizer = uint64_t{1} << 18,
+  kSetCenter = uint64_t{1} << 32,
+  kSetScale = uint64_t{1} << 33,
+  kSetGammaInitializer = uint64_t{1} << 34,
+  kSetBetaInitializer = uint64_t{1} << 35,
+  kSetGammaRegularizer = uint64_t{1} << 36,
+  kSetBetaRegularizer = uint64_t{1} << 37,
+  kSetMovingMeanInitializer = uint64_t{1} << 38,
+  kSetMovingVarianceInitializer = uint64_t{1} << 39,
+  kSetSynchronized = uint64_t{1} << 40,
+  kSetAxes = uint64_t{1} << 41,
+  kSetInvert = uint64_t{1} << 42,
+  kSetAlphaInitializer = uint64_t{1} << 43,
+  kSetAlphaRegularizer = uint64_t{1} << 44,
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_LAYERS_LAYER_SETTINGS_H_

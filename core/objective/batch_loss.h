@@ -1,0 +1,53 @@
+// ComputeLoss: the losses of a batch's examples, and their gradient.
+
+#ifndef RINGLET_CORE_OBJECTIVE_BATCH_LOSS_H_
+#define RINGLET_CORE_OBJECTIVE_BATCH_LOSS_H_
+
+#include <cstdint>
+
+#include "ringlet/losses.h"
+#include "ringlet/shape.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+// kInvalidArgument if the loss does not accept such an output.
+Status CheckLossShape(const Loss& loss, const Shape& output);
+
+// Factors that follow from the loss's reduction, in a step of `global_count`
+// examples:
+//   loss of the step = sum(per_example) * sum / global_count
+// ComputeLoss multiplies d_predictions by `gradient`.
+struct LossScale {
+  float gradient;
+  double sum;
+};
+LossScale ScaleOf(const Loss& loss, const Shape& output, int64_t global_count);
+
+// per_example[i] = the loss of example i, times weights[i] if `weights` is not
+// null. If d_predictions is not null, it becomes scale * d(sum of per_example)
+// / d(predictions). Class numbers are in [0, output.back()): the caller has
+// checked them. Probabilities are clipped to [1e-7, 1 - 1e-7], and the gradient
+// of a clipped one is 0. Crossentropy and its gradient are exact to a few
+// roundings of float32, however large the logits and however small the loss. If
+// the largest logit is not finite, both are NaN. Only a custom loss returns an
+// error.
+Status ComputeLoss(const Loss& loss, const Shape& output, int64_t count,
+                   const float* predictions, const void* targets, float scale,
+                   float* per_example, float* d_predictions,
+                   const float* weights = nullptr);
+
+// The targets of a batch from index `first` on.
+inline Targets TargetsFrom(const void* targets, bool classes, int64_t first) {
+  Targets t;
+  if (classes) {
+    t.classes = static_cast<const int32_t*>(targets) + first;
+  } else {
+    t.values = static_cast<const float*>(targets) + first;
+  }
+  return t;
+}
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_OBJECTIVE_BATCH_LOSS_H_

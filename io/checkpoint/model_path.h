@@ -1,0 +1,30 @@
+// The names of models' files.
+
+#ifndef RINGLET_IO_CHECKPOINT_MODEL_PATH_H_
+#define RINGLET_IO_CHECKPOINT_MODEL_PATH_H_
+
+#include <string>
+
+#include "ringlet/files.h"
+#include "ringlet/shape.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+// The ending of `path` in small letters, if it is that of another format than
+// a model's: ".keras". "": it is not.
+std::string ForeignEnding(const std::string& path);
+
+// kInvalidArgument for a name of another program's format, such as "m.keras",
+// "m.h5", "m.pt" and "m.onnx". All other names are valid.
+Status CheckModelName(const std::string& path);
+
+// The first name of "m.safetensors" (`path`), "m-1.safetensors",
+// "m-2.safetensors" and so on that is free. The name of a finished model's file
+// with all of `own` in its metadata counts as free.
+std::string FirstFreePath(FileSystem* files, const std::string& path,
+                          const Metadata& own);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_CHECKPOINT_MODEL_PATH_H_
