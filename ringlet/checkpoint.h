@@ -22,17 +22,14 @@ namespace ringlet {
 
 // --- checkpoints -------------------------------------------------------------
 
-// Checkpoints: state in one file, durable across crashes.
-//
-// A span's name is its tensor's name. The file is a safetensors file with
-// ringlet's profile (docs/checkpoint_format.md). CheckpointManager keeps the
-// numbered checkpoints of a run.
+// Checkpoints: state in one safetensors file, durable across crashes. A span's
+// name is its tensor's name (docs/checkpoint_format.md).
 
 using Saveables = std::vector<Saveable*>;  // not owned
 
 struct SaveOptions {
-  // The type of float32 spans of the model (names that begin with "model/") in
-  // the file. kF16 and kBF16 halve the size and lose precision.
+  // The type of the weights ("model/…") in the file. kF16 and kBF16 halve the
+  // size and lose precision.
   Storage weights = Storage::kF32;
   FileSystem* files = FileSystem::Posix();  // SealedFiles encrypts
   bool replace = true;  // false: kAlreadyExists if `path` exists
@@ -76,8 +73,8 @@ Status LoadCheckpoint(const std::string& path, const Saveables& state,
 Status VerifyCheckpoint(const std::string& path,
                         FileSystem* files = FileSystem::Posix());
 
-// The newest checkpoint in `directory` that verifies; "" if there is none. Fails
-// if there are checkpoints and none verifies. Takes no lock.
+// The newest checkpoint in `directory` that verifies; "" if there is none.
+// Fails if there are checkpoints and none verifies. Takes no lock.
 Status LatestCheckpoint(const std::string& directory, std::string* path,
                         const std::string& checkpoint_name = "ckpt",
                         FileSystem* files = FileSystem::Posix());
@@ -103,8 +100,8 @@ class CheckpointDirectory;
 
 // The numbered checkpoints of one run, with the names and the semantics of
 // tf.train.CheckpointManager: <directory>/<name>-<n>.safetensors, and the text
-// file `checkpoint`. Save returns when the file is durable. One thread at a time
-// may use a manager.
+// file `checkpoint`. Save returns when the file is durable. One thread at a
+// time may use a manager.
 //
 // The constructor creates the directory, locks it until the destructor, and
 // finds the newest checkpoint that verifies. Newer ones are renamed to *.bad,
@@ -155,12 +152,12 @@ class CheckpointManager {
 // Models as Keras's configuration: the format of model.to_json().
 //
 // ModelFromJson reads the JSON of Keras 3 and of Keras 2 (tf.keras), for
-// Sequential and functional models, nested models and shared layers. Weights and
-// the arguments of Compile are not part of it. It ignores fields that change no
-// model of ringlet, and the seed of an initializer. Anything else that ringlet
-// does not support is kInvalidArgument, which names the layer and the field. The
-// text is untrusted: at most 1 MiB, 64 levels, 4096 layers of a model and 16
-// levels of nested models.
+// Sequential and functional models, nested models and shared layers. Weights
+// and the arguments of Compile are not part of it. It ignores fields that
+// change no model of ringlet, and the seed of an initializer. Anything else
+// that ringlet does not support is kInvalidArgument, which names the layer and
+// the field. The text is untrusted: at most 1 MiB, 64 levels, 4096 layers of a
+// model and 16 levels of nested models.
 
 // Writes Keras 3's form of a model with status() OK. Equal models give the same
 // text. A custom layer is written without its options, and cannot be read.
@@ -174,8 +171,8 @@ Status ModelFromJson(const std::string& json, std::unique_ptr<Model>* model);
 // Whole models, and their weights alone, as one file each: Keras's save,
 // load_model, save_weights and load_weights.
 //
-// docs/checkpoint_format.md has the format. In a job of several workers the chief
-// saves, and every rank loads a copy of the file.
+// docs/checkpoint_format.md has the format. In a job of several workers the
+// chief saves, and every rank loads a copy of the file.
 
 struct SaveModelOptions {
   // False: only configuration and weights. The loaded model must be compiled.
@@ -192,9 +189,7 @@ struct SaveModelOptions {
 // the custom layer, loss or metric, and an alternative.
 Status CheckSaveModel(const Model& model, bool include_optimizer = true);
 
-// Saves a compiled model that passes CheckSaveModel. After OK the file is
-// durable. After an error the earlier file is at `path`, as with
-// SaveCheckpoint.
+// Saves a compiled model that passes CheckSaveModel, as SaveCheckpoint does.
 Status SaveModel(Model* model, const std::string& path,
                  const SaveModelOptions& options = {});
 
@@ -257,9 +252,9 @@ struct WeightsReport {
 };
 
 // Loads weights by the names of layer and weight, in any order, from a file of
-// ringlet (also a run's checkpoint), an npz file, a plain safetensors file or an
-// ONNX model, which has the layout kTorch. Damage in plain safetensors and ONNX
-// files cannot be detected. All checks come before the first weight is
+// ringlet (also a run's checkpoint), an npz file, a plain safetensors file or
+// an ONNX model, which has the layout kTorch. Damage in plain safetensors and
+// ONNX files cannot be detected. All checks come before the first weight is
 // overwritten. Numbers of other types are rounded to float32; one beyond its
 // range is an error. *report (may be null) is set also if the weights do not
 // fit. The optimizer's state does not change.
@@ -296,15 +291,15 @@ struct BackupAndRestoreOptions {
   // fit with kCancelled (exit code 75: run again to continue). If this save
   // fails, the previous backup stays. A second signal kills the process.
   bool save_before_preemption = true;
-  // Training pauses only while the state is copied; another thread writes the
-  // copy. False: training waits for the disk, and needs no memory for a copy.
+  // Another thread writes a copy of the state. False: training waits for the
+  // disk, and needs no memory for a copy.
   bool background = true;
   // Allow a resume from a backup with another optimizer (its class or a number;
   // other slots are always an error), or with another seed.
   bool other_optimizer = false;
   bool other_seed = false;
-  // If the previous save is still being written: false waits for it, true skips
-  // the new save with a warning.
+  // Skips a save, with a warning, while the previous one is being written.
+  // False: waits.
   bool skip_when_busy = false;
   FileSystem* files = FileSystem::Posix();  // SealedFiles encrypts
   Clock* clock = Clock::System();
@@ -321,9 +316,9 @@ inline BackupAndRestoreOptions SaveEvery(int64_t steps) {
 // If a backup cannot be written, there is a warning on stderr, and the previous
 // backup stays. Fit returns an error if a backup cannot be read, has another
 // model, or is of a later epoch than the fit's last. It never starts from the
-// beginning if there is a backup. Callbacks and metrics may be added or removed.
-// A backup with other data gives a warning, and an error if its position is
-// outside the data.
+// beginning if there is a backup. Callbacks and metrics may be added or
+// removed. A backup with other data gives a warning, and an error if its
+// position is outside the data.
 std::shared_ptr<Callback> BackupAndRestore(
     const std::string& backup_dir, const BackupAndRestoreOptions& options = {});
 
@@ -371,8 +366,8 @@ struct ModelCheckpointOptions {
 // file and the best value stay. If the last save has failed, Fit returns its
 // error after the other callbacks have saved; a resumed run tries it again, if
 // BackupAndRestore is before a ModelCheckpoint in the list. Fit also returns an
-// error for an invalid filepath. docs/membership.md explains what an elastic job
-// saves after the network has split it.
+// error for an invalid filepath. docs/membership.md explains what an elastic
+// job saves after the network has split it.
 std::shared_ptr<Callback> ModelCheckpoint(
     const std::string& filepath, const ModelCheckpointOptions& options = {});
 
@@ -403,8 +398,7 @@ struct SaveWhenTrainedOptions {
 };
 
 // Writes `path` in OnTrainEnd, so list it after callbacks that change the
-// weights there. Called on every rank; the chief saves, or rank 1 if the chief
-// is lost. With an empty path nothing is written.
+// weights there. With an empty path nothing is written.
 std::shared_ptr<Callback> SaveWhenTrained(
     const std::string& path, const SaveWhenTrainedOptions& options = {});
 

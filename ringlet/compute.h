@@ -64,9 +64,8 @@ class Philox {
 //
 // Work is cut by (part, threads) only. So for a given number of threads every
 // sum has the same order, and a run repeats bit for bit. Any thread may compute
-// any part: a thread that is done takes parts that others have not begun, for
-// example if other programs use their processors. A waiting thread spins for
-// some microseconds, then sleeps. The pool allocates only in its constructor.
+// any part. A waiting thread spins for some tens of microseconds, then sleeps.
+// The pool allocates only in its constructor.
 
 class Thread;
 

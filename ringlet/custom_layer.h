@@ -10,9 +10,8 @@
 // and summed over workers as those of any layer. SaveModel refuses a model with
 // a custom layer, which it could not build again.
 //
-// Compile the program with -ffp-contract=off, so that workers of different
-// processors compute the same bits. On arm64, g++ -O2 fuses multiplications
-// with additions otherwise. pkg-config, CMake and Meson give that flag.
+// Compile the program with -ffp-contract=off, as pkg-config, CMake and Meson
+// do, so that workers of different processors compute the same bits.
 //
 // CheckGradients (below) verifies Backward. In a program with exceptions Build,
 // Forward and Backward may throw: what() becomes the error of the call. The
@@ -72,9 +71,9 @@ struct LayerCall {
   float* y = nullptr;               // (batch, output). Forward writes all of it
   const float* const* weights = nullptr;  // in the order of the plan
   float* scratch = nullptr;  // as planned, with any content; null for none
-  // For random numbers, as Philox(seed, counter) in compute.h. They are the
-  // layer's own, differ in each step, and are the same in Backward as in
-  // Forward.
+  // For random numbers: Philox(seed, counter) of compute.h, with this counter
+  // as its stream. They are the layer's own, differ in each step, and are the
+  // same in Backward as in Forward.
   uint64_t seed = 0, counter = 0;
 
   // Backward only. dy is the gradient of y. dx and d_weights are zero at the

@@ -20,10 +20,8 @@ namespace ringlet {
 
 // Source: random access to the examples of a data set.
 //
-// A Source returns any example by its index. So a replica's batch follows from
-// (seed, data position, replica, replicas), and is not stored. The element
-// types are those of the file (uint8 images stay uint8); Dataset converts and
-// scales when it fills a batch.
+// A Source returns any example by its index, in the element types of the file
+// (uint8 images stay uint8). Dataset converts and scales when it fills a batch.
 //
 // An error of Read ends the operation that needs the batch. So does an
 // exception (kInternal, with name() and what()), on any thread. The other
@@ -93,8 +91,8 @@ class Source {
   virtual std::vector<ExampleSpec> Targets() const { return {y()}; }
 
   // Copies examples index[0..count) in order to x and y, in the types of x()
-  // and y(). `y` may be null; so may `x` in a loader that reads only labels.
-  // Indices are in [0, size()). Any one thread at a time may call it.
+  // and y(); either may be null. Indices are in [0, size()). Any one thread at
+  // a time may call it.
   virtual Status Read(const int64_t* index, int count, void* x, void* y) = 0;
 
   // Bounds of all values of x, if they are known without reading the examples.
@@ -134,10 +132,8 @@ class Source {
 //   IdxDataset(images, labels).Map(Scale(1 / 255.f))
 //       .Shuffle(/*seed=*/1).Repeat().Batch(64)
 //
-// The order of a pass is a keyed permutation of (seed, pass), so a replica's
-// batch is a pure function of (dataset, position, replica, replicas). Only the
-// position is stored. The first error is kept; status() and every function with
-// a dataset argument return it.
+// The order of a pass is a function of (seed, pass). The first error is kept;
+// status() and every function with a dataset argument return it.
 
 // How the workers of a job divide a dataset, as
 // tf.data.experimental.AutoShardPolicy. "Worker" means a replica here,
@@ -151,10 +147,9 @@ enum class AutoShardPolicy : uint8_t {
 };
 
 // The position of the whole job in its data: the pass, counted from 0, and how
-// much of it is used. With kData `used` counts examples of the whole job, and
-// is valid for any number of workers. With kFile and kOff it counts steps, each
-// of FullPart(replicas) examples of one replica, and is valid for that number
-// of replicas only.
+// much of it is used. With kData: `used` examples of the whole job, for any
+// number of replicas. With kFile and kOff: `used` steps, for this number of
+// replicas only.
 struct DataPosition {
   int64_t pass = 0;
   int64_t used = 0;
@@ -171,9 +166,8 @@ struct Scale {
   float offset = 0;
 };
 
-// The description of a model's training data. Its file keeps it, so that
-// evaluation and prediction scale and encode their data alike, and match
-// columns and classes by name.
+// The description of a model's training data, in the model's file. Evaluation
+// and prediction scale, encode and match their data by it.
 struct DataDescription {
   Scale scale;
   std::vector<std::string> columns;  // Source::ValueNames
@@ -214,39 +208,29 @@ class Dataset {
   // called before Batch, batches cross the border of two passes; if after, a
   // pass ends with a short batch.
   Dataset Repeat(int64_t times = -1) const;
-  // Batches of `size` examples of the whole job, whatever the number of its
-  // replicas: one step, one update of the weights. By default each worker is a
-  // replica. N replicas get size / N each, rounded up, and the last ones less.
-  // Some get none if the batch is short or size < N. So N replicas train as one
-  // replica with this batch, and an epoch has as many steps (with kFile and
-  // kOff: see AutoShard). For `b` examples each use Batch(b *
-  // strategy.num_replicas_in_sync()), and a learning rate for that size.
-  //
-  // Keras's batch_size in fit and experimental_distribute_dataset have the same
-  // meaning. In distribute_datasets_from_function it is the batch of one
-  // worker. With gradient_accumulation_steps an update has as many batches.
+  // Batches of `size` examples, each divided among the job's replicas: size / N
+  // examples each, rounded up, and fewer or none for the last ones. So N
+  // workers train as one worker would. For `b` examples each use Batch(b *
+  // strategy.num_replicas_in_sync()), and a learning rate for that size. It is
+  // Keras's batch_size in fit.
   //
   // Without `drop_remainder` the last batch of a pass may be shorter; its mean
   // is over its examples.
   Dataset Batch(int64_t size, bool drop_remainder = false) const;
   Dataset Map(const Scale& scale) const;
   // The weight of each example in the loss and in weighted metrics, as Keras's
-  // sample_weight. `weights` has one finite number for each example of the
-  // source, in its order, whatever Skip, Take and Shard leave. The loss is
-  // still divided by the number of examples.
+  // sample_weight: one finite number for each example of the source. The loss
+  // is still divided by the number of examples.
   Dataset SampleWeight(std::vector<float> weights) const;
   // The default is kData. With kFile and kOff each worker batches its own
-  // examples by the global size. It cuts each batch into one piece for every
-  // worker, rounded up, and trains on one of them a step. A piece that is empty
-  // on every worker is left out. A worker without examples left has empty parts
-  // until the last worker ends its pass, so no batch has examples of two
-  // passes. Every worker opens all the files; Skip, Take and Shard count over
-  // all of them.
+  // examples by the global size, cuts each batch into one piece for every
+  // worker, and trains on one of them a step. A worker without examples left
+  // has empty parts until the last worker ends its pass. Every worker opens all
+  // the files; Skip, Take and Shard count over all of them.
   Dataset AutoShard(AutoShardPolicy policy) const;
-  // For a source that has only the examples of this worker. counts[r] is the
+  // For a source that has only the examples of this worker; counts[r] is the
   // number of examples of replica r. Needs AutoShard(kOff) before it, and a
-  // worker for each replica. Model::Predict returns to each worker the outputs
-  // of its own examples.
+  // worker for each replica.
   Dataset OwnExamples(std::vector<int64_t> counts) const;
 
   bool empty() const { return source_ == nullptr && status_.ok(); }
@@ -294,9 +278,9 @@ class Dataset {
   // The largest number of examples that a replica gets in a step. Less than
   // FullPart if the data have fewer examples than a batch.
   int64_t LargestPart(int replicas) const;
-  // With kData global batches are cut into pieces of equal size, rounded up, in
-  // the order of the replicas; the last ones may get less. Requires that
-  // CheckStart(at, replicas) is OK.
+  // Pieces of a batch have equal size, rounded up, in the order of the
+  // replicas; the last ones may get less. Requires that CheckStart(at,
+  // replicas) is OK.
   BatchPlan Plan(const DataPosition& at, int replica, int replicas) const;
   // The index in the source of example k of the batch at `at`; k is in [first,
   // first + count) of the plan.
@@ -361,13 +345,10 @@ Dataset Zip(const std::vector<Dataset>& x, const std::vector<Dataset>& y);
 
 // BatchLoader: reads and converts batches of a dataset.
 //
-// Reads this rank's parts of each global batch, in order, into the caller's
-// buffer, as float32 x and as targets of the loss. With `background` the next
-// batch is read while the caller computes on the present one. It is read in the
-// types of the source and converted later, to the same bits. After the first
-// batch nothing is allocated.
-//
-// Used by one thread.
+// Reads this rank's parts of each global batch, in order, as float32 x and as
+// targets of the loss. With `background` the next batch is read while the
+// caller computes. After the first batch nothing is allocated. Used by one
+// thread.
 
 struct Batch {
   int64_t count = 0;         // examples of the part; may be 0

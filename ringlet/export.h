@@ -49,9 +49,8 @@ struct Int8Report {
   Logs before, after;
 };
 
-// Writes a compiled model for prediction as C99. It needs only expf and tanhf.
-// Weights are constants. Static buffers share memory if they do not live at the
-// same time. The function
+// Writes a compiled model for prediction as C99, which needs only expf and
+// tanhf, and beside model.c a header file, model.h. The function
 //
 //   int model_predict(const float* in, float* out);
 //
@@ -68,8 +67,8 @@ struct Int8Report {
 // classes, they are the strings model_class_names[MODEL_CLASSES]. A header file
 // beside model.c, model.h, declares all of these. Everything else is static.
 //
-// The same model gives the same text on every machine. With int8 and the same
-// calibration it does so on machines of one class of arithmetic.
+// The same model gives the same text on every machine; int8 on machines of one
+// class of arithmetic.
 // kInvalidArgument names a layer without C or int8. After an error the earlier
 // files are unchanged. A header file that ringlet did not write is never
 // replaced.

@@ -17,12 +17,10 @@ namespace ringlet {
 
 // --- file systems ------------------------------------------------------------
 
-// Programs use Posix(). Tests use a file system in memory that simulates power
-// cuts, partial writes and failures of any call. The guarantees are those of
-// POSIX. Written data survive a power cut after File::Sync, and names after
-// SyncDirectory of their folder. A rename is atomic. The error of every call
-// names its path. Several threads may use one FileSystem; one thread at a time
-// may use a File.
+// Programs use Posix(). The guarantees are those of POSIX: written data survive
+// a power cut after File::Sync, names after SyncDirectory of their folder, and
+// a rename is atomic. The error of every call names its path. Several threads
+// may use one FileSystem; one thread at a time may use a File.
 
 // A lock on a folder or a file. The destructor releases it, as does the end of
 // the process.
@@ -90,23 +88,18 @@ class FileSystem {
   // Opens a file to read. kNotFound if it does not exist.
   virtual Status Open(const std::string& path, std::unique_ptr<File>* file) = 0;
   // Opens a file to append and to read. Creates a missing file; empties the
-  // file unless `append`. kInvalidArgument for a link to a file, since its
-  // target may not be a log. A link to a terminal or a pipe, such as
-  // /dev/stdout, is valid. Writes to a pipe never wait: if it is full, the
-  // error is EAGAIN.
+  // file unless `append`. kInvalidArgument for a link to a file. Writes to a
+  // pipe never wait: if it is full, the error is EAGAIN.
   virtual Status OpenLog(const std::string& path, bool append,
                          std::unique_ptr<File>* file) = 0;
   // Replaces an existing file `to`.
   virtual Status Rename(const std::string& from, const std::string& to) = 0;
   // As Rename, but kAlreadyExists if `to` exists. The default checks before it
-  // renames, so a file that is created in between is lost. Posix() does both in
-  // one step if the system and the disk's format can.
+  // renames; Posix() does both in one step where the system can.
   virtual Status RenameNew(const std::string& from, const std::string& to);
   // Gives `path` the group and the permissions of the file `source`, if that
-  // exists and is this user's. The owner may always read and write. If the
-  // group cannot be set, it gets only the permissions that all users have. A
-  // file or a link of another user changes nothing. kInvalidArgument if
-  // `source` is a folder, a device or a pipe. The default does nothing.
+  // exists and is this user's. kInvalidArgument if `source` is a folder, a
+  // device or a pipe. The default does nothing.
   virtual Status CopyMode(const std::string& path, const std::string& source);
   // True if new files are sealed (SealedFiles).
   virtual bool seals() const { return false; }
@@ -121,8 +114,7 @@ class FileSystem {
   // Creates the folder and its parents; OK if it exists.
   virtual Status MakeDirectory(const std::string& path) = 0;
   // Never waits: if the folder is locked, also by this process, kAlreadyExists
-  // names it and the process. Leaves a file named kLockName in the folder,
-  // which no other user can open or lock.
+  // names it and the process. Leaves a file named kLockName in the folder.
   virtual Status LockDirectory(const std::string& path,
                                std::unique_ptr<HeldLock>* lock) = 0;
   // Never waits: kAlreadyExists if the file `path` is locked. A null lock if
@@ -143,10 +135,9 @@ std::string FileNameOf(const std::string& path);
 Status ReadWholeFile(FileSystem* files, const std::string& path, int64_t limit,
                      std::string* bytes);
 
-// Writes a file atomically: it writes to a temporary name beside `path`, and
-// Commit() syncs, renames and syncs the folder. Without Commit(), or if that
-// fails before the rename, no file is left. The new file has the permissions of
-// a replaced file of this user.
+// Writes a file atomically: to a temporary name beside `path`. Commit() syncs,
+// renames and syncs the folder. Without it no file is left. The new file has
+// the permissions of a replaced file of this user.
 class AtomicFile {
  public:
   ~AtomicFile();
@@ -188,10 +179,8 @@ class AtomicFile {
 //   SaveModel(&model, "m.safetensors", options);
 //
 // Files that are not sealed are read as they are. A file of Create is complete
-// after its first Sync or Close, and cannot be written after that. Logs
-// (OpenLog) continue from run to run and are not sealed. docs/security.md has
-// the format. Names, lengths and times of files are not hidden. An older file
-// of the same key in a newer one's place is not detected.
+// after its first Sync or Close. Logs (OpenLog) are not sealed. Names, lengths
+// and times of files are not hidden. docs/security.md has the format.
 
 struct JobKeys;
 

@@ -25,9 +25,9 @@ namespace ringlet {
 // Callback: receives the events of a running fit, and may control it.
 //
 // Methods are called on the training thread, on every rank of a job, in the
-// order in which the callbacks were given. An error ends the fit on every rank.
-// So does an exception from an On… method (kInternal, with the callback's name
-// and what()). The other methods must not throw.
+// order of the callbacks. An error, or an exception from an On… method
+// (kInternal, with name() and what()), ends the fit on every rank. The other
+// methods must not throw.
 
 class Model;
 
@@ -89,9 +89,8 @@ struct FitState : public Saveable {
   // updates.
   std::vector<int> contributors;
 
-  // Sums of this epoch's steps so far, and of the last step, over all ranks.
-  // They are in the order of Model::metric_name, with the states of
-  // Model::first_metric_state.
+  // Sums of this epoch's steps so far, and of the last step, over all ranks, in
+  // the order of Model::metric_name.
   std::vector<MetricState> metrics;
   const MetricState* step_metrics = nullptr;
 
@@ -105,8 +104,8 @@ struct FitState : public Saveable {
   // kInterrupted. Not after the last epoch.
   bool interrupted = false;
   int signal = 0;  // the signal, up to 31; greater ones count as none
-  // Set in OnSetup by a callback that saves on SIGINT, SIGTERM and SIGHUP. Until
-  // the fit returns, the first of these signals interrupts it.
+  // Set in OnSetup by a callback that saves on SIGINT, SIGTERM and SIGHUP.
+  // Until the fit returns, the first of these signals interrupts it.
   bool handles_signals = false;
   // The result of a callback's save, in words: "the model is in m.safetensors".
   std::string saved_message;
@@ -172,8 +171,8 @@ class Callback : public Saveable {
   // which become part of the History.
   virtual Status OnEpochEnd(FitState&, Logs*) { return Status(); }
   // fit.step is the index of the batch in its epoch, from 0. The batch is read
-  // after this call. In a job of several workers the step may be given up, and
-  // then has no OnTrainBatchEnd: after a loss, and after a request to stop.
+  // after this call. In a job the step may be given up, after a loss or a
+  // request to stop, and then has no OnTrainBatchEnd.
   virtual Status OnTrainBatchBegin(FitState&) { return Status(); }
   virtual Status OnTrainBatchEnd(FitState&, const Logs&) { return Status(); }
   virtual Status OnTestBegin(FitState&) { return Status(); }
@@ -194,11 +193,10 @@ class Callback : public Saveable {
 
   // True for a callback that restores the fit in OnTrainBegin if no rank has a
   // valid state in memory. With such a callback the others wait for a lost
-  // rank. Without one Fit returns kPeerLost. An elastic job does not wait.
+  // rank; without one Fit returns kPeerLost. An elastic job does not wait.
   virtual bool RestoresAfterLoss() const { return false; }
 
-  // The path of the files in which the callback saves the whole model; "" if it
-  // saves none.
+  // The path of the saved files of the whole model; "" if there are none.
   virtual std::string SavesModelAs() const { return ""; }
 
   // The spans are the same on every rank after OnSetup. State of more than 4 KB
@@ -217,8 +215,8 @@ class Callback : public Saveable {
 
 // kAuto: smaller is better for "loss" and for metrics that are errors, with or
 // without "val_"; larger for the others. NaN is never better. Fit returns
-// kInvalidArgument before its first step if the logs will not have `monitor`, as
-// far as Callback::NamesInLogs gives them.
+// kInvalidArgument before its first step if the logs will not have `monitor`,
+// as far as Callback::NamesInLogs gives them.
 enum class MonitorMode : uint8_t { kAuto, kMin, kMax };
 
 struct EarlyStoppingOptions {
@@ -273,10 +271,10 @@ std::shared_ptr<Callback> LambdaCallback(const LambdaCallbackOptions& options);
 
 // The options and results of Model::Fit, Evaluate and Predict. The order of
 // events is that of Keras 3's trainer. In a job of several workers every rank
-// calls the same function with the same arguments. Evaluate gives "loss" and the
-// metrics over the dataset. Predict gives the outputs (examples, output shape)
-// in the order of the dataset, on every rank; with OwnExamples each rank gets
-// those of its own examples.
+// calls the same function with the same arguments. Evaluate gives "loss" and
+// the metrics over the dataset. Predict gives the outputs (examples, output
+// shape) in the order of the dataset, on every rank; with OwnExamples each rank
+// gets those of its own examples.
 //
 // Each Fit begins with the first pass over the data, so two Fits of one epoch
 // differ from a Fit of two. Give the second Shuffle another seed.
@@ -300,9 +298,9 @@ struct FitOptions {
   int64_t validation_freq = 1;   // in epochs; see validation_epochs
   std::vector<int64_t>
       validation_epochs;  // if not empty: after these, from 1 on
-  // The weights of classes in the loss and in weighted metrics in training; the
-  // default is 1. The class is the target's number, or the largest of a one-hot
-  // target. Not with sample weights of the dataset (Dataset::SampleWeight).
+  // The weights of classes in the loss and in weighted metrics in training. The
+  // class is the target's number, or the largest of a one-hot target. Not with
+  // Dataset::SampleWeight.
   ClassWeights class_weight;
   std::vector<std::shared_ptr<Callback>> callbacks;
   Verbose verbose = Verbose::kAuto;
@@ -384,8 +382,8 @@ class TrainingLoop {
   TrainingLoop& operator=(const TrainingLoop&) = delete;
 
   // The workers compare their arguments, and load the state of the run: the
-  // start, a backup, or that of another worker. Call it first, after Recover has
-  // returned true, and after the end to begin another run.
+  // start, a backup, or that of another worker. Call it first, after Recover
+  // has returned true, and after the end to begin another run.
   Status Begin();
   // True if another epoch, or the rest of one, must be trained. False after a
   // callback has stopped the run, or the data have ended.

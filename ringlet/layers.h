@@ -17,12 +17,10 @@ namespace ringlet {
 
 // --- initializers and regularizers -------------------------------------------
 
-// Initializers: first values of weights, as in Keras. Regularizers: penalties
-// on weights, which are added to the loss.
-//
-// Formulas and defaults are those of Keras 3's
+// Initializers: first values of weights. Regularizers: penalties on weights,
+// which are added to the loss. Formulas and defaults are those of Keras 3's
 // initializers/random_initializers.py and regularizers.py. The random numbers
-// are ringlet's own (Philox), a function of (seed, stream, element).
+// are ringlet's own (Philox).
 
 struct Initializer {
   enum class Kind : uint8_t {
@@ -269,8 +267,7 @@ struct Layer {
 //
 //   Conv2D(32, 3, kRelu).Padding(kSame).KernelRegularizer(L2(1e-5f))
 //
-// The model makes the computing layer from it, and reports shapes that do not
-// fit. Images are (height, width, channels). Shapes do not include the batch.
+// Images are (height, width, channels). Shapes do not include the batch.
 
 // Keras's class name: "Dense", "Conv2D", "InputLayer". A custom layer has its
 // own.
@@ -359,10 +356,9 @@ Layer GaussianDropout(float rate);
 Layer AlphaDropout(float rate);
 // gamma (x - mean) / sqrt(variance + epsilon) + beta for each channel, the last
 // axis. Training uses mean and variance of this worker's batch, or of all
-// workers' with Synchronized. They update moving_mean and moving_variance,
-// averaged over the workers: moving = momentum moving + (1 - momentum) batch.
-// Without training, and in a layer that is not trainable, the moving statistics
-// are used.
+// workers' with Synchronized, and updates moving_mean and moving_variance:
+// moving = momentum moving + (1 - momentum) batch. Without training, or if the
+// layer is not trainable, it uses these.
 Layer BatchNormalization(float momentum = 0.99f, float epsilon = 1e-3f);
 // The same formula with mean and variance of each example, over the last axis
 // or, with Axes, over several.

@@ -43,21 +43,22 @@
 namespace ringlet {
 
 struct LocalUpdates {
-  // The format of changes on the wire (docs/wire_format.md): integers, with one
-  // scale for a block of neighbours.
+  // The format of changes on the wire: integers, with one scale for a block of
+  // 256 neighbours (4,096 in kSparse; core/exchange/delta_exchange.h). So no
+  // bit of the sums depends on which worker computed which replica.
   enum class Delta : uint8_t {
     // 8-bit integers; 16 bits with more than 18 replicas, 32 with more than
     // 1,023.
     kInt8,
     kFloat32,  // 32 bits
-    // The 64 largest of each 4,096 numbers, with 4 bits each. A replica adds the
-    // rest, times 0.95, to its next change (error feedback).
+    // The 64 largest of each 4,096 numbers, with 4 bits each. A replica adds
+    // the rest, times 0.95, to its next change (error feedback).
     kSparse,
   };
 
   static constexpr int64_t kDefaultSteps = 30;
-  // For `steps`: chooses 8 to 512 steps, so that computing them takes as long as
-  // a round's exchange. The number is in backups. A run with this number as
+  // For `steps`: chooses 8 to 512 steps, so that computing them takes as long
+  // as a round's exchange. The number is in backups. A run with this number as
   // `steps` ends with the same bits.
   static constexpr int64_t kAutoSteps = -1;
 

@@ -22,17 +22,14 @@ namespace ringlet {
 // Loggers: callbacks that write files while a fit runs. They write on the
 // chief.
 //
-// CSVLogger, StepLogger and ExampleLogger write CSV files, TensorBoard writes
-// event files, and Profiler a trace of single steps. If the disk is full, there
-// is a warning and the fit continues.
+// If the disk is full, there is a warning and the fit continues.
 
 // CSVLogger, StepLogger and ExampleLogger: CSV files with a row for each epoch
-// or step. Each row is written immediately. A resumed fit continues after the
-// last row of its backup. An elastic job that rolls back continues after the
-// last row of its verified point. If the disk is full, up to 1 MiB of rows are
-// kept and written later. A link to a file is refused. A log has one writer,
-// which locks it. If another process has the lock, this one writes
-// "log.worker-<n>.csv" beside the log, and a note reports it.
+// or step, which is written immediately. A resumed fit continues after the last
+// row of its backup, and an elastic job that rolls back after that of its
+// verified point. On a full disk up to 1 MiB of rows are kept and written
+// later. A link to a file is refused. If another process has locked the log,
+// this one writes "log.worker-<n>.csv" beside it, and a note reports it.
 
 // Keras's CSVLogger: "epoch" (from 0), then the logs by name. If the fit has
 // validation data, the columns include the logs of validation, with "NA" in
@@ -40,12 +37,10 @@ namespace ringlet {
 std::shared_ptr<Callback> CSVLogger(const std::string& filename,
                                     char separator = ',', bool append = false);
 
-// Compares runs step by step: "epoch,step,loss,<metrics>". Epochs and steps
-// count from 0. Each value is that of the step alone, over the whole global
-// batch. It is written as the shortest decimal that reads back exactly. With
-// `digests` the last column is "weights_digest", Model::weights_digest after
-// the step: runs with equal digests have the same weights to the bit. A
-// continued log keeps its columns.
+// Compares runs step by step: "epoch,step,loss,<metrics>", counted from 0. Each
+// value is that of the step alone, over the whole global batch, as the shortest
+// decimal that reads back exactly. With `digests` the last column is
+// Model::weights_digest after the step. A continued log keeps its columns.
 std::shared_ptr<Callback> StepLogger(const std::string& filename,
                                      bool digests = false);
 
@@ -68,19 +63,13 @@ std::shared_ptr<Callback> ExampleLogger(const std::string& filename);
 //   evaluation_<name>_vs_iterations         step = iterations of the optimizer
 //   <layer>/<weight>/histogram              step = epoch
 //
-// A resumed fit adds a file and continues the steps. Events are written before
-// the step or epoch is saved, so a killed process leaves no gap. Events after
-// the last save appear twice, as do the steps that an elastic job trains again
-// after a loss.
-//
-// Only the chief writes. batch_<name> covers the chief's part of the data, all
-// other tags the whole. A folder that cannot be written ends the fit before its
-// first step, except if the disk is full. A full disk and later failures are
-// reported on stderr, and the fit continues. Events before a file can be
-// created are lost.
-//
-// Keras's options write_graph, write_images, embeddings_freq and profile_batch
-// are missing; for the last see Profiler below.
+// A resumed fit adds a file and continues the steps; events after the last save
+// appear twice. batch_<name> covers the chief's part of the data, all other
+// tags the whole. A folder that cannot be written ends the fit before its first
+// step; a full disk and later failures are reported on stderr.
+// docs/event_files.md has the details. Keras's options write_graph,
+// write_images, embeddings_freq and profile_batch are missing; for the last see
+// Profiler below.
 struct TensorBoardOptions {
   // Keras's update_freq "epoch" and "batch".
   static constexpr int64_t kEpoch = 0;
@@ -142,43 +131,35 @@ class Trace final : public StepObserver {
 
 struct ProfilerOptions {
   std::string path = "trace.json";
-  // Steps count from 1 at the start of this fit, resumed or not. The first step
-  // allocates memory and is slower than the others. With local updates whole
-  // rounds are traced, from the first round that begins at this step or later,
-  // until they have at least `steps` steps.
+  // Steps count from 1 at the start of this fit. The first step allocates
+  // memory and is slower. With local updates whole rounds are traced, from the
+  // first that begins at this step or later.
   int64_t first_step = 2;
   int64_t steps = 10;
   size_t max_events = 65536;
   Clock* clock = Clock::System();
   FileSystem* files = FileSystem::Posix();
 };
-// Traces these steps of a fit on the chief. Each step also has an event for the
-// whole step ("train_step") and for the time before it ("between_steps": data,
-// callbacks, validation). The file is written after the last step or at the end
-// of the fit. From its second step on the profiler allocates nothing. If the
-// file cannot be written, a line on stderr reports it, and the fit continues.
-// While it traces, the profiler is the model's observer and passes all events
-// to the previous one.
+// Traces these steps of a fit on the chief, as the model's observer. Each step
+// also has an event for the whole step ("train_step") and for the time before
+// it ("between_steps"). The file is written after the last step or at the end
+// of the fit; a failure is reported on stderr, and the fit continues.
 std::shared_ptr<Callback> Profiler(const ProfilerOptions& options = {});
 
 // --- trails ------------------------------------------------------------------
 
 // Trail: a file that keeps a worker's last events, however the worker ends.
 //
-// An event is one write, which the system writes to the disk later. The events
-// before a SIGKILL are in the file. After a loss of power the file may be half
-// a minute old. An event is lost on a full disk, and training continues.
-// `ringlet inspect` combines the trails of a job's workers into a report.
-// docs/trail.md has the format.
+// The events before a SIGKILL are in the file. After a loss of power the file
+// may be half a minute old. `ringlet inspect` combines the trails of a job's
+// workers into a report. docs/trail.md has the format.
 
 class Trail {
  public:
   // Records the process's events in "<folder>/worker-<worker>.trail" until it
-  // is destroyed. A process has one trail. A missing folder is created. Events
-  // of an earlier process of that worker stay until newer events overwrite
-  // them. `address` is for messages. Create the trail before the objects that
-  // compute and communicate, and destroy it after them. An earlier trail in
-  // `out` is destroyed first.
+  // is destroyed. A process has one trail. A missing folder is created.
+  // `address` is for messages. Create the trail before the objects that compute
+  // and communicate, and destroy it after them.
   //   kInvalidArgument  a file of that name is not a trail, belongs to another
   //                     user, or is a trail of another version
   //   kUnavailable      another process keeps its trail there

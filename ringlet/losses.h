@@ -128,14 +128,14 @@ struct Targets {
   const int32_t* classes = nullptr;  // from 0 to output.back() - 1
 };
 
-// A user-defined loss, as a subclass of Keras's Loss. It computes the loss and
-// the gradient of one example. The library takes the mean over a step's
-// examples on all workers. samples/custom_parts.cc is a complete program.
+// A user-defined loss, as a subclass of Keras's Loss: the loss and the gradient
+// of one example. The library takes the mean over a step's examples on all
+// workers. samples/custom_parts.cc is a complete program.
 //
 //   model.Compile(Adam(), Custom(std::make_shared<MyLoss>()));
 //
-// In a program with exceptions Compute may throw: what() becomes the error of
-// the step. The other methods must not throw.
+// Compute may throw: what() becomes the error of the step. The other methods
+// must not throw.
 class CustomLoss {
  public:
   virtual ~CustomLoss() = default;

@@ -166,14 +166,14 @@ Status UpdateMetric(const Metric& metric, const Shape& output, int64_t count,
                     MetricState* states, const float* weights = nullptr);
 
 // A user-defined metric, as a subclass of Keras's Metric. Its value is total /
-// count, both sums over examples, so that the states of steps and of workers
-// can be added. samples/custom_parts.cc is a complete program.
+// count, both sums over examples. samples/custom_parts.cc is a complete
+// program.
 //
 //   model.Compile(Adam(), MeanSquaredError(),
 //                 {Custom(std::make_shared<MyMetric>())});
 //
-// In a program with exceptions Update may throw: what() becomes the error of
-// the step. The other methods must not throw.
+// Update may throw: what() becomes the error of the step. The other methods
+// must not throw.
 class CustomMetric {
  public:
   virtual ~CustomMetric() = default;

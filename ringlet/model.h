@@ -4,18 +4,10 @@
 // the parts of a step from a custom training loop. Builders keep the first
 // error. status() and every later call that returns a Status report it.
 //
-// A model's memory has two parts. The kept part has the weights, gradients and
-// optimizer slots. Each is one contiguous span in layer order. State (weights
-// that no gradient trains) is behind the other weights. The step's part has
-// buffers placed by lifetime, for a largest batch. BytesNeeded(batch) computes
-// the size with the same placement, without allocating. After the first step no
-// step allocates.
-//
 // A model can be moved, so functions can return one. Loaders, states and spans
 // of the model stay valid. A model that was moved from has no layers: its
-// status() and every call that computes return an error. Another model can be
-// assigned to it. To move a model while its Fit runs ends that Fit with this
-// error.
+// status() and every call that computes return an error, and its running Fit
+// ends with it. docs/design.md explains a model's memory.
 //
 // One thread uses a model at a time.
 
@@ -47,28 +39,23 @@ namespace ringlet {
 
 // --- memory ------------------------------------------------------------------
 
-// The memory that training with batches of one size takes, in bytes. Each size
-// is a multiple of Arena::kAlignment. Model::PlanMemory computes it.
+// The memory that training with batches of one size takes, in bytes
+// (Model::PlanMemory).
 struct MemoryPlan {
   uint64_t weights = 0;
-  // Gradients of the trained weights, and changes of state. Twice for a worker
-  // with several replicas; exact reduction adds a byte for each 256 of them.
+  // Gradients, and changes of state; twice for a worker with several replicas.
   uint64_t gradients = 0;
   uint64_t slots = 0;  // the optimizer's
-  // For local updates: the weights at a round's start, the outer momentum, and
-  // the changes of each further replica of the worker. Sparse changes add the
-  // error feedback of all replicas. Overlap adds the first weights of each
-  // replica and a change that is being sent.
+  // For local updates: first weights, momentum, changes, error feedback.
   uint64_t local = 0;
   uint64_t batches = 0;      // examples and labels of this step and the next
   uint64_t activations = 0;  // the layers' outputs
   uint64_t activation_gradients = 0;
   uint64_t scratch = 0;  // of single layers, and the losses of examples
-  // Saved bytes: outputs, gradients and scratch that live at different times
-  // share memory.
+  // Bytes that outputs, gradients and scratch of different times share.
   uint64_t shared = 0;
-  // The layers with outputs that are computed again for the backward pass, and
-  // the multiply-adds of that for one example.
+  // The layers with outputs that are computed again, and the multiply-adds of
+  // that for one example.
   int recomputed = 0;
   int64_t recomputed_multiply_adds = 0;
   uint64_t kept() const { return weights + gradients + slots + local; }
@@ -136,24 +123,21 @@ struct CompileOptions {
   // Replaces the sums of each step's gradients. The same on all ranks. Only for
   // Fit, and not with gradient_accumulation_steps or use_ema.
   LocalUpdates local;
-  // The number of replicas; each step's batch is divided among them. It is at
-  // least the number of workers, and each worker computes one or more. 0: the
-  // number that the other workers have set, or else the number of workers. The
-  // examples of a step, random numbers, statistics and metrics depend on it,
-  // and not on the number of workers.
+  // The number of replicas; each step's batch is divided among them. Each
+  // worker computes one or more. Examples, random numbers, statistics and
+  // metrics depend on it, and not on the number of workers. 0: that of the
+  // other workers, or else the number of workers.
   int replicas = 0;
   // Threads that compute, with the caller's thread. No bit depends on their
   // number.
   int threads = 1;
   // For initial weights and dropout.
   uint64_t seed = 1;
-  // Training keeps few of the layers' outputs and computes the others again for
-  // the backward pass. The bits are the same; it takes less memory and more
-  // time (see PlanMemory). Without it only outputs that cost almost nothing are
-  // computed again.
+  // Training keeps few of the layers' outputs and computes the others again:
+  // the same bits, less memory and more time (see PlanMemory).
   bool recompute = false;
-  // The caller's memory for everything, aligned to Arena::kAlignment. It
-  // outlives the model. Null: the model allocates from the heap.
+  // The caller's memory for everything, aligned to 64 bytes; outlives the
+  // model. Null: the heap.
   void* memory = nullptr;
   // The size of `memory`. Without `memory`: the most that the model may
   // allocate, 0 for no limit.
@@ -161,11 +145,9 @@ struct CompileOptions {
   // Measures the workers' speeds. Outlives the model.
   Clock* clock = Clock::System();
   // Loads the state that this worker begins with (LoadWeights, LoadCheckpoint).
-  // Compile calls it after it has placed weights and optimizer state, and
-  // before the workers compare theirs. If the workers begin with different
-  // states, Compile fails with kOutOfSync. A worker that joins a run gets the
-  // run's state instead. One Compile may call it several times. The model does
-  // not keep it.
+  // Compile may call it several times, before the workers compare their states:
+  // different ones are kOutOfSync. A worker that joins a run gets the run's
+  // state instead. The model does not keep it.
   std::function<Status(Model*)> restore;
 };
 
@@ -177,11 +159,9 @@ struct Variable {
   int64_t offset = 0;  // in floats
   Regularizer regularizer;
   bool state = false;  // never trained, even in a trainable layer
-  // After Compile: its offset in the gradients and in the optimizer's slots, in
-  // floats; -1 if it is not trained.
+  // After Compile: its offset in the gradients and slots; -1: not trained.
   int64_t gradient_offset = 0;
-  // For state that training changes, such as the moving statistics of
-  // BatchNormalization: its offset in a step's state changes; else -1.
+  // For state that training changes: its offset in a step's changes; else -1.
   int64_t change_offset = -1;
   bool trained() const { return gradient_offset >= 0; }
   int64_t size() const { return shape.elements(); }
@@ -220,8 +200,8 @@ class Model {
   // first.
   Shape input_shape() const;
   Shape output_shape() const;
-  // The inputs are the first nodes. A batch has all examples of the first
-  // input, then those of the next. The outputs' targets are in the same layout.
+  // A batch has all examples of the first input, then those of the next. The
+  // outputs' targets are in the same layout.
   int num_inputs() const;
   int num_outputs() const;
   int output_node(int k) const;
@@ -230,11 +210,9 @@ class Model {
   // Keras's table: layer, output shape, parameters.
   std::string Summary() const;
 
-  // The calls of layers in the order in which they were added, with final
-  // names. Each follows its inputs. The first ones are the model's inputs.
-  // Layers of a nested model are in the same list, as if they had been added
-  // one by one. The nested model's name is before theirs, "body/conv2d", and
-  // they are frozen if it is.
+  // The calls of layers in the order in which they were added, the model's
+  // inputs first. Layers of a nested model are in the same list, with its name
+  // before theirs, "body/conv2d".
   int num_nodes() const;
   const Layer& layer(int node) const;
   // The first call of the node's layer: `node` itself, unless the layer is
@@ -243,11 +221,11 @@ class Model {
   const std::vector<int>& inputs(int node) const;
   const Shape& output_shape(int node) const;
 
-  // Checks the model, allocates the kept memory and initializes the weights.
-  // Metrics' names are resolved as in Keras ("accuracy"). A second call keeps
-  // the weights and resets the optimizer's state and the present step. While a
-  // loader is open it is refused: the model does not change, and status() is an
-  // error until the next call.
+  // Checks the model, allocates the memory of weights and optimizer, and
+  // initializes the weights. Metrics' names are resolved as in Keras
+  // ("accuracy"). A second call keeps the weights and resets the optimizer's
+  // state. While a loader is open it is refused, and status() is an error until
+  // the next call.
   void Compile(const Optimizer& optimizer, const Loss& loss,
                const std::vector<Metric>& metrics = {},
                const CompileOptions& options = {});
@@ -258,16 +236,14 @@ class Model {
                const std::vector<OutputLoss>& losses,
                const CompileOptions& options = {});
   bool compiled() const;
-  // As Keras's layer.trainable: sets whether a layer's weights are trained,
-  // from the next Compile on. A nested model, "body", passes it to all of its
-  // layers. A layer of it, "body/conv2d", is trained if all models around it
-  // are trainable too. kInvalidArgument if there is no such layer.
+  // As Keras's layer.trainable, from the next Compile on. A nested model,
+  // "body", passes it to all of its layers; a layer of it, "body/conv2d", is
+  // trained if all models around it are trainable too.
   Status SetTrainable(const std::string& layer, bool trainable);
   // As Keras's layer.adapt: computes mean and variance of each channel of the
-  // examples, scaled, for every Normalization that has none. Its input must be
-  // an input of the model. Fit calls it with its dataset. In a job all ranks
-  // must pass the same examples; Fit compares the results. After an error no
-  // layer has changed.
+  // scaled examples, for every Normalization that has none, on an input of the
+  // model. Fit calls it with its dataset. In a job all ranks must pass the same
+  // examples. After an error no layer has changed.
   Status Adapt(const Dataset& dataset);
   // Gives a Normalization of this model that has none mean and variance, such
   // as those of the model with the same weights.
@@ -279,16 +255,14 @@ class Model {
   // Sets num_weights() weights for the first Compile, instead of random ones.
   Status SetInitialWeights(std::vector<float> weights);
 
-  // Returns a copy of this model as a layer of another. Later changes of either
-  // do not affect the other. If this model was compiled or has initial weights,
-  // the other begins with them. Without `with_weights` it begins with random
-  // ones.
+  // Returns a copy of this model as a layer of another, with its weights, or
+  // without `with_weights` with random ones.
   //
   //   Sequential model({Input({96, 96, 3}), body.AsLayer().Trainable(false),
   //                     GlobalAveragePooling2D(), Dense(2)});
   Layer AsLayer(bool with_weights = true) const;
 
-  // The loops of Keras. fit.h declares their options and results.
+  // The loops of Keras (fit.h).
   Result<History> Fit(const Dataset& dataset, const FitOptions& options);
   Result<History> Fit(const Dataset& dataset);
   Result<Logs> Evaluate(const Dataset& dataset, const EvaluateOptions& options);
@@ -296,8 +270,7 @@ class Model {
   // All results of the first output, then those of the next.
   Result<std::vector<float>> Predict(const Dataset& dataset);
 
-  // The exact memory for training with batches of up to `batch`. Zeros before
-  // Compile.
+  // The exact memory for batches of up to `batch`. Zeros before Compile.
   MemoryPlan PlanMemory(int64_t batch) const;
   uint64_t BytesNeeded(int64_t batch) const {
     return PlanMemory(batch).total();
@@ -310,34 +283,30 @@ class Model {
 
   // Opens a loader that reads batches of `dataset` into the model's buffers. A
   // model has one loader at a time. While it is open, a second loader, Compile,
-  // and calls that need more memory are errors that change nothing. The loader
-  // checks labels against the model's classes.
+  // and calls that need more memory are errors that change nothing.
   Status OpenLoader(const Dataset& dataset, const LoaderOptions& options,
                     std::unique_ptr<BatchLoader>* loader);
 
   // A whole step: forward, loss, metrics, backward, update. In a job of several
-  // workers every rank calls it, with its part of the batch. Only Fit and
-  // TrainingLoop train more replicas than there are workers. In such a job
-  // TrainStep, and Forward with `training`, are errors.
+  // workers every rank calls it, with its part of the batch. It is an error if
+  // there are more replicas than workers: use Fit or TrainingLoop.
   Status TrainStep(const Batch& batch);
   // Forward, loss and metrics, on this rank only.
   Status TestStep(const Batch& batch);
 
   // The parts of a step; every rank calls them. x has the shape (count, input
   // shape). The result is output() until the next Forward, or a Reserve of more
-  // memory. Forward cancels the present step: gradients that were not applied
-  // are lost, after the exchanges that other ranks need. With `training` true
-  // and a loss on the input of a last softmax or sigmoid (see Compile),
-  // output() is that input until ComputeLoss.
+  // memory. Forward drops gradients that were not applied. With `training` true
+  // and a loss on the input of a last softmax or sigmoid, output() is that
+  // input until ComputeLoss.
   Status Forward(const float* x, int64_t count, bool training);
   // Null before the first Forward, after Compile, and after a Reserve that
   // failed for lack of memory.
   const float* output(int k = 0) const;
   // After Forward. *loss becomes this rank's part of the step's loss: the sum
   // over its examples divided by batch.global_count, plus its part of the
-  // regularization. With `training` it computes the gradient for Backward. x
-  // and the data of `batch` must not change until ApplyGradients, since exact
-  // sums may read them again.
+  // regularization. x and the data of `batch` must not change until
+  // ApplyGradients.
   Status ComputeLoss(const Batch& batch, double* loss);
   // Computes the gradients of the loss. Their sums over all ranks may not be
   // complete when it returns.
@@ -363,18 +332,17 @@ class Model {
   // The num_metric_states() states of the last TrainStep, summed over all
   // ranks.
   const MetricState* step_metrics() const;
-  // The states of this rank's examples in the last TrainStep or TestStep. With
-  // several replicas, those of the last replica.
+  // The states of this rank's examples (with several replicas, those of the
+  // last replica) in the last TrainStep or TestStep.
   const MetricState* rank_metrics() const;
   // kOutOfSync, on every rank, if the weights, optimizer slots, iterations or
   // learning rate of a rank differ from those of rank 0 in any bit. In a Fit of
-  // an elastic job with FitOptions::cross_check the ranks also compare a pass,
-  // and take a majority vote. The faulty ranks get kOutOfSync; without a
-  // majority all do. The others get kPeerLost, and their Fit continues.
+  // an elastic job with FitOptions::cross_check the faulty ranks get
+  // kOutOfSync, without a majority all; the others get kPeerLost, and their Fit
+  // continues.
   Status CheckReplicas();
-  // Sends to all ranks the parts of a running fit's state that only one rank
-  // has between two steps, as with sparse local updates. Every rank calls it
-  // before one of them saves.
+  // Sends to all ranks the state that only one rank has between two rounds
+  // (LocalUpdates::keeps_state_per_worker). Every rank calls it before a save.
   Status GatherState();
 
   const std::vector<Variable>& variables() const;
@@ -382,14 +350,12 @@ class Model {
   // Floats that have gradients and slots, as compiled last.
   int64_t num_trained() const;
   float* weights();
-  // A digest of the bits of all weights with state. Equal weights have the same
-  // digest on every machine, for any number of threads. It reads all weights
-  // with the model's threads. 0 before the first Compile. Logs and `ringlet
-  // verify` print it as 16 hexadecimal digits.
+  // A digest of the bits of all weights with state, which it reads. Equal
+  // weights have the same digest on every machine. 0 before the first Compile.
   uint64_t weights_digest() const;
   // The num_trained() floats of the last Backward(). Waits for the sums over
-  // the ranks. If the sums failed, the content is undefined, and ApplyGradients
-  // returns the error. TrainStep may apply gradients without keeping them.
+  // the ranks; if they failed, the content is undefined. TrainStep may apply
+  // gradients without keeping them.
   const float* gradients() const;
   // Multiply-adds of one example, forward.
   int64_t MultiplyAdds() const;
@@ -399,8 +365,7 @@ class Model {
   const std::vector<Metric>& metrics() const;  // as resolved
   // By output, with resolved metrics.
   const std::vector<OutputLoss>& losses() const;
-  // The number of steps. An optimizer that accumulates makes
-  // optimizer().Updates(iterations()) updates in them.
+  // The number of steps; see Optimizer::Updates.
   int64_t iterations() const;
   // The rate of the next step: the schedule's, or that of SetLearningRate.
   float LearningRate() const;
@@ -417,10 +382,8 @@ class Model {
   Saveable* optimizer_state();
 
   // The description of the training data; null: unknown. SaveModel writes it,
-  // and LoadModel reads it. Fit does not change it: a program that trains a
-  // loaded model on other data sets it again. A part that a model file cannot
-  // have is not saved: names that are not UTF-8, over 128 KiB of names, a scale
-  // that is not finite.
+  // LoadModel reads it, and Fit does not change it. Names that are not UTF-8 or
+  // take over 128 KiB, and a scale that is not finite, are not saved.
   const DataDescription* data_description() const;
   void set_data_description(const std::optional<DataDescription>& description);
 

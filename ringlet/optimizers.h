@@ -119,14 +119,12 @@ struct Optimizer {
   float clipnorm = 0;         // each variable's gradient by its own norm
   float global_clipnorm = 0;  // all by their common norm
   float clipvalue = 0;        // each element to [-c, c]
-  // k >= 2: gradients of k steps are added, and the k-th step clips and applies
-  // their mean. Learning rates and Adam's corrections count updates, not steps.
-  // 0: every step updates.
+  // k >= 2: every k-th step clips and applies the mean of k steps' gradients.
+  // Schedules and Adam's corrections count updates. 0: every step updates.
   int gradient_accumulation_steps = 0;
-  // After each step average += (w - average)(1 - ema_momentum). The first
-  // average is the first step's w. Fit ends with the averages as weights. With
-  // an ema_overwrite_frequency the averages also become the weights every so
-  // many updates.
+  // After each step average += (w - average)(1 - ema_momentum). Fit ends with
+  // the averages as weights. With an ema_overwrite_frequency they also become
+  // the weights every so many updates.
   bool use_ema = false;
   float ema_momentum = 0.99f;
   int ema_overwrite_frequency = 0;  // 0: never

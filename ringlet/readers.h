@@ -19,11 +19,9 @@
 
 namespace ringlet {
 
-// IDX: the format of MNIST and similar data sets. It has two zero bytes, a type
-// (0x08 uint8, 0x09 int8, 0x0B int16, 0x0C int32, 0x0D float32, 0x0E float64)
-// and the number of dimensions. Each dimension follows as a big-endian uint32,
-// then the big-endian elements (Yann LeCun's MNIST page). In memory int8 and
-// int16 become int32; others keep their type.
+// IDX: the format of MNIST and similar data sets (Yann LeCun's MNIST page),
+// with uint8, int8, int16, int32, float32 or float64 elements. In memory int8
+// and int16 become int32; others keep their type.
 
 struct IdxOptions {
   // False: examples are read from the file when they are needed, which takes no
@@ -53,15 +51,13 @@ struct IdxArray {
 };
 Status ReadIdx(const std::string& path, IdxArray* array);
 
-// NPY and NPZ: NumPy's array files. The path "mnist.npz:x_train" is an array of
-// an npz, of numpy.savez or savez_compressed; an npz with one array needs no
-// name. "points.npy:height" is a field of a structured array. A file that has
-// the whole text as its name comes first. Versions 1 to 3, in C or Fortran
-// order, little or big endian (numpy/lib/format.py). In memory float16 becomes
-// float32, bool uint8, int8, int16 and uint16 int32, uint32 and uint64 int64. A
-// uint64 that does not fit is an error. Other numbers keep their type. Text
-// (<U5, |S5) is read as labels: a class's number is the index of its name among
-// the sorted names.
+// NPY and NPZ: NumPy's array files (numpy/lib/format.py), versions 1 to 3. The
+// path "mnist.npz:x_train" is an array of an npz; an npz with one array needs
+// no name. "points.npy:height" is a field of a structured array. In memory
+// float16 becomes float32, bool uint8, int8, int16 and uint16 int32, uint32 and
+// uint64 int64. A uint64 that does not fit is an error. Other numbers keep
+// their type. Text (<U5, |S5) is read as labels: a class's number is the index
+// of its name among the sorted names.
 
 struct NpyArray {
   DType dtype = DType::kFloat32;
@@ -81,9 +77,8 @@ Status WriteNpy(const std::string& path, DType dtype, const Shape& shape,
 Status ReadSampleWeights(const std::string& path, std::vector<float>* weights);
 
 // The first dimension of both counts the examples. If `y` is text, a line on
-// stderr lists the classes and their numbers. With `classes` each label is one
-// of these names, and its number is its index there. The dataset keeps an
-// error.
+// stderr lists the classes. With `classes` a label's number is its index there.
+// The dataset keeps an error.
 Dataset NpyDataset(const std::string& x, const std::string& y,
                    const std::vector<std::string>& classes = {});
 // Without labels: an input, or an output's targets, for Zip.
@@ -100,11 +95,9 @@ struct CsvOptions {
   char separator = ',';  // ' ': any number of blanks and tabs
   char decimal = '.';
   char comment = '\0';  // begins a comment, to the end of its line; 0: none
-  // True if the first line has names. Without a value, it has names unless its
-  // fields (except a text label) are all numbers. Then it is data, and a line
-  // on stderr reports that. "0,1,2", as pandas names columns without names,
-  // counts as names. A line of text and numbers counts as names too, and a line
-  // on stderr reports it: it may be a row with a gap.
+  // True if the first line has names. Without a value it has names unless its
+  // fields (except a text label) are all numbers; "0,1,2" counts as names. A
+  // line on stderr reports a doubtful case.
   std::optional<bool> header;
   // False: all columns are values, and y has no bytes.
   bool has_label = true;
@@ -120,9 +113,8 @@ struct CsvOptions {
   std::string weight_name;
   std::optional<int> weight_column;
   // The columns of x in the training data, by name. If the file has names, x
-  // has these columns in this order. A missing one is an error, and others are
-  // ignored. Unless the label is given, it is the column `training_label`, or
-  // the only other column if `training_label` is empty. Empty: see `take`.
+  // has these columns in this order; others are ignored. Unless the label is
+  // given, it is the column `training_label`, or the only other column.
   std::vector<std::string> training_columns;
   std::string training_label;
   // If not empty and labels are names: each is one of these names, and its
@@ -160,7 +152,7 @@ struct CsvOptions {
       missing_by_column;  // rules for single columns, instead of `missing`
   std::vector<std::string> na_values;
   // If set: the encoding of the training data. It replaces `categorical`,
-  // `missing`, `missing_in` and `na_values`.
+  // `missing`, `missing_by_column` and `na_values`.
   std::optional<TableEncoding> encoding;
   // True: the label, if there is one, is not read, and a row that would be left
   // out is an error.
@@ -168,10 +160,9 @@ struct CsvOptions {
 };
 
 // x is (values) float32 without the label: one value for each column, or those
-// of its categories. y is the label as a float32; class numbers are whole. If
-// labels are names, y is an int32 class: the index of its name among the sorted
-// names. A line on stderr then lists the classes and their numbers. The dataset
-// keeps an error.
+// of its categories. y is the label as a float32. If labels are names, y is an
+// int32 class: the index of its name among the sorted names, which a line on
+// stderr lists. The dataset keeps an error.
 Dataset CsvDataset(const std::string& path, const CsvOptions& options = {});
 
 }  // namespace ringlet

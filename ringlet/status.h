@@ -22,11 +22,9 @@ namespace ringlet {
 // --- status ------------------------------------------------------------------
 
 // The library throws no exceptions. Exceptions of a program's callbacks,
-// sources and layers become a Status. A Status is one pointer, null for OK, so
-// returning OK costs nothing. An error owns a reference-counted record. It has
-// a code, a message, the OS (errno) or libuv number and, for the failure of a
-// peer, its rank. Without memory for a record, a static record of the code is
-// used, so reporting an error never fails. Copying and reading are safe from
+// sources and layers become a Status. An error has a code, a message, the OS
+// (errno) or libuv number and, for the failure of a peer, its rank. Reporting
+// an error never fails, also without memory. Copying and reading are safe from
 // any thread.
 //
 // Codes answer the question: "what should the caller do next?"
@@ -122,9 +120,8 @@ bool IsPermanent(const Status& status);
 //    2  wrong usage, configuration or input: the same start fails again
 //       (kInvalidArgument, kUnimplemented)
 //    3  a machine computes other numbers than the others, or the workers'
-//       weights differ (kOutOfSync). The message names the machine: check it
-//       before the next start, which resumes from the last backup. Saved
-//       files are from before the difference.
+//       weights differ (kOutOfSync). Check the machine that the message names
+//       before the next start, which resumes from the last backup
 //   75  stopped, or a worker was lost: the same start continues the run
 //       (kCancelled, kPeerLost; EX_TEMPFAIL)
 //  128  + the signal that ended it, as in a shell (kInterrupted)

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "../base/solo_collective.h"
 #include "../graph/graph.h"
 #include "availability.h"
 #include "job_replicas.h"
@@ -20,7 +21,6 @@
 #include "ringlet/metrics.h"
 #include "ringlet/model.h"
 #include "ringlet/optimizers.h"
-#include "../base/solo_collective.h"
 
 namespace ringlet {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "core/exchange/worker_throughput.h"
 #include "core/base/solo_collective.h"
+#include "core/exchange/worker_throughput.h"
 
 namespace ringlet {
 namespace {

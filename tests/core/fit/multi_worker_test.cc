@@ -10,11 +10,11 @@
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
 #include "core/base/crc32c.h"
+#include "core/base/solo_collective.h"
 #include "core/model/fingerprint.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/fit.h"
 #include "ringlet/loggers.h"
-#include "core/base/solo_collective.h"
 
 namespace ringlet {
 namespace {

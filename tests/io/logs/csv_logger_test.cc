@@ -22,10 +22,10 @@
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
+#include "core/base/solo_collective.h"
 #include "core/base/text.h"
 #include "io/logs/row_file.h"
 #include "ringlet/fit.h"
-#include "core/base/solo_collective.h"
 
 namespace ringlet {
 namespace {
