@@ -133,7 +133,7 @@ struct Operand {
 // One thread's part of a product.
 class Multiplier {
  public:
-  Multiplier(const Product& p, const GemmKernelSet& set)
+  Multiplier(const Product& p, const KernelSet& set)
       : p_(p),
         set_(set),
         loops_(p.c.cols <= kFewCols ? *set.narrow_loops : *set.loops),
@@ -291,7 +291,7 @@ class Multiplier {
   }
 
   const Product& p_;
-  const GemmKernelSet& set_;
+  const KernelSet& set_;
   const GemmLoops& loops_;
   int64_t rows_, cols_;  // of a tile
   const Operand a_, b_;
@@ -307,7 +307,7 @@ void MultiplyPart(const Product& whole, Range rows, Range cols) {
   part.b = whole.b.Cols(cols.begin, cols.end);
   part.c = whole.c.Rows(rows.begin, rows.end).Cols(cols.begin, cols.end);
   if (whole.bias != nullptr) part.bias = whole.bias + cols.begin;
-  Multiplier(part, KernelSet()).Run();
+  Multiplier(part, ChosenKernels()).Run();
 }
 
 // The cost of a term if one of `parts` threads has its tiles of n and all of m:
@@ -343,7 +343,7 @@ void Multiply(const Product& product, ThreadPool* pool) {
       products < kSmallestParallelProduct) {
     return MultiplyPart(p, all_rows, all_cols);
   }
-  const GemmKernelSet& set = KernelSet();
+  const KernelSet& set = ChosenKernels();
   const int parts = pool->threads();
   const bool by_rows = PartCost(p.c.rows, set.tile_rows, parts, p.c.cols) <=
                        PartCost(p.c.cols, set.tile_cols, parts, p.c.rows);

@@ -92,14 +92,14 @@ const char* GemmArithmetic();
 // A set has products, convolutions (direct_conv.h), rows (row_loops.h), maxima
 // (pool_loops.h) and exact sums (exact_loops.h). "unfused" is the best set that
 // computes the numbers of machines without fused multiply-adds.
-const char* GemmKernels();
+const char* ChosenKernelSetName();
 // The sets that this CPU can run, as "skx, haswell, generic".
-std::string GemmKernelsOfCpu();
+std::string KernelSetNamesOfCpu();
 // Chooses the set of that name. kInvalidArgument, with the names, if there is
 // none, or this CPU cannot run it. Not while a product is computed.
-Status ChooseGemmKernels(const char* name);
+Status ChooseKernelSet(const char* name);
 // The same error, for the name in RINGLET_KERNELS.
-Status CheckGemmKernels();
+Status CheckKernelsVariable();
 
 }  // namespace ringlet
 

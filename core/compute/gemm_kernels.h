@@ -46,7 +46,7 @@ struct RowLoops;      // row_loops.h
 struct PoolLoops;     // pool_loops.h
 struct ExactLoops;    // exact_loops.h
 
-struct GemmKernelSet {
+struct KernelSet {
   const char* name;
   bool (*runs)();  // on this CPU
   bool fuses;
@@ -70,7 +70,7 @@ struct GemmKernelSet {
 };
 
 // The chosen set (gemm.h).
-const GemmKernelSet& KernelSet();
+const KernelSet& ChosenKernels();
 
 }  // namespace ringlet
 

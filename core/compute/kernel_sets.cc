@@ -56,7 +56,7 @@ void Tile(int64_t k, const float* a, const float* b, bool add, float* c,
 #endif
 
 #if defined(__x86_64__)
-using Kernel = decltype(GemmKernelSet::tile);
+using Kernel = decltype(KernelSet::tile);
 #if defined(RINGLET_BLIS)
 constexpr Kernel kSkxTile = Tile<bli_sgemm_skx_asm_32x12_l2, 12, 32, true>,
                  kHaswellTile = Tile<bli_sgemm_haswell_asm_6x16, 6, 16, false>;
@@ -82,7 +82,7 @@ constexpr char kUnfused[] = "unfused";
 
 // The best first. Blocks of C: the panels of both operands, kInnerBlock deep,
 // fill at most three quarters of a second-level cache.
-const GemmKernelSet kSets[] = {
+const KernelSet kSets[] = {
 #if defined(__x86_64__)
     {"skx", HasAvx512, true, 12, 32, 240, 512, kSkxTile, &kGemmLoopsAvx512,
      &kGemmLoopsAvx2, &kDirectConvAvx512, &kDirectConvAvx2, PlanesForwardAvx512,
@@ -119,11 +119,11 @@ const GemmKernelSet kSets[] = {
 #endif
 };
 
-const GemmKernelSet* chosen = nullptr;
+const KernelSet* chosen = nullptr;
 
-const GemmKernelSet* Find(const char* name) {
+const KernelSet* Find(const char* name) {
   const bool unfused = std::strcmp(name, kUnfused) == 0;
-  for (const GemmKernelSet& set : kSets) {
+  for (const KernelSet& set : kSets) {
     const bool is = unfused ? !set.fuses : std::strcmp(set.name, name) == 0;
     if (set.runs() && is) return &set;
   }
@@ -135,8 +135,8 @@ const char* Wanted() {
   return name != nullptr && *name != '\0' ? name : nullptr;
 }
 
-const GemmKernelSet* FirstChoice() {
-  const GemmKernelSet* set = Wanted() != nullptr ? Find(Wanted()) : nullptr;
+const KernelSet* FirstChoice() {
+  const KernelSet* set = Wanted() != nullptr ? Find(Wanted()) : nullptr;
   for (int i = 0; set == nullptr; ++i) {
     if (kSets[i].runs()) set = &kSets[i];
   }
@@ -145,65 +145,65 @@ const GemmKernelSet* FirstChoice() {
 
 }  // namespace
 
-const GemmKernelSet& KernelSet() {
-  static const GemmKernelSet* const first = FirstChoice();
+const KernelSet& ChosenKernels() {
+  static const KernelSet* const first = FirstChoice();
   return chosen != nullptr ? *chosen : *first;
 }
 
 const DirectConv& BestDirectConv(int64_t filters) {
-  const GemmKernelSet& set = KernelSet();
+  const KernelSet& set = ChosenKernels();
   return filters > set.narrow_conv->lanes ? *set.conv : *set.narrow_conv;
 }
 
-const RowLoops& BestRowLoops() { return *KernelSet().rows; }
+const RowLoops& BestRowLoops() { return *ChosenKernels().rows; }
 
 const PoolLoops& BestPoolLoops(int64_t channels) {
-  const GemmKernelSet& set = KernelSet();
+  const KernelSet& set = ChosenKernels();
   return channels > 8 ? *set.pools : *set.narrow_pools;
 }
 
-const ExactLoops& BestExactLoops() { return *KernelSet().exact; }
+const ExactLoops& BestExactLoops() { return *ChosenKernels().exact; }
 
 PlanesForward BestPlanesForward(int64_t filters) {
-  return filters <= kMostPlanesFilters ? KernelSet().planes : nullptr;
+  return filters <= kMostPlanesFilters ? ChosenKernels().planes : nullptr;
 }
 
 PairedGradient BestPairedGradient(int64_t filters) {
-  return filters <= kMostPairedFilters ? KernelSet().pairs : nullptr;
+  return filters <= kMostPairedFilters ? ChosenKernels().pairs : nullptr;
 }
 
-bool GemmFuses() { return KernelSet().fuses; }
+bool GemmFuses() { return ChosenKernels().fuses; }
 
 const char* GemmArithmetic() {
   return GemmFuses() ? "fused multiply-adds" : "no fused multiply-adds";
 }
 
-const char* GemmKernels() { return KernelSet().name; }
+const char* ChosenKernelSetName() { return ChosenKernels().name; }
 
-std::string GemmKernelsOfCpu() {
+std::string KernelSetNamesOfCpu() {
   std::string names;
-  for (const GemmKernelSet& set : kSets) {
+  for (const KernelSet& set : kSets) {
     if (set.runs())
       names += (names.empty() ? "" : ", ") + std::string(set.name);
   }
   return names;
 }
 
-Status ChooseGemmKernels(const char* name) {
-  const GemmKernelSet* const set = Find(name);
+Status ChooseKernelSet(const char* name) {
+  const KernelSet* const set = Find(name);
   if (set == nullptr) {
     return InvalidArgument("no kernels \"%s\" for this CPU; there are: %s",
-                           name, GemmKernelsOfCpu().c_str());
+                           name, KernelSetNamesOfCpu().c_str());
   }
   chosen = set;
   return Status();
 }
 
-Status CheckGemmKernels() {
+Status CheckKernelsVariable() {
   if (Wanted() == nullptr || Find(Wanted()) != nullptr) return Status();
   return InvalidArgument(
       "RINGLET_KERNELS is \"%s\"; kernels that this CPU can run: %s", Wanted(),
-      GemmKernelsOfCpu().c_str());
+      KernelSetNamesOfCpu().c_str());
 }
 
 }  // namespace ringlet

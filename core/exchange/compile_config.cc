@@ -114,7 +114,7 @@ Status CompileConfig::Check(const Graph& graph) const {
 }
 
 Status CompileConfig::MakePool(const std::string& model) {
-  RINGLET_RETURN_IF_ERROR(CheckGemmKernels());
+  RINGLET_RETURN_IF_ERROR(CheckKernelsVariable());
   if (pool == nullptr || pool->threads() != options.threads) {
     pool.reset(new ThreadPool(options.threads));
   }

@@ -80,13 +80,14 @@ void PrintHelp() {
 }
 
 int PrintVersion(bool verbose) {
-  const ringlet::Status kernels = ringlet::CheckGemmKernels();
+  const ringlet::Status kernels = ringlet::CheckKernelsVariable();
   if (!kernels.ok()) return ExitCode(kernels);
   std::printf("ringlet %s\n", RINGLET_VERSION);
-  std::printf("matrix products: %s\n", ringlet::GemmKernels());
+  std::printf("matrix products: %s\n", ringlet::ChosenKernelSetName());
   if (verbose) {
     std::printf("  of %s (RINGLET_KERNELS); %s\n",
-                ringlet::GemmKernelsOfCpu().c_str(), ringlet::GemmArithmetic());
+                ringlet::KernelSetNamesOfCpu().c_str(),
+                ringlet::GemmArithmetic());
   }
   std::printf("data: IDX, NPY, CSV, each plain or .gz, and NPZ\n");
   std::printf("models: Keras configuration (JSON), safetensors, npz\n");

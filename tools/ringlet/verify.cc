@@ -106,8 +106,8 @@ Status Verify(const std::string& path, const VerifyFlags& flags) {
       OpenRunData(config, replicas, &data).Annotate("%s", path.c_str()));
   Print("kernels %s: %s; seed %" PRId64 ", batch size %" PRId64
         ", %d replica%s",
-        GemmKernels(), GemmArithmetic(), config.fit.seed, config.fit.batch_size,
-        replicas, replicas == 1 ? "" : "s");
+        ChosenKernelSetName(), GemmArithmetic(), config.fit.seed,
+        config.fit.batch_size, replicas, replicas == 1 ? "" : "s");
   const int64_t begin = config.model->iterations();  // of a saved model
   const auto digests =
       std::make_shared<Digests>(begin + flags.steps, flags.verbose);

@@ -345,14 +345,14 @@ TEST(DirectConvTest, Relu_NanOrMinusZero_KeepsNanAndGivesZero) {
 
 #if defined(__x86_64__)
 TEST(DirectConvTest, BestLoops_EachKernelSet_BelongToTheSet) {
-  const std::string before = GemmKernels();
+  const std::string before = ChosenKernelSetName();
   const struct {
     const char* kernels;
     int64_t few, many;
   } sets[] = {
       {"sse2", 4, 4}, {"generic", 8, 8}, {"haswell", 8, 8}, {"skx", 8, 16}};
   for (const auto& set : sets) {
-    if (!ChooseGemmKernels(set.kernels).ok()) continue;
+    if (!ChooseKernelSet(set.kernels).ok()) continue;
     if (Builds().size() == 1) continue;  // whatever its name, of 4
     EXPECT_EQ(BestDirectConv(8).lanes, set.few) << set.kernels;
     EXPECT_EQ(BestDirectConv(9).lanes, set.many) << set.kernels;
@@ -369,7 +369,7 @@ TEST(DirectConvTest, BestLoops_EachKernelSet_BelongToTheSet) {
     EXPECT_EQ(&BestExactLoops(), set.few == 8 ? &kExactLoopsAvx2 : &kExactLoops)
         << set.kernels;
   }
-  ASSERT_TRUE(ChooseGemmKernels(before.c_str()).ok());
+  ASSERT_TRUE(ChooseKernelSet(before.c_str()).ok());
 }
 #endif
 

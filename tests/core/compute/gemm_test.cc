@@ -65,7 +65,7 @@ std::string Text(const Case& c) {
 
 std::vector<std::string> KernelSets() {
   std::vector<std::string> names;
-  std::istringstream list(GemmKernelsOfCpu());
+  std::istringstream list(KernelSetNamesOfCpu());
   for (std::string name; std::getline(list >> std::ws, name, ',');) {
     names.push_back(name);
   }
@@ -75,13 +75,13 @@ std::vector<std::string> KernelSets() {
 // Chooses them one after another, and the first again.
 template <typename Work>
 void WithEachKernelSet(const Work& work) {
-  const std::string before = GemmKernels();
+  const std::string before = ChosenKernelSetName();
   for (const std::string& name : KernelSets()) {
     SCOPED_TRACE("kernels " + name);
-    ASSERT_TRUE(ChooseGemmKernels(name.c_str()).ok());
+    ASSERT_TRUE(ChooseKernelSet(name.c_str()).ok());
     work();
   }
-  ASSERT_TRUE(ChooseGemmKernels(before.c_str()).ok());
+  ASSERT_TRUE(ChooseKernelSet(before.c_str()).ok());
 }
 
 // Has work() make what sets are to give, once for those that fuse and once for
@@ -234,20 +234,20 @@ TEST(GemmTest, Multiply_NoMemoryLeft_NeedsNone) {
 }
 
 TEST(GemmTest, ChooseGemmKernels_UnknownName_IsRefusedByName) {
-  const Status status = ChooseGemmKernels("z80");
+  const Status status = ChooseKernelSet("z80");
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
   EXPECT_NE(std::string(status.message()).find("z80"), std::string::npos);
-  EXPECT_NE(std::string(status.message()).find(GemmKernels()),
+  EXPECT_NE(std::string(status.message()).find(ChosenKernelSetName()),
             std::string::npos);
 }
 
 // On any machine there is such a set, if only one.
 TEST(GemmTest, Kernels_Unfused_AreASetThatDoesNotFuse) {
-  const std::string before = GemmKernels();
-  ASSERT_TRUE(ChooseGemmKernels("unfused").ok());
+  const std::string before = ChosenKernelSetName();
+  ASSERT_TRUE(ChooseKernelSet("unfused").ok());
   EXPECT_FALSE(GemmFuses());
   EXPECT_STREQ(GemmArithmetic(), "no fused multiply-adds");
-  ASSERT_TRUE(ChooseGemmKernels(before.c_str()).ok());
+  ASSERT_TRUE(ChooseKernelSet(before.c_str()).ok());
 }
 
 TEST(GemmTest, Gemm_BetaZero_DoesNotReadC) {
