@@ -8,7 +8,7 @@
 // the order of the terms. It is then added to C; without `add` the first block
 // is stored. So the bits do not depend on the kernels, the threads, or the
 // storage orders of A, B and C. If the CPU cannot fuse, a term is multiplied
-// and then added (GemmFuses()), with equal bits on such CPUs.
+// and then added (UsesFusedMultiplyAdd()), with equal bits on such CPUs.
 
 #ifndef RINGLET_CORE_COMPUTE_GEMM_H_
 #define RINGLET_CORE_COMPUTE_GEMM_H_
@@ -83,10 +83,10 @@ inline void Gemm(ConstMatrix a, ConstMatrix b, bool add, Matrix c,
 void NaiveGemm(ConstMatrix a, ConstMatrix b, bool add, Matrix c);
 
 // True if products use fused multiply-adds.
-bool GemmFuses();
+bool UsesFusedMultiplyAdd();
 // "fused multiply-adds" or "no fused multiply-adds": the class of arithmetic.
 // All machines of one class compute the same bits.
-const char* GemmArithmetic();
+const char* ArithmeticClassName();
 
 // The chosen set of kernels: by RINGLET_KERNELS, or else by the CPU's features.
 // A set has products, convolutions (direct_conv.h), rows (row_loops.h), maxima

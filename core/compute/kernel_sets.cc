@@ -172,10 +172,11 @@ PairedGradient BestPairedGradient(int64_t filters) {
   return filters <= kMostPairedFilters ? ChosenKernels().pairs : nullptr;
 }
 
-bool GemmFuses() { return ChosenKernels().fuses; }
+bool UsesFusedMultiplyAdd() { return ChosenKernels().fuses; }
 
-const char* GemmArithmetic() {
-  return GemmFuses() ? "fused multiply-adds" : "no fused multiply-adds";
+const char* ArithmeticClassName() {
+  return UsesFusedMultiplyAdd() ? "fused multiply-adds"
+                                : "no fused multiply-adds";
 }
 
 const char* ChosenKernelSetName() { return ChosenKernels().name; }

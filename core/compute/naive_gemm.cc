@@ -40,7 +40,7 @@ Status CheckGemm(ConstMatrix a, ConstMatrix b, Matrix c) {
 }
 
 void NaiveGemm(ConstMatrix a, ConstMatrix b, bool add, Matrix c) {
-  const bool fuses = GemmFuses();
+  const bool fuses = UsesFusedMultiplyAdd();
   for (int64_t i = 0; i < c.rows; ++i) {
     for (int64_t j = 0; j < c.cols; ++j) {
       float* const out = c.data + i * c.row_stride + j * c.col_stride;

@@ -77,7 +77,7 @@ Fingerprint Replicas::MakeFingerprint() const {
   if (config_.exact()) f.Add("the reduction", "exact");
   if (config_.local()) AddLocal(config_.options.local, &f);
   if (config_.exact() || config_.local()) {
-    f.Add("the arithmetic", GemmArithmetic());
+    f.Add("the arithmetic", ArithmeticClassName());
     f.Advise("the arithmetic",
              "start all of them with RINGLET_KERNELS=unfused in their "
              "environment");
@@ -146,7 +146,7 @@ Status Replicas::TakeStateOf(int root) {
 // of machines.
 Status Replicas::CompareArithmetic() const {
   Collective* const c = config_.collective;
-  const int64_t mine = GemmFuses();
+  const int64_t mine = UsesFusedMultiplyAdd();
   std::vector<int64_t> all(static_cast<size_t>(c->size()));
   RINGLET_RETURN_IF_ERROR(
       GatherNumbers(c, &mine, sizeof(int64_t), 1, all.data()));

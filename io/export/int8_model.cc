@@ -5,7 +5,7 @@
 // >= 0 and saturates as the ReLU does. A second ReLU after it is a step. All
 // arithmetic is +, -, *, / and exact operations on doubles. So the file is the
 // same wherever the ranges are: on machines of one class of arithmetic
-// (GemmArithmetic).
+// (ArithmeticClassName).
 
 #include "int8_model.h"
 

@@ -87,7 +87,7 @@ int PrintVersion(bool verbose) {
   if (verbose) {
     std::printf("  of %s (RINGLET_KERNELS); %s\n",
                 ringlet::KernelSetNamesOfCpu().c_str(),
-                ringlet::GemmArithmetic());
+                ringlet::ArithmeticClassName());
   }
   std::printf("data: IDX, NPY, CSV, each plain or .gz, and NPZ\n");
   std::printf("models: Keras configuration (JSON), safetensors, npz\n");

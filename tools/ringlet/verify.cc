@@ -106,7 +106,7 @@ Status Verify(const std::string& path, const VerifyFlags& flags) {
       OpenRunData(config, replicas, &data).Annotate("%s", path.c_str()));
   Print("kernels %s: %s; seed %" PRId64 ", batch size %" PRId64
         ", %d replica%s",
-        ChosenKernelSetName(), GemmArithmetic(), config.fit.seed,
+        ChosenKernelSetName(), ArithmeticClassName(), config.fit.seed,
         config.fit.batch_size, replicas, replicas == 1 ? "" : "s");
   const int64_t begin = config.model->iterations();  // of a saved model
   const auto digests =
@@ -148,7 +148,7 @@ Status Verify(const std::string& path, const VerifyFlags& flags) {
                "arithmetic (%s here), another version, other data or flags, or "
                "a machine that computes wrong",
                path.c_str(), steps.c_str(), flags.expected.c_str(),
-               GemmArithmetic());
+               ArithmeticClassName());
 }
 
 }  // namespace

@@ -90,10 +90,10 @@ class Expected {
  public:
   template <typename Work>
   void Make(const Work& work) {
-    if (made_ && fuses_ == GemmFuses()) return;
+    if (made_ && fuses_ == UsesFusedMultiplyAdd()) return;
     work();
     made_ = true;
-    fuses_ = GemmFuses();
+    fuses_ = UsesFusedMultiplyAdd();
   }
 
  private:
@@ -245,8 +245,8 @@ TEST(GemmTest, ChooseGemmKernels_UnknownName_IsRefusedByName) {
 TEST(GemmTest, Kernels_Unfused_AreASetThatDoesNotFuse) {
   const std::string before = ChosenKernelSetName();
   ASSERT_TRUE(ChooseKernelSet("unfused").ok());
-  EXPECT_FALSE(GemmFuses());
-  EXPECT_STREQ(GemmArithmetic(), "no fused multiply-adds");
+  EXPECT_FALSE(UsesFusedMultiplyAdd());
+  EXPECT_STREQ(ArithmeticClassName(), "no fused multiply-adds");
   ASSERT_TRUE(ChooseKernelSet(before.c_str()).ok());
 }
 
