@@ -59,8 +59,8 @@ bool ToGrid(GridMode mode, const float* x, int64_t count, uint8_t scale,
   const float inverse = PowerOf2(kBias - scale);
   const int32_t greatest =
       mode == GridMode::kInPlace
-          ? loops.over(whole, count, inverse, limit)
-          : (mode == GridMode::kSet ? loops.set : loops.add)(
+          ? loops.quantize_in_place(whole, count, inverse, limit)
+          : (mode == GridMode::kSet ? loops.quantize : loops.quantize_and_add)(
                 x, count, inverse, limit, static_cast<int32_t*>(whole));
   const auto of_greatest = static_cast<uint8_t>(greatest >> 23);
   *exponent = std::max(*exponent, of_greatest);
@@ -70,13 +70,14 @@ bool ToGrid(GridMode mode, const float* x, int64_t count, uint8_t scale,
 
 uint32_t FromGrid(const void* whole, int64_t count, uint8_t scale, float* x) {
   const float unit = PowerOf2(scale - kBias);
-  if (whole == x) return BestExactLoops().widen_over(x, count, unit);
-  return BestExactLoops().widen(static_cast<const int32_t*>(whole), count, unit,
-                                x);
+  if (whole == x) return BestExactLoops().to_floats_in_place(x, count, unit);
+  return BestExactLoops().to_floats(static_cast<const int32_t*>(whole), count,
+                                    unit, x);
 }
 
 uint8_t ExponentOf(const float* x, int64_t count) {
-  return static_cast<uint8_t>(BestExactLoops().greatest(x, count) >> 23);
+  return static_cast<uint8_t>(BestExactLoops().max_magnitude_bits(x, count) >>
+                              23);
 }
 
 uint8_t ScaleThatHolds(uint8_t exponent, float limit) {

@@ -32,8 +32,8 @@ inline int32_t Round(float v) {
 }
 
 template <bool add>
-inline int32_t Quantize(const void* x, int64_t n, float inverse, float limit,
-                        void* to) {
+inline int32_t QuantizeTo(const void* x, int64_t n, float inverse, float limit,
+                          void* to) {
   int32_t greatest = 0;
   for (int64_t i = 0; i < n; ++i) {
     const int32_t bits = Magnitude(x, i);
@@ -48,19 +48,19 @@ inline int32_t Quantize(const void* x, int64_t n, float inverse, float limit,
   return greatest;
 }
 
-int32_t Set(const float* __restrict x, int64_t n, float inverse, float limit,
-            int32_t* __restrict to) {
-  return Quantize<false>(x, n, inverse, limit, to);
+int32_t Quantize(const float* __restrict x, int64_t n, float inverse,
+                 float limit, int32_t* __restrict to) {
+  return QuantizeTo<false>(x, n, inverse, limit, to);
 }
-int32_t Add(const float* __restrict x, int64_t n, float inverse, float limit,
-            int32_t* __restrict to) {
-  return Quantize<true>(x, n, inverse, limit, to);
+int32_t QuantizeAndAdd(const float* __restrict x, int64_t n, float inverse,
+                       float limit, int32_t* __restrict to) {
+  return QuantizeTo<true>(x, n, inverse, limit, to);
 }
-int32_t Over(void* x, int64_t n, float inverse, float limit) {
-  return Quantize<false>(x, n, inverse, limit, x);
+int32_t QuantizeInPlace(void* x, int64_t n, float inverse, float limit) {
+  return QuantizeTo<false>(x, n, inverse, limit, x);
 }
 
-inline uint32_t WidenTo(const void* whole, int64_t n, float unit, void* x) {
+inline uint32_t ConvertTo(const void* whole, int64_t n, float unit, void* x) {
   int32_t most = 0, least = 0;
   for (int64_t i = 0; i < n; ++i) {
     const auto q = At<int32_t>(whole, i);
@@ -72,15 +72,15 @@ inline uint32_t WidenTo(const void* whole, int64_t n, float unit, void* x) {
   const auto above = static_cast<uint32_t>(most);
   return above > below ? above : below;
 }
-uint32_t Widen(const int32_t* __restrict whole, int64_t n, float unit,
-               float* __restrict x) {
-  return WidenTo(whole, n, unit, x);
+uint32_t ToFloats(const int32_t* __restrict whole, int64_t n, float unit,
+                  float* __restrict x) {
+  return ConvertTo(whole, n, unit, x);
 }
-uint32_t WidenOver(void* whole, int64_t n, float unit) {
-  return WidenTo(whole, n, unit, whole);
+uint32_t ToFloatsInPlace(void* whole, int64_t n, float unit) {
+  return ConvertTo(whole, n, unit, whole);
 }
 
-int32_t Greatest(const float* x, int64_t n) {
+int32_t MaxMagnitudeBits(const float* x, int64_t n) {
   int32_t greatest = 0;
   for (int64_t i = 0; i < n; ++i) {
     const int32_t bits = Magnitude(x, i);
@@ -96,6 +96,7 @@ extern const ExactLoops kExactLoopsAvx2 =
 #else
 extern const ExactLoops kExactLoops =
 #endif
-    {Set, Add, Over, Widen, WidenOver, Greatest};
+    {Quantize, QuantizeAndAdd,  QuantizeInPlace,
+     ToFloats, ToFloatsInPlace, MaxMagnitudeBits};
 
 }  // namespace ringlet

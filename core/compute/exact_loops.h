@@ -11,23 +11,23 @@ namespace ringlet {
 
 // The loops for one vector width.
 struct ExactLoops {
-  // to[i] = x[i] * inverse within ± limit, rounded to nearest, ties to even.
-  // The second adds that to to[i]. Both return the greatest magnitude in x, as
-  // bits.
-  int32_t (*set)(const float* x, int64_t n, float inverse, float limit,
-                 int32_t* to);
-  int32_t (*add)(const float* x, int64_t n, float inverse, float limit,
-                 int32_t* to);
-  // The first one, over x.
-  int32_t (*over)(void* x, int64_t n, float inverse, float limit);
+  // to[i] = q(x[i]): x[i] * inverse within ± limit, rounded to nearest, ties to
+  // even. Returns max_magnitude_bits(x, n), as the next two do.
+  int32_t (*quantize)(const float* x, int64_t n, float inverse, float limit,
+                      int32_t* to);
+  // to[i] += q(x[i]).
+  int32_t (*quantize_and_add)(const float* x, int64_t n, float inverse,
+                              float limit, int32_t* to);
+  // Writes q(x[i]) over x[i].
+  int32_t (*quantize_in_place)(void* x, int64_t n, float inverse, float limit);
 
-  // x[i] = whole[i] * unit; returns the greatest magnitude in `whole`.
-  uint32_t (*widen)(const int32_t* whole, int64_t n, float unit, float* x);
-  // The same, over `whole`.
-  uint32_t (*widen_over)(void* whole, int64_t n, float unit);
+  // x[i] = whole[i] * unit. Returns the greatest magnitude in `whole`.
+  uint32_t (*to_floats)(const int32_t* whole, int64_t n, float unit, float* x);
+  // Writes whole[i] * unit over whole[i]. Returns the same.
+  uint32_t (*to_floats_in_place)(void* whole, int64_t n, float unit);
 
-  // The greatest magnitude in x, as bits.
-  int32_t (*greatest)(const float* x, int64_t n);
+  // The greatest magnitude in x, as the bits of a float.
+  int32_t (*max_magnitude_bits)(const float* x, int64_t n);
 };
 
 extern const ExactLoops kExactLoops;  // for any CPU of the architecture

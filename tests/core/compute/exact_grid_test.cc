@@ -207,16 +207,17 @@ TEST(ExactGridTest, ExactLoops_EveryVectorWidth_HaveTheSameBits) {
     const auto size = static_cast<int64_t>(x.size());
     const float inverse = std::ldexp(1.0f, static_cast<int>(n % 250) - 120);
     std::vector<int32_t> one(x.size(), 3), other(x.size(), 3);
-    EXPECT_EQ(a.add(x.data(), size, inverse, 1e6f, one.data()),
-              b.add(x.data(), size, inverse, 1e6f, other.data()));
+    EXPECT_EQ(a.quantize_and_add(x.data(), size, inverse, 1e6f, one.data()),
+              b.quantize_and_add(x.data(), size, inverse, 1e6f, other.data()));
     EXPECT_EQ(one, other);
-    EXPECT_EQ(a.set(x.data(), size, inverse, 2e9f, one.data()),
-              b.set(x.data(), size, inverse, 2e9f, other.data()));
+    EXPECT_EQ(a.quantize(x.data(), size, inverse, 2e9f, one.data()),
+              b.quantize(x.data(), size, inverse, 2e9f, other.data()));
     EXPECT_EQ(one, other);
-    EXPECT_EQ(a.greatest(x.data(), size), b.greatest(x.data(), size));
+    EXPECT_EQ(a.max_magnitude_bits(x.data(), size),
+              b.max_magnitude_bits(x.data(), size));
     std::vector<float> back(x.size()), back_too(x.size());
-    EXPECT_EQ(a.widen(one.data(), size, inverse, back.data()),
-              b.widen(other.data(), size, inverse, back_too.data()));
+    EXPECT_EQ(a.to_floats(one.data(), size, inverse, back.data()),
+              b.to_floats(other.data(), size, inverse, back_too.data()));
     EXPECT_EQ(back, back_too);
   }
 }
