@@ -48,10 +48,10 @@ struct Itself {
   }
 };
 struct Distance {
-  const float *x, *minus;
+  const float *x, *center;
   template <typename V>
   V At(int64_t at, int64_t c) const {
-    return Load<V>(x + at) - Load<V>(minus + c);
+    return Load<V>(x + at) - Load<V>(center + c);
   }
 };
 struct DistanceSquared {
@@ -146,50 +146,51 @@ void ColumnSums(const RowsOfFloats& r, const float* m, float* sums) {
   here.Store(sum, sums + c);
 }
 
-void Sum(const RowsOfFloats& r, const float* x, const float* minus, float* to) {
-  SumColumns(r, Distance{x, minus}, to);
+void Sum(const RowsOfFloats& r, const float* x, const float* center,
+         float* to) {
+  SumColumns(r, Distance{x, center}, to);
 }
-void SumOfSquares(const RowsOfFloats& r, const float* x, const float* minus,
+void SumOfSquares(const RowsOfFloats& r, const float* x, const float* center,
                   float* to) {
-  SumColumns(r, DistanceSquared{{x, minus}}, to);
+  SumColumns(r, DistanceSquared{{x, center}}, to);
 }
-void SumOfProducts(const RowsOfFloats& r, const float* x, const float* minus,
-                   const float* dy, float* of_dy, float* of_product) {
-  SumColumns(r, Itself{dy}, of_dy);
-  SumColumns(r, TimesDistance{dy, {x, minus}}, of_product);
+void SumOfProducts(const RowsOfFloats& r, const float* x, const float* center,
+                   const float* dy, float* sum_of_dy, float* sum_of_products) {
+  SumColumns(r, Itself{dy}, sum_of_dy);
+  SumColumns(r, TimesDistance{dy, {x, center}}, sum_of_products);
 }
 
 struct AffineOf {
-  const float *x, *minus, *times, *plus;
+  const float *x, *center, *scale, *offset;
   template <typename V>
   struct Factors {
-    V minus, times, plus;
+    V center, scale, offset;
   };
   template <typename V>
   Factors<V> At(int64_t c) const {
-    return {Load<V>(minus + c), Load<V>(times + c), Load<V>(plus + c)};
+    return {Load<V>(center + c), Load<V>(scale + c), Load<V>(offset + c)};
   }
   template <typename V>
   V Value(const Factors<V>& f, int64_t at) const {
-    return (Load<V>(x + at) - f.minus) * f.times + f.plus;
+    return (Load<V>(x + at) - f.center) * f.scale + f.offset;
   }
 };
 
 struct AffineOfBoth {
-  const float *x, *dy, *minus, *of_dy, *of_x, *plus;
+  const float *x, *dy, *center, *dy_factor, *x_factor, *offset;
   template <typename V>
   struct Factors {
-    V minus, of_dy, of_x, plus;
+    V center, dy_factor, x_factor, offset;
   };
   template <typename V>
   Factors<V> At(int64_t c) const {
-    return {Load<V>(minus + c), Load<V>(of_dy + c), Load<V>(of_x + c),
-            Load<V>(plus + c)};
+    return {Load<V>(center + c), Load<V>(dy_factor + c), Load<V>(x_factor + c),
+            Load<V>(offset + c)};
   }
   template <typename V>
   V Value(const Factors<V>& f, int64_t at) const {
-    return f.of_dy * Load<V>(dy + at) +
-           (f.of_x * (Load<V>(x + at) - f.minus) + f.plus);
+    return f.dy_factor * Load<V>(dy + at) +
+           (f.x_factor * (Load<V>(x + at) - f.center) + f.offset);
   }
 };
 
@@ -226,15 +227,15 @@ inline void Write(const RowsOfFloats& r, const Function& function, float* y) {
   for (; c < r.n; ++c) WriteColumns<float, 1>(r, function, c, y);
 }
 
-void Affine(const RowsOfFloats& r, const float* x, const float* minus,
-            const float* times, const float* plus, float* y) {
-  Write(r, AffineOf{x, minus, times, plus}, y);
+void Affine(const RowsOfFloats& r, const float* x, const float* center,
+            const float* scale, const float* offset, float* y) {
+  Write(r, AffineOf{x, center, scale, offset}, y);
 }
 
 void AffineOfTwo(const RowsOfFloats& r, const float* x, const float* dy,
-                 const float* minus, const float* of_dy, const float* of_x,
-                 const float* plus, float* dx) {
-  Write(r, AffineOfBoth{x, dy, minus, of_dy, of_x, plus}, dx);
+                 const float* center, const float* dy_factor,
+                 const float* x_factor, const float* offset, float* dx) {
+  Write(r, AffineOfBoth{x, dy, center, dy_factor, x_factor, offset}, dx);
 }
 
 // y[i] = body(i) for i < n, with vectors and then with floats.

@@ -21,24 +21,24 @@ struct RowLoops {
   void (*column_sums)(const RowsOfFloats& r, const float* m, float* sums);
 
   // Sums of columns. Four rows are added in pairs before they are added to the
-  // sum; `to` is written. The terms are x - minus, its square, or dy together
-  // with dy (x - minus).
-  void (*sum)(const RowsOfFloats& r, const float* x, const float* minus,
+  // sum; `to` is written. The terms are x - center, its square, or dy together
+  // with dy (x - center).
+  void (*sum)(const RowsOfFloats& r, const float* x, const float* center,
               float* to);
   void (*sum_of_squares)(const RowsOfFloats& r, const float* x,
-                         const float* minus, float* to);
+                         const float* center, float* to);
   void (*sum_of_products)(const RowsOfFloats& r, const float* x,
-                          const float* minus, const float* dy, float* of_dy,
-                          float* of_product);
+                          const float* center, const float* dy,
+                          float* sum_of_dy, float* sum_of_products);
 
-  // y = (x - minus) * times + plus, for each column; y may be x.
-  void (*affine)(const RowsOfFloats& r, const float* x, const float* minus,
-                 const float* times, const float* plus, float* y);
-  // dx = of_dy dy + (of_x (x - minus) + plus), for each column; dx may be x or
-  // dy.
+  // y = (x - center) * scale + offset, for each column; y may be x.
+  void (*affine)(const RowsOfFloats& r, const float* x, const float* center,
+                 const float* scale, const float* offset, float* y);
+  // dx = dy_factor dy + (x_factor (x - center) + offset), for each column; dx
+  // may be x or dy.
   void (*affine_of_two)(const RowsOfFloats& r, const float* x, const float* dy,
-                        const float* minus, const float* of_dy,
-                        const float* of_x, const float* plus, float* dx);
+                        const float* center, const float* dy_factor,
+                        const float* x_factor, const float* offset, float* dx);
 
   // to[i] += from[i].
   void (*add)(const float* from, int64_t n, float* to);

@@ -17,12 +17,12 @@ void AddGammaAndBeta(const Layer& layer, const Shape& shape,
 }
 
 void AffineRows(ThreadPool* pool, const float* x, int64_t rows, int64_t width,
-                const float* minus, const float* times, const float* plus,
+                const float* center, const float* scale, const float* offset,
                 float* y) {
   ForEachTile(pool, rows, width, [&](const Tile& tile) {
     const int64_t begin = tile.channels.begin;
     BestRowLoops().affine(RowsOf(tile, width), x + tile.At(width),
-                          minus + begin, times + begin, plus + begin,
+                          center + begin, scale + begin, offset + begin,
                           y + tile.At(width));
   });
 }

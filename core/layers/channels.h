@@ -114,9 +114,9 @@ inline double SumBlocks(const float* partial, int64_t blocks, int64_t stride) {
 void AddGammaAndBeta(const Layer& layer, const Shape& shape,
                      std::vector<WeightSpec>* weights, int* gamma, int* beta);
 
-// y = (x - minus) * times + plus, for each channel. y may be x.
+// y = (x - center) * scale + offset, for each channel. y may be x.
 void AffineRows(ThreadPool* pool, const float* x, int64_t rows, int64_t width,
-                const float* minus, const float* times, const float* plus,
+                const float* center, const float* scale, const float* offset,
                 float* y);
 
 }  // namespace ringlet
