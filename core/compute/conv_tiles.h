@@ -15,26 +15,28 @@
 namespace ringlet {
 namespace {  // NOLINT: on purpose
 
+// The sums of a tile stay in registers:
+// - kTwoVectorPositions: positions of a tile that has two vectors of filters.
+// - kOneVectorPositions: positions of a tile that has one.
+// - kGradientTaps: taps of a tile of gradients, with one and with two vectors.
+// - kGradientRunTaps: the same, if the taps are neighbours. 0: no such tile.
 #if defined(RINGLET_AVX512)
-// Positions of a tile with two vectors, all in registers.
-constexpr int kTile = 8;
-constexpr int kTallTile = 16;  // with one
-// Taps of a tile of gradients with one and with two vectors; kTapsOfRun if the
-// taps are neighbours.
-constexpr int kTaps[] = {9, 9}, kTapsOfRun[] = {16, 12};
+constexpr int kTwoVectorPositions = 8;
+constexpr int kOneVectorPositions = 16;
+constexpr int kGradientTaps[] = {9, 9}, kGradientRunTaps[] = {16, 12};
 #elif defined(RINGLET_AVX2)
-constexpr int kTile = 6;
-constexpr int kTallTile = 14;
-constexpr int kTaps[] = {9, 6}, kTapsOfRun[] = {12, 0};
+constexpr int kTwoVectorPositions = 6;
+constexpr int kOneVectorPositions = 14;
+constexpr int kGradientTaps[] = {9, 6}, kGradientRunTaps[] = {12, 0};
 #else
 #if defined(__aarch64__)
-constexpr int kTile = 8;
-constexpr int kTallTile = 16;
-constexpr int kTaps[] = {8, 8}, kTapsOfRun[] = {16, 12};
+constexpr int kTwoVectorPositions = 8;
+constexpr int kOneVectorPositions = 16;
+constexpr int kGradientTaps[] = {8, 8}, kGradientRunTaps[] = {16, 12};
 #else
-constexpr int kTile = 4;
-constexpr int kTallTile = 6;
-constexpr int kTaps[] = {4, 4}, kTapsOfRun[] = {0, 0};
+constexpr int kTwoVectorPositions = 4;
+constexpr int kOneVectorPositions = 6;
+constexpr int kGradientTaps[] = {4, 4}, kGradientRunTaps[] = {0, 0};
 #endif
 #endif
 constexpr int kShortestRun = 10;

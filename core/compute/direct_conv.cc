@@ -142,9 +142,9 @@ void ForwardPanel(const ConvForward& c, int64_t f) {
 void Forward(const ConvForward& c) {
   int64_t f = 0;
   for (; f + kLanes < c.filters; f += 2 * kLanes) {
-    ForwardPanel<kTile, 2>(c, f);
+    ForwardPanel<kTwoVectorPositions, 2>(c, f);
   }
-  if (f < c.filters) ForwardPanel<kTallTile, 1>(c, f);
+  if (f < c.filters) ForwardPanel<kOneVectorPositions, 1>(c, f);
 }
 
 // A vector of filters at kTall positions.
@@ -187,7 +187,7 @@ void DepthwiseOf(const ConvForward& c) {
   ForEachTile(c, 0, c.filters, kLanes, kMost, DepthwiseTile<kMost>);
 }
 
-void Depthwise(const ConvForward& c) { DepthwiseOf<kTile>(c); }
+void Depthwise(const ConvForward& c) { DepthwiseOf<kTwoVectorPositions>(c); }
 
 // Adds rows of `n` floats, at most `wide` vectors.
 __attribute__((noinline)) void AddRows(const Lanes* sums, int64_t rows,
@@ -297,7 +297,7 @@ inline int64_t RunFrom(const ConvWindows& in, int64_t k) {
 template <int kWide>
 int64_t GradientOfAny(const ConvGradient& c, const Block& block, int64_t k,
                       int64_t f, int64_t left) {
-  constexpr int kMost = kTaps[kWide - 1];
+  constexpr int kMost = kGradientTaps[kWide - 1];
   const int64_t tiles = (left + kMost - 1) / kMost;
   const int64_t each = (left + tiles - 1) / tiles;
   const auto of = [&](auto tile, int64_t taps) {
@@ -318,7 +318,8 @@ int64_t GradientOfAny(const ConvGradient& c, const Block& block, int64_t k,
 
 template <int kWide>
 void GradientPanel(const ConvGradient& c, const Block& block, int64_t f) {
-  constexpr int kMost = kTaps[kWide - 1], kLongest = kTapsOfRun[kWide - 1];
+  constexpr int kMost = kGradientTaps[kWide - 1],
+                kLongest = kGradientRunTaps[kWide - 1];
   int64_t k = 0;
   if (c.sums != nullptr) {
     GradientTile<kMost, kWide, Taps::kAnywhere, true>(c, block, k, f);
