@@ -92,7 +92,7 @@ uint64_t Chooser::Peak(const Dropped& dropped) const {
       if (time >= 0) lives(bytes, time, time);
     };
     now(forward_[i], schedule.forward(i));
-    now(forward_[i], schedule.again(i));
+    now(forward_[i], schedule.recompute_time(i));
     now(backward_[i], schedule.backward(i));
   }
   uint64_t sum = 0, most = 0;

@@ -275,7 +275,7 @@ void ModelMemory::BindStep(const StepPlan& plan) {
     spans.kept = at(root.kept);
     spans.dy = at(root.dy);
     spans.forward_scratch = at(buffers.forward_scratch);
-    spans.again_scratch = at(buffers.again_scratch);
+    spans.recompute_scratch = at(buffers.recompute_scratch);
     spans.backward_scratch = at(buffers.backward_scratch);
     BindShared(i, at(buffers.d_weights));
     spans.saved = at(buffers.saved);

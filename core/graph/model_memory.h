@@ -65,7 +65,7 @@ struct NodeSpans {
   float* kept = nullptr;
   float* dy = nullptr;
   float* forward_scratch = nullptr;
-  float* again_scratch = nullptr;  // for the repeated forward pass
+  float* recompute_scratch = nullptr;  // for the repeated forward pass
   float* backward_scratch = nullptr;
   float* saved = nullptr;            // see OpCall
   std::vector<const float*> x;       // the inputs' y
@@ -79,7 +79,7 @@ struct NodeSpans {
   // freed.
   void ForgetStep() {
     y = kept = dy = nullptr;
-    forward_scratch = again_scratch = backward_scratch = saved = nullptr;
+    forward_scratch = recompute_scratch = backward_scratch = saved = nullptr;
     x.clear();
     kept_x.clear();
     dx.clear();

@@ -96,10 +96,10 @@ void StepPlan::AddScratch() {
     if (!options_.training) continue;
     nodes_[i].saved = AddScratch(
         What::kSaved, i, node.op->saved_floats(batch), schedule_.forward(i),
-        std::max(
-            {schedule_.forward(i), schedule_.again(i), schedule_.backward(i)}));
-    nodes_[i].again_scratch =
-        AddScratch(What::kForwardScratch, i, forward, schedule_.again(i));
+        std::max({schedule_.forward(i), schedule_.recompute_time(i),
+                  schedule_.backward(i)}));
+    nodes_[i].recompute_scratch = AddScratch(What::kForwardScratch, i, forward,
+                                             schedule_.recompute_time(i));
     nodes_[i].backward_scratch = AddScratch(
         What::kBackwardScratch, i, node.op->backward_scratch(batch, threads),
         schedule_.backward(i));
@@ -132,7 +132,7 @@ void StepPlan::Count(MemoryPlan* sizes) const {
     }
   }
   for (const StepPass& pass : schedule_.passes()) {
-    if (!pass.again) continue;
+    if (!pass.is_recompute) continue;
     ++sizes->recomputed;
     sizes->recomputed_multiply_adds +=
         graph_.node(pass.node).op->multiply_adds();

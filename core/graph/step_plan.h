@@ -41,7 +41,7 @@ class StepPlan {
     int dy = -1;
     int d_weights = -1;  // of a layer that is called again, for its own part
     int saved = -1;      // from the forward pass to the backward pass
-    int forward_scratch = -1, again_scratch = -1, backward_scratch = -1;
+    int forward_scratch = -1, recompute_scratch = -1, backward_scratch = -1;
     std::vector<int> extra_dx;  // one for each input; -1: written directly
   };
   // The use of a buffer in a part of its life.

@@ -5,7 +5,9 @@
 namespace ringlet {
 
 StepSchedule::StepSchedule(const Graph& graph, const std::vector<bool>& dropped)
-    : n_(graph.size()), again_(graph.size(), -1), backward_(graph.size(), -1) {
+    : n_(graph.size()),
+      recompute_(graph.size(), -1),
+      backward_(graph.size(), -1) {
   for (int i = n_ - 1; i > 0; --i) {
     const GraphNode& node = graph.node(i);
     if (!node.has_backward()) continue;
@@ -15,35 +17,35 @@ StepSchedule::StepSchedule(const Graph& graph, const std::vector<bool>& dropped)
       if (!BackwardReadsInput(graph, i, input)) continue;
       wanted.push_back(graph.node(input).root);
     }
-    RunAgain(graph, dropped, std::move(wanted));
+    AddRecomputation(graph, dropped, std::move(wanted));
     backward_[i] = Append(i, false);
   }
 }
 
-int StepSchedule::Append(int node, bool again) {
-  passes_.push_back({node, again});
+int StepSchedule::Append(int node, bool is_recompute) {
+  passes_.push_back({node, is_recompute});
   return n_ + static_cast<int>(passes_.size());
 }
 
 // Appends the repeated passes of the dropped outputs in `wanted` that do not
 // exist yet, and of their dropped inputs. The order is that of the nodes, in
 // which inputs come first.
-void StepSchedule::RunAgain(const Graph& graph,
-                            const std::vector<bool>& dropped,
-                            std::vector<int> wanted) {
+void StepSchedule::AddRecomputation(const Graph& graph,
+                                    const std::vector<bool>& dropped,
+                                    std::vector<int> wanted) {
   std::vector<int> missing;
   while (!wanted.empty()) {
     const int root = wanted.back();
     wanted.pop_back();
-    if (!dropped[root] || again_[root] >= 0) continue;
-    again_[root] = 0;  // the time is set below
+    if (!dropped[root] || recompute_[root] >= 0) continue;
+    recompute_[root] = 0;  // the time is set below
     missing.push_back(root);
     for (const int input : graph.node(root).inputs) {
       wanted.push_back(graph.node(input).root);
     }
   }
   std::sort(missing.begin(), missing.end());
-  for (const int root : missing) again_[root] = Append(root, true);
+  for (const int root : missing) recompute_[root] = Append(root, true);
 }
 
 bool StepSchedule::BackwardReadsInput(const Graph& graph, int i, int input) {

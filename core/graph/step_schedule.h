@@ -16,7 +16,8 @@ namespace ringlet {
 // A pass after the loss.
 struct StepPass {
   int node;
-  bool again;  // true: the node's repeated forward pass; else its backward pass
+  bool is_recompute;  // true: the node's repeated forward pass; else its
+                      // backward pass
 };
 
 class StepSchedule {
@@ -28,7 +29,7 @@ class StepSchedule {
   // Times; all are different. A node without such a pass has the time -1.
   int forward(int node) const { return node; }
   int loss() const { return n_; }
-  int again(int node) const { return again_[node]; }
+  int recompute_time(int node) const { return recompute_[node]; }
   int backward(int node) const { return backward_[node]; }
   int after() const { return n_ + 1 + static_cast<int>(passes_.size()); }
 
@@ -41,12 +42,12 @@ class StepSchedule {
   static bool BackwardReadsOutput(const Graph& graph, int node);
 
  private:
-  void RunAgain(const Graph& graph, const std::vector<bool>& dropped,
-                std::vector<int> wanted);
-  int Append(int node, bool again);
+  void AddRecomputation(const Graph& graph, const std::vector<bool>& dropped,
+                        std::vector<int> wanted);
+  int Append(int node, bool is_recompute);
 
   int n_;
-  std::vector<int> again_, backward_;
+  std::vector<int> recompute_, backward_;
   std::vector<StepPass> passes_;
 };
 

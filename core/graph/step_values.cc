@@ -31,11 +31,11 @@ StepValues::StepValues(const Graph& graph, const StepSchedule& schedule,
   for (size_t k = 0; k < schedule.passes().size() && training; ++k) {
     const StepPass& pass = schedule.passes()[k];
     const int now = schedule.loss() + 1 + static_cast<int>(k);
-    if (!pass.again) {
+    if (!pass.is_recompute) {
       LiveBackward(pass.node, now);
       continue;
     }
-    Use(again(pass.node), now);
+    Use(recomputed(pass.node), now);
     for (const int input : graph.node(pass.node).inputs) {
       Use(kept(graph.node(input).root), now);
     }
@@ -48,12 +48,12 @@ StepValues::StepValues(const Graph& graph, const StepSchedule& schedule,
   }
   for (const StepPass& pass : schedule.passes()) {
     if (!training) break;
-    if (!pass.again) {
+    if (!pass.is_recompute) {
       ShareBackward(pass.node, in_place);
     } else if (in_place) {
       const int from = graph.node(graph.node(pass.node).inputs[0]).root;
-      ShareForward(pass.node, schedule.again(pass.node), kept(from),
-                   again(pass.node));
+      ShareForward(pass.node, schedule.recompute_time(pass.node), kept(from),
+                   recomputed(pass.node));
     }
   }
 }

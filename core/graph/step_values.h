@@ -33,11 +33,12 @@ class StepValues {
   const std::vector<StepValue>& all() const { return values_; }
   // Indices of values, by a root.
   int output(int root) const { return root; }
-  int again(int root) const { return n_ + root; }
+  int recomputed(int root) const { return n_ + root; }
   int gradient(int root) const { return 2 * n_ + root; }
   // The output as read after the loss.
   int kept(int root) const {
-    return schedule_.again(root) >= 0 ? again(root) : output(root);
+    return schedule_.recompute_time(root) >= 0 ? recomputed(root)
+                                               : output(root);
   }
   // The part of input k's gradient that is added to an earlier part; -1: it is
   // the first, and is written to the gradient itself.

@@ -8,7 +8,7 @@
 //
 // Forward leaves (mean, 1 / sqrt(variance + epsilon)) in OpCall::saved. With
 // them Backward needs only the input. So does the repeated output
-// (OpCall::again), which records no change of the statistics. The moving
+// (OpCall::is_recompute), which records no change of the statistics. The moving
 // statistics change when the step is applied: Forward records the change
 // (OpCall::state_changes). The output is affine in x for each channel, with x -
 // mean first: for a batch of equal rows it is exactly beta.
@@ -73,7 +73,7 @@ class BatchNormalizationOp final : public Op {
     float* const times = call.scratch;
     float* const plus = times + channels_;
     if (call.training && !frozen()) {
-      if (!call.again && !ComputeStatistics(call)) return;
+      if (!call.is_recompute && !ComputeStatistics(call)) return;
       mean = call.saved;
       std::copy_n(call.saved + channels_, channels_, times);
     } else {

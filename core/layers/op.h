@@ -61,7 +61,7 @@ struct OpCall {
   bool training = false;
   // Repeats Forward for the backward pass: `saved` has its content, and no
   // state changes.
-  bool again = false;
+  bool is_recompute = false;
   // The saved_floats() that Forward in training leaves for Backward. Null if
   // there are none; do not access them outside training.
   float* saved = nullptr;

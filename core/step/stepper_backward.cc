@@ -28,11 +28,11 @@ Status Stepper::RecomputeForward(int i) {
   const int64_t begin = timer_.Now();
   const NodeSpans& spans = memory_.node(i);
   OpCall call = CallOf(i);
-  call.training = call.again = true;
+  call.training = call.is_recompute = true;
   call.x = spans.kept_x.data();
   call.y = spans.kept;
-  call.scratch = spans.again_scratch;
-  memory_.ShowOnly(memory_.schedule().again(i), count_);
+  call.scratch = spans.recompute_scratch;
+  memory_.ShowOnly(memory_.schedule().recompute_time(i), count_);
   RINGLET_RETURN_IF_ERROR(Run(&Op::Forward, i, call));
   timer_.Report(graph_.node(i).layer.name.c_str(), "backward", begin);
   return Status();
@@ -99,8 +99,8 @@ Status Stepper::Backward(bool update) {
     RINGLET_RETURN_IF_ERROR(BackwardWithoutExamples());
   } else {
     for (const StepPass& pass : memory_.schedule().passes()) {
-      RINGLET_RETURN_IF_ERROR(pass.again ? RecomputeForward(pass.node)
-                                         : BackwardNode(pass.node));
+      RINGLET_RETURN_IF_ERROR(pass.is_recompute ? RecomputeForward(pass.node)
+                                                : BackwardNode(pass.node));
     }
     memory_.ShowOnly(memory_.schedule().after(), count_);
   }
