@@ -272,7 +272,7 @@ void ModelMemory::BindStep(const StepPlan& plan) {
     const StepPlan::NodeBuffers& buffers = plan.node(i);
     NodeSpans& spans = nodes_[i];
     spans.y = at(root.y);
-    spans.kept = at(root.kept);
+    spans.y_for_backward = at(root.y_for_backward);
     spans.dy = at(root.dy);
     spans.forward_scratch = at(buffers.forward_scratch);
     spans.recompute_scratch = at(buffers.recompute_scratch);
@@ -280,7 +280,7 @@ void ModelMemory::BindStep(const StepPlan& plan) {
     BindShared(i, at(buffers.d_weights));
     spans.saved = at(buffers.saved);
     spans.x.assign(node.inputs.size(), nullptr);
-    spans.kept_x.assign(node.inputs.size(), nullptr);
+    spans.x_for_backward.assign(node.inputs.size(), nullptr);
     spans.dx.assign(node.inputs.size(), nullptr);
     spans.extra_dx.assign(node.inputs.size(), nullptr);
     for (size_t k = 0; k < node.inputs.size() && training_; ++k) {
@@ -297,7 +297,7 @@ void ModelMemory::BindInputs() {
     const GraphNode& node = graph_.node(i);
     for (size_t k = 0; k < node.inputs.size(); ++k) {
       nodes_[i].x[k] = nodes_[node.inputs[k]].y;
-      nodes_[i].kept_x[k] = nodes_[node.inputs[k]].kept;
+      nodes_[i].x_for_backward[k] = nodes_[node.inputs[k]].y_for_backward;
     }
   }
 }
@@ -319,7 +319,7 @@ void ModelMemory::SetInput(const float* x, int64_t examples) {
     const GraphNode& node = graph_.node(i);
     if (node.root >= graph_.num_inputs()) continue;
     // An input and its views are the caller's memory; nothing writes to them.
-    nodes_[i].y = nodes_[i].kept =
+    nodes_[i].y = nodes_[i].y_for_backward =
         node.root < i ? nodes_[node.root].y : const_cast<float*>(x);
     if (i < graph_.num_inputs() && x != nullptr) {
       x += examples * node.output.elements();

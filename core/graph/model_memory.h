@@ -62,14 +62,14 @@ struct StepSpans {
 struct NodeSpans {
   float* y = nullptr;  // in the forward pass
   // The output for the backward pass: y, or computed again.
-  float* kept = nullptr;
+  float* y_for_backward = nullptr;
   float* dy = nullptr;
   float* forward_scratch = nullptr;
   float* recompute_scratch = nullptr;  // for the repeated forward pass
   float* backward_scratch = nullptr;
-  float* saved = nullptr;            // see OpCall
-  std::vector<const float*> x;       // the inputs' y
-  std::vector<const float*> kept_x;  // the inputs' `kept`
+  float* saved = nullptr;                    // see OpCall
+  std::vector<const float*> x;               // the inputs' y
+  std::vector<const float*> x_for_backward;  // the inputs' `y_for_backward`
   std::vector<float*> dx;
   std::vector<float*> extra_dx;  // null: dx is the input's dy
   std::vector<float*> weights;
@@ -78,10 +78,10 @@ struct NodeSpans {
   // Clears every pointer into the step's block. Call it when that block is
   // freed.
   void ForgetStep() {
-    y = kept = dy = nullptr;
+    y = y_for_backward = dy = nullptr;
     forward_scratch = recompute_scratch = backward_scratch = saved = nullptr;
     x.clear();
-    kept_x.clear();
+    x_for_backward.clear();
     dx.clear();
     extra_dx.clear();
   }

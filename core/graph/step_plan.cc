@@ -68,7 +68,7 @@ void StepPlan::AddValues(const StepValues& values) {
   };
   for (int i = 0; i < graph_.size(); ++i) {
     nodes_[i].y = of(values.output(i));
-    nodes_[i].kept = of(values.kept(i));
+    nodes_[i].y_for_backward = of(values.y_for_backward(i));
     nodes_[i].dy = of(values.gradient(i));
     for (size_t k = 0; k < graph_.node(i).inputs.size(); ++k) {
       nodes_[i].extra_dx.push_back(of(values.extra(i, k)));

@@ -36,8 +36,8 @@ class StepPlan {
   // Indices of buffers; -1 for none. Outputs and gradients are those of the
   // root of a chain of views. Values that share memory have the same index.
   struct NodeBuffers {
-    int y = -1;     // in the forward pass
-    int kept = -1;  // as read after the loss: y, or computed again
+    int y = -1;               // in the forward pass
+    int y_for_backward = -1;  // as read after the loss: y, or computed again
     int dy = -1;
     int d_weights = -1;  // of a layer that is called again, for its own part
     int saved = -1;      // from the forward pass to the backward pass

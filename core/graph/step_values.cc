@@ -37,7 +37,7 @@ StepValues::StepValues(const Graph& graph, const StepSchedule& schedule,
     }
     Use(recomputed(pass.node), now);
     for (const int input : graph.node(pass.node).inputs) {
-      Use(kept(graph.node(input).root), now);
+      Use(y_for_backward(graph.node(input).root), now);
     }
   }
   for (int i = 0; i < n_ && in_place; ++i) {
@@ -52,8 +52,8 @@ StepValues::StepValues(const Graph& graph, const StepSchedule& schedule,
       ShareBackward(pass.node, in_place);
     } else if (in_place) {
       const int from = graph.node(graph.node(pass.node).inputs[0]).root;
-      ShareForward(pass.node, schedule.recompute_time(pass.node), kept(from),
-                   recomputed(pass.node));
+      ShareForward(pass.node, schedule.recompute_time(pass.node),
+                   y_for_backward(from), recomputed(pass.node));
     }
   }
 }
@@ -83,12 +83,12 @@ void StepValues::LiveForward() {
 void StepValues::LiveBackward(int i, int now) {
   const GraphNode& node = graph_.node(i);
   extras_[i].assign(node.inputs.size(), -1);
-  if (StepSchedule::BackwardReadsOutput(graph_, i)) Use(kept(i), now);
+  if (StepSchedule::BackwardReadsOutput(graph_, i)) Use(y_for_backward(i), now);
   Use(gradient(i), now);
   for (size_t k = 0; k < node.inputs.size(); ++k) {
     const int root = graph_.node(node.inputs[k]).root;
     if (StepSchedule::BackwardReadsInput(graph_, i, node.inputs[k])) {
-      Use(kept(root), now);
+      Use(y_for_backward(root), now);
     }
     if (!graph_.node(root).needs_gradient) continue;
     if (values_[gradient(root)].first >= 0) {
@@ -135,7 +135,7 @@ void StepValues::ShareBackward(int i, bool in_place) {
     const bool reads = StepSchedule::BackwardReadsInput(graph_, i, root);
     const int value = extras_[i][k] >= 0 ? extras_[i][k] : gradient(root);
     if (made.replaced_by == i && reads) {
-      values_[value].home = values_[kept(root)].home;
+      values_[value].home = values_[y_for_backward(root)].home;
     } else if (free && node.op->dx_over_dy(k) &&
                node.floats() == made.floats()) {
       values_[value].home = values_[gradient(i)].home;

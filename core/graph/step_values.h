@@ -36,7 +36,7 @@ class StepValues {
   int recomputed(int root) const { return n_ + root; }
   int gradient(int root) const { return 2 * n_ + root; }
   // The output as read after the loss.
-  int kept(int root) const {
+  int y_for_backward(int root) const {
     return schedule_.recompute_time(root) >= 0 ? recomputed(root)
                                                : output(root);
   }

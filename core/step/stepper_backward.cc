@@ -29,8 +29,8 @@ Status Stepper::RecomputeForward(int i) {
   const NodeSpans& spans = memory_.node(i);
   OpCall call = CallOf(i);
   call.training = call.is_recompute = true;
-  call.x = spans.kept_x.data();
-  call.y = spans.kept;
+  call.x = spans.x_for_backward.data();
+  call.y = spans.y_for_backward;
   call.scratch = spans.recompute_scratch;
   memory_.ShowOnly(memory_.schedule().recompute_time(i), count_);
   RINGLET_RETURN_IF_ERROR(Run(&Op::Forward, i, call));
@@ -46,8 +46,8 @@ Status Stepper::BackwardNode(int i) {
   NoSink no_sink;
   OpCall call = CallOf(i);
   call.training = true;
-  call.x = spans.kept_x.data();
-  call.y = spans.kept;
+  call.x = spans.x_for_backward.data();
+  call.y = spans.y_for_backward;
   call.scratch = spans.backward_scratch;
   call.sink_consumes = apply_when_ready_ && !shared;
   if (shared) call.sink = &no_sink;
