@@ -338,7 +338,7 @@ void Graph::ChooseReplaced() {
   }
   for (int i = 0; i < size(); ++i) {
     const bool replaces = takers[i] == 1 && MayBeReplaced(i) &&
-                          nodes_[taker[i]].op->replaces_input();
+                          nodes_[taker[i]].op->dx_may_overwrite_x();
     nodes_[i].replaced_by = replaces ? taker[i] : -1;
   }
 }
@@ -351,7 +351,7 @@ bool Graph::MayBeReplaced(int root) const {
   }
   const Activation activation = made.op->fused_activation();
   if (IsOverRow(activation)) return false;
-  return activation != kLinear || !made.op->keeps_output();
+  return activation != kLinear || !made.op->backward_reads_output();
 }
 
 void Graph::DrawWeights(uint64_t seed, float* weights) const {

@@ -50,7 +50,7 @@ void StepSchedule::AddRecomputation(const Graph& graph,
 
 bool StepSchedule::BackwardReadsInput(const Graph& graph, int i, int input) {
   const GraphNode& node = graph.node(i);
-  if (node.op->keeps_input()) return true;
+  if (node.op->backward_reads_input()) return true;
   // The reader computes the activation's gradient too.
   const GraphNode& made = graph.node(graph.node(input).root);
   return made.replaced_by == i && made.op->fused_activation() != kLinear;
@@ -58,7 +58,7 @@ bool StepSchedule::BackwardReadsInput(const Graph& graph, int i, int input) {
 
 bool StepSchedule::BackwardReadsOutput(const Graph& graph, int i) {
   const GraphNode& node = graph.node(i);
-  return node.replaced_by < 0 && node.op->keeps_output();
+  return node.replaced_by < 0 && node.op->backward_reads_output();
 }
 
 }  // namespace ringlet

@@ -136,7 +136,7 @@ void StepValues::ShareBackward(int i, bool in_place) {
     const int value = extras_[i][k] >= 0 ? extras_[i][k] : gradient(root);
     if (made.replaced_by == i && reads) {
       values_[value].home = values_[y_for_backward(root)].home;
-    } else if (free && node.op->dx_over_dy(k) &&
+    } else if (free && node.op->dx_may_overwrite_dy(k) &&
                node.floats() == made.floats()) {
       values_[value].home = values_[gradient(i)].home;
       free = false;

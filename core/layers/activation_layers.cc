@@ -23,13 +23,17 @@ class ActivationOp final : public Op {
       : activation_(activation) {
     output_ = x;
   }
-  bool keeps_input() const override { return GradientReadsInput(activation_); }
-  bool keeps_output() const override { return !keeps_input(); }
+  bool backward_reads_input() const override {
+    return GradientReadsInput(activation_);
+  }
+  bool backward_reads_output() const override {
+    return !backward_reads_input();
+  }
   Activation fused_activation() const override {
-    return keeps_input() ? kLinear : activation_;
+    return backward_reads_input() ? kLinear : activation_;
   }
   bool may_overwrite_input() const override { return true; }
-  bool dx_over_dy(size_t) const override { return true; }
+  bool dx_may_overwrite_dy(size_t) const override { return true; }
   Recompute recompute() const override { return Recompute::kCheap; }
 
   void Forward(const OpCall& call) const override {
@@ -50,8 +54,8 @@ class ActivationOp final : public Op {
       float* dx = call.dx[0] + begin;
       const float* const dy = call.dy + begin;
       if (dy != dx) std::copy_n(dy, rows.size() * width, dx);
-      if (call.without_activation && !keeps_input()) return;
-      const float* of = (keeps_input() ? call.x[0] : call.y) + begin;
+      if (call.without_activation && !backward_reads_input()) return;
+      const float* of = (backward_reads_input() ? call.x[0] : call.y) + begin;
       ActivationGradient(activation_, of, rows.size(), width, dx);
     });
   }
@@ -72,8 +76,10 @@ class ActivatedOp final : public Op {
     weights_ = op_->weights();
   }
 
-  bool keeps_input() const override { return op_->keeps_input(); }
-  bool replaces_input() const override { return op_->replaces_input(); }
+  bool backward_reads_input() const override {
+    return op_->backward_reads_input();
+  }
+  bool dx_may_overwrite_x() const override { return op_->dx_may_overwrite_x(); }
   uint64_t forward_scratch(int64_t batch, int threads) const override {
     return op_->forward_scratch(batch, threads);
   }
@@ -167,10 +173,12 @@ template <typename Curve>
 class CurveOp final : public Op {
  public:
   CurveOp(const Curve& curve, const Shape& x) : curve_(curve) { output_ = x; }
-  bool keeps_input() const override { return curve_.reads_input(); }
-  bool keeps_output() const override { return !keeps_input(); }
+  bool backward_reads_input() const override { return curve_.reads_input(); }
+  bool backward_reads_output() const override {
+    return !backward_reads_input();
+  }
   bool may_overwrite_input() const override { return true; }
-  bool dx_over_dy(size_t) const override { return true; }
+  bool dx_may_overwrite_dy(size_t) const override { return true; }
   Recompute recompute() const override { return Recompute::kCheap; }
 
   void Forward(const OpCall& call) const override {
@@ -182,7 +190,7 @@ class CurveOp final : public Op {
   }
   void Backward(const OpCall& call) const override {
     if (call.dx[0] == nullptr) return;
-    const float* const of = keeps_input() ? call.x[0] : call.y;
+    const float* const of = backward_reads_input() ? call.x[0] : call.y;
     ForEachPart(call, call.batch * output_.elements(), 16, [&](Range part) {
       for (int64_t i = part.begin; i < part.end; ++i) {
         call.dx[0][i] = curve_.TimesSlope(call.dy[i], of[i]);

@@ -42,10 +42,10 @@ class BatchNormalizationOp final : public Op {
                         /*trainable=*/false});
   }
 
-  bool keeps_input() const override { return !frozen(); }
-  bool replaces_input() const override { return true; }
+  bool backward_reads_input() const override { return !frozen(); }
+  bool dx_may_overwrite_x() const override { return true; }
   bool may_overwrite_input() const override { return true; }
-  bool dx_over_dy(size_t) const override { return true; }
+  bool dx_may_overwrite_dy(size_t) const override { return true; }
   Recompute recompute() const override { return Recompute::kCheap; }
   bool changes_state() const override { return true; }
   bool synchronizes() const override { return synchronized_ && !frozen(); }

@@ -54,8 +54,8 @@ class ConvOp final : public Op {
     }
   }
 
-  bool keeps_input() const override { return !frozen(); }
-  bool keeps_output() const override {
+  bool backward_reads_input() const override { return !frozen(); }
+  bool backward_reads_output() const override {
     return pool_ == nullptr && activation_ != kLinear;
   }
   // A pool's indices show where the output is 0.

@@ -35,8 +35,12 @@ class CustomOp final : public Op {
     d_weights_.resize(weights_.size());
   }
 
-  bool keeps_input() const override { return plan_.backward_reads_input; }
-  bool keeps_output() const override { return plan_.backward_reads_output; }
+  bool backward_reads_input() const override {
+    return plan_.backward_reads_input;
+  }
+  bool backward_reads_output() const override {
+    return plan_.backward_reads_output;
+  }
   bool may_fail() const override { return true; }
   uint64_t forward_scratch(int64_t batch, int threads) const override {
     return WithGuard(Floats(plan_.forward_scratch, batch, threads));

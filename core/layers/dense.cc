@@ -29,10 +29,10 @@ class DenseOp final : public Op {
     }
   }
 
-  bool keeps_input() const override { return !frozen(); }
-  bool keeps_output() const override { return activation_ != kLinear; }
+  bool backward_reads_input() const override { return !frozen(); }
+  bool backward_reads_output() const override { return activation_ != kLinear; }
   Activation fused_activation() const override { return activation_; }
-  bool replaces_input() const override { return true; }
+  bool dx_may_overwrite_x() const override { return true; }
   // The most that a batch of up to `batch` needs. Blocks shrink as rows grow,
   // so a smaller batch may need more. The largest batch for each block size is
   // tried.

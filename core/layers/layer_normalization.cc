@@ -25,8 +25,8 @@ class LayerNormalizationOp final : public Op {
     AddGammaAndBeta(layer, shape, &weights_, &gamma_, &beta_);
   }
 
-  bool keeps_input() const override { return true; }
-  bool replaces_input() const override { return true; }
+  bool backward_reads_input() const override { return true; }
+  bool dx_may_overwrite_x() const override { return true; }
   Recompute recompute() const override { return Recompute::kCheap; }
   uint64_t saved_floats(int64_t batch) const override {
     return static_cast<uint64_t>(2 * batch * rows_);

@@ -26,11 +26,11 @@ class MergeOp final : public Op {
     }
   }
 
-  bool keeps_input() const override {
+  bool backward_reads_input() const override {
     return kind_ == Kind::kMultiply || picks();
   }
   bool may_overwrite_input() const override { return alike_; }
-  bool dx_over_dy(size_t) const override {
+  bool dx_may_overwrite_dy(size_t) const override {
     return alike_ && kind_ == Kind::kAdd;
   }
   Recompute recompute() const override { return Recompute::kCheap; }

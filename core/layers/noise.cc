@@ -93,7 +93,7 @@ class NoiseOp final : public Op {
     output_ = x;
   }
   bool may_overwrite_input() const override { return true; }
-  bool dx_over_dy(size_t) const override { return true; }
+  bool dx_may_overwrite_dy(size_t) const override { return true; }
   Recompute recompute() const override { return Recompute::kCheap; }
   uint64_t forward_scratch(int64_t batch, int) const override {
     return static_cast<uint64_t>(batch * channels_);

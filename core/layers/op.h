@@ -80,9 +80,9 @@ struct OpCall {
   Status* status = nullptr;       // gets the error of an op that may_fail()
 
   // Backward only. dy may be overwritten. Entries of dx that are not needed are
-  // null; others are written, not added to. If the op replaces_input(), dx[0]
-  // may be x[0], the output of `x_activation`; dx then has the gradient of that
-  // activation as a factor.
+  // null; others are written, not added to. If the op dx_may_overwrite_x(),
+  // dx[0] may be x[0], the output of `x_activation`; dx then has the gradient
+  // of that activation as a factor.
   float* dy = nullptr;
   float* const* dx = nullptr;
   Activation x_activation = kLinear;
@@ -124,17 +124,17 @@ class Op {
   bool fused_into_previous() const { return fused_into_previous_; }
   void set_fused_into_previous() { fused_into_previous_ = true; }
   // True if Backward reads the input, or the output.
-  virtual bool keeps_input() const { return false; }
-  virtual bool keeps_output() const { return false; }
+  virtual bool backward_reads_input() const { return false; }
+  virtual bool backward_reads_output() const { return false; }
   virtual Activation fused_activation() const { return kLinear; }
   // Backward can write dx over x, with the gradient of the activation that made
   // x. This saves a pass over memory and a buffer.
-  virtual bool replaces_input() const { return false; }
+  virtual bool dx_may_overwrite_x() const { return false; }
   // Forward accepts y == x[0]: it reads no element of x[0] after it has written
   // that element of y.
   virtual bool may_overwrite_input() const { return false; }
   // Backward accepts dx[input] == dy, for one of the inputs.
-  virtual bool dx_over_dy(size_t) const { return false; }
+  virtual bool dx_may_overwrite_dy(size_t /*input*/) const { return false; }
   virtual Recompute recompute() const { return Recompute::kNever; }
   // Floats of scratch that suffice for every batch in 1..batch on so many
   // threads, so never less for a larger batch. Memory is planned once, for the

@@ -26,8 +26,8 @@ class Pooling2DOp final : public Op {
   const MaxPool* max_pool() const override {
     return max_ && apart_ && maxima_.has_indices() ? &maxima_ : nullptr;
   }
-  bool keeps_input() const override { return max_; }
-  bool keeps_output() const override { return max_; }
+  bool backward_reads_input() const override { return max_; }
+  bool backward_reads_output() const override { return max_; }
   Recompute recompute() const override { return Recompute::kCostly; }
 
   void Forward(const OpCall& call) const override {
@@ -137,8 +137,8 @@ class GlobalMaxPoolingOp final : public Op {
     output_ = output;
   }
 
-  bool keeps_input() const override { return true; }
-  bool keeps_output() const override { return true; }
+  bool backward_reads_input() const override { return true; }
+  bool backward_reads_output() const override { return true; }
   Recompute recompute() const override { return Recompute::kCostly; }
   // For each thread: the part of each channel's gradient that one pixel gets.
   uint64_t backward_scratch(int64_t, int threads) const override {

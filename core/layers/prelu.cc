@@ -23,10 +23,10 @@ class PReLUOp final : public Op {
         {"alpha", alpha, layer.alpha_initializer, layer.alpha_regularizer});
   }
 
-  bool keeps_input() const override { return true; }
-  bool replaces_input() const override { return true; }
+  bool backward_reads_input() const override { return true; }
+  bool dx_may_overwrite_x() const override { return true; }
   bool may_overwrite_input() const override { return true; }
-  bool dx_over_dy(size_t) const override { return true; }
+  bool dx_may_overwrite_dy(size_t) const override { return true; }
   Recompute recompute() const override { return Recompute::kCheap; }
   uint64_t forward_scratch(int64_t, int) const override {
     return static_cast<uint64_t>(shared_ ? width_ : 0);

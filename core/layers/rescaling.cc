@@ -27,9 +27,9 @@ class AffineOp final : public Op {
       plus_.push_back(channel.plus);
     }
   }
-  bool replaces_input() const override { return true; }
+  bool dx_may_overwrite_x() const override { return true; }
   bool may_overwrite_input() const override { return true; }
-  bool dx_over_dy(size_t) const override { return true; }
+  bool dx_may_overwrite_dy(size_t) const override { return true; }
   Recompute recompute() const override { return Recompute::kCheap; }
 
   void Forward(const OpCall& call) const override {

@@ -40,8 +40,8 @@ class SeparableConvOp final : public Op {
     }
   }
 
-  bool keeps_input() const override { return !frozen(); }
-  bool keeps_output() const override { return activation_ != kLinear; }
+  bool backward_reads_input() const override { return !frozen(); }
+  bool backward_reads_output() const override { return activation_ != kLinear; }
   Activation fused_activation() const override { return activation_; }
   Recompute recompute() const override { return Recompute::kCostly; }
   int64_t multiply_adds() const override {

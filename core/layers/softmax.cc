@@ -21,9 +21,9 @@ class SoftmaxOp final : public Op {
       : count_(count), inner_(inner), across_((inner + kAcross - 1) / kAcross) {
     output_ = x;
   }
-  bool keeps_output() const override { return true; }
+  bool backward_reads_output() const override { return true; }
   bool may_overwrite_input() const override { return true; }
-  bool dx_over_dy(size_t) const override { return true; }
+  bool dx_may_overwrite_dy(size_t) const override { return true; }
   Recompute recompute() const override { return Recompute::kCheap; }
 
   void Forward(const OpCall& call) const override {

@@ -141,7 +141,7 @@ TEST(NormalizationTest,
     EXPECT_EQ(run.state_changes[2], Floats(w[0].size(), 0.0f));
     // A frozen one in training too, and it trains nothing.
     OpRunner frozen(BatchNormalization(0.9f, 0.25f).Trainable(false), {c.x});
-    EXPECT_FALSE(frozen.op().keeps_input());
+    EXPECT_FALSE(frozen.op().backward_reads_input());
     const OpRun still = frozen.Run(c.batch, {x}, w, dy);
     EXPECT_EQ(still.y, run.y);
     ExpectClose(still.dx[0], naive.dx, 1e-6, "dx");
