@@ -104,7 +104,7 @@ struct Statistics {
 
 Status CheckMayAdapt(const Graph& graph, int node, const Dataset& dataset) {
   const GraphNode& layer = graph.node(node);
-  const GraphLayer& called = graph.layers()[static_cast<size_t>(layer.number)];
+  const GraphLayer& called = graph.layers()[static_cast<size_t>(layer.layer_index)];
   const char* const name = layer.layer.name.c_str();
   if (layer.inputs[0] >= graph.num_inputs() || called.parent >= 0) {
     return InvalidArgument(
@@ -202,7 +202,7 @@ Status Model::SetNormalization(const std::string& layer,
   for (int node = graph->FindUnadapted(); node >= 0;
        node = graph->FindUnadapted(node + 1)) {
     const GraphLayer& called =
-        graph->layers()[static_cast<size_t>(graph->node(node).number)];
+        graph->layers()[static_cast<size_t>(graph->node(node).layer_index)];
     if (called.path != layer || called.calls > 1 || called.parent >= 0)
       continue;
     return graph->SetNormalization(node, mean, variance);

@@ -98,7 +98,7 @@ Status Graph::MakeOp(GraphNode* node) {
   node->output = node->op->output();
   may_fail_ |= node->op->may_fail();
   if (node->op->is_view()) node->root = nodes_[node->inputs[0]].root;
-  if (node->call > 0) return ShareVariables(node);
+  if (node->call_index > 0) return ShareVariables(node);
   for (const WeightSpec& weight : node->op->weights()) {
     AddVariable(weight, node);
   }
@@ -107,7 +107,7 @@ Status Graph::MakeOp(GraphNode* node) {
 
 // Gives the node the weights of its layer's first call.
 Status Graph::ShareVariables(GraphNode* node) const {
-  const GraphNode& first = nodes_[layers_[node->number].first_node];
+  const GraphNode& first = nodes_[layers_[node->layer_index].first_node];
   const std::vector<WeightSpec>& here = node->op->weights();
   const std::vector<WeightSpec>& there = first.op->weights();
   for (size_t i = 0; i < std::max(here.size(), there.size()); ++i) {
@@ -153,8 +153,8 @@ Status Graph::AddNode(int layer, const std::vector<int>& inputs) {
   node.layer = called.layer;
   node.layer.name = called.path;
   node.layer.trainable = called.trained;
-  node.number = layer;
-  node.call = called.calls;
+  node.layer_index = layer;
+  node.call_index = called.calls;
   node.inputs = inputs;
   node.root = size();
   node.first_variable = static_cast<int>(variables_.size());
@@ -279,7 +279,7 @@ void Graph::ChooseTrained(bool GraphLayer::*trainable) {
   const std::vector<bool> leads = LeadsToLoss();
   for (size_t i = 0; i < nodes_.size(); ++i) {
     GraphNode& node = nodes_[i];
-    node.layer.trainable = layers_[node.number].trained;
+    node.layer.trainable = layers_[node.layer_index].trained;
     node.needs_gradient = false;
     for (int input : node.inputs) {
       node.needs_gradient |= leads[i] && nodes_[input].needs_gradient;
@@ -289,7 +289,7 @@ void Graph::ChooseTrained(bool GraphLayer::*trainable) {
       Variable& variable = variables_[node.first_variable + v];
       const bool trained = leads[i] && node.layer.trainable && !variable.state;
       node.needs_gradient |= trained;
-      if (node.call > 0) continue;
+      if (node.call_index > 0) continue;
       variable.gradient_offset = trained ? num_trained_ : -1;
       num_trained_ += trained ? variable.size() : 0;
       const bool changes =
@@ -339,7 +339,7 @@ void Graph::ChooseReplaced() {
   for (int i = 0; i < size(); ++i) {
     const bool replaces = takers[i] == 1 && MayBeReplaced(i) &&
                           nodes_[taker[i]].op->dx_may_overwrite_x();
-    nodes_[i].replaced_by = replaces ? taker[i] : -1;
+    nodes_[i].overwriting_reader = replaces ? taker[i] : -1;
   }
 }
 
@@ -356,7 +356,7 @@ bool Graph::MayBeReplaced(int root) const {
 
 void Graph::DrawWeights(uint64_t seed, float* weights) const {
   for (const GraphNode& node : nodes_) {
-    if (node.call > 0) continue;
+    if (node.call_index > 0) continue;
     for (int v = 0; v < node.num_variables; ++v) {
       const WeightSpec& spec = node.op->weights()[v];
       const int variable = node.first_variable + v;
@@ -377,8 +377,8 @@ void Graph::DrawWeights(uint64_t seed, float* weights) const {
 void Graph::CopyWeights(int layer, float* weights) const {
   const std::vector<float>& given = *layers_[layer].layer.model->weights;
   const auto is_its = [&](const GraphNode& node) {
-    return node.call == 0 && node.number > layer &&
-           node.number < layers_[layer].end;
+    return node.call_index == 0 && node.layer_index > layer &&
+           node.layer_index < layers_[layer].end;
   };
   size_t from = 0;
   for (const bool state : {false, true}) {

@@ -32,16 +32,16 @@ struct GraphLayer {
   bool trained_before = true;  // layer.trainable at the last Complete
   bool trained = true;         // trainable, as are all models around it
   int parent = -1;             // the model around it; -1: the graph itself
-  int end = 0;      // the layers of a nested model are those up to here
+  int end = 0;      // the layers of a nested model are (this index, end)
   int ordinal = 0;  // among the layers with nodes
   int first_node = -1, last_node = -1;
   int calls = 0;
 };
 
 struct GraphNode {
-  Layer layer;     // named by its path; `trainable` as it is in effect
-  int number = 0;  // of the GraphLayer
-  int call = 0;    // index among the calls of this layer
+  Layer layer;          // named by its path; `trainable` as it is in effect
+  int layer_index = 0;  // in layers()
+  int call_index = 0;   // among the calls of this layer
   std::vector<int> inputs;
   std::unique_ptr<Op> op;  // null for an input
   Shape output;
@@ -55,7 +55,7 @@ struct GraphNode {
   bool needs_gradient = false;
   // Set by Complete: the only node that reads this root's buffer, if that node
   // writes its gradient over it; else -1.
-  int replaced_by = -1;
+  int overwriting_reader = -1;
   int first_variable = 0;
   int num_variables = 0;
 

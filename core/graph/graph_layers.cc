@@ -74,7 +74,7 @@ Status Graph::SetTrainable(const std::string& layer, bool trainable) {
 Status Graph::SetNormalization(int node, const std::vector<float>& mean,
                                const std::vector<float>& variance) {
   GraphNode& of = nodes_[node];
-  Layer& layer = layers_[of.number].layer;
+  Layer& layer = layers_[of.layer_index].layer;
   for (Layer* each : {&layer, &of.layer}) {
     each->means = mean;
     each->variances = variance;
@@ -95,14 +95,14 @@ int Graph::FindUnadapted(int from) const {
 // The seed depends on the order of layers and of the calls of each, which a
 // file stores. It does not depend on the order of calls of different layers.
 uint64_t Graph::SeedOf(int node) const {
-  const auto call = static_cast<uint64_t>(nodes_[node].call);
-  return static_cast<uint64_t>(layers_[nodes_[node].number].ordinal) +
+  const auto call = static_cast<uint64_t>(nodes_[node].call_index);
+  return static_cast<uint64_t>(layers_[nodes_[node].layer_index].ordinal) +
          call * 0xD1B54A32D192ED03u;
 }
 
 bool Graph::SharesTrained(int node) const {
   const GraphNode& of = nodes_[node];
-  if (layers_[of.number].calls < 2) return false;
+  if (layers_[of.layer_index].calls < 2) return false;
   for (int v = 0; v < of.num_variables; ++v) {
     if (variables_[of.first_variable + v].trained()) return true;
   }

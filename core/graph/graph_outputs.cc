@@ -86,7 +86,7 @@ Status Graph::CheckShared() const {
   const std::vector<bool> leads = LeadsToLoss();
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const GraphNode& node = nodes_[i];
-    const int first = layers_[node.number].first_node;
+    const int first = layers_[node.layer_index].first_node;
     if (leads[i] == leads[first] || node.num_variables == 0) continue;
     return InvalidArgument(
         "layer '%s': one of its calls leads to an output with a loss, another "

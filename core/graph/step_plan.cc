@@ -26,7 +26,7 @@ StepPlan::StepPlan(const Graph& graph, const Options& options,
 
 uint64_t StepPlan::SharedFloats(const Graph& graph, int i) {
   const GraphNode& node = graph.node(i);
-  const bool last = graph.layers()[node.number].last_node == i;
+  const bool last = graph.layers()[node.layer_index].last_node == i;
   if (last || !graph.SharesTrained(i)) return 0;
   int64_t floats = 0;
   for (int v = 0; v < node.num_variables; ++v) {

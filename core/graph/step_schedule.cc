@@ -53,12 +53,12 @@ bool StepSchedule::BackwardReadsInput(const Graph& graph, int i, int input) {
   if (node.op->backward_reads_input()) return true;
   // The reader computes the activation's gradient too.
   const GraphNode& made = graph.node(graph.node(input).root);
-  return made.replaced_by == i && made.op->fused_activation() != kLinear;
+  return made.overwriting_reader == i && made.op->fused_activation() != kLinear;
 }
 
 bool StepSchedule::BackwardReadsOutput(const Graph& graph, int i) {
   const GraphNode& node = graph.node(i);
-  return node.replaced_by < 0 && node.op->backward_reads_output();
+  return node.overwriting_reader < 0 && node.op->backward_reads_output();
 }
 
 }  // namespace ringlet

@@ -1,7 +1,7 @@
 // The homes of values are chosen when all lifetimes are known. The order is
 // that of time, so a value's home is known before the next value joins it. The
 // graph chooses the gradients that a reader writes over the value itself
-// (GraphNode::replaced_by). Such a reader also computes the activation's
+// (GraphNode::overwriting_reader). Such a reader also computes the activation's
 // gradient.
 
 #include "step_values.h"
@@ -134,7 +134,7 @@ void StepValues::ShareBackward(int i, bool in_place) {
     if (!made.needs_gradient) continue;
     const bool reads = StepSchedule::BackwardReadsInput(graph_, i, root);
     const int value = extras_[i][k] >= 0 ? extras_[i][k] : gradient(root);
-    if (made.replaced_by == i && reads) {
+    if (made.overwriting_reader == i && reads) {
       values_[value].home = values_[y_for_backward(root)].home;
     } else if (free && node.op->dx_may_overwrite_dy(k) &&
                node.floats() == made.floats()) {

@@ -80,9 +80,9 @@ struct OpCall {
   Status* status = nullptr;       // gets the error of an op that may_fail()
 
   // Backward only. dy may be overwritten. Entries of dx that are not needed are
-  // null; others are written, not added to. If the op dx_may_overwrite_x(),
-  // dx[0] may be x[0], the output of `x_activation`; dx then has the gradient
-  // of that activation as a factor.
+  // null; others are written, not added to. If dx_may_overwrite_x(), dx[0] may
+  // be x[0], the output of `x_activation`; dx then has the gradient of that
+  // activation as a factor.
   float* dy = nullptr;
   float* const* dx = nullptr;
   Activation x_activation = kLinear;

@@ -88,7 +88,7 @@ const Layer& Model::layer(int node) const {
 }
 int Model::first_call(int node) const {
   const Graph& graph = impl_->graph;
-  return graph.layers()[graph.node(node).number].first_node;
+  return graph.layers()[graph.node(node).layer_index].first_node;
 }
 const std::vector<int>& Model::inputs(int node) const {
   return impl_->graph.node(node).inputs;

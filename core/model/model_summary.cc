@@ -83,9 +83,9 @@ std::vector<SummaryRow> Rows(const Graph& graph) {
     row_of[i] = rows.size() - 1;
   }
   for (const GraphNode& node : graph.nodes()) {
-    SummaryRow& row = rows[row_of[node.number]];
+    SummaryRow& row = rows[row_of[node.layer_index]];
     row.output = node.output;
-    for (int v = 0; node.call == 0 && v < node.num_variables; ++v) {
+    for (int v = 0; node.call_index == 0 && v < node.num_variables; ++v) {
       const Variable& variable = graph.variables()[node.first_variable + v];
       row.parameters += variable.size();
       if (!node.layer.trainable || variable.state) continue;

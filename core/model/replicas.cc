@@ -86,7 +86,7 @@ Fingerprint Replicas::MakeFingerprint() const {
   f.Add("the number of layers", int64_t{graph_.size()});
   for (int i = 0; i < graph_.size(); ++i) {
     const GraphNode& node = graph_.node(i);
-    const int first = graph_.layers()[node.number].first_node;
+    const int first = graph_.layers()[node.layer_index].first_node;
     Layer layer = node.layer;
     // A worker that starts again has not adapted yet. Fit compares these.
     if (layer.adapt) layer.means = layer.variances = {};

@@ -51,9 +51,10 @@ Status Stepper::BackwardNode(int i) {
   call.scratch = spans.backward_scratch;
   call.sink_consumes = apply_when_ready_ && !shared;
   if (shared) call.sink = &no_sink;
-  if (node.replaced_by >= 0) call.without_activation = true;
+  if (node.overwriting_reader >= 0) call.without_activation = true;
   const GraphNode& input = graph_.node(graph_.node(node.inputs[0]).root);
-  if (input.replaced_by == i) call.x_activation = input.op->fused_activation();
+  if (input.overwriting_reader == i)
+    call.x_activation = input.op->fused_activation();
   memory_.ShowOnly(memory_.schedule().backward(i),
                    std::max<int64_t>(count_, 1));
   RINGLET_RETURN_IF_ERROR(Run(&Op::Backward, i, call));
@@ -81,7 +82,7 @@ void Stepper::AddSharedGradients(int i) {
     if (spans.d_weights[v] != sum) {
       AddTo(spans.d_weights[v], variable.size(), sum);
     }
-    if (node.call == 0) OnGradientsFinal(variable.gradient_offset);
+    if (node.call_index == 0) OnGradientsFinal(variable.gradient_offset);
   }
 }
 
@@ -119,7 +120,7 @@ Status Stepper::BackwardWithoutExamples() {
     if (!node.has_backward()) continue;
     if (SynchronizesRanks(i)) {
       RINGLET_RETURN_IF_ERROR(BackwardNode(i));
-    } else if (node.num_variables > 0 && node.call == 0) {
+    } else if (node.num_variables > 0 && node.call_index == 0) {
       const Variable& first = graph_.variables()[node.first_variable];
       if (first.trained()) OnGradientsFinal(first.gradient_offset);
     }
