@@ -300,7 +300,7 @@ void Graph::ChooseTrained(bool GraphLayer::*trainable) {
   }
 }
 
-void Graph::KeepTrained() {
+void Graph::RestoreTrainedLayers() {
   losses_ = losses_before_;
   ChooseTrained(&GraphLayer::trained_before);
   ChooseReplaced();

@@ -91,7 +91,7 @@ class Graph {
   Status Complete(const std::vector<bool>& losses = {});
   // Restores the choice of trained layers before the last Complete, for which
   // the present memory was allocated.
-  void KeepTrained();
+  void RestoreTrainedLayers();
   Status CheckWhole() const;
   // Applies to a layer, by its path, and all layers in it, from the next
   // Complete on.
@@ -112,7 +112,7 @@ class Graph {
   const std::vector<NestedModel::Call>& calls() const { return calls_; }
   // Separates the random numbers of nodes. In a model without shared layers it
   // is the node's index.
-  uint64_t SeedOf(int node) const;
+  uint64_t RandomStreamOf(int node) const;
   // True if another node has the same weights, and they are trained.
   bool SharesTrained(int node) const;
 

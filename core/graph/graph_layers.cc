@@ -92,9 +92,9 @@ int Graph::FindUnadapted(int from) const {
   return -1;
 }
 
-// The seed depends on the order of layers and of the calls of each, which a
+// The stream depends on the order of layers and of the calls of each, which a
 // file stores. It does not depend on the order of calls of different layers.
-uint64_t Graph::SeedOf(int node) const {
+uint64_t Graph::RandomStreamOf(int node) const {
   const auto call = static_cast<uint64_t>(nodes_[node].call_index);
   return static_cast<uint64_t>(layers_[nodes_[node].layer_index].ordinal) +
          call * 0xD1B54A32D192ED03u;

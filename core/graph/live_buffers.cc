@@ -42,7 +42,7 @@ size_t LiveBuffers::BytesOf(const StepPlan::Use& use, int64_t examples) const {
   return floats * sizeof(float);
 }
 
-void LiveBuffers::ShowOnly(int time, int64_t examples) const {
+void LiveBuffers::PoisonAllBut(int time, int64_t examples) const {
   if (!kPoisons || examples == 0 || spans_.empty()) return;
   Poison(base_, bytes_);
   for (const Span& span : spans_) {

@@ -20,9 +20,9 @@ class LiveBuffers {
   // `graph` outlives the next Watch or Clear.
   void Watch(const Graph& graph, const StepPlan& plan, int threads,
              const unsigned char* base);
-  // Permits access to the buffers that live at `time` (see StepSchedule), up to
-  // the size of `examples` examples, and to nothing else.
-  void ShowOnly(int time, int64_t examples) const;
+  // Poisons all memory but the buffers that live at `time` (see StepSchedule),
+  // up to the size of `examples` examples.
+  void PoisonAllBut(int time, int64_t examples) const;
   void Clear() { spans_.clear(); }
 
  private:

@@ -139,8 +139,8 @@ class ModelMemory {
   // The schedule of the step's block.
   const StepSchedule& schedule() const { return *schedule_; }
   // See LiveBuffers.
-  void ShowOnly(int time, int64_t examples) const {
-    live_.ShowOnly(time, examples);
+  void PoisonAllBut(int time, int64_t examples) const {
+    live_.PoisonAllBut(time, examples);
   }
 
   // Lends the step's block. It is not moved or freed while the result exists.

@@ -188,7 +188,7 @@ Status Model::Impl::Compile(const std::vector<OutputLoss>& losses) {
   if (placed.ok()) config.ChooseLosses(graph);
   if (placed.ok()) placed = config.MakePool(graph.name());
   if (placed.ok()) placed = PlaceWeights();
-  if (!placed.ok() && compiled) graph.KeepTrained();
+  if (!placed.ok() && compiled) graph.RestoreTrainedLayers();
   RINGLET_RETURN_IF_ERROR(placed);
   updater.Reset();
   MakeExchange();

@@ -263,7 +263,7 @@ OpCall Stepper::CallOf(int i) {
   call.saved = spans.saved;
   call.without_activation = WithoutActivation(i);
   call.seed = config_.options.seed + node.layer.seed * 0x9E3779B97F4A7C15u +
-              graph_.SeedOf(i);
+              graph_.RandomStreamOf(i);
   call.counter =
       static_cast<uint64_t>(updater_.iterations()) * replicas + replica;
   call.pool = config_.pool.get();
@@ -294,7 +294,8 @@ Status Stepper::ForwardNode(int i) {
   OpCall call = CallOf(i);
   call.training = trains_;
   call.state_changes = memory_.node(i).state_changes.data();
-  memory_.ShowOnly(memory_.schedule().forward(i), std::max<int64_t>(count_, 1));
+  memory_.PoisonAllBut(memory_.schedule().forward(i),
+                       std::max<int64_t>(count_, 1));
   RINGLET_RETURN_IF_ERROR(Run(&Op::Forward, i, call));
   timer_.Report(graph_.node(i).layer.name.c_str(), "forward", begin);
   return Status();
@@ -326,7 +327,7 @@ Status Stepper::ForwardAll(const float* x, int64_t examples, bool training,
     if (!RunsNode(i)) continue;
     RINGLET_RETURN_IF_ERROR(ForwardNode(i));
   }
-  memory_.ShowOnly(memory_.schedule().loss(), count_);
+  memory_.PoisonAllBut(memory_.schedule().loss(), count_);
   results_.output = true;
   return Status();
 }

@@ -32,7 +32,7 @@ Status Stepper::RecomputeForward(int i) {
   call.x = spans.x_for_backward.data();
   call.y = spans.y_for_backward;
   call.scratch = spans.recompute_scratch;
-  memory_.ShowOnly(memory_.schedule().recompute_time(i), count_);
+  memory_.PoisonAllBut(memory_.schedule().recompute_time(i), count_);
   RINGLET_RETURN_IF_ERROR(Run(&Op::Forward, i, call));
   timer_.Report(graph_.node(i).layer.name.c_str(), "backward", begin);
   return Status();
@@ -55,8 +55,8 @@ Status Stepper::BackwardNode(int i) {
   const GraphNode& input = graph_.node(graph_.node(node.inputs[0]).root);
   if (input.overwriting_reader == i)
     call.x_activation = input.op->fused_activation();
-  memory_.ShowOnly(memory_.schedule().backward(i),
-                   std::max<int64_t>(count_, 1));
+  memory_.PoisonAllBut(memory_.schedule().backward(i),
+                       std::max<int64_t>(count_, 1));
   RINGLET_RETURN_IF_ERROR(Run(&Op::Backward, i, call));
   for (size_t k = 0; k < node.inputs.size(); ++k) {
     if (spans.extra_dx[k] == nullptr) continue;
@@ -103,7 +103,7 @@ Status Stepper::Backward(bool update) {
       RINGLET_RETURN_IF_ERROR(pass.is_recompute ? RecomputeForward(pass.node)
                                                 : BackwardNode(pass.node));
     }
-    memory_.ShowOnly(memory_.schedule().after(), count_);
+    memory_.PoisonAllBut(memory_.schedule().after(), count_);
   }
   RINGLET_CHECK(ready_ == 0);
   results_.gradients = true;
