@@ -22,7 +22,7 @@ StepValues::StepValues(const Graph& graph, const StepSchedule& schedule,
     values_[i].home = i;
     values_[i].gradient = i >= 2 * n_;
   }
-  LiveForward();
+  SetForwardLifetimes();
   for (size_t k = 0; k < graph.outputs().size(); ++k) {
     const int root = graph.node(graph.outputs()[k]).root;
     if (!graph.has_loss(k) || !graph.node(root).has_backward()) continue;
@@ -32,7 +32,7 @@ StepValues::StepValues(const Graph& graph, const StepSchedule& schedule,
     const StepPass& pass = schedule.passes()[k];
     const int now = schedule.loss() + 1 + static_cast<int>(k);
     if (!pass.is_recompute) {
-      LiveBackward(pass.node, now);
+      SetBackwardLifetimes(pass.node, now);
       continue;
     }
     Use(recomputed(pass.node), now);
@@ -44,16 +44,16 @@ StepValues::StepValues(const Graph& graph, const StepSchedule& schedule,
     const GraphNode& node = graph.node(i);
     if (node.op == nullptr || node.root != i) continue;
     const int from = graph.node(node.inputs[0]).root;
-    ShareForward(i, schedule.forward(i), output(from), output(i));
+    ShareForwardMemory(i, schedule.forward(i), output(from), output(i));
   }
   for (const StepPass& pass : schedule.passes()) {
     if (!training) break;
     if (!pass.is_recompute) {
-      ShareBackward(pass.node, in_place);
+      ShareBackwardMemory(pass.node, in_place);
     } else if (in_place) {
       const int from = graph.node(graph.node(pass.node).inputs[0]).root;
-      ShareForward(pass.node, schedule.recompute_time(pass.node),
-                   y_for_backward(from), recomputed(pass.node));
+      ShareForwardMemory(pass.node, schedule.recompute_time(pass.node),
+                         y_for_backward(from), recomputed(pass.node));
     }
   }
 }
@@ -64,7 +64,7 @@ void StepValues::Use(int value, int time) {
   v.last = std::max(v.last, time);
 }
 
-void StepValues::LiveForward() {
+void StepValues::SetForwardLifetimes() {
   Use(output(0), schedule_.forward(0));
   for (int i = 1; i < n_; ++i) {
     const GraphNode& node = graph_.node(i);
@@ -80,7 +80,7 @@ void StepValues::LiveForward() {
   }
 }
 
-void StepValues::LiveBackward(int i, int now) {
+void StepValues::SetBackwardLifetimes(int i, int now) {
   const GraphNode& node = graph_.node(i);
   extras_[i].assign(node.inputs.size(), -1);
   if (StepSchedule::BackwardReadsOutput(graph_, i)) Use(y_for_backward(i), now);
@@ -112,7 +112,7 @@ int64_t Takes(const Graph& graph, int i, int root) {
 }  // namespace
 
 // Lets `value` overwrite `over`, if this is the last read of `over`.
-void StepValues::ShareForward(int i, int now, int over, int value) {
+void StepValues::ShareForwardMemory(int i, int now, int over, int value) {
   const GraphNode& node = graph_.node(i);
   const int from = values_[over].node;
   if (from < graph_.num_inputs() || values_[over].last != now ||
@@ -125,7 +125,7 @@ void StepValues::ShareForward(int i, int now, int over, int value) {
 
 // Lets the gradients of inputs overwrite the inputs themselves, or the output's
 // gradient, which is not read after this pass.
-void StepValues::ShareBackward(int i, bool in_place) {
+void StepValues::ShareBackwardMemory(int i, bool in_place) {
   const GraphNode& node = graph_.node(i);
   bool free = in_place;
   for (size_t k = 0; k < node.inputs.size(); ++k) {

@@ -47,10 +47,10 @@ class StepValues {
   }
 
  private:
-  void LiveForward();
-  void LiveBackward(int node, int time);
-  void ShareForward(int node, int time, int over, int value);
-  void ShareBackward(int node, bool in_place);
+  void SetForwardLifetimes();
+  void SetBackwardLifetimes(int node, int time);
+  void ShareForwardMemory(int node, int time, int over, int value);
+  void ShareBackwardMemory(int node, bool in_place);
   void Use(int value, int time);
 
   const Graph& graph_;
