@@ -38,7 +38,7 @@ class Chooser {
 
   const Graph& graph_;
   const StepPlan::Options options_;
-  Candidates cheap_, any_;
+  Candidates cheaply_recomputable_, recomputable_;
   std::vector<uint64_t> output_, forward_, backward_;  // bytes, by node
 };
 
@@ -47,21 +47,23 @@ Chooser::Chooser(const Graph& graph, const StepPlan::Options& options)
   for (int i = 0; i < graph.size(); ++i) {
     const GraphNode& node = graph.node(i);
     const bool computes = node.op != nullptr && node.root == i;
-    const auto scratch = [&](uint64_t floats) {
+    const auto aligned_bytes = [&](uint64_t floats) {
       return Arena::RoundUp(floats * sizeof(float));
     };
-    output_.push_back(
-        computes ? scratch(static_cast<uint64_t>(options.batch * node.floats()))
-                 : 0);
-    forward_.push_back(computes ? scratch(node.op->forward_scratch(
+    output_.push_back(computes ? aligned_bytes(static_cast<uint64_t>(
+                                     options.batch * node.floats()))
+                               : 0);
+    forward_.push_back(computes ? aligned_bytes(node.op->forward_scratch(
                                       options.batch, options.threads))
                                 : 0);
-    backward_.push_back(computes ? scratch(node.op->backward_scratch(
+    backward_.push_back(computes ? aligned_bytes(node.op->backward_scratch(
                                        options.batch, options.threads))
                                  : 0);
     if (!computes || graph.is_output_root(i)) continue;
-    if (node.op->recompute() == Recompute::kCheap) cheap_.push_back(i);
-    if (node.op->recompute() != Recompute::kNever) any_.push_back(i);
+    if (node.op->recompute() == Recompute::kCheap) {
+      cheaply_recomputable_.push_back(i);
+    }
+    if (node.op->recompute() != Recompute::kNever) recomputable_.push_back(i);
   }
 }
 
@@ -110,7 +112,7 @@ Dropped Chooser::All(const Candidates& candidates) const {
 Dropped Chooser::ButForCheckpoints(uint64_t between) const {
   Dropped dropped(graph_.size(), false);
   uint64_t since = 0;
-  for (const int i : any_) {
+  for (const int i : recomputable_) {
     since += output_[i];
     dropped[i] = since <= between;
     if (!dropped[i]) since = 0;
@@ -147,20 +149,22 @@ const Dropped& Chooser::Better(const Dropped& a, const Dropped& b) const {
 // Drops the outputs between kept ones. The more outputs lie between two kept
 // ones, the fewer are kept, and the more exist again at one time.
 Dropped Chooser::WithCheckpoints(const Dropped& cheap) const {
-  Dropped best = Better(cheap, All(any_));
+  Dropped best = Better(cheap, All(recomputable_));
   uint64_t sum = 0;
-  for (const int i : any_) sum += output_[i];
+  for (const int i : recomputable_) sum += output_[i];
   for (size_t parts = 2; parts <= 32; parts += 1 + parts / 4) {
     best = Better(best, ButForCheckpoints(sum / parts));
   }
-  return Refined(any_, best);
+  return Refined(recomputable_, best);
 }
 
 // Drops all that can be dropped, except each n-th output.
 Dropped Chooser::Forced() const {
   const auto nth = static_cast<size_t>(StepPlan::forced().keep_every);
-  Dropped dropped = All(any_);
-  for (size_t k = nth - 1; k < any_.size(); k += nth) dropped[any_[k]] = false;
+  Dropped dropped = All(recomputable_);
+  for (size_t k = nth - 1; k < recomputable_.size(); k += nth) {
+    dropped[recomputable_[k]] = false;
+  }
   return dropped;
 }
 
@@ -178,8 +182,9 @@ StepPlan::Choice Chooser::Choose() const {
   };
   // Values that share memory live long, which may leave gaps.
   prefer({none, false});
-  if (cheap_.empty() && !options_.recompute) return best;
-  const Dropped cheap = Refined(cheap_, Better(none, All(cheap_)));
+  if (cheaply_recomputable_.empty() && !options_.recompute) return best;
+  const Dropped cheap =
+      Refined(cheaply_recomputable_, Better(none, All(cheaply_recomputable_)));
   prefer({cheap, in_place});
   if (options_.recompute) prefer({WithCheckpoints(cheap), in_place});
   return best;
