@@ -22,7 +22,7 @@ void CompileConfig::Set(const Optimizer& asked_optimizer,
 }
 
 Status CompileConfig::AgreeReplicas(int asked, int64_t nanos) {
-  return replicas.Agree(collective, joining, owns_replicas(), asked, nanos);
+  return job_replicas.Agree(collective, joining, owns_replicas(), asked, nanos);
 }
 
 namespace {

@@ -43,7 +43,8 @@ struct CompileConfig {
 
   // Stores the arguments of Compile unchanged.
   void Set(const Optimizer& optimizer, const CompileOptions& options);
-  // JobReplicas::Agree. Every rank calls it.
+  // Agrees with the other ranks on the number of replicas and assigns them.
+  // Every rank calls it.
   Status AgreeReplicas(int asked, int64_t nanos = 0);
   // Matches `asked` to the graph's outputs. Each then has its name and its own
   // loss.
@@ -103,7 +104,7 @@ struct CompileConfig {
   std::unique_ptr<ThreadPool> pool;
   SoloCollective solo;
   Collective* collective = &solo;  // never null
-  JobReplicas replicas;
+  JobReplicas job_replicas;
   JoiningMembers joining;
   int64_t number = 0;        // of this Compile with the collective, from 1
   int64_t chosen_steps = 0;  // steps of a round; 0: not chosen yet

@@ -34,9 +34,11 @@ Status CheckSampled(const LocalUpdates& options, int replicas) {
 }
 
 std::vector<uint8_t> Participation::Owned() const {
-  std::vector<uint8_t> owned(static_cast<size_t>(config_.replicas.count()), 0);
-  for (int rank = 0; rank < config_.replicas.assignment().workers(); ++rank) {
-    const ReplicaRange range = config_.replicas.assignment().range(rank);
+  std::vector<uint8_t> owned(static_cast<size_t>(config_.job_replicas.count()),
+                             0);
+  for (int rank = 0; rank < config_.job_replicas.assignment().workers();
+       ++rank) {
+    const ReplicaRange range = config_.job_replicas.assignment().range(rank);
     std::fill_n(owned.begin() + range.first, range.count, uint8_t{1});
   }
   return owned;
@@ -44,7 +46,7 @@ std::vector<uint8_t> Participation::Owned() const {
 
 Status Participation::Sample(int64_t step) {
   const LocalUpdates& options = config_.options.local;
-  const int replicas = config_.replicas.count();
+  const int replicas = config_.job_replicas.count();
   const Philox random(config_.options.seed, kStream);
   const std::vector<uint8_t> owned = Owned();
   roles_.assign(static_cast<size_t>(replicas), kNotSampled);

@@ -21,12 +21,12 @@ void RoundState::Reset() {
   gathered_ = true;
   const KeptSpans& kept = memory_.kept();
   if (kept.errors != nullptr) {
-    std::fill_n(kept.errors, config_.replicas.count() * graph_.num_trained(),
-                0.0f);
+    std::fill_n(kept.errors,
+                config_.job_replicas.count() * graph_.num_trained(), 0.0f);
   }
   if (kept.starts == nullptr) return;
   std::fill_n(kept.pending, graph_.num_trained() + graph_.num_changes(), 0.0f);
-  std::fill_n(kept.starts, config_.replicas.count() * graph_.num_weights(),
+  std::fill_n(kept.starts, config_.job_replicas.count() * graph_.num_weights(),
               0.0f);
 }
 
@@ -44,7 +44,7 @@ Status RoundState::Gather() {
                             static_cast<size_t>(count), rank);
   };
   for (int rank = 0; rank < collective->size(); ++rank) {
-    const ReplicaRange own = config_.replicas.assignment().range(rank);
+    const ReplicaRange own = config_.job_replicas.assignment().range(rank);
     for (int r = own.first; r < own.first + own.count; ++r) {
       if (kept.errors != nullptr) {
         RINGLET_RETURN_IF_ERROR(
@@ -68,7 +68,7 @@ void RoundState::AppendState(std::vector<StateSpan>* spans) {
 }
 
 void RoundState::AppendErrors(std::vector<StateSpan>* spans) {
-  for (int r = 0; r < config_.replicas.count(); ++r) {
+  for (int r = 0; r < config_.job_replicas.count(); ++r) {
     float* const error = memory_.kept().errors + r * graph_.num_trained();
     const std::string prefix = kErrorPrefix + std::to_string(r) + "/";
     for (const Variable& v : graph_.variables()) {
@@ -80,7 +80,7 @@ void RoundState::AppendErrors(std::vector<StateSpan>* spans) {
 }
 
 void RoundState::AppendStarts(std::vector<StateSpan>* spans) {
-  for (int r = 0; r < config_.replicas.count(); ++r) {
+  for (int r = 0; r < config_.job_replicas.count(); ++r) {
     float* const start = memory_.kept().starts + r * graph_.num_weights();
     const std::string prefix = kStartPrefix + std::to_string(r) + "/";
     for (const Variable& v : graph_.variables()) {

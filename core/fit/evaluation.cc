@@ -308,7 +308,7 @@ Result<Logs> Model::Evaluate(const Dataset& dataset,
   Status status = CheckAdapted();
   if (status.ok()) {
     status =
-        EvaluateAll(this, ModelParts(this).config().replicas.TestAssignment(),
+        EvaluateAll(this, ModelParts(this).config().job_replicas.TestAssignment(),
                     dataset, options, &logs);
   }
   AbortOthers(collective(), status);
@@ -325,7 +325,7 @@ Result<std::vector<float>> Model::Predict(const Dataset& dataset) {
   Status status = CheckAdapted();
   if (status.ok()) {
     status =
-        PredictAll(this, ModelParts(this).config().replicas.TestAssignment(),
+        PredictAll(this, ModelParts(this).config().job_replicas.TestAssignment(),
                    dataset, &outputs);
   }
   AbortOthers(collective(), status);

@@ -173,7 +173,7 @@ Status Fitter::SetUp() {
   const Status same = plan_.Agree(parts_.config().joining);
   error_is_common_ = same.code() == Code::kInvalidArgument;
   RINGLET_RETURN_IF_ERROR(same);
-  lines_.Begin(fit_, parts_.config().replicas.own(), dataset_);
+  lines_.Begin(fit_, parts_.config().job_replicas.own(), dataset_);
   RINGLET_RETURN_IF_ERROR(NotifyCallbacks(&Callback::OnSetup));
   if (fit_.handles_signals) {
     signals_ = std::make_unique<Interrupts>(/*prints=*/fit_.chief);
@@ -330,7 +330,7 @@ Status Fitter::Validate(Logs* logs) {
   Logs test;
   int64_t done = 0;
   RINGLET_RETURN_IF_ERROR(
-      RunEvaluation(model_, parts_.config().replicas.TestAssignment(),
+      RunEvaluation(model_, parts_.config().job_replicas.TestAssignment(),
                     options_.validation_data, evaluation, &test, &done));
   if (fit_.interrupted && alone()) return SavePoint(/*epoch_ended=*/false);
   RINGLET_RETURN_IF_ERROR(NotifyCallbacks(&Callback::OnTestEnd, test));

@@ -52,8 +52,8 @@ Status Fitter::Train(Batch* batch, bool* taken) {
   if (config.local()) {
     NoteContributors();
   } else if (config.collective->elastic() &&
-             !config.replicas.assignment().is_fixed()) {
-    config.replicas.throughput().Add(stepper.report().replica_nanos());
+             !config.job_replicas.assignment().is_fixed()) {
+    config.job_replicas.throughput().Add(stepper.report().replica_nanos());
   }
   recovery_.OnUpdate();
   AddMetrics(fit_.step_metrics, &fit_.metrics);

@@ -17,8 +17,8 @@ void ReplicaBalancer::EnterView(const FitState& fit) {
   const CompileConfig& config = parts_.config();
   view_began_ = fit.model->iterations();
   reported_at_ = INT64_MIN / 2;  // no line yet
-  reported_ = config.replicas.assignment();
-  if (config.replicas.assigned_by_speed() && fit.epoch < fit.epochs) {
+  reported_ = config.job_replicas.assignment();
+  if (config.job_replicas.assigned_by_speed() && fit.epoch < fit.epochs) {
     messages_.ReportAssignment(fit, reported_);
   }
 }
@@ -27,18 +27,18 @@ Status ReplicaBalancer::Rebalance(const FitState& fit, bool* moved) {
   CompileConfig& config = parts_.config();
   const int workers = config.collective->size();
   if (!config.collective->elastic() || workers == 1 ||
-      config.replicas.assignment().is_fixed() ||
-      config.replicas.count() <= workers) {
+      config.job_replicas.assignment().is_fixed() ||
+      config.job_replicas.count() <= workers) {
     return Status();
   }
-  ReplicaAssignment next = config.replicas.assignment();
+  ReplicaAssignment next = config.job_replicas.assignment();
   if (config.local()) {
     RINGLET_RETURN_IF_ERROR(BalanceByRounds(fit, &next, moved));
   } else {
     *moved = BalanceBySteps(&next);
   }
   if (*moved) {
-    config.replicas.Assign(std::move(next), config.collective->rank());
+    config.job_replicas.Assign(std::move(next), config.collective->rank());
     parts_.TakeReplicas();
   }
   Report(fit);
@@ -52,11 +52,11 @@ bool ReplicaBalancer::BalanceBySteps(ReplicaAssignment* next) {
   constexpr size_t kSteps = 5;
   CompileConfig& config = parts_.config();
   // A worker that has just joined may have measured few steps.
-  const size_t least = config.replicas.measures_soon() ? 2 : kSteps;
+  const size_t least = config.job_replicas.measures_soon() ? 2 : kSteps;
   const std::vector<int64_t> nanos =
-      config.replicas.throughput().Shortest(kSteps, least);
+      config.job_replicas.throughput().Shortest(kSteps, least);
   if (nanos.empty()) return false;
-  config.replicas.StopMeasuring();
+  config.job_replicas.StopMeasuring();
   return next->Assign(nanos);
 }
 
@@ -69,16 +69,16 @@ Status ReplicaBalancer::BalanceByRounds(const FitState& fit,
   CompileConfig& config = parts_.config();
   const int64_t steps = fit.model->iterations();
   const int64_t before = steps - fit.steps_taken;
-  const bool soon = config.replicas.measures_soon();
+  const bool soon = config.job_replicas.measures_soon();
   const bool due = soon ? steps >= view_began_ + kSoon && before > view_began_
                         : steps / kEvery != before / kEvery;
   if (!due) return Status();
-  config.replicas.StopMeasuring();
+  config.job_replicas.StopMeasuring();
   const int64_t mine = parts_.stepper().times().Average(soon);
   std::vector<int64_t> all(static_cast<size_t>(config.collective->size()));
   RINGLET_RETURN_IF_ERROR(
       GatherNumbers(config.collective, &mine, sizeof(mine), 1, all.data()));
-  config.replicas.throughput().Set(all);
+  config.job_replicas.throughput().Set(all);
   *moved = next->Assign(all);
   return Status();
 }
@@ -86,7 +86,7 @@ Status ReplicaBalancer::BalanceByRounds(const FitState& fit,
 // If a board is slow from time to time, a line is printed from time to time.
 // The last line has the assignment that stays.
 void ReplicaBalancer::Report(const FitState& fit) {
-  const ReplicaAssignment& assignment = parts_.config().replicas.assignment();
+  const ReplicaAssignment& assignment = parts_.config().job_replicas.assignment();
   const int64_t steps = fit.model->iterations();
   if (steps < reported_at_ + kEvery || assignment == reported_) return;
   reported_at_ = steps;

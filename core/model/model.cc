@@ -155,7 +155,7 @@ bool Model::metric_lower_is_better(int i) const {
   return at < first || metrics()[at - first].lower_is_better();
 }
 Collective* Model::collective() const { return impl_->config.collective; }
-int Model::num_replicas() const { return impl_->config.replicas.count(); }
+int Model::num_replicas() const { return impl_->config.job_replicas.count(); }
 int Model::threads() const { return impl_->config.options.threads; }
 uint64_t Model::seed() const { return impl_->config.options.seed; }
 const DataDescription* Model::data_description() const {
@@ -232,12 +232,12 @@ Status Model::OpenLoader(const Dataset& dataset,
   options.dataset = dataset;
   options.start = loader_options.start;
   const ReplicaRange own = loader_options.training
-                               ? m.config.replicas.own()
-                               : m.config.replicas.TestAssignment().range(
+                               ? m.config.job_replicas.own()
+                               : m.config.job_replicas.TestAssignment().range(
                                      m.config.collective->rank());
   options.rank = own.first;
   options.parts = own.count;
-  options.world = m.config.replicas.count();
+  options.world = m.config.job_replicas.count();
   RINGLET_RETURN_IF_ERROR(m.memory.CheckNotLent("OpenLoader"));
   RINGLET_RETURN_IF_ERROR(m.stepper.Reserve(dataset.LargestPart(options.world),
                                             loader_options.training));

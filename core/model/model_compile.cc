@@ -29,19 +29,19 @@ Status Model::Impl::CheckOneReplica() const {
         "training loop",
         graph.name().c_str());
   }
-  if (config.replicas.count() == workers) return Status();
+  if (config.job_replicas.count() == workers) return Status();
   return InvalidArgument(
       "model '%s': a user-defined training loop that calls the parts of a step "
       "itself needs one worker for each replica, but there are %d replicas and "
       "%d worker%s; use Fit or a TrainingLoop (ringlet/fit.h)",
-      graph.name().c_str(), config.replicas.count(), workers,
+      graph.name().c_str(), config.job_replicas.count(), workers,
       workers == 1 ? "" : "s");
 }
 
 Status Model::Impl::CheckSynchronized() const {
   const int workers = config.collective->size();
   for (const GraphNode& node : graph.nodes()) {
-    if (config.replicas.count() == workers && !config.collective->elastic())
+    if (config.job_replicas.count() == workers && !config.collective->elastic())
       break;
     if (node.op == nullptr || !node.op->synchronizes()) continue;
     return InvalidArgument(
@@ -50,7 +50,7 @@ Status Model::Impl::CheckSynchronized() const {
         "as many workers%s, or leave `synchronized` out",
         node.layer.name.c_str(), ClassName(node.layer), workers,
         config.collective->elastic() ? "or fewer compute" : "compute",
-        config.replicas.count(),
+        config.job_replicas.count(),
         config.collective->elastic() ? ", which must all stay" : "");
   }
   return Status();
@@ -120,16 +120,17 @@ Status Model::Impl::PlaceWeights() {
   options.first_slot = ClassOf(config.optimizer).slots(config.optimizer).first;
   options.exact = config.exact();
   // In an elastic job a worker may get several replicas later.
-  options.sums = config.replicas.own().count > 1 ||
-                 (config.collective->elastic() && config.replicas.count() > 1);
+  options.sums =
+      config.job_replicas.own().count > 1 ||
+      (config.collective->elastic() && config.job_replicas.count() > 1);
   if (config.local()) {
     const LocalUpdates& local = config.options.local;
     options.sums = !local.sparse();
     options.local_replicas =
         config.collective->elastic() && !config.owns_replicas()
-            ? config.replicas.count()
-            : config.replicas.own().count;
-    options.all_replicas = config.replicas.count();
+            ? config.job_replicas.count()
+            : config.job_replicas.own().count;
+    options.all_replicas = config.job_replicas.count();
     options.errors = local.sparse();
     options.starts = local.overlap;
   }
@@ -251,8 +252,8 @@ Status Model::Impl::Rejoin(bool incumbent, bool has_state) {
   RINGLET_RETURN_IF_ERROR(c->Reform());
   RINGLET_RETURN_IF_ERROR(ExchangeIncumbents(incumbent));
   const Status agreed = config.AgreeReplicas(
-      config.replicas.count(),
-      config.replicas.throughput().NanosPerReplica(c->worker()));
+      config.job_replicas.count(),
+      config.job_replicas.throughput().NanosPerReplica(c->worker()));
   // A lost peer is no error of the model: a new view gets a new assignment.
   if (!agreed.ok() && agreed.code() != Code::kPeerLost) Fail(agreed);
   RINGLET_RETURN_IF_ERROR(agreed);
@@ -270,13 +271,13 @@ std::unique_ptr<RoundExchange> Model::Impl::MakeRoundExchange() {
   const int64_t numbers = graph.num_trained() + graph.num_changes();
   if (config.options.local.sparse()) {
     return MakeSparseExchange(
-        config.collective, config.replicas.assignment(),
-        config.replicas.count(), graph,
+        config.collective, config.job_replicas.assignment(),
+        config.job_replicas.count(), graph,
         {kept.gradients, kept.contributions, numbers, kept.errors}, &timer);
   }
   return MakeDeltaExchange(
       config.collective,
-      MostSampled(config.options.local, config.replicas.count()),
+      MostSampled(config.options.local, config.job_replicas.count()),
       config.options.local.delta, GridOf(graph), graph.num_changes(),
       {kept.gradients, kept.sums, kept.contributions, numbers}, &timer);
 }
@@ -289,14 +290,14 @@ void Model::Impl::MakeExchange() {
     return stepper.SetExchange(std::move(rounds));
   }
   local_trainer.SetExchange(nullptr);
-  if (config.replicas.own().count == 1) kept.sums = nullptr;
+  if (config.job_replicas.own().count == 1) kept.sums = nullptr;
   std::unique_ptr<GradientExchange> exchange =
-      config.exact() && config.replicas.count() > 1
-          ? MakeExactExchange(config.collective, config.replicas.count(),
+      config.exact() && config.job_replicas.count() > 1
+          ? MakeExactExchange(config.collective, config.job_replicas.count(),
                               GridOf(graph),
                               {kept.gradients, kept.sums, kept.scales},
                               graph.num_changes(), &timer)
-          : MakeGradientExchange(config.collective, config.replicas.count(),
+          : MakeGradientExchange(config.collective, config.job_replicas.count(),
                                  kept, graph.num_trained(), graph.num_changes(),
                                  &timer);
   stepper.SetExchange(std::move(exchange));

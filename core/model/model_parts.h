@@ -27,7 +27,7 @@ class ModelParts {
 
   // An error if the model cannot train.
   Status Usable() const { return impl().Usable(); }
-  // Call after `config().replicas` has changed.
+  // Call after `config().job_replicas` has changed.
   void TakeReplicas() const { impl().TakeReplicas(); }
   Status Rejoin(bool incumbent, bool has_state) const {
     return impl().Rejoin(incumbent, has_state);

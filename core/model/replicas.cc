@@ -82,7 +82,7 @@ Fingerprint Replicas::MakeFingerprint() const {
              "start all of them with RINGLET_KERNELS=unfused in their "
              "environment");
   }
-  f.Add("the number of replicas", int64_t{config_.replicas.count()});
+  f.Add("the number of replicas", int64_t{config_.job_replicas.count()});
   f.Add("the number of layers", int64_t{graph_.size()});
   for (int i = 0; i < graph_.size(); ++i) {
     const GraphNode& node = graph_.node(i);

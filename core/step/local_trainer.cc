@@ -66,12 +66,12 @@ Status LocalTrainer::ApplyRoundChange() {
   state_.SetPending(true);
   is_sent_ = true;
   const int64_t numbers = graph_.num_trained() + graph_.num_changes();
-  for (int k = 0; k < config_.replicas.own().count; ++k) {
-    const float* const contribution = k + 1 == config_.replicas.own().count
+  for (int k = 0; k < config_.job_replicas.own().count; ++k) {
+    const float* const contribution = k + 1 == config_.job_replicas.own().count
                                           ? kept.gradients
                                           : kept.contributions + k * numbers;
     round_.Predict(contribution, example_fractions_[static_cast<size_t>(k)],
-                   state_.StartWeights(config_.replicas.own().first + k));
+                   state_.StartWeights(config_.job_replicas.own().first + k));
   }
   return Status();
 }
@@ -165,7 +165,7 @@ Status LocalTrainer::MeasureRound(const Batch& batch, int64_t steps,
 // exchange.
 Status LocalTrainer::TrainReplicas(Batch* batch, int64_t steps,
                                    BatchLoader* loader, bool waits) {
-  const ReplicaRange own = config_.replicas.own();
+  const ReplicaRange own = config_.job_replicas.own();
   RINGLET_RETURN_IF_ERROR(participation_.Sample(updater_.round_begin()));
   example_fractions_.assign(static_cast<size_t>(own.count), 0);
   int mine = 0, done = 0;
@@ -200,7 +200,7 @@ Status LocalTrainer::TrainReplica(int k, Batch* batch, int64_t steps,
   Clock* const clock = config_.options.clock;
   const int64_t begin = clock->MonotonicNanos();
   const int64_t deadline = waits ? INT64_MAX : Deadline(begin);
-  const int replica = config_.replicas.own().first + k;
+  const int replica = config_.job_replicas.own().first + k;
   // The caller has read the first batch of the first replica.
   int64_t read = k == 0 ? 1 : 0, job_examples = 0, examples = 0;
   if (read > 0) job_examples = batch->global_count;

@@ -26,7 +26,7 @@ void StepReport::Reset() {
   replica_nanos_ = 0;
   all_nanos_.assign(ranks, 0);
   const auto rows =
-      static_cast<size_t>(config_.replicas.assignment().max_per_rank());
+      static_cast<size_t>(config_.job_replicas.assignment().max_per_rank());
   sent_.assign(rows * state_bytes() + sizeof(int64_t) + 1, 0);
   received_.assign(ranks * sent_.size(), 0);
 }
@@ -106,10 +106,10 @@ Status StepReport::Receive(GradientExchange* exchange) {
   if (has_note()) return Status();
   sums_.assign(sums_.size(), MetricState());
   late_ = 0;
-  examples_.assign(static_cast<size_t>(config_.replicas.count()), 0);
+  examples_.assign(static_cast<size_t>(config_.job_replicas.count()), 0);
   const auto ranks = static_cast<int>(notes_.size());
   for (int r = 0; r < ranks; ++r) {
-    const ReplicaRange range = config_.replicas.assignment().range(r);
+    const ReplicaRange range = config_.job_replicas.assignment().range(r);
     const auto count = static_cast<size_t>(range.count);
     unsigned char* const rows =
         &received_[static_cast<size_t>(r) * sent_.size()];

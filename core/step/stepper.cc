@@ -110,11 +110,11 @@ Status Stepper::Train(const Batch& batch, BatchLoader* loader, bool* taken) {
 // step; the report of the first time stays.
 Status Stepper::TrainReplicas(bool again) {
   Batch batch = batch_;
-  if (again && loader_ != nullptr && config_.replicas.own().count > 1) {
+  if (again && loader_ != nullptr && config_.job_replicas.own().count > 1) {
     loader_->RewindStep();
     RINGLET_RETURN_IF_ERROR(loader_->Next(&batch));
   }
-  for (replica_ = 0; replica_ < config_.replicas.own().count; ++replica_) {
+  for (replica_ = 0; replica_ < config_.job_replicas.own().count; ++replica_) {
     RINGLET_RETURN_IF_ERROR(TimeReplica(again, &batch));
   }
   return Status();
@@ -138,7 +138,7 @@ Status Stepper::TrainReplica(const Batch& batch, bool again) {
   if (!again) {
     RINGLET_RETURN_IF_ERROR(Report(batch, loss_sum));
     report_.Keep(replica_);
-    if (replica_ + 1 == config_.replicas.own().count) {
+    if (replica_ + 1 == config_.job_replicas.own().count) {
       const int64_t begin = config_.options.clock->MonotonicNanos();
       RINGLET_RETURN_IF_ERROR(report_.Send(/*note=*/0, exchange_.get()));
       waited_nanos_ = config_.options.clock->MonotonicNanos() - begin;
@@ -251,9 +251,9 @@ bool Stepper::WithoutActivation(int node) const {
 OpCall Stepper::CallOf(int i) {
   const GraphNode& node = graph_.node(i);
   const NodeSpans& spans = memory_.node(i);
-  const auto replicas = static_cast<uint64_t>(config_.replicas.count());
+  const auto replicas = static_cast<uint64_t>(config_.job_replicas.count());
   const auto replica =
-      static_cast<uint64_t>(config_.replicas.own().first + replica_);
+      static_cast<uint64_t>(config_.job_replicas.own().first + replica_);
   OpCall call;
   call.batch = count_;
   call.x = spans.x.data();
@@ -394,7 +394,7 @@ Status Stepper::ComputeLoss(const Batch& batch, double* loss) {
   batch_.x = memory_.node(0).y;
   loader_ = nullptr;
   *loss = *loss / static_cast<double>(batch.global_count) +
-          updater_.Penalty() / config_.replicas.count();
+          updater_.Penalty() / config_.job_replicas.count();
   return Status();
 }
 

@@ -95,7 +95,7 @@ Status Stepper::Backward(bool update) {
   results_.gradient_of_loss = false;
   apply_when_ready_ = update;
   ready_ = graph_.num_trained();
-  passes_->Begin(replica_, config_.replicas.own().count);
+  passes_->Begin(replica_, config_.job_replicas.own().count);
   if (count_ == 0) {
     RINGLET_RETURN_IF_ERROR(BackwardWithoutExamples());
   } else {
@@ -156,7 +156,7 @@ Status Stepper::Apply() {
     updater_.Begin();
     updater_.UpdateAll();
   }
-  updater_.ChangeState(config_.replicas.count());
+  updater_.ChangeState(config_.job_replicas.count());
   updater_.End();
   return Status();
 }

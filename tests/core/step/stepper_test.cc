@@ -80,7 +80,7 @@ struct Parts {
     ModelMemory::Options kept;
     kept.num_slots = config.optimizer.num_slots();
     kept.label_bytes = sizeof(float);
-    kept.sums = config.replicas.own().count > 1;
+    kept.sums = config.job_replicas.own().count > 1;
     EXPECT_TRUE(memory.TakeKept(kept).ok());
     graph.DrawWeights(1, memory.kept().weights);
     updater.Reset();
@@ -99,7 +99,7 @@ struct Parts {
         stepper.Reserve(data.LargestPart(config.replicas.count()), true).ok());
     DatasetLoader::Options options;
     options.dataset = data;
-    options.world = options.parts = config.replicas.count();
+    options.world = options.parts = config.job_replicas.count();
     options.x = memory.step().x;
     options.y = memory.step().y;
     options.x_shape = {2};
