@@ -77,7 +77,7 @@ Status Fitter::Check() {
 
 bool Fitter::Recover(Status* status) {
   CloseData();
-  if (!error_is_common_ && !parts_.replicas().check_failed()) {
+  if (!error_is_common_ && !parts_.consistency().check_failed()) {
     ReportToOthers(*status);
   }
   requests_.Restore(&fit_);
@@ -90,9 +90,10 @@ bool Fitter::Recover(Status* status) {
       fit_.source == RestoreSource::kLoading ||
       (fit_.source == RestoreSource::kBackup && !recovery_.has_state());
   if (resumes) recovery_.OnLoss(overwritten);
-  // An interrupted save may have passed a check, and written a file.
-  const Replicas& replicas = parts_.replicas();
-  if (resumes && !replicas.check_failed() && replicas.PassedCheck()) {
+  // A callback may have compared the replicas and written a file before the
+  // loss. The verified point must not be older than that file.
+  const ReplicaConsistency& consistency = parts_.consistency();
+  if (resumes && !consistency.check_failed() && consistency.PassedCheck()) {
     recovery_.PassCheck();
   }
   NotifyReturn(*status);
@@ -416,7 +417,7 @@ Status Fitter::SavePoint(bool epoch_ended) {
   if (fit_.interrupted) return InterruptedStatus();
   // A saving callback has compared the replicas: no file is ahead of the
   // verified point.
-  if (parts_.replicas().PassedCheck()) recovery_.PassCheck();
+  if (parts_.consistency().PassedCheck()) recovery_.PassCheck();
   return Status();
 }
 

@@ -347,9 +347,10 @@ Status Model::CheckReplicas() {
   Impl& m = *impl_;
   const Collective& c = *m.config.collective;
   if (m.record.check_examples == 0 || !c.elastic() || c.size() == 1) {
-    return m.replicas.Check();
+    return m.consistency.Check();
   }
-  return m.replicas.CrossCheck(m.check_pass.Compute(m.record.check_examples));
+  return m.consistency.CrossCheck(
+      m.check_pass.Compute(m.record.check_examples));
 }
 
 void SimulatedClients::Set(Availability availability, Model* model) {

@@ -202,7 +202,7 @@ Status Model::Impl::Compile(const std::vector<OutputLoss>& losses) {
 Status Model::Impl::Restore(Model* model) {
   const std::function<Status(Model*)>& restore = config.options.restore;
   if (restore != nullptr) RINGLET_RETURN_IF_ERROR(restore(model));
-  replicas.SetLoaded(restore != nullptr);
+  consistency.SetLoaded(restore != nullptr);
   return Status();
 }
 
@@ -222,7 +222,7 @@ Status Model::Impl::CompileTogether(const std::vector<OutputLoss>& losses,
       // Else the others would wait for this rank's fingerprint.
       if (!together.ok()) config.joining.AbortOthers(c, together);
     }
-    if (together.ok()) together = replicas.Join(/*has_state=*/false);
+    if (together.ok()) together = consistency.Join(/*has_state=*/false);
     // An elastic job continues without the lost worker.
   } while (together.code() == Code::kPeerLost && c->elastic());
   RINGLET_RETURN_IF_ERROR(together);
@@ -247,7 +247,7 @@ Status Model::Impl::ExchangeIncumbents(bool incumbent) {
 Status Model::Impl::Rejoin(bool incumbent, bool has_state) {
   Collective* const c = config.collective;
   RINGLET_RETURN_IF_ERROR(Usable());
-  replicas.LeaveView();
+  consistency.LeaveView();
   local_trainer.Abandon();  // of the view that has ended
   RINGLET_RETURN_IF_ERROR(c->Reform());
   RINGLET_RETURN_IF_ERROR(ExchangeIncumbents(incumbent));
@@ -258,7 +258,7 @@ Status Model::Impl::Rejoin(bool incumbent, bool has_state) {
   if (!agreed.ok() && agreed.code() != Code::kPeerLost) Fail(agreed);
   RINGLET_RETURN_IF_ERROR(agreed);
   TakeReplicas();
-  return replicas.Join(has_state);
+  return consistency.Join(has_state);
 }
 
 void Model::Impl::TakeReplicas() {

@@ -19,7 +19,7 @@
 #include "../step/local_trainer.h"
 #include "../step/stepper.h"
 #include "../step/updater.h"
-#include "replicas.h"
+#include "replica_consistency.h"
 #include "ringlet/model.h"
 
 namespace ringlet {
@@ -91,7 +91,7 @@ struct Model::Impl {
   Stepper stepper{&graph, &config, &memory, &updater, &timer};
   LocalTrainer local_trainer{&graph, &config, &memory, &updater, &stepper};
   CheckPass check_pass{&graph, &config, &memory, &updater, &stepper};
-  Replicas replicas{&graph, &config, &memory, &updater};
+  ReplicaConsistency consistency{&graph, &config, &memory, &updater};
   WeightsState weights_state{&graph, &memory};
 
   FitRecord record;

@@ -19,7 +19,7 @@ class ModelParts {
   CompileConfig& config() const { return impl().config; }
   Stepper& stepper() const { return impl().stepper; }
   LocalTrainer& local_trainer() const { return impl().local_trainer; }
-  Replicas& replicas() const { return impl().replicas; }
+  ReplicaConsistency& consistency() const { return impl().consistency; }
   Updater& updater() const { return impl().updater; }
   FitRecord& record() const { return impl().record; }
   const Graph& graph() const { return impl().graph; }

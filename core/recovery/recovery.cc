@@ -30,7 +30,7 @@ StateSummary Recovery::Summarize() const {
   mine.valid = state_.valid() ? 1 : 0;
   mine.progress = state_.progress();
   mine.epoch = *parts_.epoch;
-  if (state_.valid()) mine.digest = model_parts_.replicas().StateDigest();
+  if (state_.valid()) mine.digest = model_parts_.consistency().StateDigest();
   if (!state_.has_point()) return mine;
   mine.point_step = state_.point().step;
   mine.point_epoch = point_.epoch();
@@ -43,7 +43,7 @@ StateSummary Recovery::Summarize() const {
 OnViewAction Recovery::RollBack() {
   uint64_t members = 0, staying = 0;
   std::array<int64_t, kMostElasticWorkers> incarnations = {};
-  for (const Member& member : model_parts_.replicas().members()) {
+  for (const Member& member : model_parts_.consistency().members()) {
     const auto w = static_cast<size_t>(member.worker);
     // The job is not elastic.
     if (member.worker < 0 || w >= incarnations.size()) continue;
@@ -155,7 +155,8 @@ void Recovery::CopyWeights() {
 void Recovery::PassCheck() {
   if (!state_.PassCheck()) return;
   snapshot_.Complete();
-  point_.Keep(snapshot_, *parts_.epoch, model_parts_.replicas().StateDigest());
+  point_.Keep(snapshot_, *parts_.epoch,
+              model_parts_.consistency().StateDigest());
 }
 
 // --- after a loss ---------------------------------------------------------

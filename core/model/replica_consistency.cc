@@ -1,4 +1,4 @@
-#include "replicas.h"
+#include "replica_consistency.h"
 
 #include <algorithm>
 #include <cinttypes>
@@ -63,13 +63,13 @@ void AddOutput(const CompileConfig& config, size_t k, Fingerprint* f) {
 }  // namespace
 
 // Two processes draw the same number with a probability of 2^-63.
-int64_t Replicas::DrawIncarnation() {
+int64_t ReplicaConsistency::DrawIncarnation() {
   std::random_device device;
   const uint64_t high = device(), low = device();
   return static_cast<int64_t>((high << 32 | (low & 0xffffffff)) >> 1);
 }
 
-Fingerprint Replicas::MakeFingerprint() const {
+Fingerprint ReplicaConsistency::MakeFingerprint() const {
   Fingerprint f;
   f.Add("the version of ringlet", RINGLET_VERSION);
   f.Add("the number of workers", int64_t{config_.collective->size()});
@@ -116,7 +116,7 @@ Fingerprint Replicas::MakeFingerprint() const {
   return f;
 }
 
-uint32_t Replicas::SlotsDigest(uint32_t digest) const {
+uint32_t ReplicaConsistency::SlotsDigest(uint32_t digest) const {
   for (const auto& slot : updater_.Slots()) {
     digest = Digest(slot.second, graph_.num_trained(), digest);
   }
@@ -125,7 +125,7 @@ uint32_t Replicas::SlotsDigest(uint32_t digest) const {
                 static_cast<size_t>(GridOf(graph_).blocks()), digest);
 }
 
-int64_t Replicas::StateDigest() const {
+int64_t ReplicaConsistency::StateDigest() const {
   const float* const weights = memory_.kept().weights;
   const int64_t count = graph_.num_weights();
   const uint64_t sum = DigestOf(weights, count, config_.pool.get());
@@ -133,7 +133,7 @@ int64_t Replicas::StateDigest() const {
   return static_cast<int64_t>(crc << 32 | (sum & 0xffffffff));
 }
 
-Status Replicas::TakeStateOf(int root) {
+Status ReplicaConsistency::TakeStateOf(int root) {
   Collective* const c = config_.collective;
   RINGLET_RETURN_IF_ERROR(
       BroadcastNumbers(c, memory_.kept().weights, sizeof(float),
@@ -144,7 +144,7 @@ Status Replicas::TakeStateOf(int root) {
 // Each sum of floats is computed once for all ranks, so machines with and
 // without fused multiply-adds stay in step. But the result depends on this set
 // of machines.
-Status Replicas::CompareArithmetic() const {
+Status ReplicaConsistency::CompareArithmetic() const {
   Collective* const c = config_.collective;
   const int64_t mine = UsesFusedMultiplyAdd();
   std::vector<int64_t> all(static_cast<size_t>(c->size()));
@@ -162,7 +162,7 @@ Status Replicas::CompareArithmetic() const {
   return Status();
 }
 
-Status Replicas::Join(bool has_state) {
+Status ReplicaConsistency::Join(bool has_state) {
   Collective* const c = config_.collective;
   if (incarnation_ == 0 && c->elastic()) incarnation_ = DrawIncarnation();
   members_ = {{c->worker(), incarnation_}};
@@ -191,7 +191,7 @@ Status Replicas::Join(bool has_state) {
   return all_same ? Status() : TakeStateOf(root);
 }
 
-int64_t Replicas::LoadedDigest() const {
+int64_t ReplicaConsistency::LoadedDigest() const {
   if (!loaded_) return 0;
   Fnv1a digest;
   digest.Add(std::to_string(updater_.iterations()));
@@ -199,7 +199,7 @@ int64_t Replicas::LoadedDigest() const {
   return static_cast<int64_t>(digest.value() | 1);
 }
 
-Status Replicas::CompareStarts(const std::vector<Start>& all) const {
+Status ReplicaConsistency::CompareStarts(const std::vector<Start>& all) const {
   if (std::all_of(all.begin(), all.end(),
                   [](const Start& s) { return s.loaded == 0; })) {
     return Status();
@@ -219,7 +219,7 @@ Status Replicas::CompareStarts(const std::vector<Start>& all) const {
   return Status();
 }
 
-Status Replicas::GatherStarts(bool has_state, std::vector<Start>* all) {
+Status ReplicaConsistency::GatherStarts(bool has_state, std::vector<Start>* all) {
   Collective* const c = config_.collective;
   Start mine = {};
   mine.has_state = has_state ? 1 : 0;
@@ -231,7 +231,7 @@ Status Replicas::GatherStarts(bool has_state, std::vector<Start>* all) {
                        sizeof(Start) / sizeof(int64_t), all->data());
 }
 
-Status Replicas::Check() const {
+Status ReplicaConsistency::Check() const {
   if (config_.collective->size() == 1) return Status();
   const std::string what = "model '" + graph_.name() + "' after " +
                            std::to_string(updater_.iterations()) + " steps";

@@ -8,7 +8,7 @@
 
 #include "../base/collective_numbers.h"
 #include "majority_vote.h"
-#include "replicas.h"
+#include "replica_consistency.h"
 #include "ringlet/status.h"
 
 namespace ringlet {
@@ -22,12 +22,12 @@ int64_t FloatBits(float value) {
 
 }  // namespace
 
-bool Replicas::PassedCheck() const {
+bool ReplicaConsistency::PassedCheck() const {
   return passed_.step == updater_.iterations() &&
          passed_.digest == StateDigest();
 }
 
-Status Replicas::CrossCheck(const PassDigests& mine) {
+Status ReplicaConsistency::CrossCheck(const PassDigests& mine) {
   Collective* const c = config_.collective;
   const int64_t rate = FloatBits(updater_.LearningRate());
   const Passed now = {updater_.iterations(), StateDigest()};

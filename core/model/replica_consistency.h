@@ -1,10 +1,10 @@
-// Replicas: gives all ranks the same model and the same start, and compares
+// ReplicaConsistency: gives all ranks the same model and the same start, and compares
 // their states.
 //
 // Internal to core/. All ranks call the same function.
 
-#ifndef RINGLET_CORE_MODEL_REPLICAS_H_
-#define RINGLET_CORE_MODEL_REPLICAS_H_
+#ifndef RINGLET_CORE_MODEL_REPLICA_CONSISTENCY_H_
+#define RINGLET_CORE_MODEL_REPLICA_CONSISTENCY_H_
 
 #include <cstdint>
 #include <vector>
@@ -25,10 +25,10 @@ struct Member {
   int64_t worker, incarnation;
 };
 
-class Replicas {
+class ReplicaConsistency {
  public:
   // All outlive it.
-  Replicas(const Graph* graph, const CompileConfig* config,
+  ReplicaConsistency(const Graph* graph, const CompileConfig* config,
            const ModelMemory* memory, Updater* updater)
       : graph_(*graph),
         config_(*config),
@@ -102,4 +102,4 @@ class Replicas {
 
 }  // namespace ringlet
 
-#endif  // RINGLET_CORE_MODEL_REPLICAS_H_
+#endif  // RINGLET_CORE_MODEL_REPLICA_CONSISTENCY_H_
