@@ -39,7 +39,7 @@ Status ReplicaBalancer::Rebalance(const FitState& fit, bool* moved) {
   }
   if (*moved) {
     config.job_replicas.Assign(std::move(next), config.collective->rank());
-    parts_.TakeReplicas();
+    parts_.ApplyReplicaAssignment();
   }
   Report(fit);
   return Status();
@@ -86,7 +86,8 @@ Status ReplicaBalancer::BalanceByRounds(const FitState& fit,
 // If a board is slow from time to time, a line is printed from time to time.
 // The last line has the assignment that stays.
 void ReplicaBalancer::Report(const FitState& fit) {
-  const ReplicaAssignment& assignment = parts_.config().job_replicas.assignment();
+  const ReplicaAssignment& assignment =
+      parts_.config().job_replicas.assignment();
   const int64_t steps = fit.model->iterations();
   if (steps < reported_at_ + kEvery || assignment == reported_) return;
   reported_at_ = steps;

@@ -136,14 +136,14 @@ Status Model::Impl::PlaceWeights() {
   }
   options.label_bytes = sizeof(float) * static_cast<size_t>(config.targets());
   RINGLET_RETURN_IF_ERROR(memory.TakeKept(options));
-  if (compiled && !fresh) return Status();
+  if (compiled && !has_untrained_weights) return Status();
   if (!initial_weights.empty()) {
     std::copy(initial_weights.begin(), initial_weights.end(),
               memory.kept().weights);
   } else {
     graph.DrawWeights(config.options.seed, memory.kept().weights);
   }
-  fresh = true;
+  has_untrained_weights = true;
   return Status();
 }
 
@@ -182,15 +182,15 @@ Status Model::Impl::Compile(const std::vector<OutputLoss>& losses) {
   RINGLET_RETURN_IF_ERROR(graph.CheckWhole());
   RINGLET_RETURN_IF_ERROR(config.SetOutputs(losses, graph));
   RINGLET_RETURN_IF_ERROR(graph.Complete(config.Losses()));
-  Status placed = config.Check(graph);
-  if (placed.ok()) placed = CheckSynchronized();
-  if (placed.ok()) placed = CheckElastic();
-  if (placed.ok()) placed = CheckLocal();
-  if (placed.ok()) config.ChooseLosses(graph);
-  if (placed.ok()) placed = config.MakePool(graph.name());
-  if (placed.ok()) placed = PlaceWeights();
-  if (!placed.ok() && compiled) graph.RestoreTrainedLayers();
-  RINGLET_RETURN_IF_ERROR(placed);
+  Status checked = config.Check(graph);
+  if (checked.ok()) checked = CheckSynchronized();
+  if (checked.ok()) checked = CheckElastic();
+  if (checked.ok()) checked = CheckLocal();
+  if (checked.ok()) config.ChooseLosses(graph);
+  if (checked.ok()) checked = config.MakePool(graph.name());
+  if (checked.ok()) checked = PlaceWeights();
+  if (!checked.ok() && compiled) graph.RestoreTrainedLayers();
+  RINGLET_RETURN_IF_ERROR(checked);
   updater.Reset();
   MakeExchange();
   compiled = true;
@@ -210,24 +210,24 @@ Status Model::Impl::CompileTogether(const std::vector<OutputLoss>& losses,
                                     Model* model) {
   Collective* const c = config.collective;
   config.number = c->compiles() + 1;
-  Status together;
+  Status result;
   do {
-    if (!together.ok()) together = c->Reform();
-    if (together.ok()) {
-      together = ExchangeIncumbents(/*incumbent=*/config.number > 1);
+    if (!result.ok()) result = c->Reform();
+    if (result.ok()) {
+      result = ExchangeIncumbents(/*incumbent=*/config.number > 1);
     }
-    if (together.ok()) {
-      together = Compile(losses);
-      if (together.ok()) together = Restore(model);
+    if (result.ok()) {
+      result = Compile(losses);
+      if (result.ok()) result = Restore(model);
       // Else the others would wait for this rank's fingerprint.
-      if (!together.ok()) config.joining.AbortOthers(c, together);
+      if (!result.ok()) config.joining.AbortOthers(c, result);
     }
-    if (together.ok()) together = consistency.Join(/*has_state=*/false);
+    if (result.ok()) result = consistency.Join(/*has_state=*/false);
     // An elastic job continues without the lost worker.
-  } while (together.code() == Code::kPeerLost && c->elastic());
-  RINGLET_RETURN_IF_ERROR(together);
+  } while (result.code() == Code::kPeerLost && c->elastic());
+  RINGLET_RETURN_IF_ERROR(result);
   c->CountCompile();
-  fresh = false;
+  has_untrained_weights = false;
   initial_weights = {};
   graph.ForgetWeights();
   return Status();
@@ -257,11 +257,11 @@ Status Model::Impl::Rejoin(bool incumbent, bool has_state) {
   // A lost peer is no error of the model: a new view gets a new assignment.
   if (!agreed.ok() && agreed.code() != Code::kPeerLost) Fail(agreed);
   RINGLET_RETURN_IF_ERROR(agreed);
-  TakeReplicas();
+  ApplyReplicaAssignment();
   return consistency.Join(has_state);
 }
 
-void Model::Impl::TakeReplicas() {
+void Model::Impl::ApplyReplicaAssignment() {
   MakeExchange();
   stepper.report().Reset();
 }

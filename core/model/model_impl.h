@@ -54,7 +54,7 @@ struct Model::Impl {
   Status CheckElastic() const;
   Status CheckLocal() const;
   // Applies a changed replica assignment.
-  void TakeReplicas();
+  void ApplyReplicaAssignment();
   // Compiles with the settings in `config`.
   Status Compile(const std::vector<OutputLoss>& losses);
   // Compiles, and makes the ranks' models equal. `model` is this one.
@@ -79,7 +79,7 @@ struct Model::Impl {
   std::vector<float> initial_weights;
   bool compiled = false;
   // The weights are initial ones: no other rank's, and never trained.
-  bool fresh = false;
+  bool has_untrained_weights = false;
 
   // The order matters: members are destroyed from the last to the first. The
   // stepper waits for its exchanges before the memory is freed.

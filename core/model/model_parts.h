@@ -28,7 +28,7 @@ class ModelParts {
   // An error if the model cannot train.
   Status Usable() const { return impl().Usable(); }
   // Call after `config().job_replicas` has changed.
-  void TakeReplicas() const { impl().TakeReplicas(); }
+  void ApplyReplicaAssignment() const { impl().ApplyReplicaAssignment(); }
   Status Rejoin(bool incumbent, bool has_state) const {
     return impl().Rejoin(incumbent, has_state);
   }
