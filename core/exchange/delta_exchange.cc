@@ -87,7 +87,7 @@ class DeltaExchange final : public RoundExchange {
   void Begin(int replica, int replicas) override;
   void Expect(int contributions) override { contributions_ = contributions; }
   void OnGradientsFinal(int64_t begin) override;
-  Status Finish(bool* again) override;
+  Status Finish(bool* must_repeat) override;
   Status Start() override;
   Status Collect(float* mean) override;
   void Drop() override {
@@ -251,8 +251,8 @@ Status DeltaExchange::Collect(float* mean) {
   return Status();
 }
 
-Status DeltaExchange::Finish(bool* again) {
-  *again = false;
+Status DeltaExchange::Finish(bool* must_repeat) {
+  *must_repeat = false;
   if (!is_complete_) return WaitForAll();
   RINGLET_RETURN_IF_ERROR(Start());
   return Collect(contribution_);

@@ -50,7 +50,7 @@ class ExactExchange final : public RankExchange {
 
   void Begin(int replica, int replicas) override;
   void OnGradientsFinal(int64_t ready) override;
-  Status Finish(bool* again) override;
+  Status Finish(bool* must_repeat) override;
   void Drop() override;
 
  private:
@@ -172,23 +172,23 @@ void ExactExchange::OnSumArrived(size_t index) {
       });
 }
 
-Status ExactExchange::Finish(bool* again) {
+Status ExactExchange::Finish(bool* must_repeat) {
   const IeeeArithmetic ieee;
-  *again = false;
+  *must_repeat = false;
   if (!WaitForAll().ok() || !is_complete_) return status_;
   if (only_measures_) {
     status_ = Coarsen();
     only_measures_ = false;
-    *again = replicas_ > collective_.size();
+    *must_repeat = replicas_ > collective_.size();
     is_complete_ = false;
-    if (!status_.ok() || *again) return status_;
+    if (!status_.ok() || *must_repeat) return status_;
     converted_from_ = layout_.numbers();
     OnGradientsFinal(0);
     if (!WaitForAll().ok()) return status_;
   }
   if (flags_[kClamped] != 0) {
     status_ = Coarsen();
-    *again = status_.ok();
+    *must_repeat = status_.ok();
     is_complete_ = false;
     return status_;
   }

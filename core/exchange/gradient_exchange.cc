@@ -31,8 +31,8 @@ class NoExchange final : public GradientExchange {
   void Begin(int, int) override {}
   void OnGradientsFinal(int64_t) override {}
   bool failed() const override { return false; }
-  Status Finish(bool* again) override {
-    *again = false;
+  Status Finish(bool* must_repeat) override {
+    *must_repeat = false;
     return Status();
   }
   Status Sum(float*, int64_t) override { return Status(); }
@@ -78,8 +78,8 @@ class StepExchange final : public RankExchange {
     }
   }
 
-  Status Finish(bool* again) override {
-    *again = false;
+  Status Finish(bool* must_repeat) override {
+    *must_repeat = false;
     return WaitForAll();
   }
 

@@ -58,7 +58,7 @@ class SparseExchange final : public RoundExchange {
   }
   void Begin(int replica, int replicas) override;
   void OnGradientsFinal(int64_t begin) override;
-  Status Finish(bool* again) override;
+  Status Finish(bool* must_repeat) override;
   Status Start() override;
   Status Collect(float* mean) override;
   void Abandon() override {
@@ -203,10 +203,10 @@ Status SparseExchange::Collect(float* mean) {
   return state_ == nullptr ? Status() : state_->Collect(mean + trained_);
 }
 
-Status SparseExchange::Finish(bool* again) {
-  *again = false;
+Status SparseExchange::Finish(bool* must_repeat) {
+  *must_repeat = false;
   // If this rank has given up the round, there are no changes to send.
-  if (state_ != nullptr && state_->failed()) return state_->Finish(again);
+  if (state_ != nullptr && state_->failed()) return state_->Finish(must_repeat);
   RINGLET_RETURN_IF_ERROR(Start());
   return Collect(spans_.contribution);
 }

@@ -55,8 +55,8 @@ Status LocalTrainer::ApplyRoundChange() {
   const KeptSpans& kept = memory_.kept();
   state_.MarkChanged();
   if (!config_.options.local.overlap) {
-    bool again = false;
-    RINGLET_RETURN_IF_ERROR(rounds_->Finish(&again));
+    bool must_repeat = false;
+    RINGLET_RETURN_IF_ERROR(rounds_->Finish(&must_repeat));
     FinishRound();
     return Status();
   }
@@ -153,8 +153,8 @@ Status LocalTrainer::MeasureRound(const Batch& batch, int64_t steps,
   // After the reports all ranks have reached the exchange.
   if (status.ok()) status = stepper_.report().Receive(stepper_.exchange());
   const int64_t met = clock->MonotonicNanos();
-  bool again = false;
-  if (status.ok()) status = stepper_.exchange()->Finish(&again);
+  bool must_repeat = false;
+  if (status.ok()) status = stepper_.exchange()->Finish(&must_repeat);
   times->exchange = clock->MonotonicNanos() - met;
   stepper_.CancelStep();
   round_.Undo();

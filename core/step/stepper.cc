@@ -47,10 +47,11 @@ void Stepper::CancelStep() {
 }
 
 Status Stepper::FinishGradients() {
-  bool again = exchange_ != nullptr;
-  while (again) {
-    RINGLET_RETURN_IF_ERROR(exchange_->Finish(&again));
-    if (again) RINGLET_RETURN_IF_ERROR(TrainReplicas(/*again=*/true));
+  bool must_repeat = exchange_ != nullptr;
+  while (must_repeat) {
+    RINGLET_RETURN_IF_ERROR(exchange_->Finish(&must_repeat));
+    if (must_repeat)
+      RINGLET_RETURN_IF_ERROR(TrainReplicas(/*must_repeat=*/true));
   }
   return Status();
 }
@@ -88,7 +89,7 @@ Status Stepper::Train(const Batch& batch, BatchLoader* loader, bool* taken) {
   CancelStep();
   batch_ = batch;
   loader_ = loader;
-  RINGLET_RETURN_IF_ERROR(TrainReplicas(/*again=*/false));
+  RINGLET_RETURN_IF_ERROR(TrainReplicas(/*must_repeat=*/false));
   times_.DropCold();
   RINGLET_RETURN_IF_ERROR(report_.Receive(exchange_.get()));
   *taken = !report_.has_note();
@@ -106,36 +107,37 @@ Status Stepper::Train(const Batch& batch, BatchLoader* loader, bool* taken) {
   return Status();
 }
 
-// Runs the passes of all replicas of this rank. `again`: the second time in one
-// step; the report of the first time stays.
-Status Stepper::TrainReplicas(bool again) {
+// Runs the passes of all replicas of this rank. `is_second_try`: the second
+// time in one step; the report of the first time stays.
+Status Stepper::TrainReplicas(bool is_second_try) {
   Batch batch = batch_;
-  if (again && loader_ != nullptr && config_.job_replicas.own().count > 1) {
+  if (is_second_try && loader_ != nullptr &&
+      config_.job_replicas.own().count > 1) {
     loader_->RewindStep();
     RINGLET_RETURN_IF_ERROR(loader_->Next(&batch));
   }
   for (replica_ = 0; replica_ < config_.job_replicas.own().count; ++replica_) {
-    RINGLET_RETURN_IF_ERROR(TimeReplica(again, &batch));
+    RINGLET_RETURN_IF_ERROR(TimeReplica(is_second_try, &batch));
   }
   return Status();
 }
 
 // Reads the batch of each replica but the first, and measures its time.
-Status Stepper::TimeReplica(bool again, Batch* batch) {
+Status Stepper::TimeReplica(bool is_second_try, Batch* batch) {
   const int64_t begin = config_.options.clock->MonotonicNanos();
   if (replica_ > 0) RINGLET_RETURN_IF_ERROR(loader_->Next(batch));
   waited_nanos_ = 0;
-  RINGLET_RETURN_IF_ERROR(TrainReplica(*batch, again));
+  RINGLET_RETURN_IF_ERROR(TrainReplica(*batch, is_second_try));
   if (batch->count == 0) return Status();
   times_.Add(config_.options.clock->MonotonicNanos() - begin - waited_nanos_);
   return Status();
 }
 
-Status Stepper::TrainReplica(const Batch& batch, bool again) {
+Status Stepper::TrainReplica(const Batch& batch, bool is_second_try) {
   double loss_sum = 0;
   RINGLET_RETURN_IF_ERROR(ForwardAll(batch.x, batch.count, true, true));
   RINGLET_RETURN_IF_ERROR(SumLosses(batch, true, &loss_sum));
-  if (!again) {
+  if (!is_second_try) {
     RINGLET_RETURN_IF_ERROR(Report(batch, loss_sum));
     report_.Keep(replica_);
     if (replica_ + 1 == config_.job_replicas.own().count) {

@@ -88,11 +88,11 @@ class Stepper final : private GradientSink, private WorkerSums {
     bool gradients = false;
   };
 
-  Status TrainReplicas(bool again);
-  Status TrainReplica(const Batch& batch, bool again);
+  Status TrainReplicas(bool is_second_try);
+  Status TrainReplica(const Batch& batch, bool is_second_try);
   Status LocalStep(const Batch& batch);
   Status ComputePass(const Batch& batch, StepReport* report);
-  Status TimeReplica(bool again, Batch* batch);
+  Status TimeReplica(bool is_second_try, Batch* batch);
   Status ForwardAll(const float* x, int64_t examples, bool training,
                     bool for_loss);
   Status SumLosses(const Batch& batch, bool with_gradient, double* loss_sum);

@@ -113,10 +113,10 @@ class Worker {
   }
 
   Status Train(const Step& step) {
-    for (bool again = true; again;) {
+    for (bool must_repeat = true; must_repeat;) {
       Passes(step);
-      RINGLET_RETURN_IF_ERROR(exchange_->Finish(&again));
-      repeats += again ? 1 : 0;
+      RINGLET_RETURN_IF_ERROR(exchange_->Finish(&must_repeat));
+      repeats += must_repeat ? 1 : 0;
     }
     return Status();
   }
@@ -277,15 +277,15 @@ TEST(ExactExchangeTest, Drop_StepGivenUp_ChangesNoOther) {
     Worker worker(collective, 4);
     for (size_t i = 0; i < steps.size(); ++i) {
       worker.Passes(steps[i]);
-      bool again = false;
-      if (i == 0) ASSERT_OK(worker.exchange()->Finish(&again));
-      EXPECT_EQ(again, i == 0);
+      bool must_repeat = false;
+      if (i == 0) ASSERT_OK(worker.exchange()->Finish(&must_repeat));
+      EXPECT_EQ(must_repeat, i == 0);
       worker.exchange()->Drop();
       ASSERT_OK(worker.Train(steps[i]));
       EXPECT_TRUE(SameBits(worker.sums(), whole.sums[i])) << i;
       // No work is left.
-      ASSERT_OK(worker.exchange()->Finish(&again));
-      EXPECT_FALSE(again);
+      ASSERT_OK(worker.exchange()->Finish(&must_repeat));
+      EXPECT_FALSE(must_repeat);
       EXPECT_TRUE(SameBits(worker.sums(), whole.sums[i])) << i;
     }
     EXPECT_EQ(worker.scales, whole.scales);
@@ -304,9 +304,9 @@ TEST(ExactExchangeTest, Finish_NoTrainedNumbers_HasNothingToSum) {
         exchange->Begin(k, 2);
         exchange->OnGradientsFinal(0);
       }
-      bool again = true;
-      ASSERT_OK(exchange->Finish(&again));
-      EXPECT_FALSE(again);
+      bool must_repeat = true;
+      ASSERT_OK(exchange->Finish(&must_repeat));
+      EXPECT_FALSE(must_repeat);
     }
   });
 }
@@ -320,8 +320,8 @@ TEST(ExactExchangeTest, Train_WorkerLost_LeavesTheScales) {
     const std::vector<uint8_t> before = worker.scales;
     EXPECT_EQ(worker.Train(steps[1]).code(), Code::kPeerLost);
     EXPECT_TRUE(worker.exchange()->failed());
-    bool again = false;
-    EXPECT_EQ(worker.exchange()->Finish(&again).code(), Code::kPeerLost);
+    bool must_repeat = false;
+    EXPECT_EQ(worker.exchange()->Finish(&must_repeat).code(), Code::kPeerLost);
     worker.exchange()->Drop();
     EXPECT_EQ(worker.scales, before);
   });

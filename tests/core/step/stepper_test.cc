@@ -16,10 +16,11 @@
 namespace ringlet {
 namespace {
 
-// Says `again` so many times a step, as sums do that were out of their grid.
-class SaysAgain final : public GradientExchange {
+// Sets *must_repeat so many times a step, as sums do that were out of their
+// grid.
+class RepeatsSteps final : public GradientExchange {
  public:
-  SaysAgain(std::unique_ptr<GradientExchange> inner, int times)
+  RepeatsSteps(std::unique_ptr<GradientExchange> inner, int times)
       : inner_(std::move(inner)), times_(times) {}
   bool sums() const override { return true; }
   void Begin(int replica, int replicas) override {
@@ -30,9 +31,9 @@ class SaysAgain final : public GradientExchange {
     inner_->OnGradientsFinal(begin);
   }
   bool failed() const override { return inner_->failed(); }
-  Status Finish(bool* again) override {
-    const Status status = inner_->Finish(again);
-    *again = done_++ < times_;
+  Status Finish(bool* must_repeat) override {
+    const Status status = inner_->Finish(must_repeat);
+    *must_repeat = done_++ < times_;
     return status;
   }
   Status Sum(float* values, int64_t count) override {
@@ -84,7 +85,7 @@ struct Parts {
     EXPECT_TRUE(memory.TakeKept(kept).ok());
     graph.DrawWeights(1, memory.kept().weights);
     updater.Reset();
-    auto made = std::make_unique<SaysAgain>(
+    auto made = std::make_unique<RepeatsSteps>(
         MakeGradientExchange(config.collective, replicas, memory.kept(),
                              graph.num_trained(), graph.num_changes(), &timer),
         times);
@@ -118,7 +119,7 @@ struct Parts {
   ModelMemory memory{&graph};
   Updater updater{&graph, &config, &memory, &timer};
   Stepper stepper{&graph, &config, &memory, &updater, &timer};
-  SaysAgain* exchange = nullptr;
+  RepeatsSteps* exchange = nullptr;
   std::unique_ptr<BatchLoader> loader;
 };
 
