@@ -29,7 +29,7 @@ namespace ringlet {
 
 void Stepper::SetExchange(std::unique_ptr<GradientExchange> exchange) {
   exchange_ = std::move(exchange);
-  passes_ = exchange_.get();
+  active_exchange_ = exchange_.get();
   results_ = Results();
   times_.SetExchange();
 }
@@ -146,10 +146,11 @@ Status Stepper::TrainReplica(const Batch& batch, bool is_second_try) {
       waited_nanos_ = config_.options.clock->MonotonicNanos() - begin;
     }
   }
-  const bool at_once =
-      !passes_->sums() && !config_.optimizer.clips() && !graph_.may_fail();
-  if (at_once) updater_.Begin();
-  return Backward(at_once);
+  const bool update_when_final = !active_exchange_->sums() &&
+                                 !config_.optimizer.clips() &&
+                                 !graph_.may_fail();
+  if (update_when_final) updater_.Begin();
+  return Backward(update_when_final);
 }
 
 Status Stepper::GiveUp(unsigned char note) {
@@ -157,7 +158,8 @@ Status Stepper::GiveUp(unsigned char note) {
   BeginStep();
   CancelStep();
   replica_ = 0;
-  // The others sum their gradients, and the sums of their layers.
+  // Layers that sum over the ranks (SynchronizesRanks) wait for this rank, so
+  // it runs them, without examples.
   for (int i = 1; i < graph_.size(); ++i) {
     if (!SynchronizesRanks(i)) continue;
     RINGLET_RETURN_IF_ERROR(Forward(nullptr, 0, true, true));
@@ -168,8 +170,8 @@ Status Stepper::GiveUp(unsigned char note) {
     std::fill_n(memory_.kept().state_changes, graph_.num_changes(), 0.0f);
   }
   count_ = 0;
-  apply_when_ready_ = false;
-  ready_ = graph_.num_trained();
+  update_when_final_ = false;
+  final_from_ = graph_.num_trained();
   exchange_->Begin(0, 1);
   RINGLET_RETURN_IF_ERROR(BackwardWithoutExamples());
   if (exchange_->failed()) return FinishGradients();
@@ -181,9 +183,9 @@ Status Stepper::GiveUp(unsigned char note) {
 
 Status Stepper::TrainAlone(int replica, const Batch& batch) {
   replica_ = replica;
-  passes_ = alone_.get();
+  active_exchange_ = no_exchange_.get();
   const Status trained = LocalStep(batch);
-  passes_ = exchange_.get();
+  active_exchange_ = exchange_.get();
   return trained;
 }
 
@@ -196,11 +198,12 @@ Status Stepper::LocalStep(const Batch& batch) {
     RINGLET_RETURN_IF_ERROR(SumLosses(own, true, &loss_sum));
     RINGLET_RETURN_IF_ERROR(Report(own, loss_sum));
     report_.Add(replica_);
-    const bool at_once = !config_.optimizer.clips() && !graph_.may_fail();
+    const bool update_when_final =
+        !config_.optimizer.clips() && !graph_.may_fail();
     updater_.Begin();
-    RINGLET_RETURN_IF_ERROR(Backward(at_once));
+    RINGLET_RETURN_IF_ERROR(Backward(update_when_final));
     results_.gradients = false;
-    if (!at_once) updater_.UpdateAll();
+    if (!update_when_final) updater_.UpdateAll();
     updater_.ChangeState(/*replicas=*/1);
   }
   updater_.End();
@@ -209,9 +212,9 @@ Status Stepper::LocalStep(const Batch& batch) {
 
 Status Stepper::PassAlone(int replica, const Batch& batch, StepReport* report) {
   replica_ = replica;
-  passes_ = alone_.get();
+  active_exchange_ = no_exchange_.get();
   const Status computed = ComputePass(batch, report);
-  passes_ = exchange_.get();
+  active_exchange_ = exchange_.get();
   replica_ = 0;
   results_ = Results();
   return computed;
@@ -224,7 +227,7 @@ Status Stepper::ComputePass(const Batch& batch, StepReport* report) {
   loss_sum += updater_.Penalty() * static_cast<double>(count_);
   RINGLET_RETURN_IF_ERROR(
       report->Compute(batch, loss_sum, loss_sums_, graph_, memory_));
-  return Backward(/*update=*/false);
+  return Backward(/*update_when_final=*/false);
 }
 
 Status Stepper::Test(const Batch& batch) {

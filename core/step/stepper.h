@@ -34,7 +34,7 @@ class Stepper final : private GradientSink, private WorkerSums {
         updater_(*updater),
         timer_(*timer),
         report_(config),
-        alone_(MakeNoExchange()) {}
+        no_exchange_(MakeNoExchange()) {}
 
   // Call after a Compile, before any step.
   void SetExchange(std::unique_ptr<GradientExchange> exchange);
@@ -70,9 +70,9 @@ class Stepper final : private GradientSink, private WorkerSums {
   Status Forward(const float* x, int64_t examples, bool training,
                  bool for_loss);
   Status ComputeLoss(const Batch& batch, double* loss);
-  // With `update` every range of the weights is updated when its gradient is
-  // final, and the gradient is not kept.
-  Status Backward(bool update);
+  // With `update_when_final` every range of the weights is updated when its
+  // gradient is final, and the gradient is not kept.
+  Status Backward(bool update_when_final);
   Status Apply();
   // Ends the step under way without an update.
   void CancelStep();
@@ -109,8 +109,8 @@ class Stepper final : private GradientSink, private WorkerSums {
   // True if other ranks wait for this node on this rank.
   bool SynchronizesRanks(int node) const {
     const Op* const op = graph_.node(node).op.get();
-    return op != nullptr && op->synchronizes() && passes_ != nullptr &&
-           passes_->sums();
+    return op != nullptr && op->synchronizes() && active_exchange_ != nullptr &&
+           active_exchange_->sums();
   }
   // True if the node runs in the present pass.
   bool RunsNode(int node) const {
@@ -133,9 +133,9 @@ class Stepper final : private GradientSink, private WorkerSums {
   ReplicaTimes times_;
   std::unique_ptr<GradientExchange> exchange_;  // null before a Compile
   // For steps that a replica makes alone.
-  const std::unique_ptr<GradientExchange> alone_;
+  const std::unique_ptr<GradientExchange> no_exchange_;
   // The exchange that gets the passes' gradients: one of the two above.
-  GradientExchange* passes_ = nullptr;
+  GradientExchange* active_exchange_ = nullptr;
 
   // The step under way.
   int replica_ = 0;                // index of the present one of this rank
@@ -146,11 +146,11 @@ class Stepper final : private GradientSink, private WorkerSums {
   int64_t count_ = 0;              // examples
   bool trains_ = false;
   Results results_;
-  bool apply_when_ready_ = false;
+  bool update_when_final_ = false;
   // Outputs with a loss that takes logits still hold the logits.
   bool without_activation_ = false;
   std::vector<double> loss_sums_;  // by output
-  int64_t ready_ = 0;              // gradients from here on are final
+  int64_t final_from_ = 0;         // gradients from here on are final
 };
 
 }  // namespace ringlet

@@ -49,7 +49,7 @@ Status Stepper::BackwardNode(int i) {
   call.x = spans.x_for_backward.data();
   call.y = spans.y_for_backward;
   call.scratch = spans.backward_scratch;
-  call.sink_consumes = apply_when_ready_ && !shared;
+  call.sink_consumes = update_when_final_ && !shared;
   if (shared) call.sink = &no_sink;
   if (node.overwriting_reader >= 0) call.without_activation = true;
   const GraphNode& input = graph_.node(graph_.node(node.inputs[0]).root);
@@ -86,16 +86,16 @@ void Stepper::AddSharedGradients(int i) {
   }
 }
 
-Status Stepper::Backward(bool update) {
+Status Stepper::Backward(bool update_when_final) {
   if (!results_.gradient_of_loss) {
     return InvalidArgument(
         "Backward needs Forward(training) and ComputeLoss before it");
   }
   const IeeeArithmetic ieee;
   results_.gradient_of_loss = false;
-  apply_when_ready_ = update;
-  ready_ = graph_.num_trained();
-  passes_->Begin(replica_, config_.job_replicas.own().count);
+  update_when_final_ = update_when_final;
+  final_from_ = graph_.num_trained();
+  active_exchange_->Begin(replica_, config_.job_replicas.own().count);
   if (count_ == 0) {
     RINGLET_RETURN_IF_ERROR(BackwardWithoutExamples());
   } else {
@@ -105,10 +105,10 @@ Status Stepper::Backward(bool update) {
     }
     memory_.PoisonAllBut(memory_.schedule().after(), count_);
   }
-  RINGLET_CHECK(ready_ == 0);
+  RINGLET_CHECK(final_from_ == 0);
   results_.gradients = true;
   // Waits also for operations that started before the error.
-  return passes_->failed() ? FinishGradients() : Status();
+  return active_exchange_->failed() ? FinishGradients() : Status();
 }
 
 // The backward pass without examples: zero gradients, final in the order of the
@@ -130,18 +130,18 @@ Status Stepper::BackwardWithoutExamples() {
 }
 
 void Stepper::OnGradientsFinal(int64_t begin) {
-  const int64_t end = ready_;
-  ready_ = begin;
-  if (apply_when_ready_) {
+  const int64_t end = final_from_;
+  final_from_ = begin;
+  if (update_when_final_) {
     updater_.Update(begin, end, memory_.kept().gradients + begin);
   } else {
-    passes_->OnGradientsFinal(begin);
+    active_exchange_->OnGradientsFinal(begin);
   }
 }
 
 void Stepper::ConsumeGradients(int64_t begin, const float* gradients) {
-  updater_.Update(begin, ready_, gradients);
-  ready_ = begin;
+  updater_.Update(begin, final_from_, gradients);
+  final_from_ = begin;
 }
 
 Status Stepper::Apply() {
@@ -152,7 +152,7 @@ Status Stepper::Apply() {
   const Status finished = FinishGradients();
   results_.gradients = false;
   RINGLET_RETURN_IF_ERROR(finished);
-  if (!apply_when_ready_) {
+  if (!update_when_final_) {
     updater_.Begin();
     updater_.UpdateAll();
   }
