@@ -123,8 +123,8 @@ PassDigests CheckPass::Compute(int64_t examples) {
   const FiniteWeights finite(memory_.kept().weights, graph_.num_weights(),
                              Philox(config_.options.seed, kCheckStream));
   if (status.ok()) {  // every rank computes it as replica 0 of the job
-    status = stepper_.PassAlone(-config_.job_replicas.own().first,
-                                MakeBatch(examples), &report);
+    status = stepper_.ComputePassAlone(-config_.job_replicas.own().first,
+                                       MakeBatch(examples), &report);
   }
   if (!status.ok()) {  // an error of a user's layer, and so on all ranks
     digests.metrics = static_cast<uint64_t>(status.code());

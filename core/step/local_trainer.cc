@@ -214,7 +214,7 @@ Status LocalTrainer::TrainReplica(int k, Batch* batch, int64_t steps,
       job_examples += batch->global_count;
       ++read;
     }
-    RINGLET_RETURN_IF_ERROR(stepper_.TrainAlone(k, *batch));
+    RINGLET_RETURN_IF_ERROR(stepper_.TrainReplicaAlone(k, *batch));
     examples += batch->count;
     counts = clock->MonotonicNanos() <= deadline;
   }

@@ -181,15 +181,15 @@ Status Stepper::GiveUp(unsigned char note) {
   return Status();
 }
 
-Status Stepper::TrainAlone(int replica, const Batch& batch) {
+Status Stepper::TrainReplicaAlone(int replica, const Batch& batch) {
   replica_ = replica;
   active_exchange_ = no_exchange_.get();
-  const Status trained = LocalStep(batch);
+  const Status trained = TrainStep(batch);
   active_exchange_ = exchange_.get();
   return trained;
 }
 
-Status Stepper::LocalStep(const Batch& batch) {
+Status Stepper::TrainStep(const Batch& batch) {
   if (batch.count > 0) {
     Batch own = batch;
     own.global_count = batch.count;
@@ -210,17 +210,18 @@ Status Stepper::LocalStep(const Batch& batch) {
   return Status();
 }
 
-Status Stepper::PassAlone(int replica, const Batch& batch, StepReport* report) {
+Status Stepper::ComputePassAlone(int replica, const Batch& batch,
+                                 StepReport* report) {
   replica_ = replica;
   active_exchange_ = no_exchange_.get();
-  const Status computed = ComputePass(batch, report);
+  const Status computed = RunPass(batch, report);
   active_exchange_ = exchange_.get();
   replica_ = 0;
   results_ = Results();
   return computed;
 }
 
-Status Stepper::ComputePass(const Batch& batch, StepReport* report) {
+Status Stepper::RunPass(const Batch& batch, StepReport* report) {
   double loss_sum = 0;
   RINGLET_RETURN_IF_ERROR(ForwardAll(batch.x, batch.count, true, true));
   RINGLET_RETURN_IF_ERROR(SumLosses(batch, true, &loss_sum));

@@ -56,10 +56,10 @@ class Stepper final : private GradientSink, private WorkerSums {
   Status GiveUp(unsigned char note);
   Status Test(const Batch& batch);
   // A step of one of this rank's replicas, without sums over the others.
-  Status TrainAlone(int replica, const Batch& batch);
+  Status TrainReplicaAlone(int replica, const Batch& batch);
   // Forward, loss and backward of such a step: computes the gradients and
   // *report, without an update. Drops a step under way.
-  Status PassAlone(int replica, const Batch& batch, StepReport* report);
+  Status ComputePassAlone(int replica, const Batch& batch, StepReport* report);
   // Record the step in the trail, and send it to the other workers.
   void BeginStep();
   void NoteStepEnded() const;
@@ -90,8 +90,8 @@ class Stepper final : private GradientSink, private WorkerSums {
 
   Status TrainReplicas(bool is_second_try);
   Status TrainReplica(const Batch& batch, bool is_second_try);
-  Status LocalStep(const Batch& batch);
-  Status ComputePass(const Batch& batch, StepReport* report);
+  Status TrainStep(const Batch& batch);
+  Status RunPass(const Batch& batch, StepReport* report);
   Status TimeReplica(bool is_second_try, Batch* batch);
   Status ForwardAll(const float* x, int64_t examples, bool training,
                     bool for_loss);
