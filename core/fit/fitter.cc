@@ -241,14 +241,14 @@ Status Fitter::End() {
   // A custom training loop may leave its last epoch.
   LocalTrainer& rounds = parts_.local_trainer();
   RINGLET_RETURN_IF_ERROR(rounds.EndRounds());
-  // The check compares the state before Finalize, as a save at the last epoch's
-  // end does: both have the same boundary.
+  // The check compares the state before UseAveragedWeights, as a save at the
+  // last epoch's end does: both have the same boundary.
   recovery_.OnBoundary();
   RINGLET_RETURN_IF_ERROR(CheckReplicas());
   // After a loss from here on the fit returns to the trained weights. Their
   // averages are the result of the fit, and not a state to continue from.
   recovery_.CopyWeights();
-  parts_.updater().Finalize();
+  parts_.updater().UseAveragedWeights();
   // No further round uses the state of the rounds.
   rounds.Reset();
   messages_.WarnOfDivergence(fit_);

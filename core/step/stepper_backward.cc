@@ -156,7 +156,7 @@ Status Stepper::Apply() {
     updater_.Begin();
     updater_.UpdateAll();
   }
-  updater_.ChangeState(config_.job_replicas.count());
+  updater_.ApplyStateChanges(config_.job_replicas.count());
   updater_.End();
   return Status();
 }

@@ -76,7 +76,7 @@ void Updater::Average(int64_t n, float* weights, float* average) const {
   if (overwrites) std::copy_n(average, n, weights);
 }
 
-void Updater::Finalize() {
+void Updater::UseAveragedWeights() {
   if (!config_.optimizer.use_ema || iterations_ == 0) return;
   for (const Variable& v : graph_.variables()) {
     if (!v.trained()) continue;
@@ -170,7 +170,7 @@ void Updater::UpdateAll() {
 
 // A change of zero keeps the bits of the state. It comes from a replica without
 // examples, or a frozen layer.
-void Updater::ChangeState(int replicas) {
+void Updater::ApplyStateChanges(int replicas) {
   const KeptSpans& kept = memory_.kept();
   for (const Variable& v : graph_.variables()) {
     if (v.change_offset < 0) continue;

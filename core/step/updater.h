@@ -42,11 +42,11 @@ class Updater final : public Saveable {
   // Clips the gradients in memory, and updates all weights.
   void UpdateAll();
   // Adds to each state the mean of its changes over `replicas`.
-  void ChangeState(int replicas);
+  void ApplyStateChanges(int replicas);
   void End() { ++iterations_; }
   // If the optimizer averages the weights, the averages become the weights. A
   // second call changes nothing.
-  void Finalize();
+  void UseAveragedWeights();
 
   // For local updates: BeginRound resets the optimizer, except its learning
   // rate. RewindRound returns to the state after BeginRound.
