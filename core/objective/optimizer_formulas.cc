@@ -79,7 +79,7 @@ class Decay {
 void RmspropLoop(const UpdateCall& c, float* __restrict w,
                  const float* __restrict g, float* __restrict v,
                  float* __restrict a, float* __restrict m) {
-  const float lr = c.scalars.learning_rate, rest = c.scalars.rest_1;
+  const float lr = c.scalars.learning_rate, rest = c.scalars.one_minus_beta_1;
   const float epsilon = c.optimizer.epsilon, mu = c.optimizer.momentum;
   const Decay decayed(c.optimizer.rho, rest);
   if (a == nullptr && m == nullptr) {
@@ -106,19 +106,20 @@ void RmspropLoop(const UpdateCall& c, float* __restrict w,
 void AdamLoop(const UpdateCall& c, float* __restrict w,
               const float* __restrict g, float* __restrict m,
               float* __restrict v, float* __restrict v_max) {
-  const float rest_1 = c.scalars.rest_1, rest_2 = c.scalars.rest_2;
+  const float one_minus_beta_1 = c.scalars.one_minus_beta_1,
+              one_minus_beta_2 = c.scalars.one_minus_beta_2;
   const float alpha = c.scalars.alpha, epsilon = c.optimizer.epsilon;
   if (v_max == nullptr) {
     ForEach(c, w, g, [=](int64_t i, float gi, float wi) {
-      m[i] += (gi - m[i]) * rest_1;
-      v[i] += (Square(gi) - v[i]) * rest_2;
+      m[i] += (gi - m[i]) * one_minus_beta_1;
+      v[i] += (Square(gi) - v[i]) * one_minus_beta_2;
       w[i] = wi - alpha * m[i] / (std::sqrt(v[i]) + epsilon);
     });
     return;
   }
   ForEach(c, w, g, [=](int64_t i, float gi, float wi) {
-    m[i] += (gi - m[i]) * rest_1;
-    v[i] += (Square(gi) - v[i]) * rest_2;
+    m[i] += (gi - m[i]) * one_minus_beta_1;
+    v[i] += (Square(gi) - v[i]) * one_minus_beta_2;
     v_max[i] = std::max(v_max[i], v[i]);
     w[i] = wi - alpha * m[i] / (std::sqrt(v_max[i]) + epsilon);
   });
@@ -127,11 +128,11 @@ void AdamLoop(const UpdateCall& c, float* __restrict w,
 void AdamaxLoop(const UpdateCall& c, float* __restrict w,
                 const float* __restrict g, float* __restrict m,
                 float* __restrict u) {
-  const float rest_1 = c.scalars.rest_1;
+  const float one_minus_beta_1 = c.scalars.one_minus_beta_1;
   const float alpha = c.scalars.alpha, epsilon = c.optimizer.epsilon;
-  const Decay decayed(c.optimizer.beta_2, c.scalars.rest_2);
+  const Decay decayed(c.optimizer.beta_2, c.scalars.one_minus_beta_2);
   ForEach(c, w, g, [=](int64_t i, float gi, float wi) {
-    m[i] += (gi - m[i]) * rest_1;
+    m[i] += (gi - m[i]) * one_minus_beta_1;
     u[i] = std::max(decayed(u[i]), std::fabs(gi));
     w[i] = wi - alpha * m[i] / (u[i] + epsilon);
   });
@@ -143,11 +144,11 @@ void NadamLoop(const UpdateCall& c, float* __restrict w,
   const StepScalars s = c.scalars;
   const float epsilon = c.optimizer.epsilon;
   ForEach(c, w, g, [=](int64_t i, float gi, float wi) {
-    m[i] += (gi - m[i]) * s.rest_1;
-    v[i] += (Square(gi) - v[i]) * s.rest_2;
-    const float mean = s.of_mean * m[i] + s.of_gradient * gi;
-    w[i] =
-        wi - s.learning_rate * mean / (std::sqrt(v[i] * s.of_square) + epsilon);
+    m[i] += (gi - m[i]) * s.one_minus_beta_1;
+    v[i] += (Square(gi) - v[i]) * s.one_minus_beta_2;
+    const float mean = s.mean_factor * m[i] + s.gradient_factor * gi;
+    w[i] = wi - s.learning_rate * mean /
+                    (std::sqrt(v[i] * s.square_factor) + epsilon);
   });
 }
 
@@ -163,7 +164,7 @@ void AdagradLoop(const UpdateCall& c, float* __restrict w,
 void AdadeltaLoop(const UpdateCall& c, float* __restrict w,
                   const float* __restrict g, float* __restrict a,
                   float* __restrict u) {
-  const float lr = c.scalars.learning_rate, rest = c.scalars.rest_1;
+  const float lr = c.scalars.learning_rate, rest = c.scalars.one_minus_beta_1;
   const float epsilon = c.optimizer.epsilon;
   ForEach(c, w, g, [=](int64_t i, float gi, float wi) {
     a[i] += (Square(gi) - a[i]) * rest;
@@ -176,17 +177,18 @@ void AdadeltaLoop(const UpdateCall& c, float* __restrict w,
 void LionLoop(const UpdateCall& c, float* __restrict w,
               const float* __restrict g, float* __restrict m) {
   const float lr = c.scalars.learning_rate;
-  const float rest_1 = c.scalars.rest_1, rest_2 = c.scalars.rest_2;
+  const float one_minus_beta_1 = c.scalars.one_minus_beta_1,
+              one_minus_beta_2 = c.scalars.one_minus_beta_2;
   ForEach(c, w, g, [=](int64_t i, float gi, float wi) {
-    const float way = m[i] + (gi - m[i]) * rest_1;
+    const float way = m[i] + (gi - m[i]) * one_minus_beta_1;
     w[i] = wi - (way > 0 ? lr : way < 0 ? -lr : lr * way);  // NaN stays NaN
-    m[i] += (gi - m[i]) * rest_2;
+    m[i] += (gi - m[i]) * one_minus_beta_2;
   });
 }
 
 }  // namespace
 
-void SettleMoments(int64_t n, float* slot) {
+void FlushTinyMoments(int64_t n, float* slot) {
   for (int64_t i = 0; i < n; ++i) {
     slot[i] = std::fabs(slot[i]) < 0x1p-110f ? 0 : slot[i];
   }

@@ -1,6 +1,6 @@
 // The update of each optimizer, on a range of the weights and of its slots.
 //
-// Internal to core/model/.
+// Internal to core/objective/.
 
 #ifndef RINGLET_CORE_OBJECTIVE_OPTIMIZER_FORMULAS_H_
 #define RINGLET_CORE_OBJECTIVE_OPTIMIZER_FORMULAS_H_
@@ -10,7 +10,7 @@
 namespace ringlet {
 
 // Replaces magnitudes below 2^-110 by 0.
-void SettleMoments(int64_t n, float* slot);
+void FlushTinyMoments(int64_t n, float* slot);
 
 void UpdateSgd(const UpdateCall& call);
 void UpdateRmsprop(const UpdateCall& call);

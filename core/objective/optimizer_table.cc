@@ -42,7 +42,7 @@ SlotNames RmspropSlots(const Optimizer& o) {
 }
 
 void PrepareRmsprop(const Optimizer& o, double, StepScalars* s) {
-  s->rest_1 = static_cast<float>(1 - Decimal(o.rho));
+  s->one_minus_beta_1 = static_cast<float>(1 - Decimal(o.rho));
 }
 
 // --- Adam, AdamW ------------------------------------------------------------
@@ -59,8 +59,8 @@ SlotNames AdamSlots(const Optimizer& o) {
 }
 
 void PrepareBetas(const Optimizer& o, double, StepScalars* s) {
-  s->rest_1 = static_cast<float>(1 - Decimal(o.beta_1));
-  s->rest_2 = static_cast<float>(1 - Decimal(o.beta_2));
+  s->one_minus_beta_1 = static_cast<float>(1 - Decimal(o.beta_1));
+  s->one_minus_beta_2 = static_cast<float>(1 - Decimal(o.beta_2));
 }
 
 void PrepareAdam(const Optimizer& o, double t, StepScalars* s) {
@@ -111,9 +111,9 @@ void PrepareNadam(const Optimizer& o, double t, StepScalars* s) {
   const double now = NadamMomentum(beta_1, t);
   const double next = NadamMomentum(beta_1, t + 1);
   const double product = NadamProduct(beta_1, t);
-  s->of_mean = static_cast<float>(next / (1 - product * next));
-  s->of_gradient = static_cast<float>((1 - now) / (1 - product));
-  s->of_square = static_cast<float>(1 / (1 - math::Pow(beta_2, t)));
+  s->mean_factor = static_cast<float>(next / (1 - product * next));
+  s->gradient_factor = static_cast<float>((1 - now) / (1 - product));
+  s->square_factor = static_cast<float>(1 / (1 - math::Pow(beta_2, t)));
 }
 
 // --- Adagrad, Adadelta ------------------------------------------------------
@@ -205,7 +205,7 @@ StepScalars PrepareStep(const Optimizer& optimizer, float learning_rate,
   StepScalars s;
   s.learning_rate = learning_rate;
   s.decay = optimizer.weight_decay * learning_rate;
-  s.settles = updates % 64 == 63;
+  s.flushes_tiny_moments = updates % 64 == 63;
   ClassOf(optimizer).prepare(optimizer, static_cast<double>(updates) + 1, &s);
   return s;
 }
@@ -213,8 +213,9 @@ StepScalars PrepareStep(const Optimizer& optimizer, float learning_rate,
 void UpdateRange(const UpdateCall& call) {
   const OptimizerClass& c = ClassOf(call.optimizer);
   c.update(call);
-  const int moments = call.scalars.settles ? c.slots(call.optimizer).count : 0;
-  for (int s = 0; s < moments; ++s) SettleMoments(call.n, call.slots[s]);
+  const int moments =
+      call.scalars.flushes_tiny_moments ? c.slots(call.optimizer).count : 0;
+  for (int s = 0; s < moments; ++s) FlushTinyMoments(call.n, call.slots[s]);
 }
 
 }  // namespace ringlet

@@ -26,15 +26,15 @@ struct StepScalars {
   float decay = 0;  // weight_decay * learning_rate
   // 1 - rho, or 1 - beta_1 and 1 - beta_2. They are computed from the decimals
   // of these settings (0.9999 and not its float32), and rounded once.
-  float rest_1 = 0;
-  float rest_2 = 0;
+  float one_minus_beta_1 = 0;
+  float one_minus_beta_2 = 0;
   // Nadam: the factors of the mean, the gradient and the mean square.
-  float of_mean = 0, of_gradient = 0, of_square = 0;
+  float mean_factor = 0, gradient_factor = 0, square_factor = 0;
   // This update replaces moments that have nearly vanished by 0. Without
   // gradients they would shrink to denormal numbers, which are tens of times
   // slower on most CPUs. Every 64th update is often enough: with a beta of 0.9
   // moments lose 10 of the remaining 16 powers of 2 in that time.
-  bool settles = false;
+  bool flushes_tiny_moments = false;
 };
 // `updates` is the number of earlier updates.
 StepScalars PrepareStep(const Optimizer& optimizer, float learning_rate,
