@@ -77,7 +77,7 @@ Status Fitter::Check() {
 
 bool Fitter::Recover(Status* status) {
   CloseData();
-  if (!error_is_common_ && !parts_.consistency().check_failed()) {
+  if (!all_ranks_have_error_ && !parts_.consistency().check_failed()) {
     ReportToOthers(*status);
   }
   requests_.Restore(&fit_);
@@ -106,7 +106,7 @@ bool Fitter::Recover(Status* status) {
   // A first signal ends the wait of this worker.
   if (!elastic || !fit_.interrupted) signals_.reset();
   requests_.Keep(fit_);
-  messages_.ReportNewView(*status, /*admits_joiner=*/error_is_common_);
+  messages_.ReportNewView(*status, /*admits_joiner=*/all_ranks_have_error_);
   *status = recovery_.Rejoin(status->rank(), fit_.is_joining);
   if (!status->ok()) return false;
   requests_.ViewFormed();
@@ -164,7 +164,7 @@ void Fitter::Reset() {
   fit_.local_steps = config.chooses_steps() ? config.chosen_steps
                      : config.local()       ? config.options.local.steps
                                             : 0;
-  error_is_common_ = epoch_ends_early_ = round_steps_chosen_ = false;
+  all_ranks_have_error_ = epoch_ends_early_ = round_steps_chosen_ = false;
 }
 
 // Everything before the first step.
@@ -172,7 +172,7 @@ Status Fitter::SetUp() {
   RINGLET_RETURN_IF_ERROR(plan_.ReserveAndProbe(model_));
   SetUpChecks();
   const Status same = plan_.Agree(parts_.config().joining);
-  error_is_common_ = same.code() == Code::kInvalidArgument;
+  all_ranks_have_error_ = same.code() == Code::kInvalidArgument;
   RINGLET_RETURN_IF_ERROR(same);
   lines_.Begin(fit_, parts_.config().job_replicas.own(), dataset_);
   RINGLET_RETURN_IF_ERROR(NotifyCallbacks(&Callback::OnSetup));
@@ -182,7 +182,7 @@ Status Fitter::SetUp() {
   parts_.local_trainer().Reset();
   ViewState found;
   const Status entered = recovery_.EnterView(&found);
-  error_is_common_ = entered.code() == Code::kOutOfSync;
+  all_ranks_have_error_ = entered.code() == Code::kOutOfSync;
   RINGLET_RETURN_IF_ERROR(entered);
   if (found == ViewState::kMemory) fit_.source = RestoreSource::kMemory;
   if (found == ViewState::kMissing) fit_.source = RestoreSource::kMissing;
@@ -296,7 +296,7 @@ Status Fitter::BeginEpoch() {
 Status Fitter::EndEpoch(Progress* progress, Logs* logs) {
   const IeeeArithmetic ieee;
   CloseData();
-  RINGLET_RETURN_IF_ERROR(AtStep(parts_.local_trainer().EndRounds()));
+  RINGLET_RETURN_IF_ERROR(WithStep(parts_.local_trainer().EndRounds()));
   recovery_.OnWholeBoundary();
   SetEpochMetrics(*model_, fit_.metrics, logs);
   if (plan_.Validates(fit_.epoch)) RINGLET_RETURN_IF_ERROR(Validate(logs));
@@ -360,7 +360,8 @@ Status Fitter::TakeStep(Progress* progress) {
   if (requests_.note() != 0) {
     // As on the other ranks: callbacks may call the collective.
     RINGLET_RETURN_IF_ERROR(NotifyCallbacks(&Callback::OnTrainBatchBegin));
-    RINGLET_RETURN_IF_ERROR(AtStep(parts_.stepper().GiveUp(requests_.note())));
+    RINGLET_RETURN_IF_ERROR(
+        WithStep(parts_.stepper().GiveUp(requests_.note())));
     return HandleStepGivenUp();
   }
   bool taken = false;
@@ -371,7 +372,7 @@ Status Fitter::TakeStep(Progress* progress) {
   return EndStep();
 }
 
-Status Fitter::AtStep(const Status& status) const {
+Status Fitter::WithStep(const Status& status) const {
   return status.Annotate("epoch %" PRId64 ", step %" PRId64, fit_.epoch + 1,
                          fit_.step + 1);
 }
@@ -385,7 +386,7 @@ Status Fitter::Step(bool* taken) {
   RINGLET_RETURN_IF_ERROR(loader_->Next(&batch));
   parts_.stepper().times().AddReading(clock->MonotonicNanos() - begin);
   messages_.NoteRange(fit_, batch);
-  RINGLET_RETURN_IF_ERROR(AtStep(Train(&batch, taken)));
+  RINGLET_RETURN_IF_ERROR(WithStep(Train(&batch, taken)));
   if (!*taken) return Status();
   SetEpochMetrics(*model_, fit_.metrics, &step_logs_);
   fit_.step += fit_.steps_taken - 1;
@@ -423,7 +424,7 @@ Status Fitter::SavePoint(bool epoch_ended) {
 
 // The result of an interrupted fit, after everything was saved.
 Status Fitter::InterruptedStatus() {
-  error_is_common_ = true;
+  all_ranks_have_error_ = true;
   if (fit_.signal != 0 && !AnyRestoresAfterLoss(options_.callbacks)) {
     return Interrupted(fit_.signal, "interrupted after %s: %s",
                        fit_.LastStep().c_str(),

@@ -73,7 +73,7 @@ class Fitter {
   static void NoteEpoch(int64_t epoch, const Logs& logs, History* history);
   // *taken: see Stepper::Train.
   Status Step(bool* taken);
-  Status AtStep(const Status& status) const;  // adds the step
+  Status WithStep(const Status& status) const;  // adds the step
   Status CompleteStep(const DataPosition& next);
   Status EndStep();
   Status Train(Batch* batch, bool* taken);
@@ -136,7 +136,8 @@ class Fitter {
   Logs step_logs_;   // of the last step
   Logs epoch_logs_;  // of the last epoch
   CheckPace check_pace_;
-  bool error_is_common_ = false;  // every rank has the error that ends the fit
+  bool all_ranks_have_error_ =
+      false;  // every rank has the error that ends the fit
   bool round_steps_chosen_ = false;  // ChooseRoundSteps was called in this view
 };
 

@@ -38,7 +38,7 @@ Status Fitter::CheckReplicas() {
   Clock* const clock = Clock::System();
   check_pace_.BeginCheck(model_->iterations(), clock->MonotonicNanos());
   const Status status = model_->CheckReplicas();
-  error_is_common_ = status.code() == Code::kOutOfSync;
+  all_ranks_have_error_ = status.code() == Code::kOutOfSync;
   RINGLET_RETURN_IF_ERROR(status);
   recovery_.PassCheck();
   check_pace_.EndCheck(model_->iterations(), clock->MonotonicNanos());

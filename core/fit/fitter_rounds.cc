@@ -52,7 +52,7 @@ Status Fitter::MeasureRounds(int64_t* chosen) {
   }
   CloseData();
   fit_.local_steps = 0;
-  RINGLET_RETURN_IF_ERROR(AtStep(status));
+  RINGLET_RETURN_IF_ERROR(WithStep(status));
   const int64_t mine[] = {least.steps / steps, least.exchange};
   std::vector<int64_t> all(2 * static_cast<size_t>(collective->size()));
   RINGLET_RETURN_IF_ERROR(
@@ -73,7 +73,7 @@ Status Fitter::MeasureRounds(int64_t* chosen) {
 // lose it.
 Status Fitter::FinishRounds() {
   if (AnyRestoresAfterLoss(options_.callbacks)) return Status();
-  RINGLET_RETURN_IF_ERROR(AtStep(parts_.local_trainer().EndRounds()));
+  RINGLET_RETURN_IF_ERROR(WithStep(parts_.local_trainer().EndRounds()));
   recovery_.OnBoundary();
   return Status();
 }

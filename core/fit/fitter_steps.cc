@@ -93,7 +93,7 @@ Status Fitter::HandleStepGivenUp() {
 // Called between two steps, on every rank. No worker is lost: a joining worker
 // waits.
 Status Fitter::FormNewView() {
-  error_is_common_ = true;
+  all_ranks_have_error_ = true;
   return PeerLost(-1, "another worker waits to take part");
 }
 
