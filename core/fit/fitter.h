@@ -17,6 +17,7 @@
 #include "fit_messages.h"
 #include "fit_plan.h"
 #include "interrupts.h"
+#include "non_chief_output.h"
 #include "progress.h"
 #include "replica_balancer.h"
 #include "ringlet/dataset.h"
@@ -25,7 +26,6 @@
 #include "ringlet/status.h"
 #include "run_state.h"
 #include "stop_requests.h"
-#include "worker_lines.h"
 
 namespace ringlet {
 
@@ -123,7 +123,7 @@ class Fitter {
   FitState fit_;
   FitMessages messages_;
   ReplicaBalancer balancer_;
-  WorkerLines lines_;
+  NonChiefOutput lines_;
   RunState state_{&fit_, /*live=*/true};
   RunState state_but_model_{&fit_, /*live=*/true,
                             /*model=*/false};

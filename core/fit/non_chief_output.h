@@ -1,11 +1,11 @@
-// WorkerLines: the output of a worker that is not the chief.
+// NonChiefOutput: the output of a worker that is not the chief.
 //
 // Internal to core/. It prints one line when training begins and one when it
 // ends, each flushed; the chief shows the progress. Nothing is printed by the
 // chief, by a single worker, and with Verbose::kSilent.
 
-#ifndef RINGLET_CORE_FIT_WORKER_LINES_H_
-#define RINGLET_CORE_FIT_WORKER_LINES_H_
+#ifndef RINGLET_CORE_FIT_NON_CHIEF_OUTPUT_H_
+#define RINGLET_CORE_FIT_NON_CHIEF_OUTPUT_H_
 
 #include <cstdint>
 #include <cstdio>
@@ -20,9 +20,9 @@
 
 namespace ringlet {
 
-class WorkerLines {
+class NonChiefOutput {
  public:
-  WorkerLines(const Collective& collective, Verbose verbose, FILE* out);
+  NonChiefOutput(const Collective& collective, Verbose verbose, FILE* out);
 
   // Prints its line once in a fit, also if workers are lost meanwhile. `own`:
   // the replicas that this worker computes.
@@ -42,4 +42,4 @@ class WorkerLines {
 
 }  // namespace ringlet
 
-#endif  // RINGLET_CORE_FIT_WORKER_LINES_H_
+#endif  // RINGLET_CORE_FIT_NON_CHIEF_OUTPUT_H_

@@ -1,4 +1,4 @@
-#include "worker_lines.h"
+#include "non_chief_output.h"
 
 #include <algorithm>
 #include <cinttypes>
@@ -8,21 +8,21 @@
 
 namespace ringlet {
 
-WorkerLines::WorkerLines(const Collective& collective, Verbose verbose,
-                         FILE* out)
+NonChiefOutput::NonChiefOutput(const Collective& collective, Verbose verbose,
+                               FILE* out)
     : collective_(collective),
       out_(out),
       silent_(verbose == Verbose::kSilent) {}
 
-std::string WorkerLines::Self() const {
+std::string NonChiefOutput::Self() const {
   const std::string address = collective_.address(collective_.rank());
   return "worker " + std::to_string(collective_.rank()) + " of " +
          std::to_string(collective_.size()) +
          (address.empty() ? "" : " at " + address);
 }
 
-void WorkerLines::Begin(const FitState& fit, const ReplicaRange& own,
-                        const Dataset& dataset) {
+void NonChiefOutput::Begin(const FitState& fit, const ReplicaRange& own,
+                           const Dataset& dataset) {
   if (silent_ || begun_ || fit.chief) return;
   begun_ = true;
   const int replicas = fit.model->num_replicas();
@@ -44,7 +44,7 @@ void WorkerLines::Begin(const FitState& fit, const ReplicaRange& own,
           chief.c_str());
 }
 
-void WorkerLines::End(const Status& status, int64_t epochs, int64_t steps) {
+void NonChiefOutput::End(const Status& status, int64_t epochs, int64_t steps) {
   const bool chief = collective_.rank() == 0;
   if (silent_ || !begun_ || chief) return;
   if (status.ok()) {
