@@ -4,20 +4,20 @@ namespace ringlet {
 
 void RecoveryState::Start(int64_t step) {
   progress_ = {verifies_ ? step : 0, step, 0};
-  held_ = Held::kValid;
+  validity_ = StateValidity::kValid;
 }
 
 void RecoveryState::ReachBoundary(int64_t step) {
-  if (held_ == Held::kChanging && verifies_) {
+  if (validity_ == StateValidity::kInvalid && verifies_) {
     progress_.contributors |= members_;
   }
   progress_.step = step;
-  held_ = Held::kValid;
+  validity_ = StateValidity::kValid;
 }
 
 void RecoveryState::EndTransfer(const StateProgress& donors) {
   progress_ = donors;
-  held_ = Held::kValid;
+  validity_ = StateValidity::kValid;
 }
 
 OnViewAction RecoveryState::EnterView(uint64_t members, uint64_t staying) {
@@ -25,12 +25,12 @@ OnViewAction RecoveryState::EnterView(uint64_t members, uint64_t staying) {
   const bool has_lost_workers = (progress_.contributors & ~staying) != 0;
   if (valid() && !has_lost_workers) return OnViewAction::kKeep;
   if (!has_point_) {
-    held_ = Held::kNothing;
+    validity_ = StateValidity::kNone;
     progress_ = {};
     return OnViewAction::kDrop;
   }
   progress_ = point_;
-  held_ = Held::kValid;
+  validity_ = StateValidity::kValid;
   return OnViewAction::kRollBack;
 }
 

@@ -15,10 +15,10 @@
 namespace ringlet {
 
 // The part of the run's state that a worker has.
-enum class Held : uint8_t {
-  kNothing,   // no state: the worker has just started, or has dropped it
-  kChanging,  // from a weight update, or a transfer's first byte, to its end
-  kValid,     // the state at a step boundary, with its StateProgress
+enum class StateValidity : uint8_t {
+  kNone,     // no state: the worker has just started, or has dropped it
+  kInvalid,  // from a weight update, or a transfer's first byte, to its end
+  kValid,    // the state at a step boundary, with its StateProgress
 };
 
 // The owner's action on the state's bytes when a view forms.
@@ -40,7 +40,7 @@ class RecoveryState {
   void Start(int64_t step);
   // The weights and slots no longer belong to a boundary: a step has changed
   // them, or a transfer will.
-  void BeginChange() { held_ = Held::kChanging; }
+  void BeginChange() { validity_ = StateValidity::kInvalid; }
   // A step boundary. If the state was changing, all members of the view have
   // contributed.
   void ReachBoundary(int64_t step);
@@ -58,8 +58,8 @@ class RecoveryState {
   // nothing, so its point stays unless the state has no unverified steps.
   bool PassCheck();
 
-  Held held() const { return held_; }
-  bool valid() const { return held_ == Held::kValid; }
+  StateValidity validity() const { return validity_; }
+  bool valid() const { return validity_ == StateValidity::kValid; }
   const StateProgress& progress() const { return progress_; }
   bool has_point() const { return has_point_; }
   const StateProgress& point() const { return point_; }
@@ -67,7 +67,7 @@ class RecoveryState {
 
  private:
   bool verifies_;
-  Held held_ = Held::kNothing;
+  StateValidity validity_ = StateValidity::kNone;
   StateProgress progress_;
   bool has_point_ = false;
   StateProgress point_;

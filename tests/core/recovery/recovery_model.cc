@@ -52,7 +52,7 @@ struct World {
         add(worker.incarnation);
         continue;
       }
-      add(static_cast<int64_t>(worker.state.held()));
+      add(static_cast<int64_t>(worker.state.validity()));
       add_progress(worker.state.progress());
       add(worker.state.has_point());
       add_progress(worker.state.point());
