@@ -112,7 +112,8 @@ Status Recovery::Transfer(int donor, const std::vector<StateSummary>& all) {
   RINGLET_RETURN_IF_ERROR(BroadcastState(model_.collective(), {state}, donor));
   state_.EndTransfer(given.progress);
   RINGLET_RETURN_IF_ERROR(Begin(ViewState::kMemory));
-  snapshot_.Complete();  // callbacks may change their memory in OnTrainBegin
+  snapshot_
+      .TakeLargeSpans();  // callbacks may change their memory in OnTrainBegin
   return Status();
 }
 
@@ -139,7 +140,7 @@ void Recovery::OnBoundary() {
 void Recovery::OnWholeBoundary() {
   if (!keeps_boundaries()) return;
   OnBoundary();
-  snapshot_.Complete();
+  snapshot_.TakeLargeSpans();
 }
 
 // Callbacks may change the weights at the end of an epoch and of the training.
@@ -154,7 +155,7 @@ void Recovery::CopyWeights() {
 
 void Recovery::PassCheck() {
   if (!state_.PassCheck()) return;
-  snapshot_.Complete();
+  snapshot_.TakeLargeSpans();
   point_.Keep(snapshot_, *parts_.epoch,
               model_parts_.consistency().StateDigest());
 }
@@ -166,7 +167,7 @@ void Recovery::OnLoss(bool overwritten) {
     state_.BeginChange();
     begun_ = true;
   }
-  snapshot_.Complete();
+  snapshot_.TakeLargeSpans();
   if (weights_ == nullptr) return;
   std::copy_n(weights_.get(), model_.num_weights(), model_.weights());
   weights_.reset();

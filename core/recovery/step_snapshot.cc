@@ -37,7 +37,7 @@ void StepSnapshot::Copy(bool large) {
     const size_t bytes = piece.span.bytes();
     // The running metrics and the scales change in every step, whatever their
     // size.
-    const bool rests = bytes > kSmall &&
+    const bool rests = bytes > kMaxSmallBytes &&
                        !StartsWith(piece.span.name, "metric/") &&
                        piece.span.name != kScalesName;
     if (rests != large) continue;
@@ -51,7 +51,7 @@ void StepSnapshot::Take() {
   whole_ = false;
 }
 
-void StepSnapshot::Complete() {
+void StepSnapshot::TakeLargeSpans() {
   if (taken_ && !whole_) Copy(/*large=*/true);
   whole_ = true;
 }

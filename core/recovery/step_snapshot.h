@@ -19,12 +19,12 @@ namespace ringlet {
 bool IsModelState(const StateSpan& span);
 
 // A fit's state without the model state, from the last step boundary. Spans of
-// up to kSmall bytes and metrics are copied at every boundary. A callback's
-// larger spans are copied if callbacks may change them before the next
-// boundary: at an epoch's beginning and end.
+// up to kMaxSmallBytes bytes and metrics are copied at every boundary. A
+// callback's larger spans are copied if callbacks may change them before the
+// next boundary: at an epoch's beginning and end.
 class StepSnapshot {
  public:
-  static constexpr size_t kSmall = 4096;
+  static constexpr size_t kMaxSmallBytes = 4096;
 
   // Call it before the first Take of a fit, and after callbacks were set up
   // again.
@@ -33,7 +33,7 @@ class StepSnapshot {
   void Take();
   // Copies the large spans as they are now, unless the last Take has them
   // already. Must come before a callback changes them or is set up again.
-  void Complete();
+  void TakeLargeSpans();
   // Writes the copy into `state`, which has the spans that it had at Plan.
   Status Restore(Saveable* state) const;
 

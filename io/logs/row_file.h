@@ -99,7 +99,7 @@ class RowFile {
 
  private:
   // The limit of the state that a snapshot of a fit copies at every step.
-  static constexpr size_t kLongestRow = StepSnapshot::kSmall;
+  static constexpr size_t kLongestRow = StepSnapshot::kMaxSmallBytes;
   // A row; empty if it is longer than that, or not known.
   struct Row {
     char text[kLongestRow] = {};

@@ -391,8 +391,8 @@ class LosesPeerAtCalls final : public Collective {
   bool lost_ = false;
 };
 
-// An average of the weights, of more than StepSnapshot::kSmall bytes, which
-// takes the weights' place at the end; nothing of it may happen twice.
+// An average of the weights, of more than StepSnapshot::kMaxSmallBytes bytes,
+// which takes the weights' place at the end; nothing of it may happen twice.
 class Averages final : public Callback {
  public:
   const char* name() const override { return "averages"; }
