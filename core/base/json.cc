@@ -165,7 +165,7 @@ Status Json::Parse(const std::string& text, const std::string& where,
 
 Status Json::ParseUnmarked(const std::string& text, const std::string& where,
                            Json* json, int max_depth) {
-  const size_t utf8 = EndOfUtf8(text);
+  const size_t utf8 = ValidUtf8Bytes(text);
   if (utf8 != text.size()) return ErrorAt(text, utf8, where, "not UTF-8");
   int open = 0;
   RINGLET_RETURN_IF_ERROR(CheckLexically(text, where, max_depth, &open));

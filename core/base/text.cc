@@ -4,7 +4,7 @@
 
 namespace ringlet {
 
-size_t EndOfUtf8(const std::string& text) {
+size_t ValidUtf8Bytes(const std::string& text) {
   const size_t size = text.size();
   const auto byte = [&](size_t i) {
     return static_cast<unsigned char>(i < size ? text[i] : 0);
@@ -34,12 +34,12 @@ size_t EndOfUtf8(const std::string& text) {
   return size;
 }
 
-int64_t WholeNumber(std::string_view text, int64_t most) {
+int64_t ParseWholeNumber(std::string_view text, int64_t max) {
   const char* const end = text.data() + text.size();
   int64_t value = 0;
   const auto [last, error] = std::from_chars(text.data(), end, value);
   const bool whole = error == std::errc() && last == end;
-  return whole && value >= 0 && value <= most ? value : -1;
+  return whole && value >= 0 && value <= max ? value : -1;
 }
 
 std::string HexText(uint64_t number) {

@@ -32,17 +32,18 @@ inline std::string WithoutSuffix(const std::string& text,
                                 : text;
 }
 
-// The offset of the first byte that does not belong to a character in UTF-8
-// (RFC 3629); text.size() if there is none.
-size_t EndOfUtf8(const std::string& text);
+// The length of the beginning of `text` that is valid UTF-8 (RFC 3629): the
+// offset of the first byte that belongs to no character, or text.size().
+size_t ValidUtf8Bytes(const std::string& text);
 
-// All of `text` as a decimal number from 0 to `most`; -1 if it is not one.
-int64_t WholeNumber(std::string_view text, int64_t most);
+// All of `text` as a decimal number from 0 to `max`; -1 if it is not one.
+int64_t ParseWholeNumber(std::string_view text, int64_t max);
 
 // 16 hexadecimal digits.
 std::string HexText(uint64_t number);
 
-// `text` for a message: no control bytes, at most 100 bytes.
+// `text` for a message: its first 100 bytes, then "..." if there are more.
+// Control bytes become '?'.
 std::string Printable(const std::string& text);
 
 // The Keras name of an object of a class: "Conv2D" -> "conv2d", "MyLayer" ->

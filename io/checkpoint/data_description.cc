@@ -144,7 +144,7 @@ bool CanBeSaved(const std::vector<std::string>& names) {
   size_t bytes = 0;
   for (const std::string& name : names) {
     // JSON has only UTF-8, and Json no NUL in a string.
-    if (EndOfUtf8(name) != name.size()) return false;
+    if (ValidUtf8Bytes(name) != name.size()) return false;
     if (name.find('\0') != std::string::npos) return false;
     // The header is JSON that has this JSON as a string.
     const std::string once = JsonWriter().String(name).text();

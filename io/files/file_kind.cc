@@ -114,7 +114,7 @@ bool IsText(const std::string& head) {
     if (byte == 0x7f) return false;
   }
   // The last character may be incomplete.
-  return EndOfUtf8(head) + 4 > head.size();
+  return ValidUtf8Bytes(head) + 4 > head.size();
 }
 
 // True if all lines have the same number of separators.

@@ -16,7 +16,7 @@ constexpr char kAll[] = "all";
 
 // Parses a count; a run has at most 10^15 of anything.
 int64_t Number(std::string_view text) {
-  return WholeNumber(text, 1000000000000000);
+  return ParseWholeNumber(text, 1000000000000000);
 }
 
 std::string At(int64_t epoch, int64_t step) {

@@ -158,7 +158,7 @@ Status NumberByName(const std::string& path,
                     bool* replaced) {
   std::map<int64_t, int32_t> known;
   for (const std::string& name : classes) {
-    const int64_t number = WholeNumber(name, INT32_MAX);
+    const int64_t number = ParseWholeNumber(name, INT32_MAX);
     if (number < 0) return Status();
     known.emplace(number, static_cast<int32_t>(known.size()));
   }

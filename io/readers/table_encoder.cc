@@ -263,7 +263,7 @@ Status TableEncoder::SortCategories(size_t place, float* cells, int64_t rows) {
     int32_t& index = sorted[static_cast<size_t>(number)];
     if (index < 0) continue;
     index = static_cast<int32_t>(categories.size());
-    if (EndOfUtf8(text) != text.size() ||
+    if (ValidUtf8Bytes(text) != text.size() ||
         text.find('\0') != std::string::npos) {
       return Corruption("%s: '%s' is not UTF-8, so a model cannot keep it",
                         NameOf(place).c_str(), BeginningOf(text).c_str());

@@ -74,7 +74,8 @@ Status AppendTensor(const StateSpan& span, Storage storage, Output* output,
 
 // True if every reader's JSON strings can have this text.
 bool IsText(const std::string& text) {
-  return text.find('\0') == std::string::npos && EndOfUtf8(text) == text.size();
+  return text.find('\0') == std::string::npos &&
+         ValidUtf8Bytes(text) == text.size();
 }
 
 }  // namespace

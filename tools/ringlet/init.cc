@@ -140,7 +140,7 @@ class RunDraft {
     for (const ColumnSummary& column : columns()) names.push_back(column.name);
     const auto named = std::find(names.begin(), names.end(), label);
     const int64_t last = static_cast<int64_t>(names.size()) - 1;
-    int64_t number = label.empty() ? last : WholeNumber(label, last);
+    int64_t number = label.empty() ? last : ParseWholeNumber(label, last);
     if (!label.empty() && named != names.end()) number = named - names.begin();
     if (number < 0) return UnknownName("--label", "column", label, names);
     label_ = static_cast<size_t>(number);

@@ -149,7 +149,7 @@ TEST(JsonTest, Parse_TextIsNotUtf8_IsRejected) {
         "\xf1\x80\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff"}) {
     EXPECT_EQ(ErrorOf("[\"a" + std::string(bad) + "b\"]"),
               "file: line 1, column 4: not UTF-8");
-    EXPECT_EQ(EndOfUtf8("ab" + std::string(bad)), 2u);
+    EXPECT_EQ(ValidUtf8Bytes("ab" + std::string(bad)), 2u);
   }
 }
 
