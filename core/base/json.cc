@@ -244,7 +244,7 @@ bool Json::ToInt64(int64_t* value) const {
   return true;
 }
 
-Json Json::Asking(FieldLog* log) {
+Json Json::ForDescription(FieldLog* log) {
   Json json;
   json.log_ = log;
   return json;

@@ -29,7 +29,7 @@ class Json {
   Json() = default;
   // A missing value. A reader that gets one records its known fields in `log`
   // (io/keras/field_log.h). `log` outlives it.
-  static Json Asking(FieldLog* log);
+  static Json ForDescription(FieldLog* log);
   FieldLog* log() const { return log_; }
   // Errors are kCorruption and begin with "<where>: ", then, if known, "line 3,
   // column 7: " (from 1, in bytes). A byte order mark before the text is

@@ -1,6 +1,6 @@
 // Keeps the first error and continues with defaults. Finish returns it, or
-// names a field that was not read. With Json::Asking the same calls record what
-// they accept, so the reference page cannot differ from the reader.
+// names a field that was not read. With Json::ForDescription the same calls
+// record what they accept, so the reference page cannot differ from the reader.
 
 #include "field_reader.h"
 
@@ -26,7 +26,7 @@ std::string AsJson(const std::string& value) {
 
 FieldReader::FieldReader(const Json& object, const std::string& path)
     : json_(object), path_(path) {
-  if (object && !asked() && !object.is_object() &&
+  if (object && !is_describing() && !object.is_object() &&
       object.kind() != Json::Kind::kNull) {
     status_ = InvalidArgument("%s: must be an object, not %s",
                               path.empty() ? "the JSON" : path.c_str(),
@@ -40,14 +40,14 @@ std::string FieldReader::PathOf(const char* key) const {
 
 Json FieldReader::Take(const char* key) {
   known_.push_back(key);
-  if (asked()) Info(key);
+  if (is_describing()) Info(key);
   return json_[key];
 }
 
 Json FieldReader::Take(const char* key, const std::string& takes,
                        const std::string& standard) {
   const Json json = Take(key);
-  if (!asked()) return json;
+  if (!is_describing()) return json;
   FieldInfo* info = Info(key);
   if (info->takes.empty()) {
     info->takes = takes;
@@ -64,13 +64,13 @@ Json FieldReader::Part(const char* key, const std::string& takes,
 
 bool FieldReader::Has(const char* key) {
   const Json value = Take(key);
-  if (asked()) Info(key)->null = true;
+  if (is_describing()) Info(key)->null = true;
   nullable_.push_back(key);
   return value && value.kind() != Json::Kind::kNull;
 }
 
 void FieldReader::Fail(const Status& status) {
-  if (status_.ok() && !asked()) status_ = status;
+  if (status_.ok() && !is_describing()) status_ = status;
 }
 
 void FieldReader::Refuse(const char* key, const std::string& what) {
@@ -213,17 +213,17 @@ bool FieldReader::Object(const char* key, const std::string& takes,
 const char* FieldReader::Either(const char* name, const char* older) {
   Take(older, std::string("as ") + name);
   known_.push_back(name);
-  return Has(older) && !asked() ? older : name;
+  return Has(older) && !is_describing() ? older : name;
 }
 
 void FieldReader::Require(const char* key) {
-  if (asked()) Info(key)->required = true;
+  if (is_describing()) Info(key)->required = true;
   if (missing_.empty() && !json_[key]) missing_ = key;
 }
 
 Json FieldReader::TakeOnly(const char* key, const std::string& standard) {
   const Json json = Take(key, standard, standard);
-  if (asked()) Info(key)->only = Info(key)->null = true;
+  if (is_describing()) Info(key)->only = Info(key)->null = true;
   return json.kind() == Json::Kind::kNull ? Json() : json;
 }
 
@@ -270,7 +270,7 @@ void FieldReader::OnlyText(const char* key, const char* value,
 
 void FieldReader::Ignore(std::initializer_list<const char*> keys) {
   known_.insert(known_.end(), keys.begin(), keys.end());
-  if (!asked()) return;
+  if (!is_describing()) return;
   for (const char* key : keys) Info(key)->ignored = true;
 }
 

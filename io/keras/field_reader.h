@@ -1,9 +1,10 @@
 // FieldReader: reads the fields of one JSON object by name.
 //
 // Internal to io/ and tools/. The contract: read every known field, then call
-// Finish, which refuses all other fields. With Json::Asking the same calls
-// describe the fields (field_log.h) for docs/reference.md. So each call names
-// what it accepts, and the default is the content of *value before the call.
+// Finish, which refuses all other fields. With Json::ForDescription the same
+// calls describe the fields (field_log.h) for docs/reference.md. So each call
+// names what it accepts, and the default is the content of *value before the
+// call.
 
 #ifndef RINGLET_IO_KERAS_FIELD_READER_H_
 #define RINGLET_IO_KERAS_FIELD_READER_H_
@@ -35,8 +36,8 @@ inline std::string AsJson(const char* value) {
 struct KerasObject;
 
 // Reads the fields of one object. Keeps the first error. Finish() refuses the
-// fields that were not read. With Json::Asking every field is recorded in the
-// log and keeps its default, and there are no errors.
+// fields that were not read. With Json::ForDescription every field is recorded
+// in the log and keeps its default, and there are no errors.
 class FieldReader {
  public:
   // A missing object has no fields. Other values than an object or null are an
@@ -106,7 +107,7 @@ class FieldReader {
   Status Finish();
 
  private:
-  bool asked() const { return json_.log() != nullptr; }
+  bool is_describing() const { return json_.log() != nullptr; }
   FieldInfo* Info(const char* key) { return json_.log()->At(path_, key); }
   bool ChoiceOfRow(const char* key, const NameTable& table,
                    const std::string& standard, size_t* row);

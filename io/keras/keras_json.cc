@@ -203,7 +203,7 @@ std::vector<ClassInfo> Describe(
     FieldLog log;
     KerasObject object;
     object.name = table.Row(i)[0];
-    object.config = Json::Asking(&log);
+    object.config = Json::ForDescription(&log);
     read(object);
     classes.push_back({table.Row(i), "", log.fields()});
   }

@@ -89,7 +89,8 @@ Status ReadKerasObject(const Json& json, const std::string& path,
                        KerasObject* object,
                        std::initializer_list<const char*> more = {});
 
-// Describes the classes of a table. `read` reads each from Json::Asking.
+// Describes the classes of a table. `read` reads each from
+// Json::ForDescription.
 std::vector<ClassInfo> Describe(
     const NameTable& table,
     const std::function<void(const KerasObject& object)>& read);

@@ -2,7 +2,7 @@
 // type of a field's value decides how it is read (ReadValue) and, in
 // layer_json_writer.cc, written. Code for a single class has a comment. Readers
 // accept any bytes: a FieldReader keeps the first error with its place. With
-// Json::Asking readers return defaults.
+// Json::ForDescription readers return defaults.
 
 #include "layer_json.h"
 

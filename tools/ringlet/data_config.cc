@@ -1,5 +1,5 @@
 // The fields decide which of the three forms the data have. As in run_config.cc
-// every field must be reached where Json::Asking is read.
+// every field must be reached where Json::ForDescription is read.
 
 #include "data_config.h"
 

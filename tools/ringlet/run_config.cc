@@ -1,8 +1,8 @@
 // Each part of a RUN.json has a function that reads its fields by a
 // FieldReader. A field that is not read is an error. DescribeRun calls the same
-// functions on Json::Asking, which has no values and records each field, for
-// docs/reference.md and docs/run.schema.json. So every read must be reached
-// then too. Nothing is opened but the model's configuration.
+// functions on Json::ForDescription, which has no values and records each
+// field, for docs/reference.md and docs/run.schema.json. So every read must be
+// reached then too. Nothing is opened but the model's configuration.
 
 #include "run_config.h"
 
@@ -346,12 +346,12 @@ void ChooseShrinkPolicy(int workers, RunConfig* config) {
 
 std::vector<FieldInfo> DescribeRun() {
   FieldLog log;
-  const Json asking = Json::Asking(&log);
+  const Json described = Json::ForDescription(&log);
   RunConfig config;
-  (void)ReadCompile(asking, &config);
-  (void)ReadBothData(asking, ".", &config.train, &config.validation);
-  (void)ReadFit(asking, &config.fit);
-  (void)ReadStrategy(asking, ".", &config.strategy);
+  (void)ReadCompile(described, &config);
+  (void)ReadBothData(described, ".", &config.train, &config.validation);
+  (void)ReadFit(described, &config.fit);
+  (void)ReadStrategy(described, ".", &config.strategy);
   return log.fields();
 }
 
