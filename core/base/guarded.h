@@ -1,8 +1,8 @@
 // Calls user code, which may throw: an exception becomes a Status.
 //
 // Internal to core/. The library is built without exceptions, so none may pass
-// through its functions. Only core/fit/guarded.cc, which makes all these calls,
-// is built with them.
+// through its functions. Only core/base/guarded.cc, which makes all these
+// calls, is built with them.
 
 #ifndef RINGLET_CORE_BASE_GUARDED_H_
 #define RINGLET_CORE_BASE_GUARDED_H_
@@ -30,26 +30,24 @@ struct Targets;
 // Calls the method and returns its status. An exception becomes kInternal with
 // its what(), and std::bad_alloc becomes kResourceExhausted.
 template <typename... Parameters>
-Status Guarded(Callback* callback,
-               Status (Callback::*method)(FitState&, Parameters...),
-               FitState& fit, Parameters... parameters);
-Status GuardedFitReturn(Callback* callback, FitState& fit,
-                        const Status& status);
-Status GuardedRead(Source* source, const int64_t* index, int count, void* x,
-                   void* y);
-Status Guarded(const CustomLayer& layer,
-               Status (CustomLayer::*method)(const LayerCall&) const,
-               const LayerCall& call);
-Status GuardedBuild(const CustomLayer& layer, const std::vector<Shape>& inputs,
-                    LayerPlan* plan);
+Status CallGuarded(Callback* callback,
+                   Status (Callback::*method)(FitState&, Parameters...),
+                   FitState& fit, Parameters... parameters);
+Status CallFitReturn(Callback* callback, FitState& fit, const Status& status);
+Status CallRead(Source* source, const int64_t* index, int count, void* x,
+                void* y);
+Status CallGuarded(const CustomLayer& layer,
+                   Status (CustomLayer::*method)(const LayerCall&) const,
+                   const LayerCall& call);
+Status CallBuild(const CustomLayer& layer, const std::vector<Shape>& inputs,
+                 LayerPlan* plan);
 // For `count` examples: see losses.h and metrics.h.
-Status GuardedLoss(const CustomLoss& loss, const Shape& output, int64_t count,
-                   const float* predictions, const void* targets, float scale,
-                   float* per_example, float* d_predictions,
-                   const float* weights);
-Status GuardedUpdate(const CustomMetric& metric, const Shape& output,
-                     int64_t count, const float* predictions,
-                     const Targets& targets, MetricState* state);
+Status CallLoss(const CustomLoss& loss, const Shape& output, int64_t count,
+                const float* predictions, const void* targets, float scale,
+                float* per_example, float* d_predictions, const float* weights);
+Status CallUpdate(const CustomMetric& metric, const Shape& output,
+                  int64_t count, const float* predictions,
+                  const Targets& targets, MetricState* state);
 
 }  // namespace ringlet
 

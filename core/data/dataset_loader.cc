@@ -227,7 +227,7 @@ Status DatasetLoader::Read() {
   if (options_.read_examples) {
     x = raw_x_.empty() ? static_cast<void*>(options_.x) : raw_x_.data();
   }
-  RINGLET_RETURN_IF_ERROR(GuardedRead(
+  RINGLET_RETURN_IF_ERROR(CallRead(
       dataset.source().get(), indices_.data(), static_cast<int>(plan_.count), x,
       options_.read_targets ? raw_y_.data() : nullptr));
   read_at_ = at_;

@@ -74,7 +74,7 @@ class ConcatenatedSource final : public Source {
                        ? nullptr
                        : static_cast<unsigned char*>(x) + this->x().bytes() * i;
       RINGLET_RETURN_IF_ERROR(
-          GuardedRead(parts_[part].get(), &inner, 1, to_x, to_y));
+          CallRead(parts_[part].get(), &inner, 1, to_x, to_y));
     }
     return Status();
   }

@@ -46,8 +46,8 @@ class Row {
       const int64_t size = part.spec.shape.elements();
       raw_.resize(std::max(raw_.size(),
                            part.spec.bytes() * static_cast<size_t>(count)));
-      RINGLET_RETURN_IF_ERROR(GuardedRead(part.source.get(), index, count,
-                                          raw_.data(), /*y=*/nullptr));
+      RINGLET_RETURN_IF_ERROR(CallRead(part.source.get(), index, count,
+                                       raw_.data(), /*y=*/nullptr));
       for (int64_t example = 0; example < count; ++example) {
         T* const row = to + example * elements_;
         for (int64_t i = 0; i < size; ++i) {

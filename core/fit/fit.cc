@@ -65,9 +65,9 @@ class InputValues {
       for (int64_t i = 0; i < n; ++i) {
         indices[i] = dataset_.first() + (k + i) * dataset_.stride();
       }
-      RINGLET_RETURN_IF_ERROR(GuardedRead(dataset_.source().get(), indices,
-                                          static_cast<int>(n), raw_.data(),
-                                          /*y=*/nullptr));
+      RINGLET_RETURN_IF_ERROR(CallRead(dataset_.source().get(), indices,
+                                       static_cast<int>(n), raw_.data(),
+                                       /*y=*/nullptr));
       for (int64_t i = 0; i < n; ++i) {
         for (int64_t j = 0; j < count_; ++j) {
           const double value =
@@ -104,7 +104,8 @@ struct Statistics {
 
 Status CheckMayAdapt(const Graph& graph, int node, const Dataset& dataset) {
   const GraphNode& layer = graph.node(node);
-  const GraphLayer& called = graph.layers()[static_cast<size_t>(layer.layer_index)];
+  const GraphLayer& called =
+      graph.layers()[static_cast<size_t>(layer.layer_index)];
   const char* const name = layer.layer.name.c_str();
   if (layer.inputs[0] >= graph.num_inputs() || called.parent >= 0) {
     return InvalidArgument(

@@ -36,7 +36,7 @@ Status Fitter::NotifyCallbacks(Status (Callback::*method)(FitState&,
                                Arguments&&... arguments) {
   for (const auto& callback : options_.callbacks) {
     RINGLET_RETURN_IF_ERROR(
-        Guarded<Parameters...>(callback.get(), method, fit_, arguments...)
+        CallGuarded<Parameters...>(callback.get(), method, fit_, arguments...)
             .Annotate("%s", callback->name()));
     // The error of a refused Compile.
     RINGLET_RETURN_IF_ERROR(model_->status());
@@ -134,7 +134,7 @@ void Fitter::ReportToOthers(const Status& status) {
 void Fitter::NotifyReturn(const Status& status) {
   NoteSignal();  // in the step that was interrupted
   for (const auto& callback : options_.callbacks) {
-    const Status left = GuardedFitReturn(callback.get(), fit_, status);
+    const Status left = CallFitReturn(callback.get(), fit_, status);
     if (left.ok()) continue;
     Notice("warning: %s: %s", callback->name(), left.message());
   }

@@ -66,8 +66,8 @@ Status Fitter::CompleteStep(const DataPosition& next) {
   Status lost;
   for (const auto& callback : options_.callbacks) {
     Status notified =
-        Guarded<const Logs&>(callback.get(), &Callback::OnTrainBatchEnd, fit_,
-                             step_logs_)
+        CallGuarded<const Logs&>(callback.get(), &Callback::OnTrainBatchEnd,
+                                 fit_, step_logs_)
             .Annotate("%s", callback->name());
     if (notified.ok()) notified = model_->status();
     if (notified.code() != Code::kPeerLost) RINGLET_RETURN_IF_ERROR(notified);

@@ -131,7 +131,7 @@ class CustomOp final : public Op {
     const int64_t n = Floats(scratch, call.batch, call.threads());
     call.scratch = n > 0 ? floats : nullptr;
     if (n > 0) std::fill_n(floats + n, kGuard, kGuardValue);
-    RINGLET_RETURN_IF_ERROR(Guarded(*layer_, method, call));
+    RINGLET_RETURN_IF_ERROR(CallGuarded(*layer_, method, call));
     if (n == 0 || std::all_of(floats + n, floats + n + kGuard,
                               [](float f) { return f == kGuardValue; })) {
       return Status();
@@ -196,7 +196,7 @@ Status MakeCustom(const Layer& layer, const std::vector<Shape>& inputs,
   }
   LayerPlan plan;
   plan.output = inputs[0];
-  RINGLET_RETURN_IF_ERROR(GuardedBuild(*layer.custom, inputs, &plan));
+  RINGLET_RETURN_IF_ERROR(CallBuild(*layer.custom, inputs, &plan));
   RINGLET_RETURN_IF_ERROR(CheckScratch(plan.forward_scratch));
   RINGLET_RETURN_IF_ERROR(CheckScratch(plan.backward_scratch));
   RINGLET_RETURN_IF_ERROR(CheckWeights(plan.weights));

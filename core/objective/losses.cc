@@ -301,8 +301,8 @@ Status ComputeLoss(const Loss& loss, const Shape& output, int64_t count,
                    float* per_example, float* d_predictions,
                    const float* weights) {
   if (loss.custom != nullptr) {
-    return GuardedLoss(*loss.custom, output, count, predictions, targets, scale,
-                       per_example, d_predictions, weights);
+    return CallLoss(*loss.custom, output, count, predictions, targets, scale,
+                    per_example, d_predictions, weights);
   }
   ComputeRows(loss, output, count, predictions, targets, scale, weights,
               per_example, d_predictions);

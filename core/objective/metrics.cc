@@ -278,8 +278,8 @@ Status UpdateMetric(const Metric& metric, const Shape& output, int64_t count,
                     MetricState* states, const float* weights) {
   if (count == 0) return Status();
   if (metric.custom != nullptr) {
-    return GuardedUpdate(*metric.custom, output, count, predictions,
-                         TargetsFrom(targets, metric.takes_classes, 0), states);
+    return CallUpdate(*metric.custom, output, count, predictions,
+                      TargetsFrom(targets, metric.takes_classes, 0), states);
   }
   ClassOf(metric).update(metric, {output, count, predictions, targets, weights},
                          states);

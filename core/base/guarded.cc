@@ -1,4 +1,4 @@
-#include "../base/guarded.h"
+#include "guarded.h"
 
 #include <algorithm>
 #include <exception>
@@ -29,25 +29,26 @@ Status Thrown() {
 }  // namespace
 
 template <typename... Parameters>
-Status Guarded(Callback* callback,
-               Status (Callback::*method)(FitState&, Parameters...),
-               FitState& fit, Parameters... parameters) {
+Status CallGuarded(Callback* callback,
+                   Status (Callback::*method)(FitState&, Parameters...),
+                   FitState& fit, Parameters... parameters) {
   try {
     return (callback->*method)(fit, parameters...);
   } catch (...) {
     return Thrown();
   }
 }
-template Status Guarded(Callback*, Status (Callback::*)(FitState&), FitState&);
-template Status Guarded(Callback*, Status (Callback::*)(FitState&, bool),
-                        FitState&, bool);
-template Status Guarded(Callback*, Status (Callback::*)(FitState&, Logs*),
-                        FitState&, Logs*);
-template Status Guarded(Callback*, Status (Callback::*)(FitState&, const Logs&),
-                        FitState&, const Logs&);
+template Status CallGuarded(Callback*, Status (Callback::*)(FitState&),
+                            FitState&);
+template Status CallGuarded(Callback*, Status (Callback::*)(FitState&, bool),
+                            FitState&, bool);
+template Status CallGuarded(Callback*, Status (Callback::*)(FitState&, Logs*),
+                            FitState&, Logs*);
+template Status CallGuarded(Callback*,
+                            Status (Callback::*)(FitState&, const Logs&),
+                            FitState&, const Logs&);
 
-Status GuardedFitReturn(Callback* callback, FitState& fit,
-                        const Status& status) {
+Status CallFitReturn(Callback* callback, FitState& fit, const Status& status) {
   try {
     callback->OnFitReturn(fit, status);
     return Status();
@@ -56,8 +57,8 @@ Status GuardedFitReturn(Callback* callback, FitState& fit,
   }
 }
 
-Status GuardedRead(Source* source, const int64_t* index, int count, void* x,
-                   void* y) {
+Status CallRead(Source* source, const int64_t* index, int count, void* x,
+                void* y) {
   try {
     return source->Read(index, count, x, y);
   } catch (...) {
@@ -65,9 +66,9 @@ Status GuardedRead(Source* source, const int64_t* index, int count, void* x,
   }
 }
 
-Status Guarded(const CustomLayer& layer,
-               Status (CustomLayer::*method)(const LayerCall&) const,
-               const LayerCall& call) {
+Status CallGuarded(const CustomLayer& layer,
+                   Status (CustomLayer::*method)(const LayerCall&) const,
+                   const LayerCall& call) {
   try {
     return (layer.*method)(call);
   } catch (...) {
@@ -75,8 +76,8 @@ Status Guarded(const CustomLayer& layer,
   }
 }
 
-Status GuardedBuild(const CustomLayer& layer, const std::vector<Shape>& inputs,
-                    LayerPlan* plan) {
+Status CallBuild(const CustomLayer& layer, const std::vector<Shape>& inputs,
+                 LayerPlan* plan) {
   try {
     return layer.Build(inputs, plan);
   } catch (...) {
@@ -84,10 +85,10 @@ Status GuardedBuild(const CustomLayer& layer, const std::vector<Shape>& inputs,
   }
 }
 
-Status GuardedLoss(const CustomLoss& loss, const Shape& output, int64_t count,
-                   const float* predictions, const void* targets, float scale,
-                   float* per_example, float* d_predictions,
-                   const float* weights) {
+Status CallLoss(const CustomLoss& loss, const Shape& output, int64_t count,
+                const float* predictions, const void* targets, float scale,
+                float* per_example, float* d_predictions,
+                const float* weights) {
   const int64_t width = output.elements(), each = loss.targets(output);
   try {
     for (int64_t i = 0; i < count; ++i) {
@@ -111,9 +112,9 @@ Status GuardedLoss(const CustomLoss& loss, const Shape& output, int64_t count,
   }
 }
 
-Status GuardedUpdate(const CustomMetric& metric, const Shape& output,
-                     int64_t count, const float* predictions,
-                     const Targets& targets, MetricState* state) {
+Status CallUpdate(const CustomMetric& metric, const Shape& output,
+                  int64_t count, const float* predictions,
+                  const Targets& targets, MetricState* state) {
   try {
     metric.Update(output, count, predictions, targets, state);
     return Status();
