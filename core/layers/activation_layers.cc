@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "../compute/functions.h"
-#include "kernels.h"
+#include "layer_loops.h"
 #include "op.h"
 
 namespace ringlet {

@@ -10,7 +10,7 @@
 #include "../compute/functions.h"
 #include "../compute/row_loops.h"
 #include "../compute/sums.h"
-#include "kernels.h"
+#include "layer_loops.h"
 
 namespace ringlet {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "../compute/row_loops.h"
-#include "kernels.h"
+#include "layer_loops.h"
 #include "ringlet/compute.h"
 #include "ringlet/custom_layer.h"
 

@@ -16,7 +16,7 @@
 #include "../compute/paired_conv.h"
 #include "../compute/planes_conv.h"
 #include "conv_pass.h"
-#include "kernels.h"
+#include "layer_loops.h"
 #include "max_pool.h"
 #include "op.h"
 

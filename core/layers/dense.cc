@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "../compute/gemm.h"
-#include "kernels.h"
+#include "layer_loops.h"
 #include "op.h"
 
 namespace ringlet {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "broadcast.h"
-#include "kernels.h"
+#include "layer_loops.h"
 #include "op.h"
 
 namespace ringlet {

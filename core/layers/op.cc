@@ -5,7 +5,7 @@
 
 #include "../base/check.h"
 #include "activation_layers.h"
-#include "kernels.h"
+#include "layer_loops.h"
 #include "layer_table.h"
 
 namespace ringlet {

@@ -8,7 +8,7 @@
 
 #include "../compute/gemm.h"
 #include "depthwise.h"
-#include "kernels.h"
+#include "layer_loops.h"
 #include "op.h"
 
 namespace ringlet {

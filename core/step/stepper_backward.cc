@@ -6,7 +6,7 @@
 
 #include "../base/check.h"
 #include "../base/ieee_arithmetic.h"
-#include "../layers/kernels.h"
+#include "../layers/layer_loops.h"
 
 namespace ringlet {
 namespace {

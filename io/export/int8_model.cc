@@ -13,7 +13,7 @@
 #include <cmath>
 
 #include "../../core/base/check.h"
-#include "../../core/layers/kernels.h"
+#include "../../core/layers/layer_loops.h"
 
 namespace ringlet {
 namespace {

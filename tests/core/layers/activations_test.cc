@@ -9,7 +9,7 @@
 
 #include "../../support/naive_activations.h"
 #include "../../support/op_runner.h"
-#include "core/layers/kernels.h"
+#include "core/layers/layer_loops.h"
 #include "core/layers/layer_table.h"
 #include "ringlet/custom_layer.h"
 #include "ringlet/model.h"

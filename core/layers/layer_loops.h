@@ -1,12 +1,12 @@
-// Kernels: the loops besides the matrix products.
+// The loops of layers besides the matrix products.
 //
 // Internal to core/. Each loop works on rows [rows.begin, rows.end) of
 // row-major spans, so that threads can divide the rows.
 // tests/support/naive_layers.h has reference implementations of those with more
 // than one line of mathematics.
 
-#ifndef RINGLET_CORE_LAYERS_KERNELS_H_
-#define RINGLET_CORE_LAYERS_KERNELS_H_
+#ifndef RINGLET_CORE_LAYERS_LAYER_LOOPS_H_
+#define RINGLET_CORE_LAYERS_LAYER_LOOPS_H_
 
 #include <cstdint>
 
@@ -38,4 +38,4 @@ void AddTo(const float* from, int64_t n, float* to);
 
 }  // namespace ringlet
 
-#endif  // RINGLET_CORE_LAYERS_KERNELS_H_
+#endif  // RINGLET_CORE_LAYERS_LAYER_LOOPS_H_

@@ -3,7 +3,7 @@
 // loops are contiguous and without calls, so that compilers vectorize them.
 // Forward loops keep NaN, so that a diverged model is visible.
 
-#include "kernels.h"
+#include "layer_loops.h"
 
 #include "../compute/row_loops.h"
 
