@@ -79,19 +79,19 @@ class ConvOp final : public Op {
     return window_.positions() * Patch() * filters_;
   }
   uint64_t forward_scratch(int64_t, int threads) const override {
-    return static_cast<uint64_t>(WholeFloats() +
+    return static_cast<uint64_t>(PaddedKernelFloats() +
                                  threads * ForwardThreadFloats());
   }
   uint64_t backward_scratch(int64_t batch, int threads) const override {
-    return static_cast<uint64_t>(TurnedFloats() + BiasFloats(batch) +
+    return static_cast<uint64_t>(FlippedFloats() + BiasFloats(batch) +
                                  threads * ThreadFloats());
   }
 
   void Forward(const OpCall& call) const override {
-    MakeWhole(call);
+    PadKernel(call);
     call.pool->Run([&](int t) {
       float* const own =
-          call.scratch + WholeFloats() + t * ForwardThreadFloats();
+          call.scratch + PaddedKernelFloats() + t * ForwardThreadFloats();
       const Range mine = Split(Units(call.batch), call.pool->threads(), t);
       for (int64_t u = mine.begin; u < mine.end; ++u) {
         ForwardUnit(call, UnitOf(call, u), own);
@@ -101,7 +101,7 @@ class ConvOp final : public Op {
 
   void Backward(const OpCall& call) const override {
     const int64_t units = Units(call.batch);
-    if (call.dx[0] != nullptr) TurnKernel(call);
+    if (call.dx[0] != nullptr) FlipKernel(call);
     if (ActivatesFirst(call)) {
       ForEachPart(call, units, 1, [&](Range mine) {
         for (int64_t u = mine.begin; u < mine.end; ++u) {
@@ -221,16 +221,16 @@ class ConvOp final : public Op {
 
   // Rows of whole vectors can be read directly. Scratch is planned for the
   // widest vectors, so that its size is the same on every processor.
-  bool is_whole() const { return Filters() % of_filters_.lanes == 0; }
+  bool rows_fill_vectors() const { return Filters() % of_filters_.lanes == 0; }
   int64_t RowFloats() const {
-    return is_whole() ? filters_ : PaddedFilters(Filters());
+    return rows_fill_vectors() ? filters_ : PaddedFilters(Filters());
   }
   // The kernel in padded rows, and a row of the bias, for each group.
-  int64_t WholeFloats() const {
+  int64_t PaddedKernelFloats() const {
     const int64_t row = PaddedFilters(Filters());
     return row == Filters() ? 0 : groups_ * (Patch() + 1) * row;
   }
-  int64_t TurnedFloats() const {
+  int64_t FlippedFloats() const {
     return window_.height.window * window_.width.window * filters_ *
            PaddedFilters(Channels());
   }
@@ -239,7 +239,7 @@ class ConvOp final : public Op {
     return bias_ && !frozen() ? Units(batch) * filters_ : 0;
   }
   float* BiasSums(const OpCall& call) const {
-    return call.scratch + TurnedFloats();
+    return call.scratch + FlippedFloats();
   }
   // Copies of x, and of dY with its border; behind a pool also dY itself.
   int64_t ThreadFloats() const {
@@ -252,9 +252,9 @@ class ConvOp final : public Op {
            number * pool_->output_floats();
   }
 
-  void MakeWhole(const OpCall& call) const {
+  void PadKernel(const OpCall& call) const {
     float* to = call.scratch;
-    for (int64_t g = 0; g < groups_ && !is_whole(); ++g) {
+    for (int64_t g = 0; g < groups_ && !rows_fill_vectors(); ++g) {
       for (int64_t k = 0; k <= Patch(); ++k, to += RowFloats()) {
         std::fill_n(to, RowFloats(), 0.0f);
         if (k == Patch() && !bias_) continue;
@@ -277,7 +277,7 @@ class ConvOp final : public Op {
       c.in = Windows(forward_, pass, x + g * Channels(), unit);
       c.w = call.weights[0] + g * Filters();
       c.bias = bias_ ? call.weights[1] + g * Filters() : nullptr;
-      if (!is_whole()) {
+      if (!rows_fill_vectors()) {
         c.w = call.scratch + g * (Patch() + 1) * RowFloats();
         if (bias_) c.bias = c.w + Patch() * RowFloats();
       }
@@ -316,7 +316,7 @@ class ConvOp final : public Op {
     const Range mine = Split(units.end, threads, t);
     const Range all = frozen() ? mine : units;
     const Range taps = Split(Patch(), threads, t);
-    float* const pooled = call.scratch + TurnedFloats() +
+    float* const pooled = call.scratch + FlippedFloats() +
                           BiasFloats(call.batch) + t * ThreadFloats();
     float* const copy = pooled + PooledFloats();
     const bool activated = ActivatesFirst(call);
@@ -367,10 +367,10 @@ class ConvOp final : public Op {
 
   // Writes rows of the kernel's channels for each pass and group, in whole
   // vectors.
-  void TurnKernel(const OpCall& call) const {
+  void FlipKernel(const OpCall& call) const {
     const int64_t stride = PaddedFilters(Channels());
     float* to = call.scratch;
-    std::fill_n(to, TurnedFloats(), 0.0f);
+    std::fill_n(to, FlippedFloats(), 0.0f);
     for (int64_t g = 0; g < groups_; ++g) {
       for (const ConvPass& pass : backward_.passes) {
         for (int64_t i = 0; i < pass.height.taps * pass.width.taps; ++i) {
@@ -390,9 +390,9 @@ class ConvOp final : public Op {
     }
   }
 
-  void InputGradient(const OpCall& call, const Unit& unit, const float* of,
-                     float* copy) const {
-    const float* const dy = backward_.source.Of(of, copy);
+  void InputGradient(const OpCall& call, const Unit& unit,
+                     const float* dy_image, float* copy) const {
+    const float* const dy = backward_.source.Of(dy_image, copy);
     float* const dx = call.dx[0] + unit.x;
     if (backward_.leaves_gaps) {
       std::fill_n(dx, window_.image_floats(), 0.0f);

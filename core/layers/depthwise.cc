@@ -16,9 +16,10 @@ Status Depthwise::Place(const Layer& layer, const Shape& x,
   RINGLET_RETURN_IF_ERROR(PlaceConv(layer, x, &d.window_));
   RINGLET_RETURN_IF_ERROR(CheckConv(d.window_, d.filters(), 1));
   d.kernels_ = &BestDirectConv(d.filters());
-  d.forward_ =
-      PlanForward(d.window_, d.row(), 1, !d.is_whole() || d.multiplier_ > 1);
-  d.backward_ = PlanInputGradient(d.window_, d.row(), 1, !d.is_whole());
+  d.forward_ = PlanForward(d.window_, d.row(), 1,
+                           !d.rows_fill_vectors() || d.multiplier_ > 1);
+  d.backward_ =
+      PlanInputGradient(d.window_, d.row(), 1, !d.rows_fill_vectors());
   return Status();
 }
 
@@ -52,7 +53,7 @@ void Depthwise::Forward(const float* x, const float* w, const float* bias,
   c.relu = relu;
   c.y_row = window_.width.output * filters();
   c.y = y + rows.begin * c.y_row;
-  if (!is_whole()) {
+  if (!rows_fill_vectors()) {
     float* const whole = scratch + forward_.source.copy_floats();
     for (int64_t k = 0; k <= taps(); ++k) {
       const float* const from = k < taps() ? w + k * filters() : bias;
@@ -84,16 +85,16 @@ void Depthwise::AddWeightGradient(const float* x, const float* dy,
 void Depthwise::InputGradient(const float* dy, const float* w, float* scratch,
                               float* dx) const {
   const float* const source = backward_.source.Of(dy, filters(), 1, scratch);
-  float* turned = scratch + backward_.source.copy_floats();
+  float* flipped = scratch + backward_.source.copy_floats();
   // For each filter separately, if a channel has several.
   float* const each =
-      multiplier_ > 1 ? turned + taps() * backward_.source.channels : dx;
+      multiplier_ > 1 ? flipped + taps() * backward_.source.channels : dx;
   const int64_t pixels = window_.height.input * window_.width.input;
   if (backward_.leaves_gaps) std::fill_n(each, pixels * filters(), 0.0f);
   for (const ConvPass& pass : backward_.passes) {
     ConvForward c;
     c.in = pass.In(backward_.source, source);
-    c.w = turned;
+    c.w = flipped;
     c.w_stride = backward_.source.channels;
     c.filters = filters();
     c.bias = nullptr;
@@ -102,12 +103,12 @@ void Depthwise::InputGradient(const float* dy, const float* w, float* scratch,
     c.y = each + pass.height.to * row + pass.width.to * filters();
     c.y_row = pass.height.to_step * row;
     c.y_step = pass.width.to_step * filters();
-    for (int64_t k = 0; k < pass.taps(); ++k, turned += c.w_stride) {
+    for (int64_t k = 0; k < pass.taps(); ++k, flipped += c.w_stride) {
       const int64_t tap =
           pass.height.Tap(k / pass.width.taps) * window_.width.window +
           pass.width.Tap(k % pass.width.taps);
-      std::copy_n(w + tap * filters(), filters(), turned);
-      std::fill(turned + filters(), turned + c.w_stride, 0.0f);
+      std::copy_n(w + tap * filters(), filters(), flipped);
+      std::fill(flipped + filters(), flipped + c.w_stride, 0.0f);
     }
     kernels_->depthwise(c);
   }

@@ -47,8 +47,8 @@ class Depthwise {
   int64_t taps() const { return window_.height.window * window_.width.window; }
   int64_t padded() const { return PaddedFilters(filters()); }
   // The filters fill whole vectors, and need no padding.
-  bool is_whole() const { return filters() % kernels_->lanes == 0; }
-  int64_t row() const { return is_whole() ? filters() : padded(); }
+  bool rows_fill_vectors() const { return filters() % kernels_->lanes == 0; }
+  int64_t row() const { return rows_fill_vectors() ? filters() : padded(); }
   int64_t CopyFloats(const ConvSource& source) const;
 
   Window2D window_ = {};
