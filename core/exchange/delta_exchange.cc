@@ -4,9 +4,9 @@
 // ranks that learn of it there.
 //
 // Each of R replicas has numbers of magnitude at most L = (2^(b-1) - 1) / R in
-// a lane of b bits. L is added to each, so that the sum is not negative and
-// below 2^b. So no lane carries into the next. A lane of 32 bits needs no
-// offset.
+// an integer of b bits. L is added to each, so that the sum is not negative and
+// below 2^b. So no integer carries into the next. An integer of 32 bits needs
+// no offset.
 
 #include "delta_exchange.h"
 
@@ -23,23 +23,24 @@ namespace {
 constexpr int kMostOf8Bits = 18;     // replicas: at least 7 levels each way
 constexpr int kMostOf16Bits = 1023;  // 32 levels
 
-// The layout of `lanes` numbers in a word, for so many replicas.
+// The layout of `integers_per_word` numbers in a word, for so many replicas.
 struct Packing {
-  Packing(int n, int replicas) : lanes(n), bits(32 / n) {
+  Packing(int n, int replicas) : integers_per_word(n), bits(32 / n) {
     const auto most = static_cast<int32_t>((int64_t{1} << (bits - 1)) - 1);
     const int32_t levels = most / replicas;
-    limit = lanes == 1 ? GridLimit(replicas) : static_cast<float>(levels);
-    // The grid may round the greatest number of a block to the limit, so a
-    // greatest magnitude of limit + 1 is permitted.
-    holds = lanes == 1 ? limit : limit + 1;
-    offset = lanes == 1 ? 0 : static_cast<uint32_t>(levels);
+    max_integer = integers_per_word == 1 ? GridLimit(replicas)
+                                         : static_cast<float>(levels);
+    // The grid may round the greatest number of a block to max_integer, so a
+    // greatest magnitude of max_integer + 1 is permitted.
+    max_scaled = integers_per_word == 1 ? max_integer : max_integer + 1;
+    offset = integers_per_word == 1 ? 0 : static_cast<uint32_t>(levels);
   }
 
   void Add(const int32_t* whole, int64_t count, bool first,
            uint32_t* words) const {
-    for (int64_t i = 0; i < count; i += lanes, ++words) {
+    for (int64_t i = 0; i < count; i += integers_per_word, ++words) {
       uint32_t word = 0;
-      for (int k = 0; k < lanes && i + k < count; ++k) {
+      for (int k = 0; k < integers_per_word && i + k < count; ++k) {
         word |= (static_cast<uint32_t>(whole[i + k]) + offset) << (bits * k);
       }
       *words = first ? word : *words + word;
@@ -49,14 +50,16 @@ struct Packing {
             int32_t* whole) const {
     const uint32_t offset_of_all =
         offset * static_cast<uint32_t>(contributions);
-    const uint32_t mask = lanes == 1 ? ~0u : (1u << bits) - 1;
+    const uint32_t mask = integers_per_word == 1 ? ~0u : (1u << bits) - 1;
     for (int64_t i = 0; i < count; ++i) {
-      const uint32_t lane = words[i / lanes] >> (bits * (i % lanes)) & mask;
-      whole[i] = static_cast<int32_t>(lane - offset_of_all);
+      const uint32_t integer =
+          words[i / integers_per_word] >> (bits * (i % integers_per_word)) &
+          mask;
+      whole[i] = static_cast<int32_t>(integer - offset_of_all);
     }
   }
-  int lanes, bits;
-  float limit, holds;
+  int integers_per_word, bits;
+  float max_integer, max_scaled;
   uint32_t offset;
 };
 
@@ -66,7 +69,7 @@ class DeltaExchange final : public RoundExchange {
                 const GridLayout& layout, int64_t changes,
                 const DeltaSpans& spans, const StepTimer* timer)
       : RoundExchange(collective, layout.numbers(), changes, timer),
-        deltas_(LanesOf(delta, replicas), replicas),
+        deltas_(IntegersPerWord(delta, replicas), replicas),
         state_(1, replicas),
         contributions_(replicas),
         layout_(layout),
@@ -103,7 +106,7 @@ class DeltaExchange final : public RoundExchange {
   uint8_t ScaleOf(int64_t block, int64_t number) const {
     return sent_[block] == kNotFinite
                ? kCoarsestScale
-               : ScaleThatHolds(sent_[block], PackingOf(number).holds);
+               : ScaleThatHolds(sent_[block], PackingOf(number).max_scaled);
   }
   void GatherExponents();
   void MergeExponents();
@@ -179,26 +182,27 @@ void DeltaExchange::MergeExponents() {
 int64_t DeltaExchange::Pack() {
   int64_t words = 0;
   if (replicas_ == 0) {
-    layout_.ForEach(0, layout_.numbers(),
-                    [&](int64_t, int64_t begin, int64_t end) {
-                      words += WordsOf(end - begin, PackingOf(begin).lanes);
-                    });
+    layout_.ForEach(
+        0, layout_.numbers(), [&](int64_t, int64_t begin, int64_t end) {
+          words += WordsOf(end - begin, PackingOf(begin).integers_per_word);
+        });
     std::fill_n(words_, words, 0u);
   }
   for (int r = 0; r < replicas_; ++r) {
     const float* const from =
         r + 1 == replicas_ ? contribution_ : earlier_ + r * stride_;
     words = 0;
-    layout_.ForEach(
-        0, layout_.numbers(), [&](int64_t b, int64_t begin, int64_t end) {
-          const Packing& packing = PackingOf(begin);
-          int32_t whole[kGridBlock];
-          uint8_t exponent = 0;
-          (void)ToGrid(GridMode::kSet, from + begin, end - begin,
-                       ScaleOf(b, begin), packing.limit, whole, &exponent);
-          packing.Add(whole, end - begin, r == 0, words_ + words);
-          words += WordsOf(end - begin, packing.lanes);
-        });
+    layout_.ForEach(0, layout_.numbers(),
+                    [&](int64_t b, int64_t begin, int64_t end) {
+                      const Packing& packing = PackingOf(begin);
+                      int32_t whole[kGridBlock];
+                      uint8_t exponent = 0;
+                      (void)ToGrid(GridMode::kSet, from + begin, end - begin,
+                                   ScaleOf(b, begin), packing.max_integer,
+                                   whole, &exponent);
+                      packing.Add(whole, end - begin, r == 0, words_ + words);
+                      words += WordsOf(end - begin, packing.integers_per_word);
+                    });
   }
   return words;
 }
@@ -222,7 +226,7 @@ void DeltaExchange::Unpack(float* mean) {
         const Packing& packing = PackingOf(begin);
         int32_t whole[kGridBlock];
         packing.Take(words, end - begin, contributions_, whole);
-        words += WordsOf(end - begin, packing.lanes);
+        words += WordsOf(end - begin, packing.integers_per_word);
         if (sent_[b] == kNotFinite) {
           std::fill(mean + begin, mean + end,
                     std::numeric_limits<float>::quiet_NaN());
@@ -260,7 +264,7 @@ Status DeltaExchange::Finish(bool* must_repeat) {
 
 }  // namespace
 
-int LanesOf(LocalUpdates::Delta delta, int replicas) {
+int IntegersPerWord(LocalUpdates::Delta delta, int replicas) {
   if (delta == LocalUpdates::Delta::kFloat32) return 1;
   if (replicas <= kMostOf8Bits) return 4;
   return replicas <= kMostOf16Bits ? 2 : 1;

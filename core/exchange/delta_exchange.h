@@ -30,11 +30,11 @@ struct DeltaSpans {
   int64_t stride = 0;  // from one of these to the next
 };
 
-// LanesOf is the number of integers in a word; not for sparse changes. WordsOf
-// is the number of words of a block of `count` numbers.
-int LanesOf(LocalUpdates::Delta delta, int replicas);
-constexpr int64_t WordsOf(int64_t count, int lanes) {
-  return (count + lanes - 1) / lanes;
+// IntegersPerWord is the number of integers in a word; not for sparse changes.
+// WordsOf is the number of words of a block of `count` numbers.
+int IntegersPerWord(LocalUpdates::Delta delta, int replicas);
+constexpr int64_t WordsOf(int64_t count, int integers_per_word) {
+  return (count + integers_per_word - 1) / integers_per_word;
 }
 
 // `replicas` is the number in the whole job. The last `changes` numbers of

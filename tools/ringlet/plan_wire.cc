@@ -45,15 +45,15 @@ int64_t SparseRoundBytes(const Model& model, int64_t replicas,
 int64_t RoundBytes(const Model& model, const LocalUpdates& local,
                    int64_t replicas, int64_t workers) {
   if (local.sparse()) return SparseRoundBytes(model, replicas, workers);
-  const int lanes =
-      LanesOf(local.delta, MostSampled(local, static_cast<int>(replicas)));
+  const int integers_per_word = IntegersPerWord(
+      local.delta, MostSampled(local, static_cast<int>(replicas)));
   int64_t words = 0, blocks = 0;
   for (const Variable& v : model.variables()) {
     const bool changes = v.change_offset >= 0;
     if (!v.trained() && !changes) continue;
     for (int64_t at = 0; at < v.size(); at += kGridBlock, ++blocks) {
       const int64_t n = std::min(kGridBlock, v.size() - at);
-      words += WordsOf(n, changes ? 1 : lanes);
+      words += WordsOf(n, changes ? 1 : integers_per_word);
     }
   }
   return AroundTheRing(4 * words, workers) + blocks * (workers - 1);
