@@ -50,6 +50,14 @@ std::string HexText(uint64_t number) {
   return text;
 }
 
+std::string WithCommas(int64_t number) {
+  std::string digits = std::to_string(number);
+  for (int i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3) {
+    digits.insert(static_cast<size_t>(i), ",");
+  }
+  return digits;
+}
+
 std::string Printable(const std::string& text) {
   constexpr size_t kMost = 100;
   std::string shown = text.substr(0, kMost);

@@ -39,6 +39,9 @@ size_t ValidUtf8Bytes(const std::string& text);
 // All of `text` as a decimal number from 0 to `max`; -1 if it is not one.
 int64_t ParseWholeNumber(std::string_view text, int64_t max);
 
+// "1,234,567". `number` is not negative.
+std::string WithCommas(int64_t number);
+
 // 16 hexadecimal digits.
 std::string HexText(uint64_t number);
 

@@ -1,17 +1,10 @@
 #include <cstdio>
 
+#include "../base/text.h"
 #include "model_impl.h"
 
 namespace ringlet {
 namespace {
-
-std::string WithCommas(int64_t n) {
-  std::string digits = std::to_string(n);
-  for (int i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3) {
-    digits.insert(i, ",");
-  }
-  return digits;
-}
 
 // Keras's readable size: "10.58 MB".
 std::string ReadableSize(int64_t bytes) {

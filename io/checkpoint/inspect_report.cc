@@ -16,14 +16,6 @@ std::string Number(double value) {
   return PrintedText(value, 'g', 6);
 }
 
-std::string WithCommas(int64_t n) {
-  std::string digits = std::to_string(n);
-  for (int i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3) {
-    digits.insert(static_cast<size_t>(i), ",");
-  }
-  return digits;
-}
-
 // Cells of a row in columns of equal width, two spaces between them.
 std::string Table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
