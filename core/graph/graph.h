@@ -138,7 +138,6 @@ class Graph {
   const std::vector<Variable>& variables() const { return variables_; }
   // Floats in the weight span.
   int64_t num_weights() const { return num_parameters_ + num_state_; }
-  int64_t num_parameters() const { return num_parameters_; }  // without state
   // Floats in the spans of gradients and slots.
   int64_t num_trained() const { return num_trained_; }
   // Floats of the state that training changes. The change_offset of each
