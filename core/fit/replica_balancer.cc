@@ -8,8 +8,8 @@
 namespace ringlet {
 namespace {
 
-// Steps between two lines about moves, and between two assignments by rounds.
-constexpr int64_t kEvery = 32;
+constexpr int64_t kStepsBetweenReports = 32;
+constexpr int64_t kStepsBetweenAssignments = 32;  // by rounds
 
 }  // namespace
 
@@ -65,13 +65,15 @@ Status ReplicaBalancer::BalanceByRounds(const FitState& fit,
                                         ReplicaAssignment* next, bool* moved) {
   // After a worker without known times has joined. Its first round is not
   // measured (ReplicaTimes::DropCold).
-  constexpr int64_t kSoon = 4;
+  constexpr int64_t kStepsToFirstMeasurement = 4;
   CompileConfig& config = parts_.config();
   const int64_t steps = fit.model->iterations();
   const int64_t before = steps - fit.steps_taken;
   const bool soon = config.job_replicas.measures_soon();
-  const bool due = soon ? steps >= view_began_ + kSoon && before > view_began_
-                        : steps / kEvery != before / kEvery;
+  const bool due = soon ? steps >= view_began_ + kStepsToFirstMeasurement &&
+                              before > view_began_
+                        : steps / kStepsBetweenAssignments !=
+                              before / kStepsBetweenAssignments;
   if (!due) return Status();
   config.job_replicas.StopMeasuring();
   const int64_t mine = parts_.stepper().times().Average(soon);
@@ -89,7 +91,8 @@ void ReplicaBalancer::Report(const FitState& fit) {
   const ReplicaAssignment& assignment =
       parts_.config().job_replicas.assignment();
   const int64_t steps = fit.model->iterations();
-  if (steps < reported_at_ + kEvery || assignment == reported_) return;
+  if (steps < reported_at_ + kStepsBetweenReports || assignment == reported_)
+    return;
   reported_at_ = steps;
   reported_ = assignment;
   messages_.ReportAssignment(fit, assignment);
