@@ -132,7 +132,7 @@ ELASTIC = {
          "  }\n"
          "  RINGLET_RETURN_IF_ERROR(CheckConflict(all));\n"),
     "a restarted worker is a new one":
-        ("core/recovery/recovery.cc", "incarnations_[w] == member.incarnation",
+        ("core/recovery/recovery.cc", "incarnations_[w] == member.state_incarnation",
          "incarnations_[w] != 0"),
 }
 RULES = {"results": RESULTS, "elastic": ELASTIC, "defects": DEFECTS}

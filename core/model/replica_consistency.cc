@@ -63,7 +63,7 @@ void AddOutput(const CompileConfig& config, size_t k, Fingerprint* f) {
 }  // namespace
 
 // Two processes draw the same number with a probability of 2^-63.
-int64_t ReplicaConsistency::DrawIncarnation() {
+int64_t ReplicaConsistency::DrawStateIncarnation() {
   std::random_device device;
   const uint64_t high = device(), low = device();
   return static_cast<int64_t>((high << 32 | (low & 0xffffffff)) >> 1);
@@ -164,8 +164,9 @@ Status ReplicaConsistency::CompareArithmetic() const {
 
 Status ReplicaConsistency::Join(bool has_state) {
   Collective* const c = config_.collective;
-  if (incarnation_ == 0 && c->elastic()) incarnation_ = DrawIncarnation();
-  members_ = {{c->worker(), incarnation_}};
+  if (state_incarnation_ == 0 && c->elastic())
+    state_incarnation_ = DrawStateIncarnation();
+  members_ = {{c->worker(), state_incarnation_}};
   if (c->size() == 1) return Status();
   const std::string what = "model '" + graph_.name() + "'";
   RINGLET_RETURN_IF_ERROR(
@@ -219,13 +220,14 @@ Status ReplicaConsistency::CompareStarts(const std::vector<Start>& all) const {
   return Status();
 }
 
-Status ReplicaConsistency::GatherStarts(bool has_state, std::vector<Start>* all) {
+Status ReplicaConsistency::GatherStarts(bool has_state,
+                                        std::vector<Start>* all) {
   Collective* const c = config_.collective;
   Start mine = {};
   mine.has_state = has_state ? 1 : 0;
   mine.digest = has_state ? 0 : StateDigest();
   mine.loaded = LoadedDigest();
-  mine.member = {c->worker(), incarnation_};
+  mine.member = {c->worker(), state_incarnation_};
   all->resize(static_cast<size_t>(c->size()));
   return GatherNumbers(c, &mine, sizeof(int64_t),
                        sizeof(Start) / sizeof(int64_t), all->data());

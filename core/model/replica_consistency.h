@@ -1,5 +1,5 @@
-// ReplicaConsistency: gives all ranks the same model and the same start, and compares
-// their states.
+// ReplicaConsistency: gives all ranks the same model and the same start, and
+// compares their states.
 //
 // Internal to core/. All ranks call the same function.
 
@@ -20,16 +20,16 @@
 namespace ringlet {
 
 // A worker's number in the job's list, and its incarnation. A restarted worker
-// has the same number and another incarnation.
+// has the same number and another incarnation. net draws its own for a ring.
 struct Member {
-  int64_t worker, incarnation;
+  int64_t worker, state_incarnation;
 };
 
 class ReplicaConsistency {
  public:
   // All outlive it.
   ReplicaConsistency(const Graph* graph, const CompileConfig* config,
-           const ModelMemory* memory, Updater* updater)
+                     const ModelMemory* memory, Updater* updater)
       : graph_(*graph),
         config_(*config),
         memory_(*memory),
@@ -79,7 +79,7 @@ class ReplicaConsistency {
     Member member;
     bool SameAs(const Start& other) const { return digest == other.digest; }
   };
-  static int64_t DrawIncarnation();
+  static int64_t DrawStateIncarnation();
   Fingerprint MakeFingerprint() const;
   Status CompareArithmetic() const;
   Status GatherStarts(bool has_state, std::vector<Start>* all);
@@ -93,8 +93,8 @@ class ReplicaConsistency {
   const CompileConfig& config_;
   const ModelMemory& memory_;
   Updater& updater_;
-  bool loaded_ = false;      // by CompileOptions::restore
-  int64_t incarnation_ = 0;  // drawn in the first Join of an elastic job
+  bool loaded_ = false;            // by CompileOptions::restore
+  int64_t state_incarnation_ = 0;  // drawn in the first Join of an elastic job
   std::vector<Member> members_;
   bool check_failed_ = false;
   Passed passed_ = {-1, 0};  // by the last CrossCheck

@@ -47,9 +47,10 @@ OnViewAction Recovery::RollBack() {
     const auto w = static_cast<size_t>(member.worker);
     // The job is not elastic.
     if (member.worker < 0 || w >= incarnations.size()) continue;
-    incarnations[w] = member.incarnation;
+    incarnations[w] = member.state_incarnation;
     members |= uint64_t{1} << w;
-    if (incarnations_[w] == member.incarnation) staying |= uint64_t{1} << w;
+    if (incarnations_[w] == member.state_incarnation)
+      staying |= uint64_t{1} << w;
   }
   incarnations_ = incarnations;
   return state_.EnterView(members, staying);
