@@ -199,7 +199,7 @@ enum class LayerInputs : uint8_t { kNone, kOne, kList, kAny };
 
 struct LayerClass {
   const char* name;     // Keras's class name, which is written
-  const char* aliases;  // other names of it, with a blank between them
+  const char* aliases;  // other names, separated by spaces
   Layer::Kind kind;
   // With Keras's defaults. Null: it has no configuration as JSON.
   Layer (*make)();

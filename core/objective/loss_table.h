@@ -52,8 +52,8 @@ struct LossField {
 };
 
 struct LossClass {
-  const char* name;              // other names of it, with a blank between them
-  const char* aliases;           // other names of it, with a blank between two
+  const char* name;              // Keras's class name, which is written
+  const char* aliases;           // other names, separated by spaces
   const char* object_name;       // the Keras name of an object of it
   bool takes_classes;            // see Loss::takes_classes
   bool categorical;              // a row has two classes or more

@@ -78,9 +78,9 @@ enum class MetricTargets : uint8_t {
 };
 
 struct MetricClass {
-  const char* name;         // other names of it, with a blank between them
-  const char* aliases;      // the Keras name of an object of it
-  const char* object_name;  // what Keras calls an object of it
+  const char* name;         // Keras's class name, which is written
+  const char* aliases;      // other names, separated by spaces
+  const char* object_name;  // the Keras name of an object: "mean_io_u"
   MetricTargets targets;
   bool lower_is_better;       // a smaller value is better
   const MetricField* fields;  // in the order of writing

@@ -70,7 +70,7 @@ struct SlotNames {
 
 struct OptimizerClass {
   const char* name;              // Keras's class name, which is written
-  const char* aliases;           // other names of it, with a blank between them
+  const char* aliases;           // other names, separated by spaces
   Optimizer (*make)();           // with Keras's defaults
   const OptimizerField* fields;  // in the order of writing
   size_t num_fields;
