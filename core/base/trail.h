@@ -1,5 +1,5 @@
-// Trail: a flight recorder of this process's last events, for use after its
-// end.
+// TrailEvent: one of this process's last events, which a TrailSink keeps for
+// use after the process's end.
 //
 // Internal to the library. Any thread and a signal handler may call NoteEvent.
 // Without a sink it costs one comparison. io records into a file

@@ -1,4 +1,4 @@
-// ExactGrid: represents numbers as multiples of powers of two, with exact sums.
+// Exact sums: numbers as multiples of powers of two.
 //
 // Internal to core/. Floating-point sums depend on their grouping, sums of
 // integers do not. A tensor is cut into blocks of 256 numbers; the last block
@@ -24,9 +24,9 @@ namespace ringlet {
 constexpr int64_t kGridBlock = 256;
 // The number of block exponents that a rank sends in one all-gather.
 constexpr int64_t kGatheredExponents = 1 << 14;
-// Scales, part of the checkpoints' format. The finest scale means an unknown
-// block: its contributions are zero or clamped, so that the exponents are
-// gathered.
+// Scales, part of the checkpoints' format. The finest scale also means
+// "not known yet". All but tiny numbers are then clamped, which makes the
+// ranks gather their exponents and repeat the sum.
 constexpr uint8_t kFinestScale = 0;
 constexpr uint8_t kCoarsestScale = 252;
 

@@ -171,9 +171,9 @@ class Multiplier {
     }
   }
 
-  // True if copies would be used too rarely. With few rows of C that is the
-  // copy of B. With few columns it is that of A, and a block of B fits the
-  // first-level cache. With few terms it is both.
+  // True if copies would be used too rarely: with at most 8 rows of C the copy
+  // of B, with at most 32 or 64 columns that of A (a block of B then fits the
+  // first-level cache), and with at most 8 terms both.
   bool IsNarrow() const {
     if (p_.b.col_stride != 1 || p_.c.col_stride != 1) return false;
     const int64_t most_cols = p_.a.col_stride == 1 ? 64 : 32;
@@ -310,8 +310,9 @@ void MultiplyPart(const Product& whole, Range rows, Range cols) {
   Multiplier(part, ChosenKernels()).Run();
 }
 
-// The cost of a term if one of `parts` threads has its tiles of n and all of m:
-// its multiplications and its copies.
+// The cost of one term for a thread that has its 1 / parts of the n side, in
+// whole tiles, and all of the m side: multiply-adds, and copies of both
+// operands.
 int64_t PartCost(int64_t n, int64_t tile, int parts, int64_t m) {
   const int64_t mine = Split(n, parts, parts - 1, tile).size();
   return mine * m / 16 + mine + m;

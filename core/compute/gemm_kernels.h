@@ -1,4 +1,5 @@
-// The inner loops of a product, and the sets of loops that a CPU can run.
+// The inner loops of a product, and the sets of all loops (convolutions, rows,
+// pools and exact sums too) that a CPU can run.
 //
 // Internal to core/compute. A tile has tile_rows rows and tile_cols columns of
 // C; its columns are neighbours. A panel of A has tile_rows rows, a panel of B

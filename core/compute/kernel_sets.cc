@@ -82,6 +82,9 @@ constexpr char kUnfused[] = "unfused";
 
 // The best first. Blocks of C: the panels of both operands, kInnerBlock deep,
 // fill at most three quarters of a second-level cache.
+// name, runs, fuses, tile_rows, tile_cols, row_block, col_block, tile, loops,
+// narrow_loops, conv, narrow_conv, planes, pairs, rows, pools, narrow_pools,
+// exact
 const KernelSet kSets[] = {
 #if defined(__x86_64__)
     {"skx", HasAvx512, true, 12, 32, 240, 512, kSkxTile, &kGemmLoopsAvx512,

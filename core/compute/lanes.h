@@ -40,8 +40,8 @@ inline void Store(Lanes v, float* p) {
 }
 inline int64_t MinOf(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// True if writing a whole vector is faster than a part, where the next write
-// follows.
+// True if a partial store is slow. Loops then store a whole vector and let the
+// next store overwrite the rest.
 #if defined(RINGLET_AVX2)
 constexpr bool kSlowPartialStores = true;  // NOLINT
 #else

@@ -1,4 +1,4 @@
-// SparseDelta: encodes the few largest numbers of a replica's change.
+// The encoding of the few largest numbers of a replica's change.
 //
 // Internal to core/. A block is 4,096 neighbours of a tensor; the last block
 // may be shorter. Its message has the 64 numbers of the greatest magnitude, or
