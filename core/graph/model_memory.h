@@ -34,7 +34,9 @@ struct KeptSpans {
   float* state_changes = nullptr;  // of a step; directly behind the gradients
   float* slots[8] = {};
   uint8_t* scales = nullptr;  // of exact sums, see ExactSpans
-  float* sums = nullptr;  // see ReplicaSums; as long as gradients and changes
+  // Sums over this worker's replicas (ReplicaSums), as long as gradients and
+  // changes; with local updates the packed words (DeltaSpans::words).
+  float* sums = nullptr;
   // For local updates: the weights at the round's start, the outer step's
   // momentum, and contributions (see DeltaSpans).
   float* round_weights = nullptr;

@@ -1,3 +1,5 @@
+// AppendActivation: an op, followed by an activation that it cannot fuse.
+//
 // Internal to core/.
 
 #ifndef RINGLET_CORE_LAYERS_ACTIVATION_LAYERS_H_

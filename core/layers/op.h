@@ -23,7 +23,7 @@ namespace ringlet {
 class MaxPool;
 
 // Receives gradients as they become final, from the last trained weight of the
-// model to the first. The final ones are always the end of the gradient span.
+// model to the first. The gradients [begin, end of the span) are final.
 class GradientSink {
  public:
   virtual ~GradientSink() = default;
