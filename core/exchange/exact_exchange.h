@@ -27,7 +27,8 @@ struct ExactSpans {
   uint8_t* scales = nullptr;  // of the blocks; only Finish changes them
 };
 
-// `replicas` is the number in the whole job.
+// `replicas` is the number in the whole job. The last `changes` numbers of
+// `layout` are state changes.
 std::unique_ptr<GradientExchange> MakeExactExchange(
     Collective* collective, int replicas, const GridLayout& layout,
     const ExactSpans& spans, int64_t changes, const StepTimer* timer);

@@ -22,13 +22,15 @@ class JobReplicas {
  public:
   // Agrees on the number of replicas, and assigns them. Every rank calls it.
   //
-  // `asked` is the number of replicas that this rank requests. 0 accepts the
-  // number of the other ranks; if all ranks pass 0, there are as many replicas
-  // as workers. `owned`: each worker owns the replica with its number in the
-  // job's list. `nanos` is the time of a replica on this rank
-  // (WorkerThroughput::NanosPerReplica), 0 if unknown. An elastic job assigns
-  // replicas by these times. For a rank without a time, the time from an
-  // earlier view counts, else the median of the known times; the rank then sets
+  // - `owned`: each worker owns the replica with its number in the job's list.
+  // - `asked`: the number of replicas that this rank requests. 0 accepts the
+  //   number of the other ranks; if all ranks pass 0, there are as many
+  //   replicas as workers.
+  // - `nanos`: the time of a replica on this rank
+  //   (WorkerThroughput::NanosPerReplica), 0 if unknown.
+  //
+  // An elastic job assigns replicas by these times. A rank without a time gets
+  // the one from an earlier view, else the median of the known times, and sets
   // measures_soon(). Without any known time the assignment is even.
   Status Agree(Collective* collective, const JoiningMembers& joining,
                bool owned, int asked, int64_t nanos);

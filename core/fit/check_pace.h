@@ -40,9 +40,9 @@ class CheckPace {
   // A view has formed; the time of the loss does not count as a step's.
   void EnterView() { ended_ = 0; }
 
-  // Chooses the pace. `times`, and `every`, the greatest pace of all ranks, are
-  // the job's, so all ranks choose the same. A single slow check does not delay
-  // the next one much.
+  // Chooses the number of steps between two checks. `times` and `every` (the
+  // largest number of any rank) are the same on all ranks, so all choose the
+  // same. A single slow check does not delay the next one much.
   void Choose(const CheckTimes& times, int64_t every) {
     every_ = every;
     if (times.step <= 0) return;

@@ -103,7 +103,8 @@ bool Fitter::Recover(Status* status) {
   // A worker with a request to stop does not wait for a lost one. In an elastic
   // job it takes part in the next view, and then stops and saves.
   if (!resumes || (fit_.interrupted && !elastic)) return false;
-  // A first signal ends the wait of this worker.
+  // Restores the earlier signal handlers, so that the next signal ends a
+  // process that waits.
   if (!elastic || !fit_.interrupted) signals_.reset();
   requests_.Keep(fit_);
   messages_.ReportNewView(*status, /*admits_joiner=*/all_ranks_have_error_);
@@ -416,8 +417,8 @@ Status Fitter::SavePoint(bool epoch_ended) {
   RINGLET_RETURN_IF_ERROR(NotifyCallbacks(&Callback::OnSavePoint, epoch_ended));
   recovery_.OnBoundary();
   if (fit_.interrupted) return InterruptedStatus();
-  // A saving callback has compared the replicas: no file is ahead of the
-  // verified point.
+  // If a callback compared the replicas for its file, this state becomes the
+  // verified point. So no file is newer than the verified point.
   if (parts_.consistency().PassedCheck()) recovery_.PassCheck();
   return Status();
 }

@@ -1,4 +1,5 @@
-// The times of replica checks; see fitter.cc.
+// Part of Fitter (fitter.cc): when the replicas are compared, how a fit
+// recovers, and the history of epochs.
 
 #include <algorithm>
 #include <vector>
@@ -54,7 +55,8 @@ Status Fitter::ChooseCheckPace() {
                            static_cast<size_t>(model_->collective()->size()));
   RINGLET_RETURN_IF_ERROR(GatherNumbers(model_->collective(), numbers,
                                         sizeof(int64_t), kNumbers, all.data()));
-  // The last rank to reach the check has not waited in it.
+  // A rank that came early has also measured its wait. The last one has not
+  // waited, so the shortest check time is the true one.
   CheckTimes times = {all[0], all[1]};
   int64_t every = all[2];
   for (size_t i = kNumbers; i < all.size(); i += kNumbers) {

@@ -27,8 +27,8 @@ Status Fitter::ChooseRoundSteps() {
   return Status();
 }
 
-// The first of the two rounds is cold, so each rank's shorter times count. The
-// longest of these times of all ranks decide.
+// Each rank takes the shorter times of two rounds, since the first one also
+// warms up caches and memory. Then the longest times of all ranks are used.
 Status Fitter::MeasureRounds(int64_t* chosen) {
   Collective* const collective = model_->collective();
   const int64_t steps =
@@ -69,8 +69,8 @@ Status Fitter::MeasureRounds(int64_t* chosen) {
   return Status();
 }
 
-// Without a backup, which has the change that is being sent, the model would
-// lose it.
+// Applies the change that is still being sent, unless a callback has saved it
+// in a backup.
 Status Fitter::FinishRounds() {
   if (AnyRestoresAfterLoss(options_.callbacks)) return Status();
   RINGLET_RETURN_IF_ERROR(WithStep(parts_.local_trainer().EndRounds()));

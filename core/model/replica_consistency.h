@@ -67,7 +67,7 @@ class ReplicaConsistency {
   bool check_failed() const { return check_failed_; }
 
  private:
-  // The digest of a state after `step` steps.
+  // The step and the StateDigest that passed the last CrossCheck.
   struct Passed {
     int64_t step, digest;
   };

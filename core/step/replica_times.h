@@ -35,9 +35,9 @@ class ReplicaTimes {
     return nanos;
   }
   // A running average, for rounds; 0: not known. The time since the last call
-  // counts a quarter, the earlier average the rest. `soon`: the call comes
-  // after few steps; a first value from such a call is replaced by the next
-  // one.
+  // counts a quarter, the earlier average the rest. `soon`: few steps were
+  // measured. If the first average is from such a call, the next call replaces
+  // it.
   int64_t Average(bool soon) {
     const int64_t now = Take();
     if (now == 0) return average_;
