@@ -11,7 +11,7 @@
 
 #include "../base/check.h"
 #include "../layers/initializers.h"
-#include "../layers/kernels.h"
+#include "../layers/layer_loops.h"
 
 namespace ringlet {
 

@@ -20,7 +20,7 @@
 #include "../base/check.h"
 #include "../base/ieee_arithmetic.h"
 #include "../base/trail.h"
-#include "../layers/kernels.h"
+#include "../layers/layer_loops.h"
 #include "../objective/batch_loss.h"
 #include "ringlet/collective.h"
 #include "ringlet/status.h"

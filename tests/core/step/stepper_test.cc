@@ -97,7 +97,8 @@ struct Parts {
 
   void OpenLoader(const Dataset& data, bool background) {
     EXPECT_TRUE(
-        stepper.Reserve(data.LargestPart(config.replicas.count()), true).ok());
+        stepper.Reserve(data.LargestPart(config.job_replicas.count()), true)
+            .ok());
     DatasetLoader::Options options;
     options.dataset = data;
     options.world = options.parts = config.job_replicas.count();

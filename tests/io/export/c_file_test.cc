@@ -447,7 +447,7 @@ TEST(CFileTest, Int8Text_AnyMachine_HasTheSameBytes) {
   const std::string file = WithoutVersion(Exported(
       [&](const std::string& path) { return ExportC(&model, path, options); }));
   EXPECT_EQ(Crc32c(file.data(), file.size()),
-            GemmFuses() ? 2289650870u : 4184286186u);
+            UsesFusedMultiplyAdd() ? 2289650870u : 4184286186u);
 }
 
 TEST(CFileTest, Int8Report_TestData_HasTheLossesOfBothModels) {
