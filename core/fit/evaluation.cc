@@ -307,9 +307,9 @@ Result<Logs> Model::Evaluate(const Dataset& dataset,
   Logs logs;
   Status status = CheckAdapted();
   if (status.ok()) {
-    status =
-        EvaluateAll(this, ModelParts(this).config().job_replicas.TestAssignment(),
-                    dataset, options, &logs);
+    status = EvaluateAll(
+        this, ModelParts(this).config().job_replicas.TestAssignment(), dataset,
+        options, &logs);
   }
   AbortOthers(collective(), status);
   RINGLET_RETURN_IF_ERROR(status);
@@ -324,9 +324,9 @@ Result<std::vector<float>> Model::Predict(const Dataset& dataset) {
   std::vector<float> outputs;
   Status status = CheckAdapted();
   if (status.ok()) {
-    status =
-        PredictAll(this, ModelParts(this).config().job_replicas.TestAssignment(),
-                   dataset, &outputs);
+    status = PredictAll(this,
+                        ModelParts(this).config().job_replicas.TestAssignment(),
+                        dataset, &outputs);
   }
   AbortOthers(collective(), status);
   RINGLET_RETURN_IF_ERROR(status);

@@ -91,8 +91,9 @@ void ReplicaBalancer::Report(const FitState& fit) {
   const ReplicaAssignment& assignment =
       parts_.config().job_replicas.assignment();
   const int64_t steps = fit.model->iterations();
-  if (steps < reported_at_ + kStepsBetweenReports || assignment == reported_)
+  if (steps < reported_at_ + kStepsBetweenReports || assignment == reported_) {
     return;
+  }
   reported_at_ = steps;
   reported_ = assignment;
   messages_.ReportAssignment(fit, assignment);

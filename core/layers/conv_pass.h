@@ -80,8 +80,8 @@ struct ConvAxis {
   int64_t Tap(int64_t t) const { return tap + t * tap_step; }
 };
 
-// Consecutive rows of outputs whose windows have the same taps inside the
-// image. Taps on the zero border are skipped.
+// Consecutive rows of outputs. Their windows have the same taps inside the
+// image; taps on the zero border are skipped.
 struct ConvRows {
   int64_t begin, count;
   int64_t first_tap, taps;

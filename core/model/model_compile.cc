@@ -41,8 +41,10 @@ Status Model::Impl::CheckOneReplica() const {
 Status Model::Impl::CheckSynchronized() const {
   const int workers = config.collective->size();
   for (const GraphNode& node : graph.nodes()) {
-    if (config.job_replicas.count() == workers && !config.collective->elastic())
+    if (config.job_replicas.count() == workers &&
+        !config.collective->elastic()) {
       break;
+    }
     if (node.op == nullptr || !node.op->synchronizes()) continue;
     return InvalidArgument(
         "layer '%s' (%s): is synchronized, so all replicas compute it at the "

@@ -164,8 +164,9 @@ Status ReplicaConsistency::CompareArithmetic() const {
 
 Status ReplicaConsistency::Join(bool has_state) {
   Collective* const c = config_.collective;
-  if (state_incarnation_ == 0 && c->elastic())
+  if (state_incarnation_ == 0 && c->elastic()) {
     state_incarnation_ = DrawStateIncarnation();
+  }
   members_ = {{c->worker(), state_incarnation_}};
   if (c->size() == 1) return Status();
   const std::string what = "model '" + graph_.name() + "'";

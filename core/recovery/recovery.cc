@@ -49,8 +49,9 @@ OnViewAction Recovery::RollBack() {
     if (member.worker < 0 || w >= incarnations.size()) continue;
     incarnations[w] = member.state_incarnation;
     members |= uint64_t{1} << w;
-    if (incarnations_[w] == member.state_incarnation)
+    if (incarnations_[w] == member.state_incarnation) {
       staying |= uint64_t{1} << w;
+    }
   }
   incarnations_ = incarnations;
   return state_.EnterView(members, staying);

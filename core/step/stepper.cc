@@ -50,8 +50,9 @@ Status Stepper::FinishGradients() {
   bool must_repeat = exchange_ != nullptr;
   while (must_repeat) {
     RINGLET_RETURN_IF_ERROR(exchange_->Finish(&must_repeat));
-    if (must_repeat)
-      RINGLET_RETURN_IF_ERROR(TrainReplicas(/*must_repeat=*/true));
+    if (must_repeat) {
+      RINGLET_RETURN_IF_ERROR(TrainReplicas(/*is_second_try=*/true));
+    }
   }
   return Status();
 }
@@ -89,7 +90,7 @@ Status Stepper::Train(const Batch& batch, BatchLoader* loader, bool* taken) {
   CancelStep();
   batch_ = batch;
   loader_ = loader;
-  RINGLET_RETURN_IF_ERROR(TrainReplicas(/*must_repeat=*/false));
+  RINGLET_RETURN_IF_ERROR(TrainReplicas(/*is_second_try=*/false));
   times_.DropCold();
   RINGLET_RETURN_IF_ERROR(report_.Receive(exchange_.get()));
   *taken = !report_.has_note();

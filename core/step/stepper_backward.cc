@@ -53,8 +53,9 @@ Status Stepper::BackwardNode(int i) {
   if (shared) call.sink = &no_sink;
   if (node.overwriting_reader >= 0) call.without_activation = true;
   const GraphNode& input = graph_.node(graph_.node(node.inputs[0]).root);
-  if (input.overwriting_reader == i)
+  if (input.overwriting_reader == i) {
     call.x_activation = input.op->fused_activation();
+  }
   memory_.PoisonAllBut(memory_.schedule().backward(i),
                        std::max<int64_t>(count_, 1));
   RINGLET_RETURN_IF_ERROR(Run(&Op::Backward, i, call));
