@@ -1,4 +1,4 @@
-#include "guarded.h"
+#include "../base/guarded.h"
 
 #include <algorithm>
 #include <exception>
