@@ -87,7 +87,7 @@ void AnomalyFlags::Add(CommandLine* flags) {
   flags->Number("--threshold", "NUMBER", 0, 1e30, &threshold_,
                 "with --anomaly: also write \"anomaly\", 1 for a score\n"
                 "above the threshold");
-  flags->Number("--threshold-quantile", "Q", 0, 1, &quantile_,
+  flags->Number("--threshold-quantile", "NUMBER", 0, 1, &quantile_,
                 "as --threshold, with this quantile of the scores of\n"
                 "normal examples, such as 0.99");
   flags->Text("--threshold-data", "FILE", &data_,
