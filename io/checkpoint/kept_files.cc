@@ -127,7 +127,7 @@ void KeptFiles::WriteState() {
   unsigned char* at = state_.data();
   for (const Written& each : written_) {
     const std::string text = RecordOf(each.path, each.check, each.is_best);
-    std::memcpy(at, text.data(), text.size());
+    std::copy(text.begin(), text.end(), at);
     at += kRecord;
   }
 }
@@ -144,15 +144,19 @@ void KeptFiles::AppendState(const std::string& name,
 
 Status KeptFiles::StateLoaded() {
   written_.clear();
+  bool has_best = false;
   for (size_t i = 0; i < state_.size(); i += kRecord) {
     const auto* const begin = reinterpret_cast<const char*>(&state_[i]);
     const std::string text(begin, strnlen(begin, kRecord));
     if (text.empty()) break;
-    if (text.size() < kCheckBytes + 4 || text.size() == kRecord) {
+    const bool is_best = text[0] == 'b';
+    if (text.size() < kCheckBytes + 4 || text.size() == kRecord ||
+        (is_best && has_best)) {
       return Corruption("the list of ModelCheckpoint's files is damaged");
     }
-    written_.push_back({text.substr(kCheckBytes + 3),
-                        text.substr(2, kCheckBytes), text[0] == 'b'});
+    written_.push_back(
+        {text.substr(kCheckBytes + 3), text.substr(2, kCheckBytes), is_best});
+    has_best |= is_best;
   }
   return Status();
 }

@@ -551,6 +551,13 @@ TEST(ModelCheckpointTest, MaxToKeep_StateOfAnotherPattern_RemovesNothing) {
     EXPECT_NE(run.files.Content(other), nullptr);
     std::memset(to.back().data, 'x', to.back().bytes());
     EXPECT_EQ(callback->StateLoaded().code(), Code::kCorruption);
+    // Two that are the best.
+    auto* const records = static_cast<char*>(to.back().data);
+    std::memset(records, 0, to.back().bytes());
+    for (const int at : {0, 1024}) {
+      std::strcpy(records + at, "b 0123456789abcdef d/1");
+    }
+    EXPECT_EQ(callback->StateLoaded().code(), Code::kCorruption);
   }
 }
 

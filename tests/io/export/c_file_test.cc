@@ -178,8 +178,7 @@ TEST(CFileTest, ClassNames_AnyBytes_AreStringsOfC) {
                                           "%s %n",
                                           "*/ /*",
                                           "M\xc3\xb6we",
-                                          "\xff\x01"
-                                          "7",
+                                          "\377\0017",
                                           "",
                                           "\t",
                                           "0",
