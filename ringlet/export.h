@@ -30,8 +30,10 @@ struct ExportCOptions {
   // models: "keyword" gives keyword_predict. Letters, digits and '_'.
   std::string name = "model";
   // The functions take the values that the files of the training data have, and
-  // apply the scale and offset of the model's DataDescription. An error without
-  // a description, and with a TableEncoding.
+  // apply the scale and offset of the model's DataDescription. For a table with
+  // a TableEncoding `in` has a number for each column: of a column of text the
+  // index of its category, and NaN for a missing value. An error without a
+  // description.
   bool with_preprocessing = false;
   // Adds model_anomaly_score for an autoencoder.
   ReconstructionError anomaly_score = ReconstructionError::kNone;
@@ -54,8 +56,8 @@ struct Int8Report {
 //
 //   int model_predict(const float* in, float* out);
 //
-// predicts one example, channels last, and returns 0. With preprocessing there
-// is also
+// predicts one example, channels last, and returns 0. With preprocessing of a
+// table it returns 1 for a value that has no encoding; otherwise there is also
 //
 //   int model_predict_bytes(const unsigned char* in, float* out);
 //
@@ -63,9 +65,10 @@ struct Int8Report {
 //
 //   float model_anomaly_score(const float* in, const float* out);
 //
-// where `in` is that of model_predict. If the model knows the names of its
-// classes, they are the strings model_class_names[MODEL_CLASSES]. A header file
-// beside model.c, model.h, declares all of these. Everything else is static.
+// where `in` is that of model_predict; -1 if that returns 1. If the model knows
+// the names of its classes, they are the strings
+// model_class_names[MODEL_CLASSES]. A header file beside model.c, model.h,
+// declares all of these. Everything else is static.
 //
 // The same model gives the same text on every machine; int8 on machines of one
 // class of arithmetic.

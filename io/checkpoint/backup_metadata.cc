@@ -18,7 +18,7 @@ namespace ringlet {
 namespace {
 
 constexpr char kLayersKey[] = "layers", kLossesKey[] = "losses",
-               kDataKey[] = "data", kReplicasKey[] = "replicas",
+               kDataLineKey[] = "data", kReplicasKey[] = "replicas",
                kWorldKey[] = "world", kSeedKey[] = "seed",
                kOptimizerKey[] = "optimizer",
                kOptimizerFieldsKey[] = "optimizer_fields",
@@ -118,7 +118,7 @@ Metadata DescribeModelAndData(const FitState& fit) {
       {kOptimizerFieldsKey, optimizer},
       {kLayersKey, DescribeLayers(*fit.model)},
       {kLossesKey, DescribeLosses(*fit.model)},
-      {kDataKey, DescribeData(fit)},
+      {kDataLineKey, DescribeData(fit)},
   };
   const std::string local = DescribeLocal(*fit.model);
   if (!local.empty()) run[kLocalKey] = local;
@@ -180,7 +180,7 @@ bool IsSameRun(const Metadata& saved, const FitState& fit) {
   if (saved.count(kLocalKey) != here.count(kLocalKey)) return false;
   if (here.count(kLocalKey) > 0 && !same(kLocalKey)) return false;
   for (const char* key : {kSeedKey, kReplicasKey, kLayersKey, kLossesKey,
-                          kDataKey, kOptimizerKey}) {
+                          kDataLineKey, kOptimizerKey}) {
     if (!same(key)) return false;
   }
   return true;
@@ -237,7 +237,7 @@ Status CheckRun(FileSystem* files, const std::string& path, const FitState& fit,
         path.c_str(), other, Printable(saved->second).c_str(), here.c_str());
   };
   compare(kLossesKey, "losses", DescribeLosses(*fit.model));
-  compare(kDataKey, "data or batches", DescribeData(fit));
+  compare(kDataLineKey, "data or batches", DescribeData(fit));
   compare(kLocalKey, "local updates", local);
   WarnOfReplicas(path, replicas, fit.model->num_replicas());
   return Status();

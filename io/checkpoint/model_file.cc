@@ -251,33 +251,6 @@ Status SaveModel(Model* model, const std::string& path,
   return SaveCheckpoint(path, state, metadata, saving);
 }
 
-std::string ForeignEnding(const std::string& path) {
-  constexpr const char* kOthers[] = {
-      ".keras", ".h5",     ".hdf5", ".pt",   ".pth", ".ckpt", ".onnx",
-      ".pb",    ".tflite", ".npz",  ".npy",  ".pkl", ".bin",  ".gguf",
-      ".mat",   ".zip",    ".gz",   ".json", ".csv"};
-  const std::string name = FileNameOf(path);
-  const size_t dot = name.rfind('.');
-  if (dot == std::string::npos) return "";
-  std::string extension = name.substr(dot);
-  for (char& c : extension) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  for (const char* other : kOthers) {
-    if (extension == other) return extension;
-  }
-  return "";
-}
-
-Status CheckModelName(const std::string& path) {
-  const std::string ending = ForeignEnding(path);
-  if (ending.empty()) return Status();
-  return InvalidArgument(
-      "The filepath provided must end in `.safetensors`, the format of the "
-      "file; `%s` is another program's. Received: filepath=%s",
-      ending.c_str(), path.c_str());
-}
-
 Status LoadModel(const std::string& path, std::unique_ptr<Model>* model,
                  const CompileOptions& options, FileSystem* files) {
   return Load(path, model, &options, files);

@@ -42,13 +42,12 @@ std::string CHeaderText(const CInterface& c) {
     return "#define " + upper + what + " " + std::to_string(count) + "\n";
   };
   std::string text = std::string(kHeaderMark) + " " RINGLET_VERSION ".\n\n";
-  text += "   in:  " + c.in.ToString() + "\n   out: " + c.out.ToString() +
-          " */\n\n";
+  text += "   in:  " + c.InText() + "\n   out: " + c.out.ToString() + " */\n\n";
   text +=
       "#ifndef " + upper + "_PREDICT_H\n#define " + upper + "_PREDICT_H\n\n";
   if (c.int8) text += "#include <stdint.h>\n\n";
   text += "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
-  text += define("_IN", c.in.elements()) + define("_OUT", c.out.elements());
+  text += define("_IN", c.num_inputs()) + define("_OUT", c.out.elements());
   if (!c.classes.empty()) {
     text += define("_CLASSES", static_cast<int64_t>(c.classes.size()));
   }

@@ -284,6 +284,24 @@ std::string CNumber(float value) {
   return text + (text.find_first_of(".e") == std::string::npos ? ".f" : "f");
 }
 
+std::string CString(const std::string& bytes) {
+  std::string text = "\"";
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\' || c == '?') {  // two ? may begin a trigraph
+      text += std::string("\\") + c;
+    } else if (byte >= ' ' && byte < 127) {
+      text += c;
+    } else {  // three octal digits end the escape
+      for (const int shift : {6, 3, 0}) {
+        if (shift == 6) text += '\\';
+        text += static_cast<char>('0' + (byte >> shift & 7));
+      }
+    }
+  }
+  return text + "\"";
+}
+
 std::string CHelpers(uint32_t needed) {
   std::string text;
   for (const auto& helper : kHelpers) {

@@ -38,6 +38,8 @@ constexpr int kCMergePRelu = 5;
 
 // A constant: "0.5f".
 std::string CNumber(float value);
+// `bytes` as a string: "a\"b".
+std::string CString(const std::string& bytes);
 
 // The functions of these bits; each precedes its uses.
 std::string CHelpers(uint32_t needed);

@@ -42,12 +42,7 @@ Status CheckDescribed(const DataDescription* data) {
       !std::isfinite(data->scale.offset)) {
     return InvalidArgument("the scale of the model's data is not finite");
   }
-  if (data->encoding.columns.empty()) return Status();
-  return InvalidArgument(
-      "the model was trained on a table with categories or missing values, "
-      "which have no preprocessing in C; leave the preprocessing out and "
-      "encode the columns in your program (ringlet inspect MODEL shows "
-      "data_description), or train on columns of numbers without gaps");
+  return Status();
 }
 
 std::string InputsAre(const CInterface& c, const char* body) {
@@ -58,8 +53,10 @@ std::string InputsAre(const CInterface& c, const char* body) {
 // Lines that declare x, the model's input i.
 std::string ScaledX(const CInterface& c) {
   if (!c.scale) return "    const float x = in[i];\n";
-  return "    const float y = (float)in[i] * " + CNumber(c.scale->factor) +
-         ";\n    const float x = y + " + CNumber(c.scale->offset) + ";\n";
+  return std::string("    const float y = ") +
+         (c.table ? "row[i]" : "(float)in[i]") + " * " +
+         CNumber(c.scale->factor) + ";\n    const float x = y + " +
+         CNumber(c.scale->offset) + ";\n";
 }
 
 std::string Predict(const CInterface& c, const char* ending, const char* type) {
@@ -71,6 +68,12 @@ const char kBytes[] = "unsigned char";
 std::string AnomalyScore(const CInterface& c) {
   return "float " + c.name +
          "_anomaly_score(const float* in, const float* out)";
+}
+
+// Lines that fill the row of a table, or return `wrong`.
+std::string Encode(const CInterface& c, const char* wrong) {
+  if (!c.table) return "";
+  return std::string("  if (encode(in) != 0) return ") + wrong + ";\n";
 }
 
 std::string ClassNames(const CInterface& c) {
@@ -92,6 +95,9 @@ Status MakeCInterface(const Model& model, const ExportCOptions& options,
   if (options.with_preprocessing) {
     RINGLET_RETURN_IF_ERROR(CheckDescribed(data));
     c->scale = data->scale;
+    if (!data->encoding.columns.empty()) {
+      RINGLET_RETURN_IF_ERROR(c->table.emplace().Make(*data, c->in.elements()));
+    }
   }
   c->anomaly_score = options.anomaly_score;
   if (c->anomaly_score == ReconstructionError::kNone) return Status();
@@ -112,11 +118,15 @@ std::string CDeclarations(const CInterface& c) {
     text += "/* The names of the classes, by number. */\nextern " +
             ClassNames(c) + ";\n\n";
   }
-  text += c.scale ? "/* One example, of values as in the files of the training "
-                    "data; returns 0. */\n"
-                  : "/* One example; returns 0. */\n";
+  if (c.table) text += c.table->Declarations(c.name);
+  text += c.table ? "/* One example; returns 0, or 1 if a column has no valid "
+                    "number. */\n"
+          : c.scale
+              ? "/* One example, of values as in the files of the training "
+                "data; returns 0. */\n"
+              : "/* One example; returns 0. */\n";
   text += Predict(c, "", "float") + ";\n";
-  if (c.scale) text += Predict(c, "_bytes", kBytes) + ";\n";
+  if (c.scale && !c.table) text += Predict(c, "_bytes", kBytes) + ";\n";
   if (c.int8) {
     text += "int " + c.name + "_predict_int8(const int8_t* in, int8_t* out);\n";
   }
@@ -130,12 +140,9 @@ std::string CDeclarations(const CInterface& c) {
 std::string CDefinitions(const CInterface& c) {
   std::string text;
   if (!c.classes.empty()) {
-    text += "\n" + ClassNames(c) + " = {\n";
-    for (const std::string& name : c.classes) {
-      text += "  " + CString(name) + ",\n";
-    }
-    text += "};\n";
+    text += CStrings(ClassNames(c), c.classes);
   }
+  if (c.table) text += c.table->Definitions(c.name);
   if (c.anomaly_score == ReconstructionError::kNone) return text;
   const char* const error = c.anomaly_score == ReconstructionError::kSquared
                                 ? "d * d"
@@ -144,36 +151,20 @@ std::string CDefinitions(const CInterface& c) {
       ScaledX(c) + "    const double d = (double)out[i] - (double)x;\n" +
       "    const double error = " + error + ";\n    sum += error;\n";
   return text + "\n" + AnomalyScore(c) + " {\n  double sum = 0;\n  int i;\n" +
-         InputsAre(c, add.c_str()) + "  return (float)(sum / " +
-         std::to_string(c.in.elements()) + ");\n}\n";
+         Encode(c, "-1") + InputsAre(c, add.c_str()) +
+         "  return (float)(sum / " + std::to_string(c.in.elements()) +
+         ");\n}\n";
 }
 
 std::string CPredictions(const CInterface& c, const std::string& begin,
                          const std::string& store, const std::string& end) {
   const std::string loop = ScaledX(c) + "    " + store + "\n";
-  const std::string body = " {\n" + begin + "  int i;\n" +
+  const std::string body = " {\n" + begin + "  int i;\n" + Encode(c, "1") +
                            InputsAre(c, loop.c_str()) + end +
                            "  return 0;\n}\n";
-  return "\n" + Predict(c, "", "float") + body + "\n" +
-         Predict(c, "_bytes", kBytes) + body;
-}
-
-std::string CString(const std::string& bytes) {
-  std::string text = "\"";
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\' || c == '?') {  // two ? may begin a trigraph
-      text += std::string("\\") + c;
-    } else if (byte >= ' ' && byte < 127) {
-      text += c;
-    } else {  // three octal digits end the escape
-      for (const int shift : {6, 3, 0}) {
-        if (shift == 6) text += '\\';
-        text += static_cast<char>('0' + (byte >> shift & 7));
-      }
-    }
-  }
-  return text + "\"";
+  const std::string predict = "\n" + Predict(c, "", "float") + body;
+  if (c.table) return c.table->Encoder() + predict;
+  return predict + "\n" + Predict(c, "_bytes", kBytes) + body;
 }
 
 }  // namespace ringlet

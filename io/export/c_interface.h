@@ -7,10 +7,13 @@
 #ifndef RINGLET_IO_EXPORT_C_INTERFACE_H_
 #define RINGLET_IO_EXPORT_C_INTERFACE_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "c_table.h"
 #include "ringlet/dataset.h"
 #include "ringlet/export.h"
 #include "ringlet/model.h"
@@ -24,7 +27,18 @@ struct CInterface {
   Shape in, out;
   bool int8 = false;
   std::vector<std::string> classes;
-  std::optional<Scale> scale;  // of raw values; none: the caller scales them
+  std::optional<Scale> scale;   // of raw values; none: the caller scales them
+  std::optional<CTable> table;  // with `scale`, if raw values are not the input
+  // Of `in`.
+  int64_t num_inputs() const {
+    return table ? table->num_columns() : in.elements();
+  }
+  std::string InText() const {
+    return table ? "columns of a table" : in.ToString();
+  }
+  size_t row_bytes() const {  // of memory beside the model's
+    return table ? sizeof(float) * static_cast<size_t>(in.elements()) : 0;
+  }
   ReconstructionError anomaly_score = ReconstructionError::kNone;
 };
 
@@ -42,9 +56,6 @@ std::string CDefinitions(const CInterface& c);
 // `store` takes the number x as input i, and `end` calls the model.
 std::string CPredictions(const CInterface& c, const std::string& begin,
                          const std::string& store, const std::string& end);
-
-// `bytes` as a string in C: "a\"b".
-std::string CString(const std::string& bytes);
 
 }  // namespace ringlet
 

@@ -186,12 +186,11 @@ std::string CModel::Comment() const {
       "-mfloat-abi=hard -std=c99 -O2\n"
       "   model.o: model.c ; $(CC) $(CFLAGS) -c model.c */\n\n"
       "#include <math.h>\n\n",
-      RINGLET_VERSION,
-      static_cast<long long>(model_.output_shape(0).elements()),
-      model_.output_shape(0).ToString().c_str(),
+      RINGLET_VERSION, static_cast<long long>(interface_.num_inputs()),
+      interface_.InText().c_str(),
       static_cast<long long>(model_.output_shape(last).elements()),
       model_.output_shape(last).ToString().c_str(),
-      static_cast<long long>(flash), arena_bytes_);
+      static_cast<long long>(flash), arena_bytes_ + interface_.row_bytes());
   return text + CDeclarations(interface_);
 }
 

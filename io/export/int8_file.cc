@@ -57,7 +57,8 @@ std::string Int8Model::Comment(const CInterface& c) const {
       RINGLET_VERSION, input().elements(), input().ToString().c_str(), in.scale,
       in.zero_point, output().elements(), output().ToString().c_str(),
       out.scale, out.zero_point,
-      plain_.end == kLinear ? "" : ", before the softmax", flash, arena_bytes_);
+      plain_.end == kLinear ? "" : ", before the softmax", flash,
+      arena_bytes_ + c.row_bytes());
   return text + CDeclarations(c);
 }
 

@@ -15,6 +15,7 @@
 #include "core/base/crc32c.h"
 #include "core/compute/gemm.h"
 #include "io/export/reconstruction.h"
+#include "ringlet/readers.h"
 
 namespace ringlet {
 namespace {
@@ -369,9 +370,111 @@ TEST(CFileTest, RawValues_WithoutAScaleThatCIsToApply_AreRefused) {
   model.set_data_description(Described(Scale(INFINITY)));
   refuse(&model, {"not finite"});
   DataDescription table = Described(Scale());
-  table.encoding.columns[1].fill = 2;
+  table.encoding.columns[1].categories = {"a", "b"};
   model.set_data_description(table);
-  refuse(&model, {"table with categories or missing values"});
+  refuse(&model, {"does not fit", "up to column 2"});
+  for (const int64_t place : {-1, 2}) {
+    table.encoding.columns.clear();
+    table.encoding.columns[place].fill = 2;
+    model.set_data_description(table);
+    refuse(&model, {"does not fit"});
+  }
+  table.encoding.columns[0].fill = NAN;
+  model.set_data_description(table);
+  refuse(&model, {"not finite"});
+}
+
+// Writes the outputs of rows of columns, and the names.
+constexpr char kTableMain[] = R"(
+#include <cmath>
+#include <cstdio>
+#include "raw.h"
+static_assert(RAW_IN == 5 && RAW_OUT == 7, "");
+int main() {
+  float row[RAW_IN], y[RAW_OUT];
+  FILE* const rows = std::fopen("raws", "rb");
+  FILE* const out = std::fopen("out", "wb");
+  if (rows == nullptr || out == nullptr) return 1;
+  while (std::fread(row, sizeof row, 1, rows) == 1) {
+    if (raw_predict(row, y) != 0) return 2;
+    if (raw_anomaly_score(row, y) < 0) return 3;
+    std::fwrite(y, sizeof y, 1, out);
+  }
+  const float wrong[][RAW_IN] = {{NAN, 0, 0, 0, 0}, {INFINITY, 0, 0, 0, 0},
+                                 {0, 3, 0, 0, 0},   {0, -1, 0, 0, 0},
+                                 {0, 0, 0, 3, 0},   {0, 0, 0, 0, NAN}};
+  for (const auto& each : wrong) {
+    if (raw_predict(each, y) != 1) return 4;
+    if (raw_anomaly_score(each, y) != -1) return 5;
+  }
+  for (const char* name : raw_columns) std::fprintf(out, "%s,", name);
+  for (const char* name : raw_categories_1) std::fprintf(out, "%s,", name);
+  for (const char* name : raw_categories_3) std::fprintf(out, "%s,", name);
+  return std::fclose(out);
+}
+)";
+
+TEST(CFileTest, RawValues_OfATable_AreEncodedToTheBitsOfTraining) {
+  if (!kHasCompiler) GTEST_SKIP() << "needs a compiler of this machine";
+  TempFolder folder;
+  WriteWhole(folder / "train.csv",
+             "a,island,b,sex,c*/\n1,Biscoe,,male,3\n"
+             "-2,\"Dr\"\"eam\",4,,5\n0.1,Biscoe,1.3,female,-7.5\n");
+  WriteWhole(folder / "new.csv",
+             "a,island,b,sex,c*/\n7,Biscoe,2,female,3\n"
+             "0.3,Torgersen,,,5\n-1,\"Dr\"\"eam\",-0.7,male,9\n");
+  const std::vector<float> raws = {7,   0, 2,  1, 3,     0.3f, 2, NAN,
+                                   NAN, 5, -1, 1, -0.7f, 2,    9};
+  CsvOptions training;
+  training.has_label = false;
+  training.categorical = {{"island", true, true}, {"sex", false, false}};
+  training.missing_by_column["b"].kind = CsvOptions::Missing::kMean;
+  training.missing_by_column["sex"].kind = CsvOptions::Missing::kConstant;
+  const Dataset train = CsvDataset(folder / "train.csv", training);
+  ASSERT_TRUE(train.source() != nullptr) << train.status().message();
+  DataDescription data = Described(Scale(0.3f, -0.4215f));
+  data.columns = train.source()->ValueNames();
+  data.encoding = train.source()->Encoding();
+  CsvOptions more;
+  more.has_label = false;
+  more.encoding = data.encoding;
+
+  Sequential model({Input({7}), Reshape({7, 1})});
+  CompileOne(&model);
+  model.set_data_description(data);
+  std::unique_ptr<BatchLoader> loader;
+  LoaderOptions unlabelled;
+  unlabelled.targets = unlabelled.training = false;
+  const Status opened = model.OpenLoader(
+      CsvDataset(folder / "new.csv", more).Map(data.scale).Batch(3), unlabelled,
+      &loader);
+  ASSERT_TRUE(opened.ok()) << opened.message();
+  Batch batch;
+  ASSERT_TRUE(loader->Next(&batch).ok());
+  const std::vector<float> encoded(batch.x, batch.x + 21);
+  loader.reset();
+
+  WriteWhole(folder / "main.cc", kTableMain);
+  WriteNumbers(folder / "raws", raws);
+  for (const bool int8 : {false, true}) {
+    ExportCOptions options;
+    options.name = "raw";
+    options.with_preprocessing = true;
+    options.anomaly_score = ReconstructionError::kAbsolute;
+    Examples examples;
+    if (int8) options.calibration = examples.Batches({7}, {7, 1}, 4);
+    const Status status = ExportC(&model, folder / "raw.c", options);
+    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_TRUE(Compile(folder, {"raw"}));
+    ASSERT_EQ(ExitCodeOf(folder), 0);
+    const std::string out = ReadWhole(folder / "out");
+    const size_t bytes = 21 * sizeof(float);
+    ASSERT_GT(out.size(), bytes);
+    EXPECT_EQ(out.substr(bytes),
+              "a,island,b,sex,c*/,Biscoe,Dr\"eam,,female,male,");
+    if (int8) continue;
+    EXPECT_EQ(std::memcmp(out.data(), encoded.data(), bytes), 0);
+  }
 }
 
 TEST(CFileTest, AnomalyScore_ModelThatReconstructsNothing_IsRefused) {
