@@ -250,7 +250,9 @@ TEST(AdaptTest, Compile_OfAnAdaptedAndANewModel_Agree) {
   const Dataset data = Dataset(std::make_shared<Rows>(50)).Batch(7);
   RunRanks(2, [&](Collective* collective) {
     auto alone = MakeModel();
-    if (collective->rank() == 0) EXPECT_TRUE(alone->Adapt(data).ok());
+    if (collective->rank() == 0) {
+      EXPECT_TRUE(alone->Adapt(data).ok());
+    }
     CompileOptions options;
     options.collective = collective;
     alone->Compile(SGD(0.01f), SparseCategoricalCrossentropy(kFromLogits), {},
