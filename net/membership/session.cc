@@ -1,14 +1,12 @@
 // To change a Session, know that:
 //   - Every public method and every event with a time sets now_ first; what it
 //     calls reads it.
-//   - A link may be dropped in the middle of one of its own events, so
-//   PeerTable
-//     only closes it; DeleteDropped deletes it at the next event.
+//   - A link may be dropped in the middle of one of its own events. So
+//     PeerTable only closes it; DeleteDropped deletes it at the next event.
 //   - Any method may call Fail while state_.live(). After the call state_ and
 //     every link may have changed.
 //   - Order matters at an end. All frames that a peer sent before its goodbye
-//   or
-//     abort have been read by then. So Advance is called first, and may
+//     or abort have been read by then. So Advance is called first, and may
 //     complete operations. Only then is the peer gone.
 
 #include "session.h"
