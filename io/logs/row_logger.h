@@ -48,12 +48,13 @@ class RowLogger : public Callback {
   // Called as the fit begins or continues. `last`: see RowFile::Open.
   Status OpenFile(const FitState& fit, bool append,
                   const std::string& last = "") {
-    // The restored state does not have this log, and is not that of the run's
-    // begin. Rows that the file has stay: an earlier part of the run may have
-    // written them.
-    const bool is_late = !fit.restored_from.empty() ||
-                         (fit.in_memory() && (fit.epoch > 0 || fit.step > 0));
-    const bool is_new_in_run = file_.offset() < 0 && is_late;
+    // The restored state does not have this log, and has trained steps. Rows
+    // that the file has stay: an earlier part of the run may have written them.
+    // A state of the run's begin has no rows, and a job of several workers
+    // backs it up before the log is opened.
+    const bool is_restored = !fit.restored_from.empty() || fit.in_memory();
+    const bool has_trained = fit.epoch > 0 || fit.step > 0;
+    const bool is_new_in_run = file_.offset() < 0 && is_restored && has_trained;
     return file_.Open(fit.model->collective(), append || is_new_in_run,
                       fit.in_memory(), last);
   }

@@ -338,6 +338,32 @@ TEST(StepLoggerTest, Resume_RowsAreMissing_KeepsTheWholeOnes) {
   }
 }
 
+// A job of several workers has a backup of its begin, from before the log was
+// opened. All workers may be lost before the next one.
+TEST(StepLoggerTest, Resume_StateWithoutTheLog_KeepsRowsOfTrainedSteps) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  const std::string header = "epoch,step,loss,accuracy\n";
+  const std::string earlier = header + "0,0,0.5,1\n0,1,0.4,1\n";
+  for (const int64_t step : {0, 2}) {
+    WriteWhole(path, earlier);
+    auto model = TinyModel();
+    auto logger = StepLogger(path);
+    FitState fit;
+    fit.model = model.get();
+    fit.restored_from = "backup-1.safetensors";
+    fit.source = RestoreSource::kBackup;
+    fit.step = step;
+    ASSERT_TRUE(logger->OnSetup(fit).ok());
+    ASSERT_TRUE(logger->StateLoaded().ok());
+    ASSERT_TRUE(logger->OnTrainBatchBegin(fit).ok());
+    ASSERT_TRUE(logger->OnTrainBatchEnd(fit, {}).ok());
+    logger->OnFitReturn(fit, Status());
+    EXPECT_EQ(ReadWhole(path), (step == 0 ? header : earlier) + "0," +
+                                   std::to_string(step) + ",0,0\n");
+  }
+}
+
 TEST(CSVLoggerTest, Write_DiskIsFull_TrainingContinuesAndRowsFollowLater) {
   TempFolder folder;
   const std::string path = folder / "log.csv";
