@@ -2,9 +2,42 @@
 // computes.
 
 #include "../support/program.h"
+#include "../support/python.h"
 
 namespace ringlet {
 namespace {
+
+// quickstart.md has this way back into Keras: set_weights takes the arrays in
+// the order of the layers.
+TEST_F(ProgramTest, Export_FormatJson_HasTheLayersOfTheWeights) {
+  if (!HavePython()) GTEST_SKIP() << "needs python3-numpy";
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
+  ASSERT_EQ(Run({"export", "m", "-o", "w.npz"}), 0) << err_;
+  ASSERT_EQ(Run({"export", "m", "-o", "model.json"}), 0) << err_;
+  EXPECT_EQ(out_ + err_,
+            "wrote model.json: the model's layers as Keras's JSON, " +
+                std::to_string(ReadWhole(folder_ / "model.json").size()) +
+                " bytes\n");
+  WriteWhole(folder_ / "back.py", R"(
+import json, sys
+import numpy
+model = json.load(open(sys.argv[1] + "/model.json"))
+weights = numpy.load(sys.argv[1] + "/w.npz")
+dense = [layer["config"] for layer in model["config"]["layers"]
+         if layer["class_name"] == "Dense"]
+expected = [layer["name"] + "/" + weight for layer in dense
+            for weight in ("kernel", "bias")]
+assert weights.files == expected, (weights.files, expected)
+for layer in dense:
+  assert weights[layer["name"] + "/bias"].shape == (layer["units"],)
+print(model["class_name"], len(dense))
+)");
+  EXPECT_EQ(RunPython(folder_ / "back.py" + (" " + folder_.path())),
+            Strings{"Sequential 2"});
+  ExpectError({"export", "m", "--softmax", "-o", "m.json"}, 2, {"--softmax"});
+  ExpectError({"export", "m", "--all", "-o", "m.json"}, 2, {"--all"});
+}
 
 TEST_F(ProgramTest, Export_FormatOnnx_WritesTheModel) {
   WriteRun();

@@ -163,6 +163,22 @@ Status ExportInt8(const std::string& run, const std::string& to,
   return Status();
 }
 
+Status WriteJson(const Model& model, const std::string& path) {
+  const std::string text = ToJson(model);
+  AtomicFile file;
+  RINGLET_RETURN_IF_ERROR(file.Open(FileSystem::Posix(), path, 0));
+  RINGLET_RETURN_IF_ERROR(file.file()->Write(text.data(), text.size()));
+  return file.Commit();
+}
+
+// The formats of a whole model, and what each is called when it is written.
+const char* WholeModelText(const std::string& format, bool int8) {
+  if (format == "onnx") return "the model as ONNX";
+  if (format == "json") return "the model's layers as Keras's JSON";
+  if (format != "c") return nullptr;
+  return int8 ? "the model as C, int8" : "the model as C";
+}
+
 struct ExportFlags {
   std::string format, out, quantize, data, name, score;
   bool all = false, softmax = false, preprocessing = false, anomaly = false;
@@ -184,6 +200,8 @@ Status ExportModel(const std::string& from, const ExportFlags& flags) {
       options.metadata["class_names"] = names.EndArray().text();
     }
     written = ExportOnnx(model.get(), flags.out, options);
+  } else if (flags.format == "json") {
+    written = WriteJson(*model, flags.out);
   } else {
     ExportCOptions options;
     options.softmax = flags.softmax;
@@ -198,9 +216,8 @@ Status ExportModel(const std::string& from, const ExportFlags& flags) {
                                flags.out, options, std::move(model));
   }
   RINGLET_RETURN_IF_ERROR(written);
-  PrintWritten(flags.out, flags.format == "onnx"   ? "the model as ONNX"
-                          : flags.quantize.empty() ? "the model as C"
-                                                   : "the model as C, int8");
+  PrintWritten(flags.out,
+               WholeModelText(flags.format, !flags.quantize.empty()));
   return Status();
 }
 
@@ -272,17 +289,19 @@ namespace {
 
 // Checks for flags that exclude each other.
 Status CheckFlags(const ExportFlags& f, const std::string& from) {
-  const bool whole = f.format == "onnx" || f.format == "c";
+  const bool whole = WholeModelText(f.format, false) != nullptr;
   if (!whole && f.format != "npz" && f.format != "safetensors") {
     return InvalidArgument(
-        "the format is '%s'; give --format onnx, c, npz or safetensors",
+        "the format is '%s'; give --format onnx, c, json, npz or safetensors",
         Printable(f.format).c_str());
   }
-  if (whole ? f.all : f.softmax || !f.init.path.empty()) {
-    return InvalidArgument("%s is not of the format %s",
-                           whole       ? "--all"
-                           : f.softmax ? "--softmax"
-                                       : "--init",
+  const char* const not_of_it =
+      whole && f.all                                       ? "--all"
+      : f.softmax && f.format != "onnx" && f.format != "c" ? "--softmax"
+      : !whole && !f.init.path.empty()                     ? "--init"
+                                                           : nullptr;
+  if (not_of_it != nullptr) {
+    return InvalidArgument("%s is not of the format %s", not_of_it,
                            f.format.c_str());
   }
   const char* const for_c = !f.name.empty()   ? "--name"
@@ -323,14 +342,15 @@ int ExportCommand(const std::vector<std::string>& line) {
       "backup or a file of weights. An ONNX file is a whole model for ONNX\n"
       "Runtime and OpenCV, a C file one for boards without an operating "
       "system.\n"
+      "A json file has the layers alone, as Keras's to_json.\n"
       "npz and safetensors files have the weights alone, in Keras's layout,\n"
       "with names such as \"dense/kernel\".\n",
       "\nExamples: ringlet export model.safetensors --out model.onnx\n"
       "ringlet export model.safetensors --format npz --out w.npz\n"
       "and in Python: numpy.load(\"w.npz\")[\"dense/kernel\"]\n");
   flags.Text("--format", "NAME", &f.format,
-             "onnx or c for the model, npz (numpy) or safetensors\n"
-             "for weights (default: the ending of --out)");
+             "onnx or c for the model, json for its layers, npz (numpy)\n"
+             "or safetensors for weights (default: the ending of --out)");
   flags.Text("-o, --out", "FILE", &f.out, "the file to write");
   flags.Switch("--all", &f.all,
                "for weights: all tensors with their full names, also\n"
@@ -375,7 +395,7 @@ int ExportCommand(const std::vector<std::string>& line) {
     status = CheckNotRead("--out", f.out, {f.init.path, f.data});
   }
   if (!status.ok()) return InputExitCode(status);
-  const bool whole = f.format == "onnx" || f.format == "c";
+  const bool whole = WholeModelText(f.format, false) != nullptr;
   return InputExitCode(whole ? ExportModel(from, f) : ExportWeights(from, f));
 }
 

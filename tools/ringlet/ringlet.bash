@@ -37,7 +37,7 @@ _ringlet() {
     --init-layout) COMPREPLY=($(compgen -W 'keras torch' -- "$word")) ;;
     --score) COMPREPLY=($(compgen -W 'mse mae' -- "$word")) ;;
     --quantize) COMPREPLY=($(compgen -W 'int8' -- "$word")) ;;
-    --format) COMPREPLY=($(compgen -W 'onnx c npz safetensors' -- "$word")) ;;
+    --format) COMPREPLY=($(compgen -W 'onnx c json npz safetensors' -- "$word")) ;;
     *)
       if [[ $word == -* ]]; then
         COMPREPLY=($(compgen -W "${flags[${COMP_WORDS[1]}]}" -- "$word"))
