@@ -55,6 +55,7 @@ class ModelCheckpointCallback final : public Callback {
           "it is %d",
           KeptFiles::kMost, options_.max_to_keep);
     }
+    RINGLET_RETURN_IF_ERROR(CheckOwnNames(fit));
     if (!options_.save_weights_only) {
       RINGLET_RETURN_IF_ERROR(CheckSaveModel(*fit.model));
     }
@@ -78,6 +79,9 @@ class ModelCheckpointCallback final : public Callback {
     if (!fit.chief || folder.find('{') != std::string::npos) return Status();
     Status made = options_.files->MakeDirectory(folder);
     if (made.ok() && one_name()) made = CheckNoFolder(filepath_);
+    if (made.ok() && one_name()) {
+      made = CheckReplaceable(options_.files, filepath_);
+    }
     return made.ok() ? made : Failed(fit, made, filepath_);
   }
 
@@ -113,9 +117,6 @@ class ModelCheckpointCallback final : public Callback {
     std::string text = std::string(name()) + ", save_freq ";
     text +=
         options_.save_freq == 0 ? "epoch" : std::to_string(options_.save_freq);
-    if (options_.max_to_keep > 0) {
-      text += ", max_to_keep " + std::to_string(options_.max_to_keep);
-    }
     if (!options_.save_best_only) return text;
     return text + ", save_best_only by " + options_.monitor + ", mode " +
            std::to_string(static_cast<int>(options_.mode));
@@ -265,6 +266,21 @@ class ModelCheckpointCallback final : public Callback {
           filepath_.c_str());
     }
     return CheckPathFormat(filepath_);
+  }
+
+  // With max_to_keep it would remove the files of another callback.
+  Status CheckOwnNames(const FitState& fit) const {
+    if (options_.max_to_keep == 0 || fit.callbacks == nullptr) return Status();
+    for (const auto& callback : *fit.callbacks) {
+      if (callback.get() == this || callback->SavesModelAs() != filepath_) {
+        continue;
+      }
+      return InvalidArgument(
+          "two callbacks save models as \"%s\", and max_to_keep of one would "
+          "remove the other's; give each its own filepath",
+          filepath_.c_str());
+    }
+    return Status();
   }
 
   void NoteFormat() const {
@@ -427,6 +443,7 @@ class ModelCheckpointCallback final : public Callback {
 
   Status WriteFile(Model* model, const std::string& path) const {
     RINGLET_RETURN_IF_ERROR(options_.files->MakeDirectory(FolderOf(path)));
+    RINGLET_RETURN_IF_ERROR(CheckReplaceable(options_.files, path));
     if (options_.save_weights_only) {
       SaveOptions saving;
       saving.weights = options_.weights;

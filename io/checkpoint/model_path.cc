@@ -1,5 +1,7 @@
 #include "model_path.h"
 
+#include "../../core/base/text.h"
+#include "../files/file_kind.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/files.h"
 #include "ringlet/status.h"
@@ -31,6 +33,25 @@ Status CheckModelName(const std::string& path) {
       "The filepath provided must end in `.safetensors`, the format of the "
       "file; `%s` is another program's. Received: filepath=%s",
       ending.c_str(), path.c_str());
+}
+
+Status CheckReplaceable(FileSystem* files, const std::string& path) {
+  if (EndsWith(path, ".safetensors")) return Status();
+  FileKind kind;
+  if (!FindFileKind(files, path, &kind).ok()) return Status();  // there is none
+  switch (kind.format) {
+    case FileKind::Format::kUnknown:
+    case FileKind::Format::kSafetensors:
+    case FileKind::Format::kSealed:
+    case FileKind::Format::kEmpty:
+      return Status();
+    default:
+      return InvalidArgument(
+          "%s: is %s, which a model would replace; give the model another "
+          "filepath",
+          path.c_str(),
+          kind.what.empty() ? NameOf(kind.format) : kind.what.c_str());
+  }
 }
 
 }  // namespace ringlet

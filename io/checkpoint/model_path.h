@@ -19,6 +19,11 @@ std::string ForeignEnding(const std::string& path);
 // "m.h5", "m.pt" and "m.onnx". All other names are valid.
 Status CheckModelName(const std::string& path);
 
+// kInvalidArgument if the file at `path` is known to be no model: data, a
+// RUN.json, a log, or another program's file. A file that ends in
+// ".safetensors" is a model by its name, also if it is damaged.
+Status CheckReplaceable(FileSystem* files, const std::string& path);
+
 // The first name of "m.safetensors" (`path`), "m-1.safetensors",
 // "m-2.safetensors" and so on that is free. The name of a finished model's file
 // with all of `own` in its metadata counts as free.

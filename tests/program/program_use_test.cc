@@ -417,7 +417,9 @@ TEST_F(AnomalyTest, Predict_Anomaly_WritesTheErrorOfEachExample) {
                       "--batch-size", batch};
       if (!squared) line.insert(line.end(), {"--score", "mae"});
       ASSERT_EQ(Run(line), 0) << err_;
-      EXPECT_EQ(err_, "");
+      EXPECT_EQ(err_.find("note: the scores compare the outputs with x * 0.5"),
+                0u)
+          << err_;
       const Strings rows = Lines(out_);
       ASSERT_EQ(rows.size(), 34u);
       EXPECT_EQ(rows[0], "score");
@@ -473,7 +475,7 @@ TEST_F(AnomalyTest, Threshold_QuantileOfNormalData_MarksScoresAbove) {
             0)
       << err_;
   EXPECT_EQ(out_, marked);
-  EXPECT_EQ(err_, "");
+  EXPECT_EQ(err_.find("threshold"), std::string::npos) << err_;
   // The normal examples of RUN.json.
   ASSERT_EQ(Run({"predict", "m", "--data", "run.json", "--part", "train",
                  "--anomaly", "--threshold-quantile", "0.9", "-o", "a.npz"}),
@@ -527,6 +529,21 @@ TEST_F(AnomalyTest, Anomaly_WrongUse_IsRefused) {
   refuse({"--anomaly", "--threshold-quantile", "0.9", "--threshold-data",
           "normal.npy", "-o", "normal.npy"},
          {"--out", "normal.npy"});
+  // The scores are of other data than the threshold, which is of data.train.
+  WriteWhole(folder_ / "two.json",
+             Replaced(ReadWhole(folder_ / "run.json"), "\"data\": {",
+                      "\"data\": {\"validation\": {\"x\": \"other.npy\", "
+                      "\"y\": \"other.npy\", \"scale\": 0.5, "
+                      "\"offset\": 0.25}, "));
+  const std::string normal = ReadWhole(folder_ / "normal.npy");
+  WriteWhole(folder_ / "n.csv", normal);
+  WriteWhole(folder_ / "two.json",
+             Replaced(ReadWhole(folder_ / "two.json"), "\"x\": \"normal.npy\"",
+                      "\"x\": \"n.csv\""));
+  ExpectError({"predict", "m", "--data", "two.json", "--anomaly",
+               "--threshold-quantile", "0.9", "-o", "n.csv"},
+              2, {"--out n.csv: holds the data"});
+  EXPECT_EQ(ReadWhole(folder_ / "n.csv"), normal);
   WriteWhole(folder_ / "run.json", Replaced(ReadWhole(folder_ / "run.json"),
                                             "\"units\": 4", "\"units\": 3"));
   WriteWhole(folder_ / "w.json",

@@ -121,7 +121,7 @@ Status AnomalyFlags::Check(const std::string& out) const {
 
 Status AnomalyFlags::Score(Model* model, const std::string& model_path,
                            const UseFlags& use, const Dataset& data,
-                           Anomalies* anomalies) const {
+                           const std::string& out, Anomalies* anomalies) const {
   RINGLET_RETURN_IF_ERROR(
       CheckReconstructs(*model).Annotate("%s", model_path.c_str()));
   ReconstructionError error;
@@ -129,7 +129,8 @@ Status AnomalyFlags::Score(Model* model, const std::string& model_path,
   if (!std::isnan(threshold_)) anomalies->threshold = threshold_;
   if (!std::isnan(quantile_)) {
     Dataset normal;
-    RINGLET_RETURN_IF_ERROR(use.OpenNormal(model_path, data_, *model, &normal));
+    RINGLET_RETURN_IF_ERROR(
+        use.OpenNormal(model_path, data_, out, *model, &normal));
     std::vector<float> scores;
     RINGLET_RETURN_IF_ERROR(Scores(model, normal, error, &scores));
     const std::string name = normal.source()->name();
@@ -144,6 +145,16 @@ Status AnomalyFlags::Score(Model* model, const std::string& model_path,
     Notice("threshold %s: the %s quantile of the scores of %zu examples of %s",
            ShortestText(*anomalies->threshold).c_str(),
            ShortestText(quantile_).c_str(), scores.size(), name.c_str());
+  }
+  const DataDescription* const data_of = model->data_description();
+  if (data_of != nullptr &&
+      (data_of->scale.factor != 1 || data_of->scale.offset != 0)) {
+    Notice(
+        "note: the scores compare the outputs with x * %s + %s, so y of the "
+        "training must have been scaled too; a Rescaling layer in place of "
+        "\"scale\" scales neither",
+        ShortestText(data_of->scale.factor).c_str(),
+        ShortestText(data_of->scale.offset).c_str());
   }
   return Scores(model, data, error, &anomalies->scores);
 }

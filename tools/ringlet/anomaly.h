@@ -42,9 +42,11 @@ class AnomalyFlags {
   // for.
   Status Check(const std::string& out) const;
   bool wanted() const { return anomaly_; }
-  // Scores `data`, the data of `use`. Prints a threshold that it computes.
+  // Scores `data`, the data of `use`, for the file `out`. Prints a threshold
+  // that it computes.
   Status Score(Model* model, const std::string& model_path, const UseFlags& use,
-               const Dataset& data, Anomalies* anomalies) const;
+               const Dataset& data, const std::string& out,
+               Anomalies* anomalies) const;
 
  private:
   bool anomaly_ = false;

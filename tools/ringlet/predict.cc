@@ -88,7 +88,7 @@ Status Predict(const std::string& path, const UseFlags& use,
   if (anomaly.wanted()) {
     Anomalies anomalies;
     RINGLET_RETURN_IF_ERROR(
-        anomaly.Score(model.get(), path, use, batches, &anomalies));
+        anomaly.Score(model.get(), path, use, batches, out, &anomalies));
     RINGLET_RETURN_IF_ERROR(WriteAnomalies(anomalies, out));
     const auto count = static_cast<int64_t>(anomalies.scores.size());
     if (!out.empty()) PrintWritten(out, OfExamples("the scores", count));

@@ -277,8 +277,8 @@ Status UseFlags::OpenBatches(const Choice& choice, const Model& model,
 }
 
 Status UseFlags::OpenNormal(const std::string& model_path,
-                            const std::string& file, const Model& model,
-                            Dataset* batches) const {
+                            const std::string& file, const std::string& out,
+                            const Model& model, Dataset* batches) const {
   if (file.empty() && RunOf(model_path).empty()) {
     return InvalidArgument(
         "--threshold-quantile needs normal examples: give --threshold-data "
@@ -298,6 +298,7 @@ Status UseFlags::OpenNormal(const std::string& model_path,
         "data.train");
   }
   if (!file.empty()) *path = file;
+  RINGLET_RETURN_IF_ERROR(CheckNotData("--out", out, data));
   if (const DataDescription* trained_on = model.data_description()) {
     MatchData(*trained_on, &data);
   }

@@ -31,9 +31,10 @@ class UseFlags {
   Status OpenForLines(const std::string& model_path,
                       std::unique_ptr<Model>* model, DataConfig* data) const;
   // After Open: the examples of `file`, of the kind and with the flags of
-  // Open's data. "": those of data.train in RUN.json.
+  // Open's data. "": those of data.train in RUN.json. `out` as for Open.
   Status OpenNormal(const std::string& model_path, const std::string& file,
-                    const Model& model, Dataset* batches) const;
+                    const std::string& out, const Model& model,
+                    Dataset* batches) const;
 
  private:
   // The examples of a part of the data.

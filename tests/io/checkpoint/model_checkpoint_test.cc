@@ -506,11 +506,66 @@ TEST(ModelCheckpointTest, MaxToKeep_ResumedRun_GoesOn) {
   EXPECT_EQ(run.files.Paths(), (Names{"d/2", "d/3"}));
   ASSERT_TRUE(fit_to(4, 2).ok());
   EXPECT_EQ(run.files.Paths(), (Names{"d/3", "d/4"}));
-  // With another number it is another callback.
-  testing::internal::CaptureStderr();
   ASSERT_TRUE(fit_to(6, 1).ok());
-  testing::internal::GetCapturedStderr();
-  EXPECT_EQ(run.files.Paths(), (Names{"d/3", "d/4", "d/6"}));
+  EXPECT_EQ(run.files.Paths(), Names{"d/6"});
+  ASSERT_TRUE(fit_to(9, 3).ok());
+  EXPECT_EQ(run.files.Paths(), (Names{"d/7", "d/8", "d/9"}));
+}
+
+// The best value is of the resumed run, and with it the best file.
+TEST(ModelCheckpointTest, MaxToKeep_ResumedWithAnother_KeepsTheBest) {
+  TempFolder folder;
+  Trial run;
+  const auto fit_to = [&](int64_t epochs, int most) {
+    ModelCheckpointOptions options = BestScore();
+    options.verbose = 0;
+    options.max_to_keep = most;
+    options.files = &run.files;
+    BackupAndRestoreOptions backup;
+    backup.delete_checkpoint = false;
+    FitOptions fit = Quiet(epochs);
+    fit.callbacks = {std::make_shared<Scores>(std::vector<double>{2, 1}),
+                     ModelCheckpoint("d/best", options),
+                     BackupAndRestore(folder / "backup", backup)};
+    return TinyModel()->Fit(Points(48).Batch(8), fit).status();
+  };
+  ASSERT_TRUE(fit_to(1, 1).ok());
+  const auto best = *run.files.Content("d/best");
+  ASSERT_TRUE(fit_to(2, 2).ok());
+  EXPECT_EQ(*run.files.Content("d/best"), best);
+}
+
+TEST(ModelCheckpointTest, MaxToKeep_TwoCallbacksOfOnePath_AreRefused) {
+  Trial run;
+  ModelCheckpointOptions options = Keep(1), all;
+  options.files = all.files = &run.files;
+  FitOptions fit = Quiet(1);
+  fit.callbacks = {ModelCheckpoint("d/{epoch}", options),
+                   ModelCheckpoint("d/{epoch}", all)};
+  const Status status = TinyModel()->Fit(Points(48).Batch(8), fit).status();
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_TRUE(run.files.Paths().empty());
+}
+
+// A path may have any ending, so it may be that of a file that is needed.
+TEST(ModelCheckpointTest, Path_OfAFileThatIsNoModel_IsRefused) {
+  const std::string idx("\0\0\x08\x01\0\0\0\x01\x05", 9);
+  for (const std::string& bytes :
+       {idx, std::string("a,b,kind\n1,2,x\n3,4,y\n5,6,x\n"),
+        std::string("PK\x03\x04 an archive"),
+        std::string("{\"model\": {}, \"compile\": {}, \"data\": {}}")}) {
+    for (const std::string path : {"d/data", "d/data{epoch}"}) {
+      Trial run;
+      const std::string at = path == "d/data" ? path : "d/data1";
+      WriteOn(&run.files, at, bytes);
+      const Status status = run.Fit(path, {}, 1);
+      EXPECT_EQ(status.code(), Code::kInvalidArgument) << at;
+      EXPECT_NE(std::string(status.message()).find("another filepath"),
+                std::string::npos)
+          << status.message();
+      EXPECT_EQ(*run.files.Content(at), bytes);
+    }
+  }
 }
 
 TEST(ModelCheckpointTest, MaxToKeep_SecondFit_ReplacesAndKeepsOn) {
