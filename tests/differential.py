@@ -1625,7 +1625,7 @@ def run_case(build, seed, number, options):
         shutil.rmtree(folder)
 
 
-# Cases whose cause was fixed: (seed, number).
+# Cases with a cause that was fixed: (seed, number).
 FAILED_ONCE = [(20261123, number) for number in (24, 72, 234, 1066)]
 
 

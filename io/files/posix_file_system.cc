@@ -506,7 +506,7 @@ class PosixFileSystem final : public FileSystem {
     struct stat about;
     const bool others = fstat(fd, &about) == 0 && about.st_uid == geteuid() &&
                         (about.st_mode & 077) != 0;
-    // fchmod fails on a disk whose format has no permissions.
+    // fchmod fails on a disk with a format without permissions.
     if (others && fchmod(fd, 0600) != 0) errno = 0;
   }
 

@@ -159,7 +159,7 @@ TEST(MissingPeerReportTest, Refused_Quiet_IsRecordedAndNotPrinted) {
   EXPECT_NE(report.Missing(0).find("not a ringlet frame"), std::string::npos);
 }
 
-// A stranger who always says something else: a bounded number of lines, fewer
+// A stranger that always says something else: a bounded number of lines, fewer
 // and fewer, and the number of those that were kept back.
 TEST(MissingPeerReportTest, Refused_Flood_IsAFewLines) {
   RandomCases cases("RINGLET_FLOOD", {}, /*part=*/1, /*share=*/0.1);

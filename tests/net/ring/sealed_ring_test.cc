@@ -197,7 +197,7 @@ TEST(SealedRingTest, LocalSocketName_PlainAndWithAKey_FollowsTheFormat) {
             plain + "/a1fce44ae7a1aa17e844f3ddd67b72c3");
 }
 
-// A plain local socket, whose user the system knows, needs the same key.
+// A plain local socket needs the same key, though the system knows its user.
 TEST(SealedRingTest, LocalSocket_AnyPairOfKeys_JoinsThoseOfOneKey) {
   const auto one = Keys({1}), two = Keys({2}), both = Keys({1, 2}),
              turned = Keys({2, 1});
