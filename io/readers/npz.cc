@@ -51,7 +51,8 @@ constexpr int64_t kEndBytes = 22;        // the record at the file's end
 constexpr int64_t kDirectoryBytes = 46;  // of an entry, besides its texts
 constexpr int64_t kLocalBytes = 30;      // before an entry's name and data
 constexpr int64_t kDeflateLimit = 1032;  // the greatest expansion of deflate
-constexpr size_t kHeaderBytes = 65548;   // the longest NPY header of version 1
+constexpr int64_t kUsualHeader = 4096;
+constexpr int64_t kLongestHeader = 65548;  // of NPY's version 1
 
 }  // namespace
 
@@ -146,27 +147,43 @@ Status NpzReader::FindData(const std::string& where,
                     where.c_str(), at, Printable(name).c_str());
 }
 
+// Reads up to `most` bytes of the entry's content, inflated.
+Status NpzReader::ReadContentStart(const std::string& where,
+                                   const StoredTensor& tensor,
+                                   const Entry& entry, int64_t most,
+                                   std::vector<unsigned char>* start) const {
+  std::vector<unsigned char> stored(
+      static_cast<size_t>(std::min(tensor.bytes, 2 * most)));
+  RINGLET_RETURN_IF_ERROR(
+      file_->Read(tensor.offset, stored.data(), stored.size()));
+  if (!entry.deflated) {
+    start->swap(stored);
+    return Status();
+  }
+  start->resize(static_cast<size_t>(std::min(entry.size, most)));
+  size_t made = 0;
+  bool ended = false;
+  if (!InflateRaw(stored.data(), stored.size(), start->data(), start->size(),
+                  &made, &ended)) {
+    return Corruption("%s: damaged deflate data", where.c_str());
+  }
+  start->resize(made);
+  return Status();
+}
+
 Status NpzReader::ReadNpyHeader(const std::string& where, StoredTensor* tensor,
                                 Entry* entry) const {
-  std::vector<unsigned char> stored(static_cast<size_t>(
-      std::min<int64_t>(tensor->bytes, int64_t{2} * kHeaderBytes)));
-  RINGLET_RETURN_IF_ERROR(
-      file_->Read(tensor->offset, stored.data(), stored.size()));
-  if (entry->deflated) {
-    std::vector<unsigned char> start(static_cast<size_t>(
-        std::min<int64_t>(entry->size, int64_t{kHeaderBytes})));
-    size_t made = 0;
-    bool ended = false;
-    if (!InflateRaw(stored.data(), stored.size(), start.data(), start.size(),
-                    &made, &ended)) {
-      return Corruption("%s: damaged deflate data", where.c_str());
-    }
-    start.resize(made);
-    stored.swap(start);
-  }
   NpyLayout* layout = &entry->layout;
-  const Status parsed = ParseNpyHeader(where, stored.data(), stored.size(),
-                                       entry->size, layout, &entry->data_at);
+  std::vector<unsigned char> start;
+  Status parsed;
+  // A file may have thousands of arrays.
+  for (const int64_t most : {kUsualHeader, kLongestHeader}) {
+    RINGLET_RETURN_IF_ERROR(
+        ReadContentStart(where, *tensor, *entry, most, &start));
+    parsed = ParseNpyHeader(where, start.data(), start.size(), entry->size,
+                            layout, &entry->data_at);
+    if (parsed.ok() || !layout->unread.empty()) break;
+  }
   tensor->unread = layout->unread;
   if (!tensor->unread.empty()) return Status();  // others can be read
   RINGLET_RETURN_IF_ERROR(parsed);

@@ -67,6 +67,9 @@ class NpzReader {
                     const Entry& entry, int flags, int method) const;
   Status FindData(const std::string& where, const std::string& file_name,
                   int64_t end, StoredTensor* tensor) const;
+  Status ReadContentStart(const std::string& where, const StoredTensor& tensor,
+                          const Entry& entry, int64_t most,
+                          std::vector<unsigned char>* start) const;
   Status ReadNpyHeader(const std::string& where, StoredTensor* tensor,
                        Entry* entry) const;
   Status ReadStored(const StoredTensor& tensor,

@@ -321,6 +321,30 @@ TEST(NpzTest, Read_AnyCallFails_IsAnError) {
   }
 }
 
+// A record type of many fields has a header of 8 KB.
+TEST(NpzTest, Read_ArrayBesideALongHeader_HasItsElements) {
+  if (!HavePython()) GTEST_SKIP() << "needs python3-numpy";
+  DataFiles files;
+  files.Write("make.py", R"(
+import sys
+import numpy
+records = numpy.zeros(3, [("field%d" % i, "<f4") for i in range(400)])
+x = numpy.arange(6, dtype="f4").reshape(3, 2)
+numpy.savez(sys.argv[1] + "/stored.npz", r=records, x=x)
+numpy.savez_compressed(sys.argv[1] + "/deflated.npz", r=records, x=x)
+)");
+  RunPython(files.Path("make.py") + " " + files.root());
+  for (const char* name : {"stored.npz", "deflated.npz"}) {
+    NpyArray array;
+    const Status status = ReadNpy(files.Path(name) + ":x", &array);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(array.shape, Shape({3, 2}));
+    const auto* const x = reinterpret_cast<const float*>(array.data.data());
+    EXPECT_EQ(std::vector<float>(x, x + 6),
+              (std::vector<float>{0, 1, 2, 3, 4, 5}));
+  }
+}
+
 // An entry is measured before there is memory for it.
 TEST(NpzTest, Read_RefusedEntry_TakesLittleMemory) {
   if (!HavePython()) GTEST_SKIP() << "needs python3-numpy";
