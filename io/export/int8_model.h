@@ -121,7 +121,6 @@ class Int8Model {
   std::string Comment(const CInterface& c) const;
   std::string Calls() const;
   std::string CallOf(const Step& step, size_t numbers) const;
-  std::string Constants(size_t first, size_t end) const;
   std::string Entries(bool softmax, const CInterface& c) const;
 
   PlainModel plain_;
