@@ -23,7 +23,7 @@ void Dialer::Dial(int peer, int64_t now) {
     const Status found = transport_->Resolve(peer, &done, &endpoints);
     if (!done) return missing_->SetReason(peer, found.message());
     if (!found.ok()) return Redial(peer, found.message(), now);
-    known.Found(std::move(endpoints));
+    known.SetEndpoints(std::move(endpoints));
   }
   Endpoint endpoint;
   while (links_->link(peer) == nullptr && known.Next(&endpoint)) {
@@ -39,14 +39,14 @@ void Dialer::Dial(int peer, int64_t now) {
 
 void Dialer::Redial(int peer, const std::string& why, int64_t now) {
   Peer& p = peers_[peer];
-  const std::string known = p.endpoints.Failed(why, now, longest_pause_);
+  const std::string known = p.endpoints.RecordFailure(why, now, longest_pause_);
   if (!why.empty()) missing_->SetReason(peer, known);
   missing_->MarkMissing(peer, now);
   if (p.endpoints.empty()) p.rests_until = now + timeout_ / 4;
 }
 
-void Dialer::Reached(int peer) {
-  peers_[peer].endpoints.Reached();
+void Dialer::RecordSuccess(int peer) {
+  peers_[peer].endpoints.RecordSuccess();
   missing_->MarkConnected(peer);
 }
 

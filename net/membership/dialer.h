@@ -28,8 +28,8 @@ class Dialer {
   void ShortenPauses() { longest_pause_ = timeout_ / 4; }
 
   // True if the peer has no link, and the next try is due.
-  bool Due(int peer, int64_t now) const {
-    return links_->link(peer) == nullptr && peers_[peer].endpoints.Due(now);
+  bool IsDue(int peer, int64_t now) const {
+    return links_->link(peer) == nullptr && peers_[peer].endpoints.IsDue(now);
   }
   // True for T/4 after all endpoints of the peer have failed.
   bool Rests(int peer, int64_t now) const {
@@ -39,7 +39,7 @@ class Dialer {
   // `why`: the error of the last endpoint; "" if it is not worth a message.
   void Redial(int peer, const std::string& why, int64_t now);
   // The link to the peer is up.
-  void Reached(int peer);
+  void RecordSuccess(int peer);
   // A handshake has kHandshakeSeconds. Through a relay it takes ten latencies
   // to it, and may wait for the other worker: it has at least the timeout.
   void ExpireHandshakes(int64_t now);

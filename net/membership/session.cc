@@ -260,7 +260,7 @@ void Session::TickStart(const FailureDetector::Suspect& suspect) {
   }
   for (const int r : links_.linked()) {
     if (r > rank_) break;
-    if (dialer_.Due(r, now_)) dialer_.Dial(r, now_);
+    if (dialer_.IsDue(r, now_)) dialer_.Dial(r, now_);
   }
   strangers_.ProbeOne(now_);
   notify_(missing_.Due(now_, !views_.active() || !views_.join_pending()));

@@ -97,7 +97,7 @@ void Views::Tick(int64_t now) {
                now);
     }
     if (state_->keeps_outside_links() && r < options_.rank &&
-        dialer_->Due(r, now) &&
+        dialer_->IsDue(r, now) &&
         (state_->lingering() || !dialer_->Rests(r, now))) {
       dialer_->Dial(r, now);
     }

@@ -39,7 +39,7 @@ bool Withdrawals::Tick(int64_t now) {
   for (const int r : links_->linked()) {
     if (informed_[r]) continue;
     all = false;
-    if (dialer_->Due(r, now)) dialer_->Dial(r, now);
+    if (dialer_->IsDue(r, now)) dialer_->Dial(r, now);
   }
   return all;
 }

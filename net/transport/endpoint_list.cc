@@ -14,7 +14,7 @@ constexpr int64_t kLongestBackoff = kSecond;
 
 }  // namespace
 
-void EndpointList::Found(std::vector<Endpoint> endpoints) {
+void EndpointList::SetEndpoints(std::vector<Endpoint> endpoints) {
   Forget();
   endpoints_ = std::move(endpoints);
 }
@@ -25,8 +25,8 @@ bool EndpointList::Next(Endpoint* out) {
   return true;
 }
 
-std::string EndpointList::Failed(const std::string& why, int64_t now,
-                                 int64_t longest) {
+std::string EndpointList::RecordFailure(const std::string& why, int64_t now,
+                                        int64_t longest) {
   if (!why.empty()) {
     if (!failed_.empty()) failed_ += ", ";
     const bool several =
@@ -48,7 +48,7 @@ std::string EndpointList::Failed(const std::string& why, int64_t now,
   return known;
 }
 
-void EndpointList::Reached() {
+void EndpointList::RecordSuccess() {
   Forget();
   backoff_ = 0;
 }

@@ -28,18 +28,18 @@ class EndpointList {
  public:
   // True if no endpoint is known, so the name must be looked up.
   bool empty() const { return endpoints_.empty(); }
-  void Found(std::vector<Endpoint> endpoints);
+  void SetEndpoints(std::vector<Endpoint> endpoints);
   // Sets *out to the next endpoint to try; false if all were tried.
   bool Next(Endpoint* out);
   // The last endpoint, or the lookup, has failed; `why` may be "". `longest`
   // bounds the pause, if it is less than a second. Returns the errors of all
   // endpoints tried since the lookup.
-  std::string Failed(const std::string& why, int64_t now,
-                     int64_t longest = INT64_MAX);
+  std::string RecordFailure(const std::string& why, int64_t now,
+                            int64_t longest = INT64_MAX);
   // True if the next attempt is due.
-  bool Due(int64_t now) const { return now >= next_attempt_; }
+  bool IsDue(int64_t now) const { return now >= next_attempt_; }
   // The rank was reached: after its next loss the list starts again.
-  void Reached();
+  void RecordSuccess();
 
  private:
   void Forget();

@@ -201,17 +201,17 @@ TEST(EndpointListTest, Pause_AfterItWasReached_IsTheFirstAgain) {
   EndpointList endpoints;
   const auto pause = [&] {
     Endpoint endpoint;
-    endpoints.Found({Endpoint()});
+    endpoints.SetEndpoints({Endpoint()});
     EXPECT_TRUE(endpoints.Next(&endpoint));
-    endpoints.Failed("connection refused", /*now=*/0);
+    endpoints.RecordFailure("connection refused", /*now=*/0);
     int64_t due = 0;
-    while (!endpoints.Due(due)) due += kSecond / 1000;
+    while (!endpoints.IsDue(due)) due += kSecond / 1000;
     return due;
   };
   const int64_t first = pause();
   for (int i = 0; i < 9; ++i) pause();
   EXPECT_GT(pause(), 10 * first);
-  endpoints.Reached();
+  endpoints.RecordSuccess();
   EXPECT_EQ(pause(), first);
 }
 
