@@ -9,7 +9,7 @@ Dialer::Dialer(const RingOptions& options, Transport* transport,
                PeerTable* links, MissingPeerReport* missing)
     : transport_(transport),
       links_(links),
-      missing_(missing),
+      missing_report_(missing),
       by_relay_(!options.relay.empty()),
       has_keys_(options.keys != nullptr),
       timeout_(static_cast<int64_t>(options.timeout_seconds * 1e9)),
@@ -21,7 +21,7 @@ void Dialer::Dial(int peer, int64_t now) {
     bool done = false;
     std::vector<Endpoint> endpoints;
     const Status found = transport_->Resolve(peer, &done, &endpoints);
-    if (!done) return missing_->SetReason(peer, found.message());
+    if (!done) return missing_report_->SetReason(peer, found.message());
     if (!found.ok()) return Redial(peer, found.message(), now);
     known.SetEndpoints(std::move(endpoints));
   }
@@ -40,14 +40,14 @@ void Dialer::Dial(int peer, int64_t now) {
 void Dialer::Redial(int peer, const std::string& why, int64_t now) {
   Peer& p = peers_[peer];
   const std::string known = p.endpoints.RecordFailure(why, now, longest_pause_);
-  if (!why.empty()) missing_->SetReason(peer, known);
-  missing_->MarkMissing(peer, now);
+  if (!why.empty()) missing_report_->SetReason(peer, known);
+  missing_report_->MarkMissing(peer, now);
   if (p.endpoints.empty()) p.rests_until = now + timeout_ / 4;
 }
 
 void Dialer::RecordSuccess(int peer) {
   peers_[peer].endpoints.RecordSuccess();
-  missing_->MarkConnected(peer);
+  missing_report_->MarkConnected(peer);
 }
 
 void Dialer::ExpireHandshakes(int64_t now) {
@@ -80,7 +80,7 @@ const char* Dialer::NoAnswer(LinkPhase phase) const {
 
 std::string Dialer::MissingText(int64_t now) const {
   const Status why = transport_->WhyUnreachable();
-  return missing_->Missing(now) +
+  return missing_report_->Missing(now) +
          (why.ok() ? "" : std::string("; ") + why.message());
 }
 

@@ -58,7 +58,7 @@ class Dialer {
 
   Transport* const transport_;
   PeerTable* const links_;
-  MissingPeerReport* const missing_;
+  MissingPeerReport* const missing_report_;
   const bool by_relay_;
   const bool has_keys_;
   const int64_t timeout_;

@@ -143,7 +143,7 @@ Status Handshakes::OnReject(FramedLink* link, const FrameHeader& header,
   const int peer = link->peer;
   // Later this worker holds a trained state, and waits for another in the
   // peer's place.
-  if (header.sequence == 0 || !state_->first_time()) {
+  if (header.sequence == 0 || !state_->forms_first_ring()) {
     strangers_->NoteRefusedBy(peer, text, now);
     return why;
   }

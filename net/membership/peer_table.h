@@ -31,7 +31,7 @@ class PeerTable {
   // The same, if it is up; else null.
   FramedLink* up_link(int peer) const;
   // True if the peer is another worker, and its link is not up.
-  bool Missing(int peer) const {
+  bool IsMissing(int peer) const {
     return peer != rank_ && up_link(peer) == nullptr;
   }
 

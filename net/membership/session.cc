@@ -85,20 +85,20 @@ Session::Session(const RingOptions& options, uint32_t generation,
       members_(options.size(), options.min_workers > 0),
       links_(rank_, options.size(),
              LinksOf(rank_, options.size(), LinksAll(options)), this),
-      missing_(rank_, options.addresses, options.start_timeout_seconds,
-               options.min_workers),
-      dialer_(options, transport, &links_, &missing_),
+      missing_report_(rank_, options.addresses, options.start_timeout_seconds,
+                      options.min_workers),
+      dialer_(options, transport, &links_, &missing_report_),
       detector_(DetectorOptions(options), now),
       operations_(options, &state_, &members_, transport, &links_, &detector_),
       formation_(rank_, options.size(), generation, LinksAll(options), &links_),
       views_(options_, generation, remaining, &state_, &members_, &links_,
              &dialer_, &detector_, this),
-      strangers_(options_, identity_, &state_, transport, &links_, &missing_,
-                 notify_),
+      strangers_(options_, identity_, &state_, transport, &links_,
+                 &missing_report_, notify_),
       handshakes_(options_, identity_, &state_, &members_, &detector_, &views_,
                   &links_, &dialer_, &strangers_, this),
-      withdrawals_(options_, identity_, &state_, &links_, &dialer_, &missing_,
-                   &strangers_, &handshakes_, this),
+      withdrawals_(options_, identity_, &state_, &links_, &dialer_,
+                   &missing_report_, &strangers_, &handshakes_, this),
       farewell_(&state_, &members_, &links_, &detector_),
       trail_([owner](const TrailEvent& event) { owner->OnEvent(event); },
              options.size()) {}
@@ -108,8 +108,8 @@ Session::Session(const RingOptions& options, uint32_t generation,
 void Session::Begin(int64_t now) {
   now_ = now;
   start_deadline_ = now + Nanos(options_.start_timeout_seconds);
-  missing_.Begin(now);
-  if (state_.first_time() && options_.relay.empty()) {
+  missing_report_.Begin(now);
+  if (state_.forms_first_ring() && options_.relay.empty()) {
     strangers_.BeginProbes(now);
   }
   if (options_.min_workers > 0 && state_.starting()) {
@@ -176,7 +176,7 @@ void Session::CheckFormed(const AbortNotice* lowered) {
 void Session::OnFormed(const std::string& line) {
   state_.Set(SessionState::kRunning);
   transport_->TickEvery(detector_.tick_nanos());
-  notify_(line.empty() ? missing_.Complete(now_) : line);
+  notify_(line.empty() ? missing_report_.Complete(now_) : line);
   trail_.NoteFormed(members_.workers());
   owner_->OnRunning();
 }
@@ -250,7 +250,7 @@ void Session::TickStart(const FailureDetector::Suspect& suspect) {
     const Status wait = views_.CheckWait(now_);
     if (!wait.ok()) return Fail(wait);
   } else {
-    missing_.SetMissedByOthers(formation_.missing(), now_);
+    missing_report_.SetMissedByOthers(formation_.missing(), now_);
   }
   if (!views_.active() && now_ >= start_deadline_) {
     return Fail(Error(
@@ -263,7 +263,8 @@ void Session::TickStart(const FailureDetector::Suspect& suspect) {
     if (dialer_.IsDue(r, now_)) dialer_.Dial(r, now_);
   }
   strangers_.ProbeOne(now_);
-  notify_(missing_.Due(now_, !views_.active() || !views_.join_pending()));
+  notify_(
+      missing_report_.Due(now_, !views_.active() || !views_.join_pending()));
 }
 
 // Once the ring has formed.
@@ -508,7 +509,7 @@ void Session::OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes) {
     // one.
     return LosePeer(peer, "it was connected and lost another", &notice);
   }
-  if (state_.starting() && !state_.first_time() &&
+  if (state_.starting() && !state_.forms_first_ring() &&
       IsPermanent(Error(notice.code, "%s", text.c_str()))) {
     return LosePeer(peer, "it was connected and failed: " + text, &notice);
   }
@@ -549,7 +550,7 @@ void Session::OnDown(FramedLink* link, Cause cause, const Status& why,
     detector_.RemovePeer(peer);
     links_.Drop(peer);
   }
-  if (state_.starting() && state_.first_time() && !up && by_tcp &&
+  if (state_.starting() && state_.forms_first_ring() && !up && by_tcp &&
       other_version) {
     Fail(InvalidArgument("rank %d (%s): %s", peer,
                          options_.addresses[peer].c_str(), why.message()));

@@ -182,7 +182,7 @@ class Session final : private FramedLink::Owner,
   bool reported_by_other_ = false;
   RingMembers members_;  // of the formed, acknowledged or proposed ring
   PeerTable links_;
-  MissingPeerReport missing_;
+  MissingPeerReport missing_report_;
   Dialer dialer_;
   FailureDetector detector_;
   Operations operations_;

@@ -28,8 +28,8 @@ class SessionState {
     kLeaving
   };
 
-  SessionState(bool first_time, bool elastic)
-      : first_time_(first_time), elastic_(elastic) {}
+  SessionState(bool forms_first_ring, bool elastic)
+      : forms_first_ring_(forms_first_ring), elastic_(elastic) {}
   void Set(Phase phase) { phase_ = phase; }
 
   bool starting() const { return phase_ == kStarting; }
@@ -47,10 +47,10 @@ class SessionState {
     return lingering() || (running() && elastic_);
   }
   // True if this worker forms its first ring, so it has no trained state.
-  bool first_time() const { return first_time_; }
+  bool forms_first_ring() const { return forms_first_ring_; }
 
  private:
-  const bool first_time_;
+  const bool forms_first_ring_;
   const bool elastic_;
   Phase phase_ = kStarting;
 };

@@ -18,14 +18,14 @@ Strangers::Strangers(const RingOptions& options, const Identity& identity,
       state_(state),
       transport_(transport),
       links_(links),
-      missing_(missing),
+      missing_report_(missing),
       notify_(std::move(notify)),
       probes_(options.rank) {}
 
 void Strangers::Reject(FramedLink* link, const Status& why, int64_t now,
                        bool final, bool quiet) {
-  const std::string line =
-      missing_->Refused(link->stream().remote(), why.message(), now, quiet);
+  const std::string line = missing_report_->Refused(link->stream().remote(),
+                                                    why.message(), now, quiet);
   FrameHeader header;
   header.type = FrameType::kReject;
   header.sequence = final ? static_cast<uint64_t>(why.code()) : 0;
@@ -37,11 +37,12 @@ void Strangers::Reject(FramedLink* link, const Status& why, int64_t now,
 }
 
 void Strangers::Note(FramedLink* link, const Status& why, int64_t now) {
-  notify_(missing_->Refused(link->stream().remote(), why.message(), now));
+  notify_(
+      missing_report_->Refused(link->stream().remote(), why.message(), now));
 }
 
 void Strangers::NoteRefusedBy(int peer, const std::string& text, int64_t now) {
-  notify_(missing_->RefusedBy(peer, text, now));
+  notify_(missing_report_->RefusedBy(peer, text, now));
 }
 
 // Workers with different options can never form a ring, so both waits end. The
@@ -53,11 +54,12 @@ Status Strangers::RefuseOther(FramedLink* link, const Identity& peer,
   const bool of_this_job = peer.job == identity_.job;
   const bool waits = (state_->starting() || state_->keeps_outside_links()) &&
                      peer.rank < options_.size() &&
-                     links_->Missing(peer.rank) && of_this_job &&
+                     links_->IsMissing(peer.rank) && of_this_job &&
                      !link->stream().is_local();
   const sockaddr_storage from = link->stream().remote_address();
   Reject(link, why, now, /*final=*/waits);
-  if (!waits || !state_->starting() || !state_->first_time()) return Status();
+  if (!waits || !state_->starting() || !state_->forms_first_ring())
+    return Status();
   if (CheckMember(identity_, peer).ok()) return why;
   // Any program may have another list: a worker of this job connects from its
   // rank's address.
@@ -84,12 +86,12 @@ Status Strangers::RefuseVersion(FramedLink* link, const Status& why,
                                 int64_t now) {
   const sockaddr_storage from = link->stream().remote_address();
   Reject(link, why, now, /*final=*/true);
-  if (!state_->starting() || !state_->first_time()) return Status();
+  if (!state_->starting() || !state_->forms_first_ring()) return Status();
   for (int r = 0; r < options_.size(); ++r) {
     const std::string& address = options_.addresses[r];
     Address host;
     sockaddr_storage numeric;
-    if (!links_->Missing(r) || !ParseAddress(address, &host).ok() ||
+    if (!links_->IsMissing(r) || !ParseAddress(address, &host).ok() ||
         !NumericAddress(host, &numeric).ok()) {
       continue;
     }
@@ -147,7 +149,7 @@ void Strangers::AnswerProbe(FramedLink* link, const Identity& peer,
 }
 
 void Strangers::ProbeRefused(FramedLink* link, const Status& why) {
-  missing_->SetReason(link->peer, why.message());
+  missing_report_->SetReason(link->peer, why.message());
   links_->DropUnauthenticated(link);
 }
 

@@ -76,7 +76,7 @@ class Strangers {
   const SessionState* const state_;
   Transport* const transport_;
   PeerTable* const links_;
-  MissingPeerReport* const missing_;
+  MissingPeerReport* const missing_report_;
   const std::function<void(const std::string&)> notify_;
   Refusal refusal_;
   ProbeSchedule probes_;

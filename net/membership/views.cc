@@ -34,8 +34,9 @@ Status Views::Begin(int64_t deadline, int64_t now) {
   options.size = options_.size();
   options.min_workers = options_.min_workers;
   options.count = proposal_;
-  options.settle_at =
-      state_->first_time() ? deadline : std::min(deadline, now + timeout_ / 2);
+  options.settle_at = state_->forms_first_ring()
+                          ? deadline
+                          : std::min(deadline, now + timeout_ / 2);
   options.expected = expected_;
   options.quiet = timeout_ / 4;
   options.timeout = timeout_;
@@ -108,7 +109,7 @@ void Views::Tick(int64_t now) {
 
 void Views::Linger(int64_t now) {
   for (const int r : links_->linked()) {
-    if (links_->Missing(r)) agreement_->RemovePeer(r, now);
+    if (links_->IsMissing(r)) agreement_->RemovePeer(r, now);
   }
   agreement_->Linger(now);
   Apply();

@@ -21,7 +21,7 @@ Withdrawals::Withdrawals(const RingOptions& options, const Identity& identity,
       state_(state),
       links_(links),
       dialer_(dialer),
-      missing_(missing),
+      missing_report_(missing),
       strangers_(strangers),
       handshakes_(handshakes),
       owner_(owner),
@@ -96,7 +96,7 @@ Status Withdrawals::OnWithdraw(FramedLink* link, const FrameHeader& header,
                      peer < options_.size() && (!asked || peer == link->peer);
   if (asked && !known) return Corruption("a withdrawal of another worker");
   if (known && (state_->connecting() || state_->keeps_outside_links()) &&
-      links_->Missing(peer)) {
+      links_->IsMissing(peer)) {
     const Status why = Answer(link, peer, withdraw.reason, now);
     return asked ? why : Status();
   }
@@ -112,10 +112,11 @@ Status Withdrawals::OnWithdraw(FramedLink* link, const FrameHeader& header,
 Status Withdrawals::Answer(FramedLink* link, int peer, const Status& reason,
                            int64_t now) {
   uint64_t informed = 0;  // by the end of the wait
-  for (int r = 0;
-       state_->first_time() && r < std::min(options_.size(), kMaxInformedRanks);
+  for (int r = 0; state_->forms_first_ring() &&
+                  r < std::min(options_.size(), kMaxInformedRanks);
        ++r) {
-    if (r != options_.rank && !links_->Missing(r)) informed |= uint64_t{1} << r;
+    if (r != options_.rank && !links_->IsMissing(r))
+      informed |= uint64_t{1} << r;
   }
   handshakes_->SendIdentity(link, FrameType::kWelcome, informed);
   if (state_->withdrawing()) {
@@ -124,8 +125,8 @@ Status Withdrawals::Answer(FramedLink* link, int peer, const Status& reason,
   }
   const Status why = reason.Annotate("rank %d (%s) cannot take part", peer,
                                      options_.addresses[peer].c_str());
-  if (!state_->first_time() || state_->keeps_outside_links()) {
-    missing_->SetReason(
+  if (!state_->forms_first_ring() || state_->keeps_outside_links()) {
+    missing_report_->SetReason(
         peer, std::string("it cannot take part: ") + reason.message());
     strangers_->Note(link, why, now);
     return Error(Code::kUnavailable, "%s", why.message());  // of the link

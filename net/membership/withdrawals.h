@@ -46,7 +46,7 @@ class Withdrawals {
   const SessionState* const state_;
   PeerTable* const links_;
   Dialer* const dialer_;
-  MissingPeerReport* const missing_;
+  MissingPeerReport* const missing_report_;
   Strangers* const strangers_;
   Handshakes* const handshakes_;
   Handshakes::Owner* const owner_;
