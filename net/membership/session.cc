@@ -71,7 +71,7 @@ Status ReportedError(const AbortNotice& notice, int reporter) {
 
 Session::Session(const RingOptions& options, uint32_t generation,
                  uint64_t incarnation, Transport* transport, Owner* owner,
-                 int64_t now, uint64_t remaining)
+                 int64_t now, uint64_t remaining_mask)
     : options_(options),
       transport_(transport),
       owner_(owner),
@@ -91,7 +91,7 @@ Session::Session(const RingOptions& options, uint32_t generation,
       detector_(DetectorOptions(options), now),
       operations_(options, &state_, &members_, transport, &links_, &detector_),
       formation_(rank_, options.size(), generation, LinksAll(options), &links_),
-      views_(options_, generation, remaining, &state_, &members_, &links_,
+      views_(options_, generation, remaining_mask, &state_, &members_, &links_,
              &dialer_, &detector_, this),
       strangers_(options_, identity_, &state_, transport, &links_,
                  &missing_report_, notify_),

@@ -74,10 +74,10 @@ class Session final : private FramedLink::Owner,
 
   // The ring's generation becomes the greatest that any rank proposes.
   // `incarnation` is random, so two processes of one rank have different ones.
-  // `remaining`: remaining_workers() of this worker's previous session.
+  // `remaining_mask`: remaining_workers() of this worker's previous session.
   Session(const RingOptions& options, uint32_t generation, uint64_t incarnation,
           Transport* transport, Owner* owner, int64_t now,
-          uint64_t remaining = 0);
+          uint64_t remaining_mask = 0);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 

@@ -13,27 +13,29 @@
 namespace ringlet {
 namespace {
 
-int Count(uint64_t workers) { return __builtin_popcountll(workers); }
-bool Has(uint64_t workers, int worker) { return (workers >> worker & 1) != 0; }
-uint64_t Only(int worker) { return uint64_t{1} << worker; }
+int CountWorkers(uint64_t workers) { return __builtin_popcountll(workers); }
+bool HasWorker(uint64_t workers, int worker) {
+  return (workers >> worker & 1) != 0;
+}
+uint64_t MaskOf(int worker) { return uint64_t{1} << worker; }
 // True if all of `some` are in `all`.
-bool Within(uint64_t some, uint64_t all) { return (some & ~all) == 0; }
+bool IsSubset(uint64_t some, uint64_t all) { return (some & ~all) == 0; }
 
 }  // namespace
 
 ViewAgreement::ViewAgreement(const Options& options, int64_t now)
     : options_(options),
-      heard_(Only(options.worker)),
+      heard_(MaskOf(options.worker)),
       next_count_(options.count),
       changed_at_(now),
-      settle_at_(options.settle_at),
-      expected_(options.expected) {}
+      partial_view_at_(options.partial_view_at),
+      awaited_mask_(options.awaited_mask) {}
 
 // The waits of workers for one another.
 
 // True if these are enough workers for a view.
 bool ViewAgreement::Viable(uint64_t hears) const {
-  return Count(hears) >= options_.min_workers;
+  return CountWorkers(hears) >= options_.min_workers;
 }
 
 // The lowest worker that waits for a view; -1: none.
@@ -48,64 +50,64 @@ int ViewAgreement::Lowest() const {
 bool ViewAgreement::join_pending() const {
   if (running()) return false;
   return std::any_of(peers_, peers_ + options_.size, [this](const Peer& peer) {
-    return peer.runs.generation != 0 && Within(peer.runs.members, heard_);
+    return peer.runs.generation != 0 && IsSubset(peer.runs.members, heard_);
   });
 }
 
 bool ViewAgreement::has_joiner() const {
   for (int w = 0; running() && w < options_.size; ++w) {
     const Peer& peer = peers_[w];
-    if (hears(w) && !view_.has(w) && Within(view_.members, peer.hears) &&
-        Within(peer.runs.members, heard_)) {
+    if (hears(w) && !view_.has(w) && IsSubset(view_.members, peer.hears) &&
+        IsSubset(peer.runs.members, heard_)) {
       return true;
     }
   }
   return false;
 }
 
-int ViewAgreement::present() const { return Count(heard_); }
+int ViewAgreement::present() const { return CountWorkers(heard_); }
 
 // Returns a large clique of workers that hear each other and would acknowledge.
 // Drops the worker that hears the fewest of the others, until all hear all.
 uint64_t ViewAgreement::Clique() const {
-  const uint64_t self = Only(options_.worker);
+  const uint64_t self = MaskOf(options_.worker);
   uint64_t clique = self;
   uint64_t heard_by[kMaxElastic] = {};  // by worker: the workers that hear it
   for (int w = 0; w < options_.size; ++w) {
     const Peer& peer = peers_[w];
     if (!hears(w) || !peer.acknowledges || peer.runs.generation != 0 ||
-        !Has(peer.hears, options_.worker)) {
+        !HasWorker(peer.hears, options_.worker)) {
       continue;
     }
-    clique |= Only(w);
+    clique |= MaskOf(w);
     for (int v = 0; v < options_.size; ++v) {
-      if (Has(peer.hears, v)) heard_by[v] |= Only(w);
+      if (HasWorker(peer.hears, v)) heard_by[v] |= MaskOf(w);
     }
   }
   for (;;) {
     int worst = -1;
     int most = 1;
     for (int w = 0; w < options_.size; ++w) {
-      if (!Has(clique & ~self, w)) continue;
+      if (!HasWorker(clique & ~self, w)) continue;
       const uint64_t both = peers_[w].hears & heard_by[w];
-      const int misses = Count(clique & ~both & ~self & ~Only(w));
+      const int misses = CountWorkers(clique & ~both & ~self & ~MaskOf(w));
       if (misses < most) continue;
       most = misses;
       worst = w;
     }
     if (worst < 0) return clique;
-    clique &= ~Only(worst);
+    clique &= ~MaskOf(worst);
   }
 }
 
-bool ViewAgreement::AllExpected(uint64_t members) const {
-  return expected_ != 0 && Within(expected_, members);
+bool ViewAgreement::HasAllAwaited(uint64_t members) const {
+  return awaited_mask_ != 0 && IsSubset(awaited_mask_, members);
 }
 
 bool ViewAgreement::Quiescent(uint64_t members, int64_t now) const {
-  bool quiescent = now >= settle_at_;
+  bool quiescent = now >= partial_view_at_;
   for (int w = 0; w < options_.size; ++w) {
-    quiescent = quiescent || (Has(members, w) && peers_[w].quiescent);
+    quiescent = quiescent || (HasWorker(members, w) && peers_[w].quiescent);
   }
   return quiescent;
 }
@@ -135,8 +137,8 @@ void ViewAgreement::Refuse(int to, uint32_t generation) {
 
 ViewFrame ViewAgreement::MakeFrame(int to, int64_t now) const {
   ViewFrame frame;
-  frame.workers = lingering_ ? Only(options_.worker) : heard_;
-  frame.quiescent = !running() && now >= settle_at_;
+  frame.workers = lingering_ ? MaskOf(options_.worker) : heard_;
+  frame.quiescent = !running() && now >= partial_view_at_;
   frame.acknowledges = !running() && to == Lowest() && !join_pending();
   return frame;
 }
@@ -178,23 +180,23 @@ void ViewAgreement::Propose(int64_t now) {
   Open();
   if (clique == refused_ && now - proposed_at_ < again) return;
   if (clique != AllWorkersMask(options_.size) &&
-      !(AllExpected(clique) && Viable(clique))) {
+      !(HasAllAwaited(clique) && Viable(clique))) {
     if (!Viable(clique) || !Quiescent(clique, now)) {
-      due_at_ = 0;
+      quiet_wait_began_ = 0;
       return;
     }
-    if (due_at_ == 0) due_at_ = now;
+    if (quiet_wait_began_ == 0) quiet_wait_began_ = now;
     if (now - changed_at_ < options_.quiet &&
-        now - due_at_ < 8 * options_.quiet) {
+        now - quiet_wait_began_ < 8 * options_.quiet) {
       return;
     }
   }
   view_ = {ViewGeneration(next_count_++, options_.worker), clique};
   state_ = State::kProposed;
   proposed_at_ = now;
-  due_at_ = 0;
+  quiet_wait_began_ = 0;
   refused_ = 0;
-  acknowledged_ = Only(options_.worker);
+  acknowledged_ = MaskOf(options_.worker);
   SendMembers(ViewMessage::kPropose, true);
   if (acknowledged_ == clique) Run();
 }
@@ -209,7 +211,7 @@ void ViewAgreement::Run() {
 // Events.
 
 void ViewAgreement::AddPeer(int worker, uint32_t count, int64_t now) {
-  heard_ |= Only(worker);
+  heard_ |= MaskOf(worker);
   peers_[worker] = Peer();
   next_count_ = std::max(next_count_, count);
   changed_at_ = now;
@@ -223,10 +225,10 @@ void ViewAgreement::RemovePeer(int worker, int64_t now) {
   // The members of the view that the worker waits for may have ended that view
   // to admit it.
   if (!running() && peers_[worker].runs.generation != 0) {
-    settle_at_ = std::max(settle_at_, now + 2 * options_.timeout);
-    if (expected_ != 0) expected_ |= Only(worker);
+    partial_view_at_ = std::max(partial_view_at_, now + 2 * options_.timeout);
+    if (awaited_mask_ != 0) awaited_mask_ |= MaskOf(worker);
   }
-  heard_ &= ~Only(worker);
+  heard_ &= ~MaskOf(worker);
   peers_[worker] = Peer();
   changed_at_ = now;
   refused_ = 0;
@@ -238,7 +240,7 @@ void ViewAgreement::Tick(int64_t now) { SendAndPropose(now); }
 
 void ViewAgreement::Linger(int64_t now) {
   lingering_ = true;
-  view_.members = Only(options_.worker);
+  view_.members = MaskOf(options_.worker);
   SendMembers(ViewMessage::kRuns, /*members=*/false);
   SendAndPropose(now);
 }
@@ -257,7 +259,7 @@ void ViewAgreement::OnFrame(int from, const ViewFrame& frame, int64_t now) {
       break;
     case ViewMessage::kAck:
       if (state_ != State::kProposed || !ours || !view_.has(from)) break;
-      acknowledged_ |= Only(from);
+      acknowledged_ |= MaskOf(from);
       if (acknowledged_ == view_.members) Run();
       break;
     case ViewMessage::kStart:
@@ -304,7 +306,7 @@ void ViewAgreement::OnHeardList(int from, const ViewFrame& frame, int64_t now) {
 void ViewAgreement::OnProposal(int from, const View& view) {
   if (running()) return Send(from, ViewMessage::kRuns, view_);
   if (from == Lowest() && !join_pending() && view.has(options_.worker) &&
-      Within(view.members, heard_) && Viable(view.members)) {
+      IsSubset(view.members, heard_) && Viable(view.members)) {
     state_ = State::kAcknowledged;
     view_ = view;
     return Send(from, ViewMessage::kAck, view);

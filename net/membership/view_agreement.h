@@ -10,13 +10,14 @@
 //
 // Every worker sends the list of workers that it hears to all of them, and
 // again whenever the list changes. The lowest waiting worker proposes a view.
-// If all workers of the list hear each other, or all `expected` ones, it
+// If all workers of the list hear each other, or all those awaited, it
 // proposes these immediately. Otherwise it proposes a clique of workers that
-// hear each other. It does so once one of them has waited until settle_at, and
-// nothing has changed for `quiet`. A member acknowledges a proposal of the
-// lowest worker that it hears, if it hears all members; otherwise it sends its
-// list again. When all have acknowledged, the proposer announces the view. The
-// proposer is then in the view, as is every member that gets the announcement.
+// hear each other. It does so once one of them has waited until
+// partial_view_at, and nothing has changed for `quiet`. A member acknowledges a
+// proposal of the lowest worker that it hears, if it hears all members;
+// otherwise it sends its list again. When all have acknowledged, the proposer
+// announces the view. The proposer is then in the view, as is every member that
+// gets the announcement.
 //
 // A generation belongs to one proposal. If a view counts a worker as a member
 // that is in another view, or in none, the worker reports that, and the view
@@ -41,9 +42,9 @@
 
 namespace ringlet {
 
-// The most by which a worker's count of generations may lag behind the counts
-// of workers that it has not heard for long. A new worker has heard of no
-// count.
+// A count of generations that is ahead of a worker's own by more than this is
+// taken as damage. The count of a worker that was cut off may lag. A new worker
+// (count 1) accepts any count.
 constexpr uint32_t kMaxCountsAhead = 1u << 20;
 
 struct View {
@@ -58,10 +59,12 @@ class ViewAgreement {
     int worker = 0;
     int size = 1;
     int min_workers = 1;
-    uint32_t count = 1;     // the least count of its first proposal
-    int64_t settle_at = 0;  // the time from which a clique is proposed
-    uint64_t expected = 0;  // the others have ended; 0: not known
-    int64_t quiet = 0;      // a proposal waits for it, at most eight times
+    uint32_t count = 1;           // the least count of its first proposal
+    int64_t partial_view_at = 0;  // the time from which a clique is proposed
+    // Mask of the workers that may still come, if it is known that all others
+    // have ended; 0: not known.
+    uint64_t awaited_mask = 0;
+    int64_t quiet = 0;  // a proposal waits for it, at most eight times
     int64_t timeout = 0;
   };
   explicit ViewAgreement(const Options& options, int64_t now);
@@ -117,7 +120,7 @@ class ViewAgreement {
   int Lowest() const;
   uint64_t Clique() const;
   bool Quiescent(uint64_t members, int64_t now) const;
-  bool AllExpected(uint64_t members) const;
+  bool HasAllAwaited(uint64_t members) const;
   void Open();
   void Propose(int64_t now);
   void Run();
@@ -139,10 +142,10 @@ class ViewAgreement {
   uint32_t next_count_;
   int64_t changed_at_;
   int64_t proposed_at_ = 0;
-  int64_t due_at_ = 0;  // since then only `quiet` delays a proposal
+  int64_t quiet_wait_began_ = 0;  // since then only `quiet` delays a proposal
   int departed_member_ = -1;
-  int64_t settle_at_;
-  uint64_t expected_;
+  int64_t partial_view_at_;
+  uint64_t awaited_mask_;
   bool lingering_ = false;
   Peer peers_[kMaxElastic];
 };

@@ -7,12 +7,13 @@
 
 namespace ringlet {
 
-Views::Views(const RingOptions& options, uint32_t proposal, uint64_t expected,
-             const SessionState* state, RingMembers* members, PeerTable* links,
-             Dialer* dialer, FailureDetector* detector, Owner* owner)
+Views::Views(const RingOptions& options, uint32_t proposal,
+             uint64_t awaited_mask, const SessionState* state,
+             RingMembers* members, PeerTable* links, Dialer* dialer,
+             FailureDetector* detector, Owner* owner)
     : options_(options),
       proposal_(proposal),
-      expected_(expected),
+      awaited_mask_(awaited_mask),
       timeout_(static_cast<int64_t>(options.timeout_seconds * 1e9)),
       state_(state),
       members_(members),
@@ -34,10 +35,10 @@ Status Views::Begin(int64_t deadline, int64_t now) {
   options.size = options_.size();
   options.min_workers = options_.min_workers;
   options.count = proposal_;
-  options.settle_at = state_->forms_first_ring()
-                          ? deadline
-                          : std::min(deadline, now + timeout_ / 2);
-  options.expected = expected_;
+  options.partial_view_at = state_->forms_first_ring()
+                                ? deadline
+                                : std::min(deadline, now + timeout_ / 2);
+  options.awaited_mask = awaited_mask_;
   options.quiet = timeout_ / 4;
   options.timeout = timeout_;
   dialer_->ShortenPauses();

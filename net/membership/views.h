@@ -45,8 +45,8 @@ class Views {
   };
 
   // `proposal`: the generation that this worker proposes, at least.
-  // `expected`: the workers expected in the view; 0: not known.
-  Views(const RingOptions& options, uint32_t proposal, uint64_t expected,
+  // `awaited_mask`: the workers that may still come; 0: not known.
+  Views(const RingOptions& options, uint32_t proposal, uint64_t awaited_mask,
         const SessionState* state, RingMembers* members, PeerTable* links,
         Dialer* dialer, FailureDetector* detector, Owner* owner);
 
@@ -85,7 +85,7 @@ class Views {
 
   const RingOptions& options_;
   const uint32_t proposal_;
-  const uint64_t expected_;
+  const uint64_t awaited_mask_;
   const int64_t timeout_;
   const SessionState* const state_;
   RingMembers* const members_;

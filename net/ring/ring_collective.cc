@@ -47,7 +47,7 @@ Status Ring::Begin() {
   if (!own.warning.empty()) PrintLine("warning: " + own.warning);
   RINGLET_RETURN_IF_ERROR(Loop::Open(&loop_));
   node_.reset(new RingNode(options_, std::move(hosts), std::move(own),
-                           generation_, std::exchange(remaining_, 0),
+                           generation_, std::exchange(remaining_mask_, 0),
                            loop_.get(), this));
   loop_->Post([this] { node_->Begin(); });
   std::unique_lock<std::mutex> lock(mutex_);
@@ -94,7 +94,7 @@ void Ring::End() {
   if (node_ == nullptr) return;
   if (node_->newest_generation() >= generation_)
     generation_ = node_->newest_generation() + 1;
-  remaining_ = node_->remaining_workers();
+  remaining_mask_ = node_->remaining_workers();
   reported_by_other_ = node_->reported_by_other();
   node_.reset();
 }

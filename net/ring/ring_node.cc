@@ -47,8 +47,8 @@ bool Shares(const RingOptions& options) {
 }  // namespace
 
 RingNode::RingNode(const RingOptions& options, std::vector<Address> hosts,
-                   OwnAddresses own, uint32_t generation, uint64_t remaining,
-                   Loop* loop, Owner* owner)
+                   OwnAddresses own, uint32_t generation,
+                   uint64_t remaining_mask, Loop* loop, Owner* owner)
     : options_(options),
       hosts_(std::move(hosts)),
       cluster_hash_(ClusterHash(options.addresses)),
@@ -61,7 +61,7 @@ RingNode::RingNode(const RingOptions& options, std::vector<Address> hosts,
       forms_again_(generation > 1),
       admits_left_(kAdmitsAtOnce),
       session_(options, generation, RandomIncarnation(), this, owner, Now(),
-               remaining) {}
+               remaining_mask) {}
 
 void RingNode::Begin() {
   if (InitHandles()) session_.Begin(Now());

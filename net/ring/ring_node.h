@@ -42,7 +42,7 @@ class RingNode final : private Transport,
   // `hosts` are the parsed addresses, `own` those where this rank listens.
   // If `own` is empty, they are looked up.
   RingNode(const RingOptions& options, std::vector<Address> hosts,
-           OwnAddresses own, uint32_t generation, uint64_t remaining,
+           OwnAddresses own, uint32_t generation, uint64_t remaining_mask,
            Loop* loop, Owner* owner);
   RingNode(const RingNode&) = delete;
   RingNode& operator=(const RingNode&) = delete;

@@ -26,7 +26,7 @@ ViewAgreement::Options OptionsOf(int worker, int size, int min_workers) {
   options.worker = worker;
   options.size = size;
   options.min_workers = min_workers;
-  options.settle_at = kT / 2;
+  options.partial_view_at = kT / 2;
   options.quiet = kT / 4;
   options.timeout = kT;
   return options;
@@ -227,7 +227,7 @@ TEST(ViewAgreementTest, View_OneMemberHasWaitedLongEnough_Forms) {
   ScriptedNetwork network(3, 2);
   for (const int w : {0, 1}) {
     ViewAgreement::Options options = OptionsOf(w, 3, 2);
-    options.settle_at = w == 0 ? 100 * kT : kT / 2;
+    options.partial_view_at = w == 0 ? 100 * kT : kT / 2;
     network.AddWorker(w, options);
   }
   network.Link(0, 1);
@@ -461,7 +461,7 @@ TEST(ViewAgreementTest, Joiner_OfARunningView_ProposesNothing) {
   network.Pass(kT);
   ASSERT_EQ(network.Sees(1), "1 2");
   ViewAgreement::Options options = OptionsOf(0, 3, 1);
-  options.settle_at = 0;
+  options.partial_view_at = 0;
   network.AddWorker(0, options);
   network.Link(0, 1);
   network.DeliverAll();
@@ -492,7 +492,7 @@ TEST(ViewAgreementTest, Wait_MemberLingers_IsJoinPending) {
   network.at(1).Linger(network.now_);
   network.at(2).Linger(network.now_);
   ViewAgreement::Options options = OptionsOf(0, 3, 1);
-  options.settle_at = 0;
+  options.partial_view_at = 0;
   network.AddWorker(0, options);
   network.Link(0, 1);
   network.Link(0, 2);
@@ -514,7 +514,7 @@ TEST(ViewAgreementTest, Propose_AllExpectedArePresent_IsImmediate) {
   ScriptedNetwork network(4, 1);
   for (int w = 0; w < 3; ++w) {
     ViewAgreement::Options options = OptionsOf(w, 4, 1);
-    options.expected = 0b0111;
+    options.awaited_mask = 0b0111;
     network.AddWorker(w, options);
   }
   network.Link(0, 1);
@@ -533,7 +533,7 @@ TEST(ViewAgreementTest, Propose_ExpectedWorkerIsAbsent_SettlesWithoutIt) {
   ScriptedNetwork network(4, 1);
   for (int w = 0; w < 2; ++w) {
     ViewAgreement::Options options = OptionsOf(w, 4, 1);
-    options.expected = 0b0111;
+    options.awaited_mask = 0b0111;
     network.AddWorker(w, options);
   }
   network.Link(0, 1);
@@ -554,8 +554,8 @@ TEST(ViewAgreementTest, Propose_ExpectedWorkerLingers_WaitsForIt) {
   network.at(1).Linger(network.now_);
   const auto enter = [&](int w) {
     ViewAgreement::Options options = OptionsOf(w, 3, 1);
-    options.settle_at = network.now_ + kT / 2;
-    options.expected = 0b011;
+    options.partial_view_at = network.now_ + kT / 2;
+    options.awaited_mask = 0b011;
     network.AddWorker(w, options);
   };
   enter(0);
@@ -576,7 +576,7 @@ TEST(ViewAgreementTest, Propose_FewerThanMinWorkers_IsNoView) {
   ScriptedNetwork network(4, 3);
   for (int w = 0; w < 2; ++w) {
     ViewAgreement::Options options = OptionsOf(w, 4, 3);
-    options.expected = 0b0011;
+    options.awaited_mask = 0b0011;
     network.AddWorker(w, options);
   }
   network.Link(0, 1);
@@ -720,13 +720,13 @@ class RandomNetwork {
     worker.down = worker.failed = worker.joiner_seen = false;
     ViewAgreement::Options options = OptionsOf(w, size_, min_);
     options.count = count;
-    options.settle_at = now_ + settle;
+    options.partial_view_at = now_ + settle;
     // It is right or wrong about the workers that have ended.
     if (count > 1 && Chance(2)) {
-      options.expected = uint64_t{1} << w;
+      options.awaited_mask = uint64_t{1} << w;
       for (int v = 0; v < size_; ++v) {
         const bool there = workers_[v].agreement != nullptr;
-        if (there != Chance(8)) options.expected |= uint64_t{1} << v;
+        if (there != Chance(8)) options.awaited_mask |= uint64_t{1} << v;
       }
     }
     worker.agreement = std::make_unique<ViewAgreement>(options, now_);

@@ -77,7 +77,7 @@ class Citizen final : public SimProcess, public Session::Owner {
   Town* const town_;
   bool alive_ = false;
   uint32_t count_ = 1;  // of the generations to propose
-  uint64_t remaining_ = 0;
+  uint64_t remaining_mask_ = 0;
   uint32_t last_ = 0;  // generation of a view of this process
   bool running_ = false, has_joiner_ = false, leaving_ = false;
   bool failed_ = false, restart_ = false;
@@ -142,7 +142,7 @@ void Citizen::StartProcess() {
   town_->Begins(rank_);
   alive_ = true;
   count_ = 1;
-  remaining_ = 0;
+  remaining_mask_ = 0;
   last_ = 0;
   town_->Trace(rank_, "starts");
   MakeSession();
@@ -157,7 +157,7 @@ void Citizen::MakeSession() {
   data_.clear();
   session_ = std::make_unique<Session>(
       options, count_, static_cast<uint64_t>(network()->Random(INT64_MAX)),
-      this, this, Now(), std::exchange(remaining_, 0));
+      this, this, Now(), std::exchange(remaining_mask_, 0));
   session_->Begin(Now());
   town_->Forms(kTimeout);
 }
@@ -297,7 +297,7 @@ void Citizen::Leave() {
 
 void Citizen::Closed() {
   count_ = std::max(count_, session_->newest_generation()) + 1;
-  remaining_ = session_->remaining_workers();
+  remaining_mask_ = session_->remaining_workers();
   EndSession();
   running_ = false;
   if (restart_) {  // its launcher starts it again

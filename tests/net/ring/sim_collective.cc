@@ -87,7 +87,7 @@ void SimCollective::OnNotice(const std::string& line) {
 
 void SimCollective::Closed() {
   count_ = std::max(count_, session_->newest_generation());
-  remaining_ = session_->remaining_workers();
+  remaining_mask_ = session_->remaining_workers();
   EndSession();
   closed_ = true;
   Wake();
@@ -135,7 +135,7 @@ Status SimCollective::Begin() {
   wire_order_.Clear();
   session_ = std::make_unique<Session>(
       options, count_, static_cast<uint64_t>(network()->Random(INT64_MAX)),
-      this, this, Now(), std::exchange(remaining_, 0));
+      this, this, Now(), std::exchange(remaining_mask_, 0));
   session_->Begin(Now());
   Await([this] { return running_ || !failure_.ok(); });
   if (killed_) return Error(Code::kInternal, "killed");

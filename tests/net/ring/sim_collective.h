@@ -108,7 +108,7 @@ class SimCollective final : public SimProcess,
   bool waits_ = false;   // the fiber waits for an event
   bool woken_ = false;   // the fiber will be resumed
   uint32_t count_ = 1;   // of the generations to propose
-  uint64_t remaining_ = 0;
+  uint64_t remaining_mask_ = 0;
   // The state of the present session.
   std::vector<int> members_;
   bool running_ = false, has_joiner_ = false, delivered_ = false,
