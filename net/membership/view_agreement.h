@@ -38,7 +38,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "../wire/view.h"
+#include "../wire/view_frame.h"
 
 namespace ringlet {
 

@@ -2,7 +2,7 @@
 
 #include "../../core/base/crc32c.h"
 #include "other_protocol.h"
-#include "view.h"
+#include "view_frame.h"
 
 namespace ringlet {
 

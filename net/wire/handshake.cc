@@ -6,7 +6,7 @@
 
 #include "../../core/base/fnv1a.h"
 #include "ringlet/model.h"
-#include "view.h"
+#include "view_frame.h"
 #include "wire_dtype.h"
 
 namespace ringlet {

@@ -29,7 +29,7 @@
 #include "net/wire/frame.h"
 #include "net/wire/frame_reader.h"
 #include "net/wire/handshake.h"
-#include "net/wire/view.h"
+#include "net/wire/view_frame.h"
 
 namespace {
 

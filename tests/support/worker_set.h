@@ -1,4 +1,4 @@
-// Workers({0, 2}): a set of workers as net/wire/view.h has it, bit w for
+// Workers({0, 2}): a set of workers as net/wire/view_frame.h has it, bit w for
 // worker w.
 
 #ifndef RINGLET_TESTS_SUPPORT_WORKER_SET_H_

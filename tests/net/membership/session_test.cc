@@ -12,7 +12,7 @@
 
 #include "core/base/crc32c.h"
 #include "net/collective/topology.h"
-#include "net/wire/view.h"
+#include "net/wire/view_frame.h"
 
 namespace ringlet {
 namespace {

@@ -1,11 +1,11 @@
-// View: the messages by which the workers of an elastic ring agree on the
+// ViewFrame: a message by which the workers of an elastic ring agree on its
 // members.
 //
 // Internal to net/. Pure. Layout: docs/wire_format.md, "View"; meaning:
 // net/membership/view_agreement.h.
 
-#ifndef RINGLET_NET_WIRE_VIEW_H_
-#define RINGLET_NET_WIRE_VIEW_H_
+#ifndef RINGLET_NET_WIRE_VIEW_FRAME_H_
+#define RINGLET_NET_WIRE_VIEW_FRAME_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -64,4 +64,4 @@ inline int ViewProposer(uint32_t generation) {
 
 }  // namespace ringlet
 
-#endif  // RINGLET_NET_WIRE_VIEW_H_
+#endif  // RINGLET_NET_WIRE_VIEW_FRAME_H_

@@ -1,4 +1,4 @@
-#include "view.h"
+#include "view_frame.h"
 
 #include "../../core/base/byte_order.h"
 

@@ -1,4 +1,4 @@
-#include "net/wire/view.h"
+#include "net/wire/view_frame.h"
 
 #include <gtest/gtest.h>
 
