@@ -72,7 +72,8 @@ int ViewAgreement::present() const { return CountWorkers(heard_); }
 uint64_t ViewAgreement::Clique() const {
   const uint64_t self = MaskOf(options_.worker);
   uint64_t clique = self;
-  uint64_t heard_by[kMaxElastic] = {};  // by worker: the workers that hear it
+  // By worker: the workers that hear it.
+  uint64_t heard_by[kMostElasticWorkers] = {};
   for (int w = 0; w < options_.size; ++w) {
     const Peer& peer = peers_[w];
     if (!hears(w) || !peer.acknowledges || peer.runs.generation != 0 ||

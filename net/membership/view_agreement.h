@@ -6,7 +6,8 @@
 //
 // Pure: each event has a time, in nanoseconds of a monotonic clock, and `out`
 // gets the frames to send. A *view* is a generation and its members. A worker
-// is its number in the job's list, which has at most kMaxElastic workers.
+// is its number in the job's list, which has at most kMostElasticWorkers
+// workers.
 //
 // Every worker sends the list of workers that it hears to all of them, and
 // again whenever the list changes. The lowest waiting worker proposes a view.
@@ -39,6 +40,7 @@
 #include <vector>
 
 #include "../wire/view_frame.h"
+#include "ringlet/collective.h"
 
 namespace ringlet {
 
@@ -147,7 +149,7 @@ class ViewAgreement {
   int64_t partial_view_at_;
   uint64_t awaited_mask_;
   bool lingering_ = false;
-  Peer peers_[kMaxElastic];
+  Peer peers_[kMostElasticWorkers];
 };
 
 }  // namespace ringlet

@@ -1,10 +1,10 @@
 #include "check_ring_options.h"
 
-#include "../membership/view_agreement.h"
 #include "../transport/name_lookup.h"
 #include "../transport/socket_address.h"
 #include "../wire/handshake.h"
 #include "../wire/wire_dtype.h"
+#include "ringlet/collective.h"
 
 namespace ringlet {
 namespace {
@@ -82,11 +82,11 @@ Status CheckRingOptions(const RingOptions& options,
         "possible",
         options.min_workers, size, size);
   }
-  if (options.min_workers > 0 && size > kMaxElastic) {
+  if (options.min_workers > 0 && size > kMostElasticWorkers) {
     return InvalidArgument(
         "min_workers is %d, of %d workers: a ring can continue without some of "
         "them only if the list has at most %d; leave min_workers at 0",
-        options.min_workers, size, kMaxElastic);
+        options.min_workers, size, kMostElasticWorkers);
   }
   if (!options.relay.empty()) {
     Address relay;

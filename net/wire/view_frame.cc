@@ -1,6 +1,7 @@
 #include "view_frame.h"
 
 #include "../../core/base/byte_order.h"
+#include "ringlet/collective.h"
 
 namespace ringlet {
 namespace {
@@ -37,8 +38,8 @@ void EncodeView(const ViewFrame& frame, uint8_t* out) {
 
 Status DecodeView(const uint8_t* payload, size_t bytes, int size, int sender,
                   ViewFrame* out) {
-  if (size <= kMaxElastic && bytes == ViewBytes(size) && sender < size &&
-      payload[0] >= 1 && payload[0] <= 5 &&
+  if (size <= kMostElasticWorkers && bytes == ViewBytes(size) &&
+      sender < size && payload[0] >= 1 && payload[0] <= 5 &&
       payload[1] <= (kQuiescent | kAcknowledges)) {
     out->message = static_cast<ViewMessage>(payload[0]);
     out->quiescent = (payload[1] & kQuiescent) != 0;

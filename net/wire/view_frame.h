@@ -37,7 +37,6 @@ struct ViewFrame {
   uint32_t generation = 0;
 };
 
-constexpr int kMaxElastic = 64;    // workers in the list
 constexpr size_t kViewBytes = 14;  // at most
 // The bytes for a list of `size` workers.
 inline size_t ViewBytes(int size) { return size <= 16 ? 8 : kViewBytes; }

@@ -17,8 +17,8 @@
 #include "io/files/file_kind.h"
 #include "io/keras/keras_json.h"
 #include "local_config.h"
-#include "net/membership/view_agreement.h"
 #include "net/wire/wire_dtype.h"
+#include "ringlet/collective.h"
 #include "ringlet/files.h"
 
 namespace ringlet {
@@ -334,8 +334,8 @@ void StrategyConfig::Shrink() {
 }
 
 void ChooseShrinkPolicy(int workers, RunConfig* config) {
-  if (workers < 2 || workers > kMaxElastic || !config->strategy.may_shrink ||
-      config->model == nullptr) {
+  if (workers < 2 || workers > kMostElasticWorkers ||
+      !config->strategy.may_shrink || config->model == nullptr) {
     return;
   }
   for (int i = 0; i < config->model->num_nodes(); ++i) {
