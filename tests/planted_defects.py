@@ -310,8 +310,9 @@ DEFECTS = {
           "HeartbeatTest.Decode_HeartbeatWithAChainEnd_GivesTheChainEnd")),
     "frame reader: halves land where their bytes would":
         ("net/wire/frame_reader.cc",
-         "to += received_ / WireBytes(receive_target_.dtype) * sizeof(float);",
-         "to += received_;",
+         "received_ / PackedBytesPerFloat(receive_target_.dtype) * "
+         "sizeof(float);",
+         "received_;",
          ("net_wire",
           "FrameReaderTest.Halves_CutAnywhere_LandAtTheirFloats")),
     # net/secure

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "../wire/frame.h"
-#include "../wire/packed_floats.h"
+#include "../wire/wire_dtype.h"
 #include "collective_steps.h"
 
 namespace ringlet {
@@ -51,7 +51,7 @@ struct CollectivePlan {
   bool packed() const { return dtype != WireDtype::kFloat32; }
   // The bytes of an element on the wire.
   size_t wire_bytes() const {
-    return packed() ? WireBytes(dtype) : element_bytes;
+    return packed() ? PackedBytesPerFloat(dtype) : element_bytes;
   }
   // Long slices move in segments of at most kSegmentBytes; an empty one is one
   // segment.

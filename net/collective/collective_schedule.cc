@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "../../core/base/check.h"
+#include "../wire/packed_floats.h"
 
 namespace ringlet {
 namespace {

@@ -7,6 +7,8 @@
 #include "../../core/base/byte_order.h"
 #include "../../core/base/check.h"
 #include "../../core/base/crc32c.h"
+#include "packed_floats.h"
+#include "wire_dtype.h"
 
 namespace ringlet {
 
@@ -18,7 +20,7 @@ size_t UnitOf(const ReceiveTarget& receive_target) {
   const bool numbers = receive_target.mode == ReceiveTarget::kReduce ||
                        (receive_target.mode == ReceiveTarget::kCopy &&
                         receive_target.dtype != WireDtype::kFloat32);
-  return numbers ? WireBytes(receive_target.dtype) : 1;
+  return numbers ? PackedBytesPerFloat(receive_target.dtype) : 1;
 }
 
 }  // namespace
@@ -116,10 +118,11 @@ Status FrameReader::ReadPayload(const uint8_t* data, size_t bytes,
 
 void FrameReader::Take(const uint8_t* data, size_t bytes) {
   if (checked_) crc_ = Crc32c(data, bytes, crc_);
-  const size_t count = bytes / WireBytes(receive_target_.dtype);
+  const size_t count = bytes / PackedBytesPerFloat(receive_target_.dtype);
   uint8_t* to = receive_target_.data;  // null where nothing lands
   if (to != nullptr) {
-    to += received_ / WireBytes(receive_target_.dtype) * sizeof(float);
+    to +=
+        received_ / PackedBytesPerFloat(receive_target_.dtype) * sizeof(float);
   }
   switch (receive_target_.mode) {
     case ReceiveTarget::kBuffer:

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "frame.h"
-#include "packed_floats.h"
+#include "ringlet/collective.h"
 
 namespace ringlet {
 

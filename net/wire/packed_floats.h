@@ -9,13 +9,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "wire_dtype.h"
+#include "ringlet/collective.h"
 
 namespace ringlet {
-
-constexpr size_t WireBytes(WireDtype dtype) {
-  return dtype == WireDtype::kFloat32 ? 4 : 2;
-}
 
 // out[i] = floats[i], rounded. floats[i] becomes the receiver's value.
 void PackFloats(WireDtype dtype, uint8_t* floats, size_t count, uint8_t* out);

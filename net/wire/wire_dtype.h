@@ -5,6 +5,7 @@
 #ifndef RINGLET_NET_WIRE_WIRE_DTYPE_H_
 #define RINGLET_NET_WIRE_WIRE_DTYPE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -15,7 +16,12 @@ namespace ringlet {
 
 // "float32" and so on; "unknown" for a value from elsewhere. Static storage.
 const char* WireDtypeName(WireDtype dtype);
-// The bytes of each of `floats` in an all-reduce.
+// The bytes of a packed number.
+constexpr size_t PackedBytesPerFloat(WireDtype dtype) {
+  return dtype == WireDtype::kFloat32 ? 4 : 2;
+}
+// The bytes of each of `floats` in an all-reduce, where short vectors are never
+// packed.
 int WireBytesPerFloat(WireDtype dtype, int64_t floats);
 // By name, in upper or lower case.
 Status WireDtypeFromName(const std::string& name, WireDtype* out);

@@ -17,6 +17,7 @@
 #include "net/transport/sealed_stream.h"
 #include "net/transport/shared_stream.h"
 #include "net/transport/uv_stream.h"
+#include "net/wire/wire_dtype.h"
 #include "scripted_socket.h"
 
 namespace ringlet {
@@ -148,7 +149,8 @@ TEST(LinkTest, Drop_FramesAreQueued_NothingOfTheOperationFollows) {
 class Receiver final : public FramedLink::Owner {
  public:
   explicit Receiver(const ReceiveTarget& receive_target)
-      : memory_(new uint8_t[kBytes / WireBytes(receive_target.dtype) * 4]()),
+      : memory_(new uint8_t[kBytes / PackedBytesPerFloat(receive_target.dtype) *
+                            4]()),
         receive_target_(receive_target) {}
 
   void Receive(StreamPtr stream) {

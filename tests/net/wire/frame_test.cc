@@ -16,6 +16,7 @@
 #include "net/membership/failure_detector.h"
 #include "net/wire/frame_reader.h"
 #include "net/wire/handshake.h"
+#include "net/wire/wire_dtype.h"
 
 namespace ringlet {
 namespace {
@@ -505,7 +506,7 @@ TEST(FrameReaderTest, EveryCut_OperationDroppedThere_RestIsDiscarded) {
     for (const Delivery by : {Delivery::kIntoSpace, Delivery::kFromMemory}) {
       for (size_t cut = 0; cut <= frame_bytes; ++cut) {
         Target target(receive_target,
-                      kDroppedBytes / WireBytes(kind.dtype) * 4);
+                      kDroppedBytes / PackedBytesPerFloat(kind.dtype) * 4);
         FrameReader reader(&target);
         ASSERT_TRUE(Deliver(&reader, by, all.data(), cut).ok());
         target.DropOperation(&reader);
