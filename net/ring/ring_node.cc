@@ -16,7 +16,8 @@
 namespace ringlet {
 namespace {
 
-constexpr int64_t kPatienceNanos = 50000;
+// How long a thread polls shared memory before it sleeps.
+constexpr int64_t kPollNanos = 50000;
 // A program that reaches the port can connect so often that the worker does
 // nothing else. So the number of accepted connections is limited: in each turn
 // of the loop while a ring forms, and in each tick later. Others wait in the
@@ -272,7 +273,7 @@ void RingNode::PollUntilEnded(uint64_t sequence) {
   if (session_.Ended(sequence)) return;
   int64_t now = Now();
   for (int64_t moved = now;
-       !session_.Ended(sequence) && now - moved < kPatienceNanos; now = Now()) {
+       !session_.Ended(sequence) && now - moved < kPollNanos; now = Now()) {
     const bool some = session_.Poll(now, false);
     if (some) moved = now;
     if (some && !loop_->wanted()) continue;
