@@ -142,12 +142,13 @@ FailureDetector::Suspect FailureDetector::FindStalled(int64_t now) const {
 
 int64_t FailureDetector::LastProgressBehind(const Peer& peer) const {
   const int64_t moved = std::max(progress_, peer.changed);
-  const int64_t end_moved = peer.end_at - peer.end.still_ms * kMs;
+  const int64_t end_moved = peer.end_at - peer.end.unchanged_for_ms * kMs;
   return peer.end.rank < 0 ? moved : std::max(moved, end_moved);
 }
 
 int64_t FailureDetector::OldestReportBehind(const Peer& peer) const {
-  return peer.end.rank < 0 ? peer.end_at : peer.end_at - peer.end.seen_ms * kMs;
+  return peer.end.rank < 0 ? peer.end_at
+                           : peer.end_at - peer.end.oldest_report_ms * kMs;
 }
 
 // In a large ring this rank suspects only the rank that it waits for. Ranks
@@ -186,15 +187,15 @@ ChainEnd FailureDetector::EndOfChain(int64_t now) const {
   // A chain that returns to this rank is cut here: a circle has no end.
   if (peer.end.rank >= 0 && peer.end.rank != options_.rank) {
     out = peer.end;
-    out.same_ms = ms(peer.end_at - peer.end.same_ms * kMs);
-    out.still_ms = ms(LastProgressBehind(peer));
-    out.seen_ms = ms(OldestReportBehind(peer));
+    out.reported_for_ms = ms(peer.end_at - peer.end.reported_for_ms * kMs);
+    out.unchanged_for_ms = ms(LastProgressBehind(peer));
+    out.oldest_report_ms = ms(OldestReportBehind(peer));
   } else {
     out.rank = at;
     out.activity = peer.activity;
-    out.same_ms = ms(peer.changed);
-    out.still_ms = ms(std::max(progress_, peer.changed));
-    out.seen_ms = ms(peer.end_at);
+    out.reported_for_ms = ms(peer.changed);
+    out.unchanged_for_ms = ms(std::max(progress_, peer.changed));
+    out.oldest_report_ms = ms(peer.end_at);
   }
   return out;
 }
@@ -220,7 +221,8 @@ WaitChain FailureDetector::CurrentWait(int64_t now) const {
     out.entries.push_back(ReportOf(at, now));
     const ChainEnd end = EndOfChain(now);
     if (end.rank >= 0 && end.rank != at) {
-      out.entries.push_back({end.rank, end.activity, end.same_ms / 1e3, 0});
+      out.entries.push_back(
+          {end.rank, end.activity, end.reported_for_ms / 1e3, 0});
     }
     return out;
   }

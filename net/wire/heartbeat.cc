@@ -10,8 +10,8 @@ bool IsActivity(uint8_t type, uint16_t on, int size) {
 }
 
 // OFFSET SIZE: 0 2 rank, 2 1 type, 3 1 0, 4 2 rank it waits for, 6 2 0,
-// 8 8 step, 16 8 sequence, 24 4 same_ms, 28 4 still_ms,
-// 32 4 seen_ms.
+// 8 8 step, 16 8 sequence, 24 4 reported_for_ms, 28 4 unchanged_for_ms,
+// 32 4 oldest_report_ms.
 void EncodeEnd(const ChainEnd& end, uint8_t* out) {
   StoreLittle(RankOnWire(end.rank), out);
   out[2] = static_cast<uint8_t>(end.activity.type);
@@ -20,9 +20,9 @@ void EncodeEnd(const ChainEnd& end, uint8_t* out) {
   StoreLittle(uint16_t{0}, out + 6);
   StoreLittle(end.activity.step, out + 8);
   StoreLittle(end.activity.sequence, out + 16);
-  StoreLittle(end.same_ms, out + 24);
-  StoreLittle(end.still_ms, out + 28);
-  StoreLittle(end.seen_ms, out + 32);
+  StoreLittle(end.reported_for_ms, out + 24);
+  StoreLittle(end.unchanged_for_ms, out + 28);
+  StoreLittle(end.oldest_report_ms, out + 32);
 }
 
 bool DecodeEnd(const uint8_t* in, int size, ChainEnd* out) {
@@ -37,9 +37,9 @@ bool DecodeEnd(const uint8_t* in, int size, ChainEnd* out) {
   out->activity.waiting_on = on == kNoRank ? -1 : on;
   out->activity.step = LoadLittle<uint64_t>(in + 8);
   out->activity.sequence = LoadLittle<uint64_t>(in + 16);
-  out->same_ms = LoadLittle<uint32_t>(in + 24);
-  out->still_ms = LoadLittle<uint32_t>(in + 28);
-  out->seen_ms = LoadLittle<uint32_t>(in + 32);
+  out->reported_for_ms = LoadLittle<uint32_t>(in + 24);
+  out->unchanged_for_ms = LoadLittle<uint32_t>(in + 28);
+  out->oldest_report_ms = LoadLittle<uint32_t>(in + 32);
   return true;
 }
 

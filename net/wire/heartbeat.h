@@ -31,9 +31,9 @@ struct Activity {
 struct ChainEnd {
   int rank = -1;  // -1: the sender waits for no rank
   Activity activity;
-  uint32_t same_ms = 0;   // milliseconds for which it has reported this
-  uint32_t still_ms = 0;  // milliseconds since a change along the chain
-  uint32_t seen_ms = 0;   // the age of the oldest report of the chain
+  uint32_t reported_for_ms = 0;   // milliseconds for which it has reported this
+  uint32_t unchanged_for_ms = 0;  // milliseconds since a change along the chain
+  uint32_t oldest_report_ms = 0;  // the age of the oldest report of the chain
 };
 
 constexpr size_t kHeartbeatBytes = 4;

@@ -316,9 +316,9 @@ ChainEnd EndExample() {
   end.activity.sequence = 42;
   end.activity.type = FrameType::kBroadcast;
   end.activity.waiting_on = 2;
-  end.same_ms = 0x01020304;
-  end.still_ms = 0xfffffffe;
-  end.seen_ms = 7;
+  end.reported_for_ms = 0x01020304;
+  end.unchanged_for_ms = 0xfffffffe;
+  end.oldest_report_ms = 7;
   return end;
 }
 
@@ -333,9 +333,9 @@ TEST(HeartbeatTest, Decode_HeartbeatWithAChainEnd_GivesTheChainEnd) {
   ASSERT_TRUE(DecodeHeartbeat(header, payload, 4, &back, &end).ok());
   EXPECT_EQ(end.rank, 3);
   EXPECT_TRUE(end.activity == EndExample().activity);
-  EXPECT_EQ(end.same_ms, 0x01020304u);
-  EXPECT_EQ(end.still_ms, 0xfffffffeu);
-  EXPECT_EQ(end.seen_ms, 7u);
+  EXPECT_EQ(end.reported_for_ms, 0x01020304u);
+  EXPECT_EQ(end.unchanged_for_ms, 0xfffffffeu);
+  EXPECT_EQ(end.oldest_report_ms, 7u);
   EXPECT_FALSE(DecodeHeartbeat(header, payload, 4, &back).ok())
       << "a small ring has no such end";
   EXPECT_FALSE(DecodeHeartbeat(header, payload, 3, &back, &end).ok());
@@ -444,8 +444,8 @@ TEST_F(LargeRingTest, CircleOfWaits_OldReport_IsNoStandstill) {
       now_ += ranks_[31].tick_nanos();
       ChainEnd end;
       end.rank = 31;
-      end.still_ms = 2000;
-      end.seen_ms = seen_ms;
+      end.unchanged_for_ms = 2000;
+      end.oldest_report_ms = seen_ms;
       ranks_[31].OnHeartbeat(30, waits, now_, end);
       for (const int peer : LinksOf(31, kSize))
         ranks_[31].RecordHeard(peer, now_);
