@@ -103,7 +103,7 @@ void Supervisor::Finish(int first, bool ended, Actions* actions) {
     AddNotice(i, " is not started again: the others have finished the job",
               actions);
   }
-  if (late) Enter(Phase::kLeaveAlone, 0, actions);
+  if (late) Enter(Phase::kGrace, 0, actions);
 }
 
 void Supervisor::OnDone(int worker, Actions* actions) {
@@ -137,7 +137,7 @@ void Supervisor::WaitForReported(Actions* actions) {
 
 bool Supervisor::Counts(const Worker& worker, int code) const {
   if (!finished_ || worker.reported_end) return true;
-  return phase_ == Phase::kLeaveAlone && !worker.restarted && code <= 128 &&
+  return phase_ == Phase::kGrace && !worker.restarted && code <= 128 &&
          code != kRunAgain;
 }
 
@@ -181,7 +181,7 @@ void Supervisor::Fail(int worker, int code, Actions* actions) {
   actions->notices.push_back(
       Cause(worker, code) + NoneLeft(code) +
       (others ? "; waiting for the others to end, then stopping them" : ""));
-  Enter(Phase::kLeaveAlone, 0, actions);
+  Enter(Phase::kGrace, 0, actions);
 }
 
 bool Supervisor::Cancel(size_t worker, Actions* actions) {
@@ -221,7 +221,7 @@ Supervisor::Actions Supervisor::OnDeadline() {
   const std::vector<int> late = Left(/*reported_end=*/false);
   if (finished_ && !overdue_ && !signalled_ && late.empty()) {
     WaitForReported(&actions);
-  } else if (phase_ == Phase::kLeaveAlone) {
+  } else if (phase_ == Phase::kGrace) {
     for (size_t i = 0; finished_ && i < late.size(); ++i) {
       AddNotice(static_cast<size_t>(late[i]),
                 " is stopped: the others have finished the job", &actions);

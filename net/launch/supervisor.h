@@ -55,7 +55,7 @@ class Supervisor {
 
  private:
   // The stages of ending a job, in their order.
-  enum class Phase { kRunning, kLeaveAlone, kTerminate, kKill };
+  enum class Phase { kRunning, kGrace, kTerminate, kKill };
   struct Worker {
     bool waiting = false;  // for its restart
     bool done = false;
