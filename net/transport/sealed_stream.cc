@@ -170,12 +170,12 @@ bool SealedStream::ReadHello() {
 }
 
 void SealedStream::Agree(uint8_t features) {
-  handshake_->Split(&seals_, &opens_);
+  handshake_->Split(&send_cipher_, &receive_cipher_);
   handshake_.reset();
   WipeMemory(secret_, sizeof(secret_));
   if ((features & kAes) == 0) return;
-  seals_.UseAes();
-  opens_.UseAes();
+  send_cipher_.UseAes();
+  receive_cipher_.UseAes();
 }
 
 // Writing.
@@ -233,8 +233,8 @@ void SealedStream::SealRecord(const uint8_t* text, size_t bytes) {
   const size_t sealed = bytes + kNoiseTagBytes;
   record[0] = static_cast<uint8_t>(sealed);
   record[1] = static_cast<uint8_t>(sealed >> 8);
-  seals_.Seal(text, bytes, record + kLengthBytes);
-  if (seals_.sealed() % kRekeyAfter == 0) seals_.Rekey();
+  send_cipher_.Seal(text, bytes, record + kLengthBytes);
+  if (send_cipher_.sealed() % kRekeyAfter == 0) send_cipher_.Rekey();
   out_end_ += kLengthBytes + sealed;
 }
 
@@ -306,10 +306,10 @@ Status SealedStream::OpenRecords(int64_t now) {
     if (in_end_ - at < bytes) break;
     uint8_t* const text = in_.data() + at + kLengthBytes;
     const size_t length = bytes - kLengthBytes - kNoiseTagBytes;
-    if (!opens_.Open(text, length)) {
+    if (!receive_cipher_.Open(text, length)) {
       return Corruption("a sealed record was changed on its way");
     }
-    if (opens_.sealed() % kRekeyAfter == 0) opens_.Rekey();
+    if (receive_cipher_.sealed() % kRekeyAfter == 0) receive_cipher_.Rekey();
     owner_->OnBytes(text, length, now);
     if (below_ == nullptr || !reading_) return Status();
     at += bytes;

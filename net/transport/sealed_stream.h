@@ -141,8 +141,8 @@ class SealedStream final : public ByteStream, private ByteStream::Owner {
   uint8_t secret_[kNoiseKeyBytes];
   std::unique_ptr<NoiseHandshake> handshake_;
 
-  NoiseCipher seals_;
-  NoiseCipher opens_;
+  NoiseCipher send_cipher_;
+  NoiseCipher receive_cipher_;
   std::vector<uint8_t> in_;   // received: in_end_ bytes
   std::vector<uint8_t> out_;  // sealed, and not yet taken: [begin, end)
   size_t in_end_ = 0;
