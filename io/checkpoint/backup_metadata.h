@@ -1,6 +1,4 @@
 // Describes a run in its backup's metadata, and compares the two on a resume.
-//
-// Internal to io/.
 
 #ifndef RINGLET_IO_CHECKPOINT_BACKUP_METADATA_H_
 #define RINGLET_IO_CHECKPOINT_BACKUP_METADATA_H_

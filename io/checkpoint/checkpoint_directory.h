@@ -1,9 +1,9 @@
 // CheckpointDirectory: the numbered checkpoints of one run.
 //
-// Internal to io/. The files are <directory>/<name>-<n>.safetensors. The text
-// file `checkpoint` lists them in TensorFlow's format. The list is a hint: the
-// verified files in the directory decide. A directory has one writer, and one
-// thread at a time may use this object.
+// The files are <directory>/<name>-<n>.safetensors. The text file `checkpoint`
+// lists them in TensorFlow's format. The list is a hint: the verified files in
+// the directory decide. A directory has one writer, and one thread at a time
+// may use this object.
 
 #ifndef RINGLET_IO_CHECKPOINT_CHECKPOINT_DIRECTORY_H_
 #define RINGLET_IO_CHECKPOINT_CHECKPOINT_DIRECTORY_H_

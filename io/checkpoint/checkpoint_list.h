@@ -1,9 +1,8 @@
 // Lists the checkpoints in a directory: its files, and the text file
 // `checkpoint`.
 //
-// Internal to io/. The files are found by their names and verified. The text
-// file is a hint: it has the time of each save and the files that max_to_keep
-// counts.
+// The files are found by their names and verified. The text file is a hint: it
+// has the time of each save and the files that max_to_keep counts.
 
 #ifndef RINGLET_IO_CHECKPOINT_CHECKPOINT_LIST_H_
 #define RINGLET_IO_CHECKPOINT_CHECKPOINT_LIST_H_

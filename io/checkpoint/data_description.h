@@ -1,6 +1,6 @@
 // The description of a model's data as text, for the metadata of its file.
 //
-// Internal to io/. docs/checkpoint_format.md has the format.
+// docs/checkpoint_format.md has the format.
 
 #ifndef RINGLET_IO_CHECKPOINT_DATA_DESCRIPTION_H_
 #define RINGLET_IO_CHECKPOINT_DATA_DESCRIPTION_H_

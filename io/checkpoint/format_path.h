@@ -1,6 +1,4 @@
 // FormatPath: replaces fields such as {epoch:02d} in file names.
-//
-// Internal to io/.
 
 #ifndef RINGLET_IO_CHECKPOINT_FORMAT_PATH_H_
 #define RINGLET_IO_CHECKPOINT_FORMAT_PATH_H_

@@ -1,10 +1,10 @@
 // Describes the content of files, and compares two files.
 //
-// Internal to io/ and tools/. Reads safetensors files, ringlet's and plain
-// ones, and numpy's npz and npy. Files of another kind are only identified, by
-// their bytes. The text form is for users: a line for each tensor, control
-// bytes as '?', long metadata cut. The JSON form is complete, for programs. One
-// tensor of each file is in memory at a time.
+// Reads safetensors files, ringlet's and plain ones, and numpy's npz and npy.
+// Files of another kind are only identified, by their bytes. The text form is
+// for users: a line for each tensor, control bytes as '?', long metadata cut.
+// The JSON form is complete, for programs. One tensor of each file is in memory
+// at a time.
 
 #ifndef RINGLET_IO_CHECKPOINT_INSPECT_H_
 #define RINGLET_IO_CHECKPOINT_INSPECT_H_

@@ -1,10 +1,10 @@
 // KeptFiles: the newest files that a callback has written. Older ones are
 // removed.
 //
-// Internal to io/checkpoint. The list is part of the callback's state, and
-// equal on all ranks. A file is removed only if its name fits the callback's
-// pattern and its bytes are those that were written, for a state is read from a
-// file, and a worker that becomes the chief may have another disk.
+// The list is part of the callback's state, and equal on all ranks. A file is
+// removed only if its name fits the callback's pattern and its bytes are those
+// that were written, for a state is read from a file, and a worker that becomes
+// the chief may have another disk.
 
 #ifndef RINGLET_IO_CHECKPOINT_KEPT_FILES_H_
 #define RINGLET_IO_CHECKPOINT_KEPT_FILES_H_

@@ -1,8 +1,8 @@
 // ResumedState: the part of a run's state that its backup has.
 //
-// Internal to io/. Between the backup and the resume a callback or a metric may
-// have been added or removed. An added one starts from the beginning, and the
-// state of a removed one is dropped. All other state must be in both.
+// Between the backup and the resume a callback or a metric may have been added
+// or removed. An added one starts from the beginning, and the state of a
+// removed one is dropped. All other state must be in both.
 
 #ifndef RINGLET_IO_CHECKPOINT_RESUMED_STATE_H_
 #define RINGLET_IO_CHECKPOINT_RESUMED_STATE_H_

@@ -1,6 +1,4 @@
 // The texts in a backup's metadata that describe its run.
-//
-// Internal to io/.
 
 #ifndef RINGLET_IO_CHECKPOINT_RUN_DESCRIPTION_H_
 #define RINGLET_IO_CHECKPOINT_RUN_DESCRIPTION_H_

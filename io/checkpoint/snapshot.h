@@ -1,6 +1,4 @@
 // Snapshot: a copy of the state, which is written while training continues.
-//
-// Internal to io/.
 
 #ifndef RINGLET_IO_CHECKPOINT_SNAPSHOT_H_
 #define RINGLET_IO_CHECKPOINT_SNAPSHOT_H_

@@ -1,8 +1,7 @@
 // FileKind: identifies a file by its bytes, with advice for its user.
 //
-// Internal to io/ and tools/. For the error messages of readers that get a file
-// of another kind, such as a model of Keras or PyTorch instead of safetensors
-// or npz.
+// For the error messages of readers that get a file of another kind, such as a
+// model of Keras or PyTorch instead of safetensors or npz.
 
 #ifndef RINGLET_IO_FILES_FILE_KIND_H_
 #define RINGLET_IO_FILES_FILE_KIND_H_

@@ -1,8 +1,8 @@
 // InputFile: a data file, plain or gzip-compressed, read in order.
 //
-// Internal to io/. A file that ends early, damaged compressed data, and a read
-// error of the system are different errors. Each has the path and the offset in
-// the (uncompressed) data.
+// A file that ends early, damaged compressed data, and a read error of the
+// system are different errors. Each has the path and the offset in the
+// (uncompressed) data.
 
 #ifndef RINGLET_IO_FILES_INPUT_FILE_H_
 #define RINGLET_IO_FILES_INPUT_FILE_H_

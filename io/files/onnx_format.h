@@ -1,7 +1,5 @@
 // Numbers of the fields of an ONNX file (onnx.proto3) that are read or written
 // here.
-//
-// Internal to io/.
 
 #ifndef RINGLET_IO_FILES_ONNX_FORMAT_H_
 #define RINGLET_IO_FILES_ONNX_FORMAT_H_

@@ -1,9 +1,9 @@
 // Writes the part of protobuf's encoding that ringlet's files need;
 // protobuf_reader.h reads it.
 //
-// Internal to io/. Each Put appends one field, its number and its value, to a
-// message. A nested message is the bytes of a field. Zeros are written too,
-// which writers of proto3 leave out. The encoding is at
+// Each Put appends one field, its number and its value, to a message. A nested
+// message is the bytes of a field. Zeros are written too, which writers of
+// proto3 leave out. The encoding is at
 // protobuf.dev/programming-guides/encoding.
 
 #ifndef RINGLET_IO_FILES_PROTOBUF_H_

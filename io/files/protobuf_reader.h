@@ -1,8 +1,8 @@
 // Reads protobuf's encoding from a file that is not trusted.
 //
-// Internal to io/. A message is a range of the file's bytes, read field by
-// field. A field's bytes are a range in it, and a nested message has its own
-// reader. Only requested fields are read.
+// A message is a range of the file's bytes, read field by field. A field's
+// bytes are a range in it, and a nested message has its own reader. Only
+// requested fields are read.
 
 #ifndef RINGLET_IO_FILES_PROTOBUF_READER_H_
 #define RINGLET_IO_FILES_PROTOBUF_READER_H_

@@ -1,6 +1,4 @@
 // Reads the calls of the layers of a functional model in Keras's JSON.
-//
-// Internal to io/keras.
 
 #ifndef RINGLET_IO_KERAS_CALLS_JSON_H_
 #define RINGLET_IO_KERAS_CALLS_JSON_H_

@@ -1,6 +1,4 @@
 // CompileArguments: the arguments of Compile as one JSON object.
-//
-// Internal to io/ and tools/.
 
 #ifndef RINGLET_IO_KERAS_COMPILE_ARGUMENTS_H_
 #define RINGLET_IO_KERAS_COMPILE_ARGUMENTS_H_

@@ -1,9 +1,9 @@
 // Optimizers, losses and metrics in Keras's serialized form.
 //
-// Internal to io/ and tools/. Each reader accepts a JSON text: a name, such as
-// "adam" or "sparse_categorical_crossentropy" (with or without quotes), or
-// Keras's {"class_name": "Adam", "config": {…}}. Omitted fields have Keras's
-// defaults. A learning rate is a number or one of Keras's schedules.
+// Each reader accepts a JSON text: a name, such as "adam" or
+// "sparse_categorical_crossentropy" (with or without quotes), or Keras's
+// {"class_name": "Adam", "config": {…}}. Omitted fields have Keras's defaults.
+// A learning rate is a number or one of Keras's schedules.
 //
 // Unknown and unsupported fields and names are errors, kInvalidArgument, which
 // name the field and the nearest known name. Readers ignore only the own name

@@ -1,8 +1,8 @@
 // FieldLog: a list of the fields that a reader of JSON accepts.
 //
-// Internal to io/ and tools/. A reader that gets Json::ForDescription(&log) in
-// the place of a text records its fields in the log and uses their defaults. So
-// docs/reference.md describes what the readers do.
+// A reader that gets Json::ForDescription(&log) in the place of a text records
+// its fields in the log and uses their defaults. So docs/reference.md describes
+// what the readers do.
 
 #ifndef RINGLET_IO_KERAS_FIELD_LOG_H_
 #define RINGLET_IO_KERAS_FIELD_LOG_H_

@@ -1,10 +1,9 @@
 // FieldReader: reads the fields of one JSON object by name.
 //
-// Internal to io/ and tools/. The contract: read every known field, then call
-// Finish, which refuses all other fields. With Json::ForDescription the same
-// calls describe the fields (field_log.h) for docs/reference.md. So each call
-// names what it accepts, and the default is the content of *value before the
-// call.
+// The contract: read every known field, then call Finish, which refuses all
+// other fields. With Json::ForDescription the same calls describe the fields
+// (field_log.h) for docs/reference.md. So each call names what it accepts, and
+// the default is the content of *value before the call.
 
 #ifndef RINGLET_IO_KERAS_FIELD_READER_H_
 #define RINGLET_IO_KERAS_FIELD_READER_H_

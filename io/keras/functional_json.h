@@ -1,7 +1,7 @@
 // Functional models in Keras's JSON: a graph of layers by name.
 //
-// Internal to io/keras. Layers are in any order, and each names its inputs.
-// They are added to the model in an order with inputs first.
+// Layers are in any order, and each names its inputs. They are added to the
+// model in an order with inputs first.
 
 #ifndef RINGLET_IO_KERAS_FUNCTIONAL_JSON_H_
 #define RINGLET_IO_KERAS_FUNCTIONAL_JSON_H_

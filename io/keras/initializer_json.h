@@ -1,6 +1,4 @@
 // Initializers in Keras's configuration JSON.
-//
-// Internal to io/ and tools/.
 
 #ifndef RINGLET_IO_KERAS_INITIALIZER_JSON_H_
 #define RINGLET_IO_KERAS_INITIALIZER_JSON_H_

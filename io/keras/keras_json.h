@@ -1,8 +1,8 @@
 // The common parts of the readers and writers of Keras's JSON.
 //
-// Internal to io/ and tools/. Every error has the path of its place from the
-// root, "config.layers[2].config.units". An error about an unknown name adds
-// the nearest known one.
+// Every error has the path of its place from the root,
+// "config.layers[2].config.units". An error about an unknown name adds the
+// nearest known one.
 
 #ifndef RINGLET_IO_KERAS_KERAS_JSON_H_
 #define RINGLET_IO_KERAS_KERAS_JSON_H_

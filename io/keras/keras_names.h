@@ -1,7 +1,5 @@
 // The names of Keras 3's classes. They separate names that ringlet does not
 // support from misspelt ones.
-//
-// Internal to io/ and tools/.
 
 #ifndef RINGLET_IO_KERAS_KERAS_NAMES_H_
 #define RINGLET_IO_KERAS_KERAS_NAMES_H_

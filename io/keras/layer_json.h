@@ -1,6 +1,6 @@
 // Single layers in Keras's configuration JSON.
 //
-// Internal to io/. model_json.cc combines them into a model.
+// model_json.cc combines them into a model.
 
 #ifndef RINGLET_IO_KERAS_LAYER_JSON_H_
 #define RINGLET_IO_KERAS_LAYER_JSON_H_

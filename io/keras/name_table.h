@@ -1,6 +1,4 @@
 // NameTable: the names of values in JSON, one row for each value.
-//
-// Internal to io/ and tools/.
 
 #ifndef RINGLET_IO_KERAS_NAME_TABLE_H_
 #define RINGLET_IO_KERAS_NAME_TABLE_H_

@@ -1,6 +1,4 @@
 // Fields of layers that are one number or a list of numbers.
-//
-// Internal to io/.
 
 #ifndef RINGLET_IO_KERAS_NUMBER_LIST_JSON_H_
 #define RINGLET_IO_KERAS_NUMBER_LIST_JSON_H_

@@ -1,6 +1,4 @@
 // Regularizers in Keras's configuration JSON.
-//
-// Internal to io/ and tools/.
 
 #ifndef RINGLET_IO_KERAS_REGULARIZER_JSON_H_
 #define RINGLET_IO_KERAS_REGULARIZER_JSON_H_

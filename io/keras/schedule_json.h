@@ -1,6 +1,4 @@
 // Learning rates in Keras's configuration JSON.
-//
-// Internal to io/ and tools/.
 
 #ifndef RINGLET_IO_KERAS_SCHEDULE_JSON_H_
 #define RINGLET_IO_KERAS_SCHEDULE_JSON_H_

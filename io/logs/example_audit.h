@@ -1,8 +1,8 @@
 // ExampleAudit: proves from the logs of ExampleLogger that no step of a run is
 // missing, and that each pass used each of its examples once.
 //
-// Internal to io/. Pure. A job has several logs if its chief has changed. If
-// two of them have the same step, they must agree on it.
+// Pure. A job has several logs if its chief has changed. If two of them have
+// the same step, they must agree on it.
 
 #ifndef RINGLET_IO_LOGS_EXAMPLE_AUDIT_H_
 #define RINGLET_IO_LOGS_EXAMPLE_AUDIT_H_

@@ -1,7 +1,5 @@
 // RowFile: a job's log that grows by rows. It continues behind the rows of a
 // restored state, and survives a full disk.
-//
-// Internal to io/logs.
 
 #ifndef RINGLET_IO_LOGS_ROW_FILE_H_
 #define RINGLET_IO_LOGS_ROW_FILE_H_

@@ -1,6 +1,4 @@
 // RowLogger: a callback that has a RowFile.
-//
-// Internal to io/logs.
 
 #ifndef RINGLET_IO_LOGS_ROW_LOGGER_H_
 #define RINGLET_IO_LOGS_ROW_LOGGER_H_

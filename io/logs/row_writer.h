@@ -1,7 +1,5 @@
 // RowWriter: a log that this process has open. It has the file's lock, keeps
 // the rows that a full disk or a slow pipe does not take, and finds rows.
-//
-// Internal to io/logs.
 
 #ifndef RINGLET_IO_LOGS_ROW_WRITER_H_
 #define RINGLET_IO_LOGS_ROW_WRITER_H_

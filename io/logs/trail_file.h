@@ -1,6 +1,6 @@
 // The bytes of a trail: TrailRing writes them, ParseTrail reads them.
 //
-// Internal to io/ and tools/. Format: docs/trail.md.
+// Format: docs/trail.md.
 //
 //   0     8     "RLTRAIL1"
 //   8     4     checksum of bytes 12 to 24

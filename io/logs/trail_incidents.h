@@ -1,6 +1,4 @@
 // Reports the causes of the ends of a job's rings, by its workers' trails.
-//
-// Internal to io/logs/.
 
 #ifndef RINGLET_IO_LOGS_TRAIL_INCIDENTS_H_
 #define RINGLET_IO_LOGS_TRAIL_INCIDENTS_H_

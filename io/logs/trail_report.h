@@ -1,6 +1,4 @@
 // Reports on the trails of a job's workers, in plain words.
-//
-// Internal to io/ and tools/.
 
 #ifndef RINGLET_IO_LOGS_TRAIL_REPORT_H_
 #define RINGLET_IO_LOGS_TRAIL_REPORT_H_

@@ -1,6 +1,4 @@
 // The texts for workers and times in the report of trails.
-//
-// Internal to io/logs/.
 
 #ifndef RINGLET_IO_LOGS_TRAIL_WORDS_H_
 #define RINGLET_IO_LOGS_TRAIL_WORDS_H_

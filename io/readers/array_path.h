@@ -1,6 +1,4 @@
 // ArrayPath: a file and, if it holds several arrays, the name of one.
-//
-// Internal to io/ and tools/.
 
 #ifndef RINGLET_IO_READERS_ARRAY_PATH_H_
 #define RINGLET_IO_READERS_ARRAY_PATH_H_

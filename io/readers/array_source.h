@@ -1,6 +1,4 @@
 // ArraySource: examples in two arrays in memory, which it owns.
-//
-// Internal to io/.
 
 #ifndef RINGLET_IO_READERS_ARRAY_SOURCE_H_
 #define RINGLET_IO_READERS_ARRAY_SOURCE_H_

@@ -1,7 +1,7 @@
 // ClassNumbers: converts labels that are names to class numbers.
 //
-// Internal to io/. A class's number is its index among the sorted distinct
-// names (by bytes), as in numpy.unique and scikit-learn's LabelEncoder.
+// A class's number is its index among the sorted distinct names (by bytes), as
+// in numpy.unique and scikit-learn's LabelEncoder.
 
 #ifndef RINGLET_IO_READERS_CLASS_NAMES_H_
 #define RINGLET_IO_READERS_CLASS_NAMES_H_

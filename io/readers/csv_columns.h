@@ -1,7 +1,7 @@
 // CsvColumns: which columns of a CSV file are values, the label and the weight.
 //
-// Internal to io/. The first record has the columns' names, or is a row. If it
-// could be either, the second record decides.
+// The first record has the columns' names, or is a row. If it could be either,
+// the second record decides.
 
 #ifndef RINGLET_IO_READERS_CSV_COLUMNS_H_
 #define RINGLET_IO_READERS_CSV_COLUMNS_H_

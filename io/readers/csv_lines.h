@@ -1,7 +1,7 @@
 // CsvLines: the examples of a CSV that comes line by line, for prediction.
 //
-// Internal to io/ and tools/. A line is a record: quotes do not cross lines.
-// The memory for a line is that of the line before.
+// A line is a record: quotes do not cross lines. The memory for a line is that
+// of the line before.
 
 #ifndef RINGLET_IO_READERS_CSV_LINES_H_
 #define RINGLET_IO_READERS_CSV_LINES_H_

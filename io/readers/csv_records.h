@@ -1,6 +1,4 @@
 // Records, fields and numbers of a CSV file.
-//
-// Internal to io/.
 
 #ifndef RINGLET_IO_READERS_CSV_RECORDS_H_
 #define RINGLET_IO_READERS_CSV_RECORDS_H_

@@ -1,6 +1,4 @@
 // The C++ type of a DType's elements.
-//
-// Internal to io/.
 
 #ifndef RINGLET_IO_READERS_ELEMENT_TYPES_H_
 #define RINGLET_IO_READERS_ELEMENT_TYPES_H_

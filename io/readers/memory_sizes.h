@@ -1,6 +1,6 @@
 // The memory that the arrays of data files need after reading.
 //
-// Internal to io/. For IDX and NPY the header gives it; a CSV is read.
+// For IDX and NPY the header gives it; a CSV is read.
 
 #ifndef RINGLET_IO_READERS_MEMORY_SIZES_H_
 #define RINGLET_IO_READERS_MEMORY_SIZES_H_

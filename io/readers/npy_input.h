@@ -1,6 +1,4 @@
 // NpyInput: an array after its header was read, in an NPY file or in an npz.
-//
-// Internal to io/readers/.
 
 #ifndef RINGLET_IO_READERS_NPY_INPUT_H_
 #define RINGLET_IO_READERS_NPY_INPUT_H_

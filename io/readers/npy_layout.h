@@ -1,9 +1,9 @@
 // NpyLayout: the layout of an array's elements in an NPY file and in memory.
 //
-// Internal to io/. The header is that of numpy/lib/format.py, versions 1 to 3.
-// Element types are b1, i1 to i8, u1 to u8, f2, f4, f8 and, for labels, text
-// (S, U), in either byte order, in C or in Fortran order; or one such field of
-// a structured array.
+// The header is that of numpy/lib/format.py, versions 1 to 3. Element types are
+// b1, i1 to i8, u1 to u8, f2, f4, f8 and, for labels, text (S, U), in either
+// byte order, in C or in Fortran order; or one such field of a structured
+// array.
 
 #ifndef RINGLET_IO_READERS_NPY_LAYOUT_H_
 #define RINGLET_IO_READERS_NPY_LAYOUT_H_

@@ -1,9 +1,8 @@
 // NPZ: NumPy's files of several named arrays.
 //
-// Internal to io/ and tools/. A file is a zip archive of NPY files. It is
-// written without compression (numpy.savez) and also read with it
-// (savez_compressed). It has at most 4 GiB and 65535 arrays (PKWARE APPNOTE
-// 4.3, without Zip64).
+// A file is a zip archive of NPY files. It is written without compression
+// (numpy.savez) and also read with it (savez_compressed). It has at most 4 GiB
+// and 65535 arrays (PKWARE APPNOTE 4.3, without Zip64).
 
 #ifndef RINGLET_IO_READERS_NPZ_H_
 #define RINGLET_IO_READERS_NPZ_H_

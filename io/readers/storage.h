@@ -1,7 +1,6 @@
 // Storage: the type of a tensor's elements in a file.
 //
-// Internal to io. Elements are little-endian; F16 and BF16 are float32 in
-// memory.
+// Elements are little-endian; F16 and BF16 are float32 in memory.
 
 #ifndef RINGLET_IO_READERS_STORAGE_H_
 #define RINGLET_IO_READERS_STORAGE_H_

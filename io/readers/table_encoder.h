@@ -1,9 +1,9 @@
 // TableEncoder: turns the fields of a table into numbers.
 //
-// Internal to io/. Each column of values has one cell in a row: a number, or
-// the index of a category. TableSource makes the values of an example of them.
-// Without an encoding of the training data, categories and means are learned
-// from the rows.
+// Each column of values has one cell in a row: a number, or the index of a
+// category. TableSource makes the values of an example of them. Without an
+// encoding of the training data, categories and means are learned from the
+// rows.
 
 #ifndef RINGLET_IO_READERS_TABLE_ENCODER_H_
 #define RINGLET_IO_READERS_TABLE_ENCODER_H_

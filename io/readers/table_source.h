@@ -1,7 +1,7 @@
 // TableSource: the examples of a table in memory, as TableEncoder makes them.
 //
-// Internal to io/. It has one cell for each column of a row. The values of
-// categories are made when an example is read, so they take no memory.
+// It has one cell for each column of a row. The values of categories are made
+// when an example is read, so they take no memory.
 
 #ifndef RINGLET_IO_READERS_TABLE_SOURCE_H_
 #define RINGLET_IO_READERS_TABLE_SOURCE_H_

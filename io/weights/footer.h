@@ -1,8 +1,8 @@
 // The footer of a checkpoint, for its reader and its writer. Plain safetensors
 // files have none.
 //
-// Internal to io/checkpoint. docs/checkpoint_format.md has the format. It is
-// the last tensor, kFooterName, of type U8:
+// docs/checkpoint_format.md has the format. It is the last tensor, kFooterName,
+// of type U8:
 //
 //   OFFSET SIZE
 //    0      8   kFooterMagic

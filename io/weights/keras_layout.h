@@ -1,6 +1,6 @@
 // Finds the tensor of each variable in a file from Keras or numpy.
 //
-// Internal to io/. ringlet/checkpoint.h has the contract (WeightsLayout).
+// ringlet/checkpoint.h has the contract (WeightsLayout).
 
 #ifndef RINGLET_IO_WEIGHTS_KERAS_LAYOUT_H_
 #define RINGLET_IO_WEIGHTS_KERAS_LAYOUT_H_

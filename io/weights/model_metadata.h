@@ -1,7 +1,6 @@
 // The metadata of a model's file.
 //
-// Internal to io/. The keys are part of the format
-// (docs/checkpoint_format.md).
+// The keys are part of the format (docs/checkpoint_format.md).
 
 #ifndef RINGLET_IO_WEIGHTS_MODEL_METADATA_H_
 #define RINGLET_IO_WEIGHTS_MODEL_METADATA_H_

@@ -1,6 +1,4 @@
 // Reads the parts of an ONNX file that are needed to find its weights.
-//
-// Internal to io/.
 
 #ifndef RINGLET_IO_WEIGHTS_ONNX_GRAPH_READER_H_
 #define RINGLET_IO_WEIGHTS_ONNX_GRAPH_READER_H_

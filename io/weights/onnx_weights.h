@@ -1,11 +1,10 @@
 // OnnxWeights: the weights of an ONNX model, as a state_dict of PyTorch.
 //
-// Internal to io/. Each node with weights is a module, in the order of the
-// graph: a Conv has "conv1.weight" and "conv1.bias", a BatchNormalization also
-// running_mean and running_var. The module's name comes from the names of its
-// initializers, as PyTorch ("conv1.weight") or Keras ("conv1/kernel") writes
-// them. Without such names it is the node's ("/conv1/Conv"). Files are not
-// trusted.
+// Each node with weights is a module, in the order of the graph: a Conv has
+// "conv1.weight" and "conv1.bias", a BatchNormalization also running_mean and
+// running_var. The module's name comes from the names of its initializers, as
+// PyTorch ("conv1.weight") or Keras ("conv1/kernel") writes them. Without such
+// names it is the node's ("/conv1/Conv"). Files are not trusted.
 
 #ifndef RINGLET_IO_WEIGHTS_ONNX_WEIGHTS_H_
 #define RINGLET_IO_WEIGHTS_ONNX_WEIGHTS_H_

@@ -1,11 +1,11 @@
 // safetensors files, plain or with ringlet's profile
 // (docs/checkpoint_format.md).
 //
-// Internal to io/ and tools/. A file is a u64 little-endian length, a JSON
-// header of that length and the tensors' bytes, little-endian, without holes.
-// ringlet's profile adds metadata (`format` = "ringlet") and aligns the data to
-// 64 bytes. Its last tensor, `ringlet.footer`, has checksums of all the rest.
-// Files are not trusted: every limit is checked before memory is allocated.
+// A file is a u64 little-endian length, a JSON header of that length and the
+// tensors' bytes, little-endian, without holes. ringlet's profile adds metadata
+// (`format` = "ringlet") and aligns the data to 64 bytes. Its last tensor,
+// `ringlet.footer`, has checksums of all the rest. Files are not trusted: every
+// limit is checked before memory is allocated.
 
 #ifndef RINGLET_IO_WEIGHTS_SAFETENSORS_H_
 #define RINGLET_IO_WEIGHTS_SAFETENSORS_H_

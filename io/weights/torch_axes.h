@@ -1,6 +1,4 @@
 // The layout of a weight in a PyTorch state_dict, or in an ONNX model.
-//
-// Internal to io/.
 
 #ifndef RINGLET_IO_WEIGHTS_TORCH_AXES_H_
 #define RINGLET_IO_WEIGHTS_TORCH_AXES_H_

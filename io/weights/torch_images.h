@@ -1,7 +1,5 @@
 // Finds the outputs of a model that are images or flattened images. PyTorch has
 // the channels first, so its flattened images have another order.
-//
-// Internal to io/.
 
 #ifndef RINGLET_IO_WEIGHTS_TORCH_IMAGES_H_
 #define RINGLET_IO_WEIGHTS_TORCH_IMAGES_H_

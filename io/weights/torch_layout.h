@@ -1,7 +1,7 @@
 // Finds the tensor and the layout of each variable in a PyTorch state_dict, or
 // in an ONNX model that is read like one.
 //
-// Internal to io/. ringlet/checkpoint.h has the contract (WeightsLayout).
+// ringlet/checkpoint.h has the contract (WeightsLayout).
 
 #ifndef RINGLET_IO_WEIGHTS_TORCH_LAYOUT_H_
 #define RINGLET_IO_WEIGHTS_TORCH_LAYOUT_H_

@@ -1,8 +1,8 @@
 // WeightsFile: the named tensors of a safetensors, npz, npy or ONNX file.
 //
-// Internal to io/. The first bytes of the file decide its format. For any other
-// format the error names it and gives advice. The array of an npy file is
-// "arr_0", as numpy.savez names an array without a name.
+// The first bytes of the file decide its format. For any other format the error
+// names it and gives advice. The array of an npy file is "arr_0", as
+// numpy.savez names an array without a name.
 
 #ifndef RINGLET_IO_WEIGHTS_WEIGHTS_FILE_H_
 #define RINGLET_IO_WEIGHTS_WEIGHTS_FILE_H_

@@ -1,6 +1,6 @@
 // Functions that the resolvers of ringlet/strategy.h share.
 //
-// Internal to net/. Texts here are from the environment: hostile.
+// Texts here are from the environment: hostile.
 
 #ifndef RINGLET_NET_CLUSTER_RESOLVERS_H_
 #define RINGLET_NET_CLUSTER_RESOLVERS_H_

@@ -1,6 +1,4 @@
 // RingOptions: the workers of a ring, and how they are connected.
-//
-// Internal to net/.
 
 #ifndef RINGLET_NET_CLUSTER_RING_OPTIONS_H_
 #define RINGLET_NET_CLUSTER_RING_OPTIONS_H_

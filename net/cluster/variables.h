@@ -1,6 +1,6 @@
 // The variables of one scheduler, and where they place its ranks.
 //
-// Internal to net/, for resolvers.h. An error names the missing or malformed
+// For resolvers.h. An error names the missing or malformed
 // variable, and the scheduler that made it necessary.
 
 #ifndef RINGLET_NET_CLUSTER_VARIABLES_H_

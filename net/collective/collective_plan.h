@@ -1,6 +1,6 @@
 // The steps by which a rank carries out one call of a collective operation.
 //
-// Internal to net/. Pure functions of the call, the rank and the size.
+// Pure functions of the call, the rank and the size.
 
 #ifndef RINGLET_NET_COLLECTIVE_COLLECTIVE_PLAN_H_
 #define RINGLET_NET_COLLECTIVE_COLLECTIVE_PLAN_H_

@@ -1,9 +1,8 @@
 // CollectiveSchedule: moves the collective operations of one rank forward.
 //
-// Internal to net/. Pure: frames arrive by OnHeader and OnFrame, and leave by
-// Wire. There is no socket, no clock and no thread. Up to kWindow operations
-// are under way at the same time, and the rest wait. They complete in the order
-// of their start.
+// Pure: frames arrive by OnHeader and OnFrame, and leave by Wire. There is no
+// socket, no clock and no thread. Up to kWindow operations are under way at the
+// same time, and the rest wait. They complete in the order of their start.
 //
 // Long vectors are moved in segments directly from and to the caller's memory.
 // A receiver first sends kReady: it has memory for them. Short vectors are sent

@@ -1,8 +1,8 @@
 // The steps of the collective operations: which rank sends which part of a
 // vector to which rank, in which order.
 //
-// Internal to net/. Pure functions of (rank, size, length), without sockets. A
-// rank does the steps of its list under three rules:
+// Pure functions of (rank, size, length), without sockets. A rank does the
+// steps of its list under three rules:
 //   - receives take effect in the order of the list;
 //   - a send may begin when every receive of an earlier step that covers the
 //     same part has taken effect (a long step moves in segments);

@@ -1,11 +1,11 @@
 // Which ranks of a ring are linked by a connection.
 //
-// Internal to net/. Pure. Up to kMaxFullyConnected workers every pair is
-// linked, and up to 64 in an elastic ring (kMostElasticWorkers), because its
-// ranks change. In larger rings rank r is linked with r + 2^k and r - 2^k (mod
-// size) for every 2^k < size. With 1,000 workers a rank has 20 links. Between
-// any two ranks there are at most log2(size) links. A transfer between ranks
-// without a link is a broken invariant.
+// Pure. Up to kMaxFullyConnected workers every pair is linked, and up to 64 in
+// an elastic ring (kMostElasticWorkers), because its ranks change. In larger
+// rings rank r is linked with r + 2^k and r - 2^k (mod size) for every 2^k <
+// size. With 1,000 workers a rank has 20 links. Between any two ranks there are
+// at most log2(size) links. A transfer between ranks without a link is a broken
+// invariant.
 
 #ifndef RINGLET_NET_COLLECTIVE_TOPOLOGY_H_
 #define RINGLET_NET_COLLECTIVE_TOPOLOGY_H_

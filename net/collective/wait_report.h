@@ -1,6 +1,4 @@
 // The messages of a worker about a long wait: their text, and how often.
-//
-// Internal to net/.
 
 #ifndef RINGLET_NET_COLLECTIVE_WAIT_REPORT_H_
 #define RINGLET_NET_COLLECTIVE_WAIT_REPORT_H_

@@ -1,9 +1,9 @@
 // Console: the lines of the workers and the launcher, on the launcher's stdout
 // and stderr.
 //
-// Internal to net/. On the loop's thread. A slow reader never blocks the loop:
-// lines wait here. If too many wait, no more are read from the workers. On a
-// terminal the unfinished line of worker 0 is the last one (terminal_line.h).
+// On the loop's thread. A slow reader never blocks the loop: lines wait here.
+// If too many wait, no more are read from the workers. On a terminal the
+// unfinished line of worker 0 is the last one (terminal_line.h).
 
 #ifndef RINGLET_NET_LAUNCH_CONSOLE_H_
 #define RINGLET_NET_LAUNCH_CONSOLE_H_

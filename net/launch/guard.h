@@ -1,9 +1,8 @@
 // Guard: ends the workers if the launcher itself ends, also by SIGKILL.
 //
-// Internal to net/. A forked child waits on a socket until its other end closes
-// with this process, and then kills the workers. Between Start and the end of
-// the Guard this process should use its children's ids only to report them
-// here.
+// A forked child waits on a socket until its other end closes with this
+// process, and then kills the workers. Between Start and the end of the Guard
+// this process should use its children's ids only to report them here.
 //
 // There are three methods, since none finds all processes
 // (tests/net/launch/launcher_test.cc).

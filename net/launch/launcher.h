@@ -1,13 +1,12 @@
 // Launch: several workers on this machine, started and watched together.
 //
-// Internal to net/ and tools/. Each worker is one process of the same command
-// with its own TF_CONFIG: 127.0.0.1 with a free port for each, task {"worker",
-// i}. The launcher prints each line of worker i after "[i] ", when it arrives,
-// to stdout or stderr as the worker did. Workers read from /dev/null. If stdout
-// is a terminal, worker 0 has a terminal too. Its unfinished line, as a
-// progress bar, is then the last line. Each worker leads its own session and
-// process group. A signal to it goes to the whole group, so a worker may be a
-// shell script.
+// Each worker is one process of the same command with its own TF_CONFIG:
+// 127.0.0.1 with a free port for each, task {"worker", i}. The launcher prints
+// each line of worker i after "[i] ", when it arrives, to stdout or stderr as
+// the worker did. Workers read from /dev/null. If stdout is a terminal, worker
+// 0 has a terminal too. Its unfinished line, as a progress bar, is then the
+// last line. Each worker leads its own session and process group. A signal to
+// it goes to the whole group, so a worker may be a shell script.
 //
 // The job ends when every worker has ended with exit code 0. It also ends
 // - when a worker fails and is not restarted. The others have `grace_seconds`

@@ -1,6 +1,6 @@
 // LineSplitter: cuts bytes that arrive in pieces into lines.
 //
-// Internal to net/. Pure.
+// Pure.
 
 #ifndef RINGLET_NET_LAUNCH_LINE_SPLITTER_H_
 #define RINGLET_NET_LAUNCH_LINE_SPLITTER_H_

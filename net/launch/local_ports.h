@@ -1,6 +1,4 @@
 // Free TCP ports of this machine, for workers that are about to start.
-//
-// Internal to net/.
 
 #ifndef RINGLET_NET_LAUNCH_LOCAL_PORTS_H_
 #define RINGLET_NET_LAUNCH_LOCAL_PORTS_H_

@@ -1,10 +1,10 @@
 // Orphans: processes that a worker left behind outside of its process group.
 //
-// Internal to net/. A process that calls setsid leaves its group, and its
-// parent may end before it. On Linux such orphans become children of the
-// nearest ancestor that is a subreaper (PR_SET_CHILD_SUBREAPER). Their session
-// is not that of their new parent. On other systems these calls do nothing.
-// Tests: Process_LeftTheGroup_* and Orphans_EndDuringTheJob_LeaveNoZombie of
+// A process that calls setsid leaves its group, and its parent may end before
+// it. On Linux such orphans become children of the nearest ancestor that is a
+// subreaper (PR_SET_CHILD_SUBREAPER). Their session is not that of their new
+// parent. On other systems these calls do nothing. Tests:
+// Process_LeftTheGroup_* and Orphans_EndDuringTheJob_LeaveNoZombie of
 // launcher_test.
 
 #ifndef RINGLET_NET_LAUNCH_ORPHANS_H_

@@ -1,7 +1,7 @@
 // OutputQueue: text on its way to one descriptor, never waiting for its reader.
 //
-// Internal to net/. The queue is not bounded here: the writer checks waiting(),
-// and stops reading its own source.
+// The queue is not bounded here: the writer checks waiting(), and stops reading
+// its own source.
 
 #ifndef RINGLET_NET_LAUNCH_OUTPUT_QUEUE_H_
 #define RINGLET_NET_LAUNCH_OUTPUT_QUEUE_H_

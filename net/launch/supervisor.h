@@ -1,8 +1,7 @@
 // Supervisor: which workers of a job are started again, how a job is ended, and
 // its exit code (launcher.h has the rules).
 //
-// Internal to net/. Pure: no process, no clock. Each event returns the actions
-// to take now.
+// Pure: no process, no clock. Each event returns the actions to take now.
 
 #ifndef RINGLET_NET_LAUNCH_SUPERVISOR_H_
 #define RINGLET_NET_LAUNCH_SUPERVISOR_H_

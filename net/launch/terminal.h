@@ -1,7 +1,5 @@
 // Terminals: the properties of a descriptor, and a pseudo-terminal for a
 // worker.
-//
-// Internal to net/.
 
 #ifndef RINGLET_NET_LAUNCH_TERMINAL_H_
 #define RINGLET_NET_LAUNCH_TERMINAL_H_

@@ -1,10 +1,9 @@
 // TerminalLine: the line that a worker has begun and not ended, such as a
 // progress bar, on a terminal that others write lines to.
 //
-// Internal to net/. Pure. Text that a carriage return makes obsolete is
-// dropped, so a bar that is drawn thousands of times is one line. The line is
-// the last on the terminal: it is erased before any other line, and drawn
-// again.
+// Pure. Text that a carriage return makes obsolete is dropped, so a bar that is
+// drawn thousands of times is one line. The line is the last on the terminal:
+// it is erased before any other line, and drawn again.
 
 #ifndef RINGLET_NET_LAUNCH_TERMINAL_LINE_H_
 #define RINGLET_NET_LAUNCH_TERMINAL_LINE_H_

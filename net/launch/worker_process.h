@@ -1,8 +1,8 @@
 // WorkerProcess: one run of the command, from its start until its output has
 // ended.
 //
-// Internal to net/. On the loop's thread; pinned. Its owner deletes it in
-// OnEnded, the call of its last handle's close callback, and not before.
+// On the loop's thread; pinned. Its owner deletes it in OnEnded, the call of
+// its last handle's close callback, and not before.
 
 #ifndef RINGLET_NET_LAUNCH_WORKER_PROCESS_H_
 #define RINGLET_NET_LAUNCH_WORKER_PROCESS_H_

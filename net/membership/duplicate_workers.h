@@ -1,10 +1,10 @@
 // DuplicateWorkers: second processes with the index of a connected worker.
 //
-// Internal to net/. Pure. It owns the first request of each second process.
-// Handshakes records requests here. It promises the time since then, without
-// the time before a stall of this worker. The end of the first process may not
-// be noticed yet. Two workers have the same index only if both run for longer
-// than it takes to notice a loss.
+// Pure. It owns the first request of each second process. Handshakes records
+// requests here. It promises the time since then, without the time before a
+// stall of this worker. The end of the first process may not be noticed yet.
+// Two workers have the same index only if both run for longer than it takes to
+// notice a loss.
 
 #ifndef RINGLET_NET_MEMBERSHIP_DUPLICATE_WORKERS_H_
 #define RINGLET_NET_MEMBERSHIP_DUPLICATE_WORKERS_H_

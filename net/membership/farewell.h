@@ -1,9 +1,9 @@
 // Farewell: the last messages of a session, and when the others have them.
 //
-// Internal to net/. It owns what is left to deliver: an abort, or a goodbye and
-// its deadline. The Session has it send them, and asks after each event of a
-// link. It promises that each answer is true once, and that after a goodbye all
-// links are closed by the deadline.
+// It owns what is left to deliver: an abort, or a goodbye and its deadline. The
+// Session has it send them, and asks after each event of a link. It promises
+// that each answer is true once, and that after a goodbye all links are closed
+// by the deadline.
 
 #ifndef RINGLET_NET_MEMBERSHIP_FAREWELL_H_
 #define RINGLET_NET_MEMBERSHIP_FAREWELL_H_

@@ -1,14 +1,13 @@
 // FormationBarrier: decides when all ranks of a ring are connected, and in
 // which generation.
 //
-// Internal to net/. Pure. It owns the known proposals and reports of the other
-// ranks. Formation tells it of links and reports. It promises that all complete
-// ranks have the same generation.
+// Pure. It owns the known proposals and reports of the other ranks. Formation
+// tells it of links and reports. It promises that all complete ranks have the
+// same generation.
 //
-// If every pair of ranks is linked, a rank has passed
-// the barrier when all its links are up. In a large ring it also needs the
-// reports of other ranks. A report is valid until the next one replaces it. A
-// rank's level is
+// If every pair of ranks is linked, a rank has passed the barrier when all its
+// links are up. In a large ring it also needs the reports of other ranks. A
+// report is valid until the next one replaces it. A rank's level is
 //   0            if one of its links is missing;
 //   1            if all its links are up;
 //   L + 1        if also rank - 2^(L-1) has reported level L or higher.

@@ -1,9 +1,9 @@
 // Handshakes: the greetings by which a link becomes a worker's.
 //
-// Internal to net/. It owns the record of workers that are there twice. The
-// Session gives it the links that have connected, and their kHello, kWelcome
-// and kReject frames. It promises OnJoined for a link that is up: its worker
-// has the same list and options, and the only link of its index.
+// It owns the record of workers that are there twice. The Session gives it the
+// links that have connected, and their kHello, kWelcome and kReject frames. It
+// promises OnJoined for a link that is up: its worker has the same list and
+// options, and the only link of its index.
 
 #ifndef RINGLET_NET_MEMBERSHIP_HANDSHAKES_H_
 #define RINGLET_NET_MEMBERSHIP_HANDSHAKES_H_

@@ -1,9 +1,9 @@
 // Operations: the collective operations of a ring, over its members' links.
 //
-// Internal to net/. It owns the CollectiveSchedule, which knows ranks, and the
-// count of completed operations. The Session gives it calls and frames, and has
-// it progress after each event. It promises that each frame goes to the worker
-// of the rank, and that FailureDetector learns what this worker waits for.
+// It owns the CollectiveSchedule, which knows ranks, and the count of completed
+// operations. The Session gives it calls and frames, and has it progress after
+// each event. It promises that each frame goes to the worker of the rank, and
+// that FailureDetector learns what this worker waits for.
 
 #ifndef RINGLET_NET_MEMBERSHIP_OPERATIONS_H_
 #define RINGLET_NET_MEMBERSHIP_OPERATIONS_H_

@@ -1,10 +1,10 @@
 // PeerTable: the links of a session.
 //
-// Internal to net/. It owns every link: those of the linked workers, up or in
-// their handshake, those without an accepted handshake, and closed ones. The
-// Session and its parts open, look up and drop links here, and send by them. It
-// promises that a link is closed but not deleted during its own events, and
-// that each frame has this worker's number and step, and the ring's generation.
+// It owns every link: those of the linked workers, up or in their handshake,
+// those without an accepted handshake, and closed ones. The Session and its
+// parts open, look up and drop links here, and send by them. It promises that a
+// link is closed but not deleted during its own events, and that each frame has
+// this worker's number and step, and the ring's generation.
 
 #ifndef RINGLET_NET_MEMBERSHIP_PEER_TABLE_H_
 #define RINGLET_NET_MEMBERSHIP_PEER_TABLE_H_

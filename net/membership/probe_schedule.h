@@ -1,11 +1,10 @@
 // ProbeSchedule: which missing rank is probed, and when.
 //
-// Internal to net/. Pure. It owns the place in the round of probes. Strangers
-// asks it at each tick. It promises one rank at a time, each once in a round.
-// The higher rank dials the lower one. So two workers that each list themselves
-// first would wait for each other without a message. While the first ring
-// forms, a rank compares its list with those of the missing higher ranks, one
-// after another.
+// Pure. It owns the place in the round of probes. Strangers asks it at each
+// tick. It promises one rank at a time, each once in a round. The higher rank
+// dials the lower one. So two workers that each list themselves first would
+// wait for each other without a message. While the first ring forms, a rank
+// compares its list with those of the missing higher ranks, one after another.
 
 #ifndef RINGLET_NET_MEMBERSHIP_PROBE_SCHEDULE_H_
 #define RINGLET_NET_MEMBERSHIP_PROBE_SCHEDULE_H_

@@ -1,9 +1,9 @@
 // Session: one worker's part in a ring, from its formation to the goodbye.
 //
-// Internal to net/. It owns the session's state and its parts, and decides when
-// the ring has formed, has ended, and why. RingNode gives it calls, connections
-// and ticks; its parts tell it what changes the ring. It promises OnRunning at
-// most once, and after OnFailed or OnLeft no use of a call's memory.
+// It owns the session's state and its parts, and decides when the ring has
+// formed, has ended, and why. RingNode gives it calls, connections and ticks;
+// its parts tell it what changes the ring. It promises OnRunning at most once,
+// and after OnFailed or OnLeft no use of a call's memory.
 //
 // Pure: a state machine over a Transport (states: session_state.h), without
 // socket, timer or thread. Every event carries the time, in nanoseconds of a

@@ -1,9 +1,8 @@
 // SessionTrail: the events of a session for the worker's trail.
 //
-// Internal to net/. Pure. It owns what the trail has already of the present
-// wait and silences. The Session calls it for each event and tick. It promises
-// that events name workers by their numbers in the list, also where ranks
-// differ.
+// Pure. It owns what the trail has already of the present wait and silences.
+// The Session calls it for each event and tick. It promises that events name
+// workers by their numbers in the list, also where ranks differ.
 
 #ifndef RINGLET_NET_MEMBERSHIP_SESSION_TRAIL_H_
 #define RINGLET_NET_MEMBERSHIP_SESSION_TRAIL_H_

@@ -1,8 +1,8 @@
 // ViewAgreement: decides the members of an elastic ring.
 //
-// Internal to net/. It owns this worker's view, and the lists that others have
-// sent. Views tells it of links and frames, and sends those in `out`. It
-// promises that two workers in views of one generation have the same members.
+// It owns this worker's view, and the lists that others have sent. Views tells
+// it of links and frames, and sends those in `out`. It promises that two
+// workers in views of one generation have the same members.
 //
 // Pure: each event has a time, in nanoseconds of a monotonic clock, and `out`
 // gets the frames to send. A *view* is a generation and its members. A worker

@@ -1,9 +1,9 @@
 // Views: the views of an elastic ring, and the waits for them.
 //
-// Internal to net/. It owns the ViewAgreement, which decides, and carries out
-// its decisions: it sends the frames and sets the members. The Session tells it
-// of links, frames and ticks. It promises that OnFormed is called once for a
-// session, and that workers outside of the view are dialled and kept.
+// It owns the ViewAgreement, which decides, and carries out its decisions: it
+// sends the frames and sets the members. The Session tells it of links, frames
+// and ticks. It promises that OnFormed is called once for a session, and that
+// workers outside of the view are dialled and kept.
 //
 // The operations belong to a view from its proposal or acknowledgement on. So
 // frames of members that started earlier are kept, as in any ring. A running

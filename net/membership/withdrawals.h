@@ -1,10 +1,9 @@
 // Withdrawals: workers that cannot take part, and the reasons that they send.
 //
-// Internal to net/. It owns this worker's own reason, and which workers have
-// it. The Session gives it kWithdraw frames, and in a withdrawing session the
-// links that have connected and all greetings. It promises that a reason is
-// sent until every worker has it, and ends the wait only of those that form the
-// first ring.
+// It owns this worker's own reason, and which workers have it. The Session
+// gives it kWithdraw frames, and in a withdrawing session the links that have
+// connected and all greetings. It promises that a reason is sent until every
+// worker has it, and ends the wait only of those that form the first ring.
 
 #ifndef RINGLET_NET_MEMBERSHIP_WITHDRAWALS_H_
 #define RINGLET_NET_MEMBERSHIP_WITHDRAWALS_H_

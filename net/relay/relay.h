@@ -1,11 +1,11 @@
 // Relay: joins workers that can only dial out.
 //
-// Internal to net/. Joins two connections that name the same channel
-// (net/wire/relay_hello.h), and moves the bytes of each to the other. It has no
-// key and reads nothing: jobs that use it are sealed from worker to worker. It
-// takes a bounded number of connections, and 64 KiB for each joined one. A
-// connection without a hello, or with a closed peer, is closed after a while. A
-// connection without a hello is closed earlier if another needs its place.
+// Joins two connections that name the same channel (net/wire/relay_hello.h),
+// and moves the bytes of each to the other. It has no key and reads nothing:
+// jobs that use it are sealed from worker to worker. It takes a bounded number
+// of connections, and 64 KiB for each joined one. A connection without a hello,
+// or with a closed peer, is closed after a while. A connection without a hello
+// is closed earlier if another needs its place.
 
 #ifndef RINGLET_NET_RELAY_RELAY_H_
 #define RINGLET_NET_RELAY_RELAY_H_

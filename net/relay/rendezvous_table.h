@@ -1,7 +1,7 @@
 // RendezvousTable: finds the two connections of a relay that belong together.
 //
-// Internal to net/. Pure. For each channel and role at most one connection
-// waits. A second one is the newer connection of the same worker.
+// Pure. For each channel and role at most one connection waits. A second one is
+// the newer connection of the same worker.
 
 #ifndef RINGLET_NET_RELAY_RENDEZVOUS_TABLE_H_
 #define RINGLET_NET_RELAY_RENDEZVOUS_TABLE_H_

@@ -1,6 +1,4 @@
 // The check of a ring's options.
-//
-// Internal to net/.
 
 #ifndef RINGLET_NET_RING_CHECK_RING_OPTIONS_H_
 #define RINGLET_NET_RING_CHECK_RING_OPTIONS_H_

@@ -1,7 +1,5 @@
 // Ring: the implementation of RingCollective.
 //
-// Internal to net/.
-//
 // To change this file, know that:
 //   - Two threads: the caller's, and the loop's. The loop's owner (RunLoop)
 //     uses the node, and runs the Owner's methods. The threads share what

@@ -1,9 +1,8 @@
 // WireOrder: vectors of sums that are under way, in the byte order of the wire.
 //
-// Internal to net/. Numbers on the wire are little-endian. On a big-endian host
-// the numbers of a sum are swapped in place when it starts, and back when it is
-// complete. Used by the thread that makes the calls. Does nothing on a
-// little-endian host.
+// Numbers on the wire are little-endian. On a big-endian host the numbers of a
+// sum are swapped in place when it starts, and back when it is complete. Used
+// by the thread that makes the calls. Does nothing on a little-endian host.
 
 #ifndef RINGLET_NET_RING_WIRE_ORDER_H_
 #define RINGLET_NET_RING_WIRE_ORDER_H_

@@ -1,11 +1,10 @@
 // Withdrawal: reports to the other workers of a job that this one cannot take
 // part.
 //
-// Internal to net/. While it exists it tries to reach every other rank and
-// sends the reason. Ranks that wait for this worker then end immediately with
-// that reason. A rank without an answer is tried again. The destructor waits
-// until all have the reason, at most until kWithdrawSeconds after the
-// beginning.
+// While it exists it tries to reach every other rank and sends the reason.
+// Ranks that wait for this worker then end immediately with that reason. A rank
+// without an answer is tried again. The destructor waits until all have the
+// reason, at most until kWithdrawSeconds after the beginning.
 
 #ifndef RINGLET_NET_RING_WITHDRAWAL_H_
 #define RINGLET_NET_RING_WITHDRAWAL_H_

@@ -1,7 +1,7 @@
 // Noise_NNpsk0_25519_ChaChaPoly_BLAKE2b: two sides with the same key agree on
 // session keys (https://noiseprotocol.org, revision 34).
 //
-// Internal to net/. Pure: bytes in, bytes out; the caller draws the secrets.
+// Pure: bytes in, bytes out; the caller draws the secrets.
 //
 //   -> psk, e       48 bytes and a payload, of the side that connects
 //   <- e, ee        the same, of the side that listens

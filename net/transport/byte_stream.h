@@ -1,9 +1,9 @@
 // ByteStream: a connection that moves bytes, in order, both ways.
 //
-// Internal to net/. The lower half of a connection. Above it a FramedLink makes
-// frames of the bytes. Below it are the system's sockets (UvStream) or a
-// simulated network. A layer that changes the bytes, such as encryption, is a
-// ByteStream that owns another.
+// The lower half of a connection. Above it a FramedLink makes frames of the
+// bytes. Below it are the system's sockets (UvStream) or a simulated network. A
+// layer that changes the bytes, such as encryption, is a ByteStream that owns
+// another.
 //
 // One thread uses a stream. A stream's methods do not call its owner. Events
 // carry the time, in nanoseconds of a monotonic clock.

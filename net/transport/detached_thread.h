@@ -1,8 +1,8 @@
 // StartDetachedThread: a thread that is never joined, for system calls that
 // cannot be stopped.
 //
-// Internal to net/. The thread handles no signals. It may outlive its caller,
-// so the body must own the objects that it uses, as by a shared_ptr.
+// The thread handles no signals. It may outlive its caller, so the body must
+// own the objects that it uses, as by a shared_ptr.
 
 #ifndef RINGLET_NET_TRANSPORT_DETACHED_THREAD_H_
 #define RINGLET_NET_TRANSPORT_DETACHED_THREAD_H_

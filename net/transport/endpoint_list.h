@@ -1,10 +1,9 @@
 // EndpointList: the list of one rank's endpoints, tried in turn.
 //
-// Internal to net/. Pure. The endpoints are the addresses of the rank's name.
-// After any failure the next one is tried, for any process may listen on a
-// local socket. After the last one there is a pause, which doubles each time.
-// Then the name is looked up again, since a restarted worker may have another
-// address.
+// Pure. The endpoints are the addresses of the rank's name. After any failure
+// the next one is tried, for any process may listen on a local socket. After
+// the last one there is a pause, which doubles each time. Then the name is
+// looked up again, since a restarted worker may have another address.
 
 #ifndef RINGLET_NET_TRANSPORT_ENDPOINT_LIST_H_
 #define RINGLET_NET_TRANSPORT_ENDPOINT_LIST_H_

@@ -1,7 +1,7 @@
 // FramedLink: one connection between two workers, in frames.
 //
-// Internal to net/. It owns the ByteStream below it. The Session above owns and
-// outlives the link. Pure: each event has its time.
+// It owns the ByteStream below it. The Session above owns and outlives the
+// link. Pure: each event has its time.
 //
 // Sending never keeps a pointer into a caller's memory beyond DropBorrowed or
 // Close. The queue is bounded: kMaxBorrowed bulk frames and kMaxFrames in all.

@@ -1,9 +1,9 @@
 // Listeners: the ports and local sockets at which a worker listens.
 //
-// Internal to net/. A worker's address may appear late: DHCP and IPv6 remove it
-// from a link without a carrier. On a host without a route, the host's own name
-// may have a loopback address only. So the class looks the addresses up again,
-// and tries to listen again, until both succeed.
+// A worker's address may appear late: DHCP and IPv6 remove it from a link
+// without a carrier. On a host without a route, the host's own name may have a
+// loopback address only. So the class looks the addresses up again, and tries
+// to listen again, until both succeed.
 
 #ifndef RINGLET_NET_TRANSPORT_LISTENERS_H_
 #define RINGLET_NET_TRANSPORT_LISTENERS_H_

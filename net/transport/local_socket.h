@@ -1,7 +1,7 @@
 // Sockets of Linux's abstract AF_UNIX space, between workers of one host.
 //
-// Internal to net/. LocalSocketName() (net/transport/socket_address.h) has the
-// names. On other systems every call fails, and TCP is used.
+// LocalSocketName() (net/transport/socket_address.h) has the names. On other
+// systems every call fails, and TCP is used.
 
 #ifndef RINGLET_NET_TRANSPORT_LOCAL_SOCKET_H_
 #define RINGLET_NET_TRANSPORT_LOCAL_SOCKET_H_

@@ -1,8 +1,8 @@
 // Loop: the one thread that owns libuv's loop and every handle on it.
 //
-// Internal to net/. Other threads only Post. Signals are blocked in this
-// thread, so the program's threads get them. A write to a closed connection
-// returns an error and raises no signal.
+// Other threads only Post. Signals are blocked in this thread, so the program's
+// threads get them. A write to a closed connection returns an error and raises
+// no signal.
 
 #ifndef RINGLET_NET_TRANSPORT_LOOP_H_
 #define RINGLET_NET_TRANSPORT_LOOP_H_

@@ -1,6 +1,4 @@
 // Cause: how a member of a ring was lost.
-//
-// Internal to net/.
 
 #ifndef RINGLET_NET_TRANSPORT_LOSS_CAUSE_H_
 #define RINGLET_NET_TRANSPORT_LOSS_CAUSE_H_

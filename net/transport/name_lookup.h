@@ -1,9 +1,8 @@
 // NameLookup: finds the addresses of a host's name, with a bounded wait.
 //
-// Internal to net/. The system's resolver may take half a minute and cannot be
-// stopped. So it runs on its own thread, which is detached if the lookup is
-// dropped. Static programs have no resolver: they accept numeric addresses and
-// localhost.
+// The system's resolver may take half a minute and cannot be stopped. So it
+// runs on its own thread, which is detached if the lookup is dropped. Static
+// programs have no resolver: they accept numeric addresses and localhost.
 
 #ifndef RINGLET_NET_TRANSPORT_NAME_LOOKUP_H_
 #define RINGLET_NET_TRANSPORT_NAME_LOOKUP_H_

@@ -1,10 +1,10 @@
 // FindOwnAddresses: the addresses on which a worker listens.
 //
-// Internal to net/. They are the addresses of the worker's own name. A host's
-// own name is often a loopback address to itself (Debian writes "127.0.1.1
-// <name>" into /etc/hosts), where no other host reaches it. If the job has
-// workers on other hosts, the address of this host's route to them is added,
-// and a warning names the remedy. No other interface is opened.
+// They are the addresses of the worker's own name. A host's own name is often a
+// loopback address to itself (Debian writes "127.0.1.1 <name>" into
+// /etc/hosts), where no other host reaches it. If the job has workers on other
+// hosts, the address of this host's route to them is added, and a warning names
+// the remedy. No other interface is opened.
 
 #ifndef RINGLET_NET_TRANSPORT_OWN_ADDRESSES_H_
 #define RINGLET_NET_TRANSPORT_OWN_ADDRESSES_H_

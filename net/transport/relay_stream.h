@@ -1,10 +1,10 @@
 // RelayStream: a ByteStream to another worker, through a relay. Both workers
 // have connected to the relay.
 //
-// Internal to net/. Pure: above a stream that connects to the relay. It sends
-// the hello (net/wire/relay_hello.h). It is open() once the relay has joined it
-// with the other worker's stream, and then passes bytes unchanged. The
-// SealedStream above protects them from the relay.
+// Pure: above a stream that connects to the relay. It sends the hello
+// (net/wire/relay_hello.h). It is open() once the relay has joined it with the
+// other worker's stream, and then passes bytes unchanged. The SealedStream
+// above protects them from the relay.
 
 #ifndef RINGLET_NET_TRANSPORT_RELAY_STREAM_H_
 #define RINGLET_NET_TRANSPORT_RELAY_STREAM_H_

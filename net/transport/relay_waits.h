@@ -1,10 +1,10 @@
 // RelayWaits: the connections by which a worker waits at a relay for its peers.
 //
-// Internal to net/. There is one connection for each peer that may connect.
-// When a peer uses it, the next one is opened. A connection that ends, as when
-// the relay restarts, is opened again after a pause. The relay's name is then
-// looked up again. If the relay has several addresses, an address without an
-// answer is followed by the next.
+// There is one connection for each peer that may connect. When a peer uses it,
+// the next one is opened. A connection that ends, as when the relay restarts,
+// is opened again after a pause. The relay's name is then looked up again. If
+// the relay has several addresses, an address without an answer is followed by
+// the next.
 
 #ifndef RINGLET_NET_TRANSPORT_RELAY_WAITS_H_
 #define RINGLET_NET_TRANSPORT_RELAY_WAITS_H_

@@ -1,12 +1,11 @@
 // SealedStream: a ByteStream that cannot be read or changed without the job's
 // key.
 //
-// Internal to net/. Pure: above another ByteStream; the caller makes the random
-// secret. The stream begins with the handshake of noise.h. Then bytes travel in
-// records, each sealed with its number. So a record that is changed, left out,
-// repeated, moved or sent back is detected. The end of the connection is not
-// sealed: a protocol that must detect a missing end sends a goodbye, as frames
-// do.
+// Pure: above another ByteStream; the caller makes the random secret. The
+// stream begins with the handshake of noise.h. Then bytes travel in records,
+// each sealed with its number. So a record that is changed, left out, repeated,
+// moved or sent back is detected. The end of the connection is not sealed: a
+// protocol that must detect a missing end sends a goodbye, as frames do.
 //
 // The other side must first prove that it has the key, and is or wants the
 // listening worker. Until then only the handshake is sent, and only this object

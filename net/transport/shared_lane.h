@@ -1,10 +1,10 @@
 // One direction of a shared segment: bytes from one process to another.
 //
-// Internal to net/. Pure: memory that two processes have mapped, without system
-// calls. One writer, one reader. Each keeps its count in its own memory and
-// stores a copy for the other. The other process may store any value at any
-// time. So a count is read once, and an impossible count is an error. The bytes
-// themselves may also change while they are read.
+// Pure: memory that two processes have mapped, without system calls. One
+// writer, one reader. Each keeps its count in its own memory and stores a copy
+// for the other. The other process may store any value at any time. So a count
+// is read once, and an impossible count is an error. The bytes themselves may
+// also change while they are read.
 //
 //   OFFSET SIZE  of Control; little-endian, so that an emulated processor of
 //                another byte order may be at the other end

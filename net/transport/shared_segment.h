@@ -1,9 +1,9 @@
 // SharedSegment: memory that two workers of one host have mapped.
 //
-// Internal to net/. It has no name: its descriptor goes through the local
-// socket to the other process. The memory is freed when both processes have
-// ended. Its length is fixed (sealed), so no access can fail later. Linux only;
-// on other systems all bytes go by the socket.
+// It has no name: its descriptor goes through the local socket to the other
+// process. The memory is freed when both processes have ended. Its length is
+// fixed (sealed), so no access can fail later. Linux only; on other systems all
+// bytes go by the socket.
 
 #ifndef RINGLET_NET_TRANSPORT_SHARED_SEGMENT_H_
 #define RINGLET_NET_TRANSPORT_SHARED_SEGMENT_H_

@@ -1,11 +1,11 @@
 // SharedStream: a ByteStream through shared memory, beside the socket of the
 // connection.
 //
-// Internal to net/. Pure: above another ByteStream, with a SharedSegment. All
-// bytes go by the socket until an owner announces the byte from which on its
-// output is in the segment. After that a byte of the socket is a wake-up: read
-// the segment. When the socket ends, the connection ends, once the rest of the
-// segment was read. So the end of a process is noticed as with a socket alone.
+// Pure: above another ByteStream, with a SharedSegment. All bytes go by the
+// socket until an owner announces the byte from which on its output is in the
+// segment. After that a byte of the socket is a wake-up: read the segment. When
+// the socket ends, the connection ends, once the rest of the segment was read.
+// So the end of a process is noticed as with a socket alone.
 
 #ifndef RINGLET_NET_TRANSPORT_SHARED_STREAM_H_
 #define RINGLET_NET_TRANSPORT_SHARED_STREAM_H_

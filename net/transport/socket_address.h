@@ -1,6 +1,4 @@
 // Addresses of workers (ringlet/strategy.h) as socket addresses.
-//
-// Internal to net/.
 
 #ifndef RINGLET_NET_TRANSPORT_SOCKET_ADDRESS_H_
 #define RINGLET_NET_TRANSPORT_SOCKET_ADDRESS_H_

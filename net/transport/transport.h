@@ -1,8 +1,8 @@
 // Transport: the endpoints, connections and ticks that a Session needs.
 //
-// Internal to net/. Implemented on libuv by RingNode, and by the simulator of
-// the tests. All calls are on one thread. No method calls the Session: results
-// arrive later as events.
+// Implemented on libuv by RingNode, and by the simulator of the tests. All
+// calls are on one thread. No method calls the Session: results arrive later as
+// events.
 
 #ifndef RINGLET_NET_TRANSPORT_TRANSPORT_H_
 #define RINGLET_NET_TRANSPORT_TRANSPORT_H_

@@ -2,8 +2,8 @@
 // accepts streams. UvHandles: counts the handles of one user that libuv still
 // holds.
 //
-// Internal to net/. For the loop's thread only. libuv keeps pointers into a
-// stream until its close callback, so a stream deletes itself there.
+// For the loop's thread only. libuv keeps pointers into a stream until its
+// close callback, so a stream deletes itself there.
 
 #ifndef RINGLET_NET_TRANSPORT_UV_STREAM_H_
 #define RINGLET_NET_TRANSPORT_UV_STREAM_H_

@@ -1,7 +1,7 @@
 // Abort: the frame by which a rank reports to the others that the job has
 // failed.
 //
-// Internal to net/. Pure. Layout: docs/wire_format.md, "Ends".
+// Pure. Layout: docs/wire_format.md, "Ends".
 
 #ifndef RINGLET_NET_WIRE_ABORT_H_
 #define RINGLET_NET_WIRE_ABORT_H_

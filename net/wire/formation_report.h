@@ -1,8 +1,8 @@
 // FormationReport: a rank's report on the connected ranks, while a large ring
 // forms.
 //
-// Internal to net/. Pure. Layout: docs/wire_format.md, "Formation
-// report"; meaning: net/membership/formation_barrier.h.
+// Pure. Layout: docs/wire_format.md, "Formation report"; meaning:
+// net/membership/formation_barrier.h.
 
 #ifndef RINGLET_NET_WIRE_FORMATION_REPORT_H_
 #define RINGLET_NET_WIRE_FORMATION_REPORT_H_

@@ -1,6 +1,6 @@
 // Frames: the fixed header in front of everything one worker sends another.
 //
-// Internal to net/. Little-endian, 56 bytes; the payload follows.
+// Little-endian, 56 bytes; the payload follows.
 //
 //   OFFSET SIZE
 //    0      4   magic "RGLT"

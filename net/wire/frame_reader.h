@@ -1,9 +1,9 @@
 // FrameReader: cuts a stream of bytes into frames, however it was split.
 //
-// Internal to net/. Pure: no socket, no clock. The owner returns the target of
-// each payload when its header is known, so bulk data goes directly to its
-// destination. A payload's checksum is known at its end: what kCopy and kReduce
-// have written by then is undefined after an error.
+// Pure: no socket, no clock. The owner returns the target of each payload when
+// its header is known, so bulk data goes directly to its destination. A
+// payload's checksum is known at its end: what kCopy and kReduce have written
+// by then is undefined after an error.
 //
 // Between two reads the reader holds at most one incomplete unit: a part of a
 // header, or a part of a number. A payload's header fixes its unit. The unit

@@ -1,8 +1,8 @@
 // Handshake: the identity of the other side, and the frames that it may send.
 //
-// Internal to net/. Pure. The connecting side sends kHello with its identity;
-// the listening side answers kWelcome with its own, or kReject with the reason
-// as text. Each side compares the other's identity with its own configuration.
+// Pure. The connecting side sends kHello with its identity; the listening side
+// answers kWelcome with its own, or kReject with the reason as text. Each side
+// compares the other's identity with its own configuration.
 //
 //   OFFSET SIZE  payload of kHello and kWelcome
 //    0      1    byte order of floats: 1 little-endian

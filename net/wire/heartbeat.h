@@ -1,7 +1,7 @@
 // Heartbeat: a worker's report on its activity, sent at least every quarter of
 // the timeout.
 //
-// Internal to net/. Layout: docs/wire_format.md, "Heartbeat".
+// Layout: docs/wire_format.md, "Heartbeat".
 
 #ifndef RINGLET_NET_WIRE_HEARTBEAT_H_
 #define RINGLET_NET_WIRE_HEARTBEAT_H_

@@ -1,6 +1,4 @@
 // OtherProtocol: names the protocol of a peer that is not a worker.
-//
-// Internal to net/.
 
 #ifndef RINGLET_NET_WIRE_OTHER_PROTOCOL_H_
 #define RINGLET_NET_WIRE_OTHER_PROTOCOL_H_

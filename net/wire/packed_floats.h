@@ -1,7 +1,7 @@
 // Packing: numbers in the format of the wire.
 //
-// Internal to net/. See wire_dtype.h. None of the memory need be aligned; the
-// numbers are little-endian, on every processor.
+// See wire_dtype.h. None of the memory need be aligned; the numbers are
+// little-endian, on every processor.
 
 #ifndef RINGLET_NET_WIRE_PACKED_FLOATS_H_
 #define RINGLET_NET_WIRE_PACKED_FLOATS_H_

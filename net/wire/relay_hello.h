@@ -1,8 +1,8 @@
 // RelayHello: the first message of a worker to a relay.
 //
-// Internal to net/. Pure. The relay joins two connections with the same
-// channel, one that listens and one that dials. It sends kRelayJoined to both,
-// as its first byte. From then on each side receives the bytes of the other.
+// Pure. The relay joins two connections with the same channel, one that listens
+// and one that dials. It sends kRelayJoined to both, as its first byte. From
+// then on each side receives the bytes of the other.
 //
 //   OFFSET SIZE
 //    0      8    "RGRELAY1"

@@ -1,7 +1,7 @@
 // ViewFrame: a message by which the workers of an elastic ring agree on its
 // members.
 //
-// Internal to net/. Pure. Layout: docs/wire_format.md, "View"; meaning:
+// Pure. Layout: docs/wire_format.md, "View"; meaning:
 // net/membership/view_agreement.h.
 
 #ifndef RINGLET_NET_WIRE_VIEW_FRAME_H_

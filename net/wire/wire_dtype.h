@@ -1,6 +1,4 @@
 // Names and sizes of a WireDtype (ringlet/collective.h).
-//
-// Internal.
 
 #ifndef RINGLET_NET_WIRE_WIRE_DTYPE_H_
 #define RINGLET_NET_WIRE_WIRE_DTYPE_H_

@@ -1,6 +1,4 @@
 // Anomaly scores: how far an autoencoder's outputs are from its inputs.
-//
-// Internal to tools/ringlet/.
 
 #ifndef RINGLET_TOOLS_RINGLET_ANOMALY_H_
 #define RINGLET_TOOLS_RINGLET_ANOMALY_H_

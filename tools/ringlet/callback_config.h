@@ -1,6 +1,4 @@
 // The callbacks of a RUN.json.
-//
-// Internal to tools/ringlet/.
 
 #ifndef RINGLET_TOOLS_RINGLET_CALLBACK_CONFIG_H_
 #define RINGLET_TOOLS_RINGLET_CALLBACK_CONFIG_H_

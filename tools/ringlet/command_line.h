@@ -1,8 +1,8 @@
 // CommandLine: the strict flags of one command, and its help.
 //
-// Internal to tools/ringlet/. Each flag may occur once, as "--epochs 3" or
-// "--epochs=3", before or between the arguments; "--" ends the flags. An error
-// is one line with the nearest known flag.
+// Each flag may occur once, as "--epochs 3" or "--epochs=3", before or between
+// the arguments; "--" ends the flags. An error is one line with the nearest
+// known flag.
 
 #ifndef RINGLET_TOOLS_RINGLET_COMMAND_LINE_H_
 #define RINGLET_TOOLS_RINGLET_COMMAND_LINE_H_

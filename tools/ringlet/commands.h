@@ -1,8 +1,7 @@
 // The commands of the program, most in a file of its own name; inspect, diff
 // and export are in files.cc.
 //
-// Internal to tools/ringlet/. `line` has the words behind the command's name.
-// Each returns the exit code.
+// `line` has the words behind the command's name. Each returns the exit code.
 
 #ifndef RINGLET_TOOLS_RINGLET_COMMANDS_H_
 #define RINGLET_TOOLS_RINGLET_COMMANDS_H_

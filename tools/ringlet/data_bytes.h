@@ -1,6 +1,4 @@
 // DataBytes: the memory of a RUN.json's data.
-//
-// Internal to tools/ringlet/.
 
 #ifndef RINGLET_TOOLS_RINGLET_DATA_BYTES_H_
 #define RINGLET_TOOLS_RINGLET_DATA_BYTES_H_

@@ -1,6 +1,4 @@
 // DataConfig: the examples of a RUN.json, or of a command's arguments.
-//
-// Internal to tools/ringlet/.
 
 #ifndef RINGLET_TOOLS_RINGLET_DATA_CONFIG_H_
 #define RINGLET_TOOLS_RINGLET_DATA_CONFIG_H_

@@ -1,6 +1,4 @@
 // Other data for a saved model: scaled and named as its training data.
-//
-// Internal to tools/ringlet/.
 
 #ifndef RINGLET_TOOLS_RINGLET_DATA_MATCH_H_
 #define RINGLET_TOOLS_RINGLET_DATA_MATCH_H_

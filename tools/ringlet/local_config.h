@@ -1,6 +1,4 @@
 // The fields of "strategy" that only mode "local" has.
-//
-// Internal to tools/ringlet/.
 
 #ifndef RINGLET_TOOLS_RINGLET_LOCAL_CONFIG_H_
 #define RINGLET_TOOLS_RINGLET_LOCAL_CONFIG_H_

@@ -1,7 +1,7 @@
 // OutputPlan: where the chief of a run writes the trained model.
 //
-// Internal to tools/ringlet/. No file of another run is replaced. A file with
-// the default name has its run's digest, so that only the same run replaces it.
+// No file of another run is replaced. A file with the default name has its
+// run's digest, so that only the same run replaces it.
 
 #ifndef RINGLET_TOOLS_RINGLET_OUTPUT_PLAN_H_
 #define RINGLET_TOOLS_RINGLET_OUTPUT_PLAN_H_

@@ -1,6 +1,4 @@
 // ringlet predict --csv -: an answer for each line of stdin.
-//
-// Internal to tools/ringlet/.
 
 #ifndef RINGLET_TOOLS_RINGLET_PREDICT_LINES_H_
 #define RINGLET_TOOLS_RINGLET_PREDICT_LINES_H_

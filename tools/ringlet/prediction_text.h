@@ -1,6 +1,4 @@
 // PredictionText: a model's outputs as rows of a CSV.
-//
-// Internal to tools/ringlet/.
 
 #ifndef RINGLET_TOOLS_RINGLET_PREDICTION_TEXT_H_
 #define RINGLET_TOOLS_RINGLET_PREDICTION_TEXT_H_

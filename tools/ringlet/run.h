@@ -1,6 +1,4 @@
 // Run: the steps from a RUN.json to a model and its data, which commands share.
-//
-// Internal to tools/ringlet/.
 
 #ifndef RINGLET_TOOLS_RINGLET_RUN_H_
 #define RINGLET_TOOLS_RINGLET_RUN_H_

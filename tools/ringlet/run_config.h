@@ -1,8 +1,8 @@
 // RunConfig: the content of a RUN.json (docs/run.schema.json).
 //
-// Internal to tools/ringlet/. Reading it opens the model's configuration and
-// nothing else; data are opened by OpenData. Names, defaults and null are
-// Keras's. Relative paths are relative to the folder of RUN.json.
+// Reading it opens the model's configuration and nothing else; data are opened
+// by OpenData. Names, defaults and null are Keras's. Relative paths are
+// relative to the folder of RUN.json.
 
 #ifndef RINGLET_TOOLS_RINGLET_RUN_CONFIG_H_
 #define RINGLET_TOOLS_RINGLET_RUN_CONFIG_H_

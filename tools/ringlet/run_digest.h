@@ -1,9 +1,9 @@
 // RunDigest: identifies the run of a model file.
 //
-// Internal to tools/ringlet/. Two runs with one digest give the same model, on
-// one machine with the same bytes. The digest covers all that decides the
-// result: model, compile, fit, callbacks, workers, and the data (a sample if
-// they are not in memory). It covers no path and no time.
+// Two runs with one digest give the same model, on one machine with the same
+// bytes. The digest covers all that decides the result: model, compile, fit,
+// callbacks, workers, and the data (a sample if they are not in memory). It
+// covers no path and no time.
 
 #ifndef RINGLET_TOOLS_RINGLET_RUN_DIGEST_H_
 #define RINGLET_TOOLS_RINGLET_RUN_DIGEST_H_

@@ -1,7 +1,6 @@
 // TableSummary: the columns of a CSV file in an unknown dialect.
 //
-// Internal to tools/ringlet/. `ringlet inspect` prints it, and `ringlet init`
-// makes a RUN.json of it.
+// `ringlet inspect` prints it, and `ringlet init` makes a RUN.json of it.
 
 #ifndef RINGLET_TOOLS_RINGLET_TABLE_SUMMARY_H_
 #define RINGLET_TOOLS_RINGLET_TABLE_SUMMARY_H_

@@ -1,6 +1,4 @@
 // The trails of a job's workers: kept by train, read by inspect.
-//
-// Internal to tools/ringlet/.
 
 #ifndef RINGLET_TOOLS_RINGLET_TRAILS_H_
 #define RINGLET_TOOLS_RINGLET_TRAILS_H_

@@ -1,6 +1,4 @@
 // A trained model and data for it, for evaluate and predict.
-//
-// Internal to tools/ringlet/.
 
 #ifndef RINGLET_TOOLS_RINGLET_USE_H_
 #define RINGLET_TOOLS_RINGLET_USE_H_
