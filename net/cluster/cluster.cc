@@ -1,5 +1,6 @@
 #include "ringlet/strategy.h"
 
+#include <arpa/inet.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -23,8 +24,12 @@ class ProcessEnvironment final : public Environment {
   }
 };
 
+// `host` is from ParseHost. "127.example.org" is a name, of any address.
 bool IsLoopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || StartsWith(host, "127.");
+  in_addr address;
+  return host == "localhost" || host == "::1" ||
+         (inet_pton(AF_INET, host.c_str(), &address) == 1 &&
+          StartsWith(host, "127."));
 }
 
 Status ResolveTorchrun(const Environment& environment, ClusterConfig* config) {

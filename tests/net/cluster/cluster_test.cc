@@ -684,6 +684,7 @@ TEST(TorchrunTest, Variables_Wrong_AreNamed) {
       {Torchrun("0", "two", "a"), {"WORLD_SIZE is 'two'"}},
       {Torchrun("0", "2", "a!"), {"MASTER_ADDR", "'a!' is not a name"}},
       {Torchrun("0", "2", "a"), {"RINGLET_HOSTS is not set", "several hosts"}},
+      {Torchrun("0", "2", "127.example.org"), {"RINGLET_HOSTS is not set"}},
       {Torchrun("0", "4", "localhost", {{"LOCAL_WORLD_SIZE", "2"}}),
        {"RINGLET_HOSTS is not set"}},
       {Torchrun("0", "2", "localhost", {{"LOCAL_WORLD_SIZE", "0"}}),
