@@ -160,7 +160,7 @@ int OnnxGraph::AddConstant(const std::string& name, int type,
   PutBytes(&fields, kTensorName, NameOf(tensor));
   const bool turned =
       constant->floats != nullptr && constant->layout.count[0] > 1;
-  if (turned) PutBytes(&fields, kTensorDoc, kTurned);
+  if (turned) PutBytes(&fields, kTensorDoc, kTransposedMark);
   const uint64_t data = constant->data_bytes();
   PutBytesHeader(&fields, kRawData, data);
   PutBytesHeader(&constant->head, kInitializer, fields.size() + data);

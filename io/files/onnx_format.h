@@ -32,7 +32,7 @@ constexpr int kValueName = 1, kValueType = 2, kTensorType = 1, kElemType = 1,
 
 // Only in ringlet's files: the producer, and the mark of tensors with rows in
 // the order of an image with channels first.
-constexpr char kRinglet[] = "ringlet", kTurned[] = "channels first";
+constexpr char kRinglet[] = "ringlet", kTransposedMark[] = "channels first";
 
 }  // namespace onnx_format
 }  // namespace ringlet

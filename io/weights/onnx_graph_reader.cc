@@ -46,8 +46,8 @@ Status ReadAttribute(ProtobufReader reader, OnnxFileGraph::Node* node) {
     return Status();
   }));
   if (name == "perm") node->perm = std::move(ints);
-  if (name == "transA") node->turns_a = number != 0;
-  if (name == "transB") node->turns_b = number != 0;
+  if (name == "transA") node->trans_a = number != 0;
+  if (name == "transB") node->trans_b = number != 0;
   if (name == "alpha" || name == "beta") node->scales |= bits != kOne;
   return Status();
 }
@@ -138,8 +138,8 @@ Status ReadTensor(ProtobufReader reader, OnnxFileGraph* graph) {
   RINGLET_RETURN_IF_ERROR(ForEachField(&reader, [&](const Field& f) {
     if (f.number == kDims) return reader.Ints(f, kMostEntries, &dims);
     if (f.number == kTensorName) return reader.Text(f, &tensor.name);
-    const bool may_be_turned =
-        f.number == kTensorDoc && f.end - f.begin == sizeof(kTurned) - 1;
+    const bool may_be_turned = f.number == kTensorDoc &&
+                               f.end - f.begin == sizeof(kTransposedMark) - 1;
     if (may_be_turned) return reader.Text(f, &doc);
     if (f.number == kDataType) type = f.value;
     if (f.number == kDataLocation) external = f.value != 0;
@@ -154,7 +154,7 @@ Status ReadTensor(ProtobufReader reader, OnnxFileGraph* graph) {
   if (!StorageOfType(type, &tensor.storage)) tensor.unread = NameOfType(type);
   RINGLET_RETURN_IF_ERROR(CheckTensor(dims, external, &tensor));
   std::string name = tensor.name;
-  if (doc == kTurned) graph->turned.insert(name);
+  if (doc == kTransposedMark) graph->transposed.insert(name);
   if (graph->tensors.emplace(name, std::move(tensor)).second) return Status();
   return Corruption("two tensors are called '%s'", Printable(name).c_str());
 }

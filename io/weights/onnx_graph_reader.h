@@ -19,11 +19,11 @@ struct OnnxFileGraph {
     std::string op, name, output;
     std::vector<std::string> inputs;
     std::vector<int64_t> perm;
-    bool turns_a = false, turns_b = false, scales = false;  // of a Gemm
+    bool trans_a = false, trans_b = false, scales = false;  // of a Gemm
   };
   std::string producer;
   std::vector<Node> nodes;
-  std::set<std::string> turned;                 // tensors that are marked so
+  std::set<std::string> transposed;             // tensors that are marked so
   std::map<std::string, StoredTensor> tensors;  // those of floats can be read
 };
 

@@ -41,7 +41,7 @@ constexpr struct OnnxOp {
 
 struct Value {
   const StoredTensor* tensor = nullptr;
-  bool turned = false;
+  bool transposed = false;
   enum Order : uint8_t { kUnknown, kFirst, kLast } order = kUnknown;
   int module = -1;  // that gave it, and may get a bias
 };
@@ -50,11 +50,12 @@ class OnnxWeightFinder {
  public:
   OnnxWeightFinder(const OnnxFileGraph& graph,
                    std::vector<StoredTensor>* tensors,
-                   std::set<std::string>* turned, std::set<std::string>* first,
-                   std::set<std::string>* last, std::set<std::string>* defaults)
+                   std::set<std::string>* transposed,
+                   std::set<std::string>* first, std::set<std::string>* last,
+                   std::set<std::string>* defaults)
       : graph_(graph),
         tensors_(*tensors),
-        turned_(*turned),
+        transposed_(*transposed),
         first_(*first),
         last_(*last),
         defaults_(*defaults) {}
@@ -117,7 +118,7 @@ class OnnxWeightFinder {
     if (x.tensor != nullptr && (perm.empty() || perm[0] == 1) &&
         x.tensor->shape.rank() == 2) {
       *y = x;
-      y->turned = !x.turned;
+      y->transposed = !x.transposed;
     }
     if (perm.size() < 3) return;
     const auto rank = static_cast<int64_t>(perm.size());
@@ -158,7 +159,7 @@ class OnnxWeightFinder {
     if (InputOf(node, 1).tensor == nullptr || !IsNew(node)) {
       return Status();  // of numbers that are computed; or a shared layer's
     }
-    if (node.turns_a || node.scales) {
+    if (node.trans_a || node.scales) {
       return Error(Code::kUnimplemented,
                    "node '%s': a Gemm with transA, alpha or beta",
                    Printable(node.name).c_str());
@@ -171,14 +172,14 @@ class OnnxWeightFinder {
     if (graph_.producer == onnx_format::kRinglet) {
       const std::string& weight = InputOf(node, 1).tensor->name;
       modules_[module].order =
-          graph_.turned.count(weight) != 0 ? Value::kFirst : Value::kLast;
+          graph_.transposed.count(weight) != 0 ? Value::kFirst : Value::kLast;
     }
     if (op.roles[1] == nullptr) y->module = static_cast<int>(module);
     for (size_t i = 0; i < 4 && op.roles[i] != nullptr; ++i) {
       Value part = InputOf(node, i + 1);
       if (part.tensor == nullptr) continue;
       const bool matrix = i == 0 && (node.op == "Gemm" || node.op == "MatMul");
-      if (matrix && !node.turns_b) part.turned = !part.turned;
+      if (matrix && !node.trans_b) part.transposed = !part.transposed;
       const Shape& shape = part.tensor->shape;
       RINGLET_RETURN_IF_ERROR(AddPart(
           module, op.roles[i], part, i == 0 ? shape : Shape{shape.elements()}));
@@ -240,14 +241,14 @@ class OnnxWeightFinder {
       if (names_.emplace(tensor.name, 1).second) break;
     }
     const bool matrix = tensor.shape.rank() == 2;
-    if (part.turned && (readable || matrix)) {
+    if (part.transposed && (readable || matrix)) {
       if (!matrix) {
         return Error(Code::kUnimplemented, "'%s' of shape %s is not a matrix",
                      Printable(part.tensor->name).c_str(),
                      shape.ToString().c_str());
       }
       tensor.shape = {tensor.shape[1], tensor.shape[0]};
-      turned_.insert(tensor.name);
+      transposed_.insert(tensor.name);
     }
     const Value::Order order = modules_[module].order;
     if (order == Value::kFirst) first_.insert(tensor.name);
@@ -262,7 +263,7 @@ class OnnxWeightFinder {
   };
   const OnnxFileGraph& graph_;
   std::vector<StoredTensor>& tensors_;
-  std::set<std::string>&turned_, &first_, &last_, &defaults_;
+  std::set<std::string>&transposed_, &first_, &last_, &defaults_;
   std::map<std::string, Value> values_;
   std::deque<StoredTensor> computed_;
   std::vector<Module> modules_;
@@ -282,10 +283,10 @@ Status OnnxWeights::Open(FileSystem* files, const std::string& path) {
   OnnxFileGraph graph;
   RINGLET_RETURN_IF_ERROR(
       ReadOnnxGraph(file_.get(), &graph).Annotate("%s", path.c_str()));
-  RINGLET_RETURN_IF_ERROR(
-      OnnxWeightFinder(graph, &tensors_, &turned_, &first_, &last_, &defaults_)
-          .Run()
-          .Annotate("%s", path.c_str()));
+  RINGLET_RETURN_IF_ERROR(OnnxWeightFinder(graph, &tensors_, &transposed_,
+                                           &first_, &last_, &defaults_)
+                              .Run()
+                              .Annotate("%s", path.c_str()));
   for (const StoredTensor& tensor : tensors_) {
     const float none = EndsWith(tensor.name, ".weight") ? 1 : 0;
     if (defaults_.count(tensor.name) == 0) continue;
@@ -317,18 +318,18 @@ Status OnnxWeights::Read(const StoredTensor& tensor, void* elements) const {
   std::vector<unsigned char> stored(bytes);
   RINGLET_RETURN_IF_ERROR(file_->Read(tensor.offset, stored.data(), bytes)
                               .Annotate("%s", path_.c_str()));
-  if (turned_.count(tensor.name) != 0) {
+  if (transposed_.count(tensor.name) != 0) {
     const size_t size = SizeOf(tensor.storage),
                  rows = static_cast<size_t>(tensor.shape[0]),
                  columns = static_cast<size_t>(tensor.shape[1]);
-    std::vector<unsigned char> turned(bytes);
+    std::vector<unsigned char> transposed(bytes);
     for (size_t r = 0; r < rows; ++r) {
       for (size_t c = 0; c < columns; ++c) {
-        std::memcpy(turned.data() + (r * columns + c) * size,
+        std::memcpy(transposed.data() + (r * columns + c) * size,
                     stored.data() + (c * rows + r) * size, size);
       }
     }
-    stored.swap(turned);
+    stored.swap(transposed);
   }
   DecodeElements(tensor.storage, stored.data(),
                  static_cast<size_t>(tensor.shape.elements()), elements);

@@ -49,7 +49,8 @@ class OnnxWeights {
   std::string path_;
   std::shared_ptr<File> file_;
   std::vector<StoredTensor> tensors_;
-  std::set<std::string> turned_, first_, last_, defaults_;  // names of tensors
+  std::set<std::string> transposed_, first_, last_,
+      defaults_;  // names of tensors
 };
 
 }  // namespace ringlet
