@@ -96,23 +96,23 @@ void ResumedState::Match(const SafetensorsReader& file) {
 }
 
 void ResumedState::MatchCallbacks(const SafetensorsReader& file) {
-  const std::vector<std::string> here = state_.CallbackParts();
-  for (size_t c = 0; c < here.size(); ++c) {
-    if (here[c].empty()) continue;
-    identities_[here[c]] = IdentityOf(*(*fit_.callbacks)[c]);
+  const std::vector<std::string> current = state_.CallbackParts();
+  for (size_t c = 0; c < current.size(); ++c) {
+    if (current[c].empty()) continue;
+    identities_[current[c]] = IdentityOf(*(*fit_.callbacks)[c]);
   }
-  std::vector<std::string> there;
+  std::vector<std::string> saved;
   for (const StoredTensor& tensor : file.tensors()) {
     const std::string part = PartOf(tensor.name);
     if (!StartsWith(part, kCallbacks)) continue;
-    if (std::find(there.begin(), there.end(), part) == there.end()) {
-      there.push_back(part);
+    if (std::find(saved.begin(), saved.end(), part) == saved.end()) {
+      saved.push_back(part);
     }
   }
-  PartsOfClass theirs = ByClass(there);
-  const auto saved = ReadIdentities(file.metadata());
-  for (const auto& [name, mine] : ByClass(here)) {
-    MatchClass(mine, theirs[name], saved);
+  PartsOfClass theirs = ByClass(saved);
+  const auto saved_identities = ReadIdentities(file.metadata());
+  for (const auto& [name, mine] : ByClass(current)) {
+    MatchClass(mine, theirs[name], saved_identities);
     theirs.erase(name);
   }
   callbacks_differ_ = callbacks_differ_ || !theirs.empty();
@@ -120,29 +120,31 @@ void ResumedState::MatchCallbacks(const SafetensorsReader& file) {
 
 // First pairs the callbacks of equal identity. If both sides have the same
 // number left, pairs these in order: their options have changed.
-void ResumedState::MatchClass(std::vector<std::string> here,
-                              std::vector<std::string> there,
-                              const std::map<std::string, std::string>& saved) {
-  for (std::string& mine : here) {
+void ResumedState::MatchClass(
+    std::vector<std::string> current, std::vector<std::string> saved,
+    const std::map<std::string, std::string>& saved_identities) {
+  for (std::string& mine : current) {
     const auto same = std::find_if(
-        there.begin(), there.end(), [&](const std::string& theirs) {
-          const auto found = saved.find(theirs);
-          return found != saved.end() && found->second == identities_[mine];
+        saved.begin(), saved.end(), [&](const std::string& theirs) {
+          const auto found = saved_identities.find(theirs);
+          return found != saved_identities.end() &&
+                 found->second == identities_[mine];
         });
-    if (same == there.end()) continue;
+    if (same == saved.end()) continue;
     parts_[mine] = *same;
-    there.erase(same);
+    saved.erase(same);
     mine.clear();
   }
-  here.erase(std::remove(here.begin(), here.end(), ""), here.end());
-  if (!saved.empty() && !(here.empty() && there.empty())) {
+  current.erase(std::remove(current.begin(), current.end(), ""), current.end());
+  if (!saved_identities.empty() && !(current.empty() && saved.empty())) {
     callbacks_differ_ = true;
   }
-  const bool in_order = here.size() == there.size() || saved.empty();
-  for (size_t i = 0; i < here.size(); ++i) {
-    parts_[here[i]] = in_order && i < there.size() ? there[i] : "";
-    if (parts_[here[i]].empty()) {
-      notes_.push_back("the callback " + ClassOf(here[i]) +
+  const bool in_order =
+      current.size() == saved.size() || saved_identities.empty();
+  for (size_t i = 0; i < current.size(); ++i) {
+    parts_[current[i]] = in_order && i < saved.size() ? saved[i] : "";
+    if (parts_[current[i]].empty()) {
+      notes_.push_back("the callback " + ClassOf(current[i]) +
                        " is new in this run, and begins here");
     }
   }
@@ -156,7 +158,7 @@ void ResumedState::MatchSpan(const SafetensorsReader& file,
   const bool is_metric = StartsWith(part, kMetrics);
   if (is_metric) parts_[part] = part;
   std::string& theirs = parts_[part];
-  if (theirs.empty() || HasTensorOf(file, span, NameThere(span.name))) return;
+  if (theirs.empty() || HasTensorOf(file, span, NameInFile(span.name))) return;
   noted_.insert(theirs);
   theirs.clear();
   notes_.push_back(
@@ -169,7 +171,7 @@ void ResumedState::MatchSpan(const SafetensorsReader& file,
 }
 
 void ResumedState::NoteOthers(const SafetensorsReader& file) {
-  for (const auto& [here, there] : parts_) noted_.insert(there);
+  for (const auto& [current, saved] : parts_) noted_.insert(saved);
   std::vector<StateSpan> spans;
   AppendState(&spans);
   std::set<std::string> names;
@@ -188,7 +190,7 @@ void ResumedState::NoteOthers(const SafetensorsReader& file) {
   }
 }
 
-std::string ResumedState::NameThere(const std::string& name) const {
+std::string ResumedState::NameInFile(const std::string& name) const {
   const std::string part = PartOf(name);
   const auto found = parts_.find(part);
   if (part.empty() || found == parts_.end()) return name;
@@ -201,7 +203,7 @@ void ResumedState::AppendState(std::vector<StateSpan>* spans) {
   for (StateSpan& span : all) {
     const auto found = parts_.find(PartOf(span.name));
     if (found != parts_.end() && found->second.empty()) continue;
-    span.name = NameThere(span.name);
+    span.name = NameInFile(span.name);
     spans->push_back(std::move(span));
   }
 }

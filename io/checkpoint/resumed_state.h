@@ -47,11 +47,12 @@ class ResumedState final : public Saveable {
 
  private:
   void MatchCallbacks(const SafetensorsReader& file);
-  void MatchClass(std::vector<std::string> here, std::vector<std::string> there,
-                  const std::map<std::string, std::string>& saved);
+  void MatchClass(std::vector<std::string> current,
+                  std::vector<std::string> saved,
+                  const std::map<std::string, std::string>& saved_identities);
   void MatchSpan(const SafetensorsReader& file, const StateSpan& span);
   void NoteOthers(const SafetensorsReader& file);
-  std::string NameThere(const std::string& name) const;
+  std::string NameInFile(const std::string& name) const;
 
   RunState state_;
   FitState& fit_;
@@ -61,7 +62,9 @@ class ResumedState final : public Saveable {
   std::map<std::string, std::string> parts_;
   bool callbacks_differ_ = false;
   std::set<std::string> others_;
-  std::set<std::string> noted_;  // parts of the file: loaded, or in notes_
+  // Parts of the file that need no further note: they are loaded, or named in
+  // notes_.
+  std::set<std::string> noted_;
   std::vector<std::string> notes_;
 };
 
