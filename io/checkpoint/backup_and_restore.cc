@@ -268,8 +268,9 @@ class BackupAndRestoreCallback final : public Callback {
     FitState& fit = *state;
     const std::string path = checkpoints_->latest();
     WarnOfSealing(path);
-    const ChangesTaken taken = {options_.other_optimizer, options_.other_seed};
-    Status loaded = CheckRun(options_.files, path, fit, taken);
+    const AllowedChanges allowed = {options_.other_optimizer,
+                                    options_.other_seed};
+    Status loaded = CheckRun(options_.files, path, fit, allowed);
     if (loaded.ok()) loaded = LoadState(path, state);
     if (loaded.ok()) loaded = KeepOwnRate(path, fit.model);
     if (loaded.ok() && fit.dataset != nullptr) {

@@ -191,7 +191,7 @@ bool IsOfAnotherOptimizer(const Metadata& saved, const Model& model) {
 }
 
 Status CheckRun(FileSystem* files, const std::string& path, const FitState& fit,
-                const ChangesTaken& taken) {
+                const AllowedChanges& allowed) {
   SafetensorsReader file;
   RINGLET_RETURN_IF_ERROR(file.Open(files, path));
   const auto layers = file.metadata().find(kLayersKey);
@@ -199,11 +199,11 @@ Status CheckRun(FileSystem* files, const std::string& path, const FitState& fit,
     RINGLET_RETURN_IF_ERROR(
         CheckLayers(layers->second, *fit.model).Annotate("%s", path.c_str()));
   }
-  if (!taken.optimizer) {
+  if (!allowed.optimizer) {
     RINGLET_RETURN_IF_ERROR(CheckOptimizer(file.metadata(), *fit.model)
                                 .Annotate("%s", path.c_str()));
   }
-  if (!taken.seed) {
+  if (!allowed.seed) {
     RINGLET_RETURN_IF_ERROR(
         CheckSeed(file.metadata(), *fit.model).Annotate("%s", path.c_str()));
   }

@@ -27,16 +27,16 @@ bool IsSameRun(const Metadata& saved, const FitState& fit);
 bool IsOfAnotherOptimizer(const Metadata& saved, const Model& model);
 
 // Differences between a backup and the run that the user allows.
-struct ChangesTaken {
+struct AllowedChanges {
   bool optimizer = false, seed = false;
 };
 
 // Compares what names and shapes of weights do not show. Call it before any
-// weight is overwritten. Another optimizer or seed is an error unless `taken`
+// weight is overwritten. Another optimizer or seed is an error unless `allowed`
 // allows it. Another loss and other data give a warning: Keras allows them, but
 // they are rarely intended.
 Status CheckRun(FileSystem* files, const std::string& path, const FitState& fit,
-                const ChangesTaken& taken);
+                const AllowedChanges& allowed);
 
 // The number of replicas of the newest backup's run. 0: there is no backup, or
 // it cannot be read; then the fit reports the error.
