@@ -150,7 +150,7 @@ Status InspectFile(const std::string& path, FileInfo* info, FileSystem* files) {
 Status SummarizeModelFile(const std::string& path, std::string* summary,
                           std::string* compiled, FileSystem* files) {
   SafetensorsReader file;
-  RINGLET_RETURN_IF_ERROR(OtherKind(
+  RINGLET_RETURN_IF_ERROR(WrongKindError(
       files, path, {FileKind::Format::kSafetensors}, file.Open(files, path)));
   if (file.metadata().count(kModelKey) == 0) {
     return InvalidArgument(

@@ -99,7 +99,8 @@ bool HasOtherSlots(const SafetensorsReader& file, Saveable* optimizer) {
 
 void WarnOfNotFinite(const std::string& path, const Model& model,
                      const float* weights) {
-  const std::string bad = NotFinite(path, model.variables(), weights);
+  const std::string bad =
+      NonFiniteWeightsWarning(path, model.variables(), weights);
   if (!bad.empty()) Notice("warning: %s", bad.c_str());
 }
 
@@ -163,7 +164,7 @@ Status RestoreCompiled(const SafetensorsReader& file, CompileOptions options,
 Status Load(const std::string& path, std::unique_ptr<Model>* model,
             const CompileOptions* options, FileSystem* files) {
   SafetensorsReader file;
-  RINGLET_RETURN_IF_ERROR(OtherKind(
+  RINGLET_RETURN_IF_ERROR(WrongKindError(
       files, path, {FileKind::Format::kSafetensors}, file.Open(files, path)));
   const Metadata& metadata = file.metadata();
   const auto configuration = metadata.find(kModelKey);

@@ -342,9 +342,9 @@ Status FindFileKind(FileSystem* files, const std::string& path,
   return Status();
 }
 
-Status OtherKind(FileSystem* files, const std::string& path,
-                 std::initializer_list<FileKind::Format> wanted,
-                 const Status& error) {
+Status WrongKindError(FileSystem* files, const std::string& path,
+                      std::initializer_list<FileKind::Format> wanted,
+                      const Status& error) {
   FileKind kind;
   if (error.ok() || !FindFileKind(files, path, &kind).ok()) return error;
   const bool unpacks =

@@ -64,9 +64,9 @@ Status FindFileKind(FileSystem* files, const std::string& path, FileKind* kind);
 // file is known to have another format: kInvalidArgument "m.keras: is a model
 // of Keras 3 (.keras), not safetensors or npz; <advice>". With kGzip in
 // `wanted` the reader unpacks, so the format is that of the content.
-Status OtherKind(FileSystem* files, const std::string& path,
-                 std::initializer_list<FileKind::Format> wanted,
-                 const Status& error);
+Status WrongKindError(FileSystem* files, const std::string& path,
+                      std::initializer_list<FileKind::Format> wanted,
+                      const Status& error);
 
 }  // namespace ringlet
 

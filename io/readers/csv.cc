@@ -249,9 +249,9 @@ Dataset CsvDataset(const std::string& path, const CsvOptions& options) {
     return reader.weights().empty() ? dataset
                                     : dataset.SampleWeight(reader.weights());
   }
-  return Dataset(OtherKind(FileSystem::Posix(), path,
-                           {FileKind::Format::kCsv, FileKind::Format::kGzip},
-                           status));
+  return Dataset(WrongKindError(
+      FileSystem::Posix(), path,
+      {FileKind::Format::kCsv, FileKind::Format::kGzip}, status));
 }
 
 }  // namespace ringlet

@@ -61,7 +61,7 @@ Status ReadIdxHeader(InputFile* file, NpyLayout* layout) {
   RINGLET_RETURN_IF_ERROR(file->Read(magic, 4, "the IDX magic number"));
   const char* path = file->path().c_str();
   if (magic[0] != 0 || magic[1] != 0) {
-    return OtherKind(
+    return WrongKindError(
         FileSystem::Posix(), path,
         {FileKind::Format::kIdx, FileKind::Format::kGzip},
         Corruption("%s: offset 0: %02x %02x %02x %02x is not the magic "

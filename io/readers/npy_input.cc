@@ -16,9 +16,9 @@ Status ReadNpyHeader(InputFile* file, const std::string& field,
   RINGLET_RETURN_IF_ERROR(file->Read(start, 8, "the NPY magic number"));
   size_t length_bytes = 0, length = 0;
   RINGLET_RETURN_IF_ERROR(
-      OtherKind(FileSystem::Posix(), path,
-                {FileKind::Format::kNpy, FileKind::Format::kGzip},
-                CheckNpyStart(path, start, &length_bytes)));
+      WrongKindError(FileSystem::Posix(), path,
+                     {FileKind::Format::kNpy, FileKind::Format::kGzip},
+                     CheckNpyStart(path, start, &length_bytes)));
   unsigned char b[4] = {};
   RINGLET_RETURN_IF_ERROR(
       file->Read(b, length_bytes, "the length of the NPY header"));
@@ -48,9 +48,9 @@ Status NpyInput::Open(const std::string& path) {
   bool zip = false;
   RINGLET_RETURN_IF_ERROR(StartsAsZip(at.file, &zip));
   if (zip) {
-    return OtherKind(FileSystem::Posix(), at.file,
-                     {FileKind::Format::kNpy, FileKind::Format::kNpz},
-                     OpenArchive(at));
+    return WrongKindError(FileSystem::Posix(), at.file,
+                          {FileKind::Format::kNpy, FileKind::Format::kNpz},
+                          OpenArchive(at));
   }
   RINGLET_RETURN_IF_ERROR(file_.Open(at.file));
   return ReadNpyHeader(&file_, at.name, &layout_);

@@ -23,9 +23,9 @@ Status CheckCompiled(const Model* model);
 
 // A warning that names the weights from `path` with a NaN or an infinity; "" if
 // all are finite.
-std::string NotFinite(const std::string& path,
-                      const std::vector<Variable>& variables,
-                      const float* weights);
+std::string NonFiniteWeightsWarning(const std::string& path,
+                                    const std::vector<Variable>& variables,
+                                    const float* weights);
 
 }  // namespace ringlet
 

@@ -289,9 +289,9 @@ void WarnOfDifferences(const LoadWeightsOptions& options,
 
 }  // namespace
 
-std::string NotFinite(const std::string& path,
-                      const std::vector<Variable>& variables,
-                      const float* weights) {
+std::string NonFiniteWeightsWarning(const std::string& path,
+                                    const std::vector<Variable>& variables,
+                                    const float* weights) {
   std::vector<std::string> names;
   for (const Variable& v : variables) {
     const float* const begin = weights + v.offset;
@@ -333,7 +333,8 @@ Status LoadWeights(Model* model, const std::string& path,
                       ": a file without checksums; its weights are not "
                       "verified");
   }
-  const std::string bad = NotFinite(path, model->variables(), model->weights());
+  const std::string bad =
+      NonFiniteWeightsWarning(path, model->variables(), model->weights());
   if (!bad.empty()) Warn(options, bad);
   WarnOfDifferences(options, path, model->variables().size(), *report);
   return Status();

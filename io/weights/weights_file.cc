@@ -58,10 +58,10 @@ Status WeightsFile::Open(FileSystem* files, const std::string& path) {
                         : format_ == Format::kNpy
                             ? OpenNpy(files)
                             : safetensors_.Open(files, path);
-  return OtherKind(files, path,
-                   {FileKind::Format::kSafetensors, FileKind::Format::kNpz,
-                    FileKind::Format::kNpy, FileKind::Format::kOnnx},
-                   status);
+  return WrongKindError(files, path,
+                        {FileKind::Format::kSafetensors, FileKind::Format::kNpz,
+                         FileKind::Format::kNpy, FileKind::Format::kOnnx},
+                        status);
 }
 
 Status WeightsFile::OpenNpy(FileSystem* files) {

@@ -65,9 +65,9 @@ struct Exported {
 
 Status ReadExported(const std::string& path, bool all, Exported* exported) {
   SafetensorsReader reader;
-  RINGLET_RETURN_IF_ERROR(OtherKind(Disk(), path,
-                                    {FileKind::Format::kSafetensors},
-                                    reader.Open(Disk(), path)));
+  RINGLET_RETURN_IF_ERROR(WrongKindError(Disk(), path,
+                                         {FileKind::Format::kSafetensors},
+                                         reader.Open(Disk(), path)));
   for (const StoredTensor& tensor : reader.tensors()) {
     if (!IsExported(reader, tensor, all)) continue;
     RINGLET_RETURN_IF_ERROR(CheckAddressable(path, tensor));

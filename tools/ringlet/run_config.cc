@@ -361,7 +361,7 @@ std::string PathIn(const std::string& folder, const std::string& path) {
 
 Status ReadRunConfig(const std::string& path, RunConfig* config) {
   std::string text;
-  RINGLET_RETURN_IF_ERROR(OtherKind(
+  RINGLET_RETURN_IF_ERROR(WrongKindError(
       FileSystem::Posix(), path, {FileKind::Format::kRun},
       ReadWholeFile(FileSystem::Posix(), path, kMaxKerasJsonBytes, &text)));
   Json json;
@@ -369,8 +369,9 @@ Status ReadRunConfig(const std::string& path, RunConfig* config) {
   if (status.ok()) {
     status = ReadAll(json, FolderOf(path), config).Annotate("%s", path.c_str());
   }
-  return OtherKind(FileSystem::Posix(), path,
-                   {FileKind::Format::kRun, FileKind::Format::kJson}, status);
+  return WrongKindError(FileSystem::Posix(), path,
+                        {FileKind::Format::kRun, FileKind::Format::kJson},
+                        status);
 }
 
 }  // namespace ringlet

@@ -137,7 +137,7 @@ TEST(FileKindTest, OtherKind_ReaderUnpacksNoGzip_NamesIt) {
        {std::string("\x93NUMPY\x01\0", 8), std::string("\0\1\2", 3)}) {
     const std::string path = files.Write("a.gz", Gzip(content));
     const auto of = [&](std::initializer_list<Format> wanted) {
-      return OtherKind(FileSystem::Posix(), path, wanted, error);
+      return WrongKindError(FileSystem::Posix(), path, wanted, error);
     };
     const Status other = of({Format::kSafetensors, Format::kNpy});
     EXPECT_EQ(other.code(), Code::kInvalidArgument);
