@@ -17,13 +17,14 @@ Status RowFile::Open(Collective* collective, bool append, bool in_memory,
   const bool begins = offset_ < 0 || !in_memory;
   std::string rows;  // the state's last, if they are known
   if (!begins && last_at_ == offset_) rows = last.empty() ? last_.str() : last;
-  if (offset_ < 0) offset_ = base_.offset;
-  const bool at_base = begins || (offset_ == base_.offset && rows.empty());
+  if (offset_ < 0) offset_ = run_start_.offset;
+  const bool at_run_start =
+      begins || (offset_ == run_start_.offset && rows.empty());
   const bool resumed = offset_ >= 0;
   Status own;
   if (collective->rank() == 0) {
     own = OpenOwn(collective->worker(), append, in_memory, rows);
-    if (!own.ok()) Close(/*may_go_on=*/true);
+    if (!own.ok()) Close(/*keep_rows=*/true);
     if (!own.ok() && resumed && in_memory && collective->elastic()) {
       own = LoseRows(own);
     }
@@ -42,11 +43,11 @@ Status RowFile::Open(Collective* collective, bool append, bool in_memory,
   offset_ = last_at_ = opened[0];
   last_.Set(rows);
   if (offset_ == 0) pending_ = rows;
-  if (at_base) base_ = state_base_ = {offset_, opened[1]};
-  if (at_base && writer_.is_open()) {
-    own_base_ = offset_;
+  if (at_run_start) run_start_ = saved_run_start_ = {offset_, opened[1]};
+  if (at_run_start && writer_.is_open()) {
+    own_run_start_ = offset_;
   } else if (begins) {
-    own_base_ = -1;  // another worker's
+    own_run_start_ = -1;  // another worker's
   }
   return Status();
 }
@@ -63,7 +64,7 @@ Status RowFile::OpenOwn(int worker, bool append, bool in_memory,
     Notice("note: %s: another process writes %s; this one writes %s", callback_,
            filename_.c_str(), path_.c_str());
     opened = writer_.Open(path_);
-    own_base_ = -1;
+    own_run_start_ = -1;
   }
   if (path_ != filename_) append = true;  // it may have rows of another run
   RINGLET_RETURN_IF_ERROR(opened);
@@ -73,7 +74,8 @@ Status RowFile::OpenOwn(int worker, bool append, bool in_memory,
     return Status();
   }
   if (offset_ >= 0) {
-    return Continue(size, IsCountedIn(size, append, in_memory), last);
+    return Continue(size, OffsetBelongsToThisFile(size, append, in_memory),
+                    last);
   }
   if (!append) return CutTo(0);
   offset_ = size;
@@ -85,23 +87,25 @@ Status RowFile::OpenOwn(int worker, bool append, bool in_memory,
 }
 
 // True if offset_ is an offset in this file, and not in another disk's.
-bool RowFile::IsCountedIn(int64_t size, bool append, bool in_memory) const {
+bool RowFile::OffsetBelongsToThisFile(int64_t size, bool append,
+                                      bool in_memory) const {
   // At byte 0 of a backup no row identifies the file.
   if (!in_memory && (offset_ > 0 || !append)) return true;
-  if (offset_ != base_.offset) return false;
+  if (offset_ != run_start_.offset) return false;
   // Either the run emptied the file at its start, or nothing would be cut, or
   // it is the file of the lost writer.
   return (offset_ == 0 && !append) || size == offset_ ||
-         (base_.file != 0 && base_.file == writer_.Identity());
+         (run_start_.file != 0 && run_start_.file == writer_.Identity());
 }
 
 // Cuts the file behind the last row of the restored state, if it has that row.
 // Unless `is_own`, offset_ may be an offset in another disk's file.
 Status RowFile::Continue(int64_t size, bool is_own, const std::string& last) {
-  const bool at_own_base =
-      offset_ == base_.offset && last.empty() && own_base_ >= 0;
-  if (at_own_base && own_base_ <= size && writer_.RowEndsAt(own_base_)) {
-    return CutTo(own_base_);
+  const bool at_own_run_start =
+      offset_ == run_start_.offset && last.empty() && own_run_start_ >= 0;
+  if (at_own_run_start && own_run_start_ <= size &&
+      writer_.RowEndsAt(own_run_start_)) {
+    return CutTo(own_run_start_);
   }
   const int64_t begin = offset_ - static_cast<int64_t>(last.size());
   const bool has = last.empty() ? is_own && writer_.RowEndsAt(offset_)
@@ -111,9 +115,9 @@ Status RowFile::Continue(int64_t size, bool is_own, const std::string& last) {
   const bool lacks_last = end == begin;
   // An earlier run may have written the same row.
   const int64_t found = last.empty() ? -1 : writer_.EndOf("\n" + last, end);
-  if (found > (lacks_last ? base_.offset : -1)) return CutTo(found);
-  const size_t begun = BytesBegun(last, end);
-  if (last.empty() || (begun == 0 && !lacks_last)) {
+  if (found > (lacks_last ? run_start_.offset : -1)) return CutTo(found);
+  const size_t written = BytesAlreadyWritten(last, end);
+  if (last.empty() || (written == 0 && !lacks_last)) {
     Notice("warning: %s: no row of %s ends at byte %" PRId64 " of %" PRId64
            ", from which this run continues; rows may be in another log, or "
            "lost, and new rows follow its last whole row",
@@ -125,12 +129,13 @@ Status RowFile::Continue(int64_t size, bool is_own, const std::string& last) {
   RINGLET_RETURN_IF_ERROR(CutTo(is_foreign ? size : end));
   if (is_foreign) Append("\n");
   // In an empty file the header is first: see pending_.
-  if (offset_ > 0 || lacks_last) Append(last.substr(begun));
+  if (offset_ > 0 || lacks_last) Append(last.substr(written));
   return Status();
 }
 
 // The bytes of `rows` that a lost writer has written before `end`.
-size_t RowFile::BytesBegun(const std::string& rows, int64_t end) const {
+size_t RowFile::BytesAlreadyWritten(const std::string& rows,
+                                    int64_t end) const {
   size_t bytes = rows.size();
   while (bytes > 1) {
     bytes = rows.rfind('\n', bytes - 2) + 1;
@@ -189,18 +194,18 @@ void RowFile::AppendLiveState(std::vector<StateSpan>* spans) {
   spans->push_back({row + "_bytes", DType::kInt64, {}, &last_.bytes});
   spans->push_back({row + "_at", DType::kInt64, {}, &last_at_});
   const std::string base = std::string("callback/") + callback_ + "/base";
-  spans->push_back({base, DType::kInt64, {}, &state_base_.offset});
-  spans->push_back({base + "_file", DType::kInt64, {}, &state_base_.file});
+  spans->push_back({base, DType::kInt64, {}, &saved_run_start_.offset});
+  spans->push_back({base + "_file", DType::kInt64, {}, &saved_run_start_.file});
 }
 
 Status RowFile::StateLoaded() {
-  // A state from before Open has no base; this process may have opened it
+  // A state from before Open has no run start; this process may have opened it
   // since.
-  if (state_base_.offset < 0) state_base_ = base_;
-  base_ = state_base_;
+  if (saved_run_start_.offset < 0) saved_run_start_ = run_start_;
+  run_start_ = saved_run_start_;
   const auto most = static_cast<int64_t>(kLongestRow);
   const bool fits = last_.bytes >= 0 && last_.bytes <= most;
-  if (offset_ >= -1 && base_.offset >= -1 && fits) return Status();
+  if (offset_ >= -1 && run_start_.offset >= -1 && fits) return Status();
   return Corruption("callback/%s: offset %" PRId64 ", last row of %" PRId64
                     " bytes",
                     callback_, offset_, last_.bytes);

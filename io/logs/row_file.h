@@ -34,8 +34,8 @@ class RowFile {
     offset_ = last_at_ = -1;
     last_.bytes = 0;
     if (after_loss) return;
-    base_ = state_base_ = Base();
-    own_base_ = -1;
+    run_start_ = saved_run_start_ = RunStart();
+    own_run_start_ = -1;
     path_.clear();
   }
 
@@ -77,12 +77,12 @@ class RowFile {
     if (!pending_.empty()) Append(std::exchange(pending_, ""));
   }
 
-  // Closes the file. `may_go_on`: it may be opened again in this fit, so that
+  // Closes the file. `keep_rows`: it may be opened again in this fit, so that
   // rows which could not be written are kept until then.
-  void Close(bool may_go_on = false) {
+  void Close(bool keep_rows = false) {
     open_ = false;
     pending_.clear();
-    writer_.Close(/*keep_rows=*/may_go_on);
+    writer_.Close(/*keep_rows=*/keep_rows);
   }
 
   void AppendState(std::vector<StateSpan>* spans);
@@ -109,13 +109,13 @@ class RowFile {
     std::string str() const { return {text, static_cast<size_t>(bytes)}; }
   };
   // The offset at which the run's rows begin.
-  struct Base {
+  struct RunStart {
     int64_t offset = -1;  // -1: none
     int64_t file = 0;     // File::Identity of rank 0's file
   };
   Status OpenOwn(int worker, bool append, bool in_memory,
                  const std::string& last);
-  bool IsCountedIn(int64_t size, bool append, bool in_memory) const;
+  bool OffsetBelongsToThisFile(int64_t size, bool append, bool in_memory) const;
   Status Continue(int64_t size, bool is_own, const std::string& last);
   Status CutTo(int64_t end) {
     RINGLET_RETURN_IF_ERROR(writer_.CutTo(end));
@@ -124,12 +124,12 @@ class RowFile {
   }
   // Closes the file with a warning. Its rows are counted, as on another rank.
   Status LoseRows(const Status& why) {
-    Close(/*may_go_on=*/true);
+    Close(/*keep_rows=*/true);
     Notice("warning: %s: %s; its rows are lost while this worker is the chief",
            callback_, why.message());
     return Status();
   }
-  size_t BytesBegun(const std::string& rows, int64_t end) const;
+  size_t BytesAlreadyWritten(const std::string& rows, int64_t end) const;
   void Append(const std::string& rows);
 
   const char* const callback_;
@@ -147,11 +147,11 @@ class RowFile {
   // The offset at which the run began or continued from a backup. A joining
   // worker gets it from the donor's state. A new chief that opens its file
   // before the run's first row gives all ranks that file's.
-  Base base_;
-  Base state_base_;  // in a state's form
+  RunStart run_start_;
+  RunStart saved_run_start_;  // in a state's form
   // The same place in this process's file; -1: this process has not opened it
   // there.
-  int64_t own_base_ = -1;
+  int64_t own_run_start_ = -1;
 };
 
 }  // namespace ringlet

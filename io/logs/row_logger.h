@@ -29,7 +29,7 @@ class RowLogger : public Callback {
   }
   // Closes the file after an error too: another writer may need the lock.
   void OnFitReturn(FitState&, const Status& status) override {
-    file_.Close(/*may_go_on=*/status.code() == Code::kPeerLost);
+    file_.Close(/*keep_rows=*/status.code() == Code::kPeerLost);
   }
   void AppendState(std::vector<StateSpan>* spans) override {
     file_.AppendState(spans);

@@ -29,7 +29,7 @@ Status RowWriter::Open(const std::string& path) {
   }
   int64_t size = 0;
   if (!file_->Size(&size).ok()) size = -1;
-  if (path != path_ || size != kept_behind_) LoseKept();
+  if (path != path_ || size != size_at_close_) LoseKept();
   path_ = path;
   disk_ = Disk::kTakesAll;
   return Status();
@@ -55,8 +55,8 @@ void RowWriter::Close(bool keep_rows) {
   if (pipe_ != nullptr) file_ = std::move(pipe_);
   if (file_ != nullptr) {
     Flush(keep_rows ? 0 : kLastPause).IgnoreError();
-    if (!file_->Size(&kept_behind_).ok()) kept_behind_ = -1;
-    if (keep_rows && kept_behind_ < 0) pipe_ = std::move(file_);
+    if (!file_->Size(&size_at_close_).ok()) size_at_close_ = -1;
+    if (keep_rows && size_at_close_ < 0) pipe_ = std::move(file_);
   }
   if (!keep_rows) LoseKept();
   file_.reset();

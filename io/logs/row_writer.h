@@ -80,8 +80,8 @@ class RowWriter {
   // lose unread rows.
   std::unique_ptr<File> pipe_;
   Disk disk_ = Disk::kTakesAll;
-  std::string kept_;         // not written yet
-  int64_t kept_behind_ = 0;  // the closed file's size; -1: a pipe
+  std::string kept_;           // not written yet
+  int64_t size_at_close_ = 0;  // the closed file's size; -1: a pipe
 };
 
 }  // namespace ringlet

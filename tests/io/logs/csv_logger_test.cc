@@ -1391,7 +1391,7 @@ TEST(RowFileTest, Rollback_RowsWaitOnAFullDisk_AreWrittenAfterIt) {
         if (i < counted) expected += rows[i];
         if (i + 1 == counted) CopyState(&file, &state);
       }
-      file.Close(/*may_go_on=*/true);
+      file.Close(/*keep_rows=*/true);
       file.Reset(/*after_loss=*/true);
       CopyState(&state, &file);
       files.set_capacity(-1);
@@ -1414,7 +1414,7 @@ struct WaitingRow {
     file.Write("head\n");
     files.set_capacity(5);
     file.Write("0,1.5\n");
-    file.Close(/*may_go_on=*/true);
+    file.Close(/*keep_rows=*/true);
     files.set_capacity(-1);
   }
   SimulatedFileSystem files;
@@ -1541,7 +1541,7 @@ TEST(RowFileTest, Pipe_RollbackBeforeAReaderComes_RowsWaitForIt) {
   ASSERT_TRUE(file.Open(&solo, false).ok());
   file.Write("head\n");
   file.Write("0,1.5\n");
-  file.Close(/*may_go_on=*/true);
+  file.Close(/*keep_rows=*/true);
   ASSERT_TRUE(file.Open(&solo, false).ok());
   file.Write("1,1.25\n");
   const int reader = open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -1720,7 +1720,7 @@ TEST(RowFileTest, Rollback_OpenFailsOnce_RowsThatWaitAreWritten) {
   log.files.FailAfter(1, EMFILE);
   for (int i = 0; i < 2; ++i) {  // the first time it is not opened
     ASSERT_TRUE(log.file.Open(log.solo.get(), false).ok());
-    log.file.Close(/*may_go_on=*/true);
+    log.file.Close(/*keep_rows=*/true);
   }
   testing::internal::GetCapturedStderr();
   EXPECT_EQ(*log.files.Content("logs/log.csv"), "head\n0,1.5\n");
