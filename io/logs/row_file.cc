@@ -86,7 +86,8 @@ Status RowFile::OpenOwn(int worker, bool append, bool in_memory,
   return Status();
 }
 
-// True if offset_ is an offset in this file, and not in another disk's.
+// True if offset_ was counted in this file. In an elastic job it may be from
+// the file of another chief, on another disk.
 bool RowFile::OffsetBelongsToThisFile(int64_t size, bool append,
                                       bool in_memory) const {
   // At byte 0 of a backup no row identifies the file.

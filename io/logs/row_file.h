@@ -44,18 +44,21 @@ class RowFile {
   // writer, which locks it from Open to Close. A link to a file is an error,
   // since its target may not be a log.
   //
-  // If another process has the lock, this one appends to a file beside it,
-  // "log.worker-2.csv", and a note reports it. Until the end of the fit it uses
-  // only this file, also if the other process closes the log, which may be that
-  // of another run.
+  // What happens to the file:
+  //   - No state was restored: it is emptied.
+  //   - The same with `append`: rows follow its end, in a new line if its last
+  //     row is torn.
+  //   - It has the last row of the restored state: it is cut behind this row.
+  //   - It does not have this row: it is not cut, and rows follow its last
+  //     whole row. A last row that the lost writer has not written comes first.
+  //   - Another process has the lock: the file is left alone. Until the end of
+  //     the fit this process appends to a file beside it, "log.worker-2.csv",
+  //     and a note reports it. The log may be that of another run.
+  //   - It is a pipe: rows follow.
   //
-  // If a state was restored, the file is cut behind the state's last row. A
-  // file without this row is not cut, and its writer appends. A last row that
-  // the lost writer has not written is then written first. `in_memory`: the
-  // state is that of another worker's memory, so the last row is known
-  // (AppendLiveState); `last`: this row, if it may be longer than a state's.
-  // Without a restored state the file is emptied. With `append` it continues at
-  // its end instead, in a new line if its last row is torn.
+  // `in_memory`: the state is from another worker's memory, so its last row is
+  // known (AppendLiveState).
+  // `last`: this row, if it may be longer than that of a state.
   //
   // If rank 0 fails, all ranks do. In an elastic job that continues from memory
   // it is a warning instead, and the rows of this writer are lost.
@@ -144,9 +147,9 @@ class RowFile {
   int64_t last_at_ = -1;  // the offset behind last_
   // The last rows, in a new file: they follow the header.
   std::string pending_;
-  // The offset at which the run began or continued from a backup. A joining
-  // worker gets it from the donor's state. A new chief that opens its file
-  // before the run's first row gives all ranks that file's.
+  // Where the run began, or continued from a backup, in rank 0's file. A
+  // joining worker gets it from the donor's state. If a worker becomes chief
+  // before any row was written, its file's offset is used.
   RunStart run_start_;
   RunStart saved_run_start_;  // in a state's form
   // The same place in this process's file; -1: this process has not opened it

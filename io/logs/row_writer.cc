@@ -35,8 +35,9 @@ Status RowWriter::Open(const std::string& path) {
   return Status();
 }
 
-// A writer that ends releases its lock a moment after its peers have lost it.
-// A file system without locks has one writer by its user's care.
+// Tries again for 0.2 s, since a writer that has just ended may still hold the
+// lock. In a file system without locks the user must see to it that there is
+// one writer.
 Status RowWriter::Lock() {
   constexpr int kTries = 100;
   constexpr auto kPause = std::chrono::milliseconds(2);
