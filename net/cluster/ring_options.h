@@ -64,7 +64,8 @@ struct RingOptions {
   // "host:port" of a relay (net/relay). All workers then connect to it and
   // reach each other only through it, and none listens. Needs keys. "": none.
   std::string relay;
-  // Allows such addresses: any program that reaches a port may take part.
+  // Allows addresses that are not loopback without keys. Any program that
+  // reaches a port may then take part.
   bool insecure = false;
 };
 

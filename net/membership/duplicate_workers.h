@@ -2,9 +2,9 @@
 //
 // Pure. It owns the first request of each second process. Handshakes records
 // requests here. It promises the time since then, without the time before a
-// stall of this worker. The end of the first process may not be noticed yet.
-// Two workers have the same index only if both run for longer than it takes to
-// notice a loss.
+// stall of this worker. After a crash the restarted process often connects
+// before the loss of the first one is noticed. So a second process is an error
+// only if it still connects after the time that it takes to notice a loss.
 
 #ifndef RINGLET_NET_MEMBERSHIP_DUPLICATE_WORKERS_H_
 #define RINGLET_NET_MEMBERSHIP_DUPLICATE_WORKERS_H_

@@ -37,8 +37,11 @@ class FailureDetector {
   };
   FailureDetector(Options options, int64_t now);
 
-  // Times between two calls of Tick.
-  int64_t tick_nanos() const { return options_.timeout_nanos / 8; }
+  // The time between two calls of Tick.
+  static constexpr int kTicksPerTimeout = 8;
+  int64_t tick_nanos() const {
+    return options_.timeout_nanos / kTicksPerTimeout;
+  }
 
   // Sets the generation of the formed ring, for messages; it is 1 until then.
   void SetGeneration(uint32_t generation) { generation_ = generation; }
@@ -109,9 +112,11 @@ class FailureDetector {
     return options_.elastic ||
            IsFullyConnected(static_cast<int>(peers_.size()));
   }
+  // True if the worker is not a member of this elastic ring.
   bool Outside(size_t worker) const {
     return !ranks_.empty() && ranks_[worker] < 0;
   }
+  // A worker's rank, for messages; its number if it is not a member.
   int RankOf(int worker) const {
     return ranks_.empty() || ranks_[worker] < 0 ? worker : ranks_[worker];
   }
@@ -120,6 +125,8 @@ class FailureDetector {
     const int on = peer.activity.waiting_on;
     return on >= 0 && Outside(static_cast<size_t>(on)) ? -1 : on;
   }
+  // The rank at the end of the chain of waiting ranks, if nothing has changed
+  // along the chain for too long; in a large ring only a neighbour.
   Suspect FindStalled(int64_t now) const;
   Suspect FindStalledNeighbour(int64_t now) const;
   WaitChain::Entry ReportOf(int peer, int64_t now) const;

@@ -34,9 +34,10 @@ class RingMembers {
   // The ring has formed with this generation; 0: not yet.
   void SetFormed(uint32_t generation) { formed_ = generation; }
   uint32_t formed() const { return formed_; }
-  // True if a worker's frame belongs to another ring. While the ring has formed
-  // for one end only, both ends use the same ring. `lingering`: this worker's
-  // ring has ended.
+  // True if a worker's frame is of another ring, and must be ignored. A frame
+  // of generation 0 that is not of an operation is accepted: its sender may not
+  // know yet that the ring has formed. `lingering`: this worker's ring has
+  // ended.
   bool IsStale(int worker, const FrameHeader& header, bool lingering) const;
 
   // The members, by rank.

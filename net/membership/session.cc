@@ -271,8 +271,9 @@ void Session::TickStart(const FailureDetector::Suspect& suspect) {
 void Session::HandleSuspect(const FailureDetector::Suspect& suspect,
                             int stuck) {
   if (stuck >= 0 && suspect.rank < 0) {
-    const double seconds = links_.stuck_ticks(stuck) * options_.timeout_seconds;
-    Lose({stuck, Cause::kStalled, seconds / 8},
+    const double timeouts =
+        links_.stuck_ticks(stuck) / double{FailureDetector::kTicksPerTimeout};
+    Lose({stuck, Cause::kStalled, timeouts * options_.timeout_seconds},
          "it does not read its messages");
   }
   if (suspect.rank < 0) return;

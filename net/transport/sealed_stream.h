@@ -29,7 +29,7 @@ extern bool (*has_aes_gcm)();
 
 // Greetings that a listener has answered. An attacker that sends a recorded
 // greeting again cannot read or write. But its connection would look like that
-// of a worker in its handshake.
+// of a worker in its handshake, and could fill the places for handshakes.
 class SeenGreetings {
  public:
   // `number`: the public number of X25519 in a greeting.

@@ -25,8 +25,8 @@ struct AbortNotice {
 
 // `text` is cut at kTextBytes.
 std::vector<uint8_t> EncodeAbort(const AbortNotice& notice);
-// A rank that is not in the ring becomes `sender`. False: the payload is too
-// short.
+// If the notice names a rank outside of the ring, `sender` is used in its
+// place. False: the payload is too short.
 bool DecodeAbort(const uint8_t* payload, size_t bytes, int size, int sender,
                  AbortNotice* out);
 

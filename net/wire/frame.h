@@ -20,7 +20,7 @@
 //   42      2   destination rank
 //   44      4   chunk: counts the frames of one operation from source to
 //               destination; in kReady the operation's type; in kHello and
-//               kWelcome the kFeatures that the sender has; 0 elsewhere
+//               kWelcome the kFeature... bits of the sender; 0 elsewhere
 //   48      4   CRC32C of the payload; 0 in shared memory
 //   52      4   CRC32C of bytes 0..51
 //

@@ -6,8 +6,9 @@
 // by then is undefined after an error.
 //
 // Between two reads the reader holds at most one incomplete unit: a part of a
-// header, or a part of a number. A payload's header fixes its unit. The unit
-// stays the same when the receive target is dropped in the middle.
+// header, or a part of a number. The unit of a payload (a byte, or one number)
+// is chosen when its header arrives. It does not change, even if
+// DropReceiveTarget is called later.
 
 #ifndef RINGLET_NET_WIRE_FRAME_READER_H_
 #define RINGLET_NET_WIRE_FRAME_READER_H_
