@@ -11,7 +11,7 @@
 
 namespace ringlet {
 
-// A value and its names, with a blank between them. The first name is written.
+// A value and its names, separated by spaces. The first name is written.
 template <typename T>
 struct Named {
   const char* names;

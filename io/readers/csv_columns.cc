@@ -422,7 +422,8 @@ bool CsvColumns::HoldsNames(const Fields& first) const {
     names |= used && !number && !IsText(i);
     numbers |= used && number;
     only_text = only_text && (!used || IsText(i));
-    // A text label is the only column that has no number then.
+    // "0,1,2,label": in a line that counts the columns only the label may be no
+    // number.
     counted =
         counted && (first[i] == std::to_string(i) || (IsLabel(i) && !number));
   }
@@ -481,7 +482,8 @@ Status CsvColumns::Decide(const Fields& first, const Fields* second,
                           bool* is_row) {
   *is_row = !named();
   if (named() || options_.header) return Status();
-  // A label that is text before one that is a number is a name.
+  // If the label's column has text in the first line and a number in the
+  // second, the first line has the names.
   const size_t label = static_cast<size_t>(label_);
   if (label_ >= 0 && second != nullptr && label < second->size() &&
       !IsNumber(first[label], options_.decimal) &&

@@ -26,6 +26,8 @@ namespace ringlet {
 // True for a text that pandas.read_csv reads as missing.
 bool IsMissing(std::string_view field);
 
+// A column is one of the file. A place is its index among the values of an
+// example.
 class TableEncoder {
  public:
   // `path`, `options` and `columns` outlive it.

@@ -43,7 +43,9 @@ struct Value {
   const StoredTensor* tensor = nullptr;
   bool transposed = false;
   enum Order : uint8_t { kUnknown, kFirst, kLast } order = kUnknown;
-  int module = -1;  // that gave it, and may get a bias
+  // The index of the module with this output; a following Add may be its bias.
+  // -1: none.
+  int module = -1;
 };
 
 class OnnxWeightFinder {
