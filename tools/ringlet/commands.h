@@ -17,7 +17,7 @@ int TrainCommand(const std::vector<std::string>& line);
 // is wrong; the worker reports the error.
 struct TrainLine {
   int64_t threads = 1;
-  // The minimum time that a worker without any other waits for them.
+  // How long a worker waits for the others before it trains alone, at least.
   double waits_seconds = 0;
   // With --shrink, the minimum number of workers that continue without the
   // others. 0: all workers are needed.

@@ -19,11 +19,10 @@ bool SameScale(const Scale& a, const Scale& b);
 // several inputs are not changed.
 void MatchData(const DataDescription& trained_on, DataConfig* data);
 
-// The description of a model that is trained on `source`; none with several
-// inputs.
-// Names that `source` does not have, as of a file without a header, are those
-// of `before`, the description of a model that is trained further, or null.
-// A note tells of names that a model file cannot have.
+// The description of the data for a model that is trained on `source`; nothing
+// for several inputs. If `source` has no names, as a file without a header,
+// those of `before` are used: the description of a model that is trained
+// further, or null. A note tells of names that a model file cannot have.
 std::optional<DataDescription> DescribeData(const DataConfig& data,
                                             const Source& source,
                                             const DataDescription* before);

@@ -18,7 +18,8 @@ struct WireFlags {
   double step_ms = 0;     // computing time of a step; 0: unknown
 };
 
-// The averages of a worker: in a ring it sends every part but its own twice.
+// The bytes are those that a worker sends on average: in an all-reduce over n
+// workers 2 (n - 1) / n of the vector.
 struct WirePlan {
   WireFlags flags;
   WireDtype dtype = WireDtype::kFloat32;

@@ -44,8 +44,8 @@ FileSystem* Disk();
 Status MakeModel(RunConfig* config, const InitFlags& init,
                  Collective* collective, int replicas = 0);
 
-// For a use of the weights of --init: the model gets the description of their
-// training data, if their file has one and the model does not.
+// Copies the description of the training data from the file of --init, if the
+// file has one and the model does not.
 Status DescribeByWeights(const InitFlags& init, Model* model);
 
 // The number of replicas that this worker requests: that of RUN.json, or that

@@ -69,8 +69,9 @@ struct RunConfig {
   bool other_optimizer = false, other_seed = false;
   // True if a callback's files are sealed; then the trained model is too.
   bool sealed = false;
-  // With the key of `strategy`. Both read sealed files, and the second also
-  // writes them. Declared before the members that use them.
+  // `disk` reads sealed and plain files, and writes plain ones. `sealed_disk`
+  // writes sealed ones. Both use the key of `strategy`. Declared before the
+  // members that use them.
   std::shared_ptr<SealedFiles> disk =
       std::make_shared<SealedFiles>("", /*seal=*/false);
   std::shared_ptr<SealedFiles> sealed_disk = std::make_shared<SealedFiles>();

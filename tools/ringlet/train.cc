@@ -136,8 +136,9 @@ class NotesSavedModel final : public Callback {
     differs_ = fit.saved_checksums != checksums_;
     finite_ = fit.saved_finite;
     chief_ = fit.chief;
-    // A restart helps where a backup is of the end, to write the model again.
-    // Without one it would train everything again.
+    // If only the last save failed: with a backup of the end a restart can
+    // write the model. Without one it would train again, so the work is
+    // reported as done.
     const bool is_trained =
         !fit.save_error.ok() && status.code() != Code::kPeerLost &&
         (fit.SavedModelIsCurrent() || !AnyRestoresAfterLoss(*fit.callbacks));

@@ -113,7 +113,8 @@ Status Verify(const std::string& path, const VerifyFlags& flags) {
       std::make_shared<Digests>(begin + flags.steps, flags.verbose);
   FitOptions options;
   options.initial_epoch = config.fit.initial_epoch;
-  options.epochs = options.initial_epoch + flags.steps;  // of one at least
+  options.epochs =
+      options.initial_epoch + flags.steps;  // each of at least one step
   options.steps_per_epoch = config.fit.steps_per_epoch;
   // The last round ends with the last step.
   const LocalUpdates& local = config.strategy.options.local;
