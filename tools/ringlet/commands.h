@@ -15,7 +15,7 @@ namespace ringlet {
 int TrainCommand(const std::vector<std::string>& line);
 // The options of a worker with this line. Defaults if the line or its RUN.json
 // is wrong; the worker reports the error.
-struct TrainLine {
+struct TrainSettingsForLaunch {
   int64_t threads = 1;
   // How long a worker waits for the others before it trains alone, at least.
   double waits_seconds = 0;
@@ -24,7 +24,8 @@ struct TrainLine {
   int min_workers = 0;
 };
 // `workers`: the number of workers of the job.
-TrainLine ReadTrainLine(const std::vector<std::string>& line, int workers);
+TrainSettingsForLaunch ReadTrainSettings(const std::vector<std::string>& line,
+                                         int workers);
 int EvaluateCommand(const std::vector<std::string>& line);
 int PredictCommand(const std::vector<std::string>& line);
 int KeygenCommand(const std::vector<std::string>& line);

@@ -51,15 +51,16 @@ bool IsTrain(const std::vector<std::string>& command) {
          command.size() > 1 && command[1] == "train";
 }
 
-TrainLine LineOf(const std::vector<std::string>& command, int workers) {
+TrainSettingsForLaunch LineOf(const std::vector<std::string>& command,
+                              int workers) {
   if (!IsTrain(command)) return {};
-  return ReadTrainLine({command.begin() + 2, command.end()}, workers);
+  return ReadTrainSettings({command.begin() + 2, command.end()}, workers);
 }
 
 // The others continue while a worker is started again, and none ends with
 // success before the model is saved. A worker that misses the end must be
 // stopped before it continues alone: it would overwrite the model and the logs.
-void Restart(const TrainLine& train, LaunchOptions* options) {
+void Restart(const TrainSettingsForLaunch& train, LaunchOptions* options) {
   std::vector<std::string>& command = options->command;
   if (!IsTrain(command)) return;
   options->end_together = true;
@@ -123,7 +124,7 @@ int LaunchCommand(const std::vector<std::string>& line) {
   options.workers = static_cast<int>(workers);
   options.max_restarts = static_cast<int>(max_restarts);
   options.command = flags.arguments();
-  const TrainLine train = LineOf(options.command, options.workers);
+  const TrainSettingsForLaunch train = LineOf(options.command, options.workers);
   WarnOfFewCores(options, train.threads);
   if (options.restart) Restart(train, &options);
   return LaunchExitCode(Launch(options));

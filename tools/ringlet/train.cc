@@ -122,7 +122,7 @@ Status CheckCluster(const std::string& path, const StrategyConfig& strategy,
 // Records the final place of the model, and whether this worker is then the
 // chief: in an elastic job the chief may change. It is the first callback,
 // since the OnFitReturn of others may take long.
-class NotesSavedModel final : public Callback {
+class SavedModelRecorder final : public Callback {
  public:
   const char* name() const override { return "notes_saved_model"; }
   bool NamesInLogs(std::vector<std::string>*) const override { return true; }
@@ -249,8 +249,8 @@ struct Prepared {
   RunConfig config;
   RunData data;
   OutputPlan output;
-  bool says = false;  // this worker prints the run's messages
-  int replicas = 0;   // that this worker asks for
+  bool prints = false;  // this worker prints the run's messages
+  int replicas = 0;     // that this worker asks for
 };
 
 // Fails if an output would overwrite an input of the run.
@@ -343,8 +343,8 @@ Status Prepare(const std::string& path, const TrainFlags& flags,
   }
   run->replicas = RequestedReplicas(config, cluster);
   const int replicas = std::max(run->replicas, cluster.world_size);
-  run->says = cluster.is_chief && config.fit.verbose != Verbose::kSilent;
-  if (run->says) {
+  run->prints = cluster.is_chief && config.fit.verbose != Verbose::kSilent;
+  if (run->prints) {
     Print("%s", Beginning(path, config, cluster.world_size, replicas).c_str());
   }
   // First builds the model for one worker, to find its errors.
@@ -355,7 +355,7 @@ Status Prepare(const std::string& path, const TrainFlags& flags,
       OpenRunData(config, replicas, &run->data).Annotate("%s", path.c_str()));
   RINGLET_RETURN_IF_ERROR(
       NameOutput(config, flags.init, run->data, replicas, &run->output));
-  if (run->says) {
+  if (run->prints) {
     Print("%s; %s", AboutData(run->data).c_str(),
           run->output.start_message.c_str());
   }
@@ -365,7 +365,7 @@ Status Prepare(const std::string& path, const TrainFlags& flags,
 Status FitAndReport(const std::string& path, const TrainFlags& flags,
                     const Prepared& run) {
   FitOptions options = OptionsOf(run.config, run.data, flags, run.output);
-  const auto notes = std::make_shared<NotesSavedModel>();
+  const auto notes = std::make_shared<SavedModelRecorder>();
   options.callbacks.insert(options.callbacks.begin(), notes);
   const Status trained =
       run.config.model->Fit(run.data.train, options).status();
@@ -376,9 +376,9 @@ Status FitAndReport(const std::string& path, const TrainFlags& flags,
         "BackupAndRestore lets the same command continue the run",
         trained.message());
   }
-  const bool says =
+  const bool prints =
       notes->chief() && run.config.fit.verbose != Verbose::kSilent;
-  if (trained.ok() && says && !notes->path().empty()) {
+  if (trained.ok() && prints && !notes->path().empty()) {
     if (!notes->checkpoint().empty()) {
       Print(
           "ModelCheckpoint's newest file is %s; training ended with another "
@@ -442,7 +442,8 @@ MultiWorkerMirroredStrategy WithdrawForFlags(bool insecure) {
 
 }  // namespace
 
-TrainLine ReadTrainLine(const std::vector<std::string>& line, int workers) {
+TrainSettingsForLaunch ReadTrainSettings(const std::vector<std::string>& line,
+                                         int workers) {
   TrainFlags values;
   CommandLine flags("train", "RUN.json", kAbout, kMore);
   values.AddAll(&flags);
@@ -453,7 +454,7 @@ TrainLine ReadTrainLine(const std::vector<std::string>& line, int workers) {
   values.fit.Apply(&config.fit);
   ChooseShrinkPolicy(workers, &config);
   const StrategyOptions& s = config.strategy.options;
-  TrainLine train;
+  TrainSettingsForLaunch train;
   train.threads = config.fit.threads;
   // The time that a worker waits at its start, or after it was lost.
   train.waits_seconds =
