@@ -33,7 +33,7 @@ Status Inspect(const std::string& path, bool json) {
     return Status();
   }
   FileInfo info;
-  RINGLET_RETURN_IF_ERROR(InspectFile(path, &info, Disk()));
+  RINGLET_RETURN_IF_ERROR(InspectFile(path, &info, CommandFileSystem()));
   const std::string text = json ? ToJson(info) : ToText(info);
   std::printf("%s%s", text.c_str(),
               text.empty() || text.back() != '\n' ? "\n" : "");
@@ -65,9 +65,9 @@ struct Exported {
 
 Status ReadExported(const std::string& path, bool all, Exported* exported) {
   SafetensorsReader reader;
-  RINGLET_RETURN_IF_ERROR(WrongKindError(Disk(), path,
-                                         {FileKind::Format::kSafetensors},
-                                         reader.Open(Disk(), path)));
+  RINGLET_RETURN_IF_ERROR(WrongKindError(
+      CommandFileSystem(), path, {FileKind::Format::kSafetensors},
+      reader.Open(CommandFileSystem(), path)));
   for (const StoredTensor& tensor : reader.tensors()) {
     if (!IsExported(reader, tensor, all)) continue;
     RINGLET_RETURN_IF_ERROR(CheckAddressable(path, tensor));
@@ -113,7 +113,7 @@ Status OpenModel(const std::string& path, const InitFlags& init,
       return InvalidArgument("--init is for a RUN.json, and %s is a model",
                              path.c_str());
     }
-    RINGLET_RETURN_IF_ERROR(LoadModel(path, model, {}, Disk()));
+    RINGLET_RETURN_IF_ERROR(LoadModel(path, model, {}, CommandFileSystem()));
     if ((*model)->compiled()) return Status();
     (*model)->Compile(SGD(), MeanSquaredError());
     return (*model)->status();
@@ -127,7 +127,7 @@ Status OpenModel(const std::string& path, const InitFlags& init,
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
   RINGLET_RETURN_IF_ERROR(MakeModel(&config, init, nullptr));
   *model = std::move(config.model);
-  return DescribeByWeights(init, model->get());
+  return CopyDescriptionOfInitFile(init, model->get());
 }
 
 // "loss 0.3121 -> 0.3134, accuracy 0.891 -> 0.8904", on stderr.
@@ -277,7 +277,7 @@ int DiffCommand(const std::vector<std::string>& line) {
   FileComparison comparison;
   const Status status =
       CompareFiles(flags.arguments()[0], flags.arguments()[1], &comparison,
-                   FileComparison::kMostListed, Disk());
+                   FileComparison::kMostListed, CommandFileSystem());
   if (!status.ok()) return InputExitCode(status);
   const std::string text = json ? ToJson(comparison) : ToText(comparison);
   std::printf("%s%s", text.c_str(),

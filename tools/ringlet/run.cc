@@ -105,7 +105,7 @@ Status CheckLayout(const InitFlags& init) {
 
 }  // namespace
 
-FileSystem* Disk() {
+FileSystem* CommandFileSystem() {
   static SealedFiles* const disk = new SealedFiles("", /*seal=*/false);
   return disk;
 }
@@ -188,10 +188,10 @@ Status MakeModel(RunConfig* config, const InitFlags& init,
   return init.path.empty() ? Status() : NormalizeAsWeights(init, disk, model);
 }
 
-Status DescribeByWeights(const InitFlags& init, Model* model) {
+Status CopyDescriptionOfInitFile(const InitFlags& init, Model* model) {
   if (init.path.empty()) return Status();
   SafetensorsReader file;  // other formats have no description
-  if (!file.Open(Disk(), init.path).ok()) return Status();
+  if (!file.Open(CommandFileSystem(), init.path).ok()) return Status();
   std::optional<DataDescription> description;
   RINGLET_RETURN_IF_ERROR(ReadDataDescription(file, &description));
   // The weights count, not the file of the model's configuration.

@@ -34,9 +34,9 @@ struct InitFlags {
   void Add(CommandLine* flags, const char* help);
 };
 
-// The disk of a command. It also reads sealed files if RINGLET_KEY_FILE names
-// their key.
-FileSystem* Disk();
+// The file system of a command. It also reads sealed files if RINGLET_KEY_FILE
+// names their key.
+FileSystem* CommandFileSystem();
 
 // Prepares config->model for training, alone (null) or in a job. Compiles it,
 // or loads the saved model, and loads the weights that `init` names. May be
@@ -46,7 +46,7 @@ Status MakeModel(RunConfig* config, const InitFlags& init,
 
 // Copies the description of the training data from the file of --init, if the
 // file has one and the model does not.
-Status DescribeByWeights(const InitFlags& init, Model* model);
+Status CopyDescriptionOfInitFile(const InitFlags& init, Model* model);
 
 // The number of replicas that this worker requests: that of RUN.json, or that
 // of the backup, so that a run continues as it began. Only the chief can read

@@ -47,7 +47,7 @@ Status OfConfiguration(const std::string& path, std::string* summary) {
 
 Status Summarize(const std::string& path) {
   FileKind kind;
-  RINGLET_RETURN_IF_ERROR(FindFileKind(Disk(), path, &kind));
+  RINGLET_RETURN_IF_ERROR(FindFileKind(CommandFileSystem(), path, &kind));
   std::string summary, compiled;
   switch (kind.format) {
     case FileKind::Format::kRun:
@@ -59,7 +59,7 @@ Status Summarize(const std::string& path) {
       break;
     default:
       RINGLET_RETURN_IF_ERROR(
-          SummarizeModelFile(path, &summary, &compiled, Disk()));
+          SummarizeModelFile(path, &summary, &compiled, CommandFileSystem()));
   }
   std::printf("%s", summary.c_str());
   if (!compiled.empty()) std::printf(" Compiled: %s\n", compiled.c_str());

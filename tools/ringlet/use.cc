@@ -235,7 +235,7 @@ Status UseFlags::OpenModel(const std::string& model_path,
   }
   RINGLET_RETURN_IF_ERROR(MakeModel(&config, init_, nullptr));
   *model = std::move(config.model);
-  RINGLET_RETURN_IF_ERROR(DescribeByWeights(init_, model->get()));
+  RINGLET_RETURN_IF_ERROR(CopyDescriptionOfInitFile(init_, model->get()));
   if (const DataDescription* trained_on = (*model)->data_description()) {
     RINGLET_RETURN_IF_ERROR(CheckScale(*trained_on));
     MatchData(*trained_on, &choice->data);
