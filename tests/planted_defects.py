@@ -415,7 +415,7 @@ DEFECTS = {
          "  return status;",
          ("program", "ProgramTest.Predict_DiskIsFull_EndsWithAnError")),
     "predict: --offset is ignored":
-        ("tools/ringlet/use.cc",
+        ("tools/ringlet/model_and_data_flags.cc",
          "scale.offset = static_cast<float>(offset_);",
          "scale.offset = 0;",
          ("program",

@@ -120,7 +120,7 @@ Status AnomalyFlags::Check(const std::string& out) const {
 }
 
 Status AnomalyFlags::Score(Model* model, const std::string& model_path,
-                           const UseFlags& use, const Dataset& data,
+                           const ModelAndDataFlags& use, const Dataset& data,
                            const std::string& out, Anomalies* anomalies) const {
   RINGLET_RETURN_IF_ERROR(
       CheckReconstructs(*model).Annotate("%s", model_path.c_str()));

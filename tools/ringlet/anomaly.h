@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "command_line.h"
+#include "model_and_data_flags.h"
 #include "ringlet/dataset.h"
 #include "ringlet/export.h"
 #include "ringlet/model.h"
 #include "ringlet/status.h"
-#include "use.h"
 
 namespace ringlet {
 
@@ -42,9 +42,9 @@ class AnomalyFlags {
   bool wanted() const { return anomaly_; }
   // Scores `data`, the data of `use`, for the file `out`. Prints a threshold
   // that it computes.
-  Status Score(Model* model, const std::string& model_path, const UseFlags& use,
-               const Dataset& data, const std::string& out,
-               Anomalies* anomalies) const;
+  Status Score(Model* model, const std::string& model_path,
+               const ModelAndDataFlags& use, const Dataset& data,
+               const std::string& out, Anomalies* anomalies) const;
 
  private:
   bool anomaly_ = false;

@@ -5,13 +5,14 @@
 #include "command_line.h"
 #include "commands.h"
 #include "core/base/json.h"
+#include "model_and_data_flags.h"
 #include "ringlet/fit.h"
-#include "use.h"
 
 namespace ringlet {
 namespace {
 
-Status Evaluate(const std::string& path, const UseFlags& use, bool json) {
+Status Evaluate(const std::string& path, const ModelAndDataFlags& use,
+                bool json) {
   std::unique_ptr<Model> model;
   Dataset batches;
   RINGLET_RETURN_IF_ERROR(use.Open(path, "", &model, &batches));
@@ -30,7 +31,7 @@ Status Evaluate(const std::string& path, const UseFlags& use, bool json) {
 }  // namespace
 
 int EvaluateCommand(const std::vector<std::string>& line) {
-  UseFlags use;
+  ModelAndDataFlags use;
   bool json = false;
   CommandLine flags("evaluate", "MODEL",
                     "Prints loss and metrics of a saved model on data.\n",

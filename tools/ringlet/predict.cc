@@ -8,11 +8,11 @@
 #include "commands.h"
 #include "core/base/text.h"
 #include "io/readers/npz.h"
+#include "model_and_data_flags.h"
 #include "predict_lines.h"
 #include "prediction_text.h"
 #include "ringlet/readers.h"
 #include "run.h"
-#include "use.h"
 
 namespace ringlet {
 namespace {
@@ -79,7 +79,7 @@ std::string OfExamples(const char* what, int64_t count) {
          (count == 1 ? " example" : " examples");
 }
 
-Status Predict(const std::string& path, const UseFlags& use,
+Status Predict(const std::string& path, const ModelAndDataFlags& use,
                const AnomalyFlags& anomaly, const std::string& out) {
   RINGLET_RETURN_IF_ERROR(CheckWritable("--out", out));
   std::unique_ptr<Model> model;
@@ -112,7 +112,7 @@ Status Predict(const std::string& path, const UseFlags& use,
 }  // namespace
 
 int PredictCommand(const std::vector<std::string>& line) {
-  UseFlags use;
+  ModelAndDataFlags use;
   AnomalyFlags anomaly;
   std::string out;
   CommandLine flags("predict", "MODEL", kAbout, kMore);

@@ -120,7 +120,7 @@ Status Answer(Model* model, const DataConfig& data, Status* first_wrong) {
 
 }  // namespace
 
-int PredictLines(const std::string& model_path, const UseFlags& use) {
+int PredictLines(const std::string& model_path, const ModelAndDataFlags& use) {
   std::unique_ptr<Model> model;
   DataConfig data;
   Status wrong;

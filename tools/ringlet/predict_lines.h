@@ -5,13 +5,13 @@
 
 #include <string>
 
-#include "use.h"
+#include "model_and_data_flags.h"
 
 namespace ringlet {
 
 // Returns the exit code at the end of stdin: that of the first wrong line, or
 // 0.
-int PredictLines(const std::string& model_path, const UseFlags& use);
+int PredictLines(const std::string& model_path, const ModelAndDataFlags& use);
 
 }  // namespace ringlet
 

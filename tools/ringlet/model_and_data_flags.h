@@ -1,7 +1,7 @@
 // A trained model and data for it, for evaluate and predict.
 
-#ifndef RINGLET_TOOLS_RINGLET_USE_H_
-#define RINGLET_TOOLS_RINGLET_USE_H_
+#ifndef RINGLET_TOOLS_RINGLET_MODEL_AND_DATA_FLAGS_H_
+#define RINGLET_TOOLS_RINGLET_MODEL_AND_DATA_FLAGS_H_
 
 #include <cmath>
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace ringlet {
 
-class UseFlags {
+class ModelAndDataFlags {
  public:
   // `labels`: the data must have labels.
   void Add(CommandLine* flags, bool labels);
@@ -67,4 +67,4 @@ class UseFlags {
 
 }  // namespace ringlet
 
-#endif  // RINGLET_TOOLS_RINGLET_USE_H_
+#endif  // RINGLET_TOOLS_RINGLET_MODEL_AND_DATA_FLAGS_H_

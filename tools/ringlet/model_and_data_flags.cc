@@ -2,7 +2,7 @@
 // wanted the examples are read without: from IDX and NPY by a source of the
 // array alone, from CSV by the number of columns that the model takes.
 
-#include "use.h"
+#include "model_and_data_flags.h"
 
 #include <algorithm>
 #include <cinttypes>
@@ -82,7 +82,7 @@ bool IsRun(const std::string& path) { return EndsWith(path, ".json"); }
 
 }  // namespace
 
-void UseFlags::Add(CommandLine* flags, bool labels) {
+void ModelAndDataFlags::Add(CommandLine* flags, bool labels) {
   labels_ = labels;
   init_.Add(flags,
             "if MODEL is a RUN.json: its weights, in safetensors,\n"
@@ -124,7 +124,7 @@ void UseFlags::Add(CommandLine* flags, bool labels) {
              "number of computing threads (1)");
 }
 
-std::optional<Scale> UseFlags::GivenByFlags() const {
+std::optional<Scale> ModelAndDataFlags::GivenByFlags() const {
   if (std::isnan(scale_) && std::isnan(offset_)) return std::nullopt;
   Scale scale;
   if (!std::isnan(scale_)) scale.factor = static_cast<float>(scale_);
@@ -132,13 +132,14 @@ std::optional<Scale> UseFlags::GivenByFlags() const {
   return scale;
 }
 
-std::string UseFlags::RunOf(const std::string& model_path) const {
+std::string ModelAndDataFlags::RunOf(const std::string& model_path) const {
   if (!data_.empty()) return "";
   return run_.empty() && IsRun(model_path) ? model_path : run_;
 }
 
-Status UseFlags::Choose(const std::string& model_path, const std::string& part,
-                        Choice* choice) const {
+Status ModelAndDataFlags::Choose(const std::string& model_path,
+                                 const std::string& part,
+                                 Choice* choice) const {
   DataConfig* const data = &choice->data;
   *data = data_;
   choice->part = part;
@@ -202,7 +203,7 @@ Status UseFlags::Choose(const std::string& model_path, const std::string& part,
 }
 
 // The flags' scale is not of RUN.json, where the user may know better.
-Status UseFlags::CheckScale(const DataDescription& trained_on) const {
+Status ModelAndDataFlags::CheckScale(const DataDescription& trained_on) const {
   const std::optional<Scale> given = GivenByFlags();
   const Scale& wanted = trained_on.scale;
   if (!given || SameScale(*given, wanted)) return Status();
@@ -211,10 +212,10 @@ Status UseFlags::CheckScale(const DataDescription& trained_on) const {
       ShortestText(wanted.factor).c_str(), ShortestText(wanted.offset).c_str());
 }
 
-Status UseFlags::OpenModel(const std::string& model_path,
-                           const std::string& out,
-                           std::unique_ptr<Model>* model,
-                           Choice* choice) const {
+Status ModelAndDataFlags::OpenModel(const std::string& model_path,
+                                    const std::string& out,
+                                    std::unique_ptr<Model>* model,
+                                    Choice* choice) const {
   NoteIgnoredJob();
   RINGLET_RETURN_IF_ERROR(Choose(model_path, part_, choice));
   RINGLET_RETURN_IF_ERROR(CheckNotData("--out", out, choice->data));
@@ -243,9 +244,9 @@ Status UseFlags::OpenModel(const std::string& model_path,
   return Status();
 }
 
-Status UseFlags::OpenForLines(const std::string& model_path,
-                              std::unique_ptr<Model>* model,
-                              DataConfig* data) const {
+Status ModelAndDataFlags::OpenForLines(const std::string& model_path,
+                                       std::unique_ptr<Model>* model,
+                                       DataConfig* data) const {
   Choice choice;
   RINGLET_RETURN_IF_ERROR(OpenModel(model_path, "", model, &choice));
   *data = std::move(choice.data);
@@ -253,15 +254,17 @@ Status UseFlags::OpenForLines(const std::string& model_path,
   return Status();
 }
 
-Status UseFlags::Open(const std::string& model_path, const std::string& out,
-                      std::unique_ptr<Model>* model, Dataset* batches) const {
+Status ModelAndDataFlags::Open(const std::string& model_path,
+                               const std::string& out,
+                               std::unique_ptr<Model>* model,
+                               Dataset* batches) const {
   Choice choice;
   RINGLET_RETURN_IF_ERROR(OpenModel(model_path, out, model, &choice));
   return OpenBatches(choice, **model, batches);
 }
 
-Status UseFlags::OpenBatches(const Choice& choice, const Model& model,
-                             Dataset* batches) const {
+Status ModelAndDataFlags::OpenBatches(const Choice& choice, const Model& model,
+                                      Dataset* batches) const {
   // A split counts the rows of the training, which had labels.
   Dataset train = labels_ || choice.split > 0
                       ? OpenData(choice.data, model)
@@ -276,9 +279,10 @@ Status UseFlags::OpenBatches(const Choice& choice, const Model& model,
   return labels_ ? CheckClassNames(model, *batches) : Status();
 }
 
-Status UseFlags::OpenNormal(const std::string& model_path,
-                            const std::string& file, const std::string& out,
-                            const Model& model, Dataset* batches) const {
+Status ModelAndDataFlags::OpenNormal(const std::string& model_path,
+                                     const std::string& file,
+                                     const std::string& out, const Model& model,
+                                     Dataset* batches) const {
   if (file.empty() && RunOf(model_path).empty()) {
     return InvalidArgument(
         "--threshold-quantile needs normal examples: give --threshold-data "
