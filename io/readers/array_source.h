@@ -13,13 +13,9 @@
 #include <vector>
 
 #include "ringlet/dataset.h"
+#include "ringlet/files.h"
 
 namespace ringlet {
-
-// "a.npy" of "data/a.npy".
-inline std::string BaseName(const std::string& path) {
-  return path.substr(path.find_last_of('/') + 1);
-}
 
 // The shape of one example: without the first dimension.
 inline Shape ExampleShape(const Shape& shape) {
@@ -107,8 +103,8 @@ class ArraySource final : public Source {
   int64_t size() const override { return size_; }
   ExampleSpec x() const override { return x_.spec; }
   ExampleSpec y() const override { return y_.spec; }
-  std::string name() const override { return BaseName(x_.name); }
-  std::string y_name() const override { return BaseName(y_.name); }
+  std::string name() const override { return FileNameOf(x_.name); }
+  std::string y_name() const override { return FileNameOf(y_.name); }
   std::vector<std::string> ClassNames() const override { return class_names_; }
   std::vector<std::string> ValueNames() const override { return value_names_; }
   std::string LabelName() const override { return label_name_; }

@@ -20,6 +20,7 @@
 #include "array_source.h"
 #include "memory_sizes.h"
 #include "npy_layout.h"
+#include "ringlet/files.h"
 
 namespace ringlet {
 namespace {
@@ -112,8 +113,8 @@ class IdxFileSource final : public Source {
   int64_t size() const override { return size_; }
   ExampleSpec x() const override { return x_; }
   ExampleSpec y() const override { return y_.spec; }
-  std::string name() const override { return BaseName(path_); }
-  std::string y_name() const override { return BaseName(y_.name); }
+  std::string name() const override { return FileNameOf(path_); }
+  std::string y_name() const override { return FileNameOf(y_.name); }
 
   Status Read(const int64_t* index, int count, void* x, void* y) override {
     const size_t bytes = x_.bytes();

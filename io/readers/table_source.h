@@ -17,6 +17,7 @@
 
 #include "array_source.h"
 #include "ringlet/dataset.h"
+#include "ringlet/files.h"
 
 namespace ringlet {
 
@@ -38,7 +39,7 @@ class TableSource final : public Source {
   int64_t size() const override { return table_.rows; }
   ExampleSpec x() const override { return {DType::kFloat32, {width_}}; }
   ExampleSpec y() const override { return table_.y.spec; }
-  std::string name() const override { return BaseName(table_.path); }
+  std::string name() const override { return FileNameOf(table_.path); }
   std::vector<std::string> ClassNames() const override {
     return table_.class_names;
   }
