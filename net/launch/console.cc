@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "../../core/base/check.h"
+#include "../transport/loop.h"
 #include "terminal.h"
 
 namespace ringlet {
@@ -26,9 +27,7 @@ void Console::Open(uv_loop_t* loop) {
   timer_.data = this;
 }
 
-void Console::Close() {
-  uv_close(reinterpret_cast<uv_handle_t*>(&timer_), nullptr);
-}
+void Console::Close() { uv_close(AsHandle(&timer_), nullptr); }
 
 void Console::AddLine(int stream, const std::string& prefix,
                       const std::string& line) {
@@ -44,7 +43,7 @@ void Console::AddLine(int stream, const std::string& prefix,
 }
 
 void Console::FlushSoon() {
-  if (!uv_is_active(reinterpret_cast<uv_handle_t*>(&timer_))) FlushAfter(0);
+  if (!uv_is_active(AsHandle(&timer_))) FlushAfter(0);
 }
 
 void Console::FlushAfter(uint64_t millis) {

@@ -38,11 +38,6 @@ namespace {
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
-template <typename T>
-uv_handle_t* AsHandle(T* handle) {
-  return reinterpret_cast<uv_handle_t*>(handle);
-}
-
 void SetTimer(uv_timer_t* timer, double seconds, uv_timer_cb callback) {
   const uint64_t millis = static_cast<uint64_t>(std::llround(seconds * 1000));
   RINGLET_CHECK(uv_timer_start(timer, callback, millis, 0) == 0);

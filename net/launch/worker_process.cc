@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "../../core/base/key_file.h"
+#include "../transport/loop.h"
 #include "done_report.h"
 #include "terminal.h"
 
@@ -24,11 +25,6 @@ namespace {
 
 constexpr int kDoneFd = 3;              // in a worker
 constexpr size_t kMaxLine = 64 * 1024;  // longer ones are cut in pieces
-
-template <typename T>
-uv_handle_t* AsHandle(T* handle) {
-  return reinterpret_cast<uv_handle_t*>(handle);
-}
 
 // Null-terminated, as exec takes them. The texts belong to the caller.
 std::vector<char*> Arguments(const std::vector<std::string>& command) {

@@ -147,7 +147,7 @@ RelayServer::~RelayServer() {
 
 void RelayServer::CloseAll() {
   listener_->Close();
-  uv_close(reinterpret_cast<uv_handle_t*>(&timer_), [](uv_handle_t* handle) {
+  uv_close(AsHandle(&timer_), [](uv_handle_t* handle) {
     static_cast<RelayServer*>(handle->data)->handles_->Closed();
   });
   while (!sides_.empty()) ClosePair(sides_.back());
@@ -308,7 +308,7 @@ void RelayServer::Close(Side* side) {
   side->state = Side::State::kClosing;
   sides_.erase(std::find(sides_.begin(), sides_.end(), side));
   table_.Leave(side);
-  uv_close(reinterpret_cast<uv_handle_t*>(&side->tcp), [](uv_handle_t* handle) {
+  uv_close(AsHandle(&side->tcp), [](uv_handle_t* handle) {
     Side* const of = static_cast<Side*>(handle->data);
     UvHandles* const handles = of->relay->handles_.get();
     delete of;

@@ -304,7 +304,7 @@ void RingNode::TickEvery(int64_t nanos) {
 // An idle handle runs once all events of the present poll were handled. So the
 // bytes of these events are read first.
 void RingNode::RequestTurn() {
-  if (uv_is_active(reinterpret_cast<uv_handle_t*>(&turn_idle_))) return;
+  if (uv_is_active(AsHandle(&turn_idle_))) return;
   uv_idle_start(&turn_idle_, [](uv_idle_t* idle) {
     uv_idle_stop(idle);
     static_cast<RingNode*>(idle->data)->session_.TakeTurn(Now());
@@ -317,9 +317,9 @@ void RingNode::OnLeft() {
     static_cast<RingNode*>(handle->data)->handles_.Closed();
   };
   if (initialized_) {
-    uv_close(reinterpret_cast<uv_handle_t*>(&timer_), closed);
-    uv_close(reinterpret_cast<uv_handle_t*>(&turn_idle_), closed);
-    uv_close(reinterpret_cast<uv_handle_t*>(&admit_idle_), closed);
+    uv_close(AsHandle(&timer_), closed);
+    uv_close(AsHandle(&turn_idle_), closed);
+    uv_close(AsHandle(&admit_idle_), closed);
   }
   handles_.WhenAllClosed([this] { owner_->OnClosed(); });
 }

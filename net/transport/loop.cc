@@ -68,7 +68,7 @@ Status Loop::Open(std::unique_ptr<Loop>* out) {
   lock.unlock();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (!started.ok()) {
-    uv_close(reinterpret_cast<uv_handle_t*>(&loop->wake_), nullptr);
+    uv_close(AsHandle(&loop->wake_), nullptr);
     uv_run(&loop->loop_, UV_RUN_DEFAULT);
     uv_loop_close(&loop->loop_);
     return started;
@@ -79,7 +79,7 @@ Status Loop::Open(std::unique_ptr<Loop>* out) {
 
 Loop::~Loop() {
   if (!thread_.joinable()) return;
-  Post([this] { uv_close(reinterpret_cast<uv_handle_t*>(&wake_), nullptr); });
+  Post([this] { uv_close(AsHandle(&wake_), nullptr); });
   thread_.Join();
   RINGLET_CHECK(uv_loop_close(&loop_) == 0);
 }

@@ -30,6 +30,13 @@ constexpr unsigned kKeepAliveSeconds = 30;
 // The time of the monotonic clock of uv timers.
 inline int64_t UvNanos() { return static_cast<int64_t>(uv_hrtime()); }
 
+// A uv_timer_t, uv_tcp_t or other handle as libuv's functions of any handle
+// take it.
+template <typename T>
+uv_handle_t* AsHandle(T* handle) {
+  return reinterpret_cast<uv_handle_t*>(handle);
+}
+
 // libuv's error as a Status: its number, and ": <its text>" after the message.
 Status UvError(int uv_error, const char* format, ...) RINGLET_PRINTF(2, 3);
 

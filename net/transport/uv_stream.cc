@@ -36,10 +36,6 @@ Cause CauseOf(int uv_error) {
   }
 }
 
-uv_handle_t* AsHandle(void* handle) {
-  return static_cast<uv_handle_t*>(handle);
-}
-
 }  // namespace
 
 Status UvStream::Make(UvHandles* handles, bool local, UvStream** stream,
