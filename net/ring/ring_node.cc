@@ -61,16 +61,16 @@ RingNode::RingNode(const RingOptions& options, std::vector<Address> hosts,
       listeners_(options_, hosts_, std::move(own), &handles_, this),
       forms_again_(generation > 1),
       admits_left_(kAdmitsAtOnce),
-      session_(options, generation, RandomIncarnation(), this, owner, Now(),
+      session_(options, generation, RandomIncarnation(), this, owner, UvNanos(),
                remaining_mask) {}
 
 void RingNode::Begin() {
-  if (InitHandles()) session_.Begin(Now());
+  if (InitHandles()) session_.Begin(UvNanos());
 }
 
 void RingNode::BeginWithdrawal(const Status& why) {
   withdraws_ = true;
-  if (InitHandles()) session_.BeginWithdrawal(why, Now());
+  if (InitHandles()) session_.BeginWithdrawal(why, UvNanos());
 }
 
 bool RingNode::InitHandles() {
@@ -92,7 +92,7 @@ bool RingNode::InitHandles() {
 Status RingNode::Listen() {
   if (!options_.relay.empty()) return WaitAtRelay();
   // In the first ring an unusable address is most likely a mistake.
-  RINGLET_RETURN_IF_ERROR(listeners_.Begin(forms_again_, Now()));
+  RINGLET_RETURN_IF_ERROR(listeners_.Begin(forms_again_, UvNanos()));
   return CheckDescriptors(0);
 }
 
@@ -135,7 +135,7 @@ void RingNode::Admit(UvListener* listener) {
   if (stream->is_local() && shares_) {
     stream = SharedStream::Expect(std::move(stream));
   }
-  session_.OnAccepted(std::move(stream), Now());
+  session_.OnAccepted(std::move(stream), UvNanos());
 }
 
 void RingNode::AdmitMore() {
@@ -181,7 +181,7 @@ Status RingNode::WaitAtRelay() {
     }
   }
   RINGLET_RETURN_IF_ERROR(CheckDescriptors(static_cast<int>(waits_->size())));
-  waits_->Tick(Now());
+  waits_->Tick(UvNanos());
   return Status();
 }
 
@@ -271,9 +271,9 @@ Status RingNode::Connect(int peer, const Endpoint& endpoint, StreamPtr* out) {
 // loop before it yields the processor.
 void RingNode::PollUntilEnded(uint64_t sequence) {
   if (session_.Ended(sequence)) return;
-  int64_t now = Now();
+  int64_t now = UvNanos();
   for (int64_t moved = now;
-       !session_.Ended(sequence) && now - moved < kPollNanos; now = Now()) {
+       !session_.Ended(sequence) && now - moved < kPollNanos; now = UvNanos()) {
     const bool some = session_.Poll(now, false);
     if (some) moved = now;
     if (some && !loop_->wanted()) continue;
@@ -292,11 +292,11 @@ void RingNode::TickEvery(int64_t nanos) {
       [](uv_timer_t* timer) {
         RingNode* const node = static_cast<RingNode*>(timer->data);
         node->AdmitMore();
-        const std::string line = node->listeners_.Tick(Now());
+        const std::string line = node->listeners_.Tick(UvNanos());
         if (!line.empty()) node->owner_->OnNotice(line);
-        if (node->waits_ != nullptr) node->waits_->Tick(Now());
+        if (node->waits_ != nullptr) node->waits_->Tick(UvNanos());
         node->SetStep(node->owner_->Step());
-        node->session_.Tick(Now());
+        node->session_.Tick(UvNanos());
       },
       ms, ms);
 }
@@ -307,7 +307,7 @@ void RingNode::RequestTurn() {
   if (uv_is_active(AsHandle(&turn_idle_))) return;
   uv_idle_start(&turn_idle_, [](uv_idle_t* idle) {
     uv_idle_stop(idle);
-    static_cast<RingNode*>(idle->data)->session_.TakeTurn(Now());
+    static_cast<RingNode*>(idle->data)->session_.TakeTurn(UvNanos());
   });
 }
 

@@ -51,17 +51,17 @@ class RingNode final : private Transport,
   void Begin();
   void BeginWithdrawal(const Status& why);
   void Start(const Call* calls, size_t count) {
-    session_.Start(calls, count, Now());
+    session_.Start(calls, count, UvNanos());
   }
-  void Abort(const Status& reason) { session_.Abort(reason, Now()); }
+  void Abort(const Status& reason) { session_.Abort(reason, UvNanos()); }
   // Polls shared memory until the operation has ended, while bytes arrive and
   // 50 us longer, which is the cost of a sleep and a wake-up. For a thread that
   // has entered the loop; it yields its processor in between.
   void PollUntilEnded(uint64_t sequence);
   bool all_shared() const { return session_.all_shared(); }
   void SetStep(uint64_t step) { session_.SetStep(step); }
-  WaitChain CurrentWait() { return session_.CurrentWait(Now()); }
-  void Leave() { session_.Leave(Now()); }
+  WaitChain CurrentWait() { return session_.CurrentWait(UvNanos()); }
+  void Leave() { session_.Leave(UvNanos()); }
   // On the loop's thread, or once that has ended.
   uint32_t newest_generation() const { return session_.newest_generation(); }
   uint64_t remaining_workers() const { return session_.remaining_workers(); }
@@ -93,7 +93,6 @@ class RingNode final : private Transport,
                      const JobKey& key) const;
   Status Seal(SealedStream::Maker* make, int listens, StreamPtr* stream);
   Status CheckDescriptors(int waits) const;
-  static int64_t Now() { return static_cast<int64_t>(uv_hrtime()); }
 
   const RingOptions options_;
   const std::vector<Address> hosts_;
