@@ -385,7 +385,7 @@ int ExportCommand(const std::vector<std::string>& line) {
   Status status = CheckFlags(f, from);
   if (!status.ok()) return flags.UsageError(status);
   status = CheckWritable("--out", f.out);
-  if (status.ok() && IsSameFile(from, f.out)) {
+  if (status.ok() && NameOneFile(from, f.out)) {
     status = InvalidArgument(
         "--out %s: is the file itself, which holds more than is exported; give "
         "another name",

@@ -338,7 +338,7 @@ Status OpenRunData(const RunConfig& config, int replicas, RunData* data) {
       .Annotate("data.validation");
 }
 
-bool IsSameFile(const std::string& a, const std::string& b) {
+bool NameOneFile(const std::string& a, const std::string& b) {
   struct stat of_a, of_b;
   return stat(a.c_str(), &of_a) == 0 && stat(b.c_str(), &of_b) == 0 &&
          SameFile(of_a, of_b);
@@ -347,7 +347,7 @@ bool IsSameFile(const std::string& a, const std::string& b) {
 Status CheckNotRead(const char* flag, const std::string& path,
                     const std::vector<std::string>& read) {
   for (const std::string& file : read) {
-    if (file.empty() || !IsSameFile(file, path)) continue;
+    if (file.empty() || !NameOneFile(file, path)) continue;
     return InvalidArgument(
         "%s %s: is read here, and would be overwritten; give another name",
         flag, path.c_str());
@@ -363,7 +363,7 @@ Status CheckNotData(const char* flag, const std::string& path,
     for (const DataPart& part : *parts) files.push_back(part.path);
   }
   for (const std::string& file : files) {
-    if (file.empty() || !IsSameFile(SplitArrayPath(file).file, path)) continue;
+    if (file.empty() || !NameOneFile(SplitArrayPath(file).file, path)) continue;
     return InvalidArgument(
         "%s %s: holds the data that are read; give another name", flag,
         path.c_str());

@@ -70,7 +70,8 @@ Status OpenRunData(const RunConfig& config, int replicas, RunData* data);
 // *train keeps the others.
 Status Split(double share, Dataset* train, Dataset* validation);
 
-bool IsSameFile(const std::string& a, const std::string& b);
+// True if both paths lead to one file that exists.
+bool NameOneFile(const std::string& a, const std::string& b);
 // An error if `path`, the output file of `flag`, is among the files in `read`.
 Status CheckNotRead(const char* flag, const std::string& path,
                     const std::vector<std::string>& read);

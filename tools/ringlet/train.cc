@@ -266,7 +266,7 @@ Status CheckOutputs(const std::string& path, const TrainFlags& flags,
     for (const auto& [other, path_of_other] : outputs) {
       if (&path_of_other == &file) break;
       const bool same =
-          file == path_of_other || IsSameFile(file, path_of_other);
+          file == path_of_other || NameOneFile(file, path_of_other);
       if (!file.empty() && !StartsWith(file, "/dev/") && same) {
         return InvalidArgument("%s and %s are one file, %s; give each its own",
                                other, what, file.c_str());
@@ -280,7 +280,7 @@ Status CheckOutputs(const std::string& path, const TrainFlags& flags,
       RINGLET_RETURN_IF_ERROR(
           CheckNotRead(what, file, {flags.init.path, config.saved_model}));
     }
-    if (!file.empty() && IsSameFile(file, path)) {
+    if (!file.empty() && NameOneFile(file, path)) {
       return InvalidArgument("%s %s: holds the run itself; give another name",
                              what, file.c_str());
     }
