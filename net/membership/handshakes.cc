@@ -132,7 +132,7 @@ void Handshakes::Join(FramedLink* link, uint32_t proposal, int64_t now) {
 // This worker was refused.
 Status Handshakes::OnReject(FramedLink* link, const FrameHeader& header,
                             const uint8_t* payload, int64_t now) {
-  const std::string text = Printable(payload, header.payload_bytes);
+  const std::string text = PrintableAscii(payload, header.payload_bytes);
   const Status why =
       Error(Code::kUnavailable, "it refused this worker: %s", text.c_str());
   if (link->is_probe) {

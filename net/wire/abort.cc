@@ -34,7 +34,8 @@ bool DecodeAbort(const uint8_t* payload, size_t bytes, int size, int sender,
   out->ended = (payload[1] & kEnded) != 0;
   out->rank = rank < size ? rank : sender;
   out->origin = origin == kNoRank ? -1 : origin < size ? origin : sender;
-  out->text = Printable(payload + kAbortFixedBytes, bytes - kAbortFixedBytes);
+  out->text =
+      PrintableAscii(payload + kAbortFixedBytes, bytes - kAbortFixedBytes);
   return true;
 }
 

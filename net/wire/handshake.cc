@@ -104,7 +104,8 @@ Status DecodeWithdraw(const uint8_t* payload, size_t bytes, Withdraw* out) {
   RINGLET_RETURN_IF_ERROR(DecodeIdentity(at, identity, &out->identity));
   out->reason = Error(
       CodeOf(payload[0]), "%s",
-      Printable(at + identity, bytes - kWithdrawFixedBytes - identity).c_str());
+      PrintableAscii(at + identity, bytes - kWithdrawFixedBytes - identity)
+          .c_str());
   return Status();
 }
 
@@ -116,7 +117,7 @@ Code CodeOf(uint64_t value) {
 namespace {
 
 Status CheckJob(const Identity& self, const Identity& peer) {
-  const std::string job = Printable(
+  const std::string job = PrintableAscii(
       reinterpret_cast<const uint8_t*>(peer.job.data()), peer.job.size());
   if (peer.job != self.job) {
     return InvalidArgument(
@@ -282,7 +283,7 @@ bool FrameIsLegal(LinkPhase phase, FrameType type) {
   return false;
 }
 
-std::string Printable(const uint8_t* text, size_t bytes) {
+std::string PrintableAscii(const uint8_t* text, size_t bytes) {
   std::string out;
   for (size_t i = 0; i < std::min(bytes, kTextBytes); ++i) {
     const bool printable = text[i] >= 0x20 && text[i] < 0x7f;

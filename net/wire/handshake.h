@@ -110,7 +110,7 @@ bool PhaseMayFollow(LinkPhase from, LinkPhase to);
 bool FrameIsLegal(LinkPhase phase, FrameType type);
 
 // Text from another process: only printable ASCII, at most 400 bytes of it.
-std::string Printable(const uint8_t* text, size_t bytes);
+std::string PrintableAscii(const uint8_t* text, size_t bytes);
 
 }  // namespace ringlet
 

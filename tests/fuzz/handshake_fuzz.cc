@@ -60,7 +60,7 @@ class Side final : public FrameReader::Sink {
     const size_t bytes = header.payload_bytes;
     if (header.type == FrameType::kReject) {
       return Error(Code::kUnavailable, "it refused this worker: %s",
-                   Printable(payload, bytes).c_str());
+                   PrintableAscii(payload, bytes).c_str());
     }
     if (header.type == FrameType::kWithdraw) {
       Withdraw withdraw;
