@@ -79,7 +79,7 @@ Status CheckExpected(const std::string& text) {
 }
 
 // The default number of replicas is that of the job's workers.
-Status CheckReplicas(const StrategyOptions& strategy) {
+Status CheckStrategyReplicas(const StrategyOptions& strategy) {
   const int quorum = strategy.local.quorum;
   const int least = std::max(quorum, strategy.local.participation);
   if (strategy.replicas > 0 || least <= 1) return Status();
@@ -97,8 +97,8 @@ Status Verify(const std::string& path, const VerifyFlags& flags) {
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
   flags.fit.Apply(&config.fit);
   const int replicas = std::max(config.strategy.options.replicas, 1);
-  RINGLET_RETURN_IF_ERROR(
-      CheckReplicas(config.strategy.options).Annotate("%s", path.c_str()));
+  RINGLET_RETURN_IF_ERROR(CheckStrategyReplicas(config.strategy.options)
+                              .Annotate("%s", path.c_str()));
   RINGLET_RETURN_IF_ERROR(
       MakeModel(&config, {}, nullptr, replicas).Annotate("%s", path.c_str()));
   RunData data;
