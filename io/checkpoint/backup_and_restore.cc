@@ -356,7 +356,7 @@ class BackupAndRestoreCallback final : public Callback {
       StartSaver();
     }
     RunState state(&fit);
-    const Metadata metadata = DescribeRun(&fit);
+    const Metadata metadata = RunMetadata(&fit);
     if (saver_ == nullptr) {
       Saved(checkpoints_->Save({&state}, metadata));
       return ends_ && !saved_.ok() ? NotSaved() : Status();
@@ -392,7 +392,7 @@ class BackupAndRestoreCallback final : public Callback {
 int ReplicasOfBackup(const std::string& backup_dir, FileSystem* files) {
   SafetensorsReader file;
   const Status status = OpenNewest(files, backup_dir, &file);
-  return status.ok() ? ReplicasOf(file.metadata()) : 0;
+  return status.ok() ? SavedReplicas(file.metadata()) : 0;
 }
 
 std::shared_ptr<Callback> BackupAndRestore(

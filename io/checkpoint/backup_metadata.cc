@@ -36,8 +36,8 @@ void WarnOfReplicas(const std::string& path, int saved, int here) {
 
 // The state of each replica (docs/checkpoint_format.md) needs the same number
 // of replicas, and the same kind of rounds.
-Status CheckReplicas(const SafetensorsReader& file, int replicas,
-                     const Model& model) {
+Status CheckSavedReplicas(const SafetensorsReader& file, int replicas,
+                          const Model& model) {
   const LocalUpdates& local = model.local_updates();
   const struct {
     const char *prefix, *name;
@@ -116,11 +116,11 @@ Metadata DescribeModelAndData(const FitState& fit) {
       {kReplicasKey, std::to_string(fit.model->num_replicas())},
       {kOptimizerKey, ChecksumOf(optimizer)},
       {kOptimizerFieldsKey, optimizer},
-      {kLayersKey, DescribeLayers(*fit.model)},
-      {kLossesKey, DescribeLosses(*fit.model)},
-      {kDataLineKey, DescribeData(fit)},
+      {kLayersKey, LayersText(*fit.model)},
+      {kLossesKey, LossesText(*fit.model)},
+      {kDataLineKey, DataText(fit)},
   };
-  const std::string local = DescribeLocal(*fit.model);
+  const std::string local = LocalUpdatesText(*fit.model);
   if (!local.empty()) run[kLocalKey] = local;
   if (fit.local_steps > 0) run[kRoundKey] = std::to_string(fit.local_steps);
   return run;
@@ -154,14 +154,14 @@ Status CheckSeed(const Metadata& saved, const Model& model) {
 
 }  // namespace
 
-Metadata DescribeRun(FitState* fit) {
+Metadata RunMetadata(FitState* fit) {
   Metadata run = DescribeModelAndData(*fit);
-  const std::string callbacks = DescribeCallbacks(fit);
+  const std::string callbacks = CallbacksText(fit);
   if (!callbacks.empty()) run[kCallbacksKey] = callbacks;
   return run;
 }
 
-int ReplicasOf(const Metadata& saved) {
+int SavedReplicas(const Metadata& saved) {
   for (const char* const key : {kReplicasKey, kWorldKey}) {
     const auto entry = saved.find(key);
     if (entry == saved.end()) continue;
@@ -207,7 +207,7 @@ Status CheckRun(FileSystem* files, const std::string& path, const FitState& fit,
     RINGLET_RETURN_IF_ERROR(
         CheckSeed(file.metadata(), *fit.model).Annotate("%s", path.c_str()));
   }
-  const std::string local = DescribeLocal(*fit.model);
+  const std::string local = LocalUpdatesText(*fit.model);
   const bool was_local = file.metadata().count(kLocalKey) > 0;
   if (was_local == local.empty()) {
     return InvalidArgument(
@@ -224,9 +224,9 @@ Status CheckRun(FileSystem* files, const std::string& path, const FitState& fit,
         path.c_str(), static_cast<long long>(steps));
   }
   // Errors come before the warnings, after which training continues.
-  const int replicas = ReplicasOf(file.metadata());
-  RINGLET_RETURN_IF_ERROR(
-      CheckReplicas(file, replicas, *fit.model).Annotate("%s", path.c_str()));
+  const int replicas = SavedReplicas(file.metadata());
+  RINGLET_RETURN_IF_ERROR(CheckSavedReplicas(file, replicas, *fit.model)
+                              .Annotate("%s", path.c_str()));
   const auto compare = [&](const char* key, const char* other,
                            const std::string& here) {
     const auto saved = file.metadata().find(key);
@@ -236,8 +236,8 @@ Status CheckRun(FileSystem* files, const std::string& path, const FitState& fit,
         "continues from it, but not as it would have without the interruption",
         path.c_str(), other, Printable(saved->second).c_str(), here.c_str());
   };
-  compare(kLossesKey, "losses", DescribeLosses(*fit.model));
-  compare(kDataLineKey, "data or batches", DescribeData(fit));
+  compare(kLossesKey, "losses", LossesText(*fit.model));
+  compare(kDataLineKey, "data or batches", DataText(fit));
   compare(kLocalKey, "local updates", local);
   WarnOfReplicas(path, replicas, fit.model->num_replicas());
   return Status();

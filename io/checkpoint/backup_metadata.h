@@ -14,11 +14,11 @@
 namespace ringlet {
 
 // The metadata of a backup that is written now.
-Metadata DescribeRun(FitState* fit);
+Metadata RunMetadata(FitState* fit);
 
 // The number of replicas of the run that saved the file. Files from before
 // replicas give the number of workers. 0: unknown.
-int ReplicasOf(const Metadata& saved);
+int SavedReplicas(const Metadata& saved);
 
 // True if the file was saved by this run, as far as the metadata show.
 bool IsSameRun(const Metadata& saved, const FitState& fit);

@@ -115,7 +115,7 @@ void CheckpointDirectory::AdoptState(const std::vector<int64_t>& found) {
   last_preserved_ = parsed ? state.last_preserved : now - 1;
   if (last_preserved_ > now) {
     Warn(directory_ + ": the clock was set back by " +
-         CheckpointState::SecondsText(last_preserved_ - now) +
+         CheckpointState::TimestampText(last_preserved_ - now) +
          " s since the last checkpoint");
     last_preserved_ = now;
   }

@@ -113,7 +113,7 @@ Status FindNewestCheckpoint(FileSystem* files, const std::string& directory,
   return Status();
 }
 
-std::string CheckpointState::SecondsText(double seconds) {
+std::string CheckpointState::TimestampText(double seconds) {
   return ShortestText(seconds);
 }
 
@@ -126,9 +126,9 @@ std::string CheckpointState::ToText() const {
     text += "all_model_checkpoint_paths" + quoted(path);
   }
   for (const double saved : seconds) {
-    text += "all_model_checkpoint_timestamps: " + SecondsText(saved) + "\n";
+    text += "all_model_checkpoint_timestamps: " + TimestampText(saved) + "\n";
   }
-  return text + "last_preserved_timestamp: " + SecondsText(last_preserved) +
+  return text + "last_preserved_timestamp: " + TimestampText(last_preserved) +
          "\n";
 }
 

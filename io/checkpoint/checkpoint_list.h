@@ -55,7 +55,7 @@ struct CheckpointState {
   std::string ToText() const;
   // Ignores `latest` and unknown keys. False if a line has another format.
   static bool Parse(const std::string& text, CheckpointState* state);
-  static std::string SecondsText(double seconds);
+  static std::string TimestampText(double seconds);
 };
 
 }  // namespace ringlet

@@ -71,7 +71,7 @@ bool HasTensorOf(const SafetensorsReader& file, const StateSpan& span,
 
 }  // namespace
 
-std::string DescribeCallbacks(FitState* fit) {
+std::string CallbacksText(FitState* fit) {
   const std::vector<std::string> parts = RunState(fit).CallbackParts();
   std::string text;
   for (size_t c = 0; c < parts.size(); ++c) {

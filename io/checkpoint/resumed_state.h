@@ -20,11 +20,11 @@
 
 namespace ringlet {
 
-// The key in a backup's metadata for the text of DescribeCallbacks. The text
+// The key in a backup's metadata for the text of CallbacksText. The text
 // has a line for each callback with a state: the prefix of its tensors' names
 // and a digest of Callback::Identity, "callback/csv_logger_1 85944171f73967e8".
 constexpr char kCallbacksKey[] = "callbacks";
-std::string DescribeCallbacks(FitState* fit);
+std::string CallbacksText(FitState* fit);
 
 class ResumedState final : public Saveable {
  public:

@@ -60,7 +60,7 @@ std::string DescribeLayer(const Model& model, int node) {
 
 }  // namespace
 
-std::string DescribeLayers(const Model& model) {
+std::string LayersText(const Model& model) {
   std::string text;
   for (int node = 0; node < model.num_nodes(); ++node) {
     text += (node > 0 ? "\n" : "") + DescribeLayer(model, node);
@@ -82,7 +82,7 @@ bool TakeLine(std::string* text, std::string* line) {
 }  // namespace
 
 Status CheckLayers(const std::string& saved, const Model& model) {
-  std::string there = saved, here = DescribeLayers(model);
+  std::string there = saved, here = LayersText(model);
   for (int node = 0;; ++node) {
     std::string a, b;
     const bool more_there = TakeLine(&there, &a);
@@ -99,7 +99,7 @@ Status CheckLayers(const std::string& saved, const Model& model) {
   }
 }
 
-std::string DescribeLosses(const Model& model) {
+std::string LossesText(const Model& model) {
   const std::vector<OutputLoss>& losses = model.losses();
   std::string text;
   for (const OutputLoss& each : losses) {
@@ -129,7 +129,7 @@ std::string DescribeFederated(const LocalUpdates& local) {
 
 }  // namespace
 
-std::string DescribeLocal(const Model& model) {
+std::string LocalUpdatesText(const Model& model) {
   const LocalUpdates& local = model.local_updates();
   if (!local.enabled()) return "";
   constexpr const char* kDeltas[] = {", int8", ", float32", ", sparse"};
@@ -144,7 +144,7 @@ std::string DescribeLocal(const Model& model) {
          (local.overlap ? ", overlap" : "") + DescribeFederated(local);
 }
 
-std::string DescribeData(const FitState& fit) {
+std::string DataText(const FitState& fit) {
   if (fit.dataset == nullptr) return "";
   const Dataset& data = *fit.dataset;
   int64_t examples = data.own_examples().empty() ? data.size() : 0;

@@ -15,7 +15,7 @@ namespace ringlet {
 // Two models with the same description and weights compute the same outputs.
 // Rates, initializers and regularizers are left out: they may be tuned in a
 // run.
-std::string DescribeLayers(const Model& model);
+std::string LayersText(const Model& model);
 
 // Compares the description `saved` with that of `model`. kInvalidArgument names
 // the first difference.
@@ -24,15 +24,15 @@ Status CheckLayers(const std::string& saved, const Model& model);
 // The loss of each output, and its weight if that is not 1: "kind:
 // SparseCategoricalCrossentropy; size: MeanSquaredError times 0.2". A single
 // output is not named.
-std::string DescribeLosses(const Model& model);
+std::string LossesText(const Model& model);
 
 // "rounds of 30 local steps, outer 0.7, 0.9, nesterov, int8"; "" without local
 // updates.
-std::string DescribeLocal(const Model& model);
+std::string LocalUpdatesText(const Model& model);
 
 // The properties of a fit's data on which a resume depends: "2000 examples,
 // shuffled with seed 1, batches of 32, 63 steps an epoch". "" without data.
-std::string DescribeData(const FitState& fit);
+std::string DataText(const FitState& fit);
 
 }  // namespace ringlet
 

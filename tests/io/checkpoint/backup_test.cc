@@ -683,7 +683,7 @@ TEST(BackupTest, Resume_SameShapesButOtherLayers_IsRefused) {
 }
 
 // The text is in files that were written before.
-TEST(BackupTest, DescribeLayers_SeveralKinds_KeepsTheTextOfOlderFiles) {
+TEST(BackupTest, LayersText_SeveralKinds_KeepsTheTextOfOlderFiles) {
   Functional model;
   const auto x = model.Add(Input({8, 8, 1}));
   const auto a = model.Add(Conv2D(4, 3, kRelu).Padding(kSame), {x});
@@ -693,7 +693,7 @@ TEST(BackupTest, DescribeLayers_SeveralKinds_KeepsTheTextOfOlderFiles) {
   const auto e = model.Add(Reshape({-1, 4}), {d});
   const auto f = model.Add(Dropout(0.3f).Seed(7).Trainable(false), {e});
   model.Add(Softmax(), {model.Add(Dense(3).KernelRegularizer(L2()), {f})});
-  EXPECT_EQ(DescribeLayers(model),
+  EXPECT_EQ(LayersText(model),
             "InputLayer (8, 8, 1)\n"
             "Conv2D 3x3 by 1x1 same relu\n"
             "Conv2D 1x2 by 1x1 same of layer 0\n"
