@@ -1,7 +1,7 @@
 // The variables of one scheduler, and where they place its ranks.
 //
-// For resolvers.h. An error names the missing or malformed
-// variable, and the scheduler that made it necessary.
+// For resolvers.h. An error names the missing or malformed variable, and the
+// scheduler that made it necessary.
 
 #ifndef RINGLET_NET_CLUSTER_VARIABLES_H_
 #define RINGLET_NET_CLUSTER_VARIABLES_H_

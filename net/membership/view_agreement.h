@@ -11,9 +11,9 @@
 //
 // Every worker sends the list of workers that it hears to all of them, and
 // again whenever the list changes. The lowest waiting worker proposes a view.
-// If all workers of the list hear each other, or all those awaited, it
-// proposes these immediately. Otherwise it proposes a clique of workers that
-// hear each other. It does so once one of them has waited until
+// If all workers of the list hear each other, or all that may still come
+// (awaited_mask), it proposes these immediately. Otherwise it proposes a clique
+// of workers that hear each other. It does so once one of them has waited until
 // partial_view_at, and nothing has changed for `quiet`. A member acknowledges a
 // proposal of the lowest worker that it hears, if it hears all members;
 // otherwise it sends its list again. When all have acknowledged, the proposer
