@@ -5,11 +5,8 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
 #include "status.h"
 
@@ -67,8 +64,6 @@ class Philox {
 // any part. A waiting thread spins for some tens of microseconds, then sleeps.
 // The pool allocates only in its constructor.
 
-class Thread;
-
 // The number of threads of this process that can compute at the same time, >=
 // 1. It is the number of processors that the process may run on
 // (sched_getaffinity), or less if a cgroup has a quota (cpu.max,
@@ -112,25 +107,13 @@ class ThreadPool {
   }
 
  private:
+  class Team;  // the threads, and the work that they share
   using Function = void (*)(const void* work, int thread);
   void RunAll(Function function, const void* work);
-  void Loop(int thread);
-  bool Claim(int part, uint64_t generation);
-  void RunParts(int first, uint64_t generation);
 
   const int threads_;
-  Function function_ = nullptr;
-  const void* work_ = nullptr;
-  std::atomic<uint64_t> generation_{0};
-  std::atomic<int> running_{0};  // parts except 0 that have not returned
-  // By part: the last generation that has claimed it.
-  std::unique_ptr<std::atomic<uint64_t>[]> claimed_;
-  std::atomic<bool> stop_{false};
-  std::mutex mutex_;
-  std::condition_variable start_;
-  std::condition_variable done_;
   Status status_;
-  std::unique_ptr<Thread[]> workers_;  // threads_ - 1, started in order
+  std::unique_ptr<Team> team_;
 };
 
 }  // namespace ringlet

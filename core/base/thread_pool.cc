@@ -1,5 +1,9 @@
 #include "ringlet/compute.h"
 
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+
 #include "check.h"
 #include "thread.h"
 
@@ -28,16 +32,48 @@ bool SpinUntil(const Condition& condition) {
 
 }  // namespace
 
-ThreadPool::ThreadPool(int threads) : threads_(threads) {
-  RINGLET_CHECK(threads >= 1);
-  claimed_.reset(new std::atomic<uint64_t>[threads]());
-  workers_.reset(new Thread[threads - 1]);
-  for (int t = 1; t < threads && status_.ok(); ++t) {
-    status_ = workers_[t - 1].Start("to compute with", [this, t] { Loop(t); });
+// Each call of Run is a generation. A thread claims a part in the generation,
+// so no part of an earlier one remains, and a late thread finds all taken.
+class ThreadPool::Team {
+ public:
+  explicit Team(int threads);
+  ~Team();
+  Status Start();
+  void Run(Function function, const void* work);
+
+ private:
+  void Loop(int thread);
+  bool Claim(int part, uint64_t generation);
+  void RunParts(int first, uint64_t generation);
+
+  const int threads_;
+  Function function_ = nullptr;
+  const void* work_ = nullptr;
+  std::atomic<uint64_t> generation_{0};
+  std::atomic<int> running_{0};  // parts except 0 that have not returned
+  // By part: the last generation that has claimed it.
+  std::unique_ptr<std::atomic<uint64_t>[]> claimed_;
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;
+  std::condition_variable start_;
+  std::condition_variable done_;
+  std::unique_ptr<Thread[]> workers_;  // threads_ - 1, started in order
+};
+
+ThreadPool::Team::Team(int threads)
+    : threads_(threads),
+      claimed_(new std::atomic<uint64_t>[threads]()),
+      workers_(new Thread[threads - 1]) {}
+
+Status ThreadPool::Team::Start() {
+  for (int t = 1; t < threads_; ++t) {
+    RINGLET_RETURN_IF_ERROR(
+        workers_[t - 1].Start("to compute with", [this, t] { Loop(t); }));
   }
+  return Status();
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::Team::~Team() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     stop_ = true;
@@ -47,16 +83,14 @@ ThreadPool::~ThreadPool() {
   for (int t = 1; t < threads_; ++t) workers_[t - 1].Join();
 }
 
-// Each part is claimed in each generation, so no part of an earlier generation
-// remains. A late thread finds all parts taken.
-bool ThreadPool::Claim(int part, uint64_t generation) {
+bool ThreadPool::Team::Claim(int part, uint64_t generation) {
   uint64_t before = generation - 1;
   return claimed_[part].compare_exchange_strong(before, generation);
 }
 
 // Runs the parts that no thread has begun, from `first` on. The caller runs
 // part 0.
-void ThreadPool::RunParts(int first, uint64_t generation) {
+void ThreadPool::Team::RunParts(int first, uint64_t generation) {
   for (int i = 1; i < threads_; ++i, first = first % (threads_ - 1) + 1) {
     if (!Claim(first, generation)) continue;
     function_(work_, first);
@@ -67,8 +101,7 @@ void ThreadPool::RunParts(int first, uint64_t generation) {
   }
 }
 
-void ThreadPool::RunAll(Function function, const void* work) {
-  RINGLET_CHECK(status_.ok());
+void ThreadPool::Team::Run(Function function, const void* work) {
   function_ = function;
   work_ = work;
   running_ = threads_ - 1;
@@ -85,7 +118,7 @@ void ThreadPool::RunAll(Function function, const void* work) {
   done_.wait(lock, finished);
 }
 
-void ThreadPool::Loop(int thread) {
+void ThreadPool::Team::Loop(int thread) {
   uint64_t seen = 0;
   for (;;) {
     const auto called = [&] { return generation_ != seen; };
@@ -97,6 +130,19 @@ void ThreadPool::Loop(int thread) {
     if (stop_) return;
     RunParts(thread, seen);
   }
+}
+
+ThreadPool::ThreadPool(int threads) : threads_(threads) {
+  RINGLET_CHECK(threads >= 1);
+  team_ = std::make_unique<Team>(threads);
+  status_ = team_->Start();
+}
+
+ThreadPool::~ThreadPool() = default;
+
+void ThreadPool::RunAll(Function function, const void* work) {
+  RINGLET_CHECK(status_.ok());
+  team_->Run(function, work);
 }
 
 }  // namespace ringlet
