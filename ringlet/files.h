@@ -126,45 +126,6 @@ class FileSystem {
   static FileSystem* Posix();  // never destroyed
 };
 
-// "." of "a", "/" of "/a", "b" of "b/a".
-std::string FolderOf(const std::string& path);
-// "a" of "b/a".
-std::string FileNameOf(const std::string& path);
-
-// Reads a whole file of at most `limit` bytes.
-Status ReadWholeFile(FileSystem* files, const std::string& path, int64_t limit,
-                     std::string* bytes);
-
-// Writes a file atomically: to a temporary name beside `path`. Commit() syncs,
-// renames and syncs the folder. Without it no file is left. The new file has
-// the permissions of a replaced file of this user.
-class AtomicFile {
- public:
-  ~AtomicFile();
-  // Reserves `bytes`. Removes the temporary files of interrupted writers of
-  // `path`, as far as this user may. If two write at the same time, the file of
-  // the last Commit stays. `is_private`: as FileSystem::CreatePrivate.
-  Status Open(FileSystem* files, const std::string& path, int64_t bytes,
-              bool is_private = false);
-  File* file() { return file_.get(); }
-  // After OK the file is durable. *renamed (may be null) is true if `path` is
-  // the new file, also after an error of the last step. With `replace` false:
-  // kAlreadyExists if there is a file at `path` now.
-  Status Commit(bool* renamed = nullptr, bool replace = true);
-
-  // The final name of the temporary file `name`; "" if `name` is not one.
-  static std::string TargetOf(const std::string& name);
-
- private:
-  Status RemoveLeft();
-  Status CreateTemporary(bool is_private);
-
-  FileSystem* files_ = nullptr;
-  std::string path_, temporary_;    // temporary_ is "" if there is none
-  std::unique_ptr<HeldLock> lock_;  // of temporary_, while it has that name
-  std::unique_ptr<File> file_;
-};
-
 // --- sealed files ------------------------------------------------------------
 
 // SealedFiles: encrypted files, which cannot be read, or changed undetected,

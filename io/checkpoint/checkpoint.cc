@@ -6,6 +6,7 @@
 #include "../../core/base/json.h"
 #include "../../core/base/state_names.h"
 #include "../../core/base/text.h"
+#include "../files/atomic_file.h"
 #include "../weights/safetensors.h"
 
 namespace ringlet {

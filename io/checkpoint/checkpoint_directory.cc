@@ -11,6 +11,7 @@
 
 #include "../../core/base/check.h"
 #include "../../core/base/trail.h"
+#include "../files/atomic_file.h"
 #include "checkpoint_list.h"
 #include "ringlet/status.h"
 

@@ -10,6 +10,7 @@
 
 #include "../../core/base/number_text.h"
 #include "../../core/base/text.h"
+#include "../files/atomic_file.h"
 #include "ringlet/checkpoint.h"
 
 namespace ringlet {

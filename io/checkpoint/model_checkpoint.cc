@@ -17,6 +17,7 @@
 #include "../../core/base/text.h"
 #include "../../core/fit/evaluation.h"
 #include "../../core/fit/monitor.h"
+#include "../files/path.h"
 #include "format_path.h"
 #include "kept_files.h"
 #include "model_path.h"

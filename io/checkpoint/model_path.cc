@@ -2,6 +2,7 @@
 
 #include "../../core/base/text.h"
 #include "../files/file_kind.h"
+#include "../files/path.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/files.h"
 #include "ringlet/status.h"

@@ -7,6 +7,7 @@
 #include "../../core/base/text.h"
 #include "../../core/fit/interrupts.h"
 #include "../../core/fit/run_state.h"
+#include "../files/path.h"
 #include "../weights/safetensors.h"
 #include "model_path.h"
 #include "ringlet/collective.h"

@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "../files/atomic_file.h"
 #include "c_header.h"
 #include "c_interface.h"
 #include "c_model.h"

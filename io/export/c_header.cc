@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "../../core/base/text.h"
+#include "../files/atomic_file.h"
 
 namespace ringlet {
 namespace {

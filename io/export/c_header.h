@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "../files/atomic_file.h"
 #include "c_interface.h"
 #include "ringlet/files.h"
 

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <limits>
 
+#include "../files/atomic_file.h"
 #include "c_helpers.h"
 
 namespace ringlet {

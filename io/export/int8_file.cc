@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <set>
 
+#include "../files/atomic_file.h"
 #include "c_helpers.h"
 #include "int8_model.h"
 

@@ -9,6 +9,7 @@
 
 #include "../../core/base/byte_order.h"
 #include "../../core/base/float16.h"
+#include "../files/atomic_file.h"
 #include "../files/onnx_format.h"
 #include "../files/protobuf.h"
 #include "ringlet/model.h"

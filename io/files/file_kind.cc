@@ -9,6 +9,7 @@
 #include "../../core/base/crc32c.h"
 #include "../../core/base/json.h"
 #include "../../core/base/text.h"
+#include "atomic_file.h"
 #include "input_file.h"
 
 namespace ringlet {

@@ -25,6 +25,7 @@
 #include "../../core/base/fnv1a.h"
 #include "../../core/base/same_file.h"
 #include "open_error.h"
+#include "path.h"
 #include "ringlet/files.h"
 
 namespace ringlet {

@@ -9,6 +9,7 @@
 #include <cinttypes>
 
 #include "../../core/base/collective_numbers.h"
+#include "../files/path.h"
 
 namespace ringlet {
 

@@ -9,6 +9,7 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "../files/atomic_file.h"
 #include "ringlet/status.h"
 
 namespace ringlet {

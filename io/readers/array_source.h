@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "../files/path.h"
 #include "ringlet/dataset.h"
 #include "ringlet/files.h"
 

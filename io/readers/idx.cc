@@ -16,6 +16,7 @@
 #include "../files/file_kind.h"
 #include "../files/input_file.h"
 #include "../files/open_error.h"
+#include "../files/path.h"
 #include "array_path.h"
 #include "array_source.h"
 #include "memory_sizes.h"

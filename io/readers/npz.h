@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "../files/atomic_file.h"
 #include "npy_layout.h"
 #include "ringlet/files.h"
 #include "ringlet/shape.h"

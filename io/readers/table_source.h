@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "../files/path.h"
 #include "array_source.h"
 #include "ringlet/dataset.h"
 #include "ringlet/files.h"

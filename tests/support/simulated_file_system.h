@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "io/files/path.h"
 #include "ringlet/files.h"
 
 namespace ringlet {

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "../../io/files/atomic_file.h"
 #include "command_line.h"
 #include "commands.h"
 #include "io/logs/example_audit.h"

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "../../io/files/atomic_file.h"
 #include "anomaly.h"
 #include "command_line.h"
 #include "commands.h"

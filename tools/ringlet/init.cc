@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "../../io/files/atomic_file.h"
 #include "command_line.h"
 #include "commands.h"
 #include "core/base/text.h"

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "../../io/files/path.h"
 #include "command_line.h"
 #include "commands.h"
 #include "core/base/key_file.h"

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "../../io/files/atomic_file.h"
+#include "../../io/files/path.h"
 #include "core/base/text.h"
 #include "io/checkpoint/model_path.h"
 #include "ringlet/files.h"

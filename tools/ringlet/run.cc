@@ -16,6 +16,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "../../io/files/path.h"
 #include "core/base/json.h"
 #include "core/base/same_file.h"
 #include "core/base/text.h"

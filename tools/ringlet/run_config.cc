@@ -10,6 +10,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "../../io/files/atomic_file.h"
+#include "../../io/files/path.h"
 #include "callback_config.h"
 #include "core/base/text.h"
 #include "core/fit/run_state.h"

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "../../io/files/atomic_file.h"
 #include "command_line.h"
 #include "commands.h"
 #include "io/checkpoint/inspect.h"

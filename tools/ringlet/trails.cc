@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "../../io/files/atomic_file.h"
 #include "command_line.h"
 #include "io/logs/trail_report.h"
 #include "ringlet/files.h"

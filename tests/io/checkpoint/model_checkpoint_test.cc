@@ -15,6 +15,7 @@
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
 #include "io/checkpoint/format_path.h"
+#include "io/files/path.h"
 
 namespace ringlet {
 namespace {

@@ -18,6 +18,7 @@
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
 #include "core/base/byte_order.h"
+#include "io/files/atomic_file.h"
 #include "io/keras/compile_json.h"
 #include "ringlet/files.h"
 #include "ringlet/fit.h"

@@ -17,6 +17,7 @@
 #include "../../support/tiny_model.h"
 #include "core/fit/interrupts.h"
 #include "io/checkpoint/model_path.h"
+#include "io/files/atomic_file.h"
 #include "ringlet/fit.h"
 
 namespace ringlet {

@@ -9,6 +9,8 @@
 #include <functional>
 
 #include "../../support/temp_folder.h"
+#include "io/files/atomic_file.h"
+#include "io/files/path.h"
 
 namespace ringlet {
 namespace {

@@ -21,6 +21,7 @@
 #include "../../support/some_state.h"
 #include "../../support/temp_folder.h"
 #include "io/checkpoint/checkpoint_directory.h"
+#include "io/files/atomic_file.h"
 
 namespace ringlet {
 namespace {

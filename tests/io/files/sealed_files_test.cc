@@ -12,6 +12,7 @@
 #include "../../support/some_state.h"
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
+#include "io/files/atomic_file.h"
 #include "ringlet/checkpoint.h"
 
 namespace ringlet {
