@@ -178,13 +178,13 @@ DEFECTS = {
           "ElasticTest.StopRequest_AnotherWorkerIsLost_IsKept")),
     # io/files
     "atomic file: the folder is not synced":
-        ("io/files/file_system.cc",
+        ("io/files/atomic_file.cc",
          "  return files_->SyncName(path_);",
          "  return Status();",
          ("io_checkpoint",
           "*CheckpointCrashTest.PowerCut_AtRandom_LosesNoDurableCheckpoint/*")),
     "atomic file: renamed before its data are durable":
-        ("io/files/file_system.cc",
+        ("io/files/atomic_file.cc",
          "  Status written = file_->Sync();\n"
          "  if (written.ok()) written = file_->Close();",
          "  Status written = file_->Close();",
