@@ -103,9 +103,10 @@ bench: ## speeds, as ratios to a limit or a peer measured in the same run
 	@$(MAKE) --no-print-directory build TARGETS='programs bench-programs'
 	@tools/bench.py $(BUILD)
 
-check-deps: ## core includes only core; net and io never each other; plain words
+check-deps: ## includes by layer, plain words, pages that name what exists
 	@tools/check_deps.py
 	@tools/check_words.py
+	@tools/check_docs.py
 	@tests/rules.py --check
 
 # --- static programs, of this machine or of ARCH ---
