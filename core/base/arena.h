@@ -1,8 +1,8 @@
 // Arena and LifetimePlan: the placement of tensors in memory.
 //
-// Internal. The caller owns the memory, and the library computes the size. The
-// same placement code runs on a counting arena (no memory, addresses are null)
-// and on a real one. Objects in an arena are not destroyed.
+// The caller owns the memory, and the library computes the size. The same
+// placement code runs on a counting arena (no memory, addresses are null) and
+// on a real one. Objects in an arena are not destroyed.
 //
 // Sizes have 64 bits everywhere, so that sizes beyond a 32-bit process are
 // found. Single-threaded.

@@ -1,6 +1,6 @@
 // The order of bytes in files and on the wire: little-endian, on any processor.
 //
-// Internal. The memory need not be aligned.
+// The memory need not be aligned.
 
 #ifndef RINGLET_CORE_BASE_BYTE_ORDER_H_
 #define RINGLET_CORE_BASE_BYTE_ORDER_H_

@@ -1,8 +1,7 @@
 // Assertions about ringlet's own invariants.
 //
-// Internal. Never use them for bytes from a file, a peer or the environment:
-// those return a Status. A failed check prints file, line and condition, and
-// aborts.
+// Never use them for bytes from a file, a peer or the environment: those return
+// a Status. A failed check prints file, line and condition, and aborts.
 
 #ifndef RINGLET_CORE_BASE_CHECK_H_
 #define RINGLET_CORE_BASE_CHECK_H_

@@ -1,7 +1,7 @@
 // CRC32C: the checksum of frames, checkpoints and event files.
 //
-// Internal. The Castagnoli polynomial 0x1EDC6F41, reflected, initial and final
-// value all ones (RFC 3720, appendix B.4): Crc32c("123456789") = 0xE3069283.
+// The Castagnoli polynomial 0x1EDC6F41, reflected, initial and final value all
+// ones (RFC 3720, appendix B.4): Crc32c("123456789") = 0xE3069283.
 
 #ifndef RINGLET_CORE_BASE_CRC32C_H_
 #define RINGLET_CORE_BASE_CRC32C_H_

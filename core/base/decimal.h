@@ -1,8 +1,8 @@
 // Decimal: the decimal number that a float32 setting was written as.
 //
-// Internal to core/. A rho of 0.9999 becomes the float32 0.99989998, and 1 -
-// rho then has a relative error of 2e-4. Keras keeps its settings as float64.
-// So differences and powers of settings are computed from their decimals.
+// A rho of 0.9999 becomes the float32 0.99989998, and 1 - rho then has a
+// relative error of 2e-4. Keras keeps its settings as float64. So differences
+// and powers of settings are computed from their decimals.
 
 #ifndef RINGLET_CORE_BASE_DECIMAL_H_
 #define RINGLET_CORE_BASE_DECIMAL_H_

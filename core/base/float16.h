@@ -1,8 +1,8 @@
 // The two halves of float32: IEEE 754 binary16 and bfloat16, as bit patterns.
 //
-// Internal. Rounds to nearest, ties to even. Numbers that are too large for
-// binary16 become infinite; a NaN stays a quiet NaN. There are no branches, so
-// that compilers vectorize loops: gradients are sent in these formats.
+// Rounds to nearest, ties to even. Numbers that are too large for binary16
+// become infinite; a NaN stays a quiet NaN. There are no branches, so that
+// compilers vectorize loops: gradients are sent in these formats.
 
 #ifndef RINGLET_CORE_BASE_FLOAT16_H_
 #define RINGLET_CORE_BASE_FLOAT16_H_

@@ -1,6 +1,6 @@
 // FNV-1a with 64 bits: a hash with the same value on every machine.
 //
-// Internal. It separates texts; it does not withstand attacks.
+// It separates texts; it does not withstand attacks.
 
 #ifndef RINGLET_CORE_BASE_FNV1A_H_
 #define RINGLET_CORE_BASE_FNV1A_H_

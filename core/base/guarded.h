@@ -1,8 +1,8 @@
 // Calls user code, which may throw: an exception becomes a Status.
 //
-// Internal to core/. The library is built without exceptions, so none may pass
-// through its functions. Only core/fit/guarded.cc, which makes all these
-// calls, is built with them.
+// The library is built without exceptions, so none may pass through its
+// functions. Only core/fit/guarded.cc, which makes all these calls, is built
+// with them.
 
 #ifndef RINGLET_CORE_BASE_GUARDED_H_
 #define RINGLET_CORE_BASE_GUARDED_H_

@@ -1,8 +1,7 @@
 // IeeeArithmetic: sets rounding to nearest, and keeps denormal numbers.
 //
-// Internal to core/. A program may have set other modes for its thread, and a
-// library built with -ffast-math for all threads. They would change the bits of
-// a training.
+// A program may have set other modes for its thread, and a library built with
+// -ffast-math for all threads. They would change the bits of a training.
 //
 // Not all CPUs can replace denormals by zero, and not all do it in the same
 // way, so the mode is off on all. Formulas with many slow denormals replace

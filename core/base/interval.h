@@ -1,6 +1,4 @@
 // Interval: the permitted numbers of a setting.
-//
-// Internal to core/ and io/.
 
 #ifndef RINGLET_CORE_BASE_INTERVAL_H_
 #define RINGLET_CORE_BASE_INTERVAL_H_

@@ -1,8 +1,7 @@
 // JobKeys: the secret that the workers of a job share.
 //
-// Internal to the library. Links and sealed files use it. The reader of the
-// keys puts them into memory that is wiped at the end; all others have shared
-// pointers to this one copy.
+// Links and sealed files use it. The reader of the keys puts them into memory
+// that is wiped at the end; all others have shared pointers to this one copy.
 
 #ifndef RINGLET_CORE_BASE_JOB_KEY_H_
 #define RINGLET_CORE_BASE_JOB_KEY_H_

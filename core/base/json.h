@@ -1,8 +1,8 @@
 // Json: the reader of JSON, which uses cJSON; and a writer.
 //
-// Internal. Texts come from files and from the environment and are not trusted:
-// syntax, nesting, UTF-8 and duplicate keys are checked before a value is
-// returned. Several threads may parse texts at the same time.
+// Texts come from files and from the environment and are not trusted: syntax,
+// nesting, UTF-8 and duplicate keys are checked before a value is returned.
+// Several threads may parse texts at the same time.
 
 #ifndef RINGLET_CORE_BASE_JSON_H_
 #define RINGLET_CORE_BASE_JSON_H_

@@ -1,8 +1,7 @@
 // Key files: files with the keys of a job (docs/security.md).
 //
-// Internal. One or two lines, each a key: 32 bytes in base64; "#" begins a
-// comment. Only the owner may read the file, and no message shows a byte of a
-// key.
+// One or two lines, each a key: 32 bytes in base64; "#" begins a comment. Only
+// the owner may read the file, and no message shows a byte of a key.
 
 #ifndef RINGLET_CORE_BASE_KEY_FILE_H_
 #define RINGLET_CORE_BASE_KEY_FILE_H_

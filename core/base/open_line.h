@@ -1,8 +1,7 @@
 // OpenLine: the line of a progress bar, which is written in pieces. A process
 // has one: the last that was written to.
 //
-// Internal to core/. Messages begin a new line before they write
-// (ringlet/status.h).
+// Messages begin a new line before they write (ringlet/status.h).
 
 #ifndef RINGLET_CORE_BASE_OPEN_LINE_H_
 #define RINGLET_CORE_BASE_OPEN_LINE_H_

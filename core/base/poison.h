@@ -1,8 +1,8 @@
 // Poison: marks memory as unusable for AddressSanitizer. In other builds it
 // does nothing.
 //
-// Internal to core/. A span begins or ends at a multiple of 8 bytes, where ASan
-// is exact to the byte.
+// A span begins or ends at a multiple of 8 bytes, where ASan is exact to the
+// byte.
 
 #ifndef RINGLET_CORE_BASE_POISON_H_
 #define RINGLET_CORE_BASE_POISON_H_

@@ -1,6 +1,4 @@
 // ReaderHasLeft: tests if a descriptor has lost its reader.
-//
-// Internal.
 
 #ifndef RINGLET_CORE_BASE_READER_LEFT_H_
 #define RINGLET_CORE_BASE_READER_LEFT_H_

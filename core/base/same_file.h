@@ -1,6 +1,4 @@
 // SameFile: tests if two names or handles refer to one file.
-//
-// Internal.
 
 #ifndef RINGLET_CORE_BASE_SAME_FILE_H_
 #define RINGLET_CORE_BASE_SAME_FILE_H_

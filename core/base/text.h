@@ -1,6 +1,4 @@
 // Small functions on text, and text for messages.
-//
-// Internal.
 
 #ifndef RINGLET_CORE_BASE_TEXT_H_
 #define RINGLET_CORE_BASE_TEXT_H_

@@ -1,7 +1,7 @@
 // Thread: a thread of the library, on a stack of known size.
 //
-// Internal. If the system refuses a thread, Start returns a Status. A stack has
-// the size that the library needs, not the system's 8 MB of address space
+// If the system refuses a thread, Start returns a Status. A stack has the size
+// that the library needs, not the system's 8 MB of address space
 // (docs/porting.md has the measured use).
 
 #ifndef RINGLET_CORE_BASE_THREAD_H_

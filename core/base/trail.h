@@ -1,10 +1,9 @@
 // TrailEvent: one of this process's last events, which a TrailSink keeps for
 // use after the process's end.
 //
-// Internal to the library. Any thread and a signal handler may call NoteEvent.
-// Without a sink it costs one comparison. io records into a file
-// (ringlet/loggers.h). The values of TrailKind are part of the file's format
-// (docs/trail.md).
+// Any thread and a signal handler may call NoteEvent. Without a sink it costs
+// one comparison. io records into a file (ringlet/loggers.h). The values of
+// TrailKind are part of the file's format (docs/trail.md).
 
 #ifndef RINGLET_CORE_BASE_TRAIL_H_
 #define RINGLET_CORE_BASE_TRAIL_H_

@@ -1,7 +1,6 @@
 // Tiles of sums, for the vector width of the including file.
 //
-// Internal to core/compute. For direct_conv.cc, which is built for several
-// widths.
+// For direct_conv.cc, which is built for several widths.
 
 #ifndef RINGLET_CORE_COMPUTE_CONV_TILES_H_
 #define RINGLET_CORE_COMPUTE_CONV_TILES_H_

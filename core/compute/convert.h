@@ -1,6 +1,4 @@
 // Conversions of a source's numbers to x, in vector loops.
-//
-// Internal to core/.
 
 #ifndef RINGLET_CORE_COMPUTE_CONVERT_H_
 #define RINGLET_CORE_COMPUTE_CONVERT_H_

@@ -1,11 +1,11 @@
 // A digest of many floats, by their bits and positions.
 //
-// Internal to core/. The bits of each number are xored with a key of its
-// position, and each two neighbours are multiplied. The digest is the sum of
-// the products modulo 2^64, then mixed. The sum may be taken in any order, by
-// vectors and by threads. Different values have the same digest about once in
-// 2^32: the digest finds errors, but does not withstand attacks.
-// tests/digests.txt has digests, so the formula must not change.
+// The bits of each number are xored with a key of its position, and each two
+// neighbours are multiplied. The digest is the sum of the products modulo 2^64,
+// then mixed. The sum may be taken in any order, by vectors and by threads.
+// Different values have the same digest about once in 2^32: the digest finds
+// errors, but does not withstand attacks. tests/digests.txt has digests, so the
+// formula must not change.
 //
 // All NaNs count as the same NaN. Machines differ in the bits of a NaN, and so
 // do ranks that add two NaNs in another order.

@@ -1,11 +1,10 @@
 // Direct convolution: products of windows of an image with a kernel, computed
 // from the image itself, without the columns that a matrix product needs.
 //
-// Internal to core/. Every element has the bits that Gemm gives for those
-// columns (gemm.h). It is one chain of multiply-adds in the order of the taps,
-// or of the positions. The chain has blocks of kConvBlock, which are added in
-// order. So the bits do not depend on the vector width, only on the processor
-// having fused multiply-adds.
+// Every element has the bits that Gemm gives for those columns (gemm.h). It is
+// one chain of multiply-adds in the order of the taps, or of the positions. The
+// chain has blocks of kConvBlock, which are added in order. So the bits do not
+// depend on the vector width, only on the processor having fused multiply-adds.
 
 #ifndef RINGLET_CORE_COMPUTE_DIRECT_CONV_H_
 #define RINGLET_CORE_COMPUTE_DIRECT_CONV_H_

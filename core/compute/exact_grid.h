@@ -1,11 +1,11 @@
 // Exact sums: numbers as multiples of powers of two.
 //
-// Internal to core/. Floating-point sums depend on their grouping, sums of
-// integers do not. A tensor is cut into blocks of 256 numbers; the last block
-// may be shorter. A block has a scale s. All replicas round its numbers to
-// multiples of 2^(s - 126), to nearest, ties to even. With R replicas a
-// contribution is at most (2^31 - 1) / R, so sums need no more than 32 bits.
-// Greater numbers are clamped; the block's greatest exponent shows that.
+// Floating-point sums depend on their grouping, sums of integers do not. A
+// tensor is cut into blocks of 256 numbers; the last block may be shorter. A
+// block has a scale s. All replicas round its numbers to multiples of 2^(s -
+// 126), to nearest, ties to even. With R replicas a contribution is at most
+// (2^31 - 1) / R, so sums need no more than 32 bits. Greater numbers are
+// clamped; the block's greatest exponent shows that.
 //
 // The scales for the next sum follow from this sum, which all replicas have. A
 // scale has 8 bits of headroom over the greatest magnitude of the block's mean.

@@ -1,6 +1,4 @@
 // The loops of exact_grid.h for each vector width, with the same bits.
-//
-// Internal to core/compute.
 
 #ifndef RINGLET_CORE_COMPUTE_EXACT_LOOPS_H_
 #define RINGLET_CORE_COMPUTE_EXACT_LOOPS_H_

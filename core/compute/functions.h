@@ -1,8 +1,8 @@
 // Exponentials, logarithms and related functions, without libm.
 //
-// Internal to core/. Releases of libm differ in the last bits, and so would
-// trainings. These functions use +, -, *, / and sqrt in a fixed order. All IEEE
-// 754 implementations agree on that if the compiler keeps the order, with
+// Releases of libm differ in the last bits, and so would trainings. These
+// functions use +, -, *, / and sqrt in a fixed order. All IEEE 754
+// implementations agree on that if the compiler keeps the order, with
 // -ffp-contract=off and without -ffast-math. Special values are those of libm,
 // except for the bits of a NaN.
 //

@@ -1,7 +1,7 @@
 // Gemm: all matrix products of ringlet, over strided views.
 //
-// Internal to core/. A view has a row stride and a column stride, so that a
-// transpose is a change of strides.
+// A view has a row stride and a column stride, so that a transpose is a change
+// of strides.
 //
 // The bits of a product are fixed. Each element of C is summed in blocks of
 // kInnerBlock terms. A block is one chain of fused multiply-adds from zero, in

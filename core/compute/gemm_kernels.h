@@ -1,9 +1,9 @@
 // The inner loops of a product, and the sets of all loops (convolutions, rows,
 // pools and exact sums too) that a CPU can run.
 //
-// Internal to core/compute. A tile has tile_rows rows and tile_cols columns of
-// C; its columns are neighbours. A panel of A has tile_rows rows, a panel of B
-// tile_cols columns, term by term, with zeros beyond the edge.
+// A tile has tile_rows rows and tile_cols columns of C; its columns are
+// neighbours. A panel of A has tile_rows rows, a panel of B tile_cols columns,
+// term by term, with zeros beyond the edge.
 
 #ifndef RINGLET_CORE_COMPUTE_GEMM_KERNELS_H_
 #define RINGLET_CORE_COMPUTE_GEMM_KERNELS_H_

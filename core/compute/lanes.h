@@ -1,8 +1,8 @@
 // Vectors of the width for which a file is built.
 //
-// Internal to core/compute. For files that are built once for each width, on
-// x86-64 with RINGLET_AVX2 and RINGLET_AVX512. All definitions are local to the
-// including file, so no two builds share a function.
+// For files that are built once for each width, on x86-64 with RINGLET_AVX2 and
+// RINGLET_AVX512. All definitions are local to the including file, so no two
+// builds share a function.
 
 #ifndef RINGLET_CORE_COMPUTE_LANES_H_
 #define RINGLET_CORE_COMPUTE_LANES_H_

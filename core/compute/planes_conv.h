@@ -2,7 +2,7 @@
 // neighbouring positions in one vector, from an image with its channels in
 // separate planes.
 //
-// Internal to core/. Every element equals that of direct_conv.h, to the bit.
+// Every element equals that of direct_conv.h, to the bit.
 
 #ifndef RINGLET_CORE_COMPUTE_PLANES_CONV_H_
 #define RINGLET_CORE_COMPUTE_PLANES_CONV_H_

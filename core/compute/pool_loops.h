@@ -1,7 +1,6 @@
 // Maxima of windows over an image, and their gradients, for each vector width.
 //
-// Internal to core/. Every width gives the same bits. y(p, c) is
-// y[p * channels + c].
+// Every width gives the same bits. y(p, c) is y[p * channels + c].
 
 #ifndef RINGLET_CORE_COMPUTE_POOL_LOOPS_H_
 #define RINGLET_CORE_COMPUTE_POOL_LOOPS_H_

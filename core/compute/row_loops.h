@@ -1,7 +1,7 @@
 // Loops over rows of numbers besides the products, for each vector width.
 //
-// Internal to core/. Every width gives the same bits: elements are independent,
-// and sums go down columns in one order.
+// Every width gives the same bits: elements are independent, and sums go down
+// columns in one order.
 
 #ifndef RINGLET_CORE_COMPUTE_ROW_LOOPS_H_
 #define RINGLET_CORE_COMPUTE_ROW_LOOPS_H_

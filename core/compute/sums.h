@@ -1,13 +1,12 @@
 // LaneSum: a sum of consecutive terms, in one order on every machine.
 //
-// Internal to core/. Term k of each whole block of 16 terms is added to lane
-// k. The lanes are added as a tree, halves onto halves, in double. The terms
-// after the last whole block are added one by one, and their sum to that. So
-// vectors of any width give the same bits, and a long sum is rounded like a
-// short one. Sums down the columns of rows need no lanes (AddColumnSums,
-// SumTile): each column is a sum of its own, in the order of the rows. Threads
-// may share the columns, or blocks of rows that the shape alone cuts, never the
-// terms.
+// Term k of each whole block of 16 terms is added to lane k. The lanes are
+// added as a tree, halves onto halves, in double. The terms after the last
+// whole block are added one by one, and their sum to that. So vectors of any
+// width give the same bits, and a long sum is rounded like a short one. Sums
+// down the columns of rows need no lanes (AddColumnSums, SumTile): each column
+// is a sum of its own, in the order of the rows. Threads may share the columns,
+// or blocks of rows that the shape alone cuts, never the terms.
 
 #ifndef RINGLET_CORE_COMPUTE_SUMS_H_
 #define RINGLET_CORE_COMPUTE_SUMS_H_

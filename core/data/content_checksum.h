@@ -1,6 +1,4 @@
 // ContentChecksum: compares the data of workers.
-//
-// Internal to core/.
 
 #ifndef RINGLET_CORE_DATA_CONTENT_CHECKSUM_H_
 #define RINGLET_CORE_DATA_CONTENT_CHECKSUM_H_

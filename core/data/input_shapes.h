@@ -1,6 +1,4 @@
 // The check of a source's inputs, before their examples are read.
-//
-// Internal to core/.
 
 #ifndef RINGLET_CORE_DATA_INPUT_SHAPES_H_
 #define RINGLET_CORE_DATA_INPUT_SHAPES_H_

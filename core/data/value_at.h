@@ -1,6 +1,4 @@
 // ValueAt: an element of an array of any type.
-//
-// Internal to ringlet.
 
 #ifndef RINGLET_CORE_DATA_VALUE_AT_H_
 #define RINGLET_CORE_DATA_VALUE_AT_H_

@@ -1,7 +1,7 @@
 // Availability: which replicas can take part in a round of local updates.
 //
-// Internal to core/. In a job a replica is available while its worker is a
-// member. Tests simulate workers that leave and join, in one process.
+// In a job a replica is available while its worker is a member. Tests simulate
+// workers that leave and join, in one process.
 
 #ifndef RINGLET_CORE_EXCHANGE_AVAILABILITY_H_
 #define RINGLET_CORE_EXCHANGE_AVAILABILITY_H_

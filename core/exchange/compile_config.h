@@ -1,7 +1,7 @@
 // CompileConfig: the arguments of Compile and the choices that follow from
 // them.
 //
-// Internal to core/. Each Compile replaces it.
+// Each Compile replaces it.
 
 #ifndef RINGLET_CORE_EXCHANGE_COMPILE_CONFIG_H_
 #define RINGLET_CORE_EXCHANGE_COMPILE_CONFIG_H_

@@ -1,11 +1,11 @@
 // DeltaExchange: sums the replicas' changes in a round of local updates.
 //
-// Internal to core/. The contribution of a replica takes the place of a step's
-// gradients and state changes. Each block of 256 numbers has an integer grid.
-// The grid's scale follows from the greatest magnitude that any replica has in
-// the block, so the ranks gather these magnitudes first. Several integers share
-// a 32-bit word. No integer carries into the next one, so the ranks can add the
-// words in any order.
+// The contribution of a replica takes the place of a step's gradients and state
+// changes. Each block of 256 numbers has an integer grid. The grid's scale
+// follows from the greatest magnitude that any replica has in the block, so the
+// ranks gather these magnitudes first. Several integers share a 32-bit word. No
+// integer carries into the next one, so the ranks can add the words in any
+// order.
 
 #ifndef RINGLET_CORE_EXCHANGE_DELTA_EXCHANGE_H_
 #define RINGLET_CORE_EXCHANGE_DELTA_EXCHANGE_H_

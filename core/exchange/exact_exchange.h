@@ -1,8 +1,6 @@
 // ExactExchange: sums a step's gradients on the integer grid of
 // core/compute/exact_grid.h. The bits do not depend on which worker computed
 // which replica, nor on the order of the sums.
-//
-// Internal to core/.
 
 #ifndef RINGLET_CORE_EXCHANGE_EXACT_EXCHANGE_H_
 #define RINGLET_CORE_EXCHANGE_EXACT_EXCHANGE_H_

@@ -1,10 +1,10 @@
 // GradientExchange: exchanges gradients and reports between the ranks in a
 // step.
 //
-// Internal to core/. Owns the operations that have started: the sums of the
-// gradients and the gather of the ranks' reports. Compile chooses the
-// implementation. A step calls StartReport and FinishReport, and between them
-// Begin, OnGradientsFinal and Finish. Drop may come at any time.
+// Owns the operations that have started: the sums of the gradients and the
+// gather of the ranks' reports. Compile chooses the implementation. A step
+// calls StartReport and FinishReport, and between them Begin, OnGradientsFinal
+// and Finish. Drop may come at any time.
 //
 // Called from the training thread.
 

@@ -1,7 +1,5 @@
 // JobReplicas: the replicas of a job, their assignment to the workers, and this
 // worker's replicas.
-//
-// Internal to core/.
 
 #ifndef RINGLET_CORE_EXCHANGE_JOB_REPLICAS_H_
 #define RINGLET_CORE_EXCHANGE_JOB_REPLICAS_H_

@@ -1,9 +1,9 @@
 // JoiningMembers: which workers of a new view took part in the run before, and
 // which join it.
 //
-// Internal to core/. A joining worker must not end the run of the others. If it
-// cannot take part, or its model differs, it ends, and the others form a view
-// without it. A job that starts, or is not elastic, has no joining workers.
+// A joining worker must not end the run of the others. If it cannot take part,
+// or its model differs, it ends, and the others form a view without it. A job
+// that starts, or is not elastic, has no joining workers.
 
 #ifndef RINGLET_CORE_EXCHANGE_JOINING_MEMBERS_H_
 #define RINGLET_CORE_EXCHANGE_JOINING_MEMBERS_H_

@@ -1,9 +1,8 @@
 // Participation: which replicas take part in a round of local updates.
 //
-// Internal to core/. In each round the replicas have an order that depends only
-// on the seed and the number of steps before the round. The first present ones
-// take part. So a round is a function of the run's file and of the present
-// replicas.
+// In each round the replicas have an order that depends only on the seed and
+// the number of steps before the round. The first present ones take part. So a
+// round is a function of the run's file and of the present replicas.
 
 #ifndef RINGLET_CORE_EXCHANGE_PARTICIPATION_H_
 #define RINGLET_CORE_EXCHANGE_PARTICIPATION_H_

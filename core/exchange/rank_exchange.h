@@ -1,7 +1,7 @@
 // RankExchange: the common part of every GradientExchange of several ranks.
 //
-// Internal to core/. It gathers the ranks' reports, computes the sums that
-// layers need within a pass, and keeps the tickets of started sums.
+// It gathers the ranks' reports, computes the sums that layers need within a
+// pass, and keeps the tickets of started sums.
 
 #ifndef RINGLET_CORE_EXCHANGE_RANK_EXCHANGE_H_
 #define RINGLET_CORE_EXCHANGE_RANK_EXCHANGE_H_

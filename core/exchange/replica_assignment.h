@@ -1,10 +1,10 @@
 // ReplicaAssignment: how many replicas each worker computes.
 //
-// Internal to core/. Each rank has a contiguous range of at least one replica,
-// in the order of the ranks. The ranges begin even, and may follow the workers'
-// speeds: a board that is four times slower computes fewer. With exact sums no
-// number depends on which rank computes a replica. The choice uses integers
-// only, so all workers compute the same assignment from the same times.
+// Each rank has a contiguous range of at least one replica, in the order of the
+// ranks. The ranges begin even, and may follow the workers' speeds: a board
+// that is four times slower computes fewer. With exact sums no number depends
+// on which rank computes a replica. The choice uses integers only, so all
+// workers compute the same assignment from the same times.
 
 #ifndef RINGLET_CORE_EXCHANGE_REPLICA_ASSIGNMENT_H_
 #define RINGLET_CORE_EXCHANGE_REPLICA_ASSIGNMENT_H_

@@ -1,8 +1,8 @@
 // ReplicaRange: the replicas that a worker computes.
 //
-// Internal to core/. A run has R replicas. They divide each step, and all
-// settings that decide a number use the replica's index. W <= R workers compute
-// them, each a range of consecutive ones, one after another.
+// A run has R replicas. They divide each step, and all settings that decide a
+// number use the replica's index. W <= R workers compute them, each a range of
+// consecutive ones, one after another.
 
 #ifndef RINGLET_CORE_EXCHANGE_REPLICA_RANGE_H_
 #define RINGLET_CORE_EXCHANGE_REPLICA_RANGE_H_

@@ -1,6 +1,6 @@
 // ReplicaSums: adds the gradients of a worker's replicas.
 //
-// Internal to core/. It adds floats, in the order of the replicas.
+// It adds floats, in the order of the replicas.
 
 #ifndef RINGLET_CORE_EXCHANGE_REPLICA_SUMS_H_
 #define RINGLET_CORE_EXCHANGE_REPLICA_SUMS_H_

@@ -1,9 +1,8 @@
 // RoundExchange: the exchange between ranks in a round of local updates.
 //
-// Internal to core/. A GradientExchange that can also finish in two parts, with
-// the next round between them: Start sends the replicas' changes, and Collect
-// receives the mean. Drop cancels the present round, but not a started
-// exchange.
+// A GradientExchange that can also finish in two parts, with the next round
+// between them: Start sends the replicas' changes, and Collect receives the
+// mean. Drop cancels the present round, but not a started exchange.
 
 #ifndef RINGLET_CORE_EXCHANGE_ROUND_EXCHANGE_H_
 #define RINGLET_CORE_EXCHANGE_ROUND_EXCHANGE_H_

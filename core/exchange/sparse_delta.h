@@ -1,9 +1,9 @@
 // The encoding of the few largest numbers of a replica's change.
 //
-// Internal to core/. A block is 4,096 neighbours of a tensor; the last block
-// may be shorter. Its message has the 64 numbers of the greatest magnitude, or
-// all if there are fewer, with 4 bits each. The rest stays in the replica's
-// error feedback e and is sent later (arXiv 1809.07599):
+// A block is 4,096 neighbours of a tensor; the last block may be shorter. Its
+// message has the 64 numbers of the greatest magnitude, or all if there are
+// fewer, with 4 bits each. The rest stays in the replica's error feedback e and
+// is sent later (arXiv 1809.07599):
 //
 //   e = 0.95 e + d;  message = the greatest of e, rounded;  e = e - message
 //

@@ -1,8 +1,8 @@
 // SparseExchange: exchanges changes as the messages of sparse_delta.h.
 //
-// Internal to core/. The ranks gather the messages of all replicas, and each
-// adds them in the order of the replicas. So the bits do not depend on which
-// rank computed which replica. State is sent with 32 bits, as in DeltaExchange.
+// The ranks gather the messages of all replicas, and each adds them in the
+// order of the replicas. So the bits do not depend on which rank computed which
+// replica. State is sent with 32 bits, as in DeltaExchange.
 
 #ifndef RINGLET_CORE_EXCHANGE_SPARSE_EXCHANGE_H_
 #define RINGLET_CORE_EXCHANGE_SPARSE_EXCHANGE_H_

@@ -1,8 +1,8 @@
 // WorkerThroughput: the time of a replica on each worker of an elastic job.
 //
-// Internal to core/. The times come with the steps' reports, so every rank has
-// the same ones. Times of departed workers are kept: a restarted worker has
-// measured nothing, and its earlier speed is still valid.
+// The times come with the steps' reports, so every rank has the same ones.
+// Times of departed workers are kept: a restarted worker has measured nothing,
+// and its earlier speed is still valid.
 
 #ifndef RINGLET_CORE_EXCHANGE_WORKER_THROUGHPUT_H_
 #define RINGLET_CORE_EXCHANGE_WORKER_THROUGHPUT_H_

@@ -1,7 +1,5 @@
 // The least and the most steps of a round of local updates with a measured
 // length; see fitter_rounds.cc.
-//
-// Internal to ringlet.
 
 #ifndef RINGLET_CORE_FIT_AUTO_STEPS_H_
 #define RINGLET_CORE_FIT_AUTO_STEPS_H_

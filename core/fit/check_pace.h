@@ -1,8 +1,8 @@
 // CheckPace: the number of steps between two replica checks of an elastic job.
 //
-// Internal to core/. A check takes time, and a loss costs the steps since the
-// last check. So a check follows two seconds of steps. It comes later if checks
-// would take more than 5 % of the time, and earlier if less than 1 %.
+// A check takes time, and a loss costs the steps since the last check. So a
+// check follows two seconds of steps. It comes later if checks would take more
+// than 5 % of the time, and earlier if less than 1 %.
 
 #ifndef RINGLET_CORE_FIT_CHECK_PACE_H_
 #define RINGLET_CORE_FIT_CHECK_PACE_H_

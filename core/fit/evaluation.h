@@ -1,6 +1,4 @@
 // A pass of TestSteps over a dataset.
-//
-// Internal to core/.
 
 #ifndef RINGLET_CORE_FIT_EVALUATION_H_
 #define RINGLET_CORE_FIT_EVALUATION_H_

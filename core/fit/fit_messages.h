@@ -1,7 +1,7 @@
 // FitMessages: the messages of a fit to users, besides its progress.
 //
-// Internal to core/. The chief prints lines on `out`, unless verbose is
-// kSilent, and warnings on stderr.
+// The chief prints lines on `out`, unless verbose is kSilent, and warnings on
+// stderr.
 
 #ifndef RINGLET_CORE_FIT_FIT_MESSAGES_H_
 #define RINGLET_CORE_FIT_FIT_MESSAGES_H_

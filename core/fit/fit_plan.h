@@ -1,6 +1,4 @@
 // FitPlan: the checked arguments of a fit, and their comparison between ranks.
-//
-// Internal to core/.
 
 #ifndef RINGLET_CORE_FIT_FIT_PLAN_H_
 #define RINGLET_CORE_FIT_FIT_PLAN_H_

@@ -1,9 +1,9 @@
 // Fitter: one call of Model::Fit, or the parts of it for a TrainingLoop.
 //
-// Internal to core/. The order of events is that of Keras 3's trainer. Every
-// rank makes the same calls of the collective in the same order. Each decision
-// about a call is the same on all ranks (StopRequests, FitPlan::Agree), or is
-// an error that Abort reports to the others.
+// The order of events is that of Keras 3's trainer. Every rank makes the same
+// calls of the collective in the same order. Each decision about a call is the
+// same on all ranks (StopRequests, FitPlan::Agree), or is an error that Abort
+// reports to the others.
 
 #ifndef RINGLET_CORE_FIT_FITTER_H_
 #define RINGLET_CORE_FIT_FITTER_H_

@@ -1,10 +1,10 @@
 // Interrupts: lets SIGINT, SIGTERM and SIGHUP ask a fit to save and end.
 //
-// Internal to ringlet. While an Interrupts exists, the first of these signals
-// is recorded. The second one, of any kind, has its default effect. Ignored
-// signals (nohup, a shell's background) stay ignored. SIGPIPE and SIGXFSZ are
-// ignored meanwhile, unless the program handles them, so that a closed reader
-// of the output does not end the training.
+// While an Interrupts exists, the first of these signals is recorded. The
+// second one, of any kind, has its default effect. Ignored signals (nohup, a
+// shell's background) stay ignored. SIGPIPE and SIGXFSZ are ignored meanwhile,
+// unless the program handles them, so that a closed reader of the output does
+// not end the training.
 
 #ifndef RINGLET_CORE_FIT_INTERRUPTS_H_
 #define RINGLET_CORE_FIT_INTERRUPTS_H_

@@ -1,6 +1,4 @@
 // Monitor: Keras's rule for "is it better?", for callbacks that watch a value.
-//
-// Internal.
 
 #ifndef RINGLET_CORE_FIT_MONITOR_H_
 #define RINGLET_CORE_FIT_MONITOR_H_

@@ -1,8 +1,8 @@
 // NonChiefOutput: the output of a worker that is not the chief.
 //
-// Internal to core/. It prints one line when training begins and one when it
-// ends, each flushed; the chief shows the progress. Nothing is printed by the
-// chief, by a single worker, and with Verbose::kSilent.
+// It prints one line when training begins and one when it ends, each flushed;
+// the chief shows the progress. Nothing is printed by the chief, by a single
+// worker, and with Verbose::kSilent.
 
 #ifndef RINGLET_CORE_FIT_NON_CHIEF_OUTPUT_H_
 #define RINGLET_CORE_FIT_NON_CHIEF_OUTPUT_H_

@@ -1,10 +1,9 @@
 // ReplicaBalancer: in an elastic job, assigns more replicas to fast workers
 // than to slow ones.
 //
-// Internal to core/. Every rank has the measured times of all ranks, and
-// computes the same assignment, in integers. No number depends on which worker
-// computes a replica. docs/design.md, "Replicas follow speeds", has
-// measurements.
+// Every rank has the measured times of all ranks, and computes the same
+// assignment, in integers. No number depends on which worker computes a
+// replica. docs/design.md, "Replicas follow speeds", has measurements.
 
 #ifndef RINGLET_CORE_FIT_REPLICA_BALANCER_H_
 #define RINGLET_CORE_FIT_REPLICA_BALANCER_H_

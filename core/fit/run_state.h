@@ -1,7 +1,7 @@
 // RunState: the complete state of a run, as one Saveable.
 //
-// Internal to ringlet. At a step boundary, the moment between two steps, every
-// rank has the same state, with running metrics.
+// At a step boundary, the moment between two steps, every rank has the same
+// state, with running metrics.
 
 #ifndef RINGLET_CORE_FIT_RUN_STATE_H_
 #define RINGLET_CORE_FIT_RUN_STATE_H_

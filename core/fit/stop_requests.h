@@ -1,13 +1,13 @@
 // StopRequests: brings one rank's request to end a fit to every rank.
 //
-// Internal to core/. A request is a change of FitState's stop_training,
-// interrupted or signal on this rank, by a callback or a signal. A waiting
-// joining worker is a request for a new view. In a job of several ranks the
-// request is sent in the report of the next step, without a message of its own.
-// All ranks give up that step before it has changed anything. So all of them
-// leave after the step that the request followed. A rank with a request reads
-// no batch for the step, and runs only the layers that sum over the ranks
-// (Stepper::GiveUp). If no step follows, the ranks agree immediately.
+// A request is a change of FitState's stop_training, interrupted or signal on
+// this rank, by a callback or a signal. A waiting joining worker is a request
+// for a new view. In a job of several ranks the request is sent in the report
+// of the next step, without a message of its own. All ranks give up that step
+// before it has changed anything. So all of them leave after the step that the
+// request followed. A rank with a request reads no batch for the step, and runs
+// only the layers that sum over the ranks (Stepper::GiveUp). If no step
+// follows, the ranks agree immediately.
 
 #ifndef RINGLET_CORE_FIT_STOP_REQUESTS_H_
 #define RINGLET_CORE_FIT_STOP_REQUESTS_H_

@@ -1,7 +1,5 @@
 // Chooses the outputs that a step drops and computes again for its backward
 // pass.
-//
-// Internal to core/.
 
 #ifndef RINGLET_CORE_GRAPH_DROPPED_OUTPUTS_H_
 #define RINGLET_CORE_GRAPH_DROPPED_OUTPUTS_H_

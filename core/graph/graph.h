@@ -1,9 +1,9 @@
 // Graph: a model's layers in topological order, and their variables.
 //
-// Internal to core/. A graph has shapes and names, and no memory. A node is one
-// call of a layer. The nodes of a nested model are in the same list, as if its
-// layers had been added one by one. The tree of GraphLayers records the models.
-// After a failed call nothing can be added.
+// A graph has shapes and names, and no memory. A node is one call of a layer.
+// The nodes of a nested model are in the same list, as if its layers had been
+// added one by one. The tree of GraphLayers records the models. After a failed
+// call nothing can be added.
 
 #ifndef RINGLET_CORE_GRAPH_GRAPH_H_
 #define RINGLET_CORE_GRAPH_GRAPH_H_

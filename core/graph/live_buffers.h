@@ -1,6 +1,6 @@
 // LiveBuffers: marks the live buffers of a step for AddressSanitizer.
 //
-// Internal to core/. In other builds (see poison.h) it does nothing.
+// In other builds (see poison.h) it does nothing.
 
 #ifndef RINGLET_CORE_GRAPH_LIVE_BUFFERS_H_
 #define RINGLET_CORE_GRAPH_LIVE_BUFFERS_H_

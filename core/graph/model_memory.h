@@ -1,12 +1,11 @@
 // ModelMemory: owns and places the memory of a model and of its step.
 //
-// Internal to core/. There are two blocks. The kept block has weights,
-// gradients and optimizer slots, each one span in the order of the graph's
-// variables. State is behind the other weights; the other spans have only
-// trained variables. The step's block has a batch and the buffers that StepPlan
-// placed by lifetime, for a largest batch. With caller's memory it is behind
-// the kept block. The addresses in a block are valid until it is allocated
-// again.
+// There are two blocks. The kept block has weights, gradients and optimizer
+// slots, each one span in the order of the graph's variables. State is behind
+// the other weights; the other spans have only trained variables. The step's
+// block has a batch and the buffers that StepPlan placed by lifetime, for a
+// largest batch. With caller's memory it is behind the kept block. The
+// addresses in a block are valid until it is allocated again.
 
 #ifndef RINGLET_CORE_GRAPH_MODEL_MEMORY_H_
 #define RINGLET_CORE_GRAPH_MODEL_MEMORY_H_

@@ -1,8 +1,7 @@
 // StepPlan: the buffers of a step, their lifetimes and their places.
 //
-// Internal to core/. It is a function of the graph, the largest batch, the
-// number of threads and the options. It allocates nothing. Its choices change
-// no bit of the results.
+// It is a function of the graph, the largest batch, the number of threads and
+// the options. It allocates nothing. Its choices change no bit of the results.
 
 #ifndef RINGLET_CORE_GRAPH_STEP_PLAN_H_
 #define RINGLET_CORE_GRAPH_STEP_PLAN_H_

@@ -1,8 +1,8 @@
 // StepSchedule: the passes of a step, in order, and their times.
 //
-// Internal to core/. Forward passes come in the order of the nodes, then the
-// loss, then the backward passes from the last node on. Each backward pass
-// follows the forward passes that must be repeated for it.
+// Forward passes come in the order of the nodes, then the loss, then the
+// backward passes from the last node on. Each backward pass follows the forward
+// passes that must be repeated for it.
 
 #ifndef RINGLET_CORE_GRAPH_STEP_SCHEDULE_H_
 #define RINGLET_CORE_GRAPH_STEP_SCHEDULE_H_

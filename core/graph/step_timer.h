@@ -1,7 +1,5 @@
 // StepTimer: reports the time of a step's pieces to a StepObserver, if there is
 // one.
-//
-// Internal to core/.
 
 #ifndef RINGLET_CORE_GRAPH_STEP_TIMER_H_
 #define RINGLET_CORE_GRAPH_STEP_TIMER_H_

@@ -1,10 +1,10 @@
 // StepValues: the values of a step, their lifetimes, and which share memory.
 //
-// Internal to core/. A value is an output, the gradient of an output, or a part
-// of such a gradient before it is added. Outputs are those of the forward pass,
-// or of its repetition for the backward pass. Values that share memory have the
-// same home: it lives from the first use of its first value to the last use of
-// its last.
+// A value is an output, the gradient of an output, or a part of such a gradient
+// before it is added. Outputs are those of the forward pass, or of its
+// repetition for the backward pass. Values that share memory have the same
+// home: it lives from the first use of its first value to the last use of its
+// last.
 
 #ifndef RINGLET_CORE_GRAPH_STEP_VALUES_H_
 #define RINGLET_CORE_GRAPH_STEP_VALUES_H_

@@ -1,6 +1,4 @@
 // AppendActivation: an op, followed by an activation that it cannot fuse.
-//
-// Internal to core/.
 
 #ifndef RINGLET_CORE_LAYERS_ACTIVATION_LAYERS_H_
 #define RINGLET_CORE_LAYERS_ACTIVATION_LAYERS_H_

@@ -1,6 +1,4 @@
 // Broadcast: the elements of a smaller shape in a larger one, as in NumPy.
-//
-// Internal to core/.
 
 #ifndef RINGLET_CORE_LAYERS_BROADCAST_H_
 #define RINGLET_CORE_LAYERS_BROADCAST_H_

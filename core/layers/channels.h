@@ -1,8 +1,8 @@
 // Loops over rows of channels, which the normalizations share.
 //
-// Internal to core/. A span of rows of `width` floats is cut into tiles. The
-// cuts depend only on the span's shape. Sums within a tile and of tiles have a
-// fixed order, so the bits do not depend on the threads.
+// A span of rows of `width` floats is cut into tiles. The cuts depend only on
+// the span's shape. Sums within a tile and of tiles have a fixed order, so the
+// bits do not depend on the threads.
 
 #ifndef RINGLET_CORE_LAYERS_CHANNELS_H_
 #define RINGLET_CORE_LAYERS_CHANNELS_H_

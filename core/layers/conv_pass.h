@@ -1,10 +1,10 @@
 // ConvPass: a convolution as direct sums over windows of a zero-padded image. A
 // forward pass is one ConvPass; the gradient of the input has one or more.
 //
-// Internal to core/. The gradient of the input is a convolution of dY with the
-// flipped kernel. If windows are `stride` pixels apart, a pixel meets only each
-// stride-th tap, and its position decides which. So there is a pass for each
-// remainder of positions by stride.
+// The gradient of the input is a convolution of dY with the flipped kernel. If
+// windows are `stride` pixels apart, a pixel meets only each stride-th tap, and
+// its position decides which. So there is a pass for each remainder of
+// positions by stride.
 
 #ifndef RINGLET_CORE_LAYERS_CONV_PASS_H_
 #define RINGLET_CORE_LAYERS_CONV_PASS_H_

@@ -1,11 +1,10 @@
 // Depthwise: the loops of DepthwiseConv2D and SeparableConv2D, which apply
 // windows to each channel of an image separately.
 //
-// Internal to core/. Sums are computed directly from the image (direct_conv.h),
-// or from a copy with its border. The copy repeats each channel for its
-// filters, and pads channels to whole vectors. The order of every sum depends
-// only on the shapes, so the bits are the same for any vector width and any
-// number of threads.
+// Sums are computed directly from the image (direct_conv.h), or from a copy
+// with its border. The copy repeats each channel for its filters, and pads
+// channels to whole vectors. The order of every sum depends only on the shapes,
+// so the bits are the same for any vector width and any number of threads.
 
 #ifndef RINGLET_CORE_LAYERS_DEPTHWISE_H_
 #define RINGLET_CORE_LAYERS_DEPTHWISE_H_

@@ -1,9 +1,9 @@
 // MaxPool: maxima of windows over an image that have no pixel in common.
 //
-// Internal to core/. If no other layer reads a convolution's output, the
-// convolution computes the maxima image by image, while that output is in the
-// cache (Op::FusePool). Then only the index of the first maximum of each window
-// is kept for the batch, and not the output or its gradient.
+// If no other layer reads a convolution's output, the convolution computes the
+// maxima image by image, while that output is in the cache (Op::FusePool). Then
+// only the index of the first maximum of each window is kept for the batch, and
+// not the output or its gradient.
 
 #ifndef RINGLET_CORE_LAYERS_MAX_POOL_H_
 #define RINGLET_CORE_LAYERS_MAX_POOL_H_

@@ -1,7 +1,6 @@
 // NestedModel: a model as a layer of another model, by value.
 //
-// Internal to core/ and io/. Model::AsLayer makes it. It never changes, so
-// layers can share it.
+// Model::AsLayer makes it. It never changes, so layers can share it.
 
 #ifndef RINGLET_CORE_LAYERS_NESTED_MODEL_H_
 #define RINGLET_CORE_LAYERS_NESTED_MODEL_H_

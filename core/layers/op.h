@@ -1,9 +1,9 @@
 // Op: the computation of a layer.
 //
-// Internal to core/. An Op is made from a Layer and the shapes of its inputs.
-// It reports the memory that it needs, and computes in memory that the model
-// placed. It owns no memory, keeps no state between calls and allocates nothing
-// in Forward and Backward.
+// An Op is made from a Layer and the shapes of its inputs. It reports the
+// memory that it needs, and computes in memory that the model placed. It owns
+// no memory, keeps no state between calls and allocates nothing in Forward and
+// Backward.
 
 #ifndef RINGLET_CORE_LAYERS_OP_H_
 #define RINGLET_CORE_LAYERS_OP_H_

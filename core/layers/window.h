@@ -1,8 +1,8 @@
 // Window2D: the positions of a window over an image, for all layers with
 // windows.
 //
-// Internal to core/. A layer with one axis (LayerClass::axes) treats (steps,
-// channels) as an image of height 1, so one Op serves both.
+// A layer with one axis (LayerClass::axes) treats (steps, channels) as an image
+// of height 1, so one Op serves both.
 
 #ifndef RINGLET_CORE_LAYERS_WINDOW_H_
 #define RINGLET_CORE_LAYERS_WINDOW_H_

@@ -1,8 +1,8 @@
 // Fingerprint: the settings that decide a run's numbers, as named values.
 //
-// Internal to core/. The ranks of a job compare their fingerprints when they
-// form a view. If two differ, every rank's error names the field, the rank and
-// both values. The text is the same on every machine, whatever its byte order.
+// The ranks of a job compare their fingerprints when they form a view. If two
+// differ, every rank's error names the field, the rank and both values. The
+// text is the same on every machine, whatever its byte order.
 
 #ifndef RINGLET_CORE_MODEL_FINGERPRINT_H_
 #define RINGLET_CORE_MODEL_FINGERPRINT_H_

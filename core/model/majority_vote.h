@@ -1,8 +1,8 @@
 // The majority vote of a replica check.
 //
-// Internal to core/. Workers that make the same pass from the same state get
-// the same bits. If they do not, the processor or the memory of a machine is at
-// fault. The findings of more than half of the workers are right.
+// Workers that make the same pass from the same state get the same bits. If
+// they do not, the processor or the memory of a machine is at fault. The
+// findings of more than half of the workers are right.
 
 #ifndef RINGLET_CORE_MODEL_MAJORITY_VOTE_H_
 #define RINGLET_CORE_MODEL_MAJORITY_VOTE_H_

@@ -1,8 +1,8 @@
 // Model::Impl: the parts of a Model. Each part uses only the parts that its
 // constructor gets.
 //
-// Internal to core/. model.cc is the public interface, model_compile.cc
-// compiles the graph, and model_parts.h gives fit/ access to the parts.
+// model.cc is the public interface, model_compile.cc compiles the graph, and
+// model_parts.h gives fit/ access to the parts.
 
 #ifndef RINGLET_CORE_MODEL_MODEL_IMPL_H_
 #define RINGLET_CORE_MODEL_MODEL_IMPL_H_

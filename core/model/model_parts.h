@@ -1,8 +1,7 @@
 // ModelParts: the access of fit and recovery to the parts of a model.
 //
-// Internal to core/. It reads each part from the model in every call: a
-// callback may move the model during a fit, and a model that was moved from is
-// empty.
+// It reads each part from the model in every call: a callback may move the
+// model during a fit, and a model that was moved from is empty.
 
 #ifndef RINGLET_CORE_MODEL_MODEL_PARTS_H_
 #define RINGLET_CORE_MODEL_MODEL_PARTS_H_

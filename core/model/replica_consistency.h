@@ -1,7 +1,7 @@
 // ReplicaConsistency: gives all ranks the same model and the same start, and
 // compares their states.
 //
-// Internal to core/. All ranks call the same function.
+// All ranks call the same function.
 
 #ifndef RINGLET_CORE_MODEL_REPLICA_CONSISTENCY_H_
 #define RINGLET_CORE_MODEL_REPLICA_CONSISTENCY_H_

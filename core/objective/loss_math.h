@@ -1,6 +1,6 @@
 // Logarithms and exponentials for the losses and the metrics.
 //
-// Internal to core/. Computes in double.
+// Computes in double.
 
 #ifndef RINGLET_CORE_OBJECTIVE_LOSS_MATH_H_
 #define RINGLET_CORE_OBJECTIVE_LOSS_MATH_H_

@@ -1,10 +1,9 @@
 // The table of losses: one row for each class, with all facts about it.
 //
-// Internal to core/ and io/. To add a loss, add its Kind, its factory and the
-// members that it needs to losses.h, its formula to crossentropies.cc or
-// regression_losses.cc, and its row to losses.cc. JSON in both directions,
-// docs/reference.md, the fingerprint that ranks compare and the checks of its
-// settings follow from the row.
+// To add a loss, add its Kind, its factory and the members that it needs to
+// losses.h, its formula to crossentropies.cc or regression_losses.cc, and its
+// row to losses.cc. JSON in both directions, docs/reference.md, the fingerprint
+// that ranks compare and the checks of its settings follow from the row.
 
 #ifndef RINGLET_CORE_OBJECTIVE_LOSS_TABLE_H_
 #define RINGLET_CORE_OBJECTIVE_LOSS_TABLE_H_

@@ -1,6 +1,4 @@
 // The update of each optimizer, on a range of the weights and of its slots.
-//
-// Internal to core/objective/.
 
 #ifndef RINGLET_CORE_OBJECTIVE_OPTIMIZER_FORMULAS_H_
 #define RINGLET_CORE_OBJECTIVE_OPTIMIZER_FORMULAS_H_

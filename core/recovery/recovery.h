@@ -1,10 +1,9 @@
 // Recovery: chooses the state from which a fit continues after a loss or a
 // join.
 //
-// Internal to core/. docs/membership.md has the rules, and docs/design.md,
-// "Recovery", the parts. Every rank keeps in memory its state at the last step
-// boundary. In an elastic job with the replica check it keeps the verified
-// point too.
+// docs/membership.md has the rules, and docs/design.md, "Recovery", the parts.
+// Every rank keeps in memory its state at the last step boundary. In an elastic
+// job with the replica check it keeps the verified point too.
 //
 // The calls of a fit, in order: EnterView, Begin, then OnUpdate and OnBoundary
 // for each step and PassCheck after a replica check. After a loss: OnLoss,

@@ -1,9 +1,9 @@
 // RecoveryState: the state machine of recovery, without the state's bytes.
 //
-// Internal to core/. Each worker has one. It follows whether the worker's state
-// is valid, the state's StateProgress, and the StateProgress of the verified
-// point. Its owner, Recovery, moves the bytes as EnterView and PassCheck
-// return. recovery_model_test drives it through every order of events.
+// Each worker has one. It follows whether the worker's state is valid, the
+// state's StateProgress, and the StateProgress of the verified point. Its
+// owner, Recovery, moves the bytes as EnterView and PassCheck return.
+// recovery_model_test drives it through every order of events.
 
 #ifndef RINGLET_CORE_RECOVERY_RECOVERY_STATE_H_
 #define RINGLET_CORE_RECOVERY_RECOVERY_STATE_H_

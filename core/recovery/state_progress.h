@@ -1,9 +1,9 @@
 // StateProgress: how far a state of an elastic job has come, and how much of it
 // is verified.
 //
-// Internal to core/. It travels with the state from worker to worker. All
-// correct workers have the same bits after the same step. So it is always safe
-// to continue from the state with fewer steps.
+// It travels with the state from worker to worker. All correct workers have the
+// same bits after the same step. So it is always safe to continue from the
+// state with fewer steps.
 
 #ifndef RINGLET_CORE_RECOVERY_STATE_PROGRESS_H_
 #define RINGLET_CORE_RECOVERY_STATE_PROGRESS_H_

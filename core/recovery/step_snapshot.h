@@ -1,6 +1,4 @@
 // StepSnapshot: a copy in memory of a fit's position, metrics and callbacks.
-//
-// Internal to ringlet.
 
 #ifndef RINGLET_CORE_RECOVERY_STEP_SNAPSHOT_H_
 #define RINGLET_CORE_RECOVERY_STEP_SNAPSHOT_H_

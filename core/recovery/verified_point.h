@@ -1,8 +1,8 @@
 // VerifiedPoint: a copy of a fit's state at the last boundary that several
 // members verified.
 //
-// Internal to core/. It has weights, optimizer slots, and the content of a
-// StepSnapshot. There is one copy, allocated before the first step.
+// It has weights, optimizer slots, and the content of a StepSnapshot. There is
+// one copy, allocated before the first step.
 
 #ifndef RINGLET_CORE_RECOVERY_VERIFIED_POINT_H_
 #define RINGLET_CORE_RECOVERY_VERIFIED_POINT_H_

@@ -1,8 +1,8 @@
 // CheckPass: the pass of a replica check, which all workers make.
 //
-// Internal to core/. A training pass over generated examples. They follow from
-// seed and iterations, and are the same on every rank. So correct machines
-// compute the same losses, metrics, gradients and changes of state.
+// A training pass over generated examples. They follow from seed and
+// iterations, and are the same on every rank. So correct machines compute the
+// same losses, metrics, gradients and changes of state.
 
 #ifndef RINGLET_CORE_STEP_CHECK_PASS_H_
 #define RINGLET_CORE_STEP_CHECK_PASS_H_

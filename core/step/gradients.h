@@ -1,9 +1,8 @@
 // Adds, regularizes and clips gradients between the backward pass and the
 // update.
 //
-// Internal to core/. Sums and regularization go element by element in order, so
-// that any cut into ranges gives the same bits. Sums of squares are over whole
-// variables.
+// Sums and regularization go element by element in order, so that any cut into
+// ranges gives the same bits. Sums of squares are over whole variables.
 
 #ifndef RINGLET_CORE_STEP_GRADIENTS_H_
 #define RINGLET_CORE_STEP_GRADIENTS_H_

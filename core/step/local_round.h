@@ -1,8 +1,8 @@
 // LocalRound: the changes of the weights in a round of local updates.
 //
-// Internal to core/. local_updates.h has the formulas. For each replica of this
-// worker in turn, the stepper calls BeginReplica, trains the replica's steps
-// and calls EndReplica. Until Finish, Undo restores the state of Begin.
+// local_updates.h has the formulas. For each replica of this worker in turn,
+// the stepper calls BeginReplica, trains the replica's steps and calls
+// EndReplica. Until Finish, Undo restores the state of Begin.
 
 #ifndef RINGLET_CORE_STEP_LOCAL_ROUND_H_
 #define RINGLET_CORE_STEP_LOCAL_ROUND_H_

@@ -1,9 +1,8 @@
 // LocalTrainer: trains rounds of local updates.
 //
-// Internal to core/. In a round each replica of this worker makes its steps
-// alone (Stepper::TrainReplicaAlone). LocalRound has the changes of the
-// weights, and RoundExchange averages them over all replicas. An error changes
-// nothing.
+// In a round each replica of this worker makes its steps alone
+// (Stepper::TrainReplicaAlone). LocalRound has the changes of the weights, and
+// RoundExchange averages them over all replicas. An error changes nothing.
 
 #ifndef RINGLET_CORE_STEP_LOCAL_TRAINER_H_
 #define RINGLET_CORE_STEP_LOCAL_TRAINER_H_

@@ -1,7 +1,7 @@
 // ReplicaTimes: how long a replica's examples and passes take on this worker.
 //
-// Internal to core/. Waiting for other ranks does not count, nor do replicas
-// without examples, nor the first step of an exchange, which allocates.
+// Waiting for other ranks does not count, nor do replicas without examples, nor
+// the first step of an exchange, which allocates.
 
 #ifndef RINGLET_CORE_STEP_REPLICA_TIMES_H_
 #define RINGLET_CORE_STEP_REPLICA_TIMES_H_

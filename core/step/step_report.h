@@ -2,11 +2,10 @@
 // row for each of the rank's replicas (loss and metrics), the time of a replica
 // in the step before, and a note.
 //
-// Internal to core/. It is sent while the gradients are computed, with all
-// states in each step. So between two steps every rank has the same running
-// values, as logs, callbacks and a joining worker need them. For this reason a
-// metric keeps few sums; the largest usual one, AUC, sends 3.2 KB for a
-// replica.
+// It is sent while the gradients are computed, with all states in each step. So
+// between two steps every rank has the same running values, as logs, callbacks
+// and a joining worker need them. For this reason a metric keeps few sums; the
+// largest usual one, AUC, sends 3.2 KB for a replica.
 
 #ifndef RINGLET_CORE_STEP_STEP_REPORT_H_
 #define RINGLET_CORE_STEP_STEP_REPORT_H_

@@ -1,8 +1,8 @@
 // Stepper: forward, loss, backward and update over a compiled model.
 //
-// Internal to core/. It uses the nodes' addresses in memory, the exchange
-// between the ranks, and the updater, which applies gradients to the weights.
-// Parts that are called out of order return errors that change nothing.
+// It uses the nodes' addresses in memory, the exchange between the ranks, and
+// the updater, which applies gradients to the weights. Parts that are called
+// out of order return errors that change nothing.
 
 #ifndef RINGLET_CORE_STEP_STEPPER_H_
 #define RINGLET_CORE_STEP_STEPPER_H_

@@ -1,8 +1,8 @@
 // Updater: applies the optimizer to the model's weights.
 //
-// Internal to core/. It counts the steps and keeps the learning rate of
-// SetLearningRate. As a Saveable it has the optimizer's slots, iterations and
-// learning rate, "optimizer/…".
+// It counts the steps and keeps the learning rate of SetLearningRate. As a
+// Saveable it has the optimizer's slots, iterations and learning rate,
+// "optimizer/…".
 
 #ifndef RINGLET_CORE_STEP_UPDATER_H_
 #define RINGLET_CORE_STEP_UPDATER_H_

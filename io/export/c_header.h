@@ -1,6 +1,4 @@
 // The header file of a model in C.
-//
-// Internal to io/export.
 
 #ifndef RINGLET_IO_EXPORT_C_HEADER_H_
 #define RINGLET_IO_EXPORT_C_HEADER_H_

@@ -1,6 +1,6 @@
 // The text of the functions that a model in C calls.
 //
-// Internal to io/export. A file has only the functions that it uses.
+// A file has only the functions that it uses.
 
 #ifndef RINGLET_IO_EXPORT_C_HELPERS_H_
 #define RINGLET_IO_EXPORT_C_HELPERS_H_

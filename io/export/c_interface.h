@@ -1,8 +1,8 @@
 // CInterface: what a program uses of a model in C.
 //
-// Internal to io/export. The parts of the file that do not depend on the kind
-// of its arithmetic: declarations, the names of the classes, the scale of raw
-// values, and the anomaly score.
+// The parts of the file that do not depend on the kind of its arithmetic:
+// declarations, the names of the classes, the scale of raw values, and the
+// anomaly score.
 
 #ifndef RINGLET_IO_EXPORT_C_INTERFACE_H_
 #define RINGLET_IO_EXPORT_C_INTERFACE_H_

@@ -1,6 +1,6 @@
 // CModel: a model's primitives as calls of C functions.
 //
-// Internal to io/export. All slots are chosen before the first call is written.
+// All slots are chosen before the first call is written.
 
 #ifndef RINGLET_IO_EXPORT_C_MODEL_H_
 #define RINGLET_IO_EXPORT_C_MODEL_H_

@@ -1,7 +1,7 @@
 // The places of a layer's numbers, for the functions of a model in C.
 //
-// Internal to io/export. An axis has three numbers: a count, and the steps from
-// one element to the next in each of two spans.
+// An axis has three numbers: a count, and the steps from one element to the
+// next in each of two spans.
 
 #ifndef RINGLET_IO_EXPORT_C_SHAPES_H_
 #define RINGLET_IO_EXPORT_C_SHAPES_H_

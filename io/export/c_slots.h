@@ -1,9 +1,9 @@
 // CSlots: the memory of the outputs of a model's primitives in a C file.
 //
-// Internal to io/export. A slot has one output at a time. It is the caller's
-// `in` or `out`, or a buffer that is placed by lifetime. A view uses the slot
-// of its input. A primitive that may overwrite its first input uses the same
-// slot if that is its last read.
+// A slot has one output at a time. It is the caller's `in` or `out`, or a
+// buffer that is placed by lifetime. A view uses the slot of its input. A
+// primitive that may overwrite its first input uses the same slot if that is
+// its last read.
 
 #ifndef RINGLET_IO_EXPORT_C_SLOTS_H_
 #define RINGLET_IO_EXPORT_C_SLOTS_H_

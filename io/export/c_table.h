@@ -1,7 +1,7 @@
 // CTable: the columns of a table as values of a model in C.
 //
-// Internal to io/export. In C a row is one float for each column: a number, or
-// the index of a text among the column's categories; NaN: the value is missing.
+// In C a row is one float for each column: a number, or the index of a text
+// among the column's categories; NaN: the value is missing.
 
 #ifndef RINGLET_IO_EXPORT_C_TABLE_H_
 #define RINGLET_IO_EXPORT_C_TABLE_H_

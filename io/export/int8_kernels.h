@@ -1,8 +1,8 @@
 // The functions of an int8 model, as text for a C file and compiled here. So
 // the results of a file can be measured before it is written.
 //
-// Internal to io/export. A number q means scale (q - zero). int32 sums are
-// scaled by multiplier / 2^shift, rounded to nearest.
+// A number q means scale (q - zero). int32 sums are scaled by multiplier /
+// 2^shift, rounded to nearest.
 
 #ifndef RINGLET_IO_EXPORT_INT8_KERNELS_H_
 #define RINGLET_IO_EXPORT_INT8_KERNELS_H_

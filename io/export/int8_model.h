@@ -1,10 +1,9 @@
 // Int8Model: a model with int8 arithmetic. It can be written as C, and computed
 // here with the same results.
 //
-// Internal to io/export. The plain model has one primitive for each node. Three
-// passes over them find the range of each output over examples, the scale and
-// zero point of its int8 numbers, and the steps. Steps are calls of the
-// functions of int8_kernels.h.
+// The plain model has one primitive for each node. Three passes over them find
+// the range of each output over examples, the scale and zero point of its int8
+// numbers, and the steps. Steps are calls of the functions of int8_kernels.h.
 
 #ifndef RINGLET_IO_EXPORT_INT8_MODEL_H_
 #define RINGLET_IO_EXPORT_INT8_MODEL_H_

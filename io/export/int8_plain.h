@@ -1,6 +1,4 @@
 // PlainModel: a model with only the layers that int8 has functions for.
-//
-// Internal to io/export.
 
 #ifndef RINGLET_IO_EXPORT_INT8_PLAIN_H_
 #define RINGLET_IO_EXPORT_INT8_PLAIN_H_

@@ -1,9 +1,8 @@
 // Lowering: a model as a list of primitives. The exporters write primitives,
 // and depend on no class of layer.
 //
-// Internal to io/export. A class of layer has one row in lowering.cc. A
-// primitive has one output. Shapes omit the batch, and channels are the last
-// axis.
+// A class of layer has one row in lowering.cc. A primitive has one output.
+// Shapes omit the batch, and channels are the last axis.
 
 #ifndef RINGLET_IO_EXPORT_LOWERING_H_
 #define RINGLET_IO_EXPORT_LOWERING_H_

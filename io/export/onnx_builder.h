@@ -1,11 +1,11 @@
 // OnnxBuilder: makes ONNX nodes, and values of them in either order of axes.
 //
-// Internal to io/export. Keras has (batch, height, width, channels); ONNX's
-// convolutions and pools have (batch, channels, height, width). A value is made
-// in one order, and transposed once if a layer needs the other. Layers that
-// work in any order use the existing one. So a chain of convolutions has one
-// Transpose at each end. A Flatten of channels first keeps that order, and the
-// kernel of the Dense after it is reordered.
+// Keras has (batch, height, width, channels); ONNX's convolutions and pools
+// have (batch, channels, height, width). A value is made in one order, and
+// transposed once if a layer needs the other. Layers that work in any order use
+// the existing one. So a chain of convolutions has one Transpose at each end. A
+// Flatten of channels first keeps that order, and the kernel of the Dense after
+// it is reordered.
 
 #ifndef RINGLET_IO_EXPORT_ONNX_BUILDER_H_
 #define RINGLET_IO_EXPORT_ONNX_BUILDER_H_

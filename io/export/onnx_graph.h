@@ -1,10 +1,10 @@
 // OnnxGraph: collects nodes and constants of an ONNX model, and writes its
 // file.
 //
-// Internal to io/export. Tensors are indices, and get their names when they are
-// made. -1 is an omitted input of a node. Fields and numbers are those of
-// onnx.proto (opset 13, IR 7). A graph depends only on what was added, so the
-// same model gives the same bytes on every machine.
+// Tensors are indices, and get their names when they are made. -1 is an omitted
+// input of a node. Fields and numbers are those of onnx.proto (opset 13, IR 7).
+// A graph depends only on what was added, so the same model gives the same
+// bytes on every machine.
 
 #ifndef RINGLET_IO_EXPORT_ONNX_GRAPH_H_
 #define RINGLET_IO_EXPORT_ONNX_GRAPH_H_

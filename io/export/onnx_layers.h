@@ -1,6 +1,4 @@
 // Adds the layers of a model to an ONNX graph.
-//
-// Internal to io/export.
 
 #ifndef RINGLET_IO_EXPORT_ONNX_LAYERS_H_
 #define RINGLET_IO_EXPORT_ONNX_LAYERS_H_

@@ -1,6 +1,6 @@
 // The error of an autoencoder's output for an example.
 //
-// Internal to io/export, and for the program's `predict`.
+// For io/export, and for the program's `predict`.
 
 #ifndef RINGLET_IO_EXPORT_RECONSTRUCTION_H_
 #define RINGLET_IO_EXPORT_RECONSTRUCTION_H_
