@@ -86,10 +86,11 @@ Status InspectTensor(const WeightsFile& file, const StoredTensor& tensor,
 // Fills `info` for an open file of weights.
 Status InspectWeights(const WeightsFile& file, FileInfo* info) {
   const WeightsFile::Format format = file.format();
-  info->format = format == WeightsFile::Format::kNpz   ? "npz"
-                 : file.is_onnx()                      ? "onnx"
-                 : format == WeightsFile::Format::kNpy ? "npy"
-                                                       : "safetensors";
+  info->format = format == WeightsFile::Format::kNpz    ? "npz"
+                 : file.is_onnx()                       ? "onnx"
+                 : format == WeightsFile::Format::kNpy  ? "npy"
+                 : format == WeightsFile::Format::kTfjs ? "tfjs"
+                                                        : "safetensors";
   info->metadata = file.metadata();
   info->verification =
       file.verifiable() ? Verification::kVerified : Verification::kUnverified;
@@ -138,7 +139,7 @@ Status InspectFile(const std::string& path, FileInfo* info, FileSystem* files) {
   RINGLET_RETURN_IF_ERROR(FindFileKind(files, path, &kind));
   for (const Format damaged :
        {Format::kUnknown, Format::kText, Format::kEmpty, Format::kSafetensors,
-        Format::kNpz, Format::kNpy}) {
+        Format::kNpz, Format::kNpy, Format::kTfjs}) {
     if (kind.format == damaged) return opened;
   }
   info->format = NameOf(kind.format);

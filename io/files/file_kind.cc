@@ -195,12 +195,16 @@ Format FormatOf(const std::string& head) {
 Format JsonFormat(FileSystem* files, const std::string& path) {
   std::string text;
   Json json;
-  if (!ReadWholeFile(files, path, 1 << 20, &text).ok() ||
-      !Json::Parse(text, "", &json, /*max_depth=*/64).ok()) {
-    return Format::kJson;
+  if (!ReadWholeFile(files, path, 1 << 20, &text).ok()) return Format::kJson;
+  const bool tfjs = text.find("\"modelTopology\"") != std::string::npos ||
+                    text.find("\"weightsManifest\"") != std::string::npos;
+  if (!Json::Parse(text, "", &json, /*max_depth=*/64).ok()) {
+    return tfjs ? Format::kTfjs : Format::kJson;
   }
+  if (json["modelTopology"] || json["weightsManifest"]) return Format::kTfjs;
   if (json["model"]) return Format::kRun;
-  return json["class_name"] ? Format::kKerasJson : Format::kJson;
+  return json["class_name"] || json["model_config"] ? Format::kKerasJson
+                                                    : Format::kJson;
 }
 
 // The description and the advice for each format. '@' is replaced by the path.
@@ -249,6 +253,8 @@ const struct {
      "ringlet train, summary and plan take it"},
     {Format::kKerasJson, "keras-json", "a model's configuration (Keras's JSON)",
      "ringlet summary @ shows it; name it as \"model\" of a RUN.json"},
+    {Format::kTfjs, "tfjs", "a model of TensorFlow.js (model.json)",
+     "name it as \"model\" of a RUN.json; as weights: RUN.json --init @"},
     {Format::kJson, "json", "a JSON text", ""},
     {Format::kCsv, "csv", "a table in text (CSV)",
      "as data: \"csv\" of RUN.json, --csv"},

@@ -38,6 +38,7 @@ struct FileKind {
     kTfRecord,
     kRun,
     kKerasJson,
+    kTfjs,
     kJson,
     kCsv,
     kHtml,

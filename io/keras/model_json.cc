@@ -186,8 +186,7 @@ Status ReadNested(const Json& json, const KerasObject& object,
 
 // True for a file of Keras 2 or TensorFlow.js. They store their version, and
 // have another name for the input's shape; Keras 3 stores modules.
-bool IsOfKeras2(const Json& json) {
-  const std::string version = json["keras_version"].text();
+bool IsOfKeras2(const Json& json, const std::string& version) {
   if (!version.empty()) {
     return StartsWith(version, "1.") || StartsWith(version, "2.") ||
            StartsWith(version, "tfjs");
@@ -199,6 +198,31 @@ bool IsOfKeras2(const Json& json) {
   return static_cast<bool>(first["config"]["batch_input_shape"]);
 }
 
+// Finds the model in a model.json of TensorFlow.js ("modelTopology") and in the
+// texts of HDF5 files and SavedModels ("model_config").
+Status FindModel(Json* json, std::string* path, std::string* version) {
+  if ((*json)["modelTopology"]["node"]) {
+    return InvalidArgument(
+        "%s: is a graph of TensorFlow's operations, for inference only; "
+        "convert the Keras model with --output_format=tfjs_layers_model",
+        JoinPath(*path, "modelTopology").c_str());
+  }
+  *version = (*json)["keras_version"].text();
+  for (const char* key : {"modelTopology", "model_config"}) {
+    const Json model = (*json)[key];
+    if (!model) continue;
+    *json = model;
+    *path = JoinPath(*path, key);
+    const Json stored = model["keras_version"];
+    if (stored) *version = stored.text();
+  }
+  if (!(*json)["layers"] || (*json)["config"]) return Status();
+  return InvalidArgument(
+      "%s: is a model of Keras 0, without \"config\"; build it in Keras 2 or 3 "
+      "and write model.to_json()",
+      path->empty() ? "the JSON" : path->c_str());
+}
+
 }  // namespace
 
 std::vector<ClassInfo> DescribeModels() {
@@ -208,12 +232,15 @@ std::vector<ClassInfo> DescribeModels() {
   });
 }
 
-Status ModelFromJson(const Json& json, const std::string& path,
+Status ModelFromJson(const Json& given, const std::string& given_path,
                      std::unique_ptr<Model>* model) {
+  Json json = given;
+  std::string path = given_path, version;
+  RINGLET_RETURN_IF_ERROR(FindModel(&json, &path, &version));
   KerasObject object;
   RINGLET_RETURN_IF_ERROR(
       ReadKerasObject(json, path, &object, {"keras_version", "backend"}));
-  object.keras2 = IsOfKeras2(json);
+  object.keras2 = IsOfKeras2(json, version);
   return ReadModel(object, nullptr, model);
 }
 

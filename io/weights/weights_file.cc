@@ -35,6 +35,10 @@ Status FindFormat(FileSystem* files, const std::string& path,
   std::vector<unsigned char> start;
   RINGLET_RETURN_IF_ERROR(ReadStart(file.get(), 6, &start));
   start.resize(6);
+  const bool binary = std::count(start.begin(), start.end(), 0) > 0;
+  const size_t text = std::string(start.begin(), start.end())
+                          .find_first_not_of(" \t\r\n\xEF\xBB\xBF");
+  const bool json = !binary && text < start.size() && start[text] == '{';
   const auto begins = [&start](const char* magic, size_t bytes) {
     return std::memcmp(start.data(), magic, bytes) == 0;
   };
@@ -43,7 +47,8 @@ Status FindFormat(FileSystem* files, const std::string& path,
             : begins(kNpyMagic, 6) ? WeightsFile::Format::kNpy
             : IsOnnx(std::string(start.begin(), start.end()))
                 ? WeightsFile::Format::kOnnx
-                : WeightsFile::Format::kSafetensors;
+            : json ? WeightsFile::Format::kTfjs
+                   : WeightsFile::Format::kSafetensors;
   return Status();
 }
 
@@ -53,14 +58,16 @@ Status WeightsFile::Open(FileSystem* files, const std::string& path) {
   *this = WeightsFile();
   path_ = path;
   RINGLET_RETURN_IF_ERROR(FindFormat(files, path, &format_));
-  const Status status = is_npz()    ? npz_.Open(files, path)
-                        : is_onnx() ? onnx_.Open(files, path)
-                        : format_ == Format::kNpy
-                            ? OpenNpy(files)
+  const Status status = is_npz()                  ? npz_.Open(files, path)
+                        : is_onnx()               ? onnx_.Open(files, path)
+                        : format_ == Format::kNpy ? OpenNpy(files)
+                        : format_ == Format::kTfjs
+                            ? tfjs_.Open(files, path)
                             : safetensors_.Open(files, path);
   return WrongKindError(files, path,
                         {FileKind::Format::kSafetensors, FileKind::Format::kNpz,
-                         FileKind::Format::kNpy, FileKind::Format::kOnnx},
+                         FileKind::Format::kNpy, FileKind::Format::kOnnx,
+                         FileKind::Format::kTfjs},
                         status);
 }
 
@@ -104,10 +111,11 @@ Status WeightsFile::ReadNpy(void* elements) const {
 bool WeightsFile::is_ringlets() const { return IsRinglets(metadata()); }
 
 const std::vector<StoredTensor>& WeightsFile::tensors() const {
-  return is_npz()                  ? npz_.tensors()
-         : is_onnx()               ? onnx_.tensors()
-         : format_ == Format::kNpy ? array_
-                                   : safetensors_.tensors();
+  return is_npz()                   ? npz_.tensors()
+         : is_onnx()                ? onnx_.tensors()
+         : format_ == Format::kNpy  ? array_
+         : format_ == Format::kTfjs ? tfjs_.tensors()
+                                    : safetensors_.tensors();
 }
 
 const StoredTensor* WeightsFile::Find(const std::string& name) const {
@@ -115,6 +123,7 @@ const StoredTensor* WeightsFile::Find(const std::string& name) const {
     return name == array_[0].name ? &array_[0] : nullptr;
   }
   if (is_onnx()) return onnx_.Find(name);
+  if (format_ == Format::kTfjs) return tfjs_.Find(name);
   return is_npz() ? npz_.Find(name) : safetensors_.Find(name);
 }
 
@@ -126,6 +135,7 @@ Status WeightsFile::Verify() const {
 Status WeightsFile::Read(const StoredTensor& tensor, void* elements) const {
   if (format_ == Format::kNpy) return ReadNpy(elements);
   if (is_onnx()) return onnx_.Read(tensor, elements);
+  if (format_ == Format::kTfjs) return tfjs_.Read(tensor, elements);
   return is_npz() ? npz_.Read(tensor, elements)
                   : safetensors_.Read(tensor, elements);
 }

@@ -1,4 +1,5 @@
-// WeightsFile: the named tensors of a safetensors, npz, npy or ONNX file.
+// WeightsFile: the named tensors of a safetensors, npz, npy or ONNX file, or of
+// a layers model of TensorFlow.js (model.json).
 //
 // The first bytes of the file decide its format. For any other format the error
 // names it and gives advice. The array of an npy file is "arr_0", as
@@ -14,13 +15,15 @@
 #include "../readers/npz.h"
 #include "onnx_weights.h"
 #include "safetensors.h"
+#include "tfjs_weights.h"
 
 namespace ringlet {
 
 class WeightsFile {
  public:
-  enum class Format : uint8_t { kSafetensors, kNpz, kNpy, kOnnx };
+  enum class Format : uint8_t { kSafetensors, kNpz, kNpy, kOnnx, kTfjs };
 
+  // `files` must outlive this object.
   Status Open(FileSystem* files, const std::string& path);
 
   const std::string& path() const { return path_; }
@@ -64,6 +67,7 @@ class WeightsFile {
   NpzReader npz_;
   SafetensorsReader safetensors_;
   OnnxWeights onnx_;
+  TfjsWeights tfjs_;
   std::vector<StoredTensor> array_;  // of an npy file: one
   NpyLayout layout_;
   std::shared_ptr<File> file_;

@@ -374,8 +374,8 @@ int ExportCommand(const std::vector<std::string>& line) {
              "and the models before and after are compared on\n"
              "data.validation");
   f.init.Add(&flags,
-             "if FILE is a RUN.json: its weights, in safetensors, npz\n"
-             "or ONNX");
+             "if FILE is a RUN.json: its weights, in safetensors,\n"
+             "npz, ONNX, or a model.json of TensorFlow.js");
   int code = 0;
   if (!flags.Parse(line, 1, 1, &code)) return code;
   const std::string& from = flags.arguments()[0];

@@ -86,7 +86,7 @@ void ModelAndDataFlags::Add(CommandLine* flags, bool labels) {
   labels_ = labels;
   init_.Add(flags,
             "if MODEL is a RUN.json: its weights, in safetensors,\n"
-            "npz or ONNX");
+            "npz, ONNX, or a model.json of TensorFlow.js");
   flags->Text("--data", "RUN.json", &run_,
               "use the data of this file's \"data\"");
   flags->Text("--part", "NAME", &part_,

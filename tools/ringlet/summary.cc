@@ -56,6 +56,7 @@ Status Summarize(const std::string& path) {
       RINGLET_RETURN_IF_ERROR(OfRun(path, &summary, &compiled));
       break;
     case FileKind::Format::kKerasJson:
+    case FileKind::Format::kTfjs:
       RINGLET_RETURN_IF_ERROR(OfConfiguration(path, &summary));
       break;
     default:

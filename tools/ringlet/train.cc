@@ -66,7 +66,7 @@ void TrainFlags::AddAll(CommandLine* flags) {
   fit.AddAll(flags);
   init.Add(flags,
            "begin with the weights of this file: safetensors,\n"
-           "npz or ONNX");
+           "npz, ONNX, or a model.json of TensorFlow.js");
   flags->Text("--save", "MODEL", &save.path,
               "write the trained model to this file, instead of\n"
               "<name of RUN>.safetensors in the current folder");

@@ -78,6 +78,10 @@ TEST(FileKindTest, KindOfBytes_EveryFormat_IsRecognized) {
   ExpectKind(" {\"model\": \"m\", \"data\": {}}", Format::kRun);
   ExpectKind("{\"class_name\": \"Sequential\", \"config\": {}}",
              Format::kKerasJson);
+  ExpectKind("{\"keras_version\": \"2.4.0\", \"model_config\": {}}",
+             Format::kKerasJson);
+  ExpectKind("{\"modelTopology\": {}, \"weightsManifest\": []}", Format::kTfjs);
+  ExpectKind("{\"modelTopology\": {\"class_name\": ", Format::kTfjs);
   ExpectKind("{\"a\": 1}", Format::kJson);
   ExpectKind("{\"a\": ", Format::kJson);
   ExpectKind(std::string("\x7f"
@@ -197,8 +201,8 @@ os.rename(f + "npy.npy", f + "npy")
   const Status status = file.Open(FileSystem::Posix(), path);
   ExpectError(
       status, Code::kInvalidArgument, path,
-      "is a model of Keras 3 (.keras), not safetensors or npz or npy or onnx; "
-      "in Python: m = keras.models.load_model(\"" +
+      "is a model of Keras 3 (.keras), not safetensors or npz or npy or onnx "
+      "or tfjs; in Python: m = keras.models.load_model(\"" +
           path + "\"); numpy.savez(\"w.npz\", *m.get_weights())");
 }
 

@@ -488,6 +488,48 @@ TEST(ModelJsonTest, Load_BuiltInputShapeOfASequential_IsItsInput) {
   ExpectSameModel(expected, *model);
 }
 
+// model.json of TensorFlow.js, saved there or converted from Keras, and the
+// attributes of an HDF5 file.
+TEST(ModelJsonTest, Load_TextsAroundAModel_AreTheModel) {
+  const std::string inner = KerasJson("keras2_branches");
+  const std::string expected = ToJson(*Load(inner));
+  const std::string config = R"({"keras_version": "2.4.0", "backend":
+      "tensorflow", "model_config": )" +
+                             inner + "}";
+  for (const std::string& text :
+       {R"({"modelTopology": )" + inner + R"(, "format": "layers-model",
+            "generatedBy": "TensorFlow.js tfjs-layers v4.22.0",
+            "convertedBy": null, "weightsManifest": []})",
+        R"({"format": "layers-model", "modelTopology": )" + config + "}",
+        config}) {
+    EXPECT_EQ(ToJson(*Load(text)), expected);
+  }
+  EXPECT_NE(ErrorOf(Replaced(config, "\"left\"", "7"))
+                .find("model_config.config.layers["),
+            std::string::npos);
+  EXPECT_NE(ErrorOf(R"({"format": "graph-model", "modelTopology":
+                        {"node": [], "versions": {}}})")
+                .find("tfjs_layers_model"),
+            std::string::npos);
+  EXPECT_FALSE(ErrorOf(R"({"modelTopology": null})").empty());
+  EXPECT_FALSE(ErrorOf(R"({"modelTopology": {"modelTopology": {}}})").empty());
+}
+
+// A converted model has the version beside it.
+TEST(ModelJsonTest, Load_HardSigmoidOfAConvertedModel_IsThatOfKeras2) {
+  const std::string model = R"({"class_name": "Sequential", "config": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, 1]}},
+      {"class_name": "Activation", "config": {"activation": "hard_sigmoid"}}]})";
+  const auto activation = [&](const char* version) {
+    return Load(R"({"modelTopology": {"keras_version": ")" +
+                std::string(version) + R"(", "model_config": )" + model + "}}")
+        ->layer(1)
+        .activation;
+  };
+  EXPECT_EQ(activation("2.4.0"), kHardSigmoidKeras2);
+  EXPECT_EQ(activation("3.5.0"), kHardSigmoid);
+}
+
 // --- round trips ------------------------------------------------------------
 
 TEST(ModelJsonTest, RoundTrip_EveryKerasFile_IsTheSame) {
@@ -1054,6 +1096,13 @@ INSTANTIATE_TEST_SUITE_P(ModelJson, WrongModelJsonTest,
                          testing::ValuesIn(kWrong), [](const auto& info) {
                            return std::string(info.param.name);
                          });
+
+TEST(ModelJsonTest, Load_ModelOfKeras0_IsNamedAsSuch) {
+  EXPECT_NE(ErrorOf(R"({"class_name": "Sequential", "layers":
+                        [{"name": "Dense", "output_dim": 3}]})")
+                .find("is a model of Keras 0"),
+            std::string::npos);
+}
 
 TEST(ModelJsonTest, Load_SyntaxError_NamesLineAndColumn) {
   EXPECT_NE(ErrorOf("{\n  \"class_name\": }").find("line 2, near column 17"),
