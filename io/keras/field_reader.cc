@@ -24,6 +24,19 @@ std::string AsJson(const std::string& value) {
   return JsonWriter().String(value).text();
 }
 
+Json WithoutWrapping(const Json& json) {
+  if (!json.is_object()) return json;
+  std::string kind = json["class_name"].text();
+  if (kind.empty()) kind = json["type"].text();
+  Json value;
+  if (kind == "__tuple__" || kind == "TensorShape") value = json["items"];
+  if (kind == "__numpy__" || kind == "__tensor__") {
+    value = json["config"]["value"];
+  }
+  if (kind == "ndarray") value = json["value"];
+  return value ? value : json;
+}
+
 FieldReader::FieldReader(const Json& object, const std::string& path)
     : json_(object), path_(path) {
   if (object && !is_describing() && !object.is_object() &&
@@ -41,7 +54,7 @@ std::string FieldReader::PathOf(const char* key) const {
 Json FieldReader::Take(const char* key) {
   known_.push_back(key);
   if (is_describing()) Info(key);
-  return json_[key];
+  return WithoutWrapping(json_[key]);
 }
 
 Json FieldReader::Take(const char* key, const std::string& takes,

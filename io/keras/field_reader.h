@@ -32,6 +32,12 @@ inline std::string AsJson(const char* value) {
   return AsJson(std::string(value));
 }
 
+// The value without Keras's wrapping: the items of {"class_name": "__tuple__"
+// or "TensorShape", "items": [2, 2]}, and the value of {"class_name":
+// "__numpy__" or
+// "__tensor__", "config": {"value": 6}} and {"type": "ndarray", "value": 6}.
+Json WithoutWrapping(const Json& json);
+
 struct KerasObject;
 
 // Reads the fields of one object. Keeps the first error. Finish() refuses the
@@ -45,7 +51,8 @@ class FieldReader {
 
   // True if the field is present and not null. Makes null a permitted value.
   bool Has(const char* key);
-  // Returns a value that the caller reads; kNone if the field is absent.
+  // Returns a value that the caller reads, without its wrapping; kNone if the
+  // field is absent.
   // `takes` and `standard` are for the log: "a number", and the default as
   // JSON.
   Json Take(const char* key, const std::string& takes,

@@ -41,10 +41,8 @@ std::string Lower(std::string text) {
 constexpr struct {
   const char *old, *name;
 } kOldNames[] = {
-    {"lr", "learning_rate"},        {"nb_epoch", "epochs"},
-    {"nb_filter", "filters"},       {"output_dim", "units"},
-    {"border_mode", "padding"},     {"subsample", "strides"},
-    {"init", "kernel_initializer"},
+    {"lr", "learning_rate"},
+    {"nb_epoch", "epochs"},
 };
 
 // "epochs" of "--epochs".

@@ -27,6 +27,42 @@ constexpr Named<PaddingMode> kPaddings[] = {{"valid", kValid}, {"same", kSame}};
 constexpr Named<PaddingMode> kCausalPaddings[] = {
     {"valid", kValid}, {"same", kSame}, {"causal", kCausal}};
 
+// Fields of Keras 1 with the names of Keras 2 and 3.
+constexpr struct {
+  const char *old, *name;
+} kKeras1Names[] = {
+    {"nb_filter", "filters"},
+    {"nb_row", "kernel_size"},
+    {"nb_col", "kernel_size"},
+    {"filter_length", "kernel_size"},
+    {"border_mode", "padding"},
+    {"subsample", "strides"},
+    {"subsample_length", "strides"},
+    {"dim_ordering", "data_format"},
+    {"output_dim", "units"},
+    {"init", "kernel_initializer"},
+    {"bias", "use_bias"},
+    {"W_regularizer", "kernel_regularizer"},
+    {"b_regularizer", "bias_regularizer"},
+    {"W_constraint", "kernel_constraint"},
+    {"b_constraint", "bias_constraint"},
+    {"p", "rate"},
+};
+
+Status RefuseKeras1(const KerasObject& object) {
+  for (Json field = object.config.first(); field; field = field.next()) {
+    const std::string key = field.key();
+    for (const auto& row : kKeras1Names) {
+      if (key != row.old) continue;
+      return InvalidArgument(
+          "%s: '%s' is the name of '%s' in Keras 1; rename it, or convert the "
+          "text with Keras 2.0 to 2.3: model_from_json(text).to_json()",
+          object.config_path.c_str(), row.old, row.name);
+    }
+  }
+  return Status();
+}
+
 // The rows of AllLayers that have a configuration; these come first.
 NameTable LayerNames() {
   NameTable names;
@@ -45,7 +81,8 @@ NameTable ActivationNames() {
 }
 
 // A number of pixels for both ends, or a list of two numbers.
-bool BothEnds(const Json& json, int64_t ends[2]) {
+bool BothEnds(const Json& given, int64_t ends[2]) {
+  const Json json = WithoutWrapping(given);
   const bool list = json.is_array() && json.size() == 2;
   const Json first = list ? json.first() : json;
   const Json second = list ? first.next() : json;
@@ -238,6 +275,7 @@ Status ReadFields(const KerasObject& object, FieldReader* fields,
   size_t number = 0;
   RINGLET_RETURN_IF_ERROR(
       ChooseRow(LayerNames(), object.path, "layer", object.name, &number));
+  RINGLET_RETURN_IF_ERROR(RefuseKeras1(object));
   const LayerClass& row = AllLayers()[number];
   ReadClass(row, fields, entry);
   entry->layer.name = name;

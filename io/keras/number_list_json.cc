@@ -8,14 +8,6 @@
 namespace ringlet {
 namespace {
 
-// The list in {"class_name": "__numpy__", "config": {"value": [1, 2]}}.
-Json WithoutWrapping(const Json& json) {
-  if (!json.is_object()) return json;
-  const std::string kind = json["class_name"].text();
-  if (kind == "__numpy__") return json["config"]["value"];
-  return kind == "__tuple__" ? json["items"] : json;
-}
-
 // False if a number is not accepted, or the list is empty.
 template <typename Take>
 bool ForEach(const Json& json, const Take& take) {
@@ -44,7 +36,7 @@ void ReadNumbers(const char* key, const Interval& range, FieldReader* fields,
       key, takes, numbers->empty() ? "null" : AsJson(numbers->front()));
   if (!json) return;
   std::vector<float> values;
-  const bool all = ForEach(WithoutWrapping(json), [&](const Json& m) {
+  const bool all = ForEach(json, [&](const Json& m) {
     if (!m.is_number() || !(std::fabs(m.number()) <= FLT_MAX)) return false;
     values.push_back(static_cast<float>(m.number()));
     return range.Holds(m.number());

@@ -12,8 +12,7 @@
 
 namespace ringlet {
 
-// Reads finite numbers in `range`, at least one. Also reads Keras 3's form of a
-// NumPy array or a tuple.
+// Reads finite numbers in `range`, at least one.
 void ReadNumbers(const char* key, const Interval& range, FieldReader* fields,
                  std::vector<float>* numbers);
 void ReadAxes(const char* key, FieldReader* fields, std::vector<int64_t>* axes);

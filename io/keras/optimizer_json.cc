@@ -56,7 +56,6 @@ void ReadCommon(FieldReader* fields, Optimizer* o) {
   ReadEma(fields, o);
   ReadAccumulation(fields, o);
   fields->OnlyNull({"loss_scale_factor"});
-  fields->OnlyNumber("decay", 0);  // Keras 2's own schedule
   fields->Ignore({"name", "jit_compile", "is_legacy_optimizer"});
 }
 

@@ -162,18 +162,34 @@ Status ReadSchedule(const KerasObject& object, LearningRate* rate) {
   return rate->Check().Annotate("%s", object.config_path.c_str());
 }
 
+// Keras 2: lr / (1 + decay * step).
+void ReadDecay(FieldReader* fields, LearningRate* rate) {
+  float decay = 0;
+  if (fields->Has("decay")) fields->Float("decay", kNotNegative, &decay);
+  if (decay == 0) return;
+  if (rate->kind != LearningRate::Kind::kConstant) {
+    return fields->Refuse("decay", "learning_rate is a schedule already");
+  }
+  *rate = InverseTimeDecay(rate->initial, 1, decay);
+}
+
+void ReadRate(FieldReader* fields, LearningRate* rate) {
+  const char* const key = fields->Either("learning_rate", "lr");
+  const Json json =
+      fields->Take(key, "a number >= 0, or a schedule", AsJson(rate->initial));
+  if (!json.is_object())
+    return fields->Float(key, kNotNegative, &rate->initial);
+  KerasObject object;
+  if (fields->Object(key, "", "", &object)) {
+    fields->Fail(ReadSchedule(object, rate));
+  }
+}
+
 }  // namespace
 
 void ReadLearningRate(FieldReader* fields, LearningRate* rate) {
-  constexpr char kKey[] = "learning_rate";
-  const Json json =
-      fields->Take(kKey, "a number >= 0, or a schedule", AsJson(rate->initial));
-  if (!json.is_object())
-    return fields->Float(kKey, kNotNegative, &rate->initial);
-  KerasObject object;
-  if (fields->Object(kKey, "", "", &object)) {
-    fields->Fail(ReadSchedule(object, rate));
-  }
+  ReadRate(fields, rate);
+  ReadDecay(fields, rate);
 }
 
 void WriteLearningRate(JsonWriter* w, const LearningRate& rate) {

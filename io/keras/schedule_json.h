@@ -8,8 +8,9 @@
 
 namespace ringlet {
 
-// Reads the field "learning_rate", a number or a schedule; keeps *rate if it is
-// absent.
+// Reads the field "learning_rate" (in Keras 2 also "lr"), a number or a
+// schedule; keeps *rate if it is absent. Keras 2's "decay" makes a number an
+// InverseTimeDecay over steps.
 void ReadLearningRate(FieldReader* fields, LearningRate* rate);
 void WriteLearningRate(JsonWriter* w, const LearningRate& rate);
 

@@ -193,6 +193,23 @@ TEST(CompileJsonTest, Optimizer_OfKeras2_IsRead) {
              RMSprop(0.01f, 0.8f, 0.1f, 0.001f, true).ClipValue(0.5f));
 }
 
+TEST(CompileJsonTest, LearningRate_DecayOfKeras2_IsAnInverseTimeDecay) {
+  const Optimizer adam = ReadOptimizer(R"({"class_name": "Adam", "config":
+      {"lr": 0.02, "beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-07,
+       "decay": 0.5, "amsgrad": false}})");
+  ExpectSame(adam, Adam(InverseTimeDecay(0.02f, 1, 0.5f)));
+  for (const int64_t step : {0, 1, 2, 10, 1000}) {
+    EXPECT_FLOAT_EQ(adam.learning_rate.At(step),
+                    static_cast<float>(0.02 / (1 + 0.5 * step)));
+  }
+  ExpectSame(ReadOptimizer(R"({"class_name": "SGD", "config": {"lr": 0.25,
+      "momentum": 0.0, "decay": 0.0, "nesterov": false}})"),
+             SGD(0.25f));
+  ExpectSame(ReadOptimizer(R"({"class_name": "SGD", "config": {"lr":
+      {"type": "ndarray", "value": 0.25}, "decay": null}})"),
+             SGD(0.25f));
+}
+
 TEST(CompileJsonTest, LearningRate_SchedulesOfKeras_AreRead) {
   const auto rate = [](const std::string& name, const std::string& config) {
     return ReadOptimizer(
@@ -511,10 +528,17 @@ const Wrong kWrong[] = {
      'o',
      R"({"class_name": "SGD", "config": {"gradient_accumulation_steps": 1}})",
      {"config.gradient_accumulation_steps", "is 1", "from 2"}},
-    {"OldDecay",
+    {"NegativeDecay",
      'o',
-     R"({"class_name": "SGD", "config": {"decay": 0.1}})",
-     {"config.decay", "only 0"}},
+     R"({"class_name": "SGD", "config": {"decay": -0.1}})",
+     {"config.decay", "is -0.1", ">= 0"}},
+    {"DecayOfASchedule",
+     'o',
+     R"({"class_name": "SGD", "config": {"decay": 0.1, "learning_rate":
+         {"class_name": "InverseTimeDecay",
+          "config": {"initial_learning_rate": 1, "decay_steps": 1,
+                     "decay_rate": 1}}}})",
+     {"config.decay", "is 0.1", "schedule already"}},
     {"AdamWWithoutDecay",
      'o',
      R"({"class_name": "AdamW", "config": {"weight_decay": null}})",

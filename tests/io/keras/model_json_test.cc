@@ -488,6 +488,61 @@ TEST(ModelJsonTest, Load_BuiltInputShapeOfASequential_IsItsInput) {
   ExpectSameModel(expected, *model);
 }
 
+TEST(ModelJsonTest, Load_TuplesOfASavedModel_AreLists) {
+  Sequential expected(
+      {Input({8, 8, 3}).Name("input_1"), Normalization(),
+       ZeroPadding2D(1, 0, 2, 1).Name("pad"), Conv2D(3, 3, kRelu).Name("conv"),
+       BatchNormalization().Name("bn"), MaxPooling2D().Name("pool"),
+       Dropout(0.5f), Reshape({-1, 3})});
+  const auto model = Load(KerasJson("tf_keras_2_6_saved_model"));
+  ASSERT_NE(model, nullptr);
+  ExpectSameModel(expected, *model);
+  EXPECT_EQ(model->layer(1).means.size(), 0u);
+  const std::string built = KerasJson("keras3_deferred_input");
+  EXPECT_EQ(ToJson(*Load(Replaced(built, R"("build_input_shape": [null, 7])",
+                                  R"("build_input_shape": {"class_name":
+                               "TensorShape", "items": [null, 7]})"))),
+            ToJson(*Load(built)));
+}
+
+TEST(ModelJsonTest, Load_WrappedNumbers_AreTheirValues) {
+  const std::string json = KerasJson("keras3_residual");
+  const std::string expected = ToJson(
+      *Load(Replaced(json, R"("max_value": null)", R"("max_value": 6.0)")));
+  for (const char* wrapped :
+       {R"({"type": "ndarray", "value": 6.0})",
+        R"({"class_name": "ndarray", "value": 6})",
+        R"({"class_name": "__numpy__", "config": {"value": 6.0,
+            "dtype": "float32"}})",
+        R"({"class_name": "__tensor__", "config": {"value": 6.0}})"}) {
+    EXPECT_EQ(
+        ToJson(*Load(Replaced(json, R"("max_value": null)",
+                              std::string(R"("max_value": )") + wrapped))),
+        expected);
+  }
+  for (const char* wrong :
+       {R"({"type": "ndarray"})", R"({"class_name": "__numpy__"})",
+        R"({"class_name": "__tuple__", "items": [6]})",
+        R"({"type": "ndarray", "value": {"type": "ndarray", "value": 6}})"}) {
+    EXPECT_NE(ErrorOf(Replaced(json, R"("max_value": null)",
+                               std::string(R"("max_value": )") + wrong))
+                  .find("config.layers[5].config.max_value"),
+              std::string::npos);
+  }
+}
+
+TEST(ModelJsonTest, Load_BatchNormalizationOfVersions_IsTheSame) {
+  const std::string json = KerasJson("keras2_batch_normalization");
+  const auto expected = Load(json);
+  for (const char* version : {"V1", "V2"}) {
+    const auto model = Load(Replaced(
+        json, R"("class_name": "BatchNormalization")",
+        std::string(R"("class_name": "BatchNormalization)") + version + "\""));
+    ASSERT_NE(model, nullptr);
+    ExpectSameModel(*expected, *model);
+  }
+}
+
 // model.json of TensorFlow.js, saved there or converted from Keras, and the
 // attributes of an HDF5 file.
 TEST(ModelJsonTest, Load_TextsAroundAModel_AreTheModel) {
@@ -801,6 +856,22 @@ const Wrong kWrong[] = {
      R"("activity_regularizer": null)",
      R"("activity_regularizer": {"class_name": "L2", "config": {}})",
      {"config.layers[2].config.activity_regularizer"}},
+    {"FieldOfKeras1",
+     kCnn,
+     R"("filters": 32)",
+     R"("nb_filter": 32)",
+     {"layer 'conv2d'", "config.layers[2].config", "'nb_filter'", "'filters'",
+      "Keras 1", "to_json()"}},
+    {"UnitsOfKeras1",
+     kCnn,
+     R"("units": 128)",
+     R"("output_dim": 128)",
+     {"layer 'dense'", "'output_dim' is the name of 'units' in Keras 1"}},
+    {"PaddingOfKeras1",
+     kCnn,
+     R"("padding": "valid")",
+     R"("border_mode": "valid")",
+     {"'border_mode' is the name of 'padding' in Keras 1", "rename it"}},
     {"Frozen",
      kCnn,
      R"("name": "dense_1", "trainable": true)",
