@@ -3,6 +3,7 @@
 #include <string>
 
 #include "../../core/base/text.h"
+#include "operation_json.h"
 
 namespace ringlet {
 namespace {
@@ -44,10 +45,15 @@ Status CheckCall(const Json& json, const std::string& path) {
   return call.Finish();
 }
 
-// {"class_name": "__keras_tensor__", "config": {…, "keras_history": […]}}, or a
-// list of these.
+// {"class_name": "__keras_tensor__", "config": {…, "keras_history": […]}}, a
+// number, or a list of these.
 Status ReadTensors(const Json& json, const std::string& path,
                    std::vector<CallReference>* inputs) {
+  CallReference constant;
+  if (ReadConstant(json, &constant)) {
+    inputs->push_back(constant);
+    return Status();
+  }
   if (json.is_array()) {
     int64_t i = 0;
     for (Json m = json.first(); m; m = m.next(), ++i) {
@@ -73,7 +79,28 @@ Status ReadTensors(const Json& json, const std::string& path,
                        &inputs->back());
 }
 
-Status ReadNode(const Json& json, const std::string& path,
+// Reads a call of tf.keras's TFOpLambda: ["x", 0, 0, {"y": 3}]. `y` may be a
+// reference too. For 3 - x the first is ["_CONSTANT_VALUE", -1, 3, …].
+Status ReadOperands(const Json& json, const std::string& path,
+                    std::vector<CallReference>* operands) {
+  const Json third = json.first().next().next();
+  const auto read = [&](const Json& operand, const std::string& at) {
+    operands->emplace_back();
+    return ReadConstant(operand, &operands->back())
+               ? Status()
+               : ReadReference(operand, at, &operands->back());
+  };
+  const bool constant = json.first().text() == "_CONSTANT_VALUE";
+  RINGLET_RETURN_IF_ERROR(read(constant ? third : json, path));
+  const std::string at = JoinPath(path, 3);
+  FieldReader call(third.next(), at);
+  call.Ignore({"name"});
+  const Json y = call.Take("y");
+  RINGLET_RETURN_IF_ERROR(call.Finish());
+  return y ? read(y, JoinPath(at, "y")) : Status();
+}
+
+Status ReadNode(const Json& json, const std::string& path, bool operation,
                 std::vector<CallReference>* inputs) {
   if (json.is_object()) {  // Keras 3
     FieldReader node(json, path);
@@ -92,6 +119,11 @@ Status ReadNode(const Json& json, const std::string& path,
   int64_t i = 0;
   for (Json m = single ? json : json.first(); m; m = m.next(), ++i) {
     const std::string at = single ? path : JoinPath(path, i);
+    if (operation) {
+      RINGLET_RETURN_IF_ERROR(ReadOperands(m, at, inputs));
+      if (single) break;
+      continue;
+    }
     inputs->emplace_back();
     RINGLET_RETURN_IF_ERROR(ReadReference(m, at, &inputs->back()));
     const Json call = m.first().next().next().next();
@@ -124,11 +156,12 @@ Status ReadCalls(const Json& json, LayerEntry* entry) {
   for (Json node = nodes.first(); node; node = node.next(), ++i) {
     entry->calls.emplace_back();
     const std::string at = JoinPath(path, i);
-    RINGLET_RETURN_IF_ERROR(ReadNode(node, at, &entry->calls.back()));
+    RINGLET_RETURN_IF_ERROR(ReadNode(
+        node, at, entry->operation != Operation::kNone, &entry->calls.back()));
     if (!entry->calls.back().empty()) continue;
     return InvalidArgument("%s: names no input", at.c_str());
   }
-  return Status();
+  return FinishOperation(entry);
 }
 
 Status ReadCallOrder(const Json& json, LayerEntry* entry) {

@@ -10,7 +10,8 @@
 
 namespace ringlet {
 
-// Reads "inbound_nodes" of a layer, as Keras 3 and Keras 2 write it.
+// Reads "inbound_nodes" of a layer, as Keras 3 and Keras 2 write it. Makes the
+// layer of an operation.
 Status ReadCalls(const Json& json, LayerEntry* entry);
 // Reads kCallOrder, which only ringlet writes.
 Status ReadCallOrder(const Json& json, LayerEntry* entry);

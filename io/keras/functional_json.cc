@@ -263,6 +263,11 @@ Status CheckAdded(const LayerEntry& entry, const Model& model) {
         entry.path.c_str(), entry.input.ToString().c_str(),
         model.output_shape(inputs[0]).ToString().c_str()));
   }
+  if (entry.rank > model.output_shape().rank() + 1) {
+    return entry.Annotate(InvalidArgument(
+        "%s.inbound_nodes: numbers of %d dimensions; at most %d fit the input",
+        entry.path.c_str(), entry.rank, model.output_shape().rank() + 1));
+  }
   if (entry.axis == -1 || entry.axis == model.output_shape().rank()) {
     return Status();
   }

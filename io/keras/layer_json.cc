@@ -14,6 +14,7 @@
 #include "../../core/layers/layer_table.h"
 #include "initializer_json.h"
 #include "number_list_json.h"
+#include "operation_json.h"
 #include "regularizer_json.h"
 
 namespace ringlet {
@@ -271,6 +272,7 @@ void ReadClass(const LayerClass& row, FieldReader* fields, LayerEntry* entry) {
 // Reads all fields except the name.
 Status ReadFields(const KerasObject& object, FieldReader* fields,
                   LayerEntry* entry) {
+  if (IsOperation(object)) return ReadOperation(object, fields, entry);
   const std::string name = entry->layer.name;
   size_t number = 0;
   RINGLET_RETURN_IF_ERROR(

@@ -19,15 +19,31 @@ constexpr size_t kMaxLayerName = 255;  // bytes
 // order. Keras ignores it.
 constexpr char kCallOrder[] = "call_order";
 
-// A reference to a call of a layer: [name, number, 0] in a functional model.
+// A reference to a call of a layer: [name, number, 0] in a functional model. Or
+// numbers, as in x + 3.
 struct CallReference {
   std::string name;
   int64_t number = 0;
+  std::vector<float> numbers;  // not empty: one, or one for each channel
+  int rank = 0;                // of the numbers
+};
+
+// Arithmetic in a functional model that is no layer in Keras
+// (operation_json.h).
+enum class Operation : uint8_t {
+  kNone,
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide,
+  kNegate
 };
 
 // A layer from JSON, with the fields that only the model around it can check.
 struct LayerEntry {
   Layer layer;
+  Operation operation = Operation::kNone;
+  int rank = 0;  // of an operation's numbers
   std::string class_name;
   std::string path;        // of the layer
   bool keras2 = false;     // written by Keras 2 or TensorFlow.js

@@ -55,6 +55,12 @@ Status ReadLayers(const Json& list, const std::string& path, bool keras2,
 
 Status BuildSequential(std::vector<LayerEntry>* entries, FieldReader* fields,
                        Sequential* model) {
+  for (const LayerEntry& entry : *entries) {
+    if (entry.operation == Operation::kNone) continue;
+    return entry.Annotate(InvalidArgument(
+        "%s: only a functional model may have an operation on tensors",
+        entry.path.c_str()));
+  }
   LayerEntry* first = entries->empty() ? nullptr : &entries->front();
   const bool has_input = first != nullptr && first->layer.kind == Kind::kInput;
   if (!has_input) {
