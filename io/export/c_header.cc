@@ -44,8 +44,9 @@ std::string CHeaderText(const CInterface& c) {
   };
   std::string text = std::string(kHeaderMark) + " " RINGLET_VERSION ".\n\n";
   text += "   in:  " + c.InText() + "\n   out: " + c.out.ToString() + " */\n\n";
-  text +=
-      "#ifndef " + upper + "_PREDICT_H\n#define " + upper + "_PREDICT_H\n\n";
+  // With the name as it is: Ab and aB are two models.
+  const std::string guard = c.name + "_PREDICT_H";
+  text += "#ifndef " + guard + "\n#define " + guard + "\n\n";
   if (c.int8) text += "#include <stdint.h>\n\n";
   text += "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
   text += define("_IN", c.num_inputs()) + define("_OUT", c.out.elements());

@@ -161,6 +161,30 @@ int main() {
   EXPECT_EQ(ExitCodeOf(folder), 0);
 }
 
+// Names that differ in their letters' case alone are of two headers.
+TEST(CFileTest, Name_SameLettersInAnotherCase_HasItsOwnGuard) {
+  if (!kHasCompiler) GTEST_SKIP() << "needs a compiler of this machine";
+  TempFolder folder;
+  Sequential model({Input({2}), Dense(3)});
+  CompileOne(&model);
+  ExportCOptions options;
+  options.name = "Ab";
+  ASSERT_TRUE(ExportC(&model, folder / "one.c", options).ok());
+  options.name = "aB";
+  ASSERT_TRUE(ExportC(&model, folder / "two.c", options).ok());
+  WriteWhole(folder / "main.cc", R"(#include "one.h"
+#include "two.h"
+#include "one.h"
+int main() {
+  const float in[AB_IN] = {1, 2};
+  float y[AB_OUT];
+  return Ab_predict(in, y) + aB_predict(in, y);
+}
+)");
+  ASSERT_TRUE(Compile(folder, {"one", "two"}));
+  EXPECT_EQ(ExitCodeOf(folder), 0);
+}
+
 DataDescription Described(const Scale& scale,
                           const std::vector<std::string>& classes = {}) {
   DataDescription data;
