@@ -25,7 +25,8 @@ Status ReadNpyHeader(InputFile* file, const std::string& field,
   RINGLET_RETURN_IF_ERROR(NpyHeaderLength(path, b, length_bytes, &length));
   std::string header(length, '\0');
   RINGLET_RETURN_IF_ERROR(file->Read(&header[0], length, "the NPY header"));
-  return ParseNpyDictionary(path, header, file->MostLeft(), layout, field);
+  return ParseNpyDictionary(path, NpyHeaderText(start, header),
+                            file->MostLeft(), layout, field);
 }
 
 // Reads the first bytes, by which a reader is chosen.

@@ -162,11 +162,15 @@ bool ParseField(const std::string& list, size_t* at, NpyField* field) {
          field->shape.elements() > 0 && skip(")");
 }
 
-// The bytes of an element of any type that is not an object; 0: not known.
+// The bytes of an element of any type that is not an object; -1: not known.
+// Texts may be empty: '|S0'.
 int64_t WidthOf(const std::string& descr) {
-  if (descr.size() < 5 || descr[2] == 'O') return 0;
+  if (descr.size() < 5 || descr[2] == 'O') return -1;
+  const char kind = descr[2];
   const int64_t size = std::strtol(descr.c_str() + 3, nullptr, 10);
-  return std::clamp<int64_t>(size, 0, kMostRecord) * (descr[2] == 'U' ? 4 : 1);
+  const bool is_text = kind == 'S' || kind == 'U' || kind == 'V';
+  if (size <= 0 && !(is_text && descr.substr(3) == "0'")) return -1;
+  return std::min(size, kMostRecord) * (kind == 'U' ? 4 : 1);
 }
 
 // Finds `wanted` among the fields of `list`. *shape becomes its shape in a
@@ -185,7 +189,7 @@ bool FindField(const std::string& list, const std::string& wanted,
     if (!ParseField(list, &at, &field)) return refuse();
     const int64_t width = WidthOf(field.descr);
     const int64_t count = field.shape.elements();
-    if (width == 0 || width > (kMostRecord - layout->record) / count) {
+    if (width < 0 || width > (kMostRecord - layout->record) / count) {
       return refuse();
     }
     if (!field.name.empty()) names->push_back(field.name);
@@ -361,6 +365,14 @@ Status NpyHeaderLength(const std::string& where, const unsigned char* bytes,
       where.c_str(), *length);
 }
 
+std::string NpyHeaderText(const unsigned char* start,
+                          const std::string& header) {
+  if (start[6] >= 3) return header;
+  std::string text;
+  for (const char c : header) AppendUtf8(static_cast<unsigned char>(c), &text);
+  return text;
+}
+
 namespace {
 
 // Parses the type of the elements, or of one field of them. *inner: the shape
@@ -445,7 +457,8 @@ Status ParseNpyHeader(const std::string& where, const unsigned char* bytes,
   *data_at = static_cast<int64_t>(begin + length);
   const std::string header(reinterpret_cast<const char*>(bytes) + begin,
                            length);
-  return ParseNpyDictionary(where, header, total - *data_at, layout);
+  return ParseNpyDictionary(where, NpyHeaderText(bytes, header),
+                            total - *data_at, layout);
 }
 
 Status DecodeNumbers(const std::string& where, const NpyLayout& layout,

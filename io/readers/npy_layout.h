@@ -55,6 +55,10 @@ Status CheckNpyStart(const std::string& where, const unsigned char* start,
                      size_t* length_bytes);
 Status NpyHeaderLength(const std::string& where, const unsigned char* bytes,
                        size_t length_bytes, size_t* length);
+// The header's text in UTF-8. `start`: as in CheckNpyStart; before version 3
+// the header is in Latin-1.
+std::string NpyHeaderText(const unsigned char* start,
+                          const std::string& header);
 // `most_left`: the number of bytes that can follow the header. `field`: its
 // name in a structured array, or "".
 Status ParseNpyDictionary(const std::string& where, const std::string& header,

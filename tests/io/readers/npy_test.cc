@@ -392,6 +392,41 @@ TEST(NpyTest, Field_OfAStructuredArray_HasItsElements) {
   ExpectError(ErrorOf(path), Code::kInvalidArgument, path, "name one, as in");
 }
 
+// numpy writes names in Latin-1 if it can, else in UTF-8 with version 3. A
+// field may be a text of no length.
+TEST(NpyTest, Field_NameBeyondAscii_IsGivenInUtf8) {
+  const DataFiles files;
+  const std::string rest =
+      "'|u1'), ('e', '|S0'), ('u', '<U0', (2,)), ('v', "
+      "'|V0'), ('k', '|u1', (11,))";
+  for (const int version : {1, 2, 3}) {
+    std::string bytes = Records(
+        "('gr" + std::string(version < 3 ? "\xf6\xdf" : "öß") + "e', " + rest);
+    if (version > 1) {
+      bytes = Npy(version, bytes.substr(10, bytes.find('\n') - 10),
+                  bytes.substr(bytes.find('\n') + 1));
+    }
+    const std::string path = files.Write("a.npy", bytes);
+    NpyArray array;
+    const Status status = ReadNpy(path + ":größe", &array);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(Values<uint8_t>(array.data),
+              (std::vector<uint8_t>{'a', 'A', '0'}));
+    ASSERT_TRUE(ReadNpy(path + ":k", &array).ok());
+    EXPECT_EQ(std::string(array.data.begin(), array.data.end()),
+              "bcdefghijklBCDEFGHIJKL123456789+-");
+    ExpectError(ErrorOf(path), Code::kInvalidArgument, path,
+                "has the fields 'größe', 'e', 'u', 'v', 'k'; name one");
+    ExpectError(ErrorOf(path + ":e"), Code::kCorruption, path,
+                "header: elements of type");
+  }
+  // No element has bytes.
+  const std::string none = files.Write(
+      "b.npy", Records("('e', '|S0'), ('u', '<U0')", "(1152921504606846976,)"));
+  ExpectError(ErrorOf(none + ":e"), Code::kCorruption, none,
+              "header: elements of type");
+}
+
 TEST(NpyTest, Field_InvalidHeader_IsRefused) {
   const DataFiles files;
   const std::string nested = "('k', '|u1'), ('n', [('a', '<f4')])";
@@ -402,7 +437,11 @@ TEST(NpyTest, Field_InvalidHeader_IsRefused) {
         std::string("('k', '<f4', (4294967296, 4294967296))"),
         std::string("('k', '<f4', (-1,))"), std::string("('k'"),
         std::string("("), std::string(), std::string("('k\\n', '<f4')"),
-        std::string("('k', '<f4') ('l', '<f4')")}) {
+        std::string("('k', '<f4') ('l', '<f4')"),
+        std::string("('k', '<f4'), ('l', '|S0x')"),
+        std::string("('k', '<f4'), ('l', '|S')"),
+        std::string("('k', '<f4'), ('l', '<f0')"),
+        std::string("('k', '<f4'), ('l', '|S-1')")}) {
     SCOPED_TRACE(fields);
     const std::string path = files.Write("a.npy", Records(fields));
     const Status status = ErrorOf(path + ":k");
