@@ -3,7 +3,7 @@
 #ifndef RINGLET_IO_READERS_ARRAY_PATH_H_
 #define RINGLET_IO_READERS_ARRAY_PATH_H_
 
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <string>
@@ -15,15 +15,26 @@ struct ArrayPath {
   std::string name;  // "": none is given
 };
 
+inline bool IsFile(const std::string& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0 && !S_ISDIR(info.st_mode);
+}
+
 // "mnist.npz" and "x_train" of "mnist.npz:x_train". A file that has the whole
-// text as its name comes first.
+// text as its name comes first. With another ending the part before a colon
+// must be a file.
 inline ArrayPath SplitArrayPath(const std::string& path) {
+  if (IsFile(path)) return {path, ""};
   for (const char* end : {".npz:", ".npy:", ".npy.gz:"}) {
     const size_t at = path.rfind(end);
     if (at == std::string::npos) continue;
-    if (access(path.c_str(), F_OK) == 0) break;
     const size_t colon = at + std::strlen(end) - 1;
     return {path.substr(0, colon), path.substr(colon + 1)};
+  }
+  for (size_t colon = path.find(':'); colon != std::string::npos;
+       colon = path.find(':', colon + 1)) {
+    const std::string file = path.substr(0, colon);
+    if (IsFile(file)) return {file, path.substr(colon + 1)};
   }
   return {path, ""};
 }

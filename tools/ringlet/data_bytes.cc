@@ -25,7 +25,8 @@ Status AddFile(const std::string& path, uint64_t* bytes) {
   if (path.empty()) return Status();
   uint64_t own = 0;
   const std::string file = SplitArrayPath(path).file;
-  const bool npy = IsNamed(file, ".npy") || EndsWith(file, ".npz");
+  const bool npy =
+      file != path || IsNamed(file, ".npy") || EndsWith(file, ".npz");
   const Status status = IsNamed(path, ".csv")
                             ? CsvBytesInMemory(path, Unlabelled(), &own)
                         : npy ? NpyBytesInMemory(path, &own)

@@ -336,8 +336,8 @@ Dataset Open(const DataPart& part, const CsvOptions& table = {}) {
     return CsvDataset(path, options).Map(part.scale.value_or(Scale()));
   }
   const std::string file = SplitArrayPath(path).file;
-  const bool npy = EndsWith(file, ".npy") || EndsWith(file, ".npy.gz") ||
-                   EndsWith(file, ".npz");
+  const bool npy = file != path || EndsWith(file, ".npy") ||
+                   EndsWith(file, ".npy.gz") || EndsWith(file, ".npz");
   return (npy ? NpyDataset(path) : IdxDataset(path))
       .Map(part.scale.value_or(Scale()));
 }

@@ -968,6 +968,8 @@ table["label"] = ["owl", "emu", "owl"]
 table["n"] = [-1, 0, 1]
 numpy.save("table.npy", table)
 numpy.savez(open("plain.npz:x_train", "wb"), numpy.array([8], "i4"))
+numpy.savez(open("at:12:30.dat", "wb"), **{"x:0": numpy.array([9], "i4")})
+numpy.save(open("table.bin", "wb"), table)
 )"));
   }
 
@@ -1025,6 +1027,11 @@ TEST_F(NpzDataTest, Path_WithoutANameOrWithAColon_OpensTheFile) {
   ExpectArray<int32_t>("a:b.npz", {2}, {6, 7});
   ExpectArray<float>("table.npy:x", {3, 2}, {1, 2, 3, 4, 5, 6});
   ExpectArray<int64_t>("table.npy:n", {3}, {-1, 0, 1});
+  // With other endings the part before a colon is a file.
+  ExpectArray<int32_t>("at:12:30.dat:x:0", {1}, {9});
+  ExpectArray<int32_t>("at:12:30.dat", {1}, {9});
+  ExpectArray<int64_t>("table.bin:n", {3}, {-1, 0, 1});
+  EXPECT_EQ(SplitArrayPath(files_.root() + ":x").name, "");
   // A file of this name comes before the array.
   ExpectArray<int32_t>("plain.npz:x_train", {1}, {8});
 }
