@@ -11,7 +11,9 @@
 #include "../../core/base/state_names.h"
 #include "../files/file_kind.h"
 #include "../keras/compile_arguments.h"
+#include "../readers/array_path.h"
 #include "../readers/element_types.h"
+#include "../readers/npy_input.h"
 #include "../weights/model_metadata.h"
 #include "../weights/safetensors.h"
 #include "../weights/weights_file.h"
@@ -122,15 +124,41 @@ Status InspectWeights(const WeightsFile& file, FileInfo* info) {
   return Status();
 }
 
+// Fills `info` for an array of an npz, or a field of an npy.
+Status InspectArray(const ArrayPath& at, FileInfo* info) {
+  NpyInput input;
+  RINGLET_RETURN_IF_ERROR(input.Open(info->path));
+  info->format = input.is_npz() ? "npz" : "npy";
+  TensorInfo made;
+  made.name = at.name;
+  made.shape = input.layout().shape;
+  made.storage = input.layout().storage();
+  if (input.layout().is_text()) {
+    made.note = "text";
+  } else {
+    NpyArray array;
+    RINGLET_RETURN_IF_ERROR(input.ReadElements(&array, nullptr));
+    if (input.is_npz()) info->verification = Verification::kVerified;
+    WithType(array.dtype, [&](auto* type) {
+      Summarize(reinterpret_cast<decltype(type)>(array.data.data()),
+                array.shape.elements(), &made);
+    });
+  }
+  info->tensors.push_back(made);
+  return Status();
+}
+
 }  // namespace
 
 Status InspectFile(const std::string& path, FileInfo* info, FileSystem* files) {
   *info = FileInfo();
   info->path = path;
+  const ArrayPath at = SplitArrayPath(path);
   std::unique_ptr<File> sized;
-  RINGLET_RETURN_IF_ERROR(files->Open(path, &sized));
+  RINGLET_RETURN_IF_ERROR(files->Open(at.file, &sized));
   RINGLET_RETURN_IF_ERROR(sized->Size(&info->bytes));
   info->sealed = sized->sealed();
+  if (!at.name.empty()) return InspectArray(at, info);
   WeightsFile file;
   const Status opened = file.Open(files, path);
   if (opened.ok()) return InspectWeights(file, info);

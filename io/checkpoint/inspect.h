@@ -1,10 +1,10 @@
 // Describes the content of files, and compares two files.
 //
-// Reads safetensors files, ringlet's and plain ones, and numpy's npz and npy.
-// Files of another kind are only identified, by their bytes. The text form is
-// for users: a line for each tensor, control bytes as '?', long metadata cut.
-// The JSON form is complete, for programs. One tensor of each file is in memory
-// at a time.
+// Reads safetensors files, ringlet's and plain ones, ONNX models, and numpy's
+// npz and npy. Files of another kind are only identified, by their bytes. The
+// text form is for users: a line for each tensor, control bytes as '?', long
+// metadata cut. The JSON form is complete, for programs. One tensor of each file
+// is in memory at a time.
 
 #ifndef RINGLET_IO_CHECKPOINT_INSPECT_H_
 #define RINGLET_IO_CHECKPOINT_INSPECT_H_
@@ -57,7 +57,8 @@ struct FileInfo {
   std::vector<TensorInfo> tensors;  // in the order of their bytes
 };
 
-// Continues after a damaged tensor. A file that cannot be opened, with a
+// `path` may name an array of an npz or a field of an npy: "a.npz:x". Continues
+// after a damaged tensor. A file that cannot be opened, with a
 // damaged header or footer, or of no known kind is an error.
 Status InspectFile(const std::string& path, FileInfo* info,
                    FileSystem* files = FileSystem::Posix());

@@ -20,6 +20,7 @@ class NpyInput {
   // "a.npy", "a.npz" or "a.npz:name".
   Status Open(const std::string& path);
   const NpyLayout& layout() const { return layout_; }
+  bool is_npz() const { return array_ != nullptr; }
   // If `names` is not null, converts text to class numbers.
   Status ReadElements(NpyArray* array, std::vector<std::string>* names);
 

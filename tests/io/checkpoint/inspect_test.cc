@@ -9,6 +9,7 @@
 
 #include "../../support/simulated_file_system.h"
 #include "../../support/some_state.h"
+#include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
 #include "core/base/json.h"
 #include "io/readers/npy_layout.h"
@@ -245,6 +246,52 @@ TEST_F(InspectTest, Inspect_NumpyArchive_IsListedAndCompared) {
     EXPECT_EQ(InspectFile("d/n", &info, &files_).code(), Code::kCorruption)
         << n;
   }
+}
+
+TEST(InspectArrayTest, Inspect_ArrayOrField_IsShownAlone) {
+  TempFolder folder;
+  const float x[4] = {1, -2, 0.5f, NAN};
+  const int64_t n[2] = {3, 5};
+  NpzWriter npz;
+  ASSERT_TRUE(npz.Open(FileSystem::Posix(), folder / "a.dat").ok());
+  ASSERT_TRUE(npz.Add("x", DType::kFloat32, {2, 2}, x).ok());
+  ASSERT_TRUE(npz.Add("n", DType::kInt64, {2}, n).ok());
+  ASSERT_TRUE(npz.Finish().ok());
+  FileInfo info;
+  Status status = InspectFile(folder / "a.dat:x", &info);
+  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_EQ(info.tensors.size(), 1u);
+  EXPECT_EQ(info.tensors[0].max, 1);
+  EXPECT_EQ(info.tensors[0].not_finite, 1);
+  const std::string text = ToText(info);
+  EXPECT_EQ(text.find(folder / "a.dat:x: "), 0u) << text;
+  EXPECT_NE(text.find(" bytes, npz, 1 tensor, verified\n"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("x  F32  (2, 2)  min -2  max 1"), std::string::npos)
+      << text;
+  status = InspectFile(folder / "a.dat:y", &info);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_NE(std::string(status.message()).find("has no array 'y'"),
+            std::string::npos);
+
+  // A table of numbers and texts: three records of five bytes.
+  std::string table = NpyHeader(DType::kUint8, {3});
+  const std::string type = "'|u1'";
+  const std::string fields = "[('k', '|u1'), ('t', '|S4')]";
+  table.replace(table.find(type), type.size(), fields);
+  table.erase(table.find(", }") + 3, fields.size() - type.size());
+  WriteWhole(folder / "t.npy", table + "\1one.\4two.\7six.");
+  status = InspectFile(folder / "t.npy:k", &info);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(info.format, "npy");
+  EXPECT_EQ(info.verification, Verification::kUnverified);
+  EXPECT_EQ(info.tensors[0].mean, 4);
+  ASSERT_TRUE(InspectFile(folder / "t.npy:t", &info).ok());
+  EXPECT_EQ(info.tensors[0].note, "text");
+  status = InspectFile(folder / "t.npy", &info);
+  EXPECT_NE(std::string(status.message()).find("name one, as in"),
+            std::string::npos)
+      << status.message();
 }
 
 TEST_F(InspectTest, Inspect_CsvFile_ReportsItsKindAndUse) {
