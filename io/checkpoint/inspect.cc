@@ -167,7 +167,8 @@ Status InspectFile(const std::string& path, FileInfo* info, FileSystem* files) {
   RINGLET_RETURN_IF_ERROR(FindFileKind(files, path, &kind));
   for (const Format damaged :
        {Format::kUnknown, Format::kText, Format::kEmpty, Format::kSafetensors,
-        Format::kNpz, Format::kNpy, Format::kTfjs}) {
+        Format::kNpz, Format::kNpy, Format::kSafetensorsIndex, Format::kOnnx,
+        Format::kTfjs}) {
     if (kind.format == damaged) return opened;
   }
   info->format = NameOf(kind.format);

@@ -195,13 +195,20 @@ Format FormatOf(const std::string& head) {
 Format JsonFormat(FileSystem* files, const std::string& path) {
   std::string text;
   Json json;
-  if (!ReadWholeFile(files, path, 1 << 20, &text).ok()) return Format::kJson;
-  const bool tfjs = text.find("\"modelTopology\"") != std::string::npos ||
-                    text.find("\"weightsManifest\"") != std::string::npos;
-  if (!Json::Parse(text, "", &json, /*max_depth=*/64).ok()) {
-    return tfjs ? Format::kTfjs : Format::kJson;
+  if (!ReadWholeFile(files, path, FileKind::kMostJsonBytes, &text).ok()) {
+    return Format::kJson;
+  }
+  const auto has = [&text](const char* key) {
+    return text.find(key) != std::string::npos;
+  };
+  if (!Json::Parse(text, "", &json, /*max_depth=*/64).ok()) {  // damaged?
+    return has("\"modelTopology\"") || has("\"weightsManifest\"")
+               ? Format::kTfjs
+           : has("\"weight_map\"") ? Format::kSafetensorsIndex
+                                   : Format::kJson;
   }
   if (json["modelTopology"] || json["weightsManifest"]) return Format::kTfjs;
+  if (json["weight_map"]) return Format::kSafetensorsIndex;
   if (json["model"]) return Format::kRun;
   return json["class_name"] || json["model_config"] ? Format::kKerasJson
                                                     : Format::kJson;
@@ -214,6 +221,8 @@ const struct {
 } kKinds[] = {
     {Format::kSafetensors, "safetensors", "a safetensors file",
      "ringlet inspect @ shows it"},
+    {Format::kSafetensorsIndex, "safetensors-index",
+     "an index of several safetensors files", "as weights: RUN.json --init @"},
     {Format::kSealed, "sealed", "a sealed file of ringlet",
      "give its key: RINGLET_KEY_FILE=FILE"},
     {Format::kNpz, "npz", "an npz archive of arrays (numpy)",
@@ -373,6 +382,7 @@ Status WrongKindError(FileSystem* files, const std::string& path,
   for (const Format format : wanted) {
     if (format == Format::kGzip) continue;
     if (kind.content == format && !packed) return error;
+    if (format == Format::kSafetensorsIndex) continue;  // as safetensors
     names += (names.empty() ? "" : " or ") + std::string(NameOf(format));
   }
   return InvalidArgument("%s: is %s, not %s%s%s", path.c_str(),

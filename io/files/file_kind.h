@@ -18,9 +18,11 @@ namespace ringlet {
 constexpr char kNpyMagic[] = "\x93NUMPY";
 
 struct FileKind {
+  static constexpr int64_t kMostJsonBytes = 8 << 20;  // read of a JSON file
   enum class Format : uint8_t {
     kUnknown,
     kSafetensors,
+    kSafetensorsIndex,
     kSealed,
     kNpz,
     kNpy,
@@ -58,7 +60,8 @@ const char* NameOf(FileKind::Format format);  // "keras"
 // True if `head`, at least six bytes, is the start of an ONNX model.
 bool IsOnnx(const std::string& head);
 
-// Reads at most some hundred KiB. Fails if the file cannot be read.
+// Reads at most some hundred KiB, and a JSON file whole. Fails if the file
+// cannot be read.
 Status FindFileKind(FileSystem* files, const std::string& path, FileKind* kind);
 
 // Returns `error`, the error of a reader that expected one of `wanted`. If the

@@ -1,4 +1,4 @@
-// The folder and the name in a path.
+// The folder and the name in a path, and a path beside another.
 
 #ifndef RINGLET_IO_FILES_PATH_H_
 #define RINGLET_IO_FILES_PATH_H_
@@ -17,6 +17,19 @@ inline std::string FolderOf(const std::string& path) {
 // "a" of "b/a".
 inline std::string FileNameOf(const std::string& path) {
   return path.substr(path.find_last_of('/') + 1);
+}
+
+// The file `name` in the folder of `path`, or below it. "" if the name leads
+// out of this folder: an absolute one, or one with "..". It may be a link:
+// download caches have links to files elsewhere.
+inline std::string PathBeside(const std::string& path,
+                              const std::string& name) {
+  const bool outside =
+      ("/" + name + "/").find("/../") != std::string::npos || name[0] == '/';
+  if (name.empty() || outside || name.find('\0') != std::string::npos) {
+    return "";
+  }
+  return path.substr(0, path.rfind('/') + 1) + name;  // npos + 1 is 0
 }
 
 }  // namespace ringlet

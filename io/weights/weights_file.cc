@@ -27,7 +27,8 @@ Status ReadStart(File* file, size_t bytes, std::vector<unsigned char>* start) {
 }
 
 // The first bytes of a zip archive, of an empty one, and of an array. As the
-// length of a safetensors header they would exceed the limit.
+// length of a safetensors header they would exceed the limit. So would JSON,
+// which has no zeros.
 Status FindFormat(FileSystem* files, const std::string& path,
                   WeightsFile::Format* format) {
   std::unique_ptr<File> file;
@@ -47,9 +48,31 @@ Status FindFormat(FileSystem* files, const std::string& path,
             : begins(kNpyMagic, 6) ? WeightsFile::Format::kNpy
             : IsOnnx(std::string(start.begin(), start.end()))
                 ? WeightsFile::Format::kOnnx
-            : json ? WeightsFile::Format::kTfjs
-                   : WeightsFile::Format::kSafetensors;
+                : WeightsFile::Format::kSafetensors;
+  if (!json) return Status();
+  FileKind kind;
+  RINGLET_RETURN_IF_ERROR(FindFileKind(files, path, &kind));
+  *format = kind.format == FileKind::Format::kSafetensorsIndex
+                ? WeightsFile::Format::kIndex
+                : WeightsFile::Format::kTfjs;
   return Status();
+}
+
+// The error for a folder, which names a file in it to give instead.
+Status FolderError(FileSystem* files, const std::string& path,
+                   const Status& error) {
+  std::vector<std::string> names;
+  if (error.ok() || !files->List(path, &names).ok()) return error;
+  for (const char* ending :
+       {".safetensors.index.json", ".safetensors", ".onnx", ".npz"}) {
+    for (const std::string& name : names) {
+      if (!EndsWith(name, ending)) continue;
+      return InvalidArgument("%s: is a folder; give a file in it, as %s/%s",
+                             path.c_str(), WithoutSuffix(path, "/").c_str(),
+                             Printable(name).c_str());
+    }
+  }
+  return error;
 }
 
 }  // namespace
@@ -57,18 +80,32 @@ Status FindFormat(FileSystem* files, const std::string& path,
 Status WeightsFile::Open(FileSystem* files, const std::string& path) {
   *this = WeightsFile();
   path_ = path;
-  RINGLET_RETURN_IF_ERROR(FindFormat(files, path, &format_));
-  const Status status = is_npz()                  ? npz_.Open(files, path)
-                        : is_onnx()               ? onnx_.Open(files, path)
-                        : format_ == Format::kNpy ? OpenNpy(files)
-                        : format_ == Format::kTfjs
-                            ? tfjs_.Open(files, path)
-                            : safetensors_.Open(files, path);
-  return WrongKindError(files, path,
-                        {FileKind::Format::kSafetensors, FileKind::Format::kNpz,
-                         FileKind::Format::kNpy, FileKind::Format::kOnnx,
-                         FileKind::Format::kTfjs},
-                        status);
+  RINGLET_RETURN_IF_ERROR(
+      FolderError(files, path, FindFormat(files, path, &format_)));
+  const Status status = OpenAs(files);
+  using Format = FileKind::Format;
+  return WrongKindError(
+      files, path,
+      {Format::kSafetensors, Format::kSafetensorsIndex, Format::kNpz,
+       Format::kNpy, Format::kOnnx, Format::kTfjs},
+      status);
+}
+
+Status WeightsFile::OpenAs(FileSystem* files) {
+  switch (format_) {
+    case Format::kIndex:
+      return index_.Open(files, path_);
+    case Format::kNpz:
+      return npz_.Open(files, path_);
+    case Format::kNpy:
+      return OpenNpy(files);
+    case Format::kOnnx:
+      return onnx_.Open(files, path_);
+    case Format::kTfjs:
+      return tfjs_.Open(files, path_);
+    default:
+      return safetensors_.Open(files, path_);
+  }
 }
 
 Status WeightsFile::OpenNpy(FileSystem* files) {
@@ -111,11 +148,12 @@ Status WeightsFile::ReadNpy(void* elements) const {
 bool WeightsFile::is_ringlets() const { return IsRinglets(metadata()); }
 
 const std::vector<StoredTensor>& WeightsFile::tensors() const {
-  return is_npz()                   ? npz_.tensors()
-         : is_onnx()                ? onnx_.tensors()
-         : format_ == Format::kNpy  ? array_
-         : format_ == Format::kTfjs ? tfjs_.tensors()
-                                    : safetensors_.tensors();
+  return is_npz()                    ? npz_.tensors()
+         : is_onnx()                 ? onnx_.tensors()
+         : format_ == Format::kNpy   ? array_
+         : format_ == Format::kIndex ? index_.tensors()
+         : format_ == Format::kTfjs  ? tfjs_.tensors()
+                                     : safetensors_.tensors();
 }
 
 const StoredTensor* WeightsFile::Find(const std::string& name) const {
@@ -123,6 +161,7 @@ const StoredTensor* WeightsFile::Find(const std::string& name) const {
     return name == array_[0].name ? &array_[0] : nullptr;
   }
   if (is_onnx()) return onnx_.Find(name);
+  if (format_ == Format::kIndex) return index_.Find(name);
   if (format_ == Format::kTfjs) return tfjs_.Find(name);
   return is_npz() ? npz_.Find(name) : safetensors_.Find(name);
 }
@@ -135,6 +174,7 @@ Status WeightsFile::Verify() const {
 Status WeightsFile::Read(const StoredTensor& tensor, void* elements) const {
   if (format_ == Format::kNpy) return ReadNpy(elements);
   if (is_onnx()) return onnx_.Read(tensor, elements);
+  if (format_ == Format::kIndex) return index_.Read(tensor, elements);
   if (format_ == Format::kTfjs) return tfjs_.Read(tensor, elements);
   return is_npz() ? npz_.Read(tensor, elements)
                   : safetensors_.Read(tensor, elements);

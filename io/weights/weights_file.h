@@ -1,5 +1,6 @@
 // WeightsFile: the named tensors of a safetensors, npz, npy or ONNX file, or of
-// a layers model of TensorFlow.js (model.json).
+// the files that an index of safetensors or a model.json of TensorFlow.js
+// names.
 //
 // The first bytes of the file decide its format. For any other format the error
 // names it and gives advice. The array of an npy file is "arr_0", as
@@ -15,13 +16,21 @@
 #include "../readers/npz.h"
 #include "onnx_weights.h"
 #include "safetensors.h"
+#include "safetensors_index.h"
 #include "tfjs_weights.h"
 
 namespace ringlet {
 
 class WeightsFile {
  public:
-  enum class Format : uint8_t { kSafetensors, kNpz, kNpy, kOnnx, kTfjs };
+  enum class Format : uint8_t {
+    kSafetensors,
+    kIndex,
+    kNpz,
+    kNpy,
+    kOnnx,
+    kTfjs
+  };
 
   // `files` must outlive this object.
   Status Open(FileSystem* files, const std::string& path);
@@ -59,6 +68,7 @@ class WeightsFile {
   Status Read(const StoredTensor& tensor, Elements* elements) const;
 
  private:
+  Status OpenAs(FileSystem* files);  // of format_
   Status OpenNpy(FileSystem* files);
   Status ReadNpy(void* elements) const;
 
@@ -66,6 +76,7 @@ class WeightsFile {
   Format format_ = Format::kSafetensors;
   NpzReader npz_;
   SafetensorsReader safetensors_;
+  SafetensorsIndex index_;
   OnnxWeights onnx_;
   TfjsWeights tfjs_;
   std::vector<StoredTensor> array_;  // of an npy file: one

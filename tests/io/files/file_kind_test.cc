@@ -82,6 +82,8 @@ TEST(FileKindTest, KindOfBytes_EveryFormat_IsRecognized) {
              Format::kKerasJson);
   ExpectKind("{\"modelTopology\": {}, \"weightsManifest\": []}", Format::kTfjs);
   ExpectKind("{\"modelTopology\": {\"class_name\": ", Format::kTfjs);
+  ExpectKind("{\"weight_map\": {\"a\": \"model.safetensors\"}}",
+             Format::kSafetensorsIndex);
   ExpectKind("{\"a\": 1}", Format::kJson);
   ExpectKind("{\"a\": ", Format::kJson);
   ExpectKind(std::string("\x7f"
