@@ -18,12 +18,12 @@ constexpr int kNode = 1, kGraphName = 2, kInitializer = 5, kInput = 11,
 constexpr int kNodeInput = 1, kNodeOutput = 2, kNodeName = 3, kOpType = 4,
               kAttribute = 5;
 // AttributeProto
-constexpr int kAttributeName = 1, kFloat = 2, kInt = 3, kString = 4, kInts = 8,
-              kAttributeType = 20;
+constexpr int kAttributeName = 1, kFloat = 2, kInt = 3, kString = 4,
+              kAttributeTensor = 5, kInts = 8, kAttributeType = 20;
 // TensorProto, and the types of its elements
-constexpr int kDims = 1, kDataType = 2, kFloatData = 4, kTensorName = 8,
-              kRawData = 9, kDoubleData = 10, kTensorDoc = 12,
-              kDataLocation = 14;
+constexpr int kDims = 1, kDataType = 2, kFloatData = 4, kInt32Data = 5,
+              kTensorName = 8, kRawData = 9, kDoubleData = 10, kTensorDoc = 12,
+              kExternalData = 13, kDataLocation = 14;
 constexpr int kFloat32 = 1, kInt64 = 7, kFloat16 = 10, kFloat64 = 11,
               kBFloat16 = 16;
 // ValueInfoProto, TypeProto, TypeProto.Tensor, TensorShapeProto.Dimension

@@ -100,4 +100,13 @@ Status ProtobufReader::Ints(const Field& field, size_t most,
   return ints->size() <= most ? Status() : Damaged("too many numbers");
 }
 
+Status ProtobufReader::CountInts(const Field& field, int64_t* count) const {
+  ProtobufReader packed(*this, field);
+  for (*count = 0; packed.at_ < packed.end_; ++*count) {
+    uint64_t value = 0;
+    RINGLET_RETURN_IF_ERROR(packed.Varint(&value));
+  }
+  return Status();
+}
+
 }  // namespace ringlet

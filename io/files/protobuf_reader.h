@@ -40,6 +40,8 @@ class ProtobufReader {
   Status Text(const Field& field, std::string* text) const;
   // Reads a field with one number or, packed, several, at most `most`.
   Status Ints(const Field& field, size_t most, std::vector<int64_t>* ints);
+  // Counts the numbers that are packed in a field of bytes.
+  Status CountInts(const Field& field, int64_t* count) const;
 
  private:
   Status Byte(unsigned char* byte);

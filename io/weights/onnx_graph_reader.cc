@@ -1,6 +1,7 @@
 // Each nested message has its own reader. Two invariants hold for any input.
-// The graph in memory is never larger than the file. A tensor's bytes are
-// within the file, and have the length of its shape and type.
+// The graph in memory is never larger than the file. A tensor's bytes have the
+// length of its shape and type and, unless they are in another file, are within
+// the file.
 
 #include "onnx_graph_reader.h"
 
@@ -31,20 +32,25 @@ Status ForEachField(ProtobufReader* reader, const Take& take) {
   }
 }
 
-Status ReadAttribute(ProtobufReader reader, OnnxFileGraph::Node* node) {
+// *value becomes the tensor of an attribute of this name.
+Status ReadAttribute(ProtobufReader reader, OnnxFileGraph::Node* node,
+                     Field* value) {
   std::string name;
+  Field tensor;
   uint64_t number = 0, bits = kOne;
   std::vector<int64_t> ints;
   RINGLET_RETURN_IF_ERROR(ForEachField(&reader, [&](const Field& f) {
     if (f.number == kAttributeName) return reader.Text(f, &name);
     if (f.number == kFloat) bits = f.value;
     if (f.number == kInt) number = f.value;
+    if (f.number == kAttributeTensor) tensor = f;
     // Longer names belong to attributes that are not read.
     if (f.number == kInts && ints.size() < 8) {
       return reader.Ints(f, kMostEntries, &ints);
     }
     return Status();
   }));
+  if (name == "value") *value = tensor;
   if (name == "perm") node->perm = std::move(ints);
   if (name == "transA") node->trans_a = number != 0;
   if (name == "transB") node->trans_b = number != 0;
@@ -52,7 +58,8 @@ Status ReadAttribute(ProtobufReader reader, OnnxFileGraph::Node* node) {
   return Status();
 }
 
-Status ReadNode(ProtobufReader reader, OnnxFileGraph::Node* node) {
+Status ReadNode(ProtobufReader reader, OnnxFileGraph::Node* node,
+                Field* value) {
   return ForEachField(&reader, [&](const Field& f) {
     std::string text;
     switch (f.number) {
@@ -71,7 +78,7 @@ Status ReadNode(ProtobufReader reader, OnnxFileGraph::Node* node) {
         return reader.Text(f, &node->op);
       case kAttribute:
         return f.type == ProtobufType::kBytes
-                   ? ReadAttribute(ProtobufReader(reader, f), node)
+                   ? ReadAttribute(ProtobufReader(reader, f), node, value)
                    : Status();
       default:
         return Status();
@@ -104,15 +111,55 @@ bool StorageOfType(uint64_t type, Storage* storage) {
   return false;
 }
 
-Status CheckTensor(const std::vector<int64_t>& dims, bool external,
-                   StoredTensor* tensor) {
+// The place of a tensor's data in another file.
+struct ExternalData {
+  std::string location;
+  int64_t offset = 0, length = -1;  // -1: not given
+};
+
+Status ReadExternalData(ProtobufReader reader, ExternalData* external) {
+  constexpr int64_t kMost = int64_t{1} << 62;
+  std::string key, value;
+  RINGLET_RETURN_IF_ERROR(ForEachField(&reader, [&](const Field& f) {
+    if (f.number == kMetadataKey) return reader.Text(f, &key);
+    return f.number == kMetadataValue ? reader.Text(f, &value) : Status();
+  }));
+  if (key == "location") external->location = value;
+  if (key != "offset" && key != "length") return Status();
+  const int64_t number = ParseWholeNumber(value, kMost);
+  (key == "offset" ? external->offset : external->length) = number;
+  if (number >= 0) return Status();
+  return Corruption("external data of %s '%s'", key.c_str(),
+                    Printable(value).c_str());
+}
+
+// The length of `tensor` is known to be right if it has not been given.
+Status PlaceOutside(const ExternalData& external, OnnxTensor* tensor) {
+  tensor->packed = false;
+  tensor->location = external.location;
+  tensor->offset = external.offset;
+  tensor->bytes = external.length >= 0
+                      ? external.length
+                      : StoredBytes(tensor->shape, tensor->storage);
+  if (!tensor->location.empty()) return Status();
+  return Corruption("'%s' is in another file, without its name",
+                    Printable(tensor->name).c_str());
+}
+
+// `bytes`: of the elements, as raw data have them.
+Status CheckBytes(const OnnxTensor& tensor, int64_t bytes) {
+  const bool read = tensor.unread.empty();
+  const int64_t takes =
+      StoredBytes(tensor.shape, read ? tensor.storage : Storage::kF64);
+  if (takes >= 0 && (!read || takes == bytes)) return Status();
+  return Corruption("'%s' of shape %s has %" PRId64
+                    " bytes in one piece, and takes %" PRId64,
+                    Printable(tensor.name).c_str(),
+                    tensor.shape.ToString().c_str(), bytes, takes);
+}
+
+Status SetShape(const std::vector<int64_t>& dims, OnnxTensor* tensor) {
   const std::string name = Printable(tensor->name);
-  if (external && tensor->unread.empty()) {
-    return Error(Code::kUnimplemented,
-                 "'%s' stands in another file; save the model as one "
-                 "(save_as_external_data=False)",
-                 name.c_str());
-  }
   if (dims.size() > Shape::kMaxRank) {
     return Corruption("'%s' has %zu dimensions", name.c_str(), dims.size());
   }
@@ -120,43 +167,72 @@ Status CheckTensor(const std::vector<int64_t>& dims, bool external,
     if (dim < 0) return Corruption("'%s' has a negative size", name.c_str());
     tensor->shape.Append(dim);
   }
-  const bool read = tensor->unread.empty();
-  if (!read && StoredBytes(tensor->shape, Storage::kF64) >= 0) return Status();
-  const int64_t bytes = StoredBytes(tensor->shape, tensor->storage);
-  if (read && bytes == tensor->bytes) return Status();
-  return Corruption(
-      "'%s' of shape %s has %" PRId64 " bytes in one piece, and takes %" PRId64,
-      name.c_str(), tensor->shape.ToString().c_str(), tensor->bytes, bytes);
+  return Status();
 }
 
-Status ReadTensor(ProtobufReader reader, OnnxFileGraph* graph) {
-  StoredTensor tensor;
+// The fields of a TensorProto that place its elements.
+struct TensorFields {
   std::vector<int64_t> dims;
   uint64_t type = 0;
-  bool external = false;
+  bool is_external = false;
+  ExternalData external;
+  Field data, ints;  // ints: int32_data
   std::string doc;
-  RINGLET_RETURN_IF_ERROR(ForEachField(&reader, [&](const Field& f) {
-    if (f.number == kDims) return reader.Ints(f, kMostEntries, &dims);
-    if (f.number == kTensorName) return reader.Text(f, &tensor.name);
-    const bool may_be_turned = f.number == kTensorDoc &&
-                               f.end - f.begin == sizeof(kTransposedMark) - 1;
-    if (may_be_turned) return reader.Text(f, &doc);
-    if (f.number == kDataType) type = f.value;
-    if (f.number == kDataLocation) external = f.value != 0;
+};
+
+Status ReadTensorFields(ProtobufReader* reader, std::string* name,
+                        TensorFields* t) {
+  return ForEachField(reader, [&](const Field& f) {
+    const bool bytes = f.type == ProtobufType::kBytes;
+    if (f.number == kDims) return reader->Ints(f, kMostEntries, &t->dims);
+    if (f.number == kTensorName) return reader->Text(f, name);
+    const bool may_be_transposed =
+        f.number == kTensorDoc &&
+        f.end - f.begin == sizeof(kTransposedMark) - 1;
+    if (may_be_transposed) return reader->Text(f, &t->doc);
+    if (f.number == kExternalData && bytes) {
+      return ReadExternalData(ProtobufReader(*reader, f), &t->external);
+    }
+    if (f.number == kDataType) t->type = f.value;
+    if (f.number == kDataLocation) t->is_external = f.value != 0;
     const bool data = f.number == kRawData || f.number == kFloatData ||
                       f.number == kDoubleData;
-    if (data && f.type == ProtobufType::kBytes && f.end > f.begin) {
-      tensor.offset = f.begin;
-      tensor.bytes = f.end - f.begin;
-    }
+    if (data && bytes && f.end > f.begin) t->data = f;
+    if (f.number == kInt32Data && bytes) t->ints = f;
     return Status();
-  }));
-  if (!StorageOfType(type, &tensor.storage)) tensor.unread = NameOfType(type);
-  RINGLET_RETURN_IF_ERROR(CheckTensor(dims, external, &tensor));
-  std::string name = tensor.name;
-  if (doc == kTransposedMark) graph->transposed.insert(name);
-  if (graph->tensors.emplace(name, std::move(tensor)).second) return Status();
-  return Corruption("two tensors are called '%s'", Printable(name).c_str());
+  });
+}
+
+// `name`: of a node's output; "": the tensor has its own.
+Status ReadTensor(ProtobufReader reader, const std::string& name,
+                  OnnxFileGraph* graph) {
+  OnnxTensor tensor;
+  TensorFields fields;
+  RINGLET_RETURN_IF_ERROR(ReadTensorFields(&reader, &tensor.name, &fields));
+  if (!name.empty()) tensor.name = name;
+  if (!StorageOfType(fields.type, &tensor.storage)) {
+    tensor.unread = NameOfType(fields.type);
+  }
+  RINGLET_RETURN_IF_ERROR(SetShape(fields.dims, &tensor));
+  const bool halves =
+      tensor.storage == Storage::kF16 || tensor.storage == Storage::kBF16;
+  tensor.packed = halves && fields.data.end == fields.data.begin;
+  const Field& data = tensor.packed ? fields.ints : fields.data;
+  tensor.offset = data.begin;
+  tensor.bytes = data.end - data.begin;
+  if (fields.is_external && tensor.unread.empty()) {
+    RINGLET_RETURN_IF_ERROR(PlaceOutside(fields.external, &tensor));
+  }
+  int64_t bytes = tensor.bytes;
+  if (tensor.packed) {
+    RINGLET_RETURN_IF_ERROR(reader.CountInts(data, &bytes));
+    bytes *= 2;
+  }
+  RINGLET_RETURN_IF_ERROR(CheckBytes(tensor, bytes));
+  const std::string key = tensor.name;
+  if (fields.doc == kTransposedMark) graph->transposed.insert(key);
+  if (graph->tensors.emplace(key, std::move(tensor)).second) return Status();
+  return Corruption("two tensors are called '%s'", Printable(key).c_str());
 }
 
 Status ReadGraph(ProtobufReader reader, OnnxFileGraph* graph) {
@@ -166,11 +242,17 @@ Status ReadGraph(ProtobufReader reader, OnnxFileGraph* graph) {
       return Corruption("more than %zu nodes and tensors", kMostEntries);
     }
     if (f.number == kInitializer) {
-      return ReadTensor(ProtobufReader(reader, f), graph);
+      return ReadTensor(ProtobufReader(reader, f), "", graph);
     }
     if (f.number != kNode) return Status();
-    graph->nodes.emplace_back();
-    return ReadNode(ProtobufReader(reader, f), &graph->nodes.back());
+    OnnxFileGraph::Node node;
+    Field value;
+    RINGLET_RETURN_IF_ERROR(ReadNode(ProtobufReader(reader, f), &node, &value));
+    if (node.op == "Constant" && value.type == ProtobufType::kBytes) {
+      return ReadTensor(ProtobufReader(reader, value), node.output, graph);
+    }
+    graph->nodes.push_back(std::move(node));
+    return Status();
   });
 }
 

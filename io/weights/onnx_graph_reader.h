@@ -14,6 +14,12 @@
 
 namespace ringlet {
 
+struct OnnxTensor : StoredTensor {
+  // Of its elements' file, as the model names it. "": the model's file.
+  std::string location;
+  bool packed = false;  // F16 or BF16, each a number of int32_data
+};
+
 struct OnnxFileGraph {
   struct Node {
     std::string op, name, output;
@@ -23,11 +29,13 @@ struct OnnxFileGraph {
   };
   std::string producer;
   std::vector<Node> nodes;
-  std::set<std::string> transposed;             // tensors that are marked so
-  std::map<std::string, StoredTensor> tensors;  // those of floats can be read
+  std::set<std::string> transposed;  // tensors that are marked so
+  // Initializers and constants. Those of floats can be read.
+  std::map<std::string, OnnxTensor> tensors;
 };
 
-// Errors begin with the place in the file.
+// Errors begin with the place in the file. Other files are not opened: the
+// ranges of tensors with a location are not checked.
 Status ReadOnnxGraph(File* file, OnnxFileGraph* graph);
 
 }  // namespace ringlet

@@ -1,18 +1,23 @@
 // Nodes are read in the file's order: each comes after the nodes that it reads.
 // A Value records whether it is a tensor of the file, perhaps transposed. It
 // also records the order of axes of its image, or of the image before it was
-// flattened.
+// flattened. Elements in other files are checked with the files' lengths before
+// memory is allocated.
 
 #include "onnx_weights.h"
 
 #include <algorithm>
+#include <cinttypes>
 #include <cstring>
 #include <deque>
-#include <map>
+#include <numeric>
+#include <set>
 #include <utility>
 
+#include "../../core/base/byte_order.h"
 #include "../../core/base/text.h"
 #include "../files/onnx_format.h"
+#include "../files/path.h"
 #include "onnx_graph_reader.h"
 
 namespace ringlet {
@@ -40,27 +45,48 @@ constexpr struct OnnxOp {
 };
 
 struct Value {
-  const StoredTensor* tensor = nullptr;
-  bool transposed = false;
+  const OnnxTensor* tensor = nullptr;
+  std::vector<int> axes;  // as in OnnxWeight
   enum Order : uint8_t { kUnknown, kFirst, kLast } order = kUnknown;
   // The index of the module with this output; a following Add may be its bias.
   // -1: none.
   int module = -1;
 };
 
+Shape Permuted(const Shape& shape, const std::vector<int>& axes) {
+  Shape permuted;
+  for (const int axis : axes) permuted.Append(shape[axis]);
+  return axes.empty() ? shape : permuted;
+}
+
+// Changes *axes of `rank` axes by a Transpose's `perm`, where none reverses
+// them. False if it is no permutation of these.
+bool TransposeAxes(int rank, const std::vector<int64_t>& perm,
+                   std::vector<int>* axes) {
+  std::vector<int> before = *axes, sorted(static_cast<size_t>(rank));
+  std::iota(sorted.begin(), sorted.end(), 0);
+  if (before.empty()) before = sorted;
+  if (perm.empty()) {
+    axes->assign(before.rbegin(), before.rend());
+    return true;
+  }
+  if (!std::is_permutation(perm.begin(), perm.end(), sorted.begin(),
+                           sorted.end())) {
+    return false;
+  }
+  axes->clear();
+  for (const int64_t axis : perm) {
+    axes->push_back(before[static_cast<size_t>(axis)]);
+  }
+  return true;
+}
+
 class OnnxWeightFinder {
  public:
   OnnxWeightFinder(const OnnxFileGraph& graph,
                    std::vector<StoredTensor>* tensors,
-                   std::set<std::string>* transposed,
-                   std::set<std::string>* first, std::set<std::string>* last,
-                   std::set<std::string>* defaults)
-      : graph_(graph),
-        tensors_(*tensors),
-        transposed_(*transposed),
-        first_(*first),
-        last_(*last),
-        defaults_(*defaults) {}
+                   std::vector<OnnxWeight>* weights)
+      : graph_(graph), tensors_(*tensors), weights_(*weights) {}
 
   Status Run() {
     for (const auto& [name, tensor] : graph_.tensors) {
@@ -71,6 +97,11 @@ class OnnxWeightFinder {
   }
 
  private:
+  struct Module {
+    std::string name;
+    Value::Order order;  // of what it takes
+  };
+
   Value InputOf(const Node& node, size_t i) const {
     const auto found =
         i < node.inputs.size() ? values_.find(node.inputs[i]) : values_.end();
@@ -117,10 +148,10 @@ class OnnxWeightFinder {
   void TakeTranspose(const Node& node, Value* y) {
     const std::vector<int64_t>& perm = node.perm;
     const Value x = InputOf(node, 0);
-    if (x.tensor != nullptr && (perm.empty() || perm[0] == 1) &&
-        x.tensor->shape.rank() == 2) {
-      *y = x;
-      y->transposed = !x.transposed;
+    Value transposed = x;
+    if (x.tensor != nullptr &&
+        TransposeAxes(x.tensor->shape.rank(), perm, &transposed.axes)) {
+      *y = transposed;
     }
     if (perm.size() < 3) return;
     const auto rank = static_cast<int64_t>(perm.size());
@@ -144,15 +175,13 @@ class OnnxWeightFinder {
       const bool gamma = EndsWith(name, "/gamma"),
                  beta = EndsWith(name, "/beta");
       if (node.op == "Add" && x.module >= 0 && !beta) {
-        return AddPart(static_cast<size_t>(x.module), "bias", part,
-                       {part.tensor->shape.elements()});
+        return AddPart(static_cast<size_t>(x.module), "bias", part);
       }
       if (!gamma && !beta) continue;
       const size_t module = ModuleNamed(name.substr(0, name.rfind('/')));
       modules_[module].order = Value::kLast;
       y->order = x.order;
-      return AddPart(module, gamma ? "weight" : "bias", part,
-                     part.tensor->shape);
+      return AddPart(module, gamma ? "weight" : "bias", part, /*flat=*/false);
     }
     return Status();
   }
@@ -181,21 +210,32 @@ class OnnxWeightFinder {
       Value part = InputOf(node, i + 1);
       if (part.tensor == nullptr) continue;
       const bool matrix = i == 0 && (node.op == "Gemm" || node.op == "MatMul");
-      if (matrix && !node.trans_b) part.transposed = !part.transposed;
-      const Shape& shape = part.tensor->shape;
-      RINGLET_RETURN_IF_ERROR(AddPart(
-          module, op.roles[i], part, i == 0 ? shape : Shape{shape.elements()}));
-      if (op.normalizes && i < 2 && part.tensor->unread.empty()) {
-        defaults_.insert(tensors_.back().name);
+      if (matrix && !node.trans_b) {
+        RINGLET_RETURN_IF_ERROR(TransposeMatrix(&part));
       }
+      RINGLET_RETURN_IF_ERROR(AddPart(module, op.roles[i], part, i > 0));
+      weights_.back().may_change_nothing =
+          op.normalizes && i < 2 && part.tensor->unread.empty();
     }
     return Status();
+  }
+
+  static Status TransposeMatrix(Value* part) {
+    const Shape& shape = part->tensor->shape;
+    if (shape.rank() == 2) {
+      TransposeAxes(2, {}, &part->axes);
+      return Status();
+    }
+    if (!part->tensor->unread.empty()) return Status();
+    return Error(Code::kUnimplemented, "'%s' of shape %s is not a matrix",
+                 Printable(part->tensor->name).c_str(),
+                 shape.ToString().c_str());
   }
 
   // True if no module has all the same tensors. Two modules may share single
   // tensors: PyTorch writes tensors of equal numbers once.
   bool IsNew(const Node& node) {
-    std::vector<const StoredTensor*> tensors;
+    std::vector<const OnnxTensor*> tensors;
     for (size_t i = 1; i < 5; ++i) tensors.push_back(InputOf(node, i).tensor);
     return taken_.insert(std::move(tensors)).second;
   }
@@ -231,48 +271,90 @@ class OnnxWeightFinder {
   }
 
   // If the module has this part already, another module has the same name.
+  // `flat`: the tensor becomes a vector.
   Status AddPart(size_t module, const char* role, const Value& part,
-                 const Shape& shape) {
+                 bool flat = true) {
     StoredTensor tensor = *part.tensor;
-    const bool readable = tensor.unread.empty();
-    if (readable) tensor.shape = shape;
+    tensor.shape = Permuted(tensor.shape, part.axes);
+    if (flat && tensor.unread.empty()) {
+      tensor.shape = {tensor.shape.elements()};
+    }
     tensor.name = modules_[module].name + "." + role;
     for (int& count = names_[tensor.name]; ++count > 1;) {
       tensor.name =
           modules_[module].name + "_" + std::to_string(count) + "." + role;
       if (names_.emplace(tensor.name, 1).second) break;
     }
-    const bool matrix = tensor.shape.rank() == 2;
-    if (part.transposed && (readable || matrix)) {
-      if (!matrix) {
-        return Error(Code::kUnimplemented, "'%s' of shape %s is not a matrix",
-                     Printable(part.tensor->name).c_str(),
-                     shape.ToString().c_str());
-      }
-      tensor.shape = {tensor.shape[1], tensor.shape[0]};
-      transposed_.insert(tensor.name);
-    }
-    const Value::Order order = modules_[module].order;
-    if (order == Value::kFirst) first_.insert(tensor.name);
-    if (order == Value::kLast) last_.insert(tensor.name);
+    OnnxWeight weight;
+    weight.location = part.tensor->location;
+    weight.packed = part.tensor->packed;
+    weight.axes = part.axes;
+    weight.file_shape = part.tensor->shape;
+    weight.channels_first = modules_[module].order == Value::kFirst;
+    weight.channels_last = modules_[module].order == Value::kLast;
     tensors_.push_back(std::move(tensor));
+    weights_.push_back(std::move(weight));
     return Status();
   }
 
-  struct Module {
-    std::string name;
-    Value::Order order;  // of what it takes
-  };
   const OnnxFileGraph& graph_;
   std::vector<StoredTensor>& tensors_;
-  std::set<std::string>&transposed_, &first_, &last_, &defaults_;
+  std::vector<OnnxWeight>& weights_;
   std::map<std::string, Value> values_;
-  std::deque<StoredTensor> computed_;
+  std::deque<OnnxTensor> computed_;
   std::vector<Module> modules_;
-  std::set<std::vector<const StoredTensor*>> taken_;
+  std::set<std::vector<const OnnxTensor*>> taken_;
   std::map<std::string, size_t> numbers_;  // of modules
   std::map<std::string, int> names_;       // of tensors
 };
+
+// Copies elements of `size` bytes to the order of `axes`.
+std::vector<unsigned char> Transposed(const std::vector<unsigned char>& stored,
+                                      const Shape& shape,
+                                      const std::vector<int>& axes,
+                                      size_t size) {
+  const int rank = shape.rank();
+  size_t step[Shape::kMaxRank];
+  int64_t index[Shape::kMaxRank] = {};
+  const Shape permuted = Permuted(shape, axes);
+  for (int i = 0; i < rank; ++i) {
+    step[i] = size;
+    for (int k = axes[static_cast<size_t>(i)] + 1; k < rank; ++k) {
+      step[i] *= static_cast<size_t>(shape[k]);
+    }
+  }
+  std::vector<unsigned char> made(stored.size());
+  size_t from = 0;
+  for (size_t to = 0; to < made.size(); to += size) {
+    std::memcpy(made.data() + to, stored.data() + from, size);
+    for (int i = rank - 1; i >= 0; --i) {
+      from += step[i];
+      if (++index[i] < permuted[i]) break;
+      from -= step[i] * static_cast<size_t>(permuted[i]);
+      index[i] = 0;
+    }
+  }
+  return made;
+}
+
+// The numbers of int32_data as `count` elements of two bytes.
+std::vector<unsigned char> Unpacked(const std::vector<unsigned char>& varints,
+                                    size_t count) {
+  std::vector<unsigned char> made(2 * count);
+  size_t at = 0;
+  uint32_t value = 0;
+  int shift = 0;
+  for (const unsigned char byte : varints) {
+    if (shift < 16) value |= uint32_t{byte & 0x7fu} << shift;
+    shift += 7;
+    if (byte >= 0x80 || at == made.size()) continue;
+    StoreLittle(static_cast<uint16_t>(value), made.data() + at);
+    at += 2;
+    value = 0;
+    shift = 0;
+  }
+  return made;
+}
 
 }  // namespace
 
@@ -281,23 +363,68 @@ Status OnnxWeights::Open(FileSystem* files, const std::string& path) {
   path_ = path;
   std::unique_ptr<File> file;
   RINGLET_RETURN_IF_ERROR(files->Open(path, &file));
-  file_ = std::move(file);
   OnnxFileGraph graph;
   RINGLET_RETURN_IF_ERROR(
-      ReadOnnxGraph(file_.get(), &graph).Annotate("%s", path.c_str()));
-  RINGLET_RETURN_IF_ERROR(OnnxWeightFinder(graph, &tensors_, &transposed_,
-                                           &first_, &last_, &defaults_)
+      ReadOnnxGraph(file.get(), &graph).Annotate("%s", path.c_str()));
+  files_[""] = std::move(file);
+  RINGLET_RETURN_IF_ERROR(OnnxWeightFinder(graph, &tensors_, &weights_)
                               .Run()
                               .Annotate("%s", path.c_str()));
   for (const StoredTensor& tensor : tensors_) {
-    const float none = EndsWith(tensor.name, ".weight") ? 1 : 0;
-    if (defaults_.count(tensor.name) == 0) continue;
+    RINGLET_RETURN_IF_ERROR(OpenFileOf(files, tensor));
+  }
+  return FindDefaults();
+}
+
+// Opens the file of a tensor's elements, and checks that they are within it.
+Status OnnxWeights::OpenFileOf(FileSystem* files, const StoredTensor& tensor) {
+  const std::string& location = WeightOf(tensor).location;
+  if (location.empty()) return Status();
+  const std::string name = Printable(tensor.name),
+                    path = PathBeside(path_, location);
+  if (path.empty()) {
+    return Corruption(
+        "%s: the data of '%s' are said to be in '%s', which is outside of the "
+        "model's folder",
+        path_.c_str(), name.c_str(), Printable(location).c_str());
+  }
+  std::shared_ptr<File>& file = files_[location];
+  if (file == nullptr) {
+    std::unique_ptr<File> opened;
+    const Status status = files->Open(path, &opened);
+    if (!status.ok()) {
+      return Error(status.code(),
+                   "%s: the data of '%s' are in another file: %s; copy it to "
+                   "the model's folder, or export the model as one file "
+                   "(external_data=False of torch.onnx.export)",
+                   path_.c_str(), name.c_str(), status.message());
+    }
+    file = std::move(opened);
+  }
+  int64_t size = 0;
+  RINGLET_RETURN_IF_ERROR(file->Size(&size).Annotate("%s", path_.c_str()));
+  if (tensor.offset <= size && tensor.bytes <= size - tensor.offset) {
+    return Status();
+  }
+  return Corruption("%s: '%s' has %" PRId64 " bytes from offset %" PRId64
+                    " of %s, which has %" PRId64,
+                    path_.c_str(), name.c_str(), tensor.bytes, tensor.offset,
+                    Printable(path).c_str(), size);
+}
+
+Status OnnxWeights::FindDefaults() {
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    const StoredTensor& tensor = tensors_[i];
+    if (!weights_[i].may_change_nothing ||
+        DTypeOf(tensor.storage) != DType::kFloat32) {
+      continue;
+    }
+    RINGLET_RETURN_IF_ERROR(CheckAddressable(path_, tensor));
     std::vector<float> floats(static_cast<size_t>(tensor.shape.elements()));
-    const bool floats_fit = DTypeOf(tensor.storage) == DType::kFloat32;
-    if (floats_fit) RINGLET_RETURN_IF_ERROR(Read(tensor, floats.data()));
-    const bool all = std::all_of(floats.begin(), floats.end(),
-                                 [none](float f) { return f == none; });
-    if (!floats_fit || !all) defaults_.erase(tensor.name);
+    RINGLET_RETURN_IF_ERROR(Read(tensor, floats.data()));
+    const float none = EndsWith(tensor.name, ".weight") ? 1 : 0;
+    weights_[i].changes_nothing = std::all_of(
+        floats.begin(), floats.end(), [none](float f) { return f == none; });
   }
   return Status();
 }
@@ -316,25 +443,19 @@ Status OnnxWeights::Read(const StoredTensor& tensor, void* elements) const {
                            Printable(tensor.unread).c_str());
   }
   RINGLET_RETURN_IF_ERROR(CheckAddressable(path_, tensor));
-  const auto bytes = static_cast<size_t>(tensor.bytes);
-  std::vector<unsigned char> stored(bytes);
-  RINGLET_RETURN_IF_ERROR(file_->Read(tensor.offset, stored.data(), bytes)
-                              .Annotate("%s", path_.c_str()));
-  if (transposed_.count(tensor.name) != 0) {
-    const size_t size = SizeOf(tensor.storage),
-                 rows = static_cast<size_t>(tensor.shape[0]),
-                 columns = static_cast<size_t>(tensor.shape[1]);
-    std::vector<unsigned char> transposed(bytes);
-    for (size_t r = 0; r < rows; ++r) {
-      for (size_t c = 0; c < columns; ++c) {
-        std::memcpy(transposed.data() + (r * columns + c) * size,
-                    stored.data() + (c * rows + r) * size, size);
-      }
-    }
-    stored.swap(transposed);
+  const OnnxWeight& weight = WeightOf(tensor);
+  const auto count = static_cast<size_t>(tensor.shape.elements());
+  std::vector<unsigned char> stored(static_cast<size_t>(tensor.bytes));
+  RINGLET_RETURN_IF_ERROR(
+      files_.at(weight.location)
+          ->Read(tensor.offset, stored.data(), stored.size())
+          .Annotate("%s", path_.c_str()));
+  if (weight.packed) stored = Unpacked(stored, count);
+  if (!weight.axes.empty()) {
+    stored = Transposed(stored, weight.file_shape, weight.axes,
+                        SizeOf(tensor.storage));
   }
-  DecodeElements(tensor.storage, stored.data(),
-                 static_cast<size_t>(tensor.shape.elements()), elements);
+  DecodeElements(tensor.storage, stored.data(), count, elements);
   return Status();
 }
 

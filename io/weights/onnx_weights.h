@@ -4,13 +4,14 @@
 // "conv1.weight" and "conv1.bias", a BatchNormalization also running_mean and
 // running_var. The module's name comes from the names of its initializers, as
 // PyTorch ("conv1.weight") or Keras ("conv1/kernel") writes them. Without such
-// names it is the node's ("/conv1/Conv"). Files are not trusted.
+// names it is the node's ("/conv1/Conv"). Elements may be in other files of the
+// model's folder, which PyTorch calls model.onnx.data. Files are not trusted.
 
 #ifndef RINGLET_IO_WEIGHTS_ONNX_WEIGHTS_H_
 #define RINGLET_IO_WEIGHTS_ONNX_WEIGHTS_H_
 
+#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -20,13 +21,26 @@
 
 namespace ringlet {
 
+// The properties of a weight that are not in StoredTensor.
+struct OnnxWeight {
+  std::string location;  // see OnnxTensor
+  bool packed = false;
+  // Axis i of the tensor is axis axes[i] of the file's, of this shape. Empty:
+  // they are the same.
+  std::vector<int> axes;
+  Shape file_shape;
+  bool channels_first = false, channels_last = false;
+  bool may_change_nothing = false, changes_nothing = false;
+};
+
 class OnnxWeights {
  public:
   // kCorruption names the place where the file breaks a rule. kUnimplemented
-  // names an unsupported feature.
+  // names an unsupported feature. kNotFound names a missing file of elements.
   Status Open(FileSystem* files, const std::string& path);
 
-  // Matrices are (units, inputs), also if the file has them transposed.
+  // Matrices are (units, inputs), and kernels (filters, channels, ...), also if
+  // the file has them transposed.
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
   const StoredTensor* Find(const std::string& name) const;
   // Reads into `elements`, of tensor.shape and DTypeOf(tensor.storage).
@@ -35,22 +49,27 @@ class OnnxWeights {
   // True if this tensor's layer is known to take images or rows that were
   // flattened with the channels first, or last.
   bool channels_first(const StoredTensor& tensor) const {
-    return first_.count(tensor.name) != 0;
+    return WeightOf(tensor).channels_first;
   }
   bool channels_last(const StoredTensor& tensor) const {
-    return last_.count(tensor.name) != 0;
+    return WeightOf(tensor).channels_last;
   }
   // True for a normalization's scale of 1 or offset of 0, which change nothing.
   bool changes_nothing(const StoredTensor& tensor) const {
-    return defaults_.count(tensor.name) != 0;
+    return WeightOf(tensor).changes_nothing;
   }
 
  private:
+  Status OpenFileOf(FileSystem* files, const StoredTensor& tensor);
+  Status FindDefaults();
+  const OnnxWeight& WeightOf(const StoredTensor& tensor) const {
+    return weights_[static_cast<size_t>(&tensor - tensors_.data())];
+  }
+
   std::string path_;
-  std::shared_ptr<File> file_;
+  std::map<std::string, std::shared_ptr<File>> files_;  // by location
   std::vector<StoredTensor> tensors_;
-  std::set<std::string> transposed_, first_, last_,
-      defaults_;  // names of tensors
+  std::vector<OnnxWeight> weights_;  // of each tensor
 };
 
 }  // namespace ringlet
