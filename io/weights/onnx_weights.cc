@@ -30,10 +30,11 @@ constexpr struct OnnxOp {
   const char *op, *roles[4];
   bool of_images = false;  // channels first
   bool normalizes = false;
+  bool is_product = false;  // a node Add may give its bias
 } kOps[] = {
-    {"Conv", {"weight", "bias"}, true},
-    {"Gemm", {"weight", "bias"}},
-    {"MatMul", {"weight"}},
+    {"Conv", {"weight", "bias"}, true, false, true},
+    {"Gemm", {"weight", "bias"}, false, false, true},
+    {"MatMul", {"weight"}, false, false, true},
     {"BatchNormalization",
      {"weight", "bias", "running_mean", "running_var"},
      false,
@@ -92,6 +93,10 @@ class OnnxWeightFinder {
     for (const auto& [name, tensor] : graph_.tensors) {
       values_[name].tensor = &tensor;
     }
+    for (const Node& node : graph_.nodes) {
+      if (node.op != "Add") continue;
+      for (const std::string& input : node.inputs) sums_.emplace(input, &node);
+    }
     for (const Node& node : graph_.nodes) RINGLET_RETURN_IF_ERROR(Take(node));
     return Status();
   }
@@ -100,6 +105,7 @@ class OnnxWeightFinder {
   struct Module {
     std::string name;
     Value::Order order;  // of what it takes
+    Shape kernel;        // of a product; of rank 0: not known
   };
 
   Value InputOf(const Node& node, size_t i) const {
@@ -174,7 +180,8 @@ class OnnxWeightFinder {
       const std::string& name = part.tensor->name;
       const bool gamma = EndsWith(name, "/gamma"),
                  beta = EndsWith(name, "/beta");
-      if (node.op == "Add" && x.module >= 0 && !beta) {
+      if (node.op == "Add" && x.module >= 0 && !beta &&
+          IsBias(part, modules_[static_cast<size_t>(x.module)])) {
         return AddPart(static_cast<size_t>(x.module), "bias", part);
       }
       if (!gamma && !beta) continue;
@@ -205,15 +212,18 @@ class OnnxWeightFinder {
       modules_[module].order =
           graph_.transposed.count(weight) != 0 ? Value::kFirst : Value::kLast;
     }
-    if (op.roles[1] == nullptr) y->module = static_cast<int>(module);
+    const bool has_bias = node.inputs.size() > 2 && !node.inputs[2].empty();
+    if (op.is_product && !has_bias) y->module = static_cast<int>(module);
     for (size_t i = 0; i < 4 && op.roles[i] != nullptr; ++i) {
       Value part = InputOf(node, i + 1);
       if (part.tensor == nullptr) continue;
-      const bool matrix = i == 0 && (node.op == "Gemm" || node.op == "MatMul");
-      if (matrix && !node.trans_b) {
+      if (i == 0 && op.is_product && !op.of_images && !node.trans_b) {
         RINGLET_RETURN_IF_ERROR(TransposeMatrix(&part));
       }
       RINGLET_RETURN_IF_ERROR(AddPart(module, op.roles[i], part, i > 0));
+      if (i == 0 && op.is_product && part.tensor->unread.empty()) {
+        modules_[module].kernel = tensors_.back().shape;
+      }
       weights_.back().may_change_nothing =
           op.normalizes && i < 2 && part.tensor->unread.empty();
     }
@@ -232,6 +242,18 @@ class OnnxWeightFinder {
                  shape.ToString().c_str());
   }
 
+  // True if it has a number for each output of the product: (C), also with
+  // axes of 1 before it and, behind a convolution, one for each of its axes.
+  static bool IsBias(const Value& part, const Module& module) {
+    const Shape& kernel = module.kernel;
+    if (kernel.rank() == 0 || !part.tensor->unread.empty()) return true;
+    const Shape shape = Permuted(part.tensor->shape, part.axes);
+    const int behind = std::max(kernel.rank() - 2, 0);  // axes of positions
+    const int axis = shape.rank() == 1 ? 0 : shape.rank() - 1 - behind;
+    return axis >= 0 && shape.rank() > 0 && shape[axis] == kernel[0] &&
+           shape.elements() == kernel[0];
+  }
+
   // True if no module has all the same tensors. Two modules may share single
   // tensors: PyTorch writes tensors of equal numbers once.
   bool IsNew(const Node& node) {
@@ -240,10 +262,30 @@ class OnnxWeightFinder {
     return taken_.insert(std::move(tensors)).second;
   }
 
+  // The names of the node's parts, also of a bias that an Add gives it, then
+  // those of the tensors of the file that they are.
+  std::vector<std::string> PartNames(const Node& node) const {
+    std::vector<std::string> names(node.inputs.begin() + 1, node.inputs.end());
+    const auto sum = sums_.find(node.output);
+    for (size_t i = 0; i < 2 && sum != sums_.end(); ++i) {
+      const auto& added = sum->second->inputs;
+      if (i >= added.size()) break;
+      const bool bias =
+          EndsWith(added[i], ".bias") || EndsWith(added[i], "/bias");
+      if (bias) names.push_back(added[i]);
+    }
+    for (size_t i = 0, count = names.size(); i < count; ++i) {
+      const auto value = values_.find(names[i]);
+      const bool known =
+          value != values_.end() && value->second.tensor != nullptr;
+      if (known) names.push_back(value->second.tensor->name);
+    }
+    return names;
+  }
+
   // "conv1" of "conv1.weight" and "conv1/kernel"; else of "/body/conv1/Conv".
-  static std::string NameOf(const Node& node) {
-    for (size_t i = 1; i < node.inputs.size(); ++i) {
-      const std::string& name = node.inputs[i];
+  std::string NameOf(const Node& node) const {
+    for (const std::string& name : PartNames(node)) {
       const size_t dot = name.rfind('.'), slash = name.rfind('/');
       for (const char* role :
            {".weight", ".bias", ".running_mean", ".running_var"}) {
@@ -253,7 +295,7 @@ class OnnxWeightFinder {
         if (!EndsWith(name, std::string("/") + part + "_kernel")) continue;
         return name.substr(0, slash) + "." + part;
       }
-      for (const char* role : {"/kernel", "/gamma", "/beta", "/alpha",
+      for (const char* role : {"/kernel", "/bias", "/gamma", "/beta", "/alpha",
                                "/moving_mean", "/moving_variance"}) {
         if (EndsWith(name, role)) return name.substr(0, slash);
       }
@@ -266,7 +308,7 @@ class OnnxWeightFinder {
 
   size_t ModuleNamed(const std::string& name) {
     const auto added = numbers_.emplace(name, modules_.size());
-    if (added.second) modules_.push_back({name, Value::kUnknown});
+    if (added.second) modules_.push_back({name, Value::kUnknown, {}});
     return added.first->second;
   }
 
@@ -301,6 +343,7 @@ class OnnxWeightFinder {
   std::vector<StoredTensor>& tensors_;
   std::vector<OnnxWeight>& weights_;
   std::map<std::string, Value> values_;
+  std::map<std::string, const Node*> sums_;  // nodes Add by what they add
   std::deque<OnnxTensor> computed_;
   std::vector<Module> modules_;
   std::set<std::vector<const OnnxTensor*>> taken_;

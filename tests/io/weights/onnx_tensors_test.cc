@@ -386,6 +386,74 @@ TEST(OnnxTensorsTest, Load_TransposedKernel_HasTheModelsOrder) {
   }
 }
 
+TEST(OnnxTensorsTest, Load_SumBehindAProduct_IsItsBias) {
+  std::vector<float> weights;
+  for (const char* op : {"MatMul", "Gemm"}) {
+    for (const Ints& dims : {Ints{3}, Ints{1, 3}, Ints{1, 1, 3}}) {
+      for (const bool first : {false, true}) {
+        const std::string model =
+            Graph()
+                .Add(Tensor("k", {2, 3}, Raw(Counted(6))))
+                .Add(Tensor("b", dims, Raw({7, 8, 9})))
+                .Node(op, {"x", "k"}, "p")
+                .Node("Add",
+                      first ? std::vector<std::string>{"b", "p"}
+                            : std::vector<std::string>{"p", "b"},
+                      "y")
+                .Model();
+        ASSERT_EQ(LoadBytes(model, ADense(), &weights), "") << op;
+        EXPECT_EQ(weights, Counted(9));
+      }
+    }
+  }
+  const auto convolution = [](const Ints& dims) {
+    int64_t count = 1;
+    for (const int64_t dim : dims) count *= dim;
+    return Graph()
+        .Add(Tensor("k", {3, 2, 1, 2}, Raw(std::vector<float>(12, 2))))
+        .Add(Tensor("b", dims, Raw(Counted(count))))
+        .Node("Conv", {"x", "k"}, "p")
+        .Node("Add", {"p", "b"}, "y")
+        .Model();
+  };
+  std::vector<float> expected(12, 2);
+  expected.insert(expected.end(), {1, 2, 3});
+  for (const Ints& dims : {Ints{3}, Ints{3, 1, 1}, Ints{1, 3, 1, 1}}) {
+    ASSERT_EQ(LoadBytes(convolution(dims), AConvolution(), &weights), "");
+    EXPECT_EQ(weights, expected);
+  }
+  // Other sums are no bias: of one number, of each pixel, or along a row.
+  for (const Ints& dims : {Ints{}, Ints{1}, Ints{3, 4, 4}, Ints{1, 1, 3},
+                           Ints{3, 1}, Ints{1, 1, 1, 3}}) {
+    ExpectHas(LoadBytes(convolution(dims), AConvolution(), &weights),
+              "missing in the file 'c/bias'");
+    EXPECT_EQ(LoadBytes(convolution(dims), AConvolution(false), &weights), "");
+  }
+}
+
+// A product without a name of PyTorch has that of its bias or of the
+// initializer behind a node, so that layers match by names.
+TEST(OnnxTensorsTest, Load_NamesBehindNodes_AreThoseOfTheModules) {
+  std::vector<float> weights;
+  const std::string model =
+      Graph()
+          .Add(Tensor("val_1", {2, 2}, Raw({1, 2, 3, 4})))
+          .Add(Tensor("second.bias", {2}, Raw({5, 6})))
+          .Add(Tensor("first.weight", {2, 2}, Raw({7, 9, 8, 10})))
+          .Node("MatMul", {"x", "val_1"}, "p")
+          .Node("Add", {"second.bias", "p"}, "h")
+          .Node("Transpose", {"first.weight"}, "val_2", Perm({1, 0}))
+          .Node("MatMul", {"h", "val_2"}, "y")
+          .Model();
+  ASSERT_EQ(
+      LoadBytes(model,
+                Sequential({Input({2}), Dense(2).UseBias(false).Name("first"),
+                            Dense(2).Name("second")}),
+                &weights),
+      "");
+  EXPECT_EQ(weights, (std::vector<float>{7, 8, 9, 10, 1, 2, 3, 4, 5, 6}));
+}
+
 // ---- hostile files ----------------------------------------------------------
 
 TEST(OnnxTensorsTest, Load_AnyByteChanged_IsReadOrRefused) {
