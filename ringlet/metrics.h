@@ -63,18 +63,24 @@ struct Metric {
   // Indices of words in metric_table.cc.
   enum Curve : uint8_t { kROC, kPrecisionRecall };
   enum Summation : uint8_t { kInterpolation, kMinoring, kMajoring };
-  enum Average : uint8_t { kMicro, kMacro, kWeighted };
+  // kEachClass, Keras's null: the logs have a value for each class.
+  enum Average : uint8_t { kMicro, kMacro, kWeighted, kEachClass };
   enum Aggregation : uint8_t { kUniformAverage, kVarianceWeightedAverage };
 
   Kind kind = Kind::kAccuracy;
   std::string name = "accuracy";
-  bool weighted = false;         // in weighted_metrics: examples have weights
-  float threshold = 0.5f;        // a greater prediction is a 1; < 0: not set
-  int k = 5;                     // of the top k
-  int top_k = 0, class_id = -1;  // Precision, Recall; < 1, < 0: not set
-  int num_thresholds = 200;      // AUC, as the next two
-  uint8_t curve = kROC;          // a Curve
+  bool weighted = false;   // in weighted_metrics: examples have weights
+  float threshold = 0.5f;  // a greater prediction is a 1; < 0: not set
+  int k = 5;               // of the top k
+  int top_k = 0;           // Precision, Recall; < 1: not set
+  // The one class that Precision, Recall, AUC, F1Score and FBetaScore count;
+  // < 0: all.
+  int class_id = -1;
+  int num_thresholds = 200;  // AUC, as the next two
+  uint8_t curve = kROC;      // a Curve
   uint8_t summation = kInterpolation;
+  bool multi_label = false;  // AUC: the mean of the classes' areas
+  int num_labels = 0;        // AUC: of multi_label; < 1: as the output has
   bool from_logits = false;  // AUC and the crossentropies
   float label_smoothing = 0;
   uint8_t average = kMacro;               // F1Score, FBetaScore
@@ -91,6 +97,7 @@ struct Metric {
   Metric& FromLogits();
   Metric& TopK(int n);
   Metric& ClassId(int id);
+  Metric& MultiLabel();
   // True if a smaller value is better.
   bool lower_is_better() const;
 };
@@ -112,7 +119,8 @@ Metric MeanAbsoluteErrorMetric();  // "mean_absolute_error"
 Metric RootMeanSquaredError();
 Metric R2Score(Metric::Aggregation class_aggregation = Metric::kUniformAverage);
 // The area under the curve, from counts at evenly spaced thresholds.
-// Predictions are probabilities in [0, 1], or logits.
+// Predictions are probabilities in [0, 1], or logits. All classes are counted
+// together, unless there is a ClassId or MultiLabel.
 Metric AUC(int num_thresholds = 200, Metric::Curve curve = Metric::kROC,
            Metric::Summation summation_method = Metric::kInterpolation);
 // Precision: the fraction of predicted positives that are actual positives.
@@ -125,9 +133,11 @@ Metric TruePositives(float threshold = -1);
 Metric TrueNegatives(float threshold = -1);
 Metric FalsePositives(float threshold = -1);
 Metric FalseNegatives(float threshold = -1);
-// Without a threshold the largest prediction of a row is its class.
-Metric F1Score(Metric::Average average, float threshold = -1);
-Metric FBetaScore(Metric::Average average, float beta = 1,
+// Without a threshold the largest prediction of a row is its class. With
+// kEachClass the logs have "f1_score_0", "f1_score_1" and so on.
+Metric F1Score(Metric::Average average = Metric::kEachClass,
+               float threshold = -1);
+Metric FBetaScore(Metric::Average average = Metric::kEachClass, float beta = 1,
                   float threshold = -1);
 // The predicted class is the largest prediction (sparse_y_pred is false).
 Metric MeanIoU(int num_classes, bool sparse_y_true = true);

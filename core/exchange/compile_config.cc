@@ -238,13 +238,15 @@ Status CompileConfig::ResolveMetrics(const Graph& graph) {
         RINGLET_RETURN_IF_ERROR(
             ResolveMetric(metric, outputs[k].loss, output, &resolved));
         metric = resolved;
-        metrics.push_back(resolved);
-        metric_outputs.push_back(static_cast<int>(k));
-        // As in Keras: a weighted metric with a name that is already used.
-        const char* const second =
-            weighted && taken(prefix + resolved.name) ? "weighted_" : "";
-        add(prefix + second + resolved.name,
-            static_cast<size_t>(NumStates(resolved, output)));
+        for (const Metric& logged : LoggedMetrics(resolved, output)) {
+          metrics.push_back(logged);
+          metric_outputs.push_back(static_cast<int>(k));
+          // As in Keras: a weighted metric with a name that is already used.
+          const char* const second =
+              weighted && taken(prefix + logged.name) ? "weighted_" : "";
+          add(prefix + second + logged.name,
+              static_cast<size_t>(NumStates(logged, output)));
+        }
       }
     }
   }

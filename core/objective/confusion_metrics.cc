@@ -15,6 +15,9 @@
 namespace ringlet {
 namespace {
 
+// Of one metric in the logs.
+constexpr int kMostColumns = 100;
+
 double Divide(double a, double b) { return b == 0 ? 0 : a / b; }
 
 // --- single predictions: true or false, positive or negative ---------------
@@ -36,16 +39,24 @@ bool IsPositive(const Metric& metric, const float* p, int64_t width,
   return p[j] > metric.threshold;
 }
 
+// The classes that the metric counts: one with a class_id, else all.
+struct ClassRange {
+  int64_t begin, end;
+};
+ClassRange ClassesOf(const Metric& metric, int64_t width) {
+  if (metric.class_id < 0) return {0, width};
+  return {metric.class_id, metric.class_id + 1};
+}
+
 // Calls count(weight, is positive, is predicted positive) for each prediction.
 template <typename Count>
 void ForEach(const Metric& metric, const MetricBatch& batch,
              const Count& count) {
   const int64_t width = batch.width();
-  const int64_t first = metric.class_id < 0 ? 0 : metric.class_id;
-  const int64_t end = metric.class_id < 0 ? width : first + 1;
+  const ClassRange classes = ClassesOf(metric, width);
   for (int64_t r = 0; r < batch.rows(); ++r) {
     const double weight = batch.weight(r);
-    for (int64_t j = first; j < end; ++j) {
+    for (int64_t j = classes.begin; j < classes.end; ++j) {
       count(weight, batch.t(r)[j] != 0,
             IsPositive(metric, batch.p(r), width, j));
     }
@@ -109,24 +120,47 @@ Status CheckClassId(const Metric& metric, const Shape& output) {
 
 // State i counts the predictions above threshold i and not above the next one:
 // how many are positive, and how many there are. The thresholds are evenly
-// spaced; the first is a little below 0, the last a little above 1.
-int64_t ThresholdsOf(const Metric& metric, const Shape&) {
-  return metric.num_thresholds;
+// spaced; the first is a little below 0, the last a little above 1. With
+// multi_label each class has such states.
+int64_t AucStates(const Metric& metric, const Shape& output) {
+  return metric.num_thresholds * (metric.multi_label ? output.back() : 1);
+}
+
+Status CheckAuc(const Metric& metric, const Shape& output) {
+  RINGLET_RETURN_IF_ERROR(CheckClassId(metric, output));
+  const char* const name = metric.name.c_str();
+  if (!metric.multi_label) return Status();
+  RINGLET_RETURN_IF_ERROR(CheckOneRow(metric, output));
+  if (metric.class_id >= 0) {
+    return InvalidArgument(
+        "metric '%s': has multi_label, the mean over the classes, and "
+        "class_id, "
+        "one of them; leave one out",
+        name);
+  }
+  if (metric.num_labels < 1 || metric.num_labels == output.back()) {
+    return Status();
+  }
+  return InvalidArgument(
+      "metric '%s': num_labels is %d, but the output has %lld values", name,
+      metric.num_labels, static_cast<long long>(output.back()));
 }
 
 void UpdateAuc(const Metric& metric, const MetricBatch& batch,
                MetricState* state) {
   const float last = static_cast<float>(metric.num_thresholds - 1);
+  const ClassRange classes = ClassesOf(metric, batch.width());
   for (int64_t r = 0; r < batch.rows(); ++r) {
     const double weight = batch.weight(r);
-    for (int64_t j = 0; j < batch.width(); ++j) {
+    for (int64_t j = classes.begin; j < classes.end; ++j) {
       float p = batch.p(r)[j];
       if (metric.from_logits) p = static_cast<float>(SigmoidOf(p));
       // NaN is above the first threshold only.
       p = p > 0 ? std::min(p, 1.0f) : 0;
-      const float bucket = std::ceil(p * last) - 1;
-      state[bucket > 0 ? static_cast<int>(bucket) : 0].Update(
-          batch.t(r)[j] != 0, weight);
+      const float above = std::ceil(p * last) - 1;
+      const int bucket = above > 0 ? static_cast<int>(above) : 0;
+      const int64_t first = metric.multi_label ? j * metric.num_thresholds : 0;
+      state[first + bucket].Update(batch.t(r)[j] != 0, weight);
     }
   }
 }
@@ -161,11 +195,8 @@ double InterpolatedPr(const Curve& c) {
   return sum;
 }
 
-}  // namespace
-
-double AreaUnderCurve(const Metric& metric, const MetricState* state,
-                      int64_t n) {
-  const Curve c(state, n);
+double AreaOfOne(const Metric& metric, const MetricState* state) {
+  const Curve c(state, metric.num_thresholds);
   const bool pr = metric.curve == Metric::kPrecisionRecall;
   if (pr && metric.summation == Metric::kInterpolation) {
     return InterpolatedPr(c);
@@ -188,10 +219,26 @@ double AreaUnderCurve(const Metric& metric, const MetricState* state,
   return sum;
 }
 
+}  // namespace
+
+double AreaUnderCurve(const Metric& metric, const MetricState* state,
+                      int64_t n) {
+  double sum = 0;
+  for (int64_t at = 0; at < n; at += metric.num_thresholds) {
+    sum += AreaOfOne(metric, state + at);
+  }
+  return sum / static_cast<double>(n / metric.num_thresholds);
+}
+
 // --- two states a class: correct of predicted, correct of actual -------------
 
 int64_t TwoAClass(const Metric& metric, const Shape& output) {
   return 2 * std::max<int64_t>(output.back(), metric.num_classes);
+}
+
+int64_t FScoreStates(const Metric& metric, const Shape& output) {
+  const ClassRange classes = ClassesOf(metric, output.back());
+  return 2 * (classes.end - classes.begin);
 }
 
 Status CheckOneRow(const Metric& metric, const Shape& output) {
@@ -200,23 +247,39 @@ Status CheckOneRow(const Metric& metric, const Shape& output) {
                          metric.name.c_str(), output.ToString().c_str());
 }
 
+Status CheckFScore(const Metric& metric, const Shape& output) {
+  RINGLET_RETURN_IF_ERROR(CheckOneRow(metric, output));
+  RINGLET_RETURN_IF_ERROR(CheckClassId(metric, output));
+  if (metric.average != Metric::kEachClass || metric.class_id >= 0 ||
+      output.back() <= kMostColumns) {
+    return Status();
+  }
+  return InvalidArgument(
+      "metric '%s': without an average the logs have a value for each class, "
+      "at most %d, and the output has %lld; give an average, or a class_id",
+      metric.name.c_str(), kMostColumns, static_cast<long long>(output.back()));
+}
+
 void UpdateFScore(const Metric& metric, const MetricBatch& batch,
                   MetricState* state) {
   const int64_t width = batch.width();
+  const ClassRange classes = ClassesOf(metric, width);
   for (int64_t r = 0; r < batch.rows(); ++r) {
     const float *p = batch.p(r), *t = batch.t(r);
     const float largest = *std::max_element(p, p + width);
-    for (int64_t j = 0; j < width; ++j) {
+    for (int64_t j = classes.begin; j < classes.end; ++j) {
+      MetricState* const predicted = state + 2 * (j - classes.begin);
+      MetricState* const actual = predicted + 1;
       const bool guess = metric.threshold < 0
                              ? p[j] >= largest && std::fabs(p[j]) > 1e-9f
                              : p[j] > metric.threshold;
       const double right = batch.weight(r) * t[j];
       if (guess) {
-        state[2 * j].total += right;
-        state[2 * j].count += batch.weight(r);
-        state[2 * j + 1].total += right;
+        predicted->total += right;
+        predicted->count += batch.weight(r);
+        actual->total += right;
       }
-      state[2 * j + 1].count += right;
+      actual->count += right;
     }
   }
 }
@@ -240,7 +303,7 @@ double FScoreOf(const Metric& metric, const MetricState* state, int64_t n) {
   for (int64_t c = 0; c < classes; ++c) {
     const double score = FScore(metric.beta, state[2 * c], state[2 * c + 1]);
     const double weight =
-        metric.average == Metric::kMacro ? 1 : state[2 * c + 1].count;
+        metric.average == Metric::kWeighted ? state[2 * c + 1].count : 1;
     sum += score * weight;
     weights += weight;
     guessed += state[2 * c];

@@ -4,6 +4,7 @@
 #define RINGLET_CORE_OBJECTIVE_METRIC_STATES_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "ringlet/losses.h"
 #include "ringlet/metrics.h"
@@ -16,6 +17,10 @@ namespace ringlet {
 // loss's targets do not fit the metric.
 Status ResolveMetric(const Metric& metric, const Loss& loss,
                      const Shape& output, Metric* resolved);
+
+// The metrics of which the logs have a value each: `metric` itself, a resolved
+// one, or one for each class of the output, such as "f1_score_0".
+std::vector<Metric> LoggedMetrics(const Metric& metric, const Shape& output);
 
 // NumStates is the number of consecutive states of a resolved metric for such
 // an output. MetricResult is its value from these states.

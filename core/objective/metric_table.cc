@@ -28,29 +28,38 @@ constexpr MetricField kSparseCrossentropyFields[] = {
     {"axis", OnlyValue{Only::kMinusOne}},
     {"ignore_class", OnlyValue{Only::kNull}}};
 constexpr MetricField kAxisFields[] = {{"axis", OnlyValue{Only::kMinusOne}}};
+// ringlet's own; Keras has class_id only for Precision and Recall.
+constexpr MetricField kOwnClassId = {
+    "class_id", MetricInt{&Metric::class_id, 0, true}, false, false};
 constexpr MetricField kAucFields[] = {
     {"num_thresholds", MetricInt{&Metric::num_thresholds, 2, false}},
     {"curve", MetricWord{&Metric::curve, "ROC PR"}},
     {"summation_method",
      MetricWord{&Metric::summation, "interpolation minoring majoring"}},
-    {"multi_label", OnlyValue{Only::kFalse}},
-    {"num_labels", OnlyValue{Only::kNull}},
+    {"multi_label", &Metric::multi_label},
+    {"num_labels", MetricInt{&Metric::num_labels, 1, true}},
     {"label_weights", OnlyValue{Only::kNull}},
     {"thresholds", OnlyValue{Only::kNull}},
-    {"from_logits", &Metric::from_logits}};
+    {"from_logits", &Metric::from_logits},
+    kOwnClassId};
 constexpr MetricField kPrecisionFields[] = {
     {"thresholds", MetricFloat{&Metric::threshold, kFraction, true}},
     {"top_k", MetricInt{&Metric::top_k, 1, true}},
     {"class_id", MetricInt{&Metric::class_id, 0, true}}};
 constexpr MetricField kCountFields[] = {
     {"thresholds", MetricFloat{&Metric::threshold, kFraction, true}}};
+constexpr MetricField kAverage = {
+    "average",
+    MetricWord{&Metric::average, "micro macro weighted", Metric::kEachClass}};
 constexpr MetricField kF1Fields[] = {
-    {"average", MetricWord{&Metric::average, "micro macro weighted"}, true},
-    {"threshold", MetricFloat{&Metric::threshold, kNotNegative, true}}};
+    kAverage,
+    {"threshold", MetricFloat{&Metric::threshold, kNotNegative, true}},
+    kOwnClassId};
 constexpr MetricField kFBetaFields[] = {
-    {"average", MetricWord{&Metric::average, "micro macro weighted"}, true},
+    kAverage,
     {"beta", MetricFloat{&Metric::beta, kPositive, false}},
-    {"threshold", MetricFloat{&Metric::threshold, kNotNegative, true}}};
+    {"threshold", MetricFloat{&Metric::threshold, kNotNegative, true}},
+    kOwnClassId};
 constexpr MetricField kMeanIoUFields[] = {
     {"num_classes", MetricInt{&Metric::num_classes, 2, false}, true},
     {"ignore_class", OnlyValue{Only::kNull}},
@@ -143,8 +152,8 @@ constexpr MetricClass kMetrics[] = {
         UpdateOfLoss),
     Row("CategoricalHinge", "categorical_hinge", "categorical_hinge", kValues,
         kLess, {}, UpdateOfLoss),
-    Row("AUC", "auc", "auc", kValues, kMore, kAucFields, UpdateAuc,
-        ThresholdsOf, AreaUnderCurve),
+    Row("AUC", "auc", "auc", kValues, kMore, kAucFields, UpdateAuc, AucStates,
+        AreaUnderCurve, CheckAuc),
     Row("Precision", "precision", "precision", kValues, kMore, kPrecisionFields,
         UpdatePrecision, nullptr, nullptr, CheckClassId),
     Row("Recall", "recall", "recall", kValues, kMore, kPrecisionFields,
@@ -158,9 +167,9 @@ constexpr MetricClass kMetrics[] = {
     Row("FalseNegatives", "false_negatives", "false_negatives", kValues, kLess,
         kCountFields, UpdateFalseNegatives, nullptr, TotalOf),
     Row("F1Score", "f1_score", "f1_score", kValues, kMore, kF1Fields,
-        UpdateFScore, TwoAClass, FScoreOf, CheckOneRow),
+        UpdateFScore, FScoreStates, FScoreOf, CheckFScore),
     Row("FBetaScore", "f_beta_score fbeta_score", "fbeta_score", kValues, kMore,
-        kFBetaFields, UpdateFScore, TwoAClass, FScoreOf, CheckOneRow),
+        kFBetaFields, UpdateFScore, FScoreStates, FScoreOf, CheckFScore),
     Row("MeanIoU", "mean_io_u mean_iou", "mean_io_u",
         MetricTargets::kBySparseTargets, kMore, kMeanIoUFields, UpdateMeanIoU,
         TwoAClass, MeanIoUOf, CheckNumClasses),
@@ -189,6 +198,10 @@ Metric MetricOf(Metric::Kind kind) {
   for (const MetricField& field : ClassOf(metric)) {
     const auto* number = std::get_if<MetricFloat>(&field.value);
     if (number != nullptr && number->optional) metric.*number->value = -1;
+    const auto* word = std::get_if<MetricWord>(&field.value);
+    if (word != nullptr && word->null >= 0) {
+      metric.*word->value = static_cast<uint8_t>(word->null);
+    }
   }
   metric.sparse_targets = kind == Metric::Kind::kMeanIoU;
   return metric;

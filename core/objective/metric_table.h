@@ -55,10 +55,12 @@ struct MetricFloat {
   Interval range;
   bool optional;
 };
-// The index of a word in `words`, which have a blank between them.
+// The index of a word in `words`, which have a blank between them. `null`, if
+// it is not below 0, is the value that means null, the default.
 struct MetricWord {
   uint8_t Metric::*value;
   const char* words;
+  int null = -1;
 };
 // A field with one permitted value.
 struct OnlyValue {
@@ -69,6 +71,7 @@ struct MetricField {
   std::variant<MetricInt, MetricFloat, MetricWord, bool Metric::*, OnlyValue>
       value;
   bool required = false;
+  bool keras_has = true;  // false: written only if it is set
 };
 
 enum class MetricTargets : uint8_t {
@@ -119,8 +122,8 @@ MetricUpdate UpdateBinaryAccuracy, UpdateCategoricalAccuracy,
     UpdateTrueNegatives, UpdateFalsePositives, UpdateFalseNegatives,
     UpdateFScore, UpdateMeanIoU, UpdateR2;
 MetricValue RootOfMean, AreaUnderCurve, TotalOf, FScoreOf, MeanIoUOf, R2Of;
-MetricCount ThresholdsOf, TwoAClass, TwoAnOutput;
-MetricCheck CheckClassId, CheckOneRow, CheckNumClasses;
+MetricCount AucStates, FScoreStates, TwoAClass, TwoAnOutput;
+MetricCheck CheckAuc, CheckClassId, CheckFScore, CheckOneRow, CheckNumClasses;
 
 }  // namespace ringlet
 

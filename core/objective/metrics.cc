@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "../base/guarded.h"
 #include "batch_loss.h"
@@ -169,6 +171,21 @@ int64_t NumStates(const Metric& metric, const Shape& output) {
   return c.states == nullptr ? 1 : c.states(metric, output);
 }
 
+std::vector<Metric> LoggedMetrics(const Metric& metric, const Shape& output) {
+  const bool has_average = metric.kind == Metric::Kind::kF1Score ||
+                           metric.kind == Metric::Kind::kFBetaScore;
+  if (!has_average || metric.average != Metric::kEachClass ||
+      metric.class_id >= 0) {
+    return {metric};
+  }
+  std::vector<Metric> metrics;
+  for (int c = 0; c < output.back(); ++c) {
+    metrics.push_back(metric);
+    metrics.back().ClassId(c).Name(metric.name + "_" + std::to_string(c));
+  }
+  return metrics;
+}
+
 double MetricResult(const Metric& metric, const MetricState* states,
                     int64_t count) {
   if (metric.kind != Metric::Kind::kCustom) {
@@ -227,7 +244,7 @@ Status CheckTargets(const Metric& metric, const Loss& loss,
 
 constexpr int kMostStates = 1 << 16;  // thresholds or classes
 
-Status CheckFields(const Metric& metric) {
+Status CheckFields(const Metric& metric, const Shape& output) {
   for (const MetricField& field : ClassOf(metric)) {
     if (const auto* number = std::get_if<MetricInt>(&field.value)) {
       if (number->optional || metric.*number->value >= number->low) continue;
@@ -244,7 +261,9 @@ Status CheckFields(const Metric& metric) {
                            metric.name.c_str(), field.name,
                            ToString(number->range).c_str(), double{value});
   }
-  if (std::max(metric.num_thresholds, metric.num_classes) <= kMostStates) {
+  const int64_t labels = metric.multi_label ? output.back() : 1;
+  if (labels * metric.num_thresholds <= kMostStates &&
+      metric.num_classes <= kMostStates) {
     return Status();
   }
   return InvalidArgument(
@@ -268,7 +287,7 @@ Status ResolveMetric(const Metric& metric, const Loss& loss,
                                           : Metric::Kind::kCategoricalAccuracy;
   }
   RINGLET_RETURN_IF_ERROR(CheckTargets(*resolved, loss, output));
-  RINGLET_RETURN_IF_ERROR(CheckFields(*resolved));
+  RINGLET_RETURN_IF_ERROR(CheckFields(*resolved, output));
   const MetricClass& c = ClassOf(*resolved);
   return c.check == nullptr ? Status() : c.check(*resolved, output);
 }
@@ -308,6 +327,11 @@ Metric& Metric::TopK(int n) {
 
 Metric& Metric::ClassId(int id) {
   class_id = id;
+  return *this;
+}
+
+Metric& Metric::MultiLabel() {
+  multi_label = true;
   return *this;
 }
 

@@ -139,13 +139,16 @@ class MetricFieldReader {
     metric_.*field.value = static_cast<float>(number);
   }
   void Read(const MetricWord& field) {
+    if (field.null >= 0 && !fields_.Has(name_)) return;
     const std::vector<std::string> words = Words(field.words);
     std::string takes;
     for (const std::string& word : words) {
       takes += (takes.empty() ? "" : ", ") + AsJson(word);
     }
-    const Json json =
-        fields_.Take(name_, takes, AsJson(words[metric_.*field.value]));
+    const size_t standard = metric_.*field.value;
+    const Json json = fields_.Take(
+        name_, takes,
+        standard < words.size() ? AsJson(words[standard]) : "null");
     if (!json) return;
     const auto at = std::find(words.begin(), words.end(), json.text());
     if (at == words.end()) return fields_.MustBe(name_, takes);
@@ -171,8 +174,10 @@ class MetricFieldReader {
 };
 
 void Write(JsonWriter* w, const Metric& metric, const MetricField& field) {
+  const auto* const whole = std::get_if<MetricInt>(&field.value);
+  if (!field.keras_has && metric.*whole->value < whole->low) return;
   w->Key(field.name);
-  if (const auto* whole = std::get_if<MetricInt>(&field.value)) {
+  if (whole != nullptr) {
     const int value = metric.*whole->value;
     if (value < whole->low) {
       w->Null();
@@ -187,7 +192,11 @@ void Write(JsonWriter* w, const Metric& metric, const MetricField& field) {
       w->Float(value);
     }
   } else if (const auto* word = std::get_if<MetricWord>(&field.value)) {
-    w->String(Words(word->words)[metric.*word->value]);
+    if (metric.*word->value == word->null) {
+      w->Null();
+    } else {
+      w->String(Words(word->words)[metric.*word->value]);
+    }
   } else if (const auto* flag = std::get_if<bool Metric::*>(&field.value)) {
     w->Bool(metric.**flag);
   } else {

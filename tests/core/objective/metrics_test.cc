@@ -7,6 +7,8 @@
 #include <cstring>
 #include <functional>
 #include <random>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/objective/metric_states.h"
@@ -227,6 +229,71 @@ TEST(MetricsTest, Auc_RandomBuckets_EqualsThatOfCounts) {
   }
 }
 
+// The examples of Keras's documentation. Of the three classes 1, 3 and 2
+// examples are predicted, 1, 2 and 1 of them rightly, and 3, 2 and 1 are
+// actual.
+TEST(MetricsTest, FScore_EachClass_IsLoggedByTheNumberOfTheClass) {
+  const std::vector<float> truth = {1, 1, 1, 1, 0, 0, 1, 1, 0};
+  const std::vector<float> guess = {0.2f, 0.6f, 0.7f, 0.2f, 0.6f,
+                                    0.6f, 0.6f, 0.8f, 0};
+  using Named = std::vector<std::pair<std::string, double>>;
+  const auto expect = [&](const Metric& metric, const Named& expected) {
+    Metric resolved;
+    ASSERT_TRUE(ResolveMetric(metric, MeanSquaredError(), {3}, &resolved).ok());
+    const std::vector<Metric> logged = LoggedMetrics(resolved, {3});
+    ASSERT_EQ(logged.size(), expected.size());
+    for (size_t i = 0; i < logged.size(); ++i) {
+      EXPECT_EQ(logged[i].name, expected[i].first);
+      EXPECT_NEAR(Value(logged[i], {3}, guess, truth), expected[i].second,
+                  1e-6);
+    }
+  };
+  expect(F1Score(Metric::kEachClass, 0.5f),
+         {{"f1_score_0", 0.5}, {"f1_score_1", 0.8}, {"f1_score_2", 2.0 / 3}});
+  expect(FBetaScore(Metric::kEachClass, 2, 0.5f).Name("f2"),
+         {{"f2_0", 5.0 / 13}, {"f2_1", 10.0 / 11}, {"f2_2", 5.0 / 6}});
+  expect(F1Score(Metric::kEachClass, 0.5f).ClassId(1), {{"f1_score", 0.8}});
+  expect(F1Score(Metric::kMacro, 0.5f).ClassId(0), {{"f1_score", 0.5}});
+  expect(F1Score(Metric::kMacro, 0.5f),
+         {{"f1_score", (0.5 + 0.8 + 2.0 / 3) / 3}});
+}
+
+TEST(MetricsTest, Auc_OfClasses_EqualsThatOfTheirColumns) {
+  std::mt19937 random(5);
+  constexpr size_t kRows = 50, kClasses = 3;
+  std::vector<float> p, t, w, columns[2][kClasses];
+  for (size_t r = 0; r < kRows; ++r) {
+    w.push_back(static_cast<float>(random() % 4) * 0.5f);
+    for (size_t c = 0; c < kClasses; ++c) {
+      // Between two thresholds, where rounding does not decide.
+      const float predicted = static_cast<float>(random() % 19 + 0.5f) / 19;
+      // Class 2 has no example.
+      const auto actual = static_cast<float>(c == 2 ? 0 : random() % 2);
+      for (auto* list : {&p, &columns[0][c]}) list->push_back(predicted);
+      for (auto* list : {&t, &columns[1][c]}) list->push_back(actual);
+    }
+  }
+  for (const Metric::Curve curve : {Metric::kROC, Metric::kPrecisionRecall}) {
+    for (const auto summation :
+         {Metric::kInterpolation, Metric::kMinoring, Metric::kMajoring}) {
+      const Metric auc = AUC(20, curve, summation);
+      double sum = 0;
+      for (size_t c = 0; c < kClasses; ++c) {
+        const double alone = Value(auc, {1}, columns[0][c], columns[1][c], w);
+        const int id = static_cast<int>(c);
+        EXPECT_DOUBLE_EQ(Value(Metric(auc).ClassId(id), {3}, p, t, w), alone);
+        if (c < 2) {
+          EXPECT_NEAR(alone, PlainAuc(auc, columns[0][c], columns[1][c], w),
+                      1e-9);
+        }
+        sum += alone;
+      }
+      EXPECT_NEAR(Value(Metric(auc).MultiLabel(), {3}, p, t, w), sum / 3,
+                  1e-12);
+    }
+  }
+}
+
 // The examples are in several pieces, as on several workers.
 TEST(MetricsTest, States_OfSeveralParts_AddUp) {
   std::mt19937 random(3);
@@ -286,6 +353,19 @@ TEST(MetricsTest, ResolveMetric_SettingsDoNotFit_IsRefused) {
   EXPECT_TRUE(ResolveMetric(OneHotMeanIoU(4), dense, {4}, &m).ok());
   EXPECT_FALSE(ResolveMetric(F1Score(Metric::kMacro), dense, {2, 4}, &m).ok());
   EXPECT_FALSE(ResolveMetric(TopKCategoricalAccuracy(0), dense, {4}, &m).ok());
+  EXPECT_TRUE(ResolveMetric(F1Score(), dense, {100}, &m).ok());
+  EXPECT_FALSE(ResolveMetric(F1Score(), dense, {101}, &m).ok());
+  EXPECT_TRUE(ResolveMetric(F1Score().ClassId(100), dense, {101}, &m).ok());
+  EXPECT_FALSE(ResolveMetric(F1Score().ClassId(4), dense, {4}, &m).ok());
+  EXPECT_FALSE(ResolveMetric(AUC().ClassId(4), dense, {4}, &m).ok());
+  EXPECT_TRUE(ResolveMetric(AUC().MultiLabel(), dense, {4}, &m).ok());
+  EXPECT_FALSE(ResolveMetric(AUC().MultiLabel(), dense, {2, 4}, &m).ok());
+  EXPECT_FALSE(ResolveMetric(AUC().MultiLabel(), dense, {400}, &m).ok());
+  Metric auc = AUC().MultiLabel();
+  auc.num_labels = 3;
+  EXPECT_FALSE(ResolveMetric(auc, dense, {4}, &m).ok());
+  EXPECT_FALSE(
+      ResolveMetric(AUC().MultiLabel().ClassId(1), dense, {4}, &m).ok());
 }
 
 TEST(MetricsTest, MetricState_NothingCounted_IsZero) {

@@ -60,6 +60,8 @@ void ExpectSame(const Metric& a, const Metric& b) {
   EXPECT_EQ(a.num_thresholds, b.num_thresholds);
   EXPECT_EQ(a.curve, b.curve);
   EXPECT_EQ(a.summation, b.summation);
+  EXPECT_EQ(a.multi_label, b.multi_label);
+  EXPECT_EQ(a.num_labels, b.num_labels);
   EXPECT_EQ(a.from_logits, b.from_logits);
   EXPECT_EQ(a.label_smoothing, b.label_smoothing);
   EXPECT_EQ(a.average, b.average);
@@ -370,6 +372,8 @@ TEST(CompileJsonTest, Metric_WrittenAndRead_IsTheSame) {
         AUC(),
         AUC(50, Metric::kPrecisionRecall, Metric::kMajoring),
         AUC(3, Metric::kROC, Metric::kMinoring).FromLogits(),
+        AUC().MultiLabel(),
+        AUC().ClassId(1),
         Precision(),
         Precision(0.25f),
         Recall().TopK(3),
@@ -378,7 +382,9 @@ TEST(CompileJsonTest, Metric_WrittenAndRead_IsTheSame) {
         TrueNegatives(),
         FalsePositives(0.1f),
         FalseNegatives(),
+        F1Score(),
         F1Score(Metric::kMicro),
+        F1Score(Metric::kMicro).ClassId(3),
         F1Score(Metric::kWeighted, 0.3f),
         FBetaScore(Metric::kMacro, 2),
         MeanIoU(3),
@@ -433,6 +439,26 @@ TEST(CompileJsonTest, Metric_AucAndScoresOfKeras_AreRead) {
   ExpectSame(ReadMetric(R"({"class_name": "F1Score", "config":
       {"average": "macro", "threshold": null}})"),
              F1Score(Metric::kMacro));
+  for (const char* json :
+       {"\"f1_score\"", R"({"class_name": "F1Score", "config": {}})",
+        R"({"class_name": "F1Score", "config": {"average": null}})"}) {
+    ExpectSame(ReadMetric(json), F1Score());
+  }
+  Metric labels = AUC().MultiLabel();
+  labels.num_labels = 4;
+  ExpectSame(ReadMetric(R"({"class_name": "AUC", "config":
+      {"multi_label": true, "num_labels": 4}})"),
+             labels);
+}
+
+// Keras would refuse a field of a class that it does not have there.
+TEST(CompileJsonTest, Metric_ClassIdOfOurs_IsWrittenOnlyIfSet) {
+  for (const Metric& metric : {AUC(), F1Score(), FBetaScore()}) {
+    EXPECT_EQ(ToJson(metric).find("class_id"), std::string::npos);
+    EXPECT_NE(ToJson(Metric(metric).ClassId(2)).find("\"class_id\":2"),
+              std::string::npos);
+  }
+  EXPECT_NE(ToJson(Recall()).find("\"class_id\":null"), std::string::npos);
 }
 
 // --- what is refused --------------------------------------------------------
@@ -578,14 +604,14 @@ const Wrong kWrong[] = {
      'l',
      "mean_square_error",
      {"loss", "nearest known is 'mean_squared_error'"}},
-    {"NoAverage",
+    {"UnknownAverage",
      'm',
-     R"({"class_name": "F1Score", "config": {}})",
-     {"config.average", "is missing"}},
-    {"AverageOfEachClass",
-     'm',
-     R"({"class_name": "F1Score", "config": {"average": null}})",
+     R"({"class_name": "F1Score", "config": {"average": "samples"}})",
      {"config.average", "macro"}},
+    {"ClassIdOfNoNumber",
+     'm',
+     R"({"class_name": "AUC", "config": {"class_id": "one"}})",
+     {"config.class_id", "whole number"}},
     {"SeveralThresholds",
      'm',
      R"({"class_name": "Recall", "config": {"thresholds": [0.2, 0.5]}})",
@@ -594,10 +620,10 @@ const Wrong kWrong[] = {
      'm',
      R"({"class_name": "AUC", "config": {"label_weights": [1, 2]}})",
      {"config.label_weights", "null"}},
-    {"MultiLabel",
+    {"NoLabels",
      'm',
-     R"({"class_name": "AUC", "config": {"multi_label": true}})",
-     {"config.multi_label", "false"}},
+     R"({"class_name": "AUC", "config": {"num_labels": 0}})",
+     {"config.num_labels", "from 1"}},
     {"OtherCurve",
      'm',
      R"({"class_name": "AUC", "config": {"curve": "DET"}})",

@@ -108,6 +108,52 @@ TEST(CSVLoggerTest, Header_NameWithAComma_IsOneFieldAndReadBack) {
             0u);
 }
 
+// A metric with a value for each class is a column for each class, whatever the
+// batches, and the macro average is their mean.
+TEST(CSVLoggerTest, Header_MetricOfEachClass_HasAColumnForEach) {
+  constexpr int64_t kPoints = 70;  // 7 batches, 3 with a short one, one
+  std::vector<float> x(2 * kPoints), y(3 * kPoints);
+  const Philox random(7, 0);
+  for (int64_t i = 0; i < kPoints; ++i) {
+    const float turn = Philox::Unit(random.At(static_cast<uint64_t>(i))[0]);
+    x[static_cast<size_t>(2 * i)] = std::cos(turn * 6.2831853f);
+    x[static_cast<size_t>(2 * i + 1)] = std::sin(turn * 6.2831853f);
+    y[static_cast<size_t>(3 * i) + static_cast<size_t>(turn * 3)] = 1;
+  }
+  const Dataset points(MemorySource({DType::kFloat32, {2}}, x.data(),
+                                    {DType::kFloat32, {3}}, y.data(), kPoints));
+  for (const int batch : {1, 32, 100}) {
+    SCOPED_TRACE(batch);
+    TempFolder folder;
+    const std::string path = folder / "log.csv";
+    Sequential model({Input({2}), Dense(8, kRelu), Dense(3, kSoftmax)});
+    model.Compile(Adam(0.01f), CategoricalCrossentropy(),
+                  {F1Score(), F1Score(Metric::kMacro).Name("macro"),
+                   AUC().ClassId(2).Name("auc_2")});
+    FitOptions options = Quiet(2);
+    options.callbacks = {CSVLogger(path)};
+    options.validation_data = points.Take(40).Batch(batch);
+    const auto history = model.Fit(points.Shuffle(3).Batch(batch), options);
+    ASSERT_TRUE(history.ok()) << history.status().message();
+    EXPECT_EQ(ReadWhole(path).find(
+                  "epoch,auc_2,f1_score_0,f1_score_1,f1_score_2,loss,macro,"
+                  "val_auc_2,val_f1_score_0,val_f1_score_1,val_f1_score_2,"
+                  "val_loss,val_macro\r\n0,"),
+              0u)
+        << ReadWhole(path);
+    for (const std::string& prefix : {std::string(), std::string("val_")}) {
+      for (size_t epoch = 0; epoch < 2; ++epoch) {
+        double sum = 0;
+        for (const char* name : {"f1_score_0", "f1_score_1", "f1_score_2"}) {
+          sum += history->Values(prefix + name)[epoch];
+        }
+        EXPECT_NEAR(sum / 3, history->Values(prefix + "macro")[epoch], 1e-9);
+        EXPECT_GT(sum, 0);
+      }
+    }
+  }
+}
+
 TEST(CSVLoggerTest, Open_WithoutAppend_BeginsAgain) {
   TempFolder folder;
   const std::string path = folder / "log.csv";
