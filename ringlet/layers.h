@@ -193,6 +193,7 @@ struct Layer {
   bool keepdims = false;  // of the global pooling layers
   float rate = 0;         // Dropout, …: the fraction set to 0, or a deviation
   uint64_t seed = 0;      // Dropout, …: added to the model's seed
+  Shape noise_shape;      // Dropout, AlphaDropout; -1: the input's size
   float max_value = std::numeric_limits<float>::infinity();  // ReLU
   float negative_slope = 0, threshold = 0;  // ReLU; also LeakyReLU's slope
   float alpha = 1;                          // ELU
@@ -241,6 +242,9 @@ struct Layer {
   Layer& PointwiseRegularizer(const Regularizer& regularizer);
   Layer& KeepDims(bool keep);
   Layer& Seed(uint64_t s);
+  // One random number for all values along the axes of size 1, which are the
+  // first ones: {1, 1, 1} drops whole images.
+  Layer& NoiseShape(const Shape& sizes);
   Layer& Center(bool with_beta);
   Layer& Scale(bool with_gamma);
   Layer& GammaInitializer(const Initializer& initializer);

@@ -270,12 +270,18 @@ constexpr LayerField kRate = LayerField("rate", &Layer::rate)
                                  .Compared("rate");
 constexpr LayerField kSeed =
     LayerField("seed", &Layer::seed).SetBy(kSetSeed).Compared("seed");
-constexpr LayerField kNoiseShape("noise_shape", OnlyNull());
+constexpr LayerField kNoiseShape =
+    LayerField("noise_shape", &Layer::noise_shape)
+        .SetBy(kSetNoiseShape)
+        .WithBatch()
+        .OrNull()
+        .Compared("noise_shape");
+constexpr LayerField kNoNoiseShape =
+    LayerField("noise_shape", OnlyNull()).Unwritten();
 constexpr LayerField kDropoutFields[] = {kRate, kSeed, kNoiseShape};
 constexpr LayerField kSpatialDropout2DFields[] = {kRate, kSeed, kChannelsLast,
-                                                  kNoiseShape.Unwritten()};
-constexpr LayerField kSpatialDropout1DFields[] = {kRate, kSeed,
-                                                  kNoiseShape.Unwritten()};
+                                                  kNoNoiseShape};
+constexpr LayerField kSpatialDropout1DFields[] = {kRate, kSeed, kNoNoiseShape};
 constexpr LayerField kGaussianNoiseFields[] = {
     LayerField("stddev", &Layer::rate)
         .Required()

@@ -39,6 +39,7 @@ enum LayerSetting : uint64_t {
   kSetInvert = uint64_t{1} << 42,
   kSetAlphaInitializer = uint64_t{1} << 43,
   kSetAlphaRegularizer = uint64_t{1} << 44,
+  kSetNoiseShape = uint64_t{1} << 45,
 };
 
 }  // namespace ringlet

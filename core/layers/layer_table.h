@@ -99,14 +99,20 @@ struct LayerField {
     field.one_open = true;
     return field;
   }
+  // For a shape: the first size is the batch's, null, and so may others be.
+  constexpr LayerField WithBatch() const {
+    LayerField field = *this;
+    field.with_batch = true;
+    return field;
+  }
   // The field's name in Keras 2.
   constexpr LayerField Formerly(const char* other) const {
     LayerField field = *this;
     field.former = other;
     return field;
   }
-  // For a float: null means infinity, and descriptions omit it. For a list:
-  // null means none.
+  // For a float: null means infinity, and descriptions omit it. For a list or a
+  // shape: null means none.
   constexpr LayerField OrNull() const {
     LayerField field = *this;
     field.or_null = true;
@@ -161,6 +167,7 @@ struct LayerField {
   bool or_causal = false;
   bool as_number = false;
   bool one_open = false;
+  bool with_batch = false;
   const char* former = nullptr;
   bool or_null = false;
   bool unless_zero = false;

@@ -70,6 +70,7 @@ struct Text {
     return text;
   }
   std::string operator()(Shape Layer::*member) const {
+    if (field.or_null && (layer.*member).rank() == 0) return "";
     return (layer.*member).ToString();
   }
   template <typename Other>

@@ -292,6 +292,12 @@ Layer& Layer::Seed(uint64_t s) {
   return *this;
 }
 
+Layer& Layer::NoiseShape(const Shape& sizes) {
+  noise_shape = sizes;
+  settings |= kSetNoiseShape;
+  return *this;
+}
+
 Layer& Layer::Center(bool with_beta) {
   center = with_beta;
   settings |= kSetCenter;

@@ -85,11 +85,10 @@ Noise NoiseOf(const Layer& layer) {
 
 class NoiseOp final : public Op {
  public:
-  // With `spatial` each channel of an example has one random number.
-  NoiseOp(const Layer& layer, const Shape& x, bool spatial)
-      : noise_(NoiseOf(layer)),
-        off_(layer.rate == 0),
-        channels_(spatial ? x.back() : 0) {
+  // `channels`: the last numbers of an example, which have a random number each
+  // for all numbers before them, too; 0: each number has its own.
+  NoiseOp(const Layer& layer, const Shape& x, int64_t channels)
+      : noise_(NoiseOf(layer)), off_(layer.rate == 0), channels_(channels) {
     output_ = x;
   }
   bool may_overwrite_input() const override { return true; }
@@ -121,6 +120,7 @@ class NoiseOp final : public Op {
     const bool none =
         noise.normal ? noise.times == 0 && noise.plus == 0 : noise.rate == 0;
     if (off_ || none) return CopyTo(from, n, to);
+    if (channels_ == 1) return ApplyToExamples(call, noise, from, to);
     if (channels_ > 0) return ApplyToChannels(call, noise, from, to);
     ForEachPart(call, n, 4, [&](Range part) {
       float numbers[kPiece];
@@ -149,6 +149,22 @@ class NoiseOp final : public Op {
     }
   }
 
+  void ApplyToExamples(const OpCall& call, const Noise& noise,
+                       const float* from, float* to) const {
+    DrawUniform(call, 0, call.batch, call.scratch);
+    const int64_t n = output_.elements();
+    ForEachPart(call, call.batch, 1, [&](Range part) {
+      float numbers[kPiece];
+      for (int64_t example = part.begin; example < part.end; ++example) {
+        std::fill_n(numbers, kPiece, call.scratch[example]);
+        for (int64_t at = example * n; at < (example + 1) * n; at += kPiece) {
+          ApplyTo(noise, numbers, std::min(kPiece, (example + 1) * n - at),
+                  from + at, to + at);
+        }
+      }
+    });
+  }
+
   void ApplyToChannels(const OpCall& call, const Noise& noise,
                        const float* from, float* to) const {
     ForEachPart(call, call.batch * channels_, 4, [&](Range part) {
@@ -168,6 +184,35 @@ class NoiseOp final : public Op {
   const bool off_;
   const int64_t channels_;
 };
+
+// The argument of NoiseOp.
+Status ChannelsOf(const Layer& layer, const Shape& x, int64_t* channels) {
+  if (layer.kind == Kind::kSpatialDropout2D ||
+      layer.kind == Kind::kSpatialDropout1D) {
+    Shape image;
+    RINGLET_RETURN_IF_ERROR(ImageOf(layer, x, &image));
+    *channels = x.back();
+    return Status();
+  }
+  const Shape& noise = layer.noise_shape;
+  if (noise.rank() == 0) return Status();
+  int axis = 0;
+  while (axis < noise.rank() && noise[axis] == 1) ++axis;
+  int64_t count = 1;
+  bool fits = noise.rank() == x.rank();
+  for (; fits && axis < x.rank(); ++axis) {
+    fits = noise[axis] == -1 || noise[axis] == x[axis];
+    count *= x[axis];
+  }
+  if (!fits) {
+    return InvalidArgument(
+        "noise_shape is %s for each example, and the input %s; it must be 1 in "
+        "the first axes, and the input's size (or null, -1) in the others",
+        noise.ToString().c_str(), x.ToString().c_str());
+  }
+  if (count < x.elements()) *channels = count;
+  return Status();
+}
 
 Layer Random(Layer::Kind kind, float rate) {
   Layer layer;
@@ -202,11 +247,9 @@ Status MakeNoise(const Layer& layer, const std::vector<Shape>& inputs,
                            deviation ? "stddev" : "rate", deviation ? ']' : ')',
                            layer.rate);
   }
-  const bool spatial = layer.kind == Kind::kSpatialDropout2D ||
-                       layer.kind == Kind::kSpatialDropout1D;
-  Shape image;
-  if (spatial) RINGLET_RETURN_IF_ERROR(ImageOf(layer, inputs[0], &image));
-  op->reset(new NoiseOp(layer, inputs[0], spatial));
+  int64_t channels = 0;
+  RINGLET_RETURN_IF_ERROR(ChannelsOf(layer, inputs[0], &channels));
+  op->reset(new NoiseOp(layer, inputs[0], channels));
   return Status();
 }
 

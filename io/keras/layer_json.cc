@@ -166,7 +166,9 @@ struct ReadValue {
     ReadRegularizer(field.name, fields, &(entry->layer.*member));
   }
   void operator()(Shape Layer::*member) const {
-    ReadShape(field.name, false, field.one_open ? -1 : 1, fields,
+    if (field.or_null && !fields->Has(field.name)) return;
+    ReadShape(field.name, field.with_batch,
+              field.one_open || field.with_batch ? -1 : 1, fields,
               &(entry->layer.*member));
   }
   void operator()(OnlyNull) const { fields->OnlyNull({field.name}); }
@@ -301,7 +303,9 @@ void ReadShape(const char* key, bool batch, int64_t low, FieldReader* fields,
   const std::string takes = std::string("a list of ") +
                             (batch ? "null and " : "") + "at most " +
                             std::to_string(Shape::kMaxRank) + " sizes" +
-                            (low < 0 ? "; one of them may be -1" : "");
+                            (low >= 0 ? ""
+                             : batch  ? ", each 1, null or the input's"
+                                      : "; one of them may be -1");
   const Json json = fields->Take(key, takes);
   if (!json) return;
   const int rank = json.size() - (batch ? 1 : 0);

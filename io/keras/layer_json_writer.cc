@@ -75,7 +75,21 @@ struct WriteValue {
     WriteRegularizer(w, layer.*member);
   }
   void operator()(Shape Layer::*member) const {
-    WriteShape(w, false, layer.*member);
+    const Shape& shape = layer.*member;
+    if (!field.with_batch) return WriteShape(w, false, shape);
+    if (shape.rank() == 0) {
+      w->Null();
+      return;
+    }
+    w->BeginArray().Null();
+    for (int i = 0; i < shape.rank(); ++i) {
+      if (shape[i] < 0) {
+        w->Null();
+      } else {
+        w->Int(shape[i]);
+      }
+    }
+    w->EndArray();
   }
   void operator()(OnlyNull) const { w->Null(); }
   void operator()(OnlyNumber only) const {

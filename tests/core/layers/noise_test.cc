@@ -43,6 +43,8 @@ TEST(NoiseTest, Noise_EachPlace_HasItsOwnNumber) {
   };
   const auto kept = [&](size_t i) { return Unit(i) >= rate; };
   const auto spatial = [&](size_t i) { return kept(i / size * 6 + i % 6); };
+  const auto whole = [&](size_t i) { return kept(i / size); };
+  const auto columns = [&](size_t i) { return kept(i / size * 18 + i % 18); };
   const double deviation = std::sqrt(rate / keep);
   const Case cases[] = {
       {Dropout(0.3f),
@@ -51,6 +53,20 @@ TEST(NoiseTest, Noise_EachPlace_HasItsOwnNumber) {
       {SpatialDropout2D(0.3f),
        [&](double v, size_t i) { return spatial(i) ? v / keep : 0; },
        [&](double d, size_t i) { return spatial(i) ? d / keep : 0; }},
+      {Dropout(0.3f).NoiseShape({1, 1, 1}),
+       [&](double v, size_t i) { return whole(i) ? v / keep : 0; },
+       [&](double d, size_t i) { return whole(i) ? d / keep : 0; }},
+      {Dropout(0.3f).NoiseShape({1, -1, 6}),
+       [&](double v, size_t i) { return columns(i) ? v / keep : 0; },
+       [&](double d, size_t i) { return columns(i) ? d / keep : 0; }},
+      {Dropout(0.3f).NoiseShape({5, 3, -1}),
+       [&](double v, size_t i) { return kept(i) ? v / keep : 0; },
+       [&](double d, size_t i) { return kept(i) ? d / keep : 0; }},
+      {AlphaDropout(0.3f).NoiseShape({1, 1, -1}),
+       [&](double v, size_t i) {
+         return a * (spatial(i) ? v : -kAlphaScale) + a * kAlphaScale * rate;
+       },
+       [&](double d, size_t i) { return spatial(i) ? a * d : 0; }},
       {AlphaDropout(0.3f),
        [&](double v, size_t i) {
          return a * (kept(i) ? v : -kAlphaScale) + a * kAlphaScale * rate;
@@ -150,6 +166,13 @@ TEST(NoiseTest, Rate_OutOfRange_IsRefused) {
             "stddev must be in [0, 1], not 1.5");
   EXPECT_EQ(error(GaussianNoise(-1), {3}), "stddev must be in [0, 1], not -1");
   EXPECT_EQ(error(GaussianNoise(1), {3}), "");
+  EXPECT_EQ(
+      error(Dropout(0.5f).NoiseShape({4, 1}), {4, 3}),
+      "noise_shape is (4, 1) for each example, and the input (4, 3); it "
+      "must be 1 in the first axes, and the input's size (or null, -1) in "
+      "the others");
+  EXPECT_NE(error(Dropout(0.5f).NoiseShape({1}), {4, 3}), "");
+  EXPECT_NE(error(Dropout(0.5f).NoiseShape({1, 2}), {4, 3}), "");
   EXPECT_EQ(error(SpatialDropout2D(0.5f), {4, 3}),
             "SpatialDropout2D needs an input of (height, width, channels), not "
             "(4, 3)");
