@@ -245,8 +245,8 @@ class Model {
   // model. Fit calls it with its dataset. In a job all ranks must pass the same
   // examples. After an error no layer has changed.
   Status Adapt(const Dataset& dataset);
-  // Gives a Normalization of this model that has none mean and variance, such
-  // as those of the model with the same weights.
+  // Sets mean and variance of a Normalization, such as those of the model with
+  // the same weights. That of a nested model is "body/normalization".
   Status SetNormalization(const std::string& layer,
                           const std::vector<float>& mean,
                           const std::vector<float>& variance);

@@ -200,17 +200,18 @@ Status Model::SetNormalization(const std::string& layer,
                                const std::vector<float>& mean,
                                const std::vector<float>& variance) {
   Graph* const graph = ModelParts(this).mutable_graph();
-  for (int node = graph->FindUnadapted(); node >= 0;
-       node = graph->FindUnadapted(node + 1)) {
-    const GraphLayer& called =
-        graph->layers()[static_cast<size_t>(graph->node(node).layer_index)];
-    if (called.path != layer || called.calls > 1 || called.parent >= 0)
+  bool found = false;
+  for (int node = 0; node < graph->size(); ++node) {
+    const Layer& each = graph->node(node).layer;
+    if (each.kind != Layer::Kind::kNormalization || each.name != layer)
       continue;
-    return graph->SetNormalization(node, mean, variance);
+    RINGLET_RETURN_IF_ERROR(graph->SetNormalization(node, mean, variance)
+                                .Annotate("layer '%s'", layer.c_str()));
+    found = true;
   }
-  return InvalidArgument(
-      "model '%s': there is no Normalization '%s' that adapts to the data",
-      name().c_str(), layer.c_str());
+  if (found) return Status();
+  return InvalidArgument("model '%s': there is no Normalization '%s'",
+                         name().c_str(), layer.c_str());
 }
 
 }  // namespace ringlet

@@ -74,12 +74,18 @@ Status Graph::SetTrainable(const std::string& layer, bool trainable) {
 Status Graph::SetNormalization(int node, const std::vector<float>& mean,
                                const std::vector<float>& variance) {
   GraphNode& of = nodes_[node];
-  Layer& layer = layers_[of.layer_index].layer;
-  for (Layer* each : {&layer, &of.layer}) {
+  Layer changed = of.layer;
+  changed.means = mean;
+  changed.variances = variance;
+  std::unique_ptr<Op> op;
+  RINGLET_RETURN_IF_ERROR(
+      Op::Make(changed, {nodes_[of.inputs[0]].output}, &op));
+  of.op = std::move(op);
+  for (Layer* each : {&layers_[of.layer_index].layer, &of.layer}) {
     each->means = mean;
     each->variances = variance;
   }
-  return Op::Make(of.layer, {nodes_[of.inputs[0]].output}, &of.op);
+  return Status();
 }
 
 int Graph::FindUnadapted(int from) const {

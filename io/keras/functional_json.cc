@@ -243,6 +243,13 @@ Status BuildFunctional(const Json& layers, LayerGraph* graph,
 
 Layer LayerBehind(const LayerEntry& entry, const Model& model, int input) {
   Layer layer = entry.layer;
+  // In Keras it does not adapt by itself. Fit can adapt it to an input.
+  if (layer.kind == Kind::kNormalization && layer.means.empty() &&
+      layer.variances.empty() && !entry.has_adapt && input >= 0 &&
+      model.layer(input).kind != Kind::kInput) {
+    layer.means = {0};
+    layer.variances = {1};
+  }
   if (layer.kind == Layer::Kind::kSoftmax && layer.axes.size() == 1 &&
       input >= 0 && layer.axes[0] == model.output_shape(input).rank()) {
     layer.kind = Layer::Kind::kActivation;

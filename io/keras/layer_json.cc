@@ -283,6 +283,7 @@ Status ReadFields(const KerasObject& object, FieldReader* fields,
   const LayerClass& row = AllLayers()[number];
   ReadClass(row, fields, entry);
   entry->layer.name = name;
+  entry->has_adapt = static_cast<bool>(object.config["adapt"]);
   std::optional<bool> trainable = true;
   fields->Bool("trainable", &trainable);
   entry->layer.trainable = trainable.value_or(true);

@@ -40,6 +40,59 @@ std::map<std::string, std::string> OlderPaths(const Model& model) {
   return older;
 }
 
+// numpy.savez(file, *arrays) names them arr_0, arr_1 and so on.
+const StoredTensor* FindArray(const WeightsFile& file, size_t number) {
+  return file.Find("arr_" + std::to_string(number));
+}
+
+bool AreUnnamed(const WeightsFile& file) {
+  if (file.is_ringlets()) return false;
+  for (size_t i = 0; i < file.tensors().size(); ++i) {
+    if (FindArray(file, i) == nullptr) return false;
+  }
+  return !file.tensors().empty();
+}
+
+constexpr size_t kNormalizationArrays = 3;  // mean, variance, count
+
+// The Normalizations of a model, each with the number of weights before it.
+std::map<std::string, size_t> NormalizationsOf(const Model& model) {
+  std::map<std::string, int> nodes;
+  for (int node = 0; node < model.num_nodes(); ++node) {
+    nodes.emplace(model.layer(node).name, node);
+  }
+  std::map<std::string, size_t> before;
+  for (const auto& [name, node] : nodes) {
+    if (model.layer(node).kind != Layer::Kind::kNormalization) continue;
+    size_t weights = 0;
+    for (const Variable& v : model.variables()) {
+      weights += nodes[v.path.substr(0, v.path.rfind('/'))] < node;
+    }
+    before[name] = weights;
+  }
+  return before;
+}
+
+// The number of the first array of each Normalization in a file of arrays of
+// model.get_weights(). Empty if these are weights only.
+std::map<std::string, size_t> ArraysOfNormalizations(const WeightsFile& file,
+                                                     const Model& model) {
+  std::map<std::string, size_t> before = NormalizationsOf(model), arrays;
+  if (!AreUnnamed(file) ||
+      file.tensors().size() !=
+          model.variables().size() + kNormalizationArrays * before.size()) {
+    return arrays;
+  }
+  for (const auto& [name, weights] : before) {
+    size_t first = weights;
+    for (const auto& other : before) {
+      if (other.second < weights) first += kNormalizationArrays;
+    }
+    arrays[name] = first;
+  }
+  return arrays;
+}
+
 bool IsOptimizers(const std::string& name) {
   for (const char* prefix : {"optimizer/", "optimizer_weights/", "training/"}) {
     if (StartsWith(name, prefix)) return true;
@@ -52,6 +105,7 @@ class KerasWeightFinder {
   KerasWeightFinder(const WeightsFile& file, const Model& model, bool parts,
                     std::vector<const StoredTensor*>* tensors)
       : file_(file),
+        model_(model),
         variables_(model.variables()),
         older_(OlderPaths(model)),
         parts_(parts),
@@ -60,7 +114,7 @@ class KerasWeightFinder {
   Status Run() {
     found_.assign(variables_.size(), nullptr);
     FindByWholeNames();
-    if (!file_.is_ringlets() && AreUnnamed()) return TakeInOrder();
+    if (AreUnnamed(file_)) return TakeInOrder();
     FindCandidates();
     return TakeCandidates();
   }
@@ -78,16 +132,13 @@ class KerasWeightFinder {
     }
   }
 
-  // numpy.savez(file, *arrays) names them arr_0, arr_1 and so on.
-  bool AreUnnamed() const {
-    for (size_t i = 0; i < file_.tensors().size(); ++i) {
-      if (file_.Find("arr_" + std::to_string(i)) == nullptr) return false;
-    }
-    return !file_.tensors().empty();
-  }
-
   Status TakeInOrder() {
     const size_t arrays = file_.tensors().size();
+    const auto others = ArraysOfNormalizations(file_, model_);
+    if (!others.empty()) {
+      TakeAround(others);
+      return Status();
+    }
     if (arrays != variables_.size() && !parts_) {
       return InvalidArgument(
           "%s: holds %zu arrays without names (arr_0 and so on), but the model "
@@ -98,9 +149,22 @@ class KerasWeightFinder {
           variables_.empty() ? "dense/kernel" : variables_[0].path.c_str());
     }
     for (size_t v = 0; v < std::min(arrays, variables_.size()); ++v) {
-      found_[v] = file_.Find("arr_" + std::to_string(v));
+      found_[v] = FindArray(file_, v);
     }
     return Status();
+  }
+
+  // The arrays in order without those of Normalizations.
+  void TakeAround(const std::map<std::string, size_t>& others) {
+    std::set<size_t> taken;
+    for (const auto& [name, first] : others) {
+      for (size_t i = 0; i < kNormalizationArrays; ++i) taken.insert(first + i);
+    }
+    size_t array = 0;
+    for (const StoredTensor*& found : found_) {
+      while (taken.count(array) > 0) ++array;
+      found = FindArray(file_, array++);
+    }
   }
 
   // The tensor's name in this library's form; "" if it is no weight.
@@ -197,6 +261,7 @@ class KerasWeightFinder {
   }
 
   const WeightsFile& file_;
+  const Model& model_;
   const std::vector<Variable>& variables_;
   const std::map<std::string, std::string> older_;
   const bool parts_;
@@ -205,6 +270,48 @@ class KerasWeightFinder {
 };
 
 }  // namespace
+
+namespace {
+
+bool IsRead(const StoredTensor* tensor) {
+  return tensor != nullptr && tensor->unread.empty();
+}
+
+// The tensor with this name, or the only one with groups before it.
+const StoredTensor* FindByPath(const WeightsFile& file,
+                               const std::string& path) {
+  const StoredTensor* found = nullptr;
+  for (const StoredTensor& tensor : file.tensors()) {
+    const std::string name = WithoutNumber(tensor.name);
+    if (name == path) return &tensor;
+    if (!EndsWith(name, "/" + path)) continue;
+    if (found != nullptr) return nullptr;
+    found = &tensor;
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<StoredNormalization> FindNormalizations(const WeightsFile& file,
+                                                    const Model& model) {
+  std::vector<StoredNormalization> all;
+  if (file.is_ringlets()) return all;
+  const auto arrays = ArraysOfNormalizations(file, model);
+  for (const auto& [name, weights] : NormalizationsOf(model)) {
+    StoredNormalization stored = {name, FindByPath(file, name + "/mean"),
+                                  FindByPath(file, name + "/variance"),
+                                  FindByPath(file, name + "/count")};
+    const auto array = arrays.find(name);
+    if (array != arrays.end()) {
+      stored = {name, FindArray(file, array->second),
+                FindArray(file, array->second + 1),
+                FindArray(file, array->second + 2)};
+    }
+    if (IsRead(stored.mean) && IsRead(stored.variance)) all.push_back(stored);
+  }
+  return all;
+}
 
 Status FindKerasWeights(const WeightsFile& file, const Model& model, bool parts,
                         std::vector<const StoredTensor*>* tensors) {

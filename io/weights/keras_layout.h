@@ -5,6 +5,7 @@
 #ifndef RINGLET_IO_WEIGHTS_KERAS_LAYOUT_H_
 #define RINGLET_IO_WEIGHTS_KERAS_LAYOUT_H_
 
+#include <string>
 #include <vector>
 
 #include "ringlet/model.h"
@@ -18,6 +19,19 @@ namespace ringlet {
 // tensor.
 Status FindKerasWeights(const WeightsFile& file, const Model& model, bool parts,
                         std::vector<const StoredTensor*>* tensors);
+
+// A Normalization of the model with mean and variance in the file. Keras
+// counts them and the number of examples, which is not used, as weights.
+struct StoredNormalization {
+  std::string layer;  // its path
+  const StoredTensor* mean;
+  const StoredTensor* variance;
+  const StoredTensor* count;  // may be null
+};
+
+// Not for a file of ringlet, which has them in the model's configuration.
+std::vector<StoredNormalization> FindNormalizations(const WeightsFile& file,
+                                                    const Model& model);
 
 }  // namespace ringlet
 

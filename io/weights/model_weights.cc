@@ -87,8 +87,12 @@ Status MatchWeights(const WeightsFile& file, const Model& model,
 // The file's tensors that match no weight of the model.
 std::vector<std::string> Unexpected(const WeightsFile& file,
                                     WeightsLayout layout,
-                                    const std::vector<Match>& matches) {
+                                    const std::vector<Match>& matches,
+                                    const Model& model) {
   std::set<const StoredTensor*> taken;
+  for (const StoredNormalization& stored : FindNormalizations(file, model)) {
+    taken.insert({stored.mean, stored.variance, stored.count});
+  }
   for (const Match& match : matches) {
     taken.insert(match.stored.tensor);
   }
@@ -111,8 +115,8 @@ std::vector<std::string> Unexpected(const WeightsFile& file,
 // The matches to load, and the report but for `loaded` and `verified`.
 std::vector<Match> Compare(const WeightsFile& file, WeightsLayout layout,
                            const std::vector<Match>& matches,
-                           WeightsReport* report) {
-  report->unexpected = Unexpected(file, layout, matches);
+                           const Model& model, WeightsReport* report) {
+  report->unexpected = Unexpected(file, layout, matches, model);
   std::set<std::string> left;  // layers
   for (const Match& match : matches) {
     if (match.fits) continue;
@@ -254,6 +258,18 @@ Status ReadWeights(const WeightsFile& file, const std::vector<Match>& matches,
   return Status();
 }
 
+Status ReadNormalizations(const WeightsFile& file, Model* model) {
+  for (const StoredNormalization& stored : FindNormalizations(file, *model)) {
+    std::vector<float> mean, variance;
+    RINGLET_RETURN_IF_ERROR(ReadFloats(file, *stored.mean, &mean));
+    RINGLET_RETURN_IF_ERROR(ReadFloats(file, *stored.variance, &variance));
+    RINGLET_RETURN_IF_ERROR(
+        model->SetNormalization(stored.layer, mean, variance)
+            .Annotate("%s", file.path().c_str()));
+  }
+  return Status();
+}
+
 void Warn(const LoadWeightsOptions& options, const std::string& message) {
   if (options.warn) {
     options.warn(message);
@@ -322,10 +338,11 @@ Status LoadWeights(Model* model, const std::string& path,
   std::vector<Match> matches;
   RINGLET_RETURN_IF_ERROR(MatchWeights(file, *model, options, &matches));
   const std::vector<Match> fitting =
-      Compare(file, LayoutOf(file, options), matches, report);
+      Compare(file, LayoutOf(file, options), matches, *model, report);
   RINGLET_RETURN_IF_ERROR(CheckReport(file, options, fitting.empty(), *report));
   if (file.verifiable()) RINGLET_RETURN_IF_ERROR(file.Verify());
   RINGLET_RETURN_IF_ERROR(CheckFloats(file, fitting));
+  RINGLET_RETURN_IF_ERROR(ReadNormalizations(file, model));
   RINGLET_RETURN_IF_ERROR(ReadWeights(file, fitting, model->weights(), report));
   report->verified = file.verifiable();
   if (!report->verified) {

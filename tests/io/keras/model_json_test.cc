@@ -73,6 +73,7 @@ void ExpectSameLayer(const Layer& a, const Layer& b) {
   EXPECT_EQ(a.bias_regularizer.l2, b.bias_regularizer.l2);
   EXPECT_EQ(a.rate, b.rate);
   EXPECT_EQ(a.seed, b.seed);
+  EXPECT_EQ(a.noise_shape, b.noise_shape);
   EXPECT_EQ(a.settings & kSetSeed, b.settings & kSetSeed);
   EXPECT_EQ(a.momentum, b.momentum);
   EXPECT_EQ(a.epsilon, b.epsilon);
@@ -703,6 +704,113 @@ TEST(ModelJsonTest, ToJson_Functional_IsTheTextOfKeras3) {
           tensor + "," + tensor +
           R"(]],"kwargs":{}}]}],"input_layers":[["x",0,0]],)"
           R"("output_layers":[["sum",0,0]]},"registered_name":null})");
+}
+
+// --- operations -------------------------------------------------------------
+
+// A model of an input "x" of (2) and these layers, of which the last is the
+// output.
+std::string OperationsJson(
+    const std::vector<std::pair<std::string, std::string>>& layers) {
+  std::string json =
+      R"({"class_name": "Functional", "config": {"name": "m", "layers": [
+         {"class_name": "InputLayer", "name": "x", "inbound_nodes": [],
+          "config": {"batch_shape": [null, 2], "name": "x"}})";
+  for (const auto& [name, rest] : layers) {
+    json += R"(, {"name": ")" + name + R"(", )" + rest + "}";
+  }
+  return json + R"(], "input_layers": [["x", 0, 0]], "output_layers": [[")" +
+         layers.back().first + R"(", 0, 0]]}})";
+}
+
+// An operation as Keras 3 writes it. `args`: numbers, and names of tensors.
+std::pair<std::string, std::string> Operation(
+    const std::string& class_name, const std::string& name,
+    const std::vector<std::string>& args) {
+  std::string list;
+  for (const std::string& arg : args) {
+    const bool number = arg.find_first_not_of("-.0123456789") == arg.npos;
+    list += list.empty() ? "" : ", ";
+    list += number ? arg
+                   : R"({"class_name": "__keras_tensor__", "config":
+                        {"shape": [null, 2], "dtype": "float32",
+                         "keras_history": [")" +
+                         arg + R"(", 0, 0]}})";
+  }
+  return {name, R"("module": "keras.src.ops.numpy", "class_name": ")" +
+                    class_name + R"(", "config": {"name": ")" + name +
+                    R"("}, "registered_name": ")" + class_name +
+                    R"(", "inbound_nodes": [{"args": [)" + list +
+                    R"(], "kwargs": {}}])"};
+}
+
+// The same of Keras 2, of the tensor `x` and `y`, a number or a reference.
+std::pair<std::string, std::string> OlderOperation(const std::string& function,
+                                                   const std::string& name,
+                                                   const std::string& x,
+                                                   const std::string& y) {
+  return {name,
+          R"("class_name": "TFOpLambda", "config": {"name": ")" + name +
+              R"(", "trainable": true, "dtype": "float32", "function": ")" +
+              function + R"("}, "inbound_nodes": [[")" + x +
+              R"(", 0, 0, {"y": )" + y + R"(, "name": null}]])"};
+}
+
+std::vector<float> OutputsOf(Model* model, const std::vector<float>& x) {
+  model->Compile(SGD(), MeanSquaredError());
+  const Status status = model->Forward(
+      x.data(),
+      static_cast<int64_t>(x.size()) / model->output_shape(0).elements(),
+      false);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return {model->output(), model->output() + x.size()};
+}
+
+// (5 - (x + 3)) * 0.5 - 2 + x, as the program wrote it.
+TEST(ModelJsonTest, Load_OperationsOfTensorsAndNumbers_AreComputed) {
+  const auto keras3 = Load(
+      OperationsJson({Operation("Add", "add", {"x", "3.0"}),
+                      Operation("Subtract", "subtract", {"5", "add"}),
+                      Operation("Multiply", "multiply", {"subtract", "0.5"}),
+                      Operation("Subtract", "subtract_1", {"multiply", "2.0"}),
+                      Operation("Add", "add_1", {"subtract_1", "x"})}));
+  // (x + 3) * -0.5 - -0.5 + x: the same with the number behind.
+  const auto keras2 = Load(OperationsJson(
+      {OlderOperation("__operators__.add", "tf.__operators__.add", "x", "3.0"),
+       OlderOperation("math.multiply", "tf.math.multiply",
+                      "tf.__operators__.add", "-0.5"),
+       OlderOperation("math.subtract", "tf.math.subtract", "tf.math.multiply",
+                      "-0.5"),
+       OlderOperation("__operators__.add", "tf.__operators__.add_1",
+                      "tf.math.subtract", R"(["x", 0, 0])")}));
+  const std::vector<float> x = {0, 1, -4, 0.25f};
+  for (Model* model : {keras3.get(), keras2.get()}) {
+    ASSERT_NE(model, nullptr);
+    ExpectRoundTrip(*model);
+    const std::vector<float> y = OutputsOf(model, x);
+    for (size_t i = 0; i < x.size(); ++i) {
+      EXPECT_FLOAT_EQ(y[i], (5 - (x[i] + 3)) * 0.5f - 2 + x[i]) << i;
+    }
+  }
+  EXPECT_EQ(keras3->layer(1).name, "add");
+  EXPECT_EQ(keras2->layer(1).name, "tf.__operators__.add");
+}
+
+TEST(ModelJsonTest, Load_OperationWithoutALayer_IsRefused) {
+  const auto expect = [](const std::string& json, const char* text) {
+    EXPECT_NE(ErrorOf(json).find(text), std::string::npos) << ErrorOf(json);
+  };
+  expect(OperationsJson({Operation("Maximum", "maximum", {"x", "0.0"})}),
+         "inbound_nodes[0].args[1]: is 0");
+  expect(OperationsJson({Operation("Add", "add", {"1.0", "2.0"})}),
+         "inbound_nodes[0].args[1]: is 2");
+  expect(OperationsJson(
+             {OlderOperation("math.divide", "tf.math.divide", "x", "255.0")}),
+         "config.function: is \"math.divide\"");
+  std::string twice = Operation("Add", "add", {"x", "3.0"}).second;
+  const std::string node = twice.substr(twice.find("[{\"args") + 1);
+  twice.insert(twice.size() - 1, ", " + node.substr(0, node.size() - 1));
+  expect(OperationsJson({{"add", twice}}), "inbound_nodes[1].args[1]: is 3");
 }
 
 // --- what is refused --------------------------------------------------------

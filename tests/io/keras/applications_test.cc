@@ -1,0 +1,218 @@
+// Models of keras.applications, as tests/keras_applications.py writes them.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "../../support/python.h"
+#include "../../support/temp_folder.h"
+#include "../../support/tiny_model.h"
+#include "io/readers/npz.h"
+#include "ringlet/checkpoint.h"
+#include "ringlet/fit.h"
+
+namespace ringlet {
+namespace {
+
+std::unique_ptr<Model> LoadApplication(const std::string& arguments) {
+  std::unique_ptr<Model> model;
+  const auto lines = RunPython(Script("keras_applications.py") + arguments);
+  if (lines.size() != 1) return nullptr;
+  const Status status = ModelFromJson(lines[0], &model);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return model;
+}
+
+struct Application {
+  const char* name;
+  int64_t parameters;        // as Keras's summary has them
+  int64_t of_normalization;  // mean, variance and count, no weights in ringlet
+  std::vector<const char*> weights;
+};
+
+std::ostream& operator<<(std::ostream& out, const Application& application) {
+  return out << application.name;
+}
+
+class ApplicationTest : public testing::TestWithParam<Application> {};
+
+TEST_P(ApplicationTest, Load_At224_HasThePublishedParametersAndNames) {
+  if (!HavePython()) GTEST_SKIP() << "needs python3";
+  const Application& application = GetParam();
+  const auto model = LoadApplication(std::string(application.name) + " 224");
+  ASSERT_NE(model, nullptr);
+  EXPECT_EQ(model->num_weights() + application.of_normalization,
+            application.parameters);
+  EXPECT_EQ(model->output_shape(), (Shape{1000}));
+  std::set<std::string> paths;
+  for (const Variable& variable : model->variables()) {
+    paths.insert(variable.path);
+  }
+  for (const char* path : application.weights) {
+    EXPECT_EQ(paths.count(path), 1u) << path;
+  }
+  // Written and read again it is the same model.
+  std::unique_ptr<Model> again;
+  const Status status = ModelFromJson(ToJson(*model), &again);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(again->Summary(), model->Summary());
+}
+
+// The model without its top below a new head, with a short last batch.
+TEST_P(ApplicationTest, Fit_NewHead_TrainsTwoSteps) {
+  if (!HavePython()) GTEST_SKIP() << "needs python3";
+  const auto base =
+      LoadApplication(std::string(GetParam().name) + " 32 no_top");
+  ASSERT_NE(base, nullptr);
+  Sequential model;
+  model.Add(Input({32, 32, 3}));
+  model.Add(base->AsLayer().Name("base"));
+  model.Add(Dense(3).Name("head"));
+  model.Compile(SGD(0.01f), SparseCategoricalCrossentropy(kFromLogits),
+                {Accuracy()});
+  ASSERT_TRUE(model.status().ok()) << model.status().message();
+  constexpr int64_t kImages = 5;
+  std::vector<float> x(static_cast<size_t>(kImages * 32 * 32 * 3));
+  const Philox random(3, 0);
+  for (size_t i = 0; i < x.size(); ++i) {
+    x[i] = Philox::Unit(random.At(i)[0]);
+  }
+  const std::vector<int32_t> y = {0, 1, 2, 0, 1};
+  const Dataset images(MemorySource({DType::kFloat32, {32, 32, 3}}, x.data(),
+                                    {DType::kInt32, {}}, y.data(), kImages));
+  const std::vector<float> before = WeightsOf(&model);
+  const auto history = model.Fit(images.Shuffle(1).Batch(3), Quiet(1));
+  ASSERT_TRUE(history.ok()) << history.status().message();
+  EXPECT_EQ(model.iterations(), 2);
+  const std::vector<float> after = WeightsOf(&model);
+  EXPECT_TRUE(std::all_of(after.begin(), after.end(),
+                          [](float w) { return std::isfinite(w); }));
+  // Each layer with weights has trained.
+  for (const Variable& v : model.variables()) {
+    const auto* const from = &before[static_cast<size_t>(v.offset)];
+    EXPECT_FALSE(std::equal(from, from + v.size(),
+                            &after[static_cast<size_t>(v.offset)]))
+        << v.path;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Keras, ApplicationTest,
+    testing::Values(
+        Application{
+            "MobileNetV2",
+            3538984,
+            0,
+            {"Conv1/kernel", "bn_Conv1/moving_variance",
+             "expanded_conv_depthwise/kernel", "block_1_expand/kernel",
+             "block_16_project_BN/gamma", "Conv_1/kernel", "predictions/bias"}},
+        Application{"ResNet50",
+                    25636712,
+                    0,
+                    {"conv1_conv/kernel", "conv2_block1_0_conv/bias",
+                     "conv5_block3_3_bn/beta", "predictions/kernel"}},
+        Application{
+            "EfficientNetB0",
+            5330571,
+            7,
+            {"stem_conv/kernel", "block1a_dwconv/kernel",
+             "block7a_se_reduce/bias", "top_bn/gamma", "predictions/kernel"}},
+        Application{"MobileNetV3Small",
+                    2554968,
+                    0,
+                    {"conv/kernel", "expanded_conv_squeeze_excite_conv/kernel",
+                     "expanded_conv_10_project_bn/gamma", "conv_2/bias",
+                     "logits/kernel"}}),
+    [](const testing::TestParamInfo<Application>& of) {
+      return std::string(of.param.name);
+    });
+
+// EfficientNet's Normalization, behind a Rescaling: 0 and 1 as in Keras, until
+// a file of weights has others.
+TEST(ApplicationsTest, LoadWeights_MeanAndVariance_AreTheNormalizations) {
+  constexpr char kModel[] = R"({"class_name": "Functional", "config": {
+    "name": "net", "layers": [
+      {"class_name": "InputLayer", "name": "x", "inbound_nodes": [],
+       "config": {"batch_shape": [null, 3], "name": "x"}},
+      {"class_name": "Rescaling", "name": "scale",
+       "config": {"name": "scale", "scale": 0.5}, "inbound_nodes": [
+         {"args": [{"class_name": "__keras_tensor__",
+                    "config": {"keras_history": ["x", 0, 0]}}],
+          "kwargs": {}}]},
+      {"class_name": "Normalization", "name": "normalization",
+       "config": {"name": "normalization", "axis": [1], "mean": null,
+                  "variance": null}, "inbound_nodes": [
+         {"args": [{"class_name": "__keras_tensor__",
+                    "config": {"keras_history": ["scale", 0, 0]}}],
+          "kwargs": {}}]}],
+    "input_layers": [["x", 0, 0]],
+    "output_layers": [["normalization", 0, 0]]}})";
+  std::unique_ptr<Model> base;
+  Status status = ModelFromJson(std::string(kModel), &base);
+  ASSERT_TRUE(status.ok()) << status.message();
+  TempFolder folder;
+  const float mean[] = {1, 2, 3}, variance[] = {1, 4, 16}, kernel[] = {1, 1, 1};
+  const int32_t count = 9;
+  const float x[] = {4, 8, 16};
+  // Alone, and in a model around it.
+  for (const bool nested : {false, true}) {
+    const std::string group = nested ? "net/" : "";
+    const std::string path = folder / (nested ? "nested.npz" : "flat.npz");
+    NpzWriter writer;
+    ASSERT_TRUE(writer.Open(FileSystem::Posix(), path).ok());
+    for (const auto& [name, values] :
+         {std::pair<const char*, const float*>{"mean", mean},
+          {"variance", variance}}) {
+      ASSERT_TRUE(writer
+                      .Add(group + "normalization/" + name, DType::kFloat32,
+                           {3}, values)
+                      .ok());
+    }
+    ASSERT_TRUE(
+        writer.Add(group + "normalization/count", DType::kInt32, {}, &count)
+            .ok());
+    ASSERT_TRUE(writer.Add("sum/kernel", DType::kFloat32, {3, 1}, kernel).ok());
+    ASSERT_TRUE(writer.Finish().ok());
+    Sequential model;
+    model.Add(Input({3}));
+    if (nested) {
+      model.Add(base->AsLayer());
+    } else {
+      model.Add(Rescaling(0.5f));
+      model.Add(Normalization({0}, {1}));
+    }
+    model.Add(Dense(1).UseBias(false).Name("sum"));
+    model.Compile(SGD(), MeanSquaredError());
+    ASSERT_TRUE(model.Forward(x, 1, false).ok());
+    status = LoadWeights(&model, path);
+    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_TRUE(model.Forward(x, 1, false).ok());
+    EXPECT_FLOAT_EQ(model.output()[0], 1 / 1.f + 2 / 2.f + 5 / 4.f);
+    // numpy.savez(file, *model.get_weights()).
+    NpzWriter unnamed;
+    ASSERT_TRUE(unnamed.Open(FileSystem::Posix(), path).ok());
+    ASSERT_TRUE(unnamed.Add("arr_0", DType::kFloat32, {3}, mean).ok());
+    ASSERT_TRUE(unnamed.Add("arr_1", DType::kFloat32, {3}, variance).ok());
+    ASSERT_TRUE(unnamed.Add("arr_2", DType::kInt32, {}, &count).ok());
+    ASSERT_TRUE(unnamed.Add("arr_3", DType::kFloat32, {3, 1}, mean).ok());
+    ASSERT_TRUE(unnamed.Finish().ok());
+    status = LoadWeights(&model, path);
+    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_TRUE(model.Forward(x, 1, false).ok());
+    EXPECT_FLOAT_EQ(model.output()[0], 1 / 1.f + 2 * 2 / 2.f + 3 * 5 / 4.f);
+    // A saved model has them.
+    ASSERT_TRUE(SaveModel(&model, folder / "m.safetensors").ok());
+    std::unique_ptr<Model> again;
+    ASSERT_TRUE(LoadModel(folder / "m.safetensors", &again).ok());
+    ASSERT_TRUE(again->Forward(x, 1, false).ok());
+    EXPECT_EQ(again->output()[0], model.output()[0]);
+  }
+}
+
+}  // namespace
+}  // namespace ringlet
