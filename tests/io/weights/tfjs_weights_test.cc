@@ -200,6 +200,37 @@ TEST(TfjsWeightsTest, Inspect_ModelJson_ListsItsWeights) {
   EXPECT_EQ(info.tensors[3].min, -5);
 }
 
+// Keras stores what Normalization.adapt computed as weights.
+TEST(TfjsWeightsTest, Load_AdaptedNormalization_HasItsStatistics) {
+  const DataFiles files;
+  const std::string path = files.Write(
+      "model.json",
+      ModelJson(Group(R"("w.bin")",
+                      Weight("normalization/mean", "[2]") + ", " +
+                          Weight("normalization/variance", "[1, 1, 2]") + ", " +
+                          Weight("normalization/count", "[]") + ", " +
+                          TwoWeights())));
+  files.Write("w.bin",
+              FloatBytes(Joined({1, -2, 4, 16, 9}, Joined(kKernel, kBias))));
+  Sequential model({Input({2}), Normalization(), Dense(3)});
+  model.Compile(SGD(), MeanSquaredError());
+  EXPECT_FALSE(model.CheckAdapted().ok());
+  LoadWeightsOptions silent;
+  silent.warn = [](const std::string&) {};
+  WeightsReport report;
+  const Status status = LoadWeights(&model, path, silent, &report);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(report.unexpected.size(), 0u);
+  ASSERT_TRUE(model.CheckAdapted().ok());
+  EXPECT_EQ(model.layer(1).means, Floats({1, -2}));
+  EXPECT_EQ(model.layer(1).variances, Floats({4, 16}));
+  const float x[] = {5, 2};
+  ASSERT_TRUE(model.Forward(x, 1, /*training=*/false).ok());
+  for (size_t c = 0; c < 3; ++c) {  // 2 and 1 after the normalization
+    EXPECT_EQ(model.output()[c], 2 * kKernel[c] + kKernel[3 + c] + kBias[c]);
+  }
+}
+
 // --- what is refused --------------------------------------------------------
 
 struct Wrong {
