@@ -8,6 +8,7 @@
 
 #include "../../core/base/crc32c.h"
 #include "../../core/base/text.h"
+#include "../files/path.h"
 
 namespace ringlet {
 namespace {
@@ -93,7 +94,8 @@ void KeptFiles::Remove(const Written& written) const {
     return;
   }
   if (status.ok()) status = files_.Remove(written.path);
-  if (status.ok() || status.code() == Code::kNotFound) return;
+  if (status.ok()) return RemoveEmptyFolders(written.path);
+  if (status.code() == Code::kNotFound) return;
   Notice("warning: an old file of ModelCheckpoint stays: %s", status.message());
 }
 
@@ -110,7 +112,22 @@ Status KeptFiles::Check(const std::string& path, std::string* check) const {
   return Status();
 }
 
-// By what is before the first field and behind the last.
+// Those that the pattern's fields have named, as far as they are empty.
+void KeptFiles::RemoveEmptyFolders(const std::string& path) const {
+  const size_t fixed = FixedFolders();
+  for (std::string folder = FolderOf(path); folder.size() > fixed;
+       folder = FolderOf(folder)) {
+    if (!files_.Remove(folder + "/").ok()) return;
+  }
+}
+
+// The bytes of the pattern's folders before the first field.
+size_t KeptFiles::FixedFolders() const {
+  return pattern_.substr(0, pattern_.find('{')).rfind('/') + 1;
+}
+
+// By what is before the first field and behind the last. What fields have made
+// does not lead out of the folders before them.
 bool KeptFiles::FitsPattern(const std::string& path) const {
   const size_t first = pattern_.find('{'), last = pattern_.rfind('}');
   if (first == std::string::npos || last == std::string::npos) {
@@ -118,7 +135,7 @@ bool KeptFiles::FitsPattern(const std::string& path) const {
   }
   return StartsWith(path, pattern_.substr(0, first)) &&
          EndsWith(path, pattern_.substr(last + 1)) &&
-         path.find("/../") == std::string::npos;
+         ("/" + path.substr(FixedFolders())).find("/../") == std::string::npos;
 }
 
 // --- the state ---------------------------------------------------------------

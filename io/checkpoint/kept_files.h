@@ -46,6 +46,8 @@ class KeptFiles {
 
   void Remember(const Written& written, std::vector<Written>* too_old);
   void Remove(const Written& written) const;
+  void RemoveEmptyFolders(const std::string& path) const;
+  size_t FixedFolders() const;
   Status Check(const std::string& path, std::string* check) const;
   bool FitsPattern(const std::string& path) const;
   void WriteState();

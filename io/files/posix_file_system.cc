@@ -377,7 +377,10 @@ class PosixFileSystem final : public FileSystem {
   }
 
   Status Remove(const std::string& path) override {
-    if (unlink(path.c_str()) == 0) return Status();
+    // "d/" is an empty folder, which unlink would refuse.
+    const bool folder = !path.empty() && path.back() == '/';
+    const int failed = folder ? rmdir(path.c_str()) : unlink(path.c_str());
+    if (failed == 0) return Status();
     return OsError(errno, "%s: removing", path.c_str());
   }
 

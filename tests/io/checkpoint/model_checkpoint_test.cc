@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <thread>
@@ -579,6 +581,45 @@ TEST(ModelCheckpointTest, MaxToKeep_SecondFit_ReplacesAndKeepsOn) {
   ASSERT_TRUE(model->Fit(Points(48).Batch(8), fit).ok());
   ASSERT_TRUE(model->Fit(Points(48).Batch(8), fit).ok());
   EXPECT_EQ(run.files.Paths(), (Names{"d/2", "d/3"}));
+}
+
+TEST(ModelCheckpointTest, MaxToKeep_FieldsInAFolder_RemovesEmptyFolders) {
+  TempFolder folder;
+  ModelCheckpointOptions options;
+  options.max_to_keep = 1;
+  FitOptions fit = Quiet(4);
+  fit.callbacks = {
+      ModelCheckpoint(folder / "run/f{epoch}/g{epoch}/m.safetensors", options),
+      std::make_shared<AfterEpoch>([&folder](int64_t epoch) {
+        if (epoch == 2) WriteWhole(folder / "run/f2/mine", "mine");
+      })};
+  ASSERT_TRUE(TinyModel()->Fit(Points(48).Batch(8), fit).ok());
+  Names names;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(folder / "run")) {
+    names.push_back(entry.path().lexically_relative(folder / "run"));
+  }
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names,
+            (Names{"f2", "f2/mine", "f4", "f4/g4", "f4/g4/m.safetensors"}));
+}
+
+TEST(ModelCheckpointTest, MaxToKeep_PathThroughParents_RemovesOldFiles) {
+  TempFolder folder;
+  ModelCheckpointOptions options;
+  options.max_to_keep = 1;
+  std::filesystem::create_directory(folder / "a");
+  FitOptions fit = Quiet(3);
+  fit.callbacks = {
+      ModelCheckpoint(folder / "a/../b/m{epoch}.safetensors", options)};
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(TinyModel()->Fit(Points(48).Batch(8), fit).ok());
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  Names names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "b")) {
+    names.push_back(entry.path().filename());
+  }
+  EXPECT_EQ(names, (Names{"m3.safetensors"}));
 }
 
 // A backup with names that the run has not written.
