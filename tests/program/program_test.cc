@@ -513,6 +513,51 @@ TEST_F(ProgramTest, Name_FarFromAll_ListsAllThatAreKnown) {
             "'model', 'compile', 'data', 'fit', 'callbacks', 'strategy'\n");
 }
 
+// A folder of checkpoints, or the filepath of a ModelCheckpoint.
+TEST_F(ProgramTest, Init_FolderOfCheckpoints_TakesTheNewest) {
+  WriteRun("\"callbacks\": []", R"("callbacks": [{"class_name":
+      "ModelCheckpoint", "config": {"filepath": "ckpt/{epoch}-a.keras"}}])");
+  ASSERT_EQ(Run({"train", "run.json", "--epochs", "3", "--no-save"}), 0)
+      << err_;
+  const auto logs = [&](const std::string& init) {
+    EXPECT_EQ(Run({"evaluate", "run.json", "--init", init, "--json"}), 0)
+        << err_;
+    return out_;
+  };
+  const std::string first = logs("ckpt/1-a.keras");
+  const std::string last = logs("ckpt/3-a.keras");
+  EXPECT_EQ(err_.find("note: --init"), std::string::npos) << err_;
+  EXPECT_NE(first, last);
+  WriteWhole(folder_ / "ckpt/log.csv", "epoch,loss\n");
+  ASSERT_EQ(mkdir((folder_ / "ckpt/z").c_str(), 0777), 0);
+  EXPECT_EQ(logs("ckpt"), last);
+  EXPECT_EQ(
+      err_.find("note: --init ckpt: takes ckpt/3-a.keras, the newest of 3\n"),
+      0u)
+      << err_;
+  // By the time of writing, and the greater number among equal times.
+  const auto touch = [&](const char* name, int seconds) {
+    const struct timespec times[2] = {{seconds, 0}, {seconds, 0}};
+    EXPECT_EQ(utimensat(AT_FDCWD, (folder_ / name).c_str(), times, 0), 0);
+  };
+  touch("ckpt/1-a.keras", 2000);
+  touch("ckpt/2-a.keras", 1000);
+  touch("ckpt/3-a.keras", 1000);
+  EXPECT_EQ(logs("ckpt/"), first);
+  touch("ckpt/1-a.keras", 1000);
+  EXPECT_EQ(logs("ckpt"), last);
+  WriteWhole(folder_ / "ckpt/10-b.keras",
+             ReadWhole(folder_ / "ckpt/1-a.keras"));
+  EXPECT_EQ(logs("ckpt"), first);
+  EXPECT_EQ(logs("ckpt/{epoch}-a.keras"), last);
+  ExpectError({"train", "run.json", "--init", "ckpt/z"}, 2,
+              {"--init ckpt/z: there is no model"});
+  ExpectError({"predict", "run.json", "--init", "ckpt/{epoch}.h5"}, 2,
+              {"--init ckpt/{epoch}.h5: there is no model"});
+  ExpectError({"predict", "run.json", "--init", "{epoch}/m"}, 2,
+              {"its folder has fields"});
+}
+
 TEST_F(ProgramTest, Init_OtherWeights_NamesFlagsThatExist) {
   WriteRun();
   ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "m"}), 0);
@@ -746,7 +791,6 @@ TEST_F(ProgramTest, Log_NamesTheRunOrItsData_IsRefused) {
   }
 }
 
-// A CSV of two values and a label, without names in its first line.
 // A command does not write over the weights that it reads.
 TEST_F(ProgramTest, Out_NamesAFileThatIsRead_IsRefused) {
   WriteRun();
@@ -764,6 +808,7 @@ TEST_F(ProgramTest, Out_NamesAFileThatIsRead_IsRefused) {
   EXPECT_TRUE(ReadWhole(folder_ / "w.npz") == weights);
 }
 
+// A CSV of two values and a label, without names in its first line.
 TEST_F(ProgramTest, Csv_WithoutAHeader_LosesNoRow) {
   const std::string rows = "5.5,3.5,0\n4.5,3,1\n6,2,0\n5,2.5,1\n";
   WriteWhole(folder_ / "d.csv", rows);

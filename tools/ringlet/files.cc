@@ -375,7 +375,8 @@ int ExportCommand(const std::vector<std::string>& line) {
              "data.validation");
   f.init.Add(&flags,
              "if FILE is a RUN.json: its weights, in safetensors,\n"
-             "npz, ONNX, or a model.json of TensorFlow.js");
+             "npz, ONNX, or a model.json of TensorFlow.js;\n"
+             "of a folder the newest model");
   int code = 0;
   if (!flags.Parse(line, 1, 1, &code)) return code;
   const std::string& from = flags.arguments()[0];
@@ -392,6 +393,7 @@ int ExportCommand(const std::vector<std::string>& line) {
         "another name",
         f.out.c_str());
   }
+  if (status.ok()) status = f.init.TakeNewest();
   if (status.ok()) {
     status = CheckNotRead("--out", f.out, {f.init.path, f.data});
   }

@@ -86,7 +86,8 @@ void ModelAndDataFlags::Add(CommandLine* flags, bool labels) {
   labels_ = labels;
   init_.Add(flags,
             "if MODEL is a RUN.json: its weights, in safetensors,\n"
-            "npz, ONNX, or a model.json of TensorFlow.js");
+            "npz, ONNX, or a model.json of TensorFlow.js;\n"
+            "of a folder the newest model");
   flags->Text("--data", "RUN.json", &run_,
               "use the data of this file's \"data\"");
   flags->Text("--part", "NAME", &part_,
@@ -217,14 +218,16 @@ Status ModelAndDataFlags::OpenModel(const std::string& model_path,
                                     std::unique_ptr<Model>* model,
                                     Choice* choice) const {
   NoteIgnoredJob();
+  InitFlags init = init_;
+  RINGLET_RETURN_IF_ERROR(init.TakeNewest());
   RINGLET_RETURN_IF_ERROR(Choose(model_path, part_, choice));
   RINGLET_RETURN_IF_ERROR(CheckNotData("--out", out, choice->data));
   RINGLET_RETURN_IF_ERROR(
-      CheckNotRead("--out", out, {model_path, init_.path, run_}));
+      CheckNotRead("--out", out, {model_path, init.path, run_}));
   RunConfig config;
   config.fit.threads = threads_;
   if (IsRun(model_path)) {
-    if (init_.path.empty()) {
+    if (init.path.empty()) {
       return InvalidArgument(
           "%s: is a RUN.json, without a trained model; give --init WEIGHTS",
           model_path.c_str());
@@ -234,9 +237,9 @@ Status ModelAndDataFlags::OpenModel(const std::string& model_path,
   } else {
     config.saved_model = model_path;
   }
-  RINGLET_RETURN_IF_ERROR(MakeModel(&config, init_, nullptr));
+  RINGLET_RETURN_IF_ERROR(MakeModel(&config, init, nullptr));
   *model = std::move(config.model);
-  RINGLET_RETURN_IF_ERROR(CopyDescriptionOfInitFile(init_, model->get()));
+  RINGLET_RETURN_IF_ERROR(CopyDescriptionOfInitFile(init, model->get()));
   if (const DataDescription* trained_on = (*model)->data_description()) {
     RINGLET_RETURN_IF_ERROR(CheckScale(*trained_on));
     MatchData(*trained_on, &choice->data);

@@ -11,10 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cinttypes>
 #include <cmath>
 #include <cstdlib>
+#include <tuple>
 
 #include "../../io/files/path.h"
 #include "core/base/json.h"
@@ -23,6 +25,8 @@
 #include "data_match.h"
 #include "io/checkpoint/backup_metadata.h"
 #include "io/checkpoint/data_description.h"
+#include "io/files/atomic_file.h"
+#include "io/files/file_kind.h"
 #include "io/keras/compile_arguments.h"
 #include "io/readers/array_path.h"
 #include "io/weights/model_metadata.h"
@@ -76,6 +80,83 @@ void InitFlags::Add(CommandLine* flags, const char* help) {
                 "with --init: load only layers that both have");
   flags->Switch("--skip-mismatch", &skip_mismatch,
                 "with --init: skip layers with other shapes");
+}
+
+namespace {
+
+// A model or weights of ringlet in a folder.
+struct Candidate {
+  struct timespec written = {};
+  std::string name;
+
+  // Among files of the same moment the greater number is newer: "m-10".
+  bool operator<(const Candidate& other) const {
+    const auto key = [](const Candidate& c) {
+      return std::make_tuple(c.written.tv_sec, c.written.tv_nsec, c.name.size(),
+                             c.name);
+    };
+    return key(*this) < key(other);
+  }
+};
+
+// The files with names of this beginning and end.
+std::vector<Candidate> ModelsIn(const std::string& folder,
+                                const std::vector<std::string>& names,
+                                const std::string& begin,
+                                const std::string& end) {
+  std::vector<Candidate> found;
+  for (const std::string& name : names) {
+    const std::string path = folder + "/" + name;
+    struct stat file = {};
+    FileKind kind;
+    if (name.size() < begin.size() + end.size() || !StartsWith(name, begin) ||
+        !EndsWith(name, end) || !AtomicFile::TargetOf(name).empty() ||
+        stat(path.c_str(), &file) != 0 || !S_ISREG(file.st_mode) ||
+        !FindFileKind(CommandFileSystem(), path, &kind).ok() ||
+        (kind.format != FileKind::Format::kSafetensors &&
+         kind.format != FileKind::Format::kSealed)) {
+      continue;
+    }
+    found.push_back({file.st_mtim, name});
+  }
+  return found;
+}
+
+}  // namespace
+
+Status InitFlags::TakeNewest() {
+  struct stat place = {};
+  const bool exists = !path.empty() && stat(path.c_str(), &place) == 0;
+  const bool is_folder = exists && S_ISDIR(place.st_mode);
+  const size_t first = path.find('{'), last = path.rfind('}');
+  const bool has_fields =
+      first != std::string::npos && last != std::string::npos && first < last;
+  if (!is_folder && (exists || !has_fields)) return Status();
+  std::string folder = path, begin, end;
+  if (!is_folder) {
+    folder = FolderOf(path);
+    if (folder.find('{') != std::string::npos) {
+      return InvalidArgument(
+          "--init %s: its folder has fields; give the folder of one file",
+          Printable(path).c_str());
+    }
+    begin = FileNameOf(path.substr(0, first));
+    end = path.substr(last + 1);
+  }
+  std::vector<std::string> names;
+  RINGLET_RETURN_IF_ERROR(
+      CommandFileSystem()->List(folder, &names).Annotate("--init"));
+  const std::vector<Candidate> found = ModelsIn(folder, names, begin, end);
+  if (found.empty()) {
+    return InvalidArgument("--init %s: there is no model or weights of ringlet",
+                           Printable(path).c_str());
+  }
+  const std::string newest = (EndsWith(folder, "/") ? folder : folder + "/") +
+                             std::max_element(found.begin(), found.end())->name;
+  Notice("note: --init %s: takes %s, the newest of %zu", path.c_str(),
+         newest.c_str(), found.size());
+  path = newest;
+  return Status();
 }
 
 namespace {

@@ -32,6 +32,9 @@ struct InitFlags {
   std::string layout;  // "": Keras's
   bool by_name = false, skip_mismatch = false;
   void Add(CommandLine* flags, const char* help);
+  // If `path` is a folder, or a ModelCheckpoint's filepath with fields such as
+  // {epoch}, it becomes that of the newest model there.
+  Status TakeNewest();
 };
 
 // The file system of a command. It also reads sealed files if RINGLET_KEY_FILE

@@ -66,7 +66,8 @@ void TrainFlags::AddAll(CommandLine* flags) {
   fit.AddAll(flags);
   init.Add(flags,
            "begin with the weights of this file: safetensors,\n"
-           "npz, ONNX, or a model.json of TensorFlow.js");
+           "npz, ONNX, or a model.json of TensorFlow.js;\n"
+           "of a folder the newest model");
   flags->Text("--save", "MODEL", &save.path,
               "write the trained model to this file, instead of\n"
               "<name of RUN>.safetensors in the current folder");
@@ -395,7 +396,7 @@ Status FitAndReport(const std::string& path, const TrainFlags& flags,
 
 // After the return the strategy reports the error to the other workers: print
 // the error first.
-Status Train(const std::string& path, const TrainFlags& flags,
+Status Train(const std::string& path, TrainFlags flags,
              std::unique_ptr<Trail>* trail,
              MultiWorkerMirroredStrategy* strategy) {
   Prepared run;
@@ -403,6 +404,7 @@ Status Train(const std::string& path, const TrainFlags& flags,
   RINGLET_RETURN_IF_ERROR(
       ClusterFromEnvironment(Environment::Process(), &cluster));
   Status prepared = OpenTrail(flags.trail, cluster, trail);
+  if (prepared.ok()) prepared = flags.init.TakeNewest();
   if (prepared.ok()) prepared = Prepare(path, flags, cluster, &run);
   StrategyOptions& options = run.config.strategy.options;
   // The job's name at the other workers is not known then. A message without a
