@@ -63,8 +63,12 @@ Status CsvColumns::Begin(const Fields& first, int64_t line) {
                   options_.weight_column.value_or(-1), &weight_));
   }
   if (has_label_) {
+    const int64_t trained = trained_label();
     RINGLET_RETURN_IF_ERROR(FindGiven(first, "the label", options_.label_name,
-                                      options_.label_column, &label_));
+                                      label_is_given() || trained < 0
+                                          ? options_.label_column
+                                          : static_cast<int>(trained),
+                                      &label_));
   }
   // HoldsNames needs the places of columns without names.
   PlaceByNumbers();
@@ -91,6 +95,12 @@ void CsvColumns::PlaceByNumbers() {
                        dropped.count(static_cast<int64_t>(i)) == 0;
     if (value) value_indices_[i] = next++;
   }
+}
+
+// The number of the label in training data without names; -1: unknown.
+int64_t CsvColumns::trained_label() const {
+  if (!options_.training_columns.empty()) return -1;
+  return std::max<int64_t>(ColumnNumber(options_.training_label, count_), -1);
 }
 
 // The columns of x by the options or, without names, by the training data.
@@ -180,11 +190,13 @@ Status CsvColumns::CheckWeight() const {
 Status CsvColumns::DecideHasLabel(bool unnamed) {
   if (options_.values == 0) return Status();
   if (options_.training_columns.empty() && !TakenKeys().empty()) {
-    has_label_ = label_is_given();
+    has_label_ = label_is_given() || trained_label() >= 0;
     return Status();
   }
+  const std::set<std::string> dropped(options_.drop.begin(),
+                                      options_.drop.end());
   const int64_t left_out =
-      static_cast<int64_t>((has_weight() ? 1 : 0) + options_.drop.size());
+      static_cast<int64_t>((has_weight() ? 1 : 0) + dropped.size());
   const int64_t n = static_cast<int64_t>(count_) - left_out;
   has_label_ = n == options_.values + 1;
   if (has_label_ || (n == options_.values && !label_is_given()))
@@ -213,8 +225,12 @@ Status CsvColumns::Place(const Fields* names) {
   } else {
     RINGLET_RETURN_IF_ERROR(PlaceCounted());
   }
-  label_text_ =
-      named() && label_ >= 0 ? names_[static_cast<size_t>(label_)] : "";
+  label_text_.clear();
+  if (named() && label_ >= 0) {
+    label_text_ = names_[static_cast<size_t>(label_)];
+  } else if (label_ >= 0 && label_ + 1 < static_cast<int64_t>(count_)) {
+    label_text_ = std::to_string(label_);
+  }
   // Columns of the same name cannot be found by name later.
   const std::set<std::string> different(value_names_.begin(),
                                         value_names_.end());
@@ -241,7 +257,9 @@ Status CsvColumns::PlaceCounted() {
                              path_.c_str(),
                              IsLabel(column) ? "label" : "sample weights");
     }
-    dropped.insert(column);
+    if (dropped.insert(column).second) continue;
+    return InvalidArgument("%s: \"drop\" has %s twice", path_.c_str(),
+                           Describe(column).c_str());
   }
   for (size_t i = 0; i < count_; ++i) {
     if (IsLabel(i) || IsWeight(i) || dropped.count(i) > 0) continue;

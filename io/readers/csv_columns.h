@@ -42,6 +42,7 @@ class CsvColumns {
   int64_t num_values() const { return num_values_; }
   // Empty without names, or if two are the same.
   const std::vector<std::string>& value_names() const { return value_names_; }
+  // Without names its number, unless it is the last column.
   const std::string& label_name() const { return label_text_; }
   // See TableEncoding::taken.
   std::vector<int64_t> taken() const;
@@ -78,6 +79,7 @@ class CsvColumns {
   bool IsText(size_t column) const;
   void PlaceByNumbers();
   std::vector<std::string> TakenKeys() const;
+  int64_t trained_label() const;
   bool MayHaveRule() const;
   Status CheckNotAmbiguous(const Fields& first) const;
   bool NamesAColumn() const;

@@ -870,6 +870,54 @@ TEST_F(ProgramTest, Csv_WithoutAHeader_LosesNoRow) {
   EXPECT_EQ(Lines(out_).size(), 4u);
 }
 
+// The model keeps where the label is, for further uses of such files.
+TEST_F(ProgramTest, Csv_LabelInFrontWithoutAHeader_IsFoundAgain) {
+  WriteWhole(folder_ / "d.csv", "0,5.5,3.5\n1,4.5,3\n0,6,2\n1,5,2.5\n");
+  const auto write = [&](const std::string& name, const std::string& model,
+                         const std::string& more) {
+    WriteWhole(folder_ / name, R"({"model": )" + model + R"(,
+      "data": {"train": {"csv": "d.csv", "header": false)" +
+                                   more + R"(}},
+      "fit": {"batch_size": 3, "seed": 4}})");
+  };
+  for (const bool drops : {false, true}) {
+    SCOPED_TRACE(drops);
+    const std::string values = drops ? "1" : "2";
+    write("run.json",
+          R"({"class_name": "Sequential", "config": {"layers": [
+        {"class_name": "InputLayer", "config": {"batch_shape": [null, )" +
+              values + R"(]}},
+        {"class_name": "Dense", "config": {"units": 2,
+                                           "activation": "softmax"}}]}},
+      "compile": {"optimizer": "sgd", "metrics": ["accuracy"],
+                  "loss": "sparse_categorical_crossentropy"})",
+          std::string(R"(, "label": 0)") + (drops ? R"(, "drop": [2])" : ""));
+    ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
+    ASSERT_EQ(Run({"evaluate", "m", "--data", "run.json", "--json", "--part",
+                   "train"}),
+              0)
+        << err_;
+    const std::string logs = out_;
+    ASSERT_EQ(Run({"evaluate", "m", "--csv", "d.csv", "--no-header", "--json"}),
+              0)
+        << err_;
+    EXPECT_EQ(out_, logs);
+    ASSERT_EQ(Run({"predict", "m", "--csv", "d.csv", "--no-header"}), 0)
+        << err_;
+    EXPECT_EQ(Lines(out_).size(), 4u);
+    if (!drops) {  // rows without a label
+      WriteWhole(folder_ / "x.csv", "5.5,3.5\n4.5,3\n");
+      ASSERT_EQ(Run({"predict", "m", "--csv", "x.csv", "--no-header"}), 0)
+          << err_;
+      EXPECT_EQ(Lines(out_).size(), 2u);
+    }
+    write("more.json", "\"m\"", "");
+    ASSERT_EQ(Run({"train", "more.json", "--save", "n"}), 0) << err_;
+    ASSERT_EQ(Run({"evaluate", "n", "--csv", "d.csv", "--no-header"}), 0)
+        << err_;
+  }
+}
+
 // --- help ---
 
 TEST_F(ProgramTest, Help_EveryCommand_IsThere) {

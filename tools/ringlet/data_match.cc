@@ -72,8 +72,11 @@ std::optional<DataDescription> DescribeData(const DataConfig& data,
   NoteIfNotSaved(source.name(), "classes", description.classes);
   if (before == nullptr) return description;
   if (description.columns.empty()) {
+    // Without names the label is a number.
+    if (!before->columns.empty() || description.label.empty()) {
+      description.label = before->label;
+    }
     description.columns = before->columns;
-    description.label = before->label;
     if (description.encoding.empty()) description.encoding = before->encoding;
   }
   if (description.classes.empty()) description.classes = before->classes;

@@ -181,6 +181,10 @@ TEST(CsvTableTest, Columns_Dropped_AreNoValues) {
   ExpectRefused(text, options, "\"drop\" has the column of the label");
   options.drop = {"id", "a", "note"};
   ExpectRefused(text, options, "\"drop\" leaves no column");
+  for (const std::string again : {"id", "0"}) {
+    options.drop = {"id", again};
+    ExpectRefused(text, options, "\"drop\" has column 1 ('id') twice");
+  }
   CsvOptions numbered = Unlabelled();
   numbered.header = false;
   numbered.drop = {"0"};
