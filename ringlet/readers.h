@@ -2,6 +2,9 @@
 //
 // Each reader makes a Dataset, which keeps the error of a bad file. Files may
 // be .gz. A user-defined reader is a Source (dataset.h).
+//
+// Data that are larger than the memory stay in their files (in_memory). The
+// same run has the same bits with both.
 
 #ifndef RINGLET_READERS_H_
 #define RINGLET_READERS_H_
@@ -19,29 +22,33 @@
 
 namespace ringlet {
 
+// Of IDX and NPY files.
+struct ArrayOptions {
+  // False: examples are read from their file when they are needed, and only a
+  // batch of them is in memory. Files that are compressed, and arrays in
+  // Fortran order, are refused. Labels of one value each are in memory.
+  bool in_memory = true;
+};
+
 // IDX: the format of MNIST and similar data sets (Yann LeCun's MNIST page),
 // with uint8, int8, int16, int32, float32 or float64 elements. In memory int8
 // and int16 become int32; others keep their type.
 
-struct IdxOptions {
-  // False: examples are read from the file when they are needed, which takes no
-  // memory. Only for plain files. Labels are always in memory.
-  bool in_memory = true;
-};
+using IdxOptions = ArrayOptions;
 
 // Images (or any x) from one file and labels from another, with equal counts.
 Status OpenIdx(const std::string& images, const std::string& labels,
-               const IdxOptions& options, std::shared_ptr<Source>* source);
+               const ArrayOptions& options, std::shared_ptr<Source>* source);
 
 // The same as a Dataset, which keeps an error.
 Dataset IdxDataset(const std::string& images, const std::string& labels,
-                   const IdxOptions& options = {});
+                   const ArrayOptions& options = {});
 // Without labels: an input, or an output's targets, for Zip.
-Dataset IdxDataset(const std::string& x);
+Dataset IdxDataset(const std::string& x, const ArrayOptions& options = {});
 // Several pairs of files in order. FileStarts() returns where each begins.
 Dataset IdxDataset(const std::vector<std::string>& images,
                    const std::vector<std::string>& labels,
-                   const IdxOptions& options = {});
+                   const ArrayOptions& options = {});
 
 // A complete file. The first dimension counts the examples.
 struct IdxArray {
@@ -80,9 +87,10 @@ Status ReadSampleWeights(const std::string& path, std::vector<float>* weights);
 // stderr lists the classes. With `classes` a label's number is its index there.
 // The dataset keeps an error.
 Dataset NpyDataset(const std::string& x, const std::string& y,
-                   const std::vector<std::string>& classes = {});
+                   const std::vector<std::string>& classes = {},
+                   const ArrayOptions& options = {});
 // Without labels: an input, or an output's targets, for Zip.
-Dataset NpyDataset(const std::string& x);
+Dataset NpyDataset(const std::string& x, const ArrayOptions& options = {});
 
 // CSV (RFC 4180): an example in a row. Fields are decimal numbers in the C
 // locale, or true and false. A field may be in quotes, with separators, line

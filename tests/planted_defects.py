@@ -222,6 +222,11 @@ DEFECTS = {
          "if (elements > most) {",
          ("io_readers",
           "IdxTest.Read_HugeDimensions_AreRefusedBeforeMemoryIsTaken")),
+    "npy: examples on disk that follow each other are read as one":
+        ("io/readers/array_on_disk.cc",
+         "index[i + run] == index[i] + run;) ++run;",
+         "index[i + run] >= index[i] + run;) ++run;",
+         ("io_readers", "OnDiskTest.Npy_EveryTypeAndOrder_HasTheBitsInMemory")),
     "npy: text of the other byte order is reversed whole":
         ("io/readers/npy_layout.cc",
          "layout.kind == 'U' ? 4 : width;",
@@ -403,7 +408,7 @@ DEFECTS = {
     # tools/ringlet
     "train: in_memory of the RUN.json is ignored":
         ("tools/ringlet/data_config.cc",
-         "    options.in_memory = data.in_memory;\n",
+         "  options.in_memory = data.in_memory;\n",
          "",
          ("program_footprint",
           "FootprintTest.Train_Alone_ThreadsAndDescriptorsEqualTheTable")),

@@ -1,4 +1,4 @@
-// ArraySource: examples in two arrays in memory, which it owns.
+// ArraySource: examples in two arrays, each in memory or in its file.
 
 #ifndef RINGLET_IO_READERS_ARRAY_SOURCE_H_
 #define RINGLET_IO_READERS_ARRAY_SOURCE_H_
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "../files/path.h"
+#include "array_on_disk.h"
 #include "ringlet/dataset.h"
 #include "ringlet/files.h"
 
@@ -25,18 +26,21 @@ inline Shape ExampleShape(const Shape& shape) {
   return rest;
 }
 
-// The bytes `data` as examples of `spec`.
+// The bytes `data`, or those of a file, as examples of `spec`.
 struct ExampleArray {
   std::string name;  // the file's path
   ExampleSpec spec;
   std::vector<unsigned char> data;
+  std::shared_ptr<ArrayOnDisk> on_disk = nullptr;  // null: in `data`
 
-  void Copy(const int64_t* index, int count, void* to) const {
+  Status Copy(const int64_t* index, int count, void* to) const {
+    if (on_disk != nullptr) return on_disk->Read(index, count, to);
     const size_t bytes = spec.bytes();
     for (int i = 0; i < count; ++i) {
       std::memcpy(static_cast<unsigned char*>(to) + bytes * i,
                   data.data() + bytes * static_cast<size_t>(index[i]), bytes);
     }
+    return Status();
   }
   // Source::XRange.
   bool Range(double* least, double* largest) const;
@@ -61,6 +65,7 @@ bool RangeOf(const std::vector<unsigned char>& data, double* least,
 }
 
 inline bool ExampleArray::Range(double* least, double* largest) const {
+  if (on_disk != nullptr && spec.dtype != DType::kUint8) return false;
   switch (spec.dtype) {
     case DType::kUint8:
       *least = 0;
@@ -113,9 +118,8 @@ class ArraySource final : public Source {
     return x_.Range(least, largest);
   }
   Status Read(const int64_t* index, int count, void* x, void* y) override {
-    if (x != nullptr) x_.Copy(index, count, x);
-    if (y != nullptr) y_.Copy(index, count, y);
-    return Status();
+    if (x != nullptr) RINGLET_RETURN_IF_ERROR(x_.Copy(index, count, x));
+    return y == nullptr ? Status() : y_.Copy(index, count, y);
   }
 
  private:
@@ -125,21 +129,17 @@ class ArraySource final : public Source {
   const std::string label_name_;
 };
 
+// The shape of an array of examples.
+inline Status CheckHasExamples(const std::string& path, const Shape& shape) {
+  if (shape.rank() > 0 && shape.elements() > 0) return Status();
+  return InvalidArgument("%s: holds no examples", path.c_str());
+}
+
 // A complete array without labels, as a dataset.
-template <typename Array>
-Dataset WithoutLabels(const std::string& path,
-                      Status (*read)(const std::string&, Array*)) {
-  Array array;
-  const Status status = read(path, &array);
-  if (!status.ok()) return Dataset(status);
-  const Shape one = ExampleShape(array.shape);
-  if (array.shape.rank() < 1 || array.shape[0] < 1 || one.elements() < 1) {
-    return Dataset(InvalidArgument("%s: holds no examples", path.c_str()));
-  }
-  return Dataset(std::make_shared<ArraySource>(
-      array.shape[0],
-      ExampleArray{path, {array.dtype, one}, std::move(array.data)},
-      ExampleArray{path, {DType::kUint8, {0}}, {}}));
+inline Dataset WithoutLabels(int64_t size, ExampleArray array) {
+  ExampleArray none = {array.name, {DType::kUint8, {0}}, {}, nullptr};
+  return Dataset(
+      std::make_shared<ArraySource>(size, std::move(array), std::move(none)));
 }
 
 }  // namespace ringlet

@@ -1,22 +1,14 @@
-// Images of an uncompressed file stay there. They are read when needed, by
-// pread, which does not move the file's position. Labels, and all data of a
-// gzip file, are in memory.
-
 #include "ringlet/readers.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cinttypes>
 #include <cstring>
 
 #include "../../core/base/byte_order.h"
 #include "../files/file_kind.h"
 #include "../files/input_file.h"
-#include "../files/open_error.h"
 #include "../files/path.h"
+#include "array_on_disk.h"
 #include "array_path.h"
 #include "array_source.h"
 #include "memory_sizes.h"
@@ -81,7 +73,7 @@ Status ReadIdxHeader(InputFile* file, NpyLayout* layout) {
     if (magic[2] != known.type) continue;
     layout->kind = known.kind;
     layout->width = known.width;
-    layout->reversed = !kBigEndian;
+    layout->reversed = !kBigEndian && known.width > 1;
   }
   if (layout->width == 0) {
     return Corruption(
@@ -96,70 +88,6 @@ Status ReadIdxHeader(InputFile* file, NpyLayout* layout) {
   return ReadDimensions(file, magic[3], static_cast<size_t>(layout->width),
                         &layout->shape);
 }
-
-// Images are read when needed; labels are in memory.
-class IdxFileSource final : public Source {
- public:
-  // Owns `file`. The images begin at `offset`.
-  IdxFileSource(const std::string& path, int file, int64_t offset, int64_t size,
-                const ExampleSpec& x, ExampleArray y)
-      : path_(path),
-        file_(file),
-        offset_(offset),
-        size_(size),
-        x_(x),
-        y_(std::move(y)) {}
-  ~IdxFileSource() override { close(file_); }
-
-  int64_t size() const override { return size_; }
-  ExampleSpec x() const override { return x_; }
-  ExampleSpec y() const override { return y_.spec; }
-  std::string name() const override { return FileNameOf(path_); }
-  std::string y_name() const override { return FileNameOf(y_.name); }
-
-  Status Read(const int64_t* index, int count, void* x, void* y) override {
-    const size_t bytes = x_.bytes();
-    for (int i = 0; i < count && x != nullptr; ++i) {
-      RINGLET_RETURN_IF_ERROR(
-          ReadAt(index[i], bytes, static_cast<unsigned char*>(x) + bytes * i));
-    }
-    if (y != nullptr) y_.Copy(index, count, y);
-    return Status();
-  }
-  bool XRange(double* least, double* largest) const override {  // of bytes
-    *least = 0;
-    *largest = 255;
-    return true;
-  }
-
- private:
-  Status ReadAt(int64_t example, size_t bytes, unsigned char* to) {
-    const int64_t begin = offset_ + example * static_cast<int64_t>(bytes);
-    for (size_t done = 0; done < bytes;) {
-      const int64_t at = begin + static_cast<int64_t>(done);
-      const ssize_t n =
-          pread(file_, to + done, bytes - done, static_cast<off_t>(at));
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) {
-        return OsError(errno, "%s: reading at offset %" PRId64, path_.c_str(),
-                       at);
-      }
-      if (n == 0) {
-        return Corruption("%s: ends at offset %" PRId64
-                          ", within example %" PRId64 "; it was cut while open",
-                          path_.c_str(), at, example);
-      }
-      done += static_cast<size_t>(n);
-    }
-    return Status();
-  }
-
-  const std::string path_;
-  const int file_;
-  const int64_t offset_, size_;
-  const ExampleSpec x_;
-  const ExampleArray y_;
-};
 
 Status ReadElements(InputFile* file, const NpyLayout& layout, IdxArray* array) {
   array->dtype = layout.dtype();
@@ -178,33 +106,15 @@ Status ReadElements(InputFile* file, const NpyLayout& layout, IdxArray* array) {
   return DecodeNumbers(file->path(), layout, stored.data(), array->data.data());
 }
 
-Status CheckPlain(const InputFile& images) {
-  if (!images.compressed()) return Status();
-  return InvalidArgument(
-      "%s: compressed files are read into memory whole; unpack it, or set "
-      "in_memory",
-      images.path().c_str());
-}
-
-// `header` was read up to the elements of `x`.
-Status OpenOnDisk(const InputFile& header, const NpyLayout& x,
-                  ExampleArray labels, std::shared_ptr<Source>* source) {
-  const std::string& images = header.path();
-  if (x.dtype() != DType::kUint8) {
-    return InvalidArgument("%s: only uint8 files are read from disk",
-                           images.c_str());
-  }
-  if (x.shape.elements() != header.MostLeft()) {
-    return Corruption(
-        "%s: offset %" PRId64 ": %" PRId64
-        " bytes follow the header, but %" PRId64 " elements were promised",
-        images.c_str(), header.offset(), header.MostLeft(), x.shape.elements());
-  }
-  const int file = open(images.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return OpenError(errno, images);
-  *source = std::make_shared<IdxFileSource>(
-      images, file, header.offset(), x.shape[0],
-      ExampleSpec{x.dtype(), ExampleShape(x.shape)}, std::move(labels));
+// The elements behind the header, or only their place in the file.
+Status ReadExamples(bool in_memory, InputFile* file, const NpyLayout& layout,
+                    ExampleArray* examples) {
+  *examples = {
+      file->path(), {layout.dtype(), ExampleShape(layout.shape)}, {}, nullptr};
+  if (!in_memory) return ArrayOnDisk::Open(*file, layout, &examples->on_disk);
+  IdxArray array;
+  RINGLET_RETURN_IF_ERROR(ReadElements(file, layout, &array));
+  examples->data = std::move(array.data);
   return Status();
 }
 
@@ -223,10 +133,13 @@ Status ReadIdx(const std::string& path, IdxArray* array) {
   return ReadElements(&file, layout, array);
 }
 
-Status IdxBytesInMemory(const std::string& path, uint64_t* bytes) {
+Status IdxBytesInMemory(const std::string& path, const ArrayOptions& options,
+                        uint64_t* bytes) {
   InputFile file;
   NpyLayout layout;
   RINGLET_RETURN_IF_ERROR(OpenHeader(path, &file, &layout));
+  *bytes = 0;
+  if (!LabelsInMemory(options, layout)) return Status();
   *bytes =
       static_cast<uint64_t>(layout.shape.elements()) * SizeOf(layout.dtype());
   return Status();
@@ -234,44 +147,45 @@ Status IdxBytesInMemory(const std::string& path, uint64_t* bytes) {
 
 // If files do not match, only the headers are read.
 Status OpenIdx(const std::string& images, const std::string& labels,
-               const IdxOptions& options, std::shared_ptr<Source>* source) {
+               const ArrayOptions& options, std::shared_ptr<Source>* source) {
   NpyLayout x_layout, y_layout;
   InputFile x_file, y_file;
   RINGLET_RETURN_IF_ERROR(OpenHeader(labels, &y_file, &y_layout));
-  RINGLET_RETURN_IF_ERROR(x_file.Open(SplitArrayPath(images).file));
-  if (!options.in_memory) RINGLET_RETURN_IF_ERROR(CheckPlain(x_file));
-  RINGLET_RETURN_IF_ERROR(ReadIdxHeader(&x_file, &x_layout));
+  RINGLET_RETURN_IF_ERROR(OpenHeader(images, &x_file, &x_layout));
   RINGLET_RETURN_IF_ERROR(
       CheckPair(images, x_layout.shape[0], labels, y_layout.shape[0]));
-  IdxArray x, y;
-  RINGLET_RETURN_IF_ERROR(ReadElements(&y_file, y_layout, &y));
-  ExampleArray targets = {
-      labels, {y.dtype, ExampleShape(y.shape)}, std::move(y.data)};
-  if (!options.in_memory) {
-    return OpenOnDisk(x_file, x_layout, std::move(targets), source);
-  }
-  RINGLET_RETURN_IF_ERROR(ReadElements(&x_file, x_layout, &x));
-  *source = std::make_shared<ArraySource>(
-      x.shape[0],
-      ExampleArray{images, {x.dtype, ExampleShape(x.shape)}, std::move(x.data)},
-      std::move(targets));
+  ExampleArray x, y;
+  RINGLET_RETURN_IF_ERROR(
+      ReadExamples(LabelsInMemory(options, y_layout), &y_file, y_layout, &y));
+  RINGLET_RETURN_IF_ERROR(
+      ReadExamples(options.in_memory, &x_file, x_layout, &x));
+  *source = std::make_shared<ArraySource>(x_layout.shape[0], std::move(x),
+                                          std::move(y));
   return Status();
 }
 
 Dataset IdxDataset(const std::string& images, const std::string& labels,
-                   const IdxOptions& options) {
+                   const ArrayOptions& options) {
   std::shared_ptr<Source> source;
   const Status status = OpenIdx(images, labels, options, &source);
   return status.ok() ? Dataset(std::move(source)) : Dataset(status);
 }
 
-Dataset IdxDataset(const std::string& x) {
-  return WithoutLabels<IdxArray>(x, ReadIdx);
+Dataset IdxDataset(const std::string& x, const ArrayOptions& options) {
+  InputFile file;
+  NpyLayout layout;
+  ExampleArray array;
+  Status status = OpenHeader(x, &file, &layout);
+  if (status.ok()) {
+    status = ReadExamples(options.in_memory, &file, layout, &array);
+  }
+  return status.ok() ? WithoutLabels(layout.shape[0], std::move(array))
+                     : Dataset(status);
 }
 
 Dataset IdxDataset(const std::vector<std::string>& images,
                    const std::vector<std::string>& labels,
-                   const IdxOptions& options) {
+                   const ArrayOptions& options) {
   if (images.size() != labels.size()) {
     return Dataset(InvalidArgument("%zu files of images but %zu of labels",
                                    images.size(), labels.size()));

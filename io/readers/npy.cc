@@ -39,18 +39,6 @@ Status OpenExamples(const std::string& path, NpyInput* input) {
   return Status();
 }
 
-// If files do not match, only the headers are read.
-Status ReadPair(const std::string& x, const std::string& y, NpyArray* examples,
-                NpyArray* labels, std::vector<std::string>* names) {
-  NpyInput inputs[2];
-  RINGLET_RETURN_IF_ERROR(OpenExamples(x, &inputs[0]));
-  RINGLET_RETURN_IF_ERROR(OpenExamples(y, &inputs[1]));
-  RINGLET_RETURN_IF_ERROR(CheckPair(x, inputs[0].layout().shape[0], y,
-                                    inputs[1].layout().shape[0]));
-  RINGLET_RETURN_IF_ERROR(inputs[0].ReadElements(examples, nullptr));
-  return inputs[1].ReadElements(labels, names);
-}
-
 }  // namespace
 
 Status ReadNpy(const std::string& path, NpyArray* array) {
@@ -60,10 +48,13 @@ Status ReadNpy(const std::string& path, NpyArray* array) {
   return input.ReadElements(array, nullptr);
 }
 
-Status NpyBytesInMemory(const std::string& path, uint64_t* bytes) {
+Status NpyBytesInMemory(const std::string& path, const ArrayOptions& options,
+                        uint64_t* bytes) {
   NpyInput input;
   RINGLET_RETURN_IF_ERROR(input.Open(path));
   const NpyLayout& layout = input.layout();
+  *bytes = 0;
+  if (!LabelsInMemory(options, layout)) return Status();
   *bytes = static_cast<uint64_t>(layout.shape.elements()) *
            SizeOf(layout.is_text() ? DType::kInt32 : layout.dtype());
   return Status();
@@ -182,35 +173,89 @@ Status NumberByName(const std::string& path,
   return Status();
 }
 
+ExampleArray InMemory(const std::string& path, NpyArray array) {
+  return {path,
+          {array.dtype, ExampleShape(array.shape)},
+          std::move(array.data),
+          nullptr};
+}
+
+// Examples, or targets of several values.
+Status ReadExamples(bool in_memory, const std::string& path, NpyInput* input,
+                    ExampleArray* examples) {
+  NpyArray array;
+  if (in_memory) {
+    RINGLET_RETURN_IF_ERROR(input->ReadElements(&array, nullptr));
+    *examples = InMemory(path, std::move(array));
+    return Status();
+  }
+  RINGLET_RETURN_IF_ERROR(input->OpenOnDisk(&examples->on_disk));
+  examples->name = path;
+  examples->spec = {input->layout().dtype(),
+                    ExampleShape(input->layout().shape)};
+  return Status();
+}
+
+// Labels by the numbers of `classes`, or those of their names.
+Status ReadLabels(const std::string& path,
+                  const std::vector<std::string>& classes, NpyInput* input,
+                  ExampleArray* labels, std::vector<std::string>* names) {
+  NpyArray array;
+  RINGLET_RETURN_IF_ERROR(input->ReadElements(&array, names));
+  if (!classes.empty()) {
+    bool named = !names->empty();
+    RINGLET_RETURN_IF_ERROR(named
+                                ? Renumber(path, *names, classes, &array)
+                                : NumberByName(path, classes, &array, &named));
+    if (named) *names = classes;
+  } else if (!names->empty()) {
+    PrintClassNames(path, *names);
+  }
+  *labels = InMemory(path, std::move(array));
+  return Status();
+}
+
+// If files do not match, only the headers are read.
+Status OpenPair(const std::string& x, const std::string& y,
+                const std::vector<std::string>& classes,
+                const ArrayOptions& options, std::shared_ptr<Source>* source) {
+  NpyInput inputs[2];
+  RINGLET_RETURN_IF_ERROR(OpenExamples(x, &inputs[0]));
+  RINGLET_RETURN_IF_ERROR(OpenExamples(y, &inputs[1]));
+  const int64_t count = inputs[0].layout().shape[0];
+  RINGLET_RETURN_IF_ERROR(CheckPair(x, count, y, inputs[1].layout().shape[0]));
+  ExampleArray examples, labels;
+  std::vector<std::string> names;
+  RINGLET_RETURN_IF_ERROR(
+      ReadExamples(options.in_memory, x, &inputs[0], &examples));
+  RINGLET_RETURN_IF_ERROR(
+      LabelsInMemory(options, inputs[1].layout()) || !classes.empty()
+          ? ReadLabels(y, classes, &inputs[1], &labels, &names)
+          : ReadExamples(/*in_memory=*/false, y, &inputs[1], &labels));
+  *source = std::make_shared<ArraySource>(count, std::move(examples),
+                                          std::move(labels), std::move(names));
+  return Status();
+}
+
 }  // namespace
 
 Dataset NpyDataset(const std::string& x, const std::string& y,
-                   const std::vector<std::string>& classes) {
-  NpyArray examples, labels;
-  std::vector<std::string> names;
-  Status status = ReadPair(x, y, &examples, &labels, &names);
-  if (status.ok() && !classes.empty()) {
-    bool named = !names.empty();
-    status = named ? Renumber(y, names, classes, &labels)
-                   : NumberByName(y, classes, &labels, &named);
-    if (named) names = classes;
-  } else if (status.ok() && !names.empty()) {
-    PrintClassNames(y, names);
-  }
-  if (!status.ok()) return Dataset(status);
-  return Dataset(std::make_shared<ArraySource>(
-      examples.shape[0],
-      ExampleArray{x,
-                   {examples.dtype, ExampleShape(examples.shape)},
-                   std::move(examples.data)},
-      ExampleArray{y,
-                   {labels.dtype, ExampleShape(labels.shape)},
-                   std::move(labels.data)},
-      std::move(names)));
+                   const std::vector<std::string>& classes,
+                   const ArrayOptions& options) {
+  std::shared_ptr<Source> source;
+  const Status status = OpenPair(x, y, classes, options, &source);
+  return status.ok() ? Dataset(std::move(source)) : Dataset(status);
 }
 
-Dataset NpyDataset(const std::string& x) {
-  return WithoutLabels<NpyArray>(x, ReadNpy);
+Dataset NpyDataset(const std::string& x, const ArrayOptions& options) {
+  NpyInput input;
+  ExampleArray array;
+  Status status = input.Open(x);
+  const Shape& shape = input.layout().shape;
+  if (status.ok()) status = CheckHasExamples(x, shape);
+  if (status.ok()) status = ReadExamples(options.in_memory, x, &input, &array);
+  return status.ok() ? WithoutLabels(shape[0], std::move(array))
+                     : Dataset(status);
 }
 
 }  // namespace ringlet

@@ -87,13 +87,22 @@ Status NpyInput::OpenArchive(const ArrayPath& at) {
       at.file.c_str(), Printable(array_->name).c_str(), array_->unread.c_str());
 }
 
+Status NpyInput::RefuseText() const {
+  return InvalidArgument(
+      "%s: its elements are text, which is read as labels only", path_.c_str());
+}
+
+Status NpyInput::OpenOnDisk(std::shared_ptr<ArrayOnDisk>* array) const {
+  if (layout_.is_text()) return RefuseText();
+  if (array_ == nullptr) return ArrayOnDisk::Open(file_, layout_, array);
+  const int64_t offset = archive_.ElementsOffset(*array_);
+  if (offset < 0) return RefuseCompressed(path_);
+  return ArrayOnDisk::Open(archive_.path(), offset, layout_, array);
+}
+
 Status NpyInput::ReadElements(NpyArray* array,
                               std::vector<std::string>* names) {
-  if (layout_.is_text() && names == nullptr) {
-    return InvalidArgument(
-        "%s: its elements are text, which is read as labels only",
-        path_.c_str());
-  }
+  if (layout_.is_text() && names == nullptr) return RefuseText();
   array->shape = layout_.shape;
   array->dtype = layout_.is_text() ? DType::kInt32 : layout_.dtype();
   RINGLET_RETURN_IF_ERROR(ReadStored(&array->data));

@@ -3,10 +3,12 @@
 #ifndef RINGLET_IO_READERS_NPY_INPUT_H_
 #define RINGLET_IO_READERS_NPY_INPUT_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "../files/input_file.h"
+#include "array_on_disk.h"
 #include "array_path.h"
 #include "npy_layout.h"
 #include "npz.h"
@@ -23,9 +25,12 @@ class NpyInput {
   bool is_npz() const { return array_ != nullptr; }
   // If `names` is not null, converts text to class numbers.
   Status ReadElements(NpyArray* array, std::vector<std::string>* names);
+  // Finds the elements in the file, which stay there.
+  Status OpenOnDisk(std::shared_ptr<ArrayOnDisk>* array) const;
 
  private:
   Status OpenArchive(const ArrayPath& at);
+  Status RefuseText() const;
   Status ReadStored(std::vector<unsigned char>* bytes);
 
   std::string path_;

@@ -47,6 +47,11 @@ class NpzReader {
   // `memory` gives room for them, once a compressed entry is known to be whole.
   using Memory = std::function<unsigned char*()>;
   Status ReadBytes(const StoredTensor& tensor, const Memory& memory) const;
+  // The elements' place in the file; -1 if they are compressed.
+  int64_t ElementsOffset(const StoredTensor& tensor) const {
+    const Entry& entry = EntryOf(tensor);
+    return entry.deflated ? -1 : tensor.offset + entry.data_at;
+  }
   const NpyLayout& LayoutOf(const StoredTensor& tensor) const {
     return EntryOf(tensor).layout;
   }

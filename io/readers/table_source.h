@@ -89,7 +89,7 @@ inline bool TableSource::XRange(double* least, double* largest) const {
 
 inline Status TableSource::Read(const int64_t* index, int count, void* x,
                                 void* y) {
-  if (y != nullptr) table_.y.Copy(index, count, y);
+  if (y != nullptr) RINGLET_RETURN_IF_ERROR(table_.y.Copy(index, count, y));
   if (x == nullptr) return Status();
   const size_t columns = static_cast<size_t>(table_.columns);
   const auto* const cells = reinterpret_cast<const float*>(table_.cells.data());

@@ -30,11 +30,24 @@ void CheckField(const uint8_t* data, size_t size) {
   decoded.IgnoreError();
 }
 
+// A number that is too large is found when it is read.
+void CheckOnDisk(const std::string& path) {
+  ArrayOptions options;
+  options.in_memory = false;
+  const Dataset data = NpyDataset(path, path, {}, options);
+  if (!data.Batch(1).status().ok()) return;
+  Source* const source = data.source().get();
+  std::string x(source->x().bytes(), '\0'), y(source->y().bytes(), '\0');
+  const int64_t last = source->size() - 1;
+  source->Read(&last, 1, x.data(), y.data()).IgnoreError();
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const FuzzFile file(data, size);
   CheckDataset(NpyDataset(file.path(), file.path()));
+  CheckOnDisk(file.path());
   CheckField(data, size);
   return 0;
 }

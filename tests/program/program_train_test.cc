@@ -364,6 +364,54 @@ TEST_F(ProgramTest, DataOnDisk_ShortEpoch_ReadsOnlyWhatItTrainsOn) {
   EXPECT_LT(std::stol(io.substr(at + 7)), kExamples * 28 * 28 / 4);
 }
 
+TEST_F(ProgramTest, DataOnDisk_AnyForm_TrainsToTheBitsInMemory) {
+  constexpr int kExamples = 130;
+  std::vector<double> x;
+  std::vector<unsigned char> y;
+  std::string images("\0\0\x08\x02\0\0\0\x82\0\0\0\x03", 12);
+  std::string labels("\0\0\x08\x01\0\0\0\x82", 8);
+  for (int i = 0; i < 3 * kExamples; ++i) {
+    x.push_back(i * i % 101 / 7.);
+    images += static_cast<char>(i * i % 101);
+    if (i % 3 != 0) continue;
+    y.push_back(static_cast<unsigned char>(i % 4));
+    labels += static_cast<char>(i % 4);
+  }
+  WriteWhole(folder_ / "images", images);
+  WriteWhole(folder_ / "labels", labels);
+  ASSERT_TRUE(
+      WriteNpy(folder_ / "x.npy", DType::kFloat64, {kExamples, 3}, x.data())
+          .ok());
+  ASSERT_TRUE(
+      WriteNpy(folder_ / "y.npy", DType::kUint8, {kExamples}, y.data()).ok());
+  for (const char* form : {R"("images": "images", "labels": "labels")",
+                           R"("x": "x.npy", "y": "y.npy")",
+                           R"("x": {"x": "x.npy"}, "y": ["labels"])"}) {
+    for (const char* batch : {"1", "32", "100"}) {
+      SCOPED_TRACE(std::string(form) + " " + batch);
+      Strings steps;
+      for (const char* in_memory : {"true", "false"}) {
+        WriteWhole(folder_ / "run.json", std::string(R"({
+          "model": {"class_name": "Sequential", "config": {"layers": [
+            {"class_name": "InputLayer",
+             "config": {"name": "x", "batch_shape": [null, 3]}},
+            {"class_name": "Dense", "config": {"units": 4}}]}},
+          "compile": {"optimizer": "adam", "loss": {"class_name":
+            "SparseCategoricalCrossentropy", "config": {"from_logits": true}}},
+          "data": {"train": {"scale": 0.1, "in_memory": )") +
+                                             in_memory + ", " + form + R"(}},
+          "fit": {"epochs": 2, "seed": 3, "validation_split": 0.1}})");
+        ASSERT_EQ(Run({"train", "run.json", "--batch-size", batch,
+                       "--log-steps", "s.csv"}),
+                  0)
+            << err_;
+        steps.push_back(ReadWhole(folder_ / "s.csv"));
+      }
+      EXPECT_EQ(steps[0], steps[1]);
+    }
+  }
+}
+
 // --- several workers ---
 
 TEST_F(ProgramTest, Train_TwoWorkers_TakesTheStepsOfOneWithTwiceTheBatch) {

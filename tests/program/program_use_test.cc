@@ -486,6 +486,44 @@ TEST_F(AnomalyTest, Threshold_QuantileOfNormalData_MarksScoresAbove) {
   EXPECT_NE(out_.find("anomaly"), std::string::npos) << out_;
 }
 
+// The labels are those of data.train alone.
+TEST_F(AnomalyTest, Threshold_ImagesOnDisk_IsThatOfArrays) {
+  const auto write = [&](const char* name, int count, int width) {
+    std::string idx("\0\0\x08\x02\0\0\0", 7);
+    idx += static_cast<char>(count);
+    idx += std::string("\0\0\0", 3) + static_cast<char>(width);
+    std::vector<unsigned char> values;
+    for (int i = 0; i < count * width; ++i) {
+      values.push_back(static_cast<unsigned char>(i * i % 97));
+      idx += static_cast<char>(i * i % 97);
+    }
+    WriteWhole(folder_ / name, idx);
+    ASSERT_TRUE(WriteNpy(folder_ / (std::string(name) + ".npy"), DType::kUint8,
+                         {count, width}, values.data())
+                    .ok());
+  };
+  write("images", 33, kWidth);
+  write("labels", 33, 1);
+  write("normal", 101, kWidth);
+  WriteWhole(folder_ / "idx.json",
+             Replaced(ReadWhole(folder_ / "run.json"),
+                      R"("x": "normal.npy", "y": "normal.npy")",
+                      R"("images": "images", "labels": "labels",
+                         "in_memory": false)"));
+  const Strings more = {"--anomaly", "--threshold-quantile", "0.9",
+                        "--threshold-data"};
+  Strings idx = {"predict", "m", "--data", "idx.json", "--part", "train"},
+          npy = {"predict", "m", "--x", "images.npy"};
+  for (Strings* line : {&idx, &npy}) {
+    line->insert(line->end(), more.begin(), more.end());
+    line->push_back(line == &idx ? "normal" : "normal.npy");
+  }
+  ASSERT_EQ(Run(npy), 0) << err_;
+  const std::string wanted = out_;
+  ASSERT_EQ(Run(idx), 0) << err_;
+  EXPECT_EQ(out_, wanted);
+}
+
 TEST_F(AnomalyTest, Threshold_BetweenTwoScores_IsInterpolated) {
   std::vector<float> scores = Scores("other.npy", other_, true);
   std::sort(scores.begin(), scores.end());

@@ -29,8 +29,8 @@ Status AddFile(const std::string& path, uint64_t* bytes) {
       file != path || IsNamed(file, ".npy") || EndsWith(file, ".npz");
   const Status status = IsNamed(path, ".csv")
                             ? CsvBytesInMemory(path, Unlabelled(), &own)
-                        : npy ? NpyBytesInMemory(path, &own)
-                              : IdxBytesInMemory(path, &own);
+                        : npy ? NpyBytesInMemory(path, {}, &own)
+                              : IdxBytesInMemory(path, {}, &own);
   *bytes += own;
   return status;
 }
@@ -42,11 +42,20 @@ Status AddParts(const std::vector<DataPart>& parts, uint64_t* bytes) {
   return Status();
 }
 
-// Adds the bytes of a file with its form in the RUN.json.
-Status AddForm(Status (*of)(const std::string&, uint64_t*),
-               const std::string& path, uint64_t* bytes) {
+using BytesOf = Status (*)(const std::string&, const ArrayOptions&, uint64_t*);
+
+// Adds the bytes of files with their form in the RUN.json.
+Status AddPair(BytesOf bytes_of, const std::string& x, const std::string& y,
+               bool in_memory, uint64_t* bytes) {
+  ArrayOptions options;
   uint64_t own = 0;
-  if (!path.empty()) RINGLET_RETURN_IF_ERROR(of(path, &own));
+  if (!x.empty() && in_memory) {
+    RINGLET_RETURN_IF_ERROR(bytes_of(x, options, &own));
+    *bytes += own;
+  }
+  options.in_memory = in_memory;
+  if (y.empty()) return Status();
+  RINGLET_RETURN_IF_ERROR(bytes_of(y, options, &own));
   *bytes += own;
   return Status();
 }
@@ -55,20 +64,19 @@ Status AddForm(Status (*of)(const std::string&, uint64_t*),
 
 Status DataBytes(const DataConfig& data, uint64_t* bytes) {
   *bytes = 0;
-  if (data.has_parts()) {
+  if (!data.has_parts()) {
+    RINGLET_RETURN_IF_ERROR(
+        AddPair(NpyBytesInMemory, data.x, data.y, data.in_memory, bytes));
+  } else if (data.in_memory) {
     RINGLET_RETURN_IF_ERROR(AddParts(data.inputs, bytes));
     RINGLET_RETURN_IF_ERROR(AddParts(data.targets, bytes));
     RINGLET_RETURN_IF_ERROR(AddFile(data.x, bytes));
     RINGLET_RETURN_IF_ERROR(AddFile(data.y, bytes));
-  } else {
-    RINGLET_RETURN_IF_ERROR(AddForm(NpyBytesInMemory, data.x, bytes));
-    RINGLET_RETURN_IF_ERROR(AddForm(NpyBytesInMemory, data.y, bytes));
   }
-  if (data.in_memory) {
-    RINGLET_RETURN_IF_ERROR(AddForm(IdxBytesInMemory, data.images, bytes));
-  }
-  RINGLET_RETURN_IF_ERROR(AddForm(IdxBytesInMemory, data.labels, bytes));
-  RINGLET_RETURN_IF_ERROR(AddForm(NpyBytesInMemory, data.sample_weight, bytes));
+  RINGLET_RETURN_IF_ERROR(AddPair(IdxBytesInMemory, data.images, data.labels,
+                                  data.in_memory, bytes));
+  RINGLET_RETURN_IF_ERROR(AddPair(NpyBytesInMemory, data.sample_weight, "",
+                                  /*in_memory=*/true, bytes));
   if (data.csv.empty()) return Status();
   uint64_t table = 0;
   RINGLET_RETURN_IF_ERROR(CsvBytesInMemory(data.csv, data.table, &table));

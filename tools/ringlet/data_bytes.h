@@ -10,7 +10,7 @@
 
 namespace ringlet {
 
-// Adds up the files as OpenData loads them. Images that stay on disk take no
+// Adds up the files as OpenData loads them. Arrays that stay on disk take no
 // memory.
 Status DataBytes(const DataConfig& data, uint64_t* bytes);
 

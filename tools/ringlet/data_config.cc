@@ -280,8 +280,8 @@ Status ReadData(const Json& json, const std::string& path,
         "{csv, label}",
         path.c_str());
   }
-  if (!idx && !data->in_memory) {
-    fields.Refuse("in_memory", "only images (IDX) can be read from disk");
+  if (csv && !data->in_memory) {
+    fields.Refuse("in_memory", "a CSV is read into memory whole");
   }
   if (idx) {
     fields.Require("images");
@@ -325,8 +325,15 @@ Status ReadBothData(const Json& json, const std::string& folder,
 
 namespace {
 
+ArrayOptions ArrayOptionsOf(const DataConfig& data) {
+  ArrayOptions options;
+  options.in_memory = data.in_memory;
+  return options;
+}
+
 // The columns and their encoding are those of `table`.
-Dataset Open(const DataPart& part, const CsvOptions& table = {}) {
+Dataset Open(const DataPart& part, const ArrayOptions& arrays,
+             const CsvOptions& table) {
   const std::string& path = part.path;
   if (EndsWith(path, ".csv") || EndsWith(path, ".csv.gz")) {
     CsvOptions options;
@@ -338,23 +345,25 @@ Dataset Open(const DataPart& part, const CsvOptions& table = {}) {
   const std::string file = SplitArrayPath(path).file;
   const bool npy = file != path || EndsWith(file, ".npy") ||
                    EndsWith(file, ".npy.gz") || EndsWith(file, ".npz");
-  return (npy ? NpyDataset(path) : IdxDataset(path))
+  return (npy ? NpyDataset(path, arrays) : IdxDataset(path, arrays))
       .Map(part.scale.value_or(Scale()));
 }
 
 // Opens the parts of `names`, in their order.
 Status OpenNamed(const char* key, const std::string& single,
                  const std::vector<DataPart>& parts,
-                 const std::vector<std::string>& names, const CsvOptions& table,
+                 const std::vector<std::string>& names,
+                 const ArrayOptions& arrays, const CsvOptions& table,
                  std::vector<Dataset>* datasets) {
   if (parts.empty()) {
     DataPart only;
     only.path = single;
-    datasets->push_back(Open(only, table));
+    datasets->push_back(Open(only, arrays, table));
     return Status();
   }
   if (parts[0].name.empty()) {
-    for (const DataPart& part : parts) datasets->push_back(Open(part, table));
+    for (const DataPart& part : parts)
+      datasets->push_back(Open(part, arrays, table));
     return Status();
   }
   for (const DataPart& part : parts) {
@@ -369,12 +378,19 @@ Status OpenNamed(const char* key, const std::string& single,
     if (found == parts.end()) {
       return InvalidArgument("%s.%s: is missing", key, name.c_str());
     }
-    datasets->push_back(Open(*found, table));
+    datasets->push_back(Open(*found, arrays, table));
   }
   return Status();
 }
 
 }  // namespace
+
+Dataset OpenInputs(const DataConfig& data) {
+  const ArrayOptions arrays = ArrayOptionsOf(data);
+  return (data.x.empty() ? IdxDataset(data.images, arrays)
+                         : NpyDataset(data.x, arrays))
+      .Map(data.scale.value_or(Scale()));
+}
 
 Dataset OpenParts(const DataConfig& data, const Model& model, bool targets) {
   std::vector<std::string> inputs, outputs;
@@ -385,12 +401,14 @@ Dataset OpenParts(const DataConfig& data, const Model& model, bool targets) {
     if (output.trains) outputs.push_back(output.output);
   }
   std::vector<Dataset> x, y;
+  const ArrayOptions arrays = ArrayOptionsOf(data);
   // The names of columns and the encoding are those of a single input.
   Status opened =
-      OpenNamed("x", data.x, data.inputs, inputs,
+      OpenNamed("x", data.x, data.inputs, inputs, arrays,
                 data.inputs.size() > 1 ? CsvOptions() : data.table, &x);
   if (opened.ok() && targets) {
-    opened = OpenNamed("y", data.y, data.targets, outputs, CsvOptions(), &y);
+    opened =
+        OpenNamed("y", data.y, data.targets, outputs, arrays, CsvOptions(), &y);
   }
   return opened.ok() ? Zip(x, y) : Dataset(opened);
 }
@@ -400,11 +418,10 @@ Dataset OpenData(const DataConfig& data, const Model& model) {
   if (data.has_parts()) {
     dataset = OpenParts(data, model, /*targets=*/true);
   } else if (!data.images.empty()) {
-    IdxOptions options;
-    options.in_memory = data.in_memory;
-    dataset = IdxDataset(data.images, data.labels, options);
+    dataset = IdxDataset(data.images, data.labels, ArrayOptionsOf(data));
   } else if (!data.x.empty()) {
-    dataset = NpyDataset(data.x, data.y, data.table.classes);
+    dataset =
+        NpyDataset(data.x, data.y, data.table.classes, ArrayOptionsOf(data));
   } else if (!data.csv.empty()) {
     dataset = CsvDataset(data.csv, data.table);
   }

@@ -26,7 +26,7 @@ struct DataPart {
 // One of three forms; the paths of the other two are empty.
 struct DataConfig {
   std::string images, labels;  // IDX
-  bool in_memory = true;       // false: examples are read on request
+  bool in_memory = true;       // of all forms; false: read on request
   std::string x, y;            // NPY
   // Instead of x or y, for several inputs or outputs.
   std::vector<DataPart> inputs, targets;
@@ -50,6 +50,8 @@ Status ReadBothData(const Json& json, const std::string& folder,
 // The examples, scaled, not yet in batches. The compiled model names the parts:
 // its inputs and outputs.
 Dataset OpenData(const DataConfig& data, const Model& model);
+// Opens the images, or x, without labels.
+Dataset OpenInputs(const DataConfig& data);
 // Opens data with parts; without `targets` only the inputs.
 Dataset OpenParts(const DataConfig& data, const Model& model, bool targets);
 

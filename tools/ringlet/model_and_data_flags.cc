@@ -41,11 +41,7 @@ Dataset OpenUnlabelled(const DataConfig& data, const Model& model) {
     return OpenParts(data, model, /*targets=*/false)
         .Map(data.scale.value_or(Scale()));
   }
-  if (!data.images.empty() && !data.in_memory) return OpenData(data, model);
-  if (!data.images.empty())
-    return IdxDataset(data.images).Map(data.scale.value_or(Scale()));
-  if (!data.x.empty())
-    return NpyDataset(data.x).Map(data.scale.value_or(Scale()));
+  if (data.csv.empty()) return OpenInputs(data);
   DataConfig csv = data;
   csv.table = ForPrediction(data, model);
   return OpenData(csv, model);

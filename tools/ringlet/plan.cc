@@ -280,7 +280,7 @@ Status RunPlan(const std::string& path, const PlanFlags& flags) {
         " bytes: beside the step's the model keeps %" PRIu64
         ", the data take %" PRIu64 " and the program some %" PRIu64
         "; make the model smaller, take another optimizer, or say "
-        "\"in_memory\": false of IDX files",
+        "\"in_memory\": false of the data",
         path.c_str(), flags.limit, plan.bytes.kept() + plan.copies, plan.data,
         kProgramBytes);
   }

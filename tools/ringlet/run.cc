@@ -296,14 +296,15 @@ bool ValuesFit(const Dataset& data) {
 }
 
 // Reads the data to the end, so that errors are reported before any output: all
-// labels, and the examples if their values are not known to fit.
-Status CheckExamples(Model* model, const Dataset& batches,
+// labels, and the examples in memory if their values are not known to fit. The
+// step that reads a wrong value from disk ends the training.
+Status CheckExamples(Model* model, const Dataset& batches, bool in_memory,
                      const ClassWeights& class_weight = {}) {
   RINGLET_RETURN_IF_ERROR(batches.status());
   LoaderOptions options;
   options.class_weight = class_weight;
   options.background = false;
-  options.examples = !ValuesFit(batches);
+  options.examples = in_memory && !ValuesFit(batches);
   std::unique_ptr<BatchLoader> loader;
   RINGLET_RETURN_IF_ERROR(model->OpenLoader(batches, options, &loader));
   // The model is compiled for this worker alone, which reads all parts of a
@@ -403,9 +404,10 @@ Status OpenRunData(const RunConfig& config, int replicas, RunData* data) {
   if (validation.empty() && fit.validation_split > 0) {
     RINGLET_RETURN_IF_ERROR(Split(fit.validation_split, &train, &validation));
   }
-  RINGLET_RETURN_IF_ERROR(
-      CheckExamples(model, train.Batch(fit.batch_size), fit.class_weight)
-          .Annotate("data.train"));
+  RINGLET_RETURN_IF_ERROR(CheckExamples(model, train.Batch(fit.batch_size),
+                                        config.train.in_memory,
+                                        fit.class_weight)
+                              .Annotate("data.train"));
   if (fit.shuffle) train = train.Shuffle(static_cast<uint64_t>(fit.seed));
   // Epochs of a number of steps continue where the last one ended.
   if (fit.steps_per_epoch > 0) train = train.Repeat();
@@ -416,7 +418,8 @@ Status OpenRunData(const RunConfig& config, int replicas, RunData* data) {
   RINGLET_RETURN_IF_ERROR(
       data->validation.status().Annotate("data.validation"));
   RINGLET_RETURN_IF_ERROR(CheckSameClasses(train, validation));
-  return CheckExamples(model, validation.Batch(ValidationBatch(fit)))
+  const bool in_memory = (validating.empty() ? training : validating).in_memory;
+  return CheckExamples(model, validation.Batch(ValidationBatch(fit)), in_memory)
       .Annotate("data.validation");
 }
 

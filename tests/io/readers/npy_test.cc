@@ -1020,6 +1020,21 @@ TEST_F(NpzDataTest, Dataset_ImagesAndLabels_AreOfOneFile) {
   EXPECT_EQ(weights, (std::vector<float>{0.5f, -2, 65504}));
 }
 
+TEST_F(NpzDataTest, Dataset_OnDisk_IsOfStoredArrays) {
+  ArrayOptions options;
+  options.in_memory = false;
+  const Dataset data = NpyDataset(files_.Path("plain.npz:y_train"), options);
+  ASSERT_TRUE(data.Batch(1).status().ok()) << data.status().message();
+  std::vector<uint8_t> x(3);
+  const int64_t index[] = {2, 0, 1};
+  ASSERT_TRUE(data.source()->Read(index, 3, x.data(), nullptr).ok());
+  EXPECT_EQ(x, (std::vector<uint8_t>{1, 2, 0}));
+  ExpectError(NpyDataset(files_.Path("packed.npz:x_train"), options).status(),
+              Code::kInvalidArgument, "packed.npz:x_train", "unpack it");
+  ExpectError(NpyDataset(files_.Path("plain.npz:columns"), options).status(),
+              Code::kInvalidArgument, "plain.npz", "ascontiguousarray");
+}
+
 TEST_F(NpzDataTest, Path_WithoutANameOrWithAColon_OpensTheFile) {
   ExpectArray<int64_t>("one.npz", {2}, {4, 5});
   ExpectArray<int64_t>("one.npz:arr_0", {2}, {4, 5});

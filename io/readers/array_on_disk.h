@@ -1,0 +1,63 @@
+// ArrayOnDisk: examples that stay in their file until they are read.
+//
+// They are read by pread, so a file that is cut while
+// it is open gives an error, and are converted as a whole array is.
+
+#ifndef RINGLET_IO_READERS_ARRAY_ON_DISK_H_
+#define RINGLET_IO_READERS_ARRAY_ON_DISK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "../files/input_file.h"
+#include "npy_layout.h"
+#include "ringlet/files.h"
+#include "ringlet/readers.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+class ArrayOnDisk {
+ public:
+  // The elements begin at `offset` of the file. `layout` has an axis of
+  // examples, and elements that are numbers. kInvalidArgument for Fortran
+  // order.
+  static Status Open(const std::string& path, int64_t offset,
+                     const NpyLayout& layout,
+                     std::shared_ptr<ArrayOnDisk>* array);
+  // The elements are the rest of `header`, which was read up to them.
+  // kInvalidArgument for a compressed file.
+  static Status Open(const InputFile& header, const NpyLayout& layout,
+                     std::shared_ptr<ArrayOnDisk>* array);
+
+  // Copies examples index[0..count) in order to `to`, in layout.dtype().
+  // Several threads may call it.
+  Status Read(const int64_t* index, int count, void* to);
+
+ private:
+  std::mutex mutex_;
+  std::unique_ptr<File> file_;
+  int64_t offset_ = 0;
+  NpyLayout layout_;                   // of the examples of a Read
+  size_t per_example_ = 0;             // bytes in the file
+  std::vector<unsigned char> stored_;  // those of a Read, to convert
+};
+
+// Labels of one value each are in memory, as is text.
+inline bool LabelsInMemory(const ArrayOptions& options,
+                           const NpyLayout& layout) {
+  const Shape& shape = layout.shape;
+  return options.in_memory || layout.is_text() || shape.rank() < 1 ||
+         shape.elements() == shape[0];
+}
+
+// The error of a file that cannot be read from disk because it is compressed.
+Status RefuseCompressed(const std::string& path);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_READERS_ARRAY_ON_DISK_H_

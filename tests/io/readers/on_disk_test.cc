@@ -1,0 +1,285 @@
+// Data that stay in their files are compared with the same data in memory.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../../support/data_files.h"
+#include "io/readers/memory_sizes.h"
+#include "io/readers/npz.h"
+#include "ringlet/readers.h"
+
+namespace ringlet {
+namespace {
+
+ArrayOptions OnDisk() {
+  ArrayOptions options;
+  options.in_memory = false;
+  return options;
+}
+
+// `count` drawn bytes.
+std::string Drawn(size_t count) {
+  std::string bytes;
+  uint32_t state = 1;
+  for (size_t i = 0; i < count; ++i) {
+    state = state * 1664525 + 1013904223;
+    bytes += static_cast<char>(state >> 24);
+  }
+  return bytes;
+}
+
+std::string Npy(const std::string& descr, const std::string& shape,
+                const std::string& elements,
+                const std::string& fortran = "False") {
+  std::string header = "{'descr': " + descr + ", 'fortran_order': " + fortran +
+                       ", 'shape': " + shape + ", }\n";
+  return std::string("\x93NUMPY\1\0", 8) + static_cast<char>(header.size()) +
+         '\0' + header + elements;
+}
+
+std::string Idx(char type, const std::vector<uint32_t>& dims,
+                const std::string& elements) {
+  return std::string("\0\0", 2) + type + static_cast<char>(dims.size()) +
+         Packed(dims, true) + elements;
+}
+
+// The examples of these numbers, x and then y, in the sources' types.
+std::string Bytes(Source* source, const std::vector<int64_t>& index) {
+  const auto bytes = [&](const ExampleSpec& spec) {
+    return std::string(index.size() * spec.bytes(), '\0');
+  };
+  std::string x = bytes(source->x()), y = bytes(source->y());
+  const Status read = source->Read(index.data(), static_cast<int>(index.size()),
+                                   x.data(), y.data());
+  EXPECT_TRUE(read.ok()) << read.message();
+  return x + y;
+}
+
+void ExpectSame(const Dataset& memory, const Dataset& disk) {
+  ASSERT_TRUE(memory.Batch(1).status().ok()) << memory.status().message();
+  ASSERT_TRUE(disk.Batch(1).status().ok()) << disk.status().message();
+  Source *const a = memory.source().get(), *const b = disk.source().get();
+  ASSERT_EQ(a->size(), b->size());
+  EXPECT_EQ(a->x().dtype, b->x().dtype);
+  EXPECT_EQ(a->x().shape, b->x().shape);
+  EXPECT_EQ(a->y().dtype, b->y().dtype);
+  EXPECT_EQ(a->y().shape, b->y().shape);
+  EXPECT_EQ(a->name(), b->name());
+  EXPECT_EQ(a->y_name(), b->y_name());
+  EXPECT_EQ(a->ClassNames(), b->ClassNames());
+  EXPECT_EQ(a->ValueNames(), b->ValueNames());
+  EXPECT_EQ(a->LabelName(), b->LabelName());
+  EXPECT_EQ(memory.sample_weight() == nullptr, disk.sample_weight() == nullptr);
+  if (memory.sample_weight() != nullptr) {
+    EXPECT_EQ(*memory.sample_weight(), *disk.sample_weight());
+  }
+  const int64_t size = a->size();
+  std::vector<int64_t> forward, jumps;
+  for (int64_t i = 0; i < size; ++i) {
+    forward.push_back(i);
+    jumps.push_back(i * 7919 % size);
+  }
+  EXPECT_EQ(Bytes(a, forward), Bytes(b, forward));
+  EXPECT_EQ(Bytes(a, jumps), Bytes(b, jumps));
+  for (const int64_t i : {size - 1, int64_t{0}, size / 2}) {
+    EXPECT_EQ(Bytes(a, {i}), Bytes(b, {i}));
+    EXPECT_EQ(Bytes(a, {i, i, i / 2}), Bytes(b, {i, i, i / 2}));
+  }
+  EXPECT_EQ(Bytes(a, {}), Bytes(b, {}));
+}
+
+TEST(OnDiskTest, Npy_EveryTypeAndOrder_HasTheBitsInMemory) {
+  const DataFiles files;
+  for (const char* type :
+       {"|b1", "|u1", "|i1", "<u2", ">u2", "<i2", ">i2", "<f2", ">f2", "<u4",
+        ">u4", "<i4", ">i4", "<f4", ">f4", "<i8", ">i8", "<f8", ">f8"}) {
+    SCOPED_TRACE(type);
+    const size_t width = static_cast<size_t>(type[2] - '0');
+    const std::string descr = std::string("'") + type + "'";
+    const std::string x =
+        files.Write("x.npy", Npy(descr, "(131, 3, 2)", Drawn(131 * 6 * width)));
+    const std::string y =
+        files.Write("y.npy", Npy(descr, "(131,)", Drawn(131 * width)));
+    ExpectSame(NpyDataset(x, y), NpyDataset(x, y, {}, OnDisk()));
+    ExpectSame(NpyDataset(x, x), NpyDataset(x, x, {}, OnDisk()));
+    ExpectSame(NpyDataset(x), NpyDataset(x, OnDisk()));
+    ExpectSame(NpyDataset(y), NpyDataset(y, OnDisk()));
+  }
+}
+
+TEST(OnDiskTest, Npy_FieldOfRecordsOrTextLabels_AreThoseInMemory) {
+  const DataFiles files;
+  const std::string path = files.Write(
+      "a.npy", Npy("[('a', '|u1'), ('b', '>i2', (2, 1)), ('c', '|S2')]",
+                   "(40,)", Drawn(40 * 7)));
+  ExpectSame(NpyDataset(path + ":b", path + ":a"),
+             NpyDataset(path + ":b", path + ":a", {}, OnDisk()));
+  ExpectSame(NpyDataset(path + ":a", path + ":b"),
+             NpyDataset(path + ":a", path + ":b", {}, OnDisk()));
+  ExpectSame(NpyDataset(path + ":b", path + ":c"),
+             NpyDataset(path + ":b", path + ":c", {}, OnDisk()));
+  const std::string y =
+      files.Write("y.npy", Npy("'|u1'", "(40, 1)", std::string(40, '\7')));
+  ExpectSame(NpyDataset(path + ":b", y, {"3", "7"}),
+             NpyDataset(path + ":b", y, {"3", "7"}, OnDisk()));
+}
+
+TEST(OnDiskTest, Idx_EveryType_HasTheBitsInMemory) {
+  const DataFiles files;
+  const struct {
+    char type;
+    size_t width;
+  } types[] = {{0x08, 1}, {0x09, 1}, {0x0B, 2},
+               {0x0C, 4}, {0x0D, 4}, {0x0E, 8}};
+  for (const auto& [type, width] : types) {
+    SCOPED_TRACE(static_cast<int>(type));
+    const std::string x =
+        files.Write("x", Idx(type, {131, 3, 2}, Drawn(131 * 6 * width)));
+    const std::string y =
+        files.Write("y", Idx(type, {131}, Drawn(131 * width)));
+    ExpectSame(IdxDataset(x, y), IdxDataset(x, y, OnDisk()));
+    ExpectSame(IdxDataset(x, x), IdxDataset(x, x, OnDisk()));
+    ExpectSame(IdxDataset(x), IdxDataset(x, OnDisk()));
+    const std::vector<std::string> xs = {x, x}, ys = {y, y};
+    ExpectSame(IdxDataset(xs, ys), IdxDataset(xs, ys, OnDisk()));
+  }
+}
+
+TEST(OnDiskTest, Npz_StoredArray_IsThatInMemory) {
+  const DataFiles files;
+  const std::string path = files.Path("a.npz");
+  std::vector<float> x(120);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) / 7;
+  const std::vector<int64_t> y = {4, 5, 6, 7, 8};
+  NpzWriter writer;
+  ASSERT_TRUE(writer.Open(FileSystem::Posix(), path).ok());
+  ASSERT_TRUE(writer.Add("y", DType::kInt64, {5}, y.data()).ok());
+  ASSERT_TRUE(writer.Add("x", DType::kFloat32, {5, 4, 6}, x.data()).ok());
+  ASSERT_TRUE(writer.Finish().ok());
+  ExpectSame(NpyDataset(path + ":x", path + ":y"),
+             NpyDataset(path + ":x", path + ":y", {}, OnDisk()));
+}
+
+TEST(OnDiskTest, Open_FileThatCannotStayOnDisk_IsRefused) {
+  const DataFiles files;
+  const std::string x = files.Write("x.npy", Npy("'|u1'", "(4, 3)", Drawn(12)));
+  const std::string y = files.Write("y.npy", Npy("'|u1'", "(4,)", Drawn(4)));
+  const auto refused = [&](const std::string& path, Code code,
+                           const std::string& says) {
+    ExpectError(NpyDataset(path, y, {}, OnDisk()).status(), code, path, says);
+    ExpectError(NpyDataset(path, OnDisk()).status(), code, path, says);
+  };
+  refused(files.Write("a.npy.gz", Gzip(Npy("'|u1'", "(4, 3)", Drawn(12)))),
+          Code::kInvalidArgument, "unpack it");
+  const std::string fortran =
+      files.Write("f.npy", Npy("'|u1'", "(4, 3)", Drawn(12), "True"));
+  refused(fortran, Code::kInvalidArgument, "ascontiguousarray");
+  ExpectError(NpyDataset(x, fortran, {}, OnDisk()).status(),
+              Code::kInvalidArgument, fortran, "ascontiguousarray");
+  refused(files.Write("t.npy", Npy("'|S2'", "(4, 3)", Drawn(24))),
+          Code::kInvalidArgument, "text");
+  refused(files.Write("long.npy", Npy("'|u1'", "(4, 3)", Drawn(13))),
+          Code::kCorruption, "13 bytes follow the header, but it says 12");
+  refused(files.Write("short.npy", Npy("'|u1'", "(4, 3)", Drawn(11))),
+          Code::kCorruption, "more than the file can hold");
+  refused(files.Path("none.npy"), Code::kNotFound, "");
+  ExpectError(
+      NpyDataset(files.Write("s.npy", Npy("'|u1'", "()", "a")), OnDisk())
+          .status(),
+      Code::kInvalidArgument, "s.npy", "holds no examples");
+  const std::string images = Idx(0x0D, {4, 3}, Drawn(48));
+  const std::string packed = files.Write("x.gz", Gzip(images));
+  ExpectError(IdxDataset(packed, OnDisk()).status(), Code::kInvalidArgument,
+              packed, "unpack it");
+  // Labels are in memory.
+  const std::string labels =
+      files.Write("y.gz", Gzip(Npy("'|u1'", "(4,)", Drawn(4))));
+  EXPECT_TRUE(NpyDataset(x, labels, {}, OnDisk()).Batch(1).status().ok());
+}
+
+TEST(OnDiskTest, Read_FileCutWhileOpen_IsAnError) {
+  const DataFiles files;
+  const std::string elements = Drawn(10 * 3 * 2);
+  for (const char* type : {"'<i2'", "'<f2'"}) {
+    const std::string bytes = Npy(type, "(10, 3)", elements);
+    const std::string x = files.Write("x.npy", bytes);
+    const Dataset data = NpyDataset(x, OnDisk());
+    ASSERT_TRUE(data.Batch(1).status().ok());
+    ASSERT_EQ(truncate(x.c_str(), static_cast<off_t>(bytes.size() - 7)), 0);
+    double to[8];
+    const std::vector<int64_t> good = {7, 0}, bad = {7, 8, 9};
+    EXPECT_TRUE(data.source()->Read(good.data(), 2, to, nullptr).ok());
+    ExpectError(data.source()->Read(bad.data(), 2, to, nullptr),
+                Code::kCorruption, x,
+                "ends at offset " + std::to_string(bytes.size() - 7));
+  }
+}
+
+TEST(OnDiskTest, Read_Uint64BeyondInt64_IsAnErrorWhenItIsRead) {
+  const DataFiles files;
+  const std::vector<uint64_t> values = {1, ~uint64_t{0}, 3};
+  const std::string x =
+      files.Write("x.npy", Npy("'<u8'", "(3, 1)", Packed(values, false)));
+  const Dataset data = NpyDataset(x, OnDisk());
+  ASSERT_TRUE(data.Batch(1).status().ok());
+  int64_t value = 0;
+  for (const int64_t i : {0, 1, 2}) {
+    const Status read = data.source()->Read(&i, 1, &value, nullptr);
+    if (i != 1) {
+      ASSERT_TRUE(read.ok());
+      EXPECT_EQ(value, i + 1);
+    } else {
+      ExpectError(read, Code::kInvalidArgument, x, "a uint64 beyond");
+    }
+  }
+}
+
+// As training and validation read ahead of a file that was split.
+TEST(OnDiskTest, Read_TwoThreads_HaveTheirOwnExamples) {
+  const DataFiles files;
+  const std::string x =
+      files.Write("x.npy", Npy("'>i2'", "(1000, 3)", Drawn(6000)));
+  const Dataset memory = NpyDataset(x), disk = NpyDataset(x, OnDisk());
+  ASSERT_TRUE(disk.Batch(1).status().ok());
+  const auto check = [&](int64_t first) {
+    for (int64_t i = first; i < 1000; i += 2) {
+      const std::vector<int64_t> index = {i, 999 - i, i / 2};
+      ASSERT_EQ(Bytes(memory.source().get(), index),
+                Bytes(disk.source().get(), index));
+    }
+  };
+  std::thread other([&] { check(1); });
+  check(0);
+  other.join();
+}
+
+TEST(OnDiskTest, BytesInMemory_OfArrays_AreThoseOfLabels) {
+  const DataFiles files;
+  const std::string classes =
+      files.Write("y.npy", Npy("'<i8'", "(10,)", Drawn(80)));
+  const std::string values =
+      files.Write("v.npy", Npy("'<i8'", "(10, 2)", Drawn(160)));
+  const std::string idx = files.Write("v", Idx(0x08, {10, 2}, Drawn(20)));
+  uint64_t bytes = 0;
+  ASSERT_TRUE(NpyBytesInMemory(classes, OnDisk(), &bytes).ok());
+  EXPECT_EQ(bytes, 80u);
+  ASSERT_TRUE(NpyBytesInMemory(values, OnDisk(), &bytes).ok());
+  EXPECT_EQ(bytes, 0u);
+  ASSERT_TRUE(NpyBytesInMemory(values, {}, &bytes).ok());
+  EXPECT_EQ(bytes, 160u);
+  ASSERT_TRUE(IdxBytesInMemory(idx, OnDisk(), &bytes).ok());
+  EXPECT_EQ(bytes, 0u);
+  ASSERT_TRUE(IdxBytesInMemory(idx, {}, &bytes).ok());
+  EXPECT_EQ(bytes, 20u);
+}
+
+}  // namespace
+}  // namespace ringlet
