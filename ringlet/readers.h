@@ -128,6 +128,10 @@ struct CsvOptions {
   // If not empty and labels are names: each is one of these names, and its
   // number is its index here.
   std::vector<std::string> classes;
+  // False: rows are read from the file when they are needed. The places of rows
+  // take 16 bytes for each 4 KiB of the file. Weights are in memory. A
+  // compressed file is refused.
+  bool in_memory = true;
 
   // The following have a column's name or, if the file has no such name, its
   // number from 0. A negative number counts from the end.

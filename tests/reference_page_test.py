@@ -564,9 +564,8 @@ FORMS = {
 
 def check_data(shop, fields):
     # A field is of all forms, or of one.
-    forms = {"images": "idx", "labels": "idx", "in_memory": "idx", "x": "npy",
-             "y": "npy", "csv": "csv", "header": "csv", "label": "csv",
-             "separator": "csv", "decimal": "csv", "comment": "csv",
+    forms = {"images": "idx", "labels": "idx", "x": "npy", "y": "npy",
+             "csv": "csv", "header": "csv", "label": "csv", "separator": "csv", "decimal": "csv", "comment": "csv",
              "columns": "csv", "drop": "csv", "categorical": "csv",
              "unknown_categories": "csv", "missing": "csv", "na_values": "csv"}
     for form, files in FORMS.items():
@@ -586,8 +585,7 @@ def check_data(shop, fields):
             for name, field in fields.items():
                 what = f"data.{part}.{name} of {form}"
                 if forms.get(name, form) != form:
-                    if name != "in_memory":
-                        shop.refused(put("x", name), what)
+                    shop.refused(put("x", name), what)
                 elif field.required:
                     shop.refused(put(without=name), what, part)
                     shop.refused(put(None, name), what, name)

@@ -36,7 +36,7 @@ struct ExampleArray {
   Status Copy(const int64_t* index, int count, void* to) const {
     if (on_disk != nullptr) return on_disk->Read(index, count, to);
     const size_t bytes = spec.bytes();
-    for (int i = 0; i < count; ++i) {
+    for (int i = 0; i < count && bytes > 0; ++i) {
       std::memcpy(static_cast<unsigned char*>(to) + bytes * i,
                   data.data() + bytes * static_cast<size_t>(index[i]), bytes);
     }

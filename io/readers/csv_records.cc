@@ -5,6 +5,7 @@
 #include <cinttypes>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "../../core/base/text.h"
 
@@ -17,19 +18,38 @@ bool IsBlank(char c) { return c == ' ' || c == '\t'; }
 
 }  // namespace
 
+RecordReader::RecordReader(InputFile* file, const CsvDialect& dialect)
+    : RecordReader(
+          file->path(),
+          [file](void* data, size_t bytes, size_t* got) {
+            return file->ReadSome(data, bytes, got);
+          },
+          dialect, 64 << 10, 0) {}
+
+RecordReader::RecordReader(const std::string& path, Read read,
+                           const CsvDialect& dialect, size_t piece,
+                           int64_t begin)
+    : path_(path),
+      read_(std::move(read)),
+      dialect_(dialect),
+      piece_(piece),
+      begin_(begin),
+      read_to_(begin),
+      lines_(begin > 0 ? 1 : 0) {}
+
 // Appends the next line without its end to record_. *more is false if there is
 // none.
 Status RecordReader::AppendLine(bool* more) {
   *more = false;
   for (;;) {
     if (at_ == buffer_.size()) {
-      if (file_ == nullptr) break;  // a single line
-      buffer_.resize(64 << 10);
+      if (!read_) break;
+      buffer_.resize(piece_);
       at_ = 0;
       size_t got = 0;
-      RINGLET_RETURN_IF_ERROR(
-          file_->ReadSome(&buffer_[0], buffer_.size(), &got));
+      RINGLET_RETURN_IF_ERROR(read_(&buffer_[0], buffer_.size(), &got));
       buffer_.resize(got);
+      read_to_ += static_cast<int64_t>(got);
       newline_ = 0;
       if (got == 0) break;
     }
@@ -53,7 +73,7 @@ Status RecordReader::AppendLine(bool* more) {
     at_ += text.size();
     if (record_.size() > kLongestRecord) {
       return Corruption("%s: line %" PRId64 " is longer than %zu bytes%s",
-                        file_->path().c_str(), line_, kLongestRecord,
+                        path_.c_str(), line_, kLongestRecord,
                         lines_ + 1 > line_ ? "; is a quote not closed?" : "");
     }
     if (!ends) continue;
@@ -76,7 +96,7 @@ Status RecordReader::CheckFirstLine() {
   return Corruption(
       "%s: is UTF-16 text, or no text; save it as UTF-8 (iconv -f UTF-16 -t "
       "UTF-8)",
-      file_->path().c_str());
+      path_.c_str());
 }
 
 // True for a first line such as "sep=;".
@@ -101,6 +121,7 @@ Status RecordReader::Next(Fields* fields, bool* more) {
   for (;;) {
     record_.clear();
     line_ = lines_ + 1;
+    begin_ = read_to_ - static_cast<int64_t>(buffer_.size() - at_);
     RINGLET_RETURN_IF_ERROR(AppendLine(more));
     if (!*more) return Status();
     if (line_ == 1) {
@@ -110,7 +131,7 @@ Status RecordReader::Next(Fields* fields, bool* more) {
     if (!IsSkipped()) break;
   }
   RINGLET_RETURN_IF_ERROR(
-      Split().Annotate("%s: line %" PRId64, file_->path().c_str(), line_));
+      Split().Annotate("%s: line %" PRId64, path_.c_str(), line_));
   fields->clear();
   for (const auto& [begin, end] : ranges_) {
     fields->push_back(
@@ -122,7 +143,7 @@ Status RecordReader::Next(Fields* fields, bool* more) {
 Status RecordReader::SplitLine(const std::string& line,
                                const CsvDialect& dialect,
                                std::vector<std::string>* fields) {
-  RecordReader reader(nullptr, dialect);
+  RecordReader reader("", nullptr, dialect, 0, 0);
   reader.record_ = line;
   reader.lines_ = 1;
   fields->clear();

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,13 +29,23 @@ using Fields = std::vector<std::string_view>;
 // lines are skipped. A first line "sep=;" sets the separator, as in Excel.
 class RecordReader {
  public:
-  RecordReader(InputFile* file, const CsvDialect& dialect)
-      : file_(file), dialect_(dialect) {}
+  // Reads up to `bytes` more; none are *got at the end.
+  using Read = std::function<Status(void* data, size_t bytes, size_t* got)>;
+
+  RecordReader(InputFile* file, const CsvDialect& dialect);
+  // Reads in pieces of this many bytes, from the offset `begin` of the file on:
+  // its start, or the begin() of a record.
+  RecordReader(const std::string& path, Read read, const CsvDialect& dialect,
+               size_t piece, int64_t begin);
 
   // The fields without quotes, and without blanks at their ends. They are valid
   // until the next call. *more is false at the end of the file.
   Status Next(Fields* fields, bool* more);
   int64_t line() const { return line_; }  // on which the record starts, from 1
+  // The offset of the record, or of the blank end of the line before it.
+  int64_t begin() const { return begin_; }
+  // With the separator of the first line.
+  const CsvDialect& dialect() const { return dialect_; }
 
   // The fields of a single line; those in quotes keep their blanks. Returns
   // kCorruption if a quote is not closed, or text follows one.
@@ -58,8 +69,11 @@ class RecordReader {
   void TakePlain(size_t begin, size_t* at);
   Status TakeQuoted(size_t begin, size_t* at);
 
-  InputFile* const file_;
+  const std::string path_;
+  const Read read_;  // null: a single line
   CsvDialect dialect_;
+  const size_t piece_;
+  int64_t begin_, read_to_;  // offsets of the record and of the buffer's end
   std::string buffer_;
   size_t at_ = 0;       // of the buffer's next byte
   size_t newline_ = 0;  // the next LF at or behind at_, or the buffer's end

@@ -7,7 +7,6 @@
 #include "../../core/base/byte_order.h"
 #include "../files/file_kind.h"
 #include "../files/input_file.h"
-#include "../files/path.h"
 #include "array_on_disk.h"
 #include "array_path.h"
 #include "array_source.h"

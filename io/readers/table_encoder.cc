@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <utility>
 
 #include "../../core/base/json.h"
 #include "../../core/base/text.h"
@@ -111,6 +110,12 @@ Status TableEncoder::BeginLearning() {
       const bool mean = missing.kind == Missing::kMean;
       rule.missing = mean ? OnMissing::kMean : OnMissing::kFill;
       encoding_.columns[columns_.value_index(i)].fill = missing.value;
+    }
+  }
+  for (size_t place = 0; place < rules_.size(); ++place) {
+    const Rule& rule = rules_[place];
+    if (rule.learns || rule.missing == OnMissing::kMean) {
+      learning_.push_back(place);
     }
   }
   return Status();
@@ -250,19 +255,31 @@ std::string TableEncoder::NameOf(size_t place) const {
 }
 
 // Categories of rows that were left out are none.
-Status TableEncoder::SortCategories(size_t place, float* cells, int64_t rows) {
-  const size_t count = rules_.size();
-  Rule& rule = rules_[place];
-  std::vector<int32_t> sorted(rule.numbers.size(), -1);
-  for (size_t r = 0; r < static_cast<size_t>(rows); ++r) {
-    sorted[static_cast<size_t>(cells[r * count + place])] = 0;
+void TableEncoder::Learn(const float* cells) {
+  for (const size_t place : learning_) {
+    Rule& rule = rules_[place];
+    if (rule.is_text) {
+      const auto number = static_cast<size_t>(cells[place]);
+      if (number >= rule.sorted.size()) rule.sorted.resize(number + 1, -1);
+      rule.sorted[number] = 0;
+    } else if (!std::isnan(cells[place])) {
+      rule.sum += double{cells[place]};
+      ++rule.known;
+    }
   }
+}
+
+Status TableEncoder::SortCategories(size_t place) {
+  Rule& rule = rules_[place];
+  rule.learns = false;
+  rule.sorted.resize(rule.numbers.size(), -1);
   std::vector<std::string>& categories =
       encoding_.columns.at(static_cast<int64_t>(place)).categories;
-  for (const auto& [text, number] : rule.numbers) {
-    int32_t& index = sorted[static_cast<size_t>(number)];
+  for (auto& [text, number] : rule.numbers) {
+    int32_t& index = rule.sorted[static_cast<size_t>(number)];
+    number = std::max(index, 0);
     if (index < 0) continue;
-    index = static_cast<int32_t>(categories.size());
+    number = index = static_cast<int32_t>(categories.size());
     if (ValidUtf8Bytes(text) != text.size() ||
         text.find('\0') != std::string::npos) {
       return Corruption("%s: '%s' is not UTF-8, so a model cannot keep it",
@@ -270,35 +287,34 @@ Status TableEncoder::SortCategories(size_t place, float* cells, int64_t rows) {
     }
     categories.push_back(text);
   }
-  for (size_t r = 0; r < static_cast<size_t>(rows); ++r) {
-    float& cell = cells[r * count + place];
-    cell = static_cast<float>(sorted[static_cast<size_t>(cell)]);
-  }
   return Status();
 }
 
-Status TableEncoder::FillMean(size_t place, float* cells, int64_t rows) {
-  const size_t count = rules_.size();
-  double sum = 0;
-  int64_t known = 0;
-  for (size_t r = 0; r < static_cast<size_t>(rows); ++r) {
-    const float cell = cells[r * count + place];
-    if (std::isnan(cell)) continue;
-    sum += double{cell};
-    ++known;
-  }
-  const float mean = static_cast<float>(sum / static_cast<double>(known));
-  if (!std::isfinite(mean)) {
+Status TableEncoder::FillMean(size_t place) {
+  Rule& rule = rules_[place];
+  rule.missing = OnMissing::kFill;
+  rule.fill = static_cast<float>(rule.sum / static_cast<double>(rule.known));
+  if (!std::isfinite(rule.fill)) {
     return Corruption("%s: %s", NameOf(place).c_str(),
-                      known == 0 ? "has no value, so it has no mean"
-                                 : "its mean is not finite");
+                      rule.known == 0 ? "has no value, so it has no mean"
+                                      : "its mean is not finite");
   }
-  encoding_.columns.at(static_cast<int64_t>(place)).fill = mean;
-  for (size_t r = 0; r < static_cast<size_t>(rows); ++r) {
-    float& cell = cells[r * count + place];
-    if (std::isnan(cell)) cell = mean;
-  }
+  encoding_.columns.at(static_cast<int64_t>(place)).fill = rule.fill;
   return Status();
+}
+
+void TableEncoder::Renumber(float* cells, int64_t rows) const {
+  for (int64_t r = 0; r < rows; ++r, cells += rules_.size()) {
+    for (const size_t place : learning_) {
+      float& cell = cells[place];
+      const Rule& rule = rules_[place];
+      if (rule.is_text) {
+        cell = static_cast<float>(rule.sorted[static_cast<size_t>(cell)]);
+      } else if (std::isnan(cell)) {
+        cell = rule.fill;
+      }
+    }
+  }
 }
 
 // A model file has its text as JSON in JSON.
@@ -324,17 +340,11 @@ Status TableEncoder::CheckSize() const {
   return Status();
 }
 
-Status TableEncoder::Finish(std::vector<unsigned char>* cells, int64_t rows) {
+Status TableEncoder::Finish() {
   if (options_.encoding) return Status();
-  // A vector of bytes is aligned as one of floats.
-  auto* const floats = reinterpret_cast<float*>(cells->data());
-  for (size_t place = 0; place < rules_.size(); ++place) {
-    const Rule& rule = rules_[place];
-    if (rule.learns) {
-      RINGLET_RETURN_IF_ERROR(SortCategories(place, floats, rows));
-    } else if (rule.missing == OnMissing::kMean) {
-      RINGLET_RETURN_IF_ERROR(FillMean(place, floats, rows));
-    }
+  for (const size_t place : learning_) {
+    RINGLET_RETURN_IF_ERROR(rules_[place].is_text ? SortCategories(place)
+                                                  : FillMean(place));
   }
   return CheckSize();
 }

@@ -37,15 +37,19 @@ class TableEncoder {
 
   // Call it when the columns have their places.
   Status Begin();
-  // The cell of a field; NaN if Finish fills it. *kept = false: the row is to
+  // The cell of a field; NaN if Renumber fills it. *kept = false: the row is to
   // be left out.
   Status Encode(size_t column, std::string_view field, int64_t line,
                 float* cell, bool* kept);
   // *kept = false: the row is to be left out, because its label is missing.
   Status CheckLabel(std::string_view label, int64_t line, bool* kept) const;
-  // Gives categories their sorted indices, and fills in means. `cells` are
-  // the floats of all rows.
-  Status Finish(std::vector<unsigned char>* cells, int64_t rows);
+  // Learns from the next row that is kept.
+  void Learn(const float* cells);
+  // Call it after the last row. From then on Encode gives sorted indices of
+  // categories, and means.
+  Status Finish();
+  // Gives the cells of all rows that were encoded before Finish those of after.
+  void Renumber(float* cells, int64_t rows) const;
 
   const TableEncoding& encoding() const { return encoding_; }
 
@@ -56,8 +60,13 @@ class TableEncoder {
     float fill = 0;
     bool is_text = false;
     bool learns = false;  // a new category for an unknown text
-    // Of each category; learned ones in the order of the rows.
+    // Of each category; learned ones in the order of the rows until Finish.
     std::map<std::string, int32_t, std::less<>> numbers;
+    // Of each learned number, 0 if a row has it, then its sorted index; -1:
+    // none.
+    std::vector<int32_t> sorted;
+    double sum = 0;  // of the known values of a mean
+    int64_t known = 0;
   };
 
   Status BeginLearning();
@@ -72,8 +81,8 @@ class TableEncoder {
                        int64_t line, float* cell, bool* kept) const;
   Status ErrorAt(size_t column, int64_t line, std::string_view field,
                  const std::string& what) const;
-  Status SortCategories(size_t place, float* cells, int64_t rows);
-  Status FillMean(size_t place, float* cells, int64_t rows);
+  Status SortCategories(size_t place);
+  Status FillMean(size_t place);
   Status CheckSize() const;
   std::string NameOf(size_t place) const;
 
@@ -85,6 +94,7 @@ class TableEncoder {
   std::set<std::string, std::less<>> given_;      // of the options
   std::set<float> na_numbers_;                    // of these, the numbers
   std::vector<Rule> rules_;                       // by place
+  std::vector<size_t> learning_;  // places of categories and means
 };
 
 }  // namespace ringlet

@@ -1,4 +1,5 @@
-// TableSource: the examples of a table in memory, as TableEncoder makes them.
+// TableSource: the examples of a table in memory, or of a part of one, as
+// TableEncoder makes them.
 //
 // It has one cell for each column of a row. The values of categories are made
 // when an example is read, so they take no memory.
@@ -33,7 +34,7 @@ struct Table {
   std::string label_name;
 };
 
-class TableSource final : public Source {
+class TableSource : public Source {
  public:
   explicit TableSource(Table table);
 
@@ -54,6 +55,10 @@ class TableSource final : public Source {
   // The floats of all rows, to give a row other values.
   float* cells() { return reinterpret_cast<float*>(table_.cells.data()); }
 
+ protected:
+  void Clear();
+  void AppendRow(const std::vector<float>& cells, int32_t label);
+
  private:
   Table table_;
   // The number of categories of each one-hot column; 0: the cell is the value.
@@ -70,6 +75,22 @@ inline TableSource::TableSource(Table table) : table_(std::move(table)) {
     one_hot_[static_cast<size_t>(place)] = static_cast<size_t>(column.width());
     width_ += column.width() - 1;
   }
+}
+
+inline void TableSource::Clear() {
+  table_.cells.clear();
+  table_.y.data.clear();
+}
+
+inline void TableSource::AppendRow(const std::vector<float>& cells,
+                                   int32_t label) {
+  const auto append = [](const void* from, size_t bytes,
+                         std::vector<unsigned char>* to) {
+    const auto* const begin = static_cast<const unsigned char*>(from);
+    to->insert(to->end(), begin, begin + bytes);
+  };
+  append(cells.data(), cells.size() * sizeof(float), &table_.cells);
+  append(&label, table_.y.spec.bytes(), &table_.y.data);
 }
 
 inline bool TableSource::XRange(double* least, double* largest) const {

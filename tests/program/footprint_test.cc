@@ -23,6 +23,8 @@
 
 #include "../support/temp_folder.h"
 #include "../support/tiny_networks.h"
+#include "io/weights/safetensors.h"
+#include "ringlet/files.h"
 #include "ringlet/readers.h"
 
 namespace ringlet {
@@ -256,6 +258,74 @@ TEST_F(FootprintTest, Train_TutorialsModel_FitsIn96MegabytesOfAddresses) {
     long peak = 0;
     EXPECT_EQ(TrainIn(96, &peak), 0) << ReadWhole(folder_ / "out");
     std::printf("%s: largest resident size: %ld kB\n", optimizer, peak);
+  }
+}
+
+// The bytes of all tensors of a saved model.
+std::string TensorsOf(const std::string& path) {
+  SafetensorsReader file;
+  const Status opened = file.Open(FileSystem::Posix(), path);
+  EXPECT_TRUE(opened.ok()) << opened.message();
+  std::string all;
+  for (const StoredTensor& tensor : file.tensors()) {
+    std::string elements(static_cast<size_t>(tensor.bytes), '\0');
+    EXPECT_TRUE(file.Read(tensor, elements.data()).ok()) << tensor.name;
+    all += tensor.name + elements;
+  }
+  return all;
+}
+
+// Files of 72 MB. Shuffled examples come from all parts of them.
+TEST_F(FootprintTest, Train_DataLargerThanTheMemory_HasTheBitsInMemory) {
+  if (Sanitized()) GTEST_SKIP() << "a sanitizer takes more";
+  constexpr int64_t kRows = 280000, kValues = 64;
+  std::vector<float> x(kRows * kValues);
+  std::vector<unsigned char> y(kRows);
+  for (size_t i = 0; i < x.size(); ++i) {
+    x[i] = static_cast<float>(i * 7919 % 10007) / 1000;
+  }
+  for (size_t i = 0; i < y.size(); ++i) {
+    y[i] = static_cast<unsigned char>(i * i % 4);
+  }
+  ASSERT_TRUE(
+      WriteNpy(folder_ / "x.npy", DType::kFloat32, {kRows, kValues}, x.data())
+          .ok());
+  ASSERT_TRUE(
+      WriteNpy(folder_ / "y.npy", DType::kUint8, {kRows}, y.data()).ok());
+  std::string csv;
+  for (size_t row = 0; csv.size() < (72 << 20); ++row) {
+    for (size_t i = 0; i < kValues; ++i) {
+      csv += std::to_string((row * kValues + i) * 7919 % 10007) + ",";
+    }
+    csv += "k" + std::to_string(row * row % 4) + "\n";
+  }
+  WriteWhole(folder_ / "d.csv", csv);
+  for (const char* data :
+       {R"("x": "x.npy", "y": "y.npy")", R"("csv": "d.csv", "scale": 0.001)"}) {
+    SCOPED_TRACE(data);
+    const auto train = [&](const char* in_memory, const char* model,
+                           rlim_t megabytes) {
+      WriteWhole(folder_ / "run.json", std::string(R"({
+        "model": {"class_name": "Sequential", "config": {"layers": [
+          {"class_name": "InputLayer", "config": {"batch_shape": [null, 64]}},
+          {"class_name": "Dense", "config": {"units": 4}}]}},
+        "compile": {"optimizer": "adam", "loss": {"class_name":
+          "SparseCategoricalCrossentropy", "config": {"from_logits": true}}},
+        "data": {"train": {"in_memory": )") +
+                                           in_memory + ", " + data + R"(}},
+        "fit": {"batch_size": 32, "steps_per_epoch": 40, "epochs": 2,
+                "validation_split": 0.001}})");
+      Start({"train", "run.json", "--save", model}, [=] {
+        const rlimit limit = {megabytes << 20, megabytes << 20};
+        return megabytes == 0 || setrlimit(RLIMIT_AS, &limit) == 0;
+      });
+      return Wait();
+    };
+    EXPECT_EQ(train("true", "none", 64), 1) << ReadWhole(folder_ / "out");
+    ASSERT_EQ(train("true", "memory", 0), 0) << ReadWhole(folder_ / "out");
+    ASSERT_EQ(train("false", "disk", 64), 0) << ReadWhole(folder_ / "out");
+    EXPECT_TRUE(TensorsOf(folder_ / "memory") == TensorsOf(folder_ / "disk"));
+    EXPECT_GT(TensorsOf(folder_ / "disk").size(), 64u * 4 * 4);
   }
 }
 

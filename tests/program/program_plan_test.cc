@@ -236,6 +236,16 @@ TEST_F(ProgramTest, Plan_WithALimit_CountsTheData) {
                      "validation": {"csv": "t.csv", "separator": ";"})",
                  "16M"),
             10 * (784 * 4 + 8) + 2 * 3 * 4);
+  // The labels, and a place of the CSV's rows.
+  EXPECT_EQ(plan(R"("train": {"x": "x.npy", "y": "y.npy", "in_memory": false},
+                     "validation": {"csv": "t.csv", "separator": ";",
+                                    "in_memory": false})",
+                 "16M"),
+            10 * 8 + 16);
+  EXPECT_EQ(plan(R"("train": {"x": ["x.npy"], "y": ["y.npy"],
+                              "in_memory": false})",
+                 "16M"),
+            0);
   EXPECT_EQ(plan(R"("train": {"x": "none.npy", "y": "y.npy"})", "16M"), 0);
   EXPECT_NE(err_.find("note: data.json: the data are not counted: "),
             std::string::npos)

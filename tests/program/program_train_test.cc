@@ -377,6 +377,13 @@ TEST_F(ProgramTest, DataOnDisk_AnyForm_TrainsToTheBitsInMemory) {
     y.push_back(static_cast<unsigned char>(i % 4));
     labels += static_cast<char>(i % 4);
   }
+  std::string csv = "a,b,c,kind\n";
+  for (size_t i = 0; i < y.size(); ++i) {
+    csv += (i % 9 == 0 ? "" : std::to_string(x[3 * i])) + ",t" +
+           std::to_string(i % 5) + "," + std::to_string(x[3 * i + 2]) + ",k" +
+           std::to_string(y[i]) + "\n";
+  }
+  WriteWhole(folder_ / "d.csv", csv);
   WriteWhole(folder_ / "images", images);
   WriteWhole(folder_ / "labels", labels);
   ASSERT_TRUE(
@@ -386,7 +393,10 @@ TEST_F(ProgramTest, DataOnDisk_AnyForm_TrainsToTheBitsInMemory) {
       WriteNpy(folder_ / "y.npy", DType::kUint8, {kExamples}, y.data()).ok());
   for (const char* form : {R"("images": "images", "labels": "labels")",
                            R"("x": "x.npy", "y": "y.npy")",
-                           R"("x": {"x": "x.npy"}, "y": ["labels"])"}) {
+                           R"("x": {"x": "x.npy"}, "y": ["labels"])",
+                           R"("csv": "d.csv", "label": "kind",
+                              "missing": {"a": "mean"},
+                              "categorical": {"b": "index"})"}) {
     for (const char* batch : {"1", "32", "100"}) {
       SCOPED_TRACE(std::string(form) + " " + batch);
       Strings steps;

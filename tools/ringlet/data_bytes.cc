@@ -14,30 +14,33 @@ bool IsNamed(const std::string& path, const std::string& end) {
   return EndsWith(path, end) || EndsWith(path, end + ".gz");
 }
 
-CsvOptions Unlabelled() {
-  CsvOptions options;
-  options.has_label = false;
-  return options;
-}
-
 // Adds the bytes of a part. The file's name decides its form.
-Status AddFile(const std::string& path, uint64_t* bytes) {
+Status AddFile(const std::string& path, bool in_memory, uint64_t* bytes) {
   if (path.empty()) return Status();
   uint64_t own = 0;
   const std::string file = SplitArrayPath(path).file;
-  const bool npy =
-      file != path || IsNamed(file, ".npy") || EndsWith(file, ".npz");
-  const Status status = IsNamed(path, ".csv")
-                            ? CsvBytesInMemory(path, Unlabelled(), &own)
-                        : npy ? NpyBytesInMemory(path, {}, &own)
-                              : IdxBytesInMemory(path, {}, &own);
+  if (IsNamed(path, ".csv")) {
+    CsvOptions options;
+    options.has_label = false;
+    options.in_memory = in_memory;
+    RINGLET_RETURN_IF_ERROR(CsvBytesInMemory(path, options, &own));
+  } else if (in_memory) {
+    const bool npy =
+        file != path || IsNamed(file, ".npy") || EndsWith(file, ".npz");
+    RINGLET_RETURN_IF_ERROR(npy ? NpyBytesInMemory(path, {}, &own)
+                                : IdxBytesInMemory(path, {}, &own));
+  }
   *bytes += own;
-  return status;
+  return Status();
 }
 
-Status AddParts(const std::vector<DataPart>& parts, uint64_t* bytes) {
-  for (const DataPart& part : parts) {
-    RINGLET_RETURN_IF_ERROR(AddFile(part.path, bytes));
+Status AddParts(const DataConfig& data, uint64_t* bytes) {
+  RINGLET_RETURN_IF_ERROR(AddFile(data.x, data.in_memory, bytes));
+  RINGLET_RETURN_IF_ERROR(AddFile(data.y, data.in_memory, bytes));
+  for (const auto* parts : {&data.inputs, &data.targets}) {
+    for (const DataPart& part : *parts) {
+      RINGLET_RETURN_IF_ERROR(AddFile(part.path, data.in_memory, bytes));
+    }
   }
   return Status();
 }
@@ -64,15 +67,10 @@ Status AddPair(BytesOf bytes_of, const std::string& x, const std::string& y,
 
 Status DataBytes(const DataConfig& data, uint64_t* bytes) {
   *bytes = 0;
-  if (!data.has_parts()) {
-    RINGLET_RETURN_IF_ERROR(
-        AddPair(NpyBytesInMemory, data.x, data.y, data.in_memory, bytes));
-  } else if (data.in_memory) {
-    RINGLET_RETURN_IF_ERROR(AddParts(data.inputs, bytes));
-    RINGLET_RETURN_IF_ERROR(AddParts(data.targets, bytes));
-    RINGLET_RETURN_IF_ERROR(AddFile(data.x, bytes));
-    RINGLET_RETURN_IF_ERROR(AddFile(data.y, bytes));
-  }
+  RINGLET_RETURN_IF_ERROR(
+      data.has_parts()
+          ? AddParts(data, bytes)
+          : AddPair(NpyBytesInMemory, data.x, data.y, data.in_memory, bytes));
   RINGLET_RETURN_IF_ERROR(AddPair(IdxBytesInMemory, data.images, data.labels,
                                   data.in_memory, bytes));
   RINGLET_RETURN_IF_ERROR(AddPair(NpyBytesInMemory, data.sample_weight, "",

@@ -264,6 +264,7 @@ Status ReadData(const Json& json, const std::string& path,
     fields.Refuse("own_examples", "say \"auto_shard_policy\": \"off\" too");
   }
   fields.Bool("in_memory", &data->in_memory);
+  data->table.in_memory = data->in_memory;
   const bool idx = json["images"] || json["labels"];
   const bool npy = json["x"] || json["y"];
   const bool csv = json["csv"] || json["label"];
@@ -279,9 +280,6 @@ Status ReadData(const Json& json, const std::string& path,
         "%s: must have one of {images, labels} (IDX), {x, y} (NPY) and "
         "{csv, label}",
         path.c_str());
-  }
-  if (csv && !data->in_memory) {
-    fields.Refuse("in_memory", "a CSV is read into memory whole");
   }
   if (idx) {
     fields.Require("images");
@@ -340,6 +338,7 @@ Dataset Open(const DataPart& part, const ArrayOptions& arrays,
     options.has_label = false;
     options.training_columns = table.training_columns;
     options.encoding = table.encoding;
+    options.in_memory = arrays.in_memory;
     return CsvDataset(path, options).Map(part.scale.value_or(Scale()));
   }
   const std::string file = SplitArrayPath(path).file;

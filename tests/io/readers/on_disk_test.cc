@@ -87,13 +87,13 @@ void ExpectSame(const Dataset& memory, const Dataset& disk) {
     forward.push_back(i);
     jumps.push_back(i * 7919 % size);
   }
-  EXPECT_EQ(Bytes(a, forward), Bytes(b, forward));
-  EXPECT_EQ(Bytes(a, jumps), Bytes(b, jumps));
+  EXPECT_TRUE(Bytes(a, forward) == Bytes(b, forward));
+  EXPECT_TRUE(Bytes(a, jumps) == Bytes(b, jumps));
   for (const int64_t i : {size - 1, int64_t{0}, size / 2}) {
-    EXPECT_EQ(Bytes(a, {i}), Bytes(b, {i}));
-    EXPECT_EQ(Bytes(a, {i, i, i / 2}), Bytes(b, {i, i, i / 2}));
+    EXPECT_TRUE(Bytes(a, {i}) == Bytes(b, {i}));
+    EXPECT_TRUE(Bytes(a, {i, i, i / 2}) == Bytes(b, {i, i, i / 2}));
   }
-  EXPECT_EQ(Bytes(a, {}), Bytes(b, {}));
+  EXPECT_TRUE(Bytes(a, {}) == Bytes(b, {}));
 }
 
 TEST(OnDiskTest, Npy_EveryTypeAndOrder_HasTheBitsInMemory) {
@@ -259,6 +259,158 @@ TEST(OnDiskTest, Read_TwoThreads_HaveTheirOwnExamples) {
   std::thread other([&] { check(1); });
   check(0);
   other.join();
+}
+
+// --- CSV ---
+
+// Tables of a few blocks, with what a reader may trip over.
+std::string Rows(const std::string& end, int count = 2000) {
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    const std::string kind = i % 7 == 3   ? "\"a " + end + " \"\"b\"\"\""
+                             : i % 5 == 0 ? "dog"
+                                          : "cat";
+    text += std::to_string(i * 37 % 101 / 8.) + "," + kind + "," +
+            (i % 11 == 4 ? "" : std::to_string(i)) + "," +
+            std::to_string(i % 4 + 1) + ",c" + std::to_string(i % 3) + end;
+    if (i % 17 == 0) text += end;
+    if (i % 300 == 0) text += "  # " + std::string(9000, 'x') + end;
+    if (i % 400 == 7) {
+      text += "1,\"" + std::string(10000, 'y') + "\",2,5,c0" + end;
+    }
+    if (i % 13 == 0)
+      text += "NA,only here " + std::to_string(i) + ",7,6,c9" + end;
+  }
+  return text;
+}
+
+CsvOptions DiskOf(CsvOptions options) {
+  options.in_memory = false;
+  return options;
+}
+
+TEST(OnDiskTest, Csv_AnyTable_HasTheBitsInMemory) {
+  using Missing = CsvOptions::Missing;
+  const DataFiles files;
+  for (const char* end : {"\n", "\r\n", "\r"}) {
+    for (const char* start : {"", "a,kind,b,w,class\n", "\xEF\xBB\xBF",
+                              "sep=,\n", "\n\n # head\n"}) {
+      SCOPED_TRACE(std::string(start) + ": " + std::to_string(end[0]));
+      const std::string path = files.Write("a.csv", start + Rows(end));
+      CsvOptions options;
+      options.comment = '#';
+      options.header = std::string(start)[0] == 'a';
+      options.categorical = {{"1", true, false}};
+      options.missing.kind = Missing::kDrop;
+      options.missing_by_column["2"].kind = Missing::kMean;
+      ExpectSame(CsvDataset(path, options), CsvDataset(path, DiskOf(options)));
+      options.missing_by_column["2"].kind = Missing::kConstant;
+      options.missing_by_column["0"].kind = Missing::kMean;
+      options.categorical = {{"1", false, true}};
+      options.na_values = {"5", "dog"};
+      options.weight_column = 3;
+      options.missing_by_column.erase("2");
+      ExpectSame(CsvDataset(path, options), CsvDataset(path, DiskOf(options)));
+      options.for_prediction = true;
+      options.missing.kind = Missing::kConstant;
+      ExpectSame(CsvDataset(path, options), CsvDataset(path, DiskOf(options)));
+    }
+  }
+}
+
+TEST(OnDiskTest, Csv_NumbersAndLabels_HaveTheBitsInMemory) {
+  const DataFiles files;
+  std::string text = "0;1e-40;,5;7\n";
+  for (int i = 0; i < 3000; ++i) {
+    text += std::to_string(i) + ";" + std::to_string(i % 9) + ",25;-" +
+            std::to_string(i) + "e3;" + std::to_string(i % 10) + "\n";
+  }
+  text.pop_back();
+  const std::string path = files.Write("a.csv", text);
+  CsvOptions options;
+  options.separator = ';';
+  options.decimal = ',';
+  options.header = false;
+  ExpectSame(CsvDataset(path, options), CsvDataset(path, DiskOf(options)));
+  options.classes = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
+  ExpectSame(CsvDataset(path, options), CsvDataset(path, DiskOf(options)));
+  options.classes.clear();
+  options.has_label = false;
+  ExpectSame(CsvDataset(path, options), CsvDataset(path, DiskOf(options)));
+}
+
+// Other data are encoded as the training data were.
+TEST(OnDiskTest, Csv_EncodingOfTrainingData_IsUsed) {
+  const DataFiles files;
+  const std::string path =
+      files.Write("a.csv", "a,kind,b,w,class\n" + Rows("\n"));
+  CsvOptions options;
+  options.comment = '#';
+  options.categorical = {{"kind", true, true}};
+  options.missing.kind = CsvOptions::Missing::kDrop;
+  const Dataset train = CsvDataset(path, options);
+  ASSERT_TRUE(train.Batch(1).status().ok()) << train.status().message();
+  options.encoding = train.source()->Encoding();
+  options.classes = train.source()->ClassNames();
+  const std::string other = files.Write(
+      "b.csv", "b,class,w,kind,a\n" + std::string("4,c1,1,fish,6\n"
+                                                  "5,c2,2,cat,7\n"));
+  options.training_columns = train.source()->ValueNames();
+  options.training_label = "class";
+  ExpectSame(CsvDataset(path, options), CsvDataset(path, DiskOf(options)));
+  ExpectSame(CsvDataset(other, options), CsvDataset(other, DiskOf(options)));
+}
+
+TEST(OnDiskTest, Csv_CompressedOrWrong_IsRefused) {
+  const DataFiles files;
+  const std::string packed = files.Write("a.csv.gz", Gzip("1,2\n3,4\n"));
+  ExpectError(CsvDataset(packed, DiskOf({})).status(), Code::kInvalidArgument,
+              packed, "unpack it");
+  const std::string wrong = files.Write("b.csv", "1,2\n3,x4,5\n");
+  ExpectError(CsvDataset(wrong, DiskOf({})).status(), Code::kCorruption, wrong,
+              "line 2 has 3 fields");
+}
+
+TEST(OnDiskTest, Csv_FileChangedOrCutWhileOpen_IsAnError) {
+  const DataFiles files;
+  std::string text;
+  for (int i = 0; i < 2000; ++i) text += "1,2,3\n";
+  const std::string path = files.Write("a.csv", text);
+  CsvOptions options;
+  options.header = options.in_memory = false;
+  const Dataset data = CsvDataset(path, options);
+  ASSERT_TRUE(data.Batch(1).status().ok()) << data.status().message();
+  float x[2], y;
+  const auto read = [&](int64_t i) {
+    return data.source()->Read(&i, 1, x, &y);
+  };
+  ASSERT_EQ(truncate(path.c_str(), 9000), 0);
+  EXPECT_TRUE(read(10).ok());
+  ExpectError(read(1999), Code::kCorruption, path, "was changed or cut");
+  ExpectError(read(1999), Code::kCorruption, path, "was changed or cut");
+  EXPECT_TRUE(read(10).ok());
+  EXPECT_EQ(x[1], 2);
+  EXPECT_EQ(y, 3);
+  files.Write("a.csv", std::string(12000, '\n'));
+  ExpectError(read(1000), Code::kCorruption, path, "was changed or cut");
+}
+
+TEST(OnDiskTest, BytesInMemory_OfACsv_AreThoseOfItsIndex) {
+  const DataFiles files;
+  std::string text;
+  for (int i = 0; i < 10000; ++i) text += "1,2,3\n";
+  const std::string path = files.Write("a.csv", text);
+  CsvOptions options;
+  options.header = false;
+  uint64_t bytes = 0;
+  ASSERT_TRUE(CsvBytesInMemory(path, options, &bytes).ok());
+  EXPECT_EQ(bytes, 10000u * 3 * 4);
+  ASSERT_TRUE(CsvBytesInMemory(path, DiskOf(options), &bytes).ok());
+  // A block for each 4 KiB, of whole rows of 6 bytes.
+  EXPECT_EQ(bytes, (60000 + 4097) / 4098 * 16u);
+  options.weight_column = 0;
+  ASSERT_TRUE(CsvBytesInMemory(path, DiskOf(options), &bytes).ok());
+  EXPECT_EQ(bytes, (60000 + 4097) / 4098 * 16u + 10000 * 4);
 }
 
 TEST(OnDiskTest, BytesInMemory_OfArrays_AreThoseOfLabels) {

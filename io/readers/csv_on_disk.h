@@ -1,0 +1,77 @@
+// CsvOnDisk: the examples of a CSV that stays in its file.
+//
+// The rows are in blocks of about 4 KiB of the file. A row is made of its record
+// when it is read, with all of its block.
+
+#ifndef RINGLET_IO_READERS_CSV_ON_DISK_H_
+#define RINGLET_IO_READERS_CSV_ON_DISK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "csv_reader.h"
+#include "ringlet/files.h"
+#include "ringlet/readers.h"
+#include "ringlet/status.h"
+#include "table_source.h"
+
+namespace ringlet {
+
+// The places of rows in a file.
+class CsvIndex {
+ public:
+  static constexpr int64_t kBlockBytes = 4 << 10;
+
+  // The next row; its record begins there.
+  void Add(int64_t begin);
+  int64_t rows() const { return rows_; }
+  size_t bytes() const { return blocks_.size() * sizeof(Block); }
+
+  size_t BlockOf(int64_t row) const;
+  int64_t Begin(size_t block) const { return blocks_[block].begin; }
+  int64_t FirstRow(size_t block) const { return blocks_[block].first_row; }
+  int64_t RowsOf(size_t block) const {
+    return (block + 1 < blocks_.size() ? FirstRow(block + 1) : rows_) -
+           FirstRow(block);
+  }
+
+ private:
+  struct Block {
+    int64_t begin, first_row;
+  };
+  std::vector<Block> blocks_;
+  int64_t rows_ = 0;
+};
+
+class CsvOnDisk final : public TableSource {
+ public:
+  static Status Open(const std::string& path, const CsvOptions& options,
+                     std::vector<float>* weights,
+                     std::shared_ptr<Source>* source);
+
+  CsvOnDisk(std::unique_ptr<CsvReader> reader, CsvIndex index,
+            std::unique_ptr<File> file);
+  int64_t size() const override { return index_.rows(); }
+  bool XRange(double* /*least*/, double* /*largest*/) const override {
+    return false;
+  }
+  Status Read(const int64_t* index, int count, void* x, void* y) override;
+
+ private:
+  Status Load(size_t block);
+  Status ReadRows(size_t block);
+
+  std::mutex mutex_;
+  const std::unique_ptr<CsvReader> reader_;
+  const CsvIndex index_;
+  const std::unique_ptr<File> file_;
+  size_t loaded_ = SIZE_MAX;  // the block of the rows in memory
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_READERS_CSV_ON_DISK_H_
