@@ -328,7 +328,7 @@ TEST_F(ProgramTest, Plan_ElasticJob_IsOfAWorkerLeftAlone) {
         << err_;
     ElasticJob job;
     job.Arrive(0);
-    ElasticCollective collective(&job, 0, 1 << 30);
+    ElasticCollective collective(&job, 0);
     CompileOptions options(&collective);
     options.reduction = Reduction::kExact;
     options.replicas = c.replicas;

@@ -15,6 +15,7 @@
 
 #include "../support/free_ports.h"
 #include "../support/temp_folder.h"
+#include "../support/threads.h"
 #include "../support/tiny_model.h"
 #include "core/base/thread.h"
 #include "net/ring/ring_collective.h"
@@ -128,11 +129,7 @@ void TrainOneRank(int rank, const std::vector<std::string>& addresses,
 TEST(StackTest, Threads_OfTheLibrary_UseAQuarterOfTheirStacks) {
   const TempFolder folder;
   const std::vector<std::string> addresses = FreeAddresses(3);
-  std::vector<std::thread> ranks;
-  for (int r = 0; r < 3; ++r) {
-    ranks.emplace_back([&, r] { TrainOneRank(r, addresses, folder.path()); });
-  }
-  for (std::thread& rank : ranks) rank.join();
+  RunThreads(3, [&](int r) { TrainOneRank(r, addresses, folder.path()); });
   const size_t library = Deepest(true), caller = Deepest(false);
   std::printf(
       "deepest: %zu bytes of the library's threads, %zu of the "

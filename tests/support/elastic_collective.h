@@ -12,8 +12,11 @@
 #include <vector>
 
 #include "thread_collective.h"
+#include "threads.h"
 
 namespace ringlet {
+
+constexpr int kNever = 1 << 30;  // no process makes so many calls or steps
 
 // The running workers, and the present view.
 class ElasticJob {
@@ -82,7 +85,7 @@ class ElasticJob {
 // number `last_call`.
 class ElasticCollective final : public Collective {
  public:
-  ElasticCollective(ElasticJob* job, int worker, int last_call)
+  ElasticCollective(ElasticJob* job, int worker, int last_call = kNever)
       : job_(job), worker_(worker), calls_left_(last_call) {
     Reform().IgnoreError();
   }
@@ -192,6 +195,14 @@ class ElasticCollective final : public Collective {
   ElasticJob::View view_;
   std::unique_ptr<ThreadCollective> in_;
 };
+
+// Calls body(w) for each worker w of a job, each on a thread. All workers
+// arrive before the first begins, so none begins alone.
+template <typename Body>
+void RunWorkers(ElasticJob* job, int workers, const Body& body) {
+  for (int w = 0; w < workers; ++w) job->Arrive(w);
+  RunThreads(workers, body);
+}
 
 }  // namespace ringlet
 

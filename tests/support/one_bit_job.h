@@ -200,15 +200,10 @@ template <typename TrainOne>
 std::vector<Trained> OnAll(ElasticJob* job, int workers,
                            const TrainOne& train) {
   std::vector<Trained> runs(static_cast<size_t>(workers));
-  std::vector<std::thread> threads;
-  for (int w = 0; w < workers; ++w) job->Arrive(w);
-  for (int w = 0; w < workers; ++w) {
-    threads.emplace_back([&, w] {
-      ElasticCollective collective(job, w, 1 << 30);
-      runs[static_cast<size_t>(w)] = train(w, &collective);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunWorkers(job, workers, [&](int w) {
+    ElasticCollective collective(job, w);
+    runs[static_cast<size_t>(w)] = train(w, &collective);
+  });
   return runs;
 }
 

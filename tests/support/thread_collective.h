@@ -10,10 +10,10 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "ringlet/collective.h"
+#include "threads.h"
 
 namespace ringlet {
 
@@ -174,15 +174,11 @@ class ThreadCollective final : public Collective {
 inline void RunRanks(int size,
                      const std::function<void(Collective* collective)>& body) {
   ThreadJob job(size);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&job, &body, rank] {
-      ThreadCollective collective(&job, rank);
-      body(&collective);
-      job.Leave();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunThreads(size, [&](int rank) {
+    ThreadCollective collective(&job, rank);
+    body(&collective);
+    job.Leave();
+  });
 }
 
 }  // namespace ringlet

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../support/threads.h"
 #include "core/base/json.h"
 #include "ringlet/strategy.h"
 
@@ -43,22 +44,18 @@ class BadTfConfig final : public Environment {
 TEST(JsonTest, Parse_SeveralThreads_RunsOneAtATime) {
   cJSON_Hooks hooks = {Take, std::free};
   cJSON_InitHooks(&hooks);
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([i] {
-      for (int repeat = 0; repeat < 30; ++repeat) {
-        Json json;
-        ClusterConfig cluster;
-        const Status status =
-            i % 2 == 0 ? Json::Parse("[1, [2, x]]", "text", &json)
-                       : ClusterFromEnvironment(BadTfConfig(), &cluster);
-        EXPECT_NE(std::string(status.message()).find("column 9"),
-                  std::string::npos)
-            << status.message();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunThreads(4, [&](int i) {
+    for (int repeat = 0; repeat < 30; ++repeat) {
+      Json json;
+      ClusterConfig cluster;
+      const Status status =
+          i % 2 == 0 ? Json::Parse("[1, [2, x]]", "text", &json)
+                     : ClusterFromEnvironment(BadTfConfig(), &cluster);
+      EXPECT_NE(std::string(status.message()).find("column 9"),
+                std::string::npos)
+          << status.message();
+    }
+  });
   cJSON_InitHooks(nullptr);
   EXPECT_GT(allocations, 4 * 30);
   EXPECT_EQ(overlaps, 0);

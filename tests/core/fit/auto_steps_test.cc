@@ -5,7 +5,6 @@
 
 #include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "../../support/elastic_collective.h"
@@ -138,17 +137,12 @@ TEST(AutoStepsTest, Joiner_StepsChosen_TakesTheirNumber) {
     ElasticCollective collective(&elastic, worker, dies);
     last[static_cast<size_t>(worker)] = Train(kAuto, &collective);
   };
-  std::vector<std::thread> threads;
-  for (int worker = 0; worker < 3; ++worker) elastic.Arrive(worker);
-  for (int worker = 0; worker < 3; ++worker) {
-    threads.emplace_back([&, worker] {
-      live(worker, worker == 1 ? 90 : INT32_MAX);
-      if (worker != 1) return;
-      elastic.Arrive(1);
-      live(1, INT32_MAX);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunWorkers(&elastic, 3, [&](int worker) {
+    live(worker, worker == 1 ? 90 : kNever);
+    if (worker != 1) return;
+    elastic.Arrive(1);
+    live(1, kNever);
+  });
   for (const Trained& trained : last) {
     ASSERT_TRUE(trained.status.ok()) << trained.status.message();
     EXPECT_EQ(trained.steps, last[0].steps);
@@ -182,15 +176,10 @@ TEST(AutoStepsTest, Scheduler_LossInTheFirstRound_SetsTheRateOnce) {
     if (worker == 1) steps = sees->steps;
   };
   ElasticJob elastic;
-  std::vector<std::thread> threads;
-  for (int worker = 0; worker < 3; ++worker) elastic.Arrive(worker);
-  for (int worker = 0; worker < 3; ++worker) {
-    threads.emplace_back([&, worker] {
-      ElasticCollective collective(&elastic, worker, INT32_MAX);
-      train(worker, &collective, worker == 0);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunWorkers(&elastic, 3, [&](int worker) {
+    ElasticCollective collective(&elastic, worker);
+    train(worker, &collective, worker == 0);
+  });
   train(0, nullptr, false);
   EXPECT_EQ(weights[1], weights[0]);
   EXPECT_EQ(weights[2], weights[0]);

@@ -494,17 +494,12 @@ TEST(FederatedTest, OwnExamples_WorkersLeaveAndReturn_GiveTheSimulatedBits) {
     }
     last[static_cast<size_t>(worker)] = trained;
   };
-  std::vector<std::thread> threads;
-  for (int worker = 0; worker < 4; ++worker) elastic.Arrive(worker);
-  for (int worker = 0; worker < 4; ++worker) {
-    threads.emplace_back([&, worker] {
-      live(worker, worker == 2 ? 160 : worker == 3 ? 230 : INT32_MAX);
-      if (worker != 2) return;
-      elastic.Arrive(2);
-      live(2, INT32_MAX);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunWorkers(&elastic, 4, [&](int worker) {
+    live(worker, worker == 2 ? 160 : worker == 3 ? 230 : kNever);
+    if (worker != 2) return;
+    elastic.Arrive(2);
+    live(2, kNever);
+  });
   std::set<size_t> counts;
   for (const auto& round : rounds) counts.insert(round.second.size());
   EXPECT_GE(counts.size(), 2u);
@@ -555,7 +550,7 @@ TEST(FederatedTest, Parts_TrainedApart_JoinAndEndWithOneState) {
   job.local.quorum = 1;
   std::vector<Trained> all(3);
   const auto live = [&](int worker) {
-    ElasticCollective collective(&together, worker, INT32_MAX);
+    ElasticCollective collective(&together, worker);
     CompileOptions options(&collective);
     options.replicas = job.replicas;
     options.local = job.local;
@@ -580,12 +575,7 @@ TEST(FederatedTest, Parts_TrainedApart_JoinAndEndWithOneState) {
     trained.status = model->Fit(Points(900).Shuffle(5).Batch(6), fit).status();
     trained.weights = WeightsOf(model.get());
   };
-  std::vector<std::thread> threads;
-  for (int worker = 0; worker < 3; ++worker) together.Arrive(worker);
-  for (int worker = 0; worker < 3; ++worker) {
-    threads.emplace_back([&, worker] { live(worker); });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunWorkers(&together, 3, [&](int worker) { live(worker); });
   for (const Trained& each : all) {
     EXPECT_TRUE(each.status.ok()) << each.status.message();
     EXPECT_EQ(each.weights, all[0].weights);

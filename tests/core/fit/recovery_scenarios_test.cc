@@ -15,6 +15,7 @@
 
 #include "../../support/one_bit_job.h"
 #include "../../support/random_cases.h"
+#include "../../support/threads.h"
 
 namespace ringlet {
 namespace {
@@ -118,11 +119,7 @@ class ScenarioRunner {
           e.what == What::kIsCutOff || e.what == What::kIsCutOffInCheck;
       if (leaves) parts_[e.n].Arrive(e.worker);
     }
-    std::vector<std::thread> threads;
-    for (int w = 0; w < workers(); ++w) {
-      threads.emplace_back([this, w] { RunWorker(w); });
-    }
-    for (std::thread& thread : threads) thread.join();
+    RunThreads(workers(), [&](int w) { RunWorker(w); });
     for (int w = 0; w < workers(); ++w) ExpectEndOf(w);
     if (scenario_.least.worker < 0) return;
     EXPECT_GE(least_, scenario_.least.step);
@@ -161,7 +158,7 @@ class ScenarioRunner {
     }
   }
   Trained LiveOnce(int w, const std::vector<Event>& events) {
-    ElasticCollective collective(&parts_[0], w, 1 << 30);
+    ElasticCollective collective(&parts_[0], w);
     WorkerScript script(w, &collective);
     script.layer = std::make_shared<OneBitLayer>(scenario_.wrong_bit);
     script.settings.save_freq = scenario_.save_freq;

@@ -21,8 +21,6 @@
 namespace ringlet {
 namespace {
 
-constexpr int kNever = 1 << 30;  // no process makes so many calls or steps
-
 class AfterStep final : public Callback {
  public:
   explicit AfterStep(std::function<void(FitState&)> act)
@@ -42,16 +40,11 @@ class AfterStep final : public Callback {
 void RunTwoWorkers(int last_call_of_worker_0,
                    const std::function<void(int, ElasticCollective*)>& work) {
   ElasticJob job;
-  std::vector<std::thread> threads;
-  for (int w = 0; w < 2; ++w) job.Arrive(w);
-  for (int w = 0; w < 2; ++w) {
-    threads.emplace_back([&, w] {
-      ElasticCollective collective(&job, w,
-                                   w == 0 ? last_call_of_worker_0 : kNever);
-      work(w, &collective);
-    });
-  }
-  for (std::thread& t : threads) t.join();
+  RunWorkers(&job, 2, [&](int w) {
+    ElasticCollective collective(&job, w,
+                                 w == 0 ? last_call_of_worker_0 : kNever);
+    work(w, &collective);
+  });
 }
 
 CompileOptions Exact(Collective* collective, int replicas) {
@@ -326,7 +319,7 @@ double MeanReplicas(const std::vector<WorkerScript>& scripts, size_t worker,
     if (rejoins && script.lost_at >= 0) awaited_at = script.lost_at;
   }
   const auto live = [&](size_t w, int millis, int64_t lost_at) {
-    ElasticCollective collective(&job, static_cast<int>(w), kNever);
+    ElasticCollective collective(&job, static_cast<int>(w));
     if (scripts[w].lost_at >= 0 && lost_at < 0) is_back = true;
     const auto slow = std::make_shared<SlowLayer>(millis);
     CompileOptions options = Exact(&collective, kReplicas);
@@ -353,17 +346,13 @@ double MeanReplicas(const std::vector<WorkerScript>& scripts, size_t worker,
         model->Fit(Points(203).Shuffle(3).Repeat().Batch(24), fit);
     EXPECT_EQ(history.ok(), lost_at < 0) << history.status().message();
   };
-  std::vector<std::thread> threads;
-  for (size_t w = 0; w < scripts.size(); ++w) job.Arrive(static_cast<int>(w));
-  for (size_t w = 0; w < scripts.size(); ++w) {
-    threads.emplace_back([&, w] {
-      live(w, scripts[w].millis_per_replica, scripts[w].lost_at);
-      if (scripts[w].lost_at < 0 || !rejoins) return;
-      job.Arrive(static_cast<int>(w));
-      live(w, scripts[w].millis_after_rejoin, -1);
-    });
-  }
-  for (std::thread& t : threads) t.join();
+  RunWorkers(&job, static_cast<int>(scripts.size()), [&](int w) {
+    const WorkerScript& script = scripts[static_cast<size_t>(w)];
+    live(w, script.millis_per_replica, script.lost_at);
+    if (script.lost_at < 0 || !rejoins) return;
+    job.Arrive(w);
+    live(w, script.millis_after_rejoin, -1);
+  });
   return static_cast<double>(trained) / made;
 }
 
@@ -488,28 +477,23 @@ class OnEnd final : public Callback {
 // No step follows, so there is no assignment to print.
 TEST(ReplicaBalancerTest, AssignmentLine_LossAfterTheLastStep_IsNotPrinted) {
   ElasticJob job;
-  std::vector<std::thread> threads;
   testing::internal::CaptureStderr();
   FILE* const out = std::fopen("/dev/null", "w");
-  for (int w = 0; w < 3; ++w) job.Arrive(w);
-  for (int w = 0; w < 3; ++w) {
-    threads.emplace_back([&, w] {
-      ElasticCollective collective(&job, w, kNever);
-      const auto slow = std::make_shared<SlowLayer>(w == 0 ? 8 : 2);
-      const auto model = SlowModel(slow, Exact(&collective, 12));
-      FitOptions fit = Quiet(1);
-      fit.steps_per_epoch = 12;
-      fit.verbose = Verbose::kLine;
-      fit.out = out;
-      fit.callbacks = {std::make_shared<OnEnd>([&, w] {
-        if (w == 2) collective.EndInNextCall();
-      })};
-      const Result<History> history =
-          model->Fit(Points(203).Shuffle(3).Repeat().Batch(24), fit);
-      EXPECT_EQ(history.ok(), w != 2) << history.status().message();
-    });
-  }
-  for (std::thread& t : threads) t.join();
+  RunWorkers(&job, 3, [&](int w) {
+    ElasticCollective collective(&job, w);
+    const auto slow = std::make_shared<SlowLayer>(w == 0 ? 8 : 2);
+    const auto model = SlowModel(slow, Exact(&collective, 12));
+    FitOptions fit = Quiet(1);
+    fit.steps_per_epoch = 12;
+    fit.verbose = Verbose::kLine;
+    fit.out = out;
+    fit.callbacks = {std::make_shared<OnEnd>([&, w] {
+      if (w == 2) collective.EndInNextCall();
+    })};
+    const Result<History> history =
+        model->Fit(Points(203).Shuffle(3).Repeat().Batch(24), fit);
+    EXPECT_EQ(history.ok(), w != 2) << history.status().message();
+  });
   std::fclose(out);
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_NE(said.find("from epoch 1, step 4 on the workers compute"),

@@ -267,7 +267,7 @@ TEST(ReplicaCheckTest, FaultyWorker_Restarted_ContributesNothing) {
       int64_t last = 0;
       bool awaited = false;
       {
-        ElasticCollective collective(&job, w, 1 << 30);
+        ElasticCollective collective(&job, w);
         runs[static_cast<size_t>(w)] =
             Train(&collective, {}, std::make_shared<OneBitLayer>(0),
                   [&](FitState& fit) {
@@ -291,7 +291,7 @@ TEST(ReplicaCheckTest, FaultyWorker_Restarted_ContributesNothing) {
     layer->Mend();
     while (!done && lives < 6) {
       if (lives > 0) job.Arrive(2);
-      ElasticCollective collective(&job, 2, 1 << 30);
+      ElasticCollective collective(&job, 2);
       if (done) return;
       const Trained run = Train(&collective, {}, layer, [&](FitState& fit) {
         if (fit.model->iterations() >= 30) layer->Break();

@@ -399,7 +399,7 @@ TEST(ScatteredRoundsTest, Check_ParticipationQuorumOrAutoSteps_IsRefused) {
 TEST(ScatteredRoundsTest, Compile_ElasticCollective_IsRefused) {
   ElasticJob elastic;
   elastic.Arrive(0);
-  ElasticCollective collective(&elastic, 0, /*dies=*/1 << 30);
+  ElasticCollective collective(&elastic, 0);
   const auto compile = [&](Delta delta, bool overlap) {
     CompileOptions options(&collective);
     options.replicas = 4;

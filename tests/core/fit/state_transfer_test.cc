@@ -48,7 +48,7 @@ std::vector<Sent> Meetings(int64_t local_steps, size_t* model_bytes) {
   std::vector<Sent> sent;
   std::atomic<int64_t> made{0};  // steps of worker 0
   const auto live = [&](int w, int64_t lost_at) {
-    ElasticCollective collective(&job, w, 1 << 30);
+    ElasticCollective collective(&job, w);
     const auto model = SmallModel(&collective, local_steps);
     FitOptions fit = Quiet(1);
     fit.steps_per_epoch = kSteps;
@@ -69,18 +69,13 @@ std::vector<Sent> Meetings(int64_t local_steps, size_t* model_bytes) {
         model->Fit(Points(203).Shuffle(3).Repeat().Batch(24), fit);
     EXPECT_EQ(history.ok(), lost_at < 0) << history.status().message();
   };
-  std::vector<std::thread> threads;
-  for (int w = 0; w < 3; ++w) job.Arrive(w);
-  for (int w = 0; w < 3; ++w) {
-    threads.emplace_back([&, w] {
-      live(w, w == 2 ? kLostAt : -1);
-      if (w != 2) return;
-      while (made <= kLostAt) std::this_thread::yield();
-      job.Arrive(w);
-      live(w, -1);
-    });
-  }
-  for (std::thread& t : threads) t.join();
+  RunWorkers(&job, 3, [&](int w) {
+    live(w, w == 2 ? kLostAt : -1);
+    if (w != 2) return;
+    while (made <= kLostAt) std::this_thread::yield();
+    job.Arrive(w);
+    live(w, -1);
+  });
   for (size_t i = sent.size(); i-- > 1;) {
     sent[i].broadcasts -= sent[i - 1].broadcasts;
     sent[i].bytes -= sent[i - 1].bytes;

@@ -10,10 +10,10 @@
 #include <memory>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "../../support/thread_collective.h"
+#include "../../support/threads.h"
 #include "../../support/tiny_model.h"
 #include "ringlet/fit.h"
 #include "ringlet/model.h"
@@ -192,21 +192,17 @@ std::vector<Status> Ranks(
   constexpr int kRanks = 2;
   ThreadJob job(kRanks);
   std::vector<Status> ended(kRanks);
-  std::vector<std::thread> threads;
-  for (int r = 0; r < kRanks; ++r) {
-    threads.emplace_back([&, r] {
-      ThreadCollective collective(&job, r);
-      const auto model = TinyModel(SGD(0.1f), 0, CompileOptions(&collective));
-      Status* const status = &ended[static_cast<size_t>(r)];
-      {
-        TrainingLoop loop(model.get(), Data(), Quiet(1));
-        *status = program(model.get(), &loop, r);
-      }
-      if (status->ok()) *status = model->Fit(Data(), Quiet(1)).status();
-      job.Leave();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunThreads(kRanks, [&](int r) {
+    ThreadCollective collective(&job, r);
+    const auto model = TinyModel(SGD(0.1f), 0, CompileOptions(&collective));
+    Status* const status = &ended[static_cast<size_t>(r)];
+    {
+      TrainingLoop loop(model.get(), Data(), Quiet(1));
+      *status = program(model.get(), &loop, r);
+    }
+    if (status->ok()) *status = model->Fit(Data(), Quiet(1)).status();
+    job.Leave();
+  });
   return ended;
 }
 

@@ -138,7 +138,7 @@ void RunWorker(ElasticJob* job, int worker, unsigned seed, int restarts,
   for (;;) {
     const unsigned calls = local_steps == 0 ? 400 : 120;  // of a run, at most
     const int last_call =
-        restarts-- > 0 ? 1 + static_cast<int>(random() % calls) : 1 << 30;
+        restarts-- > 0 ? 1 + static_cast<int>(random() % calls) : kNever;
     job->Arrive(worker);
     ElasticCollective collective(job, worker, last_call);
     const std::unique_ptr<FILE, int (*)(FILE*)> said(std::tmpfile(), fclose);

@@ -40,7 +40,7 @@ TEST(VerifiedPointTest, Reserve_NoMemory_EndsTheFit) {
   }
   ElasticJob job;
   job.Arrive(0);
-  ElasticCollective collective(&job, 0, 1 << 30);
+  ElasticCollective collective(&job, 0);
   CompileOptions options(&collective);
   options.reduction = Reduction::kExact;
   // The copy has 48 MB, which malloc takes from the system.

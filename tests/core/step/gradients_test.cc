@@ -14,6 +14,7 @@
 #include "../../support/copy_state.h"
 #include "../../support/free_ports.h"
 #include "../../support/thread_collective.h"
+#include "../../support/threads.h"
 #include "../../support/tiny_model.h"
 #include "net/ring/ring_collective.h"
 
@@ -131,19 +132,15 @@ void RunLate(int size, const std::function<void(LateCollective*)>& body) {
 
 void RunRing(int size, const Ranks& body) {
   const std::vector<std::string> addresses = FreeAddresses(size);
-  std::vector<std::thread> threads;
-  for (int r = 0; r < size; ++r) {
-    threads.emplace_back([&, r] {
-      RingOptions options;
-      options.addresses = addresses;
-      options.rank = r;
-      options.start_timeout_seconds = 20;
-      std::unique_ptr<Collective> ring;
-      ASSERT_OK(RingCollective::Open(options, &ring));
-      body(ring.get());
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunThreads(size, [&](int r) {
+    RingOptions options;
+    options.addresses = addresses;
+    options.rank = r;
+    options.start_timeout_seconds = 20;
+    std::unique_ptr<Collective> ring;
+    ASSERT_OK(RingCollective::Open(options, &ring));
+    body(ring.get());
+  });
 }
 
 // 1 << 16 inputs: reductions that take a while. Weights that are far from those

@@ -1085,7 +1085,7 @@ std::function<void(FitState&)> Interrupts() {
 void TrainAlone(const std::string& folder, int64_t steps) {
   ElasticJob job;
   job.Arrive(0);
-  ElasticCollective collective(&job, 0, 1 << 30);
+  ElasticCollective collective(&job, 0);
   const ElasticFit run = FitElastic(
       &collective, folder, std::make_shared<Watches>(steps - 1, Interrupts()));
   EXPECT_EQ(run.status.code(), Code::kCancelled) << run.status.message();
@@ -1114,14 +1114,14 @@ TEST(BackupTest, Join_ChiefWithALaterBackup_ContinuesFromMemory) {
     std::thread comes([&] {
       while (!called) std::this_thread::yield();
       job.Arrive(0);
-      ElasticCollective collective(&job, 0, 1 << 30);
+      ElasticCollective collective(&job, 0);
       const ElasticFit run = FitElastic(&collective, chiefs.path(),
                                         std::make_shared<Watches>(-1, nullptr));
       EXPECT_TRUE(run.status.ok()) << run.status.message();
       EXPECT_EQ(run.digest, UndisturbedDigest());
     });
     {
-      ElasticCollective collective(&job, 1, 1 << 30);
+      ElasticCollective collective(&job, 1);
       const auto watches =
           std::make_shared<Watches>(kFormationReport - 1, [&](FitState&) {
             called = true;
@@ -1144,7 +1144,7 @@ TEST(BackupTest, Join_ChiefWithAWrongLaterBackup_ContinuesFromMemory) {
   {
     ElasticJob job;
     job.Arrive(0);
-    ElasticCollective collective(&job, 0, 1 << 30);
+    ElasticCollective collective(&job, 0);
     const auto corrupt_weight = std::make_shared<Watches>(
         2, [](FitState& fit) { fit.model->weights()[5] += 1; });
     FitElastic(&collective, chiefs.path(), corrupt_weight,
@@ -1157,7 +1157,7 @@ TEST(BackupTest, Join_ChiefWithAWrongLaterBackup_ContinuesFromMemory) {
   threads.emplace_back([&] {
     while (!called) std::this_thread::yield();
     job.Arrive(0);
-    ElasticCollective collective(&job, 0, 1 << 30);
+    ElasticCollective collective(&job, 0);
     const auto none = std::make_shared<Watches>(-1, nullptr);
     const ElasticFit run = FitElastic(&collective, chiefs.path(), none, none);
     EXPECT_TRUE(run.status.ok()) << run.status.message();
@@ -1165,7 +1165,7 @@ TEST(BackupTest, Join_ChiefWithAWrongLaterBackup_ContinuesFromMemory) {
   });
   for (const int w : {1, 2, 3}) {
     threads.emplace_back([&, w] {
-      ElasticCollective collective(&job, w, 1 << 30);
+      ElasticCollective collective(&job, w);
       const auto wrong = std::make_shared<Watches>(3, [w](FitState& fit) {
         if (w == 3) fit.model->weights()[5] += 1;
       });
@@ -1199,7 +1199,7 @@ TEST(BackupTest, Resume_FromBackupAfterFaultyWorker_DropsStateInMemory) {
   };
   const auto train = [&](int w, const std::shared_ptr<Watches>& one,
                          const std::shared_ptr<Watches>& other) {
-    ElasticCollective collective(&job, w, 1 << 30);
+    ElasticCollective collective(&job, w);
     const ElasticFit run =
         FitElastic(&collective, folders[w].path(), one, other, 0.01f,
                    /*save_freq=*/1000, 16, /*check_every=*/2);
@@ -1261,7 +1261,7 @@ TEST(BackupTest, Join_ChiefWithALaterBackup_HistoryStays) {
     threads.emplace_back([&, w] {
       while (w == 0 && !called) std::this_thread::yield();
       if (w == 0) job.Arrive(0);
-      ElasticCollective collective(&job, w, 1 << 30);
+      ElasticCollective collective(&job, w);
       const auto waits = [&, w](std::atomic<bool>* tells) {
         if (w != 1) return;
         *tells = true;
@@ -1275,7 +1275,7 @@ TEST(BackupTest, Join_ChiefWithALaterBackup_HistoryStays) {
     });
   }
   threads.emplace_back([&] {
-    ElasticCollective collective(&job, 3, 1 << 30);
+    ElasticCollective collective(&job, 3);
     const auto leaves = at(3, [&](FitState& fit) {
       fit.model->weights()[5] += 1;
       collective.MoveTo(&other);
@@ -1304,7 +1304,7 @@ TEST(BackupTest, End_EarlierChiefs_RemoveTheirBackups) {
     std::atomic<bool> alone{false};
     std::thread first([&] {
       {
-        ElasticCollective collective(&job, 0, 1 << 30);
+        ElasticCollective collective(&job, 0);
         FitElastic(&collective, paths[0],
                    std::make_shared<Watches>(
                        4, [&](FitState&) { collective.EndInNextCall(); }));
@@ -1312,13 +1312,13 @@ TEST(BackupTest, End_EarlierChiefs_RemoveTheirBackups) {
       }
       while (!alone) std::this_thread::yield();
       job.Arrive(0);
-      ElasticCollective collective(&job, 0, 1 << 30);
+      ElasticCollective collective(&job, 0);
       EXPECT_TRUE(FitElastic(&collective, paths[0],
                              std::make_shared<Watches>(-1, nullptr))
                       .status.ok());
     });
     {
-      ElasticCollective collective(&job, 1, 1 << 30);
+      ElasticCollective collective(&job, 1);
       const auto watches = std::make_shared<Watches>(9, [&](FitState& fit) {
         EXPECT_TRUE(fit.chief);
         alone = true;
@@ -1346,14 +1346,14 @@ TEST(BackupTest, Join_ChiefWithoutItsFolder_EndsAlone) {
   std::thread comes([&] {
     while (!called) std::this_thread::yield();
     job.Arrive(0);
-    ElasticCollective collective(&job, 0, 1 << 30);
+    ElasticCollective collective(&job, 0);
     const ElasticFit run =
         FitElastic(&collective, path, std::make_shared<Watches>(-1, nullptr));
     EXPECT_NE(std::string(run.status.message()).find(path), std::string::npos)
         << run.status.message();
   });
   {
-    ElasticCollective collective(&job, 1, 1 << 30);
+    ElasticCollective collective(&job, 1);
     const auto watches = std::make_shared<Watches>(4, [&](FitState&) {
       called = true;
       while (!job.has_joiner()) std::this_thread::yield();
@@ -1378,7 +1378,7 @@ TEST(BackupTest, Save_FolderLockedByOldChief_JobContinues) {
     job.Arrive(0);
     job.Arrive(1);
     std::thread first([&] {
-      ElasticCollective collective(&job, 0, 1 << 30);
+      ElasticCollective collective(&job, 0);
       const auto dies = std::make_shared<Watches>(
           4, [&](FitState&) { collective.EndInNextCall(); });
       FitElastic(&collective, folders[0].path(), dies,
@@ -1386,7 +1386,7 @@ TEST(BackupTest, Save_FolderLockedByOldChief_JobContinues) {
     });
     bool saved = false;
     {
-      ElasticCollective collective(&job, 1, 1 << 30);
+      ElasticCollective collective(&job, 1);
       const auto frees = std::make_shared<Watches>(9, [&](FitState& fit) {
         EXPECT_TRUE(fit.chief);
         EXPECT_FALSE(HasBackup(path));
@@ -1428,14 +1428,14 @@ TEST(BackupTest, NewChief_BackupLockedToTheEnd_WarnsThatItStays) {
   job.Arrive(1);
   std::thread first([&] {
     TempFolder own(TempFolder::InMemory());
-    ElasticCollective collective(&job, 0, 1 << 30);
+    ElasticCollective collective(&job, 0);
     FitElastic(&collective, own.path(),
                std::make_shared<Watches>(
                    9, [&](FitState&) { collective.EndInNextCall(); }));
   });
   testing::internal::CaptureStderr();
   {
-    ElasticCollective collective(&job, 1, 1 << 30);
+    ElasticCollective collective(&job, 1);
     const ElasticFit run =
         FitElastic(&collective, path, std::make_shared<Watches>(-1, nullptr));
     EXPECT_TRUE(run.status.ok()) << run.status.message();
@@ -1461,7 +1461,7 @@ TEST(BackupTest, NextChief_ItsFolderIsHeld_TakesPart) {
   std::thread comes([&] {
     while (!called) std::this_thread::yield();
     job.Arrive(0);
-    ElasticCollective collective(&job, 0, 1 << 30);
+    ElasticCollective collective(&job, 0);
     const auto watches = std::make_shared<Watches>(-1, nullptr);
     const ElasticFit run = FitElastic(&collective, folder.path(), watches);
     EXPECT_TRUE(run.status.ok()) << run.status.message();
@@ -1469,7 +1469,7 @@ TEST(BackupTest, NextChief_ItsFolderIsHeld_TakesPart) {
     EXPECT_EQ(watches->steps(), kSteps - 4);
   });
   {
-    ElasticCollective collective(&job, 1, 1 << 30);
+    ElasticCollective collective(&job, 1);
     const auto watches = std::make_shared<Watches>(3, [&](FitState&) {
       called = true;
       while (!job.has_joiner()) std::this_thread::yield();
@@ -1500,7 +1500,7 @@ TEST(BackupTest, Restore_ChiefLostInAnyCall_LeavesNoMixedState) {
       FitElastic(&collective, folders[0].path(), nullptr);
     });
     {
-      ElasticCollective collective(&job, 1, 1 << 30);
+      ElasticCollective collective(&job, 1);
       const ElasticFit run =
           FitElastic(&collective, folders[1].path(), nullptr);
       if (run.status.ok()) {
@@ -1524,13 +1524,13 @@ void ExpectMemoryIsTaken(const std::string& chiefs, const std::string& others) {
   job.Arrive(0);
   job.Arrive(1);
   std::thread first([&] {
-    ElasticCollective collective(&job, 0, 1 << 30);
+    ElasticCollective collective(&job, 0);
     FitElastic(&collective, chiefs,
                std::make_shared<Watches>(
                    4, [&](FitState&) { collective.EndInNextCall(); }));
   });
   {
-    ElasticCollective collective(&job, 1, 1 << 30);
+    ElasticCollective collective(&job, 1);
     const auto watches = std::make_shared<Watches>(-1, nullptr);
     const ElasticFit run = FitElastic(&collective, others, watches);
     EXPECT_TRUE(run.status.ok()) << run.status.message();
@@ -1546,7 +1546,7 @@ TEST(BackupTest, NewChief_BackupWithAnotherRate_IsNotRestored) {
   {
     ElasticJob job;
     job.Arrive(0);
-    ElasticCollective collective(&job, 0, 1 << 30);
+    ElasticCollective collective(&job, 0);
     const ElasticFit run =
         FitElastic(&collective, f1.path(),
                    std::make_shared<Watches>(11, Interrupts()), nullptr, 0.05f);
@@ -1560,7 +1560,7 @@ TEST(BackupTest, NewChief_BackupOfAnotherOptimizer_IsNotRestored) {
   {
     ElasticJob job;
     job.Arrive(0);
-    ElasticCollective collective(&job, 0, 1 << 30);
+    ElasticCollective collective(&job, 0);
     CompileOptions options(&collective);
     options.reduction = Reduction::kExact;
     options.replicas = 5;
@@ -1597,7 +1597,7 @@ TEST(BackupTest, Backup_OfAnotherRun_StaysWhenTrainingEnds) {
   {
     ElasticJob job;
     job.Arrive(0);
-    ElasticCollective collective(&job, 0, 1 << 30);
+    ElasticCollective collective(&job, 0);
     CompileOptions options(&collective);
     options.reduction = Reduction::kExact;
     options.replicas = 3;
@@ -1612,11 +1612,11 @@ TEST(BackupTest, Backup_OfAnotherRun_StaysWhenTrainingEnds) {
   job.Arrive(0);
   job.Arrive(1);
   std::thread first([&] {
-    ElasticCollective collective(&job, 0, 1 << 30);
+    ElasticCollective collective(&job, 0);
     FitElastic(&collective, f0.path(), nullptr);
   });
   {
-    ElasticCollective collective(&job, 1, 1 << 30);
+    ElasticCollective collective(&job, 1);
     FitElastic(&collective, f1.path(), nullptr);
   }
   first.join();
@@ -1644,7 +1644,7 @@ TEST(BackupTest, Join_ChiefIsLostMeanwhile_OtherContinues) {
                  std::make_shared<Watches>(-1, nullptr), 0.01f, kNever);
     });
     {
-      ElasticCollective collective(&job, 1, 1 << 30);
+      ElasticCollective collective(&job, 1);
       const auto watches = std::make_shared<Watches>(4, [&](FitState&) {
         called = true;
         while (!job.has_joiner()) std::this_thread::yield();
@@ -1684,7 +1684,7 @@ TEST(BackupTest, Rollback_ChiefJoinsWithALaterBackup_LogHasEachRowOnce) {
   std::atomic<bool> dead{false}, begun{false};
   std::thread first([&] {
     {
-      ElasticCollective collective(&job, 0, 1 << 30);
+      ElasticCollective collective(&job, 0);
       train(&collective, "log.csv", "0", [&](int64_t step) {
         if (step == 9) collective.EndInGather(kOfACheck);
       });
@@ -1693,11 +1693,11 @@ TEST(BackupTest, Rollback_ChiefJoinsWithALaterBackup_LogHasEachRowOnce) {
     }
     while (!begun) std::this_thread::yield();
     job.Arrive(0);
-    ElasticCollective collective(&job, 0, 1 << 30);
+    ElasticCollective collective(&job, 0);
     train(&collective, "log.csv", "0", [](int64_t) {});
   });
   {
-    ElasticCollective collective(&job, 1, 1 << 30);
+    ElasticCollective collective(&job, 1);
     const auto mine = train(&collective, "log.csv", "1", [&](int64_t step) {
       if (!dead || begun) return;
       EXPECT_EQ(step, 9);
@@ -1736,7 +1736,7 @@ TEST(BackupTest, Join_TwoAreLostInTheTransfer_OtherContinues) {
       {
         ElasticJob before;
         before.Arrive(0);
-        ElasticCollective collective(&before, 0, 1 << 30);
+        ElasticCollective collective(&before, 0);
         train(&collective, f0, 11, Interrupts());
       }
       ElasticJob job;
@@ -1747,13 +1747,13 @@ TEST(BackupTest, Join_TwoAreLostInTheTransfer_OtherContinues) {
       std::thread chief([&] {
         while (!called) std::this_thread::yield();
         job.Arrive(0);
-        ElasticCollective collective(&job, 0, 1 << 30);
+        ElasticCollective collective(&job, 0);
         collective.EndInBroadcast(first);
         train(&collective, f0, -1, nullptr);
         dead += collective.ended();
       });
       std::thread other([&] {
-        ElasticCollective collective(&job, 2, 1 << 30);
+        ElasticCollective collective(&job, 2);
         train(&collective, f2, 4, [&](FitState&) {
           called = true;
           collective.EndInBroadcast(second);
@@ -1762,7 +1762,7 @@ TEST(BackupTest, Join_TwoAreLostInTheTransfer_OtherContinues) {
         dead += collective.ended();
       });
       {
-        ElasticCollective collective(&job, 1, 1 << 30);
+        ElasticCollective collective(&job, 1);
         const ElasticFit run = train(&collective, f1, 4, [&](FitState&) {
           while (!job.has_joiner()) std::this_thread::yield();
         });
@@ -1784,25 +1784,21 @@ TEST(BackupTest, Load_ChiefIsLostAsACallbackBegins_OthersEndOrAreExact) {
   TrainAlone(folders[0].path(), 11);
   ElasticJob job;
   for (int w = 0; w < 3; ++w) job.Arrive(w);
-  std::vector<std::thread> threads;
-  for (int w = 0; w < 3; ++w) {
-    threads.emplace_back([&, w] {
-      ElasticCollective collective(&job, w, 1 << 30);
-      const auto meets =
-          std::make_shared<Watches>(Watches::kMeets, [&](FitState& fit) {
-            if (!fit.restored_from.empty()) collective.EndInNextCall();
-          });
-      const ElasticFit run = FitElastic(&collective, folders[w].path(), meets);
-      if (w == 0) {
-        EXPECT_TRUE(collective.ended());
-      } else if (run.status.ok()) {
-        EXPECT_EQ(run.digest, UndisturbedDigest()) << "worker " << w;
-      } else {
-        EXPECT_EQ(run.status.code(), Code::kCancelled) << run.status.message();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunThreads(3, [&](int w) {
+    ElasticCollective collective(&job, w);
+    const auto meets =
+        std::make_shared<Watches>(Watches::kMeets, [&](FitState& fit) {
+          if (!fit.restored_from.empty()) collective.EndInNextCall();
+        });
+    const ElasticFit run = FitElastic(&collective, folders[w].path(), meets);
+    if (w == 0) {
+      EXPECT_TRUE(collective.ended());
+    } else if (run.status.ok()) {
+      EXPECT_EQ(run.digest, UndisturbedDigest()) << "worker " << w;
+    } else {
+      EXPECT_EQ(run.status.code(), Code::kCancelled) << run.status.message();
+    }
+  });
 }
 
 }  // namespace

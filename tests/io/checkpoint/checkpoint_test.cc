@@ -12,12 +12,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
-#include <thread>
 
 #include "../../support/fake_clock.h"
 #include "../../support/simulated_file_system.h"
 #include "../../support/some_state.h"
 #include "../../support/temp_folder.h"
+#include "../../support/threads.h"
 #include "core/base/crc32c.h"
 #include "io/checkpoint/checkpoint_directory.h"
 
@@ -108,19 +108,15 @@ TEST(CheckpointTest, Save_PathIsAFolder_IsRefusedAndItsFilesStay) {
 TEST(CheckpointTest, Save_OnePathFromSeveralThreads_AllSucceed) {
   TempFolder folder;
   std::atomic<int> failed{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&, t] {
-      SomeState state(t);
-      for (int i = 0; i < 25; ++i) {
-        const Status saved = SaveCheckpoint(folder / "a", {&state});
-        if (saved.ok()) continue;
-        ++failed;
-        std::fprintf(stderr, "%s\n", saved.message());
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunThreads(4, [&](int t) {
+    SomeState state(t);
+    for (int i = 0; i < 25; ++i) {
+      const Status saved = SaveCheckpoint(folder / "a", {&state});
+      if (saved.ok()) continue;
+      ++failed;
+      std::fprintf(stderr, "%s\n", saved.message());
+    }
+  });
   EXPECT_EQ(failed, 0);
   SomeState read(0);
   EXPECT_TRUE(LoadCheckpoint(folder / "a", {&read}).ok());

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <thread>
 
 #include "../../support/elastic_collective.h"
 #include "../../support/python.h"
@@ -662,30 +661,25 @@ TEST(ModelCheckpointTest, MaxToKeep_StateOfAnotherPattern_RemovesNothing) {
 TEST(ModelCheckpointTest, MaxToKeep_AnotherChief_LeavesItsOtherFiles) {
   ElasticJob job;
   SimulatedFileSystem files[2];
-  std::vector<std::thread> threads;
   WriteOn(&files[1], "d/1", "mine");
-  for (int w = 0; w < 2; ++w) job.Arrive(w);
-  for (int w = 0; w < 2; ++w) {
-    threads.emplace_back([&, w] {
-      ElasticCollective collective(&job, w, 1 << 30);
-      CompileOptions elastic(&collective);
-      elastic.reduction = Reduction::kExact;
-      elastic.replicas = 2;
-      auto model = TinyModel(SGD(0.1f), 0, elastic);
-      ModelCheckpointOptions options = Keep(1);
-      options.files = &files[w];
-      FitOptions fit = Quiet(4);
-      fit.cross_check = false;
-      fit.callbacks = {
-          std::make_shared<AfterEpoch>([&collective, w](int64_t epoch) {
-            if (epoch == 3 && w == 0) collective.EndInNextCall();
-          }),
-          ModelCheckpoint("d/{epoch}", options)};
-      const Status status = model->Fit(Points(48).Batch(8), fit).status();
-      EXPECT_TRUE(w == 0 || status.ok()) << status.message();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunWorkers(&job, 2, [&](int w) {
+    ElasticCollective collective(&job, w);
+    CompileOptions elastic(&collective);
+    elastic.reduction = Reduction::kExact;
+    elastic.replicas = 2;
+    auto model = TinyModel(SGD(0.1f), 0, elastic);
+    ModelCheckpointOptions options = Keep(1);
+    options.files = &files[w];
+    FitOptions fit = Quiet(4);
+    fit.cross_check = false;
+    fit.callbacks = {
+        std::make_shared<AfterEpoch>([&collective, w](int64_t epoch) {
+          if (epoch == 3 && w == 0) collective.EndInNextCall();
+        }),
+        ModelCheckpoint("d/{epoch}", options)};
+    const Status status = model->Fit(Points(48).Batch(8), fit).status();
+    EXPECT_TRUE(w == 0 || status.ok()) << status.message();
+  });
   EXPECT_EQ(files[0].Paths().size(), 1u);
   EXPECT_EQ(files[1].Paths(), (Names{"d/1", "d/4"}));
 }
@@ -909,28 +903,23 @@ TEST(ModelCheckpointTest, Save_WorkerLostInAnyCall_IsStillMade) {
     SCOPED_TRACE(dies);
     ElasticJob job;
     SimulatedFileSystem files[2];
-    std::vector<std::thread> threads;
-    for (int w = 0; w < 2; ++w) job.Arrive(w);
-    for (int w = 0; w < 2; ++w) {
-      threads.emplace_back([&, w] {
-        ElasticCollective collective(&job, w, w == 1 ? dies : 1 << 30);
-        CompileOptions elastic(&collective);
-        elastic.reduction = Reduction::kExact;
-        elastic.replicas = 2;
-        auto model = TinyModel(SGD(0.1f), 0, elastic);
-        ModelCheckpointOptions options;
-        options.save_freq = 4;
-        options.files = &files[w];
-        FitOptions fit = Quiet(1);
-        fit.cross_check = false;
-        fit.callbacks = {ModelCheckpoint("{batch}.safetensors", options)};
-        const Status status = model->Fit(Points(48).Batch(8), fit).status();
-        if (w == 0) {
-          EXPECT_TRUE(status.ok()) << status.message();
-        }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    RunWorkers(&job, 2, [&](int w) {
+      ElasticCollective collective(&job, w, w == 1 ? dies : kNever);
+      CompileOptions elastic(&collective);
+      elastic.reduction = Reduction::kExact;
+      elastic.replicas = 2;
+      auto model = TinyModel(SGD(0.1f), 0, elastic);
+      ModelCheckpointOptions options;
+      options.save_freq = 4;
+      options.files = &files[w];
+      FitOptions fit = Quiet(1);
+      fit.cross_check = false;
+      fit.callbacks = {ModelCheckpoint("{batch}.safetensors", options)};
+      const Status status = model->Fit(Points(48).Batch(8), fit).status();
+      if (w == 0) {
+        EXPECT_TRUE(status.ok()) << status.message();
+      }
+    });
     EXPECT_FALSE(files[0].Paths().empty());
   }
 }
@@ -1111,28 +1100,22 @@ TEST(ModelCheckpointTest, LastSaveFailed_AnotherChief_WritesTheModel) {
     ElasticJob job;
     SimulatedFileSystem files[2];
     Status ends[2];
-    std::vector<std::thread> threads;
-    for (int w = 0; w < 2; ++w) job.Arrive(w);
-    for (int w = 0; w < 2; ++w) {
-      threads.emplace_back([&, w] {
-        ElasticCollective collective(&job, w, 1 << 30);
-        CompileOptions elastic(&collective);
-        elastic.reduction = Reduction::kExact;
-        elastic.replicas = 2;
-        auto model = TinyModel(SGD(0.1f), 0, elastic);
-        ModelCheckpointOptions options;
-        options.files = &files[w];
-        FitOptions fit = Quiet(2);
-        fit.cross_check = false;
-        fit.callbacks = {
-            std::make_shared<IsLostAtTheEnd>(w == 0 ? &collective : nullptr),
-            std::make_shared<FillsAtTheEnd>(&files[w],
-                                            w == 0 || second_is_full),
-            ModelCheckpoint("{epoch}.safetensors", options)};
-        ends[w] = model->Fit(Points(48).Batch(8), fit).status();
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    RunWorkers(&job, 2, [&](int w) {
+      ElasticCollective collective(&job, w);
+      CompileOptions elastic(&collective);
+      elastic.reduction = Reduction::kExact;
+      elastic.replicas = 2;
+      auto model = TinyModel(SGD(0.1f), 0, elastic);
+      ModelCheckpointOptions options;
+      options.files = &files[w];
+      FitOptions fit = Quiet(2);
+      fit.cross_check = false;
+      fit.callbacks = {
+          std::make_shared<IsLostAtTheEnd>(w == 0 ? &collective : nullptr),
+          std::make_shared<FillsAtTheEnd>(&files[w], w == 0 || second_is_full),
+          ModelCheckpoint("{epoch}.safetensors", options)};
+      ends[w] = model->Fit(Points(48).Batch(8), fit).status();
+    });
     EXPECT_EQ(files[0].Paths(), (Names{"1.safetensors"}));
     EXPECT_EQ(ends[1].code(),
               second_is_full ? Code::kResourceExhausted : Code::kOk)

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstring>
 
-#include <thread>
 #include <vector>
 
 #include "../../support/elastic_collective.h"
@@ -395,7 +394,7 @@ void RunWorker(Form form, const std::string& path, ElasticJob* job, int worker,
                int dies, bool returns, Ended* end, bool* died) {
   for (;; dies = 0) {
     job->Arrive(worker);
-    ElasticCollective collective(job, worker, dies == 0 ? 1 << 30 : dies);
+    ElasticCollective collective(job, worker, dies == 0 ? kNever : dies);
     *end = TrainLoaded(form, path, &collective);
     *died |= collective.ended();
     if (collective.ended() && !returns) return;
@@ -438,14 +437,10 @@ TEST_P(LoadedByAJobTest, Fit_WorkerLostInAnyCall_EndsWithTheSameBits) {
         for (int w = 0; w < 3; ++w) job.Arrive(w);
         Ended ends[3];
         bool others_died = false;
-        std::vector<std::thread> threads;
-        for (int w = 0; w < 3; ++w) {
-          threads.emplace_back([&, w] {
-            RunWorker(GetParam(), path, &job, w, w == mortal ? dies : 0,
-                      c.returns, &ends[w], w == mortal ? &died : &others_died);
-          });
-        }
-        for (std::thread& thread : threads) thread.join();
+        RunThreads(3, [&](int w) {
+          RunWorker(GetParam(), path, &job, w, w == mortal ? dies : 0,
+                    c.returns, &ends[w], w == mortal ? &died : &others_died);
+        });
         for (int w = 0; w < 3; ++w) {
           if (w == mortal && died && !c.returns) continue;
           EXPECT_TRUE(ends[w].status.ok()) << ends[w].status.message();

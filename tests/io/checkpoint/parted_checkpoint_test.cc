@@ -125,7 +125,7 @@ std::shared_ptr<Watch> TrainAlone(const std::string& path, const Case& c,
                                   int64_t examples) {
   ElasticJob job;
   job.Arrive(0);
-  ElasticCollective collective(&job, 0, 1 << 30);
+  ElasticCollective collective(&job, 0);
   return Train(&collective, path, c, nullptr, examples);
 }
 
@@ -147,15 +147,10 @@ Watch::AtStep Parts(ElasticCollective* collective, ElasticJob* other,
 std::string OnAll(ElasticJob* job, int workers,
                   const std::function<void(int, ElasticCollective*)>& live) {
   testing::internal::CaptureStderr();
-  std::vector<std::thread> threads;
-  for (int w = 0; w < workers; ++w) job->Arrive(w);
-  for (int w = 0; w < workers; ++w) {
-    threads.emplace_back([&, w] {
-      ElasticCollective collective(job, w, 1 << 30);
-      live(w, &collective);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunWorkers(job, workers, [&](int w) {
+    ElasticCollective collective(job, w);
+    live(w, &collective);
+  });
   return testing::internal::GetCapturedStderr();
 }
 
@@ -244,11 +239,11 @@ TEST(PartedCheckpointTest, OwnDisks_ChiefIsLost_NextChiefReplacesItsOlderFile) {
     ElasticJob job;
     for (int w = 0; w < 2; ++w) job.Arrive(w);
     std::thread lost([&] {
-      ElasticCollective collective(&job, 0, 1 << 30);
+      ElasticCollective collective(&job, 0);
       const auto dies = [&](int64_t) { collective.EndInNextCall(); };
       Train(&collective, paths[0], {}, dies, examples, /*fails=*/true);
     });
-    ElasticCollective collective(&job, 1, 1 << 30);
+    ElasticCollective collective(&job, 1);
     const auto run = Train(&collective, paths[1], {}, nullptr, examples);
     lost.join();
     EXPECT_TRUE(run->saved == run->weights);
@@ -272,12 +267,12 @@ TEST(PartedCheckpointTest, OwnDisks_JoinerIsTheChief_ReplacesItsOlderFile) {
     std::shared_ptr<Watch> joiner;
     std::thread joins;
     {
-      ElasticCollective collective(&job, 1, 1 << 30);
+      ElasticCollective collective(&job, 1);
       Train(&collective, paths[1], c, [&](int64_t step) {
         if (step != 2 || joins.joinable()) return;
         job.Arrive(0);
         joins = std::thread([&] {
-          ElasticCollective first(&job, 0, 1 << 30);
+          ElasticCollective first(&job, 0);
           joiner = Train(&first, paths[0], c, nullptr);
         });
         while (!job.has_joiner()) std::this_thread::yield();
@@ -304,12 +299,12 @@ TEST(PartedCheckpointTest, Join_PathOfAnotherKind_EndsNoWorker) {
     job.Arrive(0);
     std::thread comes;
     {
-      ElasticCollective collective(&job, 0, 1 << 30);
+      ElasticCollective collective(&job, 0);
       const auto calls = [&](int64_t step) {
         if (step != 2 || comes.joinable()) return;
         job.Arrive(1);
         comes = std::thread([&] {
-          ElasticCollective other(&job, 1, 1 << 30);
+          ElasticCollective other(&job, 1);
           Train(&other, names[fixed ? 1 : 0], {}, nullptr);
         });
         while (!job.has_joiner()) std::this_thread::yield();
@@ -332,12 +327,12 @@ TEST(PartedCheckpointTest, ChiefIsLost_NextChiefsPathIsUnusable_TrainsOn) {
   for (int w = 0; w < 2; ++w) job.Arrive(w);
   testing::internal::CaptureStderr();
   std::thread lost([&] {
-    ElasticCollective collective(&job, 0, 1 << 30);
+    ElasticCollective collective(&job, 0);
     const auto dies = [&](int64_t) { collective.EndInNextCall(); };
     Train(&collective, paths[0], {}, dies, 203, /*fails=*/true);
   });
   {
-    ElasticCollective collective(&job, 1, 1 << 30);
+    ElasticCollective collective(&job, 1);
     const auto watch = Train(&collective, paths[1], {}, nullptr, 203,
                              /*fails=*/true);  // at the end of the fit
     EXPECT_EQ(watch->weights.size(), 4u);
@@ -368,7 +363,7 @@ TEST(PartedCheckpointTest, End_ElasticJob_SaveWhenTrainedHasAFileOfItsOwn) {
     TempFolder folder;
     ElasticJob job;
     job.Arrive(0);
-    ElasticCollective collective(&job, 0, 1 << 30);
+    ElasticCollective collective(&job, 0);
     const auto model = TinyOf(elastic ? &collective : nullptr);
     SaveWhenTrainedOptions saving;
     saving.skip_if_saved = true;

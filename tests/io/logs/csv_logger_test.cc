@@ -596,7 +596,7 @@ TEST(RowFileTest, Open_ChiefCannotWrite_EndsEveryRank) {
 
 // An elastic job of one worker.
 struct ElasticSolo {
-  ElasticSolo() : collective(Arrived(&job), 0, 1 << 30) {}
+  ElasticSolo() : collective(Arrived(&job), 0) {}
   static ElasticJob* Arrived(ElasticJob* job) {
     job->Arrive(0);
     return job;
@@ -856,36 +856,32 @@ TEST(RowFileTest, Rollback_ToTheBackup_NextChiefWritesNoRowTwice) {
     WriteWhole(path, all);
     ElasticJob job;
     for (int w = 0; w < 2; ++w) job.Arrive(w);
-    std::vector<std::thread> threads;
-    for (int w = 0; w < 2; ++w) {
-      threads.emplace_back([&, w] {
-        ElasticCollective collective(&job, w, 1 << 30);
-        RowFile file("some_logger", path);
-        std::vector<StateSpan> spans, live;
-        file.AppendState(&spans);
-        file.AppendLiveState(&live);
-        const auto restore = [&] {
-          file.Reset(/*after_loss=*/true);
-          *static_cast<int64_t*>(spans[0].data) = kSaved;
-          if (!stale) return;
-          std::memcpy(live[0].data, "0,1.5\n", 6);
-          *static_cast<int64_t*>(live[1].data) = 6;
-          *static_cast<int64_t*>(live[2].data) = 11;
-        };
-        restore();
-        ASSERT_TRUE(file.Open(&collective, false, /*in_memory=*/false).ok());
-        for (const char* row : {"2,1\n", "3,0.75\n"}) file.Write(row);
-        file.Close();
-        if (w == 0) return;
-        ASSERT_EQ(collective.Barrier().code(), Code::kPeerLost);
-        ASSERT_TRUE(collective.Reform().ok());
-        restore();
-        ASSERT_TRUE(file.Open(&collective, false).ok());
-        for (const char* row : {"2,1\n", "3,0.75\n"}) file.Write(row);
-        EXPECT_EQ(file.offset(), static_cast<int64_t>(all.size()));
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    RunThreads(2, [&](int w) {
+      ElasticCollective collective(&job, w);
+      RowFile file("some_logger", path);
+      std::vector<StateSpan> spans, live;
+      file.AppendState(&spans);
+      file.AppendLiveState(&live);
+      const auto restore = [&] {
+        file.Reset(/*after_loss=*/true);
+        *static_cast<int64_t*>(spans[0].data) = kSaved;
+        if (!stale) return;
+        std::memcpy(live[0].data, "0,1.5\n", 6);
+        *static_cast<int64_t*>(live[1].data) = 6;
+        *static_cast<int64_t*>(live[2].data) = 11;
+      };
+      restore();
+      ASSERT_TRUE(file.Open(&collective, false, /*in_memory=*/false).ok());
+      for (const char* row : {"2,1\n", "3,0.75\n"}) file.Write(row);
+      file.Close();
+      if (w == 0) return;
+      ASSERT_EQ(collective.Barrier().code(), Code::kPeerLost);
+      ASSERT_TRUE(collective.Reform().ok());
+      restore();
+      ASSERT_TRUE(file.Open(&collective, false).ok());
+      for (const char* row : {"2,1\n", "3,0.75\n"}) file.Write(row);
+      EXPECT_EQ(file.offset(), static_cast<int64_t>(all.size()));
+    });
     EXPECT_EQ(ReadWhole(path), all);
   }
 }

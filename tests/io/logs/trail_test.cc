@@ -1,3 +1,4 @@
+#include "../../support/threads.h"
 #include "ringlet/loggers.h"
 
 #include <fcntl.h>
@@ -15,7 +16,6 @@
 #include <memory>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "../../support/fake_clock.h"
@@ -253,15 +253,11 @@ TEST_F(TrailTest, Open_SecondTrailOfAProcess_IsRefusedOrReplacesIt) {
 
 TEST_F(TrailTest, Threads_NoteAtTheSameTime_LoseNoEvent) {
   Open();
-  std::vector<std::thread> threads;
-  for (uint64_t t = 0; t < 4; ++t) {
-    threads.emplace_back([t] {
-      for (uint64_t i = 0; i < 100; ++i) {
-        NoteEvent(TrailKind::kStepBegan, 1000 * t + i);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunThreads(4, [](int t) {
+    for (int i = 0; i < 100; ++i) {
+      NoteEvent(TrailKind::kStepBegan, static_cast<uint64_t>(1000 * t + i));
+    }
+  });
   const TrailContent content = Read();
   EXPECT_EQ(content.damaged, 0);
   EXPECT_EQ(content.records.size(), 401u);

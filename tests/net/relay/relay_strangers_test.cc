@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../support/threads.h"
 #include "net/ring/ring_collective.h"
 #include "net/ring/withdrawal.h"
 #include "net/transport/name_lookup.h"
@@ -230,20 +231,16 @@ class RelaysNameTest : public testing::Test {
     Served served;
     std::vector<int> sockets;
     if (beside != nullptr) sockets = beside(served.port);
-    std::vector<std::thread> threads;
-    for (int r = 0; r < 3; ++r) {
-      threads.emplace_back([&, r] {
-        RingOptions options = RingOf(3, r, served.port);
-        options.relay = "relay.invalid:" + std::to_string(served.port);
-        std::unique_ptr<RingCollective> ring;
-        const Status status = RingCollective::Open(options, &ring);
-        ASSERT_TRUE(status.ok()) << status.message();
-        float sum = 1;
-        EXPECT_TRUE(ring->AllReduce(&sum, 1).ok());
-        EXPECT_EQ(sum, 3);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    RunThreads(3, [&](int r) {
+      RingOptions options = RingOf(3, r, served.port);
+      options.relay = "relay.invalid:" + std::to_string(served.port);
+      std::unique_ptr<RingCollective> ring;
+      const Status status = RingCollective::Open(options, &ring);
+      ASSERT_TRUE(status.ok()) << status.message();
+      float sum = 1;
+      EXPECT_TRUE(ring->AllReduce(&sum, 1).ok());
+      EXPECT_EQ(sum, 3);
+    });
     for (const int each : sockets) close(each);
   }
 
@@ -362,19 +359,15 @@ class SlowWay {
 TEST(RelayRingTest, Workers_SlowLinksToTheRelay_FormARing) {
   Served served;
   SlowWay way(served.port, std::chrono::milliseconds(250));
-  std::vector<std::thread> threads;
-  for (int r = 0; r < 2; ++r) {
-    threads.emplace_back([&, r] {
-      const RingOptions options = RingOf(2, r, way.port);
-      std::unique_ptr<RingCollective> ring;
-      const Status status = RingCollective::Open(options, &ring);
-      ASSERT_TRUE(status.ok()) << status.message();
-      float sum = 1;
-      EXPECT_TRUE(ring->AllReduce(&sum, 1).ok());
-      EXPECT_EQ(sum, 2);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunThreads(2, [&](int r) {
+    const RingOptions options = RingOf(2, r, way.port);
+    std::unique_ptr<RingCollective> ring;
+    const Status status = RingCollective::Open(options, &ring);
+    ASSERT_TRUE(status.ok()) << status.message();
+    float sum = 1;
+    EXPECT_TRUE(ring->AllReduce(&sum, 1).ok());
+    EXPECT_EQ(sum, 2);
+  });
 }
 
 // The number of this process's connections to the port that have keep-alive

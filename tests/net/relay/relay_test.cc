@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "../../support/captured_output.h"
+#include "../../support/threads.h"
 #include "net/relay/rendezvous_table.h"
 #include "net/ring/ring_collective.h"
 #include "net/ring/withdrawal.h"
@@ -156,18 +157,14 @@ TEST(RelayRingTest, Relay_EndsAndComesBack_IsNamedAndWorkersReform) {
   auto served = std::make_unique<Served>();
   const int port = served->port;
   std::vector<std::unique_ptr<RingCollective>> rings(4);
-  std::vector<std::thread> threads;
-  for (int r = 0; r < 4; ++r) {
-    threads.emplace_back([&, r] {
-      const Status status = RingCollective::Open(RingOf(4, r, port), &rings[r]);
-      ASSERT_TRUE(status.ok()) << status.message();
-      for (int i = 0; i < 20; ++i) ExpectSum(rings[r].get());
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  threads.clear();
+  RunThreads(4, [&](int r) {
+    const Status status = RingCollective::Open(RingOf(4, r, port), &rings[r]);
+    ASSERT_TRUE(status.ok()) << status.message();
+    for (int i = 0; i < 20; ++i) ExpectSum(rings[r].get());
+  });
   // Its end is a loss that names it.
   std::atomic<int> lost{0}, running{0}, reforming{0};
+  std::vector<std::thread> threads;
   for (int r = 0; r < 4; ++r) {
     threads.emplace_back([&, r] {
       std::vector<float> v(1000);
@@ -202,32 +199,23 @@ TEST(RelayRingTest, Relay_EndsAndComesBack_IsNamedAndWorkersReform) {
   const Status again = Relay::Start(options, &relay);
   EXPECT_TRUE(again.ok()) << again.message();
   for (std::thread& thread : threads) thread.join();
-  threads.clear();
-  for (int r = 0; r < 4; ++r) {
-    threads.emplace_back([&, r] { rings[r].reset(); });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunThreads(4, [&](int r) { rings[r].reset(); });
 }
 
 // Two jobs of other keys, and of a key that is about to change, by one relay.
 TEST(RelayRingTest, Jobs_KeysDiffer_DoNotMix) {
   Served served;
-  std::vector<std::thread> threads;
-  for (int job = 0; job < 2; ++job) {
-    for (int r = 0; r < 2; ++r) {
-      threads.emplace_back([&, job, r] {
-        RingOptions options = RingOf(2, r, served.port);
-        if (job == 1) options.keys = r == 0 ? Keys({9, 8}) : Keys({8, 9});
-        std::unique_ptr<RingCollective> ring;
-        const Status status = RingCollective::Open(options, &ring);
-        ASSERT_TRUE(status.ok()) << status.message();
-        float sum = job == 0 ? 1.0f : 10.0f;
-        EXPECT_TRUE(ring->AllReduce(&sum, 1).ok());
-        EXPECT_EQ(sum, job == 0 ? 2.0f : 20.0f);
-      });
-    }
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunThreads(4, [&](int i) {
+    const int job = i / 2, r = i % 2;
+    RingOptions options = RingOf(2, r, served.port);
+    if (job == 1) options.keys = r == 0 ? Keys({9, 8}) : Keys({8, 9});
+    std::unique_ptr<RingCollective> ring;
+    const Status status = RingCollective::Open(options, &ring);
+    ASSERT_TRUE(status.ok()) << status.message();
+    float sum = job == 0 ? 1.0f : 10.0f;
+    EXPECT_TRUE(ring->AllReduce(&sum, 1).ok());
+    EXPECT_EQ(sum, job == 0 ? 2.0f : 20.0f);
+  });
 }
 
 // Two jobs with the same key and list, and different names: a connection of one
@@ -254,58 +242,47 @@ TEST(RelayRingTest, Jobs_NamesAloneDiffer_DoNotMix) {
     }
     for (const int job : {0, 1}) open(job, 1);
     for (std::thread& thread : threads) thread.join();
-    threads.clear();
     text = output.text();
   }
   EXPECT_EQ(text.find("another took this worker's place"), std::string::npos)
       << text;
   EXPECT_EQ(text.find("refused"), std::string::npos) << text;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&, i] {
-      ExpectSum(rings[i].get());
-      rings[i].reset();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunThreads(4, [&](int i) {
+    ExpectSum(rings[i].get());
+    rings[i].reset();
+  });
 }
 
 TEST(RelayRingTest, Worker_Ends_IsLostImmediately) {
   Served served;
-  std::vector<std::thread> threads;
-  for (int r = 0; r < 3; ++r) {
-    threads.emplace_back([&, r] {
-      std::unique_ptr<RingCollective> ring;
-      const Status status =
-          RingCollective::Open(RingOf(3, r, served.port), &ring);
-      ASSERT_TRUE(status.ok()) << status.message();
-      ExpectSum(ring.get());
-      if (r == 1) return;
-      std::vector<float> v(1000);
-      const Status lost = ring->AllReduce(v.data(), v.size());
-      EXPECT_EQ(lost.code(), Code::kPeerLost) << lost.message();
-      EXPECT_EQ(lost.rank(), 1) << lost.message();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunThreads(3, [&](int r) {
+    std::unique_ptr<RingCollective> ring;
+    const Status status =
+        RingCollective::Open(RingOf(3, r, served.port), &ring);
+    ASSERT_TRUE(status.ok()) << status.message();
+    ExpectSum(ring.get());
+    if (r == 1) return;
+    std::vector<float> v(1000);
+    const Status lost = ring->AllReduce(v.data(), v.size());
+    EXPECT_EQ(lost.code(), Code::kPeerLost) << lost.message();
+    EXPECT_EQ(lost.rank(), 1) << lost.message();
+  });
 }
 
 // An elastic job is fully connected, also with a list of more than 16 workers.
 TEST(RelayRingTest, Workers_TwoOfALongList_FormARing) {
   Served served;
-  std::vector<std::thread> threads;
-  for (const int r : {0, 3}) {
-    threads.emplace_back([&, r] {
-      RingOptions options = RingOf(17, r, served.port);
-      options.min_workers = 2;
-      options.start_timeout_seconds = 6;  // the time to wait for the others
-      std::unique_ptr<RingCollective> ring;
-      const Status status = RingCollective::Open(options, &ring);
-      ASSERT_TRUE(status.ok()) << status.message();
-      EXPECT_EQ(ring->size(), 2);
-      ExpectSum(ring.get());
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunThreads(2, [&](int i) {
+    const int r = i == 0 ? 0 : 3;
+    RingOptions options = RingOf(17, r, served.port);
+    options.min_workers = 2;
+    options.start_timeout_seconds = 6;  // the time to wait for the others
+    std::unique_ptr<RingCollective> ring;
+    const Status status = RingCollective::Open(options, &ring);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(ring->size(), 2);
+    ExpectSum(ring.get());
+  });
 }
 
 // So any hears of one that cannot take part.

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "../../support/free_ports.h"
+#include "../../support/threads.h"
 #include "core/base/byte_order.h"
 #include "net/ring/ring_collective.h"
 #include "net/ring/withdrawal.h"
@@ -250,21 +251,17 @@ TEST(ElasticOptionsTest, Open_TooFewOrTooManyWorkers_IsAnError) {
 
 TEST(ElasticOptionsTest, Open_ElasticAndOtherWorkers_AreRefused) {
   const std::vector<std::string> addresses = FreeAddresses(2);
-  std::vector<std::thread> threads;
-  for (const int worker : {0, 1}) {
-    threads.emplace_back([&, worker] {
-      RingOptions options = OptionsOf(addresses, worker);
-      options.min_workers = worker;
-      options.start_timeout_seconds = 60;
-      std::unique_ptr<Collective> ring;
-      const Status status = RingCollective::Open(options, &ring);
-      EXPECT_EQ(status.code(), Code::kInvalidArgument);
-      EXPECT_NE(std::string(status.message()).find("min_workers"),
-                std::string::npos)
-          << status.message();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunThreads(2, [&](int worker) {
+    RingOptions options = OptionsOf(addresses, worker);
+    options.min_workers = worker;
+    options.start_timeout_seconds = 60;
+    std::unique_ptr<Collective> ring;
+    const Status status = RingCollective::Open(options, &ring);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_NE(std::string(status.message()).find("min_workers"),
+              std::string::npos)
+        << status.message();
+  });
 }
 
 // The others compute for longer than start_timeout, and have not noticed the

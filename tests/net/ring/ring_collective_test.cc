@@ -25,6 +25,7 @@
 
 #include "../../support/captured_output.h"
 #include "../../support/free_ports.h"
+#include "../../support/threads.h"
 #include "core/base/byte_order.h"
 #include "core/base/crc32c.h"
 #include "core/base/ieee_arithmetic.h"
@@ -57,18 +58,14 @@ RingOptions OptionsOf(const std::vector<std::string>& addresses, int rank) {
 void RunRing(int size, const Ranks& body,
              const std::function<void(RingOptions*)>& change = nullptr) {
   const std::vector<std::string> addresses = FreeAddresses(size);
-  std::vector<std::thread> threads;
-  for (int r = 0; r < size; ++r) {
-    threads.emplace_back([&, r] {
-      RingOptions options = OptionsOf(addresses, r);
-      if (change) change(&options);
-      std::unique_ptr<Collective> ring;
-      const Status status = RingCollective::Open(options, &ring);
-      ASSERT_TRUE(status.ok()) << status.message();
-      body(ring.get());
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunThreads(size, [&](int r) {
+    RingOptions options = OptionsOf(addresses, r);
+    if (change) change(&options);
+    std::unique_ptr<Collective> ring;
+    const Status status = RingCollective::Open(options, &ring);
+    ASSERT_TRUE(status.ok()) << status.message();
+    body(ring.get());
+  });
 }
 
 #define ASSERT_OK(expression)                           \

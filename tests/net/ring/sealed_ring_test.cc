@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "../../support/free_ports.h"
+#include "../../support/threads.h"
 #include "core/base/crc32c.h"
 #include "net/ring/ring_collective.h"
 #include "net/transport/sealed_stream.h"
@@ -106,17 +107,13 @@ std::vector<uint32_t> SumsOf(
     const std::vector<std::string>& addresses,
     const std::vector<std::shared_ptr<const JobKeys>>& keys, int job = 0) {
   std::vector<uint32_t> digests(keys.size());
-  std::vector<std::thread> threads;
-  for (size_t r = 0; r < keys.size(); ++r) {
-    threads.emplace_back([&, r] {
-      std::unique_ptr<Collective> ring;
-      const Status status = RingCollective::Open(
-          OptionsOf(addresses, static_cast<int>(r), keys[r]), &ring);
-      ASSERT_TRUE(status.ok()) << status.message();
-      digests[r] = Sums(ring.get(), job);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunThreads(static_cast<int>(keys.size()), [&](int r) {
+    std::unique_ptr<Collective> ring;
+    const Status status =
+        RingCollective::Open(OptionsOf(addresses, r, keys[r]), &ring);
+    ASSERT_TRUE(status.ok()) << status.message();
+    digests[r] = Sums(ring.get(), job);
+  });
   return digests;
 }
 
@@ -156,18 +153,14 @@ TEST(SealedRingTest, Open_AnotherKeyOrNone_BothSidesSaySo) {
   for (const auto& one : cases) {
     const std::vector<std::string> addresses = FreeAddresses(2);
     std::string says[2];
-    std::vector<std::thread> threads;
-    for (int r = 0; r < 2; ++r) {
-      threads.emplace_back([&, r] {
-        RingOptions options =
-            OptionsOf(addresses, r, r == 0 ? one.of_zero : one.of_one);
-        // Each worker waits long enough to be refused by the other.
-        options.start_timeout_seconds = r == 0 ? 6 : 5;
-        std::unique_ptr<Collective> ring;
-        says[r] = RingCollective::Open(options, &ring).message();
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    RunThreads(2, [&](int r) {
+      RingOptions options =
+          OptionsOf(addresses, r, r == 0 ? one.of_zero : one.of_one);
+      // Each worker waits long enough to be refused by the other.
+      options.start_timeout_seconds = r == 0 ? 6 : 5;
+      std::unique_ptr<Collective> ring;
+      says[r] = RingCollective::Open(options, &ring).message();
+    });
     EXPECT_NE(says[0].find(one.zero_says), std::string::npos) << says[0];
     EXPECT_NE(says[1].find(one.one_says), std::string::npos) << says[1];
   }

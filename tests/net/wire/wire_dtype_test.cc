@@ -8,10 +8,10 @@
 #include <cstring>
 #include <limits>
 #include <random>
-#include <thread>
 #include <vector>
 
 #include "../../support/free_ports.h"
+#include "../../support/threads.h"
 #include "../../support/tiny_model.h"
 #include "core/base/byte_order.h"
 #include "net/ring/ring_collective.h"
@@ -147,19 +147,15 @@ Outcome Train(Collective* collective) {
 std::vector<Outcome> TrainJob(int size, WireDtype dtype) {
   const std::vector<std::string> addresses = FreeAddresses(size);
   std::vector<Outcome> outcomes(size);
-  std::vector<std::thread> threads;
-  for (int r = 0; r < size; ++r) {
-    threads.emplace_back([&, r] {
-      RingOptions options;
-      options.addresses = addresses;
-      options.rank = r;
-      options.wire_dtype = dtype;
-      std::unique_ptr<Collective> ring;
-      outcomes[r].status = RingCollective::Open(options, &ring);
-      if (outcomes[r].status.ok()) outcomes[r] = Train(ring.get());
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunThreads(size, [&](int r) {
+    RingOptions options;
+    options.addresses = addresses;
+    options.rank = r;
+    options.wire_dtype = dtype;
+    std::unique_ptr<Collective> ring;
+    outcomes[r].status = RingCollective::Open(options, &ring);
+    if (outcomes[r].status.ok()) outcomes[r] = Train(ring.get());
+  });
   return outcomes;
 }
 
@@ -205,19 +201,15 @@ class DifferenceTest : public testing::TestWithParam<Difference> {};
 TEST_P(DifferenceTest, Open_OptionsDiffer_AreNamedOnBothSides) {
   const std::vector<std::string> addresses = FreeAddresses(2);
   Status statuses[2];
-  std::vector<std::thread> threads;
-  for (int r = 0; r < 2; ++r) {
-    threads.emplace_back([&, r] {
-      RingOptions options;
-      options.addresses = addresses;
-      options.rank = r;
-      options.start_timeout_seconds = 300;  // Open fails long before
-      if (r == 1) GetParam().change(&options);
-      std::unique_ptr<Collective> ring;
-      statuses[r] = RingCollective::Open(options, &ring);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunThreads(2, [&](int r) {
+    RingOptions options;
+    options.addresses = addresses;
+    options.rank = r;
+    options.start_timeout_seconds = 300;  // Open fails long before
+    if (r == 1) GetParam().change(&options);
+    std::unique_ptr<Collective> ring;
+    statuses[r] = RingCollective::Open(options, &ring);
+  });
   for (const Status& status : statuses) {
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
     for (const char* word : GetParam().words) {
