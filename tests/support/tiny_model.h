@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "model_weights.h"
 #include "ringlet/compute.h"
 #include "ringlet/fit.h"
 #include "ringlet/model.h"
@@ -57,11 +58,6 @@ inline std::unique_ptr<Sequential> TinyModel(
   model->Compile(optimizer, SparseCategoricalCrossentropy(kFromLogits),
                  {Accuracy()}, options);
   return model;
-}
-
-inline std::vector<float> WeightsOf(Model* model) {
-  return std::vector<float>(model->weights(),
-                            model->weights() + model->num_weights());
 }
 
 inline FitOptions Quiet(int64_t epochs) {

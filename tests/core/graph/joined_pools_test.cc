@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/model_weights.h"
 #include "core/graph/graph.h"
 #include "ringlet/model.h"
 
@@ -107,8 +108,7 @@ Trained Train(const Case& c) {
     EXPECT_STREQ(model->TestStep(batch).message(), "");
     result.losses.push_back(static_cast<float>(loss));
   }
-  result.weights.assign(model->weights(),
-                        model->weights() + model->num_weights());
+  result.weights = WeightsOf(model);
   result.bytes = model->BytesUsed();
   return result;
 }

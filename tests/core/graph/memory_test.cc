@@ -8,6 +8,7 @@
 #include <new>
 #include <vector>
 
+#include "../../support/model_weights.h"
 #include "core/base/arena.h"
 #include "core/base/poison.h"
 #include "ringlet/compute.h"
@@ -427,17 +428,14 @@ TEST(ModelMemoryTest, Loader_Open_KeepsTheModelsMemory) {
     EXPECT_FALSE(model.Reserve(100, true).ok());
     step();
     EXPECT_FALSE(model.SetInitialWeights(std::vector<float>(1)).ok());
-    const std::vector<float> before(model.weights(),
-                                    model.weights() + model.num_weights());
+    const std::vector<float> before = WeightsOf(&model);
     model.Compile(Adam(), loss);
     says(model.status());
     EXPECT_TRUE(model.compiled());
     EXPECT_STREQ(model.optimizer().name(), "SGD");
     EXPECT_EQ(model.iterations(), 3);
     EXPECT_EQ(model.BytesUsed(), used);
-    EXPECT_EQ(std::vector<float>(model.weights(),
-                                 model.weights() + model.num_weights()),
-              before);
+    EXPECT_EQ(WeightsOf(&model), before);
     step();
     loader.reset();
     model.Compile(Adam(), loss);

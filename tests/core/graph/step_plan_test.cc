@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/model_weights.h"
 #include "../../support/op_runner.h"
 #include "../../support/thread_collective.h"
 #include "core/graph/graph.h"
@@ -259,8 +260,7 @@ void Train(const Case& c, bool recompute, Collective* collective,
   ASSERT_TRUE(model->ApplyGradients().ok());
   result->outputs.assign(model->output(), model->output() + c.batch * kClasses);
   result->losses.push_back(loss);
-  result->weights.assign(model->weights(),
-                         model->weights() + model->num_weights());
+  result->weights = WeightsOf(model.get());
   result->plan = model->PlanMemory(c.batch);
   EXPECT_TRUE(model->CheckReplicas().ok());
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/model_weights.h"
 #include "../../support/naive_activations.h"
 #include "../../support/op_runner.h"
 #include "core/layers/layer_loops.h"
@@ -165,9 +166,7 @@ TEST(ActivationsTest, DenseChain_WithActivations_TrainsAsSeparateLayers) {
         ASSERT_TRUE(model->TrainStep(batch).ok());
       }
     }
-    const Floats a(fused.weights(), fused.weights() + fused.num_weights());
-    const Floats b(apart.weights(), apart.weights() + apart.num_weights());
-    EXPECT_EQ(a, b);
+    EXPECT_EQ(WeightsOf(&fused), WeightsOf(&apart));
   }
 }
 

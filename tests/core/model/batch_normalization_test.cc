@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../../support/guarded_memory.h"
+#include "../../support/model_weights.h"
 #include "../../support/op_runner.h"
 #include "../../support/thread_collective.h"
 #include "ringlet/fit.h"
@@ -59,10 +60,6 @@ std::unique_ptr<Model> Build(int kind, bool trainable = true) {
   return model;
 }
 constexpr int kKinds = 3;
-
-std::vector<float> WeightsOf(Model* model) {
-  return {model->weights(), model->weights() + model->num_weights()};
-}
 
 void CompileFor(const Optimizer& optimizer, Collective* collective, int threads,
                 Model* model) {

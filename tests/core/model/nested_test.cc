@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/model_weights.h"
 #include "../../support/op_runner.h"
 #include "../../support/random_models.h"
 #include "../../support/thread_collective.h"
@@ -45,10 +46,6 @@ struct Part {
   Floats x, y;
   Batch part;
 };
-
-std::vector<float> WeightsOf(Model* model) {
-  return {model->weights(), model->weights() + model->num_weights()};
-}
 
 void ExpectSameNodes(const Model& a, const Model& b) {
   ASSERT_EQ(a.num_nodes(), b.num_nodes());

@@ -228,8 +228,7 @@ TEST(OutputsTest, Training_ThreadsOrRecompute_ChangesNoBit) {
         const Floats y = graph.Targets(count, step);
         ASSERT_TRUE(graph.model.TrainStep(BatchOf(x, y, count)).ok());
       }
-      Floats weights(graph.model.weights(),
-                     graph.model.weights() + graph.model.num_weights());
+      const Floats weights = WeightsOf(&graph.model);
       if (way == 0) first = weights;
       EXPECT_EQ(weights, first) << way;
     }
@@ -317,8 +316,7 @@ TEST(OutputsTest, Output_WithoutALoss_IsNotTrained) {
           {TwoByTwoData::Of(DType::kInt32, {}, data.kinds.data())});
   TwoByTwo made(nullptr, {NoLoss("age"),
                           OutputLoss("kind", SparseCategoricalCrossentropy())});
-  Floats before(made.model.weights(),
-                made.model.weights() + made.model.num_weights());
+  const Floats before = WeightsOf(&made.model);
   EXPECT_EQ(made.model.num_trained(), made.model.num_weights() - 9);
   const auto history = made.model.Fit(kinds.Batch(8), Quiet(1));
   ASSERT_TRUE(history.ok()) << history.status().message();

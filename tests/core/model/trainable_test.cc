@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "../../support/guarded_memory.h"
+#include "../../support/model_weights.h"
 #include "../../support/op_runner.h"
 #include "../../support/thread_collective.h"
 #include "core/base/arena.h"
@@ -125,10 +126,6 @@ std::unique_ptr<Model> Build(int kind) {
   }
   model->Add(Dense(kClasses), {x});
   return model;
-}
-
-std::vector<float> WeightsOf(Model* model) {
-  return {model->weights(), model->weights() + model->num_weights()};
 }
 
 bool IsOf(const Variable& v, const std::set<std::string>& layers) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../../support/copy_state.h"
+#include "../../support/model_weights.h"
 #include "../../support/op_runner.h"
 #include "../../support/thread_collective.h"
 #include "ringlet/model.h"
@@ -17,10 +18,6 @@ namespace ringlet {
 namespace {
 
 constexpr int64_t kWidth = 6, kClasses = 3;
-
-std::vector<float> WeightsOf(Model* model) {
-  return {model->weights(), model->weights() + model->num_weights()};
-}
 
 std::unique_ptr<Model> Make(const Optimizer& optimizer, int threads,
                             Collective* collective = nullptr) {

@@ -17,10 +17,6 @@
 namespace ringlet {
 namespace {
 
-Floats WeightsAsOf(Model* model) {
-  return Floats(model->weights(), model->weights() + model->num_weights());
-}
-
 TEST(SeveralOutputsTest, LoadModel_TwoOutputs_ContinuesWithTheSameBits) {
   const TwoByTwoData data;
   const Dataset batches = data.zipped.Shuffle(2).Batch(8);
@@ -38,7 +34,7 @@ TEST(SeveralOutputsTest, LoadModel_TwoOutputs_ContinuesWithTheSameBits) {
   const auto a = undisturbed.model.Fit(batches, Quiet(2));
   const auto b = loaded->Fit(batches, Quiet(2));
   ASSERT_TRUE(a.ok() && b.ok());
-  EXPECT_EQ(WeightsAsOf(&undisturbed.model), WeightsAsOf(loaded.get()));
+  EXPECT_EQ(WeightsOf(&undisturbed.model), WeightsOf(loaded.get()));
   for (int i = 0; i < undisturbed.model.num_metrics(); ++i) {
     const std::string& name = undisturbed.model.metric_name(i);
     EXPECT_EQ(loaded->metric_name(i), name);
@@ -78,8 +74,7 @@ TEST(SeveralOutputsTest, Resume_TwoOutputs_ContinuesWithTheSameBits) {
     TwoByTwo second;
     const auto rest = second.model.Fit(batches, options);
     ASSERT_TRUE(rest.ok()) << rest.status().message();
-    EXPECT_EQ(WeightsAsOf(&second.model), WeightsAsOf(&undisturbed.model))
-        << stop;
+    EXPECT_EQ(WeightsOf(&second.model), WeightsOf(&undisturbed.model)) << stop;
     EXPECT_EQ(rest->Values("kind_loss").back(),
               whole->Values("kind_loss").back());
     EXPECT_EQ(rest->Values("kind_weighted_accuracy").back(),

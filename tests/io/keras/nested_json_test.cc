@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "../../support/model_weights.h"
 #include "../../support/op_runner.h"
 #include "../../support/random_models.h"
 #include "../../support/temp_folder.h"
@@ -49,10 +50,6 @@ void Train(Model* model, int from, int to) {
     batch.y = y.data();
     ASSERT_TRUE(model->TrainStep(batch).ok());
   }
-}
-
-std::vector<float> WeightsOf(Model* model) {
-  return {model->weights(), model->weights() + model->num_weights()};
 }
 
 TEST(NestedJsonTest, RoundTrip_RandomNestedModels_AreTheSame) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../../support/exports.h"
+#include "../../support/model_weights.h"
 #include "io/export/onnx_graph.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/export.h"
@@ -44,8 +45,7 @@ TEST(OnnxWeightsTest, Load_ExportedModel_HasTheSameBits) {
   ASSERT_TRUE(status.ok()) << status.message();
   EXPECT_FALSE(report.verified);
   EXPECT_EQ(report.loaded.size(), model.variables().size());
-  EXPECT_TRUE(std::equal(model.weights(), model.weights() + model.num_weights(),
-                         other.weights()));
+  EXPECT_EQ(WeightsOf(&other), WeightsOf(&model));
 }
 
 // The file has no Transpose, from which their flattened order would follow.
@@ -69,9 +69,7 @@ TEST(OnnxWeightsTest, Load_PermutedRows_AreTheSameOrRefused) {
     other.Compile(SGD(), MeanSquaredError());
     if (!LoadWeights(&other, folder / "m", Silent()).ok()) continue;
     ++back;
-    EXPECT_TRUE(std::equal(model.weights(),
-                           model.weights() + model.num_weights(),
-                           other.weights()));
+    EXPECT_EQ(WeightsOf(&other), WeightsOf(&model));
   }
   EXPECT_EQ(back, 1);
 }
@@ -87,8 +85,7 @@ TEST(OnnxWeightsTest, Load_ModulesOfPyTorch_AreFoundInOrder) {
     model.Compile(SGD(), MeanSquaredError());
     const Status status = LoadWeights(&model, corpus + file, Silent());
     ASSERT_TRUE(status.ok()) << status.message();
-    const std::vector<float> weights(model.weights(),
-                                     model.weights() + model.num_weights());
+    const std::vector<float> weights = WeightsOf(&model);
     if (first.empty()) first = weights;
     EXPECT_EQ(weights, first);
     // torch.nn.PReLU begins with 0.25.
@@ -122,8 +119,7 @@ TEST(OnnxWeightsTest, Load_TensorSharedInThePyTorchFile_IsOfBothLayers) {
   model.Compile(SGD(), MeanSquaredError());
   const Status status = LoadWeights(&model, file, Silent());
   ASSERT_TRUE(status.ok()) << status.message();
-  const std::vector<float> weights(model.weights(),
-                                   model.weights() + model.num_weights());
+  const std::vector<float> weights = WeightsOf(&model);
   for (const float number : {3.0f, 4.0f, 5.0f, 6.0f}) {
     EXPECT_EQ(std::count(weights.begin(), weights.end(), number), 2);
   }
@@ -156,7 +152,7 @@ std::string SlopesFrom(const std::string& file, const Slopes& s,
   Sequential model({Input({4, 5, 3}), PReLU(s.shared).Name("p")});
   model.Compile(SGD(), MeanSquaredError());
   const Status status = LoadWeights(&model, file, Silent());
-  weights->assign(model.weights(), model.weights() + model.num_weights());
+  *weights = WeightsOf(&model);
   return status.message();
 }
 

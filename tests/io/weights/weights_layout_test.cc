@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "../../support/data_files.h"
+#include "../../support/model_weights.h"
 #include "../../support/python.h"
 #include "../../support/temp_folder.h"
 #include "io/readers/npz.h"
@@ -172,10 +173,6 @@ std::string Arrays(const TempFolder& folder,
   }
   EXPECT_TRUE(writer.Finish().ok());
   return path;
-}
-
-std::vector<float> WeightsOf(Model* model) {
-  return {model->weights(), model->weights() + model->num_weights()};
 }
 
 TEST_F(TorchTest, Load_Kernels_AreTransposedAsDocumented) {
