@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "../support/contains.h"
 #include "../support/program.h"
 #include "../support/tiny_networks.h"
 #include "core/base/text.h"
@@ -153,8 +154,7 @@ TEST_F(DigestsTest, Verify_SameRun_ComputesTheStepsOfTrain) {
   const Strings said = Lines(out_);
   ASSERT_EQ(said.size(), 7u) << out_;
   EXPECT_EQ(said[0].compare(0, 8, "kernels "), 0);
-  EXPECT_NE(said[0].find("fused multiply-adds; seed 1, batch size 4"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(said[0], "fused multiply-adds; seed 1, batch size 4"));
   ASSERT_EQ(Run(with({"train", "--epochs", "2", "--no-save", "--log-steps",
                       "s.csv", "--log-digests"})),
             0)
@@ -170,17 +170,16 @@ TEST_F(DigestsTest, Verify_SameRun_ComputesTheStepsOfTrain) {
   environment_ = {{"TF_CONFIG", R"({"cluster": {"worker": ["a:1", "b:2"]},
                                     "task": {"type": "worker", "index": 1}})"}};
   EXPECT_EQ(Run(with({"verify", "--steps", "5", "--expect", last})), 0) << err_;
-  EXPECT_NE(err_.find("works alone"), std::string::npos) << err_;
+  EXPECT_TRUE(Contains(err_, "works alone"));
   environment_.clear();
   EXPECT_EQ(
       Run(with({"verify", "--steps", "5", "--recompute", "--expect", last})), 0)
       << err_;
   EXPECT_EQ(Run(with({"verify", "--seed", "2", "--expect", last})), 1);
-  EXPECT_NE(err_.find("error: run.json: after 10 steps the weights are not "
-                      "those of --expect " +
-                      last),
-            std::string::npos)
-      << err_;
+  EXPECT_TRUE(Contains(err_,
+                       "error: run.json: after 10 steps the weights are not "
+                       "those of --expect " +
+                           last));
 }
 
 TEST_F(DigestsTest, Flags_Wrong_AreReportedBeforeAnythingElse) {
@@ -217,12 +216,12 @@ TEST_F(DigestsTest, Job_FusedAndUnfusedWorkers_IsReported) {
   WriteRun("\"callbacks\": []",
            R"("strategy": {"timeout": 20, "reduction": "exact"})");
   EXPECT_EQ(job(true), 2);
-  EXPECT_NE(err_.find("the arithmetic is no fused multiply-adds on rank 1, but "
-                      "fused multiply-adds on rank 0; it must be the same on "
-                      "every worker: start all of them with "
-                      "RINGLET_KERNELS=unfused"),
-            std::string::npos)
-      << err_;
+  EXPECT_TRUE(
+      Contains(err_,
+               "the arithmetic is no fused multiply-adds on rank 1, but "
+               "fused multiply-adds on rank 0; it must be the same on "
+               "every worker: start all of them with "
+               "RINGLET_KERNELS=unfused"));
   // The kernels named in the message make the runs agree.
   environment_ = {{"RINGLET_KERNELS", "unfused"}};
   EXPECT_EQ(job(true), 0) << err_;
@@ -243,7 +242,7 @@ TEST_F(DigestsTest, Verify_JobOfTwoWorkers_ComputesItsSteps) {
                  rows[6].substr(rows[6].rfind(',') + 1)}),
             0)
       << err_;
-  EXPECT_NE(out_.find(", 2 replicas\n"), std::string::npos) << out_;
+  EXPECT_TRUE(Contains(out_, ", 2 replicas\n"));
 }
 
 // The digest includes the last round's changes, also if they are still sent
@@ -279,7 +278,7 @@ TEST_F(DigestsTest, Verify_QuorumWithoutReplicas_AsksForThem) {
               {"quorum 2 of 1 replica; give at most 1, or more workers"});
   WriteRun("\"callbacks\": []", rounds + ", \"replicas\": 2}");
   EXPECT_EQ(Run({"verify", "run.json", "--steps", "3"}), 0) << err_;
-  EXPECT_NE(out_.find(", 2 replicas\n"), std::string::npos) << out_;
+  EXPECT_TRUE(Contains(out_, ", 2 replicas\n"));
 }
 
 }  // namespace

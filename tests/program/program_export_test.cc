@@ -1,6 +1,7 @@
 // Tests ringlet export of a whole model. tests/onnx_test.py tests what the file
 // computes.
 
+#include "../support/contains.h"
 #include "../support/program.h"
 #include "../support/python.h"
 
@@ -114,10 +115,10 @@ TEST_F(ProgramTest, Export_FormatOnnx_WritesTheModel) {
   EXPECT_EQ(Run({"export", "run.json", "--init", "w.npz", "--softmax", "-o",
                  "m.onnx"}),
             2);
-  EXPECT_NE(err_.find("error: m.onnx: a softmax is to follow logits, but layer "
-                      "'dense_1' has the activation 'softmax'"),
-            std::string::npos)
-      << err_;
+  EXPECT_TRUE(
+      Contains(err_,
+               "error: m.onnx: a softmax is to follow logits, but layer "
+               "'dense_1' has the activation 'softmax'"));
   EXPECT_EQ(ReadWhole(folder_ / "m.onnx"), model);
 }
 

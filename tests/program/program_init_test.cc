@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "../support/contains.h"
 #include "../support/program.h"
 #include "../support/temp_folder.h"
 
@@ -33,7 +34,7 @@ class InitTest : public ProgramTest {
     EXPECT_EQ(Run({"evaluate", "m", "--data", "run.json", "--part", "train"}),
               0)
         << err_;
-    EXPECT_NE(out_.find(result), std::string::npos) << out_ << json;
+    EXPECT_TRUE(Contains(out_, result)) << json;
     return json;
   }
 };
@@ -56,7 +57,7 @@ TEST_F(InitTest, Table_TextGapsAndIndex_GivesARunThatTrains) {
        {"\"drop\": [\"id\", \"note\"]",
         "\"categorical\": [\"island\", \"sex\"]", "\"missing\": \"mean\"",
         "\"na_values\": [\"?\"]", "[null, 6]", "\"units\": 2"}) {
-    EXPECT_NE(json.find(part), std::string::npos) << part << json;
+    EXPECT_TRUE(Contains(json, part));
   }
   ASSERT_EQ(Run({"inspect", "d.csv"}), 0) << err_;
   for (const char* part :
@@ -65,7 +66,7 @@ TEST_F(InitTest, Table_TextGapsAndIndex_GivesARunThatTrains) {
         "text, 2 different: female, male; 9 "
         "missing",
         "and text: ?"}) {
-    EXPECT_NE(out_.find(part), std::string::npos) << part << out_;
+    EXPECT_TRUE(Contains(out_, part));
   }
 }
 
@@ -74,14 +75,12 @@ TEST_F(InitTest, Table_SemicolonsAndDecimalCommas_AreFound) {
     return kind + ";" + LengthOf(i, kind) + ",5\n";
   });
   const std::string json = Trained({"--label", "0"}, "accuracy: 1.0000");
-  EXPECT_NE(json.find("\"separator\": \";\", \"decimal\": \",\""),
-            std::string::npos)
-      << json;
+  EXPECT_TRUE(Contains(json, "\"separator\": \";\", \"decimal\": \",\""));
   ASSERT_EQ(Run({"evaluate", "m", "--csv", "d.csv", "--separator", ";",
                  "--decimal", ","}),
             0)
       << err_;
-  EXPECT_NE(out_.find("accuracy: 1.0000"), std::string::npos) << out_;
+  EXPECT_TRUE(Contains(out_, "accuracy: 1.0000"));
 }
 
 TEST_F(InitTest, Table_BlanksAndNoNames_HasNumbersForColumns) {
@@ -90,9 +89,8 @@ TEST_F(InitTest, Table_BlanksAndNoNames_HasNumbersForColumns) {
            (kind == "auk" ? "1" : "0") + "\n";
   });
   const std::string json = Trained({}, "accuracy: 1.0000");
-  EXPECT_NE(json.find("\"label\": 2, \"separator\": \" \", \"header\": false"),
-            std::string::npos)
-      << json;
+  EXPECT_TRUE(
+      Contains(json, "\"label\": 2, \"separator\": \" \", \"header\": false"));
 }
 
 TEST_F(InitTest, Label_AQuantity_IsPredictedAsOne) {
@@ -101,7 +99,7 @@ TEST_F(InitTest, Label_AQuantity_IsPredictedAsOne) {
   });
   const std::string json =
       Trained({"--label", "y"}, "mean_absolute_error: 0.0");
-  EXPECT_NE(json.find("mean_squared_error"), std::string::npos);
+  EXPECT_TRUE(Contains(json, "mean_squared_error"));
 }
 
 TEST_F(InitTest, Label_MissingInSomeRows_LeavesThemOut) {
@@ -109,7 +107,7 @@ TEST_F(InitTest, Label_MissingInSomeRows_LeavesThemOut) {
     return LengthOf(i, kind) + "," + (i % 9 == 4 ? "" : kind) + "\n";
   });
   const std::string json = Trained({}, "accuracy: 1.0000");
-  EXPECT_NE(json.find("\"missing\": \"drop\""), std::string::npos) << json;
+  EXPECT_TRUE(Contains(json, "\"missing\": \"drop\""));
 }
 
 TEST_F(InitTest, Out_FileThatIsThereOrInAFolder_IsKeptOrFindsTheTable) {

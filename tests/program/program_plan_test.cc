@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "../support/contains.h"
 #include "../support/data_files.h"
 #include "../support/elastic_collective.h"
 #include "../support/program.h"
@@ -200,7 +201,7 @@ TEST_F(ProgramTest, Plan_FourWorkers_CountsOperationsAndBytesSent) {
   EXPECT_EQ(NumberAfter(out_, "forward_flops"), 2 * 16 * (784 * 8 + 8 * 10));
   EXPECT_EQ(NumberAfter(out_, "wire_bytes"), 6 * (785 * 8 + 9 * 10));
   ASSERT_EQ(Run({"plan", "run.json"}), 0);
-  EXPECT_NE(out_.find("batch of 16"), std::string::npos) << out_;
+  EXPECT_TRUE(Contains(out_, "batch of 16"));
   ExpectError({"plan", "run.json", "--limit", "1K"}, 1, {"run.json", "1024"});
   ExpectError({"plan", "run.json", "--limit", "64MB"}, 2,
               {"wrong number for --limit: 64MB", "64M"});
@@ -247,9 +248,7 @@ TEST_F(ProgramTest, Plan_WithALimit_CountsTheData) {
                  "16M"),
             0);
   EXPECT_EQ(plan(R"("train": {"x": "none.npy", "y": "y.npy"})", "16M"), 0);
-  EXPECT_NE(err_.find("note: data.json: the data are not counted: "),
-            std::string::npos)
-      << err_;
+  EXPECT_TRUE(Contains(err_, "note: data.json: the data are not counted: "));
   ExpectError({"plan", "run.json", "--limit", "6M"}, 1,
               {"the data take 1884000", "\"in_memory\": false"});
 }
@@ -302,9 +301,7 @@ TEST_F(ProgramTest, Plan_MoreWorkersThanReplicas_IsRefused) {
   WriteRun("\"callbacks\": []", "\"strategy\": {\"replicas\": 4}");
   EXPECT_EQ(Run({"plan", "run.json", "--workers", "4"}), 0) << err_;
   EXPECT_EQ(Run({"plan", "run.json", "--workers", "5"}), 2);
-  EXPECT_NE(err_.find("strategy.replicas: is 4, but --workers 5"),
-            std::string::npos)
-      << err_;
+  EXPECT_TRUE(Contains(err_, "strategy.replicas: is 4, but --workers 5"));
 }
 
 // The memory of an elastic job's worker for its model: a worker that may be
@@ -367,41 +364,40 @@ TEST_F(ProgramTest, Plan_BackupOrElasticJob_CountsCopiesOfTheState) {
   EXPECT_EQ(Run({"plan", "run.json", "--json"}), 0);
   EXPECT_EQ(NumberAfter(out_, "total"), total - kWeights);
   EXPECT_EQ(Run({"plan", "run.json", "--workers", "3"}), 0);
-  EXPECT_NE(out_.find("copies of the state"), std::string::npos) << out_;
+  EXPECT_TRUE(Contains(out_, "copies of the state"));
 }
 
 TEST_F(ProgramTest, Plan_WithALink_PrintsTheSecondsOfAStep) {
   WriteRun();
   ASSERT_EQ(Run({"plan", "run.json"}), 0) << err_;
-  EXPECT_EQ(out_.find("seconds"), std::string::npos) << out_;
+  EXPECT_FALSE(Contains(out_, "seconds"));
   ASSERT_EQ(Run({"plan", "run.json", "--workers", "3"}), 0) << err_;
   // 6,370 floats: 2 * 2/3 of 25,480 bytes.
-  EXPECT_NE(out_.find("  gradients, float32                           33972\n"
-                      "seconds a step for these, at least:\n"
-                      "  Ethernet of 100 Mbit/s                       0.003\n"
-                      "  Wi-Fi of 20 Mbit/s                           0.014\n"),
-            std::string::npos)
-      << out_;
+  EXPECT_TRUE(
+      Contains(out_,
+               "  gradients, float32                           33972\n"
+               "seconds a step for these, at least:\n"
+               "  Ethernet of 100 Mbit/s                       0.003\n"
+               "  Wi-Fi of 20 Mbit/s                           0.014\n"));
   WriteRun("\"callbacks\": []",
            "\"strategy\": {\"communication\": {\"wire_dtype\": "
            "\"bfloat16\"}}");
   ASSERT_EQ(Run({"plan", "run.json", "--workers", "3", "--link", "1M"}), 0);
-  EXPECT_NE(out_.find("  gradients, bfloat16                          16986\n"
-                      "seconds a step for these, at least:\n"
-                      "  --link                                       0.136\n"),
-            std::string::npos)
-      << out_;
+  EXPECT_TRUE(
+      Contains(out_,
+               "  gradients, bfloat16                          16986\n"
+               "seconds a step for these, at least:\n"
+               "  --link                                       0.136\n"));
   ASSERT_EQ(Run({"plan", "run.json", "--workers=2", "--link=8K", "--json"}), 0);
-  EXPECT_NE(out_.find("\"wire_dtype\":\"bfloat16\",\"wire_bytes\":12740,"
-                      "\"wire_seconds\":[{\"bits_per_second\":8000,"
-                      "\"seconds\":12.74}]"),
-            std::string::npos)
-      << out_;
+  EXPECT_TRUE(Contains(out_,
+                       "\"wire_dtype\":\"bfloat16\",\"wire_bytes\":12740,"
+                       "\"wire_seconds\":[{\"bits_per_second\":8000,"
+                       "\"seconds\":12.74}]"));
   // 20 ms to the next of 2: 2 hops.
   ASSERT_EQ(Run({"plan", "run.json", "--workers=2", "--link=8K", "--latency=20",
                  "--json"}),
             0);
-  EXPECT_NE(out_.find("\"seconds\":12.78}]"), std::string::npos) << out_;
+  EXPECT_TRUE(Contains(out_, "\"seconds\":12.78}]"));
   ExpectError({"plan", "run.json", "--link", "fast"}, 2,
               {"wrong number for --link: fast; it takes bits a second"});
 }
@@ -418,10 +414,10 @@ TEST_F(ProgramTest, Plan_LocalUpdates_PrintsBytesAndTimeOfARound) {
   // 6,370 numbers: blocks of (784, 8), (8), (8, 10) and (10).
   constexpr int64_t kWords = 6272 / 4 + 2 + 20 + 3, kBlocks = 25 + 1 + 1 + 1;
   const std::string bytes = std::to_string(4 * kWords + kBlocks);
-  EXPECT_NE(out_.find("rounds of 10 steps:\n"), std::string::npos) << out_;
-  EXPECT_NE(out_.find(" " + bytes + "\n"), std::string::npos) << out_;
-  EXPECT_NE(out_.find("local updates"), std::string::npos) << out_;
-  EXPECT_NE(out_.find("local_steps that balance the two"), std::string::npos);
+  EXPECT_TRUE(Contains(out_, "rounds of 10 steps:\n"));
+  EXPECT_TRUE(Contains(out_, " " + bytes + "\n"));
+  EXPECT_TRUE(Contains(out_, "local updates"));
+  EXPECT_TRUE(Contains(out_, "local_steps that balance the two"));
   // Steps of any time give a number that local_steps accepts.
   for (const char* const step : {"--step-time=1e-5", "--step-time=1e-300"}) {
     ASSERT_EQ(
@@ -450,15 +446,12 @@ TEST_F(ProgramTest, Plan_LocalStepsAuto_PrintsTheStepsForTheLink) {
   };
   // 6,400 bytes: 6.4 s.
   std::string text = with({});
-  EXPECT_EQ(text.find("30 steps"), std::string::npos) << text;
-  EXPECT_NE(text.find("rounds of 8 to 512 steps, by what they\n"
-                      "take as the run begins:\n"),
-            std::string::npos)
-      << text;
-  EXPECT_NE(text.find("seconds a round for these"), std::string::npos) << text;
-  EXPECT_NE(with({"--json"}).find("\"local\":{\"steps\":\"auto\","),
-            std::string::npos)
-      << out_;
+  EXPECT_FALSE(Contains(text, "30 steps"));
+  EXPECT_TRUE(Contains(text,
+                       "rounds of 8 to 512 steps, by what they\n"
+                       "take as the run begins:\n"));
+  EXPECT_TRUE(Contains(text, "seconds a round for these"));
+  EXPECT_TRUE(Contains(with({"--json"}), "\"local\":{\"steps\":\"auto\","));
   const struct {
     const char* step;
     int64_t balanced, chosen;
@@ -476,7 +469,7 @@ TEST_F(ProgramTest, Plan_LocalStepsAuto_PrintsTheStepsForTheLink) {
     char row[64];
     std::snprintf(row, sizeof(row), "  %-34s %15d\n", "local_steps \"auto\"",
                   static_cast<int>(c.chosen));
-    EXPECT_NE(text.find(row), std::string::npos) << text;
+    EXPECT_TRUE(Contains(text, row));
   }
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "../support/contains.h"
 #include "../support/data_files.h"
 #include "../support/program.h"
 #include "../support/python.h"
@@ -504,8 +505,7 @@ TEST_F(ProgramTest, Name_FarFromAll_ListsAllThatAreKnown) {
             "'ringlet inspect --help')\n");
   // No word that consists of its dash alone.
   EXPECT_EQ(Run({"launch", "-x"}), 2);
-  EXPECT_NE(err_.find("unknown flag '-x'; known are "), std::string::npos)
-      << err_;
+  EXPECT_TRUE(Contains(err_, "unknown flag '-x'; known are "));
   WriteRun("\"callbacks\"", "\"optimizer\"");
   EXPECT_EQ(Run({"plan", "run.json"}), 2);
   EXPECT_EQ(err_,
@@ -577,7 +577,7 @@ TEST_F(ProgramTest, Init_OtherWeights_NamesFlagsThatExist) {
   for (const char* flag : {"--by-name", "--skip-mismatch"}) {
     EXPECT_EQ(Run({"train", "run.json", "--init", "m", flag}), 0) << err_;
     EXPECT_EQ(Run({"evaluate", "run.json", "--init", "m", flag}), 0) << err_;
-    EXPECT_NE(err_.find("warning: m: skipped: "), std::string::npos);
+    EXPECT_TRUE(Contains(err_, "warning: m: skipped: "));
     EXPECT_EQ(Run({"predict", "run.json", "--init", "m", flag}), 0) << err_;
     ExpectError({"train", "run.json", flag}, 2,
                 {flag + std::string(": needs --init")});
@@ -598,9 +598,9 @@ TEST_F(ProgramTest, Train_FrozenBody_GetsANewHead) {
       {"class_name": "Dense", "config": {"units": 8, "activation": "relu"}}]}},
     {"class_name": "Dense", "config": {"units": 10, "name": "head"}}])");
   ASSERT_EQ(Run({"summary", "run.json"}), 0) << err_;
-  EXPECT_NE(out_.find("body (Sequential)"), std::string::npos) << out_;
-  EXPECT_NE(out_.find("Trainable params: 90 "), std::string::npos) << out_;
-  EXPECT_NE(out_.find("Non-trainable params: 6,280 "), std::string::npos);
+  EXPECT_TRUE(Contains(out_, "body (Sequential)"));
+  EXPECT_TRUE(Contains(out_, "Trainable params: 90 "));
+  EXPECT_TRUE(Contains(out_, "Non-trainable params: 6,280 "));
   ASSERT_EQ(
       Run({"train", "run.json", "--init", "m", "--by-name", "--save", "n"}), 0)
       << err_;
@@ -609,9 +609,7 @@ TEST_F(ProgramTest, Train_FrozenBody_GetsANewHead) {
         "m: skipped: dense_1/bias: in the file only",
         "m: 2 of 4 weights are taken, 2 missing in the file, 2 in the file "
         "only"}) {
-    EXPECT_NE(err_.find(std::string("warning: ") + line + "\n"),
-              std::string::npos)
-        << err_;
+    EXPECT_TRUE(Contains(err_, std::string("warning: ") + line + "\n"));
   }
   // The body is as it was, and is taken out again by the model it came from.
   WriteRun();
@@ -620,8 +618,8 @@ TEST_F(ProgramTest, Train_FrozenBody_GetsANewHead) {
             0)
       << err_;
   ASSERT_EQ(Run({"diff", "m", "o"}), 1) << out_ << err_;
-  EXPECT_EQ(out_.find("'model/dense/"), std::string::npos) << out_;
-  EXPECT_NE(out_.find("'model/dense_1/"), std::string::npos) << out_;
+  EXPECT_FALSE(Contains(out_, "'model/dense/"));
+  EXPECT_TRUE(Contains(out_, "'model/dense_1/"));
 }
 
 TEST_F(ProgramTest, Files_OfOtherPrograms_AreNamedForWhatTheyAre) {
@@ -666,7 +664,7 @@ open("m.h5", "wb").write(b"\x89HDF\r\n\x1a\n" + bytes(100))
     EXPECT_EQ(out_, name + ": " + size + " bytes, " + c.what + "\n" + c.advice +
                         "\n");
     EXPECT_EQ(Run({"inspect", name, "--json"}), 0) << err_;
-    EXPECT_NE(out_.find("\"what\":"), std::string::npos) << out_;
+    EXPECT_TRUE(Contains(out_, "\"what\":"));
     const std::string refused = name + ": is " + c.what + ", not safetensors";
     ExpectError({"diff", name, name}, 2, {refused + " or npz", c.advice});
     ExpectError({"train", "run.json", "--init", name}, 2,
@@ -716,14 +714,11 @@ numpy.savez("short.npz", *weights[:3])
             "are, from the first\n");
   // Looked at and compared as safetensors are.
   ASSERT_EQ(Run({"inspect", "list.npz"}), 0) << err_;
-  EXPECT_NE(out_.find(" bytes, npz, 4 tensors, verified\n"), std::string::npos)
-      << out_;
-  EXPECT_NE(out_.find("arr_0  F32  (784, 8)"), std::string::npos) << out_;
+  EXPECT_TRUE(Contains(out_, " bytes, npz, 4 tensors, verified\n"));
+  EXPECT_TRUE(Contains(out_, "arr_0  F32  (784, 8)"));
   EXPECT_EQ(Run({"diff", "w.npz", "w.npz"}), 0);
   EXPECT_EQ(Run({"diff", "w.npz", "wide.npz"}), 1);
-  EXPECT_NE(out_.find("tensor 'dense/bias': dtype F32 in A, F64 in B"),
-            std::string::npos)
-      << out_;
+  EXPECT_TRUE(Contains(out_, "tensor 'dense/bias': dtype F32 in A, F64 in B"));
   // Ringlet's own beside them: the weights are the same.
   ASSERT_EQ(Run({"diff", "m", "w.npz"}), 1) << err_;
   EXPECT_EQ(out_.find("dense/"), out_.find("optimizer/momentum/dense/") + 19)
@@ -746,7 +741,7 @@ TEST_F(ProgramTest, FileSizeLimit_Reached_FailsTheWriteAndNotTheTraining) {
   EXPECT_EQ(ReadWhole(folder_ / "s.csv").size(), 1024u);
   EXPECT_EQ(saved, 1);
   for (const std::string& name : Files()) {
-    EXPECT_EQ(name.find(".tmp"), std::string::npos) << name;
+    EXPECT_FALSE(Contains(name, ".tmp"));
   }
 }
 
@@ -830,8 +825,8 @@ TEST_F(ProgramTest, Csv_WithoutAHeader_LosesNoRow) {
       "--header)\n";
   write("");
   ASSERT_EQ(Run({"train", "csv.json", "--save", "m"}), 0) << err_;
-  EXPECT_NE(err_.find(told), std::string::npos) << err_;
-  EXPECT_NE(out_.find("4/4 - "), std::string::npos) << out_;
+  EXPECT_TRUE(Contains(err_, told));
+  EXPECT_TRUE(Contains(out_, "4/4 - "));
   for (const char* flag : {"--save", "--log-steps"}) {
     ASSERT_EQ(symlink("d.csv", (folder_ / "same").c_str()), 0);
     ExpectError({"train", "csv.json", flag, "same"}, 2,
@@ -841,8 +836,8 @@ TEST_F(ProgramTest, Csv_WithoutAHeader_LosesNoRow) {
   EXPECT_EQ(ReadWhole(folder_ / "d.csv"), rows);
   write(", \"header\": true");
   ASSERT_EQ(Run({"train", "csv.json"}), 0) << err_;
-  EXPECT_EQ(err_.find("note: d.csv"), std::string::npos) << err_;
-  EXPECT_NE(out_.find("3/3 - "), std::string::npos) << out_;
+  EXPECT_FALSE(Contains(err_, "note: d.csv"));
+  EXPECT_TRUE(Contains(out_, "3/3 - "));
   for (const Strings& more : {Strings{}, {"--header"}, {"--no-header"}}) {
     Strings line = {"predict", "m", "--csv", "d.csv"};
     line.insert(line.end(), more.begin(), more.end());
@@ -860,11 +855,10 @@ TEST_F(ProgramTest, Csv_WithoutAHeader_LosesNoRow) {
   WriteWhole(folder_ / "d.csv", "a,b,kind\n5.5,3.5,x\n4.5,3,y\n6,2,x\n");
   write("");
   ASSERT_EQ(Run({"train", "csv.json", "--save", "n"}), 0) << err_;
-  EXPECT_NE(
-      err_.find("note: d.csv: labels are names, classes in their order: 0 "
-                "'x', 1 'y'\n"),
-      std::string::npos)
-      << err_;
+  EXPECT_TRUE(
+      Contains(err_,
+               "note: d.csv: labels are names, classes in their order: 0 "
+               "'x', 1 'y'\n"));
   ASSERT_EQ(Run({"evaluate", "n", "--csv", "d.csv"}), 0) << err_;
   ASSERT_EQ(Run({"predict", "n", "--csv", "d.csv"}), 0) << err_;
   EXPECT_EQ(Lines(out_).size(), 4u);
@@ -937,26 +931,25 @@ TEST_F(ProgramTest, Help_EveryCommand_IsThere) {
     EXPECT_EQ(out_.compare(0, 15 + command.size(), "usage: ringlet " + command),
               0)
         << out_;
-    EXPECT_NE(out_.find("--help"), std::string::npos);
+    EXPECT_TRUE(Contains(out_, "--help"));
     ASSERT_EQ(Run({command, "-h"}), 0);
   }
   ASSERT_EQ(Run({"--version"}), 0);
   EXPECT_EQ(out_.compare(0, 8, "ringlet "), 0);
   ASSERT_EQ(Run({"--version", "--verbose"}), 0);
-  EXPECT_NE(out_.find("RINGLET_KERNELS"), std::string::npos) << out_;
+  EXPECT_TRUE(Contains(out_, "RINGLET_KERNELS"));
 }
 
 TEST_F(ProgramTest, Kernels_KnownOrWrongName_AreForcedOrRefused) {
   WriteRun("\"callbacks\": []", "\"callbacks\": []");
   setenv("RINGLET_KERNELS", "generic", 1);
   EXPECT_EQ(Run({"--version"}), 0);
-  EXPECT_NE(out_.find("matrix products: generic"), std::string::npos) << out_;
+  EXPECT_TRUE(Contains(out_, "matrix products: generic"));
   setenv("RINGLET_KERNELS", "i387", 1);
   EXPECT_EQ(Run({"--version"}), 2);
   EXPECT_EQ(Run({"train", "run.json"}), 2);
-  EXPECT_NE(err_.find("RINGLET_KERNELS is \"i387\""), std::string::npos)
-      << err_;
-  EXPECT_NE(err_.find("generic"), std::string::npos) << err_;
+  EXPECT_TRUE(Contains(err_, "RINGLET_KERNELS is \"i387\""));
+  EXPECT_TRUE(Contains(err_, "generic"));
   unsetenv("RINGLET_KERNELS");
 }
 

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "../support/contains.h"
 #include "../support/data_files.h"
 #include "../support/free_ports.h"
 #include "../support/program.h"
@@ -43,8 +44,8 @@ TEST_F(ProgramTest, Train_SavedWeightsAsInit_ContinuesFromThem) {
             0)
       << err_;
   EXPECT_EQ(err_, "");
-  EXPECT_NE(out_.find("Epoch 2/2"), std::string::npos) << out_;
-  EXPECT_NE(out_.find("val_accuracy"), std::string::npos) << out_;
+  EXPECT_TRUE(Contains(out_, "Epoch 2/2"));
+  EXPECT_TRUE(Contains(out_, "val_accuracy"));
   const Strings rows = Lines(ReadWhole(folder_ / "a.csv"));
   ASSERT_EQ(rows.size(), 7u);
   EXPECT_EQ(rows[0], "epoch,step,loss,accuracy");
@@ -60,7 +61,7 @@ TEST_F(ProgramTest, Train_SavedWeightsAsInit_ContinuesFromThem) {
   char printed[80];
   std::snprintf(printed, sizeof(printed), "- accuracy: %.4f - loss: %.4f - val",
                 accuracy, loss);
-  EXPECT_NE(out_.find(printed), std::string::npos) << printed << "\n" << out_;
+  EXPECT_TRUE(Contains(out_, printed));
 
   ASSERT_EQ(Run({"train", "run.json", "--init", "w", "--log-steps", "b.csv"}),
             0)
@@ -78,7 +79,7 @@ TEST_F(ProgramTest, LastLine_TrainingDiverged_CallsTheModelOfNoUse) {
   const Strings lines = Lines(out_);
   ASSERT_FALSE(lines.empty());
   EXPECT_EQ(lines.back().find("the model in w is of no use: "), 0u) << out_;
-  EXPECT_EQ(out_.find("to use it"), std::string::npos) << out_;
+  EXPECT_FALSE(Contains(out_, "to use it"));
 }
 
 TEST_F(ProgramTest, Metrics_GivenAsStrings_KeepTheirNames) {
@@ -156,11 +157,11 @@ TEST_F(ProgramTest, Backup_ModelCannotBeSaved_Stays) {
     {"class_name": "ModelCheckpoint",
       "config": {"filepath": "m.safetensors/{epoch}.safetensors"}}])");
   EXPECT_NE(Run({"train", "run.json", "--save", "m.safetensors"}), 0);
-  EXPECT_NE(err_.find("m.safetensors: "), std::string::npos) << err_;
+  EXPECT_TRUE(Contains(err_, "m.safetensors: "));
   EXPECT_TRUE(std::filesystem::exists(folder_ / "backup/checkpoint"));
   // Trained already; saved now.
   ASSERT_EQ(Run({"train", "run.json", "--save", "n.safetensors"}), 0) << err_;
-  EXPECT_EQ(out_.find("Epoch"), std::string::npos) << out_;
+  EXPECT_FALSE(Contains(out_, "Epoch"));
   EXPECT_TRUE(std::filesystem::exists(folder_ / "n.safetensors"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "backup/checkpoint"));
 }
@@ -232,8 +233,7 @@ TEST_F(ProgramTest, Train_StdoutCannotBeWritten_IsAnErrorAndTheModelIsSaved) {
       command.insert(command.begin(), workers.begin(), workers.end());
     }
     EXPECT_EQ(Run(command), 1);
-    EXPECT_NE(err_.find("error: stdout cannot be written"), std::string::npos)
-        << err_;
+    EXPECT_TRUE(Contains(err_, "error: stdout cannot be written"));
     close(stdout_fd_);
     stdout_fd_ = -1;
     EXPECT_EQ(Run({"inspect", model}), 0) << err_;
@@ -259,7 +259,7 @@ TEST_F(ProgramTest, ValidationSplit_OfTheTrainingData_IsItsEnd) {
                                "{\"csv\": \"tail.csv\"}"),
                       "0.25", "0"));
   ASSERT_EQ(Run({"train", "two.json", "--save", "two"}), 0) << err_;
-  ASSERT_NE(out_.find("val_loss"), std::string::npos) << out_;
+  ASSERT_TRUE(Contains(out_, "val_loss"));
   const auto last_epoch = [this] {
     const Strings lines = Lines(out_);
     return lines[lines.size() - 2].substr(lines[lines.size() - 2].find("loss"));
@@ -438,20 +438,17 @@ TEST_F(ProgramTest, Train_TwoWorkers_TakesTheStepsOfOneWithTwiceTheBatch) {
            "--batch-size", "8", "--log-steps", "two.csv", "--save", "model"}),
       0)
       << err_;
-  EXPECT_NE(out_.find("[0] Epoch 2/2"), std::string::npos) << out_;
+  EXPECT_TRUE(Contains(out_, "[0] Epoch 2/2"));
   // The other worker prints a line at the start and one at the end.
   size_t others = 0;
   for (const std::string& line : Lines(out_)) {
     others += line.compare(0, 4, "[1] ") == 0 ? 1 : 0;
   }
   EXPECT_EQ(others, 2u) << out_;
-  EXPECT_NE(out_.find("[1] worker 1 of 2 at 127.0.0.1:"), std::string::npos)
-      << out_;
-  EXPECT_NE(out_.find("2 replicas in step, epochs 1 to 2; the chief at"),
-            std::string::npos)
-      << out_;
-  EXPECT_NE(out_.find(": done: 2 epochs, 6 steps in all\n"), std::string::npos)
-      << out_;
+  EXPECT_TRUE(Contains(out_, "[1] worker 1 of 2 at 127.0.0.1:"));
+  EXPECT_TRUE(
+      Contains(out_, "2 replicas in step, epochs 1 to 2; the chief at"));
+  EXPECT_TRUE(Contains(out_, ": done: 2 epochs, 6 steps in all\n"));
   const Strings one = Lines(ReadWhole(folder_ / "one.csv")),
                 two = Lines(ReadWhole(folder_ / "two.csv"));
   ASSERT_EQ(two.size(), 7u);
@@ -484,10 +481,9 @@ TEST_F(ProgramTest, ElasticJob_SecondWorkerIsTheChief_PrintsAsTheChief) {
                         workers[1] +
                         R"("]}, "task": {"type": "worker", "index": 1}})"}};
   EXPECT_EQ(Run({"train", "run.json", "--log-steps", "no/folder.csv"}), 2);
-  EXPECT_NE(err_.find("--log-steps"), std::string::npos) << err_;
+  EXPECT_TRUE(Contains(err_, "--log-steps"));
   EXPECT_EQ(Run({"train", "run.json", "--save", "model"}), 0) << err_;
-  EXPECT_NE(out_.find("the model is in model; to use it: "), std::string::npos)
-      << out_;
+  EXPECT_TRUE(Contains(out_, "the model is in model; to use it: "));
 }
 
 // Sums that no order changes: of every step, and of rounds, the last of which
@@ -528,7 +524,7 @@ TEST_P(OneResultTest, Replicas_AnyNumberOfWorkers_GiveTheSameFile) {
                 ReadWhole(folder_ / (name + ".csv")));
   }
   EXPECT_EQ(Run({"launch", "-n", "5", "--", program, "train", "run.json"}), 2);
-  EXPECT_NE(err_.find("strategy.replicas: is 4"), std::string::npos) << err_;
+  EXPECT_TRUE(Contains(err_, "strategy.replicas: is 4"));
 }
 
 // The backup has the run's number of replicas: fewer workers continue with as
@@ -566,7 +562,7 @@ TEST_P(OneResultTest, Resume_FewerWorkers_GivesTheSameFile) {
   const Strings rows = Lines(ReadWhole(folder_ / "cut.csv"));
   const size_t epochs = static_cast<size_t>(std::atoi(rows.back().c_str())) + 2;
   ASSERT_EQ(Run(job(1, "cut", epochs)), 0) << err_;
-  EXPECT_EQ(err_.find("warning"), std::string::npos) << err_;
+  EXPECT_FALSE(Contains(err_, "warning"));
   ASSERT_EQ(Run(job(3, "whole", epochs)), 0) << err_;
   EXPECT_EQ(Run({"diff", "whole", "cut"}), 0) << out_;
   EXPECT_TRUE(ReadWhole(folder_ / "whole.csv") ==
@@ -587,16 +583,14 @@ TEST_F(ProgramTest, Resume_ChangedRun_ContinuesOrIsRefused) {
                     more ? "3" : "4"};
     if (more) line.insert(line.end(), {"--log-steps", "steps.csv"});
     EXPECT_EQ(Run(line), 0) << err_;
-    EXPECT_NE(err_.find("the callback step_logger "), std::string::npos)
-        << err_;
+    EXPECT_TRUE(Contains(err_, "the callback step_logger "));
   }
   EXPECT_EQ(Lines(ReadWhole(folder_ / "steps.csv")).size(), 4u);
   EXPECT_EQ(
       Run({"train", "run.json", "--no-save", "--seed", "5", "--epochs", "5"}),
       2);
-  EXPECT_NE(err_.find("with seed 1, and this run has 5"), std::string::npos)
-      << err_;
-  EXPECT_NE(err_.find("--init "), std::string::npos) << err_;
+  EXPECT_TRUE(Contains(err_, "with seed 1, and this run has 5"));
+  EXPECT_TRUE(Contains(err_, "--init "));
   EXPECT_EQ(Run({"train", "run.json", "--no-save", "--seed", "5", "--epochs",
                  "5", "--continue-with", "seed"}),
             0)
@@ -605,12 +599,9 @@ TEST_F(ProgramTest, Resume_ChangedRun_ContinuesOrIsRefused) {
   std::string run = ReadWhole(folder_ / "run.json");
   WriteWhole(folder_ / "run.json", Replaced(run, "\"callbacks\": []", backup));
   EXPECT_EQ(Run({"train", "run.json", "--no-save", "--epochs", "6"}), 2);
-  EXPECT_NE(err_.find("the optimizer is Adam there and SGD here"),
-            std::string::npos)
-      << err_;
+  EXPECT_TRUE(Contains(err_, "the optimizer is Adam there and SGD here"));
   EXPECT_EQ(Run({"train", "run.json", "--continue-with", "model"}), 2);
-  EXPECT_NE(err_.find("--continue-with: is 'model'"), std::string::npos)
-      << err_;
+  EXPECT_TRUE(Contains(err_, "--continue-with: is 'model'"));
   WriteRun();
   ExpectError({"train", "run.json", "--continue-with", "seed"}, 2,
               {"--continue-with", "run.json has no callback BackupAndRestore"});
@@ -652,16 +643,15 @@ TEST_F(ProgramTest, LaunchRestart_LastSaveFailed_NextStartWritesTheFile) {
     return std::distance(begin(files), end(files));
   };
   EXPECT_EQ(launch("--no-shuffle"), 1);
-  EXPECT_NE(err_.find("the model is in run.safetensors instead: "
-                      "ModelCheckpoint could not write its last file"),
-            std::string::npos)
-      << err_;
+  EXPECT_TRUE(Contains(err_,
+                       "the model is in run.safetensors instead: "
+                       "ModelCheckpoint could not write its last file"));
   EXPECT_TRUE(NoneStartsAgain(err_)) << err_;
   EXPECT_EQ(models(), 2);
   EXPECT_EQ(mount("none", disk.c_str(), "tmpfs", MS_REMOUNT, "size=1m"), 0);
   EXPECT_EQ(Run({"train", "run.json", "--epochs", "3", "--no-shuffle"}), 0)
       << err_;
-  EXPECT_EQ(out_.find("Epoch"), std::string::npos) << out_;
+  EXPECT_FALSE(Contains(out_, "Epoch"));
   EXPECT_EQ(models(), 3);
   EXPECT_EQ(umount2(disk.c_str(), MNT_DETACH), 0);
 }
@@ -718,11 +708,10 @@ TEST_F(ProgramTest, ElasticJob_WorkerIsStopped_EndsWithoutIt) {
       kill(workers[1], SIGCONT);
     }
     EXPECT_EQ(Wait(), 0) << err_;
-    EXPECT_NE(err_.find("worker 1 is stopped: the others have finished"),
-              std::string::npos)
-        << err_;
-    EXPECT_NE((out_ + err_).find("present workers, once they are 2 or more"),
-              std::string::npos)
+    EXPECT_TRUE(
+        Contains(err_, "worker 1 is stopped: the others have finished"));
+    EXPECT_TRUE(
+        Contains((out_ + err_), "present workers, once they are 2 or more"))
         << err_;
     EXPECT_EQ(Run({"diff", "whole", name}), 0) << out_;
   }
@@ -793,11 +782,10 @@ TEST_F(ProgramTest, ElasticJob_WorkerWithoutARestartLeft_ContinuesWithoutIt) {
   close(ends[0]);
   stdout_fd_ = -1;
   EXPECT_EQ(Wait(), 0) << err_;
-  EXPECT_NE(
-      err_.find("worker 1 was ended by signal 9; no restart of it is left "
-                "(--max-restarts 0); the others continue without it"),
-      std::string::npos)
-      << err_;
+  EXPECT_TRUE(
+      Contains(err_,
+               "worker 1 was ended by signal 9; no restart of it is left "
+               "(--max-restarts 0); the others continue without it"));
   EXPECT_EQ(Run({"diff", "whole", "without"}), 0) << out_;
 }
 
@@ -836,11 +824,9 @@ TEST_P(LostWorkerTest, Job_WorkerIsKilled_EndsWithTheBitsOfOneThatLostNone) {
     if (workers.size() == 2) kill(workers[lost], SIGKILL);
     ASSERT_EQ(workers.size(), 2u);
     EXPECT_EQ(Wait(), 0) << err_;
-    EXPECT_NE(err_.find("was ended by signal 9"), std::string::npos) << err_;
-    EXPECT_NE(out_.find("[0] continues at epoch "), std::string::npos) << out_;
-    EXPECT_NE(out_.find(" of 600, from the memory of the workers\n"),
-              std::string::npos)
-        << out_;
+    EXPECT_TRUE(Contains(err_, "was ended by signal 9"));
+    EXPECT_TRUE(Contains(out_, "[0] continues at epoch "));
+    EXPECT_TRUE(Contains(out_, " of 600, from the memory of the workers\n"));
     EXPECT_EQ(Run({"diff", "whole", name}), 0) << out_;
     EXPECT_TRUE(ReadWhole(folder_ / "whole.csv") ==
                 ReadWhole(folder_ / (name + ".csv")));
@@ -872,7 +858,7 @@ TEST_P(LostWorkerTest, Loss_WithoutBackup_TheModelSoFarIsSaved) {
          {"worker " + std::to_string(lost) + " was lost after epoch 1, step ",
           "the model so far is in " + model,
           std::string("With the callback BackupAndRestore the other")}) {
-      EXPECT_NE(lines.find(said), std::string::npos) << lines << said;
+      EXPECT_TRUE(Contains(lines, said));
     }
     EXPECT_EQ(Run({"evaluate", model, "--data", "run.json"}), 0) << err_;
     std::filesystem::remove(folder_ / model);
@@ -944,7 +930,7 @@ TEST_P(LoadedJobTest, Worker_KilledAndRestarted_EndsWithTheSameBits) {
   ASSERT_EQ(workers.size(), 2u);
   kill(workers[how.lost], SIGKILL);
   EXPECT_EQ(Wait(), 0) << err_;
-  EXPECT_NE(err_.find("was ended by signal 9"), std::string::npos) << err_;
+  EXPECT_TRUE(Contains(err_, "was ended by signal 9"));
   EXPECT_EQ(Run({"diff", "whole", "lost"}), 0) << out_;
 }
 
@@ -987,21 +973,16 @@ TEST_F(ProgramTest, LaunchRestart_WorkerIsKilled_OthersContinue) {
       kill(workers[0], SIGKILL);
     }
     EXPECT_EQ(Wait(), 0) << err_;
-    EXPECT_NE(out_.find("of each of 3 replicas on 2 workers"),
-              std::string::npos)
-        << out_;
+    EXPECT_TRUE(Contains(out_, "of each of 3 replicas on 2 workers"));
     ASSERT_TRUE(std::filesystem::exists(std::string(folder_ / "model")));
     if (!kills) {
       undisturbed = ReadWhole(folder_ / "model");
       continue;
     }
-    EXPECT_NE(err_.find("was ended by signal 9"), std::string::npos) << err_;
-    EXPECT_NE(out_.find(" workers that may leave and join (exact sums), "),
-              std::string::npos)
-        << out_;
-    EXPECT_NE((out_ + err_).find("continuing with the present workers"),
-              std::string::npos)
-        << out_ << err_;
+    EXPECT_TRUE(Contains(err_, "was ended by signal 9"));
+    EXPECT_TRUE(
+        Contains(out_, " workers that may leave and join (exact sums), "));
+    EXPECT_TRUE(Contains(out_ + err_, "continuing with the present workers"));
     EXPECT_TRUE(ReadWhole(folder_ / "model") == undisturbed);
   }
   // An explicit choice is kept.
@@ -1013,7 +994,7 @@ TEST_F(ProgramTest, LaunchRestart_WorkerIsKilled_OthersContinue) {
                    "run.json", "--no-save", "--epochs", "1"}),
               0)
         << err_;
-    EXPECT_EQ(out_.find("may leave and join"), std::string::npos) << out_;
+    EXPECT_FALSE(Contains(out_, "may leave and join"));
   }
 }
 
@@ -1056,15 +1037,15 @@ TEST_P(TrailOfLostTest, Report_LostWorker_NamesTheWaits) {
   // A worker with a closed connection is lost immediately, awaited or not.
   if (GetParam() == SIGSTOP) parts.push_back("waited for worker 1");
   for (const std::string& part : parts) {
-    EXPECT_NE(told.find(part), std::string::npos) << told << "lacks: " << part;
+    EXPECT_TRUE(Contains(told, part));
   }
   const size_t lost = told.find("worker 1 (127");
   EXPECT_EQ(told.find("its trail ends here, "),
             told.find("its trail ends here, ", lost))
       << told;
   const std::string events = inspect("--verbose");
-  EXPECT_NE(events.find("ring formed"), std::string::npos);
-  EXPECT_NE(events.find("  lost  worker 1"), std::string::npos);
+  EXPECT_TRUE(Contains(events, "ring formed"));
+  EXPECT_TRUE(Contains(events, "  lost  worker 1"));
   // A file that is empty, cut off or no trail hides none of the others.
   WriteWhole(folder_ / "empty.trail", "");
   WriteWhole(folder_ / "torn.trail",
@@ -1073,12 +1054,10 @@ TEST_P(TrailOfLostTest, Report_LostWorker_NamesTheWaits) {
                  "trail/worker-0.trail"}),
             1);
   for (const char* file : {"empty.trail: ", "torn.trail: ", "run.json: "}) {
-    EXPECT_NE(err_.find(file), std::string::npos) << err_;
+    EXPECT_TRUE(Contains(err_, file));
   }
-  EXPECT_NE(err_.find("is not a trail of a worker; skipped\n"),
-            std::string::npos)
-      << err_;
-  EXPECT_NE(out_.find("\nworker 0 (127"), std::string::npos) << out_;
+  EXPECT_TRUE(Contains(err_, "is not a trail of a worker; skipped\n"));
+  EXPECT_TRUE(Contains(out_, "\nworker 0 (127"));
   EXPECT_EQ(Run({"inspect", "--json", "trail/worker-0.trail"}), 2);
 }
 
@@ -1102,10 +1081,8 @@ TEST_F(ProgramTest, Run_WrongInAJobWithAKey_IsReportedToTheOthers) {
            "esac; exec " +
                program + " train $run.json --no-save"}),
       2);
-  EXPECT_NE(err_.find("[0] error: rank 1 ("), std::string::npos) << err_;
-  EXPECT_NE(err_.find(") cannot take part: wrong.json: fit.epochs"),
-            std::string::npos)
-      << err_;
+  EXPECT_TRUE(Contains(err_, "[0] error: rank 1 ("));
+  EXPECT_TRUE(Contains(err_, ") cannot take part: wrong.json: fit.epochs"));
 }
 
 // A worker without its key cannot send a withdrawal. It prints the reason and
@@ -1141,9 +1118,7 @@ TEST_F(ProgramTest, Train_Insecure_WaitsForWorkersOfOtherHosts) {
   WriteRun("\"callbacks\": []", strategy + "}");
   ExpectError({"train", "run.json", "--save", "m"}, 2, {"ringlet keygen"});
   const auto expect_missing = [this] {
-    EXPECT_NE(err_.find("missing are rank 1 (192.0.2.7:29876)"),
-              std::string::npos)
-        << err_;
+    EXPECT_TRUE(Contains(err_, "missing are rank 1 (192.0.2.7:29876)"));
   };
   EXPECT_EQ(Run({"train", "run.json", "--save", "m", "--insecure"}), 1);
   expect_missing();

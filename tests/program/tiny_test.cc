@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "../support/contains.h"
 #include "../support/program.h"
 #include "../support/tiny_networks.h"
 
@@ -49,10 +50,8 @@ TEST_F(TinyTest, Networks_Summary_HasTheParametersOfTheBenchmark) {
   for (const TinyNetwork& network : kTinyNetworks) {
     Prepare(network);
     ASSERT_EQ(Run({"summary", "run.json"}), 0) << err_;
-    EXPECT_NE(
-        out_.find(std::string(" Total params: ") + network.weights + " ("),
-        std::string::npos)
-        << out_;
+    EXPECT_TRUE(Contains(
+        out_, std::string(" Total params: ") + network.weights + " ("));
   }
 }
 
@@ -94,11 +93,11 @@ TEST_F(TinyTest, Resume_AfterAKill_HasTheSameBits) {
     const size_t steps = Lines(ReadWhole(folder_ / (killed + ".csv"))).size();
     const std::string epochs = std::to_string(steps / 4 + 2);
     ASSERT_EQ(Run(train(epochs, killed)), 0) << err_;
-    EXPECT_NE(out_.find("continues at epoch "), std::string::npos) << out_;
+    EXPECT_TRUE(Contains(out_, "continues at epoch "));
     Prepare(network);
     ASSERT_EQ(Run(train(epochs, whole)), 0) << err_;
     ASSERT_EQ(Run({"inspect", whole}), 0);
-    EXPECT_NE(out_.find("/moving_variance"), std::string::npos) << out_;
+    EXPECT_TRUE(Contains(out_, "/moving_variance"));
     EXPECT_EQ(Run({"diff", whole, killed}), 0) << out_;
     EXPECT_TRUE(ReadWhole(folder_ / (whole + ".csv")) ==
                 ReadWhole(folder_ / (killed + ".csv")));
@@ -136,8 +135,7 @@ TEST_F(TinyTest, Job_LosesAWorker_KeepsItsMovingStatistics) {
   ASSERT_EQ(workers.size(), 2u);
   kill(workers[1], SIGKILL);
   EXPECT_EQ(Wait(), 0) << err_;
-  EXPECT_NE(out_.find("[0] continues at epoch 1, step "), std::string::npos)
-      << out_;
+  EXPECT_TRUE(Contains(out_, "[0] continues at epoch 1, step "));
   EXPECT_EQ(Run({"diff", "whole", "lost"}), 0) << out_;
   EXPECT_TRUE(ReadWhole(folder_ / "whole.csv") ==
               ReadWhole(folder_ / "lost.csv"));

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "contains.h"
 #include "ringlet/dataset.h"
 #include "ringlet/status.h"
 #include "temp_folder.h"
@@ -112,9 +113,8 @@ inline void ExpectError(const Status& status, Code code,
                         const std::string& path, const std::string& where) {
   const std::string message = status.message();
   EXPECT_EQ(CodeName(status.code()), std::string(CodeName(code))) << message;
-  EXPECT_NE(message.find(path), std::string::npos) << message;
-  EXPECT_NE(message.find(where), std::string::npos)
-      << message << "\nlacks: " << where;
+  EXPECT_TRUE(Contains(message, path));
+  EXPECT_TRUE(Contains(message, where));
 }
 
 // Reads the file at a path; its contents, in any form, where that is OK.

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "contains.h"
 #include "core/layers/layer_table.h"
 #include "ringlet/model.h"
 #include "temp_folder.h"
@@ -44,8 +45,7 @@ void ExpectRefused(const Save& save, const std::vector<std::string>& says) {
   const std::string message = status.message();
   EXPECT_EQ(message.find(folder / "m: "), 0u) << message;
   for (const std::string& text : says) {
-    EXPECT_NE(message.find(text), std::string::npos)
-        << message << " lacks: " << text;
+    EXPECT_TRUE(Contains(message, text));
   }
   EXPECT_EQ(ReadWhole(folder / "m"), "before");
 }
@@ -78,10 +78,7 @@ int ExportEveryLayer(const Save& save) {
     const Status status = save(&model, folder / "m");
     exported += status.ok();
     if (status.ok()) continue;
-    EXPECT_NE(std::string(status.message())
-                  .find("layer 'it' is a " + std::string(row.name)),
-              std::string::npos)
-        << status.message();
+    EXPECT_TRUE(Contains(status, "layer 'it' is a " + std::string(row.name)));
   }
   return exported;
 }

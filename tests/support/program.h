@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "contains.h"
 #include "temp_folder.h"
 
 namespace ringlet {
@@ -164,11 +165,10 @@ class ProgramTest : public testing::Test {
     EXPECT_EQ(Lines(err_).size(), 1u) << err_;
     EXPECT_EQ(err_.compare(0, 7, "error: "), 0) << err_;
     for (const std::string& text : says) {
-      EXPECT_NE(err_.find(text), std::string::npos)
-          << err_ << "lacks: " << text;
+      EXPECT_TRUE(Contains(err_, text));
     }
     EXPECT_LE(Lines(out_).size(), 2u) << out_;
-    EXPECT_EQ(out_.find("Epoch"), std::string::npos) << out_;
+    EXPECT_FALSE(Contains(out_, "Epoch"));
     EXPECT_EQ(Files(), before);
   }
   void ExpectRunError(const std::string& from, const std::string& to, int code,

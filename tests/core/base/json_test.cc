@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "../../support/contains.h"
+
 namespace ringlet {
 namespace {
 
@@ -82,7 +84,7 @@ TEST(JsonTest, SyntaxErrors_WordsOfOtherLanguages_SayWhatToWrite) {
   };
   for (const auto& c : cases) {
     const std::string error = ErrorOf(c.text);
-    EXPECT_NE(error.find(c.says), std::string::npos) << c.text << ": " << error;
+    EXPECT_TRUE(Contains(error, c.says)) << c.text;
   }
 }
 

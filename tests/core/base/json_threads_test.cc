@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../support/contains.h"
 #include "../../support/threads.h"
 #include "core/base/json.h"
 #include "ringlet/strategy.h"
@@ -51,9 +52,7 @@ TEST(JsonTest, Parse_SeveralThreads_RunsOneAtATime) {
       const Status status =
           i % 2 == 0 ? Json::Parse("[1, [2, x]]", "text", &json)
                      : ClusterFromEnvironment(BadTfConfig(), &cluster);
-      EXPECT_NE(std::string(status.message()).find("column 9"),
-                std::string::npos)
-          << status.message();
+      EXPECT_TRUE(Contains(status, "column 9"));
     }
   });
   cJSON_InitHooks(nullptr);

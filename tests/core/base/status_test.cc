@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../support/contains.h"
 #include "../../support/sanitized.h"
 
 namespace ringlet {
@@ -44,8 +45,7 @@ TEST(StatusTest, OsError_DiskIsFull_KeepsItsNumberAndNamesTheError) {
 
 TEST(StatusTest, ErrnoText_UnknownNumber_NamesTheNumber) {
   EXPECT_STREQ(ErrnoText(ENOENT).c_str(), "No such file or directory");
-  EXPECT_NE(std::string(ErrnoText(12345).c_str()).find("12345"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(ErrnoText(12345).c_str(), "12345"));
 }
 
 // Threads that run out of memory at the same time take constant records: each

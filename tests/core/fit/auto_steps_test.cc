@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/contains.h"
 #include "../../support/elastic_collective.h"
 #include "../../support/slow_layer.h"
 #include "../../support/temp_folder.h"
@@ -118,9 +119,7 @@ TEST(AutoStepsTest, Backup_StepsChosen_KeepsTheirNumber) {
   EXPECT_EQ(first.status.code(), Code::kCancelled) << first.status.message();
   ASSERT_GT(first.steps, 8);
   const Trained other = Train(9, &fast, folder / "b");
-  EXPECT_NE(std::string(other.status.message()).find("give \"auto\""),
-            std::string::npos)
-      << other.status.message();
+  EXPECT_TRUE(Contains(other.status, "give \"auto\""));
   const int before = fast.sums;
   const Trained rest = Train(kAuto, &fast, folder / "b");
   ASSERT_TRUE(rest.status.ok()) << rest.status.message();

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "../../support/contains.h"
 #include "../../support/copy_state.h"
 #include "../../support/tiny_model.h"
 
@@ -142,8 +143,7 @@ TEST(EarlyStoppingTest, Monitor_ValueMissing_WarnsAndContinues) {
   Drive drive(EarlyStopping(), "val_loss");
   testing::internal::CaptureStderr();
   EXPECT_EQ(drive.Run({kMissing, kMissing, kMissing}), 3);
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("val_loss"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(testing::internal::GetCapturedStderr(), "val_loss"));
 }
 
 // The best value begins as the worst infinity, as in Keras. NaN and that
@@ -241,8 +241,8 @@ TEST(MonitorTest, NameOfACallback_NamedBeforehandOrNot_IsTakenWithAMode) {
   for (const bool named : {true, false}) {
     const auto adds = std::make_shared<Adds>(named);
     EXPECT_EQ(Refusal("glory", MonitorMode::kMax, adds), "");
-    EXPECT_NE(Refusal("glory", MonitorMode::kAuto, adds).find("mode to min"),
-              std::string::npos);
+    EXPECT_TRUE(
+        Contains(Refusal("glory", MonitorMode::kAuto, adds), "mode to min"));
   }
   EXPECT_NE(Refusal("glory", MonitorMode::kMax), "");
 }
@@ -348,9 +348,7 @@ TEST(LearningRateSchedulerTest, Rate_OptimizerHasASchedule_IsRefused) {
     options.callbacks = {callback};
     const auto history = model->Fit(Points(8).Batch(4), options);
     EXPECT_EQ(history.status().code(), Code::kInvalidArgument);
-    EXPECT_NE(std::string(history.status().message()).find("a schedule"),
-              std::string::npos)
-        << history.status().message();
+    EXPECT_TRUE(Contains(history.status(), "a schedule"));
     EXPECT_EQ(model->iterations(), 0);
   }
 }

@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../support/contains.h"
 #include "../../support/elastic_collective.h"
 #include "../../support/random_cases.h"
 #include "../../support/sanitized.h"
@@ -321,10 +322,9 @@ TEST(ElasticTest, StopRequest_AnotherWorkerIsLost_IsKept) {
     });
     const std::string said = testing::internal::GetCapturedStderr();
     // A thread that has left has no rank in the message, but counts as lost.
-    EXPECT_NE(said.find("warning: epoch"), std::string::npos);
-    EXPECT_NE(said.find("; continuing with the present workers"),
-              std::string::npos);
-    EXPECT_EQ(said.find("note: "), std::string::npos);
+    EXPECT_TRUE(Contains(said, "warning: epoch"));
+    EXPECT_TRUE(Contains(said, "; continuing with the present workers"));
+    EXPECT_FALSE(Contains(said, "note: "));
     if (HasFailure()) ADD_FAILURE() << said;
   }
 }
@@ -488,8 +488,8 @@ TEST(ElasticTest, Chief_LowerRankReturns_PrintsTheLinesOfAWorker) {
   std::rewind(out);
   EXPECT_EQ(std::fread(text.data(), 1, text.size(), out), text.size());
   std::fclose(out);
-  EXPECT_NE(text.find("worker 1 of 2: trains "), std::string::npos) << text;
-  EXPECT_NE(text.find("worker 1 of 2: done: "), std::string::npos) << text;
+  EXPECT_TRUE(Contains(text, "worker 1 of 2: trains "));
+  EXPECT_TRUE(Contains(text, "worker 1 of 2: done: "));
 }
 
 // The setting of a joining worker that differs from the others'.
@@ -577,9 +577,7 @@ TEST(ElasticTest, Joiner_AnotherModel_EndsAlone) {
         job.Arrive(w);
         ElasticCollective collective(&job, w);
         const Status status = ComeWith(wrong, &collective);
-        EXPECT_NE(std::string(status.message()).find(SaysOf(wrong)),
-                  std::string::npos)
-            << status.message();
+        EXPECT_TRUE(Contains(status, SaysOf(wrong)));
         return;
       }
       ElasticCollective collective(&job, w);
@@ -667,10 +665,8 @@ TEST(ElasticTest, Loss_NoRankHasTheWholeModel_LoadsTheBackup) {
         EXPECT_TRUE(run.status.ok()) << run.status.message();
         EXPECT_EQ(run.digest, Undisturbed().digest);
       } else {
-        EXPECT_NE(std::string(run.status.message())
-                      .find("no reachable worker has a valid state"),
-                  std::string::npos)
-            << run.status.message();
+        EXPECT_TRUE(
+            Contains(run.status, "no reachable worker has a valid state"));
       }
     });
   }
@@ -735,10 +731,8 @@ TEST(ElasticTest, Joiner_OthersAreInALaterFit_IsRefused) {
       const Trained run = Play(program, &collective);
       if (w == victim && run.status.code() == Code::kInvalidArgument) {
         ++refused;
-        EXPECT_NE(std::string(run.status.message())
-                      .find("workers are taken back in the first"),
-                  std::string::npos)
-            << run.status.message();
+        EXPECT_TRUE(
+            Contains(run.status, "workers are taken back in the first"));
         return;
       }
       EXPECT_TRUE(run.status.ok()) << "worker " << w << " of " << workers
@@ -764,9 +758,7 @@ TEST(ElasticTest, Compile_ResultDependsOnTheWorkers_IsRefused) {
     model.Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits), {},
                   options);
     const std::string said = model.status().message();
-    EXPECT_NE(said.find(exact ? "is synchronized" : "reduction exact"),
-              std::string::npos)
-        << said;
+    EXPECT_TRUE(Contains(said, exact ? "is synchronized" : "reduction exact"));
   }
 }
 

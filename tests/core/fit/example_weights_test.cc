@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "../../support/contains.h"
 #include "../../support/memory_backup.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
@@ -99,8 +100,7 @@ TEST(ExampleWeightsTest, Weights_DoNotFit_AreRefused) {
   const Status both =
       model->Fit(data.SampleWeight(SomeWeights(10)).Batch(2), options).status();
   EXPECT_EQ(both.code(), Code::kInvalidArgument);
-  EXPECT_NE(std::string(both.message()).find("at the same time"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(both, "at the same time"));
   options.class_weight = {{0, NAN}};
   EXPECT_FALSE(model->Fit(data.Batch(2), options).ok());
 }
@@ -118,8 +118,7 @@ TEST(ExampleWeightsTest, ClassWeight_ExampleOfSeveralClasses_IsRefused) {
   options.class_weight = {{0, 2.0f}};
   const Status status = model.Fit(data, options).status();
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
-  EXPECT_NE(std::string(status.message()).find("class_weight"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(status, "class_weight"));
 }
 
 TEST(ExampleWeightsTest, Metrics_SeveralRanks_AgreeExactlyOnCounts) {
@@ -154,9 +153,7 @@ TEST(ExampleWeightsTest, SampleWeights_OtherOnOneRank_AreNamed) {
         model->Fit(Points(20).SampleWeight(weights).Batch(4), Quiet(1))
             .status();
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
-    EXPECT_NE(std::string(status.message()).find("other sample weights"),
-              std::string::npos)
-        << status.message();
+    EXPECT_TRUE(Contains(status, "other sample weights"));
   });
 }
 

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../support/contains.h"
 #include "../../support/elastic_collective.h"
 #include "../../support/replica_step.h"
 #include "../../support/thread_collective.h"
@@ -443,11 +444,11 @@ TEST(FederatedTest, Round_BelowTheQuorum_IsNotedAsComputedAgain) {
   job.local.round_deadline_seconds = 1e-9;
   const Dataset data = Points(80).Batch(40);
   const std::string said = ChiefOutput(job, data);
-  EXPECT_NE(said.find("note: epoch 1, step 1: 4 of the round's 4 replicas were "
-                      "late, which left fewer than 4 (quorum): the round was "
-                      "computed again, and waited for all"),
-            std::string::npos)
-      << said;
+  EXPECT_TRUE(
+      Contains(said,
+               "note: epoch 1, step 1: 4 of the round's 4 replicas were "
+               "late, which left fewer than 4 (quorum): the round was "
+               "computed again, and waited for all"));
   job.local.round_deadline_seconds = 1e6;
   EXPECT_EQ(ChiefOutput(job, data), "");
 }
@@ -832,15 +833,12 @@ TEST(FederatedTest, ClassNames_OtherOnOneRank_AreRefused) {
     return all[0];
   };
   EXPECT_EQ(said({"bag", "coat", "shoe"}), "");
-  EXPECT_NE(said({"bag", "shirt", "shoe"})
-                .find("the names of the classes is bag, shirt, shoe on rank "
-                      "1, but bag, coat, shoe on rank 0"),
-            std::string::npos)
-      << said({"bag", "shirt", "shoe"});
-  EXPECT_NE(said({}).find("is none on rank 1"), std::string::npos);
-  EXPECT_NE(said(std::vector<std::string>(2000, "long name"))
-                .find("the names of the classes"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(said({"bag", "shirt", "shoe"}),
+                       "the names of the classes is bag, shirt, shoe on rank "
+                       "1, but bag, coat, shoe on rank 0"));
+  EXPECT_TRUE(Contains(said({}), "is none on rank 1"));
+  EXPECT_TRUE(Contains(said(std::vector<std::string>(2000, "long name")),
+                       "the names of the classes"));
 }
 
 TEST(FederatedTest, Settings_ThatCannotWork_AreRefused) {
@@ -854,25 +852,22 @@ TEST(FederatedTest, Settings_ThatCannotWork_AreRefused) {
   on.steps = 2;
   LocalUpdates many = on, quorum = on, deadline = on, above = on;
   many.participation = 5;
-  EXPECT_NE(refused(many).find("participation 5 of 4 replicas"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(refused(many), "participation 5 of 4 replicas"));
   quorum.quorum = 5;
-  EXPECT_NE(refused(quorum).find("quorum 5 of 4"), std::string::npos);
+  EXPECT_TRUE(Contains(refused(quorum), "quorum 5 of 4"));
   deadline.round_deadline_seconds = 1;
-  EXPECT_NE(refused(deadline).find("round_deadline without quorum"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(refused(deadline), "round_deadline without quorum"));
   above.participation = 2;
   above.quorum = 3;
-  EXPECT_NE(refused(above).find("quorum of 3"), std::string::npos);
+  EXPECT_TRUE(Contains(refused(above), "quorum of 3"));
   Job job;
   job.replicas = 4;
   job.local.quorum = 3;
   const RandomPresence none(1, 0);
   job.availability = none;
   job.local.steps = 2;
-  EXPECT_NE(std::string(TrainOn(job, DataOf(job), nullptr).status.message())
-                .find("0 of 4 replicas are present, and the quorum is 3"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(TrainOn(job, DataOf(job), nullptr).status,
+                       "0 of 4 replicas are present, and the quorum is 3"));
   const Dataset own = Points(40)
                           .AutoShard(AutoShardPolicy::kOff)
                           .OwnExamples({40, 30})
@@ -880,22 +875,18 @@ TEST(FederatedTest, Settings_ThatCannotWork_AreRefused) {
   Job two;
   two.replicas = 2;
   two.local.steps = 2;
-  EXPECT_NE(std::string(TrainOn(two, own, nullptr).status.message())
-                .find("start a worker for each"),
-            std::string::npos);
+  EXPECT_TRUE(
+      Contains(TrainOn(two, own, nullptr).status, "start a worker for each"));
   // A worker that was started without the others.
   Job alone = two;
   alone.replicas = 1;
-  EXPECT_NE(std::string(TrainOn(alone, own, nullptr).status.message())
-                .find("own examples of 2 workers for 1 replica;"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(TrainOn(alone, own, nullptr).status,
+                       "own examples of 2 workers for 1 replica;"));
   std::vector<std::string> said(2);
   RunRanks(2, [&](Collective* collective) {
     said[collective->rank()] = TrainOn(two, own, collective).status.message();
   });
-  EXPECT_NE(said[1].find("40 examples, but replica 1's are to be 30"),
-            std::string::npos)
-      << said[1];
+  EXPECT_TRUE(Contains(said[1], "40 examples, but replica 1's are to be 30"));
 }
 
 }  // namespace

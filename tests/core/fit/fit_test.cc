@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "../../support/contains.h"
 #include "../../support/memory_backup.h"
 #include "../../support/random_cases.h"
 #include "../../support/temp_folder.h"
@@ -111,8 +112,7 @@ TEST(FitTest, Evaluate_DataRunOut_Warns) {
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
   ASSERT_TRUE(model->Evaluate(Points(8).Batch(4), options).ok());
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("2 of 5 steps"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(testing::internal::GetCapturedStderr(), "2 of 5 steps"));
   EXPECT_EQ(testing::internal::GetCapturedStdout().substr(0, 4), "2/5 ");
 }
 
@@ -136,8 +136,8 @@ TEST(FitTest, Fit_DataRunOut_EndsWithKerasWarning) {
   ASSERT_TRUE(history.ok());
   EXPECT_EQ(model->iterations(), 6);
   EXPECT_EQ(history->epoch.size(), 2u);
-  EXPECT_NE(said.find("Your input ran out of data; interrupting training"),
-            std::string::npos);
+  EXPECT_TRUE(
+      Contains(said, "Your input ran out of data; interrupting training"));
 }
 
 TEST(FitTest, Fit_DataEndWithAnEpoch_BeginsNoEmptyEpoch) {
@@ -151,9 +151,9 @@ TEST(FitTest, Fit_DataEndWithAnEpoch_BeginsNoEmptyEpoch) {
   const std::string said = testing::internal::GetCapturedStderr();
   ASSERT_TRUE(history.ok());
   EXPECT_EQ(history->epoch, (std::vector<int64_t>{0}));
-  EXPECT_EQ(recorder->events.find("epoch(1"), std::string::npos);
-  EXPECT_NE(recorder->events.find(")train"), std::string::npos);
-  EXPECT_NE(said.find("Your input ran out of data"), std::string::npos);
+  EXPECT_FALSE(Contains(recorder->events, "epoch(1"));
+  EXPECT_TRUE(Contains(recorder->events, ")train"));
+  EXPECT_TRUE(Contains(said, "Your input ran out of data"));
 }
 
 TEST(FitTest, InitialEpoch_LaterThanZero_BeginsWithNewData) {
@@ -318,8 +318,7 @@ TEST(FitTest, Callback_ReturnsAnError_EndsTheFitAndIsNamed) {
   auto model = TinyModel();
   const auto history = model->Fit(Points(8).Batch(4), options);
   EXPECT_EQ(history.status().code(), Code::kNotFound);
-  EXPECT_NE(std::string(history.status().message()).find("failing"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(history.status(), "failing"));
   EXPECT_EQ(recorder->events.substr(recorder->events.rfind(' ') + 1), "failed");
 }
 
@@ -530,10 +529,7 @@ TEST(FitTest, CompileOrFit_InACallback_IsRefused) {
     options.callbacks = {std::make_shared<Meddles>(compiles)};
     const Status status = model->Fit(Points(8).Batch(4), options).status();
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
-    EXPECT_NE(std::string(status.message())
-                  .find(compiles ? "Compile while Fit" : "calls Fit"),
-              std::string::npos)
-        << status.message();
+    EXPECT_TRUE(Contains(status, compiles ? "Compile while Fit" : "calls Fit"));
   }
 }
 
@@ -580,9 +576,8 @@ TEST(FitTest, Fit_LossNotANumber_WarnsOnceAndAtTheEnd) {
       "epoch 1: ");
   ASSERT_EQ(hint, 0u) << all;
   EXPECT_EQ(all.find("TerminateOnNaN"), all.rfind("TerminateOnNaN")) << all;
-  EXPECT_NE(all.find("\nwarning: the training has diverged in epoch 1: "),
-            std::string::npos)
-      << all;
+  EXPECT_TRUE(
+      Contains(all, "\nwarning: the training has diverged in epoch 1: "));
   EXPECT_EQ(said(true), "");
 }
 
@@ -630,7 +625,7 @@ TEST(FitTest, Scale_DataBecomeLarge_WarnsOncePerModel) {
     const std::string large = said(-255, 0, 2);
     EXPECT_EQ(large.find("warning: the training data reach 25"), 0u) << large;
     EXPECT_EQ(large.find("warning"), large.rfind("warning")) << large;
-    EXPECT_NE(large.find("scale -255 and offset 0"), std::string::npos);
+    EXPECT_TRUE(Contains(large, "scale -255 and offset 0"));
     EXPECT_NE(said(1, 200, 1), "");
   }
 }
@@ -657,7 +652,7 @@ TEST(FitTest, TargetsOfBytes_LossOfValues_WarnsOfTheirScale) {
     return testing::internal::GetCapturedStderr();
   };
   EXPECT_EQ(said(255, false).find("warning: the targets in "), 0u);
-  EXPECT_NE(said(255, false).find("reach 255"), std::string::npos);
+  EXPECT_TRUE(Contains(said(255, false), "reach 255"));
   EXPECT_EQ(said(9, false), "");
   EXPECT_EQ(said(255, true), "");
 }
@@ -730,10 +725,7 @@ TEST(FitTest, Loss_NoRankHasTheState_IsAnErrorAndNoStartFromZero) {
                        std::make_shared<Restores>()};
   const auto history = model->Fit(Points(16).Batch(4), options);
   EXPECT_EQ(history.status().code(), Code::kInternal);
-  EXPECT_NE(std::string(history.status().message())
-                .find("has a valid state of the run"),
-            std::string::npos)
-      << history.status().message();
+  EXPECT_TRUE(Contains(history.status(), "has a valid state of the run"));
 }
 
 TEST(FitTest, Peer_DoesNotReturn_IsLost) {
@@ -823,8 +815,7 @@ TEST(FitTest, Fit_WrongArguments_AreRefused) {
   options = Quiet(1);
   options.validation_data = Points(8);  // no Batch
   const auto no_batch = model->Fit(Points(8).Batch(4), options);
-  EXPECT_NE(std::string(no_batch.status().message()).find("validation_data"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(no_batch.status(), "validation_data"));
   EXPECT_FALSE(model->Fit(Points(8).Batch(0), Quiet(1)).ok());
   EXPECT_FALSE(model->Fit(Points(8), Quiet(1)).ok());
   Sequential raw({Input({2}), Dense(3)});
@@ -874,9 +865,7 @@ TEST(FitTest, Fit_LabelOutsideTheClassesOrNan_IsNamed) {
                      .Batch(2),
                  Quiet(1));
   EXPECT_EQ(bad.status().code(), Code::kCorruption) << bad.status().message();
-  EXPECT_NE(std::string(bad.status().message()).find("example 1"),
-            std::string::npos)
-      << bad.status().message();
+  EXPECT_TRUE(Contains(bad.status(), "example 1"));
 }
 
 // The error that one pass over x and y, in examples of one value, ends with.
@@ -898,22 +887,16 @@ TEST(FitTest, Fit_ValueBeyondFloat32_IsNamed) {
   const std::vector<float> one = {1, 1, 1};
   const std::string target = ErrorOfData<float, double>(
       DType::kFloat32, one, DType::kFloat64, {0, 0, -1e300}, Scale());
-  EXPECT_NE(target.find("example 2: target -1e+300"), std::string::npos)
-      << target;
+  EXPECT_TRUE(Contains(target, "example 2: target -1e+300"));
   const std::string converted = ErrorOfData<double, float>(
       DType::kFloat64, {1, 1e39, 1}, DType::kFloat32, one, Scale());
-  EXPECT_NE(converted.find("example 1, value 0 is 1e+39"), std::string::npos)
-      << converted;
+  EXPECT_TRUE(Contains(converted, "example 1, value 0 is 1e+39"));
   const std::string scaled = ErrorOfData<float, float>(
       DType::kFloat32, {1, 1, 3e38f}, DType::kFloat32, one, Scale(10));
-  EXPECT_NE(scaled.find("example 2, value 0 is 3e+38, which times 10"),
-            std::string::npos)
-      << scaled;
+  EXPECT_TRUE(Contains(scaled, "example 2, value 0 is 3e+38, which times 10"));
   const std::string bytes = ErrorOfData<unsigned char, float>(
       DType::kUint8, {0, 2, 0}, DType::kFloat32, one, Scale(3e38f));
-  EXPECT_NE(bytes.find("example 1, value 0 is 2, which times 3e+38"),
-            std::string::npos)
-      << bytes;
+  EXPECT_TRUE(Contains(bytes, "example 1, value 0 is 2, which times 3e+38"));
   // A value in range after scaling is accepted, though a larger byte would not
   // be.
   EXPECT_EQ((ErrorOfData<unsigned char, float>(DType::kUint8, {1, 0, 1},
@@ -953,12 +936,12 @@ TEST(ModelTest, Summary_SequentialModel_IsKerasTable) {
         "         1,290 │\n",
         " Total params: 2,770,634 (10.57 MB)\n",
         " Trainable params: 2,770,634 (10.57 MB)\n"}) {
-    EXPECT_NE(summary.find(row), std::string::npos) << row << "\n" << summary;
+    EXPECT_TRUE(Contains(summary, row));
   }
-  EXPECT_EQ(summary.find("InputLayer"), std::string::npos);
+  EXPECT_FALSE(Contains(summary, "InputLayer"));
   Functional graph;
   graph.Add(Dense(3), {graph.Add(Input({2}))});
-  EXPECT_NE(graph.Summary().find("InputLayer"), std::string::npos);
+  EXPECT_TRUE(Contains(graph.Summary(), "InputLayer"));
 }
 
 TEST(ModelTest, Compile_ShapesDoNotChain_NamesTheLayer) {
@@ -967,16 +950,13 @@ TEST(ModelTest, Compile_ShapesDoNotChain_NamesTheLayer) {
     model.Compile(SGD(), MeanSquaredError());
     return std::string(model.status().message());
   };
-  EXPECT_NE(error({Input({4}), Conv2D(2, 3).Name("c1")}).find("c1"),
-            std::string::npos);
-  EXPECT_NE(error({Input({4, 4, 1}), Conv2D(2, 5).Name("wide")}).find("wide"),
-            std::string::npos);
-  EXPECT_NE(error({Input({4}), Reshape({3}).Name("r")}).find("r"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(error({Input({4}), Conv2D(2, 3).Name("c1")}), "c1"));
+  EXPECT_TRUE(
+      Contains(error({Input({4, 4, 1}), Conv2D(2, 5).Name("wide")}), "wide"));
+  EXPECT_TRUE(Contains(error({Input({4}), Reshape({3}).Name("r")}), "r"));
   EXPECT_NE(error({Dense(3)}), "");
-  EXPECT_NE(
-      error({Input({4}), Dense(3).Name("a"), Dense(2).Name("a")}).find("a"),
-      std::string::npos);
+  EXPECT_TRUE(Contains(
+      error({Input({4}), Dense(3).Name("a"), Dense(2).Name("a")}), "a"));
   EXPECT_NE(error({}), "");
   EXPECT_EQ(error({Input({4}), Dense(3)}), "");
 }
@@ -989,8 +969,7 @@ TEST(ModelTest, Shapes_ProductBeyondInt64_AreRefused) {
   };
   for (const Shape& shape : {Shape{kHuge, kHuge}, Shape{1, kMost, kMost},
                              Shape{kHuge, kHuge / 2, 0}}) {
-    EXPECT_NE(error({Input(shape), Flatten()}).find("is not the shape"),
-              std::string::npos)
+    EXPECT_TRUE(Contains(error({Input(shape), Flatten()}), "is not the shape"))
         << shape.ToString();
   }
   EXPECT_NE(error({Input({4}), Dense(kMost)}), "");
@@ -1002,8 +981,7 @@ TEST(ModelTest, Add_AfterCompile_IsAnError) {
   auto model = TinyModel();
   model->Add(Dense(3));
   EXPECT_EQ(model->status().code(), Code::kInvalidArgument);
-  EXPECT_NE(std::string(model->status().message()).find("'dense_2'"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(model->status(), "'dense_2'"));
   EXPECT_FALSE(model->Predict(Points(8).Batch(4)).ok());
   model->Compile(SGD(), SparseCategoricalCrossentropy(kFromLogits));
   EXPECT_FALSE(model->status().ok());
@@ -1049,8 +1027,7 @@ TEST(ModelTest, MemoryGiven_TooSmallForTheModel_IsNamed) {
   Status status = model.status();
   if (status.ok()) status = model.Reserve(8, true);
   EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.message();
-  EXPECT_NE(std::string(status.message()).find("1048576"), std::string::npos)
-      << status.message();
+  EXPECT_TRUE(Contains(status, "1048576"));
 }
 
 TEST(ModelTest, Compile_OutputOfALayerUnused_NamesTheLayer) {
@@ -1059,8 +1036,7 @@ TEST(ModelTest, Compile_OutputOfALayerUnused_NamesTheLayer) {
   model.Add(Dense(3).Name("unused"), {x});
   model.Add(Dense(2), {x});
   model.Compile(SGD(), MeanSquaredError());
-  EXPECT_NE(std::string(model.status().message()).find("unused"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(model.status(), "unused"));
 }
 
 TEST(ModelTest, Gradients_ResidualModel_AgreeWithFiniteDifferences) {

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../support/contains.h"
 #include "../../support/temp_folder.h"
 #include "ringlet/compute.h"
 
@@ -223,8 +224,7 @@ TEST(JobTest, Loss_WithoutBackup_SurvivorsNameTheRankAndExitWith75) {
     job.Signal(2, number);
     for (const int survivor : {0, 1, 3}) {
       EXPECT_EQ(job.End(survivor), 75) << job.StderrOf(survivor);
-      EXPECT_NE(job.StderrOf(survivor).find("rank 2"), std::string::npos)
-          << job.StderrOf(survivor);
+      EXPECT_TRUE(Contains(job.StderrOf(survivor), "rank 2"));
     }
   }
 }
@@ -286,9 +286,7 @@ TEST(JobTest, StoppedWorker_IsContinued_LoadsTheBackup) {
     job.Signal(victim, SIGCONT);
     for (int i = 0; i < kSize; ++i) EXPECT_EQ(job.End(i), 0) << job.StderrOf(i);
     ExpectEndsLike(undisturbed, folder, kSize);
-    EXPECT_NE(job.StderrOf(2).find("rank " + std::to_string(victim)),
-              std::string::npos)
-        << job.StderrOf(2);
+    EXPECT_TRUE(Contains(job.StderrOf(2), "rank " + std::to_string(victim)));
   }
 }
 
@@ -524,9 +522,8 @@ void AllRight(const TempFolder& folder, int size) {
 }
 
 void ExpectNames(const std::string& said, const std::string& names) {
-  EXPECT_NE(said.find(names), std::string::npos) << said;
-  EXPECT_NE(said.find("gradients of the same examples"), std::string::npos)
-      << said;
+  EXPECT_TRUE(Contains(said, names));
+  EXPECT_TRUE(Contains(said, "gradients of the same examples"));
 }
 
 // The check before a save finds it, or an earlier one: checks follow time.
@@ -568,8 +565,7 @@ TEST(ElasticJobTest, Workers_TwoThatDiffer_StopAndTheirBackupIsRight) {
       ExpectNames(job.StderrOf(i), " and rank 1 (127.");
     }
   }
-  EXPECT_NE(ReadWhole(folder / "backup/checkpoint").find("backup"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(ReadWhole(folder / "backup/checkpoint"), "backup"));
   Job job(folder, kSize, /*backup=*/true, kAllRight);
   for (int i = 0; i < kSize; ++i) EXPECT_EQ(job.End(i), 0) << job.StderrOf(i);
   ExpectEndsLike(right, folder, kSize);
@@ -582,8 +578,7 @@ TEST(ElasticJobTest, Workers_FewerThanMinWorkers_EndTheJob) {
   job.Signal(1, SIGKILL);
   EXPECT_EQ(job.End(1), 128 + SIGKILL);
   EXPECT_EQ(job.End(0), 75) << job.StderrOf(0);
-  EXPECT_NE(job.StderrOf(0).find("missing"), std::string::npos)
-      << job.StderrOf(0);
+  EXPECT_TRUE(Contains(job.StderrOf(0), "missing"));
 }
 
 TEST(ElasticJobTest, Losses_AtRandomSteps_CostNoBit) {
@@ -631,12 +626,11 @@ TEST(JobTest, Failure_OnOneRank_EndsAllWithItsRankAndCause) {
         if (i != culprit) {
           const int code = job.End(i);
           EXPECT_TRUE(code == 1 || code == 2) << code << job.StderrOf(i);
-          EXPECT_NE(job.StderrOf(i).find("rank " + std::to_string(culprit)),
-                    std::string::npos)
-              << job.StderrOf(i);
+          EXPECT_TRUE(
+              Contains(job.StderrOf(i), "rank " + std::to_string(culprit)));
         }
-        EXPECT_NE(job.StderrOf(i).find(kind.cause), std::string::npos)
-            << kind.option << " " << i << ": " << job.StderrOf(i);
+        EXPECT_TRUE(Contains(job.StderrOf(i), kind.cause))
+            << kind.option << " " << i;
       }
     }
   }
@@ -648,9 +642,7 @@ TEST(JobTest, LearningRate_OtherOnOneRank_IsNamedBeforeAnySave) {
     Job job(folder, 2, backup, "rate=1");
     for (int i = 0; i < 2; ++i) {
       EXPECT_NE(job.End(i), 0);
-      EXPECT_NE(job.StderrOf(i).find("the learning rate is 0.02"),
-                std::string::npos)
-          << job.StderrOf(i);
+      EXPECT_TRUE(Contains(job.StderrOf(i), "the learning rate is 0.02"));
       EXPECT_EQ(
           ReadWhole(folder / ("final." + std::to_string(i) + ".safetensors")),
           "");
@@ -686,9 +678,7 @@ TEST(JobTest, Signal_WhileAWorkerIsLost_EndsItsReceiver) {
   job.Signal(1, SIGTERM);
   job.Signal(2, SIGKILL);
   EXPECT_EQ(job.End(1), 75) << job.StderrOf(1);
-  EXPECT_EQ(job.StderrOf(1).find("waiting until it joins again"),
-            std::string::npos)
-      << job.StderrOf(1);
+  EXPECT_FALSE(Contains(job.StderrOf(1), "waiting until it joins again"));
 }
 
 // The state that two survivors hold is not lost with the one that sends it.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "../../support/contains.h"
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
@@ -254,22 +255,21 @@ TEST(MultiWorkerTest, ModelOrData_DifferOnOneRank_AreNamedOnEveryRank) {
     model.Compile(SGD(), MeanSquaredError(), {}, collective);
     return model.status();
   });
-  EXPECT_NE(model[0].find("rank 2"), std::string::npos) << model[0];
+  EXPECT_TRUE(Contains(model[0], "rank 2"));
   const auto batch = Messages(2, [](Collective* collective) {
     auto model = TinyModel(SGD(), 0, CompileOptions(collective));
     return model
         ->Fit(Points(40).Batch(collective->rank() == 1 ? 10 : 8), Quiet(1))
         .status();
   });
-  EXPECT_NE(batch[0].find("the batch size is 10 on rank 1, but 8 on rank 0"),
-            std::string::npos)
-      << batch[0];
+  EXPECT_TRUE(
+      Contains(batch[0], "the batch size is 10 on rank 1, but 8 on rank 0"));
   const auto shuffle = Messages(2, [](Collective* collective) {
     auto model = TinyModel(SGD(), 0, CompileOptions(collective));
     return model->Fit(Points(40).Shuffle(collective->rank()).Batch(8), Quiet(1))
         .status();
   });
-  EXPECT_NE(shuffle[0].find("seed"), std::string::npos);
+  EXPECT_TRUE(Contains(shuffle[0], "seed"));
   const auto files = Messages(2, [](Collective* collective) {
     auto model = TinyModel(SGD(), 0, CompileOptions(collective));
     const std::vector<int64_t> sizes[] = {{20, 20}, {21, 19}};
@@ -277,8 +277,7 @@ TEST(MultiWorkerTest, ModelOrData_DifferOnOneRank_AreNamedOnEveryRank) {
     return model->Fit(data.AutoShard(AutoShardPolicy::kFile).Batch(8), Quiet(1))
         .status();
   });
-  EXPECT_NE(files[0].find("other sizes of the files"), std::string::npos)
-      << files[0];
+  EXPECT_TRUE(Contains(files[0], "other sizes of the files"));
   const auto policy = Messages(2, [](Collective* collective) {
     auto model = TinyModel(SGD(), 0, CompileOptions(collective));
     const Dataset data =
@@ -288,17 +287,15 @@ TEST(MultiWorkerTest, ModelOrData_DifferOnOneRank_AreNamedOnEveryRank) {
     options.steps_per_epoch = 4;
     return model->Fit(data.Batch(8), options).status();
   });
-  EXPECT_NE(policy[0].find("the sharding policy"), std::string::npos)
-      << policy[0];
+  EXPECT_TRUE(Contains(policy[0], "the sharding policy"));
   const auto too_few = Messages(3, [](Collective* collective) {
     auto model = TinyModel(SGD(), 0, CompileOptions(collective));
     const Dataset data = InFiles(Points(40), {20, 20});
     return model->Fit(data.AutoShard(AutoShardPolicy::kAuto).Batch(8), Quiet(1))
         .status();
   });
-  EXPECT_NE(too_few[0].find("2 files cannot be divided among 3 workers"),
-            std::string::npos)
-      << too_few[0];
+  EXPECT_TRUE(
+      Contains(too_few[0], "2 files cannot be divided among 3 workers"));
 }
 
 // Everything that decides the numbers, each alone, and what the message calls
@@ -408,10 +405,9 @@ TEST(MultiWorkerTest, Setting_DiffersOnOneRank_IsNamedWithBothValues) {
           if (!model.status().ok()) return model.status();
           return model.Fit(s.data, s.fit).status();
         });
-    EXPECT_NE(messages[0].find(change.says), std::string::npos)
-        << change.says << ": " << messages[0];
-    EXPECT_NE(messages[0].find("rank 2"), std::string::npos) << messages[0];
-    EXPECT_NE(messages[0].find("rank 0"), std::string::npos) << messages[0];
+    EXPECT_TRUE(Contains(messages[0], change.says));
+    EXPECT_TRUE(Contains(messages[0], "rank 2"));
+    EXPECT_TRUE(Contains(messages[0], "rank 0"));
   }
 }
 
@@ -466,7 +462,7 @@ TEST(MultiWorkerTest, Examples_LabelsSwappedOnOneRank_EndTheFitAndNameIt) {
           "Fit: rank " + std::to_string(culprit) + " has other examples" +
           (validation ? " of the validation data" : "") + " than rank " +
           (culprit == 0 ? "1" : "0") + "; run the same program";
-      EXPECT_NE(messages[0].find(says), std::string::npos) << messages[0];
+      EXPECT_TRUE(Contains(messages[0], says));
     }
   }
 }
@@ -511,9 +507,7 @@ TEST(MultiWorkerTest, Callback_ErrorOfAnyCode_ReachesTheOthers) {
                                                   collective->rank() == 1)};
       const Status status = model->Fit(Points(40).Batch(8), options).status();
       EXPECT_EQ(static_cast<int>(status.code()), code) << status.message();
-      EXPECT_NE(std::string(status.message()).find("it is over"),
-                std::string::npos)
-          << status.message();
+      EXPECT_TRUE(Contains(status, "it is over"));
     });
   }
 }
@@ -546,9 +540,7 @@ TEST(MultiWorkerTest, EvaluateOrPredict_FailsOnOneRank_ReachesTheOthers) {
       const Status status = predicts ? model->Predict(data.Batch(8)).status()
                                      : model->Evaluate(data.Batch(8)).status();
       EXPECT_EQ(status.code(), Code::kCorruption) << status.message();
-      EXPECT_NE(std::string(status.message()).find("an example is damaged"),
-                std::string::npos)
-          << status.message();
+      EXPECT_TRUE(Contains(status, "an example is damaged"));
     });
   }
 }
@@ -589,10 +581,7 @@ TEST(MultiWorkerTest, Check_WeightsDriftOnOneRank_NamesTheRank) {
         FitOptions options = Quiet(1);
         options.check_replicas_every = 2;
         const Status status = model->Fit(Points(40).Batch(8), options).status();
-        EXPECT_NE(
-            std::string(status.message()).find("rank 1 has other weights"),
-            std::string::npos)
-            << status.message();
+        EXPECT_TRUE(Contains(status, "rank 1 has other weights"));
         return status;
       },
       Code::kOutOfSync);
@@ -608,9 +597,7 @@ TEST(MultiWorkerTest, Compile_RefusedOnOneRank_EndsOnAll) {
       model.Compile(SGD(), MeanSquaredError(), {}, options);
       EXPECT_EQ(model.status().code(), Code::kInvalidArgument);
       const std::string message = model.status().message();
-      EXPECT_NE(message.find("threads must be in 1..1024, not -1"),
-                std::string::npos)
-          << message;
+      EXPECT_TRUE(Contains(message, "threads must be in 1..1024, not -1"));
     });
   }
 }

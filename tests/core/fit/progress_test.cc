@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 
+#include "../../support/contains.h"
 #include "../../support/fake_clock.h"
 #include "core/base/notice_now.h"
 
@@ -80,7 +81,7 @@ TEST_F(ProgressTest, Bar_NoColorIsSet_HasNoStyles) {
     progress.Finish(70, TwoValues(2.3, 0.125));
     const std::string drawn = Drawn();
     EXPECT_EQ(drawn.find("\x1b[") == std::string::npos, *set != '\0') << drawn;
-    EXPECT_NE(drawn.find("accuracy: 0.1250"), std::string::npos) << drawn;
+    EXPECT_TRUE(Contains(drawn, "accuracy: 0.1250"));
   }
 }
 
@@ -122,7 +123,7 @@ TEST_F(ProgressTest, RemainingTime_MinutesOrHours_HasThoseUnits) {
     Progress progress(Verbose::kBar, out_, steps, &clock_);
     clock_.Advance(10);
     progress.Update(1, {});
-    EXPECT_NE(Drawn().find(expected), std::string::npos) << steps;
+    EXPECT_TRUE(Contains(Drawn(), expected)) << steps;
   }
 }
 

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../support/contains.h"
 #include "../../support/one_bit_job.h"
 #include "ringlet/fit.h"
 
@@ -54,8 +55,8 @@ void ExpectFound(const std::vector<Trained>& runs, int broken, int64_t from,
     const std::string ranks = runs.size() == 2
                                   ? "rank 0 and rank 1 differ"
                                   : "rank " + std::to_string(broken) + " has";
-    EXPECT_NE(said.find(ranks), std::string::npos) << said;
-    EXPECT_NE(said.find("gradients"), std::string::npos) << said;
+    EXPECT_TRUE(Contains(said, ranks));
+    EXPECT_TRUE(Contains(said, "gradients"));
     EXPECT_GE(FoundAfter(runs[w].status), from) << said;
     EXPECT_LE(FoundAfter(runs[w].status), from + 100) << said;
   }
@@ -247,9 +248,7 @@ TEST(ReplicaCheckTest, OtherWeights_OnOneRank_AreFound) {
                      });
       });
   EXPECT_EQ(runs[2].status.code(), Code::kOutOfSync);
-  EXPECT_NE(std::string(runs[2].status.message()).find("other weights"),
-            std::string::npos)
-      << runs[2].status.message();
+  EXPECT_TRUE(Contains(runs[2].status, "other weights"));
   ExpectRight(runs, {0, 1});
 }
 

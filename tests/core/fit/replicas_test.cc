@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/contains.h"
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
@@ -355,9 +356,7 @@ TEST(ReplicasTest, Backup_OfOtherReplicas_ContinuesWithANote) {
   const Status resumed = Train(job, nullptr).status;
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_TRUE(resumed.ok()) << resumed.message();
-  EXPECT_NE(said.find("by a run of 2 replicas, and this run has 3"),
-            std::string::npos)
-      << said;
+  EXPECT_TRUE(Contains(said, "by a run of 2 replicas, and this run has 3"));
 }
 
 // --- refusals ---------------------------------------------------------------
@@ -381,9 +380,7 @@ TEST(ReplicasTest, NumReplicas_DiffersBetweenRanks_IsRefused) {
     CompileOptions options(collective);
     options.replicas = 2 + collective->rank();
     const auto model = TinyModel(SGD(0.1f), 0, options);
-    EXPECT_NE(std::string(model->status().message()).find("replicas"),
-              std::string::npos)
-        << model->status().message();
+    EXPECT_TRUE(Contains(model->status(), "replicas"));
   });
 }
 
@@ -404,9 +401,7 @@ TEST(ReplicasTest, Reduction_DiffersBetweenRanks_IsRefused) {
     CompileOptions options(collective);
     if (collective->rank() == 1) options.reduction = Reduction::kExact;
     const auto model = TinyModel(SGD(0.1f), 0, options);
-    EXPECT_NE(std::string(model->status().message()).find("the reduction"),
-              std::string::npos)
-        << model->status().message();
+    EXPECT_TRUE(Contains(model->status(), "the reduction"));
   });
 }
 
@@ -440,9 +435,7 @@ TEST(ReplicasTest, SynchronizedLayer_FewerWorkersThanReplicas_IsRefused) {
   };
   EXPECT_TRUE(compile(nullptr, 1).ok());
   const Status refused = compile(nullptr, 2);
-  EXPECT_NE(std::string(refused.message()).find("synchronized"),
-            std::string::npos)
-      << refused.message();
+  EXPECT_TRUE(Contains(refused, "synchronized"));
   RunRanks(2, [&](Collective* collective) {
     EXPECT_TRUE(compile(collective, 2).ok());
   });

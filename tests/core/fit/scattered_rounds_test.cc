@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../support/contains.h"
 #include "../../support/elastic_collective.h"
 #include "../../support/rounds_reference.h"
 #include "../../support/temp_folder.h"
@@ -229,9 +230,7 @@ TEST(ScatteredRoundsTest, Backup_OfOtherReplicas_IsRefused) {
       job.replicas = others;
       const Status refused = Train(job, nullptr).status;
       EXPECT_EQ(refused.code(), Code::kInvalidArgument);
-      EXPECT_NE(std::string(refused.message()).find("run of 4 replicas"),
-                std::string::npos)
-          << refused.message();
+      EXPECT_TRUE(Contains(refused, "run of 4 replicas"));
     }
   }
 }
@@ -251,11 +250,9 @@ TEST(ScatteredRoundsTest, Backup_OfOtherRounds_IsRefused) {
       const Status refused = Train(other, nullptr).status;
       EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
       EXPECT_EQ(refused.code(), Code::kInvalidArgument);
-      EXPECT_NE(std::string(refused.message())
-                    .find(overlap ? "a run with overlap (strategy.overlap)"
-                                  : "with sparse changes (strategy.delta)"),
-                std::string::npos)
-          << refused.message();
+      EXPECT_TRUE(
+          Contains(refused, overlap ? "a run with overlap (strategy.overlap)"
+                                    : "with sparse changes (strategy.delta)"));
     }
   }
 }
@@ -391,7 +388,7 @@ TEST(ScatteredRoundsTest, Check_ParticipationQuorumOrAutoSteps_IsRefused) {
     sparse.delta = Delta::kSparse;
     for (const LocalUpdates& local : {overlap, sparse}) {
       const std::string why = local.Check().message();
-      EXPECT_NE(why.find(names[i]), std::string::npos) << why;
+      EXPECT_TRUE(Contains(why, names[i]));
     }
   }
 }
@@ -423,8 +420,7 @@ TEST(ScatteredRoundsTest, Compile_ElasticCollective_IsRefused) {
     for (const char* const part :
          {each.fields, "policy wait with BackupAndRestore",
           "int8 or float32 without overlap"}) {
-      EXPECT_NE(std::string(status.message()).find(part), std::string::npos)
-          << status.message();
+      EXPECT_TRUE(Contains(status, part));
     }
   }
 }
@@ -443,9 +439,7 @@ TEST(ScatteredRoundsTest, Setting_DiffersOnOneRank_IsNamed) {
           ModelOf(Job(), options)->status().message();
     });
     for (const std::string& each : said) {
-      EXPECT_NE(each.find(overlap ? "overlap of rounds" : "the delta"),
-                std::string::npos)
-          << each;
+      EXPECT_TRUE(Contains(each, overlap ? "overlap of rounds" : "the delta"));
     }
   }
 }

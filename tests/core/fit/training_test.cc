@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <regex>
 
+#include "../../support/contains.h"
 #include "../../support/temp_folder.h"
 #include "ringlet/ringlet.h"
 
@@ -121,8 +122,7 @@ TEST(SampleTest, MnistElasticLoop_WorkerIsKilled_EndsWithTheSameLine) {
   const Ran both = Execute(launch + "-- " + run);
   EXPECT_EQ(both.code, 0) << both.text;
   ASSERT_EQ(epochs(both).size(), 3u) << both.text;
-  EXPECT_NE(epochs(both)[2].find("accuracy: 0.9"), std::string::npos)
-      << both.text;
+  EXPECT_TRUE(Contains(epochs(both)[2], "accuracy: 0.9")) << both.text;
   // Worker 0 is killed once, when it has computed for 0.3 s: before it has come
   // far.
   TempFolder folder;
@@ -136,7 +136,7 @@ TEST(SampleTest, MnistElasticLoop_WorkerIsKilled_EndsWithTheSameLine) {
               "-lt 30 ]; do sleep 0.01; done; kill -9 $$) & exec " +
               run + "'");
   EXPECT_EQ(killed.code, 0) << killed.text;
-  EXPECT_NE(killed.text.find("signal 9"), std::string::npos) << killed.text;
+  EXPECT_TRUE(Contains(killed.text, "signal 9"));
   const std::vector<std::string> said = epochs(killed);
   ASSERT_FALSE(said.empty()) << killed.text;
   EXPECT_EQ(said.back(), epochs(both)[2]) << killed.text;
@@ -160,9 +160,7 @@ TEST(SampleTest, MnistMultiWorker_TwoWorkers_OnlyTheChiefShowsProgress) {
   }
   ASSERT_EQ(lines.size(), 2u) << ran.text;
   EXPECT_EQ(lines[0].compare(0, 20, "[1] worker 1 of 2 at"), 0) << lines[0];
-  EXPECT_NE(lines[1].find(": done: 3 epochs, 210 steps in all\n"),
-            std::string::npos)
-      << lines[1];
+  EXPECT_TRUE(Contains(lines[1], ": done: 3 epochs, 210 steps in all\n"));
 }
 
 TEST(SampleTest, MnistSharding_EachPolicy_GivesEachWorkerItsExamples) {
@@ -179,19 +177,17 @@ TEST(SampleTest, MnistSharding_EachPolicy_GivesEachWorkerItsExamples) {
        {"[0] data: 16 steps a pass; worker 0 reads 1000 of 2000 examples\n",
         "[1] data: 16 steps a pass; worker 1 reads 1000 of 2000 examples\n",
         "[0] 16/16 - "}) {
-    EXPECT_NE(data.text.find(line), std::string::npos) << line << data.text;
+    EXPECT_TRUE(Contains(data.text, line));
   }
   for (const char* line :
        {"[0] off: 32 steps a pass; worker 0 reads 2000 of 2000 examples\n",
         "[1] off: 32 steps a pass; worker 1 reads 2000 of 2000 examples\n",
         "[0] 32/32 - "}) {
-    EXPECT_NE(off.text.find(line), std::string::npos) << line << off.text;
+    EXPECT_TRUE(Contains(off.text, line));
   }
   // One file cannot be divided among two workers.
   EXPECT_EQ(file.code, 2) << file.text;
-  EXPECT_NE(file.text.find("cannot be divided among 2 workers"),
-            std::string::npos)
-      << file.text;
+  EXPECT_TRUE(Contains(file.text, "cannot be divided among 2 workers"));
 }
 
 TEST(SampleTest, MnistCustomLoop_TwoWorkers_Learns) {
@@ -257,7 +253,7 @@ TEST(SampleTest, MnistBackup_SignalAtEitherFrequency_ContinuesExactly) {
     EXPECT_EQ(ran.code, 75) << ran.text;
     ran = Execute(command);
     EXPECT_EQ(ran.code, 0) << ran.text;
-    EXPECT_EQ(ran.text.find("Epoch 1/3"), std::string::npos) << ran.text;
+    EXPECT_FALSE(Contains(ran.text, "Epoch 1/3"));
     EXPECT_TRUE(ReadWhole(folder / "mnist.safetensors") ==
                 ReadWhole(undisturbed / "mnist.safetensors"));
   }
@@ -273,7 +269,7 @@ TEST(SampleTest, MnistCheckpoint_Killed_ContinuesFromTheNewestCheckpoint) {
   EXPECT_EQ(ran.code, 128 + 9) << ran.text;
   ran = Execute(command);
   EXPECT_EQ(ran.code, 0) << ran.text;
-  EXPECT_NE(ran.text.find("restored checkpoints/ckpt-"), std::string::npos);
+  EXPECT_TRUE(Contains(ran.text, "restored checkpoints/ckpt-"));
   const std::string last = "checkpoints/ckpt-3.safetensors";
   ASSERT_FALSE(ReadWhole(undisturbed / last).empty());
   EXPECT_TRUE(ReadWhole(killed / last) == ReadWhole(undisturbed / last));
@@ -310,16 +306,14 @@ TEST(SampleTest, MnistFit_WrongInput_EndsWithOneErrorNamingTheFile) {
     EXPECT_TRUE(ran.code == 1 || ran.code == 2)
         << wrong.what << ": " << ran.code << "\n"
         << ran.text;
-    EXPECT_NE(ran.text.find(wrong.named), std::string::npos)
-        << wrong.what << "\n"
-        << ran.text;
+    EXPECT_TRUE(Contains(ran.text, wrong.named)) << wrong.what;
     EXPECT_EQ(std::count(ran.text.begin(), ran.text.end(), '\n'), 1)
         << wrong.what << "\n"
         << ran.text;
   }
   const Ran missing = Execute(Built("samples/mnist_fit /nowhere"));
   EXPECT_EQ(missing.code, 1) << missing.text;
-  EXPECT_NE(missing.text.find("/nowhere/train-"), std::string::npos);
+  EXPECT_TRUE(Contains(missing.text, "/nowhere/train-"));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "../../support/contains.h"
 #include "../../support/naive_layers.h"
 #include "../../support/op_checks.h"
 #include "core/layers/layer_table.h"
@@ -279,7 +280,7 @@ TEST(ConvolutionTest, Convolution_DoesNotFit_IsNamed) {
     return std::string(OpRunner(layer, {x}).status().message());
   };
   const auto expect = [](const std::string& text, const std::string& part) {
-    EXPECT_NE(text.find(part), std::string::npos) << text;
+    EXPECT_TRUE(Contains(text, part));
   };
   expect(error(Conv1D(4, 3), {8, 8, 1}),
          "Conv1D needs an input of (steps, channels)");

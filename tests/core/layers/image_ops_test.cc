@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 
+#include "../../support/contains.h"
 #include "../../support/op_checks.h"
 #include "ringlet/layers.h"
 
@@ -107,7 +108,7 @@ TEST(ImageOpsTest, ImageOp_DoesNotFit_IsNamed) {
   const auto expect = [](const Layer& layer, const Shape& x,
                          const std::string& part) {
     const std::string text = OpRunner(layer, {x}).status().message();
-    EXPECT_NE(text.find(part), std::string::npos) << text;
+    EXPECT_TRUE(Contains(text, part));
   };
   expect(ZeroPadding2D(), {4, 4}, "(height, width, channels)");
   expect(ZeroPadding2D(-1), {4, 4, 1}, "padding must be");

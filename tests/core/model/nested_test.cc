@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/contains.h"
 #include "../../support/model_weights.h"
 #include "../../support/op_runner.h"
 #include "../../support/random_models.h"
@@ -275,14 +276,12 @@ TEST(NestedTest, Summary_NestedModel_HasOneRow) {
   const auto z = outer.CallAgain(y, {y});
   outer.Add(Dense(2), {z});
   const std::string summary = outer.Summary();
-  EXPECT_NE(summary.find("body (Sequential)               │ (None, 6)"),
-            std::string::npos)
-      << summary;
+  EXPECT_TRUE(Contains(summary, "body (Sequential)               │ (None, 6)"));
   EXPECT_EQ(summary.find("body"), summary.rfind("body"));
-  EXPECT_EQ(summary.find("a (Dense)"), std::string::npos);
-  EXPECT_NE(summary.find("Total params: 124"), std::string::npos) << summary;
-  EXPECT_NE(summary.find("Trainable params: 14"), std::string::npos);
-  EXPECT_NE(summary.find("Non-trainable params: 110"), std::string::npos);
+  EXPECT_FALSE(Contains(summary, "a (Dense)"));
+  EXPECT_TRUE(Contains(summary, "Total params: 124"));
+  EXPECT_TRUE(Contains(summary, "Trainable params: 14"));
+  EXPECT_TRUE(Contains(summary, "Non-trainable params: 110"));
 }
 
 // --- weights ----------------------------------------------------------------
@@ -323,8 +322,7 @@ std::string ErrorOf(const Model& model) {
 }
 
 void ExpectError(const Model& model, const std::string& part) {
-  EXPECT_NE(ErrorOf(model).find(part), std::string::npos)
-      << model.status().message();
+  EXPECT_TRUE(Contains(ErrorOf(model), part));
 }
 
 TEST(NestedTest, AsLayer_DoesNotFit_IsAnError) {

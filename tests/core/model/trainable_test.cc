@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/contains.h"
 #include "../../support/guarded_memory.h"
 #include "../../support/model_weights.h"
 #include "../../support/op_runner.h"
@@ -352,9 +353,8 @@ TEST(TrainableTest, Backward_FirstLayersFrozen_StopsAtTheFirstTrained) {
                                  model.weights() + v.offset);
     EXPECT_EQ(same, !v.trained()) << v.path;
   }
-  EXPECT_NE(std::string(model.SetTrainable("dense_9", true).message())
-                .find("there is no layer 'dense_9'"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(model.SetTrainable("dense_9", true),
+                       "there is no layer 'dense_9'"));
   EXPECT_TRUE(model.status().ok());
 }
 
@@ -415,9 +415,8 @@ TEST(TrainableTest, State_AmongTrainedLayers_LiesBehindTheOtherWeights) {
   }
   EXPECT_TRUE(std::is_sorted(offsets.begin(), offsets.end()));
   EXPECT_EQ(offsets[0], 0);
-  EXPECT_NE(model->Summary().find(" Non-trainable params: 13 (52.00 B)"),
-            std::string::npos)
-      << model->Summary();
+  EXPECT_TRUE(
+      Contains(model->Summary(), " Non-trainable params: 13 (52.00 B)"));
   model->Compile(SGD(0.1f, 0.9f), SparseCategoricalCrossentropy(kFromLogits));
   const auto names = [](Saveable* state) {
     std::vector<StateSpan> spans;
@@ -461,7 +460,7 @@ TEST(TrainableTest, Compile_RanksFreezeOtherLayers_NamesTheRank) {
     options.collective = collective;
     model.Compile(SGD(), MeanSquaredError(), {}, options);
     const std::string message = model.status().message();
-    EXPECT_NE(message.find("frozen on rank 1"), std::string::npos) << message;
+    EXPECT_TRUE(Contains(message, "frozen on rank 1"));
   });
 }
 
@@ -477,10 +476,8 @@ TEST(TrainableTest, Build_StateBeforeTrainedWeights_IsRefused) {
     Status Backward(const LayerCall&) const override { return Status(); }
   };
   Sequential model({Input({1}), Custom(std::make_shared<Early>())});
-  EXPECT_NE(std::string(model.status().message())
-                .find("weight 'b' is trained, and comes after state"),
-            std::string::npos)
-      << model.status().message();
+  EXPECT_TRUE(
+      Contains(model.status(), "weight 'b' is trained, and comes after state"));
 }
 
 }  // namespace

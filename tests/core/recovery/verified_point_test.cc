@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "../../support/contains.h"
 #include "../../support/elastic_collective.h"
 #include "../../support/full_memory.h"
 #include "../../support/sanitized.h"
@@ -50,9 +51,7 @@ TEST(VerifiedPointTest, Reserve_NoMemory_EndsTheFit) {
   fit.callbacks = {std::make_shared<TakesMemory>()};
   const Status status = model->Fit(Points(2).Batch(2), fit).status();
   EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.message();
-  EXPECT_NE(std::string(status.message()).find("no memory for a copy of"),
-            std::string::npos)
-      << status.message();
+  EXPECT_TRUE(Contains(status, "no memory for a copy of"));
   // With memory the same fit trains.
   fit.callbacks.clear();
   EXPECT_TRUE(model->Fit(Points(2).Batch(2), fit).ok());

@@ -15,6 +15,7 @@
 #include <sstream>
 #include <thread>
 
+#include "../../support/contains.h"
 #include "../../support/elastic_collective.h"
 #include "../../support/sanitized.h"
 #include "../../support/simulated_file_system.h"
@@ -199,16 +200,14 @@ TEST(BackupTest, Resume_OtherData_WarnsOrIsRefusedIfThePositionIsOutside) {
        }) {
     const std::string told = ResumeWith(data, folder.path(), &status);
     EXPECT_TRUE(status.ok()) << status.message();
-    EXPECT_NE(told.find(saved), std::string::npos) << told;
+    EXPECT_TRUE(Contains(told, saved));
     EXPECT_NE(told.find(here, told.find("this run: ")), std::string::npos)
         << told;
   }
   // 5 steps of 4 examples into its second pass.
   ResumeWith(Points(20).Shuffle(1).Batch(4), folder.path(), &status);
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
-  EXPECT_NE(std::string(status.message()).find("cannot be resumed"),
-            std::string::npos)
-      << status.message();
+  EXPECT_TRUE(Contains(status, "cannot be resumed"));
 }
 
 // --- other callbacks, metrics, optimizers and seeds than the backup's
@@ -328,7 +327,7 @@ TEST(BackupTest, Resume_LogLeftOutOnce_KeepsItsEarlierRows) {
   const auto log = [&] { return CSVLogger(logs / "epochs.csv"); };
   ASSERT_FALSE(FitOn(folder.path(), 15, TinyModel(), {log()}).status.ok());
   const std::string rows = ReadWhole(logs / "epochs.csv");
-  ASSERT_NE(rows.find("\n0,"), std::string::npos) << rows;
+  ASSERT_TRUE(Contains(rows, "\n0,"));
   ASSERT_FALSE(FitOn(folder.path(), 18, TinyModel(), {}).status.ok());
   EXPECT_EQ(ReadWhole(logs / "epochs.csv"), rows);
   const Resumed last = FitOn(folder.path(), 0, TinyModel(), {log()});
@@ -401,8 +400,7 @@ TEST(BackupTest, Resume_MetricsAddedAndRemoved_ContinuesWithRowsOfOneWidth) {
       const bool drops = before.size() > after.size();
       EXPECT_EQ(resumed.said.empty(), &before == &after) << resumed.said;
       if (drops) {
-        EXPECT_NE(resumed.said.find("its state is dropped"), std::string::npos)
-            << resumed.said;
+        EXPECT_TRUE(Contains(resumed.said, "its state is dropped"));
       }
     }
   }
@@ -499,10 +497,9 @@ TEST(BackupTest, Resume_AnotherOptimizerOrSeed_IsRefusedUnlessAskedFor) {
         folder.path(), 0, WithMetrics({}, other.optimizer, other.seed), {});
     const std::string message = refused.status.message();
     EXPECT_EQ(refused.status.code(), Code::kInvalidArgument) << message;
-    EXPECT_NE(message.find(other.said), std::string::npos) << message;
-    EXPECT_NE(message.find("--continue-with"), std::string::npos) << message;
-    EXPECT_NE(message.find("--init " + (folder / "backup-")), std::string::npos)
-        << message;
+    EXPECT_TRUE(Contains(message, other.said));
+    EXPECT_TRUE(Contains(message, "--continue-with"));
+    EXPECT_TRUE(Contains(message, "--init " + (folder / "backup-")));
     const Resumed taken =
         FitOn(folder.path(), 0, WithMetrics({}, other.optimizer, other.seed),
               {}, takes);
@@ -597,10 +594,8 @@ TEST(BackupTest, Resume_BackupBehindTheLastEpoch_IsRefusedAndStays) {
   options.epochs = 1;
   const Status refused = TinyModel()->Fit(Data(), options).status();
   EXPECT_EQ(refused.code(), Code::kInvalidArgument);
-  EXPECT_NE(std::string(refused.message())
-                .find("of epoch 2, step 6, but the fit ends with epoch 1"),
-            std::string::npos)
-      << refused.message();
+  EXPECT_TRUE(
+      Contains(refused, "of epoch 2, step 6, but the fit ends with epoch 1"));
   EXPECT_TRUE(fs::exists(folder / "checkpoint"));
 }
 
@@ -635,8 +630,8 @@ TEST(BackupTest, Resume_BackupOfAnotherModel_NamesTheFirstDifference) {
   const auto history = other.Fit(Data(), WithBackup(folder.path(), 0, 0));
   EXPECT_EQ(history.status().code(), Code::kInvalidArgument);
   const std::string message = history.status().message();
-  EXPECT_NE(message.find("model/dense/kernel"), std::string::npos) << message;
-  EXPECT_NE(message.find(folder.path()), std::string::npos) << message;
+  EXPECT_TRUE(Contains(message, "model/dense/kernel"));
+  EXPECT_TRUE(Contains(message, folder.path()));
 }
 
 // All weights have the same names and shapes, but the layers differ.
@@ -655,7 +650,7 @@ TEST(BackupTest, Resume_SameShapesButOtherLayers_IsRefused) {
     return std::string(status.message());
   };
   const auto expect = [](const std::string& message, const char* part) {
-    EXPECT_NE(message.find(part), std::string::npos) << message;
+    EXPECT_TRUE(Contains(message, part));
   };
   Sequential tanh({Input({2}), Dense(16, kTanh), Dense(3)});
   expect(resume(&tanh),
@@ -738,7 +733,7 @@ TEST(BackupTest, Save_DiskIsFull_WarnsAndContinuesOnceThereIsSpace) {
   testing::internal::CaptureStderr();
   ASSERT_FALSE(model->Fit(Data(), options).ok());
   const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("training continues"), std::string::npos) << said;
+  EXPECT_TRUE(Contains(said, "training continues"));
   EXPECT_EQ(model->iterations(), 15);
 
   files.Kill();
@@ -778,17 +773,14 @@ TEST(BackupTest, Interrupt_DiskIsFull_NamesTheUsableBackup) {
       testing::internal::GetCapturedStderr();
       const std::string message = status.message();
       EXPECT_EQ(model->iterations(), 10);
-      EXPECT_NE(message.find("interrupted, and no backup was written"),
-                std::string::npos)
-          << message;
-      EXPECT_EQ(message.find("the state was saved"), std::string::npos);
+      EXPECT_TRUE(Contains(message, "interrupted, and no backup was written"));
+      EXPECT_FALSE(Contains(message, "the state was saved"));
       if (full_from == 0) {
         EXPECT_EQ(status.code(), Code::kResourceExhausted) << message;
       } else {
         EXPECT_EQ(status.code(), Code::kCancelled) << message;
-        EXPECT_NE(message.find("continue from backup/backup-1.safetensors"),
-                  std::string::npos)
-            << message;
+        EXPECT_TRUE(
+            Contains(message, "continue from backup/backup-1.safetensors"));
       }
     }
   }
@@ -834,23 +826,19 @@ TEST(BackupTest, Fit_DirectoryInUse_IsRefusedByItsName) {
   auto model = TinyModel();
   const auto history = model->Fit(Data(), WithBackup(folder.path(), 0, 0));
   EXPECT_FALSE(history.ok());
-  EXPECT_NE(std::string(history.status().message()).find(folder.path()),
-            std::string::npos);
+  EXPECT_TRUE(Contains(history.status(), folder.path()));
 }
 
 TEST(BackupTest, Fit_WrongBackupOptions_IsRefused) {
   auto model = TinyModel();
   auto empty = model->Fit(Data(), WithBackup("", 0, 0));
   EXPECT_EQ(empty.status().code(), Code::kInvalidArgument);
-  EXPECT_NE(std::string(empty.status().message())
-                .find("Empty `backup_dir` argument passed"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(empty.status(), "Empty `backup_dir` argument passed"));
   EXPECT_EQ(model->Fit(Data(), WithBackup("x", -1, 0)).status().code(),
             Code::kInvalidArgument);
   const auto unwritable = model->Fit(Data(), WithBackup("/proc/backup", 0, 0));
   EXPECT_FALSE(unwritable.ok());
-  EXPECT_NE(std::string(unwritable.status().message()).find("/proc/backup"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(unwritable.status(), "/proc/backup"));
 }
 
 enum class Moment : uint8_t {
@@ -1349,8 +1337,7 @@ TEST(BackupTest, Join_ChiefWithoutItsFolder_EndsAlone) {
     ElasticCollective collective(&job, 0);
     const ElasticFit run =
         FitElastic(&collective, path, std::make_shared<Watches>(-1, nullptr));
-    EXPECT_NE(std::string(run.status.message()).find(path), std::string::npos)
-        << run.status.message();
+    EXPECT_TRUE(Contains(run.status, path));
   });
   {
     ElasticCollective collective(&job, 1);
@@ -1406,8 +1393,7 @@ TEST(BackupTest, Save_FolderLockedByOldChief_JobContinues) {
         EXPECT_TRUE(run.status.ok()) << said;
         EXPECT_EQ(run.digest, UndisturbedDigest());
       } else {
-        EXPECT_NE(said.find("no backup was written"), std::string::npos)
-            << said;
+        EXPECT_TRUE(Contains(said, "no backup was written"));
       }
     }
     first.join();
@@ -1442,11 +1428,9 @@ TEST(BackupTest, NewChief_BackupLockedToTheEnd_WarnsThatItStays) {
   }
   first.join();
   const std::string told = testing::internal::GetCapturedStderr();
-  EXPECT_NE(
-      told.find("a backup remains, from which another run would continue"),
-      std::string::npos)
-      << told;
-  EXPECT_NE(told.find("in use by process"), std::string::npos) << told;
+  EXPECT_TRUE(Contains(
+      told, "a backup remains, from which another run would continue"));
+  EXPECT_TRUE(Contains(told, "in use by process"));
   EXPECT_TRUE(HasBackup(path));
 }
 
@@ -1507,10 +1491,8 @@ TEST(BackupTest, Restore_ChiefLostInAnyCall_LeavesNoMixedState) {
         EXPECT_EQ(run.digest, UndisturbedDigest());
       } else {
         ++ended;
-        EXPECT_NE(std::string(run.status.message())
-                      .find("no reachable worker has a valid state"),
-                  std::string::npos)
-            << run.status.message();
+        EXPECT_TRUE(
+            Contains(run.status, "no reachable worker has a valid state"));
       }
     }
     chief.join();
@@ -1585,10 +1567,8 @@ TEST(BackupTest, NewChief_UnusableFolder_TrainingContinuesWithoutBackups) {
     testing::internal::CaptureStderr();
     ExpectMemoryIsTaken(f0.path(), damaged ? f1.path() : f1 / "file");
     const std::string said = testing::internal::GetCapturedStderr();
-    EXPECT_NE(
-        said.find("no backups are written until it can be used: " + f1.path()),
-        std::string::npos)
-        << said;
+    EXPECT_TRUE(Contains(
+        said, "no backups are written until it can be used: " + f1.path()));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "../../support/contains.h"
 #include "../../support/fake_clock.h"
 #include "../../support/random_cases.h"
 #include "../../support/simulated_file_system.h"
@@ -81,8 +82,8 @@ struct Runs {
       ASSERT_TRUE(state == SomeState(latest)) << when;
     }
     for (const std::string& path : files.Paths()) {
-      ASSERT_EQ(path.find(".tmp"), std::string::npos) << when << ": " << path;
-      ASSERT_EQ(path.find(".bad"), std::string::npos) << when << ": " << path;
+      ASSERT_FALSE(Contains(path, ".tmp")) << when;
+      ASSERT_FALSE(Contains(path, ".bad")) << when;
     }
     durable = latest;
   }

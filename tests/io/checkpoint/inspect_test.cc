@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "../../support/contains.h"
 #include "../../support/simulated_file_system.h"
 #include "../../support/some_state.h"
 #include "../../support/temp_folder.h"
@@ -104,12 +105,11 @@ TEST_F(InspectTest, Inspect_SeveralTensors_AreListedWithStatistics) {
   expect("none", 0, 0, 0, 0);
 
   const std::string text = ToText(info);
-  EXPECT_NE(text.find("6 tensors, verified\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("two?lines\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("model/dense/kernel  F32  (2, 3)  min -2    max 2.5   "
-                      "mean 0.5  2 not finite\n"),
-            std::string::npos)
-      << text;
+  EXPECT_TRUE(Contains(text, "6 tensors, verified\n"));
+  EXPECT_TRUE(Contains(text, "two?lines\n"));
+  EXPECT_TRUE(Contains(text,
+                       "model/dense/kernel  F32  (2, 3)  min -2    max 2.5   "
+                       "mean 0.5  2 not finite\n"));
 }
 
 TEST_F(InspectTest, Inspect_HalfPrecision_IsReadAsStored) {
@@ -155,12 +155,12 @@ TEST_F(InspectTest, Inspect_DamagedTensor_IsNamedAndTheOthersAreListed) {
   (*bytes)[bytes->size() - 29] ^= 1;
   const FileInfo info = Inspect("d/a");
   EXPECT_EQ(info.verification, Verification::kDamaged);
-  EXPECT_NE(info.damage.find("'b'"), std::string::npos) << info.damage;
+  EXPECT_TRUE(Contains(info.damage, "'b'"));
   EXPECT_FALSE(info.tensors[0].damaged);
   EXPECT_EQ(info.tensors[0].max, 2);
   EXPECT_TRUE(info.tensors[1].damaged);
-  EXPECT_NE(ToText(info).find("DAMAGED"), std::string::npos);
-  EXPECT_NE(ToJson(info).find("\"damaged\":true"), std::string::npos);
+  EXPECT_TRUE(Contains(ToText(info), "DAMAGED"));
+  EXPECT_TRUE(Contains(ToJson(info), "\"damaged\":true"));
   FileComparison comparison;
   EXPECT_EQ(CompareFiles("d/a", "d/a", &comparison, 20, &files_).code(),
             Code::kCorruption);
@@ -207,9 +207,7 @@ TEST_F(InspectTest, Inspect_NumpyArchive_IsListedAndCompared) {
   EXPECT_EQ(info.verification, Verification::kVerified);
   ASSERT_EQ(info.tensors.size(), 2u);
   EXPECT_EQ(info.tensors[0].mean, 0.5);
-  EXPECT_NE(ToText(info).find(" bytes, npz, 2 tensors, verified\n"),
-            std::string::npos)
-      << ToText(info);
+  EXPECT_TRUE(Contains(ToText(info), " bytes, npz, 2 tensors, verified\n"));
   FileComparison comparison = Compare();
   EXPECT_TRUE(comparison.same());
   EXPECT_EQ(comparison.tensors_compared, 2);
@@ -404,7 +402,7 @@ TEST_F(InspectTest, Compare_EveryKindOfDifference_IsNamed) {
   const FileComparison cut = Compare(/*most=*/2);
   EXPECT_EQ(cut.first.size(), 2u);
   EXPECT_EQ(cut.count, 9);
-  EXPECT_NE(ToText(cut).find("and 7 more differences"), std::string::npos);
+  EXPECT_TRUE(Contains(ToText(cut), "and 7 more differences"));
 }
 
 TEST_F(InspectTest, Compare_HalfWithFullPrecision_CountsWhatDiffers) {

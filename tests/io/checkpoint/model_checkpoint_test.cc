@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 
+#include "../../support/contains.h"
 #include "../../support/elastic_collective.h"
 #include "../../support/python.h"
 #include "../../support/simulated_file_system.h"
@@ -63,8 +64,8 @@ TEST(FormatPathTest, FormatPath_WrongFields_AreNamedAsInKeras) {
   EXPECT_EQ(Formatted("{val_acc:.2f}.x", fields),
             "Failed to format this callback filepath: \"{val_acc:.2f}.x\". "
             "Reason: 'val_acc'; known are 'epoch', 'loss'");
-  EXPECT_NE(Formatted("{loss:d}", fields).find("Unknown format code 'd'"),
-            std::string::npos);
+  EXPECT_TRUE(
+      Contains(Formatted("{loss:d}", fields), "Unknown format code 'd'"));
   for (const char* bad :
        {"{", "}", "{epoch", "{}", "{:d}", "{epoch:x}", "{loss:.f}", "{loss:.3}",
         "{epoch:.2d}", "{epoch:100d}", "{epoch!r}", "{a{b}}", "{epoch:02d",
@@ -72,7 +73,7 @@ TEST(FormatPathTest, FormatPath_WrongFields_AreNamedAsInKeras) {
     std::string path;
     const Status status = FormatPath(bad, fields, &path);
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << bad;
-    EXPECT_NE(std::string(status.message()).find(bad), std::string::npos);
+    EXPECT_TRUE(Contains(status, bad));
     EXPECT_FALSE(CheckPathFormat(bad).ok()) << bad;
   }
 }
@@ -223,12 +224,8 @@ TEST(ModelCheckpointTest, SaveBestOnly_ValueNaN_IsNotSaved) {
       run.Fit("d/{epoch}.safetensors", BestScore(), 4, {NAN, 0.5, NAN, 0.6});
   ASSERT_TRUE(status.ok()) << status.message();
   EXPECT_EQ(run.files.Paths(), (Names{"d/2.safetensors", "d/4.safetensors"}));
-  EXPECT_NE(run.out.find("Epoch 1: score did not improve from None"),
-            std::string::npos)
-      << run.out;
-  EXPECT_NE(run.out.find("Epoch 3: score did not improve from 0.50000"),
-            std::string::npos)
-      << run.out;
+  EXPECT_TRUE(Contains(run.out, "Epoch 1: score did not improve from None"));
+  EXPECT_TRUE(Contains(run.out, "Epoch 3: score did not improve from 0.50000"));
 }
 
 TEST(ModelCheckpointTest, SaveBestOnly_InitialValueThreshold_MustBeBeaten) {
@@ -239,9 +236,7 @@ TEST(ModelCheckpointTest, SaveBestOnly_InitialValueThreshold_MustBeBeaten) {
   ASSERT_TRUE(
       run.Fit("d/{epoch}.safetensors", options, 3, {0.5, 0.4, 0.3}).ok());
   EXPECT_EQ(run.files.Paths(), (Names{"d/3.safetensors"}));
-  EXPECT_NE(run.out.find("Epoch 1: score did not improve from 0.40000"),
-            std::string::npos)
-      << run.out;
+  EXPECT_TRUE(Contains(run.out, "Epoch 1: score did not improve from 0.40000"));
 }
 
 // Keras's on_train_begin forgets neither; what a second fit is to beat is in
@@ -265,8 +260,7 @@ TEST(ModelCheckpointTest, BestAndBatchCount_SecondFit_AreKept) {
     const size_t best_fit = score == 0.6 ? 2 : 0;
     EXPECT_TRUE(run.Holds("d/best.safetensors", best_fit)) << score;
     if (score != 0.4) continue;
-    EXPECT_NE(out.find("score did not improve from 0.50000"), std::string::npos)
-        << out;
+    EXPECT_TRUE(Contains(out, "score did not improve from 0.50000"));
   }
   EXPECT_EQ(run.files.Paths(),
             (Names{"d/best.safetensors", "d/every-1-2.safetensors",
@@ -332,31 +326,25 @@ TEST(ModelCheckpointTest, Fit_WrongArguments_IsRefused) {
   };
   ModelCheckpointOptions options;
   for (const char* path : {"run.json", "x.csv", "x.csv.gz", "x.npy", "x.NPZ"}) {
-    EXPECT_NE(message(path, options).find("the name of a file of data"),
-              std::string::npos);
+    EXPECT_TRUE(Contains(message(path, options), "the name of a file of data"));
   }
   for (const int most : {-1, 101}) {
     options.max_to_keep = most;
-    EXPECT_NE(message("d/m", options).find("max_to_keep must be"),
-              std::string::npos);
+    EXPECT_TRUE(Contains(message("d/m", options), "max_to_keep must be"));
   }
   options.max_to_keep = 0;
-  EXPECT_NE(message("d/{epoch:q}.safetensors", options).find("{epoch:q}"),
-            std::string::npos);
-  EXPECT_NE(message("d/{val_acc}.safetensors", options)
-                .find("Failed to format this callback filepath: "
-                      "\"d/{val_acc}.safetensors\". Reason: 'val_acc'"),
-            std::string::npos);
-  EXPECT_NE(message("d/{batch}.safetensors", options).find("'batch'"),
-            std::string::npos);
+  EXPECT_TRUE(
+      Contains(message("d/{epoch:q}.safetensors", options), "{epoch:q}"));
+  EXPECT_TRUE(Contains(message("d/{val_acc}.safetensors", options),
+                       "Failed to format this callback filepath: "
+                       "\"d/{val_acc}.safetensors\". Reason: 'val_acc'"));
+  EXPECT_TRUE(Contains(message("d/{batch}.safetensors", options), "'batch'"));
   options.save_freq = -1;
-  EXPECT_NE(message("d/m.safetensors", options).find("save_freq"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(message("d/m.safetensors", options), "save_freq"));
   options.save_freq = 0;
   options.save_best_only = true;
   options.monitor = "val_los";
-  EXPECT_NE(message("d/m.safetensors", options).find("val_los"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(message("d/m.safetensors", options), "val_los"));
 }
 
 // --- max_to_keep ---
@@ -562,9 +550,7 @@ TEST(ModelCheckpointTest, Path_OfAFileThatIsNoModel_IsRefused) {
       WriteOn(&run.files, at, bytes);
       const Status status = run.Fit(path, {}, 1);
       EXPECT_EQ(status.code(), Code::kInvalidArgument) << at;
-      EXPECT_NE(std::string(status.message()).find("another filepath"),
-                std::string::npos)
-          << status.message();
+      EXPECT_TRUE(Contains(status, "another filepath"));
       EXPECT_EQ(*run.files.Content(at), bytes);
     }
   }
@@ -642,8 +628,8 @@ TEST(ModelCheckpointTest, MaxToKeep_StateOfAnotherPattern_RemovesNothing) {
     fit.callbacks = {callback};
     testing::internal::CaptureStderr();
     ASSERT_TRUE(TinyModel()->Fit(Points(48).Batch(8), fit).ok());
-    EXPECT_NE(testing::internal::GetCapturedStderr().find(other + " is not"),
-              std::string::npos);
+    EXPECT_TRUE(
+        Contains(testing::internal::GetCapturedStderr(), other + " is not"));
     EXPECT_NE(run.files.Content(other), nullptr);
     std::memset(to.back().data, 'x', to.back().bytes());
     EXPECT_EQ(callback->StateLoaded().code(), Code::kCorruption);
@@ -748,8 +734,7 @@ TEST(ModelCheckpointTest, Path_UnknownField_IsRefusedBeforeTheFirstStep) {
     const std::string says = c.says;
     EXPECT_EQ(status.ok(), says.empty()) << status.message();
     EXPECT_EQ(steps->taken, says.empty() ? 12 : 0);
-    EXPECT_NE(std::string(status.message()).find(says), std::string::npos)
-        << status.message();
+    EXPECT_TRUE(Contains(status, says));
   }
 }
 
@@ -769,9 +754,7 @@ TEST(ModelCheckpointTest, Path_IsADirectory_IsRefused) {
   FitOptions fit = Quiet(1);
   fit.callbacks = {ModelCheckpoint(folder / "m.safetensors")};
   const Status status = model->Fit(Points(8).Batch(8), fit).status();
-  EXPECT_NE(std::string(status.message()).find("non-directory filepath"),
-            std::string::npos)
-      << status.message();
+  EXPECT_TRUE(Contains(status, "non-directory filepath"));
 }
 
 TEST(ModelCheckpointTest, SaveBestOnly_DiskIsFull_WarnsAndSavesTheNextBetter) {
@@ -800,12 +783,9 @@ TEST(ModelCheckpointTest, SaveBestOnly_DiskIsFull_WarnsAndSavesTheNextBetter) {
   const std::string out = testing::internal::GetCapturedStdout();
   const std::string err = testing::internal::GetCapturedStderr();
   ASSERT_TRUE(status.ok()) << status.message();
-  EXPECT_NE(err.find("warning: the model was not saved; training continues"),
-            std::string::npos)
-      << err;
-  EXPECT_NE(out.find("Epoch 3: score improved from 0.50000 to 0.80000"),
-            std::string::npos)
-      << out;
+  EXPECT_TRUE(
+      Contains(err, "warning: the model was not saved; training continues"));
+  EXPECT_TRUE(Contains(out, "Epoch 3: score improved from 0.50000 to 0.80000"));
   EXPECT_TRUE(run.Holds("d/m.safetensors", 2));
   EXPECT_EQ(run.files.Paths(), (Names{"d/m.safetensors"}));
 }
@@ -1070,11 +1050,10 @@ TEST(ModelCheckpointTest, LastSaveFailed_WeightsChangedSince_IsAnError) {
   files.set_capacity(-1);
   const Status resumed = fit_once(false);
   EXPECT_EQ(resumed.code(), Code::kIo);
-  EXPECT_NE(std::string(resumed.message())
-                .find("ModelCheckpoint could not write its last file, in epoch "
-                      "2, before this process continued the run"),
-            std::string::npos)
-      << resumed.message();
+  EXPECT_TRUE(
+      Contains(resumed,
+               "ModelCheckpoint could not write its last file, in epoch "
+               "2, before this process continued the run"));
 }
 
 // Ends this worker's process as the fit ends.

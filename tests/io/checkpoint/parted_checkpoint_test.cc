@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../support/contains.h"
 #include "../../support/elastic_collective.h"
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
@@ -339,9 +340,7 @@ TEST(PartedCheckpointTest, ChiefIsLost_NextChiefsPathIsUnusable_TrainsOn) {
   }
   lost.join();
   const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("training continues: " + folders[1].path()),
-            std::string::npos)
-      << said;
+  EXPECT_TRUE(Contains(said, "training continues: " + folders[1].path()));
 }
 
 // An elastic job, one that is not elastic, and one that finds no model there.

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <functional>
 
+#include "../../support/contains.h"
 #include "../../support/random_cases.h"
 #include "../../support/simulated_file_system.h"
 #include "../../support/temp_folder.h"
@@ -191,9 +192,7 @@ TEST(SaveWhenTrainedTest,
   const auto stopped =
       fit({signals, SaveWhenTrained("m.safetensors", options)}, &none).first;
   EXPECT_EQ(stopped.code(), Code::kInterrupted) << stopped.message();
-  EXPECT_NE(std::string(stopped.message()).find("epoch 2, step 9 of 9: "),
-            std::string::npos)
-      << stopped.message();
+  EXPECT_TRUE(Contains(stopped, "epoch 2, step 9 of 9: "));
   EXPECT_EQ(signals->seen, 9);  // 8 of the first epoch
   // With a backup the rest is as if nothing had happened.
   const std::vector<float> weights =
@@ -225,7 +224,7 @@ TEST(SaveWhenTrainedTest, Interrupt_WithABackup_SavesNoModelBesideIt) {
   const Ended ended = Fit({Raises(SIGINT, 1, 4), saves[0], saves[1]});
   EXPECT_EQ(ended.status.code(), Code::kCancelled);
   for (const std::string& path : files.Paths()) {
-    EXPECT_EQ(path.find("m"), std::string::npos) << path;
+    EXPECT_FALSE(Contains(path, "m"));
   }
   const Ended resumed = Fit({saves[0], saves[1]});
   EXPECT_TRUE(resumed.status.ok()) << resumed.status.message();
@@ -376,10 +375,8 @@ TEST(SaveWhenTrainedTest, Save_AnyOperationFails_ModelIsSavedThereOrElsewhere) {
     }
     ++failures;
     EXPECT_EQ(ExitCode(ended.status), 1);
-    EXPECT_NE(std::string(ended.status.message())
-                  .find("the model is in e/m.safetensors instead: "),
-              std::string::npos)
-        << ended.status.message();
+    EXPECT_TRUE(
+        Contains(ended.status, "the model is in e/m.safetensors instead: "));
     EXPECT_EQ(Loaded("e/m.safetensors", &files), trained);
   }
   EXPECT_GE(failures, 5);
@@ -389,16 +386,12 @@ TEST(SaveWhenTrainedTest, Save_AnyOperationFails_ModelIsSavedThereOrElsewhere) {
   options.files = &full;
   options.fallback_folder = ".";
   const Ended lost = Fit({SaveWhenTrained("m.safetensors", options)});
-  EXPECT_NE(std::string(lost.status.message()).find("the model is lost"),
-            std::string::npos)
-      << lost.status.message();
+  EXPECT_TRUE(Contains(lost.status, "the model is lost"));
   const Ended stopped =
       Fit({Raises(SIGINT, 1, 2), SaveWhenTrained("m.safetensors", options)});
   EXPECT_EQ(stopped.status.code(), Code::kResourceExhausted);
-  EXPECT_NE(std::string(stopped.status.message())
-                .find("interrupted after epoch 2, step 3 of 9: "),
-            std::string::npos)
-      << stopped.status.message();
+  EXPECT_TRUE(
+      Contains(stopped.status, "interrupted after epoch 2, step 3 of 9: "));
 }
 
 TEST(SaveWhenTrainedTest, SkipIfSaved_WholeModelCheckpoint_SavesNoSecondModel) {
@@ -714,10 +707,8 @@ void CheckCompleted(const Combination& c, Crammed* files, const Left& left,
     ++*failed;
     EXPECT_EQ(c.end, FitEnd::kFolderIsFull) << left.status.message();
     EXPECT_EQ(ExitCodeOf(left.status), 1);
-    EXPECT_NE(std::string(left.status.message())
-                  .find("the model is in " + left.saved_model + " instead: "),
-              std::string::npos)
-        << left.status.message();
+    EXPECT_TRUE(Contains(left.status,
+                         "the model is in " + left.saved_model + " instead: "));
   }
   EXPECT_TRUE(Has(left.saved_model, left.state, files)) << left.saved_model;
   const int checkpoints = CheckpointsThatHave(left.state, files);
@@ -851,9 +842,7 @@ TEST(SaveWhenTrainedTest, Interrupt_SignalToOneRank_AllRanksEndInOneStep) {
     for (const Status& status : ended) {
       EXPECT_EQ(status.code(), Code::kInterrupted) << status.message();
       EXPECT_EQ(ExitCode(status), 128 + SIGTERM);
-      EXPECT_NE(std::string(status.message()).find("epoch 1, step 4 of 9"),
-                std::string::npos)
-          << status.message();
+      EXPECT_TRUE(Contains(status, "epoch 1, step 4 of 9"));
     }
     int64_t iterations = 0;
     Loaded("m-interrupted.safetensors", &files, &iterations);

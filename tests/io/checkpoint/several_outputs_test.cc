@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/contains.h"
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
 #include "../../support/two_by_two.h"
@@ -108,7 +109,7 @@ TEST(SeveralOutputsTest, Resume_OtherLossWeights_Warns) {
   EXPECT_FALSE(other(said(1, true)));
   const std::string told = said(0.25f, true);
   EXPECT_TRUE(other(told)) << told;
-  EXPECT_NE(told.find(" times 0.25. Training"), std::string::npos) << told;
+  EXPECT_TRUE(Contains(told, " times 0.25. Training"));
 }
 
 std::string CompiledAs(const std::string& json) {
@@ -131,16 +132,14 @@ TEST(SeveralOutputsTest, CompileArguments_ByOrderOrByName_AreTheSame) {
                  "metrics": {"age": "mae", "kind": ["accuracy"]},
                  "weighted_metrics": {"age": ["mse"]}})");
   EXPECT_EQ(ordered, named);
-  EXPECT_NE(ordered.find(R"("loss_weights":[1.0,0.5])"), std::string::npos)
-      << ordered;
+  EXPECT_TRUE(Contains(ordered, R"("loss_weights":[1.0,0.5])"));
   EXPECT_EQ(CompiledAs(ordered), ordered);  // written and read
   const std::string none =
       CompiledAs(start + R"("loss": [null, "mse"], "metrics": []})");
-  EXPECT_NE(none.find(R"("loss":[null,{)"), std::string::npos) << none;
+  EXPECT_TRUE(Contains(none, R"("loss":[null,{)"));
   EXPECT_EQ(CompiledAs(none), none);
-  EXPECT_NE(CompiledAs(start + R"("loss": "mse", "metrics": []})")
-                .find(R"("loss":[{)"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(CompiledAs(start + R"("loss": "mse", "metrics": []})"),
+                       R"("loss":[{)"));
   for (const auto& [json, said] :
        std::vector<std::pair<std::string, std::string>>{
            {R"("loss": ["mse"], "metrics": []})", "loss: has 1 entries"},
@@ -156,7 +155,7 @@ TEST(SeveralOutputsTest, CompileArguments_ByOrderOrByName_AreTheSame) {
            {R"("loss": [null, "mse"], "metrics": ["mae", null]})",
             "has metrics, but no loss"}}) {
     const std::string error = CompiledAs(start + json);
-    EXPECT_NE(error.find(said), std::string::npos) << json << ": " << error;
+    EXPECT_TRUE(Contains(error, said)) << json;
   }
 }
 
@@ -210,8 +209,7 @@ TEST(SeveralOutputsTest, CompileArguments_OneOutput_ListIsOfItsMetrics) {
         &arguments);
     if (status.ok()) status = Compile(arguments, {}, &model);
     EXPECT_EQ(status.ok(), said.empty()) << metrics << status.message();
-    EXPECT_NE(std::string(status.message()).find(said), std::string::npos)
-        << status.message();
+    EXPECT_TRUE(Contains(status, said));
     if (status.ok()) {
       EXPECT_EQ(model.num_metrics(), 3);
     }

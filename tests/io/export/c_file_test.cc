@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "../../support/contains.h"
 #include "../../support/exports.h"
 #include "core/base/crc32c.h"
 #include "core/compute/gemm.h"
@@ -66,7 +67,7 @@ TEST(CFileTest, Buffers_DisjointLifetimes_ShareBytes) {
   const auto z = shared.Add(ActivationLayer(kTanh), {y});
   shared.Add(Add(), {shared.Add(ReLU(), {z}), y});
   CompileOne(&shared);
-  EXPECT_NE(TextOf(&shared).find("RAM:   896 bytes"), std::string::npos);
+  EXPECT_TRUE(Contains(TextOf(&shared), "RAM:   896 bytes"));
 }
 
 TEST(CFileTest, Export_EveryLayer_IsWrittenOrRefusedByName) {
@@ -238,7 +239,7 @@ TEST(CFileTest, ClassNames_ModelWithoutClasses_AreAbsent) {
   Sequential model({Input({2}), Dense(3)});
   CompileOne(&model);
   model.set_data_description(Described(Scale()));
-  EXPECT_EQ(TextOf(&model).find("class_names"), std::string::npos);
+  EXPECT_FALSE(Contains(TextOf(&model), "class_names"));
 }
 
 // --- raw values ---
@@ -534,17 +535,15 @@ TEST(CFileTest, Header_FileThatRingletHasNotWritten_Stays) {
   WriteWhole(folder / "m.h", "// mine\n");
   const Status status = ExportC(&model, folder / "m.c");
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
-  EXPECT_NE(std::string(status.message()).find("m.h: the model's header"),
-            std::string::npos)
-      << status.message();
+  EXPECT_TRUE(Contains(status, "m.h: the model's header"));
   EXPECT_EQ(ReadWhole(folder / "m.h"), "// mine\n");
   // A header that ringlet wrote is replaced.
   for (const char* name : {"first", "second"}) {
     ExportCOptions options;
     options.name = name;
     ASSERT_TRUE(ExportC(&model, folder / "k.c", options).ok());
-    EXPECT_NE(ReadWhole(folder / "k.h").find(std::string(name) + "_predict("),
-              std::string::npos);
+    EXPECT_TRUE(
+        Contains(ReadWhole(folder / "k.h"), std::string(name) + "_predict("));
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include <functional>
 
+#include "../../support/contains.h"
 #include "../../support/temp_folder.h"
 #include "io/files/atomic_file.h"
 #include "io/files/path.h"
@@ -16,10 +17,6 @@ namespace ringlet {
 namespace {
 
 FileSystem* const files = FileSystem::Posix();
-
-void ExpectHas(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text;
-}
 
 TEST(PosixFileSystemTest, File_Written_IsReadBack) {
   TempFolder folder;
@@ -45,7 +42,7 @@ TEST(PosixFileSystemTest, File_Written_IsReadBack) {
   EXPECT_STREQ(text, "cde");
   const Status past = file->Read(4, text, 5);
   EXPECT_EQ(past.code(), Code::kCorruption);
-  ExpectHas(past.message(), "a: ends at offset 6, 3 bytes early");
+  EXPECT_TRUE(Contains(past.message(), "a: ends at offset 6, 3 bytes early"));
 }
 
 TEST(PosixFileSystemTest, Create_ExistingFileOrLink_IsRefused) {

@@ -8,6 +8,7 @@
 #include <random>
 #include <string>
 
+#include "../../support/contains.h"
 #include "../../support/simulated_file_system.h"
 #include "../../support/some_state.h"
 #include "../../support/temp_folder.h"
@@ -120,9 +121,8 @@ TEST_F(SealedFilesTest, Write_AnySize_IsReadBackAndHidden) {
       EXPECT_EQ(static_cast<int64_t>(stored.size()),
                 kHeader + size + pieces * kTag);
       if (size >= 100) {
-        EXPECT_EQ(stored.find(bytes.substr(0, 16)), std::string::npos);
-        EXPECT_EQ(stored.find(bytes.substr(bytes.size() - 16)),
-                  std::string::npos);
+        EXPECT_FALSE(Contains(stored, bytes.substr(0, 16)));
+        EXPECT_FALSE(Contains(stored, bytes.substr(bytes.size() - 16)));
       }
       // In any order, across the pieces' ends.
       std::unique_ptr<File> file;
@@ -326,11 +326,9 @@ TEST_F(SealedFilesTest, Resume_SealedToPlainOrBack_Warns) {
   EXPECT_EQ(said(&sealed_, 1), "");            // begins
   EXPECT_EQ(said(&sealed_, 2), "");            // goes on from a sealed one
   const std::string opened = said(&reads, 3);  // leaves a plain one
-  EXPECT_NE(opened.find("is sealed, and this run's backups are not"),
-            std::string::npos)
-      << opened;
+  EXPECT_TRUE(Contains(opened, "is sealed, and this run's backups are not"));
   EXPECT_EQ(said(&reads, 4), "");
-  EXPECT_NE(said(&sealed_, 5).find("is not sealed"), std::string::npos);
+  EXPECT_TRUE(Contains(said(&sealed_, 5), "is not sealed"));
   EXPECT_EQ(said(&sealed_, 6), "");
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "../../support/contains.h"
 #include "ringlet/checkpoint.h"
 
 namespace ringlet {
@@ -128,10 +129,10 @@ TEST(ActivationsJsonTest, Load_NoiseAndAxesOfAllWriters_GiveTheSameModel) {
     EXPECT_EQ(ToJson(*model), json);
   }
   // Keras makes these of no more arguments.
-  EXPECT_NE(json.find(R"("config":{"name":"spatial_dropout1d","dtype":)"),
-            std::string::npos);
-  EXPECT_NE(json.find(R"("shared_axes":[1,2]})"), std::string::npos);
-  EXPECT_NE(json.find(R"("shared_axes":null})"), std::string::npos);
+  EXPECT_TRUE(
+      Contains(json, R"("config":{"name":"spatial_dropout1d","dtype":)"));
+  EXPECT_TRUE(Contains(json, R"("shared_axes":[1,2]})"));
+  EXPECT_TRUE(Contains(json, R"("shared_axes":null})"));
 }
 
 std::string WithOne(const std::string& layer) {
@@ -157,23 +158,18 @@ TEST(ActivationsJsonTest, Load_WrongSettings_AreNamed) {
     std::unique_ptr<Model> model;
     return ErrorOf(WithOne(Class(name, config)), &model);
   };
-  EXPECT_NE(error("Softmax", R"("axis": 0)").find("axis must be"),
-            std::string::npos);
-  EXPECT_NE(error("Softmax", R"("axis": "x")").find("axis"), std::string::npos);
-  EXPECT_NE(error("PReLU", R"("shared_axes": [3])").find("shared_axes has 3"),
-            std::string::npos);
-  EXPECT_NE(error("PReLU", R"("alpha_constraint": "NonNeg")")
-                .find("alpha_constraint"),
-            std::string::npos);
-  EXPECT_NE(error("GaussianNoise", R"("stddev": 2)").find("stddev"),
-            std::string::npos);
-  EXPECT_NE(error("GaussianNoise", "").find("stddev"), std::string::npos);
-  EXPECT_NE(error("AlphaDropout", R"("rate": 1)").find("rate"),
-            std::string::npos);
-  EXPECT_NE(
-      error("SpatialDropout1D", R"("rate": 0.5, "noise_shape": [1, 1, 3])")
-          .find("noise_shape"),
-      std::string::npos);
+  EXPECT_TRUE(Contains(error("Softmax", R"("axis": 0)"), "axis must be"));
+  EXPECT_TRUE(Contains(error("Softmax", R"("axis": "x")"), "axis"));
+  EXPECT_TRUE(
+      Contains(error("PReLU", R"("shared_axes": [3])"), "shared_axes has 3"));
+  EXPECT_TRUE(Contains(error("PReLU", R"("alpha_constraint": "NonNeg")"),
+                       "alpha_constraint"));
+  EXPECT_TRUE(Contains(error("GaussianNoise", R"("stddev": 2)"), "stddev"));
+  EXPECT_TRUE(Contains(error("GaussianNoise", ""), "stddev"));
+  EXPECT_TRUE(Contains(error("AlphaDropout", R"("rate": 1)"), "rate"));
+  EXPECT_TRUE(Contains(
+      error("SpatialDropout1D", R"("rate": 0.5, "noise_shape": [1, 1, 3])"),
+      "noise_shape"));
 }
 
 // Keras 2 has a kernel's fields of every convolution; what would be lost is
@@ -190,15 +186,13 @@ TEST(ActivationsJsonTest, Load_KernelFieldsOfSeparableConv_AreRefusedIfSet) {
   const auto model = Load(of(R"("kernel_regularizer": null)"));
   ASSERT_NE(model, nullptr);
   EXPECT_EQ(model->layer(1).depthwise_regularizer.l2, 0.5f);
-  EXPECT_EQ(ToJson(*model).find("kernel_regularizer\""), std::string::npos);
+  EXPECT_FALSE(Contains(ToJson(*model), "kernel_regularizer\""));
   std::unique_ptr<Model> none;
-  EXPECT_NE(ErrorOf(of(R"("kernel_regularizer": {"class_name": "L2",
+  EXPECT_TRUE(Contains(ErrorOf(of(R"("kernel_regularizer": {"class_name": "L2",
   "config": {"l2": 0.5}})"),
-                    &none)
-                .find("kernel_regularizer"),
-            std::string::npos);
-  EXPECT_NE(ErrorOf(of(R"("groups": 2)"), &none).find("groups"),
-            std::string::npos);
+                               &none),
+                       "kernel_regularizer"));
+  EXPECT_TRUE(Contains(ErrorOf(of(R"("groups": 2)"), &none), "groups"));
 }
 
 // --- hard_sigmoid -----------------------------------------------------------

@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "../../support/contains.h"
+
 namespace ringlet {
 namespace {
 
@@ -488,8 +490,7 @@ TEST_P(WrongCompileJsonTest, Read_WrongJson_IsRefusedWithItsPlace) {
   EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
   const std::string error = status.message();
   for (const char* part : wrong.says) {
-    EXPECT_NE(error.find(part), std::string::npos)
-        << "'" << part << "' is not in: " << error;
+    EXPECT_TRUE(Contains(error, part));
   }
   ExpectSame(optimizer, RMSprop(0.7f));
   ExpectSame(loss, Huber(7));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "../../support/contains.h"
 #include "../../support/temp_folder.h"
 #include "core/layers/layer_settings.h"
 
@@ -208,16 +209,15 @@ TEST(ModelJsonTest, Load_BatchNormalizationOfKeras3_IsTheSame) {
   ExpectSameWeights(&expected, model.get());
   ExpectRoundTrip(expected);
   const std::string json = ToJson(expected);
-  EXPECT_NE(ErrorOf(Replaced(json, "\"axis\":-1", "\"axis\":1"))
-                .find("only the last axis"),
-            std::string::npos);
-  EXPECT_NE(ErrorOf(Replaced(json, "\"momentum\":0.99", "\"momentum\":1.5"))
-                .find("momentum"),
-            std::string::npos);
-  EXPECT_NE(ErrorOf(Replaced(json, "\"synchronized\":false",
-                             "\"synchronized\":false,\"renorm\":true"))
-                .find("renorm"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(ErrorOf(Replaced(json, "\"axis\":-1", "\"axis\":1")),
+                       "only the last axis"));
+  EXPECT_TRUE(
+      Contains(ErrorOf(Replaced(json, "\"momentum\":0.99", "\"momentum\":1.5")),
+               "momentum"));
+  EXPECT_TRUE(
+      Contains(ErrorOf(Replaced(json, "\"synchronized\":false",
+                                "\"synchronized\":false,\"renorm\":true")),
+               "renorm"));
 }
 
 TEST(ModelJsonTest, Load_BatchNormalizationOfKeras2_IsTheSame) {
@@ -244,26 +244,20 @@ TEST(ModelJsonTest, Load_NormalizationsOfKeras3_AreTheSame) {
   const auto error = [&json](const char* from, const char* to) {
     return ErrorOf(Replaced(json, from, to));
   };
-  EXPECT_NE(error("\"rms_scaling\":false", "\"rms_scaling\":true")
-                .find("rms_scaling"),
-            std::string::npos);
-  EXPECT_NE(error("\"axis\":[1,2,3]", "\"axis\":[1,2]").find("axis must be"),
-            std::string::npos);
-  EXPECT_NE(error("\"axis\":[1,2,3]", "\"axis\":[]").find("axis"),
-            std::string::npos);
-  EXPECT_NE(error("\"mean\":0.5", "\"mean\":null").find("mean"),
-            std::string::npos);
-  EXPECT_NE(error("\"mean\":0.5,", "").find("mean"), std::string::npos);
-  EXPECT_NE(error("\"mean\":0.5", "\"mean\":[[0.5]]").find("mean"),
-            std::string::npos);
-  EXPECT_NE(error("\"variance\":2.0", "\"variance\":-2").find("variance"),
-            std::string::npos);
-  EXPECT_NE(error("\"scale\":[1.0,2.0,4.0]", "\"scale\":[1.0,2.0]")
-                .find("scale has 2 values"),
-            std::string::npos);
-  EXPECT_NE(error("\"scale\":[1.0,2.0,4.0]", "\"scale\":[1.0,1e39,4.0]")
-                .find("scale"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(error("\"rms_scaling\":false", "\"rms_scaling\":true"),
+                       "rms_scaling"));
+  EXPECT_TRUE(
+      Contains(error("\"axis\":[1,2,3]", "\"axis\":[1,2]"), "axis must be"));
+  EXPECT_TRUE(Contains(error("\"axis\":[1,2,3]", "\"axis\":[]"), "axis"));
+  EXPECT_TRUE(Contains(error("\"mean\":0.5", "\"mean\":null"), "mean"));
+  EXPECT_TRUE(Contains(error("\"mean\":0.5,", ""), "mean"));
+  EXPECT_TRUE(Contains(error("\"mean\":0.5", "\"mean\":[[0.5]]"), "mean"));
+  EXPECT_TRUE(
+      Contains(error("\"variance\":2.0", "\"variance\":-2"), "variance"));
+  EXPECT_TRUE(Contains(error("\"scale\":[1.0,2.0,4.0]", "\"scale\":[1.0,2.0]"),
+                       "scale has 2 values"));
+  EXPECT_TRUE(Contains(
+      error("\"scale\":[1.0,2.0,4.0]", "\"scale\":[1.0,1e39,4.0]"), "scale"));
 }
 
 TEST(ModelJsonTest, Load_NormalizationsOfKeras2_AreTheSame) {
@@ -655,8 +649,7 @@ TEST(ModelJsonTest, RoundTrip_FrozenLayers_StayFrozen) {
     EXPECT_EQ(model->layer(i).trainable, model->layer(i).name != "conv2d");
   }
   ExpectRoundTrip(*model);
-  EXPECT_NE(ToJson(*model).find(R"("name":"conv2d","trainable":false)"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(ToJson(*model), R"("name":"conv2d","trainable":false)"));
   const auto null = Load(Replaced(KerasJson("keras3_tutorial_cnn"),
                                   R"("name": "conv2d", "trainable": true)",
                                   R"("name": "conv2d", "trainable": null)"));
@@ -834,8 +827,7 @@ TEST_P(WrongModelJsonTest, Load_WrongJson_IsRefusedWithItsPlace) {
   const std::string error =
       ErrorOf(Replaced(KerasJson(wrong.file), wrong.from, wrong.to));
   for (const char* part : wrong.says) {
-    EXPECT_NE(error.find(part), std::string::npos)
-        << "'" << part << "' is not in: " << error;
+    EXPECT_TRUE(Contains(error, part));
   }
 }
 
@@ -1284,18 +1276,18 @@ TEST(ModelJsonTest, Load_ModelOfKeras0_IsNamedAsSuch) {
 }
 
 TEST(ModelJsonTest, Load_SyntaxError_NamesLineAndColumn) {
-  EXPECT_NE(ErrorOf("{\n  \"class_name\": }").find("line 2, near column 17"),
-            std::string::npos);
+  EXPECT_TRUE(
+      Contains(ErrorOf("{\n  \"class_name\": }"), "line 2, near column 17"));
   for (const char* text :
        {"", " ", "{", "]", "nonsense", "{}x", "\"a\\u0000\""}) {
-    EXPECT_NE(ErrorOf(text).find("line 1"), std::string::npos) << text;
+    EXPECT_TRUE(Contains(ErrorOf(text), "line 1")) << text;
   }
 }
 
 TEST(ModelJsonTest, Load_DuplicateKey_IsRefused) {
-  EXPECT_NE(ErrorOf(R"({"class_name": "Sequential", "class_name": "Model"})")
-                .find("class_name"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(
+      ErrorOf(R"({"class_name": "Sequential", "class_name": "Model"})"),
+      "class_name"));
 }
 
 TEST(ModelJsonTest, Load_OtherJson_IsRefused) {
@@ -1310,13 +1302,12 @@ TEST(ModelJsonTest, Load_OtherJson_IsRefused) {
 }
 
 TEST(ModelJsonTest, Load_BeyondTheLimits_IsRefused) {
-  EXPECT_NE(ErrorOf(std::string((1 << 20) + 1, ' ')).find("1048577 bytes"),
-            std::string::npos);
-  EXPECT_NE(ErrorOf(std::string(1 << 20, '[')).find("more than 64"),
-            std::string::npos);
+  EXPECT_TRUE(
+      Contains(ErrorOf(std::string((1 << 20) + 1, ' ')), "1048577 bytes"));
+  EXPECT_TRUE(Contains(ErrorOf(std::string(1 << 20, '[')), "more than 64"));
   std::string layers = R"({"class_name":"Sequential","config":[{})";
   for (int i = 0; i < 4096; ++i) layers += ",{}";
-  EXPECT_NE(ErrorOf(layers + "]}").find("4097 layers"), std::string::npos);
+  EXPECT_TRUE(Contains(ErrorOf(layers + "]}"), "4097 layers"));
 }
 
 // Long lists of everything cost time in proportion.

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "../../support/contains.h"
 #include "../../support/model_weights.h"
 #include "../../support/op_runner.h"
 #include "../../support/random_models.h"
@@ -27,8 +28,7 @@ void ExpectError(const std::string& json,
   const Status status = ModelFromJson(json, &model);
   EXPECT_EQ(status.code(), Code::kInvalidArgument) << json;
   for (const char* part : parts) {
-    EXPECT_NE(std::string(status.message()).find(part), std::string::npos)
-        << status.message();
+    EXPECT_TRUE(Contains(status, part));
   }
 }
 
@@ -160,14 +160,10 @@ TEST(NestedJsonTest, Load_CallsCountedFromZeroOrOne_AreTheSame) {
         // from outside has "trainable": false only if it was set on the layer.
         const std::string again = ToJson(*model);
         const bool functional = std::string(class_name) != "Sequential";
-        EXPECT_NE(
-            again.find(functional ? R"(["inner",2,0])" : R"(["inner",1,0])"),
-            std::string::npos)
-            << again;
-        EXPECT_NE(again.find(R"("name":"inner","trainable":false)"),
-                  std::string::npos);
-        EXPECT_NE(again.find(R"("name":"d","trainable":true)"),
-                  std::string::npos);
+        EXPECT_TRUE(Contains(
+            again, functional ? R"(["inner",2,0])" : R"(["inner",1,0])"));
+        EXPECT_TRUE(Contains(again, R"("name":"inner","trainable":false)"));
+        EXPECT_TRUE(Contains(again, R"("name":"d","trainable":true)"));
         EXPECT_EQ(ToJson(*Load(again)), again);
       }
     }

@@ -16,6 +16,7 @@
 #include <sstream>
 #include <thread>
 
+#include "../../support/contains.h"
 #include "../../support/elastic_collective.h"
 #include "../../support/full_disk.h"
 #include "../../support/simulated_file_system.h"
@@ -262,11 +263,9 @@ TEST(CSVLoggerTest, Resume_RowsAreMissing_KeepsTheWholeOnes) {
     testing::internal::CaptureStderr();
     ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
     const std::string said = testing::internal::GetCapturedStderr();
-    EXPECT_NE(
-        said.find("no row of " + path + " ends at byte " +
-                  std::to_string(saved) + " of " + std::to_string(left.size())),
-        std::string::npos)
-        << said;
+    EXPECT_TRUE(Contains(said, "no row of " + path + " ends at byte " +
+                                   std::to_string(saved) + " of " +
+                                   std::to_string(left.size())));
     ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
     logger->OnFitReturn(fit, Status());
     EXPECT_EQ(ReadWhole(path),
@@ -442,7 +441,7 @@ TEST(CSVLoggerTest, Write_DiskIsFull_TrainingContinuesAndRowsFollowLater) {
   EXPECT_EQ(ReadWhole(path), three);
   std::string said = testing::internal::GetCapturedStderr();
   const std::string warning = path + ": writing a row: ";
-  ASSERT_NE(said.find(warning), std::string::npos) << said;
+  ASSERT_TRUE(Contains(said, warning));
   EXPECT_EQ(said.find(warning, said.find(warning) + 1), std::string::npos);
   testing::internal::CaptureStderr();
   {
@@ -451,7 +450,7 @@ TEST(CSVLoggerTest, Write_DiskIsFull_TrainingContinuesAndRowsFollowLater) {
     logger->OnFitReturn(fit, Status());
   }
   said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("its last 10 bytes are lost"), std::string::npos) << said;
+  EXPECT_TRUE(Contains(said, "its last 10 bytes are lost"));
   EXPECT_EQ(ReadWhole(path), three);
   // After a loss at the fit's end the rows may still be written.
   testing::internal::CaptureStderr();
@@ -464,8 +463,8 @@ TEST(CSVLoggerTest, Write_DiskIsFull_TrainingContinuesAndRowsFollowLater) {
     logger->OnFitReturn(fit, PeerLost(1, "lost"));
   }
   said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find(warning), std::string::npos) << said;
-  EXPECT_EQ(said.find("bytes are lost"), std::string::npos) << said;
+  EXPECT_TRUE(Contains(said, warning));
+  EXPECT_FALSE(Contains(said, "bytes are lost"));
 }
 
 // Many rows come while none can be written. The oldest are kept, and the newest
@@ -492,7 +491,7 @@ TEST(RowFileTest, Write_DiskIsFullForLong_WaitingRowsAreBounded) {
   for (size_t i = 0; i < most; ++i) want += row;
   EXPECT_TRUE(ReadWhole(path) == want + "last\n") << ReadWhole(path).size();
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 2) << said;
-  EXPECT_NE(said.find("too many rows wait"), std::string::npos) << said;
+  EXPECT_TRUE(Contains(said, "too many rows wait"));
   // Dropped rows count: the other ranks have no error of the full disk.
   EXPECT_EQ(file.offset(),
             static_cast<int64_t>(before.size() + 3 * most * row.size() + 5));
@@ -576,9 +575,8 @@ TEST(RowFileTest, Resume_FileWithoutTheBackupsRow_AllRanksCountWhatIsThere) {
   }
   const std::string said = testing::internal::GetCapturedStderr();
   for (const char* const size : {"11", "23"}) {
-    EXPECT_NE(said.find("no row of " + path + " ends at byte 13 of " + size),
-              std::string::npos)
-        << said;
+    EXPECT_TRUE(
+        Contains(said, "no row of " + path + " ends at byte 13 of " + size));
   }
 }
 
@@ -588,9 +586,7 @@ TEST(RowFileTest, Open_ChiefCannotWrite_EndsEveryRank) {
     FitOptions options = Quiet(1);
     options.callbacks = {CSVLogger("/nowhere/log.csv")};
     const auto history = model->Fit(Points(8).Batch(4), options);
-    EXPECT_NE(std::string(history.status().message()).find("/nowhere/log.csv"),
-              std::string::npos)
-        << history.status().message();
+    EXPECT_TRUE(Contains(history.status(), "/nowhere/log.csv"));
   });
 }
 
@@ -674,10 +670,8 @@ TEST(RowFileTest, Open_AnotherWriterHoldsTheLog_WritesBesideItUntilItIsFree) {
   testing::internal::CaptureStderr();
   ASSERT_TRUE(b.Open(parts[1].get(), false).ok());
   const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("note: some_logger: another process writes " + path +
-                      "; this one writes " + beside),
-            std::string::npos)
-      << said;
+  EXPECT_TRUE(Contains(said, "note: some_logger: another process writes " +
+                                 path + "; this one writes " + beside));
   ASSERT_EQ(b.offset(), 0);
   b.Write("head\n");
   EXPECT_EQ(ReadWhole(beside), "head\n1,1.25\n");
@@ -775,9 +769,7 @@ TEST(RowFileTest, Resume_AppendWithABackupOfByteZero_CutsNothing) {
     testing::internal::CaptureStderr();
     ASSERT_TRUE(file.Open(&solo, /*append=*/true, /*in_memory=*/false).ok());
     const std::string said = testing::internal::GetCapturedStderr();
-    EXPECT_NE(said.find("no row of " + path + " ends at byte 0"),
-              std::string::npos)
-        << said;
+    EXPECT_TRUE(Contains(said, "no row of " + path + " ends at byte 0"));
     const std::string kept = old.back() == '\n' ? old : old + "\n";
     EXPECT_EQ(file.offset(), static_cast<int64_t>(kept.size()));
     file.Write("0,1\n");
@@ -797,9 +789,7 @@ TEST(RowFileTest, Open_LogAndFileBesideItAreHeld_FailsByName) {
   const Status status = files[2].Open(&solo, false);
   testing::internal::GetCapturedStderr();
   EXPECT_EQ(status.code(), Code::kAlreadyExists);
-  EXPECT_NE(std::string(status.message()).find(path + ".worker-0"),
-            std::string::npos)
-      << status.message();
+  EXPECT_TRUE(Contains(status, path + ".worker-0"));
 }
 
 // A rollback to before the first row.
@@ -1116,9 +1106,7 @@ TEST(RowFileTest, Takeover_LogOfAnOlderRun_AppendsBehindIt) {
   next.Write("2,1\n");
   next.Close();
   const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("no row of " + path + " ends at byte 13 of 25"),
-            std::string::npos)
-      << said;
+  EXPECT_TRUE(Contains(said, "no row of " + path + " ends at byte 13 of 25"));
   EXPECT_EQ(ReadWhole(path), old + "1,1\n2,1\n");
 }
 
@@ -1137,7 +1125,7 @@ TEST(RowFileTest, Takeover_LogCannotBeOpened_JobContinuesWithAWarning) {
   own.Write("0,1\n");
   own.Close();
   const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("its rows are lost"), std::string::npos) << said;
+  EXPECT_TRUE(Contains(said, "its rows are lost"));
   // At the start it is an error.
   EXPECT_FALSE(RowFile("some_logger", folder / "none/log.csv")
                    .Open(solo.get(), false)
@@ -1163,8 +1151,7 @@ TEST(RowFileTest, Open_NothingToCut_DoesNotTruncate) {
       if (resumed) *static_cast<int64_t*>(spans[0].data) = rows;
       files.FailAfter(fail, EPERM);
       file.Open(&solo, false, /*in_memory=*/false).IgnoreError();
-      EXPECT_EQ(files.last_failed().find("truncate"), std::string::npos)
-          << files.last_failed();
+      EXPECT_FALSE(Contains(files.last_failed(), "truncate"));
       files.FailNoMore();
     }
   }
@@ -1194,7 +1181,7 @@ TEST(RowFileTest, Takeover_FileCannotBeCut_KeepsTheStatesOffset) {
     files.FailNoMore();
     ++truncates;
     EXPECT_TRUE(opened.ok()) << opened.message();
-    EXPECT_NE(said.find("its rows are lost"), std::string::npos) << said;
+    EXPECT_TRUE(Contains(said, "its rows are lost"));
     EXPECT_EQ(own.offset(), others.offset());
   }
   EXPECT_EQ(truncates, 1);
@@ -1219,12 +1206,10 @@ TEST(RowFileTest, ReadHeader_FirstLineIsTooLong_EndsNoElasticJob) {
   EXPECT_TRUE(own.is_open());
   own.Write("1,1\n");
   const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find(path + ": its first line is not a header"),
-            std::string::npos)
-      << said;
+  EXPECT_TRUE(Contains(said, path + ": its first line is not a header"));
   EXPECT_EQ(header, "");
   EXPECT_EQ(ReadWhole(path).substr(0, text.size()), text);
-  EXPECT_EQ(ReadWhole(path).find("1,1\n"), std::string::npos);
+  EXPECT_FALSE(Contains(ReadWhole(path), "1,1\n"));
   // At the start it is an error.
   RowFile first("some_logger", path);
   own.Close();
@@ -1243,9 +1228,7 @@ TEST(RowFileTest, Open_LinkToAFile_IsRefused) {
     RowFile file("some_logger", log);
     const Status status = file.Open(&solo, append);
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
-    EXPECT_NE(std::string(status.message()).find("is a symbolic link"),
-              std::string::npos)
-        << status.message();
+    EXPECT_TRUE(Contains(status, "is a symbolic link"));
     EXPECT_EQ(ReadWhole(precious), "not a log\n");
   }
   std::filesystem::create_symlink("loop", folder / "loop");
@@ -1359,8 +1342,8 @@ TEST(StepLoggerTest, Row_LossIsNaN_HasNoSign) {
   options.callbacks = {StepLogger(folder / "steps.csv")};
   ASSERT_TRUE(model->Fit(Points(32).Batch(4), options).ok());
   const std::string rows = ReadWhole(folder / "steps.csv");
-  EXPECT_NE(rows.find(",nan"), std::string::npos) << rows;
-  EXPECT_EQ(rows.find("-nan"), std::string::npos) << rows;
+  EXPECT_TRUE(Contains(rows, ",nan"));
+  EXPECT_FALSE(Contains(rows, "-nan"));
 }
 
 TEST(CSVLoggerTest, Open_FileCannotBeWritten_IsNamed) {
@@ -1368,8 +1351,7 @@ TEST(CSVLoggerTest, Open_FileCannotBeWritten_IsNamed) {
   FitOptions options = Quiet(1);
   options.callbacks = {CSVLogger("/nowhere/log.csv")};
   const auto history = model->Fit(Points(8).Batch(8), options);
-  EXPECT_NE(std::string(history.status().message()).find("/nowhere/log.csv"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(history.status(), "/nowhere/log.csv"));
 }
 
 TEST(CSVLoggerTest, Row_LossIsNaN_HasNoSign) {
@@ -1383,8 +1365,8 @@ TEST(CSVLoggerTest, Row_LossIsNaN_HasNoSign) {
   ASSERT_TRUE(std::isnan(loss));
   EXPECT_FALSE(std::signbit(loss));
   const std::string rows = ReadWhole(folder / "log.csv");
-  EXPECT_NE(rows.find(",nan"), std::string::npos) << rows;
-  EXPECT_EQ(rows.find("-nan"), std::string::npos) << rows;
+  EXPECT_TRUE(Contains(rows, ",nan"));
+  EXPECT_FALSE(Contains(rows, "-nan"));
 }
 
 // Each operation fails in turn, once, with writes of any length: the rows are
@@ -1442,7 +1424,7 @@ TEST(RowFileTest, Rollback_RowsWaitOnAFullDisk_AreWrittenAfterIt) {
       file.Close();
       const std::string said = testing::internal::GetCapturedStderr();
       EXPECT_EQ(*files.Content("logs/log.csv"), expected + next);
-      EXPECT_EQ(said.find("lost"), std::string::npos) << said;
+      EXPECT_FALSE(Contains(said, "lost"));
     }
   }
 }
@@ -1470,7 +1452,7 @@ TEST(RowFileTest, Rollback_AnotherWroteMeanwhile_WaitingRowsAreReportedLost) {
   *log.files.Content("logs/log.csv") += "7,7\n";
   ASSERT_TRUE(log.file.Open(log.solo.get(), false).ok());
   const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("its last 6 bytes are lost"), std::string::npos) << said;
+  EXPECT_TRUE(Contains(said, "its last 6 bytes are lost"));
   // Open writes the last row, which the state has.
   EXPECT_EQ(*log.files.Content("logs/log.csv"), "head\n7,7\n0,1.5\n");
 }
@@ -1489,10 +1471,8 @@ TEST(RowFileTest, Pipe_NothingReadsIt_HoldsUpNoTraining) {
   for (size_t i = 0; i < count; ++i) file.Write(row);
   file.Close();
   const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find(path + ": writing a row: nothing reads the pipe"),
-            std::string::npos)
-      << said;
-  EXPECT_NE(said.find("bytes are lost"), std::string::npos) << said;
+  EXPECT_TRUE(Contains(said, path + ": writing a row: nothing reads the pipe"));
+  EXPECT_TRUE(Contains(said, "bytes are lost"));
 }
 
 // The file must not be a reader itself: a print to the same pipe would wait for
@@ -1520,7 +1500,7 @@ TEST(RowFileTest, Pipe_ReaderLeaves_TheWriterIsNoReaderAndContinues) {
             "head\n0,1.5\n1,1.25\n");
   file.Close();
   const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("nothing reads the pipe"), std::string::npos) << said;
+  EXPECT_TRUE(Contains(said, "nothing reads the pipe"));
 }
 
 // A reader that is slower than the writer gets all rows.
@@ -1568,8 +1548,8 @@ TEST(RowFileTest, Pipe_ReaderPausesUntilTheEnd_GetsEveryRow) {
   reads.join();
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_TRUE(got == all) << got.size() << " of " << all.size();
-  EXPECT_NE(said.find("nothing reads the pipe"), std::string::npos) << said;
-  EXPECT_EQ(said.find("lost"), std::string::npos) << said;
+  EXPECT_TRUE(Contains(said, "nothing reads the pipe"));
+  EXPECT_FALSE(Contains(said, "lost"));
 }
 
 // The pipe has no reader yet, and its name may be a link.
@@ -1607,9 +1587,7 @@ TEST(CSVLoggerTest, Append_TornHeaderWithAnOpenQuote_WritesItsOwnHeader) {
   const Status fitted = model->Fit(Points(8).Batch(8), options).status();
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_TRUE(fitted.ok()) << fitted.message();
-  EXPECT_NE(said.find("line 1 of " + path + " is not a header"),
-            std::string::npos)
-      << said;
+  EXPECT_TRUE(Contains(said, "line 1 of " + path + " is not a header"));
   EXPECT_EQ(
       ReadWhole(path).find("epoch,loss,\"top, \nepoch,accuracy,loss\r\n0,"), 0u)
       << ReadWhole(path);

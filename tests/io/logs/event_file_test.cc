@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/contains.h"
 #include "../../support/fake_clock.h"
 #include "../../support/full_disk.h"
 #include "../../support/python.h"
@@ -140,9 +141,7 @@ TEST_F(EventFileTest, Open_FolderCannotBeMade_IsNamed) {
   WriteWhole(folder_ / "file", "");
   const Status status = file_.Open(folder_ / "file/logs", &clock_);
   EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
-  EXPECT_NE(std::string(status.message()).find(folder_ / "file"),
-            std::string::npos)
-      << status.message();
+  EXPECT_TRUE(Contains(status, folder_ / "file"));
   EXPECT_FALSE(file_.is_open());
   EXPECT_FALSE(file_.Flush().ok());
 }
@@ -157,9 +156,7 @@ TEST_F(EventFileTest, Flush_DiskWasFull_TearsNoRecord) {
       const Status status = file_.Flush();
       EXPECT_EQ(status.ok(), step == 1) << status.message();
       if (step == 1) continue;
-      EXPECT_NE(std::string(status.message()).find(file_.path()),
-                std::string::npos)
-          << status.message();
+      EXPECT_TRUE(Contains(status, file_.path()));
     }
     EXPECT_EQ(ReadWhole(file_.path()).size(), 100u);
   }
@@ -200,7 +197,7 @@ TEST_F(EventFileTest, Write_AnyCallFails_LeavesNoTornRecord) {
     if (count > 0) files.FailAfter(count, count % 2 == 0 ? EIO : ENOSPC);
     const Status opened = file_.Open("logs", &clock_, &files);
     if (!opened.ok()) {
-      EXPECT_NE(std::string(opened.message()).find("logs"), std::string::npos);
+      EXPECT_TRUE(Contains(opened, "logs"));
       EXPECT_EQ(files.Paths().size(), 0u) << files.last_failed();
       continue;
     }

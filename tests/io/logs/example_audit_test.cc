@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/contains.h"
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
@@ -82,7 +83,7 @@ TEST(ExampleAuditTest, Audit_RightAndWrongLogs_ProvesOrNamesTheError) {
   };
   for (const auto& c : cases) {
     const std::string said = AuditText(c.logs);
-    EXPECT_NE(said.find(c.says), std::string::npos) << said;
+    EXPECT_TRUE(Contains(said, c.says));
   }
   // Torn at its end; begun where another log ended, in the middle of a pass.
   EXPECT_EQ(AuditText({LogOf("0,0,all,0,0,4,1 3\n0,1,all,0"),

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/contains.h"
 #include "../../support/fake_clock.h"
 #include "../../support/full_disk.h"
 #include "../../support/memory_backup.h"
@@ -364,9 +365,7 @@ TEST_F(TensorBoardTest, Fit_FolderCannotBeWritten_EndsBeforeTheFirstStep) {
   fit.callbacks = {TensorBoard(options_)};
   auto history = model->Fit(Points(8).Batch(4), fit);
   ASSERT_FALSE(history.ok());
-  EXPECT_NE(std::string(history.status().message()).find(options_.log_dir),
-            std::string::npos)
-      << history.status().message();
+  EXPECT_TRUE(Contains(history.status(), options_.log_dir));
   EXPECT_EQ(model->iterations(), 0);
 }
 
@@ -384,7 +383,7 @@ TEST_F(TensorBoardTest, Fit_FolderOfANewChiefCannotBeWritten_Continues) {
   callback->OnFitReturn(fit, Status());
   const std::string told = testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 1) << told;
-  EXPECT_NE(told.find(options_.log_dir), std::string::npos) << told;
+  EXPECT_TRUE(Contains(told, options_.log_dir));
 }
 
 TEST_F(TensorBoardTest, Fit_FailureInMidRun_WarnsAndContinues) {
@@ -398,7 +397,7 @@ TEST_F(TensorBoardTest, Fit_FailureInMidRun_WarnsAndContinues) {
   auto history = model->Fit(Points(8).Batch(4), fit);
   const std::string told = testing::internal::GetCapturedStderr();
   EXPECT_TRUE(history.ok()) << history.status().message();
-  EXPECT_NE(told.find("logs/validation"), std::string::npos) << told;
+  EXPECT_TRUE(Contains(told, "logs/validation"));
   EXPECT_EQ(Tagged(Train(), "epoch_loss").size(), 2u);
 }
 
@@ -413,8 +412,8 @@ TEST_F(TensorBoardTest, Fit_DiskIsFull_WarnsOnceAndOfTheLossAtTheEnd) {
   }
   const std::string told = testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 2) << told;
-  EXPECT_NE(told.find("not written yet"), std::string::npos) << told;
-  EXPECT_NE(told.find("are lost"), std::string::npos) << told;
+  EXPECT_TRUE(Contains(told, "not written yet"));
+  EXPECT_TRUE(Contains(told, "are lost"));
 }
 
 TEST_F(TensorBoardTest, Fit_DiskIsFullAtTheStart_WarnsAndTriesAgain) {
@@ -437,8 +436,8 @@ TEST_F(TensorBoardTest, Fit_DiskIsFullAtTheStart_WarnsAndTriesAgain) {
   const std::string told = testing::internal::GetCapturedStderr();
   ASSERT_TRUE(history.ok()) << history.status().message();
   EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 2) << told;
-  EXPECT_NE(told.find("logs/train"), std::string::npos) << told;
-  EXPECT_NE(told.find("logs/validation"), std::string::npos) << told;
+  EXPECT_TRUE(Contains(told, "logs/train"));
+  EXPECT_TRUE(Contains(told, "logs/validation"));
   // A file each, of the two epochs that had space.
   ASSERT_EQ(disk.Paths().size(), 2u);
   for (const std::string& path : disk.Paths()) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/contains.h"
 #include "../../support/python.h"
 #include "../../support/simulated_file_system.h"
 #include "../../support/temp_folder.h"
@@ -238,14 +239,13 @@ TEST_F(TraceTest, Write_FileCannotBeWritten_IsNamedAndTheFitContinues) {
   options_.path = folder_ / "none/trace.json";
   const Status status = trace.Write(options_.path);
   EXPECT_EQ(status.code(), Code::kNotFound) << status.message();
-  EXPECT_NE(std::string(status.message()).find(folder_ / "none"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(status, folder_ / "none"));
   FitOptions fit = Quiet(1);
   fit.callbacks = {Profiler(options_)};
   testing::internal::CaptureStderr();
   EXPECT_TRUE(TinyModel()->Fit(Points(40).Batch(8), fit).ok());
-  EXPECT_NE(testing::internal::GetCapturedStderr().find(folder_ / "none"),
-            std::string::npos);
+  EXPECT_TRUE(
+      Contains(testing::internal::GetCapturedStderr(), folder_ / "none"));
 }
 
 TEST_F(TraceTest, Write_AnyCallFails_LeavesOneWholeTrace) {

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/contains.h"
 #include "../../support/fake_clock.h"
 #include "../../support/temp_folder.h"
 #include "core/base/byte_order.h"
@@ -44,8 +45,7 @@ class TrailTest : public testing::Test {
     std::unique_ptr<Trail> refused;
     const Status status = Trail::Open(folder_.path(), worker, 3, "", &refused);
     EXPECT_EQ(status.code(), code);
-    EXPECT_NE(std::string(status.message()).find(why), std::string::npos)
-        << status.message();
+    EXPECT_TRUE(Contains(status, why));
   }
   TrailContent Read(int worker = 2) const {
     TrailContent content;
@@ -123,7 +123,7 @@ TEST_F(TrailTest, NoteEvent_ManyBackups_DisplaceNoLoss) {
   EXPECT_FALSE(backups->Save(Saveables(), Metadata()).ok());
   content = Read();
   EXPECT_NE(content.records.back().event.code, 0);
-  EXPECT_NE(content.records.back().text.find("backup"), std::string::npos);
+  EXPECT_TRUE(Contains(content.records.back().text, "backup"));
 }
 
 TEST_F(TrailTest, Open_LaterProcess_AppendsToTheTrail) {
@@ -417,30 +417,29 @@ class TrailReportTest : public testing::Test {
   std::vector<std::unique_ptr<RingFile>> rings_;
 };
 
-void ExpectHas(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text << "lacks: " << part;
-}
-
 TEST_F(TrailReportTest, Loss_OneWorker_ReportNamesTheWaiters) {
   for (int w = 0; w < 3; ++w) Note(w, TrailKind::kStepBegan, 17);
   Note(2, TrailKind::kLost, 17, 1, 1, "silent for 2.00 s");
   Note(0, TrailKind::kReported, 17, 1, 2, "rank 1 was lost", 2);
   Note(0, TrailKind::kEnded, 0, -1, -1, "rank 1 was lost", 75);
   const std::string told = ReportText();
-  ExpectHas(told,
-            "in step 17 worker 1 was lost: silent for 2.00 s; worker 2 waited "
-            "for worker 1, for 2.00 s (operation 53); worker 0 waited for "
-            "worker 2, for 2.00 s (operation 53)\n");
-  ExpectHas(told, "ended with exit code 75 in step 17: rank 1 was lost\n");
-  ExpectHas(told, "its trail ends here, in step 17, computing: it was killed");
+  EXPECT_TRUE(Contains(
+      told,
+      "in step 17 worker 1 was lost: silent for 2.00 s; worker 2 waited "
+      "for worker 1, for 2.00 s (operation 53); worker 0 waited for "
+      "worker 2, for 2.00 s (operation 53)\n"));
+  EXPECT_TRUE(
+      Contains(told, "ended with exit code 75 in step 17: rank 1 was lost\n"));
+  EXPECT_TRUE(Contains(
+      told, "its trail ends here, in step 17, computing: it was killed"));
 }
 
 TEST_F(TrailReportTest, GivingUp_OneWorker_IsTheCause) {
   Note(0, TrailKind::kReported, 3, 1, 1, "rank 1 failed: no room", 1);
   Note(1, TrailKind::kAborted, 3, -1, -1, "no room");
-  ExpectHas(ReportText(),
-            "in step 3 worker 1 ended: no room; worker 0 waited for "
-            "worker 1");
+  EXPECT_TRUE(Contains(ReportText(),
+                       "in step 3 worker 1 ended: no room; worker 0 waited for "
+                       "worker 1"));
 }
 
 // Each start counts its rings from 1.
@@ -455,14 +454,16 @@ TEST_F(TrailReportTest, Restart_SameJob_IsAnotherIncident) {
   Note(1, TrailKind::kLost, 5, 2, 2, "silent for 2.00 s");
   Note(0, TrailKind::kReported, 5, 2, 2, "rank 2 was lost", 1);
   const std::string told = ReportText();
-  ExpectHas(told,
-            "in step 17 worker 1 was lost: exited; worker 2 waited for worker "
-            "1, for 2.00 s (operation 53); worker 0 waited for worker 2, for "
-            "2.00 s (operation 53)\n");
-  ExpectHas(told,
-            "in step 5 worker 2 was lost: silent for 2.00 s; worker 1 waited "
-            "for worker 2, for 2.00 s (operation 53); worker 0 waited for "
-            "worker 2, for 2.00 s (operation 53)\n");
+  EXPECT_TRUE(Contains(
+      told,
+      "in step 17 worker 1 was lost: exited; worker 2 waited for worker "
+      "1, for 2.00 s (operation 53); worker 0 waited for worker 2, for "
+      "2.00 s (operation 53)\n"));
+  EXPECT_TRUE(Contains(
+      told,
+      "in step 5 worker 2 was lost: silent for 2.00 s; worker 1 waited "
+      "for worker 2, for 2.00 s (operation 53); worker 0 waited for "
+      "worker 2, for 2.00 s (operation 53)\n"));
 }
 
 TEST_F(TrailReportTest, Losses_OfTwoRingsOfOneProcess_AreTwoIncidents) {
@@ -471,23 +472,26 @@ TEST_F(TrailReportTest, Losses_OfTwoRingsOfOneProcess_AreTwoIncidents) {
   Note(0, TrailKind::kFormed, 8);
   Note(0, TrailKind::kLost, 9, 2, -1, "silent");
   const std::string told = ReportText();
-  ExpectHas(told, "in step 8 worker 1 was lost: exited; worker 0 computed\n");
-  ExpectHas(told, "in step 9 worker 2 was lost: silent; worker 0 computed\n");
+  EXPECT_TRUE(Contains(
+      told, "in step 8 worker 1 was lost: exited; worker 0 computed\n"));
+  EXPECT_TRUE(Contains(
+      told, "in step 9 worker 2 was lost: silent; worker 0 computed\n"));
 }
 
 TEST_F(TrailReportTest, Losses_SplitNetwork_AreReportedFromBothSides) {
   Note(1, TrailKind::kLost, 3, 0, -1, "silent for 2.00 s");
   Note(0, TrailKind::kLost, 3, 1, -1, "silent for 2.01 s");
-  ExpectHas(ReportText(),
-            "in step 3 worker 1 says that worker 0 was lost: silent for 2.00 "
-            "s; worker 0 says that worker 1 was lost: silent for 2.01 s; "
-            "worker 1 computed; worker 0 computed\n");
+  EXPECT_TRUE(Contains(
+      ReportText(),
+      "in step 3 worker 1 says that worker 0 was lost: silent for 2.00 "
+      "s; worker 0 says that worker 1 was lost: silent for 2.01 s; "
+      "worker 1 computed; worker 0 computed\n"));
 }
 
 TEST_F(TrailReportTest, Losses_WorkerWasSelfStalled_ReportsItself) {
   Note(1, TrailKind::kLost, 3, 1, -1, "held up for 7.00 s");
-  ExpectHas(ReportText(),
-            "in step 3 worker 1 was cut off: held up for 7.00 s\n");
+  EXPECT_TRUE(Contains(ReportText(),
+                       "in step 3 worker 1 was cut off: held up for 7.00 s\n"));
 }
 
 // A worker that waits for the lost one does not compute.
@@ -501,18 +505,22 @@ TEST_F(TrailReportTest, EndedRing_Report_HasTheTime) {
   Note(1, TrailKind::kReported, 9, 1, 0, "rank 1 was lost");
   Note(1, TrailKind::kStepBegan, 10);  // and finds that it is over
   const std::string told = ReportText();
-  ExpectHas(told, "its trail ends here, in step 9, in no ring since ");
-  ExpectHas(told, "its trail ends here, in step 10, in no ring since ");
-  EXPECT_EQ(told.find("computing"), std::string::npos) << told;
+  EXPECT_TRUE(
+      Contains(told, "its trail ends here, in step 9, in no ring since "));
+  EXPECT_TRUE(
+      Contains(told, "its trail ends here, in step 10, in no ring since "));
+  EXPECT_FALSE(Contains(told, "computing"));
   Note(0, TrailKind::kFormed, 9);
   Note(0, TrailKind::kStepBegan, 9);
-  ExpectHas(ReportText(), "its trail ends here, in step 9, computing: ");
+  EXPECT_TRUE(
+      Contains(ReportText(), "its trail ends here, in step 9, computing: "));
 }
 
 TEST_F(TrailReportTest, End_FirstStepGivenUp_IsBeforeTheFirstStep) {
   Note(0, TrailKind::kStepBegan, 1);
   Note(0, TrailKind::kStepEnded, 0);
-  ExpectHas(ReportText(), "its trail ends here, before the first step: ");
+  EXPECT_TRUE(
+      Contains(ReportText(), "its trail ends here, before the first step: "));
 }
 
 TEST_F(TrailReportTest, End_StillWaiting_NamesTheWorkerWaitedFor) {
@@ -523,10 +531,11 @@ TEST_F(TrailReportTest, End_StillWaiting_NamesTheWorkerWaitedFor) {
   Note(1, TrailKind::kBlocked, 9);
   Note(2, TrailKind::kStepEnded, 8);
   const std::string told = ReportText();
-  ExpectHas(told, "in step 9, waiting for worker 1 since ");
-  ExpectHas(told, ", which waited in turn, at last for worker 2: it was");
-  ExpectHas(told, "in step 9, waiting for the others: it was");
-  ExpectHas(told, "after step 8: it was");
+  EXPECT_TRUE(Contains(told, "in step 9, waiting for worker 1 since "));
+  EXPECT_TRUE(
+      Contains(told, ", which waited in turn, at last for worker 2: it was"));
+  EXPECT_TRUE(Contains(told, "in step 9, waiting for the others: it was"));
+  EXPECT_TRUE(Contains(told, "after step 8: it was"));
 }
 
 // Later processes of this worker take the places of its steps.
@@ -545,18 +554,19 @@ TEST_F(TrailReportTest, End_StepsOfTheProcessDisplaced_IsStillKnown) {
     }
   }
   const std::string told = ReportText();
-  ExpectHas(told, "2023-11-14 22:15:00.005  its trail ends here, in step 2: ");
-  ExpectHas(told, "its trail ends here, after step 448: ");
-  ExpectHas(told, "its trail ends here, before its first step: ");
-  EXPECT_EQ(told.find("no longer"), std::string::npos) << told;
+  EXPECT_TRUE(Contains(
+      told, "2023-11-14 22:15:00.005  its trail ends here, in step 2: "));
+  EXPECT_TRUE(Contains(told, "its trail ends here, after step 448: "));
+  EXPECT_TRUE(Contains(told, "its trail ends here, before its first step: "));
+  EXPECT_FALSE(Contains(told, "no longer"));
 }
 
 // The trail is of an older program, or of the newest process.
 TEST_F(TrailReportTest, End_StepsDisplaced_ReportsThatTheyAreMissing) {
   Note(0, TrailKind::kStepBegan, 1);
   for (size_t i = 0; i < kTrailShorts; ++i) Note(0, TrailKind::kQuiet, 1, 2);
-  ExpectHas(ReportText(),
-            "its trail ends here, its steps are no longer in the");
+  EXPECT_TRUE(Contains(ReportText(),
+                       "its trail ends here, its steps are no longer in the"));
 }
 
 // A board without a battery gets the time from a server after its start.
@@ -568,15 +578,15 @@ TEST_F(TrailReportTest, Times_ClockIsSetLater_AreRightBeforeItToo) {
   clock_.wall = right;
   for (uint64_t i = 1; i <= 64; ++i) Note(0, TrailKind::kStepBegan, i);
   const std::string told = ReportText();
-  ExpectHas(told, "2023-11-14 22:13:20.003  in step 1 worker 1 was lost");
-  ExpectHas(told, "2023-11-14 22:13:20.076  its trail ends here, in step 64");
+  EXPECT_TRUE(
+      Contains(told, "2023-11-14 22:13:20.003  in step 1 worker 1 was lost"));
+  EXPECT_TRUE(Contains(
+      told, "2023-11-14 22:13:20.076  its trail ends here, in step 64"));
 }
 
 TEST_F(TrailReportTest, Report_MissingTrailsAndOtherJobs_AreNamed) {
-  EXPECT_EQ(ReportText().find("no trail of"), std::string::npos)
-      << ReportText();
-  EXPECT_EQ(ReportText().find("of a job of"), std::string::npos)
-      << ReportText();
+  EXPECT_FALSE(Contains(ReportText(), "no trail of"));
+  EXPECT_FALSE(Contains(ReportText(), "of a job of"));
   const RingFile older(4, 5, &clock_);
   clock_.Advance(5);
   RingFile newer(3, 20, &clock_);
@@ -587,12 +597,14 @@ TEST_F(TrailReportTest, Report_MissingTrailsAndOtherJobs_AreNamed) {
   ASSERT_TRUE(ParseTrail(older.Bytes(), &trails[1]).ok());
   ASSERT_TRUE(ParseTrail(newer.Bytes(), &trails[2]).ok());
   const std::string told = DescribeTrails(trails);
-  ExpectHas(told,
-            "worker 4's trail is of a job of 5 workers, and the newest, worker "
-            "3's, of 20\n");
-  ExpectHas(told,
-            "there is no trail of worker 0, worker 2, worker 5, worker 6, "
-            "worker 7, worker 8, worker 9, worker 10 and 9 more\n");
+  EXPECT_TRUE(Contains(
+      told,
+      "worker 4's trail is of a job of 5 workers, and the newest, worker "
+      "3's, of 20\n"));
+  EXPECT_TRUE(
+      Contains(told,
+               "there is no trail of worker 0, worker 2, worker 5, worker 6, "
+               "worker 7, worker 8, worker 9, worker 10 and 9 more\n"));
 }
 
 // A file may hold any numbers; the sanitizers see what overflows.
@@ -617,19 +629,19 @@ TEST_F(TrailReportTest, Report_TimesAndWorkersOutOfRange_DoNotOverflow) {
     }
   }
   const std::string told = DescribeTrails(trails);
-  ExpectHas(told, "an unknown worker was lost");
-  EXPECT_EQ(told.find("worker -1"), std::string::npos) << told;
+  EXPECT_TRUE(Contains(told, "an unknown worker was lost"));
+  EXPECT_FALSE(Contains(told, "worker -1"));
 }
 
 TEST_F(TrailReportTest, Report_ManyProcessesAndEvents_CountsWhatIsLeftOut) {
   for (int i = 0; i < 10; ++i) Note(0, TrailKind::kBegan, 0);
-  ExpectHas(ReportText(), "the last 4 of 11 processes:\n");
-  EXPECT_EQ(ReportText().find("no longer in the trail"), std::string::npos)
-      << ReportText();
+  EXPECT_TRUE(Contains(ReportText(), "the last 4 of 11 processes:\n"));
+  EXPECT_FALSE(Contains(ReportText(), "no longer in the trail"));
   for (size_t i = 0; i < kTrailLongs; ++i) Note(0, TrailKind::kJoinerWaits, 0);
-  ExpectHas(ReportText(),
-            "its events before 2023-11-14 22:13:20.013 are no longer in the "
-            "trail, except steps and waits\n");
+  EXPECT_TRUE(
+      Contains(ReportText(),
+               "its events before 2023-11-14 22:13:20.013 are no longer in the "
+               "trail, except steps and waits\n"));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/contains.h"
 #include "../../support/data_files.h"
 #include "ringlet/dataset.h"
 #include "ringlet/readers.h"
@@ -43,8 +44,7 @@ void ExpectRefused(const std::string& text, const CsvOptions& options,
   SCOPED_TRACE(text.substr(0, 200));
   const Status status = Open(text, options).Batch(1).status();
   ASSERT_FALSE(status.ok());
-  EXPECT_NE(std::string(status.message()).find(what), std::string::npos)
-      << status.message();
+  EXPECT_TRUE(Contains(status, what));
 }
 
 CsvOptions Unlabelled() {

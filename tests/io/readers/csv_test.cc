@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "../../support/contains.h"
 #include "../../support/data_files.h"
 #include "core/data/dataset_loader.h"
 #include "io/readers/csv_lines.h"
@@ -302,8 +303,7 @@ TEST(CsvTest, Label_Names_BecomeClassesInTheirOrder) {
   EXPECT_EQ(Told(rows, NoHeader(), &table, &names), told);
   EXPECT_EQ(table, expected);
   // Without a header the first line is one of the rows.
-  EXPECT_NE(Told(rows, {}, &table, &names).find("is read as data"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(Told(rows, {}, &table, &names), "is read as data"));
   EXPECT_EQ(table, expected);
   EXPECT_EQ(Told("c,a\nb,1\na,2\n", ByName("c"), &table, &names),
             "labels are names, classes in their order: 0 'a', 1 'b'\n");

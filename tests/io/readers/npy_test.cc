@@ -8,6 +8,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "../../support/contains.h"
 #include "../../support/data_files.h"
 #include "../../support/peak_memory.h"
 #include "io/readers/array_path.h"
@@ -809,9 +810,7 @@ numpy.save('manyx.npy', numpy.zeros(65537, 'u1'))
                           classes.size() * 4),
               raw);
     EXPECT_EQ(told.compare(0, 6, "note: "), 0) << told;
-    EXPECT_NE(told.find("0 '', 1 'Zebra', 2 'ca', 3 'cat', 4 'dog'"),
-              std::string::npos)
-        << told;
+    EXPECT_TRUE(Contains(told, "0 '', 1 'Zebra', 2 'ca', 3 'cat', 4 'dog'"));
   }
   // With classes the numbers are theirs, and nothing is told.
   std::vector<std::string> known = {"new"};

@@ -8,6 +8,7 @@
 #include <limits>
 #include <sstream>
 
+#include "../../support/contains.h"
 #include "../../support/random_cases.h"
 #include "../../support/reference.h"
 #include "../../support/simulated_file_system.h"
@@ -45,10 +46,7 @@ TEST(StorageTest, Tensor_BeyondTheAddressSpace_IsRefused) {
     const Status status = CheckAddressable("m.safetensors", tensor, kMost);
     EXPECT_EQ(status.code(), each.fits ? Code::kOk : Code::kResourceExhausted);
     if (each.fits) continue;
-    EXPECT_NE(
-        std::string(status.message()).find("m.safetensors: tensor 'dense"),
-        std::string::npos)
-        << status.message();
+    EXPECT_TRUE(Contains(status, "m.safetensors: tensor 'dense"));
   }
 }
 
@@ -284,7 +282,7 @@ TEST(SafetensorsTest, Read_RulesOfTheFormatBroken_IsRefused) {
     return ErrorOf(FileOf("{\"a\":{" + what + "}}", 8));
   };
   const auto has = [](const std::string& text, const std::string& part) {
-    EXPECT_NE(text.find(part), std::string::npos) << text;
+    EXPECT_TRUE(Contains(text, part));
   };
   EXPECT_EQ(tensor("\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]"),
             "");

@@ -16,10 +16,6 @@
 namespace ringlet {
 namespace {
 
-bool Contains(const Status& status, const std::string& text) {
-  return std::string(status.message()).find(text) != std::string::npos;
-}
-
 LoadWeightsOptions Torch() {
   LoadWeightsOptions options;
   options.layout = WeightsLayout::kTorch;
@@ -151,12 +147,10 @@ TEST_F(TorchTest, Load_WeightsOfPyTorch_GiveItsOutputs) {
     // Sorted by name, they are not the layers'.
     Status status = LoadWeights(cnn.get(), folder_ / ("cnn" + end), Torch());
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
-    EXPECT_TRUE(Contains(status, "(classifier.weight), F32 (3, 2, 3, 2)"))
-        << status.message();
+    EXPECT_TRUE(Contains(status, "(classifier.weight), F32 (3, 2, 3, 2)"));
     status = LoadWeights(twins.get(), folder_ / ("twins" + end), Torch());
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
-    EXPECT_TRUE(Contains(status, "'a.weight' and 'b.weight' are of one shape"))
-        << status.message();
+    EXPECT_TRUE(Contains(status, "'a.weight' and 'b.weight' are of one shape"));
   }
 }
 
@@ -216,7 +210,7 @@ TEST_F(TorchTest, Load_Mismatch_IsNamedAndOverwritesNothing) {
     const std::vector<float> before = WeightsOf(model);
     const Status status = LoadWeights(model, Arrays(folder_, w), options);
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
-    EXPECT_TRUE(Contains(status, says)) << status.message();
+    EXPECT_TRUE(Contains(status, says));
     EXPECT_EQ(WeightsOf(model), before);
   };
   auto model = Compiled({Input({3}), Dense(2)});
@@ -350,7 +344,7 @@ TEST_F(TorchTest, Load_EqualNormalizationsWithoutWeights_AreRefused) {
   size[1] = static_cast<char>(header.size() >> 8);
   WriteWhole(path, size + header + data);
   const Status status = LoadWeights(model.get(), path, Torch());
-  EXPECT_TRUE(Contains(status, "are of one shape")) << status.message();
+  EXPECT_TRUE(Contains(status, "are of one shape"));
 }
 
 // Modules, and the number that fills each one's weights.
@@ -403,7 +397,7 @@ TEST_F(TorchTest, PutInOrder_OrderThatNothingTells_Refuses) {
     const Status status =
         LoadWeights(model.get(), Filled(folder_, kernels, biases), Torch());
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
-    EXPECT_TRUE(Contains(status, says)) << status.message();
+    EXPECT_TRUE(Contains(status, says));
   };
   expect({{"net.in", 0}, {"net.out", 1}}, false,
          "'net.in.weight' and 'net.out.weight' are of one shape, and names "
@@ -635,8 +629,8 @@ TEST(PartsTest, Load_NameFitsTwoNestedModels_IsNotTaken) {
   const Status keras =
       LoadWeights(&model, Arrays(folder, {{"a/kernel", {3, 4}}}),
                   ByName(WeightsLayout::kKeras));
-  EXPECT_TRUE(Contains(keras, "'a/kernel' may be 'l/a/kernel' or 'r/a/kernel'"))
-      << keras.message();
+  EXPECT_TRUE(
+      Contains(keras, "'a/kernel' may be 'l/a/kernel' or 'r/a/kernel'"));
   WeightsReport report;
   const Status torch = LoadWeights(&model,
                                    Arrays(folder, {{"a.weight", {4, 3}},
@@ -778,7 +772,7 @@ TEST(KerasNamesTest, Load_NamesThatKerasGives_AreFound) {
         LoadWeights(model.get(), Arrays(folder, c.arrays), Silent());
     if (*c.says != '\0') {
       EXPECT_EQ(status.code(), Code::kInvalidArgument);
-      EXPECT_TRUE(Contains(status, c.says)) << status.message();
+      EXPECT_TRUE(Contains(status, c.says));
       EXPECT_EQ(WeightsOf(model.get()), before);
       continue;
     }
@@ -840,7 +834,7 @@ numpy.savez(f + "text.npz", numpy.full((3, 2), "a"), numpy.ones(2))
     const Status status =
         LoadWeights(model.get(), files.Path(name + std::string(".npz")));
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
-    EXPECT_TRUE(Contains(status, "'arr_0'")) << status.message();
+    EXPECT_TRUE(Contains(status, "'arr_0'"));
     EXPECT_EQ(WeightsOf(model.get()), before);
   }
   EXPECT_TRUE(LoadWeights(model.get(), files.Path("inf.npz")).ok());

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/contains.h"
 #include "../../support/map_environment.h"
 
 namespace ringlet {
@@ -58,8 +59,7 @@ void ExpectRefused(const std::vector<Wrong>& cases) {
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
     EXPECT_EQ(config.rank, 77);
     for (const std::string& text : wrong.says) {
-      EXPECT_NE(std::string(status.message()).find(text), std::string::npos)
-          << "no \"" << text << "\" in: " << status.message();
+      EXPECT_TRUE(Contains(status, text));
     }
     EXPECT_LT(std::string(status.message()).size(), 600u);
   }
@@ -143,8 +143,7 @@ TEST(AddressTest, Parse_NotHostAndPort_IsRefused) {
     address.port = 7;
     const Status status = ParseAddress(text, &address);
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
-    EXPECT_NE(std::string(status.message()).find(says), std::string::npos)
-        << status.message();
+    EXPECT_TRUE(Contains(status, says));
     EXPECT_EQ(address.port, 7);
   }
 }

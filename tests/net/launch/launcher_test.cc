@@ -23,6 +23,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../support/contains.h"
 #include "../../support/map_environment.h"
 #include "../../support/temp_folder.h"
 #include "core/base/key_file.h"
@@ -420,9 +421,7 @@ TEST_F(LauncherTest, Key_CannotBeMade_IsAWarning) {
   EXPECT_GT(read(ends[0], said, sizeof(said) - 1), 0);
   close(ends[0]);
   EXPECT_EQ(Of("[0] ", said), Strings{"key="}) << said;
-  EXPECT_NE(std::string(said).find("[launcher] warning: no key could be made"),
-            std::string::npos)
-      << said;
+  EXPECT_TRUE(Contains(said, "[launcher] warning: no key could be made"));
 }
 #endif
 
@@ -434,12 +433,12 @@ TEST_F(LauncherTest, ExitCode_SeveralFail_IsTheFirstFailures) {
                              "exit 4;; esac"),
             3);
   EXPECT_EQ(Of("[launcher] ", err()).size(), 1u) << err();
-  EXPECT_NE(err().find("worker 1 ended with exit code 3"), std::string::npos);
+  EXPECT_TRUE(Contains(err(), "worker 1 ended with exit code 3"));
 }
 
 TEST_F(LauncherTest, ExitCode_WorkerIsKilled_Is128AndTheSignal) {
   EXPECT_EQ(RunScript(2, "[ $i = 0 ] || kill -9 $$"), 128 + SIGKILL);
-  EXPECT_NE(err().find("worker 1 was ended by signal 9"), std::string::npos);
+  EXPECT_TRUE(Contains(err(), "worker 1 was ended by signal 9"));
 }
 
 TEST_F(LauncherTest, Failure_OthersEndWithinTheGrace_AreNotStopped) {
@@ -484,17 +483,15 @@ TEST_F(LauncherTest, ExitCode_CommandIsNotThere_Is127) {
   setenv("PATH", "/usr/bin:/bin", 1);
   EXPECT_EQ(Run({"-n", "3", "--", "ringlet-no-such-command"}), 127);
   setenv("PATH", path.c_str(), 1);
-  EXPECT_NE(err().find("cannot start 'ringlet-no-such-command'"),
-            std::string::npos)
-      << err();
-  EXPECT_NE(err().find("No such file"), std::string::npos) << err();
+  EXPECT_TRUE(Contains(err(), "cannot start 'ringlet-no-such-command'"));
+  EXPECT_TRUE(Contains(err(), "No such file"));
   EXPECT_EQ(Lines(err()).size(), 1u) << err();
 }
 
 TEST_F(LauncherTest, ExitCode_CommandCannotRun_Is126) {
   WriteWhole(folder_ / "text", "not a program");
   EXPECT_EQ(Run({"-n", "1", folder_ / "text"}), 126);
-  EXPECT_NE(err().find("ermission denied"), std::string::npos) << err();
+  EXPECT_TRUE(Contains(err(), "ermission denied"));
 }
 
 TEST_F(LauncherTest, ExitCode_WrongUsage_Is2WithAnExplanation) {
@@ -523,13 +520,13 @@ TEST_F(LauncherTest, ExitCode_WrongUsage_Is2WithAnExplanation) {
   for (const auto& [arguments, says] : cases) {
     SCOPED_TRACE(says);
     EXPECT_EQ(Run(arguments), 2);
-    EXPECT_NE(err().find(says), std::string::npos) << err();
+    EXPECT_TRUE(Contains(err(), says));
     EXPECT_EQ(Lines(err()).size(), 1u) << err();
-    EXPECT_NE(err().find("(see 'ringlet launch --help')"), std::string::npos);
+    EXPECT_TRUE(Contains(err(), "(see 'ringlet launch --help')"));
     EXPECT_EQ(out(), "");
   }
   EXPECT_EQ(Run({"--help"}), 0);
-  EXPECT_NE(out().find("--restart"), std::string::npos);
+  EXPECT_TRUE(Contains(out(), "--restart"));
 }
 
 // `ulimit -n`: too few files are an error, at whatever point they are missing.
@@ -546,7 +543,7 @@ TEST_F(LauncherTest, OpenFiles_AnyLimit_WorkersRunOrAnErrorNamesIt) {
       EXPECT_EQ(code, 1) << err();
       const Strings errors = Of("error: ", err());
       ASSERT_EQ(errors.size(), 1u) << err();
-      EXPECT_NE(errors[0].find("ulimit -n"), std::string::npos) << errors[0];
+      EXPECT_TRUE(Contains(errors[0], "ulimit -n"));
     }
   }
   EXPECT_TRUE(refused);
@@ -669,9 +666,8 @@ TEST_F(LauncherTest, Terminal_ChiefDrawsABar_IsShownBelowTheLines) {
   EXPECT_EQ(at("[1] line"), 1) << shown;
   EXPECT_EQ(at("[1] error"), 1) << shown;
   // Drawn on the way, cut to the terminal's width less one, and left in full.
-  EXPECT_NE(shown.find("[0] step 2 of 4 a b c d e f g h i j k l\x1b[0m"),
-            std::string::npos)
-      << shown;
+  EXPECT_TRUE(
+      Contains(shown, "[0] step 2 of 4 a b c d e f g h i j k l\x1b[0m"));
   EXPECT_EQ(at("[0] step 4 of 4 a b c d e f g h i j k l m n o p"), 1) << shown;
   EXPECT_EQ(screen.back(), "[0] end") << shown;
   EXPECT_LE(screen.size(), 7u) << shown;  // a warning of few cores among them
@@ -725,9 +721,8 @@ TEST_F(LauncherTest, Warning_MoreWorkersThanCores_IsGivenOnce) {
   if (cores + 1 > 256) return;
   const Strings lines = warned(cores + 1);
   ASSERT_EQ(lines.size(), 1u);
-  EXPECT_NE(lines[0].find(std::to_string(cores + 1) + " workers with 1 thread"),
-            std::string::npos)
-      << lines[0];
+  EXPECT_TRUE(
+      Contains(lines[0], std::to_string(cores + 1) + " workers with 1 thread"));
 }
 
 // --- restarts ---
@@ -788,9 +783,7 @@ TEST_F(LauncherTest, Restart_ExitCode2_EndsTheJob) {
                       {"--restart", "--backoff", "0.01", "--grace", "0.1"}),
             2);
   EXPECT_EQ(Of("[1] ", out()), (Strings{"run 1", "run 2"}));
-  EXPECT_NE(err().find("worker 1 ended with exit code 2; waiting"),
-            std::string::npos)
-      << err();
+  EXPECT_TRUE(Contains(err(), "worker 1 ended with exit code 2; waiting"));
 }
 
 TEST_F(LauncherTest, Restart_NotAskedFor_NothingIsStartedAgain) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/contains.h"
 #include "../../support/random_cases.h"
 #include "net/transport/endpoint_list.h"
 
@@ -85,8 +86,8 @@ TEST(MissingPeerReportTest, Due_ManyAreMissing_NamesTheFirst) {
   report.Begin(0);
   const std::string line = report.Due(kSecond);
   EXPECT_LT(line.size(), 1000u);
-  EXPECT_NE(line.find("rank 8 ("), std::string::npos);
-  EXPECT_NE(line.find("; and 11 more"), std::string::npos) << line;
+  EXPECT_TRUE(Contains(line, "rank 8 ("));
+  EXPECT_TRUE(Contains(line, "; and 11 more"));
 }
 
 TEST(MissingPeerReportTest, Missing_Several_NamesTheLongestFirst) {
@@ -97,8 +98,7 @@ TEST(MissingPeerReportTest, Missing_Several_NamesTheLongestFirst) {
     report.MarkMissing(r, 60 * kSecond);
   }
   EXPECT_EQ(report.Missing(60 * kSecond).find("rank 15 ("), 0u);
-  EXPECT_NE(report.Missing(60 * kSecond).find("; and 7 more"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(report.Missing(60 * kSecond), "; and 7 more"));
 }
 
 // A rank with all its links waits for the reports of others.
@@ -144,9 +144,9 @@ TEST(MissingPeerReportTest, Refusal_Same_IsReportedOnceAMinute) {
     EXPECT_EQ(report.Refused("10.0.0.9:55001", "another list", now), "");
   }
   EXPECT_NE(report.Refused("10.0.0.9:55002", "another list", 62 * kSecond), "");
-  EXPECT_NE(report.Missing(kSecond).find("; the last connection refused here, "
-                                         "from 10.0.0.9:55002: another list"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(report.Missing(kSecond),
+                       "; the last connection refused here, "
+                       "from 10.0.0.9:55002: another list"));
   EXPECT_EQ(report.RefusedBy(1, "another list", kSecond),
             "warning: rank 1 (10.0.0.1:7000) refused this worker, rank 0 of 2 "
             "(10.0.0.0:7000): another list");
@@ -156,7 +156,7 @@ TEST(MissingPeerReportTest, Refused_Quiet_IsRecordedAndNotPrinted) {
   MissingPeerReport report(0, Addresses(2), 120);
   report.Begin(0);
   EXPECT_EQ(report.Refused("10.0.0.9:1", "not a ringlet frame", 0, true), "");
-  EXPECT_NE(report.Missing(0).find("not a ringlet frame"), std::string::npos);
+  EXPECT_TRUE(Contains(report.Missing(0), "not a ringlet frame"));
 }
 
 // A stranger that always says something else: a bounded number of lines, fewer
@@ -191,9 +191,8 @@ TEST(MissingPeerReportTest, Refused_Flood_IsAFewLines) {
 TEST(MissingPeerReportTest, Due_FewerSuffice_PrintsHowMany) {
   MissingPeerReport report(0, {"a:1", "b:1", "c:1"}, 120, 2);
   report.Begin(0);
-  EXPECT_NE(report.Due(MissingPeerReport::kFirst)
-                .find(" (2 workers suffice, else it ends after 120 s)"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(report.Due(MissingPeerReport::kFirst),
+                       " (2 workers suffice, else it ends after 120 s)"));
 }
 
 // The pause grows with each attempt in vain, and no longer once it was reached.

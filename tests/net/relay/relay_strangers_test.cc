@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../support/contains.h"
 #include "../../support/threads.h"
 #include "net/ring/ring_collective.h"
 #include "net/ring/withdrawal.h"
@@ -424,7 +425,7 @@ TEST(RelayRingTest, Descriptors_TooFew_AreReportedImmediately) {
   const Status status = RingCollective::Open(options, &ring);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.message();
-  EXPECT_NE(std::string(status.message()).find("ulimit -n"), std::string::npos);
+  EXPECT_TRUE(Contains(status, "ulimit -n"));
 }
 
 }  // namespace

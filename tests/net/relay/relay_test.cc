@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "../../support/captured_output.h"
+#include "../../support/contains.h"
 #include "../../support/threads.h"
 #include "net/relay/rendezvous_table.h"
 #include "net/ring/ring_collective.h"
@@ -244,9 +245,8 @@ TEST(RelayRingTest, Jobs_NamesAloneDiffer_DoNotMix) {
     for (std::thread& thread : threads) thread.join();
     text = output.text();
   }
-  EXPECT_EQ(text.find("another took this worker's place"), std::string::npos)
-      << text;
-  EXPECT_EQ(text.find("refused"), std::string::npos) << text;
+  EXPECT_FALSE(Contains(text, "another took this worker's place"));
+  EXPECT_FALSE(Contains(text, "refused"));
   RunThreads(4, [&](int i) {
     ExpectSum(rings[i].get());
     rings[i].reset();
@@ -295,9 +295,7 @@ TEST(RelayRingTest, Withdrawal_LongList_IsHeardByAnyWorker) {
   std::unique_ptr<RingCollective> ring;
   const Status status = RingCollective::Open(options, &ring);
   EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
-  EXPECT_NE(std::string(status.message()).find("it has no data"),
-            std::string::npos)
-      << status.message();
+  EXPECT_TRUE(Contains(status, "it has no data"));
 }
 
 TEST(RelayRingTest, Open_NoKeyPortOrRelay_IsAnError) {
@@ -307,19 +305,15 @@ TEST(RelayRingTest, Open_NoKeyPortOrRelay_IsAnError) {
   options.insecure = true;
   const Status plain = RingCollective::Open(options, &ring);
   EXPECT_EQ(plain.code(), Code::kInvalidArgument);
-  EXPECT_NE(std::string(plain.message()).find("has no key"), std::string::npos);
+  EXPECT_TRUE(Contains(plain, "has no key"));
   options = RingOf(2, 0, 7000);
   options.relay = "relay";
-  EXPECT_NE(std::string(RingCollective::Open(options, &ring).message())
-                .find("has no port"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(RingCollective::Open(options, &ring), "has no port"));
   options = RingOf(2, 1, FreePorts(1)[0]);
   options.start_timeout_seconds = 3;
   const Status nobody = RingCollective::Open(options, &ring);
   EXPECT_EQ(nobody.code(), Code::kDeadlineExceeded);
-  EXPECT_NE(std::string(nobody.message()).find("by the relay at 127.0.0.1"),
-            std::string::npos)
-      << nobody.message();
+  EXPECT_TRUE(Contains(nobody, "by the relay at 127.0.0.1"));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../support/contains.h"
 #include "../../support/free_ports.h"
 #include "../../support/threads.h"
 #include "core/base/byte_order.h"
@@ -173,8 +174,7 @@ TEST_P(ElasticRingTest, Ring_WorkersAreLost_ContinuesAndAdmitsThemAgain) {
   workers_[1].Start(Of(1));
   ASSERT_TRUE(WaitForView({0, 1, 2}));
   // A busy machine may have lost another in between.
-  EXPECT_NE(workers_[0].lost.find("was lost"), std::string::npos)
-      << workers_[0].lost;
+  EXPECT_TRUE(Contains(workers_[0].lost, "was lost"));
   // Two workers end, one after the other. The last one continues alone, and
   // both join again.
   workers_[0].End();
@@ -232,7 +232,7 @@ TEST(ElasticOptionsTest, Open_TooFewOrTooManyWorkers_IsAnError) {
   EXPECT_EQ(few.code(), Code::kDeadlineExceeded);
   for (const char* part : {"1 of 3 are present", "at least 2 (min_workers)",
                            "missing are rank 1 (", "; rank 2 ("}) {
-    EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+    EXPECT_TRUE(Contains(text, part));
   }
   options.min_workers = 4;
   EXPECT_EQ(RingCollective::Open(options, &ring).code(),
@@ -246,7 +246,7 @@ TEST(ElasticOptionsTest, Open_TooFewOrTooManyWorkers_IsAnError) {
   }
   const Status many = RingCollective::Open(options, &ring);
   EXPECT_EQ(many.code(), Code::kInvalidArgument);
-  EXPECT_NE(std::string(many.message()).find("at most 64"), std::string::npos);
+  EXPECT_TRUE(Contains(many, "at most 64"));
 }
 
 TEST(ElasticOptionsTest, Open_ElasticAndOtherWorkers_AreRefused) {
@@ -258,9 +258,7 @@ TEST(ElasticOptionsTest, Open_ElasticAndOtherWorkers_AreRefused) {
     std::unique_ptr<Collective> ring;
     const Status status = RingCollective::Open(options, &ring);
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
-    EXPECT_NE(std::string(status.message()).find("min_workers"),
-              std::string::npos)
-        << status.message();
+    EXPECT_TRUE(Contains(status, "min_workers"));
   });
 }
 
@@ -337,9 +335,7 @@ TEST(ElasticOptionsTest, Open_ReturnsWithAnotherOption_FailsAndNamesIt) {
       options.bytes_per_pack *= 2;
       const Status opened = RingCollective::Open(options, &ring);
       EXPECT_EQ(opened.code(), Code::kInvalidArgument);
-      EXPECT_NE(std::string(opened.message()).find("bytes_per_pack"),
-                std::string::npos)
-          << opened.message();
+      EXPECT_TRUE(Contains(opened, "bytes_per_pack"));
       ring.reset();
       ends = true;
       for (std::thread& other : others) other.join();
@@ -376,11 +372,8 @@ TEST(ElasticOptionsTest, Withdrawal_OthersRun_TheyReportItsReason) {
       worker.End();
     }
     const std::string output = testing::internal::GetCapturedStderr();
-    EXPECT_NE(output.find("cannot take part: it has no such layer"),
-              std::string::npos)
-        << output;
-    EXPECT_EQ(output.find("has a worker here already"), std::string::npos)
-        << output;
+    EXPECT_TRUE(Contains(output, "cannot take part: it has no such layer"));
+    EXPECT_FALSE(Contains(output, "has a worker here already"));
   }
 }
 
@@ -427,8 +420,7 @@ TEST(ElasticOptionsTest, Abort_OneWorkerAlone_FailsTheNextCall) {
   ring->Abort(InvalidArgument("its callback failed"));
   const Status status = ring->Barrier();
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
-  EXPECT_NE(std::string(status.message()).find("rank 0 ("), std::string::npos)
-      << status.message();
+  EXPECT_TRUE(Contains(status, "rank 0 ("));
 }
 
 TEST(ElasticOptionsTest, Open_ListOfOne_IsARingOfOne) {

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "../../support/captured_output.h"
+#include "../../support/contains.h"
 #include "../../support/free_ports.h"
 #include "../../support/threads.h"
 #include "core/base/byte_order.h"
@@ -270,7 +271,7 @@ TEST(RingCollectiveTest, Report_ProgressBarIsOpen_IsOnALineOfItsOwn) {
     }
     text = output.text();
   }
-  EXPECT_NE(text.find("1/9 ====\nrank 0 of 2 ("), std::string::npos) << text;
+  EXPECT_TRUE(Contains(text, "1/9 ====\nrank 0 of 2 ("));
 }
 
 // After the timeout the other ranks report that they wait. They do not count
@@ -297,7 +298,7 @@ TEST(RingCollectiveTest, SlowRank_LongerThanTheTimeout_IsWaitedFor) {
        {" s in operation 5 (all-reduce of integers), step 17, for rank ",
         "rank 1 (127.0.0.1:", "which has computed for ",
         " s, step 17, after operation 4\n", " s, and continues\n"}) {
-    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+    EXPECT_TRUE(Contains(text, part));
   }
 }
 
@@ -322,7 +323,7 @@ TEST(RingCollectiveTest, Patience_OneRankComputesTooLong_EndsForAll) {
         for (const char* part : {"failed: rank ", " has waited ",
                                  "operation 5 (barrier)", "rank 1 (127.0.0.1:",
                                  "which has computed for ", "has timed out"}) {
-          EXPECT_NE(message.find(part), std::string::npos) << message;
+          EXPECT_TRUE(Contains(message, part));
         }
       },
       [](RingOptions* options) {
@@ -352,9 +353,9 @@ void ExpectBothNamed(const std::vector<Status>& results,
   for (const Status& status : results) {
     const std::string message = status.message();
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << message;
-    EXPECT_NE(message.find(first), std::string::npos) << message;
-    EXPECT_NE(message.find(second), std::string::npos) << message;
-    EXPECT_NE(message.find("rank 1"), std::string::npos) << message;
+    EXPECT_TRUE(Contains(message, first));
+    EXPECT_TRUE(Contains(message, second));
+    EXPECT_TRUE(Contains(message, "rank 1"));
   }
 }
 
@@ -499,7 +500,7 @@ void ExpectAbortReaches(int size, int failing, const Status& reason,
         const std::string name = "rank " + std::to_string(failing) + " (" +
                                  address[static_cast<size_t>(ring->rank())] +
                                  ") failed: " + reason.message();
-        EXPECT_NE(message.find(name), std::string::npos) << message;
+        EXPECT_TRUE(Contains(message, name));
         EXPECT_EQ(ring->Barrier().code(), reason.code());
         float value = 1;
         EXPECT_EQ(ring->AllReduce(&value, 1).code(), reason.code());
@@ -590,9 +591,7 @@ TEST_P(AbortTest, Abort_OfSeveralRanks_ReachesAll) {
     if (ring->rank() != 0) ring->Abort(InvalidArgument("one of several"));
     const Status status = ring->Barrier();
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
-    EXPECT_NE(std::string(status.message()).find("failed: one of several"),
-              std::string::npos)
-        << status.message();
+    EXPECT_TRUE(Contains(status, "failed: one of several"));
   });
 }
 
@@ -605,7 +604,7 @@ TEST_P(AbortTest, Abort_LongAndOddText_IsShortAndPrintable) {
     const std::string message = ring->Barrier().message();
     EXPECT_LT(message.size(), ring->rank() == 1 ? 6000u : 500u);
     if (ring->rank() != 1) {
-      EXPECT_NE(message.find("failed: ????xxx"), std::string::npos) << message;
+      EXPECT_TRUE(Contains(message, "failed: ????xxx"));
     }
   });
 }
@@ -709,7 +708,7 @@ TEST(StrangersTest, Strangers_WhileAJobRuns_DisturbNothing) {
     header.destination = static_cast<uint16_t>(&address - addresses.data());
     Stranger twin(address);
     twin.Say(FrameOf(header, EncodeIdentity(identity)));
-    EXPECT_NE(twin.Hear().find("same index"), std::string::npos);
+    EXPECT_TRUE(Contains(twin.Hear(), "same index"));
     EXPECT_TRUE(twin.closed());
 
     // A hello cut short, and one that never comes.
@@ -1173,8 +1172,7 @@ TEST(PlayedPeerTest, Peer_BreaksTheProtocol_IsLost) {
         [&](PlayedPeer* peer) { peer->SendValue(1, breach); }, &sum);
     EXPECT_EQ(status.code(), Code::kPeerLost);
     EXPECT_EQ(status.rank(), 1);
-    EXPECT_NE(std::string(status.message()).find("protocol"), std::string::npos)
-        << status.message();
+    EXPECT_TRUE(Contains(status, "protocol"));
   }
 }
 
@@ -1202,8 +1200,8 @@ TEST(PlayedPeerTest, Peer_DoesNotRead_IsLost) {
       EXPECT_EQ(status.code(), Code::kPeerLost);
       EXPECT_EQ(status.rank(), 1);
       const std::string message = status.message();
-      EXPECT_NE(message.find("stalled"), std::string::npos) << message;
-      EXPECT_NE(message.find("does not read"), std::string::npos) << message;
+      EXPECT_TRUE(Contains(message, "stalled"));
+      EXPECT_TRUE(Contains(message, "does not read"));
     }
   }
   done = true;
@@ -1224,8 +1222,7 @@ TEST(RingCollectiveTest, Open_PortInUse_NamesTheAddress) {
   const Status status = RingCollective::Open(OptionsOf(addresses, 0), &ring);
   close(fd);
   EXPECT_EQ(status.code(), Code::kAlreadyExists);
-  EXPECT_NE(std::string(status.message()).find(addresses[0]),
-            std::string::npos);
+  EXPECT_TRUE(Contains(status, addresses[0]));
 }
 
 // Immediately, and not after the time for which workers wait for each other.
@@ -1243,9 +1240,7 @@ TEST(RingCollectiveTest, Open_TooFewDescriptors_ReportsHowManyItNeeds) {
   setrlimit(RLIMIT_NOFILE, &before);
   EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.message();
   const std::string message = status.message();
-  EXPECT_NE(message.find("needs 17: 15 connections and 2 files"),
-            std::string::npos)
-      << message;
+  EXPECT_TRUE(Contains(message, "needs 17: 15 connections and 2 files"));
 }
 
 TEST(RingCollectiveTest, Open_AddressOfAnotherHost_IsRefused) {
@@ -1253,8 +1248,7 @@ TEST(RingCollectiveTest, Open_AddressOfAnotherHost_IsRefused) {
   const Status status = RingCollective::Open(
       OptionsOf({"192.0.2.1:4000", "127.0.0.1:4000"}, 0), &ring);
   EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
-  EXPECT_NE(std::string(status.message()).find("no such address"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(status, "no such address"));
 }
 
 TEST(RingCollectiveTest,
@@ -1266,9 +1260,7 @@ TEST(RingCollectiveTest,
     std::unique_ptr<Collective> ring;
     const Status status = RingCollective::Open(options, &ring);
     EXPECT_EQ(status.code(), Code::kDeadlineExceeded);
-    EXPECT_NE(std::string(status.message()).find("both workers are rank 0"),
-              std::string::npos)
-        << status.message();
+    EXPECT_TRUE(Contains(status, "both workers are rank 0"));
   };
   std::thread one([&] { open({addresses[1], addresses[0]}); });
   open(addresses);
@@ -1450,12 +1442,12 @@ TEST(NamesTest, OwnAddress_LoopbackInAJobOfSeveralHosts_IsReported) {
        {"rank 0's own address me.invalid:7000 is 127.0.1.1:7000",
         "rank 1 (far.invalid:7001)", "listens on 192.0.2.5:7000 too",
         "/etc/hosts", "instead of 127.0.1.1,"}) {
-    EXPECT_NE(own.warning.find(part), std::string::npos) << own.warning;
+    EXPECT_TRUE(Contains(own.warning, part));
   }
   // By number it is said, and not mended: it was asked for.
   find({{"127.0.0.1", 7000}, {"192.0.2.77", 7001}});
   EXPECT_EQ(Texts(own.addresses), std::vector<std::string>{"127.0.0.1:7000"});
-  EXPECT_NE(own.warning.find("rank 1 (192.0.2.77:7001)"), std::string::npos);
+  EXPECT_TRUE(Contains(own.warning, "rank 1 (192.0.2.77:7001)"));
   EXPECT_TRUE(own.complete);
   // All is well where a name has another address, or all are of one host.
   find({{"good.invalid", 7000}, far});
@@ -1475,7 +1467,7 @@ TEST(NamesTest, OwnAddress_LoopbackInAJobOfSeveralHosts_IsReported) {
   };
   find({me, far});
   EXPECT_EQ(own.addresses.size(), 1u);
-  EXPECT_NE(own.warning.find("/etc/hosts"), std::string::npos) << own.warning;
+  EXPECT_TRUE(Contains(own.warning, "/etc/hosts"));
   EXPECT_FALSE(own.complete);
 }
 
@@ -1519,9 +1511,8 @@ TEST(NamesTest, Open_OwnNameIsALoopback_ListensOnTheRouteToo) {
   Withdrawal::Begin(OptionsOf(list, 1), InvalidArgument("that was all"))
       .reset();
   zero.join();
-  EXPECT_NE(testing::internal::GetCapturedStderr().find(
-                "warning: rank 0's own address me.invalid:"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(testing::internal::GetCapturedStderr(),
+                       "warning: rank 0's own address me.invalid:"));
 }
 
 // A route to the other hosts that exists from the third question on.
@@ -1676,9 +1667,7 @@ TEST(NamesTest, Reform_OwnAddressStaysUnusable_FailsAtDeadline) {
   Answer("192.0.2.1");
   const Status status = ring->Reform();
   EXPECT_EQ(status.code(), Code::kDeadlineExceeded);
-  EXPECT_NE(std::string(status.message()).find("no such address"),
-            std::string::npos)
-      << status.message();
+  EXPECT_TRUE(Contains(status, "no such address"));
   Answer("127.0.0.1");
 }
 
@@ -1696,10 +1685,8 @@ TEST(RingCollectiveTest, Reform_AfterEachLoss_HasANewGeneration) {
       float value = 1;
       const Status lost = ring->AllReduce(&value, 1);
       EXPECT_EQ(lost.code(), Code::kPeerLost);
-      EXPECT_NE(std::string(lost.message())
-                    .find("generation " + std::to_string(generation) + ","),
-                std::string::npos)
-          << lost.message();
+      EXPECT_TRUE(
+          Contains(lost, "generation " + std::to_string(generation) + ","));
     }
   };
   std::thread zero([&] { survive(0); });
@@ -1869,9 +1856,7 @@ TEST(RingCollectiveTest, Resolver_Slow_DelaysNoOtherRank) {
     std::unique_ptr<Collective> ring;
     const Status status = RingCollective::Open(options, &ring);
     EXPECT_EQ(status.code(), Code::kDeadlineExceeded);
-    EXPECT_NE(std::string(status.message()).find("nobody.invalid"),
-              std::string::npos)
-        << status.message();
+    EXPECT_TRUE(Contains(status, "nobody.invalid"));
     // The lookup still runs, and no call has waited for it.
     EXPECT_TRUE(Await([&] { return lookups == (own ? 1 : 2); }));
   }
@@ -1888,8 +1873,7 @@ TEST(RingCollectiveTest, Lookup_UnknownName_IsNamed) {
     std::unique_ptr<Collective> ring;
     const Status status = RingCollective::Open(options, &ring);
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
-    EXPECT_NE(std::string(status.message()).find("nobody.invalid"),
-              std::string::npos);
+    EXPECT_TRUE(Contains(status, "nobody.invalid"));
     return;
   }
   NameLookup::resolver = [](const char*, const char*, const addrinfo*,
@@ -1900,8 +1884,7 @@ TEST(RingCollectiveTest, Lookup_UnknownName_IsNamed) {
   std::vector<sockaddr_storage> addresses;
   const Status status = lookup.Answer(&addresses);
   EXPECT_FALSE(status.ok());
-  EXPECT_NE(std::string(status.message()).find("nobody.invalid"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(status, "nobody.invalid"));
 }
 
 TEST(RingCollectiveTest, Destructor_OperationsInFlight_IsAllowed) {

@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../support/contains.h"
 #include "../../support/free_ports.h"
 #include "../../support/temp_folder.h"
 
@@ -197,10 +198,9 @@ class RingProcessTest : public testing::Test {
       if (static_cast<int>(r) == lost) continue;
       EXPECT_EQ(workers_[r]->Wait(kLong), 75) << "rank " << r;
       const std::string output = workers_[r]->Output();
-      EXPECT_NE(output.find(name), std::string::npos) << output;
-      EXPECT_NE(output.find("was lost: " + cause), std::string::npos) << output;
-      EXPECT_NE(output.find("generation 1, step "), std::string::npos)
-          << output;
+      EXPECT_TRUE(Contains(output, name));
+      EXPECT_TRUE(Contains(output, "was lost: " + cause));
+      EXPECT_TRUE(Contains(output, "generation 1, step "));
     }
     const double seconds =
         std::chrono::duration<double>(Steady::now() - begin).count();
@@ -269,8 +269,7 @@ TEST_F(RingProcessTest, Worker_WakesUpAfterAStop_EndsItself) {
   ExpectAllName(1, "silent");
   workers_[1]->Signal(SIGCONT);
   EXPECT_EQ(workers_[1]->Wait(kLong), 75);
-  EXPECT_NE(workers_[1]->Output().find("rank 1 ("), std::string::npos)
-      << workers_[1]->Output();
+  EXPECT_TRUE(Contains(workers_[1]->Output(), "rank 1 ("));
 }
 
 TEST_F(RingProcessTest, Worker_KilledWhileOthersCompute_IsNamedByAll) {
@@ -298,11 +297,8 @@ TEST_F(RingProcessTest, Abort_ProcessEndsImmediately_ReachesTheOthers) {
         EXPECT_EQ(workers_[r]->Wait(kLong), quits ? 9 : 1);
         if (quits) continue;
         const std::string output = workers_[r]->Output();
-        EXPECT_NE(output.find("rank 2 (127.0.0.1:"), std::string::npos)
-            << output;
-        EXPECT_NE(output.find(") failed: record 17 is damaged"),
-                  std::string::npos)
-            << output;
+        EXPECT_TRUE(Contains(output, "rank 2 (127.0.0.1:"));
+        EXPECT_TRUE(Contains(output, ") failed: record 17 is damaged"));
       }
     }
   }
@@ -457,10 +453,10 @@ TEST_F(RingProcessTest, Start_WorkersAreMissing_NamesThem) {
   for (auto& worker : workers_) {
     EXPECT_EQ(worker->Wait(kLong), 1);
     const std::string output = worker->Output();
-    EXPECT_NE(output.find("rank 0 (127.0.0.1:"), std::string::npos) << output;
-    EXPECT_NE(output.find("Connection refused"), std::string::npos) << output;
-    EXPECT_NE(output.find("rank 3 (127.0.0.1:"), std::string::npos) << output;
-    EXPECT_NE(output.find("has not connected"), std::string::npos) << output;
+    EXPECT_TRUE(Contains(output, "rank 0 (127.0.0.1:"));
+    EXPECT_TRUE(Contains(output, "Connection refused"));
+    EXPECT_TRUE(Contains(output, "rank 3 (127.0.0.1:"));
+    EXPECT_TRUE(Contains(output, "has not connected"));
   }
 }
 
@@ -475,8 +471,8 @@ TEST_F(RingProcessTest, Start_JobNamesDiffer_BothSidesNameBoth) {
   for (auto& worker : workers_) {
     EXPECT_EQ(worker->Wait(kLong), 1);
     const std::string output = worker->Output();
-    EXPECT_NE(output.find("\"apples\""), std::string::npos) << output;
-    EXPECT_NE(output.find("\"pears\""), std::string::npos) << output;
+    EXPECT_TRUE(Contains(output, "\"apples\""));
+    EXPECT_TRUE(Contains(output, "\"pears\""));
   }
 }
 
@@ -534,8 +530,7 @@ TEST_F(RingProcessTest, Start_SecondWorkerOfOneIndex_FindsItsPortInUse) {
   Child second(Arguments(1, addresses_, {"10", "1", "start=2"}),
                folder_ / "second");
   EXPECT_EQ(second.Wait(kLong), 1);
-  EXPECT_NE(second.Output().find("port is in use"), std::string::npos)
-      << second.Output();
+  EXPECT_TRUE(Contains(second.Output(), "port is in use"));
   for (auto& worker : workers_) {
     EXPECT_TRUE(worker->GoesOn());  // undisturbed
   }
@@ -563,11 +558,8 @@ TEST_F(RingProcessTest, Options_Differ_EndBothSidesAndTheThird) {
       }
       for (auto& worker : workers_) {
         EXPECT_EQ(worker->Wait(kLong), 2) << worker->Output();
-        EXPECT_NE(worker->Output().find(kind.cause), std::string::npos)
-            << worker->Output();
-        EXPECT_NE(worker->Output().find("rank " + std::to_string(odd)),
-                  std::string::npos)
-            << worker->Output();
+        EXPECT_TRUE(Contains(worker->Output(), kind.cause));
+        EXPECT_TRUE(Contains(worker->Output(), "rank " + std::to_string(odd)));
       }
     }
   }
@@ -580,10 +572,8 @@ TEST_F(RingProcessTest, Start_OtherListOfTheSameHosts_EndsBothSides) {
         {"1", "1", "start=300"});
   for (auto& worker : workers_) {
     EXPECT_EQ(worker->Wait(kLong), 2) << worker->Output();
-    EXPECT_NE(
-        worker->Output().find("rank 1 was given other workers than rank 0"),
-        std::string::npos)
-        << worker->Output();
+    EXPECT_TRUE(Contains(worker->Output(),
+                         "rank 1 was given other workers than rank 0"));
   }
 }
 
@@ -600,9 +590,7 @@ TEST_F(RingProcessTest, Start_OtherListOfAnotherHost_EndsOnlyTheStranger) {
   // Dials rank 0 from 127.0.0.1, where rank 1 of the list is not.
   Spawn(1, zero + "," + at("127.0.0.1", 2), {"1", "1", "start=300", "tcp=1"});
   EXPECT_EQ(workers_[1]->Wait(kLong), 2) << workers_[1]->Output();
-  EXPECT_NE(workers_[1]->Output().find("refused this worker"),
-            std::string::npos)
-      << workers_[1]->Output();
+  EXPECT_TRUE(Contains(workers_[1]->Output(), "refused this worker"));
   for (const char* text : {"refused a connection from 127.0.0.1:",
                            " waits for rank 1 (127.0.0.9:"}) {
     EXPECT_TRUE(workers_[0]->Says(text)) << workers_[0]->Output();
@@ -622,8 +610,7 @@ TEST_F(RingProcessTest, Wait_MissingOrRefused_NamesTheRankAndTheReason) {
       << workers_[1]->Output();
   for (int r = 0; r < 2; ++r) {
     EXPECT_TRUE(workers_[r]->Says(" waits for rank ")) << workers_[r]->Output();
-    EXPECT_NE(workers_[r]->Output().find("rank 2 (127.0.0.1:"),
-              std::string::npos);
+    EXPECT_TRUE(Contains(workers_[r]->Output(), "rank 2 (127.0.0.1:"));
     EXPECT_EQ(workers_[r]->Wait(0), -1);  // another job is no reason to end
   }
   // Dozens of attempts print one line.
@@ -741,11 +728,10 @@ TEST_F(TrainTest, Train_OneRankCannotTakePart_EndsAllWithItsReason) {
       const std::string output = workers_[i]->Output();
       EXPECT_TRUE(code == 1 || code == 2) << code << output;
       if (i == 2) continue;  // the culprit
-      EXPECT_NE(output.find("rank " + std::to_string(culprit) + " (" +
-                            addresses_of_[culprit] + ") cannot take part: "),
-                std::string::npos)
-          << output;
-      EXPECT_NE(output.find(kind.cause), std::string::npos) << output;
+      EXPECT_TRUE(Contains(output, "rank " + std::to_string(culprit) + " (" +
+                                       addresses_of_[culprit] +
+                                       ") cannot take part: "));
+      EXPECT_TRUE(Contains(output, kind.cause));
     }
   }
 }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/contains.h"
 #include "scripted_socket.h"
 
 namespace ringlet {
@@ -395,9 +396,7 @@ TEST_P(SealedStreamTest, Peer_AnotherKey_GetsNoAnswer) {
   EXPECT_EQ(pair.b.text.find("it does not have this job's key"), 0u);
   EXPECT_TRUE(pair.b.stream->blocked()) << "nor can it be";
   pair.below_a.End();
-  EXPECT_NE(pair.a.text.find("is its key (RINGLET_KEY_FILE) the same"),
-            std::string::npos)
-      << pair.a.text;
+  EXPECT_TRUE(Contains(pair.a.text, "is its key (RINGLET_KEY_FILE) the same"));
 }
 
 // The peer means a worker of another list, of a list of another length, or
@@ -414,7 +413,7 @@ TEST_P(SealedStreamTest, Peer_MeansAnotherWorker_GetsNoAnswer) {
     EXPECT_FALSE(pair.a.stream->open());
     EXPECT_FALSE(pair.b.stream->open());
     EXPECT_EQ(pair.b.ended, 1);
-    EXPECT_NE(pair.b.text.find("another list of workers"), std::string::npos);
+    EXPECT_TRUE(Contains(pair.b.text, "another list of workers"));
   }
 }
 
@@ -452,7 +451,7 @@ TEST_P(SealedStreamTest, Peer_Plain_IsNamed) {
   Pair pair;
   Bytes reject = {'R', 'G', 'L', 'T', 1};
   pair.below_a.Deliver(&reject);
-  EXPECT_NE(pair.a.text.find("has no key"), std::string::npos);
+  EXPECT_TRUE(Contains(pair.a.text, "has no key"));
 }
 
 // As with a web server's address in TF_CONFIG.
@@ -464,9 +463,8 @@ TEST_P(SealedStreamTest, Connect_WebServerAnswers_IsNamed) {
   Bytes bytes(answer.begin(), answer.end());
   pair.below_a.Deliver(&bytes);
   EXPECT_EQ(pair.a.ended, 1);
-  EXPECT_NE(pair.a.text.find("that is HTTP: give the address of a worker"),
-            std::string::npos)
-      << pair.a.text;
+  EXPECT_TRUE(
+      Contains(pair.a.text, "that is HTTP: give the address of a worker"));
 }
 
 // Beyond it the numbers go on with another key.
