@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "../support/contains.h"
+#include "../support/expect_ok.h"
 #include "../support/temp_folder.h"
 #include "../support/tiny_networks.h"
 #include "io/weights/safetensors.h"
@@ -78,8 +79,7 @@ void Replace(std::string* text, const std::string& from,
 // IDX as the format has it, of what ReadIdx made of a .gz.
 void WritePlain(const std::string& from, const std::string& to) {
   IdxArray array;
-  const Status read = ReadIdx(from, &array);
-  ASSERT_TRUE(read.ok()) << read.message();
+  ASSERT_OK(ReadIdx(from, &array));
   ASSERT_EQ(array.dtype, DType::kUint8);
   std::string bytes = {0, 0, 8, static_cast<char>(array.shape.rank())};
   for (int i = 0; i < array.shape.rank(); ++i) {

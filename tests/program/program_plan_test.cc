@@ -8,6 +8,7 @@
 #include "../support/contains.h"
 #include "../support/data_files.h"
 #include "../support/elastic_collective.h"
+#include "../support/expect_ok.h"
 #include "../support/program.h"
 #include "../support/temp_folder.h"
 #include "io/keras/compile_json.h"
@@ -29,8 +30,7 @@ std::string Layered(const std::string& shape, const std::string& layers) {
 size_t BytesOfAStep(const std::string& model_json, const std::string& optimizer,
                     const std::string& loss, int threads, int64_t batch) {
   std::unique_ptr<Model> model;
-  const Status read = ModelFromJson(model_json, &model);
-  EXPECT_TRUE(read.ok()) << read.message();
+  EXPECT_OK(ModelFromJson(model_json, &model));
   Optimizer o;
   Loss l;
   EXPECT_TRUE(OptimizerFromJson(optimizer, &o).ok());
@@ -38,7 +38,7 @@ size_t BytesOfAStep(const std::string& model_json, const std::string& optimizer,
   CompileOptions options;
   options.threads = threads;
   model->Compile(o, l, {}, options);
-  EXPECT_TRUE(model->status().ok()) << model->status().message();
+  EXPECT_OK(model->status());
   const int64_t examples = batch + 3;
   const std::vector<float> x(examples * model->input_shape().elements(), 0.5f),
       y(examples * l.targets(model->output_shape()), 1);
@@ -46,12 +46,14 @@ size_t BytesOfAStep(const std::string& model_json, const std::string& optimizer,
   fit.verbose = Verbose::kSilent;
   const Shape targets =
       l.takes_classes() ? Shape() : Shape(model->output_shape());
-  const auto trained = model->Fit(
-      Dataset(MemorySource({DType::kFloat32, model->input_shape()}, x.data(),
-                           {DType::kFloat32, targets}, y.data(), examples))
-          .Batch(batch),
-      fit);
-  EXPECT_TRUE(trained.ok()) << trained.status().message();
+  EXPECT_OK(
+      model
+          ->Fit(Dataset(MemorySource({DType::kFloat32, model->input_shape()},
+                                     x.data(), {DType::kFloat32, targets},
+                                     y.data(), examples))
+                    .Batch(batch),
+                fit)
+          .status());
   return model->BytesUsed();
 }
 
@@ -333,7 +335,7 @@ TEST_F(ProgramTest, Plan_ElasticJob_IsOfAWorkerLeftAlone) {
     Sequential model({Input({28, 28}), Flatten(), Dense(8), Dense(10)});
     model.Compile(Adam(), SparseCategoricalCrossentropy(kFromLogits), {},
                   options);
-    ASSERT_TRUE(model.status().ok()) << model.status().message();
+    ASSERT_OK(model.status());
     EXPECT_EQ(NumberAfter(out_, "weights") + NumberAfter(out_, "gradients") +
                   NumberAfter(out_, "slots") + NumberAfter(out_, "local"),
               static_cast<int64_t>(model.BytesUsed()));

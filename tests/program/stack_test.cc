@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "../support/expect_ok.h"
 #include "../support/free_ports.h"
 #include "../support/temp_folder.h"
 #include "../support/threads.h"
@@ -100,8 +101,7 @@ void TrainOneRank(int rank, const std::vector<std::string>& addresses,
   ring.rank = rank;
   ring.addresses = addresses;
   std::unique_ptr<RingCollective> collective;
-  const Status open = RingCollective::Open(ring, &collective);
-  ASSERT_TRUE(open.ok()) << open.message();
+  ASSERT_OK(RingCollective::Open(ring, &collective));
   CompileOptions compile(collective.get());
   compile.threads = 2;
   Sequential model({Input({2}), Dense(64), Reshape({8, 8, 1}),
@@ -122,8 +122,7 @@ void TrainOneRank(int rank, const std::vector<std::string>& addresses,
       TensorBoard(logs),
       CSVLogger(folder + "/log" + std::to_string(rank) + ".csv"),
       EarlyStopping()};
-  const auto history = model.Fit(Points(200).Shuffle(1).Batch(40), options);
-  EXPECT_TRUE(history.ok()) << history.status().message();
+  EXPECT_OK(model.Fit(Points(200).Shuffle(1).Batch(40), options).status());
 }
 
 TEST(StackTest, Threads_OfTheLibrary_UseAQuarterOfTheirStacks) {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "expect_ok.h"
 #include "ringlet/shape.h"
 
 namespace ringlet {
@@ -22,8 +23,7 @@ inline void CopyState(Saveable* from, Saveable* to) {
     ASSERT_EQ(a[i].bytes(), b[i].bytes());
     std::memcpy(b[i].data, a[i].data, a[i].bytes());
   }
-  const Status loaded = to->StateLoaded();
-  ASSERT_TRUE(loaded.ok()) << loaded.message();
+  ASSERT_OK(to->StateLoaded());
 }
 
 }  // namespace ringlet

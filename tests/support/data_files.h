@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "contains.h"
+#include "expect_ok.h"
 #include "ringlet/dataset.h"
 #include "ringlet/status.h"
 #include "temp_folder.h"
@@ -103,9 +104,8 @@ void ReadAll(Source* source, std::vector<X>* x, std::vector<Y>* y) {
   ASSERT_EQ(source->y().bytes() % sizeof(Y), 0u);
   x->resize(index.size() * source->x().bytes() / sizeof(X));
   y->resize(index.size() * source->y().bytes() / sizeof(Y));
-  const Status s = source->Read(index.data(), static_cast<int>(index.size()),
-                                x->data(), y->data());
-  ASSERT_TRUE(s.ok()) << s.message();
+  ASSERT_OK(source->Read(index.data(), static_cast<int>(index.size()),
+                         x->data(), y->data()));
 }
 
 // An error of this kind that names the file and, with `where`, the place.
@@ -125,8 +125,7 @@ inline void ExpectCutsAreFound(const DataFiles& files, const std::string& name,
                                const std::string& bytes, const ReadFile& read,
                                const std::string& where) {
   std::string content;
-  const Status whole = read(files.Write(name, bytes), &content);
-  ASSERT_TRUE(whole.ok()) << whole.message();
+  ASSERT_OK(read(files.Write(name, bytes), &content));
   for (size_t n = 0; n < bytes.size(); ++n) {
     SCOPED_TRACE(name + " cut to " + std::to_string(n) + " bytes");
     const std::string path = files.Write(name, bytes.substr(0, n));
@@ -141,8 +140,7 @@ inline void ExpectGzipDamageIsFound(const DataFiles& files,
                                     const std::string& packed,
                                     const ReadFile& read) {
   std::string good;
-  const Status whole = read(files.Write(name, packed), &good);
-  ASSERT_TRUE(whole.ok()) << whole.message();
+  ASSERT_OK(read(files.Write(name, packed), &good));
   for (size_t i = 0; i < packed.size(); ++i) {
     for (int bit = 0; bit < 8; ++bit) {
       SCOPED_TRACE(name + ": byte " + std::to_string(i) + ", bit " +

@@ -11,6 +11,7 @@
 
 #include "contains.h"
 #include "core/layers/layer_table.h"
+#include "expect_ok.h"
 #include "ringlet/model.h"
 #include "temp_folder.h"
 
@@ -19,7 +20,7 @@ namespace ringlet {
 // Weights that are the same on every machine.
 inline void CompileOne(Model* model) {
   model->Compile(SGD(), MeanSquaredError());
-  ASSERT_TRUE(model->status().ok()) << model->status().message();
+  ASSERT_OK(model->status());
   for (int64_t i = 0; i < model->num_weights(); ++i) {
     model->weights()[i] = static_cast<float>(i % 97 - 48) / 64;
   }
@@ -30,7 +31,7 @@ template <typename Save>
 std::string Exported(const Save& save) {
   TempFolder folder;
   const Status status = save(folder / "m");
-  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_OK(status);
   return status.ok() ? ReadWhole(folder / "m") : "";
 }
 

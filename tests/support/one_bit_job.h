@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "elastic_collective.h"
+#include "expect_ok.h"
 #include "one_bit_layer.h"
 #include "ringlet/fit.h"
 #include "tiny_model.h"
@@ -225,7 +226,7 @@ inline void ExpectRight(const std::vector<Trained>& runs,
   for (const int w : workers) {
     SCOPED_TRACE("worker " + std::to_string(w));
     const Trained& run = runs[static_cast<size_t>(w)];
-    EXPECT_TRUE(run.status.ok()) << run.status.message();
+    EXPECT_OK(run.status);
     EXPECT_EQ(run.digest, Undisturbed(rounds).digest);
     EXPECT_EQ(run.loss, Undisturbed(rounds).loss);
   }

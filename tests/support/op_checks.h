@@ -10,6 +10,7 @@
 #include <cmath>
 #include <vector>
 
+#include "expect_ok.h"
 #include "op_runner.h"
 
 namespace ringlet {
@@ -44,7 +45,7 @@ inline void CheckGradients(const Layer& layer, const std::vector<Shape>& shapes,
                            int64_t batch, int threads = 1) {
   SCOPED_TRACE(ClassName(layer));
   OpRunner runner(layer, shapes);
-  ASSERT_TRUE(runner.status().ok()) << runner.status().message();
+  ASSERT_OK(runner.status());
   std::vector<Floats> x = RandomInputs(shapes, batch);
   std::vector<Floats> w = runner.RandomWeights(7);
   const Floats dy = RandomFloats(
@@ -80,7 +81,7 @@ class RandomOp : public OpRunner {
  public:
   RandomOp(const Layer& layer, const std::vector<Shape>& shapes, int64_t batch)
       : OpRunner(layer, shapes), batch_(batch) {
-    EXPECT_TRUE(status().ok()) << status().message();
+    EXPECT_OK(status());
     if (!status().ok()) return;
     x_ = RandomInputs(shapes, batch);
     w_ = RandomWeights(7);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/layers/op.h"
+#include "expect_ok.h"
 #include "ringlet/compute.h"
 
 namespace ringlet {
@@ -135,7 +136,7 @@ class OpRunner : private GradientSink {
     Status failed;
     call.status = &failed;
     op_->Forward(call);
-    EXPECT_TRUE(failed.ok()) << failed.message();
+    EXPECT_OK(failed);
     scratch.ExpectUntouched(op_->forward_scratch(batch, threads), "scratch");
     saved.ExpectUntouched(op_->saved_floats(batch), "saved");
     changes.ExpectUntouched(Sizes(weights), "state changes");
@@ -162,7 +163,7 @@ class OpRunner : private GradientSink {
                   GuardedFloats::kUnwritten);
     taken_to_ = WeightFloats();
     op_->Backward(call);
-    EXPECT_TRUE(failed.ok()) << failed.message();
+    EXPECT_OK(failed);
     backward.ExpectUntouched(op_->backward_scratch(batch, threads),
                              "backward scratch");
     gradient.ExpectUntouched(dy.size(), "dy");

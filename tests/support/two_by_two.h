@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "expect_ok.h"
 #include "ringlet/model.h"
 
 namespace ringlet {
@@ -66,7 +67,7 @@ struct TwoByTwo {
                            {MeanAbsoluteErrorMetric()}, 0.25f)};
     }
     model.Compile(Adam(0.01f), losses, collective);
-    EXPECT_TRUE(model.status().ok()) << model.status().message();
+    EXPECT_OK(model.status());
   }
 };
 

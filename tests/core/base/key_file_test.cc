@@ -9,6 +9,7 @@
 #include <fstream>
 #include <string>
 
+#include "../../support/expect_ok.h"
 #include "../../support/temp_folder.h"
 
 namespace ringlet {
@@ -46,9 +47,8 @@ TEST_F(KeyFileTest, Read_OneKeyOrTwoWithComments_HasTheirBytes) {
   ASSERT_TRUE(Read(kText).ok());
   ASSERT_EQ(keys_->count, 1);
   for (int i = 0; i < 32; ++i) EXPECT_EQ(keys_->keys[0].bytes[i], i);
-  const Status two = Read(std::string("# new\r\n\r\n\t") + kOther +
-                          " \r\n# old\n" + kText + "\n\n");
-  ASSERT_TRUE(two.ok()) << two.message();
+  ASSERT_OK(Read(std::string("# new\r\n\r\n\t") + kOther + " \r\n# old\n" +
+                 kText + "\n\n"));
   ASSERT_EQ(keys_->count, 2);
   EXPECT_EQ(keys_->keys[0].bytes[31], 0xff);
   EXPECT_EQ(keys_->keys[1].bytes[31], 31);

@@ -10,6 +10,7 @@
 #include <set>
 #include <thread>
 
+#include "../../support/expect_ok.h"
 #include "../../support/random_cases.h"
 #include "core/data/dataset_loader.h"
 #include "core/data/permutation.h"
@@ -41,7 +42,7 @@ Indices Part(const Dataset& d, const DataPosition& at, int rank, int world) {
 
 // All batches of one rank from the beginning to the first end.
 std::vector<Indices> Batches(const Dataset& d, int rank = 0, int world = 1) {
-  EXPECT_TRUE(d.status().ok()) << d.status().message();
+  EXPECT_OK(d.status());
   std::vector<Indices> batches;
   DataPosition at;
   for (bool last = false; !last;) {
@@ -253,8 +254,7 @@ TEST(AutoShardTest, CheckStart_PositionOfNoStep_IsRefused) {
 // Counts the uses of each example in every pass, by rank, and compares the
 // plans of all ranks on the way.
 void Audit(const Dataset& d, int world, int64_t n, int passes, int64_t uses) {
-  ASSERT_TRUE(d.CheckStart({0, 0}, world).ok())
-      << d.CheckStart({0, 0}, world).message();
+  ASSERT_OK(d.CheckStart({0, 0}, world));
   std::vector<std::vector<int>> used(passes + 1, std::vector<int>(n));
   DataPosition at;
   int64_t steps = 0;

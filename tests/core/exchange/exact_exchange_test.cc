@@ -11,6 +11,7 @@
 #include <random>
 #include <vector>
 
+#include "../../support/expect_ok.h"
 #include "../../support/thread_collective.h"
 #include "core/base/solo_collective.h"
 
@@ -18,12 +19,6 @@ namespace ringlet {
 namespace {
 
 using Numbers = std::vector<float>;
-
-#define ASSERT_OK(expression)                           \
-  do {                                                  \
-    const Status ok_status = (expression);              \
-    ASSERT_TRUE(ok_status.ok()) << ok_status.message(); \
-  } while (0)
 
 // The gradients of six tensors, in 5 buckets, then the changes of two.
 constexpr int64_t kSizes[] = {700, 1, 256, 257, 3000, 10, 30, 10};

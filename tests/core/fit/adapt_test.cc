@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
 #include "ringlet/checkpoint.h"
@@ -69,7 +70,7 @@ std::unique_ptr<Sequential> MakeModel(Collective* collective = nullptr) {
   options.collective = collective;
   model->Compile(SGD(0.01f), SparseCategoricalCrossentropy(kFromLogits),
                  {Accuracy()}, options);
-  EXPECT_TRUE(model->status().ok()) << model->status().message();
+  EXPECT_OK(model->status());
   return model;
 }
 
@@ -199,7 +200,7 @@ TEST(AdaptTest, Layer_CalledTwice_IsRefused) {
   const auto y = model.CallAgain(x, {b});
   model.Add(Dense(2), {model.Add(Flatten(), {model.Add(Add(), {x, y})})});
   model.Compile(SGD(0.01f), SparseCategoricalCrossentropy(kFromLogits));
-  ASSERT_TRUE(model.status().ok()) << model.status().message();
+  ASSERT_OK(model.status());
   const Dataset rows{std::make_shared<Rows>(8)};
   const Dataset labels{
       MemorySource({DType::kInt32, {}}, kLabels, {}, nullptr, 8)};
@@ -217,12 +218,11 @@ TEST(AdaptTest, Inputs_InOneRow_HaveTheirOwnStatistics) {
             {model.Add(Concatenate(), {model.Add(Normalization(), {a}),
                                        model.Add(Normalization(), {b})})});
   model.Compile(SGD(0.01f), SparseCategoricalCrossentropy(kFromLogits));
-  ASSERT_TRUE(model.status().ok()) << model.status().message();
+  ASSERT_OK(model.status());
   const float x[] = {1, 10, 3, 30};
   const Dataset data(
       MemorySource({DType::kFloat32, {2}}, x, {DType::kInt32, {}}, kLabels, 2));
-  const Status status = model.Adapt(data);
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(model.Adapt(data));
   EXPECT_EQ(model.layer(2).means, std::vector<float>{2});
   EXPECT_EQ(model.layer(3).means, std::vector<float>{20});
 }
@@ -249,9 +249,8 @@ TEST(AdaptTest, Compile_OfAnAdaptedAndANewModel_Agree) {
     options.collective = collective;
     alone->Compile(SGD(0.01f), SparseCategoricalCrossentropy(kFromLogits), {},
                    options);
-    EXPECT_TRUE(alone->status().ok()) << alone->status().message();
-    const Status status = alone->Fit(data, OneEpoch()).status();
-    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_OK(alone->status());
+    EXPECT_OK(alone->Fit(data, OneEpoch()).status());
   });
 }
 
@@ -262,8 +261,7 @@ TEST(AdaptTest, Workers_OfOneJob_HaveTheBitsOfOne) {
   std::vector<float> means[3];
   RunRanks(3, [&](Collective* collective) {
     auto model = MakeModel(collective);
-    const Status status = model->Fit(data, OneEpoch()).status();
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(model->Fit(data, OneEpoch()).status());
     means[collective->rank()] = NormOf(*model).means;
   });
   for (const std::vector<float>& each : means) {

@@ -9,6 +9,7 @@
 
 #include "../../support/contains.h"
 #include "../../support/elastic_collective.h"
+#include "../../support/expect_ok.h"
 #include "../../support/slow_layer.h"
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
@@ -103,7 +104,7 @@ constexpr int64_t kAuto = LocalUpdates::kAutoSteps;
 TEST(AutoStepsTest, Steps_SlowerLink_MakesLongerRounds) {
   SlowLink fast(0), slow(3);
   const Trained few = Train(kAuto, &fast), many = Train(kAuto, &slow);
-  ASSERT_TRUE(few.status.ok()) << few.status.message();
+  ASSERT_OK(few.status);
   EXPECT_GE(few.steps, 8);
   EXPECT_LE(many.steps, 512);
   EXPECT_GT(many.steps, few.steps);
@@ -122,7 +123,7 @@ TEST(AutoStepsTest, Backup_StepsChosen_KeepsTheirNumber) {
   EXPECT_TRUE(Contains(other.status, "give \"auto\""));
   const int before = fast.sums;
   const Trained rest = Train(kAuto, &fast, folder / "b");
-  ASSERT_TRUE(rest.status.ok()) << rest.status.message();
+  ASSERT_OK(rest.status);
   EXPECT_EQ(rest.steps, first.steps);
   EXPECT_GT(fast.sums, before);
   EXPECT_EQ(rest.weights, Train(first.steps, nullptr).weights);
@@ -143,7 +144,7 @@ TEST(AutoStepsTest, Joiner_StepsChosen_TakesTheirNumber) {
     live(1, kNever);
   });
   for (const Trained& trained : last) {
-    ASSERT_TRUE(trained.status.ok()) << trained.status.message();
+    ASSERT_OK(trained.status);
     EXPECT_EQ(trained.steps, last[0].steps);
   }
   EXPECT_EQ(Train(last[0].steps, nullptr).weights, last[0].weights);

@@ -19,6 +19,7 @@
 
 #include "../../support/contains.h"
 #include "../../support/elastic_collective.h"
+#include "../../support/expect_ok.h"
 #include "../../support/random_cases.h"
 #include "../../support/sanitized.h"
 #include "../../support/slow_layer.h"
@@ -99,7 +100,7 @@ void RunWorker(ElasticJob* job, int worker, unsigned seed, int restarts,
       ++*losses;
       continue;
     }
-    ASSERT_TRUE(run.status.ok()) << run.status.message();
+    ASSERT_OK(run.status);
     const Trained& undisturbed = Undisturbed(local_steps);
     EXPECT_EQ(run.digest, undisturbed.digest) << "worker " << worker;
     if (!run.losses.empty()) {  // or it came when all was done
@@ -248,7 +249,7 @@ TEST(ElasticTest, Compile_FirstWorkerIsLost_OthersBeginWithOneModel) {
         const Status status =
             model.Fit(Points(203).Batch(40), Quiet(1)).status();
         if (w == 0) return;
-        EXPECT_TRUE(status.ok()) << status.message();
+        EXPECT_OK(status);
         digests[w] = model.weights_digest();
       });
       EXPECT_EQ(digests[1], digests[2]);
@@ -361,7 +362,7 @@ TEST(ElasticTest, Loss_InACallbackAfterAStep_EndsWithTheSameBits) {
       })};
       const Trained run = Train(Options(&collective, local_steps), options);
       if (w == 0) return;
-      EXPECT_TRUE(run.status.ok()) << run.status.message();
+      EXPECT_OK(run.status);
       EXPECT_EQ(run.digest, Undisturbed(local_steps).digest);
     });
   }
@@ -412,7 +413,7 @@ TEST(ElasticTest, Loss_InACallbackAtAStepsEnd_CostsNoStep) {
         fit.callbacks = {std::make_shared<MeetsAtEnds>(), counts};
         const Trained run = Train(Options(&collective, local_steps), fit);
         if (collective.ended()) return;
-        ASSERT_TRUE(run.status.ok()) << run.status.message();
+        ASSERT_OK(run.status);
         EXPECT_EQ(run.digest, Undisturbed(local_steps).digest);
         EXPECT_EQ(counts->ends, 3 * 6);
       });
@@ -448,7 +449,7 @@ TEST(ElasticTest, Loss_StateCutOff_CostsOnlyStepsSinceTheLastCheck) {
       fit.callbacks = {std::make_shared<TakesAPart>()};
       const Trained run = Train(Options(&collective, local_steps), fit);
       if (collective.ended()) return;
-      ASSERT_TRUE(run.status.ok()) << run.status.message();
+      ASSERT_OK(run.status);
       EXPECT_EQ(run.digest, Undisturbed(local_steps).digest);
     });
   }
@@ -590,7 +591,7 @@ TEST(ElasticTest, Joiner_AnotherModel_EndsAlone) {
           },
           false)};
       const Trained run = Train(Exact(&collective), options);
-      EXPECT_TRUE(run.status.ok()) << run.status.message();
+      EXPECT_OK(run.status);
       EXPECT_EQ(run.digest, Undisturbed().digest);
     });
   }
@@ -662,7 +663,7 @@ TEST(ElasticTest, Loss_NoRankHasTheWholeModel_LoadsTheBackup) {
       if (w != 1) return;
       EXPECT_EQ(keeps->restored(), c.restores);
       if (c.restores || c.compares) {
-        EXPECT_TRUE(run.status.ok()) << run.status.message();
+        EXPECT_OK(run.status);
         EXPECT_EQ(run.digest, Undisturbed().digest);
       } else {
         EXPECT_TRUE(
@@ -833,7 +834,7 @@ TEST(ElasticTest, Transfer_DonorIsLost_LeavesNoMixedState) {
           if (w == 1) stays = run;
           dead += collective.ended();
         });
-        EXPECT_TRUE(stays.status.ok()) << stays.status.message();
+        EXPECT_OK(stays.status);
         EXPECT_EQ(stays.digest, Undisturbed(local_steps).digest)
             << local_steps << " " << first << " " << second;
         cut_off += dead == 2;
@@ -926,8 +927,8 @@ TEST(ElasticTest, Joiner_OneOfTwoGivesUp_EndsAlone) {
             false)};
         lived = Train(Exact(&collective), options);
       });
-      EXPECT_TRUE(lived.status.ok()) << lived.status.message();
-      EXPECT_TRUE(comes.status.ok()) << comes.status.message();
+      EXPECT_OK(lived.status);
+      EXPECT_OK(comes.status);
       EXPECT_EQ(comes.digest, Undisturbed().digest);
     }
   }
@@ -993,7 +994,7 @@ TEST(ElasticTest, Joiner_DonorLostAfterTheTransfer_HasTheWholeState) {
     }
     one.join();
     two.join();
-    EXPECT_TRUE(run.status.ok()) << run.status.message();
+    EXPECT_OK(run.status);
     EXPECT_EQ(run.digest, Undisturbed().digest);
   }
   testing::internal::GetCapturedStderr();

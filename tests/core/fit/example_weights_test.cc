@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/memory_backup.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
@@ -23,7 +24,7 @@ std::unique_ptr<Sequential> WithStates(const CompileOptions& options = {}) {
       SGD(0.1f, 0.9f), SparseCategoricalCrossentropy(),
       {MeanIoU(1000).Name("large"), MeanIoU(3).Name("weighted").Weighted()},
       options);
-  EXPECT_TRUE(model->status().ok()) << model->status().message();
+  EXPECT_OK(model->status());
   return model;
 }
 
@@ -58,10 +59,10 @@ TEST(ExampleWeightsTest, ClassWeight_SomeClasses_EqualsTheirSampleWeights) {
   ASSERT_TRUE(plain->Fit(order(data), options).ok());
   const auto sample =
       by_sample->Fit(order(data.SampleWeight(weights)), options);
-  ASSERT_TRUE(sample.ok()) << sample.status().message();
+  ASSERT_OK(sample.status());
   options.class_weight = of_class;
   const auto classed = by_class->Fit(order(data), options);
-  ASSERT_TRUE(classed.ok()) << classed.status().message();
+  ASSERT_OK(classed.status());
   EXPECT_EQ(WeightsOf(by_class.get()), WeightsOf(by_sample.get()));
   EXPECT_NE(WeightsOf(by_class.get()), WeightsOf(plain.get()));
   for (const char* name : {"loss", "large", "weighted"}) {
@@ -80,7 +81,7 @@ TEST(ExampleWeightsTest, Loss_Weighted_IsDividedByTheNumberOfExamples) {
     one.assign(10, 0.0f);
     one[i] = 1;
     const auto logs = model->Evaluate(data.SampleWeight(one).Batch(10), {});
-    ASSERT_TRUE(logs.ok()) << logs.status().message();
+    ASSERT_OK(logs.status());
     sum += weights[i] * *logs.value().Find("loss");
   }
   const auto logs = model->Evaluate(data.SampleWeight(weights).Batch(4), {});
@@ -131,14 +132,13 @@ TEST(ExampleWeightsTest, Metrics_SeveralRanks_AgreeExactlyOnCounts) {
       CompileOptions options(collective);
       auto model = WithStates(options);
       const auto logs = model->Evaluate(data.Batch(12), {});
-      ASSERT_TRUE(logs.ok()) << logs.status().message();
+      ASSERT_OK(logs.status());
       for (const char* name : {"large", "weighted"}) {
         EXPECT_EQ(*logs.value().Find(name), *expected.value().Find(name));
       }
       FitOptions fit = Quiet(2);
       fit.class_weight = {{1, 2.0f}};
-      const auto history = model->Fit(Points(53).Batch(12), fit);
-      ASSERT_TRUE(history.ok()) << history.status().message();
+      ASSERT_OK(model->Fit(Points(53).Batch(12), fit).status());
     });
   }
 }
@@ -176,7 +176,7 @@ TEST(ExampleWeightsTest, Metrics_OfSeveralStates_AreRestored) {
     backup->fail_after_step.reset();
     auto resumed = WithStates();
     const auto history = resumed->Fit(data, options);
-    ASSERT_TRUE(history.ok()) << history.status().message();
+    ASSERT_OK(history.status());
     for (const char* name : {"loss", "large", "weighted"}) {
       EXPECT_EQ(history->Values(name).back(), expected->Values(name).back())
           << name << " " << step;

@@ -16,6 +16,7 @@
 
 #include "../../support/contains.h"
 #include "../../support/elastic_collective.h"
+#include "../../support/expect_ok.h"
 #include "../../support/replica_step.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
@@ -142,7 +143,7 @@ Dataset DataOf(const Job& job) {
 Trained Train(const Job& job, int workers) {
   if (workers == 1) {
     Trained trained = TrainOn(job, DataOf(job), nullptr);
-    EXPECT_TRUE(trained.status.ok()) << trained.status.message();
+    EXPECT_OK(trained.status);
     return trained;
   }
   std::vector<Trained> all(static_cast<size_t>(workers));
@@ -151,7 +152,7 @@ Trained Train(const Job& job, int workers) {
         TrainOn(job, DataOf(job), collective);
   });
   for (const Trained& each : all) {
-    EXPECT_TRUE(each.status.ok()) << each.status.message();
+    EXPECT_OK(each.status);
     EXPECT_TRUE(each == all[0]);
   }
   return all[0];
@@ -319,7 +320,7 @@ TEST(FederatedTest, Mean_ReplicasOfUnevenSizes_WeighsByExamples) {
       job.local.participation = drawn;
       job.availability = drawn == 5 ? Availability(most) : nullptr;
       const Trained trained = TrainOn(job, data, nullptr);
-      ASSERT_TRUE(trained.status.ok()) << trained.status.message();
+      ASSERT_OK(trained.status);
       EXPECT_LT(Distance(trained.weights, Mean(job, data).Of(trained.rounds)),
                 kClose);
     }
@@ -405,7 +406,7 @@ TEST(FederatedTest, Rounds_ReplicasWereLate_AreComputedAgainFromTheirNotes) {
     late[collective->rank()] =
         TrainOn(job, slow.Batch(40), collective, WorkClock::Get());
   });
-  ASSERT_TRUE(late[0].status.ok()) << late[0].status.message();
+  ASSERT_OK(late[0].status);
   EXPECT_TRUE(late[0] == late[1]);
   bool missed = false;
   for (const auto& round : late[0].rounds) missed |= round.second.size() < 4;
@@ -430,8 +431,7 @@ std::string ChiefOutput(Job job, const Dataset& data,
   FILE* const nowhere = fopen("/dev/null", "w");
   fit.out = nowhere;
   testing::internal::CaptureStderr();
-  const Status status = model->Fit(data, fit).status();
-  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_OK(model->Fit(data, fit).status());
   fclose(nowhere);
   return testing::internal::GetCapturedStderr();
 }
@@ -506,7 +506,7 @@ TEST(FederatedTest, OwnExamples_WorkersLeaveAndReturn_GiveTheSimulatedBits) {
   EXPECT_GE(counts.size(), 2u);
   for (const int worker : {0, 1, 2}) {
     const Trained& trained = last[static_cast<size_t>(worker)];
-    ASSERT_TRUE(trained.status.ok()) << trained.status.message();
+    ASSERT_OK(trained.status);
     EXPECT_EQ(trained.weights, last[0].weights);
   }
   // One process has all files, and takes part as recorded.
@@ -522,7 +522,7 @@ TEST(FederatedTest, OwnExamples_WorkersLeaveAndReturn_GiveTheSimulatedBits) {
                                         .Shuffle(5)
                                         .Batch(job.batch),
                                     nullptr);
-  ASSERT_TRUE(simulated.status.ok()) << simulated.status.message();
+  ASSERT_OK(simulated.status);
   EXPECT_EQ(simulated.weights, last[0].weights);
 }
 
@@ -578,7 +578,7 @@ TEST(FederatedTest, Parts_TrainedApart_JoinAndEndWithOneState) {
   };
   RunWorkers(&together, 3, [&](int worker) { live(worker); });
   for (const Trained& each : all) {
-    EXPECT_TRUE(each.status.ok()) << each.status.message();
+    EXPECT_OK(each.status);
     EXPECT_EQ(each.weights, all[0].weights);
   }
 }
@@ -624,7 +624,7 @@ TEST(FederatedTest, Round_FewerThanTheQuorumHaveData_IsComputedOnce) {
                               .Shuffle(5)
                               .Batch(job.batch),
                           nullptr));
-    ASSERT_TRUE(all[i].status.ok()) << all[i].status.message();
+    ASSERT_OK(all[i].status);
     counts.push_back(reads->examples);
     EXPECT_TRUE(all[i] == all[0]);
   }
@@ -687,7 +687,7 @@ TEST(FederatedTest, Rounds_NoReplicaTookPart_AreComputedAgainFromTheirNotes) {
                             .Shuffle(5)
                             .Batch(job.batch);
   const Trained trained = TrainOn(job, files, nullptr);
-  ASSERT_TRUE(trained.status.ok()) << trained.status.message();
+  ASSERT_OK(trained.status);
   int of_nobody = 0, of_one = 0;
   for (const auto& round : trained.rounds) {
     ++(round.second.empty() ? of_nobody : of_one);
@@ -699,7 +699,7 @@ TEST(FederatedTest, Rounds_NoReplicaTookPart_AreComputedAgainFromTheirNotes) {
   for (const int participation : {1, 0}) {
     job.local.participation = participation;
     const Trained again = TrainOn(job, files, nullptr);
-    ASSERT_TRUE(again.status.ok()) << again.status.message();
+    ASSERT_OK(again.status);
     // (How fine the grid of the changes is depends on how many it is for.)
     EXPECT_TRUE(participation == 0 || again == trained);
     EXPECT_EQ(again.rounds, trained.rounds);
@@ -744,7 +744,7 @@ TEST(FederatedTest, Epoch_NoReplicaTookPart_IsNotTheBest) {
       model->Fit(Points(160).Shuffle(5).Repeat().Batch(40), fit);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
   fclose(nowhere);
-  ASSERT_TRUE(history.ok()) << history.status().message();
+  ASSERT_OK(history.status());
   const std::vector<double> losses = history->Values("loss");
   ASSERT_EQ(losses.size(), 9u);
   int64_t best = 0;
@@ -769,9 +769,8 @@ TEST(FederatedTest, Round_NoReplicaTookPart_HasNoMetrics) {
   FitOptions fit = Quiet(3);
   fit.steps_per_epoch = 2;
   fit.callbacks = {LambdaCallback(notes), TerminateOnNaN()};
-  const auto history =
-      model->Fit(Points(160).Shuffle(5).Repeat().Batch(40), fit);
-  ASSERT_TRUE(history.ok()) << history.status().message();
+  ASSERT_OK(
+      model->Fit(Points(160).Shuffle(5).Repeat().Batch(40), fit).status());
   const std::vector<bool> of_nobody = {false, false, true, false, true, true};
   EXPECT_EQ(none, of_nobody);
   // A user-defined loop gives the same. (The model's steps continue: 6 to 11.)

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/memory_backup.h"
 #include "../../support/random_cases.h"
 #include "../../support/temp_folder.h"
@@ -75,7 +76,7 @@ TEST(FitTest, History_SomeEpochsValidated_HoldsTheLogsOfEach) {
   options.validation_data = Points(30, 8).Batch(30);
   options.validation_epochs = {4};
   auto history = model->Fit(Points(60).Shuffle(1).Batch(10), options);
-  ASSERT_TRUE(history.ok()) << history.status().message();
+  ASSERT_OK(history.status());
   EXPECT_EQ(history->epoch, (std::vector<int64_t>{2, 3, 4}));
   const auto loss = history->Values("loss");
   ASSERT_EQ(loss.size(), 3u);
@@ -295,7 +296,7 @@ TEST(FitTest, Fit_RestoredAtAnyStep_EndsWithTheUndisturbedBits) {
     auto resumed = TinyModel(SGD(0.1f, 0.9f), 0.25f, other);
     for (float& w : WeightsOf(resumed.get())) w = 0;
     auto history = resumed->Fit(data, options);
-    ASSERT_TRUE(history.ok()) << history.status().message();
+    ASSERT_OK(history.status());
     EXPECT_EQ(WeightsOf(resumed.get()), WeightsOf(undisturbed.get())) << step;
     for (const char* name : {"loss", "accuracy", "val_loss"}) {
       EXPECT_EQ(history->Values(name).back(), expected->Values(name).back())
@@ -475,7 +476,7 @@ TEST(FitTest, Loss_InAnyCollectiveCall_EndsAsTheUndisturbedFit) {
         std::make_shared<Averages>(),  std::make_shared<Checks>(),
         std::make_shared<Restores>()};
     const auto history = model->Fit(Points(20).Shuffle(3).Batch(6), options);
-    EXPECT_TRUE(history.ok()) << history.status().message();
+    EXPECT_OK(history.status());
     if (!history.ok()) return End();
     return End{WeightsOf(model.get()),          history->Values("loss"),
                history->Values("val_loss"),     ReadWhole(folder / "log.csv"),
@@ -698,7 +699,7 @@ TEST(FitTest, StopInOnEpochBegin_AnyEpoch_EndsAfterOneStepWithItsLogs) {
     options.validation_data = Points(8).Batch(8);
     options.callbacks = {std::make_shared<Stops>(epoch)};
     const auto history = model->Fit(Points(24).Batch(8), options);
-    ASSERT_TRUE(history.ok()) << history.status().message();
+    ASSERT_OK(history.status());
     EXPECT_EQ(model->iterations(), 3 * epoch + 1);
     ASSERT_EQ(history->epoch.size(), static_cast<size_t>(epoch + 1));
     EXPECT_TRUE(std::isfinite(history->Values("loss").back()));
@@ -778,14 +779,13 @@ TEST(FitTest, Data_LastAxisOfOneMissingOrTooMany_Fits) {
         Sequential model({Input(model_shape), Flatten(), Dense(3)});
         model.Compile(SGD(0.01f), SparseCategoricalCrossentropy(kFromLogits));
         const Dataset batches = data(shape).Batch(batch);
-        const auto history = model.Fit(batches, Quiet(1));
-        ASSERT_TRUE(history.ok()) << history.status().message();
+        ASSERT_OK(model.Fit(batches, Quiet(1)).status());
         EvaluateOptions quiet;
         quiet.verbose = Verbose::kSilent;
         const auto logs = model.Evaluate(batches, quiet);
-        ASSERT_TRUE(logs.ok()) << logs.status().message();
+        ASSERT_OK(logs.status());
         const auto predicted = model.Predict(batches);
-        ASSERT_TRUE(predicted.ok()) << predicted.status().message();
+        ASSERT_OK(predicted.status());
         losses.push_back(*logs->Find("loss"));
         outputs.push_back(predicted.value());
       }
@@ -839,7 +839,7 @@ TEST(FitTest, Fit_OutputOfManyRows_TakesAClassForEach) {
                 {Accuracy()});
   const size_t needed = model.BytesNeeded(20);
   const auto history = model.Fit(pixels.Batch(20), Quiet(60));
-  ASSERT_TRUE(history.ok()) << history.status().message();
+  ASSERT_OK(history.status());
   EXPECT_GT(history->Values("accuracy").back(), 0.9);
   EXPECT_EQ(model.BytesUsed(), needed);
 }
@@ -1048,7 +1048,7 @@ TEST(ModelTest, Gradients_ResidualModel_AgreeWithFiniteDifferences) {
   auto joined = model.Add(Concatenate(), {sum, b});
   model.Add(Dense(3), {model.Add(Flatten(), {joined})});
   model.Compile(SGD(), MeanSquaredError());
-  ASSERT_TRUE(model.status().ok()) << model.status().message();
+  ASSERT_OK(model.status());
 
   std::vector<float> inputs(2 * 32), targets = {.1f, .5f, -.3f, 1, 0, .7f};
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -1147,7 +1147,7 @@ TEST(ModelTest, LinearOutput_LossOfProbabilities_WarnsOnceAsItTrains) {
   const auto use = [](const Layer& last, const Loss& loss, bool trains) {
     Sequential model({Input({2}), Dense(4, kRelu), last, Flatten()});
     model.Compile(SGD(), loss);
-    EXPECT_TRUE(model.status().ok()) << model.status().message();
+    EXPECT_OK(model.status());
     const Dataset points = Points(8).Batch(8);
     EvaluateOptions quiet;
     quiet.verbose = Verbose::kSilent;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/replica_step.h"
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
@@ -54,8 +55,7 @@ std::vector<float> Train(const Job& run, Collective* collective) {
   const auto model = ModelOf(run.optimizer, options);
   FitOptions fit = Quiet(run.epochs);
   fit.steps_per_epoch = run.steps_per_epoch;
-  const auto history = model->Fit(DataOf(run), fit);
-  EXPECT_TRUE(history.ok()) << history.status().message();
+  EXPECT_OK(model->Fit(DataOf(run), fit).status());
   EXPECT_EQ(
       model->iterations(),
       run.epochs * (run.steps_per_epoch > 0 ? run.steps_per_epoch
@@ -260,7 +260,7 @@ TEST(LocalUpdatesTest, Data_AfterTheLastRound_NeedNotBeThere) {
       fit.steps_per_epoch = 4;
       fit.prefetch = prefetch;
       const Status status = model->Fit(data.Batch(8), fit).status();
-      EXPECT_TRUE(status.ok()) << status.message();
+      EXPECT_OK(status);
       fit.steps_per_epoch = 5;
       EXPECT_EQ(model->Fit(data.Batch(8), fit).status().code(),
                 Code::kCorruption);
@@ -334,8 +334,7 @@ TEST(LocalUpdatesTest, SavedModel_StepsOrRounds_LoadsForEither) {
       ASSERT_TRUE(SaveModel(model.get(), path).ok());
       std::unique_ptr<Model> other;
       options.local.steps = loaded;
-      const Status status = LoadModel(path, &other, options);
-      ASSERT_TRUE(status.ok()) << status.message();
+      ASSERT_OK(LoadModel(path, &other, options));
       EXPECT_EQ(WeightsOf(other.get()), WeightsOf(model.get()));
       EXPECT_EQ(other->iterations(), 10);
       ASSERT_TRUE(other->Fit(data, Quiet(1)).ok());

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
@@ -60,14 +61,14 @@ TEST(MultiWorkerTest, Ranks_ShareTheBatch_FollowOneWorker) {
          {SGD(0.1f, 0.9f), Adam(0.01f), SGD(0.1f).GlobalClipNorm(0.5f)}) {
       SoloCollective solo;
       const Outcome one = Train(&solo, data, optimizer);
-      ASSERT_TRUE(one.status.ok()) << one.status.message();
+      ASSERT_OK(one.status);
       for (int world = 2; world <= 5; ++world) {
         std::vector<Outcome> ranks(world);
         RunRanks(world, [&](Collective* collective) {
           ranks[collective->rank()] = Train(collective, data, optimizer);
         });
         for (const Outcome& rank : ranks) {
-          ASSERT_TRUE(rank.status.ok()) << rank.status.message();
+          ASSERT_OK(rank.status);
           EXPECT_EQ(rank.weights, ranks[0].weights);
           EXPECT_EQ(rank.predictions, ranks[0].predictions);
         }
@@ -158,8 +159,7 @@ TEST(MultiWorkerTest, Files_OfUnevenSizes_NeitherHangNorBias) {
         FitOptions options = Quiet(3);
         options.check_replicas_every = 1;
         options.validation_data = data;
-        const auto history = model->Fit(data, options);
-        ASSERT_TRUE(history.ok()) << history.status().message();
+        ASSERT_OK(model->Fit(data, options).status());
         EXPECT_EQ(model->iterations(), 3 * data.steps(world));
         // Every example counts once (kOff: once a worker) in the metrics.
         EvaluateOptions quiet;
@@ -478,8 +478,7 @@ TEST(MultiWorkerTest, Examples_OfWorkersThatReadOthers_AreNotCompared) {
                  : data.AutoShard(AutoShardPolicy::kOff);
       if (kind == kOwn) data = data.OwnExamples({40, 40});
       auto model = TinyModel(SGD(), 0, CompileOptions(collective));
-      const Status status = model->Fit(data.Batch(8), Quiet(1)).status();
-      EXPECT_TRUE(status.ok()) << status.message();
+      EXPECT_OK(model->Fit(data.Batch(8), Quiet(1)).status());
     });
   }
 }
@@ -557,7 +556,7 @@ TEST(MultiWorkerTest, Predict_OwnExamples_GivesEachWorkerItsOwnOutputs) {
       Dataset data = points.AutoShard(AutoShardPolicy::kOff).OwnExamples(sizes);
       if (shuffles) data = data.Shuffle(5);
       const auto outputs = model->Predict(data.Batch(6));
-      ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+      ASSERT_OK(outputs.status());
 
       auto alone = TinyModel();  // with the initial weights of the chief
       const auto expected = alone->Predict(points.Batch(sizes[rank]));

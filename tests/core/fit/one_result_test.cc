@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/expect_ok.h"
 #include "../../support/random_cases.h"
 #include "core/base/ieee_arithmetic.h"
 #include "ringlet/compute.h"
@@ -118,13 +119,13 @@ std::string Trained(const Training& training, int threads) {
   plateau.patience = 1;
   plateau.min_delta = 1e9;
   fit.callbacks = {ReduceLROnPlateau(plateau)};
-  const Result<History> history =
-      model.Fit(Dataset(MemorySource({DType::kFloat32, training.input},
-                                     x.data(), targets, values, kExamples))
-                    .Map(Scale(0.7f))
-                    .Batch(32),
-                fit);
-  EXPECT_TRUE(history.ok()) << history.status().message();
+  EXPECT_OK(model
+                .Fit(Dataset(MemorySource({DType::kFloat32, training.input},
+                                          x.data(), targets, values, kExamples))
+                         .Map(Scale(0.7f))
+                         .Batch(32),
+                     fit)
+                .status());
   EXPECT_TRUE(std::isfinite(model.weights()[0]));
   return std::string(reinterpret_cast<const char*>(model.weights()),
                      static_cast<size_t>(model.num_weights()) * sizeof(float));

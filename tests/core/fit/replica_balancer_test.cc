@@ -15,6 +15,7 @@
 
 #include "../../support/contains.h"
 #include "../../support/elastic_collective.h"
+#include "../../support/expect_ok.h"
 #include "../../support/slow_layer.h"
 #include "../../support/tiny_model.h"
 #include "ringlet/fit.h"
@@ -71,8 +72,7 @@ std::vector<int> Trained(const std::vector<int>& millis,
     FitOptions fit = Quiet(1);
     fit.steps_per_epoch = kTrainedSteps;
     fit.prefetch = prefetch;
-    const Result<History> history = model->Fit(data[at], fit);
-    EXPECT_TRUE(history.ok()) << history.status().message();
+    EXPECT_OK(model->Fit(data[at], fit).status());
     trained[at] = slow->trained();
   });
   return trained;
@@ -106,9 +106,7 @@ TEST(ReplicaBalancerTest, Assignment_ShortLastBatch_Stays) {
         EXPECT_EQ(now, 4) << step;
       }
     })};
-    const Result<History> history =
-        model->Fit(Points(129).Shuffle(3).Batch(40), fit);
-    EXPECT_TRUE(history.ok()) << history.status().message();
+    EXPECT_OK(model->Fit(Points(129).Shuffle(3).Batch(40), fit).status());
   });
 }
 
@@ -161,9 +159,8 @@ TEST(ReplicaBalancerTest, Worker_SlowForAWhile_GetsFewerReplicasMeanwhile) {
       if (step > kSlowFrom + kSettles && step <= kSlowTo) slow_ones += now;
       if (step > kSlowTo + kSettles) others += now;
     })};
-    const Result<History> history =
-        model->Fit(Points(203).Shuffle(3).Repeat().Batch(40), fit);
-    EXPECT_TRUE(history.ok()) << history.status().message();
+    EXPECT_OK(
+        model->Fit(Points(203).Shuffle(3).Repeat().Batch(40), fit).status());
   });
   EXPECT_LT(slow_ones, 5 * (kSlowTo - kSlowFrom - kSettles) / 2);
   EXPECT_GT(others, 3 * (kSteps - kSlowTo - kSettles));
@@ -194,9 +191,8 @@ std::vector<int> TrainedInSpell(int64_t from, int64_t to, std::string* said) {
       before = layer->trained();
       layer->set_millis(step >= from && step < to ? 10 : 1);
     })};
-    const Result<History> history =
-        model->Fit(Points(203).Shuffle(3).Repeat().Batch(40), fit);
-    EXPECT_TRUE(history.ok()) << history.status().message();
+    EXPECT_OK(
+        model->Fit(Points(203).Shuffle(3).Repeat().Batch(40), fit).status());
   });
   *said = testing::internal::GetCapturedStderr();
   std::fclose(out);
@@ -280,9 +276,8 @@ TEST(ReplicaBalancerTest, Times_ShortRounds_AreGatheredOnceIn32Steps) {
       const auto model = TinyModel(Adam(0.01f), 0.2f, options);
       FitOptions fit = Quiet(2);
       fit.steps_per_epoch = 100;
-      const Result<History> history =
-          model->Fit(Points(203).Shuffle(3).Repeat().Batch(40), fit);
-      EXPECT_TRUE(history.ok()) << history.status().message();
+      EXPECT_OK(
+          model->Fit(Points(203).Shuffle(3).Repeat().Batch(40), fit).status());
       if (w == 0) counted = collective.gathers();
     });
     return counted;
@@ -515,9 +510,8 @@ TEST(ReplicaBalancerTest, StartLine_SecondFit_HasThePresentAssignment) {
       size_t bytes = 0;
       fit.out = open_memstream(&text, &bytes);
       const int before = slow->trained();
-      const Result<History> history =
-          model->Fit(Points(203).Shuffle(3).Repeat().Batch(40), fit);
-      EXPECT_TRUE(history.ok()) << history.status().message();
+      EXPECT_OK(
+          model->Fit(Points(203).Shuffle(3).Repeat().Batch(40), fit).status());
       std::fclose(fit.out);
       const std::string said(text, bytes);
       std::free(text);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/one_bit_job.h"
 #include "ringlet/fit.h"
 
@@ -192,7 +193,7 @@ TEST(ReplicaCheckTest, AnyModel_Checked_HasTheSameBits) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const Trained alone =
         TrainDrawn(seed, nullptr, 100, std::make_shared<OneBitLayer>(0));
-    ASSERT_TRUE(alone.status.ok()) << alone.status.message();
+    ASSERT_OK(alone.status);
     const int broken = seed < 8 ? -1 : static_cast<int>(seed % 3);
     ElasticJob job;
     const std::vector<Trained> runs =
@@ -211,7 +212,7 @@ TEST(ReplicaCheckTest, AnyModel_Checked_HasTheSameBits) {
             << runs[w].status.message();
         continue;
       }
-      EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
+      EXPECT_OK(runs[w].status);
       EXPECT_EQ(runs[w].digest, alone.digest);
       EXPECT_EQ(runs[w].loss, alone.loss);
     }
@@ -230,7 +231,7 @@ TEST(ReplicaCheckTest, WrongBit_WithoutCheck_IsNotFound) {
   JobSettings settings;
   settings.cross_check = false;
   for (const Trained& run : Job(3, 1, 20, 28, settings)) {
-    EXPECT_TRUE(run.status.ok()) << run.status.message();
+    EXPECT_OK(run.status);
     EXPECT_NE(run.digest, Undisturbed({}).digest);
   }
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
@@ -94,7 +95,7 @@ Outcome Train(const Job& job, Collective* collective) {
   outcome.weights = WeightsOf(model.get());
   const auto predicted =
       model->Predict(DataOf(job, 23, 9).Batch(job.validation_batch));
-  EXPECT_TRUE(predicted.ok()) << predicted.status().message();
+  EXPECT_OK(predicted.status());
   outcome.predictions = predicted.value();
   return outcome;
 }
@@ -107,7 +108,7 @@ Outcome TrainOn(int workers, const Job& job) {
     ranks[static_cast<size_t>(collective->rank())] = Train(job, collective);
   });
   for (const Outcome& rank : ranks) {
-    EXPECT_TRUE(rank.status.ok()) << rank.status.message();
+    EXPECT_OK(rank.status);
     EXPECT_EQ(rank.weights, ranks[0].weights);
     EXPECT_EQ(rank.losses, ranks[0].losses);
     EXPECT_EQ(rank.validation, ranks[0].validation);
@@ -170,7 +171,7 @@ TEST(ReplicasTest, Replicas_OnOneWorker_HaveTheBitsOfAsManyWorkers) {
   for (const Job& job : Jobs()) {
     SCOPED_TRACE(number++);
     const Outcome one = TrainOn(1, job), all = TrainOn(job.replicas, job);
-    ASSERT_TRUE(one.status.ok()) << one.status.message();
+    ASSERT_OK(one.status);
     ExpectSame(one, all);
   }
 }
@@ -198,7 +199,7 @@ TEST(ReplicasTest, ExactSums_AnyNumberOfWorkers_HaveTheSameBits) {
     const Outcome floats = TrainOn(job.replicas, job);
     job.reduction = Reduction::kExact;
     const Outcome one = TrainOn(1, job);
-    ASSERT_TRUE(one.status.ok()) << one.status.message();
+    ASSERT_OK(one.status);
     ExpectNear(one.weights, floats.weights, 1e-3);
     ExpectSameOnMoreWorkers(job, one);
   }
@@ -213,7 +214,7 @@ TEST(ReplicasTest, LocalUpdates_AnyNumberOfWorkers_HaveTheSameBits) {
     job.local.steps = 1 + number % 3 + (number % 4 == 0 ? 4 : 0);
     if (number % 3 == 0) job.local.delta = LocalUpdates::Delta::kFloat32;
     const Outcome one = TrainOn(1, job);
-    ASSERT_TRUE(one.status.ok()) << one.status.message();
+    ASSERT_OK(one.status);
     ExpectSameOnMoreWorkers(job, one);
   }
 }
@@ -287,7 +288,7 @@ void ExpectGoesOn(Job job) {
       rest.callbacks = {BackupAndRestore(folder.path())};
       ranks[static_cast<size_t>(collective->rank())] = Train(rest, collective);
     });
-    ASSERT_TRUE(ranks[0].status.ok()) << ranks[0].status.message();
+    ASSERT_OK(ranks[0].status);
     ExpectNear(ranks[0].weights, undisturbed.weights, 1e-3);
     if (job.reduction == Reduction::kExact || job.local.enabled()) {
       EXPECT_EQ(ranks[0].weights, undisturbed.weights);
@@ -333,7 +334,7 @@ TEST(ReplicasTest, Backup_OfTheOtherReduction_Continues) {
     const Outcome undisturbed = TrainOn(1, rest);
     rest.callbacks = {BackupAndRestore(folder.path())};
     const Outcome outcome = TrainOn(1, rest);
-    ASSERT_TRUE(outcome.status.ok()) << outcome.status.message();
+    ASSERT_OK(outcome.status);
     ExpectNear(outcome.weights, undisturbed.weights, 1e-3);
   }
 }
@@ -355,7 +356,7 @@ TEST(ReplicasTest, Backup_OfOtherReplicas_ContinuesWithANote) {
   testing::internal::CaptureStderr();
   const Status resumed = Train(job, nullptr).status;
   const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(resumed.ok()) << resumed.message();
+  EXPECT_OK(resumed);
   EXPECT_TRUE(Contains(said, "by a run of 2 replicas, and this run has 3"));
 }
 
@@ -391,7 +392,7 @@ TEST(ReplicasTest, NumReplicas_GivenByOneWorker_HoldsForAll) {
     CompileOptions options(collective);
     options.replicas = collective->rank() == 1 ? 7 : 0;
     const auto model = TinyModel(SGD(0.1f), 0, options);
-    EXPECT_TRUE(model->status().ok()) << model->status().message();
+    EXPECT_OK(model->status());
     EXPECT_EQ(model->num_replicas(), 7);
   });
 }

@@ -13,6 +13,7 @@
 
 #include "../../support/contains.h"
 #include "../../support/elastic_collective.h"
+#include "../../support/expect_ok.h"
 #include "../../support/rounds_reference.h"
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
@@ -118,7 +119,7 @@ TEST(ScatteredRoundsTest, Rounds_SparseOrOverlapping_FollowTheReference) {
     if (job.local.delta == Delta::kInt8) continue;
     const std::vector<float> wanted = RoundsReference(job).Train();
     const Outcome outcome = Train(job, nullptr);
-    ASSERT_TRUE(outcome.status.ok()) << outcome.status.message();
+    ASSERT_OK(outcome.status);
     ASSERT_EQ(outcome.weights.size(), wanted.size());
     double off = 0;
     for (size_t i = 0; i < wanted.size(); ++i) {
@@ -134,7 +135,7 @@ TEST(ScatteredRoundsTest, Rounds_AnyNumberOfWorkers_HaveTheSameBits) {
     SCOPED_TRACE(job.name);
     job.epochs = 2;
     const Outcome one = Train(job, nullptr);
-    ASSERT_TRUE(one.status.ok()) << one.status.message();
+    ASSERT_OK(one.status);
     for (int workers = 2; workers <= job.replicas; ++workers) {
       SCOPED_TRACE(workers);
       job.threads = 1 + workers % 3;
@@ -197,7 +198,7 @@ TEST(ScatteredRoundsTest,
     const Outcome cut = train(before, true);
     ASSERT_EQ(cut.status.code(), Code::kCancelled) << cut.status.message();
     const Outcome rest = train(after, false);
-    ASSERT_TRUE(rest.status.ok()) << rest.status.message();
+    ASSERT_OK(rest.status);
     EXPECT_EQ(rest.weights, undisturbed.weights);
     EXPECT_EQ(rest.losses.back(), undisturbed.losses.back());
     EXPECT_EQ(rest.validation.back(), undisturbed.validation.back());
@@ -282,8 +283,7 @@ TEST(ScatteredRoundsTest, Compile_RoundUnderWay_ForgetsIt) {
     for (Sequential* each : {model.get(), other.get()}) {
       each->Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits), {},
                     next);
-      const auto trained = each->Fit(DataOf(job), Quiet(1));
-      ASSERT_TRUE(trained.ok()) << trained.status().message();
+      ASSERT_OK(each->Fit(DataOf(job), Quiet(1)).status());
     }
     EXPECT_EQ(WeightsOf(model.get()), WeightsOf(other.get()));
   }
@@ -336,7 +336,7 @@ TEST(ScatteredRoundsTest, Fit_CutOff_HasItsLastRound) {
       job.local.overlap = true;
       job.callbacks = {std::make_shared<EndsAt>(2)};
       const Outcome ended = TrainOn(workers, job);
-      ASSERT_TRUE(ended.status.ok()) << ended.status.message();
+      ASSERT_OK(ended.status);
       job.callbacks = {std::make_shared<StopsAt>(2)};
       const Outcome cut = TrainOn(workers, job);
       EXPECT_EQ(cut.status.code(), Code::kCancelled) << cut.status.message();

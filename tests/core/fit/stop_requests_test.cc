@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "../../support/expect_ok.h"
 #include "../../support/random_cases.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
@@ -189,7 +190,7 @@ TEST(StopRequestsTest, Request_AnyKindOnAnyRanks_AllLeaveAfterTheSameStep) {
     }
     const bool validates = random() % 2 == 0, short_data = random() % 3 == 0;
     const Ended& whole = undisturbed[validates][short_data];
-    ASSERT_TRUE(whole.status.ok()) << whole.status.message();
+    ASSERT_OK(whole.status);
 
     const std::vector<Ended> ranks = Play(made, validates, short_data);
     const int64_t steps = ranks[0].steps;

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/expect_ok.h"
 #include "../../support/thread_collective.h"
 #include "../../support/threads.h"
 #include "../../support/tiny_model.h"
@@ -31,8 +32,7 @@ TEST(TrainingLoopCallsTest, Calls_OutOfOrder_AreErrors) {
   EXPECT_EQ(loop.Step().code(), Code::kInvalidArgument);
   EXPECT_EQ(loop.EndEpoch().code(), Code::kInvalidArgument);
   EXPECT_EQ(loop.End().code(), Code::kInvalidArgument);
-  Status none = loop.Begin();
-  ASSERT_TRUE(none.ok()) << none.message();
+  ASSERT_OK(loop.Begin());
   EXPECT_EQ(loop.EndEpoch().code(), Code::kInvalidArgument);  // it has steps
   // A model is in one loop at a time.
   EXPECT_EQ(model->Fit(Data(), Quiet(1)).status().code(),
@@ -62,7 +62,7 @@ TEST(TrainingLoopCallsTest, Loop_LeftInTheMiddle_FreesTheModel) {
   }
   EXPECT_TRUE(model->Fit(Data(), Quiet(1)).status().ok());
   model->Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits));
-  EXPECT_TRUE(model->status().ok()) << model->status().message();
+  EXPECT_OK(model->status());
 }
 
 // Records the events of a run in their order. Event number `fails` returns an
@@ -220,7 +220,7 @@ TEST(TrainingLoopCallsTest, Loop_EndedWithoutRecovers_IsNoError) {
          EXPECT_FALSE(rank == 0 && loop->Recover(&trained));
          return trained;
        })) {
-    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_OK(status);
   }
 }
 
@@ -259,7 +259,7 @@ TEST(TrainingLoopCallsTest, Loop_RunTwice_TrainsAsFitTwice) {
          }
          return Status();
        })) {
-    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_OK(status);
   }
   std::rewind(said.get());
   int lines = 0;
@@ -275,7 +275,7 @@ TEST(TrainingLoopCallsTest, Loop_RunTwice_TrainsAsFitTwice) {
   for (int i = 0; i < 2; ++i) {
     Status trained = TrainOnce(&loop);
     EXPECT_FALSE(loop.Recover(&trained));
-    EXPECT_TRUE(trained.ok()) << trained.message();
+    EXPECT_OK(trained);
   }
   EXPECT_EQ(model->weights_digest(), twice->weights_digest());
 }

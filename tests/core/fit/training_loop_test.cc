@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "../../support/elastic_collective.h"
+#include "../../support/expect_ok.h"
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
 #include "ringlet/checkpoint.h"
@@ -108,8 +109,8 @@ TEST(TrainingLoopTest, Loop_StepsOrRounds_HasTheBitsOfFit) {
   for (const int64_t local_steps : {0, 2}) {
     const Trained fit = Fitted(Replicas(nullptr, local_steps));
     const Trained loop = Looped(Replicas(nullptr, local_steps));
-    ASSERT_TRUE(fit.status.ok()) << fit.status.message();
-    ASSERT_TRUE(loop.status.ok()) << loop.status.message();
+    ASSERT_OK(fit.status);
+    ASSERT_OK(loop.status);
     EXPECT_EQ(loop.digest, fit.digest);
     for (size_t e = 0; e < kEpochs; ++e) {
       EXPECT_EQ(loop.epochs[e][0], fit.epochs[e][0]) << e;
@@ -150,7 +151,7 @@ void RunWorker(ElasticJob* job, int worker, unsigned seed, int restarts,
       ++*losses;
       continue;
     }
-    ASSERT_TRUE(run.status.ok()) << run.status.message();
+    ASSERT_OK(run.status);
     EXPECT_EQ(run.digest, undisturbed.digest) << "worker " << worker;
     EXPECT_LE(EpochsIn(said.get()), kEpochs);
     for (size_t e = 0; e < kEpochs; ++e) {
@@ -171,7 +172,7 @@ unsigned SeedCount() {
 
 void ExpectSameBitsAfterLosses(int64_t local_steps) {
   const Trained undisturbed = Looped(Replicas(nullptr, local_steps));
-  ASSERT_TRUE(undisturbed.status.ok()) << undisturbed.status.message();
+  ASSERT_OK(undisturbed.status);
   testing::internal::CaptureStderr();
   int losses = 0;
   for (unsigned seed = 1; seed <= SeedCount() && !testing::Test::HasFailure();
@@ -231,7 +232,7 @@ TEST(TrainingLoopTest, Loop_ResumedFromABackup_EndsWithTheSameBits) {
     }
     options.callbacks = {BackupAndRestore(folder / "backup", SaveEvery(3))};
     const Trained rest = Looped(Replicas(nullptr), options);
-    ASSERT_TRUE(rest.status.ok()) << rest.status.message();
+    ASSERT_OK(rest.status);
     // From the save behind its last step an epoch's end is made again.
     EXPECT_EQ(rest.epochs[0][2], at <= 6 ? 1 : 0);
     EXPECT_EQ(rest.digest, whole.digest);

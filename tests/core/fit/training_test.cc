@@ -9,6 +9,7 @@
 #include <regex>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/temp_folder.h"
 #include "ringlet/ringlet.h"
 
@@ -72,7 +73,7 @@ TEST(TrainingTest, Fit_KerasTutorialOnMnist_LearnsAsInPyTorch) {
     options.verbose = Verbose::kSilent;
     const auto history =
         model.Fit(data.Shuffle(seed).Repeat().Batch(64), options);
-    ASSERT_TRUE(history.ok()) << history.status().message();
+    ASSERT_OK(history.status());
     const double loss = history->Values("loss")[2];
     const double accuracy = history->Values("accuracy")[2];
     std::printf("seed %d: loss %.4f, accuracy %.4f\n", static_cast<int>(seed),

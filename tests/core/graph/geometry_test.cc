@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "../../support/copy_state.h"
+#include "../../support/expect_ok.h"
 #include "../../support/naive_layers.h"
 #include "../../support/op_runner.h"
 #include "../../support/random_cases.h"
@@ -166,7 +167,7 @@ bool SameBits(const Floats& a, const Floats& b) {
 void ExpectTheSameOf(const OpCase& c, int64_t r, int64_t planned, int threads,
                      bool sink_consumes) {
   OpRunner runner(c.layer, c.inputs);
-  ASSERT_TRUE(runner.status().ok()) << runner.status().message();
+  ASSERT_OK(runner.status());
   runner.sink_consumes = sink_consumes;
   std::vector<Floats> x;
   for (const Shape& shape : c.inputs) {
@@ -212,7 +213,7 @@ TEST(GeometryTest, Ops_MemoryPlannedForMore_GiveTheSameBits) {
     const int64_t planned = draw.In(1, wide ? 300 : 12);
     SCOPED_TRACE(Describe(c, planned, threads));
     const OpRunner runner(c.layer, c.inputs);
-    ASSERT_TRUE(runner.status().ok()) << runner.status().message();
+    ASSERT_OK(runner.status());
     ExpectScratchGrows(runner.op(), planned, threads);
     for (const int64_t r :
          {int64_t{1}, draw.In(1, planned), draw.In(1, planned), planned}) {
@@ -493,7 +494,7 @@ std::unique_ptr<Model> MakeModel(const FitCase& c, Collective* collective) {
   options.collective = collective;
   options.threads = c.threads;
   model->Compile(c.optimizer, c.loss, {}, options);
-  EXPECT_TRUE(model->status().ok()) << model->status().message();
+  EXPECT_OK(model->status());
   return model;
 }
 
@@ -616,7 +617,7 @@ class Stepwise {
     } else {
       s = training ? model_->TrainStep(batch) : model_->TestStep(batch);
     }
-    ASSERT_TRUE(s.ok()) << s.message();
+    ASSERT_OK(s);
     if (training) {
       trained_ += model_->step_metrics()[0];
     } else if (outputs == nullptr) {
@@ -660,7 +661,7 @@ void ExpectAsStepwise(const FitCase& c, const Examples& examples,
       options.validation_data = examples.Validation();
     }
     const auto history = model->Fit(examples.Train(), options);
-    ASSERT_TRUE(history.ok()) << history.status().message();
+    ASSERT_OK(history.status());
     std::vector<double> losses, validation;
     reference.Fit(&losses, &validation);
     EXPECT_EQ(history.value().Values("loss"), losses);
@@ -672,10 +673,10 @@ void ExpectAsStepwise(const FitCase& c, const Examples& examples,
     EvaluateOptions quiet;
     quiet.verbose = Verbose::kSilent;
     const auto logs = model->Evaluate(examples.All(), quiet);
-    ASSERT_TRUE(logs.ok()) << logs.status().message();
+    ASSERT_OK(logs.status());
     EXPECT_EQ(*logs.value().Find("loss"), reference.Evaluate());
     const auto outputs = model->Predict(examples.All());
-    ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+    ASSERT_OK(outputs.status());
     const Floats mine = reference.Predict();
     ASSERT_EQ(outputs.value().size(), mine.size());
     for (size_t i = 0; i < mine.size(); ++i) {
@@ -797,7 +798,7 @@ void ExpectAsInDouble(const FitCase& c, const Examples& examples,
     options.validation_data = examples.Validation();
   }
   const auto history = model->Fit(examples.Train(), options);
-  ASSERT_TRUE(history.ok()) << history.status().message();
+  ASSERT_OK(history.status());
   for (int64_t epoch = 0; epoch < c.epochs; ++epoch) {
     const double loss = reference.Train(kRate);
     EXPECT_NEAR(history.value().Values("loss")[epoch], loss, 1e-5 * loss);
@@ -878,12 +879,11 @@ TEST(GeometryTest, Losses_FewerExamplesThanRoom_TouchTheirsOnly) {
       const std::vector<int32_t> classes(count, 1);
       const Floats targets(count * kOutputs, 0.25f);
       GuardedFloats losses(kRoom), gradient(kRoom * kOutputs);
-      const Status computed = ComputeLoss(
+      ASSERT_OK(ComputeLoss(
           loss, output, static_cast<int64_t>(count), predictions.data(),
           loss.takes_classes() ? static_cast<const void*>(classes.data())
                                : targets.data(),
-          0.5f, losses.data(), gradient.data());
-      ASSERT_TRUE(computed.ok()) << computed.message();
+          0.5f, losses.data(), gradient.data()));
       losses.ExpectUntouched(count, "losses");
       gradient.ExpectUntouched(count * kOutputs, "gradient");
       Floats values = losses.values(), slopes = gradient.values();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/model_weights.h"
 #include "core/base/arena.h"
 #include "core/base/poison.h"
@@ -175,7 +176,7 @@ TEST(ModelMemoryTest, BytesNeeded_AnyModel_IsWhatIsUsedToTheByte) {
         options.threads = threads;
         model->Compile(Adam(), SparseCategoricalCrossentropy(kFromLogits),
                        {Accuracy()}, options);
-        ASSERT_TRUE(model->status().ok()) << model->status().message();
+        ASSERT_OK(model->status());
         const size_t needed = model->BytesNeeded(batch);
         ASSERT_TRUE(model->Reserve(batch, true).ok());
         EXPECT_EQ(model->BytesUsed(), needed);
@@ -200,7 +201,7 @@ TEST(ModelMemoryTest, CallersBlock_OfBytesNeeded_IsEnoughAndNotExceeded) {
     options.memory_bytes = needed;
     model->Compile(RMSprop(0.001f, 0.9f, 0.5f, 1e-7f, true),
                    SparseCategoricalCrossentropy(kFromLogits), {}, options);
-    ASSERT_TRUE(model->status().ok()) << model->status().message();
+    ASSERT_OK(model->status());
     const Data data(model->input_shape());
     {
       std::unique_ptr<BatchLoader> loader;
@@ -300,7 +301,7 @@ TEST(ModelMemoryTest, Reserve_NoMemory_NamesWhatTakesIt) {
                           .Name("far"),
                       Flatten(), Dense(1)});
     model.Compile(SGD(), MeanSquaredError());
-    ASSERT_TRUE(model.status().ok()) << model.status().message();
+    ASSERT_OK(model.status());
     const std::string said =
         model.Reserve(wide ? int64_t{1} << 33 : 2, true).message();
     EXPECT_TRUE(Contains(said, "of layer 'far' (Conv2D)"));
@@ -334,7 +335,7 @@ TEST(ModelMemoryTest, BytesNeeded_HugeBatch_IsCountedIn64Bits) {
   Sequential model({Input({28, 28, 1}), Conv2D(2, 3, kRelu).Name("conv"),
                     BatchNormalization(), Flatten(), Dense(3)});
   model.Compile(SGD(), MeanSquaredError());
-  ASSERT_TRUE(model.status().ok()) << model.status().message();
+  ASSERT_OK(model.status());
   uint64_t before = 0;
   for (int64_t batch = 1; batch <= int64_t{1} << 30; batch *= 2) {
     const uint64_t bytes = model.BytesNeeded(batch);
@@ -412,8 +413,7 @@ TEST(ModelMemoryTest, Loader_Open_KeepsTheModelsMemory) {
     Batch batch;
     const auto step = [&] {
       ASSERT_TRUE(loader->Next(&batch).ok());
-      const Status s = model.TrainStep(batch);
-      ASSERT_TRUE(s.ok()) << s.message();
+      ASSERT_OK(model.TrainStep(batch));
     };
     const auto says = [](const Status& s) {
       EXPECT_EQ(s.code(), Code::kInvalidArgument);
@@ -440,7 +440,7 @@ TEST(ModelMemoryTest, Loader_Open_KeepsTheModelsMemory) {
     step();
     loader.reset();
     model.Compile(Adam(), loss);
-    EXPECT_TRUE(model.status().ok()) << model.status().message();
+    EXPECT_OK(model.status());
     EXPECT_STREQ(model.optimizer().name(), "Adam");
     ASSERT_TRUE(
         model.OpenLoader(data.dataset.Batch(50), options, &loader).ok());

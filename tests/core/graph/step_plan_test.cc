@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/expect_ok.h"
 #include "../../support/model_weights.h"
 #include "../../support/op_runner.h"
 #include "../../support/thread_collective.h"
@@ -230,7 +231,7 @@ void Train(const Case& c, bool recompute, Collective* collective,
   options.collective = collective;
   options.recompute = recompute;
   model->Compile(Adam(0.01f), MeanSquaredError(), {}, options);
-  ASSERT_TRUE(model->status().ok()) << model->status().message();
+  ASSERT_OK(model->status());
   const auto most = static_cast<size_t>(c.batch + 9);
   const Floats x =
       RandomFloats(most * static_cast<size_t>(kImage.elements()), c.seed);
@@ -343,7 +344,7 @@ size_t Planned(Model* model, int64_t batch, bool recompute) {
   CompileOptions options;
   options.recompute = recompute;
   model->Compile(SGD(0.01f), MeanSquaredError(), {}, options);
-  EXPECT_TRUE(model->status().ok()) << model->status().message();
+  EXPECT_OK(model->status());
   const MemoryPlan plan = model->PlanMemory(batch);
   return plan.total() - plan.kept() - plan.batches;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/model_weights.h"
 #include "../../support/naive_activations.h"
 #include "../../support/op_runner.h"
@@ -153,7 +154,7 @@ TEST(ActivationsTest, DenseChain_WithActivations_TrainsAsSeparateLayers) {
     for (Model* model :
          {static_cast<Model*>(&fused), static_cast<Model*>(&apart)}) {
       model->Compile(Adam(0.01f), MeanSquaredError(), {}, {});
-      ASSERT_TRUE(model->status().ok()) << model->status().message();
+      ASSERT_OK(model->status());
       Philox random(1, 2);
       for (int64_t i = 0; i < model->num_weights(); ++i) {
         model->weights()[i] =
@@ -177,8 +178,7 @@ TEST(ActivationsTest, Gradients_EachActivation_AgreeWithFiniteDifferences) {
         kSilu, kHardSilu, kMish, kHardSigmoid}) {
     SCOPED_TRACE(ActivationName(a));
     for (const Layer& layer : {Dense(5, a), ActivationLayer(a)}) {
-      const Status checked = CheckGradients(layer, {{6}});
-      EXPECT_TRUE(checked.ok()) << checked.message();
+      EXPECT_OK(CheckGradients(layer, {{6}}));
     }
   }
 }
@@ -255,7 +255,7 @@ TEST(ActivationsTest, Softmax_OverOtherAxes_EqualsThatOfItsRows) {
                         Case{{2, 1}, 1, 15, 70}, Case{{-1, -2}, 3, 350, 1},
                         Case{{1, 2, 3}, 1, size, 1}, Case{{3}, 15, 70, 1}}) {
     OpRunner runner(Softmax(c.axes), {{3, 5, 70}});
-    ASSERT_TRUE(runner.status().ok()) << runner.status().message();
+    ASSERT_OK(runner.status());
     const OpRun run = runner.Run(batch, {x}, {}, dy);
     for (int64_t row = 0; row < batch * c.outer * c.inner; ++row) {
       const int64_t first = row / c.inner * c.count * c.inner + row % c.inner;
@@ -304,7 +304,7 @@ TEST(ActivationsTest, PReLU_AnySharedAxes_TrainsTheSlopeBelowZero) {
                         Case{{3}, {4, 3, 1}}, Case{{1, 3}, {1, 3, 1}}}) {
     SCOPED_TRACE(c.alpha.ToString());
     OpRunner runner(PReLU(c.shared), {shape});
-    ASSERT_TRUE(runner.status().ok()) << runner.status().message();
+    ASSERT_OK(runner.status());
     EXPECT_EQ(runner.op().weights()[0].shape, c.alpha);
     const std::vector<Floats> w = runner.RandomWeights(8);
     const OpRun run = runner.Run(batch, {x}, w, dy);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/naive_layers.h"
 #include "../../support/op_checks.h"
 #include "core/layers/layer_table.h"
@@ -125,7 +126,7 @@ Floats Twin(const Case& c, const Floats& x, const std::vector<Floats>& w) {
 
 void ExpectTwin(const Case& c) {
   OpRunner runner(c.layer, c.inputs());
-  ASSERT_TRUE(runner.status().ok()) << runner.status().message();
+  ASSERT_OK(runner.status());
   const std::vector<Floats> x = RandomInputs(c.inputs(), c.batch);
   const std::vector<Floats> w = runner.RandomWeights(2);
   ExpectClose(runner.Run(c.batch, x, w, {}, 2).y, Twin(c, x[0], w), 4e-5);
@@ -213,8 +214,8 @@ TEST(ConvolutionTest, Layers_OfOneAxis_EqualThoseOfTwo) {
   for (const auto& [line, plane] : pairs) {
     SCOPED_TRACE(ClassName(line));
     OpRunner one(line, {{9, 5}}), two(plane, {{1, 9, 5}});
-    ASSERT_TRUE(one.status().ok()) << one.status().message();
-    ASSERT_TRUE(two.status().ok()) << two.status().message();
+    ASSERT_OK(one.status());
+    ASSERT_OK(two.status());
     const Shape &a = one.op().output(), &b = two.op().output();
     EXPECT_EQ(a, b.rank() == 3 ? (Shape{b[1], b[2]}) : b);
     const std::vector<Floats> x = RandomInputs({{9, 5}}, 3);
@@ -258,7 +259,7 @@ TEST(ConvolutionTest, Strides_FarBeyondTheImage_EqualAnyBeyondIt) {
   const auto run = [](Layer layer, int64_t stride) {
     const Shape image = {5, 4, 3};
     OpRunner runner(layer.Padding(kSame).Strides(stride), {image});
-    EXPECT_TRUE(runner.status().ok()) << runner.status().message();
+    EXPECT_OK(runner.status());
     const Floats dy =
         RandomFloats(static_cast<size_t>(2 * runner.op().output()[2]), 3);
     return runner.Run(2, RandomInputs({image}, 2), runner.RandomWeights(2), dy);

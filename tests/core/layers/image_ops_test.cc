@@ -8,6 +8,7 @@
 #include <string>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/op_checks.h"
 #include "ringlet/layers.h"
 
@@ -22,7 +23,7 @@ void ExpectMoves(const Layer& layer, const Shape& x, const Shape& y,
                  const From& from) {
   SCOPED_TRACE(ClassName(layer));
   OpRunner runner(layer, {x});
-  ASSERT_TRUE(runner.status().ok()) << runner.status().message();
+  ASSERT_OK(runner.status());
   ASSERT_EQ(runner.op().output(), y);
   constexpr int64_t kBatch = 3;
   const Floats in = RandomFloats(static_cast<size_t>(kBatch * x.elements()), 1);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "../../support/expect_ok.h"
 #include "../../support/naive_layers.h"
 #include "../../support/op_checks.h"
 #include "ringlet/model.h"
@@ -79,7 +80,7 @@ TEST(LayersTest, Merge_EqualValuesOrBroadcast_IsItsDefinition) {
                       int64_t batch, const std::vector<Floats>& x,
                       const Floats& dy) {
     OpRunner runner(layer, shapes);
-    EXPECT_TRUE(runner.status().ok()) << runner.status().message();
+    EXPECT_OK(runner.status());
     return runner.Run(batch, x, {}, dy);
   };
   const std::vector<Floats> three = {{1, 5, 3}, {1, 2, 9}, {0, 5, 9}};
@@ -266,7 +267,7 @@ TEST(LayersTest, Dense_GradientOverItsInput_EqualsTheSeparateOne) {
           CompileOptions options;
           options.threads = 2;
           model->Compile(SGD(), MeanSquaredError(), {}, options);
-          ASSERT_TRUE(model->status().ok()) << model->status().message();
+          ASSERT_OK(model->status());
         }
         for (int64_t batch : {1, 4, 7, 300}) {
           if (batch == 300 && inputs > 50) continue;  // as good as 3 and 50

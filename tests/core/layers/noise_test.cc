@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/expect_ok.h"
 #include "../../support/op_checks.h"
 #include "ringlet/compute.h"
 
@@ -81,7 +82,7 @@ TEST(NoiseTest, Noise_EachPlace_HasItsOwnNumber) {
   for (const Case& c : cases) {
     SCOPED_TRACE(ClassName(c.layer));
     OpRunner runner(c.layer, {{5, 3, 6}});
-    ASSERT_TRUE(runner.status().ok()) << runner.status().message();
+    ASSERT_OK(runner.status());
     const OpRun run = runner.Run(batch, {x}, {}, dy);
     for (size_t i = 0; i < x.size(); ++i) {
       ASSERT_NEAR(run.y[i], c.value(x[i], i), 4e-6) << "at " << i;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/op_runner.h"
 #include "ringlet/layers.h"
 #include "ringlet/model.h"
@@ -218,7 +219,7 @@ TEST(NormalizationTest, LayerNormalization_AnyAxes_IsTheFormula) {
         axes.push_back(i == 2 ? c.x.rank() - 1 : -i);  // both ways to count
       }
       OpRunner runner(LayerNormalization().Axes(axes), {c.x});
-      ASSERT_TRUE(runner.status().ok()) << runner.status().message();
+      ASSERT_OK(runner.status());
       EXPECT_EQ(runner.op().weights()[0].shape.rank(), count);
       const auto width =
           static_cast<size_t>(runner.op().weights()[0].shape.elements());
@@ -319,7 +320,7 @@ TEST(NormalizationTest, Gradients_WrittenOverTheInput_EqualTheSeparateOnes) {
     CompileOptions options;
     options.threads = 2;
     model.Compile(SGD(), MeanSquaredError(), {}, options);
-    EXPECT_TRUE(model.status().ok()) << model.status().message();
+    EXPECT_OK(model.status());
     const Floats inputs = RandomFloats(6 * 9, 3), targets = RandomFloats(9, 4);
     Batch batch;
     batch.count = batch.global_count = 9;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/guarded_memory.h"
 #include "../../support/model_weights.h"
 #include "../../support/op_runner.h"
@@ -69,7 +70,7 @@ void CompileFor(const Optimizer& optimizer, Collective* collective, int threads,
   options.collective = collective;
   model->Compile(optimizer, SparseCategoricalCrossentropy(kFromLogits),
                  {Accuracy()}, options);
-  ASSERT_TRUE(model->status().ok()) << model->status().message();
+  ASSERT_OK(model->status());
 }
 
 // `count` examples of `global`, from number `first` on.
@@ -338,7 +339,7 @@ TEST(BatchNormalizationTest, Plan_TrainableOrFrozen_HoldsToTheByte) {
       options.threads = 2;
       model->Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
                      {}, options);
-      ASSERT_TRUE(model->status().ok()) << model->status().message();
+      ASSERT_OK(model->status());
       const auto other = Build(kind, trainable);
       CompileFor(Adam(0.01f), nullptr, 2, other.get());
       for (const int64_t count : {32, 1, 20}) {
@@ -435,8 +436,7 @@ TEST(BatchNormalizationTest,
         for (size_t r = 0; r < rank; ++r) first += parts[r];
         const Examples part(first, parts[rank], global);
         for (int i = 0; i < 4; ++i) {
-          const Status status = model->TrainStep(part.batch);
-          ASSERT_TRUE(status.ok()) << status.message();
+          ASSERT_OK(model->TrainStep(part.batch));
           // The test step uses the worker's own examples, or none.
           ASSERT_TRUE(model->TestStep(part.batch).ok());
         }
@@ -459,7 +459,7 @@ TEST(BatchNormalizationTest, Synchronized_EqualRows_GiveBetaToTheBit) {
       CompileOptions options;
       options.collective = collective;
       model.Compile(SGD(0), MeanSquaredError(), {}, options);
-      ASSERT_TRUE(model.status().ok()) << model.status().message();
+      ASSERT_OK(model.status());
       const int64_t count = collective->rank() == 0 ? 7 : second;
       std::vector<float> x;
       for (int64_t i = 0; i < count; ++i) {
@@ -546,8 +546,7 @@ TEST(BatchNormalizationTest, Synchronized_OneRankStops_AllGiveTheStepUp) {
         fit.epochs = 2;
         fit.callbacks = {
             std::make_shared<StopsAfter>(collective->rank() == 1 ? steps : -1)};
-        const Status status = model->Fit(dataset, fit).status();
-        ASSERT_TRUE(status.ok()) << status.message();
+        ASSERT_OK(model->Fit(dataset, fit).status());
         EXPECT_EQ(model->iterations(), steps);
         ASSERT_TRUE(model->CheckReplicas().ok());
       });

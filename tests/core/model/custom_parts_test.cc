@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/op_runner.h"
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
@@ -20,18 +21,6 @@
 
 namespace ringlet {
 namespace {
-
-#define ASSERT_OK(expression)                           \
-  do {                                                  \
-    const Status ok_status = (expression);              \
-    ASSERT_TRUE(ok_status.ok()) << ok_status.message(); \
-  } while (0)
-
-#define EXPECT_OK(expression)                           \
-  do {                                                  \
-    const Status ok_status = (expression);              \
-    EXPECT_TRUE(ok_status.ok()) << ok_status.message(); \
-  } while (0)
 
 // x W + b, W^T kept in scratch; on all threads where there are any.
 class MyDense final : public CustomLayer {

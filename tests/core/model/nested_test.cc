@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/model_weights.h"
 #include "../../support/op_runner.h"
 #include "../../support/random_models.h"
@@ -26,7 +27,7 @@ void CompileAs(Model* model, Collective* collective, int threads,
   options.collective = collective;
   options.threads = threads;
   model->Compile(optimizer, MeanSquaredError(), {}, options);
-  ASSERT_TRUE(model->status().ok()) << model->status().message();
+  ASSERT_OK(model->status());
 }
 
 // The part of step `step` that this rank takes; of some steps none.
@@ -299,7 +300,7 @@ TEST(NestedTest, AsLayer_ModelHasWeights_BeginsWithThem) {
                     body.AsLayer(/*with_weights=*/false), Dense(2)});
   ASSERT_TRUE(body.TrainStep(Part(9, 4, nullptr).part).ok());  // not seen
   outer.Compile(SGD(0.1f), MeanSquaredError());
-  ASSERT_TRUE(outer.status().ok()) << outer.status().message();
+  ASSERT_OK(outer.status());
   for (const Variable& v : outer.variables()) {
     for (const Variable& w : body.variables()) {
       const float* const here = outer.weights() + v.offset;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
 #include "../../support/two_by_two.h"
@@ -132,7 +133,7 @@ Floats GradientOf(RandomGraph* graph, int64_t count, uint32_t seed,
 void CompileAll(RandomGraph* graph, const std::vector<OutputLoss>& losses,
                 const CompileOptions& options = {}) {
   graph->model.Compile(SGD(0.1f, 0.9f), losses, options);
-  ASSERT_TRUE(graph->model.status().ok()) << graph->model.status().message();
+  ASSERT_OK(graph->model.status());
 }
 
 TEST(OutputsTest, Gradients_SeveralOutputs_AgreeWithFiniteDifferences) {
@@ -242,7 +243,7 @@ TEST(OutputsTest, Logs_SeveralOutputs_HaveKerasNames) {
   FitOptions options = Quiet(2);
   options.validation_data = data.zipped.Batch(32);
   const auto history = made.model.Fit(data.zipped.Shuffle(1).Batch(8), options);
-  ASSERT_TRUE(history.ok()) << history.status().message();
+  ASSERT_OK(history.status());
   for (const std::string val : {"", "val_"}) {
     double value[3];
     int i = 0;
@@ -275,8 +276,8 @@ TEST(OutputsTest, Zip_SeveralParts_ReadsThemInTurn) {
   TwoByTwo made;
   const auto a = made.model.Predict(data.zipped.Batch(7));
   const auto b = made.model.Predict(row.Batch(60));
-  ASSERT_TRUE(a.ok()) << a.status().message();
-  ASSERT_TRUE(b.ok()) << b.status().message();
+  ASSERT_OK(a.status());
+  ASSERT_OK(b.status());
   ASSERT_EQ(a->size(), 60u * 4);
   for (size_t i = 0; i < a->size(); ++i) {
     EXPECT_NEAR(a.value()[i], b.value()[i], 1e-6f) << i;
@@ -297,11 +298,10 @@ TEST(OutputsTest, Training_SeveralWorkers_EqualsOneWorker) {
   const auto outputs = alone.model.Predict(batches);
   RunRanks(3, [&](Collective* collective) {
     TwoByTwo made(collective);
-    const auto history = made.model.Fit(batches, Quiet(2));
-    ASSERT_TRUE(history.ok()) << history.status().message();
+    ASSERT_OK(made.model.Fit(batches, Quiet(2)).status());
     EXPECT_TRUE(made.model.CheckReplicas().ok());
     const auto predicted = made.model.Predict(batches);
-    ASSERT_TRUE(predicted.ok()) << predicted.status().message();
+    ASSERT_OK(predicted.status());
     ASSERT_EQ(predicted->size(), outputs->size());
     for (size_t i = 0; i < outputs->size(); ++i) {
       ASSERT_NEAR(predicted.value()[i], outputs.value()[i], 1e-4f) << i;
@@ -319,8 +319,7 @@ TEST(OutputsTest, Output_WithoutALoss_IsNotTrained) {
                           OutputLoss("kind", SparseCategoricalCrossentropy())});
   const Floats before = WeightsOf(&made.model);
   EXPECT_EQ(made.model.num_trained(), made.model.num_weights() - 9);
-  const auto history = made.model.Fit(kinds.Batch(8), Quiet(1));
-  ASSERT_TRUE(history.ok()) << history.status().message();
+  ASSERT_OK(made.model.Fit(kinds.Batch(8), Quiet(1)).status());
   EXPECT_EQ(made.model.num_metrics(), 1);  // no "kind_loss" beside "loss"
   for (const Variable& v : made.model.variables()) {
     const bool same = std::equal(before.begin() + v.offset,
@@ -384,7 +383,7 @@ TEST(OutputsTest, Compile_OneLoss_IsUsedForAllOutputs) {
   model.Outputs({a, model.CallAgain(a, {model.Add(Dense(3), {x})})});
   model.Compile(SGD(), MeanSquaredError(),
                 {MeanAbsoluteErrorMetric(), MeanSquaredErrorMetric()});
-  ASSERT_TRUE(model.status().ok()) << model.status().message();
+  ASSERT_OK(model.status());
   std::vector<std::string> names;
   for (int i = 0; i < model.num_metrics(); ++i) {
     names.push_back(model.metric_name(i));
@@ -410,7 +409,7 @@ TEST(OutputsTest, NestedModel_SeveralInputs_IsCalledTwice) {
   const auto twice = outer.CallAgain(once, {x, y});
   outer.Outputs({outer.Add(Subtract().Name("zero"), {once, twice}), once});
   outer.Compile(SGD(), MeanSquaredError());
-  ASSERT_TRUE(outer.status().ok()) << outer.status().message();
+  ASSERT_OK(outer.status());
   EXPECT_EQ(outer.output_name(1), "pair");
   const Floats values = Values(7 * 5, 1);
   ASSERT_TRUE(outer.Forward(values.data(), 5, false).ok());

@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "../../support/expect_ok.h"
 #include "../../support/op_runner.h"
 #include "core/objective/batch_loss.h"
 #include "ringlet/checkpoint.h"
@@ -52,7 +53,7 @@ void CheckLayer(const std::string& path, int threads) {
   Shape example;
   for (int i = 1; i < rank; ++i) example.Append(x[i]);
   OpRunner runner(LayerOf(r.about), {example});
-  ASSERT_TRUE(runner.status().ok()) << runner.status().message();
+  ASSERT_OK(runner.status());
   const OpRun run =
       runner.Run(x[0], {r.floats("x")}, {r.floats("kernel"), r.floats("bias")},
                  r.floats("dy"), threads);
@@ -85,11 +86,10 @@ TEST(ReferenceTest, Losses_EachReferenceCase_AgreeWithGradients) {
         r.about["from_logits"].as_bool() ? kFromLogits : kFromProbabilities);
     std::vector<float> per(static_cast<size_t>(shape[0]));
     std::vector<float> d(static_cast<size_t>(shape.elements()));
-    const Status computed =
-        ComputeLoss(loss, {shape[1]}, shape[0], r.floats("logits").data(),
-                    r.tensors.at("labels").ints.data(),
-                    1.0f / static_cast<float>(shape[0]), per.data(), d.data());
-    ASSERT_TRUE(computed.ok()) << computed.message();
+    ASSERT_OK(ComputeLoss(loss, {shape[1]}, shape[0], r.floats("logits").data(),
+                          r.tensors.at("labels").ints.data(),
+                          1.0f / static_cast<float>(shape[0]), per.data(),
+                          d.data()));
     EXPECT_LT(RelativeError(per, r.floats("per_example")), kTolerance);
     EXPECT_LT(RelativeError(d, r.floats("d_logits")), kTolerance);
   }
@@ -134,7 +134,7 @@ void CheckTrajectory(const std::string& path, int threads) {
   model.Compile(OptimizerOf(r.about["optimizer"]),
                 SparseCategoricalCrossentropy(kFromLogits), {Accuracy()},
                 options);
-  ASSERT_TRUE(model.status().ok()) << model.status().message();
+  ASSERT_OK(model.status());
   for (const Variable& v : model.variables()) {
     const std::vector<float>& init = r.floats("init/" + v.path);
     ASSERT_EQ(static_cast<int64_t>(init.size()), v.size());
@@ -143,9 +143,8 @@ void CheckTrajectory(const std::string& path, int threads) {
   const int64_t batch_size = static_cast<int64_t>(
       r.about["batch_per_worker"].number() * r.about["workers"].number());
   std::unique_ptr<BatchLoader> loader;
-  const Status opened =
-      model.OpenLoader(Images("train").Repeat().Batch(batch_size), {}, &loader);
-  ASSERT_TRUE(opened.ok()) << opened.message();
+  ASSERT_OK(model.OpenLoader(Images("train").Repeat().Batch(batch_size), {},
+                             &loader));
   const std::vector<float>& losses = r.floats("loss");
   for (size_t step = 0; step < losses.size(); ++step) {
     Batch batch;
@@ -206,26 +205,24 @@ void CheckFit(const std::string& path, int threads) {
   std::unique_ptr<Model> model;
   JsonWriter json;
   WriteJson(r.about["model"], &json);
-  const Status made = ModelFromJson(json.text(), &model);
-  ASSERT_TRUE(made.ok()) << made.message();
+  ASSERT_OK(ModelFromJson(json.text(), &model));
   CompileOptions options;
   options.threads = threads;
   model->Compile(OptimizerOf(r.about["optimizer"]),
                  SparseCategoricalCrossentropy(kFromLogits), {Accuracy()},
                  options);
-  ASSERT_TRUE(model->status().ok()) << model->status().message();
+  ASSERT_OK(model->status());
   for (const Variable& v : model->variables()) {
     FillHashed(r.about["init"][v.path.c_str()], v, model->weights());
   }
   const std::vector<float>& losses = r.floats("loss");
   {
     std::unique_ptr<BatchLoader> loader;
-    const Status opened = model->OpenLoader(Images("train")
-                                                .Take(number("examples"))
-                                                .Batch(number("batch"))
-                                                .Repeat(number("epochs")),
-                                            {}, &loader);
-    ASSERT_TRUE(opened.ok()) << opened.message();
+    ASSERT_OK(model->OpenLoader(Images("train")
+                                    .Take(number("examples"))
+                                    .Batch(number("batch"))
+                                    .Repeat(number("epochs")),
+                                {}, &loader));
     Batch batch;
     for (size_t step = 0; step < losses.size(); ++step) {
       ASSERT_TRUE(loader->Next(&batch).ok());
@@ -242,7 +239,7 @@ void CheckFit(const std::string& path, int threads) {
   quiet.verbose = Verbose::kSilent;
   const auto logs =
       model->Evaluate(Images("t10k").Batch(number("validation_batch")), quiet);
-  ASSERT_TRUE(logs.status().ok()) << logs.status().message();
+  ASSERT_OK(logs.status());
   const std::vector<float>& expected = r.floats("validation");
   EXPECT_NEAR(*logs->Find("loss"), expected[0], 1e-4 * expected[0]);
   EXPECT_NEAR(*logs->Find("accuracy"), expected[1], 1e-6);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/guarded_memory.h"
 #include "../../support/model_weights.h"
 #include "../../support/op_runner.h"
@@ -139,7 +140,7 @@ void CompileFor(const Case& c, Collective* collective, Model* model) {
   options.collective = collective;
   model->Compile(c.optimizer, SparseCategoricalCrossentropy(kFromLogits),
                  {Accuracy()}, options);
-  ASSERT_TRUE(model->status().ok()) << model->status().message();
+  ASSERT_OK(model->status());
 }
 
 // This rank's part of each batch, of which the last may be short.
@@ -263,7 +264,7 @@ TEST(TrainableTest, Plan_FrozenLayers_HoldsToTheByte) {
     options.threads = c.threads;
     model->Compile(c.optimizer, SparseCategoricalCrossentropy(kFromLogits), {},
                    options);
-    ASSERT_TRUE(model->status().ok()) << model->status().message();
+    ASSERT_OK(model->status());
     ForEachBatch(c, nullptr, [&](const Batch& batch) {
       ASSERT_TRUE(model->TrainStep(batch).ok());
     });
@@ -369,8 +370,7 @@ TEST(TrainableTest, TrainStep_AllLayersFrozen_ChangesNoWeight) {
     const std::vector<float> before = WeightsOf(model.get());
     EXPECT_EQ(model->num_trained(), 0);
     ForEachBatch(c, collective, [&](const Batch& batch) {
-      const Status s = model->TrainStep(batch);
-      ASSERT_TRUE(s.ok()) << s.message();
+      ASSERT_OK(model->TrainStep(batch));
     });
     EXPECT_EQ(model->iterations(), 3);
     EXPECT_EQ(WeightsOf(model.get()), before);

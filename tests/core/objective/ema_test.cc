@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../../support/copy_state.h"
+#include "../../support/expect_ok.h"
 #include "../../support/model_weights.h"
 #include "../../support/op_runner.h"
 #include "../../support/thread_collective.h"
@@ -32,7 +33,7 @@ std::unique_ptr<Model> Make(const Optimizer& optimizer, int threads,
   options.collective = collective;
   model->Compile(optimizer, SparseCategoricalCrossentropy(kFromLogits), {},
                  options);
-  EXPECT_TRUE(model->status().ok()) << model->status().message();
+  EXPECT_OK(model->status());
   return model;
 }
 
@@ -47,8 +48,7 @@ void Train(Model* model, int step, int rank = 0, int world = 1) {
   batch.global_count = 7 * world;
   batch.x = x.data();
   batch.y = y.data();
-  const Status status = model->TrainStep(batch);
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(model->TrainStep(batch));
 }
 
 std::vector<Optimizer> Optimizers() {

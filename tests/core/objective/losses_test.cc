@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/expect_ok.h"
 #include "core/objective/batch_loss.h"
 
 namespace ringlet {
@@ -31,10 +32,9 @@ std::vector<float> PerExample(const Case& c, std::vector<float>* gradient,
   const void* targets = c.loss.takes_classes()
                             ? static_cast<const void*>(c.classes.data())
                             : c.targets.data();
-  const Status computed =
-      ComputeLoss(c.loss, c.output, count, c.predictions.data(), targets, scale,
-                  per.data(), gradient == nullptr ? nullptr : gradient->data());
-  EXPECT_TRUE(computed.ok()) << computed.message();
+  EXPECT_OK(ComputeLoss(c.loss, c.output, count, c.predictions.data(), targets,
+                        scale, per.data(),
+                        gradient == nullptr ? nullptr : gradient->data()));
   return per;
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../support/expect_ok.h"
 #include "core/objective/metric_states.h"
 
 namespace ringlet {
@@ -21,11 +22,10 @@ double Value(const Metric& metric, const Shape& output,
              const float* weights = nullptr) {
   std::vector<MetricState> states(
       static_cast<size_t>(NumStates(metric, output)));
-  const Status updated =
+  EXPECT_OK(
       UpdateMetric(metric, output,
                    static_cast<int64_t>(predictions.size()) / output.elements(),
-                   predictions.data(), targets, states.data(), weights);
-  EXPECT_TRUE(updated.ok()) << updated.message();
+                   predictions.data(), targets, states.data(), weights));
   return MetricResult(metric, states.data(),
                       static_cast<int64_t>(states.size()));
 }
@@ -43,11 +43,10 @@ double SparseValue(const Metric& metric, const Shape& output,
                    const std::vector<float>& predictions,
                    const std::vector<int32_t>& classes) {
   MetricState state;
-  const Status updated =
+  EXPECT_OK(
       UpdateMetric(metric, output,
                    static_cast<int64_t>(predictions.size()) / output.elements(),
-                   predictions.data(), classes.data(), &state);
-  EXPECT_TRUE(updated.ok()) << updated.message();
+                   predictions.data(), classes.data(), &state));
   return state.Result();
 }
 

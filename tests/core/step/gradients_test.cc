@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "../../support/copy_state.h"
+#include "../../support/expect_ok.h"
 #include "../../support/free_ports.h"
 #include "../../support/thread_collective.h"
 #include "../../support/threads.h"
@@ -20,12 +21,6 @@
 
 namespace ringlet {
 namespace {
-
-#define ASSERT_OK(expression)                           \
-  do {                                                  \
-    const Status ok_status = (expression);              \
-    ASSERT_TRUE(ok_status.ok()) << ok_status.message(); \
-  } while (0)
 
 // Sums on a thread of its own, and begins only when the caller waits for the
 // sum, as a ring on the slowest link. With one rank it sums nothing, as late.
@@ -172,8 +167,7 @@ std::vector<float> SkipEverySecond(Model* model) {
       model->OpenLoader(Points(40).Repeat().Batch(12), {}, &loader).ok());
   double loss = 0;
   for (int step = 0; step < 8; ++step) {
-    const Status s = UpToBackward(model, loader.get(), &loss);
-    EXPECT_TRUE(s.ok()) << s.message();
+    EXPECT_OK(UpToBackward(model, loader.get(), &loss));
     if (step % 2 == 1) continue;
     EXPECT_TRUE(model->ApplyGradients().ok());
   }
@@ -342,7 +336,7 @@ std::unique_ptr<Sequential> SmallModel(const Optimizer& optimizer,
   model->Add(Dense(3));
   model->Compile(optimizer, SparseCategoricalCrossentropy(kFromLogits), {},
                  collective);
-  EXPECT_TRUE(model->status().ok()) << model->status().message();
+  EXPECT_OK(model->status());
   return model;
 }
 
@@ -362,16 +356,14 @@ std::vector<float> Loop(Model* model, int64_t batch, int steps) {
       model->OpenLoader(Points(96).Repeat().Batch(batch), {}, &loader).ok());
   double loss = 0;
   for (int step = 0; step < steps; ++step) {
-    const Status s = UpToBackward(model, loader.get(), &loss);
-    EXPECT_TRUE(s.ok()) << s.message();
+    EXPECT_OK(UpToBackward(model, loader.get(), &loss));
     EXPECT_TRUE(model->ApplyGradients().ok());
   }
   return WeightsOf(model);
 }
 
 std::vector<float> Fitted(Model* model, int64_t batch) {
-  const auto fitted = model->Fit(Points(96).Batch(batch), Quiet(4));
-  EXPECT_TRUE(fitted.ok()) << fitted.status().message();
+  EXPECT_OK(model->Fit(Points(96).Batch(batch), Quiet(4)).status());
   return WeightsOf(model);
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../support/expect_ok.h"
 #include "../../support/tiny_model.h"
 #include "core/data/dataset_loader.h"
 #include "core/graph/model_memory.h"
@@ -136,9 +137,7 @@ TEST(StepperTest, Step_MadeAgain_IsTheSame) {
           Batch batch;
           ASSERT_TRUE(parts->loader->Next(&batch).ok());
           bool taken = false;
-          const Status s =
-              parts->stepper.Train(batch, parts->loader.get(), &taken);
-          ASSERT_TRUE(s.ok()) << s.message();
+          ASSERT_OK(parts->stepper.Train(batch, parts->loader.get(), &taken));
           EXPECT_TRUE(taken);
         }
       }

@@ -17,6 +17,7 @@
 
 #include "../../support/contains.h"
 #include "../../support/elastic_collective.h"
+#include "../../support/expect_ok.h"
 #include "../../support/sanitized.h"
 #include "../../support/simulated_file_system.h"
 #include "../../support/temp_folder.h"
@@ -186,7 +187,7 @@ TEST(BackupTest, Resume_OtherData_WarnsOrIsRefusedIfThePositionIsOutside) {
   ASSERT_FALSE(model->Fit(Data(), WithBackup(folder.path(), 1, 15)).ok());
   Status status;
   EXPECT_EQ(ResumeWith(Data(), folder.path(), &status), "");
-  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_OK(status);
   const std::string saved =
       "was saved with other data or batches: 40 examples, shuffled with seed "
       "1, batches of 4, 10 steps an epoch; this run: ";
@@ -199,7 +200,7 @@ TEST(BackupTest, Resume_OtherData_WarnsOrIsRefusedIfThePositionIsOutside) {
            {Points(40).Batch(4), "not shuffled"},
        }) {
     const std::string told = ResumeWith(data, folder.path(), &status);
-    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_OK(status);
     EXPECT_TRUE(Contains(told, saved));
     EXPECT_NE(told.find(here, told.find("this run: ")), std::string::npos)
         << told;
@@ -303,7 +304,7 @@ TEST(BackupTest, Resume_CallbacksAddedAndRemoved_ContinuesAndNamesThem) {
       ASSERT_FALSE(
           FitOn("b", 15, TinyModel(), set(before), backup).status.ok());
       const Resumed resumed = FitOn("b", 0, TinyModel(), set(after), backup);
-      ASSERT_TRUE(resumed.status.ok()) << resumed.status.message();
+      ASSERT_OK(resumed.status);
       EXPECT_EQ(resumed.weights, weights);
       for (int kind = 0; kind < kKinds; ++kind) {
         const bool was = before >> kind & 1, is = after >> kind & 1;
@@ -331,7 +332,7 @@ TEST(BackupTest, Resume_LogLeftOutOnce_KeepsItsEarlierRows) {
   ASSERT_FALSE(FitOn(folder.path(), 18, TinyModel(), {}).status.ok());
   EXPECT_EQ(ReadWhole(logs / "epochs.csv"), rows);
   const Resumed last = FitOn(folder.path(), 0, TinyModel(), {log()});
-  ASSERT_TRUE(last.status.ok()) << last.status.message();
+  ASSERT_OK(last.status);
   EXPECT_EQ(ReadWhole(logs / "epochs.csv").compare(0, rows.size(), rows), 0)
       << ReadWhole(logs / "epochs.csv");
 }
@@ -355,7 +356,7 @@ TEST(BackupTest, Resume_StoppedByACallbackThatIsGone_TrainsOn) {
       options.callbacks.insert(options.callbacks.end(), callbacks.begin(),
                                callbacks.end());
       const auto history = TinyModel()->Fit(Data(), options);
-      EXPECT_TRUE(history.ok()) << history.status().message();
+      EXPECT_OK(history.status());
       return history->Values("loss").size();
     };
     const size_t first = epochs({EarlyStopping(early)});
@@ -384,7 +385,7 @@ TEST(BackupTest, Resume_MetricsAddedAndRemoved_ContinuesWithRowsOfOneWidth) {
           FitOn(folder.path(), 15, WithMetrics(before), rows()).status.ok());
       const Resumed resumed =
           FitOn(folder.path(), 0, WithMetrics(after), rows());
-      ASSERT_TRUE(resumed.status.ok()) << resumed.status.message();
+      ASSERT_OK(resumed.status);
       for (const auto& [file, count] :
            {std::pair<const char*, size_t>{"steps.csv", 31}, {"log.csv", 4}}) {
         std::istringstream lines(ReadWhole(logs / file));
@@ -435,7 +436,7 @@ TEST(BackupTest, Resume_OneOfTwoOfAClassRemoved_TheOtherKeepsItsState) {
         FitOn(folder.path(), 15, TinyModel(), {ones(), tens()}).status.ok());
     const auto stays = tens();
     const Resumed resumed = FitOn(folder.path(), 0, TinyModel(), {stays});
-    ASSERT_TRUE(resumed.status.ok()) << resumed.status.message();
+    ASSERT_OK(resumed.status);
     EXPECT_EQ(stays->total, 300);
   }
   {
@@ -444,7 +445,7 @@ TEST(BackupTest, Resume_OneOfTwoOfAClassRemoved_TheOtherKeepsItsState) {
     const auto stays = tens(), added = ones();
     const Resumed resumed =
         FitOn(folder.path(), 0, TinyModel(), {added, stays});
-    ASSERT_TRUE(resumed.status.ok()) << resumed.status.message();
+    ASSERT_OK(resumed.status);
     EXPECT_EQ(stays->total, 300);
     EXPECT_EQ(added->total, 15);
   }
@@ -466,7 +467,7 @@ TEST(BackupTest, Resume_CallbackSavesMoreThanBefore_StartsAgain) {
                      .status.ok());
     const Resumed resumed =
         FitOn(folder.path(), 0, TinyModel(), {stopping(!restores)});
-    ASSERT_TRUE(resumed.status.ok()) << resumed.status.message();
+    ASSERT_OK(resumed.status);
     EXPECT_EQ(resumed.said.find("early_stopping had other options") !=
                   std::string::npos,
               !restores)
@@ -542,7 +543,7 @@ TEST(BackupTest, Resume_AnotherOptimizer_ItsOwnRateHolds) {
     const auto notes = std::make_shared<NotesRate>();
     const Resumed taken =
         FitOn(folder.path(), 0, WithMetrics({}, optimizer), {notes}, takes);
-    EXPECT_TRUE(taken.status.ok()) << taken.status.message();
+    EXPECT_OK(taken.status);
     EXPECT_EQ(notes->rate, rate);
     const bool is_told =
         taken.said.find(
@@ -576,8 +577,7 @@ TEST(BackupTest, Rollback_AnotherOptimizer_RateOfTheLostPartDoesNotStay) {
       fit.metrics.assign(model->num_metric_states(), MetricState());
       fit.after_loss = after_loss;
       ASSERT_TRUE(callbacks[0]->OnSetup(fit).ok());
-      const Status loaded = callbacks[0]->OnTrainBegin(fit);
-      ASSERT_TRUE(loaded.ok()) << loaded.message();
+      ASSERT_OK(callbacks[0]->OnTrainBegin(fit));
       EXPECT_EQ(fit.source, RestoreSource::kBackup);
       EXPECT_EQ(model->LearningRate(), own);
       model->SetLearningRate(0.01f);  // a callback of the lost part
@@ -672,9 +672,7 @@ TEST(BackupTest, Resume_SameShapesButOtherLayers_IsRefused) {
                    Dense(3).KernelRegularizer(L2())});
   same.Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits),
                {Accuracy()});
-  const Status status =
-      same.Fit(Data(), WithBackup(folder.path(), 0, 0)).status();
-  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_OK(same.Fit(Data(), WithBackup(folder.path(), 0, 0)).status());
 }
 
 // The text is in files that were written before.
@@ -743,8 +741,7 @@ TEST(BackupTest, Save_DiskIsFull_WarnsAndContinuesOnceThereIsSpace) {
   options.callbacks = {BackupAndRestore("backup", backup),
                        LambdaCallback(lambda)};
   auto again = TinyModel();
-  const auto history = again->Fit(Data(), options);
-  ASSERT_TRUE(history.ok()) << history.status().message();
+  ASSERT_OK(again->Fit(Data(), options).status());
   EXPECT_EQ(steps, 15);
 }
 
@@ -812,7 +809,7 @@ TEST(BackupTest, Save_AnyOperationFails_CostsAtMostThatBackup) {
       auto again = TinyModel();
       const auto history = again->Fit(Data(), options);
       testing::internal::GetCapturedStderr();
-      ASSERT_TRUE(history.ok()) << history.status().message();
+      ASSERT_OK(history.status());
       EXPECT_EQ(WeightsOf(again.get()), WeightsOf(undisturbed.get()))
           << operation << " " << error;
     }
@@ -985,8 +982,7 @@ TEST(BackupTest, Resume_TwoCallbacksOfOneKind_RestoresBoth) {
   };
   std::vector<int64_t> totals;
   ASSERT_FALSE(fit(15, &totals).ok());
-  const Status status = fit(0, &totals);
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(fit(0, &totals));
   EXPECT_EQ(totals, (std::vector<int64_t>{30, 300}));
 }
 
@@ -1105,7 +1101,7 @@ TEST(BackupTest, Join_ChiefWithALaterBackup_ContinuesFromMemory) {
       ElasticCollective collective(&job, 0);
       const ElasticFit run = FitElastic(&collective, chiefs.path(),
                                         std::make_shared<Watches>(-1, nullptr));
-      EXPECT_TRUE(run.status.ok()) << run.status.message();
+      EXPECT_OK(run.status);
       EXPECT_EQ(run.digest, UndisturbedDigest());
     });
     {
@@ -1116,7 +1112,7 @@ TEST(BackupTest, Join_ChiefWithALaterBackup_ContinuesFromMemory) {
             while (!job.has_joiner()) std::this_thread::yield();
           });
       const ElasticFit run = FitElastic(&collective, others.path(), watches);
-      EXPECT_TRUE(run.status.ok()) << run.status.message();
+      EXPECT_OK(run.status);
       EXPECT_EQ(run.digest, UndisturbedDigest());
       EXPECT_EQ(watches->steps(), kSteps);
     }
@@ -1148,7 +1144,7 @@ TEST(BackupTest, Join_ChiefWithAWrongLaterBackup_ContinuesFromMemory) {
     ElasticCollective collective(&job, 0);
     const auto none = std::make_shared<Watches>(-1, nullptr);
     const ElasticFit run = FitElastic(&collective, chiefs.path(), none, none);
-    EXPECT_TRUE(run.status.ok()) << run.status.message();
+    EXPECT_OK(run.status);
     EXPECT_EQ(run.digest, UndisturbedDigest());
   });
   for (const int w : {1, 2, 3}) {
@@ -1167,7 +1163,7 @@ TEST(BackupTest, Join_ChiefWithAWrongLaterBackup_ContinuesFromMemory) {
         EXPECT_EQ(run.status.code(), Code::kOutOfSync) << run.status.message();
         return;
       }
-      EXPECT_TRUE(run.status.ok()) << run.status.message();
+      EXPECT_OK(run.status);
       EXPECT_EQ(run.digest, UndisturbedDigest());
     });
   }
@@ -1220,7 +1216,7 @@ TEST(BackupTest, Resume_FromBackupAfterFaultyWorker_DropsStateInMemory) {
         while (!job.has_joiner()) std::this_thread::yield();
       });
       const ElasticFit run = train(w, calls, none);
-      EXPECT_TRUE(run.status.ok()) << run.status.message();
+      EXPECT_OK(run.status);
       EXPECT_EQ(run.digest, UndisturbedDigest());
     });
   }
@@ -1258,7 +1254,7 @@ TEST(BackupTest, Join_ChiefWithALaterBackup_HistoryStays) {
       const ElasticFit run =
           train(w, at(5, [&](FitState&) { waits(&called); }),
                 at(13, [&](FitState&) { waits(&again); }), &collective);
-      EXPECT_TRUE(run.status.ok()) << run.status.message();
+      EXPECT_OK(run.status);
       EXPECT_EQ(run.digest, UndisturbedDigest());
     });
   }
@@ -1273,7 +1269,7 @@ TEST(BackupTest, Join_ChiefWithALaterBackup_HistoryStays) {
       collective.MoveTo(&job);
     });
     const ElasticFit run = train(3, leaves, returns, &collective);
-    EXPECT_TRUE(run.status.ok()) << run.status.message();
+    EXPECT_OK(run.status);
     EXPECT_EQ(run.digest, UndisturbedDigest());
   });
   for (std::thread& thread : threads) thread.join();
@@ -1313,7 +1309,7 @@ TEST(BackupTest, End_EarlierChiefs_RemoveTheirBackups) {
         while (!job.has_joiner()) std::this_thread::yield();
       });
       const ElasticFit run = FitElastic(&collective, paths[1], watches);
-      EXPECT_TRUE(run.status.ok()) << run.status.message();
+      EXPECT_OK(run.status);
       EXPECT_EQ(run.digest, UndisturbedDigest());
     }
     first.join();
@@ -1346,7 +1342,7 @@ TEST(BackupTest, Join_ChiefWithoutItsFolder_EndsAlone) {
       while (!job.has_joiner()) std::this_thread::yield();
     });
     const ElasticFit run = FitElastic(&collective, others.path(), watches);
-    EXPECT_TRUE(run.status.ok()) << run.status.message();
+    EXPECT_OK(run.status);
     EXPECT_EQ(run.digest, UndisturbedDigest());
   }
   comes.join();
@@ -1424,7 +1420,7 @@ TEST(BackupTest, NewChief_BackupLockedToTheEnd_WarnsThatItStays) {
     ElasticCollective collective(&job, 1);
     const ElasticFit run =
         FitElastic(&collective, path, std::make_shared<Watches>(-1, nullptr));
-    EXPECT_TRUE(run.status.ok()) << run.status.message();
+    EXPECT_OK(run.status);
   }
   first.join();
   const std::string told = testing::internal::GetCapturedStderr();
@@ -1448,7 +1444,7 @@ TEST(BackupTest, NextChief_ItsFolderIsHeld_TakesPart) {
     ElasticCollective collective(&job, 0);
     const auto watches = std::make_shared<Watches>(-1, nullptr);
     const ElasticFit run = FitElastic(&collective, folder.path(), watches);
-    EXPECT_TRUE(run.status.ok()) << run.status.message();
+    EXPECT_OK(run.status);
     EXPECT_EQ(run.digest, UndisturbedDigest());
     EXPECT_EQ(watches->steps(), kSteps - 4);
   });
@@ -1459,7 +1455,7 @@ TEST(BackupTest, NextChief_ItsFolderIsHeld_TakesPart) {
       while (!job.has_joiner()) std::this_thread::yield();
     });
     const ElasticFit run = FitElastic(&collective, others.path(), watches);
-    EXPECT_TRUE(run.status.ok()) << run.status.message();
+    EXPECT_OK(run.status);
     EXPECT_EQ(run.digest, UndisturbedDigest());
   }
   comes.join();
@@ -1515,7 +1511,7 @@ void ExpectMemoryIsTaken(const std::string& chiefs, const std::string& others) {
     ElasticCollective collective(&job, 1);
     const auto watches = std::make_shared<Watches>(-1, nullptr);
     const ElasticFit run = FitElastic(&collective, others, watches);
-    EXPECT_TRUE(run.status.ok()) << run.status.message();
+    EXPECT_OK(run.status);
     EXPECT_EQ(run.digest, UndisturbedDigest());
     EXPECT_EQ(watches->steps(), kSteps);
   }
@@ -1631,7 +1627,7 @@ TEST(BackupTest, Join_ChiefIsLostMeanwhile_OtherContinues) {
       });
       const ElasticFit run = FitElastic(&collective, other.path(), watches,
                                         nullptr, 0.01f, kNever);
-      EXPECT_TRUE(run.status.ok()) << run.status.message();
+      EXPECT_OK(run.status);
       EXPECT_EQ(run.digest, UndisturbedDigest());
     }
     comes.join();
@@ -1746,7 +1742,7 @@ TEST(BackupTest, Join_TwoAreLostInTheTransfer_OtherContinues) {
         const ElasticFit run = train(&collective, f1, 4, [&](FitState&) {
           while (!job.has_joiner()) std::this_thread::yield();
         });
-        EXPECT_TRUE(run.status.ok()) << run.status.message();
+        EXPECT_OK(run.status);
         EXPECT_EQ(run.digest, expected) << first << " " << second;
       }
       chief.join();

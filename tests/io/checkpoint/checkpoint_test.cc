@@ -14,6 +14,7 @@
 #include <functional>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/fake_clock.h"
 #include "../../support/simulated_file_system.h"
 #include "../../support/some_state.h"
@@ -50,8 +51,7 @@ TEST(CheckpointTest, Load_SavedStateAndMetadata_AreTheSame) {
   SomeState saved(7), read(1);
   ASSERT_TRUE(SaveCheckpoint(path, {&saved}, {{"epoch", "3"}}).ok());
   LoadedCheckpoint loaded;
-  const Status status = LoadCheckpoint(path, {&read}, {}, &loaded);
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(LoadCheckpoint(path, {&read}, {}, &loaded));
   EXPECT_TRUE(read == saved);
   EXPECT_EQ(read.loaded, 1);
   EXPECT_TRUE(loaded.verified);
@@ -261,8 +261,7 @@ struct OneRun {
   }
   // Opens it and saves states 1 to `count`.
   void Make(int count) {
-    const Status opened = Open();
-    ASSERT_TRUE(opened.ok()) << opened.message();
+    ASSERT_OK(Open());
     for (int i = 1; i <= count; ++i) ASSERT_TRUE(Save(i).ok());
   }
   std::string Path(int number) const {
@@ -354,8 +353,7 @@ TEST(CheckpointDirectoryTest, Clear_OneIsDamaged_BeginsAgain) {
   ASSERT_TRUE(std::filesystem::exists(run.Path(2) + ".bad"));
   ASSERT_TRUE(run.checkpoints->Clear().ok());
   EXPECT_EQ(NamesIn(run.directory), std::vector<std::string>());
-  const Status opened = run.Open();
-  EXPECT_TRUE(opened.ok()) << opened.message();
+  EXPECT_OK(run.Open());
 }
 
 // At whatever operation the power is cut while it is cleared, what is left is
@@ -554,8 +552,7 @@ TEST(CheckpointDirectoryTest,
   files.save = [&run] { EXPECT_TRUE(run.Save(2).ok()); };
   files.saves_to_come = 2;
   std::string path;
-  const Status found = LatestCheckpoint("d", &path, "ckpt", &files);
-  EXPECT_TRUE(found.ok()) << found.message();
+  EXPECT_OK(LatestCheckpoint("d", &path, "ckpt", &files));
   EXPECT_EQ(path, run.Path(3));
 }
 

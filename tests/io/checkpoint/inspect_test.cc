@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/simulated_file_system.h"
 #include "../../support/some_state.h"
 #include "../../support/temp_folder.h"
@@ -45,20 +46,16 @@ class InspectTest : public testing::Test {
     SaveOptions options;
     options.files = &files_;
     options.weights = weights;
-    const Status status = SaveCheckpoint(path, {&state}, metadata, options);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(SaveCheckpoint(path, {&state}, metadata, options));
   }
   FileInfo Inspect(const std::string& path) {
     FileInfo info;
-    const Status status = InspectFile(path, &info, &files_);
-    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_OK(InspectFile(path, &info, &files_));
     return info;
   }
   FileComparison Compare(size_t most = 20) {
     FileComparison comparison;
-    const Status status =
-        CompareFiles("d/a", "d/b", &comparison, most, &files_);
-    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_OK(CompareFiles("d/a", "d/b", &comparison, most, &files_));
     return comparison;
   }
 
@@ -128,8 +125,7 @@ TEST_F(InspectTest, ToJson_ModelFile_HoldsAllFields) {
   ASSERT_TRUE(SaveModel(model.get(), "d/a", options).ok());
   const FileInfo info = Inspect("d/a");
   Json json;
-  const Status status = Json::Parse(ToJson(info), "info", &json);
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(Json::Parse(ToJson(info), "info", &json));
   EXPECT_EQ(json["path"].text(), "d/a");
   EXPECT_EQ(json["bytes"].number(), static_cast<double>(info.bytes));
   EXPECT_EQ(json["verification"].text(), "verified");

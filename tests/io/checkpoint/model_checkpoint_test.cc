@@ -12,6 +12,7 @@
 
 #include "../../support/contains.h"
 #include "../../support/elastic_collective.h"
+#include "../../support/expect_ok.h"
 #include "../../support/python.h"
 #include "../../support/simulated_file_system.h"
 #include "../../support/temp_folder.h"
@@ -160,7 +161,7 @@ struct Trial {
   bool Holds(const std::string& path, size_t epoch) {
     std::unique_ptr<Model> loaded;
     const Status status = LoadModel(path, &loaded, {}, &files);
-    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_OK(status);
     return status.ok() && WeightsOf(loaded.get()) == weights->of_epoch[epoch];
   }
 };
@@ -178,9 +179,8 @@ TEST(ModelCheckpointTest, Save_EveryEpoch_HasItsOwnName) {
   Trial run;
   ModelCheckpointOptions options;
   options.verbose = 1;
-  const Status status = run.Fit("d/sub/{epoch:02d}-{score:.2f}.safetensors",
-                                options, 2, {0.25, 0.5});
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(run.Fit("d/sub/{epoch:02d}-{score:.2f}.safetensors", options, 2,
+                    {0.25, 0.5}));
   EXPECT_EQ(run.files.Paths(),
             (Names{"d/sub/01-0.25.safetensors", "d/sub/02-0.50.safetensors"}));
   EXPECT_EQ(run.out,
@@ -203,9 +203,8 @@ TEST(ModelCheckpointTest, Path_ValidationLogs_AreInTheName) {
 TEST(ModelCheckpointTest,
      SaveBestOnly_ScoresOfFourEpochs_SavesOnlyImprovements) {
   Trial run;
-  const Status status =
-      run.Fit("d/best.safetensors", BestScore(), 4, {0.5, 0.9, 0.75, 0.8});
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(
+      run.Fit("d/best.safetensors", BestScore(), 4, {0.5, 0.9, 0.75, 0.8}));
   EXPECT_TRUE(run.Holds("d/best.safetensors", 1));
   EXPECT_EQ(run.out,
             "\nEpoch 1: score improved from None to 0.50000, saving model to "
@@ -220,9 +219,8 @@ TEST(ModelCheckpointTest,
 
 TEST(ModelCheckpointTest, SaveBestOnly_ValueNaN_IsNotSaved) {
   Trial run;
-  const Status status =
-      run.Fit("d/{epoch}.safetensors", BestScore(), 4, {NAN, 0.5, NAN, 0.6});
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(
+      run.Fit("d/{epoch}.safetensors", BestScore(), 4, {NAN, 0.5, NAN, 0.6}));
   EXPECT_EQ(run.files.Paths(), (Names{"d/2.safetensors", "d/4.safetensors"}));
   EXPECT_TRUE(Contains(run.out, "Epoch 1: score did not improve from None"));
   EXPECT_TRUE(Contains(run.out, "Epoch 3: score did not improve from 0.50000"));
@@ -295,8 +293,7 @@ TEST(ModelCheckpointTest, Path_AnyEnding_IsWrittenAndRead) {
       Trial run;
       ModelCheckpointOptions options;
       options.save_weights_only = only_weights;
-      const Status status = run.Fit(path, options, 1);
-      ASSERT_TRUE(status.ok()) << status.message();
+      ASSERT_OK(run.Fit(path, options, 1));
       const Names paths = run.files.Paths();
       ASSERT_EQ(paths.size(), 1u);
       const std::string ending = path.substr(path.rfind('.') + 1);
@@ -782,7 +779,7 @@ TEST(ModelCheckpointTest, SaveBestOnly_DiskIsFull_WarnsAndSavesTheNextBetter) {
   const Status status = model->Fit(Points(48).Batch(8), fit).status();
   const std::string out = testing::internal::GetCapturedStdout();
   const std::string err = testing::internal::GetCapturedStderr();
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(status);
   EXPECT_TRUE(
       Contains(err, "warning: the model was not saved; training continues"));
   EXPECT_TRUE(Contains(out, "Epoch 3: score improved from 0.50000 to 0.80000"));
@@ -851,8 +848,7 @@ TEST(ModelCheckpointTest, BestAndBatchCount_Resume_AreRestored) {
   TempFolder undisturbed, resumed;
   ASSERT_TRUE(run(undisturbed, false).ok());
   ASSERT_EQ(run(resumed, true).code(), Code::kCancelled);
-  const Status status = run(resumed, false);
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(run(resumed, false));
   const auto expected = files_of(undisturbed), got = files_of(resumed);
   EXPECT_EQ(expected.count("best-4.safetensors"), 0u);
   EXPECT_EQ(expected.count("best-5.safetensors"), 1u);
@@ -897,7 +893,7 @@ TEST(ModelCheckpointTest, Save_WorkerLostInAnyCall_IsStillMade) {
       fit.callbacks = {ModelCheckpoint("{batch}.safetensors", options)};
       const Status status = model->Fit(Points(48).Batch(8), fit).status();
       if (w == 0) {
-        EXPECT_TRUE(status.ok()) << status.message();
+        EXPECT_OK(status);
       }
     });
     EXPECT_FALSE(files[0].Paths().empty());
@@ -943,8 +939,7 @@ TEST(ModelCheckpointTest, LastSaveFailed_ResumedAtTheEnd_WritesTheModel) {
     EXPECT_EQ(full.code(), Code::kResourceExhausted) << full.message();
     EXPECT_EQ(run.files.Paths().size(), 2u);
     run.files.set_capacity(-1);
-    const Status resumed = fit_once(false);
-    EXPECT_TRUE(resumed.ok()) << resumed.message();
+    EXPECT_OK(fit_once(false));
     const Names paths = run.files.Paths();
     ASSERT_EQ(paths.size(), 3u);
     EXPECT_EQ(paths[2].compare(0, 4, "d/3-"), 0) << paths[2];
@@ -984,8 +979,7 @@ TEST(ModelCheckpointTest, LastSaveFailed_NamesOfOtherCallbacks_AreKnown) {
     };
     EXPECT_FALSE(fit_once(true).ok());
     files.set_capacity(-1);
-    const Status resumed = fit_once(false);
-    EXPECT_TRUE(resumed.ok()) << resumed.message();
+    EXPECT_OK(fit_once(false));
     EXPECT_EQ(files.Paths(), (Names{"0.25.safetensors", "0.5.safetensors"}));
   }
 }
@@ -1010,8 +1004,7 @@ TEST(ModelCheckpointTest, LastSaveFailed_AveragesAtTheEnd_WritesTheModel) {
   };
   EXPECT_FALSE(fit_once(true).ok());
   run.files.set_capacity(-1);
-  const Status resumed = fit_once(false);
-  EXPECT_TRUE(resumed.ok()) << resumed.message();
+  EXPECT_OK(fit_once(false));
   EXPECT_TRUE(run.Holds("d/2.safetensors", 1));
 }
 

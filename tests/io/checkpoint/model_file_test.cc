@@ -11,6 +11,7 @@
 
 #include "../../support/contains.h"
 #include "../../support/elastic_collective.h"
+#include "../../support/expect_ok.h"
 #include "../../support/python.h"
 #include "../../support/random_cases.h"
 #include "../../support/simulated_file_system.h"
@@ -45,9 +46,8 @@ std::vector<unsigned char> StateOf(Saveable* saveable) {
 }
 
 void Train(Model* model, int64_t epochs) {
-  const auto history =
-      model->Fit(Points(96).Shuffle(/*seed=*/3).Batch(8), Quiet(epochs));
-  ASSERT_TRUE(history.ok()) << history.status().message();
+  ASSERT_OK(model->Fit(Points(96).Shuffle(/*seed=*/3).Batch(8), Quiet(epochs))
+                .status());
 }
 
 // --- whole models -----------------------------------------------------------
@@ -63,11 +63,9 @@ TEST(ModelFileTest, LoadModel_SavedInTraining_ContinuesWithTheSameBits) {
     auto undisturbed = TinyModel(optimizer, /*dropout=*/0.3f, compile);
     Train(undisturbed.get(), 2);
     const std::string path = folder / "model.safetensors";
-    const Status saved = SaveModel(undisturbed.get(), path);
-    ASSERT_TRUE(saved.ok()) << saved.message();
+    ASSERT_OK(SaveModel(undisturbed.get(), path));
     std::unique_ptr<Model> loaded;
-    const Status status = LoadModel(path, &loaded);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(LoadModel(path, &loaded));
     EXPECT_TRUE(SameBits(undisturbed.get(), loaded.get()));
     EXPECT_EQ(loaded->iterations(), undisturbed->iterations());
     Train(undisturbed.get(), 2);
@@ -91,13 +89,12 @@ TEST(ModelFileTest, LoadModel_CompiledModel_HasItsLayersAndArguments) {
   optimizer.clipnorm = 1;
   model.Compile(optimizer, BinaryCrossentropy(),
                 {Accuracy(), BinaryAccuracy(0.25f).Name("quarter")});
-  ASSERT_TRUE(model.status().ok()) << model.status().message();
+  ASSERT_OK(model.status());
   model.SetLearningRate(0.5f);
   const std::string path = folder / "m.safetensors";
   ASSERT_TRUE(SaveModel(&model, path).ok());
   std::unique_ptr<Model> loaded;
-  const Status status = LoadModel(path, &loaded);
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(LoadModel(path, &loaded));
   EXPECT_EQ(ToJson(*loaded), ToJson(model));
   EXPECT_EQ(ToJson(loaded->optimizer()), ToJson(model.optimizer()));
   EXPECT_EQ(ToJson(loaded->loss()), ToJson(model.loss()));
@@ -117,14 +114,13 @@ TEST(ModelFileTest, LoadModel_FrozenLayer_StaysFrozen) {
       ASSERT_TRUE(which->SetTrainable("dense", !freezes).ok());
       which->Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
                      {Accuracy()});
-      ASSERT_TRUE(which->status().ok()) << which->status().message();
+      ASSERT_OK(which->status());
     };
     freeze(model.get(), frozen);
     Train(model.get(), 1);
     ASSERT_TRUE(SaveModel(model.get(), folder / "m").ok());
     std::unique_ptr<Model> loaded;
-    const Status status = LoadModel(folder / "m", &loaded);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(LoadModel(folder / "m", &loaded));
     EXPECT_EQ(loaded->layer(1).trainable, !frozen);
     EXPECT_EQ(loaded->num_trained(), frozen ? 51 : 99);
     EXPECT_EQ(StateOf(loaded->optimizer_state()),
@@ -155,10 +151,10 @@ TEST(ModelFileTest, LoadModel_WithoutCompileArguments_IsToBeCompiled) {
   ASSERT_TRUE(SaveModel(model.get(), path, options).ok());
   std::unique_ptr<Model> loaded;
   const Status status = LoadModel(path, &loaded);
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(status);
   EXPECT_FALSE(loaded->compiled());
   loaded->Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits));
-  ASSERT_TRUE(loaded->status().ok()) << loaded->status().message();
+  ASSERT_OK(loaded->status());
   EXPECT_TRUE(SameBits(model.get(), loaded.get()));
 }
 
@@ -186,8 +182,7 @@ TEST(ModelFileTest, SaveModel_HalfPrecision_WeightsAreNear) {
     const std::string path = folder / NameOf(storage);
     ASSERT_TRUE(SaveModel(model.get(), path, options).ok());
     std::unique_ptr<Model> loaded;
-    const Status status = LoadModel(path, &loaded);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(LoadModel(path, &loaded));
     EXPECT_FALSE(SameBits(model.get(), loaded.get()));
     const float step = storage == Storage::kF16 ? 0x1p-11f : 0x1p-8f;
     for (int64_t i = 0; i < model->num_weights(); ++i) {
@@ -277,8 +272,7 @@ TEST(ModelFileTest, DataDescription_SaveAndLoad_IsTheSame) {
        }) {
     model->set_data_description(bad);
     ASSERT_TRUE(SaveModel(model.get(), path).ok());
-    const Status status = LoadModel(path, &loaded);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(LoadModel(path, &loaded));
     EXPECT_EQ(loaded->data_description()->scale.factor, 1);
     EXPECT_TRUE(loaded->data_description()->columns.empty());
     EXPECT_TRUE(loaded->data_description()->classes.empty());
@@ -301,8 +295,7 @@ TEST(ModelFileTest, LoadModel_OneFileOnEveryRank_ContinuesWithTheSameBits) {
   });
   RunRanks(2, [&](Collective* collective) {
     std::unique_ptr<Model> model;
-    const Status status = LoadModel(path, &model, collective);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(LoadModel(path, &model, collective));
     Train(model.get(), 2);
     resumed[collective->rank()] = WeightsOf(model.get());
   });
@@ -416,7 +409,7 @@ TEST_P(LoadedByAJobTest, Fit_WorkerLostInAnyCall_EndsWithTheSameBits) {
   Train(first.get(), 2);
   ASSERT_TRUE(SaveModel(first.get(), path).ok());
   const Ended alone = TrainLoaded(GetParam(), path, nullptr);
-  ASSERT_TRUE(alone.status.ok()) << alone.status.message();
+  ASSERT_OK(alone.status);
   struct Case {
     bool waits, returns;
   };
@@ -439,7 +432,7 @@ TEST_P(LoadedByAJobTest, Fit_WorkerLostInAnyCall_EndsWithTheSameBits) {
         });
         for (int w = 0; w < 3; ++w) {
           if (w == mortal && died && !c.returns) continue;
-          EXPECT_TRUE(ends[w].status.ok()) << ends[w].status.message();
+          EXPECT_OK(ends[w].status);
           EXPECT_EQ(ends[w].digest, alone.digest);
         }
       }
@@ -490,8 +483,7 @@ TEST(ModelFileTest, SaveModel_AnyOperationFails_LeavesTheOldFile) {
       EXPECT_EQ(*files->Content("d/m"), before) << files->last_failed();
     }
     std::unique_ptr<Model> loaded;
-    const Status load = LoadModel("d/m", &loaded, {}, files);
-    EXPECT_TRUE(load.ok()) << load.message();
+    EXPECT_OK(LoadModel("d/m", &loaded, {}, files));
   };
   for (int64_t fail = 1; fail < 12; ++fail) {
     SimulatedFileSystem files;
@@ -611,8 +603,7 @@ TEST(LoadWeightsTest, LoadWeights_LayersInAnotherOrder_AreFoundByName) {
   b.Compile(SGD(0.1f), MeanSquaredError(), {}, other_seed);
   ASSERT_TRUE(SaveWeights(&a, folder / "w").ok());
   WeightsReport report;
-  const Status status = LoadWeights(&b, folder / "w", {}, &report);
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(LoadWeights(&b, folder / "w", {}, &report));
   EXPECT_TRUE(report.verified);
   EXPECT_EQ(report.loaded, (Names{"right/kernel", "right/bias", "left/kernel",
                                   "left/bias", "out/kernel", "out/bias"}));
@@ -665,7 +656,7 @@ TEST(LoadWeightsTest, LoadWeights_Mismatch_IsReportedAndOverwritesNothing) {
     warned += message.substr(path.size() + 2) + "\n";
   };
   status = LoadWeights(&model, folder / "w", options, &report);
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(status);
   EXPECT_EQ(report.loaded, (Names{"a/kernel", "a/bias"}));
   EXPECT_EQ(warned,
             "skipped: b/kernel: F32 (8, 4) in the file, F32 (8, 5) here\n"
@@ -722,8 +713,7 @@ TEST(LoadWeightsTest, LoadWeights_ManyMissing_WarnsInAFewLines) {
   options.by_name = true;
   std::vector<std::string> warned;
   options.warn = [&](const std::string& line) { warned.push_back(line); };
-  const Status status = LoadWeights(&model, folder / "w", options);
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(LoadWeights(&model, folder / "w", options));
   ASSERT_EQ(warned.size(), 11u);
   EXPECT_TRUE(Contains(warned.back(), "2 of 14 weights are taken, 12 missing"));
 }
@@ -789,8 +779,7 @@ TEST(LoadWeightsTest, LoadWeights_FileOfAWholeModel_IsTaken) {
   other_seed.seed = 9;
   auto other = TinyModel(SGD(0.1f), 0, other_seed);
   WeightsReport report;
-  const Status status = LoadWeights(other.get(), folder / "m", {}, &report);
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(LoadWeights(other.get(), folder / "m", {}, &report));
   EXPECT_EQ(report.unexpected, Names());
   EXPECT_TRUE(SameBits(model.get(), other.get()));
 }
@@ -846,7 +835,7 @@ TEST(OtherProgramsTest, SaveModel_ReadByPython_GivesTheSameLogits) {
   model.Compile(SGD(0.05f), SparseCategoricalCrossentropy(kFromLogits));
   ASSERT_TRUE(model.Fit(data, Quiet(3)).ok());  // biases are no longer zero
   auto predicted = model.Predict(data);
-  ASSERT_TRUE(predicted.ok()) << predicted.status().message();
+  ASSERT_OK(predicted.status());
 
   ASSERT_TRUE(SaveModel(&model, folder / "cnn.safetensors").ok());
   SwapToLittle(x.data(), sizeof(float), x.size());
@@ -882,8 +871,7 @@ TEST(OtherProgramsTest, LoadWeights_WrittenByPython_AreTakenAsUnverified) {
     std::string warned;
     LoadWeightsOptions options;
     options.warn = [&](const std::string& message) { warned += message; };
-    const Status status = LoadWeights(model.get(), path, options, &report);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(LoadWeights(model.get(), path, options, &report));
     EXPECT_FALSE(report.verified);
     EXPECT_TRUE(Contains(warned, "not verified"));
     EXPECT_EQ(report.loaded.size(), 4u);

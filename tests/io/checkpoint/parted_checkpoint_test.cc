@@ -15,6 +15,7 @@
 
 #include "../../support/contains.h"
 #include "../../support/elastic_collective.h"
+#include "../../support/expect_ok.h"
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
 #include "core/base/state_names.h"
@@ -217,8 +218,7 @@ TEST(PartedCheckpointTest, OneDisk_PartIsAFitBehind_TheEndIsOne) {
     fit.callbacks = {std::make_shared<Watch>(Parts(collective, &other, ended)),
                      ModelCheckpoint(path, {}), parts[w]};
     for (int fits = 0; fits < 2; ++fits) {
-      const auto history = model->Fit(Points(203).Shuffle(3).Batch(40), fit);
-      EXPECT_TRUE(history.ok()) << history.status().message();
+      EXPECT_OK(model->Fit(Points(203).Shuffle(3).Batch(40), fit).status());
     }
     if (w == 0) ended = true;
   });

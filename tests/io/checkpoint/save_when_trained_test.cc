@@ -11,6 +11,7 @@
 #include <functional>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/random_cases.h"
 #include "../../support/simulated_file_system.h"
 #include "../../support/temp_folder.h"
@@ -64,7 +65,7 @@ std::vector<float> Loaded(const std::string& path, FileSystem* files,
                           int64_t* iterations = nullptr) {
   std::unique_ptr<Model> model;
   const Status loaded = LoadModel(path, &model, {}, files);
-  EXPECT_TRUE(loaded.ok()) << loaded.message();
+  EXPECT_OK(loaded);
   if (!loaded.ok()) return {};
   if (iterations != nullptr) *iterations = model->iterations();
   return WeightsOf(model.get());
@@ -83,7 +84,7 @@ TEST(SaveWhenTrainedTest, Fit_Completed_SavesTheTrainedModel) {
   options.files = &files;
   options.metadata = {{"mine", "x"}};
   const Ended ended = Fit({SaveWhenTrained("m.safetensors", options)});
-  ASSERT_TRUE(ended.status.ok()) << ended.status.message();
+  ASSERT_OK(ended.status);
   EXPECT_EQ(Loaded("m.safetensors", &files), ended.weights);
   EXPECT_EQ(InterruptedOf("m.safetensors", &files), "");
   const std::vector<std::string> before = files.Paths();
@@ -153,7 +154,7 @@ TEST(SaveWhenTrainedTest, Fit_SignalAtTheLastEpochsEnd_IsNotInterrupted) {
   options.files = &files;
   const Ended ended = Fit({std::make_shared<AtTheEnd>(),
                            SaveWhenTrained("m.safetensors", options)});
-  EXPECT_TRUE(ended.status.ok()) << ended.status.message();
+  EXPECT_OK(ended.status);
   EXPECT_EQ(Loaded("m.safetensors", &files), ended.weights);
   EXPECT_EQ(files.Paths(), std::vector<std::string>{"m.safetensors"});
 }
@@ -203,7 +204,7 @@ TEST(SaveWhenTrainedTest,
           .first.code(),
       Code::kCancelled);
   const auto resumed = fit({BackupAndRestore("b", backup)}, &rest);
-  ASSERT_TRUE(resumed.first.ok()) << resumed.first.message();
+  ASSERT_OK(resumed.first);
   EXPECT_EQ(resumed.second, weights);
   ASSERT_EQ(rest.epoch, (std::vector<int64_t>{1, 2}));
   for (const char* name : {"loss", "accuracy", "val_loss", "val_accuracy"}) {
@@ -227,7 +228,7 @@ TEST(SaveWhenTrainedTest, Interrupt_WithABackup_SavesNoModelBesideIt) {
     EXPECT_FALSE(Contains(path, "m"));
   }
   const Ended resumed = Fit({saves[0], saves[1]});
-  EXPECT_TRUE(resumed.status.ok()) << resumed.status.message();
+  EXPECT_OK(resumed.status);
   EXPECT_EQ(Loaded("m.safetensors", &files), Fit({}).weights);
 }
 
@@ -321,7 +322,7 @@ TEST(SaveWhenTrainedTest, Save_LinkOrLongName_TakesAnotherName) {
   ASSERT_EQ(symlink("none", (folder / "m.safetensors").c_str()), 0);
   const Ended linked =
       Fit({SaveWhenTrained(folder / "m.safetensors", options)});
-  ASSERT_TRUE(linked.status.ok()) << linked.status.message();
+  ASSERT_OK(linked.status);
   EXPECT_EQ(Loaded(folder / "m-1.safetensors", FileSystem::Posix()),
             linked.weights);
   // With "-interrupted" the name is longer than a name may be.
@@ -680,7 +681,7 @@ bool Has(const std::string& path, const std::string& state, Disk* files) {
   if (file.metadata().count("compile") == 0) return false;  // weights alone
   std::unique_ptr<Model> model;
   const Status loaded = LoadModel(path, &model, {}, files);
-  EXPECT_TRUE(loaded.ok()) << loaded.message();
+  EXPECT_OK(loaded);
   return loaded.ok() && StateOf(model.get()) == state;
 }
 
@@ -739,7 +740,7 @@ void CheckInterrupted(const Combination& c, Crammed* files, Disk* backups,
   EXPECT_EQ(files->Content(path), nullptr);
   // The same command resumes the fit and ends with the same model.
   const Left resumed = FitOf(c, FitEnd::kCompletes, files, backups);
-  ASSERT_TRUE(resumed.status.ok()) << resumed.status.message();
+  ASSERT_OK(resumed.status);
   EXPECT_TRUE(Has(resumed.saved_model, resumed.state, files));
   Crammed other;
   Disk none;
@@ -887,8 +888,7 @@ TEST(SaveWhenTrainedTest, Loss_ModelCheckpointIsCurrent_ItIsOnTheSaversDisk) {
       options.callbacks = {
           ModelCheckpoint("c.safetensors", checkpoint), saves,
           std::make_shared<Loses>(lost, saves.get(), &kept[rank])};
-      const Status fitted = model->Fit(Data(), options).status();
-      EXPECT_TRUE(fitted.ok()) << fitted.message();
+      EXPECT_OK(model->Fit(Data(), options).status());
     });
     const int saver = 1 - lost;
     const std::string file =

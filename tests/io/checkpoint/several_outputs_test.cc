@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
 #include "../../support/two_by_two.h"
@@ -27,8 +28,7 @@ TEST(SeveralOutputsTest, LoadModel_TwoOutputs_ContinuesWithTheSameBits) {
   const std::string path = folder / "m.safetensors";
   ASSERT_TRUE(SaveModel(&undisturbed.model, path).ok());
   std::unique_ptr<Model> loaded;
-  const Status status = LoadModel(path, &loaded);
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(LoadModel(path, &loaded));
   EXPECT_EQ(ToJson(*loaded), ToJson(undisturbed.model));
   EXPECT_EQ(CompileArgumentsToJson(*loaded),
             CompileArgumentsToJson(undisturbed.model));
@@ -74,7 +74,7 @@ TEST(SeveralOutputsTest, Resume_TwoOutputs_ContinuesWithTheSameBits) {
     ASSERT_FALSE(first.model.Fit(batches, broken).ok());
     TwoByTwo second;
     const auto rest = second.model.Fit(batches, options);
-    ASSERT_TRUE(rest.ok()) << rest.status().message();
+    ASSERT_OK(rest.status());
     EXPECT_EQ(WeightsOf(&second.model), WeightsOf(&undisturbed.model)) << stop;
     EXPECT_EQ(rest->Values("kind_loss").back(),
               whole->Values("kind_loss").back());
@@ -176,14 +176,14 @@ TEST(SeveralOutputsTest,
   outer.Outputs({far, twice});
   std::unique_ptr<Model> read;
   const Status status = ModelFromJson(ToJson(outer), &read);
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(status);
   EXPECT_EQ(ToJson(*read), ToJson(outer));
   const Floats values = Values(10 * 6, 1);
   Floats outputs[2];
   int i = 0;
   for (Model* model : {static_cast<Model*>(&outer), read.get()}) {
     model->Compile(SGD(), MeanSquaredError());
-    ASSERT_TRUE(model->status().ok()) << model->status().message();
+    ASSERT_OK(model->status());
     ASSERT_TRUE(model->Forward(values.data(), 6, false).ok());
     outputs[i].assign(model->output(0), model->output(0) + 12);
     outputs[i].insert(outputs[i].end(), model->output(1),

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/exports.h"
 #include "core/base/crc32c.h"
 #include "core/compute/gemm.h"
@@ -305,8 +306,7 @@ struct RawModel {
     std::unique_ptr<BatchLoader> loader;
     Batch batch;
     EXPECT_TRUE(model->OpenLoader(Raw(), {}, &loader).ok());
-    const Status read = loader->Next(&batch);
-    EXPECT_TRUE(read.ok()) << read.message();
+    EXPECT_OK(loader->Next(&batch));
     scaleds.assign(batch.x, batch.x + kCount * kWidth);
   }
 
@@ -326,9 +326,7 @@ struct RawModel {
     for (const char* name : {"raw", "scaled"}) {
       options.name = name;
       options.with_preprocessing = options.name == "raw";
-      const Status status =
-          ExportC(model, folder / (options.name + ".c"), options);
-      EXPECT_TRUE(status.ok()) << status.message();
+      EXPECT_OK(ExportC(model, folder / (options.name + ".c"), options));
     }
     WriteWhole(folder / "main.cc", kRawMain);
     WriteNumbers(folder / "raws", raws);
@@ -470,10 +468,9 @@ TEST(CFileTest, RawValues_OfATable_AreEncodedToTheBitsOfTraining) {
   std::unique_ptr<BatchLoader> loader;
   LoaderOptions unlabelled;
   unlabelled.targets = unlabelled.training = false;
-  const Status opened = model.OpenLoader(
+  ASSERT_OK(model.OpenLoader(
       CsvDataset(folder / "new.csv", more).Map(data.scale).Batch(3), unlabelled,
-      &loader);
-  ASSERT_TRUE(opened.ok()) << opened.message();
+      &loader));
   Batch batch;
   ASSERT_TRUE(loader->Next(&batch).ok());
   const std::vector<float> encoded(batch.x, batch.x + 21);
@@ -488,8 +485,7 @@ TEST(CFileTest, RawValues_OfATable_AreEncodedToTheBitsOfTraining) {
     options.anomaly_score = ReconstructionError::kAbsolute;
     Examples examples;
     if (int8) options.calibration = examples.Batches({7}, {7, 1}, 4);
-    const Status status = ExportC(&model, folder / "raw.c", options);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(ExportC(&model, folder / "raw.c", options));
     ASSERT_TRUE(Compile(folder, {"raw"}));
     ASSERT_EQ(ExitCodeOf(folder), 0);
     const std::string out = ReadWhole(folder / "out");

@@ -4,6 +4,7 @@
 
 #include "../../support/contains.h"
 #include "../../support/data_files.h"
+#include "../../support/expect_ok.h"
 #include "../../support/python.h"
 #include "../../support/tiny_model.h"
 #include "core/base/crc32c.h"
@@ -20,8 +21,7 @@ using Format = FileKind::Format;
 
 FileKind KindOf(const std::string& path) {
   FileKind kind;
-  const Status status = FindFileKind(FileSystem::Posix(), path, &kind);
-  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_OK(FindFileKind(FileSystem::Posix(), path, &kind));
   return kind;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/simulated_file_system.h"
 #include "../../support/some_state.h"
 #include "../../support/temp_folder.h"
@@ -146,8 +147,7 @@ TEST_F(SealedFilesTest, Write_AnySize_IsReadBackAndHidden) {
 TEST_F(SealedFilesTest, Read_FileOfAnotherProgram_GivesItsText) {
   Write(&disk_, "d/vector", Unhex(kVector));
   std::string read;
-  const Status status = Read(&sealed_, "d/vector", &read);
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(Read(&sealed_, "d/vector", &read));
   EXPECT_EQ(read, kVectorText);
 }
 
@@ -353,8 +353,7 @@ TEST_F(SealedFilesTest, LoadCheckpoint_SealedFile_NeedsTheKey) {
   SomeState loaded(0, 9000);
   LoadOptions loading;
   loading.files = &sealed_;
-  const Status status = LoadCheckpoint("d/a", {&loaded}, loading);
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(LoadCheckpoint("d/a", {&loaded}, loading));
   EXPECT_TRUE(loaded == state);
   loading.files = &disk_;
   const Status plain = LoadCheckpoint("d/a", {&loaded}, loading);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "ringlet/checkpoint.h"
 
 namespace ringlet {
@@ -119,7 +120,7 @@ TEST(ActivationsJsonTest, Load_NoiseAndAxesOfAllWriters_GiveTheSameModel) {
        Softmax({1, 2}), AlphaDropout(0.1f).Seed(7), Reshape({24, 3}),
        SpatialDropout1D(0.5f), GaussianDropout(0.5f), PReLU()});
   expected.set_name("noise");
-  ASSERT_TRUE(expected.status().ok()) << expected.status().message();
+  ASSERT_OK(expected.status());
   const std::string json = ToJson(expected);
   for (const std::string& text :
        {json, std::string(kKeras3), OfKeras2("2.15.0"),

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 
 namespace ringlet {
 namespace {
@@ -76,20 +77,17 @@ void ExpectSame(const Metric& a, const Metric& b) {
 // Chosen so that a reader that sets nothing is found out.
 Optimizer Read(const std::string& json, const Optimizer& unset) {
   Optimizer optimizer = unset;
-  const Status s = OptimizerFromJson(json, &optimizer);
-  EXPECT_TRUE(s.ok()) << s.message();
+  EXPECT_OK(OptimizerFromJson(json, &optimizer));
   return optimizer;
 }
 Loss Read(const std::string& json, const Loss& unset) {
   Loss loss = unset;
-  const Status s = LossFromJson(json, &loss);
-  EXPECT_TRUE(s.ok()) << s.message();
+  EXPECT_OK(LossFromJson(json, &loss));
   return loss;
 }
 Metric Read(const std::string& json, const Metric& unset) {
   Metric metric = unset;
-  const Status s = MetricFromJson(json, &metric);
-  EXPECT_TRUE(s.ok()) << s.message();
+  EXPECT_OK(MetricFromJson(json, &metric));
   return metric;
 }
 

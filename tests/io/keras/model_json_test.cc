@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/temp_folder.h"
 #include "core/layers/layer_settings.h"
 
@@ -25,8 +26,7 @@ std::string KerasJson(const std::string& name) {
 
 std::unique_ptr<Model> Load(const std::string& json) {
   std::unique_ptr<Model> model;
-  const Status status = ModelFromJson(json, &model);
-  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_OK(ModelFromJson(json, &model));
   return model;
 }
 
@@ -119,7 +119,7 @@ void ExpectSameModel(const Model& a, const Model& b) {
 void ExpectSameWeights(Model* a, Model* b) {
   for (Model* model : {a, b}) {
     model->Compile(SGD(), MeanSquaredError());
-    ASSERT_TRUE(model->status().ok()) << model->status().message();
+    ASSERT_OK(model->status());
   }
   ASSERT_EQ(a->num_weights(), b->num_weights());
   EXPECT_TRUE(
@@ -344,7 +344,7 @@ TEST(ModelJsonTest, Load_WindowLayersOfKeras2And3_AreTheSame) {
        AveragePooling1D().Padding(kSame), Cropping1D(1, 0), UpSampling1D(3),
        GlobalMaxPooling1D().KeepDims(true), GlobalAveragePooling1D()});
   expected.set_name("windows");
-  ASSERT_TRUE(expected.status().ok()) << expected.status().message();
+  ASSERT_OK(expected.status());
   for (const char* name : {"keras2_windows", "keras3_windows"}) {
     SCOPED_TRACE(name);
     const auto model = Load(KerasJson(name));
@@ -634,7 +634,7 @@ TEST(ModelJsonTest, RoundTrip_EverySetting_IsTheSame) {
   model.Add(Dropout(0.9f).Seed(UINT64_MAX));
   model.Add(Softmax());
   model.set_name("every setting");
-  ASSERT_TRUE(model.status().ok()) << model.status().message();
+  ASSERT_OK(model.status());
   ExpectRoundTrip(model);
   const auto again = Load(ToJson(model));
   ExpectSameWeights(&model, again.get());
@@ -669,7 +669,7 @@ TEST(ModelJsonTest, RoundTrip_OneInputMergedTwice_IsTheSame) {
   const auto x = model.Add(Input({3}));
   const auto y = model.Add(Concatenate(), {x, x});
   model.Add(Add(), {y, y, y});
-  ASSERT_TRUE(model.status().ok()) << model.status().message();
+  ASSERT_OK(model.status());
   ExpectRoundTrip(model);
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/model_weights.h"
 #include "../../support/op_runner.h"
 #include "../../support/random_models.h"
@@ -17,8 +18,7 @@ namespace {
 
 std::unique_ptr<Model> Load(const std::string& json) {
   std::unique_ptr<Model> model;
-  const Status status = ModelFromJson(json, &model);
-  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_OK(ModelFromJson(json, &model));
   return model;
 }
 
@@ -65,7 +65,7 @@ TEST(NestedJsonTest, RoundTrip_RandomNestedModels_AreTheSame) {
     ASSERT_EQ(again->variables().size(), model->variables().size());
     for (Model* m : {model.get(), again.get()}) {
       m->Compile(Adam(0.01f), MeanSquaredError());
-      ASSERT_TRUE(m->status().ok()) << m->status().message();
+      ASSERT_OK(m->status());
       Train(m, 0, 5);
     }
     for (size_t v = 0; v < model->variables().size(); ++v) {
@@ -87,8 +87,7 @@ TEST(NestedJsonTest, LoadModel_NestedModels_TrainOnWithTheSameBits) {
     Train(model.get(), 0, 4);
     ASSERT_TRUE(SaveModel(model.get(), path).ok());
     std::unique_ptr<Model> again;
-    const Status loaded = LoadModel(path, &again);
-    ASSERT_TRUE(loaded.ok()) << loaded.message();
+    ASSERT_OK(LoadModel(path, &again));
     Train(model.get(), 4, 10);
     Train(again.get(), 4, 10);
     ASSERT_EQ(WeightsOf(again.get()), WeightsOf(model.get()));

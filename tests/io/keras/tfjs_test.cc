@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "../../support/expect_ok.h"
 #include "../../support/temp_folder.h"
 #include "ringlet/checkpoint.h"
 
@@ -23,8 +24,7 @@ void ExpectOutputs(const char* name, const std::vector<Floats>& expected) {
   const std::string json =
       ReadWhole(folder + "/tests/keras_json/" + name + ".json");
   std::unique_ptr<Model> model;
-  const Status read = ModelFromJson(json, &model);
-  ASSERT_TRUE(read.ok()) << read.message();
+  ASSERT_OK(ModelFromJson(json, &model));
   std::unique_ptr<Model> again;
   ASSERT_TRUE(ModelFromJson(ToJson(*model), &again).ok());
   EXPECT_EQ(ToJson(*again), ToJson(*model));
@@ -38,7 +38,7 @@ void ExpectOutputs(const char* name, const std::vector<Floats>& expected) {
   for (OutputLoss& each : losses) each.loss = MeanSquaredError();
   for (Model* each : {model.get(), again.get()}) {
     each->Compile(SGD(), losses);
-    ASSERT_TRUE(each->status().ok()) << each->status().message();
+    ASSERT_OK(each->status());
     for (const Variable& v : each->variables()) {
       for (int64_t k = 0; k < v.size(); ++k) {
         each->weights()[v.offset + k] = (Remainder(k, 37, 101) + 1) / 200;

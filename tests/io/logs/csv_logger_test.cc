@@ -18,6 +18,7 @@
 
 #include "../../support/contains.h"
 #include "../../support/elastic_collective.h"
+#include "../../support/expect_ok.h"
 #include "../../support/full_disk.h"
 #include "../../support/simulated_file_system.h"
 #include "../../support/temp_folder.h"
@@ -310,8 +311,7 @@ TEST(CSVLoggerTest, Resume_PipeOrDevice_WritesOn) {
     Restore(logger.get(), model.get(), /*saved=*/300, &fit);
     Logs logs;
     logs.Set("loss", 0.25);
-    const Status begun = logger->OnEpochBegin(fit);
-    ASSERT_TRUE(begun.ok()) << begun.message();
+    ASSERT_OK(logger->OnEpochBegin(fit));
     ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
     logger->OnFitReturn(fit, Status());
   }
@@ -375,7 +375,7 @@ TEST(StepLoggerTest, Resume_RowsAreMissing_KeepsTheWholeOnes) {
     testing::internal::CaptureStderr();
     const Status begun = logger->OnTrainBatchBegin(fit);
     const std::string said = testing::internal::GetCapturedStderr();
-    ASSERT_TRUE(begun.ok()) << begun.message();
+    ASSERT_OK(begun);
     EXPECT_EQ(said.empty(), all) << said;
     ASSERT_TRUE(logger->OnTrainBatchEnd(fit, {}).ok());
     logger->OnFitReturn(fit, Status());
@@ -527,8 +527,7 @@ TEST(RowFileTest, Offset_EveryRank_CountsTheBytesOfTheRows) {
       FitOptions options = Quiet(2);
       options.callbacks = {CSVLogger(own + ".csv", ',', append),
                            StepLogger(own + ".steps"), noter};
-      const auto history = model->Fit(Points(24).Batch(6), options);
-      EXPECT_TRUE(history.ok()) << history.status().message();
+      EXPECT_OK(model->Fit(Points(24).Batch(6), options).status());
       notes[collective->rank()] = noter->notes;
     });
     EXPECT_EQ(notes[0].size(), 2u * (2 * 4 + 2));
@@ -1180,7 +1179,7 @@ TEST(RowFileTest, Takeover_FileCannotBeCut_KeepsTheStatesOffset) {
     if (files.last_failed().find("truncate") == std::string::npos) continue;
     files.FailNoMore();
     ++truncates;
-    EXPECT_TRUE(opened.ok()) << opened.message();
+    EXPECT_OK(opened);
     EXPECT_TRUE(Contains(said, "its rows are lost"));
     EXPECT_EQ(own.offset(), others.offset());
   }
@@ -1201,8 +1200,7 @@ TEST(RowFileTest, ReadHeader_FirstLineIsTooLong_EndsNoElasticJob) {
   std::string header = "none read";
   testing::internal::CaptureStderr();
   ASSERT_TRUE(own.Open(solo.get(), false).ok());
-  const Status read = own.ReadHeader(solo.get(), /*in_memory=*/true, &header);
-  EXPECT_TRUE(read.ok()) << read.message();
+  EXPECT_OK(own.ReadHeader(solo.get(), /*in_memory=*/true, &header));
   EXPECT_TRUE(own.is_open());
   own.Write("1,1\n");
   const std::string said = testing::internal::GetCapturedStderr();
@@ -1586,7 +1584,7 @@ TEST(CSVLoggerTest, Append_TornHeaderWithAnOpenQuote_WritesItsOwnHeader) {
   testing::internal::CaptureStderr();
   const Status fitted = model->Fit(Points(8).Batch(8), options).status();
   const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(fitted.ok()) << fitted.message();
+  EXPECT_OK(fitted);
   EXPECT_TRUE(Contains(said, "line 1 of " + path + " is not a header"));
   EXPECT_EQ(
       ReadWhole(path).find("epoch,loss,\"top, \nepoch,accuracy,loss\r\n0,"), 0u)
@@ -1729,8 +1727,7 @@ TEST(RowFileTest, ReadHeader_TakeoverBeforeTheFirstRow_EndsNoElasticJob) {
   CopyState(&w0, &w1);
   ASSERT_TRUE(w1.Open(solo.get(), /*append=*/true).ok());
   std::string header;
-  const Status read = w1.ReadHeader(solo.get(), /*in_memory=*/true, &header);
-  EXPECT_TRUE(read.ok()) << read.message();
+  EXPECT_OK(w1.ReadHeader(solo.get(), /*in_memory=*/true, &header));
 }
 
 // The rows wait for space while the log cannot be opened once.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
@@ -117,8 +118,7 @@ TEST(ExampleAuditTest, Audit_RealAndChangedLogs_ProvesOnlyTheReal) {
           ExampleLogger(folder / ("log" + std::to_string(collective->rank())))};
       Dataset data = Points(examples).Shuffle(seed).AutoShard(policy);
       if (crosses) data = data.Repeat();
-      const auto history = model->Fit(data.Batch(batch, drops), options);
-      EXPECT_TRUE(history.ok()) << history.status().message();
+      EXPECT_OK(model->Fit(data.Batch(batch, drops), options).status());
     });
     const std::string log = ReadWhole(folder / "log0");
     std::string proof;

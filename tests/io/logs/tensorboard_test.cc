@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/fake_clock.h"
 #include "../../support/full_disk.h"
 #include "../../support/memory_backup.h"
@@ -75,7 +76,7 @@ TEST_F(TensorBoardTest, Events_AfterAFit_HoldTheNumbersOfTheHistory) {
   fit.validation_data = Points(20, 9).Batch(7);
   fit.callbacks = {TensorBoard(options_)};
   auto history = model->Fit(Points(40).Batch(8), fit);
-  ASSERT_TRUE(history.ok()) << history.status().message();
+  ASSERT_OK(history.status());
   Lines train = {"version brain.Event:2"}, validation = train;
   for (int64_t e = 0; e < 3; ++e) {
     const auto value = [&](const char* name) {
@@ -223,8 +224,7 @@ TEST_F(TensorBoardTest, Resume_AfterAnySave_AddsAFileAndStepsContinue) {
     backup->save_after_step.reset();
     backup->fail_after_step.reset();
     fit.callbacks = {backup, TensorBoard(options_)};
-    auto resumed = TinyModel()->Fit(data, fit);
-    ASSERT_TRUE(resumed.ok()) << resumed.status().message();
+    ASSERT_OK(TinyModel()->Fit(data, fit).status());
     for (const char* part : {"/train", "/validation"}) {
       Lines whole = ReadEvents((folder_ / "whole") + part);
       Lines both = ReadEvents(folder + part);
@@ -272,8 +272,7 @@ TEST_F(TensorBoardTest, Resume_ProcessWasKilled_LeavesNoGap) {
   ASSERT_EQ(waitpid(child, &how, 0), child);
   ASSERT_TRUE(WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL) << how;
   fit.callbacks = {backup(), TensorBoard(options_)};
-  const auto resumed = TinyModel()->Fit(data, fit);
-  ASSERT_TRUE(resumed.ok()) << resumed.status().message();
+  ASSERT_OK(TinyModel()->Fit(data, fit).status());
   Lines whole = ReadEvents(folder_ / "whole/train"), both = Train();
   EXPECT_EQ(Tagged(both, "version").size(), 2u);
   // 1 to 8, then 7 to 15.
@@ -396,7 +395,7 @@ TEST_F(TensorBoardTest, Fit_FailureInMidRun_WarnsAndContinues) {
   testing::internal::CaptureStderr();
   auto history = model->Fit(Points(8).Batch(4), fit);
   const std::string told = testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(history.ok()) << history.status().message();
+  EXPECT_OK(history.status());
   EXPECT_TRUE(Contains(told, "logs/validation"));
   EXPECT_EQ(Tagged(Train(), "epoch_loss").size(), 2u);
 }
@@ -434,7 +433,7 @@ TEST_F(TensorBoardTest, Fit_DiskIsFullAtTheStart_WarnsAndTriesAgain) {
   testing::internal::CaptureStderr();
   auto history = model->Fit(Points(8).Batch(4), fit);
   const std::string told = testing::internal::GetCapturedStderr();
-  ASSERT_TRUE(history.ok()) << history.status().message();
+  ASSERT_OK(history.status());
   EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 2) << told;
   EXPECT_TRUE(Contains(told, "logs/train"));
   EXPECT_TRUE(Contains(told, "logs/validation"));

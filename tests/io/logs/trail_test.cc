@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/fake_clock.h"
 #include "../../support/temp_folder.h"
 #include "core/base/byte_order.h"
@@ -34,9 +35,7 @@ class TrailTest : public testing::Test {
  protected:
   void Open(int worker = 2) {
     trail_.reset();
-    const Status status =
-        Trail::Open(folder_.path(), worker, 3, "10.0.0.3:7000", &trail_);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(Trail::Open(folder_.path(), worker, 3, "10.0.0.3:7000", &trail_));
   }
   std::string PathOf(int worker = 2) const {
     return folder_ / ("worker-" + std::to_string(worker) + ".trail");
@@ -49,8 +48,7 @@ class TrailTest : public testing::Test {
   }
   TrailContent Read(int worker = 2) const {
     TrailContent content;
-    const Status status = ParseTrail(ReadWhole(PathOf(worker)), &content);
-    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_OK(ParseTrail(ReadWhole(PathOf(worker)), &content));
     return content;
   }
 

@@ -8,6 +8,7 @@
 
 #include "../../support/contains.h"
 #include "../../support/data_files.h"
+#include "../../support/expect_ok.h"
 #include "ringlet/dataset.h"
 #include "ringlet/readers.h"
 
@@ -28,7 +29,7 @@ Floats ValuesOf(const std::string& text, const CsvOptions& options) {
   SCOPED_TRACE(text.substr(0, 200));
   const Dataset d = Open(text, options);
   const Status status = d.Batch(1).status();
-  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_OK(status);
   Floats values;
   if (!status.ok()) return values;
   Floats row(static_cast<size_t>(d.source()->x().shape.elements()));

@@ -9,6 +9,7 @@
 
 #include "../../support/contains.h"
 #include "../../support/data_files.h"
+#include "../../support/expect_ok.h"
 #include "core/data/dataset_loader.h"
 #include "io/readers/csv_lines.h"
 #include "io/readers/csv_records.h"
@@ -44,7 +45,7 @@ Table ReadFileTable(const std::string& path, const CsvOptions& options) {
   Table table;
   const Dataset d = CsvDataset(path, options);
   const Status status = d.Batch(1).status();
-  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_OK(status);
   if (status.ok()) ReadAll(d.source().get(), &table.x, &table.y);
   return table;
 }
@@ -170,7 +171,7 @@ std::string Told(const std::string& text, const CsvOptions& options,
   const Dataset d = CsvDataset(path, options);
   const std::string told = testing::internal::GetCapturedStderr();
   const Status status = d.Batch(1).status();
-  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_OK(status);
   *table = Table();
   if (!status.ok()) return told;
   if (names != nullptr) *names = d.source()->ClassNames();
@@ -276,8 +277,7 @@ TEST(CsvTest, CsvField_AnyText_IsReadAsItWas) {
       std::string line = CsvField("first", separator);
       line += separator + CsvField(text, separator);
       std::vector<std::string> fields;
-      const Status status = RecordReader::SplitLine(line, separator, &fields);
-      ASSERT_TRUE(status.ok()) << status.message();
+      ASSERT_OK(RecordReader::SplitLine(line, separator, &fields));
       ASSERT_EQ(fields.size(), 2u) << line;
       EXPECT_EQ(fields[1], text);
     }

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "../../support/data_files.h"
+#include "../../support/expect_ok.h"
 #include "../../support/peak_memory.h"
 #include "io/files/open_error.h"
 
@@ -62,8 +63,7 @@ void ExpectReads(char type, DType dtype, const std::vector<T>& values) {
        {files.Write("plain", bytes), files.Write("packed.gz", Gzip(bytes)),
         files.Write("packed-but-not-named-so", Gzip(bytes))}) {
     IdxArray array;
-    const Status status = ReadIdx(path, &array);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(ReadIdx(path, &array));
     EXPECT_EQ(array.dtype, dtype);
     EXPECT_EQ(array.shape, (Shape{2, half}));
     EXPECT_EQ(Values<InMemory>(array.data),
@@ -97,9 +97,7 @@ TEST(IdxTest, Read_OneToEightDimensions_HaveTheirShape) {
     dims.push_back(rank == 3 ? 3 : 1);
     const std::vector<uint8_t> values(rank < 3 ? 1 : 3, 5);
     IdxArray array;
-    const Status status =
-        ReadIdx(files.Write("a", Idx(kUint8, dims, values)), &array);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(ReadIdx(files.Write("a", Idx(kUint8, dims, values)), &array));
     EXPECT_EQ(array.shape.rank(), rank);
     EXPECT_EQ(Values<uint8_t>(array.data), values);
   }
@@ -124,8 +122,7 @@ TEST(IdxTest, Open_InMemoryOrOnDisk_GivesTheSameExamples) {
     IdxOptions options;
     options.in_memory = c.in_memory;
     std::shared_ptr<Source> source;
-    const Status status = OpenIdx(c.images, c.labels, options, &source);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(OpenIdx(c.images, c.labels, options, &source));
     EXPECT_EQ(source->size(), 3);
     EXPECT_EQ(source->x().dtype, DType::kUint8);
     EXPECT_EQ(source->x().shape, (Shape{2, 2}));
@@ -152,7 +149,7 @@ TEST(IdxTest, Dataset_AnyElementTypes_AreThoseOfTheFiles) {
   const Dataset d =
       IdxDataset(files.Write("x", Idx(kFloat64, {2, 2}, values)),
                  files.Write("y.gz", Gzip(Idx(kFloat32, {2, 1}, targets))));
-  ASSERT_TRUE(d.Batch(2).status().ok()) << d.Batch(2).status().message();
+  ASSERT_OK(d.Batch(2).status());
   EXPECT_EQ(d.source()->x().dtype, DType::kFloat64);
   EXPECT_EQ(d.source()->y().dtype, DType::kFloat32);
   EXPECT_EQ(d.source()->y().shape, (Shape{1}));
@@ -169,7 +166,7 @@ TEST(IdxTest, Dataset_SignedTypes_AreInt32) {
   const std::vector<int8_t> labels = {1, 0};
   const std::string x = files.Write("x.gz", Gzip(Idx(kInt16, {2, 2}, values)));
   const Dataset d = IdxDataset(x, files.Write("y", Idx(kInt8, {2, 1}, labels)));
-  ASSERT_TRUE(d.Batch(2).status().ok()) << d.Batch(2).status().message();
+  ASSERT_OK(d.Batch(2).status());
   std::vector<int32_t> read, classes;
   ReadAll(d.source().get(), &read, &classes);
   EXPECT_EQ(read, (std::vector<int32_t>{-300, 2, 300, -4}));
@@ -191,7 +188,7 @@ TEST(IdxTest, Dataset_SeveralPairsOfFiles_ReadAsOne) {
       files.Write("more-labels", Idx<uint8_t>(kUint8, {1}, {5}));
   const Dataset d = IdxDataset(std::vector<std::string>{images, more},
                                std::vector<std::string>{labels, more_labels});
-  ASSERT_TRUE(d.Batch(1).status().ok()) << d.Batch(1).status().message();
+  ASSERT_OK(d.Batch(1).status());
   EXPECT_EQ(d.source()->FileStarts(), (std::vector<int64_t>{0, 3}));
   std::vector<uint8_t> x, y;
   ReadAll(d.source().get(), &x, &y);
@@ -398,8 +395,7 @@ TEST(IdxTest, Read_GzipOfSeveralMembersAndPadding_IsWhole) {
        {files.Write("members.gz", packed),
         files.Write("padded.gz", packed + std::string(512, '\0'))}) {
     IdxArray array;
-    const Status status = ReadIdx(path, &array);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(ReadIdx(path, &array));
     EXPECT_EQ(Values<uint8_t>(array.data), kPixels);
   }
 }

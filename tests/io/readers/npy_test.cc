@@ -10,6 +10,7 @@
 
 #include "../../support/contains.h"
 #include "../../support/data_files.h"
+#include "../../support/expect_ok.h"
 #include "../../support/peak_memory.h"
 #include "io/readers/array_path.h"
 #include "io/readers/npz.h"
@@ -68,8 +69,7 @@ void ExpectReads(const std::string& type, DType dtype,
                                       files.Write("a.npy.gz", Gzip(bytes))}) {
         SCOPED_TRACE(path + ": " + order + type);
         NpyArray array;
-        const Status status = ReadNpy(path, &array);
-        ASSERT_TRUE(status.ok()) << status.message();
+        ASSERT_OK(ReadNpy(path, &array));
         EXPECT_EQ(array.dtype, dtype);
         EXPECT_EQ(array.shape, (Shape{2, half}));
         EXPECT_EQ(Values<T>(array.data), values);
@@ -117,8 +117,7 @@ TEST(NpyTest, RoundTrip_AnyShapeUpToEightDimensions_IsTheSame) {
     const std::string path = files.Path("a.npy");
     ASSERT_TRUE(WriteNpy(path, DType::kFloat32, shape, values.data()).ok());
     NpyArray array;
-    const Status status = ReadNpy(path, &array);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(ReadNpy(path, &array));
     EXPECT_EQ(array.shape, shape);
     EXPECT_EQ(
         Values<float>(array.data),
@@ -140,9 +139,7 @@ TEST(NpyTest, Header_AnySpacingAndOrder_IsRead) {
         "{'shape': (2, 3,), 'descr': '=f4', 'fortran_order': False, }"}) {
     SCOPED_TRACE(header);
     NpyArray array;
-    const Status status =
-        ReadNpy(files.Write("a.npy", Npy(1, header, elements)), &array);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(ReadNpy(files.Write("a.npy", Npy(1, header, elements)), &array));
     EXPECT_EQ(array.shape, (Shape{2, 3}));
     EXPECT_EQ(array.dtype, DType::kFloat32);
   }
@@ -175,8 +172,7 @@ TEST(NpyTest, SampleWeights_NotOneNumberAnExample_AreRefused) {
   std::vector<float> weights;
   for (const Shape& shape : {Shape({4}), Shape({4, 1})}) {
     ASSERT_TRUE(WriteNpy(path, DType::kFloat64, shape, values).ok());
-    const Status read = ReadSampleWeights(path, &weights);
-    ASSERT_TRUE(read.ok()) << read.message();
+    ASSERT_OK(ReadSampleWeights(path, &weights));
     EXPECT_EQ(weights, (std::vector<float>{0.5f, 2, -1, 0}));
   }
   ASSERT_TRUE(WriteNpy(path, DType::kFloat64, {2, 2}, values).ok());
@@ -192,7 +188,7 @@ TEST(NpyTest, Dataset_TwoArrays_PairsTheFirstDimensions) {
       "y.npy.gz",
       Gzip(Npy(2, Dictionary(">i8", "(2,)"), Packed(classes, true))));
   const Dataset d = NpyDataset(files.Write("x.npy", Small()), y);
-  ASSERT_TRUE(d.Batch(1).status().ok()) << d.Batch(1).status().message();
+  ASSERT_OK(d.Batch(1).status());
   EXPECT_EQ(d.size(), 2);
   EXPECT_EQ(d.source()->name(), "x.npy");
   EXPECT_EQ(d.source()->x().shape, (Shape{3}));
@@ -652,8 +648,7 @@ numpy.save('text.npy', numpy.array(['a', 'b']))
             files.Path(kind.name + std::string(order) + version);
         SCOPED_TRACE(path);
         NpyArray array;
-        const Status status = ReadNpy(path, &array);
-        ASSERT_TRUE(status.ok()) << status.message();
+        ASSERT_OK(ReadNpy(path, &array));
         EXPECT_EQ(array.dtype, kind.dtype);
         EXPECT_EQ(array.shape, (Shape{2, 3, 4}));
         kind.expect(array);
@@ -739,17 +734,14 @@ TEST(NpyTest, Read_EveryTypeAndOrder_IsConvertedAsByNumpy) {
       const std::string raw = ReadWhole(files.Path(name + ".raw"));
       for (const char* end : {".npy", ".npy.gz"}) {
         NpyArray array;
-        const Status status = ReadNpy(files.Path(name + end), &array);
-        ASSERT_TRUE(status.ok()) << status.message();
+        ASSERT_OK(ReadNpy(files.Path(name + end), &array));
         EXPECT_EQ(array.dtype, ByName(made));
         EXPECT_EQ(array.shape, shape);
         EXPECT_EQ(std::string(array.data.begin(), array.data.end()), raw);
       }
       for (const char* end : {".npz", ".z.npz"}) {
         NpzReader reader;
-        const Status status =
-            reader.Open(FileSystem::Posix(), files.Path(name + end));
-        ASSERT_TRUE(status.ok()) << status.message();
+        ASSERT_OK(reader.Open(FileSystem::Posix(), files.Path(name + end)));
         ASSERT_EQ(reader.tensors().size(), 1u);
         const StoredTensor& tensor = reader.tensors()[0];
         EXPECT_EQ(tensor.shape, shape);
@@ -852,8 +844,7 @@ void WriteThirds(const DataFiles& files, const std::string& name, DType dtype,
   for (size_t i = 0; i < values.size(); ++i) {
     values[i] = static_cast<T>(static_cast<double>(i) * 10 / 3);
   }
-  const Status status = WriteNpy(files.Path(name), dtype, shape, values.data());
-  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_OK(WriteNpy(files.Path(name), dtype, shape, values.data()));
 }
 
 TEST(NpyTest, Write_ReadByNumpy_HasTheSameValues) {
@@ -979,8 +970,7 @@ numpy.save(open("table.bin", "wb"), table)
                    const std::vector<T>& values) {
     SCOPED_TRACE(name);
     NpyArray array;
-    const Status status = ReadNpy(files_.Path(name), &array);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(ReadNpy(files_.Path(name), &array));
     EXPECT_EQ(array.shape, shape);
     EXPECT_EQ(Values<T>(array.data), values);
   }
@@ -1002,7 +992,7 @@ TEST_F(NpzDataTest, Read_PlainOrCompressed_HasNumpysValues) {
 TEST_F(NpzDataTest, Dataset_ImagesAndLabels_AreOfOneFile) {
   const Dataset data = NpyDataset(files_.Path("packed.npz:x_train"),
                                   files_.Path("packed.npz:y_train"));
-  ASSERT_TRUE(data.Batch(1).status().ok()) << data.Batch(1).status().message();
+  ASSERT_OK(data.Batch(1).status());
   EXPECT_EQ(data.source()->name(), "packed.npz:x_train");
   EXPECT_EQ(data.source()->x().shape, Shape({2, 4}));
   std::vector<uint8_t> x, y;

@@ -9,6 +9,7 @@
 
 #include "../../support/contains.h"
 #include "../../support/data_files.h"
+#include "../../support/expect_ok.h"
 #include "../../support/peak_memory.h"
 #include "../../support/python.h"
 #include "../../support/simulated_file_system.h"
@@ -118,9 +119,7 @@ numpy.savez(f + "text.npz", numpy.array(["a"]))
   for (int i = 0; i < 100000; ++i) tiled.push_back(i % 50);
   for (const char* name : {"plain.npz", "packed.npz"}) {
     std::vector<std::string> arrays;
-    const Status status =
-        ReadAll(FileSystem::Posix(), files.Path(name), &arrays);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(ReadAll(FileSystem::Posix(), files.Path(name), &arrays));
     EXPECT_EQ(arrays,
               (std::vector<std::string>{Bytes<float>({0, 1, 2, 3, 4, 5}),
                                         Bytes<double>({0, 1, 2, 3, 4, 5}), "",
@@ -333,8 +332,7 @@ numpy.savez_compressed(sys.argv[1] + "/deflated.npz", r=records, x=x)
   RunPython(files.Path("make.py") + " " + files.root());
   for (const char* name : {"stored.npz", "deflated.npz"}) {
     NpyArray array;
-    const Status status = ReadNpy(files.Path(name) + ":x", &array);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(ReadNpy(files.Path(name) + ":x", &array));
     EXPECT_EQ(array.shape, Shape({3, 2}));
     const auto* const x = reinterpret_cast<const float*>(array.data.data());
     EXPECT_EQ(std::vector<float>(x, x + 6),

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/exports.h"
 #include "../../support/model_weights.h"
 #include "io/export/onnx_graph.h"
@@ -42,8 +43,7 @@ TEST(OnnxWeightsTest, Load_ExportedModel_HasTheSameBits) {
   ASSERT_TRUE(ExportOnnx(&model, folder / "m").ok());
   other.Compile(SGD(), MeanSquaredError());
   WeightsReport report;
-  const Status status = LoadWeights(&other, folder / "m", Silent(), &report);
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(LoadWeights(&other, folder / "m", Silent(), &report));
   EXPECT_FALSE(report.verified);
   EXPECT_EQ(report.loaded.size(), model.variables().size());
   EXPECT_EQ(WeightsOf(&other), WeightsOf(&model));
@@ -84,8 +84,7 @@ TEST(OnnxWeightsTest, Load_ModulesOfPyTorch_AreFoundInOrder) {
     Sequential model({Input({3, 3, 1}), Conv2D(2, 2), BatchNormalization(),
                       PReLU({1, 2}), Flatten(), Dense(2)});
     model.Compile(SGD(), MeanSquaredError());
-    const Status status = LoadWeights(&model, corpus + file, Silent());
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(LoadWeights(&model, corpus + file, Silent()));
     const std::vector<float> weights = WeightsOf(&model);
     if (first.empty()) first = weights;
     EXPECT_EQ(weights, first);
@@ -102,8 +101,7 @@ TEST(OnnxWeightsTest, Load_RowsFlattenedByPyTorch_KeepTheirOrder) {
       std::string(source) + "/tests/fuzz/corpus/onnx/torch_rows.onnx";
   Sequential model({Input({2, 2}), Dense(3), Flatten(), Dense(1)});
   model.Compile(SGD(), MeanSquaredError());
-  const Status status = LoadWeights(&model, file, Silent());
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(LoadWeights(&model, file, Silent()));
   for (int i = 0; i < 6; ++i) {
     EXPECT_EQ(model.weights()[2 * 3 + 3 + i], static_cast<float>(i));
   }
@@ -118,8 +116,7 @@ TEST(OnnxWeightsTest, Load_TensorSharedInThePyTorchFile_IsOfBothLayers) {
   Sequential model(
       {Input({2}), BatchNormalization(), ReLU(), BatchNormalization()});
   model.Compile(SGD(), MeanSquaredError());
-  const Status status = LoadWeights(&model, file, Silent());
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(LoadWeights(&model, file, Silent()));
   const std::vector<float> weights = WeightsOf(&model);
   for (const float number : {3.0f, 4.0f, 5.0f, 6.0f}) {
     EXPECT_EQ(std::count(weights.begin(), weights.end(), number), 2);

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/random_cases.h"
 #include "../../support/reference.h"
 #include "../../support/simulated_file_system.h"
@@ -246,8 +247,7 @@ TEST(SafetensorsTest, Read_ReferenceFiles_HaveTheirValues) {
   for (const std::string& path : paths) {
     const Reference expected = LoadReference(path);
     SafetensorsReader reader;
-    const Status opened = reader.Open(FileSystem::Posix(), path);
-    ASSERT_TRUE(opened.ok()) << opened.message();
+    ASSERT_OK(reader.Open(FileSystem::Posix(), path));
     EXPECT_FALSE(reader.verifiable());
     EXPECT_EQ(reader.Verify().code(), Code::kCorruption);
     EXPECT_EQ(reader.metadata().count("case"), 1u);

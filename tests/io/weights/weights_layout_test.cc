@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "../../support/data_files.h"
+#include "../../support/expect_ok.h"
 #include "../../support/model_weights.h"
 #include "../../support/python.h"
 #include "../../support/temp_folder.h"
@@ -26,7 +27,7 @@ LoadWeightsOptions Torch() {
 std::unique_ptr<Model> Compiled(std::initializer_list<Layer> layers) {
   auto model = std::make_unique<Sequential>(layers);
   model->Compile(SGD(0.1f), MeanSquaredError());
-  EXPECT_TRUE(model->status().ok()) << model->status().message();
+  EXPECT_OK(model->status());
   return model;
 }
 
@@ -58,8 +59,7 @@ class TorchTest : public testing::Test {
     ASSERT_TRUE(ReadNpy(folder_ / (name + ".y.npy"), &y).ok());
     const std::vector<float> in = Values<float>(x.data),
                              expected = Values<float>(y.data);
-    const Status status = model->Forward(in.data(), x.shape[0], false);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(model->Forward(in.data(), x.shape[0], false));
     for (size_t i = 0; i < expected.size(); ++i) {
       ASSERT_NEAR(model->output()[i], expected[i], 2e-6) << name << " " << i;
     }
@@ -77,9 +77,8 @@ TEST_F(TorchTest, Load_WeightsOfPyTorch_GiveItsOutputs) {
                             const std::string& name) {
       SCOPED_TRACE(name);
       WeightsReport report;
-      const Status status =
-          LoadWeights(model.get(), folder_ / (name + end), Torch(), &report);
-      ASSERT_TRUE(status.ok()) << status.message();
+      ASSERT_OK(
+          LoadWeights(model.get(), folder_ / (name + end), Torch(), &report));
       EXPECT_EQ(report.verified, npz);
       EXPECT_EQ(report.loaded.size(), model->variables().size());
       ExpectOutputs(model.get(), name);
@@ -174,7 +173,7 @@ TEST_F(TorchTest, Load_Kernels_AreTransposedAsDocumented) {
   Status status = LoadWeights(
       dense.get(), Arrays(folder_, {{"fc.weight", {2, 3}}, {"fc.bias", {2}}}),
       Torch());
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(status);
   EXPECT_EQ(WeightsOf(dense.get()),
             (std::vector<float>{0, 3, 1, 4, 2, 5, /*bias*/ 0, 1}));
 
@@ -183,7 +182,7 @@ TEST_F(TorchTest, Load_Kernels_AreTransposedAsDocumented) {
       Compiled({Input({1, 2, 3}), Conv2D(2, 1, 2).UseBias(false), Flatten()});
   status = LoadWeights(
       conv.get(), Arrays(folder_, {{"conv.weight", {2, 3, 1, 2}}}), Torch());
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(status);
   EXPECT_EQ(WeightsOf(conv.get()),
             (std::vector<float>{0, 6, 2, 8, 4, 10, 1, 7, 3, 9, 5, 11}));
 
@@ -198,7 +197,7 @@ TEST_F(TorchTest, Load_Kernels_AreTransposedAsDocumented) {
   model.Compile(SGD(0.1f), MeanSquaredError());
   status =
       LoadWeights(&model, Arrays(folder_, {{"0.weight", {1, 6}}}), Torch());
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(status);
   EXPECT_EQ(WeightsOf(&model), (std::vector<float>{0, 2, 4, 1, 3, 5}));
 }
 
@@ -273,9 +272,8 @@ TEST_F(TorchTest, Load_FlattenedAfterAnyMerge_IsTransposed) {
     const int64_t rows = model->variables().back().shape[0];
     LoadWeightsOptions options = Torch();
     options.by_name = true;
-    const Status status = LoadWeights(
-        model, Arrays(folder_, {{"fc.weight", {1, rows}}}), options);
-    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_OK(LoadWeights(model, Arrays(folder_, {{"fc.weight", {1, rows}}}),
+                          options));
     const std::vector<float> all = WeightsOf(model);
     return std::vector<float>(all.end() - rows, all.end());
   };
@@ -316,11 +314,10 @@ TEST_F(TorchTest, Load_NormalizationOverALine_IsTransposed) {
   auto model =
       Compiled({Input({3, 2}), Conv1D(3, 1).UseBias(false).Name("conv"),
                 LayerNormalization().Axes({1, 2}).Center(false)});
-  const Status status = LoadWeights(
+  ASSERT_OK(LoadWeights(
       model.get(),
       Arrays(folder_, {{"a.weight", {3, 2, 1}}, {"b.weight", {3, 3}}}),
-      Torch());
-  ASSERT_TRUE(status.ok()) << status.message();
+      Torch()));
   const std::vector<float> all = WeightsOf(model.get());
   EXPECT_EQ(std::vector<float>(all.end() - 9, all.end()), Turned(3, 3));
 }
@@ -374,17 +371,16 @@ std::unique_ptr<Model> Denses(size_t layers, bool biases) {
   model->Add(Input({2}));
   for (size_t i = 0; i < layers; ++i) model->Add(Dense(2).UseBias(biases));
   model->Compile(SGD(0.1f), MeanSquaredError());
-  EXPECT_TRUE(model->status().ok()) << model->status().message();
+  EXPECT_OK(model->status());
   return model;
 }
 
 TEST_F(TorchTest, PutInOrder_NamesSortedAsText_TakesTheirNumbersOrder) {
   auto model = Denses(3, /*biases=*/false);
-  const Status status = LoadWeights(
+  ASSERT_OK(LoadWeights(
       model.get(),
       Filled(folder_, {{"net.0", 0}, {"net.10", 2}, {"net.2", 1}}, false),
-      Torch());
-  ASSERT_TRUE(status.ok()) << status.message();
+      Torch()));
   EXPECT_EQ(WeightsOf(model.get()),
             (std::vector<float>{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2}));
 }
@@ -411,9 +407,8 @@ TEST_F(TorchTest, PutInOrder_NamesInTheModulesOrder_AreTaken) {
   for (const Kernels& kernels : {Kernels{{"encode", 0}, {"decode", 1}},
                                  Kernels{{"decode", 0}, {"encode", 1}}}) {
     auto model = Denses(2, /*biases=*/true);
-    const Status status = LoadWeights(
-        model.get(), Filled(folder_, kernels, /*biases=*/true), Torch());
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(LoadWeights(model.get(),
+                          Filled(folder_, kernels, /*biases=*/true), Torch()));
     EXPECT_EQ(model->weights()[0], 0);
     EXPECT_EQ(model->weights()[6], 1);
   }
@@ -424,11 +419,10 @@ TEST_F(TorchTest,
        ModulesByName_LayerWithoutWeightsOfAModulesName_IsPassedOver) {
   auto model = Compiled({Input({2}).Name("input_layer"), Dense(2).Name("d"),
                          Flatten().Name("head"), Dense(2)});
-  const Status status = LoadWeights(
+  ASSERT_OK(LoadWeights(
       model.get(),
       Filled(folder_, {{"input_layer", 0}, {"head", 1}}, /*biases=*/true),
-      Torch());
-  ASSERT_TRUE(status.ok()) << status.message();
+      Torch()));
   EXPECT_EQ(model->weights()[0], 0);
   EXPECT_EQ(model->weights()[6], 1);
 }
@@ -438,13 +432,12 @@ TEST_F(TorchTest, ModulesByName_NamesThatAllBeginAlike_AreFoundWithout) {
     SCOPED_TRACE(prefix);
     auto model = Compiled({Input({2}), Dense(2).Name("layer2.0.fc"),
                            Dense(2).Name("layer1/0/fc")});
-    const Status status = LoadWeights(
+    ASSERT_OK(LoadWeights(
         model.get(),
         Filled(folder_,
                {{prefix + "layer1.0.fc", 1}, {prefix + "layer2.0.fc", 2}},
                /*biases=*/true),
-        Torch());
-    ASSERT_TRUE(status.ok()) << status.message();
+        Torch()));
     EXPECT_EQ(model->weights()[0], 2);
     EXPECT_EQ(model->weights()[6], 1);
   }
@@ -461,10 +454,9 @@ TEST_F(TorchTest, ModulesByName_PrefixThatIsAModelsName_IsOfItAlone) {
   LoadWeightsOptions options = Torch();
   options.by_name = true;
   WeightsReport report;
-  const Status status =
-      LoadWeights(&model, Filled(folder_, {{"body.fc", 7}}, /*biases=*/true),
-                  options, &report);
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(LoadWeights(&model,
+                        Filled(folder_, {{"body.fc", 7}}, /*biases=*/true),
+                        options, &report));
   EXPECT_EQ(report.loaded,
             (std::vector<std::string>{"body/fc/kernel", "body/fc/bias"}));
   EXPECT_EQ(model.weights()[0], 7);
@@ -477,12 +469,11 @@ TEST_F(TorchTest, Load_ByName_LeavesTheOtherLayers) {
   LoadWeightsOptions options = Torch();
   options.by_name = true;
   WeightsReport report;
-  Status status = LoadWeights(model.get(),
-                              Arrays(folder_, {{"head.weight", {9, 9}},
-                                               {"fc.weight", {2, 3}},
-                                               {"fc.bias", {2}}}),
-                              options, &report);
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(LoadWeights(model.get(),
+                        Arrays(folder_, {{"head.weight", {9, 9}},
+                                         {"fc.weight", {2, 3}},
+                                         {"fc.bias", {2}}}),
+                        options, &report));
   EXPECT_EQ(report.loaded, (std::vector<std::string>{"fc/kernel", "fc/bias"}));
   EXPECT_EQ(report.unexpected, std::vector<std::string>{"head.weight"});
   const std::vector<float> after = WeightsOf(model.get());
@@ -494,10 +485,9 @@ TEST(NpzWeightsTest, Load_KerasLayout_IsTaken) {
   TempFolder folder;
   auto model = Compiled({Input({3}), Dense(2)});
   for (const std::string prefix : {"", "model/"}) {
-    const Status status = LoadWeights(
-        model.get(), Arrays(folder, {{prefix + "dense/bias", {2}},
-                                     {prefix + "dense/kernel", {3, 2}}}));
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(LoadWeights(model.get(),
+                          Arrays(folder, {{prefix + "dense/bias", {2}},
+                                          {prefix + "dense/kernel", {3, 2}}})));
     EXPECT_EQ(WeightsOf(model.get()),
               (std::vector<float>{0, 1, 2, 3, 4, 5, 0, 1}));
   }
@@ -510,9 +500,8 @@ TEST(NpzWeightsTest, Load_DepthwiseKernelNameOfKeras2_IsFound) {
         "depthwise_kernel:0"}) {
     auto model = Compiled(
         {Input({2, 2, 3}), DepthwiseConv2D(1, 2).Name("d").UseBias(false)});
-    const Status status =
-        LoadWeights(model.get(), Arrays(folder, {{kernel, {1, 2, 3, 1}}}));
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(
+        LoadWeights(model.get(), Arrays(folder, {{kernel, {1, 2, 3, 1}}})));
     EXPECT_EQ(WeightsOf(model.get()), (std::vector<float>{0, 1, 2, 3, 4, 5}));
   }
 }
@@ -526,9 +515,8 @@ TEST(NpzWeightsTest, Load_NestedKernelNameOfKeras2_IsFound) {
     const Sequential body(
         {Input({2, 2, 3}), DepthwiseConv2D(1, 2).Name("d").UseBias(false)});
     auto model = Compiled({Input({2, 2, 3}), body.AsLayer().Name("body")});
-    const Status status =
-        LoadWeights(model.get(), Arrays(folder, {{kernel, {1, 2, 3, 1}}}));
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(
+        LoadWeights(model.get(), Arrays(folder, {{kernel, {1, 2, 3, 1}}})));
     EXPECT_EQ(WeightsOf(model.get()), (std::vector<float>{0, 1, 2, 3, 4, 5}));
   }
 }
@@ -539,12 +527,10 @@ TEST(NpzWeightsTest, Load_ArraysWithoutNames_FollowTheOrderOfTheLayers) {
   for (const bool trainable : {true, false}) {
     auto model =
         Compiled({Input({3}), Dense(2).Trainable(trainable), Dense(1)});
-    const Status status =
-        LoadWeights(model.get(), Arrays(folder, {{"arr_0", {3, 2}},
-                                                 {"arr_1", {2}},
-                                                 {"arr_2", {2, 1}},
-                                                 {"arr_3", {1}}}));
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(LoadWeights(model.get(), Arrays(folder, {{"arr_0", {3, 2}},
+                                                       {"arr_1", {2}},
+                                                       {"arr_2", {2, 1}},
+                                                       {"arr_3", {1}}})));
     EXPECT_EQ(WeightsOf(model.get()),
               (std::vector<float>{0, 1, 2, 3, 4, 5, 0, 1, 0, 1, 0}));
   }
@@ -592,9 +578,8 @@ TEST(PartsTest, Load_WeightsOfANestedModelAlone_AreTakenByName) {
     EXPECT_FALSE(LoadWeights(&model, file).ok());  // the head is missing
     EXPECT_EQ(WeightsOf(&model), drawn);
     WeightsReport report;
-    const Status status =
-        LoadWeights(&model, file, ByName(WeightsLayout::kKeras), &report);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(
+        LoadWeights(&model, file, ByName(WeightsLayout::kKeras), &report));
     EXPECT_EQ(report.loaded, kBodys);
     EXPECT_EQ(report.missing, (Names{"head/kernel", "head/bias"}));
     EXPECT_EQ(report.unexpected, Names());
@@ -607,9 +592,8 @@ TEST(PartsTest, Load_WeightsOfANestedModelAlone_AreTakenByName) {
     ASSERT_TRUE(SaveWeights(&model, folder / "whole").ok());
     Sequential again = Body();
     again.Compile(SGD(0.1f), MeanSquaredError());
-    const Status back = LoadWeights(&again, folder / "whole",
-                                    ByName(WeightsLayout::kKeras), &report);
-    ASSERT_TRUE(back.ok()) << back.message();
+    ASSERT_OK(LoadWeights(&again, folder / "whole",
+                          ByName(WeightsLayout::kKeras), &report));
     EXPECT_EQ(report.unexpected, (Names{"head/kernel", "head/bias"}));
     EXPECT_TRUE(std::equal(again.weights(),
                            again.weights() + again.num_weights(),
@@ -632,13 +616,12 @@ TEST(PartsTest, Load_NameFitsTwoNestedModels_IsNotTaken) {
   EXPECT_TRUE(
       Contains(keras, "'a/kernel' may be 'l/a/kernel' or 'r/a/kernel'"));
   WeightsReport report;
-  const Status torch = LoadWeights(&model,
-                                   Arrays(folder, {{"a.weight", {4, 3}},
-                                                   {"a.bias", {4}},
-                                                   {"r.b.weight", {2, 4}},
-                                                   {"r.b.bias", {2}}}),
-                                   ByName(WeightsLayout::kTorch), &report);
-  ASSERT_TRUE(torch.ok()) << torch.message();
+  ASSERT_OK(LoadWeights(&model,
+                        Arrays(folder, {{"a.weight", {4, 3}},
+                                        {"a.bias", {4}},
+                                        {"r.b.weight", {2, 4}},
+                                        {"r.b.bias", {2}}}),
+                        ByName(WeightsLayout::kTorch), &report));
   EXPECT_EQ(report.loaded, (Names{"r/b/kernel", "r/b/bias"}));
   EXPECT_EQ(report.unexpected, (Names{"a.weight", "a.bias"}));
 }
@@ -649,14 +632,12 @@ TEST(PartsTest, Load_ModulesOfPyTorch_AreFoundWithinModels) {
     Sequential model({Input({3}), Body().AsLayer(), Dense(1).Name("head")});
     model.Compile(SGD(0.1f), MeanSquaredError());
     WeightsReport report;
-    const Status status =
-        LoadWeights(&model,
-                    Arrays(folder, {{prefix + "a.weight", {4, 3}},
-                                    {prefix + "a.bias", {4}},
-                                    {prefix + "b.weight", {2, 4}},
-                                    {prefix + "b.bias", {2}}}),
-                    ByName(WeightsLayout::kTorch), &report);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(LoadWeights(&model,
+                          Arrays(folder, {{prefix + "a.weight", {4, 3}},
+                                          {prefix + "a.bias", {4}},
+                                          {prefix + "b.weight", {2, 4}},
+                                          {prefix + "b.bias", {2}}}),
+                          ByName(WeightsLayout::kTorch), &report));
     EXPECT_EQ(report.loaded, kBodys);
     EXPECT_EQ(model.weights()[1], 3);  // (units, inputs) here
   }
@@ -677,8 +658,7 @@ TEST(PartsTest, Load_ArraysWithoutNames_AreTakenFromTheFirst) {
     LoadWeightsOptions options = ByName(WeightsLayout::kKeras);
     options.skip_mismatch = true;
     WeightsReport report;
-    const Status status = LoadWeights(&model, file, options, &report);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(LoadWeights(&model, file, options, &report));
     EXPECT_EQ(report.loaded.size(), count == 3 ? 2u : count == 4 ? 4u : 6u);
     EXPECT_EQ(report.skipped, count == 3 ? Names{"body/b/kernel"} : Names());
     EXPECT_EQ(report.unexpected, count == 7 ? Names{"arr_6"} : Names());
@@ -776,7 +756,7 @@ TEST(KerasNamesTest, Load_NamesThatKerasGives_AreFound) {
       EXPECT_EQ(WeightsOf(model.get()), before);
       continue;
     }
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(status);
     EXPECT_EQ(WeightsOf(model.get()),
               (std::vector<float>{0, 1, 2, 3, 4, 5, 0, 1, 0, 1, 0}));
   }
@@ -786,10 +766,10 @@ TEST(KerasNamesTest, Load_NameWithoutALayer_IsEnoughIfOneLayerHasIt) {
   TempFolder folder;
   auto model = Compiled({Input({3}), Flatten(), Dense(2)});
   for (const char* after : {"", ":0"}) {
-    const Status status = LoadWeights(
-        model.get(), Arrays(folder, {{std::string("bias") + after, {2}},
-                                     {std::string("kernel") + after, {3, 2}}}));
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(
+        LoadWeights(model.get(),
+                    Arrays(folder, {{std::string("bias") + after, {2}},
+                                    {std::string("kernel") + after, {3, 2}}})));
     EXPECT_EQ(WeightsOf(model.get()),
               (std::vector<float>{0, 1, 2, 3, 4, 5, 0, 1}));
   }
@@ -820,9 +800,7 @@ numpy.savez(f + "text.npz", numpy.full((3, 2), "a"), numpy.ones(2))
     for (const char* order : {"C", "F"}) {
       SCOPED_TRACE(kind + order);
       std::fill_n(model->weights(), model->num_weights(), -1.f);
-      const Status status =
-          LoadWeights(model.get(), files.Path(kind + order + ".npz"));
-      ASSERT_TRUE(status.ok()) << status.message();
+      ASSERT_OK(LoadWeights(model.get(), files.Path(kind + order + ".npz")));
       const std::string raw = ReadWhole(files.Path(kind + order + ".raw"));
       EXPECT_EQ(std::string(reinterpret_cast<char*>(model->weights()), 24),
                 raw);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/map_environment.h"
 
 namespace ringlet {
@@ -18,9 +19,8 @@ using Pairs = std::map<std::string, std::string>;
 ClusterConfig Resolve(const Pairs& variables,
                       const std::string& host_name = "laptop") {
   ClusterConfig config;
-  const Status status =
-      ClusterFromEnvironment(MapEnvironment(variables, host_name), &config);
-  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_OK(
+      ClusterFromEnvironment(MapEnvironment(variables, host_name), &config));
   return config;
 }
 
@@ -93,8 +93,7 @@ TEST(AddressTest, Parse_NamesAndNumbers_AreLowerCaseAndCanonical) {
   for (const auto& [text, expected] : cases) {
     SCOPED_TRACE(text);
     Address address, again;
-    const Status status = ParseAddress(text, &address);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(ParseAddress(text, &address));
     EXPECT_EQ(ToString(address), expected);
     ASSERT_TRUE(ParseAddress(ToString(address), &again).ok());
     EXPECT_EQ(again, address);

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/expect_ok.h"
 #include "core/base/byte_order.h"
 #include "core/base/crc32c.h"
 #include "net/collective/topology.h"
@@ -239,13 +240,11 @@ void PlayHistory(int size, Algorithm algorithm, uint32_t seed,
       call.bytes = p.type == FrameType::kBarrier ? 0 : p.count * sizeof(float);
       call.root = p.type == FrameType::kBroadcast ? p.root : 0;
       SwapToLittle(v.data(), sizeof(float), v.size());  // as numbers travel
-      const Status status = network.Start(r, call);
-      ASSERT_TRUE(status.ok()) << status.message();
+      ASSERT_OK(network.Start(r, call));
       continue;
     }
     bool moved = false;
-    const Status status = network.Step(&moved);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(network.Step(&moved));
     if (moved) continue;
     bool done = true;
     bool startable = false;
@@ -389,12 +388,10 @@ TEST(CollectiveScheduleTest, Frames_OfAReplacedProcess_AreDropped) {
             call.data = reinterpret_cast<uint8_t*>(&data[r]);
             call.bytes = sizeof(float);
           }
-          const Status started = network.Start(r, call);
-          ASSERT_TRUE(started.ok()) << started.message();
+          ASSERT_OK(network.Start(r, call));
         }
         for (moved = true; moved;) {
-          const Status status = network.Step(&moved);
-          ASSERT_TRUE(status.ok()) << status.message();
+          ASSERT_OK(network.Step(&moved));
         }
         for (int r = 0; r < size; ++r) {
           ASSERT_EQ(network.rank(r)->completed(), static_cast<uint64_t>(n + 1));
@@ -535,8 +532,7 @@ TEST(CollectiveScheduleTest,
   ASSERT_TRUE(rank.OnFrame(1, first, payload).ok());
   FrameHeader second = first;
   second.chunk = 1;
-  const Status status = rank.OnHeader(1, second, &receive_target);
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(rank.OnHeader(1, second, &receive_target));
   EXPECT_EQ(receive_target.mode,
             ReceiveTarget::kBuffer);  // its own second goes first
   ASSERT_TRUE(rank.OnFrame(1, second, payload).ok());

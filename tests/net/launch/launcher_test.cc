@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/map_environment.h"
 #include "../../support/temp_folder.h"
 #include "core/base/key_file.h"
@@ -359,9 +360,8 @@ TEST_F(LauncherTest, TfConfig_OfEachWorker_IsItsOwnTaskOfOneCluster) {
     const Strings lines = Of("[" + std::to_string(i) + "] ", out());
     ASSERT_EQ(lines.size(), 1u);
     ClusterConfig config;
-    const Status status = ClusterFromEnvironment(
-        MapEnvironment({{"TF_CONFIG", lines[0]}}), &config);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(ClusterFromEnvironment(MapEnvironment({{"TF_CONFIG", lines[0]}}),
+                                     &config));
     EXPECT_EQ(config.rank, i);
     EXPECT_EQ(config.world_size, 3);
     EXPECT_EQ(config.task_type, "worker");

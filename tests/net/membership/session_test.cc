@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "core/base/crc32c.h"
 #include "net/collective/topology.h"
 #include "net/wire/view_frame.h"
@@ -263,14 +264,14 @@ TEST_F(LargeSessionTest, Session_AllPeersHaveReported_Runs) {
   EXPECT_TRUE(running_);
   EXPECT_EQ(session_.generation(), 3u);
   Says(13, {6, -1, 3, false, {}});
-  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  EXPECT_OK(failure_);
 }
 
 TEST_F(LargeSessionTest, Report_PeerTakesItBack_IsALoss) {
   AllSay(1);
   const AbortNotice why = {Code::kPeerLost, 11, -1, "rank 11 was lost"};
   Says(13, {3, -1, 1, false, {}});  // as much as it needs
-  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  EXPECT_OK(failure_);
   Says(13, {2, -1, 1, true, why});
   EXPECT_EQ(failure_.code(), Code::kPeerLost);
   EXPECT_EQ(failure_.rank(), 11);
@@ -289,7 +290,7 @@ TEST_F(LargeSessionTest,
   Says(16, {1, -1, 1, false, {}});
   const AbortNotice why = {Code::kPeerLost, 11, -1, "rank 11 was lost"};
   Says(16, {0, 11, 1, true, why});
-  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  EXPECT_OK(failure_);
   // To rank 1, which relies on this one: level 1 again, and why.
   ASSERT_GT(stream_.written.size(), kFrameHeaderBytes);
   FormationReport report;
@@ -357,7 +358,7 @@ TEST_F(SessionTest, Goodbye_AfterTheLastOperation_IsNoLoss) {
   Hear(FrameType::kBarrier, 1);
   BeatInVain();
   Hear(FrameType::kGoodbye, 1);
-  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  EXPECT_OK(failure_);
   session_.Leave(now_);
   EXPECT_TRUE(left_);
   EXPECT_TRUE(stream_.closed);
@@ -381,12 +382,12 @@ TEST_F(FourSessionTest, Goodbye_PeerHasCompletedTheOperation_IsNoLoss) {
   Hear(FrameType::kBarrier, 1);
   BeatInVain();
   Hear(FrameType::kGoodbye, 1);
-  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  EXPECT_OK(failure_);
   EXPECT_EQ(completed_, 0u);
   from_ = 2;
   Hear(&streams_[2], FrameType::kBarrier, 1, 1, {});
   EXPECT_EQ(completed_, 1u);
-  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  EXPECT_OK(failure_);
 }
 
 TEST_F(SessionTest, Peer_Silent_IsLost) {
@@ -555,7 +556,7 @@ TEST_F(ElasticSessionTest, Data_OfAnotherGeneration_IsDropped) {
   }
   Hear(2, FrameType::kBarrier, 1, kView);
   EXPECT_EQ(completed_, 1u);
-  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  EXPECT_OK(failure_);
 }
 
 TEST_F(ElasticSessionTest, Data_OfAMemberBeforeTheStart_IsKept) {
@@ -573,7 +574,7 @@ TEST_F(ElasticSessionTest, Data_OfAMemberBeforeTheStart_IsKept) {
   Hear(2, FrameType::kBarrier, 1, kView);
   // Rank 2 of three hands over to 0, which waits for 1 as well: it was there.
   EXPECT_EQ(completed_, 1u);
-  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  EXPECT_OK(failure_);
 }
 
 TEST_F(ElasticSessionTest, Joiner_WhileTheViewRuns_IsReportedAndNotJudged) {
@@ -588,7 +589,7 @@ TEST_F(ElasticSessionTest, Joiner_WhileTheViewRuns_IsReportedAndNotJudged) {
   const std::vector<uint8_t> abort = {7, 0, 2, 0, 0xff, 0xff};
   Hear(1, FrameType::kAbort, 0, 0, abort);
   Hear(1, FrameType::kBarrier, 1, kView);
-  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  EXPECT_OK(failure_);
   for (int i = 0; i < 12; ++i) {  // it falls silent
     now_ += kSecond / 8;
     Hear(2, FrameType::kHeartbeat, 0, kView, {4, 0, 0xff, 0xff});
@@ -596,7 +597,7 @@ TEST_F(ElasticSessionTest, Joiner_WhileTheViewRuns_IsReportedAndNotJudged) {
   }
   EXPECT_TRUE(streams_[1].closed);
   EXPECT_FALSE(has_joiner_);
-  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  EXPECT_OK(failure_);
   // The member does, which is a loss: of rank 1, as callers know it.
   for (int i = 0; i < 12; ++i) session_.Tick(now_ += kSecond / 8);
   EXPECT_EQ(failure_.code(), Code::kPeerLost);
@@ -609,13 +610,13 @@ TEST_F(ElasticSessionTest, Goodbye_OfAJoiner_IsNoLoss) {
   Greet(1);
   Hear(1, FrameType::kGoodbye, 0, 0);
   EXPECT_TRUE(streams_[1].closed);
-  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  EXPECT_OK(failure_);
 }
 
 TEST_F(ElasticSessionTest, Member_TakesNoPartInTheView_IsLost) {
   RunWithTwo();
   Says(2, ViewMessage::kHears, 5, 0);
-  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  EXPECT_OK(failure_);
   Hear(2, FrameType::kView, 0, 0, {1, 0, 5, 0, 0x10, 0, 0, 0});
   EXPECT_EQ(failure_.code(), Code::kPeerLost);
   EXPECT_EQ(failure_.rank(), 1);
@@ -635,7 +636,7 @@ TEST_F(ElasticSessionTest, Frame_BegunBeforeItsView_IsSkippedWhole) {
   Deliver(&streams_[1], frame.data() + part, 4, now_);
   for (const int from : {1, 2}) Says(from, ViewMessage::kAck, 7, kView);
   EXPECT_TRUE(running_);
-  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  EXPECT_OK(failure_);
 }
 
 // A member says that it waits for one that takes no part.
@@ -679,7 +680,7 @@ TEST_F(ElasticSessionTest, Generation_FarAhead_IsIgnored) {
   Says(1, ViewMessage::kHears, 2, ViewGeneration(kGreatestViewCount, 1));
   EXPECT_TRUE(streams_[1].closed);
   EXPECT_LE(session_.newest_generation(), 5u);
-  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  EXPECT_OK(failure_);
 }
 
 // The other members live, as far as is known.
@@ -820,7 +821,7 @@ TEST_F(ElasticSessionTest, Wait_PeerComputes_HasNoLimit) {
     session_.Tick(now_ += 10 * kSecond * computes);
     EXPECT_EQ(notice_.find("it ends after 2 s") != std::string::npos, !computes)
         << notice_;
-    EXPECT_TRUE(failure_.ok()) << failure_.message();
+    EXPECT_OK(failure_);
   }
 }
 

@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 
+#include "../../support/expect_ok.h"
 #include "../../support/free_ports.h"
 #include "net/relay/relay.h"
 #include "net/ring/ring_collective.h"
@@ -100,8 +101,7 @@ inline const std::string kJoined(1, static_cast<char>(kRelayJoined));
 struct Served {
   explicit Served(RelayOptions options = {}) : port(FreePorts(1)[0]) {
     options.address = "127.0.0.1:" + std::to_string(port);
-    const Status status = Relay::Start(options, &relay);
-    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_OK(Relay::Start(options, &relay));
   }
   const int port;
   std::unique_ptr<Relay> relay;

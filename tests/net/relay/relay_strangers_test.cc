@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/threads.h"
 #include "net/ring/ring_collective.h"
 #include "net/ring/withdrawal.h"
@@ -178,8 +179,7 @@ TEST(RelayTest, Address_PortAlone_IsOfBothAddressFamilies) {
   RelayOptions options;
   options.address = std::to_string(FreePorts(1)[0]);
   std::unique_ptr<Relay> relay;
-  const Status status = Relay::Start(options, &relay);
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_OK(Relay::Start(options, &relay));
   const auto reaches = [&](const char* host) {
     addrinfo hints = {};
     hints.ai_socktype = SOCK_STREAM;
@@ -236,8 +236,7 @@ class RelaysNameTest : public testing::Test {
       RingOptions options = RingOf(3, r, served.port);
       options.relay = "relay.invalid:" + std::to_string(served.port);
       std::unique_ptr<RingCollective> ring;
-      const Status status = RingCollective::Open(options, &ring);
-      ASSERT_TRUE(status.ok()) << status.message();
+      ASSERT_OK(RingCollective::Open(options, &ring));
       float sum = 1;
       EXPECT_TRUE(ring->AllReduce(&sum, 1).ok());
       EXPECT_EQ(sum, 3);
@@ -363,8 +362,7 @@ TEST(RelayRingTest, Workers_SlowLinksToTheRelay_FormARing) {
   RunThreads(2, [&](int r) {
     const RingOptions options = RingOf(2, r, way.port);
     std::unique_ptr<RingCollective> ring;
-    const Status status = RingCollective::Open(options, &ring);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(RingCollective::Open(options, &ring));
     float sum = 1;
     EXPECT_TRUE(ring->AllReduce(&sum, 1).ok());
     EXPECT_EQ(sum, 2);

@@ -16,6 +16,7 @@
 
 #include "../../support/captured_output.h"
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/threads.h"
 #include "net/relay/rendezvous_table.h"
 #include "net/ring/ring_collective.h"
@@ -147,8 +148,7 @@ TEST(RelayTest, Connection_BeyondTheLimit_IsClosed) {
 
 void ExpectSum(Collective* ring) {
   std::vector<float> v(70001, static_cast<float>(ring->rank() + 1));
-  const Status status = ring->AllReduce(v.data(), v.size());
-  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_OK(ring->AllReduce(v.data(), v.size()));
   const int n = ring->size();
   EXPECT_EQ(v[0], static_cast<float>(n * (n + 1) / 2));
   EXPECT_EQ(v[70000], v[0]);
@@ -159,8 +159,7 @@ TEST(RelayRingTest, Relay_EndsAndComesBack_IsNamedAndWorkersReform) {
   const int port = served->port;
   std::vector<std::unique_ptr<RingCollective>> rings(4);
   RunThreads(4, [&](int r) {
-    const Status status = RingCollective::Open(RingOf(4, r, port), &rings[r]);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(RingCollective::Open(RingOf(4, r, port), &rings[r]));
     for (int i = 0; i < 20; ++i) ExpectSum(rings[r].get());
   });
   // Its end is a loss that names it.
@@ -191,14 +190,12 @@ TEST(RelayRingTest, Relay_EndsAndComesBack_IsNamedAndWorkersReform) {
   for (int r = 0; r < 4; ++r) {
     threads.emplace_back([&, r] {
       ++reforming;
-      const Status status = rings[r]->Reform();
-      ASSERT_TRUE(status.ok()) << status.message();
+      ASSERT_OK(rings[r]->Reform());
       ExpectSum(rings[r].get());
     });
   }
   while (reforming < 4) std::this_thread::yield();
-  const Status again = Relay::Start(options, &relay);
-  EXPECT_TRUE(again.ok()) << again.message();
+  EXPECT_OK(Relay::Start(options, &relay));
   for (std::thread& thread : threads) thread.join();
   RunThreads(4, [&](int r) { rings[r].reset(); });
 }
@@ -211,8 +208,7 @@ TEST(RelayRingTest, Jobs_KeysDiffer_DoNotMix) {
     RingOptions options = RingOf(2, r, served.port);
     if (job == 1) options.keys = r == 0 ? Keys({9, 8}) : Keys({8, 9});
     std::unique_ptr<RingCollective> ring;
-    const Status status = RingCollective::Open(options, &ring);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(RingCollective::Open(options, &ring));
     float sum = job == 0 ? 1.0f : 10.0f;
     EXPECT_TRUE(ring->AllReduce(&sum, 1).ok());
     EXPECT_EQ(sum, job == 0 ? 2.0f : 20.0f);
@@ -229,8 +225,7 @@ TEST(RelayRingTest, Jobs_NamesAloneDiffer_DoNotMix) {
     threads.emplace_back([&, job, r] {
       RingOptions options = RingOf(2, r, served.port);
       options.job = job == 0 ? "first" : "second";
-      const Status status = RingCollective::Open(options, &rings[2 * job + r]);
-      ASSERT_TRUE(status.ok()) << status.message();
+      ASSERT_OK(RingCollective::Open(options, &rings[2 * job + r]));
     });
   };
   std::string text;
@@ -257,9 +252,7 @@ TEST(RelayRingTest, Worker_Ends_IsLostImmediately) {
   Served served;
   RunThreads(3, [&](int r) {
     std::unique_ptr<RingCollective> ring;
-    const Status status =
-        RingCollective::Open(RingOf(3, r, served.port), &ring);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(RingCollective::Open(RingOf(3, r, served.port), &ring));
     ExpectSum(ring.get());
     if (r == 1) return;
     std::vector<float> v(1000);
@@ -278,8 +271,7 @@ TEST(RelayRingTest, Workers_TwoOfALongList_FormARing) {
     options.min_workers = 2;
     options.start_timeout_seconds = 6;  // the time to wait for the others
     std::unique_ptr<RingCollective> ring;
-    const Status status = RingCollective::Open(options, &ring);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(RingCollective::Open(options, &ring));
     EXPECT_EQ(ring->size(), 2);
     ExpectSum(ring.get());
   });

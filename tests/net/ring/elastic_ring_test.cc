@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/free_ports.h"
 #include "../../support/threads.h"
 #include "core/base/byte_order.h"
@@ -122,7 +123,7 @@ struct Worker {
         n = 0;
       }
     }
-    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_OK(status);
     members = 0;
   }
   void Start(const RingOptions& options) {
@@ -281,8 +282,7 @@ TEST(BusyRingTest, ReturningWorker_OthersCompute_WaitsForThem) {
         // A minimum: a longer sleep does not change the result.
         std::this_thread::sleep_for(std::chrono::milliseconds(3000 + 200 * w));
         EXPECT_EQ(own->Barrier().code(), Code::kPeerLost);
-        const Status reformed = own->Reform();
-        EXPECT_TRUE(reformed.ok()) << reformed.message();
+        EXPECT_OK(own->Reform());
         EXPECT_EQ(own->size(), 3);
         ExpectAllCalls(own.get());
       });
@@ -294,7 +294,7 @@ TEST(BusyRingTest, ReturningWorker_OthersCompute_WaitsForThem) {
     options.start_timeout_seconds = 1.5;  // more than between two dials
     back = true;
     const Status opened = RingCollective::Open(options, &ring);
-    EXPECT_TRUE(opened.ok()) << opened.message();
+    EXPECT_OK(opened);
     if (opened.ok()) {
       EXPECT_EQ(ring->size(), 3);
       ExpectAllCalls(ring.get());

@@ -25,6 +25,7 @@
 
 #include "../../support/captured_output.h"
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/free_ports.h"
 #include "../../support/threads.h"
 #include "core/base/byte_order.h"
@@ -63,17 +64,10 @@ void RunRing(int size, const Ranks& body,
     RingOptions options = OptionsOf(addresses, r);
     if (change) change(&options);
     std::unique_ptr<Collective> ring;
-    const Status status = RingCollective::Open(options, &ring);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(RingCollective::Open(options, &ring));
     body(ring.get());
   });
 }
-
-#define ASSERT_OK(expression)                           \
-  do {                                                  \
-    const Status ok_status = (expression);              \
-    ASSERT_TRUE(ok_status.ok()) << ok_status.message(); \
-  } while (0)
 
 float Value(int rank, size_t i) {
   return static_cast<float>((rank + 1) * 0.37 +
@@ -660,7 +654,7 @@ TEST(StrangersTest, Strangers_WhileAJobRuns_DisturbNothing) {
       std::unique_ptr<Collective> ring;
       const Status opened = RingCollective::Open(options, &ring);
       ++formed;
-      ASSERT_TRUE(opened.ok()) << opened.message();
+      ASSERT_OK(opened);
       for (float go_on = 1; go_on > 0;) {
         ExpectSums(ring.get(), 5000);
         ++sums[r];
@@ -968,7 +962,7 @@ TEST(SquatterTest, Guest_OfAnotherUser_IsNotAnswered) {
       options.start_timeout_seconds = other ? 60 : 5;
       const Status status = RingCollective::Open(options, &ring);
       if (other) {
-        EXPECT_TRUE(status.ok()) << status.message();
+        EXPECT_OK(status);
       }
       if (status.ok()) ExpectSums(ring.get(), 1000);
     });
@@ -979,7 +973,7 @@ TEST(SquatterTest, Guest_OfAnotherUser_IsNotAnswered) {
       std::unique_ptr<Collective> ring;
       const Status opened =
           RingCollective::Open(OptionsOf(addresses, 1), &ring);
-      EXPECT_TRUE(opened.ok()) << opened.message();
+      EXPECT_OK(opened);
       if (opened.ok()) ExpectSums(ring.get(), 1000);
     }
     zero.join();
@@ -1150,8 +1144,7 @@ TEST(PlayedPeerTest, Frames_SentBeforeTheRingFormed_AreDropped) {
   });
   {
     std::unique_ptr<Collective> ring;
-    const Status status = RingCollective::Open(OptionsOf(addresses, 0), &ring);
-    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_OK(RingCollective::Open(OptionsOf(addresses, 0), &ring));
     done = true;
   }
   played.join();
@@ -1193,7 +1186,7 @@ TEST(PlayedPeerTest, Peer_DoesNotRead_IsLost) {
   {
     std::unique_ptr<Collective> ring;
     const Status opened = RingCollective::Open(options, &ring);
-    EXPECT_TRUE(opened.ok()) << opened.message();
+    EXPECT_OK(opened);
     if (opened.ok()) {
       std::vector<char> bytes(8000000);
       const Status status = ring->Broadcast(bytes.data(), bytes.size(), 0);
@@ -1322,7 +1315,7 @@ TEST(RingCollectiveTest, AllReduce_OverIpv6AndByName_IsTheSum) {
     });
     std::unique_ptr<Collective> ring;
     const Status status = RingCollective::Open(OptionsOf(addresses, 0), &ring);
-    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_OK(status);
     if (status.ok()) ExpectSums(ring.get(), 30011);
     other.join();
   }
@@ -1751,7 +1744,7 @@ TEST(RingCollectiveTest, Reform_FailedBefore_MayBeCalledAgain) {
       ExpectSums(again.get(), 1000);
     });
     const Status formed = ring->Reform();
-    EXPECT_TRUE(formed.ok()) << formed.message();
+    EXPECT_OK(formed);
     if (formed.ok()) ExpectSums(ring.get(), 1000);
     second.join();
   }

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/free_ports.h"
 #include "../../support/threads.h"
 #include "core/base/crc32c.h"
@@ -96,8 +97,7 @@ uint32_t Sums(Collective* ring, int job = 0) {
       v[i] = static_cast<float>((ring->rank() + 1) * 0.37 + job * 1.3 +
                                 static_cast<double>(i % 1009) * 0.011);
     }
-    const Status status = ring->AllReduce(v.data(), n);
-    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_OK(ring->AllReduce(v.data(), n));
     digest = Crc32c(v.data(), n * sizeof(float), digest);
   }
   return digest;
@@ -110,9 +110,7 @@ std::vector<uint32_t> SumsOf(
   std::vector<uint32_t> digests(keys.size());
   RunThreads(static_cast<int>(keys.size()), [&](int r) {
     std::unique_ptr<Collective> ring;
-    const Status status =
-        RingCollective::Open(OptionsOf(addresses, r, keys[r]), &ring);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(RingCollective::Open(OptionsOf(addresses, r, keys[r]), &ring));
     digests[r] = Sums(ring.get(), job);
   });
   return digests;
@@ -348,9 +346,7 @@ TEST(SealedRingTest, Stranger_WhileTheRingForms_ChangesNothing) {
   std::vector<uint32_t> digests(3);
   const auto run = [&](int r) {
     std::unique_ptr<Collective> ring;
-    const Status status =
-        RingCollective::Open(OptionsOf(addresses, r, Keys({1})), &ring);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_OK(RingCollective::Open(OptionsOf(addresses, r, Keys({1})), &ring));
     digests[r] = Sums(ring.get());
   };
   std::thread zero(run, 0), one(run, 1);
@@ -374,12 +370,11 @@ TEST(SealedRingTest, Stranger_WhileTheRingRuns_ChangesNothing) {
           RingCollective::Open(OptionsOf(addresses, r, Keys({1})), &ring);
       if (status.ok()) first[r] = Sums(ring.get());
       ++running;
-      ASSERT_TRUE(status.ok()) << status.message();
+      ASSERT_OK(status);
       for (float go_on = 1; go_on > 0;) {
         last[r] = Sums(ring.get());
         go_on = stop ? 0 : 1;  // rank 0 decides
-        const Status sent = ring->Broadcast(&go_on, sizeof(go_on), 0);
-        ASSERT_TRUE(sent.ok()) << sent.message();
+        ASSERT_OK(ring->Broadcast(&go_on, sizeof(go_on), 0));
       }
     });
   }

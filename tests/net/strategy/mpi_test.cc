@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/map_environment.h"
 #include "../../support/tiny_model.h"
 #include "ringlet/strategy.h"
@@ -33,19 +34,13 @@ const MultiWorkerMirroredStrategy& Strategy() {
 class MpiTest : public testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(Strategy().status().ok()) << Strategy().status().message();
+    ASSERT_OK(Strategy().status());
     collective_ = Strategy().collective();
     ASSERT_NE(collective_, nullptr);
     ASSERT_GT(collective_->size(), 1) << "start this by mpirun -n 4";
   }
   Collective* collective_ = nullptr;
 };
-
-#define ASSERT_OK(expression)                           \
-  do {                                                  \
-    const Status ok_status = (expression);              \
-    ASSERT_TRUE(ok_status.ok()) << ok_status.message(); \
-  } while (0)
 
 TEST_F(MpiTest, Ranks_OfTheStrategy_EqualThoseOfTheLauncher) {
   EXPECT_EQ(Strategy().rank(), collective_->rank());
@@ -106,7 +101,7 @@ std::vector<double> Train(const CompileOptions& options,
   fit.check_replicas_every = 1;
   const auto history =
       model->Fit(Points(50).Shuffle(3).Repeat(20).Batch(15), fit);
-  EXPECT_TRUE(history.ok()) << history.status().message();
+  EXPECT_OK(history.status());
   *weights = WeightsOf(model.get());
   return history.ok() ? history->Values("loss") : std::vector<double>();
 }

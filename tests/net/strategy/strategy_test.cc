@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/free_ports.h"
 #include "../../support/map_environment.h"
 #include "../../support/temp_folder.h"
@@ -22,7 +23,7 @@ using Variables = std::map<std::string, std::string>;
 TEST(StrategyTest, FromEnvironment_NoCluster_IsOneWorkerAlone) {
   const auto strategy = MultiWorkerMirroredStrategy::FromEnvironment(
       {}, MapEnvironment(Variables{}));
-  ASSERT_TRUE(strategy.status().ok()) << strategy.status().message();
+  ASSERT_OK(strategy.status());
   EXPECT_EQ(strategy.num_workers(), 1);
   EXPECT_TRUE(strategy.is_chief());
   EXPECT_EQ(strategy.collective(), nullptr);

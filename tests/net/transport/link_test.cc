@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../support/expect_ok.h"
 #include "core/base/crc32c.h"
 #include "net/transport/relay_stream.h"
 #include "net/transport/sealed_stream.h"
@@ -84,7 +85,7 @@ std::vector<uint64_t> SequencesBeforeAbort(const Ends& ends) {
     ends.ReadAll(bytes, sizeof(bytes));
     FrameHeader header;
     const Status decoded = DecodeHeader(bytes, &header);
-    EXPECT_TRUE(decoded.ok()) << decoded.message();
+    EXPECT_OK(decoded);
     if (!decoded.ok() || header.type == FrameType::kAbort) return sequences;
     std::vector<uint8_t> payload(header.payload_bytes);
     ends.ReadAll(payload.data(), payload.size());

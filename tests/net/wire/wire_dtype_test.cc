@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "../../support/free_ports.h"
 #include "../../support/threads.h"
 #include "../../support/tiny_model.h"
@@ -163,12 +164,12 @@ std::vector<Outcome> TrainJob(int size, WireDtype dtype) {
 TEST(WireDtypeTest, Training_HalfPrecision_FollowsFloat32AndReplicasStayEqual) {
   for (int size = 2; size <= 4; ++size) {
     const std::vector<Outcome> exact = TrainJob(size, WireDtype::kFloat32);
-    ASSERT_TRUE(exact[0].status.ok()) << exact[0].status.message();
+    ASSERT_OK(exact[0].status);
     for (const WireDtype dtype : kHalves) {
       const std::vector<Outcome> ranks = TrainJob(size, dtype);
       const double near = dtype == WireDtype::kBfloat16 ? 2e-2 : 2e-3;
       for (const Outcome& rank : ranks) {
-        ASSERT_TRUE(rank.status.ok()) << rank.status.message();
+        ASSERT_OK(rank.status);
         EXPECT_EQ(rank.weights, ranks[0].weights);
         EXPECT_NE(rank.weights, exact[0].weights);  // it did travel so
         for (size_t i = 0; i < rank.losses.size(); ++i) {
