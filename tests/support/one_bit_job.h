@@ -96,10 +96,7 @@ struct JobSettings {
 inline Trained Train(Collective* collective, const JobSettings& settings,
                      std::shared_ptr<OneBitLayer> layer,
                      std::function<void(FitState&)> before_step = nullptr) {
-  CompileOptions options(collective);
-  options.reduction = Reduction::kExact;
-  options.replicas = 8;
-  options.local.steps = settings.rounds;
+  CompileOptions options = ExactSums(collective, 8, settings.rounds);
   Sequential model({Input({2}), Dense(16, kRelu), Dropout(0.2f),
                     BatchNormalization(0.9f), Custom(std::move(layer)),
                     Dense(3)});

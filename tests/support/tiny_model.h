@@ -60,6 +60,17 @@ inline std::unique_ptr<Sequential> TinyModel(
   return model;
 }
 
+// Options by which the bits do not depend on the number of workers. With
+// `local_steps` the workers train in rounds of so many steps.
+inline CompileOptions ExactSums(Collective* collective, int replicas,
+                                int64_t local_steps = 0) {
+  CompileOptions options(collective);
+  options.reduction = Reduction::kExact;
+  options.replicas = replicas;
+  options.local.steps = local_steps;
+  return options;
+}
+
 inline FitOptions Quiet(int64_t epochs) {
   FitOptions options;
   options.epochs = epochs;

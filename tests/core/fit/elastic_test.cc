@@ -59,18 +59,8 @@ Trained Train(const CompileOptions& options, const FitOptions& fit = Quiet(3)) {
   return run;
 }
 
-CompileOptions Exact(Collective* collective) {
-  CompileOptions options(collective);
-  options.reduction = Reduction::kExact;
-  options.replicas = kReplicas;
-  return options;
-}
-
-// Rounds of so many steps; 0: exact sums of every step.
-CompileOptions Options(Collective* collective, int64_t local_steps) {
-  CompileOptions options = Exact(collective);
-  options.local.steps = local_steps;
-  return options;
+CompileOptions Exact(Collective* collective, int64_t local_steps = 0) {
+  return ExactSums(collective, kReplicas, local_steps);
 }
 
 const Trained& Undisturbed(int64_t local_steps = 0) {
@@ -78,7 +68,7 @@ const Trained& Undisturbed(int64_t local_steps = 0) {
   static std::mutex mutex;
   const std::lock_guard<std::mutex> lock(mutex);
   Trained& run = runs[local_steps];
-  if (run.losses.empty()) run = Train(Options(nullptr, local_steps));
+  if (run.losses.empty()) run = Train(Exact(nullptr, local_steps));
   return run;
 }
 
@@ -94,7 +84,7 @@ void RunWorker(ElasticJob* job, int worker, unsigned seed, int restarts,
         restarts-- > 0 ? 1 + static_cast<int>(random() % calls) : kNever;
     job->Arrive(worker);
     ElasticCollective collective(job, worker, last_call);
-    const Trained run = Train(Options(&collective, local_steps));
+    const Trained run = Train(Exact(&collective, local_steps));
     *views += collective.reforms() - 1;
     if (collective.ended()) {
       ++*losses;
@@ -171,7 +161,7 @@ void ExpectReplicasFollowSpeed(int64_t local_steps) {
   };
   const auto train = [=](Collective* collective, int millis) {
     Whole out;
-    CompileOptions options = Options(collective, local_steps);
+    CompileOptions options = Exact(collective, local_steps);
     options.replicas = 8;
     const auto slow = std::make_shared<SlowLayer>(millis);
     const auto model = SlowModel(slow, options);
@@ -360,7 +350,7 @@ TEST(ElasticTest, Loss_InACallbackAfterAStep_EndsWithTheSameBits) {
           collective.EndInNextCall();
         }
       })};
-      const Trained run = Train(Options(&collective, local_steps), options);
+      const Trained run = Train(Exact(&collective, local_steps), options);
       if (w == 0) return;
       EXPECT_OK(run.status);
       EXPECT_EQ(run.digest, Undisturbed(local_steps).digest);
@@ -411,7 +401,7 @@ TEST(ElasticTest, Loss_InACallbackAtAStepsEnd_CostsNoStep) {
         FitOptions fit = Quiet(3);
         fit.cross_check = false;
         fit.callbacks = {std::make_shared<MeetsAtEnds>(), counts};
-        const Trained run = Train(Options(&collective, local_steps), fit);
+        const Trained run = Train(Exact(&collective, local_steps), fit);
         if (collective.ended()) return;
         ASSERT_OK(run.status);
         EXPECT_EQ(run.digest, Undisturbed(local_steps).digest);
@@ -447,7 +437,7 @@ TEST(ElasticTest, Loss_StateCutOff_CostsOnlyStepsSinceTheLastCheck) {
       ElasticCollective collective(&job, w, w == 1 ? 60 : kNever);
       FitOptions fit = Quiet(3);
       fit.callbacks = {std::make_shared<TakesAPart>()};
-      const Trained run = Train(Options(&collective, local_steps), fit);
+      const Trained run = Train(Exact(&collective, local_steps), fit);
       if (collective.ended()) return;
       ASSERT_OK(run.status);
       EXPECT_EQ(run.digest, Undisturbed(local_steps).digest);
@@ -830,7 +820,7 @@ TEST(ElasticTest, Transfer_DonorIsLost_LeavesNoMixedState) {
                 collective.MoveTo(&all);
               },
               false)};
-          const Trained run = Train(Options(&collective, local_steps), options);
+          const Trained run = Train(Exact(&collective, local_steps), options);
           if (w == 1) stays = run;
           dead += collective.ended();
         });

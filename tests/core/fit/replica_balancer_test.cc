@@ -49,13 +49,6 @@ void RunTwoWorkers(int last_call_of_worker_0,
   });
 }
 
-CompileOptions Exact(Collective* collective, int replicas) {
-  CompileOptions options(collective);
-  options.reduction = Reduction::kExact;
-  options.replicas = replicas;
-  return options;
-}
-
 constexpr int kTrainedSteps = 96;
 
 // Trains kTrainedSteps steps of 8 replicas on two workers. Worker w needs
@@ -68,7 +61,7 @@ std::vector<int> Trained(const std::vector<int>& millis,
   RunTwoWorkers(kNever, [&](int w, ElasticCollective* collective) {
     const auto at = static_cast<size_t>(w);
     const auto slow = std::make_shared<SlowLayer>(millis[at]);
-    const auto model = SlowModel(slow, Exact(collective, 8));
+    const auto model = SlowModel(slow, ExactSums(collective, 8));
     FitOptions fit = Quiet(1);
     fit.steps_per_epoch = kTrainedSteps;
     fit.prefetch = prefetch;
@@ -94,7 +87,7 @@ TEST(ReplicaBalancerTest, Assignment_ShortLastBatch_Stays) {
   RunTwoWorkers(kNever, [&](int, ElasticCollective* collective) {
     const auto slow = std::make_shared<SlowLayer>(4);
     slow->SetMillisPerExample(true);
-    const auto model = SlowModel(slow, Exact(collective, 8));
+    const auto model = SlowModel(slow, ExactSums(collective, 8));
     int before = 0;
     FitOptions fit = Quiet(4);
     fit.check_replicas_every = 100;  // no check is among these steps
@@ -145,7 +138,7 @@ TEST(ReplicaBalancerTest, Worker_SlowForAWhile_GetsFewerReplicasMeanwhile) {
   int slow_ones = 0, others = 0;
   RunTwoWorkers(kNever, [&](int w, ElasticCollective* collective) {
     const auto slow = std::make_shared<SlowLayer>(2);
-    const auto model = SlowModel(slow, Exact(collective, 8));
+    const auto model = SlowModel(slow, ExactSums(collective, 8));
     FitOptions fit = Quiet(1);
     fit.steps_per_epoch = kSteps;
     int before = 0;
@@ -177,7 +170,7 @@ std::vector<int> TrainedInSpell(int64_t from, int64_t to, std::string* said) {
   testing::internal::CaptureStderr();
   RunTwoWorkers(kNever, [&](int w, ElasticCollective* collective) {
     const auto layer = std::make_shared<SlowLayer>(1);
-    const auto model = SlowModel(layer, Exact(collective, 8));
+    const auto model = SlowModel(layer, ExactSums(collective, 8));
     FitOptions fit = Quiet(1);
     fit.verbose = Verbose::kLine;
     fit.out = out;
@@ -271,8 +264,7 @@ TEST(ReplicaBalancerTest, Times_ShortRounds_AreGatheredOnceIn32Steps) {
     int counted = 0;
     RunTwoWorkers(kNever, [&](int w, ElasticCollective* elastic) {
       CountsGathers collective(elastic);
-      CompileOptions options = Exact(&collective, replicas);
-      options.local.steps = local_steps;
+      CompileOptions options = ExactSums(&collective, replicas, local_steps);
       const auto model = TinyModel(Adam(0.01f), 0.2f, options);
       FitOptions fit = Quiet(2);
       fit.steps_per_epoch = 100;
@@ -318,9 +310,8 @@ double MeanReplicas(const std::vector<WorkerScript>& scripts, size_t worker,
     ElasticCollective collective(&job, static_cast<int>(w));
     if (scripts[w].lost_at >= 0 && lost_at < 0) is_back = true;
     const auto slow = std::make_shared<SlowLayer>(millis);
-    CompileOptions options = Exact(&collective, kReplicas);
-    options.local.steps = local_steps;
-    const auto model = SlowModel(slow, options);
+    const auto model =
+        SlowModel(slow, ExactSums(&collective, kReplicas, local_steps));
     int before = 0;
     bool awaited = false;
     FitOptions fit = Quiet(1);
@@ -446,7 +437,8 @@ TEST(ReplicaBalancerTest, EvaluateOrPredict_AfterAFailedReform_ReportsTheLoss) {
         LosesLargerView loses(elastic);
         Collective* const collective =
             w == 0 ? static_cast<Collective*>(elastic) : &loses;
-        const auto model = TinyModel(Adam(0.01f), 0.2f, Exact(collective, 5));
+        const auto model =
+            TinyModel(Adam(0.01f), 0.2f, ExactSums(collective, 5));
         const Result<History> history =
             model->Fit(Points(203).Shuffle(3).Batch(40), Quiet(30));
         EXPECT_FALSE(history.ok());
@@ -478,7 +470,7 @@ TEST(ReplicaBalancerTest, AssignmentLine_LossAfterTheLastStep_IsNotPrinted) {
   RunWorkers(&job, 3, [&](int w) {
     ElasticCollective collective(&job, w);
     const auto slow = std::make_shared<SlowLayer>(w == 0 ? 8 : 2);
-    const auto model = SlowModel(slow, Exact(&collective, 12));
+    const auto model = SlowModel(slow, ExactSums(&collective, 12));
     FitOptions fit = Quiet(1);
     fit.steps_per_epoch = 12;
     fit.verbose = Verbose::kLine;
@@ -499,7 +491,7 @@ TEST(ReplicaBalancerTest, AssignmentLine_LossAfterTheLastStep_IsNotPrinted) {
 TEST(ReplicaBalancerTest, StartLine_SecondFit_HasThePresentAssignment) {
   RunTwoWorkers(kNever, [&](int w, ElasticCollective* collective) {
     const auto slow = std::make_shared<SlowLayer>(w == 1 ? 8 : 2);
-    const auto model = SlowModel(slow, Exact(collective, 8));
+    const auto model = SlowModel(slow, ExactSums(collective, 8));
     for (int f = 0; f < 2; ++f) {
       FitOptions fit = Quiet(1);
       // The replicas are assigned after four steps.

@@ -26,10 +26,7 @@ struct Sent {
 
 std::unique_ptr<Sequential> SmallModel(Collective* collective,
                                        int64_t local_steps) {
-  CompileOptions options(collective);
-  options.reduction = Reduction::kExact;
-  options.replicas = 4;
-  options.local.steps = local_steps;
+  CompileOptions options = ExactSums(collective, 4, local_steps);
   auto model = std::make_unique<Sequential>();
   model->Add(Input({2}));
   model->Add(Dense(512, kRelu));

@@ -34,11 +34,7 @@ FitOptions Options() {
 }
 
 CompileOptions Replicas(Collective* collective, int64_t local_steps = 0) {
-  CompileOptions options(collective);
-  options.reduction = Reduction::kExact;
-  options.replicas = kReplicas;
-  options.local.steps = local_steps;
-  return options;
+  return ExactSums(collective, kReplicas, local_steps);
 }
 
 struct Trained {

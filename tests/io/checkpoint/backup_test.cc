@@ -1037,9 +1037,7 @@ ElasticFit FitElastic(Collective* collective, const std::string& folder,
                       const std::shared_ptr<Watches>& more = nullptr,
                       float rate = 0.01f, int64_t save_freq = 1,
                       int64_t units = 16, int64_t check_every = 100) {
-  CompileOptions options(collective);
-  options.reduction = Reduction::kExact;
-  options.replicas = 5;
+  CompileOptions options = ExactSums(collective, 5);
   auto model = TinyModel(Adam(rate), /*dropout=*/0.2f, options, units);
   FitOptions fit = Quiet(kEpochs);
   fit.check_replicas_every = check_every;
@@ -1539,9 +1537,7 @@ TEST(BackupTest, NewChief_BackupOfAnotherOptimizer_IsNotRestored) {
     ElasticJob job;
     job.Arrive(0);
     ElasticCollective collective(&job, 0);
-    CompileOptions options(&collective);
-    options.reduction = Reduction::kExact;
-    options.replicas = 5;
+    CompileOptions options = ExactSums(&collective, 5);
     auto model = TinyModel(SGD(0.1f), 0.2f, options);
     FitOptions fit = Quiet(kEpochs);
     BackupAndRestoreOptions backup;
@@ -1574,9 +1570,7 @@ TEST(BackupTest, Backup_OfAnotherRun_StaysWhenTrainingEnds) {
     ElasticJob job;
     job.Arrive(0);
     ElasticCollective collective(&job, 0);
-    CompileOptions options(&collective);
-    options.reduction = Reduction::kExact;
-    options.replicas = 3;
+    CompileOptions options = ExactSums(&collective, 3);
     auto model = TinyModel(SGD(0.1f), 0.5f, options);
     FitOptions fit = Quiet(9);
     fit.callbacks = {BackupAndRestore(f1.path(), {}),
@@ -1642,9 +1636,7 @@ TEST(BackupTest, Rollback_ChiefJoinsWithALaterBackup_LogHasEachRowOnce) {
   const auto train = [&](Collective* collective, const std::string& log,
                          const std::string& backups,
                          std::function<void(int64_t)> begins) {
-    CompileOptions options(collective);
-    options.reduction = Reduction::kExact;
-    options.replicas = 5;
+    CompileOptions options = ExactSums(collective, 5);
     auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, options);
     LambdaCallbackOptions lambda;
     lambda.on_train_batch_begin = [&](int64_t) { begins(model->iterations()); };

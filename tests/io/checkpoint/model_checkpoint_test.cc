@@ -647,9 +647,7 @@ TEST(ModelCheckpointTest, MaxToKeep_AnotherChief_LeavesItsOtherFiles) {
   WriteOn(&files[1], "d/1", "mine");
   RunWorkers(&job, 2, [&](int w) {
     ElasticCollective collective(&job, w);
-    CompileOptions elastic(&collective);
-    elastic.reduction = Reduction::kExact;
-    elastic.replicas = 2;
+    CompileOptions elastic = ExactSums(&collective, 2);
     auto model = TinyModel(SGD(0.1f), 0, elastic);
     ModelCheckpointOptions options = Keep(1);
     options.files = &files[w];
@@ -881,9 +879,7 @@ TEST(ModelCheckpointTest, Save_WorkerLostInAnyCall_IsStillMade) {
     SimulatedFileSystem files[2];
     RunWorkers(&job, 2, [&](int w) {
       ElasticCollective collective(&job, w, w == 1 ? dies : kNever);
-      CompileOptions elastic(&collective);
-      elastic.reduction = Reduction::kExact;
-      elastic.replicas = 2;
+      CompileOptions elastic = ExactSums(&collective, 2);
       auto model = TinyModel(SGD(0.1f), 0, elastic);
       ModelCheckpointOptions options;
       options.save_freq = 4;
@@ -1074,9 +1070,7 @@ TEST(ModelCheckpointTest, LastSaveFailed_AnotherChief_WritesTheModel) {
     Status ends[2];
     RunWorkers(&job, 2, [&](int w) {
       ElasticCollective collective(&job, w);
-      CompileOptions elastic(&collective);
-      elastic.reduction = Reduction::kExact;
-      elastic.replicas = 2;
+      CompileOptions elastic = ExactSums(&collective, 2);
       auto model = TinyModel(SGD(0.1f), 0, elastic);
       ModelCheckpointOptions options;
       options.files = &files[w];

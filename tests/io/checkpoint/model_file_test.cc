@@ -359,9 +359,7 @@ struct Ended {
 };
 
 Ended TrainLoaded(Form form, const std::string& path, Collective* collective) {
-  CompileOptions options(collective);
-  options.reduction = Reduction::kExact;
-  options.replicas = 3;
+  CompileOptions options = ExactSums(collective, 3);
   const auto model = Loaded(form, path, options);
   Ended end;
   end.status = model->status();

@@ -91,15 +91,8 @@ struct Case {
   }
 };
 
-CompileOptions ExactOn(Collective* collective) {
-  CompileOptions options(collective);
-  options.reduction = Reduction::kExact;
-  options.replicas = 4;
-  return options;
-}
-
 std::unique_ptr<Sequential> TinyOf(Collective* collective) {
-  return TinyModel(Adam(0.01f), /*dropout=*/0.2f, ExactOn(collective));
+  return TinyModel(Adam(0.01f), /*dropout=*/0.2f, ExactSums(collective, 4));
 }
 
 // Trains with a ModelCheckpoint to `path`. `fails`: the fit ends with an error.
