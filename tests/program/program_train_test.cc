@@ -4,7 +4,6 @@
 #include <sched.h>
 #include <sys/mount.h>
 
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -13,11 +12,11 @@
 #include <map>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "../support/contains.h"
 #include "../support/data_files.h"
+#include "../support/eventually.h"
 #include "../support/free_ports.h"
 #include "../support/program.h"
 #include "../support/temp_folder.h"
@@ -26,15 +25,6 @@
 
 namespace ringlet {
 namespace {
-
-// Waits for what the programs do; false after five minutes.
-bool Eventually(const std::function<bool()>& condition) {
-  for (int i = 0; i < 150000; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return false;
-}
 
 // --- train ---
 
@@ -844,10 +834,8 @@ TEST_P(LostWorkerTest, Loss_WithoutBackup_TheModelSoFarIsSaved) {
     SCOPED_TRACE(lost);
     Start({"launch", "-n", "2", "--", Program("tools/ringlet/ringlet"), "train",
            "run.json", "--save", "m.safetensors", "--log-steps", "steps.csv"});
-    for (int i = 0; i < 60000; ++i) {
-      if (Lines(ReadWhole(folder_ / "steps.csv")).size() > 20) break;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
+    ASSERT_TRUE(Eventually(
+        [&] { return Lines(ReadWhole(folder_ / "steps.csv")).size() > 20; }));
     const std::vector<pid_t> workers = WorkersOf(child_);
     ASSERT_EQ(workers.size(), 2u);
     kill(workers[lost], SIGKILL);
@@ -922,10 +910,8 @@ TEST_P(LoadedJobTest, Worker_KilledAndRestarted_EndsWithTheSameBits) {
   };
   ASSERT_EQ(Run(job("whole")), 0) << err_;
   Start(job("lost"));
-  for (int i = 0; i < 60000; ++i) {
-    if (Lines(ReadWhole(folder_ / "lost.csv")).size() > 35) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  ASSERT_TRUE(Eventually(
+      [&] { return Lines(ReadWhole(folder_ / "lost.csv")).size() > 35; }));
   const std::vector<pid_t> workers = WorkersOf(child_);
   ASSERT_EQ(workers.size(), 2u);
   kill(workers[how.lost], SIGKILL);

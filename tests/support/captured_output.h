@@ -5,10 +5,11 @@
 
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdio>
 #include <string>
-#include <thread>
+
+#include "contains.h"
+#include "eventually.h"
 
 namespace ringlet {
 
@@ -41,17 +42,7 @@ class CapturedOutput {
   // Waits until the file has `part` that many `times`. Returns false after five
   // minutes.
   bool AwaitText(const std::string& part, int times = 1) const {
-    for (int i = 0; i < 60000; ++i) {
-      const std::string all = text();
-      int found = 0;
-      for (size_t at = 0; (at = all.find(part, at)) != std::string::npos;
-           ++at) {
-        ++found;
-      }
-      if (found >= times) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return false;
+    return Eventually([&] { return CountOf(text(), part) >= times; });
   }
 
  private:

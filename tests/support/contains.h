@@ -1,5 +1,4 @@
-// Contains: whether a text, or the message of a Status, has a part. For
-// EXPECT_TRUE and EXPECT_FALSE, which then print the text and the part.
+// Parts of texts: to look for one, to count it, or to replace it.
 
 #ifndef RINGLET_TESTS_SUPPORT_CONTAINS_H_
 #define RINGLET_TESTS_SUPPORT_CONTAINS_H_
@@ -12,6 +11,7 @@
 
 namespace ringlet {
 
+// For EXPECT_TRUE and EXPECT_FALSE. A failure prints the text and the part.
 inline testing::AssertionResult Contains(const std::string& text,
                                          const std::string& part) {
   const bool found = text.find(part) != std::string::npos;
@@ -20,9 +20,27 @@ inline testing::AssertionResult Contains(const std::string& text,
          << part << "\"";
 }
 
+// Looks in the message of a Status.
 inline testing::AssertionResult Contains(const Status& status,
                                          const std::string& part) {
   return Contains(std::string(status.message()), part);
+}
+
+// Returns the text with its first `from` replaced, which must exist.
+inline std::string Replaced(std::string text, const std::string& from,
+                            const std::string& to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
+// Counts the places where a text has a part.
+inline int CountOf(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) {
+    ++count;
+  }
+  return count;
 }
 
 }  // namespace ringlet

@@ -30,14 +30,6 @@ inline Strings Lines(const std::string& text) {
   return lines;
 }
 
-inline std::string Replaced(std::string text, const std::string& from,
-                            const std::string& to) {
-  const size_t at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << from;
-  if (at != std::string::npos) text.replace(at, from.size(), to);
-  return text;
-}
-
 // A small model, quick to train; @DATA@ is the shipped data.
 const char kRun[] = R"({
   "model": {"class_name": "Sequential", "config": {"layers": [

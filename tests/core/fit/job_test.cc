@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/eventually.h"
 #include "../../support/temp_folder.h"
 #include "ringlet/compute.h"
 
@@ -26,15 +27,6 @@ std::string Built(const std::string& name) {
 
 void Sleep(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-}
-
-// Waits for what the processes do; false after five minutes.
-bool Eventually(const std::function<bool()>& condition) {
-  for (int i = 0; i < 60000; ++i) {
-    if (condition()) return true;
-    Sleep(0.005);
-  }
-  return false;
 }
 
 // A job of workers started one by one, each with its own standard error. A
@@ -129,10 +121,10 @@ class Job {
     Limit(limit);
     EXPECT_TRUE(Eventually([&] { return OthersHaveMade(index, limit - 2); }));
     const char kWaits[] = " waits for ";
-    const int before = Count(index, kWaits);
+    const int before = CountOf(StderrOf(index), kWaits);
     Start(index);
     EXPECT_TRUE(Eventually([&] {
-      return HasMade(index, 1) || Count(index, kWaits) > before;
+      return HasMade(index, 1) || CountOf(StderrOf(index), kWaits) > before;
     })) << StderrOf(index);
     while (!HasMade(index, 1) && limit < most) {
       Limit(++limit);
@@ -146,8 +138,9 @@ class Job {
   }
   // Waits until the worker has printed `text` so often.
   void AwaitStderr(int index, const std::string& text, int times = 1) {
-    EXPECT_TRUE(Eventually([&] { return Count(index, text) >= times; }))
-        << StderrOf(index);
+    EXPECT_TRUE(Eventually([&] {
+      return CountOf(StderrOf(index), text) >= times;
+    })) << StderrOf(index);
   }
 
   // Waits for the process. Returns its exit code, or 128 + signal. If it was
@@ -188,15 +181,6 @@ class Job {
  private:
   std::string Errors(int index) const {
     return folder_ / ("errors." + std::to_string(index));
-  }
-  // Counts `text` in the worker's standard error.
-  int Count(int index, const std::string& text) const {
-    const std::string all = StderrOf(index);
-    int found = 0;
-    for (size_t at = 0; (at = all.find(text, at)) != std::string::npos; ++at) {
-      ++found;
-    }
-    return found;
   }
   bool OthersHaveMade(int index, int step) const {
     for (const auto& [other, pid] : pids_) {

@@ -17,6 +17,7 @@
 
 #include "../../support/contains.h"
 #include "../../support/elastic_collective.h"
+#include "../../support/eventually.h"
 #include "../../support/expect_ok.h"
 #include "../../support/sanitized.h"
 #include "../../support/simulated_file_system.h"
@@ -107,9 +108,7 @@ TEST(BackupTest, Fit_SignalInAStep_SavesAndExitsResumable) {
   for (const int step : {1, 10, 29, 32, 75, 100}) {
     const pid_t pid =
         Start(stopped.path(), "adam", "30", "hold=" + std::to_string(step));
-    for (int i = 0; i < 60000 && !fs::exists(stopped / "held"); ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
+    EXPECT_TRUE(Eventually([&] { return fs::exists(stopped / "held"); }));
     kill(pid, step % 2 == 0 ? SIGTERM : SIGINT);
     fs::remove(stopped / "held");  // it goes on
     const int status = WaitFor(pid);

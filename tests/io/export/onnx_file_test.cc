@@ -7,6 +7,7 @@
 
 #include <cerrno>
 
+#include "../../support/contains.h"
 #include "../../support/exports.h"
 #include "../../support/simulated_file_system.h"
 #include "core/base/crc32c.h"
@@ -28,14 +29,6 @@ void ExpectRefusedOnnx(Model* model, bool softmax,
   ExpectRefused(
       [&](const std::string& path) { return ExportOnnx(model, path, options); },
       says);
-}
-
-int CountOf(const std::string& text, const std::string& what) {
-  int count = 0;
-  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at) {
-    ++count;
-  }
-  return count;
 }
 
 // Nodes with this op_type: field 4 of a NodeProto.

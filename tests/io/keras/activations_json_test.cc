@@ -9,21 +9,11 @@
 
 #include "../../support/contains.h"
 #include "../../support/expect_ok.h"
+#include "../../support/model_json.h"
 #include "ringlet/checkpoint.h"
 
 namespace ringlet {
 namespace {
-
-// "" where it is a model.
-std::string ErrorOf(const std::string& json, std::unique_ptr<Model>* model) {
-  return ModelFromJson(json, model).message();
-}
-
-std::unique_ptr<Model> Load(const std::string& json) {
-  std::unique_ptr<Model> model;
-  EXPECT_EQ(ErrorOf(json, &model), "");
-  return model;
-}
 
 std::string Class(const char* name, const std::string& config,
                   const char* more = "") {
@@ -125,7 +115,7 @@ TEST(ActivationsJsonTest, Load_NoiseAndAxesOfAllWriters_GiveTheSameModel) {
   for (const std::string& text :
        {json, std::string(kKeras3), OfKeras2("2.15.0"),
         OfKeras2("tfjs-layers 4.22.0")}) {
-    const auto model = Load(text);
+    const auto model = LoadJson(text);
     ASSERT_NE(model, nullptr);
     EXPECT_EQ(ToJson(*model), json);
   }
@@ -145,19 +135,18 @@ std::string WithOne(const std::string& layer) {
 TEST(ActivationsJsonTest, Load_SoftmaxOverTheLastAxis_IsAnActivation) {
   for (const char* axis :
        {R"("axis": -1)", R"("axis": [-1])", R"("axis": 2)", ""}) {
-    const auto model = Load(WithOne(Class("Softmax", axis)));
+    const auto model = LoadJson(WithOne(Class("Softmax", axis)));
     ASSERT_NE(model, nullptr);
     EXPECT_EQ(model->layer(1).kind, Layer::Kind::kActivation);
   }
-  const auto model = Load(WithOne(Class("Softmax", R"("axis": 1)")));
+  const auto model = LoadJson(WithOne(Class("Softmax", R"("axis": 1)")));
   ASSERT_NE(model, nullptr);
   EXPECT_EQ(model->layer(1).axes, (std::vector<int64_t>{1}));
 }
 
 TEST(ActivationsJsonTest, Load_WrongSettings_AreNamed) {
   const auto error = [](const char* name, const char* config) {
-    std::unique_ptr<Model> model;
-    return ErrorOf(WithOne(Class(name, config)), &model);
+    return JsonError(WithOne(Class(name, config)));
   };
   EXPECT_TRUE(Contains(error("Softmax", R"("axis": 0)"), "axis must be"));
   EXPECT_TRUE(Contains(error("Softmax", R"("axis": "x")"), "axis"));
@@ -184,16 +173,15 @@ TEST(ActivationsJsonTest, Load_KernelFieldsOfSeparableConv_AreRefusedIfSet) {
   "config": {"seed": null}}, "kernel_constraint": null, )") +
                                      more));
   };
-  const auto model = Load(of(R"("kernel_regularizer": null)"));
+  const auto model = LoadJson(of(R"("kernel_regularizer": null)"));
   ASSERT_NE(model, nullptr);
   EXPECT_EQ(model->layer(1).depthwise_regularizer.l2, 0.5f);
   EXPECT_FALSE(Contains(ToJson(*model), "kernel_regularizer\""));
-  std::unique_ptr<Model> none;
-  EXPECT_TRUE(Contains(ErrorOf(of(R"("kernel_regularizer": {"class_name": "L2",
-  "config": {"l2": 0.5}})"),
-                               &none),
-                       "kernel_regularizer"));
-  EXPECT_TRUE(Contains(ErrorOf(of(R"("groups": 2)"), &none), "groups"));
+  EXPECT_TRUE(
+      Contains(JsonError(of(R"("kernel_regularizer": {"class_name": "L2",
+  "config": {"l2": 0.5}})")),
+               "kernel_regularizer"));
+  EXPECT_TRUE(Contains(JsonError(of(R"("groups": 2)")), "groups"));
 }
 
 // --- hard_sigmoid -----------------------------------------------------------
@@ -207,13 +195,13 @@ Activation Read(const std::string& more, const char* input = "batch_shape",
       R"("name": "inner", "layers": [)" +
           Class("InputLayer", std::string("\"") + input + R"(": [null, 3])") +
           "," + dense + "]");
-  const auto model =
-      Load(R"({"class_name": "Sequential", "config": {"layers": [)" +
-           Class("InputLayer", std::string("\"") + input + R"(": [null, 3])") +
-           "," + nested + "," + dense + "]}" + more + "}");
+  const auto model = LoadJson(
+      R"({"class_name": "Sequential", "config": {"layers": [)" +
+      Class("InputLayer", std::string("\"") + input + R"(": [null, 3])") + "," +
+      nested + "," + dense + "]}" + more + "}");
   if (model == nullptr) return kLinear;
   // The written JSON is read again as the same model.
-  const auto again = Load(ToJson(*model));
+  const auto again = LoadJson(ToJson(*model));
   EXPECT_EQ(ToJson(*again), ToJson(*model));
   EXPECT_EQ(again->layer(2).activation, model->layer(2).activation);
   EXPECT_EQ(model->layer(1).activation, model->layer(2).activation);

@@ -7,43 +7,12 @@
 
 #include "../../support/contains.h"
 #include "../../support/expect_ok.h"
+#include "../../support/model_json.h"
 #include "../../support/temp_folder.h"
 #include "core/layers/layer_settings.h"
 
 namespace ringlet {
 namespace {
-
-std::string Folder(const char* name) {
-  return EnvironmentOr("RINGLET_SOURCE", ".") + "/tests/" + name;
-}
-
-// Returns tests/keras_json/<name>.json, which Keras wrote.
-std::string KerasJson(const std::string& name) {
-  const std::string text = ReadWhole(Folder("keras_json/") + name + ".json");
-  EXPECT_FALSE(text.empty()) << name;
-  return text;
-}
-
-std::unique_ptr<Model> Load(const std::string& json) {
-  std::unique_ptr<Model> model;
-  EXPECT_OK(ModelFromJson(json, &model));
-  return model;
-}
-
-std::string ErrorOf(const std::string& json) {
-  std::unique_ptr<Model> model;
-  const Status status = ModelFromJson(json, &model);
-  EXPECT_EQ(model, nullptr);
-  EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
-  return status.message();
-}
-
-std::string Replaced(std::string text, const std::string& from,
-                     const std::string& to) {
-  const size_t at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << from;
-  return at == std::string::npos ? text : text.replace(at, from.size(), to);
-}
 
 bool Same(const Initializer& a, const Initializer& b) {
   return a.kind == b.kind && a.a == b.a && a.b == b.b && a.mode == b.mode &&
@@ -127,15 +96,15 @@ void ExpectSameWeights(Model* a, Model* b) {
 }
 
 void ExpectRoundTrip(const Model& model) {
-  const auto again = Load(ToJson(model));
+  const auto again = LoadJson(ToJson(model));
   ASSERT_NE(again, nullptr);
   ExpectSameModel(model, *again);
 }
 
 std::vector<std::string> KerasFiles() {
   std::vector<std::string> names;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(Folder("keras_json"))) {
+  for (const auto& entry : std::filesystem::directory_iterator(
+           EnvironmentOr("RINGLET_SOURCE", ".") + "/tests/keras_json")) {
     names.push_back(entry.path().stem().string());
   }
   std::sort(names.begin(), names.end());
@@ -148,7 +117,7 @@ TEST(ModelJsonTest, Load_TutorialModelOfKeras3_IsTheSame) {
   Sequential expected({Input({28, 28}), Reshape({28, 28, 1}),
                        Conv2D(32, 3, kRelu), Flatten(), Dense(128, kRelu),
                        Dense(10)});
-  const auto model = Load(KerasJson("keras3_tutorial_cnn"));
+  const auto model = LoadJson(KerasJson("keras3_tutorial_cnn"));
   ASSERT_NE(model, nullptr);
   ExpectSameModel(expected, *model);
   ExpectSameWeights(&expected, model.get());
@@ -168,7 +137,7 @@ TEST(ModelJsonTest, Load_TwoInputsAndTwoOutputs_AreTheSameForAllWriters) {
   for (const char* file :
        {"keras3_two_by_two", "keras2_two_by_two", "tfjs_two_by_two"}) {
     SCOPED_TRACE(file);
-    const auto model = Load(KerasJson(file));
+    const auto model = LoadJson(KerasJson(file));
     ASSERT_NE(model, nullptr);
     expected.set_name(model->name());
     ExpectSameModel(expected, *model);
@@ -176,7 +145,7 @@ TEST(ModelJsonTest, Load_TwoInputsAndTwoOutputs_AreTheSameForAllWriters) {
     ASSERT_EQ(model->num_outputs(), 2);
     EXPECT_EQ(model->output_name(0), "kind");
     EXPECT_EQ(model->output_name(1), "age");
-    EXPECT_EQ(ToJson(*Load(ToJson(*model))), ToJson(*model));
+    EXPECT_EQ(ToJson(*LoadJson(ToJson(*model))), ToJson(*model));
   }
   // The names are in another order, and a layer has one of them.
   Functional other;
@@ -185,7 +154,7 @@ TEST(ModelJsonTest, Load_TwoInputsAndTwoOutputs_AreTheSameForAllWriters) {
   const auto a = other.Add(Dense(2).Name("a"), {y});
   const auto b = other.CallAgain(a, {other.Add(Add(), {a, x})});
   other.Outputs({b, a});
-  const auto again = Load(ToJson(other));
+  const auto again = LoadJson(ToJson(other));
   ASSERT_NE(again, nullptr);
   EXPECT_EQ(ToJson(*again), ToJson(other));
   EXPECT_EQ(again->output_name(0), "a");
@@ -203,27 +172,27 @@ TEST(ModelJsonTest, Load_BatchNormalizationOfKeras3_IsTheSame) {
                            .Center(false)
                            .MovingMeanInitializer(Constant(0.5f))
                            .GammaRegularizer(L2(0.01f))});
-  const auto model = Load(KerasJson("keras3_batch_normalization"));
+  const auto model = LoadJson(KerasJson("keras3_batch_normalization"));
   ASSERT_NE(model, nullptr);
   ExpectSameModel(expected, *model);
   ExpectSameWeights(&expected, model.get());
   ExpectRoundTrip(expected);
   const std::string json = ToJson(expected);
-  EXPECT_TRUE(Contains(ErrorOf(Replaced(json, "\"axis\":-1", "\"axis\":1")),
+  EXPECT_TRUE(Contains(JsonError(Replaced(json, "\"axis\":-1", "\"axis\":1")),
                        "only the last axis"));
+  EXPECT_TRUE(Contains(
+      JsonError(Replaced(json, "\"momentum\":0.99", "\"momentum\":1.5")),
+      "momentum"));
   EXPECT_TRUE(
-      Contains(ErrorOf(Replaced(json, "\"momentum\":0.99", "\"momentum\":1.5")),
-               "momentum"));
-  EXPECT_TRUE(
-      Contains(ErrorOf(Replaced(json, "\"synchronized\":false",
-                                "\"synchronized\":false,\"renorm\":true")),
+      Contains(JsonError(Replaced(json, "\"synchronized\":false",
+                                  "\"synchronized\":false,\"renorm\":true")),
                "renorm"));
 }
 
 TEST(ModelJsonTest, Load_BatchNormalizationOfKeras2_IsTheSame) {
   Sequential expected(
       {Input({4, 4, 2}).Name("input_1"), BatchNormalization().Scale(false)});
-  const auto model = Load(KerasJson("keras2_batch_normalization"));
+  const auto model = LoadJson(KerasJson("keras2_batch_normalization"));
   ASSERT_NE(model, nullptr);
   ExpectSameModel(expected, *model);
 }
@@ -235,14 +204,14 @@ TEST(ModelJsonTest, Load_NormalizationsOfKeras3_AreTheSame) {
        Normalization({0.25f, 0.5f, 0.75f}, {1, 2, 4}),
        Normalization({0.5f}, {2}).Invert(true), LayerNormalization().Axes({3}),
        LayerNormalization(1e-5f).Axes({1, 2, 3}).Center(false)});
-  const auto model = Load(KerasJson("keras3_normalizations"));
+  const auto model = LoadJson(KerasJson("keras3_normalizations"));
   ASSERT_NE(model, nullptr);
   ExpectSameModel(expected, *model);
   ExpectSameWeights(&expected, model.get());
   ExpectRoundTrip(expected);
   const std::string json = ToJson(expected);
   const auto error = [&json](const char* from, const char* to) {
-    return ErrorOf(Replaced(json, from, to));
+    return JsonError(Replaced(json, from, to));
   };
   EXPECT_TRUE(Contains(error("\"rms_scaling\":false", "\"rms_scaling\":true"),
                        "rms_scaling"));
@@ -264,7 +233,7 @@ TEST(ModelJsonTest, Load_NormalizationsOfKeras2_AreTheSame) {
   Sequential expected({Input({4, 2}).Name("input_1"), Rescaling(0.5f, -1),
                        LayerNormalization().Axes({1, 2}),
                        Normalization({1, 2}, {1, 4})});
-  const auto model = Load(KerasJson("keras2_normalizations"));
+  const auto model = LoadJson(KerasJson("keras2_normalizations"));
   ASSERT_NE(model, nullptr);
   ExpectSameModel(expected, *model);
 }
@@ -273,7 +242,7 @@ TEST(ModelJsonTest, Load_TutorialModelOfKeras2_IsTheSame) {
   Sequential expected({Input({28, 28}).Name("input_1"), Reshape({28, 28, 1}),
                        Conv2D(32, 3, kRelu), Flatten(), Dense(128, kRelu),
                        Dense(10)});
-  const auto model = Load(KerasJson("keras2_tutorial_cnn"));
+  const auto model = LoadJson(KerasJson("keras2_tutorial_cnn"));
   ASSERT_NE(model, nullptr);
   ExpectSameModel(expected, *model);
 }
@@ -284,7 +253,7 @@ TEST(ModelJsonTest, Load_InputImpliedByTheFirstLayer_IsAdded) {
        Dense(64, kRelu).KernelRegularizer(L2()).KernelInitializer(HeNormal()),
        Dropout(0.2f), Dense(10, kSoftmax).BiasRegularizer(L1L2(1e-3f, 0))});
   expected.set_name("mlp");
-  const auto model = Load(KerasJson("keras2_implied_input"));
+  const auto model = LoadJson(KerasJson("keras2_implied_input"));
   ASSERT_NE(model, nullptr);
   ExpectSameModel(expected, *model);
 }
@@ -295,7 +264,7 @@ TEST(ModelJsonTest, Load_BareListOfLayers_IsASequential) {
                        MaxPooling2D().Name("max_pooling2d_1"),
                        Flatten().Name("flatten_1"),
                        Dense(10, kSoftmax).Name("dense_1")});
-  const auto model = Load(KerasJson("keras2_bare_list"));
+  const auto model = LoadJson(KerasJson("keras2_bare_list"));
   ASSERT_NE(model, nullptr);
   ExpectSameModel(expected, *model);
 }
@@ -316,7 +285,7 @@ TEST(ModelJsonTest, Load_ResidualModelOfKeras3_IsTheSame) {
   y = expected.Add(Flatten(), {y});
   y = expected.Add(Dropout(0.5f).Seed(1337), {y});
   expected.Add(Dense(10).Name("logits"), {y});
-  const auto model = Load(KerasJson("keras3_residual"));
+  const auto model = LoadJson(KerasJson("keras3_residual"));
   ASSERT_NE(model, nullptr);
   ExpectSameModel(expected, *model);
   ExpectSameWeights(&expected, model.get());
@@ -347,7 +316,7 @@ TEST(ModelJsonTest, Load_WindowLayersOfKeras2And3_AreTheSame) {
   ASSERT_OK(expected.status());
   for (const char* name : {"keras2_windows", "keras3_windows"}) {
     SCOPED_TRACE(name);
-    const auto model = Load(KerasJson(name));
+    const auto model = LoadJson(KerasJson(name));
     ASSERT_NE(model, nullptr);
     ExpectSameModel(expected, *model);
     ExpectSameWeights(&expected, model.get());
@@ -355,7 +324,7 @@ TEST(ModelJsonTest, Load_WindowLayersOfKeras2And3_AreTheSame) {
 }
 
 TEST(ModelJsonTest, Load_WindowLayersOfTensorFlowJs_HaveTheirShapes) {
-  const auto model = Load(KerasJson("tfjs_windows"));
+  const auto model = LoadJson(KerasJson("tfjs_windows"));
   ASSERT_NE(model, nullptr);
   std::string text;
   for (const Variable& v : model->variables()) {
@@ -380,19 +349,19 @@ TEST(ModelJsonTest, Load_GraphInAnyOrder_IsTheSame) {
   const auto all = expected.Add(Concatenate(), {left, right, pool});
   expected.Add(Dense(5, kSoftmax).Name("head"),
                {expected.Add(Flatten(), {all})});
-  const auto model = Load(KerasJson("keras2_branches"));
+  const auto model = LoadJson(KerasJson("keras2_branches"));
   ASSERT_NE(model, nullptr);
   ExpectSameModel(expected, *model);
 }
 
 TEST(ModelJsonTest, Pool_StridesLeftOutOrNull_AreItsWindow) {
   for (const char* strides : {"", ", \"strides\": null"}) {
-    const auto model =
-        Load(std::string(R"({"class_name": "Sequential", "config": {"layers": [
+    const auto model = LoadJson(
+        std::string(R"({"class_name": "Sequential", "config": {"layers": [
           {"class_name": "InputLayer",
            "config": {"batch_shape": [null, 6, 9, 1]}},
           {"class_name": "MaxPooling2D", "config": {"pool_size": [2, 3])") +
-             strides + "}}]}}");
+        strides + "}}]}}");
     ASSERT_NE(model, nullptr);
     EXPECT_EQ(model->output_shape(), Shape({3, 3, 1}));
   }
@@ -410,7 +379,7 @@ TEST(ModelJsonTest, Load_ModulesAndOldNodesOfTfKeras_AreTheSame) {
   y = expected.Add(Dropout(0.25f).Seed(3).Name("drop"), {y});
   y = expected.Add(Tanh().Name("act"), {y});
   expected.Add(Softmax().Name("softmax"), {y});
-  const auto model = Load(KerasJson("tf_keras_2_15_functional"));
+  const auto model = LoadJson(KerasJson("tf_keras_2_15_functional"));
   ASSERT_NE(model, nullptr);
   ExpectSameModel(expected, *model);
 }
@@ -426,7 +395,7 @@ TEST(ModelJsonTest, Load_ActivationAndMergeLayers_AreTheSame) {
        "name": "x"}}, )" +
            layers + "]}}";
   };
-  const auto model = Load(model_of(
+  const auto model = LoadJson(model_of(
       layer("ReLU", R"("name": "a", "max_value": 6.0)") + "," +
       layer("ReLU", R"("name": "b", "negative_slope": 0.5, "threshold": 1)") +
       "," + layer("LeakyReLU", R"("name": "c", "alpha": 0.25)") + "," +
@@ -449,7 +418,7 @@ TEST(ModelJsonTest, Load_ActivationAndMergeLayers_AreTheSame) {
   EXPECT_EQ(model->layer(2).threshold, 1);
   EXPECT_EQ(model->layer(5).negative_slope, 0.3f);
   const std::string written = ToJson(*model);
-  const auto again = Load(written);
+  const auto again = LoadJson(written);
   ASSERT_NE(again, nullptr);
   EXPECT_EQ(ToJson(*again), written);
 }
@@ -460,7 +429,7 @@ TEST(ModelJsonTest, Load_OmittedFields_AreTheDefaultsOfKeras) {
        AveragePooling2D(), Flatten(), Dropout(0.5f),
        Dense(6, kRelu).KernelInitializer(HeUniform()).KernelRegularizer(L2()),
        Dense(3), Softmax()});
-  const auto model = Load(KerasJson("defaults_omitted"));
+  const auto model = LoadJson(KerasJson("defaults_omitted"));
   ASSERT_NE(model, nullptr);
   ExpectSameModel(expected, *model);
 }
@@ -478,7 +447,7 @@ TEST(ModelJsonTest, Load_BuiltInputShapeOfASequential_IsItsInput) {
                                Initializer::Distribution::kUntruncatedNormal))
                            .Name("dense_3")});
   expected.set_name("late");
-  const auto model = Load(KerasJson("keras3_deferred_input"));
+  const auto model = LoadJson(KerasJson("keras3_deferred_input"));
   ASSERT_NE(model, nullptr);
   ExpectSameModel(expected, *model);
 }
@@ -587,7 +556,7 @@ TEST(ModelJsonTest, RoundTrip_EveryKerasFile_IsTheSame) {
   EXPECT_GE(names.size(), 8u);
   for (const std::string& name : names) {
     SCOPED_TRACE(name);
-    const auto model = Load(KerasJson(name));
+    const auto model = LoadJson(KerasJson(name));
     ASSERT_NE(model, nullptr);
     ExpectRoundTrip(*model);
   }
@@ -636,7 +605,7 @@ TEST(ModelJsonTest, RoundTrip_EverySetting_IsTheSame) {
   model.set_name("every setting");
   ASSERT_OK(model.status());
   ExpectRoundTrip(model);
-  const auto again = Load(ToJson(model));
+  const auto again = LoadJson(ToJson(model));
   ExpectSameWeights(&model, again.get());
 }
 
@@ -644,21 +613,22 @@ TEST(ModelJsonTest, RoundTrip_FrozenLayers_StayFrozen) {
   const std::string cnn = Replaced(KerasJson("keras3_tutorial_cnn"),
                                    R"("name": "conv2d", "trainable": true)",
                                    R"("name": "conv2d", "trainable": false)");
-  const auto model = Load(cnn);
+  const auto model = LoadJson(cnn);
   for (int i = 0; i < model->num_nodes(); ++i) {
     EXPECT_EQ(model->layer(i).trainable, model->layer(i).name != "conv2d");
   }
   ExpectRoundTrip(*model);
   EXPECT_TRUE(Contains(ToJson(*model), R"("name":"conv2d","trainable":false)"));
-  const auto null = Load(Replaced(KerasJson("keras3_tutorial_cnn"),
-                                  R"("name": "conv2d", "trainable": true)",
-                                  R"("name": "conv2d", "trainable": null)"));
+  const auto null =
+      LoadJson(Replaced(KerasJson("keras3_tutorial_cnn"),
+                        R"("name": "conv2d", "trainable": true)",
+                        R"("name": "conv2d", "trainable": null)"));
   EXPECT_TRUE(null->layer(2).trainable);
   // A model that is frozen as a whole.
   const auto whole =
-      Load(Replaced(KerasJson("keras3_tutorial_cnn"),
-                    R"("name": "sequential", "trainable": true)",
-                    R"("name": "sequential", "trainable": false)"));
+      LoadJson(Replaced(KerasJson("keras3_tutorial_cnn"),
+                        R"("name": "sequential", "trainable": true)",
+                        R"("name": "sequential", "trainable": false)"));
   for (int i = 0; i < whole->num_nodes(); ++i) {
     EXPECT_FALSE(whole->layer(i).trainable);
   }
@@ -825,7 +795,7 @@ class WrongModelJsonTest : public testing::TestWithParam<Wrong> {};
 TEST_P(WrongModelJsonTest, Load_WrongJson_IsRefusedWithItsPlace) {
   const Wrong& wrong = GetParam();
   const std::string error =
-      ErrorOf(Replaced(KerasJson(wrong.file), wrong.from, wrong.to));
+      JsonError(Replaced(KerasJson(wrong.file), wrong.from, wrong.to));
   for (const char* part : wrong.says) {
     EXPECT_TRUE(Contains(error, part));
   }
@@ -1277,16 +1247,16 @@ TEST(ModelJsonTest, Load_ModelOfKeras0_IsNamedAsSuch) {
 
 TEST(ModelJsonTest, Load_SyntaxError_NamesLineAndColumn) {
   EXPECT_TRUE(
-      Contains(ErrorOf("{\n  \"class_name\": }"), "line 2, near column 17"));
+      Contains(JsonError("{\n  \"class_name\": }"), "line 2, near column 17"));
   for (const char* text :
        {"", " ", "{", "]", "nonsense", "{}x", "\"a\\u0000\""}) {
-    EXPECT_TRUE(Contains(ErrorOf(text), "line 1")) << text;
+    EXPECT_TRUE(Contains(JsonError(text), "line 1")) << text;
   }
 }
 
 TEST(ModelJsonTest, Load_DuplicateKey_IsRefused) {
   EXPECT_TRUE(Contains(
-      ErrorOf(R"({"class_name": "Sequential", "class_name": "Model"})"),
+      JsonError(R"({"class_name": "Sequential", "class_name": "Model"})"),
       "class_name"));
 }
 
@@ -1297,17 +1267,17 @@ TEST(ModelJsonTest, Load_OtherJson_IsRefused) {
                            R"({"class_name": "Sequential", "config": []})",
                            R"({"class_name": "Functional", "config": []})",
                            R"({"class_name": 3, "config": {}})"}) {
-    EXPECT_FALSE(ErrorOf(text).empty()) << text;
+    EXPECT_FALSE(JsonError(text).empty()) << text;
   }
 }
 
 TEST(ModelJsonTest, Load_BeyondTheLimits_IsRefused) {
   EXPECT_TRUE(
-      Contains(ErrorOf(std::string((1 << 20) + 1, ' ')), "1048577 bytes"));
-  EXPECT_TRUE(Contains(ErrorOf(std::string(1 << 20, '[')), "more than 64"));
+      Contains(JsonError(std::string((1 << 20) + 1, ' ')), "1048577 bytes"));
+  EXPECT_TRUE(Contains(JsonError(std::string(1 << 20, '[')), "more than 64"));
   std::string layers = R"({"class_name":"Sequential","config":[{})";
   for (int i = 0; i < 4096; ++i) layers += ",{}";
-  EXPECT_TRUE(Contains(ErrorOf(layers + "]}"), "4097 layers"));
+  EXPECT_TRUE(Contains(JsonError(layers + "]}"), "4097 layers"));
 }
 
 // Long lists of everything cost time in proportion.
@@ -1318,12 +1288,12 @@ TEST(ModelJsonTest, Load_LargestTexts_IsQuick) {
   for (int i = 0; i < 4095; ++i) {
     deep += R"(,{"class_name":"Dense","config":{"units":4}})";
   }
-  EXPECT_EQ(Load(deep + "]}")->num_nodes(), 4096);
+  EXPECT_EQ(LoadJson(deep + "]}")->num_nodes(), 4096);
 
   std::string fields = R"({"class_name":"Sequential","config":{)";
   for (int i = 0; i < 60000; ++i) fields += "\"" + std::to_string(i) + "\":0,";
-  ErrorOf(fields + "\"layers\":[]}}");
-  ErrorOf(R"({"class_name":")" + std::string(900000, 'x') + "\"}");
+  JsonError(fields + "\"layers\":[]}}");
+  JsonError(R"({"class_name":")" + std::string(900000, 'x') + "\"}");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "../../support/expect_ok.h"
+#include "../../support/model_json.h"
 #include "../../support/temp_folder.h"
 #include "ringlet/checkpoint.h"
 
@@ -20,13 +21,10 @@ float Remainder(int64_t k, int64_t by, int64_t of) {
 // The outputs for numbers that JavaScript makes the same way.
 void ExpectOutputs(const char* name, const std::vector<Floats>& expected) {
   SCOPED_TRACE(name);
-  const std::string folder = EnvironmentOr("RINGLET_SOURCE", ".");
-  const std::string json =
-      ReadWhole(folder + "/tests/keras_json/" + name + ".json");
-  std::unique_ptr<Model> model;
-  ASSERT_OK(ModelFromJson(json, &model));
-  std::unique_ptr<Model> again;
-  ASSERT_TRUE(ModelFromJson(ToJson(*model), &again).ok());
+  const auto model = LoadJson(KerasJson(name));
+  ASSERT_NE(model, nullptr);
+  const auto again = LoadJson(ToJson(*model));
+  ASSERT_NE(again, nullptr);
   EXPECT_EQ(ToJson(*again), ToJson(*model));
   Floats x;
   for (int i = 0; i < model->num_inputs(); ++i) {  // the first nodes

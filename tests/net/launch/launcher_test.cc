@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -24,6 +23,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/eventually.h"
 #include "../../support/expect_ok.h"
 #include "../../support/map_environment.h"
 #include "../../support/temp_folder.h"
@@ -37,15 +37,6 @@ using Strings = std::vector<std::string>;
 
 // In a worker's script: its index.
 const char kIndex[] = "i=${TF_CONFIG##*index\\\": }; i=${i%%\\}*}; ";
-
-// True once `condition` is; false after five minutes.
-bool Eventually(const std::function<bool()>& condition) {
-  for (int i = 0; i < 60000; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return false;
-}
 
 // For a worker's script: waits until the shell command `test` succeeds.
 std::string Until(const std::string& test) {

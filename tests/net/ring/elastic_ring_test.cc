@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/eventually.h"
 #include "../../support/expect_ok.h"
 #include "../../support/free_ports.h"
 #include "../../support/threads.h"
@@ -25,15 +26,6 @@
 
 namespace ringlet {
 namespace {
-
-// Waits until `condition` is true. Returns false after five minutes.
-bool Await(const std::function<bool()>& condition) {
-  for (int i = 0; i < 60000; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return false;
-}
 
 RingOptions OptionsOf(const std::vector<std::string>& addresses, int worker) {
   RingOptions options;
@@ -147,7 +139,7 @@ class ElasticRingTest : public testing::TestWithParam<bool> {
   bool WaitForView(std::initializer_list<int> workers) {
     int mask = 0;
     for (const int w : workers) mask |= 1 << w;
-    return Await([&] {
+    return Eventually([&] {
       return std::all_of(workers.begin(), workers.end(),
                          [&](int w) { return workers_[w].members == mask; });
     });
@@ -166,7 +158,7 @@ TEST_P(ElasticRingTest, Ring_WorkersAreLost_ContinuesAndAdmitsThemAgain) {
   }
   workers_[0].Start(Of(0));
   workers_[2].Start(Of(2));
-  EXPECT_TRUE(Await([&] { return workers_[0].members == 7; }));
+  EXPECT_TRUE(Eventually([&] { return workers_[0].members == 7; }));
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   ASSERT_TRUE(WaitForView({0, 2}));
@@ -203,7 +195,7 @@ TEST(ElasticRingOfManyTest, Ring_TwoOfTwentyLeave_ContinuesAndAdmitsOneAgain) {
     workers[static_cast<size_t>(w)].Start(options);
   };
   const auto wait_for_view = [&](int members) {
-    return Await([&] {
+    return Eventually([&] {
       for (size_t w = 0; w < kSize; ++w) {
         if ((members >> w & 1) != 0 && workers[w].members != members) {
           return false;
@@ -278,7 +270,7 @@ TEST(BusyRingTest, ReturningWorker_OthersCompute_WaitsForThem) {
         std::unique_ptr<Collective> own;
         ASSERT_TRUE(RingCollective::Open(OptionsOf(addresses, w), &own).ok());
         ASSERT_TRUE(own->Barrier().ok());
-        ASSERT_TRUE(Await([&] { return back.load(); }));
+        ASSERT_TRUE(Eventually([&] { return back.load(); }));
         // A minimum: a longer sleep does not change the result.
         std::this_thread::sleep_for(std::chrono::milliseconds(3000 + 200 * w));
         EXPECT_EQ(own->Barrier().code(), Code::kPeerLost);
@@ -325,13 +317,13 @@ TEST(ElasticOptionsTest, Open_ReturnsWithAnotherOption_FailsAndNamesIt) {
             EXPECT_EQ(own->size(), 2);
           }
           ++formed;
-          EXPECT_TRUE(Await([&] { return ends.load(); }));
+          EXPECT_TRUE(Eventually([&] { return ends.load(); }));
         });
       }
       RingOptions options = OptionsOf(addresses, joiner);
       ASSERT_TRUE(RingCollective::Open(options, &ring).ok());
       ring.reset();
-      EXPECT_TRUE(Await([&] { return formed == 2; }));
+      EXPECT_TRUE(Eventually([&] { return formed == 2; }));
       options.bytes_per_pack *= 2;
       const Status opened = RingCollective::Open(options, &ring);
       EXPECT_EQ(opened.code(), Code::kInvalidArgument);
@@ -359,7 +351,7 @@ TEST(ElasticOptionsTest, Withdrawal_OthersRun_TheyReportItsReason) {
     const int others = 7 & ~(1 << joiner);
     for (const Worker& worker : workers) {
       if (&worker == &workers[joiner]) continue;
-      ASSERT_TRUE(Await([&] { return worker.members == others; }));
+      ASSERT_TRUE(Eventually([&] { return worker.members == others; }));
     }
     testing::internal::CaptureStderr();
     // The code that a worker of another version would send, which ends a wait.
@@ -387,7 +379,7 @@ TEST(ElasticOptionsTest, Withdrawal_OthersNeedTheWorker_TheyWaitForIt) {
     return options;
   };
   const auto wait_for_all = [&](int w) {
-    ASSERT_TRUE(Await([&] { return workers[w].members == 7; }));
+    ASSERT_TRUE(Eventually([&] { return workers[w].members == 7; }));
   };
   for (int w = 0; w < 3; ++w) workers[w].Start(of(w));
   for (int w = 0; w < 3; ++w) wait_for_all(w);

@@ -25,6 +25,7 @@
 
 #include "../../support/captured_output.h"
 #include "../../support/contains.h"
+#include "../../support/eventually.h"
 #include "../../support/expect_ok.h"
 #include "../../support/free_ports.h"
 #include "../../support/threads.h"
@@ -446,25 +447,12 @@ TEST_P(DifferentCallsTest, Broadcast_RootsDiffer_NamesBoth) {
 INSTANTIATE_TEST_SUITE_P(Worlds, DifferentCallsTest,
                          testing::Values(2, 3, 4, 5));
 
-// Waits until `condition` is true. Returns false after five minutes.
-bool Await(const std::function<bool()>& condition) {
-  const auto begin = std::chrono::steady_clock::now();
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() - begin > std::chrono::minutes(5)) {
-      ADD_FAILURE() << "the other threads did not come so far";
-      return false;
-    }
-    std::this_thread::yield();
-  }
-  return true;
-}
-
 // A barrier of threads, without a ring.
 class ThreadBarrier {
  public:
   void Wait(int size) {
     const int round = arrived_++ / size;
-    Await([&] { return arrived_ >= (round + 1) * size; });
+    EXPECT_TRUE(Eventually([&] { return arrived_ >= (round + 1) * size; }));
   }
 
  private:
@@ -534,7 +522,7 @@ TEST_P(AbortTest, Abort_OthersCompute_ReachesThem) {
   ExpectAbortReaches(
       GetParam(), 0, full,
       [&](Collective* ring) {
-        Await([&] { return aborted.load(); });
+        EXPECT_TRUE(Eventually([&] { return aborted.load(); }));
         return ring->Barrier();
       },
       [&](Collective* ring) {
@@ -556,7 +544,8 @@ TEST_P(AbortTest, Abort_OthersSendMuch_ReachesThem) {
           Collective::Ticket ticket;
           ASSERT_OK(ring->StartAllReduce(v.data(), v.size(), &ticket));
           // The other ranks have started their second sum.
-          Await([&] { return begun >= 2 * (ring->size() - 1); });
+          EXPECT_TRUE(
+              Eventually([&] { return begun >= 2 * (ring->size() - 1); }));
           ring->Abort(Error(Code::kInternal, "a bug"));
         },
         [&](RingOptions* options) { options->local_sockets = local; });
@@ -663,7 +652,7 @@ TEST(StrangersTest, Strangers_WhileAJobRuns_DisturbNothing) {
       }
     });
   }
-  Await([&] { return formed == 3; });
+  EXPECT_TRUE(Eventually([&] { return formed == 3; }));
 
   for (const std::string& address : addresses) {
     { Stranger scanner(address); }
@@ -1797,7 +1786,7 @@ TEST(RingCollectiveTest, Reform_SecondLossMeanwhile_IsSurvived) {
       ASSERT_OK(go_on(first, &ring));
       formed.Wait(3);
       ring.reset();
-      Await([&] { return lost >= noticed; });
+      EXPECT_TRUE(Eventually([&] { return lost >= noticed; }));
       ++back;
       ASSERT_OK(go_on(first, &ring));
       ended.Wait(3);
@@ -1814,7 +1803,7 @@ TEST(RingCollectiveTest, Reform_SecondLossMeanwhile_IsSurvived) {
       ring.reset();
       RingCollective::Open(options, &ring).IgnoreError();
       ring.reset();
-      Await([&] { return back >= on_their_way; });
+      EXPECT_TRUE(Eventually([&] { return back >= on_their_way; }));
       ASSERT_OK(go_on(second, &ring));
       ended.Wait(3);
     });
@@ -1851,7 +1840,7 @@ TEST(RingCollectiveTest, Resolver_Slow_DelaysNoOtherRank) {
     EXPECT_EQ(status.code(), Code::kDeadlineExceeded);
     EXPECT_TRUE(Contains(status, "nobody.invalid"));
     // The lookup still runs, and no call has waited for it.
-    EXPECT_TRUE(Await([&] { return lookups == (own ? 1 : 2); }));
+    EXPECT_TRUE(Eventually([&] { return lookups == (own ? 1 : 2); }));
   }
   NameLookup::resolver = system;
   give_up = true;

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/eventually.h"
 #include "../../support/free_ports.h"
 #include "../../support/temp_folder.h"
 
@@ -83,14 +84,8 @@ class Child {
   }
   // Segments that it has mapped to share with others.
   int SharedSegments() const {
-    const std::string maps =
-        ReadWhole("/proc/" + std::to_string(pid_) + "/maps");
-    int n = 0;
-    for (size_t at = 0;
-         (at = maps.find("/memfd:ringlet", at)) != std::string::npos; ++at) {
-      ++n;
-    }
-    return n;
+    return CountOf(ReadWhole("/proc/" + std::to_string(pid_) + "/maps"),
+                   "/memfd:ringlet");
   }
 
   // The exit code, 128 + a signal, or -1 after so many seconds.
@@ -113,36 +108,28 @@ class Child {
   bool IsUp() { return Says("up\n"); }
   // Waits for the text. Returns false if the process ends without it.
   bool Says(const std::string& text) {
-    return Eventually([&] { return Output().find(text) != std::string::npos; });
+    return AwaitWhileRunning([&] { return CountOf(Output(), text) > 0; });
   }
   // Waits until the worker has made another round.
   bool GoesOn() {
-    const size_t before = Rounds();
-    return Eventually([&] { return Rounds() > before; });
+    const int before = Rounds();
+    return AwaitWhileRunning([&] { return Rounds() > before; });
   }
 
  private:
   // Waits for `condition`. Returns false if the process ends, or after five
   // minutes.
-  bool Eventually(const std::function<bool()>& condition) {
-    for (int i = 0; i < 60000; ++i) {
+  bool AwaitWhileRunning(const std::function<bool()>& condition) {
+    bool is_true = false;
+    EXPECT_TRUE(Eventually([&] {
       const bool ended = Wait(0) != -1;
-      if (condition()) return true;
-      if (ended) return false;
-      Pause(5);
-    }
-    return false;
+      is_true = condition();
+      return is_true || ended;
+    }));
+    return is_true;
   }
   // The number of lines that report a round.
-  size_t Rounds() const {
-    const std::string all = Output();
-    size_t n = 0;
-    for (size_t at = 0; (at = all.find("made ", at)) != std::string::npos;
-         ++at) {
-      ++n;
-    }
-    return n;
-  }
+  int Rounds() const { return CountOf(Output(), "made "); }
 
   static constexpr int kRunning = -2;
   const std::string output_;

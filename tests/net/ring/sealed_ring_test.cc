@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/eventually.h"
 #include "../../support/expect_ok.h"
 #include "../../support/free_ports.h"
 #include "../../support/threads.h"
@@ -241,13 +242,10 @@ void Lead(const std::vector<std::string>& from,
 // Once so many were led astray.
 void LeadNobodyAfter(int count) {
   OnPath* const on_path = TheOnPath();
-  for (int i = 0; i < 60000; ++i) {
-    {
-      std::lock_guard<std::mutex> lock(on_path->mutex);
-      if (on_path->led_astray >= count) break;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+  EXPECT_TRUE(Eventually([&] {
+    std::lock_guard<std::mutex> lock(on_path->mutex);
+    return on_path->led_astray >= count;
+  }));
   std::lock_guard<std::mutex> lock(on_path->mutex);
   on_path->ports.clear();
   EXPECT_GE(std::exchange(on_path->led_astray, 0), count);
