@@ -1,4 +1,4 @@
-// Clients of a relay that send what the test says, and the relay.
+// A relay, and clients that send any bytes to it.
 
 #ifndef RINGLET_TESTS_NET_RELAY_RELAY_CLIENT_H_
 #define RINGLET_TESTS_NET_RELAY_RELAY_CLIENT_H_
@@ -33,7 +33,7 @@ inline RelayHello HelloOf(RelayHello::Role role, uint8_t channel) {
 constexpr auto kListens = RelayHello::kListens;
 constexpr auto kDials = RelayHello::kDials;
 
-// A connection that sends what the test says.
+// A connection to a relay.
 class RelayClient {
  public:
   explicit RelayClient(int port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -46,22 +46,22 @@ class RelayClient {
     EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
   }
   ~RelayClient() { close(fd_); }
-  void Say(const std::string& text) {
+  void Send(const std::string& text) {
     EXPECT_EQ(send(fd_, text.data(), text.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(text.size()));
   }
-  // To a relay that may have closed it.
-  void TrySay(const std::string& text) {
+  // Sends to a relay that may have closed the connection.
+  void TrySend(const std::string& text) {
     if (send(fd_, text.data(), text.size(), MSG_NOSIGNAL) < 0) return;
   }
-  void Say(RelayHello::Role role, uint8_t channel) {
+  void Send(RelayHello::Role role, uint8_t channel) {
     uint8_t bytes[kRelayHelloBytes];
     EncodeRelayHello(HelloOf(role, channel), bytes);
-    Say(std::string(reinterpret_cast<char*>(bytes), sizeof(bytes)));
+    Send(std::string(reinterpret_cast<char*>(bytes), sizeof(bytes)));
   }
-  void EndsSaying() { shutdown(fd_, SHUT_WR); }
-  // So many bytes; fewer where the other side ends before.
-  std::string Hear(size_t bytes) {
+  void StopSending() { shutdown(fd_, SHUT_WR); }
+  // Receives so many bytes, or fewer if the other side ends before.
+  std::string Receive(size_t bytes) {
     std::string text;
     char piece[4096];
     while (text.size() < bytes) {
@@ -75,12 +75,12 @@ class RelayClient {
     }
     return text;
   }
-  bool hears_nothing() {
+  bool has_nothing_to_receive() {
     pollfd ready = {fd_, POLLIN, 0};
     return poll(&ready, 1, 0) == 0;
   }
-  // As much as goes without the other side's reading.
-  size_t Pour() {
+  // Sends as much as the other side's buffers hold. Returns the bytes.
+  size_t FillBuffers() {
     const std::string piece(65536, 'x');
     size_t all = 0;
     for (int idle = 0; idle < 50;) {

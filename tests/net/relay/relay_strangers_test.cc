@@ -37,9 +37,9 @@ std::string TextOf(RelayHello::Role role, uint8_t channel) {
 // Once two new clients are joined, all earlier bytes were read.
 void Settle(int port) {
   RelayClient a(port), b(port);
-  a.Say(kListens, 255);
-  b.Say(kDials, 255);
-  EXPECT_EQ(a.Hear(1) + b.Hear(1), kJoined + kJoined);
+  a.Send(kListens, 255);
+  b.Send(kDials, 255);
+  EXPECT_EQ(a.Receive(1) + b.Receive(1), kJoined + kJoined);
 }
 
 // One of two greetings is cut at each byte in turn, or at all of them.
@@ -49,19 +49,19 @@ TEST(RelayTest, Greeting_CutAnywhere_IsUnderstood) {
     SCOPED_TRACE(cut);
     const std::string text = TextOf(kDials, 1);
     RelayClient a(served.port), b(served.port);
-    a.Say(kListens, 1);
+    a.Send(kListens, 1);
     Settle(served.port);
     if (cut == kRelayHelloBytes) {
-      for (const char c : text) b.Say(std::string(1, c)), Settle(served.port);
+      for (const char c : text) b.Send(std::string(1, c)), Settle(served.port);
     } else {
-      if (cut > 0) b.Say(text.substr(0, cut));
+      if (cut > 0) b.Send(text.substr(0, cut));
       Settle(served.port);
-      b.Say(text.substr(cut));
+      b.Send(text.substr(cut));
     }
     // The bytes right behind it are no part of the greeting.
-    EXPECT_EQ(b.Hear(1), kJoined);
-    b.Say("early");
-    EXPECT_EQ(a.Hear(6), kJoined + "early");
+    EXPECT_EQ(b.Receive(1), kJoined);
+    b.Send("early");
+    EXPECT_EQ(a.Receive(6), kJoined + "early");
   }
 }
 
@@ -86,32 +86,32 @@ TEST(RelayTest, Connections_InAnyOrder_AreJoinedInPairs) {
       const auto role = who.second ? kDials : kListens;
       if (random() % 4 == 0) {
         strangers.push_back(std::make_unique<RelayClient>(served.port));
-        strangers.back()->Say(
+        strangers.back()->Send(
             TextOf(role, who.first).substr(1 + random() % 24));
       }
-      if (random() % 4 == 0) RelayClient(served.port).Say("RGRELAY1");
+      if (random() % 4 == 0) RelayClient(served.port).Send("RGRELAY1");
       const bool first = all.count({who.first, !who.second}) == 0;
       if (first && random() % 3 == 0) {
         RelayClient older(served.port);
-        older.Say(role, who.first);
+        older.Send(role, who.first);
         Settle(served.port);
         all[who] = std::make_unique<RelayClient>(served.port);
-        all[who]->Say(role, who.first);
-        EXPECT_EQ(older.Hear(1), "");
+        all[who]->Send(role, who.first);
+        EXPECT_EQ(older.Receive(1), "");
       } else {
         all[who] = std::make_unique<RelayClient>(served.port);
-        all[who]->Say(role, who.first);
+        all[who]->Send(role, who.first);
       }
     }
     for (int i = 0; i < 100; ++i) {
       const auto channel = static_cast<uint8_t>(i);
       RelayClient& a = *all[{channel, false}];
       RelayClient& b = *all[{channel, true}];
-      EXPECT_EQ(a.Hear(1), kJoined) << i;
-      EXPECT_EQ(b.Hear(1), kJoined) << i;
+      EXPECT_EQ(a.Receive(1), kJoined) << i;
+      EXPECT_EQ(b.Receive(1), kJoined) << i;
       const std::string text = "of " + std::to_string(i);
-      a.Say(text);
-      EXPECT_EQ(b.Hear(text.size()), text);
+      a.Send(text);
+      EXPECT_EQ(b.Receive(text.size()), text);
     }
   }
 }
@@ -124,22 +124,22 @@ TEST(RelayTest, Connections_Silent_GiveWayToWorkers) {
   options.silent_seconds = 0.2;
   Served served(options);
   RelayClient listens(served.port);
-  listens.Say(kListens, 1);
+  listens.Send(kListens, 1);
   std::vector<std::unique_ptr<RelayClient>> silent;
   for (int i = 0; i < 3; ++i) {
     silent.push_back(std::make_unique<RelayClient>(served.port));
-    silent.back()->Say("RGREL");
+    silent.back()->Send("RGREL");
   }
   // (Not those that have just come.)
   for (;;) {
     RelayClient dials(served.port);
-    dials.TrySay(TextOf(kDials, 1));
-    if (dials.Hear(1) != kJoined) continue;
-    EXPECT_EQ(listens.Hear(1), kJoined);
+    dials.TrySend(TextOf(kDials, 1));
+    if (dials.Receive(1) != kJoined) continue;
+    EXPECT_EQ(listens.Receive(1), kJoined);
     break;
   }
-  EXPECT_EQ(silent[0]->Hear(1), "");
-  EXPECT_TRUE(silent[2]->hears_nothing());
+  EXPECT_EQ(silent[0]->Receive(1), "");
+  EXPECT_TRUE(silent[2]->has_nothing_to_receive());
 }
 
 // However fast others connect, those that are joined are served meanwhile.
@@ -148,9 +148,9 @@ TEST(RelayTest, Flood_OfConnections_DelaysNoWorker) {
   options.connections = 16;
   Served served(options);
   RelayClient a(served.port), b(served.port);
-  a.Say(kListens, 1);
-  b.Say(kDials, 1);
-  EXPECT_EQ(a.Hear(1) + b.Hear(1), kJoined + kJoined);
+  a.Send(kListens, 1);
+  b.Send(kDials, 1);
+  EXPECT_EQ(a.Receive(1) + b.Receive(1), kJoined + kJoined);
   std::atomic<bool> over{false};
   std::atomic<int> came{0};
   std::vector<std::thread> flood;
@@ -164,17 +164,17 @@ TEST(RelayTest, Flood_OfConnections_DelaysNoWorker) {
   }
   while (came < 100) usleep(1000);
   for (int i = 0; i < 300; ++i) {
-    a.Say("ping");
-    ASSERT_EQ(b.Hear(4), "ping");
-    b.Say("pong");
-    ASSERT_EQ(a.Hear(4), "pong");
+    a.Send("ping");
+    ASSERT_EQ(b.Receive(4), "ping");
+    b.Send("pong");
+    ASSERT_EQ(a.Receive(4), "pong");
   }
   over = true;
   for (std::thread& thread : flood) thread.join();
 }
 
 // A port alone is on all of the host's addresses: of a name that has both kinds
-// a worker may have a way to the IPv6 one alone.
+// a worker may have a link to the IPv6 one alone.
 TEST(RelayTest, Address_PortAlone_IsOfBothAddressFamilies) {
   RelayOptions options;
   options.address = std::to_string(FreePorts(1)[0]);
@@ -282,10 +282,10 @@ TEST_F(RelaysNameTest, Relay_MovesToAnotherAddress_IsFound) {
   ExpectRing();
 }
 
-// A way to the relay by which every byte takes its time.
-class SlowWay {
+// A link to the relay that delays every byte.
+class SlowLink {
  public:
-  SlowWay(int to, std::chrono::milliseconds takes)
+  SlowLink(int to, std::chrono::milliseconds takes)
       : port(FreePorts(1)[0]), to_(to), takes_(takes) {
     sockaddr_in at = {};
     at.sin_family = AF_INET;
@@ -295,7 +295,7 @@ class SlowWay {
     EXPECT_EQ(listen(fd_, 64), 0);
     serves_ = std::thread([this] { Serve(); });
   }
-  ~SlowWay() {
+  ~SlowLink() {
     over_ = true;
     shutdown(fd_, SHUT_RDWR);
     serves_.join();
@@ -358,9 +358,9 @@ class SlowWay {
 // two have met.
 TEST(RelayRingTest, Workers_SlowLinksToTheRelay_FormARing) {
   Served served;
-  SlowWay way(served.port, std::chrono::milliseconds(250));
+  SlowLink link(served.port, std::chrono::milliseconds(250));
   RunThreads(2, [&](int r) {
-    const RingOptions options = RingOf(2, r, way.port);
+    const RingOptions options = RingOf(2, r, link.port);
     std::unique_ptr<RingCollective> ring;
     ASSERT_OK(RingCollective::Open(options, &ring));
     float sum = 1;

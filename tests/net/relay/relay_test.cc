@@ -63,39 +63,39 @@ TEST(RelayHelloTest, Decode_MagicOrRoleIsWrong_IsRejected) {
 TEST(RelayTest, Pair_EitherSideSends_OtherHearsAll) {
   Served served;
   RelayClient a(served.port), b(served.port), other(served.port);
-  other.Say(kDials, 2);
-  a.Say(kListens, 1);
-  b.Say(kDials, 1);
-  EXPECT_EQ(a.Hear(1), kJoined);
-  EXPECT_EQ(b.Hear(1), kJoined);
+  other.Send(kDials, 2);
+  a.Send(kListens, 1);
+  b.Send(kDials, 1);
+  EXPECT_EQ(a.Receive(1), kJoined);
+  EXPECT_EQ(b.Receive(1), kJoined);
   std::string text;
   for (int i = 0; i < 300000; ++i) text += static_cast<char>(i * 7 % 251);
-  std::thread says([&] { a.Say(text); });
-  EXPECT_EQ(b.Hear(text.size()), text);
+  std::thread says([&] { a.Send(text); });
+  EXPECT_EQ(b.Receive(text.size()), text);
   says.join();
-  b.Say("and back");
-  EXPECT_EQ(a.Hear(8), "and back");
+  b.Send("and back");
+  EXPECT_EQ(a.Receive(8), "and back");
   // Bytes that were sent before an end arrive.
-  a.Say("the last");
-  a.EndsSaying();
-  EXPECT_EQ(b.Hear(100), "the last");
-  b.Say("bye");
-  b.EndsSaying();
-  EXPECT_EQ(a.Hear(100), "bye");
-  EXPECT_TRUE(other.hears_nothing());
+  a.Send("the last");
+  a.StopSending();
+  EXPECT_EQ(b.Receive(100), "the last");
+  b.Send("bye");
+  b.StopSending();
+  EXPECT_EQ(a.Receive(100), "bye");
+  EXPECT_TRUE(other.has_nothing_to_receive());
 }
 
 TEST(RelayTest, Peer_DoesNotRead_HoldsTheOtherUp) {
   Served served;
   RelayClient a(served.port), b(served.port);
-  a.Say(kListens, 1);
-  b.Say(kDials, 1);
-  EXPECT_EQ(a.Hear(1), kJoined);
-  EXPECT_EQ(b.Hear(1), kJoined);
-  const size_t poured = a.Pour();
+  a.Send(kListens, 1);
+  b.Send(kDials, 1);
+  EXPECT_EQ(a.Receive(1), kJoined);
+  EXPECT_EQ(b.Receive(1), kJoined);
+  const size_t buffered = a.FillBuffers();
   // The kernel's buffers, and one of the relay's.
-  EXPECT_LT(poured, size_t{64} << 20);
-  EXPECT_EQ(b.Hear(poured).size(), poured);
+  EXPECT_LT(buffered, size_t{64} << 20);
+  EXPECT_EQ(b.Receive(buffered).size(), buffered);
 }
 
 TEST(RelayTest, Strangers_SilentOrWrong_AreLetGo) {
@@ -106,29 +106,29 @@ TEST(RelayTest, Strangers_SilentOrWrong_AreLetGo) {
   options.connections = 4;
   Served served(options);
   RelayClient waits(served.port);
-  waits.Say(kListens, 4);
+  waits.Send(kListens, 4);
   {
     RelayClient http(served.port), early(served.port);
-    http.Say("GET / HTTP/1.1\r\nHost: relay\r\n\r\n");
-    EXPECT_EQ(http.Hear(1), "");
-    early.Say(kListens, 1);
-    early.Say("too soon");
-    EXPECT_EQ(early.Hear(1), "");
+    http.Send("GET / HTTP/1.1\r\nHost: relay\r\n\r\n");
+    EXPECT_EQ(http.Receive(1), "");
+    early.Send(kListens, 1);
+    early.Send("too soon");
+    EXPECT_EQ(early.Receive(1), "");
   }
   RelayClient silent(served.port), dials(served.port);
-  dials.Say(kDials, 3);
-  EXPECT_EQ(silent.Hear(1), "");
+  dials.Send(kDials, 3);
+  EXPECT_EQ(silent.Receive(1), "");
   ASSERT_FALSE(HasFailure()) << "the others would wait as long";
-  EXPECT_EQ(dials.Hear(1), "");
+  EXPECT_EQ(dials.Receive(1), "");
   // A worker that listens may wait longer. When one side of a pair ends, the
   // other side is closed too.
-  EXPECT_TRUE(waits.hears_nothing());
+  EXPECT_TRUE(waits.has_nothing_to_receive());
   RelayClient dialer(served.port);
-  dialer.Say(kDials, 4);
-  EXPECT_EQ(waits.Hear(1) + dialer.Hear(1), kJoined + kJoined);
-  dialer.EndsSaying();  // and does no more
-  EXPECT_EQ(waits.Hear(1), "");
-  EXPECT_EQ(dialer.Hear(1), "");
+  dialer.Send(kDials, 4);
+  EXPECT_EQ(waits.Receive(1) + dialer.Receive(1), kJoined + kJoined);
+  dialer.StopSending();  // and does no more
+  EXPECT_EQ(waits.Receive(1), "");
+  EXPECT_EQ(dialer.Receive(1), "");
 }
 
 TEST(RelayTest, Connection_BeyondTheLimit_IsClosed) {
@@ -136,12 +136,12 @@ TEST(RelayTest, Connection_BeyondTheLimit_IsClosed) {
   options.connections = 2;
   Served served(options);
   RelayClient a(served.port), b(served.port);
-  a.Say(kListens, 1);
-  b.Say(kDials, 1);
-  EXPECT_EQ(a.Hear(1) + b.Hear(1), kJoined + kJoined);
+  a.Send(kListens, 1);
+  b.Send(kDials, 1);
+  EXPECT_EQ(a.Receive(1) + b.Receive(1), kJoined + kJoined);
   RelayClient third(served.port);
-  EXPECT_EQ(third.Hear(1), "");
-  EXPECT_TRUE(a.hears_nothing());
+  EXPECT_EQ(third.Receive(1), "");
+  EXPECT_TRUE(a.has_nothing_to_receive());
 }
 
 // --- rings ------------------------------------------------------------------

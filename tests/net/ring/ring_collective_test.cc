@@ -657,16 +657,16 @@ TEST(StrangersTest, Strangers_WhileAJobRuns_DisturbNothing) {
   for (const std::string& address : addresses) {
     { Stranger scanner(address); }
     Stranger http(address);
-    http.Say("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    http.Say(std::string(100, ' '));
-    http.Hear();
+    http.Send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    http.Send(std::string(100, ' '));
+    http.Receive();
     EXPECT_TRUE(http.closed());
 
     Stranger random(address);
     std::string noise;
     for (int i = 0; i < 100000; ++i) noise += static_cast<char>(i * 7919 >> 3);
-    random.Say(noise);
-    random.Hear();
+    random.Send(noise);
+    random.Receive();
     EXPECT_TRUE(random.closed());
 
     // A frame that is well formed and not a hello.
@@ -674,8 +674,8 @@ TEST(StrangersTest, Strangers_WhileAJobRuns_DisturbNothing) {
     header.type = FrameType::kAllReduce;
     header.sequence = 1;
     Stranger rude(address);
-    rude.Say(FrameOf(header, std::vector<uint8_t>(4)));
-    rude.Hear();
+    rude.Send(FrameOf(header, std::vector<uint8_t>(4)));
+    rude.Receive();
     EXPECT_TRUE(rude.closed());
 
     // All that a worker of this job would say: its place is taken.
@@ -690,15 +690,15 @@ TEST(StrangersTest, Strangers_WhileAJobRuns_DisturbNothing) {
     header.type = FrameType::kHello;
     header.destination = static_cast<uint16_t>(&address - addresses.data());
     Stranger twin(address);
-    twin.Say(FrameOf(header, EncodeIdentity(identity)));
-    EXPECT_TRUE(Contains(twin.Hear(), "same index"));
+    twin.Send(FrameOf(header, EncodeIdentity(identity)));
+    EXPECT_TRUE(Contains(twin.Receive(), "same index"));
     EXPECT_TRUE(twin.closed());
 
     // A hello cut short, and one that never comes.
     Stranger slow(address);
-    slow.Say(FrameOf(header, EncodeIdentity(identity)).substr(0, 60));
+    slow.Send(FrameOf(header, EncodeIdentity(identity)).substr(0, 60));
     Stranger silent(address);
-    silent.Hear();
+    silent.Receive();
     EXPECT_TRUE(silent.closed());
   }
   std::vector<std::unique_ptr<Stranger>> flood;
@@ -1005,11 +1005,13 @@ TEST(SquatterTest, LocalSocket_UserWithoutANumber_IsNotTrusted) {
 
 #endif  // __linux__
 
-// A rank played by hand for rank 0, up to the end of the start.
-class PlayedPeer {
+// Connects to rank 0 as another rank, up to the end of the start. Sends then
+// the frames that a test names.
+class ScriptedPeer {
  public:
-  explicit PlayedPeer(const std::vector<std::string>& addresses,
-                      uint32_t timeout_ms = 5000, int window = 0, int rank = 1)
+  explicit ScriptedPeer(const std::vector<std::string>& addresses,
+                        uint32_t timeout_ms = 5000, int window = 0,
+                        int rank = 1)
       : socket_(addresses[0], window) {
     Identity identity;
     identity.job = "ringlet";
@@ -1019,12 +1021,12 @@ class PlayedPeer {
     identity.timeout_ms = timeout_ms;
     identity.bytes_per_pack = RingOptions().bytes_per_pack;
     header_.type = FrameType::kHello;
-    socket_.Say(FrameOf(header_, EncodeIdentity(identity)));
+    socket_.Send(FrameOf(header_, EncodeIdentity(identity)));
     header_.generation = 1;
     header_.source = static_cast<uint16_t>(rank);
     header_.type = FrameType::kBarrier;
     header_.sequence = 1;
-    socket_.Say(FrameOf(header_, {}));
+    socket_.Send(FrameOf(header_, {}));
   }
 
   // Reports memory for operation 2, a broadcast from rank 0.
@@ -1034,7 +1036,7 @@ class PlayedPeer {
     header.sequence = 2;
     header.total = bytes;
     header.chunk = static_cast<uint32_t>(FrameType::kBroadcast);
-    socket_.Say(FrameOf(header, {}));
+    socket_.Send(FrameOf(header, {}));
   }
   // Reports that operation 1 is complete, and that it computes.
   void SendHeartbeat() {
@@ -1043,7 +1045,7 @@ class PlayedPeer {
     Activity activity;
     activity.sequence = 1;
     EncodeHeartbeat(activity, &header, payload.data());
-    socket_.Say(FrameOf(header, payload));
+    socket_.Send(FrameOf(header, payload));
   }
   // Reports that its ring has ended, since `rank` was lost.
   void SendLost(int rank) {
@@ -1051,14 +1053,14 @@ class PlayedPeer {
     header.type = FrameType::kAbort;
     header.sequence = 0;
     const auto low = static_cast<uint8_t>(rank);
-    socket_.Say(FrameOf(header, {static_cast<uint8_t>(Code::kPeerLost), 0, low,
-                                 0, 0xff, 0xff}));
+    socket_.Send(FrameOf(header, {static_cast<uint8_t>(Code::kPeerLost), 0, low,
+                                  0, 0xff, 0xff}));
   }
 
   // Closes for writing and waits until the other side has read all and closed.
-  void EndsAndIsHeard() {
-    socket_.EndsSaying();
-    socket_.Hear();
+  void CloseAndAwaitEnd() {
+    socket_.StopSending();
+    socket_.Receive();
     EXPECT_TRUE(socket_.closed());
   }
 
@@ -1072,7 +1074,7 @@ class PlayedPeer {
     header.sequence = 2;
     header.total = sizeof(value);
     if (change) change(&header);
-    socket_.Say(FrameOf(header, payload));
+    socket_.Send(FrameOf(header, payload));
   }
 
  private:
@@ -1080,14 +1082,14 @@ class PlayedPeer {
   Stranger socket_;
 };
 
-// The result of rank 0 for 1.0, while `say` sends the frames of rank 1.
-Status SumWithPlayedPeer(const std::function<void(PlayedPeer*)>& say,
-                         float* sum) {
+// Returns rank 0's result for the number 1.0. `run` is the script of rank 1.
+Status SumWithScriptedPeer(const std::function<void(ScriptedPeer*)>& run,
+                           float* sum) {
   const std::vector<std::string> addresses = FreeAddresses(2);
   std::atomic<bool> done{false};
-  std::thread played([&] {
-    PlayedPeer peer(addresses, 100000);
-    say(&peer);
+  std::thread scripted([&] {
+    ScriptedPeer peer(addresses, 100000);
+    run(&peer);
     while (!done) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   });
   Status status;
@@ -1100,14 +1102,14 @@ Status SumWithPlayedPeer(const std::function<void(PlayedPeer*)>& say,
     if (status.ok()) status = ring->AllReduce(sum, 1);
     done = true;
   }
-  played.join();
+  scripted.join();
   return status;
 }
 
 TEST(PlayedPeerTest, Frames_OfAnotherGeneration_AreDropped) {
   float sum = 0;
-  ASSERT_OK(SumWithPlayedPeer(
-      [](PlayedPeer* peer) {
+  ASSERT_OK(SumWithScriptedPeer(
+      [](ScriptedPeer* peer) {
         for (uint32_t other : {0u, 2u, 77u}) {
           peer->SendValue(5, [&](FrameHeader* h) { h->generation = other; });
         }
@@ -1122,13 +1124,13 @@ TEST(PlayedPeerTest, Frames_OfAnotherGeneration_AreDropped) {
 TEST(PlayedPeerTest, Frames_SentBeforeTheRingFormed_AreDropped) {
   const std::vector<std::string> addresses = FreeAddresses(3);
   std::atomic<bool> done{false};
-  std::thread played([&] {
+  std::thread scripted([&] {
     {
-      PlayedPeer one(addresses);
+      ScriptedPeer one(addresses);
       one.SendLost(2);
-      one.EndsAndIsHeard();
+      one.CloseAndAwaitEnd();
     }
-    PlayedPeer one(addresses), two(addresses, 5000, 0, 2);
+    ScriptedPeer one(addresses), two(addresses, 5000, 0, 2);
     while (!done) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   });
   {
@@ -1136,7 +1138,7 @@ TEST(PlayedPeerTest, Frames_SentBeforeTheRingFormed_AreDropped) {
     EXPECT_OK(RingCollective::Open(OptionsOf(addresses, 0), &ring));
     done = true;
   }
-  played.join();
+  scripted.join();
 }
 
 TEST(PlayedPeerTest, Peer_BreaksTheProtocol_IsLost) {
@@ -1150,8 +1152,8 @@ TEST(PlayedPeerTest, Peer_BreaksTheProtocol_IsLost) {
   };
   for (const auto& breach : breaches) {
     float sum = 0;
-    const Status status = SumWithPlayedPeer(
-        [&](PlayedPeer* peer) { peer->SendValue(1, breach); }, &sum);
+    const Status status = SumWithScriptedPeer(
+        [&](ScriptedPeer* peer) { peer->SendValue(1, breach); }, &sum);
     EXPECT_EQ(status.code(), Code::kPeerLost);
     EXPECT_EQ(status.rank(), 1);
     EXPECT_TRUE(Contains(status, "protocol"));
@@ -1162,8 +1164,8 @@ TEST(PlayedPeerTest, Peer_BreaksTheProtocol_IsLost) {
 TEST(PlayedPeerTest, Peer_DoesNotRead_IsLost) {
   const std::vector<std::string> addresses = FreeAddresses(2);
   std::atomic<bool> done{false};
-  std::thread played([&] {
-    PlayedPeer peer(addresses, 3000, 4096);
+  std::thread scripted([&] {
+    ScriptedPeer peer(addresses, 3000, 4096);
     peer.SendReady(8000000);
     while (!done) {
       peer.SendHeartbeat();
@@ -1187,7 +1189,7 @@ TEST(PlayedPeerTest, Peer_DoesNotRead_IsLost) {
     }
   }
   done = true;
-  played.join();
+  scripted.join();
 }
 
 TEST(RingCollectiveTest, Open_PortInUse_NamesTheAddress) {

@@ -330,9 +330,9 @@ void Disturb(const std::vector<std::string>& addresses, int times) {
   for (int i = 0; i < times; ++i) {
     for (size_t k = 0; k < forgeries.size(); ++k) {
       Stranger stranger(addresses[k % 2]);
-      stranger.Say(forgeries[k]);
+      stranger.Send(forgeries[k]);
       if (i > 0) continue;
-      EXPECT_EQ(stranger.Hear(), "") << k;
+      EXPECT_EQ(stranger.Receive(), "") << k;
       EXPECT_TRUE(stranger.closed()) << k;
     }
   }

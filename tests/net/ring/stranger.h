@@ -45,12 +45,12 @@ class Stranger {
   Stranger(const Stranger&) = delete;
   Stranger& operator=(const Stranger&) = delete;
 
-  void Say(const std::string& bytes) {
+  void Send(const std::string& bytes) {
     send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
-  void EndsSaying() { shutdown(fd_, SHUT_WR); }
+  void StopSending() { shutdown(fd_, SHUT_WR); }
   // Reads until the other side closes, at most for a minute.
-  std::string Hear() {
+  std::string Receive() {
     timeval limit = {60, 0};
     setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     std::string all;
