@@ -52,7 +52,8 @@ class FailureDetectorTest : public testing::Test {
     activity.waiting_on = rank;
     members_.SetActivity(activity, moved, now_);
   }
-  void Says(int rank, uint64_t sequence, FrameType type, int waiting_on) {
+  void ReceiveHeartbeat(int rank, uint64_t sequence, FrameType type,
+                        int waiting_on) {
     Activity activity;
     activity.sequence = sequence;
     activity.type = type;
@@ -130,7 +131,7 @@ TEST_F(FailureDetectorTest, Tick_OnlyOtherRankIsSilent_SuspectsIt) {
 
 TEST_F(FailureDetectorTest, Tick_Standstill_IsSuspectedAfterASilenceWouldBe) {
   WaitOn(1, 5);
-  Says(1, 5, FrameType::kAllReduce, 0);
+  ReceiveHeartbeat(1, 5, FrameType::kAllReduce, 0);
   const int64_t start = now_;
   EXPECT_EQ(Pass(10 * kTimeout).cause, Cause::kStalled);
   // The silence of one that was heard for T/4 more is seen at the next tick.
@@ -152,23 +153,24 @@ TEST_F(FailureDetectorTest, Tick_ALittleEarly_IsInTimeForAHeartbeat) {
 
 TEST_F(FailureDetectorTest, Tick_AwaitedPeerComputes_SuspectsNone) {
   WaitOn(1, 5);
-  Says(1, 4, FrameType::kHeartbeat, -1);  // computes, has done operation 4
+  ReceiveHeartbeat(1, 4, FrameType::kHeartbeat,
+                   -1);  // computes, has done operation 4
   EXPECT_EQ(Pass(100 * kTimeout).rank, -1);
 }
 
 TEST_F(FailureDetectorTest, Tick_EndOfTheChainComputes_SuspectsNone) {
   WaitOn(1, 5);
-  Says(1, 5, FrameType::kAllReduce, 2);
-  Says(2, 5, FrameType::kAllReduce, 3);
-  Says(3, 4, FrameType::kHeartbeat, -1);
+  ReceiveHeartbeat(1, 5, FrameType::kAllReduce, 2);
+  ReceiveHeartbeat(2, 5, FrameType::kAllReduce, 3);
+  ReceiveHeartbeat(3, 4, FrameType::kHeartbeat, -1);
   EXPECT_EQ(Pass(100 * kTimeout).rank, -1);
 }
 
 TEST_F(FailureDetectorTest, Tick_ChainMakesNoProgress_SuspectsItsEnd) {
   WaitOn(1, 5);
-  Says(1, 5, FrameType::kAllReduce, 2);
-  Says(2, 5, FrameType::kAllReduce, 3);
-  Says(3, 5, FrameType::kHeartbeat, -1);  // claims to have done it
+  ReceiveHeartbeat(1, 5, FrameType::kAllReduce, 2);
+  ReceiveHeartbeat(2, 5, FrameType::kAllReduce, 3);
+  ReceiveHeartbeat(3, 5, FrameType::kHeartbeat, -1);  // claims to have done it
   const FailureDetector::Suspect suspect = Pass(100 * kTimeout);
   EXPECT_EQ(suspect.rank, 3);
   EXPECT_EQ(suspect.cause, Cause::kStalled);
@@ -178,17 +180,17 @@ TEST_F(FailureDetectorTest, Tick_ChainMakesNoProgress_SuspectsItsEnd) {
 // long waited. The last report of rank 3, which waits for this rank, is older.
 TEST_F(FailureDetectorTest, Tick_PeerHasJustBegun_IsNoStandstillYet) {
   WaitOn(1, 5);
-  Says(1, 5, FrameType::kAllReduce, 2);
-  Says(3, 5, FrameType::kAllReduce, 0);
-  Says(2, 4, FrameType::kHeartbeat, -1);
+  ReceiveHeartbeat(1, 5, FrameType::kAllReduce, 2);
+  ReceiveHeartbeat(3, 5, FrameType::kAllReduce, 0);
+  ReceiveHeartbeat(2, 4, FrameType::kHeartbeat, -1);
   EXPECT_EQ(Pass(10 * kTimeout).rank, -1);
-  Says(2, 5, FrameType::kAllReduce, 3);
+  ReceiveHeartbeat(2, 5, FrameType::kAllReduce, 3);
   EXPECT_EQ(Pass(kTimeout).rank, -1);
   EXPECT_EQ(Pass(kTimeout).rank, 3);  // nothing has come of it
 }
 
 TEST_F(FailureDetectorTest, Tick_BytesMove_SuspectsNoneUntilTheyStop) {
-  Says(1, 5, FrameType::kAllReduce, -1);
+  ReceiveHeartbeat(1, 5, FrameType::kAllReduce, -1);
   for (int i = 0; i < 100; ++i) {
     WaitOn(1, 5, 1000 + i);
     ASSERT_EQ(Pass(kTimeout / 2).rank, -1);
@@ -198,8 +200,8 @@ TEST_F(FailureDetectorTest, Tick_BytesMove_SuspectsNoneUntilTheyStop) {
 
 TEST_F(FailureDetectorTest, Tick_CircleOfWaits_SuspectsARankInTheEnd) {
   WaitOn(1, 5);
-  Says(1, 5, FrameType::kAllReduce, 2);
-  Says(2, 5, FrameType::kAllReduce, 1);
+  ReceiveHeartbeat(1, 5, FrameType::kAllReduce, 2);
+  ReceiveHeartbeat(2, 5, FrameType::kAllReduce, 1);
   EXPECT_GE(Pass(100 * kTimeout).rank, 1);
 }
 
@@ -240,7 +242,7 @@ TEST_F(FailureDetectorTest, SelfStalled_Later_DoesNotCountThatTime) {
 // For as long as this worker stood still nothing of the others was read.
 TEST_F(FailureDetectorTest, Progress_OneTickIsLate_IsAsRecentAsBefore) {
   bool beat;
-  Says(1, 5, FrameType::kAllReduce, -1);
+  ReceiveHeartbeat(1, 5, FrameType::kAllReduce, -1);
   ASSERT_EQ(Pass(kTimeout).rank, -1);
   WaitOn(1, 5, /*moved=*/1000);
   ASSERT_EQ(Pass(kTimeout * 6 / 5).rank, -1);
@@ -481,9 +483,9 @@ TEST_F(FailureDetectorTest, WaitText_PeerSilentOrComputing_ReportsItsActivity) {
 TEST_F(FailureDetectorTest, WaitText_ChainOfWaits_NamesItsEnd) {
   const std::vector<std::string> addresses = {"a:1", "b:2", "c:3", "d:4"};
   WaitOn(3);
-  Says(3, 5, FrameType::kAllReduce, 2);
-  Says(2, 5, FrameType::kAllReduce, 1);
-  Says(1, 4, FrameType::kHeartbeat, -1);
+  ReceiveHeartbeat(3, 5, FrameType::kAllReduce, 2);
+  ReceiveHeartbeat(2, 5, FrameType::kAllReduce, 1);
+  ReceiveHeartbeat(1, 4, FrameType::kHeartbeat, -1);
   now_ += 60000 * kMs;
   for (const int peer : {1, 2, 3}) members_.RecordHeard(peer, now_);
   EXPECT_EQ(
@@ -497,9 +499,9 @@ TEST_F(FailureDetectorTest, WaitText_ChainOfWaits_NamesItsEnd) {
 TEST_F(FailureDetectorTest, WaitsFor_SilentRankInTheChain_EndsThere) {
   const std::vector<std::string> addresses = {"a:1", "b:2", "c:3", "d:4"};
   WaitOn(1);
-  Says(1, 3, FrameType::kAllReduce, 2);
+  ReceiveHeartbeat(1, 3, FrameType::kAllReduce, 2);
   now_ += 20 * kTimeout;
-  Says(2, 5, FrameType::kAllReduce, 1);
+  ReceiveHeartbeat(2, 5, FrameType::kAllReduce, 1);
   members_.RecordHeard(2, now_);
   const WaitChain waiting = members_.CurrentWait(now_);
   ASSERT_EQ(waiting.entries.size(), 1u);
@@ -509,11 +511,12 @@ TEST_F(FailureDetectorTest, WaitsFor_SilentRankInTheChain_EndsThere) {
 
 TEST_F(FailureDetectorTest, WaitsFor_CircleOfWaits_GivesAChainThatEnds) {
   WaitOn(1);
-  Says(1, 5, FrameType::kAllReduce, 2);
-  Says(2, 5, FrameType::kAllReduce, 1);  // a peer that lies makes no endless
+  ReceiveHeartbeat(1, 5, FrameType::kAllReduce, 2);
+  ReceiveHeartbeat(2, 5, FrameType::kAllReduce,
+                   1);  // a peer that lies makes no endless
   const WaitChain waiting = members_.CurrentWait(now_);
   EXPECT_LE(waiting.entries.size(), 4u);
-  Says(2, 5, FrameType::kAllReduce, 0);
+  ReceiveHeartbeat(2, 5, FrameType::kAllReduce, 0);
   EXPECT_EQ(members_.CurrentWait(now_).entries.size(), 2u);
   WaitOn(-1);
   EXPECT_EQ(WaitMessage(members_.CurrentWait(now_), 2, {"a:1"}),

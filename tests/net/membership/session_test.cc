@@ -178,16 +178,17 @@ class SessionTest : public testing::Test, public FakeTransport {
   // A worker of rank from_ connects by this stream.
   void Greet(FakeStream* stream, uint64_t incarnation) {
     session_.OnAccepted(StreamPtr(stream), now_);
-    Hear(stream, FrameType::kHello, 0, 1, EncodeIdentity(Other(incarnation)));
+    Receive(stream, FrameType::kHello, 0, 1,
+            EncodeIdentity(Other(incarnation)));
   }
 
   // A frame comes from rank from_.
-  void Hear(FrameType type, uint64_t sequence, uint32_t generation = 1,
-            const std::vector<uint8_t>& payload = {}) {
-    Hear(&stream_, type, sequence, generation, payload);
+  void Receive(FrameType type, uint64_t sequence, uint32_t generation = 1,
+               const std::vector<uint8_t>& payload = {}) {
+    Receive(&stream_, type, sequence, generation, payload);
   }
-  void Hear(FakeStream* stream, FrameType type, uint64_t sequence,
-            uint32_t generation, const std::vector<uint8_t>& payload) {
+  void Receive(FakeStream* stream, FrameType type, uint64_t sequence,
+               uint32_t generation, const std::vector<uint8_t>& payload) {
     Deliver(stream, from_, type, sequence, generation, payload, now_, to_);
   }
   void StartBarrier() {
@@ -208,7 +209,7 @@ class SessionTest : public testing::Test, public FakeTransport {
   void BeatInVain() {
     stream_.full = true;
     now_ += kSecond / 2;
-    Hear(FrameType::kHeartbeat, 1, 1, {4, 0, 0xff, 0xff});
+    Receive(FrameType::kHeartbeat, 1, 1, {4, 0, 0xff, 0xff});
     session_.Tick(now_);
   }
 
@@ -244,52 +245,52 @@ class LargeSessionTest : public SessionTest {
       if (peer != 1) Greet(&streams_[peer], 43);
     }
   }
-  void Says(int peer, const FormationReport& report) {
+  void ReceiveReport(int peer, const FormationReport& report) {
     from_ = peer;
-    Hear(peer == 1 ? &stream_ : &streams_[peer], FrameType::kFormationReport, 0,
-         0, EncodeFormationReport(report));
+    Receive(peer == 1 ? &stream_ : &streams_[peer], FrameType::kFormationReport,
+            0, 0, EncodeFormationReport(report));
   }
   // The levels on which rank 0 relies: of the ranks 1, 2, 4, 8, 16 below.
-  void AllSay(uint32_t generation) {
+  void ReceiveReports(uint32_t generation) {
     int level = 1;
     for (const int peer : {16, 15, 13, 9, 1}) {
       EXPECT_FALSE(running_);
-      Says(peer, {level++, -1, generation, false, {}});
+      ReceiveReport(peer, {level++, -1, generation, false, {}});
     }
   }
 };
 
 TEST_F(LargeSessionTest, Session_AllPeersHaveReported_Runs) {
-  AllSay(3);
+  ReceiveReports(3);
   EXPECT_TRUE(running_);
   EXPECT_EQ(session_.generation(), 3u);
-  Says(13, {6, -1, 3, false, {}});
+  ReceiveReport(13, {6, -1, 3, false, {}});
   EXPECT_OK(failure_);
 }
 
 TEST_F(LargeSessionTest, Report_PeerTakesItBack_IsALoss) {
-  AllSay(1);
+  ReceiveReports(1);
   const AbortNotice why = {Code::kPeerLost, 11, -1, "rank 11 was lost"};
-  Says(13, {3, -1, 1, false, {}});  // as much as it needs
+  ReceiveReport(13, {3, -1, 1, false, {}});  // as much as it needs
   EXPECT_OK(failure_);
-  Says(13, {2, -1, 1, true, why});
+  ReceiveReport(13, {2, -1, 1, true, why});
   EXPECT_EQ(failure_.code(), Code::kPeerLost);
   EXPECT_EQ(failure_.rank(), 11);
   EXPECT_STREQ(failure_.message(), "rank 11 was lost (reported by rank 13)");
 }
 
 TEST_F(LargeSessionTest, Report_OfAnotherGeneration_IsALoss) {
-  AllSay(1);
-  Says(9, {6, -1, 2, false, {}});
+  ReceiveReports(1);
+  ReceiveReport(9, {6, -1, 2, false, {}});
   EXPECT_EQ(failure_.code(), Code::kPeerLost);
   EXPECT_EQ(failure_.rank(), 9);
 }
 
 TEST_F(LargeSessionTest,
        Report_LossWhileTheRingForms_IsPassedOnAndEndsNothing) {
-  Says(16, {1, -1, 1, false, {}});
+  ReceiveReport(16, {1, -1, 1, false, {}});
   const AbortNotice why = {Code::kPeerLost, 11, -1, "rank 11 was lost"};
-  Says(16, {0, 11, 1, true, why});
+  ReceiveReport(16, {0, 11, 1, true, why});
   EXPECT_OK(failure_);
   // To rank 1, which relies on this one: level 1 again, and why.
   ASSERT_GT(stream_.written.size(), kFrameHeaderBytes);
@@ -305,19 +306,19 @@ TEST_F(LargeSessionTest,
 }
 
 TEST_F(SessionTest, FormationReport_InASmallRing_IsALoss) {
-  Hear(FrameType::kFormationReport, 0, 1,
-       EncodeFormationReport(FormationReport()));
+  Receive(FrameType::kFormationReport, 0, 1,
+          EncodeFormationReport(FormationReport()));
   EXPECT_EQ(failure_.code(), Code::kPeerLost);
 }
 
 TEST_F(SessionTest, Frame_OfAnotherGeneration_IsDropped) {
   ASSERT_TRUE(running_);
   StartBarrier();
-  Hear(FrameType::kBarrier, 1, 7);
+  Receive(FrameType::kBarrier, 1, 7);
   EXPECT_EQ(completed_, 0u);
-  Hear(FrameType::kBarrier, 1, 0);  // of none: it is an operation
+  Receive(FrameType::kBarrier, 1, 0);  // of none: it is an operation
   EXPECT_EQ(completed_, 0u);
-  Hear(FrameType::kBarrier, 1, 1);
+  Receive(FrameType::kBarrier, 1, 1);
   EXPECT_EQ(completed_, 1u);
   EXPECT_TRUE(failure_.ok());
 }
@@ -340,7 +341,7 @@ TEST_F(FourSessionTest, Trail_ChainOfWaits_NamesEachRank) {
   uint8_t payload[kHeartbeatBytes];
   EncodeHeartbeat(activity, &header, payload);
   from_ = 1;
-  Hear(FrameType::kHeartbeat, 1, 1, {payload, payload + kHeartbeatBytes});
+  Receive(FrameType::kHeartbeat, 1, 1, {payload, payload + kHeartbeatBytes});
   session_.Tick(now_);
   const std::string waits = events_;
   EXPECT_EQ(waits.substr(0, 5), "66: 1") << waits;
@@ -355,9 +356,9 @@ TEST_F(FourSessionTest, Trail_ChainOfWaits_NamesEachRank) {
 
 TEST_F(SessionTest, Goodbye_AfterTheLastOperation_IsNoLoss) {
   StartBarrier();
-  Hear(FrameType::kBarrier, 1);
+  Receive(FrameType::kBarrier, 1);
   BeatInVain();
-  Hear(FrameType::kGoodbye, 1);
+  Receive(FrameType::kGoodbye, 1);
   EXPECT_OK(failure_);
   session_.Leave(now_);
   EXPECT_TRUE(left_);
@@ -366,10 +367,10 @@ TEST_F(SessionTest, Goodbye_AfterTheLastOperation_IsNoLoss) {
 
 TEST_F(SessionTest, Goodbye_DuringAnOperation_IsALoss) {
   StartBarrier();
-  Hear(FrameType::kBarrier, 1);
+  Receive(FrameType::kBarrier, 1);
   stream_.full = true;
   StartBarrier();
-  Hear(FrameType::kGoodbye, 1);
+  Receive(FrameType::kGoodbye, 1);
   EXPECT_EQ(failure_.code(), Code::kPeerLost);
   EXPECT_EQ(failure_.rank(), 1);
 }
@@ -379,13 +380,13 @@ TEST_F(FourSessionTest, Goodbye_PeerHasCompletedTheOperation_IsNoLoss) {
   ASSERT_TRUE(running_);
   StartBarrier();
   from_ = 1;
-  Hear(FrameType::kBarrier, 1);
+  Receive(FrameType::kBarrier, 1);
   BeatInVain();
-  Hear(FrameType::kGoodbye, 1);
+  Receive(FrameType::kGoodbye, 1);
   EXPECT_OK(failure_);
   EXPECT_EQ(completed_, 0u);
   from_ = 2;
-  Hear(&streams_[2], FrameType::kBarrier, 1, 1, {});
+  Receive(&streams_[2], FrameType::kBarrier, 1, 1, {});
   EXPECT_EQ(completed_, 1u);
   EXPECT_OK(failure_);
 }
@@ -403,7 +404,7 @@ TEST_F(SessionTest, Peer_Silent_IsLost) {
 TEST_F(SessionTest, Hello_FirstIsStillHeard_IsRefusedPermanently) {
   EXPECT_FALSE(RefusesForGood());
   now_ += 3 * kSecond;
-  Hear(FrameType::kHeartbeat, 1, 1, {4, 0, 0xff, 0xff});
+  Receive(FrameType::kHeartbeat, 1, 1, {4, 0, 0xff, 0xff});
   EXPECT_TRUE(RefusesForGood());
 }
 
@@ -414,7 +415,7 @@ TEST_F(SessionTest, Hello_ToTheWrongRank_MayTryAgain) {
   EXPECT_FALSE(RefusesForGood());
   now_ += 3 * kSecond;
   to_ = 0;
-  Hear(FrameType::kHeartbeat, 1, 1, {4, 0, 0xff, 0xff});
+  Receive(FrameType::kHeartbeat, 1, 1, {4, 0, 0xff, 0xff});
   to_ = 1;
   EXPECT_FALSE(RefusesForGood());
 }
@@ -441,7 +442,7 @@ TEST_F(FormingSessionTest, Hello_ConnectionBrokenOnOneSide_MayTryAgain) {
   Greet(&back_, 44);
   ASSERT_FALSE(back_.closed);
   now_ += 3 * kSecond;
-  Hear(&back_, FrameType::kHeartbeat, 1, 0, {4, 0, 0xff, 0xff});
+  Receive(&back_, FrameType::kHeartbeat, 1, 0, {4, 0, 0xff, 0xff});
   EXPECT_FALSE(RefusesForGood());
 }
 
@@ -474,18 +475,19 @@ class ElasticSessionTest : public testing::Test, public FakeTransport {
     peer.bytes_per_pack = static_cast<uint64_t>(Options().bytes_per_pack);
     peer.min_workers = 2;
     session_.OnAccepted(StreamPtr(&streams_[from]), now_);
-    Hear(from, FrameType::kHello, 0, count, EncodeIdentity(peer));
+    Receive(from, FrameType::kHello, 0, count, EncodeIdentity(peer));
   }
-  void Says(int from, ViewMessage word, uint16_t workers, uint32_t generation) {
+  void ReceiveView(int from, ViewMessage type, uint16_t workers,
+                   uint32_t generation) {
     std::vector<uint8_t> payload(kViewBytes);
-    EncodeView({word, word == ViewMessage::kHears, word == ViewMessage::kHears,
+    EncodeView({type, type == ViewMessage::kHears, type == ViewMessage::kHears,
                 workers, generation},
                payload.data());
     payload.resize(ViewBytes(3));
-    Hear(from, FrameType::kView, 0, 0, payload);
+    Receive(from, FrameType::kView, 0, 0, payload);
   }
-  void Hear(int from, FrameType type, uint64_t sequence, uint32_t generation,
-            const std::vector<uint8_t>& payload = {}) {
+  void Receive(int from, FrameType type, uint64_t sequence, uint32_t generation,
+               const std::vector<uint8_t>& payload = {}) {
     Deliver(&streams_[from], from, type, sequence, generation, payload, now_);
   }
   void StartBarrier() {
@@ -495,7 +497,7 @@ class ElasticSessionTest : public testing::Test, public FakeTransport {
   // Its barrier with worker 2 is complete.
   void Pass() {
     StartBarrier();
-    Hear(2, FrameType::kBarrier, 1, kView);
+    Receive(2, FrameType::kBarrier, 1, kView);
     EXPECT_EQ(completed_, 1u);
   }
   void Ends(int from) {
@@ -506,11 +508,11 @@ class ElasticSessionTest : public testing::Test, public FakeTransport {
   void RunWithTwo() {
     Greet(2);
     for (int i = 0; i < 10; ++i) {
-      Says(2, ViewMessage::kHears, 5, 0);
+      ReceiveView(2, ViewMessage::kHears, 5, 0);
       now_ += kSecond / 4;
       session_.Tick(now_);
-      Hear(2, FrameType::kHeartbeat, 0, 0, {4, 0, 0xff, 0xff});
-      Says(2, ViewMessage::kAck, 5, ViewGeneration(1, 0));
+      Receive(2, FrameType::kHeartbeat, 0, 0, {4, 0, 0xff, 0xff});
+      ReceiveView(2, ViewMessage::kAck, 5, ViewGeneration(1, 0));
       if (running_) break;
     }
     ASSERT_TRUE(running_);
@@ -521,11 +523,12 @@ class ElasticSessionTest : public testing::Test, public FakeTransport {
   // And its barrier is complete.
   void RunWithAll() {
     for (const int from : {1, 2}) Greet(from);
-    for (const int from : {1, 2}) Says(from, ViewMessage::kHears, 7, 0);
-    for (const int from : {1, 2}) Says(from, ViewMessage::kAck, 7, kView);
+    for (const int from : {1, 2}) ReceiveView(from, ViewMessage::kHears, 7, 0);
+    for (const int from : {1, 2})
+      ReceiveView(from, ViewMessage::kAck, 7, kView);
     ASSERT_TRUE(running_);
     StartBarrier();
-    for (const int from : {1, 2}) Hear(from, FrameType::kBarrier, 1, kView);
+    for (const int from : {1, 2}) Receive(from, FrameType::kBarrier, 1, kView);
     ASSERT_EQ(completed_, 1u);
   }
 
@@ -551,10 +554,10 @@ TEST_F(ElasticSessionTest, Data_OfAnotherGeneration_IsDropped) {
   EXPECT_EQ(notice_, "the worker at a:1 continues with 2 of 3, without b:1");
   StartBarrier();
   for (const uint32_t other : {0u, 1u, kView + 1, 2 * kView}) {
-    Hear(2, FrameType::kBarrier, 1, other);
+    Receive(2, FrameType::kBarrier, 1, other);
     EXPECT_EQ(completed_, 0u);
   }
-  Hear(2, FrameType::kBarrier, 1, kView);
+  Receive(2, FrameType::kBarrier, 1, kView);
   EXPECT_EQ(completed_, 1u);
   EXPECT_OK(failure_);
 }
@@ -562,16 +565,16 @@ TEST_F(ElasticSessionTest, Data_OfAnotherGeneration_IsDropped) {
 TEST_F(ElasticSessionTest, Data_OfAMemberBeforeTheStart_IsKept) {
   Greet(1);
   Greet(2);
-  Hear(1, FrameType::kBarrier, 1, kView);  // nothing is agreed on yet
-  for (const int from : {1, 2}) Says(from, ViewMessage::kHears, 7, 0);
-  Says(1, ViewMessage::kAck, 7, kView);
-  Hear(1, FrameType::kBarrier, 1, kView);
-  Hear(1, FrameType::kBarrier, 2, 2 * kView);
+  Receive(1, FrameType::kBarrier, 1, kView);  // nothing is agreed on yet
+  for (const int from : {1, 2}) ReceiveView(from, ViewMessage::kHears, 7, 0);
+  ReceiveView(1, ViewMessage::kAck, 7, kView);
+  Receive(1, FrameType::kBarrier, 1, kView);
+  Receive(1, FrameType::kBarrier, 2, 2 * kView);
   EXPECT_FALSE(running_);
-  Says(2, ViewMessage::kAck, 7, kView);
+  ReceiveView(2, ViewMessage::kAck, 7, kView);
   ASSERT_TRUE(running_);
   StartBarrier();
-  Hear(2, FrameType::kBarrier, 1, kView);
+  Receive(2, FrameType::kBarrier, 1, kView);
   // Rank 2 of three hands over to 0, which waits for 1 as well: it was there.
   EXPECT_EQ(completed_, 1u);
   EXPECT_OK(failure_);
@@ -582,17 +585,17 @@ TEST_F(ElasticSessionTest, Joiner_WhileTheViewRuns_IsReportedAndNotJudged) {
   Greet(1);
   EXPECT_FALSE(streams_[1].closed);
   EXPECT_FALSE(has_joiner_);
-  Says(1, ViewMessage::kHears, 3, 0);
+  ReceiveView(1, ViewMessage::kHears, 3, 0);
   EXPECT_FALSE(has_joiner_);  // it does not hear worker 2 yet
-  Says(1, ViewMessage::kHears, 7, 0);
+  ReceiveView(1, ViewMessage::kHears, 7, 0);
   EXPECT_TRUE(has_joiner_);
   const std::vector<uint8_t> abort = {7, 0, 2, 0, 0xff, 0xff};
-  Hear(1, FrameType::kAbort, 0, 0, abort);
-  Hear(1, FrameType::kBarrier, 1, kView);
+  Receive(1, FrameType::kAbort, 0, 0, abort);
+  Receive(1, FrameType::kBarrier, 1, kView);
   EXPECT_OK(failure_);
   for (int i = 0; i < 12; ++i) {  // it falls silent
     now_ += kSecond / 8;
-    Hear(2, FrameType::kHeartbeat, 0, kView, {4, 0, 0xff, 0xff});
+    Receive(2, FrameType::kHeartbeat, 0, kView, {4, 0, 0xff, 0xff});
     session_.Tick(now_);
   }
   EXPECT_TRUE(streams_[1].closed);
@@ -608,16 +611,16 @@ TEST_F(ElasticSessionTest, Joiner_WhileTheViewRuns_IsReportedAndNotJudged) {
 TEST_F(ElasticSessionTest, Goodbye_OfAJoiner_IsNoLoss) {
   RunWithTwo();
   Greet(1);
-  Hear(1, FrameType::kGoodbye, 0, 0);
+  Receive(1, FrameType::kGoodbye, 0, 0);
   EXPECT_TRUE(streams_[1].closed);
   EXPECT_OK(failure_);
 }
 
 TEST_F(ElasticSessionTest, Member_TakesNoPartInTheView_IsLost) {
   RunWithTwo();
-  Says(2, ViewMessage::kHears, 5, 0);
+  ReceiveView(2, ViewMessage::kHears, 5, 0);
   EXPECT_OK(failure_);
-  Hear(2, FrameType::kView, 0, 0, {1, 0, 5, 0, 0x10, 0, 0, 0});
+  Receive(2, FrameType::kView, 0, 0, {1, 0, 5, 0, 0x10, 0, 0, 0});
   EXPECT_EQ(failure_.code(), Code::kPeerLost);
   EXPECT_EQ(failure_.rank(), 1);
 }
@@ -626,15 +629,15 @@ TEST_F(ElasticSessionTest, Member_TakesNoPartInTheView_IsLost) {
 TEST_F(ElasticSessionTest, Frame_BegunBeforeItsView_IsSkippedWhole) {
   Greet(1);
   Greet(2);
-  Says(1, ViewMessage::kHears, 7, 0);
+  ReceiveView(1, ViewMessage::kHears, 7, 0);
   const std::vector<uint8_t> frame =
       FrameOf(1, FrameType::kAllReduce, 1, kView, {1, 2, 3, 4, 5, 6, 7, 8}, 0);
   const size_t part = frame.size() - 4;
   Deliver(&streams_[1], frame.data(), part, now_);
-  Says(2, ViewMessage::kHears, 7, 0);  // the view is proposed
+  ReceiveView(2, ViewMessage::kHears, 7, 0);  // the view is proposed
   EXPECT_EQ(session_.view_generation(), kView);
   Deliver(&streams_[1], frame.data() + part, 4, now_);
-  for (const int from : {1, 2}) Says(from, ViewMessage::kAck, 7, kView);
+  for (const int from : {1, 2}) ReceiveView(from, ViewMessage::kAck, 7, kView);
   EXPECT_TRUE(running_);
   EXPECT_OK(failure_);
 }
@@ -649,7 +652,7 @@ TEST_F(ElasticSessionTest, NoMember_Silent_IsNotWaitedFor) {
       RunWithTwo();
       StartBarrier();
     }
-    Hear(2, FrameType::kHeartbeat, 1, kView, {4, 0, 1, 0});
+    Receive(2, FrameType::kHeartbeat, 1, kView, {4, 0, 1, 0});
     const WaitChain waiting = session_.CurrentWait(now_);
     ASSERT_EQ(waiting.entries.size(), 1u);
     EXPECT_EQ(waiting.entries[0].rank, 1);
@@ -657,8 +660,8 @@ TEST_F(ElasticSessionTest, NoMember_Silent_IsNotWaitedFor) {
   }
   for (int i = 0; i < 32 && failure_.ok(); ++i) {
     now_ += kSecond / 8;
-    Hear(1, FrameType::kHeartbeat, 0, kView, {4, 0, 0xff, 0xff});
-    Hear(2, FrameType::kHeartbeat, 1, kView, {4, 0, 1, 0});
+    Receive(1, FrameType::kHeartbeat, 0, kView, {4, 0, 0xff, 0xff});
+    Receive(2, FrameType::kHeartbeat, 1, kView, {4, 0, 1, 0});
     session_.Tick(now_);
   }
   EXPECT_EQ(failure_.code(), Code::kPeerLost);
@@ -677,7 +680,7 @@ TEST_F(ElasticSessionTest, Generation_FarAhead_IsIgnored) {
   streams_[1].closed = false;
   Greet(1, 5);
   EXPECT_FALSE(streams_[1].closed);
-  Says(1, ViewMessage::kHears, 2, ViewGeneration(kGreatestViewCount, 1));
+  ReceiveView(1, ViewMessage::kHears, 2, ViewGeneration(kGreatestViewCount, 1));
   EXPECT_TRUE(streams_[1].closed);
   EXPECT_LE(session_.newest_generation(), 5u);
   EXPECT_OK(failure_);
@@ -700,7 +703,7 @@ TEST_F(ElasticSessionTest, LinkEnd_WithoutGoodbye_MeansItsProcessEnded) {
 TEST_F(ElasticSessionTest, Loss_AbortWithAnEndedProcess_IsRecorded) {
   RunWithAll();
   // Rank 2 was lost, and its process has ended.
-  Hear(1, FrameType::kAbort, 0, kView, {7, 1, 2, 0, 0xff, 0xff});
+  Receive(1, FrameType::kAbort, 0, kView, {7, 1, 2, 0, 0xff, 0xff});
   EXPECT_EQ(failure_.rank(), 2) << failure_.message();
   EXPECT_EQ(session_.remaining_workers(), 3u);
   ASSERT_GT(streams_[1].abort.size(), kFrameHeaderBytes + 1);
@@ -709,7 +712,7 @@ TEST_F(ElasticSessionTest, Loss_AbortWithAnEndedProcess_IsRecorded) {
 
 TEST_F(ElasticSessionTest, Loss_AbortWithASilence_RecordsNoEndedProcess) {
   RunWithAll();
-  Hear(1, FrameType::kAbort, 0, kView, {7, 0, 2, 0, 0xff, 0xff});
+  Receive(1, FrameType::kAbort, 0, kView, {7, 0, 2, 0, 0xff, 0xff});
   EXPECT_EQ(failure_.rank(), 2) << failure_.message();
   EXPECT_EQ(session_.remaining_workers(), 0u);
 }
@@ -725,7 +728,7 @@ TEST_F(ElasticSessionTest, LinkEnd_WithoutGoodbye_IsSentToTheOthers) {
 // Or their connections would end as if this worker's process had.
 TEST_F(ElasticSessionTest, Peer_BreaksTheProtocol_GetsTheReason) {
   RunWithAll();
-  Hear(2, FrameType::kWelcome, 0, kView);
+  Receive(2, FrameType::kWelcome, 0, kView);
   ExpectLossReported();
 }
 
@@ -757,7 +760,7 @@ TEST_F(ElasticSessionTest, Loss_PeerHasFailedToo_HasNotEnded) {
   RunWithAll();
   Ends(2);
   session_.Leave(now_);
-  Hear(1, FrameType::kAbort, 0, kView, {7, 1, 2, 0, 0xff, 0xff});
+  Receive(1, FrameType::kAbort, 0, kView, {7, 1, 2, 0, 0xff, 0xff});
   Ends(1);
   EXPECT_EQ(session_.remaining_workers(), 3u);
 }
@@ -787,7 +790,7 @@ TEST_F(ElasticSessionTest, SelfStalled_OthersSilent_LosesNone) {
   session_.Tick(now_ += 3 * kSecond / 2);
   for (const int from : {1, 2}) {
     EXPECT_FALSE(streams_[from].closed);
-    Hear(from, FrameType::kHeartbeat, 0, 0, {4, 0, 0xff, 0xff});
+    Receive(from, FrameType::kHeartbeat, 0, 0, {4, 0, 0xff, 0xff});
   }
   session_.Tick(now_ += kSecond / 50);
   for (const int from : {1, 2}) EXPECT_FALSE(streams_[from].closed);
@@ -803,7 +806,7 @@ TEST_F(ElasticSessionTest, Wait_FewerThanMinWorkers_EndsAtTheDeadline) {
 TEST_F(ElasticSessionTest, Wait_PeersReachNoOther_Ends) {
   Greet(1);
   for (int i = 0; i < 40 && failure_.ok(); ++i) {
-    Says(1, ViewMessage::kHears, 2, 0);
+    ReceiveView(1, ViewMessage::kHears, 2, 0);
     session_.Tick(now_ += kSecond / 4);
   }
   EXPECT_EQ(failure_.code(), Code::kDeadlineExceeded);
@@ -814,10 +817,10 @@ TEST_F(ElasticSessionTest, Wait_PeerComputes_HasNoLimit) {
   for (const bool computes : {false, true}) {
     if (computes) {
       Greet(1);
-      Says(1, ViewMessage::kRuns, 2, 2 * kView + 1);
+      ReceiveView(1, ViewMessage::kRuns, 2, 2 * kView + 1);
     }
     now_ += 11 * kSecond / 10;
-    if (computes) Hear(1, FrameType::kHeartbeat, 0, 0, {4, 0, 0xff, 0xff});
+    if (computes) Receive(1, FrameType::kHeartbeat, 0, 0, {4, 0, 0xff, 0xff});
     session_.Tick(now_ += 10 * kSecond * computes);
     EXPECT_EQ(notice_.find("it ends after 2 s") != std::string::npos, !computes)
         << notice_;
@@ -865,8 +868,8 @@ TEST_F(FormingSessionTest, Hello_OfAnotherVersion_EndsBoth) {
   FakeStream second;
   from_ = 2;
   session_.OnAccepted(StreamPtr(&second), now_);
-  Hear(&second, FrameType::kHello, ProgramVersion() + 1, 1,
-       EncodeIdentity(Other(44)));
+  Receive(&second, FrameType::kHello, ProgramVersion() + 1, 1,
+          EncodeIdentity(Other(44)));
   FrameHeader answer;
   ASSERT_TRUE(DecodeHeader(second.written.data(), &answer).ok());
   EXPECT_EQ(answer.type, FrameType::kReject);
@@ -946,7 +949,7 @@ TEST_F(WithdrawingSessionTest, Withdrawal_PeerWithdrawsToo_EndsWithoutAWait) {
 }
 
 TEST_F(SessionTest, ViewFrame_InARingThatIsNotElastic_IsALoss) {
-  Hear(FrameType::kView, 0, 1, {1, 0, 3, 0, 0, 0, 0, 0});
+  Receive(FrameType::kView, 0, 1, {1, 0, 3, 0, 0, 0, 0, 0});
   EXPECT_EQ(failure_.code(), Code::kPeerLost);
 }
 

@@ -105,13 +105,13 @@ class Child {
     return status_;
   }
 
-  bool IsUp() { return Says("up\n"); }
+  bool AwaitUp() { return AwaitText("up\n"); }
   // Waits for the text. Returns false if the process ends without it.
-  bool Says(const std::string& text) {
+  bool AwaitText(const std::string& text) {
     return AwaitWhileRunning([&] { return CountOf(Output(), text) > 0; });
   }
   // Waits until the worker has made another round.
-  bool GoesOn() {
+  bool AwaitRound() {
     const int before = Rounds();
     return AwaitWhileRunning([&] { return Rounds() > before; });
   }
@@ -169,11 +169,11 @@ class RingProcessTest : public testing::Test {
   }
 
   void WaitUntilUp() {
-    for (auto& worker : workers_) ASSERT_TRUE(worker->IsUp());
+    for (auto& worker : workers_) ASSERT_TRUE(worker->AwaitUp());
   }
   // Waits until all workers have made round 1.
   void WaitForARound() {
-    for (auto& worker : workers_) ASSERT_TRUE(worker->Says("made 1\n"));
+    for (auto& worker : workers_) ASSERT_TRUE(worker->AwaitText("made 1\n"));
   }
 
   // All but `lost` end with EX_TEMPFAIL and name it; returns the slowest's
@@ -348,7 +348,7 @@ TEST_F(RingProcessTest, AllReduce_AnyMixOfTransports_HasTheSameBits) {
         // A worker that connects between the two listeners would use TCP.
         ASSERT_TRUE(AwaitListener(places[r]));
       }
-      for (auto& worker : workers_) EXPECT_TRUE(worker->Says("digest"));
+      for (auto& worker : workers_) EXPECT_TRUE(worker->AwaitText("digest"));
       for (int r = 0; r < 3; ++r) {
         EXPECT_EQ(workers_[r]->SharedSegments(), ways.segments[r])
             << ways.of[0] << ", " << ways.of[1] << ", " << ways.of[2]
@@ -390,24 +390,24 @@ TEST_F(RingProcessTest, Reform_SecondWorkerKilledMeanwhile_IsSurvived) {
     const int survivor =
         (first + 1) % 3 == second ? (first + 2) % 3 : (first + 1) % 3;
     const std::string when = "made " + std::to_string(1 << random() % 4) + "\n";
-    EXPECT_TRUE(workers_[first]->Says(when));
+    EXPECT_TRUE(workers_[first]->AwaitText(when));
     workers_[first]->Signal(SIGKILL);
     if (seed % 3 == 0) {  // both are gone at the same time
       workers_[second]->Signal(SIGKILL);
-      EXPECT_TRUE(workers_[survivor]->Says("again: "));
+      EXPECT_TRUE(workers_[survivor]->AwaitText("again: "));
       replace(first);
       if (second != first) replace(second);
     } else {
       replace(first);
       if (seed % 3 == 1) {  // while the others form the ring
-        EXPECT_TRUE(workers_[survivor]->Says("again: "));
+        EXPECT_TRUE(workers_[survivor]->AwaitText("again: "));
       } else {  // once they have
-        EXPECT_TRUE(workers_[first]->IsUp());
+        EXPECT_TRUE(workers_[first]->AwaitUp());
       }
       workers_[second]->Signal(SIGKILL);
       replace(second);
     }
-    for (auto& worker : workers_) EXPECT_TRUE(worker->GoesOn());
+    for (auto& worker : workers_) EXPECT_TRUE(worker->AwaitRound());
     WriteWhole(over, "");
     for (int r = 0; r < 3; ++r) {
       EXPECT_EQ(workers_[r]->Wait(kLong), 0)
@@ -470,7 +470,7 @@ TEST_F(RingProcessTest, Start_WorkerIsLate_OthersWaitForIt) {
   }
   for (const int rank : {1, 2}) Spawn(rank, joined, {"1000", "10"});
   for (auto& worker : workers_) {
-    EXPECT_TRUE(worker->Says(" waits for rank 0 ("));
+    EXPECT_TRUE(worker->AwaitText(" waits for rank 0 ("));
   }
   Spawn(0, joined, {"1000", "10"});
   for (auto& worker : workers_) {
@@ -485,7 +485,7 @@ TEST_F(RingProcessTest, Wait_ForMissingWorkers_TakesNoProcessorTime) {
   }
   for (const int rank : {0, 1, 3}) Spawn(rank, joined, {"1", "1"});
   for (auto& worker : workers_) {
-    EXPECT_TRUE(worker->Says(" waits for rank "));
+    EXPECT_TRUE(worker->AwaitText(" waits for rank "));
   }
   ExpectIdle("at the start");
 }
@@ -500,7 +500,8 @@ TEST_F(RingProcessTest, Wait_ForASlowWorker_TakesNoProcessorTime) {
     Spawn(r, joined, {"300000", "0", r < 2 ? "pause=0" : "pause=100000"});
   }
   WaitForARound();
-  for (const int r : {0, 1}) EXPECT_TRUE(workers_[r]->Says(" has waited "));
+  for (const int r : {0, 1})
+    EXPECT_TRUE(workers_[r]->AwaitText(" has waited "));
   ExpectIdle("in an all-reduce");
 }
 
@@ -519,7 +520,7 @@ TEST_F(RingProcessTest, Start_SecondWorkerOfOneIndex_FindsItsPortInUse) {
   EXPECT_EQ(second.Wait(kLong), 1);
   EXPECT_TRUE(Contains(second.Output(), "port is in use"));
   for (auto& worker : workers_) {
-    EXPECT_TRUE(worker->GoesOn());  // undisturbed
+    EXPECT_TRUE(worker->AwaitRound());  // undisturbed
   }
 }
 
@@ -580,7 +581,7 @@ TEST_F(RingProcessTest, Start_OtherListOfAnotherHost_EndsOnlyTheStranger) {
   EXPECT_TRUE(Contains(workers_[1]->Output(), "refused this worker"));
   for (const char* text : {"refused a connection from 127.0.0.1:",
                            " waits for rank 1 (127.0.0.9:"}) {
-    EXPECT_TRUE(workers_[0]->Says(text)) << workers_[0]->Output();
+    EXPECT_TRUE(workers_[0]->AwaitText(text)) << workers_[0]->Output();
   }
   Spawn(1, joined, {"1000", "5", "start=300", "tcp=1"});
   EXPECT_EQ(workers_[0]->Wait(kLong), 0) << workers_[0]->Output();
@@ -591,12 +592,13 @@ TEST_F(RingProcessTest, Wait_MissingOrRefused_NamesTheRankAndTheReason) {
   const std::string joined = Joined(3);
   Spawn(0, joined, {"1", "1", "start=300", "job=apples"});
   Spawn(1, joined, {"1", "1", "start=300", "job=pears"});
-  EXPECT_TRUE(workers_[0]->Says("refused a connection from "))
+  EXPECT_TRUE(workers_[0]->AwaitText("refused a connection from "))
       << workers_[0]->Output();
-  EXPECT_TRUE(workers_[1]->Says("refused this worker, rank 1 of 3 ("))
+  EXPECT_TRUE(workers_[1]->AwaitText("refused this worker, rank 1 of 3 ("))
       << workers_[1]->Output();
   for (int r = 0; r < 2; ++r) {
-    EXPECT_TRUE(workers_[r]->Says(" waits for rank ")) << workers_[r]->Output();
+    EXPECT_TRUE(workers_[r]->AwaitText(" waits for rank "))
+        << workers_[r]->Output();
     EXPECT_TRUE(Contains(workers_[r]->Output(), "rank 2 (127.0.0.1:"));
     EXPECT_EQ(workers_[r]->Wait(0), -1);  // another job is no reason to end
   }
@@ -614,9 +616,10 @@ TEST_F(RingProcessTest, Wait_ForALostWorker_IsReported) {
   for (int r = 0; r < 2; ++r) Spawn(r, joined, more);
   WaitUntilUp();
   workers_[1]->Signal(SIGKILL);
-  EXPECT_TRUE(workers_[0]->Says(" waits for rank 1 ("))
+  EXPECT_TRUE(workers_[0]->AwaitText(" waits for rank 1 ("))
       << workers_[0]->Output();
-  EXPECT_TRUE(workers_[0]->Says("), missing for ")) << workers_[0]->Output();
+  EXPECT_TRUE(workers_[0]->AwaitText("), missing for "))
+      << workers_[0]->Output();
 }
 
 // --- ringlet train ---
@@ -707,7 +710,7 @@ TEST_F(TrainTest, Train_OneRankCannotTakePart_EndsAllWithItsReason) {
     for (const int r : others) EXPECT_TRUE(AwaitListener(addresses_of_[r]));
     for (auto& worker : workers_) {
       if (n <= 3) break;  // the culprit starts at the same time
-      EXPECT_TRUE(worker->Says(" waits for rank ")) << worker->Output();
+      EXPECT_TRUE(worker->AwaitText(" waits for rank ")) << worker->Output();
     }
     Train(culprit, With(kind.run, kind.more));
     for (size_t i = 0; i < 3; ++i) {
@@ -734,7 +737,7 @@ TEST_F(TrainTest, Withdrawal_OfEveryWorker_AllEnd) {
 TEST_F(TrainTest, Withdrawal_InTheNameOfAMember_EndsNoWorker) {
   for (int r = 0; r < 2; ++r) Train(r, With(Run(), {}));
   // Rank 2 is missing; ranks 0 and 1 are connected.
-  EXPECT_TRUE(workers_[0]->Says(" waits for rank 2 ("));
+  EXPECT_TRUE(workers_[0]->AwaitText(" waits for rank 2 ("));
   Train(1, {"/none.json"});
   EXPECT_GT(workers_[2]->Wait(kLong), 0);
   EXPECT_EQ(workers_[0]->Wait(0), -1) << workers_[0]->Output();
