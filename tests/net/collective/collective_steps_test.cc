@@ -19,10 +19,10 @@ using Vector = std::vector<float>;
 // Carries out the steps of all ranks under the rules of collective_steps.h,
 // each rank as far as possible before the next. Returns false if no rank can
 // continue.
-bool Play(const std::vector<std::vector<Step>>& lists,
-          std::vector<Vector>* data) {
+bool RunSteps(const std::vector<std::vector<Step>>& lists,
+              std::vector<Vector>* data) {
   const int size = static_cast<int>(lists.size());
-  std::map<std::pair<int, int>, std::vector<Vector>> wire;
+  std::map<std::pair<int, int>, std::vector<Vector>> frames_of;
   std::map<std::pair<int, int>, size_t> taken;
   std::vector<size_t> at(size, 0);
   std::vector<bool> sent(size, false);
@@ -34,15 +34,15 @@ bool Play(const std::vector<std::vector<Step>>& lists,
         Vector& v = (*data)[r];
         if (step.send_to >= 0 && !sent[r]) {
           EXPECT_NE(step.send_to, r);
-          wire[{r, step.send_to}].emplace_back(
+          frames_of[{r, step.send_to}].emplace_back(
               v.begin() + step.send.begin,
               v.begin() + step.send.begin + step.send.count);
           sent[r] = moved = true;
         }
         if (step.receive_from >= 0) {
-          const std::pair<int, int> way{step.receive_from, r};
-          if (taken[way] == wire[way].size()) break;
-          const Vector& in = wire[way][taken[way]++];
+          const std::pair<int, int> link{step.receive_from, r};
+          if (taken[link] == frames_of[link].size()) break;
+          const Vector& in = frames_of[link][taken[link]++];
           if (static_cast<int64_t>(in.size()) != step.receive.count) {
             return false;
           }
@@ -60,8 +60,8 @@ bool Play(const std::vector<std::vector<Step>>& lists,
   for (int r = 0; r < size; ++r) {
     if (at[r] != lists[r].size()) return false;
   }
-  for (const auto& [way, frames] : wire) {
-    if (taken[way] != frames.size()) return false;
+  for (const auto& [link, frames] : frames_of) {
+    if (taken[link] != frames.size()) return false;
   }
   return true;
 }
@@ -81,7 +81,7 @@ void ExpectSums(const Algorithm& algorithm, int size, int64_t n) {
     algorithm(r, size, n, &lists[r]);
     for (int64_t i = 0; i < n; ++i) data[r][i] = Value(r, i);
   }
-  ASSERT_TRUE(Play(lists, &data));
+  ASSERT_TRUE(RunSteps(lists, &data));
   for (int64_t i = 0; i < n; ++i) {
     double sum = 0;
     for (int r = 0; r < size; ++r) sum += Value(r, i);
@@ -153,7 +153,7 @@ void ExpectGathered(const Algorithm& algorithm, int size, int64_t n) {
     algorithm(r, size, n, &lists[r]);
     for (int64_t i = 0; i < n; ++i) data[r][r * n + i] = Value(r, i);
   }
-  ASSERT_TRUE(Play(lists, &data));
+  ASSERT_TRUE(RunSteps(lists, &data));
   for (int r = 0; r < size; ++r) {
     for (int64_t i = 0; i < n * size; ++i) {
       ASSERT_EQ(data[r][i], Value(static_cast<int>(i / n), i % n));
@@ -184,7 +184,7 @@ TEST(CollectiveStepsTest, Broadcast_EveryRootAndWorld_ReachesEveryRank) {
         ASSERT_LE(lists[r].size(), 4u);
       }
       data[root] = {1, 2, 3};
-      ASSERT_TRUE(Play(lists, &data));
+      ASSERT_TRUE(RunSteps(lists, &data));
       for (int r = 0; r < size; ++r) ASSERT_EQ(data[r], data[root]);
     }
   }

@@ -16,7 +16,7 @@
 namespace ringlet {
 namespace {
 
-// The statements of all ranks on their way, in the order of each pair.
+// The reports of all ranks that are under way, in order for each pair.
 class Ring {
  public:
   Ring(int size, uint32_t seed) : size_(size), random_(seed) {
@@ -43,8 +43,8 @@ class Ring {
     ranks_[b].RemoveLink(a);
     up_.erase({a, b});
     up_.erase({b, a});
-    way_[{a, b}].clear();
-    way_[{b, a}].clear();
+    queues_[{a, b}].clear();
+    queues_[{b, a}].clear();
     Tell(a);
     Tell(b);
   }
@@ -59,12 +59,12 @@ class Ring {
   void Deliver(int64_t most = INT64_MAX) {
     while (most-- > 0 && !busy_.empty()) {
       std::swap(busy_[random_() % busy_.size()], busy_.back());
-      const auto way = busy_.back();
+      const auto link = busy_.back();
       busy_.pop_back();
-      if (way_[way].empty()) continue;  // the link has gone meanwhile
-      ranks_[way.second].SetReport(way.first, way_[way].front());
-      way_[way].pop_front();
-      Tell(way.second);
+      if (queues_[link].empty()) continue;  // the link has gone meanwhile
+      ranks_[link.second].SetReport(link.first, queues_[link].front());
+      queues_[link].pop_front();
+      Tell(link.second);
     }
   }
   int Complete() const {
@@ -87,7 +87,7 @@ class Ring {
   }
   void Send(int from, int to) {
     if (up_.count({from, to}) == 0) return;
-    way_[{from, to}].push_back(sent_[from]);
+    queues_[{from, to}].push_back(sent_[from]);
     busy_.push_back({from, to});
   }
 
@@ -98,8 +98,8 @@ class Ring {
   std::vector<FormationBarrier> ranks_;
   std::vector<FormationReport> sent_;
   std::set<std::pair<int, int>> up_;
-  std::map<std::pair<int, int>, std::deque<FormationReport>> way_;
-  std::vector<std::pair<int, int>> busy_;  // one for each in way_, at least
+  std::map<std::pair<int, int>, std::deque<FormationReport>> queues_;
+  std::vector<std::pair<int, int>> busy_;  // one for each in queues_, at least
 };
 
 TEST(FormationBarrierTest, LastLink_Up_AllAreDoneAndNotBefore) {
@@ -126,7 +126,7 @@ TEST(FormationBarrierTest, LastLink_Up_AllAreDoneAndNotBefore) {
   }
 }
 
-// Links that come and go while statements are under way.
+// Links that come and go while reports are under way.
 TEST(FormationBarrierTest, Losses_Meanwhile_NoRankIsDoneWithoutALink) {
   for (const int size : {17, 24, 33}) {
     for (uint32_t seed = 0; seed < 20; ++seed) {

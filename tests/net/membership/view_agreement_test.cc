@@ -85,25 +85,25 @@ class ScriptedNetwork {
   // Delivers the oldest frame of this type from `from` to `to`, and all frames
   // before it. False if there is none.
   bool DeliverUpTo(int from, int to, ViewMessage type) {
-    std::deque<ViewFrame>& way = ways_[{from, to}];
-    while (!way.empty() && alive(to)) {
-      const ViewFrame frame = way.front();
-      way.pop_front();
+    std::deque<ViewFrame>& queue = queues_[{from, to}];
+    while (!queue.empty() && alive(to)) {
+      const ViewFrame frame = queue.front();
+      queue.pop_front();
       at(to).OnFrame(from, frame, now_);
       Collect();
       if (frame.message == type) return true;
     }
     return false;
   }
-  void Drop(int from, int to) { ways_[{from, to}].clear(); }
+  void Drop(int from, int to) { queues_[{from, to}].clear(); }
   // Delivers all lists of heard workers that are not behind another frame.
   void DeliverHeardLists() {
     for (bool some = true; some;) {
       some = false;
       for (int a = 0; a < Size(); ++a) {
         for (int b = 0; b < Size(); ++b) {
-          std::deque<ViewFrame>& way = ways_[{a, b}];
-          if (way.empty() || way.front().message != ViewMessage::kHears)
+          std::deque<ViewFrame>& queue = queues_[{a, b}];
+          if (queue.empty() || queue.front().message != ViewMessage::kHears)
             continue;
           some = DeliverUpTo(a, b, ViewMessage::kHears);
         }
@@ -154,15 +154,15 @@ class ScriptedNetwork {
 
  private:
   void Forget(int a, int b) {
-    ways_[{a, b}].clear();
-    ways_[{b, a}].clear();
+    queues_[{a, b}].clear();
+    queues_[{b, a}].clear();
   }
   bool Drain(int from, int to) {
     bool some = false;
-    std::deque<ViewFrame>& way = ways_[{from, to}];
-    while (!way.empty() && alive(to)) {
-      const ViewFrame frame = way.front();
-      way.pop_front();
+    std::deque<ViewFrame>& queue = queues_[{from, to}];
+    while (!queue.empty() && alive(to)) {
+      const ViewFrame frame = queue.front();
+      queue.pop_front();
       at(to).OnFrame(from, frame, now_);
       Collect();
       some = true;
@@ -179,14 +179,14 @@ class ScriptedNetwork {
         EncodeView(out.frame, bytes);
         EXPECT_TRUE(
             DecodeView(bytes, ViewBytes(Size()), Size(), w, &frame).ok());
-        ways_[{w, out.to}].push_back(frame);
+        queues_[{w, out.to}].push_back(frame);
       }
       at(w).out.clear();
     }
   }
 
   std::vector<std::unique_ptr<ViewAgreement>> workers_;
-  std::map<std::pair<int, int>, std::deque<ViewFrame>> ways_;
+  std::map<std::pair<int, int>, std::deque<ViewFrame>> queues_;
 };
 
 TEST(ViewAgreementTest, View_AllAreLinked_IsAgreedImmediately) {
@@ -679,7 +679,7 @@ class RandomNetwork {
     uint32_t seen = 0;
     int64_t paused_until = 0;
   };
-  struct Way {          // from one to the other, as the receiver sees it
+  struct Direction {    // from one to the other, as the receiver sees it
     uint64_t link = 0;  // 0: none
     int64_t last = 0;
     bool lossy = false;
@@ -711,7 +711,7 @@ class RandomNetwork {
       what();
     });
   }
-  Way& WayOf(int from, int to) { return links_[from * size_ + to]; }
+  Direction& DirectionOf(int from, int to) { return links_[from * size_ + to]; }
   bool Parted(int a, int b) { return cut_[a * size_ + b]; }
 
   void Start(int w, uint32_t count, int64_t settle) {
@@ -745,18 +745,18 @@ class RandomNetwork {
     workers_[w].agreement.reset();
     for (int v = 0; v < size_; ++v) {
       if (v == w) continue;
-      WayOf(v, w).link = 0;
-      const uint64_t link = WayOf(w, v).link;
+      DirectionOf(v, w).link = 0;
+      const uint64_t link = DirectionOf(w, v).link;
       if (link != 0) End(w, v, link, now_ + Random(kT / 4));
     }
   }
   // The end of a link as `to` sees it, behind what was sent before.
   void End(int from, int to, uint64_t link, int64_t when) {
-    Way& way = WayOf(from, to);
-    way.last = std::max(way.last, when);
-    In(to, way.last, [this, from, to, link] {
-      if (WayOf(from, to).link != link) return;
-      WayOf(from, to).link = 0;
+    Direction& direction = DirectionOf(from, to);
+    direction.last = std::max(direction.last, when);
+    In(to, direction.last, [this, from, to, link] {
+      if (DirectionOf(from, to).link != link) return;
+      DirectionOf(from, to).link = 0;
       if (workers_[to].agreement == nullptr) return;
       ViewAgreement& agreement = *workers_[to].agreement;
       const bool member = agreement.running() && agreement.view().has(from);
@@ -788,8 +788,9 @@ class RandomNetwork {
   void Connect() {
     for (int a = 0; a < size_; ++a) {
       for (int b = a + 1; b < size_; ++b) {
-        if (!Free(a) || !Free(b) || Parted(a, b) || WayOf(a, b).link != 0 ||
-            WayOf(b, a).link != 0 || !Takes(a, b) || !Takes(b, a)) {
+        if (!Free(a) || !Free(b) || Parted(a, b) ||
+            DirectionOf(a, b).link != 0 || DirectionOf(b, a).link != 0 ||
+            !Takes(a, b) || !Takes(b, a)) {
           continue;
         }
         const bool rarely = workers_[b].agreement->running();
@@ -807,22 +808,24 @@ class RandomNetwork {
     const uint64_t link = ++next_link_;
     const uint32_t counts[] = {workers_[a].agreement->next_count(),
                                workers_[b].agreement->next_count()};
-    WayOf(b, a) = {link, now_, false};
-    WayOf(a, b) = {link, now_ + Random(kT / 50), false};
+    DirectionOf(b, a) = {link, now_, false};
+    DirectionOf(a, b) = {link, now_ + Random(kT / 50), false};
     workers_[a].agreement->AddPeer(b, counts[1], now_);
     const uint64_t session = workers_[b].session;
-    In(b, WayOf(a, b).last, [this, a, b, link, session, count = counts[0]] {
-      if (WayOf(a, b).link != link || workers_[b].session != session) return;
-      if (!Takes(b, a)) return Break(a, b, false);
-      workers_[b].agreement->AddPeer(a, count, now_);
-      After(b);
-    });
+    In(b, DirectionOf(a, b).last,
+       [this, a, b, link, session, count = counts[0]] {
+         if (DirectionOf(a, b).link != link || workers_[b].session != session)
+           return;
+         if (!Takes(b, a)) return Break(a, b, false);
+         workers_[b].agreement->AddPeer(a, count, now_);
+         After(b);
+       });
     After(a);
   }
   void Break(int a, int b, bool silent) {
     for (int side = 0; side < 2; ++side) {
-      const uint64_t link = WayOf(a, b).link;
-      WayOf(a, b).lossy = WayOf(a, b).lossy || silent || Chance(2);
+      const uint64_t link = DirectionOf(a, b).link;
+      DirectionOf(a, b).lossy = DirectionOf(a, b).lossy || silent || Chance(2);
       if (link != 0) End(a, b, link, now_ + (silent ? kT : 0) + Random(kT / 4));
       std::swap(a, b);
     }
@@ -843,18 +846,18 @@ class RandomNetwork {
     In(w, now_ + Random(kT / 2), [this, w] { Fail(w); });
   }
   void SendTo(int from, int to, const ViewFrame& frame) {
-    Way& way = WayOf(from, to);
+    Direction& direction = DirectionOf(from, to);
     const auto key = std::make_pair(frame.generation, workers_[from].life);
     if (frame.message == ViewMessage::kPropose)
       acknowledged_[key] |= uint64_t{1} << from;
     if (frame.message == ViewMessage::kAck) CheckAck(from, to, frame);
-    if (way.lossy) return;
-    way.last =
-        std::max(way.last, now_ + 1 + Random(kT / (Chance(8) ? 4 : 100)));
-    const uint64_t link = way.link;
+    if (direction.lossy) return;
+    direction.last =
+        std::max(direction.last, now_ + 1 + Random(kT / (Chance(8) ? 4 : 100)));
+    const uint64_t link = direction.link;
     const uint64_t life = workers_[from].life;
-    In(to, way.last, [this, from, to, link, frame, life] {
-      if (WayOf(from, to).link != link || link == 0 ||
+    In(to, direction.last, [this, from, to, link, frame, life] {
+      if (DirectionOf(from, to).link != link || link == 0 ||
           workers_[to].agreement == nullptr || workers_[to].failed) {
         return;
       }
@@ -903,7 +906,7 @@ class RandomNetwork {
     acknowledged_[{frame.generation, workers_[to].life}] |= uint64_t{1} << from;
     for (int w = 0; w < size_; ++w) {
       if (w != from && (frame.workers >> w & 1) != 0 &&
-          WayOf(w, from).link == 0) {
+          DirectionOf(w, from).link == 0) {
         violation_ = "an ack of one that does not hear all";
       }
     }
@@ -958,7 +961,7 @@ class RandomNetwork {
   int views_ = 0;
   std::priority_queue<Event> events_;
   std::vector<Worker> workers_;
-  std::vector<Way> links_;
+  std::vector<Direction> links_;
   std::vector<char> cut_;
   // By generation, and life of its proposer.
   std::map<std::pair<uint32_t, uint64_t>, uint64_t> known_;

@@ -739,7 +739,7 @@ TEST(StrangersTest, Strangers_SilentConnections_DoNotKeepAJobFromForming) {
 // socket. `answer` says what it does with connections.
 class Squatter {
  public:
-  enum Way {
+  enum Behavior {
     kNeverAccepts,
     kNeverAnswers,
     kCloses,
@@ -748,8 +748,8 @@ class Squatter {
     kIsAnotherRank,
     kRefuses,
   };
-  Squatter(const std::vector<std::string>& addresses, Way way)
-      : addresses_(addresses), way_(way) {
+  Squatter(const std::vector<std::string>& addresses, Behavior behavior)
+      : addresses_(addresses), behavior_(behavior) {
     sockaddr_in at = {};
     at.sin_family = AF_INET;
     at.sin_port = htons(static_cast<uint16_t>(
@@ -766,8 +766,8 @@ class Squatter {
                    static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) +
                                           name.size())),
               0);
-    EXPECT_EQ(listen(fd_, way == kNeverAccepts ? 1 : 50), 0);
-    if (way != kNeverAccepts) thread_ = std::thread([this] { Serve(); });
+    EXPECT_EQ(listen(fd_, behavior == kNeverAccepts ? 1 : 50), 0);
+    if (behavior != kNeverAccepts) thread_ = std::thread([this] { Serve(); });
   }
   ~Squatter() {
     shutdown(fd_, SHUT_RDWR);
@@ -795,7 +795,7 @@ class Squatter {
       ++guests_;
       const std::string answer = Answer();
       if (!answer.empty()) send(fd, answer.data(), answer.size(), MSG_NOSIGNAL);
-      if (way_ == kCloses) {
+      if (behavior_ == kCloses) {
         close(fd);
       } else {
         held_.push_back(fd);
@@ -804,9 +804,9 @@ class Squatter {
   }
   std::string Answer() const {
     FrameHeader header;
-    header.type = way_ == kRefuses     ? FrameType::kReject
-                  : way_ == kSaysHello ? FrameType::kHello
-                                       : FrameType::kWelcome;
+    header.type = behavior_ == kRefuses     ? FrameType::kReject
+                  : behavior_ == kSaysHello ? FrameType::kHello
+                                            : FrameType::kWelcome;
     Identity identity;
     identity.job = "ringlet";
     identity.rank = 2;
@@ -814,7 +814,7 @@ class Squatter {
     identity.cluster_hash = ClusterHash(addresses_);
     identity.timeout_ms = 5000;
     identity.bytes_per_pack = RingOptions().bytes_per_pack;
-    switch (way_) {
+    switch (behavior_) {
       case kSaysGarbage:
         return std::string(1000, 'g');
       case kRefuses:
@@ -828,7 +828,7 @@ class Squatter {
   }
 
   const std::vector<std::string> addresses_;
-  const Way way_;
+  const Behavior behavior_;
   int fd_;
   std::thread thread_;
   std::vector<int> held_;
@@ -837,12 +837,12 @@ class Squatter {
 };
 
 TEST(SquatterTest, LocalSocket_TakenByASquatter_RingFormsAllTheSame) {
-  for (const Squatter::Way way :
+  for (const Squatter::Behavior behavior :
        {Squatter::kNeverAccepts, Squatter::kNeverAnswers, Squatter::kCloses,
         Squatter::kSaysGarbage, Squatter::kSaysHello, Squatter::kIsAnotherRank,
         Squatter::kRefuses}) {
     const std::vector<std::string> addresses = FreeAddresses(2);
-    Squatter squatter(addresses, way);
+    Squatter squatter(addresses, behavior);
     std::thread zero([&] {
       std::unique_ptr<Collective> ring;
       ASSERT_OK(RingCollective::Open(OptionsOf(addresses, 0), &ring));
@@ -851,10 +851,11 @@ TEST(SquatterTest, LocalSocket_TakenByASquatter_RingFormsAllTheSame) {
     std::unique_ptr<Collective> ring;
     RingOptions options = OptionsOf(addresses, 1);
     const Status status = RingCollective::Open(options, &ring);
-    EXPECT_TRUE(status.ok()) << "way " << way << ": " << status.message();
+    EXPECT_TRUE(status.ok())
+        << "behavior " << behavior << ": " << status.message();
     if (status.ok()) ExpectSums(ring.get(), 30011);
     zero.join();
-    if (way != Squatter::kNeverAccepts) {
+    if (behavior != Squatter::kNeverAccepts) {
       EXPECT_GT(squatter.guests(), 0);
     }
   }

@@ -302,9 +302,10 @@ TEST_F(RingProcessTest, Job_EndsNormally_NoWorkerFails) {
   EXPECT_NE(digest, "");
 }
 
-// Three workers, each with a way of its own to speak with others; the segments
-// that are then between them.
-struct Ways {
+// Three workers, each with an option for its transport, and the number of shared
+// segments
+// of each.
+struct Transports {
   const char* of[3];
   int segments[3];
 };
@@ -314,7 +315,7 @@ TEST_F(RingProcessTest, AllReduce_AnyMixOfTransports_HasTheSameBits) {
 #ifndef __linux__
   GTEST_SKIP() << "workers share memory on Linux only";
 #endif
-  constexpr Ways kWays[] = {
+  constexpr Transports kTransports[] = {
       {{"tcp=1", "tcp=1", "tcp=1"}, {0, 0, 0}},
       {{"socket=1", "socket=1", "socket=1"}, {0, 0, 0}},
       {{"", "", ""}, {2, 2, 2}},
@@ -327,20 +328,21 @@ TEST_F(RingProcessTest, AllReduce_AnyMixOfTransports_HasTheSameBits) {
   const std::string seen = folder_ / "seen";  // the segments have been counted
   for (const std::string dtype : {"dtype=float32", "dtype=bfloat16"}) {
     std::string digest;
-    for (const Ways& ways : kWays) {
+    for (const Transports& transports : kTransports) {
       workers_.clear();
       std::remove(seen.c_str());
       const std::vector<std::string> places = FreeAddresses(3);
       const std::string addresses =
           places[0] + "," + places[1] + "," + places[2];
       for (int r = 0; r < 3; ++r) {
-        const std::string way = ways.of[r];
+        const std::string transport = transports.of[r];
         std::string before;
-        if (way == kNoMemory) before = "ulimit -f 100; ";
-        if (way.find("RINGLET") == 0) before = "export " + way + "; ";
+        if (transport == kNoMemory) before = "ulimit -f 100; ";
+        if (transport.find("RINGLET") == 0)
+          before = "export " + transport + "; ";
         std::vector<std::string> arguments = Arguments(
             r, addresses, {"100003", "4", "timeout=20", "hold=" + seen, dtype});
-        if (before.empty()) arguments.push_back(way);
+        if (before.empty()) arguments.push_back(transport);
         arguments.insert(arguments.begin(),
                          {"/bin/sh", "-c", before + "exec \"$0\" \"$@\""});
         workers_.push_back(std::make_unique<Child>(
@@ -350,9 +352,9 @@ TEST_F(RingProcessTest, AllReduce_AnyMixOfTransports_HasTheSameBits) {
       }
       for (auto& worker : workers_) EXPECT_TRUE(worker->AwaitText("digest"));
       for (int r = 0; r < 3; ++r) {
-        EXPECT_EQ(workers_[r]->SharedSegments(), ways.segments[r])
-            << ways.of[0] << ", " << ways.of[1] << ", " << ways.of[2]
-            << ": rank " << r;
+        EXPECT_EQ(workers_[r]->SharedSegments(), transports.segments[r])
+            << transports.of[0] << ", " << transports.of[1] << ", "
+            << transports.of[2] << ": rank " << r;
       }
       std::fclose(std::fopen(seen.c_str(), "w"));
       for (auto& worker : workers_) {

@@ -275,11 +275,11 @@ TEST(SealedRingTest, Redirect_ToAnotherJob_StaysInItsOwn) {
 }
 
 TEST(SealedRingTest, Redirect_ToAnotherRank_FindsTheRightOneLater) {
-  for (const int way : {1, 2}) {
+  for (const int shift : {1, 2}) {
     const std::vector<std::string> addresses = FreeAddresses(3);
     const std::vector<uint32_t> calm = SumsOf(addresses, {3, Keys({1})});
     std::vector<std::string> others = addresses;
-    std::rotate(others.begin(), others.begin() + way, others.end());
+    std::rotate(others.begin(), others.begin() + shift, others.end());
     Lead(addresses, others);
     std::vector<uint32_t> digests;
     std::thread job([&] { digests = SumsOf(addresses, {3, Keys({1})}); });

@@ -228,9 +228,9 @@ int64_t Network::Arrival(const ConnectionPtr& c, int side) {
   const int64_t blocked =
       blocked_until_[c->rank[side] * size_ + c->rank[1 - side]];
   const int64_t when = std::max(now_, blocked) + latency_ + Random(jitter_ + 1);
-  Connection::Direction& way = c->from[side];
-  way.last_arrival = std::max(when, way.last_arrival);
-  return way.last_arrival;
+  Connection::Direction& direction = c->from[side];
+  direction.last_arrival = std::max(when, direction.last_arrival);
+  return direction.last_arrival;
 }
 
 // In the process at end `side`, at `when`.
@@ -284,8 +284,8 @@ Status Network::Connect(int from, const Endpoint& endpoint, StreamPtr* out) {
 
 void Network::SendBytes(const ConnectionPtr& c, int side,
                         std::vector<uint8_t> bytes) {
-  const int way[] = {c->rank[side], c->rank[1 - side]};
-  trace_digest_ = Crc32c(way, sizeof(way), trace_digest_);
+  const int link[] = {c->rank[side], c->rank[1 - side]};
+  trace_digest_ = Crc32c(link, sizeof(link), trace_digest_);
   trace_digest_ = Crc32c(bytes.data(), bytes.size(), trace_digest_);
   if (Lost(c, side)) return;
   const int64_t when = Arrival(c, side);
