@@ -3,7 +3,7 @@
 //   RandomCases cases("RINGLET_VIEW", {1464});
 //   while (cases.Next()) {
 //     SCOPED_TRACE(cases.command());
-//     ASSERT_EQ(Play(cases.number()), "");
+//     ASSERT_EQ(RunCase(cases.number()), "");
 //   }
 //
 // The numbers that failed in the past come first, then 0, 1, 2 and so on, for
@@ -67,7 +67,7 @@ class RandomCases {
   RandomCases& operator=(const RandomCases&) = delete;
 
   ~RandomCases() {
-    std::printf("%llu cases:", static_cast<unsigned long long>(played_));
+    std::printf("%llu cases:", static_cast<unsigned long long>(begun_));
     if (alone_) std::printf(" %llu", static_cast<unsigned long long>(*alone_));
     if (next_ > first_) {
       std::printf(" %llu to %llu", static_cast<unsigned long long>(first_),
@@ -82,7 +82,7 @@ class RandomCases {
   bool Next() {
     if (alone_) {
       number_ = *alone_;
-      return played_++ == 0;
+      return begun_++ == 0;
     }
     if (old_ < failed_once_.size() && first_ == 0) {
       number_ = failed_once_[old_++];
@@ -91,7 +91,7 @@ class RandomCases {
     } else {
       return false;
     }
-    ++played_;
+    ++begun_;
     return true;
   }
   uint64_t number() const { return number_; }
@@ -99,7 +99,8 @@ class RandomCases {
   std::string command() const {
     return alone_name_ + "=" + std::to_string(number_);
   }
-  uint64_t played() const { return played_; }
+  // The cases so far.
+  uint64_t count() const { return begun_; }
   // True if a single case is run, for debugging.
   bool alone() const { return alone_.has_value(); }
 
@@ -126,7 +127,7 @@ class RandomCases {
   const std::vector<uint64_t> failed_once_;
   const double seconds_;
   const Clock::time_point begin_ = Clock::now();
-  uint64_t next_, number_ = 0, played_ = 0;
+  uint64_t next_, number_ = 0, begun_ = 0;
   size_t old_ = 0;  // the number of failed_once_ that were run
 };
 

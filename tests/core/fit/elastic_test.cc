@@ -670,7 +670,7 @@ Status FitOnce(Sequential* model) {
   return model->Fit(Points(203).Shuffle(3).Batch(40), Quiet(2)).status();
 }
 
-Trained Play(Program program, Collective* collective) {
+Trained RunProgram(Program program, Collective* collective) {
   const auto recompile = [&](Sequential* model) {
     model->Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
                    {Accuracy()}, Exact(collective));
@@ -697,7 +697,7 @@ TEST(ElasticTest, Joiner_OthersAreInALaterFit_IsRefused) {
   int refused = 0, died = 0;
   uint64_t undisturbed[4];
   for (int p = 0; p < 4; ++p) {
-    undisturbed[p] = Play(static_cast<Program>(p), nullptr).digest;
+    undisturbed[p] = RunProgram(static_cast<Program>(p), nullptr).digest;
   }
   for (unsigned seed = 0; seed < 2 * SeedCount() && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -712,14 +712,14 @@ TEST(ElasticTest, Joiner_OthersAreInALaterFit_IsRefused) {
       bool dead = false;
       if (w == victim) {
         ElasticCollective collective(&job, w, dies);
-        Play(program, &collective);
+        RunProgram(program, &collective);
         dead = collective.ended();
         died += dead;
       }
       if (w == victim && !dead) return;
       if (w == victim) job.Arrive(w);
       ElasticCollective collective(&job, w);
-      const Trained run = Play(program, &collective);
+      const Trained run = RunProgram(program, &collective);
       if (w == victim && run.status.code() == Code::kInvalidArgument) {
         ++refused;
         EXPECT_TRUE(
@@ -1041,7 +1041,7 @@ TEST(ElasticTest, Workers_AllMayDie_NoBitIsWrong) {
     for (std::thread& thread : threads) thread.join();
   }
   testing::internal::GetCapturedStderr();
-  EXPECT_GE(oks, cases.played() / 4);
+  EXPECT_GE(oks, cases.count() / 4);
 }
 
 // Records the weights at the last epoch's end, and those with which the fit

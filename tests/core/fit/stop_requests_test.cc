@@ -122,8 +122,8 @@ struct Ended {
 
 // Two epochs of five steps; where `short_data` the data end in the second.
 // `requests` are the ranks'; null: none.
-std::vector<Ended> Play(const std::vector<const Request*>& requests,
-                        bool validates, bool short_data) {
+std::vector<Ended> FitRanks(const std::vector<const Request*>& requests,
+                            bool validates, bool short_data) {
   const bool raises =
       std::any_of(requests.begin(), requests.end(), [](const Request* w) {
         return w != nullptr && w->what == What::kRaises;
@@ -166,8 +166,8 @@ TEST(StopRequestsTest, Request_AnyKindOnAnyRanks_AllLeaveAfterTheSameStep) {
   Ended undisturbed[2][2];
   for (const bool validates : {false, true}) {
     for (const bool short_data : {false, true}) {
-      undisturbed[validates][short_data] =
-          Play(std::vector<const Request*>(kRanks), validates, short_data)[0];
+      undisturbed[validates][short_data] = FitRanks(
+          std::vector<const Request*>(kRanks), validates, short_data)[0];
     }
   }
   RandomCases cases("RINGLET_STOPS", {}, /*part=*/1, /*share=*/0.5);
@@ -192,7 +192,7 @@ TEST(StopRequestsTest, Request_AnyKindOnAnyRanks_AllLeaveAfterTheSameStep) {
     const Ended& whole = undisturbed[validates][short_data];
     ASSERT_OK(whole.status);
 
-    const std::vector<Ended> ranks = Play(made, validates, short_data);
+    const std::vector<Ended> ranks = FitRanks(made, validates, short_data);
     const int64_t steps = ranks[0].steps;
     int64_t first = whole.steps;
     for (const Ended& rank : ranks) {

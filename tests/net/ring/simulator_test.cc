@@ -1,5 +1,5 @@
 // Whole jobs on a simulated network, one for each seed (random_cases.h).
-// RINGLET_SIM_SEED plays one and prints what happens in it.
+// RINGLET_SIM_SEED runs one and prints what happens in it.
 
 #include "simulator.h"
 
@@ -20,8 +20,8 @@ namespace {
 
 bool Has(const char* name) { return std::getenv(name) != nullptr; }
 
-void Play(sim::Options (*options_of)(uint64_t seed), const char* one,
-          uint64_t part) {
+void RunSeeds(sim::Options (*options_of)(uint64_t seed), const char* one,
+              uint64_t part) {
   RandomCases cases("RINGLET_SIM", {}, part, part == 1 ? 1 : 0.5, one);
   sim::Report all;
   while (cases.Next()) {
@@ -44,7 +44,7 @@ void Play(sim::Options (*options_of)(uint64_t seed), const char* one,
   std::printf(
       "%llu jobs: %lld events, %lld s of virtual time, %d faults, %d errors, "
       "%d new beginnings\n",
-      static_cast<unsigned long long>(cases.played()),
+      static_cast<unsigned long long>(cases.count()),
       static_cast<long long>(all.events),
       static_cast<long long>(all.virtual_nanos / 1000000000), all.faults,
       all.failures, all.reforms);
@@ -52,17 +52,17 @@ void Play(sim::Options (*options_of)(uint64_t seed), const char* one,
 
 TEST(SimulatorTest, Jobs_EverySeed_HaveNoViolation) {
   if (Has("RINGLET_SIM_LARGE_SEED") || Has("RINGLET_SIM_ELASTIC_SEED")) return;
-  Play(sim::OptionsOfSeed, "RINGLET_SIM_SEED", 1);
+  RunSeeds(sim::OptionsOfSeed, "RINGLET_SIM_SEED", 1);
 }
 
 // 17 to 100 workers, of which not every pair is linked.
 TEST(SimulatorTest, Jobs_LargeRings_HaveNoViolation) {
   if (Has("RINGLET_SIM_SEED") || Has("RINGLET_SIM_ELASTIC_SEED")) return;
-  Play(sim::LargeOptionsOfSeed, "RINGLET_SIM_LARGE_SEED", 32);
+  RunSeeds(sim::LargeOptionsOfSeed, "RINGLET_SIM_LARGE_SEED", 32);
 }
 
-void PlayElastic(bool large, const char* one, uint64_t part,
-                 std::vector<uint64_t> failed_once) {
+void RunElasticSeeds(bool large, const char* one, uint64_t part,
+                     std::vector<uint64_t> failed_once) {
   RandomCases cases("RINGLET_SIM", std::move(failed_once), part,
                     large ? 0.5 : 1, one);
   sim::ElasticReport all;
@@ -84,30 +84,31 @@ void PlayElastic(bool large, const char* one, uint64_t part,
   std::printf(
       "%llu elastic jobs: %lld events, %lld s of virtual time, %d views, %d "
       "sums, %d of them without all; %lld faults: %s\n",
-      static_cast<unsigned long long>(cases.played()),
+      static_cast<unsigned long long>(cases.count()),
       static_cast<long long>(all.events),
       static_cast<long long>(all.virtual_nanos / 1000000000), all.views,
       all.sums, all.partial, static_cast<long long>(all.faults.all()),
       all.faults.Text().c_str());
 }
 
-// The present workers continue. RINGLET_SIM_ELASTIC_SEED plays one.
+// The present workers continue. RINGLET_SIM_ELASTIC_SEED runs one.
 TEST(SimulatorTest, Jobs_ElasticRings_HaveNoViolation) {
   if (Has("RINGLET_SIM_SEED") || Has("RINGLET_SIM_LARGE_SEED")) return;
-  PlayElastic(/*large=*/false, "RINGLET_SIM_ELASTIC_SEED", 2, {1464, 2655971});
+  RunElasticSeeds(/*large=*/false, "RINGLET_SIM_ELASTIC_SEED", 2,
+                  {1464, 2655971});
 }
 
-// 17 to 64 workers. RINGLET_SIM_LARGE_ELASTIC_SEED plays one.
+// 17 to 64 workers. RINGLET_SIM_LARGE_ELASTIC_SEED runs one.
 TEST(SimulatorTest, Jobs_LargeElasticRings_HaveNoViolation) {
   const char* const kOne = "RINGLET_SIM_LARGE_ELASTIC_SEED";
   if (Has("RINGLET_SIM_SEED") || Has("RINGLET_SIM_LARGE_SEED") ||
       Has("RINGLET_SIM_ELASTIC_SEED")) {
     return;
   }
-  PlayElastic(/*large=*/true, kOne, 128, {});
+  RunElasticSeeds(/*large=*/true, kOne, 128, {});
 }
 
-// Without it a failing seed could not be played again. Handshakes of sealed
+// Without it a failing seed could not be run again. Handshakes of sealed
 // jobs draw their keys from the system, so the bytes of these differ.
 TEST(SimulatorTest, Trace_SameSeed_IsTheSameByteForByte) {
   std::set<uint32_t> traces;

@@ -1,5 +1,5 @@
 // Whole jobs that train on a simulated network, one for each seed.
-// A fifth of RINGLET_SIM_SEEDS are played; RINGLET_SIM_TRAINING_SEED plays one
+// A fifth of RINGLET_SIM_SEEDS are run; RINGLET_SIM_TRAINING_SEED runs one
 // and prints what happens in it.
 
 #include "training_simulator.h"
@@ -41,7 +41,7 @@ TEST(TrainingSimulatorTest, Training_EverySeed_HasTheBitsOfAnUndisturbedRun) {
       "%llu jobs: %lld events, %lld s of virtual time, %d views, %d steps, %d "
       "workers done, %d resumed from backups, %d named for wrong numbers, %d "
       "alone with them; %lld faults: %s\n",
-      static_cast<unsigned long long>(cases.played()),
+      static_cast<unsigned long long>(cases.count()),
       static_cast<long long>(all.events),
       static_cast<long long>(all.virtual_nanos / 1000000000), all.views,
       all.steps, all.finished, all.resumed, all.named, all.alone,

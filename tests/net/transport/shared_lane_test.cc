@@ -137,7 +137,7 @@ TEST(SharedLaneTest, Counts_Hostile_TouchNoOtherMemory) {
       lane.WriterWaits();
     }
   }
-  EXPECT_GE(refused, cases.played() / 4);
+  EXPECT_GE(refused, cases.count() / 4);
 }
 
 // Sleeps until it is woken.
