@@ -133,8 +133,8 @@ TEST(AutoStepsTest, Backup_StepsChosen_KeepsTheirNumber) {
 TEST(AutoStepsTest, Joiner_StepsChosen_TakesTheirNumber) {
   ElasticJob elastic;
   std::vector<Trained> last(3);
-  const auto live = [&](int worker, int dies) {
-    ElasticCollective collective(&elastic, worker, dies);
+  const auto live = [&](int worker, int last_call) {
+    ElasticCollective collective(&elastic, worker, last_call);
     last[static_cast<size_t>(worker)] = Train(kAuto, &collective);
   };
   RunWorkers(&elastic, 3, [&](int worker) {
@@ -156,14 +156,14 @@ TEST(AutoStepsTest, Joiner_StepsChosen_TakesTheirNumber) {
 TEST(AutoStepsTest, Scheduler_LossInTheFirstRound_SetsTheRateOnce) {
   std::vector<float> weights[3];
   int64_t steps = kAuto;
-  const auto train = [&](int worker, Collective* collective, bool dies) {
+  const auto train = [&](int worker, Collective* collective, bool is_lost) {
     CompileOptions options(collective);
     options.replicas = 4;
     options.local.steps = collective == nullptr ? steps : kAuto;
     const auto model = TinyModel(Adam(0.01f), /*dropout=*/0.1f, options);
     const auto sees = std::make_shared<Sees>();
     sees->begins = [=](FitState& fit) {
-      if (!dies || fit.step > 0) return;
+      if (!is_lost || fit.step > 0) return;
       static_cast<ElasticCollective*>(collective)->EndInNextCall();
     };
     FitOptions fit = Quiet(1);
@@ -171,7 +171,7 @@ TEST(AutoStepsTest, Scheduler_LossInTheFirstRound_SetsTheRateOnce) {
         LearningRateScheduler([](int64_t, float rate) { return rate / 2; }),
         sees};
     const auto history = model->Fit(Points(1600).Shuffle(5).Batch(16), fit);
-    EXPECT_EQ(history.ok(), !dies) << history.status().message();
+    EXPECT_EQ(history.ok(), !is_lost) << history.status().message();
     weights[worker] = WeightsOf(model.get());
     if (worker == 1) steps = sees->steps;
   };

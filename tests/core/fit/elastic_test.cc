@@ -185,16 +185,16 @@ void ExpectReplicasFollowSpeed(int64_t local_steps) {
   };
   const Whole alone = train(nullptr, 0);
   ASSERT_NE(alone.digest, 0u);
-  for (const int dies : {kNever, 300}) {
-    SCOPED_TRACE("call " + std::to_string(dies));
+  for (const int last_call : {kNever, 300}) {
+    SCOPED_TRACE("call " + std::to_string(last_call));
     ElasticJob job;
     Whole workers[3];
     RunWorkers(&job, 3, [&](int w) {
-      ElasticCollective collective(&job, w, w == 2 ? dies : kNever);
+      ElasticCollective collective(&job, w, w == 2 ? last_call : kNever);
       workers[w] = train(&collective, w == 1 ? 8 : 2);
     });
     for (const int w : {0, 1, 2}) {
-      if (w == 2 && dies < 1000) continue;
+      if (w == 2 && last_call < 1000) continue;
       SCOPED_TRACE("worker " + std::to_string(w));
       EXPECT_EQ(workers[w].digest, alone.digest);
       EXPECT_EQ(workers[w].loss, alone.loss);
@@ -219,12 +219,12 @@ TEST(ElasticTest, Assignment_SlowWorkerInRounds_FollowsSpeeds) {
 // others begin with one and the same model.
 TEST(ElasticTest, Compile_FirstWorkerIsLost_OthersBeginWithOneModel) {
   for (const bool own_weights : {false, true}) {
-    for (int dies = 1; dies < 40 && !HasFailure(); ++dies) {
-      SCOPED_TRACE("call " + std::to_string(dies));
+    for (int last_call = 1; last_call < 40 && !HasFailure(); ++last_call) {
+      SCOPED_TRACE("call " + std::to_string(last_call));
       ElasticJob job;
       uint64_t digests[3] = {};
       RunWorkers(&job, 3, [&](int w) {
-        ElasticCollective collective(&job, w, w == 0 ? dies : kNever);
+        ElasticCollective collective(&job, w, w == 0 ? last_call : kNever);
         Sequential model(
             {Input({2}), Dense(16, kRelu), Dropout(0.2f), Dense(3)});
         if (own_weights) {
@@ -390,13 +390,13 @@ class CountsEnds final : public Callback {
 // the run continues.
 TEST(ElasticTest, Loss_InACallbackAtAStepsEnd_CostsNoStep) {
   for (const int64_t local_steps : {0, 2}) {
-    for (int dies = 1; dies < 200 && !HasFailure(); ++dies) {
-      if (!RunsCase(dies)) continue;
+    for (int last_call = 1; last_call < 200 && !HasFailure(); ++last_call) {
+      if (!RunsCase(last_call)) continue;
       SCOPED_TRACE("rounds of " + std::to_string(local_steps) + ", call " +
-                   std::to_string(dies));
+                   std::to_string(last_call));
       ElasticJob job;
       RunWorkers(&job, 3, [&](int w) {
-        ElasticCollective collective(&job, w, w == 1 ? dies : kNever);
+        ElasticCollective collective(&job, w, w == 1 ? last_call : kNever);
         const auto counts = std::make_shared<CountsEnds>();
         FitOptions fit = Quiet(3);
         fit.cross_check = false;
@@ -510,7 +510,7 @@ class FailsToBegin final : public Callback {
   const Wrong wrong_;
 };
 
-Status ComeWith(Wrong wrong, ElasticCollective* collective) {
+Status JoinWith(Wrong wrong, ElasticCollective* collective) {
   if (wrong == Wrong::kGivesUp) {
     const Status status = InvalidArgument("no data");
     collective->Abort(status);
@@ -555,19 +555,19 @@ TEST(ElasticTest, Joiner_AnotherModel_EndsAlone) {
     const auto wrong =
         static_cast<Wrong>(seed % static_cast<unsigned>(Wrong::kCount));
     const int workers = 2 + static_cast<int>(random() % 3);
-    const int comer = static_cast<int>(random() % 4) % workers;
+    const int joiner = static_cast<int>(random() % 4) % workers;
     const int64_t at = 1 + random() % 13;
     ElasticJob job;
     for (int w = 0; w < workers; ++w) {
-      if (w != comer) job.Arrive(w);
+      if (w != joiner) job.Arrive(w);
     }
     std::atomic<bool> called{false};
     RunThreads(workers, [&](int w) {
-      if (w == comer) {
+      if (w == joiner) {
         while (!called) std::this_thread::yield();
         job.Arrive(w);
         ElasticCollective collective(&job, w);
-        const Status status = ComeWith(wrong, &collective);
+        const Status status = JoinWith(wrong, &collective);
         EXPECT_TRUE(Contains(status, SaysOf(wrong)));
         return;
       }
@@ -705,13 +705,13 @@ TEST(ElasticTest, Joiner_OthersAreInALaterFit_IsRefused) {
     const auto program = static_cast<Program>(seed % 4);
     const int workers = 2 + static_cast<int>(random() % 3);
     const int victim = random() % 2 == 0 ? 0 : workers - 1;
-    const int dies = 1 + static_cast<int>(random() % 220);
+    const int last_call = 1 + static_cast<int>(random() % 220);
     const uint64_t whole = undisturbed[seed % 4];
     ElasticJob job;
     RunWorkers(&job, workers, [&](int w) {
       bool dead = false;
       if (w == victim) {
-        ElasticCollective collective(&job, w, dies);
+        ElasticCollective collective(&job, w, last_call);
         RunProgram(program, &collective);
         dead = collective.ended();
         died += dead;
@@ -758,12 +758,12 @@ TEST(ElasticTest, Compile_ResultDependsOnTheWorkers_IsRefused) {
 TEST(ElasticTest, Joiner_DonorLostInTheTransfer_HasRightBitsOrEnds) {
   testing::internal::CaptureStderr();
   ASSERT_TRUE(Undisturbed().status.ok());
-  for (int dies = 1; dies <= 60; ++dies) {
+  for (int last_call = 1; last_call <= 60; ++last_call) {
     ElasticJob job;
     job.Arrive(0);
     std::atomic<bool> called{false};
     Trained run;
-    std::thread comer([&] {
+    std::thread joiner([&] {
       while (!called) std::this_thread::yield();
       job.Arrive(1);
       ElasticCollective collective(&job, 1);
@@ -778,15 +778,15 @@ TEST(ElasticTest, Joiner_DonorLostInTheTransfer_HasRightBitsOrEnds) {
           5,
           [&](FitState&) {
             called = true;
-            collective.EndAfterReform(dies);
+            collective.EndAfterReform(last_call);
             while (!job.has_joiner()) std::this_thread::yield();
           },
           false)};
       Train(Exact(&collective), options);
     }
-    comer.join();
+    joiner.join();
     if (run.status.ok()) {
-      EXPECT_EQ(run.digest, Undisturbed().digest) << dies;
+      EXPECT_EQ(run.digest, Undisturbed().digest) << last_call;
     }
   }
   testing::internal::GetCapturedStderr();
@@ -841,21 +841,21 @@ TEST(ElasticTest, Joiner_AnotherModelAndALoss_EndsAlone) {
   testing::internal::CaptureStderr();
   for (const Wrong wrong : {Wrong::kEpochs, Wrong::kSetup, Wrong::kRate}) {
     for (int run_of = 0; run_of < 40; ++run_of) {
-      const int comer = run_of % 2 == 0 ? 0 : 2;
-      const int dies = 1 + run_of / 2;
+      const int joiner = run_of % 2 == 0 ? 0 : 2;
+      const int last_call = 1 + run_of / 2;
       ElasticJob job;
-      const int victim = comer == 0 ? 2 : 0;
+      const int victim = joiner == 0 ? 2 : 0;
       for (int w = 0; w < 3; ++w) {
-        if (w != comer) job.Arrive(w);
+        if (w != joiner) job.Arrive(w);
       }
       std::atomic<bool> called{false};
       Trained run;
       RunThreads(3, [&](int w) {
-        if (w == comer) {
+        if (w == joiner) {
           while (!called) std::this_thread::yield();
           job.Arrive(w);
           ElasticCollective collective(&job, w);
-          ComeWith(wrong, &collective).IgnoreError();
+          JoinWith(wrong, &collective).IgnoreError();
           return;
         }
         ElasticCollective collective(&job, w);
@@ -864,7 +864,7 @@ TEST(ElasticTest, Joiner_AnotherModelAndALoss_EndsAlone) {
             5,
             [&](FitState&) {
               called = true;
-              if (w == victim) collective.EndAfterReform(dies);
+              if (w == victim) collective.EndAfterReform(last_call);
               while (!job.has_joiner()) std::this_thread::yield();
             },
             false)};
@@ -872,8 +872,8 @@ TEST(ElasticTest, Joiner_AnotherModelAndALoss_EndsAlone) {
         if (w == 1) run = r;
       });
       EXPECT_TRUE(run.status.ok())
-          << comer << " " << dies << " " << run.status.message();
-      EXPECT_EQ(run.digest, Undisturbed().digest) << comer << " " << dies;
+          << joiner << " " << last_call << " " << run.status.message();
+      EXPECT_EQ(run.digest, Undisturbed().digest) << joiner << " " << last_call;
     }
   }
   testing::internal::GetCapturedStderr();
@@ -895,7 +895,7 @@ TEST(ElasticTest, Joiner_OneOfTwoGivesUp_EndsAlone) {
           ElasticCollective collective(&job, w);
           if (w == bad) {
             while (!good_comes) std::this_thread::yield();
-            ComeWith(Wrong::kGivesUp, &collective).IgnoreError();
+            JoinWith(Wrong::kGivesUp, &collective).IgnoreError();
           } else {
             FitOptions o = Quiet(3);
             o.callbacks = {std::make_shared<AtStep>(-1, nullptr, false)};
@@ -946,7 +946,7 @@ TEST(ElasticTest, Joiner_DonorLostAfterTheTransfer_HasTheWholeState) {
       while (!bad && !ends) std::this_thread::yield();
       if (!bad) return;
       ElasticCollective collective(&job, 2);
-      ComeWith(Wrong::kGivesUp, &collective).IgnoreError();
+      JoinWith(Wrong::kGivesUp, &collective).IgnoreError();
     });
     {
       ElasticCollective collective(&job, 0);
@@ -1013,15 +1013,15 @@ TEST(ElasticTest, Workers_AllMayDie_NoBitIsWrong) {
         std::mt19937 r(own);
         for (;;) {
           const bool short_life = r() % 2;
-          const int dies =
+          const int last_call =
               lives-- > 0 ? 1 + static_cast<int>(r() % (short_life ? 60 : 400))
                           : kNever;
           job.Arrive(w);
-          ElasticCollective collective(&job, w, dies);
+          ElasticCollective collective(&job, w, last_call);
           const bool wrong = r() % 8 == 0 && lives > 0 && lives < 3;
           if (wrong) {
             const auto what = static_cast<Wrong>(r() % 8);
-            ComeWith(what, &collective).IgnoreError();
+            JoinWith(what, &collective).IgnoreError();
             continue;
           }
           FitOptions o = Quiet(3);
@@ -1048,7 +1048,7 @@ TEST(ElasticTest, Workers_AllMayDie_NoBitIsWrong) {
 // begins again after a loss. If `dies`, its worker ends as the fit ends.
 class NotesWeights final : public Callback {
  public:
-  explicit NotesWeights(ElasticCollective* dies) : dies_(dies) {}
+  explicit NotesWeights(ElasticCollective* lost) : lost_(lost) {}
   const char* name() const override { return "notes_weights"; }
   Status OnSavePoint(FitState& fit, bool epoch_ended) override {
     if (epoch_ended) trained = WeightsOf(fit.model);
@@ -1060,13 +1060,13 @@ class NotesWeights final : public Callback {
   }
   Status OnTrainEnd(FitState& fit, const Logs&) override {
     result = WeightsOf(fit.model);
-    if (dies_ != nullptr) dies_->EndInNextCall();
+    if (lost_ != nullptr) lost_->EndInNextCall();
     return Status();
   }
   std::vector<float> trained, again, result;
 
  private:
-  ElasticCollective* const dies_;
+  ElasticCollective* const lost_;
 };
 
 // use_ema replaces the weights by their averages before the last barrier. When

@@ -477,8 +477,8 @@ TEST(FederatedTest, OwnExamples_WorkersLeaveAndReturn_GiveTheSimulatedBits) {
   std::mutex mutex;
   Rounds rounds;
   std::vector<Trained> last(4);
-  const auto live = [&](int worker, int dies) {
-    ElasticCollective collective(&elastic, worker, dies);
+  const auto live = [&](int worker, int last_call) {
+    ElasticCollective collective(&elastic, worker, last_call);
     Job own = job;
     const Dataset data = Dataset(Points(sizes[worker], 20 + worker).source())
                              .AutoShard(AutoShardPolicy::kOff)

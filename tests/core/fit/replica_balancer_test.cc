@@ -25,16 +25,16 @@ namespace {
 
 class AfterStep final : public Callback {
  public:
-  explicit AfterStep(std::function<void(FitState&)> act)
-      : act_(std::move(act)) {}
+  explicit AfterStep(std::function<void(FitState&)> callback)
+      : callback_(std::move(callback)) {}
   const char* name() const override { return "after step"; }
   Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
-    act_(fit);
+    callback_(fit);
     return Status();
   }
 
  private:
-  const std::function<void(FitState&)> act_;
+  const std::function<void(FitState&)> callback_;
 };
 
 // Runs `work` on two workers of a job at the same time. The process of worker 0
@@ -451,15 +451,16 @@ TEST(ReplicaBalancerTest, EvaluateOrPredict_AfterAFailedReform_ReportsTheLoss) {
 
 class OnEnd final : public Callback {
  public:
-  explicit OnEnd(std::function<void()> act) : act_(std::move(act)) {}
+  explicit OnEnd(std::function<void()> callback)
+      : callback_(std::move(callback)) {}
   const char* name() const override { return "at the end"; }
   Status OnTrainEnd(FitState&, const Logs&) override {
-    act_();
+    callback_();
     return Status();
   }
 
  private:
-  const std::function<void()> act_;
+  const std::function<void()> callback_;
 };
 
 // No step follows, so there is no assignment to print.

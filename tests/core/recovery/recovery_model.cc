@@ -31,7 +31,7 @@ struct Worker {
   std::array<int, kMost> met = {};
 };
 
-struct World {
+struct JobState {
   std::array<Worker, kMost> workers;
   Mask part = 0;  // the workers on one side of the network
   int crashes = 0, partitions = 0, restarts = 0;
@@ -79,7 +79,7 @@ class Search {
   explicit Search(const Space& space) : space_(space) {}
 
   Visit Run() {
-    World start;
+    JobState start;
     start.crashes = space_.crashes;
     start.partitions = space_.partitions;
     start.restarts = space_.restarts;
@@ -88,19 +88,19 @@ class Search {
     Reach(start);
     const bool stops = space_.mistake != Mistake::kNone;
     while (!todo_.empty() && !(stops && visit_.wrong > 0)) {
-      const World world = todo_.back();
+      const JobState job = todo_.back();
       todo_.pop_back();
-      Expand(world);
+      Expand(job);
     }
     return visit_;
   }
 
  private:
-  static Worker& At(World* world, int w) {
-    return world->workers[static_cast<size_t>(w)];
+  static Worker& At(JobState* job, int w) {
+    return job->workers[static_cast<size_t>(w)];
   }
-  static const Worker& At(const World& world, int w) {
-    return world.workers[static_cast<size_t>(w)];
+  static const Worker& At(const JobState& job, int w) {
+    return job.workers[static_cast<size_t>(w)];
   }
   Mask All() const { return BitOf(space_.workers) - 1; }
   std::vector<int> MembersOf(Mask mask) const {
@@ -116,11 +116,11 @@ class Search {
   }
 
   // Visits a state once. These properties hold in every state:
-  void Reach(const World& world) {
-    if (!seen_.insert(world.Hash(space_.workers)).second) return;
+  void Reach(const JobState& job) {
+    if (!seen_.insert(job.Hash(space_.workers)).second) return;
     ++visit_.states;
     for (int w = 0; w < space_.workers; ++w) {
-      const Worker& worker = At(world, w);
+      const Worker& worker = At(job, w);
       if (!worker.alive) continue;
       const bool counts =
           (worker.state.progress().contributors & BitOf(space_.faulty)) != 0;
@@ -131,49 +131,49 @@ class Search {
         Wrong("a state has a wrong contribution and not its contributor");
       }
     }
-    todo_.push_back(world);
+    todo_.push_back(job);
   }
 
-  void Expand(const World& world) {
-    if (!world.was_wrong) {
-      World next = world;
+  void Expand(const JobState& job) {
+    if (!job.was_wrong) {
+      JobState next = job;
       next.computes_wrong = next.was_wrong = true;
       Reach(next);
     }
     for (int w = 0; w < space_.workers; ++w) {
-      if (At(world, w).alive && world.crashes > 0) Reach(Crashed(world, w));
-      if (!At(world, w).alive && world.restarts > 0) Restart(world, w);
+      if (At(job, w).alive && job.crashes > 0) Reach(Crashed(job, w));
+      if (!At(job, w).alive && job.restarts > 0) Restart(job, w);
     }
-    if (world.partitions > 0) {
+    if (job.partitions > 0) {
       for (Mask part = 1; part <= All(); part += 2) {
-        if (part == world.part) continue;
-        World next = world;
+        if (part == job.part) continue;
+        JobState next = job;
         next.part = part;
         --next.partitions;
         Reach(next);
       }
     }
-    for (const Mask side : {world.part, All() & ~world.part}) {
+    for (const Mask side : {job.part, All() & ~job.part}) {
       Mask group = 0;
       for (const int w : MembersOf(side)) {
-        if (At(world, w).alive) group |= BitOf(w);
+        if (At(job, w).alive) group |= BitOf(w);
       }
-      if (group != 0) Advance(world, group);
+      if (group != 0) Advance(job, group);
     }
   }
 
-  static World Crashed(const World& world, int w) {
-    World next = world;
+  static JobState Crashed(const JobState& job, int w) {
+    JobState next = job;
     --next.crashes;
     At(&next, w).alive = false;
     return next;
   }
 
   // A machine that computes wrong may have been repaired meanwhile.
-  void Restart(const World& world, int w) {
-    World next = world;
+  void Restart(const JobState& job, int w) {
+    JobState next = job;
     --next.restarts;
-    const int incarnation = At(world, w).incarnation + 1;
+    const int incarnation = At(job, w).incarnation + 1;
     At(&next, w) = Worker();
     At(&next, w).incarnation = incarnation;
     Reach(next);
@@ -183,33 +183,34 @@ class Search {
   }
 
   // Applies the next events of a group of workers that reach each other.
-  void Advance(const World& world, Mask group) {
+  void Advance(const JobState& job, Mask group) {
     const std::vector<int> members = MembersOf(group);
     const bool forms = std::any_of(members.begin(), members.end(), [&](int w) {
-      return At(world, w).view != group || !At(world, w).state.valid();
+      return At(job, w).view != group || !At(job, w).state.valid();
     });
-    if (forms) return FormView(world, group);
-    if (!At(world, members[0]).checked) return Check(world, members);
-    if (At(world, members[0]).state.progress().step < space_.steps) {
-      return Step(world, members);
+    if (forms) return FormView(job, group);
+    if (!At(job, members[0]).checked) return Check(job, members);
+    if (At(job, members[0]).state.progress().step < space_.steps) {
+      return Step(job, members);
     }
-    End(world, members);
+    End(job, members);
   }
 
-  // `act` makes `next` of `world` for the members in `done`. It is done by all;
+  // `apply` makes `next` of `job` for the members in `done`. It is done by all;
   // or one crashes, and any subset of the others has done it.
-  template <typename Act>
-  void Branch(const World& world, const std::vector<int>& members, Act act) {
-    World next = world;
-    act(&next, members);
+  template <typename Apply>
+  void Branch(const JobState& job, const std::vector<int>& members,
+              Apply apply) {
+    JobState next = job;
+    apply(&next, members);
     Reach(next);
-    if (world.crashes == 0) return;
-    for (const int dies : members) {
-      const Mask others = MaskOf(members) & ~BitOf(dies);
+    if (job.crashes == 0) return;
+    for (const int lost : members) {
+      const Mask others = MaskOf(members) & ~BitOf(lost);
       for (Mask done = others;; done = (done - 1) & others) {
-        World cut = world;
-        act(&cut, MembersOf(done));
-        if (At(cut, dies).alive) Reach(Crashed(cut, dies));
+        JobState cut = job;
+        apply(&cut, MembersOf(done));
+        if (At(cut, lost).alive) Reach(Crashed(cut, lost));
         if (done == 0) break;
       }
     }
@@ -236,13 +237,13 @@ class Search {
     return 2 * step + (wrong ? 1 : 0);
   }
 
-  void EnterView(World* world, Mask group, int w) const {
-    Worker& worker = At(world, w);
+  void EnterView(JobState* job, Mask group, int w) const {
+    Worker& worker = At(job, w);
     Mask staying = 0;
     for (int k = 0; k < space_.workers; ++k) {
       const bool member = (group & BitOf(k)) != 0;
       int& met = worker.met[static_cast<size_t>(k)];
-      const int incarnation = member ? At(*world, k).incarnation : 0;
+      const int incarnation = member ? At(*job, k).incarnation : 0;
       const bool same = space_.mistake == Mistake::kSameNumber
                             ? member
                             : incarnation == met && member;
@@ -259,43 +260,44 @@ class Search {
     worker.checked = false;
   }
 
-  void FormView(const World& before, Mask group) {
-    World world = before;
+  void FormView(const JobState& before, Mask group) {
+    JobState job = before;
     const std::vector<int> members = MembersOf(group);
     std::vector<StateSummary> all;
     if (space_.mistake == Mistake::kLateRollback) {
-      for (const int w : members) all.push_back(Summarize(At(world, w)));
+      for (const int w : members) all.push_back(Summarize(At(job, w)));
     }
-    for (const int w : members) EnterView(&world, group, w);
+    for (const int w : members) EnterView(&job, group, w);
     if (all.empty()) {
-      for (const int w : members) all.push_back(Summarize(At(world, w)));
+      for (const int w : members) all.push_back(Summarize(At(job, w)));
     }
     int first, second;
     if (FindConflict(all, &first, &second)) return Stop();
     const int donor = ChooseDonor(all);
-    if (donor < 0) return StartOrStop(world, members, group);
-    Transfer(world, group, members, all, donor);
+    if (donor < 0) return StartOrStop(job, members, group);
+    Transfer(job, group, members, all, donor);
   }
 
-  void StartOrStop(World world, const std::vector<int>& members, Mask group) {
+  void StartOrStop(JobState job, const std::vector<int>& members, Mask group) {
     for (const int w : members) {
-      if (At(world, w).has_trained) return Stop();
+      if (At(job, w).has_trained) return Stop();
     }
     for (const int w : members) {
-      Worker& worker = At(&world, w);
+      Worker& worker = At(&job, w);
       worker.state.Start(0);
       worker.wrong = false;
       worker.has_trained = true;
       worker.view = group;
     }
-    Reach(world);
+    Reach(job);
   }
 
-  void Transfer(const World& world, Mask group, const std::vector<int>& members,
+  void Transfer(const JobState& job, Mask group,
+                const std::vector<int>& members,
                 const std::vector<StateSummary>& all, int donor) {
     const StateSummary& given = all[static_cast<size_t>(donor)];
     const bool wrong = (given.digest & 1) != 0;
-    Branch(world, members, [&](World* next, const std::vector<int>& done) {
+    Branch(job, members, [&](JobState* next, const std::vector<int>& done) {
       for (size_t r = 0; r < members.size(); ++r) {
         const int w = members[r];
         Worker& worker = At(next, w);
@@ -315,16 +317,16 @@ class Search {
     });
   }
 
-  void Check(const World& world, const std::vector<int>& members) {
+  void Check(const JobState& job, const std::vector<int>& members) {
     std::vector<Findings> all;
     for (const int w : members) {
-      const Worker& worker = At(world, w);
-      const bool computes_wrong = w == space_.faulty && world.computes_wrong;
+      const Worker& worker = At(job, w);
+      const bool computes_wrong = w == space_.faulty && job.computes_wrong;
       all.push_back({DigestOf(worker.state.progress().step, worker.wrong),
                      computes_wrong ? 1 : 0});
     }
     const Vote vote = TakeVote(all);
-    Branch(world, members, [&](World* next, const std::vector<int>& done) {
+    Branch(job, members, [&](JobState* next, const std::vector<int>& done) {
       for (const int w : done) {
         Worker& worker = At(next, w);
         const auto rank =
@@ -339,10 +341,10 @@ class Search {
     });
   }
 
-  void Step(const World& world, const std::vector<int>& members) {
+  void Step(const JobState& job, const std::vector<int>& members) {
     const bool wrong =
-        world.computes_wrong && (MaskOf(members) & BitOf(space_.faulty)) != 0;
-    Branch(world, members, [&](World* next, const std::vector<int>& done) {
+        job.computes_wrong && (MaskOf(members) & BitOf(space_.faulty)) != 0;
+    Branch(job, members, [&](JobState* next, const std::vector<int>& done) {
       for (const int w : done) {
         Worker& worker = At(next, w);
         const int64_t step = worker.state.progress().step + 1;
@@ -354,8 +356,8 @@ class Search {
     });
   }
 
-  void End(const World& world, const std::vector<int>& members) {
-    if (!At(world, members[0]).wrong) {
+  void End(const JobState& job, const std::vector<int>& members) {
+    if (!At(job, members[0]).wrong) {
       ++visit_.right_ends;
     } else if (members.size() == 1 && members[0] == space_.faulty) {
       ++visit_.faulty_alone;
@@ -367,7 +369,7 @@ class Search {
   void Stop() { ++visit_.stopped; }
 
   const Space space_;
-  std::vector<World> todo_;
+  std::vector<JobState> todo_;
   std::unordered_set<uint64_t> seen_;
   Visit visit_;
 };

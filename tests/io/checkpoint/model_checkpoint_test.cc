@@ -873,12 +873,12 @@ TEST(ModelCheckpointTest, Save_SeveralWorkers_OnlyTheChiefWrites) {
 // The other worker is lost in any call of the run, also in one of the save. The
 // save is then made at the end of the next step.
 TEST(ModelCheckpointTest, Save_WorkerLostInAnyCall_IsStillMade) {
-  for (int dies = 1; dies < 80; ++dies) {
-    SCOPED_TRACE(dies);
+  for (int last_call = 1; last_call < 80; ++last_call) {
+    SCOPED_TRACE(last_call);
     ElasticJob job;
     SimulatedFileSystem files[2];
     RunWorkers(&job, 2, [&](int w) {
-      ElasticCollective collective(&job, w, w == 1 ? dies : kNever);
+      ElasticCollective collective(&job, w, w == 1 ? last_call : kNever);
       CompileOptions elastic = ExactSums(&collective, 2);
       auto model = TinyModel(SGD(0.1f), 0, elastic);
       ModelCheckpointOptions options;

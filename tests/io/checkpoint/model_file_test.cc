@@ -375,13 +375,14 @@ Ended TrainLoaded(Form form, const std::string& path, Collective* collective) {
   return end;
 }
 
-// A worker that ends in its call number `dies` (0: in none), and joins again if
-// it `returns`.
+// A worker that ends in its call number `last_call` (0: in none), and joins
+// again if it `returns`.
 void RunWorker(Form form, const std::string& path, ElasticJob* job, int worker,
-               int dies, bool returns, Ended* end, bool* died) {
-  for (;; dies = 0) {
+               int last_call, bool returns, Ended* end, bool* died) {
+  for (;; last_call = 0) {
     job->Arrive(worker);
-    ElasticCollective collective(job, worker, dies == 0 ? kNever : dies);
+    ElasticCollective collective(job, worker,
+                                 last_call == 0 ? kNever : last_call);
     *end = TrainLoaded(form, path, &collective);
     *died |= collective.ended();
     if (collective.ended() && !returns) return;
@@ -414,18 +415,18 @@ TEST_P(LoadedByAJobTest, Fit_WorkerLostInAnyCall_EndsWithTheSameBits) {
   for (const Case c : {Case{true, true}, {false, true}, {false, false}}) {
     for (const int mortal : {0, 2}) {
       bool died = true;
-      for (int dies = 1; died && !HasFailure(); ++dies) {
-        if (!RunsCase(dies)) continue;
+      for (int last_call = 1; died && !HasFailure(); ++last_call) {
+        if (!RunsCase(last_call)) continue;
         SCOPED_TRACE(testing::Message()
                      << "waits " << c.waits << ", returns " << c.returns
-                     << ", worker " << mortal << ", call " << dies);
+                     << ", worker " << mortal << ", call " << last_call);
         died = false;
         ElasticJob job(c.waits);
         for (int w = 0; w < 3; ++w) job.Arrive(w);
         Ended ends[3];
         bool others_died = false;
         RunThreads(3, [&](int w) {
-          RunWorker(GetParam(), path, &job, w, w == mortal ? dies : 0,
+          RunWorker(GetParam(), path, &job, w, w == mortal ? last_call : 0,
                     c.returns, &ends[w], w == mortal ? &died : &others_died);
         });
         for (int w = 0; w < 3; ++w) {

@@ -302,9 +302,8 @@ TEST_F(RingProcessTest, Job_EndsNormally_NoWorkerFails) {
   EXPECT_NE(digest, "");
 }
 
-// Three workers, each with an option for its transport, and the number of shared
-// segments
-// of each.
+// The options of three workers for their transports, and how many segments each
+// shares.
 struct Transports {
   const char* of[3];
   int segments[3];
