@@ -4,6 +4,7 @@
 #ifndef RINGLET_TESTS_SUPPORT_WORK_CLOCK_H_
 #define RINGLET_TESTS_SUPPORT_WORK_CLOCK_H_
 
+#include "nanoseconds.h"
 #include "ringlet/collective.h"
 
 namespace ringlet {
@@ -16,7 +17,7 @@ class WorkClock final : public Clock {
     return &clock;
   }
   static void Pass(int64_t nanos) { Now() += nanos; }
-  static void PassMillis(int64_t millis) { Pass(millis * 1000000); }
+  static void PassMillis(int64_t millis) { Pass(millis * kMs); }
 
   int64_t MonotonicNanos() override { return Now(); }
   int64_t WallNanos() override { return Now(); }

@@ -8,13 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "../../support/nanoseconds.h"
 #include "core/base/solo_collective.h"
 #include "core/exchange/worker_throughput.h"
 
 namespace ringlet {
 namespace {
-
-constexpr int64_t kMs = 1000000;
 
 TEST(ReplicaAssignmentTest, Assignment_NoTimesYet_IsEven) {
   EXPECT_EQ(ReplicaAssignment(3, 8).ToString(), "2, 3, 3");

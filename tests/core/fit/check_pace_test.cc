@@ -2,13 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "../../support/nanoseconds.h"
 #include "../../support/tiny_model.h"
 #include "ringlet/fit.h"
 
 namespace ringlet {
 namespace {
-
-constexpr int64_t kMs = 1000000;
 
 int64_t Chosen(int64_t step, int64_t check) {
   CheckPace pace;

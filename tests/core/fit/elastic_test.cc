@@ -1045,7 +1045,7 @@ TEST(ElasticTest, Workers_AllMayDie_NoBitIsWrong) {
 }
 
 // Records the weights at the last epoch's end, and those with which the fit
-// begins again after a loss. If `dies`, its worker ends as the fit ends.
+// begins again after a loss. The worker of `lost` ends as the fit ends.
 class NotesWeights final : public Callback {
  public:
   explicit NotesWeights(ElasticCollective* lost) : lost_(lost) {}

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "../../support/nanoseconds.h"
 #include "net/collective/topology.h"
 
 namespace ringlet {
 namespace {
 
-constexpr int64_t kMs = 1000000;
 constexpr int64_t kTimeout = 1000 * kMs;
 
 // Rank 0 of four, timeout 1 s, ticks when told.

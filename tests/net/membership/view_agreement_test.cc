@@ -13,12 +13,12 @@
 #include <utility>
 #include <vector>
 
+#include "../../support/nanoseconds.h"
 #include "../../support/random_cases.h"
 
 namespace ringlet {
 namespace {
 
-constexpr int64_t kMs = 1000000;
 constexpr int64_t kT = 1000 * kMs;
 
 ViewAgreement::Options OptionsOf(int worker, int size, int min_workers) {

@@ -20,13 +20,12 @@
 #include <string>
 #include <vector>
 
+#include "../../support/nanoseconds.h"
 #include "net/transport/byte_stream.h"
 #include "net/transport/endpoint_list.h"
 
 namespace ringlet {
 namespace sim {
-
-constexpr int64_t kMs = 1000000;
 
 class SimStream;
 

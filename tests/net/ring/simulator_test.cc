@@ -32,7 +32,7 @@ void RunSeeds(sim::Options (*options_of)(uint64_t seed), const char* one,
     const sim::Report report = sim::Simulate(options);
     ASSERT_EQ(report.violation, "")
         << sim::ScenarioName(options.scenario) << ", " << options.size
-        << " ranks, after " << report.virtual_nanos / sim::kMs
+        << " ranks, after " << report.virtual_nanos / kMs
         << " ms; see it by: make sim CASE=" << seed
         << (options.size > kMaxFullyConnected ? " LARGE=1" : "");
     all.events += report.events;
@@ -72,7 +72,7 @@ void RunElasticSeeds(bool large, const char* one, uint64_t part,
     const sim::ElasticReport report =
         sim::SimulateElastic(seed, cases.alone(), large);
     ASSERT_EQ(report.violation, "")
-        << report.size << " workers, after " << report.virtual_nanos / sim::kMs
+        << report.size << " workers, after " << report.virtual_nanos / kMs
         << " ms; see it by: " << one << "=" << seed << " net_simulator_test";
     all.events += report.events;
     all.virtual_nanos += report.virtual_nanos;
@@ -140,7 +140,7 @@ TEST(SimulatorTest, Formation_ThousandWorkers_IsFast) {
   EXPECT_EQ(report.violation, "");
   std::printf("%d workers: %lld events, met after %lld ms of virtual time\n",
               options.size, static_cast<long long>(report.events),
-              static_cast<long long>(report.formed_nanos / sim::kMs));
+              static_cast<long long>(report.formed_nanos / kMs));
 }
 
 }  // namespace

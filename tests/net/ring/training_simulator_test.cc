@@ -24,8 +24,7 @@ TEST(TrainingSimulatorTest, Training_EverySeed_HasTheBitsOfAnUndisturbedRun) {
     const sim::TrainingReport report =
         sim::SimulateTraining(seed, cases.alone());
     ASSERT_EQ(report.violation, "")
-        << report.workers << " workers, after "
-        << report.virtual_nanos / sim::kMs
+        << report.workers << " workers, after " << report.virtual_nanos / kMs
         << " ms; see it by: make sim TRAINING=1 CASE=" << seed;
     all.events += report.events;
     all.virtual_nanos += report.virtual_nanos;
