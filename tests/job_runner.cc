@@ -211,20 +211,6 @@ Status Train(Model* model, const Dataset& data, const FitOptions& options,
   return status;
 }
 
-std::unique_ptr<Sequential> WrongModel(std::shared_ptr<const OneBitLayer> layer,
-                                       const CompileOptions& options) {
-  auto model = std::make_unique<Sequential>();
-  model->Add(Input({2}));
-  model->Add(Dense(16, kRelu));
-  model->Add(Dropout(0.2f));
-  model->Add(BatchNormalization(0.9f));
-  model->Add(Custom(std::move(layer)));
-  model->Add(Dense(3));
-  model->Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
-                 {Accuracy()}, options);
-  return model;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -279,7 +265,7 @@ int main(int argc, char** argv) {
       std::make_shared<SlowLayer>(drags.rank == own ? 12 : 3);
   const auto one_bit = std::make_shared<OneBitLayer>(/*bit=*/27);
   auto model = large.rank >= 0   ? LargeModel(strategy)
-               : wrong.rank >= 0 ? WrongModel(one_bit, strategy)
+               : wrong.rank >= 0 ? TinyModelWith(one_bit, strategy)
                : drags.rank >= 0
                    ? SlowModel(slow_layer, strategy)
                    : TinyModel(Adam(0.01f), /*dropout=*/0.2f, strategy);

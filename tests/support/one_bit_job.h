@@ -96,12 +96,8 @@ struct JobSettings {
 inline Trained Train(Collective* collective, const JobSettings& settings,
                      std::shared_ptr<OneBitLayer> layer,
                      std::function<void(FitState&)> before_step = nullptr) {
-  CompileOptions options = ExactSums(collective, 8, settings.rounds);
-  Sequential model({Input({2}), Dense(16, kRelu), Dropout(0.2f),
-                    BatchNormalization(0.9f), Custom(std::move(layer)),
-                    Dense(3)});
-  model.Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
-                {Accuracy()}, options);
+  const auto model = TinyModelWith(std::move(layer),
+                                   ExactSums(collective, 8, settings.rounds));
   const auto recorder = std::make_shared<DigestRecorder>(
       std::move(before_step), settings.returned, settings.save_freq);
   FitOptions fit = Quiet(kEpochs);
@@ -110,8 +106,8 @@ inline Trained Train(Collective* collective, const JobSettings& settings,
   fit.check_replicas_every = settings.check_every;
   fit.callbacks = {recorder};
   const auto history =
-      model.Fit(Points(kExamples).Shuffle(3).Repeat().Batch(kBatch), fit);
-  Trained run{history.status(), model.weights_digest(), 0, recorder->saved()};
+      model->Fit(Points(kExamples).Shuffle(3).Repeat().Batch(kBatch), fit);
+  Trained run{history.status(), model->weights_digest(), 0, recorder->saved()};
   if (history.ok() && !history->logs.empty()) {
     run.loss = *history->logs.back().Find("loss");
   }

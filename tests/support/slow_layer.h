@@ -11,6 +11,7 @@
 
 #include "ringlet/custom_layer.h"
 #include "ringlet/model.h"
+#include "tiny_model.h"
 #include "work_clock.h"
 
 namespace ringlet {
@@ -47,20 +48,11 @@ class SlowLayer final : public CustomLayer {
   mutable std::atomic<int> trained_{0};
 };
 
-// The model of TinyModel with `layer` before its last layer, on WorkClock.
+// TinyModelWith, on WorkClock.
 inline std::unique_ptr<Sequential> SlowModel(
     std::shared_ptr<const SlowLayer> layer, CompileOptions options) {
   options.clock = WorkClock::Get();
-  auto model = std::make_unique<Sequential>();
-  model->Add(Input({2}));
-  model->Add(Dense(16, kRelu));
-  model->Add(Dropout(0.2f));
-  model->Add(BatchNormalization(0.9f));
-  model->Add(Custom(std::move(layer)));
-  model->Add(Dense(3));
-  model->Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
-                 {Accuracy()}, options);
-  return model;
+  return TinyModelWith(std::move(layer), options);
 }
 
 }  // namespace ringlet

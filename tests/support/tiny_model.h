@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,6 +16,7 @@
 
 #include "model_weights.h"
 #include "ringlet/compute.h"
+#include "ringlet/custom_layer.h"
 #include "ringlet/fit.h"
 #include "ringlet/model.h"
 
@@ -56,6 +58,17 @@ inline std::unique_ptr<Sequential> TinyModel(
   }
   model->Add(Dense(3));
   model->Compile(optimizer, SparseCategoricalCrossentropy(kFromLogits),
+                 {Accuracy()}, options);
+  return model;
+}
+
+// TinyModel with dropout, state, and `layer` before its last layer.
+inline std::unique_ptr<Sequential> TinyModelWith(
+    std::shared_ptr<const CustomLayer> layer, const CompileOptions& options) {
+  auto model = std::make_unique<Sequential>(std::initializer_list<Layer>{
+      Input({2}), Dense(16, kRelu), Dropout(0.2f), BatchNormalization(0.9f),
+      Custom(std::move(layer)), Dense(3)});
+  model->Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
                  {Accuracy()}, options);
   return model;
 }

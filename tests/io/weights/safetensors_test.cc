@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "../../support/contains.h"
+#include "../../support/documented_bytes.h"
 #include "../../support/expect_ok.h"
 #include "../../support/random_cases.h"
 #include "../../support/reference.h"
@@ -351,23 +352,7 @@ TEST(SafetensorsTest, Read_LaterVersion_IsNotCalledDamage) {
 
 // docs/checkpoint_format.md has a whole file in hex.
 TEST(SafetensorsTest, Write_ExampleOfTheDocumentation_HasItsBytes) {
-  const std::string page = ReadWhole(EnvironmentOr("RINGLET_SOURCE", ".") +
-                                     "/docs/checkpoint_format.md");
-  std::string documented;
-  std::istringstream lines(page.substr(page.find("## Example")));
-  for (std::string line; std::getline(lines, line);) {
-    unsigned offset = 0;
-    char colon = 0;
-    if (std::sscanf(line.c_str(), "%3x%c", &offset, &colon) != 2 ||
-        colon != ':') {
-      continue;
-    }
-    ASSERT_EQ(offset, documented.size()) << line;
-    std::istringstream hex(line.substr(5, 3 * 16));
-    for (std::string pair; hex >> pair;) {
-      documented += static_cast<char>(std::stoi(pair, nullptr, 16));
-    }
-  }
+  const std::string documented = DocumentedBytes("checkpoint_format.md");
   float bias[2] = {1, -2.5f};
   int64_t step = 70;
   Disk disk;

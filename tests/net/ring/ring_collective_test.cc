@@ -354,68 +354,45 @@ void ExpectBothNamed(const std::vector<Status>& results,
   }
 }
 
+// Sums `count` floats.
+std::function<Status(Collective*)> AllReduceOf(size_t count) {
+  return [count](Collective* ring) {
+    std::vector<float> v(count);
+    return ring->AllReduce(v.data(), count);
+  };
+}
+
 class DifferentCallsTest : public testing::TestWithParam<int> {};
 
 TEST_P(DifferentCallsTest, AllReduce_ShortSizesDiffer_NamesBoth) {
-  std::vector<float> v(100);
-  ExpectBothNamed(RunDifferent(
-                      GetParam(),
-                      [](Collective* ring) {
-                        std::vector<float> v(100);
-                        return ring->AllReduce(v.data(), 100);
-                      },
-                      [](Collective* ring) {
-                        std::vector<float> v(99);
-                        return ring->AllReduce(v.data(), 99);
-                      }),
+  ExpectBothNamed(RunDifferent(GetParam(), AllReduceOf(100), AllReduceOf(99)),
                   "all-reduce of 400 bytes", "all-reduce of 396 bytes");
 }
 
 TEST_P(DifferentCallsTest, AllReduce_LongSizesDiffer_NamesBoth) {
-  ExpectBothNamed(RunDifferent(
-                      GetParam(),
-                      [](Collective* ring) {
-                        std::vector<float> v(100000);
-                        return ring->AllReduce(v.data(), 100000);
-                      },
-                      [](Collective* ring) {
-                        std::vector<float> v(100001);
-                        return ring->AllReduce(v.data(), 100001);
-                      }),
-                  "all-reduce of 400000 bytes", "all-reduce of 400004 bytes");
+  ExpectBothNamed(
+      RunDifferent(GetParam(), AllReduceOf(100000), AllReduceOf(100001)),
+      "all-reduce of 400000 bytes", "all-reduce of 400004 bytes");
 }
 
 TEST_P(DifferentCallsTest, AllReduce_ShortAndLongSize_NamesBoth) {
-  ExpectBothNamed(RunDifferent(
-                      GetParam(),
-                      [](Collective* ring) {
-                        std::vector<float> v(100000);
-                        return ring->AllReduce(v.data(), 100000);
-                      },
-                      [](Collective* ring) {
-                        std::vector<float> v(1);
-                        return ring->AllReduce(v.data(), 1);
-                      }),
+  ExpectBothNamed(RunDifferent(GetParam(), AllReduceOf(100000), AllReduceOf(1)),
                   "all-reduce of 400000 bytes", "all-reduce of 4 bytes");
 }
 
 TEST_P(DifferentCallsTest, AllReduce_FloatsAndIntegers_NamesBoth) {
   for (const size_t n : {size_t{100}, size_t{100000}}) {
     const std::string of = " of " + std::to_string(4 * n) + " bytes";
-    ExpectBothNamed(RunDifferent(
-                        GetParam(),
-                        [n](Collective* ring) {
-                          std::vector<float> v(n);
-                          return ring->AllReduce(v.data(), n);
-                        },
-                        [n](Collective* ring) {
-                          std::vector<int32_t> v(n);
-                          Collective::Ticket ticket = 0;
-                          RINGLET_RETURN_IF_ERROR(
-                              ring->StartAllReduceInts(v.data(), n, &ticket));
-                          return ring->Wait(ticket);
-                        }),
-                    "an all-reduce" + of, "an all-reduce of integers" + of);
+    ExpectBothNamed(
+        RunDifferent(GetParam(), AllReduceOf(n),
+                     [n](Collective* ring) {
+                       std::vector<int32_t> v(n);
+                       Collective::Ticket ticket = 0;
+                       RINGLET_RETURN_IF_ERROR(
+                           ring->StartAllReduceInts(v.data(), n, &ticket));
+                       return ring->Wait(ticket);
+                     }),
+        "an all-reduce" + of, "an all-reduce of integers" + of);
   }
 }
 
@@ -679,13 +656,7 @@ TEST(StrangersTest, Strangers_WhileAJobRuns_DisturbNothing) {
     EXPECT_TRUE(rude.closed());
 
     // All that a worker of this job would say: its place is taken.
-    Identity identity;
-    identity.job = "ringlet";
-    identity.rank = 2;
-    identity.size = 3;
-    identity.cluster_hash = ClusterHash(addresses);
-    identity.timeout_ms = 5000;
-    identity.bytes_per_pack = RingOptions().bytes_per_pack;
+    const Identity identity = IdentityOf(addresses, 2);
     header = FrameHeader();
     header.type = FrameType::kHello;
     header.destination = static_cast<uint16_t>(&address - addresses.data());
@@ -807,13 +778,7 @@ class Squatter {
     header.type = behavior_ == kRefuses     ? FrameType::kReject
                   : behavior_ == kSaysHello ? FrameType::kHello
                                             : FrameType::kWelcome;
-    Identity identity;
-    identity.job = "ringlet";
-    identity.rank = 2;
-    identity.size = 2;
-    identity.cluster_hash = ClusterHash(addresses_);
-    identity.timeout_ms = 5000;
-    identity.bytes_per_pack = RingOptions().bytes_per_pack;
+    const Identity identity = IdentityOf(addresses_, 2);
     switch (behavior_) {
       case kSaysGarbage:
         return std::string(1000, 'g');
@@ -915,13 +880,7 @@ std::string ToldAsRank1(const std::vector<std::string>& addresses) {
   }
   FrameHeader header;
   header.type = FrameType::kHello;
-  Identity identity;
-  identity.job = "ringlet";
-  identity.rank = 1;
-  identity.size = 2;
-  identity.cluster_hash = ClusterHash(addresses);
-  identity.timeout_ms = 5000;
-  identity.bytes_per_pack = RingOptions().bytes_per_pack;
+  const Identity identity = IdentityOf(addresses, 1);
   const std::string hello = FrameOf(header, EncodeIdentity(identity));
   send(fd, hello.data(), hello.size(), MSG_NOSIGNAL);
   timeval limit = {30, 0};
@@ -1014,13 +973,7 @@ class ScriptedPeer {
                         uint32_t timeout_ms = 5000, int window = 0,
                         int rank = 1)
       : socket_(addresses[0], window) {
-    Identity identity;
-    identity.job = "ringlet";
-    identity.rank = rank;
-    identity.size = static_cast<int>(addresses.size());
-    identity.cluster_hash = ClusterHash(addresses);
-    identity.timeout_ms = timeout_ms;
-    identity.bytes_per_pack = RingOptions().bytes_per_pack;
+    const Identity identity = IdentityOf(addresses, rank, timeout_ms);
     header_.type = FrameType::kHello;
     socket_.Send(FrameOf(header_, EncodeIdentity(identity)));
     header_.generation = 1;

@@ -290,13 +290,7 @@ TEST(SealedRingTest, Redirect_ToAnotherRank_FindsTheRightOneLater) {
 }
 
 std::vector<std::string> Forgeries(const std::vector<std::string>& addresses) {
-  Identity identity;
-  identity.job = "ringlet";
-  identity.rank = 2;
-  identity.size = 3;
-  identity.cluster_hash = ClusterHash(addresses);
-  identity.timeout_ms = 5000;
-  identity.bytes_per_pack = RingOptions().bytes_per_pack;
+  const Identity identity = IdentityOf(addresses, 2);
   const auto frame = [](FrameType type, const std::vector<uint8_t>& payload) {
     FrameHeader header;
     header.type = type;

@@ -15,7 +15,9 @@
 #include <vector>
 
 #include "core/base/crc32c.h"
+#include "net/ring/ring_collective.h"
 #include "net/wire/frame.h"
+#include "net/wire/handshake.h"
 
 namespace ringlet {
 
@@ -68,6 +70,19 @@ class Stranger {
   int fd_;
   bool closed_ = false;
 };
+
+// The identity that a worker of the job with these addresses sends.
+inline Identity IdentityOf(const std::vector<std::string>& addresses, int rank,
+                           uint32_t timeout_ms = 5000) {
+  Identity identity;
+  identity.job = "ringlet";
+  identity.rank = rank;
+  identity.size = static_cast<int>(addresses.size());
+  identity.cluster_hash = ClusterHash(addresses);
+  identity.timeout_ms = timeout_ms;
+  identity.bytes_per_pack = RingOptions().bytes_per_pack;
+  return identity;
+}
 
 inline std::string FrameOf(FrameHeader header,
                            const std::vector<uint8_t>& payload) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/documented_bytes.h"
 #include "../../support/temp_folder.h"
 #include "core/base/byte_order.h"
 #include "core/base/crc32c.h"
@@ -116,25 +117,8 @@ Bytes DocumentedExample() {
 }
 
 TEST(FrameTest, Example_OfTheDocumentation_IsWhatIsSent) {
-  const std::string page =
-      ReadWhole(EnvironmentOr("RINGLET_SOURCE", ".") + "/docs/wire_format.md");
-  const size_t example = page.find("## Example");
-  ASSERT_NE(example, std::string::npos);
-  Bytes documented;
-  std::istringstream lines(page.substr(example));
-  for (std::string line; std::getline(lines, line);) {
-    unsigned offset = 0;
-    char colon = 0;
-    if (std::sscanf(line.c_str(), "%3x%c", &offset, &colon) != 2 ||
-        colon != ':') {
-      continue;
-    }
-    ASSERT_EQ(offset, documented.size()) << line;
-    std::istringstream hex(line.substr(5, 3 * 16));
-    for (std::string pair; hex >> pair;) {
-      documented.push_back(static_cast<uint8_t>(std::stoi(pair, nullptr, 16)));
-    }
-  }
+  const std::string text = DocumentedBytes("wire_format.md");
+  const Bytes documented(text.begin(), text.end());
   EXPECT_EQ(Hex(documented), Hex(DocumentedExample()));
 }
 
