@@ -108,7 +108,8 @@ void ReadAll(Source* source, std::vector<X>* x, std::vector<Y>* y) {
                          x->data(), y->data()));
 }
 
-// An error of this kind that names the file and, with `where`, the place.
+// Expects an error of this kind that names the file and, with `where`, the
+// place.
 inline void ExpectError(const Status& status, Code code,
                         const std::string& path, const std::string& where) {
   const std::string message = status.message();
@@ -117,10 +118,11 @@ inline void ExpectError(const Status& status, Code code,
   EXPECT_TRUE(Contains(message, where));
 }
 
-// Reads the file at a path; its contents, in any form, where that is OK.
+// Reads the file at a path. If that is OK, gives its contents in any form.
 using ReadFile = std::function<Status(const std::string&, std::string*)>;
 
-// Cut at any byte, the file is refused, and the message has `where`.
+// Expects that the file is refused if it is cut at any byte. The message has
+// `where`.
 inline void ExpectCutsAreFound(const DataFiles& files, const std::string& name,
                                const std::string& bytes, const ReadFile& read,
                                const std::string& where) {
@@ -133,8 +135,8 @@ inline void ExpectCutsAreFound(const DataFiles& files, const std::string& name,
   }
 }
 
-// Flips each bit of a .gz. The file is refused, or read whole if the bit
-// carries no data, as the time in its header.
+// Flips each bit of a .gz. Expects that the file is refused, or read whole if
+// the bit carries no data, as the time in its header.
 inline void ExpectGzipDamageIsFound(const DataFiles& files,
                                     const std::string& name,
                                     const std::string& packed,

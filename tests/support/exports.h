@@ -35,8 +35,8 @@ std::string Exported(const Save& save) {
   return status.ok() ? ReadWhole(folder / "m") : "";
 }
 
-// save(path) fails with a message that has all of `says`, and keeps an existing
-// file.
+// Expects that save(path) fails with a message that has all of `says`, and
+// keeps an existing file.
 template <typename Save>
 void ExpectRefused(const Save& save, const std::vector<std::string>& says) {
   TempFolder folder;
@@ -51,8 +51,8 @@ void ExpectRefused(const Save& save, const std::vector<std::string>& says) {
   EXPECT_EQ(ReadWhole(folder / "m"), "before");
 }
 
-// Each class of layer, in a model of its own, is exported by save(model, path),
-// or the error names it. Returns how many are exported.
+// Expects that save(model, path) exports each class of layer, in a model of its
+// own, or names it in the error. Returns how many are exported.
 template <typename Save>
 int ExportEveryLayer(const Save& save) {
   int exported = 0;
@@ -84,7 +84,7 @@ int ExportEveryLayer(const Save& save) {
   return exported;
 }
 
-// A text without the version in it.
+// Returns a text without the version in it.
 inline std::string WithoutVersion(std::string file) {
   const size_t at = file.find(RINGLET_VERSION);
   EXPECT_NE(at, std::string::npos);

@@ -1,4 +1,4 @@
-// Memory that is full for a while.
+// FullMemory: a process that cannot get more memory.
 
 #ifndef RINGLET_TESTS_SUPPORT_FULL_MEMORY_H_
 #define RINGLET_TESTS_SUPPORT_FULL_MEMORY_H_

@@ -1,4 +1,5 @@
-// Memory of just so many bytes, which a guard follows.
+// GuardedMemory: memory of so many bytes, and a pattern behind it that a test
+// checks.
 
 #ifndef RINGLET_TESTS_SUPPORT_GUARDED_MEMORY_H_
 #define RINGLET_TESTS_SUPPORT_GUARDED_MEMORY_H_

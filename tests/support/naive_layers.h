@@ -1,4 +1,5 @@
-// The plain twins of the layers: loops over the definitions, in double.
+// Reference implementations of the layers: loops over the definitions, in
+// double.
 
 #ifndef RINGLET_TESTS_SUPPORT_NAIVE_LAYERS_H_
 #define RINGLET_TESTS_SUPPORT_NAIVE_LAYERS_H_

@@ -39,8 +39,8 @@ inline std::vector<Floats> RandomInputs(const std::vector<Shape>& shapes,
   return x;
 }
 
-// Central differences of sum(y * dy) in every input and weight (or, of large
-// ones, in a part) against Backward.
+// Compares Backward with central differences of sum(y * dy) in every input and
+// weight, or in a part of large ones.
 inline void CheckGradients(const Layer& layer, const std::vector<Shape>& shapes,
                            int64_t batch, int threads = 1) {
   SCOPED_TRACE(ClassName(layer));
@@ -76,7 +76,7 @@ inline void CheckGradients(const Layer& layer, const std::vector<Shape>& shapes,
   }
 }
 
-// A layer at work on random numbers.
+// A layer that runs on random numbers.
 class RandomOp : public OpRunner {
  public:
   RandomOp(const Layer& layer, const std::vector<Shape>& shapes, int64_t batch)
@@ -98,8 +98,8 @@ class RandomOp : public OpRunner {
   Floats dy_;
 };
 
-// All that the layer writes is the same on one thread and on several, and where
-// its memory is for a larger batch.
+// Expects that the layer writes the same on one thread and on several, and with
+// memory for a larger batch.
 inline void ExpectSameBits(const Layer& layer, const std::vector<Shape>& shapes,
                            int64_t batch) {
   SCOPED_TRACE(ClassName(layer));
@@ -116,7 +116,7 @@ inline void ExpectSameBits(const Layer& layer, const std::vector<Shape>& shapes,
   }
 }
 
-// Each gradient is the same if the other is not computed.
+// Expects that each gradient is the same if the other is not computed.
 inline void ExpectSameGradientsAlone(Layer layer,
                                      const std::vector<Shape>& shapes,
                                      int64_t batch) {

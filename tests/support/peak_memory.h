@@ -11,7 +11,7 @@
 
 namespace ringlet {
 
-// KiB that became resident while `body` ran, in a process of its own.
+// Runs `body` in a process of its own. Returns the KiB that became resident.
 template <typename Body>
 long PeakKiB(const Body& body) {
   int ends[2] = {};

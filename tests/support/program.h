@@ -105,7 +105,7 @@ class ProgramTest : public testing::Test {
     }
   }
 
-  // The exit code; 1000 + signal where it was killed.
+  // Returns the exit code, or 1000 + the signal that killed the program.
   int Wait() {
     int status = 0;
     EXPECT_EQ(waitpid(child_, &status, 0), child_);
@@ -124,7 +124,7 @@ class ProgramTest : public testing::Test {
     return EnvironmentOr("RINGLET_BUILD", "build") + "/" + name;
   }
 
-  // kRun with one change, as run.json of the folder.
+  // Writes kRun with one change to run.json of the folder.
   void WriteRun(const std::string& from = "", const std::string& to = "") {
     std::string text = kRun;
     if (!from.empty()) text = Replaced(text, from, to);
@@ -146,8 +146,9 @@ class ProgramTest : public testing::Test {
     return names;
   }
 
-  // The command fails with this code and one line that has all of `says`. It
-  // writes no file. stdout has at most the lines printed before training.
+  // Expects that the command fails with this code and one line that has all of
+  // `says`, and writes no file. stdout has at most the lines printed before
+  // training.
   void ExpectError(const Strings& arguments, int code, const Strings& says) {
     std::string shown;
     for (const std::string& argument : arguments) shown += " " + argument;

@@ -1,4 +1,4 @@
-// Programs of a few lines of Python that look at what was written.
+// Python programs of a few lines, which read what ringlet has written.
 
 #ifndef RINGLET_TESTS_SUPPORT_PYTHON_H_
 #define RINGLET_TESTS_SUPPORT_PYTHON_H_
@@ -24,7 +24,8 @@ inline std::string Script(const std::string& name) {
   return "'" + EnvironmentOr("RINGLET_SOURCE", ".") + "/tests/" + name + "' ";
 }
 
-// Lines that `python3 arguments` prints; its failure fails the test.
+// Returns the lines that `python3 arguments` prints. Its failure fails the
+// test.
 inline std::vector<std::string> RunPython(const std::string& arguments) {
   FILE* pipe = popen((std::string(kPython) + " " + arguments).c_str(), "r");
   if (pipe == nullptr) {
@@ -43,7 +44,7 @@ inline std::vector<std::string> RunPython(const std::string& arguments) {
   return lines;
 }
 
-// The lines of tests/read_events.py for all files of `folder`, by name.
+// Returns the lines of tests/read_events.py for all files of `folder`, by name.
 inline std::vector<std::string> ReadEvents(const std::string& folder) {
   return RunPython(Script("read_events.py") + folder +
                    "/events.out.tfevents.*");

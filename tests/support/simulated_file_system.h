@@ -31,14 +31,14 @@ class SimulatedFileSystem : public FileSystem {
  public:
   // --- what tests do to it ---
 
-  // The operation that is `count` calls away (1: the next) fails once.
+  // Fails an operation once: the next for 1, the one after it for 2.
   void FailAfter(int64_t count, int error) {
     fail_at_ = operations_ + count;
     fail_with_ = error;
   }
   void FailNoMore() { fail_at_ = 0; }
-  // From that operation on nothing happens any more: the process is killed, or
-  // the power is cut. A write that is hit may still do its first half.
+  // Fails that operation and all later ones, as if the process were killed or
+  // the power cut. A write may still do its first half.
   void HaltAfter(int64_t count) { halt_at_ = operations_ + count; }
   // Each write takes only this many bytes; 0: all.
   void set_longest_write(size_t bytes) { longest_write_ = bytes; }
@@ -56,7 +56,7 @@ class SimulatedFileSystem : public FileSystem {
     fail_at_ = 0;
     halt_at_ = INT64_MAX;
   }
-  // Cuts the power: what is left is one of the states that may be, by `seed`.
+  // Cuts the power. `seed` chooses one of the states that may be left.
   void CutPower(uint64_t seed) {
     Kill();
     std::mt19937_64 random(seed);
@@ -64,13 +64,13 @@ class SimulatedFileSystem : public FileSystem {
     for (auto& [path, inode] : names_) Settle(inode.get(), &random);
   }
 
-  // Now visible, durable or not.
+  // The files that a process sees, durable or not.
   std::vector<std::string> Paths() const {
     std::vector<std::string> paths;
     for (const auto& [path, inode] : names_) paths.push_back(path);
     return paths;
   }
-  // null where there is none.
+  // Returns null if there is no such file.
   std::string* Content(const std::string& path) {
     const auto found = names_.find(path);
     return found == names_.end() ? nullptr : &found->second->data;

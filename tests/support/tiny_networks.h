@@ -31,7 +31,7 @@ const TinyNetwork kTinyNetworks[] = {
     {"mobilenet", "images96", {96, 96, 3}, 2, 32, "221,794"},
     {"resnet8", "images32", {32, 32, 3}, 10, 32, "78,666"}};
 
-// <stem>_x.npy and <stem>_y.npy, or <stem>.npy where there are no classes.
+// Writes <stem>_x.npy and <stem>_y.npy, or <stem>.npy if there are no classes.
 inline void WriteTinyExamples(const TinyNetwork& network, int64_t count,
                               const std::string& stem) {
   Shape shape = {count};
@@ -53,7 +53,7 @@ inline void WriteTinyExamples(const TinyNetwork& network, int64_t count,
   EXPECT_TRUE(WriteNpy(stem + "_y.npy", DType::kUint8, {count}, y.data()).ok());
 }
 
-// The network's run.json, with `fields` more, and its data, in a folder.
+// Writes the network's run.json, with `fields` more, and its data to a folder.
 inline void WriteTinyRun(const TinyNetwork& network, int64_t examples,
                          const std::string& folder,
                          const std::string& fields = "") {

@@ -1,4 +1,4 @@
-// A model of two inputs and two outputs, and data for it.
+// TwoByTwo: a model of two inputs and two outputs, and data for it.
 
 #ifndef RINGLET_TESTS_SUPPORT_TWO_BY_TWO_H_
 #define RINGLET_TESTS_SUPPORT_TWO_BY_TWO_H_
