@@ -326,15 +326,18 @@ TEST(DirectConvTest, Relu_NanOrMinusZero_KeepsNanAndGivesZero) {
     const int64_t offset = 0;
     const Floats w(16, -0.0f), bias(16, -0.0f);
     Floats y(32);
-    build.conv->forward({{image, 2, 1, 1, 2, &offset, 1, 0},
-                         w.data(),
-                         16,
-                         16,
-                         bias.data(),
-                         true,
-                         y.data(),
-                         32,
-                         16});
+    ConvForward product = {};
+    product.in.x = image;
+    product.in.x_row = product.in.positions = 2;
+    product.in.rows = product.in.x_step = product.in.taps = 1;
+    product.in.offsets = &offset;
+    product.w = w.data();
+    product.w_stride = product.filters = product.y_step = 16;
+    product.bias = bias.data();
+    product.relu = true;
+    product.y = y.data();
+    product.y_row = 32;
+    build.conv->forward(product);
     for (size_t f = 0; f < 16; ++f) {
       EXPECT_EQ(y[f], 0);
       EXPECT_FALSE(std::signbit(y[f]));

@@ -67,10 +67,10 @@ class Scale final : public CustomLayer {
 
 struct Case {
   int kind;
-  std::set<std::string> frozen;
   Optimizer optimizer;
   int64_t batch, examples;
-  int threads, workers;
+  int threads = 1, workers = 1;
+  std::set<std::string> frozen = {};
   std::string Describe() const {
     std::string s = "kind " + std::to_string(kind) + ", batch " +
                     std::to_string(batch) + " of " + std::to_string(examples) +
@@ -220,13 +220,9 @@ TEST(TrainableTest, FrozenWeights_AnyStep_AreAsPutBackAfterIt) {
                                   AdamW(0.01f).ClipValue(0.01f)};
   for (int i = 0; i < 60 && !HasFailure(); ++i) {
     const int64_t batch = std::vector<int64_t>{1, 32, 100, 128}[below(4)];
-    Case c = {i % 5,
-              {},
-              optimizers[below(7)],
-              batch,
-              batch * 2 + 1 + below(static_cast<uint32_t>(batch)),
-              1 + below(2),
-              below(3) == 0 ? 3 : 1};
+    Case c = {i % 5,        optimizers[below(7)],
+              batch,        batch * 2 + 1 + below(static_cast<uint32_t>(batch)),
+              1 + below(2), below(3) == 0 ? 3 : 1};
     const auto model = Build(c.kind);
     for (int node = 0; node < model->num_nodes(); ++node) {
       if (below(2) == 0) c.frozen.insert(model->layer(node).name);
@@ -245,7 +241,7 @@ TEST(TrainableTest, FrozenWeights_AnyStep_AreAsPutBackAfterIt) {
 TEST(TrainableTest, Plan_FrozenLayers_HoldsToTheByte) {
   for (int kind = 0; kind < 5; ++kind) {
     SCOPED_TRACE(kind);
-    Case c = {kind, {}, Adam(0.01f), 32, 70, 2, 1};
+    Case c = {kind, Adam(0.01f), /*batch=*/32, /*examples=*/70, /*threads=*/2};
     const auto model = Build(kind);
     CompileFor(c, nullptr, model.get());
     const size_t whole = model->BytesNeeded(c.batch);
@@ -277,7 +273,7 @@ TEST(TrainableTest, Plan_FrozenLayers_HoldsToTheByte) {
 // reports.
 TEST(TrainableTest, Compile_Fails_LeavesWhatIsTrained) {
   for (const bool lacks_memory : {true, false}) {
-    Case c = {2, {}, Adam(0.01f), 8, 20, 1, 1};
+    Case c = {2, Adam(0.01f), /*batch=*/8, /*examples=*/20};
     const auto model = Build(c.kind);
     const auto train = [&](bool trainable) {
       for (int node = 0; node + 1 < model->num_nodes(); ++node) {
@@ -323,7 +319,7 @@ TEST(TrainableTest, Backward_FirstLayersFrozen_StopsAtTheFirstTrained) {
                     Custom(scale).Trainable(false), Dense(5, kTanh),
                     Dropout(0.5f), Dense(6, kRelu).Trainable(false),
                     Dense(kClasses)});
-  const Case c = {0, {}, SGD(0.1f), 4, 4, 1, 1};
+  const Case c = {0, SGD(0.1f), /*batch=*/4, /*examples=*/4};
   CompileFor(c, nullptr, &model);
   Backwards backwards;
   model.set_observer(&backwards);
@@ -361,7 +357,7 @@ TEST(TrainableTest, Backward_FirstLayersFrozen_StopsAtTheFirstTrained) {
 
 TEST(TrainableTest, TrainStep_AllLayersFrozen_ChangesNoWeight) {
   const auto run = [](Collective* collective) {
-    Case c = {4, {}, Adam(0.1f), 32, 70, 1, 1};
+    Case c = {4, Adam(0.1f), /*batch=*/32, /*examples=*/70};
     const auto model = Build(c.kind);
     for (int node = 0; node < model->num_nodes(); ++node) {
       ASSERT_TRUE(model->SetTrainable(model->layer(node).name, false).ok());
@@ -435,7 +431,12 @@ TEST(TrainableTest, State_AmongTrainedLayers_LiesBehindTheOtherWeights) {
 // A rank with another state is found, and all begin with the chief's.
 TEST(TrainableTest, CheckReplicas_OtherStateOnOneRank_IsFound) {
   RunRanks(2, [](Collective* collective) {
-    Case c = {4, {}, SGD(0.1f), 8, 8, 1, 2};
+    Case c = {4,
+              SGD(0.1f),
+              /*batch=*/8,
+              /*examples=*/8,
+              /*threads=*/1,
+              /*workers=*/2};
     const auto model = Build(c.kind);
     std::vector<float> mine(static_cast<size_t>(model->num_weights()),
                             static_cast<float>(collective->rank()));

@@ -250,12 +250,25 @@ class LargeSessionTest : public SessionTest {
     Receive(peer == 1 ? &stream_ : &streams_[peer], FrameType::kFormationReport,
             0, 0, EncodeFormationReport(report));
   }
+  static FormationReport AtLevel(int level, uint32_t generation) {
+    FormationReport report;
+    report.level = level;
+    report.generation = generation;
+    return report;
+  }
+  // Reports in generation 1 that rank 11 was lost.
+  static FormationReport LoweredTo(int level) {
+    FormationReport report = AtLevel(level, 1);
+    report.lowered = true;
+    report.why = {Code::kPeerLost, 11, -1, "rank 11 was lost"};
+    return report;
+  }
   // The levels on which rank 0 relies: of the ranks 1, 2, 4, 8, 16 below.
   void ReceiveReports(uint32_t generation) {
     int level = 1;
     for (const int peer : {16, 15, 13, 9, 1}) {
       EXPECT_FALSE(running_);
-      ReceiveReport(peer, {level++, -1, generation, false, {}});
+      ReceiveReport(peer, AtLevel(level++, generation));
     }
   }
 };
@@ -264,16 +277,15 @@ TEST_F(LargeSessionTest, Session_AllPeersHaveReported_Runs) {
   ReceiveReports(3);
   EXPECT_TRUE(running_);
   EXPECT_EQ(session_.generation(), 3u);
-  ReceiveReport(13, {6, -1, 3, false, {}});
+  ReceiveReport(13, AtLevel(6, 3));
   EXPECT_OK(failure_);
 }
 
 TEST_F(LargeSessionTest, Report_PeerTakesItBack_IsALoss) {
   ReceiveReports(1);
-  const AbortNotice why = {Code::kPeerLost, 11, -1, "rank 11 was lost"};
-  ReceiveReport(13, {3, -1, 1, false, {}});  // as much as it needs
+  ReceiveReport(13, AtLevel(3, 1));  // as much as it needs
   EXPECT_OK(failure_);
-  ReceiveReport(13, {2, -1, 1, true, why});
+  ReceiveReport(13, LoweredTo(2));
   EXPECT_EQ(failure_.code(), Code::kPeerLost);
   EXPECT_EQ(failure_.rank(), 11);
   EXPECT_STREQ(failure_.message(), "rank 11 was lost (reported by rank 13)");
@@ -281,16 +293,17 @@ TEST_F(LargeSessionTest, Report_PeerTakesItBack_IsALoss) {
 
 TEST_F(LargeSessionTest, Report_OfAnotherGeneration_IsALoss) {
   ReceiveReports(1);
-  ReceiveReport(9, {6, -1, 2, false, {}});
+  ReceiveReport(9, AtLevel(6, 2));
   EXPECT_EQ(failure_.code(), Code::kPeerLost);
   EXPECT_EQ(failure_.rank(), 9);
 }
 
 TEST_F(LargeSessionTest,
        Report_LossWhileTheRingForms_IsPassedOnAndEndsNothing) {
-  ReceiveReport(16, {1, -1, 1, false, {}});
-  const AbortNotice why = {Code::kPeerLost, 11, -1, "rank 11 was lost"};
-  ReceiveReport(16, {0, 11, 1, true, why});
+  ReceiveReport(16, AtLevel(1, 1));
+  FormationReport lowered = LoweredTo(0);
+  lowered.missing = 11;
+  ReceiveReport(16, lowered);
   EXPECT_OK(failure_);
   // To rank 1, which relies on this one: level 1 again, and why.
   ASSERT_GT(stream_.written.size(), kFrameHeaderBytes);

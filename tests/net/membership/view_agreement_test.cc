@@ -32,6 +32,14 @@ ViewAgreement::Options OptionsOf(int worker, int size, int min_workers) {
   return options;
 }
 
+ViewFrame FrameOf(ViewMessage message, uint64_t workers, uint32_t generation) {
+  ViewFrame frame;
+  frame.message = message;
+  frame.workers = workers;
+  frame.generation = generation;
+  return frame;
+}
+
 int Members(const View& view) { return __builtin_popcountll(view.members); }
 
 // A network without delays. Frames wait until a test delivers them.
@@ -611,7 +619,7 @@ TEST(ViewAgreementTest, Frames_OutOfTurn_ChangeNothing) {
                           network.now_);
     EXPECT_EQ(network.at(1).departed_member(), -1);
   }
-  network.at(1).OnFrame(0, {ViewMessage::kAck, false, false, 3, 0x770},
+  network.at(1).OnFrame(0, FrameOf(ViewMessage::kAck, 0b011, 0x770),
                         network.now_);
   EXPECT_EQ(network.Sees(1), "0 1 2");
   EXPECT_EQ(network.at(1).departed_member(), -1);
@@ -619,11 +627,11 @@ TEST(ViewAgreementTest, Frames_OutOfTurn_ChangeNothing) {
   ScriptedNetwork other(3, 1);
   other.LinkAll();
   other.DeliverAll();
-  other.at(1).OnFrame(0, {ViewMessage::kRuns, false, false, 1, 0x7770},
+  other.at(1).OnFrame(0, FrameOf(ViewMessage::kRuns, 0b001, 0x7770),
                       other.now_);
   EXPECT_EQ(other.at(1).departed_member(), 0);
-  network.at(1).OnFrame(
-      2, {ViewMessage::kHears, false, false, 7, view.generation}, network.now_);
+  network.at(1).OnFrame(2, FrameOf(ViewMessage::kHears, 0b111, view.generation),
+                        network.now_);
   EXPECT_EQ(network.at(1).departed_member(), 2);
 }
 
