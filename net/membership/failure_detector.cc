@@ -67,7 +67,8 @@ void FailureDetector::SetActivity(const Activity& activity, uint64_t moved,
 FailureDetector::Suspect FailureDetector::SelfStalled(int64_t now) const {
   const int64_t late = std::max(late_, now - last_tick_ - tick_nanos());
   if (late <= options_.timeout_nanos / 2) return Suspect();
-  return {options_.rank, Cause::kSelfStalled, static_cast<double>(late) / 1e9};
+  return {options_.worker, Cause::kSelfStalled,
+          static_cast<double>(late) / 1e9};
 }
 
 FailureDetector::Suspect FailureDetector::Tick(int64_t now, bool* beat) {
@@ -100,20 +101,20 @@ FailureDetector::Suspect FailureDetector::Tick(int64_t now, bool* beat) {
     silent = {static_cast<int>(r), Cause::kSilent,
               static_cast<double>(longest) / 1e9};
   }
-  if (silent.rank < 0) return FindStalled(now);
+  if (silent.worker < 0) return FindStalled(now);
   if (watched > 1 && quiet == watched) {
-    silent.rank = options_.rank;
+    silent.worker = options_.worker;
     silent.cause = Cause::kIsolated;
   }
   return silent;
 }
 
-// Follows the chain of ranks that wait for one another, from this rank to its
+// Follows the chain of workers that wait for one another, from this one to its
 // end.
 FailureDetector::Suspect FailureDetector::FindStalled(int64_t now) const {
-  // The limit is longer than that of silence: a silent rank is to be found as
-  // silent first, here or by another rank. A worker that no longer hears is
-  // itself still heard for up to T/4.
+  // The limit is longer than that of silence: a silent worker is to be found as
+  // silent first, here or by another worker. One that no longer hears is itself
+  // still heard for up to T/4.
   const int64_t limit = options_.timeout_nanos + options_.timeout_nanos / 2;
   if (activity_.waiting_on < 0 || now - progress_ <= limit) return Suspect();
   if (!fully_connected()) {
@@ -130,11 +131,11 @@ FailureDetector::Suspect FailureDetector::FindStalled(int64_t now) const {
       return Suspect();  // a slow worker is not lost
     }
     const int next = WaitsOn(peer);
-    if (next < 0 || next == options_.rank || next == at) break;
+    if (next < 0 || next == options_.worker || next == at) break;
     at = next;
   }
-  // A rank in the middle may just have begun the operation, and its report may
-  // not have reached the others. Their standstill then proves nothing.
+  // A worker in the middle may just have begun the operation, and its report
+  // may not have reached the others. Their standstill then proves nothing.
   const int64_t still = now - moved;
   if (still <= limit) return Suspect();
   return {at, Cause::kStalled, static_cast<double>(still) / 1e9};
@@ -151,11 +152,11 @@ int64_t FailureDetector::OldestReportBehind(const Peer& peer) const {
                            : peer.end_at - peer.end.oldest_report_ms * kMs;
 }
 
-// In a large ring this rank suspects only the rank that it waits for. Ranks
+// In a large ring this worker suspects only the one that it waits for. Workers
 // further along the chain are suspected by their neighbours, since a report
-// travels one link in each heartbeat. In a circle every rank waits for another,
-// so any rank may find the standstill. The reports are old then, so all ranks
-// of the circle must have been stalled at one common time.
+// travels one link in each heartbeat. In a circle every worker waits for
+// another, so any worker may find the standstill. The reports are old then, so
+// all workers of the circle must have been stalled at one common time.
 FailureDetector::Suspect FailureDetector::FindStalledNeighbour(
     int64_t now) const {
   const int64_t limit = options_.timeout_nanos + options_.timeout_nanos / 2;
@@ -163,8 +164,8 @@ FailureDetector::Suspect FailureDetector::FindStalledNeighbour(
   const int next = peer.activity.waiting_on;
   const bool slow =
       peer.activity.computing() && peer.activity.sequence < activity_.sequence;
-  const bool circle = next == options_.rank;  // of two
-  const bool wide = peer.end.rank == options_.rank &&
+  const bool circle = next == options_.worker;  // of two
+  const bool wide = peer.end.rank == options_.worker &&
                     OldestReportBehind(peer) - LastProgressBehind(peer) > limit;
   const int64_t still = now - LastProgressBehind(peer);
   if (!peer.watched || slow || still <= limit ||
@@ -184,8 +185,8 @@ ChainEnd FailureDetector::EndOfChain(int64_t now) const {
   const int at = activity_.waiting_on;
   if (at < 0 || !peers_[at].watched) return out;
   const Peer& peer = peers_[at];
-  // A chain that returns to this rank is cut here: a circle has no end.
-  if (peer.end.rank >= 0 && peer.end.rank != options_.rank) {
+  // A chain that returns to this worker is cut here: a circle has no end.
+  if (peer.end.rank >= 0 && peer.end.rank != options_.worker) {
     out = peer.end;
     out.reported_for_ms = ms(peer.end_at - peer.end.reported_for_ms * kMs);
     out.unchanged_for_ms = ms(LastProgressBehind(peer));
@@ -213,7 +214,7 @@ WaitChain::Entry FailureDetector::ReportOf(int peer, int64_t now) const {
 
 WaitChain FailureDetector::CurrentWait(int64_t now) const {
   WaitChain out;
-  out.rank = options_.rank;
+  out.rank = options_.worker;
   out.activity = activity_;
   int at = activity_.waiting_on;
   if (!fully_connected()) {
@@ -226,7 +227,8 @@ WaitChain FailureDetector::CurrentWait(int64_t now) const {
     }
     return out;
   }
-  while (at >= 0 && at != options_.rank && out.entries.size() < peers_.size()) {
+  while (at >= 0 && at != options_.worker &&
+         out.entries.size() < peers_.size()) {
     out.entries.push_back(ReportOf(at, now));
     at = out.entries.back().activity.waiting_on = WaitsOn(peers_[at]);
     // Its present wait is not known.
@@ -251,16 +253,17 @@ Status FailureDetector::LossError(const Suspect& suspect,
   char phase[96];
   if (activity_.computing()) {
     std::snprintf(phase, sizeof(phase), "while rank %d computed",
-                  RankOf(options_.rank));
+                  RankOf(options_.worker));
   } else {
     std::snprintf(phase, sizeof(phase),
                   "in operation %llu (%s) as seen from rank %d",
                   static_cast<unsigned long long>(activity_.sequence),
-                  FrameTypeName(activity_.type), RankOf(options_.rank));
+                  FrameTypeName(activity_.type), RankOf(options_.worker));
   }
   return PeerLost(
-      suspect.rank, "rank %d (%s) was lost: %s, generation %lu, step %llu, %s",
-      RankOf(suspect.rank), options_.addresses[suspect.rank].c_str(),
+      suspect.worker,
+      "rank %d (%s) was lost: %s, generation %lu, step %llu, %s",
+      RankOf(suspect.worker), options_.addresses[suspect.worker].c_str(),
       Reason(suspect, detail).c_str(), static_cast<unsigned long>(generation_),
       static_cast<unsigned long long>(activity_.step), phase);
 }

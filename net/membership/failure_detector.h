@@ -30,9 +30,9 @@ namespace ringlet {
 class FailureDetector {
  public:
   struct Options {
-    int rank = 0;
+    int worker = 0;  // this worker
     int64_t timeout_nanos = 5000000000;
-    std::vector<std::string> addresses;  // by rank
+    std::vector<std::string> addresses;  // by worker
     bool elastic = false;                // every pair is linked
   };
   FailureDetector(Options options, int64_t now);
@@ -72,7 +72,7 @@ class FailureDetector {
   const Activity& activity() const { return activity_; }
 
   struct Suspect {
-    int rank = -1;  // -1: none
+    int worker = -1;  // -1: none
     Cause cause = Cause::kSilent;
     double seconds = 0;  // how long the silence or the standstill lasted
   };
@@ -86,8 +86,8 @@ class FailureDetector {
   Suspect SelfStalled(int64_t now) const;
 
   WaitChain CurrentWait(int64_t now) const;
-  // In a large ring, for heartbeats: the end of the chain of ranks that wait
-  // for each other. The chain begins with the rank that this one waits for.
+  // In a large ring, for heartbeats: the end of the chain of workers that wait
+  // for each other. The chain begins with the worker that this one waits for.
   ChainEnd EndOfChain(int64_t now) const;
 
   // The time at which this worker last moved a byte or began an operation.
@@ -125,7 +125,7 @@ class FailureDetector {
     const int on = peer.activity.waiting_on;
     return on >= 0 && Outside(static_cast<size_t>(on)) ? -1 : on;
   }
-  // The rank at the end of the chain of waiting ranks, if nothing has changed
+  // The worker at the end of the chain of waiting ones, if nothing has changed
   // along the chain for too long; in a large ring only a neighbour.
   Suspect FindStalled(int64_t now) const;
   Suspect FindStalledNeighbour(int64_t now) const;

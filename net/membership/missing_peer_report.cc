@@ -21,16 +21,17 @@ std::string Seconds(int64_t nanos) {
 
 }  // namespace
 
-MissingPeerReport::MissingPeerReport(int rank,
+MissingPeerReport::MissingPeerReport(int worker,
                                      std::vector<std::string> addresses,
                                      double deadline_seconds, int enough)
-    : rank_(rank),
+    : worker_(worker),
       addresses_(std::move(addresses)),
       deadline_seconds_(deadline_seconds),
       sufficient_workers_(enough),
       peers_(addresses_.size()) {
   const int size = static_cast<int>(peers_.size());
-  for (const int r : LinksOf(rank, size, enough > 0)) peers_[r].missing = true;
+  for (const int r : LinksOf(worker, size, enough > 0))
+    peers_[r].missing = true;
 }
 
 void MissingPeerReport::Begin(int64_t now) {
@@ -53,24 +54,24 @@ void MissingPeerReport::SetMissedByOthers(int peer, int64_t now) {
 }
 
 std::string MissingPeerReport::Self() const {
-  return "rank " + std::to_string(rank_) + " of " +
-         std::to_string(peers_.size()) + " (" + addresses_[rank_] + ")";
+  return "rank " + std::to_string(worker_) + " of " +
+         std::to_string(peers_.size()) + " (" + addresses_[worker_] + ")";
 }
 
 std::string MissingPeerReport::Missing(int64_t now) const {
   std::string text;
-  std::vector<size_t> ranks;
+  std::vector<size_t> missing;
   for (size_t r = 0; r < peers_.size(); ++r) {
-    if (peers_[r].missing) ranks.push_back(r);
+    if (peers_[r].missing) missing.push_back(r);
   }
-  // This rank did not wait for a rank that has only just given up.
-  std::stable_sort(ranks.begin(), ranks.end(), [this](size_t a, size_t b) {
+  // This worker did not wait for one that has only just given up.
+  std::stable_sort(missing.begin(), missing.end(), [this](size_t a, size_t b) {
     return peers_[a].since < peers_[b].since;
   });
-  const size_t named = std::min(ranks.size(), kMaxNamed);
-  const size_t more = ranks.size() - named;
-  ranks.resize(named);
-  for (const size_t r : ranks) {
+  const size_t named = std::min(missing.size(), kMaxNamed);
+  const size_t more = missing.size() - named;
+  missing.resize(named);
+  for (const size_t r : missing) {
     const Peer& peer = peers_[r];
     text += (text.empty() ? "rank " : "; rank ") + std::to_string(r) + " (" +
             addresses_[r] + "), missing for " + Seconds(now - peer.since) +

@@ -6,7 +6,7 @@
 //
 // Pure: time is an argument, in nanoseconds of a monotonic clock. Messages are
 // returned as lines without a newline. A line after 1 s, and then every 10 s,
-// names the missing ranks. A refused handshake is reported immediately. The
+// names the missing workers. A refused handshake is reported immediately. The
 // same refusal is reported again after a minute at the earliest. At most
 // kMaxRefusals are reported within a window of time, so a stranger cannot fill
 // a log. The window doubles after each window with as many.
@@ -32,18 +32,18 @@ class MissingPeerReport {
 
   // `deadline_seconds`: the longest wait, for the lines. `enough`: the number
   // of workers that suffice; 0: all are needed.
-  MissingPeerReport(int rank, std::vector<std::string> addresses,
+  MissingPeerReport(int worker, std::vector<std::string> addresses,
                     double deadline_seconds, int enough = 0);
 
-  // Begins the wait: all ranks that this one links with are missing.
+  // Begins the wait: all workers that this one links with are missing.
   void Begin(int64_t now);
   void MarkConnected(int peer) { peers_[peer].missing = false; }
-  // The rank was connected, and is missing again.
+  // The worker was connected, and is missing again.
   void MarkMissing(int peer, int64_t now);
-  // Sets the rank that another rank misses; -1: none. Missing() uses it only if
-  // that rank is not missing here. At the end of a vain wait the ranks give up
-  // one after another. So a new rank replaces the last one only after it has
-  // been reported for a second.
+  // Sets the worker that another worker misses; -1: none. Missing() uses it
+  // only if that worker is not missing here. At the end of a vain wait the
+  // workers give up one after another. So a new worker replaces the last one
+  // only after it has been reported for a second.
   void SetMissedByOthers(int peer, int64_t now);
   // Sets the reason why the peer is missing, as far as it is known.
   void SetReason(int peer, const std::string& why) { peers_[peer].why = why; }
@@ -77,11 +77,11 @@ class MissingPeerReport {
                       int64_t now);
   std::string Self() const;
 
-  const int rank_;
+  const int worker_;
   const std::vector<std::string> addresses_;
   const double deadline_seconds_;
   const int sufficient_workers_;
-  std::vector<Peer> peers_;  // by rank
+  std::vector<Peer> peers_;  // by worker
   int64_t begin_ = 0;
   int64_t next_ = 0;
   bool reported_ = false;

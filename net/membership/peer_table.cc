@@ -15,9 +15,9 @@ constexpr int kMaxStuckTicks = 12;  // of T/8
 
 }  // namespace
 
-PeerTable::PeerTable(int rank, int size, std::vector<int> linked,
+PeerTable::PeerTable(int worker, int size, std::vector<int> linked,
                      FramedLink::Owner* owner)
-    : rank_(rank),
+    : worker_(worker),
       owner_(owner),
       linked_(std::move(linked)),
       peers_(static_cast<size_t>(size)) {}
@@ -25,7 +25,7 @@ PeerTable::PeerTable(int rank, int size, std::vector<int> linked,
 void PeerTable::LinkAll() {
   linked_.clear();
   for (int r = 0; r < static_cast<int>(peers_.size()); ++r) {
-    if (r != rank_) linked_.push_back(r);
+    if (r != worker_) linked_.push_back(r);
   }
 }
 
@@ -117,7 +117,7 @@ void PeerTable::Send(FramedLink* link, FrameHeader header,
   const bool proposes =
       header.type == FrameType::kHello || header.type == FrameType::kWelcome;
   if (!proposes) header.generation = generation_;
-  header.source = static_cast<uint16_t>(rank_);
+  header.source = static_cast<uint16_t>(worker_);
   header.destination = RankOnWire(link->peer);
   if (header.type != FrameType::kHeartbeat) header.step = step_;
   if (borrowed) {

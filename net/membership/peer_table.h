@@ -20,7 +20,7 @@ class PeerTable {
  public:
   // `linked`: the workers that this one has links with, ascending. `owner` gets
   // the events of all links.
-  PeerTable(int rank, int size, std::vector<int> linked,
+  PeerTable(int worker, int size, std::vector<int> linked,
             FramedLink::Owner* owner);
 
   const std::vector<int>& linked() const { return linked_; }
@@ -32,7 +32,7 @@ class PeerTable {
   FramedLink* up_link(int peer) const;
   // True if the peer is another worker, and its link is not up.
   bool IsMissing(int peer) const {
-    return peer != rank_ && up_link(peer) == nullptr;
+    return peer != worker_ && up_link(peer) == nullptr;
   }
 
   // A link that another worker has opened. If there are too many without a
@@ -86,7 +86,7 @@ class PeerTable {
   void Drop(std::unique_ptr<FramedLink>* link);
   static bool IsStuck(Peer* peer, bool counts);
 
-  const int rank_;
+  const int worker_;
   FramedLink::Owner* const owner_;
   std::vector<int> linked_;
   uint64_t step_ = 0;

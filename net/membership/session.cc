@@ -48,7 +48,7 @@ Identity IdentityOf(const RingOptions& options, uint64_t incarnation) {
 
 FailureDetector::Options DetectorOptions(const RingOptions& options) {
   FailureDetector::Options out;
-  out.rank = options.rank;
+  out.worker = options.rank;
   out.timeout_nanos = Nanos(options.timeout_seconds);
   out.addresses = options.addresses;
   out.elastic = options.min_workers > 0;
@@ -75,7 +75,7 @@ Session::Session(const RingOptions& options, uint32_t generation,
     : options_(options),
       transport_(transport),
       owner_(owner),
-      rank_(options.rank),
+      worker_(options.rank),
       identity_(IdentityOf(options, incarnation)),
       notify_([owner](const std::string& line) {
         if (!line.empty()) owner->OnNotice(line);
@@ -83,14 +83,15 @@ Session::Session(const RingOptions& options, uint32_t generation,
       state_(generation == 1, options.min_workers > 0),
       now_(now),
       members_(options.size(), options.min_workers > 0),
-      links_(rank_, options.size(),
-             LinksOf(rank_, options.size(), LinksAll(options)), this),
-      missing_report_(rank_, options.addresses, options.start_timeout_seconds,
+      links_(worker_, options.size(),
+             LinksOf(worker_, options.size(), LinksAll(options)), this),
+      missing_report_(worker_, options.addresses, options.start_timeout_seconds,
                       options.min_workers),
       dialer_(options, transport, &links_, &missing_report_),
       detector_(DetectorOptions(options), now),
       operations_(options, &state_, &members_, transport, &links_, &detector_),
-      formation_(rank_, options.size(), generation, LinksAll(options), &links_),
+      formation_(worker_, options.size(), generation, LinksAll(options),
+                 &links_),
       views_(options_, generation, remaining_mask, &state_, &members_, &links_,
              &dialer_, &detector_, this),
       strangers_(options_, identity_, &state_, transport, &links_,
@@ -219,7 +220,7 @@ void Session::Tick(int64_t now) {
     links_.SendToAll(header, payload);
     if (state_.starting()) formation_.UpdateMissing();
   }
-  if (detector_.SelfStalled(now).rank >= 0) handshakes_.NoteStall(now);
+  if (detector_.SelfStalled(now).worker >= 0) handshakes_.NoteStall(now);
   int stuck = -1;
   for (const int r : links_.TickStuck(state_.running())) {
     if (state_.running() && !members_.has(r)) {
@@ -239,8 +240,8 @@ void Session::Tick(int64_t now) {
 }
 
 void Session::TickStart(const FailureDetector::Suspect& suspect) {
-  if (suspect.rank >= 0 && suspect.rank != rank_) {
-    LosePeer(suspect.rank, "it was connected and became silent");
+  if (suspect.worker >= 0 && suspect.worker != worker_) {
+    LosePeer(suspect.worker, "it was connected and became silent");
   }
   const Status refused = strangers_.ResolveRefusal();
   if (!refused.ok()) Fail(refused);
@@ -255,11 +256,11 @@ void Session::TickStart(const FailureDetector::Suspect& suspect) {
   if (!views_.active() && now_ >= start_deadline_) {
     return Fail(Error(
         Code::kDeadlineExceeded,
-        "rank %d waited %g s for the other workers; missing are %s", rank_,
+        "rank %d waited %g s for the other workers; missing are %s", worker_,
         options_.start_timeout_seconds, dialer_.MissingText(now_).c_str()));
   }
   for (const int r : links_.linked()) {
-    if (r > rank_) break;
+    if (r > worker_) break;
     if (dialer_.IsDue(r, now_)) dialer_.Dial(r, now_);
   }
   strangers_.ProbeOne(now_);
@@ -270,23 +271,23 @@ void Session::TickStart(const FailureDetector::Suspect& suspect) {
 // Once the ring has formed.
 void Session::HandleSuspect(const FailureDetector::Suspect& suspect,
                             int stuck) {
-  if (stuck >= 0 && suspect.rank < 0) {
+  if (stuck >= 0 && suspect.worker < 0) {
     const double timeouts =
         links_.stuck_ticks(stuck) / double{FailureDetector::kTicksPerTimeout};
     Lose({stuck, Cause::kStalled, timeouts * options_.timeout_seconds},
          "it does not read its messages");
   }
-  if (suspect.rank < 0) return;
+  if (suspect.worker < 0) return;
   if (state_.running() && members_.count() == 1) {
     return;  // no rank waits
   }
   if (state_.running()) {
     Lose(suspect, "");
-  } else if (state_.lingering() && suspect.rank != rank_) {
-    LosePeer(suspect.rank, "");
-  } else if (suspect.rank != rank_) {
-    detector_.RemovePeer(suspect.rank);
-    links_.Drop(suspect.rank);
+  } else if (state_.lingering() && suspect.worker != worker_) {
+    LosePeer(suspect.worker, "");
+  } else if (suspect.worker != worker_) {
+    detector_.RemovePeer(suspect.worker);
+    links_.Drop(suspect.worker);
   }
 }
 
@@ -364,7 +365,7 @@ Status Session::OnHeader(FramedLink* link, const FrameHeader& header,
   receive_target->mode = ReceiveTarget::kBuffer;
   link->skips_frame = false;
   if (!link->up()) return Status();
-  if (header.source != link->peer || header.destination != rank_) {
+  if (header.source != link->peer || header.destination != worker_) {
     return Corruption("a frame from rank %d to rank %d came from rank %d",
                       header.source, header.destination, link->peer);
   }
@@ -546,7 +547,7 @@ void Session::OnDown(FramedLink* link, Cause cause, const Status& why,
   // look like this process's end.
   const bool gets_reason = up && cause == Cause::kProtocol &&
                            members_.has(peer) && state_.running() &&
-                           detector_.SelfStalled(now_).rank < 0;
+                           detector_.SelfStalled(now_).worker < 0;
   if (!gets_reason) {
     detector_.RemovePeer(peer);
     links_.Drop(peer);
@@ -581,7 +582,7 @@ void Session::OnLinkLost(int peer, bool was_up, Cause cause,
   } else if (state_.running() && was_up) {
     operations_.UpdateActivity(now_);
     const FailureDetector::Suspect self = detector_.SelfStalled(now_);
-    if (self.rank >= 0) {
+    if (self.worker >= 0) {
       Lose(self, "");
     } else {
       Lose({peer, cause, 0}, why.message());
@@ -607,7 +608,7 @@ void Session::LosePeer(int peer, const std::string& why,
 
 void Session::Abort(const Status& reason, int64_t now) {
   now_ = now;
-  Fail(members_.FromCaller(reason), rank_);
+  Fail(members_.FromCaller(reason), worker_);
   farewell_.AwaitDelivery();
   if (farewell_.Delivered()) owner_->OnDelivered();
 }
@@ -620,10 +621,10 @@ void Session::Fail(const Status& status, int origin) {
   const bool sends_abort = ran || reported_by_other_ || IsPermanent(status);
   if (!trail_.noted_end())
     trail_.Note(TrailKind::kAborted, -1, status.message());
-  const bool lingers = ran && views_.active() && origin != rank_ &&
+  const bool lingers = ran && views_.active() && origin != worker_ &&
                        status.code() == Code::kPeerLost;
   state_.Set(lingers ? SessionState::kLingering : SessionState::kFailed);
-  members_.SetLeftBehind(status.rank() == rank_);
+  members_.SetLeftBehind(status.rank() == worker_);
   operations_.Clear();
   const int lost = origin < 0 ? status.rank() : -1;
   const bool ended = lost >= 0 && members_.ended(lost);
@@ -653,7 +654,7 @@ void Session::FailAsReported(int reporter, const AbortNotice& notice,
   trail_.NoteReported(reporter, notice, detector_, now_);
   // Fail closes this worker's own link to the lost rank before its end is seen.
   // So the end is recorded here.
-  if (notice.ended && notice.rank != rank_ && operations_.completed() > 0) {
+  if (notice.ended && notice.rank != worker_ && operations_.completed() > 0) {
     members_.SetEnded(notice.rank);
   }
   reported_by_other_ = true;

@@ -8,7 +8,7 @@
 // Pure: a state machine over a Transport (states: session_state.h), without
 // socket, timer or thread. Every event carries the time, in nanoseconds of a
 // monotonic clock. A Session has links with all other workers, or in a large
-// ring with some (topology.h). The higher rank connects to the lower.
+// ring with some (topology.h). The higher number connects to the lower.
 //
 // Within a session, and on the wire, a worker is its number in the job's list.
 // It is also its rank, except in an elastic ring (options.min_workers). There
@@ -72,9 +72,10 @@ class Session final : private FramedLink::Owner,
     ~Owner() = default;
   };
 
-  // The ring's generation becomes the greatest that any rank proposes.
-  // `incarnation` is random, so two processes of one rank have different ones.
-  // `remaining_mask`: remaining_workers() of this worker's previous session.
+  // The ring's generation becomes the greatest that any worker proposes.
+  // `incarnation` is random, so two processes of one worker have different
+  // ones. `remaining_mask`: remaining_workers() of this worker's previous
+  // session.
   Session(const RingOptions& options, uint32_t generation, uint64_t incarnation,
           Transport* transport, Owner* owner, int64_t now,
           uint64_t remaining_mask = 0);
@@ -83,7 +84,7 @@ class Session final : private FramedLink::Owner,
 
   // Listens and begins to connect; an error is given to OnFailed.
   void Begin(int64_t now);
-  // Instead of Begin: sends all others the reason why this rank cannot take
+  // Instead of Begin: sends all others the reason why this worker cannot take
   // part, for options.start_timeout_seconds.
   void BeginWithdrawal(const Status& why, int64_t now);
 
@@ -102,7 +103,7 @@ class Session final : private FramedLink::Owner,
   bool all_shared() const;
 
   void Start(const Call* calls, size_t count, int64_t now);
-  // Fails with `reason`, which names this rank, and sends it to all others.
+  // Fails with `reason`, which names this worker, and sends it to all others.
   // Does nothing after an error.
   void Abort(const Status& reason, int64_t now);
   // Sends a goodbye, and waits until the others have it, at most for the
@@ -124,7 +125,7 @@ class Session final : private FramedLink::Owner,
   uint64_t remaining_workers() const { return members_.remaining_workers(); }
   // The worker of each rank, once the ring has formed.
   const std::vector<int>& workers() const { return members_.workers(); }
-  // True if another rank reported the failure.
+  // True if another worker reported the failure.
   bool reported_by_other() const { return reported_by_other_; }
 
  private:
@@ -149,7 +150,7 @@ class Session final : private FramedLink::Owner,
 
   void TickStart(const FailureDetector::Suspect& suspect);
   void HandleSuspect(const FailureDetector::Suspect& suspect, int stuck);
-  // `lowered`: why fewer ranks may be connected than before; null: not fewer.
+  // `lowered`: why fewer workers may be connected than before; null: not fewer.
   void CheckFormed(const AbortNotice* lowered = nullptr);
   void Advance();
   Status OnFormationReport(FramedLink* link, const FrameHeader& header,
@@ -166,14 +167,14 @@ class Session final : private FramedLink::Owner,
   // As `reporter` has sent the reason.
   void FailAsReported(int reporter, const AbortNotice& notice,
                       const Status& why);
-  // Tells the others, if the ring had formed. `origin`: the rank that failed
+  // Tells the others, if the ring had formed. `origin`: the worker that failed
   // first; -1: none.
   void Fail(const Status& status, int origin = -1);
 
   const RingOptions options_;
   Transport* const transport_;
   Owner* const owner_;
-  const int rank_;
+  const int worker_;
   const Identity identity_;
   const std::function<void(const std::string&)> notify_;  // ignores ""
   SessionState state_;

@@ -41,7 +41,7 @@ void SessionTrail::NoteLost(const FailureDetector::Suspect& suspect,
   const std::string reason = FailureDetector::Reason(suspect, detail);
   TrailEvent event;
   event.kind = TrailKind::kLost;
-  event.peer = suspect.rank;
+  event.peer = suspect.worker;
   event.text = reason.c_str();
   NoteEnd(event, detector, now);
 }

@@ -39,7 +39,7 @@ class FailureDetectorTest : public testing::Test {
       bool beat = false;
       const FailureDetector::Suspect suspect = members_.Tick(now_, &beat);
       beats_ += beat;
-      if (suspect.rank >= 0) return suspect;
+      if (suspect.worker >= 0) return suspect;
     }
     return FailureDetector::Suspect();
   }
@@ -67,7 +67,7 @@ class FailureDetectorTest : public testing::Test {
 };
 
 TEST_F(FailureDetectorTest, Tick_AllAreHeard_SuspectsNone) {
-  EXPECT_EQ(Pass(100 * kTimeout).rank, -1);
+  EXPECT_EQ(Pass(100 * kTimeout).worker, -1);
 }
 
 TEST_F(FailureDetectorTest, Tick_AllAreHeard_BeatsEveryQuarterOfTheTimeout) {
@@ -78,7 +78,7 @@ TEST_F(FailureDetectorTest, Tick_AllAreHeard_BeatsEveryQuarterOfTheTimeout) {
 TEST_F(FailureDetectorTest, Tick_PeerSilentLongerThanTheTimeout_SuspectsIt) {
   const int64_t start = now_;
   const FailureDetector::Suspect suspect = Pass(10 * kTimeout, 2);
-  EXPECT_EQ(suspect.rank, 2);
+  EXPECT_EQ(suspect.worker, 2);
   EXPECT_EQ(suspect.cause, Cause::kSilent);
   EXPECT_GT(now_ - start, kTimeout);
   EXPECT_LE(now_ - start, kTimeout + members_.tick_nanos());
@@ -86,18 +86,18 @@ TEST_F(FailureDetectorTest, Tick_PeerSilentLongerThanTheTimeout_SuspectsIt) {
 
 TEST_F(FailureDetectorTest, Tick_SilentPeerHasGone_SuspectsNone) {
   members_.RemovePeer(2);
-  EXPECT_EQ(Pass(10 * kTimeout, 2).rank, -1);
+  EXPECT_EQ(Pass(10 * kTimeout, 2).worker, -1);
 }
 
 TEST_F(FailureDetectorTest, Tick_AllAreSilent_SuspectsTheLongestSilent) {
-  EXPECT_EQ(Pass(kTimeout * 3 / 4, 2).rank, -1);
+  EXPECT_EQ(Pass(kTimeout * 3 / 4, 2).worker, -1);
   // From here on no rank is heard: rank 2 was silent first, by far.
   bool beat;
   for (;;) {
     now_ += members_.tick_nanos();
     const FailureDetector::Suspect suspect = members_.Tick(now_, &beat);
-    if (suspect.rank < 0) continue;
-    EXPECT_EQ(suspect.rank, 2);
+    if (suspect.worker < 0) continue;
+    EXPECT_EQ(suspect.worker, 2);
     break;
   }
 }
@@ -108,15 +108,15 @@ TEST_F(FailureDetectorTest, Tick_HearsNoOther_SuspectsItself) {
   for (int r : {3, 1, 2}) {
     members_.RecordHeard(r, now_);
     now_ += members_.tick_nanos();
-    EXPECT_EQ(members_.Tick(now_, &beat).rank, -1);
+    EXPECT_EQ(members_.Tick(now_, &beat).worker, -1);
   }
   const int64_t start = now_;
   FailureDetector::Suspect suspect;
-  while (suspect.rank < 0) {
+  while (suspect.worker < 0) {
     now_ += members_.tick_nanos();
     suspect = members_.Tick(now_, &beat);
   }
-  EXPECT_EQ(suspect.rank, 0);
+  EXPECT_EQ(suspect.worker, 0);
   EXPECT_EQ(suspect.cause, Cause::kIsolated);
   EXPECT_LE(now_ - start, kTimeout);
 }
@@ -125,7 +125,7 @@ TEST_F(FailureDetectorTest, Tick_OnlyOtherRankIsSilent_SuspectsIt) {
   members_.RemovePeer(1);
   members_.RemovePeer(3);
   const FailureDetector::Suspect suspect = Pass(10 * kTimeout, 2);
-  EXPECT_EQ(suspect.rank, 2);
+  EXPECT_EQ(suspect.worker, 2);
   EXPECT_EQ(suspect.cause, Cause::kSilent);
 }
 
@@ -155,7 +155,7 @@ TEST_F(FailureDetectorTest, Tick_AwaitedPeerComputes_SuspectsNone) {
   WaitOn(1, 5);
   ReceiveHeartbeat(1, 4, FrameType::kHeartbeat,
                    -1);  // computes, has done operation 4
-  EXPECT_EQ(Pass(100 * kTimeout).rank, -1);
+  EXPECT_EQ(Pass(100 * kTimeout).worker, -1);
 }
 
 TEST_F(FailureDetectorTest, Tick_EndOfTheChainComputes_SuspectsNone) {
@@ -163,7 +163,7 @@ TEST_F(FailureDetectorTest, Tick_EndOfTheChainComputes_SuspectsNone) {
   ReceiveHeartbeat(1, 5, FrameType::kAllReduce, 2);
   ReceiveHeartbeat(2, 5, FrameType::kAllReduce, 3);
   ReceiveHeartbeat(3, 4, FrameType::kHeartbeat, -1);
-  EXPECT_EQ(Pass(100 * kTimeout).rank, -1);
+  EXPECT_EQ(Pass(100 * kTimeout).worker, -1);
 }
 
 TEST_F(FailureDetectorTest, Tick_ChainMakesNoProgress_SuspectsItsEnd) {
@@ -172,7 +172,7 @@ TEST_F(FailureDetectorTest, Tick_ChainMakesNoProgress_SuspectsItsEnd) {
   ReceiveHeartbeat(2, 5, FrameType::kAllReduce, 3);
   ReceiveHeartbeat(3, 5, FrameType::kHeartbeat, -1);  // claims to have done it
   const FailureDetector::Suspect suspect = Pass(100 * kTimeout);
-  EXPECT_EQ(suspect.rank, 3);
+  EXPECT_EQ(suspect.worker, 3);
   EXPECT_EQ(suspect.cause, Cause::kStalled);
 }
 
@@ -183,48 +183,48 @@ TEST_F(FailureDetectorTest, Tick_PeerHasJustBegun_IsNoStandstillYet) {
   ReceiveHeartbeat(1, 5, FrameType::kAllReduce, 2);
   ReceiveHeartbeat(3, 5, FrameType::kAllReduce, 0);
   ReceiveHeartbeat(2, 4, FrameType::kHeartbeat, -1);
-  EXPECT_EQ(Pass(10 * kTimeout).rank, -1);
+  EXPECT_EQ(Pass(10 * kTimeout).worker, -1);
   ReceiveHeartbeat(2, 5, FrameType::kAllReduce, 3);
-  EXPECT_EQ(Pass(kTimeout).rank, -1);
-  EXPECT_EQ(Pass(kTimeout).rank, 3);  // nothing has come of it
+  EXPECT_EQ(Pass(kTimeout).worker, -1);
+  EXPECT_EQ(Pass(kTimeout).worker, 3);  // nothing has come of it
 }
 
 TEST_F(FailureDetectorTest, Tick_BytesMove_SuspectsNoneUntilTheyStop) {
   ReceiveHeartbeat(1, 5, FrameType::kAllReduce, -1);
   for (int i = 0; i < 100; ++i) {
     WaitOn(1, 5, 1000 + i);
-    ASSERT_EQ(Pass(kTimeout / 2).rank, -1);
+    ASSERT_EQ(Pass(kTimeout / 2).worker, -1);
   }
-  EXPECT_EQ(Pass(2 * kTimeout).rank, 1);
+  EXPECT_EQ(Pass(2 * kTimeout).worker, 1);
 }
 
 TEST_F(FailureDetectorTest, Tick_CircleOfWaits_SuspectsARankInTheEnd) {
   WaitOn(1, 5);
   ReceiveHeartbeat(1, 5, FrameType::kAllReduce, 2);
   ReceiveHeartbeat(2, 5, FrameType::kAllReduce, 1);
-  EXPECT_GE(Pass(100 * kTimeout).rank, 1);
+  EXPECT_GE(Pass(100 * kTimeout).worker, 1);
 }
 
 TEST_F(FailureDetectorTest, Tick_OwnProcessStoodStill_SuspectsItself) {
   bool beat;
   now_ += 3 * kTimeout;
   const FailureDetector::Suspect suspect = members_.Tick(now_, &beat);
-  EXPECT_EQ(suspect.rank, 0);
+  EXPECT_EQ(suspect.worker, 0);
   EXPECT_EQ(suspect.cause, Cause::kSelfStalled);
 }
 
 TEST_F(FailureDetectorTest, ConnectionEnd_SelfStalled_SuspectsItself) {
-  EXPECT_EQ(members_.SelfStalled(now_).rank, -1);
+  EXPECT_EQ(members_.SelfStalled(now_).worker, -1);
   now_ += members_.tick_nanos() + kTimeout * 9 / 10;
-  EXPECT_EQ(members_.SelfStalled(now_).rank,
+  EXPECT_EQ(members_.SelfStalled(now_).worker,
             0);  // before the tick that is late
   bool beat;
-  EXPECT_EQ(members_.Tick(now_, &beat).rank, -1);
-  EXPECT_EQ(members_.SelfStalled(now_).rank,
+  EXPECT_EQ(members_.Tick(now_, &beat).worker, -1);
+  EXPECT_EQ(members_.SelfStalled(now_).worker,
             0);  // and after it, until the next
   now_ += members_.tick_nanos();
   members_.Tick(now_, &beat);
-  EXPECT_EQ(members_.SelfStalled(now_).rank, -1);
+  EXPECT_EQ(members_.SelfStalled(now_).worker, -1);
 }
 
 // After a stall while a ring forms: the worker has not read yet what the others
@@ -234,30 +234,30 @@ TEST_F(FailureDetectorTest, SelfStalled_Later_DoesNotCountThatTime) {
   now_ += 3 * kTimeout;
   members_.Tick(now_, &beat);
   now_ += members_.tick_nanos();
-  EXPECT_EQ(members_.Tick(now_, &beat).rank, -1);
+  EXPECT_EQ(members_.Tick(now_, &beat).worker, -1);
   EXPECT_TRUE(members_.Hears(1, now_));
-  EXPECT_EQ(Pass(2 * kTimeout, 1).rank, 1);
+  EXPECT_EQ(Pass(2 * kTimeout, 1).worker, 1);
 }
 
 // For as long as this worker stood still nothing of the others was read.
 TEST_F(FailureDetectorTest, Progress_OneTickIsLate_IsAsRecentAsBefore) {
   bool beat;
   ReceiveHeartbeat(1, 5, FrameType::kAllReduce, -1);
-  ASSERT_EQ(Pass(kTimeout).rank, -1);
+  ASSERT_EQ(Pass(kTimeout).worker, -1);
   WaitOn(1, 5, /*moved=*/1000);
-  ASSERT_EQ(Pass(kTimeout * 6 / 5).rank, -1);
+  ASSERT_EQ(Pass(kTimeout * 6 / 5).worker, -1);
   now_ += members_.tick_nanos() + kTimeout * 9 / 10;
-  EXPECT_EQ(members_.Tick(now_, &beat).rank, -1);
+  EXPECT_EQ(members_.Tick(now_, &beat).worker, -1);
 }
 
 TEST_F(FailureDetectorTest, Tick_OwnTicksLateByLessThanATimeout_SuspectsNone) {
   bool beat;
   // Late by 0.9 T, again and again, with the peers' beats unread meanwhile.
   now_ += members_.tick_nanos() + kTimeout * 9 / 10;
-  EXPECT_EQ(members_.Tick(now_, &beat).rank, -1);
+  EXPECT_EQ(members_.Tick(now_, &beat).worker, -1);
   for (int r = 1; r < 4; ++r) members_.RecordHeard(r, now_);
   now_ += members_.tick_nanos() + kTimeout * 9 / 10;
-  EXPECT_EQ(members_.Tick(now_, &beat).rank, -1);
+  EXPECT_EQ(members_.Tick(now_, &beat).worker, -1);
 }
 
 TEST_F(FailureDetectorTest, Lost_RankInAnOperation_NamesRankCauseAndOperation) {
@@ -358,7 +358,7 @@ class LargeRingTest : public testing::Test {
     options.timeout_nanos = kTimeout;
     options.addresses.resize(kSize, "a:1");
     for (int r = 0; r < kSize; ++r) {
-      options.rank = r;
+      options.worker = r;
       ranks_.emplace_back(options, now_);
       for (const int peer : LinksOf(r, kSize)) ranks_[r].AddPeer(peer, now_);
       Does(r, FrameType::kHeartbeat, 4, -1);
@@ -381,7 +381,7 @@ class LargeRingTest : public testing::Test {
       for (int r = 0; r < kSize; ++r) {
         bool beat = false;
         const FailureDetector::Suspect suspect = ranks_[r].Tick(now_, &beat);
-        if (suspect.rank >= 0) suspects[r] = suspect.rank;
+        if (suspect.worker >= 0) suspects[r] = suspect.worker;
         if (beat) Beat(r);
       }
     }
@@ -454,7 +454,7 @@ TEST_F(LargeRingTest, CircleOfWaits_OldReport_IsNoStandstill) {
       bool beat = false;
       const FailureDetector::Suspect suspect = ranks_[31].Tick(now_, &beat);
       if (i < 16) continue;
-      EXPECT_EQ(suspect.rank, seen_ms < 500 ? 30 : -1) << seen_ms;
+      EXPECT_EQ(suspect.worker, seen_ms < 500 ? 30 : -1) << seen_ms;
     }
     Does(31, FrameType::kHeartbeat, 5, -1);
   }
