@@ -18,15 +18,6 @@ namespace ringlet {
 
 // --- sources -----------------------------------------------------------------
 
-// Source: random access to the examples of a data set.
-//
-// A Source returns any example by its index, in the element types of the file
-// (uint8 images stay uint8). Dataset converts and scales when it fills a batch.
-//
-// An error of Read ends the operation that needs the batch. So does an
-// exception (kInternal, with name() and what()), on any thread. The other
-// methods must not throw.
-
 // Element type and shape of one example's x or y (without batch dimension).
 struct ExampleSpec {
   DType dtype = DType::kFloat32;
@@ -73,6 +64,14 @@ struct TableEncoding {
   }
 };
 
+// Source: random access to the examples of a data set.
+//
+// A Source returns any example by its index, in the element types of the file
+// (uint8 images stay uint8). Dataset converts and scales when it fills a batch.
+//
+// An error of Read ends the operation that needs the batch. So does an
+// exception (kInternal, with name() and what()), on any thread. The other
+// methods must not throw.
 class Source {
  public:
   virtual ~Source() = default;
@@ -125,25 +124,14 @@ class Source {
 
 // --- datasets ----------------------------------------------------------------
 
-// Dataset: the examples of a training, their order, and their batches.
-//
-// A cheap value over a Source, with the methods of tf.data:
-//
-//   IdxDataset(images, labels).Map(Scale(1 / 255.f))
-//       .Shuffle(/*seed=*/1).Repeat().Batch(64)
-//
-// The order of a pass is a function of (seed, pass). The first error is kept;
-// status() and every function with a dataset argument return it.
-
-// How the workers of a job divide a dataset, as
-// tf.data.experimental.AutoShardPolicy. "Worker" means a replica here,
-// whichever worker computes it. A single replica has all examples with every
-// policy.
+// How the replicas of a job divide a dataset, with the names of
+// tf.data.experimental.AutoShardPolicy. A single replica has all examples with
+// every policy.
 enum class AutoShardPolicy : uint8_t {
   kAuto,  // kFile for a source of several files, else kData
   kFile,  // file i goes to replica i % replicas; at least one file each
-  kData,  // each global batch is cut into a piece for every worker
-  kOff,   // every worker reads all data, in its own order
+  kData,  // each global batch is cut into a piece for every replica
+  kOff,   // every replica has all data, in its own order
 };
 
 // The position of the whole job in its data: the pass, counted from 0, and how
@@ -189,6 +177,15 @@ struct BatchPlan {
 // map has weight 1.
 using ClassWeights = std::map<int64_t, float>;
 
+// Dataset: the examples of a training, their order, and their batches.
+//
+// A cheap value over a Source, with the methods of tf.data:
+//
+//   IdxDataset(images, labels).Map(Scale(1 / 255.f))
+//       .Shuffle(/*seed=*/1).Repeat().Batch(64)
+//
+// The order of a pass is a function of (seed, pass). The first error is kept;
+// status() and every function with a dataset argument return it.
 class Dataset {
  public:
   Dataset() = default;  // none
@@ -222,11 +219,11 @@ class Dataset {
   // sample_weight: one finite number for each example of the source. The loss
   // is still divided by the number of examples.
   Dataset SampleWeight(std::vector<float> weights) const;
-  // The default is kData. With kFile and kOff each worker batches its own
-  // examples by the global size, cuts each batch into one piece for every
-  // worker, and trains on one of them a step. A worker without examples left
-  // has empty parts until the last worker ends its pass. Every worker opens all
-  // the files; Skip, Take and Shard count over all of them.
+  // The default is kData. With kFile and kOff each replica makes batches of the
+  // global size of its own examples. It cuts each batch into one piece for
+  // every replica, and trains on one piece a step. A replica without examples
+  // left has empty parts until the last replica ends its pass. Every worker
+  // opens all the files; Skip, Take and Shard count over all of them.
   Dataset AutoShard(AutoShardPolicy policy) const;
   // For a source that has only the examples of this worker; counts[r] is the
   // number of examples of replica r. Needs AutoShard(kOff) before it, and a
@@ -262,8 +259,8 @@ class Dataset {
   Status CheckOwnExamples(int replica, int parts) const;
   // Equal for sources with the same numbers of examples in their files.
   int64_t files_checksum() const;
-  // True if each worker has its own stream of examples: kFile and kOff.
-  bool HasWorkerStreams(int replicas) const;
+  // True if each replica has its own stream of examples: kFile and kOff.
+  bool HasReplicaStreams(int replicas) const;
   // Batches in all passes; -1 if endless.
   int64_t steps(int replicas) const;
   // An error if `replicas` cannot divide the dataset from the position
@@ -343,13 +340,6 @@ Dataset Zip(const std::vector<Dataset>& x, const std::vector<Dataset>& y);
 
 // --- loaders -----------------------------------------------------------------
 
-// BatchLoader: reads and converts batches of a dataset.
-//
-// Reads this rank's parts of each global batch, in order, as float32 x and as
-// targets of the loss. With `background` the next batch is read while the
-// caller computes. After the first batch nothing is allocated. Used by one
-// thread.
-
 struct Batch {
   int64_t count = 0;         // examples of the part; may be 0
   int64_t global_count = 0;  // examples of all parts, >= 1
@@ -375,6 +365,12 @@ struct LoaderOptions {
   ClassWeights class_weight;  // see FitOptions
 };
 
+// BatchLoader: reads and converts batches of a dataset.
+//
+// Reads this rank's parts of each global batch, in order, as float32 x and as
+// targets of the loss. With `background` the next batch is read while the
+// caller computes. After the first batch nothing is allocated. Used by one
+// thread.
 class BatchLoader {
  public:
   virtual ~BatchLoader() = default;

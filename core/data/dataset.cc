@@ -234,7 +234,7 @@ int64_t Dataset::Remaining(const DataPosition& at, bool of_pass) const {
 
 int64_t Dataset::steps(int replicas) const {
   if (passes_ < 0 || batch_ == 0) return -1;
-  if (HasWorkerStreams(replicas)) return StepsOfPass(replicas) * passes_;
+  if (HasReplicaStreams(replicas)) return StepsOfPass(replicas) * passes_;
   const int64_t examples = batches_cross_passes_ ? size_ * passes_ : size_;
   const int64_t steps =
       drop_remainder_ ? examples / batch_ : (examples + batch_ - 1) / batch_;
@@ -244,7 +244,7 @@ int64_t Dataset::steps(int replicas) const {
 Status Dataset::CheckStart(const DataPosition& at, int replicas) const {
   RINGLET_RETURN_IF_ERROR(status());
   const std::string name = source_->name();
-  if (!HasWorkerStreams(replicas)) {
+  if (!HasReplicaStreams(replicas)) {
     if (at.pass >= 0 && at.pass < kMostExamples && at.used >= 0 &&
         at.used < size_) {
       return Status();
@@ -264,7 +264,8 @@ Status Dataset::CheckStart(const DataPosition& at, int replicas) const {
                                   ? "a source of one piece"
                                   : std::to_string(files_->size()) + " files";
     return InvalidArgument(
-        "%s: %s cannot be divided among %d workers; give at least one file for "
+        "%s: %s cannot be divided among %d replicas; give at least one file "
+        "for "
         "each, or set AutoShardPolicy::kData",
         name.c_str(), files.c_str(), replicas);
   }
@@ -272,7 +273,7 @@ Status Dataset::CheckStart(const DataPosition& at, int replicas) const {
   if (steps == 0) {
     return InvalidArgument(
         "%s: a batch of %" PRId64
-        " is never full: each of %d workers has too few examples",
+        " is never full: each of %d replicas has too few examples",
         name.c_str(), batch_, replicas);
   }
   const int64_t part = FullPart(replicas);
@@ -280,8 +281,8 @@ Status Dataset::CheckStart(const DataPosition& at, int replicas) const {
       at.used % part != 0 || at.used / part >= steps) {
     return InvalidArgument(
         "%s: no step of pass %" PRId64 " begins at position %" PRId64
-        " for %d workers; with the policies FILE and OFF a run continues only "
-        "with the same number of workers and the same batch size",
+        " for %d replicas; with the policies FILE and OFF a run continues only "
+        "with the same number of replicas and the same batch size",
         name.c_str(), at.pass, at.used, replicas);
   }
   return Status();
@@ -289,7 +290,7 @@ Status Dataset::CheckStart(const DataPosition& at, int replicas) const {
 
 int64_t Dataset::LargestPart(int replicas) const {
   int64_t most = size_;
-  if (HasWorkerStreams(replicas)) {
+  if (HasReplicaStreams(replicas)) {
     most = 0;
     const int streams = own_.empty() ? replicas : static_cast<int>(own_.size());
     for (int r = 0; r < streams; ++r) {
@@ -308,7 +309,7 @@ DataPosition Dataset::Advance(const DataPosition& at, int64_t examples) const {
 
 BatchPlan Dataset::Plan(const DataPosition& at, int replica,
                         int replicas) const {
-  if (HasWorkerStreams(replicas)) return PlanOfOwn(at, replica, replicas);
+  if (HasReplicaStreams(replicas)) return PlanOfOwn(at, replica, replicas);
   RINGLET_CHECK(at.pass >= 0 && at.used >= 0 && at.used < size_);
   BatchPlan plan;
   plan.global_count = std::min(batch_, Remaining(at, !batches_cross_passes_));
@@ -326,7 +327,7 @@ BatchPlan Dataset::Plan(const DataPosition& at, int replica,
 
 int64_t Dataset::ExampleAt(const DataPosition& at, int64_t k, int replica,
                            int replicas) const {
-  if (HasWorkerStreams(replicas)) {
+  if (HasReplicaStreams(replicas)) {
     return OwnExample(at.pass, k, replica, replicas);
   }
   const DataPosition p = Advance(at, k);

@@ -116,7 +116,7 @@ DatasetLoader::Options AsLists(DatasetLoader::Options o) {
 
 Status CheckOptions(const DatasetLoader::Options& o) {
   RINGLET_RETURN_IF_ERROR(o.dataset.CheckStart(o.start, o.world));
-  if (o.dataset.HasWorkerStreams(o.world)) {
+  if (o.dataset.HasReplicaStreams(o.world)) {
     RINGLET_RETURN_IF_ERROR(o.dataset.CheckOwnExamples(o.rank, o.parts));
   }
   const Source& source = *o.dataset.source();

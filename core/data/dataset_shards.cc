@@ -1,4 +1,4 @@
-// The policies kFile and kOff: each worker has its own stream of examples, and
+// The policies kFile and kOff: each replica has its own stream of examples, and
 // a step takes one piece of each stream. Each replica's pieces follow from all
 // replicas' sizes, so all ranks agree on the number of steps of a pass.
 
@@ -16,7 +16,7 @@ bool Dataset::ByFile() const {
          (policy_ == AutoShardPolicy::kAuto && files_ && files_->size() > 1);
 }
 
-bool Dataset::HasWorkerStreams(int replicas) const {
+bool Dataset::HasReplicaStreams(int replicas) const {
   return replicas > 1 && source_ != nullptr &&
          (ByFile() || policy_ == AutoShardPolicy::kOff);
 }
@@ -94,7 +94,7 @@ void Dataset::OwnPiece(int64_t step, int replica, int replicas, int64_t* first,
 
 int64_t Dataset::OwnExample(int64_t pass, int64_t i, int replica,
                             int replicas) const {
-  // Rank 0 has the order of a single worker.
+  // Replica 0 has the order of a single one.
   const uint64_t seed =
       seed_ + static_cast<uint64_t>(replica) * 0x9E3779B97F4A7C15u;
   if (shuffle_) i = Permute(seed, pass, OwnSize(replica, replicas), i);

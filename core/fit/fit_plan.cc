@@ -173,7 +173,7 @@ void AddValidation(const FitOptions& options,
 // With kFile and kOff the workers may have different examples.
 void FitPlan::ReadContent(const Dataset& dataset,
                           std::optional<uint64_t>* content) {
-  const bool own = dataset.HasWorkerStreams(model_.num_replicas()) ||
+  const bool own = dataset.HasReplicaStreams(model_.num_replicas()) ||
                    dataset.policy() == AutoShardPolicy::kOff ||
                    !dataset.own_examples().empty();
   if (content->has_value() || own || model_.collective()->size() == 1) return;

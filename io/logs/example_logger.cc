@@ -68,7 +68,7 @@ class ExampleLoggerCallback final : public RowLogger {
 
   const std::string& RowsOf(const FitState& fit, const Steps& of) {
     const int replicas = fit.model->num_replicas();
-    const bool own = fit.dataset->HasWorkerStreams(replicas);
+    const bool own = fit.dataset->HasReplicaStreams(replicas);
     const int world = own ? replicas : 1;
     rows_.clear();
     DataPosition at = {of.pass, of.used};

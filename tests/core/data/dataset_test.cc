@@ -232,7 +232,7 @@ TEST(AutoShardTest, FilePolicy_FewerFilesThanWorkers_IsRefusedWithAdvice) {
     EXPECT_TRUE(check(Files({3, 3}), policy, 2).ok());
     EXPECT_STREQ(
         check(Files({3, 3}), policy, 3).message(),
-        "files: 2 files cannot be divided among 3 workers; give at least "
+        "files: 2 files cannot be divided among 3 replicas; give at least "
         "one file for each, or set AutoShardPolicy::kData");
   }
   EXPECT_FALSE(check(Numbers(9), AutoShardPolicy::kFile, 2).ok());

@@ -295,7 +295,7 @@ TEST(MultiWorkerTest, ModelOrData_DifferOnOneRank_AreNamedOnEveryRank) {
         .status();
   });
   EXPECT_TRUE(
-      Contains(too_few[0], "2 files cannot be divided among 3 workers"));
+      Contains(too_few[0], "2 files cannot be divided among 3 replicas"));
 }
 
 // Everything that decides the numbers, each alone, and what the message calls

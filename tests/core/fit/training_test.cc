@@ -186,9 +186,9 @@ TEST(SampleTest, MnistSharding_EachPolicy_GivesEachWorkerItsExamples) {
         "[0] 32/32 - "}) {
     EXPECT_TRUE(Contains(off.text, line));
   }
-  // One file cannot be divided among two workers.
+  // One file cannot be divided among two replicas.
   EXPECT_EQ(file.code, 2) << file.text;
-  EXPECT_TRUE(Contains(file.text, "cannot be divided among 2 workers"));
+  EXPECT_TRUE(Contains(file.text, "cannot be divided among 2 replicas"));
 }
 
 TEST(SampleTest, MnistCustomLoop_TwoWorkers_Learns) {
