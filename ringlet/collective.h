@@ -15,7 +15,6 @@ namespace ringlet {
 // --- time --------------------------------------------------------------------
 
 // Programs use the system's clocks; tests use a fake clock.
-
 class Clock {
  public:
   virtual ~Clock() = default;
@@ -28,12 +27,6 @@ class Clock {
 };
 
 // --- collectives -------------------------------------------------------------
-
-// The default is a job of one worker. Every rank makes every call, in the same
-// order with the same sizes. The order of sums depends only on the job's size
-// and options. So a run repeats bit for bit, and all ranks get the same bits.
-//
-// Called from the training thread only.
 
 // The format of floats on the links of a ring. With a 16-bit format each number
 // is rounded to nearest, ties to even, at every hop; sums are made in float32,
@@ -48,6 +41,13 @@ enum class WireDtype : uint8_t {
 // The most workers of an elastic job. Each has one bit of a 64-bit mask.
 constexpr int kMostElasticWorkers = 64;
 
+// The operations of this worker with the others of its job. Without one
+// (CompileOptions::collective is null) a job has one worker. Every rank makes
+// every call, in the same order and with the same sizes. The order of sums
+// depends only on the job's size and options. So a run repeats bit for bit, and
+// all ranks get the same bits.
+//
+// Called from the training thread only.
 class Collective {
  public:
   // Identifies a started operation until Wait.

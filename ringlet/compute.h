@@ -20,7 +20,6 @@ namespace ringlet {
 // SC 2011): four 32-bit words for a 128-bit counter and a 64-bit key. There is
 // no state, so a resumed run has the numbers of an undisturbed run, and threads
 // share nothing.
-
 class Philox {
  public:
   using Block = std::array<uint32_t, 4>;
@@ -57,13 +56,6 @@ class Philox {
 
 // --- threads -----------------------------------------------------------------
 
-// ThreadPool: a fixed number of threads that do one task at a time.
-//
-// Work is cut by (part, threads) only. So for a given number of threads every
-// sum has the same order, and a run repeats bit for bit. Any thread may compute
-// any part. A waiting thread spins for some tens of microseconds, then sleeps.
-// The pool allocates only in its constructor.
-
 // The number of threads of this process that can compute at the same time, >=
 // 1. It is the number of processors that the process may run on
 // (sched_getaffinity), or less if a cgroup has a quota (cpu.max,
@@ -84,6 +76,12 @@ inline Range Split(int64_t n, int parts, int index, int64_t grain = 1) {
           std::min(n, grains * (index + 1) / parts * grain)};
 }
 
+// ThreadPool: a fixed number of threads that do one task at a time.
+//
+// Work is cut by (part, threads) only. So for a given number of threads every
+// sum has the same order, and a run repeats bit for bit. Any thread may compute
+// any part. A waiting thread spins for some tens of microseconds, then sleeps.
+// The pool allocates only in its constructor.
 class ThreadPool {
  public:
   // `threads` >= 1, with the caller's own thread. If the system refuses a

@@ -122,7 +122,6 @@ Layer Custom(std::shared_ptr<const CustomLayer> layer);
 
 // CheckGradients: tests if Backward is the derivative of Forward, for tests of
 // user-defined layers.
-
 struct GradientCheck {
   int64_t batch = 3;
   int threads = 1;

@@ -17,11 +17,6 @@ namespace ringlet {
 
 // --- file systems ------------------------------------------------------------
 
-// Programs use Posix(). The guarantees are those of POSIX: written data survive
-// a power cut after File::Sync, names after SyncDirectory of their folder, and
-// a rename is atomic. The error of every call names its path. Several threads
-// may use one FileSystem; one thread at a time may use a File.
-
 // A lock on a folder or a file. The destructor releases it, as does the end of
 // the process.
 class HeldLock {
@@ -74,6 +69,10 @@ class File {
   virtual bool sealed() const { return false; }
 };
 
+// Programs use Posix(). The guarantees are those of POSIX: written data survive
+// a power cut after File::Sync, names after SyncDirectory of their folder, and
+// a rename is atomic. The error of every call names its path. Several threads
+// may use one FileSystem; one thread at a time may use a File.
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
@@ -128,6 +127,8 @@ class FileSystem {
 
 // --- sealed files ------------------------------------------------------------
 
+struct JobKeys;
+
 // SealedFiles: encrypted files, which cannot be read, or changed undetected,
 // without the key.
 //
@@ -142,9 +143,6 @@ class FileSystem {
 // Files that are not sealed are read as they are. A file of Create is complete
 // after its first Sync or Close. Logs (OpenLog) are not sealed. Names, lengths
 // and times of files are not hidden. docs/security.md has the format.
-
-struct JobKeys;
-
 class SealedFiles final : public FileSystem {
  public:
   // The key is read when it is first needed, from `key_file`, or if that is ""

@@ -22,15 +22,6 @@ namespace ringlet {
 
 // --- callbacks ---------------------------------------------------------------
 
-// Callback: receives the events of a running fit, and may control it.
-//
-// Methods are called on the training thread, on every rank of a job, in the
-// order of the callbacks. An error, or an exception from an On… method
-// (kInternal, with name() and what()), ends the fit on every rank. The other
-// methods must not throw.
-
-class Model;
-
 // Names and values, in the order in which they were first set. Setting an
 // existing name allocates nothing.
 class Logs {
@@ -146,6 +137,12 @@ struct FitState : public Saveable {
   Status StateLoaded() override;
 };
 
+// Callback: receives the events of a running fit, and may control it.
+//
+// Methods are called on the training thread, on every rank of a job, in the
+// order of the callbacks. An error, or an exception from an On… method
+// (kInternal, with name() and what()), ends the fit on every rank. The other
+// methods must not throw.
 class Callback : public Saveable {
  public:
   // The name in state and messages: "early_stopping".
@@ -337,6 +334,8 @@ struct EvaluateOptions {
 
 // --- a loop of your own ------------------------------------------------------
 
+class Fitter;
+
 // TrainingLoop: a user-defined training loop that outlives lost workers.
 //
 // Model::Fit in parts: the program has its own code between two steps, between
@@ -367,9 +366,6 @@ struct EvaluateOptions {
 // step's own settings, such as a learning rate, from epoch() and step().
 //
 // After an error all calls but Recover do nothing, and return that error.
-
-class Fitter;
-
 class TrainingLoop {
  public:
   // `model` is compiled, outlives the loop and is not moved. `options` are

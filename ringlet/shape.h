@@ -16,12 +16,6 @@ namespace ringlet {
 
 // --- shapes ------------------------------------------------------------------
 
-// Shapes and element types.
-//
-// A Shape is a plain value of at most eight dimensions. The shape of one
-// example, in a layer or a data set, omits the batch dimension, as in Keras's
-// Input(shape).
-
 enum class DType : uint8_t { kFloat32, kUint8, kInt32, kInt64, kFloat64 };
 
 constexpr size_t SizeOf(DType dtype) {
@@ -30,6 +24,9 @@ constexpr size_t SizeOf(DType dtype) {
                                                               : 4;
 }
 
+// A Shape is a plain value of at most eight dimensions. The shape of one
+// example, in a layer or a data set, omits the batch dimension, as in Keras's
+// Input(shape).
 class Shape {
  public:
   static constexpr int kMaxRank = 8;
@@ -65,12 +62,6 @@ class Shape {
 
 // --- state -------------------------------------------------------------------
 
-// Saveable: named spans of state, which can be saved and loaded.
-//
-// The model, the optimizer, a running fit, callbacks and metrics are saveable.
-// io writes their spans to a checkpoint and reads them back without knowing
-// their meaning.
-
 class Collective;
 
 // One tensor of state. `data` points into the owner: elements() * SizeOf(dtype)
@@ -94,6 +85,11 @@ enum class Storage : uint8_t { kF32, kF64, kI32, kI64, kU8, kF16, kBF16 };
 // A file's entries besides its spans: name and text.
 using Metadata = std::map<std::string, std::string>;
 
+// Saveable: named spans of state, which can be saved and loaded.
+//
+// The model, the optimizer, a running fit, callbacks and metrics are saveable.
+// io writes their spans to a checkpoint and reads them back without knowing
+// their meaning.
 class Saveable {
  public:
   virtual ~Saveable() = default;

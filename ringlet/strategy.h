@@ -16,12 +16,6 @@ namespace ringlet {
 
 // --- the cluster -------------------------------------------------------------
 
-// ClusterConfig: the workers of a job, and which of them this process is.
-//
-// The first of these that is present decides: TF_CONFIG, torchrun, MPI, Slurm,
-// Kubernetes (docs/porting.md has the variables). Without them the process is
-// one worker alone, without an address.
-
 constexpr int kMaxWorldSize = 1024;
 
 struct Address {
@@ -37,6 +31,11 @@ struct Address {
 Status ParseAddress(const std::string& text, Address* address);
 std::string ToString(const Address& address);
 
+// ClusterConfig: the workers of a job, and which of them this process is.
+//
+// The first of these that is present decides: TF_CONFIG, torchrun, MPI, Slurm,
+// Kubernetes (docs/porting.md has the variables). Without them the process is
+// one worker alone, without an address.
 struct ClusterConfig {
   // By rank: the chief, if there is one, then the workers. Empty if this
   // process is alone and has no address.
@@ -71,16 +70,6 @@ Status ClusterFromEnvironment(const Environment& environment,
                               ClusterConfig* config);
 
 // --- strategies --------------------------------------------------------------
-
-// MultiWorkerMirroredStrategy: this process as a worker of a job;
-// MirroredStrategy: all replicas of a job in this process.
-//
-// As in TensorFlow's strategy of that name, every worker has the whole model
-// and computes its part of each batch; all apply the sum of the gradients.
-//
-//   auto strategy = MultiWorkerMirroredStrategy::FromEnvironment();
-//   model.Compile(SGD(0.001f), loss, {Accuracy()}, strategy);
-//   model.Fit(data.Batch(64 * strategy.num_replicas_in_sync()), options);
 
 // kMpi: mpirun has started the workers, and MPI carries their messages. It
 // needs a build with -Dmpi=enabled and has no recovery from a loss. kNccl:
@@ -141,6 +130,14 @@ struct StrategyOptions {
 
 class Withdrawal;
 
+// MultiWorkerMirroredStrategy: this process as a worker of a job.
+//
+// As in TensorFlow's strategy of that name, every worker has the whole model
+// and computes its part of each batch; all apply the sum of the gradients.
+//
+//   auto strategy = MultiWorkerMirroredStrategy::FromEnvironment();
+//   model.Compile(SGD(0.001f), loss, {Accuracy()}, strategy);
+//   model.Fit(data.Batch(64 * strategy.num_replicas_in_sync()), options);
 class MultiWorkerMirroredStrategy {
  public:
   // Waits until all workers are connected. status() keeps an error, and Compile
