@@ -78,7 +78,7 @@ struct FitState : public Saveable {
   int64_t local_steps = 0;
   // The replicas in the mean of the last round, in order. Empty without local
   // updates.
-  std::vector<int> contributors;
+  std::vector<int> round_replicas;
 
   // Sums of this epoch's steps so far, and of the last step, over all ranks, in
   // the order of Model::metric_name.

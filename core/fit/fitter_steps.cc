@@ -21,9 +21,9 @@ Status Fitter::OpenLoader() {
 void Fitter::NoteContributors() {
   Stepper& stepper = parts_.stepper();
   const std::vector<double>& examples = stepper.report().examples();
-  fit_.contributors.clear();
+  fit_.round_replicas.clear();
   for (size_t r = 0; r < examples.size(); ++r) {
-    if (examples[r] > 0) fit_.contributors.push_back(static_cast<int>(r));
+    if (examples[r] > 0) fit_.round_replicas.push_back(static_cast<int>(r));
   }
   const LocalTrainer& rounds = parts_.local_trainer();
   messages_.ReportLeftOut(fit_, rounds.participation().count(),

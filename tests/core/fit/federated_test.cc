@@ -36,7 +36,7 @@ class NotesRounds final : public Callback {
   const char* name() const override { return "notes_rounds"; }
   Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
     const int64_t step = fit.model->iterations() - fit.steps_taken;
-    rounds[step] = fit.contributors;
+    rounds[step] = fit.round_replicas;
     return Status();
   }
   Rounds rounds;
