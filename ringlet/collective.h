@@ -66,7 +66,7 @@ class Collective {
 
   // Sums of at most this number of bytes are always sent as float32. Longer
   // ones may be rounded on the wire.
-  virtual size_t exact_bytes() const { return SIZE_MAX; }
+  virtual size_t unrounded_bytes() const { return SIZE_MAX; }
 
   // data[0..count) becomes the element-wise sum over all ranks. Start returns
   // immediately; the span belongs to the operation until Wait has returned.

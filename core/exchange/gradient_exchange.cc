@@ -63,7 +63,7 @@ class StepExchange final : public RankExchange {
     own_.Begin(replica, replicas);
     AddOwn(count_);
     while (own_.last() && status_.ok() && started_ > count_) {
-      Start(std::max(count_, started_ - exact_bucket_));
+      Start(std::max(count_, started_ - unrounded_bucket_));
     }
   }
 

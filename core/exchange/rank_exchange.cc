@@ -11,17 +11,18 @@ RankExchange::RankExchange(Collective* collective, int64_t count,
                            int64_t changes, const StepTimer* timer)
     : collective_(*collective),
       bucket_(static_cast<int64_t>(collective->bucket_bytes() / sizeof(float))),
-      exact_bucket_(std::min(
-          bucket_, static_cast<int64_t>(std::min<size_t>(
-                       collective->exact_bytes() / sizeof(float), INT_MAX)))),
+      unrounded_bucket_(std::min(
+          bucket_,
+          static_cast<int64_t>(std::min<size_t>(
+              collective->unrounded_bytes() / sizeof(float), INT_MAX)))),
       timer_(*timer) {
   tickets_.reserve(
-      static_cast<size_t>(count / bucket_ + changes / exact_bucket_ + 4));
+      static_cast<size_t>(count / bucket_ + changes / unrounded_bucket_ + 4));
 }
 
 Status RankExchange::Sum(float* values, int64_t count) {
   while (status_.ok() && count > 0) {
-    const int64_t n = std::min(count, exact_bucket_);
+    const int64_t n = std::min(count, unrounded_bucket_);
     status_ = collective_.AllReduce(values, static_cast<size_t>(n));
     values += n;
     count -= n;

@@ -36,7 +36,7 @@ class RankExchange : public GradientExchange {
   Status WaitFor(std::vector<Collective::Ticket>* tickets);
 
   Collective& collective_;
-  const int64_t bucket_, exact_bucket_;  // numbers
+  const int64_t bucket_, unrounded_bucket_;  // numbers
   const StepTimer& timer_;
   std::vector<Collective::Ticket> tickets_;  // of the started sums
   Status status_;                            // of this step's sums

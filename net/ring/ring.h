@@ -73,7 +73,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
   size_t bucket_bytes() const override {
     return static_cast<size_t>(std::max<int64_t>(options_.bytes_per_pack, 4));
   }
-  size_t exact_bytes() const override {
+  size_t unrounded_bytes() const override {
     return options_.wire_dtype == WireDtype::kFloat32 ? SIZE_MAX : kEagerBytes;
   }
   Status StartAllReduce(float* data, size_t count, Ticket* ticket) override {

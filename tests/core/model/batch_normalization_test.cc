@@ -305,7 +305,7 @@ class Rounding final : public Collective {
   int rank() const override { return whole_.rank(); }
   int size() const override { return whole_.size(); }
   size_t bucket_bytes() const override { return 4096; }
-  size_t exact_bytes() const override { return exact_; }
+  size_t unrounded_bytes() const override { return exact_; }
   Status StartAllReduce(float* data, size_t count, Ticket* ticket) override {
     if (count * sizeof(float) > exact_) {
       std::fill_n(data, count, 0.0f);
