@@ -37,8 +37,8 @@ struct WeightSpec {
   Shape shape;
   Initializer initializer;
   Regularizer regularizer;
-  // False: state, which is kept and saved with the weights and never trained.
-  // As in Keras, state comes after the trainable weights of a layer.
+  // False: layer state, which is kept and saved with the weights and never
+  // trained. As in Keras, state comes after the trainable weights of a layer.
   bool trainable = true;
 };
 

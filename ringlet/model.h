@@ -43,7 +43,8 @@ namespace ringlet {
 // (Model::PlanMemory).
 struct MemoryPlan {
   uint64_t weights = 0;
-  // Gradients, and changes of state; twice for a worker with several replicas.
+  // Gradients, and changes of layer state; twice for a worker with several
+  // replicas.
   uint64_t gradients = 0;
   uint64_t slots = 0;  // the optimizer's
   // For local updates: first weights, momentum, changes, error feedback.
@@ -152,16 +153,19 @@ struct CompileOptions {
 };
 
 // One weight of the model, a range of its weight span. Trainable weights come
-// first, in the order of the layers. State is behind them, in the same order.
+// first, in the order of the layers. The layers' state is behind them, in the
+// same order.
 struct Variable {
   std::string path;  // "conv2d/kernel"
   Shape shape;
   int64_t offset = 0;  // in floats
   Regularizer regularizer;
-  bool state = false;  // never trained, even in a trainable layer
+  // Never trained, even in a trainable layer, such as moving means.
+  bool is_layer_state = false;
   // After Compile: its offset in the gradients and slots; -1: not trained.
   int64_t gradient_offset = 0;
-  // For state that training changes: its offset in a step's changes; else -1.
+  // For layer state that training changes: its offset in a step's changes; else
+  // -1.
   int64_t change_offset = -1;
   bool trained() const { return gradient_offset >= 0; }
   int64_t size() const { return shape.elements(); }

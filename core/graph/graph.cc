@@ -131,14 +131,15 @@ void Graph::AddVariable(const WeightSpec& weight, GraphNode* node) {
   variable.path = node->layer.name + "/" + weight.name;
   variable.shape = weight.shape;
   variable.regularizer = weight.regularizer;
-  variable.state = !weight.trainable;
+  variable.is_layer_state = !weight.trainable;
   const int64_t size = variable.size();
-  variable.offset = variable.state ? num_weights() : num_parameters_;
-  (variable.state ? num_state_ : num_parameters_) += size;
-  if (!variable.state && num_state_ > 0) {
-    for (Variable& other : variables_) other.offset += other.state ? size : 0;
+  variable.offset = variable.is_layer_state ? num_weights() : num_parameters_;
+  (variable.is_layer_state ? num_state_ : num_parameters_) += size;
+  if (!variable.is_layer_state && num_state_ > 0) {
+    for (Variable& other : variables_)
+      other.offset += other.is_layer_state ? size : 0;
   }
-  const bool trained = node->layer.trainable && !variable.state;
+  const bool trained = node->layer.trainable && !variable.is_layer_state;
   variable.gradient_offset = trained ? num_trained_ : -1;
   num_trained_ += trained ? size : 0;
   variables_.push_back(variable);
@@ -287,13 +288,14 @@ void Graph::ChooseTrained(bool GraphLayer::*trainable) {
     if (node.op != nullptr) node.op->set_frozen(!node.layer.trainable);
     for (int v = 0; v < node.num_variables; ++v) {
       Variable& variable = variables_[node.first_variable + v];
-      const bool trained = leads[i] && node.layer.trainable && !variable.state;
+      const bool trained =
+          leads[i] && node.layer.trainable && !variable.is_layer_state;
       node.needs_gradient |= trained;
       if (node.call_index > 0) continue;
       variable.gradient_offset = trained ? num_trained_ : -1;
       num_trained_ += trained ? variable.size() : 0;
-      const bool changes =
-          node.layer.trainable && variable.state && node.op->changes_state();
+      const bool changes = node.layer.trainable && variable.is_layer_state &&
+                           node.op->changes_state();
       variable.change_offset = changes ? num_changes_ : -1;
       num_changes_ += changes ? variable.size() : 0;
     }
@@ -385,7 +387,7 @@ void Graph::CopyWeights(int layer, float* weights) const {
     for (const GraphNode& node : nodes_) {
       for (int v = 0; is_its(node) && v < node.num_variables; ++v) {
         const Variable& variable = variables_[node.first_variable + v];
-        if (variable.state != state) continue;
+        if (variable.is_layer_state != state) continue;
         const auto size = static_cast<size_t>(variable.size());
         RINGLET_CHECK(from + size <= given.size());
         std::copy_n(given.data() + from, size, weights + variable.offset);

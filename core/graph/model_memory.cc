@@ -50,7 +50,7 @@ KeptSpans ModelMemory::PlaceKept(const Options& options, Arena* arena) const {
   const auto weights = static_cast<uint64_t>(graph_.num_weights());
   kept.weights = arena->Allocate<float>(weights);
   kept.gradients = arena->Allocate<float>(summed);
-  if (kept.gradients != nullptr) kept.state_changes = kept.gradients + n;
+  if (kept.gradients != nullptr) kept.layer_state_changes = kept.gradients + n;
   for (int s = 0; s < options.num_slots; ++s) {
     kept.slots[s] = arena->Allocate<float>(n);
   }
@@ -129,17 +129,17 @@ void ModelMemory::BindKept() {
     NodeSpans& spans = nodes_[i];
     spans.weights.clear();
     spans.d_weights.clear();
-    spans.state_changes.clear();
+    spans.layer_state_changes.clear();
     for (int v = 0; v < node.num_variables; ++v) {
       const Variable& variable = graph_.variables()[node.first_variable + v];
       spans.weights.push_back(kept_.weights + variable.offset);
       spans.d_weights.push_back(variable.trained()
                                     ? kept_.gradients + variable.gradient_offset
                                     : nullptr);
-      spans.state_changes.push_back(variable.change_offset >= 0
-                                        ? kept_.state_changes +
-                                              variable.change_offset
-                                        : nullptr);
+      spans.layer_state_changes.push_back(variable.change_offset >= 0
+                                              ? kept_.layer_state_changes +
+                                                    variable.change_offset
+                                              : nullptr);
     }
   }
 }

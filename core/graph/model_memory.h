@@ -30,7 +30,8 @@ namespace ringlet {
 struct KeptSpans {
   float* weights = nullptr;
   float* gradients = nullptr;
-  float* state_changes = nullptr;  // of a step; directly behind the gradients
+  // Of a step; directly behind the gradients.
+  float* layer_state_changes = nullptr;
   float* slots[8] = {};
   uint8_t* scales = nullptr;  // of exact sums, see ExactSpans
   // Sums over this worker's replicas (ReplicaSums), as long as gradients and
@@ -74,8 +75,8 @@ struct NodeSpans {
   std::vector<float*> dx;
   std::vector<float*> extra_dx;  // null: dx is the input's dy
   std::vector<float*> weights;
-  std::vector<float*> d_weights;      // null if not trained
-  std::vector<float*> state_changes;  // null if unchanged
+  std::vector<float*> d_weights;            // null if not trained
+  std::vector<float*> layer_state_changes;  // null if unchanged
   // Clears every pointer into the step's block. Call it when that block is
   // freed.
   void ForgetStep() {

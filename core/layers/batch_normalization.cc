@@ -10,8 +10,8 @@
 // them Backward needs only the input. So does the repeated output
 // (OpCall::is_recompute), which records no change of the statistics. The moving
 // statistics change when the step is applied: Forward records the change
-// (OpCall::state_changes). The output is affine in x for each channel, with x -
-// mean first: for a batch of equal rows it is exactly beta.
+// (OpCall::layer_state_changes). The output is affine in x for each channel,
+// with x - mean first: for a batch of equal rows it is exactly beta.
 
 #include <cmath>
 
@@ -225,7 +225,7 @@ class BatchNormalizationOp final : public Op {
   }
 
   void Note(const OpCall& call, int weight, int64_t c, float of_batch) const {
-    float* const changes = call.state_changes[weight];
+    float* const changes = call.layer_state_changes[weight];
     if (changes == nullptr) return;
     // A repeated call of a layer continues from the state of its last call.
     const float before = call.weights[weight][c] + changes[c];

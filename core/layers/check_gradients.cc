@@ -128,7 +128,7 @@ class Checker final : private GradientSink {
     call.weights = weights_.data();
     call.scratch = scratch->data();
     call.saved = rest_[4].data();
-    call.state_changes = no_changes_.data();
+    call.layer_state_changes = no_changes_.data();
     call.training = true;
     call.seed = check_.seed;
     call.pool = &pool_;

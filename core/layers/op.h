@@ -68,7 +68,7 @@ struct OpCall {
   // Forward in training adds here the changes of the op's state that an applied
   // step makes. It does not write the state itself, since a step may be given
   // up. Null for other weights, and for all if changes are not recorded.
-  float* const* state_changes = nullptr;
+  float* const* layer_state_changes = nullptr;
   // Leaves out the activation: forward and backward of the last one, if the
   // loss takes its input (see Model); backward, if dy already includes its
   // gradient. Only for an op with fused_activation().
@@ -144,7 +144,7 @@ class Op {
   // Floats that Forward in training leaves for Backward besides input and
   // output. Never less for a larger batch.
   virtual uint64_t saved_floats(int64_t) const { return 0; }
-  // Forward in training records state_changes, unless the op is frozen.
+  // Forward in training records layer_state_changes, unless the op is frozen.
   virtual bool changes_state() const { return false; }
   // In training Forward and Backward call OpCall::workers if it is set. A
   // worker without examples calls them with a batch of 0.

@@ -81,7 +81,7 @@ std::vector<SummaryRow> Rows(const Graph& graph) {
     for (int v = 0; node.call_index == 0 && v < node.num_variables; ++v) {
       const Variable& variable = graph.variables()[node.first_variable + v];
       row.parameters += variable.size();
-      if (!node.layer.trainable || variable.state) continue;
+      if (!node.layer.trainable || variable.is_layer_state) continue;
       row.trainable += variable.size();
     }
   }

@@ -102,8 +102,9 @@ void LocalRound::EndReplica(double fraction) {
     if (!v.trained() && v.change_offset < 0) continue;
     const float* const before = start_ + v.offset;
     const float* const after = kept.weights + v.offset;
-    float* const delta = v.trained() ? kept.gradients + v.gradient_offset
-                                     : kept.state_changes + v.change_offset;
+    float* const delta = v.trained()
+                             ? kept.gradients + v.gradient_offset
+                             : kept.layer_state_changes + v.change_offset;
     if (options_.overlap && !v.trained()) {
       // With overlap, the state will have changed before this change is
       // applied.

@@ -168,7 +168,7 @@ Status Stepper::GiveUp(unsigned char note) {
   }
   RINGLET_RETURN_IF_ERROR(report_.Send(note, exchange_.get()));
   if (graph_.num_changes() > 0) {
-    std::fill_n(memory_.kept().state_changes, graph_.num_changes(), 0.0f);
+    std::fill_n(memory_.kept().layer_state_changes, graph_.num_changes(), 0.0f);
   }
   count_ = 0;
   update_when_final_ = false;
@@ -205,7 +205,7 @@ Status Stepper::TrainStep(const Batch& batch) {
     RINGLET_RETURN_IF_ERROR(Backward(update_when_final));
     results_.gradients = false;
     if (!update_when_final) updater_.UpdateAll();
-    updater_.ApplyStateChanges(/*replicas=*/1);
+    updater_.ApplyLayerStateChanges(/*replicas=*/1);
   }
   updater_.End();
   return Status();
@@ -300,7 +300,7 @@ Status Stepper::ForwardNode(int i) {
   const int64_t begin = timer_.Now();
   OpCall call = CallOf(i);
   call.training = trains_;
-  call.state_changes = memory_.node(i).state_changes.data();
+  call.layer_state_changes = memory_.node(i).layer_state_changes.data();
   memory_.PoisonAllBut(memory_.schedule().forward(i),
                        std::max<int64_t>(count_, 1));
   RINGLET_RETURN_IF_ERROR(Run(&Op::Forward, i, call));
@@ -328,7 +328,7 @@ Status Stepper::ForwardAll(const float* x, int64_t examples, bool training,
   results_.output = false;
   memory_.SetInput(x, count_);
   if (training) {
-    std::fill_n(memory_.kept().state_changes, graph_.num_changes(), 0.0f);
+    std::fill_n(memory_.kept().layer_state_changes, graph_.num_changes(), 0.0f);
   }
   for (int i = graph_.num_inputs(); i < graph_.size(); ++i) {
     if (!RunsNode(i)) continue;

@@ -157,7 +157,7 @@ Status Stepper::Apply() {
     updater_.Begin();
     updater_.UpdateAll();
   }
-  updater_.ApplyStateChanges(config_.job_replicas.count());
+  updater_.ApplyLayerStateChanges(config_.job_replicas.count());
   updater_.End();
   return Status();
 }

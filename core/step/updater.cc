@@ -170,11 +170,11 @@ void Updater::UpdateAll() {
 
 // A change of zero keeps the bits of the state. It comes from a replica without
 // examples, or a frozen layer.
-void Updater::ApplyStateChanges(int replicas) {
+void Updater::ApplyLayerStateChanges(int replicas) {
   const KeptSpans& kept = memory_.kept();
   for (const Variable& v : graph_.variables()) {
     if (v.change_offset < 0) continue;
-    const float* const changes = kept.state_changes + v.change_offset;
+    const float* const changes = kept.layer_state_changes + v.change_offset;
     float* const state = kept.weights + v.offset;
     for (int64_t i = 0; i < v.size(); ++i) {
       state[i] += changes[i] / static_cast<float>(replicas);

@@ -41,8 +41,8 @@ class Updater final : public Saveable {
   void Update(int64_t begin, int64_t end, const float* gradients);
   // Clips the gradients in memory, and updates all weights.
   void UpdateAll();
-  // Adds to each state the mean of its changes over `replicas`.
-  void ApplyStateChanges(int replicas);
+  // Adds to each layer state the mean of its changes over `replicas`.
+  void ApplyLayerStateChanges(int replicas);
   void End() { ++iterations_; }
   // If the optimizer averages the weights, the averages become the weights. A
   // second call changes nothing.

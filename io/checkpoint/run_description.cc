@@ -20,7 +20,8 @@ bool IsFrozen(const Model& model, const Layer& layer) {
   const auto& all = model.variables();
   return !layer.trainable &&
          std::any_of(all.begin(), all.end(), [&](const Variable& v) {
-           return !v.state && v.path.compare(0, prefix.size(), prefix) == 0;
+           return !v.is_layer_state &&
+                  v.path.compare(0, prefix.size(), prefix) == 0;
          });
 }
 

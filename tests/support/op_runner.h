@@ -75,10 +75,10 @@ class GuardedFloats {
 struct OpRun {
   Floats y;
   std::vector<Floats> dx;
-  std::vector<Floats> d_weights;      // of state: not written
-  std::vector<Floats> state_changes;  // of other weights: zeros
-  std::vector<int64_t> ready;         // the calls of GradientSink::Ready
-  Floats taken;                       // and given, in the order of the weights
+  std::vector<Floats> d_weights;            // of state: not written
+  std::vector<Floats> layer_state_changes;  // of other weights: zeros
+  std::vector<int64_t> ready;               // the calls of GradientSink::Ready
+  Floats taken;  // and given, in the order of the weights
 };
 
 class OpRunner : private GradientSink {
@@ -129,7 +129,7 @@ class OpRunner : private GradientSink {
     std::vector<Floats> zeros;
     for (const Floats& w : weights) zeros.emplace_back(w.size(), 0.0f);
     Buffers changes(zeros);
-    call.state_changes = changes.pointers.data();
+    call.layer_state_changes = changes.pointers.data();
     KeepTo(/*trained=*/false, &changes.pointers);
     KeepTo(/*trained=*/true, &dws.pointers);
     call.pool = &pool;
@@ -145,7 +145,7 @@ class OpRunner : private GradientSink {
     OpRun run;
     run.y = FirstOf(y, OutputFloats(batch));
     for (const GuardedFloats& d : changes.buffers) {
-      run.state_changes.push_back(d.values());
+      run.layer_state_changes.push_back(d.values());
     }
     if (dy.empty()) return run;
     GuardedFloats backward(op_->backward_scratch(planned, threads));

@@ -116,15 +116,15 @@ TEST(NormalizationTest, BatchNormalization_Training_IsTheFormula) {
       mean.push_back(0.1 * (naive.mean[i] - w[2][i]));
       variance.push_back(0.1 * (naive.variance[i] - w[3][i]));
     }
-    ExpectClose(run.state_changes[2], mean, 2e-6, "moving mean");
-    ExpectClose(run.state_changes[3], variance, tol, "moving variance");
+    ExpectClose(run.layer_state_changes[2], mean, 2e-6, "moving mean");
+    ExpectClose(run.layer_state_changes[3], variance, tol, "moving variance");
     EXPECT_EQ(run.ready, std::vector<int64_t>{1000});
     for (const int threads : {2, 3}) {
       const OpRun other = runner.Run(c.batch, {x}, w, dy, threads, 2 * c.batch);
       EXPECT_EQ(other.y, run.y);
       EXPECT_EQ(other.dx, run.dx);
       EXPECT_EQ(other.d_weights, run.d_weights);
-      EXPECT_EQ(other.state_changes, run.state_changes);
+      EXPECT_EQ(other.layer_state_changes, run.layer_state_changes);
     }
   }
 }
@@ -140,14 +140,14 @@ TEST(NormalizationTest,
     evaluates.training = false;
     const OpRun run = evaluates.Run(c.batch, {x}, w, {}, 2);
     ExpectClose(run.y, naive.y, 1e-6, "y");
-    EXPECT_EQ(run.state_changes[2], Floats(w[0].size(), 0.0f));
+    EXPECT_EQ(run.layer_state_changes[2], Floats(w[0].size(), 0.0f));
     // A frozen one in training too, and it trains nothing.
     OpRunner frozen(BatchNormalization(0.9f, 0.25f).Trainable(false), {c.x});
     EXPECT_FALSE(frozen.op().backward_reads_input());
     const OpRun still = frozen.Run(c.batch, {x}, w, dy);
     EXPECT_EQ(still.y, run.y);
     ExpectClose(still.dx[0], naive.dx, 1e-6, "dx");
-    EXPECT_EQ(still.state_changes[3], Floats(w[0].size(), 0.0f));
+    EXPECT_EQ(still.layer_state_changes[3], Floats(w[0].size(), 0.0f));
     EXPECT_TRUE(still.ready.empty());
     EXPECT_EQ(still.d_weights[0],
               Floats(w[0].size(), GuardedFloats::kUnwritten));

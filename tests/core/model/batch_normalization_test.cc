@@ -113,7 +113,7 @@ void ExpectMoved(const Model& model, const std::vector<float>& before,
       variance[c] += (part.x.empty() ? old[channels + c] : v[c]) / share;
     }
   }
-  ASSERT_TRUE(model.variables()[0].state);
+  ASSERT_TRUE(model.variables()[0].is_layer_state);
   const int64_t at = model.variables()[0].offset;
   for (int64_t c = 0; c < channels; ++c) {
     EXPECT_NEAR(after[at + c],
@@ -127,7 +127,7 @@ void ExpectMoved(const Model& model, const std::vector<float>& before,
 bool StateIsOf(const Model& model, const std::vector<float>& a,
                const std::vector<float>& b) {
   for (const Variable& v : model.variables()) {
-    if (!v.state) continue;
+    if (!v.is_layer_state) continue;
     if (!std::equal(&a[v.offset], &a[v.offset] + v.size(), &b[v.offset])) {
       return false;
     }

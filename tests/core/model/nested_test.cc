@@ -195,7 +195,7 @@ TEST(NestedTest, BatchNormalization_Shared_MovesOnceForEachCall) {
   };
   for (const Variable& v : model.variables()) {
     if (v.path.find("moving_mean") == std::string::npos) continue;
-    EXPECT_TRUE(v.state);
+    EXPECT_TRUE(v.is_layer_state);
     for (int64_t c = 0; c < kWidth; ++c) {
       const double once = 0.5 * mean(part.part.x, c);
       const double twice = 0.5 * once + 0.5 * mean(given.data(), c);

@@ -191,7 +191,7 @@ void ExpectAsPutBack(const Case& c, Collective* collective) {
   });
   int64_t trained = 0;
   for (const Variable& v : frozen->variables()) {
-    EXPECT_EQ(v.trained(), !v.state && !IsOf(v, c.frozen)) << v.path;
+    EXPECT_EQ(v.trained(), !v.is_layer_state && !IsOf(v, c.frozen)) << v.path;
     if (!v.trained()) continue;
     EXPECT_EQ(v.gradient_offset, trained);
     trained += v.size();
@@ -402,8 +402,8 @@ TEST(TrainableTest, State_AmongTrainedLayers_LiesBehindTheOtherWeights) {
   const auto model = Build(4);
   std::vector<int64_t> offsets;
   for (const Variable& v : model->variables()) {
-    EXPECT_EQ(v.state, v.path == "scale/offset");
-    if (v.state) {
+    EXPECT_EQ(v.is_layer_state, v.path == "scale/offset");
+    if (v.is_layer_state) {
       EXPECT_EQ(v.offset, model->num_weights() - v.size());
     } else {
       offsets.push_back(v.offset);
