@@ -24,12 +24,6 @@ const char* Describe(FrameType type, uint64_t bytes, int root, char* out,
 
 bool StartsWithVowel(FrameType type) { return FrameTypeName(type)[0] == 'a'; }
 
-// kReady names the type of its operation in `chunk`.
-FrameType TypeOf(const FrameHeader& header) {
-  return header.type == FrameType::kReady ? static_cast<FrameType>(header.chunk)
-                                          : header.type;
-}
-
 void PlanAllReduce(const PlanOptions& options, uint64_t bytes,
                    CollectivePlan* plan) {
   plan->element_bytes = sizeof(float);
@@ -109,9 +103,9 @@ Slice CollectivePlan::SegmentOf(const Slice& slice, int64_t segment) const {
 
 Status CompareCalls(const Call& call, uint64_t sequence, int rank, int peer,
                     const FrameHeader& theirs) {
-  const FrameType type = TypeOf(theirs);
+  const FrameType type = OperationOf(theirs);
   if (type == call.type && theirs.total == call.bytes &&
-      theirs.flags == call.root) {
+      theirs.root == call.root) {
     return Status();
   }
   char mine[96];
@@ -123,7 +117,7 @@ Status CompareCalls(const Call& call, uint64_t sequence, int rank, int peer,
       StartsWithVowel(call.type) ? "n" : "",
       Describe(call.type, call.bytes, call.root, mine, sizeof(mine)), rank,
       StartsWithVowel(type) ? "n" : "",
-      Describe(type, theirs.total, theirs.flags, other, sizeof(other)), peer);
+      Describe(type, theirs.total, theirs.root, other, sizeof(other)), peer);
 }
 
 }  // namespace ringlet

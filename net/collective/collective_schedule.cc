@@ -114,7 +114,7 @@ void CollectiveSchedule::SendReady(Operation* op) {
   op->sent_ready = true;
   FrameHeader ready;
   ready.type = FrameType::kReady;
-  ready.flags = static_cast<uint16_t>(op->call.root);
+  ready.root = static_cast<uint16_t>(op->call.root);
   ready.sequence = op->sequence;
   ready.total = op->call.bytes;
   ready.chunk = static_cast<uint32_t>(op->call.type);
@@ -312,7 +312,7 @@ void CollectiveSchedule::SendOne(Operation* op) {
   const Slice part = op->plan.SegmentOf(step.send, op->send_segment);
   FrameHeader header;
   header.type = op->call.type;
-  header.flags = static_cast<uint16_t>(op->call.root);
+  header.root = static_cast<uint16_t>(op->call.root);
   header.payload_bytes = static_cast<uint32_t>(static_cast<size_t>(part.count) *
                                                op->plan.wire_bytes());
   header.sequence = op->sequence;

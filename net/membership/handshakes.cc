@@ -63,14 +63,14 @@ Status Handshakes::OnHello(FramedLink* link, const FrameHeader& header,
                            const uint8_t* payload, int64_t now) {
   Identity peer;
   RINGLET_RETURN_IF_ERROR(DecodeIdentity(payload, header.payload_bytes, &peer));
-  if ((header.chunk & kFeatureProbes) != 0) {
+  if ((FeaturesOf(header) & kFeatureProbes) != 0) {
     strangers_->AnswerProbe(link, peer, now);
     return Status();
   }
   Status fits = CheckPeer(identity_, peer, -1);
   if (fits.ok()) {
     fits = CheckVersion(options_.rank, ProgramVersion(), peer.rank,
-                        header.sequence);
+                        ProgramVersionOf(header));
   }
   if (!fits.ok()) {
     const Status end = strangers_->RefuseOther(link, peer, fits, now);
@@ -89,7 +89,8 @@ Status Handshakes::OnHello(FramedLink* link, const FrameHeader& header,
     return Status();
   }
   links_->Adopt(peer.rank, link);
-  const bool shares = (header.chunk & kFeatureShares) != 0 && link->CanShare();
+  const bool shares =
+      (FeaturesOf(header) & kFeatureShares) != 0 && link->CanShare();
   SendIdentity(link, FrameType::kWelcome, 0, shares ? kFeatureShares : 0);
   if (shares) SendShared(link);
   Join(link, header.generation, now);
@@ -103,9 +104,9 @@ Status Handshakes::OnWelcome(FramedLink* link, const FrameHeader& header,
   if (link->is_probe) return Corruption("a welcome to a probe");
   RINGLET_RETURN_IF_ERROR(CheckPeer(identity_, peer, link->peer));
   RINGLET_RETURN_IF_ERROR(CheckVersion(options_.rank, ProgramVersion(),
-                                       peer.rank, header.sequence));
+                                       peer.rank, ProgramVersionOf(header)));
   RINGLET_RETURN_IF_ERROR(views_->CheckProposal(header.generation));
-  const bool shares = (header.chunk & kFeatureShares) != 0;
+  const bool shares = (FeaturesOf(header) & kFeatureShares) != 0;
   if (shares && !link->CanShare()) {
     return Corruption("a welcome to shared memory that was not offered");
   }
@@ -143,14 +144,14 @@ Status Handshakes::OnReject(FramedLink* link, const FrameHeader& header,
   const int peer = link->peer;
   // Later this worker holds a trained state, and waits for another in the
   // peer's place.
-  if (header.sequence == 0 || !state_->forms_first_ring()) {
+  if (RefusalCodeOf(header) == 0 || !state_->forms_first_ring()) {
     strangers_->NoteRefusedBy(peer, text, now);
     return why;
   }
-  owner_->OnRefused(
-      Error(CodeOf(header.sequence), "rank %d (%s) refused this worker: %s",
-            peer, options_.addresses[peer].c_str(), text.c_str()),
-      -1);
+  owner_->OnRefused(Error(CodeOf(RefusalCodeOf(header)),
+                          "rank %d (%s) refused this worker: %s", peer,
+                          options_.addresses[peer].c_str(), text.c_str()),
+                    -1);
   return Status();
 }
 

@@ -74,7 +74,7 @@ Status Withdrawals::OnWelcome(FramedLink* link, const FrameHeader& header,
   if (peer.rank != link->peer) return Corruption("another rank's answer");
   informed_[peer.rank] = true;
   for (int r = 0; r < std::min(options_.size(), kMaxInformedRanks); ++r) {
-    if ((header.total >> r & 1) != 0) informed_[r] = true;
+    if ((InformedRanksOf(header) >> r & 1) != 0) informed_[r] = true;
   }
   if (links_->link(peer.rank) == link) links_->Drop(peer.rank);
   return Status();

@@ -50,7 +50,7 @@ bool IsKnown(uint8_t type) {
   return (type >= 1 && type <= 11) || IsOperation(uint32_t{type});
 }
 
-// True if a frame of this type may carry a root in its flags.
+// True if a frame of this type may have a root.
 bool MayHaveRoot(FrameType type) {
   return type == FrameType::kBroadcast || type == FrameType::kReady;
 }
@@ -88,7 +88,7 @@ void EncodeHeader(const FrameHeader& header, uint8_t* out) {
   StoreLittle(kWireMagic, out);
   out[4] = kWireVersion;
   out[5] = static_cast<uint8_t>(header.type);
-  StoreLittle(header.flags, out + 6);
+  StoreLittle(header.root, out + 6);
   StoreLittle(header.payload_bytes, out + 8);
   StoreLittle(header.generation, out + 12);
   StoreLittle(header.step, out + 16);
@@ -121,7 +121,7 @@ Status DecodeHeader(const uint8_t* in, FrameHeader* header) {
   if (!IsKnown(in[5])) return Corruption("unknown frame type %d", in[5]);
   FrameHeader h;
   h.type = static_cast<FrameType>(in[5]);
-  h.flags = LoadLittle<uint16_t>(in + 6);
+  h.root = LoadLittle<uint16_t>(in + 6);
   h.payload_bytes = LoadLittle<uint32_t>(in + 8);
   h.generation = LoadLittle<uint32_t>(in + 12);
   h.step = LoadLittle<uint64_t>(in + 16);
@@ -131,9 +131,9 @@ Status DecodeHeader(const uint8_t* in, FrameHeader* header) {
   h.destination = LoadLittle<uint16_t>(in + 42);
   h.chunk = LoadLittle<uint32_t>(in + 44);
   h.payload_crc = LoadLittle<uint32_t>(in + 48);
-  if (h.flags != 0 && !MayHaveRoot(h.type)) {
-    return Corruption("a %s frame with flags %#x", FrameTypeName(h.type),
-                      h.flags);
+  if (h.root != 0 && !MayHaveRoot(h.type)) {
+    return Corruption("a %s frame with root %d, must be 0",
+                      FrameTypeName(h.type), h.root);
   }
   if (h.payload_bytes > MaxPayload(h.type)) {
     return Corruption("a %s frame of %lu bytes, at most %lu are allowed",

@@ -6,7 +6,7 @@
 //    0      4   magic "RGLT"
 //    4      1   version, kWireVersion
 //    5      1   type, FrameType
-//    6      2   flags: the root, of kBroadcast and its kReady; 0 elsewhere
+//    6      2   root, of kBroadcast and its kReady; 0 elsewhere
 //    8      4   payload length, at most MaxPayload(type)
 //   12      4   generation of the ring: 0 before it has formed, in kHello and
 //               kWelcome the one proposed
@@ -94,7 +94,7 @@ uint32_t MaxPayload(FrameType type);
 
 struct FrameHeader {
   FrameType type = FrameType::kHeartbeat;
-  uint16_t flags = 0;
+  uint16_t root = 0;
   uint32_t payload_bytes = 0;
   uint32_t generation = 0;
   uint64_t step = 0;
@@ -106,8 +106,30 @@ struct FrameHeader {
   uint32_t payload_crc = 0;
 };
 
+// These read sequence, total and chunk where a type gives them another meaning.
+//
+// The operation that a kReady is for: IsOperation(header.chunk) must be true.
+// For other frames it is their type.
+inline FrameType OperationOf(const FrameHeader& header) {
+  return header.type == FrameType::kReady ? static_cast<FrameType>(header.chunk)
+                                          : header.type;
+}
+// The kFeature... bits of a kHello or kWelcome, and its program's version.
+inline uint32_t FeaturesOf(const FrameHeader& header) { return header.chunk; }
+inline uint64_t ProgramVersionOf(const FrameHeader& header) {
+  return header.sequence;
+}
+// Bit r of a kWelcome that answers a kWithdraw: rank r is informed.
+inline uint64_t InformedRanksOf(const FrameHeader& header) {
+  return header.total;
+}
+// The Code with which the one that a kReject refuses ends; 0: it may try again.
+inline uint64_t RefusalCodeOf(const FrameHeader& header) {
+  return header.sequence;
+}
+
 void EncodeHeader(const FrameHeader& header, uint8_t* out);
-// kCorruption names what is wrong: magic, checksum, type, flags or length;
+// kCorruption names what is wrong: magic, checksum, type, root or length;
 // kUnimplemented is another version of the wire. Every header it accepts
 // encodes to the same bytes again.
 Status DecodeHeader(const uint8_t* in, FrameHeader* header);

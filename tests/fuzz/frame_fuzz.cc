@@ -197,7 +197,7 @@ std::vector<uint8_t> FrameFrom(const uint8_t* record, bool checked) {
   FrameHeader header;
   header.type = static_cast<FrameType>(record[0]);
   header.source = record[1];
-  header.flags = record[2];
+  header.root = record[2];
   header.sequence = record[3];
   header.chunk = record[4];
   header.total = LoadLittle<uint32_t>(record + 5);

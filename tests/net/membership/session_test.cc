@@ -203,7 +203,7 @@ class SessionTest : public testing::Test, public FakeTransport {
     EXPECT_TRUE(DecodeHeader(rival.written.data(), &answer).ok());
     EXPECT_EQ(answer.type, FrameType::kReject);
     EXPECT_TRUE(rival.closed);
-    return answer.sequence != 0;
+    return RefusalCodeOf(answer) != 0;
   }
   // A heartbeat waits for the stream from now on.
   void BeatInVain() {
@@ -886,7 +886,8 @@ TEST_F(FormingSessionTest, Hello_OfAnotherVersion_EndsBoth) {
   FrameHeader answer;
   ASSERT_TRUE(DecodeHeader(second.written.data(), &answer).ok());
   EXPECT_EQ(answer.type, FrameType::kReject);
-  EXPECT_EQ(answer.sequence, static_cast<uint64_t>(Code::kInvalidArgument));
+  EXPECT_EQ(RefusalCodeOf(answer),
+            static_cast<uint64_t>(Code::kInvalidArgument));
   EXPECT_EQ(failure_.code(), Code::kInvalidArgument);
   EXPECT_TRUE(Contains(failure_, "rank 2 is ringlet "));
 }

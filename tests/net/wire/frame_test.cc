@@ -28,7 +28,7 @@ using Bytes = std::vector<uint8_t>;
 FrameHeader Example() {
   FrameHeader h;
   h.type = FrameType::kBroadcast;
-  h.flags = 0x0102;
+  h.root = 0x0102;
   h.payload_bytes = 0x1234;
   h.generation = 0x01020304;
   h.step = 0x1112131415161718;
@@ -158,11 +158,11 @@ TEST(FrameTest, Decode_PayloadBeyondTheTypesBound_IsRejected) {
   }
 }
 
-TEST(FrameTest, Decode_FlagsWithoutARoot_IsRejected) {
+TEST(FrameTest, Decode_RootInAnAllReduce_IsRejected) {
   FrameHeader h;
   FrameHeader back;
   h.type = FrameType::kAllReduce;
-  h.flags = 1;
+  h.root = 1;
   EXPECT_FALSE(DecodeHeader(Encoded(h).data(), &back).ok());
   h.type = FrameType::kBroadcast;
   EXPECT_TRUE(DecodeHeader(Encoded(h).data(), &back).ok());
