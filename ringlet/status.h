@@ -68,7 +68,8 @@ class [[nodiscard]] Status {
   Code code() const;
   // The error, its place, and what to do. "" for OK. Lives as long as this.
   const char* message() const;
-  // errno or a (negative) libuv number; 0 if unknown.
+  // errno or a (negative) libuv number; for kInterrupted the signal. 0 if
+  // unknown.
   int os_error() const;
   // The lost rank, for kPeerLost; else -1.
   int rank() const;

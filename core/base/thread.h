@@ -42,9 +42,11 @@ class Thread {
   bool started_ = false;
 };
 
-// For UsableCores (ringlet/compute.h): the least quota of the groups in
-// `memberships`, the text of /proc/self/cgroup, and the groups above them,
-// below `root`, /sys/fs/cgroup. In processors; 0 if there is none.
+// The smallest CPU quota of this process, in processors; 0 if there is none.
+// UsableCores (ringlet/compute.h) calls it. `memberships` is the text of
+// /proc/self/cgroup, which names the groups of the process. `root` is
+// /sys/fs/cgroup, which has their folders. Groups above them, below `root`,
+// count too.
 double CpuQuota(const std::string& memberships, const std::string& root);
 
 }  // namespace ringlet

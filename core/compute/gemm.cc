@@ -171,9 +171,10 @@ class Multiplier {
     }
   }
 
-  // True if copies would be used too rarely: with at most 8 rows of C the copy
-  // of B, with at most 32 or 64 columns that of A (a block of B then fits the
-  // first-level cache), and with at most 8 terms both.
+  // True if the product is too small for packed copies. With at most 8 rows of
+  // C the copy of B would be used too rarely. With at most 32 columns, or 64 if
+  // the columns of A are neighbours, so would the copy of A; a block of B then
+  // fits the first-level cache. With at most 8 terms, both.
   bool IsNarrow() const {
     if (p_.b.col_stride != 1 || p_.c.col_stride != 1) return false;
     const int64_t most_cols = p_.a.col_stride == 1 ? 64 : 32;

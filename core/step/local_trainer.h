@@ -42,8 +42,8 @@ class LocalTrainer {
   // Trains a round of `steps` steps. `batch` is its first batch, and `loader`
   // gives the others in order: for each replica all of the round. *last becomes
   // the last batch. *taken is false if another rank gave the round up.
-  // participation() and Stepper::report() have the replicas that took part, and
-  // those in the mean.
+  // After it participation() has the replicas that took part, and
+  // Stepper::report() those in the mean.
   Status TrainRound(const Batch& batch, int64_t steps, BatchLoader* loader,
                     Batch* last, bool* taken);
   // The time of a round in nanoseconds: all its steps on this rank, and the

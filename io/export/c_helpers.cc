@@ -47,7 +47,7 @@ static float log_of_1_and(float x) {
                   1 / 9.0f + t * (1 / 11.0f + t / 13.0f))))));
 }
 )"},
-    {32, R"(
+    {kCLogBit, R"(
 /* x >= 1 */
 static float log_of(float x) {
   int k = 0;
@@ -195,7 +195,7 @@ static void affine(const float* x, float* y, int rows, int n, const float* a,
   }
 }
 )"},
-    {4096, R"(
+    {kCNormalizeBit, R"(
 static void normalize(const float* x, float* y, int rows, int n, float epsilon,
                       const float* gamma, const float* beta) {
   int i, j;
@@ -233,7 +233,7 @@ static void softmax(float* y, int rows, int n) {
   }
 }
 )"},
-    {16384, R"(
+    {kCLogSoftmaxBit, R"(
 static void log_softmax(float* y, int rows, int n) {
   for (; rows > 0; --rows, y += n) {
     float most = y[0], sum = 0;

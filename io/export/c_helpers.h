@@ -12,23 +12,27 @@
 
 namespace ringlet {
 
-// One bit for each function.
+// One bit for each function; some names join it with those of functions that it
+// calls.
 enum CHelper : uint32_t {
   kCSigmoid = 1,
   kCHardSigmoid = 2,
   kCMish = 4,
   kCErf = 8,
   kCLog1p = 16,
-  kCLog = 32 | kCLog1p,
+  kCLogBit = 32,
+  kCLog = kCLogBit | kCLog1p,
   kCRoot = 64,
   kCConv = 128,
   kCPool = 256,
   kCCopy = 512,
   kCMerge = 1024,
   kCAffine = 2048,
-  kCNormalize = 4096 | kCRoot,
+  kCNormalizeBit = 4096,
+  kCNormalize = kCNormalizeBit | kCRoot,
   kCSoftmax = 8192,
-  kCLogSoftmax = 16384 | kCLog,
+  kCLogSoftmaxBit = 16384,
+  kCLogSoftmax = kCLogSoftmaxBit | kCLog,
   kCZero = 32768,
 };
 

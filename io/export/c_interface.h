@@ -29,7 +29,7 @@ struct CInterface {
   std::vector<std::string> classes;
   std::optional<Scale> scale;   // of raw values; none: the caller scales them
   std::optional<CTable> table;  // with `scale`, if raw values are not the input
-  // Of `in`.
+  // The number of floats in the C functions' argument `in`.
   int64_t num_inputs() const {
     return table ? table->num_columns() : in.elements();
   }
@@ -48,9 +48,10 @@ Status MakeCInterface(const Model& model, const ExportCOptions& options,
 
 // "MODEL" of "model".
 std::string UpperName(const CInterface& c);
-// Of all functions and names, for the file and its header.
+// The declarations of all functions and names, for the C file and its header.
 std::string CDeclarations(const CInterface& c);
-// Of the names and functions that do not call the model.
+// The definitions of the names, and of the functions that do not call the
+// model.
 std::string CDefinitions(const CInterface& c);
 // The functions that scale raw values. `begin` are the first lines of a body,
 // `store` takes the number x as input i, and `end` calls the model.

@@ -1,4 +1,4 @@
-// Primitives with weights.
+// The converters of primitives with weights: products and normalizations.
 
 #include <algorithm>
 #include <cmath>
@@ -60,7 +60,8 @@ int OnnxConverter::Kernel(const OnnxInts& spatial, int64_t in) {
   return Weight(p_->kernel, dims, {{out, in, taps}, {1, out, in * out}});
 }
 
-// From (spatial, channels, multiplier) in Keras.
+// From (spatial, channels, multiplier) in Keras to (channels * multiplier, 1,
+// spatial) in ONNX.
 int OnnxConverter::DepthwiseKernel() {
   const OnnxInts window = Each(p_->window.size);
   const int64_t channels = p_->groups,
@@ -134,7 +135,8 @@ OnnxValue OnnxConverter::MatMul() {
   return Activated(AxisOrder::kChannelsLast, y);
 }
 
-// Slopes for channels only work with images in either order.
+// With one slope for each channel the image may be in either order of axes;
+// otherwise the channels come last.
 OnnxValue OnnxConverter::PRelu() {
   const int rank = p_->output.rank();
   const Shape& slopes = p_->slopes->shape;

@@ -68,10 +68,10 @@ uint32_t Crc32(const void* data, size_t bytes, uint32_t before = 0);
 bool MeasureRaw(const unsigned char* data, size_t bytes, uint64_t most,
                 uint32_t* crc, uint64_t* made);
 
-// Inflates raw deflate data, as in zip, leaves out the first `skip` bytes, and
-// ends when `most` bytes (> 0) are in `out` or the data end. *made is their
-// number. *ended: the stream ended there, and all of `data` was used. False:
-// damaged, or no memory. Both sizes are below 4 GiB.
+// Inflates raw deflate data, as in zip. Leaves out the first `skip` bytes.
+// Stops when `out` has `most` bytes (> 0), or at the end of the data. *made is
+// their number. *ended: the stream ended there, and all of `data` was used.
+// False: damaged, or no memory. Both sizes are below 4 GiB.
 bool InflateRaw(const unsigned char* data, size_t bytes, unsigned char* out,
                 size_t most, size_t* made, bool* ended, size_t skip = 0);
 

@@ -24,7 +24,7 @@ struct NpyLayout {
   bool reversed = false;  // not in the machine's byte order
   bool fortran = false;   // the first index varies fastest
   Shape shape;
-  // Of a field of a structured array: the bytes of a record, those before the
+  // For a field of a structured array: the bytes of a record, those before the
   // field, and the field's elements in a record. record 0: no records.
   int64_t record = 0, before = 0, per_record = 1;
   std::string unread;  // the type, if its elements cannot be read: "'|O'"

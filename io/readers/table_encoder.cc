@@ -14,9 +14,9 @@ namespace ringlet {
 namespace {
 
 constexpr size_t kMaxCategories = 65536;  // of a column
-// Of an encoding in a model file.
+// The largest encoding in a model file, in bytes.
 constexpr size_t kMaxBytes = 384 << 10;
-// Of a column without categories there, at most.
+// The bytes that a column takes there besides its categories.
 constexpr size_t kColumnBytes = 64;
 
 // Texts that pandas.read_csv reads as missing.

@@ -60,10 +60,10 @@ class TableEncoder {
     float fill = 0;
     bool is_text = false;
     bool learns = false;  // a new category for an unknown text
-    // Of each category; learned ones in the order of the rows until Finish.
+    // The number of each category; learned ones in the order of the rows until
+    // Finish.
     std::map<std::string, int32_t, std::less<>> numbers;
-    // Of each learned number, 0 if a row has it, then its sorted index; -1:
-    // none.
+    // By learned number: 0 if a row has it, then its sorted index; -1: none.
     std::vector<int32_t> sorted;
     double sum = 0;  // of the known values of a mean
     int64_t known = 0;

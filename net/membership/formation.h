@@ -43,7 +43,7 @@ class Formation {
   bool Update(const AbortNotice* lowered);
   // The missing rank may change often: it is reported with the heartbeats.
   void UpdateMissing();
-  // Of all ranks, once they are connected.
+  // The generation of the ring, once all ranks are connected.
   uint32_t generation() const { return barrier_.OwnReport().generation; }
   // A rank that is not connected, here or elsewhere; -1: none.
   int missing() const { return barrier_.OwnReport().missing; }

@@ -27,7 +27,7 @@ Withdrawals::Withdrawals(const RingOptions& options, const Identity& identity,
       owner_(owner),
       informed_(options.addresses.size()) {}
 
-// Of this worker.
+// This worker withdraws.
 
 void Withdrawals::Begin(const Status& reason) {
   reason_ = reason;
@@ -80,7 +80,7 @@ Status Withdrawals::OnWelcome(FramedLink* link, const FrameHeader& header,
   return Status();
 }
 
-// Of others.
+// Another worker has withdrawn.
 
 // The sender is a worker with the index of an absent one. The frame is trusted
 // as a kHello with that index is.

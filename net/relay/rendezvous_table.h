@@ -16,8 +16,8 @@ class RendezvousTable {
  public:
   // Connections, as the caller names them; null: none.
   struct Match {
-    void* other = nullptr;      // that waited, and does no longer
-    void* displaced = nullptr;  // its place is the new connection's now
+    void* other = nullptr;      // of the other worker; it has waited until now
+    void* displaced = nullptr;  // of the same worker, older; it waits no more
   };
   // Without `other` the connection waits.
   Match Arrive(void* connection, const RelayHello& hello);

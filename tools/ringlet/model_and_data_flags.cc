@@ -1,6 +1,6 @@
-// Flags and data of the commands that use a trained model. Where labels are not
-// wanted the examples are read without: from IDX and NPY by a source of the
-// array alone, from CSV by the number of columns that the model takes.
+// Flags and data of the commands that use a trained model. If a command needs
+// no labels, they are not read: from IDX and NPY only the array of examples is
+// opened. In a CSV file one column more than the model takes is the label's.
 
 #include "model_and_data_flags.h"
 
