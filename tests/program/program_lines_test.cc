@@ -13,7 +13,7 @@
 namespace ringlet {
 namespace {
 
-// Of a table with gaps and a column of text, and classes with names.
+// A table with gaps and a column of text, and classes with names.
 const char kTable[] =
     "width,island,height,bird\n1,north,2,owl\n2,south,NA,emu\n"
     "3,south,4,owl\n4,north,1,emu\n";

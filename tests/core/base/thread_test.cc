@@ -74,8 +74,8 @@ TEST(UsableCoresTest, CpuQuota_InvalidText_IsNone) {
   EXPECT_EQ(CpuQuota("one:colon\n::\n", folder.path()), 0);
 }
 
-// However the threads come to them: some runs are shorter than a thread takes
-// to begin, and some parts longer than others.
+// The threads come to the parts in any order: some runs are shorter than a
+// thread takes to begin, and some parts longer than others.
 TEST(ThreadPoolTest, Run_AnyNumberOfThreads_CallsEachPartOnce) {
   for (const int threads : {1, 2, 3, 8}) {
     ThreadPool pool(threads);

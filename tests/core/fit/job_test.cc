@@ -93,7 +93,7 @@ class Job {
     std::filesystem::remove(std::string(folder_ / "limit"));
   }
 
-  // Of the worker's present process.
+  // True if the worker's present process has made this step.
   bool HasMade(int index, int step) const {
     const std::string at = ReadWhole(Step(index));
     return !at.empty() && std::atoi(at.c_str()) >= step;

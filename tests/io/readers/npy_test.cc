@@ -336,7 +336,7 @@ TEST(NpyTest, Header_OtherElementTypes_AreRefusedAndNamed) {
               "has the fields 'a', 'b'; name one, as in \"" + records + ":a\"");
 }
 
-// Of three records of 12 bytes.
+// An array of three records of 12 bytes.
 std::string Records(const std::string& fields,
                     const std::string& shape = "(3,)") {
   return Npy(1,

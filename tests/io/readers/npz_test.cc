@@ -36,7 +36,7 @@ class OneFile {
   SimulatedFileSystem files_;
 };
 
-// Of "a" (2, 3) float32 and "b/c" () int64, by NpzWriter.
+// An archive of "a" (2, 3) float32 and "b/c" () int64, by NpzWriter.
 std::string Small() {
   SimulatedFileSystem files;
   EXPECT_TRUE(files.MakeDirectory("d").ok());

@@ -93,7 +93,7 @@ TEST(OnnxWeightsTest, Load_ModulesOfPyTorch_AreFoundInOrder) {
   }
 }
 
-// Which nothing in the file takes to be channels first.
+// Nothing in the file says that the channels of these rows come first.
 TEST(OnnxWeightsTest, Load_RowsFlattenedByPyTorch_KeepTheirOrder) {
   const char* const source = std::getenv("RINGLET_SOURCE");
   ASSERT_NE(source, nullptr);

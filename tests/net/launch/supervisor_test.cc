@@ -309,7 +309,7 @@ TEST(SupervisorTest, Worker_LateWithLessToWaitFor_HasAShorterGrace) {
   EXPECT_EQ(failed.OnExit(0, 2).deadline, options.grace_seconds);
 }
 
-// It writes its last backup, say, when all others have ended.
+// A worker may still write its last backup when all others have ended.
 TEST(SupervisorTest, Worker_ReportedItsEnd_IsLeftAlone) {
   LaunchOptions options = Options(3, true);
   options.end_together = true;

@@ -63,6 +63,10 @@ class FakeStream final : public ByteStream {
   sockaddr_storage address_ = {};
 };
 
+// The payload of a heartbeat of a worker that computes, and waits for no rank.
+const std::vector<uint8_t> kComputes = {
+    static_cast<uint8_t>(FrameType::kHeartbeat), 0, 0xff, 0xff};
+
 std::vector<uint8_t> FrameOf(int from, FrameType type, uint64_t sequence,
                              uint32_t generation,
                              const std::vector<uint8_t>& payload, uint16_t to) {
@@ -209,7 +213,7 @@ class SessionTest : public testing::Test, public FakeTransport {
   void BeatInVain() {
     stream_.full = true;
     now_ += kSecond / 2;
-    Receive(FrameType::kHeartbeat, 1, 1, {4, 0, 0xff, 0xff});
+    Receive(FrameType::kHeartbeat, 1, 1, kComputes);
     session_.Tick(now_);
   }
 
@@ -388,7 +392,8 @@ TEST_F(SessionTest, Goodbye_DuringAnOperation_IsALoss) {
   EXPECT_EQ(failure_.rank(), 1);
 }
 
-// It has completed what this rank is still in, and a heartbeat waits for it.
+// The peer has completed the barrier that this rank is still in, and has not
+// read this worker's heartbeat.
 TEST_F(FourSessionTest, Goodbye_PeerHasCompletedTheOperation_IsNoLoss) {
   ASSERT_TRUE(running_);
   StartBarrier();
@@ -417,7 +422,7 @@ TEST_F(SessionTest, Peer_Silent_IsLost) {
 TEST_F(SessionTest, Hello_FirstIsStillHeard_IsRefusedPermanently) {
   EXPECT_FALSE(RefusesForGood());
   now_ += 3 * kSecond;
-  Receive(FrameType::kHeartbeat, 1, 1, {4, 0, 0xff, 0xff});
+  Receive(FrameType::kHeartbeat, 1, 1, kComputes);
   EXPECT_TRUE(RefusesForGood());
 }
 
@@ -428,34 +433,36 @@ TEST_F(SessionTest, Hello_ToTheWrongRank_MayTryAgain) {
   EXPECT_FALSE(RefusesForGood());
   now_ += 3 * kSecond;
   to_ = 0;
-  Receive(FrameType::kHeartbeat, 1, 1, {4, 0, 0xff, 0xff});
+  Receive(FrameType::kHeartbeat, 1, 1, kComputes);
   to_ = 1;
   EXPECT_FALSE(RefusesForGood());
 }
 
-// It stood still itself for that time, and has not missed the first yet.
+// This worker was itself stalled for 3 s. It has not noticed yet that the first
+// worker is silent, so the second one may try again.
 TEST_F(SessionTest, Hello_FirstIsSilent_MayTryAgain) {
   EXPECT_FALSE(RefusesForGood());
   now_ += 3 * kSecond;
   EXPECT_FALSE(RefusesForGood());
 }
 
-// And the first one's silence of that time does not count.
+// The silence of the first worker during this worker's stall does not count,
+// also after a Tick.
 TEST_F(FormingSessionTest, Hello_FirstIsSilentLater_MayTryAgain) {
   EXPECT_FALSE(RefusesForGood());
   session_.Tick(now_ += 3 * kSecond);
   EXPECT_FALSE(RefusesForGood());
 }
 
-// It was refused, took the place once the first was gone, and connects again
-// while only its own side knows that the connection is broken.
+// The second process was refused, and took the place when the first was gone.
+// It connects again, because only its own side knows that the connection broke.
 TEST_F(FormingSessionTest, Hello_ConnectionBrokenOnOneSide_MayTryAgain) {
   EXPECT_FALSE(RefusesForGood());
   stream_.owner->OnEnded(Cause::kExited, Error(Code::kIo, "closed"), now_);
   Greet(&back_, 44);
   ASSERT_FALSE(back_.closed);
   now_ += 3 * kSecond;
-  Receive(&back_, FrameType::kHeartbeat, 1, 0, {4, 0, 0xff, 0xff});
+  Receive(&back_, FrameType::kHeartbeat, 1, 0, kComputes);
   EXPECT_FALSE(RefusesForGood());
 }
 
@@ -507,7 +514,7 @@ class ElasticSessionTest : public testing::Test, public FakeTransport {
     const Call barrier;
     session_.Start(&barrier, 1, now_);
   }
-  // Its barrier with worker 2 is complete.
+  // A barrier with worker 2, which completes.
   void Pass() {
     StartBarrier();
     Receive(2, FrameType::kBarrier, 1, kView);
@@ -524,7 +531,7 @@ class ElasticSessionTest : public testing::Test, public FakeTransport {
       ReceiveView(2, ViewMessage::kHears, 5, 0);
       now_ += kSecond / 4;
       session_.Tick(now_);
-      Receive(2, FrameType::kHeartbeat, 0, 0, {4, 0, 0xff, 0xff});
+      Receive(2, FrameType::kHeartbeat, 0, 0, kComputes);
       ReceiveView(2, ViewMessage::kAck, 5, ViewGeneration(1, 0));
       if (running_) break;
     }
@@ -533,7 +540,7 @@ class ElasticSessionTest : public testing::Test, public FakeTransport {
     EXPECT_EQ(session_.generation(), kView);
   }
 
-  // And its barrier is complete.
+  // Runs with both others, and completes a barrier with them.
   void RunWithAll() {
     for (const int from : {1, 2}) Greet(from);
     for (const int from : {1, 2}) ReceiveView(from, ViewMessage::kHears, 7, 0);
@@ -608,7 +615,7 @@ TEST_F(ElasticSessionTest, Joiner_WhileTheViewRuns_IsReportedAndNotJudged) {
   EXPECT_OK(failure_);
   for (int i = 0; i < 12; ++i) {  // it falls silent
     now_ += kSecond / 8;
-    Receive(2, FrameType::kHeartbeat, 0, kView, {4, 0, 0xff, 0xff});
+    Receive(2, FrameType::kHeartbeat, 0, kView, kComputes);
     session_.Tick(now_);
   }
   EXPECT_TRUE(streams_[1].closed);
@@ -673,7 +680,7 @@ TEST_F(ElasticSessionTest, NoMember_Silent_IsNotWaitedFor) {
   }
   for (int i = 0; i < 32 && failure_.ok(); ++i) {
     now_ += kSecond / 8;
-    Receive(1, FrameType::kHeartbeat, 0, kView, {4, 0, 0xff, 0xff});
+    Receive(1, FrameType::kHeartbeat, 0, kView, kComputes);
     Receive(2, FrameType::kHeartbeat, 1, kView, {4, 0, 1, 0});
     session_.Tick(now_);
   }
@@ -738,7 +745,8 @@ TEST_F(ElasticSessionTest, LinkEnd_WithoutGoodbye_IsSentToTheOthers) {
   EXPECT_EQ(streams_[1].abort[kFrameHeaderBytes + 1], 1);
 }
 
-// Or their connections would end as if this worker's process had.
+// Members get the reason first. Otherwise the closed connection would look like
+// the end of this worker's process.
 TEST_F(ElasticSessionTest, Peer_BreaksTheProtocol_GetsTheReason) {
   RunWithAll();
   Receive(2, FrameType::kWelcome, 0, kView);
@@ -786,7 +794,8 @@ TEST_F(ElasticSessionTest, LinkEnd_PeerNotInTheViewYet_HasNotEnded) {
   EXPECT_EQ(session_.remaining_workers(), 0u);
 }
 
-// They have gone on without it, and ended their connections.
+// This worker was stalled. The others have continued without it, so a closed
+// connection does not show that a process has ended.
 TEST_F(ElasticSessionTest, SelfStalled_LinkEnds_RecordsNoEndedProcess) {
   RunWithTwo();
   Pass();
@@ -796,14 +805,14 @@ TEST_F(ElasticSessionTest, SelfStalled_LinkEnds_RecordsNoEndedProcess) {
   EXPECT_EQ(session_.remaining_workers(), 0u);
 }
 
-// It has not read yet what came meanwhile.
+// This worker was stalled, and has not read yet what came meanwhile.
 TEST_F(ElasticSessionTest, SelfStalled_OthersSilent_LosesNone) {
   Greet(1);
   Greet(2);
   session_.Tick(now_ += 3 * kSecond / 2);
   for (const int from : {1, 2}) {
     EXPECT_FALSE(streams_[from].closed);
-    Receive(from, FrameType::kHeartbeat, 0, 0, {4, 0, 0xff, 0xff});
+    Receive(from, FrameType::kHeartbeat, 0, 0, kComputes);
   }
   session_.Tick(now_ += kSecond / 50);
   for (const int from : {1, 2}) EXPECT_FALSE(streams_[from].closed);
@@ -833,7 +842,7 @@ TEST_F(ElasticSessionTest, Wait_PeerComputes_HasNoLimit) {
       ReceiveView(1, ViewMessage::kRuns, 2, 2 * kView + 1);
     }
     now_ += 11 * kSecond / 10;
-    if (computes) Receive(1, FrameType::kHeartbeat, 0, 0, {4, 0, 0xff, 0xff});
+    if (computes) Receive(1, FrameType::kHeartbeat, 0, 0, kComputes);
     session_.Tick(now_ += 10 * kSecond * computes);
     EXPECT_EQ(notice_.find("it ends after 2 s") != std::string::npos, !computes)
         << notice_;
@@ -866,7 +875,8 @@ class AloneSessionTest : public testing::Test, public FakeTransport {
   Session session_;
 };
 
-// It waits for half a timeout, and would go on alone.
+// A restarted worker waits for half a timeout and then trains alone. So it must
+// be dialled more often than that.
 TEST_F(AloneSessionTest, Redial_PeerMayBeBack_IsEarly) {
   for (int i = 0; i < 100; ++i) session_.Tick(now_ += kSecond / 8);
   ASSERT_TRUE(running_);

@@ -301,7 +301,7 @@ TEST(ViewAgreementTest, View_NotAllAreLinked_LeavesOutAsFewAsPossible) {
   network.Disconnect(3, 4);
   network.Pass(kT);
   for (const int w : {0, 1, 2, 4}) EXPECT_EQ(network.Sees(w), "0 1 2 4");
-  // It hears some of a view only: it is not one that they could take in.
+  // Worker 3 hears only some of that view, so the view cannot take it in.
   EXPECT_EQ(network.Sees(3), "3");
   EXPECT_FALSE(network.at(0).has_joiner());
   EXPECT_FALSE(network.at(3).has_joiner());
@@ -397,7 +397,8 @@ TEST(ViewAgreementTest, Ack_OfAnOlderProposal_DoesNotCount) {
   EXPECT_EQ(network.Sees(0), "0 1 2");
 }
 
-// Its link to worker 2 ends while the proposal is on its way.
+// The link of workers 1 and 2 ends while the proposal is on its way to
+// worker 1.
 TEST(ViewAgreementTest, Acknowledge_HearsNotAllMembers_IsLeftOut) {
   ScriptedNetwork network(3, 1);
   network.LinkAll();
@@ -490,7 +491,7 @@ TEST(ViewAgreementTest, Joiner_OfARunningView_ProposesNothing) {
   EXPECT_EQ(network.Sees(0), "0");
 }
 
-// Their view has ended, and they compute still: a waiting worker waits for
+// Workers 1 and 2 have ended their view and still compute. Worker 0 waits for
 // both.
 TEST(ViewAgreementTest, Wait_MemberLingers_IsJoinPending) {
   ScriptedNetwork network(3, 1);
@@ -552,7 +553,8 @@ TEST(ViewAgreementTest, Propose_ExpectedWorkerIsAbsent_SettlesWithoutIt) {
   EXPECT_EQ(network.Sees(1), "0 1");
 }
 
-// It waits for one that computes still, and continues as soon as that comes.
+// Worker 0 waits for worker 1, which still computes, and continues as soon as
+// worker 1 comes.
 TEST(ViewAgreementTest, Propose_ExpectedWorkerLingers_WaitsForIt) {
   ScriptedNetwork network(3, 1);
   network.Link(1, 2);
@@ -729,7 +731,7 @@ class RandomNetwork {
     ViewAgreement::Options options = OptionsOf(w, size_, min_);
     options.count = count;
     options.partial_view_at = now_ + settle;
-    // It is right or wrong about the workers that have ended.
+    // The worker is right or wrong about the workers that have ended.
     if (count > 1 && Chance(2)) {
       options.awaited_mask = uint64_t{1} << w;
       for (int v = 0; v < size_; ++v) {

@@ -277,7 +277,7 @@ TEST(RelayRingTest, Workers_TwoOfALongList_FormARing) {
   });
 }
 
-// So any hears of one that cannot take part.
+// In a long list any worker hears that another cannot take part.
 TEST(RelayRingTest, Withdrawal_LongList_IsHeardByAnyWorker) {
   Served served;
   RingOptions options = RingOf(17, 3, served.port);

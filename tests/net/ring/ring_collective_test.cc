@@ -1114,7 +1114,7 @@ TEST(PlayedPeerTest, Peer_BreaksTheProtocol_IsLost) {
   }
 }
 
-// It says that it is well and computes; nothing that is sent to it goes on.
+// The peer sends heartbeats, but reads nothing.
 TEST(PlayedPeerTest, Peer_DoesNotRead_IsLost) {
   const std::vector<std::string> addresses = FreeAddresses(2);
   std::atomic<bool> done{false};

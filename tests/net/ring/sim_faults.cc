@@ -101,7 +101,7 @@ void Faults::StandStill(int worker, int64_t lasts) {
   });
 }
 
-// And comes back, mostly.
+// Ends the worker, which mostly comes back.
 void Faults::End(int worker, bool silent, int64_t lasts) {
   job_.Crash(worker, silent);
   if (!all_return_ && network_.Chance(4)) return;

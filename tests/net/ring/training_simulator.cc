@@ -161,8 +161,8 @@ void Job::OnView(int worker, const std::vector<int>& members) {
   HurtTransfer(worker);
 }
 
-// It, or a link, is lost in the comparison, and in the transfer of the state.
-// So may others be in the same view, and the next.
+// Loses the worker, or a link, while the new view compares or sends the state.
+// Others may be lost too, in the same view and in the next.
 void Job::HurtTransfer(int worker) {
   if (calm_ || transfers_ == 0 || !network_.Chance(3)) return;
   --transfers_;
@@ -277,7 +277,8 @@ void Job::CutAsTheyCompare(int64_t step) {
   faults_.CutWithin(network_.Chance(2) ? 2 * kMs : 60 * kMs);
 }
 
-// It goes on: the comparison that was due has not found it.
+// The worker with wrong numbers continues: the check that was due has not named
+// it.
 void Job::NotNamed(int64_t step) {
   if (step <= 0) return;
   CutAsTheyCompare(step);

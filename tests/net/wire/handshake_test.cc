@@ -223,7 +223,7 @@ TEST(HandshakeTest, Decode_WithdrawIsDamaged_IsRejectedAndReadsNothingBeyond) {
   EXPECT_STREQ(back.reason.message(), "a? b");
 }
 
-// It may have been unable to read its options; the list is from the
+// The sender may have been unable to read its options; the list is from the
 // environment.
 TEST(HandshakeTest, CheckMember_OptionsDiffer_AcceptsTheSameListAlone) {
   const Identity self = Example();
