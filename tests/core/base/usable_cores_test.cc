@@ -4,8 +4,7 @@
 #include <sched.h>
 
 #include <filesystem>
-#include <thread>
-#include <vector>
+#include <string>
 
 #include "../../support/temp_folder.h"
 #include "ringlet/compute.h"
@@ -72,27 +71,6 @@ TEST(UsableCoresTest, CpuQuota_InvalidText_IsNone) {
   EXPECT_EQ(CpuQuota("", folder.path()), 0);
   EXPECT_EQ(CpuQuota("no colons", folder.path()), 0);
   EXPECT_EQ(CpuQuota("one:colon\n::\n", folder.path()), 0);
-}
-
-// The threads come to the parts in any order: some runs are shorter than a
-// thread takes to begin, and some parts longer than others.
-TEST(ThreadPoolTest, Run_AnyNumberOfThreads_CallsEachPartOnce) {
-  for (const int threads : {1, 2, 3, 8}) {
-    ThreadPool pool(threads);
-    std::vector<int> calls(static_cast<size_t>(threads));
-    for (int run = 0; run < 2000; ++run) {
-      const auto caller = std::this_thread::get_id();
-      pool.Run([&](int t) {
-        for (volatile int i = 0; i < (run + t) % 7 * 100;) i = i + 1;
-        if (run % 500 == 499) std::this_thread::yield();
-        ++calls[static_cast<size_t>(t)];
-        if (t == 0) {
-          EXPECT_EQ(std::this_thread::get_id(), caller);
-        }
-      });
-      for (const int count : calls) ASSERT_EQ(count, run + 1);
-    }
-  }
 }
 
 }  // namespace
