@@ -72,12 +72,6 @@ inline Regularizer L1L2(float l1 = 0, float l2 = 0) { return {l1, l2}; }
 
 // --- a layer -----------------------------------------------------------------
 
-// Layer: a plain value, the configuration of one layer. The factories below
-// make it.
-//
-// Each setter sets the field with its Keras name and returns the layer. A
-// setter that the layer does not have is an error when a model adds the layer.
-
 enum Activation : uint8_t {
   kLinear,
   kRelu,
@@ -111,6 +105,12 @@ enum PaddingMode : uint8_t { kValid, kSame, kCausal };
 class CustomLayer;
 struct NestedModel;
 
+// Layer: a plain value, the configuration of one layer. The factories below
+// make it.
+//
+// Each setter sets the field with its Keras name and returns the layer. Fields
+// and setters are in groups of the layers that have them. A setter of another
+// layer is an error when a model adds the layer.
 struct Layer {
   enum class Kind : uint8_t {
     kInput,
@@ -164,43 +164,62 @@ struct Layer {
     kCustom,
     kModel,
   };
+  // Every layer.
   Kind kind = Kind::kInput;
   std::string name;  // "" is replaced by "dense", then "dense_1", and so on
   bool trainable = true;
-  Shape shape;        // Input, Reshape (one dimension may be -1), Permute
+
+  // Input, Reshape (one dimension may be -1), Permute.
+  Shape shape;
+
+  // Dense, convolutions. ActivationLayer has an activation too.
   int64_t units = 0;  // Dense units, Conv2D filters
-  // kernel_size, pool_size, UpSampling2D's size (height, width). Layers with
-  // one axis use the second number of such pairs.
-  int64_t window[2] = {1, 1};
-  int64_t strides[2] = {1, 1};
-  int64_t dilation[2] = {1, 1};
-  int64_t groups = 1;  // groups of channels, each with its own filters
-  int64_t depth_multiplier = 1;  // filters of each channel
-  // ZeroPadding2D, Cropping2D: rows at the top and bottom, columns at the left
-  // and right.
-  int64_t borders[4] = {0, 0, 0, 0};
-  PaddingMode padding = kValid;
   Activation activation = kLinear;
   bool use_bias = true;
   Initializer kernel_initializer = GlorotUniform();
   Initializer bias_initializer = Zeros();
-  Initializer depthwise_initializer = GlorotUniform();
-  Initializer pointwise_initializer = GlorotUniform();
   Regularizer kernel_regularizer;
   Regularizer bias_regularizer;
+
+  // Convolutions, pooling layers, UpSampling.
+  // kernel_size, pool_size, UpSampling2D's size (height, width). Layers with
+  // one axis use the second number of such pairs.
+  int64_t window[2] = {1, 1};
+  int64_t strides[2] = {1, 1};
+  PaddingMode padding = kValid;
+
+  // Convolutions.
+  int64_t dilation[2] = {1, 1};
+  int64_t groups = 1;  // groups of channels, each with its own filters
+
+  // DepthwiseConv, SeparableConv.
+  int64_t depth_multiplier = 1;  // filters of each channel
+  Initializer depthwise_initializer = GlorotUniform();
+  Initializer pointwise_initializer = GlorotUniform();
   Regularizer depthwise_regularizer;
   Regularizer pointwise_regularizer;
-  bool keepdims = false;  // of the global pooling layers
-  float rate = 0;         // Dropout, …: the fraction set to 0, or a deviation
-  uint64_t seed = 0;      // Dropout, …: added to the model's seed
-  Shape noise_shape;      // Dropout, AlphaDropout; -1: the input's size
+
+  // ZeroPadding, Cropping: rows at the top and bottom, columns at the left and
+  // right.
+  int64_t borders[4] = {0, 0, 0, 0};
+
+  // Global pooling layers.
+  bool keepdims = false;
+
+  // Dropout, SpatialDropout, AlphaDropout, GaussianDropout, GaussianNoise.
+  float rate = 0;     // the fraction set to 0, or a deviation
+  uint64_t seed = 0;  // added to the model's seed
+  Shape noise_shape;  // Dropout, AlphaDropout; -1: the input's size
+
+  // ReLU, LeakyReLU, ELU, PReLU.
   float max_value = std::numeric_limits<float>::infinity();  // ReLU
   float negative_slope = 0, threshold = 0;  // ReLU; also LeakyReLU's slope
   float alpha = 1;                          // ELU
   Initializer alpha_initializer = Zeros();  // PReLU
   Regularizer alpha_regularizer;
   std::vector<int64_t> shared_axes;  // PReLU: counted from 1, after the batch
-  // Normalizations.
+
+  // BatchNormalization, LayerNormalization.
   float momentum = 0.99f, epsilon = 1e-3f;
   bool center = true, scale = true;  // with beta, with gamma
   bool synchronized = false;
@@ -208,61 +227,84 @@ struct Layer {
   Initializer moving_mean_initializer = Zeros();
   Initializer moving_variance_initializer = Ones();
   Regularizer gamma_regularizer, beta_regularizer;
-  std::vector<int64_t> axes = {-1};     // LayerNormalization, Softmax
+  std::vector<int64_t> axes = {-1};  // LayerNormalization; also Softmax
+
+  // Rescaling, Normalization.
   std::vector<float> scales, offsets;   // Rescaling
   std::vector<float> means, variances;  // Normalization
   bool invert = false;                  // Normalization
   bool adapt = true;  // Normalization: means and variances are those of data
+
   std::shared_ptr<const CustomLayer> custom;  // see custom_layer.h
   std::shared_ptr<const NestedModel> model;   // see Model::AsLayer
   uint64_t settings = 0;  // the setters that were called; internal
 
+  // Every layer.
   Layer& Name(std::string n);
   // False freezes the layer: its weights do not change, and have no gradient,
   // slots or regularization. See also Model::SetTrainable.
   Layer& Trainable(bool train);
+
+  // Dense, convolutions.
+  Layer& UseBias(bool use);
+  Layer& BiasInitializer(const Initializer& initializer);
+  Layer& BiasRegularizer(const Regularizer& regularizer);
+  // Dense, Conv1D, Conv2D.
+  Layer& KernelInitializer(const Initializer& initializer);
+  Layer& KernelRegularizer(const Regularizer& regularizer);
+
+  // Convolutions, pooling layers with a window.
   Layer& Strides(int64_t height, int64_t width);
   Layer& Strides(int64_t both) { return Strides(both, both); }
-  // The distance from one tap of the window to the next.
+  Layer& Padding(PaddingMode mode);
+
+  // Convolutions: the distance from one tap of the window to the next.
   Layer& DilationRate(int64_t height, int64_t width);
   Layer& DilationRate(int64_t both) { return DilationRate(both, both); }
-  // Divides channels and filters into `number` groups. Both numbers must be
-  // multiples of it.
+  // Conv1D, Conv2D: divides channels and filters into `number` groups. Both
+  // numbers must be multiples of it.
   Layer& Groups(int64_t number);
+
+  // DepthwiseConv, SeparableConv.
   Layer& DepthMultiplier(int64_t filters_per_channel);
-  Layer& Padding(PaddingMode mode);
-  Layer& UseBias(bool use);
-  Layer& KernelInitializer(const Initializer& initializer);
-  Layer& BiasInitializer(const Initializer& initializer);
-  Layer& KernelRegularizer(const Regularizer& regularizer);
-  Layer& BiasRegularizer(const Regularizer& regularizer);
   Layer& DepthwiseInitializer(const Initializer& initializer);
   Layer& DepthwiseRegularizer(const Regularizer& regularizer);
+  // SeparableConv.
   Layer& PointwiseInitializer(const Initializer& initializer);
   Layer& PointwiseRegularizer(const Regularizer& regularizer);
+
+  // Global pooling layers.
   Layer& KeepDims(bool keep);
+
+  // Dropout, SpatialDropout, AlphaDropout, GaussianDropout, GaussianNoise.
   Layer& Seed(uint64_t s);
   // One random number for all values along the axes of size 1, which are the
   // first ones: {1, 1, 1} drops whole images.
   Layer& NoiseShape(const Shape& sizes);
+
+  // PReLU.
+  Layer& AlphaInitializer(const Initializer& initializer);
+  Layer& AlphaRegularizer(const Regularizer& regularizer);
+
+  // BatchNormalization, LayerNormalization.
   Layer& Center(bool with_beta);
   Layer& Scale(bool with_gamma);
   Layer& GammaInitializer(const Initializer& initializer);
   Layer& BetaInitializer(const Initializer& initializer);
   Layer& GammaRegularizer(const Regularizer& regularizer);
   Layer& BetaRegularizer(const Regularizer& regularizer);
+  // BatchNormalization.
   Layer& MovingMeanInitializer(const Initializer& initializer);
   Layer& MovingVarianceInitializer(const Initializer& initializer);
-  // The axes of one mean or sum, as in Keras: 0 is the batch, -1 the last axis.
-  // The axes of a mean must be the last axes.
-  Layer& Axes(const std::vector<int64_t>& normalized);
-  Layer& AlphaInitializer(const Initializer& initializer);
-  Layer& AlphaRegularizer(const Regularizer& regularizer);
-  // Computes the original values from normalized ones.
-  Layer& Invert(bool inverts);
-  // Training uses the statistics of the batches of all workers. The workers
-  // wait for each other in every such layer.
+  // BatchNormalization: training uses the statistics of the batches of all
+  // workers. The workers wait for each other in every such layer.
   Layer& Synchronized(bool over_workers);
+  // LayerNormalization, Softmax: the axes of one mean or sum, as in Keras: 0 is
+  // the batch, -1 the last axis. The axes of a mean must be the last axes.
+  Layer& Axes(const std::vector<int64_t>& normalized);
+
+  // Normalization: computes the original values from normalized ones.
+  Layer& Invert(bool inverts);
 };
 
 // --- the layers of Keras -----------------------------------------------------
