@@ -39,7 +39,7 @@ enum class WireDtype : uint8_t {
 };
 
 // The most workers of an elastic job. Each has one bit of a 64-bit mask.
-constexpr int kMostElasticWorkers = 64;
+constexpr int kMaxElasticWorkers = 64;
 
 // The operations of this worker with the others of its job. Without one
 // (CompileOptions::collective is null) a job has one worker. Every rank makes

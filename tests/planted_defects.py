@@ -32,8 +32,8 @@ DEFECTS = {
           "FitTest.Fit_LabelOutsideTheClassesOrNan_IsNamed")),
     "gemm: a tile takes as much stack as a block":
         ("core/compute/gemm.cc",
-         "kMostTile = 12 * 32;",
-         "kMostTile = 128 * 512;",
+         "kMaxTile = 12 * 32;",
+         "kMaxTile = 128 * 512;",
          ("program_stack",
           "StackTest.Threads_OfTheLibrary_UseAQuarterOfTheirStacks")),
     "pool: the last of equal pixels takes the gradient":

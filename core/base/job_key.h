@@ -17,9 +17,9 @@ struct JobKey {
 // A worker sends with the first key and answers to each. There are two while
 // keys rotate.
 struct JobKeys {
-  static constexpr int kMost = 2;
+  static constexpr int kMax = 2;
 
-  JobKey keys[kMost];
+  JobKey keys[kMax];
   int count = 0;
 };
 

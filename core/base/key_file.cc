@@ -24,11 +24,11 @@ constexpr char kDigits[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 constexpr size_t kKeyBytes = sizeof(JobKey);
 constexpr size_t kKeyDigits = 43;  // and one '='
-constexpr size_t kMostFileBytes = 4096;
+constexpr size_t kMaxFileBytes = 4096;
 
 // Memory that is wiped at the end of its life.
 struct Wiped {
-  char bytes[kMostFileBytes + 1];
+  char bytes[kMaxFileBytes + 1];
   ~Wiped() { explicit_bzero(bytes, sizeof(bytes)); }
 };
 
@@ -86,7 +86,7 @@ Status TakeLine(const char* begin, const char* end, int number, JobKeys* keys) {
   while (begin < end && IsBlank(*begin)) ++begin;
   while (begin < end && IsBlank(end[-1])) --end;
   if (begin == end || *begin == '#') return Status();
-  if (keys->count == JobKeys::kMost) {
+  if (keys->count == JobKeys::kMax) {
     return InvalidArgument(
         "line %d: a third key; a key file has at most two, and new connections "
         "use the first",
@@ -141,15 +141,15 @@ Status CheckOwner(const struct stat& about) {
 
 Status ReadAll(int fd, char* text, size_t* size) {
   *size = 0;
-  while (*size <= kMostFileBytes) {
-    const ssize_t got = read(fd, text + *size, kMostFileBytes + 1 - *size);
+  while (*size <= kMaxFileBytes) {
+    const ssize_t got = read(fd, text + *size, kMaxFileBytes + 1 - *size);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return OsError(errno, "cannot be read");
     if (got == 0) return Status();
     *size += static_cast<size_t>(got);
   }
   return InvalidArgument("more than the %zu bytes that a key file may have",
-                         kMostFileBytes);
+                         kMaxFileBytes);
 }
 
 Status ReadOpen(int fd, JobKeysPtr* out) {

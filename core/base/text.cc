@@ -59,13 +59,13 @@ std::string WithCommas(int64_t number) {
 }
 
 std::string Printable(const std::string& text) {
-  constexpr size_t kMost = 100;
-  std::string shown = text.substr(0, kMost);
+  constexpr size_t kMax = 100;
+  std::string shown = text.substr(0, kMax);
   for (char& c : shown) {
     const unsigned char byte = static_cast<unsigned char>(c);
     if (byte < 0x20 || byte == 0x7F) c = '?';
   }
-  return text.size() > kMost ? shown + "..." : shown;
+  return text.size() > kMax ? shown + "..." : shown;
 }
 
 // For ASCII, whatever the locale. Adds an underscore before a capital that

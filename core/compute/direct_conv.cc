@@ -122,21 +122,21 @@ __attribute__((noinline)) void ForEachTile(const ConvForward& c, int64_t begin,
 
 // Chooses the fewest tiles for a row, with equal numbers of positions. Heights
 // are 1, even numbers and, for two vectors, 5, for rows of 10.
-template <int kMost, int kWide>
+template <int kMax, int kWide>
 void ForwardPanel(const ConvForward& c, int64_t f) {
   constexpr int kLess =
-      kMost == 5 || (kMost == 6 && kWide == 2) ? kMost - 1 : kMost - 2;
+      kMax == 5 || (kMax == 6 && kWide == 2) ? kMax - 1 : kMax - 2;
   const int64_t positions = c.in.positions;
-  const int64_t tiles = (positions + kMost - 1) / kMost;
+  const int64_t tiles = (positions + kMax - 1) / kMax;
   const int64_t tall = (positions + tiles - 1) / tiles;
-  if constexpr (kMost > 2) {
-    if (tall <= kLess || positions < kMost) {
+  if constexpr (kMax > 2) {
+    if (tall <= kLess || positions < kMax) {
       return ForwardPanel<kLess, kWide>(c, f);
     }
   } else if (positions == 1) {
     return ForEachTile(c, f, f + 1, 1, 1, ForwardTile<1, kWide>);
   }
-  ForEachTile(c, f, f + 1, 1, kMost, ForwardTile<kMost, kWide>);
+  ForEachTile(c, f, f + 1, 1, kMax, ForwardTile<kMax, kWide>);
 }
 
 void Forward(const ConvForward& c) {
@@ -175,16 +175,16 @@ void DepthwiseTile(const ConvForward& c, int64_t f, const float* x, float* y) {
 }
 
 // Computes all rows, with the fewest tiles of equal numbers of positions.
-template <int kMost>
+template <int kMax>
 void DepthwiseOf(const ConvForward& c) {
   const int64_t positions = c.in.positions;
-  const int64_t tiles = (positions + kMost - 1) / kMost;
-  if constexpr (kMost > 1) {
-    if ((positions + tiles - 1) / tiles < kMost) {
-      return DepthwiseOf<kMost - 1>(c);
+  const int64_t tiles = (positions + kMax - 1) / kMax;
+  if constexpr (kMax > 1) {
+    if ((positions + tiles - 1) / tiles < kMax) {
+      return DepthwiseOf<kMax - 1>(c);
     }
   }
-  ForEachTile(c, 0, c.filters, kLanes, kMost, DepthwiseTile<kMost>);
+  ForEachTile(c, 0, c.filters, kLanes, kMax, DepthwiseTile<kMax>);
 }
 
 void Depthwise(const ConvForward& c) { DepthwiseOf<kTwoVectorPositions>(c); }
@@ -272,17 +272,17 @@ __attribute__((noinline)) void GradientTile(const ConvGradient& c,
 
 // Computes the first of `run` neighbouring taps, with the fewest tiles of even
 // heights. Returns their number.
-template <int kMost, int kWide>
+template <int kMax, int kWide>
 int64_t GradientOfRun(const ConvGradient& c, const Block& block, int64_t k,
                       int64_t f, int64_t run) {
-  const int64_t tiles = (run + kMost - 1) / kMost;
-  if constexpr (kMost - 2 >= kShortestRun) {
-    if ((run + tiles - 1) / tiles <= kMost - 2 || run < kMost) {
-      return GradientOfRun<kMost - 2, kWide>(c, block, k, f, run);
+  const int64_t tiles = (run + kMax - 1) / kMax;
+  if constexpr (kMax - 2 >= kShortestRun) {
+    if ((run + tiles - 1) / tiles <= kMax - 2 || run < kMax) {
+      return GradientOfRun<kMax - 2, kWide>(c, block, k, f, run);
     }
   }
-  GradientTile<kMost, kWide, Taps::kSideBySide>(c, block, k, f);
-  return kMost;
+  GradientTile<kMax, kWide, Taps::kSideBySide>(c, block, k, f);
+  return kMax;
 }
 
 // The number of neighbouring taps from k on.
@@ -297,33 +297,33 @@ inline int64_t RunFrom(const ConvWindows& in, int64_t k) {
 template <int kWide>
 int64_t GradientOfAny(const ConvGradient& c, const Block& block, int64_t k,
                       int64_t f, int64_t left) {
-  constexpr int kMost = kGradientTaps[kWide - 1];
-  const int64_t tiles = (left + kMost - 1) / kMost;
+  constexpr int kMax = kGradientTaps[kWide - 1];
+  const int64_t tiles = (left + kMax - 1) / kMax;
   const int64_t each = (left + tiles - 1) / tiles;
   const auto of = [&](auto tile, int64_t taps) {
     tile(c, block, k, f);
     return taps;
   };
-  if (each == kMost) {
-    return of(GradientTile<kMost, kWide, Taps::kAnywhere>, kMost);
+  if (each == kMax) {
+    return of(GradientTile<kMax, kWide, Taps::kAnywhere>, kMax);
   }
-  if (each > kMost / 2) {
-    return of(GradientTile<kMost - 1, kWide, Taps::kAnywhere>, kMost - 1);
+  if (each > kMax / 2) {
+    return of(GradientTile<kMax - 1, kWide, Taps::kAnywhere>, kMax - 1);
   }
   if (each > 1) {
-    return of(GradientTile<kMost / 2, kWide, Taps::kAnywhere>, kMost / 2);
+    return of(GradientTile<kMax / 2, kWide, Taps::kAnywhere>, kMax / 2);
   }
   return of(GradientTile<1, kWide, Taps::kAnywhere>, 1);
 }
 
 template <int kWide>
 void GradientPanel(const ConvGradient& c, const Block& block, int64_t f) {
-  constexpr int kMost = kGradientTaps[kWide - 1],
+  constexpr int kMax = kGradientTaps[kWide - 1],
                 kLongest = kGradientRunTaps[kWide - 1];
   int64_t k = 0;
   if (c.sums != nullptr) {
-    GradientTile<kMost, kWide, Taps::kAnywhere, true>(c, block, k, f);
-    k += kMost;
+    GradientTile<kMax, kWide, Taps::kAnywhere, true>(c, block, k, f);
+    k += kMax;
   }
   while (k < c.in.taps) {
     const int64_t run = kLongest > 0 ? RunFrom(c.in, k) : 0;

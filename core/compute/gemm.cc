@@ -28,9 +28,9 @@ bool IsTouchable(const MatrixView<T>& m) {
 }
 
 constexpr int64_t kFewCols = 8;
-constexpr int64_t kMostTile = 12 * 32;
-constexpr int64_t kMostRows = 240, kMostCols = 512;
-constexpr int64_t kPanelFloats = (kMostRows + kMostCols) * kInnerBlock;
+constexpr int64_t kMaxTile = 12 * 32;
+constexpr int64_t kMaxRows = 240, kMaxCols = 512;
+constexpr int64_t kPanelFloats = (kMaxRows + kMaxCols) * kInnerBlock;
 constexpr double kSmallestParallelProduct = 1 << 17;  // multiply-adds
 
 // A thread's panels, until the thread ends. Only the parts that products have
@@ -147,7 +147,7 @@ class Multiplier {
     float* const space = Panels();
     if (space == nullptr) return MultiplyByTiles();
     b_panels_ = space;
-    a_panels_ = space + kMostCols * kInnerBlock;
+    a_panels_ = space + kMaxCols * kInnerBlock;
     InBlocks(set_.row_block, set_.col_block);
   }
 
@@ -242,7 +242,7 @@ class Multiplier {
     float* const c =
         p_.c.data + rows.begin * p_.c.row_stride + cols.begin * p_.c.col_stride;
     if (p_.c.col_stride != 1) {
-      alignas(64) float tile[kMostTile];
+      alignas(64) float tile[kMaxTile];
       loops_.rows(m, n, k, a, 1, rows_, b, cols_, false, tile, n);
       Scatter(tile, m, n, add, c);
     } else if (m == set_.tile_rows && n == set_.tile_cols && k > 0 &&

@@ -168,11 +168,11 @@ const PoolLoops& BestPoolLoops(int64_t channels) {
 const ExactLoops& BestExactLoops() { return *ChosenKernels().exact; }
 
 PlanesForward BestPlanesForward(int64_t filters) {
-  return filters <= kMostPlanesFilters ? ChosenKernels().planes : nullptr;
+  return filters <= kMaxPlanesFilters ? ChosenKernels().planes : nullptr;
 }
 
 PairedGradient BestPairedGradient(int64_t filters) {
-  return filters <= kMostPairedFilters ? ChosenKernels().pairs : nullptr;
+  return filters <= kMaxPairedFilters ? ChosenKernels().pairs : nullptr;
 }
 
 bool UsesFusedMultiplyAdd() { return ChosenKernels().fuses; }

@@ -12,7 +12,7 @@
 
 namespace ringlet {
 
-constexpr int64_t kMostPairedFilters = 8;
+constexpr int64_t kMaxPairedFilters = 8;
 
 // As DirectConv::gradient.
 using PairedGradient = void (*)(const ConvGradient& product);

@@ -16,7 +16,7 @@ namespace ringlet {
 namespace {
 
 using Lanes = __m512;
-constexpr int kLanes = 16, kMostPlaces = 4;
+constexpr int kLanes = 16, kMaxPlaces = 4;
 
 inline int64_t MinOf(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -148,20 +148,20 @@ void TileOf(const ConvForward& c, const Place* places, int64_t count) {
 
 template <int kFilters>
 void ForwardOf(const ConvForward& c) {
-  constexpr int kMost = kFilters == 8 ? 3 : kMostPlaces;
-  Place places[kMost];
+  constexpr int kMax = kFilters == 8 ? 3 : kMaxPlaces;
+  Place places[kMax];
   int64_t n = 0;
   for (int64_t r = 0; r < c.in.rows; ++r) {
     for (int64_t p = 0; p < c.in.positions; p += kLanes) {
       places[n++] = {c.in.x + r * c.in.x_row + p,
                      c.y + r * c.y_row + p * c.y_step,
                      MinOf(kLanes, c.in.positions - p)};
-      if (n < kMost) continue;
-      Tile<kFilters, kMost>(c, places);
+      if (n < kMax) continue;
+      Tile<kFilters, kMax>(c, places);
       n = 0;
     }
   }
-  if (n > 0) TileOf<kFilters, kMost>(c, places, n);
+  if (n > 0) TileOf<kFilters, kMax>(c, places, n);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 
 namespace ringlet {
 
-constexpr int64_t kMostPlanesFilters = 8;
+constexpr int64_t kMaxPlanesFilters = 8;
 
 // As DirectConv::forward, for windows with x_step 1.
 using PlanesForward = void (*)(const ConvForward& product);

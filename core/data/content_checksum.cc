@@ -12,10 +12,10 @@ namespace ringlet {
 namespace {
 
 constexpr size_t kSampledBytes = 4 << 20;
-constexpr int64_t kMostSampled = 1 << 16;
+constexpr int64_t kMaxSampled = 1 << 16;
 // The fewest examples of a sample, for large ones. If one label in twenty
 // differs, a sample has such a label in 999 cases of 1,000.
-constexpr int64_t kLeastSampled = 128;
+constexpr int64_t kMinSampled = 128;
 
 // An example of stretch i of `samples`. It is not the first of each stretch,
 // which would miss labels that repeat at equal distances.
@@ -42,7 +42,7 @@ uint64_t ContentChecksum(const Dataset& dataset) {
   const size_t bytes = std::max<size_t>(1, x.bytes() + y.bytes());
   const int64_t samples = std::min(
       dataset.size(), std::clamp(static_cast<int64_t>(kSampledBytes / bytes),
-                                 kLeastSampled, kMostSampled));
+                                 kMinSampled, kMaxSampled));
   std::vector<unsigned char> x_data(x.bytes()), y_data(y.bytes());
   uint32_t x_crc = 0, y_crc = 0;
   for (int64_t i = 0; i < samples; ++i) {

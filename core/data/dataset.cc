@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
 // The limit of examples and of passes. One more batch does not overflow.
-constexpr int64_t kMostExamples = int64_t{1} << 60;
+constexpr int64_t kMaxExamples = int64_t{1} << 60;
 
 // The finaliser of SplitMix64 (Steele, Lea and Flood, 2014).
 uint64_t Mix(uint64_t v) {
@@ -129,7 +129,7 @@ Dataset Dataset::Repeat(int64_t times) const {
         "Repeat(%" PRId64 "): must be at least 1, or -1 for no end", times));
   }
   if (passes_ != 1) return With(InvalidArgument("Repeat was called twice"));
-  if (size_ > 0 && times > kMostExamples / size_) {
+  if (size_ > 0 && times > kMaxExamples / size_) {
     return With(InvalidArgument("Repeat(%" PRId64 ") of %" PRId64
                                 " examples: more than 2^60 in all; -1 is for "
                                 "no end",
@@ -191,7 +191,7 @@ Dataset Dataset::OwnExamples(std::vector<int64_t> counts) const {
         "AutoShard(kOff) before OwnExamples"));
   }
   for (const int64_t count : counts) {
-    if (count >= 0 && count <= kMostExamples) continue;
+    if (count >= 0 && count <= kMaxExamples) continue;
     return d.With(
         InvalidArgument("own examples: a worker has %" PRId64, count));
   }
@@ -245,7 +245,7 @@ Status Dataset::CheckStart(const DataPosition& at, int replicas) const {
   RINGLET_RETURN_IF_ERROR(status());
   const std::string name = source_->name();
   if (!HasReplicaStreams(replicas)) {
-    if (at.pass >= 0 && at.pass < kMostExamples && at.used >= 0 &&
+    if (at.pass >= 0 && at.pass < kMaxExamples && at.used >= 0 &&
         at.used < size_) {
       return Status();
     }
@@ -277,7 +277,7 @@ Status Dataset::CheckStart(const DataPosition& at, int replicas) const {
         name.c_str(), batch_, replicas);
   }
   const int64_t part = FullPart(replicas);
-  if (at.pass < 0 || at.pass >= kMostExamples || at.used < 0 ||
+  if (at.pass < 0 || at.pass >= kMaxExamples || at.used < 0 ||
       at.used % part != 0 || at.used / part >= steps) {
     return InvalidArgument(
         "%s: no step of pass %" PRId64 " begins at position %" PRId64

@@ -20,8 +20,8 @@
 namespace ringlet {
 namespace {
 
-constexpr int kMostOf8Bits = 18;     // replicas: at least 7 levels each way
-constexpr int kMostOf16Bits = 1023;  // 32 levels
+constexpr int kMaxOf8Bits = 18;     // replicas: at least 7 levels each way
+constexpr int kMaxOf16Bits = 1023;  // 32 levels
 
 // The layout of `integers_per_word` numbers in a word, for so many replicas.
 struct Packing {
@@ -266,8 +266,8 @@ Status DeltaExchange::Finish(bool* must_repeat) {
 
 int IntegersPerWord(LocalUpdates::Delta delta, int replicas) {
   if (delta == LocalUpdates::Delta::kFloat32) return 1;
-  if (replicas <= kMostOf8Bits) return 4;
-  return replicas <= kMostOf16Bits ? 2 : 1;
+  if (replicas <= kMaxOf8Bits) return 4;
+  return replicas <= kMaxOf16Bits ? 2 : 1;
 }
 
 std::unique_ptr<RoundExchange> MakeDeltaExchange(

@@ -27,7 +27,7 @@ namespace ringlet {
 namespace {
 
 enum Flag { kClamped = 0, kUnfinite = 1, kFlags = 2 };
-constexpr int kMostRepeats = 3;
+constexpr int kMaxRepeats = 3;
 
 class ExactExchange final : public RankExchange {
  public:
@@ -229,7 +229,7 @@ Status ExactExchange::GatherExponents() {
 }
 
 Status ExactExchange::Coarsen() {
-  if (++repeats_ > kMostRepeats) {
+  if (++repeats_ > kMaxRepeats) {
     return Error(Code::kInternal,
                  "the gradients of one step differed each time that they were "
                  "computed: the memory or the processor of a worker is faulty");

@@ -38,12 +38,12 @@ Status JobReplicas::Agree(Collective* collective, const JoiningMembers& joining,
     from = r;
   }
   if (number == 0) number = workers;
-  if (number < workers || number > kMostReplicas) {
+  if (number < workers || number > kMaxReplicas) {
     const Status wrong = InvalidArgument(
         "replicas: %" PRId64
         " for %d workers; each worker computes at least one, and there are at "
         "most %d",
-        number, workers, kMostReplicas);
+        number, workers, kMaxReplicas);
     return joining.Refuse(collective, joining.last_joiner(), wrong);
   }
   count_ = static_cast<int>(number);

@@ -12,8 +12,8 @@ namespace {
 constexpr uint64_t kStream = 0x726f756e64730000;
 
 // The higher bits are random, the lower ones are the replica's index.
-constexpr uint64_t kNumber = kMostReplicas - 1;
-static_assert((kMostReplicas & kNumber) == 0, "a power of two");
+constexpr uint64_t kNumber = kMaxReplicas - 1;
+static_assert((kMaxReplicas & kNumber) == 0, "a power of two");
 
 }  // namespace
 

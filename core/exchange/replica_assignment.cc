@@ -10,8 +10,8 @@
 namespace ringlet {
 namespace {
 
-constexpr int64_t kPercent = 5;                   // least gain of a step
-constexpr int64_t kMostNanos = int64_t{1} << 40;  // 18 minutes
+constexpr int64_t kPercent = 5;                  // least gain of a step
+constexpr int64_t kMaxNanos = int64_t{1} << 40;  // 18 minutes
 
 // The time of a step.
 int64_t LongestOf(const std::vector<int>& counts,
@@ -54,7 +54,7 @@ bool ReplicaAssignment::Assign(const std::vector<int64_t>& nanos) {
   std::vector<int64_t> each;
   for (const int64_t n : nanos) {
     if (n <= 0) return false;
-    each.push_back(std::min(n, kMostNanos));
+    each.push_back(std::min(n, kMaxNanos));
   }
   // Gives each replica to the rank that then has the least time, one after
   // another. This makes the shortest step.

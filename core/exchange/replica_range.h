@@ -12,7 +12,7 @@
 namespace ringlet {
 
 // Eight times the most workers of a ring.
-constexpr int kMostReplicas = 8192;
+constexpr int kMaxReplicas = 8192;
 
 struct ReplicaRange {
   int first = 0;

@@ -15,7 +15,7 @@
 namespace ringlet {
 namespace {
 
-constexpr size_t kMostGathered = 1 << 16;  // bytes of a rank in one gather
+constexpr size_t kMaxGathered = 1 << 16;  // bytes of a rank in one gather
 
 GridLayout StateOf(const Graph& graph) {
   GridLayout layout;
@@ -158,10 +158,10 @@ Status SparseExchange::Start() {
   RINGLET_CHECK(in_flight_.empty());
   Encode();
   const auto ranks = static_cast<size_t>(collective_.size());
-  for (size_t at = 0; at < rank_bytes_ && status_.ok(); at += kMostGathered) {
+  for (size_t at = 0; at < rank_bytes_ && status_.ok(); at += kMaxGathered) {
     Collective::Ticket ticket = 0;
     const Status status = collective_.StartAllGather(
-        sent_.data() + at, std::min(kMostGathered, rank_bytes_ - at),
+        sent_.data() + at, std::min(kMaxGathered, rank_bytes_ - at),
         gathered_.data() + at * ranks, &ticket);
     RecordStart(status, ticket);
   }
@@ -172,8 +172,8 @@ Status SparseExchange::Start() {
 
 void SparseExchange::TakeRow(int rank) {
   const auto ranks = static_cast<size_t>(collective_.size());
-  for (size_t at = 0; at < rank_bytes_; at += kMostGathered) {
-    const size_t n = std::min(kMostGathered, rank_bytes_ - at);
+  for (size_t at = 0; at < rank_bytes_; at += kMaxGathered) {
+    const size_t n = std::min(kMaxGathered, rank_bytes_ - at);
     std::copy_n(gathered_.data() + at * ranks + static_cast<size_t>(rank) * n,
                 n, row_.data() + at);
   }

@@ -10,7 +10,7 @@ namespace ringlet {
 
 // Fewer steps are too short for a new optimizer state. More were not shown to
 // reach the same accuracy.
-constexpr int64_t kFewestAutoSteps = 8, kMostAutoSteps = 512;
+constexpr int64_t kFewestAutoSteps = 8, kMaxAutoSteps = 512;
 
 }  // namespace ringlet
 

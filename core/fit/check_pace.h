@@ -21,7 +21,7 @@ struct CheckTimes {
 class CheckPace {
  public:
   static constexpr int64_t kFirst = 10;  // steps, while the times are unknown
-  static constexpr int64_t kMost = 10000;
+  static constexpr int64_t kMax = 10000;
 
   // A check of the state after `step` steps begins, or has ended, at `now`.
   void BeginCheck(int64_t step, int64_t now) {
@@ -52,7 +52,7 @@ class CheckPace {
     };
     const int64_t next =
         std::clamp(kTwoSeconds / times.step, share(5), share(1));
-    every_ = std::min({next, 2 * every, kMost});
+    every_ = std::min({next, 2 * every, kMax});
   }
   int64_t every() const { return every_; }
   bool due(int64_t step) const { return step - checked_ >= every_; }

@@ -241,8 +241,8 @@ Status PredictTogether(Model* model, const ReplicaAssignment& assignment,
   const auto most = static_cast<size_t>(assignment.max_per_rank());
   const uint64_t floats =
       largest * most * static_cast<uint64_t>(collective->size());
-  constexpr uint64_t kMost = PTRDIFF_MAX / sizeof(float) / 4;
-  if (largest > kMost || floats > kMost) {
+  constexpr uint64_t kMax = PTRDIFF_MAX / sizeof(float) / 4;
+  if (largest > kMax || floats > kMax) {
     return ResourceExhausted(
         "Predict: no memory for the outputs of a batch of %" PRId64
         " examples, %" PRIu64 " numbers; take a smaller batch",

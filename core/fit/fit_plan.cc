@@ -80,7 +80,7 @@ std::string TextOf(const ClassWeights& class_weight) {
 // file gives a class its number, and a value its place.
 void AddNames(const std::string& what, const std::vector<std::string>& names,
               const std::string& of, Fingerprint* f) {
-  constexpr size_t kMostShown = 1000;  // bytes
+  constexpr size_t kMaxShown = 1000;  // bytes
   std::string text;
   Fnv1a all;
   for (const std::string& name : names) {
@@ -88,7 +88,7 @@ void AddNames(const std::string& what, const std::vector<std::string>& names,
     all.Add(name);
   }
   f->Add("the names of the " + what + of,
-         text.empty() ? "none" : text.substr(0, kMostShown));
+         text.empty() ? "none" : text.substr(0, kMaxShown));
   f->AddChecksum("names of the " + what + of, all.value());
 }
 

@@ -72,12 +72,12 @@ bool IsExactIn(Storage storage, float weight) {
   std::memcpy(&bits, &weight, sizeof(bits));
   if (storage == Storage::kBF16) return (bits & 0xffff) == 0;
   constexpr int kMantissa = 23, kMantissaOfF16 = 10;
-  constexpr int kLeast = -14, kMost = 15;  // exponents of F16
+  constexpr int kMin = -14, kMax = 15;  // exponents of F16
   if ((bits & 0x7fffffff) == 0) return true;
   const int exponent = static_cast<int>(bits >> kMantissa & 0xff) - 127;
-  if (exponent > kMost) return std::isinf(weight);
+  if (exponent > kMax) return std::isinf(weight);
   // The bits of the mantissa that F16 does not have; more if it is subnormal.
-  const int lacks = kMantissa - kMantissaOfF16 + std::max(0, kLeast - exponent);
+  const int lacks = kMantissa - kMantissaOfF16 + std::max(0, kMin - exponent);
   if (lacks > kMantissa) return false;
   return (bits & ((uint32_t{1} << lacks) - 1)) == 0;
 }

@@ -63,7 +63,7 @@ Status Fitter::MeasureRounds(int64_t* chosen) {
     exchange = std::max(exchange, all[i + 1]);
   }
   const int64_t balanced = (exchange + step - 1) / step;
-  *chosen = std::max(kFewestAutoSteps, std::min(kMostAutoSteps, balanced));
+  *chosen = std::max(kFewestAutoSteps, std::min(kMaxAutoSteps, balanced));
   fit_.local_steps = *chosen;
   messages_.ReportRoundSteps(fit_, step, exchange);
   return Status();

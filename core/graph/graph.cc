@@ -19,8 +19,8 @@ namespace {
 
 // The depth of nested models. It limits recursion when a model is read, and the
 // size of models that are called twice in a model that is called twice.
-constexpr int kMostDepth = 16;
-constexpr int kMostNodes = 4096;
+constexpr int kMaxDepth = 16;
+constexpr int kMaxNodes = 4096;
 
 // `before`: the elements of the earlier inputs.
 Status CheckInputShape(const Shape& shape, int64_t before) {
@@ -82,8 +82,8 @@ Status Graph::CheckNewLayer(const Layer& layer, size_t inputs) const {
         "of each",
         layer.model->outputs.size());
   }
-  if (layer.model->depth >= kMostDepth) {
-    return InvalidArgument("models are nested more than %d deep", kMostDepth);
+  if (layer.model->depth >= kMaxDepth) {
+    return InvalidArgument("models are nested more than %d deep", kMaxDepth);
   }
   return Status();
 }
@@ -200,11 +200,11 @@ Status Graph::CallModel(int layer, const std::vector<int>& inputs, int* node) {
     return InvalidArgument("takes an input of %s, not of %s",
                            shape.ToString().c_str(), given.ToString().c_str());
   }
-  if (size() + model.num_nodes > kMostNodes) {
+  if (size() + model.num_nodes > kMaxNodes) {
     return InvalidArgument(
         "the model would have %lld calls of layers; a model with nested models "
         "may have at most %d",
-        static_cast<long long>(size() + model.num_nodes), kMostNodes);
+        static_cast<long long>(size() + model.num_nodes), kMaxNodes);
   }
   const std::vector<int> own = LayersOf(layer);
   std::vector<int> made = inputs;

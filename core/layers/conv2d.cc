@@ -163,7 +163,7 @@ class ConvOp final : public Op {
   // copy. With up to eight positions kernels of eight lanes are as fast.
   bool CopiesPlanes(int64_t filters, const WindowAxis& axis,
                     int64_t step) const {
-    return groups_ == 1 && !is_point_ && filters <= kMostPlanesFilters &&
+    return groups_ == 1 && !is_point_ && filters <= kMaxPlanesFilters &&
            axis.output > kFewPositions && step > 1;
   }
   bool CopiesForwardPlanes() const {

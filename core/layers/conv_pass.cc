@@ -146,11 +146,11 @@ ConvWindows ConvPass::In(const ConvSource& source, const float* x) const {
 }
 
 Status CheckConv(const Window2D& window, int64_t channels, int64_t taken) {
-  constexpr int64_t kMostFloats = int64_t{1} << 40, kMostTaps = 1 << 22;
+  constexpr int64_t kMaxFloats = int64_t{1} << 40, kMaxTaps = 1 << 22;
   const int64_t taps = window.height.window * window.width.window;
   const int64_t height = window.height.input + window.height.extent();
   const int64_t width = window.width.input + window.width.extent();
-  if (taps <= kMostTaps / taken && height <= kMostFloats / channels / width) {
+  if (taps <= kMaxTaps / taken && height <= kMaxFloats / channels / width) {
     return Status();
   }
   return InvalidArgument("%lld taps at %lld positions are too many",

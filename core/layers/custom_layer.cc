@@ -150,10 +150,10 @@ class CustomOp final : public Op {
 };
 
 Status CheckScratch(const ScratchFloats& scratch) {
-  constexpr int64_t kMost = int64_t{1} << 31;
+  constexpr int64_t kMax = int64_t{1} << 31;
   for (const int64_t floats :
        {scratch.fixed, scratch.per_example, scratch.per_thread}) {
-    if (floats >= 0 && floats <= kMost) continue;
+    if (floats >= 0 && floats <= kMax) continue;
     return InvalidArgument("Build asks for %lld floats of scratch",
                            static_cast<long long>(floats));
   }

@@ -38,7 +38,7 @@ class DenseOp final : public Op {
   // tried.
   uint64_t backward_scratch(int64_t batch, int threads) const override {
     int64_t most = 0;
-    for (int64_t grains = 1; grains <= kMostGrains; ++grains) {
+    for (int64_t grains = 1; grains <= kMaxGrains; ++grains) {
       const int64_t with_block = RowsWithGrains(grains) / rows_;
       const int64_t largest = grains == 1 ? batch : std::min(batch, with_block);
       if (largest < 1) break;
@@ -154,7 +154,7 @@ class DenseOp final : public Op {
   int64_t Block(int64_t rows) const {
     const int64_t grains = std::clamp<int64_t>(
         RowsWithGrains(1) / std::max({int64_t{1}, rows, units_}), 1,
-        kMostGrains);
+        kMaxGrains);
     return std::min(grains, (inputs_ + kGrain - 1) / kGrain) * kGrain;
   }
   // The most rows for which blocks of `grains` fit.
@@ -162,7 +162,7 @@ class DenseOp final : public Op {
     return kBlockFloats / kGrain / grains;
   }
   static constexpr int64_t kGrain = 96;  // whole tiles of every kernel
-  static constexpr int64_t kMostGrains = 8;
+  static constexpr int64_t kMaxGrains = 8;
   static constexpr int64_t kSpaceRows = 128;
   static constexpr int64_t kBlockFloats = 48 * 1024;
 

@@ -7,10 +7,10 @@ namespace ringlet {
 Status Depthwise::Place(const Layer& layer, const Shape& x,
                         Depthwise* depthwise) {
   Depthwise& d = *depthwise;
-  constexpr int64_t kMost = int64_t{1} << 31;  // limit of all sizes
-  if (layer.depth_multiplier < 1 || layer.depth_multiplier > kMost) {
+  constexpr int64_t kMax = int64_t{1} << 31;  // limit of all sizes
+  if (layer.depth_multiplier < 1 || layer.depth_multiplier > kMax) {
     return InvalidArgument("depth_multiplier must be from 1 to %lld",
-                           static_cast<long long>(kMost));
+                           static_cast<long long>(kMax));
   }
   d.multiplier_ = layer.depth_multiplier;
   RINGLET_RETURN_IF_ERROR(PlaceConv(layer, x, &d.window_));

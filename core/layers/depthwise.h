@@ -59,14 +59,14 @@ class Depthwise {
 // Cuts a batch into blocks of examples. The cuts depend only on the batch, so
 // sums of gradients over blocks, in order, do not depend on the threads.
 struct ExampleBlocks {
-  static constexpr int64_t kMost = 16;
+  static constexpr int64_t kMax = 16;
 
-  explicit ExampleBlocks(int64_t examples, int64_t most = kMost)
+  explicit ExampleBlocks(int64_t examples, int64_t most = kMax)
       : batch(examples),
         size((examples + most - 1) / most),
         count((examples + size - 1) / size) {}
   // At least the number of blocks of every batch up to this one.
-  static int64_t Most(int64_t batch) { return batch < kMost ? batch : kMost; }
+  static int64_t Most(int64_t batch) { return batch < kMax ? batch : kMax; }
   Range operator[](int64_t block) const {
     const int64_t begin = block * size;
     return {begin, begin + size < batch ? begin + size : batch};

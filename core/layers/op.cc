@@ -50,10 +50,10 @@ Status CheckInputs(LayerInputs takes, size_t inputs) {
 // Limits a shape's elements, so that sizes of batches and scratch do not
 // overflow.
 Status CheckSize(const Shape& shape) {
-  constexpr int64_t kMost = int64_t{1} << 31;
+  constexpr int64_t kMax = int64_t{1} << 31;
   int64_t elements = 1;
   for (int i = 0; i < shape.rank(); ++i) {
-    if (shape[i] < 1 || elements > kMost / shape[i]) {
+    if (shape[i] < 1 || elements > kMax / shape[i]) {
       return InvalidArgument("a shape of %s is empty or too large",
                              shape.ToString().c_str());
     }
@@ -64,8 +64,8 @@ Status CheckSize(const Shape& shape) {
 
 // Limits the work, so that sums over the layers of a model do not overflow.
 Status CheckWork(const Op& op) {
-  constexpr int64_t kMost = int64_t{1} << 44;
-  if (op.multiply_adds() <= kMost) return Status();
+  constexpr int64_t kMax = int64_t{1} << 44;
+  if (op.multiply_adds() <= kMax) return Status();
   return InvalidArgument("%lld multiply-adds for each example are too many",
                          static_cast<long long>(op.multiply_adds()));
 }

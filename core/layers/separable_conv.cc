@@ -136,7 +136,7 @@ class SeparableConvOp final : public Op {
     return frozen() ? 0 : At(2) + (bias_ ? filters_ : 0);
   }
   int64_t MostBlocks() const {
-    return std::clamp<int64_t>(kBlockFloats / At(2), 4, ExampleBlocks::kMost);
+    return std::clamp<int64_t>(kBlockFloats / At(2), 4, ExampleBlocks::kMax);
   }
   ConstMatrix MiddleMatrix(const float* middle, int64_t rows) const {
     return RowMajor(middle, rows, depthwise_.filters());

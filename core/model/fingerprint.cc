@@ -1,6 +1,6 @@
 // The text is compared across machines and byte orders, so numbers are written
 // by number_text.h and never through a locale. The other ranks' texts are
-// untrusted: kMostText limits the memory for them, and FieldsOf accepts any
+// untrusted: kMaxText limits the memory for them, and FieldsOf accepts any
 // bytes.
 
 #include "fingerprint.h"
@@ -22,7 +22,7 @@ namespace ringlet {
 namespace {
 
 // Longer texts are compared by their checksums only.
-constexpr size_t kMostText = 1 << 20;
+constexpr size_t kMaxText = 1 << 20;
 constexpr char kChecksum[] = "checksum ";
 
 const char* ScheduleName(LearningRate::Kind kind) {
@@ -268,7 +268,7 @@ Status Agree(Collective* collective, const char* what,
   }
   if (alike) return Status();
   const size_t width =
-      static_cast<size_t>(std::min<uint64_t>(longest, kMostText));
+      static_cast<size_t>(std::min<uint64_t>(longest, kMaxText));
   std::string padded = text.substr(0, width);
   padded.resize(width, '\n');
   std::string texts(width * ranks, '\n');

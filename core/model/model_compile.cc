@@ -86,12 +86,12 @@ Status Model::Impl::CheckLocal() const {
 
 Status Model::Impl::CheckElastic() const {
   if (!config.collective->elastic()) return Status();
-  if (config.collective->worker() >= kMostElasticWorkers) {
+  if (config.collective->worker() >= kMaxElasticWorkers) {
     return InvalidArgument(
         "model '%s': this is worker %d of an elastic job: its workers may "
         "leave and "
         "join, and such a job has at most %d workers",
-        graph.name().c_str(), config.collective->worker(), kMostElasticWorkers);
+        graph.name().c_str(), config.collective->worker(), kMaxElasticWorkers);
   }
   if (config.exact() || config.local()) return Status();
   return InvalidArgument(

@@ -16,7 +16,7 @@ namespace ringlet {
 namespace {
 
 // Of one metric in the logs.
-constexpr int kMostColumns = 100;
+constexpr int kMaxColumns = 100;
 
 double Divide(double a, double b) { return b == 0 ? 0 : a / b; }
 
@@ -251,13 +251,13 @@ Status CheckFScore(const Metric& metric, const Shape& output) {
   RINGLET_RETURN_IF_ERROR(CheckOneRow(metric, output));
   RINGLET_RETURN_IF_ERROR(CheckClassId(metric, output));
   if (metric.average != Metric::kEachClass || metric.class_id >= 0 ||
-      output.back() <= kMostColumns) {
+      output.back() <= kMaxColumns) {
     return Status();
   }
   return InvalidArgument(
       "metric '%s': without an average the logs have a value for each class, "
       "at most %d, and the output has %lld; give an average, or a class_id",
-      metric.name.c_str(), kMostColumns, static_cast<long long>(output.back()));
+      metric.name.c_str(), kMaxColumns, static_cast<long long>(output.back()));
 }
 
 void UpdateFScore(const Metric& metric, const MetricBatch& batch,

@@ -242,7 +242,7 @@ Status CheckTargets(const Metric& metric, const Loss& loss,
   return Status();
 }
 
-constexpr int kMostStates = 1 << 16;  // thresholds or classes
+constexpr int kMaxStates = 1 << 16;  // thresholds or classes
 
 Status CheckFields(const Metric& metric, const Shape& output) {
   for (const MetricField& field : ClassOf(metric)) {
@@ -262,14 +262,14 @@ Status CheckFields(const Metric& metric, const Shape& output) {
                            ToString(number->range).c_str(), double{value});
   }
   const int64_t labels = metric.multi_label ? output.back() : 1;
-  if (labels * metric.num_thresholds <= kMostStates &&
-      metric.num_classes <= kMostStates) {
+  if (labels * metric.num_thresholds <= kMaxStates &&
+      metric.num_classes <= kMaxStates) {
     return Status();
   }
   return InvalidArgument(
       "metric '%s': more than %d thresholds or classes; each has sums that are "
       "sent in every step",
-      metric.name.c_str(), kMostStates);
+      metric.name.c_str(), kMaxStates);
 }
 
 }  // namespace

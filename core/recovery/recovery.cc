@@ -42,7 +42,7 @@ StateSummary Recovery::Summarize() const {
 // Summarize.
 OnViewAction Recovery::RollBack() {
   uint64_t members = 0, staying = 0;
-  std::array<int64_t, kMostElasticWorkers> incarnations = {};
+  std::array<int64_t, kMaxElasticWorkers> incarnations = {};
   for (const Member& member : model_parts_.consistency().members()) {
     const auto w = static_cast<size_t>(member.worker);
     // The job is not elastic.

@@ -115,7 +115,7 @@ class Recovery {
   VerifiedPoint point_;
   bool begun_ = false;
   // The incarnation of each worker in the last view; 0: not a member.
-  std::array<int64_t, kMostElasticWorkers> incarnations_ = {};
+  std::array<int64_t, kMaxElasticWorkers> incarnations_ = {};
   std::unique_ptr<float[]> weights_;  // before callbacks have changed them
 };
 

@@ -19,7 +19,7 @@ namespace ringlet {
 
 namespace {
 
-constexpr int64_t kMostStateBytes = 16 << 20;
+constexpr int64_t kMaxStateBytes = 16 << 20;
 
 Status CheckName(const std::string& name) {
   for (const char c : name) {
@@ -106,7 +106,7 @@ void CheckpointDirectory::AdoptState(const std::vector<int64_t>& found) {
   std::string text;
   const Status read =
       ReadWholeFile(options_.files, directory_ + "/" + kCheckpointStateName,
-                    kMostStateBytes, &text);
+                    kMaxStateBytes, &text);
   const bool parsed = read.ok() && CheckpointState::Parse(text, &state);
   if (!parsed && read.code() != Code::kNotFound) {
     Warn(directory_ + "/" + kCheckpointStateName +
@@ -150,7 +150,7 @@ Status CheckpointDirectory::Save(const Saveables& state,
                                  const Metadata& metadata, int64_t number) {
   if (number == 0) number = last_number_ + 1;
   if (number < std::max<int64_t>(latest_, 1) ||
-      number >= kMostCheckpointNumber) {
+      number >= kMaxCheckpointNumber) {
     return InvalidArgument("%s: checkpoint number %" PRId64
                            " is below the latest, %" PRId64 ", or too large",
                            directory_.c_str(), number, latest_);

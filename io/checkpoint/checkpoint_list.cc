@@ -51,7 +51,7 @@ int64_t CheckpointNumber(const std::string& file_name,
   std::from_chars(file_name.data() + name.size() + 1,
                   file_name.data() + file_name.size(), number);
   // Each number has one name, and a greater number always remains.
-  const bool valid = number > 0 && number < kMostCheckpointNumber &&
+  const bool valid = number > 0 && number < kMaxCheckpointNumber &&
                      CheckpointFileName(name, number) == file_name;
   return valid ? number : 0;
 }

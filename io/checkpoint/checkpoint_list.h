@@ -19,7 +19,7 @@ namespace ringlet {
 
 constexpr char kBadCheckpointSuffix[] = ".bad";
 constexpr char kCheckpointStateName[] = "checkpoint";
-constexpr int64_t kMostCheckpointNumber = int64_t{1} << 53;
+constexpr int64_t kMaxCheckpointNumber = int64_t{1} << 53;
 
 std::string CheckpointFileName(const std::string& name, int64_t number);
 // 7 of "ckpt-7.safetensors"; 0 of any other name.

@@ -14,11 +14,11 @@
 namespace ringlet {
 namespace {
 
-constexpr int kMostNames = 1 << 20;
+constexpr int kMaxNames = 1 << 20;
 // An eighth of the largest header of a model file: of columns and of classes.
 // The label's name has less.
-constexpr size_t kMostBytes = SafetensorsLimits::kHeaderBytes / 8;
-constexpr size_t kMostLabelBytes = 4 << 10;
+constexpr size_t kMaxBytes = SafetensorsLimits::kHeaderBytes / 8;
+constexpr size_t kMaxLabelBytes = 4 << 10;
 
 void WriteNames(const char* key, const std::vector<std::string>& names,
                 JsonWriter* json) {
@@ -41,9 +41,9 @@ Status ReadNames(const Json& json, const char* key,
                  std::vector<std::string>* names) {
   const Json list = json[key];
   if (!list) return Status();
-  if (!list.is_array() || list.size() > kMostNames) {
+  if (!list.is_array() || list.size() > kMaxNames) {
     return InvalidArgument("%s is %s, not a list of at most %d names", key,
-                           list.type_name(), kMostNames);
+                           list.type_name(), kMaxNames);
   }
   for (Json name = list.first(); name; name = name.next()) {
     if (!name.is_string()) {
@@ -96,7 +96,7 @@ Status ReadBool(const Json& json, const char* key, bool* value) {
 
 Status ReadColumn(const Json& json, TableEncoding* encoding) {
   int64_t place = -1;
-  if (!json["column"].ToInt64(&place) || place < 0 || place >= kMostNames ||
+  if (!json["column"].ToInt64(&place) || place < 0 || place >= kMaxNames ||
       encoding->columns.count(place) > 0) {
     return InvalidArgument("a column of encoding has no number of its own");
   }
@@ -120,7 +120,7 @@ Status ReadEncoding(const Json& json, TableEncoding* encoding) {
   if (const Json taken = json["taken"]) {
     for (Json m = taken.first(); m && taken.is_array(); m = m.next()) {
       int64_t column = -1;
-      if (!m.ToInt64(&column) || column < 0 || column >= kMostNames) {
+      if (!m.ToInt64(&column) || column < 0 || column >= kMaxNames) {
         return InvalidArgument("taken has %s, not a column's number",
                                m.type_name());
       }
@@ -150,7 +150,7 @@ bool CanBeSaved(const std::vector<std::string>& names) {
     const std::string once = JsonWriter().String(name).text();
     bytes += JsonWriter().String(once).text().size() + 1;
   }
-  return bytes <= kMostBytes;
+  return bytes <= kMaxBytes;
 }
 
 std::string ToJson(const DataDescription& description) {
@@ -164,7 +164,7 @@ std::string ToJson(const DataDescription& description) {
   WriteNames("columns", description.columns, &json);
   WriteNames("classes", description.classes, &json);
   if (CanBeSaved({description.label}) &&
-      description.label.size() <= kMostLabelBytes) {
+      description.label.size() <= kMaxLabelBytes) {
     json.Key("label").String(description.label);
   }
   WriteEncoding(description.encoding, &json);

@@ -3,8 +3,8 @@
 // Reads safetensors files, ringlet's and plain ones, ONNX models, and numpy's
 // npz and npy. Files of another kind are only identified, by their bytes. The
 // text form is for users: a line for each tensor, control bytes as '?', long
-// metadata cut. The JSON form is complete, for programs. One tensor of each file
-// is in memory at a time.
+// metadata cut. The JSON form is complete, for programs. One tensor of each
+// file is in memory at a time.
 
 #ifndef RINGLET_IO_CHECKPOINT_INSPECT_H_
 #define RINGLET_IO_CHECKPOINT_INSPECT_H_
@@ -94,7 +94,7 @@ struct FileDifference {
 const char* NameOf(FileDifference::Kind kind);  // as "only in A"
 
 struct FileComparison {
-  static constexpr size_t kMostListed = 20;
+  static constexpr size_t kMaxListed = 20;
   std::string path_a, path_b;
   int64_t tensors_compared = 0;       // that both have
   int64_t count = 0;                  // of all differences
@@ -107,7 +107,7 @@ struct FileComparison {
 // types. kCorruption if a file is damaged.
 Status CompareFiles(const std::string& path_a, const std::string& path_b,
                     FileComparison* comparison,
-                    size_t most_listed = FileComparison::kMostListed,
+                    size_t most_listed = FileComparison::kMaxListed,
                     FileSystem* files = FileSystem::Posix());
 std::string ToText(const FileComparison& comparison);
 std::string ToJson(const FileComparison& comparison);

@@ -29,10 +29,10 @@ std::string RecordOf(const std::string& path, const std::string& check,
 // The best file is kept beside the newest. The state's size does not depend on
 // `most`, so that a run may resume with another one.
 KeptFiles::KeptFiles(int most, std::string pattern, FileSystem* files)
-    : most_(static_cast<size_t>(std::clamp(most, 0, kMost))),
+    : most_(static_cast<size_t>(std::clamp(most, 0, kMax))),
       pattern_(std::move(pattern)),
       files_(*files),
-      state_(most_ == 0 ? 0 : (kMost + 1) * kRecord) {}
+      state_(most_ == 0 ? 0 : (kMax + 1) * kRecord) {}
 
 Status KeptFiles::Add(const std::string& path, bool is_best, bool is_chief,
                       Collective* collective) {

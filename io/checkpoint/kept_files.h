@@ -22,9 +22,9 @@ namespace ringlet {
 
 class KeptFiles {
  public:
-  static constexpr int kMost = 100;
+  static constexpr int kMax = 100;
 
-  // `most` is from 0, which keeps all, to kMost. `pattern` is for FormatPath.
+  // `most` is from 0, which keeps all, to kMax. `pattern` is for FormatPath.
   KeptFiles(int most, std::string pattern, FileSystem* files);
 
   // Every rank calls it after the chief has written `path`. The chief removes

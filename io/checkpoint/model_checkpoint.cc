@@ -50,11 +50,11 @@ class ModelCheckpointCallback final : public Callback {
           "is %" PRId64,
           options_.save_freq);
     }
-    if (options_.max_to_keep < 0 || options_.max_to_keep > KeptFiles::kMost) {
+    if (options_.max_to_keep < 0 || options_.max_to_keep > KeptFiles::kMax) {
       return InvalidArgument(
           "max_to_keep must be a number of files from 1 to %d, or 0 for all; "
           "it is %d",
-          KeptFiles::kMost, options_.max_to_keep);
+          KeptFiles::kMax, options_.max_to_keep);
     }
     RINGLET_RETURN_IF_ERROR(CheckOwnNames(fit));
     if (!options_.save_weights_only) {
@@ -142,9 +142,9 @@ class ModelCheckpointCallback final : public Callback {
     if (batches_since_ < 0) {
       return Corruption("callback/model_checkpoint/batches_since is negative");
     }
-    constexpr double kMostCount = 9007199254740992;  // 2^53
+    constexpr double kMaxCount = 9007199254740992;  // 2^53
     for (const size_t i : {kUnsavedEpoch, kUnsavedBatch, kUnsavedChecksum}) {
-      if (unsaved_[i] >= 0 && unsaved_[i] <= kMostCount) continue;
+      if (unsaved_[i] >= 0 && unsaved_[i] <= kMaxCount) continue;
       return Corruption("callback/model_checkpoint/unsaved is %g", unsaved_[i]);
     }
     return kept_.StateLoaded();
@@ -161,7 +161,7 @@ class ModelCheckpointCallback final : public Callback {
   };
   // The number of values in the logs that are kept for the name of the file.
   // Fixed, since the state's shape must not depend on the logs.
-  static constexpr size_t kMostLogs = 16;
+  static constexpr size_t kMaxLogs = 16;
 
   int64_t unsaved_epoch() const {
     return static_cast<int64_t>(unsaved_[kUnsavedEpoch]);
@@ -506,7 +506,7 @@ class ModelCheckpointCallback final : public Callback {
   int64_t batches_since_ = 0;
   // The save that failed last, until a later one is written. From kUnsavedLogs
   // on the checksum of a log's name and its value, in turn.
-  std::array<double, kUnsavedLogs + 2 * kMostLogs> unsaved_{};
+  std::array<double, kUnsavedLogs + 2 * kMaxLogs> unsaved_{};
   // The error of that save, if this process tried it.
   Status why_;
   KeptFiles kept_;

@@ -50,11 +50,11 @@ bool IsOwn(FileSystem* files, const std::string& path, const Metadata& own) {
 // permission.
 std::string FirstFree(FileSystem* files, const std::string& path,
                       const Metadata* own, int* number) {
-  constexpr int kMost = 100000;
+  constexpr int kMax = 100000;
   for (;; ++*number) {
     const std::string name =
         *number == 0 ? path : WithSuffix(path, "-" + std::to_string(*number));
-    if (*number >= kMost || !IsThere(files, name)) return name;
+    if (*number >= kMax || !IsThere(files, name)) return name;
     if (own != nullptr && IsOwn(files, name, *own)) return name;
   }
 }
@@ -221,9 +221,9 @@ class SaveWhenTrainedCallback final : public Callback {
                        bool* kept) const {
     if (options_.fallback_folder.empty()) return error;
     // The name may have been too long.
-    constexpr size_t kMost = 128;
+    constexpr size_t kMax = 128;
     std::string name = FileNameOf(path);
-    if (name.size() > kMost) name.erase(0, name.size() - kMost);
+    if (name.size() > kMax) name.erase(0, name.size() - kMax);
     std::string other = options_.fallback_folder + "/" + name;
     const Status saved = SaveBeside(fit->model, metadata, nullptr, &other);
     if (!saved.ok()) {

@@ -16,7 +16,7 @@ namespace ringlet {
 namespace {
 
 // Elements of one array, so that an int can count its bytes.
-constexpr int kMost = INT32_MAX / static_cast<int>(sizeof(float));
+constexpr int kMax = INT32_MAX / static_cast<int>(sizeof(float));
 
 }  // namespace
 
@@ -45,15 +45,15 @@ Status CModel::CheckModel() const {
 }
 
 Status CModel::CheckCountable() const {
-  bool too_large = too_large_ || model_.num_weights() > kMost;
+  bool too_large = too_large_ || model_.num_weights() > kMax;
   for (int b = 0; b < slots_->num_buffers(); ++b) {
-    too_large |= slots_->elements(b) > kMost;
+    too_large |= slots_->elements(b) > kMax;
   }
   if (!too_large) return Status();
   return InvalidArgument(
       "an output of a layer, or all weights, are more than %d numbers, which "
       "C's int does not count",
-      kMost);
+      kMax);
 }
 
 // --- parts of calls ----------------------------------------------------------
@@ -145,7 +145,7 @@ Status CModel::AddLayers(bool softmax) {
   const auto count = static_cast<int>(lowering_.primitives.size());
   for (index_ = 0; index_ < count; ++index_) {
     p_ = &At(index_);
-    too_large_ |= YShape().elements() > kMost;
+    too_large_ |= YShape().elements() > kMax;
     (this->*RowOf(p_->kind).write)();
   }
   index_ = count - 1;

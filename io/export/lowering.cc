@@ -265,10 +265,10 @@ void LoweringBuilder::Rescale(Primitive* p, int) {
 }
 
 void LoweringBuilder::Normalize(Primitive* p, int) {
-  constexpr double kLeast = 1e-7;  // least deviation, as in Keras
+  constexpr double kMin = 1e-7;  // least deviation, as in Keras
   const bool invert = p->layer->invert;
   for (const float variance : p->layer->variances) {
-    const double deviation = std::max(std::sqrt(double{variance}), kLeast);
+    const double deviation = std::max(std::sqrt(double{variance}), kMin);
     p->scale.push_back(static_cast<float>(invert ? deviation : 1 / deviation));
   }
   (invert ? p->offset : p->center) = p->layer->means;

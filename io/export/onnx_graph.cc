@@ -20,7 +20,7 @@ namespace {
 using namespace onnx_format;  // only numbers
 
 constexpr int64_t kOpset = 13, kIr = 7;
-constexpr uint64_t kMostBytes = INT32_MAX;  // of a message, in all readers
+constexpr uint64_t kMaxBytes = INT32_MAX;  // of a message, in all readers
 
 std::string Field(int field, const std::string& bytes) {
   std::string out;
@@ -229,12 +229,12 @@ Status OnnxGraph::Write(const std::string& name, const Metadata& metadata,
              Field(kMetadataKey, key) + Field(kMetadataValue, value));
   }
   const uint64_t bytes = head.size() + graph + tail.size() - ends_.size();
-  if (bytes > kMostBytes) {
+  if (bytes > kMaxBytes) {
     return InvalidArgument(
         "%s: the model would take %llu bytes, and ONNX has room for %llu in a "
         "file",
         path.c_str(), static_cast<unsigned long long>(bytes),
-        static_cast<unsigned long long>(kMostBytes));
+        static_cast<unsigned long long>(kMaxBytes));
   }
   AtomicFile file;
   RINGLET_RETURN_IF_ERROR(file.Open(files, path, static_cast<int64_t>(bytes)));

@@ -24,21 +24,21 @@ namespace ringlet {
 
 // A few numbers: dimensions, axes, strides.
 struct OnnxInts {
-  static constexpr int kMost = Shape::kMaxRank + 2;
+  static constexpr int kMax = Shape::kMaxRank + 2;
 
   OnnxInts() = default;
   OnnxInts(std::initializer_list<int64_t> numbers) {
     for (const int64_t n : numbers) Add(n);
   }
   void Add(int64_t n) {
-    RINGLET_CHECK(count < kMost);
+    RINGLET_CHECK(count < kMax);
     values[count++] = n;
   }
   const int64_t* begin() const { return values; }
   const int64_t* end() const { return values + count; }
 
   int count = 0;
-  int64_t values[kMost];
+  int64_t values[kMax];
 };
 
 // An attribute of a node, for the call that adds it.

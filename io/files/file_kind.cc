@@ -195,7 +195,7 @@ Format FormatOf(const std::string& head) {
 Format JsonFormat(FileSystem* files, const std::string& path) {
   std::string text;
   Json json;
-  if (!ReadWholeFile(files, path, FileKind::kMostJsonBytes, &text).ok()) {
+  if (!ReadWholeFile(files, path, FileKind::kMaxJsonBytes, &text).ok()) {
     return Format::kJson;
   }
   const auto has = [&text](const char* key) {

@@ -18,7 +18,7 @@ namespace ringlet {
 constexpr char kNpyMagic[] = "\x93NUMPY";
 
 struct FileKind {
-  static constexpr int64_t kMostJsonBytes = 8 << 20;  // read of a JSON file
+  static constexpr int64_t kMaxJsonBytes = 8 << 20;  // read of a JSON file
   enum class Format : uint8_t {
     kUnknown,
     kSafetensors,

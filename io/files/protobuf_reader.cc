@@ -76,8 +76,8 @@ Status ProtobufReader::Next(Field* field, bool* has) {
 }
 
 Status ProtobufReader::Text(const Field& field, std::string* text) const {
-  constexpr int64_t kMost = 4096;
-  if (field.type != ProtobufType::kBytes || field.end - field.begin > kMost) {
+  constexpr int64_t kMax = 4096;
+  if (field.type != ProtobufType::kBytes || field.end - field.begin > kMax) {
     return Damaged("no name, or one of more than 4096 bytes");
   }
   text->resize(static_cast<size_t>(field.end - field.begin));

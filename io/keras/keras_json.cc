@@ -103,7 +103,7 @@ std::string Show(const Json& json) {
 
 std::string Nearest(const std::string& word,
                     const std::vector<std::string>& known) {
-  constexpr size_t kMostChanges = 2;
+  constexpr size_t kMaxChanges = 2;
   const std::string asked = Lower(WithoutDashes(word.substr(0, 64)));
   for (const auto& row : kOldNames) {
     const bool has =
@@ -119,7 +119,7 @@ std::string Nearest(const std::string& word,
     // If all letters change, the words have nothing in common.
     const size_t distance = Distance(asked, lower);
     const bool near =
-        (distance <= kMostChanges && distance < shorter) ||
+        (distance <= kMaxChanges && distance < shorter) ||
         (shorter > 0 && asked.compare(0, shorter, lower, 0, shorter) == 0);
     if (near && distance < least) {
       least = distance;

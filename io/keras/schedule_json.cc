@@ -50,11 +50,11 @@ void ReadValues(FieldReader* fields, LearningRate* rate) {
   fields->Require("values");
   const Json list = fields->Take("values", kTakes);
   if (!list) return;
-  constexpr double kMost = std::numeric_limits<float>::max();
+  constexpr double kMax = std::numeric_limits<float>::max();
   bool good = list.is_array();
   for (Json m = list.first(); good && m; m = m.next()) {
     good = m.kind() == Json::Kind::kNumber && m.number() >= 0 &&
-           m.number() <= kMost;
+           m.number() <= kMax;
     if (good) rate->values.push_back(static_cast<float>(m.number()));
   }
   if (!good || rate->values.size() != rate->boundaries.size() + 1) {

@@ -1,6 +1,6 @@
 // pending_ has whole records, and loses their bytes as they are written. So
 // after a full disk the file continues at the same byte. While writes fail,
-// pending_ has at most kMostPending bytes; a further record is dropped whole.
+// pending_ has at most kMaxPending bytes; a further record is dropped whole.
 
 #include "event_file.h"
 
@@ -168,7 +168,7 @@ Status EventFile::AddSummary(const std::string& tag, int64_t step) {
 // Frames `event_`.
 Status EventFile::AddRecord() {
   constexpr size_t kFrame = 8 + 4 + 4;
-  if (pending_.size() + kFrame + event_.size() > kMostPending) {
+  if (pending_.size() + kFrame + event_.size() > kMaxPending) {
     RINGLET_RETURN_IF_ERROR(Flush());
   }
   std::string& out = pending_;

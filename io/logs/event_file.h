@@ -34,7 +34,7 @@ class EventFile {
   // As TensorBoard's own histograms.
   static constexpr int kBuckets = 30;
   // Bytes that wait at most; records beyond them are refused.
-  static constexpr size_t kMostPending = size_t{1} << 20;
+  static constexpr size_t kMaxPending = size_t{1} << 20;
 
   EventFile() = default;
   ~EventFile();  // closes; Close returns errors

@@ -76,7 +76,7 @@ void RowWriter::LoseKept() {
 void RowWriter::Append(const std::string& rows) {
   if (file_ == nullptr) return;
   // Whole rows are dropped, and the newest ones: kept_ continues the file.
-  const bool fits = Flush(0).ok() || kept_.size() < kMostKept;
+  const bool fits = Flush(0).ok() || kept_.size() < kMaxKept;
   if (fits) kept_ += rows;
   const Status written = Flush(disk_ == Disk::kTakesAll ? kReaderPause : 0);
   const Disk before = std::exchange(disk_, written.ok() ? Disk::kTakesAll

@@ -35,9 +35,9 @@ class RowWriter {
   void Close(bool keep_rows);
 
   // Writes whole rows to the kernel. Rows that cannot be written are kept, with
-  // one warning, and the next call tries again. Once kMostKept bytes wait,
+  // one warning, and the next call tries again. Once kMaxKept bytes wait,
   // further rows are dropped, with one warning. Does nothing if it is closed.
-  static constexpr size_t kMostKept = 1 << 20;
+  static constexpr size_t kMaxKept = 1 << 20;
   void Append(const std::string& rows);
   // Drops the bytes from `end` on.
   Status CutTo(int64_t end);
@@ -64,7 +64,7 @@ class RowWriter {
   enum class Disk : uint8_t {
     kTakesAll,  // nothing is kept
     kFull,      // rows are kept, and a warning was given
-    kOverfull,  // kMostKept bytes are kept, and a warning reports dropped rows
+    kOverfull,  // kMaxKept bytes are kept, and a warning reports dropped rows
   };
 
   Status Lock();

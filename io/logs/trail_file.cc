@@ -15,9 +15,9 @@ namespace {
 
 constexpr size_t kHeaderBytes = 24;
 constexpr size_t kHeadBytes = 64;  // of a record, before its text
-constexpr size_t kMostText = kTrailLong - kHeadBytes;
+constexpr size_t kMaxText = kTrailLong - kHeadBytes;
 constexpr uint32_t kVersion = 1;
-constexpr uint32_t kMostWorkers = 32767;
+constexpr uint32_t kMaxWorkers = 32767;
 // The wall clock is read once for so many short records. The ring has room for
 // several times as many.
 constexpr uint32_t kClockReads = 64;
@@ -138,7 +138,7 @@ Status ParseHeader(const std::string& bytes, TrailContent* out) {
   }
   const uint32_t worker = LoadLittle<uint32_t>(in + 16);
   const uint32_t workers = LoadLittle<uint32_t>(in + 20);
-  if (workers == 0 || workers > kMostWorkers || worker >= workers) {
+  if (workers == 0 || workers > kMaxWorkers || worker >= workers) {
     return Corruption("a trail of worker %lu of %lu",
                       static_cast<unsigned long>(worker),
                       static_cast<unsigned long>(workers));
@@ -224,7 +224,7 @@ void TrailRing::Note(const TrailEvent& event) {
   const int64_t now = clock_->MonotonicNanos();
   if (frequent && now < retry_at_) return;
   const size_t text =
-      frequent ? 0 : std::min(std::strlen(event.text), kMostText);
+      frequent ? 0 : std::min(std::strlen(event.text), kMaxText);
   alignas(8) unsigned char record[kTrailLong];
   record[4] = static_cast<uint8_t>(event.kind);
   record[5] = static_cast<uint8_t>(text);
@@ -246,7 +246,7 @@ void TrailRing::Note(const TrailEvent& event) {
   Put(static_cast<uint16_t>(Short(event.other)), record + 60);
   Put(static_cast<uint16_t>(Short(where.code)), record + 62);
   if (!frequent) {
-    std::memset(record + kHeadBytes, 0, kMostText);
+    std::memset(record + kHeadBytes, 0, kMaxText);
     std::memcpy(record + kHeadBytes, event.text, text);
   }
   Put(ChecksumOf(record, kHeadBytes + text), record);

@@ -15,7 +15,7 @@ namespace {
 
 using Kind = TrailKind;
 constexpr int64_t kOneIncident = 60000000000;  // nanoseconds
-constexpr size_t kMostIncidents = 16;
+constexpr size_t kMaxIncidents = 16;
 
 // A record of the end of a ring, by one worker.
 struct RingEnd {
@@ -167,7 +167,7 @@ std::string IncidentText(const Incident& incident) {
 std::string IncidentLines(const std::vector<TrailContent>& trails) {
   std::string out;
   const std::vector<Incident> incidents = IncidentsOf(trails);
-  const size_t shown = std::min(incidents.size(), kMostIncidents);
+  const size_t shown = std::min(incidents.size(), kMaxIncidents);
   if (shown < incidents.size()) {
     out += "the last " + std::to_string(shown) + " of " +
            std::to_string(incidents.size()) + " rings that ended:\n";

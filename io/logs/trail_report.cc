@@ -14,7 +14,7 @@ namespace ringlet {
 namespace {
 
 using Kind = TrailKind;
-constexpr size_t kMostLives = 4, kMostMissing = 8;
+constexpr size_t kMaxLives = 4, kMaxMissing = 8;
 
 // One process of a worker.
 struct Life {
@@ -172,7 +172,7 @@ std::string WorkerText(const TrailContent& trail) {
     name = WorkerName(trail.worker) + " (" + record.text + ")";
   }
   std::string out;
-  const size_t shown = std::min(lives.size(), kMostLives);
+  const size_t shown = std::min(lives.size(), kMaxLives);
   if (!trail.records.empty() && trail.records.front().number > 1) {
     out += "its events before " + TimeText(FirstRare(trail).wall) +
            " are no longer in the trail, except steps and waits\n";
@@ -222,12 +222,12 @@ std::string JobText(const std::vector<TrailContent>& trails) {
   }
   size_t lacks = 0;
   for (size_t w = 0; w < has.size(); ++w) {
-    if (has[w] || ++lacks > kMostMissing) continue;
+    if (has[w] || ++lacks > kMaxMissing) continue;
     missing += (lacks > 1 ? ", " : "") + WorkerName(static_cast<int>(w));
   }
   if (lacks == 0) return out;
-  if (lacks > kMostMissing) {
-    missing += " and " + std::to_string(lacks - kMostMissing) + " more";
+  if (lacks > kMaxMissing) {
+    missing += " and " + std::to_string(lacks - kMaxMissing) + " more";
   }
   return out + "there is no trail of " + missing + "\n";
 }

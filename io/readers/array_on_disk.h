@@ -1,7 +1,7 @@
 // ArrayOnDisk: examples that stay in their file until they are read.
 //
-// They are read by pread, so a file that is cut while it is open gives an error,
-// and are converted as a whole array is.
+// They are read by pread, so a file that is cut while it is open gives an
+// error. They are converted as a whole array is.
 
 #ifndef RINGLET_IO_READERS_ARRAY_ON_DISK_H_
 #define RINGLET_IO_READERS_ARRAY_ON_DISK_H_

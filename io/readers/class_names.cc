@@ -11,7 +11,7 @@ namespace ringlet {
 int32_t ClassNumbers::Add(const std::string& name) {
   const auto found = seen_.find(name);
   if (found != seen_.end()) return found->second;
-  if (seen_.size() == kMost) return -1;
+  if (seen_.size() == kMax) return -1;
   const int32_t number = static_cast<int32_t>(seen_.size());
   seen_.emplace(name, number);
   return number;
@@ -33,20 +33,20 @@ std::vector<std::string> ClassNumbers::Sort(int32_t* numbers,
 
 namespace {
 
-constexpr size_t kMostListed = 20;
-constexpr size_t kMostShown = 40;  // bytes of a name
+constexpr size_t kMaxListed = 20;
+constexpr size_t kMaxShown = 40;  // bytes of a name
 
 std::string AndMore(size_t count) {
-  if (count <= kMostListed) return "";
-  return " and " + std::to_string(count - kMostListed) + " more";
+  if (count <= kMaxListed) return "";
+  return " and " + std::to_string(count - kMaxListed) + " more";
 }
 
 // "0 'bag', 1 'coat'".
 std::string Numbered(const std::vector<std::string>& names) {
   std::string list;
-  for (size_t i = 0; i < names.size() && i < kMostListed; ++i) {
+  for (size_t i = 0; i < names.size() && i < kMaxListed; ++i) {
     list += (i > 0 ? ", " : "") + std::to_string(i) + " '" +
-            Printable(names[i].substr(0, kMostShown)) + "'";
+            Printable(names[i].substr(0, kMaxShown)) + "'";
   }
   return list + AndMore(names.size());
 }
@@ -55,9 +55,9 @@ std::string Numbered(const std::vector<std::string>& names) {
 
 std::string ListNames(const std::vector<std::string>& names) {
   std::string list;
-  for (size_t i = 0; i < names.size() && i < kMostListed; ++i) {
+  for (size_t i = 0; i < names.size() && i < kMaxListed; ++i) {
     list +=
-        (i > 0 ? ", '" : "'") + Printable(names[i].substr(0, kMostShown)) + "'";
+        (i > 0 ? ", '" : "'") + Printable(names[i].substr(0, kMaxShown)) + "'";
   }
   return list + AndMore(names.size());
 }

@@ -13,7 +13,7 @@
 namespace ringlet {
 namespace {
 
-constexpr size_t kMostColumns = 1 << 20;
+constexpr size_t kMaxColumns = 1 << 20;
 
 // A whole number; false for other texts.
 bool ParseInt(const std::string& text, int64_t* value) {
@@ -46,10 +46,10 @@ std::string OtherSeparator(std::string_view field) {
 Status CsvColumns::Begin(const Fields& first, int64_t line) {
   first_line_ = line;
   count_ = first.size();
-  if (count_ <= kMostColumns) {
+  if (count_ <= kMaxColumns) {
     RINGLET_RETURN_IF_ERROR(DecideHasLabel(/*unnamed=*/false));
   }
-  if (count_ > kMostColumns || (has_label_ && count_ < 2)) {
+  if (count_ > kMaxColumns || (has_label_ && count_ < 2)) {
     return Corruption(
         "%s: line %" PRId64
         ": %zu columns; needs a label and at least one value (is '%c' the "
@@ -428,8 +428,8 @@ bool CsvColumns::NamesAColumn() const {
 bool CsvColumns::HoldsNames(const Fields& first) const {
   if (options_.header) return *options_.header;
   if (NamesTrainingColumns(first) || NamesAColumn()) return true;
-  constexpr size_t kLeastCounted = 3;  // "0,1" may as well be a row
-  bool counted = count_ >= kLeastCounted, names = false, numbers = false;
+  constexpr size_t kMinCounted = 3;  // "0,1" may as well be a row
+  bool counted = count_ >= kMinCounted, names = false, numbers = false;
   bool only_text = true;
   for (size_t i = 0; i < count_; ++i) {
     float truth = 0;

@@ -160,7 +160,7 @@ Status CsvReader::NamedLabel(std::string_view field, int64_t line,
   }
   if (!known_.empty()) return UnknownClass(where, name, options_.classes);
   return Corruption("%s: more than %zu different labels; these are no classes",
-                    where.c_str(), ClassNumbers::kMost);
+                    where.c_str(), ClassNumbers::kMax);
 }
 
 Status CsvReader::Finish() {

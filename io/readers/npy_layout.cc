@@ -20,8 +20,8 @@
 namespace ringlet {
 namespace {
 
-constexpr size_t kMostHeader = 64 << 10;
-constexpr int64_t kMostRecord = int64_t{1} << 30;  // bytes
+constexpr size_t kMaxHeader = 64 << 10;
+constexpr int64_t kMaxRecord = int64_t{1} << 30;  // bytes
 
 // Behind the list that begins there, as "[('x', '<f4')]".
 size_t EndOfList(const std::string& text, size_t at) {
@@ -158,7 +158,7 @@ bool ParseField(const std::string& list, size_t* at, NpyField* field) {
   const size_t end = std::min(list.find(')', *at), list.size() - 1) + 1;
   const std::string shape = list.substr(*at, end - *at);
   *at = end;
-  return ParseShape(shape, kMostRecord, &field->shape) &&
+  return ParseShape(shape, kMaxRecord, &field->shape) &&
          field->shape.elements() > 0 && skip(")");
 }
 
@@ -170,7 +170,7 @@ int64_t WidthOf(const std::string& descr) {
   const int64_t size = std::strtol(descr.c_str() + 3, nullptr, 10);
   const bool is_text = kind == 'S' || kind == 'U' || kind == 'V';
   if (size <= 0 && !(is_text && descr.substr(3) == "0'")) return -1;
-  return std::min(size, kMostRecord) * (kind == 'U' ? 4 : 1);
+  return std::min(size, kMaxRecord) * (kind == 'U' ? 4 : 1);
 }
 
 // Finds `wanted` among the fields of `list`. *shape becomes its shape in a
@@ -189,7 +189,7 @@ bool FindField(const std::string& list, const std::string& wanted,
     if (!ParseField(list, &at, &field)) return refuse();
     const int64_t width = WidthOf(field.descr);
     const int64_t count = field.shape.elements();
-    if (width < 0 || width > (kMostRecord - layout->record) / count) {
+    if (width < 0 || width > (kMaxRecord - layout->record) / count) {
       return refuse();
     }
     if (!field.name.empty()) names->push_back(field.name);
@@ -358,7 +358,7 @@ Status NpyHeaderLength(const std::string& where, const unsigned char* bytes,
                        size_t length_bytes, size_t* length) {
   *length = length_bytes == 2 ? LoadLittle<uint16_t>(bytes)
                               : LoadLittle<uint32_t>(bytes);
-  if (*length <= kMostHeader) return Status();
+  if (*length <= kMaxHeader) return Status();
   return Corruption(
       "%s: offset 8: a header of %zu bytes is more than an "
       "array needs",
@@ -515,7 +515,7 @@ Status DecodeClassNumbers(const std::string& where, const NpyLayout& layout,
   if (too_many) {
     return InvalidArgument(
         "%s: more than %zu different names; these are no classes",
-        where.c_str(), ClassNumbers::kMost);
+        where.c_str(), ClassNumbers::kMax);
   }
   *names = classes.Sort(numbers, count);
   return Status();

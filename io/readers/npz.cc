@@ -19,8 +19,8 @@
 namespace ringlet {
 namespace {
 
-constexpr int64_t kMostBytes = 0xffffffff;
-constexpr int64_t kMostArrays = 0xffff;
+constexpr int64_t kMaxBytes = 0xffffffff;
+constexpr int64_t kMaxArrays = 0xffff;
 constexpr uint64_t kVersion = 20;
 constexpr uint64_t kDate = 0x21;  // 1980-01-01: equal arrays give equal files
 
@@ -71,7 +71,7 @@ Status NpzReader::FindDirectory(int64_t file_bytes, int64_t* begin,
     *count = LoadLittle<uint16_t>(end + 10);
     *bytes = LoadLittle<uint32_t>(end + 12);
     *begin = LoadLittle<uint32_t>(end + 16);
-    if (*count == kMostArrays || *bytes == kMostBytes || *begin == kMostBytes) {
+    if (*count == kMaxArrays || *bytes == kMaxBytes || *begin == kMaxBytes) {
       return Error(
           Code::kUnimplemented,
           "%s: is a Zip64 archive; save safetensors, or less than 4 GiB",
@@ -369,8 +369,8 @@ Status NpzWriter::Add(const std::string& name, DType dtype, const Shape& shape,
   const size_t elements = static_cast<size_t>(shape.elements());
   const size_t size = elements * SizeOf(dtype);
   // An entry's headers take less than 4 KiB, besides its name, twice.
-  if (name.size() > 1024 || count_ >= kMostArrays ||
-      static_cast<int64_t>(size) > kMostBytes - offset_ -
+  if (name.size() > 1024 || count_ >= kMaxArrays ||
+      static_cast<int64_t>(size) > kMaxBytes - offset_ -
                                        static_cast<int64_t>(directory_.size()) -
                                        8192) {
     return InvalidArgument(

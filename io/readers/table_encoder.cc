@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMaxCategories = 65536;  // of a column
 // The largest encoding in a model file, in bytes.
-constexpr size_t kMaxBytes = 384 << 10;
+constexpr size_t kMaxEncodingBytes = 384 << 10;
 // The bytes that a column takes there besides its categories.
 constexpr size_t kColumnBytes = 64;
 
@@ -330,7 +330,7 @@ Status TableEncoder::CheckSize() const {
   for (const auto& [place, column] : encoding_.columns) {
     add(column.categories);
     bytes += kColumnBytes;
-    if (bytes <= kMaxBytes) continue;
+    if (bytes <= kMaxEncodingBytes) continue;
     return InvalidArgument(
         "%s: categories and rules for missing values up to this column are "
         "more than a model file keeps (384 KiB); drop columns of names, or "

@@ -141,13 +141,13 @@ std::vector<Match> Compare(const WeightsFile& file, WeightsLayout layout,
 
 // "'a', 'b', 'c' and 4 more"
 std::string Listed(const std::vector<std::string>& names) {
-  constexpr size_t kMost = 3;
+  constexpr size_t kMax = 3;
   std::string text;
-  for (size_t i = 0; i < names.size() && i < kMost; ++i) {
+  for (size_t i = 0; i < names.size() && i < kMax; ++i) {
     text += (i > 0 ? ", '" : "'") + Printable(names[i]) + "'";
   }
-  if (names.size() <= kMost) return text;
-  return text + " and " + std::to_string(names.size() - kMost) + " more";
+  if (names.size() <= kMax) return text;
+  return text + " and " + std::to_string(names.size() - kMax) + " more";
 }
 
 std::string Differences(const WeightsReport& report) {
@@ -278,16 +278,16 @@ void Warn(const LoadWeightsOptions& options, const std::string& message) {
   }
 }
 
-// Warns of each skipped weight, of at most kMost of a kind, and of their
+// Warns of each skipped weight, of at most kMax of a kind, and of their
 // numbers.
 void WarnOfDifferences(const LoadWeightsOptions& options,
                        const std::string& path, size_t weights,
                        const WeightsReport& report) {
-  constexpr size_t kMost = 10;  // lines of a kind
+  constexpr size_t kMax = 10;  // lines of a kind
   std::string counts;
   const auto add = [&](const std::vector<std::string>& names, const char* what,
                        const char* counted) {
-    for (size_t i = 0; i < names.size() && i < kMost; ++i) {
+    for (size_t i = 0; i < names.size() && i < kMax; ++i) {
       Warn(options, path + ": skipped: " + Printable(names[i]) + what);
     }
     if (names.empty()) return;

@@ -18,8 +18,8 @@ namespace {
 using namespace onnx_format;  // NOLINT: numbers alone
 using Field = ProtobufReader::Field;
 
-constexpr size_t kMostEntries = 20000;  // nodes, tensors, inputs of a node
-constexpr uint64_t kOne = 0x3f800000;   // 1.0f
+constexpr size_t kMaxEntries = 20000;  // nodes, tensors, inputs of a node
+constexpr uint64_t kOne = 0x3f800000;  // 1.0f
 
 // Calls take(field) for each field of a message.
 template <typename Take>
@@ -46,7 +46,7 @@ Status ReadAttribute(ProtobufReader reader, OnnxFileGraph::Node* node,
     if (f.number == kAttributeTensor) tensor = f;
     // Longer names belong to attributes that are not read.
     if (f.number == kInts && ints.size() < 8) {
-      return reader.Ints(f, kMostEntries, &ints);
+      return reader.Ints(f, kMaxEntries, &ints);
     }
     return Status();
   }));
@@ -64,7 +64,7 @@ Status ReadNode(ProtobufReader reader, OnnxFileGraph::Node* node,
     std::string text;
     switch (f.number) {
       case kNodeInput:
-        if (node->inputs.size() >= kMostEntries) {
+        if (node->inputs.size() >= kMaxEntries) {
           return Corruption("a node of too many inputs");
         }
         RINGLET_RETURN_IF_ERROR(reader.Text(f, &text));
@@ -118,7 +118,7 @@ struct ExternalData {
 };
 
 Status ReadExternalData(ProtobufReader reader, ExternalData* external) {
-  constexpr int64_t kMost = int64_t{1} << 62;
+  constexpr int64_t kMax = int64_t{1} << 62;
   std::string key, value;
   RINGLET_RETURN_IF_ERROR(ForEachField(&reader, [&](const Field& f) {
     if (f.number == kMetadataKey) return reader.Text(f, &key);
@@ -126,7 +126,7 @@ Status ReadExternalData(ProtobufReader reader, ExternalData* external) {
   }));
   if (key == "location") external->location = value;
   if (key != "offset" && key != "length") return Status();
-  const int64_t number = ParseWholeNumber(value, kMost);
+  const int64_t number = ParseWholeNumber(value, kMax);
   (key == "offset" ? external->offset : external->length) = number;
   if (number >= 0) return Status();
   return Corruption("external data of %s '%s'", key.c_str(),
@@ -184,7 +184,7 @@ Status ReadTensorFields(ProtobufReader* reader, std::string* name,
                         TensorFields* t) {
   return ForEachField(reader, [&](const Field& f) {
     const bool bytes = f.type == ProtobufType::kBytes;
-    if (f.number == kDims) return reader->Ints(f, kMostEntries, &t->dims);
+    if (f.number == kDims) return reader->Ints(f, kMaxEntries, &t->dims);
     if (f.number == kTensorName) return reader->Text(f, name);
     const bool may_be_transposed =
         f.number == kTensorDoc &&
@@ -238,8 +238,8 @@ Status ReadTensor(ProtobufReader reader, const std::string& name,
 Status ReadGraph(ProtobufReader reader, OnnxFileGraph* graph) {
   return ForEachField(&reader, [&](const Field& f) {
     if (f.type != ProtobufType::kBytes) return Status();
-    if (graph->nodes.size() + graph->tensors.size() >= kMostEntries) {
-      return Corruption("more than %zu nodes and tensors", kMostEntries);
+    if (graph->nodes.size() + graph->tensors.size() >= kMaxEntries) {
+      return Corruption("more than %zu nodes and tensors", kMaxEntries);
     }
     if (f.number == kInitializer) {
       return ReadTensor(ProtobufReader(reader, f), "", graph);

@@ -15,7 +15,7 @@ Status SafetensorsIndex::Open(FileSystem* files, const std::string& path) {
   std::string text;
   Json json;
   RINGLET_RETURN_IF_ERROR(
-      ReadWholeFile(files, path, FileKind::kMostJsonBytes, &text));
+      ReadWholeFile(files, path, FileKind::kMaxJsonBytes, &text));
   RINGLET_RETURN_IF_ERROR(Json::Parse(text, path, &json));
   const Json map = json["weight_map"];
   if (!map.is_object() || map.size() == 0) {

@@ -1,7 +1,7 @@
 // Which ranks of a ring are linked by a connection.
 //
 // Pure. Up to kMaxFullyConnected workers every pair is linked, and up to 64 in
-// an elastic ring (kMostElasticWorkers), because its ranks change. In larger
+// an elastic ring (kMaxElasticWorkers), because its ranks change. In larger
 // rings rank r is linked with r + 2^k and r - 2^k (mod size) for every 2^k <
 // size. With 1,000 workers a rank has 20 links. Between any two ranks there are
 // at most log2(size) links. A transfer between ranks without a link is a broken

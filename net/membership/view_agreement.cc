@@ -73,7 +73,7 @@ uint64_t ViewAgreement::Clique() const {
   const uint64_t self = MaskOf(options_.worker);
   uint64_t clique = self;
   // By worker: the workers that hear it.
-  uint64_t heard_by[kMostElasticWorkers] = {};
+  uint64_t heard_by[kMaxElasticWorkers] = {};
   for (int w = 0; w < options_.size; ++w) {
     const Peer& peer = peers_[w];
     if (!hears(w) || !peer.acknowledges || peer.runs.generation != 0 ||

@@ -6,7 +6,7 @@
 //
 // Pure: each event has a time, in nanoseconds of a monotonic clock, and `out`
 // gets the frames to send. A *view* is a generation and its members. A worker
-// is its number in the job's list, which has at most kMostElasticWorkers
+// is its number in the job's list, which has at most kMaxElasticWorkers
 // workers.
 //
 // Every worker sends the list of workers that it hears to all of them, and
@@ -149,7 +149,7 @@ class ViewAgreement {
   int64_t partial_view_at_;
   uint64_t awaited_mask_;
   bool lingering_ = false;
-  Peer peers_[kMostElasticWorkers];
+  Peer peers_[kMaxElasticWorkers];
 };
 
 }  // namespace ringlet

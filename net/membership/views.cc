@@ -87,7 +87,7 @@ Status Views::OnFrame(int peer, const FrameHeader& header,
 void Views::Tick(int64_t now) {
   const bool runs = state_->running();
   // A stalled worker has not yet read the frames that arrived during the stall.
-  const bool self_stalled = detector_->SelfStalled(now).rank >= 0;
+  const bool self_stalled = detector_->SelfStalled(now).worker >= 0;
   for (const int r : links_->linked()) {
     if (runs && members_->has(r) && !members_->left(r)) continue;
     if (!self_stalled && links_->up_link(r) != nullptr &&

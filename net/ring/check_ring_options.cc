@@ -82,11 +82,11 @@ Status CheckRingOptions(const RingOptions& options,
         "possible",
         options.min_workers, size, size);
   }
-  if (options.min_workers > 0 && size > kMostElasticWorkers) {
+  if (options.min_workers > 0 && size > kMaxElasticWorkers) {
     return InvalidArgument(
         "min_workers is %d, of %d workers: a ring can continue without some of "
         "them only if the list has at most %d; leave min_workers at 0",
-        options.min_workers, size, kMostElasticWorkers);
+        options.min_workers, size, kMaxElasticWorkers);
   }
   if (!options.relay.empty()) {
     Address relay;

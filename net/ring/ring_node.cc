@@ -34,7 +34,7 @@ uint64_t RandomIncarnation() {
 
 // A worker that withdraws may not have read that the job is elastic.
 std::vector<int> LinkedRanks(const RingOptions& options, bool withdraws) {
-  const bool may_be = withdraws && options.size() <= kMostElasticWorkers;
+  const bool may_be = withdraws && options.size() <= kMaxElasticWorkers;
   return LinksOf(options.rank, options.size(),
                  options.min_workers > 0 || may_be);
 }

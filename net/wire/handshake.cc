@@ -58,8 +58,7 @@ Status DecodeIdentity(const uint8_t* payload, size_t bytes, Identity* out) {
     return Corruption("a handshake of %zu bytes with a job name of %zu", bytes,
                       job_bytes);
   }
-  if (payload[29] > 1 || payload[30] > kMostElasticWorkers ||
-      payload[31] != 0) {
+  if (payload[29] > 1 || payload[30] > kMaxElasticWorkers || payload[31] != 0) {
     return Corruption("a handshake with reserved bytes that are not zero");
   }
   out->byte_order = payload[0];

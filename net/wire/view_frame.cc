@@ -38,8 +38,8 @@ void EncodeView(const ViewFrame& frame, uint8_t* out) {
 
 Status DecodeView(const uint8_t* payload, size_t bytes, int size, int sender,
                   ViewFrame* out) {
-  if (size <= kMostElasticWorkers && bytes == ViewBytes(size) &&
-      sender < size && payload[0] >= 1 && payload[0] <= 5 &&
+  if (size <= kMaxElasticWorkers && bytes == ViewBytes(size) && sender < size &&
+      payload[0] >= 1 && payload[0] <= 5 &&
       payload[1] <= (kQuiescent | kAcknowledges)) {
     out->message = static_cast<ViewMessage>(payload[0]);
     out->quiescent = (payload[1] & kQuiescent) != 0;

@@ -26,7 +26,7 @@ for a step, an example is used twice in a pass, or a pass lacks some.
 Example: ringlet audit board0/examples.csv board1/examples.csv
 )";
 
-constexpr int64_t kMostBytes = int64_t{1} << 30;
+constexpr int64_t kMaxBytes = int64_t{1} << 30;
 
 }  // namespace
 
@@ -37,7 +37,7 @@ int AuditCommand(const std::vector<std::string>& line) {
   ExampleAudit audit;
   for (const std::string& path : flags.arguments()) {
     std::string text;
-    Status status = ReadWholeFile(FileSystem::Posix(), path, kMostBytes, &text);
+    Status status = ReadWholeFile(FileSystem::Posix(), path, kMaxBytes, &text);
     if (status.ok()) status = audit.Add(path, text);
     if (!status.ok()) return InputExitCode(status);
   }

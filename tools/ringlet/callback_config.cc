@@ -18,9 +18,9 @@
 namespace ringlet {
 namespace {
 
-constexpr int64_t kMostCount = int64_t{1} << 40;
-constexpr double kMostNumber = 1e300;
-constexpr Interval kAny = {-kMostNumber, kMostNumber};
+constexpr int64_t kMaxCount = int64_t{1} << 40;
+constexpr double kMaxNumber = 1e300;
+constexpr Interval kAny = {-kMaxNumber, kMaxNumber};
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 using Made = std::shared_ptr<Callback>;
@@ -74,7 +74,7 @@ Made ReadEarlyStopping(FieldReader* fields, const Place&) {
   EarlyStoppingOptions o;
   fields->String("monitor", &o.monitor);
   fields->Double("min_delta", kAny, &o.min_delta);
-  fields->Int("patience", 0, kMostCount, &o.patience);
+  fields->Int("patience", 0, kMaxCount, &o.patience);
   ReadVerbose(fields, &o.verbose);
   fields->Choice("mode", kModes, &o.mode);
   double baseline = kNone;
@@ -82,7 +82,7 @@ Made ReadEarlyStopping(FieldReader* fields, const Place&) {
   o.has_baseline = !std::isnan(baseline);
   if (o.has_baseline) o.baseline = baseline;
   fields->Bool("restore_best_weights", &o.restore_best_weights);
-  fields->Int("start_from_epoch", 0, kMostCount, &o.start_from_epoch);
+  fields->Int("start_from_epoch", 0, kMaxCount, &o.start_from_epoch);
   return EarlyStopping(o);
 }
 
@@ -90,12 +90,12 @@ Made ReadReduceLROnPlateau(FieldReader* fields, const Place&) {
   ReduceLROnPlateauOptions o;
   fields->String("monitor", &o.monitor);
   fields->Double("factor", kFractionBelow1, &o.factor);
-  fields->Int("patience", 0, kMostCount, &o.patience);
+  fields->Int("patience", 0, kMaxCount, &o.patience);
   ReadVerbose(fields, &o.verbose);
   fields->Choice("mode", kModes, &o.mode);
   fields->Double("min_delta", kAny, &o.min_delta);
-  fields->Int("cooldown", 0, kMostCount, &o.cooldown);
-  fields->Double("min_lr", {0, kMostNumber}, &o.min_lr);
+  fields->Int("cooldown", 0, kMaxCount, &o.cooldown);
+  fields->Double("min_lr", {0, kMaxNumber}, &o.min_lr);
   return ReduceLROnPlateau(o);
 }
 
@@ -134,7 +134,7 @@ Made ReadBackupAndRestore(FieldReader* fields, const Place& place) {
 Made ReadTensorBoard(FieldReader* fields, const Place& place) {
   TensorBoardOptions o;
   ReadPath(fields, "log_dir", place, &o.log_dir);
-  fields->Int("histogram_freq", 0, kMostCount, &o.histogram_freq);
+  fields->Int("histogram_freq", 0, kMaxCount, &o.histogram_freq);
   fields->Bool("write_steps_per_second", &o.write_steps_per_second);
   ReadFrequency(fields, "update_freq", "\"batch\", ", &o.update_freq);
   fields->Ignore({"write_graph"});

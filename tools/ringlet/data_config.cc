@@ -18,7 +18,7 @@
 namespace ringlet {
 namespace {
 
-constexpr int64_t kMostColumn = 100000;
+constexpr int64_t kMaxColumn = 100000;
 constexpr char kWeightOfCsv[] =
     "a file's path (NPY), or for a CSV a column's name or number";
 
@@ -36,7 +36,7 @@ bool ReadColumn(const Json& json, std::string* column) {
   int64_t number = 0;
   if (json.is_string()) {
     *column = json.text();
-  } else if (json.ToInt64(&number) && std::abs(number) <= kMostColumn) {
+  } else if (json.ToInt64(&number) && std::abs(number) <= kMaxColumn) {
     *column = std::to_string(number);
   } else {
     return false;
@@ -156,12 +156,12 @@ void ReadCsv(FieldReader* fields, const std::string& folder, DataConfig* data) {
   const Json label =
       fields->Take("label",
                    "a column's name, or its number from " +
-                       AsJson(-kMostColumn) + " to " + AsJson(kMostColumn),
+                       AsJson(-kMaxColumn) + " to " + AsJson(kMaxColumn),
                    AsJson(column));
   if (label.is_string()) {
     ReadColumnName("label", fields, *table, &table->label_name);
   } else if (fields->Has("label")) {
-    fields->Int("label", -kMostColumn, kMostColumn, &column);
+    fields->Int("label", -kMaxColumn, kMaxColumn, &column);
     table->label_column = static_cast<int>(column);
   }
   const Json weight = fields->Take("sample_weight", kWeightOfCsv);
@@ -169,7 +169,7 @@ void ReadCsv(FieldReader* fields, const std::string& folder, DataConfig* data) {
     ReadColumnName("sample_weight", fields, *table, &table->weight_name);
   } else if (weight && fields->Has("sample_weight")) {
     column = -1;
-    fields->Int("sample_weight", -kMostColumn, kMostColumn, &column);
+    fields->Int("sample_weight", -kMaxColumn, kMaxColumn, &column);
     table->weight_column = static_cast<int>(column);
   }
   ReadColumns("columns", fields, &table->take);

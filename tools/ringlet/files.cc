@@ -278,7 +278,7 @@ int DiffCommand(const std::vector<std::string>& line) {
   FileComparison comparison;
   const Status status =
       CompareFiles(flags.arguments()[0], flags.arguments()[1], &comparison,
-                   FileComparison::kMostListed, CommandFileSystem());
+                   FileComparison::kMaxListed, CommandFileSystem());
   if (!status.ok()) return InputExitCode(status);
   const std::string text = json ? ToJson(comparison) : ToText(comparison);
   std::printf("%s%s", text.c_str(),

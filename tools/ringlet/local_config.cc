@@ -12,13 +12,13 @@ constexpr Named<LocalUpdates::Delta> kDeltas[] = {
 
 void ReadLocalSteps(FieldReader* fields, int64_t* steps) {
   const std::string takes =
-      "a whole number from 1 to " + AsJson(kMostLocalSteps) + ", or \"auto\"";
+      "a whole number from 1 to " + AsJson(kMaxLocalSteps) + ", or \"auto\"";
   if (!fields->Has("local_steps")) return;
   const Json json = fields->Take("local_steps", takes, AsJson(*steps));
   if (json.text() == "auto") {
     *steps = LocalUpdates::kAutoSteps;
   } else if (json &&
-             (!json.ToInt64(steps) || *steps < 1 || *steps > kMostLocalSteps)) {
+             (!json.ToInt64(steps) || *steps < 1 || *steps > kMaxLocalSteps)) {
     fields->MustBe("local_steps", takes);
   }
 }
@@ -26,10 +26,10 @@ void ReadLocalSteps(FieldReader* fields, int64_t* steps) {
 void ReadFederated(FieldReader* fields, LocalUpdates* local) {
   int64_t participation = 0, quorum = 0;
   if (fields->Has("participation")) {
-    fields->Int("participation", 1, kMostReplicas, &participation);
+    fields->Int("participation", 1, kMaxReplicas, &participation);
   }
   if (fields->Has("quorum")) {
-    fields->Int("quorum", 1, kMostReplicas, &quorum);
+    fields->Int("quorum", 1, kMaxReplicas, &quorum);
   }
   local->participation = static_cast<int>(participation);
   local->quorum = static_cast<int>(quorum);

@@ -11,7 +11,7 @@
 
 namespace ringlet {
 
-constexpr int64_t kMostLocalSteps = 1000000;
+constexpr int64_t kMaxLocalSteps = 1000000;
 
 // Without mode "local" they may only have their defaults.
 void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local);

@@ -92,15 +92,14 @@ double RoundSeconds(const WirePlan& plan, const Link& link) {
 int64_t BalancedSteps(const WirePlan& plan, const Link& link) {
   const double steps = 1000 * RoundSeconds(plan, link) / plan.flags.step_ms;
   return static_cast<int64_t>(
-      std::ceil(std::clamp(steps, 1.0, double{kMostLocalSteps})));
+      std::ceil(std::clamp(steps, 1.0, double{kMaxLocalSteps})));
 }
 
 // The steps of a round: those of the file, or the number that a run with "auto"
 // chooses.
 int64_t RoundSteps(const WirePlan& plan, const Link& link) {
   if (!plan.measures_steps) return plan.round_steps;
-  return std::clamp(BalancedSteps(plan, link), kFewestAutoSteps,
-                    kMostAutoSteps);
+  return std::clamp(BalancedSteps(plan, link), kFewestAutoSteps, kMaxAutoSteps);
 }
 
 void Row(const char* what, const char* format, double value) {
@@ -112,7 +111,7 @@ void PrintRounds(const WirePlan& plan) {
   if (plan.measures_steps) {
     std::printf("with strategy.mode local, rounds of %" PRId64 " to %" PRId64
                 " steps, by what they\ntake as the run begins:\n",
-                kFewestAutoSteps, kMostAutoSteps);
+                kFewestAutoSteps, kMaxAutoSteps);
   } else {
     std::printf("with strategy.mode local, rounds of %" PRId64 " steps:\n",
                 plan.round_steps);

@@ -26,9 +26,9 @@
 namespace ringlet {
 namespace {
 
-constexpr int64_t kMostCount = int64_t{1} << 40;
-constexpr int64_t kMostBatch = int64_t{1} << 24;
-constexpr int64_t kMostInRun = 8192;  // replicas
+constexpr int64_t kMaxCount = int64_t{1} << 40;
+constexpr int64_t kMaxBatch = int64_t{1} << 24;
+constexpr int64_t kMaxInRun = 8192;  // replicas
 
 // null means the default, as None does in Keras.
 void OptionalInt(FieldReader* fields, const char* key, int64_t low,
@@ -99,11 +99,11 @@ Status ReadCompile(const Json& json, RunConfig* config) {
 
 void ReadValidationFreq(FieldReader* fields, FitConfig* fit) {
   const std::string takes = "a number of epochs from 1 to " +
-                            AsJson(kMostCount) +
+                            AsJson(kMaxCount) +
                             ", or a list of epochs counted from 1";
   const Json json = fields->Take("validation_freq", takes, "1");
   if (!json.is_array()) {
-    return OptionalInt(fields, "validation_freq", 1, kMostCount,
+    return OptionalInt(fields, "validation_freq", 1, kMaxCount,
                        &fit->validation_freq);
   }
   for (Json m = json.first(); m; m = m.next()) {
@@ -163,10 +163,10 @@ Status ReadFit(const Json& json, FitConfig* fit) {
         "data.validation");
   }
   FieldReader fields(json, "fit");
-  OptionalInt(&fields, "batch_size", 1, kMostBatch, &fit->batch_size);
-  OptionalInt(&fields, "epochs", 0, kMostCount, &fit->epochs);
-  OptionalInt(&fields, "initial_epoch", 0, kMostCount, &fit->initial_epoch);
-  OptionalInt(&fields, "steps_per_epoch", 1, kMostCount, &fit->steps_per_epoch);
+  OptionalInt(&fields, "batch_size", 1, kMaxBatch, &fit->batch_size);
+  OptionalInt(&fields, "epochs", 0, kMaxCount, &fit->epochs);
+  OptionalInt(&fields, "initial_epoch", 0, kMaxCount, &fit->initial_epoch);
+  OptionalInt(&fields, "steps_per_epoch", 1, kMaxCount, &fit->steps_per_epoch);
   fields.Bool("shuffle", &fit->shuffle);
   OptionalInt(&fields, "seed", 0, int64_t{1} << 53, &fit->seed);
   OptionalInt(&fields, "threads", 1, 1024, &fit->threads);
@@ -174,9 +174,9 @@ Status ReadFit(const Json& json, FitConfig* fit) {
   if (fields.Has("validation_split")) {
     fields.Double("validation_split", kFractionBelow1, &fit->validation_split);
   }
-  OptionalInt(&fields, "validation_batch_size", 1, kMostBatch,
+  OptionalInt(&fields, "validation_batch_size", 1, kMaxBatch,
               &fit->validation_batch_size);
-  OptionalInt(&fields, "validation_steps", 1, kMostCount,
+  OptionalInt(&fields, "validation_steps", 1, kMaxCount,
               &fit->validation_steps);
   ReadValidationFreq(&fields, fit);
   ReadVerbose(&fields, &fit->verbose);
@@ -194,7 +194,7 @@ Status ReadCommunication(const Json& json, const std::string& path,
                 "in upper or lower case",
                 AsJson("auto"));
     fields.String("implementation", &name);
-    OptionalInt(&fields, "bytes_per_pack", 0, kMostCount,
+    OptionalInt(&fields, "bytes_per_pack", 0, kMaxCount,
                 &options->bytes_per_pack);
     std::string dtype;
     fields.Take("wire_dtype", "\"float32\", \"bfloat16\" or \"float16\"",
@@ -236,7 +236,7 @@ Status ReadStrategy(const Json& json, const std::string& folder,
   }
   fields.String("job", &options->job);
   int64_t replicas = 0;
-  OptionalInt(&fields, "replicas", 1, kMostInRun, &replicas);
+  OptionalInt(&fields, "replicas", 1, kMaxInRun, &replicas);
   options->replicas = static_cast<int>(replicas);
   if (fields.Has("key_file")) {
     fields.Text("key_file", "a path", &options->key_file);
@@ -336,7 +336,7 @@ void StrategyConfig::Shrink() {
 }
 
 void ChooseShrinkPolicy(int workers, RunConfig* config) {
-  if (workers < 2 || workers > kMostElasticWorkers ||
+  if (workers < 2 || workers > kMaxElasticWorkers ||
       !config->strategy.may_shrink || config->model == nullptr) {
     return;
   }

@@ -26,7 +26,7 @@ namespace {
 #define BUILD(name) &name,
 constexpr const FunctionVariant* kBuilds[] = {FUNCTION_BUILDS(BUILD)};
 
-constexpr double kMost = std::numeric_limits<double>::infinity();
+constexpr double kMax = std::numeric_limits<double>::infinity();
 
 struct FloatFunction {
   const char* name;
@@ -79,10 +79,10 @@ float FloatOf(uint32_t bits) { return math::internal::BitCast<float>(bits); }
 
 // The distance in units of the last place of `exact`, where that is a float.
 double Error(float got, double exact) {
-  if (std::isnan(exact)) return std::isnan(got) ? 0 : kMost;
+  if (std::isnan(exact)) return std::isnan(got) ? 0 : kMax;
   const auto nearest = static_cast<float>(exact);
   if (got == nearest)
-    return std::signbit(got) == std::signbit(nearest) ? 0 : kMost;
+    return std::signbit(got) == std::signbit(nearest) ? 0 : kMax;
   if (std::isinf(got) || std::isinf(exact)) {
     // 2^128 is the float behind the largest.
     got = std::isinf(got) ? std::copysign(FLT_MAX, got) : got;

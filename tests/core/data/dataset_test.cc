@@ -409,19 +409,19 @@ TEST(DatasetTest, Permute_ManySeeds_IsUniform) {
 }
 
 TEST(DatasetTest, Counts_ProductBeyondInt64_AreRefusedOrEmpty) {
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  EXPECT_EQ(Numbers(5).Repeat(kMost).Batch(2).status().code(),
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(Numbers(5).Repeat(kMax).Batch(2).status().code(),
             Code::kInvalidArgument);
   EXPECT_EQ(Numbers(5).Repeat(int64_t{1} << 58).Batch(2).status().code(),
             Code::kInvalidArgument);
   const Dataset many = Numbers(4).Repeat(int64_t{1} << 58).Batch(2);
   EXPECT_TRUE(many.status().ok());
   EXPECT_EQ(many.steps(1), int64_t{1} << 59);
-  EXPECT_FALSE(many.CheckStart({kMost, 0}, 1).ok());
+  EXPECT_FALSE(many.CheckStart({kMax, 0}, 1).ok());
 
-  const Dataset one = Numbers(5).Shard(kMost, 3).Shard(kMost, 0).Batch(2);
+  const Dataset one = Numbers(5).Shard(kMax, 3).Shard(kMax, 0).Batch(2);
   EXPECT_EQ(Batches(one), (Lists{{3}}));
-  EXPECT_EQ(Numbers(5).Shard(kMost, kMost - 1).Shard(kMost, 7).size(), 0);
+  EXPECT_EQ(Numbers(5).Shard(kMax, kMax - 1).Shard(kMax, 7).size(), 0);
 }
 
 TEST(DatasetTest, Status_InvalidCalls_KeepsTheFirstError) {

@@ -26,7 +26,7 @@ TEST(CheckPaceTest, Choose_AnyTimes_TakesOneToFivePercent) {
   EXPECT_EQ(Chosen(50 * kMs, 50 * kMs), 40);
   EXPECT_EQ(Chosen(kMs, kMs), 101);               // 1 %
   EXPECT_EQ(Chosen(1000 * kMs, 1000 * kMs), 21);  // 5 %
-  EXPECT_EQ(Chosen(1, 1000 * kMs), CheckPace::kMost);
+  EXPECT_EQ(Chosen(1, 1000 * kMs), CheckPace::kMax);
 }
 
 TEST(CheckPaceTest, Choose_OneLongCheck_AtMostDoubles) {

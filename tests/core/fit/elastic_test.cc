@@ -76,7 +76,7 @@ const Trained& Undisturbed(int64_t local_steps = 0) {
 void RunWorker(ElasticJob* job, int worker, unsigned seed, int restarts,
                int64_t local_steps, int* losses, int* views) {
   std::mt19937 random(seed);
-  // A fit makes at most so many collective calls. kLeastLosses checks that
+  // A fit makes at most so many collective calls. kMinLosses checks that
   // enough processes end before their fit does.
   const unsigned calls = local_steps == 0 ? 400 : 80;
   for (;;) {
@@ -107,7 +107,7 @@ unsigned SeedCount() {
 }
 
 // With fewer losses, or views after the first ones, the seeds test too little.
-constexpr int kLeastLosses = 20;
+constexpr int kMinLosses = 20;
 
 void ExpectSameBitsAfterLosses(int64_t local_steps) {
   ASSERT_TRUE(Undisturbed(local_steps).status.ok());
@@ -138,8 +138,8 @@ void ExpectSameBitsAfterLosses(int64_t local_steps) {
     for (const int n : losses_of) losses += n;
     for (const int n : views_of) views += n;
   }
-  EXPECT_GT(losses, kLeastLosses);
-  EXPECT_GT(views, kLeastLosses);
+  EXPECT_GT(losses, kMinLosses);
+  EXPECT_GT(views, kMinLosses);
 }
 
 TEST(ElasticTest, Workers_LostAndJoinAgain_EndWithTheSameBits) {

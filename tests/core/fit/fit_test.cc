@@ -963,18 +963,18 @@ TEST(ModelTest, Compile_ShapesDoNotChain_NamesTheLayer) {
 
 // Products that overflow are refused like those that are only too large.
 TEST(ModelTest, Shapes_ProductBeyondInt64_AreRefused) {
-  constexpr int64_t kHuge = int64_t{1} << 32, kMost = INT64_MAX;
+  constexpr int64_t kHuge = int64_t{1} << 32, kMax = INT64_MAX;
   const auto error = [](std::initializer_list<Layer> layers) {
     return std::string(Sequential(layers).status().message());
   };
-  for (const Shape& shape : {Shape{kHuge, kHuge}, Shape{1, kMost, kMost},
+  for (const Shape& shape : {Shape{kHuge, kHuge}, Shape{1, kMax, kMax},
                              Shape{kHuge, kHuge / 2, 0}}) {
     EXPECT_TRUE(Contains(error({Input(shape), Flatten()}), "is not the shape"))
         << shape.ToString();
   }
-  EXPECT_NE(error({Input({4}), Dense(kMost)}), "");
-  EXPECT_NE(error({Input({4, 4, 2}), Conv2D(kMost, 3)}), "");
-  EXPECT_NE(error({Input({4}), Reshape({kMost, kMost, -1})}), "");
+  EXPECT_NE(error({Input({4}), Dense(kMax)}), "");
+  EXPECT_NE(error({Input({4, 4, 2}), Conv2D(kMax, 3)}), "");
+  EXPECT_NE(error({Input({4}), Reshape({kMax, kMax, -1})}), "");
 }
 
 TEST(ModelTest, Add_AfterCompile_IsAnError) {

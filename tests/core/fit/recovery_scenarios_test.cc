@@ -127,7 +127,7 @@ class ScenarioRunner {
   }
 
  private:
-  static constexpr int kMost = 5;  // workers, parts, signals
+  static constexpr int kMax = 5;  // workers, parts, signals
 
   int workers() const { return static_cast<int>(scenario_.ends.size()); }
   std::vector<Event> Of(int w) const {
@@ -260,8 +260,8 @@ class ScenarioRunner {
   }
 
   const Scenario scenario_;
-  ElasticJob parts_[kMost];
-  std::atomic<bool> signals_[kMost] = {}, ended_[kMost] = {};
+  ElasticJob parts_[kMax];
+  std::atomic<bool> signals_[kMax] = {}, ended_[kMax] = {};
   std::vector<Trained> runs_;
   int64_t least_ = INT64_MAX;
 };

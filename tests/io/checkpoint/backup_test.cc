@@ -1681,7 +1681,7 @@ TEST(BackupTest, Rollback_ChiefJoinsWithALaterBackup_LogHasEachRowOnce) {
 // the others' state. The state travels in several messages.
 TEST(BackupTest, Join_TwoAreLostInTheTransfer_OtherContinues) {
   constexpr int64_t kUnits = 600;
-  constexpr int kMost = 40;  // broadcasts
+  constexpr int kMax = 40;  // broadcasts
 #ifdef RINGLET_SANITIZED
   constexpr int kApart = 0;
 #else
@@ -1696,7 +1696,7 @@ TEST(BackupTest, Join_TwoAreLostInTheTransfer_OtherContinues) {
   TempFolder none;
   const uint64_t expected = train(nullptr, none, -1, nullptr).digest;
   int cut_off = 0;
-  for (int first = 1; first <= kMost; ++first) {
+  for (int first = 1; first <= kMax; ++first) {
     for (int second = first; second <= first + kApart; ++second) {
       TempFolder f0(TempFolder::InMemory()), f1(TempFolder::InMemory()),
           f2(TempFolder::InMemory());

@@ -39,7 +39,7 @@ TEST(RowFileTest, Write_DiskIsFullForLong_WaitingRowsAreBounded) {
   ASSERT_TRUE(file.Open(&solo, false).ok());
   file.Write(before);
   const std::string row = std::string(9999, 'r') + "\n";
-  const size_t most = RowWriter::kMostKept / row.size() + 1;
+  const size_t most = RowWriter::kMaxKept / row.size() + 1;
   testing::internal::CaptureStderr();
   {
     FullDisk full(before.size() + 3);
@@ -900,7 +900,7 @@ TEST(RowFileTest, Pipe_NothingReadsIt_HoldsUpNoTraining) {
   testing::internal::CaptureStderr();
   ASSERT_TRUE(file.Open(&solo, false).ok());
   const std::string row = std::string(9999, 'r') + "\n";
-  const size_t count = 3 * RowWriter::kMostKept / row.size();
+  const size_t count = 3 * RowWriter::kMaxKept / row.size();
   for (size_t i = 0; i < count; ++i) file.Write(row);
   file.Close();
   const std::string said = testing::internal::GetCapturedStderr();

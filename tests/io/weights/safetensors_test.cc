@@ -27,7 +27,7 @@ constexpr char kPath[] = "d/file.safetensors";
 // In a 32-bit process a tensor that its memory cannot hold is an error, before
 // memory is allocated or the tensor is read.
 TEST(StorageTest, Tensor_BeyondTheAddressSpace_IsRefused) {
-  constexpr uint64_t kMost = 0x7fffffff;  // SIZE_MAX / 2 on 32 bits
+  constexpr uint64_t kMax = 0x7fffffff;  // SIZE_MAX / 2 on 32 bits
   constexpr int64_t kGig = int64_t{1} << 30;
   const struct {
     Storage storage;
@@ -45,7 +45,7 @@ TEST(StorageTest, Tensor_BeyondTheAddressSpace_IsRefused) {
     tensor.name = "dense/kernel";
     tensor.storage = each.storage;
     tensor.shape = Shape({each.elements});
-    const Status status = CheckAddressable("m.safetensors", tensor, kMost);
+    const Status status = CheckAddressable("m.safetensors", tensor, kMax);
     EXPECT_EQ(status.code(), each.fits ? Code::kOk : Code::kResourceExhausted);
     if (each.fits) continue;
     EXPECT_TRUE(Contains(status, "m.safetensors: tensor 'dense"));
