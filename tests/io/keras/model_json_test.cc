@@ -458,21 +458,22 @@ TEST(ModelJsonTest, Load_TuplesOfASavedModel_AreLists) {
        ZeroPadding2D(1, 0, 2, 1).Name("pad"), Conv2D(3, 3, kRelu).Name("conv"),
        BatchNormalization().Name("bn"), MaxPooling2D().Name("pool"),
        Dropout(0.5f), Reshape({-1, 3})});
-  const auto model = Load(KerasJson("tf_keras_2_6_saved_model"));
+  const auto model = LoadJson(KerasJson("tf_keras_2_6_saved_model"));
   ASSERT_NE(model, nullptr);
   ExpectSameModel(expected, *model);
   EXPECT_EQ(model->layer(1).means.size(), 0u);
   const std::string built = KerasJson("keras3_deferred_input");
-  EXPECT_EQ(ToJson(*Load(Replaced(built, R"("build_input_shape": [null, 7])",
-                                  R"("build_input_shape": {"class_name":
+  EXPECT_EQ(
+      ToJson(*LoadJson(Replaced(built, R"("build_input_shape": [null, 7])",
+                                R"("build_input_shape": {"class_name":
                                "TensorShape", "items": [null, 7]})"))),
-            ToJson(*Load(built)));
+      ToJson(*LoadJson(built)));
 }
 
 TEST(ModelJsonTest, Load_WrappedNumbers_AreTheirValues) {
   const std::string json = KerasJson("keras3_residual");
   const std::string expected = ToJson(
-      *Load(Replaced(json, R"("max_value": null)", R"("max_value": 6.0)")));
+      *LoadJson(Replaced(json, R"("max_value": null)", R"("max_value": 6.0)")));
   for (const char* wrapped :
        {R"({"type": "ndarray", "value": 6.0})",
         R"({"class_name": "ndarray", "value": 6})",
@@ -480,16 +481,16 @@ TEST(ModelJsonTest, Load_WrappedNumbers_AreTheirValues) {
             "dtype": "float32"}})",
         R"({"class_name": "__tensor__", "config": {"value": 6.0}})"}) {
     EXPECT_EQ(
-        ToJson(*Load(Replaced(json, R"("max_value": null)",
-                              std::string(R"("max_value": )") + wrapped))),
+        ToJson(*LoadJson(Replaced(json, R"("max_value": null)",
+                                  std::string(R"("max_value": )") + wrapped))),
         expected);
   }
   for (const char* wrong :
        {R"({"type": "ndarray"})", R"({"class_name": "__numpy__"})",
         R"({"class_name": "__tuple__", "items": [6]})",
         R"({"type": "ndarray", "value": {"type": "ndarray", "value": 6}})"}) {
-    EXPECT_NE(ErrorOf(Replaced(json, R"("max_value": null)",
-                               std::string(R"("max_value": )") + wrong))
+    EXPECT_NE(JsonError(Replaced(json, R"("max_value": null)",
+                                 std::string(R"("max_value": )") + wrong))
                   .find("config.layers[5].config.max_value"),
               std::string::npos);
   }
@@ -497,9 +498,9 @@ TEST(ModelJsonTest, Load_WrappedNumbers_AreTheirValues) {
 
 TEST(ModelJsonTest, Load_BatchNormalizationOfVersions_IsTheSame) {
   const std::string json = KerasJson("keras2_batch_normalization");
-  const auto expected = Load(json);
+  const auto expected = LoadJson(json);
   for (const char* version : {"V1", "V2"}) {
-    const auto model = Load(Replaced(
+    const auto model = LoadJson(Replaced(
         json, R"("class_name": "BatchNormalization")",
         std::string(R"("class_name": "BatchNormalization)") + version + "\""));
     ASSERT_NE(model, nullptr);
@@ -511,7 +512,7 @@ TEST(ModelJsonTest, Load_BatchNormalizationOfVersions_IsTheSame) {
 // attributes of an HDF5 file.
 TEST(ModelJsonTest, Load_TextsAroundAModel_AreTheModel) {
   const std::string inner = KerasJson("keras2_branches");
-  const std::string expected = ToJson(*Load(inner));
+  const std::string expected = ToJson(*LoadJson(inner));
   const std::string config = R"({"keras_version": "2.4.0", "backend":
       "tensorflow", "model_config": )" +
                              inner + "}";
@@ -521,17 +522,18 @@ TEST(ModelJsonTest, Load_TextsAroundAModel_AreTheModel) {
             "convertedBy": null, "weightsManifest": []})",
         R"({"format": "layers-model", "modelTopology": )" + config + "}",
         config}) {
-    EXPECT_EQ(ToJson(*Load(text)), expected);
+    EXPECT_EQ(ToJson(*LoadJson(text)), expected);
   }
-  EXPECT_NE(ErrorOf(Replaced(config, "\"left\"", "7"))
+  EXPECT_NE(JsonError(Replaced(config, "\"left\"", "7"))
                 .find("model_config.config.layers["),
             std::string::npos);
-  EXPECT_NE(ErrorOf(R"({"format": "graph-model", "modelTopology":
+  EXPECT_NE(JsonError(R"({"format": "graph-model", "modelTopology":
                         {"node": [], "versions": {}}})")
                 .find("tfjs_layers_model"),
             std::string::npos);
-  EXPECT_FALSE(ErrorOf(R"({"modelTopology": null})").empty());
-  EXPECT_FALSE(ErrorOf(R"({"modelTopology": {"modelTopology": {}}})").empty());
+  EXPECT_FALSE(JsonError(R"({"modelTopology": null})").empty());
+  EXPECT_FALSE(
+      JsonError(R"({"modelTopology": {"modelTopology": {}}})").empty());
 }
 
 // A converted model has the version beside it.
@@ -540,8 +542,9 @@ TEST(ModelJsonTest, Load_HardSigmoidOfAConvertedModel_IsThatOfKeras2) {
       {"class_name": "InputLayer", "config": {"batch_shape": [null, 1]}},
       {"class_name": "Activation", "config": {"activation": "hard_sigmoid"}}]})";
   const auto activation = [&](const char* version) {
-    return Load(R"({"modelTopology": {"keras_version": ")" +
-                std::string(version) + R"(", "model_config": )" + model + "}}")
+    return LoadJson(R"({"modelTopology": {"keras_version": ")" +
+                    std::string(version) + R"(", "model_config": )" + model +
+                    "}}")
         ->layer(1)
         .activation;
   };
@@ -667,113 +670,6 @@ TEST(ModelJsonTest, ToJson_Functional_IsTheTextOfKeras3) {
           tensor + "," + tensor +
           R"(]],"kwargs":{}}]}],"input_layers":[["x",0,0]],)"
           R"("output_layers":[["sum",0,0]]},"registered_name":null})");
-}
-
-// --- operations -------------------------------------------------------------
-
-// A model of an input "x" of (2) and these layers, of which the last is the
-// output.
-std::string OperationsJson(
-    const std::vector<std::pair<std::string, std::string>>& layers) {
-  std::string json =
-      R"({"class_name": "Functional", "config": {"name": "m", "layers": [
-         {"class_name": "InputLayer", "name": "x", "inbound_nodes": [],
-          "config": {"batch_shape": [null, 2], "name": "x"}})";
-  for (const auto& [name, rest] : layers) {
-    json += R"(, {"name": ")" + name + R"(", )" + rest + "}";
-  }
-  return json + R"(], "input_layers": [["x", 0, 0]], "output_layers": [[")" +
-         layers.back().first + R"(", 0, 0]]}})";
-}
-
-// An operation as Keras 3 writes it. `args`: numbers, and names of tensors.
-std::pair<std::string, std::string> Operation(
-    const std::string& class_name, const std::string& name,
-    const std::vector<std::string>& args) {
-  std::string list;
-  for (const std::string& arg : args) {
-    const bool number = arg.find_first_not_of("-.0123456789") == arg.npos;
-    list += list.empty() ? "" : ", ";
-    list += number ? arg
-                   : R"({"class_name": "__keras_tensor__", "config":
-                        {"shape": [null, 2], "dtype": "float32",
-                         "keras_history": [")" +
-                         arg + R"(", 0, 0]}})";
-  }
-  return {name, R"("module": "keras.src.ops.numpy", "class_name": ")" +
-                    class_name + R"(", "config": {"name": ")" + name +
-                    R"("}, "registered_name": ")" + class_name +
-                    R"(", "inbound_nodes": [{"args": [)" + list +
-                    R"(], "kwargs": {}}])"};
-}
-
-// The same of Keras 2, of the tensor `x` and `y`, a number or a reference.
-std::pair<std::string, std::string> OlderOperation(const std::string& function,
-                                                   const std::string& name,
-                                                   const std::string& x,
-                                                   const std::string& y) {
-  return {name,
-          R"("class_name": "TFOpLambda", "config": {"name": ")" + name +
-              R"(", "trainable": true, "dtype": "float32", "function": ")" +
-              function + R"("}, "inbound_nodes": [[")" + x +
-              R"(", 0, 0, {"y": )" + y + R"(, "name": null}]])"};
-}
-
-std::vector<float> OutputsOf(Model* model, const std::vector<float>& x) {
-  model->Compile(SGD(), MeanSquaredError());
-  const Status status = model->Forward(
-      x.data(),
-      static_cast<int64_t>(x.size()) / model->output_shape(0).elements(),
-      false);
-  EXPECT_TRUE(status.ok()) << status.message();
-  return {model->output(), model->output() + x.size()};
-}
-
-// (5 - (x + 3)) * 0.5 - 2 + x, as the program wrote it.
-TEST(ModelJsonTest, Load_OperationsOfTensorsAndNumbers_AreComputed) {
-  const auto keras3 = Load(
-      OperationsJson({Operation("Add", "add", {"x", "3.0"}),
-                      Operation("Subtract", "subtract", {"5", "add"}),
-                      Operation("Multiply", "multiply", {"subtract", "0.5"}),
-                      Operation("Subtract", "subtract_1", {"multiply", "2.0"}),
-                      Operation("Add", "add_1", {"subtract_1", "x"})}));
-  // (x + 3) * -0.5 - -0.5 + x: the same with the number behind.
-  const auto keras2 = Load(OperationsJson(
-      {OlderOperation("__operators__.add", "tf.__operators__.add", "x", "3.0"),
-       OlderOperation("math.multiply", "tf.math.multiply",
-                      "tf.__operators__.add", "-0.5"),
-       OlderOperation("math.subtract", "tf.math.subtract", "tf.math.multiply",
-                      "-0.5"),
-       OlderOperation("__operators__.add", "tf.__operators__.add_1",
-                      "tf.math.subtract", R"(["x", 0, 0])")}));
-  const std::vector<float> x = {0, 1, -4, 0.25f};
-  for (Model* model : {keras3.get(), keras2.get()}) {
-    ASSERT_NE(model, nullptr);
-    ExpectRoundTrip(*model);
-    const std::vector<float> y = OutputsOf(model, x);
-    for (size_t i = 0; i < x.size(); ++i) {
-      EXPECT_FLOAT_EQ(y[i], (5 - (x[i] + 3)) * 0.5f - 2 + x[i]) << i;
-    }
-  }
-  EXPECT_EQ(keras3->layer(1).name, "add");
-  EXPECT_EQ(keras2->layer(1).name, "tf.__operators__.add");
-}
-
-TEST(ModelJsonTest, Load_OperationWithoutALayer_IsRefused) {
-  const auto expect = [](const std::string& json, const char* text) {
-    EXPECT_NE(ErrorOf(json).find(text), std::string::npos) << ErrorOf(json);
-  };
-  expect(OperationsJson({Operation("Maximum", "maximum", {"x", "0.0"})}),
-         "inbound_nodes[0].args[1]: is 0");
-  expect(OperationsJson({Operation("Add", "add", {"1.0", "2.0"})}),
-         "inbound_nodes[0].args[1]: is 2");
-  expect(OperationsJson(
-             {OlderOperation("math.divide", "tf.math.divide", "x", "255.0")}),
-         "config.function: is \"math.divide\"");
-  std::string twice = Operation("Add", "add", {"x", "3.0"}).second;
-  const std::string node = twice.substr(twice.find("[{\"args") + 1);
-  twice.insert(twice.size() - 1, ", " + node.substr(0, node.size() - 1));
-  expect(OperationsJson({{"add", twice}}), "inbound_nodes[1].args[1]: is 3");
 }
 
 // --- what is refused --------------------------------------------------------
@@ -1239,7 +1135,7 @@ INSTANTIATE_TEST_SUITE_P(ModelJson, WrongModelJsonTest,
                          });
 
 TEST(ModelJsonTest, Load_ModelOfKeras0_IsNamedAsSuch) {
-  EXPECT_NE(ErrorOf(R"({"class_name": "Sequential", "layers":
+  EXPECT_NE(JsonError(R"({"class_name": "Sequential", "layers":
                         [{"name": "Dense", "output_dim": 3}]})")
                 .find("is a model of Keras 0"),
             std::string::npos);

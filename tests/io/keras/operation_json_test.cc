@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "../../support/model_json.h"
 #include "../../support/temp_folder.h"
 #include "ringlet/checkpoint.h"
 
@@ -14,20 +15,6 @@ namespace ringlet {
 namespace {
 
 using Floats = std::vector<float>;
-
-std::unique_ptr<Model> Load(const std::string& json) {
-  std::unique_ptr<Model> model;
-  const Status status = ModelFromJson(json, &model);
-  EXPECT_TRUE(status.ok()) << status.message() << " in " << json;
-  return model;
-}
-
-std::string ErrorOf(const std::string& json) {
-  std::unique_ptr<Model> model;
-  const Status status = ModelFromJson(json, &model);
-  EXPECT_EQ(status.code(), Code::kInvalidArgument) << json;
-  return status.message();
-}
 
 // A model of inputs "x" and "y" of three numbers, and these layers; the last is
 // named "z".
@@ -68,14 +55,14 @@ std::string TfKeras(const std::string& function, const std::string& nodes) {
 // The outputs for two examples of each input, 1, 2 and 3, then 4, 5 and 6; and
 // ten times as much for the second input.
 Floats Outputs(const std::string& json) {
-  const auto model = Load(json);
+  const auto model = LoadJson(json);
   if (model == nullptr) return {};
   model->Compile(SGD(), MeanSquaredError());
   EXPECT_TRUE(model->status().ok()) << model->status().message();
   Floats x = {1, 2, 3, 4, 5, 6};
   if (model->num_inputs() == 2) x.insert(x.end(), {10, 20, 30, 40, 50, 60});
   EXPECT_TRUE(model->Forward(x.data(), 2, /*training=*/false).ok());
-  EXPECT_EQ(ToJson(*Load(ToJson(*model))), ToJson(*model));
+  EXPECT_EQ(ToJson(*LoadJson(ToJson(*model))), ToJson(*model));
   return {model->output(), model->output() + 6};
 }
 
@@ -162,7 +149,7 @@ TEST(OperationJsonTest, Load_LayerCalledTwice_NeedsTheSameNumbers) {
   std::string same = model(R"(["x", 0, 0, {"y": 2.0}])");
   same.replace(same.rfind(R"(["z", 0, 0]])"), 12, R"(["w", 0, 0]])");
   EXPECT_EQ(Outputs(same), Floats({6, 8, 10, 12, 14, 16}));
-  EXPECT_NE(ErrorOf(model(R"(["x", 0, 0, {"y": 3.0}])"))
+  EXPECT_NE(JsonError(model(R"(["x", 0, 0, {"y": 3.0}])"))
                 .find("config.layers[1].inbound_nodes[1]: a call with other "
                       "numbers"),
             std::string::npos);
@@ -175,7 +162,7 @@ TEST(OperationJsonTest, Forward_FilesOfKeras_EqualTheFormula) {
       EnvironmentOr("RINGLET_SOURCE", ".") + "/tests/keras_json/";
   for (const char* name : {"keras3_operations", "tf_keras_2_11_operations"}) {
     SCOPED_TRACE(name);
-    const auto model = Load(ReadWhole(folder + name + ".json"));
+    const auto model = LoadJson(ReadWhole(folder + name + ".json"));
     ASSERT_NE(model, nullptr);
     CompileOptions options;
     options.seed = 7;
@@ -205,8 +192,8 @@ TEST(OperationJsonTest, Forward_FilesOfKeras_EqualTheFormula) {
 
 TEST(OperationJsonTest, Train_ThroughOperations_ChangesTheWeightsBefore) {
   const auto model =
-      Load(ReadWhole(EnvironmentOr("RINGLET_SOURCE", ".") +
-                     "/tests/keras_json/keras3_operations.json"));
+      LoadJson(ReadWhole(EnvironmentOr("RINGLET_SOURCE", ".") +
+                         "/tests/keras_json/keras3_operations.json"));
   ASSERT_NE(model, nullptr);
   model->Compile(SGD(0.01f), MeanSquaredError());
   const Floats before(model->weights(),
@@ -258,7 +245,7 @@ TEST(OperationJsonTest, Load_OtherOperations_AreRefusedWithTheirPlace) {
        "only a functional model"},
   };
   for (const auto& each : kCases) {
-    const std::string error = ErrorOf(each.json);
+    const std::string error = JsonError(each.json);
     EXPECT_NE(error.find(each.says), std::string::npos)
         << "'" << each.says << "' is not in: " << error;
   }
