@@ -1,7 +1,7 @@
 // CsvOnDisk: the examples of a CSV that stays in its file.
 //
-// The rows are in blocks of about 4 KiB of the file. A row is made of its record
-// when it is read, with all of its block.
+// The rows are in blocks of about 4 KiB of the file. A row is made of its
+// record when it is read, with all of its block.
 
 #ifndef RINGLET_IO_READERS_CSV_ON_DISK_H_
 #define RINGLET_IO_READERS_CSV_ON_DISK_H_

@@ -1,8 +1,8 @@
 // CsvReader: the rows of a CSV file.
 //
-// A pass over all records learns what follows from the whole table: its columns,
-// categories, means, and names of classes. After it any record gives its row
-// again.
+// A pass over all records learns what follows from the whole table: its
+// columns, categories, means, and names of classes. After it any record gives
+// its row again.
 
 #ifndef RINGLET_IO_READERS_CSV_READER_H_
 #define RINGLET_IO_READERS_CSV_READER_H_

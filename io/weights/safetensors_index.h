@@ -1,8 +1,8 @@
 // SafetensorsIndex: the tensors of several safetensors files (shards), which a
 // model.safetensors.index.json names.
 //
-// The index is a JSON object; its "weight_map" has the file name of each tensor,
-// relative to the index's folder. Files are not trusted.
+// The index is a JSON object; its "weight_map" has the file name of each
+// tensor, relative to the index's folder. Files are not trusted.
 
 #ifndef RINGLET_IO_WEIGHTS_SAFETENSORS_INDEX_H_
 #define RINGLET_IO_WEIGHTS_SAFETENSORS_INDEX_H_
