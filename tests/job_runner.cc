@@ -28,7 +28,6 @@
 //                    gradient of rank R is wrong in each pass
 //
 //   FILE                            WRITTEN BY THE WORKER
-//   FOLDER/pid.<rank>               at its start
 //   FOLDER/step.<rank>              after every step
 //   FOLDER/final.<rank>.safetensors at its end
 //
@@ -259,7 +258,6 @@ int main(int argc, char** argv) {
   cluster.start_timeout_seconds = 30;
   const auto strategy = MultiWorkerMirroredStrategy::FromEnvironment(cluster);
   const std::string rank = std::to_string(strategy.rank());
-  WriteWhole(folder + "/pid." + rank, std::to_string(getpid()));
   const int own = strategy.rank();
   const auto slow_layer =
       std::make_shared<SlowLayer>(drags.rank == own ? 12 : 3);
@@ -282,7 +280,7 @@ int main(int argc, char** argv) {
     }
   };
   lambda.on_train_batch_end = [&](int64_t, const Logs&) {
-    WriteWhole(folder + "/step." + rank, std::to_string(model->iterations()));
+    ReplaceWhole(folder + "/step." + rank, std::to_string(model->iterations()));
     AwaitTest(folder, model->iterations());
   };
   lambda.on_epoch_end = [&](int64_t, const Logs&) {

@@ -275,7 +275,7 @@ def no_limit(folder):
 
 def step_of(folder, i=0):
     try:
-        return int(pathlib.Path(folder, f"step.{i}").read_text() or 0)
+        return int(pathlib.Path(folder, f"step.{i}").read_text())
     except FileNotFoundError:
         return 0
 

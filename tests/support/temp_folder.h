@@ -54,6 +54,13 @@ inline void WriteWhole(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
+// WriteWhole, for a reader that must find the old bytes or the new ones, never
+// an empty file.
+inline void ReplaceWhole(const std::string& path, const std::string& bytes) {
+  WriteWhole(path + ".new", bytes);
+  std::filesystem::rename(path + ".new", path);
+}
+
 // The value of an environment variable, by which the build passes paths to a
 // test. `other` if the test is run by hand.
 inline std::string EnvironmentOr(const char* name, const std::string& other) {

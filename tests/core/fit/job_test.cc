@@ -85,9 +85,7 @@ class Job {
 
   // No worker makes more steps than this.
   void Limit(int step) {
-    const std::string whole = folder_ / "limit.new";
-    WriteWhole(whole, std::to_string(step));
-    std::filesystem::rename(whole, std::string(folder_ / "limit"));
+    ReplaceWhole(folder_ / "limit", std::to_string(step));
   }
   void RemoveLimit() {
     std::filesystem::remove(std::string(folder_ / "limit"));
