@@ -77,11 +77,11 @@ demo: ## trains the tutorials' model with two workers, and evaluates it
 	  TARGETS='tools/launch samples/fashion_mnist'
 	@$(BUILD)/tools/launch 2 $(BUILD)/samples/fashion_mnist $(FASHION_MNIST)
 
-# Tests of several workers wait as often as they compute: twice as many run as
-# there are processors. $(1): flags of meson test.
+# Tests of several workers wait more than they compute: three times as many run
+# as there are processors. $(1): flags of meson test.
 define RUN_TESTS
 	@rm -f $(BUILD)/meson-logs/*.junit.xml
-	@meson test -C $(BUILD) --no-rebuild --num-processes $$(($(JOBS) * 2)) \
+	@meson test -C $(BUILD) --no-rebuild --num-processes $$(($(JOBS) * 3)) \
 	  --print-errorlogs $(1) || true
 	@tools/test_summary.py $(BUILD)/meson-logs/testlog.junit.xml
 endef
