@@ -105,7 +105,10 @@ Status FindNormalizations(const Model& model, const TorchImages& images,
       weight->shape = {weight->shape.back()};  // one for all, or one a channel
     }
   }
-  return (kind == Layer::Kind::kPReLU && rank == 1) ||
+  // One slope for all inputs has no order.
+  const Shape& input = model.output_shape(model.inputs(node)[0]);
+  const bool has_order = weight->shape.elements() == input.elements();
+  return (kind == Layer::Kind::kPReLU && rank == 1 && has_order) ||
                  kind == Layer::Kind::kLayerNormalization ||
                  kind == Layer::Kind::kBatchNormalization
              ? TakeFlattened(model, images, node, weight)

@@ -463,6 +463,20 @@ TEST_F(TorchTest, ModulesByName_PrefixThatIsAModelsName_IsOfItAlone) {
   EXPECT_EQ(model.weights()[6], before[6]);
 }
 
+// The other weights lie behind the slope in memory.
+TEST_F(TorchTest, Load_OneSlopeOfAFlattenedImage_LeavesTheOtherWeights) {
+  auto model = Compiled({Input({2, 2, 3}), Flatten(), PReLU({1}).Name("act"),
+                         Dense(2).Name("fc")});
+  const std::vector<float> before = WeightsOf(model.get());
+  LoadWeightsOptions options = Torch();
+  options.by_name = true;
+  WeightsReport report;
+  ASSERT_OK(LoadWeights(model.get(), Arrays(folder_, {{"act.weight", {1}}}),
+                        options, &report));
+  EXPECT_EQ(report.loaded, (std::vector<std::string>{"act/alpha"}));
+  EXPECT_EQ(WeightsOf(model.get()), before);
+}
+
 TEST_F(TorchTest, Load_ByName_LeavesTheOtherLayers) {
   auto model = Compiled({Input({3}), Dense(2).Name("fc"), Dense(2)});
   const std::vector<float> before = WeightsOf(model.get());
