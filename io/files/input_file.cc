@@ -175,6 +175,7 @@ Status InputFile::ExpectEnd() {
 }
 
 uint32_t Crc32(const void* data, size_t bytes, uint32_t before) {
+  if (bytes == 0) return before;  // zlib begins again if it is null
   return static_cast<uint32_t>(
       crc32_z(before, static_cast<const unsigned char*>(data), bytes));
 }
