@@ -95,7 +95,7 @@ Status MakeCInterface(const Model& model, const ExportCOptions& options,
   if (options.with_preprocessing) {
     RINGLET_RETURN_IF_ERROR(CheckDescribed(data));
     c->scale = data->scale;
-    if (!data->encoding.columns.empty()) {
+    if (CTable::IsNeeded(*data)) {
       RINGLET_RETURN_IF_ERROR(c->table.emplace().Make(*data, c->in.elements()));
     }
   }

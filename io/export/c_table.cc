@@ -7,6 +7,8 @@
 #include <functional>
 #include <optional>
 
+#include "../../core/base/number_text.h"
+#include "../readers/csv_records.h"
 #include "c_helpers.h"
 
 namespace ringlet {
@@ -26,11 +28,30 @@ std::optional<float> FillOf(const Column& column) {
   return static_cast<float>(missing - texts.begin());
 }
 
+// The numbers among the texts for a missing value. A text with a comma is of a
+// table with decimal commas.
+std::vector<float> MissingNumbers(const std::vector<std::string>& na_values) {
+  std::vector<float> numbers;
+  for (const std::string& text : na_values) {
+    float number = 0;
+    const bool is_number =
+        ParseNumber(text, &number) || ParseNumber(text, &number, ',');
+    if (is_number && std::isfinite(number)) numbers.push_back(number);
+  }
+  return numbers;
+}
+
 }  // namespace
+
+bool CTable::IsNeeded(const DataDescription& data) {
+  return !data.encoding.columns.empty() ||
+         !MissingNumbers(data.encoding.na_values).empty();
+}
 
 Status CTable::Make(const DataDescription& data, int64_t values) {
   values_ = values;
   names_ = data.columns;
+  missing_numbers_ = MissingNumbers(data.encoding.na_values);
   int64_t more = 0;  // than one for each column
   for (const auto& [place, column] : data.encoding.columns) {
     more += column.width() - 1;
@@ -39,8 +60,9 @@ Status CTable::Make(const DataDescription& data, int64_t values) {
   }
   const int64_t count =
       names_.empty() ? values - more : static_cast<int64_t>(names_.size());
-  const int64_t first = data.encoding.columns.begin()->first,
-                last = data.encoding.columns.rbegin()->first;
+  const auto& columns = data.encoding.columns;
+  const int64_t first = columns.empty() ? 0 : columns.begin()->first,
+                last = columns.empty() ? 0 : columns.rbegin()->first;
   if (count + more != values || first < 0 || last >= count) {
     return InvalidArgument(
         "the description of the model's training data does not fit: %" PRId64
@@ -68,8 +90,11 @@ std::string CTable::CategoriesOf(const std::string& prefix,
 }
 
 std::string CTable::Declarations(const std::string& prefix) const {
-  std::string text =
-      "/* `in` has a number for each column, NAN where it is missing. */\n";
+  std::string text = "/* `in` has a number for each column, NAN";
+  for (const float number : missing_numbers_) {
+    text += " or " + ShortestText(number);
+  }
+  text += " where it is missing. */\n";
   if (!names_.empty()) text += "extern " + NamesOf(prefix) + ";\n";
   for (size_t i = 0; i < columns_.size(); ++i) {
     const Column& column = columns_[i];
@@ -90,6 +115,15 @@ std::string CTable::Definitions(const std::string& prefix) const {
   for (size_t i = 0; i < columns_.size(); ++i) {
     if (columns_[i].categories.empty()) continue;
     text += CStrings(CategoriesOf(prefix, i), columns_[i].categories);
+  }
+  return text;
+}
+
+// Lines that set `missing` for a column of numbers.
+std::string CTable::MissingNumberTests() const {
+  std::string text;
+  for (const float number : missing_numbers_) {
+    text += "    if (n == 0 && v == " + CNumber(number) + ") missing = 1;\n";
   }
   return text;
 }
@@ -121,8 +155,12 @@ std::string CTable::Encoder() const {
                [](const Column& c) { return CNumber(FillOf(c).value_or(0)); }) +
          "  float* x = row;\n  int i, k;\n  for (i = 0; i < " + count +
          R"(; ++i) {
-    const float v = in[i] != in[i] && may_be_missing[i] ? fill[i] : in[i];
     const int n = categories[i];
+    float v = in[i];
+    int missing = v != v;
+)" + MissingNumberTests() +
+         R"(    if (missing && !may_be_missing[i]) return 1;
+    if (missing) v = fill[i];
     if (n == 0) {
       if (!(v - v == 0)) return 1;
       *x++ = v;

@@ -1,7 +1,8 @@
 // CTable: the columns of a table as values of a model in C.
 //
 // In C a row is one float for each column: a number, or the index of a text
-// among the column's categories; NaN: the value is missing.
+// among the column's categories; NaN, or a number of "na_values" in a column of
+// numbers: the value is missing.
 
 #ifndef RINGLET_IO_EXPORT_C_TABLE_H_
 #define RINGLET_IO_EXPORT_C_TABLE_H_
@@ -17,6 +18,9 @@ namespace ringlet {
 
 class CTable {
  public:
+  // True if a row of the training data is not the model's input as it is.
+  static bool IsNeeded(const DataDescription& data);
+
   // An error unless the columns make `values` values.
   Status Make(const DataDescription& data, int64_t values);
 
@@ -32,9 +36,11 @@ class CTable {
  private:
   std::string NamesOf(const std::string& prefix) const;
   std::string CategoriesOf(const std::string& prefix, size_t column) const;
+  std::string MissingNumberTests() const;
 
   int64_t values_ = 0;
   std::vector<std::string> names_;
+  std::vector<float> missing_numbers_;
   std::vector<TableEncoding::Column> columns_;
 };
 

@@ -425,7 +425,8 @@ int main() {
   }
   const float wrong[][RAW_IN] = {{NAN, 0, 0, 0, 0}, {INFINITY, 0, 0, 0, 0},
                                  {0, 3, 0, 0, 0},   {0, -1, 0, 0, 0},
-                                 {0, 0, 0, 3, 0},   {0, 0, 0, 0, NAN}};
+                                 {0, 0, 0, 3, 0},   {0, 0, 0, 0, NAN},
+                                 {-999, 0, 0, 0, 0}};
   for (const auto& each : wrong) {
     if (raw_predict(each, y) != 1) return 4;
     if (raw_anomaly_score(each, y) != -1) return 5;
@@ -445,14 +446,16 @@ TEST(CFileTest, RawValues_OfATable_AreEncodedToTheBitsOfTraining) {
              "-2,\"Dr\"\"eam\",4,,5\n0.1,Biscoe,1.3,female,-7.5\n");
   WriteWhole(folder / "new.csv",
              "a,island,b,sex,c*/\n7,Biscoe,2,female,3\n"
-             "0.3,Torgersen,,,5\n-1,\"Dr\"\"eam\",-0.7,male,9\n");
-  const std::vector<float> raws = {7,   0, 2,  1, 3,     0.3f, 2, NAN,
-                                   NAN, 5, -1, 1, -0.7f, 2,    9};
+             "0.3,Torgersen,,,5\n-1,\"Dr\"\"eam\",-0.7,male,9\n"
+             "1,Biscoe,-999,female,2\n");
+  const std::vector<float> raws = {7,  0, 2,     1, 3, 0.3f, 2, NAN,  NAN, 5,
+                                   -1, 1, -0.7f, 2, 9, 1,    0, -999, 1,   2};
   CsvOptions training;
   training.has_label = false;
   training.categorical = {{"island", true, true}, {"sex", false, false}};
   training.missing_by_column["b"].kind = CsvOptions::Missing::kMean;
   training.missing_by_column["sex"].kind = CsvOptions::Missing::kConstant;
+  training.na_values = {"-999", "?"};
   const Dataset train = CsvDataset(folder / "train.csv", training);
   ASSERT_TRUE(train.source() != nullptr) << train.status().message();
   DataDescription data = Described(Scale(0.3f, -0.4215f));
@@ -469,11 +472,12 @@ TEST(CFileTest, RawValues_OfATable_AreEncodedToTheBitsOfTraining) {
   LoaderOptions unlabelled;
   unlabelled.targets = unlabelled.training = false;
   ASSERT_OK(model.OpenLoader(
-      CsvDataset(folder / "new.csv", more).Map(data.scale).Batch(3), unlabelled,
+      CsvDataset(folder / "new.csv", more).Map(data.scale).Batch(4), unlabelled,
       &loader));
   Batch batch;
   ASSERT_TRUE(loader->Next(&batch).ok());
-  const std::vector<float> encoded(batch.x, batch.x + 21);
+  constexpr size_t kValues = 28;
+  const std::vector<float> encoded(batch.x, batch.x + kValues);
   loader.reset();
 
   WriteWhole(folder / "main.cc", kTableMain);
@@ -489,7 +493,7 @@ TEST(CFileTest, RawValues_OfATable_AreEncodedToTheBitsOfTraining) {
     ASSERT_TRUE(Compile(folder, {"raw"}));
     ASSERT_EQ(ExitCodeOf(folder), 0);
     const std::string out = ReadWhole(folder / "out");
-    const size_t bytes = 21 * sizeof(float);
+    const size_t bytes = kValues * sizeof(float);
     ASSERT_GT(out.size(), bytes);
     EXPECT_EQ(out.substr(bytes),
               "a,island,b,sex,c*/,Biscoe,Dr\"eam,,female,male,");
