@@ -161,6 +161,9 @@ Status FindAxes(const WeightsFile& file, const Model& model,
                 TorchWeight* weight) {
   if (EndsWith(role, "kernel")) {
     const Shape kernel = weight->shape;
+    if (!file.is_onnx() && weight->tensor != nullptr) {
+      RINGLET_RETURN_IF_ERROR(images.CheckNotReshaped(node));
+    }
     RINGLET_RETURN_IF_ERROR(
         FindKernel(model, images, node, role, kernel, weight));
   } else if (role != "bias") {

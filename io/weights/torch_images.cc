@@ -39,7 +39,30 @@ void TorchImages::Look(int node, bool weighted) {
     if (flattens) LookAtFlatten(node, &output);
     if (row.elementwise || joins) LookAtMerge(node, &output);
   }
+  LookAtRows(node, &output);
   outputs_.push_back(output);
+}
+
+// Activations and normalizations keep the order. A Reshape to images matters if
+// a layer of images takes them.
+void TorchImages::LookAtRows(int node, Output* output) {
+  const LayerClass& row = ClassOf(model_.layer(node));
+  const Shape& shape = model_.output_shape(node);
+  if (row.kind == Layer::Kind::kDense && shape.rank() == 1) {
+    output->rows_of = node;
+    return;
+  }
+  for (const int input : model_.inputs(node)) {
+    const int rows = outputs_[static_cast<size_t>(input)].rows_of;
+    const bool becomes_row =
+        shape.rank() == 1 && model_.output_shape(input).rank() > 1;
+    if (rows < 0 || becomes_row) continue;
+    if (row.axes > 0) reshaped_.insert(rows);
+    const bool has_one_order =
+        shape.rank() > 1 &&
+        (shape.back() == 1 || shape.elements() == shape.back());
+    if (row.axes == 0 && !has_one_order) output->rows_of = rows;
+  }
 }
 
 Shape TorchImages::Image(int node) const {
@@ -83,6 +106,14 @@ void TorchImages::LookAtMerge(int node, Output* output) const {
     output->unclear = before.unclear;
     first = false;
   }
+}
+
+Status TorchImages::CheckNotReshaped(int node) const {
+  if (reshaped_.count(node) == 0) return Status();
+  return InvalidArgument(
+      "layer '%s': its outputs are reshaped to images, which PyTorch may have "
+      "with the channels first; convert these weights to Keras's layout",
+      model_.layer(node).name.c_str());
 }
 
 Status TorchImages::Flattened(int node, Shape* image) const {

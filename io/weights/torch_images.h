@@ -4,6 +4,7 @@
 #ifndef RINGLET_IO_WEIGHTS_TORCH_IMAGES_H_
 #define RINGLET_IO_WEIGHTS_TORCH_IMAGES_H_
 
+#include <set>
 #include <vector>
 
 #include "ringlet/model.h"
@@ -23,12 +24,19 @@ class TorchImages {
   // kInvalidArgument if the shape cannot be known.
   Status Flattened(int node, Shape* image) const;
 
+  // kInvalidArgument if a Reshape makes images of the outputs of `node`, a
+  // Dense: PyTorch may have their channels first.
+  Status CheckNotReshaped(int node) const;
+
  private:
   struct Output {
     bool line = false;  // (steps, channels)
     int permuted = -1;  // the Permute since the last layer with weights
     Shape flattened;
     int unclear = -1;  // the node that leaves no order
+    // The Dense that computed this row, or the row that became this image; -1:
+    // none.
+    int rows_of = -1;
     bool operator==(const Output& other) const {
       return flattened == other.flattened && unclear == other.unclear;
     }
@@ -37,9 +45,11 @@ class TorchImages {
   void Look(int node, bool weighted);
   void LookAtFlatten(int node, Output* output) const;
   void LookAtMerge(int node, Output* output) const;
+  void LookAtRows(int node, Output* output);
 
   const Model& model_;
   std::vector<Output> outputs_;  // by node
+  std::set<int> reshaped_;       // Dense layers, to images
 };
 
 }  // namespace ringlet

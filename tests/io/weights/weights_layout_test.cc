@@ -463,6 +463,29 @@ TEST_F(TorchTest, ModulesByName_PrefixThatIsAModelsName_IsOfItAlone) {
   EXPECT_EQ(model.weights()[6], before[6]);
 }
 
+// PyTorch's view has (channels, height, width) of the same outputs.
+TEST_F(TorchTest, Load_OutputsReshapedToImages_AreRefused) {
+  const std::string path =
+      Arrays(folder_, {{"fc.weight", {12, 5}}, {"fc.bias", {12}}});
+  const auto load = [&](const Shape& shape, const Layer& behind) {
+    auto model = Compiled({Input({5}), Dense(12).Name("fc"), ReLU(),
+                           Reshape(shape), Dropout(0.5f), behind});
+    LoadWeightsOptions options = Torch();
+    options.by_name = true;
+    return LoadWeights(model.get(), path, options);
+  };
+  for (const Layer& behind : {Conv2D(2, 1), UpSampling2D(2)}) {
+    const Status status = load({2, 2, 3}, behind);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_TRUE(Contains(status, "layer 'fc': its outputs are reshaped"));
+    EXPECT_OK(load({3, 4, 1}, behind));
+    EXPECT_OK(load({1, 1, 12}, behind));
+  }
+  EXPECT_FALSE(load({4, 3}, Conv1D(2, 1)).ok());
+  EXPECT_OK(load({4, 3}, Softmax()));
+  EXPECT_OK(load({2, 2, 3}, Flatten()));
+}
+
 // The other weights lie behind the slope in memory.
 TEST_F(TorchTest, Load_OneSlopeOfAFlattenedImage_LeavesTheOtherWeights) {
   auto model = Compiled({Input({2, 2, 3}), Flatten(), PReLU({1}).Name("act"),
