@@ -242,15 +242,16 @@ class OnnxWeightFinder {
                  shape.ToString().c_str());
   }
 
-  // True if it has a number for each output of the product: (C), also with
-  // axes of 1 before it and, behind a convolution, one for each of its axes.
+  // True if it has a number for each output of the product: (C), behind a
+  // convolution with an axis of 1 for each of its axes. Axes of 1 may be before
+  // it.
   static bool IsBias(const Value& part, const Module& module) {
     const Shape& kernel = module.kernel;
     if (kernel.rank() == 0 || !part.tensor->unread.empty()) return true;
     const Shape shape = Permuted(part.tensor->shape, part.axes);
     const int behind = std::max(kernel.rank() - 2, 0);  // axes of positions
-    const int axis = shape.rank() == 1 ? 0 : shape.rank() - 1 - behind;
-    return axis >= 0 && shape.rank() > 0 && shape[axis] == kernel[0] &&
+    const int axis = shape.rank() - 1 - behind;
+    return axis >= 0 && shape[axis] == kernel[0] &&
            shape.elements() == kernel[0];
   }
 

@@ -418,13 +418,13 @@ TEST(OnnxTensorsTest, Load_SumBehindAProduct_IsItsBias) {
   };
   std::vector<float> expected(12, 2);
   expected.insert(expected.end(), {1, 2, 3});
-  for (const Ints& dims : {Ints{3}, Ints{3, 1, 1}, Ints{1, 3, 1, 1}}) {
+  for (const Ints& dims : {Ints{3, 1, 1}, Ints{1, 3, 1, 1}}) {
     ASSERT_EQ(LoadBytes(convolution(dims), AConvolution(), &weights), "");
     EXPECT_EQ(weights, expected);
   }
   // Other sums are no bias: of one number, of each pixel, or along a row.
-  for (const Ints& dims : {Ints{}, Ints{1}, Ints{3, 4, 4}, Ints{1, 1, 3},
-                           Ints{3, 1}, Ints{1, 1, 1, 3}}) {
+  for (const Ints& dims : {Ints{}, Ints{1}, Ints{3}, Ints{3, 4, 4},
+                           Ints{1, 1, 3}, Ints{3, 1}, Ints{1, 1, 1, 3}}) {
     ExpectHas(LoadBytes(convolution(dims), AConvolution(), &weights),
               "missing in the file 'c/bias'");
     EXPECT_EQ(LoadBytes(convolution(dims), AConvolution(false), &weights), "");
