@@ -9,9 +9,11 @@
 #include <set>
 #include <string>
 
+#include "../../core/base/check.h"
 #include "../../core/base/json.h"
 #include "../../core/base/state_names.h"
 #include "../../core/base/text.h"
+#include "keras_order.h"
 
 namespace ringlet {
 namespace {
@@ -55,42 +57,49 @@ bool AreUnnamed(const WeightsFile& file) {
 
 constexpr size_t kNormalizationArrays = 3;  // mean, variance, count
 
-// The Normalizations of a model, each with the number of weights before it.
-std::map<std::string, size_t> NormalizationsOf(const Model& model) {
-  std::map<std::string, int> nodes;
+// The arrays of model.get_weights(): those of variables, and the arrays of
+// Normalizations between them.
+struct ArrayOrder {
+  std::vector<size_t> variables;
+  // By name, the number of the first array.
+  std::map<std::string, size_t> normalizations;
+};
+
+ArrayOrder ArrayOrderOf(const Model& model) {
+  std::set<std::string> normalizations;
   for (int node = 0; node < model.num_nodes(); ++node) {
-    nodes.emplace(model.layer(node).name, node);
-  }
-  std::map<std::string, size_t> before;
-  for (const auto& [name, node] : nodes) {
     if (model.layer(node).kind != Layer::Kind::kNormalization) continue;
-    size_t weights = 0;
-    for (const Variable& v : model.variables()) {
-      weights += nodes[v.path.substr(0, v.path.rfind('/'))] < node;
-    }
-    before[name] = weights;
+    normalizations.insert(model.layer(node).name);
   }
-  return before;
+  std::map<std::string, std::vector<size_t>> variables;  // of a layer
+  for (size_t v = 0; v < model.variables().size(); ++v) {
+    const std::string& path = model.variables()[v].path;
+    variables[path.substr(0, path.rfind('/'))].push_back(v);
+  }
+  ArrayOrder order;
+  for (const std::string& layer : LayersInKerasOrder(model)) {
+    if (normalizations.count(layer) > 0) {
+      const size_t before = order.normalizations.size();
+      order.normalizations[layer] =
+          order.variables.size() + kNormalizationArrays * before;
+    }
+    const std::vector<size_t>& own = variables[layer];
+    order.variables.insert(order.variables.end(), own.begin(), own.end());
+  }
+  RINGLET_CHECK(order.variables.size() == model.variables().size());
+  return order;
 }
 
 // The number of the first array of each Normalization in a file of arrays of
 // model.get_weights(). Empty if these are weights only.
 std::map<std::string, size_t> ArraysOfNormalizations(const WeightsFile& file,
-                                                     const Model& model) {
-  std::map<std::string, size_t> before = NormalizationsOf(model), arrays;
-  if (!AreUnnamed(file) ||
-      file.tensors().size() !=
-          model.variables().size() + kNormalizationArrays * before.size()) {
-    return arrays;
-  }
-  for (const auto& [name, weights] : before) {
-    size_t first = weights;
-    for (const auto& other : before) {
-      if (other.second < weights) first += kNormalizationArrays;
-    }
-    arrays[name] = first;
-  }
-  return arrays;
+                                                     const Model& model,
+                                                     const ArrayOrder& order) {
+  const bool has = AreUnnamed(file) &&
+                   file.tensors().size() ==
+                       model.variables().size() +
+                           kNormalizationArrays * order.normalizations.size();
+  return has ? order.normalizations : std::map<std::string, size_t>();
 }
 
 bool IsOptimizers(const std::string& name) {
@@ -134,9 +143,10 @@ class KerasWeightFinder {
 
   Status TakeInOrder() {
     const size_t arrays = file_.tensors().size();
-    const auto others = ArraysOfNormalizations(file_, model_);
+    const ArrayOrder order = ArrayOrderOf(model_);
+    const auto others = ArraysOfNormalizations(file_, model_, order);
     if (!others.empty()) {
-      TakeAround(others);
+      TakeAround(order.variables, others);
       return Status();
     }
     if (arrays != variables_.size() && !parts_) {
@@ -149,21 +159,22 @@ class KerasWeightFinder {
           variables_.empty() ? "dense/kernel" : variables_[0].path.c_str());
     }
     for (size_t v = 0; v < std::min(arrays, variables_.size()); ++v) {
-      found_[v] = FindArray(file_, v);
+      found_[order.variables[v]] = FindArray(file_, v);
     }
     return Status();
   }
 
   // The arrays in order without those of Normalizations.
-  void TakeAround(const std::map<std::string, size_t>& others) {
+  void TakeAround(const std::vector<size_t>& variables,
+                  const std::map<std::string, size_t>& others) {
     std::set<size_t> taken;
     for (const auto& [name, first] : others) {
       for (size_t i = 0; i < kNormalizationArrays; ++i) taken.insert(first + i);
     }
     size_t array = 0;
-    for (const StoredTensor*& found : found_) {
+    for (const size_t v : variables) {
       while (taken.count(array) > 0) ++array;
-      found = FindArray(file_, array++);
+      found_[v] = FindArray(file_, array++);
     }
   }
 
@@ -297,8 +308,9 @@ std::vector<StoredNormalization> FindNormalizations(const WeightsFile& file,
                                                     const Model& model) {
   std::vector<StoredNormalization> all;
   if (file.is_ringlets()) return all;
-  const auto arrays = ArraysOfNormalizations(file, model);
-  for (const auto& [name, weights] : NormalizationsOf(model)) {
+  const ArrayOrder order = ArrayOrderOf(model);
+  const auto arrays = ArraysOfNormalizations(file, model, order);
+  for (const auto& [name, first] : order.normalizations) {
     StoredNormalization stored = {name, FindByPath(file, name + "/mean"),
                                   FindByPath(file, name + "/variance"),
                                   FindByPath(file, name + "/count")};

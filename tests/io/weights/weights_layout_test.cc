@@ -573,6 +573,62 @@ TEST(NpzWeightsTest, Load_ArraysWithoutNames_FollowTheOrderOfTheLayers) {
   }
 }
 
+// Keras sorts the layers of a functional model by their depth, in whatever
+// order they were made. A shared layer has the depth of its deepest call.
+TEST(NpzWeightsTest, Load_ArraysWithoutNames_FollowTheDepthOfTheLayers) {
+  TempFolder folder;
+  const auto load = [&](Functional* model,
+                        const std::vector<Shape>& shapes) {
+    model->Compile(SGD(0.1f), MeanSquaredError());
+    ASSERT_OK(model->status());
+    std::vector<std::pair<std::string, Shape>> arrays;
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      arrays.emplace_back("arr_" + std::to_string(i), shapes[i]);
+    }
+    ASSERT_OK(LoadWeights(model, Arrays(folder, arrays)));
+  };
+  const auto dense = [](int64_t units) { return Dense(units).UseBias(false); };
+  Functional branches;
+  {
+    const auto x = branches.Add(Input({3}));
+    const auto shallow = branches.Add(dense(2), {x});
+    const auto deep = branches.Add(dense(4), {x});
+    branches.Add(Add(), {shallow, branches.Add(dense(2), {deep})});
+  }
+  load(&branches, {{3, 4}, {3, 2}, {4, 2}});
+  Functional shared;
+  {
+    const auto x = shared.Add(Input({3}));
+    const auto before = shared.Add(dense(3), {x});
+    const auto shallow = shared.Add(Dense(3), {before});
+    const auto deep = shared.CallAgain(shallow, {x});
+    const auto behind = shared.Add(dense(5), {deep});
+    shared.Add(Add(), {shared.Add(dense(3), {behind}), shallow});
+  }
+  load(&shared, {{3, 3}, {3}, {3, 5}, {3, 3}, {5, 3}});
+}
+
+// Mean, variance and count of each, and no weights between them.
+TEST(NpzWeightsTest, Load_ArraysOfTwoNormalizations_GoToEach) {
+  TempFolder folder;
+  Functional model;
+  const auto x = model.Add(Input({2})), y = model.Add(Input({3}));
+  const auto of_x = model.Add(Normalization(), {x});
+  const auto of_y = model.Add(Normalization(), {y});
+  model.Add(Dense(1), {model.Add(Concatenate(), {of_x, of_y})});
+  model.Compile(SGD(0.1f), MeanSquaredError());
+  ASSERT_OK(LoadWeights(&model, Arrays(folder, {{"arr_0", {2}},
+                                                {"arr_1", {2}},
+                                                {"arr_2", {}},
+                                                {"arr_3", {3}},
+                                                {"arr_4", {3}},
+                                                {"arr_5", {}},
+                                                {"arr_6", {5, 1}},
+                                                {"arr_7", {1}}})));
+  EXPECT_EQ(model.layer(2).means, (std::vector<float>{0, 1}));
+  EXPECT_EQ(model.layer(3).variances, (std::vector<float>{0, 1, 2}));
+}
+
 // --- parts of a model ---
 
 using Names = std::vector<std::string>;
