@@ -10,6 +10,7 @@
 #include "../../core/base/state_names.h"
 #include "../../core/base/text.h"
 #include "../../core/model/fingerprint.h"
+#include "../weights/normalizations.h"
 #include "ringlet/model.h"
 #include "ringlet/status.h"
 #include "run_description.h"
@@ -19,7 +20,7 @@ namespace {
 
 constexpr char kLayersKey[] = "layers", kLossesKey[] = "losses",
                kDataLineKey[] = "data", kReplicasKey[] = "replicas",
-               kWorldKey[] = "world", kSeedKey[] = "seed",
+               kWorldKey[] = "world", kRunSeedKey[] = "seed",
                kOptimizerKey[] = "optimizer",
                kOptimizerFieldsKey[] = "optimizer_fields",
                kEpochKey[] = "epoch", kStepKey[] = "step",
@@ -111,7 +112,7 @@ Metadata DescribeModelAndData(const FitState& fit) {
   Metadata run = {
       {kEpochKey, std::to_string(fit.epoch)},
       {kStepKey, std::to_string(fit.step)},
-      {kSeedKey, std::to_string(fit.model->seed())},
+      {kRunSeedKey, std::to_string(fit.model->seed())},
       {kWorldKey, std::to_string(fit.model->collective()->size())},
       {kReplicasKey, std::to_string(fit.model->num_replicas())},
       {kOptimizerKey, ChecksumOf(optimizer)},
@@ -143,7 +144,7 @@ Status CheckOptimizer(const Metadata& saved, const Model& model) {
 }
 
 Status CheckSeed(const Metadata& saved, const Model& model) {
-  const auto seed = saved.find(kSeedKey);
+  const auto seed = saved.find(kRunSeedKey);
   const std::string here = std::to_string(model.seed());
   if (seed == saved.end() || seed->second == here) return Status();
   return InvalidArgument(
@@ -158,6 +159,8 @@ Metadata RunMetadata(FitState* fit) {
   Metadata run = DescribeModelAndData(*fit);
   const std::string callbacks = CallbacksText(fit);
   if (!callbacks.empty()) run[kCallbacksKey] = callbacks;
+  const std::string normalizations = NormalizationsToJson(*fit->model);
+  if (!normalizations.empty()) run[kNormalizationsKey] = normalizations;
   return run;
 }
 
@@ -179,7 +182,7 @@ bool IsSameRun(const Metadata& saved, const FitState& fit) {
   };
   if (saved.count(kLocalKey) != here.count(kLocalKey)) return false;
   if (here.count(kLocalKey) > 0 && !same(kLocalKey)) return false;
-  for (const char* key : {kSeedKey, kReplicasKey, kLayersKey, kLossesKey,
+  for (const char* key : {kRunSeedKey, kReplicasKey, kLayersKey, kLossesKey,
                           kDataLineKey, kOptimizerKey}) {
     if (!same(key)) return false;
   }

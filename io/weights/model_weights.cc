@@ -6,6 +6,7 @@
 #include <cfloat>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <set>
 #include <type_traits>
 
@@ -14,6 +15,7 @@
 #include "../readers/element_types.h"
 #include "keras_layout.h"
 #include "model_metadata.h"
+#include "normalizations.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/status.h"
 #include "torch_layout.h"
@@ -258,7 +260,23 @@ Status ReadWeights(const WeightsFile& file, const std::vector<Match>& matches,
   return Status();
 }
 
-Status ReadNormalizations(const WeightsFile& file, Model* model) {
+void Warn(const LoadWeightsOptions& options, const std::string& message) {
+  if (options.warn) {
+    options.warn(message);
+  } else {
+    Notice("warning: %s", message.c_str());
+  }
+}
+
+Status ReadNormalizations(const WeightsFile& file,
+                          const LoadWeightsOptions& options, Model* model) {
+  if (file.is_ringlets()) {
+    std::function<void(const std::string&)> skip;
+    if (options.skip_mismatch) {
+      skip = [&options](const std::string& what) { Warn(options, what); };
+    }
+    return SetNormalizations(file.metadata(), file.path(), skip, model);
+  }
   for (const StoredNormalization& stored : FindNormalizations(file, *model)) {
     std::vector<float> mean, variance;
     RINGLET_RETURN_IF_ERROR(ReadFloats(file, *stored.mean, &mean));
@@ -268,14 +286,6 @@ Status ReadNormalizations(const WeightsFile& file, Model* model) {
             .Annotate("%s", file.path().c_str()));
   }
   return Status();
-}
-
-void Warn(const LoadWeightsOptions& options, const std::string& message) {
-  if (options.warn) {
-    options.warn(message);
-  } else {
-    Notice("warning: %s", message.c_str());
-  }
 }
 
 // Warns of each skipped weight, of at most kMax of a kind, and of their
@@ -324,7 +334,10 @@ std::string NonFiniteWeightsWarning(const std::string& path,
 Status SaveWeights(Model* model, const std::string& path,
                    const SaveOptions& options) {
   RINGLET_RETURN_IF_ERROR(CheckCompiled(model).Annotate("%s", path.c_str()));
-  return SaveCheckpoint(path, {model->weights_state()}, {}, options);
+  Metadata metadata;
+  const std::string normalizations = NormalizationsToJson(*model);
+  if (!normalizations.empty()) metadata[kNormalizationsKey] = normalizations;
+  return SaveCheckpoint(path, {model->weights_state()}, metadata, options);
 }
 
 Status LoadWeights(Model* model, const std::string& path,
@@ -342,7 +355,7 @@ Status LoadWeights(Model* model, const std::string& path,
   RINGLET_RETURN_IF_ERROR(CheckReport(file, options, fitting.empty(), *report));
   if (file.verifiable()) RINGLET_RETURN_IF_ERROR(file.Verify());
   RINGLET_RETURN_IF_ERROR(CheckFloats(file, fitting));
-  RINGLET_RETURN_IF_ERROR(ReadNormalizations(file, model));
+  RINGLET_RETURN_IF_ERROR(ReadNormalizations(file, options, model));
   RINGLET_RETURN_IF_ERROR(ReadWeights(file, fitting, model->weights(), report));
   report->verified = file.verifiable();
   if (!report->verified) {

@@ -29,7 +29,6 @@
 #include "io/files/file_kind.h"
 #include "io/keras/compile_arguments.h"
 #include "io/readers/array_path.h"
-#include "io/weights/model_metadata.h"
 #include "io/weights/safetensors.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/files.h"
@@ -192,41 +191,6 @@ FileSystem* CommandFileSystem() {
   return disk;
 }
 
-namespace {
-
-// A Normalization that adapts has the mean and variance that the weights were
-// trained with.
-Status NormalizeAsWeights(const InitFlags& init, FileSystem* files,
-                          Model* model) {
-  SafetensorsReader file;  // other formats have no configuration
-  if (model->CheckAdapted().ok() || !file.Open(files, init.path).ok()) {
-    return Status();
-  }
-  const auto json = file.metadata().find(kModelKey);
-  if (json == file.metadata().end() || !IsRinglets(file.metadata())) {
-    return Status();
-  }
-  std::unique_ptr<Model> trained;
-  RINGLET_RETURN_IF_ERROR(ModelFromJson(json->second, &trained));
-  for (int i = 0; i < trained->num_nodes(); ++i) {
-    const Layer& from = trained->layer(i);
-    for (int k = 0; k < model->num_nodes(); ++k) {
-      const Layer& to = model->layer(k);
-      if (to.kind != Layer::Kind::kNormalization || !to.means.empty() ||
-          from.kind != to.kind || from.name != to.name || from.means.empty()) {
-        continue;
-      }
-      const std::string name = to.name;
-      RINGLET_RETURN_IF_ERROR(
-          model->SetNormalization(name, from.means, from.variances)
-              .Annotate("--init %s", file.path().c_str()));
-    }
-  }
-  return Status();
-}
-
-}  // namespace
-
 Status MakeModel(RunConfig* config, const InitFlags& init,
                  Collective* collective, int replicas) {
   RINGLET_RETURN_IF_ERROR(CheckLayout(init));
@@ -267,7 +231,7 @@ Status MakeModel(RunConfig* config, const InitFlags& init,
         "RUN.json with \"compile\"",
         config->saved_model.c_str());
   }
-  return init.path.empty() ? Status() : NormalizeAsWeights(init, disk, model);
+  return Status();
 }
 
 Status CopyDescriptionOfInitFile(const InitFlags& init, Model* model) {

@@ -577,8 +577,7 @@ TEST(NpzWeightsTest, Load_ArraysWithoutNames_FollowTheOrderOfTheLayers) {
 // order they were made. A shared layer has the depth of its deepest call.
 TEST(NpzWeightsTest, Load_ArraysWithoutNames_FollowTheDepthOfTheLayers) {
   TempFolder folder;
-  const auto load = [&](Functional* model,
-                        const std::vector<Shape>& shapes) {
+  const auto load = [&](Functional* model, const std::vector<Shape>& shapes) {
     model->Compile(SGD(0.1f), MeanSquaredError());
     ASSERT_OK(model->status());
     std::vector<std::pair<std::string, Shape>> arrays;
@@ -627,6 +626,53 @@ TEST(NpzWeightsTest, Load_ArraysOfTwoNormalizations_GoToEach) {
                                                 {"arr_7", {1}}})));
   EXPECT_EQ(model.layer(2).means, (std::vector<float>{0, 1}));
   EXPECT_EQ(model.layer(3).variances, (std::vector<float>{0, 1, 2}));
+}
+
+// As in Keras, the mean and variance belong to the weights.
+TEST(NormalizationTest, Load_OwnWeights_HaveTheirStatistics) {
+  using Floats = std::vector<float>;
+  TempFolder folder;
+  const std::string file = folder / "w.safetensors";
+  const Layer initial = Normalization({0}, {1}).Name("norm");
+  auto trained = Compiled({Input({2}), Rescaling(1), initial, Dense(1)});
+  ASSERT_OK(trained->SetNormalization("norm", {1, 2}, {3, 4}));
+  ASSERT_OK(SaveWeights(trained.get(), file));
+  const auto means = [&](const Layer& layer) {
+    auto model = Compiled({Input({2}), Rescaling(1), layer, Dense(1)});
+    EXPECT_OK(LoadWeights(model.get(), file));
+    return model->layer(2).means;
+  };
+  EXPECT_EQ(means(initial), Floats({1, 2}));
+  EXPECT_EQ(means(Normalization().Name("norm")), Floats({1, 2}));
+  EXPECT_EQ(means(Normalization({5}, {6}).Name("norm")), Floats({5}));
+  EXPECT_EQ(means(Normalization().Name("other")), Floats());
+  auto within = Compiled(
+      {Input({2}), Sequential({Input({2}), initial, Dense(1).Name("dense")})
+                       .AsLayer()
+                       .Name("body")});
+  ASSERT_OK(LoadWeights(within.get(), file));
+  EXPECT_EQ(within->layer(1).means, Floats({1, 2}));
+}
+
+TEST(NormalizationTest, Load_StatisticsOfOtherChannels_AreSkippedIfAsked) {
+  TempFolder folder;
+  const std::string file = folder / "w.safetensors";
+  const auto make = [](int64_t width) {
+    return Compiled({Input({width}), Normalization().Name("norm"),
+                     Dense(4).Name("a"), Dense(1).Name("b")});
+  };
+  auto trained = make(2);
+  ASSERT_OK(trained->SetNormalization("norm", {1, 2}, {3, 4}));
+  ASSERT_OK(SaveWeights(trained.get(), file));
+  auto wider = make(3);
+  EXPECT_FALSE(LoadWeights(wider.get(), file).ok());
+  LoadWeightsOptions options;
+  options.skip_mismatch = true;
+  std::string warnings;
+  options.warn = [&](const std::string& text) { warnings += text + "\n"; };
+  ASSERT_OK(LoadWeights(wider.get(), file, options));
+  EXPECT_TRUE(Contains(warnings, "layer 'norm': mean has 2 values"));
+  EXPECT_TRUE(wider->layer(1).means.empty());
 }
 
 // --- parts of a model ---

@@ -1,0 +1,128 @@
+#include "normalizations.h"
+
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "../../core/base/json.h"
+#include "../../core/base/text.h"
+#include "../keras/field_reader.h"
+#include "../keras/number_list_json.h"
+#include "model_metadata.h"
+
+namespace ringlet {
+namespace {
+
+struct Statistics {
+  std::vector<float> mean, variance;
+};
+// A header of a file has 1 MiB, which must hold the tensors' names too.
+constexpr size_t kMaxNormalizationsBytes = 512 << 10;
+
+using ByLayer = std::map<std::string, Statistics>;
+
+ByLayer StatisticsOf(const Model& model) {
+  ByLayer all;
+  for (int node = 0; node < model.num_nodes(); ++node) {
+    const Layer& layer = model.layer(node);
+    if (layer.kind != Layer::Kind::kNormalization || layer.means.empty()) {
+      continue;
+    }
+    all[layer.name] = {layer.means, layer.variances};
+  }
+  return all;
+}
+
+Status ReadStatistics(const std::string& text, ByLayer* all) {
+  Json json;
+  RINGLET_RETURN_IF_ERROR(
+      Json::Parse(text, kNormalizationsKey, &json, /*max_depth=*/4));
+  for (Json layer = json.first(); layer; layer = layer.next()) {
+    Statistics& statistics = (*all)[layer.key()];
+    FieldReader fields(layer, layer.key());
+    fields.Require("mean");
+    fields.Require("variance");
+    ReadNumbers("mean", kAnyNumber, &fields, &statistics.mean);
+    ReadNumbers("variance", kNotNegative, &fields, &statistics.variance);
+    RINGLET_RETURN_IF_ERROR(fields.Finish());
+  }
+  return Status();
+}
+
+// The statistics under the layer's name. Or the only ones with more or fewer
+// names of outer models, as for weights.
+const Statistics* Find(const ByLayer& all, const std::string& layer) {
+  const auto exact = all.find(layer);
+  if (exact != all.end()) return &exact->second;
+  const Statistics* found = nullptr;
+  for (const auto& [name, statistics] : all) {
+    if (!EndsWith(name, "/" + layer) && !EndsWith(layer, "/" + name)) continue;
+    if (found != nullptr) return nullptr;
+    found = &statistics;
+  }
+  return found;
+}
+
+// True for the values of Keras's layer that has not adapted, too.
+bool TakesStatistics(const Layer& layer) {
+  const bool initial = layer.means == std::vector<float>{0} &&
+                       layer.variances == std::vector<float>{1};
+  return layer.kind == Layer::Kind::kNormalization && (layer.adapt || initial);
+}
+
+Status ReadMetadata(const Metadata& metadata, ByLayer* all) {
+  const auto own = metadata.find(kNormalizationsKey);
+  if (own != metadata.end()) return ReadStatistics(own->second, all);
+  const auto json = metadata.find(kModelKey);
+  if (json == metadata.end()) return Status();
+  std::unique_ptr<Model> trained;
+  RINGLET_RETURN_IF_ERROR(ModelFromJson(json->second, &trained));
+  *all = StatisticsOf(*trained);
+  return Status();
+}
+
+}  // namespace
+
+std::string NormalizationsToJson(const Model& model) {
+  const ByLayer all = StatisticsOf(model);
+  if (all.empty()) return "";
+  JsonWriter w;
+  w.BeginObject();
+  for (const auto& [layer, statistics] : all) {
+    w.Key(layer).BeginObject().Key("mean");
+    WriteNumbers(&w, statistics.mean);
+    w.Key("variance");
+    WriteNumbers(&w, statistics.variance);
+    w.EndObject();
+  }
+  const std::string text = w.EndObject().text();
+  return text.size() <= kMaxNormalizationsBytes ? text : "";
+}
+
+Status SetNormalizations(const Metadata& metadata, const std::string& path,
+                         const std::function<void(const std::string&)>& skip,
+                         Model* model) {
+  std::vector<std::string> layers;
+  for (int node = 0; node < model->num_nodes(); ++node) {
+    const Layer& layer = model->layer(node);
+    if (TakesStatistics(layer)) layers.push_back(layer.name);
+  }
+  if (layers.empty()) return Status();
+  ByLayer all;
+  RINGLET_RETURN_IF_ERROR(
+      ReadMetadata(metadata, &all).Annotate("%s", path.c_str()));
+  for (const std::string& layer : layers) {
+    const Statistics* const statistics = Find(all, layer);
+    if (statistics == nullptr) continue;
+    const Status set =
+        model->SetNormalization(layer, statistics->mean, statistics->variance)
+            .Annotate("%s", path.c_str());
+    if (set.ok()) continue;
+    if (!skip) return set;
+    skip(std::string("skipped: ") + set.message());
+  }
+  return Status();
+}
+
+}  // namespace ringlet

@@ -1,0 +1,32 @@
+// The mean and variance of Normalizations beside weights in ringlet's files:
+// they belong to the weights, and are no tensors.
+
+#ifndef RINGLET_IO_WEIGHTS_NORMALIZATIONS_H_
+#define RINGLET_IO_WEIGHTS_NORMALIZATIONS_H_
+
+#include <functional>
+#include <string>
+
+#include "ringlet/checkpoint.h"
+#include "ringlet/model.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+constexpr char kNormalizationsKey[] = "normalizations";  // of the metadata
+
+// As JSON, by the layers' names; "" if the model has none, or too many for a
+// file's header.
+std::string NormalizationsToJson(const Model& model);
+
+// Gives the model's Normalizations the statistics that the metadata of a file
+// of weights, a backup or a model have. A layer keeps a mean and variance of
+// its configuration. `skip`, if not null, is called with a message for a layer
+// that they do not fit, in place of an error.
+Status SetNormalizations(const Metadata& metadata, const std::string& path,
+                         const std::function<void(const std::string&)>& skip,
+                         Model* model);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_WEIGHTS_NORMALIZATIONS_H_
