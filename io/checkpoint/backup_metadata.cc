@@ -153,6 +153,18 @@ Status CheckSeed(const Metadata& saved, const Model& model) {
       Printable(seed->second).c_str(), here.c_str());
 }
 
+// The saved weights are trained for inputs that these statistics have made.
+Status CheckNormalizations(const Metadata& saved, const Model& model) {
+  const auto there = saved.find(kNormalizationsKey);
+  if (there == saved.end() || there->second == NormalizationsToJson(model)) {
+    return Status();
+  }
+  return InvalidArgument(
+      "was saved by a run whose Normalization layers have another mean or "
+      "variance; give the run the data and the --init that it began with, or "
+      "begin with the weights of the backup: --init");
+}
+
 }  // namespace
 
 Metadata RunMetadata(FitState* fit) {
@@ -186,7 +198,7 @@ bool IsSameRun(const Metadata& saved, const FitState& fit) {
                           kDataLineKey, kOptimizerKey}) {
     if (!same(key)) return false;
   }
-  return true;
+  return CheckNormalizations(saved, *fit.model).ok();
 }
 
 bool IsOfAnotherOptimizer(const Metadata& saved, const Model& model) {
@@ -202,6 +214,8 @@ Status CheckRun(FileSystem* files, const std::string& path, const FitState& fit,
     RINGLET_RETURN_IF_ERROR(
         CheckLayers(layers->second, *fit.model).Annotate("%s", path.c_str()));
   }
+  RINGLET_RETURN_IF_ERROR(CheckNormalizations(file.metadata(), *fit.model)
+                              .Annotate("%s", path.c_str()));
   if (!allowed.optimizer) {
     RINGLET_RETURN_IF_ERROR(CheckOptimizer(file.metadata(), *fit.model)
                                 .Annotate("%s", path.c_str()));

@@ -508,6 +508,32 @@ TEST(BackupTest, Resume_AnotherOptimizerOrSeed_IsRefusedUnlessAskedFor) {
   }
 }
 
+// A Normalization that adapts has those of the run's data.
+TEST(BackupTest, Resume_OtherStatisticsOfNormalization_IsRefused) {
+  const auto normalized = [](const Layer& first) {
+    auto model = std::make_unique<Sequential>(
+        std::initializer_list<Layer>{Input({2}), first, Dense(3)});
+    model->Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits), {});
+    return model;
+  };
+  const Layer one = Normalization({0, 1}, {1, 1}).Name("norm"),
+              another = Normalization({0, 2}, {1, 1}).Name("norm"),
+              adapts = Normalization().Name("norm");
+  const struct {
+    Layer before, after;
+    bool fits;
+  } cases[] = {{one, one, true}, {one, another, false}, {adapts, adapts, true}};
+  for (const auto& run : cases) {
+    TempFolder folder;
+    const Resumed died = FitOn(folder.path(), 15, normalized(run.before), {});
+    ASSERT_FALSE(died.status.ok());
+    const Resumed resumed = FitOn(folder.path(), 0, normalized(run.after), {});
+    EXPECT_EQ(resumed.status.ok(), run.fits) << resumed.status.message();
+    if (run.fits) continue;
+    EXPECT_TRUE(Contains(resumed.status.message(), "another mean or variance"));
+  }
+}
+
 // A callback has set the rate in the run that saved the backup.
 TEST(BackupTest, Resume_AnotherOptimizer_ItsOwnRateHolds) {
   class SetsRate final : public Callback {
