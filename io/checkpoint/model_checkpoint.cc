@@ -266,6 +266,14 @@ class ModelCheckpointCallback final : public Callback {
           "is the format that is written. Received: filepath=%s",
           filepath_.c_str());
     }
+    const bool has_brace = filepath_.find("{{") != std::string::npos ||
+                           filepath_.find("}}") != std::string::npos;
+    if (options_.max_to_keep > 0 && has_brace) {
+      return InvalidArgument(
+          "With max_to_keep the filepath has no braces but those of its "
+          "fields. Received: filepath=%s",
+          filepath_.c_str());
+    }
     return CheckPathFormat(filepath_);
   }
 

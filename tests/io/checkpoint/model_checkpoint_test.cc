@@ -329,6 +329,10 @@ TEST(ModelCheckpointTest, Fit_WrongArguments_IsRefused) {
     options.max_to_keep = most;
     EXPECT_TRUE(Contains(message("d/m", options), "max_to_keep must be"));
   }
+  options.max_to_keep = 1;
+  for (const char* path : {"a}}b/{epoch}", "c/{epoch}{{", "{{d/e"}) {
+    EXPECT_TRUE(Contains(message(path, options), "no braces but those of"));
+  }
   options.max_to_keep = 0;
   EXPECT_TRUE(
       Contains(message("d/{epoch:q}.safetensors", options), "{epoch:q}"));
