@@ -107,7 +107,8 @@ class Source {
   // The names of an example's values in the file, in order: the columns of a
   // table. Empty if they have none.
   virtual std::vector<std::string> ValueNames() const { return {}; }
-  // The name of the label's column; "": none.
+  // The name of the label's column or, if the columns of a table are not found
+  // by name, its number from 0, -1 for the last. "": none.
   virtual std::string LabelName() const { return ""; }
   // How the columns of a table became the values.
   virtual TableEncoding Encoding() const { return {}; }
@@ -160,7 +161,7 @@ struct DataDescription {
   Scale scale;
   std::vector<std::string> columns;  // Source::ValueNames
   std::vector<std::string> classes;  // Source::ClassNames
-  std::string label;                 // Source::LabelName
+  std::string label;                 // Source::LabelName; "": unknown
   TableEncoding encoding;            // Source::Encoding
 };
 

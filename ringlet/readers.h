@@ -113,9 +113,10 @@ struct CsvOptions {
   // and rows without it have none.
   int64_t values = 0;
   // The label's column: by name (needs a header), or if that is empty by number
-  // from 0. A negative number counts from the end.
+  // from 0. A negative number counts from the end. Without both it is that of
+  // the training data, or else the last.
   std::string label_name;
-  int label_column = -1;
+  std::optional<int> label_column;
   // The column of the examples' weights (Dataset::SampleWeight), by name or
   // number; it is not part of x. Without both there are no weights.
   std::string weight_name;
@@ -124,7 +125,7 @@ struct CsvOptions {
   // has these columns in this order; others are ignored. Unless the label is
   // given, it is the column `training_label`, or the only other column.
   std::vector<std::string> training_columns;
-  std::string training_label;
+  std::string training_label;  // Source::LabelName
   // If not empty and labels are names: each is one of these names, and its
   // number is its index here.
   std::vector<std::string> classes;

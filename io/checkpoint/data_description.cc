@@ -153,6 +153,11 @@ bool CanBeSaved(const std::vector<std::string>& names) {
   return bytes <= kMaxBytes;
 }
 
+bool CanBeSaved(const std::string& label) {
+  return label.size() <= kMaxLabelBytes &&
+         CanBeSaved(std::vector<std::string>{label});
+}
+
 std::string ToJson(const DataDescription& description) {
   JsonWriter json;
   json.BeginObject();
@@ -163,8 +168,7 @@ std::string ToJson(const DataDescription& description) {
   }
   WriteNames("columns", description.columns, &json);
   WriteNames("classes", description.classes, &json);
-  if (CanBeSaved({description.label}) &&
-      description.label.size() <= kMaxLabelBytes) {
+  if (CanBeSaved(description.label)) {
     json.Key("label").String(description.label);
   }
   WriteEncoding(description.encoding, &json);

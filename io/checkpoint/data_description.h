@@ -18,6 +18,8 @@ namespace ringlet {
 // False if a model file cannot have these names: they are no UTF-8, have a NUL,
 // or take more than 128 KiB.
 bool CanBeSaved(const std::vector<std::string>& names);
+// Of the label's name, which may take 4 KiB.
+bool CanBeSaved(const std::string& label);
 
 // Leaves out names that cannot be saved, and a scale that is not finite.
 std::string ToJson(const DataDescription& description);

@@ -62,14 +62,7 @@ Status CsvColumns::Begin(const Fields& first, int64_t line) {
         FindGiven(first, "sample_weight", options_.weight_name,
                   options_.weight_column.value_or(-1), &weight_));
   }
-  if (has_label_) {
-    const int64_t trained = trained_label();
-    RINGLET_RETURN_IF_ERROR(FindGiven(first, "the label", options_.label_name,
-                                      label_is_given() || trained < 0
-                                          ? options_.label_column
-                                          : static_cast<int>(trained),
-                                      &label_));
-  }
+  if (has_label_) RINGLET_RETURN_IF_ERROR(FindLabel(first));
   // HoldsNames needs the places of columns without names.
   PlaceByNumbers();
   RINGLET_RETURN_IF_ERROR(CheckNotAmbiguous(first));
@@ -97,10 +90,36 @@ void CsvColumns::PlaceByNumbers() {
   }
 }
 
-// The number of the label in training data without names; -1: unknown.
-int64_t CsvColumns::trained_label() const {
-  if (!options_.training_columns.empty()) return -1;
-  return std::max<int64_t>(ColumnNumber(options_.training_label, count_), -1);
+// The label's name in training data, if the names of the columns are not known;
+// "": it is found by number too, or unknown.
+std::string CsvColumns::TrainedLabelName() const {
+  int64_t number = 0;
+  const bool is_name = options_.training_columns.empty() &&
+                       !ParseInt(options_.training_label, &number);
+  return is_name ? options_.training_label : "";
+}
+
+// True if the label of training data without names is a column of this file,
+// and none of the values.
+bool CsvColumns::HasTrainedLabel() const {
+  const int64_t label = ColumnNumber(options_.training_label, count_);
+  const std::vector<std::string> taken = TakenKeys();
+  return label >= 0 &&
+         std::none_of(taken.begin(), taken.end(), [&](const std::string& key) {
+           return ColumnNumber(key, count_) == label;
+         });
+}
+
+// The label that is given, or else that of the training data, or else the last
+// column. PlaceTrainedOn finds it by name.
+Status CsvColumns::FindLabel(const Fields& first) {
+  std::string name = options_.label_name;
+  int64_t number = options_.label_column.value_or(-1);
+  if (!label_is_given() && options_.training_columns.empty()) {
+    name = TrainedLabelName();
+    if (!ParseInt(options_.training_label, &number)) number = -1;
+  }
+  return FindGiven(first, "the label", name, number, &label_);
 }
 
 // The columns of x by the options or, without names, by the training data.
@@ -116,7 +135,8 @@ std::vector<std::string> CsvColumns::TakenKeys() const {
 
 std::vector<int64_t> CsvColumns::taken() const {
   std::vector<int64_t> columns;
-  if (named() || (options_.drop.empty() && TakenKeys().empty())) return columns;
+  const bool by_name = !value_names_.empty();
+  if (by_name || (options_.drop.empty() && TakenKeys().empty())) return columns;
   columns.resize(static_cast<size_t>(num_values_));
   for (size_t i = 0; i < count_; ++i) {
     if (value_indices_[i] < 0) continue;
@@ -127,14 +147,14 @@ std::vector<int64_t> CsvColumns::taken() const {
 
 // A column by its name or, if that is empty, by its number.
 Status CsvColumns::FindGiven(const Fields& first, const char* what,
-                             const std::string& name, int number,
+                             const std::string& name, int64_t number,
                              int64_t* column) const {
   const int64_t n = static_cast<int64_t>(count_);
   if (name.empty()) {
     *column = number < 0 ? number + n : number;
     if (*column >= 0 && *column < n) return Status();
-    return InvalidArgument("%s: %s is column %d of %zu columns", path_.c_str(),
-                           what, number, count_);
+    return InvalidArgument("%s: %s is column %" PRId64 " of %zu columns",
+                           path_.c_str(), what, number, count_);
   }
   const auto found = std::find(first.begin(), first.end(), name);
   if (!options_.header.value_or(true) || found == first.end()) {
@@ -142,7 +162,17 @@ Status CsvColumns::FindGiven(const Fields& first, const char* what,
                            path_.c_str(), first_line_, name.c_str(), what);
   }
   *column = found - first.begin();
-  return Status();
+  if (std::find(found + 1, first.end(), name) == first.end()) return Status();
+  return SeveralError(name, what);
+}
+
+Status CsvColumns::SeveralError(const std::string& name,
+                                const char* what) const {
+  return InvalidArgument("%s: line %" PRId64
+                         ": several columns are named '%s'; give the number "
+                         "of that for %s",
+                         path_.c_str(), first_line_, BeginningOf(name).c_str(),
+                         what);
 }
 
 Status CsvColumns::Find(const char* key, const std::string& column,
@@ -190,7 +220,7 @@ Status CsvColumns::CheckWeight() const {
 Status CsvColumns::DecideHasLabel(bool unnamed) {
   if (options_.values == 0) return Status();
   if (options_.training_columns.empty() && !TakenKeys().empty()) {
-    has_label_ = label_is_given() || trained_label() >= 0;
+    has_label_ = label_is_given() || HasTrainedLabel();
     return Status();
   }
   const std::set<std::string> dropped(options_.drop.begin(),
@@ -225,23 +255,33 @@ Status CsvColumns::Place(const Fields* names) {
   } else {
     RINGLET_RETURN_IF_ERROR(PlaceCounted());
   }
-  label_text_.clear();
-  if (named() && label_ >= 0) {
-    label_text_ = names_[static_cast<size_t>(label_)];
-  } else if (label_ >= 0 && label_ + 1 < static_cast<int64_t>(count_)) {
-    label_text_ = std::to_string(label_);
-  }
-  // Columns of the same name cannot be found by name later.
-  const std::set<std::string> different(value_names_.begin(),
-                                        value_names_.end());
-  if (different.size() < value_names_.size()) {
+  if (HasSameNames()) {
     Notice(
         "note: %s: two columns have the same name, so that the model finds "
         "its columns by their order",
         path_.c_str());
     value_names_.clear();
   }
+  const bool by_name = !value_names_.empty();
+  const bool last = label_ + 1 == static_cast<int64_t>(count_);
+  label_text_ = label_ < 0 ? ""
+                : by_name  ? names_[static_cast<size_t>(label_)]
+                : last     ? "-1"
+                           : std::to_string(label_);
   return Status();
+}
+
+// True if a value's or the label's name is that of another column too, so that
+// these cannot be found by name later.
+bool CsvColumns::HasSameNames() const {
+  if (!options_.training_columns.empty()) return false;  // found by name here
+  const std::multiset<std::string_view> all(names_.begin(), names_.end());
+  for (size_t i = 0; i < names_.size(); ++i) {
+    if ((value_indices_[i] >= 0 || IsLabel(i)) && all.count(names_[i]) > 1) {
+      return true;
+    }
+  }
+  return false;
 }
 
 // All columns but the label, the weight and those to drop.
@@ -359,6 +399,9 @@ Status CsvColumns::ChooseLabel(const std::vector<int64_t>& others) {
     const bool usual =
         names_[static_cast<size_t>(i)] == options_.training_label;
     const bool only = options_.training_label.empty() && others.size() == 1;
+    if (usual && label_ >= 0) {
+      return SeveralError(options_.training_label, "the label");
+    }
     if (usual || only) label_ = i;
   }
   if (label_ >= 0) return Status();
@@ -411,8 +454,10 @@ bool CsvColumns::NamesAColumn() const {
     int64_t number = 0;
     return !ParseInt(column, &number);
   };
-  if (!options_.label_name.empty() || !options_.weight_name.empty())
+  if (!options_.label_name.empty() || !options_.weight_name.empty() ||
+      (has_label_ && !label_is_given() && !TrainedLabelName().empty())) {
     return true;
+  }
   if (std::any_of(options_.take.begin(), options_.take.end(), is_name) ||
       std::any_of(options_.drop.begin(), options_.drop.end(), is_name)) {
     return true;

@@ -40,9 +40,9 @@ class CsvColumns {
   // The column's index among the values; -1 if it is not a value.
   int64_t value_index(size_t column) const { return value_indices_[column]; }
   int64_t num_values() const { return num_values_; }
-  // Empty without names, or if two are the same.
+  // Empty without names, or if two columns have the same.
   const std::vector<std::string>& value_names() const { return value_names_; }
-  // Without names its number, unless it is the last column.
+  // See Source::LabelName.
   const std::string& label_name() const { return label_text_; }
   // See TableEncoding::taken.
   std::vector<int64_t> taken() const;
@@ -62,13 +62,17 @@ class CsvColumns {
     return !options_.weight_name.empty() || options_.weight_column;
   }
   bool label_is_given() const {
-    return !options_.label_name.empty() || options_.label_column != -1;
+    return !options_.label_name.empty() || options_.label_column;
   }
   Status FindGiven(const Fields& first, const char* what,
-                   const std::string& name, int number, int64_t* column) const;
+                   const std::string& name, int64_t number,
+                   int64_t* column) const;
+  Status SeveralError(const std::string& name, const char* what) const;
+  Status FindLabel(const Fields& first);
   Status CheckWeight() const;
   Status DecideHasLabel(bool unnamed);
   Status Place(const Fields* names);
+  bool HasSameNames() const;
   Status PlaceCounted();
   Status PlaceTaken();
   Status PlaceTrainedOn();
@@ -79,7 +83,8 @@ class CsvColumns {
   bool IsText(size_t column) const;
   void PlaceByNumbers();
   std::vector<std::string> TakenKeys() const;
-  int64_t trained_label() const;
+  bool HasTrainedLabel() const;
+  std::string TrainedLabelName() const;
   bool MayHaveRule() const;
   Status CheckNotAmbiguous(const Fields& first) const;
   bool NamesAColumn() const;

@@ -51,6 +51,7 @@ Status TableEncoder::Begin() {
 
 Status TableEncoder::BeginKnown() {
   encoding_ = *options_.encoding;
+  encoding_.taken = columns_.taken();  // these columns may be given
   for (const auto& [index, column] : encoding_.columns) {
     if (index < 0 || static_cast<size_t>(index) >= rules_.size()) {
       return InvalidArgument(

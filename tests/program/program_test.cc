@@ -912,6 +912,48 @@ TEST_F(ProgramTest, Csv_LabelInFrontWithoutAHeader_IsFoundAgain) {
   }
 }
 
+// The label of the last training counts, and a label that is given.
+TEST_F(ProgramTest, Csv_LabelAtAnotherPlaceInFurtherTraining_IsFoundAgain) {
+  WriteWhole(folder_ / "d.csv", "90,1,2,3\n91,2,3,5\n92,3,5,8\n93,5,8,13\n");
+  const auto train = [&](const std::string& model, const std::string& label,
+                         const std::string& to) {
+    WriteWhole(folder_ / "run.json", R"({"model": )" + model + R"(,
+      "data": {"train": {"csv": "d.csv", "header": false, "label": )" +
+                                         label + R"(}},
+      "fit": {"batch_size": 4, "seed": 4}})");
+    ASSERT_EQ(Run({"train", "run.json", "--save", to}), 0) << err_;
+  };
+  const auto loss = [&](Strings more) {
+    Strings line = {"evaluate", more[0],       "--csv",
+                    "d.csv",    "--no-header", "--json"};
+    line.insert(line.end(), more.begin() + 1, more.end());
+    EXPECT_EQ(Run(line), 0) << err_;
+    return out_;
+  };
+  train(R"({"class_name": "Sequential", "config": {"layers": [
+    {"class_name": "InputLayer", "config": {"batch_shape": [null, 3]}},
+    {"class_name": "Dense", "config": {"units": 1}}]}},
+    "compile": {"optimizer": {"class_name": "SGD",
+                              "config": {"learning_rate": 1e-9}},
+                "loss": "mean_squared_error"})",
+        "0", "front");
+  EXPECT_EQ(loss({"front"}), loss({"front", "--label", "0"}));
+  EXPECT_NE(loss({"front"}), loss({"front", "--label", "-1"}));
+  EXPECT_EQ(loss({"front", "--label", "3"}), loss({"front", "--label", "-1"}));
+  for (const char* last : {"3", "-1"}) {
+    SCOPED_TRACE(last);
+    train("\"front\"", last, "last");
+    EXPECT_EQ(loss({"last"}), loss({"last", "--label", "3"}));
+    EXPECT_NE(loss({"last"}), loss({"last", "--label", "0"}));
+  }
+  train("\"last\"", "1", "second");
+  EXPECT_EQ(loss({"second"}), loss({"second", "--label", "1"}));
+  for (const char* name : {"-", "1-2", "99999999999"}) {
+    ExpectError({"evaluate", "last", "--csv", "d.csv", "--label", name}, 2,
+                {std::string("no column named '") + name + "'"});
+  }
+}
+
 // --- help ---
 
 TEST_F(ProgramTest, Help_EveryCommand_IsThere) {

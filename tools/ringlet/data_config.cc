@@ -152,7 +152,7 @@ void ReadCsv(FieldReader* fields, const std::string& folder, DataConfig* data) {
   CsvOptions* const table = &data->table;
   ReadPath(fields, "csv", folder, &data->csv);
   ReadDialect(fields, table);
-  int64_t column = table->label_column;
+  int64_t column = -1;
   const Json label =
       fields->Take("label",
                    "a column's name, or its number from " +

@@ -70,6 +70,13 @@ std::optional<DataDescription> DescribeData(const DataConfig& data,
   description.encoding = source.Encoding();
   NoteIfNotSaved(source.name(), "columns", description.columns);
   NoteIfNotSaved(source.name(), "classes", description.classes);
+  if (!CanBeSaved(description.label)) {
+    Notice(
+        "note: %s: the model does not keep the name of the label, which is not "
+        "UTF-8 or takes more than 4 KiB; later give its number (--label, or "
+        "\"label\" in RUN.json)",
+        source.name().c_str());
+  }
   if (before == nullptr) return description;
   if (description.columns.empty()) {
     // Without names the label is a number.

@@ -225,7 +225,7 @@ Status Init(const std::string& path, const std::string& label,
   const Dataset dataset = CsvDataset(path, draft.options());
   RINGLET_RETURN_IF_ERROR(dataset.Batch(1).status());
   const Source& source = *dataset.source();
-  const size_t column = static_cast<size_t>(draft.options().label_column);
+  const size_t column = static_cast<size_t>(*draft.options().label_column);
   const std::string json =
       RunJson(draft.Fields(), source.x().shape.elements(),
               ClassesOf(source, table.columns[column]),

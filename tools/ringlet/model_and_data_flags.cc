@@ -5,6 +5,7 @@
 #include "model_and_data_flags.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cinttypes>
 #include <cstdio>
 #include <utility>
@@ -72,6 +73,18 @@ Status Character(const char* flag, const std::string& text,
   }
   *value = text == "\\t" ? '\t' : text[0];
   return Status();
+}
+
+// A column's number, or else its name.
+void ReadLabel(const std::string& text, CsvOptions* table) {
+  int number = 0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, number);
+  if (parsed.ec == std::errc() && parsed.ptr == end) {
+    table->label_column = number;
+  } else {
+    table->label_name = text;
+  }
 }
 
 bool IsRun(const std::string& path) { return EndsWith(path, ".json"); }
@@ -165,13 +178,7 @@ Status ModelAndDataFlags::Choose(const std::string& model_path,
     RINGLET_RETURN_IF_ERROR(
         Character("--decimal", decimal_, *data, &data->table.decimal));
     data->scale = GivenByFlags();
-    data->table.label_name = label_;
-    if (!label_.empty() &&
-        label_.find_first_not_of("-0123456789") == std::string::npos) {
-      data->table.label_name.clear();
-      data->table.label_column =
-          static_cast<int>(std::strtol(label_.c_str(), nullptr, 10));
-    }
+    ReadLabel(label_, &data->table);
     return Status();
   }
   const std::string run = RunOf(model_path);

@@ -374,6 +374,41 @@ TEST(CsvTableTest, Columns_TakenWithoutNames_AreTakenInOtherDataToo) {
   options.take = {"2", "0"};
   const CsvOptions known = TrainedOn("1,2,3\n4,5,6\n", options);
   EXPECT_EQ(ValuesOf("7,8,9\n", known), (Floats{9, 7}));
+  // Two columns of one name are found by their order too.
+  const CsvOptions same = TrainedOn("a,a,b\n1,2,3\n4,5,6\n", [&] {
+    CsvOptions all = options;
+    all.take = {"2", "1", "0"};
+    return all;
+  }());
+  EXPECT_EQ(ValuesOf("a,a,b\n7,8,9\n", same), (Floats{9, 8, 7}));
+}
+
+// As a model that is trained further on columns at other places.
+TEST(CsvTableTest, Columns_OtherThanInTraining_AreThoseOfTheEncoding) {
+  CsvOptions options = Unlabelled();
+  options.drop = {"0"};
+  CsvOptions known = TrainedOn("1,2,3\n4,5,6\n", options);
+  EXPECT_EQ(known.encoding->taken, (std::vector<int64_t>{1, 2}));
+  const auto taken = [&] {
+    return Open("7,8,9\n", known).source()->Encoding().taken;
+  };
+  EXPECT_EQ(taken(), (std::vector<int64_t>{1, 2}));
+  known.drop = {"2"};
+  EXPECT_EQ(taken(), (std::vector<int64_t>{0, 1}));
+  known.drop.clear();
+  known.take = {"2", "0"};
+  EXPECT_EQ(taken(), (std::vector<int64_t>{2, 0}));
+}
+
+TEST(CsvTableTest, Columns_TakenWithTheLastAsLabel_NeedNoLabel) {
+  CsvOptions options;
+  options.take = {"2", "0"};
+  CsvOptions known = TrainedOn("1,2,3,0\n4,5,6,1\n", options);
+  known.has_label = known.for_prediction = true;
+  known.values = 2;
+  known.training_label = "-1";
+  EXPECT_EQ(ValuesOf("7,8,9\n", known), (Floats{9, 7}));
+  EXPECT_EQ(ValuesOf("7,8,9,1\n", known), (Floats{9, 7}));
 }
 
 TEST(CsvTableTest, Key_NameAndNumberOfTwoColumns_IsRefused) {

@@ -444,6 +444,86 @@ TEST(CsvTest, ValueNames_UniqueNames_AreThoseOfTheHeader) {
   EXPECT_TRUE(names_of("1,2,7\n").empty());
 }
 
+// Options by which a model finds its columns in other data.
+CsvOptions FoundAgain(const Source& trained_on, CsvOptions given) {
+  CsvOptions options;
+  options.header = given.header;
+  options.training_columns = trained_on.ValueNames();
+  options.training_label = trained_on.LabelName();
+  if (!trained_on.Encoding().empty()) options.encoding = trained_on.Encoding();
+  return options;
+}
+
+TEST(CsvTest, Label_AnyPlaceAndHeader_IsFoundAgain) {
+  const DataFiles files;
+  const std::string rows = "1,2,3,4\n5,6,7,8\n9,1,2,3\n";
+  for (const char* header : {"", "a,b,c,d\n", "a,a,c,d\n", "a,b,b,a\n"}) {
+    const std::string path = files.Write("a.csv", header + rows);
+    for (int label = -4; label < 4; ++label) {
+      for (const char* drop : {"", "0", "2"}) {
+        SCOPED_TRACE(std::string(header) + std::to_string(label) + drop);
+        CsvOptions options;
+        options.header = header[0] != '\0';
+        options.label_column = label;
+        if (drop[0] != '\0') options.drop = {drop};
+        if (drop[0] == std::to_string((label + 4) % 4)[0]) continue;
+        const Dataset d = CsvDataset(path, options);
+        ASSERT_OK(d.Batch(1).status());
+        const Table table = ReadFileTable(path, options);
+        CsvOptions again = FoundAgain(*d.source(), options);
+        EXPECT_TRUE(ReadFileTable(path, again) == table);
+        if (again.training_columns.empty()) again.drop = options.drop;
+        EXPECT_TRUE(ReadFileTable(path, again) == table);
+      }
+    }
+  }
+}
+
+TEST(CsvTest, LabelName_WithoutNames_IsItsNumber) {
+  const auto name_of = [](const std::string& text, const CsvOptions& options) {
+    const DataFiles files;
+    const Dataset d = CsvDataset(files.Write("a.csv", text), options);
+    EXPECT_OK(d.Batch(1).status());
+    return d.source()->LabelName();
+  };
+  EXPECT_EQ(name_of("1,2,7\n", {}), "-1");
+  EXPECT_EQ(name_of("1,2,7\n", ByNumber(2)), "-1");
+  EXPECT_EQ(name_of("1,2,7\n", ByNumber(-2)), "1");
+  EXPECT_EQ(name_of("1,2,7\n", ByNumber(0)), "0");
+  EXPECT_EQ(name_of("y,a,a\n1,2,7\n", ByName("y")), "0");
+  EXPECT_EQ(name_of("a,a,y\n1,2,7\n", ByName("y")), "-1");
+  CsvOptions none;
+  none.has_label = false;
+  EXPECT_EQ(name_of("1,2,7\n", none), "");
+}
+
+TEST(CsvTest, TrainingLabel_OfColumnsWithoutNames_IsTakenUnlessGiven) {
+  CsvOptions options;
+  const Table first = {{2, 7, 4, 8}, {1, 3}}, last = {{1, 2, 3, 4}, {7, 8}};
+  const std::string rows = "1,2,7\n3,4,8\n";
+  options.training_label = "0";
+  EXPECT_TRUE(Read(rows, options) == first);
+  for (const int given : {-1, 2}) {
+    options.label_column = given;
+    EXPECT_TRUE(Read(rows, options) == last);
+  }
+  options.label_column.reset();
+  for (const char* trained : {"-1", "2", ""}) {
+    options.training_label = trained;
+    EXPECT_TRUE(Read(rows, options) == last);
+  }
+  // A name; the model could not keep those of the columns.
+  options.training_label = "y";
+  EXPECT_TRUE(Read("y,a,a\n" + rows, options) == first);
+  ExpectRefused("a,b,c\n" + rows, options, Code::kInvalidArgument,
+                "no column named 'y' for the label");
+  ExpectRefused("y,b,y\n" + rows, options, Code::kInvalidArgument,
+                "several columns are named 'y'");
+  options.training_label = "3";
+  ExpectRefused(rows, options, Code::kInvalidArgument,
+                "the label is column 3 of 3 columns");
+}
+
 TEST(CsvTest, Classes_Given_NumberTheLabels) {
   CsvOptions options;
   options.classes = {"ape", "bat", "cow"};
