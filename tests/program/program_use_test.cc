@@ -522,6 +522,27 @@ TEST_F(AnomalyTest, Threshold_ImagesOnDisk_IsThatOfArrays) {
   EXPECT_EQ(out_, wanted);
 }
 
+// The split is of the data of RUN.json.
+TEST_F(AnomalyTest, ThresholdData_BesideAValidationSplit_IsUsedWhole) {
+  WriteWhole(
+      folder_ / "split.json",
+      Replaced(ReadWhole(folder_ / "run.json"), "\"offset\": 0.25}}",
+               "\"offset\": 0.25}}, \"fit\": {\"validation_split\": 0.2}"));
+  for (const char* part : {"train", "validation"}) {
+    for (const char* file : {"normal.npy", "other.npy"}) {
+      SCOPED_TRACE(std::string(part) + " " + file);
+      ASSERT_EQ(Run({"predict", "m", "--data", "split.json", "--part", part,
+                     "--anomaly", "--threshold-quantile", "0.9",
+                     "--threshold-data", file}),
+                0)
+          << err_;
+      EXPECT_EQ(Lines(out_).size(), part[0] == 't' ? 81u : 22u);
+      EXPECT_TRUE(Contains(
+          err_, file[0] == 'n' ? "of 101 examples" : "of 33 examples"));
+    }
+  }
+}
+
 TEST_F(AnomalyTest, Threshold_BetweenTwoScores_IsInterpolated) {
   std::vector<float> scores = Scores("other.npy", other_, true);
   std::sort(scores.begin(), scores.end());

@@ -307,7 +307,10 @@ Status ModelAndDataFlags::OpenNormal(const std::string& model_path,
         "--threshold-data: the data have several files; leave it out for "
         "data.train");
   }
-  if (!file.empty()) *path = file;
+  if (!file.empty()) {
+    *path = file;
+    choice.split = 0;  // all of it
+  }
   RINGLET_RETURN_IF_ERROR(CheckNotData("--out", out, data));
   if (const DataDescription* trained_on = model.data_description()) {
     MatchData(*trained_on, &data);
