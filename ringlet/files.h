@@ -24,6 +24,13 @@ class HeldLock {
   virtual ~HeldLock() = default;
 };
 
+// Tells a file from another one, and from itself before a write.
+struct FileVersion {
+  uint64_t device = 0, inode = 0;
+  int64_t bytes = 0;
+  int64_t written_ns = 0;  // the time of the last write, since 1970
+};
+
 // An open file. Its destructor closes it.
 class File {
  public:
@@ -54,6 +61,8 @@ class File {
   virtual int64_t Identity();
   // Fails for a pipe or a terminal, which has no size.
   virtual Status Size(int64_t* bytes) = 0;
+  // Fails as Size. The default has the size alone.
+  virtual Status Version(FileVersion* version);
   // Keeps the file's first `bytes`; the next write follows them. Only for files
   // of OpenLog.
   virtual Status Truncate(int64_t bytes) = 0;

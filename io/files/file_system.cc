@@ -27,6 +27,11 @@ Status File::Write(const void* data, size_t bytes) {
 
 int64_t File::Identity() { return 0; }
 
+Status File::Version(FileVersion* version) {
+  *version = FileVersion();
+  return Size(&version->bytes);
+}
+
 bool File::WaitWritable(int /*milliseconds*/) { return false; }
 
 Status File::Read(int64_t offset, void* data, size_t bytes) {

@@ -15,8 +15,8 @@
 #include <cstdlib>
 
 #include "../../core/base/byte_order.h"
+#include "file_version.h"
 #include "open_error.h"
-#include "ringlet/files.h"
 
 namespace ringlet {
 
@@ -24,14 +24,30 @@ namespace {
 
 // The last four bytes of a gzip file: the length of its last member's content,
 // modulo 2^32. 0 if they cannot be read.
-uint32_t LastLength(const std::string& path, int64_t file_bytes) {
+uint32_t LastLength(int file, int64_t file_bytes) {
   unsigned char b[4] = {};
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return 0;
   const ssize_t n = pread(file, b, 4, static_cast<off_t>(file_bytes - 4));
-  close(file);
   if (n != 4) return 0;
   return LoadLittle<uint32_t>(b);
+}
+
+// Opens a regular file, without waiting for the writer of a pipe.
+Status OpenRegular(const std::string& path, int* file, FileVersion* version) {
+  do {
+    *file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  } while (*file < 0 && errno == EINTR);
+  if (*file < 0) return OpenError(errno, path);
+  struct stat info;
+  Status regular;
+  if (fstat(*file, &info) != 0) {
+    regular = OpenError(errno, path);
+  } else if (!S_ISREG(info.st_mode)) {
+    regular = InvalidArgument("%s: not a regular file", path.c_str());
+  } else {
+    *version = VersionOf(info);
+  }
+  if (!regular.ok()) close(*file);
+  return regular;
 }
 
 }  // namespace
@@ -42,29 +58,24 @@ InputFile::~InputFile() {
 
 Status InputFile::Open(const std::string& path) {
   path_ = path;
-  struct stat info;
-  if (stat(path.c_str(), &info) != 0) {
-    return OpenError(errno, path);
-  }
-  if (!S_ISREG(info.st_mode)) {
-    return InvalidArgument("%s: not a regular file", path.c_str());
-  }
-  file_bytes_ = info.st_size;
-  errno = 0;
-  gzFile file = gzopen(path.c_str(), "rb");
+  int opened = -1;
+  RINGLET_RETURN_IF_ERROR(OpenRegular(path, &opened, &version_));
+  gzFile file = gzdopen(opened, "rb");
   if (file == nullptr) {
-    return OpenError(errno != 0 ? errno : ENOMEM, path);
+    close(opened);
+    return OpenError(ENOMEM, path);
   }
   file_ = file;
   gzbuffer(file, 64 << 10);
   compressed_ = gzdirect(file) == 0;
-  if (compressed_) last_length_ = LastLength(path, file_bytes_);
+  if (compressed_) last_length_ = LastLength(opened, version_.bytes);
   return Status();
 }
 
 int64_t InputFile::MostLeft() const {
   constexpr int64_t kDeflateLimit = 1032;
-  return (compressed_ ? file_bytes_ * kDeflateLimit : file_bytes_) - offset_;
+  const int64_t bytes = version_.bytes;
+  return (compressed_ ? bytes * kDeflateLimit : bytes) - offset_;
 }
 
 Status InputFile::ReadSome(void* data, size_t bytes, size_t* got) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "ringlet/files.h"
 #include "ringlet/status.h"
 
 namespace ringlet {
@@ -38,6 +39,7 @@ class InputFile {
   Status ExpectEnd();
 
   const std::string& path() const { return path_; }
+  const FileVersion& version() const { return version_; }  // as it was opened
   bool compressed() const { return compressed_; }
   int64_t offset() const { return offset_; }
   // An upper bound of the bytes that follow: the rest of a plain file, or 1032
@@ -50,7 +52,7 @@ class InputFile {
 
   std::string path_;
   void* file_ = nullptr;  // gzFile
-  int64_t file_bytes_ = 0;
+  FileVersion version_;
   uint32_t last_length_ = 0;  // of a compressed file's last member
   int64_t offset_ = 0;
   bool compressed_ = false;

@@ -24,6 +24,7 @@
 
 #include "../../core/base/fnv1a.h"
 #include "../../core/base/same_file.h"
+#include "file_version.h"
 #include "open_error.h"
 #include "path.h"
 #include "ringlet/files.h"
@@ -170,6 +171,14 @@ class PosixFile final : public File {
     if (fstat(fd_.get(), &info) != 0) return Failed(errno, "asking its size");
     if (!S_ISREG(info.st_mode)) return Failed(ESPIPE, "asking its size");
     *bytes = static_cast<int64_t>(info.st_size);
+    return Status();
+  }
+
+  Status Version(FileVersion* version) override {
+    struct stat info;
+    if (fstat(fd_.get(), &info) != 0) return Failed(errno, "asking its time");
+    if (!S_ISREG(info.st_mode)) return Failed(ESPIPE, "asking its time");
+    *version = VersionOf(info);
     return Status();
   }
 

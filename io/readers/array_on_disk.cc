@@ -4,6 +4,8 @@
 #include <cinttypes>
 #include <utility>
 
+#include "../files/file_version.h"
+
 namespace ringlet {
 
 Status RefuseCompressed(const std::string& path) {
@@ -13,8 +15,8 @@ Status RefuseCompressed(const std::string& path) {
       path.c_str());
 }
 
-Status ArrayOnDisk::Open(const std::string& path, int64_t offset,
-                         const NpyLayout& layout,
+Status ArrayOnDisk::Open(const std::string& path, const FileVersion& version,
+                         int64_t offset, const NpyLayout& layout,
                          std::shared_ptr<ArrayOnDisk>* array) {
   if (layout.fortran && layout.shape.rank() > 1) {
     return InvalidArgument(
@@ -25,6 +27,8 @@ Status ArrayOnDisk::Open(const std::string& path, int64_t offset,
   }
   auto opened = std::make_shared<ArrayOnDisk>();
   RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->Open(path, &opened->file_));
+  RINGLET_RETURN_IF_ERROR(CheckUnchanged(opened->file_.get(), version));
+  opened->version_ = version;
   opened->offset_ = offset;
   opened->layout_ = layout;
   opened->layout_.fortran = false;
@@ -48,7 +52,7 @@ Status ArrayOnDisk::Open(const InputFile& header, const NpyLayout& layout,
                       header.path().c_str(), header.offset(), header.MostLeft(),
                       bytes);
   }
-  return Open(header.path(), header.offset(), layout, array);
+  return Open(header.path(), header.version(), header.offset(), layout, array);
 }
 
 Status ArrayOnDisk::Read(const int64_t* index, int count, void* to) {
@@ -56,13 +60,15 @@ Status ArrayOnDisk::Read(const int64_t* index, int count, void* to) {
   const bool native = layout_.native();
   if (!native) stored_.resize(static_cast<size_t>(count) * per_example_);
   auto* const bytes = native ? static_cast<unsigned char*>(to) : stored_.data();
-  for (int i = 0, run; i < count; i += run) {
+  Status read;
+  for (int i = 0, run; i < count && read.ok(); i += run) {
     for (run = 1; i + run < count && index[i + run] == index[i] + run;) ++run;
-    RINGLET_RETURN_IF_ERROR(
-        file_->Read(offset_ + index[i] * static_cast<int64_t>(per_example_),
-                    bytes + static_cast<size_t>(i) * per_example_,
-                    static_cast<size_t>(run) * per_example_));
+    read = file_->Read(offset_ + index[i] * static_cast<int64_t>(per_example_),
+                       bytes + static_cast<size_t>(i) * per_example_,
+                       static_cast<size_t>(run) * per_example_);
   }
+  RINGLET_RETURN_IF_ERROR(CheckUnchanged(file_.get(), version_));
+  RINGLET_RETURN_IF_ERROR(read);
   if (native || count == 0) return Status();
   layout_.shape[0] = count;
   return DecodeNumbers(file_->path(), layout_, stored_.data(), to);

@@ -1,6 +1,6 @@
 // ArrayOnDisk: examples that stay in their file until they are read.
 //
-// They are read by pread, so a file that is cut while it is open gives an
+// They are read by pread, and a file that is changed while it is open gives an
 // error. They are converted as a whole array is.
 
 #ifndef RINGLET_IO_READERS_ARRAY_ON_DISK_H_
@@ -24,15 +24,16 @@ namespace ringlet {
 class ArrayOnDisk {
  public:
   // The elements begin at `offset` of the file. `layout` has an axis of
-  // examples, and elements that are numbers. kInvalidArgument for Fortran
-  // order.
-  static Status Open(const std::string& path, int64_t offset,
-                     const NpyLayout& layout,
+  // examples, and elements that are numbers. `version`: of the file as its
+  // header was read. kInvalidArgument for Fortran order.
+  static Status Open(const std::string& path, const FileVersion& version,
+                     int64_t offset, const NpyLayout& layout,
                      std::shared_ptr<ArrayOnDisk>* array);
   // The elements are the rest of `header`, which was read up to them.
   // kInvalidArgument for a compressed file.
   static Status Open(const InputFile& header, const NpyLayout& layout,
                      std::shared_ptr<ArrayOnDisk>* array);
+
 
   // Copies examples index[0..count) in order to `to`, in layout.dtype().
   // Several threads may call it.
@@ -41,6 +42,7 @@ class ArrayOnDisk {
  private:
   std::mutex mutex_;
   std::unique_ptr<File> file_;
+  FileVersion version_;
   int64_t offset_ = 0;
   NpyLayout layout_;                   // of the examples of a Read
   size_t per_example_ = 0;             // bytes in the file

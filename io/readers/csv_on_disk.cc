@@ -5,6 +5,8 @@
 #include <cinttypes>
 #include <utility>
 
+#include "../files/file_version.h"
+
 namespace ringlet {
 
 void CsvIndex::Add(int64_t begin) {
@@ -32,6 +34,7 @@ Status CsvOnDisk::Open(const std::string& path, const CsvOptions& options,
   }));
   std::unique_ptr<File> file;
   RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->Open(path, &file));
+  RINGLET_RETURN_IF_ERROR(CheckUnchanged(file.get(), reader->version()));
   *source = std::make_shared<CsvOnDisk>(std::move(reader), std::move(index),
                                         std::move(file));
   return Status();
@@ -63,16 +66,10 @@ Status CsvOnDisk::Load(size_t block) {
   if (block == loaded_) return Status();
   loaded_ = SIZE_MAX;
   const Status read = ReadRows(block);
-  if (read.ok()) loaded_ = block;
   // All records were right in the first pass.
-  if (read.code() != Code::kCorruption &&
-      read.code() != Code::kInvalidArgument) {
-    return read;
-  }
-  return Corruption("%s: offset %" PRId64
-                    ": other rows than at the start of the program; the file "
-                    "was changed or cut",
-                    reader_->path().c_str(), index_.Begin(block));
+  RINGLET_RETURN_IF_ERROR(CheckUnchanged(file_.get(), reader_->version()));
+  if (read.ok()) loaded_ = block;
+  return read;
 }
 
 Status CsvOnDisk::ReadRows(size_t block) {
@@ -95,7 +92,11 @@ Status CsvOnDisk::ReadRows(size_t block) {
   for (int64_t rows = 0; rows < index_.RowsOf(block);) {
     bool more = false, kept = false;
     RINGLET_RETURN_IF_ERROR(records.Next(&fields, &more));
-    if (!more) return Corruption("the file ends");
+    if (!more) {
+      return Corruption("%s: ends at offset %" PRId64
+                        ", and had more rows before; copy the file",
+                        reader_->path().c_str(), records.begin());
+    }
     RINGLET_RETURN_IF_ERROR(
         reader_->MakeRow(fields, records.line(), &row, &kept));
     if (!kept) continue;

@@ -29,6 +29,7 @@ CsvReader::CsvReader(const std::string& path, const CsvOptions& options)
 Status CsvReader::ReadAll(const std::function<void(const Row&)>& take) {
   InputFile file;
   RINGLET_RETURN_IF_ERROR(file.Open(path_));
+  version_ = file.version();
   if (file.compressed() && !options_.in_memory) return RefuseCompressed(path_);
   if (options_.decimal == options_.separator) {
     return InvalidArgument("%s: '%c' is the separator and the decimal point",

@@ -18,6 +18,7 @@
 #include "class_names.h"
 #include "csv_columns.h"
 #include "csv_records.h"
+#include "ringlet/files.h"
 #include "ringlet/readers.h"
 #include "ringlet/status.h"
 #include "table_encoder.h"
@@ -49,6 +50,8 @@ class CsvReader {
   void Renumber(float* cells, int32_t* labels) const;
   // The table without its rows.
   Table Describe() const;
+  // Of the file, before the pass.
+  const FileVersion& version() const { return version_; }
   int64_t rows() const { return rows_; }
   bool reads_label() const {
     return columns_.label() >= 0 && !options_.for_prediction;
@@ -68,6 +71,7 @@ class CsvReader {
 
   const std::string path_;
   const CsvOptions options_;
+  FileVersion version_;
   CsvDialect dialect_;
   CsvColumns columns_;
   TableEncoder encoder_;

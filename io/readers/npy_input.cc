@@ -97,7 +97,8 @@ Status NpyInput::OpenOnDisk(std::shared_ptr<ArrayOnDisk>* array) const {
   if (array_ == nullptr) return ArrayOnDisk::Open(file_, layout_, array);
   const int64_t offset = archive_.ElementsOffset(*array_);
   if (offset < 0) return RefuseCompressed(path_);
-  return ArrayOnDisk::Open(archive_.path(), offset, layout_, array);
+  return ArrayOnDisk::Open(archive_.path(), archive_.version(), offset, layout_,
+                           array);
 }
 
 Status NpyInput::ReadElements(NpyArray* array,

@@ -251,9 +251,10 @@ Status NpzReader::Open(FileSystem* files, const std::string& path) {
   std::unique_ptr<File> file;
   RINGLET_RETURN_IF_ERROR(files->Open(path, &file));
   file_ = std::move(file);
-  int64_t file_bytes = 0, begin = 0, bytes = 0, count = 0;
-  RINGLET_RETURN_IF_ERROR(file_->Size(&file_bytes));
-  RINGLET_RETURN_IF_ERROR(FindDirectory(file_bytes, &begin, &bytes, &count));
+  int64_t begin = 0, bytes = 0, count = 0;
+  RINGLET_RETURN_IF_ERROR(file_->Version(&version_));
+  RINGLET_RETURN_IF_ERROR(
+      FindDirectory(version_.bytes, &begin, &bytes, &count));
   std::vector<unsigned char> directory(static_cast<size_t>(bytes));
   RINGLET_RETURN_IF_ERROR(
       file_->Read(begin, directory.data(), directory.size()));

@@ -32,6 +32,7 @@ class NpzReader {
   Status Open(FileSystem* files, const std::string& path);
 
   const std::string& path() const { return path_; }
+  const FileVersion& version() const { return version_; }  // as it was opened
   // Names as in numpy.load, in the order of the directory. `offset` and `bytes`
   // are those of the stored entry. The crc is that of zip.
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
@@ -88,6 +89,7 @@ class NpzReader {
 
   std::string path_;
   std::shared_ptr<File> file_;
+  FileVersion version_;
   std::vector<StoredTensor> tensors_;
   std::vector<Entry> entries_;
   std::map<std::string, size_t> by_name_;

@@ -1,17 +1,24 @@
 // Data that stay in their files are compared with the same data in memory.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "../../support/data_files.h"
+#include "../../support/expect_ok.h"
+#include "io/files/file_version.h"
+#include "io/files/input_file.h"
 #include "io/readers/memory_sizes.h"
 #include "io/readers/npz.h"
 #include "ringlet/readers.h"
@@ -205,22 +212,111 @@ TEST(OnDiskTest, Open_FileThatCannotStayOnDisk_IsRefused) {
   EXPECT_TRUE(NpyDataset(x, labels, {}, OnDisk()).Batch(1).status().ok());
 }
 
-TEST(OnDiskTest, Read_FileCutWhileOpen_IsAnError) {
+// Gives the file the time of a write long ago, so that a later one has another.
+void MakeOld(const std::string& path) {
+  const timespec times[] = {{1000000000, 0}, {1000000000, 0}};
+  ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+}
+
+// Each reader of files that stay on disk, of 1000 examples.
+struct OpenOnDisk {
+  const char* name;
+  std::string bytes;
+  std::function<Dataset(const std::string&)> open;
+};
+
+std::vector<OpenOnDisk> ReadersOnDisk(const DataFiles& files) {
+  std::vector<float> x(3000);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+  NpzWriter writer;
+  EXPECT_OK(writer.Open(FileSystem::Posix(), files.Path("written.npz")));
+  EXPECT_OK(writer.Add("x", DType::kFloat32, {1000, 3}, x.data()));
+  EXPECT_OK(writer.Finish());
+  std::string rows;
+  for (int i = 0; i < 1000; ++i) rows += "1,2,3,4,5,6\n";
+  CsvOptions csv;
+  csv.header = csv.in_memory = false;
+  const auto npy = [](const std::string& path) {
+    return NpyDataset(path, OnDisk());
+  };
+  return {
+      {"a.npy", Npy("'<i2'", "(1000, 3)", Drawn(6000)), npy},
+      {"b.npy", Npy("'<f2'", "(1000, 3)", Drawn(6000)), npy},
+      {"c.npz", ReadWhole(files.Path("written.npz")), npy},
+      {"d.idx", Idx(0x0B, {1000, 3}, Drawn(6000)),
+       [](const std::string& path) { return IdxDataset(path, OnDisk()); }},
+      {"e.csv", rows,
+       [csv](const std::string& path) { return CsvDataset(path, csv); }},
+  };
+}
+
+// Rows of the same width in place of others would be other numbers.
+TEST(OnDiskTest, Read_FileChangedWhileOpen_IsAnError) {
   const DataFiles files;
-  const std::string elements = Drawn(10 * 3 * 2);
-  for (const char* type : {"'<i2'", "'<f2'"}) {
-    const std::string bytes = Npy(type, "(10, 3)", elements);
-    const std::string x = files.Write("x.npy", bytes);
-    const Dataset data = NpyDataset(x, OnDisk());
-    ASSERT_TRUE(data.Batch(1).status().ok());
-    ASSERT_EQ(truncate(x.c_str(), static_cast<off_t>(bytes.size() - 7)), 0);
-    double to[8];
-    const std::vector<int64_t> good = {7, 0}, bad = {7, 8, 9};
-    EXPECT_TRUE(data.source()->Read(good.data(), 2, to, nullptr).ok());
-    ExpectError(data.source()->Read(bad.data(), 2, to, nullptr),
-                Code::kCorruption, x,
-                "ends at offset " + std::to_string(bytes.size() - 7));
+  for (const OpenOnDisk& reader : ReadersOnDisk(files)) {
+    SCOPED_TRACE(reader.name);
+    const std::string& bytes = reader.bytes;
+    std::string other = bytes;
+    std::swap(other[bytes.size() - 2], other[bytes.size() / 2]);
+    const struct {
+      const char* says;
+      std::function<void(const std::string&)> change;
+    } changes[] = {
+        {"it was written to, though its size is the same",
+         [&](const std::string&) { files.Write(reader.name, other); }},
+        {"bytes and has",
+         [&](const std::string& path) {
+           const auto less = static_cast<off_t>(bytes.size() - 12);
+           ASSERT_EQ(truncate(path.c_str(), less), 0);
+         }},
+        {"bytes and has",
+         [&](const std::string&) { files.Write(reader.name, bytes + bytes); }},
+    };
+    for (const auto& [says, change] : changes) {
+      SCOPED_TRACE(says);
+      const std::string path = files.Write(reader.name, bytes);
+      MakeOld(path);
+      const Dataset data = reader.open(path);
+      ASSERT_OK(data.Batch(1).status());
+      std::vector<unsigned char> x(2 * data.source()->x().bytes()), y(16);
+      const auto read = [&](std::vector<int64_t> index) {
+        return data.source()->Read(index.data(), 2, x.data(), y.data());
+      };
+      EXPECT_OK(read({999, 0}));
+      change(path);
+      ExpectError(read({500, 999}), Code::kCorruption, path, says);
+      ExpectError(read({0, 999}), Code::kCorruption, path,
+                  "start again, and leave the file alone");
+    }
   }
+}
+
+// The open file stays as it is.
+TEST(OnDiskTest, Read_AnotherFileOfItsName_ReadsTheOpenOne) {
+  const DataFiles files;
+  for (const OpenOnDisk& reader : ReadersOnDisk(files)) {
+    SCOPED_TRACE(reader.name);
+    const std::string path = files.Write(reader.name, reader.bytes);
+    const Dataset data = reader.open(path);
+    ASSERT_OK(data.Batch(1).status());
+    const std::string before = Bytes(data.source().get(), {999, 0});
+    const std::string other = files.Write("other", "other");
+    ASSERT_EQ(rename(other.c_str(), path.c_str()), 0);
+    EXPECT_TRUE(Bytes(data.source().get(), {999, 0}) == before);
+  }
+}
+
+TEST(OnDiskTest, CheckUnchanged_AnotherFile_IsAnError) {
+  const DataFiles files;
+  const std::string path = files.Write("a.npy", Npy("'|u1'", "(1,)", "1"));
+  InputFile header;
+  ASSERT_OK(header.Open(path));
+  const std::string other = files.Write("other", ReadWhole(path));
+  ASSERT_EQ(rename(other.c_str(), path.c_str()), 0);
+  std::unique_ptr<File> again;
+  ASSERT_OK(FileSystem::Posix()->Open(path, &again));
+  ExpectError(CheckUnchanged(again.get(), header.version()), Code::kCorruption,
+              path, "another file has its name now");
 }
 
 TEST(OnDiskTest, Read_Uint64BeyondInt64_IsAnErrorWhenItIsRead) {
@@ -378,21 +474,22 @@ TEST(OnDiskTest, Csv_FileChangedOrCutWhileOpen_IsAnError) {
   const std::string path = files.Write("a.csv", text);
   CsvOptions options;
   options.header = options.in_memory = false;
+  MakeOld(path);
   const Dataset data = CsvDataset(path, options);
   ASSERT_TRUE(data.Batch(1).status().ok()) << data.status().message();
   float x[2], y;
   const auto read = [&](int64_t i) {
     return data.source()->Read(&i, 1, x, &y);
   };
-  ASSERT_EQ(truncate(path.c_str(), 9000), 0);
-  EXPECT_TRUE(read(10).ok());
-  ExpectError(read(1999), Code::kCorruption, path, "was changed or cut");
-  ExpectError(read(1999), Code::kCorruption, path, "was changed or cut");
   EXPECT_TRUE(read(10).ok());
   EXPECT_EQ(x[1], 2);
   EXPECT_EQ(y, 3);
+  ASSERT_EQ(truncate(path.c_str(), 9000), 0);
+  ExpectError(read(1999), Code::kCorruption, path,
+              "it had 12000 bytes and has 9000");
+  ExpectError(read(1999), Code::kCorruption, path, "was changed");
   files.Write("a.csv", std::string(12000, '\n'));
-  ExpectError(read(1000), Code::kCorruption, path, "was changed or cut");
+  ExpectError(read(1000), Code::kCorruption, path, "was changed");
 }
 
 TEST(OnDiskTest, BytesInMemory_OfACsv_AreThoseOfItsIndex) {
