@@ -100,6 +100,9 @@ class Source {
     return false;
   }
 
+  // A digest of all examples, if it is known without reading them.
+  virtual std::optional<uint64_t> Digest() const { return std::nullopt; }
+
   // The name of each class number, sorted, if the labels are names in the file.
   // Empty if they are numbers.
   virtual std::vector<std::string> ClassNames() const { return {}; }

@@ -1,8 +1,11 @@
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <utility>
 
+#include "../base/fnv1a.h"
 #include "../base/guarded.h"
+#include "../base/text.h"
 #include "ringlet/dataset.h"
 #include "value_at.h"
 
@@ -58,6 +61,16 @@ class Row {
       to += size;
     }
     return Status();
+  }
+
+  // Adds the parts' digests; false if one is not known.
+  bool AddDigests(Fnv1a* hash) const {
+    for (const Part& part : parts_) {
+      const std::optional<uint64_t> digest = part.source->Digest();
+      if (!digest) return false;
+      hash->Add(HexText(*digest));
+    }
+    return true;
   }
 
   bool Range(double* least, double* largest) const {
@@ -119,6 +132,11 @@ class ZippedSource final : public Source {
   }
   bool XRange(double* least, double* largest) const override {
     return x_.Range(least, largest);
+  }
+  std::optional<uint64_t> Digest() const override {
+    Fnv1a hash;
+    if (!x_.AddDigests(&hash) || !y_.AddDigests(&hash)) return std::nullopt;
+    return hash.value();
   }
 
  private:

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,9 @@ class ArrayOnDisk {
   static Status Open(const InputFile& header, const NpyLayout& layout,
                      std::shared_ptr<ArrayOnDisk>* array);
 
+  // Of all its bytes; none: not known.
+  const std::optional<uint64_t>& digest() const { return digest_; }
+  void set_digest(uint64_t digest) { digest_ = digest; }
 
   // Copies examples index[0..count) in order to `to`, in layout.dtype().
   // Several threads may call it.
@@ -43,6 +47,7 @@ class ArrayOnDisk {
   std::mutex mutex_;
   std::unique_ptr<File> file_;
   FileVersion version_;
+  std::optional<uint64_t> digest_;
   int64_t offset_ = 0;
   NpyLayout layout_;                   // of the examples of a Read
   size_t per_example_ = 0;             // bytes in the file

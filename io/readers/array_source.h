@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "../../core/base/crc32c.h"
 #include "../files/path.h"
 #include "array_on_disk.h"
 #include "ringlet/dataset.h"
@@ -44,6 +46,11 @@ struct ExampleArray {
   }
   // Source::XRange.
   bool Range(double* least, double* largest) const;
+  // Source::Digest.
+  std::optional<uint64_t> Digest() const {
+    if (on_disk != nullptr) return on_disk->digest();
+    return Crc32c(data.data(), data.size());
+  }
 };
 
 template <typename T>
@@ -116,6 +123,11 @@ class ArraySource final : public Source {
   std::string LabelName() const override { return label_name_; }
   bool XRange(double* least, double* largest) const override {
     return x_.Range(least, largest);
+  }
+  std::optional<uint64_t> Digest() const override {
+    const std::optional<uint64_t> x = x_.Digest(), y = y_.Digest();
+    if (!x || !y) return std::nullopt;
+    return *x << 32 | *y;
   }
   Status Read(const int64_t* index, int count, void* x, void* y) override {
     if (x != nullptr) RINGLET_RETURN_IF_ERROR(x_.Copy(index, count, x));

@@ -5,6 +5,7 @@
 #include <cinttypes>
 #include <utility>
 
+#include "../../core/base/crc32c.h"
 #include "../files/file_version.h"
 
 namespace ringlet {
@@ -28,23 +29,27 @@ Status CsvOnDisk::Open(const std::string& path, const CsvOptions& options,
                        std::shared_ptr<Source>* source) {
   auto reader = std::make_unique<CsvReader>(path, options);
   CsvIndex index;
+  uint32_t crc = 0;
   RINGLET_RETURN_IF_ERROR(reader->ReadAll([&](const CsvReader::Row& row) {
     index.Add(row.begin);
+    crc = Crc32c(row.cells.data(), row.cells.size() * sizeof(float), crc);
+    if (reader->reads_label()) crc = Crc32c(&row.label, sizeof(int32_t), crc);
     if (reader->has_weights()) weights->push_back(row.weight);
   }));
   std::unique_ptr<File> file;
   RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->Open(path, &file));
   RINGLET_RETURN_IF_ERROR(CheckUnchanged(file.get(), reader->version()));
   *source = std::make_shared<CsvOnDisk>(std::move(reader), std::move(index),
-                                        std::move(file));
+                                        crc, std::move(file));
   return Status();
 }
 
 CsvOnDisk::CsvOnDisk(std::unique_ptr<CsvReader> reader, CsvIndex index,
-                     std::unique_ptr<File> file)
+                     uint32_t crc, std::unique_ptr<File> file)
     : TableSource(reader->Describe()),
       reader_(std::move(reader)),
       index_(std::move(index)),
+      crc_(crc),
       file_(std::move(file)) {}
 
 Status CsvOnDisk::Read(const int64_t* index, int count, void* x, void* y) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,12 +54,15 @@ class CsvOnDisk final : public TableSource {
                      std::vector<float>* weights,
                      std::shared_ptr<Source>* source);
 
-  CsvOnDisk(std::unique_ptr<CsvReader> reader, CsvIndex index,
+  CsvOnDisk(std::unique_ptr<CsvReader> reader, CsvIndex index, uint32_t crc,
             std::unique_ptr<File> file);
   int64_t size() const override { return index_.rows(); }
   bool XRange(double* /*least*/, double* /*largest*/) const override {
     return false;
   }
+  // Of the rows as the pass has seen them. Encoding and ClassNames tell what
+  // they are now.
+  std::optional<uint64_t> Digest() const override { return crc_; }
   Status Read(const int64_t* index, int count, void* x, void* y) override;
 
  private:
@@ -68,6 +72,7 @@ class CsvOnDisk final : public TableSource {
   std::mutex mutex_;
   const std::unique_ptr<CsvReader> reader_;
   const CsvIndex index_;
+  const uint32_t crc_;
   const std::unique_ptr<File> file_;
   size_t loaded_ = SIZE_MAX;  // the block of the rows in memory
 };

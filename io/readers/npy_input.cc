@@ -97,8 +97,10 @@ Status NpyInput::OpenOnDisk(std::shared_ptr<ArrayOnDisk>* array) const {
   if (array_ == nullptr) return ArrayOnDisk::Open(file_, layout_, array);
   const int64_t offset = archive_.ElementsOffset(*array_);
   if (offset < 0) return RefuseCompressed(path_);
-  return ArrayOnDisk::Open(archive_.path(), archive_.version(), offset, layout_,
-                           array);
+  RINGLET_RETURN_IF_ERROR(ArrayOnDisk::Open(archive_.path(), archive_.version(),
+                                            offset, layout_, array));
+  (*array)->set_digest(array_->crc);
+  return Status();
 }
 
 Status NpyInput::ReadElements(NpyArray* array,

@@ -17,9 +17,12 @@
 #include "../support/contains.h"
 #include "../support/data_files.h"
 #include "../support/eventually.h"
+#include "../support/expect_ok.h"
 #include "../support/free_ports.h"
 #include "../support/program.h"
 #include "../support/temp_folder.h"
+#include "io/readers/npz.h"
+#include "ringlet/files.h"
 #include "ringlet/model.h"
 #include "ringlet/readers.h"
 
@@ -409,6 +412,79 @@ TEST_F(ProgramTest, DataOnDisk_AnyForm_TrainsToTheBitsInMemory) {
       }
       EXPECT_EQ(steps[0], steps[1]);
     }
+  }
+}
+
+// A model of other data is not replaced, whatever example differs.
+TEST_F(ProgramTest, DataOnDisk_OneExampleChanged_IsAnotherRun) {
+  constexpr int64_t kExamples = 2000, kChanged = 5;  // not one of 64
+  const auto write = [&](int64_t changed, bool label) {
+    std::vector<float> x(2 * kExamples);
+    std::vector<int64_t> y(kExamples);
+    std::string rows = "a,b,y\n", values = "a,b\n";
+    for (int64_t i = 0; i < kExamples; ++i) {
+      const auto at = static_cast<size_t>(i);
+      x[2 * at] = x[2 * at + 1] = static_cast<float>(i % 7);
+      y[at] = i % 3;
+      if (i == changed && label) y[at] = (y[at] + 1) % 3;
+      if (i == changed && !label) x[2 * at] += 1;
+      const std::string row =
+          std::to_string(x[2 * at]) + "," + std::to_string(i % 7);
+      values += row + "\n";
+      rows += row + "," + std::to_string(y[at]) + "\n";
+    }
+    WriteWhole(folder_ / "d.csv", rows);
+    WriteWhole(folder_ / "v.csv", values);
+    ASSERT_OK(
+        WriteNpy(folder_ / "x.npy", DType::kFloat32, {kExamples, 2}, x.data()));
+    ASSERT_OK(
+        WriteNpy(folder_ / "y.npy", DType::kInt64, {kExamples}, y.data()));
+    NpzWriter npz;
+    ASSERT_OK(npz.Open(FileSystem::Posix(), folder_ / "d.npz"));
+    ASSERT_OK(npz.Add("x", DType::kFloat32, {kExamples, 2}, x.data()));
+    ASSERT_OK(npz.Add("y", DType::kInt64, {kExamples}, y.data()));
+    ASSERT_OK(npz.Finish());
+  };
+  int number = 0;
+  for (const char* form :
+       {R"("csv": "d.csv")", R"("x": "d.npz:x", "y": "d.npz:y")",
+        R"("x": ["d.npz:x"], "y": ["d.npz:y"])",
+        R"("x": ["v.csv"], "y": ["d.npz:y"])", R"("x": "x.npy", "y": "y.npy")",
+        R"("x": ["x.npy"], "y": ["y.npy"])"}) {
+    SCOPED_TRACE(form);
+    const std::string name = "r" + std::to_string(++number);
+    WriteWhole(folder_ / (name + ".json"), std::string(R"({
+      "model": {"class_name": "Sequential", "config": {"layers": [
+        {"class_name": "InputLayer", "config": {"batch_shape": [null, 2]}},
+        {"class_name": "Dense", "config": {"units": 3,
+                                           "activation": "softmax"}}]}},
+      "compile": {"optimizer": "sgd",
+                  "loss": "sparse_categorical_crossentropy"},
+      "data": {"train": {"in_memory": false, )") +
+                                               form +
+                                               R"(}},
+      "fit": {"steps_per_epoch": 1}})");
+    const auto train = [&] {
+      EXPECT_EQ(Run({"train", name + ".json"}), 0) << err_;
+      int models = 0;
+      for (const auto& file :
+           std::filesystem::directory_iterator(folder_.path())) {
+        models += file.path().extension() == ".safetensors" &&
+                  file.path().filename().string().find(name) == 0;
+      }
+      return models;
+    };
+    write(-1, false);
+    EXPECT_EQ(train(), 1);
+    EXPECT_EQ(train(), 1);
+    write(kChanged, /*label=*/true);
+    EXPECT_EQ(train(), 2);
+    write(-1, false);
+    EXPECT_EQ(train(), 2);
+    // No pass reads the examples of an NPY file.
+    if (std::string(form).find("npy") != std::string::npos) continue;
+    write(kChanged, /*label=*/false);
+    EXPECT_EQ(train(), 3);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "core/base/crc32c.h"
 #include "core/base/fnv1a.h"
 #include "core/base/text.h"
+#include "io/checkpoint/data_description.h"
 #include "io/keras/compile_arguments.h"
 #include "io/readers/storage.h"
 #include "io/weights/safetensors.h"
@@ -53,13 +54,12 @@ class Digest {
       std::vector<unsigned char>(kPiece * sizeof(int64_t));
 };
 
-// Adds every example (`all`, for data in memory), or 64 of them, evenly spaced,
-// with the first and the last.
-Status AddExamples(const Dataset& data, bool all, Digest* digest) {
+// Adds `count` examples, evenly spaced, with the first and the last. Without
+// `with_x` only their labels.
+Status AddSome(const Dataset& data, int64_t count, bool with_x,
+               Digest* digest) {
   Source* const source = data.source().get();
   const ExampleSpec x = source->x(), y = source->y();
-  digest->Add(x.shape.ToString() + y.shape.ToString());
-  const int64_t count = all ? data.size() : std::min<int64_t>(data.size(), 64);
   // Does not overflow for up to 2^53 examples.
   const int64_t step = (data.size() - 1) / std::max<int64_t>(count - 1, 1);
   const auto block = static_cast<int64_t>(std::clamp<size_t>(
@@ -73,15 +73,37 @@ Status AddExamples(const Dataset& data, bool all, Digest* digest) {
       const int64_t at = j + 1 == count ? data.size() - 1 : j * step;
       indices.push_back(data.first() + data.stride() * at);
     }
-    RINGLET_RETURN_IF_ERROR(source->Read(indices.data(),
-                                         static_cast<int>(indices.size()),
-                                         of_x.data(), of_y.data()));
+    RINGLET_RETURN_IF_ERROR(
+        source->Read(indices.data(), static_cast<int>(indices.size()),
+                     with_x ? of_x.data() : nullptr, of_y.data()));
     for (size_t j = 0; j < indices.size(); ++j) {
-      digest->AddElements(x.dtype, of_x.data() + j * x.bytes(),
-                          x.shape.elements());
+      if (with_x) {
+        digest->AddElements(x.dtype, of_x.data() + j * x.bytes(),
+                            x.shape.elements());
+      }
       digest->AddElements(y.dtype, of_y.data() + j * y.bytes(),
                           y.shape.elements());
     }
+  }
+  return Status();
+}
+
+// Adds every example (`all`, for data in memory). Of others 64, and what the
+// source knows of the rest: a digest, or else labels of one value each, which
+// are read at the start in any case.
+Status AddExamples(const Dataset& data, bool all, Digest* digest) {
+  Source* const source = data.source().get();
+  digest->Add(source->x().shape.ToString() + source->y().shape.ToString());
+  if (all) return AddSome(data, data.size(), /*with_x=*/true, digest);
+  RINGLET_RETURN_IF_ERROR(AddSome(data, std::min<int64_t>(data.size(), 64),
+                                  /*with_x=*/true, digest));
+  if (const std::optional<uint64_t> known = source->Digest()) {
+    DataDescription description;
+    description.classes = source->ClassNames();
+    description.encoding = source->Encoding();
+    digest->Add(HexText(*known) + ToJson(description));
+  } else if (source->y().shape.elements() == 1) {
+    return AddSome(data, data.size(), /*with_x=*/false, digest);
   }
   return Status();
 }
