@@ -75,7 +75,7 @@ Status InspectTensor(const WeightsFile& file, const StoredTensor& tensor,
   if (read.code() == Code::kInvalidArgument) {
     made->note = tensor.unread.empty() ? "text, or numbers that are not read"
                                        : "not read: " + tensor.unread;
-    return Status();
+    return file.Verify(tensor);
   }
   RINGLET_RETURN_IF_ERROR(read);
   WithType(DTypeOf(tensor.storage), [&](auto* type) {
@@ -133,12 +133,13 @@ Status InspectArray(const ArrayPath& at, FileInfo* info) {
   made.name = at.name;
   made.shape = input.layout().shape;
   made.storage = input.layout().storage();
+  if (input.is_npz()) info->verification = Verification::kVerified;
   if (input.layout().is_text()) {
     made.note = "text";
+    RINGLET_RETURN_IF_ERROR(input.Verify());
   } else {
     NpyArray array;
     RINGLET_RETURN_IF_ERROR(input.ReadElements(&array, nullptr));
-    if (input.is_npz()) info->verification = Verification::kVerified;
     WithType(array.dtype, [&](auto* type) {
       Summarize(reinterpret_cast<decltype(type)>(array.data.data()),
                 array.shape.elements(), &made);

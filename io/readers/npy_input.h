@@ -25,6 +25,10 @@ class NpyInput {
   bool is_npz() const { return array_ != nullptr; }
   // If `names` is not null, converts text to class numbers.
   Status ReadElements(NpyArray* array, std::vector<std::string>* names);
+  // Compares the checksum of an array in an npz, which ReadElements does too.
+  Status Verify() const {
+    return array_ == nullptr ? Status() : archive_.Verify(*array_);
+  }
   // Finds the elements in the file, which stay there.
   Status OpenOnDisk(std::shared_ptr<ArrayOnDisk>* array) const;
 

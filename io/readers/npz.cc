@@ -294,11 +294,15 @@ Status NpzReader::CheckContent(const StoredTensor& tensor,
   return crc == tensor.crc ? Status() : Damaged(tensor, "its CRC-32 differs");
 }
 
-Status NpzReader::Verify() const {
+Status NpzReader::Verify(const StoredTensor& tensor) const {
   std::vector<unsigned char> stored;
+  RINGLET_RETURN_IF_ERROR(ReadStored(tensor, &stored));
+  return CheckContent(tensor, stored);
+}
+
+Status NpzReader::Verify() const {
   for (const StoredTensor& tensor : tensors_) {
-    RINGLET_RETURN_IF_ERROR(ReadStored(tensor, &stored));
-    RINGLET_RETURN_IF_ERROR(CheckContent(tensor, stored));
+    RINGLET_RETURN_IF_ERROR(Verify(tensor));
   }
   return Status();
 }

@@ -40,6 +40,8 @@ class NpzReader {
 
   // Reads every array and compares the checksums.
   Status Verify() const;
+  // The same of one array, also of one that Read refuses.
+  Status Verify(const StoredTensor& tensor) const;
   // Reads into `elements`, of tensor.shape and DTypeOf(tensor.storage), in
   // native byte order, and compares the checksum. kInvalidArgument for text and
   // for a tensor that is `unread`.

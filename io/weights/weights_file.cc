@@ -171,6 +171,10 @@ Status WeightsFile::Verify() const {
   return format_ == Format::kSafetensors ? safetensors_.Verify() : Status();
 }
 
+Status WeightsFile::Verify(const StoredTensor& tensor) const {
+  return is_npz() ? npz_.Verify(tensor) : Status();
+}
+
 Status WeightsFile::Read(const StoredTensor& tensor, void* elements) const {
   if (format_ == Format::kNpy) return ReadNpy(elements);
   if (is_onnx()) return onnx_.Read(tensor, elements);

@@ -62,6 +62,9 @@ class WeightsFile {
   }
   // See the reader of each format.
   Status Verify() const;
+  // The same of one tensor of an npz file, also of one that Read refuses. OK
+  // for other files.
+  Status Verify(const StoredTensor& tensor) const;
   Status Read(const StoredTensor& tensor, void* elements) const;
   // Reads into new memory; kResourceExhausted if the allocation fails.
   using Elements = std::unique_ptr<unsigned char[]>;

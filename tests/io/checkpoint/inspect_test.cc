@@ -268,6 +268,19 @@ TEST(InspectArrayTest, Inspect_ArrayOrField_IsShownAlone) {
   EXPECT_NE(std::string(status.message()).find("has no array 'y'"),
             std::string::npos);
 
+  // Of text, with the checksum of the numbers before.
+  std::string bytes = ReadWhole(folder / "a.dat");
+  const size_t descr = bytes.find("'<i8'");
+  ASSERT_NE(descr, std::string::npos);
+  WriteWhole(folder / "b.dat", bytes.replace(descr, 5, "'|S8'"));
+  for (const char* name : {"b.dat", "b.dat:n"}) {
+    status = InspectFile(folder / name, &info);
+    const std::string error =
+        status.ok() ? info.damage : std::string(status.message());
+    EXPECT_TRUE(Contains(error, "'n': its CRC-32 differs")) << name;
+    EXPECT_TRUE(!status.ok() || info.verification == Verification::kDamaged);
+  }
+
   // A table of numbers and texts: three records of five bytes.
   std::string table = NpyHeader(DType::kUint8, {3});
   const std::string type = "'|u1'";
