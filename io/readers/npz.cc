@@ -48,11 +48,47 @@ std::string FileFields(uint32_t crc, size_t size, const std::string& name) {
 }
 
 constexpr int64_t kEndBytes = 22;        // the record at the file's end
+constexpr int64_t kEnd64Bytes = 56;      // that of Zip64
+constexpr int64_t kLocator64Bytes = 20;  // which names its place
 constexpr int64_t kDirectoryBytes = 46;  // of an entry, besides its texts
 constexpr int64_t kLocalBytes = 30;      // before an entry's name and data
 constexpr int64_t kDeflateLimit = 1032;  // the greatest expansion of deflate
 constexpr int64_t kUsualHeader = 4096;
 constexpr int64_t kLongestHeader = 65548;  // of NPY's version 1
+
+// Sizes of an entry, and the place of its header.
+struct EntrySizes {
+  int64_t content = 0, stored = 0, offset = 0;
+};
+
+// Reads the sizes in a record of the directory, with its texts. Zip64 has those
+// beyond 32 bits in an extra field, in this order. A size beyond any file's is
+// INT64_MAX.
+EntrySizes SizesOf(const unsigned char* fields) {
+  uint64_t sizes[] = {LoadLittle<uint32_t>(fields + 24),
+                      LoadLittle<uint32_t>(fields + 20),
+                      LoadLittle<uint32_t>(fields + 42)};
+  const unsigned char* extra =
+      fields + kDirectoryBytes + LoadLittle<uint16_t>(fields + 28);
+  const unsigned char* const end = extra + LoadLittle<uint16_t>(fields + 30);
+  while (end - extra >= 4) {
+    const unsigned char* value = extra + 4;
+    extra =
+        value + std::min<int64_t>(LoadLittle<uint16_t>(value - 2), end - value);
+    if (LoadLittle<uint16_t>(value - 4) != 1) continue;
+    for (uint64_t& size : sizes) {
+      if (size != static_cast<uint64_t>(kMaxBytes) || extra - value < 8) {
+        continue;
+      }
+      size = LoadLittle<uint64_t>(value);
+      value += 8;
+    }
+    break;
+  }
+  for (uint64_t& size : sizes) size = std::min<uint64_t>(size, INT64_MAX);
+  return {static_cast<int64_t>(sizes[0]), static_cast<int64_t>(sizes[1]),
+          static_cast<int64_t>(sizes[2])};
+}
 
 }  // namespace
 
@@ -72,10 +108,7 @@ Status NpzReader::FindDirectory(int64_t file_bytes, int64_t* begin,
     *bytes = LoadLittle<uint32_t>(end + 12);
     *begin = LoadLittle<uint32_t>(end + 16);
     if (*count == kMaxArrays || *bytes == kMaxBytes || *begin == kMaxBytes) {
-      return Error(
-          Code::kUnimplemented,
-          "%s: is a Zip64 archive; save safetensors, or less than 4 GiB",
-          path_.c_str());
+      return FindDirectory64(file_bytes - tail_bytes + at, begin, bytes, count);
     }
     if (LoadLittle<uint16_t>(end + 4) == 0 &&
         LoadLittle<uint16_t>(end + 8) == *count &&
@@ -92,6 +125,40 @@ Status NpzReader::FindDirectory(int64_t file_bytes, int64_t* begin,
       path_.c_str());
 }
 
+// The same by the records of Zip64, which are before the end record.
+Status NpzReader::FindDirectory64(int64_t end, int64_t* begin, int64_t* bytes,
+                                  int64_t* count) const {
+  unsigned char locator[kLocator64Bytes] = {}, record[kEnd64Bytes] = {};
+  const int64_t before = end - kLocator64Bytes;
+  if (before >= 0) {
+    RINGLET_RETURN_IF_ERROR(file_->Read(before, locator, sizeof(locator)));
+  }
+  const auto at = LoadLittle<uint64_t>(locator + 8);
+  const bool found = LoadLittle<uint32_t>(locator) == 0x07064b50 &&
+                     before >= kEnd64Bytes &&
+                     at <= static_cast<uint64_t>(before - kEnd64Bytes);
+  if (found) {
+    RINGLET_RETURN_IF_ERROR(
+        file_->Read(static_cast<int64_t>(at), record, sizeof(record)));
+  }
+  const auto entries = LoadLittle<uint64_t>(record + 32);
+  const auto size = LoadLittle<uint64_t>(record + 40);
+  const auto start = LoadLittle<uint64_t>(record + 48);
+  if (!found || LoadLittle<uint32_t>(record) != 0x06064b50 ||
+      LoadLittle<uint32_t>(record + 16) != 0 ||
+      LoadLittle<uint64_t>(record + 24) != entries || size > at ||
+      start > at - size || entries > size) {
+    return Corruption("%s: offset %" PRId64
+                      ": the end of the zip archive has no directory of Zip64 "
+                      "before it",
+                      path_.c_str(), end);
+  }
+  *begin = static_cast<int64_t>(start);
+  *bytes = static_cast<int64_t>(size);
+  *count = static_cast<int64_t>(entries);
+  return Status();
+}
+
 Status NpzReader::CheckEntry(const std::string& where,
                              const StoredTensor& tensor, const Entry& entry,
                              int flags, int method) const {
@@ -105,6 +172,12 @@ Status NpzReader::CheckEntry(const std::string& where,
         "%s: is compressed by method %d; ringlet reads what numpy's savez and "
         "savez_compressed write",
         where.c_str(), method);
+  }
+  if (method == 8 && std::max(entry.size, tensor.bytes) >= kMaxBytes) {
+    return Error(Code::kUnimplemented,
+                 "%s: is compressed, and has 4 GiB or more; save it by "
+                 "numpy.savez",
+                 where.c_str());
   }
   const bool possible = method == 0
                             ? entry.size == tensor.bytes
@@ -203,7 +276,9 @@ Status NpzReader::ReadDirectory(const std::vector<unsigned char>& directory,
     const unsigned char* fields = directory.data() + at;
     if (at > bytes - kDirectoryBytes ||
         LoadLittle<uint32_t>(fields) != 0x02014b50 ||
-        at + kDirectoryBytes + LoadLittle<uint16_t>(fields + 28) > bytes) {
+        at + kDirectoryBytes + LoadLittle<uint16_t>(fields + 28) +
+                LoadLittle<uint16_t>(fields + 30) >
+            bytes) {
       return Corruption("%s: offset %" PRId64 ": no entry of a zip directory",
                         path_.c_str(), begin + at);
     }
@@ -223,15 +298,16 @@ Status NpzReader::ReadDirectory(const std::vector<unsigned char>& directory,
     Entry entry;
     tensor.name = file_name.substr(0, file_name.size() - 4);
     tensor.crc = LoadLittle<uint32_t>(fields + 16);
-    tensor.bytes = LoadLittle<uint32_t>(fields + 20);
-    tensor.offset = LoadLittle<uint32_t>(fields + 42);
-    entry.size = LoadLittle<uint32_t>(fields + 24);
-    const int method = LoadLittle<uint16_t>(fields + 10);
-    entry.deflated = method == 8;
-    stored += tensor.bytes;
-    if (stored > begin) {
+    const EntrySizes sizes = SizesOf(fields);
+    if (sizes.stored > begin - stored || sizes.offset > begin) {
       return Corruption("%s: more data than the file has", where.c_str());
     }
+    tensor.bytes = sizes.stored;
+    tensor.offset = sizes.offset;
+    entry.size = sizes.content;
+    stored += tensor.bytes;
+    const int method = LoadLittle<uint16_t>(fields + 10);
+    entry.deflated = method == 8;
     RINGLET_RETURN_IF_ERROR(CheckEntry(
         where, tensor, entry, LoadLittle<uint16_t>(fields + 8), method));
     RINGLET_RETURN_IF_ERROR(FindData(where, file_name, begin, &tensor));

@@ -1,8 +1,8 @@
 // NPZ: NumPy's files of several named arrays.
 //
-// A file is a zip archive of NPY files. It is written without compression
-// (numpy.savez) and also read with it (savez_compressed). It has at most 4 GiB
-// and 65535 arrays (PKWARE APPNOTE 4.3, without Zip64).
+// A file is a zip archive of NPY files (PKWARE APPNOTE 4.3). It is written
+// without compression (numpy.savez), with at most 4 GiB and 65535 arrays. It is
+// also read with compression (savez_compressed), and with more (Zip64).
 
 #ifndef RINGLET_IO_READERS_NPZ_H_
 #define RINGLET_IO_READERS_NPZ_H_
@@ -69,6 +69,8 @@ class NpzReader {
   };
   Status FindDirectory(int64_t file_bytes, int64_t* begin, int64_t* bytes,
                        int64_t* count) const;
+  Status FindDirectory64(int64_t end, int64_t* begin, int64_t* bytes,
+                         int64_t* count) const;
   Status ReadDirectory(const std::vector<unsigned char>& directory,
                        int64_t begin, int64_t count);
   Status CheckEntry(const std::string& where, const StoredTensor& tensor,
