@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cinttypes>
 #include <cstdlib>
 #include <cstring>
@@ -22,6 +23,7 @@ namespace {
 
 constexpr size_t kMaxHeader = 64 << 10;
 constexpr int64_t kMaxRecord = int64_t{1} << 30;  // bytes
+constexpr uint32_t kMaxCodePoint = 0x10ffff;      // of Unicode
 
 // Behind the list that begins there, as "[('x', '<f4')]".
 size_t EndOfList(const std::string& text, size_t at) {
@@ -30,6 +32,7 @@ size_t EndOfList(const std::string& text, size_t at) {
     const char c = text[at];
     if (quote != '\0') {
       if (c == quote) quote = '\0';
+      if (c == '\\') ++at;
     } else if (c == '\'' || c == '"') {
       quote = c;
     } else if (c == '[') {
@@ -38,7 +41,7 @@ size_t EndOfList(const std::string& text, size_t at) {
       return at + 1;
     }
   }
-  return at;
+  return std::min(at, text.size());
 }
 
 // The text after 'key': in the header's dictionary, up to the next key.
@@ -124,6 +127,71 @@ bool ParseShape(const std::string& text, int64_t most, Shape* shape) {
   return none || elements <= most;
 }
 
+void AppendUtf8(uint32_t c, std::string* text) {
+  if (c < 0x80) {
+    *text += static_cast<char>(c);
+    return;
+  }
+  const int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+  constexpr unsigned kFirst[] = {0, 0xc0, 0xe0, 0xf0};
+  *text += static_cast<char>(kFirst[more] | c >> (6 * more));
+  for (int i = more - 1; i >= 0; --i) {
+    *text += static_cast<char>(0x80 | (c >> (6 * i) & 0x3f));
+  }
+}
+
+// Appends the character of Python's escape behind a backslash at *at, and moves
+// there behind it. False if numpy writes no such escape.
+bool ParseEscape(const std::string& list, size_t* at, std::string* text) {
+  const char kind = list[*at];
+  ++*at;
+  switch (kind) {
+    case 'n':
+      *text += '\n';
+      return true;
+    case 'r':
+      *text += '\r';
+      return true;
+    case 't':
+      *text += '\t';
+      return true;
+    case '\\':
+    case '\'':
+    case '"':
+      *text += kind;
+      return true;
+    default:
+      break;
+  }
+  const size_t digits = kind == 'x' ? 2 : kind == 'u' ? 4 : 8;
+  if ((kind != 'U' && digits == 8) || list.size() - *at < digits) return false;
+  uint32_t code = 0;
+  const char* const end = list.data() + *at + digits;
+  const auto parsed = std::from_chars(list.data() + *at, end, code, 16);
+  if (parsed.ptr != end || code > kMaxCodePoint) return false;
+  AppendUtf8(code, text);
+  *at += digits;
+  return true;
+}
+
+// Parses Python's text in quotes at *at of a list, and moves there behind it.
+bool ParseQuoted(const std::string& list, size_t* at, std::string* text) {
+  text->clear();
+  if (*at >= list.size()) return false;
+  const char quote = list[*at];
+  if (quote != '\'' && quote != '"') return false;
+  for (++*at; *at < list.size();) {
+    const char c = list[(*at)++];
+    if (c == quote) return true;
+    if (c != '\\') {
+      *text += c;
+    } else if (*at == list.size() || !ParseEscape(list, at, text)) {
+      return false;
+    }
+  }
+  return false;
+}
+
 // A field of a structured array: "('x', '<f4', (3,))".
 struct NpyField {
   std::string name, descr;  // descr in quotes
@@ -131,28 +199,19 @@ struct NpyField {
 };
 
 // Parses the field at *at of a list, and moves there behind it. False if it is
-// none, has an escape in its name, or fields of its own.
+// none, or has fields of its own.
 bool ParseField(const std::string& list, size_t* at, NpyField* field) {
-  const auto quoted = [&](std::string* text) {
-    const char quote = list[*at];
-    if (quote != '\'' && quote != '"') return false;
-    const size_t end = list.find(quote, *at + 1);
-    if (end == std::string::npos) return false;
-    *text = list.substr(*at, end + 1 - *at);
-    *at = end + 1;
-    return text->find('\\') == std::string::npos;
-  };
   const auto skip = [&](const char* text) {
     const size_t count = std::strlen(text);
     if (list.compare(*at, count, text) != 0) return false;
     *at += count;
     return true;
   };
-  if (!skip("(") || !quoted(&field->name) || !skip(", ") ||
-      !quoted(&field->descr)) {
+  if (!skip("(") || !ParseQuoted(list, at, &field->name) || !skip(", ") ||
+      !ParseQuoted(list, at, &field->descr)) {
     return false;
   }
-  field->name = field->name.substr(1, field->name.size() - 2);
+  field->descr = "'" + field->descr + "'";
   field->shape = Shape();
   if (!skip(", ")) return skip(")");
   const size_t end = std::min(list.find(')', *at), list.size() - 1) + 1;
@@ -278,29 +337,15 @@ void DecodeAs(const NpyLayout& layout, const unsigned char* stored, void* to) {
                       [](Stored value) { return static_cast<T>(value); });
 }
 
-void AppendUtf8(uint32_t c, std::string* text) {
-  if (c < 0x80) {
-    *text += static_cast<char>(c);
-    return;
-  }
-  const int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-  constexpr unsigned kFirst[] = {0, 0xc0, 0xe0, 0xf0};
-  *text += static_cast<char>(kFirst[more] | c >> (6 * more));
-  for (int i = more - 1; i >= 0; --i) {
-    *text += static_cast<char>(0x80 | (c >> (6 * i) & 0x3f));
-  }
-}
-
 // An element without its trailing zeros. False for an invalid code point.
 bool ReadText(const unsigned char* from, int64_t width, bool wide,
               std::string* text) {
-  constexpr uint32_t kLargestCodePoint = 0x10ffff;
   text->clear();
   size_t zeros = 0;
   for (int64_t at = 0; at < width; at += wide ? 4 : 1) {
     uint32_t c = from[at];
     if (wide) std::memcpy(&c, from + at, 4);
-    if (c > kLargestCodePoint) return false;
+    if (c > kMaxCodePoint) return false;
     if (c == 0) {
       ++zeros;
       continue;

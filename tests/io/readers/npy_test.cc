@@ -424,6 +424,27 @@ TEST(NpyTest, Field_NameBeyondAscii_IsGivenInUtf8) {
               "header: elements of type");
 }
 
+// numpy writes names as Python's repr does.
+TEST(NpyTest, Field_NameWithAnEscape_IsFound) {
+  const DataFiles files;
+  const std::string path = files.Write(
+      "a.npy",
+      Records("('a\\\\', '|u1'), ('b\\'\"]', '|u1'), ('c\\n\\t\\r', '|u1'), "
+              "('d\\x07\\xad\\u200b\\U000e0001', '|u1'), ('k', '|u1', (8,))"));
+  const std::vector<std::string> names = {"a\\", "b'\"]", "c\n\t\r",
+                                          "d\x07\u00ad\u200b\U000e0001"};
+  for (size_t i = 0; i < names.size(); ++i) {
+    SCOPED_TRACE(i);
+    NpyArray array;
+    ASSERT_OK(ReadNpy(path + ":" + names[i], &array));
+    ASSERT_EQ(array.data.size(), 3u);
+    EXPECT_EQ(array.data[0], 'a' + i);
+  }
+  NpyArray array;
+  ASSERT_OK(ReadNpy(path + ":k", &array));
+  EXPECT_EQ(array.shape, Shape({3, 8}));
+}
+
 TEST(NpyTest, Field_InvalidHeader_IsRefused) {
   const DataFiles files;
   const std::string nested = "('k', '|u1'), ('n', [('a', '<f4')])";
@@ -433,7 +454,9 @@ TEST(NpyTest, Field_InvalidHeader_IsRefused) {
        {nested, huge, std::string("('k', '|O')"), std::string("('k', '<f4'"),
         std::string("('k', '<f4', (4294967296, 4294967296))"),
         std::string("('k', '<f4', (-1,))"), std::string("('k'"),
-        std::string("("), std::string(), std::string("('k\\n', '<f4')"),
+        std::string("("), std::string(), std::string("('k\\q', '<f4')"),
+        std::string("('k\\x4', '<f4')"), std::string("('k\\"),
+        std::string("('k\\U00110000', '<f4')"),
         std::string("('k', '<f4') ('l', '<f4')"),
         std::string("('k', '<f4'), ('l', '|S0x')"),
         std::string("('k', '<f4'), ('l', '|S')"),
