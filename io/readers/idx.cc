@@ -138,7 +138,10 @@ Status IdxBytesInMemory(const std::string& path, const ArrayOptions& options,
   NpyLayout layout;
   RINGLET_RETURN_IF_ERROR(OpenHeader(path, &file, &layout));
   *bytes = 0;
-  if (!LabelsInMemory(options, layout)) return Status();
+  if (!LabelsInMemory(options, layout)) {
+    std::shared_ptr<ArrayOnDisk> array;
+    return ArrayOnDisk::Open(file, layout, &array);
+  }
   *bytes =
       static_cast<uint64_t>(layout.shape.elements()) * SizeOf(layout.dtype());
   return Status();

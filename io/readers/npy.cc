@@ -54,7 +54,10 @@ Status NpyBytesInMemory(const std::string& path, const ArrayOptions& options,
   RINGLET_RETURN_IF_ERROR(input.Open(path));
   const NpyLayout& layout = input.layout();
   *bytes = 0;
-  if (!LabelsInMemory(options, layout)) return Status();
+  if (!LabelsInMemory(options, layout)) {
+    std::shared_ptr<ArrayOnDisk> array;
+    return input.OpenOnDisk(&array);
+  }
   *bytes = static_cast<uint64_t>(layout.shape.elements()) *
            SizeOf(layout.is_text() ? DType::kInt32 : layout.dtype());
   return Status();

@@ -251,6 +251,21 @@ TEST_F(ProgramTest, Plan_WithALimit_CountsTheData) {
             0);
   EXPECT_EQ(plan(R"("train": {"x": "none.npy", "y": "y.npy"})", "16M"), 0);
   EXPECT_TRUE(Contains(err_, "note: data.json: the data are not counted: "));
+  // Data that training refuses are none to count.
+  WriteWhole(folder_ / "x.npy.gz", Gzip(ReadWhole(folder_ / "x.npy")));
+  WriteWhole(folder_ / "i.gz", Gzip(std::string("\0\0\x08\1\0\0\0\1!", 9)));
+  for (const char* data :
+       {R"("x": "x.npy.gz", "y": "y.npy")", R"("x": "x.npy", "y": "x.npy.gz")",
+        R"("x": ["x.npy.gz"], "y": ["y.npy"])",
+        R"("x": ["x.npy"], "y": ["x.npy.gz"])",
+        R"("images": "i.gz", "labels": "i.gz")"}) {
+    SCOPED_TRACE(data);
+    const std::string train = "\"train\": {" + std::string(data);
+    EXPECT_EQ(plan(train + ", \"in_memory\": false}", "16M"), 0);
+    EXPECT_TRUE(Contains(err_, ".gz: compressed files are read into memory"));
+    plan(train + "}", "16M");
+    EXPECT_FALSE(Contains(err_, "compressed"));
+  }
   ExpectError({"plan", "run.json", "--limit", "6M"}, 1,
               {"the data take 1884000", "\"in_memory\": false"});
 }

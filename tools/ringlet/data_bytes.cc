@@ -6,12 +6,34 @@
 #include "core/base/text.h"
 #include "io/readers/array_path.h"
 #include "io/readers/memory_sizes.h"
+#include "ringlet/dataset.h"
+#include "ringlet/readers.h"
 
 namespace ringlet {
 namespace {
 
 bool IsNamed(const std::string& path, const std::string& end) {
   return EndsWith(path, end) || EndsWith(path, end + ".gz");
+}
+
+// The functions of a form of arrays.
+struct Form {
+  Status (*bytes_of)(const std::string&, const ArrayOptions&, uint64_t*);
+  Dataset (*open)(const std::string&, const ArrayOptions&);
+};
+constexpr Form kNpy = {NpyBytesInMemory, NpyDataset};
+constexpr Form kIdx = {IdxBytesInMemory, IdxDataset};
+
+// Adds the bytes of examples, or checks that they can stay in their file.
+Status AddExamples(const Form& form, const std::string& path, bool in_memory,
+                   uint64_t* bytes) {
+  ArrayOptions options;
+  options.in_memory = in_memory;
+  if (!in_memory) return form.open(path, options).Batch(1).status();
+  uint64_t own = 0;
+  RINGLET_RETURN_IF_ERROR(form.bytes_of(path, options, &own));
+  *bytes += own;
+  return Status();
 }
 
 // Adds the bytes of a part. The file's name decides its form.
@@ -24,11 +46,11 @@ Status AddFile(const std::string& path, bool in_memory, uint64_t* bytes) {
     options.has_label = false;
     options.in_memory = in_memory;
     RINGLET_RETURN_IF_ERROR(CsvBytesInMemory(path, options, &own));
-  } else if (in_memory) {
+  } else {
     const bool npy =
         file != path || IsNamed(file, ".npy") || EndsWith(file, ".npz");
-    RINGLET_RETURN_IF_ERROR(npy ? NpyBytesInMemory(path, {}, &own)
-                                : IdxBytesInMemory(path, {}, &own));
+    RINGLET_RETURN_IF_ERROR(
+        AddExamples(npy ? kNpy : kIdx, path, in_memory, &own));
   }
   *bytes += own;
   return Status();
@@ -45,20 +67,17 @@ Status AddParts(const DataConfig& data, uint64_t* bytes) {
   return Status();
 }
 
-using BytesOf = Status (*)(const std::string&, const ArrayOptions&, uint64_t*);
-
 // Adds the bytes of files with their form in the RUN.json.
-Status AddPair(BytesOf bytes_of, const std::string& x, const std::string& y,
+Status AddPair(const Form& form, const std::string& x, const std::string& y,
                bool in_memory, uint64_t* bytes) {
-  ArrayOptions options;
-  uint64_t own = 0;
-  if (!x.empty() && in_memory) {
-    RINGLET_RETURN_IF_ERROR(bytes_of(x, options, &own));
-    *bytes += own;
+  if (!x.empty()) {
+    RINGLET_RETURN_IF_ERROR(AddExamples(form, x, in_memory, bytes));
   }
-  options.in_memory = in_memory;
   if (y.empty()) return Status();
-  RINGLET_RETURN_IF_ERROR(bytes_of(y, options, &own));
+  ArrayOptions options;
+  options.in_memory = in_memory;
+  uint64_t own = 0;
+  RINGLET_RETURN_IF_ERROR(form.bytes_of(y, options, &own));
   *bytes += own;
   return Status();
 }
@@ -68,13 +87,12 @@ Status AddPair(BytesOf bytes_of, const std::string& x, const std::string& y,
 Status DataBytes(const DataConfig& data, uint64_t* bytes) {
   *bytes = 0;
   RINGLET_RETURN_IF_ERROR(
-      data.has_parts()
-          ? AddParts(data, bytes)
-          : AddPair(NpyBytesInMemory, data.x, data.y, data.in_memory, bytes));
-  RINGLET_RETURN_IF_ERROR(AddPair(IdxBytesInMemory, data.images, data.labels,
-                                  data.in_memory, bytes));
-  RINGLET_RETURN_IF_ERROR(AddPair(NpyBytesInMemory, data.sample_weight, "",
-                                  /*in_memory=*/true, bytes));
+      data.has_parts() ? AddParts(data, bytes)
+                       : AddPair(kNpy, data.x, data.y, data.in_memory, bytes));
+  RINGLET_RETURN_IF_ERROR(
+      AddPair(kIdx, data.images, data.labels, data.in_memory, bytes));
+  RINGLET_RETURN_IF_ERROR(
+      AddPair(kNpy, data.sample_weight, "", /*in_memory=*/true, bytes));
   if (data.csv.empty()) return Status();
   uint64_t table = 0;
   RINGLET_RETURN_IF_ERROR(CsvBytesInMemory(data.csv, data.table, &table));
