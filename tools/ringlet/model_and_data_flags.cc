@@ -121,9 +121,11 @@ void ModelAndDataFlags::Add(CommandLine* flags, bool labels) {
               "the CSV's decimal point (default: .)");
   flags->Text("--label", "COLUMN", &label_,
               labels ? "the CSV's column with the label: a name, or a\n"
-                       "number from 0 (default: the last)"
+                       "number from 0 (default: that of training, or -1,\n"
+                       "the last)"
                      : "the CSV's column with the label, if it has one: a\n"
-                       "name, or a number from 0 (default: the last)");
+                       "name, or a number from 0 (default: that of\n"
+                       "training, or -1, the last)");
   flags->Number("--scale", "FACTOR", -1e30, 1e30, &scale_,
                 "multiply the data (default: as in training)");
   flags->Number("--offset", "NUMBER", -1e30, 1e30, &offset_,
