@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "../../io/files/atomic_file.h"
 #include "command_line.h"
 #include "commands.h"
+#include "io/files/atomic_file.h"
 #include "io/logs/example_audit.h"
 #include "ringlet/files.h"
 #include "ringlet/status.h"

@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <utility>
 
-#include "../../io/files/atomic_file.h"
 #include "anomaly.h"
 #include "command_line.h"
 #include "commands.h"
@@ -12,6 +11,7 @@
 #include "core/base/state_names.h"
 #include "core/base/text.h"
 #include "io/checkpoint/inspect.h"
+#include "io/files/atomic_file.h"
 #include "io/files/file_kind.h"
 #include "io/readers/npz.h"
 #include "io/weights/safetensors.h"

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "../../io/files/atomic_file.h"
 #include "command_line.h"
 #include "commands.h"
 #include "core/base/text.h"
+#include "io/files/atomic_file.h"
 #include "io/keras/field_reader.h"
 #include "io/keras/keras_json.h"
 #include "ringlet/files.h"

@@ -5,10 +5,10 @@
 
 #include <cerrno>
 
-#include "../../io/files/path.h"
 #include "command_line.h"
 #include "commands.h"
 #include "core/base/key_file.h"
+#include "io/files/path.h"
 #include "ringlet/files.h"
 
 namespace ringlet {

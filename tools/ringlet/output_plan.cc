@@ -6,10 +6,10 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "../../io/files/atomic_file.h"
-#include "../../io/files/path.h"
 #include "core/base/text.h"
 #include "io/checkpoint/model_path.h"
+#include "io/files/atomic_file.h"
+#include "io/files/path.h"
 #include "ringlet/files.h"
 #include "run_digest.h"
 

@@ -18,7 +18,6 @@
 #include <cstdlib>
 #include <tuple>
 
-#include "../../io/files/path.h"
 #include "core/base/json.h"
 #include "core/base/same_file.h"
 #include "core/base/text.h"
@@ -27,6 +26,7 @@
 #include "io/checkpoint/data_description.h"
 #include "io/files/atomic_file.h"
 #include "io/files/file_kind.h"
+#include "io/files/path.h"
 #include "io/keras/compile_arguments.h"
 #include "io/readers/array_path.h"
 #include "io/weights/safetensors.h"

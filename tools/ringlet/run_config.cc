@@ -10,13 +10,13 @@
 #include <charconv>
 #include <cmath>
 
-#include "../../io/files/atomic_file.h"
-#include "../../io/files/path.h"
 #include "callback_config.h"
 #include "core/base/text.h"
 #include "core/fit/run_state.h"
 #include "core/step/local_round.h"
+#include "io/files/atomic_file.h"
 #include "io/files/file_kind.h"
+#include "io/files/path.h"
 #include "io/keras/keras_json.h"
 #include "local_config.h"
 #include "net/wire/wire_dtype.h"

@@ -2,10 +2,10 @@
 
 #include <cstdio>
 
-#include "../../io/files/atomic_file.h"
 #include "command_line.h"
 #include "commands.h"
 #include "io/checkpoint/inspect.h"
+#include "io/files/atomic_file.h"
 #include "io/files/file_kind.h"
 #include "io/keras/compile_arguments.h"
 #include "io/keras/keras_json.h"

@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <utility>
 
-#include "../../io/files/atomic_file.h"
 #include "command_line.h"
+#include "io/files/atomic_file.h"
 #include "io/logs/trail_report.h"
 #include "ringlet/files.h"
 #include "ringlet/status.h"
