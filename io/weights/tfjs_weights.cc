@@ -9,11 +9,12 @@
 #include "../../core/base/byte_order.h"
 #include "../../core/base/text.h"
 #include "../files/atomic_file.h"
+#include "../files/path.h"
 
 namespace ringlet {
 namespace {
 
-constexpr int64_t kMaxJsonBytes = 1 << 20;
+constexpr int64_t kMaxModelJsonBytes = 1 << 20;
 constexpr int kMaxJsonDepth = 64;
 constexpr int64_t kMaxBytes = int64_t{1} << 53;  // of all shards
 
@@ -38,26 +39,23 @@ const TfjsType* TypeOf(const std::string& name) {
   return nullptr;
 }
 
-// The shard's path beside model.json, and below its folder: each file has one
-// such path.
+// The shard's path beside model.json, or below its folder. Names that could
+// mean the file of another name ("a//b", "a/./b") are refused, so that each
+// shard is read once.
 Status ShardPath(const std::string& model, const std::string& where,
                  const Json& json, std::string* path) {
   std::string name = json.text();
   if (StartsWith(name, "./")) name.erase(0, 2);
-  bool good = name.find('\\') == std::string::npos;
-  for (size_t at = 0; good && at <= name.size();) {
-    const size_t end = std::min(name.find('/', at), name.size());
-    const std::string part = name.substr(at, end - at);
-    good = !part.empty() && part != "." && part != "..";
-    at = end + 1;
+  const std::string parts = "/" + name + "/";
+  path->clear();
+  if (parts.find("//") == std::string::npos &&
+      parts.find("/./") == std::string::npos &&
+      name.find('\\') == std::string::npos) {
+    *path = PathBeside(model, name);
   }
-  if (!good) {
-    return Corruption("%s: '%s' is not the path of a file in the folder",
-                      where.c_str(), Printable(json.text()).c_str());
-  }
-  const size_t slash = model.rfind('/');
-  *path = slash == std::string::npos ? name : model.substr(0, slash + 1) + name;
-  return Status();
+  if (!path->empty()) return Status();
+  return Corruption("%s: '%s' is not the path of a file in the folder",
+                    where.c_str(), Printable(json.text()).c_str());
 }
 
 Status ReadTensorShape(const Json& json, const std::string& where,
@@ -96,7 +94,8 @@ Status TfjsWeights::Open(FileSystem* files, const std::string& path) {
   files_ = files;
   path_ = path;
   std::string text;
-  RINGLET_RETURN_IF_ERROR(ReadWholeFile(files, path, kMaxJsonBytes, &text));
+  RINGLET_RETURN_IF_ERROR(
+      ReadWholeFile(files, path, kMaxModelJsonBytes, &text));
   Json json;
   RINGLET_RETURN_IF_ERROR(Json::Parse(text, path, &json, kMaxJsonDepth));
   const Json manifest = json["weightsManifest"];
