@@ -75,7 +75,7 @@ Status InspectTensor(const WeightsFile& file, const StoredTensor& tensor,
   if (read.code() == Code::kInvalidArgument) {
     made->note = tensor.unread.empty() ? "text, or numbers that are not read"
                                        : "not read: " + tensor.unread;
-    return file.Verify(tensor);
+    return file.VerifyTensor(tensor);
   }
   RINGLET_RETURN_IF_ERROR(read);
   WithType(DTypeOf(tensor.storage), [&](auto* type) {

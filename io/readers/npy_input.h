@@ -27,7 +27,7 @@ class NpyInput {
   Status ReadElements(NpyArray* array, std::vector<std::string>* names);
   // Compares the checksum of an array in an npz, which ReadElements does too.
   Status Verify() const {
-    return array_ == nullptr ? Status() : archive_.Verify(*array_);
+    return array_ == nullptr ? Status() : archive_.VerifyTensor(*array_);
   }
   // Finds the elements in the file, which stay there.
   Status OpenOnDisk(std::shared_ptr<ArrayOnDisk>* array) const;

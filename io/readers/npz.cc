@@ -337,11 +337,6 @@ Status NpzReader::Open(FileSystem* files, const std::string& path) {
   return ReadDirectory(directory, begin, count);
 }
 
-const StoredTensor* NpzReader::Find(const std::string& name) const {
-  const auto found = by_name_.find(name);
-  return found == by_name_.end() ? nullptr : &tensors_[found->second];
-}
-
 Status NpzReader::ReadStored(const StoredTensor& tensor,
                              std::vector<unsigned char>* stored) const {
   stored->resize(static_cast<size_t>(tensor.bytes));
@@ -370,7 +365,7 @@ Status NpzReader::CheckContent(const StoredTensor& tensor,
   return crc == tensor.crc ? Status() : Damaged(tensor, "its CRC-32 differs");
 }
 
-Status NpzReader::Verify(const StoredTensor& tensor) const {
+Status NpzReader::VerifyTensor(const StoredTensor& tensor) const {
   std::vector<unsigned char> stored;
   RINGLET_RETURN_IF_ERROR(ReadStored(tensor, &stored));
   return CheckContent(tensor, stored);
@@ -378,7 +373,7 @@ Status NpzReader::Verify(const StoredTensor& tensor) const {
 
 Status NpzReader::Verify() const {
   for (const StoredTensor& tensor : tensors_) {
-    RINGLET_RETURN_IF_ERROR(Verify(tensor));
+    RINGLET_RETURN_IF_ERROR(VerifyTensor(tensor));
   }
   return Status();
 }

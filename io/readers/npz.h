@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,35 +18,31 @@
 #include "ringlet/files.h"
 #include "ringlet/shape.h"
 #include "ringlet/status.h"
-#include "storage.h"
+#include "tensor_file.h"
 
 namespace ringlet {
 
 // Files are untrusted: every size is checked before memory is allocated, and
 // the size of an entry is measured before it is unpacked.
-class NpzReader {
+class NpzReader : public TensorFile {
  public:
   // Reads the directory and the arrays' headers. kCorruption, with the place,
   // for an invalid file; kUnimplemented for a format that numpy does not write.
-  Status Open(FileSystem* files, const std::string& path);
+  // The tensors have their names in numpy.load, and the order of the directory.
+  // `offset` and `bytes` are those of the stored entry. The crc is that of zip.
+  Status Open(FileSystem* files, const std::string& path) override;
 
-  const std::string& path() const { return path_; }
   const FileVersion& version() const { return version_; }  // as it was opened
-  // Names as in numpy.load, in the order of the directory. `offset` and `bytes`
-  // are those of the stored entry. The crc is that of zip.
-  const std::vector<StoredTensor>& tensors() const { return tensors_; }
-  const StoredTensor* Find(const std::string& name) const;
 
-  // Reads every array and compares the checksums.
-  Status Verify() const;
-  // The same of one array, also of one that Read refuses.
-  Status Verify(const StoredTensor& tensor) const;
-  // Reads into `elements`, of tensor.shape and DTypeOf(tensor.storage), in
-  // native byte order, and compares the checksum. kInvalidArgument for text and
-  // for a tensor that is `unread`.
-  Status Read(const StoredTensor& tensor, void* elements) const;
-  // The same as they are in the file: LayoutOf(tensor).stored_bytes() bytes.
-  // `memory` gives room for them, once a compressed entry is known to be whole.
+  bool verifiable() const override { return true; }
+  Status Verify() const override;
+  Status VerifyTensor(const StoredTensor& tensor) const override;
+  // Also compares the checksum. kInvalidArgument for text too, and for a tensor
+  // that is `unread`.
+  Status Read(const StoredTensor& tensor, void* elements) const override;
+  // Reads the bytes of the elements as they are in the file:
+  // LayoutOf(tensor).stored_bytes(). `memory` returns room for them. It is
+  // called once a compressed entry is known to be whole.
   using Memory = std::function<unsigned char*()>;
   Status ReadBytes(const StoredTensor& tensor, const Memory& memory) const;
   // The elements' place in the file; -1 if they are compressed.
@@ -88,15 +83,12 @@ class NpzReader {
                       const std::vector<unsigned char>& stored) const;
   Status Damaged(const StoredTensor& tensor, const char* what) const;
   const Entry& EntryOf(const StoredTensor& tensor) const {
-    return entries_[static_cast<size_t>(&tensor - tensors_.data())];
+    return entries_[IndexOf(tensor)];
   }
 
-  std::string path_;
   std::shared_ptr<File> file_;
   FileVersion version_;
-  std::vector<StoredTensor> tensors_;
-  std::vector<Entry> entries_;
-  std::map<std::string, size_t> by_name_;
+  std::vector<Entry> entries_;  // of each tensor
 };
 
 class NpzWriter {

@@ -414,6 +414,7 @@ Status OnnxWeights::Open(FileSystem* files, const std::string& path) {
   RINGLET_RETURN_IF_ERROR(OnnxWeightFinder(graph, &tensors_, &weights_)
                               .Run()
                               .Annotate("%s", path.c_str()));
+  IndexNames();
   for (const StoredTensor& tensor : tensors_) {
     RINGLET_RETURN_IF_ERROR(OpenFileOf(files, tensor));
   }
@@ -471,13 +472,6 @@ Status OnnxWeights::FindDefaults() {
         floats.begin(), floats.end(), [none](float f) { return f == none; });
   }
   return Status();
-}
-
-const StoredTensor* OnnxWeights::Find(const std::string& name) const {
-  for (const StoredTensor& tensor : tensors_) {
-    if (tensor.name == name) return &tensor;
-  }
-  return nullptr;
 }
 
 Status OnnxWeights::Read(const StoredTensor& tensor, void* elements) const {

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "../readers/storage.h"
+#include "../readers/tensor_file.h"
 #include "ringlet/files.h"
 #include "ringlet/status.h"
 
@@ -33,19 +33,14 @@ struct OnnxWeight {
   bool may_change_nothing = false, changes_nothing = false;
 };
 
-class OnnxWeights {
+class OnnxWeights : public TensorFile {
  public:
   // kCorruption names the place where the file breaks a rule. kUnimplemented
   // names an unsupported feature. kNotFound names a missing file of elements.
-  Status Open(FileSystem* files, const std::string& path);
-
-  // Matrices are (units, inputs), and kernels (filters, channels, ...), also if
-  // the file has them transposed.
-  const std::vector<StoredTensor>& tensors() const { return tensors_; }
-  const StoredTensor* Find(const std::string& name) const;
-  // Reads into `elements`, of tensor.shape and DTypeOf(tensor.storage).
-  // kInvalidArgument for a tensor that is `unread`.
-  Status Read(const StoredTensor& tensor, void* elements) const;
+  // The tensors' matrices are (units, inputs), and kernels (filters, channels,
+  // ...), also if the file has them transposed.
+  Status Open(FileSystem* files, const std::string& path) override;
+  Status Read(const StoredTensor& tensor, void* elements) const override;
   // True if this tensor's layer is known to take images or rows that were
   // flattened with the channels first, or last.
   bool channels_first(const StoredTensor& tensor) const {
@@ -63,13 +58,11 @@ class OnnxWeights {
   Status OpenFileOf(FileSystem* files, const StoredTensor& tensor);
   Status FindDefaults();
   const OnnxWeight& WeightOf(const StoredTensor& tensor) const {
-    return weights_[static_cast<size_t>(&tensor - tensors_.data())];
+    return weights_[IndexOf(tensor)];
   }
 
-  std::string path_;
   std::map<std::string, std::shared_ptr<File>> files_;  // by location
-  std::vector<StoredTensor> tensors_;
-  std::vector<OnnxWeight> weights_;  // of each tensor
+  std::vector<OnnxWeight> weights_;                     // of each tensor
 };
 
 }  // namespace ringlet

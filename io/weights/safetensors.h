@@ -11,12 +11,11 @@
 #define RINGLET_IO_WEIGHTS_SAFETENSORS_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "../readers/storage.h"
+#include "../readers/tensor_file.h"
 #include "ringlet/files.h"
 #include "ringlet/shape.h"
 #include "ringlet/status.h"
@@ -31,28 +30,20 @@ struct SafetensorsLimits {
 // True if ringlet wrote the file with this metadata.
 bool IsRinglets(const Metadata& metadata);
 
-class SafetensorsReader {
+class SafetensorsReader : public TensorFile {
  public:
   // Reads the header, and the footer if there is one. A file with `format` =
   // "ringlet" must have a footer. kCorruption names the place where the file
-  // breaks a rule. kUnimplemented: a later version of the format.
-  Status Open(FileSystem* files, const std::string& path);
+  // breaks a rule. kUnimplemented: a later version of the format. The tensors
+  // are in the order of their offsets, without the footer.
+  Status Open(FileSystem* files, const std::string& path) override;
 
-  const std::string& path() const { return path_; }
-  const Metadata& metadata() const { return metadata_; }
-  // In the order of their offsets, without the footer.
-  const std::vector<StoredTensor>& tensors() const { return tensors_; }
-  const StoredTensor* Find(const std::string& name) const;
-  // True if the file has a footer. Without one damage cannot be detected.
-  bool verifiable() const { return verifiable_; }
-
-  // Reads every byte and compares the checksums. kCorruption if one differs, or
-  // the file has none.
-  Status Verify() const;
-  // Reads into `elements`, of tensor.shape and DTypeOf(tensor.storage), in
-  // native byte order. Checks the tensor's checksum if there is a footer. After
-  // an error `elements` are undefined.
-  Status Read(const StoredTensor& tensor, void* elements) const;
+  // True if the file has a footer.
+  bool verifiable() const override { return verifiable_; }
+  // kCorruption also if the file has no checksums.
+  Status Verify() const override;
+  // Also checks the tensor's checksum if there is a footer.
+  Status Read(const StoredTensor& tensor, void* elements) const override;
 
  private:
   Status ReadHeader(int64_t file_bytes);
@@ -62,11 +53,7 @@ class SafetensorsReader {
   Status ReadChecksums(const StoredTensor& footer);
   Status CheckCrc(const StoredTensor& tensor, uint32_t crc) const;
 
-  std::string path_;
   std::shared_ptr<File> file_;
-  Metadata metadata_;
-  std::vector<StoredTensor> tensors_;
-  std::map<std::string, size_t> by_name_;
   uint32_t header_crc_ = 0;
   bool verifiable_ = false;
 };

@@ -29,6 +29,7 @@ Status SafetensorsIndex::Open(FileSystem* files, const std::string& path) {
   for (Json m = map.first(); m; m = m.next()) {
     RINGLET_RETURN_IF_ERROR(AddTensor(files, m.key(), m.text()));
   }
+  IndexNames();
   return Status();
 }
 
@@ -56,21 +57,14 @@ Status SafetensorsIndex::AddTensor(FileSystem* files, const std::string& name,
     return Corruption("%s: tensor '%s' is not in its file %s", path_.c_str(),
                       Printable(name).c_str(), path.c_str());
   }
-  by_name_[name] = tensors_.size();
   tensors_.push_back(*found);
   shard_of_.push_back(number);
   return Status();
 }
 
-const StoredTensor* SafetensorsIndex::Find(const std::string& name) const {
-  const auto found = by_name_.find(name);
-  return found == by_name_.end() ? nullptr : &tensors_[found->second];
-}
-
 Status SafetensorsIndex::Read(const StoredTensor& tensor,
                               void* elements) const {
-  const auto at = static_cast<size_t>(&tensor - tensors_.data());
-  return shards_[shard_of_[at]]
+  return shards_[shard_of_[IndexOf(tensor)]]
       .Read(tensor, elements)
       .Annotate("%s", path_.c_str());
 }

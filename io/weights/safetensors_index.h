@@ -12,35 +12,27 @@
 #include <string>
 #include <vector>
 
-#include "../readers/storage.h"
 #include "ringlet/files.h"
 #include "ringlet/status.h"
 #include "safetensors.h"
 
 namespace ringlet {
 
-class SafetensorsIndex {
+class SafetensorsIndex : public TensorFile {
  public:
   // Opens every shard once. kCorruption or kNotFound names the shard and, if it
-  // is about one, the tensor.
-  Status Open(FileSystem* files, const std::string& path);
-
-  // In the order of the index.
-  const std::vector<StoredTensor>& tensors() const { return tensors_; }
-  const StoredTensor* Find(const std::string& name) const;
+  // is about one, the tensor. The tensors are in the order of the index.
+  Status Open(FileSystem* files, const std::string& path) override;
   // As SafetensorsReader::Read.
-  Status Read(const StoredTensor& tensor, void* elements) const;
+  Status Read(const StoredTensor& tensor, void* elements) const override;
 
  private:
   Status AddTensor(FileSystem* files, const std::string& name,
                    const std::string& shard);
 
-  std::string path_;
   std::vector<SafetensorsReader> shards_;
   std::map<std::string, size_t> by_path_;  // of shards
-  std::vector<StoredTensor> tensors_;
-  std::vector<size_t> shard_of_;  // each tensor
-  std::map<std::string, size_t> by_name_;
+  std::vector<size_t> shard_of_;           // each tensor
 };
 
 }  // namespace ringlet

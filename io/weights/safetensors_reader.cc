@@ -177,7 +177,7 @@ Status SafetensorsReader::CheckRanges(int64_t data_begin, int64_t file_bytes) {
                       "; it was cut short, or damaged",
                       path_.c_str(), file_bytes, data_begin + end);
   }
-  for (size_t i = 0; i < tensors_.size(); ++i) by_name_[tensors_[i].name] = i;
+  IndexNames();
   return Status();
 }
 
@@ -238,11 +238,6 @@ Status SafetensorsReader::ReadChecksums(const StoredTensor& footer) {
   }
   verifiable_ = true;
   return Status();
-}
-
-const StoredTensor* SafetensorsReader::Find(const std::string& name) const {
-  const auto found = by_name_.find(name);
-  return found == by_name_.end() ? nullptr : &tensors_[found->second];
 }
 
 Status SafetensorsReader::CheckCrc(const StoredTensor& tensor,

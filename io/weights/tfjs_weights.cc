@@ -110,12 +110,10 @@ Status TfjsWeights::Open(FileSystem* files, const std::string& path) {
     RINGLET_RETURN_IF_ERROR(
         ReadGroup(files, group, Place(path + ": ", "weightsManifest", i++)));
   }
-  for (size_t t = 0; t < tensors_.size(); ++t) {
-    if (by_name_.emplace(tensors_[t].name, t).second) continue;
-    return Corruption("%s: weightsManifest has two weights '%s'", path.c_str(),
-                      Printable(tensors_[t].name).c_str());
-  }
-  return Status();
+  const StoredTensor* const duplicate = IndexNames();
+  if (duplicate == nullptr) return Status();
+  return Corruption("%s: weightsManifest has two weights '%s'", path.c_str(),
+                    Printable(duplicate->name).c_str());
 }
 
 Status TfjsWeights::ReadGroup(FileSystem* files, const Json& group,
@@ -244,11 +242,6 @@ Status TfjsWeights::ReadQuantization(const Json& json, const std::string& where,
   }
   return Corruption("%s: \"scale\" and \"min\" must be numbers within float32",
                     where.c_str());
-}
-
-const StoredTensor* TfjsWeights::Find(const std::string& name) const {
-  const auto found = by_name_.find(name);
-  return found == by_name_.end() ? nullptr : &tensors_[found->second];
 }
 
 Status TfjsWeights::ReadBytes(const StoredTensor& tensor,

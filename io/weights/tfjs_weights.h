@@ -15,24 +15,19 @@
 #include <vector>
 
 #include "../../core/base/json.h"
-#include "../readers/storage.h"
+#include "../readers/tensor_file.h"
 #include "ringlet/files.h"
 #include "ringlet/status.h"
 
 namespace ringlet {
 
-class TfjsWeights {
+class TfjsWeights : public TensorFile {
  public:
   // kCorruption names the place where model.json breaks a rule, or a shard that
-  // is too short or too long. `files` must outlive this object.
-  Status Open(FileSystem* files, const std::string& path);
-
-  // Offsets count the bytes of all shards, in the order of the manifest.
-  const std::vector<StoredTensor>& tensors() const { return tensors_; }
-  const StoredTensor* Find(const std::string& name) const;
-  // Reads into `elements`, of tensor.shape and DTypeOf(tensor.storage).
-  // kInvalidArgument for a tensor that is `unread`.
-  Status Read(const StoredTensor& tensor, void* elements) const;
+  // is too short or too long. The tensors' offsets count the bytes of all
+  // shards, in the order of the manifest.
+  Status Open(FileSystem* files, const std::string& path) override;
+  Status Read(const StoredTensor& tensor, void* elements) const override;
 
  private:
   struct Shard {
@@ -56,11 +51,8 @@ class TfjsWeights {
   Status ReadBytes(const StoredTensor& tensor, unsigned char* bytes) const;
 
   FileSystem* files_ = nullptr;
-  std::string path_;
   std::vector<Shard> shards_;
-  std::set<std::string> paths_;  // of the shards
-  std::vector<StoredTensor> tensors_;
-  std::map<std::string, size_t> by_name_;
+  std::set<std::string> paths_;                    // of the shards
   std::map<std::string, Quantization> quantized_;  // by name
 };
 

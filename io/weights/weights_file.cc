@@ -8,6 +8,11 @@
 
 #include "../../core/base/text.h"
 #include "../files/file_kind.h"
+#include "../readers/npy_layout.h"
+#include "../readers/npz.h"
+#include "safetensors.h"
+#include "safetensors_index.h"
+#include "tfjs_weights.h"
 
 namespace ringlet {
 namespace {
@@ -75,40 +80,19 @@ Status FolderError(FileSystem* files, const std::string& path,
   return error;
 }
 
-}  // namespace
+// The array of an npy file.
+class NpyReader : public TensorFile {
+ public:
+  Status Open(FileSystem* files, const std::string& path) override;
+  Status Read(const StoredTensor& tensor, void* elements) const override;
 
-Status WeightsFile::Open(FileSystem* files, const std::string& path) {
-  *this = WeightsFile();
+ private:
+  std::shared_ptr<File> file_;
+  NpyLayout layout_;
+};
+
+Status NpyReader::Open(FileSystem* files, const std::string& path) {
   path_ = path;
-  RINGLET_RETURN_IF_ERROR(
-      FolderError(files, path, FindFormat(files, path, &format_)));
-  const Status status = OpenAs(files);
-  using Format = FileKind::Format;
-  return WrongKindError(
-      files, path,
-      {Format::kSafetensors, Format::kSafetensorsIndex, Format::kNpz,
-       Format::kNpy, Format::kOnnx, Format::kTfjs},
-      status);
-}
-
-Status WeightsFile::OpenAs(FileSystem* files) {
-  switch (format_) {
-    case Format::kIndex:
-      return index_.Open(files, path_);
-    case Format::kNpz:
-      return npz_.Open(files, path_);
-    case Format::kNpy:
-      return OpenNpy(files);
-    case Format::kOnnx:
-      return onnx_.Open(files, path_);
-    case Format::kTfjs:
-      return tfjs_.Open(files, path_);
-    default:
-      return safetensors_.Open(files, path_);
-  }
-}
-
-Status WeightsFile::OpenNpy(FileSystem* files) {
   std::unique_ptr<File> file;
   RINGLET_RETURN_IF_ERROR(files->Open(path_, &file));
   file_ = std::move(file);
@@ -125,7 +109,8 @@ Status WeightsFile::OpenNpy(FileSystem* files) {
   array.storage = layout_.storage();
   array.shape = layout_.shape;
   array.bytes = layout_.stored_bytes();
-  array_.push_back(array);
+  tensors_.push_back(array);
+  IndexNames();
   if (static_cast<uint64_t>(array.bytes) > SIZE_MAX / 8) {
     return ResourceExhausted("%s: %" PRId64 " bytes do not fit this machine",
                              path_.c_str(), array.bytes);
@@ -135,54 +120,51 @@ Status WeightsFile::OpenNpy(FileSystem* files) {
                     path_.c_str(), size, array.offset + array.bytes);
 }
 
-Status WeightsFile::ReadNpy(void* elements) const {
+Status NpyReader::Read(const StoredTensor& tensor, void* elements) const {
   if (layout_.is_text()) {
     return InvalidArgument("%s: its elements are text", path_.c_str());
   }
-  std::vector<unsigned char> stored(static_cast<size_t>(array_[0].bytes));
+  std::vector<unsigned char> stored(static_cast<size_t>(tensor.bytes));
   RINGLET_RETURN_IF_ERROR(
-      file_->Read(array_[0].offset, stored.data(), stored.size()));
+      file_->Read(tensor.offset, stored.data(), stored.size()));
   return DecodeNumbers(path_, layout_, stored.data(), elements);
 }
 
-bool WeightsFile::is_ringlets() const { return IsRinglets(metadata()); }
-
-const std::vector<StoredTensor>& WeightsFile::tensors() const {
-  return is_npz()                    ? npz_.tensors()
-         : is_onnx()                 ? onnx_.tensors()
-         : format_ == Format::kNpy   ? array_
-         : format_ == Format::kIndex ? index_.tensors()
-         : format_ == Format::kTfjs  ? tfjs_.tensors()
-                                     : safetensors_.tensors();
-}
-
-const StoredTensor* WeightsFile::Find(const std::string& name) const {
-  if (format_ == Format::kNpy) {
-    return name == array_[0].name ? &array_[0] : nullptr;
+std::shared_ptr<TensorFile> MakeReader(WeightsFile::Format format) {
+  switch (format) {
+    case WeightsFile::Format::kIndex:
+      return std::make_shared<SafetensorsIndex>();
+    case WeightsFile::Format::kNpz:
+      return std::make_shared<NpzReader>();
+    case WeightsFile::Format::kNpy:
+      return std::make_shared<NpyReader>();
+    case WeightsFile::Format::kOnnx:
+      return std::make_shared<OnnxWeights>();
+    case WeightsFile::Format::kTfjs:
+      return std::make_shared<TfjsWeights>();
+    default:
+      return std::make_shared<SafetensorsReader>();
   }
-  if (is_onnx()) return onnx_.Find(name);
-  if (format_ == Format::kIndex) return index_.Find(name);
-  if (format_ == Format::kTfjs) return tfjs_.Find(name);
-  return is_npz() ? npz_.Find(name) : safetensors_.Find(name);
 }
 
-Status WeightsFile::Verify() const {
-  if (is_npz()) return npz_.Verify();
-  return format_ == Format::kSafetensors ? safetensors_.Verify() : Status();
+}  // namespace
+
+Status WeightsFile::Open(FileSystem* files, const std::string& path) {
+  *this = WeightsFile();
+  path_ = path;
+  RINGLET_RETURN_IF_ERROR(
+      FolderError(files, path, FindFormat(files, path, &format_)));
+  file_ = MakeReader(format_);
+  const Status status = file_->Open(files, path);
+  using Format = FileKind::Format;
+  return WrongKindError(
+      files, path,
+      {Format::kSafetensors, Format::kSafetensorsIndex, Format::kNpz,
+       Format::kNpy, Format::kOnnx, Format::kTfjs},
+      status);
 }
 
-Status WeightsFile::Verify(const StoredTensor& tensor) const {
-  return is_npz() ? npz_.Verify(tensor) : Status();
-}
-
-Status WeightsFile::Read(const StoredTensor& tensor, void* elements) const {
-  if (format_ == Format::kNpy) return ReadNpy(elements);
-  if (is_onnx()) return onnx_.Read(tensor, elements);
-  if (format_ == Format::kIndex) return index_.Read(tensor, elements);
-  if (format_ == Format::kTfjs) return tfjs_.Read(tensor, elements);
-  return is_npz() ? npz_.Read(tensor, elements)
-                  : safetensors_.Read(tensor, elements);
-}
+bool WeightsFile::is_ringlets() const { return IsRinglets(metadata()); }
 
 Status WeightsFile::Read(const StoredTensor& tensor, Elements* elements) const {
   if (!tensor.unread.empty()) return Read(tensor, static_cast<void*>(nullptr));

@@ -13,11 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "../readers/npz.h"
+#include "../readers/tensor_file.h"
 #include "onnx_weights.h"
-#include "safetensors.h"
-#include "safetensors_index.h"
-#include "tfjs_weights.h"
+#include "ringlet/files.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
@@ -42,49 +41,42 @@ class WeightsFile {
   // True for a file of ringlet; its weights have the prefix "model/".
   bool is_ringlets() const;
   // Empty unless it is a safetensors file.
-  const Metadata& metadata() const { return safetensors_.metadata(); }
-  const std::vector<StoredTensor>& tensors() const;
-  const StoredTensor* Find(const std::string& name) const;
+  const Metadata& metadata() const { return file_->metadata(); }
+  const std::vector<StoredTensor>& tensors() const { return file_->tensors(); }
+  const StoredTensor* Find(const std::string& name) const {
+    return file_->Find(name);
+  }
   // False unless it is an ONNX model: see OnnxWeights.
   bool channels_first(const StoredTensor& tensor) const {
-    return is_onnx() && onnx_.channels_first(tensor);
+    return is_onnx() && onnx().channels_first(tensor);
   }
   bool channels_last(const StoredTensor& tensor) const {
-    return is_onnx() && onnx_.channels_last(tensor);
+    return is_onnx() && onnx().channels_last(tensor);
   }
   bool changes_nothing(const StoredTensor& tensor) const {
-    return is_onnx() && onnx_.changes_nothing(tensor);
+    return is_onnx() && onnx().changes_nothing(tensor);
   }
-  // True if it has checksums. Without them damage cannot be detected.
-  bool verifiable() const {
-    return format_ == Format::kSafetensors ? safetensors_.verifiable()
-                                           : is_npz();
+  // See TensorFile.
+  bool verifiable() const { return file_->verifiable(); }
+  Status Verify() const { return file_->Verify(); }
+  Status Read(const StoredTensor& tensor, void* elements) const {
+    return file_->Read(tensor, elements);
   }
-  // See the reader of each format.
-  Status Verify() const;
-  // The same of one tensor of an npz file, also of one that Read refuses. OK
-  // for other files.
-  Status Verify(const StoredTensor& tensor) const;
-  Status Read(const StoredTensor& tensor, void* elements) const;
+  Status VerifyTensor(const StoredTensor& tensor) const {
+    return file_->VerifyTensor(tensor);
+  }
   // Reads into new memory; kResourceExhausted if the allocation fails.
   using Elements = std::unique_ptr<unsigned char[]>;
   Status Read(const StoredTensor& tensor, Elements* elements) const;
 
  private:
-  Status OpenAs(FileSystem* files);  // of format_
-  Status OpenNpy(FileSystem* files);
-  Status ReadNpy(void* elements) const;
+  const OnnxWeights& onnx() const {
+    return static_cast<const OnnxWeights&>(*file_);
+  }
 
   std::string path_;
   Format format_ = Format::kSafetensors;
-  NpzReader npz_;
-  SafetensorsReader safetensors_;
-  SafetensorsIndex index_;
-  OnnxWeights onnx_;
-  TfjsWeights tfjs_;
-  std::vector<StoredTensor> array_;  // of an npy file: one
-  NpyLayout layout_;
-  std::shared_ptr<File> file_;
+  std::shared_ptr<TensorFile> file_;  // not null once Open has returned OK
 };
 
 }  // namespace ringlet
