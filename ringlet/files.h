@@ -111,6 +111,7 @@ class FileSystem {
   virtual Status CopyMode(const std::string& path, const std::string& source);
   // True if new files are sealed (SealedFiles).
   virtual bool seals() const { return false; }
+  // Removes a file. A path that ends in '/' is that of an empty folder.
   virtual Status Remove(const std::string& path) = 0;
   virtual Status SyncDirectory(const std::string& path) = 0;
   // Call it after Rename or RenameNew to `path`. After it the name refers to

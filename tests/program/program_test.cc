@@ -558,6 +558,42 @@ TEST_F(ProgramTest, Init_FolderOfCheckpoints_TakesTheNewest) {
               {"its folder has fields"});
 }
 
+// A folder as Hugging Face's programs write it: each file has a part.
+TEST_F(ProgramTest, Init_FolderWithIndex_TakesAllItsFiles) {
+  WriteRun();
+  ASSERT_EQ(mkdir((folder_ / "hf").c_str(), 0777), 0);
+  const std::string shards[] = {"hf/model-00001-of-00002.safetensors",
+                                "hf/model-00002-of-00002.safetensors"};
+  const auto logs = [&](const std::string& init) {
+    EXPECT_EQ(Run({"evaluate", "run.json", "--init", init, "--json"}), 0)
+        << err_;
+    return out_;
+  };
+  // Each file has all weights, so a wrong choice is no error, but a result.
+  for (const std::string& shard : shards) {
+    ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "m",
+                   "--seed", shard.substr(13, 1)}),
+              0)
+        << err_;
+    ASSERT_EQ(Run({"export", "m", "--out", shard}), 0) << err_;
+  }
+  WriteWhole(folder_ / "hf/model.safetensors.index.json",
+             R"({"weight_map": {
+    "dense/kernel": "model-00001-of-00002.safetensors",
+    "dense/bias": "model-00001-of-00002.safetensors",
+    "dense_1/kernel": "model-00002-of-00002.safetensors",
+    "dense_1/bias": "model-00002-of-00002.safetensors"}})");
+  const std::string whole = logs("hf");
+  EXPECT_EQ(err_.find("note: --init hf: takes the files that "
+                      "hf/model.safetensors.index.json names\n"),
+            0u)
+      << err_;
+  EXPECT_EQ(logs("hf/"), whole);
+  EXPECT_EQ(logs("hf/model.safetensors.index.json"), whole);
+  EXPECT_NE(logs(shards[0]), whole);
+  EXPECT_NE(logs(shards[1]), whole);
+}
+
 TEST_F(ProgramTest, Init_OtherWeights_NamesFlagsThatExist) {
   WriteRun();
   ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "m"}), 0);

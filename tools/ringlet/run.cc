@@ -83,7 +83,7 @@ void InitFlags::Add(CommandLine* flags, const char* help) {
 
 namespace {
 
-// A model or weights of ringlet in a folder.
+// A safetensors file, plain or sealed, in a folder.
 struct Candidate {
   struct timespec written = {};
   std::string name;
@@ -98,14 +98,14 @@ struct Candidate {
   }
 };
 
-// The files with names of this beginning and end.
+// The files with names of this beginning and end. `folder` ends in '/'.
 std::vector<Candidate> ModelsIn(const std::string& folder,
                                 const std::vector<std::string>& names,
                                 const std::string& begin,
                                 const std::string& end) {
   std::vector<Candidate> found;
   for (const std::string& name : names) {
-    const std::string path = folder + "/" + name;
+    const std::string path = folder + name;
     struct stat file = {};
     FileKind kind;
     if (name.size() < begin.size() + end.size() || !StartsWith(name, begin) ||
@@ -145,13 +145,24 @@ Status InitFlags::TakeNewest() {
   std::vector<std::string> names;
   RINGLET_RETURN_IF_ERROR(
       CommandFileSystem()->List(folder, &names).Annotate("--init"));
+  if (!EndsWith(folder, "/")) folder += "/";
+  // Each of the other files then has a part of the weights.
+  const char* const index = "model.safetensors.index.json";
+  if (is_folder && std::count(names.begin(), names.end(), index) > 0) {
+    Notice("note: --init %s: takes the files that %s%s names", path.c_str(),
+           folder.c_str(), index);
+    path = folder + index;
+    return Status();
+  }
   const std::vector<Candidate> found = ModelsIn(folder, names, begin, end);
   if (found.empty()) {
-    return InvalidArgument("--init %s: there is no model or weights of ringlet",
-                           Printable(path).c_str());
+    return InvalidArgument(
+        "--init %s: there is no model and no safetensors file; name another "
+        "folder, or a file",
+        Printable(path).c_str());
   }
-  const std::string newest = (EndsWith(folder, "/") ? folder : folder + "/") +
-                             std::max_element(found.begin(), found.end())->name;
+  const std::string newest =
+      folder + std::max_element(found.begin(), found.end())->name;
   Notice("note: --init %s: takes %s, the newest of %zu", path.c_str(),
          newest.c_str(), found.size());
   path = newest;

@@ -32,8 +32,9 @@ struct InitFlags {
   std::string layout;  // "": Keras's
   bool by_name = false, skip_mismatch = false;
   void Add(CommandLine* flags, const char* help);
-  // If `path` is a folder, or a ModelCheckpoint's filepath with fields such as
-  // {epoch}, it becomes that of the newest model there.
+  // If `path` is a folder with a model.safetensors.index.json, it becomes the
+  // path of this file. If it is another folder, or a ModelCheckpoint's filepath
+  // with fields such as {epoch}, it becomes that of the newest model there.
   Status TakeNewest();
 };
 
