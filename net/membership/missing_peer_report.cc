@@ -54,7 +54,7 @@ void MissingPeerReport::SetMissedByOthers(int peer, int64_t now) {
 }
 
 std::string MissingPeerReport::Self() const {
-  return "rank " + std::to_string(worker_) + " of " +
+  return "worker " + std::to_string(worker_) + " of " +
          std::to_string(peers_.size()) + " (" + addresses_[worker_] + ")";
 }
 
@@ -73,13 +73,13 @@ std::string MissingPeerReport::Missing(int64_t now) const {
   missing.resize(named);
   for (const size_t r : missing) {
     const Peer& peer = peers_[r];
-    text += (text.empty() ? "rank " : "; rank ") + std::to_string(r) + " (" +
-            addresses_[r] + "), missing for " + Seconds(now - peer.since) +
-            ": " + peer.why;
+    text += (text.empty() ? "worker " : "; worker ") + std::to_string(r) +
+            " (" + addresses_[r] + "), missing for " +
+            Seconds(now - peer.since) + ": " + peer.why;
   }
   if (more > 0) text += "; and " + std::to_string(more) + " more";
   if (missed_by_others_ >= 0 && !peers_[missed_by_others_].missing) {
-    text += (text.empty() ? "rank " : "; rank ") +
+    text += (text.empty() ? "worker " : "; worker ") +
             std::to_string(missed_by_others_) + " (" +
             addresses_[missed_by_others_] + "), which others " +
             (named == 0 ? "miss" : "missed before");
@@ -127,7 +127,7 @@ std::string MissingPeerReport::Refused(const std::string& from,
 
 std::string MissingPeerReport::RefusedBy(int peer, const std::string& why,
                                          int64_t now) {
-  const std::string line = "warning: rank " + std::to_string(peer) + " (" +
+  const std::string line = "warning: worker " + std::to_string(peer) + " (" +
                            addresses_[peer] + ") refused this worker, " +
                            Self() + ": " + why;
   return Limited(line, line, now);

@@ -60,7 +60,7 @@ class MissingPeerReport {
                       int64_t now, bool quiet = false);
   std::string RefusedBy(int peer, const std::string& why, int64_t now);
 
-  // "rank 0 (a:1), missing for 11 s: cannot connect; …", and the last refusal.
+  // "worker 0 (a:1), missing for 11 s: cannot connect; …", and the last refusal.
   std::string Missing(int64_t now) const;
 
  private:

@@ -256,7 +256,7 @@ void Session::TickStart(const FailureDetector::Suspect& suspect) {
   if (!views_.active() && now_ >= start_deadline_) {
     return Fail(Error(
         Code::kDeadlineExceeded,
-        "rank %d waited %g s for the other workers; missing are %s", worker_,
+        "worker %d waited %g s for the other workers; missing are %s", worker_,
         options_.start_timeout_seconds, dialer_.MissingText(now_).c_str()));
   }
   for (const int r : links_.linked()) {

@@ -179,7 +179,7 @@ Status Views::CheckWait(int64_t now) {
   const double longer = static_cast<double>(now - deadline_) / 1e9;
   if (longer >= 1) waited = std::floor(waited + longer);
   return Error(Code::kDeadlineExceeded,
-               "rank %d waited %g s for the other workers: %d of %d are "
+               "worker %d waited %g s for the other workers: %d of %d are "
                "present, with itself, but the job needs at least %d "
                "(min_workers) that reach each other; missing are %s; if they "
                "have finished the job, this worker is not needed",

@@ -1164,7 +1164,7 @@ TEST_F(ProgramTest, Worker_WithoutItsKeyFile_EndsAndIsMissing) {
   const size_t ends = err_.find(
       "[1] error: RINGLET_KEY_FILE: key file none.key (copy the job's key "
       "there; ringlet keygen makes one): No such file or directory");
-  const size_t missing = err_.find("; missing are rank 1 (");
+  const size_t missing = err_.find("; missing are worker 1 (");
   EXPECT_NE(ends, std::string::npos) << err_;
   EXPECT_NE(missing, std::string::npos) << err_;
   EXPECT_LT(ends, missing) << err_;
@@ -1180,7 +1180,7 @@ TEST_F(ProgramTest, Train_Insecure_WaitsForWorkersOfOtherHosts) {
   WriteRun("\"callbacks\": []", strategy + "}");
   ExpectError({"train", "run.json", "--save", "m"}, 2, {"ringlet keygen"});
   const auto expect_missing = [this] {
-    EXPECT_TRUE(Contains(err_, "missing are rank 1 (192.0.2.7:29876)"));
+    EXPECT_TRUE(Contains(err_, "missing are worker 1 (192.0.2.7:29876)"));
   };
   EXPECT_EQ(Run({"train", "run.json", "--save", "m", "--insecure"}), 1);
   expect_missing();

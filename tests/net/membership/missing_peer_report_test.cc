@@ -41,14 +41,14 @@ TEST(MissingPeerReportTest,
   }
   EXPECT_EQ(at, (std::vector<double>{1, 11, 21, 31}));
   EXPECT_EQ(first,
-            "rank 1 of 3 (10.0.0.1:7000) waits for rank 0 (10.0.0.0:7000), "
-            "missing for 1 s: has not connected; rank 2 (10.0.0.2:7000), "
+            "worker 1 of 3 (10.0.0.1:7000) waits for worker 0 (10.0.0.0:7000), "
+            "missing for 1 s: has not connected; worker 2 (10.0.0.2:7000), "
             "missing for 1 s: has not connected (it ends after 120 s)");
   EXPECT_EQ(report.Missing(begin + 40 * kSecond),
-            "rank 0 (10.0.0.0:7000), missing for 40 s: cannot connect");
+            "worker 0 (10.0.0.0:7000), missing for 40 s: cannot connect");
   EXPECT_EQ(
       report.Complete(begin + 41 * kSecond),
-      "rank 1 of 3 (10.0.0.1:7000) has waited 41 s: all workers are present");
+      "worker 1 of 3 (10.0.0.1:7000) has waited 41 s: all workers are present");
 }
 
 // A process that was stopped does not say all that it missed.
@@ -77,7 +77,7 @@ TEST(MissingPeerReportTest, Missing_RankWasLost_CountsFromTheFirstLoss) {
   report.MarkMissing(1, 35 * kSecond);  // tried again
   report.SetReason(1, "it was connected and became silent");
   EXPECT_EQ(report.Missing(40 * kSecond),
-            "rank 1 (10.0.0.1:7000), missing for 10 s: it was connected and "
+            "worker 1 (10.0.0.1:7000), missing for 10 s: it was connected and "
             "became silent");
 }
 
@@ -86,7 +86,7 @@ TEST(MissingPeerReportTest, Due_ManyAreMissing_NamesTheFirst) {
   report.Begin(0);
   const std::string line = report.Due(kSecond);
   EXPECT_LT(line.size(), 1000u);
-  EXPECT_TRUE(Contains(line, "rank 8 ("));
+  EXPECT_TRUE(Contains(line, "worker 8 ("));
   EXPECT_TRUE(Contains(line, "; and 11 more"));
 }
 
@@ -97,7 +97,7 @@ TEST(MissingPeerReportTest, Missing_Several_NamesTheLongestFirst) {
     report.MarkConnected(r);
     report.MarkMissing(r, 60 * kSecond);
   }
-  EXPECT_EQ(report.Missing(60 * kSecond).find("rank 15 ("), 0u);
+  EXPECT_EQ(report.Missing(60 * kSecond).find("worker 15 ("), 0u);
   EXPECT_TRUE(Contains(report.Missing(60 * kSecond), "; and 7 more"));
 }
 
@@ -113,8 +113,8 @@ TEST(MissingPeerReportTest, LargeRing_OneGivesUpFirst_HidesNoMissingRank) {
   report.MarkMissing(2, 60 * kSecond);
   report.SetMissedByOthers(2, 60 * kSecond);
   EXPECT_EQ(report.Missing(60 * kSecond),
-            "rank 2 (10.0.0.2:7000), missing for 0 s: it was connected and "
-            "aborted; rank 11 (10.0.0.11:7000), which others missed before");
+            "worker 2 (10.0.0.2:7000), missing for 0 s: it was connected and "
+            "aborted; worker 11 (10.0.0.11:7000), which others missed before");
   report.MarkConnected(2);
   report.SetMissedByOthers(-1, 61 * kSecond);
   report.SetMissedByOthers(-1, 62 * kSecond);
@@ -128,16 +128,16 @@ TEST(MissingPeerReportTest, Missing_LargeRing_NamesRanksThatOthersMiss) {
   EXPECT_EQ(report.Missing(kSecond), "workers that others miss");
   report.SetMissedByOthers(11, kSecond);
   EXPECT_EQ(report.Missing(kSecond),
-            "rank 11 (10.0.0.11:7000), which others miss");
+            "worker 11 (10.0.0.11:7000), which others miss");
   report.MarkMissing(4, kSecond);
-  EXPECT_EQ(report.Missing(kSecond).find("rank 4 ("), 0u);
+  EXPECT_EQ(report.Missing(kSecond).find("worker 4 ("), 0u);
 }
 
 TEST(MissingPeerReportTest, Refusal_Same_IsReportedOnceAMinute) {
   MissingPeerReport report(0, Addresses(2), 120);
   report.Begin(0);
   EXPECT_EQ(report.Refused("10.0.0.9:55000", "another list", kSecond),
-            "warning: rank 0 of 2 (10.0.0.0:7000) refused a connection from "
+            "warning: worker 0 of 2 (10.0.0.0:7000) refused a connection from "
             "10.0.0.9:55000: another list");
   // From another port, as each try is.
   for (int64_t now = kSecond; now < 60 * kSecond; now += kSecond) {
@@ -147,9 +147,10 @@ TEST(MissingPeerReportTest, Refusal_Same_IsReportedOnceAMinute) {
   EXPECT_TRUE(Contains(report.Missing(kSecond),
                        "; the last connection refused here, "
                        "from 10.0.0.9:55002: another list"));
-  EXPECT_EQ(report.RefusedBy(1, "another list", kSecond),
-            "warning: rank 1 (10.0.0.1:7000) refused this worker, rank 0 of 2 "
-            "(10.0.0.0:7000): another list");
+  EXPECT_EQ(
+      report.RefusedBy(1, "another list", kSecond),
+      "warning: worker 1 (10.0.0.1:7000) refused this worker, worker 0 of 2 "
+      "(10.0.0.0:7000): another list");
 }
 
 TEST(MissingPeerReportTest, Refused_Quiet_IsRecordedAndNotPrinted) {

@@ -234,7 +234,7 @@ TEST(RelayRingTest, Jobs_NamesAloneDiffer_DoNotMix) {
     for (const int job : {0, 1}) {
       open(job, 0);
       // Rank 0 of both jobs has waited at the relay for a while.
-      EXPECT_TRUE(output.AwaitText("rank 0 of 2 (", job + 1));
+      EXPECT_TRUE(output.AwaitText("worker 0 of 2 (", job + 1));
     }
     for (const int job : {0, 1}) open(job, 1);
     for (std::thread& thread : threads) thread.join();

@@ -224,7 +224,7 @@ TEST(ElasticOptionsTest, Open_TooFewOrTooManyWorkers_IsAnError) {
   const std::string text = few.message();
   EXPECT_EQ(few.code(), Code::kDeadlineExceeded);
   for (const char* part : {"1 of 3 are present", "at least 2 (min_workers)",
-                           "missing are rank 1 (", "; rank 2 ("}) {
+                           "missing are worker 1 (", "; worker 2 ("}) {
     EXPECT_TRUE(Contains(text, part));
   }
   options.min_workers = 4;

@@ -260,13 +260,13 @@ TEST(RingCollectiveTest, Report_ProgressBarIsOpen_IsOnALineOfItsOwn) {
           2, [](Collective*) {},
           [&](RingOptions* options) {
             if (options->rank == 1) {
-              EXPECT_TRUE(output.AwaitText("rank 0 of 2 ("));
+              EXPECT_TRUE(output.AwaitText("worker 0 of 2 ("));
             }
           });
     }
     text = output.text();
   }
-  EXPECT_TRUE(Contains(text, "1/9 ====\nrank 0 of 2 ("));
+  EXPECT_TRUE(Contains(text, "1/9 ====\nworker 0 of 2 ("));
 }
 
 // After the timeout the other ranks report that they wait. They do not count

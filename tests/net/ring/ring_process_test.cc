@@ -441,9 +441,9 @@ TEST_F(RingProcessTest, Start_WorkersAreMissing_NamesThem) {
   for (auto& worker : workers_) {
     EXPECT_EQ(worker->Wait(kLong), 1);
     const std::string output = worker->Output();
-    EXPECT_TRUE(Contains(output, "rank 0 (127.0.0.1:"));
+    EXPECT_TRUE(Contains(output, "worker 0 (127.0.0.1:"));
     EXPECT_TRUE(Contains(output, "Connection refused"));
-    EXPECT_TRUE(Contains(output, "rank 3 (127.0.0.1:"));
+    EXPECT_TRUE(Contains(output, "worker 3 (127.0.0.1:"));
     EXPECT_TRUE(Contains(output, "has not connected"));
   }
 }
@@ -471,7 +471,7 @@ TEST_F(RingProcessTest, Start_WorkerIsLate_OthersWaitForIt) {
   }
   for (const int rank : {1, 2}) Spawn(rank, joined, {"1000", "10"});
   for (auto& worker : workers_) {
-    EXPECT_TRUE(worker->AwaitText(" waits for rank 0 ("));
+    EXPECT_TRUE(worker->AwaitText(" waits for worker 0 ("));
   }
   Spawn(0, joined, {"1000", "10"});
   for (auto& worker : workers_) {
@@ -486,7 +486,7 @@ TEST_F(RingProcessTest, Wait_ForMissingWorkers_TakesNoProcessorTime) {
   }
   for (const int rank : {0, 1, 3}) Spawn(rank, joined, {"1", "1"});
   for (auto& worker : workers_) {
-    EXPECT_TRUE(worker->AwaitText(" waits for rank "));
+    EXPECT_TRUE(worker->AwaitText(" waits for worker "));
   }
   ExpectIdle("at the start");
 }
@@ -581,7 +581,7 @@ TEST_F(RingProcessTest, Start_OtherListOfAnotherHost_EndsOnlyTheStranger) {
   EXPECT_EQ(workers_[1]->Wait(kLong), 2) << workers_[1]->Output();
   EXPECT_TRUE(Contains(workers_[1]->Output(), "refused this worker"));
   for (const char* text : {"refused a connection from 127.0.0.1:",
-                           " waits for rank 1 (127.0.0.9:"}) {
+                           " waits for worker 1 (127.0.0.9:"}) {
     EXPECT_TRUE(workers_[0]->AwaitText(text)) << workers_[0]->Output();
   }
   Spawn(1, joined, {"1000", "5", "start=300", "tcp=1"});
@@ -595,12 +595,12 @@ TEST_F(RingProcessTest, Wait_MissingOrRefused_NamesTheRankAndTheReason) {
   Spawn(1, joined, {"1", "1", "start=300", "job=pears"});
   EXPECT_TRUE(workers_[0]->AwaitText("refused a connection from "))
       << workers_[0]->Output();
-  EXPECT_TRUE(workers_[1]->AwaitText("refused this worker, rank 1 of 3 ("))
+  EXPECT_TRUE(workers_[1]->AwaitText("refused this worker, worker 1 of 3 ("))
       << workers_[1]->Output();
   for (int r = 0; r < 2; ++r) {
-    EXPECT_TRUE(workers_[r]->AwaitText(" waits for rank "))
+    EXPECT_TRUE(workers_[r]->AwaitText(" waits for worker "))
         << workers_[r]->Output();
-    EXPECT_TRUE(Contains(workers_[r]->Output(), "rank 2 (127.0.0.1:"));
+    EXPECT_TRUE(Contains(workers_[r]->Output(), "worker 2 (127.0.0.1:"));
     EXPECT_EQ(workers_[r]->Wait(0), -1);  // another job is no reason to end
   }
   // Dozens of attempts print one line.
@@ -617,7 +617,7 @@ TEST_F(RingProcessTest, Wait_ForALostWorker_IsReported) {
   for (int r = 0; r < 2; ++r) Spawn(r, joined, more);
   WaitUntilUp();
   workers_[1]->Signal(SIGKILL);
-  EXPECT_TRUE(workers_[0]->AwaitText(" waits for rank 1 ("))
+  EXPECT_TRUE(workers_[0]->AwaitText(" waits for worker 1 ("))
       << workers_[0]->Output();
   EXPECT_TRUE(workers_[0]->AwaitText("), missing for "))
       << workers_[0]->Output();
@@ -711,7 +711,7 @@ TEST_F(TrainTest, Train_OneRankCannotTakePart_EndsAllWithItsReason) {
     for (const int r : others) EXPECT_TRUE(AwaitListener(addresses_of_[r]));
     for (auto& worker : workers_) {
       if (n <= 3) break;  // the culprit starts at the same time
-      EXPECT_TRUE(worker->AwaitText(" waits for rank ")) << worker->Output();
+      EXPECT_TRUE(worker->AwaitText(" waits for worker ")) << worker->Output();
     }
     Train(culprit, With(kind.run, kind.more));
     for (size_t i = 0; i < 3; ++i) {
@@ -738,7 +738,7 @@ TEST_F(TrainTest, Withdrawal_OfEveryWorker_AllEnd) {
 TEST_F(TrainTest, Withdrawal_InTheNameOfAMember_EndsNoWorker) {
   for (int r = 0; r < 2; ++r) Train(r, With(Run(), {}));
   // Rank 2 is missing; ranks 0 and 1 are connected.
-  EXPECT_TRUE(workers_[0]->AwaitText(" waits for rank 2 ("));
+  EXPECT_TRUE(workers_[0]->AwaitText(" waits for worker 2 ("));
   Train(1, {"/none.json"});
   EXPECT_GT(workers_[2]->Wait(kLong), 0);
   EXPECT_EQ(workers_[0]->Wait(0), -1) << workers_[0]->Output();
