@@ -278,8 +278,10 @@ struct Layer {
 
   // Dropout, SpatialDropout, AlphaDropout, GaussianDropout, GaussianNoise.
   Layer& Seed(uint64_t s);
-  // One random number for all values along the axes of size 1, which are the
-  // first ones: {1, 1, 1} drops whole images.
+  // Dropout, AlphaDropout: the shape of the random numbers of one example. All
+  // values along an axis of size 1 share a number: {1, 1, 1} drops whole
+  // images, and {1, 1, -1} whole channels. -1 is the input's size. Only the
+  // first axes may have size 1.
   Layer& NoiseShape(const Shape& sizes);
 
   // PReLU.

@@ -3,8 +3,8 @@
 // Each reader makes a Dataset, which keeps the error of a bad file. Files may
 // be .gz. A user-defined reader is a Source (dataset.h).
 //
-// Data that are larger than the memory stay in their files (in_memory). The
-// same run has the same bits with both.
+// Data that are larger than the memory can stay in their files: see
+// `in_memory`. The results of a run have the same bits in both cases.
 
 #ifndef RINGLET_READERS_H_
 #define RINGLET_READERS_H_
@@ -22,7 +22,7 @@
 
 namespace ringlet {
 
-// Of IDX and NPY files.
+// Options for IDX and NPY files.
 struct ArrayOptions {
   // False: examples are read from their file when they are needed, and only a
   // batch of them is in memory. Files that are compressed, and arrays in
@@ -36,21 +36,22 @@ struct ArrayOptions {
 
 using IdxOptions = ArrayOptions;
 
-// Images (or any x) from one file and labels from another, with equal counts.
+// Reads images (or any x) from one file and as many labels from another.
 Status OpenIdx(const std::string& images, const std::string& labels,
                const ArrayOptions& options, std::shared_ptr<Source>* source);
 
 // The same as a Dataset, which keeps an error.
 Dataset IdxDataset(const std::string& images, const std::string& labels,
                    const ArrayOptions& options = {});
-// Without labels: an input, or an output's targets, for Zip.
+// Without labels: for an input or an output's targets of Zip.
 Dataset IdxDataset(const std::string& x, const ArrayOptions& options = {});
-// Several pairs of files in order. FileStarts() returns where each begins.
+// Joins several pairs of files, in order. Dataset::FileStarts() returns the
+// index of each file's first example.
 Dataset IdxDataset(const std::vector<std::string>& images,
                    const std::vector<std::string>& labels,
                    const ArrayOptions& options = {});
 
-// A complete file. The first dimension counts the examples.
+// All elements of a file. The first dimension is the number of examples.
 struct IdxArray {
   DType dtype = DType::kUint8;
   Shape shape;
@@ -61,10 +62,11 @@ Status ReadIdx(const std::string& path, IdxArray* array);
 // NPY and NPZ: NumPy's array files (numpy/lib/format.py), versions 1 to 3. The
 // path "mnist.npz:x_train" is an array of an npz; an npz with one array needs
 // no name. "points.npy:height" is a field of a structured array. In memory
-// float16 becomes float32, bool uint8, int8, int16 and uint16 int32, uint32 and
-// uint64 int64. A uint64 that does not fit is an error. Other numbers keep
-// their type. Text (<U5, |S5) is read as labels: a class's number is the index
-// of its name among the sorted names.
+// float16 becomes float32, and bool becomes uint8. int8, int16 and uint16
+// become int32, and uint32 and uint64 become int64. A uint64 that does not fit
+// is an error. Other numbers keep their type. Text (<U5, |S5) is read as
+// labels: the number of a class is the index of its name among the sorted
+// names.
 
 struct NpyArray {
   DType dtype = DType::kFloat32;
@@ -83,19 +85,19 @@ Status WriteNpy(const std::string& path, DType dtype, const Shape& shape,
 // (n, 1).
 Status ReadSampleWeights(const std::string& path, std::vector<float>* weights);
 
-// The first dimension of both counts the examples. If `y` is text, a line on
-// stderr lists the classes. With `classes` a label's number is its index there.
-// The dataset keeps an error.
+// The first dimension of both arrays is the number of examples. If `y` is text,
+// a line on stderr lists the classes. If `classes` is not empty, the number of
+// a label is the index of its name there. The dataset keeps an error.
 Dataset NpyDataset(const std::string& x, const std::string& y,
                    const std::vector<std::string>& classes = {},
                    const ArrayOptions& options = {});
-// Without labels: an input, or an output's targets, for Zip.
+// Without labels: for an input or an output's targets of Zip.
 Dataset NpyDataset(const std::string& x, const ArrayOptions& options = {});
 
-// CSV (RFC 4180): an example in a row. Fields are decimal numbers in the C
-// locale, or true and false. A field may be in quotes, with separators, line
-// ends, and quotes written twice in it. All rows have the same length. Lines
-// end with LF, CR LF or CR; a byte order mark is permitted, and a first line
+// CSV (RFC 4180): each row is an example. Fields are decimal numbers, or true
+// and false. A field in quotes may contain separators, line ends and quotes,
+// which are written twice. All rows have the same number of fields. Lines end
+// with LF, CR LF or CR. A byte order mark is permitted, and a first line
 // "sep=;" sets the separator. At most one column is the label, which may be a
 // name instead of a number.
 
@@ -107,18 +109,18 @@ struct CsvOptions {
   // fields (except a text label) are all numbers; "0,1,2" counts as names. A
   // line on stderr reports a doubtful case.
   std::optional<bool> header;
-  // False: all columns are values, and y has no bytes.
+  // False: there is no label. All columns are values, and y is empty.
   bool has_label = true;
-  // Not 0: the number of columns of x. Rows with one more column have a label,
-  // and rows without it have none.
+  // If not 0: the number of columns of x. A file with one more column has
+  // labels, and a file with just these columns has none.
   int64_t values = 0;
   // The label's column: by name (needs a header), or if that is empty by number
   // from 0. A negative number counts from the end. Without both it is that of
   // the training data, or else the last.
   std::string label_name;
   std::optional<int> label_column;
-  // The column of the examples' weights (Dataset::SampleWeight), by name or
-  // number; it is not part of x. Without both there are no weights.
+  // The column of the examples' weights (Dataset::SampleWeight), by its name or
+  // number. It is not part of x. If neither is set, there are no weights.
   std::string weight_name;
   std::optional<int> weight_column;
   // The columns of x in the training data, by name. If the file has names, x
@@ -126,16 +128,16 @@ struct CsvOptions {
   // given, it is the column `training_label`, or the only other column.
   std::vector<std::string> training_columns;
   std::string training_label;  // Source::LabelName
-  // If not empty and labels are names: each is one of these names, and its
-  // number is its index here.
+  // If not empty and labels are names: the permitted names. The number of a
+  // label is the index of its name here.
   std::vector<std::string> classes;
-  // False: rows are read from the file when they are needed. The places of rows
-  // take 16 bytes for each 4 KiB of the file. Weights are in memory. A
+  // False: rows are read from the file when they are needed. Only the examples'
+  // weights are in memory, and 16 bytes for each 4 KiB of the file. A
   // compressed file is refused.
   bool in_memory = true;
 
-  // The following have a column's name or, if the file has no such name, its
-  // number from 0. A negative number counts from the end.
+  // In the following fields a column is given by its name or, if the file has
+  // no such name, by its number from 0. A negative number counts from the end.
   std::vector<std::string> take;  // the columns of x in this order; empty: all
   std::vector<std::string> drop;  // columns that are not in x
   // A column of text becomes categories. See TableEncoding::Column.
@@ -167,15 +169,15 @@ struct CsvOptions {
   // If set: the encoding of the training data. It replaces `categorical`,
   // `missing`, `missing_by_column` and `na_values`.
   std::optional<TableEncoding> encoding;
-  // True: the label, if there is one, is not read, and a row that would be left
-  // out is an error.
+  // True: labels are not read. A row that would be left out is an error, since
+  // each row needs a prediction.
   bool for_prediction = false;
 };
 
-// x is (values) float32 without the label: one value for each column, or those
-// of its categories. y is the label as a float32. If labels are names, y is an
-// int32 class: the index of its name among the sorted names, which a line on
-// stderr lists. The dataset keeps an error.
+// x has the shape (values), in float32: a value for each column, or for each
+// category of a column with one_hot. y is the label as a float32. If labels are
+// names, y is an int32: the index of the name among the sorted names, which a
+// line on stderr lists. The dataset keeps an error.
 Dataset CsvDataset(const std::string& path, const CsvOptions& options = {});
 
 }  // namespace ringlet

@@ -27,7 +27,8 @@ Status CompileConfig::AgreeReplicas(int asked, int64_t nanos) {
 
 namespace {
 
-// The index of the output that element `at` of the list refers to.
+// Finds the index of the output that asked[at] refers to: that of its name, or
+// if it has no name `at`.
 Status FindOutput(const std::vector<OutputLoss>& asked, size_t at,
                   const Graph& graph, size_t* number) {
   const std::string& name = asked[at].output;
@@ -137,8 +138,9 @@ bool TakesActivation(Layer::Kind kind) {
          kind == Layer::Kind::kSeparableConv1D;
 }
 
-// Warns once in a process. A loss of probabilities clips its input to 0 and 1,
-// so a linear output outside of them has no gradient.
+// Warns, once in a process, of a loss that takes probabilities from a layer
+// without an activation. Such a loss clips its input to [0, 1], so a value
+// outside has no gradient.
 void WarnOfLinearOutput(const Loss& loss, const Layer& layer,
                         const std::string& model) {
   static std::atomic<bool> warned{false};
@@ -156,11 +158,11 @@ void WarnOfLinearOutput(const Loss& loss, const Layer& layer,
 
 }  // namespace
 
-// As Keras over TensorFlow: if the output is a softmax or a sigmoid, the loss
-// takes the activation's input, which is exact for any value. A loss with
-// from_logits does so too, and warns, since such an output is not logits. If
-// another layer reads the output, it must exist before the loss, and the loss
-// takes the output itself.
+// As Keras does with TensorFlow: if the output is a softmax or a sigmoid, the
+// loss takes the input of this activation (the logits), which is exact for any
+// value. With from_logits = true there is a warning, since the output is not
+// logits, and the loss takes them just the same. If another layer reads the
+// output, the output is computed anyway, and the loss takes it instead.
 void CompileConfig::ChooseLosses(const Graph& graph) {
   static std::atomic<bool> warned{false};
   std::vector<bool> taken(graph.nodes().size(), false);

@@ -69,7 +69,8 @@ struct LayerField {
     field.required = true;
     return field;
   }
-  // For a pair: null, or a missing field, means the window's size.
+  // For a pair: if the field is null or missing, the value is the window's
+  // size.
   constexpr LayerField OrWindow() const {
     LayerField field = *this;
     field.or_window = true;
@@ -99,7 +100,8 @@ struct LayerField {
     field.one_open = true;
     return field;
   }
-  // For a shape: the first size is the batch's, null, and so may others be.
+  // For a shape: the first size is that of the batch and must be null. Other
+  // sizes may be null.
   constexpr LayerField WithBatch() const {
     LayerField field = *this;
     field.with_batch = true;
@@ -148,9 +150,9 @@ struct LayerField {
     field.compared = label;
     return field;
   }
-  // The label in front of the value in a backup's description. A model that
-  // continues from the backup must have the same value. Part of the file's
-  // format.
+  // The label in front of the value in a backup's description. The label is
+  // part of the file's format. A model that continues from the backup must have
+  // the same value.
   constexpr LayerField Saved(const char* label) const {
     LayerField field = *this;
     field.saved = label;
@@ -196,8 +198,9 @@ struct LayerFields {
   size_t count = 0;
 };
 
-// Checks the shapes and makes the op of a layer over inputs of these shapes.
-// Their number fits the row.
+// Makes the op of a layer for inputs of these shapes, or returns an error if
+// the layer does not take them. The caller has compared their number with the
+// row.
 using OpMaker = Status(const Layer&, const std::vector<Shape>& inputs,
                        std::unique_ptr<Op>*);
 
@@ -208,18 +211,19 @@ struct LayerClass {
   const char* name;     // Keras's class name, which is written
   const char* aliases;  // other names, separated by spaces
   Layer::Kind kind;
-  // With Keras's defaults. Null: it has no configuration as JSON.
+  // Makes a layer with Keras's defaults. Null: the layer has no JSON.
   Layer (*make)();
   LayerInputs inputs;
-  OpMaker* make_op;  // null: an Input
+  OpMaker* make_op;  // null for an Input, which has no op
   // In the order of writing, without the fields that all layers have.
   LayerFields fields = {};
   // Element i of the output depends only on element i of each input. Such a
   // layer works in any order of elements, also in that of PyTorch.
   bool elementwise = false;
-  // The axes of its images: 2 (height, width, channels), 1 (steps, channels), 0
-  // for any shape. A layer with one axis uses the second number of a pair, and
-  // writes it as a list of one.
+  // The number of axes besides the channels: 2 for images of (height, width,
+  // channels), 1 for (steps, channels), 0 if any shape is accepted. A layer
+  // with one axis uses the second number of a pair, and writes it as a list of
+  // one.
   int axes = 0;
 };
 

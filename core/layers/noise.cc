@@ -1,10 +1,11 @@
 // Dropout and the other layers with random numbers in training.
 //
-// The random numbers of a step are counted over the batch. Number m is word m %
-// 4 of block m - m % 4 of the Philox stream (seed, counter), on every worker.
-// Random numbers are not stored: the backward pass generates them again. A
-// block gives four normal deviates: cosine and sine of the Box-Muller transform
-// of its first pair of words, then of its second.
+// The random numbers of a step are counted over the whole batch, so they do not
+// depend on the number of workers. Number m is word m % 4 of block m - m % 4 of
+// the Philox stream (seed, counter). No number is stored: the backward pass
+// generates it again. The Box-Muller transform makes four normal deviates of a
+// block: the cosine and the sine from its first two words, then those from its
+// last two.
 
 #include <algorithm>
 #include <cmath>
@@ -28,8 +29,8 @@ void CopyTo(const float* from, int64_t n, float* to) {
   if (from != to) std::copy_n(from, n, to);
 }
 
-// Numbers [begin, begin + n) of the step, in [0, 1). `begin` is a multiple of
-// 4.
+// Writes the step's random numbers [begin, begin + n), each in [0, 1), to `to`.
+// `begin` is a multiple of 4.
 void DrawUniform(const OpCall& call, int64_t begin, int64_t n, float* to) {
   BestRowLoops().uniform(call.seed, call.counter, static_cast<uint64_t>(begin),
                          n, to);
@@ -41,7 +42,8 @@ void DrawNormal(const OpCall& call, int64_t begin, int64_t n, float* to) {
   for (int64_t i = 0; i < n; i += 4) {
     const Philox::Block words = random.At(static_cast<uint64_t>(begin + i));
     for (int64_t k = 0; k < 4; ++k) {
-      // Not 0. The sine is the cosine of an angle that is a quarter turn less.
+      // The radius must not be 0. The sine of an angle is the cosine of an
+      // angle that is a quarter turn less.
       radius[i + k] = Philox::Unit(words[k & 2]) + 0x1p-25f;
       angle[i + k] = Philox::Unit(words[k | 1]) - (k % 2 == 0 ? 0 : 0.25f);
     }
@@ -52,8 +54,9 @@ void DrawNormal(const OpCall& call, int64_t begin, int64_t n, float* to) {
   }
 }
 
-// The constants for a `rate` or a `stddev`. For a value x with random number r:
-// r >= rate ? x times + plus : dropped, or x (1 + times r) + plus r.
+// The constants of a layer. From a value x and its random number r a layer with
+// a `rate` computes x * times + plus if r >= rate, and else `dropped`. With
+// normal deviates it computes x * (1 + times * r) + plus * r.
 struct Noise {
   bool normal = false;
   float rate = 0, times = 1, plus = 0, dropped = 0;
@@ -85,8 +88,9 @@ Noise NoiseOf(const Layer& layer) {
 
 class NoiseOp final : public Op {
  public:
-  // `channels`: the last numbers of an example, which have a random number each
-  // for all numbers before them, too; 0: each number has its own.
+  // With `channels` = 0 every value of an example has a random number of its
+  // own. Otherwise the values are rows of `channels` values, and all rows have
+  // the random numbers of the first.
   NoiseOp(const Layer& layer, const Shape& x, int64_t channels)
       : noise_(NoiseOf(layer)), off_(layer.rate == 0), channels_(channels) {
     output_ = x;
@@ -185,7 +189,7 @@ class NoiseOp final : public Op {
   const int64_t channels_;
 };
 
-// The argument of NoiseOp.
+// Finds the argument `channels` of NoiseOp.
 Status ChannelsOf(const Layer& layer, const Shape& x, int64_t* channels) {
   if (layer.kind == Kind::kSpatialDropout2D ||
       layer.kind == Kind::kSpatialDropout1D) {

@@ -1,4 +1,5 @@
-// The states of a metric for a certain output, and its value from them.
+// The states of a metric: the numbers that it keeps over an epoch, from which
+// its value is computed. How many there are depends on the model's output.
 
 #ifndef RINGLET_CORE_OBJECTIVE_METRIC_STATES_H_
 #define RINGLET_CORE_OBJECTIVE_METRIC_STATES_H_
@@ -13,18 +14,19 @@
 
 namespace ringlet {
 
-// Resolves the metric for a model with such a loss and output. An error if the
-// loss's targets do not fit the metric.
+// Makes `metric` definite for an output of this shape with this loss:
+// "accuracy", for example, becomes sparse categorical accuracy. An error if the
+// metric cannot be computed from the targets of this loss.
 Status ResolveMetric(const Metric& metric, const Loss& loss,
                      const Shape& output, Metric* resolved);
 
-// The metrics of which the logs have a value each: `metric` itself, a resolved
-// one, or one for each class of the output, such as "f1_score_0".
+// The metrics that the logs show in place of a resolved one: itself, or one for
+// each class of the output, such as "f1_score_0".
 std::vector<Metric> LoggedMetrics(const Metric& metric, const Shape& output);
 
-// NumStates is the number of consecutive states of a resolved metric for such
-// an output. MetricResult is its value from these states.
+// The number of states that a resolved metric has for an output of this shape.
 int64_t NumStates(const Metric& metric, const Shape& output);
+// The value of a resolved metric, from its `count` states.
 double MetricResult(const Metric& metric, const MetricState* states,
                     int64_t count);
 

@@ -18,7 +18,9 @@
 
 namespace ringlet {
 
-// Consecutive examples. `weights` may be null.
+// Consecutive examples, with the model's output for each. A row is what an
+// example has along the last axis of the output: an image of (height, width,
+// classes) has height * width rows. `weights` may be null.
 struct MetricBatch {
   const Shape& output;
   int64_t count;
@@ -55,14 +57,15 @@ struct MetricFloat {
   Interval range;
   bool optional;
 };
-// The index of a word in `words`, which have a blank between them. `null`, if
-// it is not below 0, is the value that means null, the default.
+// One of the words in `words`, which are separated by blanks. The member has
+// the word's index. If `null` is 0 or more, this value stands for null in JSON,
+// and null is the default.
 struct MetricWord {
   uint8_t Metric::*value;
   const char* words;
   int null = -1;
 };
-// A field with one permitted value.
+// A field of Keras for which only one value is accepted.
 struct OnlyValue {
   enum class Kind : uint8_t { kNull, kFalse, kMinusOne, kZero } kind;
 };
@@ -71,13 +74,16 @@ struct MetricField {
   std::variant<MetricInt, MetricFloat, MetricWord, bool Metric::*, OnlyValue>
       value;
   bool required = false;
-  bool keras_has = true;  // false: written only if it is set
+  // False for a field that Keras does not have. It is written only if it is
+  // set.
+  bool keras_has = true;
 };
 
+// The targets that a metric takes.
 enum class MetricTargets : uint8_t {
-  kValues,   // one for each prediction
-  kClasses,  // one for each row
-  kBySparseTargets,
+  kValues,           // a float for each prediction
+  kClasses,          // a class number for each row
+  kBySparseTargets,  // as Metric::sparse_targets says
 };
 
 struct MetricClass {
@@ -89,7 +95,7 @@ struct MetricClass {
   const MetricField* fields;  // in the order of writing
   size_t num_fields;
   void (*update)(const Metric&, const MetricBatch&, MetricState*);
-  // Null: the metric has one state, and its value is Result().
+  // Null: the metric has one state, and its value is MetricState::Result().
   int64_t (*states)(const Metric&, const Shape& output);
   double (*result)(const Metric&, const MetricState*, int64_t states);
   // Null: there is nothing to check.
@@ -99,8 +105,8 @@ struct MetricClass {
   const MetricField* end() const { return fields + num_fields; }
 };
 
-// In the order of Metric::Kind, without kCustom. The first is kAccuracy, which
-// has no formula.
+// The rows, in the order of Metric::Kind without kCustom. The first row is that
+// of kAccuracy, which has no formula: ResolveMetric replaces it.
 struct MetricTable {
   const MetricClass* begin() const { return first; }
   const MetricClass* end() const { return first + count; }
@@ -108,7 +114,7 @@ struct MetricTable {
   size_t count;
 };
 MetricTable AllMetrics();
-// Not for a custom metric.
+// The metric's row. A custom metric has none.
 const MetricClass& ClassOf(const Metric& metric);
 
 using MetricUpdate = void(const Metric&, const MetricBatch&, MetricState*);

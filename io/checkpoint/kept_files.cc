@@ -13,11 +13,11 @@
 namespace ringlet {
 namespace {
 
-// The checksums of a file's tensors are at its end. This has those of a
-// thousand.
+// The end of a file has the checksums of its tensors. This many bytes have
+// those of a thousand tensors.
 constexpr int64_t kTailBytes = 4096;
 
-constexpr size_t kCheckBytes = 16;  // as text
+constexpr size_t kCheckBytes = 16;  // the length of Check's text
 
 std::string RecordOf(const std::string& path, const std::string& check,
                      bool is_best) {
@@ -26,8 +26,8 @@ std::string RecordOf(const std::string& path, const std::string& check,
 
 }  // namespace
 
-// The best file is kept beside the newest. The state's size does not depend on
-// `most`, so that a run may resume with another one.
+// The best file is kept besides the `most` newest. The size of the state does
+// not depend on `most`, so that a run may resume with another number.
 KeptFiles::KeptFiles(int most, std::string pattern, FileSystem* files)
     : most_(static_cast<size_t>(std::clamp(most, 0, kMax))),
       pattern_(std::move(pattern)),
@@ -112,7 +112,7 @@ Status KeptFiles::Check(const std::string& path, std::string* check) const {
   return Status();
 }
 
-// Those that the pattern's fields have named, as far as they are empty.
+// Removes the empty folders that the pattern's fields have named.
 void KeptFiles::RemoveEmptyFolders(const std::string& path) const {
   const size_t fixed = FixedFolders();
   for (std::string folder = FolderOf(path); folder.size() > fixed;
@@ -121,13 +121,14 @@ void KeptFiles::RemoveEmptyFolders(const std::string& path) const {
   }
 }
 
-// The bytes of the pattern's folders before the first field.
+// The length of the pattern's folders that have no field.
 size_t KeptFiles::FixedFolders() const {
   return pattern_.substr(0, pattern_.find('{')).rfind('/') + 1;
 }
 
-// By what is before the first field and behind the last. What fields have made
-// does not lead out of the folders before them.
+// A path fits if it begins with the text before the pattern's first field, and
+// ends with the text behind its last. The part between must not lead out of the
+// folder ("..").
 bool KeptFiles::FitsPattern(const std::string& path) const {
   const size_t first = pattern_.find('{'), last = pattern_.rfind('}');
   if (first == std::string::npos || last == std::string::npos) {

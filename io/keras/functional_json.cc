@@ -1,9 +1,11 @@
-// Layers refer to each other by name and the number of a call, in any order.
-// Names and cycles (SortCalls) are checked before the first layer is added, so
-// that the model gets only inputs that it has. A nested model counts its own
-// calls from 1, since Keras counts its construction as the first call. A nested
-// Sequential does so only in Keras 2. Every call is an input of some layer, so
-// the largest number decides (CountFrom).
+// A layer names its inputs by the name of another layer and the number of that
+// layer's call. Layers may be in any order. Names and cycles are checked first
+// (SortCalls), so that the inputs of a layer are added before the layer.
+//
+// The calls of a layer are counted from 0, but those of a nested model from 1,
+// since Keras counts its construction as call 0. For a nested Sequential only
+// Keras 2 does so. The file does not say which. Every call is an input of some
+// layer, so the largest number of a call decides (CountFrom).
 
 #include "functional_json.h"
 
@@ -35,8 +37,8 @@ Status NameEntries(LayerGraph* graph) {
   return Status();
 }
 
-// Checks that every named layer exists, and finds the number of each model's
-// first call.
+// Checks that every named layer exists, and finds whether the calls of each
+// nested model are counted from 0 or from 1.
 Status CountFrom(const std::vector<CallReference>& outputs, LayerGraph* graph) {
   const auto refer = [graph](const CallReference& reference) {
     const auto found = graph->by_name.find(reference.name);
@@ -67,7 +69,7 @@ bool Holds(const std::vector<int>& calls, int call) {
   return std::find(calls.begin(), calls.end(), call) != calls.end();
 }
 
-// Finds the call of a reference.
+// Finds the call that a reference names.
 Status FindCall(const LayerGraph& graph, const CallReference& reference,
                 const std::string& path, int* call) {
   const int entry = graph.by_name.at(reference.name);
@@ -107,9 +109,9 @@ Status LinkCalls(LayerGraph* graph) {
   return Status();
 }
 
-// Sorts the calls: each after its inputs, and the calls of a layer in their
-// order. Among several orders it takes the given one, or that of the file.
-// `first` are the model's inputs.
+// Sorts the calls so that each comes after its inputs, and the calls of a layer
+// are in order of their numbers. If several orders are possible, it takes the
+// given one, or that of the file. `first` are the calls of the model's inputs.
 Status SortCalls(const LayerGraph& graph, const std::vector<int>& first,
                  std::vector<int>* order) {
   using Place = std::pair<int64_t, int>;  // priority, and the call
@@ -151,7 +153,7 @@ Status SortCalls(const LayerGraph& graph, const std::vector<int>& first,
   return Status();
 }
 
-// Finds the calls of `ends`; each may be named once.
+// Finds the calls that `ends` name. It is an error to name a call twice.
 Status FindEnds(const LayerGraph& graph, const std::vector<CallReference>& ends,
                 const std::string& path, std::vector<int>* calls) {
   for (const CallReference& end : ends) {
@@ -170,7 +172,7 @@ Status FindEnds(const LayerGraph& graph, const std::vector<CallReference>& ends,
   return Status();
 }
 
-// Every call must be on a path from an input to an output.
+// An error if a call is not on a path from an input of the model to an output.
 Status CheckEnds(const LayerGraph& graph) {
   for (size_t c = 0; c < graph.calls.size(); ++c) {
     const LayerGraph::Call& call = graph.calls[c];
@@ -192,7 +194,7 @@ Status CheckEnds(const LayerGraph& graph) {
   return Status();
 }
 
-// Connects the calls of a valid graph, in topological order.
+// Adds the calls of a valid graph to the model, in topological order.
 Status LinkGraph(LayerGraph* graph, FieldReader* fields,
                  std::vector<int>* order) {
   std::vector<CallReference> inputs, outputs;
@@ -243,7 +245,8 @@ Status BuildFunctional(const Json& layers, LayerGraph* graph,
 
 Layer LayerBehind(const LayerEntry& entry, const Model& model, int input) {
   Layer layer = entry.layer;
-  // In Keras it does not adapt by itself. Fit can adapt it to an input.
+  // In Keras a Normalization without adapt() has mean 0 and variance 1. Here
+  // Fit adapts it, but only if it is directly behind an input.
   if (layer.kind == Kind::kNormalization && layer.means.empty() &&
       layer.variances.empty() && !entry.has_adapt && input >= 0 &&
       model.layer(input).kind != Kind::kInput) {

@@ -11,18 +11,19 @@
 
 namespace ringlet {
 
-// True for a class that is no layer in Keras.
+// True for an operation: an object that is no layer in Keras.
 bool IsOperation(const KerasObject& object);
-// Reads its fields except the name.
+// Reads the operation's fields except its name.
 Status ReadOperation(const KerasObject& object, FieldReader* fields,
                      LayerEntry* entry);
 
-// True for a number, or a list of one for each channel. It may lie in lists of
-// one: [[[1, 2]]].
+// Reads a number, or a list with a number for each channel, which may be in
+// lists of one element: [[[1, 2]]]. False for anything else.
 bool ReadConstant(const Json& json, CallReference* constant);
 
-// Makes the layer of an operation, or of an Add, Subtract or Multiply with a
-// number. Call it when the calls are read; removes the numbers from them.
+// Chooses the layer for an operation, or for an Add, Subtract or Multiply with
+// a number. Call it once the calls have been read. It removes the numbers from
+// the calls.
 Status FinishOperation(LayerEntry* entry);
 
 }  // namespace ringlet

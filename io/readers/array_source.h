@@ -1,4 +1,5 @@
-// ArraySource: examples in two arrays, each in memory or in its file.
+// ArraySource: examples from two arrays, x and y. Each is in memory, or stays
+// in its file.
 
 #ifndef RINGLET_IO_READERS_ARRAY_SOURCE_H_
 #define RINGLET_IO_READERS_ARRAY_SOURCE_H_
@@ -21,19 +22,19 @@
 
 namespace ringlet {
 
-// The shape of one example: without the first dimension.
+// The shape of one example: that of the array without its first dimension.
 inline Shape ExampleShape(const Shape& shape) {
   Shape rest;
   for (int i = 1; i < shape.rank(); ++i) rest.Append(shape[i]);
   return rest;
 }
 
-// The bytes `data`, or those of a file, as examples of `spec`.
+// An array of examples of type and shape `spec`, in memory or in a file.
 struct ExampleArray {
   std::string name;  // the file's path
   ExampleSpec spec;
   std::vector<unsigned char> data;
-  std::shared_ptr<ArrayOnDisk> on_disk = nullptr;  // null: in `data`
+  std::shared_ptr<ArrayOnDisk> on_disk = nullptr;  // null: `data` has them
 
   Status Copy(const int64_t* index, int count, void* to) const {
     if (on_disk != nullptr) return on_disk->Read(index, count, to);
@@ -44,7 +45,7 @@ struct ExampleArray {
     }
     return Status();
   }
-  // Source::XRange.
+  // As Source::XRange.
   bool Range(double* least, double* largest) const;
   // Source::Digest.
   std::optional<uint64_t> Digest() const {
@@ -90,7 +91,7 @@ inline bool ExampleArray::Range(double* least, double* largest) const {
   return false;
 }
 
-// Files of one set have the same number of examples.
+// An error if the two files have different numbers of examples.
 inline Status CheckPair(const std::string& x, int64_t x_count,
                         const std::string& y, int64_t y_count) {
   if (x_count == y_count) return Status();
@@ -141,13 +142,13 @@ class ArraySource final : public Source {
   const std::string label_name_;
 };
 
-// The shape of an array of examples.
+// An error if an array of this shape has no examples.
 inline Status CheckHasExamples(const std::string& path, const Shape& shape) {
   if (shape.rank() > 0 && shape.elements() > 0) return Status();
   return InvalidArgument("%s: holds no examples", path.c_str());
 }
 
-// A complete array without labels, as a dataset.
+// The dataset of an array without labels.
 inline Dataset WithoutLabels(int64_t size, ExampleArray array) {
   ExampleArray none = {array.name, {DType::kUint8, {0}}, {}, nullptr};
   return Dataset(

@@ -1,7 +1,7 @@
 // CsvColumns: which columns of a CSV file are values, the label and the weight.
 //
-// The first record has the columns' names, or is a row. If it could be either,
-// the second record decides.
+// The first record is either the names of the columns or a row. If it could be
+// both, the second record decides.
 
 #ifndef RINGLET_IO_READERS_CSV_COLUMNS_H_
 #define RINGLET_IO_READERS_CSV_COLUMNS_H_
@@ -20,14 +20,14 @@ namespace ringlet {
 
 class CsvColumns {
  public:
-  // `options` outlive it.
+  // `path` and `options` must outlive this object.
   CsvColumns(const std::string& path, const CsvOptions& options)
       : path_(path), options_(options), has_label_(options.has_label) {}
 
-  // The first record.
+  // Call it with the first record of the file.
   Status Begin(const Fields& first, int64_t line);
-  // Call it once after Begin, with the second record; null: there is none.
-  // *is_row: the first record is a row.
+  // Call it once after Begin. `second` is null if there is no second record.
+  // *is_row becomes true if the first record is a row, false if it has names.
   Status Decide(const Fields& first, const Fields* second, bool* is_row);
 
   bool begun() const { return count_ > 0; }

@@ -1,7 +1,7 @@
-// CsvOnDisk: the examples of a CSV that stays in its file.
+// CsvOnDisk: the examples of a CSV file that is too large for the memory.
 //
-// The rows are in blocks of about 4 KiB of the file. A row is made of its
-// record when it is read, with all of its block.
+// The file is divided into blocks of about 4 KiB, each of whole rows. To read a
+// row, its whole block is read from the file.
 
 #ifndef RINGLET_IO_READERS_CSV_ON_DISK_H_
 #define RINGLET_IO_READERS_CSV_ON_DISK_H_
@@ -22,12 +22,12 @@
 
 namespace ringlet {
 
-// The places of rows in a file.
+// The blocks of a file, and their rows.
 class CsvIndex {
  public:
   static constexpr int64_t kBlockBytes = 4 << 10;
 
-  // The next row; its record begins there.
+  // Adds the next row. `begin` is the offset of its record in the file.
   void Add(int64_t begin);
   int64_t rows() const { return rows_; }
   size_t bytes() const { return blocks_.size() * sizeof(Block); }

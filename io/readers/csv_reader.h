@@ -1,8 +1,8 @@
 // CsvReader: the rows of a CSV file.
 //
-// A pass over all records learns what follows from the whole table: its
-// columns, categories, means, and names of classes. After it any record gives
-// its row again.
+// One pass over all records finds what depends on the whole table: its columns,
+// the categories and means of its columns, and the names of the classes. After
+// the pass MakeRow makes the row of any record.
 
 #ifndef RINGLET_IO_READERS_CSV_READER_H_
 #define RINGLET_IO_READERS_CSV_READER_H_
@@ -36,17 +36,19 @@ class CsvReader {
     std::vector<float> cells;  // see TableEncoder
     int32_t label = 0;         // a class number, or the bits of a float
     float weight = 1;
-    int64_t begin = 0;  // of its record: an offset for RecordReader
+    int64_t begin = 0;  // the offset of its record, for RecordReader
   };
 
-  // The pass. Gives each row that is not left out; its cells and label are
-  // numbered as they were seen.
+  // Makes the pass, and calls `take` with each row that is not left out.
+  // Categories and classes have numbers in the order of their first rows then.
   Status ReadAll(const std::function<void(const Row&)>& take);
 
-  // These are for after the pass. Row makes the row of a record;
-  // *kept = false: it was left out.
+  // Call the following after the pass.
+  //
+  // Makes the row of a record. *kept = false: the row is left out.
   Status MakeRow(const Fields& fields, int64_t line, Row* row, bool* kept);
-  // Gives the pass's rows the numbers of MakeRow.
+  // Changes the numbers of categories and classes in the pass's rows to those
+  // that MakeRow gives.
   void Renumber(float* cells, int32_t* labels) const;
   // The table without its rows.
   Table Describe() const;
@@ -76,13 +78,14 @@ class CsvReader {
   CsvColumns columns_;
   TableEncoder encoder_;
   std::function<void(const Row&)> take_;
-  // The first record's fields, until it is known if they are names.
+  // The fields of the first record, until it is known whether they are names.
   std::vector<std::string> first_;
   int64_t first_line_ = 1, first_begin_ = 0;
   int64_t rows_ = 0, left_out_ = 0;
   Row row_;
-  std::optional<bool> has_names_;  // of labels; none: there is no row yet
-  // The numbers of options_.classes; after the pass, of all classes.
+  // True if labels are names. Without a value no row has been read yet.
+  std::optional<bool> has_names_;
+  // The number of each name in options_.classes; after the pass, of each class.
   std::map<std::string, int32_t> known_;
   bool has_numerals_ = false;  // all of options_.classes are numbers
   ClassNumbers names_;

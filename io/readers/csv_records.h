@@ -19,7 +19,9 @@ namespace ringlet {
 struct CsvDialect {
   char separator = ',';  // ' ': any number of blanks and tabs
   char decimal = '.';
-  char comment = '\0';  // outside quotes: a comment to the end of the line
+  // Outside quotes it begins a comment, up to the end of the line. 0: there are
+  // no comments.
+  char comment = '\0';
 };
 
 using Fields = std::vector<std::string_view>;
@@ -29,26 +31,30 @@ using Fields = std::vector<std::string_view>;
 // lines are skipped. A first line "sep=;" sets the separator, as in Excel.
 class RecordReader {
  public:
-  // Reads up to `bytes` more; none are *got at the end.
+  // Reads up to the next `bytes` of the file. *got = 0 only at its end.
   using Read = std::function<Status(void* data, size_t bytes, size_t* got)>;
 
   RecordReader(InputFile* file, const CsvDialect& dialect);
-  // Reads in pieces of this many bytes, from the offset `begin` of the file on:
-  // its start, or the begin() of a record.
+  // Reads `piece` bytes at a time. `begin` is the offset of the file from which
+  // on `read` reads: 0, or the begin() of a record.
   RecordReader(const std::string& path, Read read, const CsvDialect& dialect,
                size_t piece, int64_t begin);
 
-  // The fields without quotes, and without blanks at their ends. They are valid
-  // until the next call. *more is false at the end of the file.
+  // Reads the fields of the next record, without their quotes, and without
+  // blanks around them. They are valid until the next call. *more is false at
+  // the end of the file.
   Status Next(Fields* fields, bool* more);
-  int64_t line() const { return line_; }  // on which the record starts, from 1
-  // The offset of the record, or of the blank end of the line before it.
+  // The line on which the record starts; the first is 1.
+  int64_t line() const { return line_; }
+  // The offset at which a reader must begin to read this record next: that of
+  // the record, or of the LF before it.
   int64_t begin() const { return begin_; }
-  // With the separator of the first line.
+  // Has the separator of a first line "sep=;", if there is one.
   const CsvDialect& dialect() const { return dialect_; }
 
-  // The fields of a single line; those in quotes keep their blanks. Returns
-  // kCorruption if a quote is not closed, or text follows one.
+  // Splits a single line into its fields. Fields in quotes keep blanks at their
+  // ends. kCorruption if a quote is not closed, or text follows a closing
+  // quote.
   static Status SplitLine(const std::string& line, const CsvDialect& dialect,
                           std::vector<std::string>* fields);
   static Status SplitLine(const std::string& line, char separator,
@@ -70,7 +76,7 @@ class RecordReader {
   Status TakeQuoted(size_t begin, size_t* at);
 
   const std::string path_;
-  const Read read_;  // null: a single line
+  const Read read_;  // null for SplitLine, which reads no file
   CsvDialect dialect_;
   const size_t piece_;
   int64_t begin_, read_to_;  // offsets of the record and of the buffer's end
@@ -93,7 +99,8 @@ std::string CsvField(const std::string& text, char separator);
 // Parses all of `field` as a float32. A float64 that is too small for float32
 // becomes zero. False if it is not a number, or too large.
 bool ParseNumber(std::string_view field, float* value, char decimal = '.');
-// 1 for true, True and TRUE; 0 for false, False and FALSE. False for others.
+// *value becomes 1 for true, True and TRUE, and 0 for false, False and FALSE.
+// Returns false for any other field.
 bool ParseBool(std::string_view field, float* value);
 // True for a number of any size, even one outside the range of float32.
 bool IsNumber(std::string_view field, char decimal = '.');

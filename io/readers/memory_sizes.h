@@ -1,7 +1,9 @@
-// The memory that data files need after reading.
+// The bytes of memory that a file's data take once they are read.
 //
-// For IDX and NPY the header gives it; a CSV is read. If data are not in
-// memory, these are the bytes of an array of labels.
+// IDX and NPY files have the size in their headers. A CSV file is read to the
+// end. If the options have in_memory = false, the examples stay in the file.
+// Then a file of labels, one value each, still counts, and so do the weights
+// and the index (CsvIndex) of a CSV file.
 
 #ifndef RINGLET_IO_READERS_MEMORY_SIZES_H_
 #define RINGLET_IO_READERS_MEMORY_SIZES_H_

@@ -1,9 +1,9 @@
 // TableEncoder: turns the fields of a table into numbers.
 //
 // Each column of values has one cell in a row: a number, or the index of a
-// category. TableSource makes the values of an example of them. Without an
-// encoding of the training data, categories and means are learned from the
-// rows.
+// category. TableSource makes the values of an example from the cells of its
+// row. If the options have no encoding of the training data, the encoder learns
+// categories and means from the rows.
 
 #ifndef RINGLET_IO_READERS_TABLE_ENCODER_H_
 #define RINGLET_IO_READERS_TABLE_ENCODER_H_
@@ -26,29 +26,29 @@ namespace ringlet {
 // True for a text that pandas.read_csv reads as missing.
 bool IsMissing(std::string_view field);
 
-// A column is one of the file. A place is its index among the values of an
-// example.
+// `column` is the index of a column in the file, and `place` its index among
+// the columns of values.
 class TableEncoder {
  public:
-  // `path`, `options` and `columns` outlive it.
+  // `path`, `options` and `columns` must outlive this object.
   TableEncoder(const std::string& path, const CsvOptions& options,
                const CsvColumns& columns)
       : path_(path), options_(options), columns_(columns) {}
 
   // Call it when the columns have their places.
   Status Begin();
-  // The cell of a field; NaN if Renumber fills it. *kept = false: the row is to
-  // be left out.
+  // Makes the cell of a field. A missing value that becomes the column's mean
+  // is NaN until Renumber. *kept = false: the row must be left out.
   Status Encode(size_t column, std::string_view field, int64_t line,
                 float* cell, bool* kept);
-  // *kept = false: the row is to be left out, because its label is missing.
+  // *kept = false: the row must be left out, because its label is missing.
   Status CheckLabel(std::string_view label, int64_t line, bool* kept) const;
-  // Learns from the next row that is kept.
+  // Learns from the cells of a row that is not left out.
   void Learn(const float* cells);
-  // Call it after the last row. From then on Encode gives sorted indices of
-  // categories, and means.
+  // Call it after the last row. It sorts the categories, so Encode returns
+  // other indices from then on. Missing values become means.
   Status Finish();
-  // Gives the cells of all rows that were encoded before Finish those of after.
+  // Changes cells that were encoded before Finish to what Encode returns now.
   void Renumber(float* cells, int64_t rows) const;
 
   const TableEncoding& encoding() const { return encoding_; }
@@ -60,12 +60,14 @@ class TableEncoder {
     float fill = 0;
     bool is_text = false;
     bool learns = false;  // a new category for an unknown text
-    // The number of each category; learned ones in the order of the rows until
-    // Finish.
+    // The number of each category. Until Finish learned categories have numbers
+    // in the order of their first rows.
     std::map<std::string, int32_t, std::less<>> numbers;
-    // By learned number: 0 if a row has it, then its sorted index; -1: none.
+    // For each number before Finish: 0 if a row has this category. Finish sets
+    // the index among the sorted categories. -1 if no row has the category.
     std::vector<int32_t> sorted;
-    double sum = 0;  // of the known values of a mean
+    // For a mean: the sum and the count of the values that are not missing.
+    double sum = 0;
     int64_t known = 0;
   };
 
@@ -90,10 +92,11 @@ class TableEncoder {
   const CsvOptions& options_;
   const CsvColumns& columns_;
   TableEncoding encoding_;
-  std::set<std::string, std::less<>> na_values_;  // with those of the options
-  std::set<std::string, std::less<>> given_;      // of the options
-  std::set<float> na_numbers_;                    // of these, the numbers
-  std::vector<Rule> rules_;                       // by place
+  // All texts that mean a missing value, those that the options name, and the
+  // numbers among the latter.
+  std::set<std::string, std::less<>> na_values_, given_;
+  std::set<float> na_numbers_;
+  std::vector<Rule> rules_;       // by place
   std::vector<size_t> learning_;  // places of categories and means
 };
 

@@ -1,6 +1,6 @@
-// Names of other programs are matched in steps, from exact to looser ones. If
-// two weights match a tensor, or two tensors a weight, it is an error and never
-// a guess.
+// Names that other programs have written are matched in steps: first equal
+// names, then names with equal ends. If two weights match one tensor, or two
+// tensors one weight, that is an error. There is no guess.
 
 #include "keras_layout.h"
 
@@ -18,7 +18,8 @@
 namespace ringlet {
 namespace {
 
-// "dense/kernel" of "dense/kernel:0", as TensorFlow numbers a variable.
+// Removes the number that TensorFlow adds to a variable's name: "dense/kernel"
+// for "dense/kernel:0".
 std::string WithoutNumber(const std::string& name) {
   const size_t colon = name.rfind(':');
   if (colon == std::string::npos || colon + 1 == name.size() ||
@@ -28,7 +29,8 @@ std::string WithoutNumber(const std::string& name) {
   return name.substr(0, colon);
 }
 
-// Keras 2's names of weights that Keras 3 calls "kernel": "conv/kernel" gives
+// Keras 3 calls the weights of some layers "kernel" that had another name in
+// Keras 2. The map has the earlier path of each: that of "conv/kernel" is
 // "conv/depthwise_kernel".
 std::map<std::string, std::string> OlderPaths(const Model& model) {
   std::map<std::string, std::string> older;
@@ -42,7 +44,8 @@ std::map<std::string, std::string> OlderPaths(const Model& model) {
   return older;
 }
 
-// numpy.savez(file, *arrays) names them arr_0, arr_1 and so on.
+// Finds an array by its number. numpy.savez(file, *arrays) names the arrays
+// arr_0, arr_1 and so on.
 const StoredTensor* FindArray(const WeightsFile& file, size_t number) {
   return file.Find("arr_" + std::to_string(number));
 }
@@ -90,8 +93,9 @@ ArrayOrder ArrayOrderOf(const Model& model) {
   return order;
 }
 
-// The number of the first array of each Normalization in a file of arrays of
-// model.get_weights(). Empty if these are weights only.
+// For a file with the arrays of model.get_weights(): the number of the first
+// array of each Normalization. Empty if the file has no arrays of
+// Normalizations.
 std::map<std::string, size_t> ArraysOfNormalizations(const WeightsFile& file,
                                                      const Model& model,
                                                      const ArrayOrder& order) {
@@ -129,7 +133,8 @@ class KerasWeightFinder {
   }
 
  private:
-  using ByEnd = std::map<std::string, std::vector<size_t>>;  // of a path
+  // The indices of variables, by the end of their path.
+  using ByEnd = std::map<std::string, std::vector<size_t>>;
 
   void FindByWholeNames() {
     for (size_t v = 0; v < variables_.size(); ++v) {
@@ -164,7 +169,7 @@ class KerasWeightFinder {
     return Status();
   }
 
-  // The arrays in order without those of Normalizations.
+  // Takes the arrays in order, without those of Normalizations (`others`).
   void TakeAround(const std::vector<size_t>& variables,
                   const std::map<std::string, size_t>& others) {
     std::set<size_t> taken;
@@ -178,7 +183,7 @@ class KerasWeightFinder {
     }
   }
 
-  // The tensor's name in this library's form; "" if it is no weight.
+  // The tensor's name as ringlet writes it; "" if it is not that of a weight.
   std::string NameOf(const StoredTensor& tensor) const {
     if (file_.is_ringlets()) {
       const bool weight = StartsWith(tensor.name, kWeightsPrefix);
@@ -236,8 +241,9 @@ class KerasWeightFinder {
     return true;
   }
 
-  // Prefers a tensor with exactly the weight's name (but for ":0") to one that
-  // only ends with it.
+  // Chooses among the candidates of each weight. A tensor with the weight's
+  // whole name (a ":0" does not count) is preferred to one that only ends with
+  // it.
   Status TakeCandidates() {
     std::map<const StoredTensor*, size_t> takers;
     for (size_t v = 0; v < variables_.size(); ++v) {
@@ -288,7 +294,8 @@ bool IsRead(const StoredTensor* tensor) {
   return tensor != nullptr && tensor->unread.empty();
 }
 
-// The tensor with this name, or the only one with groups before it.
+// Finds the tensor with this name, or else the only one that has groups in
+// front of it ("body/norm/mean" for "norm/mean").
 const StoredTensor* FindByPath(const WeightsFile& file,
                                const std::string& path) {
   const StoredTensor* found = nullptr;

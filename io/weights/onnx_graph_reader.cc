@@ -18,7 +18,8 @@ namespace {
 using namespace onnx_format;  // NOLINT: numbers alone
 using Field = ProtobufReader::Field;
 
-constexpr size_t kMaxEntries = 20000;  // nodes, tensors, inputs of a node
+// Limits the nodes and tensors of a graph, and the inputs of a node.
+constexpr size_t kMaxEntries = 20000;
 constexpr uint64_t kOne = 0x3f800000;  // 1.0f
 
 // Calls take(field) for each field of a message.
@@ -32,7 +33,8 @@ Status ForEachField(ProtobufReader* reader, const Take& take) {
   }
 }
 
-// *value becomes the tensor of an attribute of this name.
+// Reads one attribute of a node. *value becomes the field of an attribute named
+// "value": the tensor of a Constant.
 Status ReadAttribute(ProtobufReader reader, OnnxFileGraph::Node* node,
                      Field* value) {
   std::string name;
@@ -44,7 +46,7 @@ Status ReadAttribute(ProtobufReader reader, OnnxFileGraph::Node* node,
     if (f.number == kFloat) bits = f.value;
     if (f.number == kInt) number = f.value;
     if (f.number == kAttributeTensor) tensor = f;
-    // Longer names belong to attributes that are not read.
+    // Longer lists belong to attributes that are not read.
     if (f.number == kInts && ints.size() < 8) {
       return reader.Ints(f, kMaxEntries, &ints);
     }
@@ -86,7 +88,7 @@ Status ReadNode(ProtobufReader reader, OnnxFileGraph::Node* node,
   });
 }
 
-// "I8"
+// The name of a type that is not read: "I8".
 std::string NameOfType(uint64_t type) {
   constexpr const char* kNames[] = {"U8",  "I8",  "U16",  "I16",
                                     "I32", "I64", "text", "bool"};
@@ -94,7 +96,7 @@ std::string NameOfType(uint64_t type) {
                                 : "type " + std::to_string(type);
 }
 
-// False if it is no type of weights.
+// Finds the Storage of a type. False for a type that weights do not have.
 bool StorageOfType(uint64_t type, Storage* storage) {
   constexpr struct {
     uint64_t type;
@@ -133,7 +135,8 @@ Status ReadExternalData(ProtobufReader reader, ExternalData* external) {
                     Printable(value).c_str());
 }
 
-// The length of `tensor` is known to be right if it has not been given.
+// Sets the place of a tensor with elements in another file. If no length is
+// given, it is that of the shape, so the shape must be set.
 Status PlaceOutside(const ExternalData& external, OnnxTensor* tensor) {
   tensor->packed = false;
   tensor->location = external.location;
@@ -146,7 +149,8 @@ Status PlaceOutside(const ExternalData& external, OnnxTensor* tensor) {
                     Printable(tensor->name).c_str());
 }
 
-// `bytes`: of the elements, as raw data have them.
+// Checks that `bytes`, the length of the tensor's data, is that of its
+// elements.
 Status CheckBytes(const OnnxTensor& tensor, int64_t bytes) {
   const bool read = tensor.unread.empty();
   const int64_t takes =
@@ -203,7 +207,8 @@ Status ReadTensorFields(ProtobufReader* reader, std::string* name,
   });
 }
 
-// `name`: of a node's output; "": the tensor has its own.
+// Reads a tensor. `name` is that of the node which gives it; "" if the tensor
+// has a name of its own.
 Status ReadTensor(ProtobufReader reader, const std::string& name,
                   OnnxFileGraph* graph) {
   OnnxTensor tensor;

@@ -1,8 +1,9 @@
-// Nodes are read in the file's order: each comes after the nodes that it reads.
-// A Value records whether it is a tensor of the file, perhaps transposed. It
-// also records the order of axes of its image, or of the image before it was
-// flattened. Elements in other files are checked with the files' lengths before
-// memory is allocated.
+// The nodes are read in the file's order, in which each node comes after those
+// that give its inputs. For each value between nodes a Value records if it is a
+// tensor of the file, perhaps transposed. It also records if an image has its
+// channels first or last, and keeps this when the image is flattened. Elements
+// in other files are compared with the lengths of these files before memory is
+// allocated.
 
 #include "onnx_weights.h"
 
@@ -25,12 +26,13 @@ namespace {
 
 using Node = OnnxFileGraph::Node;
 
-// The roles of a node's inputs from the second on.
+// An operator with weights, or one that takes images. `roles` are the names of
+// a node's inputs from the second on, as parts of a module.
 constexpr struct OnnxOp {
   const char *op, *roles[4];
-  bool of_images = false;  // channels first
+  bool of_images = false;  // takes and gives images with channels first
   bool normalizes = false;
-  bool is_product = false;  // a node Add may give its bias
+  bool is_product = false;  // a following node Add may add its bias
 } kOps[] = {
     {"Conv", {"weight", "bias"}, true, false, true},
     {"Gemm", {"weight", "bias"}, false, false, true},
@@ -49,8 +51,8 @@ struct Value {
   const OnnxTensor* tensor = nullptr;
   std::vector<int> axes;  // as in OnnxWeight
   enum Order : uint8_t { kUnknown, kFirst, kLast } order = kUnknown;
-  // The index of the module with this output; a following Add may be its bias.
-  // -1: none.
+  // The index of the module that gives this value and has no bias yet, so that
+  // a following Add may be its bias. -1: none.
   int module = -1;
 };
 
@@ -60,8 +62,9 @@ Shape Permuted(const Shape& shape, const std::vector<int>& axes) {
   return axes.empty() ? shape : permuted;
 }
 
-// Changes *axes of `rank` axes by a Transpose's `perm`, where none reverses
-// them. False if it is no permutation of these.
+// Changes *axes, those of a tensor of this rank, as a Transpose with `perm`
+// does. An empty `perm` reverses the axes. False if `perm` is no permutation of
+// the axes.
 bool TransposeAxes(int rank, const std::vector<int64_t>& perm,
                    std::vector<int>* axes) {
   std::vector<int> before = *axes, sorted(static_cast<size_t>(rank));
@@ -104,8 +107,8 @@ class OnnxWeightFinder {
  private:
   struct Module {
     std::string name;
-    Value::Order order;  // of what it takes
-    Shape kernel;        // of a product; of rank 0: not known
+    Value::Order order;  // the order of its input's axes
+    Shape kernel;        // of a product; of rank 0 if it is not known
   };
 
   Value InputOf(const Node& node, size_t i) const {
@@ -163,7 +166,8 @@ class OnnxWeightFinder {
     const auto rank = static_cast<int64_t>(perm.size());
     const bool to_last = perm[perm.size() - 1] == 1,
                to_first = perm[1] == rank - 1;
-    // With one axis of positions both permutations are the same.
+    // (0, 2, 1) moves the channels of a sequence from first to last, and from
+    // last to first.
     if (to_last && to_first) {
       y->order = x.order == Value::kFirst ? Value::kLast : Value::kFirst;
     } else if (to_last || to_first) {
@@ -171,8 +175,8 @@ class OnnxWeightFinder {
     }
   }
 
-  // Adds a product's bias, or by Keras's names the gamma or beta of a
-  // normalization.
+  // Takes the tensor that an Add or a Mul has as an input. It is a product's
+  // bias, or by its name in Keras the gamma or beta of a normalization.
   Status TakePart(const Node& node, Value* y) {
     for (size_t i = 0; i < 2; ++i) {
       const Value part = InputOf(node, i), x = InputOf(node, 1 - i);
@@ -195,7 +199,7 @@ class OnnxWeightFinder {
 
   Status TakeModule(const Node& node, const OnnxOp& op, Value* y) {
     if (InputOf(node, 1).tensor == nullptr || !IsNew(node)) {
-      return Status();  // of numbers that are computed; or a shared layer's
+      return Status();  // its weights are computed, or those of another node
     }
     if (node.trans_a || node.scales) {
       return Error(Code::kUnimplemented,
@@ -242,9 +246,8 @@ class OnnxWeightFinder {
                  shape.ToString().c_str());
   }
 
-  // True if it has a number for each output of the product: (C), behind a
-  // convolution with an axis of 1 for each of its axes. Axes of 1 may be before
-  // it.
+  // True if the part has one number for each of the product's C outputs: its
+  // shape is (C), or behind a convolution (C, 1, 1). Axes of 1 may be before it.
   static bool IsBias(const Value& part, const Module& module) {
     const Shape& kernel = module.kernel;
     if (kernel.rank() == 0 || !part.tensor->unread.empty()) return true;
@@ -255,16 +258,18 @@ class OnnxWeightFinder {
            shape.elements() == kernel[0];
   }
 
-  // True if no module has all the same tensors. Two modules may share single
-  // tensors: PyTorch writes tensors of equal numbers once.
+  // False if another node has the same tensors as this one: the layer is called
+  // again. Different layers may share single tensors, since PyTorch writes
+  // tensors with equal numbers once.
   bool IsNew(const Node& node) {
     std::vector<const OnnxTensor*> tensors;
     for (size_t i = 1; i < 5; ++i) tensors.push_back(InputOf(node, i).tensor);
     return taken_.insert(std::move(tensors)).second;
   }
 
-  // The names of the node's parts, also of a bias that an Add gives it, then
-  // those of the tensors of the file that they are.
+  // First the names of the node's inputs with weights, and of a bias that a
+  // following Add adds. Then the names of the file's tensors with their
+  // numbers.
   std::vector<std::string> PartNames(const Node& node) const {
     std::vector<std::string> names(node.inputs.begin() + 1, node.inputs.end());
     const auto sum = sums_.find(node.output);
@@ -284,7 +289,8 @@ class OnnxWeightFinder {
     return names;
   }
 
-  // "conv1" of "conv1.weight" and "conv1/kernel"; else of "/body/conv1/Conv".
+  // The module's name: "conv1" if a part is named "conv1.weight" or
+  // "conv1/kernel", or else if the node is named "/body/conv1/Conv".
   std::string NameOf(const Node& node) const {
     for (const std::string& name : PartNames(node)) {
       const size_t dot = name.rfind('.'), slash = name.rfind('/');
@@ -313,8 +319,9 @@ class OnnxWeightFinder {
     return added.first->second;
   }
 
-  // If the module has this part already, another module has the same name.
-  // `flat`: the tensor becomes a vector.
+  // Adds a tensor as a part of a module. If the module has a part of this role,
+  // another module has the same name, and the tensor's name gets a number. With
+  // `flat` the tensor becomes a vector.
   Status AddPart(size_t module, const char* role, const Value& part,
                  bool flat = true) {
     StoredTensor tensor = *part.tensor;
@@ -344,7 +351,7 @@ class OnnxWeightFinder {
   std::vector<StoredTensor>& tensors_;
   std::vector<OnnxWeight>& weights_;
   std::map<std::string, Value> values_;
-  std::map<std::string, const Node*> sums_;  // nodes Add by what they add
+  std::map<std::string, const Node*> sums_;  // nodes Add by their inputs
   std::deque<OnnxTensor> computed_;
   std::vector<Module> modules_;
   std::set<std::vector<const OnnxTensor*>> taken_;
@@ -352,7 +359,8 @@ class OnnxWeightFinder {
   std::map<std::string, int> names_;       // of tensors
 };
 
-// Copies elements of `size` bytes to the order of `axes`.
+// Returns the elements, `size` bytes each, of an array of this shape with its
+// axes permuted: axis i of the result is axis axes[i] of `stored`.
 std::vector<unsigned char> Transposed(const std::vector<unsigned char>& stored,
                                       const Shape& shape,
                                       const std::vector<int>& axes,
@@ -381,7 +389,7 @@ std::vector<unsigned char> Transposed(const std::vector<unsigned char>& stored,
   return made;
 }
 
-// The numbers of int32_data as `count` elements of two bytes.
+// Returns the first `count` numbers of int32_data, each as two bytes.
 std::vector<unsigned char> Unpacked(const std::vector<unsigned char>& varints,
                                     size_t count) {
   std::vector<unsigned char> made(2 * count);

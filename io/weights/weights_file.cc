@@ -17,7 +17,7 @@
 namespace ringlet {
 namespace {
 
-constexpr size_t kNpyHeaderBytes = (64 << 10) + 12;  // at most
+constexpr size_t kNpyHeaderBytes = (64 << 10) + 12;
 
 // Reads up to `bytes` from the start of the file.
 Status ReadStart(File* file, size_t bytes, std::vector<unsigned char>* start) {
@@ -31,9 +31,10 @@ Status ReadStart(File* file, size_t bytes, std::vector<unsigned char>* start) {
   return Status();
 }
 
-// The first bytes of a zip archive, of an empty one, and of an array. As the
-// length of a safetensors header they would exceed the limit. So would JSON,
-// which has no zeros.
+// Finds the format by the file's first six bytes: those of a zip archive, also
+// of an empty one, of an NPY file, of an ONNX model, or of JSON. Any other file
+// counts as safetensors. A safetensors file does not begin with these bytes: as
+// the length of its header they would be above the limit.
 Status FindFormat(FileSystem* files, const std::string& path,
                   WeightsFile::Format* format) {
   std::unique_ptr<File> file;
@@ -63,7 +64,8 @@ Status FindFormat(FileSystem* files, const std::string& path,
   return Status();
 }
 
-// The error for a folder, which names a file in it to give instead.
+// If `path` is a folder, returns an error that names a file in it to give
+// instead; otherwise `error`.
 Status FolderError(FileSystem* files, const std::string& path,
                    const Status& error) {
   std::vector<std::string> names;

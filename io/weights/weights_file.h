@@ -1,10 +1,10 @@
-// WeightsFile: the named tensors of a safetensors, npz, npy or ONNX file, or of
-// the files that an index of safetensors or a model.json of TensorFlow.js
-// names.
+// WeightsFile: the named tensors of a file of weights. The file is safetensors,
+// npz, npy or ONNX. It may also be the index of several safetensors files, or a
+// model.json of TensorFlow.js; then the tensors are in the files that it names.
 //
-// The first bytes of the file decide its format. For any other format the error
-// names it and gives advice. The array of an npy file is "arr_0", as
-// numpy.savez names an array without a name.
+// The first bytes of the file decide its format. If the format is another one,
+// the error names it and says what to do. The array of an npy file has the name
+// "arr_0", which numpy.savez gives to an array without a name.
 
 #ifndef RINGLET_IO_WEIGHTS_WEIGHTS_FILE_H_
 #define RINGLET_IO_WEIGHTS_WEIGHTS_FILE_H_

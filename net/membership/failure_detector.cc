@@ -76,10 +76,12 @@ FailureDetector::Suspect FailureDetector::Tick(int64_t now, bool* beat) {
   const int64_t late = now - last_tick_ - tick_nanos();
   late_ = late;
   last_tick_ = now;
-  // Every two ticks, also if the second is a little early.
+  // A heartbeat is due every two ticks. The second tick may be a little early.
   *beat = now - last_beat_ >= timeout / 4 - tick_nanos() / 2;
   if (*beat) last_beat_ = now;
-  if (late > timeout / 4) {  // frames have arrived, and are not read yet
+  // This worker was held up. Frames may have arrived that it has not read, so
+  // the time does not count for its peers.
+  if (late > timeout / 4) {
     for (Peer& peer : peers_) {
       peer.heard = std::min(now, peer.heard + late);
       peer.changed = std::min(now, peer.changed + late);
@@ -109,19 +111,19 @@ FailureDetector::Suspect FailureDetector::Tick(int64_t now, bool* beat) {
   return silent;
 }
 
-// Follows the chain of workers that wait for one another, from this one to its
-// end.
+// Follows the chain of workers that wait for one another, from this worker to
+// the end of the chain.
 FailureDetector::Suspect FailureDetector::FindStalled(int64_t now) const {
-  // The limit is longer than that of silence: a silent worker is to be found as
-  // silent first, here or by another worker. One that no longer hears is itself
-  // still heard for up to T/4.
+  // The limit is longer than that of silence, so that a silent worker is found
+  // as silent first, by this worker or by another. A worker that no longer
+  // receives anything may still be heard by the others for up to T/4.
   const int64_t limit = options_.timeout_nanos + options_.timeout_nanos / 2;
   if (activity_.waiting_on < 0 || now - progress_ <= limit) return Suspect();
   if (!fully_connected()) {
     return FindStalledNeighbour(now);
   }
   int at = activity_.waiting_on;
-  int64_t moved = progress_;  // when something last changed along the chain
+  int64_t moved = progress_;  // the time of the chain's last change
   for (size_t hops = 0; hops < peers_.size(); ++hops) {
     const Peer& peer = peers_[at];
     if (!peer.watched) return Suspect();
@@ -152,11 +154,12 @@ int64_t FailureDetector::OldestReportBehind(const Peer& peer) const {
                            : peer.end_at - peer.end.oldest_report_ms * kMs;
 }
 
-// In a large ring this worker suspects only the one that it waits for. Workers
-// further along the chain are suspected by their neighbours, since a report
-// travels one link in each heartbeat. In a circle every worker waits for
-// another, so any worker may find the standstill. The reports are old then, so
-// all workers of the circle must have been stalled at one common time.
+// In a large ring this worker suspects only the worker that it waits for, since
+// a report travels one link with each heartbeat. Workers further along the
+// chain are suspected by their own neighbours. If the chain is a circle, every
+// worker waits for another, and any of them may find the standstill. The
+// reports that have gone around it are old, so they must show that all its
+// workers stood still at one common time.
 FailureDetector::Suspect FailureDetector::FindStalledNeighbour(
     int64_t now) const {
   const int64_t limit = options_.timeout_nanos + options_.timeout_nanos / 2;
@@ -164,7 +167,7 @@ FailureDetector::Suspect FailureDetector::FindStalledNeighbour(
   const int next = peer.activity.waiting_on;
   const bool slow =
       peer.activity.computing() && peer.activity.sequence < activity_.sequence;
-  const bool circle = next == options_.worker;  // of two
+  const bool circle = next == options_.worker;  // of two workers
   const bool wide = peer.end.rank == options_.worker &&
                     OldestReportBehind(peer) - LastProgressBehind(peer) > limit;
   const int64_t still = now - LastProgressBehind(peer);
@@ -185,7 +188,8 @@ ChainEnd FailureDetector::EndOfChain(int64_t now) const {
   const int at = activity_.waiting_on;
   if (at < 0 || !peers_[at].watched) return out;
   const Peer& peer = peers_[at];
-  // A chain that returns to this worker is cut here: a circle has no end.
+  // A chain that returns to this worker is a circle, which has no end. It is
+  // cut behind the peer.
   if (peer.end.rank >= 0 && peer.end.rank != options_.worker) {
     out = peer.end;
     out.reported_for_ms = ms(peer.end_at - peer.end.reported_for_ms * kMs);
@@ -201,8 +205,8 @@ ChainEnd FailureDetector::EndOfChain(int64_t now) const {
   return out;
 }
 
-// A heartbeat arrives every T/4. A report older than two of these is shown as
-// old.
+// The last report of a peer. Heartbeats arrive every T/4. If none has arrived
+// for twice this time, the entry has the peer's silence.
 WaitChain::Entry FailureDetector::ReportOf(int peer, int64_t now) const {
   const Peer& p = peers_[peer];
   const int64_t silence = now - p.heard;
@@ -231,7 +235,7 @@ WaitChain FailureDetector::CurrentWait(int64_t now) const {
          out.entries.size() < peers_.size()) {
     out.entries.push_back(ReportOf(at, now));
     at = out.entries.back().activity.waiting_on = WaitsOn(peers_[at]);
-    // Its present wait is not known.
+    // It is not known what a silent worker waits for.
     if (out.entries.back().silent > 0) break;
   }
   return out;

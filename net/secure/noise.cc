@@ -1,6 +1,6 @@
-// Names of the specification: hash_ is h, chain_ is ck, cipher_ is k and n.
-// Every output of its HKDF has the length of the hash, 64 bytes; of one that
-// becomes a key the first 32 count.
+// In the specification hash_ is called h, chain_ is ck, and cipher_ holds k and
+// n. Each output of HKDF has the length of a hash, 64 bytes. If it becomes a
+// key, only its first 32 bytes are used.
 
 #include "noise.h"
 
@@ -13,9 +13,9 @@ namespace ringlet {
 namespace {
 
 constexpr char kName[] = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2b";
-constexpr size_t kBlockBytes = 128;  // of BLAKE2b
+constexpr size_t kBlockBytes = 128;  // the block size of BLAKE2b
 
-// HMAC of the two pieces, one after the other.
+// Writes the HMAC of a message to `out`. The message is `a`, then `b`.
 void Hmac(const uint8_t* key, const uint8_t* a, size_t a_bytes,
           const uint8_t* b, size_t b_bytes, uint8_t* out) {
   uint8_t pad[kBlockBytes] = {};
@@ -36,7 +36,7 @@ void Hmac(const uint8_t* key, const uint8_t* a, size_t a_bytes,
   WipeMemory(&state, sizeof(state));
 }
 
-// `count` outputs, one behind another.
+// Writes `count` outputs of HKDF to `out`, one behind another.
 void Hkdf(const uint8_t* chain, const uint8_t* data, size_t bytes, int count,
           uint8_t* out) {
   uint8_t key[kNoiseHashBytes];
@@ -51,7 +51,8 @@ void Hkdf(const uint8_t* chain, const uint8_t* data, size_t bytes, int count,
   WipeMemory(key, sizeof(key));
 }
 
-// The nonce of the specification's ChaChaPoly, and of its AESGCM.
+// The nonce for message number `n`. It is little-endian for ChaChaPoly, and
+// big-endian for AESGCM.
 struct Nonce {
   Nonce(uint64_t n, bool aes) {
     for (int i = 0; i < 8; ++i) {
@@ -178,7 +179,7 @@ void NoiseHandshake::MixKeyAndHash(const uint8_t* data, size_t bytes) {
   WipeMemory(out, sizeof(out));
 }
 
-// ee
+// The token "ee" of the specification: mixes the secret that both sides share.
 bool NoiseHandshake::MixShared() {
   uint8_t shared[kNoiseKeyBytes];
   const bool good = crypto_scalarmult(shared, secret_, other_) == 0;

@@ -8,14 +8,15 @@
 //    5      1   type, FrameType
 //    6      2   root, of kBroadcast and its kReady; 0 elsewhere
 //    8      4   payload length, at most MaxPayload(type)
-//   12      4   generation of the ring: 0 before it has formed, in kHello and
-//               kWelcome the one proposed
+//   12      4   generation of the ring; 0 before it has formed; in kHello and
+//               kWelcome the proposed generation
 //   16      8   training step, for messages
 //   24      8   sequence: number of the operation, counted from 1; in kReject
-//               the Code with which the refused one ends, 0: it may try again;
-//               in kHello and kWelcome the program's version, see handshake.h
+//               the Code with which the refused worker must end, or 0 if it may
+//               try again; in kHello and kWelcome the program's version, see
+//               handshake.h
 //   32      8   total: bytes of the whole operation, as its caller gave them;
-//               see net/wire/handshake.h of kWelcome
+//               for its use in kWelcome see handshake.h
 //   40      2   source rank
 //   42      2   destination rank
 //   44      4   chunk: counts the frames of one operation from source to
@@ -38,7 +39,7 @@
 namespace ringlet {
 
 constexpr uint32_t kWireMagic = 0x544C4752;    // "RGLT"
-constexpr uint32_t kSealedMagic = 0x534C4752;  // "RGLS", where a key is needed
+constexpr uint32_t kSealedMagic = 0x534C4752;  // "RGLS", in a job with a key
 // The version of the frames, and of the values that the library's own
 // operations gather in them.
 constexpr uint8_t kWireVersion = 2;
@@ -54,11 +55,11 @@ enum class FrameType : uint8_t {
   kHello = 1,      // the first frame of the connecting side
   kWelcome = 2,    // the first frame of the listening side
   kReject = 3,     // instead of kWelcome: the reason, as text
-  kHeartbeat = 4,  // what the sender does and which rank it waits for
+  kHeartbeat = 4,  // the sender's activity, and the rank that it waits for
   kGoodbye = 5,    // the sender has finished; nothing follows
   kAbort = 6,      // the job has failed: code, rank and text
-  kReady = 7,      // the sender has a place for the operation's data
-  kWithdraw = 8,   // instead of kHello: the sender cannot take part, and why
+  kReady = 7,      // the sender has memory for the operation's data
+  kWithdraw = 8,   // instead of kHello: why the sender cannot take part
   kFormationReport =
       9,         // large rings: how many ranks are known to be connected
   kShared = 10,  // later bytes are in the memory that both sides share
@@ -72,7 +73,7 @@ enum class FrameType : uint8_t {
 
 // Features. A kHello has those that the sender can use, a kWelcome those that
 // both sides use from now on. Unknown bits are not examined.
-constexpr uint32_t kFeatureShares = 1;  // it shares memory: net/ring
+constexpr uint32_t kFeatureShares = 1;  // shared memory, see shared_stream.h
 // In a kHello to a higher rank: the sender only compares the two lists. If they
 // are equal, the receiver closes the connection; else it sends a kReject.
 constexpr uint32_t kFeatureProbes = 2;
@@ -83,12 +84,12 @@ inline uint16_t RankOnWire(int rank) {
   return rank < 0 ? kNoRank : static_cast<uint16_t>(rank);
 }
 
-// True if the byte, which may have any value, is an operation's type.
+// True if `type` is that of an operation. It may be any number.
 inline bool IsOperation(uint32_t type) { return type >= 16 && type <= 20; }
 inline bool IsOperation(FrameType type) {
   return IsOperation(static_cast<uint32_t>(type));
 }
-// "all-reduce" and so on; static storage.
+// The type's name in messages, such as "all-reduce".
 const char* FrameTypeName(FrameType type);
 uint32_t MaxPayload(FrameType type);
 
@@ -106,10 +107,11 @@ struct FrameHeader {
   uint32_t payload_crc = 0;
 };
 
-// These read sequence, total and chunk where a type gives them another meaning.
+// For some types sequence, total and chunk have another meaning. The following
+// functions return these fields.
 //
-// The operation that a kReady is for: IsOperation(header.chunk) must be true.
-// For other frames it is their type.
+// The type of the operation that a kReady belongs to; IsOperation(header.chunk)
+// must be true. For any other frame its own type.
 inline FrameType OperationOf(const FrameHeader& header) {
   return header.type == FrameType::kReady ? static_cast<FrameType>(header.chunk)
                                           : header.type;
@@ -119,19 +121,21 @@ inline uint32_t FeaturesOf(const FrameHeader& header) { return header.chunk; }
 inline uint64_t ProgramVersionOf(const FrameHeader& header) {
   return header.sequence;
 }
-// Bit r of a kWelcome that answers a kWithdraw: rank r is informed.
+// In a kWelcome that answers a kWithdraw: bit r is set if rank r has been
+// informed.
 inline uint64_t InformedRanksOf(const FrameHeader& header) {
   return header.total;
 }
-// The Code with which the one that a kReject refuses ends; 0: it may try again.
+// In a kReject: the Code with which the refused worker must end, or 0 if it may
+// try again.
 inline uint64_t RefusalCodeOf(const FrameHeader& header) {
   return header.sequence;
 }
 
 void EncodeHeader(const FrameHeader& header, uint8_t* out);
-// kCorruption names what is wrong: magic, checksum, type, root or length;
-// kUnimplemented is another version of the wire. Every header it accepts
-// encodes to the same bytes again.
+// kCorruption names the wrong field: magic, checksum, type, root or length.
+// kUnimplemented is another version of the wire. If it returns OK, EncodeHeader
+// makes the same bytes of the header.
 Status DecodeHeader(const uint8_t* in, FrameHeader* header);
 
 }  // namespace ringlet

@@ -1,4 +1,4 @@
-// DataBytes: the memory of a RUN.json's data.
+// DataBytes: the bytes of memory that the data of a RUN.json take.
 
 #ifndef RINGLET_TOOLS_RINGLET_DATA_BYTES_H_
 #define RINGLET_TOOLS_RINGLET_DATA_BYTES_H_
@@ -10,8 +10,8 @@
 
 namespace ringlet {
 
-// Adds up the files as OpenData loads them. Of data that stay on disk these are
-// labels, weights and the places of a CSV's rows.
+// Adds up the files that OpenData would load. Examples that stay on disk do not
+// count, but their labels, weights and the index of a CSV's rows do.
 Status DataBytes(const DataConfig& data, uint64_t* bytes);
 
 }  // namespace ringlet

@@ -13,13 +13,13 @@
 
 namespace ringlet {
 
-// Flags that override fields of "fit".
+// The flags that override fields of "fit" in RUN.json.
 struct FitFlags {
   int64_t epochs = -1, steps_per_epoch = -1, batch_size = -1, seed = -1,
           threads = -1;
   bool no_shuffle = false, recompute = false;
-  // Adds only the flags of a step, those of the seed and the data's order, or
-  // all.
+  // Adds the flags for one training step, those for the seed and the order of
+  // the data, or all flags.
   void AddStep(CommandLine* flags);
   void AddOrder(CommandLine* flags);
   void AddAll(CommandLine* flags);
@@ -48,33 +48,34 @@ FileSystem* CommandFileSystem();
 Status MakeModel(RunConfig* config, const InitFlags& init,
                  Collective* collective, int replicas = 0);
 
-// Copies the description of the training data from the file of --init, if the
-// file has one and the model does not.
+// Gives the model the description of the training data that the file of --init
+// has, if it has one.
 Status CopyDescriptionOfInitFile(const InitFlags& init, Model* model);
 
-// The number of replicas that this worker requests: that of RUN.json, or that
-// of the backup, so that a run continues as it began. Only the chief can read
-// the backup. 0: no number.
+// The number of replicas that this worker requests: that of RUN.json, or else
+// that of the backup, so that a run continues as it began. 0 if neither has a
+// number. Only the chief can read the backup.
 int RequestedReplicas(const RunConfig& config, const ClusterConfig& cluster);
 
-// The examples of training and of validation (if RUN.json has any), in batches
-// of so many replicas. Examples and labels are checked against the model, which
-// is compiled for one worker. All labels are read, and the examples if the
-// source does not know the bounds of their values.
+// The training data and the validation data (if RUN.json has any), in batches
+// for a number of replicas.
 struct RunData {
   Dataset train, validation;
-  Dataset train_examples, validation_examples;  // before they are batched
+  Dataset train_examples, validation_examples;  // not in batches
   // The description of `train`; none if its parts have their own scales.
   std::optional<DataDescription> description;
-  // Makes batches for another number of replicas.
+  // Makes new batches, for another number of replicas.
   void Batch(const FitConfig& fit, int replicas);
 };
+// Opens the data and checks them against the model, which must be compiled for
+// one worker. Reads all labels. Reads the examples too if they are in memory
+// and the bounds of their values are not known.
 Status OpenRunData(const RunConfig& config, int replicas, RunData* data);
 // fit.validation_split: the last `share` of *train becomes *validation, and
 // *train keeps the others.
 Status Split(double share, Dataset* train, Dataset* validation);
 
-// True if both paths lead to one file that exists.
+// True if both paths are those of the same existing file.
 bool NameOneFile(const std::string& a, const std::string& b);
 // An error if `path`, the output file of `flag`, is among the files in `read`.
 Status CheckNotRead(const char* flag, const std::string& path,
