@@ -17,7 +17,7 @@
 namespace ringlet {
 namespace {
 
-constexpr size_t kNpyHeaderBytes = (64 << 10) + 12;
+constexpr size_t kMaxNpyHeaderBytes = (64 << 10) + 12;
 
 // Reads up to `bytes` from the start of the file.
 Status ReadStart(File* file, size_t bytes, std::vector<unsigned char>* start) {
@@ -103,7 +103,8 @@ Status NpyReader::Open(FileSystem* files, const std::string& path) {
   std::vector<unsigned char> start;
   RINGLET_RETURN_IF_ERROR(ReadStart(
       file_.get(),
-      static_cast<size_t>(std::min<int64_t>(size, kNpyHeaderBytes)), &start));
+      static_cast<size_t>(std::min<int64_t>(size, kMaxNpyHeaderBytes)),
+      &start));
   StoredTensor array;
   RINGLET_RETURN_IF_ERROR(ParseNpyHeader(path_, start.data(), start.size(),
                                          size, &layout_, &array.offset));
