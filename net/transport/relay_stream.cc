@@ -5,10 +5,11 @@
 namespace ringlet {
 
 void RelayStream::Start(ByteStream::Owner* owner) {
-  owner_ = owner;
-  if (std::exchange(started_, true)) return;
-  ByteStream::Owner* const self = this;
-  below_->Start(self);
+  if (std::exchange(started_, true)) {
+    owner_ = owner;
+  } else {
+    LayeredStream::Start(owner);
+  }
 }
 
 void RelayStream::OnOpened(int64_t now) {
@@ -68,22 +69,6 @@ void RelayStream::End(Cause cause, const Status& why, int64_t now) {
                     now);
   }
   Leave();
-}
-
-void RelayStream::StopReading() {
-  reading_ = false;
-  below_->StopReading();
-}
-
-void RelayStream::Close() {
-  ++depth_;
-  reading_ = false;
-  below_.reset();
-  Leave();
-}
-
-void RelayStream::Leave() {
-  if (--depth_ == 0 && below_ == nullptr) delete this;
 }
 
 }  // namespace ringlet

@@ -12,11 +12,11 @@
 #include <string>
 
 #include "../wire/relay_hello.h"
-#include "byte_stream.h"
+#include "layered_stream.h"
 
 namespace ringlet {
 
-class RelayStream final : public ByteStream, private ByteStream::Owner {
+class RelayStream final : public LayeredStream {
  public:
   // `relay`: the relay's address, for messages.
   static StreamPtr Make(StreamPtr below, const RelayHello& hello,
@@ -31,40 +31,26 @@ class RelayStream final : public ByteStream, private ByteStream::Owner {
     return below_->Write(pieces, count);
   }
   bool blocked() const override { return !joined_ || below_->blocked(); }
-  void StopReading() override;
-  void Close() override;
   bool authentic() const override { return false; }
-  SharedMemory* shared_memory() override { return nullptr; }
-  DescriptorSocket* descriptors() override { return nullptr; }
   bool is_local() const override { return false; }
-  const std::string& remote() const override { return below_->remote(); }
-  const sockaddr_storage& remote_address() const override {
-    return below_->remote_address();
-  }
 
  private:
   RelayStream(StreamPtr below, const RelayHello& hello,
               const std::string& relay)
-      : below_(std::move(below)), hello_(hello), relay_(relay) {}
+      : LayeredStream(std::move(below)), hello_(hello), relay_(relay) {}
 
   void OnOpened(int64_t now) override;
   Space NextSpace() override;
   void OnRead(size_t bytes, int64_t now) override;
-  void OnBytes(const uint8_t*, size_t, int64_t) override {}
   void OnWritable(int64_t now) override;
   void OnEnded(Cause cause, const Status& why, int64_t now) override;
   void End(Cause cause, const Status& why, int64_t now);
-  void Leave();
 
-  StreamPtr below_;  // null: closed
-  ByteStream::Owner* owner_ = nullptr;
   const RelayHello hello_;
   const std::string relay_;
   uint8_t answer_ = 0;
   bool started_ = false;
   bool joined_ = false;
-  bool reading_ = true;
-  int depth_ = 0;  // of calls that need this object until they return
 };
 
 }  // namespace ringlet

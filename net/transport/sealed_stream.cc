@@ -1,6 +1,3 @@
-// Any call of the owner may close this stream. So each call is between ++depth_
-// and Leave(), which deletes it. After each call below_ may be null.
-//
 // Received records are opened in place, and given to the owner from there.
 // Bytes to send are copied into out_ and sealed in place, several records for
 // one write of the stream below. While out_ holds anything this stream is
@@ -53,7 +50,7 @@ void SeenGreetings::Add(const uint8_t* number) {
 SealedStream::SealedStream(StreamPtr below, std::shared_ptr<const JobKeys> keys,
                            const ListenerIdentity& meant, const uint8_t* secret,
                            SeenGreetings* answered, bool connects)
-    : below_(std::move(below)),
+    : LayeredStream(std::move(below)),
       keys_(std::move(keys)),
       listener_(meant),
       answered_(answered),
@@ -80,9 +77,7 @@ StreamPtr SealedStream::Accept(StreamPtr below,
 }
 
 void SealedStream::Start(ByteStream::Owner* owner) {
-  owner_ = owner;
-  ByteStream::Owner* const self = this;
-  below_->Start(self);
+  LayeredStream::Start(owner);
   if (below_->open()) Greet();
 }
 
@@ -337,22 +332,6 @@ void SealedStream::OnEnded(Cause cause, const Status& why, int64_t now) {
         now);
   }
   Leave();
-}
-
-void SealedStream::StopReading() {
-  reading_ = false;
-  below_->StopReading();
-}
-
-void SealedStream::Close() {
-  ++depth_;
-  reading_ = false;
-  below_.reset();
-  Leave();
-}
-
-void SealedStream::Leave() {
-  if (--depth_ == 0 && below_ == nullptr) delete this;
 }
 
 }  // namespace ringlet

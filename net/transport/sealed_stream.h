@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "../secure/noise.h"
-#include "byte_stream.h"
+#include "layered_stream.h"
 
 namespace ringlet {
 
@@ -50,7 +50,7 @@ struct ListenerIdentity {
   uint16_t rank = 0;          // its place there
 };
 
-class SealedStream final : public ByteStream, private ByteStream::Owner {
+class SealedStream final : public LayeredStream {
  public:
   static constexpr size_t kMaxTextBytes =
       16384;  // most plain bytes of a record
@@ -77,16 +77,7 @@ class SealedStream final : public ByteStream, private ByteStream::Owner {
   bool blocked() const override {
     return !open_ || out_end_ > 0 || below_->blocked();
   }
-  void StopReading() override;
-  void Close() override;
   bool authentic() const override { return true; }
-  SharedMemory* shared_memory() override { return nullptr; }
-  DescriptorSocket* descriptors() override { return nullptr; }
-  bool is_local() const override { return below_->is_local(); }
-  const std::string& remote() const override { return below_->remote(); }
-  const sockaddr_storage& remote_address() const override {
-    return below_->remote_address();
-  }
 
  private:
   // A buffer begins with kFirstBytes, and grows once to kMaxRecords records.
@@ -105,7 +96,6 @@ class SealedStream final : public ByteStream, private ByteStream::Owner {
   void OnOpened(int64_t now) override;
   Space NextSpace() override;
   void OnRead(size_t bytes, int64_t now) override;
-  void OnBytes(const uint8_t*, size_t, int64_t) override {}
   void OnWritable(int64_t now) override;
   void OnEnded(Cause cause, const Status& why, int64_t now) override;
 
@@ -123,18 +113,13 @@ class SealedStream final : public ByteStream, private ByteStream::Owner {
   void Flush();
   Status OpenRecords(int64_t now);
   static size_t RecordBytes(const uint8_t* record);
-  void Leave();
 
-  StreamPtr below_;  // null: closed
-  ByteStream::Owner* owner_ = nullptr;
   const std::shared_ptr<const JobKeys> keys_;
   const ListenerIdentity listener_;
   SeenGreetings* const answered_;  // null: none are known
   const bool connects_;
   bool open_ = false;
-  bool reading_ = true;
   bool broken_ = false;  // writing has failed
-  int depth_ = 0;        // of calls that need this object until they return
 
   // Until it is open.
   uint8_t secret_[kNoiseKeyBytes];

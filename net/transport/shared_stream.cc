@@ -1,6 +1,3 @@
-// Any call of the owner may close this stream. So each call is between ++depth_
-// and Leave(), which deletes it. After each call below_ may be null.
-
 #include "shared_stream.h"
 
 #include <algorithm>
@@ -18,7 +15,7 @@ constexpr int kMaxPiecesAtOnce = 16;
 
 SharedStream::SharedStream(StreamPtr below,
                            std::unique_ptr<SharedSegment> segment)
-    : below_(std::move(below)) {
+    : LayeredStream(std::move(below)) {
   if (segment != nullptr) Attach(std::move(segment), 0);
 }
 
@@ -37,12 +34,6 @@ void SharedStream::Attach(std::unique_ptr<SharedSegment> segment, int out) {
   segment_ = std::move(segment);
   out_ = segment_->Lane(out);
   in_ = segment_->Lane(1 - out);
-}
-
-void SharedStream::Start(ByteStream::Owner* owner) {
-  owner_ = owner;
-  ByteStream::Owner* const self = this;
-  below_->Start(self);
 }
 
 bool SharedStream::CanShare() {
@@ -174,22 +165,6 @@ void SharedStream::OnEnded(Cause cause, const Status& why, int64_t now) {
     owner_->OnEnded(cause, why, now);
   }
   Leave();
-}
-
-void SharedStream::StopReading() {
-  reading_ = false;
-  below_->StopReading();
-}
-
-void SharedStream::Close() {
-  ++depth_;
-  reading_ = false;
-  below_.reset();
-  Leave();
-}
-
-void SharedStream::Leave() {
-  if (--depth_ == 0 && below_ == nullptr) delete this;
 }
 
 }  // namespace ringlet

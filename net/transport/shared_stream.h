@@ -13,14 +13,12 @@
 #include <memory>
 #include <string>
 
-#include "byte_stream.h"
+#include "layered_stream.h"
 #include "shared_segment.h"
 
 namespace ringlet {
 
-class SharedStream final : public ByteStream,
-                           private ByteStream::Owner,
-                           private SharedMemory {
+class SharedStream final : public LayeredStream, private SharedMemory {
  public:
   // For the side that connects: offers the other side a segment. Returns
   // `below` itself if the system has no segment. Both functions need a `below`
@@ -29,22 +27,13 @@ class SharedStream final : public ByteStream,
   // For the side that listens.
   static StreamPtr Expect(StreamPtr below);
 
-  void Start(ByteStream::Owner* owner) override;
   bool open() const override { return below_->open(); }
   int64_t Write(const Piece* pieces, int count) override;
   bool blocked() const override {
     return output_shared_ ? blocked_ : below_->blocked();
   }
-  void StopReading() override;
-  void Close() override;
   bool authentic() const override { return below_->authentic(); }
   SharedMemory* shared_memory() override { return this; }
-  DescriptorSocket* descriptors() override { return nullptr; }
-  bool is_local() const override { return below_->is_local(); }
-  const std::string& remote() const override { return below_->remote(); }
-  const sockaddr_storage& remote_address() const override {
-    return below_->remote_address();
-  }
 
  private:
   SharedStream(StreamPtr below, std::unique_ptr<SharedSegment> segment);
@@ -53,7 +42,6 @@ class SharedStream final : public ByteStream,
   void OnOpened(int64_t now) override;
   Space NextSpace() override;
   void OnRead(size_t bytes, int64_t now) override;
-  void OnBytes(const uint8_t*, size_t, int64_t) override {}
   void OnWritable(int64_t now) override;
   void OnEnded(Cause cause, const Status& why, int64_t now) override;
 
@@ -68,10 +56,7 @@ class SharedStream final : public ByteStream,
   bool PollSegment(int64_t now, int most);
   bool ReadPiece(int64_t now);
   void Wake();
-  void Leave();
 
-  StreamPtr below_;  // null: closed
-  ByteStream::Owner* owner_ = nullptr;
   std::unique_ptr<SharedSegment> segment_;  // null: none, or none yet
   SharedLane in_{nullptr, nullptr};
   SharedLane out_{nullptr, nullptr};
@@ -81,9 +66,7 @@ class SharedStream final : public ByteStream,
   bool needs_wakeup_ = true;  // this side does not poll
   bool wake_again_ = false;   // the socket took no byte: try again
   bool broken_ = false;       // a count of the other side is impossible
-  bool reading_ = true;
   bool unfinished_ = false;
-  int depth_ = 0;  // of calls that need this object until they return
   uint8_t woken_by_[64];
 };
 
