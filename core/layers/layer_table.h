@@ -65,97 +65,74 @@ struct LayerField {
 
   // Setters. Each returns a copy, so that a row reads as a list of properties.
   constexpr LayerField Required() const {
-    LayerField field = *this;
-    field.required = true;
-    return field;
+    return With(&LayerField::required, true);
   }
   // For a pair: if the field is null or missing, the value is the window's
   // size.
   constexpr LayerField OrWindow() const {
-    LayerField field = *this;
-    field.or_window = true;
-    return field;
+    return With(&LayerField::or_window, true);
   }
   // For whole numbers: descriptions omit 1.
   constexpr LayerField UnlessOne() const {
-    LayerField field = *this;
-    field.unless_one = true;
-    return field;
+    return With(&LayerField::unless_one, true);
   }
   // For padding: "causal" is accepted too.
   constexpr LayerField OrCausal() const {
-    LayerField field = *this;
-    field.or_causal = true;
-    return field;
+    return With(&LayerField::or_causal, true);
   }
   // For a pair: a layer with one axis writes one number.
   constexpr LayerField AsNumber() const {
-    LayerField field = *this;
-    field.as_number = true;
-    return field;
+    return With(&LayerField::as_number, true);
   }
   // For a shape: one size may be -1.
   constexpr LayerField OneOpen() const {
-    LayerField field = *this;
-    field.one_open = true;
-    return field;
+    return With(&LayerField::one_open, true);
   }
   // For a shape: the first size is that of the batch and must be null. Other
   // sizes may be null.
   constexpr LayerField WithBatch() const {
-    LayerField field = *this;
-    field.with_batch = true;
-    return field;
+    return With(&LayerField::with_batch, true);
   }
   // The field's name in Keras 2.
   constexpr LayerField Formerly(const char* other) const {
-    LayerField field = *this;
-    field.former = other;
-    return field;
+    return With(&LayerField::former, other);
   }
   // For a float: null means infinity, and descriptions omit it. For a list or a
   // shape: null means none.
   constexpr LayerField OrNull() const {
-    LayerField field = *this;
-    field.or_null = true;
-    return field;
+    return With(&LayerField::or_null, true);
   }
   // For a float: descriptions omit 0.
   constexpr LayerField UnlessZero() const {
-    LayerField field = *this;
-    field.unless_zero = true;
-    return field;
+    return With(&LayerField::unless_zero, true);
   }
   // The field is read, and not written.
   constexpr LayerField Unwritten() const {
-    LayerField field = *this;
-    field.written = false;
-    return field;
+    return With(&LayerField::written, false);
   }
   constexpr LayerField In(const Interval& interval) const {
-    LayerField field = *this;
-    field.range = interval;
-    return field;
+    return With(&LayerField::range, interval);
   }
   // The LayerSetting that the setter of this field records.
   constexpr LayerField SetBy(uint64_t bit) const {
-    LayerField field = *this;
-    field.setting = bit;
-    return field;
+    return With(&LayerField::setting, bit);
   }
   // The label in front of the value in the fingerprint. For a bool it is the
   // whole text if the value is false.
   constexpr LayerField Compared(const char* label) const {
-    LayerField field = *this;
-    field.compared = label;
-    return field;
+    return With(&LayerField::compared, label);
   }
   // The label in front of the value in a backup's description. The label is
   // part of the file's format. A model that continues from the backup must have
   // the same value.
   constexpr LayerField Saved(const char* label) const {
+    return With(&LayerField::saved, label);
+  }
+
+  template <typename T>
+  constexpr LayerField With(T LayerField::*member, T set) const {
     LayerField field = *this;
-    field.saved = label;
+    field.*member = set;
     return field;
   }
 
