@@ -18,6 +18,7 @@
 #include "ringlet/ringlet.h"
 #include "support/temp_folder.h"
 #include "support/tiny_model.h"
+#include "support/wrapped_disk.h"
 
 using namespace ringlet;
 
@@ -71,53 +72,33 @@ class DeadlyFile final : public File {
   Calls& calls_;
 };
 
-class DeadlyDisk final : public FileSystem {
+class DeadlyDisk final : public WrappedDisk {
  public:
   explicit DeadlyDisk(Calls* calls) : calls_(*calls) {}
   Status Create(const std::string& path, std::unique_ptr<File>* file) override {
     if (calls_.Count()) raise(SIGKILL);
-    RINGLET_RETURN_IF_ERROR(disk_->Create(path, file));
+    RINGLET_RETURN_IF_ERROR(WrappedDisk::Create(path, file));
     *file = std::make_unique<DeadlyFile>(std::move(*file), &calls_);
     return Status();
   }
-  Status Open(const std::string& path, std::unique_ptr<File>* file) override {
-    return disk_->Open(path, file);
-  }
-  Status OpenLog(const std::string& path, bool append,
-                 std::unique_ptr<File>* file) override {
-    return disk_->OpenLog(path, append, file);
-  }
   Status Rename(const std::string& from, const std::string& to) override {
     if (calls_.Count()) raise(SIGKILL);
-    return disk_->Rename(from, to);
+    return WrappedDisk::Rename(from, to);
   }
   Status Remove(const std::string& path) override {
     if (calls_.Count()) raise(SIGKILL);
-    return disk_->Remove(path);
+    return WrappedDisk::Remove(path);
   }
   Status SyncDirectory(const std::string& path) override {
     if (calls_.Count()) raise(SIGKILL);
-    return disk_->SyncDirectory(path);
-  }
-  Status List(const std::string& path,
-              std::vector<std::string>* names) override {
-    return disk_->List(path, names);
+    return WrappedDisk::SyncDirectory(path);
   }
   Status MakeDirectory(const std::string& path) override {
     if (calls_.Count()) raise(SIGKILL);
-    return disk_->MakeDirectory(path);
-  }
-  Status LockDirectory(const std::string& path,
-                       std::unique_ptr<HeldLock>* lock) override {
-    return disk_->LockDirectory(path, lock);
-  }
-  Status LockFile(const std::string& path,
-                  std::unique_ptr<HeldLock>* lock) override {
-    return disk_->LockFile(path, lock);
+    return WrappedDisk::MakeDirectory(path);
   }
 
  private:
-  FileSystem* const disk_ = FileSystem::Posix();
   Calls& calls_;
 };
 

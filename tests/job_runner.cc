@@ -49,6 +49,7 @@
 #include "support/slow_layer.h"
 #include "support/temp_folder.h"
 #include "support/tiny_model.h"
+#include "support/wrapped_disk.h"
 
 using namespace ringlet;
 
@@ -68,54 +69,20 @@ struct At {
 };
 
 // A disk without room for another file.
-class FullDisk : public FileSystem {
+class FullDisk : public WrappedDisk {
  public:
   Status Create(const std::string& path, std::unique_ptr<File>*) override {
     return OsError(ENOSPC, "%s: creating", path.c_str());
   }
-  Status Open(const std::string& path, std::unique_ptr<File>* file) override {
-    return disk_->Open(path, file);
-  }
-  Status OpenLog(const std::string& path, bool append,
-                 std::unique_ptr<File>* file) override {
-    return disk_->OpenLog(path, append, file);
-  }
-  Status Rename(const std::string& from, const std::string& to) override {
-    return disk_->Rename(from, to);
-  }
-  Status Remove(const std::string& path) override {
-    return disk_->Remove(path);
-  }
-  Status SyncDirectory(const std::string& path) override {
-    return disk_->SyncDirectory(path);
-  }
-  Status List(const std::string& path,
-              std::vector<std::string>* names) override {
-    return disk_->List(path, names);
-  }
-  Status MakeDirectory(const std::string& path) override {
-    return disk_->MakeDirectory(path);
-  }
-  Status LockDirectory(const std::string& path,
-                       std::unique_ptr<HeldLock>* lock) override {
-    return disk_->LockDirectory(path, lock);
-  }
-  Status LockFile(const std::string& path,
-                  std::unique_ptr<HeldLock>* lock) override {
-    return disk_->LockFile(path, lock);
-  }
-
- private:
-  FileSystem* const disk_ = FileSystem::Posix();
 };
 
 // A disk that kills its worker in an operation.
-class DeadlyDisk final : public FullDisk {
+class DeadlyDisk final : public WrappedDisk {
  public:
   DeadlyDisk(const Model* model, int64_t step) : model_(*model), step_(step) {}
   Status Create(const std::string& path, std::unique_ptr<File>* file) override {
     if (model_.iterations() == step_) raise(SIGKILL);
-    return FileSystem::Posix()->Create(path, file);
+    return WrappedDisk::Create(path, file);
   }
 
  private:

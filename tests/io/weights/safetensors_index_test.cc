@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "../../support/temp_folder.h"
+#include "../../support/wrapped_disk.h"
 #include "io/weights/weights_file.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/files.h"
@@ -98,41 +99,12 @@ TEST_F(ShardsTest, Load_Index_TakesTheTensorsOfAllFiles) {
   EXPECT_FALSE(file.verifiable());
 }
 
-// A file system that counts.
-class Counting final : public FileSystem {
+// Counts how often each file is opened.
+class Counting final : public WrappedDisk {
  public:
   Status Open(const std::string& path, std::unique_ptr<File>* file) override {
     ++opened[path];
-    return Posix()->Open(path, file);
-  }
-  Status List(const std::string& path,
-              std::vector<std::string>* names) override {
-    return Posix()->List(path, names);
-  }
-  Status Create(const std::string&, std::unique_ptr<File>*) override {
-    return InvalidArgument("not here");
-  }
-  Status OpenLog(const std::string&, bool, std::unique_ptr<File>*) override {
-    return InvalidArgument("not here");
-  }
-  Status Rename(const std::string&, const std::string&) override {
-    return InvalidArgument("not here");
-  }
-  Status Remove(const std::string&) override {
-    return InvalidArgument("not here");
-  }
-  Status SyncDirectory(const std::string&) override {
-    return InvalidArgument("not here");
-  }
-  Status MakeDirectory(const std::string&) override {
-    return InvalidArgument("not here");
-  }
-  Status LockDirectory(const std::string&,
-                       std::unique_ptr<HeldLock>*) override {
-    return InvalidArgument("not here");
-  }
-  Status LockFile(const std::string&, std::unique_ptr<HeldLock>*) override {
-    return InvalidArgument("not here");
+    return WrappedDisk::Open(path, file);
   }
   std::map<std::string, int> opened;
 };
