@@ -136,7 +136,7 @@ class OnnxWeightFinder {
       y.tensor = &computed_.back();
       return Status();
     }
-    if (node.op == "Add" || node.op == "Mul") return TakePart(node, &y);
+    if (node.op == "Add" || node.op == "Mul") TakePart(node, &y);
     for (const OnnxOp& op : kOps) {
       if (node.op != op.op) continue;
       if (op.of_images) y.order = Value::kFirst;
@@ -177,7 +177,7 @@ class OnnxWeightFinder {
 
   // Takes the tensor that an Add or a Mul has as an input. It is a product's
   // bias, or by its name in Keras the gamma or beta of a normalization.
-  Status TakePart(const Node& node, Value* y) {
+  void TakePart(const Node& node, Value* y) {
     for (size_t i = 0; i < 2; ++i) {
       const Value part = InputOf(node, i), x = InputOf(node, 1 - i);
       if (part.tensor == nullptr || x.tensor != nullptr) continue;
@@ -194,7 +194,6 @@ class OnnxWeightFinder {
       y->order = x.order;
       return AddPart(module, gamma ? "weight" : "bias", part, /*flat=*/false);
     }
-    return Status();
   }
 
   Status TakeModule(const Node& node, const OnnxOp& op, Value* y) {
@@ -224,7 +223,7 @@ class OnnxWeightFinder {
       if (i == 0 && op.is_product && !op.of_images && !node.trans_b) {
         RINGLET_RETURN_IF_ERROR(TransposeMatrix(&part));
       }
-      RINGLET_RETURN_IF_ERROR(AddPart(module, op.roles[i], part, i > 0));
+      AddPart(module, op.roles[i], part, i > 0);
       if (i == 0 && op.is_product && part.tensor->unread.empty()) {
         modules_[module].kernel = tensors_.back().shape;
       }
@@ -322,8 +321,8 @@ class OnnxWeightFinder {
   // Adds a tensor as a part of a module. If the module has a part of this role,
   // another module has the same name, and the tensor's name gets a number. With
   // `flat` the tensor becomes a vector.
-  Status AddPart(size_t module, const char* role, const Value& part,
-                 bool flat = true) {
+  void AddPart(size_t module, const char* role, const Value& part,
+               bool flat = true) {
     StoredTensor tensor = *part.tensor;
     tensor.shape = Permuted(tensor.shape, part.axes);
     if (flat && tensor.unread.empty()) {
@@ -344,7 +343,6 @@ class OnnxWeightFinder {
     weight.channels_last = modules_[module].order == Value::kLast;
     tensors_.push_back(std::move(tensor));
     weights_.push_back(std::move(weight));
-    return Status();
   }
 
   const OnnxFileGraph& graph_;
