@@ -19,11 +19,9 @@ Status CheckReplaceable(FileSystem* files, const std::string& path) {
   const Status opened = files->Open(path, &file);
   if (opened.code() == Code::kNotFound) return Status();
   RINGLET_RETURN_IF_ERROR(opened);
-  std::string start(sizeof(kHeaderMark) - 1, '\0');
-  for (size_t done = 0, got = 1; done < start.size() && got > 0; done += got) {
-    RINGLET_RETURN_IF_ERROR(file->ReadSome(
-        static_cast<int64_t>(done), &start[done], start.size() - done, &got));
-  }
+  std::string start;
+  RINGLET_RETURN_IF_ERROR(
+      ReadUpTo(file.get(), 0, sizeof(kHeaderMark) - 1, &start));
   if (start == kHeaderMark) return Status();
   return InvalidArgument(
       "%s: the model's header would replace this file, which ringlet has not "

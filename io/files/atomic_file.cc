@@ -45,6 +45,18 @@ Status ReadWholeFile(FileSystem* files, const std::string& path, int64_t limit,
   return file->Read(0, &(*bytes)[0], bytes->size());
 }
 
+Status ReadUpTo(File* file, int64_t offset, size_t count, std::string* bytes) {
+  bytes->resize(count);
+  size_t done = 0;
+  for (size_t got = 1; done < count && got > 0; done += got) {
+    RINGLET_RETURN_IF_ERROR(file->ReadSome(offset + static_cast<int64_t>(done),
+                                           &(*bytes)[done], count - done,
+                                           &got));
+  }
+  bytes->resize(done);
+  return Status();
+}
+
 std::string AtomicFile::TargetOf(const std::string& name) {
   if (!EndsWith(name, kTemporarySuffix)) return "";
   size_t at = name.size() - (sizeof(kTemporarySuffix) - 1);

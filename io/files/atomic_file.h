@@ -1,4 +1,4 @@
-// AtomicFile and ReadWholeFile: a file that is written or read as a whole.
+// AtomicFile: a file that is written as a whole. ReadWholeFile, ReadUpTo.
 
 #ifndef RINGLET_IO_FILES_ATOMIC_FILE_H_
 #define RINGLET_IO_FILES_ATOMIC_FILE_H_
@@ -15,6 +15,8 @@ namespace ringlet {
 // Reads a whole file of at most `limit` bytes.
 Status ReadWholeFile(FileSystem* files, const std::string& path, int64_t limit,
                      std::string* bytes);
+// Reads `count` bytes from `offset` on, or less if the file ends there.
+Status ReadUpTo(File* file, int64_t offset, size_t count, std::string* bytes);
 
 // Writes a file atomically: to a temporary name beside `path`. Commit() syncs,
 // renames and syncs the folder. Without it no file is left. The new file has

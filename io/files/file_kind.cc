@@ -20,18 +20,6 @@ using Format = FileKind::Format;
 constexpr size_t kHeadBytes = 4096;
 constexpr int64_t kTailBytes = 66 << 10;  // has a zip archive's names
 
-// Reads up to `bytes` from `offset` on.
-Status ReadPart(File* file, int64_t offset, size_t bytes, std::string* part) {
-  part->resize(bytes);
-  size_t done = 0;
-  for (size_t got = 1; done < bytes && got > 0; done += got) {
-    RINGLET_RETURN_IF_ERROR(file->ReadSome(offset + static_cast<int64_t>(done),
-                                           &(*part)[done], bytes - done, &got));
-  }
-  part->resize(done);
-  return Status();
-}
-
 bool Begins(const std::string& text, const char* bytes, size_t count,
             size_t at = 0) {
   return text.size() >= at + count &&
@@ -341,7 +329,7 @@ Status FindFileKind(FileSystem* files, const std::string& path,
   int64_t size = 0;
   RINGLET_RETURN_IF_ERROR(file->Size(&size));
   std::string head, tail;
-  RINGLET_RETURN_IF_ERROR(ReadPart(file.get(), 0, kHeadBytes, &head));
+  RINGLET_RETURN_IF_ERROR(ReadUpTo(file.get(), 0, kHeadBytes, &head));
   Format format = FormatOf(head);
   if (format == Format::kGzip) {
     DescribeGzip(head, path, kind);
@@ -350,7 +338,7 @@ Status FindFileKind(FileSystem* files, const std::string& path,
   if (format == Format::kZip) {
     const int64_t from = std::max<int64_t>(0, size - kTailBytes);
     RINGLET_RETURN_IF_ERROR(
-        ReadPart(file.get(), from, static_cast<size_t>(size - from), &tail));
+        ReadUpTo(file.get(), from, static_cast<size_t>(size - from), &tail));
     format = ZipFormat(head, tail);
   }
   if (format == Format::kJson) format = JsonFormat(files, path);

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "../../core/base/text.h"
+#include "../files/atomic_file.h"
 #include "../files/file_kind.h"
 #include "../readers/npy_layout.h"
 #include "../readers/npz.h"
@@ -19,18 +20,6 @@ namespace {
 
 constexpr size_t kMaxNpyHeaderBytes = (64 << 10) + 12;
 
-// Reads up to `bytes` from the start of the file.
-Status ReadStart(File* file, size_t bytes, std::vector<unsigned char>* start) {
-  start->resize(bytes);
-  size_t done = 0;
-  for (size_t got = 1; done < bytes && got > 0; done += got) {
-    RINGLET_RETURN_IF_ERROR(file->ReadSome(
-        static_cast<int64_t>(done), start->data() + done, bytes - done, &got));
-  }
-  start->resize(done);
-  return Status();
-}
-
 // Finds the format by the file's first six bytes: those of a zip archive, also
 // of an empty one, of an NPY file, of an ONNX model, or of JSON. Any other file
 // counts as safetensors. A safetensors file does not begin with these bytes: as
@@ -39,12 +28,11 @@ Status FindFormat(FileSystem* files, const std::string& path,
                   WeightsFile::Format* format) {
   std::unique_ptr<File> file;
   RINGLET_RETURN_IF_ERROR(files->Open(path, &file));
-  std::vector<unsigned char> start;
-  RINGLET_RETURN_IF_ERROR(ReadStart(file.get(), 6, &start));
+  std::string start;
+  RINGLET_RETURN_IF_ERROR(ReadUpTo(file.get(), 0, 6, &start));
   start.resize(6);
   const bool binary = std::count(start.begin(), start.end(), 0) > 0;
-  const size_t text = std::string(start.begin(), start.end())
-                          .find_first_not_of(" \t\r\n\xEF\xBB\xBF");
+  const size_t text = start.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
   const bool json = !binary && text < start.size() && start[text] == '{';
   const auto begins = [&start](const char* magic, size_t bytes) {
     return std::memcmp(start.data(), magic, bytes) == 0;
@@ -52,9 +40,8 @@ Status FindFormat(FileSystem* files, const std::string& path,
   *format = begins("PK\3\4", 4) || begins("PK\5\6", 4)
                 ? WeightsFile::Format::kNpz
             : begins(kNpyMagic, 6) ? WeightsFile::Format::kNpy
-            : IsOnnx(std::string(start.begin(), start.end()))
-                ? WeightsFile::Format::kOnnx
-                : WeightsFile::Format::kSafetensors;
+            : IsOnnx(start)        ? WeightsFile::Format::kOnnx
+                                   : WeightsFile::Format::kSafetensors;
   if (!json) return Status();
   FileKind kind;
   RINGLET_RETURN_IF_ERROR(FindFileKind(files, path, &kind));
@@ -100,14 +87,12 @@ Status NpyReader::Open(FileSystem* files, const std::string& path) {
   file_ = std::move(file);
   int64_t size = 0;
   RINGLET_RETURN_IF_ERROR(file_->Size(&size));
-  std::vector<unsigned char> start;
-  RINGLET_RETURN_IF_ERROR(ReadStart(
-      file_.get(),
-      static_cast<size_t>(std::min<int64_t>(size, kMaxNpyHeaderBytes)),
-      &start));
+  std::string start;
+  RINGLET_RETURN_IF_ERROR(ReadUpTo(file_.get(), 0, kMaxNpyHeaderBytes, &start));
   StoredTensor array;
-  RINGLET_RETURN_IF_ERROR(ParseNpyHeader(path_, start.data(), start.size(),
-                                         size, &layout_, &array.offset));
+  RINGLET_RETURN_IF_ERROR(ParseNpyHeader(
+      path_, reinterpret_cast<const unsigned char*>(start.data()), start.size(),
+      size, &layout_, &array.offset));
   array.name = "arr_0";
   array.storage = layout_.storage();
   array.shape = layout_.shape;
