@@ -5,7 +5,7 @@
 
 #include "../../core/base/state_names.h"
 #include "../../core/base/text.h"
-#include "../readers/element_types.h"
+#include "../../core/data/element_types.h"
 #include "../weights/weights_file.h"
 #include "inspect.h"
 

@@ -9,10 +9,10 @@
 #include <memory>
 
 #include "../../core/base/state_names.h"
+#include "../../core/data/element_types.h"
 #include "../files/file_kind.h"
 #include "../keras/compile_arguments.h"
 #include "../readers/array_path.h"
-#include "../readers/element_types.h"
 #include "../readers/npy_input.h"
 #include "../weights/model_metadata.h"
 #include "../weights/safetensors.h"

@@ -12,7 +12,7 @@
 
 #include "../../core/base/state_names.h"
 #include "../../core/base/text.h"
-#include "../readers/element_types.h"
+#include "../../core/data/element_types.h"
 #include "keras_layout.h"
 #include "model_metadata.h"
 #include "normalizations.h"

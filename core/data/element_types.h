@@ -1,7 +1,7 @@
 // The C++ type of a DType's elements.
 
-#ifndef RINGLET_IO_READERS_ELEMENT_TYPES_H_
-#define RINGLET_IO_READERS_ELEMENT_TYPES_H_
+#ifndef RINGLET_CORE_DATA_ELEMENT_TYPES_H_
+#define RINGLET_CORE_DATA_ELEMENT_TYPES_H_
 
 #include <cstdint>
 
@@ -28,4 +28,4 @@ void WithType(DType dtype, F f) {
 
 }  // namespace ringlet
 
-#endif  // RINGLET_IO_READERS_ELEMENT_TYPES_H_
+#endif  // RINGLET_CORE_DATA_ELEMENT_TYPES_H_
