@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "../../core/base/crc32c.h"
+#include "../../core/data/element_types.h"
 #include "../files/path.h"
 #include "array_on_disk.h"
 #include "ringlet/dataset.h"
@@ -74,21 +75,17 @@ bool RangeOf(const std::vector<unsigned char>& data, double* least,
 
 inline bool ExampleArray::Range(double* least, double* largest) const {
   if (on_disk != nullptr && spec.dtype != DType::kUint8) return false;
-  switch (spec.dtype) {
-    case DType::kUint8:
-      *least = 0;
-      *largest = 255;
-      return true;
-    case DType::kInt32:
-      return RangeOf<int32_t>(data, least, largest);
-    case DType::kInt64:
-      return RangeOf<int64_t>(data, least, largest);
-    case DType::kFloat32:
-      return RangeOf<float>(data, least, largest);
-    case DType::kFloat64:
-      return RangeOf<double>(data, least, largest);
+  if (spec.dtype == DType::kUint8) {
+    *least = 0;
+    *largest = 255;
+    return true;
   }
-  return false;
+  bool known = false;
+  WithType(spec.dtype, [&](auto* type) {
+    using T = std::remove_const_t<std::remove_pointer_t<decltype(type)>>;
+    known = RangeOf<T>(data, least, largest);
+  });
+  return known;
 }
 
 // An error if the two files have different numbers of examples.
