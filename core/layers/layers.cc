@@ -184,6 +184,19 @@ Layer Maximum() { return Make(Layer::Kind::kMaximum); }
 Layer Minimum() { return Make(Layer::Kind::kMinimum); }
 Layer Concatenate() { return Make(Layer::Kind::kConcatenate); }
 
+namespace {
+
+// Sets a member of a layer, and records that its setter was called.
+template <typename T>
+Layer& SetMember(T Layer::*member, const T& value, uint64_t setting,
+                 Layer* layer) {
+  layer->*member = value;
+  layer->settings |= setting;
+  return *layer;
+}
+
+}  // namespace
+
 Layer& Layer::Name(std::string n) {
   name = std::move(n);
   return *this;
@@ -209,171 +222,105 @@ Layer& Layer::DilationRate(int64_t height, int64_t width) {
 }
 
 Layer& Layer::Groups(int64_t number) {
-  groups = number;
-  settings |= kSetGroups;
-  return *this;
+  return SetMember(&Layer::groups, number, kSetGroups, this);
 }
-
 Layer& Layer::DepthMultiplier(int64_t filters_per_channel) {
-  depth_multiplier = filters_per_channel;
-  settings |= kSetDepthMultiplier;
-  return *this;
+  return SetMember(&Layer::depth_multiplier, filters_per_channel,
+                   kSetDepthMultiplier, this);
 }
-
 Layer& Layer::Padding(PaddingMode mode) {
-  padding = mode;
-  settings |= kSetPadding;
-  return *this;
+  return SetMember(&Layer::padding, mode, kSetPadding, this);
 }
-
 Layer& Layer::UseBias(bool use) {
-  use_bias = use;
-  settings |= kSetUseBias;
-  return *this;
+  return SetMember(&Layer::use_bias, use, kSetUseBias, this);
 }
-
 Layer& Layer::KernelInitializer(const Initializer& initializer) {
-  kernel_initializer = initializer;
-  settings |= kSetKernelInitializer;
-  return *this;
+  return SetMember(&Layer::kernel_initializer, initializer,
+                   kSetKernelInitializer, this);
 }
-
 Layer& Layer::BiasInitializer(const Initializer& initializer) {
-  bias_initializer = initializer;
-  settings |= kSetBiasInitializer;
-  return *this;
+  return SetMember(&Layer::bias_initializer, initializer, kSetBiasInitializer,
+                   this);
 }
-
 Layer& Layer::KernelRegularizer(const Regularizer& regularizer) {
-  kernel_regularizer = regularizer;
-  settings |= kSetKernelRegularizer;
-  return *this;
+  return SetMember(&Layer::kernel_regularizer, regularizer,
+                   kSetKernelRegularizer, this);
 }
-
 Layer& Layer::BiasRegularizer(const Regularizer& regularizer) {
-  bias_regularizer = regularizer;
-  settings |= kSetBiasRegularizer;
-  return *this;
+  return SetMember(&Layer::bias_regularizer, regularizer, kSetBiasRegularizer,
+                   this);
 }
-
 Layer& Layer::DepthwiseInitializer(const Initializer& initializer) {
-  depthwise_initializer = initializer;
-  settings |= kSetDepthwiseInitializer;
-  return *this;
+  return SetMember(&Layer::depthwise_initializer, initializer,
+                   kSetDepthwiseInitializer, this);
 }
-
 Layer& Layer::DepthwiseRegularizer(const Regularizer& regularizer) {
-  depthwise_regularizer = regularizer;
-  settings |= kSetDepthwiseRegularizer;
-  return *this;
+  return SetMember(&Layer::depthwise_regularizer, regularizer,
+                   kSetDepthwiseRegularizer, this);
 }
-
 Layer& Layer::PointwiseInitializer(const Initializer& initializer) {
-  pointwise_initializer = initializer;
-  settings |= kSetPointwiseInitializer;
-  return *this;
+  return SetMember(&Layer::pointwise_initializer, initializer,
+                   kSetPointwiseInitializer, this);
 }
-
 Layer& Layer::PointwiseRegularizer(const Regularizer& regularizer) {
-  pointwise_regularizer = regularizer;
-  settings |= kSetPointwiseRegularizer;
-  return *this;
+  return SetMember(&Layer::pointwise_regularizer, regularizer,
+                   kSetPointwiseRegularizer, this);
 }
-
 Layer& Layer::KeepDims(bool keep) {
-  keepdims = keep;
-  settings |= kSetKeepDims;
-  return *this;
+  return SetMember(&Layer::keepdims, keep, kSetKeepDims, this);
 }
-
 Layer& Layer::Seed(uint64_t s) {
-  seed = s;
-  settings |= kSetSeed;
-  return *this;
+  return SetMember(&Layer::seed, s, kSetSeed, this);
 }
-
 Layer& Layer::NoiseShape(const Shape& sizes) {
-  noise_shape = sizes;
-  settings |= kSetNoiseShape;
-  return *this;
+  return SetMember(&Layer::noise_shape, sizes, kSetNoiseShape, this);
 }
-
 Layer& Layer::Center(bool with_beta) {
-  center = with_beta;
-  settings |= kSetCenter;
-  return *this;
+  return SetMember(&Layer::center, with_beta, kSetCenter, this);
 }
-
 Layer& Layer::Scale(bool with_gamma) {
-  scale = with_gamma;
-  settings |= kSetScale;
-  return *this;
+  return SetMember(&Layer::scale, with_gamma, kSetScale, this);
 }
-
 Layer& Layer::GammaInitializer(const Initializer& initializer) {
-  gamma_initializer = initializer;
-  settings |= kSetGammaInitializer;
-  return *this;
+  return SetMember(&Layer::gamma_initializer, initializer, kSetGammaInitializer,
+                   this);
 }
-
 Layer& Layer::BetaInitializer(const Initializer& initializer) {
-  beta_initializer = initializer;
-  settings |= kSetBetaInitializer;
-  return *this;
+  return SetMember(&Layer::beta_initializer, initializer, kSetBetaInitializer,
+                   this);
 }
-
 Layer& Layer::GammaRegularizer(const Regularizer& regularizer) {
-  gamma_regularizer = regularizer;
-  settings |= kSetGammaRegularizer;
-  return *this;
+  return SetMember(&Layer::gamma_regularizer, regularizer, kSetGammaRegularizer,
+                   this);
 }
-
 Layer& Layer::BetaRegularizer(const Regularizer& regularizer) {
-  beta_regularizer = regularizer;
-  settings |= kSetBetaRegularizer;
-  return *this;
+  return SetMember(&Layer::beta_regularizer, regularizer, kSetBetaRegularizer,
+                   this);
 }
-
 Layer& Layer::MovingMeanInitializer(const Initializer& initializer) {
-  moving_mean_initializer = initializer;
-  settings |= kSetMovingMeanInitializer;
-  return *this;
+  return SetMember(&Layer::moving_mean_initializer, initializer,
+                   kSetMovingMeanInitializer, this);
 }
-
 Layer& Layer::MovingVarianceInitializer(const Initializer& initializer) {
-  moving_variance_initializer = initializer;
-  settings |= kSetMovingVarianceInitializer;
-  return *this;
+  return SetMember(&Layer::moving_variance_initializer, initializer,
+                   kSetMovingVarianceInitializer, this);
 }
-
 Layer& Layer::Axes(const std::vector<int64_t>& normalized) {
-  axes = normalized;
-  settings |= kSetAxes;
-  return *this;
+  return SetMember(&Layer::axes, normalized, kSetAxes, this);
 }
-
 Layer& Layer::AlphaInitializer(const Initializer& initializer) {
-  alpha_initializer = initializer;
-  settings |= kSetAlphaInitializer;
-  return *this;
+  return SetMember(&Layer::alpha_initializer, initializer, kSetAlphaInitializer,
+                   this);
 }
-
 Layer& Layer::AlphaRegularizer(const Regularizer& regularizer) {
-  alpha_regularizer = regularizer;
-  settings |= kSetAlphaRegularizer;
-  return *this;
+  return SetMember(&Layer::alpha_regularizer, regularizer, kSetAlphaRegularizer,
+                   this);
 }
-
 Layer& Layer::Invert(bool inverts) {
-  invert = inverts;
-  settings |= kSetInvert;
-  return *this;
+  return SetMember(&Layer::invert, inverts, kSetInvert, this);
 }
-
 Layer& Layer::Synchronized(bool over_workers) {
-  synchronized = over_workers;
-  settings |= kSetSynchronized;
-  return *this;
+  return SetMember(&Layer::synchronized, over_workers, kSetSynchronized, this);
 }
 
 }  // namespace ringlet
