@@ -376,7 +376,7 @@ int ExportCommand(const std::vector<std::string>& line) {
   f.init.Add(&flags,
              "if FILE is a RUN.json: its weights, in safetensors,\n"
              "npz, ONNX, or a model.json of TensorFlow.js;\n"
-             "of a folder the newest model");
+             "in a folder: its newest model");
   int code = 0;
   if (!flags.Parse(line, 1, 1, &code)) return code;
   const std::string& from = flags.arguments()[0];

@@ -96,7 +96,7 @@ void ModelAndDataFlags::Add(CommandLine* flags, bool labels) {
   init_.Add(flags,
             "if MODEL is a RUN.json: its weights, in safetensors,\n"
             "npz, ONNX, or a model.json of TensorFlow.js;\n"
-            "of a folder the newest model");
+            "in a folder: its newest model");
   flags->Text("--data", "RUN.json", &run_,
               "use the data of this file's \"data\"");
   flags->Text("--part", "NAME", &part_,

@@ -67,7 +67,7 @@ void TrainFlags::AddAll(CommandLine* flags) {
   init.Add(flags,
            "begin with the weights of this file: safetensors,\n"
            "npz, ONNX, or a model.json of TensorFlow.js;\n"
-           "of a folder the newest model");
+           "in a folder: its newest model");
   flags->Text("--save", "MODEL", &save.path,
               "write the trained model to this file, instead of\n"
               "<name of RUN>.safetensors in the current folder");
