@@ -95,18 +95,6 @@ Status Corruption(const char* format, ...) RINGLET_PRINTF(1, 2);
 Status ResourceExhausted(const char* format, ...) RINGLET_PRINTF(1, 2);
 Status PeerLost(int rank, const char* format, ...) RINGLET_PRINTF(2, 3);
 Status Interrupted(int signal, const char* format, ...) RINGLET_PRINTF(2, 3);
-// The system's text for an errno. Unlike strerror it works in any thread.
-class ErrnoText {
- public:
-  explicit ErrnoText(int error_number);
-  ErrnoText(const ErrnoText&) = delete;
-  ErrnoText& operator=(const ErrnoText&) = delete;
-  const char* c_str() const { return text_; }
-
- private:
-  char buffer_[96] = "";
-  const char* text_;
-};
 // From errno: the matching code, with ": <its text>" after the message.
 Status OsError(int error_number, const char* format, ...) RINGLET_PRINTF(2, 3);
 

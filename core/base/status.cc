@@ -205,11 +205,7 @@ Code CodeOfErrno(int error_number) {
   }
 }
 
-}  // namespace
-
-namespace {
-
-// strerror_r of POSIX, and of GNU.
+// strerror_r of POSIX, and of GNU. Unlike strerror it works in any thread.
 [[maybe_unused]] const char* TextOf(int failed, const char* buffer) {
   return failed == 0 ? buffer : "unknown error";
 }
@@ -219,17 +215,14 @@ namespace {
 
 }  // namespace
 
-ErrnoText::ErrnoText(int error_number)
-    : text_(TextOf(strerror_r(error_number, buffer_, sizeof(buffer_)),
-                   buffer_)) {}
-
 Status OsError(int error_number, const char* format, ...) {
-  char suffix[128];
-  std::snprintf(suffix, sizeof(suffix), ": %s%s",
-                ErrnoText(error_number).c_str(),
-                error_number == EMFILE
-                    ? "; raise this process's limit of open files (ulimit -n)"
-                    : "");
+  char buffer[96] = "", suffix[128];
+  std::snprintf(
+      suffix, sizeof(suffix), ": %s%s",
+      TextOf(strerror_r(error_number, buffer, sizeof(buffer)), buffer),
+      error_number == EMFILE
+          ? "; raise this process's limit of open files (ulimit -n)"
+          : "");
   RINGLET_MAKE(CodeOfErrno(error_number), error_number, -1, suffix);
 }
 

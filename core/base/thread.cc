@@ -62,8 +62,8 @@ Status Thread::Start(const char* what, std::function<void()> body) {
   }
   if (error != 0) {
     return ResourceExhausted(
-        "no thread %s: %s; raise the limit of memory, processes or tasks", what,
-        ErrnoText(error).c_str());
+        "%s; raise the limit of memory, processes or tasks",
+        OsError(error, "no thread %s", what).message());
   }
   started_ = true;
   return Status();

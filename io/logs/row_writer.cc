@@ -84,9 +84,10 @@ void RowWriter::Append(const std::string& rows) {
                                                         : Disk::kOverfull);
   if (disk_ <= before) return;
   const int error = written.os_error();
-  Notice("warning: %s: %s: writing a row: %s; %s", callback_, path_.c_str(),
-         error == EAGAIN || error == EPIPE ? "nothing reads the pipe"
-                                           : ErrnoText(error).c_str(),
+  Notice("warning: %s: %s: %s; %s", callback_, path_.c_str(),
+         error == EAGAIN || error == EPIPE
+             ? "writing a row: nothing reads the pipe"
+             : OsError(error, "writing a row").message(),
          fits
              ? "training continues, and rows are kept until they can be written"
              : "too many rows wait; those that follow are dropped until it "
