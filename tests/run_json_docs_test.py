@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""Trains every RUN.json of docs/from-keras.md, whole or in parts.
+
+In each section with JSON a block ```json that begins with "{" is a whole
+RUN.json, and trains two steps. One that begins with a quote is a part: it is
+merged into the section's first whole one, which trains one step. Blocks ```sh of ringlet run in the same folder, where run.json
+is the last whole one. The data are made here. With a letter more in any of its
+keys, each block must be refused.
+"""
+import json
+import math
+import os
+import pathlib
+import random
+import re
+import subprocess
+import struct
+import sys
+import tempfile
+import zipfile
+
+import keras_applications
+
+SOURCE = pathlib.Path(os.environ["RINGLET_SOURCE"]).resolve()
+BUILD = pathlib.Path(os.environ["RINGLET_BUILD"]).resolve()
+PROGRAM = BUILD / "tools/ringlet/ringlet"
+PAGE = SOURCE / "docs/from-keras.md"
+
+
+def sections():
+    """(title, [(language, text, line)]) of the sections with JSON."""
+    found, title, language = [], "", None
+    for number, line in enumerate(PAGE.read_text().splitlines(), 1):
+        if line.startswith("```"):
+            if language is None:
+                language, lines, first = line[3:].strip(), [], number + 1
+            else:
+                found[-1][1].append((language, "\n".join(lines), first))
+                language = None
+        elif language is not None:
+            lines.append(line)
+        elif line.startswith("## "):
+            found.append((line[3:], []))
+    return [(title, blocks) for title, blocks in found
+            if any(language == "json" for language, _, _ in blocks)]
+
+
+def merged(base, part):
+    """`part` over `base`; lists, texts and other data replace."""
+    if not (isinstance(base, dict) and isinstance(part, dict)):
+        return part
+    if {"images", "x", "csv"} & set(part):
+        return part
+    return {**base, **{key: merged(base.get(key), value)
+                       for key, value in part.items()}}
+
+
+def sequential(*layers):
+    return {"class_name": "Sequential", "config": {"layers": list(layers)}}
+
+
+def layer(kind, **config):
+    return {"class_name": kind, "config": config}
+
+
+def npy(descr, shape, data):
+    """The bytes of a NumPy file."""
+    header = str({"descr": descr, "fortran_order": False, "shape": shape})
+    header = header.ljust(117) + "\n"
+    return (b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header))
+            + header.encode() + data)
+
+
+def bytes_of(shape, seed):
+    """An array of numbers from 0 to 255."""
+    return npy("|u1", shape, random.Random(seed).randbytes(math.prod(shape)))
+
+
+def classes(count, classes_of):
+    """An array of class numbers."""
+    return npy("|u1", (count,), bytes(i % classes_of for i in range(count)))
+
+
+class Folder:
+    def __init__(self, path):
+        self.path = path
+        self.environment = {
+            **os.environ, "PATH": f"{PROGRAM.parent}:{os.environ['PATH']}"}
+        self.environment.pop("TF_CONFIG", None)
+        self.make_data()
+
+    def run(self, *arguments):
+        return subprocess.run(arguments, cwd=self.path, text=True, timeout=300,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              env=self.environment)
+
+    def write(self, name, value):
+        (self.path / name).write_text(json.dumps(value))
+
+    def save(self, name, **arrays):
+        """An npz of arrays, each the bytes of a NumPy file."""
+        with zipfile.ZipFile(self.path / name, "w") as file:
+            for key, data in arrays.items():
+                file.writestr(key + ".npy", data)
+
+    def make_data(self):
+        for file in (SOURCE / "data/fashion-mnist-mini").iterdir():
+            (self.path / file.name).symlink_to(file)
+        self.save("mnist.npz", x_train=bytes_of((200, 28, 28), 1),
+                  y_train=classes(200, 10))
+        for seed, name in enumerate("aby"):
+            (self.path / f"{name}.npy").write_bytes(
+                bytes_of((200, 1 if name == "y" else 4), seed))
+        self.save("pictures.npz", x=bytes_of((80, 12, 10, 3), 1),
+                  y=classes(80, 4))
+        self.save("photos.npz", x=bytes_of((10, 96, 96, 3), 1),
+                  y=classes(10, 5))
+        self.write("model.json", sequential(
+            layer("InputLayer", batch_shape=[None, 12, 10, 3]),
+            layer("Conv2D", filters=4, kernel_size=3, activation="relu"),
+            layer("Flatten"),
+            layer("Dense", units=4, activation="softmax")))
+        self.make_penguins()
+        self.make_tuned()
+
+    def make_penguins(self):
+        draw = random.Random(1)
+        rows = ["id,species,island,bill_length_mm,bill_depth_mm,"
+                "flipper_length_mm,body_mass_g,sex"]
+        for i in range(120):
+            kind = i % 3
+            length = "NA" if i % 20 == 7 else round(38 + 5 * kind
+                                                    + draw.random(), 1)
+            rows.append(
+                f"{i},{('Adelie', 'Chinstrap', 'Gentoo')[kind]},"
+                f"{draw.choice(('Biscoe', 'Dream', 'Torgersen'))},{length},"
+                f"{round(14 + draw.random() * 6, 1)},{190 + 10 * kind},"
+                f"{3500 + draw.randrange(20) * 50},"
+                f"{draw.choice(('male', 'female'))}")
+        (self.path / "penguins.csv").write_text("\n".join(rows) + "\n")
+
+    def make_tuned(self):
+        """The model of the page, and the weights that Keras would write of it."""
+        base = keras_applications.mobilenet_v2(96, top=False).json()
+        base["config"]["trainable"] = False
+        for each in base["config"]["layers"]:
+            each["config"]["trainable"] = False
+        self.write("tuned.json", sequential(
+            layer("InputLayer", batch_shape=[None, 96, 96, 3]), base,
+            layer("Dense", units=5, activation="softmax")))
+        self.write("any.json", {
+            "model": "tuned.json",
+            "compile": {"loss": "sparse_categorical_crossentropy"},
+            "data": {"train": {"x": "photos.npz:x", "y": "photos.npz:y"}},
+            "fit": {"steps_per_epoch": 1, "batch_size": 2, "seed": 7}})
+        for command in (["train", "any.json", "--save", "any"],
+                        ["export", "any", "--out", "weights.npz"]):
+            result = self.run(PROGRAM, *command)
+            assert result.returncode == 0, result.stdout
+        # numpy.savez(…, *model.get_weights()): arrays without names, in order.
+        with zipfile.ZipFile(self.path / "weights.npz") as weights:
+            self.save("tuned.npz", **{
+                f"arr_{i}": weights.read(entry)
+                for i, entry in enumerate(weights.infolist())})
+
+    def train(self, run, steps, *flags):
+        self.write("trial.json", run)
+        return self.run(PROGRAM, "train", "trial.json", "--no-save", "--epochs",
+                        "1", "--steps-per-epoch", str(steps), *flags)
+
+
+def keys_of(value, path=()):
+    """The paths of all keys."""
+    inner = (value.items() if isinstance(value, dict) else
+             enumerate(value) if isinstance(value, list) else ())
+    for key, each in inner:
+        if isinstance(value, dict):
+            yield (*path, key)
+        yield from keys_of(each, (*path, key))
+
+
+def misspelt(run, path):
+    """`run` with one letter more in the last key of `path`."""
+    changed = json.loads(json.dumps(run))
+    inside = changed
+    for key in path[:-1]:
+        inside = inside[key]
+    inside[path[-1] + "x"] = inside.pop(path[-1])
+    return changed
+
+
+def check_block(folder, text, base, where):
+    """Trains a block; returns the run."""
+    whole = text.startswith("{")
+    part = json.loads(text if whole else "{" + text + "}")
+    run = part if whole else merged(base, part)
+    result = folder.train(run, 2 if whole else 1)
+    assert result.returncode == 0, f"{where}:\n{result.stdout}"
+    # Every key that the block has is one that is read.
+    for path in keys_of(part):
+        wrong = folder.train(misspelt(run, path), 1)
+        assert wrong.returncode != 0 and path[-1] in wrong.stdout, (
+            f"{where}: {path} with an x is not refused:\n{wrong.stdout}")
+    return run
+
+
+def main():
+    trained = ran = 0
+    for title, blocks in sections():
+        with tempfile.TemporaryDirectory() as name:
+            folder = Folder(pathlib.Path(name).resolve())
+            base = None
+            for language, text, line in blocks:
+                where = f"{PAGE.name}, line {line}"
+                if language == "json":
+                    run = check_block(folder, text, base, where)
+                    if text.startswith("{"):
+                        base = base or run
+                        folder.write("run.json", run)
+                    trained += 1
+                elif language == "sh" and text.startswith("ringlet "):
+                    # Two steps say as much as 210.
+                    short = re.sub(
+                        r"ringlet train run\.json",
+                        "ringlet train run.json --epochs 1 --steps-per-epoch 2",
+                        text)
+                    result = folder.run("bash", "-ec", short)
+                    assert result.returncode == 0, f"{where}:\n{result.stdout}"
+                    ran += 1
+        print(f"{title}: done")
+    assert trained > 15 and ran > 5, (trained, ran)
+    print(f"{trained} blocks of JSON trained, {ran} of commands run")
+
+
+sys.exit(main())
