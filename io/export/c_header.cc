@@ -47,6 +47,10 @@ std::string CHeaderText(const CInterface& c) {
   text += "#ifndef " + guard + "\n#define " + guard + "\n\n";
   if (c.int8) text += "#include <stdint.h>\n\n";
   text += "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
+  // Two models must not have these macros in one source file.
+  text += "#ifdef " + upper + "_IN\n#error " + upper +
+          "_IN is also the name of another macro: give one of the models "
+          "another name, or include its header in another file\n#endif\n";
   text += define("_IN", c.num_inputs()) + define("_OUT", c.out.elements());
   if (!c.classes.empty()) {
     text += define("_CLASSES", static_cast<int64_t>(c.classes.size()));

@@ -163,8 +163,8 @@ int main() {
   EXPECT_EQ(ExitCodeOf(folder), 0);
 }
 
-// Names that differ in their letters' case alone are of two headers.
-TEST(CFileTest, Name_SameLettersInAnotherCase_HasItsOwnGuard) {
+// Names that differ in their letters' case alone have the same macros.
+TEST(CFileTest, Name_SameLettersInAnotherCase_NeedsAnotherFile) {
   if (!kHasCompiler) GTEST_SKIP() << "needs a compiler of this machine";
   TempFolder folder;
   Sequential model({Input({2}), Dense(3)});
@@ -172,19 +172,39 @@ TEST(CFileTest, Name_SameLettersInAnotherCase_HasItsOwnGuard) {
   ExportCOptions options;
   options.name = "Ab";
   ASSERT_TRUE(ExportC(&model, folder / "one.c", options).ok());
+  Sequential other({Input({2}), Dense(5)});
+  CompileOne(&other);
   options.name = "aB";
-  ASSERT_TRUE(ExportC(&model, folder / "two.c", options).ok());
-  WriteWhole(folder / "main.cc", R"(#include "one.h"
-#include "two.h"
+  ASSERT_TRUE(ExportC(&other, folder / "two.c", options).ok());
+  const char kMain[] = R"(#include "one.h"
 #include "one.h"
+static_assert(AB_OUT == 3, "");
+extern "C" int second(const float* in);
 int main() {
   const float in[AB_IN] = {1, 2};
   float y[AB_OUT];
-  return Ab_predict(in, y) + aB_predict(in, y);
+  return Ab_predict(in, y) + second(in);
 }
-)");
-  ASSERT_TRUE(Compile(folder, {"one", "two"}));
+)";
+  const char kSecond[] = R"(#include "two.h"
+int second(const float* in);
+int second(const float* in) {
+  float y[AB_OUT];
+  return aB_predict(in, y) + (AB_OUT - 5);
+}
+)";
+  WriteWhole(folder / "main.cc", kMain);
+  WriteWhole(folder / "second.c", kSecond);
+  ASSERT_TRUE(Compile(folder, {"one", "two", "second"}));
   EXPECT_EQ(ExitCodeOf(folder), 0);
+  WriteWhole(folder / "both.c", "#include \"one.h\"\n#include \"two.h\"\n");
+  EXPECT_NE(std::system(("cd " + folder.path() + " && " + kCompiler +
+                         " -x c -c both.c 2> errors")
+                            .c_str()),
+            0);
+  EXPECT_TRUE(Contains(ReadWhole(folder / "errors"),
+                       "AB_IN is also the name of another macro: give one of "
+                       "the models another name"));
 }
 
 DataDescription Described(const Scale& scale,
