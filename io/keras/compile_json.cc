@@ -133,8 +133,9 @@ class MetricFieldReader {
     const double number = list.first().number();
     if (list.size() != 1 || list.first().kind() != Json::Kind::kNumber ||
         !field.range.Holds(number)) {
-      return fields_.MustBe(
-          name_, ToString(field.range) + "; several give several values");
+      return fields_.Refuse(name_, "must be " + ToString(field.range) +
+                                       "; for several thresholds give several "
+                                       "metrics, each with its own name");
     }
     metric_.*field.value = static_cast<float>(number);
   }

@@ -36,7 +36,8 @@ enum class Operation : uint8_t {
   kSubtract,
   kMultiply,
   kDivide,
-  kNegate
+  kNegate,
+  kPower
 };
 
 // A layer from JSON, with the fields that only the model around it can check.

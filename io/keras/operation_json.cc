@@ -20,12 +20,14 @@ constexpr Named<Operation> kFunctions[] = {
     {"math.multiply", Operation::kMultiply},
     {"math.truediv math.divide", Operation::kDivide},
     {"math.negative", Operation::kNegate},
+    {"math.pow", Operation::kPower},
 };
 
 // Keras 3's classes. Add, Subtract and Multiply are layers too.
 constexpr Named<Operation> kOperations[] = {
     {"TrueDivide Divide", Operation::kDivide},
     {"Negative", Operation::kNegate},
+    {"Power", Operation::kPower},
 };
 
 bool IsNumbers(const CallReference& input) { return !input.numbers.empty(); }
@@ -59,9 +61,10 @@ Status MergeOf(Operation operation, const std::string& path, Layer* layer) {
       return Status();
     default:
       return InvalidArgument(
-          "%s: a quotient of two tensors is not supported, only one by a "
-          "number",
-          path.c_str());
+          "%s: %s of two tensors is not supported; no layer has it: compute it "
+          "in the data, or write a CustomLayer in C++",
+          path.c_str(),
+          operation == Operation::kPower ? "a power" : "a quotient");
   }
 }
 
@@ -69,8 +72,10 @@ Status MergeOf(Operation operation, const std::string& path, Layer* layer) {
 Status RescalingOf(Operation operation, bool left, std::vector<float> numbers,
                    const std::string& path, Layer* layer) {
   if (operation == Operation::kDivide && left) {
-    return InvalidArgument("%s: a number by a tensor is not supported",
-                           path.c_str());
+    return InvalidArgument(
+        "%s: a number divided by a tensor is not supported; no layer has 1 / "
+        "x: compute it in the data, or write a CustomLayer in C++",
+        path.c_str());
   }
   for (float& number : numbers) {
     if (operation == Operation::kSubtract && !left) number = -number;
@@ -86,6 +91,19 @@ Status RescalingOf(Operation operation, bool left, std::vector<float> numbers,
     const bool negated = operation == Operation::kSubtract && left;
     *layer = Rescaling({negated ? -1.0f : 1.0f}, numbers);
   }
+  return Status();
+}
+
+// The layer over a tensor twice, for its square.
+Status SquareOf(bool left, const std::vector<float>& numbers,
+                const std::string& path, Layer* layer) {
+  if (left || numbers.size() != 1 || numbers[0] != 2) {
+    return InvalidArgument(
+        "%s: is not x ** 2, the only power that is read; for x ** 3 call the "
+        "layer Multiply with [x, x, x]; for others write a CustomLayer in C++",
+        path.c_str());
+  }
+  *layer = Multiply();
   return Status();
 }
 
@@ -114,8 +132,11 @@ Status LayerOf(Operation operation, const std::vector<CallReference>& operands,
                                : "a tensor and a number, or two tensors");
   }
   if (numbers.empty()) return MergeOf(operation, path, layer);
-  return RescalingOf(operation, numbers[0] == &operands[0], numbers[0]->numbers,
-                     path, layer);
+  const bool left = numbers[0] == &operands[0];
+  if (operation == Operation::kPower) {
+    return SquareOf(left, numbers[0]->numbers, path, layer);
+  }
+  return RescalingOf(operation, left, numbers[0]->numbers, path, layer);
 }
 
 bool HasNumbers(const std::vector<CallReference>& call) {
@@ -196,7 +217,9 @@ Status FinishOperation(LayerEntry* entry) {
           path.c_str());
     }
     made = layer;
+    const bool square = operation == Operation::kPower;
     RemoveNumbers(&call, entry);
+    if (square) call.push_back(call.front());
   }
   if (!made) return Status();
   made->name = entry->layer.name;

@@ -1,8 +1,9 @@
-// Arithmetic on tensors in functional models: x + 3, 1 - x, x * y, x / 255.
+// Arithmetic on tensors in functional models: x + 3, 1 - x, x * y, x / 255,
+// x ** 2.
 //
 // Keras 3 writes an operation such as TrueDivide, and tf.keras a TFOpLambda
 // with the name of a function. Either becomes a layer: a Rescaling, or for two
-// tensors Add, Subtract or Multiply.
+// tensors Add, Subtract or Multiply. A square is the Multiply of x with itself.
 
 #ifndef RINGLET_IO_KERAS_OPERATION_JSON_H_
 #define RINGLET_IO_KERAS_OPERATION_JSON_H_

@@ -614,7 +614,9 @@ const Wrong kWrong[] = {
     {"SeveralThresholds",
      'm',
      R"({"class_name": "Recall", "config": {"thresholds": [0.2, 0.5]}})",
-     {"config.thresholds", "several"}},
+     {"config.thresholds: is [0.2, 0.5]; must be a number in [0, 1]",
+      "; for several thresholds give several metrics, each with its own "
+      "name"}},
     {"LabelWeights",
      'm',
      R"({"class_name": "AUC", "config": {"label_weights": [1, 2]}})",

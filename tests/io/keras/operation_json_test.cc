@@ -80,6 +80,8 @@ TEST(OperationJsonTest, Load_TensorAndNumberOfKeras3_ComputesIt) {
             Floats({0.25, 0.5, 0.75, 1, 1.25, 1.5}));
   EXPECT_EQ(of("Divide", x + ", -2"), Floats({-0.5, -1, -1.5, -2, -2.5, -3}));
   EXPECT_EQ(of("Negative", x), Floats({-1, -2, -3, -4, -5, -6}));
+  EXPECT_EQ(of("Power", x + ", 2"), Floats({1, 4, 9, 16, 25, 36}));
+  EXPECT_EQ(of("Power", x + ", 2.0"), Floats({1, 4, 9, 16, 25, 36}));
 }
 
 TEST(OperationJsonTest, Load_NumbersInAnyForm_AreForEachChannel) {
@@ -121,6 +123,7 @@ TEST(OperationJsonTest, Load_FunctionsOfTensorFlow_ComputeThem) {
   EXPECT_EQ(of("math.truediv", with_2), Floats({0.5, 1, 1.5, 2, 2.5, 3}));
   EXPECT_EQ(of("math.negative", R"(["x", 0, 0, {"name": null}])"),
             Floats({-1, -2, -3, -4, -5, -6}));
+  EXPECT_EQ(of("math.pow", with_2), Floats({1, 4, 9, 16, 25, 36}));
 }
 
 TEST(OperationJsonTest, Load_TwoTensors_AreMerged) {
@@ -207,6 +210,31 @@ TEST(OperationJsonTest, Train_ThroughOperations_ChangesTheWeightsBefore) {
   EXPECT_FALSE(std::equal(before.begin(), before.end(), model->weights()));
 }
 
+// The loss (s^2 - y)^2 of s = w x has the gradient 4 (s^2 - y) s x.
+TEST(OperationJsonTest, Train_ThroughASquare_HasTheGradientByHand) {
+  const std::string dense =
+      R"({"class_name": "Dense", "config": {"name": "d", "units": 1,
+          "use_bias": false}, "name": "d", "inbound_nodes": [{"args": [)" +
+      Tensor("x") + R"(], "kwargs": {}}]}, )";
+  const auto model =
+      LoadJson(ModelOf(dense + Keras3("Power", Tensor("d") + ", 2")));
+  ASSERT_NE(model, nullptr);
+  model->Compile(SGD(0.01f), MeanSquaredError());
+  ASSERT_EQ(model->num_weights(), 3);
+  const float w[] = {0.5f, -1, 2};
+  std::copy(w, w + 3, model->weights());
+  const Floats x = {1, 2, 1}, y = {5};  // s = 0.5
+  Batch batch;
+  batch.count = batch.global_count = 1;
+  batch.x = x.data();
+  batch.y = y.data();
+  ASSERT_TRUE(model->TrainStep(batch).ok());
+  for (int i = 0; i < 3; ++i) {
+    const float gradient = 4 * (0.25f - 5) * 0.5f * x[static_cast<size_t>(i)];
+    EXPECT_NEAR(model->weights()[i], w[i] - 0.01f * gradient, 1e-6) << i;
+  }
+}
+
 TEST(OperationJsonTest, Load_OtherOperations_AreRefusedWithTheirPlace) {
   const std::string x = Tensor("x"), y = Tensor("y");
   const struct {
@@ -215,7 +243,8 @@ TEST(OperationJsonTest, Load_OtherOperations_AreRefusedWithTheirPlace) {
   } kCases[] = {
       {ModelOf(Keras3("TrueDivide", x + ", 0")), "[0]: divides by 0"},
       {ModelOf(Keras3("TrueDivide", "1, " + x)),
-       "layers[1].inbound_nodes[0]: a number by a tensor"},
+       "layers[1].inbound_nodes[0]: a number divided by a tensor is not "
+       "supported; no layer has 1 / x: compute it in the data"},
       {ModelOf(Keras3("TrueDivide", x + ", " + y), true),
        "a quotient of two tensors"},
       {ModelOf(Keras3("Add", x + ", 1, 2")), "a tensor and a number"},
@@ -228,7 +257,13 @@ TEST(OperationJsonTest, Load_OtherOperations_AreRefusedWithTheirPlace) {
       {ModelOf(Keras3("Add", x + ", [[[1, 2, 3]]]")),
        "numbers of 3 dimensions; at most 2"},
       {ModelOf(Keras3("Add", x + ", [[1], [2]]")), "a tensor and a number"},
-      {ModelOf(Keras3("Power", x + ", 2")), "unknown layer 'Power'"},
+      {ModelOf(Keras3("Power", x + ", 3")),
+       "is not x ** 2, the only power that is read; for x ** 3 call the layer "
+       "Multiply with [x, x, x]"},
+      {ModelOf(Keras3("Power", "2, " + x)), "is not x ** 2"},
+      {ModelOf(Keras3("Power", x + ", [2, 2, 2]")), "is not x ** 2"},
+      {ModelOf(Keras3("Power", x + ", " + y), true),
+       "a power of two tensors is not supported"},
       {ModelOf(TfKeras("nn.relu6", R"(["x", 0, 0, {"name": null}])")),
        "config.function: unknown function 'nn.relu6'"},
       {ModelOf(TfKeras("math.add", R"(["x", 0, 0, {"z": 1}])")),
