@@ -35,13 +35,14 @@ Status ProtobufReader::Varint(uint64_t* value) {
   return Damaged("a number has more than ten bytes");
 }
 
-Status ProtobufReader::Fixed(int bytes, uint64_t* value) {
-  *value = 0;
+Status ProtobufReader::Fixed(int bytes, Field* field) {
+  field->begin = at_;
   for (int i = 0; i < bytes; ++i) {
     unsigned char byte = 0;
     RINGLET_RETURN_IF_ERROR(Byte(&byte));
-    *value |= uint64_t{byte} << (8 * i);
+    field->value |= uint64_t{byte} << (8 * i);
   }
+  field->end = at_;
   return Status();
 }
 
@@ -58,9 +59,9 @@ Status ProtobufReader::Next(Field* field, bool* has) {
     case ProtobufType::kVarint:
       return Varint(&field->value);
     case ProtobufType::kFixed64:
-      return Fixed(8, &field->value);
+      return Fixed(8, field);
     case ProtobufType::kFixed32:
-      return Fixed(4, &field->value);
+      return Fixed(4, field);
     case ProtobufType::kBytes: {
       uint64_t bytes = 0;
       RINGLET_RETURN_IF_ERROR(Varint(&bytes));

@@ -23,7 +23,7 @@ class ProtobufReader {
     int number = 0;
     ProtobufType type = ProtobufType::kVarint;
     uint64_t value = 0;          // a number's bits
-    int64_t begin = 0, end = 0;  // offsets of bytes
+    int64_t begin = 0, end = 0;  // offsets of bytes, or of a fixed number
   };
 
   // `file` must outlive the reader.
@@ -46,7 +46,7 @@ class ProtobufReader {
  private:
   Status Byte(unsigned char* byte);
   Status Varint(uint64_t* value);
-  Status Fixed(int bytes, uint64_t* value);
+  Status Fixed(int bytes, Field* field);
   Status Damaged(const char* what) const;
 
   File* const file_;

@@ -33,17 +33,51 @@ Status ForEachField(ProtobufReader* reader, const Take& take) {
   }
 }
 
-// Reads one attribute of a node. *value becomes the field of an attribute named
-// "value": the tensor of a Constant.
+// Floats of an attribute: packed in one field of bytes, or a field for each.
+struct Floats {
+  int64_t begin = 0, end = 0, count = 0;
+  bool are_fields = false;
+  bool whole = true;  // in one place, without other fields between them
+
+  void Add(const Field& f) {
+    const bool is_field = f.type == ProtobufType::kFixed32;
+    const bool follows = is_field && are_fields && f.begin == end + 1;
+    if (f.type == ProtobufType::kVarint || f.type == ProtobufType::kFixed64 ||
+        (count > 0 && !follows)) {
+      whole = false;
+      return;
+    }
+    if (count == 0) begin = f.begin;
+    are_fields = is_field;
+    end = f.end;
+    count += is_field ? 1 : (f.end - f.begin) / 4;
+    if (!is_field && (f.end - f.begin) % 4 != 0) whole = false;
+  }
+};
+
+// The value of a node Constant.
+struct ConstantValue {
+  Field tensor;  // of type kBytes if there is one
+  Floats floats;
+  std::string attribute;  // another one than "value"
+};
+
+// Reads one attribute of a node. *value becomes the attribute's tensor or
+// floats if its name is one of a Constant's.
 Status ReadAttribute(ProtobufReader reader, OnnxFileGraph::Node* node,
-                     Field* value) {
+                     ConstantValue* value) {
   std::string name;
   Field tensor;
+  Floats one, several;
   uint64_t number = 0, bits = kOne;
   std::vector<int64_t> ints;
   RINGLET_RETURN_IF_ERROR(ForEachField(&reader, [&](const Field& f) {
     if (f.number == kAttributeName) return reader.Text(f, &name);
-    if (f.number == kFloat) bits = f.value;
+    if (f.number == kFloat) {
+      bits = f.value;
+      one.Add(f);
+    }
+    if (f.number == kFloats) several.Add(f);
     if (f.number == kInt) number = f.value;
     if (f.number == kAttributeTensor) tensor = f;
     // Longer lists belong to attributes that are not read.
@@ -52,7 +86,11 @@ Status ReadAttribute(ProtobufReader reader, OnnxFileGraph::Node* node,
     }
     return Status();
   }));
-  if (name == "value") *value = tensor;
+  if (name == "value") value->tensor = tensor;
+  if (name.compare(0, 6, "value_") == 0) {
+    value->attribute = name;
+    value->floats = name == "value_float" ? one : several;
+  }
   if (name == "perm") node->perm = std::move(ints);
   if (name == "transA") node->trans_a = number != 0;
   if (name == "transB") node->trans_b = number != 0;
@@ -61,7 +99,7 @@ Status ReadAttribute(ProtobufReader reader, OnnxFileGraph::Node* node,
 }
 
 Status ReadNode(ProtobufReader reader, OnnxFileGraph::Node* node,
-                Field* value) {
+                ConstantValue* value) {
   return ForEachField(&reader, [&](const Field& f) {
     std::string text;
     switch (f.number) {
@@ -138,7 +176,7 @@ Status ReadExternalData(ProtobufReader reader, ExternalData* external) {
 // Sets the place of a tensor with elements in another file. If no length is
 // given, it is that of the shape, so the shape must be set.
 Status PlaceOutside(const ExternalData& external, OnnxTensor* tensor) {
-  tensor->packed = false;
+  tensor->elements = OnnxElements::kInOnePiece;
   tensor->location = external.location;
   tensor->offset = external.offset;
   tensor->bytes = external.length >= 0
@@ -207,6 +245,12 @@ Status ReadTensorFields(ProtobufReader* reader, std::string* name,
   });
 }
 
+Status AddTensor(OnnxTensor tensor, OnnxFileGraph* graph) {
+  const std::string key = tensor.name;
+  if (graph->tensors.emplace(key, std::move(tensor)).second) return Status();
+  return Corruption("two tensors are called '%s'", Printable(key).c_str());
+}
+
 // Reads a tensor. `name` is that of the node which gives it; "" if the tensor
 // has a name of its own.
 Status ReadTensor(ProtobufReader reader, const std::string& name,
@@ -221,23 +265,49 @@ Status ReadTensor(ProtobufReader reader, const std::string& name,
   RINGLET_RETURN_IF_ERROR(SetShape(fields.dims, &tensor));
   const bool halves =
       tensor.storage == Storage::kF16 || tensor.storage == Storage::kBF16;
-  tensor.packed = halves && fields.data.end == fields.data.begin;
-  const Field& data = tensor.packed ? fields.ints : fields.data;
+  const bool packed = halves && fields.data.end == fields.data.begin;
+  if (packed) tensor.elements = OnnxElements::kInts;
+  const Field& data = packed ? fields.ints : fields.data;
   tensor.offset = data.begin;
   tensor.bytes = data.end - data.begin;
   if (fields.is_external && tensor.unread.empty()) {
     RINGLET_RETURN_IF_ERROR(PlaceOutside(fields.external, &tensor));
   }
   int64_t bytes = tensor.bytes;
-  if (tensor.packed) {
+  if (tensor.elements == OnnxElements::kInts) {
     RINGLET_RETURN_IF_ERROR(reader.CountInts(data, &bytes));
     bytes *= 2;
   }
   RINGLET_RETURN_IF_ERROR(CheckBytes(tensor, bytes));
-  const std::string key = tensor.name;
-  if (fields.doc == kTransposedMark) graph->transposed.insert(key);
-  if (graph->tensors.emplace(key, std::move(tensor)).second) return Status();
-  return Corruption("two tensors are called '%s'", Printable(key).c_str());
+  if (fields.doc == kTransposedMark) graph->transposed.insert(tensor.name);
+  return AddTensor(std::move(tensor), graph);
+}
+
+// The value of a node Constant: a tensor, a number or a list of numbers.
+Status ReadConstant(const ProtobufReader& reader, const std::string& name,
+                    const ConstantValue& value, OnnxFileGraph* graph) {
+  if (value.tensor.type == ProtobufType::kBytes) {
+    return ReadTensor(ProtobufReader(reader, value.tensor), name, graph);
+  }
+  OnnxTensor tensor;
+  tensor.name = name;
+  const Floats& floats = value.floats;
+  const bool is_list = value.attribute == "value_floats";
+  if (!is_list && value.attribute != "value_float") {
+    tensor.unread = "given by " +
+                    (value.attribute.empty() ? "no value" : value.attribute) +
+                    " of a node Constant";
+    return AddTensor(std::move(tensor), graph);
+  }
+  if (!floats.whole || (!is_list && floats.count != 1)) {
+    return Corruption("'%s': the floats of %s are not in one place",
+                      Printable(name).c_str(), value.attribute.c_str());
+  }
+  if (is_list) tensor.shape.Append(floats.count);
+  if (floats.are_fields) tensor.elements = OnnxElements::kFields;
+  tensor.offset = floats.begin;
+  tensor.bytes = floats.end - floats.begin;
+  return AddTensor(std::move(tensor), graph);
 }
 
 Status ReadGraph(ProtobufReader reader, OnnxFileGraph* graph) {
@@ -251,10 +321,10 @@ Status ReadGraph(ProtobufReader reader, OnnxFileGraph* graph) {
     }
     if (f.number != kNode) return Status();
     OnnxFileGraph::Node node;
-    Field value;
+    ConstantValue value;
     RINGLET_RETURN_IF_ERROR(ReadNode(ProtobufReader(reader, f), &node, &value));
-    if (node.op == "Constant" && value.type == ProtobufType::kBytes) {
-      return ReadTensor(ProtobufReader(reader, value), node.output, graph);
+    if (node.op == "Constant") {
+      return ReadConstant(reader, node.output, value, graph);
     }
     graph->nodes.push_back(std::move(node));
     return Status();

@@ -3,6 +3,7 @@
 #ifndef RINGLET_IO_WEIGHTS_ONNX_GRAPH_READER_H_
 #define RINGLET_IO_WEIGHTS_ONNX_GRAPH_READER_H_
 
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
@@ -14,10 +15,17 @@
 
 namespace ringlet {
 
+// How a tensor's elements lie in the file.
+enum class OnnxElements : uint8_t {
+  kInOnePiece,
+  kInts,   // F16 or BF16, each a number of int32_data
+  kFields  // float32 with a byte before each, which begins its field
+};
+
 struct OnnxTensor : StoredTensor {
   // Of its elements' file, as the model names it. "": the model's file.
   std::string location;
-  bool packed = false;  // F16 or BF16, each a number of int32_data
+  OnnxElements elements = OnnxElements::kInOnePiece;
 };
 
 struct OnnxFileGraph {

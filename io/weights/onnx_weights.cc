@@ -19,7 +19,6 @@
 #include "../../core/base/text.h"
 #include "../files/onnx_format.h"
 #include "../files/path.h"
-#include "onnx_graph_reader.h"
 
 namespace ringlet {
 namespace {
@@ -151,7 +150,7 @@ class OnnxWeightFinder {
       const bool given = !node.inputs[i].empty();
       if (given && InputOf(node, i).tensor == nullptr) return false;
     }
-    return !node.inputs.empty() || node.op == "Constant";
+    return !node.inputs.empty();
   }
 
   void TakeTranspose(const Node& node, Value* y) {
@@ -336,7 +335,7 @@ class OnnxWeightFinder {
     }
     OnnxWeight weight;
     weight.location = part.tensor->location;
-    weight.packed = part.tensor->packed;
+    weight.elements = part.tensor->elements;
     weight.axes = part.axes;
     weight.file_shape = part.tensor->shape;
     weight.channels_first = modules_[module].order == Value::kFirst;
@@ -404,6 +403,15 @@ std::vector<unsigned char> Unpacked(const std::vector<unsigned char>& varints,
     shift = 0;
   }
   return made;
+}
+
+// Removes the byte between two floats that are fields of their own.
+void RemoveKeys(std::vector<unsigned char>* stored) {
+  size_t to = 0;
+  for (size_t from = 0; from < stored->size(); ++from) {
+    if (from % 5 < 4) (*stored)[to++] = (*stored)[from];
+  }
+  stored->resize(to);
 }
 
 }  // namespace
@@ -494,7 +502,8 @@ Status OnnxWeights::Read(const StoredTensor& tensor, void* elements) const {
       files_.at(weight.location)
           ->Read(tensor.offset, stored.data(), stored.size())
           .Annotate("%s", path_.c_str()));
-  if (weight.packed) stored = Unpacked(stored, count);
+  if (weight.elements == OnnxElements::kInts) stored = Unpacked(stored, count);
+  if (weight.elements == OnnxElements::kFields) RemoveKeys(&stored);
   if (!weight.axes.empty()) {
     stored = Transposed(stored, weight.file_shape, weight.axes,
                         SizeOf(tensor.storage));

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "../readers/tensor_file.h"
+#include "onnx_graph_reader.h"
 #include "ringlet/files.h"
 #include "ringlet/status.h"
 
@@ -24,7 +25,7 @@ namespace ringlet {
 // The properties of a weight that are not in StoredTensor.
 struct OnnxWeight {
   std::string location;  // see OnnxTensor
-  bool packed = false;
+  OnnxElements elements = OnnxElements::kInOnePiece;
   // Axis i of the tensor is axis axes[i] of the file's, of this shape. Empty:
   // they are the same.
   std::vector<int> axes;

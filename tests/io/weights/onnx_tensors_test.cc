@@ -129,6 +129,14 @@ class Graph {
     PutBytes(&field, kAttribute, attribute);
     return Node("Constant", {}, output, field);
   }
+  // `attribute`: a whole AttributeProto without its name.
+  Graph& Constant(const std::string& output, const std::string& name,
+                  std::string attribute) {
+    std::string field;
+    PutBytes(&attribute, kAttributeName, name);
+    PutBytes(&field, kAttribute, attribute);
+    return Node("Constant", {}, output, field);
+  }
   std::string Model() const {
     std::string model;
     PutInt(&model, kIrVersion, 10);
@@ -343,6 +351,57 @@ TEST(OnnxTensorsTest, Load_ConstantNodes_AreWeights) {
           .Model();
   ExpectHas(LoadBytes(twice, ADense(), &weights),
             "two tensors are called 'd.weight'");
+}
+
+// Floats in fields of their own, as onnx.proto has them, or packed.
+std::string FloatsAttribute(const std::vector<float>& values, bool packed) {
+  std::string attribute;
+  if (packed) {
+    PutBytes(&attribute, kFloats, BytesOf(values, Storage::kF32));
+    return attribute;
+  }
+  for (const float value : values) PutFloat(&attribute, kFloats, value);
+  return attribute;
+}
+
+TEST(OnnxTensorsTest, Load_FloatsOfConstantNodes_AreWeights) {
+  const auto model = [](const std::string& name, const std::string& bias) {
+    return Graph()
+        .Add(Tensor("d.weight", {2, 3}, Raw(Counted(6))))
+        .Constant("b", name, bias)
+        .Node("Gemm", {"x", "d.weight", "b"}, "y")
+        .Model();
+  };
+  std::vector<float> weights;
+  for (const bool packed : {false, true}) {
+    const std::string floats = FloatsAttribute({7, 8, 9}, packed);
+    ASSERT_EQ(LoadBytes(model("value_floats", floats), ADense(), &weights), "");
+    EXPECT_EQ(weights, Counted(9)) << packed;
+  }
+  const std::string parted =
+      FloatsAttribute({7}, false) + FloatsAttribute({8, 9}, true);
+  ExpectHas(LoadBytes(model("value_floats", parted), ADense(), &weights),
+            "'b': the floats of value_floats are not in one place");
+  std::string ints;
+  for (const int number : {7, 8, 9}) PutInt(&ints, kInts, number);
+  ExpectHas(LoadBytes(model("value_ints", ints), ADense(), &weights),
+            "d/bias: given by value_ints of a node Constant in the file");
+  ExpectHas(LoadBytes(model("value_floats", ints), ADense(), &weights), "bias");
+}
+
+TEST(OnnxTensorsTest, Load_FloatOfAConstantNode_IsAWeight) {
+  std::string one;
+  PutFloat(&one, kFloat, 7);
+  const std::string model = Graph()
+                                .Add(Tensor("d.weight", {2, 1}, Raw({1, 2})))
+                                .Constant("d.bias", "value_float", one)
+                                .Node("Gemm", {"x", "d.weight", "d.bias"}, "y")
+                                .Model();
+  std::vector<float> weights;
+  ASSERT_EQ(
+      LoadBytes(model, Sequential({Input({2}), Dense(1).Name("d")}), &weights),
+      "");
+  EXPECT_EQ(weights, std::vector<float>({1, 2, 7}));
 }
 
 // ---- nodes ------------------------------------------------------------------
