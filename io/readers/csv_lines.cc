@@ -92,7 +92,7 @@ Status CsvLines::Row() {
     RINGLET_RETURN_IF_ERROR(columns_->encoder.Encode(
         i, fields_[i], line_, source_->cells() + at, &kept));
   }
-  return Status();
+  return columns_->encoder.CheckCategories(fields_, line_, source_->cells());
 }
 
 }  // namespace ringlet

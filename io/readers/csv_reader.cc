@@ -104,6 +104,8 @@ Status CsvReader::MakeRow(const Fields& fields, int64_t line, Row* row,
         encoder_.CheckLabel(at(columns_.label()), line, kept));
   }
   if (!*kept) return Status();
+  RINGLET_RETURN_IF_ERROR(
+      encoder_.CheckCategories(fields, line, row->cells.data()));
   if (reads_label()) {
     RINGLET_RETURN_IF_ERROR(ReadLabel(at(columns_.label()), line, &row->label));
   }

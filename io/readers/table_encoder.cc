@@ -19,6 +19,10 @@ constexpr size_t kMaxEncodingBytes = 384 << 10;
 // The bytes that a column takes there besides its categories.
 constexpr size_t kColumnBytes = 64;
 
+// The cell of a text that is none of the known categories. Its row may be left
+// out because of another column.
+constexpr float kNoCategory = -1;
+
 // Texts that pandas.read_csv reads as missing.
 constexpr const char* kMissing[] = {
     "",     "#N/A", "#N/A N/A", "#NA",     "-1.#IND", "-1.#QNAN", "-NaN",
@@ -220,9 +224,8 @@ Status TableEncoder::EncodeText(size_t column, std::string_view field,
       return Status();
     }
     if (!rule.learns) {
-      return ErrorAt(column, line, field,
-                     "is none of the model's categories: " +
-                         ListNames(encoding.categories));
+      *cell = kNoCategory;
+      return Status();
     }
     if (rule.numbers.size() == kMaxCategories) {
       return ErrorAt(column, line, field,
@@ -233,6 +236,22 @@ Status TableEncoder::EncodeText(size_t column, std::string_view field,
     found = rule.numbers.emplace(std::string(field), number).first;
   }
   *cell = static_cast<float>(found->second);
+  return Status();
+}
+
+Status TableEncoder::CheckCategories(
+    const std::vector<std::string_view>& fields, int64_t line,
+    const float* cells) const {
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const int64_t place = columns_.value_index(i);
+    if (place < 0 || !rules_[static_cast<size_t>(place)].is_text ||
+        cells[place] != kNoCategory) {
+      continue;
+    }
+    return ErrorAt(i, line, fields[i],
+                   "is none of the model's categories: " +
+                       ListNames(encoding_.columns.at(place).categories));
+  }
   return Status();
 }
 

@@ -326,6 +326,19 @@ TEST(CsvTableTest, Missing_InOtherData_IsFilledAsInTraining) {
                 "missing value, with which training leaves out a row");
 }
 
+// 'z' is of a row that training left out, so the model does not know it.
+TEST(CsvTableTest, Missing_CategoryOfADroppedRow_IsNotNeeded) {
+  const std::string text = "c,a\nx,1\nz,\ny,2\n";
+  CsvOptions options = WithMissing(Missing::kDrop);
+  options.categorical = {{"c", true, false}};
+  const CsvOptions known = TrainedOn(text, options);
+  EXPECT_EQ(ValuesOf(text, known), (Floats{1, 0, 1, 0, 1, 2}));
+  EXPECT_EQ(ValuesOf("a,c\n,z\n2,y\n", known), (Floats{0, 1, 2}));
+  ExpectRefused(
+      "c,a\nx,1\nz,3\n", known,
+      "line 3, column 1 ('c'): 'z' is none of the model's categories");
+}
+
 TEST(CsvTableTest, Prediction_LabelOfAnyText_IsNotRead) {
   CsvOptions options;
   options.values = 1;
