@@ -154,6 +154,7 @@ dist: ## dist/ringlet-VERSION-linux-ARCH.tar.gz, for this machine or ARCH
 LOSSES ?= 30
 KILLS ?= 8
 COUNT ?= 2000
+TABLES ?= 60
 SEED ?= 1
 # The accuracy that local updates cost, by SETTINGS; hours. tools/studies/local_accuracy.py
 LONG_accuracy = tools/studies/local_accuracy.py $(BUILD) --data $(FASHION_MNIST) \
@@ -204,12 +205,16 @@ LONG_release = tools/ci.py release
 # Time to an accuracy over slow links, lost packets, slow boards; or PARTS of it.
 LONG_slow = tools/studies/slow_study.py $(BUILD) --data $(FASHION_MNIST) \
   --csv $(BUILD) $(PARTS)
+# TABLES random tables of SEED as pandas reads them; or CASE=n alone.
+LONG_tables = tools/deps.sh tables && tests/tables.py $(BUILD) --seed $(SEED) \
+  $(if $(CASE),--case $(CASE),--count $(TABLES)) \
+  $(if $(KEEP),--keep $(KEEP)) || [ $$? = 77 ]
 # 200,000 all-reduces, and five minutes on a machine twice busy.
 LONG_soak = tests/soak.py $(BUILD) 100000 300
 # 100,000 strangers in each of four ways at the ports of a job with a key.
 LONG_strangers = tests/strangers.py $(BUILD) --count 100000
 
-long: build tests ## RUN=accuracy|churn|crash|deploy|differential|dist|elastic|fashion|functions|install|kills|losses|mixed|nightly|release|result|rules|slow|soak|states|strangers: see Makefile
+long: build tests ## RUN=accuracy|churn|crash|deploy|differential|dist|elastic|fashion|functions|install|kills|losses|mixed|nightly|release|result|rules|slow|soak|states|strangers|tables: see Makefile
 	@$(or $(LONG_$(RUN)),$(error RUN=$(RUN): there is no such long run))
 
 FUZZ_RUNS ?= 1000000

@@ -86,7 +86,8 @@ NIGHTLY = [
 RELEASE = NIGHTLY + [
     (run, "", ["make", "long", f"RUN={run}"])
     for run in ("deploy", "differential", "elastic", "functions", "kills",
-                "losses", "mixed", "result", "rules", "soak", "strangers")
+                "losses", "mixed", "result", "rules", "soak", "strangers",
+                "tables")
 ]
 SUMMARY = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$")
 SKIPPED = 77  # as automake and meson have it

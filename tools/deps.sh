@@ -3,6 +3,7 @@
 #
 #   tools/deps.sh          what `make build`, `make test` and `make demo` need
 #   tools/deps.sh bench    also what `make bench` compares with
+#   tools/deps.sh tables   also pandas, for `make long RUN=tables`
 #   tools/deps.sh clang    also clang and its sanitizers
 #   tools/deps.sh tidy     also clang-tidy and clang-format
 #   tools/deps.sh coverage also gcovr
@@ -27,6 +28,7 @@ target= triplet=
 case "${1:-}" in
   '') ;;
   bench) wanted="$wanted python3-torch libdlib-dev" ;;
+  tables) wanted="$wanted python3-pandas" ;;
   clang) packages="$packages clang libclang-rt-14-dev" ;;
   tidy) packages="$packages clang clang-tidy clang-format git" ;;
   coverage) packages="$packages gcovr" ;;
