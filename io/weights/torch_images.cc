@@ -48,15 +48,20 @@ void TorchImages::Look(int node, bool weighted) {
 void TorchImages::LookAtRows(int node, Output* output) {
   const LayerClass& row = ClassOf(model_.layer(node));
   const Shape& shape = model_.output_shape(node);
-  if (row.kind == Layer::Kind::kDense && shape.rank() == 1) {
-    output->rows_of = node;
+  // A Dense has its inputs last in both. A Permute says what the order is.
+  if (row.kind == Layer::Kind::kPermute) return;
+  if (row.kind == Layer::Kind::kDense) {
+    if (shape.rank() == 1) output->rows_of = node;
     return;
   }
   for (const int input : model_.inputs(node)) {
     const int rows = outputs_[static_cast<size_t>(input)].rows_of;
-    const bool becomes_row =
-        shape.rank() == 1 && model_.output_shape(input).rank() > 1;
-    if (rows < 0 || becomes_row) continue;
+    const bool was_row = model_.output_shape(input).rank() == 1;
+    const bool becomes_row = shape.rank() == 1 && !was_row;
+    // In an Add or Multiply with an image, a number for each channel.
+    const bool is_broadcast =
+        was_row && shape.rank() > 1 && row.kind != Layer::Kind::kReshape;
+    if (rows < 0 || becomes_row || is_broadcast) continue;
     if (row.axes > 0) reshaped_.insert(rows);
     const bool has_one_order =
         shape.rank() > 1 &&

@@ -486,6 +486,29 @@ TEST_F(TorchTest, Load_OutputsReshapedToImages_AreRefused) {
   EXPECT_OK(load({2, 2, 3}, Flatten()));
 }
 
+// A row that is multiplied with an image has a number for each channel, in any
+// order of axes. A Permute says how PyTorch's order becomes Keras's.
+TEST_F(TorchTest, Load_OutputsThatKeepPyTorchsOrder_AreTaken) {
+  const std::string path =
+      Arrays(folder_, {{"fc.weight", {12, 5}}, {"fc.bias", {12}}});
+  LoadWeightsOptions options = Torch();
+  options.by_name = true;
+  Functional excited;
+  const auto image = excited.Add(Input({4, 4, 12}));
+  const auto row = excited.Add(Input({5}));
+  const auto gate = excited.Add(Dense(12).Name("fc"), {row});
+  excited.Add(Conv2D(2, 1), {excited.Add(Multiply(), {image, gate})});
+  excited.Compile(SGD(0.1f), MeanSquaredError());
+  EXPECT_OK(LoadWeights(&excited, path, options));
+  auto permuted =
+      Compiled({Input({5}), Dense(12).Name("fc"), Reshape({3, 2, 2}),
+                Permute({2, 3, 1}), Conv2D(2, 1)});
+  EXPECT_OK(LoadWeights(permuted.get(), path, options));
+  auto steps = Compiled({Input({5}), Dense(12).Name("fc"), Reshape({4, 3}),
+                         Dense(7).Name("each"), Conv1D(2, 1)});
+  EXPECT_OK(LoadWeights(steps.get(), path, options));
+}
+
 // The other weights lie behind the slope in memory.
 TEST_F(TorchTest, Load_OneSlopeOfAFlattenedImage_LeavesTheOtherWeights) {
   auto model = Compiled({Input({2, 2, 3}), Flatten(), PReLU({1}).Name("act"),
