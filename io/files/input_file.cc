@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cinttypes>
 #include <cstdlib>
+#include <cstring>
 
 #include "../../core/base/byte_order.h"
 #include "file_version.h"
@@ -96,9 +97,12 @@ Status InputFile::ReadSome(void* data, size_t bytes, size_t* got) {
       if (code == Z_MEM_ERROR) {
         return ResourceExhausted("%s: no memory to read it", path_.c_str());
       }
+      // Behind the name that zlib has for the descriptor.
+      const char* const behind = std::strstr(text, ": ");
       return Corruption("%s: damaged gzip data at offset %" PRId64
                         " of the content (%s); fetch the file again",
-                        path_.c_str(), offset_, text);
+                        path_.c_str(), offset_,
+                        behind == nullptr ? text : behind + 2);
     }
     *got += static_cast<size_t>(n);
     offset_ += n;
