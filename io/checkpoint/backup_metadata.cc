@@ -160,9 +160,8 @@ Status CheckNormalizations(const Metadata& saved, const Model& model) {
     return Status();
   }
   return InvalidArgument(
-      "was saved by a run with another mean or variance in its Normalization "
-      "layers; give the run the data and the --init that it began with, or "
-      "begin with the weights of the backup: --init");
+      "was saved by a run with another mean or variance of its Normalization "
+      "layers; give the run the data and the --init that it began with");
 }
 
 }  // namespace
