@@ -99,10 +99,10 @@ std::string CsvColumns::TrainedLabelName() const {
   return is_name ? options_.training_label : "";
 }
 
-// True if the label of training data without names is a column of this file,
-// and none of the values.
-bool CsvColumns::HasTrainedLabel() const {
-  const int64_t label = ColumnNumber(options_.training_label, count_);
+// True if the number `place` is that of a column of this file which is none of
+// the values.
+bool CsvColumns::HasLabelAt(const std::string& place) const {
+  const int64_t label = ColumnNumber(place, count_);
   const std::vector<std::string> taken = TakenKeys();
   return label >= 0 &&
          std::none_of(taken.begin(), taken.end(), [&](const std::string& key) {
@@ -220,7 +220,9 @@ Status CsvColumns::CheckWeight() const {
 Status CsvColumns::DecideHasLabel(bool unnamed) {
   if (options_.values == 0) return Status();
   if (options_.training_columns.empty() && !TakenKeys().empty()) {
-    has_label_ = label_is_given() || HasTrainedLabel();
+    has_label_ = label_is_last()
+                     ? HasLabelAt("-1")
+                     : label_is_given() || HasLabelAt(options_.training_label);
     return Status();
   }
   const std::set<std::string> dropped(options_.drop.begin(),
@@ -229,8 +231,8 @@ Status CsvColumns::DecideHasLabel(bool unnamed) {
       static_cast<int64_t>((has_weight() ? 1 : 0) + dropped.size());
   const int64_t n = static_cast<int64_t>(count_) - left_out;
   has_label_ = n == options_.values + 1;
-  if (has_label_ || (n == options_.values && !label_is_given()))
-    return Status();
+  const bool may_be_without = !label_is_given() || label_is_last();
+  if (has_label_ || (n == options_.values && may_be_without)) return Status();
   // Names may tell the columns apart.
   if (!options_.training_columns.empty() && !unnamed) return Status();
   return InvalidArgument(

@@ -64,6 +64,10 @@ class CsvColumns {
   bool label_is_given() const {
     return !options_.label_name.empty() || options_.label_column;
   }
+  // "label": -1, the last column. A file to predict may be without.
+  bool label_is_last() const {
+    return options_.label_name.empty() && options_.label_column == -1;
+  }
   Status FindGiven(const Fields& first, const char* what,
                    const std::string& name, int64_t number,
                    int64_t* column) const;
@@ -83,7 +87,7 @@ class CsvColumns {
   bool IsText(size_t column) const;
   void PlaceByNumbers();
   std::vector<std::string> TakenKeys() const;
-  bool HasTrainedLabel() const;
+  bool HasLabelAt(const std::string& place) const;
   std::string TrainedLabelName() const;
   bool MayHaveRule() const;
   Status CheckNotAmbiguous(const Fields& first) const;

@@ -394,6 +394,22 @@ TEST(CsvTest, Columns_WithoutALabel_AreFoundByTheirNumber) {
             (std::vector<float>{1, 2}));
 }
 
+// -1 is the default of RUN.json, which has the fields of the training data.
+TEST(CsvTest, Label_LastOfAFileToPredict_MayBeAbsent) {
+  CsvOptions options;
+  options.values = 2;
+  options.for_prediction = true;
+  options.label_column = -1;
+  EXPECT_EQ(Read("1,2\n", options).x, (std::vector<float>{1, 2}));
+  EXPECT_EQ(Read("1,2,7\n", options).x, (std::vector<float>{1, 2}));
+  options.take = {"0", "2"};
+  EXPECT_EQ(Read("1,9,2\n", options).x, (std::vector<float>{1, 2}));
+  EXPECT_EQ(Read("1,9,2,7\n", options).x, (std::vector<float>{1, 2}));
+  options.take.clear();
+  options.label_column = 2;
+  ExpectRefused("1,2\n", options, Code::kInvalidArgument, "--label");
+}
+
 TEST(CsvTest, Columns_MissingOrAmbiguous_AreRefused) {
   const auto refused = [](const std::string& text, const CsvOptions& options,
                           const std::string& what) {
