@@ -135,8 +135,8 @@ std::vector<std::string> CsvColumns::TakenKeys() const {
 
 std::vector<int64_t> CsvColumns::taken() const {
   std::vector<int64_t> columns;
-  const bool by_name = !value_names_.empty();
-  if (by_name || (options_.drop.empty() && TakenKeys().empty())) return columns;
+  const bool all = options_.drop.empty() && TakenKeys().empty();
+  if (value_names_.empty() ? all : !SharesNames()) return columns;
   columns.resize(static_cast<size_t>(num_values_));
   for (size_t i = 0; i < count_; ++i) {
     if (value_indices_[i] < 0) continue;
@@ -273,17 +273,36 @@ Status CsvColumns::Place(const Fields* names) {
   return Status();
 }
 
-// True if a value's or the label's name is that of another column too, so that
-// these cannot be found by name later.
+// True if two values have one name, or the label has that of another column, so
+// that these cannot be found by name later.
 bool CsvColumns::HasSameNames() const {
   if (!options_.training_columns.empty()) return false;  // found by name here
+  const std::set<std::string_view> values(value_names_.begin(),
+                                          value_names_.end());
+  return values.size() < value_names_.size() ||
+         (named() && label_ >= 0 &&
+          std::count(names_.begin(), names_.end(),
+                     names_[static_cast<size_t>(label_)]) > 1);
+}
+
+// True if a value has the name of a column that is none. Then its number finds
+// it in a file with both, see PlaceOf.
+bool CsvColumns::SharesNames() const {
   const std::multiset<std::string_view> all(names_.begin(), names_.end());
-  for (size_t i = 0; i < names_.size(); ++i) {
-    if ((value_indices_[i] >= 0 || IsLabel(i)) && all.count(names_[i]) > 1) {
-      return true;
-    }
-  }
-  return false;
+  return std::any_of(
+      value_names_.begin(), value_names_.end(),
+      [&](const std::string& name) { return all.count(name) > 1; });
+}
+
+// The column of value `index` of the training data by its number, if it has the
+// same name here; -1: not known.
+int64_t CsvColumns::PlaceOf(size_t index) const {
+  if (!options_.encoding || index >= options_.encoding->taken.size()) return -1;
+  const int64_t column = options_.encoding->taken[index];
+  const bool same =
+      column >= 0 && column < static_cast<int64_t>(count_) &&
+      names_[static_cast<size_t>(column)] == options_.training_columns[index];
+  return same ? column : -1;
 }
 
 // All columns but the label, the weight and those to drop.
@@ -339,14 +358,16 @@ Status CsvColumns::PlaceTrainedOn() {
   for (size_t i = 0; i < count_; ++i) columns.emplace(names_[i], i);
   for (const std::string& name : options_.training_columns) {
     const size_t same = columns.count(name);
-    if (same != 1) {
+    const int64_t place = PlaceOf(static_cast<size_t>(num_values_));
+    if (same == 0 || (same > 1 && place < 0)) {
       return InvalidArgument("%s: line %" PRId64
                              ": %s named '%s', which the model was trained on",
                              path_.c_str(), first_line_,
                              same == 0 ? "no column is" : "several columns are",
                              BeginningOf(name).c_str());
     }
-    const size_t column = columns.find(name)->second;
+    const size_t column =
+        same > 1 ? static_cast<size_t>(place) : columns.find(name)->second;
     if (!options_.label_name.empty() && name == options_.label_name) {
       return ValueColumnError("the column of the label", column);
     }

@@ -77,6 +77,8 @@ class CsvColumns {
   Status DecideHasLabel(bool unnamed);
   Status Place(const Fields* names);
   bool HasSameNames() const;
+  bool SharesNames() const;
+  int64_t PlaceOf(size_t index) const;
   Status PlaceCounted();
   Status PlaceTaken();
   Status PlaceTrainedOn();

@@ -396,6 +396,17 @@ TEST(CsvTableTest, Columns_TakenWithoutNames_AreTakenInOtherDataToo) {
   EXPECT_EQ(ValuesOf("a,a,b\n7,8,9\n", same), (Floats{9, 8, 7}));
 }
 
+// By name where the file has one of them, by its number where it has both.
+TEST(CsvTableTest, Columns_NameOfADroppedColumn_AreFoundInFilesWithBothOrOne) {
+  CsvOptions options = Unlabelled();
+  options.drop = {"0"};
+  const CsvOptions known = TrainedOn("b,a,b\n9,1,2\n9,4,5\n", options);
+  EXPECT_EQ(known.encoding->taken, (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(ValuesOf("b,a,b\n9,1,2\n", known), (Floats{1, 2}));
+  EXPECT_EQ(ValuesOf("b,a\n2,1\n", known), (Floats{1, 2}));
+  ExpectRefused("b,b,a\n2,2,1\n", known, "several columns are named 'b'");
+}
+
 // As a model that is trained further on columns at other places.
 TEST(CsvTableTest, Columns_OtherThanInTraining_AreThoseOfTheEncoding) {
   CsvOptions options = Unlabelled();
