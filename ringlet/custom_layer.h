@@ -40,6 +40,8 @@ struct WeightSpec {
   // False: layer state, which is kept and saved with the weights and never
   // trained. As in Keras, state comes after the trainable weights of a layer.
   bool trainable = true;
+  // These elements begin as 1, not as the initializer's values.
+  Range ones = {};
 };
 
 // Temporary floats of a call. Their content is lost after it.

@@ -29,6 +29,7 @@ struct Initializer {
     kNormal,           // mean a, standard deviation b
     kTruncatedNormal,  // the same, redrawn outside two deviations
     kVarianceScaling,  // scale a
+    kOrthogonal,       // gain a
   };
   enum class Mode : uint8_t { kFanIn, kFanOut, kFanAvg };
   enum class Distribution : uint8_t {
@@ -58,6 +59,8 @@ Initializer HeUniform();  // limit sqrt(6 / fan_in)
 Initializer HeNormal();
 Initializer LecunUniform();  // limit sqrt(3 / fan_in)
 Initializer LecunNormal();
+// A matrix with orthogonal rows or columns, each of length `gain`.
+Initializer Orthogonal(float gain = 1);
 
 // L1 adds l1 * sum |w|, L2 adds l2 * sum w^2 (not halved).
 struct Regularizer {
@@ -101,6 +104,9 @@ const char* ActivationName(Activation activation);
 // kCausal, for Conv1D: all padding is in front. No output depends on later
 // steps.
 enum PaddingMode : uint8_t { kValid, kSame, kCausal };
+
+// How a Bidirectional joins the outputs of both directions.
+enum MergeMode : uint8_t { kMergeConcat, kMergeSum, kMergeMul, kMergeAve };
 
 class CustomLayer;
 struct NestedModel;
@@ -157,6 +163,13 @@ struct Layer {
     kMaximum,
     kMinimum,
     kConcatenate,
+    kSimpleRNN,
+    kLSTM,
+    kGRU,
+    kBidirectional,
+    kTimeDistributed,
+    kRepeatVector,
+    kEmbedding,
     kBatchNormalization,
     kLayerNormalization,
     kRescaling,
@@ -219,6 +232,30 @@ struct Layer {
   Regularizer alpha_regularizer;
   std::vector<int64_t> shared_axes;  // PReLU: counted from 1, after the batch
 
+  // SimpleRNN, LSTM, GRU. They have the fields of Dense too, and a seed.
+  Activation recurrent_activation = kSigmoid;  // of gates
+  Initializer recurrent_initializer = Orthogonal();
+  Regularizer recurrent_regularizer;
+  bool unit_forget_bias = true;  // LSTM
+  bool reset_after = true;       // GRU
+  float dropout = 0;             // of the inputs
+  float recurrent_dropout = 0;   // of the state
+  bool return_sequences = false;
+  bool go_backwards = false;
+  // Output step t is that of input step t, also backwards; internal.
+  bool keeps_order = false;
+
+  // Bidirectional, TimeDistributed.
+  std::shared_ptr<const Layer> layer, backward_layer;
+  MergeMode merge_mode = kMergeConcat;
+
+  int64_t repeats = 1;  // RepeatVector
+
+  // Embedding; its units are output_dim.
+  int64_t input_dim = 1;
+  Initializer embeddings_initializer = RandomUniform();
+  Regularizer embeddings_regularizer;
+
   // BatchNormalization, LayerNormalization.
   float momentum = 0.99f, epsilon = 1e-3f;
   bool center = true, scale = true;  // with beta, with gamma
@@ -276,13 +313,34 @@ struct Layer {
   // Global pooling layers.
   Layer& KeepDims(bool keep);
 
-  // Dropout, SpatialDropout, AlphaDropout, GaussianDropout, GaussianNoise.
+  // Dropout, SpatialDropout, AlphaDropout, GaussianDropout, GaussianNoise,
+  // SimpleRNN, LSTM, GRU.
   Layer& Seed(uint64_t s);
   // Dropout, AlphaDropout: the shape of the random numbers of one example. All
   // values along an axis of size 1 share a number: {1, 1, 1} drops whole
   // images, and {1, 1, -1} whole channels. -1 is the input's size. Only the
   // first axes may have size 1.
   Layer& NoiseShape(const Shape& sizes);
+
+  // SimpleRNN, LSTM, GRU.
+  Layer& RecurrentInitializer(const Initializer& initializer);
+  Layer& RecurrentRegularizer(const Regularizer& regularizer);
+  // The output has the state after each step, not only the last one.
+  Layer& ReturnSequences(bool all_steps);
+  // Begins with the last step. The output has the order of the computation.
+  Layer& GoBackwards(bool from_end);
+  // Training drops this fraction of the inputs, or of the state before a
+  // product. An example has the same mask in all steps.
+  Layer& Dropout(float fraction);
+  Layer& RecurrentDropout(float fraction);
+  // LSTM: the bias of the forget gate begins as 1.
+  Layer& UnitForgetBias(bool ones);
+  // GRU: resets the state after its product, with a bias of its own.
+  Layer& ResetAfter(bool after);
+
+  // Embedding.
+  Layer& EmbeddingsInitializer(const Initializer& initializer);
+  Layer& EmbeddingsRegularizer(const Regularizer& regularizer);
 
   // PReLU.
   Layer& AlphaInitializer(const Initializer& initializer);
@@ -430,6 +488,29 @@ Layer Average();
 Layer Maximum();  // if values are equal, the first gets the gradient
 Layer Minimum();
 Layer Concatenate();  // along the last axis
+// Recurrent layers over (steps, features). A state begins as zeros, and each
+// step makes the next one from its input and the state. The output is the last
+// state (units), or all (steps, units) with ReturnSequences(true).
+// h = activation(x W + h R + b).
+Layer SimpleRNN(int64_t units, Activation activation = kTanh);
+// Gates input, forget, cell, output: c = f c + i g, h = o activation(c).
+Layer LSTM(int64_t units, Activation activation = kTanh,
+           Activation recurrent_activation = kSigmoid);
+// Gates update, reset, new: h = z h + (1 - z) n.
+Layer GRU(int64_t units, Activation activation = kTanh,
+          Activation recurrent_activation = kSigmoid);
+// A recurrent layer over the steps in both directions, each with its own
+// weights. With ReturnSequences(true) both outputs have the input's order.
+Layer Bidirectional(const Layer& layer, MergeMode merge_mode = kMergeConcat);
+// `backward` goes backwards, and both or none of them return sequences.
+Layer Bidirectional(const Layer& forward, const Layer& backward,
+                    MergeMode merge_mode = kMergeConcat);
+// Applies a layer to each step (the first axis), with the same weights.
+Layer TimeDistributed(const Layer& layer);
+Layer RepeatVector(int64_t n);  // (features) to (n, features)
+// Row x of a trained matrix (input_dim, output_dim) for each number x. Numbers
+// are rounded down; those outside of [0, input_dim) are an error.
+Layer Embedding(int64_t input_dim, int64_t output_dim);
 
 }  // namespace ringlet
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "../base/check.h"
+#include "../layers/bidirectional.h"
 #include "../layers/initializers.h"
 #include "../layers/layer_loops.h"
 
@@ -226,6 +227,11 @@ Status Graph::Add(const Layer& layer, const std::vector<int>& inputs) {
   const int number = static_cast<int>(layers_.size());
   Status added = CheckNewCall(inputs);
   if (added.ok()) added = CheckNewLayer(named, inputs.size());
+  if (added.ok() && named.kind == Layer::Kind::kBidirectional) {
+    added = inputs.size() == 1
+                ? ExpandBidirectional(nodes_[inputs[0]].output, &named)
+                : InvalidArgument("takes one input, not %zu", inputs.size());
+  }
   if (added.ok()) added = AddLayer(named, -1);
   RINGLET_RETURN_IF_ERROR(added.Annotate("layer '%s'", named.name.c_str()));
   return AddCallOf(number, inputs);
@@ -362,8 +368,9 @@ void Graph::DrawWeights(uint64_t seed, float* weights) const {
     for (int v = 0; v < node.num_variables; ++v) {
       const WeightSpec& spec = node.op->weights()[v];
       const int variable = node.first_variable + v;
-      Initialize(spec.initializer, spec.shape, seed, variable,
-                 weights + variables_[variable].offset);
+      float* const to = weights + variables_[variable].offset;
+      Initialize(spec.initializer, spec.shape, seed, variable, to);
+      std::fill(to + spec.ones.begin, to + spec.ones.end, 1.0f);
     }
   }
   for (int i = 0; i < static_cast<int>(layers_.size()); ++i) {

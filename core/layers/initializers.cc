@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "../base/ieee_arithmetic.h"
 #include "../compute/functions.h"
 #include "../compute/row_loops.h"
+#include "../compute/sums.h"
 #include "ringlet/compute.h"
 
 namespace ringlet {
@@ -29,6 +31,45 @@ double UnitTruncatedNormal(const Philox& random, uint64_t element) {
   for (uint64_t attempt = 0;; ++attempt) {
     const double z = UnitNormal(random.At(element | attempt << 48));
     if (std::abs(z) < 2) return z;
+  }
+}
+
+// Normal numbers for each row of length `width`. Each row then loses its parts
+// along the rows before it, twice, since the first time rounds (Gram-Schmidt).
+std::vector<double> OrthogonalRows(const Philox& random, int64_t rows,
+                                   int64_t width) {
+  std::vector<double> all(static_cast<size_t>(rows * width));
+  for (size_t i = 0; i < all.size(); ++i) all[i] = UnitNormal(random.At(i));
+  for (int64_t r = 0; r < 2 * rows; ++r) {
+    double* const row = all.data() + r / 2 * width;
+    const auto product = [&](const double* other) {
+      return LaneSum<double>(width,
+                             [=](int64_t k) { return row[k] * other[k]; });
+    };
+    for (int64_t i = 0; i < r / 2; ++i) {
+      const double* const other = all.data() + i * width;
+      const double part = product(other);
+      for (int64_t k = 0; k < width; ++k) row[k] -= part * other[k];
+    }
+    const double length = std::sqrt(product(row));
+    for (int64_t k = 0; k < width; ++k) row[k] /= length;
+  }
+  return all;
+}
+
+// The last axis has the columns. The smaller side has the orthogonal vectors.
+void InitializeOrthogonal(double gain, const Shape& shape, const Philox& random,
+                          float* out) {
+  const int64_t columns = shape.rank() == 0 ? 1 : shape.back(),
+                rows = shape.elements() / columns;
+  const bool turned = rows > columns;
+  const int64_t width = turned ? rows : columns;
+  const std::vector<double> of =
+      OrthogonalRows(random, turned ? columns : rows, width);
+  for (int64_t i = 0; i < rows * columns; ++i) {
+    const int64_t row = i / columns, column = i % columns;
+    const int64_t at = turned ? column * width + row : i;
+    out[i] = static_cast<float>(gain * of[static_cast<size_t>(at)]);
   }
 }
 
@@ -75,6 +116,12 @@ Initializer LecunNormal() {
   return VarianceScaling(1, Mode::kFanIn, Distribution::kTruncatedNormal);
 }
 
+Initializer Orthogonal(float gain) {
+  Initializer i = Constant(gain);
+  i.kind = InitializerKind::kOrthogonal;
+  return i;
+}
+
 Fans ComputeFans(const Shape& shape) {
   if (shape.rank() == 0) return {1, 1};
   if (shape.rank() == 1) return {1.0 * shape[0], 1.0 * shape[0]};
@@ -115,6 +162,9 @@ void Initialize(const Initializer& initializer, const Shape& shape,
     }
   }
   const Philox random(seed, stream);
+  if (kind == InitializerKind::kOrthogonal) {
+    return InitializeOrthogonal(a, shape, random, out);
+  }
   const int64_t n = shape.elements();
   if (kind == InitializerKind::kUniform)
     BestRowLoops().first_uniform(seed, stream, n, out);

@@ -346,6 +346,114 @@ constexpr auto kLayerNormalizationFields =
     Join(Join(Join(std::array{kAxes, kEpsilon}, kCenterAndScale),
               std::array{LayerField("rms_scaling", OnlyFalse())}),
          Join(kBetaAndGammaInitializers, kBetaAndGamma));
+constexpr LayerField kReturnState = LayerField("return_state", OnlyFalse());
+constexpr LayerField kStateful = LayerField("stateful", OnlyFalse());
+constexpr std::array kSequenceFields = {
+    LayerField("return_sequences", &Layer::return_sequences)
+        .SetBy(kSetReturnSequences)
+        .Compared("last state only")
+        .Saved("sequences"),
+    kReturnState,
+    LayerField("go_backwards", &Layer::go_backwards)
+        .SetBy(kSetGoBackwards)
+        .Compared("forwards")
+        .Saved("backwards"),
+    kStateful,
+    LayerField("unroll", AnyValue()).Unwritten(),
+    LayerField("zero_output_for_mask", AnyValue()).Unwritten(),
+    LayerField("time_major", OnlyFalse()).Unwritten(),
+    LayerField("implementation", AnyValue()).Unwritten(),
+};
+constexpr LayerField kUnits = LayerField("units", &Layer::units).Required();
+constexpr LayerField kRecurrentActivation =
+    LayerField("recurrent_activation", &Layer::recurrent_activation)
+        .Compared("recurrent_activation")
+        .Saved("gates");
+constexpr LayerField kRecurrentInitializer =
+    LayerField("recurrent_initializer", &Layer::recurrent_initializer)
+        .SetBy(kSetRecurrentInitializer);
+constexpr LayerField kRecurrentRegularizer =
+    LayerField("recurrent_regularizer", &Layer::recurrent_regularizer)
+        .SetBy(kSetRecurrentRegularizer)
+        .Compared("recurrent_regularizer");
+constexpr std::array kRecurrentWeightFields = {
+    kKernelInitializer,
+    kRecurrentInitializer,
+    kBiasInitializer,
+    kKernelRegularizer,
+    kRecurrentRegularizer,
+    kBiasRegularizer,
+    kActivityRegularizer,
+    kKernelConstraint,
+    LayerField("recurrent_constraint", OnlyNull()),
+    kBiasConstraint,
+};
+constexpr std::array kRecurrentDropoutFields = {
+    LayerField("dropout", &Layer::dropout)
+        .SetBy(kSetDropout)
+        .In(kFractionBelow1)
+        .UnlessZero()
+        .Compared("dropout"),
+    LayerField("recurrent_dropout", &Layer::recurrent_dropout)
+        .SetBy(kSetRecurrentDropout)
+        .In(kFractionBelow1)
+        .UnlessZero()
+        .Compared("recurrent_dropout"),
+    kSeed,
+};
+template <size_t n, size_t m>
+constexpr auto RecurrentFields(const std::array<LayerField, n>& before,
+                               const std::array<LayerField, m>& after) {
+  return Join(
+      Join(kSequenceFields, before),
+      Join(kRecurrentWeightFields, Join(after, kRecurrentDropoutFields)));
+}
+constexpr auto kSimpleRNNFields = RecurrentFields(
+    std::array{kUnits, kActivation, kUseBias}, std::array<LayerField, 0>());
+constexpr auto kLSTMFields = RecurrentFields(
+    std::array{kUnits, kActivation, kRecurrentActivation, kUseBias,
+               LayerField("unit_forget_bias", &Layer::unit_forget_bias)
+                   .OrNull()
+                   .SetBy(kSetUnitForgetBias)},
+    std::array<LayerField, 0>());
+constexpr auto kGRUFields = RecurrentFields(
+    std::array{kUnits, kActivation, kRecurrentActivation, kUseBias},
+    std::array{LayerField("reset_after", &Layer::reset_after)
+                   .SetBy(kSetResetAfter)
+                   .Compared("reset before")
+                   .Saved("reset_after")});
+constexpr LayerField kTimeDistributedFields[] = {
+    LayerField("layer", &Layer::layer).Required().Compared("layer").Saved(""),
+};
+// The graph has the layers of a Bidirectional instead of it.
+constexpr LayerField kBidirectionalFields[] = {
+    LayerField("layer", &Layer::layer).Required(),
+    LayerField("backward_layer", &Layer::backward_layer),
+    LayerField("merge_mode", &Layer::merge_mode),
+};
+constexpr LayerField kRepeatVectorFields[] = {
+    LayerField("n", &Layer::repeats).Required().Compared("n").Saved("n"),
+};
+constexpr LayerField kEmbeddingFields[] = {
+    LayerField("input_dim", &Layer::input_dim)
+        .Required()
+        .Compared("input_dim")
+        .Saved("of"),
+    LayerField("output_dim", &Layer::units).Required(),
+    LayerField("embeddings_initializer", &Layer::embeddings_initializer)
+        .SetBy(kSetEmbeddingsInitializer),
+    LayerField("embeddings_regularizer", &Layer::embeddings_regularizer)
+        .SetBy(kSetEmbeddingsRegularizer)
+        .Compared("embeddings_regularizer"),
+    kActivityRegularizer,
+    LayerField("embeddings_constraint", OnlyNull()),
+    LayerField("mask_zero", OnlyFalse()),
+    LayerField("input_length", AnyValue()).Unwritten(),
+    kLoraRank,
+    kLoraAlpha,
+    kQuantizationMode,
+    kQuantizationConfig,
+};
 constexpr LayerField kRescalingFields[] = {
     LayerField("scale", &Layer::scales).Required().Compared("scale"),
     LayerField("offset", &Layer::offsets).Compared("offset"),

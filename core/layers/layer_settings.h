@@ -40,6 +40,16 @@ enum LayerSetting : uint64_t {
   kSetAlphaInitializer = uint64_t{1} << 43,
   kSetAlphaRegularizer = uint64_t{1} << 44,
   kSetNoiseShape = uint64_t{1} << 45,
+  kSetRecurrentInitializer = uint64_t{1} << 46,
+  kSetRecurrentRegularizer = uint64_t{1} << 47,
+  kSetReturnSequences = uint64_t{1} << 48,
+  kSetGoBackwards = uint64_t{1} << 49,
+  kSetDropout = uint64_t{1} << 50,
+  kSetRecurrentDropout = uint64_t{1} << 51,
+  kSetUnitForgetBias = uint64_t{1} << 52,
+  kSetResetAfter = uint64_t{1} << 53,
+  kSetEmbeddingsInitializer = uint64_t{1} << 54,
+  kSetEmbeddingsRegularizer = uint64_t{1} << 55,
 };
 
 }  // namespace ringlet

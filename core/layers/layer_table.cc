@@ -12,11 +12,11 @@ namespace ringlet {
 
 // Each is defined beside its mathematics.
 OpMaker MakeActivation, MakeBatchNormalization, MakeConcatenate, MakeConv,
-    MakeCustom, MakeDense, MakeDepthwiseConv, MakeELU, MakeFrame,
+    MakeCustom, MakeDense, MakeDepthwiseConv, MakeELU, MakeEmbedding, MakeFrame,
     MakeGlobalPooling, MakeLayerNormalization, MakeMerge, MakeNoise,
     MakeNormalization, MakePReLU, MakePermute, MakePooling, MakeReLU,
-    MakeRescaling, MakeReshape, MakeSeparableConv, MakeSoftmax, MakeUpSampling,
-    Maker;
+    MakeRecurrent, MakeRepeatVector, MakeRescaling, MakeReshape,
+    MakeSeparableConv, MakeSoftmax, MakeTimeDistributed, MakeUpSampling, Maker;
 
 namespace {
 
@@ -157,6 +157,22 @@ constexpr LayerClass kLayers[] = {
      kElementwise},
     {"Concatenate", "", Kind::kConcatenate, Concatenate, kList, MakeConcatenate,
      kConcatenateFields},
+    {"SimpleRNN", "", Kind::kSimpleRNN, [] { return SimpleRNN(1); }, kOne,
+     MakeRecurrent, kSimpleRNNFields},
+    {"LSTM", "", Kind::kLSTM, [] { return LSTM(1); }, kOne, MakeRecurrent,
+     kLSTMFields},
+    {"GRU", "", Kind::kGRU, [] { return GRU(1); }, kOne, MakeRecurrent,
+     kGRUFields},
+    {"Bidirectional", "", Kind::kBidirectional,
+     [] { return Bidirectional(SimpleRNN(1)); }, kOne, nullptr,
+     kBidirectionalFields},
+    {"TimeDistributed", "", Kind::kTimeDistributed,
+     [] { return TimeDistributed(Dense(1)); }, kOne, MakeTimeDistributed,
+     kTimeDistributedFields},
+    {"RepeatVector", "", Kind::kRepeatVector, [] { return RepeatVector(1); },
+     kOne, MakeRepeatVector, kRepeatVectorFields},
+    {"Embedding", "", Kind::kEmbedding, [] { return Embedding(1, 1); }, kOne,
+     MakeEmbedding, kEmbeddingFields},
     {"BatchNormalization", "BatchNormalizationV1 BatchNormalizationV2",
      Kind::kBatchNormalization, [] { return BatchNormalization(); }, kOne,
      MakeBatchNormalization, kBatchNormalizationFields, kElementwise},

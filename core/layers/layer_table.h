@@ -51,12 +51,14 @@ struct LayerField {
   //   int64_t[4]  borders, from 0
   //   uint64_t    a seed
   //   vector      one number or a list (int64_t: axes)
+  //   shared_ptr  a layer
   using Value =
       std::variant<int64_t Layer::*, int64_t (Layer::*)[2],
                    int64_t (Layer::*)[4], uint64_t Layer::*, float Layer::*,
                    bool Layer::*, PaddingMode Layer::*, Activation Layer::*,
                    Initializer Layer::*, Regularizer Layer::*, Shape Layer::*,
                    std::vector<float> Layer::*, std::vector<int64_t> Layer::*,
+                   std::shared_ptr<const Layer> Layer::*, MergeMode Layer::*,
                    OnlyNull, OnlyNumber, OnlyText, OnlyFalse, AnyValue,
                    LastAxis>;
 
@@ -98,7 +100,7 @@ struct LayerField {
     return With(&LayerField::former, other);
   }
   // For a float: null means infinity, and descriptions omit it. For a list or a
-  // shape: null means none.
+  // shape: null means none. For a bool: null means false.
   constexpr LayerField OrNull() const {
     return With(&LayerField::or_null, true);
   }
@@ -213,6 +215,11 @@ struct LayerTable {
   size_t count;
 };
 LayerTable AllLayers();
+// True for a layer with its activations in a loop over steps.
+constexpr bool IsRecurrent(Layer::Kind kind) {
+  return kind == Layer::Kind::kSimpleRNN || kind == Layer::Kind::kLSTM ||
+         kind == Layer::Kind::kGRU;
+}
 const LayerClass& ClassOf(const Layer& layer);
 
 struct NamedActivation {

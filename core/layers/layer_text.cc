@@ -11,6 +11,18 @@
 namespace ringlet {
 namespace {
 
+// A layer within another: its class, and the fields that a backup keeps.
+std::string InnerText(const Layer& layer) {
+  std::string text = ClassName(layer);
+  for (const LayerField& field : ClassOf(layer).fields) {
+    const std::string value = ValueText(field, layer);
+    if (field.saved == nullptr || value.empty()) continue;
+    text += std::string(" ") + field.saved + (*field.saved != 0 ? " " : "");
+    text += value;
+  }
+  return text;
+}
+
 struct Text {
   const LayerField& field;
   const Layer& layer;
@@ -72,6 +84,10 @@ struct Text {
   std::string operator()(Shape Layer::*member) const {
     if (field.or_null && (layer.*member).rank() == 0) return "";
     return (layer.*member).ToString();
+  }
+  std::string operator()(std::shared_ptr<const Layer> Layer::*member) const {
+    const Layer* const inner = (layer.*member).get();
+    return inner == nullptr ? "" : InnerText(*inner);
   }
   template <typename Other>
   std::string operator()(const Other&) const {

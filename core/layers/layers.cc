@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "../base/text.h"
 #include "layer_settings.h"
 
 namespace ringlet {
@@ -183,6 +184,37 @@ Layer Average() { return Make(Layer::Kind::kAverage); }
 Layer Maximum() { return Make(Layer::Kind::kMaximum); }
 Layer Minimum() { return Make(Layer::Kind::kMinimum); }
 Layer Concatenate() { return Make(Layer::Kind::kConcatenate); }
+Layer Bidirectional(const Layer& layer, MergeMode merge_mode) {
+  Layer backward = layer;
+  backward.go_backwards = !layer.go_backwards;
+  return Bidirectional(layer, backward, merge_mode);
+}
+Layer Bidirectional(const Layer& forward, const Layer& backward,
+                    MergeMode merge_mode) {
+  Layer both = Make(Layer::Kind::kBidirectional);
+  both.layer = std::make_shared<Layer>(forward);
+  both.backward_layer = std::make_shared<Layer>(backward);
+  both.merge_mode = merge_mode;
+  return both;
+}
+Layer TimeDistributed(const Layer& layer) {
+  Layer wrapper = Make(Layer::Kind::kTimeDistributed);
+  Layer inner = layer;
+  if (inner.name.empty()) inner.name = SnakeCase(ClassName(inner));
+  wrapper.layer = std::make_shared<Layer>(std::move(inner));
+  return wrapper;
+}
+Layer RepeatVector(int64_t n) {
+  Layer layer = Make(Layer::Kind::kRepeatVector);
+  layer.repeats = n;
+  return layer;
+}
+Layer Embedding(int64_t input_dim, int64_t output_dim) {
+  Layer layer = Make(Layer::Kind::kEmbedding);
+  layer.input_dim = input_dim;
+  layer.units = output_dim;
+  return layer;
+}
 
 namespace {
 
@@ -315,6 +347,42 @@ Layer& Layer::AlphaInitializer(const Initializer& initializer) {
 Layer& Layer::AlphaRegularizer(const Regularizer& regularizer) {
   return SetMember(&Layer::alpha_regularizer, regularizer, kSetAlphaRegularizer,
                    this);
+}
+Layer& Layer::RecurrentInitializer(const Initializer& initializer) {
+  return SetMember(&Layer::recurrent_initializer, initializer,
+                   kSetRecurrentInitializer, this);
+}
+Layer& Layer::RecurrentRegularizer(const Regularizer& regularizer) {
+  return SetMember(&Layer::recurrent_regularizer, regularizer,
+                   kSetRecurrentRegularizer, this);
+}
+Layer& Layer::ReturnSequences(bool all_steps) {
+  return SetMember(&Layer::return_sequences, all_steps, kSetReturnSequences,
+                   this);
+}
+Layer& Layer::GoBackwards(bool from_end) {
+  return SetMember(&Layer::go_backwards, from_end, kSetGoBackwards, this);
+}
+Layer& Layer::Dropout(float fraction) {
+  return SetMember(&Layer::dropout, fraction, kSetDropout, this);
+}
+Layer& Layer::RecurrentDropout(float fraction) {
+  return SetMember(&Layer::recurrent_dropout, fraction, kSetRecurrentDropout,
+                   this);
+}
+Layer& Layer::UnitForgetBias(bool ones) {
+  return SetMember(&Layer::unit_forget_bias, ones, kSetUnitForgetBias, this);
+}
+Layer& Layer::ResetAfter(bool after) {
+  return SetMember(&Layer::reset_after, after, kSetResetAfter, this);
+}
+Layer& Layer::EmbeddingsInitializer(const Initializer& initializer) {
+  return SetMember(&Layer::embeddings_initializer, initializer,
+                   kSetEmbeddingsInitializer, this);
+}
+Layer& Layer::EmbeddingsRegularizer(const Regularizer& regularizer) {
+  return SetMember(&Layer::embeddings_regularizer, regularizer,
+                   kSetEmbeddingsRegularizer, this);
 }
 Layer& Layer::Invert(bool inverts) {
   return SetMember(&Layer::invert, inverts, kSetInvert, this);

@@ -73,7 +73,7 @@ Status CheckWork(const Op& op) {
 // An activation with a gradient that needs its input becomes its own layer.
 Status MakeBare(const LayerClass& row, const Layer& layer,
                 const std::vector<Shape>& inputs, std::unique_ptr<Op>* op) {
-  if (row.kind == Layer::Kind::kActivation ||
+  if (row.kind == Layer::Kind::kActivation || IsRecurrent(row.kind) ||
       !GradientReadsInput(layer.activation)) {
     return row.make_op(layer, inputs, op);
   }

@@ -264,7 +264,9 @@ Layer LayerBehind(const LayerEntry& entry, const Model& model, int input) {
 
 Status CheckAdded(const LayerEntry& entry, const Model& model) {
   RINGLET_RETURN_IF_ERROR(model.status().Annotate("%s", entry.path.c_str()));
-  const std::vector<int>& inputs = model.inputs(model.num_nodes() - 1);
+  // A Bidirectional has become the nodes of both directions and their merge.
+  const int nodes = entry.layer.kind == Kind::kBidirectional ? 3 : 1;
+  const std::vector<int>& inputs = model.inputs(model.num_nodes() - nodes);
   if (entry.has_input && entry.layer.model == nullptr &&
       model.output_shape(inputs[0]) != entry.input) {
     return entry.Annotate(InvalidArgument(

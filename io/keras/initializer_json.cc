@@ -20,9 +20,9 @@ constexpr Named<Maker> kInitializers[] = {
     {"Zeros zeros", {Zeros, "", ""}},
     {"Ones ones", {Ones, "", ""}},
     {"Constant constant", {[] { return Constant(0); }, "value", ""}},
-    {"RandomUniform random_uniform",
+    {"RandomUniform random_uniform uniform",
      {[] { return RandomUniform(); }, "minval", "maxval"}},
-    {"RandomNormal random_normal",
+    {"RandomNormal random_normal normal",
      {[] { return RandomNormal(); }, "mean", "stddev"}},
     {"TruncatedNormal truncated_normal",
      {[] { return TruncatedNormal(); }, "mean", "stddev"}},
@@ -33,6 +33,8 @@ constexpr Named<Maker> kInitializers[] = {
     {"HeNormal he_normal", {HeNormal, "", ""}},
     {"LecunUniform lecun_uniform", {LecunUniform, "", ""}},
     {"LecunNormal lecun_normal", {LecunNormal, "", ""}},
+    {"Orthogonal orthogonal OrthogonalInitializer",
+     {[] { return Orthogonal(); }, "gain", ""}},
 };
 
 constexpr Named<Initializer::Mode> kModes[] = {
@@ -113,6 +115,9 @@ void WriteInitializer(JsonWriter* w, const Initializer& i) {
       case Initializer::Kind::kNormal:
       case Initializer::Kind::kTruncatedNormal:
         w->Key("mean").Float(i.a).Key("stddev").Float(i.b);
+        break;
+      case Initializer::Kind::kOrthogonal:
+        w->Key("gain").Float(i.a);
         break;
       case Initializer::Kind::kVarianceScaling:
         if (name != "VarianceScaling") break;

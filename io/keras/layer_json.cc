@@ -48,13 +48,22 @@ constexpr struct {
     {"W_constraint", "kernel_constraint"},
     {"b_constraint", "bias_constraint"},
     {"p", "rate"},
+    {"inner_activation", "recurrent_activation"},
+    {"inner_init", "recurrent_initializer"},
+    {"U_regularizer", "recurrent_regularizer"},
+    {"dropout_W", "dropout"},
+    {"dropout_U", "recurrent_dropout"},
 };
 
-Status RefuseKeras1(const KerasObject& object) {
+Status RefuseKeras1(const KerasObject& object, const LayerClass& layer) {
+  const auto has = [&](const std::string& name) {
+    return std::any_of(layer.fields.begin(), layer.fields.end(),
+                       [&](const LayerField& f) { return name == f.name; });
+  };
   for (Json field = object.config.first(); field; field = field.next()) {
     const std::string key = field.key();
     for (const auto& row : kKeras1Names) {
-      if (key != row.old) continue;
+      if (key != row.old || has(key)) continue;
       return InvalidArgument(
           "%s: '%s' is the name of '%s' in Keras 1; rename it, or convert the "
           "text with Keras 2.0 to 2.3: model_from_json(text).to_json()",
@@ -149,6 +158,10 @@ struct ReadValue {
     fields->Float(field.name, field.range, &(entry->layer.*member));
   }
   void operator()(bool Layer::*member) const {
+    if (field.or_null && !fields->Has(field.name)) {
+      if (fields->Take(field.name)) entry->layer.*member = false;
+      return;
+    }
     fields->Bool(field.name, &(entry->layer.*member));
   }
   void operator()(PaddingMode Layer::*member) const {
@@ -187,13 +200,36 @@ struct ReadValue {
     if (field.or_null && !fields->Has(field.name)) return;
     ReadAxes(field.name, fields, &(entry->layer.*member));
   }
+  void operator()(MergeMode Layer::*member) const {
+    fields->Choice(field.name, kMergeModes, &(entry->layer.*member));
+  }
+  void operator()(std::shared_ptr<const Layer> Layer::*member) const {
+    std::shared_ptr<const Layer>* const inner = &(entry->layer.*member);
+    if (!field.required) inner->reset();
+    if (!field.required && !fields->Has(field.name)) return;
+    KerasObject object;
+    if (!fields->Object(field.name, "a layer", "null", &object)) return;
+    object.keras2 = entry->keras2;
+    LayerEntry read;
+    read.path = object.path;
+    read.keras2 = entry->keras2;
+    read.class_name = Printable(object.name);
+    const Status status = ReadLayer(Json(), object, &read);
+    if (!status.ok()) return fields->Fail(status);
+    *inner = std::make_shared<Layer>(read.layer);
+  }
   void operator()(OnlyFalse) const { fields->OnlyBool(field.name, false); }
   void operator()(AnyValue) const { fields->Ignore({field.name}); }
 
   void operator()(Activation Layer::*member) const {
     KerasObject object;
-    if (!fields->Has(field.name) ||  // null is Keras's linear
-        !fields->Object(field.name, "an activation",
+    if (!fields->Has(field.name)) {
+      if (fields->Take(field.name)) {  // null is Keras's linear
+        entry->layer.*member = ringlet::kLinear;
+      }
+      return;
+    }
+    if (!fields->Object(field.name, "an activation",
                         AsJson(ActivationName(entry->layer.*member)),
                         &object)) {
       return;
@@ -267,6 +303,10 @@ void ReadClass(const LayerClass& row, FieldReader* fields, LayerEntry* entry) {
     if (field.required) fields->Require(field.name);
     std::visit(ReadValue{field, fields, entry}, field.value);
   }
+  if (row.kind == Kind::kBidirectional &&
+      entry->layer.backward_layer == nullptr) {
+    entry->layer = Bidirectional(*entry->layer.layer, entry->layer.merge_mode);
+  }
   // Over only the last axis it is an activation, which a loss can include.
   if (row.kind == Kind::kSoftmax) entry->layer = Softmax(entry->layer.axes);
 }
@@ -279,8 +319,8 @@ Status ReadFields(const KerasObject& object, FieldReader* fields,
   size_t number = 0;
   RINGLET_RETURN_IF_ERROR(
       ChooseRow(LayerNames(), object.path, "layer", object.name, &number));
-  RINGLET_RETURN_IF_ERROR(RefuseKeras1(object));
   const LayerClass& row = AllLayers()[number];
+  RINGLET_RETURN_IF_ERROR(RefuseKeras1(object, row));
   ReadClass(row, fields, entry);
   entry->layer.name = name;
   entry->has_adapt = static_cast<bool>(object.config["adapt"]);

@@ -118,6 +118,14 @@ struct WriteValue {
     for (const int64_t axis : axes) w->Int(axis);
     w->EndArray();
   }
+  void operator()(MergeMode Layer::*member) const {
+    w->String(FirstName(kMergeModes, layer.*member));
+  }
+  void operator()(std::shared_ptr<const Layer> Layer::*member) const {
+    const Layer& inner = *(layer.*member);
+    WriteKerasObject(w, "keras.layers", ClassName(inner),
+                     [&] { WriteConfig(w, inner); });
+  }
   void operator()(OnlyFalse) const { w->Bool(false); }
   void operator()(AnyValue) const { w->Null(); }
   void operator()(LastAxis) const { w->Int(-1); }

@@ -1,3 +1,4 @@
+#include "../../core/layers/bidirectional.h"
 #include "../../core/layers/layer_table.h"
 #include "../../core/layers/nested_model.h"
 #include "layer_json.h"
@@ -8,9 +9,21 @@ namespace {
 
 // Functional is not a public name of Keras; this is its module.
 const char* ModuleOf(const Layer& layer) {
-  if (layer.model == nullptr) return "keras.layers";
+  if (layer.model == nullptr || IsExpandedBidirectional(layer)) {
+    return "keras.layers";
+  }
   const bool functional = layer.model->class_name == "Functional";
   return functional ? "keras.src.models.functional" : "keras";
+}
+
+// The Bidirectional that was expanded.
+Layer Collapsed(const Layer& expanded) {
+  const std::vector<Layer>& layers = expanded.model->layers;
+  return Bidirectional(layers[BidirectionalParts::kForward],
+                       layers[BidirectionalParts::kBackward],
+                       expanded.merge_mode)
+      .Name(expanded.name)
+      .Trainable(expanded.trainable);
 }
 
 // Writes one model. Each nested model has its own writer.
@@ -99,6 +112,9 @@ class ModelWriter {
     const Layer& layer = model_.layers[i];
     const auto config = [&] {
       if (layer.model == nullptr) return ringlet::WriteConfig(&w_, layer);
+      if (IsExpandedBidirectional(layer)) {
+        return ringlet::WriteConfig(&w_, Collapsed(layer));
+      }
       ModelWriter(*layer.model, &w_).WriteConfig(layer.name, layer.trainable);
     };
     WriteKerasObject(&w_, ModuleOf(layer), ClassName(layer), config, [&] {

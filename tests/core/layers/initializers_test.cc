@@ -89,5 +89,30 @@ TEST(InitializersTest, Fans_ShapesOfAnyRank_EqualKeras) {
   EXPECT_EQ(ComputeFans({3, 2, 4, 5}).out, 30);
 }
 
+// As in Keras the last axis has the columns, and the smaller side has the
+// orthogonal vectors.
+TEST(InitializersTest, Orthogonal_AnyShape_HasOrthogonalVectors) {
+  for (const Shape& shape :
+       {Shape{7, 28}, Shape{64, 64}, Shape{3, 5, 4}, Shape{1, 4}, Shape{6}}) {
+    std::vector<float> m(static_cast<size_t>(shape.elements()));
+    Initialize(Orthogonal(2), shape, 11, 3, m.data());
+    const int64_t columns = shape.back(), rows = shape.elements() / columns;
+    const bool turned = rows > columns;
+    const int64_t count = turned ? columns : rows,
+                  width = turned ? rows : columns;
+    const auto at = [&](int64_t i, int64_t k) {
+      return double{
+          m[static_cast<size_t>(turned ? k * columns + i : i * columns + k)]};
+    };
+    for (int64_t i = 0; i < count; ++i) {
+      for (int64_t j = 0; j <= i; ++j) {
+        double product = 0;
+        for (int64_t k = 0; k < width; ++k) product += at(i, k) * at(j, k);
+        EXPECT_NEAR(product, i == j ? 4 : 0, 1e-5) << shape.ToString();
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ringlet

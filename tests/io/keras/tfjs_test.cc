@@ -72,5 +72,14 @@ TEST(TensorFlowJsTest, Forward_SharedNestedAndMerged_EqualsTensorFlowJs) {
                  {-15.69411f, -15.62672f}});
 }
 
+TEST(TensorFlowJsTest, Forward_RecurrentLayers_EqualsTensorFlowJs) {
+  ExpectOutputs("tfjs_recurrent",
+                {{0.4567753f, 0.2293655f, 0.7652310f, 0.4133736f, 0.9815371f,
+                  0.5643756f, 0.4575969f, 0.2295530f, 0.7666520f, 0.4137644f,
+                  0.9834136f, 0.5649738f}});
+  ExpectOutputs("tfjs_directions",
+                {{0.3950874f, 0.4702753f, 0.3968882f, 0.4717129f}});
+}
+
 }  // namespace
 }  // namespace ringlet

@@ -1,0 +1,151 @@
+// Embedding and RepeatVector.
+//
+// The gradient of an Embedding is a sum for each row of its matrix, in the
+// order of the numbers. Threads divide the rows of the matrix.
+
+#include <algorithm>
+
+#include "layer_loops.h"
+#include "op.h"
+
+namespace ringlet {
+namespace {
+
+class EmbeddingOp final : public Op {
+ public:
+  EmbeddingOp(const Layer& layer, const Shape& x)
+      : rows_(layer.input_dim), width_(layer.units) {
+    output_ = x;
+    output_.Append(width_);
+    weights_.push_back({"embeddings",
+                        {rows_, width_},
+                        layer.embeddings_initializer,
+                        layer.embeddings_regularizer});
+  }
+  bool backward_reads_input() const override { return !frozen(); }
+  bool may_fail() const override { return true; }
+
+  void Forward(const OpCall& call) const override {
+    const int64_t n = Numbers(call);
+    const float* const x = call.x[0];
+    for (int64_t i = 0; i < n; ++i) {
+      if (x[i] >= 0 && x[i] < static_cast<float>(rows_)) continue;
+      *call.status = InvalidArgument(
+          "number %lld of the batch is %g; an Embedding with input_dim %lld "
+          "takes numbers from 0 to %lld",
+          static_cast<long long>(i), x[i], static_cast<long long>(rows_),
+          static_cast<long long>(rows_ - 1));
+      return;
+    }
+    ForEachPart(call, n, 1, [&](Range part) {
+      for (int64_t i = part.begin; i < part.end; ++i) {
+        std::copy_n(call.weights[0] + RowOf(x[i]) * width_, width_,
+                    call.y + i * width_);
+      }
+    });
+  }
+
+  void Backward(const OpCall& call) const override {
+    const int64_t n = Numbers(call);
+    const float* const x = call.x[0];
+    if (call.dx[0] != nullptr) std::fill_n(call.dx[0], n, 0.0f);
+    if (frozen()) return;
+    ForEachPart(call, rows_, 1, [&](Range part) {
+      std::fill_n(call.d_weights[0] + part.begin * width_, part.size() * width_,
+                  0.0f);
+      for (int64_t i = 0; i < n; ++i) {
+        const int64_t row = RowOf(x[i]);
+        if (row < part.begin || row >= part.end) continue;
+        AddTo(call.dy + i * width_, width_, call.d_weights[0] + row * width_);
+      }
+    });
+    call.sink->OnGradientsFinal(call.gradient_offset);
+  }
+
+ private:
+  int64_t Numbers(const OpCall& call) const {
+    return call.batch * (output_.elements() / width_);
+  }
+  static int64_t RowOf(float number) { return static_cast<int64_t>(number); }
+
+  const int64_t rows_, width_;
+};
+
+class RepeatVectorOp final : public Op {
+ public:
+  RepeatVectorOp(int64_t repeats, int64_t width)
+      : repeats_(repeats), width_(width) {
+    output_ = {repeats, width};
+  }
+  Recompute recompute() const override { return Recompute::kCheap; }
+
+  void Forward(const OpCall& call) const override {
+    ForEachPart(call, call.batch, 1, [&](Range part) {
+      for (int64_t row = part.begin * repeats_; row < part.end * repeats_;
+           ++row) {
+        std::copy_n(call.x[0] + row / repeats_ * width_, width_,
+                    call.y + row * width_);
+      }
+    });
+  }
+  void Backward(const OpCall& call) const override {
+    if (call.dx[0] == nullptr) return;
+    ForEachPart(call, call.batch, 1, [&](Range part) {
+      for (int64_t i = part.begin; i < part.end; ++i) {
+        float* const dx = call.dx[0] + i * width_;
+        std::fill_n(dx, width_, 0.0f);
+        AddColumnSums(call.dy + i * repeats_ * width_, repeats_, width_, dx);
+      }
+    });
+  }
+
+ private:
+  const int64_t repeats_, width_;
+};
+
+}  // namespace
+
+Status MakeEmbedding(const Layer& layer, const std::vector<Shape>& inputs,
+                     std::unique_ptr<Op>* op) {
+  // Larger whole numbers are not all floats.
+  constexpr int64_t kMaxRows = int64_t{1} << 24;
+  const Shape& x = inputs[0];
+  if (layer.units < 1) return InvalidArgument("output_dim must be at least 1");
+  if (layer.input_dim < 1) {
+    return InvalidArgument("input_dim must be at least 1");
+  }
+  if (layer.input_dim > kMaxRows) {
+    return InvalidArgument(
+        "an input_dim of %lld is too large: inputs are float32, with whole "
+        "numbers up to 2^24",
+        static_cast<long long>(layer.input_dim));
+  }
+  if (x.rank() >= Shape::kMaxRank ||
+      layer.units > (int64_t{1} << 31) / x.elements()) {
+    return InvalidArgument(
+        "an output_dim of %lld for an input of %s is too "
+        "large",
+        static_cast<long long>(layer.units), x.ToString().c_str());
+  }
+  op->reset(new EmbeddingOp(layer, x));
+  return Status();
+}
+
+Status MakeRepeatVector(const Layer& layer, const std::vector<Shape>& inputs,
+                        std::unique_ptr<Op>* op) {
+  const Shape& x = inputs[0];
+  if (x.rank() != 1) {
+    return InvalidArgument("RepeatVector needs an input (features), not %s",
+                           x.ToString().c_str());
+  }
+  if (layer.repeats < 1) return InvalidArgument("n must be at least 1");
+  if (layer.repeats > (int64_t{1} << 31) / x[0]) {
+    return InvalidArgument("%lld rows of %s are too many",
+                           static_cast<long long>(layer.repeats),
+                           x.ToString().c_str());
+  }
+  op->reset(new RepeatVectorOp(layer.repeats, x[0]));
+  return Status();
+}
+
+}  // namespace ringlet

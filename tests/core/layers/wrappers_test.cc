@@ -1,0 +1,103 @@
+// TimeDistributed, RepeatVector and Embedding against their definitions.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "../../support/contains.h"
+#include "../../support/expect_ok.h"
+#include "../../support/op_checks.h"
+#include "ringlet/layers.h"
+
+namespace ringlet {
+namespace {
+
+// A batch of steps is a batch of examples for the layer within.
+TEST(TimeDistributedTest, Layer_OfEachStep_ComputesTheBatchOfAllSteps) {
+  struct Case {
+    Layer inner;
+    Shape step;
+  };
+  const Case cases[] = {{Dense(7, kRelu), {5}},
+                        {Dense(3, kSoftmax).UseBias(false), {4, 5}},
+                        {Conv2D(3, 3, kTanh).Padding(kSame), {6, 5, 2}},
+                        {Dropout(0.5f), {6}},
+                        {LSTM(3), {4, 2}},
+                        {ActivationLayer(kGelu), {6}}};
+  constexpr int64_t kBatch = 3, kSteps = 4;
+  for (const Case& c : cases) {
+    SCOPED_TRACE(ClassName(c.inner));
+    Shape all = {kSteps};
+    for (int i = 0; i < c.step.rank(); ++i) all.Append(c.step[i]);
+    OpRunner runner(TimeDistributed(c.inner), {all}), inner(c.inner, {c.step});
+    ASSERT_OK(runner.status());
+    ASSERT_OK(inner.status());
+    const std::vector<Floats> w = inner.RandomWeights(7);
+    const Floats x =
+        RandomFloats(static_cast<size_t>(kBatch * all.elements()), 9);
+    const Floats dy = RandomFloats(
+        static_cast<size_t>(kBatch * runner.op().output().elements()), 8);
+    const OpRun run = runner.Run(kBatch, {x}, w, dy, 2);
+    const OpRun expected = inner.Run(kBatch * kSteps, {x}, w, dy, 2);
+    EXPECT_EQ(run.y, expected.y);
+    EXPECT_EQ(run.dx, expected.dx);
+    EXPECT_EQ(run.d_weights, expected.d_weights);
+    ExpectSameBits(TimeDistributed(c.inner), {all}, 5);
+  }
+  CheckGradients(TimeDistributed(Dense(3, kTanh)), {{4, 5}}, 2);
+  OpRunner view(TimeDistributed(Flatten()), {{4, 2, 3}});
+  ASSERT_OK(view.status());
+  EXPECT_TRUE(view.op().is_view());
+  EXPECT_EQ(view.op().output(), (Shape{4, 6}));
+}
+
+TEST(RepeatVectorTest, Row_Repeated_SumsItsGradients) {
+  OpRunner runner(RepeatVector(2), {{3}});
+  ASSERT_OK(runner.status());
+  const OpRun run = runner.Run(2, {{1, 2, 3, 4, 5, 6}}, {},
+                               {1, 2, 3, 10, 20, 30, 4, 5, 6, 40, 50, 60});
+  EXPECT_EQ(run.y, (Floats{1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6}));
+  EXPECT_EQ(run.dx[0], (Floats{11, 22, 33, 44, 55, 66}));
+  ExpectSameBits(RepeatVector(28), {{64}}, 7);
+}
+
+TEST(EmbeddingTest, Numbers_Chosen_GiveRowsAndAddGradients) {
+  OpRunner runner(Embedding(3, 2), {{2}});
+  ASSERT_OK(runner.status());
+  EXPECT_EQ(runner.op().output(), (Shape{2, 2}));
+  const Floats table = {1, 2, 3, 4, 5, 6};
+  for (const int threads : {1, 2, 5}) {
+    const OpRun run = runner.Run(2, {{2, 0, 2, 2.5f}}, {table},
+                                 {1, 2, 3, 4, 10, 20, 100, 200}, threads);
+    EXPECT_EQ(run.y, (Floats{5, 6, 1, 2, 5, 6, 5, 6}));
+    EXPECT_EQ(run.d_weights[0], (Floats{3, 4, 0, 0, 111, 222}));
+    EXPECT_EQ(run.dx[0], (Floats{0, 0, 0, 0}));
+  }
+}
+
+TEST(WrapperTest, Wrapper_DoesNotFit_IsNamed) {
+  const auto expect = [](const Layer& layer, const Shape& x,
+                         const std::string& part) {
+    const std::string text = OpRunner(layer, {x}).status().message();
+    EXPECT_TRUE(Contains(text, part));
+  };
+  expect(TimeDistributed(Dense(1)), {4}, "with steps first");
+  expect(TimeDistributed(Add()), {4, 4}, "cannot apply Add");
+  expect(TimeDistributed(Bidirectional(LSTM(1))), {4, 4, 4},
+         "cannot apply Bidirectional");
+  expect(TimeDistributed(BatchNormalization()), {4, 4},
+         "cannot have a BatchNormalization");
+  expect(TimeDistributed(Dense(0)), {4, 4}, "units must be at least 1");
+  expect(TimeDistributed(Dense(1)).Seed(1), {4, 4},
+         "TimeDistributed has no seed");
+  expect(RepeatVector(0), {4}, "n must be at least 1");
+  expect(RepeatVector(2), {4, 4}, "RepeatVector needs an input (features)");
+  expect(Embedding(0, 1), {4}, "input_dim must be at least 1");
+  expect(Embedding(1 << 25, 1), {4}, "is too large");
+  expect(Embedding(4, 0), {4}, "output_dim must be at least 1");
+  expect(Embedding(4, int64_t{1} << 40), {4}, "is too large");
+}
+
+}  // namespace
+}  // namespace ringlet

@@ -1,0 +1,201 @@
+// Recurrent layers and their wrappers as JSON of Keras 2 and 3.
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "../../support/contains.h"
+#include "../../support/expect_ok.h"
+#include "../../support/model_json.h"
+#include "ringlet/checkpoint.h"
+
+namespace ringlet {
+namespace {
+
+// A Sequential over (6, 3) with one layer.
+std::string With(const std::string& kind, const std::string& config) {
+  return R"({"class_name": "Sequential", "config": {"layers": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, 6, 3]}},
+      {"class_name": ")" +
+         kind + R"(", "config": {)" + config + "}}]}}";
+}
+
+std::string ErrorOf(const std::string& json) {
+  std::unique_ptr<Model> model;
+  return ModelFromJson(json, &model).message();
+}
+
+void ExpectSameTwice(const Model& model) {
+  const auto again = LoadJson(ToJson(model));
+  ASSERT_NE(again, nullptr);
+  EXPECT_EQ(ToJson(*again), ToJson(model));
+  EXPECT_EQ(again->Summary(), model.Summary());
+  ASSERT_EQ(again->variables().size(), model.variables().size());
+  for (size_t v = 0; v < model.variables().size(); ++v) {
+    EXPECT_EQ(again->variables()[v].path, model.variables()[v].path);
+    EXPECT_EQ(again->variables()[v].shape, model.variables()[v].shape);
+  }
+}
+
+TEST(RecurrentJsonTest, Load_LstmOfKeras3_HasItsFields) {
+  const auto model = LoadJson(With("LSTM", R"(
+      "name": "lstm", "trainable": true,
+      "dtype": {"module": "keras", "class_name": "DTypePolicy",
+                "config": {"name": "float32"}, "registered_name": null},
+      "return_sequences": true, "return_state": false, "go_backwards": true,
+      "stateful": false, "unroll": true, "zero_output_for_mask": false,
+      "units": 8, "activation": "softsign",
+      "recurrent_activation": "hard_sigmoid", "use_bias": true,
+      "kernel_initializer": {"module": "keras.initializers",
+          "class_name": "GlorotUniform", "config": {"seed": null},
+          "registered_name": null},
+      "recurrent_initializer": {"module": "keras.initializers",
+          "class_name": "Orthogonal", "config": {"seed": null, "gain": 0.5},
+          "registered_name": null},
+      "bias_initializer": {"module": "keras.initializers",
+          "class_name": "Zeros", "config": {}, "registered_name": null},
+      "unit_forget_bias": false, "kernel_regularizer": null,
+      "recurrent_regularizer": {"module": "keras.regularizers",
+          "class_name": "L2", "config": {"l2": 0.25}, "registered_name": null},
+      "bias_regularizer": null, "activity_regularizer": null,
+      "kernel_constraint": null, "recurrent_constraint": null,
+      "bias_constraint": null, "dropout": 0.25, "recurrent_dropout": 0.5,
+      "seed": 7)"));
+  ASSERT_NE(model, nullptr);
+  const Layer& lstm = model->layer(1);
+  EXPECT_EQ(lstm.kind, Layer::Kind::kLSTM);
+  EXPECT_EQ(lstm.units, 8);
+  EXPECT_EQ(lstm.activation, kSoftsign);
+  EXPECT_EQ(lstm.recurrent_activation, kHardSigmoid);
+  EXPECT_EQ(lstm.recurrent_initializer.kind, Initializer::Kind::kOrthogonal);
+  EXPECT_EQ(lstm.recurrent_initializer.a, 0.5f);
+  EXPECT_EQ(lstm.recurrent_regularizer.l2, 0.25f);
+  EXPECT_FALSE(lstm.unit_forget_bias);
+  EXPECT_TRUE(lstm.return_sequences);
+  EXPECT_TRUE(lstm.go_backwards);
+  EXPECT_EQ(lstm.dropout, 0.25f);
+  EXPECT_EQ(lstm.recurrent_dropout, 0.5f);
+  EXPECT_EQ(lstm.seed, 7u);
+  EXPECT_EQ(model->output_shape(1), (Shape{6, 8}));
+  EXPECT_EQ(model->variables()[0].path, "lstm/kernel");
+  EXPECT_EQ(model->variables()[1].path, "lstm/recurrent_kernel");
+  EXPECT_EQ(model->variables()[1].shape, (Shape{8, 32}));
+  ExpectSameTwice(*model);
+}
+
+TEST(RecurrentJsonTest, Load_OmittedFields_AreTheDefaultsOfKeras) {
+  const auto gru = LoadJson(With("GRU", R"("units": 4)"));
+  ASSERT_NE(gru, nullptr);
+  EXPECT_EQ(gru->layer(1).activation, kTanh);
+  EXPECT_EQ(gru->layer(1).recurrent_activation, kSigmoid);
+  EXPECT_EQ(gru->variables()[2].shape, (Shape{2, 12}));
+  EXPECT_EQ(gru->output_shape(1), (Shape{4}));
+  ExpectSameTwice(*gru);
+  const auto linear =
+      LoadJson(With("SimpleRNN", R"("units": 4, "activation": null)"));
+  ASSERT_NE(linear, nullptr);
+  EXPECT_EQ(linear->layer(1).activation, kLinear);
+  ExpectSameTwice(*linear);
+}
+
+// As tf.keras 2.11 writes them.
+TEST(RecurrentJsonTest, Load_BidirectionalOfKeras2_IsBothDirections) {
+  const auto model = LoadJson(With("Bidirectional", R"(
+      "name": "both", "trainable": true, "dtype": "float32",
+      "layer": {"class_name": "LSTM", "config": {
+          "name": "lstm", "trainable": true, "dtype": "float32",
+          "return_sequences": true, "return_state": false,
+          "go_backwards": false, "stateful": false, "unroll": false,
+          "time_major": false, "units": 4, "activation": "tanh",
+          "recurrent_activation": "sigmoid", "use_bias": true,
+          "kernel_initializer": {"class_name": "GlorotUniform",
+              "config": {"seed": null}, "shared_object_id": 1},
+          "recurrent_initializer": {"class_name": "Orthogonal",
+              "config": {"gain": 1.0, "seed": null}, "shared_object_id": 2},
+          "bias_initializer": {"class_name": "Zeros", "config": {},
+              "shared_object_id": 3},
+          "unit_forget_bias": true, "kernel_regularizer": null,
+          "recurrent_regularizer": null, "bias_regularizer": null,
+          "activity_regularizer": null, "kernel_constraint": null,
+          "recurrent_constraint": null, "bias_constraint": null,
+          "dropout": 0.0, "recurrent_dropout": 0.0, "implementation": 2}},
+      "merge_mode": "concat")"));
+  ASSERT_NE(model, nullptr);
+  EXPECT_EQ(model->output_shape(model->num_nodes() - 1), (Shape{6, 8}));
+  ASSERT_EQ(model->variables().size(), 6u);
+  EXPECT_EQ(model->variables()[0].path, "both/forward_lstm/kernel");
+  EXPECT_EQ(model->variables()[5].path, "both/backward_lstm/bias");
+  EXPECT_TRUE(Contains(model->Summary(), "both (Bidirectional)"));
+  EXPECT_TRUE(Contains(ToJson(*model), R"("class_name":"Bidirectional")"));
+  ExpectSameTwice(*model);
+}
+
+TEST(RecurrentJsonTest, RoundTrip_EveryLayer_IsTheSame) {
+  Sequential model({Input({12})});
+  model.Add(Embedding(100, 3).EmbeddingsRegularizer(L2(0.5f)));
+  model.Add(SimpleRNN(4, kRelu).ReturnSequences(true).UseBias(false));
+  model.Add(LSTM(3).ReturnSequences(true).GoBackwards(true).Dropout(0.5f));
+  model.Add(Bidirectional(GRU(5).ReturnSequences(true), kMergeSum));
+  model.Add(Bidirectional(
+      LSTM(2).ReturnSequences(true).Name("a"),
+      GRU(2).ReturnSequences(true).GoBackwards(true).Name("b"), kMergeMul));
+  model.Add(TimeDistributed(Dense(4, kRelu).KernelRegularizer(L1(0.1f))));
+  model.Add(TimeDistributed(Reshape({2, 2, 1})));
+  model.Add(TimeDistributed(Conv2D(3, 2)).Name("convolved"));
+  model.Add(Reshape({12, 3}));
+  model.Add(Bidirectional(SimpleRNN(3), kMergeAve).Trainable(false));
+  model.Add(RepeatVector(2));
+  model.Add(GRU(3).ResetAfter(false).RecurrentDropout(0.25f).Seed(9));
+  ASSERT_OK(model.status());
+  EXPECT_EQ(model.output_shape(), (Shape{3}));
+  ExpectSameTwice(model);
+  // A model with such layers, within another.
+  Sequential outer({Input({12}), model.AsLayer().Name("inner"), Dense(2)});
+  ASSERT_OK(outer.status());
+  ExpectSameTwice(outer);
+}
+
+TEST(RecurrentJsonTest, Load_UnsupportedField_IsRefusedWithItsPlace) {
+  const auto expect = [](const std::string& kind, const std::string& config,
+                         const std::string& part) {
+    const std::string error = ErrorOf(With(kind, config));
+    EXPECT_TRUE(Contains(error, part));
+  };
+  expect("LSTM", R"("units": 4, "stateful": true)",
+         "stateful: is true; ringlet supports only false");
+  expect("LSTM", R"("units": 4, "return_state": true)",
+         "return_state: is true; ringlet supports only false");
+  expect("GRU", R"("units": 4, "time_major": true)",
+         "time_major: is true; ringlet supports only false");
+  expect("GRU", R"("units": 4, "dropout": 1)", "dropout: is 1");
+  expect("GRU", R"("units": 4, "activation": "gelu")", "'gelu'");
+  expect("LSTM", R"("output_dim": 4)", "the name of 'units' in Keras 1");
+  expect("LSTM", R"("units": 4, "inner_activation": "tanh")",
+         "'recurrent_activation' in Keras 1");
+  expect("Embedding", R"("input_dim": 4, "output_dim": 2, "mask_zero": true)",
+         "mask_zero: is true; ringlet supports only false");
+  const std::string lstm =
+      R"("layer": {"class_name": "LSTM", "config": {"units": 4}})";
+  expect("Bidirectional", lstm + R"(, "merge_mode": null)", "merge_mode");
+  expect("Bidirectional", lstm + R"(, "merge_mode": "max")", "merge_mode");
+  expect("Bidirectional",
+         R"("layer": {"class_name": "LSTM", "config": {"units": 4,
+            "stateful": true}})",
+         "layer.config.stateful: is true");
+  expect("Bidirectional",
+         R"("layer": {"class_name": "Dense", "config": {"units": 4}})",
+         "takes a SimpleRNN, LSTM or GRU, not a Dense");
+  expect("Bidirectional", lstm + R"(, "backward_layer": {"class_name": "GRU",
+         "config": {"units": 4}})",
+         "go_backwards must be");
+  expect("TimeDistributed", R"("layer": null)", "layer");
+  expect("TimeDistributed", R"("name": "x")", "layer");
+  expect("TimeDistributed",
+         R"("layer": {"class_name": "BatchNormalization", "config": {}})",
+         "TimeDistributed cannot have a BatchNormalization");
+  expect("TimeDistributed", R"("layer": {"class_name": "Add", "config": {}})",
+         "TimeDistributed cannot apply Add");
+}
+
+}  // namespace
+}  // namespace ringlet
