@@ -1,5 +1,6 @@
 """ONNX files read and computed in NumPy, float64: of opset 13 the operators that
 ringlet writes, by the text of the ONNX specification."""
+import functools
 import math
 import struct
 
@@ -27,7 +28,10 @@ def attribute(data):
     value = {1: lambda: struct.unpack("<f", message[2][0])[0],
              2: lambda: message[3][0],
              3: lambda: bytes(message[4][0]).decode(),
-             7: lambda: message[8]}[message[20][0]]()
+             6: lambda: [struct.unpack("<f", each)[0] for each in message[7]],
+             7: lambda: message[8],
+             8: lambda: [bytes(each).decode() for each in message[9]],
+             }[message[20][0]]()
     return texts(message, 1)[0], value
 
 
@@ -64,10 +68,13 @@ class Model:
             name: x.astype(float) for (name, _), x in zip(self.inputs, xs)}}
         for node in self.nodes:
             attributes = dict(map(attribute, node.get(5, [])))
-            (output,) = texts(node, 2)
+            *unnamed, output = texts(node, 2)
             assert output not in values, output + " is made twice"
-            values[output] = OPERATORS[texts(node, 4)[0]](
+            result = OPERATORS[texts(node, 4)[0]](
                 *[values[each] for each in texts(node, 1)], **attributes)
+            assert set(unnamed) <= {""}
+            values[output] = (result[len(unnamed)]
+                              if isinstance(result, tuple) else result)
         for name, dims in self.outputs:
             assert list(values[name].shape[1:]) == dims[1:], name
         return [values[name] for name, _ in self.outputs]
@@ -131,10 +138,13 @@ def pad(x, pads, value):
     return np.pad(x, [(pads[i], pads[i + count]) for i in range(count)])
 
 
-def cut(x, starts, ends, axes):
+def cut(x, starts, ends, axes, steps=None):
     at = [slice(None)] * x.ndim
-    for start, end, axis in zip(starts, ends, axes):
-        at[axis] = slice(int(start), int(end))
+    for start, end, axis, step in zip(
+            starts, ends, axes, [1] * len(axes) if steps is None else steps):
+        # The least number, with a negative step, means from the end on.
+        before = step < 0 and end < -x.shape[axis]
+        at[axis] = slice(int(start), None if before else int(end), int(step))
     return x[tuple(at)]
 
 
@@ -145,6 +155,65 @@ def resize(x, roi, scales, *, mode, nearest_mode,
     for axis, scale in enumerate(scales):
         x = np.repeat(x, int(scale), axis)
     return x
+
+
+def recurrent(step, gates, states):
+    """RNN, LSTM and GRU in one direction: (all states, the last one)."""
+    def run(x, w, r, b=None, *, hidden_size, direction, activations,
+            activation_alpha=(), activation_beta=(), **more):
+        w, r = w[0], r[0]
+        assert w.shape[0] == r.shape[0] == gates * hidden_size
+        b = np.zeros(2 * len(w)) if b is None else b[0]
+        numbers = list(zip(activation_alpha, activation_beta))
+        functions = []
+        for name in activations:
+            with_numbers = name in ("Affine", "HardSigmoid")
+            functions.append(functools.partial(
+                FUNCTIONS[name], *(numbers.pop(0) if with_numbers else ())))
+        assert not numbers
+        state = [np.zeros((x.shape[1], hidden_size))] * states
+        order = range(len(x))
+        ys = [None] * len(x)
+        for t in order if direction == "forward" else reversed(order):
+            state = step(x[t], state, w, r, *np.split(b, 2), functions, **more)
+            ys[t] = state[0]
+        return np.stack(ys)[:, None], state[0][None]
+    return run
+
+
+def rnn_step(x, state, w, r, wb, rb, functions):
+    return [functions[0](x @ w.T + wb + state[0] @ r.T + rb)]
+
+
+def lstm_step(x, state, w, r, wb, rb, functions):
+    h, c = state
+    f, g, last = functions
+    zi, zo, zf, zc = np.split(x @ w.T + wb + h @ r.T + rb, 4, 1)
+    c = f(zf) * c + f(zi) * g(zc)
+    return [f(zo) * last(c), c]
+
+
+def gru_step(x, state, w, r, wb, rb, functions, *, linear_before_reset):
+    (h,), (f, g) = state, functions
+    xz, xr, xh = np.split(x @ w.T + wb, 3, 1)
+    rz, rr, rh = np.split(r, 3)
+    bz, br, bh = np.split(rb, 3)
+    z, reset = f(xz + h @ rz.T + bz), f(xr + h @ rr.T + br)
+    if linear_before_reset:
+        new = g(xh + reset * (h @ rh.T + bh))
+    else:
+        new = g(xh + (reset * h) @ rh.T + bh)
+    return [(1 - z) * new + z * h]
+
+
+FUNCTIONS = {
+    "Tanh": np.tanh, "Sigmoid": lambda x: 0.5 + 0.5 * np.tanh(x / 2),
+    "Relu": lambda x: np.maximum(x, 0),
+    "Softsign": lambda x: x / (1 + np.abs(x)),
+    "Softplus": lambda x: np.logaddexp(0, x),
+    "Affine": lambda alpha, beta, x: alpha * x + beta,
+    "HardSigmoid": lambda alpha, beta, x: np.clip(alpha * x + beta, 0, 1),
+}
 
 
 def softmax(x, axis):
@@ -186,4 +255,9 @@ OPERATORS = {
     "GlobalAveragePool": over_image(np.mean),
     "GlobalMaxPool": over_image(np.max),
     "BatchNormalization": batch_normalization,
+    "RNN": recurrent(rnn_step, 1, 1), "LSTM": recurrent(lstm_step, 4, 2),
+    "GRU": recurrent(gru_step, 3, 1),
+    "Cast": lambda x, to: {7: x.astype(int)}[to],
+    "Gather": lambda table, rows, axis: {0: table}[axis][rows],
+    "Squeeze": lambda x, axes: np.squeeze(x, tuple(axes)),
 }

@@ -250,6 +250,119 @@ static void zero(float* y, int n) {
   for (; n > 0; --n) *y++ = 0;
 }
 )"},
+    {kCGather, R"(
+/* Row x of w, which has `rows` rows of n numbers, for each x. */
+static void gather(const float* x, float* y, int count, const float* w,
+                   int rows, int n) {
+  int i;
+  for (; count > 0; --count, ++x) {
+    const int row = !(*x > 0) ? 0 : *x < (float)rows ? (int)*x : rows - 1;
+    for (i = 0; i < n; ++i) *y++ = w[row * n + i];
+  }
+}
+)"},
+    {kCRecurrenceBit, R"(
+typedef void (*function)(float* y, int n);
+
+/* What each step uses. w and r: (features or units, gates of all units). */
+typedef struct {
+  const float *w, *r, *b;
+  int units, gates;
+  function activation, gate;
+} cell;
+/* z has the products of the inputs; h the state, and behind it what else. */
+typedef void (*step)(const cell* c, float* z, float* h);
+
+/* z += x w, for n columns of w from the first on. */
+static void add_product(const float* x, int terms, const float* w, int columns,
+                        float* z, int n) {
+  int first, k, l;
+  for (first = 0; first < n; first += 32) {
+    const int left = n - first, m = left < 32 ? left : 32;
+    float part[32] = {0};
+    const float* t = w + first;
+    for (k = 0; k < terms; ++k, t += columns) {
+      for (l = 0; l < m; ++l) part[l] += x[k] * t[l];
+      if (k % 128 < 127 && k < terms - 1) continue;
+      for (l = 0; l < m; ++l) {
+        z[first + l] += part[l];
+        part[l] = 0;
+      }
+    }
+  }
+}
+
+/* g: steps, features, floats of the state and behind it, 1 from the last step
+   on, 1 for an output of all steps, 1 if that begins with the last step. */
+static void recur(const float* x, float* y, const cell* c, step next,
+                  const int* g, float* z) {
+  const int n = c->gates * c->units;
+  float *const h = z + n, *to = y;
+  int i, t;
+  for (i = 0; i < g[2]; ++i) h[i] = 0;
+  for (t = 0; t < g[0]; ++t) {
+    for (i = 0; i < n; ++i) z[i] = c->b ? c->b[i] : 0;
+    add_product(x + (g[3] ? g[0] - 1 - t : t) * g[1], g[1], c->w, n, z, n);
+    next(c, z, h);
+    if (!g[4] && t < g[0] - 1) continue;
+    if (g[4]) to = y + (g[3] == g[5] ? t : g[0] - 1 - t) * c->units;
+    for (i = 0; i < c->units; ++i) to[i] = h[i];
+  }
+}
+)"},
+    {kCSimpleBit, R"(
+static void simple_step(const cell* c, float* z, float* h) {
+  int i;
+  add_product(h, c->units, c->r, c->units, z, c->units);
+  c->activation(z, c->units);
+  for (i = 0; i < c->units; ++i) h[i] = z[i];
+}
+)"},
+    {kCLstmBit, R"(
+static void lstm_step(const cell* c, float* z, float* h) {
+  const int u = c->units;
+  float* const carry = h + u;
+  int i;
+  add_product(h, u, c->r, 4 * u, z, 4 * u);
+  c->gate(z, 2 * u);
+  c->activation(z + 2 * u, u);
+  c->gate(z + 3 * u, u);
+  for (i = 0; i < u; ++i) {
+    h[i] = carry[i] = z[u + i] * carry[i] + z[i] * z[2 * u + i];
+  }
+  c->activation(h, u);
+  for (i = 0; i < u; ++i) h[i] *= z[3 * u + i];
+}
+)"},
+    {kCGruAfterBit, R"(
+static void gru_after_step(const cell* c, float* z, float* h) {
+  const int u = c->units;
+  float *const n = z + 2 * u, *const product = h + u;
+  const float* const b = c->b ? c->b + 3 * u : 0;
+  int i;
+  for (i = 0; i < u; ++i) product[i] = b ? b[2 * u + i] : 0;
+  for (i = 0; b && i < 2 * u; ++i) z[i] += b[i];
+  add_product(h, u, c->r, 3 * u, z, 2 * u);
+  add_product(h, u, c->r + 2 * u, 3 * u, product, u);
+  c->gate(z, 2 * u);
+  for (i = 0; i < u; ++i) n[i] += z[u + i] * product[i];
+  c->activation(n, u);
+  for (i = 0; i < u; ++i) h[i] = z[i] * h[i] + (1 - z[i]) * n[i];
+}
+)"},
+    {kCGruBeforeBit, R"(
+static void gru_before_step(const cell* c, float* z, float* h) {
+  const int u = c->units;
+  float *const n = z + 2 * u, *const reset = h + u;
+  int i;
+  add_product(h, u, c->r, 3 * u, z, 2 * u);
+  c->gate(z, 2 * u);
+  for (i = 0; i < u; ++i) reset[i] = z[u + i] * h[i];
+  add_product(reset, u, c->r + 2 * u, 3 * u, n, u);
+  c->activation(n, u);
+  for (i = 0; i < u; ++i) h[i] = z[i] * h[i] + (1 - z[i]) * n[i];
+}
+)"},
 };
 
 constexpr struct {

@@ -34,6 +34,16 @@ enum CHelper : uint32_t {
   kCLogSoftmaxBit = 16384,
   kCLogSoftmax = kCLogSoftmaxBit | kCLog,
   kCZero = 32768,
+  kCRecurrenceBit = 65536,
+  kCSimpleBit = 131072,
+  kCSimple = kCSimpleBit | kCRecurrenceBit,
+  kCLstmBit = 262144,
+  kCLstm = kCLstmBit | kCRecurrenceBit,
+  kCGruAfterBit = 524288,
+  kCGruAfter = kCGruAfterBit | kCRecurrenceBit,
+  kCGruBeforeBit = 1048576,
+  kCGruBefore = kCGruBeforeBit | kCRecurrenceBit,
+  kCGather = 2097152,
 };
 
 // The operation of a PReLU in merge(). Its other operations are those of Merge,

@@ -36,6 +36,8 @@ const CModel::Row CModel::kRows[] = {
     {Kind::kAffine, &CModel::MultiplyAdd, true},
     {Kind::kBatchNormalize, &CModel::MultiplyAdd, true},
     {Kind::kNormalize, &CModel::Normalize, true},
+    {Kind::kRecurrence, &CModel::Recur, false},
+    {Kind::kGather, &CModel::Gather, false},
 };
 
 const CModel::Row& CModel::RowOf(Kind kind) {
@@ -202,6 +204,46 @@ void CModel::Normalize() {
        static_cast<long long>(x.elements() / width),
        static_cast<long long>(width), CNumber(p_->epsilon).c_str(),
        gamma.c_str(), beta.c_str());
+}
+
+// --- recurrences -------------------------------------------------------------
+
+void CModel::Recur() {
+  // By value of Cell.
+  constexpr struct {
+    uint32_t helper;
+    const char* step;
+    int states;  // numbers for each unit besides the gates
+  } kCells[] = {{kCSimple, "simple_step", 1},
+                {kCLstm, "lstm_step", 2},
+                {kCGruAfter, "gru_after_step", 2},
+                {kCGruBefore, "gru_before_step", 2}};
+  const auto& cell = kCells[static_cast<size_t>(p_->cell)];
+  helpers_ |= cell.helper;
+  const int64_t units = YShape().back(), gates = GatesOf(p_->cell);
+  const Activation gate =
+      p_->cell == Cell::kSimple ? p_->activation : p_->gate_activation;
+  const std::string w = Weight(p_->kernel), r = Weight(p_->recurrent_kernel),
+                    b = Weight(p_->bias), c = "c" + std::to_string(index_);
+  numbers_ += "  static const cell " + c + " = {" + w + ", " + r + ", " + b +
+              ", " + std::to_string(units) + ", " + std::to_string(gates) +
+              ", " + FunctionOf(p_->activation) + ", " + FunctionOf(gate) +
+              "};\n";
+  const std::string n =
+      Numbers({XShape()[0], XShape()[1], cell.states * units, p_->backwards,
+               YShape().rank() > 1, p_->reversed});
+  const std::string z = NewBuffer((gates + cell.states) * units);
+  Call("recur(%s, %s, &%s, %s, %s, %s)", X().c_str(), Y().c_str(), c.c_str(),
+       cell.step, n.c_str(), z.c_str());
+}
+
+void CModel::Gather() {
+  helpers_ |= kCGather;
+  const std::string w = Weight(p_->kernel);
+  Call("gather(%s, %s, %lld, %s, %lld, %lld)", X().c_str(), Y().c_str(),
+       static_cast<long long>(XShape().elements()), w.c_str(),
+       static_cast<long long>(p_->kernel->shape[0]),
+       static_cast<long long>(p_->kernel->shape[1]));
 }
 
 }  // namespace ringlet

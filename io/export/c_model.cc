@@ -111,11 +111,20 @@ void CModel::Copy(const std::string& x, const std::string& y,
 }
 
 // Writes one function for each expression.
-void CModel::ApplyExpression(const std::string& expression) {
+std::string CModel::FunctionOf(const std::string& expression) {
   size_t i = 0;
   while (i < expressions_.size() && expressions_[i] != expression) ++i;
   if (i == expressions_.size()) expressions_.push_back(expression);
-  Call("each%zu(%s, %lld)", i, Y().c_str(),
+  return "each" + std::to_string(i);
+}
+
+std::string CModel::FunctionOf(Activation activation) {
+  const char* const expression = CExpression(activation, &helpers_);
+  return FunctionOf(std::string(expression == nullptr ? "x" : expression));
+}
+
+void CModel::ApplyExpression(const std::string& expression) {
+  Call("%s(%s, %lld)", FunctionOf(expression).c_str(), Y().c_str(),
        static_cast<long long>(YShape().elements()));
 }
 

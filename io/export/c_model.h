@@ -57,6 +57,8 @@ class CModel {
   void Concatenate();
   void MultiplyAdd();
   void Normalize();
+  void Recur();
+  void Gather();
 
   Status CheckModel() const;
   Status CheckCountable() const;
@@ -80,6 +82,9 @@ class CModel {
   // Applies the activation in place.
   void ApplyActivation(Activation activation);
   void ApplyExpression(const std::string& expression);
+  // The name of the function that applies an activation of one number.
+  std::string FunctionOf(Activation activation);
+  std::string FunctionOf(const std::string& expression);
   // Each axis has a count, and its steps in x and y.
   void Copy(const std::string& x, const std::string& y, const CInts& axes);
   // Copies x to y unless they are one.

@@ -49,7 +49,11 @@ class LoweringBuilder {
   void LayerNormalize(Primitive*, int);
   void Rescale(Primitive*, int);
   void Normalize(Primitive*, int);
+  void Recur(Primitive*, int);
+  void RepeatRow(Primitive*, int);
+  void Gather(Primitive*, int);
 
+  const Layer* OfEachStep(const Layer& layer);
   const Variable* Find(const Primitive& p, const char* weight) const;
   const Shape& InputOf(const Primitive& p) const {
     return out_.primitives[static_cast<size_t>(p.inputs[0])].output;
@@ -123,7 +127,17 @@ const LoweringBuilder::Row LoweringBuilder::kRows[] = {
      &LoweringBuilder::LayerNormalize, 0},
     {Is::kRescaling, Kind::kAffine, &LoweringBuilder::Rescale, 0},
     {Is::kNormalization, Kind::kAffine, &LoweringBuilder::Normalize, 0},
+    {Is::kSimpleRNN, Kind::kRecurrence, &LoweringBuilder::Recur, 0},
+    {Is::kLSTM, Kind::kRecurrence, &LoweringBuilder::Recur, 0},
+    {Is::kGRU, Kind::kRecurrence, &LoweringBuilder::Recur, 0},
+    {Is::kRepeatVector, Kind::kRepeat, &LoweringBuilder::RepeatRow, 0},
+    {Is::kEmbedding, Kind::kGather, &LoweringBuilder::Gather, 0},
 };
+
+// The layers that a TimeDistributed may apply: they work on the last axis of
+// any shape.
+constexpr Is kOfEachStep[] = {Is::kDense,     Is::kActivation, Is::kReLU,
+                              Is::kLeakyReLU, Is::kELU,        Is::kDropout};
 
 // --- products ----------------------------------------------------------------
 
@@ -274,11 +288,55 @@ void LoweringBuilder::Normalize(Primitive* p, int) {
   (invert ? p->offset : p->center) = p->layer->means;
 }
 
+// --- recurrences -------------------------------------------------------------
+
+void LoweringBuilder::Recur(Primitive* p, int) {
+  const Layer& layer = *p->layer;
+  MatMul(p, 0);
+  p->recurrent_kernel = Find(*p, "recurrent_kernel");
+  p->gate_activation = layer.recurrent_activation;
+  p->backwards = layer.go_backwards;
+  p->reversed = p->backwards && layer.return_sequences && !layer.keeps_order;
+  if (layer.kind == Is::kLSTM) p->cell = Cell::kLstm;
+  if (layer.kind != Is::kGRU) return;
+  p->cell = layer.reset_after ? Cell::kGruAfter : Cell::kGruBefore;
+}
+
+// A line of one step, repeated.
+void LoweringBuilder::RepeatRow(Primitive* p, int) {
+  Primitive line = *p;
+  line.kind = Kind::kReshape;
+  line.output = {1, p->output[1]};
+  p->inputs = {Add(std::move(line))};
+  p->axes = 1;
+  p->window.size[1] = p->layer->repeats;
+}
+
+void LoweringBuilder::Gather(Primitive* p, int) {
+  p->kernel = Find(*p, "embeddings");
+}
+
+// The layer that a TimeDistributed applies, with its name; null for one that
+// has no primitives for all steps.
+const Layer* LoweringBuilder::OfEachStep(const Layer& layer) {
+  const Layer& inner = *layer.layer;
+  if (std::find(std::begin(kOfEachStep), std::end(kOfEachStep), inner.kind) ==
+      std::end(kOfEachStep)) {
+    return nullptr;
+  }
+  out_.steps.push_back(inner);
+  out_.steps.back().name = layer.name;
+  return &out_.steps.back();
+}
+
 // --- the model ---------------------------------------------------------------
 
 Status LoweringBuilder::Run(const char* target) {
   for (int node = 0; node < model_.num_nodes(); ++node) {
-    const Layer& layer = model_.layer(node);
+    const Layer& own = model_.layer(node);
+    const Layer* const of_step =
+        own.kind == Is::kTimeDistributed ? OfEachStep(own) : nullptr;
+    const Layer& layer = of_step != nullptr ? *of_step : own;
     const Row* const row =
         std::find_if(std::begin(kRows), std::end(kRows),
                      [&](const Row& r) { return r.layer == layer.kind; });
@@ -323,6 +381,11 @@ Affine AffineOf(const Primitive& p, const float* weights) {
                (gamma.empty() ? 1 : gamma[c]);
   }
   return {values(p.mean), std::move(scale), values(p.beta)};
+}
+
+int64_t GatesOf(Cell cell) {
+  if (cell == Cell::kSimple) return 1;
+  return cell == Cell::kLstm ? 4 : 3;
 }
 
 bool IsView(const Primitive& p) {

@@ -8,6 +8,7 @@
 #define RINGLET_IO_EXPORT_LOWERING_H_
 
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "ringlet/model.h"
@@ -24,6 +25,14 @@ enum class Merge : uint8_t {
   kMaximum,
   kMinimum,
   kAverage,
+};
+
+// The step of a kRecurrence. Gates and weights have Keras's order.
+enum class Cell : uint8_t {
+  kSimple,     // h = activation(x W + h R + b)
+  kLstm,       // gates i, f, g, o
+  kGruAfter,   // gates z, r, n; r times the product of h
+  kGruBefore,  // the same; r times h before the product
 };
 
 struct Primitive {
@@ -52,6 +61,10 @@ struct Primitive {
     kAffine,          // (x - center) scale + offset
     kBatchNormalize,  // gamma, beta, mean, variance, epsilon
     kNormalize,       // over the last num_axes axes; gamma, beta, epsilon
+    kRecurrence,      // of (steps, features); cell, kernel, recurrent_kernel,
+                      // bias, activation, gate_activation, backwards,
+                      // reversed
+    kGather,          // row x of the kernel for each number x
   };
   // Along height and width. With one axis the height is 1, without padding.
   struct Window {
@@ -78,6 +91,10 @@ struct Primitive {
   float max_value = 0, slope = 0, threshold = 0, alpha = 0;
   int first_axis = 0, num_axes = 0;
   Merge merge = Merge::kAdd;
+  Cell cell = Cell::kSimple;
+  Activation gate_activation = kLinear;
+  bool backwards = false;  // begins with the last step
+  bool reversed = false;   // the output begins with the last step
   // One number for all channels or one for each; empty: none.
   std::vector<float> center, scale, offset;
   float epsilon = 0;
@@ -85,12 +102,14 @@ struct Primitive {
   const Variable *kernel = nullptr, *bias = nullptr, *slopes = nullptr;
   const Variable *gamma = nullptr, *beta = nullptr;
   const Variable *mean = nullptr, *variance = nullptr;
+  const Variable* recurrent_kernel = nullptr;
 };
 using Primitives = std::vector<Primitive>;
 
 struct Lowering {
   Primitives primitives;
   std::vector<int> of_node;  // the primitive with the output of each node
+  std::deque<Layer> steps;   // the layers of TimeDistributeds
 };
 
 // `model` outlives *lowering. An error names the layer that has no primitives,
@@ -103,6 +122,9 @@ struct Affine {
   std::vector<float> center, scale, offset;
 };
 Affine AffineOf(const Primitive& primitive, const float* weights);
+
+// The number of gates.
+int64_t GatesOf(Cell cell);
 
 // True for kIdentity and kReshape.
 bool IsView(const Primitive& primitive);

@@ -62,6 +62,8 @@ class OnnxConverter {
   OnnxValue MultiplyAdd();
   OnnxValue BatchNormalize();
   OnnxValue Normalize();
+  OnnxValue Recur();
+  OnnxValue Gather();
 
   OnnxValue& x(size_t i = 0) {
     return values_[static_cast<size_t>(p_->inputs[i])];
@@ -88,6 +90,8 @@ class OnnxConverter {
   OnnxValue WithAlpha(const char* op, float alpha);
   OnnxValue NormalizedRows();
   int Mean(int tensor, const OnnxInts& axes);
+  int TurnedGates(const char* name, const Variable* weight);
+  int GateBiases();
 
   Model& model_;
   const float* const floats_;
@@ -96,6 +100,7 @@ class OnnxConverter {
   Lowering lowering_;
   std::vector<OnnxValue> values_;  // of the primitives
   std::vector<AddedWeight> weights_;
+  std::string unsupported_;  // an activation that a recurrence cannot have
 
   const Primitive* p_ = nullptr;  // the present one
 };

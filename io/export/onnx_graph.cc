@@ -42,6 +42,12 @@ std::string Attribute(const OnnxAttribute& a) {
   if (a.type == 7) {
     for (const int64_t n : *a.ints) PutInt(&fields, kInts, n);
   }
+  if (a.type == 6) {
+    for (const float number : *a.floats) PutFloat(&fields, kFloats, number);
+  }
+  if (a.type == 8) {
+    for (const char* text : *a.texts) PutBytes(&fields, kStrings, text);
+  }
   PutInt(&fields, kAttributeType, a.type);
   return fields;
 }
@@ -135,21 +141,23 @@ void OnnxGraph::AddOutput(const std::string& name, const Shape& shape,
   if (made.may_rename) {
     made = {NameOf(output), false};
   } else {
-    nodes_.push_back({"Identity", {tensor}, output, ""});
+    nodes_.push_back({"Identity", {tensor}, output, "", 0});
   }
   PutBytes(&ends_, kOutput, ValueInfo(NameOf(output), shape));
 }
 
 int OnnxGraph::AddNode(const char* op, const int* inputs, size_t count,
-                       OnnxAttributes attributes, const std::string& layer) {
+                       OnnxAttributes attributes, const std::string& layer,
+                       int output) {
   while (count > 0 && inputs[count - 1] < 0) --count;
   std::string fields;
   for (const OnnxAttribute& a : attributes) {
+    if (a.type == 6 && a.floats->empty()) continue;
     PutBytes(&fields, kAttribute, Attribute(a));
   }
-  const int output = NewTensor(layer + "/" + op, true);
-  nodes_.push_back({op, {inputs, inputs + count}, output, fields});
-  return output;
+  const int tensor = NewTensor(layer + "/" + op, true);
+  nodes_.push_back({op, {inputs, inputs + count}, tensor, fields, output});
+  return tensor;
 }
 
 int OnnxGraph::AddConstant(const std::string& name, int type,
@@ -201,6 +209,9 @@ std::string OnnxGraph::NodesAndName(const std::string& name) const {
     std::string fields;
     for (const int input : node.inputs) {
       PutBytes(&fields, kNodeInput, input < 0 ? "" : NameOf(input));
+    }
+    for (int i = 0; i < node.output_number; ++i) {
+      PutBytes(&fields, kNodeOutput, "");
     }
     PutBytes(&fields, kNodeOutput, NameOf(node.output));
     PutBytes(&fields, kNodeName, NameOf(node.output));

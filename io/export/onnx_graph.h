@@ -50,6 +50,10 @@ struct OnnxAttribute {
       : name(n), type(3), text(value) {}
   OnnxAttribute(const char* n, const OnnxInts& values)
       : name(n), type(7), ints(&values) {}
+  OnnxAttribute(const char* n, const std::vector<float>* values)
+      : name(n), type(6), floats(values) {}
+  OnnxAttribute(const char* n, const std::vector<const char*>* values)
+      : name(n), type(8), texts(values) {}
 
   const char* name;
   int type;  // AttributeProto.AttributeType
@@ -58,6 +62,8 @@ struct OnnxAttribute {
     float f;
     const char* text;
     const OnnxInts* ints;
+    const std::vector<float>* floats;
+    const std::vector<const char*>* texts;
   };
 };
 using OnnxAttributes = std::initializer_list<OnnxAttribute>;
@@ -75,10 +81,12 @@ class OnnxGraph {
   int AddInput(const std::string& name, const Shape& shape);
   // A tensor may be several outputs; an input may be an output too.
   void AddOutput(const std::string& name, const Shape& shape, int tensor);
-  // Returns the node's output. `layer` is the prefix of its name. Omits inputs
-  // of -1 at the end.
+  // Returns the node's output number `output`; the others have no name. `layer`
+  // is the prefix of its name. Omits inputs of -1 at the end, and attributes
+  // without values.
   int AddNode(const char* op, const int* inputs, size_t count,
-              OnnxAttributes attributes, const std::string& layer);
+              OnnxAttributes attributes, const std::string& layer,
+              int output = 0);
   // `floats` outlive the graph.
   int AddWeight(const std::string& name, const OnnxInts& dims,
                 const float* floats, const StridedLayout& layout);
@@ -96,6 +104,7 @@ class OnnxGraph {
     std::vector<int> inputs;
     int output;
     std::string attributes;
+    int output_number;
   };
   struct Constant {
     std::string head;   // the field, up to the data

@@ -38,6 +38,8 @@ const OnnxConverter::Row OnnxConverter::kConverters[] = {
     {Kind::kAffine, &OnnxConverter::MultiplyAdd},
     {Kind::kBatchNormalize, &OnnxConverter::BatchNormalize},
     {Kind::kNormalize, &OnnxConverter::Normalize},
+    {Kind::kRecurrence, &OnnxConverter::Recur},
+    {Kind::kGather, &OnnxConverter::Gather},
 };
 
 Status OnnxConverter::AddNodes() {
@@ -51,6 +53,11 @@ Status OnnxConverter::AddNodes() {
                      [&](const Row& r) { return r.kind == p_->kind; });
     values_[i] = (this->*row->convert)();
     RINGLET_CHECK(values_[i].shape == p_->output);
+    if (unsupported_.empty()) continue;
+    return InvalidArgument(
+        "layer '%s' is a %s with the activation '%s', which "
+        "ONNX's operator does not have",
+        p_->layer->name.c_str(), ClassName(*p_->layer), unsupported_.c_str());
   }
   return Status();
 }

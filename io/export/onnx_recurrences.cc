@@ -1,0 +1,155 @@
+// Recurrences as the operators RNN, LSTM and GRU. These have the steps first,
+// kernels (directions, gates, inputs), and other orders of gates.
+
+#include <iterator>
+#include <limits>
+
+#include "onnx_converter.h"
+
+namespace ringlet {
+namespace {
+
+// By value of Cell. `order`: Keras's gates in ONNX's order.
+constexpr struct {
+  const char* op;
+  int order[4];
+} kCells[] = {
+    {"RNN", {0}},
+    {"LSTM", {0, 3, 1, 2}},
+    {"GRU", {0, 1, 2}},
+    {"GRU", {0, 1, 2}},
+};
+
+// The activations of these operators, with the numbers that some take.
+constexpr struct {
+  Activation activation;
+  const char* name;
+  bool has_numbers;
+  float alpha, beta;
+} kFunctions[] = {
+    {kTanh, "Tanh", false, 0, 0},
+    {kSigmoid, "Sigmoid", false, 0, 0},
+    {kRelu, "Relu", false, 0, 0},
+    {kSoftsign, "Softsign", false, 0, 0},
+    {kSoftplus, "Softplus", false, 0, 0},
+    {kLinear, "Affine", true, 1, 0},
+    {kHardSigmoid, "HardSigmoid", true, 1.0f / 6, 0.5f},
+    {kHardSigmoidKeras2, "HardSigmoid", true, 0.2f, 0.5f},
+};
+
+struct Functions {
+  std::vector<const char*> names;
+  std::vector<float> alphas, betas;
+  std::string missing;
+
+  void Add(Activation activation) {
+    for (const auto& row : kFunctions) {
+      if (row.activation != activation) continue;
+      names.push_back(row.name);
+      if (!row.has_numbers) return;
+      alphas.push_back(row.alpha);
+      betas.push_back(row.beta);
+      return;
+    }
+    missing = ActivationName(activation);
+  }
+};
+
+}  // namespace
+
+// From (inputs, gates of all units) to (1, gates of all units, inputs).
+int OnnxConverter::TurnedGates(const char* name, const Variable* weight) {
+  const float* const from = floats_ + weight->offset;
+  const int64_t inputs = weight->shape[0], width = weight->shape[1],
+                units = p_->output.back();
+  std::vector<float> values;
+  for (int64_t g = 0; g < GatesOf(p_->cell); ++g) {
+    const int64_t first =
+        kCells[static_cast<size_t>(p_->cell)].order[g] * units;
+    for (int64_t u = first; u < first + units; ++u) {
+      for (int64_t k = 0; k < inputs; ++k) {
+        values.push_back(from[k * width + u]);
+      }
+    }
+  }
+  return graph_->AddFloats(p_->layer->name + name, {1, width, inputs},
+                           values.data(), width * inputs);
+}
+
+// The bias of the inputs' product, then that of the state's product, or zeros.
+int OnnxConverter::GateBiases() {
+  if (p_->bias == nullptr) return -1;
+  const float* const from = floats_ + p_->bias->offset;
+  const int64_t units = p_->output.back(), gates = GatesOf(p_->cell);
+  std::vector<float> values;
+  for (int64_t i = 0; i < 2 * gates; ++i) {
+    const int64_t gate = kCells[static_cast<size_t>(p_->cell)].order[i % gates];
+    const int64_t first = (i / gates * gates + gate) * units;
+    for (int64_t u = first; u < first + units; ++u) {
+      values.push_back(u < p_->bias->size() ? from[u] : 0);
+    }
+  }
+  return graph_->AddFloats(p_->layer->name + "/B", {1, 2 * gates * units},
+                           values.data(), 2 * gates * units);
+}
+
+OnnxValue OnnxConverter::Recur() {
+  const auto& cell = kCells[static_cast<size_t>(p_->cell)];
+  const bool all_steps = p_->output.rank() > 1;
+  Functions functions;
+  if (p_->cell != Cell::kSimple) functions.Add(p_->gate_activation);
+  functions.Add(p_->activation);
+  if (p_->cell == Cell::kLstm) functions.Add(p_->activation);
+  unsupported_ = functions.missing;
+  const OnnxInts turn = {1, 0, 2};
+  const int steps =
+      builder_.Node("Transpose", {builder_.Last(&x())}, {{"perm", turn}});
+  const int w = TurnedGates("/W", p_->kernel),
+            r = TurnedGates("/R", p_->recurrent_kernel), b = GateBiases();
+  const int inputs[] = {steps, w, r, b};
+  const OnnxAttribute common[] = {
+      {"hidden_size", p_->output.back()},
+      {"direction", p_->backwards ? "reverse" : "forward"},
+      {"activations", &functions.names},
+      {"activation_alpha", &functions.alphas},
+      {"activation_beta", &functions.betas}};
+  const std::string& layer = p_->layer->name;
+  const int number = all_steps ? 0 : 1;
+  const bool gru = std::string("GRU") == cell.op;
+  const int linear = p_->cell == Cell::kGruAfter ? 1 : 0;
+  int y = gru ? graph_->AddNode(cell.op, inputs, std::size(inputs),
+                                {common[0],
+                                 common[1],
+                                 common[2],
+                                 common[3],
+                                 common[4],
+                                 {"linear_before_reset", linear}},
+                                layer, number)
+              : graph_->AddNode(
+                    cell.op, inputs, std::size(inputs),
+                    {common[0], common[1], common[2], common[3], common[4]},
+                    layer, number);
+  const int axis = builder_.Ints("/direction", {number == 0 ? 1 : 0});
+  y = builder_.Node("Squeeze", {y, axis});
+  if (p_->reversed) {
+    const int from = builder_.Ints("/from", {-1}),
+              to = builder_.Ints("/to", {std::numeric_limits<int64_t>::min()}),
+              axes = builder_.Ints("/steps", {0}),
+              by = builder_.Ints("/by", {-1});
+    y = builder_.Node("Slice", {y, from, to, axes, by});
+  }
+  if (all_steps) y = builder_.Node("Transpose", {y}, {{"perm", turn}});
+  return OnnxBuilder::Of(p_->output, AxisOrder::kChannelsLast, y);
+}
+
+OnnxValue OnnxConverter::Gather() {
+  constexpr int kInt64 = 7;
+  const Shape& kernel = p_->kernel->shape;
+  const int rows =
+      builder_.Node("Cast", {builder_.Last(&x())}, {{"to", kInt64}});
+  const int table = Weight(p_->kernel, {kernel[0], kernel[1]});
+  return OnnxBuilder::Of(p_->output, AxisOrder::kChannelsLast,
+                         builder_.Node("Gather", {table, rows}, {{"axis", 0}}));
+}
+
+}  // namespace ringlet
