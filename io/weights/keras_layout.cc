@@ -29,9 +29,28 @@ std::string WithoutNumber(const std::string& name) {
   return name.substr(0, colon);
 }
 
-// Keras 3 calls the weights of some layers "kernel" that had another name in
-// Keras 2. The map has the earlier path of each: that of "conv/kernel" is
-// "conv/depthwise_kernel".
+// "lstm/kernel" of "lstm/lstm_cell/kernel" and "lstm/lstm_cell_2/kernel": Keras
+// names the cell of a recurrent layer, and Keras 2 also numbers it.
+std::string WithoutCell(const std::string& name) {
+  const size_t end = name.rfind('/');
+  const size_t before =
+      end == std::string::npos || end == 0 ? end : name.rfind('/', end - 1);
+  if (before == std::string::npos || end == 0) return name;
+  std::string cell = name.substr(before + 1, end - before - 1);
+  const size_t number = cell.rfind('_');
+  if (number != std::string::npos && number + 1 < cell.size() &&
+      cell.find_first_not_of("0123456789", number + 1) == std::string::npos) {
+    cell.resize(number);
+  }
+  if (cell != "simple_rnn_cell" && cell != "lstm_cell" && cell != "gru_cell") {
+    return name;
+  }
+  return name.substr(0, before) + name.substr(end);
+}
+
+// The path of some weights in Keras, by the path here: "conv/kernel" is
+// "conv/depthwise_kernel" in Keras 2, and "time_distributed/kernel" is
+// "time_distributed/dense/kernel" in Keras 3.
 std::map<std::string, std::string> OlderPaths(const Model& model) {
   std::map<std::string, std::string> older;
   for (int node = 0; node < model.num_nodes(); ++node) {
@@ -39,6 +58,12 @@ std::map<std::string, std::string> OlderPaths(const Model& model) {
     if (layer.kind == Layer::Kind::kDepthwiseConv2D ||
         layer.kind == Layer::Kind::kDepthwiseConv1D) {
       older[layer.name + "/kernel"] = layer.name + "/depthwise_kernel";
+    }
+    if (layer.kind != Layer::Kind::kTimeDistributed) continue;
+    for (const Variable& v : model.variables()) {
+      const std::string weight = WithoutPrefix(v.path, layer.name + "/");
+      if (weight == v.path) continue;
+      older[v.path] = layer.name + "/" + layer.layer->name + "/" + weight;
     }
   }
   return older;
@@ -189,7 +214,8 @@ class KerasWeightFinder {
       const bool weight = StartsWith(tensor.name, kWeightsPrefix);
       return weight ? WithoutPrefix(tensor.name, kWeightsPrefix) : "";
     }
-    return IsOptimizers(tensor.name) ? "" : WithoutNumber(tensor.name);
+    if (IsOptimizers(tensor.name)) return "";
+    return WithoutCell(WithoutNumber(tensor.name));
   }
 
   // Lists candidates for each weight that is not found yet. A tensor is first a

@@ -96,7 +96,7 @@ std::vector<std::string> Unexpected(const WeightsFile& file,
     taken.insert({stored.mean, stored.variance, stored.count});
   }
   for (const Match& match : matches) {
-    taken.insert(match.stored.tensor);
+    taken.insert({match.stored.tensor, match.stored.second});
   }
   std::vector<std::string> names;
   for (const StoredTensor& tensor : file.tensors()) {
@@ -238,9 +238,30 @@ Status ReadFloats(const WeightsFile& file, const StoredTensor& tensor,
 Status CheckFloats(const WeightsFile& file, const std::vector<Match>& matches) {
   std::vector<float> floats;
   for (const Match& match : matches) {
-    const StoredTensor& tensor = *match.stored.tensor;
-    if (DTypeOf(tensor.storage) == DType::kFloat32) continue;
-    RINGLET_RETURN_IF_ERROR(ReadFloats(file, tensor, &floats));
+    for (const StoredTensor* tensor :
+         {match.stored.tensor, match.stored.second}) {
+      if (tensor == nullptr) continue;
+      if (DTypeOf(tensor->storage) == DType::kFloat32) continue;
+      RINGLET_RETURN_IF_ERROR(ReadFloats(file, *tensor, &floats));
+    }
+  }
+  return Status();
+}
+
+// Reads PyTorch's other bias, and adds it to the first or puts it behind.
+Status ReadSecond(const WeightsFile& file, const TorchWeight& stored,
+                  float* weight) {
+  if (stored.second == nullptr) return Status();
+  std::vector<float> floats, second;
+  RINGLET_RETURN_IF_ERROR(ReadFloats(file, *stored.second, &floats));
+  second.resize(floats.size());
+  FromTorch(stored, floats.data(), second.data());
+  for (size_t i = 0; i < second.size(); ++i) {
+    if (stored.second_follows) {
+      weight[second.size() + i] = second[i];
+    } else {
+      weight[i] += second[i];
+    }
   }
   return Status();
 }
@@ -255,6 +276,7 @@ Status ReadWeights(const WeightsFile& file, const std::vector<Match>& matches,
             .Annotate("the weights in memory are now partly overwritten and "
                       "must not be used"));
     FromTorch(match.stored, stored.data(), weight);
+    RINGLET_RETURN_IF_ERROR(ReadSecond(file, match.stored, weight));
     report->loaded.push_back(match.variable->path);
   }
   return Status();

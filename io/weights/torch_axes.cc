@@ -146,6 +146,34 @@ Status FindKernel(const Model& model, const TorchImages& images, int node,
   return TakeFlattened(model, images, node, weight);
 }
 
+// Kernels are transposed. PyTorch has two biases, and the gates of a GRU in
+// the order reset, update, new.
+Status FindRecurrent(const Model& model, int node, const std::string& role,
+                     TorchWeight* weight) {
+  const Layer& layer = model.layer(node);
+  const bool gru = layer.kind == Layer::Kind::kGRU;
+  if (weight->tensor != nullptr && gru && !layer.reset_after) {
+    return InvalidArgument(
+        "layer '%s' is a GRU with reset_after false, and PyTorch's resets the "
+        "state after its product",
+        layer.name.c_str());
+  }
+  if (gru) weight->exchanged_units = layer.units;
+  if (role == "bias") {
+    weight->second_follows = gru;
+    weight->shape = {weight->shape.back()};
+    const bool both = weight->tensor != nullptr && weight->second != nullptr &&
+                      weight->tensor->shape == weight->second->shape;
+    if (!both) weight->tensor = weight->second = nullptr;
+    return Status();
+  }
+  weight->height = weight->width = 1;
+  weight->channels = weight->shape[0];
+  weight->filters = weight->shape[1];
+  weight->shape = {weight->filters, weight->channels};
+  return Status();
+}
+
 // An ONNX model may have a Dense over images as a 1x1 convolution.
 void TakeShape(const WeightsFile& file, TorchWeight* weight) {
   if (!file.is_onnx() || weight->tensor == nullptr) return;
@@ -159,6 +187,9 @@ void TakeShape(const WeightsFile& file, TorchWeight* weight) {
 Status FindAxes(const WeightsFile& file, const Model& model,
                 const TorchImages& images, int node, const std::string& role,
                 TorchWeight* weight) {
+  if (IsRecurrent(model.layer(node).kind)) {
+    return FindRecurrent(model, node, role, weight);
+  }
   if (EndsWith(role, "kernel")) {
     const Shape kernel = weight->shape;
     if (!file.is_onnx() && weight->tensor != nullptr) {
@@ -176,7 +207,16 @@ Status FindAxes(const WeightsFile& file, const Model& model,
 
 void FromTorch(const TorchWeight& how, const float* stored, float* weight) {
   const int64_t h = how.height, w = how.width, c = how.channels,
-                o = how.filters;
+                o = how.filters, u = how.exchanged_units;
+  const auto filter = [u](int64_t f) {
+    return f >= 2 * u ? f : f < u ? f + u : f - u;
+  };
+  if (o == 0 && u > 0) {
+    for (int64_t f = 0; f < how.shape.elements(); ++f) {
+      weight[f] = stored[filter(f)];
+    }
+    return;
+  }
   if (o == 0) {
     std::memcpy(weight, stored,
                 static_cast<size_t>(how.shape.elements()) * sizeof(float));
@@ -186,7 +226,7 @@ void FromTorch(const TorchWeight& how, const float* stored, float* weight) {
   for (int64_t p = 0; p < pixels; ++p) {
     for (int64_t k = 0; k < c; ++k) {
       for (int64_t f = 0; f < o; ++f) {
-        *weight++ = stored[(f * c + k) * pixels + p];
+        *weight++ = stored[(filter(f) * c + k) * pixels + p];
       }
     }
   }

@@ -23,6 +23,12 @@ struct TorchWeight {
   // is the model's.
   bool channels_first = false;
   bool channels_last = false;
+  // The units of a GRU, with the reset gate before the update gate: the first
+  // two blocks of so many are exchanged. Else 0.
+  int64_t exchanged_units = 0;
+  // A recurrent layer's other bias: it is added, or follows the first.
+  const StoredTensor* second = nullptr;
+  bool second_follows = false;
 };
 
 // For the variable `role` of `node`, with weight->shape here: sets the shape in
@@ -31,7 +37,8 @@ Status FindAxes(const WeightsFile& file, const Model& model,
                 const TorchImages& images, int node, const std::string& role,
                 TorchWeight* weight);
 
-// Copies the tensor's elements `stored` to `weight`, in the model's order.
+// Copies elements of the tensor or of the second one, `stored`, to `weight`, in
+// the model's order.
 void FromTorch(const TorchWeight& how, const float* stored, float* weight);
 
 }  // namespace ringlet

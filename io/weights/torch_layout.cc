@@ -13,6 +13,7 @@
 #include "../../core/base/check.h"
 #include "../../core/base/json.h"
 #include "../../core/base/text.h"
+#include "../../core/layers/layer_table.h"
 #include "torch_images.h"
 
 namespace ringlet {
@@ -32,6 +33,26 @@ constexpr Role kRoles[] = {
     {"running_mean", "moving_mean"},
     {"running_var", "moving_variance"},
 };
+
+// Those of a recurrent layer. The backward layer of a Bidirectional has a
+// suffix.
+constexpr Role kRecurrentRoles[] = {
+    {"weight_ih_l0", "kernel"},
+    {"weight_hh_l0", "recurrent_kernel"},
+    {"bias_ih_l0", "bias"},
+};
+constexpr char kSecondBias[] = "bias_hh_l0";
+constexpr char kBackward[] = "_reverse";
+
+bool IsRole(const std::string& name) {
+  const std::string of_both = WithoutSuffix(name, kBackward);
+  const auto has = [](const auto& roles, const std::string& torch) {
+    return std::any_of(std::begin(roles), std::end(roles),
+                       [&](const Role& r) { return torch == r.torch; });
+  };
+  return has(kRoles, name) || has(kRecurrentRoles, of_both) ||
+         of_both == kSecondBias;
+}
 
 // "bn1" of "bn1.weight", "bn1.bias", "bn1.running_mean".
 struct Module {
@@ -78,10 +99,7 @@ std::vector<Module> Modules(const WeightsFile& file) {
     if (dot == std::string::npos) continue;
     const std::string name = tensor.name.substr(0, dot),
                       role = tensor.name.substr(dot + 1);
-    if (std::none_of(std::begin(kRoles), std::end(kRoles),
-                     [&role](const Role& r) { return role == r.torch; })) {
-      continue;
-    }
+    if (!IsRole(role)) continue;
     auto module =
         std::find_if(modules.begin(), modules.end(),
                      [&name](const Module& m) { return m.name == name; });
@@ -173,6 +191,17 @@ std::string Dotted(std::string path) {
   return path;
 }
 
+// The layer that PyTorch's module stands for: the node's own, or for both
+// directions the Bidirectional.
+std::string ModulePath(const Model& model, int node) {
+  const std::string& path = model.layer(node).name;
+  const bool is_forward = node + 1 < model.num_nodes() &&
+                          model.layer(node + 1).keeps_order &&
+                          model.inputs(node + 1) == model.inputs(node);
+  if (!is_forward && !model.layer(node).keeps_order) return path;
+  return path.substr(0, path.rfind('/'));
+}
+
 // The prefix of all modules' names, such as "module." of a DataParallel.
 std::string CommonPrefix(const std::vector<Module>& modules) {
   if (modules.empty()) return "";
@@ -196,7 +225,8 @@ class ModulesByName {
       : modules_(*modules), prefix_(CommonPrefix(*modules)) {
     for (int node = 0; node < model.num_nodes(); ++node) {
       if (model.first_call(node) != node) continue;
-      const std::string& path = model.layer(node).name;
+      if (model.layer(node).keeps_order) continue;
+      const std::string path = ModulePath(model, node);
       paths_.insert(Dotted(path));
       ++layers_[path];
       for (size_t at = path.find('/'); at != std::string::npos;
@@ -251,35 +281,53 @@ Status FindTorchWeights(const WeightsFile& file, const Model& model,
   std::vector<Module> modules = Modules(file);
   const ModulesByName by_names(&modules, model);
   bool by_name = names_only;
-  for (const Variable& variable : model.variables()) {
-    const size_t slash = variable.path.rfind('/');
-    by_name = by_name ||
-              by_names.Find(variable.path.substr(0, slash),
-                            variable.path.substr(slash + 1)) != modules.end();
+  for (int node = 0; node < model.num_nodes(); ++node) {
+    const std::string own = model.layer(node).name + "/";
+    for (const Variable& variable : model.variables()) {
+      if (by_name) break;
+      const std::string role = WithoutPrefix(variable.path, own);
+      if (role == variable.path || role.find('/') != std::string::npos) {
+        continue;
+      }
+      by_name = by_names.Find(ModulePath(model, node), role) != modules.end();
+    }
   }
   if (!by_name) RINGLET_RETURN_IF_ERROR(PutInOrder(file, &modules));
 
   const TorchImages images(model);
   auto next = modules.begin();
   size_t v = 0;  // variables are in the order of their nodes
+  auto module = modules.end();
   for (int node = 0; node < model.num_nodes(); ++node) {
-    const std::string& name = model.layer(node).name;
-    auto module = modules.end();
-    bool first = true;  // first variable of the layer
+    const Layer& layer = model.layer(node);
+    const std::string &name = layer.name, path = ModulePath(model, node);
+    const bool recurrent = IsRecurrent(layer.kind);
+    const bool backward = layer.keeps_order;  // of the module before
+    if (!backward) module = modules.end();
+    bool first = !backward;  // first variable of the layer
     for (; v < model.variables().size(); ++v) {
       const Variable& variable = model.variables()[v];
       const size_t slash = variable.path.rfind('/');
       if (variable.path.substr(0, slash) != name) break;
       const std::string own = variable.path.substr(slash + 1);
-      const bool kernel = EndsWith(own, "kernel");
-      if ((first || kernel) && by_name) module = by_names.Find(name, own);
+      const bool kernel = !recurrent && EndsWith(own, "kernel");
+      if ((first || kernel) && by_name) module = by_names.Find(path, own);
       if ((first || kernel) && !by_name) {
         module = next != modules.end() ? next++ : modules.end();
       }
       first = false;
       TorchWeight weight;
       weight.shape = variable.shape;
+      if (recurrent && module != modules.end()) {
+        const std::string suffix = backward ? kBackward : "";
+        for (const Role& role : kRecurrentRoles) {
+          if (role.keras != own) continue;
+          weight.tensor = module->Find(role.torch + suffix);
+        }
+        if (own == "bias") weight.second = module->Find(kSecondBias + suffix);
+      }
       for (const Role& role : kRoles) {
+        if (recurrent) break;
         const bool is =
             kernel ? role.keras == std::string("kernel") : role.keras == own;
         if (!is || module == modules.end()) continue;

@@ -523,6 +523,38 @@ TEST_F(TorchTest, Load_OneSlopeOfAFlattenedImage_LeavesTheOtherWeights) {
   EXPECT_EQ(WeightsOf(model.get()), before);
 }
 
+// Gates of a GRU are reset, update, new in PyTorch. An LSTM's biases are added.
+TEST_F(TorchTest, Load_RecurrentLayers_TakeGatesAndBothBiases) {
+  for (const bool named : {true, false}) {
+    const auto name = [named](const std::string& n) {
+      return named ? n : "my_" + n;
+    };
+    auto model =
+        Compiled({Input({4, 2}), GRU(1).ReturnSequences(true).Name(name("gru")),
+                  Bidirectional(LSTM(1)).Name(name("lstm"))});
+    ASSERT_OK(
+        LoadWeights(model.get(),
+                    Arrays(folder_, {{"gru.weight_ih_l0", {3, 2}},
+                                     {"gru.weight_hh_l0", {3, 1}},
+                                     {"gru.bias_ih_l0", {3}},
+                                     {"gru.bias_hh_l0", {3}},
+                                     {"lstm.weight_ih_l0", {4, 1}},
+                                     {"lstm.weight_hh_l0", {4, 1}},
+                                     {"lstm.bias_ih_l0", {4}},
+                                     {"lstm.bias_hh_l0", {4}},
+                                     {"lstm.weight_ih_l0_reverse", {4, 1}},
+                                     {"lstm.weight_hh_l0_reverse", {4, 1}},
+                                     {"lstm.bias_ih_l0_reverse", {4}},
+                                     {"lstm.bias_hh_l0_reverse", {4}}}),
+                    Torch()));
+    EXPECT_EQ(WeightsOf(model.get()),
+              (std::vector<float>{2, 0, 4, 3, 1, 5,           // kernel, z r n
+                                  1, 0, 2, 1, 0, 2, 1, 0, 2,  //
+                                  0, 1, 2, 3, 0, 1, 2, 3, 0, 2, 4, 6,
+                                  0, 1, 2, 3, 0, 1, 2, 3, 0, 2, 4, 6}));
+  }
+}
+
 TEST_F(TorchTest, Load_ByName_LeavesTheOtherLayers) {
   auto model = Compiled({Input({3}), Dense(2).Name("fc"), Dense(2)});
   const std::vector<float> before = WeightsOf(model.get());
@@ -579,6 +611,35 @@ TEST(NpzWeightsTest, Load_NestedKernelNameOfKeras2_IsFound) {
         LoadWeights(model.get(), Arrays(folder, {{kernel, {1, 2, 3, 1}}})));
     EXPECT_EQ(WeightsOf(model.get()), (std::vector<float>{0, 1, 2, 3, 4, 5}));
   }
+}
+
+// Keras names the cell within a recurrent layer, and Keras 2 also numbers it.
+TEST(NpzWeightsTest, Load_WeightsOfKerasCells_AreFound) {
+  TempFolder folder;
+  for (const std::string before :
+       {"b/forward_g/", "b/forward_g/gru_cell/", "m/b/forward_g/gru_cell_12/",
+        "b/m/b/forward_g/gru_cell/"}) {
+    SCOPED_TRACE(before);
+    auto model =
+        Compiled({Input({2, 2}), Bidirectional(GRU(1).Name("g")).Name("b")});
+    std::string after = before;
+    after.replace(after.rfind("forward"), 7, "backward");
+    std::vector<std::pair<std::string, Shape>> arrays;
+    for (const std::string& prefix : {before, after}) {
+      arrays.push_back({prefix + "kernel:0", {2, 3}});
+      arrays.push_back({prefix + "recurrent_kernel:0", {1, 3}});
+      arrays.push_back({prefix + "bias:0", {2, 3}});
+    }
+    ASSERT_OK(LoadWeights(model.get(), Arrays(folder, arrays)));
+    EXPECT_EQ(
+        WeightsOf(model.get()),
+        (std::vector<float>{0, 1, 2, 3, 4, 5, 0, 1, 2, 0, 1, 2, 3, 4, 5,
+                            0, 1, 2, 3, 4, 5, 0, 1, 2, 0, 1, 2, 3, 4, 5}));
+  }
+  auto model = Compiled({Input({2, 2}), TimeDistributed(Dense(1)).Name("t")});
+  ASSERT_OK(LoadWeights(model.get(), Arrays(folder, {{"t/dense/kernel", {2, 1}},
+                                                     {"t/dense/bias", {1}}})));
+  EXPECT_EQ(WeightsOf(model.get()), (std::vector<float>{0, 1, 0}));
 }
 
 // Keras 3's order of get_weights() does not depend on what is trained.
