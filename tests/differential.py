@@ -48,6 +48,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import keras_activations  # noqa: E402
 import keras_oracle  # noqa: E402
 import random_cases  # noqa: E402
+import recurrent_oracle  # noqa: E402
 
 KAPPA = keras_oracle.Fit.FURTHER  # times the deviations that rounding was seen to cause
 BASE = 2e-6  # relative to the value, or to the way that a weight has moved
@@ -488,6 +489,61 @@ def random_model(rng, later, loss, classes, training):
     return b.json()
 
 
+def add_recurrent(b, x, rng, all_steps):
+    kind = pick(rng, *recurrent_oracle.GATES)
+    config = {"units": int(pick(rng, 1, 7, int(rng.integers(1, 20)))),
+              "activation": pick(rng, "tanh", "tanh", *GATE_ACTIVATIONS),
+              "return_sequences": all_steps}
+    if kind != "SimpleRNN":
+        config["recurrent_activation"] = pick(
+            rng, "sigmoid", "sigmoid", "hard_sigmoid", "hard_sigmoid_keras2")
+    if kind == "GRU":
+        config["reset_after"] = bool(rng.random() < 0.5)
+    if rng.random() < 0.3:
+        config["go_backwards"] = True
+    if rng.random() < 0.15:
+        config["use_bias"] = False
+    for weight in ("kernel", "recurrent", "bias"):
+        if rng.random() < 0.1:
+            config[weight + "_regularizer"] = regularizer(rng)
+    if config.get("go_backwards") or rng.random() < 0.6:
+        return b.add(kind, config, [x])
+    inner = {"class_name": kind, "config": {"name": kind.lower(), **config}}
+    return b.add("Bidirectional", {"layer": inner, "merge_mode": pick(
+        rng, "concat", "sum", "mul", "ave")}, [x])
+
+
+def add_distributed(b, x, rng):
+    inner = {"class_name": "Dense", "config": {"name": "dense", **weighted(
+        rng, {"units": int(rng.integers(1, 9))})}}
+    return b.add("TimeDistributed", {"layer": inner}, [x])
+
+
+def sequence_model(rng, loss, classes):
+    """Recurrent layers, and what stands around them."""
+    steps = int(pick(rng, 1, 2, int(rng.integers(3, 15))))
+    b = Builder(rng, rng.random() < 0.5, [steps, int(rng.integers(1, 7))], rng)
+    x = b.input
+    if rng.random() < 0.4:
+        x = add_convolution(b, x, rng)
+    for _ in range(int(rng.integers(0, 3))):
+        x = add_recurrent(b, x, rng, True)
+        if rng.random() < 0.2:
+            x = add_distributed(b, x, rng)
+    if rng.random() < 0.15:
+        x = add_recurrent(b, x, rng, False)
+        x = b.add("RepeatVector", {"n": int(rng.integers(1, 5))}, [x])
+    if rng.random() < 0.8:
+        x = add_recurrent(b, x, rng, False)
+    elif rng.random() < 0.7:
+        x = b.add("Flatten", {}, [x])
+    if rng.random() < 0.3:
+        x = b.add("Dense", weighted(rng, {"units": int(rng.integers(1, 9))}),
+                  [x])
+    add_head(b, x, loss, classes)
+    return b.json()
+
+
 def line_model(rng, loss, classes):
     """Layers over one axis."""
     b = Builder(rng, False, [int(rng.integers(4, 21)), int(rng.integers(1, 5))],
@@ -627,6 +683,9 @@ ACTIVATIONS = [name for name in [*keras_activations.OF_ONE_NUMBER,
                # already, and the last one comes with vary_more.
                if name not in ("exponential", "linear", "softmax",
                                "hard_sigmoid_keras2")]
+# Those of recurrent layers have gradients that follow from their outputs, and
+# no state grows with them.
+GATE_ACTIVATIONS = ["tanh", "sigmoid", "softsign", "hard_sigmoid"]
 
 
 def vary_layers(rng, model):
@@ -652,7 +711,9 @@ def vary_layers(rng, model):
                 each for each in keras_oracle.MERGES
                 if two or each != "Subtract"])
         if config.get("activation", "softmax") != "softmax":
-            config["activation"] = pick(rng, *ACTIVATIONS)
+            recurs = entry["class_name"] in recurrent_oracle.GATES
+            config["activation"] = pick(
+                rng, *(GATE_ACTIVATIONS if recurs else ACTIVATIONS))
 
 
 def vary_more(rng, model, training):
@@ -1003,7 +1064,10 @@ class Case:
         classes = int(rng.integers(2 if categorical else 1, 11))
         # For the last addition, so that most earlier cases stay the same.
         last = np.random.default_rng([seed, number, 4])
+        sequences = np.random.default_rng([seed, number, 8])
         model = (wide_model(rng, loss, classes) if self.wide else
+                 sequence_model(sequences, loss, classes)
+                 if sequences.random() < 0.12 else
                  line_model(last, loss, classes) if last.random() < 0.12 else
                  random_model(rng, later, loss, classes, self.trains))
         normalize(np.random.default_rng([seed, number, 3]), model)

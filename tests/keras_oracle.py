@@ -18,6 +18,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from keras_activations import activate, activation_gradient, log_softmax
+import recurrent_oracle
 
 EPSILON = 1e-7  # Keras's backend epsilon
 
@@ -756,7 +757,128 @@ class Affine(Layer):
         return [(dy * self.times).astype(dy.dtype)]
 
 
+class Recurrent(Layer):
+    def __init__(self, config, kind):
+        super().__init__(config)
+        self.kind = kind
+
+    def build(self, shapes):
+        steps, features = shapes[0]
+        self.shapes.update(recurrent_oracle.weight_shapes(
+            self.config, self.kind, features))
+        units = self.config["units"]
+        return ((steps, units) if self.config.get("return_sequences")
+                else (units,))
+
+    def forward(self, xs):
+        self.recurrence = recurrent_oracle.Recurrence(
+            self.kind, self.config, self.weights)
+        return self.recurrence.forward(xs[0])
+
+    def backward(self, dy):
+        dx = self.recurrence.backward(dy)
+        self.gradients.update(self.recurrence.gradients)
+        return [dx]
+
+    def regularizer(self, weight):
+        return super().regularizer(weight.replace("recurrent_kernel",
+                                                  "recurrent"))
+
+
+class Bidirectional(Layer):
+    def __init__(self, config):
+        super().__init__(config)
+        inner, self.kind = config["layer"]["config"], config["layer"]["class_name"]
+        self.both = {"forward_" + inner["name"]: inner,
+                     "backward_" + inner["name"]: {**inner, "go_backwards": True}}
+        self.mode = config.get("merge_mode", "concat")
+
+    def build(self, shapes):
+        for name, inner in self.both.items():
+            for weight, shape in recurrent_oracle.weight_shapes(
+                    inner, self.kind, shapes[0][1]).items():
+                self.shapes[f"{name}/{weight}"] = shape
+        units = inner["units"] * (2 if self.mode == "concat" else 1)
+        return ((shapes[0][0], units) if inner.get("return_sequences")
+                else (units,))
+
+    def turned(self, y, name):
+        """The backward layer's steps in the order of the input."""
+        turns = name.startswith("backward_") and y.ndim == 3
+        return y[:, ::-1] if turns else y
+
+    def forward(self, xs):
+        self.runs = {name: recurrent_oracle.Recurrence(
+            self.kind, inner, {weight: self.weights[f"{name}/{weight}"]
+                               for weight in recurrent_oracle.weight_shapes(
+                                   inner, self.kind, xs[0].shape[2])})
+                     for name, inner in self.both.items()}
+        a, b = self.ys = [self.turned(run.forward(xs[0]), name)
+                          for name, run in self.runs.items()]
+        return {"concat": lambda: np.concatenate([a, b], -1),
+                "sum": lambda: a + b, "mul": lambda: a * b,
+                "ave": lambda: (a + b) / 2}[self.mode]()
+
+    def backward(self, dy):
+        a, b = self.ys
+        dys = {"concat": lambda: np.split(dy, 2, -1), "sum": lambda: [dy, dy],
+               "mul": lambda: [dy * b, dy * a],
+               "ave": lambda: [dy / 2, dy / 2]}[self.mode]()
+        dx = 0
+        for (name, run), d in zip(self.runs.items(), dys):
+            dx = dx + run.backward(self.turned(d, name))
+            for weight, gradient in run.gradients.items():
+                self.gradients[f"{name}/{weight}"] = gradient
+        return [dx]
+
+    def regularizer(self, weight):
+        if not self.trainable:
+            return 0.0, 0.0
+        name, own = weight.split("/")
+        return Recurrent(self.both[name], self.kind).regularizer(own)
+
+
+class TimeDistributed(Layer):
+    def __init__(self, config):
+        super().__init__(config)
+        inner = config["layer"]
+        self.inner = LAYERS[inner["class_name"]](inner["config"])
+
+    def build(self, shapes):
+        output = self.inner.build([shapes[0][1:]])
+        self.shapes = self.inner.shapes
+        return (shapes[0][0], *output)
+
+    def forward(self, xs):
+        x = xs[0]
+        self.inner = copy.copy(self.inner)
+        self.inner.weights, self.inner.gradients = self.weights, {}
+        y = self.inner.forward([x.reshape(-1, *x.shape[2:])])
+        return y.reshape(*x.shape[:2], *y.shape[1:])
+
+    def backward(self, dy):
+        dx, = self.inner.backward(dy.reshape(-1, *dy.shape[2:]))
+        self.gradients.update(self.inner.gradients)
+        return [dx.reshape(*dy.shape[:2], *dx.shape[1:])]
+
+    def regularizer(self, weight):
+        return self.inner.regularizer(weight) if self.trainable else (0.0, 0.0)
+
+
+class RepeatVector(Layer):
+    def build(self, shapes):
+        return (self.config["n"], *shapes[0])
+
+    def forward(self, xs):
+        return np.repeat(xs[0][:, None], self.config["n"], 1)
+
+    def backward(self, dy):
+        return [dy.sum(1)]
+
+
 LAYERS = {
+    "Bidirectional": Bidirectional, "TimeDistributed": TimeDistributed,
+    "RepeatVector": RepeatVector,
     "BatchNormalization": BatchNormalization,
     "LayerNormalization": LayerNormalization,
     "Rescaling": Affine, "Normalization": Affine,
@@ -773,6 +895,8 @@ LAYERS = {
 }
 for merge in MERGES:
     LAYERS[merge] = functools.partial(Merge, kind=merge)
+for recurrent in recurrent_oracle.GATES:
+    LAYERS[recurrent] = functools.partial(Recurrent, kind=recurrent)
 
 
 def add_images(axes):

@@ -38,8 +38,10 @@ EXAMPLES = {
     "filename": "log.csv", "backup_dir": "backup",
     "key_file": "job.key", "average": "macro",
     "num_classes": 2, "dims": [2, 1], "scale": 0.5, "mean": 0.25,
-    "variance": [1, 2, 3, 4],
+    "variance": [1, 2, 3, 4], "n": 3, "input_dim": 5, "output_dim": 2,
+    "layer": {"class_name": "Dense", "config": {"units": 2}},
 }
+RECURRENT = {"class_name": "SimpleRNN", "config": {"units": 2}}
 MERGES = ("Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum",
           "Concatenate")
 
@@ -280,6 +282,12 @@ def host_layer(one):
                                   layer("Dense", units=units, name="d"), one)
     elif name.endswith("2D"):
         run["model"] = sequential(*reshape, one, *copy.deepcopy(HEAD))
+    elif name == "RepeatVector":
+        run["model"] = sequential(layer("Flatten", name="row"), one,
+                                  *copy.deepcopy(HEAD))
+    elif name == "Embedding":
+        run["model"] = sequential(layer("Rescaling", scale=0, name="zeros"),
+                                  one, *copy.deepcopy(HEAD))
     else:
         run["model"] = sequential(one, *copy.deepcopy(HEAD))
     return run
@@ -445,8 +453,9 @@ def check_field(shop, put, name, field, base, what):
 # --- classes ----------------------------------------------------------------
 
 def example_of(names, fields):
+    of_class = {"layer": RECURRENT} if names[0] == "Bidirectional" else {}
     return {"class_name": names[0], "config": {
-        name: copy.deepcopy(EXAMPLES[name])
+        name: copy.deepcopy({**EXAMPLES, **of_class}[name])
         for name, field in fields.items() if field.required}}
 
 
