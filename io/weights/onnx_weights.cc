@@ -245,7 +245,8 @@ class OnnxWeightFinder {
   }
 
   // True if the part has one number for each of the product's C outputs: its
-  // shape is (C), or behind a convolution (C, 1, 1). Axes of 1 may be before it.
+  // shape is (C), or behind a convolution (C, 1, 1). Axes of 1 may be before
+  // it.
   static bool IsBias(const Value& part, const Module& module) {
     const Shape& kernel = module.kernel;
     if (kernel.rank() == 0 || !part.tensor->unread.empty()) return true;
