@@ -62,13 +62,16 @@ Status ExpandBidirectional(const Shape& input, Layer* layer) {
   RINGLET_RETURN_IF_ERROR(CheckBoth(*layer));
   NestedModel model;
   model.class_name = kBidirectional;
-  Layer forward = *layer->layer, backward = *layer->backward_layer;
+  model.layers.resize(4);
+  model.layers[0] = Input(input).Name("input");
+  Layer& forward = model.layers[BidirectionalParts::kForward];
+  forward = *layer->layer;
   forward.name = NameOf(forward, "forward_");
+  Layer& backward = model.layers[BidirectionalParts::kBackward];
+  backward = *layer->backward_layer;
   backward.name = NameOf(backward, "backward_");
   backward.keeps_order = true;
-  model.layers = {Input(input).Name("input"), std::move(forward),
-                  std::move(backward),
-                  MergeOf(layer->merge_mode).Name("merge")};
+  model.layers[3] = MergeOf(layer->merge_mode).Name("merge");
   model.calls = {{0, {}, input}, {1, {0}, {}}, {2, {0}, {}}, {3, {1, 2}, {}}};
   model.outputs = {3};
   model.num_nodes = 3;

@@ -78,7 +78,7 @@ class RecurrentOp : public Op {
   // The gradient of the recurrent kernel.
   virtual void RecurrentGradients(const OpCall& call,
                                   const SavedSpans& saved) const;
-  // That of the bias, whose first numbers have the gates' sums already.
+  // That of the bias; its first numbers have the gates' sums already.
   virtual void BiasGradient(const OpCall&, const SavedSpans&) const {}
 
   int64_t units() const { return units_; }

@@ -102,7 +102,7 @@ Status MakeTimeDistributed(const Layer& layer, const std::vector<Shape>& inputs,
                               .Annotate("a step of %s", ClassName(inner)));
   if (made->changes_state() || made->synchronizes()) {
     return InvalidArgument(
-        "TimeDistributed cannot have a %s, whose statistics would be those of "
+        "TimeDistributed cannot have a %s: its statistics would be those of "
         "each step; put the layer behind it without TimeDistributed",
         ClassName(inner));
   }
