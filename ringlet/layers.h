@@ -177,6 +177,14 @@ struct Layer {
     kCustom,
     kModel,
   };
+  // Not inline: a copy is long, and many functions make one.
+  Layer();
+  Layer(const Layer&);
+  Layer(Layer&&) noexcept;
+  Layer& operator=(const Layer&);
+  Layer& operator=(Layer&&) noexcept;
+  ~Layer();
+
   // Every layer.
   Kind kind = Kind::kInput;
   std::string name;  // "" is replaced by "dense", then "dense_1", and so on

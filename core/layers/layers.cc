@@ -40,6 +40,13 @@ Layer Borders(Layer::Kind kind, const std::array<int64_t, 4>& borders) {
 
 }  // namespace
 
+Layer::Layer() = default;
+Layer::Layer(const Layer&) = default;
+Layer::Layer(Layer&&) noexcept = default;
+Layer& Layer::operator=(const Layer&) = default;
+Layer& Layer::operator=(Layer&&) noexcept = default;
+Layer::~Layer() = default;
+
 Layer Input(const Shape& shape) {
   Layer layer = Make(Layer::Kind::kInput);
   layer.shape = shape;
