@@ -423,7 +423,7 @@ constexpr auto kGRUFields = RecurrentFields(
                    .Compared("reset before")
                    .Saved("reset_after")});
 constexpr LayerField kTimeDistributedFields[] = {
-    LayerField("layer", &Layer::layer).Required().Compared("layer").Saved(""),
+    LayerField("layer", &Layer::layer).Required().Saved(""),
 };
 // The graph has the layers of a Bidirectional instead of it.
 constexpr LayerField kBidirectionalFields[] = {

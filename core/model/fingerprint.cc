@@ -151,6 +151,9 @@ std::string DescribeLayer(const Layer& layer, const std::vector<int>& inputs,
     const bool flag = std::holds_alternative<bool Layer::*>(field.value);
     if (!flag) text += " " + value;
   }
+  if (layer.layer != nullptr) {
+    text += ", layer " + DescribeLayer(*layer.layer, {}, Shape());
+  }
   if (!layer.trainable) text += ", frozen";
   if (layer.custom != nullptr) text += ", " + layer.custom->Describe();
   return text;

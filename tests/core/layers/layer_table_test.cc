@@ -61,6 +61,12 @@ TEST(LayerTableTest, Fingerprint_AnySetting_ChangesIfNumbersDo) {
   EXPECT_EQ(text(Softmax().Name("s")),
             "Activation 's' giving (2, 3) from layer 0, activation softmax");
   EXPECT_EQ(text(Dense(3).Name("l")), "Dense 'l' giving (2, 3) from layer 0");
+  EXPECT_EQ(text(LSTM(3).Name("l").GoBackwards(true).Dropout(0.5f)),
+            "LSTM 'l' giving (2, 3) from layer 0, last state only, activation "
+            "tanh, recurrent_activation sigmoid, dropout 0.5, seed 0");
+  EXPECT_EQ(text(TimeDistributed(Dropout(0.5f).Name("d")).Name("t")),
+            "TimeDistributed 't' giving (2, 3) from layer 0, layer Dropout 'd' "
+            "giving (), rate 0.5, seed 0");
 }
 
 }  // namespace
