@@ -303,6 +303,9 @@ void ReadClass(const LayerClass& row, FieldReader* fields, LayerEntry* entry) {
     if (field.required) fields->Require(field.name);
     std::visit(ReadValue{field, fields, entry}, field.value);
   }
+  if (row.kind == Kind::kTimeDistributed) {  // which gives the layer a name
+    entry->layer = TimeDistributed(*entry->layer.layer);
+  }
   if (row.kind == Kind::kBidirectional &&
       entry->layer.backward_layer == nullptr) {
     entry->layer = Bidirectional(*entry->layer.layer, entry->layer.merge_mode);

@@ -96,6 +96,11 @@ TEST(RecurrentJsonTest, Load_OmittedFields_AreTheDefaultsOfKeras) {
   ASSERT_NE(linear, nullptr);
   EXPECT_EQ(linear->layer(1).activation, kLinear);
   ExpectSameTwice(*linear);
+  const auto steps = LoadJson(With("TimeDistributed", R"(
+      "layer": {"class_name": "Dense", "config": {"units": 2}})"));
+  ASSERT_NE(steps, nullptr);
+  EXPECT_EQ(steps->layer(1).layer->name, "dense");
+  ExpectSameTwice(*steps);
 }
 
 // As tf.keras 2.11 writes them.
