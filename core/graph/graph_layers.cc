@@ -100,6 +100,8 @@ int Graph::FindUnadapted(int from) const {
 
 // The stream depends on the order of layers and of the calls of each, which a
 // file stores. It does not depend on the order of calls of different layers.
+// The factor keeps the streams of a layer's calls away from those of other
+// layers. It must stay: the bits of runs depend on it.
 uint64_t Graph::RandomStreamOf(int node) const {
   const auto call = static_cast<uint64_t>(nodes_[node].call_index);
   return static_cast<uint64_t>(layers_[nodes_[node].layer_index].ordinal) +
@@ -115,8 +117,8 @@ bool Graph::SharesTrained(int node) const {
   return false;
 }
 
-// The layer in its present state, with names and trained layers of a nested
-// model.
+// The layer in its present state. The layers of a nested model have their final
+// names, and their present `trainable`.
 Layer Graph::Snapshot(int layer) const {
   Layer copy = layers_[layer].layer;
   if (copy.model == nullptr) return copy;

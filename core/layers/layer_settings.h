@@ -8,17 +8,18 @@
 namespace ringlet {
 
 // The bits of Layer::settings: the setters that were called. A setter that the
-// layer lacks is an error.
+// layer lacks is an error. A new setter takes any bit that is free. No file has
+// these bits.
 enum LayerSetting : uint64_t {
-  kSetStrides = 1,
-  kSetPadding = 2,
-  kSetUseBias = 4,
-  kSetKernelInitializer = 8,
-  kSetBiasInitializer = 16,
-  kSetKernelRegularizer = 32,
-  kSetBiasRegularizer = 64,
-  kSetSeed = 128,
-  kSetKeepDims = 256,
+  kSetStrides = uint64_t{1} << 0,
+  kSetPadding = uint64_t{1} << 1,
+  kSetUseBias = uint64_t{1} << 2,
+  kSetKernelInitializer = uint64_t{1} << 3,
+  kSetBiasInitializer = uint64_t{1} << 4,
+  kSetKernelRegularizer = uint64_t{1} << 5,
+  kSetBiasRegularizer = uint64_t{1} << 6,
+  kSetSeed = uint64_t{1} << 7,
+  kSetKeepDims = uint64_t{1} << 8,
   kSetDilationRate = uint64_t{1} << 12,
   kSetDepthMultiplier = uint64_t{1} << 13,
   kSetDepthwiseInitializer = uint64_t{1} << 14,

@@ -1,8 +1,9 @@
 // SeparableConv2D, SeparableConv1D: a depthwise convolution, then a product
-// with a 1x1 kernel. Scratch has the depthwise output of one group of images at
-// a time; Backward computes it again. Groups and blocks of examples depend only
-// on the shapes, and one thread computes each product. So the bits are the same
-// for any number of threads.
+// with a 1x1 kernel. Each thread has the depthwise output (the "middle") of one
+// group of examples at a time in scratch; Backward computes it again. Backward
+// sums a block of groups, and then adds the sums of the blocks. Groups and
+// blocks of examples depend only on the shapes, and one thread computes each
+// product. So the bits are the same for any number of threads.
 
 #include <algorithm>
 
@@ -50,17 +51,17 @@ class SeparableConvOp final : public Op {
   uint64_t forward_scratch(int64_t batch, int threads) const override {
     return static_cast<uint64_t>(threads * ThreadFloats(batch));
   }
-  // Also each block's own sums of the gradients.
+  // In addition, the sums of the gradients of each block.
   uint64_t backward_scratch(int64_t batch, int threads) const override {
     return static_cast<uint64_t>(threads * ThreadFloats(batch) +
-                                 std::min(batch, MostBlocks()) *
+                                 std::min(batch, MaxBlocks()) *
                                      GradientFloats());
   }
 
   void Forward(const OpCall& call) const override {
     const Activation activation =
         call.without_activation ? kLinear : activation_;
-    const int64_t group = Group(call.batch);
+    const int64_t group = GroupSize(call.batch);
     const int64_t groups = (call.batch + group - 1) / group;
     call.pool->Run([&](int t) {
       float* const middle = call.scratch + t * ThreadFloats(call.batch);
@@ -70,7 +71,7 @@ class SeparableConvOp final : public Op {
                                 std::min(call.batch, (g + 1) * group)};
         const int64_t rows = examples.size() * Positions();
         float* const y = call.y + examples.begin * output_.elements();
-        Middle(call, examples, middle);
+        ComputeMiddle(call, examples, middle);
         // Y(BP,F) = D(BP,CM) * W(CM,F)
         Gemm(MiddleMatrix(middle, rows), PointKernel(call), false,
              RowMajor(y, rows, filters_));
@@ -81,7 +82,7 @@ class SeparableConvOp final : public Op {
   }
 
   void Backward(const OpCall& call) const override {
-    const ExampleBlocks blocks(call.batch, MostBlocks());
+    const ExampleBlocks blocks(call.batch, MaxBlocks());
     float* const sums =
         call.scratch + call.pool->threads() * ThreadFloats(call.batch);
     call.pool->Run([&](int t) {
@@ -91,7 +92,7 @@ class SeparableConvOp final : public Op {
         float* const own = sums + b * GradientFloats();
         std::fill_n(own, GradientFloats(), 0.0f);
         const Range block = blocks[b];
-        const int64_t group = Group(call.batch);
+        const int64_t group = GroupSize(call.batch);
         for (int64_t i = block.begin; i < block.end; i += group) {
           BackwardGroup(call, {i, std::min(block.end, i + group)}, middle, own);
         }
@@ -102,14 +103,16 @@ class SeparableConvOp final : public Op {
       const int64_t n = weights_[w].shape.elements();
       std::fill_n(call.d_weights[w], n, 0.0f);
       for (int64_t b = 0; b < blocks.count; ++b) {
-        AddTo(sums + b * GradientFloats() + At(w), n, call.d_weights[w]);
+        AddTo(sums + b * GradientFloats() + GradientOffset(w), n,
+              call.d_weights[w]);
       }
     }
     call.sink->OnGradientsFinal(call.gradient_offset);
   }
 
  private:
-  // Rows of a product, so that a group stays in the second-level cache.
+  // About so many rows of a product are a group, so that it stays in the
+  // second-level cache.
   static constexpr int64_t kGroupRows = 2048;
   // Large kernels have few blocks, since their sums take memory.
   static constexpr int64_t kBlockFloats = 1 << 20;
@@ -117,26 +120,27 @@ class SeparableConvOp final : public Op {
   int64_t Positions() const { return depthwise_.window().positions(); }
   int64_t ImageFloats() const { return depthwise_.window().image_floats(); }
   int64_t PointFloats() const { return depthwise_.filters() * filters_; }
-  int64_t Group(int64_t batch) const {
+  int64_t GroupSize(int64_t batch) const {
     return std::min(batch, 1 + kGroupRows / Positions());
   }
   int64_t MiddleFloats(int64_t batch) const {
-    return Group(batch) * depthwise_.output_floats();
+    return GroupSize(batch) * depthwise_.output_floats();
   }
-  // Followed by the scratch of the depthwise loops.
+  // A thread's scratch: the middle, then the scratch of the depthwise loops.
   int64_t ThreadFloats(int64_t batch) const {
     return MiddleFloats(batch) + depthwise_.scratch_floats();
   }
   // The offset of the gradient of weight number `w` in a block's sums.
-  int64_t At(size_t w) const {
+  int64_t GradientOffset(size_t w) const {
     return (w > 0 ? depthwise_.kernel_floats() : 0) +
            (w > 1 ? PointFloats() : 0);
   }
   int64_t GradientFloats() const {
-    return frozen() ? 0 : At(2) + (bias_ ? filters_ : 0);
+    return frozen() ? 0 : GradientOffset(2) + (bias_ ? filters_ : 0);
   }
-  int64_t MostBlocks() const {
-    return std::clamp<int64_t>(kBlockFloats / At(2), 4, ExampleBlocks::kMax);
+  int64_t MaxBlocks() const {
+    return std::clamp<int64_t>(kBlockFloats / GradientOffset(2), 4,
+                               ExampleBlocks::kMax);
   }
   ConstMatrix MiddleMatrix(const float* middle, int64_t rows) const {
     return RowMajor(middle, rows, depthwise_.filters());
@@ -146,8 +150,8 @@ class SeparableConvOp final : public Op {
                     depthwise_.filters(), filters_);
   }
 
-  // The depthwise convolution's output.
-  void Middle(const OpCall& call, Range examples, float* middle) const {
+  // Writes the depthwise convolution's output for `examples` to `middle`.
+  void ComputeMiddle(const OpCall& call, Range examples, float* middle) const {
     for (int64_t i = examples.begin; i < examples.end; ++i) {
       depthwise_.Forward(
           call.x[0] + i * ImageFloats(), call.weights[0], nullptr, false,
@@ -169,11 +173,11 @@ class SeparableConvOp final : public Op {
     const ConstMatrix d_out =
         RowMajor(static_cast<const float*>(dy), rows, filters_);
     if (!frozen()) {
-      Middle(call, examples, middle);
+      ComputeMiddle(call, examples, middle);
       // dW(CM,F) += D(BP,CM)^T * dY(BP,F)
       Gemm(MiddleMatrix(middle, rows).Transposed(), d_out, true,
-           RowMajor(sums + At(1), depthwise_.filters(), filters_));
-      if (bias_) AddColumnSums(dy, rows, filters_, sums + At(2));
+           RowMajor(sums + GradientOffset(1), depthwise_.filters(), filters_));
+      if (bias_) AddColumnSums(dy, rows, filters_, sums + GradientOffset(2));
     }
     if (frozen() && call.dx[0] == nullptr) return;
     // dD(BP,CM) = dY(BP,F) * W(CM,F)^T
