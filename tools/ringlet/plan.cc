@@ -58,12 +58,13 @@ struct Plan {
   uint64_t copies = 0;  // of the state
   uint64_t total() const { return bytes.total() + copies; }
   uint64_t data = 0;
-  int64_t forward_flops = 0, again_flops = 0;
+  int64_t forward_flops = 0, recomputed_flops = 0;
   WirePlan wire;
   int64_t largest_batch = -1;  // that fits the limit; -1: not asked
 };
 
-// Bytes grow with the batch, but for steps of the placement.
+// The largest batch that fits, by bisection: bytes grow with the batch, apart
+// from small irregularities in the placement of buffers.
 int64_t LargestBatch(const Model& model, int64_t limit) {
   const auto fits = [&](int64_t batch) {
     return model.BytesNeeded(batch) <= static_cast<uint64_t>(limit);
@@ -81,20 +82,20 @@ int64_t LargestBatch(const Model& model, int64_t limit) {
   return good;
 }
 
-// The replicas that the worker with most of them computes.
-int OfOneWorker(const RunConfig& config, int64_t workers) {
+// The most replicas that one worker computes.
+int ComputedReplicas(const RunConfig& config, int64_t workers) {
   const int64_t replicas = config.strategy.options.replicas;
   return static_cast<int>(
       std::max<int64_t>(1, (replicas + workers - 1) / workers));
 }
 
-// The replicas that it has memory for: a worker of an elastic job may be left
-// alone.
-int KeptByOneWorker(const RunConfig& config, int64_t workers) {
+// The replicas for which each worker takes memory. A worker of an elastic job
+// may be left alone with all of them.
+int ReplicasInMemory(const RunConfig& config, int64_t workers) {
   const StrategyOptions& options = config.strategy.options;
   const bool owns = options.local.enabled() && options.local.quorum > 0;
   if (workers == 1 || !config.strategy.elastic() || owns) {
-    return OfOneWorker(config, workers);
+    return ComputedReplicas(config, workers);
   }
   return static_cast<int>(std::max<int64_t>(options.replicas, workers));
 }
@@ -107,8 +108,8 @@ uint64_t BytesOf(Saveable* state) {
   return bytes;
 }
 
-// The memory of rounds of local updates for so many replicas.
-uint64_t OfReplicas(const Model& model, int64_t replicas) {
+// The memory that rounds of local updates need for `replicas` replicas.
+uint64_t BytesOfReplicas(const Model& model, int64_t replicas) {
   const LocalUpdates& local = model.local_updates();
   const int64_t numbers = (local.sparse() ? model.num_trained() : 0) +
                           (local.overlaps() ? model.num_weights() : 0);
@@ -117,7 +118,7 @@ uint64_t OfReplicas(const Model& model, int64_t replicas) {
 
 // The copies of the state in memory that a fit continues from after a loss
 // (core/recovery/recovery.h).
-uint64_t CopiesOf(const RunConfig& config, int64_t workers) {
+uint64_t BytesOfCopies(const RunConfig& config, int64_t workers) {
   const bool elastic = config.strategy.elastic();
   const bool restores = elastic || AnyRestoresAfterLoss(config.callbacks);
   Model* const model = config.model.get();
@@ -128,11 +129,11 @@ uint64_t CopiesOf(const RunConfig& config, int64_t workers) {
   return 2 * weights + BytesOf(model->optimizer_state());
 }
 
-// A worker's memory for the other workers' replicas, which the model, compiled
-// with its own replicas, does not count.
-uint64_t OfOtherReplicas(const Model& model, int64_t replicas) {
-  return OfReplicas(model,
-                    std::max<int64_t>(0, replicas - model.num_replicas()));
+// The memory that a worker needs for the replicas of other workers. The model
+// counts only the replicas with which it is compiled.
+uint64_t BytesOfOtherReplicas(const Model& model, int64_t replicas) {
+  return BytesOfReplicas(model,
+                         std::max<int64_t>(0, replicas - model.num_replicas()));
 }
 
 // The bytes of training and validation data; 0 if the files cannot be read.
@@ -163,8 +164,8 @@ Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
         ", and each computes at least one replica",
         path.c_str(), replicas, flags.wire.workers);
   }
-  const int own = OfOneWorker(config, flags.wire.workers);
-  const int kept = KeptByOneWorker(config, flags.wire.workers);
+  const int own = ComputedReplicas(config, flags.wire.workers);
+  const int kept = ReplicasInMemory(config, flags.wire.workers);
   RINGLET_RETURN_IF_ERROR(
       MakeModel(&config, {}, nullptr, kept).Annotate("%s", path.c_str()));
   const Model& model = *config.model;
@@ -173,17 +174,17 @@ Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
     plan->batch = std::max(plan->batch, config.fit.validation_batch_size);
   }
   plan->bytes = model.PlanMemory(plan->batch);
-  const uint64_t others =
-      OfOtherReplicas(model, std::max<int64_t>(replicas, flags.wire.workers));
+  const uint64_t others = BytesOfOtherReplicas(
+      model, std::max<int64_t>(replicas, flags.wire.workers));
   plan->bytes.local += others;
-  plan->copies = CopiesOf(config, flags.wire.workers);
+  plan->copies = BytesOfCopies(config, flags.wire.workers);
   const auto flops = [plan, own](int64_t multiply_adds) {
     const int64_t examples = plan->batch * own;
     const int64_t most = INT64_MAX / 2 / std::max<int64_t>(1, examples);
     return multiply_adds > most ? INT64_MAX : 2 * multiply_adds * examples;
   };
   plan->forward_flops = flops(model.MultiplyAdds());
-  plan->again_flops = flops(plan->bytes.recomputed_multiply_adds);
+  plan->recomputed_flops = flops(plan->bytes.recomputed_multiply_adds);
   plan->wire = PlanWire(model, config.strategy.options, flags.wire);
   if (flags.limit > 0) {
     plan->data = BytesOfData(path, config);
@@ -197,7 +198,7 @@ Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
   return Status();
 }
 
-// The rows of both outputs; the last but one is subtracted.
+// The rows of both outputs. "shared" is subtracted in the total.
 struct Row {
   const char *key, *text;
   uint64_t bytes;
@@ -228,7 +229,7 @@ void PrintJson(const Plan& plan) {
   w.EndObject();
   w.Key("forward_flops").Int(plan.forward_flops);
   w.Key("recomputed_layers").Int(plan.bytes.recomputed);
-  w.Key("recomputed_flops").Int(plan.again_flops);
+  w.Key("recomputed_flops").Int(plan.recomputed_flops);
   WriteWire(plan.wire, &w);
   if (plan.largest_batch >= 0) {
     w.Key("data").Int(static_cast<int64_t>(plan.data));
@@ -258,7 +259,7 @@ void PrintText(const Plan& plan, const PlanFlags& flags) {
   std::printf("operations a step:\n");
   const uint64_t forward = static_cast<uint64_t>(plan.forward_flops);
   row("forward", forward);
-  const uint64_t again = static_cast<uint64_t>(plan.again_flops);
+  const uint64_t again = static_cast<uint64_t>(plan.recomputed_flops);
   row("forward and backward, at most", 3 * forward + again);
   if (plan.bytes.recomputed > 0) {
     std::printf("layers computed again for the backward pass: %d\n",
