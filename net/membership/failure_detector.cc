@@ -79,8 +79,8 @@ FailureDetector::Suspect FailureDetector::Tick(int64_t now, bool* beat) {
   // A heartbeat is due every two ticks. The second tick may be a little early.
   *beat = now - last_beat_ >= timeout / 4 - tick_nanos() / 2;
   if (*beat) last_beat_ = now;
-  // This worker was held up. Frames may have arrived that it has not read, so
-  // the time does not count for its peers.
+  // This worker was held up, and may have frames that it has not read yet. So
+  // the delay counts neither as silence nor as a standstill of its peers.
   if (late > timeout / 4) {
     for (Peer& peer : peers_) {
       peer.heard = std::min(now, peer.heard + late);
@@ -154,12 +154,13 @@ int64_t FailureDetector::OldestReportBehind(const Peer& peer) const {
                            : peer.end_at - peer.end.oldest_report_ms * kMs;
 }
 
-// In a large ring this worker suspects only the worker that it waits for, since
-// a report travels one link with each heartbeat. Workers further along the
-// chain are suspected by their own neighbours. If the chain is a circle, every
-// worker waits for another, and any of them may find the standstill. The
-// reports that have gone around it are old, so they must show that all its
-// workers stood still at one common time.
+// In a large ring this worker suspects only the worker that it waits for (the
+// peer), since a report travels one link with each heartbeat. A peer that waits
+// for a further worker is not suspected: it suspects that worker itself. The
+// exception is a circle, in which every worker waits for another. Then any of
+// them may suspect its peer. The reports in a large circle are old, so they
+// must show that all its workers stood still at one common time: the oldest
+// report was made more than `limit` after the last progress.
 FailureDetector::Suspect FailureDetector::FindStalledNeighbour(
     int64_t now) const {
   const int64_t limit = options_.timeout_nanos + options_.timeout_nanos / 2;
@@ -167,12 +168,13 @@ FailureDetector::Suspect FailureDetector::FindStalledNeighbour(
   const int next = peer.activity.waiting_on;
   const bool slow =
       peer.activity.computing() && peer.activity.sequence < activity_.sequence;
-  const bool circle = next == options_.worker;  // of two workers
-  const bool wide = peer.end.rank == options_.worker &&
-                    OldestReportBehind(peer) - LastProgressBehind(peer) > limit;
+  const bool circle_of_two = next == options_.worker;
+  const bool still_circle =
+      peer.end.rank == options_.worker &&
+      OldestReportBehind(peer) - LastProgressBehind(peer) > limit;
   const int64_t still = now - LastProgressBehind(peer);
   if (!peer.watched || slow || still <= limit ||
-      (next >= 0 && !circle && !wide)) {
+      (next >= 0 && !circle_of_two && !still_circle)) {
     return Suspect();
   }
   return {activity_.waiting_on, Cause::kStalled,

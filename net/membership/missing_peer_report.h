@@ -40,10 +40,11 @@ class MissingPeerReport {
   void MarkConnected(int peer) { peers_[peer].missing = false; }
   // The worker was connected, and is missing again.
   void MarkMissing(int peer, int64_t now);
-  // Sets the worker that another worker misses; -1: none. Missing() uses it
-  // only if that worker is not missing here. At the end of a vain wait the
-  // workers give up one after another. So a new worker replaces the last one
-  // only after it has been reported for a second.
+  // Sets the worker that another worker misses; -1: none. Missing() names it
+  // only if it is not missing here too. If the wait is in vain, the workers
+  // give up one after another, and each is then missed by the rest. So the
+  // worker named last is replaced only after the new one was reported for a
+  // second.
   void SetMissedByOthers(int peer, int64_t now);
   // Sets the reason why the peer is missing, as far as it is known.
   void SetReason(int peer, const std::string& why) { peers_[peer].why = why; }

@@ -140,7 +140,8 @@ class Session final : private FramedLink::Owner,
   void OnDown(FramedLink* link, Cause cause, const Status& why,
               int64_t now) override;
 
-  // OnFormed is for both kinds of rings.
+  // From Views and Handshakes. In a ring that is not elastic, CheckFormed calls
+  // OnFormed.
   void OnNewView() override;
   void OnFormed(const std::string& line) override;
   void OnMemberAbsent(int member) override;
