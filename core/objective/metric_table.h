@@ -74,8 +74,8 @@ struct MetricField {
   std::variant<MetricInt, MetricFloat, MetricWord, bool Metric::*, OnlyValue>
       value;
   bool required = false;
-  // False for a field that Keras does not have. It is written only if it is
-  // set.
+  // False for a field that Keras does not have, which must be a MetricInt. It
+  // is written only if it is set.
   bool keras_has = true;
 };
 

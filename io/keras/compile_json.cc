@@ -176,6 +176,7 @@ class MetricFieldReader {
 
 void Write(JsonWriter* w, const Metric& metric, const MetricField& field) {
   const auto* const whole = std::get_if<MetricInt>(&field.value);
+  // Only a MetricInt may be a field that Keras does not have.
   if (!field.keras_has && metric.*whole->value < whole->low) return;
   w->Key(field.name);
   if (whole != nullptr) {
