@@ -25,8 +25,8 @@
 
 namespace ringlet {
 
-// The bytes of a rank in the gather of a replica check (Replicas::CrossCheck):
-// four numbers.
+// The bytes of a rank in the gather of a replica check
+// (ReplicaConsistency::CrossCheck): four numbers.
 constexpr size_t kCheckBytes = 4 * sizeof(int64_t);
 
 // A pass has kExamples / kBatch = 5.075 steps, so batches cross passes, and no

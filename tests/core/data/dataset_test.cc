@@ -351,7 +351,7 @@ TEST(AutoShardTest, Source_FilesOutOfOrder_IsRefused) {
   EXPECT_EQ(Files({5, -2, 9}).Batch(1).status().code(), Code::kInvalidArgument);
 }
 
-// Whatever the worlds, and when they change in the middle of a pass.
+// Also if the number of ranks changes in the middle of a pass.
 TEST(DatasetTest, Plan_WorldChangesInAPass_UsesEachExampleOnce) {
   for (int64_t n : {1, 2, 3, 5, 64, 101, 1000}) {
     for (int64_t batch : {1, 4, 7, 64}) {
@@ -438,7 +438,7 @@ TEST(DatasetTest, Status_InvalidCalls_KeepsTheFirstError) {
   EXPECT_EQ(code(Numbers(5).Take(-1).Batch(1)), Code::kInvalidArgument);
   EXPECT_EQ(code(Numbers(5).Shuffle(1).Take(2).Batch(1)),
             Code::kInvalidArgument);
-  // In tf.data these are of batches, or of passes.
+  // In tf.data these calls count batches, or the examples of several passes.
   EXPECT_EQ(code(Numbers(5).Batch(2).Take(2)), Code::kInvalidArgument);
   EXPECT_EQ(code(Numbers(5).Batch(2).Shard(2, 0)), Code::kInvalidArgument);
   EXPECT_EQ(code(Numbers(5).Repeat(2).Skip(6).Batch(1)),

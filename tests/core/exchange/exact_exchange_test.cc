@@ -91,12 +91,12 @@ class Worker {
                                   kChanges, &timer_);
   }
 
-  // This worker's replicas' passes of a step; OnGradientsFinal at places of its
-  // own.
+  // Makes the passes of this worker's replicas in a step. Each worker calls
+  // OnGradientsFinal at other places.
   void Passes(const Step& step) {
     std::mt19937 random(static_cast<uint32_t>(collective_.rank()));
     for (int k = 0; k < count_; ++k) {
-      // From the last one down: their order is of no effect either.
+      // From the last replica to the first: their order must not matter either.
       gradients_ = step[static_cast<size_t>(first_ + count_ - 1 - k)];
       exchange_->Begin(k, count_);
       for (int64_t at = layout_.numbers() - kChanges; at > 0;) {
@@ -161,7 +161,7 @@ void RunOn(int workers, const std::vector<Step>& steps, Result* result,
     }
     std::lock_guard<std::mutex> lock(mutex);
     if (collective->rank() == 0) *result = mine;
-    // All ranks hold the same: compared with what is expected below.
+    // Ranks that end before rank 0 are not compared with it.
     if (result->sums.empty()) return;
     EXPECT_EQ(mine.scales, result->scales);
     for (size_t i = 0; i < steps.size(); ++i) {
@@ -198,9 +198,10 @@ TEST(ExactExchangeTest, Sums_AnyAssignment_HaveTheSameBits) {
   }
 }
 
-// Each contribution is off by half a unit at most, and what the sum is rounded
-// by. A unit is 2^-23 of the greatest sum of the block before, or 2^-29 of the
-// tensor's; or 2^-29 R of the block's greatest contribution.
+// Each of the R contributions is rounded by half a unit at most. Then the sum
+// is rounded to a float. A block's unit is the greatest of three: 2^-23 of its
+// greatest sum in the step before, 2^-29 of the tensor's greatest sum then, and
+// 2^-29 R of the block's greatest contribution in this step.
 TEST(ExactExchangeTest, Sums_AnyBlock_AreWithinTheirUnits) {
   constexpr int kReplicas = 4;
   const std::vector<Step> steps = MakeSteps(kReplicas, 12, 77);
@@ -244,7 +245,8 @@ TEST(ExactExchangeTest, Train_Resumed_HasTheBitsOfTheUndisturbedRun) {
 
 TEST(ExactExchangeTest, Sums_NotFiniteOnOneReplica_ReachAllWorkers) {
   std::vector<Step> steps = MakeSteps(4, 3, 9);
-  steps[0][1][3] = std::nanf("");  // with all that is clamped at the beginning
+  // In the first step, in which all finite numbers are clamped.
+  steps[0][1][3] = std::nanf("");
   steps[2][2][1200] = -std::numeric_limits<float>::infinity();
   const GridLayout layout = Layout();
   for (const int workers : {1, 2, 4}) {

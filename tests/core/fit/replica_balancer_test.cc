@@ -71,8 +71,10 @@ std::vector<int> Trained(const std::vector<int>& millis,
   return trained;
 }
 
-// A batch of 10 examples gives the last three of eight replicas none. Without
-// their times worker 0 has at most 4 replicas in 32 steps and 3 after that.
+// Worker 0 is slow. With a batch of 10 examples the last three of the eight
+// replicas have no example, and take no time. If the balancer does not count
+// these, worker 0 has at most 4 replicas for 32 steps, and at most 3 after
+// that.
 TEST(ReplicaBalancerTest, Times_ReplicasWithoutExamples_AreNotMeasured) {
   for (const int64_t batch : {10, 16}) {
     SCOPED_TRACE(batch);
@@ -274,8 +276,10 @@ TEST(ReplicaBalancerTest, Times_ShortRounds_AreGatheredOnceIn32Steps) {
     });
     return counted;
   };
-  // Before a round that begins at or beyond 4, 32, 64, ... of 200 steps, but
-  // for the second one: what the first takes is not measured.
+  // In 200 steps there are seven gathers: after the first round that ends at or
+  // beyond step 4, and at or beyond each multiple of 32. The first round of all
+  // is not measured, so none follows it, nor the last round. So rounds of 30
+  // and of 50 steps have fewer.
   for (const auto& [local_steps, wanted] :
        {std::pair{0, 0}, {1, 7}, {3, 7}, {30, 5}, {50, 2}}) {
     SCOPED_TRACE(local_steps);
@@ -493,10 +497,10 @@ TEST(ReplicaBalancerTest, StartLine_SecondFit_HasThePresentAssignment) {
   RunTwoWorkers(kNever, [&](int w, ElasticCollective* collective) {
     const auto slow = std::make_shared<SlowLayer>(w == 1 ? 8 : 2);
     const auto model = SlowModel(slow, ExactSums(collective, 8));
-    for (int f = 0; f < 2; ++f) {
+    for (int number = 0; number < 2; ++number) {
       FitOptions fit = Quiet(1);
       // The replicas are assigned after four steps.
-      const int steps = f == 0 ? 33 : 20;
+      const int steps = number == 0 ? 33 : 20;
       fit.steps_per_epoch = steps;
       fit.verbose = Verbose::kLine;
       char* text = nullptr;
@@ -511,9 +515,9 @@ TEST(ReplicaBalancerTest, StartLine_SecondFit_HasThePresentAssignment) {
       if (w == 0) continue;
       const int each = (slow->trained() - before) / steps;  // of 5 examples
       EXPECT_TRUE(Contains(
-          said, f == 0 ? "trains 20 of 40"
-                       : "trains " + std::to_string(5 * each) + " of 40"));
-      EXPECT_LE(each, f == 0 ? 4 : 3);
+          said, number == 0 ? "trains 20 of 40"
+                            : "trains " + std::to_string(5 * each) + " of 40"));
+      EXPECT_LE(each, number == 0 ? 4 : 3);
     }
   });
 }

@@ -17,8 +17,8 @@
 namespace ringlet {
 namespace {
 
-// Sets *must_repeat so many times a step, as sums do that were out of their
-// grid.
+// Requests `times` repeats of each step, as exact sums do when a number was
+// clamped.
 class RepeatsSteps final : public GradientExchange {
  public:
   RepeatsSteps(std::unique_ptr<GradientExchange> inner, int times)

@@ -309,8 +309,9 @@ TEST_F(SealedFilesTest, Read_PlainFile_IsReadAsItIs) {
   EXPECT_EQ(*disk_.Content("d/new"), "text");
 }
 
-// A program without the key can put a plain file in a sealed one's place, but
-// not unseen; nor do backups become plain unseen.
+// A program without the key can replace a sealed backup by a plain one, but
+// then a warning is printed. It is also printed if a run's backups become
+// plain.
 TEST_F(SealedFilesTest, Resume_SealedToPlainOrBack_Warns) {
   const auto said = [&](FileSystem* files, int epochs) {
     BackupAndRestoreOptions options;
