@@ -253,9 +253,9 @@ TEST_F(TorchTest, Load_Mismatch_IsNamedAndOverwritesNothing) {
   }
 }
 
-// A row of numbers of 0 and on, as a kernel that is turned has it: what stands
-// in PyTorch's order (channels, steps) is taken in (steps, channels).
-std::vector<float> Turned(int64_t steps, int64_t channels) {
+// 0, 1, ... in the order (steps, channels), where the file has them in
+// PyTorch's order (channels, steps).
+std::vector<float> ToStepsFirst(int64_t steps, int64_t channels) {
   std::vector<float> turned;
   for (int64_t s = 0; s < steps; ++s) {
     for (int64_t c = 0; c < channels; ++c) {
@@ -283,7 +283,7 @@ TEST_F(TorchTest, Load_FlattenedAfterAnyMerge_IsTransposed) {
     const auto a = model.Add(Conv1D(2, 1), {x}),
                b = model.Add(Conv1D(3, 1), {x});
     const auto both = model.Add(Concatenate(), {a, b});
-    EXPECT_EQ(loaded(&model, model.Add(Flatten(), {both})), Turned(3, 5));
+    EXPECT_EQ(loaded(&model, model.Add(Flatten(), {both})), ToStepsFirst(3, 5));
   }
   {
     Functional model;
@@ -291,7 +291,7 @@ TEST_F(TorchTest, Load_FlattenedAfterAnyMerge_IsTransposed) {
     const auto a = model.Add(Conv1D(1, 1), {x}),
                b = model.Add(Conv1D(4, 1), {x});
     const auto both = model.Add(Multiply(), {a, b});
-    EXPECT_EQ(loaded(&model, model.Add(Flatten(), {both})), Turned(3, 4));
+    EXPECT_EQ(loaded(&model, model.Add(Flatten(), {both})), ToStepsFirst(3, 4));
   }
   {
     Functional model;
@@ -299,7 +299,7 @@ TEST_F(TorchTest, Load_FlattenedAfterAnyMerge_IsTransposed) {
     const auto flat = model.Add(Flatten(), {x});
     const auto gate = model.Add(Dense(1), {flat});
     EXPECT_EQ(loaded(&model, model.Add(Multiply(), {gate, flat})),
-              Turned(3, 2));
+              ToStepsFirst(3, 2));
   }
   {
     Functional model;  // as many ways as 2^60
@@ -319,7 +319,7 @@ TEST_F(TorchTest, Load_NormalizationOverALine_IsTransposed) {
       Arrays(folder_, {{"a.weight", {3, 2, 1}}, {"b.weight", {3, 3}}}),
       Torch()));
   const std::vector<float> all = WeightsOf(model.get());
-  EXPECT_EQ(std::vector<float>(all.end() - 9, all.end()), Turned(3, 3));
+  EXPECT_EQ(std::vector<float>(all.end() - 9, all.end()), ToStepsFirst(3, 3));
 }
 
 TEST_F(TorchTest, Load_EqualNormalizationsWithoutWeights_AreRefused) {
@@ -414,9 +414,8 @@ TEST_F(TorchTest, PutInOrder_NamesInTheModulesOrder_AreTaken) {
   }
 }
 
-// An Input of the model is named as a module that has weights.
-TEST_F(TorchTest,
-       ModulesByName_LayerWithoutWeightsOfAModulesName_IsPassedOver) {
+// An Input of the model has the name of a module with weights.
+TEST_F(TorchTest, ModulesByName_LayerWithoutWeightsHasAModulesName_IsSkipped) {
   auto model = Compiled({Input({2}).Name("input_layer"), Dense(2).Name("d"),
                          Flatten().Name("head"), Dense(2)});
   ASSERT_OK(LoadWeights(
@@ -427,7 +426,7 @@ TEST_F(TorchTest,
   EXPECT_EQ(model->weights()[6], 1);
 }
 
-TEST_F(TorchTest, ModulesByName_NamesThatAllBeginAlike_AreFoundWithout) {
+TEST_F(TorchTest, ModulesByName_CommonPrefix_IsLeftOut) {
   for (const std::string prefix : {"", "module.", "module._orig_mod."}) {
     SCOPED_TRACE(prefix);
     auto model = Compiled({Input({2}), Dense(2).Name("layer2.0.fc"),
@@ -443,8 +442,8 @@ TEST_F(TorchTest, ModulesByName_NamesThatAllBeginAlike_AreFoundWithout) {
   }
 }
 
-// A file of a body's weights, with names that all begin as the body's, has
-// nothing for a layer outside.
+// The prefix "body." of all names is the name of the nested model, so no name
+// is that of a layer outside of it.
 TEST_F(TorchTest, ModulesByName_PrefixThatIsAModelsName_IsOfItAlone) {
   Sequential body({Input({2}), Dense(2).Name("fc")});
   body.set_name("body");
@@ -780,7 +779,7 @@ LoadWeightsOptions ByName(WeightsLayout layout) {
   return options;
 }
 
-// The body's weights by the names it gives them itself.
+// The file has the names of the nested model alone, without its own name.
 TEST(PartsTest, Load_WeightsOfANestedModelAlone_AreTakenByName) {
   TempFolder folder;
   Sequential body = Body();
