@@ -34,8 +34,7 @@ Status Graph::AddLayer(const Layer& layer, int parent) {
   if (!is_model && !is_inner_input) ++num_ordinals_;
   if (!names_.insert(added.path).second) {
     return InvalidArgument(
-        "two layers have this name%s%s; give one another with "
-        "Name()",
+        "two layers have this name%s%s; rename one with Name()",
         parent < 0 ? "" : ": ", parent < 0 ? "" : added.path.c_str());
   }
   layers_.push_back(std::move(added));

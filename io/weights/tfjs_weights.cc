@@ -18,7 +18,7 @@ constexpr int64_t kMaxModelJsonBytes = 1 << 20;
 constexpr int kMaxJsonDepth = 64;
 constexpr int64_t kMaxBytes = int64_t{1} << 53;  // of all shards
 
-// A type of TensorFlow.js. Numbers without a Storage have a size alone.
+// A type of TensorFlow.js. Only the size of types that are not read is known.
 struct TfjsType {
   const char* name;
   Storage storage;
@@ -72,7 +72,7 @@ Status ReadTensorShape(const Json& json, const std::string& where,
                     where.c_str(), Shape::kMaxRank);
 }
 
-// The shard of a group that seems to be cut. All but the last are of one size.
+// The shard of a group that seems to be cut: all but the last have one size.
 template <typename Shards>
 const auto& ShortShard(const Shards& shards, size_t first) {
   int64_t longest = 0;
