@@ -53,6 +53,7 @@ struct TableEncoding {
   std::map<int64_t, Column> columns;  // by the index in Source::ValueNames
   // Texts for a missing value, beside "", "NA", "nan" and others.
   std::vector<std::string> na_values;
+  char decimal = '\0';           // of numbers among na_values; 0: unknown
   bool drop_unlabelled = false;  // rows with a missing label are left out
   // The numbers of the columns that were taken, in order, if they have no names
   // and there are others.

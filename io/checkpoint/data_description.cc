@@ -61,6 +61,9 @@ void WriteEncoding(const TableEncoding& encoding, JsonWriter* json) {
   if (!encoding.na_values.empty()) {
     WriteNames("na_values", encoding.na_values, json);
   }
+  if (encoding.decimal > ' ' && encoding.decimal <= '~') {
+    json->Key("decimal").String(std::string(1, encoding.decimal));
+  }
   if (encoding.drop_unlabelled) json->Key("drop_unlabelled").Bool(true);
   if (!encoding.taken.empty()) {
     json->Key("taken").BeginArray();
@@ -115,6 +118,14 @@ Status ReadColumn(const Json& json, TableEncoding* encoding) {
 
 Status ReadEncoding(const Json& json, TableEncoding* encoding) {
   RINGLET_RETURN_IF_ERROR(ReadNames(json, "na_values", &encoding->na_values));
+  if (const Json decimal = json["decimal"]) {
+    const std::string text = decimal.is_string() ? decimal.text() : "";
+    if (text.size() != 1) {
+      return InvalidArgument("decimal is %s, not a character",
+                             decimal.type_name());
+    }
+    encoding->decimal = text[0];
+  }
   RINGLET_RETURN_IF_ERROR(
       ReadBool(json, "drop_unlabelled", &encoding->drop_unlabelled));
   if (const Json taken = json["taken"]) {

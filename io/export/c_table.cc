@@ -28,14 +28,16 @@ std::optional<float> FillOf(const Column& column) {
   return static_cast<float>(missing - texts.begin());
 }
 
-// The numbers among the texts for a missing value. A text with a comma is of a
-// table with decimal commas.
-std::vector<float> MissingNumbers(const std::vector<std::string>& na_values) {
+// The numbers among the texts for a missing value. If the decimal point of the
+// table is unknown, a text with a comma is of a table with decimal commas.
+std::vector<float> MissingNumbers(const TableEncoding& encoding) {
+  const char point = encoding.decimal;
   std::vector<float> numbers;
-  for (const std::string& text : na_values) {
+  for (const std::string& text : encoding.na_values) {
     float number = 0;
-    const bool is_number =
-        ParseNumber(text, &number) || ParseNumber(text, &number, ',');
+    const bool is_number = point != '\0' ? ParseNumber(text, &number, point)
+                                         : ParseNumber(text, &number) ||
+                                               ParseNumber(text, &number, ',');
     if (is_number && std::isfinite(number)) numbers.push_back(number);
   }
   return numbers;
@@ -45,13 +47,13 @@ std::vector<float> MissingNumbers(const std::vector<std::string>& na_values) {
 
 bool CTable::IsNeeded(const DataDescription& data) {
   return !data.encoding.columns.empty() ||
-         !MissingNumbers(data.encoding.na_values).empty();
+         !MissingNumbers(data.encoding).empty();
 }
 
 Status CTable::Make(const DataDescription& data, int64_t values) {
   values_ = values;
   names_ = data.columns;
-  missing_numbers_ = MissingNumbers(data.encoding.na_values);
+  missing_numbers_ = MissingNumbers(data.encoding);
   int64_t more = 0;  // than one for each column
   for (const auto& [place, column] : data.encoding.columns) {
     more += column.width() - 1;

@@ -79,6 +79,12 @@ Status TableEncoder::BeginKnown() {
 
 Status TableEncoder::BeginLearning() {
   encoding_.na_values.assign(given_.begin(), given_.end());
+  const auto has_point = [](const std::string& text) {
+    return text.find_first_of(".,") != std::string::npos;
+  };
+  if (std::any_of(given_.begin(), given_.end(), has_point)) {
+    encoding_.decimal = options_.decimal;
+  }
   encoding_.drop_unlabelled =
       options_.missing.kind == CsvOptions::Missing::kDrop;
   for (const CsvOptions::Categorical& text : options_.categorical) {

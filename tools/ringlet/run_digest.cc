@@ -101,6 +101,7 @@ Status AddExamples(const Dataset& data, bool all, Digest* digest) {
     DataDescription description;
     description.classes = source->ClassNames();
     description.encoding = source->Encoding();
+    description.encoding.decimal = '\0';  // as in the digests of older files
     digest->Add(HexText(*known) + ToJson(description));
   } else if (source->y().shape.elements() == 1) {
     return AddSome(data, data.size(), /*with_x=*/false, digest);

@@ -427,6 +427,34 @@ TEST(CFileTest, RawValues_WithoutAScaleThatCIsToApply_AreRefused) {
   refuse(&model, {"not finite"});
 }
 
+// "1,5" is a number in a table with decimal commas only.
+TEST(CFileTest, MissingNumbers_OfATable_HaveItsDecimalPoint) {
+  TempFolder folder;
+  WriteWhole(folder / "train.csv", "a;b\n1;2\n3;4\n");
+  Sequential model({Input({2}), Dense(3)});
+  CompileOne(&model);
+  ExportCOptions options;
+  options.with_preprocessing = true;
+  for (const char decimal : {'.', ','}) {
+    CsvOptions training;
+    training.has_label = false;
+    training.separator = ';';
+    training.decimal = decimal;
+    training.na_values = {"1,5", "-2.5", "-999"};
+    const Dataset train = CsvDataset(folder / "train.csv", training);
+    ASSERT_TRUE(train.source() != nullptr) << train.status().message();
+    DataDescription data = Described(Scale());
+    data.encoding = train.source()->Encoding();
+    model.set_data_description(data);
+    ASSERT_OK(ExportC(&model, folder / "m.c", options));
+    const std::string header = ReadWhole(folder / "m.h");
+    const char* const numbers =
+        decimal == '.' ? "NAN or -2.5 or -999" : "NAN or -999 or 1.5";
+    EXPECT_TRUE(Contains(header, std::string(numbers) + " where it is missing"))
+        << header;
+  }
+}
+
 // Writes the outputs of rows of columns, and the names.
 constexpr char kTableMain[] = R"(
 #include <cmath>
