@@ -114,6 +114,9 @@ class Source {
   // The name of the label's column or, if the columns of a table are not found
   // by name, its number from 0, -1 for the last. "": none.
   virtual std::string LabelName() const { return ""; }
+  // The number of values before the label in a row of a table; -1: no label, or
+  // the values have another order than the columns.
+  virtual int64_t LabelPlace() const { return -1; }
   // How the columns of a table became the values.
   virtual TableEncoding Encoding() const { return {}; }
 
@@ -167,6 +170,7 @@ struct DataDescription {
   std::vector<std::string> classes;  // Source::ClassNames
   std::string label;                 // Source::LabelName; "": unknown
   TableEncoding encoding;            // Source::Encoding
+  int64_t label_place = -1;          // Source::LabelPlace; -1: unknown
 };
 
 // One replica's part of one step's batch.

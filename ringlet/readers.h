@@ -128,6 +128,8 @@ struct CsvOptions {
   // given, it is the column `training_label`, or the only other column.
   std::vector<std::string> training_columns;
   std::string training_label;  // Source::LabelName
+  // Source::LabelPlace, to find the label in a file without names; -1: unknown.
+  int64_t training_label_place = -1;
   // If not empty and labels are names: the permitted names. The number of a
   // label is the index of its name here.
   std::vector<std::string> classes;

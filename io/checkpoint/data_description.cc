@@ -182,6 +182,9 @@ std::string ToJson(const DataDescription& description) {
   if (CanBeSaved(description.label)) {
     json.Key("label").String(description.label);
   }
+  if (description.label_place >= 0) {
+    json.Key("label_place").Int(description.label_place);
+  }
   WriteEncoding(description.encoding, &json);
   json.EndObject();
   return json.text();
@@ -204,6 +207,13 @@ Status DataDescriptionFromJson(const std::string& text,
       return InvalidArgument("label is %s, not a name", label.type_name());
     }
     read.label = label.text();
+  }
+  if (const Json place = json["label_place"]) {
+    if (!place.ToInt64(&read.label_place) || read.label_place < 0 ||
+        read.label_place > kMaxNames) {
+      return InvalidArgument("label_place is %s, not a number of columns",
+                             place.type_name());
+    }
   }
   RINGLET_RETURN_IF_ERROR(ReadEncoding(json, &read.encoding));
   *description = std::move(read);

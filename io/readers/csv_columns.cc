@@ -110,6 +110,28 @@ bool CsvColumns::HasLabelAt(const std::string& place) const {
          });
 }
 
+// The column of the training data's label by the number of values before it,
+// for a file without names; -1: not known, or outside.
+int64_t CsvColumns::TrainedLabel() const {
+  if (options_.training_label_place < 0 || !TakenKeys().empty() ||
+      !options_.drop.empty() || !TrainedLabelName().empty()) {
+    return -1;
+  }
+  int64_t column = options_.training_label_place;
+  if (weight_ >= 0 && weight_ <= column) ++column;
+  return column < static_cast<int64_t>(count_) ? column : -1;
+}
+
+int64_t CsvColumns::label_place() const {
+  int64_t place = 0, next = 0;
+  for (size_t i = 0; i < count_; ++i) {
+    if (value_indices_[i] < 0) continue;
+    if (value_indices_[i] != next++) return -1;
+    if (static_cast<int64_t>(i) < label_) ++place;
+  }
+  return label_ < 0 ? -1 : place;
+}
+
 // The label that is given, or else that of the training data, or else the last
 // column. PlaceTrainedOn finds it by name.
 Status CsvColumns::FindLabel(const Fields& first) {
@@ -119,6 +141,8 @@ Status CsvColumns::FindLabel(const Fields& first) {
     name = TrainedLabelName();
     if (!ParseInt(options_.training_label, &number)) number = -1;
   }
+  const int64_t trained = label_is_given() ? -1 : TrainedLabel();
+  if (trained >= 0) number = trained;
   return FindGiven(first, "the label", name, number, &label_);
 }
 

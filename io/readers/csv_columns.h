@@ -44,6 +44,8 @@ class CsvColumns {
   const std::vector<std::string>& value_names() const { return value_names_; }
   // See Source::LabelName.
   const std::string& label_name() const { return label_text_; }
+  // See Source::LabelPlace.
+  int64_t label_place() const;
   // See TableEncoding::taken.
   std::vector<int64_t> taken() const;
 
@@ -91,6 +93,7 @@ class CsvColumns {
   std::vector<std::string> TakenKeys() const;
   bool HasLabelAt(const std::string& place) const;
   std::string TrainedLabelName() const;
+  int64_t TrainedLabel() const;
   bool MayHaveRule() const;
   Status CheckNotAmbiguous(const Fields& first) const;
   bool NamesAColumn() const;

@@ -198,6 +198,7 @@ Table CsvReader::Describe() const {
   table.encoding = encoder_.encoding();
   table.column_names = columns_.value_names();
   table.label_name = columns_.label_name();
+  table.label_place = columns_.label_place();
   table.class_names = class_names_;
   const DType type =
       has_names_.value_or(false) ? DType::kInt32 : DType::kFloat32;

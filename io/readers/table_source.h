@@ -32,6 +32,7 @@ struct Table {
   TableEncoding encoding;
   std::vector<std::string> class_names, column_names;
   std::string label_name;
+  int64_t label_place = -1;
 };
 
 class TableSource : public Source {
@@ -49,6 +50,7 @@ class TableSource : public Source {
     return table_.column_names;
   }
   std::string LabelName() const override { return table_.label_name; }
+  int64_t LabelPlace() const override { return table_.label_place; }
   TableEncoding Encoding() const override { return table_.encoding; }
   bool XRange(double* least, double* largest) const override;
   Status Read(const int64_t* index, int count, void* x, void* y) override;

@@ -853,6 +853,27 @@ TEST_F(BirdTest, Init_OfAnAdaptedModel_HasItsStatistics) {
   EXPECT_EQ(out_, right);
 }
 
+// The columns of a file without names are told apart by their places.
+TEST_F(BirdTest, FileWithoutNames_LabelFirst_IsAsInTraining) {
+  WriteWhole(folder_ / "d.csv",
+             "bird,a,b\nemu,1,-2\nauk,2,0\nowl,1,2\nowl,2,2\n");
+  WriteWhole(folder_ / "first.json",
+             Replaced(kBirdRun, "\"d.csv\"", "\"d.csv\", \"label\": \"bird\""));
+  ASSERT_EQ(Run({"train", "first.json", "--save", "n"}), 0) << err_;
+  ASSERT_EQ(Run({"evaluate", "n", "--csv", "d.csv", "--json"}), 0) << err_;
+  const std::string right = out_;
+  ASSERT_EQ(Run({"predict", "n", "--csv", "d.csv"}), 0) << err_;
+  const std::string predicted = out_;
+  WriteWhole(folder_ / "q.csv", "emu,1,-2\nauk,2,0\nowl,1,2\nowl,2,2\n");
+  ASSERT_EQ(Run({"evaluate", "n", "--csv", "q.csv", "--json"}), 0) << err_;
+  EXPECT_EQ(out_, right);
+  ASSERT_EQ(Run({"predict", "n", "--csv", "q.csv"}), 0) << err_;
+  EXPECT_EQ(out_, predicted);
+  WriteWhole(folder_ / "q.csv", "emu,1,-2,3\nauk,2,0,3\n");
+  ExpectError({"predict", "n", "--csv", "q.csv", "--no-header"}, 2,
+              {"has 4 columns; the model takes 2"});
+}
+
 // As pandas writes its index.
 TEST_F(BirdTest, Column_WithoutAName_IsAValue) {
   WriteWhole(folder_ / "d.csv", ",b,bird\n1,-2,emu\n2,0,auk\n1,2,owl\n");

@@ -44,6 +44,7 @@ void MatchData(const DataDescription& trained_on, DataConfig* data) {
   data->table.training_columns = trained_on.columns;
   data->table.classes = trained_on.classes;
   data->table.training_label = trained_on.label;
+  data->table.training_label_place = trained_on.label_place;
   if (!trained_on.encoding.empty()) {
     data->table.encoding = trained_on.encoding;
   }
@@ -67,6 +68,7 @@ std::optional<DataDescription> DescribeData(const DataConfig& data,
   description.columns = source.ValueNames();
   description.classes = source.ClassNames();
   description.label = source.LabelName();
+  description.label_place = source.LabelPlace();
   description.encoding = source.Encoding();
   NoteIfNotSaved(source.name(), "columns", description.columns);
   NoteIfNotSaved(source.name(), "classes", description.classes);
@@ -78,6 +80,9 @@ std::optional<DataDescription> DescribeData(const DataConfig& data,
         source.name().c_str());
   }
   if (before == nullptr) return description;
+  if (description.label_place < 0) {
+    description.label_place = before->label_place;
+  }
   if (description.columns.empty()) {
     // Without names the label is a number.
     if (!before->columns.empty() || description.label.empty()) {

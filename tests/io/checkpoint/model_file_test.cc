@@ -240,12 +240,16 @@ TEST(ModelFileTest, DataDescription_SaveAndLoad_IsTheSame) {
       table.encoding.columns[7].drop = true;
   table.encoding.na_values = {"?", "-999"};
   table.encoding.drop_unlabelled = true;
+  table.encoding.decimal = ',';
+  table.label_place = 3;
   model->set_data_description(table);
   ASSERT_TRUE(SaveModel(model.get(), path).ok());
   ASSERT_TRUE(LoadModel(path, &loaded).ok());
   const TableEncoding& encoding = loaded->data_description()->encoding;
   EXPECT_EQ(encoding.na_values, table.encoding.na_values);
   EXPECT_TRUE(encoding.drop_unlabelled);
+  EXPECT_EQ(encoding.decimal, ',');
+  EXPECT_EQ(loaded->data_description()->label_place, 3);
   ASSERT_EQ(encoding.columns.size(), 3u);
   for (const auto& [place, column] : table.encoding.columns) {
     const TableEncoding::Column& same = encoding.columns.at(place);

@@ -466,6 +466,7 @@ CsvOptions FoundAgain(const Source& trained_on, CsvOptions given) {
   options.header = given.header;
   options.training_columns = trained_on.ValueNames();
   options.training_label = trained_on.LabelName();
+  options.training_label_place = trained_on.LabelPlace();
   if (!trained_on.Encoding().empty()) options.encoding = trained_on.Encoding();
   return options;
 }
@@ -490,6 +491,40 @@ TEST(CsvTest, Label_AnyPlaceAndHeader_IsFoundAgain) {
         EXPECT_TRUE(ReadFileTable(path, again) == table);
         if (again.training_columns.empty()) again.drop = options.drop;
         EXPECT_TRUE(ReadFileTable(path, again) == table);
+      }
+    }
+  }
+}
+
+// The file has one column more than the model takes, without names; the
+// weights' column of the training file is in none, or in both.
+TEST(CsvTest, Label_OfAFileWithoutNames_IsWhereItWasInTraining) {
+  const DataFiles files;
+  const std::string rows[] = {"1,2,3,4\n", "5,6,7,8\n"};
+  const auto without = [](std::string row, int column) {
+    return row.erase(static_cast<size_t>(column) * 2, 2);
+  };
+  for (const char* header : {"", "a,b,c,d\n"}) {
+    for (int label = 0; label < 4; ++label) {
+      for (int weight = 0; weight < 3; ++weight) {
+        if (weight == label) continue;
+        SCOPED_TRACE(header + std::to_string(label) + std::to_string(weight));
+        CsvOptions options;
+        options.label_column = label;
+        options.weight_column = weight;
+        const Dataset d = CsvDataset(
+            files.Write("a.csv", header + rows[0] + rows[1]), options);
+        ASSERT_OK(d.Batch(1).status());
+        const Table table =
+            ReadFileTable(files.Write("a.csv", header + rows[0]), options);
+        CsvOptions again = FoundAgain(*d.source(), options);
+        again.values = 2;
+        EXPECT_TRUE(Read(without(rows[0], weight), again) == table);
+        again.weight_column = weight;
+        EXPECT_TRUE(Read(rows[0], again) == table);
+        again.weight_column.reset();
+        ExpectRefused(rows[0], again, Code::kInvalidArgument,
+                      "has 4 columns; the model takes 2");
       }
     }
   }
