@@ -254,6 +254,10 @@ class Model {
   Status SetNormalization(const std::string& layer,
                           const std::vector<float>& mean,
                           const std::vector<float>& variance);
+  // The error that SetNormalization would return, which then changes no layer.
+  Status CheckNormalization(const std::string& layer,
+                            const std::vector<float>& mean,
+                            const std::vector<float>& variance) const;
   // An error if a Normalization has no mean and variance.
   Status CheckAdapted() const;
   // Sets num_weights() weights for the first Compile, instead of random ones.

@@ -101,6 +101,9 @@ class Graph {
   // after Complete.
   Status SetNormalization(int node, const std::vector<float>& mean,
                           const std::vector<float>& variance);
+  // The error that SetNormalization would return.
+  Status CheckNormalization(int node, const std::vector<float>& mean,
+                            const std::vector<float>& variance) const;
   // The first node, from `from` on, of a Normalization without mean and
   // variance; -1: there is none.
   int FindUnadapted(int from = 0) const;
@@ -167,6 +170,9 @@ class Graph {
   Status CallModel(int layer, const std::vector<int>& inputs, int* node);
   Status AddNode(int layer, const std::vector<int>& inputs);
   Status MakeOp(GraphNode* node);
+  Status MakeNormalization(int node, const std::vector<float>& mean,
+                           const std::vector<float>& variance,
+                           std::unique_ptr<Op>* op) const;
   Status ShareVariables(GraphNode* node) const;
   void AddVariable(const WeightSpec& weight, GraphNode* node);
   void ChooseTrained(bool GraphLayer::*trainable);

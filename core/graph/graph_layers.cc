@@ -70,15 +70,28 @@ Status Graph::SetTrainable(const std::string& layer, bool trainable) {
                          layer.c_str());
 }
 
-Status Graph::SetNormalization(int node, const std::vector<float>& mean,
-                               const std::vector<float>& variance) {
-  GraphNode& of = nodes_[node];
+// The Op of a Normalization with this mean and variance.
+Status Graph::MakeNormalization(int node, const std::vector<float>& mean,
+                                const std::vector<float>& variance,
+                                std::unique_ptr<Op>* op) const {
+  const GraphNode& of = nodes_[node];
   Layer changed = of.layer;
   changed.means = mean;
   changed.variances = variance;
+  return Op::Make(changed, {nodes_[of.inputs[0]].output}, op);
+}
+
+Status Graph::CheckNormalization(int node, const std::vector<float>& mean,
+                                 const std::vector<float>& variance) const {
   std::unique_ptr<Op> op;
-  RINGLET_RETURN_IF_ERROR(
-      Op::Make(changed, {nodes_[of.inputs[0]].output}, &op));
+  return MakeNormalization(node, mean, variance, &op);
+}
+
+Status Graph::SetNormalization(int node, const std::vector<float>& mean,
+                               const std::vector<float>& variance) {
+  std::unique_ptr<Op> op;
+  RINGLET_RETURN_IF_ERROR(MakeNormalization(node, mean, variance, &op));
+  GraphNode& of = nodes_[node];
   of.op = std::move(op);
   for (Layer* each : {&layers_[of.layer_index].layer, &of.layer}) {
     each->means = mean;

@@ -9,6 +9,7 @@
 #include <functional>
 #include <set>
 #include <type_traits>
+#include <utility>
 
 #include "../../core/base/state_names.h"
 #include "../../core/base/text.h"
@@ -290,22 +291,25 @@ void Warn(const LoadWeightsOptions& options, const std::string& message) {
   }
 }
 
+// The statistics of the file that the model takes. All fit.
 Status ReadNormalizations(const WeightsFile& file,
-                          const LoadWeightsOptions& options, Model* model) {
+                          const LoadWeightsOptions& options, const Model& model,
+                          std::vector<LayerStatistics>* found) {
   if (file.is_ringlets()) {
     std::function<void(const std::string&)> skip;
     if (options.skip_mismatch) {
       skip = [&options](const std::string& what) { Warn(options, what); };
     }
-    return SetNormalizations(file.metadata(), file.path(), skip, model);
+    return FindStatistics(file.metadata(), file.path(), skip, model, found);
   }
-  for (const StoredNormalization& stored : FindNormalizations(file, *model)) {
+  for (const StoredNormalization& stored : FindNormalizations(file, model)) {
     std::vector<float> mean, variance;
     RINGLET_RETURN_IF_ERROR(ReadFloats(file, *stored.mean, &mean));
     RINGLET_RETURN_IF_ERROR(ReadFloats(file, *stored.variance, &variance));
     RINGLET_RETURN_IF_ERROR(
-        model->SetNormalization(stored.layer, mean, variance)
+        model.CheckNormalization(stored.layer, mean, variance)
             .Annotate("%s", file.path().c_str()));
+    found->push_back({stored.layer, std::move(mean), std::move(variance)});
   }
   return Status();
 }
@@ -377,8 +381,14 @@ Status LoadWeights(Model* model, const std::string& path,
   RINGLET_RETURN_IF_ERROR(CheckReport(file, options, fitting.empty(), *report));
   if (file.verifiable()) RINGLET_RETURN_IF_ERROR(file.Verify());
   RINGLET_RETURN_IF_ERROR(CheckFloats(file, fitting));
-  RINGLET_RETURN_IF_ERROR(ReadNormalizations(file, options, model));
+  std::vector<LayerStatistics> statistics;
+  RINGLET_RETURN_IF_ERROR(
+      ReadNormalizations(file, options, *model, &statistics));
   RINGLET_RETURN_IF_ERROR(ReadWeights(file, fitting, model->weights(), report));
+  for (const LayerStatistics& of : statistics) {
+    RINGLET_RETURN_IF_ERROR(
+        model->SetNormalization(of.layer, of.mean, of.variance));
+  }
   report->verified = file.verifiable();
   if (!report->verified) {
     Warn(options, path +

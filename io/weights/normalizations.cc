@@ -100,12 +100,12 @@ std::string NormalizationsToJson(const Model& model) {
   return text.size() <= kMaxNormalizationsBytes ? text : "";
 }
 
-Status SetNormalizations(const Metadata& metadata, const std::string& path,
-                         const std::function<void(const std::string&)>& skip,
-                         Model* model) {
+Status FindStatistics(const Metadata& metadata, const std::string& path,
+                      const std::function<void(const std::string&)>& skip,
+                      const Model& model, std::vector<LayerStatistics>* found) {
   std::vector<std::string> layers;
-  for (int node = 0; node < model->num_nodes(); ++node) {
-    const Layer& layer = model->layer(node);
+  for (int node = 0; node < model.num_nodes(); ++node) {
+    const Layer& layer = model.layer(node);
     if (TakesStatistics(layer)) layers.push_back(layer.name);
   }
   if (layers.empty()) return Status();
@@ -115,12 +115,15 @@ Status SetNormalizations(const Metadata& metadata, const std::string& path,
   for (const std::string& layer : layers) {
     const Statistics* const statistics = Find(all, layer);
     if (statistics == nullptr) continue;
-    const Status set =
-        model->SetNormalization(layer, statistics->mean, statistics->variance)
+    const Status fits =
+        model.CheckNormalization(layer, statistics->mean, statistics->variance)
             .Annotate("%s", path.c_str());
-    if (set.ok()) continue;
-    if (!skip) return set;
-    skip(std::string("skipped: ") + set.message());
+    if (fits.ok()) {
+      found->push_back({layer, statistics->mean, statistics->variance});
+      continue;
+    }
+    if (!skip) return fits;
+    skip(std::string("skipped: ") + fits.message());
   }
   return Status();
 }

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "ringlet/checkpoint.h"
 #include "ringlet/model.h"
@@ -19,13 +20,18 @@ constexpr char kNormalizationsKey[] = "normalizations";  // of the metadata
 // file's header.
 std::string NormalizationsToJson(const Model& model);
 
-// Gives the model's Normalizations the statistics that the metadata of a file
-// of weights, a backup or a model have. A layer keeps a mean and variance of
-// its configuration. `skip`, if not null, is called with a message for a layer
-// that they do not fit, in place of an error.
-Status SetNormalizations(const Metadata& metadata, const std::string& path,
-                         const std::function<void(const std::string&)>& skip,
-                         Model* model);
+struct LayerStatistics {
+  std::string layer;
+  std::vector<float> mean, variance;
+};
+
+// The statistics for the model's Normalizations that the metadata of a file of
+// weights, a backup or a model have; Model::SetNormalization takes each. A
+// layer keeps a mean and variance of its configuration. `skip`, if not null, is
+// called with a message for a layer that they do not fit, in place of an error.
+Status FindStatistics(const Metadata& metadata, const std::string& path,
+                      const std::function<void(const std::string&)>& skip,
+                      const Model& model, std::vector<LayerStatistics>* found);
 
 }  // namespace ringlet
 

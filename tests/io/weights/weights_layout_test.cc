@@ -758,6 +758,30 @@ TEST(NormalizationTest, Load_StatisticsOfOtherChannels_AreSkippedIfAsked) {
   EXPECT_TRUE(wider->layer(1).means.empty());
 }
 
+TEST(NormalizationTest, Load_SecondLayerDoesNotFit_ChangesNone) {
+  TempFolder folder;
+  const std::string file = folder / "w.safetensors";
+  const auto make = [](int64_t width) {
+    return Compiled({Input({2}), Normalization().Name("a"),
+                     Dense(width).Name("x"), Normalization().Name("b"),
+                     Dense(1).Name("y")});
+  };
+  auto trained = make(3);
+  ASSERT_OK(trained->SetNormalization("a", {1, 2}, {3, 4}));
+  ASSERT_OK(trained->SetNormalization("b", {1, 2, 3}, {4, 5, 6}));
+  ASSERT_OK(SaveWeights(trained.get(), file));
+  const auto model =
+      Compiled({Input({2}), Normalization().Name("a"), Dense(3).Name("x"),
+                Reshape({1, 3}), Permute({2, 1}), Normalization().Name("b"),
+                Flatten(), Dense(1).Name("y")});
+  const std::vector<float> before(model->weights(),
+                                  model->weights() + model->num_weights());
+  const Status status = LoadWeights(model.get(), file);
+  EXPECT_TRUE(Contains(status, "layer 'b'")) << status.message();
+  EXPECT_TRUE(model->layer(1).means.empty());
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), model->weights()));
+}
+
 // --- parts of a model ---
 
 using Names = std::vector<std::string>;
