@@ -295,7 +295,8 @@ void Warn(const LoadWeightsOptions& options, const std::string& message) {
 Status ReadNormalizations(const WeightsFile& file,
                           const LoadWeightsOptions& options, const Model& model,
                           std::vector<LayerStatistics>* found) {
-  if (file.is_ringlets()) {
+  // An exported file has them in its metadata too.
+  if (file.is_ringlets() || file.metadata().count(kNormalizationsKey) > 0) {
     std::function<void(const std::string&)> skip;
     if (options.skip_mismatch) {
       skip = [&options](const std::string& what) { Warn(options, what); };

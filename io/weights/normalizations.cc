@@ -10,6 +10,7 @@
 #include "../keras/field_reader.h"
 #include "../keras/number_list_json.h"
 #include "model_metadata.h"
+#include "safetensors.h"
 
 namespace ringlet {
 namespace {
@@ -98,6 +99,21 @@ std::string NormalizationsToJson(const Model& model) {
   }
   const std::string text = w.EndObject().text();
   return text.size() <= kMaxNormalizationsBytes ? text : "";
+}
+
+Status FindNormalizationsJson(const Metadata& metadata, std::string* json) {
+  const auto own = metadata.find(kNormalizationsKey);
+  if (own != metadata.end()) *json = own->second;
+  const auto model = metadata.find(kModelKey);
+  // A model with none may have layers that cannot be made here.
+  const bool has = own == metadata.end() && IsRinglets(metadata) &&
+                   model != metadata.end() &&
+                   model->second.find("\"Normalization\"") != std::string::npos;
+  if (!has) return Status();
+  std::unique_ptr<Model> trained;
+  RINGLET_RETURN_IF_ERROR(ModelFromJson(model->second, &trained));
+  *json = NormalizationsToJson(*trained);
+  return Status();
 }
 
 Status FindStatistics(const Metadata& metadata, const std::string& path,

@@ -20,6 +20,10 @@ constexpr char kNormalizationsKey[] = "normalizations";  // of the metadata
 // file's header.
 std::string NormalizationsToJson(const Model& model);
 
+// The same of all layers that the metadata of a file of weights, a backup or a
+// model have; "" if there are none.
+Status FindNormalizationsJson(const Metadata& metadata, std::string* json);
+
 struct LayerStatistics {
   std::string layer;
   std::vector<float> mean, variance;

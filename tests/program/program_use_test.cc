@@ -853,6 +853,24 @@ TEST_F(BirdTest, Init_OfAnAdaptedModel_HasItsStatistics) {
   EXPECT_EQ(out_, right);
 }
 
+TEST_F(BirdTest, Export_OfAnAdaptedModel_KeepsItsStatistics) {
+  WriteWhole(folder_ / "n.json",
+             Replaced(kBirdRun, "{\"class_name\": \"Dense\"",
+                      "{\"class_name\": \"Normalization\", \"config\": "
+                      "{\"name\": \"norm\"}}, {\"class_name\": \"Dense\""));
+  ASSERT_EQ(Run({"train", "n.json", "--save", "n"}), 0) << err_;
+  ASSERT_EQ(Run({"evaluate", "n", "--csv", "d.csv", "--json"}), 0) << err_;
+  const std::string right = out_;
+  ASSERT_EQ(Run({"export", "n", "-o", "w.safetensors"}), 0) << err_;
+  ASSERT_EQ(Run({"evaluate", "n.json", "--init", "w.safetensors", "--part",
+                 "train", "--json"}),
+            0)
+      << err_;
+  EXPECT_EQ(out_, right);
+  ASSERT_EQ(Run({"export", "n", "-o", "w.npz"}), 0) << err_;
+  EXPECT_TRUE(Contains(err_, "note: w.npz: is without mean and variance"));
+}
+
 // The columns of a file without names are told apart by their places.
 TEST_F(BirdTest, FileWithoutNames_LabelFirst_IsAsInTraining) {
   WriteWhole(folder_ / "d.csv",

@@ -14,6 +14,7 @@
 #include "io/files/atomic_file.h"
 #include "io/files/file_kind.h"
 #include "io/readers/npz.h"
+#include "io/weights/normalizations.h"
 #include "io/weights/safetensors.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/export.h"
@@ -62,6 +63,7 @@ bool IsExported(const SafetensorsReader& reader, const StoredTensor& tensor,
 struct Exported {
   std::vector<StateSpan> spans;
   std::vector<std::vector<unsigned char>> memory;
+  std::string normalizations;  // NormalizationsToJson
 };
 
 Status ReadExported(const std::string& path, bool all, Exported* exported) {
@@ -80,7 +82,8 @@ Status ReadExported(const std::string& path, bool all, Exported* exported) {
     exported->spans.push_back({ExportedName(tensor.name, all), dtype,
                                tensor.shape, exported->memory.back().data()});
   }
-  return Status();
+  return FindNormalizationsJson(reader.metadata(), &exported->normalizations)
+      .Annotate("%s", path.c_str());
 }
 
 Status WriteNpz(const Exported& exported, const std::string& path) {
@@ -90,14 +93,25 @@ Status WriteNpz(const Exported& exported, const std::string& path) {
     RINGLET_RETURN_IF_ERROR(
         writer.Add(span.name, span.dtype, span.shape, span.data));
   }
-  return writer.Finish();
+  RINGLET_RETURN_IF_ERROR(writer.Finish());
+  if (exported.normalizations.empty()) return Status();
+  Notice(
+      "note: %s: is without mean and variance of the model's Normalizations, "
+      "which belong to the weights; export a safetensors file to keep them, or "
+      "set them in the layers",
+      path.c_str());
+  return Status();
 }
 
 Status WriteSafetensors(const Exported& exported, const std::string& path) {
   SafetensorsWriter writer;
   SafetensorsWriter::Options plain;
   plain.profile = false;
-  RINGLET_RETURN_IF_ERROR(writer.Plan(exported.spans, {}, plain));
+  Metadata metadata;
+  if (!exported.normalizations.empty()) {
+    metadata[kNormalizationsKey] = exported.normalizations;
+  }
+  RINGLET_RETURN_IF_ERROR(writer.Plan(exported.spans, metadata, plain));
   AtomicFile file;
   RINGLET_RETURN_IF_ERROR(
       file.Open(FileSystem::Posix(), path, writer.file_bytes()));
