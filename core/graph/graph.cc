@@ -37,6 +37,14 @@ Status CheckInputShape(const Shape& shape, int64_t before) {
   return Status();
 }
 
+// A TimeDistributed trains its layer only if that is trainable too, as in
+// Keras.
+bool IsTrainable(const Layer& layer) {
+  return layer.trainable &&
+         (layer.kind != Layer::Kind::kTimeDistributed ||
+          layer.layer == nullptr || IsTrainable(*layer.layer));
+}
+
 }  // namespace
 
 // Checks inputs from the caller.
@@ -224,6 +232,7 @@ Status Graph::CallModel(int layer, const std::vector<int>& inputs, int* node) {
 Status Graph::Add(const Layer& layer, const std::vector<int>& inputs) {
   Layer named = layer;
   named.name = UniqueName(layer);
+  named.trainable = IsTrainable(layer);
   const int number = static_cast<int>(layers_.size());
   Status added = CheckNewCall(inputs);
   if (added.ok()) added = CheckNewLayer(named, inputs.size());

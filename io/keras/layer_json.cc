@@ -216,6 +216,9 @@ struct ReadValue {
     read.class_name = Printable(object.name);
     const Status status = ReadLayer(Json(), object, &read);
     if (!status.ok()) return fields->Fail(status);
+    if (read.layer.name.empty()) {  // a saved model's layers have names
+      read.layer.name = SnakeCase(ClassName(read.layer));
+    }
     *inner = std::make_shared<Layer>(read.layer);
   }
   void operator()(OnlyFalse) const { fields->OnlyBool(field.name, false); }
@@ -302,9 +305,6 @@ void ReadClass(const LayerClass& row, FieldReader* fields, LayerEntry* entry) {
     }
     if (field.required) fields->Require(field.name);
     std::visit(ReadValue{field, fields, entry}, field.value);
-  }
-  if (row.kind == Kind::kTimeDistributed) {  // which gives the layer a name
-    entry->layer = TimeDistributed(*entry->layer.layer);
   }
   if (row.kind == Kind::kBidirectional &&
       entry->layer.backward_layer == nullptr) {

@@ -122,7 +122,11 @@ struct WriteValue {
     w->String(FirstName(kMergeModes, layer.*member));
   }
   void operator()(std::shared_ptr<const Layer> Layer::*member) const {
-    const Layer& inner = *(layer.*member);
+    Layer inner = *(layer.*member);
+    // The graph has one flag for both.
+    if (layer.kind == Layer::Kind::kTimeDistributed) {
+      inner.trainable = layer.trainable;
+    }
     WriteKerasObject(w, "keras.layers", ClassName(inner),
                      [&] { WriteConfig(w, inner); });
   }

@@ -160,6 +160,34 @@ TEST(RecurrentJsonTest, RoundTrip_EveryLayer_IsTheSame) {
   ExpectSameTwice(outer);
 }
 
+// A saved model could not be read again without it.
+TEST(RecurrentJsonTest, Load_LayerWithoutName_GetsThatOfItsClass) {
+  const auto dense = LoadJson(With("TimeDistributed", R"("layer": {
+      "class_name": "Dense", "config": {"units": 2}})"));
+  ASSERT_NE(dense, nullptr);
+  EXPECT_EQ(dense->layer(1).layer->name, "dense");
+  ExpectSameTwice(*dense);
+  const auto both = LoadJson(With("Bidirectional", R"("layer": {
+      "class_name": "LSTM", "config": {"units": 2}}, "backward_layer": {
+      "class_name": "GRU", "config": {"units": 2, "go_backwards": true}})"));
+  ASSERT_NE(both, nullptr);
+  EXPECT_EQ(both->variables()[3].path, "bidirectional/backward_gru/kernel");
+  ExpectSameTwice(*both);
+}
+
+TEST(RecurrentJsonTest, Load_FrozenLayerOfEachStep_IsNotTrained) {
+  const auto model = LoadJson(With("TimeDistributed", R"("layer": {
+      "class_name": "Dense", "config": {"units": 2, "trainable": false}})"));
+  ASSERT_NE(model, nullptr);
+  EXPECT_FALSE(model->layer(1).trainable);
+  ExpectSameTwice(*model);
+  ASSERT_OK(model->SetTrainable("time_distributed", true));
+  model->Compile(SGD(0.1f), MeanSquaredError());
+  ASSERT_OK(model->status());
+  EXPECT_TRUE(model->layer(1).trainable);
+  ExpectSameTwice(*model);
+}
+
 TEST(RecurrentJsonTest, Load_UnsupportedField_IsRefusedWithItsPlace) {
   const auto expect = [](const std::string& kind, const std::string& config,
                          const std::string& part) {
