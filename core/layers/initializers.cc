@@ -41,13 +41,13 @@ std::vector<double> OrthogonalRows(const Philox& random, int64_t rows,
   std::vector<double> all(static_cast<size_t>(rows * width));
   for (size_t i = 0; i < all.size(); ++i) all[i] = UnitNormal(random.At(i));
   for (int64_t r = 0; r < 2 * rows; ++r) {
-    double* const row = all.data() + r / 2 * width;
+    double* const __restrict row = all.data() + r / 2 * width;
     const auto product = [&](const double* other) {
       return LaneSum<double>(width,
                              [=](int64_t k) { return row[k] * other[k]; });
     };
     for (int64_t i = 0; i < r / 2; ++i) {
-      const double* const other = all.data() + i * width;
+      const double* const __restrict other = all.data() + i * width;
       const double part = product(other);
       for (int64_t k = 0; k < width; ++k) row[k] -= part * other[k];
     }
