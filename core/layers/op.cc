@@ -62,6 +62,18 @@ Status CheckSize(const Shape& shape) {
   return Status();
 }
 
+Status CheckOnes(const WeightSpec& weight) {
+  const Range& ones = weight.ones;
+  if (ones.begin >= 0 && ones.begin <= ones.end &&
+      ones.end <= weight.shape.elements()) {
+    return Status();
+  }
+  return InvalidArgument(
+      "%s: `ones` has elements %lld to %lld, and a weight of %s has fewer",
+      weight.name.c_str(), static_cast<long long>(ones.begin),
+      static_cast<long long>(ones.end), weight.shape.ToString().c_str());
+}
+
 // Limits the work, so that sums over the layers of a model do not overflow.
 Status CheckWork(const Op& op) {
   constexpr int64_t kMax = int64_t{1} << 44;
@@ -97,6 +109,7 @@ Status Op::Make(const Layer& layer, const std::vector<Shape>& inputs,
   for (const WeightSpec& weight : (*op)->weights()) {
     RINGLET_RETURN_IF_ERROR(
         CheckSize(weight.shape).Annotate("%s", weight.name.c_str()));
+    RINGLET_RETURN_IF_ERROR(CheckOnes(weight));
     const Regularizer& r = weight.regularizer;
     if (r.l1 >= 0 && r.l2 >= 0 && std::isfinite(r.l1 + r.l2)) continue;
     return InvalidArgument(

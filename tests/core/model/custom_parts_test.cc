@@ -333,6 +333,12 @@ TEST(CustomLayerTest, Build_InvalidPlan_IsRefused) {
                        }),
                        "'a/b'"));
   EXPECT_TRUE(Contains(said([](LayerPlan* plan) {
+                         plan->weights = {{"w", {2}, Zeros(), {}}};
+                         plan->weights[0].ones = {1, 3};
+                         return Status();
+                       }),
+                       "`ones` has elements 1 to 3"));
+  EXPECT_TRUE(Contains(said([](LayerPlan* plan) {
                          plan->backward_scratch.per_example = -1;
                          return Status();
                        }),
