@@ -17,6 +17,11 @@ namespace ringlet {
 
 constexpr const char* kPython = "/usr/bin/python3";
 
+// NumPy's sign of this program's byte order. Python's may be another one: an
+// emulated program's tests run the machine's own Python.
+constexpr const char* kByteOrder =
+    __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? ">" : "<";
+
 inline bool HavePython() { return access(kPython, X_OK) == 0; }
 
 // A program of tests/, as the shell takes it in a folder of any name.

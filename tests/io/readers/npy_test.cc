@@ -12,6 +12,7 @@
 #include "../../support/data_files.h"
 #include "../../support/expect_ok.h"
 #include "../../support/peak_memory.h"
+#include "../../support/python.h"
 #include "io/readers/array_path.h"
 #include "io/readers/npz.h"
 
@@ -610,8 +611,6 @@ TEST(NpyTest, Write_MissingFolderOrFullDisk_IsRefused) {
 
 // --- against numpy --------------------------------------------------------
 
-constexpr char kPython[] = "/usr/bin/python3";
-
 bool HasNumpy() {
   const std::string command =
       std::string(kPython) + " -c 'import numpy' > /dev/null 2>&1";
@@ -619,8 +618,10 @@ bool HasNumpy() {
 }
 
 // Whether `script` ends well, run in the directory of `files`.
+// The script has kByteOrder as `byte_order`.
 bool RunPython(const DataFiles& files, const std::string& script) {
-  files.Write("script.py", script);
+  files.Write("script.py",
+              std::string("byte_order = '") + kByteOrder + "'\n" + script);
   const std::string command =
       "cd '" + files.root() + "' && " + kPython + " script.py";
   return std::system(command.c_str()) == 0;
@@ -725,7 +726,7 @@ for kind, made in becomes.items():
       numpy.savez(name + '.npz', a=a)
       numpy.savez_compressed(name + '.z.npz', a=a)
       with open(name + '.raw', 'wb') as f:
-        f.write(numpy.ascontiguousarray(a).astype('=' + made).tobytes())
+        f.write(numpy.ascontiguousarray(a).astype(byte_order + made).tobytes())
       cases.append('%s %s %s' % (name, made, ' '.join(map(str, shape))))
 with open('cases', 'w') as f: f.write('\n'.join(cases) + '\n')
 )";
@@ -800,7 +801,7 @@ numpy.save('big.npy', y.astype(y.dtype.newbyteorder('>')))
 numpy.save('s.npy', numpy.array([n.encode() for n in names]))
 numpy.save('wide.npy', y.astype('<U100'))
 sorted_names, classes = numpy.unique(y, return_inverse=True)
-classes.astype('=i4').tofile('classes')
+classes.astype(byte_order + 'i4').tofile('classes')
 open('names', 'w').write('\n'.join(sorted_names) + '\n')
 numpy.save('many.npy', numpy.array(['n%d' % i for i in range(65537)]))
 numpy.save('manyx.npy', numpy.zeros(65537, 'u1'))

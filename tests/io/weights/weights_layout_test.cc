@@ -1024,7 +1024,7 @@ TEST(KerasNamesTest, Load_NameWithoutALayer_IsEnoughIfOneLayerHasIt) {
 TEST(KerasNamesTest, Load_OtherNumberTypes_AreRoundedAndNeverOverflow) {
   if (!HavePython()) GTEST_SKIP() << "needs python3-numpy";
   const DataFiles files;
-  files.Write("make.py", R"(
+  files.Write("make.py", std::string("byte_order = '") + kByteOrder + "'" + R"(
 import sys, numpy
 f = sys.argv[1] + "/"
 for kind in ("f2", "f4", "f8", ">f8", "i1", "u1", "i8", "u4", "b1"):
@@ -1034,7 +1034,7 @@ for kind in ("f2", "f4", "f8", ">f8", "i1", "u1", "i8", "u4", "b1"):
         b = numpy.ones(2, kind)
         name = f + kind.replace(">", "b") + order
         numpy.savez(name + ".npz", k, b)
-        k.astype("f4").tofile(name + ".raw")
+        k.astype(byte_order + "f4").tofile(name + ".raw")
 numpy.savez(f + "over.npz", numpy.full((3, 2), 1e39), numpy.ones(2))
 numpy.savez(f + "inf.npz", numpy.full((3, 2), numpy.inf), numpy.ones(2))
 numpy.savez(f + "text.npz", numpy.full((3, 2), "a"), numpy.ones(2))
