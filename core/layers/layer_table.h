@@ -65,6 +65,15 @@ struct LayerField {
   constexpr LayerField(const char* field_name, Value field_value)
       : name(field_name), value(field_value) {}
 
+  // What the setters call: a copy with another value of a member. clang needs
+  // it before them, to compute the tables when it compiles.
+  template <typename T>
+  constexpr LayerField With(T LayerField::*member, T set) const {
+    LayerField field = *this;
+    field.*member = set;
+    return field;
+  }
+
   // Setters. Each returns a copy, so that a row reads as a list of properties.
   constexpr LayerField Required() const {
     return With(&LayerField::required, true);
@@ -129,13 +138,6 @@ struct LayerField {
   // the same value.
   constexpr LayerField Saved(const char* label) const {
     return With(&LayerField::saved, label);
-  }
-
-  template <typename T>
-  constexpr LayerField With(T LayerField::*member, T set) const {
-    LayerField field = *this;
-    field.*member = set;
-    return field;
   }
 
   const char* name;  // Keras's
