@@ -42,7 +42,8 @@ TSAN = ["BUILD=build-ci-tsan",
 THESE, THESE_WITH_THREADS = "SUITE=these", "SUITE=these with threads"
 QUICK = "RINGLET_TEST_SECONDS=2"  # for slow builds
 
-# Name, what tools/deps.sh is to install ("" for nothing more), the command.
+# Name, what tools/deps.sh is to install ("" for nothing more), the command. The
+# longest of those that run in pairs come first.
 STEPS = [
     ("check-deps", "", ["make", "check-deps"]),
     # gcc, every test, the docs' blocks, the fuzz corpora replayed.
@@ -51,16 +52,15 @@ STEPS = [
     # clang, which must say nothing, and two sanitizers.
     ("clang-asan", "clang",
      ["env", "CXX=clang++", QUICK, "make", "test", *ASAN, THESE]),
-    ("tsan", "", ["env", QUICK, "make", "test", *TSAN, THESE_WITH_THREADS]),
-    ("static", "static", ["env", QUICK, "make", "static"]),
     ("cross", "cross armhf", ["env", QUICK, "make", "cross", "ARCH=armhf",
                               "SUITE=--suite numerics",
                               "STATIC_TARGETS=tools/ringlet/ringlet"]),
+    ("tsan", "", ["env", QUICK, "make", "test", *TSAN, THESE_WITH_THREADS]),
+    ("static", "static", ["env", QUICK, "make", "static"]),
 ]
-# These have the machine to themselves. The others run in two lanes, each with
-# half of the processors: a step's last tests often leave some idle.
+# These have the machine to themselves. Of the others two run at a time, each
+# with half of the processors: a step's last tests often leave some idle.
 ALONE = ("check-deps", "gcc")
-SECOND_LANE = ("tsan", "cross", "lint")
 NIGHTLY = [
     ("gcc", "", ["make", "test"]),
     ("check-deps", "", ["make", "check-deps"]),
@@ -245,18 +245,19 @@ def main():
     last_start = begin + 60 * (24 * 60 if long else MINUTES)
     results = []
 
-    def run_steps(of_lane):
-        for each in of_lane:
-            if STOP.is_set():
+    def run_steps(waiting):
+        """Another thread may take steps from the same list."""
+        while waiting and not STOP.is_set():
+            try:
+                each = waiting.pop(0)
+            except IndexError:  # the other thread took the last one
                 return
             results.append(step(*each, last_start))
 
-    alone = [each for each in steps if long or each[0] in ALONE]
-    run_steps(alone)
-    rest = [each for each in steps if each not in alone]
-    lanes = [threading.Thread(target=run_steps, args=(of_lane,)) for of_lane in
-             ([each for each in rest if each[0] in SECOND_LANE],
-              [each for each in rest if each[0] not in SECOND_LANE]) if of_lane]
+    run_steps([each for each in steps if long or each[0] in ALONE])
+    rest = [each for each in steps if not long and each[0] not in ALONE]
+    lanes = [threading.Thread(target=run_steps, args=(rest,))
+             for _ in rest[:2]]
     if len(lanes) == 2:
         os.environ.setdefault("JOBS", str(max((os.cpu_count() or 2) // 2, 1)))
     try:
