@@ -42,7 +42,9 @@ class CheckPace {
 
   // Chooses the number of steps between two checks. `times` and `every` (the
   // largest number of any rank) are the same on all ranks, so all choose the
-  // same. A single slow check does not delay the next one much.
+  // same. A single slow check does not delay the next one much: the number at
+  // most doubles. The first choice has more room, or a job would make four
+  // checks before it has the right number.
   void Choose(const CheckTimes& times, int64_t every) {
     every_ = every;
     if (times.step <= 0) return;
@@ -52,7 +54,7 @@ class CheckPace {
     };
     const int64_t next =
         std::clamp(kTwoSeconds / times.step, share(5), share(1));
-    every_ = std::min({next, 2 * every, kMax});
+    every_ = std::min({next, (every == kFirst ? 8 : 2) * every, kMax});
   }
   int64_t every() const { return every_; }
   bool due(int64_t step) const { return step - checked_ >= every_; }

@@ -63,6 +63,8 @@ class ReplicaConsistency {
   // True if the members of this view have passed a CrossCheck of the present
   // state.
   bool PassedCheck() const;
+  // The StateDigest that passed the last CrossCheck of this view.
+  int64_t passed_digest() const { return passed_.digest; }
   // True if the last error was a failed check, which every rank has.
   bool check_failed() const { return check_failed_; }
 

@@ -158,8 +158,10 @@ void Recovery::CopyWeights() {
 void Recovery::PassCheck() {
   if (!state_.PassCheck()) return;
   snapshot_.TakeLargeSpans();
+  const ReplicaConsistency& consistency = model_parts_.consistency();
+  const bool alone = model_.collective()->size() == 1;  // compares nothing
   point_.Keep(snapshot_, *parts_.epoch,
-              model_parts_.consistency().StateDigest());
+              alone ? consistency.StateDigest() : consistency.passed_digest());
 }
 
 // --- after a loss ---------------------------------------------------------

@@ -29,6 +29,12 @@ TEST(CheckPaceTest, Choose_AnyTimes_TakesOneToFivePercent) {
   EXPECT_EQ(Chosen(1, 1000 * kMs), CheckPace::kMax);
 }
 
+TEST(CheckPaceTest, Choose_FirstKnownTimes_GrowsEightfold) {
+  CheckPace pace;
+  pace.Choose({20 * kMs, 20 * kMs}, pace.every());
+  EXPECT_EQ(pace.every(), 80);
+}
+
 TEST(CheckPaceTest, Choose_OneLongCheck_AtMostDoubles) {
   CheckPace pace;
   for (int i = 0; i < 20; ++i) pace.Choose({20 * kMs, 20 * kMs}, pace.every());
