@@ -242,7 +242,7 @@ Status Main(int argc, char** argv, std::unique_ptr<Withdrawal>* withdrawal) {
     if (pair.size() == 2) keys[pair[0]] = pair[1];
   }
   RingOptions options;
-  options.rank = std::atoi(argv[1]);
+  options.worker = std::atoi(argv[1]);
   options.addresses = SplitAt(argv[2], ',');
   options.insecure = true;  // networks of the tests' own
   if (keys.count("timeout")) {

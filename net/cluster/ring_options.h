@@ -20,7 +20,8 @@ enum class RingImplementation {
 };
 
 struct RingOptions {
-  // The address of every worker, by rank: "host:port", "1.2.3.4:port" or
+  // The address of every worker, in the order of the list: "host:port",
+  // "1.2.3.4:port" or
   // "[v6]:port". The same list on every worker. This worker listens only on its
   // own address. If that is a name, it listens on every address of the name on
   // this host. These may be loopback addresses while other workers are on other
@@ -28,7 +29,7 @@ struct RingOptions {
   // and prints a warning. It tries again until there is such a route.
   std::vector<std::string> addresses;
   int size() const { return static_cast<int>(addresses.size()); }
-  int rank = 0;
+  int worker = 0;
   // Workers of different jobs refuse each other; at most 256 bytes.
   std::string job = "ringlet";
   // A worker that is silent for longer is lost. Seconds, 0.1 to 3600, the same

@@ -25,7 +25,7 @@ void Farewell::SendAbort(const AbortNotice& notice, bool ran, bool tells) {
       continue;
     }
     if (tells) links_->Send(link, header, payload.data());
-    if (r != notice.rank || notice.origin >= 0) continue;
+    if (r != notice.worker || notice.origin >= 0) continue;
     detector_->RemovePeer(r);
     links_->Drop(r);
   }

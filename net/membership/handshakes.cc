@@ -69,7 +69,7 @@ Status Handshakes::OnHello(FramedLink* link, const FrameHeader& header,
   }
   Status fits = CheckPeer(identity_, peer, -1);
   if (fits.ok()) {
-    fits = CheckVersion(options_.rank, ProgramVersion(), peer.rank,
+    fits = CheckVersion(options_.worker, ProgramVersion(), peer.worker,
                         ProgramVersionOf(header));
   }
   if (!fits.ok()) {
@@ -79,16 +79,16 @@ Status Handshakes::OnHello(FramedLink* link, const FrameHeader& header,
   }
   RINGLET_RETURN_IF_ERROR(views_->CheckProposal(header.generation));
   const std::vector<int>& linked = links_->linked();
-  if (!std::binary_search(linked.begin(), linked.end(), peer.rank) ||
-      header.destination != options_.rank) {
+  if (!std::binary_search(linked.begin(), linked.end(), peer.worker) ||
+      header.destination != options_.worker) {
     return Corruption("rank %d, which means rank %d, has no link with rank %d",
-                      peer.rank, header.destination, options_.rank);
+                      peer.worker, header.destination, options_.worker);
   }
-  if (!Accepts(peer.rank)) {
+  if (!Accepts(peer.worker)) {
     RefuseDuplicate(link, peer, now);
     return Status();
   }
-  links_->Adopt(peer.rank, link);
+  links_->Adopt(peer.worker, link);
   const bool shares =
       (FeaturesOf(header) & kFeatureShares) != 0 && link->CanShare();
   SendIdentity(link, FrameType::kWelcome, 0, shares ? kFeatureShares : 0);
@@ -103,8 +103,8 @@ Status Handshakes::OnWelcome(FramedLink* link, const FrameHeader& header,
   RINGLET_RETURN_IF_ERROR(DecodeIdentity(payload, header.payload_bytes, &peer));
   if (link->is_probe) return Corruption("a welcome to a probe");
   RINGLET_RETURN_IF_ERROR(CheckPeer(identity_, peer, link->peer));
-  RINGLET_RETURN_IF_ERROR(CheckVersion(options_.rank, ProgramVersion(),
-                                       peer.rank, ProgramVersionOf(header)));
+  RINGLET_RETURN_IF_ERROR(CheckVersion(options_.worker, ProgramVersion(),
+                                       peer.worker, ProgramVersionOf(header)));
   RINGLET_RETURN_IF_ERROR(views_->CheckProposal(header.generation));
   const bool shares = (FeaturesOf(header) & kFeatureShares) != 0;
   if (shares && !link->CanShare()) {
@@ -172,16 +172,16 @@ bool Handshakes::Accepts(int peer) const {
 void Handshakes::RefuseDuplicate(FramedLink* link, const Identity& peer,
                                  int64_t now) {
   const int64_t since =
-      duplicates_.RecordRequest(peer.rank, peer.incarnation, now);
+      duplicates_.RecordRequest(peer.worker, peer.incarnation, now);
   const int64_t timeout = static_cast<int64_t>(options_.timeout_seconds * 1e9);
   const bool both_live =
-      since > 2 * timeout && detector_->Hears(peer.rank, now);
+      since > 2 * timeout && detector_->Hears(peer.worker, now);
   strangers_->Reject(
       link,
       Error(Code::kAlreadyExists,
             "rank %d is already part of the running job \"%s\": two workers "
             "have the same index, or one was started again",
-            peer.rank, options_.job.c_str()),
+            peer.worker, options_.job.c_str()),
       now, both_live);
 }
 

@@ -20,13 +20,13 @@ Algorithm AlgorithmOf(RingImplementation implementation) {
 Operations::Operations(const RingOptions& options, const SessionState* state,
                        const RingMembers* members, Transport* transport,
                        PeerTable* links, FailureDetector* detector)
-    : worker_(options.rank),
+    : worker_(options.worker),
       state_(state),
       members_(members),
       transport_(transport),
       links_(links),
       detector_(detector),
-      schedule_(options.rank, options.size(),
+      schedule_(options.worker, options.size(),
                 AlgorithmOf(options.implementation), options.wire_dtype, this) {
 }
 

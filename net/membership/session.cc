@@ -32,7 +32,7 @@ bool LinksAll(const RingOptions& options) {
 Identity IdentityOf(const RingOptions& options, uint64_t incarnation) {
   Identity out;
   out.job = options.job;
-  out.rank = options.rank;
+  out.worker = options.worker;
   out.size = options.size();
   out.incarnation = incarnation;
   out.cluster_hash = ClusterHash(options.addresses);
@@ -48,7 +48,7 @@ Identity IdentityOf(const RingOptions& options, uint64_t incarnation) {
 
 FailureDetector::Options DetectorOptions(const RingOptions& options) {
   FailureDetector::Options out;
-  out.worker = options.rank;
+  out.worker = options.worker;
   out.timeout_nanos = Nanos(options.timeout_seconds);
   out.addresses = options.addresses;
   out.elastic = options.min_workers > 0;
@@ -63,7 +63,7 @@ Status ReportedError(const AbortNotice& notice, int reporter) {
     message += kReportedBy + std::to_string(reporter) + ")";
   }
   return notice.code == Code::kPeerLost
-             ? PeerLost(notice.rank, "%s", message.c_str())
+             ? PeerLost(notice.worker, "%s", message.c_str())
              : Error(notice.code, "%s", message.c_str());
 }
 
@@ -75,7 +75,7 @@ Session::Session(const RingOptions& options, uint32_t generation,
     : options_(options),
       transport_(transport),
       owner_(owner),
-      worker_(options.rank),
+      worker_(options.worker),
       identity_(IdentityOf(options, incarnation)),
       notify_([owner](const std::string& line) {
         if (!line.empty()) owner->OnNotice(line);
@@ -157,7 +157,7 @@ void Session::OnJoined(int peer, uint32_t proposal) {
 void Session::OnRefused(const Status& why, int withdrawn) {
   if (withdrawn < 0) return Fail(why);
   AbortNotice notice;
-  notice.rank = withdrawn;
+  notice.worker = withdrawn;
   notice.text = why.message();
   FailAsReported(withdrawn, notice, why);
 }
@@ -654,8 +654,8 @@ void Session::FailAsReported(int reporter, const AbortNotice& notice,
   trail_.NoteReported(reporter, notice, detector_, now_);
   // Fail closes this worker's own link to the lost rank before its end is seen.
   // So the end is recorded here.
-  if (notice.ended && notice.rank != worker_ && operations_.completed() > 0) {
-    members_.SetEnded(notice.rank);
+  if (notice.ended && notice.worker != worker_ && operations_.completed() > 0) {
+    members_.SetEnded(notice.worker);
   }
   reported_by_other_ = true;
   Fail(why, notice.origin);

@@ -50,7 +50,7 @@ void SessionTrail::NoteReported(int reporter, const AbortNotice& notice,
                                 const FailureDetector& detector, int64_t now) {
   TrailEvent event;
   event.kind = TrailKind::kReported;
-  event.peer = notice.origin >= 0 ? notice.origin : notice.rank;
+  event.peer = notice.origin >= 0 ? notice.origin : notice.worker;
   event.code = reporter;
   event.text = notice.text.c_str();
   NoteEnd(event, detector, now);

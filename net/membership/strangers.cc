@@ -20,7 +20,7 @@ Strangers::Strangers(const RingOptions& options, const Identity& identity,
       links_(links),
       missing_report_(missing),
       notify_(std::move(notify)),
-      probes_(options.rank) {}
+      probes_(options.worker) {}
 
 void Strangers::Reject(FramedLink* link, const Status& why, int64_t now,
                        bool final, bool quiet) {
@@ -53,8 +53,8 @@ Status Strangers::RefuseOther(FramedLink* link, const Identity& peer,
                               const Status& why, int64_t now) {
   const bool of_this_job = peer.job == identity_.job;
   const bool waits = (state_->starting() || state_->keeps_outside_links()) &&
-                     peer.rank < options_.size() &&
-                     links_->IsMissing(peer.rank) && of_this_job &&
+                     peer.worker < options_.size() &&
+                     links_->IsMissing(peer.worker) && of_this_job &&
                      !link->stream().is_local();
   const sockaddr_storage from = link->stream().remote_address();
   Reject(link, why, now, /*final=*/waits);
@@ -63,7 +63,7 @@ Status Strangers::RefuseOther(FramedLink* link, const Identity& peer,
   if (CheckMember(identity_, peer).ok()) return why;
   // Any program may have another list: a worker of this job connects from its
   // rank's address.
-  refusal_ = {why, from, peer.rank};
+  refusal_ = {why, from, peer.worker};
   return ResolveRefusal();
 }
 

@@ -31,7 +31,7 @@ Status Views::Begin(int64_t deadline, int64_t now) {
   }
   deadline_ = deadline;
   ViewAgreement::Options options;
-  options.worker = options_.rank;
+  options.worker = options_.worker;
   options.size = options_.size();
   options.min_workers = options_.min_workers;
   options.count = proposal_;
@@ -98,7 +98,7 @@ void Views::Tick(int64_t now) {
                    : "it was connected and became silent",
                now);
     }
-    if (state_->keeps_outside_links() && r < options_.rank &&
+    if (state_->keeps_outside_links() && r < options_.worker &&
         dialer_->IsDue(r, now) &&
         (state_->lingering() || !dialer_->Rests(r, now))) {
       dialer_->Dial(r, now);
@@ -163,12 +163,12 @@ void Views::Form() {
     without += without.empty() ? ", without " : ", ";
     without += options_.addresses[w];
   }
-  owner_->OnFormed(without.empty()
-                       ? ""
-                       : "the worker at " + options_.addresses[options_.rank] +
-                             " continues with " +
-                             std::to_string(members_->count()) + " of " +
-                             std::to_string(options_.size()) + without);
+  owner_->OnFormed(
+      without.empty()
+          ? ""
+          : "the worker at " + options_.addresses[options_.worker] +
+                " continues with " + std::to_string(members_->count()) +
+                " of " + std::to_string(options_.size()) + without);
 }
 
 // The wait.
@@ -183,7 +183,7 @@ Status Views::CheckWait(int64_t now) {
                "present, with itself, but the job needs at least %d "
                "(min_workers) that reach each other; missing are %s; if they "
                "have finished the job, this worker is not needed",
-               options_.rank, waited, agreement_->present(), options_.size(),
+               options_.worker, waited, agreement_->present(), options_.size(),
                options_.min_workers, dialer_->MissingText(now).c_str());
 }
 

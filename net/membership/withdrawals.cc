@@ -58,10 +58,10 @@ Status Withdrawals::OnHello(FramedLink* link, const FrameHeader& header,
   Identity peer;
   RINGLET_RETURN_IF_ERROR(DecodeIdentity(payload, header.payload_bytes, &peer));
   RINGLET_RETURN_IF_ERROR(CheckMember(identity_, peer));
-  if (peer.rank >= options_.size() || peer.rank == options_.rank) {
+  if (peer.worker >= options_.size() || peer.worker == options_.worker) {
     return Status();
   }
-  link->peer = peer.rank;
+  link->peer = peer.worker;
   SendReason(link);
   return Status();
 }
@@ -71,12 +71,12 @@ Status Withdrawals::OnWelcome(FramedLink* link, const FrameHeader& header,
   Identity peer;
   RINGLET_RETURN_IF_ERROR(DecodeIdentity(payload, header.payload_bytes, &peer));
   RINGLET_RETURN_IF_ERROR(CheckMember(identity_, peer));
-  if (peer.rank != link->peer) return Corruption("another rank's answer");
-  informed_[peer.rank] = true;
+  if (peer.worker != link->peer) return Corruption("another rank's answer");
+  informed_[peer.worker] = true;
   for (int r = 0; r < std::min(options_.size(), kMaxInformedRanks); ++r) {
     if ((InformedRanksOf(header) >> r & 1) != 0) informed_[r] = true;
   }
-  if (links_->link(peer.rank) == link) links_->Drop(peer.rank);
+  if (links_->link(peer.worker) == link) links_->Drop(peer.worker);
   return Status();
 }
 
@@ -89,10 +89,10 @@ Status Withdrawals::OnWithdraw(FramedLink* link, const FrameHeader& header,
   Withdraw withdraw;
   RINGLET_RETURN_IF_ERROR(
       DecodeWithdraw(payload, header.payload_bytes, &withdraw));
-  const int peer = withdraw.identity.rank;
+  const int peer = withdraw.identity.worker;
   const Status member = CheckMember(identity_, withdraw.identity);
   const bool asked = link->phase() == LinkPhase::kAwaitWelcome;
-  const bool known = member.ok() && peer != options_.rank &&
+  const bool known = member.ok() && peer != options_.worker &&
                      peer < options_.size() && (!asked || peer == link->peer);
   if (asked && !known) return Corruption("a withdrawal of another worker");
   if (known && (state_->connecting() || state_->keeps_outside_links()) &&
@@ -115,7 +115,7 @@ Status Withdrawals::Answer(FramedLink* link, int peer, const Status& reason,
   for (int r = 0; state_->forms_first_ring() &&
                   r < std::min(options_.size(), kMaxInformedRanks);
        ++r) {
-    if (r != options_.rank && !links_->IsMissing(r))
+    if (r != options_.worker && !links_->IsMissing(r))
       informed |= uint64_t{1} << r;
   }
   handshakes_->SendIdentity(link, FrameType::kWelcome, informed);

@@ -47,8 +47,8 @@ Status CheckRingOptions(const RingOptions& options,
     return InvalidArgument("a ring of %d workers: 1 to 1024 are possible",
                            size);
   }
-  if (options.rank < 0 || options.rank >= size) {
-    return InvalidArgument("rank %d in a ring of %d workers", options.rank,
+  if (options.worker < 0 || options.worker >= size) {
+    return InvalidArgument("rank %d in a ring of %d workers", options.worker,
                            size);
   }
   if (options.job.size() > kMaxJobBytes) {

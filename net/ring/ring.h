@@ -59,7 +59,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
 
   int rank() const override {
     const auto own =
-        std::lower_bound(workers_.begin(), workers_.end(), options_.rank);
+        std::lower_bound(workers_.begin(), workers_.end(), options_.worker);
     return static_cast<int>(own - workers_.begin());
   }
   int size() const override { return static_cast<int>(workers_.size()); }
@@ -69,7 +69,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
   bool elastic() const override { return options_.min_workers > 0; }
   int min_workers() const override { return options_.min_workers; }
   bool has_joiner() const override { return has_joiner_; }
-  int worker() const override { return options_.rank; }
+  int worker() const override { return options_.worker; }
   size_t bucket_bytes() const override {
     return static_cast<size_t>(std::max<int64_t>(options_.bytes_per_pack, 4));
   }

@@ -41,8 +41,9 @@ Status Ring::Begin() {
   if (options_.size() == 1) return Status();
   OwnAddresses own;  // empty in later generations: the node finds them
   if (options_.relay.empty() && generation_ == 1) {
-    RINGLET_RETURN_IF_ERROR(FindOwnAddresses(
-        hosts, options_.rank, options_.start_timeout_seconds, &own, PrintLine));
+    RINGLET_RETURN_IF_ERROR(FindOwnAddresses(hosts, options_.worker,
+                                             options_.start_timeout_seconds,
+                                             &own, PrintLine));
   }
   if (!own.warning.empty()) PrintLine("warning: " + own.warning);
   RINGLET_RETURN_IF_ERROR(Loop::Open(&loop_));

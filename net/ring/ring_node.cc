@@ -35,7 +35,7 @@ uint64_t RandomIncarnation() {
 // A worker that withdraws may not have read that the job is elastic.
 std::vector<int> LinkedRanks(const RingOptions& options, bool withdraws) {
   const bool may_be = withdraws && options.size() <= kMaxElasticWorkers;
-  return LinksOf(options.rank, options.size(),
+  return LinksOf(options.worker, options.size(),
                  options.min_workers > 0 || may_be);
 }
 
@@ -113,7 +113,7 @@ Status RingNode::CheckDescriptors(int waits) const {
       "rank %d of %d can have %d more files and connections open (of %d that "
       "'ulimit -n' allows), but needs %d: %d connections and 2 files; raise "
       "the limit",
-      options_.rank, size, spare, static_cast<int>(limit.rlim_cur), links + 2,
+      options_.worker, size, spare, static_cast<int>(limit.rlim_cur), links + 2,
       links);
 }
 
@@ -131,7 +131,7 @@ void RingNode::Admit(UvListener* listener) {
   --admits_left_;
   StreamPtr stream;
   if (!UvStream::Accept(&handles_, listener->stream(), &stream).ok()) return;
-  if (!Seal(SealedStream::Accept, options_.rank, &stream).ok()) return;
+  if (!Seal(SealedStream::Accept, options_.worker, &stream).ok()) return;
   if (stream->is_local() && shares_) {
     stream = SharedStream::Expect(std::move(stream));
   }
@@ -175,8 +175,8 @@ Status RingNode::WaitAtRelay() {
   RelayWaits::Owner* const self = this;
   waits_ = std::make_unique<RelayWaits>(&handles_, relay, options_.relay, self);
   for (const int r : LinkedRanks(options_, withdraws_)) {
-    for (int i = 0; r > options_.rank && i < options_.keys->count; ++i) {
-      waits_->Add(HelloOf(RelayHello::kListens, options_.rank, r,
+    for (int i = 0; r > options_.worker && i < options_.keys->count; ++i) {
+      waits_->Add(HelloOf(RelayHello::kListens, options_.worker, r,
                           options_.keys->keys[i]));
     }
   }
@@ -204,7 +204,7 @@ RelayHello RingNode::HelloOf(RelayHello::Role role, int listens, int dials,
 }
 
 void RingNode::OnJoined(StreamPtr stream, int64_t now) {
-  if (!Seal(SealedStream::Accept, options_.rank, &stream).ok()) return;
+  if (!Seal(SealedStream::Accept, options_.worker, &stream).ok()) return;
   session_.OnAccepted(std::move(stream), now);
 }
 
@@ -258,7 +258,7 @@ Status RingNode::Connect(int peer, const Endpoint& endpoint, StreamPtr* out) {
       return Error(Code::kUnimplemented, "this build cannot seal connections");
     }
     *out = RelayStream::Make(std::move(*out),
-                             HelloOf(RelayHello::kDials, peer, options_.rank,
+                             HelloOf(RelayHello::kDials, peer, options_.worker,
                                      options_.keys->keys[0]),
                              options_.relay);
   }

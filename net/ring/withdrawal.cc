@@ -41,7 +41,7 @@ class Withdrawing final : public Withdrawal, private RingNode::Owner {
     OwnAddresses own;
     own.addresses.resize(1);
     own.complete = true;
-    if (!NumericAddress(hosts[options_.rank], &own.addresses[0]).ok()) {
+    if (!NumericAddress(hosts[options_.worker], &own.addresses[0]).ok()) {
       own.addresses.clear();
     }
     RINGLET_RETURN_IF_ERROR(Loop::Open(&loop_));
@@ -85,7 +85,7 @@ std::unique_ptr<Withdrawal> Withdrawal::Begin(const RingOptions& options,
   if (options.addresses.size() < 2) return nullptr;
   RingOptions needed;  // other options may be wrong
   needed.addresses = options.addresses;
-  needed.rank = options.rank;
+  needed.worker = options.worker;
   needed.keys = options.keys;
   needed.insecure = options.insecure;
   needed.relay = options.relay;

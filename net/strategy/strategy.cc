@@ -179,7 +179,7 @@ RingOptions OptionsOf(const ClusterConfig& cluster,
   for (const Address& address : cluster.addresses) {
     ring.addresses.push_back(ToString(address));
   }
-  ring.rank = cluster.rank;
+  ring.worker = cluster.rank;
   ring.min_workers = std::max(options.min_workers, options.local.quorum);
   ring.job = options.job;
   ring.timeout_seconds = options.timeout_seconds;

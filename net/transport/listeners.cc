@@ -44,7 +44,7 @@ std::string Listeners::Tick(int64_t now) {
 }
 
 void Listeners::StartLookup() {
-  search_ = std::make_unique<OwnAddressSearch>(hosts_, options_.rank,
+  search_ = std::make_unique<OwnAddressSearch>(hosts_, options_.worker,
                                                options_.start_timeout_seconds);
 }
 
@@ -71,7 +71,7 @@ void Listeners::RecordAttempt(const Status& status, int64_t now) {
         Error(Code::kUnavailable,
               "rank %d listens on %s only, where other hosts may not "
               "reach it",
-              options_.rank, AddressText(own_.addresses.front()).c_str());
+              options_.worker, AddressText(own_.addresses.front()).c_str());
   }
   trying_ = !unreachable_reason_.ok();
   next_try_ = now + pause();
@@ -89,7 +89,7 @@ std::string Listeners::DueLine(int64_t now) {
     return std::string(unreachable_reason_.message()) + "; it tries again";
   }
   if (failed_ || !std::exchange(reported_, false)) return "";
-  return "rank " + std::to_string(options_.rank) + " listens on " +
+  return "rank " + std::to_string(options_.worker) + " listens on " +
          AddressText(listens_on_.back()) + " now";
 }
 
@@ -142,7 +142,7 @@ void Listeners::ListenLocal(const sockaddr_storage& own) {
 }
 
 Status Listeners::ErrorOf(const Status& why) const {
-  const int rank = options_.rank;
+  const int rank = options_.worker;
   const char* address = options_.addresses[rank].c_str();
   if (why.os_error() == EADDRINUSE) {
     return Error(Code::kAlreadyExists,

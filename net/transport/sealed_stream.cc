@@ -89,7 +89,7 @@ std::unique_ptr<NoiseHandshake> SealedStream::MakeHandshake(
   std::memcpy(prologue, kGreeting, sizeof(kGreeting));
   StoreLittle(listener_.cluster_hash, prologue + kGreetingBytes);
   StoreLittle(listener_.size, prologue + kGreetingBytes + 8);
-  StoreLittle(listener_.rank, prologue + kGreetingBytes + 10);
+  StoreLittle(listener_.worker, prologue + kGreetingBytes + 10);
   return std::make_unique<NoiseHandshake>(connects_, prologue, sizeof(prologue),
                                           key, secret_);
 }

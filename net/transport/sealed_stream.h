@@ -47,7 +47,7 @@ class SeenGreetings {
 struct ListenerIdentity {
   uint64_t cluster_hash = 0;  // handshake.h
   uint16_t size = 0;          // of the job's list
-  uint16_t rank = 0;          // its place there
+  uint16_t worker = 0;        // its place there
 };
 
 class SealedStream final : public LayeredStream {

@@ -19,7 +19,7 @@ std::vector<uint8_t> EncodeAbort(const AbortNotice& notice) {
   std::vector<uint8_t> payload(kAbortFixedBytes + text);
   payload[0] = static_cast<uint8_t>(notice.code);
   payload[1] = notice.ended ? kEnded : 0;
-  StoreLittle(RankOnWire(notice.rank), &payload[2]);
+  StoreLittle(RankOnWire(notice.worker), &payload[2]);
   StoreLittle(RankOnWire(notice.origin), &payload[4]);
   std::memcpy(payload.data() + kAbortFixedBytes, notice.text.data(), text);
   return payload;
@@ -32,7 +32,7 @@ bool DecodeAbort(const uint8_t* payload, size_t bytes, int size, int sender,
   const uint16_t origin = LoadLittle<uint16_t>(payload + 4);
   out->code = CodeOf(payload[0]);
   out->ended = (payload[1] & kEnded) != 0;
-  out->rank = rank < size ? rank : sender;
+  out->worker = rank < size ? rank : sender;
   out->origin = origin == kNoRank ? -1 : origin < size ? origin : sender;
   out->text =
       PrintableAscii(payload + kAbortFixedBytes, bytes - kAbortFixedBytes);

@@ -1,4 +1,4 @@
-// Abort: the frame by which a rank reports to the others that the job has
+// Abort: the frame by which a worker reports to the others that the job has
 // failed.
 //
 // Pure. Layout: docs/wire_format.md, "Ends".
@@ -17,15 +17,15 @@ namespace ringlet {
 
 struct AbortNotice {
   Code code = Code::kInternal;
-  int rank = -1;    // with kPeerLost: the lost rank; -1: the sender
-  int origin = -1;  // the rank that failed first; -1: none
+  int worker = -1;  // with kPeerLost: the lost worker; -1: the sender
+  int origin = -1;  // the worker that failed first; -1: none
   std::string text;
-  bool ended = false;  // the process of the lost rank has ended
+  bool ended = false;  // the process of the lost worker has ended
 };
 
 // `text` is cut at kTextBytes.
 std::vector<uint8_t> EncodeAbort(const AbortNotice& notice);
-// If the notice names a rank outside of the ring, `sender` is used in its
+// If the notice names a worker outside of the list, `sender` is used in its
 // place. False: the payload is too short.
 bool DecodeAbort(const uint8_t* payload, size_t bytes, int size, int sender,
                  AbortNotice* out);

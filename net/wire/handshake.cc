@@ -34,7 +34,7 @@ std::vector<uint8_t> EncodeIdentity(const Identity& identity) {
   std::vector<uint8_t> out(kHelloFixedBytes + job_bytes);
   out[0] = identity.byte_order;
   out[1] = identity.implementation;
-  StoreLittle(static_cast<uint16_t>(identity.rank), &out[2]);
+  StoreLittle(static_cast<uint16_t>(identity.worker), &out[2]);
   StoreLittle(static_cast<uint16_t>(identity.size), &out[4]);
   StoreLittle(static_cast<uint16_t>(job_bytes), &out[6]);
   StoreLittle(identity.incarnation, &out[8]);
@@ -63,7 +63,7 @@ Status DecodeIdentity(const uint8_t* payload, size_t bytes, Identity* out) {
   }
   out->byte_order = payload[0];
   out->implementation = payload[1];
-  out->rank = LoadLittle<uint16_t>(payload + 2);
+  out->worker = LoadLittle<uint16_t>(payload + 2);
   out->size = LoadLittle<uint16_t>(payload + 4);
   out->incarnation = LoadLittle<uint64_t>(payload + 8);
   out->cluster_hash = LoadLittle<uint64_t>(payload + 16);
@@ -122,7 +122,7 @@ Status CheckJob(const Identity& self, const Identity& peer) {
     return InvalidArgument(
         "job \"%s\" at rank %d meets job \"%s\": another job uses this "
         "address, or the jobs are named differently",
-        self.job.c_str(), self.rank, job.c_str());
+        self.job.c_str(), self.worker, job.c_str());
   }
   return Status();
 }
@@ -130,17 +130,17 @@ Status CheckJob(const Identity& self, const Identity& peer) {
 Status CheckList(const Identity& self, const Identity& peer) {
   const bool same =
       peer.size == self.size && peer.cluster_hash == self.cluster_hash;
-  if (!same && peer.rank == self.rank) {
+  if (!same && peer.worker == self.worker) {
     return InvalidArgument(
         "both workers are rank %d, in their lists of %d workers and of %d: "
         "give every worker the same list in the same order, and its own index",
-        self.rank, self.size, peer.size);
+        self.worker, self.size, peer.size);
   }
   if (!same) {
     return InvalidArgument(
         "rank %d was given other workers than rank %d (%d of them, hash "
         "%016llx; here %d, hash %016llx): give every worker the same list",
-        peer.rank, self.rank, peer.size,
+        peer.worker, self.worker, peer.size,
         static_cast<unsigned long long>(peer.cluster_hash), self.size,
         static_cast<unsigned long long>(self.cluster_hash));
   }
@@ -157,65 +157,66 @@ Status CheckMember(const Identity& self, const Identity& peer) {
 }
 
 Status CheckPeer(const Identity& self, const Identity& peer,
-                 int expected_rank) {
+                 int expected_worker) {
   RINGLET_RETURN_IF_ERROR(CheckJob(self, peer));
   RINGLET_RETURN_IF_ERROR(CheckList(self, peer));
   if (peer.links != self.links) {
     return InvalidArgument(
         "rank %d links %s of %d workers, rank %d %s: give every worker the "
         "same version of ringlet",
-        peer.rank, peer.links == 0 ? "every pair" : "some pairs", self.size,
-        self.rank, self.links == 0 ? "every pair" : "some");
+        peer.worker, peer.links == 0 ? "every pair" : "some pairs", self.size,
+        self.worker, self.links == 0 ? "every pair" : "some");
   }
   if (peer.min_workers != self.min_workers) {
     return InvalidArgument(
         "rank %d was given min_workers %d, rank %d %d (0: all workers are "
         "waited for): give every worker the same",
-        peer.rank, peer.min_workers, self.rank, self.min_workers);
+        peer.worker, peer.min_workers, self.worker, self.min_workers);
   }
-  if (expected_rank >= 0 && peer.rank != expected_rank) {
-    return InvalidArgument("rank %d answers where rank %d should be", peer.rank,
-                           expected_rank);
+  if (expected_worker >= 0 && peer.worker != expected_worker) {
+    return InvalidArgument("rank %d answers where rank %d should be",
+                           peer.worker, expected_worker);
   }
-  if (expected_rank < 0 && (peer.rank <= self.rank || peer.rank >= self.size)) {
+  if (expected_worker < 0 &&
+      (peer.worker <= self.worker || peer.worker >= self.size)) {
     return InvalidArgument(
-        "a worker of rank %d connects to rank %d of %d%s", peer.rank, self.rank,
-        self.size,
-        peer.rank == self.rank ? ": two workers have the same index" : "");
+        "a worker of rank %d connects to rank %d of %d%s", peer.worker,
+        self.worker, self.size,
+        peer.worker == self.worker ? ": two workers have the same index" : "");
   }
   if (peer.timeout_ms != self.timeout_ms) {
     return InvalidArgument(
         "rank %d has a timeout of %lu ms, rank %d of %lu: give every worker "
         "the same",
-        peer.rank, static_cast<unsigned long>(peer.timeout_ms), self.rank,
+        peer.worker, static_cast<unsigned long>(peer.timeout_ms), self.worker,
         static_cast<unsigned long>(self.timeout_ms));
   }
   if (peer.implementation != self.implementation) {
     return InvalidArgument(
         "rank %d was given the communication implementation %s, rank %d %s: "
         "give every worker the same",
-        peer.rank, ImplementationName(peer.implementation), self.rank,
+        peer.worker, ImplementationName(peer.implementation), self.worker,
         ImplementationName(self.implementation));
   }
   if (peer.dtype != self.dtype) {
     return InvalidArgument(
         "rank %d was given the wire dtype %s, rank %d %s: give every worker "
         "the same",
-        peer.rank, WireDtypeName(static_cast<WireDtype>(peer.dtype)), self.rank,
-        WireDtypeName(static_cast<WireDtype>(self.dtype)));
+        peer.worker, WireDtypeName(static_cast<WireDtype>(peer.dtype)),
+        self.worker, WireDtypeName(static_cast<WireDtype>(self.dtype)));
   }
   if (peer.bytes_per_pack != self.bytes_per_pack) {
     return InvalidArgument(
         "rank %d was given bytes_per_pack %llu, rank %d %llu: give every "
         "worker the same",
-        peer.rank, static_cast<unsigned long long>(peer.bytes_per_pack),
-        self.rank, static_cast<unsigned long long>(self.bytes_per_pack));
+        peer.worker, static_cast<unsigned long long>(peer.bytes_per_pack),
+        self.worker, static_cast<unsigned long long>(self.bytes_per_pack));
   }
   if (peer.byte_order != self.byte_order) {
     return InvalidArgument(
         "rank %d and rank %d send numbers in different byte orders; give "
         "every worker the same version of ringlet",
-        peer.rank, self.rank);
+        peer.worker, self.worker);
   }
   return Status();
 }

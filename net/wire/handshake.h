@@ -49,7 +49,7 @@ constexpr size_t kTextBytes = 400;
 
 struct Identity {
   std::string job;
-  int rank = 0;
+  int worker = 0;
   int size = 1;
   uint64_t incarnation = 0;
   uint64_t cluster_hash = 0;
@@ -69,9 +69,10 @@ std::vector<uint8_t> EncodeIdentity(const Identity& identity);
 Status DecodeIdentity(const uint8_t* payload, size_t bytes, Identity* out);
 
 // OK if `peer` may be linked with `self`. Otherwise kInvalidArgument names the
-// difference and both sides. `expected_rank` is -1 on the listening side, to
+// difference and both sides. `expected_worker` is -1 on the listening side, to
 // which any higher rank may connect.
-Status CheckPeer(const Identity& self, const Identity& peer, int expected_rank);
+Status CheckPeer(const Identity& self, const Identity& peer,
+                 int expected_worker);
 
 // The version of the program, as the sequence of kHello and kWelcome: major,
 // minor and patch of 16 bits each. Earlier programs send 0.

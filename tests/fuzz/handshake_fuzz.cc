@@ -29,7 +29,7 @@ using namespace ringlet;  // NOLINT: a test program of its own
 Identity Self() {
   Identity self;
   self.job = "ringlet";
-  self.rank = 1;
+  self.worker = 1;
   self.size = 3;
   self.cluster_hash = 0x3837363534333231;
   self.timeout_ms = 5000;
@@ -42,7 +42,7 @@ class Side final : public FrameReader::Sink {
  public:
   explicit Side(bool connects)
       : phase_(connects ? LinkPhase::kAwaitWelcome : LinkPhase::kAwaitHello),
-        expected_rank_(connects ? 0 : -1) {}
+        expected_worker_(connects ? 0 : -1) {}
 
   Status OnHeader(const FrameHeader& header,
                   ReceiveTarget* receive_target) override {
@@ -73,9 +73,9 @@ class Side final : public FrameReader::Sink {
     const std::vector<uint8_t> again = EncodeIdentity(peer);
     RINGLET_CHECK(again == std::vector<uint8_t>(payload, payload + bytes));
     const Identity self = Self();
-    RINGLET_RETURN_IF_ERROR(CheckPeer(self, peer, expected_rank_));
+    RINGLET_RETURN_IF_ERROR(CheckPeer(self, peer, expected_worker_));
     Identity twin = self;
-    twin.rank = expected_rank_ < 0 ? 2 : expected_rank_;
+    twin.worker = expected_worker_ < 0 ? 2 : expected_worker_;
     twin.incarnation = peer.incarnation;
     RINGLET_CHECK(again == EncodeIdentity(twin));
     phase_ = LinkPhase::kUp;
@@ -84,7 +84,7 @@ class Side final : public FrameReader::Sink {
 
  private:
   LinkPhase phase_;
-  const int expected_rank_;
+  const int expected_worker_;
 };
 
 Status Feed(FrameReader* reader, const uint8_t* data, size_t bytes) {

@@ -98,7 +98,7 @@ void OnItsOwnStack(const Work& work) {
 void TrainOneRank(int rank, const std::vector<std::string>& addresses,
                   const std::string& folder) {
   RingOptions ring;
-  ring.rank = rank;
+  ring.worker = rank;
   ring.addresses = addresses;
   std::unique_ptr<RingCollective> collective;
   ASSERT_OK(RingCollective::Open(ring, &collective));

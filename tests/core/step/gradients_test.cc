@@ -130,7 +130,7 @@ void RunRing(int size, const Ranks& body) {
   RunThreads(size, [&](int r) {
     RingOptions options;
     options.addresses = addresses;
-    options.rank = r;
+    options.worker = r;
     options.start_timeout_seconds = 20;
     std::unique_ptr<Collective> ring;
     ASSERT_OK(RingCollective::Open(options, &ring));

@@ -169,7 +169,7 @@ class SessionTest : public testing::Test, public FakeTransport {
   Identity Other(uint64_t incarnation) const {
     Identity peer;
     peer.job = options_.job;
-    peer.rank = from_;
+    peer.worker = from_;
     peer.size = static_cast<int>(options_.addresses.size());
     peer.links = IsFullyConnected(peer.size) ? 0 : 1;
     peer.incarnation = incarnation;
@@ -319,7 +319,7 @@ TEST_F(LargeSessionTest,
   EXPECT_EQ(report.level, 1);
   EXPECT_EQ(report.missing, 11);
   EXPECT_TRUE(report.lowered);
-  EXPECT_EQ(report.why.rank, 11);
+  EXPECT_EQ(report.why.worker, 11);
 }
 
 TEST_F(SessionTest, FormationReport_InASmallRing_IsALoss) {
@@ -487,7 +487,7 @@ class ElasticSessionTest : public testing::Test, public FakeTransport {
   void Greet(int from, uint32_t count = 1) {
     Identity peer;
     peer.job = Options().job;
-    peer.rank = from;
+    peer.worker = from;
     peer.size = 3;
     peer.incarnation = 43;
     peer.cluster_hash = ClusterHash(Options().addresses);
@@ -859,7 +859,7 @@ class AloneSessionTest : public testing::Test, public FakeTransport {
   static RingOptions Options() {
     RingOptions options;
     options.addresses = {"a:1", "b:1"};
-    options.rank = 1;
+    options.worker = 1;
     options.timeout_seconds = 1;
     options.start_timeout_seconds = 2;
     options.min_workers = 1;
@@ -962,7 +962,7 @@ TEST_F(WithdrawingSessionTest, Withdrawal_PeerWithdrawsToo_EndsWithoutAWait) {
   EXPECT_FALSE(delivered_);
   Withdraw peer;
   peer.identity.job = Options().job;
-  peer.identity.rank = 1;
+  peer.identity.worker = 1;
   peer.identity.size = 2;
   peer.identity.cluster_hash = ClusterHash(Options().addresses);
   peer.reason = InvalidArgument("no data here either");

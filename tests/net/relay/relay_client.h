@@ -121,7 +121,7 @@ inline RingOptions RingOf(int size, int rank, int port) {
   for (int r = 0; r < size; ++r) {
     options.addresses.push_back("192.0.2." + std::to_string(r + 1) + ":7000");
   }
-  options.rank = rank;
+  options.worker = rank;
   options.keys = Keys({5});
   options.relay = "127.0.0.1:" + std::to_string(port);
   options.start_timeout_seconds = 100;

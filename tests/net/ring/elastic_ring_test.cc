@@ -30,7 +30,7 @@ namespace {
 RingOptions OptionsOf(const std::vector<std::string>& addresses, int worker) {
   RingOptions options;
   options.addresses = addresses;
-  options.rank = worker;
+  options.worker = worker;
   options.timeout_seconds = 4;          // no running worker is silent so long
   options.start_timeout_seconds = 300;  // a wait to its end has failed
   options.min_workers = 1;
@@ -98,9 +98,9 @@ struct Worker {
     for (int n = 0; status.ok() && !ends;) {  // steps of this view
       StepResult result;
       EXPECT_TRUE(ring->elastic());
-      EXPECT_EQ(ring->worker(), options.rank);
+      EXPECT_EQ(ring->worker(), options.worker);
       EXPECT_EQ(ring->address(ring->rank()),
-                options.addresses[static_cast<size_t>(options.rank)]);
+                options.addresses[static_cast<size_t>(options.worker)]);
       status = Step(ring.get(), n % 2 == 0 ? 10 : 70000, all_end, &result);
       if (status.ok()) {
         if (n++ == 0) ExpectAllCalls(ring.get());

@@ -151,7 +151,7 @@ void Citizen::StartProcess() {
 void Citizen::MakeSession() {
   NewSession();
   RingOptions options = town_->ring_;
-  options.rank = rank_;
+  options.worker = rank_;
   running_ = has_joiner_ = leaving_ = failed_ = restart_ = false;
   started_ = completed_ = 0;
   data_.clear();

@@ -52,7 +52,7 @@ RingOptions OptionsOf(const std::vector<std::string>& addresses, int rank) {
   RingOptions options;
   options.insecure = true;  // names, and addresses of this host
   options.addresses = addresses;
-  options.rank = rank;
+  options.worker = rank;
   options.start_timeout_seconds = 100;
   return options;
 }
@@ -259,7 +259,7 @@ TEST(RingCollectiveTest, Report_ProgressBarIsOpen_IsOnALineOfItsOwn) {
       RunRing(
           2, [](Collective*) {},
           [&](RingOptions* options) {
-            if (options->rank == 1) {
+            if (options->worker == 1) {
               EXPECT_TRUE(output.AwaitText("worker 0 of 2 ("));
             }
           });
@@ -466,7 +466,7 @@ void ExpectAbortReaches(int size, int failing, const Status& reason,
       },
       [&](RingOptions* options) {
         options->timeout_seconds = 20;  // no test waits for it to pass
-        address[static_cast<size_t>(options->rank)] =
+        address[static_cast<size_t>(options->worker)] =
             options->addresses[static_cast<size_t>(failing)];
         if (change) change(options);
       });
@@ -1789,7 +1789,7 @@ TEST(RingCollectiveTest, Resolver_Slow_DelaysNoOtherRank) {
     RingOptions options;
     options.insecure = true;
     options.addresses = {"nobody.invalid" + port, "127.0.0.1" + port};
-    options.rank = own ? 0 : 1;
+    options.worker = own ? 0 : 1;
     options.start_timeout_seconds = 0.3;
     std::unique_ptr<Collective> ring;
     const Status status = RingCollective::Open(options, &ring);

@@ -82,7 +82,7 @@ RingOptions OptionsOf(const std::vector<std::string>& addresses, int rank,
                       std::shared_ptr<const JobKeys> keys) {
   RingOptions options;
   options.addresses = addresses;
-  options.rank = rank;
+  options.worker = rank;
   options.keys = std::move(keys);
   options.local_sockets = false;
   options.start_timeout_seconds = 300;

@@ -128,7 +128,7 @@ Status SimCollective::Begin() {
   if (killed_) return Error(Code::kInternal, "killed");
   NewSession();
   RingOptions options = *options_;
-  options.rank = rank_;
+  options.worker = rank_;
   running_ = has_joiner_ = delivered_ = closed_ = false;
   failure_ = Status();
   issued_ = completed_ = 0;

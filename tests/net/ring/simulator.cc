@@ -179,7 +179,7 @@ void Worker::Withdraw() {
 void Worker::MakeSession(double start_seconds) {
   NewSession();
   RingOptions options = job_->ring_;
-  options.rank = rank_;
+  options.worker = rank_;
   options.start_timeout_seconds = start_seconds;
   running_ = finished_ = leaving_ = delivered_ = false;
   failure_ = Status();

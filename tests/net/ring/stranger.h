@@ -76,7 +76,7 @@ inline Identity IdentityOf(const std::vector<std::string>& addresses, int rank,
                            uint32_t timeout_ms = 5000) {
   Identity identity;
   identity.job = "ringlet";
-  identity.rank = rank;
+  identity.worker = rank;
   identity.size = static_cast<int>(addresses.size());
   identity.cluster_hash = ClusterHash(addresses);
   identity.timeout_ms = timeout_ms;

@@ -405,7 +405,7 @@ TEST_P(SealedStreamTest, Peer_MeansAnotherWorker_GetsNoAnswer) {
   ListenerIdentity other[3] = {kMeant, kMeant, kMeant};
   other[0].cluster_hash ^= uint64_t{1} << 63;
   other[1].size += 256;
-  other[2].rank += 256;
+  other[2].worker += 256;
   for (const ListenerIdentity& meant : other) {
     SeenGreetings answered;
     Pair pair(Keys({1}), Keys({2, 1}), 40, &answered, meant);

@@ -40,7 +40,7 @@ TEST(FormationReportTest, Decode_EncodedReport_GivesTheSameReport) {
           DecodeFormationReport(bytes.data(), bytes.size(), 18, 2, &back).ok());
       EXPECT_EQ(EncodeFormationReport(back), bytes);
       EXPECT_EQ(back.missing, missing);
-      EXPECT_EQ(back.why.rank, lowered ? 3 : -1);
+      EXPECT_EQ(back.why.worker, lowered ? 3 : -1);
     }
   }
 }

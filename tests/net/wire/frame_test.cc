@@ -88,7 +88,7 @@ TEST(FrameTest, Encode_Example_HasTheFixedBytes) {
 Bytes DocumentedExample() {
   Identity identity;
   identity.byte_order = 1;
-  identity.rank = 1;
+  identity.worker = 1;
   identity.size = 2;
   identity.job = "ringlet";
   identity.incarnation = 0x0123456789abcdef;

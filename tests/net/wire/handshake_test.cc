@@ -13,7 +13,7 @@ namespace {
 Identity Example() {
   Identity identity;
   identity.job = "mnist";
-  identity.rank = 2;
+  identity.worker = 2;
   identity.size = 5;
   identity.incarnation = 0x0102030405060708;
   identity.cluster_hash = 0x1112131415161718;
@@ -94,7 +94,7 @@ std::string Complaint(const Identity& self, const Identity& peer,
 TEST(HandshakeTest, CheckPeer_AnyDifference_IsNamed) {
   const Identity self = Example();  // rank 2
   Identity peer = self;
-  peer.rank = 3;
+  peer.worker = 3;
   EXPECT_EQ(Complaint(self, peer, -1), "");
   EXPECT_EQ(Complaint(self, peer, 3), "");
   EXPECT_TRUE(
@@ -129,7 +129,7 @@ TEST(HandshakeTest, CheckPeer_AnyDifference_IsNamed) {
 TEST(HandshakeTest, Withdraw_UnknownJobName_IsAMemberByItsList) {
   const Identity self = Example();
   Identity peer = self;
-  peer.rank = 3;
+  peer.worker = 3;
   peer.job.clear();
   EXPECT_TRUE(CheckMember(self, peer).ok());
   EXPECT_TRUE(CheckMember(peer, self).ok());
@@ -159,10 +159,10 @@ TEST(HandshakeTest, CheckPeer_ConnectingRankIsNotHigher_IsRefused) {
   const Identity self = Example();  // rank 2 of 5
   Identity peer = self;
   for (int rank : {0, 1, 2, 5, 65535}) {
-    peer.rank = rank;
+    peer.worker = rank;
     EXPECT_NE(Complaint(self, peer, -1), "") << rank;
   }
-  peer.rank = 2;
+  peer.worker = 2;
   EXPECT_TRUE(Contains(Complaint(self, peer, -1), "the same index"));
 }
 
@@ -243,7 +243,7 @@ TEST(HandshakeTest, CheckMember_OptionsDiffer_AcceptsTheSameListAlone) {
 TEST(HandshakeTest, CheckPeer_MinWorkersDiffer_IsRefused) {
   Identity self = Example();
   Identity peer = self;
-  peer.rank = self.rank + 1;
+  peer.worker = self.worker + 1;
   ASSERT_TRUE(CheckPeer(self, peer, -1).ok());
   EXPECT_EQ(EncodeIdentity(self)[30], 0);
   peer.min_workers = 2;

@@ -152,7 +152,7 @@ std::vector<Outcome> TrainJob(int size, WireDtype dtype) {
   RunThreads(size, [&](int r) {
     RingOptions options;
     options.addresses = addresses;
-    options.rank = r;
+    options.worker = r;
     options.wire_dtype = dtype;
     std::unique_ptr<Collective> ring;
     outcomes[r].status = RingCollective::Open(options, &ring);
@@ -206,7 +206,7 @@ TEST_P(DifferenceTest, Open_OptionsDiffer_AreNamedOnBothSides) {
   RunThreads(2, [&](int r) {
     RingOptions options;
     options.addresses = addresses;
-    options.rank = r;
+    options.worker = r;
     options.start_timeout_seconds = 300;  // Open fails long before
     if (r == 1) GetParam().change(&options);
     std::unique_ptr<Collective> ring;
