@@ -1,7 +1,7 @@
-// A rank has links with some or all others (topology.h). It dials the lower
+// A worker has links with some or all others (topology.h). It dials the lower
 // ones of these, and the higher ones dial it. A link without an accepted
-// handshake has peer -1; a dialled link has its peer from the beginning. A rank
-// counts as present only when its link is up.
+// handshake has peer -1; a dialled link has its peer from the beginning. A
+// worker counts as present only when its link is up.
 
 #include "handshakes.h"
 
@@ -81,8 +81,9 @@ Status Handshakes::OnHello(FramedLink* link, const FrameHeader& header,
   const std::vector<int>& linked = links_->linked();
   if (!std::binary_search(linked.begin(), linked.end(), peer.worker) ||
       header.destination != options_.worker) {
-    return Corruption("rank %d, which means rank %d, has no link with rank %d",
-                      peer.worker, header.destination, options_.worker);
+    return Corruption(
+        "worker %d, which means worker %d, has no link with worker %d",
+        peer.worker, header.destination, options_.worker);
   }
   if (!Accepts(peer.worker)) {
     RefuseDuplicate(link, peer, now);
@@ -149,7 +150,7 @@ Status Handshakes::OnReject(FramedLink* link, const FrameHeader& header,
     return why;
   }
   owner_->OnRefused(Error(CodeOf(RefusalCodeOf(header)),
-                          "rank %d (%s) refused this worker: %s", peer,
+                          "worker %d (%s) refused this worker: %s", peer,
                           options_.addresses[peer].c_str(), text.c_str()),
                     -1);
   return Status();
@@ -179,7 +180,7 @@ void Handshakes::RefuseDuplicate(FramedLink* link, const Identity& peer,
   strangers_->Reject(
       link,
       Error(Code::kAlreadyExists,
-            "rank %d is already part of the running job \"%s\": two workers "
+            "worker %d is already part of the running job \"%s\": two workers "
             "have the same index, or one was started again",
             peer.worker, options_.job.c_str()),
       now, both_live);

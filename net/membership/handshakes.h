@@ -49,8 +49,8 @@ class Handshakes {
                    const uint8_t* payload, int64_t now);
   Status OnReject(FramedLink* link, const FrameHeader& header,
                   const uint8_t* payload, int64_t now);
-  // `informed`: in a kWelcome that answers kWithdraw, the ranks to which this
-  // rank sends the reason.
+  // `informed`: in a kWelcome that answers kWithdraw, the workers to which this
+  // worker sends the reason.
   void SendIdentity(FramedLink* link, FrameType type, uint64_t informed = 0,
                     uint32_t features = 0);
   // This worker was stalled, and may have missed the end of a process.

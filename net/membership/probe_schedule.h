@@ -1,10 +1,11 @@
-// ProbeSchedule: which missing rank is probed, and when.
+// ProbeSchedule: which missing worker is probed, and when.
 //
 // Pure. It owns the place in the round of probes. Strangers asks it at each
-// tick. It promises one rank at a time, each once in a round. The higher rank
-// dials the lower one. So two workers that each list themselves first would
-// wait for each other without a message. While the first ring forms, a rank
-// compares its list with those of the missing higher ranks, one after another.
+// tick. It promises one worker at a time, each once in a round. The worker with
+// the higher number dials the lower one. So two workers that each list
+// themselves first would wait for each other without a message. While the first
+// ring forms, a worker compares its list with those of the missing workers of
+// higher numbers, one after another.
 
 #ifndef RINGLET_NET_MEMBERSHIP_PROBE_SCHEDULE_H_
 #define RINGLET_NET_MEMBERSHIP_PROBE_SCHEDULE_H_
@@ -17,18 +18,18 @@ namespace ringlet {
 
 class ProbeSchedule {
  public:
-  explicit ProbeSchedule(int rank) : rank_(rank), probed_(rank) {}
+  explicit ProbeSchedule(int worker) : worker_(worker), probed_(worker) {}
 
   // The first round of probes is after 3 s. Without Begin there is none.
   void Begin(int64_t now) { next_round_ = now + kFirstRound; }
 
-  // The rank of `linked` (ascending) that is to be probed now; -1: none.
+  // The worker of `linked` (ascending) that is to be probed now; -1: none.
   // It is the same until Done.
   int Next(const std::vector<int>& linked, int64_t now) {
     if (now < next_round_) return -1;
     const auto next = std::upper_bound(linked.begin(), linked.end(), probed_);
     if (next != linked.end()) return *next;
-    probed_ = rank_;
+    probed_ = worker_;
     next_round_ = now + kBetweenRounds;
     return -1;
   }
@@ -38,8 +39,8 @@ class ProbeSchedule {
   static constexpr int64_t kFirstRound = 3000000000;
   static constexpr int64_t kBetweenRounds = 10000000000;
 
-  const int rank_;
-  int probed_;  // the last probed rank of this round, or rank_
+  const int worker_;
+  int probed_;  // the last probed worker of this round, or worker_
   int64_t next_round_ = INT64_MAX;
 };
 

@@ -554,7 +554,7 @@ void Session::OnDown(FramedLink* link, Cause cause, const Status& why,
   }
   if (state_.starting() && state_.forms_first_ring() && !up && by_tcp &&
       other_version) {
-    Fail(InvalidArgument("rank %d (%s): %s", peer,
+    Fail(InvalidArgument("worker %d (%s): %s", peer,
                          options_.addresses[peer].c_str(), why.message()));
   } else {
     const bool turned_away =

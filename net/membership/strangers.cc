@@ -62,7 +62,7 @@ Status Strangers::RefuseOther(FramedLink* link, const Identity& peer,
     return Status();
   if (CheckMember(identity_, peer).ok()) return why;
   // Any program may have another list: a worker of this job connects from its
-  // rank's address.
+  // worker's address.
   refusal_ = {why, from, peer.worker};
   return ResolveRefusal();
 }
@@ -96,7 +96,7 @@ Status Strangers::RefuseVersion(FramedLink* link, const Status& why,
       continue;
     }
     if (SameHost(from, numeric)) {
-      return InvalidArgument("a worker on the host of rank %d (%s): %s", r,
+      return InvalidArgument("a worker on the host of worker %d (%s): %s", r,
                              address.c_str(), why.message());
     }
   }

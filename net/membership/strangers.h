@@ -41,7 +41,7 @@ class Strangers {
   // `why`, and need not try again. `quiet`: the peer is not a worker.
   void Reject(FramedLink* link, const Status& why, int64_t now,
               bool final = false, bool quiet = false);
-  // The reason goes into the message about missing ranks, and into a line.
+  // The reason goes into the message about missing workers, and into a line.
   void Note(FramedLink* link, const Status& why, int64_t now);
   // A peer has refused this worker, which tries again.
   void NoteRefusedBy(int peer, const std::string& text, int64_t now);
@@ -64,7 +64,7 @@ class Strangers {
 
  private:
   // A refused connection that may be of a worker of this job. It is of one if
-  // its address is that of a missing rank's host.
+  // its address is that of a missing worker's host.
   struct Refusal {
     Status why;
     sockaddr_storage from;

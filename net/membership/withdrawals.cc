@@ -6,8 +6,8 @@
 namespace ringlet {
 namespace {
 
-// A kWelcome's header has a bit for each of these ranks.
-constexpr int kMaxInformedRanks = 64;
+// A kWelcome's header has a bit for each of these workers.
+constexpr int kMaxInformedWorkers = 64;
 
 }  // namespace
 
@@ -71,10 +71,10 @@ Status Withdrawals::OnWelcome(FramedLink* link, const FrameHeader& header,
   Identity peer;
   RINGLET_RETURN_IF_ERROR(DecodeIdentity(payload, header.payload_bytes, &peer));
   RINGLET_RETURN_IF_ERROR(CheckMember(identity_, peer));
-  if (peer.worker != link->peer) return Corruption("another rank's answer");
+  if (peer.worker != link->peer) return Corruption("another worker's answer");
   informed_[peer.worker] = true;
-  for (int r = 0; r < std::min(options_.size(), kMaxInformedRanks); ++r) {
-    if ((InformedRanksOf(header) >> r & 1) != 0) informed_[r] = true;
+  for (int r = 0; r < std::min(options_.size(), kMaxInformedWorkers); ++r) {
+    if ((InformedWorkersOf(header) >> r & 1) != 0) informed_[r] = true;
   }
   if (links_->link(peer.worker) == link) links_->Drop(peer.worker);
   return Status();
@@ -82,8 +82,8 @@ Status Withdrawals::OnWelcome(FramedLink* link, const FrameHeader& header,
 
 // Another worker has withdrawn.
 
-// The sender is a worker with the index of an absent one. The frame is trusted
-// as a kHello with that index is.
+// The sender is a worker with the number of an absent one. The frame is trusted
+// as a kHello with that number is.
 Status Withdrawals::OnWithdraw(FramedLink* link, const FrameHeader& header,
                                const uint8_t* payload, int64_t now) {
   Withdraw withdraw;
@@ -101,19 +101,19 @@ Status Withdrawals::OnWithdraw(FramedLink* link, const FrameHeader& header,
     return asked ? why : Status();
   }
   const Status why =
-      member.ok() ? InvalidArgument("rank %d has a worker here already", peer)
+      member.ok() ? InvalidArgument("worker %d is connected here already", peer)
                   : member;
   strangers_->Reject(link, why, now);
   return Status();
 }
 
 // Answers. If this is the first start, this worker's wait ends too. An error
-// belongs to a rank that is still awaited, or that may join a running job.
+// belongs to a worker that is still awaited, or that may join a running job.
 Status Withdrawals::Answer(FramedLink* link, int peer, const Status& reason,
                            int64_t now) {
   uint64_t informed = 0;  // by the end of the wait
   for (int r = 0; state_->forms_first_ring() &&
-                  r < std::min(options_.size(), kMaxInformedRanks);
+                  r < std::min(options_.size(), kMaxInformedWorkers);
        ++r) {
     if (r != options_.worker && !links_->IsMissing(r))
       informed |= uint64_t{1} << r;
@@ -123,7 +123,7 @@ Status Withdrawals::Answer(FramedLink* link, int peer, const Status& reason,
     informed_[peer] = true;
     return Status();
   }
-  const Status why = reason.Annotate("rank %d (%s) cannot take part", peer,
+  const Status why = reason.Annotate("worker %d (%s) cannot take part", peer,
                                      options_.addresses[peer].c_str());
   if (!state_->forms_first_ring() || state_->keeps_outside_links()) {
     missing_report_->SetReason(

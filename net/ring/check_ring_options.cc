@@ -27,7 +27,7 @@ Status CheckKeys(const RingOptions& options,
   for (size_t r = 0; r < hosts.size(); ++r) {
     if (IsLoopback(hosts[r])) continue;
     return InvalidArgument(
-        "rank %zu is at %s, which others can reach, and the job has no key: "
+        "worker %zu is at %s, which others can reach, and the job has no key: "
         "make one (ringlet keygen --out job.key), copy it to every worker and "
         "set RINGLET_KEY_FILE=job.key or strategy.key_file; or, if no other "
         "machine can reach the network, say so: --insecure, strategy.insecure "
@@ -48,7 +48,7 @@ Status CheckRingOptions(const RingOptions& options,
                            size);
   }
   if (options.worker < 0 || options.worker >= size) {
-    return InvalidArgument("rank %d in a ring of %d workers", options.worker,
+    return InvalidArgument("worker %d in a list of %d workers", options.worker,
                            size);
   }
   if (options.job.size() > kMaxJobBytes) {
@@ -105,10 +105,10 @@ Status CheckRingOptions(const RingOptions& options,
   hosts->resize(size);
   for (int r = 0; r < size; ++r) {
     const Status parsed = ParseAddress(options.addresses[r], &(*hosts)[r]);
-    if (!parsed.ok()) return parsed.Annotate("rank %d", r);
+    if (!parsed.ok()) return parsed.Annotate("worker %d", r);
     for (int before = 0; before < r; ++before) {
       if (options.addresses[before] == options.addresses[r]) {
-        return InvalidArgument("ranks %d and %d have the same address %s",
+        return InvalidArgument("workers %d and %d have the same address %s",
                                before, r, options.addresses[r].c_str());
       }
     }
@@ -116,7 +116,7 @@ Status CheckRingOptions(const RingOptions& options,
   RINGLET_RETURN_IF_ERROR(CheckKeys(options, *hosts));
   for (int r = 0; r < size && options.relay.empty(); ++r) {
     const Status findable = NameLookup::Check((*hosts)[r]);
-    if (!findable.ok()) return findable.Annotate("rank %d", r);
+    if (!findable.ok()) return findable.Annotate("worker %d", r);
   }
   return Status();
 }

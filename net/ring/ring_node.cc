@@ -33,7 +33,7 @@ uint64_t RandomIncarnation() {
 }
 
 // A worker that withdraws may not have read that the job is elastic.
-std::vector<int> LinkedRanks(const RingOptions& options, bool withdraws) {
+std::vector<int> LinkedWorkers(const RingOptions& options, bool withdraws) {
   const bool may_be = withdraws && options.size() <= kMaxElasticWorkers;
   return LinksOf(options.worker, options.size(),
                  options.min_workers > 0 || may_be);
@@ -101,7 +101,7 @@ Status RingNode::Listen() {
 Status RingNode::CheckDescriptors(int waits) const {
   const int size = options_.size();
   const int links =
-      waits + static_cast<int>(LinkedRanks(options_, withdraws_).size());
+      waits + static_cast<int>(LinkedWorkers(options_, withdraws_).size());
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return Status();
   int spare = 0;
@@ -110,7 +110,7 @@ Status RingNode::CheckDescriptors(int waits) const {
   }
   if (spare == links + 2) return Status();
   return ResourceExhausted(
-      "rank %d of %d can have %d more files and connections open (of %d that "
+      "worker %d of %d can have %d more files and connections open (of %d that "
       "'ulimit -n' allows), but needs %d: %d connections and 2 files; raise "
       "the limit",
       options_.worker, size, spare, static_cast<int>(limit.rlim_cur), links + 2,
@@ -165,7 +165,7 @@ Status RingNode::Seal(SealedStream::Maker* make, int listens,
   return Status();
 }
 
-// Waits for each rank that would dial this one, under each of the keys.
+// Waits for each worker that would dial this one, under each of the keys.
 Status RingNode::WaitAtRelay() {
   if (!SecureStart()) {
     return Error(Code::kUnimplemented, "this build cannot seal connections");
@@ -174,7 +174,7 @@ Status RingNode::WaitAtRelay() {
   RINGLET_RETURN_IF_ERROR(ParseAddress(options_.relay, &relay));
   RelayWaits::Owner* const self = this;
   waits_ = std::make_unique<RelayWaits>(&handles_, relay, options_.relay, self);
-  for (const int r : LinkedRanks(options_, withdraws_)) {
+  for (const int r : LinkedWorkers(options_, withdraws_)) {
     for (int i = 0; r > options_.worker && i < options_.keys->count; ++i) {
       waits_->Add(HelloOf(RelayHello::kListens, options_.worker, r,
                           options_.keys->keys[i]));

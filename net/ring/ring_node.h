@@ -39,7 +39,7 @@ class RingNode final : private Transport,
     ~Owner() = default;
   };
 
-  // `hosts` are the parsed addresses, `own` those where this rank listens.
+  // `hosts` are the parsed addresses, `own` those where this worker listens.
   // If `own` is empty, they are looked up.
   RingNode(const RingOptions& options, std::vector<Address> hosts,
            OwnAddresses own, uint32_t generation, uint64_t remaining_mask,
@@ -88,7 +88,7 @@ class RingNode final : private Transport,
   void Admit(UvListener* listener);
   void AdmitMore();
   Status WaitAtRelay();
-  // The relay hello for the channel from rank `dials` to rank `listens`.
+  // The relay hello for the channel from worker `dials` to worker `listens`.
   RelayHello HelloOf(RelayHello::Role role, int listens, int dials,
                      const JobKey& key) const;
   Status Seal(SealedStream::Maker* make, int listens, StreamPtr* stream);
@@ -101,7 +101,7 @@ class RingNode final : private Transport,
   const bool shares_;  // memory with those on this host
   Owner* const owner_;
   UvHandles handles_;
-  std::vector<std::unique_ptr<NameLookup>> lookups_;  // by rank; null: none
+  std::vector<std::unique_ptr<NameLookup>> lookups_;  // by worker; null: none
   Listeners listeners_;
   const bool forms_again_;
   std::unique_ptr<RelayWaits> waits_;  // null: no relay

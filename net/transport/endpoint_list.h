@@ -1,6 +1,6 @@
-// EndpointList: the list of one rank's endpoints, tried in turn.
+// EndpointList: the list of one worker's endpoints, tried in turn.
 //
-// Pure. The endpoints are the addresses of the rank's name. After any failure
+// Pure. The endpoints are the addresses of the worker's name. After any failure
 // the next one is tried, for any process may listen on a local socket. After
 // the last one there is a pause, which doubles each time. Then the name is
 // looked up again, since a restarted worker may have another address.
@@ -17,7 +17,7 @@
 
 namespace ringlet {
 
-// One way to reach a rank: TCP, or the local socket named after the address.
+// One way to reach a worker: TCP, or the local socket named after the address.
 struct Endpoint {
   sockaddr_storage address = {};
   bool local = false;
@@ -37,7 +37,7 @@ class EndpointList {
                             int64_t longest = INT64_MAX);
   // True if the next attempt is due.
   bool IsDue(int64_t now) const { return now >= next_attempt_; }
-  // The rank was reached: after its next loss the list starts again.
+  // The worker was reached: after its next loss the list starts again.
   void RecordSuccess();
 
  private:

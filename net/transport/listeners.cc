@@ -69,7 +69,7 @@ void Listeners::RecordAttempt(const Status& status, int64_t now) {
   if (status.ok() && !own_.complete) {
     unreachable_reason_ =
         Error(Code::kUnavailable,
-              "rank %d listens on %s only, where other hosts may not "
+              "worker %d listens on %s only, where other hosts may not "
               "reach it",
               options_.worker, AddressText(own_.addresses.front()).c_str());
   }
@@ -89,7 +89,7 @@ std::string Listeners::DueLine(int64_t now) {
     return std::string(unreachable_reason_.message()) + "; it tries again";
   }
   if (failed_ || !std::exchange(reported_, false)) return "";
-  return "rank " + std::to_string(options_.worker) + " listens on " +
+  return "worker " + std::to_string(options_.worker) + " listens on " +
          AddressText(listens_on_.back()) + " now";
 }
 
@@ -142,20 +142,20 @@ void Listeners::ListenLocal(const sockaddr_storage& own) {
 }
 
 Status Listeners::ErrorOf(const Status& why) const {
-  const int rank = options_.worker;
-  const char* address = options_.addresses[rank].c_str();
+  const int worker = options_.worker;
+  const char* address = options_.addresses[worker].c_str();
   if (why.os_error() == EADDRINUSE) {
     return Error(Code::kAlreadyExists,
-                 "rank %d cannot listen on %s: the port is in use by another "
+                 "worker %d cannot listen on %s: the port is in use by another "
                  "process",
-                 rank, address);
+                 worker, address);
   }
   if (why.os_error() == EADDRNOTAVAIL) {
     return InvalidArgument(
-        "rank %d cannot listen on %s: this host has no such address", rank,
+        "worker %d cannot listen on %s: this host has no such address", worker,
         address);
   }
-  return why.Annotate("rank %d cannot listen on %s", rank, address);
+  return why.Annotate("worker %d cannot listen on %s", worker, address);
 }
 
 UvListener* Listeners::Add() {

@@ -39,14 +39,15 @@ bool AllLoopback(const std::vector<sockaddr_storage>& addresses) {
   return std::all_of(addresses.begin(), addresses.end(), IsLoopbackAddress);
 }
 
-// Returns the first rank on another host, with its addresses; -1: none.
-// *all_known becomes true if the resolver answered for every rank in time. If
-// this rank's own address is numeric, names are not looked up.
-int FindRemoteRank(const std::vector<Address>& hosts, int rank, double seconds,
-                   std::vector<sockaddr_storage>* addresses, bool* all_known) {
+// Returns the first worker on another host, with its addresses; -1: none.
+// *all_known becomes true if the resolver answered for every worker in time. If
+// this worker's own address is numeric, names are not looked up.
+int FindRemoteWorker(const std::vector<Address>& hosts, int worker,
+                     double seconds, std::vector<sockaddr_storage>* addresses,
+                     bool* all_known) {
   *all_known = true;
   sockaddr_storage self;
-  const bool by_number = NumericAddress(hosts[rank], &self).ok();
+  const bool by_number = NumericAddress(hosts[worker], &self).ok();
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                       std::chrono::duration<double>(seconds));
   std::vector<std::unique_ptr<NameLookup>> lookups(hosts.size());
@@ -54,7 +55,7 @@ int FindRemoteRank(const std::vector<Address>& hosts, int rank, double seconds,
     const bool known = std::any_of(
         hosts.begin(), hosts.begin() + static_cast<ptrdiff_t>(r),
         [&](const Address& before) { return before.host == hosts[r].host; });
-    if (known || hosts[r].host == hosts[rank].host) continue;
+    if (known || hosts[r].host == hosts[worker].host) continue;
     sockaddr_storage numeric;
     if (by_number && !NumericAddress(hosts[r], &numeric).ok()) continue;
     lookups[r] = std::make_unique<NameLookup>(hosts[r]);
@@ -76,7 +77,7 @@ int FindRemoteRank(const std::vector<Address>& hosts, int rank, double seconds,
   return -1;
 }
 
-bool WaitWithLines(const NameLookup& lookup, const Address& self, int rank,
+bool WaitWithLines(const NameLookup& lookup, const Address& self, int worker,
                    double seconds,
                    void (*print_line)(const std::string& line)) {
   double waited = 0;
@@ -84,25 +85,26 @@ bool WaitWithLines(const NameLookup& lookup, const Address& self, int rank,
     if (lookup.Wait(next - waited)) return true;
     waited = next;
     if (print_line == nullptr) continue;
-    print_line("rank " + std::to_string(rank) + " (" + ToString(self) +
+    print_line("worker " + std::to_string(worker) + " (" + ToString(self) +
                ") has waited " + std::to_string(static_cast<int>(next)) +
                " s for the resolver to find its own name");
   }
   return lookup.Wait(seconds - waited);
 }
 
-// The name of this rank has a loopback address, and rank `other` is on another
-// host, with the addresses `there`. Adds the address that this host uses to
-// reach that host, if it has a route.
-void AddRouteAddress(const std::vector<Address>& hosts, int rank, int other,
+// The name of this worker has a loopback address, and worker `other` is on
+// another host, with the addresses `there`. Adds the address that this host
+// uses to reach that host, if it has a route.
+void AddRouteAddress(const std::vector<Address>& hosts, int worker, int other,
                      const std::vector<sockaddr_storage>& there,
                      OwnAddresses* own) {
-  const Address& self = hosts[rank];
+  const Address& self = hosts[worker];
   const std::string loopback = AddressText(own->addresses.front());
   const std::string what =
-      "rank " + std::to_string(rank) + "'s own address " + ToString(self) +
-      " is " + loopback + " on this host, where rank " + std::to_string(other) +
-      " (" + ToString(hosts[other]) + ") on another host cannot reach it";
+      "worker " + std::to_string(worker) + "'s own address " + ToString(self) +
+      " is " + loopback + " on this host, where worker " +
+      std::to_string(other) + " (" + ToString(hosts[other]) +
+      ") on another host cannot reach it";
   sockaddr_storage numeric;
   if (NumericAddress(self, &numeric).ok()) {
     own->complete = true;  // the user chose this address
@@ -134,28 +136,29 @@ void AddRouteAddress(const std::vector<Address>& hosts, int rank, int other,
 
 RouteFinder route_finder = FindRoute;
 
-Status FindOwnAddresses(const std::vector<Address>& hosts, int rank,
+Status FindOwnAddresses(const std::vector<Address>& hosts, int worker,
                         double seconds, OwnAddresses* own,
                         void (*print_line)(const std::string& line)) {
-  const Address& self = hosts[rank];
+  const Address& self = hosts[worker];
   *own = OwnAddresses();
   const NameLookup lookup(self);
-  if (!WaitWithLines(lookup, self, rank, seconds, print_line)) {
-    return Error(Code::kDeadlineExceeded,
-                 "rank %d waited %g s for the resolver to find its own name %s",
-                 rank, seconds, self.host.c_str());
+  if (!WaitWithLines(lookup, self, worker, seconds, print_line)) {
+    return Error(
+        Code::kDeadlineExceeded,
+        "worker %d waited %g s for the resolver to find its own name %s",
+        worker, seconds, self.host.c_str());
   }
   const Status found = lookup.Answer(&own->addresses);
   if (!found.ok()) {  // the name may resolve once the network is up
-    return Error(Code::kUnavailable, "rank %d: %s", rank, found.message());
+    return Error(Code::kUnavailable, "worker %d: %s", worker, found.message());
   }
   own->complete = true;
   if (!AllLoopback(own->addresses)) return Status();
   std::vector<sockaddr_storage> there;
   const int other =
-      FindRemoteRank(hosts, rank, std::min(seconds / 2, kOthersSeconds), &there,
-                     &own->complete);
-  if (other >= 0) AddRouteAddress(hosts, rank, other, there, own);
+      FindRemoteWorker(hosts, worker, std::min(seconds / 2, kOthersSeconds),
+                       &there, &own->complete);
+  if (other >= 0) AddRouteAddress(hosts, worker, other, there, own);
   return Status();
 }
 
@@ -165,9 +168,9 @@ struct OwnAddressSearch::State {
   Status status;
   OwnAddresses own;
 
-  void Run(const std::vector<Address>& hosts, int rank, double seconds) {
+  void Run(const std::vector<Address>& hosts, int worker, double seconds) {
     OwnAddresses found;
-    const Status result = FindOwnAddresses(hosts, rank, seconds, &found);
+    const Status result = FindOwnAddresses(hosts, worker, seconds, &found);
     const std::lock_guard<std::mutex> lock(mutex);
     status = result;
     own = std::move(found);
@@ -175,20 +178,22 @@ struct OwnAddressSearch::State {
   }
 };
 
-OwnAddressSearch::OwnAddressSearch(const std::vector<Address>& hosts, int rank,
-                                   double seconds)
+OwnAddressSearch::OwnAddressSearch(const std::vector<Address>& hosts,
+                                   int worker, double seconds)
     : state_(std::make_shared<State>()) {
   sockaddr_storage numeric;
-  if (NumericAddress(hosts[rank], &numeric).ok()) {
-    state_->Run(hosts, rank, seconds);
+  if (NumericAddress(hosts[worker], &numeric).ok()) {
+    state_->Run(hosts, worker, seconds);
     return;
   }
-  const int error = StartDetachedThread([share = state_, hosts, rank, seconds] {
-    share->Run(hosts, rank, seconds);
-  });
+  const int error =
+      StartDetachedThread([share = state_, hosts, worker, seconds] {
+        share->Run(hosts, worker, seconds);
+      });
   if (error == 0) return;
-  state_->status = OsError(error, "rank %d cannot start a thread to look up %s",
-                           rank, hosts[rank].host.c_str());
+  state_->status =
+      OsError(error, "worker %d cannot start a thread to look up %s", worker,
+              hosts[worker].host.c_str());
   state_->done = true;
 }
 

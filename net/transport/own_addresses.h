@@ -29,10 +29,10 @@ struct OwnAddresses {
   std::string warning;  // "" if there is none
 };
 
-// The addresses of hosts[rank], with its port. Waits for the resolver at most
+// The addresses of hosts[worker], with its port. Waits for the resolver at most
 // `seconds`, then kDeadlineExceeded; kUnavailable if the name has no address.
 // Calls `print_line` with a line after 1 s, and then every 10 s.
-Status FindOwnAddresses(const std::vector<Address>& hosts, int rank,
+Status FindOwnAddresses(const std::vector<Address>& hosts, int worker,
                         double seconds, OwnAddresses* own,
                         void (*print_line)(const std::string& line) = nullptr);
 
@@ -41,7 +41,8 @@ Status FindOwnAddresses(const std::vector<Address>& hosts, int rank,
 class OwnAddressSearch {
  public:
   // Starts the search. With a numeric own address it is done on return.
-  OwnAddressSearch(const std::vector<Address>& hosts, int rank, double seconds);
+  OwnAddressSearch(const std::vector<Address>& hosts, int worker,
+                   double seconds);
   bool done() const;
   // Call it only after done() is true.
   Status Answer(OwnAddresses* own) const;

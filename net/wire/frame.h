@@ -121,9 +121,9 @@ inline uint32_t FeaturesOf(const FrameHeader& header) { return header.chunk; }
 inline uint64_t ProgramVersionOf(const FrameHeader& header) {
   return header.sequence;
 }
-// In a kWelcome that answers a kWithdraw: bit r is set if rank r has been
+// In a kWelcome that answers a kWithdraw: bit w is set if worker w has been
 // informed.
-inline uint64_t InformedRanksOf(const FrameHeader& header) {
+inline uint64_t InformedWorkersOf(const FrameHeader& header) {
   return header.total;
 }
 // In a kReject: the Code with which the refused worker must end, or 0 if it may

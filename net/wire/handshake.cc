@@ -120,7 +120,7 @@ Status CheckJob(const Identity& self, const Identity& peer) {
       reinterpret_cast<const uint8_t*>(peer.job.data()), peer.job.size());
   if (peer.job != self.job) {
     return InvalidArgument(
-        "job \"%s\" at rank %d meets job \"%s\": another job uses this "
+        "job \"%s\" at worker %d meets job \"%s\": another job uses this "
         "address, or the jobs are named differently",
         self.job.c_str(), self.worker, job.c_str());
   }
@@ -132,13 +132,13 @@ Status CheckList(const Identity& self, const Identity& peer) {
       peer.size == self.size && peer.cluster_hash == self.cluster_hash;
   if (!same && peer.worker == self.worker) {
     return InvalidArgument(
-        "both workers are rank %d, in their lists of %d workers and of %d: "
+        "both are worker %d, in their lists of %d workers and of %d: "
         "give every worker the same list in the same order, and its own index",
         self.worker, self.size, peer.size);
   }
   if (!same) {
     return InvalidArgument(
-        "rank %d was given other workers than rank %d (%d of them, hash "
+        "worker %d was given other workers than worker %d (%d of them, hash "
         "%016llx; here %d, hash %016llx): give every worker the same list",
         peer.worker, self.worker, peer.size,
         static_cast<unsigned long long>(peer.cluster_hash), self.size,
@@ -162,59 +162,62 @@ Status CheckPeer(const Identity& self, const Identity& peer,
   RINGLET_RETURN_IF_ERROR(CheckList(self, peer));
   if (peer.links != self.links) {
     return InvalidArgument(
-        "rank %d links %s of %d workers, rank %d %s: give every worker the "
+        "worker %d links %s of %d workers, worker %d %s: give every worker the "
         "same version of ringlet",
         peer.worker, peer.links == 0 ? "every pair" : "some pairs", self.size,
         self.worker, self.links == 0 ? "every pair" : "some");
   }
   if (peer.min_workers != self.min_workers) {
     return InvalidArgument(
-        "rank %d was given min_workers %d, rank %d %d (0: all workers are "
+        "worker %d was given min_workers %d, worker %d %d (0: all workers are "
         "waited for): give every worker the same",
         peer.worker, peer.min_workers, self.worker, self.min_workers);
   }
   if (expected_worker >= 0 && peer.worker != expected_worker) {
-    return InvalidArgument("rank %d answers where rank %d should be",
+    return InvalidArgument("worker %d answers where worker %d should be",
                            peer.worker, expected_worker);
   }
   if (expected_worker < 0 &&
       (peer.worker <= self.worker || peer.worker >= self.size)) {
     return InvalidArgument(
-        "a worker of rank %d connects to rank %d of %d%s", peer.worker,
-        self.worker, self.size,
+        "worker %d connects to worker %d of %d%s", peer.worker, self.worker,
+        self.size,
         peer.worker == self.worker ? ": two workers have the same index" : "");
   }
   if (peer.timeout_ms != self.timeout_ms) {
     return InvalidArgument(
-        "rank %d has a timeout of %lu ms, rank %d of %lu: give every worker "
+        "worker %d has a timeout of %lu ms, worker %d of %lu: give every "
+        "worker "
         "the same",
         peer.worker, static_cast<unsigned long>(peer.timeout_ms), self.worker,
         static_cast<unsigned long>(self.timeout_ms));
   }
   if (peer.implementation != self.implementation) {
     return InvalidArgument(
-        "rank %d was given the communication implementation %s, rank %d %s: "
+        "worker %d was given the communication implementation %s, worker %d "
+        "%s: "
         "give every worker the same",
         peer.worker, ImplementationName(peer.implementation), self.worker,
         ImplementationName(self.implementation));
   }
   if (peer.dtype != self.dtype) {
     return InvalidArgument(
-        "rank %d was given the wire dtype %s, rank %d %s: give every worker "
+        "worker %d was given the wire dtype %s, worker %d %s: give every "
+        "worker "
         "the same",
         peer.worker, WireDtypeName(static_cast<WireDtype>(peer.dtype)),
         self.worker, WireDtypeName(static_cast<WireDtype>(self.dtype)));
   }
   if (peer.bytes_per_pack != self.bytes_per_pack) {
     return InvalidArgument(
-        "rank %d was given bytes_per_pack %llu, rank %d %llu: give every "
+        "worker %d was given bytes_per_pack %llu, worker %d %llu: give every "
         "worker the same",
         peer.worker, static_cast<unsigned long long>(peer.bytes_per_pack),
         self.worker, static_cast<unsigned long long>(self.bytes_per_pack));
   }
   if (peer.byte_order != self.byte_order) {
     return InvalidArgument(
-        "rank %d and rank %d send numbers in different byte orders; give "
+        "worker %d and worker %d send numbers in different byte orders; give "
         "every worker the same version of ringlet",
         peer.worker, self.worker);
   }
@@ -240,12 +243,12 @@ uint64_t ProgramVersion() {
   return uint64_t{major} << 32 | uint64_t{minor} << 16 | patch;
 }
 
-Status CheckVersion(int rank, uint64_t mine, int peer, uint64_t theirs) {
+Status CheckVersion(int worker, uint64_t mine, int peer, uint64_t theirs) {
   if (theirs == 0 || theirs == mine) return Status();
   return InvalidArgument(
-      "rank %d is ringlet %s, rank %d is ringlet %s, and their numbers may "
+      "worker %d is ringlet %s, worker %d is ringlet %s, and their numbers may "
       "differ: give every worker the same version of ringlet",
-      peer, VersionText(theirs).c_str(), rank, VersionText(mine).c_str());
+      peer, VersionText(theirs).c_str(), worker, VersionText(mine).c_str());
 }
 
 bool PhaseMayFollow(LinkPhase from, LinkPhase to) {

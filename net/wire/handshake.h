@@ -7,11 +7,11 @@
 //   OFFSET SIZE  payload of kHello and kWelcome
 //    0      1    byte order of floats: 1 little-endian
 //    1      1    implementation of the collectives, RingImplementation
-//    2      2    rank
+//    2      2    worker: the sender's number in the list
 //    4      2    size of the world
 //    6      2    length of the job's name, at most kMaxJobBytes
 //    8      8    incarnation, drawn at start
-//   16      8    cluster hash: of all addresses in rank order
+//   16      8    cluster hash: of all addresses in the order of the list
 //   24      4    timeout in milliseconds
 //   28      1    dtype of long all-reduces, WireDtype
 //   29      1    links: 0 of every pair, 1 some (net/collective/topology.h)
@@ -21,8 +21,9 @@
 //   40           the job's name
 //
 // A worker that cannot take part sends kWithdraw to each other worker, instead
-// of kHello and as the answer to kHello. The answer kWelcome confirms it. Bit r
-// of that header's total: the answering worker reports it to rank r, below 64.
+// of kHello and as the answer to kHello. The answer kWelcome confirms it. Bit w
+// of that header's total: the answering worker reports it to worker w, below
+// 64.
 //
 //   OFFSET SIZE  payload of kWithdraw
 //    0      1    Code of the reason
@@ -70,7 +71,7 @@ Status DecodeIdentity(const uint8_t* payload, size_t bytes, Identity* out);
 
 // OK if `peer` may be linked with `self`. Otherwise kInvalidArgument names the
 // difference and both sides. `expected_worker` is -1 on the listening side, to
-// which any higher rank may connect.
+// which any worker of a higher number may connect.
 Status CheckPeer(const Identity& self, const Identity& peer,
                  int expected_worker);
 
@@ -79,7 +80,7 @@ Status CheckPeer(const Identity& self, const Identity& peer,
 uint64_t ProgramVersion();
 // kInvalidArgument, with both versions, if `theirs` is known and differs from
 // `mine`: numbers may differ too. Compile compares the rest.
-Status CheckVersion(int rank, uint64_t mine, int peer, uint64_t theirs);
+Status CheckVersion(int worker, uint64_t mine, int peer, uint64_t theirs);
 
 struct Withdraw {
   Identity identity;

@@ -25,7 +25,7 @@ namespace {
 
 using namespace ringlet;  // NOLINT: a test program of its own
 
-// Rank 1 of three. It listens to rank 2 and connects to rank 0.
+// Worker 1 of three. It listens to worker 2 and connects to worker 0.
 Identity Self() {
   Identity self;
   self.job = "ringlet";

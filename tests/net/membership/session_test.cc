@@ -899,7 +899,7 @@ TEST_F(FormingSessionTest, Hello_OfAnotherVersion_EndsBoth) {
   EXPECT_EQ(RefusalCodeOf(answer),
             static_cast<uint64_t>(Code::kInvalidArgument));
   EXPECT_EQ(failure_.code(), Code::kInvalidArgument);
-  EXPECT_TRUE(Contains(failure_, "rank 2 is ringlet "));
+  EXPECT_TRUE(Contains(failure_, "worker 2 is ringlet "));
 }
 
 // Rank 0 of two. The other's name has a local socket and two addresses.

@@ -1198,7 +1198,7 @@ TEST(RingCollectiveTest,
     std::unique_ptr<Collective> ring;
     const Status status = RingCollective::Open(options, &ring);
     EXPECT_EQ(status.code(), Code::kDeadlineExceeded);
-    EXPECT_TRUE(Contains(status, "both workers are rank 0"));
+    EXPECT_TRUE(Contains(status, "both are worker 0"));
   };
   std::thread one([&] { open({addresses[1], addresses[0]}); });
   open(addresses);
@@ -1377,15 +1377,15 @@ TEST(NamesTest, OwnAddress_LoopbackInAJobOfSeveralHosts_IsReported) {
   EXPECT_EQ(Texts(own.addresses),
             (std::vector<std::string>{"127.0.1.1:7000", "192.0.2.5:7000"}));
   for (const char* part :
-       {"rank 0's own address me.invalid:7000 is 127.0.1.1:7000",
-        "rank 1 (far.invalid:7001)", "listens on 192.0.2.5:7000 too",
+       {"worker 0's own address me.invalid:7000 is 127.0.1.1:7000",
+        "worker 1 (far.invalid:7001)", "listens on 192.0.2.5:7000 too",
         "/etc/hosts", "instead of 127.0.1.1,"}) {
     EXPECT_TRUE(Contains(own.warning, part));
   }
   // By number it is said, and not mended: it was asked for.
   find({{"127.0.0.1", 7000}, {"192.0.2.77", 7001}});
   EXPECT_EQ(Texts(own.addresses), std::vector<std::string>{"127.0.0.1:7000"});
-  EXPECT_TRUE(Contains(own.warning, "rank 1 (192.0.2.77:7001)"));
+  EXPECT_TRUE(Contains(own.warning, "worker 1 (192.0.2.77:7001)"));
   EXPECT_TRUE(own.complete);
   // All is well where a name has another address, or all are of one host.
   find({{"good.invalid", 7000}, far});
@@ -1450,7 +1450,7 @@ TEST(NamesTest, Open_OwnNameIsALoopback_ListensOnTheRouteToo) {
       .reset();
   zero.join();
   EXPECT_TRUE(Contains(testing::internal::GetCapturedStderr(),
-                       "warning: rank 0's own address me.invalid:"));
+                       "warning: worker 0's own address me.invalid:"));
 }
 
 // A route to the other hosts that exists from the third question on.

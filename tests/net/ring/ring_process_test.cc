@@ -548,7 +548,8 @@ TEST_F(RingProcessTest, Options_Differ_EndBothSidesAndTheThird) {
       for (auto& worker : workers_) {
         EXPECT_EQ(worker->Wait(kLong), 2) << worker->Output();
         EXPECT_TRUE(Contains(worker->Output(), kind.cause));
-        EXPECT_TRUE(Contains(worker->Output(), "rank " + std::to_string(odd)));
+        EXPECT_TRUE(
+            Contains(worker->Output(), "worker " + std::to_string(odd)));
       }
     }
   }
@@ -562,7 +563,7 @@ TEST_F(RingProcessTest, Start_OtherListOfTheSameHosts_EndsBothSides) {
   for (auto& worker : workers_) {
     EXPECT_EQ(worker->Wait(kLong), 2) << worker->Output();
     EXPECT_TRUE(Contains(worker->Output(),
-                         "rank 1 was given other workers than rank 0"));
+                         "worker 1 was given other workers than worker 0"));
   }
 }
 
@@ -719,7 +720,7 @@ TEST_F(TrainTest, Train_OneRankCannotTakePart_EndsAllWithItsReason) {
       const std::string output = workers_[i]->Output();
       EXPECT_TRUE(code == 1 || code == 2) << code << output;
       if (i == 2) continue;  // the culprit
-      EXPECT_TRUE(Contains(output, "rank " + std::to_string(culprit) + " (" +
+      EXPECT_TRUE(Contains(output, "worker " + std::to_string(culprit) + " (" +
                                        addresses_of_[culprit] +
                                        ") cannot take part: "));
       EXPECT_TRUE(Contains(output, kind.cause));

@@ -322,8 +322,9 @@ void Worker::OnFailed(const Status& status) {
   const std::string text = status.message();
   if (scenario == Scenario::kCalm || scenario == Scenario::kSlow) {
     job_->Violated("nothing was wrong: " + text);
-  } else if (text.find("rank ") == std::string::npos) {
-    job_->Violated("an error that names nobody: " + text);
+  } else if (text.find("rank ") == std::string::npos &&
+             text.find("worker ") == std::string::npos) {
+    job_->Violated("an error without a rank or worker: " + text);
   } else if (job_->reforms_) {
     if (status.code() != Code::kPeerLost) {
       job_->Violated("not the loss of a peer: " + text);

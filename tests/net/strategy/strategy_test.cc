@@ -128,8 +128,8 @@ TEST(StrategyTest, FromCluster_NoKey_TakesLoopbackAddressesOnly) {
   for (const char* host : kRefused) {
     const Status status = status_of(host);
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
-    for (const char* part :
-         {host, "ringlet keygen", "RINGLET_KEY_FILE", "--insecure", "rank 1"}) {
+    for (const char* part : {host, "ringlet keygen", "RINGLET_KEY_FILE",
+                             "--insecure", "worker 1"}) {
       EXPECT_TRUE(Contains(status, part));
     }
   }

@@ -98,7 +98,7 @@ TEST(HandshakeTest, CheckPeer_AnyDifference_IsNamed) {
   EXPECT_EQ(Complaint(self, peer, -1), "");
   EXPECT_EQ(Complaint(self, peer, 3), "");
   EXPECT_TRUE(
-      Contains(Complaint(self, peer, 1), "rank 3 answers where rank 1"));
+      Contains(Complaint(self, peer, 1), "worker 3 answers where worker 1"));
   peer.job = "cifar\n";
   EXPECT_TRUE(Contains(Complaint(self, peer, 3), "job \"cifar?\""));
   peer.job = self.job;
@@ -109,15 +109,15 @@ TEST(HandshakeTest, CheckPeer_AnyDifference_IsNamed) {
   EXPECT_TRUE(Contains(Complaint(self, peer, 3), "timeout"));
   peer.timeout_ms = self.timeout_ms;
   peer.implementation = 2;
-  EXPECT_TRUE(Contains(Complaint(self, peer, 3), "TREE, rank 2 RING"));
+  EXPECT_TRUE(Contains(Complaint(self, peer, 3), "TREE, worker 2 RING"));
   peer.implementation = self.implementation;
   peer.dtype = 7;
   EXPECT_TRUE(
-      Contains(Complaint(self, peer, 3), "dtype unknown, rank 2 float16"));
+      Contains(Complaint(self, peer, 3), "dtype unknown, worker 2 float16"));
   peer.dtype = self.dtype;
   peer.bytes_per_pack = 4096;
   EXPECT_TRUE(
-      Contains(Complaint(self, peer, 3), "4096, rank 2 2387509390608836392"));
+      Contains(Complaint(self, peer, 3), "4096, worker 2 2387509390608836392"));
   peer.bytes_per_pack = self.bytes_per_pack;
   peer.links = 1;
   EXPECT_TRUE(Contains(Complaint(self, peer, 3), "the same version"));
@@ -148,10 +148,11 @@ TEST(HandshakeTest, Version_DiffersFromThePeers_IsRefusedWithBoth) {
   for (const uint64_t theirs : {mine + 1, mine - (uint64_t{1} << 32)}) {
     EXPECT_EQ(CheckVersion(0, mine, 1, theirs).code(), Code::kInvalidArgument);
   }
-  EXPECT_STREQ(CheckVersion(0, mine, 1, mine + 1).message(),
-               "rank 1 is ringlet 1.2.4, rank 0 is ringlet 1.2.3, and their "
-               "numbers may differ: give every worker the same version of "
-               "ringlet");
+  EXPECT_STREQ(
+      CheckVersion(0, mine, 1, mine + 1).message(),
+      "worker 1 is ringlet 1.2.4, worker 0 is ringlet 1.2.3, and their "
+      "numbers may differ: give every worker the same version of "
+      "ringlet");
   EXPECT_NE(ProgramVersion(), 0u);
 }
 
@@ -247,7 +248,7 @@ TEST(HandshakeTest, CheckPeer_MinWorkersDiffer_IsRefused) {
   ASSERT_TRUE(CheckPeer(self, peer, -1).ok());
   EXPECT_EQ(EncodeIdentity(self)[30], 0);
   peer.min_workers = 2;
-  EXPECT_TRUE(Contains(CheckPeer(self, peer, -1), "min_workers 2, rank"));
+  EXPECT_TRUE(Contains(CheckPeer(self, peer, -1), "min_workers 2, worker"));
   self.min_workers = 2;
   EXPECT_TRUE(CheckPeer(self, peer, -1).ok());
   self.min_workers = 1;

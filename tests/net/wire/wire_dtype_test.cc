@@ -226,15 +226,15 @@ INSTANTIATE_TEST_SUITE_P(
                                [](RingOptions* o) {
                                  o->wire_dtype = WireDtype::kBfloat16;
                                },
-                               {"dtype bfloat16", "rank 0 float32"}},
+                               {"dtype bfloat16", "worker 0 float32"}},
                     Difference{"pack",
                                [](RingOptions* o) { o->bytes_per_pack = 4096; },
-                               {"bytes_per_pack 4096", "rank 0 1048576"}},
+                               {"bytes_per_pack 4096", "worker 0 1048576"}},
                     Difference{"implementation",
                                [](RingOptions* o) {
                                  o->implementation = RingImplementation::kRing;
                                },
-                               {"implementation RING", "rank 0 AUTO"}}),
+                               {"implementation RING", "worker 0 AUTO"}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
