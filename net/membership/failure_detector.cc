@@ -67,7 +67,7 @@ void FailureDetector::SetActivity(const Activity& activity, uint64_t moved,
 FailureDetector::Suspect FailureDetector::SelfStalled(int64_t now) const {
   const int64_t late = std::max(late_, now - last_tick_ - tick_nanos());
   if (late <= options_.timeout_nanos / 2) return Suspect();
-  return {options_.worker, Cause::kSelfStalled,
+  return {options_.worker, LossCause::kSelfStalled,
           static_cast<double>(late) / 1e9};
 }
 
@@ -100,13 +100,13 @@ FailureDetector::Suspect FailureDetector::Tick(int64_t now, bool* beat) {
     if (silence > timeout / 2) ++quiet;
     if (silence <= longest) continue;
     longest = silence;
-    silent = {static_cast<int>(r), Cause::kSilent,
+    silent = {static_cast<int>(r), LossCause::kSilent,
               static_cast<double>(longest) / 1e9};
   }
   if (silent.worker < 0) return FindStalled(now);
   if (watched > 1 && quiet == watched) {
     silent.worker = options_.worker;
-    silent.cause = Cause::kIsolated;
+    silent.cause = LossCause::kIsolated;
   }
   return silent;
 }
@@ -140,7 +140,7 @@ FailureDetector::Suspect FailureDetector::FindStalled(int64_t now) const {
   // may not have reached the others. Their standstill then proves nothing.
   const int64_t still = now - moved;
   if (still <= limit) return Suspect();
-  return {at, Cause::kStalled, static_cast<double>(still) / 1e9};
+  return {at, LossCause::kStalled, static_cast<double>(still) / 1e9};
 }
 
 int64_t FailureDetector::LastProgressBehind(const Peer& peer) const {
@@ -177,7 +177,7 @@ FailureDetector::Suspect FailureDetector::FindStalledNeighbour(
       (next >= 0 && !circle_of_two && !still_circle)) {
     return Suspect();
   }
-  return {activity_.waiting_on, Cause::kStalled,
+  return {activity_.waiting_on, LossCause::kStalled,
           static_cast<double>(still) / 1e9};
 }
 
@@ -245,7 +245,7 @@ WaitChain FailureDetector::CurrentWait(int64_t now) const {
 
 std::string FailureDetector::Reason(const Suspect& suspect,
                                     const char* detail) {
-  std::string out = CauseName(suspect.cause);
+  std::string out = LossCauseName(suspect.cause);
   if (suspect.seconds > 0) {
     char seconds[48];
     std::snprintf(seconds, sizeof(seconds), " for %.2f s", suspect.seconds);

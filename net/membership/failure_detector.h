@@ -73,7 +73,7 @@ class FailureDetector {
 
   struct Suspect {
     int worker = -1;  // -1: none
-    Cause cause = Cause::kSilent;
+    LossCause cause = LossCause::kSilent;
     double seconds = 0;  // how long the silence or the standstill lasted
   };
   // Call it every tick_nanos(). *beat becomes true if heartbeats are due. After

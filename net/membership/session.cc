@@ -188,7 +188,7 @@ void Session::OnNewView() {
 }
 
 void Session::OnMemberAbsent(int member) {
-  Lose({member, Cause::kLeft, 0}, "it takes no part in this view");
+  Lose({member, LossCause::kLeft, 0}, "it takes no part in this view");
 }
 
 void Session::OnJoiner(bool waits) {
@@ -274,7 +274,7 @@ void Session::HandleSuspect(const FailureDetector::Suspect& suspect,
   if (stuck >= 0 && suspect.worker < 0) {
     const double timeouts =
         links_.stuck_ticks(stuck) / double{FailureDetector::kTicksPerTimeout};
-    Lose({stuck, Cause::kStalled, timeouts * options_.timeout_seconds},
+    Lose({stuck, LossCause::kStalled, timeouts * options_.timeout_seconds},
          "it does not read its messages");
   }
   if (suspect.worker < 0) return;
@@ -321,7 +321,7 @@ void Session::Advance() {
   bool completed = false;
   const Status status = operations_.Progress(&completed);
   if (status.code() == Code::kCorruption) {
-    return Lose({operations_.faulty_worker(), Cause::kProtocol, 0},
+    return Lose({operations_.faulty_worker(), LossCause::kProtocol, 0},
                 status.message());
   }
   if (!status.ok()) return Fail(status);
@@ -329,7 +329,7 @@ void Session::Advance() {
   const int on = operations_.waiting_on();
   if (on >= 0 && members_.left(on)) {
     operations_.UpdateActivity(now_);
-    Lose({on, Cause::kLeft, 0}, "it ended before this rank");
+    Lose({on, LossCause::kLeft, 0}, "it ended before this rank");
   }
 }
 
@@ -450,7 +450,7 @@ Status Session::OnFormationReport(FramedLink* link, const FrameHeader& header,
   RINGLET_RETURN_IF_ERROR(formation_.Decode(peer, header, payload, &report));
   if (!state_.live()) return Status();
   if (!report.lowered) {
-    const Status lost = detector_.LossError({peer, Cause::kLeft, 0}, "");
+    const Status lost = detector_.LossError({peer, LossCause::kLeft, 0}, "");
     report.why = {lost.code(), peer, -1, lost.message()};
   }
   formation_.SetReport(peer, report);
@@ -460,7 +460,7 @@ Status Session::OnFormationReport(FramedLink* link, const FrameHeader& header,
     FailAsReported(peer, report.why,
                    ReportedError(report.why, members_.shown_rank(peer)));
   } else if (formation_.InOther(report, generation())) {
-    Lose({peer, Cause::kLeft, 0}, "it is in another ring");
+    Lose({peer, LossCause::kLeft, 0}, "it is in another ring");
   }
   return Status();
 }
@@ -487,7 +487,7 @@ void Session::OnGoodbye(FramedLink* link, uint64_t completed) {
   const bool needed = operations_.NeedFrom(completed) && !link->drained();
   if (state_.running() && (completed == 0 || needed)) {
     operations_.UpdateActivity(now_);
-    return Lose({peer, Cause::kLeft, 0}, "");
+    return Lose({peer, LossCause::kLeft, 0}, "");
   }
   // The peer reads no more, and waits until this end is closed.
   if (!state_.leaving() || link->drained()) {
@@ -519,19 +519,19 @@ void Session::OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes) {
                  ReportedError(notice, members_.shown_rank(peer)));
 }
 
-void Session::OnDown(FramedLink* link, Cause cause, const Status& why,
+void Session::OnDown(FramedLink* link, LossCause cause, const Status& why,
                      int64_t now) {
   now_ = now;
   const int peer = link->peer;
   if (link->is_probe) return strangers_.ProbeEnded(link, cause, why);
   const bool other_version =
-      cause == Cause::kProtocol && why.code() == Code::kUnimplemented;
+      cause == LossCause::kProtocol && why.code() == Code::kUnimplemented;
   if (peer < 0 || links_.link(peer) != link) {
     if (other_version) {
       const Status end = strangers_.RefuseVersion(link, why, now);
       return end.ok() ? void() : Fail(end);
     }
-    if (cause != Cause::kProtocol) return links_.DropUnauthenticated(link);
+    if (cause != LossCause::kProtocol) return links_.DropUnauthenticated(link);
     return strangers_.Reject(link, why, now, /*final=*/false, /*quiet=*/true);
   }
   const bool up = link->up();
@@ -539,13 +539,13 @@ void Session::OnDown(FramedLink* link, Cause cause, const Status& why,
   // A connection that ends without a goodbye means an ended process, unless the
   // peer is not in this view yet, or has this worker's goodbye.
   const bool said_goodbye = state_.leaving() && !trail_.noted_end();
-  if (up && cause == Cause::kExited && operations_.completed() > 0 &&
+  if (up && cause == LossCause::kExited && operations_.completed() > 0 &&
       !said_goodbye) {
     members_.SetEnded(peer);
   }
   // A running member gets the reason. Without it the closed connection would
   // look like this process's end.
-  const bool gets_reason = up && cause == Cause::kProtocol &&
+  const bool gets_reason = up && cause == LossCause::kProtocol &&
                            members_.has(peer) && state_.running() &&
                            detector_.SelfStalled(now_).worker < 0;
   if (!gets_reason) {
@@ -557,8 +557,8 @@ void Session::OnDown(FramedLink* link, Cause cause, const Status& why,
     Fail(InvalidArgument("worker %d (%s): %s", peer,
                          options_.addresses[peer].c_str(), why.message()));
   } else {
-    const bool turned_away =
-        !up && by_tcp && cause == Cause::kExited && options_.keys == nullptr;
+    const bool turned_away = !up && by_tcp && cause == LossCause::kExited &&
+                             options_.keys == nullptr;
     OnLinkLost(peer, up, cause,
                turned_away
                    ? why.Annotate("it may have a key (RINGLET_KEY_FILE), "
@@ -569,7 +569,7 @@ void Session::OnDown(FramedLink* link, Cause cause, const Status& why,
   if (farewell_.Left()) transport_->OnLeft();
 }
 
-void Session::OnLinkLost(int peer, bool was_up, Cause cause,
+void Session::OnLinkLost(int peer, bool was_up, LossCause cause,
                          const Status& why) {
   if (state_.connecting() && !was_up) {
     dialer_.Redial(peer, why.message(), now_);
@@ -599,7 +599,7 @@ void Session::LosePeer(int peer, const std::string& why,
   formation_.RemoveLink(peer);
   if (notice != nullptr) return CheckFormed(notice);
   const Status lost =
-      detector_.LossError({peer, Cause::kExited, 0}, why.c_str());
+      detector_.LossError({peer, LossCause::kExited, 0}, why.c_str());
   const AbortNotice exited = {lost.code(), peer, -1, lost.message()};
   CheckFormed(&exited);
 }

@@ -137,7 +137,7 @@ class Session final : private FramedLink::Owner,
                  const uint8_t* payload) override;
   void OnTurn(FramedLink* link, int64_t now) override;
   void OnSent(FramedLink* link, uint64_t sequence) override;
-  void OnDown(FramedLink* link, Cause cause, const Status& why,
+  void OnDown(FramedLink* link, LossCause cause, const Status& why,
               int64_t now) override;
 
   // From Views and Handshakes. In a ring that is not elastic, CheckFormed calls
@@ -158,7 +158,7 @@ class Session final : private FramedLink::Owner,
                            const uint8_t* payload);
   void OnGoodbye(FramedLink* link, uint64_t completed);
   void OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes);
-  void OnLinkLost(int peer, bool was_up, Cause cause, const Status& why);
+  void OnLinkLost(int peer, bool was_up, LossCause cause, const Status& why);
   // Drops the link to a peer that is no member of a running ring, and tries
   // again. `notice`: the reason for the others, if it is not `why`.
   void LosePeer(int peer, const std::string& why,

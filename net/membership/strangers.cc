@@ -153,12 +153,13 @@ void Strangers::ProbeRefused(FramedLink* link, const Status& why) {
   links_->DropUnauthenticated(link);
 }
 
-void Strangers::ProbeEnded(FramedLink* link, Cause cause, const Status& why) {
+void Strangers::ProbeEnded(FramedLink* link, LossCause cause,
+                           const Status& why) {
   const bool turned_away = options_.keys != nullptr &&
-                           cause == Cause::kExited &&
+                           cause == LossCause::kExited &&
                            link->phase() == LinkPhase::kConnecting;
   // Another program's port, or another release.
-  const bool foreign = cause == Cause::kProtocol;
+  const bool foreign = cause == LossCause::kProtocol;
   if (turned_away || foreign) return ProbeRefused(link, why);
   links_->DropUnauthenticated(link);
 }

@@ -60,7 +60,7 @@ class Strangers {
   void SendProbe(FramedLink* link, uint32_t generation);
   void AnswerProbe(FramedLink* link, const Identity& peer, int64_t now);
   void ProbeRefused(FramedLink* link, const Status& why);
-  void ProbeEnded(FramedLink* link, Cause cause, const Status& why);
+  void ProbeEnded(FramedLink* link, LossCause cause, const Status& why);
 
  private:
   // A refused connection that may be of a worker of this job. It is of one if

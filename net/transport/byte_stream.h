@@ -86,7 +86,7 @@ class ByteStream {
     // Nothing more is read: the stream could not connect, the other side closed
     // it, or the network failed. At most once, and the last event except
     // OnWritable.
-    virtual void OnEnded(Cause cause, const Status& why, int64_t now) = 0;
+    virtual void OnEnded(LossCause cause, const Status& why, int64_t now) = 0;
 
    protected:
     ~Owner() = default;

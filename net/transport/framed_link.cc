@@ -192,7 +192,7 @@ void FramedLink::OnBytes(const uint8_t* data, size_t bytes, int64_t now) {
 void FramedLink::AfterRead(const Status& status, int64_t now) {
   if (!status.ok() && !closed()) {
     stream_->StopReading();
-    return owner_->OnDown(this, Cause::kProtocol, status, now);
+    return owner_->OnDown(this, LossCause::kProtocol, status, now);
   }
   owner_->OnTurn(this, now);  // also if the owner has closed this link
 }
@@ -202,9 +202,9 @@ void FramedLink::OnWritable(int64_t now) {
   owner_->OnTurn(this, now);
 }
 
-void FramedLink::OnEnded(Cause cause, const Status& why, int64_t now) {
+void FramedLink::OnEnded(LossCause cause, const Status& why, int64_t now) {
   // A peer that broke the protocol still gets the reason.
-  if (cause != Cause::kProtocol || !up()) StopWriting();
+  if (cause != LossCause::kProtocol || !up()) StopWriting();
   owner_->OnDown(this, cause, why, now);
 }
 

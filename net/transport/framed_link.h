@@ -39,7 +39,7 @@ class FramedLink final : private FrameReader::Sink, private ByteStream::Owner {
     virtual void OnSent(FramedLink* link, uint64_t sequence) = 0;
     // The connection has failed or ended, not by Close(). Called once, and
     // never from inside a call of the owner. Close the link.
-    virtual void OnDown(FramedLink* link, Cause cause, const Status& why,
+    virtual void OnDown(FramedLink* link, LossCause cause, const Status& why,
                         int64_t now) = 0;
 
    protected:
@@ -136,7 +136,7 @@ class FramedLink final : private FrameReader::Sink, private ByteStream::Owner {
   void OnRead(size_t bytes, int64_t now) override;
   void OnBytes(const uint8_t* data, size_t bytes, int64_t now) override;
   void OnWritable(int64_t now) override;
-  void OnEnded(Cause cause, const Status& why, int64_t now) override;
+  void OnEnded(LossCause cause, const Status& why, int64_t now) override;
 
   Status InputIsShared();
   void AfterRead(const Status& status, int64_t now);

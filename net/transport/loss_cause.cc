@@ -2,25 +2,25 @@
 
 namespace ringlet {
 
-const char* CauseName(Cause cause) {
+const char* LossCauseName(LossCause cause) {
   switch (cause) {
-    case Cause::kExited:
+    case LossCause::kExited:
       return "exited";
-    case Cause::kSilent:
+    case LossCause::kSilent:
       return "silent";
-    case Cause::kRefused:
+    case LossCause::kRefused:
       return "refused";
-    case Cause::kCut:
+    case LossCause::kCut:
       return "cut";
-    case Cause::kStalled:
+    case LossCause::kStalled:
       return "stalled";
-    case Cause::kLeft:
+    case LossCause::kLeft:
       return "left";
-    case Cause::kProtocol:
+    case LossCause::kProtocol:
       return "protocol";
-    case Cause::kSelfStalled:
+    case LossCause::kSelfStalled:
       return "held up";
-    case Cause::kIsolated:
+    case LossCause::kIsolated:
       return "received nothing from other workers";
   }
   return "unknown";

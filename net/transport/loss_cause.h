@@ -7,7 +7,7 @@
 
 namespace ringlet {
 
-enum class Cause : uint8_t {
+enum class LossCause : uint8_t {
   kExited,       // its end of the connection was closed without a goodbye
   kSilent,       // nothing heard for T
   kRefused,      // its host answers that no process listens
@@ -18,7 +18,7 @@ enum class Cause : uint8_t {
   kSelfStalled,  // this worker itself did not run for longer than T
   kIsolated,     // this worker itself has heard none of the others for T
 };
-const char* CauseName(Cause cause);
+const char* LossCauseName(LossCause cause);
 
 }  // namespace ringlet
 

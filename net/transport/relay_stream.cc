@@ -18,7 +18,7 @@ void RelayStream::OnOpened(int64_t now) {
   const Piece piece{hello, sizeof(hello)};
   // A new connection takes these few bytes without a wait.
   if (below_->Write(&piece, 1) == static_cast<int64_t>(sizeof(hello))) return;
-  End(Cause::kCut, Error(Code::kIo, "cannot write"), now);
+  End(LossCause::kCut, Error(Code::kIo, "cannot write"), now);
 }
 
 ByteStream::Space RelayStream::NextSpace() {
@@ -34,7 +34,7 @@ void RelayStream::OnRead(size_t bytes, int64_t now) {
     joined_ = true;
     owner_->OnOpened(now);
   } else {
-    End(Cause::kProtocol, Corruption("it does not answer as a relay"), now);
+    End(LossCause::kProtocol, Corruption("it does not answer as a relay"), now);
   }
   Leave();
 }
@@ -44,15 +44,15 @@ void RelayStream::OnWritable(int64_t now) {
 }
 
 // The relay has closed the connection. Either of the workers may have ended.
-void RelayStream::OnEnded(Cause cause, const Status& why, int64_t now) {
+void RelayStream::OnEnded(LossCause cause, const Status& why, int64_t now) {
   ++depth_;
-  if (cause != Cause::kExited) {
+  if (cause != LossCause::kExited) {
     End(cause, why, now);
   } else if (joined_) {
-    End(Cause::kCut,
+    End(LossCause::kCut,
         Error(Code::kIo, "closed; the relay has ended, or that worker"), now);
   } else {
-    End(Cause::kExited,
+    End(LossCause::kExited,
         Error(Code::kUnavailable,
               "closed before the other worker connected: the relay has ended "
               "or is full, or another took this worker's place"),
@@ -61,7 +61,7 @@ void RelayStream::OnEnded(Cause cause, const Status& why, int64_t now) {
   Leave();
 }
 
-void RelayStream::End(Cause cause, const Status& why, int64_t now) {
+void RelayStream::End(LossCause cause, const Status& why, int64_t now) {
   ++depth_;
   if (std::exchange(reading_, false)) {
     below_->StopReading();

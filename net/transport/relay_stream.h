@@ -43,8 +43,8 @@ class RelayStream final : public LayeredStream {
   Space NextSpace() override;
   void OnRead(size_t bytes, int64_t now) override;
   void OnWritable(int64_t now) override;
-  void OnEnded(Cause cause, const Status& why, int64_t now) override;
-  void End(Cause cause, const Status& why, int64_t now);
+  void OnEnded(LossCause cause, const Status& why, int64_t now) override;
+  void End(LossCause cause, const Status& why, int64_t now);
 
   const RelayHello hello_;
   const std::string relay_;

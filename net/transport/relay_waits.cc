@@ -21,7 +21,7 @@ class RelayWaits::Wait final : public ByteStream::Owner {
   bool overdue(int64_t now) const {
     return !below->open() && now - since > kConnects;
   }
-  void OnEnded(Cause, const Status& why, int64_t now) override {
+  void OnEnded(LossCause, const Status& why, int64_t now) override {
     if (!below->open()) ++address;
     stream.reset();
     of_.Ended(this, why, now);
@@ -75,7 +75,7 @@ void RelayWaits::Tick(int64_t now) {
     if (wait->stream == nullptr) {
       if (now >= wait->next) Connect(wait.get(), now);
     } else if (wait->overdue(now)) {
-      wait->OnEnded(Cause::kCut,
+      wait->OnEnded(LossCause::kCut,
                     Error(Code::kUnavailable, "no answer")
                         .Annotate(kThroughRelay, text_.c_str()),
                     now);

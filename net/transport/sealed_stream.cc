@@ -270,7 +270,7 @@ void SealedStream::OnRead(size_t bytes, int64_t now) {
   const Status status = open_ ? OpenRecords(now) : ShakeHands(now);
   if (!status.ok() && below_ != nullptr && reading_) {
     StopReading();
-    owner_->OnEnded(Cause::kProtocol, status, now);
+    owner_->OnEnded(LossCause::kProtocol, status, now);
   }
   Leave();
 }
@@ -316,12 +316,12 @@ Status SealedStream::OpenRecords(int64_t now) {
   return Status();
 }
 
-void SealedStream::OnEnded(Cause cause, const Status& why, int64_t now) {
+void SealedStream::OnEnded(LossCause cause, const Status& why, int64_t now) {
   ++depth_;
   if (reading_) {
     reading_ = false;
     const bool turned_away =
-        handshake_ != nullptr && !open_ && cause == Cause::kExited;
+        handshake_ != nullptr && !open_ && cause == LossCause::kExited;
     owner_->OnEnded(
         cause,
         turned_away

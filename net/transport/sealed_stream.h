@@ -97,7 +97,7 @@ class SealedStream final : public LayeredStream {
   Space NextSpace() override;
   void OnRead(size_t bytes, int64_t now) override;
   void OnWritable(int64_t now) override;
-  void OnEnded(Cause cause, const Status& why, int64_t now) override;
+  void OnEnded(LossCause cause, const Status& why, int64_t now) override;
 
   void Greet();
   std::unique_ptr<NoiseHandshake> MakeHandshake(const JobKey& key) const;

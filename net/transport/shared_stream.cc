@@ -98,7 +98,7 @@ bool SharedStream::ReadPiece(int64_t now) {
   if (bytes < 0) {
     below_->StopReading();
     reading_ = false;
-    owner_->OnEnded(Cause::kProtocol,
+    owner_->OnEnded(LossCause::kProtocol,
                     Corruption("the counts in the shared memory are invalid"),
                     now);
     return false;
@@ -157,7 +157,7 @@ void SharedStream::OnWritable(int64_t now) {
 
 // All bytes that the other side wrote before its end are in the lane now: at
 // most a full lane, in two pieces of each segment's length.
-void SharedStream::OnEnded(Cause cause, const Status& why, int64_t now) {
+void SharedStream::OnEnded(LossCause cause, const Status& why, int64_t now) {
   ++depth_;
   if (input_shared_) PollSegment(now, 2 * SharedLane::kBytes / kSegmentBytes);
   if (below_ != nullptr && reading_) {

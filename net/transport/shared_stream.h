@@ -43,7 +43,7 @@ class SharedStream final : public LayeredStream, private SharedMemory {
   Space NextSpace() override;
   void OnRead(size_t bytes, int64_t now) override;
   void OnWritable(int64_t now) override;
-  void OnEnded(Cause cause, const Status& why, int64_t now) override;
+  void OnEnded(LossCause cause, const Status& why, int64_t now) override;
 
   bool CanShare() override;
   void DeclineSharedMemory() override { segment_.reset(); }

@@ -22,17 +22,17 @@ constexpr int kBacklog = 128;
 // the cache. A segment must fit too.
 constexpr int kLoopbackBuffer = 96 << 10;
 
-Cause CauseOf(int uv_error) {
+LossCause CauseOf(int uv_error) {
   switch (uv_error) {
     case UV_EOF:
     case UV_ECONNRESET:
     case UV_EPIPE:
     case UV_ECONNABORTED:
-      return Cause::kExited;
+      return LossCause::kExited;
     case UV_ECONNREFUSED:
-      return Cause::kRefused;
+      return LossCause::kRefused;
     default:
-      return Cause::kCut;
+      return LossCause::kCut;
   }
 }
 
@@ -128,7 +128,7 @@ Status UvStream::ConnectTcp(UvHandles* handles, const sockaddr* address,
         }
         const Status begun = of->Begin();
         if (!begun.ok()) {
-          return of->owner_->OnEnded(Cause::kCut, begun, UvNanos());
+          return of->owner_->OnEnded(LossCause::kCut, begun, UvNanos());
         }
         of->owner_->OnOpened(UvNanos());
       });

@@ -93,7 +93,7 @@ struct End final : ByteStream::Owner {
     RINGLET_CHECK(false);
   }
   void OnWritable(int64_t) override {}
-  void OnEnded(Cause, const Status& why, int64_t) override {
+  void OnEnded(LossCause, const Status& why, int64_t) override {
     RINGLET_CHECK(!ended && !why.ok());
     ended = true;
   }

@@ -33,7 +33,7 @@ struct End final : ByteStream::Owner {
     got.insert(got.end(), data, data + bytes);
   }
   void OnWritable(int64_t) override { opened = true; }
-  void OnEnded(Cause, const Status& why, int64_t) override {
+  void OnEnded(LossCause, const Status& why, int64_t) override {
     RINGLET_CHECK(!ended && !why.ok());
     ended = true;
   }

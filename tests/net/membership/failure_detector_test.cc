@@ -79,7 +79,7 @@ TEST_F(FailureDetectorTest, Tick_PeerSilentLongerThanTheTimeout_SuspectsIt) {
   const int64_t start = now_;
   const FailureDetector::Suspect suspect = Pass(10 * kTimeout, 2);
   EXPECT_EQ(suspect.worker, 2);
-  EXPECT_EQ(suspect.cause, Cause::kSilent);
+  EXPECT_EQ(suspect.cause, LossCause::kSilent);
   EXPECT_GT(now_ - start, kTimeout);
   EXPECT_LE(now_ - start, kTimeout + members_.tick_nanos());
 }
@@ -117,7 +117,7 @@ TEST_F(FailureDetectorTest, Tick_HearsNoOther_SuspectsItself) {
     suspect = members_.Tick(now_, &beat);
   }
   EXPECT_EQ(suspect.worker, 0);
-  EXPECT_EQ(suspect.cause, Cause::kIsolated);
+  EXPECT_EQ(suspect.cause, LossCause::kIsolated);
   EXPECT_LE(now_ - start, kTimeout);
 }
 
@@ -126,14 +126,14 @@ TEST_F(FailureDetectorTest, Tick_OnlyOtherRankIsSilent_SuspectsIt) {
   members_.RemovePeer(3);
   const FailureDetector::Suspect suspect = Pass(10 * kTimeout, 2);
   EXPECT_EQ(suspect.worker, 2);
-  EXPECT_EQ(suspect.cause, Cause::kSilent);
+  EXPECT_EQ(suspect.cause, LossCause::kSilent);
 }
 
 TEST_F(FailureDetectorTest, Tick_Standstill_IsSuspectedAfterASilenceWouldBe) {
   WaitOn(1, 5);
   ReceiveHeartbeat(1, 5, FrameType::kAllReduce, 0);
   const int64_t start = now_;
-  EXPECT_EQ(Pass(10 * kTimeout).cause, Cause::kStalled);
+  EXPECT_EQ(Pass(10 * kTimeout).cause, LossCause::kStalled);
   // The silence of one that was heard for T/4 more is seen at the next tick.
   EXPECT_GT(now_ - start, kTimeout * 5 / 4 + members_.tick_nanos());
   EXPECT_LE(now_ - start, kTimeout * 7 / 4);
@@ -173,7 +173,7 @@ TEST_F(FailureDetectorTest, Tick_ChainMakesNoProgress_SuspectsItsEnd) {
   ReceiveHeartbeat(3, 5, FrameType::kHeartbeat, -1);  // claims to have done it
   const FailureDetector::Suspect suspect = Pass(100 * kTimeout);
   EXPECT_EQ(suspect.worker, 3);
-  EXPECT_EQ(suspect.cause, Cause::kStalled);
+  EXPECT_EQ(suspect.cause, LossCause::kStalled);
 }
 
 // Rank 2 has just begun the operation for which this rank and the others have
@@ -210,7 +210,7 @@ TEST_F(FailureDetectorTest, Tick_OwnProcessStoodStill_SuspectsItself) {
   now_ += 3 * kTimeout;
   const FailureDetector::Suspect suspect = members_.Tick(now_, &beat);
   EXPECT_EQ(suspect.worker, 0);
-  EXPECT_EQ(suspect.cause, Cause::kSelfStalled);
+  EXPECT_EQ(suspect.cause, LossCause::kSelfStalled);
 }
 
 TEST_F(FailureDetectorTest, ConnectionEnd_SelfStalled_SuspectsItself) {
@@ -264,7 +264,7 @@ TEST_F(FailureDetectorTest, Lost_RankInAnOperation_NamesRankCauseAndOperation) {
   WaitOn(1, 5);
   members_.SetGeneration(7);
   const Status status =
-      members_.LossError({2, Cause::kSilent, 1.25}, "no heartbeat");
+      members_.LossError({2, LossCause::kSilent, 1.25}, "no heartbeat");
   EXPECT_EQ(status.code(), Code::kPeerLost);
   EXPECT_EQ(status.rank(), 2);
   EXPECT_STREQ(status.message(),

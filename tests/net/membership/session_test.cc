@@ -365,7 +365,7 @@ TEST_F(FourSessionTest, Trail_ChainOfWaits_NamesEachRank) {
   session_.Tick(now_);
   EXPECT_EQ(events_, waits);  // once
   from_ = 3;
-  streams_[3].owner->OnEnded(Cause::kExited, Status(), now_);
+  streams_[3].owner->OnEnded(LossCause::kExited, Status(), now_);
   EXPECT_EQ(failure_.rank(), 3);
   EXPECT_EQ(events_.substr(waits.size()), "4: 3 1, operation 1; ");
   EXPECT_EQ(last_text_.substr(0, 6), "exited");
@@ -458,7 +458,7 @@ TEST_F(FormingSessionTest, Hello_FirstIsSilentLater_MayTryAgain) {
 // It connects again, because only its own side knows that the connection broke.
 TEST_F(FormingSessionTest, Hello_ConnectionBrokenOnOneSide_MayTryAgain) {
   EXPECT_FALSE(RefusesForGood());
-  stream_.owner->OnEnded(Cause::kExited, Error(Code::kIo, "closed"), now_);
+  stream_.owner->OnEnded(LossCause::kExited, Error(Code::kIo, "closed"), now_);
   Greet(&back_, 44);
   ASSERT_FALSE(back_.closed);
   now_ += 3 * kSecond;
@@ -521,7 +521,7 @@ class ElasticSessionTest : public testing::Test, public FakeTransport {
     EXPECT_EQ(completed_, 1u);
   }
   void Ends(int from) {
-    streams_[from].owner->OnEnded(Cause::kExited, Error(Code::kIo, "ended"),
+    streams_[from].owner->OnEnded(LossCause::kExited, Error(Code::kIo, "ended"),
                                   now_);
   }
   // Runs with worker 2 only: 1 has not come in time.
@@ -755,7 +755,7 @@ TEST_F(ElasticSessionTest, Peer_BreaksTheProtocol_GetsTheReason) {
 
 TEST_F(ElasticSessionTest, Peer_RecordThatDoesNotOpen_GetsTheReason) {
   RunWithAll();
-  streams_[2].owner->OnEnded(Cause::kProtocol, Corruption("damaged"), now_);
+  streams_[2].owner->OnEnded(LossCause::kProtocol, Corruption("damaged"), now_);
   ExpectLossReported();
 }
 

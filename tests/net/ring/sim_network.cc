@@ -73,7 +73,7 @@ class SimStream final : public ByteStream, private DescriptorSocket {
   void Close() override {
     connection_->end[side_] = nullptr;
     --network_->processes_[connection_->rank[side_]].streams;
-    network_->SendEnd(connection_, side_, Cause::kExited);
+    network_->SendEnd(connection_, side_, LossCause::kExited);
     delete this;
   }
   bool authentic() const override { return false; }
@@ -100,7 +100,7 @@ class SimStream final : public ByteStream, private DescriptorSocket {
     open_ = true;
     owner_->OnOpened(Clock());
   }
-  void Ended(Cause cause, const char* why) {
+  void Ended(LossCause cause, const char* why) {
     ended_ = true;
     if (!reading_) return;
     reading_ = false;
@@ -260,7 +260,8 @@ Status Network::Connect(int from, const Endpoint& endpoint, StreamPtr* out) {
   if (there >= kNever) return Status();
   const auto refused = [c, this] {
     Deliver(c, 0, Arrival(c, 1), c->life[0], [c] {
-      if (c->end[0] != nullptr) c->end[0]->Ended(Cause::kRefused, "refused");
+      if (c->end[0] != nullptr)
+        c->end[0]->Ended(LossCause::kRefused, "refused");
     });
   };
   At(there, [this, c, to, refused] {
@@ -302,7 +303,7 @@ void Network::SendBytes(const ConnectionPtr& c, int side,
           });
 }
 
-void Network::SendEnd(const ConnectionPtr& c, int side, Cause cause) {
+void Network::SendEnd(const ConnectionPtr& c, int side, LossCause cause) {
   if (Lost(c, side)) return;
   const int64_t when = Arrival(c, side);
   if (when >= kNever) return;
@@ -345,7 +346,7 @@ bool Network::Cut(int a, int b, bool half_open) {
       c->from[Random(2)].cut = true;
     } else {
       // By a device in between, as if the other process had ended, or by none.
-      const Cause cause = Chance(2) ? Cause::kExited : Cause::kCut;
+      const LossCause cause = Chance(2) ? LossCause::kExited : LossCause::kCut;
       for (int side : {0, 1}) SendEnd(c, side, cause);
     }
     return true;

@@ -128,7 +128,7 @@ class Network {
   void RunDeferred(int rank, uint64_t life);
   int64_t Arrival(const ConnectionPtr& c, int side);
   void SendBytes(const ConnectionPtr& c, int side, std::vector<uint8_t> bytes);
-  void SendEnd(const ConnectionPtr& c, int side, Cause cause);
+  void SendEnd(const ConnectionPtr& c, int side, LossCause cause);
   void Read(const ConnectionPtr& c, int side);
   bool Listens(int rank) const {
     return processes_[rank].listener != nullptr && !processes_[rank].silent;

@@ -98,7 +98,7 @@ class CutStream final : public ByteStream,
     Leave();
   }
   void OnWritable(int64_t now) override { owner_->OnWritable(now); }
-  void OnEnded(Cause cause, const Status& why, int64_t now) override {
+  void OnEnded(LossCause cause, const Status& why, int64_t now) override {
     owner_->OnEnded(cause, why, now);
   }
   void Leave() {

@@ -37,7 +37,7 @@ class Waiter final : public FramedLink::Owner {
   }
   void OnTurn(FramedLink*, int64_t) override {}
   void OnSent(FramedLink*, uint64_t) override {}
-  void OnDown(FramedLink* link, Cause, const Status&, int64_t) override {
+  void OnDown(FramedLink* link, LossCause, const Status&, int64_t) override {
     link->Close();
   }
 
@@ -183,7 +183,7 @@ class Receiver final : public FramedLink::Owner {
   }
   void OnTurn(FramedLink*, int64_t) override {}
   void OnSent(FramedLink*, uint64_t) override {}
-  void OnDown(FramedLink*, Cause, const Status& why, int64_t) override {
+  void OnDown(FramedLink*, LossCause, const Status& why, int64_t) override {
     log += why.message();
   }
 
@@ -204,7 +204,7 @@ struct Sender final : ByteStream::Owner {
   void OnRead(size_t, int64_t) override {}
   void OnBytes(const uint8_t*, size_t, int64_t) override {}
   void OnWritable(int64_t) override {}
-  void OnEnded(Cause, const Status&, int64_t) override {}
+  void OnEnded(LossCause, const Status&, int64_t) override {}
 
   uint8_t space[4096];
   StreamPtr stream;

@@ -52,7 +52,9 @@ class ScriptedSocket final : public ByteStream, private DescriptorSocket {
       owner_->OnRead(n, 0);
     }
   }
-  void End() { owner_->OnEnded(Cause::kExited, Error(Code::kIo, "ended"), 0); }
+  void End() {
+    owner_->OnEnded(LossCause::kExited, Error(Code::kIo, "ended"), 0);
+  }
   void Unblock() {
     is_blocked = false;
     owner_->OnWritable(0);

@@ -40,7 +40,7 @@ struct Reader : ByteStream::Owner {
     if (close_on_bytes) stream.reset();
   }
   void OnWritable(int64_t) override { ++writable; }
-  void OnEnded(Cause why, const Status& status, int64_t) override {
+  void OnEnded(LossCause why, const Status& status, int64_t) override {
     ++ended;
     cause = why;
     text = status.message();
@@ -51,7 +51,7 @@ struct Reader : ByteStream::Owner {
   int opened = 0;
   int writable = 0;
   int ended = 0;
-  Cause cause = Cause::kCut;
+  LossCause cause = LossCause::kCut;
   std::string text;
   bool close_on_bytes = false;
 };
@@ -222,7 +222,7 @@ TEST_P(SealedStreamTest, Bytes_AnyOneChanged_EndTheStream) {
     pair.below_a.sent[i] ^= 4;
     pair.Run();
     EXPECT_EQ(pair.b.ended, 1) << i;
-    EXPECT_EQ(pair.b.cause, Cause::kProtocol);
+    EXPECT_EQ(pair.b.cause, LossCause::kProtocol);
     EXPECT_TRUE(pair.below_b.sent.empty());
     EXPECT_FALSE(pair.a.stream->open());
   }
@@ -250,7 +250,7 @@ TEST_P(SealedStreamTest, Bytes_AnyOneChanged_EndTheStream) {
     pair.below_b.Deliver(&sealed);
     EXPECT_EQ(pair.b.got.size(), i < first ? 0 : text.size()) << i;
     EXPECT_EQ(pair.b.ended, 1) << i;
-    EXPECT_EQ(pair.b.cause, Cause::kProtocol) << i;
+    EXPECT_EQ(pair.b.cause, LossCause::kProtocol) << i;
   }
 }
 
@@ -277,7 +277,7 @@ TEST_P(SealedStreamTest, Stream_CutAnywhere_GivesWholeRecordsAndEnds) {
     pair.below_b.End();
     EXPECT_EQ(pair.b.got.size(), i / 58 * 40) << i;
     EXPECT_EQ(pair.b.ended, 1);
-    EXPECT_EQ(pair.b.cause, Cause::kExited);
+    EXPECT_EQ(pair.b.cause, LossCause::kExited);
   }
 }
 
@@ -313,7 +313,7 @@ TEST_P(SealedStreamTest,
     const bool none = what == kMoved || what == kTurnedAround;
     EXPECT_EQ(end.got.size(), none ? 0u : 40u) << what;
     EXPECT_EQ(end.ended, 1) << what;
-    EXPECT_EQ(end.cause, Cause::kProtocol) << what;
+    EXPECT_EQ(end.cause, LossCause::kProtocol) << what;
     Bytes rest = second;
     to.Deliver(&rest);
     EXPECT_EQ(end.got.size(), none ? 0u : 40u) << "nothing more is read";

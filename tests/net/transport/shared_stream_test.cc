@@ -41,7 +41,7 @@ struct Reader : ByteStream::Owner {
     ++writable;
     if (close_on_writable) stream.reset();
   }
-  void OnEnded(Cause why, const Status&, int64_t) override {
+  void OnEnded(LossCause why, const Status&, int64_t) override {
     ++ended;
     cause = why;
     stream.reset();
@@ -53,7 +53,7 @@ struct Reader : ByteStream::Owner {
   std::vector<uint8_t> shared;
   int writable = 0;
   int ended = 0;
-  Cause cause = Cause::kCut;
+  LossCause cause = LossCause::kCut;
   bool unfinished = false;  // at the last bytes
   bool close_on_bytes = false;
   bool close_on_writable = false;
@@ -202,7 +202,7 @@ TEST_F(SharedStreamTest, Read_WriterHasEnded_GivesAllThatWasWritten) {
   below_b_.End();
   EXPECT_EQ(b_.shared, text);
   EXPECT_EQ(b_.ended, 1);
-  EXPECT_EQ(b_.cause, Cause::kExited);
+  EXPECT_EQ(b_.cause, LossCause::kExited);
 }
 
 TEST_F(SharedStreamTest, Stream_ClosedInItsEvents_DeliversNoMore) {
@@ -247,7 +247,7 @@ TEST_F(SharedStreamTest, Counts_Overwritten_EndTheConnection) {
     EXPECT_EQ(a_.ended + b_.ended, 1) << control;
     for (Reader* end : {&a_, &b_}) {
       if (end->ended > 0) {
-        EXPECT_EQ(end->cause, Cause::kProtocol);
+        EXPECT_EQ(end->cause, LossCause::kProtocol);
       }
       end->stream.reset();
     }
