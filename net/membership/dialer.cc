@@ -80,7 +80,7 @@ const char* Dialer::NoAnswer(LinkPhase phase) const {
 
 std::string Dialer::MissingText(int64_t now) const {
   const Status why = transport_->WhyUnreachable();
-  return missing_report_->Missing(now) +
+  return missing_report_->MissingText(now) +
          (why.ok() ? "" : std::string("; ") + why.message());
 }
 

@@ -53,12 +53,12 @@ void MissingPeerReport::SetMissedByOthers(int peer, int64_t now) {
     missed_by_others_ = peer;
 }
 
-std::string MissingPeerReport::Self() const {
+std::string MissingPeerReport::SelfText() const {
   return "worker " + std::to_string(worker_) + " of " +
          std::to_string(peers_.size()) + " (" + addresses_[worker_] + ")";
 }
 
-std::string MissingPeerReport::Missing(int64_t now) const {
+std::string MissingPeerReport::MissingText(int64_t now) const {
   std::string text;
   std::vector<size_t> missing;
   for (size_t r = 0; r < peers_.size(); ++r) {
@@ -92,12 +92,12 @@ std::string MissingPeerReport::Missing(int64_t now) const {
   return text;
 }
 
-std::string MissingPeerReport::Due(int64_t now, bool gives_up) {
+std::string MissingPeerReport::DueLine(int64_t now, bool gives_up) {
   if (now < next_) return "";
   // Lines keep their distance from the start, also if this one is late.
   next_ += ((now - next_) / kEvery + 1) * kEvery;
   reported_ = true;
-  const std::string waits = Self() + " waits for " + Missing(now);
+  const std::string waits = SelfText() + " waits for " + MissingText(now);
   if (!gives_up) return waits + " (until the computing workers form a view)";
   char limit[64];
   std::snprintf(limit, sizeof(limit), "it ends after %g s)", deadline_seconds_);
@@ -108,33 +108,34 @@ std::string MissingPeerReport::Due(int64_t now, bool gives_up) {
   return waits + " (" + enough + limit;
 }
 
-std::string MissingPeerReport::Complete(int64_t now) const {
+std::string MissingPeerReport::CompletionLine(int64_t now) const {
   if (!reported_) return "";
-  return Self() + " has waited " + Seconds(now - begin_) +
+  return SelfText() + " has waited " + Seconds(now - begin_) +
          ": all workers are present";
 }
 
-std::string MissingPeerReport::Refused(const std::string& from,
-                                       const std::string& why, int64_t now,
-                                       bool quiet) {
+std::string MissingPeerReport::RefusalLine(const std::string& from,
+                                           const std::string& why, int64_t now,
+                                           bool quiet) {
   refused_ = "the last connection refused here, from " + from + ": " + why;
   if (quiet) return "";
-  return Limited(
-      why,
-      "warning: " + Self() + " refused a connection from " + from + ": " + why,
-      now);
+  return LineWithinLimits(why,
+                          "warning: " + SelfText() +
+                              " refused a connection from " + from + ": " + why,
+                          now);
 }
 
-std::string MissingPeerReport::RefusedBy(int peer, const std::string& why,
-                                         int64_t now) {
+std::string MissingPeerReport::RefusedByLine(int peer, const std::string& why,
+                                             int64_t now) {
   const std::string line = "warning: worker " + std::to_string(peer) + " (" +
                            addresses_[peer] + ") refused this worker, " +
-                           Self() + ": " + why;
-  return Limited(line, line, now);
+                           SelfText() + ": " + why;
+  return LineWithinLimits(line, line, now);
 }
 
-std::string MissingPeerReport::Limited(const std::string& key,
-                                       const std::string& line, int64_t now) {
+std::string MissingPeerReport::LineWithinLimits(const std::string& key,
+                                                const std::string& line,
+                                                int64_t now) {
   for (const PastLine& past : last_) {
     if (past.text == key && now - past.at < kSameRefusal) return "";
   }

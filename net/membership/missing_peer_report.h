@@ -40,8 +40,8 @@ class MissingPeerReport {
   void MarkConnected(int peer) { peers_[peer].missing = false; }
   // The worker was connected, and is missing again.
   void MarkMissing(int peer, int64_t now);
-  // Sets the worker that another worker misses; -1: none. Missing() names it
-  // only if it is not missing here too. If the wait is in vain, the workers
+  // Sets the worker that another worker misses; -1: none. MissingText() names
+  // it only if it is not missing here too. If the wait is in vain, the workers
   // give up one after another, and each is then missed by the rest. So the
   // worker named last is replaced only after the new one was reported for a
   // second.
@@ -51,18 +51,20 @@ class MissingPeerReport {
 
   // The line that is due; "" for none. `gives_up` false: this worker waits on
   // while others compute.
-  std::string Due(int64_t now, bool gives_up = true);
-  // Call it when all are connected: a line if Due returned one before, else "".
-  std::string Complete(int64_t now) const;
+  std::string DueLine(int64_t now, bool gives_up = true);
+  // Call it when all are connected: a line if DueLine returned one before, else
+  // "".
+  std::string CompletionLine(int64_t now) const;
   // A connection was refused here, or by a peer. Returns the line to print; ""
-  // if the limits hold it back, or if `quiet`. Missing() adds the last refusal
-  // here.
-  std::string Refused(const std::string& from, const std::string& why,
-                      int64_t now, bool quiet = false);
-  std::string RefusedBy(int peer, const std::string& why, int64_t now);
+  // if the limits hold it back, or if `quiet`. MissingText() adds the last
+  // refusal here.
+  std::string RefusalLine(const std::string& from, const std::string& why,
+                          int64_t now, bool quiet = false);
+  std::string RefusedByLine(int peer, const std::string& why, int64_t now);
 
-  // "worker 0 (a:1), missing for 11 s: cannot connect; …", and the last refusal.
-  std::string Missing(int64_t now) const;
+  // "worker 0 (a:1), missing for 11 s: cannot connect; …", and the last
+  // refusal.
+  std::string MissingText(int64_t now) const;
 
  private:
   struct Peer {
@@ -74,9 +76,9 @@ class MissingPeerReport {
     std::string text;
     int64_t at = 0;
   };
-  std::string Limited(const std::string& key, const std::string& line,
-                      int64_t now);
-  std::string Self() const;
+  std::string LineWithinLimits(const std::string& key, const std::string& line,
+                               int64_t now);
+  std::string SelfText() const;
 
   const int worker_;
   const std::vector<std::string> addresses_;

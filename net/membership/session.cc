@@ -177,7 +177,7 @@ void Session::CheckFormed(const AbortNotice* lowered) {
 void Session::OnFormed(const std::string& line) {
   state_.Set(SessionState::kRunning);
   transport_->TickEvery(detector_.tick_nanos());
-  notify_(line.empty() ? missing_report_.Complete(now_) : line);
+  notify_(line.empty() ? missing_report_.CompletionLine(now_) : line);
   trail_.NoteFormed(members_.workers());
   owner_->OnRunning();
 }
@@ -264,8 +264,8 @@ void Session::TickStart(const FailureDetector::Suspect& suspect) {
     if (dialer_.IsDue(r, now_)) dialer_.Dial(r, now_);
   }
   strangers_.ProbeOne(now_);
-  notify_(
-      missing_report_.Due(now_, !views_.active() || !views_.join_pending()));
+  notify_(missing_report_.DueLine(now_,
+                                  !views_.active() || !views_.join_pending()));
 }
 
 // Once the ring has formed.

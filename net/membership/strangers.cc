@@ -24,8 +24,8 @@ Strangers::Strangers(const RingOptions& options, const Identity& identity,
 
 void Strangers::Reject(FramedLink* link, const Status& why, int64_t now,
                        bool final, bool quiet) {
-  const std::string line = missing_report_->Refused(link->stream().remote(),
-                                                    why.message(), now, quiet);
+  const std::string line = missing_report_->RefusalLine(
+      link->stream().remote(), why.message(), now, quiet);
   FrameHeader header;
   header.type = FrameType::kReject;
   header.sequence = final ? static_cast<uint64_t>(why.code()) : 0;
@@ -37,12 +37,12 @@ void Strangers::Reject(FramedLink* link, const Status& why, int64_t now,
 }
 
 void Strangers::Note(FramedLink* link, const Status& why, int64_t now) {
-  notify_(
-      missing_report_->Refused(link->stream().remote(), why.message(), now));
+  notify_(missing_report_->RefusalLine(link->stream().remote(), why.message(),
+                                       now));
 }
 
 void Strangers::NoteRefusedBy(int peer, const std::string& text, int64_t now) {
-  notify_(missing_report_->RefusedBy(peer, text, now));
+  notify_(missing_report_->RefusedByLine(peer, text, now));
 }
 
 // Workers with different options can never form a ring, so both waits end. The

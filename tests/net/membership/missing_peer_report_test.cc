@@ -34,7 +34,7 @@ TEST(MissingPeerReportTest,
   for (int64_t now = begin; now < begin + 35 * kSecond; now += kTick) {
     if (now == begin + 4 * kSecond) report.MarkConnected(2);
     if (now == begin + 4 * kSecond) report.SetReason(0, "cannot connect");
-    const std::string line = report.Due(now);
+    const std::string line = report.DueLine(now);
     if (line.empty()) continue;
     if (first.empty()) first = line;
     at.push_back(static_cast<double>(now - begin) / 1e9);
@@ -44,10 +44,10 @@ TEST(MissingPeerReportTest,
             "worker 1 of 3 (10.0.0.1:7000) waits for worker 0 (10.0.0.0:7000), "
             "missing for 1 s: has not connected; worker 2 (10.0.0.2:7000), "
             "missing for 1 s: has not connected (it ends after 120 s)");
-  EXPECT_EQ(report.Missing(begin + 40 * kSecond),
+  EXPECT_EQ(report.MissingText(begin + 40 * kSecond),
             "worker 0 (10.0.0.0:7000), missing for 40 s: cannot connect");
   EXPECT_EQ(
-      report.Complete(begin + 41 * kSecond),
+      report.CompletionLine(begin + 41 * kSecond),
       "worker 1 of 3 (10.0.0.1:7000) has waited 41 s: all workers are present");
 }
 
@@ -55,17 +55,17 @@ TEST(MissingPeerReportTest,
 TEST(MissingPeerReportTest, Due_CalledLate_GivesOneLineAndKeepsTheSchedule) {
   MissingPeerReport report(0, Addresses(2), 120);
   report.Begin(0);
-  EXPECT_NE(report.Due(47 * kSecond), "");
-  EXPECT_EQ(report.Due(47 * kSecond + kTick), "");
-  EXPECT_EQ(report.Due(51 * kSecond - 1), "");
-  EXPECT_NE(report.Due(51 * kSecond), "");
+  EXPECT_NE(report.DueLine(47 * kSecond), "");
+  EXPECT_EQ(report.DueLine(47 * kSecond + kTick), "");
+  EXPECT_EQ(report.DueLine(51 * kSecond - 1), "");
+  EXPECT_NE(report.DueLine(51 * kSecond), "");
 }
 
 TEST(MissingPeerReportTest, Complete_WithinASecond_PrintsNothing) {
   MissingPeerReport report(0, Addresses(2), 120);
   report.Begin(0);
-  EXPECT_EQ(report.Due(kSecond - 1), "");
-  EXPECT_EQ(report.Complete(kSecond - 1), "");
+  EXPECT_EQ(report.DueLine(kSecond - 1), "");
+  EXPECT_EQ(report.CompletionLine(kSecond - 1), "");
 }
 
 TEST(MissingPeerReportTest, Missing_RankWasLost_CountsFromTheFirstLoss) {
@@ -76,7 +76,7 @@ TEST(MissingPeerReportTest, Missing_RankWasLost_CountsFromTheFirstLoss) {
   report.MarkMissing(1, 30 * kSecond);
   report.MarkMissing(1, 35 * kSecond);  // tried again
   report.SetReason(1, "it was connected and became silent");
-  EXPECT_EQ(report.Missing(40 * kSecond),
+  EXPECT_EQ(report.MissingText(40 * kSecond),
             "worker 1 (10.0.0.1:7000), missing for 10 s: it was connected and "
             "became silent");
 }
@@ -84,7 +84,7 @@ TEST(MissingPeerReportTest, Missing_RankWasLost_CountsFromTheFirstLoss) {
 TEST(MissingPeerReportTest, Due_ManyAreMissing_NamesTheFirst) {
   MissingPeerReport report(0, Addresses(1024), 120);
   report.Begin(0);
-  const std::string line = report.Due(kSecond);
+  const std::string line = report.DueLine(kSecond);
   EXPECT_LT(line.size(), 1000u);
   EXPECT_TRUE(Contains(line, "worker 8 ("));
   EXPECT_TRUE(Contains(line, "; and 11 more"));
@@ -97,8 +97,8 @@ TEST(MissingPeerReportTest, Missing_Several_NamesTheLongestFirst) {
     report.MarkConnected(r);
     report.MarkMissing(r, 60 * kSecond);
   }
-  EXPECT_EQ(report.Missing(60 * kSecond).find("worker 15 ("), 0u);
-  EXPECT_TRUE(Contains(report.Missing(60 * kSecond), "; and 7 more"));
+  EXPECT_EQ(report.MissingText(60 * kSecond).find("worker 15 ("), 0u);
+  EXPECT_TRUE(Contains(report.MissingText(60 * kSecond), "; and 7 more"));
 }
 
 // A rank with all its links waits for the reports of others.
@@ -112,43 +112,44 @@ TEST(MissingPeerReportTest, LargeRing_OneGivesUpFirst_HidesNoMissingRank) {
   report.SetReason(2, "it was connected and aborted");
   report.MarkMissing(2, 60 * kSecond);
   report.SetMissedByOthers(2, 60 * kSecond);
-  EXPECT_EQ(report.Missing(60 * kSecond),
+  EXPECT_EQ(report.MissingText(60 * kSecond),
             "worker 2 (10.0.0.2:7000), missing for 0 s: it was connected and "
             "aborted; worker 11 (10.0.0.11:7000), which others missed before");
   report.MarkConnected(2);
   report.SetMissedByOthers(-1, 61 * kSecond);
   report.SetMissedByOthers(-1, 62 * kSecond);
-  EXPECT_EQ(report.Missing(60 * kSecond), "workers that others miss");
+  EXPECT_EQ(report.MissingText(60 * kSecond), "workers that others miss");
 }
 
 TEST(MissingPeerReportTest, Missing_LargeRing_NamesRanksThatOthersMiss) {
   MissingPeerReport report(0, Addresses(24), 120);
   report.Begin(0);
   for (int r = 1; r < 24; ++r) report.MarkConnected(r);
-  EXPECT_EQ(report.Missing(kSecond), "workers that others miss");
+  EXPECT_EQ(report.MissingText(kSecond), "workers that others miss");
   report.SetMissedByOthers(11, kSecond);
-  EXPECT_EQ(report.Missing(kSecond),
+  EXPECT_EQ(report.MissingText(kSecond),
             "worker 11 (10.0.0.11:7000), which others miss");
   report.MarkMissing(4, kSecond);
-  EXPECT_EQ(report.Missing(kSecond).find("worker 4 ("), 0u);
+  EXPECT_EQ(report.MissingText(kSecond).find("worker 4 ("), 0u);
 }
 
 TEST(MissingPeerReportTest, Refusal_Same_IsReportedOnceAMinute) {
   MissingPeerReport report(0, Addresses(2), 120);
   report.Begin(0);
-  EXPECT_EQ(report.Refused("10.0.0.9:55000", "another list", kSecond),
+  EXPECT_EQ(report.RefusalLine("10.0.0.9:55000", "another list", kSecond),
             "warning: worker 0 of 2 (10.0.0.0:7000) refused a connection from "
             "10.0.0.9:55000: another list");
   // From another port, as each try is.
   for (int64_t now = kSecond; now < 60 * kSecond; now += kSecond) {
-    EXPECT_EQ(report.Refused("10.0.0.9:55001", "another list", now), "");
+    EXPECT_EQ(report.RefusalLine("10.0.0.9:55001", "another list", now), "");
   }
-  EXPECT_NE(report.Refused("10.0.0.9:55002", "another list", 62 * kSecond), "");
-  EXPECT_TRUE(Contains(report.Missing(kSecond),
+  EXPECT_NE(report.RefusalLine("10.0.0.9:55002", "another list", 62 * kSecond),
+            "");
+  EXPECT_TRUE(Contains(report.MissingText(kSecond),
                        "; the last connection refused here, "
                        "from 10.0.0.9:55002: another list"));
   EXPECT_EQ(
-      report.RefusedBy(1, "another list", kSecond),
+      report.RefusedByLine(1, "another list", kSecond),
       "warning: worker 1 (10.0.0.1:7000) refused this worker, worker 0 of 2 "
       "(10.0.0.0:7000): another list");
 }
@@ -156,8 +157,9 @@ TEST(MissingPeerReportTest, Refusal_Same_IsReportedOnceAMinute) {
 TEST(MissingPeerReportTest, Refused_Quiet_IsRecordedAndNotPrinted) {
   MissingPeerReport report(0, Addresses(2), 120);
   report.Begin(0);
-  EXPECT_EQ(report.Refused("10.0.0.9:1", "not a ringlet frame", 0, true), "");
-  EXPECT_TRUE(Contains(report.Missing(0), "not a ringlet frame"));
+  EXPECT_EQ(report.RefusalLine("10.0.0.9:1", "not a ringlet frame", 0, true),
+            "");
+  EXPECT_TRUE(Contains(report.MissingText(0), "not a ringlet frame"));
 }
 
 // A stranger that always says something else: a bounded number of lines, fewer
@@ -174,7 +176,7 @@ TEST(MissingPeerReportTest, Refused_Flood_IsAFewLines) {
     for (int64_t now = 0; now < 3600 * kSecond; now += 1 + random() % kTick) {
       ++tried;
       const std::string line =
-          report.Refused("x", "nonsense " + std::to_string(random()), now);
+          report.RefusalLine("x", "nonsense " + std::to_string(random()), now);
       if (line.empty()) continue;
       ++lines;
       const size_t at = line.find("(and ");
@@ -192,7 +194,7 @@ TEST(MissingPeerReportTest, Refused_Flood_IsAFewLines) {
 TEST(MissingPeerReportTest, Due_FewerSuffice_PrintsHowMany) {
   MissingPeerReport report(0, {"a:1", "b:1", "c:1"}, 120, 2);
   report.Begin(0);
-  EXPECT_TRUE(Contains(report.Due(MissingPeerReport::kFirst),
+  EXPECT_TRUE(Contains(report.DueLine(MissingPeerReport::kFirst),
                        " (2 workers suffice, else it ends after 120 s)"));
 }
 
