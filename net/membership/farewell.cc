@@ -13,7 +13,7 @@ void Farewell::SendAbort(const AbortNotice& notice, bool ran, bool tells) {
     FramedLink* const link = links_->link(r);
     if (link == nullptr) continue;
     link->DropBorrowed();
-    if (ran && !members_->has(r)) {
+    if (ran && !members_->is_member(r)) {
       if (!state_->lingering()) links_->Drop(r);
       continue;
     }

@@ -161,7 +161,7 @@ Status Handshakes::OnReject(FramedLink* link, const FrameHeader& header,
 bool Handshakes::Accepts(int peer) const {
   // A member that left may have connected again, and then belongs to no view.
   const bool joins = state_->keeps_outside_links() &&
-                     (!members_->has(peer) || members_->left(peer));
+                     (!members_->is_member(peer) || members_->left(peer));
   return (state_->starting() || joins || state_->lingering()) &&
          links_->link(peer) == nullptr;
 }

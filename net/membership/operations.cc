@@ -31,7 +31,8 @@ Operations::Operations(const RingOptions& options, const SessionState* state,
 }
 
 void Operations::DropUnexpected(int worker) {
-  if (members_->has(worker)) schedule_.DropUnexpected(members_->rank(worker));
+  if (members_->is_member(worker))
+    schedule_.DropUnexpected(members_->rank(worker));
 }
 
 Status Operations::Progress(bool* completed) {

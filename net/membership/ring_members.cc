@@ -27,7 +27,7 @@ bool RingMembers::IsStale(int worker, const FrameHeader& header,
                           bool lingering) const {
   const bool operation =
       IsOperation(header.type) || header.type == FrameType::kReady;
-  const bool member = has(worker);
+  const bool member = is_member(worker);
   if (elastic_ && (operation || lingering || !member)) {
     return operation && !(member && header.generation == generation_);
   }
@@ -50,7 +50,7 @@ Status RingMembers::FromCaller(const Status& status) const {
 
 void RingMembers::SetEnded(int worker) {
   const size_t w = static_cast<size_t>(worker);
-  if (!elastic_ || !has(worker) || left_[w] || aborted_[w]) return;
+  if (!elastic_ || !is_member(worker) || left_[w] || aborted_[w]) return;
   any_ended_ = true;
   ended_ |= Bit(worker);
 }

@@ -47,10 +47,10 @@ class RingMembers {
   // By worker; -1: not a member.
   const std::vector<int>& ranks() const { return ranks_; }
   int rank(int worker) const { return ranks_[static_cast<size_t>(worker)]; }
-  bool has(int worker) const { return rank(worker) >= 0; }
+  bool is_member(int worker) const { return rank(worker) >= 0; }
   // For messages: a worker that is no member keeps its number.
   int shown_rank(int worker) const {
-    return has(worker) ? rank(worker) : worker;
+    return is_member(worker) ? rank(worker) : worker;
   }
   // In an elastic ring, replaces a lost worker's number in the error by its
   // rank, or the reverse.

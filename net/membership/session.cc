@@ -223,7 +223,7 @@ void Session::Tick(int64_t now) {
   if (detector_.SelfStalled(now).worker >= 0) handshakes_.NoteStall(now);
   int stuck = -1;
   for (const int r : links_.TickStuck(state_.running())) {
-    if (state_.running() && !members_.has(r)) {
+    if (state_.running() && !members_.is_member(r)) {
       LosePeer(r, "");
     } else {
       stuck = r;
@@ -311,7 +311,8 @@ void Session::TakeTurn(int64_t now) {
 bool Session::all_shared() const {
   for (const int r : links_.linked()) {
     const FramedLink* link = links_.link(r);
-    if (members_.has(r) && (link == nullptr || !link->shared())) return false;
+    if (members_.is_member(r) && (link == nullptr || !link->shared()))
+      return false;
   }
   return state_.running();
 }
@@ -474,7 +475,7 @@ void Session::OnGoodbye(FramedLink* link, uint64_t completed) {
   if (state_.starting()) {
     return LosePeer(peer, "it was connected and aborted");
   }
-  const bool join_pending = state_.running() && !members_.has(peer);
+  const bool join_pending = state_.running() && !members_.is_member(peer);
   if (join_pending || state_.lingering()) return LosePeer(peer, "");
   trail_.Note(TrailKind::kLeft, peer);
   members_.SetLeft(peer);
@@ -500,7 +501,7 @@ void Session::OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes) {
   AbortNotice notice;
   const int peer = link->peer;
   members_.SetAborted(peer);
-  const bool joining = state_.running() && !members_.has(peer);
+  const bool joining = state_.running() && !members_.is_member(peer);
   if (!state_.live() || joining ||
       !DecodeAbort(payload, bytes, options_.size(), peer, &notice)) {
     return;
@@ -546,7 +547,7 @@ void Session::OnDown(FramedLink* link, LossCause cause, const Status& why,
   // A running member gets the reason. Without it the closed connection would
   // look like this process's end.
   const bool gets_reason = up && cause == LossCause::kProtocol &&
-                           members_.has(peer) && state_.running() &&
+                           members_.is_member(peer) && state_.running() &&
                            detector_.SelfStalled(now_).worker < 0;
   if (!gets_reason) {
     detector_.RemovePeer(peer);
@@ -577,7 +578,8 @@ void Session::OnLinkLost(int peer, bool was_up, LossCause cause,
     const Status lost = detector_.LossError({peer, cause, 0}, why.message());
     const AbortNotice notice = {lost.code(), peer, -1, lost.message()};
     LosePeer(peer, "it was connected and its connection ended", &notice);
-  } else if ((state_.running() && !members_.has(peer)) || state_.lingering()) {
+  } else if ((state_.running() && !members_.is_member(peer)) ||
+             state_.lingering()) {
     LosePeer(peer, why.message());
   } else if (state_.running() && was_up) {
     operations_.UpdateActivity(now_);

@@ -89,7 +89,7 @@ void Views::Tick(int64_t now) {
   // A stalled worker has not yet read the frames that arrived during the stall.
   const bool self_stalled = detector_->SelfStalled(now).worker >= 0;
   for (const int r : links_->linked()) {
-    if (runs && members_->has(r) && !members_->left(r)) continue;
+    if (runs && members_->is_member(r) && !members_->left(r)) continue;
     if (!self_stalled && links_->up_link(r) != nullptr &&
         !detector_->Hears(r, now)) {
       LosePeer(r,
@@ -159,7 +159,7 @@ void Views::Form() {
   detector_->SetRanks(members_->ranks());
   std::string without;
   for (int w = 0; w < options_.size(); ++w) {
-    if (members_->has(w)) continue;
+    if (members_->is_member(w)) continue;
     without += without.empty() ? ", without " : ", ";
     without += options_.addresses[w];
   }
