@@ -63,7 +63,7 @@ WaitChain Operations::CurrentWait(int64_t now) {
   UpdateActivity(now);
   WaitChain out = detector_->CurrentWait(now);
   const auto rank = [this](int* worker) {
-    if (*worker >= 0) *worker = members_->shown_rank(*worker);
+    if (*worker >= 0) *worker = members_->rank_in_messages(*worker);
   };
   rank(&out.rank);
   rank(&out.activity.waiting_on);

@@ -49,7 +49,7 @@ class RingMembers {
   int rank(int worker) const { return ranks_[static_cast<size_t>(worker)]; }
   bool is_member(int worker) const { return rank(worker) >= 0; }
   // For messages: a worker that is no member keeps its number.
-  int shown_rank(int worker) const {
+  int rank_in_messages(int worker) const {
     return is_member(worker) ? rank(worker) : worker;
   }
   // In an elastic ring, replaces a lost worker's number in the error by its

@@ -459,7 +459,7 @@ Status Session::OnFormationReport(FramedLink* link, const FrameHeader& header,
     CheckFormed(&report.why);
   } else if (formation_.HasDeparted(peer)) {
     FailAsReported(peer, report.why,
-                   ReportedError(report.why, members_.shown_rank(peer)));
+                   ReportedError(report.why, members_.rank_in_messages(peer)));
   } else if (formation_.InOther(report, generation())) {
     Lose({peer, LossCause::kLeft, 0}, "it is in another ring");
   }
@@ -517,7 +517,7 @@ void Session::OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes) {
     return LosePeer(peer, "it was connected and failed: " + text, &notice);
   }
   FailAsReported(peer, notice,
-                 ReportedError(notice, members_.shown_rank(peer)));
+                 ReportedError(notice, members_.rank_in_messages(peer)));
 }
 
 void Session::OnDown(FramedLink* link, LossCause cause, const Status& why,
@@ -638,7 +638,7 @@ void Session::Fail(const Status& status, int origin) {
   owner_->OnFailed(origin < 0
                        ? known
                        : known.Annotate("rank %d (%s) failed",
-                                        members_.shown_rank(origin),
+                                        members_.rank_in_messages(origin),
                                         options_.addresses[origin].c_str()));
 }
 
