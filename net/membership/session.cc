@@ -100,7 +100,7 @@ Session::Session(const RingOptions& options, uint32_t generation,
                   &links_, &dialer_, &strangers_, this),
       withdrawals_(options_, identity_, &state_, &links_, &dialer_,
                    &missing_report_, &strangers_, &handshakes_, this),
-      farewell_(&state_, &members_, &links_, &detector_),
+      shutdown_(&state_, &members_, &links_, &detector_),
       trail_([owner](const TrailEvent& event) { owner->OnEvent(event); },
              options.size()) {}
 
@@ -235,8 +235,8 @@ void Session::Tick(int64_t now) {
   }
   HandleSuspect(suspect, stuck);
   if (state_.keeps_outside_links()) views_.Tick(now);
-  farewell_.Tick(now);
-  if (farewell_.Left()) transport_->OnLeft();
+  shutdown_.Tick(now);
+  if (shutdown_.CheckLeft()) transport_->OnLeft();
 }
 
 void Session::TickStart(const FailureDetector::Suspect& suspect) {
@@ -440,8 +440,8 @@ void Session::OnTurn(FramedLink* link, int64_t now) {
     links_.Drop(link->peer);
   }
   Advance();
-  if (farewell_.Delivered()) owner_->OnDelivered();
-  if (farewell_.Left()) transport_->OnLeft();
+  if (shutdown_.CheckDelivered()) owner_->OnDelivered();
+  if (shutdown_.CheckLeft()) transport_->OnLeft();
 }
 
 Status Session::OnFormationReport(FramedLink* link, const FrameHeader& header,
@@ -566,8 +566,8 @@ void Session::OnDown(FramedLink* link, LossCause cause, const Status& why,
                                   "and this worker has none")
                    : why);
   }
-  if (farewell_.Delivered()) owner_->OnDelivered();
-  if (farewell_.Left()) transport_->OnLeft();
+  if (shutdown_.CheckDelivered()) owner_->OnDelivered();
+  if (shutdown_.CheckLeft()) transport_->OnLeft();
 }
 
 void Session::OnLinkLost(int peer, bool was_up, LossCause cause,
@@ -611,8 +611,8 @@ void Session::LosePeer(int peer, const std::string& why,
 void Session::Abort(const Status& reason, int64_t now) {
   now_ = now;
   Fail(members_.FromCaller(reason), worker_);
-  farewell_.AwaitDelivery();
-  if (farewell_.Delivered()) owner_->OnDelivered();
+  shutdown_.AwaitDelivery();
+  if (shutdown_.CheckDelivered()) owner_->OnDelivered();
 }
 
 void Session::Fail(const Status& status, int origin) {
@@ -630,7 +630,7 @@ void Session::Fail(const Status& status, int origin) {
   operations_.Clear();
   const int lost = origin < 0 ? status.rank() : -1;
   const bool ended = lost >= 0 && members_.ended(lost);
-  farewell_.SendAbort(
+  shutdown_.SendAbort(
       {status.code(), status.rank(), origin, status.message(), ended}, ran,
       sends_abort);
   if (lingers) views_.Linger(now_);
@@ -669,9 +669,9 @@ void Session::Leave(int64_t now) {
   operations_.Clear();
   state_.Set(SessionState::kLeaving);
   transport_->StopListening();
-  farewell_.SendGoodbye(operations_.completed(),
+  shutdown_.SendGoodbye(operations_.completed(),
                         now + Nanos(options_.timeout_seconds));
-  if (farewell_.Left()) transport_->OnLeft();
+  if (shutdown_.CheckLeft()) transport_->OnLeft();
 }
 
 }  // namespace ringlet

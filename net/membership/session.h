@@ -30,7 +30,6 @@
 #include "../wire/handshake.h"
 #include "dialer.h"
 #include "failure_detector.h"
-#include "farewell.h"
 #include "formation.h"
 #include "handshakes.h"
 #include "missing_peer_report.h"
@@ -39,6 +38,7 @@
 #include "ring_members.h"
 #include "session_state.h"
 #include "session_trail.h"
+#include "shutdown.h"
 #include "strangers.h"
 #include "views.h"
 #include "withdrawals.h"
@@ -193,7 +193,7 @@ class Session final : private FramedLink::Owner,
   Strangers strangers_;
   Handshakes handshakes_;
   Withdrawals withdrawals_;
-  Farewell farewell_;
+  Shutdown shutdown_;
   SessionTrail trail_;
 };
 

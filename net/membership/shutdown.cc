@@ -1,10 +1,10 @@
-#include "farewell.h"
+#include "shutdown.h"
 
 #include <vector>
 
 namespace ringlet {
 
-void Farewell::SendAbort(const AbortNotice& notice, bool ran, bool tells) {
+void Shutdown::SendAbort(const AbortNotice& notice, bool ran, bool tells) {
   const std::vector<uint8_t> payload = EncodeAbort(notice);
   FrameHeader header;
   header.type = FrameType::kAbort;
@@ -31,13 +31,13 @@ void Farewell::SendAbort(const AbortNotice& notice, bool ran, bool tells) {
   }
 }
 
-bool Farewell::Delivered() {
+bool Shutdown::CheckDelivered() {
   if (!delivering_ || !links_->drained()) return false;
   delivering_ = false;
   return true;
 }
 
-void Farewell::SendGoodbye(uint64_t completed, int64_t deadline) {
+void Shutdown::SendGoodbye(uint64_t completed, int64_t deadline) {
   leaving_ = true;
   deadline_ = deadline;
   links_->DropUnauthenticated(INT64_MAX);
@@ -56,12 +56,12 @@ void Farewell::SendGoodbye(uint64_t completed, int64_t deadline) {
   }
 }
 
-void Farewell::Tick(int64_t now) {
+void Shutdown::Tick(int64_t now) {
   if (now < deadline_) return;
   for (const int r : links_->linked()) links_->Drop(r);
 }
 
-bool Farewell::Left() {
+bool Shutdown::CheckLeft() {
   if (!leaving_ || !links_->empty()) return false;
   leaving_ = false;
   return true;

@@ -1,12 +1,12 @@
-// Farewell: the last messages of a session, and when the others have them.
+// Shutdown: the last messages of a session, and when the others have them.
 //
 // It owns what is left to deliver: an abort, or a goodbye and its deadline. The
 // Session has it send them, and asks after each event of a link. It promises
 // that each answer is true once, and that after a goodbye all links are closed
 // by the deadline.
 
-#ifndef RINGLET_NET_MEMBERSHIP_FAREWELL_H_
-#define RINGLET_NET_MEMBERSHIP_FAREWELL_H_
+#ifndef RINGLET_NET_MEMBERSHIP_SHUTDOWN_H_
+#define RINGLET_NET_MEMBERSHIP_SHUTDOWN_H_
 
 #include <cstdint>
 
@@ -18,24 +18,24 @@
 
 namespace ringlet {
 
-class Farewell {
+class Shutdown {
  public:
-  Farewell(const SessionState* state, const RingMembers* members,
+  Shutdown(const SessionState* state, const RingMembers* members,
            PeerTable* links, FailureDetector* detector)
       : state_(state), members_(members), links_(links), detector_(detector) {}
 
   // The session has failed. `ran`: the ring had formed. `tells`: the others get
   // the notice. Keeps the links that the failed session needs.
   void SendAbort(const AbortNotice& notice, bool ran, bool tells);
-  // From now on Delivered() becomes true, once the others have all frames.
+  // From now on CheckDelivered() becomes true, once the others have all frames.
   void AwaitDelivery() { delivering_ = true; }
-  bool Delivered();
+  bool CheckDelivered();
 
   // The session leaves, with so many completed operations.
   void SendGoodbye(uint64_t completed, int64_t deadline);
   void Tick(int64_t now);
   // True if all links are closed.
-  bool Left();
+  bool CheckLeft();
 
  private:
   const SessionState* const state_;
@@ -49,4 +49,4 @@ class Farewell {
 
 }  // namespace ringlet
 
-#endif  // RINGLET_NET_MEMBERSHIP_FAREWELL_H_
+#endif  // RINGLET_NET_MEMBERSHIP_SHUTDOWN_H_
