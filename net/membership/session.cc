@@ -188,7 +188,7 @@ void Session::OnNewView() {
 }
 
 void Session::OnMemberAbsent(int member) {
-  Lose({member, LossCause::kLeft, 0}, "it takes no part in this view");
+  FailByLoss({member, LossCause::kLeft, 0}, "it takes no part in this view");
 }
 
 void Session::OnJoiner(bool waits) {
@@ -224,13 +224,13 @@ void Session::Tick(int64_t now) {
   int stuck = -1;
   for (const int r : links_.TickStuck(state_.running())) {
     if (state_.running() && !members_.is_member(r)) {
-      LosePeer(r, "");
+      DropPeer(r, "");
     } else {
       stuck = r;
     }
   }
   if (state_.starting()) {
-    if (stuck >= 0) LosePeer(stuck, "it was connected and did not read");
+    if (stuck >= 0) DropPeer(stuck, "it was connected and did not read");
     return TickStart(suspect);
   }
   HandleSuspect(suspect, stuck);
@@ -241,7 +241,7 @@ void Session::Tick(int64_t now) {
 
 void Session::TickStart(const FailureDetector::Suspect& suspect) {
   if (suspect.worker >= 0 && suspect.worker != worker_) {
-    LosePeer(suspect.worker, "it was connected and became silent");
+    DropPeer(suspect.worker, "it was connected and became silent");
   }
   const Status refused = strangers_.ResolveRefusal();
   if (!refused.ok()) Fail(refused);
@@ -274,17 +274,18 @@ void Session::HandleSuspect(const FailureDetector::Suspect& suspect,
   if (stuck >= 0 && suspect.worker < 0) {
     const double timeouts =
         links_.stuck_ticks(stuck) / double{FailureDetector::kTicksPerTimeout};
-    Lose({stuck, LossCause::kStalled, timeouts * options_.timeout_seconds},
-         "it does not read its messages");
+    FailByLoss(
+        {stuck, LossCause::kStalled, timeouts * options_.timeout_seconds},
+        "it does not read its messages");
   }
   if (suspect.worker < 0) return;
   if (state_.running() && members_.count() == 1) {
     return;  // no rank waits
   }
   if (state_.running()) {
-    Lose(suspect, "");
+    FailByLoss(suspect, "");
   } else if (state_.lingering() && suspect.worker != worker_) {
-    LosePeer(suspect.worker, "");
+    DropPeer(suspect.worker, "");
   } else if (suspect.worker != worker_) {
     detector_.RemovePeer(suspect.worker);
     links_.Drop(suspect.worker);
@@ -322,15 +323,15 @@ void Session::Advance() {
   bool completed = false;
   const Status status = operations_.Progress(&completed);
   if (status.code() == Code::kCorruption) {
-    return Lose({operations_.faulty_worker(), LossCause::kProtocol, 0},
-                status.message());
+    return FailByLoss({operations_.faulty_worker(), LossCause::kProtocol, 0},
+                      status.message());
   }
   if (!status.ok()) return Fail(status);
   if (completed) owner_->OnCompleted(operations_.completed());
   const int on = operations_.waiting_on();
   if (on >= 0 && members_.left(on)) {
     operations_.UpdateActivity(now_);
-    Lose({on, LossCause::kLeft, 0}, "it ended before this rank");
+    FailByLoss({on, LossCause::kLeft, 0}, "it ended before this rank");
   }
 }
 
@@ -461,7 +462,7 @@ Status Session::OnFormationReport(FramedLink* link, const FrameHeader& header,
     FailAsReported(peer, report.why,
                    ReportedError(report.why, members_.rank_in_messages(peer)));
   } else if (formation_.InOther(report, generation())) {
-    Lose({peer, LossCause::kLeft, 0}, "it is in another ring");
+    FailByLoss({peer, LossCause::kLeft, 0}, "it is in another ring");
   }
   return Status();
 }
@@ -473,10 +474,10 @@ void Session::OnGoodbye(FramedLink* link, uint64_t completed) {
   if (link->closed()) return;
   const int peer = link->peer;
   if (state_.starting()) {
-    return LosePeer(peer, "it was connected and aborted");
+    return DropPeer(peer, "it was connected and aborted");
   }
   const bool join_pending = state_.running() && !members_.is_member(peer);
-  if (join_pending || state_.lingering()) return LosePeer(peer, "");
+  if (join_pending || state_.lingering()) return DropPeer(peer, "");
   trail_.Note(TrailKind::kLeft, peer);
   members_.SetLeft(peer);
   detector_.RemovePeer(peer);
@@ -488,7 +489,7 @@ void Session::OnGoodbye(FramedLink* link, uint64_t completed) {
   const bool needed = operations_.NeedFrom(completed) && !link->drained();
   if (state_.running() && (completed == 0 || needed)) {
     operations_.UpdateActivity(now_);
-    return Lose({peer, LossCause::kLeft, 0}, "");
+    return FailByLoss({peer, LossCause::kLeft, 0}, "");
   }
   // The peer reads no more, and waits until this end is closed.
   if (!state_.leaving() || link->drained()) {
@@ -510,11 +511,11 @@ void Session::OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes) {
   if (state_.starting() && notice.code == Code::kPeerLost) {
     // The peer's ring ended before this rank's had formed. Both form the next
     // one.
-    return LosePeer(peer, "it was connected and lost another", &notice);
+    return DropPeer(peer, "it was connected and lost another", &notice);
   }
   if (state_.starting() && !state_.forms_first_ring() &&
       IsPermanent(Error(notice.code, "%s", text.c_str()))) {
-    return LosePeer(peer, "it was connected and failed: " + text, &notice);
+    return DropPeer(peer, "it was connected and failed: " + text, &notice);
   }
   FailAsReported(peer, notice,
                  ReportedError(notice, members_.rank_in_messages(peer)));
@@ -577,24 +578,24 @@ void Session::OnLinkLost(int peer, bool was_up, LossCause cause,
   } else if (state_.connecting()) {
     const Status lost = detector_.LossError({peer, cause, 0}, why.message());
     const AbortNotice notice = {lost.code(), peer, -1, lost.message()};
-    LosePeer(peer, "it was connected and its connection ended", &notice);
+    DropPeer(peer, "it was connected and its connection ended", &notice);
   } else if ((state_.running() && !members_.is_member(peer)) ||
              state_.lingering()) {
-    LosePeer(peer, why.message());
+    DropPeer(peer, why.message());
   } else if (state_.running() && was_up) {
     operations_.UpdateActivity(now_);
     const FailureDetector::Suspect self = detector_.SelfStalled(now_);
     if (self.worker >= 0) {
-      Lose(self, "");
+      FailByLoss(self, "");
     } else {
-      Lose({peer, cause, 0}, why.message());
+      FailByLoss({peer, cause, 0}, why.message());
     }
   }
 }
 
-void Session::LosePeer(int peer, const std::string& why,
+void Session::DropPeer(int peer, const std::string& why,
                        const AbortNotice* notice) {
-  if (views_.active()) return views_.LosePeer(peer, why, now_);
+  if (views_.active()) return views_.DropPeer(peer, why, now_);
   detector_.RemovePeer(peer);
   links_.Drop(peer);
   dialer_.Redial(peer, why, now_);
@@ -642,8 +643,8 @@ void Session::Fail(const Status& status, int origin) {
                                         options_.addresses[origin].c_str()));
 }
 
-void Session::Lose(const FailureDetector::Suspect& suspect,
-                   const char* detail) {
+void Session::FailByLoss(const FailureDetector::Suspect& suspect,
+                         const char* detail) {
   if (!state_.live()) return;
   trail_.NoteLost(suspect, detail, detector_, now_);
   Fail(detector_.LossError(suspect, detail));

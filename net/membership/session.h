@@ -161,10 +161,10 @@ class Session final : private FramedLink::Owner,
   void OnLinkLost(int peer, bool was_up, LossCause cause, const Status& why);
   // Drops the link to a peer that is no member of a running ring, and tries
   // again. `notice`: the reason for the others, if it is not `why`.
-  void LosePeer(int peer, const std::string& why,
+  void DropPeer(int peer, const std::string& why,
                 const AbortNotice* notice = nullptr);
   // These end the ring. The suspect is lost.
-  void Lose(const FailureDetector::Suspect& suspect, const char* detail);
+  void FailByLoss(const FailureDetector::Suspect& suspect, const char* detail);
   // As `reporter` has sent the reason.
   void FailAsReported(int reporter, const AbortNotice& notice,
                       const Status& why);

@@ -55,7 +55,7 @@ void Views::AddPeer(int peer, uint32_t proposal, int64_t now) {
   Apply();
 }
 
-void Views::LosePeer(int peer, const std::string& why, int64_t now) {
+void Views::DropPeer(int peer, const std::string& why, int64_t now) {
   members_->SetLost(peer);
   detector_->RemovePeer(peer);
   links_->Drop(peer);
@@ -92,7 +92,7 @@ void Views::Tick(int64_t now) {
     if (runs && members_->is_member(r) && !members_->left(r)) continue;
     if (!self_stalled && links_->up_link(r) != nullptr &&
         !detector_->Hears(r, now)) {
-      LosePeer(r,
+      DropPeer(r,
                state_->keeps_outside_links()
                    ? ""
                    : "it was connected and became silent",

@@ -58,7 +58,7 @@ class Views {
   // A worker has connected, and proposes a generation.
   void AddPeer(int peer, uint32_t proposal, int64_t now);
   // A peer outside of the view is lost. Drops its link, and tries again.
-  void LosePeer(int peer, const std::string& why, int64_t now);
+  void DropPeer(int peer, const std::string& why, int64_t now);
   Status OnFrame(int peer, const FrameHeader& header, const uint8_t* payload,
                  int64_t now);
   void Tick(int64_t now);
