@@ -139,9 +139,9 @@ void PeerTable::SendToAll(const FrameHeader& header, const uint8_t* payload) {
 
 // All links.
 
-void PeerTable::NewTurn() {
+void PeerTable::BeginTurn() {
   for (const int r : linked_) {
-    if (link(r) != nullptr) link(r)->NewTurn();
+    if (link(r) != nullptr) link(r)->BeginTurn();
   }
 }
 

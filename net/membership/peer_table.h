@@ -62,7 +62,7 @@ class PeerTable {
             bool borrowed = false);
   void SendToAll(const FrameHeader& header, const uint8_t* payload);
 
-  void NewTurn();
+  void BeginTurn();
   // Reads from shared memory. Returns true if bytes have arrived.
   bool Poll(int64_t now, bool wake);
   // For every tick: the peers that have read none of their queued bytes for

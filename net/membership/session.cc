@@ -304,7 +304,7 @@ void Session::Start(const Call* calls, size_t count, int64_t now) {
 void Session::TakeTurn(int64_t now) {
   now_ = now;
   links_.DeleteDropped();
-  links_.NewTurn();
+  links_.BeginTurn();
   Poll(now, true);
   Advance();
 }

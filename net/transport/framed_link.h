@@ -75,7 +75,7 @@ class FramedLink final : private FrameReader::Sink, private ByteStream::Owner {
   // True if it is the turn of reading. Sending and reading take turns:
   // otherwise one side's data fill the kernel's buffers and leave the caches.
   bool turn_is_used_up() const { return !shared_ && turn_bytes_ >= kTurnBytes; }
-  void NewTurn() { turn_bytes_ = 0; }
+  void BeginTurn() { turn_bytes_ = 0; }
   bool drained() const {
     return count_ == 0 && (stream_ == nullptr || !stream_->blocked());
   }
