@@ -62,11 +62,11 @@ void Dialer::ExpireHandshakes(int64_t now) {
       continue;
     }
     links_->Drop(r);
-    Redial(r, NoAnswer(phase), now);
+    Redial(r, NoAnswerText(phase), now);
   }
 }
 
-const char* Dialer::NoAnswer(LinkPhase phase) const {
+const char* Dialer::NoAnswerText(LinkPhase phase) const {
   if (phase == LinkPhase::kAwaitWelcome) {
     return "something listens there and does not answer";
   }

@@ -32,7 +32,7 @@ class Dialer {
     return links_->link(peer) == nullptr && peers_[peer].endpoints.IsDue(now);
   }
   // True for T/4 after all endpoints of the peer have failed.
-  bool Rests(int peer, int64_t now) const {
+  bool IsResting(int peer, int64_t now) const {
     return peers_[peer].endpoints.empty() && now < peers_[peer].rests_until;
   }
   void Dial(int peer, int64_t now);
@@ -54,7 +54,7 @@ class Dialer {
     int64_t rests_until = 0;
   };
 
-  const char* NoAnswer(LinkPhase phase) const;
+  const char* NoAnswerText(LinkPhase phase) const;
 
   Transport* const transport_;
   PeerTable* const links_;

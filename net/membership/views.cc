@@ -100,7 +100,7 @@ void Views::Tick(int64_t now) {
     }
     if (state_->keeps_outside_links() && r < options_.worker &&
         dialer_->IsDue(r, now) &&
-        (state_->lingering() || !dialer_->Rests(r, now))) {
+        (state_->lingering() || !dialer_->IsResting(r, now))) {
       dialer_->Dial(r, now);
     }
   }
