@@ -34,15 +34,16 @@ ViewAgreement::ViewAgreement(const Options& options, int64_t now)
 // The waits of workers for one another.
 
 // True if these are enough workers for a view.
-bool ViewAgreement::Viable(uint64_t hears) const {
+bool ViewAgreement::IsViable(uint64_t hears) const {
   return CountWorkers(hears) >= options_.min_workers;
 }
 
 // The lowest worker that waits for a view; -1: none.
-int ViewAgreement::Lowest() const {
+int ViewAgreement::LowestHeard() const {
   for (int w = 0; w < options_.size; ++w) {
     const uint64_t theirs = w == options_.worker ? heard_ : peers_[w].hears;
-    if (hears(w) && peers_[w].runs.generation == 0 && Viable(theirs)) return w;
+    if (hears(w) && peers_[w].runs.generation == 0 && IsViable(theirs))
+      return w;
   }
   return -1;
 }
@@ -69,7 +70,7 @@ int ViewAgreement::present() const { return CountWorkers(heard_); }
 
 // Returns a large clique of workers that hear each other and would acknowledge.
 // Drops the worker that hears the fewest of the others, until all hear all.
-uint64_t ViewAgreement::Clique() const {
+uint64_t ViewAgreement::FindClique() const {
   const uint64_t self = MaskOf(options_.worker);
   uint64_t clique = self;
   // By worker: the workers that hear it.
@@ -105,7 +106,7 @@ bool ViewAgreement::HasAllAwaited(uint64_t members) const {
   return awaited_mask_ != 0 && IsSubset(awaited_mask_, members);
 }
 
-bool ViewAgreement::Quiescent(uint64_t members, int64_t now) const {
+bool ViewAgreement::IsQuiescent(uint64_t members, int64_t now) const {
   bool quiescent = now >= partial_view_at_;
   for (int w = 0; w < options_.size; ++w) {
     quiescent = quiescent || (HasWorker(members, w) && peers_[w].quiescent);
@@ -140,7 +141,7 @@ ViewFrame ViewAgreement::MakeFrame(int to, int64_t now) const {
   ViewFrame frame;
   frame.workers = lingering_ ? MaskOf(options_.worker) : heard_;
   frame.quiescent = !running() && now >= partial_view_at_;
-  frame.acknowledges = !running() && to == Lowest() && !join_pending();
+  frame.acknowledges = !running() && to == LowestHeard() && !join_pending();
   return frame;
 }
 
@@ -159,7 +160,7 @@ void ViewAgreement::SendAndPropose(int64_t now) {
     out.push_back({w, frame});
   }
   if (running()) return;
-  const bool leads = Lowest() == options_.worker && !join_pending();
+  const bool leads = LowestHeard() == options_.worker && !join_pending();
   if (!leads && state_ == State::kProposed) Open();
   if (leads) Propose(now);
 }
@@ -172,7 +173,7 @@ void ViewAgreement::Open() {
 }
 
 void ViewAgreement::Propose(int64_t now) {
-  const uint64_t clique = Clique();
+  const uint64_t clique = FindClique();
   const int64_t again = options_.timeout / 2;
   if (state_ == State::kProposed && clique == view_.members &&
       now - proposed_at_ < again) {
@@ -181,8 +182,8 @@ void ViewAgreement::Propose(int64_t now) {
   Open();
   if (clique == refused_ && now - proposed_at_ < again) return;
   if (clique != AllWorkersMask(options_.size) &&
-      !(HasAllAwaited(clique) && Viable(clique))) {
-    if (!Viable(clique) || !Quiescent(clique, now)) {
+      !(HasAllAwaited(clique) && IsViable(clique))) {
+    if (!IsViable(clique) || !IsQuiescent(clique, now)) {
       quiet_wait_began_ = 0;
       return;
     }
@@ -306,8 +307,8 @@ void ViewAgreement::OnHeardList(int from, const ViewFrame& frame, int64_t now) {
 
 void ViewAgreement::OnProposal(int from, const View& view) {
   if (running()) return Send(from, ViewMessage::kRuns, view_);
-  if (from == Lowest() && !join_pending() && view.has(options_.worker) &&
-      IsSubset(view.members, heard_) && Viable(view.members)) {
+  if (from == LowestHeard() && !join_pending() && view.has(options_.worker) &&
+      IsSubset(view.members, heard_) && IsViable(view.members)) {
     state_ = State::kAcknowledged;
     view_ = view;
     return Send(from, ViewMessage::kAck, view);

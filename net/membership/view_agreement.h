@@ -98,7 +98,7 @@ class ViewAgreement {
   bool join_pending() const;
   // True if this job can have reached a generation with this count. Otherwise a
   // few false counts would leave no greater one to propose.
-  bool Plausible(uint32_t count) const {
+  bool IsPlausible(uint32_t count) const {
     return count <= kGreatestViewCount / 2 &&
            (next_count_ == 1 || count <= next_count_ + kMaxCountsAhead);
   }
@@ -118,10 +118,10 @@ class ViewAgreement {
   };
 
   bool hears(int worker) const { return (heard_ >> worker & 1) != 0; }
-  bool Viable(uint64_t hears) const;
-  int Lowest() const;
-  uint64_t Clique() const;
-  bool Quiescent(uint64_t members, int64_t now) const;
+  bool IsViable(uint64_t hears) const;
+  int LowestHeard() const;
+  uint64_t FindClique() const;
+  bool IsQuiescent(uint64_t members, int64_t now) const;
   bool HasAllAwaited(uint64_t members) const;
   void Open();
   void Propose(int64_t now);

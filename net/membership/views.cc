@@ -74,7 +74,7 @@ Status Views::OnFrame(int peer, const FrameHeader& header,
       DecodeView(payload, header.payload_bytes, options_.size(), peer, &frame));
   if (!state_->live() && !state_->lingering()) return Status();
   const uint32_t count = ViewCount(frame.generation);
-  if (!agreement_->Plausible(count)) {
+  if (!agreement_->IsPlausible(count)) {
     return Corruption("a view of generation %lu, far from this one's %lu",
                       static_cast<unsigned long>(count),
                       static_cast<unsigned long>(agreement_->next_count()));
@@ -201,7 +201,7 @@ bool Views::WaitIsOver(int64_t now) {
 }
 
 Status Views::CheckProposal(uint32_t generation) const {
-  if (!active() || agreement_->Plausible(generation)) return Status();
+  if (!active() || agreement_->IsPlausible(generation)) return Status();
   return Corruption("a proposal of generation %lu",
                     static_cast<unsigned long>(generation));
 }
