@@ -129,7 +129,7 @@ void CollectiveSchedule::SendReady(Operation* op) {
 }
 
 // True if the next frame that this operation takes comes from `peer`.
-bool CollectiveSchedule::Expects(const Operation& op, int peer) const {
+bool CollectiveSchedule::IsExpected(const Operation& op, int peer) const {
   if (op.receive_step >= op.plan.steps.size()) return false;
   const Step& step = op.plan.steps[op.receive_step];
   if (step.receive_from != peer) return false;
@@ -173,7 +173,7 @@ Status CollectiveSchedule::OnHeader(int peer, const FrameHeader& header,
   if (ready) return Status();
   const bool unexpected =
       !unexpected_[peer].empty() && UnexpectedOf(peer, header.sequence).frame;
-  if (op != nullptr && !unexpected && Expects(*op, peer)) {
+  if (op != nullptr && !unexpected && IsExpected(*op, peer)) {
     RINGLET_RETURN_IF_ERROR(CheckExpected(*op, peer, header));
     const Step& step = op->plan.steps[op->receive_step];
     const Slice part = op->plan.SegmentOf(step.receive, op->receive_segment);
@@ -212,10 +212,10 @@ Status CollectiveSchedule::OnFrame(int peer, const FrameHeader& header,
     Operation* op = Find(header.sequence);
     if (op == nullptr) return Status();
     RINGLET_RETURN_IF_ERROR(Compare(*op, peer, header));
-    return Expects(*op, peer) ? TakeUnexpectedOf(op, peer) : Status();
+    return IsExpected(*op, peer) ? TakeUnexpectedOf(op, peer) : Status();
   }
   Operation* op = Find(header.sequence);
-  RINGLET_CHECK(op != nullptr && Expects(*op, peer));
+  RINGLET_CHECK(op != nullptr && IsExpected(*op, peer));
   moved_bytes_ += kFrameHeaderBytes + header.payload_bytes;
   AdvanceReceive(op, peer);
   return Status();
@@ -258,7 +258,7 @@ Status CollectiveSchedule::TakeUnexpected(Operation* op, bool* moved) {
   while (op->receive_step < op->plan.steps.size()) {
     const int peer = op->plan.steps[op->receive_step].receive_from;
     if (unexpected_[peer].empty() || !UnexpectedOf(peer, op->sequence).frame ||
-        !Expects(*op, peer)) {
+        !IsExpected(*op, peer)) {
       return Status();
     }
     faulty_peer_ = peer;
@@ -290,17 +290,17 @@ int CollectiveSchedule::FirstUnready(const Operation& op) const {
   if (op.plan.ready_by_tree) return FirstUnreadyBelow(op);
   if (op.call.type != FrameType::kBroadcast || op.call.root != rank_) {
     const int to = op.plan.steps[op.send_step].send_to;
-    return Ready(to, op.sequence) ? -1 : to;
+    return IsPeerReady(to, op.sequence) ? -1 : to;
   }
   for (int peer = 0; peer < size_; ++peer) {
-    if (peer != rank_ && !Ready(peer, op.sequence)) return peer;
+    if (peer != rank_ && !IsPeerReady(peer, op.sequence)) return peer;
   }
   return -1;
 }
 
 int CollectiveSchedule::FirstUnreadyBelow(const Operation& op) const {
   for (const Step& step : op.plan.steps) {
-    if (step.send_to >= 0 && !Ready(step.send_to, op.sequence)) {
+    if (step.send_to >= 0 && !IsPeerReady(step.send_to, op.sequence)) {
       return step.send_to;
     }
   }
@@ -351,7 +351,7 @@ void CollectiveSchedule::OnSent(uint64_t sequence) {
   if (op->plan.packed()) --packed_unsent_;
 }
 
-bool CollectiveSchedule::Done(const Operation& op) const {
+bool CollectiveSchedule::IsDone(const Operation& op) const {
   return op.send_step == op.plan.steps.size() &&
          op.receive_step == op.plan.steps.size() && op.unsent == 0;
 }
@@ -375,7 +375,7 @@ Status CollectiveSchedule::Progress() {
         moved = true;
       }
     }
-    while (active_ > 0 && Done(*oldest())) {
+    while (active_ > 0 && IsDone(*oldest())) {
       ++completed_;
       --active_;
       for (std::vector<Unexpected>& unexpected : unexpected_) {
@@ -392,7 +392,7 @@ int CollectiveSchedule::waiting_on() const {
   if (!op.sent_ready) return FirstUnreadyBelow(op);
   if (op.receive_step < op.plan.steps.size()) {
     const Step& step = op.plan.steps[op.receive_step];
-    if (Expects(op, step.receive_from)) return step.receive_from;
+    if (IsExpected(op, step.receive_from)) return step.receive_from;
   }
   if (op.send_step < op.plan.steps.size()) {
     const int unready = op.plan.needs_ready ? FirstUnready(op) : -1;

@@ -119,7 +119,7 @@ class CollectiveSchedule {
     if (unexpected_[peer].empty()) unexpected_[peer].resize(kSlots);
     return unexpected_[peer][sequence % kSlots];
   }
-  bool Ready(int peer, uint64_t sequence) const {
+  bool IsPeerReady(int peer, uint64_t sequence) const {
     return !unexpected_[peer].empty() &&
            unexpected_[peer][sequence % kSlots].ready;
   }
@@ -131,7 +131,7 @@ class CollectiveSchedule {
                  const FrameHeader& theirs) const {
     return CompareCalls(op.call, op.sequence, rank_, peer, theirs);
   }
-  bool Expects(const Operation& op, int peer) const;
+  bool IsExpected(const Operation& op, int peer) const;
   Status CheckExpected(const Operation& op, int peer,
                        const FrameHeader& header) const;
   void AdvanceReceive(Operation* op, int peer);
@@ -141,7 +141,7 @@ class CollectiveSchedule {
   void SendOne(Operation* op);
   Status TakeUnexpectedOf(Operation* op, int peer);
   Status TakeUnexpected(Operation* op, bool* moved);
-  bool Done(const Operation& op) const;
+  bool IsDone(const Operation& op) const;
 
   int rank_;
   int size_;
