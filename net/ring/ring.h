@@ -156,7 +156,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
   }
   void OnJoiner(bool has_joiner) override { has_joiner_ = has_joiner; }
   void OnCompleted(uint64_t sequence) override {
-    if (node_->all_shared()) loop_->AdmitGuests();
+    if (node_->all_shared()) loop_->AllowOtherThreads();
     UpdateAndNotify([&] { completed_ = sequence; });
   }
   void OnFailed(const Status& why) override {

@@ -94,23 +94,24 @@ void Loop::Post(std::function<void()> work) {
 void Loop::Run() {
   { std::lock_guard<std::mutex> wait_for_open(mutex_); }
   std::unique_lock<std::mutex> turn(turn_);
-  while (uv_run(&loop_, guests_ ? UV_RUN_NOWAIT : UV_RUN_DEFAULT) != 0) {
+  while (uv_run(&loop_,
+                allows_other_threads_ ? UV_RUN_NOWAIT : UV_RUN_DEFAULT) != 0) {
     pollfd events = {uv_backend_fd(&loop_), POLLIN, 0};
     const int timeout = uv_backend_timeout(&loop_);
     turn.unlock();
     if (timeout != 0) poll(&events, 1, timeout);
-    wanted_.store(true, std::memory_order_relaxed);
+    loop_thread_waits_.store(true, std::memory_order_relaxed);
     turn.lock();
-    wanted_.store(false, std::memory_order_relaxed);
+    loop_thread_waits_.store(false, std::memory_order_relaxed);
   }
 }
 
-void Loop::AdmitGuests() {
-  if (!guests_) uv_stop(&loop_);
-  guests_ = true;
+void Loop::AllowOtherThreads() {
+  if (!allows_other_threads_) uv_stop(&loop_);
+  allows_other_threads_ = true;
 }
 
-bool Loop::TryEnter() { return !wanted() && turn_.try_lock(); }
+bool Loop::TryEnter() { return !loop_thread_waits() && turn_.try_lock(); }
 
 // The loop's thread continues the work that another thread has begun.
 void Loop::Leave() {

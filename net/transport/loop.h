@@ -60,15 +60,17 @@ class Loop {
 
   // A thread that waits for the loop's thread may do its work while that thread
   // is idle. Between TryEnter() and Leave() it owns the loop, as the loop's
-  // thread otherwise does. It creates no handle, and leaves soon after wanted()
-  // is true. Only after AdmitGuests().
+  // thread otherwise does. It creates no handle, and leaves soon after
+  // loop_thread_waits() is true. Only after AllowOtherThreads().
   bool TryEnter();
   void Enter() { turn_.lock(); }
   void Leave();
-  bool wanted() const { return wanted_.load(std::memory_order_relaxed); }
+  bool loop_thread_waits() const {
+    return loop_thread_waits_.load(std::memory_order_relaxed);
+  }
 
   // Called by the owner of the loop; idempotent.
-  void AdmitGuests();
+  void AllowOtherThreads();
 
   // The functions below are for the loop's thread only.
   void AssertInLoop() const { RINGLET_CHECK(thread_.IsCurrent()); }
@@ -82,8 +84,9 @@ class Loop {
   uv_loop_t loop_;
   uv_async_t wake_;
   std::mutex turn_;  // held by the owner of the loop
-  bool guests_ = false;
-  std::atomic<bool> wanted_{false};  // the loop's thread wants the loop
+  bool allows_other_threads_ = false;
+  // The loop's thread wants the loop.
+  std::atomic<bool> loop_thread_waits_{false};
   std::mutex mutex_;
   std::vector<std::function<void()>> posted_;   // guarded by mutex_
   std::vector<std::function<void()>> running_;  // of the loop's thread
