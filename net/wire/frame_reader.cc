@@ -30,13 +30,13 @@ void FrameReader::Grow(size_t capacity) {
   capacity_ = capacity;
 }
 
-bool FrameReader::lands_as_it_is() const {
+bool FrameReader::copies_unchanged() const {
   return in_payload_ && receive_target_.mode == ReceiveTarget::kCopy &&
          receive_target_.dtype == WireDtype::kFloat32;
 }
 
 FrameReader::Space FrameReader::NextSpace() {
-  if (lands_as_it_is()) {
+  if (copies_unchanged()) {
     space_ = {receive_target_.data + received_,
               header_.payload_bytes - received_};
     return space_;

@@ -100,7 +100,7 @@ class FrameReader {
   static constexpr size_t kFirstBytes = 1024;
 
   void Grow(size_t capacity);
-  bool lands_as_it_is() const;
+  bool copies_unchanged() const;
   Status ReadHeader(const uint8_t* data, size_t bytes, size_t* taken);
   Status ReadPayload(const uint8_t* data, size_t bytes, size_t* taken);
   size_t Fill(size_t unit, const uint8_t* data, size_t bytes);
