@@ -39,7 +39,7 @@ bool Supervisor::done() const {
                      [](const Worker& worker) { return worker.done; });
 }
 
-std::string Supervisor::NoneLeft(int code) const {
+std::string Supervisor::NoRestartText(int code) const {
   if (!options_.restart || code == kWrongConfiguration) return "";
   return "; no restart of it is left (--max-restarts " +
          std::to_string(options_.max_restarts) + ")";
@@ -48,71 +48,71 @@ std::string Supervisor::NoneLeft(int code) const {
 bool Supervisor::MayRestart(int worker, int code) {
   return phase_ == Phase::kRunning && options_.restart && !finished_ &&
          code != kWrongConfiguration &&
-         At(worker).restarts < options_.max_restarts;
+         WorkerAt(worker).restarts < options_.max_restarts;
 }
 
 Supervisor::Actions Supervisor::OnCannotStart(int worker) {
   for (int i = worker + 1; i < options_.workers; ++i) {
-    At(i).done = true;
+    WorkerAt(i).done = true;
   }
   Actions actions;
-  Enter(Phase::kKill, SIGKILL, &actions);
+  EnterPhase(Phase::kKill, SIGKILL, &actions);
   return actions;
 }
 
 Supervisor::Actions Supervisor::OnExit(int worker, int code,
                                        double ran_seconds) {
   Actions actions;
-  if (ran_seconds >= options_.healthy_seconds) At(worker).restarts = 0;
+  if (ran_seconds >= options_.healthy_seconds) WorkerAt(worker).restarts = 0;
   if (code == 0) {
-    Finish(worker, /*ended=*/true, &actions);
+    BeginEnd(worker, /*ended=*/true, &actions);
   } else if (!MayRestart(worker, code)) {
-    Lose(worker, code, &actions);
+    GiveUp(worker, code, &actions);
   }
   return actions;
 }
 
-bool Supervisor::MaySpare(int worker, int code) const {
+bool Supervisor::MayContinueWithout(int worker, int code) const {
   // In a first run a wrong configuration is wrong for all workers.
-  if (code == kWrongConfiguration && !At(worker).restarted) return false;
+  if (code == kWrongConfiguration && !WorkerAt(worker).restarted) return false;
   const auto left =
       std::count_if(workers_.begin(), workers_.end(), [&](const Worker& each) {
-        return &each != &At(worker) && !each.done && !each.given_up;
+        return &each != &WorkerAt(worker) && !each.done && !each.given_up;
       });
   return phase_ == Phase::kRunning && options_.restart && !finished_ &&
          options_.min_workers > 0 && left >= options_.min_workers;
 }
 
-void Supervisor::Lose(int worker, int code, Actions* actions) {
-  if (At(worker).given_up) return;
-  if (!MaySpare(worker, code)) return Fail(worker, code, actions);
-  At(worker).given_up = true;
-  actions->notices.push_back(Cause(worker, code) + NoneLeft(code) +
+void Supervisor::GiveUp(int worker, int code, Actions* actions) {
+  if (WorkerAt(worker).given_up) return;
+  if (!MayContinueWithout(worker, code)) return FailJob(worker, code, actions);
+  WorkerAt(worker).given_up = true;
+  actions->notices.push_back(Cause(worker, code) + NoRestartText(code) +
                              "; the others continue without it");
 }
 
-void Supervisor::Finish(int first, bool ended, Actions* actions) {
+void Supervisor::BeginEnd(int first, bool ended, Actions* actions) {
   if (phase_ != Phase::kRunning || !options_.end_together || finished_) return;
   finished_ = true;
   bool late = !ended;  // some are still to end
   for (size_t i = 0; i < workers_.size(); ++i) {
     const Worker& worker = workers_[i];
-    if (worker.done || &worker == &At(first)) continue;
+    if (worker.done || &worker == &WorkerAt(first)) continue;
     late |= !worker.waiting;
-    if (!Cancel(i, actions)) continue;
+    if (!CancelRestart(i, actions)) continue;
     AddNotice(i, " is not started again: the others have finished the job",
               actions);
   }
-  if (late) Enter(Phase::kGrace, 0, actions);
+  if (late) EnterPhase(Phase::kGrace, 0, actions);
 }
 
 void Supervisor::OnDone(int worker, Actions* actions) {
-  if (worker < 0 || worker >= options_.workers || At(worker).done) return;
-  At(worker).reported_end = true;
-  Finish(worker, /*ended=*/false, actions);
+  if (worker < 0 || worker >= options_.workers || WorkerAt(worker).done) return;
+  WorkerAt(worker).reported_end = true;
+  BeginEnd(worker, /*ended=*/false, actions);
 }
 
-std::vector<int> Supervisor::Left(bool reported_end) const {
+std::vector<int> Supervisor::UnfinishedWorkers(bool reported_end) const {
   std::vector<int> left;
   for (size_t i = 0; i < workers_.size(); ++i) {
     if (workers_[i].done || workers_[i].reported_end != reported_end) continue;
@@ -126,7 +126,7 @@ void Supervisor::WaitForReported(Actions* actions) {
   overdue_ = true;
   actions->new_deadline = true;
   actions->deadline = options_.report_grace_seconds;
-  for (const int worker : Left(/*reported_end=*/true)) {
+  for (const int worker : UnfinishedWorkers(/*reported_end=*/true)) {
     actions->notices.push_back("worker " + std::to_string(worker) +
                                " has finished the job, and still writes or "
                                "removes its last backup; it "
@@ -135,19 +135,19 @@ void Supervisor::WaitForReported(Actions* actions) {
   }
 }
 
-bool Supervisor::Counts(const Worker& worker, int code) const {
+bool Supervisor::ExitCodeCounts(const Worker& worker, int code) const {
   if (!finished_ || worker.reported_end) return true;
   return phase_ == Phase::kGrace && !worker.restarted && code <= 128 &&
          code != kRunAgain;
 }
 
 Supervisor::Actions Supervisor::OnEnded(int worker, int code) {
-  Worker& ended = At(worker);
+  Worker& ended = WorkerAt(worker);
   Actions actions;
   if (code == 0) {
     ended.done = true;
   } else if (!MayRestart(worker, code)) {
-    Lose(worker, code, &actions);
+    GiveUp(worker, code, &actions);
     ended.done = true;
   } else {
     actions.restart_after =
@@ -166,25 +166,26 @@ Supervisor::Actions Supervisor::OnEnded(int worker, int code) {
 }
 
 void Supervisor::OnRestart(int worker) {
-  At(worker).waiting = At(worker).reported_end = false;
+  WorkerAt(worker).waiting = WorkerAt(worker).reported_end = false;
 }
 
-void Supervisor::Fail(int worker, int code, Actions* actions) {
-  if (!Counts(At(worker), code)) return;
+void Supervisor::FailJob(int worker, int code, Actions* actions) {
+  if (!ExitCodeCounts(WorkerAt(worker), code)) return;
   const bool first = exit_code_ == 0;
   if (first) exit_code_ = code;
   if (finished_ && first) actions->notices.push_back(Cause(worker, code));
   if (phase_ != Phase::kRunning) return;
-  const bool others = std::any_of(
-      workers_.begin(), workers_.end(),
-      [&](const Worker& each) { return &each != &At(worker) && !each.done; });
+  const bool others =
+      std::any_of(workers_.begin(), workers_.end(), [&](const Worker& each) {
+        return &each != &WorkerAt(worker) && !each.done;
+      });
   actions->notices.push_back(
-      Cause(worker, code) + NoneLeft(code) +
+      Cause(worker, code) + NoRestartText(code) +
       (others ? "; waiting for the others to end, then stopping them" : ""));
-  Enter(Phase::kGrace, 0, actions);
+  EnterPhase(Phase::kGrace, 0, actions);
 }
 
-bool Supervisor::Cancel(size_t worker, Actions* actions) {
+bool Supervisor::CancelRestart(size_t worker, Actions* actions) {
   Worker& late = workers_[worker];
   if (!late.waiting) return false;
   late.waiting = false;
@@ -193,13 +194,13 @@ bool Supervisor::Cancel(size_t worker, Actions* actions) {
   return true;
 }
 
-void Supervisor::Enter(Phase phase, int signal, Actions* actions) {
+void Supervisor::EnterPhase(Phase phase, int signal, Actions* actions) {
   phase_ = phase;
   actions->signal = signal;
   for (size_t i = 0; i < workers_.size(); ++i) {
-    if (!Cancel(i, actions)) continue;
+    if (!CancelRestart(i, actions)) continue;
     // In this phase only the exit code matters.
-    Fail(static_cast<int>(i), workers_[i].code, actions);
+    FailJob(static_cast<int>(i), workers_[i].code, actions);
   }
   actions->new_deadline = true;
   double grace = options_.grace_seconds;
@@ -207,7 +208,7 @@ void Supervisor::Enter(Phase phase, int signal, Actions* actions) {
     grace = std::min(std::max(grace, 1.0), options_.others_grace_seconds);
   actions->deadline = phase == Phase::kKill ? -1 : grace;
   if (finished_ && !signalled_ && !overdue_ && signal != 0) {
-    actions->spared = Left(/*reported_end=*/true);
+    actions->spared = UnfinishedWorkers(/*reported_end=*/true);
     if (phase == Phase::kKill && !actions->spared.empty())
       WaitForReported(actions);
   }
@@ -218,7 +219,7 @@ void Supervisor::Enter(Phase phase, int signal, Actions* actions) {
 
 Supervisor::Actions Supervisor::OnDeadline() {
   Actions actions;
-  const std::vector<int> late = Left(/*reported_end=*/false);
+  const std::vector<int> late = UnfinishedWorkers(/*reported_end=*/false);
   if (finished_ && !overdue_ && !signalled_ && late.empty()) {
     WaitForReported(&actions);
   } else if (phase_ == Phase::kGrace) {
@@ -226,9 +227,9 @@ Supervisor::Actions Supervisor::OnDeadline() {
       AddNotice(static_cast<size_t>(late[i]),
                 " is stopped: the others have finished the job", &actions);
     }
-    Enter(Phase::kTerminate, SIGTERM, &actions);
+    EnterPhase(Phase::kTerminate, SIGTERM, &actions);
   } else {
-    Enter(Phase::kKill, SIGKILL, &actions);
+    EnterPhase(Phase::kKill, SIGKILL, &actions);
   }
   return actions;
 }
@@ -237,10 +238,10 @@ Supervisor::Actions Supervisor::OnSignal(int signal) {
   Actions actions;
   if (signalled_ || phase_ == Phase::kKill) {
     signalled_ = true;
-    Enter(Phase::kKill, SIGKILL, &actions);
+    EnterPhase(Phase::kKill, SIGKILL, &actions);
   } else {
     signalled_ = true;
-    Enter(Phase::kTerminate, signal, &actions);
+    EnterPhase(Phase::kTerminate, signal, &actions);
   }
   return actions;
 }

@@ -65,28 +65,28 @@ class Supervisor {
     int code = 0;               // of the last run
   };
 
-  Worker& At(int worker) { return workers_[static_cast<size_t>(worker)]; }
-  const Worker& At(int worker) const {
+  Worker& WorkerAt(int worker) { return workers_[static_cast<size_t>(worker)]; }
+  const Worker& WorkerAt(int worker) const {
     return workers_[static_cast<size_t>(worker)];
   }
   // The part of a notice for a worker without a restart left, or "".
-  std::string NoneLeft(int code) const;
+  std::string NoRestartText(int code) const;
   bool MayRestart(int worker, int code);
   // `first` is the first worker with its work done, in a job where all end
   // together. `ended`: its process has ended too.
-  void Finish(int first, bool ended, Actions* actions);
+  void BeginEnd(int first, bool ended, Actions* actions);
   // The workers that are left and have reported their work as done, or have
   // not.
-  std::vector<int> Left(bool reported_end) const;
+  std::vector<int> UnfinishedWorkers(bool reported_end) const;
   void WaitForReported(Actions* actions);
-  bool Counts(const Worker& worker, int code) const;
+  bool ExitCodeCounts(const Worker& worker, int code) const;
   // True if the job continues without this worker, which has no restart left.
-  bool MaySpare(int worker, int code) const;
-  void Lose(int worker, int code, Actions* actions);
-  void Fail(int worker, int code, Actions* actions);
+  bool MayContinueWithout(int worker, int code) const;
+  void GiveUp(int worker, int code, Actions* actions);
+  void FailJob(int worker, int code, Actions* actions);
   // Cancels the worker's pending restart. False: none was pending.
-  bool Cancel(size_t worker, Actions* actions);
-  void Enter(Phase phase, int signal, Actions* actions);
+  bool CancelRestart(size_t worker, Actions* actions);
+  void EnterPhase(Phase phase, int signal, Actions* actions);
 
   const LaunchOptions& options_;  // outlive this
   std::vector<Worker> workers_;
