@@ -70,7 +70,7 @@ void Console::Flush() {
   owner_->OnFlushed();
 }
 
-Status Console::Written() const {
+Status Console::CheckWritten() const {
   for (int i = 0; i < 2; ++i) {
     const int error = outputs_[i].os_error();
     if (error == 0) continue;

@@ -50,7 +50,7 @@ class Console {
 
   bool paused(int stream) const { return paused_[stream]; }
   // An error if lines were lost, except because their reader has left.
-  Status Written() const;
+  Status CheckWritten() const;
   bool empty() const {
     return outputs_[0].waiting() == 0 && outputs_[1].waiting() == 0;
   }

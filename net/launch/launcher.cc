@@ -353,7 +353,7 @@ Result<int> Job::Run() {
   RINGLET_CHECK(closing_ && uv_loop_close(&shared_.loop) == 0);
   orphans_.Kill({shared_.guard.pid()}, "");
   if (!started.ok()) return started;
-  const Status written = console_.Written();
+  const Status written = console_.CheckWritten();
   if (supervisor_.exit_code() == 0) RINGLET_RETURN_IF_ERROR(written);
   if (!written.ok()) Notice("error: %s", written.message());
   return supervisor_.exit_code();
