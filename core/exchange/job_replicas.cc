@@ -24,7 +24,7 @@ Status JobReplicas::Agree(Collective* collective, const JoiningMembers& joining,
   int64_t number = 0;
   int from = 0;
   for (int i = 0; i < workers; ++i) {
-    const int r = (joining.reference() + i) % workers;
+    const int r = (joining.reference_rank() + i) % workers;
     const int64_t said = all[static_cast<size_t>(r)];
     if (said == 0 || said == number) continue;
     if (number != 0) {

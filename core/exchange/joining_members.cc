@@ -31,7 +31,7 @@ int JoiningMembers::last_joiner() const {
   return -1;
 }
 
-int JoiningMembers::reference() const {
+int JoiningMembers::reference_rank() const {
   for (size_t r = 0; r < incumbents_.size(); ++r) {
     if (incumbents_[r] != 0) return static_cast<int>(r);
   }

@@ -27,7 +27,7 @@ class JoiningMembers {
   bool joins(int rank) const;
   int last_joiner() const;  // its rank; -1: none
   // The rank that the others must agree with: the lowest incumbent.
-  int reference() const;
+  int reference_rank() const;
 
   // Ends a disagreement. Every rank has found that `rank` does not fit, for the
   // reason `why`. If `rank` is joining, it gets `why`, and the others get

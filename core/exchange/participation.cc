@@ -17,7 +17,7 @@ static_assert((kMaxReplicas & kNumber) == 0, "a power of two");
 
 }  // namespace
 
-int MostSampled(const LocalUpdates& options, int replicas) {
+int MaxSampled(const LocalUpdates& options, int replicas) {
   return options.participation > 0 ? std::min(options.participation, replicas)
                                    : replicas;
 }
@@ -62,7 +62,7 @@ Status Participation::Sample(int64_t step) {
     there.push_back((sampled & ~kNumber) | static_cast<uint64_t>(r));
     roles_[r] = presence == Presence::kLate ? kLate : kSampled;
   }
-  const auto most = static_cast<size_t>(MostSampled(options, replicas));
+  const auto most = static_cast<size_t>(MaxSampled(options, replicas));
   count_ = static_cast<int>(std::min(most, there.size()));
   // Only with simulated availability may a round have no replicas.
   const int least = config_.availability != nullptr

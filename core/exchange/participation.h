@@ -17,7 +17,7 @@
 namespace ringlet {
 
 // The most replicas that a round can have.
-int MostSampled(const LocalUpdates& options, int replicas);
+int MaxSampled(const LocalUpdates& options, int replicas);
 // An error if there are fewer replicas than a round needs.
 Status CheckSampled(const LocalUpdates& options, int replicas);
 

@@ -104,7 +104,7 @@ using Sum = std::array<uint64_t, 2>;
 
 // The rank to compare with: the first of the largest group of equal ranks.
 size_t ReferenceOf(const std::vector<Sum>& all, const JoiningMembers& joining) {
-  const auto first = static_cast<size_t>(joining.reference());
+  const auto first = static_cast<size_t>(joining.reference_rank());
   if (joining.last_joiner() >= 0) return first;
   const auto alike = [&all](size_t r) {
     return std::count(all.begin(), all.end(), all[r]);

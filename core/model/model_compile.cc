@@ -279,7 +279,7 @@ std::unique_ptr<RoundExchange> Model::Impl::MakeRoundExchange() {
   }
   return MakeDeltaExchange(
       config.collective,
-      MostSampled(config.options.local, config.job_replicas.count()),
+      MaxSampled(config.options.local, config.job_replicas.count()),
       config.options.local.delta, GridOf(graph), graph.num_changes(),
       {kept.gradients, kept.sums, kept.contributions, numbers}, &timer);
 }

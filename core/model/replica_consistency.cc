@@ -185,7 +185,7 @@ Status ReplicaConsistency::Join(bool has_state) {
   if (config_.joining.last_joiner() < 0) {
     RINGLET_RETURN_IF_ERROR(CompareStarts(all));
   }
-  const int root = config_.joining.reference();
+  const int root = config_.joining.reference_rank();
   const bool all_same =
       std::all_of(all.begin(), all.end(), [&](const Start& start) {
         return start.SameAs(all[static_cast<size_t>(root)]);

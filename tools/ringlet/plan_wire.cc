@@ -46,7 +46,7 @@ int64_t RoundBytes(const Model& model, const LocalUpdates& local,
                    int64_t replicas, int64_t workers) {
   if (local.sparse()) return SparseRoundBytes(model, replicas, workers);
   const int integers_per_word = IntegersPerWord(
-      local.delta, MostSampled(local, static_cast<int>(replicas)));
+      local.delta, MaxSampled(local, static_cast<int>(replicas)));
   int64_t words = 0, blocks = 0;
   for (const Variable& v : model.variables()) {
     const bool changes = v.change_offset >= 0;
