@@ -33,7 +33,7 @@ Status CheckSampled(const LocalUpdates& options, int replicas) {
       options.quorum == 0 ? "replicas" : "workers: each has one replica");
 }
 
-std::vector<uint8_t> Participation::Owned() const {
+std::vector<uint8_t> Participation::ReplicasOfMembers() const {
   std::vector<uint8_t> owned(static_cast<size_t>(config_.job_replicas.count()),
                              0);
   for (int rank = 0; rank < config_.job_replicas.assignment().workers();
@@ -48,7 +48,7 @@ Status Participation::Sample(int64_t step) {
   const LocalUpdates& options = config_.options.local;
   const int replicas = config_.job_replicas.count();
   const Philox random(config_.options.seed, kStream);
-  const std::vector<uint8_t> owned = Owned();
+  const std::vector<uint8_t> owned = ReplicasOfMembers();
   roles_.assign(static_cast<size_t>(replicas), kNotSampled);
   std::vector<uint64_t> there;
   for (int r = 0; r < replicas; ++r) {
