@@ -27,7 +27,8 @@ void Fitter::NoteContributors() {
   }
   const LocalTrainer& rounds = parts_.local_trainer();
   messages_.ReportLeftOut(fit_, rounds.participation().count(),
-                          stepper.report().late(), rounds.late());
+                          stepper.report().late_replicas(),
+                          rounds.late_replicas());
 }
 
 int64_t Fitter::RoundSteps() const {

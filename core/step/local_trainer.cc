@@ -29,7 +29,7 @@ Status LocalTrainer::TrainRound(const Batch& batch, int64_t steps,
   stepper_.times().DropCold();
   if (status.ok()) status = stepper_.report().Receive(stepper_.exchange());
   if (status.ok() && !stepper_.report().has_note() && !HasQuorum()) {
-    late_replicas_ = stepper_.report().late();
+    late_replicas_ = stepper_.report().late_replicas();
     stepper_.CancelStep();
     loader->RewindRound();
     status = loader->Next(last);
@@ -45,7 +45,7 @@ Status LocalTrainer::TrainRound(const Batch& batch, int64_t steps,
   stepper_.CancelStep();
   if (!status.ok()) Abandon();
   if (!*taken) round_.Undo();
-  if (status.ok()) stepper_.NoteStepEnded();
+  if (status.ok()) stepper_.RecordStepEnd();
   return status;
 }
 
@@ -129,7 +129,7 @@ int64_t LocalTrainer::Deadline(int64_t begin) const {
 
 bool LocalTrainer::HasQuorum() const {
   // A second computation would not change replicas without examples.
-  if (stepper_.report().late() == 0) return true;
+  if (stepper_.report().late_replicas() == 0) return true;
   const std::vector<double>& examples = stepper_.report().examples();
   return std::count_if(examples.begin(), examples.end(), [](double n) {
            return n > 0;
@@ -170,7 +170,7 @@ Status LocalTrainer::TrainReplicas(Batch* batch, int64_t steps,
   example_fractions_.assign(static_cast<size_t>(own.count), 0);
   int mine = 0, done = 0;
   for (int k = 0; k < own.count; ++k) {
-    stepper_.report().Clear(k);
+    stepper_.report().ClearResult(k);
     mine += participation_.sampled(own.first + k) ? 1 : 0;
   }
   stepper_.exchange()->Expect(participation_.count());

@@ -67,7 +67,7 @@ class LocalTrainer {
   RoundState* state() { return &state_; }
   const Participation& participation() const { return participation_; }
   // Late replicas of a last round that was computed again.
-  int late() const { return late_replicas_; }
+  int late_replicas() const { return late_replicas_; }
 
  private:
   // `waits`: also for late replicas.

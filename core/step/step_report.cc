@@ -58,24 +58,24 @@ unsigned char* StepReport::RowOf(int replica) {
   return &sent_[static_cast<size_t>(replica) * state_bytes()];
 }
 
-void StepReport::Keep(int replica) {
+void StepReport::StoreResult(int replica) {
   unsigned char* const row = RowOf(replica);
   std::memcpy(row, own_states_.data(), state_bytes());
   SwapToLittle(row, sizeof(double), 2 * own_states_.size());
 }
 
-void StepReport::Clear(int replica) {
+void StepReport::ClearResult(int replica) {
   std::memset(RowOf(replica), 0, state_bytes());
 }
 
 void StepReport::MarkLate(int replica) {
-  Clear(replica);
+  ClearResult(replica);
   unsigned char* const row = RowOf(replica);
   std::memcpy(row, &kOfLate, sizeof(kOfLate));
   SwapToLittle(row, sizeof(double), 2);
 }
 
-void StepReport::Add(int replica) {
+void StepReport::AddResult(int replica) {
   unsigned char* const row = RowOf(replica);
   SwapToLittle(row, sizeof(double), 2 * own_states_.size());
   for (size_t i = 0; i < own_states_.size(); ++i) {
@@ -83,7 +83,7 @@ void StepReport::Add(int replica) {
     std::memcpy(&state, row + i * sizeof(state), sizeof(state));
     own_states_[i] += state;
   }
-  Keep(replica);
+  StoreResult(replica);
 }
 
 Status StepReport::Send(unsigned char note, GradientExchange* exchange) {

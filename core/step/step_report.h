@@ -36,12 +36,12 @@ class StepReport {
   // The states of the last replica.
   const MetricState* own_states() const { return own_states_.data(); }
   // Stores the last computed result for this rank's replica `replica`.
-  void Keep(int replica);
+  void StoreResult(int replica);
   // Sets the result of replica `replica` to zero.
-  void Clear(int replica);
-  // Adds the last computed result to that of replica `replica`. Call Clear
-  // before the first one.
-  void Add(int replica);
+  void ClearResult(int replica);
+  // Adds the last computed result to that of replica `replica`. Call
+  // ClearResult before the first one.
+  void AddResult(int replica);
   // Marks the replica as late; it has no results.
   void MarkLate(int replica);
 
@@ -57,7 +57,7 @@ class StepReport {
   const MetricState* sums() const { return sums_.data(); }
   // From the same Receive: the number of examples of each replica of the job.
   const std::vector<double>& examples() const { return examples_; }
-  int late() const { return late_; }  // late replicas
+  int late_replicas() const { return late_; }
   // The times of every rank's SetReplicaNanos, by rank; never below 0.
   const std::vector<int64_t>& replica_nanos() const { return all_nanos_; }
 

@@ -76,7 +76,7 @@ void Stepper::BeginStep() {
 }
 
 // If the step was given up, it records the step before once more.
-void Stepper::NoteStepEnded() const {
+void Stepper::RecordStepEnd() const {
   NoteEvent(TrailKind::kStepEnded,
             static_cast<uint64_t>(updater_.iterations()));
 }
@@ -104,7 +104,7 @@ Status Stepper::Train(const Batch& batch, BatchLoader* loader, bool* taken) {
   const bool is_short = batch.global_count < last_examples_;
   last_examples_ = batch.global_count;
   report_.SetReplicaNanos(is_short ? 0 : nanos);
-  NoteStepEnded();
+  RecordStepEnd();
   return Status();
 }
 
@@ -140,7 +140,7 @@ Status Stepper::TrainReplica(const Batch& batch, bool is_second_try) {
   RINGLET_RETURN_IF_ERROR(SumLosses(batch, true, &loss_sum));
   if (!is_second_try) {
     RINGLET_RETURN_IF_ERROR(Report(batch, loss_sum));
-    report_.Keep(replica_);
+    report_.StoreResult(replica_);
     if (replica_ + 1 == config_.job_replicas.own().count) {
       const int64_t begin = config_.options.clock->MonotonicNanos();
       RINGLET_RETURN_IF_ERROR(report_.Send(/*note=*/0, exchange_.get()));
@@ -178,7 +178,7 @@ Status Stepper::GiveUp(unsigned char note) {
   if (exchange_->failed()) return FinishGradients();
   RINGLET_RETURN_IF_ERROR(report_.Receive(exchange_.get()));
   CancelStep();
-  NoteStepEnded();
+  RecordStepEnd();
   return Status();
 }
 
@@ -198,7 +198,7 @@ Status Stepper::TrainStep(const Batch& batch) {
     RINGLET_RETURN_IF_ERROR(ForwardAll(own.x, own.count, true, true));
     RINGLET_RETURN_IF_ERROR(SumLosses(own, true, &loss_sum));
     RINGLET_RETURN_IF_ERROR(Report(own, loss_sum));
-    report_.Add(replica_);
+    report_.AddResult(replica_);
     const bool update_when_final =
         !config_.optimizer.clips() && !graph_.may_fail();
     updater_.Begin();

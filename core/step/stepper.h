@@ -62,7 +62,7 @@ class Stepper final : private GradientSink, private WorkerSums {
   Status ComputePassAlone(int replica, const Batch& batch, StepReport* report);
   // Record the step in the trail, and send it to the other workers.
   void BeginStep();
-  void NoteStepEnded() const;
+  void RecordStepEnd() const;
   void WarnOfNothingToTrain() const;
 
   // The parts of a step; see Model. `for_loss`: the output is left as the loss
