@@ -39,7 +39,7 @@ int64_t Fitter::RoundSteps() const {
 Status Fitter::Train(Batch* batch, bool* taken) {
   CompileConfig& config = parts_.config();
   Stepper& stepper = parts_.stepper();
-  RINGLET_RETURN_IF_ERROR(parts_.Usable());
+  RINGLET_RETURN_IF_ERROR(parts_.CheckUsable());
   if (config.local()) {
     fit_.steps_taken =
         std::min(RoundSteps(), plan_.StepsLeft(fit_.epoch, fit_.step));

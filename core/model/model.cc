@@ -71,7 +71,7 @@ Layer Model::AsLayer(bool with_weights) const {
   nested.class_name = class_name();
   if (nested.status.ok()) nested = impl_->graph.AsNested();
   if (nested.status.ok() && with_weights) {
-    nested.status = impl_->GiveWeights(&nested.weights);
+    nested.status = impl_->CopyWeights(&nested.weights);
   }
   layer.model = std::make_shared<const NestedModel>(std::move(nested));
   return layer;
@@ -178,7 +178,7 @@ MemoryPlan Model::PlanMemory(int64_t batch) const {
 }
 
 Status Model::Reserve(int64_t batch, bool training) {
-  RINGLET_RETURN_IF_ERROR(impl_->Usable());
+  RINGLET_RETURN_IF_ERROR(impl_->CheckUsable());
   if (batch < 1) return InvalidArgument("a batch of %" PRId64, batch);
   return impl_->stepper.Reserve(batch, training);
 }
@@ -226,7 +226,7 @@ Status Model::OpenLoader(const Dataset& dataset,
                          const LoaderOptions& loader_options,
                          std::unique_ptr<BatchLoader>* loader) {
   Impl& m = *impl_;
-  RINGLET_RETURN_IF_ERROR(m.Usable());
+  RINGLET_RETURN_IF_ERROR(m.CheckUsable());
   RINGLET_RETURN_IF_ERROR(dataset.status());
   DatasetLoader::Options options;
   options.dataset = dataset;
@@ -271,7 +271,7 @@ Status Model::OpenLoader(const Dataset& dataset,
 // --- a step ---------------------------------------------------------------
 
 Status Model::TrainStep(const Batch& batch) {
-  RINGLET_RETURN_IF_ERROR(impl_->Usable());
+  RINGLET_RETURN_IF_ERROR(impl_->CheckUsable());
   RINGLET_RETURN_IF_ERROR(CheckAdapted());
   RINGLET_RETURN_IF_ERROR(impl_->CheckOneReplica());
   impl_->config.WarnOfLinearOutputs(impl_->graph);
@@ -280,20 +280,20 @@ Status Model::TrainStep(const Batch& batch) {
 }
 
 Status Model::TestStep(const Batch& batch) {
-  RINGLET_RETURN_IF_ERROR(impl_->Usable());
+  RINGLET_RETURN_IF_ERROR(impl_->CheckUsable());
   RINGLET_RETURN_IF_ERROR(CheckAdapted());
   return impl_->stepper.Test(batch);
 }
 
 Status Model::Forward(const float* x, int64_t count, bool training) {
-  RINGLET_RETURN_IF_ERROR(impl_->Usable());
+  RINGLET_RETURN_IF_ERROR(impl_->CheckUsable());
   RINGLET_RETURN_IF_ERROR(CheckAdapted());
   if (training) RINGLET_RETURN_IF_ERROR(impl_->CheckOneReplica());
   return impl_->stepper.Forward(x, count, training, /*for_loss=*/training);
 }
 
 Status Model::ComputeLoss(const Batch& batch, double* loss) {
-  RINGLET_RETURN_IF_ERROR(impl_->Usable());
+  RINGLET_RETURN_IF_ERROR(impl_->CheckUsable());
   RINGLET_RETURN_IF_ERROR(CheckAdapted());
   return impl_->stepper.ComputeLoss(batch, loss);
 }

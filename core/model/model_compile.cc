@@ -14,7 +14,7 @@
 
 namespace ringlet {
 
-Status Model::Impl::Usable() const {
+Status Model::Impl::CheckUsable() const {
   RINGLET_RETURN_IF_ERROR(status);
   if (compiled) return Status();
   return InvalidArgument("model '%s': call Compile first",
@@ -159,7 +159,7 @@ Status Model::Impl::CheckInitialWeights() const {
       graph.name().c_str());
 }
 
-Status Model::Impl::GiveWeights(
+Status Model::Impl::CopyWeights(
     std::shared_ptr<const std::vector<float>>* given) const {
   RINGLET_RETURN_IF_ERROR(CheckInitialWeights());
   std::vector<float> weights = initial_weights;
@@ -248,7 +248,7 @@ Status Model::Impl::ExchangeIncumbents(bool incumbent) {
 
 Status Model::Impl::Rejoin(bool incumbent, bool has_state) {
   Collective* const c = config.collective;
-  RINGLET_RETURN_IF_ERROR(Usable());
+  RINGLET_RETURN_IF_ERROR(CheckUsable());
   consistency.LeaveView();
   local_trainer.Abandon();  // of the view that has ended
   RINGLET_RETURN_IF_ERROR(c->Reform());

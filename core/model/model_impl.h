@@ -43,7 +43,7 @@ struct Model::Impl {
   void Fail(const Status& s) {
     if (status.ok()) status = s;
   }
-  Status Usable() const;
+  Status CheckUsable() const;
   Status CheckMayCompile() const;
   // An error if a worker computes more than one replica; a step of the model is
   // then more than one step of the worker.
@@ -70,7 +70,7 @@ struct Model::Impl {
   void MakeExchange();
   std::unique_ptr<RoundExchange> MakeRoundExchange();
   // The weights for AsLayer; null if there are none yet.
-  Status GiveWeights(std::shared_ptr<const std::vector<float>>* given) const;
+  Status CopyWeights(std::shared_ptr<const std::vector<float>>* given) const;
   Status CheckInitialWeights() const;
 
   Status status;

@@ -25,7 +25,7 @@ class ModelParts {
   Graph* mutable_graph() const { return &impl().graph; }
 
   // An error if the model cannot train.
-  Status Usable() const { return impl().Usable(); }
+  Status CheckUsable() const { return impl().CheckUsable(); }
   // Call after `config().job_replicas` has changed.
   void ApplyReplicaAssignment() const { impl().ApplyReplicaAssignment(); }
   Status Rejoin(bool incumbent, bool has_state) const {
