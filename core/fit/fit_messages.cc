@@ -54,7 +54,7 @@ Status FitMessages::PermanentLossError(const FitState& fit,
 
 void FitMessages::ReportAssignment(const FitState& fit,
                                    const ReplicaAssignment& assignment) const {
-  if (!shows(fit)) return;
+  if (!prints_progress(fit)) return;
   Notice("note: from epoch %" PRId64 ", step %" PRId64
          " on the workers compute %s replicas, by their speeds",
          fit.epoch + 1, fit.step + 1, assignment.ToString().c_str());
@@ -62,7 +62,7 @@ void FitMessages::ReportAssignment(const FitState& fit,
 
 void FitMessages::ReportRoundSteps(const FitState& fit, int64_t step,
                                    int64_t exchange) const {
-  if (!shows(fit)) return;
+  if (!prints_progress(fit)) return;
   Notice("note: a step takes %.3g ms, an exchange %.3g ms: rounds of %" PRId64
          " local steps (\"local_steps\": %" PRId64 " gives the same bits)",
          static_cast<double>(step) / 1e6, static_cast<double>(exchange) / 1e6,
@@ -72,7 +72,7 @@ void FitMessages::ReportRoundSteps(const FitState& fit, int64_t step,
 void FitMessages::ReportLeftOut(const FitState& fit, int sampled, int late,
                                 int missed) const {
   const LocalUpdates& local = model_.local_updates();
-  if (!shows(fit) || local.round_deadline_seconds <= 0) return;
+  if (!prints_progress(fit) || local.round_deadline_seconds <= 0) return;
   if (missed > 0) {
     Notice("note: epoch %" PRId64 ", step %" PRId64
            ": %d of the round's %d replicas were late, which left fewer than "
@@ -86,7 +86,7 @@ void FitMessages::ReportLeftOut(const FitState& fit, int sampled, int late,
 }
 
 void FitMessages::ReportResume(const FitState& fit) const {
-  if (!shows(fit)) return;
+  if (!prints_progress(fit)) return;
   const bool rejoined = fit.in_memory();
   if (!rejoined && fit.restored_from.empty()) return;
   const char* const from =
@@ -107,7 +107,7 @@ void FitMessages::ReportResume(const FitState& fit) const {
 }
 
 void FitMessages::PrintEpoch(const FitState& fit) const {
-  if (!shows(fit) || fit.epochs <= 1) return;
+  if (!prints_progress(fit) || fit.epochs <= 1) return;
   PrintTo(options_.out, "Epoch %" PRId64 "/%" PRId64, fit.epoch + 1,
           fit.epochs);
 }
@@ -146,8 +146,8 @@ bool HasCallback(const FitState& fit, const char* name) {
 }  // namespace
 
 void FitMessages::NoteRange(const FitState& fit, const Batch& batch) {
-  if (looked_at_range_) return;
-  looked_at_range_ = true;
+  if (checked_range_) return;
+  checked_range_ = true;
   if (!fit.chief || number_ > 1) return;
   WarnOfImageTargets(fit, batch);
   int64_t elements = 0;

@@ -26,7 +26,7 @@ class FitMessages {
       : model_(*model), number_(number), options_(*options) {}
 
   // True if the chief shows the progress.
-  bool shows(const FitState& fit) const {
+  bool prints_progress(const FitState& fit) const {
     return fit.chief && options_.verbose != Verbose::kSilent;
   }
   // The fit will continue when a new view has formed. The reason is a loss,
@@ -70,7 +70,7 @@ class FitMessages {
   const Model& model_;
   const int64_t number_;
   const FitOptions& options_;
-  bool looked_at_range_ = false;
+  bool checked_range_ = false;
   // The epoch, from 1, since which the loss is not finite; 0 if it is finite.
   int64_t diverged_ = 0;
 };

@@ -266,9 +266,9 @@ Status Fitter::End() {
 Status Fitter::Epoch(History* history) {
   RINGLET_RETURN_IF_ERROR(BeginEpoch());
   messages_.PrintEpoch(fit_);
-  Progress progress(messages_.shows(fit_) ? options_.verbose : Verbose::kSilent,
-                    options_.out, fit_.steps_per_epoch, Clock::System(),
-                    fit_.step);
+  Progress progress(
+      messages_.prints_progress(fit_) ? options_.verbose : Verbose::kSilent,
+      options_.out, fit_.steps_per_epoch, Clock::System(), fit_.step);
   while (HasStep()) RINGLET_RETURN_IF_ERROR(TakeStep(&progress));
   const int64_t epoch = fit_.epoch;
   Logs logs;
