@@ -41,9 +41,10 @@ Status WriteCsv(const Model& model, const std::vector<Output>& outputs,
                ? Status()
                : OsError(errno, "%s: writing", path.c_str());
   };
-  if (!text.Head().empty()) RINGLET_RETURN_IF_ERROR(write(text.Head()));
+  if (!text.HeaderLine().empty())
+    RINGLET_RETURN_IF_ERROR(write(text.HeaderLine()));
   for (int64_t i = 0; i < outputs[0].shape[0]; ++i) {
-    RINGLET_RETURN_IF_ERROR(write(text.Row(outputs, i)));
+    RINGLET_RETURN_IF_ERROR(write(text.RowLine(outputs, i)));
   }
   return Status();
 }

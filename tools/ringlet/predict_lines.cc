@@ -82,13 +82,13 @@ class Answers {
     answer->clear();
     CsvLines::Kind kind = CsvLines::Kind::kBlank;
     RINGLET_RETURN_IF_ERROR(lines_.Next(line, &kind));
-    if (kind == CsvLines::Kind::kNames) *answer = text_.Head();
+    if (kind == CsvLines::Kind::kNames) *answer = text_.HeaderLine();
     if (kind != CsvLines::Kind::kExample) return Status();
     const Result<std::vector<float>> values =
         model_->Predict(Dataset(lines_.source()).Map(scale_).Batch(1));
     RINGLET_RETURN_IF_ERROR(
         values.status().Annotate("%s: line %" PRId64, kName, lines_.line()));
-    *answer = text_.Row(OutputsOf(*model_, values.value()), 0);
+    *answer = text_.RowLine(OutputsOf(*model_, values.value()), 0);
     return Status();
   }
 

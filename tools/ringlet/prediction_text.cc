@@ -61,7 +61,7 @@ PredictionText::PredictionText(const Model& model) {
     names_.push_back("unit " + std::to_string(i));
   }
 }
-std::string PredictionText::Head() const {
+std::string PredictionText::HeaderLine() const {
   if (names_.empty()) return "";
   std::string head = "class,probability";
   for (size_t i = width_ == 1 ? 1 : 0; i < names_.size(); ++i) {
@@ -82,8 +82,8 @@ std::string PredictionText::Name(const float* values) const {
          (std::isnan(probability) ? "nan" : ShortestText(probability));
 }
 
-std::string PredictionText::Row(const std::vector<Output>& outputs,
-                                int64_t example) const {
+std::string PredictionText::RowLine(const std::vector<Output>& outputs,
+                                    int64_t example) const {
   std::string row;
   for (const Output& output : outputs) {
     const int64_t width = output.shape.elements() / output.shape[0];

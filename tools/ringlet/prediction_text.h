@@ -32,9 +32,10 @@ class PredictionText {
   explicit PredictionText(const Model& model);
 
   // "class,probability" and a name for each value; "" without names.
-  std::string Head() const;
+  std::string HeaderLine() const;
   // "Gentoo,0.97,0.01,0.02,0.97".
-  std::string Row(const std::vector<Output>& outputs, int64_t example) const;
+  std::string RowLine(const std::vector<Output>& outputs,
+                      int64_t example) const;
 
  private:
   std::string Name(const float* values) const;
