@@ -267,7 +267,7 @@ Status ReadStrategy(const Json& json, const std::string& folder,
       options->communication.wire_dtype == WireDtype::kFloat32 &&
       options->communication.implementation !=
           CommunicationImplementation::kMpi;
-  if (strategy->elastic()) strategy->Shrink();
+  if (strategy->elastic()) strategy->SetShrinkPolicy();
   bool is_local = false;
   fields.Choice("mode", kModes, &is_local);
   ReadLocal(&fields, is_local, &options->local);
@@ -329,7 +329,7 @@ Status ReadAll(const Json& json, const std::string& folder, RunConfig* config) {
 
 }  // namespace
 
-void StrategyConfig::Shrink() {
+void StrategyConfig::SetShrinkPolicy() {
   policy = Policy::kShrink;
   options.reduction = Reduction::kExact;
   options.min_workers = static_cast<int>(min_workers);
@@ -343,7 +343,7 @@ void ChooseShrinkPolicy(int workers, RunConfig* config) {
   for (int i = 0; i < config->model->num_nodes(); ++i) {
     if (config->model->layer(i).synchronized) return;
   }
-  config->strategy.Shrink();
+  config->strategy.SetShrinkPolicy();
 }
 
 std::vector<FieldInfo> DescribeRun() {

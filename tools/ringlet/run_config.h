@@ -59,7 +59,7 @@ struct StrategyConfig {
   // True if RUN.json has no policy, no reduction and no field that excludes
   // shrink.
   bool may_shrink = false;
-  void Shrink();
+  void SetShrinkPolicy();
   StrategyOptions options;
 };
 
