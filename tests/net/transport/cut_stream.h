@@ -9,17 +9,14 @@
 
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "net/transport/byte_stream.h"
+#include "net/transport/layered_stream.h"
 
 namespace ringlet {
 
-class CutStream final : public ByteStream,
-                        private ByteStream::Owner,
-                        private SharedMemory {
+class CutStream final : public LayeredStream, private SharedMemory {
  public:
   // `cut` returns the length of the next piece, from 1 to `most`.
   using Cut = std::function<size_t(size_t most)>;
@@ -27,40 +24,20 @@ class CutStream final : public ByteStream,
     return StreamPtr(new CutStream(std::move(below), std::move(cut)));
   }
 
-  void Start(ByteStream::Owner* owner) override {
-    owner_ = owner;
-    ByteStream::Owner* const self = this;
-    below_->Start(self);
-  }
   bool open() const override { return below_->open(); }
   int64_t Write(const Piece* pieces, int count) override {
     return below_->Write(pieces, count);
   }
   bool blocked() const override { return below_->blocked(); }
-  void StopReading() override {
-    reading_ = false;
-    below_->StopReading();
-  }
-  void Close() override {
-    ++depth_;
-    reading_ = false;
-    below_.reset();
-    Leave();
-  }
   bool authentic() const override { return below_->authentic(); }
   SharedMemory* shared_memory() override {
     return below_->shared_memory() == nullptr ? nullptr : this;
   }
   DescriptorSocket* descriptors() override { return below_->descriptors(); }
-  bool is_local() const override { return below_->is_local(); }
-  const std::string& remote() const override { return below_->remote(); }
-  const sockaddr_storage& remote_address() const override {
-    return below_->remote_address();
-  }
 
  private:
   CutStream(StreamPtr below, Cut cut)
-      : below_(std::move(below)), cut_(std::move(cut)) {}
+      : LayeredStream(std::move(below)), cut_(std::move(cut)) {}
   ~CutStream() override = default;
 
   bool CanShare() override { return below_->shared_memory()->CanShare(); }
@@ -81,7 +58,7 @@ class CutStream final : public ByteStream,
   }
 
   void OnOpened(int64_t now) override { owner_->OnOpened(now); }
-  ByteStream::Space NextSpace() override { return {space_, sizeof(space_)}; }
+  Space NextSpace() override { return {space_, sizeof(space_)}; }
   void OnRead(size_t bytes, int64_t now) override {
     OnBytes(space_, bytes, now);
   }
@@ -101,16 +78,9 @@ class CutStream final : public ByteStream,
   void OnEnded(LossCause cause, const Status& why, int64_t now) override {
     owner_->OnEnded(cause, why, now);
   }
-  void Leave() {
-    if (--depth_ == 0 && below_ == nullptr) delete this;
-  }
 
-  StreamPtr below_;  // null: closed
   const Cut cut_;
-  ByteStream::Owner* owner_ = nullptr;
-  bool reading_ = true;
   bool rest_wakes_ = false;
-  int depth_ = 0;  // the number of running calls that need this object
   uint8_t space_[20000];
 };
 
