@@ -278,10 +278,10 @@ Status RunPlan(const std::string& path, const PlanFlags& flags) {
   if (plan.largest_batch == 0) {
     return ResourceExhausted(
         "%s: a batch of 1 does not fit %" PRId64
-        " bytes: beside the step's the model keeps %" PRIu64
-        ", the data take %" PRIu64 " and the program some %" PRIu64
-        "; make the model smaller, take another optimizer, or say "
-        "\"in_memory\": false of the data",
+        " bytes. Without the buffers of a step, the model needs %" PRIu64
+        " bytes, the data %" PRIu64 " and the program about %" PRIu64
+        ". Make the model smaller, use an optimizer with less state, or set "
+        "\"in_memory\": false in the data",
         path.c_str(), flags.limit, plan.bytes.kept() + plan.copies, plan.data,
         kProgramBytes);
   }
