@@ -236,12 +236,12 @@ Status ExactExchange::Coarsen() {
   }
   RINGLET_RETURN_IF_ERROR(GatherExponents());
   for (int64_t b = 0; b < layout_.blocks(); ++b) {
-    // Other numbers of a block that is not finite do not matter.
+    // The whole block becomes NaN, so its scale does not matter.
     const uint8_t holds = exponents_[b] == kNotFinite
                               ? kCoarsestScale
                               : ScaleThatHolds(exponents_[b], limit_);
-    // Above the finest scale, which means unknown: the exponents of zeros are
-    // known too.
+    // kFinestScale means that the scale is not known. The scale of a block of
+    // zeros is known, so it is coarser.
     scales_[b] = std::max({scales_[b], holds, uint8_t{kFinestScale + 1}});
   }
   return Status();

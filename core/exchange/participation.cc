@@ -8,7 +8,7 @@
 namespace ringlet {
 namespace {
 
-// Separates these random numbers from others.
+// Keeps these random numbers apart from those of other uses of the seed.
 constexpr uint64_t kStream = 0x726f756e64730000;
 
 // The higher bits are random, the lower ones are the replica's index.

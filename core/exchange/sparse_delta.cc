@@ -11,7 +11,8 @@ namespace {
 
 constexpr int kValueBits = 4;
 constexpr float kLimit = 7;  // of a number
-// The greatest may be rounded to it, and is then clamped.
+// The greatest magnitude of a block may be rounded to it, and is then clamped
+// to kLimit.
 constexpr float kHolds = 8;
 
 // The layout of a message, which follows from the length of the block.

@@ -88,7 +88,8 @@ Fingerprint ReplicaConsistency::MakeFingerprint() const {
     const GraphNode& node = graph_.node(i);
     const int first = graph_.layers()[node.layer_index].first_node;
     Layer layer = node.layer;
-    // A worker that starts again has not adapted yet. Fit compares these.
+    // A restarted worker has not adapted its layers yet. Fit compares their
+    // means and variances.
     if (layer.adapt) layer.means = layer.variances = {};
     f.Add("layer " + std::to_string(i),
           DescribeLayer(layer, node.inputs, node.output) +

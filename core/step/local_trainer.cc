@@ -128,7 +128,7 @@ int64_t LocalTrainer::Deadline(int64_t begin) const {
 }
 
 bool LocalTrainer::HasQuorum() const {
-  // A second computation would not change replicas without examples.
+  // Without late replicas a second computation would give the same result.
   if (stepper_.report().late_replicas() == 0) return true;
   const std::vector<double>& examples = stepper_.report().examples();
   return std::count_if(examples.begin(), examples.end(), [](double n) {

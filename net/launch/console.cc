@@ -54,7 +54,8 @@ void Console::FlushAfter(uint64_t millis) {
 }
 
 void Console::Flush() {
-  // Not after text that is not read yet: a later call draws it.
+  // While earlier text waits for the reader, the line is not drawn. A later
+  // call draws it.
   if (on_terminal_ && outputs_[0].waiting() < OutputQueue::kAtomicWrite) {
     outputs_[0].Append(
         unfinished_line_.Draw("[0] ", TerminalColumns(stdout_fd_) - 1));

@@ -99,11 +99,11 @@ Status Guard::Start(int slots, const std::string& mark) {
                      std::vector<char>(kEnvironmentBytes)};
   const int limit = DescriptorLimit();
   int ends[2];
-  // One message, one packet; a stream's end on either side.
+  // SEQPACKET keeps messages apart, and reports when the other end is closed.
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return OsError(errno, "cannot make the guard's socket");
   }
-  // No signal ends the guard before its time, SIGKILL aside.
+  // Only SIGKILL can end the guard early.
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);

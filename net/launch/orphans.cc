@@ -33,12 +33,12 @@ namespace ringlet {
 
 namespace {
 
-// A process that forks as fast as it can is caught by one of these.
+// So many rounds catch a process that forks as fast as it can.
 constexpr int kMaxRounds = 2000;
 constexpr int kRoundMs = 1;
 constexpr size_t kEnvironmentBytes = 512 << 10;
 
-// As the system call fills it in.
+// The entry of a folder, as the system call writes it.
 struct Entry {
   uint64_t inode;
   int64_t offset;

@@ -64,7 +64,8 @@ std::vector<char*> VariablesOfWorker(const std::string& tf_config,
 const char* HintOf(int uv_error) {
   switch (uv_error) {
     case UV_ENOENT:
-      // libuv opens it in the child, and reports its error as the command's.
+      // libuv opens /dev/null in the child, and reports a failure as one of the
+      // command.
       if (access("/dev/null", F_OK) != 0) {
         return " (there is no /dev/null here: mknod -m 666 /dev/null c 1 3)";
       }

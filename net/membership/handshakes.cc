@@ -156,7 +156,7 @@ Status Handshakes::OnReject(FramedLink* link, const FrameHeader& header,
   return Status();
 }
 
-// Indexes that have a link.
+// Workers that are connected already.
 
 bool Handshakes::Accepts(int peer) const {
   // A member that left may have connected again, and then belongs to no view.
@@ -166,10 +166,10 @@ bool Handshakes::Accepts(int peer) const {
          links_->link(peer) == nullptr;
 }
 
-// This index has a connected worker. Its process may have ended unnoticed, or
-// two workers have the same index. There are two only if the first is still
-// heard. Otherwise this worker may have been stalled, or have lost the first
-// and not formed a ring since.
+// A process with the peer's number is connected already. It may have ended
+// unnoticed, or two processes have the same number. Both run only if the first
+// one is still heard. If it is not, this worker may have been stalled, or may
+// have lost the first one without forming a ring since then.
 void Handshakes::RefuseDuplicate(FramedLink* link, const Identity& peer,
                                  int64_t now) {
   const int64_t since =

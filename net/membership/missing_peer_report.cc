@@ -64,7 +64,8 @@ std::string MissingPeerReport::MissingText(int64_t now) const {
   for (size_t r = 0; r < peers_.size(); ++r) {
     if (peers_[r].missing) missing.push_back(r);
   }
-  // This worker did not wait for one that has only just given up.
+  // The longest missing worker comes first. One that has just given up is not
+  // the cause of the wait.
   std::stable_sort(missing.begin(), missing.end(), [this](size_t a, size_t b) {
     return peers_[a].since < peers_[b].since;
   });
@@ -94,7 +95,7 @@ std::string MissingPeerReport::MissingText(int64_t now) const {
 
 std::string MissingPeerReport::DueLine(int64_t now, bool gives_up) {
   if (now < next_) return "";
-  // Lines keep their distance from the start, also if this one is late.
+  // A late line does not delay the later ones.
   next_ += ((now - next_) / kEvery + 1) * kEvery;
   reported_ = true;
   const std::string waits = SelfText() + " waits for " + MissingText(now);

@@ -1,6 +1,6 @@
 // MissingPeerReport: the messages of a worker that waits for the others.
 //
-// It owns the reasons why each worker is missing, and which lines were given.
+// It owns the reasons why each worker is missing, and which lines were printed.
 // The Session, Dialer, Strangers and Withdrawals tell it of connections and
 // refusals. It promises that no stranger can fill a log.
 //

@@ -61,8 +61,8 @@ Status Strangers::RefuseOther(FramedLink* link, const Identity& peer,
   if (!waits || !state_->starting() || !state_->forms_first_ring())
     return Status();
   if (CheckMember(identity_, peer).ok()) return why;
-  // Any program may have another list: a worker of this job connects from its
-  // worker's address.
+  // Any program may send another list. A worker of this job connects from the
+  // address of that worker's host.
   refusal_ = {why, from, peer.worker};
   return ResolveRefusal();
 }

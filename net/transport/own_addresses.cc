@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 // The longest time that the lookup of other workers' names delays the start.
 constexpr double kOthersSeconds = 5;
 
-// Reads the address of a datagram socket, which sends nothing by connecting.
+// Connects a datagram socket, which sends nothing, and reads its own address.
 bool FindRoute(const sockaddr_storage& to, sockaddr_storage* from) {
   const int fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return false;

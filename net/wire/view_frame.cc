@@ -9,8 +9,8 @@ namespace {
 constexpr uint8_t kQuiescent = 1;
 constexpr uint8_t kAcknowledges = 2;
 
-// Only the proposer of a view, a member of it, proposes or starts it. Only a
-// member runs in it.
+// Only its proposer proposes and starts a view. The proposer is a member, and
+// only members run in the view.
 bool MakesSense(const ViewFrame& frame, int sender) {
   const uint32_t count = ViewCount(frame.generation);
   const bool flags = frame.quiescent || frame.acknowledges;
