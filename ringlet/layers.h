@@ -129,6 +129,8 @@ struct Layer {
     kDepthwiseConv1D,
     kSeparableConv2D,
     kSeparableConv1D,
+    kConv2DTranspose,
+    kConv1DTranspose,
     kActivation,
     kReLU,
     kLeakyReLU,
@@ -170,6 +172,9 @@ struct Layer {
     kTimeDistributed,
     kRepeatVector,
     kEmbedding,
+    kPositionEmbedding,
+    kAttention,
+    kMultiHeadAttention,
     kBatchNormalization,
     kLayerNormalization,
     kRescaling,
@@ -212,6 +217,7 @@ struct Layer {
   // Convolutions.
   int64_t dilation[2] = {1, 1};
   int64_t groups = 1;  // groups of channels, each with its own filters
+  int64_t output_padding[2] = {-1, -1};  // transposed convolutions; -1: none
 
   // DepthwiseConv, SeparableConv.
   int64_t depth_multiplier = 1;  // filters of each channel
@@ -259,10 +265,18 @@ struct Layer {
 
   int64_t repeats = 1;  // RepeatVector
 
-  // Embedding; its units are output_dim.
+  // Embedding; its units are output_dim. PositionEmbedding; input_dim is
+  // sequence_length.
   int64_t input_dim = 1;
   Initializer embeddings_initializer = RandomUniform();
   Regularizer embeddings_regularizer;
+
+  // Attention, MultiHeadAttention. They have dropout and a seed too, and
+  // MultiHeadAttention the fields of Dense.
+  int64_t num_heads = 1, key_dim = 1;
+  int64_t value_dim = 0;   // 0: key_dim
+  bool use_scale = false;  // Attention
+  bool use_causal_mask = false;
 
   // BatchNormalization, LayerNormalization.
   float momentum = 0.99f, epsilon = 1e-3f;
@@ -294,7 +308,7 @@ struct Layer {
   Layer& UseBias(bool use);
   Layer& BiasInitializer(const Initializer& initializer);
   Layer& BiasRegularizer(const Regularizer& regularizer);
-  // Dense, Conv1D, Conv2D.
+  // Dense, Conv1D, Conv2D, Conv1DTranspose, Conv2DTranspose.
   Layer& KernelInitializer(const Initializer& initializer);
   Layer& KernelRegularizer(const Regularizer& regularizer);
 
@@ -310,6 +324,12 @@ struct Layer {
   // numbers must be multiples of it.
   Layer& Groups(int64_t number);
 
+  // Conv1DTranspose, Conv2DTranspose: the pixels that the output has beyond the
+  // least size, from 0 to less than the strides. Without it "valid" gives
+  // max(kernel - strides, 0) more than input * strides, and "same" as many.
+  Layer& OutputPadding(int64_t height, int64_t width);
+  Layer& OutputPadding(int64_t both) { return OutputPadding(both, both); }
+
   // DepthwiseConv, SeparableConv.
   Layer& DepthMultiplier(int64_t filters_per_channel);
   Layer& DepthwiseInitializer(const Initializer& initializer);
@@ -322,7 +342,7 @@ struct Layer {
   Layer& KeepDims(bool keep);
 
   // Dropout, SpatialDropout, AlphaDropout, GaussianDropout, GaussianNoise,
-  // SimpleRNN, LSTM, GRU.
+  // SimpleRNN, LSTM, GRU, Attention, MultiHeadAttention.
   Layer& Seed(uint64_t s);
   // Dropout, AlphaDropout: the shape of the random numbers of one example. All
   // values along an axis of size 1 share a number: {1, 1, 1} drops whole
@@ -346,8 +366,16 @@ struct Layer {
   // GRU: resets the state after its product, with a bias of its own.
   Layer& ResetAfter(bool after);
 
-  // Embedding.
+  // Attention, MultiHeadAttention. Training drops the fraction Dropout of the
+  // weights that the values have.
+  // A query sees no value behind its own place.
+  Layer& UseCausalMask(bool hides_later);
+  Layer& ValueDim(int64_t size);  // MultiHeadAttention: key_dim if not set
+  Layer& UseScale(bool trained);  // Attention: scores times a trained number
+
+  // Embedding, PositionEmbedding.
   Layer& EmbeddingsInitializer(const Initializer& initializer);
+  // Embedding.
   Layer& EmbeddingsRegularizer(const Regularizer& regularizer);
 
   // PReLU.
@@ -411,6 +439,15 @@ Layer SeparableConv2D(int64_t filters, int64_t kernel_size,
 Layer SeparableConv2D(int64_t filters, int64_t kernel_height,
                       int64_t kernel_width, Activation activation = kLinear);
 Layer SeparableConv1D(int64_t filters, int64_t kernel_size,
+                      Activation activation = kLinear);
+// A convolution in reverse, from its output to its input: each pixel adds the
+// kernel, times its value, to a window of the output. Kernel (height, width,
+// filters, channels).
+Layer Conv2DTranspose(int64_t filters, int64_t kernel_size,
+                      Activation activation = kLinear);
+Layer Conv2DTranspose(int64_t filters, int64_t kernel_height,
+                      int64_t kernel_width, Activation activation = kLinear);
+Layer Conv1DTranspose(int64_t filters, int64_t kernel_size,
                       Activation activation = kLinear);
 Layer ActivationLayer(Activation activation);
 // min(x, max_value) above the threshold, negative_slope (x - threshold) below.
@@ -519,6 +556,16 @@ Layer RepeatVector(int64_t n);  // (features) to (n, features)
 // Row x of a trained matrix (input_dim, output_dim) for each number x. Numbers
 // are rounded down; those outside of [0, input_dim) are an error.
 Layer Embedding(int64_t input_dim, int64_t output_dim);
+// Row t of a trained matrix (sequence_length, features) for step t of an input
+// (steps, features), as in KerasHub. Only the input's shape matters; an Add
+// joins both.
+Layer PositionEmbedding(int64_t sequence_length);
+// The inputs are query (steps, size), value and, if it is not the value, key. A
+// query's output is the mean of the values, weighted by softmax(query key^T).
+Layer Attention();
+// The same for each of `num_heads` projections of the inputs. The outputs are
+// joined and projected to the size of the query.
+Layer MultiHeadAttention(int64_t num_heads, int64_t key_dim);
 
 }  // namespace ringlet
 

@@ -39,6 +39,7 @@ EXAMPLES = {
     "key_file": "job.key", "average": "macro",
     "num_classes": 2, "dims": [2, 1], "scale": 0.5, "mean": 0.25,
     "variance": [1, 2, 3, 4], "n": 3, "input_dim": 5, "output_dim": 2,
+    "num_heads": 2, "key_dim": 3, "sequence_length": 5,
     "layer": {"class_name": "Dense", "config": {"units": 2}},
 }
 RECURRENT = {"class_name": "SimpleRNN", "config": {"units": 2}}
@@ -149,14 +150,15 @@ def sequential(*layers):
     return layer("Sequential", name="m", layers=[first, *layers])
 
 
-def functional(*layers):
-    """Each takes the one before it, but the last, which takes it twice."""
+def functional(*layers, twice=None):
+    """Each takes the one before it; number `twice`, or the last, twice."""
     chain = [layer("InputLayer", batch_shape=[None, 4, 4], name="in"), *layers]
+    twice = twice or len(layers)
     for i, one in enumerate(chain):
         one["config"].setdefault("name", f"l{i}")
         one["name"] = one["config"]["name"]
         before = [[chain[i - 1]["name"], 0, 0, {}]] if i else []
-        one["inbound_nodes"] = [before * (2 if i + 1 == len(chain) else 1)] \
+        one["inbound_nodes"] = [before * (2 if i == twice else 1)] \
             if i else []
     return layer("Functional", name="m", layers=chain,
                  input_layers=[["in", 0, 0]],
@@ -280,8 +282,14 @@ def host_layer(one):
         units = 1 if name == "Concatenate" else 2
         run["model"] = functional(copy.deepcopy(HEAD[0]),
                                   layer("Dense", units=units, name="d"), one)
-    elif name.endswith("2D"):
+    elif name in ("Attention", "MultiHeadAttention"):
+        run["model"] = functional(one, *copy.deepcopy(HEAD), twice=1)
+    elif "2D" in name:
         run["model"] = sequential(*reshape, one, *copy.deepcopy(HEAD))
+    elif name == "PositionEmbedding":  # of one step
+        run["model"] = sequential(layer("Reshape", target_shape=[1, -1],
+                                        name="step"),
+                                  one, *copy.deepcopy(HEAD))
     elif name == "RepeatVector":
         run["model"] = sequential(layer("Flatten", name="row"), one,
                                   *copy.deepcopy(HEAD))

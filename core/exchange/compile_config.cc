@@ -135,7 +135,9 @@ bool TakesActivation(Layer::Kind kind) {
          kind == Layer::Kind::kDepthwiseConv2D ||
          kind == Layer::Kind::kDepthwiseConv1D ||
          kind == Layer::Kind::kSeparableConv2D ||
-         kind == Layer::Kind::kSeparableConv1D;
+         kind == Layer::Kind::kSeparableConv1D ||
+         kind == Layer::Kind::kConv2DTranspose ||
+         kind == Layer::Kind::kConv1DTranspose;
 }
 
 // Warns, once in a process, of a loss that takes probabilities from a layer

@@ -58,7 +58,7 @@ std::vector<ConvAxis> BackwardAxes(const WindowAxis& axis, ConvBorder* border,
   std::vector<ConvAxis> axes;
   const int64_t spacing = axis.stride == 1 ? axis.dilation : 1;
   int64_t least = 0, end = 0;
-  // Strides may be far larger than the image.
+  // Strides may be far larger than the image, or than the window.
   for (int64_t to = 0; to < std::min(axis.stride, axis.input); ++to) {
     const int64_t rest = (to + axis.pad_before) % axis.stride;
     const int64_t taps = axis.stride == 1 ? axis.window
@@ -67,6 +67,7 @@ std::vector<ConvAxis> BackwardAxes(const WindowAxis& axis, ConvBorder* border,
                              : 0;
     if (taps == 0) {
       *leaves_gaps = true;
+      to += axis.stride - 1 - rest;
       continue;
     }
     const int64_t count = (axis.input - to - 1) / axis.stride + 1;

@@ -1,7 +1,8 @@
-// Embedding and RepeatVector.
+// Embedding, PositionEmbedding and RepeatVector.
 //
 // The gradient of an Embedding is a sum for each row of its matrix, in the
-// order of the numbers. Threads divide the rows of the matrix.
+// order of the numbers, or of the examples. Threads divide the rows of the
+// matrix.
 
 #include <algorithm>
 
@@ -71,6 +72,51 @@ class EmbeddingOp final : public Op {
   const int64_t rows_, width_;
 };
 
+// Each sequence of the output is the first rows of the matrix.
+class PositionEmbeddingOp final : public Op {
+ public:
+  PositionEmbeddingOp(const Layer& layer, const Shape& x)
+      : rows_(layer.input_dim), steps_(x[x.rank() - 2]), width_(x.back()) {
+    output_ = x;
+    weights_.push_back({"embeddings",
+                        {rows_, width_},
+                        layer.embeddings_initializer,
+                        layer.embeddings_regularizer});
+  }
+  Recompute recompute() const override { return Recompute::kCheap; }
+
+  void Forward(const OpCall& call) const override {
+    const int64_t n = steps_ * width_;
+    ForEachPart(call, Sequences(call), 1, [&](Range part) {
+      for (int64_t i = part.begin; i < part.end; ++i) {
+        std::copy_n(call.weights[0], n, call.y + i * n);
+      }
+    });
+  }
+
+  void Backward(const OpCall& call) const override {
+    const int64_t n = steps_ * width_, sequences = Sequences(call);
+    if (call.dx[0] != nullptr) std::fill_n(call.dx[0], sequences * n, 0.0f);
+    if (frozen()) return;
+    ForEachPart(call, rows_, 1, [&](Range part) {
+      float* const d = call.d_weights[0] + part.begin * width_;
+      std::fill_n(d, part.size() * width_, 0.0f);
+      const int64_t rows = std::min(part.end, steps_) - part.begin;
+      for (int64_t i = 0; i < sequences && rows > 0; ++i) {
+        AddTo(call.dy + i * n + part.begin * width_, rows * width_, d);
+      }
+    });
+    call.sink->OnGradientsFinal(call.gradient_offset);
+  }
+
+ private:
+  int64_t Sequences(const OpCall& call) const {
+    return call.batch * (output_.elements() / (steps_ * width_));
+  }
+
+  const int64_t rows_, steps_, width_;
+};
+
 class RepeatVectorOp final : public Op {
  public:
   RepeatVectorOp(int64_t repeats, int64_t width)
@@ -128,6 +174,24 @@ Status MakeEmbedding(const Layer& layer, const std::vector<Shape>& inputs,
         static_cast<long long>(layer.units), x.ToString().c_str());
   }
   op->reset(new EmbeddingOp(layer, x));
+  return Status();
+}
+
+Status MakePositionEmbedding(const Layer& layer,
+                             const std::vector<Shape>& inputs,
+                             std::unique_ptr<Op>* op) {
+  const Shape& x = inputs[0];
+  if (x.rank() < 2) {
+    return InvalidArgument(
+        "PositionEmbedding needs an input (steps, features), not %s",
+        x.ToString().c_str());
+  }
+  if (layer.input_dim < x[x.rank() - 2]) {
+    return InvalidArgument(
+        "a sequence_length of %lld is less than the steps of the input %s",
+        static_cast<long long>(layer.input_dim), x.ToString().c_str());
+  }
+  op->reset(new PositionEmbeddingOp(layer, x));
   return Status();
 }
 

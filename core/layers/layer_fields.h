@@ -119,6 +119,21 @@ constexpr auto kConv2DFields =
 constexpr auto kConv1DFields = ConvFields(
     std::array{kFilters, kKernelSize, kStrides, kPadding.OrCausal()});
 
+constexpr LayerField kOutputPadding =
+    LayerField("output_padding", &Layer::output_padding)
+        .OrNull()
+        .SetBy(kSetOutputPadding)
+        .Compared("output_padding")
+        .Saved("and");
+// Keras 2 writes these for every convolution, whether it uses them or not.
+constexpr LayerField kOneGroup =
+    LayerField("groups", OnlyNumber{1}).Unwritten();
+constexpr auto kConvTransposeFields = Join(
+    Join(std::array{kFilters, kKernelSize, kStrides, kPadding, kOutputPadding,
+                    kChannelsLast, kDilationRate, kOneGroup},
+         kWeightedFields),
+    std::array{kActivityRegularizer});
+
 constexpr LayerField kDepthMultiplier =
     LayerField("depth_multiplier", &Layer::depth_multiplier)
         .SetBy(kSetDepthMultiplier)
@@ -141,9 +156,6 @@ constexpr LayerField kPointwiseRegularizer =
         .Compared("pointwise_regularizer");
 constexpr LayerField kDepthwiseConstraint("depthwise_constraint", OnlyNull());
 constexpr LayerField kPointwiseConstraint("pointwise_constraint", OnlyNull());
-// Keras 2 writes these for every convolution, whether it uses them or not.
-constexpr LayerField kOneGroup =
-    LayerField("groups", OnlyNumber{1}).Unwritten();
 constexpr LayerField kUnusedInitializer =
     LayerField("kernel_initializer", &Layer::kernel_initializer).Unwritten();
 constexpr LayerField kUnusedRegularizer =
@@ -453,6 +465,55 @@ constexpr LayerField kEmbeddingFields[] = {
     kLoraAlpha,
     kQuantizationMode,
     kQuantizationConfig,
+};
+// KerasHub has no other rule for sequences of at most sequence_length.
+constexpr LayerField kPositionEmbeddingFields[] = {
+    LayerField("sequence_length", &Layer::input_dim)
+        .Required()
+        .Compared("sequence_length")
+        .Saved("of"),
+    LayerField("initializer", &Layer::embeddings_initializer)
+        .SetBy(kSetEmbeddingsInitializer),
+    LayerField("hierarchical_alpha", AnyValue()).Unwritten(),
+};
+constexpr LayerField kUseCausalMask =
+    LayerField("use_causal_mask", &Layer::use_causal_mask)
+        .InCall()
+        .SetBy(kSetUseCausalMask)
+        .Compared("without causal mask")
+        .Saved("causal");
+constexpr LayerField kAttentionFields[] = {
+    LayerField("use_scale", &Layer::use_scale).SetBy(kSetUseScale),
+    LayerField("score_mode", OnlyText{"dot"}),
+    kRecurrentDropoutFields[0],
+    kSeed,
+    kUseCausalMask,
+    // Of Keras 2.
+    LayerField("causal", &Layer::use_causal_mask).Unwritten(),
+};
+constexpr LayerField kMultiHeadAttentionFields[] = {
+    LayerField("num_heads", &Layer::num_heads).Required(),
+    LayerField("key_dim", &Layer::key_dim).Required(),
+    LayerField("value_dim", &Layer::value_dim).OrZero().SetBy(kSetValueDim),
+    kRecurrentDropoutFields[0],
+    kUseBias,
+    LayerField("output_shape", OnlyNull()),
+    LayerField("attention_axes", OnlyNumber{1}),
+    kKernelInitializer,
+    kBiasInitializer,
+    kKernelRegularizer,
+    kBiasRegularizer,
+    kActivityRegularizer,
+    kKernelConstraint,
+    kBiasConstraint,
+    kSeed,
+    kUseCausalMask,
+    LayerField("flash_attention", AnyValue()).Unwritten(),
+    LayerField("use_gate", OnlyFalse()).Unwritten(),
+    // Of Keras 2.
+    LayerField("query_shape", AnyValue()).Unwritten(),
+    LayerField("value_shape", AnyValue()).Unwritten(),
+    LayerField("key_shape", AnyValue()).Unwritten(),
 };
 constexpr LayerField kRescalingFields[] = {
     LayerField("scale", &Layer::scales).Required().Compared("scale"),

@@ -11,12 +11,14 @@
 namespace ringlet {
 
 // Each is defined beside its mathematics.
-OpMaker MakeActivation, MakeBatchNormalization, MakeConcatenate, MakeConv,
-    MakeCustom, MakeDense, MakeDepthwiseConv, MakeELU, MakeEmbedding, MakeFrame,
-    MakeGlobalPooling, MakeLayerNormalization, MakeMerge, MakeNoise,
-    MakeNormalization, MakePReLU, MakePermute, MakePooling, MakeReLU,
-    MakeRecurrent, MakeRepeatVector, MakeRescaling, MakeReshape,
-    MakeSeparableConv, MakeSoftmax, MakeTimeDistributed, MakeUpSampling, Maker;
+OpMaker MakeActivation, MakeAttention, MakeBatchNormalization, MakeConcatenate,
+    MakeConv, MakeConvTranspose, MakeCustom, MakeDense, MakeDepthwiseConv,
+    MakeELU, MakeEmbedding, MakeFrame, MakeGlobalPooling,
+    MakeLayerNormalization, MakeMerge, MakeMultiHeadAttention, MakeNoise,
+    MakeNormalization, MakePReLU, MakePermute, MakePooling,
+    MakePositionEmbedding, MakeReLU, MakeRecurrent, MakeRepeatVector,
+    MakeRescaling, MakeReshape, MakeSeparableConv, MakeSoftmax,
+    MakeTimeDistributed, MakeUpSampling, Maker;
 
 namespace {
 
@@ -48,6 +50,12 @@ constexpr LayerClass kLayers[] = {
     {"SeparableConv1D", "SeparableConvolution1D", Kind::kSeparableConv1D,
      [] { return SeparableConv1D(1, 1); }, kOne, MakeSeparableConv,
      kSeparableFields, kNotElementwise, 1},
+    {"Conv2DTranspose", "Convolution2DTranspose", Kind::kConv2DTranspose,
+     [] { return Conv2DTranspose(1, 1); }, kOne, MakeConvTranspose,
+     kConvTransposeFields, kNotElementwise, 2},
+    {"Conv1DTranspose", "Convolution1DTranspose", Kind::kConv1DTranspose,
+     [] { return Conv1DTranspose(1, 1); }, kOne, MakeConvTranspose,
+     kConvTransposeFields, kNotElementwise, 1},
     {"Activation", "", Kind::kActivation,
      [] { return ActivationLayer(kLinear); }, kOne, MakeActivation,
      kActivationFields, kElementwise},
@@ -173,6 +181,14 @@ constexpr LayerClass kLayers[] = {
      kOne, MakeRepeatVector, kRepeatVectorFields},
     {"Embedding", "", Kind::kEmbedding, [] { return Embedding(1, 1); }, kOne,
      MakeEmbedding, kEmbeddingFields},
+    {"PositionEmbedding", "", Kind::kPositionEmbedding,
+     [] { return PositionEmbedding(1); }, kOne, MakePositionEmbedding,
+     kPositionEmbeddingFields},
+    {"Attention", "", Kind::kAttention, Attention, kList, MakeAttention,
+     kAttentionFields},
+    {"MultiHeadAttention", "", Kind::kMultiHeadAttention,
+     [] { return MultiHeadAttention(1, 1); }, LayerInputs::kQuery,
+     MakeMultiHeadAttention, kMultiHeadAttentionFields},
     {"BatchNormalization", "BatchNormalizationV1 BatchNormalizationV2",
      Kind::kBatchNormalization, [] { return BatchNormalization(); }, kOne,
      MakeBatchNormalization, kBatchNormalizationFields, kElementwise},

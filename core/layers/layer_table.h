@@ -109,7 +109,8 @@ struct LayerField {
     return With(&LayerField::former, other);
   }
   // For a float: null means infinity, and descriptions omit it. For a list or a
-  // shape: null means none. For a bool: null means false.
+  // shape: null means none. For a bool: null means false. For a pair: null
+  // means -1, descriptions omit it, and its numbers begin at 0.
   constexpr LayerField OrNull() const {
     return With(&LayerField::or_null, true);
   }
@@ -123,6 +124,14 @@ struct LayerField {
   }
   constexpr LayerField In(const Interval& interval) const {
     return With(&LayerField::range, interval);
+  }
+  // For a whole number: null means 0.
+  constexpr LayerField OrZero() const {
+    return With(&LayerField::or_zero, true);
+  }
+  // An argument of Keras's call: it is in the inbound node, not in the config.
+  constexpr LayerField InCall() const {
+    return With(&LayerField::in_call, true);
   }
   // The LayerSetting that the setter of this field records.
   constexpr LayerField SetBy(uint64_t bit) const {
@@ -154,6 +163,8 @@ struct LayerField {
   const char* former = nullptr;
   bool or_null = false;
   bool unless_zero = false;
+  bool or_zero = false;
+  bool in_call = false;
   bool written = true;
   const char* compared = nullptr;  // null: not in the fingerprint
   const char* saved = nullptr;
@@ -185,8 +196,9 @@ struct LayerFields {
 using OpMaker = Status(const Layer&, const std::vector<Shape>& inputs,
                        std::unique_ptr<Op>*);
 
-// The number of inputs: none, one, a list of two or more, one or more.
-enum class LayerInputs : uint8_t { kNone, kOne, kList, kAny };
+// The inputs: none, one, a list of two or more, one or more; query, value and
+// perhaps key, each an argument of its own.
+enum class LayerInputs : uint8_t { kNone, kOne, kList, kAny, kQuery };
 
 struct LayerClass {
   const char* name;     // Keras's class name, which is written

@@ -29,6 +29,7 @@ struct Text {
 
   std::string operator()(int64_t Layer::*member) const {
     if (field.unless_one && layer.*member == 1) return "";
+    if (field.or_zero && layer.*member == 0) return "";
     return std::to_string(layer.*member);
   }
   std::string operator()(int64_t (Layer::*member)[4]) const {
@@ -45,6 +46,7 @@ struct Text {
     const int64_t(&pair)[2] = layer.*member;
     const bool line = ClassOf(layer).axes == 1;
     if (field.unless_one && pair[1] == 1 && (line || pair[0] == 1)) return "";
+    if (field.or_null && pair[1] < 0) return "";
     return (line ? "" : std::to_string(pair[0]) + "x") +
            std::to_string(pair[1]);
   }

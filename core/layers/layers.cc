@@ -100,6 +100,20 @@ Layer SeparableConv1D(int64_t filters, int64_t kernel_size,
   return Conv(Layer::Kind::kSeparableConv1D, filters, 1, kernel_size,
               activation);
 }
+Layer Conv2DTranspose(int64_t filters, int64_t kernel_height,
+                      int64_t kernel_width, Activation activation) {
+  return Conv(Layer::Kind::kConv2DTranspose, filters, kernel_height,
+              kernel_width, activation);
+}
+Layer Conv2DTranspose(int64_t filters, int64_t kernel_size,
+                      Activation activation) {
+  return Conv2DTranspose(filters, kernel_size, kernel_size, activation);
+}
+Layer Conv1DTranspose(int64_t filters, int64_t kernel_size,
+                      Activation activation) {
+  return Conv(Layer::Kind::kConv1DTranspose, filters, 1, kernel_size,
+              activation);
+}
 Layer ActivationLayer(Activation activation) {
   Layer layer = Make(Layer::Kind::kActivation);
   layer.activation = activation;
@@ -222,6 +236,19 @@ Layer Embedding(int64_t input_dim, int64_t output_dim) {
   layer.units = output_dim;
   return layer;
 }
+Layer PositionEmbedding(int64_t sequence_length) {
+  Layer layer = Make(Layer::Kind::kPositionEmbedding);
+  layer.input_dim = sequence_length;
+  layer.embeddings_initializer = GlorotUniform();
+  return layer;
+}
+Layer Attention() { return Make(Layer::Kind::kAttention); }
+Layer MultiHeadAttention(int64_t num_heads, int64_t key_dim) {
+  Layer layer = Make(Layer::Kind::kMultiHeadAttention);
+  layer.num_heads = num_heads;
+  layer.key_dim = key_dim;
+  return layer;
+}
 
 namespace {
 
@@ -257,6 +284,13 @@ Layer& Layer::DilationRate(int64_t height, int64_t width) {
   dilation[0] = height;
   dilation[1] = width;
   settings |= kSetDilationRate;
+  return *this;
+}
+
+Layer& Layer::OutputPadding(int64_t height, int64_t width) {
+  output_padding[0] = height;
+  output_padding[1] = width;
+  settings |= kSetOutputPadding;
   return *this;
 }
 
@@ -376,6 +410,16 @@ Layer& Layer::Dropout(float fraction) {
 Layer& Layer::RecurrentDropout(float fraction) {
   return SetMember(&Layer::recurrent_dropout, fraction, kSetRecurrentDropout,
                    this);
+}
+Layer& Layer::UseCausalMask(bool hides_later) {
+  return SetMember(&Layer::use_causal_mask, hides_later, kSetUseCausalMask,
+                   this);
+}
+Layer& Layer::ValueDim(int64_t size) {
+  return SetMember(&Layer::value_dim, size, kSetValueDim, this);
+}
+Layer& Layer::UseScale(bool trained) {
+  return SetMember(&Layer::use_scale, trained, kSetUseScale, this);
 }
 Layer& Layer::UnitForgetBias(bool ones) {
   return SetMember(&Layer::unit_forget_bias, ones, kSetUnitForgetBias, this);

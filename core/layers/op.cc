@@ -40,6 +40,10 @@ Status CheckInputs(LayerInputs takes, size_t inputs) {
     case LayerInputs::kList:
       if (count >= 2) break;
       return InvalidArgument("needs two or more inputs, has %d", count);
+    case LayerInputs::kQuery:
+      if (count == 2 || count == 3) break;
+      return InvalidArgument(
+          "takes two or three inputs, query, value and key, not %d", count);
     case LayerInputs::kAny:
       if (count >= 1) break;
       return InvalidArgument("takes one input or more, not 0");

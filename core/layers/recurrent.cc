@@ -13,9 +13,6 @@ namespace {
 // Floats of the gates that a thread computes at a time if they are not saved.
 constexpr int64_t kGroupFloats = 1 << 17;
 
-// Random numbers begin at multiples of 4.
-int64_t Aligned(int64_t n) { return (n + 3) / 4 * 4; }
-
 int64_t Share(int64_t batch, int threads) {
   return (batch + threads - 1) / threads;
 }

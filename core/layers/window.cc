@@ -43,6 +43,29 @@ Status DoesNotFit(const Layer& layer, const Shape& x, const char* what) {
       PairText(axes, layer.strides).c_str(), x.ToString().c_str());
 }
 
+// Checks the window's numbers, and reads x as an image.
+Status CheckWindow(const Layer& layer, const Shape& x, const char* what,
+                   Shape* image) {
+  RINGLET_RETURN_IF_ERROR(ImageOf(layer, x, image));
+  RINGLET_RETURN_IF_ERROR(CheckPair(layer, what, layer.window));
+  RINGLET_RETURN_IF_ERROR(CheckPair(layer, "strides", layer.strides));
+  RINGLET_RETURN_IF_ERROR(CheckPair(layer, "a dilation", layer.dilation));
+  if (layer.padding == kCausal && layer.kind != Layer::Kind::kConv1D) {
+    return InvalidArgument("%s has no padding of \"causal\", which Conv1D has",
+                           ClassName(layer));
+  }
+  return Status();
+}
+
+// In Keras a convolution may have strides or a dilation, not both.
+Status CheckSpacing(const Layer& layer) {
+  const bool strides = layer.strides[0] > 1 || layer.strides[1] > 1;
+  const bool dilates = layer.dilation[0] > 1 || layer.dilation[1] > 1;
+  if (!strides || !dilates) return Status();
+  return InvalidArgument(
+      "strides and dilation_rate cannot both be larger than 1, as in Keras");
+}
+
 }  // namespace
 
 bool WindowAxis::Resolve(PaddingMode padding) {
@@ -62,6 +85,20 @@ bool WindowAxis::Resolve(PaddingMode padding) {
   if (extent() > input + pad_before) return false;
   output = (input + pad_before - extent()) / stride + 1;
   return true;
+}
+
+bool WindowAxis::ResolveTransposed(PaddingMode padding, int64_t more) {
+  if (!IsSize(output) || !IsSize(window) || !IsSize(stride) ||
+      !IsSize(dilation)) {
+    return false;
+  }
+  const int64_t positions = output, apart = (positions - 1) * stride;
+  if (padding == kSame) {
+    input = more < 0 ? apart + stride : apart + extent() % 2 + more;
+  } else {
+    input = apart + (more < 0 ? std::max(extent(), stride) : extent() + more);
+  }
+  return Resolve(padding) && output == positions;
 }
 
 Range WindowAxis::PositionsOf(int64_t tap) const {
@@ -91,15 +128,8 @@ Shape ShapeOf(const Layer& layer, const Shape& image) {
 Status PlaceWindow(const Layer& layer, const Shape& x, const char* what,
                    Window2D* window) {
   Shape image;
-  RINGLET_RETURN_IF_ERROR(ImageOf(layer, x, &image));
-  RINGLET_RETURN_IF_ERROR(CheckPair(layer, what, layer.window));
-  RINGLET_RETURN_IF_ERROR(CheckPair(layer, "strides", layer.strides));
-  RINGLET_RETURN_IF_ERROR(CheckPair(layer, "a dilation", layer.dilation));
+  RINGLET_RETURN_IF_ERROR(CheckWindow(layer, x, what, &image));
   const bool line = ClassOf(layer).axes == 1;
-  if (layer.padding == kCausal && layer.kind != Layer::Kind::kConv1D) {
-    return InvalidArgument("%s has no padding of \"causal\", which Conv1D has",
-                           ClassName(layer));
-  }
   *window = {
       {image[0], 0, layer.window[0], layer.strides[0], 0, layer.dilation[0]},
       {image[1], 0, layer.window[1], layer.strides[1], 0, layer.dilation[1]},
@@ -114,11 +144,36 @@ Status PlaceWindow(const Layer& layer, const Shape& x, const char* what,
 
 Status PlaceConv(const Layer& layer, const Shape& x, Window2D* window) {
   RINGLET_RETURN_IF_ERROR(PlaceWindow(layer, x, "kernel", window));
-  const bool strides = layer.strides[0] > 1 || layer.strides[1] > 1;
-  const bool dilates = layer.dilation[0] > 1 || layer.dilation[1] > 1;
-  if (!strides || !dilates) return Status();
-  return InvalidArgument(
-      "strides and dilation_rate cannot both be larger than 1, as in Keras");
+  return CheckSpacing(layer);
+}
+
+Status PlaceTransposed(const Layer& layer, const Shape& x, Window2D* window) {
+  Shape image;
+  RINGLET_RETURN_IF_ERROR(CheckWindow(layer, x, "kernel", &image));
+  RINGLET_RETURN_IF_ERROR(CheckSpacing(layer));
+  WindowAxis axes[2] = {{1, 1, 1, 1, 0}, {1, 1, 1, 1, 0}};
+  for (int i = ClassOf(layer).axes == 1 ? 1 : 0; i < 2; ++i) {
+    const int64_t more = layer.output_padding[i];
+    if (more < -1 || more >= layer.strides[i]) {
+      return InvalidArgument(
+          "an output_padding of %s is not less than strides of %s, as Keras "
+          "demands",
+          PairText(ClassOf(layer).axes, layer.output_padding).c_str(),
+          PairText(ClassOf(layer).axes, layer.strides).c_str());
+    }
+    axes[i] = {0, image[i],         layer.window[i], layer.strides[i],
+               0, layer.dilation[i]};
+    if (layer.padding == kSame && more == 0 && axes[i].extent() % 2 == 0) {
+      return InvalidArgument(
+          "output_padding of 0 needs a kernel of odd size if padding is "
+          "\"same\"; give at least 1, or null");
+    }
+    if (!axes[i].ResolveTransposed(layer.padding, more)) {
+      return DoesNotFit(layer, x, "kernel");
+    }
+  }
+  *window = {axes[0], axes[1], layer.units};
+  return Status();
 }
 
 Shape KernelShape(const Layer& layer, const Window2D& window, int64_t in,

@@ -23,6 +23,10 @@ struct WindowAxis {
   // Computes `output` and `pad_before` from the other members. False if no
   // window fits.
   bool Resolve(PaddingMode padding);
+  // Computes `input` and `pad_before` from the other members, for a transposed
+  // convolution from `output` to `input`, which adds `more` pixels (-1: as many
+  // as Keras chooses). False if no window fits.
+  bool ResolveTransposed(PaddingMode padding, int64_t more);
   // Pixels from the window's first to its last, inclusive.
   int64_t extent() const { return (window - 1) * dilation + 1; }
   // No window reaches beyond the border.
@@ -60,6 +64,9 @@ Status PlaceWindow(const Layer& layer, const Shape& x, const char* what,
 // The same for a convolution, which in Keras may have strides or dilation, not
 // both.
 Status PlaceConv(const Layer& layer, const Shape& x, Window2D* window);
+// The same for a transposed convolution of x, which is the window's output. The
+// window's channels are the layer's filters.
+Status PlaceTransposed(const Layer& layer, const Shape& x, Window2D* window);
 // (height, width, in, out), or (steps, in, out) for a layer with one axis.
 Shape KernelShape(const Layer& layer, const Window2D& window, int64_t in,
                   int64_t out);

@@ -37,11 +37,58 @@ Status ReadReference(const Json& json, const std::string& path,
       path.c_str(), Show(json).c_str());
 }
 
-// Checks the arguments of a call besides its inputs.
-Status CheckCall(const Json& json, const std::string& path) {
+bool IsListOfNulls(const Json& json) {
+  if (!json.is_array()) return false;
+  for (Json m = json.first(); m; m = m.next()) {
+    if (m.kind() != Json::Kind::kNull) return false;
+  }
+  return true;
+}
+
+Status ReadTensors(const Json& json, const std::string& path,
+                   std::vector<CallReference>* inputs);
+
+// Reads the arguments of an attention: whether it is causal, and the inputs
+// that have a name.
+void ReadAttention(const Json& json, FieldReader* call, LayerEntry* entry,
+                   std::vector<CallReference>* inputs) {
+  call->OnlyNull({"query_mask", "value_mask", "key_mask", "attention_mask"});
+  call->OnlyBool("return_attention_scores", false);
+  bool causal = entry->layer.use_causal_mask;
+  call->Bool("use_causal_mask", &causal);
+  const bool first = entry->calls.size() == 1;
+  if (!first && causal != entry->layer.use_causal_mask) {
+    call->Refuse("use_causal_mask",
+                 "the layer's first call has another; give the calls layers of "
+                 "their own");
+  }
+  entry->layer.use_causal_mask = causal;
+  for (const char* name : {"query", "value", "key"}) {
+    if (!call->Has(name)) continue;
+    const std::string path = call->PathOf(name);
+    if (IsReference(json[name])) {
+      inputs->emplace_back();
+      call->Fail(ReadReference(json[name], path, &inputs->back()));
+    } else {
+      call->Fail(ReadTensors(json[name], path, inputs));
+    }
+  }
+}
+
+// Reads the arguments of a call besides the tensors in order.
+Status ReadArguments(const Json& json, const std::string& path,
+                     LayerEntry* entry, std::vector<CallReference>* inputs) {
   FieldReader call(json, path);
   call.OnlyBool("training", false);
-  call.OnlyNull({"mask"});
+  if (IsListOfNulls(json["mask"])) {
+    call.Ignore({"mask"});
+  } else {
+    call.OnlyNull({"mask"});
+  }
+  if (entry->layer.kind == Kind::kAttention ||
+      entry->layer.kind == Kind::kMultiHeadAttention) {
+    ReadAttention(json, &call, entry, inputs);
+  }
   return call.Finish();
 }
 
@@ -100,16 +147,17 @@ Status ReadOperands(const Json& json, const std::string& path,
   return y ? read(y, JoinPath(at, "y")) : Status();
 }
 
-Status ReadNode(const Json& json, const std::string& path, bool operation,
+Status ReadNode(const Json& json, const std::string& path, LayerEntry* entry,
                 std::vector<CallReference>* inputs) {
+  const bool operation = entry->operation != Operation::kNone;
   if (json.is_object()) {  // Keras 3
     FieldReader node(json, path);
     node.Require("args");
     const Json args = node.Take("args");
     const Json kwargs = node.Take("kwargs");
     RINGLET_RETURN_IF_ERROR(node.Finish());
-    RINGLET_RETURN_IF_ERROR(CheckCall(kwargs, node.PathOf("kwargs")));
-    return ReadTensors(args, node.PathOf("args"), inputs);
+    RINGLET_RETURN_IF_ERROR(ReadTensors(args, node.PathOf("args"), inputs));
+    return ReadArguments(kwargs, node.PathOf("kwargs"), entry, inputs);
   }
   if (!json.is_array()) {
     return InvalidArgument("%s: is %s; must be a list or an object",
@@ -127,7 +175,8 @@ Status ReadNode(const Json& json, const std::string& path, bool operation,
     inputs->emplace_back();
     RINGLET_RETURN_IF_ERROR(ReadReference(m, at, &inputs->back()));
     const Json call = m.first().next().next().next();
-    RINGLET_RETURN_IF_ERROR(CheckCall(call, JoinPath(at, 3)));
+    RINGLET_RETURN_IF_ERROR(
+        ReadArguments(call, JoinPath(at, 3), entry, inputs));
     if (single) break;
   }
   return Status();
@@ -156,8 +205,7 @@ Status ReadCalls(const Json& json, LayerEntry* entry) {
   for (Json node = nodes.first(); node; node = node.next(), ++i) {
     entry->calls.emplace_back();
     const std::string at = JoinPath(path, i);
-    RINGLET_RETURN_IF_ERROR(ReadNode(
-        node, at, entry->operation != Operation::kNone, &entry->calls.back()));
+    RINGLET_RETURN_IF_ERROR(ReadNode(node, at, entry, &entry->calls.back()));
     if (!entry->calls.back().empty()) continue;
     return InvalidArgument("%s: names no input", at.c_str());
   }

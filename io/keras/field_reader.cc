@@ -193,21 +193,21 @@ bool FieldReader::ChoiceOfRow(const char* key, const NameTable& table,
   return ok();
 }
 
-void FieldReader::Sizes(const char* key, int64_t high, int count,
+void FieldReader::Sizes(const char* key, int64_t low, int64_t high, int count,
                         int64_t* value) {
   const std::string takes =
       (count == 1 ? "a whole number" : "one or two whole numbers") +
-      (" from 1 to " + std::to_string(high));
+      (" from " + std::to_string(low) + " to " + std::to_string(high));
   const std::string second = count == 1 ? "" : ", " + AsJson(value[1]);
   const Json json =
       Take(key, takes,
-           value[0] < 1 ? "null" : "[" + AsJson(value[0]) + second + "]");
+           value[0] < low ? "null" : "[" + AsJson(value[0]) + second + "]");
   if (!json) return;
   int64_t sizes[2];
   const bool list = json.is_array() && json.size() == count;
   Json each = list ? json.first() : json;
   for (int i = 0; i < count; ++i) {
-    if (!each.ToInt64(&sizes[i]) || sizes[i] < 1 || sizes[i] > high) {
+    if (!each.ToInt64(&sizes[i]) || sizes[i] < low || sizes[i] > high) {
       return MustBe(key, takes);
     }
     if (list) each = each.next();

@@ -84,8 +84,10 @@ class FieldReader {
       *value = table[row].value;
     }
   }
-  // One whole number for all sizes, or a list of `count` numbers, one or two.
-  void Sizes(const char* key, int64_t high, int count, int64_t* value);
+  // One whole number for all sizes, or a list of `count` numbers, one or two,
+  // from `low` on.
+  void Sizes(const char* key, int64_t low, int64_t high, int count,
+             int64_t* value);
   // A Keras object: a class with its config, or a name. False if there is none.
   bool Object(const char* key, const std::string& takes,
               const std::string& standard, KerasObject* object);

@@ -184,9 +184,11 @@ Status ReadKerasObject(const Json& json, const std::string& path,
     object->config = Json();
     return Status();
   }
-  // Keras registers a user's class as "package>Name".
+  // Keras registers a user's class as "package>Name", and KerasHub its own.
   const std::string name = registered.text();
-  if (name.find('>') != std::string::npos && name != object->name) {
+  const bool of_hub = name == "keras_hub>" + object->name ||
+                      name == "keras_nlp>" + object->name;
+  if (name.find('>') != std::string::npos && name != object->name && !of_hub) {
     fields.Refuse("registered_name", "a user-defined class is not supported");
     return fields.Finish();
   }

@@ -55,6 +55,20 @@ constexpr struct {
     {"dropout_U", "recurrent_dropout"},
 };
 
+// Fields that may only be false, and why.
+constexpr struct {
+  const char *field, *why;
+} kRefused[] = {
+    {"mask_zero",
+     "ringlet supports only false: it has no masks, so all steps count; cut or "
+     "pad the sequences to one length"},
+    {"return_state",
+     "ringlet supports only false: a layer has one output; return_sequences "
+     "gives the states of all steps"},
+    {"stateful",
+     "ringlet supports only false: a state begins as zeros in each batch"},
+};
+
 Status RefuseKeras1(const KerasObject& object, const LayerClass& layer) {
   const auto has = [&](const std::string& name) {
     return std::any_of(layer.fields.begin(), layer.fields.end(),
@@ -133,17 +147,22 @@ struct ReadValue {
   LayerEntry* entry;
 
   void operator()(int64_t Layer::*member) const {
+    if (field.or_zero && !fields->Has(field.name)) return;
     fields->Int(field.name, 1, kMaxSize, &(entry->layer.*member));
   }
   void operator()(int64_t (Layer::*member)[2]) const {
     const int axes = ClassOf(entry->layer).axes;
     int64_t* const sizes = entry->layer.*member + 2 - axes;
+    if (field.or_null) {
+      if (!fields->Has(field.name)) return;
+      return fields->Sizes(field.name, 0, kMaxSize, axes, sizes);
+    }
     if (!field.or_window) {
-      return fields->Sizes(field.name, kMaxSize, axes, sizes);
+      return fields->Sizes(field.name, 1, kMaxSize, axes, sizes);
     }
     sizes[0] = 0;
     if (fields->Has(field.name)) {
-      fields->Sizes(field.name, kMaxSize, axes, sizes);
+      fields->Sizes(field.name, 1, kMaxSize, axes, sizes);
     }
     if (sizes[0] == 0) {
       std::copy_n(entry->layer.window, 2, entry->layer.*member);
@@ -221,7 +240,15 @@ struct ReadValue {
     }
     *inner = std::make_shared<Layer>(read.layer);
   }
-  void operator()(OnlyFalse) const { fields->OnlyBool(field.name, false); }
+  void operator()(OnlyFalse) const {
+    for (const auto& row : kRefused) {
+      if (row.field != std::string(field.name)) continue;
+      if (fields->Take(field.name).as_bool()) {
+        fields->Refuse(field.name, row.why);
+      }
+    }
+    fields->OnlyBool(field.name, false);
+  }
   void operator()(AnyValue) const { fields->Ignore({field.name}); }
 
   void operator()(Activation Layer::*member) const {
@@ -300,6 +327,7 @@ void ReadClass(const LayerClass& row, FieldReader* fields, LayerEntry* entry) {
   entry->layer = row.make();
   if (row.kind == Kind::kInput) return ReadInput(fields, entry);
   for (LayerField field : row.fields) {
+    if (field.in_call) continue;
     if (field.former != nullptr) {
       field.name = fields->Either(field.name, field.former);
     }

@@ -22,10 +22,20 @@ struct WriteValue {
   const Layer& layer;
   JsonWriter* w;
 
-  void operator()(int64_t Layer::*member) const { w->Int(layer.*member); }
+  void operator()(int64_t Layer::*member) const {
+    if (field.or_zero && layer.*member == 0) {
+      w->Null();
+    } else {
+      w->Int(layer.*member);
+    }
+  }
   void operator()(int64_t (Layer::*member)[2]) const {
     const int64_t(&pair)[2] = layer.*member;
     const bool line = ClassOf(layer).axes == 1;
+    if (field.or_null && pair[1] < 0) {
+      w->Null();
+      return;
+    }
     if (line && field.as_number) {
       w->Int(pair[1]);
       return;
@@ -165,7 +175,7 @@ void WriteConfig(JsonWriter* w, const Layer& layer) {
   }
   WriteDType(w);
   for (const LayerField& field : ClassOf(layer).fields) {
-    if (!field.written) continue;
+    if (!field.written || field.in_call) continue;
     w->Key(field.name);
     std::visit(WriteValue{field, layer, w}, field.value);
   }

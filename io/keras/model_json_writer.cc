@@ -9,6 +9,7 @@ namespace {
 
 // Functional is not a public name of Keras; this is its module.
 const char* ModuleOf(const Layer& layer) {
+  if (layer.kind == Layer::Kind::kPositionEmbedding) return "keras_hub.layers";
   if (layer.model == nullptr || IsExpandedBidirectional(layer)) {
     return "keras.layers";
   }
@@ -87,7 +88,9 @@ class ModelWriter {
     if (list) w_.BeginArray();
     for (int input : call.inputs) WriteTensor(static_cast<size_t>(input));
     if (list) w_.EndArray();
-    w_.EndArray().Key("kwargs").BeginObject().EndObject().EndObject();
+    w_.EndArray().Key("kwargs").BeginObject();
+    if (layer.use_causal_mask) w_.Key("use_causal_mask").Bool(true);
+    w_.EndObject().EndObject();
   }
 
   void WriteInboundNodes(size_t layer) {

@@ -68,7 +68,7 @@ int ExportEveryLayer(const Save& save) {
     Functional model;
     const auto x =
         model.Add(Input(row.axes == 1 ? Shape{8, 4} : Shape{8, 6, 4}));
-    if (row.inputs == LayerInputs::kList) {
+    if (row.inputs == LayerInputs::kList || row.inputs == LayerInputs::kQuery) {
       model.Add(layer, {x, model.Add(ActivationLayer(kTanh), {x})});
     } else {
       model.Add(layer, {x});

@@ -37,6 +37,19 @@ inline std::string JsonError(const std::string& json) {
   return status.message();
 }
 
+// Expects that what is written of the model gives the same model.
+inline void ExpectSameTwice(const Model& model) {
+  const auto again = LoadJson(ToJson(model));
+  ASSERT_NE(again, nullptr);
+  EXPECT_EQ(ToJson(*again), ToJson(model));
+  EXPECT_EQ(again->Summary(), model.Summary());
+  ASSERT_EQ(again->variables().size(), model.variables().size());
+  for (size_t v = 0; v < model.variables().size(); ++v) {
+    EXPECT_EQ(again->variables()[v].path, model.variables()[v].path);
+    EXPECT_EQ(again->variables()[v].shape, model.variables()[v].shape);
+  }
+}
+
 }  // namespace ringlet
 
 #endif  // RINGLET_TESTS_SUPPORT_MODEL_JSON_H_

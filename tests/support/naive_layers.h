@@ -69,6 +69,42 @@ inline Floats Conv2DForward(const Layer& l, const Shape& x_shape, int64_t batch,
   return y;
 }
 
+// Each pixel of x adds the kernel (height, width, filters, channels) to a
+// window of the output, with the geometry of a convolution of the output.
+inline Floats Conv2DTransposeForward(const Layer& l, const Shape& x_shape,
+                                     const Shape& y_shape, int64_t batch,
+                                     const Floats& x, const Floats& w,
+                                     const Floats& b) {
+  const int64_t H = x_shape[0], W = x_shape[1], C = x_shape[2], F = l.units;
+  const Geometry gy = AxisOf(l, 0, y_shape[0]), gx = AxisOf(l, 1, y_shape[1]);
+  std::vector<double> z(static_cast<size_t>(batch * y_shape.elements()));
+  for (size_t i = 0; i < z.size(); ++i) {
+    z[i] = b.empty() ? 0 : b[i % static_cast<size_t>(F)];
+  }
+  for (int64_t i = 0; i < batch * H * W; ++i) {
+    const int64_t n = i / (H * W), iy = i / W % H, ix = i % W;
+    for (int64_t k = 0; k < l.window[0] * l.window[1]; ++k) {
+      const int64_t oy =
+          iy * l.strides[0] + k / l.window[1] * l.dilation[0] - gy.before;
+      const int64_t ox =
+          ix * l.strides[1] + k % l.window[1] * l.dilation[1] - gx.before;
+      if (oy < 0 || oy >= y_shape[0] || ox < 0 || ox >= y_shape[1]) continue;
+      for (int64_t f = 0; f < F; ++f) {
+        double& to = z[static_cast<size_t>(
+            ((n * y_shape[0] + oy) * y_shape[1] + ox) * F + f)];
+        for (int64_t c = 0; c < C; ++c) {
+          to += double{x[i * C + c]} * w[(k * F + f) * C + c];
+        }
+      }
+    }
+  }
+  Floats y;
+  for (const double v : z) {
+    y.push_back(static_cast<float>(Activate(l.activation, v)));
+  }
+  return y;
+}
+
 inline Floats Pool2DForward(const Layer& l, const Shape& x_shape, int64_t batch,
                             const Floats& x) {
   const int64_t H = x_shape[0], W = x_shape[1], C = x_shape[2];

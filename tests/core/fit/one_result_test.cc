@@ -31,6 +31,21 @@ Optimizer Clipped(Optimizer optimizer) {
   return optimizer;
 }
 
+// Steps that attend to themselves, with their places, as a layer.
+Layer Encoder(const Shape& input) {
+  Functional model;
+  const auto x = model.Add(Input(input));
+  const auto placed =
+      model.Add(Add(), {x, model.Add(PositionEmbedding(input[0] + 1), {x})});
+  const auto seen =
+      model.Add(MultiHeadAttention(3, 5).Dropout(0.1f).UseCausalMask(true),
+                {placed, placed});
+  const auto sum =
+      model.Add(LayerNormalization(), {model.Add(Add(), {placed, seen})});
+  model.Add(Attention().UseScale(true), {sum, placed, seen});
+  return model.AsLayer();
+}
+
 const std::vector<Training>& Trainings() {
   static const auto* const trainings = new std::vector<Training>{
       {"regression",
@@ -74,6 +89,20 @@ const std::vector<Training>& Trainings() {
       {"embedding",
        {30},
        {Sigmoid(), Rescaling(50), Embedding(50, 8), SimpleRNN(20), Dense(10)},
+       Adam(0.01f),
+       SparseCategoricalCrossentropy(kFromLogits),
+       0},
+      {"transposed",
+       {5, 6, 3},
+       {Conv2D(12, 3, kRelu), Conv2DTranspose(9, 3, kTanh).Strides(2),
+        Conv2DTranspose(17, 4).Padding(kSame).Strides(1, 2), Reshape({-1, 17}),
+        Conv1DTranspose(6, 5).Strides(3), GlobalMaxPooling1D(), Dense(10)},
+       Adam(0.01f),
+       SparseCategoricalCrossentropy(kFromLogits),
+       0},
+      {"attention",
+       {70, 6},
+       {Encoder({70, 6}), Flatten(), Dense(10)},
        Adam(0.01f),
        SparseCategoricalCrossentropy(kFromLogits),
        0},

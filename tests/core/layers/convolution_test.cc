@@ -6,6 +6,7 @@
 #include <string>
 
 #include "../../support/contains.h"
+#include "../../support/draw.h"
 #include "../../support/expect_ok.h"
 #include "../../support/naive_layers.h"
 #include "../../support/op_checks.h"
@@ -13,20 +14,6 @@
 
 namespace ringlet {
 namespace {
-
-class Draw {
- public:
-  explicit Draw(uint64_t seed) : random_(seed, 5) {}
-  int64_t From(int64_t low, int64_t high) {
-    const float unit = Philox::Unit(random_.At(at_++)[0]);
-    return low +
-           static_cast<int64_t>(unit * static_cast<float>(high - low + 1));
-  }
-
- private:
-  Philox random_;
-  uint64_t at_ = 0;
-};
 
 // A layer, its image, and the groups of channels of its reference
 // implementation.
@@ -95,6 +82,24 @@ Case SeparableCase(Draw* draw) {
   return c;
 }
 
+Case TransposedCase(Draw* draw) {
+  Case c;
+  c.layer =
+      draw->From(0, 2) == 0 ? Conv1DTranspose(1, 1) : Conv2DTranspose(1, 1);
+  Layer& l = c.layer;
+  DrawWindow(draw, &c);
+  l.units = draw->From(1, 20);
+  if (draw->From(0, 1) == 0) return c;
+  const bool odd = l.padding == kSame;
+  int64_t more[2] = {0, 0};
+  for (int axis = c.line ? 1 : 0; axis < 2; ++axis) {
+    if (odd) l.window[axis] |= 1;
+    more[axis] = draw->From(0, l.strides[axis] - 1);
+  }
+  l.OutputPadding(more[0], more[1]);
+  return c;
+}
+
 std::string Text(const Case& c) {
   std::string text = ClassName(c.layer);
   for (const LayerField& field : ClassOf(c.layer).fields) {
@@ -104,8 +109,15 @@ std::string Text(const Case& c) {
          std::to_string(c.batch);
 }
 
-Floats Twin(const Case& c, const Floats& x, const std::vector<Floats>& w) {
+Floats Twin(const Case& c, const Shape& y, const Floats& x,
+            const std::vector<Floats>& w) {
   const Floats bias = c.layer.use_bias ? w.back() : Floats();
+  if (c.layer.kind == Layer::Kind::kConv2DTranspose ||
+      c.layer.kind == Layer::Kind::kConv1DTranspose) {
+    return naive::Conv2DTransposeForward(c.layer, c.image,
+                                         c.line ? Shape{1, y[0], y[1]} : y,
+                                         c.batch, x, w[0], bias);
+  }
   const bool separable = ClassOf(c.layer).name[0] == 'S';
   if (!separable) {
     return naive::Conv2DForward(c.layer, c.image, c.batch, x, w[0], bias,
@@ -129,7 +141,8 @@ void ExpectTwin(const Case& c) {
   ASSERT_OK(runner.status());
   const std::vector<Floats> x = RandomInputs(c.inputs(), c.batch);
   const std::vector<Floats> w = runner.RandomWeights(2);
-  ExpectClose(runner.Run(c.batch, x, w, {}, 2).y, Twin(c, x[0], w), 4e-5);
+  ExpectClose(runner.Run(c.batch, x, w, {}, 2).y,
+              Twin(c, runner.op().output(), x[0], w), 4e-5);
 }
 
 using MakeCase = Case(Draw*);
@@ -155,6 +168,37 @@ TEST(ConvolutionTest, DepthwiseConv_RandomCases_IsItsDefinition) {
 TEST(ConvolutionTest, SeparableConv_RandomCases_IsItsDefinition) {
   ExpectAll(SeparableCase);
 }
+TEST(ConvolutionTest, ConvTranspose_RandomCases_IsItsDefinition) {
+  ExpectAll(TransposedCase);
+}
+TEST(ConvolutionTest, ConvTranspose_ShapesOfADecoder_HaveTheSameBits) {
+  for (const int64_t batch : {1, 32, 33}) {
+    ExpectSameBits(Conv2DTranspose(16, 3, kRelu).Padding(kSame).Strides(2),
+                   {{7, 7, 32}}, batch);
+    ExpectSameBits(Conv1DTranspose(8, 4, kTanh).Strides(2), {{20, 12}}, batch);
+    ExpectSameBits(Conv2DTranspose(5, 1), {{6, 5, 3}}, batch);
+  }
+}
+// The sizes are those of keras.layers.Conv1DTranspose.
+TEST(ConvolutionTest, ConvTranspose_EachPadding_HasKerasSize) {
+  const auto steps = [](const Layer& layer) {
+    OpRunner runner(layer, {{5, 2}});
+    EXPECT_OK(runner.status());
+    return runner.op().output()[0];
+  };
+  EXPECT_EQ(steps(Conv1DTranspose(1, 3)), 7);
+  EXPECT_EQ(steps(Conv1DTranspose(1, 3).Padding(kSame)), 5);
+  EXPECT_EQ(steps(Conv1DTranspose(1, 3).Strides(2)), 11);
+  EXPECT_EQ(steps(Conv1DTranspose(1, 3).Strides(2).Padding(kSame)), 10);
+  EXPECT_EQ(steps(Conv1DTranspose(1, 2).Strides(4)), 20);
+  EXPECT_EQ(steps(Conv1DTranspose(1, 2).Strides(4).OutputPadding(0)), 18);
+  EXPECT_EQ(steps(Conv1DTranspose(1, 3).Strides(2).OutputPadding(1)), 12);
+  EXPECT_EQ(
+      steps(Conv1DTranspose(1, 3).Strides(2).OutputPadding(0).Padding(kSame)),
+      9);
+  EXPECT_EQ(steps(Conv1DTranspose(1, 3).DilationRate(2)), 9);
+}
+
 TEST(ConvolutionTest, Conv_GroupsAndDilation_IsItsDefinition) {
   ExpectAll(ConvCase);
 }
@@ -251,6 +295,10 @@ TEST(ConvolutionTest, Weights_EachConvolution_HaveKerasShapes) {
   EXPECT_EQ(shapes(Conv2D(6, 3, 2).Groups(2), {9, 9, 4}),
             "kernel(3, 2, 2, 6) bias(6,) ");
   EXPECT_EQ(shapes(Conv1D(6, 3), {9, 4}), "kernel(3, 4, 6) bias(6,) ");
+  EXPECT_EQ(shapes(Conv2DTranspose(6, 3, 2), {9, 9, 4}),
+            "kernel(3, 2, 6, 4) bias(6,) ");
+  EXPECT_EQ(shapes(Conv1DTranspose(6, 3).UseBias(false), {9, 4}),
+            "kernel(3, 6, 4) ");
 }
 
 // Any stride beyond the image is the same, and takes as long: so many steps of
@@ -311,6 +359,20 @@ TEST(ConvolutionTest, Convolution_DoesNotFit_IsNamed) {
   expect(error(Conv2D(1, 2).Padding(kSame).DilationRate(kLarge), {8, 8, 3}),
          "too many");
   expect(error(SeparableConv2D(0, 3), {8, 8, 3}), "filters");
+  expect(error(Conv2DTranspose(0, 3), {8, 8, 3}), "filters");
+  expect(error(Conv2DTranspose(4, 3).Strides(2).DilationRate(2), {8, 8, 3}),
+         "both");
+  expect(error(Conv2DTranspose(4, 3).Strides(2).OutputPadding(2), {8, 8, 3}),
+         "not less than strides");
+  expect(error(Conv2DTranspose(4, 3).OutputPadding(-2), {8, 8, 3}),
+         "not less than strides");
+  expect(error(Conv1DTranspose(4, 2).OutputPadding(0).Padding(kSame), {8, 3}),
+         "odd size");
+  expect(error(Conv2DTranspose(4, 3).Strides(kLarge), {8, 8, 3}), "fit");
+  expect(error(Conv1DTranspose(4, 3).Strides(kLarge), {1, 3}), "too large");
+  expect(error(Conv2DTranspose(4, 3).Padding(kCausal), {8, 8, 3}), "causal");
+  expect(error(Conv2D(4, 3).OutputPadding(1), {8, 8, 3}),
+         "Conv2D has no output_padding");
   expect(error(DepthwiseConv2D(3).KernelInitializer(Zeros()), {8, 8, 3}),
          "DepthwiseConv2D has no kernel_initializer");
 }

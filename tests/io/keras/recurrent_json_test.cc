@@ -20,23 +20,6 @@ std::string With(const std::string& kind, const std::string& config) {
          kind + R"(", "config": {)" + config + "}}]}}";
 }
 
-std::string ErrorOf(const std::string& json) {
-  std::unique_ptr<Model> model;
-  return ModelFromJson(json, &model).message();
-}
-
-void ExpectSameTwice(const Model& model) {
-  const auto again = LoadJson(ToJson(model));
-  ASSERT_NE(again, nullptr);
-  EXPECT_EQ(ToJson(*again), ToJson(model));
-  EXPECT_EQ(again->Summary(), model.Summary());
-  ASSERT_EQ(again->variables().size(), model.variables().size());
-  for (size_t v = 0; v < model.variables().size(); ++v) {
-    EXPECT_EQ(again->variables()[v].path, model.variables()[v].path);
-    EXPECT_EQ(again->variables()[v].shape, model.variables()[v].shape);
-  }
-}
-
 TEST(RecurrentJsonTest, Load_LstmOfKeras3_HasItsFields) {
   const auto model = LoadJson(With("LSTM", R"(
       "name": "lstm", "trainable": true,
@@ -191,11 +174,12 @@ TEST(RecurrentJsonTest, Load_FrozenLayerOfEachStep_IsNotTrained) {
 TEST(RecurrentJsonTest, Load_UnsupportedField_IsRefusedWithItsPlace) {
   const auto expect = [](const std::string& kind, const std::string& config,
                          const std::string& part) {
-    const std::string error = ErrorOf(With(kind, config));
+    const std::string error = JsonError(With(kind, config));
     EXPECT_TRUE(Contains(error, part));
   };
   expect("LSTM", R"("units": 4, "stateful": true)",
-         "stateful: is true; ringlet supports only false");
+         "stateful: is true; ringlet supports only false: a state begins as "
+         "zeros in each batch");
   expect("LSTM", R"("units": 4, "return_state": true)",
          "return_state: is true; ringlet supports only false");
   expect("GRU", R"("units": 4, "time_major": true)",
