@@ -112,6 +112,23 @@ def conv(x, w, b=None, *, kernel_shape, strides=None, pads=None, dilations=None,
     return y if b is None else y + b.reshape(-1, *[1] * axes)
 
 
+def conv_transpose(x, w, b=None, *, kernel_shape, strides, pads, dilations,
+                   output_padding):
+    axes = len(kernel_shape)
+    assert list(w.shape[2:]) == kernel_shape
+    whole = [(n - 1) * s + (k - 1) * d + 1 + more for n, s, k, d, more in zip(
+        x.shape[2:], strides, kernel_shape, dilations, output_padding)]
+    y = np.zeros((len(x), w.shape[1], *whole))
+    for tap in np.ndindex(*kernel_shape):
+        at = tuple(slice(t * d, t * d + s * (n - 1) + 1, s) for t, d, s, n in zip(
+            tap, dilations, strides, x.shape[2:]))
+        y[(..., *at)] += np.moveaxis(
+            np.tensordot(x, w[(..., *tap)], (1, 0)), -1, 1)
+    y = y[(..., *(slice(pads[i], y.shape[i + 2] - pads[i + axes])
+                  for i in range(axes)))]
+    return y if b is None else y + b.reshape(-1, *[1] * axes)
+
+
 def max_pool(x, **window):
     cut = windows(x, -np.inf, **window)
     return cut.max(tuple(range(x.ndim, cut.ndim)))
@@ -251,7 +268,7 @@ OPERATORS = {
     "Concat": lambda *xs, axis: np.concatenate(xs, axis),
     "ReduceMean": lambda x, axes, keepdims: x.mean(
         tuple(axes), keepdims=bool(keepdims)),
-    "Conv": conv, "MaxPool": max_pool, "AveragePool": average_pool,
+    "Conv": conv, "ConvTranspose": conv_transpose, "MaxPool": max_pool, "AveragePool": average_pool,
     "GlobalAveragePool": over_image(np.mean),
     "GlobalMaxPool": over_image(np.max),
     "BatchNormalization": batch_normalization,
@@ -259,5 +276,7 @@ OPERATORS = {
     "GRU": recurrent(gru_step, 3, 1),
     "Cast": lambda x, to: {7: x.astype(int)}[to],
     "Gather": lambda table, rows, axis: {0: table}[axis][rows],
+    "Shape": lambda x: np.array(x.shape),
+    "Expand": lambda x, shape: np.broadcast_to(x, shape),
     "Squeeze": lambda x, axes: np.squeeze(x, tuple(axes)),
 }

@@ -108,6 +108,42 @@ static void conv(const float* x, float* y, const float* w, const float* b,
   }
 }
 )"},
+    {kCConvTranspose, R"(
+/* The reverse of conv() from y to x; w: (window height, width, channels of y,
+   of x). The padding is that of y. */
+static void conv_transpose(const float* x, float* y, const float* w,
+                           const float* b, const int* g) {
+  const int c = g[2], f = g[5];
+  int i, j, k, l, p, q;
+  for (p = 0; p < g[3]; ++p) {
+    for (q = 0; q < g[4]; ++q, y += f) {
+      for (l = 0; l < f; ++l) {
+        float sum = 0, part = 0;
+        int terms = 0;
+        for (i = 0; i < g[6]; ++i) {
+          const int row = p + g[12] - i * g[10];
+          if (row < 0 || row % g[8] != 0 || row / g[8] >= g[0]) continue;
+          for (j = 0; j < g[7]; ++j) {
+            const int column = q + g[13] - j * g[11];
+            const float *u, *t;
+            if (column < 0 || column % g[9] != 0) continue;
+            if (column / g[9] >= g[1]) continue;
+            u = x + (row / g[8] * g[1] + column / g[9]) * c;
+            t = w + ((i * g[7] + j) * f + l) * c;
+            for (k = 0; k < c; ++k) {
+              part += u[k] * t[k];
+              if (++terms % 128 != 0) continue;
+              sum += part;
+              part = 0;
+            }
+          }
+        }
+        y[l] = sum + part + (b ? b[l] : 0);
+      }
+    }
+  }
+}
+)"},
     {kCPool, R"(
 static void pool(const float* x, float* y, const int* g) {
   const int c = g[2];
@@ -258,6 +294,43 @@ static void gather(const float* x, float* y, int count, const float* w,
   for (; count > 0; --count, ++x) {
     const int row = !(*x > 0) ? 0 : *x < (float)rows ? (int)*x : rows - 1;
     for (i = 0; i < n; ++i) *y++ = w[row * n + i];
+  }
+}
+)"},
+    {kCAttendBit, R"(
+/* g: heads, queries, values, numbers of a key and of a value in a head, 1 if no
+   value behind a query counts; s: a float for each value. */
+static void attend(const float* q, const float* k, const float* v, float* y,
+                   const int* g, float factor, float* s) {
+  const int key = g[0] * g[3], value = g[0] * g[4];
+  int h, t, i, j;
+  for (t = 0; t < g[1]; ++t) {
+    const int n = g[5] && t + 1 < g[2] ? t + 1 : g[2];
+    for (h = 0; h < g[0]; ++h) {
+      const float *const u = q + t * key + h * g[3], *a = k + h * g[3];
+      float* const z = y + t * value + h * g[4];
+      for (i = 0; i < n; ++i, a += key) {
+        float sum = 0, part = 0;
+        for (j = 0; j < g[3]; ++j) {
+          part += u[j] * a[j];
+          if (j % 128 < 127 && j < g[3] - 1) continue;
+          sum += part;
+          part = 0;
+        }
+        s[i] = sum * factor;
+      }
+      softmax(s, 1, n);
+      for (j = 0; j < g[4]; ++j) {
+        float sum = 0, part = 0;
+        for (i = 0; i < n; ++i) {
+          part += s[i] * v[i * value + h * g[4] + j];
+          if (i % 128 < 127 && i < n - 1) continue;
+          sum += part;
+          part = 0;
+        }
+        z[j] = sum;
+      }
+    }
   }
 }
 )"},

@@ -44,6 +44,9 @@ enum CHelper : uint32_t {
   kCGruBeforeBit = 1048576,
   kCGruBefore = kCGruBeforeBit | kCRecurrenceBit,
   kCGather = 2097152,
+  kCConvTranspose = 4194304,
+  kCAttendBit = 8388608,
+  kCAttend = kCAttendBit | kCSoftmax,
 };
 
 // The operation of a PReLU in merge(). Its other operations are those of Merge,

@@ -38,6 +38,9 @@ const CModel::Row CModel::kRows[] = {
     {Kind::kNormalize, &CModel::Normalize, true},
     {Kind::kRecurrence, &CModel::Recur, false},
     {Kind::kGather, &CModel::Gather, false},
+    {Kind::kConvTranspose, &CModel::ConvTranspose, false},
+    {Kind::kAttend, &CModel::Attend, false},
+    {Kind::kPositions, &CModel::Positions, false},
 };
 
 const CModel::Row& CModel::RowOf(Kind kind) {
@@ -49,9 +52,18 @@ const CModel::Row& CModel::RowOf(Kind kind) {
 
 void CModel::Convolve() {
   helpers_ |= kCConv;
+  CallConv("conv");
+}
+
+void CModel::ConvTranspose() {
+  helpers_ |= kCConvTranspose;
+  CallConv("conv_transpose");
+}
+
+void CModel::CallConv(const char* function) {
   const std::string w = Weight(p_->kernel), b = Weight(p_->bias);
   const std::string n = Numbers(WindowOf(*p_, XShape()).Numbers());
-  Call("conv(%s, %s, %s, %s, %s)", X().c_str(), Y().c_str(), w.c_str(),
+  Call("%s(%s, %s, %s, %s, %s)", function, X().c_str(), Y().c_str(), w.c_str(),
        b.c_str(), n.c_str());
   ApplyActivation(p_->activation);
 }
@@ -235,6 +247,27 @@ void CModel::Recur() {
   const std::string z = NewBuffer((gates + cell.states) * units);
   Call("recur(%s, %s, &%s, %s, %s, %s)", X().c_str(), Y().c_str(), c.c_str(),
        cell.step, n.c_str(), z.c_str());
+}
+
+// --- attention ---------------------------------------------------------------
+
+void CModel::Attend() {
+  helpers_ |= kCAttend;
+  const int64_t heads = p_->heads, values = XShape(1)[0];
+  const float trained = p_->gamma != nullptr ? floats_[p_->gamma->offset] : 1;
+  const std::string n =
+      Numbers({heads, XShape()[0], values, XShape()[1] / heads,
+               YShape()[1] / heads, p_->causal});
+  const std::string scores = NewBuffer(values);
+  Call("attend(%s, %s, %s, %s, %s, %s, %s)", X().c_str(), X(1).c_str(),
+       X(2).c_str(), Y().c_str(), n.c_str(),
+       CNumber(p_->factor * trained).c_str(), scores.c_str());
+}
+
+void CModel::Positions() {
+  const Shape& x = XShape();
+  const int64_t n = x[x.rank() - 2] * x.back();
+  Copy(Weight(p_->kernel), Y(), {x.elements() / n, 0, n, n, 1, 1});
 }
 
 void CModel::Gather() {

@@ -59,6 +59,9 @@ class CModel {
   void Normalize();
   void Recur();
   void Gather();
+  void ConvTranspose();
+  void Attend();
+  void Positions();
 
   Status CheckModel() const;
   Status CheckCountable() const;
@@ -81,6 +84,8 @@ class CModel {
   std::string AddConstant(const Constant& constant);
   // Applies the activation in place.
   void ApplyActivation(Activation activation);
+  // Calls conv() or conv_transpose().
+  void CallConv(const char* function);
   void ApplyExpression(const std::string& expression);
   // The name of the function that applies an activation of one number.
   std::string FunctionOf(Activation activation);

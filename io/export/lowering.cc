@@ -36,6 +36,7 @@ class LoweringBuilder {
   void MatMul(Primitive*, int);
   void Conv(Primitive*, int depthwise);
   void SeparableConv(Primitive*, int);
+  void ConvTranspose(Primitive*, int);
   void Pool(Primitive*, int max);
   void GlobalPool(Primitive*, int max);
   void PadOrCrop(Primitive*, int);
@@ -52,6 +53,10 @@ class LoweringBuilder {
   void Recur(Primitive*, int);
   void RepeatRow(Primitive*, int);
   void Gather(Primitive*, int);
+  void Attend(Primitive*, int);
+  void MultiHeadAttend(Primitive*, int);
+  int Project(const Primitive& layer, int input, const char* name,
+              int64_t size);
 
   const Layer* OfEachStep(const Layer& layer);
   const Variable* Find(const Primitive& p, const char* weight) const;
@@ -86,6 +91,10 @@ const LoweringBuilder::Row LoweringBuilder::kRows[] = {
     {Is::kDepthwiseConv1D, Kind::kConv, &LoweringBuilder::Conv, 1},
     {Is::kSeparableConv2D, Kind::kMatMul, &LoweringBuilder::SeparableConv, 0},
     {Is::kSeparableConv1D, Kind::kMatMul, &LoweringBuilder::SeparableConv, 0},
+    {Is::kConv2DTranspose, Kind::kConvTranspose,
+     &LoweringBuilder::ConvTranspose, 0},
+    {Is::kConv1DTranspose, Kind::kConvTranspose,
+     &LoweringBuilder::ConvTranspose, 0},
     {Is::kActivation, Kind::kActivate, &LoweringBuilder::Activate, 0},
     {Is::kReLU, Kind::kRelu, &LoweringBuilder::FillActivationParameters, 0},
     {Is::kLeakyReLU, Kind::kLeakyRelu,
@@ -132,6 +141,10 @@ const LoweringBuilder::Row LoweringBuilder::kRows[] = {
     {Is::kGRU, Kind::kRecurrence, &LoweringBuilder::Recur, 0},
     {Is::kRepeatVector, Kind::kRepeat, &LoweringBuilder::RepeatRow, 0},
     {Is::kEmbedding, Kind::kGather, &LoweringBuilder::Gather, 0},
+    {Is::kPositionEmbedding, Kind::kPositions, &LoweringBuilder::Gather, 0},
+    {Is::kAttention, Kind::kAttend, &LoweringBuilder::Attend, 0},
+    {Is::kMultiHeadAttention, Kind::kMatMul, &LoweringBuilder::MultiHeadAttend,
+     0},
 };
 
 // The layers that a TimeDistributed may apply: they work on the last axis of
@@ -180,6 +193,23 @@ void LoweringBuilder::Conv(Primitive* p, int depthwise) {
   PlaceWindow(p);
   p->depthwise = depthwise != 0;
   p->groups = p->depthwise ? InputOf(*p).back() : p->layer->groups;
+}
+
+void LoweringBuilder::ConvTranspose(Primitive* p, int) {
+  const Shape& x = InputOf(*p);
+  MatMul(p, 0);
+  const int lines = p->axes == 1 ? 1 : 0;  // a line has no height
+  for (int i = lines; i < 2; ++i) {
+    Primitive::Window& w = p->window;
+    w.size[i] = p->layer->window[i];
+    w.strides[i] = p->layer->strides[i];
+    w.dilation[i] = p->layer->dilation[i];
+    const int64_t covered =
+        (x[i - lines] - 1) * w.strides[i] + (w.size[i] - 1) * w.dilation[i] + 1;
+    const int64_t pad = covered - p->output[i - lines];
+    w.before[i] = std::max<int64_t>(pad, 0) / 2;
+    w.after[i] = pad - w.before[i];
+  }
 }
 
 // A depthwise convolution, then a product over its channels.
@@ -314,6 +344,43 @@ void LoweringBuilder::RepeatRow(Primitive* p, int) {
 
 void LoweringBuilder::Gather(Primitive* p, int) {
   p->kernel = Find(*p, "embeddings");
+}
+
+// The inputs of the layer are query, value and perhaps key.
+void LoweringBuilder::Attend(Primitive* p, int) {
+  const std::vector<int> inputs = p->inputs;
+  p->inputs = {inputs[0], inputs.back(), inputs[1]};
+  p->causal = p->layer->use_causal_mask;
+  p->gamma = Find(*p, "scale");
+}
+
+// Projections of the inputs, a kAttend, and a projection of its output.
+void LoweringBuilder::MultiHeadAttend(Primitive* p, int) {
+  const Layer& layer = *p->layer;
+  const int64_t heads = layer.num_heads, key = layer.key_dim,
+                value = layer.value_dim > 0 ? layer.value_dim : key;
+  Primitive attend = *p;
+  attend.kind = Kind::kAttend;
+  attend.inputs = {Project(*p, p->inputs[0], "query", heads * key),
+                   Project(*p, p->inputs.back(), "key", heads * key),
+                   Project(*p, p->inputs[1], "value", heads * value)};
+  attend.output = {p->output[0], heads * value};
+  attend.heads = heads;
+  attend.factor = 1 / std::sqrt(static_cast<float>(key));
+  attend.causal = layer.use_causal_mask;
+  p->inputs = {Add(std::move(attend))};
+  p->kernel = Find(*p, "attention_output_kernel");
+  p->bias = Find(*p, "attention_output_bias");
+}
+
+int LoweringBuilder::Project(const Primitive& layer, int input,
+                             const char* name, int64_t size) {
+  Primitive p = layer;
+  p.inputs = {input};
+  p.output = {InputOf(p)[0], size};
+  p.kernel = Find(p, (std::string(name) + "_kernel").c_str());
+  p.bias = Find(p, (std::string(name) + "_bias").c_str());
+  return Add(std::move(p));
 }
 
 // The layer that a TimeDistributed applies, with its name; null for one that

@@ -65,11 +65,19 @@ struct Primitive {
                       // bias, activation, gate_activation, backwards,
                       // reversed
     kGather,          // row x of the kernel for each number x
+    kConvTranspose,   // the reverse of a kConv from the output to the image,
+                      // with `window` over the output; kernel (spatial, out,
+                      // in), bias, activation
+    kAttend,          // of query, key, value (steps, heads * size): softmax(
+                      // factor query key^T) value for each of `heads`; causal,
+                      // gamma: times the factor
+    kPositions,       // the first rows of the kernel, for any input
   };
   // Along height and width. With one axis the height is 1, without padding.
   struct Window {
     int64_t size[2] = {1, 1}, strides[2] = {1, 1}, dilation[2] = {1, 1};
-    int64_t before[2] = {0, 0}, after[2] = {0, 0};  // padding
+    // Padding. Below 0: pixels that a kConvTranspose adds.
+    int64_t before[2] = {0, 0}, after[2] = {0, 0};
   };
 
   Kind kind = Kind::kInput;
@@ -95,6 +103,9 @@ struct Primitive {
   Activation gate_activation = kLinear;
   bool backwards = false;  // begins with the last step
   bool reversed = false;   // the output begins with the last step
+  int64_t heads = 1;
+  float factor = 1;
+  bool causal = false;  // a query sees no value behind its place
   // One number for all channels or one for each; empty: none.
   std::vector<float> center, scale, offset;
   float epsilon = 0;

@@ -64,6 +64,9 @@ class OnnxConverter {
   OnnxValue Normalize();
   OnnxValue Recur();
   OnnxValue Gather();
+  OnnxValue ConvTranspose();
+  OnnxValue Attend();
+  OnnxValue Positions();
 
   OnnxValue& x(size_t i = 0) {
     return values_[static_cast<size_t>(p_->inputs[i])];
@@ -80,7 +83,7 @@ class OnnxConverter {
     return p_->bias == nullptr ? -1 : Weight(p_->bias, {p_->output.back()});
   }
   OnnxInts Pads() const;  // of the window
-  int Kernel(const OnnxInts& spatial, int64_t in);
+  int Kernel(const OnnxInts& spatial, int64_t in, int64_t out);
   int DepthwiseKernel();
   int ConvolvePixels(int x, int axes, int64_t in);
   OnnxValue Activated(AxisOrder order, int tensor) {
@@ -92,6 +95,8 @@ class OnnxConverter {
   int Mean(int tensor, const OnnxInts& axes);
   int TurnedGates(const char* name, const Variable* weight);
   int GateBiases();
+  int Heads(size_t input, const OnnxInts& turn);
+  int Unseen();
 
   Model& model_;
   const float* const floats_;

@@ -40,6 +40,9 @@ const OnnxConverter::Row OnnxConverter::kConverters[] = {
     {Kind::kNormalize, &OnnxConverter::Normalize},
     {Kind::kRecurrence, &OnnxConverter::Recur},
     {Kind::kGather, &OnnxConverter::Gather},
+    {Kind::kConvTranspose, &OnnxConverter::ConvTranspose},
+    {Kind::kAttend, &OnnxConverter::Attend},
+    {Kind::kPositions, &OnnxConverter::Positions},
 };
 
 Status OnnxConverter::AddNodes() {

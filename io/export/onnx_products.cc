@@ -49,8 +49,7 @@ int OnnxConverter::WeightOr(const Variable* weight, int64_t channels,
 }
 
 // From (spatial, in, out) in Keras to (out, in, spatial) in ONNX.
-int OnnxConverter::Kernel(const OnnxInts& spatial, int64_t in) {
-  const int64_t out = p_->output.back();
+int OnnxConverter::Kernel(const OnnxInts& spatial, int64_t in, int64_t out) {
   OnnxInts dims = {out, in};
   int64_t taps = 1;
   for (const int64_t n : spatial) {
@@ -89,7 +88,7 @@ OnnxInts OnnxConverter::Pads() const {
 int OnnxConverter::ConvolvePixels(int x, int axes, int64_t in) {
   OnnxInts point;
   for (int i = 0; i < axes; ++i) point.Add(1);
-  const int kernel = Kernel(point, in);
+  const int kernel = Kernel(point, in, p_->output.back());
   return builder_.Node("Conv", {x, kernel, Bias()}, {{"kernel_shape", point}});
 }
 
@@ -97,9 +96,9 @@ OnnxValue OnnxConverter::Conv() {
   const Primitive::Window& w = p_->window;
   const OnnxInts size = Each(w.size);
   const int image = builder_.First(&x());
-  const int kernel = p_->depthwise
-                         ? DepthwiseKernel()
-                         : Kernel(size, x().shape.back() / p_->groups);
+  const int kernel = p_->depthwise ? DepthwiseKernel()
+                                   : Kernel(size, x().shape.back() / p_->groups,
+                                            p_->output.back());
   const int bias = Bias();
   return Activated(AxisOrder::kChannelsFirst,
                    builder_.Node("Conv", {image, kernel, bias},
@@ -108,6 +107,26 @@ OnnxValue OnnxConverter::Conv() {
                                   {"dilations", Each(w.dilation)},
                                   {"pads", Pads()},
                                   {"group", p_->groups}}));
+}
+
+// The kernel has the input's channels last.
+OnnxValue OnnxConverter::ConvTranspose() {
+  const Primitive::Window& w = p_->window;
+  const OnnxInts size = Each(w.size);
+  OnnxInts pads = Each(w.before), more;
+  for (const int64_t n : Each(w.after)) {
+    pads.Add(std::max<int64_t>(n, 0));
+    more.Add(std::max<int64_t>(-n, 0));
+  }
+  const int image = builder_.First(&x());
+  const int kernel = Kernel(size, p_->output.back(), x().shape.back());
+  return Activated(AxisOrder::kChannelsFirst,
+                   builder_.Node("ConvTranspose", {image, kernel, Bias()},
+                                 {{"kernel_shape", size},
+                                  {"strides", Each(w.strides)},
+                                  {"dilations", Each(w.dilation)},
+                                  {"pads", pads},
+                                  {"output_padding", more}}));
 }
 
 OnnxValue OnnxConverter::MatMul() {

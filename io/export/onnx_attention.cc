@@ -1,0 +1,60 @@
+// Attention as products and a Softmax of (heads, steps, numbers).
+
+#include <limits>
+
+#include "onnx_converter.h"
+
+namespace ringlet {
+
+// An input as (batch, heads, steps, numbers), in the order `turn` of these. The
+// input has (steps, heads, numbers).
+int OnnxConverter::Heads(size_t input, const OnnxInts& turn) {
+  const Shape& shape = x(input).shape;
+  const OnnxValue heads =
+      builder_.Reshaped(&x(input), {shape[0], p_->heads, shape[1] / p_->heads});
+  return builder_.Node("Transpose", {heads.last}, {{"perm", turn}});
+}
+
+// 0 for each value that a query sees, and -infinity for others.
+int OnnxConverter::Unseen() {
+  const int64_t queries = x(0).shape[0], values = x(1).shape[0];
+  std::vector<float> numbers;
+  for (int64_t t = 0; t < queries; ++t) {
+    for (int64_t i = 0; i < values; ++i) {
+      numbers.push_back(i <= t ? 0 : -std::numeric_limits<float>::infinity());
+    }
+  }
+  return graph_->AddFloats(p_->layer->name + "/causal", {queries, values},
+                           numbers.data(), queries * values);
+}
+
+OnnxValue OnnxConverter::Attend() {
+  const float factor =
+      p_->factor * (p_->gamma != nullptr ? floats_[p_->gamma->offset] : 1);
+  const int query = Heads(0, {0, 2, 1, 3}), key = Heads(1, {0, 2, 3, 1}),
+            value = Heads(2, {0, 2, 1, 3});
+  int scores = builder_.Node("MatMul", {query, key});
+  if (factor != 1) {
+    scores = builder_.Node("Mul", {scores, builder_.Scalar(factor)});
+  }
+  if (p_->causal) scores = builder_.Node("Add", {scores, Unseen()});
+  const int weights = builder_.Node("Softmax", {scores}, {{"axis", -1}});
+  const int context =
+      builder_.Node("Transpose", {builder_.Node("MatMul", {weights, value})},
+                    {{"perm", OnnxInts{0, 2, 1, 3}}});
+  OnnxValue y =
+      OnnxBuilder::Of({p_->output[0], p_->heads, p_->output[1] / p_->heads},
+                      AxisOrder::kChannelsLast, context);
+  return builder_.Reshaped(&y, p_->output);
+}
+
+OnnxValue OnnxConverter::Positions() {
+  const Shape& shape = x().shape;
+  const int64_t steps = shape[shape.rank() - 2], width = shape.back();
+  const int rows = Weight(p_->kernel, {steps, width});
+  const int sizes = builder_.Node("Shape", {builder_.Last(&x())});
+  return OnnxBuilder::Of(p_->output, AxisOrder::kChannelsLast,
+                         builder_.Node("Expand", {rows, sizes}));
+}
+
+}  // namespace ringlet
