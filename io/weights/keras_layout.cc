@@ -49,8 +49,9 @@ std::string WithoutCell(const std::string& name) {
 }
 
 // The path of some weights in Keras, by the path here: "conv/kernel" is
-// "conv/depthwise_kernel" in Keras 2, and "time_distributed/kernel" is
-// "time_distributed/dense/kernel" in Keras 3.
+// "conv/depthwise_kernel" in Keras 2, "time_distributed/kernel" is
+// "time_distributed/dense/kernel" in Keras 3, and "heads/query_kernel" is
+// "heads/query/kernel" in both.
 std::map<std::string, std::string> OlderPaths(const Model& model) {
   std::map<std::string, std::string> older;
   for (int node = 0; node < model.num_nodes(); ++node) {
@@ -59,10 +60,16 @@ std::map<std::string, std::string> OlderPaths(const Model& model) {
         layer.kind == Layer::Kind::kDepthwiseConv1D) {
       older[layer.name + "/kernel"] = layer.name + "/depthwise_kernel";
     }
-    if (layer.kind != Layer::Kind::kTimeDistributed) continue;
+    const bool heads = layer.kind == Layer::Kind::kMultiHeadAttention;
+    if (!heads && layer.kind != Layer::Kind::kTimeDistributed) continue;
     for (const Variable& v : model.variables()) {
       const std::string weight = WithoutPrefix(v.path, layer.name + "/");
       if (weight == v.path) continue;
+      if (heads) {
+        std::string& path = older[v.path] = v.path;
+        path[path.rfind('_')] = '/';
+        continue;
+      }
       older[v.path] = layer.name + "/" + layer.layer->name + "/" + weight;
     }
   }

@@ -34,6 +34,7 @@ constexpr struct OnnxOp {
   bool is_product = false;  // a following node Add may add its bias
 } kOps[] = {
     {"Conv", {"weight", "bias"}, true, false, true},
+    {"ConvTranspose", {"weight", "bias"}, true},
     {"Gemm", {"weight", "bias"}, false, false, true},
     {"MatMul", {"weight"}, false, false, true},
     {"BatchNormalization",
@@ -297,7 +298,8 @@ class OnnxWeightFinder {
            {".weight", ".bias", ".running_mean", ".running_var"}) {
         if (EndsWith(name, role)) return name.substr(0, dot);
       }
-      for (const char* part : {"depthwise", "pointwise"}) {
+      for (const char* part : {"depthwise", "pointwise", "query", "key",
+                               "value", "attention_output"}) {
         if (!EndsWith(name, std::string("/") + part + "_kernel")) continue;
         return name.substr(0, slash) + "." + part;
       }

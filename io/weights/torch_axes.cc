@@ -174,6 +174,21 @@ Status FindRecurrent(const Model& model, int node, const std::string& role,
   return Status();
 }
 
+// Heads and their numbers are one axis, and kernels are transposed. PyTorch may
+// have query, key and value in one tensor.
+void FindAttention(const std::string& role, TorchWeight* weight) {
+  const bool is_output = StartsWith(role, "attention_output");
+  if (EndsWith(role, "_kernel")) {
+    const Shape kernel = weight->shape;
+    weight->height = weight->width = 1;
+    weight->channels = is_output ? kernel[0] * kernel[1] : kernel[0];
+    weight->filters = is_output ? kernel[2] : kernel[1] * kernel[2];
+    weight->shape = {weight->filters * weight->parts, weight->channels};
+  } else if (EndsWith(role, "_bias")) {
+    weight->shape = {weight->shape.elements() * weight->parts};
+  }
+}
+
 // An ONNX model may have a Dense over images as a 1x1 convolution.
 void TakeShape(const WeightsFile& file, TorchWeight* weight) {
   if (!file.is_onnx() || weight->tensor == nullptr) return;
@@ -190,7 +205,9 @@ Status FindAxes(const WeightsFile& file, const Model& model,
   if (IsRecurrent(model.layer(node).kind)) {
     return FindRecurrent(model, node, role, weight);
   }
-  if (EndsWith(role, "kernel")) {
+  if (model.layer(node).kind == Layer::Kind::kMultiHeadAttention) {
+    FindAttention(role, weight);
+  } else if (EndsWith(role, "kernel")) {
     const Shape kernel = weight->shape;
     if (!file.is_onnx() && weight->tensor != nullptr) {
       RINGLET_RETURN_IF_ERROR(images.CheckNotReshaped(node));
@@ -208,6 +225,7 @@ Status FindAxes(const WeightsFile& file, const Model& model,
 void FromTorch(const TorchWeight& how, const float* stored, float* weight) {
   const int64_t h = how.height, w = how.width, c = how.channels,
                 o = how.filters, u = how.exchanged_units;
+  stored += how.part * (how.shape.elements() / how.parts);
   const auto filter = [u](int64_t f) {
     return f >= 2 * u ? f : f < u ? f + u : f - u;
   };
@@ -218,8 +236,9 @@ void FromTorch(const TorchWeight& how, const float* stored, float* weight) {
     return;
   }
   if (o == 0) {
-    std::memcpy(weight, stored,
-                static_cast<size_t>(how.shape.elements()) * sizeof(float));
+    std::memcpy(
+        weight, stored,
+        static_cast<size_t>(how.shape.elements() / how.parts) * sizeof(float));
     return;
   }
   const int64_t pixels = h * w;

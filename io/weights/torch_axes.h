@@ -26,6 +26,9 @@ struct TorchWeight {
   // The units of a GRU, with the reset gate before the update gate: the first
   // two blocks of so many are exchanged. Else 0.
   int64_t exchanged_units = 0;
+  // The tensor has so many blocks of this weight's size, one after another, and
+  // block `part` is the weight.
+  int64_t parts = 1, part = 0;
   // A recurrent layer's other bias: it is added, or follows the first.
   const StoredTensor* second = nullptr;
   bool second_follows = false;

@@ -41,6 +41,24 @@ constexpr Role kRecurrentRoles[] = {
     {"weight_hh_l0", "recurrent_kernel"},
     {"bias_ih_l0", "bias"},
 };
+// Those of PyTorch's MultiheadAttention. Its own module has the weights of
+// query, key and value, which may be blocks of one tensor; `out_proj` has the
+// output's.
+constexpr struct {
+  const char *torch, *keras;
+  int64_t part, parts;
+} kAttentionRoles[] = {
+    {"in_proj_weight", "query_kernel", 0, 3},
+    {"in_proj_weight", "key_kernel", 1, 3},
+    {"in_proj_weight", "value_kernel", 2, 3},
+    {"in_proj_bias", "query_bias", 0, 3},
+    {"in_proj_bias", "key_bias", 1, 3},
+    {"in_proj_bias", "value_bias", 2, 3},
+    {"q_proj_weight", "query_kernel", 0, 1},
+    {"k_proj_weight", "key_kernel", 0, 1},
+    {"v_proj_weight", "value_kernel", 0, 1},
+};
+constexpr char kAttentionOutput[] = "out_proj";
 constexpr char kSecondBias[] = "bias_hh_l0";
 constexpr char kBackward[] = "_reverse";
 
@@ -48,10 +66,10 @@ bool IsRole(const std::string& name) {
   const std::string of_both = WithoutSuffix(name, kBackward);
   const auto has = [](const auto& roles, const std::string& torch) {
     return std::any_of(std::begin(roles), std::end(roles),
-                       [&](const Role& r) { return torch == r.torch; });
+                       [&](const auto& r) { return torch == r.torch; });
   };
-  return has(kRoles, name) || has(kRecurrentRoles, of_both) ||
-         of_both == kSecondBias;
+  return has(kRoles, name) || has(kAttentionRoles, name) ||
+         has(kRecurrentRoles, of_both) || of_both == kSecondBias;
 }
 
 // "bn1" of "bn1.weight", "bn1.bias", "bn1.running_mean".
@@ -273,6 +291,47 @@ class ModulesByName {
   std::map<std::string, int> layers_;  // the number of paths with this end
 };
 
+// True for PyTorch's MultiheadAttention, without its out_proj.
+bool IsAttention(const Module& module) {
+  return std::any_of(
+      std::begin(kAttentionRoles), std::end(kAttentionRoles),
+      [&](const auto& r) { return module.Find(r.torch) != nullptr; });
+}
+
+bool IsOfOutput(const std::string& role) {
+  return StartsWith(role, "attention_output");
+}
+
+// Finds a weight of a MultiHeadAttention in the module of PyTorch's, or in a
+// Linear of its own.
+void FindInAttention(const Module& module, const std::string& own,
+                     TorchWeight* weight) {
+  if (!IsAttention(module)) {
+    weight->tensor = module.Find(EndsWith(own, "kernel") ? "weight" : "bias");
+    return;
+  }
+  for (const auto& role : kAttentionRoles) {
+    const StoredTensor* const tensor = module.Find(role.torch);
+    if (tensor == nullptr || own != role.keras) continue;
+    weight->tensor = tensor;
+    weight->part = role.part;
+    weight->parts = role.parts;
+  }
+}
+
+// The module with a weight of a MultiHeadAttention, by name.
+std::vector<Module>::iterator FindAttention(const ModulesByName& by_names,
+                                            std::vector<Module>::iterator none,
+                                            const std::string& path,
+                                            const std::string& own) {
+  const auto output =
+      by_names.Find(path, std::string(kAttentionOutput) + "_kernel");
+  if (IsOfOutput(own) && output != none) return output;
+  const auto whole = by_names.Find(path, "");
+  if (whole != none && IsAttention(*whole)) return whole;
+  return by_names.Find(path, own.substr(0, own.rfind('_')) + "_kernel");
+}
+
 }  // namespace
 
 Status FindTorchWeights(const WeightsFile& file, const Model& model,
@@ -289,7 +348,10 @@ Status FindTorchWeights(const WeightsFile& file, const Model& model,
       if (role == variable.path || role.find('/') != std::string::npos) {
         continue;
       }
-      by_name = by_names.Find(ModulePath(model, node), role) != modules.end();
+      const std::string path = ModulePath(model, node);
+      by_name = (model.layer(node).kind == Layer::Kind::kMultiHeadAttention
+                     ? FindAttention(by_names, modules.end(), path, role)
+                     : by_names.Find(path, role)) != modules.end();
     }
   }
   if (!by_name) RINGLET_RETURN_IF_ERROR(PutInOrder(file, &modules));
@@ -302,6 +364,7 @@ Status FindTorchWeights(const WeightsFile& file, const Model& model,
     const Layer& layer = model.layer(node);
     const std::string &name = layer.name, path = ModulePath(model, node);
     const bool recurrent = IsRecurrent(layer.kind);
+    const bool attends = layer.kind == Layer::Kind::kMultiHeadAttention;
     const bool backward = layer.keeps_order;  // of the module before
     if (!backward) module = modules.end();
     bool first = !backward;  // first variable of the layer
@@ -311,8 +374,15 @@ Status FindTorchWeights(const WeightsFile& file, const Model& model,
       if (variable.path.substr(0, slash) != name) break;
       const std::string own = variable.path.substr(slash + 1);
       const bool kernel = !recurrent && EndsWith(own, "kernel");
-      if ((first || kernel) && by_name) module = by_names.Find(path, own);
-      if ((first || kernel) && !by_name) {
+      if (attends && by_name) {
+        module = FindAttention(by_names, modules.end(), path, own);
+      } else if ((first || kernel) && by_name) {
+        module = by_names.Find(path, own);
+      }
+      // The module of an attention has query, key and value.
+      const bool again = attends && !first && !IsOfOutput(own) &&
+                         module != modules.end() && IsAttention(*module);
+      if ((first || kernel) && !by_name && !again) {
         module = next != modules.end() ? next++ : modules.end();
       }
       first = false;
@@ -326,8 +396,11 @@ Status FindTorchWeights(const WeightsFile& file, const Model& model,
         }
         if (own == "bias") weight.second = module->Find(kSecondBias + suffix);
       }
+      if (attends && module != modules.end()) {
+        FindInAttention(*module, own, &weight);
+      }
       for (const Role& role : kRoles) {
-        if (recurrent) break;
+        if (recurrent || attends) break;
         const bool is =
             kernel ? role.keras == std::string("kernel") : role.keras == own;
         if (!is || module == modules.end()) continue;

@@ -530,6 +530,83 @@ TEST_F(TorchTest, Load_RecurrentLayers_TakeGatesAndBothBiases) {
   }
 }
 
+std::unique_ptr<Model> Heads(const std::string& name, bool use_bias) {
+  auto model = std::make_unique<Functional>();
+  const auto x = model->Add(Input({3, 2}));
+  model->Add(MultiHeadAttention(2, 1).UseBias(use_bias).Name(name), {x, x});
+  model->Compile(SGD(), MeanSquaredError());
+  EXPECT_OK(model->status());
+  return model;
+}
+
+// One tensor has query, key and value, as rows of (outputs, inputs).
+TEST_F(TorchTest, Load_MultiheadAttention_IsTakenApart) {
+  for (const std::string name : {"mha", "other"}) {
+    SCOPED_TRACE(name);
+    const auto model = Heads(name, true);
+    ASSERT_OK(LoadWeights(model.get(),
+                          Arrays(folder_, {{"mha.in_proj_weight", {6, 2}},
+                                           {"mha.in_proj_bias", {6}},
+                                           {"mha.out_proj.weight", {2, 2}},
+                                           {"mha.out_proj.bias", {2}}}),
+                          Torch()));
+    EXPECT_EQ(WeightsOf(model.get()),
+              (std::vector<float>{0, 2,  1, 3,  0, 1,  // query
+                                  4, 6,  5, 7,  2, 3,  // key
+                                  8, 10, 9, 11, 4, 5,  // value
+                                  0, 2,  1, 3,  0, 1}));
+  }
+}
+
+TEST_F(TorchTest, Load_AttentionOfOtherModules_IsFoundByName) {
+  for (const std::string part : {"q_proj_weight", "query.weight"}) {
+    const bool own = part == "q_proj_weight";
+    const auto model = Heads("mha", false);
+    ASSERT_OK(LoadWeights(
+        model.get(),
+        Arrays(folder_,
+               {{"mha." + part, {2, 2}},
+                {own ? "mha.k_proj_weight" : "mha.key.weight", {2, 2}},
+                {own ? "mha.v_proj_weight" : "mha.value.weight", {2, 2}},
+                {own ? "mha.out_proj.weight" : "mha.attention_output.weight",
+                 {2, 2}}}),
+        Torch()));
+    EXPECT_EQ(
+        WeightsOf(model.get()),
+        (std::vector<float>{0, 2, 1, 3, 0, 2, 1, 3, 0, 2, 1, 3, 0, 2, 1, 3}));
+  }
+}
+
+// (inputs, outputs, taps) of PyTorch is (taps, outputs, inputs).
+TEST_F(TorchTest, Load_ConvTranspose_IsTransposed) {
+  auto model = Compiled(
+      {Input({2, 2}), Conv1DTranspose(3, 2).UseBias(false).Name("up")});
+  ASSERT_OK(LoadWeights(model.get(),
+                        Arrays(folder_, {{"up.weight", {2, 3, 2}}}), Torch()));
+  EXPECT_EQ(WeightsOf(model.get()),
+            (std::vector<float>{0, 6, 2, 8, 4, 10, 1, 7, 3, 9, 5, 11}));
+}
+
+TEST(NpzWeightsTest, Load_HeadsOfKeras_AreFound) {
+  TempFolder folder;
+  for (const std::string prefix : {"heads/", "m/heads/"}) {
+    const auto model = Heads("heads", true);
+    ASSERT_OK(LoadWeights(
+        model.get(),
+        Arrays(folder, {{prefix + "query/kernel:0", {2, 2, 1}},
+                        {prefix + "query/bias:0", {2, 1}},
+                        {prefix + "key/kernel:0", {2, 2, 1}},
+                        {prefix + "key/bias:0", {2, 1}},
+                        {prefix + "value/kernel:0", {2, 2, 1}},
+                        {prefix + "value/bias:0", {2, 1}},
+                        {prefix + "attention_output/kernel:0", {2, 1, 2}},
+                        {prefix + "attention_output/bias:0", {2}}})));
+    EXPECT_EQ(WeightsOf(model.get()),
+              (std::vector<float>{0, 1, 2, 3, 0, 1, 0, 1, 2, 3, 0, 1,
+                                  0, 1, 2, 3, 0, 1, 0, 1, 2, 3, 0, 1}));
+  }
+}
+
 TEST_F(TorchTest, Load_ByName_LeavesTheOtherLayers) {
   auto model = Compiled({Input({3}), Dense(2).Name("fc"), Dense(2)});
   const std::vector<float> before = WeightsOf(model.get());
