@@ -73,17 +73,18 @@ class Builder:
         self.input = self.add("InputLayer", {"batch_shape": [None, *shape]}, [])
         self.shapes[self.input] = tuple(shape)
 
-    def add(self, kind, config, inputs):
+    def add(self, kind, config, inputs, **arguments):
         name = f"{kind.lower()}_{self.count}"
         self.count += 1
         config = {"name": name, **config}
         entry = {"class_name": kind, "config": config}
         if self.functional:
             tensors = [self.tensor(each) for each in inputs]
-            merges = kind in (*keras_oracle.MERGES, "Concatenate")
+            merges = kind in keras_oracle.LISTS
             entry["name"] = name
             entry["inbound_nodes"] = [] if not inputs else [
-                {"args": [tensors] if merges else tensors, "kwargs": {}}]
+                {"args": [tensors] if merges else tensors,
+                 "kwargs": arguments}]
         if inputs:
             layer = keras_oracle.LAYERS[kind](config)
             self.shapes[name] = tuple(int(size) for size in layer.build(
@@ -101,8 +102,8 @@ class Builder:
         """A layer that was called with an input like x, called with x; x where
         there is none."""
         like = [layer for layer in self.layers[1:]
-                if layer["class_name"] not in (*keras_oracle.MERGES,
-                                               "Concatenate") and
+                if layer["class_name"] not in (*keras_oracle.LISTS,
+                                               "MultiHeadAttention") and
                 layer["inbound_nodes"][0]["args"][0]["config"]["shape"][1:] ==
                 list(self.shapes[x])]
         if not like:
@@ -542,6 +543,95 @@ def sequence_model(rng, loss, classes):
                   [x])
     add_head(b, x, loss, classes)
     return b.json()
+
+
+def add_transposed(b, x, rng):
+    axes = len(b.shapes[x]) - 1
+    config = {"filters": int(pick(rng, 1, 3, int(rng.integers(1, 20)))),
+              "kernel_size": [int(n) for n in rng.integers(1, 6, axes)],
+              "padding": pick(rng, "valid", "same")}
+    if rng.random() < 0.25:
+        config["dilation_rate"] = [int(n) for n in rng.integers(1, 4, axes)]
+    elif rng.random() < 0.8:
+        strides = config["strides"] = [int(n) for n in rng.integers(1, 4, axes)]
+        odd = all(n % 2 for n in config["kernel_size"])
+        if rng.random() < 0.4 and (odd or config["padding"] == "valid"):
+            config["output_padding"] = [int(rng.integers(n)) for n in strides]
+    return b.add(f"Conv{axes}DTranspose", weighted(rng, config), [x])
+
+
+def transposed_model(rng, loss, classes):
+    axes = int(pick(rng, 1, 2))
+    b = Builder(rng, rng.random() < 0.5, [
+        *(int(n) for n in rng.integers(1, 7, axes)), int(rng.integers(1, 9))],
+                rng)
+    x = b.input
+    if rng.random() < 0.6:
+        x = add_convolution(b, x, rng)
+    for _ in range(int(rng.integers(1, 3))):
+        x = add_transposed(b, x, rng)
+    if rng.random() < 0.4:
+        x = add_convolution(b, x, rng)
+    if rng.random() < 0.8:
+        x = b.add("Flatten" if math.prod(b.shapes[x]) < 400 else
+                  f"GlobalAveragePooling{axes}D", {}, [x])
+    add_head(b, x, loss, classes)
+    return b.json()
+
+
+def add_attention(b, x, rng):
+    """Of x to itself, or to other steps of other sizes."""
+    value, key = x, None
+    if rng.random() < 0.5:
+        value = b.add("Conv1D", {
+            "filters": int(rng.integers(1, 9)), "kernel_size": [int(
+                rng.integers(1, b.shapes[x][0] + 1))]}, [x])
+    is_plain = rng.random() < 0.3
+    if is_plain or rng.random() < 0.4:
+        key = b.add("Dense", {"units": int(
+            b.shapes[x][1] if is_plain else rng.integers(1, 9))}, [value])
+    causal = {"use_causal_mask": True} if rng.random() < 0.5 else {}
+    if is_plain:
+        return b.add("Attention", {"use_scale": bool(rng.integers(2))},
+                     [x, value, key], **causal)
+    config = {"num_heads": int(rng.integers(1, 5)),
+              "key_dim": int(rng.integers(1, 9))}
+    if rng.random() < 0.4:
+        config["value_dim"] = int(rng.integers(1, 9))
+    if rng.random() < 0.2:
+        config["use_bias"] = False
+    for weight in ("kernel", "bias"):
+        if rng.random() < 0.15:
+            config[weight + "_regularizer"] = regularizer(rng)
+    return b.add("MultiHeadAttention", config,
+                 [x, value] + ([key] if key else []), **causal)
+
+
+def attention_model(rng, loss, classes):
+    steps = int(pick(rng, 1, 2, int(rng.integers(3, 13)),
+                     int(rng.integers(60, 80))))
+    b = Builder(rng, True, [steps, int(rng.integers(1, 9))], rng)
+    x = b.input
+    if rng.random() < 0.5:
+        place = b.add("PositionEmbedding", {
+            "sequence_length": steps + int(rng.integers(0, 3))}, [x])
+        x = b.add("Add", {}, [x, place])
+    for _ in range(int(rng.integers(1, 3))):
+        y = add_attention(b, x, rng)
+        if b.shapes[x] == b.shapes[y] and rng.random() < 0.6:
+            y = b.add("Add", {}, [x, y])
+        x = y
+        if rng.random() < 0.5:
+            x = b.add("Dense", weighted(rng, {"units": int(
+                rng.integers(1, 9))}), [x])
+    if rng.random() < 0.8:
+        x = b.add(pick(rng, "Flatten", "GlobalAveragePooling1D"), {}, [x])
+    add_head(b, x, loss, classes)
+    return b.json()
+
+
+def late_model(rng, loss, classes):
+    return pick(rng, transposed_model, attention_model)(rng, loss, classes)
 
 
 def line_model(rng, loss, classes):
@@ -1065,7 +1155,9 @@ class Case:
         # For the last addition, so that most earlier cases stay the same.
         last = np.random.default_rng([seed, number, 4])
         sequences = np.random.default_rng([seed, number, 8])
+        late = np.random.default_rng([seed, number, 9])
         model = (wide_model(rng, loss, classes) if self.wide else
+                 late_model(late, loss, classes) if late.random() < 0.12 else
                  sequence_model(sequences, loss, classes)
                  if sequences.random() < 0.12 else
                  line_model(last, loss, classes) if last.random() < 0.12 else
@@ -1094,12 +1186,13 @@ class Case:
         self.weights = {}
         for path, layer, name in oracle.weights():
             dims = layer.shapes[name]
-            limit = math.sqrt(6 / (math.prod(dims[:-1]) + dims[-1]))
+            limit = math.sqrt(6 / (math.prod(dims[:-1]) + (dims or [1])[-1]))
             if name in ("gamma", "moving_variance"):
                 self.weights[path] = rng.uniform(0.5, 1.5, dims).astype("f4")
                 continue
             self.weights[path] = (rng.uniform(-limit, limit, dims) if
-                                  name == "kernel" else
+                                  name in ("kernel", "query_kernel",
+                                           "key_kernel") else
                                   rng.uniform(-0.2, 0.2, dims)).astype("f4")
         split = fit.get("validation_split", 0)
         if split and not 0 < math.floor(examples * (1 - split)) < examples:

@@ -441,6 +441,49 @@ class SeparableConv(DepthwiseConv):
         return Layer.regularizer(self, weight.removesuffix("_kernel"))
 
 
+class ConvTranspose(Conv):
+    """The reverse of a convolution from the output to the input."""
+
+    def build(self, shapes):
+        image = (1,) * (2 - self.axes) + tuple(shapes[0][:-1])
+        more = self.config.get("output_padding")
+        more = (None,) * 2 if more is None else pair(more, self.axes)
+        self.sizes = tuple(self.size(*each, self.window.padding) for each in zip(
+            image, self.window.extent, self.window.strides,
+            (0,) * (2 - self.axes) + more[2 - self.axes:]))
+        assert self.window.output(self.sizes) == image
+        self.groups = 1
+        filters = self.config["filters"]
+        self.set_shapes((*self.outer(self.window.size), filters, shapes[0][-1]))
+        if "bias" in self.shapes:
+            self.shapes["bias"] = (filters,)
+        return self.outer((*self.sizes, filters))
+
+    @staticmethod
+    def size(n, extent, stride, more, padding):
+        if padding == "same":
+            return n * stride if more is None else (
+                (n - 1) * stride + extent % 2 + more)
+        if more is None:
+            more = max(stride - extent, 0)
+        return (n - 1) * stride + extent + more
+
+    def linear(self, x):
+        x, kernel = self.image(x), self.kernel()
+        blank = np.zeros((len(x), *self.sizes, kernel.shape[2]), x.dtype)
+        self.window.cut(blank, 0)
+        y = self.window.paste(lambda ky, kx: x @ kernel[ky, kx].T)
+        return y if self.axes == 2 else y[:, 0]
+
+    def linear_backward(self, dz):
+        x, kernel = self.image(self.x), self.kernel()
+        cut = self.window.cut(self.image(dz), 0)
+        dk = np.tensordot(cut, x, ([0, 1, 2], [0, 1, 2])).transpose(1, 2, 0, 3)
+        self.gradients["kernel"] = dk.reshape(self.shapes["kernel"])
+        dx = np.tensordot(cut, kernel, ([4, 5, 3], [0, 1, 2]))
+        return dx if self.axes == 2 else dx[:, 0]
+
+
 class Pooling(Plane):
     def __init__(self, config, is_max, axes=2):
         super().__init__(config)
@@ -865,6 +908,120 @@ class TimeDistributed(Layer):
         return self.inner.regularizer(weight) if self.trainable else (0.0, 0.0)
 
 
+class Attention(Layer):
+    """Over the inputs themselves, as one head of (batch, heads, steps, size)."""
+
+    def build(self, shapes):
+        if self.config.get("use_scale"):
+            self.shapes["scale"] = ()
+        return (shapes[0][0], shapes[1][1])
+
+    def attend(self, query, key, value, scale):
+        self.scores = query @ key.swapaxes(-1, -2)
+        z = self.scores * scale
+        if self.config.get("use_causal_mask"):
+            z = np.where(np.tri(*z.shape[-2:], dtype=bool), z, -np.inf)
+        self.p = activate("softmax", z)
+        self.spans = query, key, value
+        return self.p @ value
+
+    def attend_backward(self, dc, scale):
+        """The gradients of query, key and value, and of the scale."""
+        query, key, value = self.spans
+        dp = dc @ value.swapaxes(-1, -2)
+        dz = self.p * (dp - (dp * self.p).sum(-1, keepdims=True))
+        return (dz @ key * scale, dz.swapaxes(-1, -2) @ query * scale,
+                self.p.swapaxes(-1, -2) @ dc, (dz * self.scores).sum())
+
+    def forward(self, xs):
+        self.has_key = len(xs) > 2
+        self.scale = self.weights.get("scale", xs[0].dtype.type(1))
+        return self.attend(*(x[:, None] for x in (xs[0], xs[-1], xs[1])),
+                           self.scale)[:, 0]
+
+    def backward(self, dy):
+        dq, dk, dv, ds = self.attend_backward(dy[:, None], self.scale)
+        if "scale" in self.shapes:
+            self.gradients["scale"] = np.array(ds)
+        dq, dk, dv = dq[:, 0], dk[:, 0], dv[:, 0]
+        return [dq, dv, dk] if self.has_key else [dq, dv + dk]
+
+
+class MultiHeadAttention(Attention):
+    def build(self, shapes):
+        heads, key = self.config["num_heads"], self.config["key_dim"]
+        value = self.config.get("value_dim") or key
+        kernels = {"query": (shapes[0][1], heads, key),
+                   "key": (shapes[-1][1], heads, key),
+                   "value": (shapes[1][1], heads, value),
+                   "attention_output": (heads, value, shapes[0][1])}
+        for name, shape in kernels.items():
+            self.shapes[name + "_kernel"] = shape
+            if self.config.get("use_bias", True):
+                self.shapes[name + "_bias"] = (
+                    shape[2:] if name == "attention_output" else shape[1:])
+        return shapes[0]
+
+    def regularizer(self, weight):
+        return super().regularizer(weight.rsplit("_", 1)[1])
+
+    def forward(self, xs):
+        self.inputs = {"query": xs[0], "key": xs[-1], "value": xs[1]}
+        self.has_key = len(xs) > 2
+        self.factor = xs[0].dtype.type(1 / math.sqrt(self.config["key_dim"]))
+        heads = {}
+        for name, x in self.inputs.items():
+            z = np.tensordot(x, self.weights[name + "_kernel"], 1)
+            heads[name] = (z + self.weights.get(name + "_bias", 0)).transpose(
+                0, 2, 1, 3)
+        self.context = self.attend(**heads, scale=self.factor)
+        w = self.weights
+        return np.tensordot(self.context.transpose(0, 2, 1, 3),
+                            w["attention_output_kernel"], 2) + w.get(
+                                "attention_output_bias", 0)
+
+    def gradient(self, name, dz, x, axes):
+        """Of a projection's weights."""
+        self.gradients[name + "_kernel"] = np.tensordot(x, dz, (axes, axes))
+        if name + "_bias" in self.shapes:
+            self.gradients[name + "_bias"] = dz.sum(axes)
+
+    def backward(self, dy):
+        context = self.context.transpose(0, 2, 1, 3)
+        self.gradient("attention_output", dy, context, (0, 1))
+        dc = np.tensordot(dy, self.weights["attention_output_kernel"], (2, 2))
+        d = self.attend_backward(dc.transpose(0, 2, 1, 3), self.factor)
+        dx = {}
+        for (name, x), dz in zip(self.inputs.items(), d):
+            dz = dz.transpose(0, 2, 1, 3)
+            self.gradient(name, dz, x, (0, 1))
+            dx[name] = np.tensordot(dz, self.weights[name + "_kernel"],
+                                    ((2, 3), (1, 2)))
+        if self.has_key:
+            return [dx["query"], dx["value"], dx["key"]]
+        return [dx["query"], dx["value"] + dx["key"]]
+
+
+class PositionEmbedding(Layer):
+    def build(self, shapes):
+        self.shapes["embeddings"] = (self.config["sequence_length"],
+                                     shapes[0][-1])
+        return shapes[0]
+
+    def forward(self, xs):
+        rows = self.weights["embeddings"][:xs[0].shape[-2]]
+        return np.broadcast_to(rows, xs[0].shape).copy()
+
+    def backward(self, dy):
+        d = np.zeros_like(self.weights["embeddings"])
+        d[:dy.shape[-2]] = dy.reshape(-1, *dy.shape[-2:]).sum(0)
+        self.gradients["embeddings"] = d
+        return [np.zeros_like(dy)]
+
+    def regularizer(self, weight):
+        return 0.0, 0.0
+
+
 class RepeatVector(Layer):
     def build(self, shapes):
         return (self.config["n"], *shapes[0])
@@ -878,7 +1035,9 @@ class RepeatVector(Layer):
 
 LAYERS = {
     "Bidirectional": Bidirectional, "TimeDistributed": TimeDistributed,
-    "RepeatVector": RepeatVector,
+    "RepeatVector": RepeatVector, "Attention": Attention,
+    "MultiHeadAttention": MultiHeadAttention,
+    "PositionEmbedding": PositionEmbedding,
     "BatchNormalization": BatchNormalization,
     "LayerNormalization": LayerNormalization,
     "Rescaling": Affine, "Normalization": Affine,
@@ -915,6 +1074,7 @@ def add_images(axes):
             ("Cropping", make(Borders, False)),
             ("UpSampling", make(UpSampling))):
         LAYERS[f"{name}{axes}D"] = layer
+    LAYERS[f"Conv{axes}DTranspose"] = make(ConvTranspose)
 
 
 add_images(2)
@@ -922,6 +1082,8 @@ add_images(1)
 
 
 MODELS = ("Sequential", "Functional")
+# The layers with one argument, the list of their inputs.
+LISTS = (*MERGES, "Concatenate", "Attention")
 
 
 def calls_in(node):
@@ -1013,7 +1175,10 @@ class Model:
             layer = copy.copy(self.firsts[path])
             layer.gradients = {}
         else:
-            layer = LAYERS[entry["class_name"]](entry["config"])
+            # An attention has an argument of its call.
+            node = entry.get("inbound_nodes") or [{}]
+            layer = LAYERS[entry["class_name"]](
+                {**entry["config"], **node[0].get("kwargs", {})})
             layer.name, layer.trainable = path, trainable
             self.firsts[path] = layer
         name = f"{path}#{len(self.layers)}"
@@ -1624,34 +1789,34 @@ class Optimizer:
         mean = self.averages.setdefault(path, w.copy())
         momentum = self.o.get("ema_momentum", 0.99)
         if self.iterations > 1:
-            mean[:] = momentum * mean + (1 - momentum) * w
+            mean[...] = momentum * mean + (1 - momentum) * w
         every = self.o.get("ema_overwrite_frequency")
         if every and self.iterations % every == 0:
-            w[:] = mean
+            w[...] = mean
 
     def finalize(self, weights):
         for path, mean in self.averages.items():
-            weights[path][:] = mean
+            weights[path][...] = mean
 
     def of_sgd(self, rate, g, slots):
         mu, m = self.o["momentum"], slots[0]
         if mu == 0:
             return rate * g
-        m[:] = mu * m - rate * g
+        m[...] = mu * m - rate * g
         return -(mu * m - rate * g) if self.o["nesterov"] else -m
 
     def of_rmsprop(self, rate, g, slots):
         o, (v, a, m) = self.o, slots
         rho = o["rho"]
-        v[:] = rho * v + (1 - rho) * g * g
+        v[...] = rho * v + (1 - rho) * g * g
         d = v
         if o["centered"]:
-            a[:] = rho * a + (1 - rho) * g
+            a[...] = rho * a + (1 - rho) * g
             d = v - a * a
         change = rate * g / np.sqrt(d + o["epsilon"])
         if o["momentum"] == 0:
             return change
-        m[:] = o["momentum"] * m + change
+        m[...] = o["momentum"] * m + change
         return m
 
     def of_adam(self, rate, g, slots):
@@ -1661,7 +1826,7 @@ class Optimizer:
         m += (g - m) * (1 - o["beta_1"])
         v += (g * g - v) * (1 - o["beta_2"])
         if o["amsgrad"]:
-            largest[:] = np.maximum(largest, v)
+            largest[...] = np.maximum(largest, v)
             v = largest
         return alpha * m / (np.sqrt(v) + o["epsilon"])
 
@@ -1670,7 +1835,7 @@ class Optimizer:
     def of_adamax(self, rate, g, slots):
         o, (m, u, _) = self.o, slots
         m += (g - m) * (1 - o["beta_1"])
-        u[:] = np.maximum(o["beta_2"] * u, np.abs(g))
+        u[...] = np.maximum(o["beta_2"] * u, np.abs(g))
         return rate / (1 - o["beta_1"] ** self.iterations) * m / (
             u + o["epsilon"])
 
@@ -1690,21 +1855,21 @@ class Optimizer:
 
     def of_adagrad(self, rate, g, slots):
         if self.iterations == 1:
-            slots[0][:] = self.o["initial_accumulator_value"]
-        slots[0][:] += g * g
+            slots[0][...] = self.o["initial_accumulator_value"]
+        slots[0][...] += g * g
         return rate * g / np.sqrt(slots[0] + self.o["epsilon"])
 
     def of_adadelta(self, rate, g, slots):
         o, (a, u, _) = self.o, slots
-        a[:] = o["rho"] * a + (1 - o["rho"]) * g * g
+        a[...] = o["rho"] * a + (1 - o["rho"]) * g * g
         d = np.sqrt(u + o["epsilon"]) * g / np.sqrt(a + o["epsilon"])
-        u[:] = o["rho"] * u + (1 - o["rho"]) * d * d
+        u[...] = o["rho"] * u + (1 - o["rho"]) * d * d
         return rate * d
 
     def of_lion(self, rate, g, slots):
         o, m = self.o, slots[0]
         change = rate * np.sign(o["beta_1"] * m + (1 - o["beta_1"]) * g)
-        m[:] = o["beta_2"] * m + (1 - o["beta_2"]) * g
+        m[...] = o["beta_2"] * m + (1 - o["beta_2"]) * g
         return change
 
 

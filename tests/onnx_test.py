@@ -116,8 +116,10 @@ class Case:
             self.model = model
         elif number % 4 == 0:
             self.model = differential.Case(seed, number).run["model"]
-        elif number % 8 == 5:
-            self.model = differential.sequence_model(
+        elif number % 8 in (5, 6):
+            made = (differential.sequence_model if number % 8 == 5 else
+                    differential.late_model)
+            self.model = made(
                 rng, {"class_name": "MeanSquaredError", "config": {}}, 3)
         else:
             self.model = random_model(rng)
@@ -132,7 +134,9 @@ class Case:
             len({oracle.shapes[each] for each in inputs}) > 1
             for layer, inputs in zip(oracle.layers, oracle.inputs))
         self.recurs = any(isinstance(layer, (keras_oracle.Recurrent,
-                                             keras_oracle.Bidirectional))
+                                             keras_oracle.Bidirectional,
+                                             keras_oracle.PositionEmbedding))
+                          or "scale" in layer.shapes
                           for layer in oracle.layers)
         self.weights = {}
         for path, layer, name in oracle.weights():
