@@ -70,6 +70,24 @@ DEFECTS = {
          ("core_data",
           "DatasetTest.Zip_TwoThreadsRead_EachGetsItsOwnExample")),
     # core/layers
+    "attention: a causal query sees the next value":
+        ("core/layers/attend.cc",
+         "block.begin + query + 1)",
+         "block.begin + query + 2)",
+         ("core_layers",
+          "AttentionTest.CausalMask_LaterSteps_ChangeNoEarlierOutput")),
+    "attention: only the last block of queries gives a key its gradient":
+        ("core/layers/attend.cc",
+         "query.Rows(begin, end), /*add=*/true,",
+         "query.Rows(begin, end), /*add=*/false,",
+         ("core_layers", "AttentionTest."
+          "Gradients_OfSeveralBlocksOfQueries_AreThoseOfTheOutputs")),
+    "transposed convolution: strides beyond the kernel add no pixels":
+        ("core/layers/window.cc",
+         "std::max(extent(), stride)",
+         "extent()",
+         ("core_layers",
+          "ConvolutionTest.ConvTranspose_EachPadding_HasKerasSize")),
     "noise: each step draws the numbers of the first":
         ("core/layers/noise.cc",
          "const Philox random(call.seed, call.counter);",
