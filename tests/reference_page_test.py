@@ -529,7 +529,8 @@ def check_class(shop, title, entry, all_fields, draw):
             continue  # of another value than its default in this host
         check_field(shop, lambda value, name=name: put(value, name), name,
                     field, base, what)
-    strangers = sorted(all_fields - known - {"batch_shape"})
+    # "output_dim" is "units" in Keras 1, and has another message.
+    strangers = sorted(all_fields - known - {"batch_shape", "output_dim"})
     for name in draw.sample(strangers, 6) + ["zzz"]:
         shop.refused(put(1, name), f"{names[0]}.{name}",
                      "unknown field", f"'{name}'")

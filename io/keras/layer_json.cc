@@ -77,7 +77,7 @@ Status RefuseKeras1(const KerasObject& object, const LayerClass& layer) {
   for (Json field = object.config.first(); field; field = field.next()) {
     const std::string key = field.key();
     for (const auto& row : kKeras1Names) {
-      if (key != row.old || has(key)) continue;
+      if (key != row.old || has(key) || !has(row.name)) continue;
       return InvalidArgument(
           "%s: '%s' is the name of '%s' in Keras 1; rename it, or convert the "
           "text with Keras 2.0 to 2.3: model_from_json(text).to_json()",
