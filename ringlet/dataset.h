@@ -27,6 +27,17 @@ struct ExampleSpec {
   }
 };
 
+// A column of a table, in the order of the file.
+struct TableColumn {
+  enum class Role : uint8_t { kDropped, kValue, kLabel, kWeight };
+  std::string name;  // empty: none
+  Role role = Role::kDropped;
+  int64_t value = -1;  // of kValue: its index among the values
+};
+
+// The names of the values, in their order; empty if they have none.
+std::vector<std::string> ValueNames(const std::vector<TableColumn>& columns);
+
 // How the columns of a table become the values of an example. Columns that are
 // not in the map are numbers without missing values.
 struct TableEncoding {
@@ -50,18 +61,14 @@ struct TableEncoding {
       return categories.empty() || !one_hot ? 1 : num_categories();
     }
   };
-  std::map<int64_t, Column> columns;  // by the index in Source::ValueNames
+  std::map<int64_t, Column> columns;  // by TableColumn::value
   // Texts for a missing value, beside "", "NA", "nan" and others.
   std::vector<std::string> na_values;
   char decimal = '\0';           // of numbers among na_values; 0: unknown
   bool drop_unlabelled = false;  // rows with a missing label are left out
-  // The numbers of the columns that were taken, in order, if they have no names
-  // and there are others.
-  std::vector<int64_t> taken;
 
   bool empty() const {
-    return columns.empty() && na_values.empty() && !drop_unlabelled &&
-           taken.empty();
+    return columns.empty() && na_values.empty() && !drop_unlabelled;
   }
 };
 
@@ -108,15 +115,8 @@ class Source {
   // Empty if they are numbers.
   virtual std::vector<std::string> ClassNames() const { return {}; }
 
-  // The names of an example's values in the file, in order: the columns of a
-  // table. Empty if they have none.
-  virtual std::vector<std::string> ValueNames() const { return {}; }
-  // The name of the label's column or, if the columns of a table are not found
-  // by name, its number from 0, -1 for the last. "": none.
-  virtual std::string LabelName() const { return ""; }
-  // The number of values before the label in a row of a table; -1: no label, or
-  // the values have another order than the columns.
-  virtual int64_t LabelPlace() const { return -1; }
+  // The columns of a table.
+  virtual std::vector<TableColumn> Columns() const { return {}; }
   // How the columns of a table became the values.
   virtual TableEncoding Encoding() const { return {}; }
 
@@ -166,11 +166,9 @@ struct Scale {
 // and prediction scale, encode and match their data by it.
 struct DataDescription {
   Scale scale;
-  std::vector<std::string> columns;  // Source::ValueNames
+  std::vector<TableColumn> columns;  // Source::Columns
   std::vector<std::string> classes;  // Source::ClassNames
-  std::string label;                 // Source::LabelName; "": unknown
   TableEncoding encoding;            // Source::Encoding
-  int64_t label_place = -1;          // Source::LabelPlace; -1: unknown
 };
 
 // One replica's part of one step's batch.

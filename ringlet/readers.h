@@ -123,13 +123,12 @@ struct CsvOptions {
   // number. It is not part of x. If neither is set, there are no weights.
   std::string weight_name;
   std::optional<int> weight_column;
-  // The columns of x in the training data, by name. If the file has names, x
-  // has these columns in this order; others are ignored. Unless the label is
-  // given, it is the column `training_label`, or the only other column.
-  std::vector<std::string> training_columns;
-  std::string training_label;  // Source::LabelName
-  // Source::LabelPlace, to find the label in a file without names; -1: unknown.
-  int64_t training_label_place = -1;
+  // Source::Columns of the training data. If they and those of the file have
+  // names, x has the columns of the same names, and others are ignored. If not,
+  // the file must have the same number of columns in the same order. A label
+  // that is not needed and weights that are not given may be absent. Other
+  // columns of x may be given by `take` or `drop`.
+  std::vector<TableColumn> training_columns;
   // If not empty and labels are names: the permitted names. The number of a
   // label is the index of its name here.
   std::vector<std::string> classes;

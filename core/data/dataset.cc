@@ -38,6 +38,19 @@ Status TooLate(const char* what) {
 
 }  // namespace
 
+std::vector<std::string> ValueNames(const std::vector<TableColumn>& columns) {
+  std::vector<std::string> names;
+  bool named = false;
+  for (const TableColumn& column : columns) {
+    if (column.role != TableColumn::Role::kValue || column.value < 0) continue;
+    const size_t value = static_cast<size_t>(column.value);
+    if (value >= names.size()) names.resize(value + 1);
+    names[value] = column.name;
+    named = named || !column.name.empty();
+  }
+  return named ? names : std::vector<std::string>();
+}
+
 int64_t Permute(uint64_t seed, int64_t pass, int64_t n, int64_t i) {
   RINGLET_CHECK(i >= 0 && i < n);
   // A Feistel network over the smallest even number of bits that holds n;

@@ -112,9 +112,9 @@ class ZippedSource final : public Source {
   std::vector<ExampleSpec> Targets() const override { return y_.specs(); }
   std::string name() const override { return x_.name(); }
   std::string y_name() const override { return y_.name(); }
-  std::vector<std::string> ValueNames() const override {
+  std::vector<TableColumn> Columns() const override {
     const Source* const only = x_.only();
-    return only == nullptr ? std::vector<std::string>() : only->ValueNames();
+    return only == nullptr ? std::vector<TableColumn>() : only->Columns();
   }
   TableEncoding Encoding() const override {
     const Source* const only = x_.only();

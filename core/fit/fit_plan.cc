@@ -143,7 +143,7 @@ void AddDataset(const Dataset& dataset, const std::optional<uint64_t>& content,
   add("the scale's factor", dataset.scale().factor);
   add("the scale's offset", dataset.scale().offset);
   AddNames("classes", dataset.source()->ClassNames(), of, f);
-  AddNames("columns", dataset.source()->ValueNames(), of, f);
+  AddNames("columns", ValueNames(dataset.source()->Columns()), of, f);
   AddNames("categories", TextsOf(dataset.source()->Encoding()), of, f);
   if (!own.empty()) return;  // other ranks do not have its weights either
   f->AddChecksum(std::string("sizes of the files") + of,

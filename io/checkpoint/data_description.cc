@@ -1,6 +1,8 @@
 #include "data_description.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 #include <string>
 #include <utility>
@@ -17,8 +19,9 @@ namespace {
 constexpr int kMaxNames = 1 << 20;
 // An eighth of the largest header of a model file: of columns and of classes.
 // The label's name has less.
-constexpr size_t kMaxBytes = SafetensorsLimits::kHeaderBytes / 8;
+static_assert(kMaxNamesBytes == SafetensorsLimits::kHeaderBytes / 8);
 constexpr size_t kMaxLabelBytes = 4 << 10;
+constexpr size_t kMaxOtherBytes = 32 << 10;  // of columns that are not taken
 
 void WriteNames(const char* key, const std::vector<std::string>& names,
                 JsonWriter* json) {
@@ -52,10 +55,191 @@ Status ReadNames(const Json& json, const char* key,
     }
     names->push_back(name.text());
   }
+  return Status();
+}
+
+Status ReadDifferentNames(const Json& json, const char* key,
+                          std::vector<std::string>* names) {
+  RINGLET_RETURN_IF_ERROR(ReadNames(json, key, names));
   const std::set<std::string> different(names->begin(), names->end());
   if (different.size() == names->size()) return Status();
   return InvalidArgument("%s has a name twice", key);
 }
+
+// --- the columns -------------------------------------------------------------
+
+using Role = TableColumn::Role;
+
+// By the values of Role.
+constexpr const char* kRoles[] = {"dropped", "value", "label", "weight"};
+
+// Neighbours of one role are one object. The names of values and of the label
+// are in other lists, which older versions have too.
+void WriteTable(const std::vector<TableColumn>& columns, JsonWriter* json) {
+  json->Key("table").BeginArray();
+  std::vector<std::string> names;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const TableColumn& column = columns[i];
+    const bool is_value = column.role == Role::kValue;
+    if (!is_value && column.role != Role::kLabel) names.push_back(column.name);
+  }
+  const bool with_names = CanBeSaved(names, kMaxOtherBytes);
+  for (size_t i = 0, end = 0; i < columns.size(); i = end) {
+    const TableColumn& column = columns[i];
+    const auto next = [&](size_t k) {
+      const int64_t step = static_cast<int64_t>(k - i);
+      return columns[k].role == column.role &&
+             (column.role != Role::kValue ||
+              columns[k].value == column.value + step);
+    };
+    for (end = i + 1; end < columns.size() && next(end);) ++end;
+    json->BeginObject();
+    json->Key("role").String(kRoles[static_cast<size_t>(column.role)]);
+    if (column.role == Role::kValue) json->Key("first").Int(column.value);
+    json->Key("count").Int(static_cast<int64_t>(end - i));
+    const auto is_named = [](const TableColumn& c) { return !c.name.empty(); };
+    const auto at = [&](size_t k) {
+      return columns.begin() + static_cast<ptrdiff_t>(k);
+    };
+    const bool other =
+        column.role == Role::kDropped || column.role == Role::kWeight;
+    if (other && with_names && std::any_of(at(i), at(end), is_named)) {
+      json->Key("names").BeginArray();
+      for (size_t k = i; k < end; ++k) json->String(columns[k].name);
+      json->EndArray();
+    }
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+Status ReadRun(const Json& json, std::vector<TableColumn>* columns) {
+  const std::string text = json["role"].is_string() ? json["role"].text() : "";
+  const auto role = std::find(std::begin(kRoles), std::end(kRoles), text);
+  TableColumn column;
+  column.role = static_cast<Role>(role - std::begin(kRoles));
+  int64_t first = -1, count = 0;
+  const bool is_value = column.role == Role::kValue;
+  if (role == std::end(kRoles) || !json["count"].ToInt64(&count) || count < 1 ||
+      count > kMaxNames - static_cast<int64_t>(columns->size()) ||
+      (is_value && (!json["first"].ToInt64(&first) || first < 0 ||
+                    first > kMaxNames - count))) {
+    return InvalidArgument("table has a part that is no columns");
+  }
+  std::vector<std::string> names;
+  RINGLET_RETURN_IF_ERROR(ReadNames(json, "names", &names));
+  names.resize(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    column.name = names[static_cast<size_t>(i)];
+    if (is_value) column.value = first + i;
+    columns->push_back(column);
+  }
+  return Status();
+}
+
+// Each value once, at most one label and one column of weights.
+Status CheckColumns(const std::vector<TableColumn>& columns, size_t names) {
+  std::set<int64_t> values;
+  int singles[std::size(kRoles)] = {};
+  size_t count = 0;
+  for (const TableColumn& column : columns) {
+    if (column.role == Role::kValue) {
+      values.insert(column.value);
+      ++count;
+    } else {
+      ++singles[static_cast<size_t>(column.role)];
+    }
+  }
+  const bool each_once = values.size() == count && count > 0 &&
+                         *values.rbegin() == static_cast<int64_t>(count) - 1;
+  if (each_once && singles[static_cast<size_t>(Role::kLabel)] <= 1 &&
+      singles[static_cast<size_t>(Role::kWeight)] <= 1 &&
+      (names == 0 || names == count)) {
+    return Status();
+  }
+  return InvalidArgument("table does not have each value once, with its name");
+}
+
+Status ReadPlace(const char* key, const Json& json, int64_t* place) {
+  if (json.ToInt64(place) && *place >= 0 && *place < kMaxNames) return Status();
+  return InvalidArgument("%s has %s, not a number of columns", key,
+                         json.type_name());
+}
+
+// Of an older file. It has the numbers of the values in `taken`, or they are
+// all columns but the label. `number` is the label's; -1: it has a name, or is
+// the last.
+Status ReadOlderTable(const Json& json, size_t values, bool labelled,
+                      int64_t number, std::vector<TableColumn>* columns) {
+  std::vector<int64_t> places;
+  const Json taken = json["taken"];
+  for (Json m = taken.first(); m && taken.is_array(); m = m.next()) {
+    RINGLET_RETURN_IF_ERROR(ReadPlace("taken", m, &places.emplace_back()));
+  }
+  while (!taken && places.size() < values) {
+    places.push_back(static_cast<int64_t>(places.size()));
+  }
+  for (size_t i = 0; i < places.size(); ++i) {
+    const size_t place = static_cast<size_t>(places[i]);
+    if (place >= columns->size()) columns->resize(place + 1);
+    (*columns)[place].role = Role::kValue;
+    (*columns)[place].value = static_cast<int64_t>(i);
+  }
+  if (!labelled) return Status();
+  const Json before = json["label_place"];  // the number of values before it
+  if (before && !taken) {
+    RINGLET_RETURN_IF_ERROR(ReadPlace("label_place", before, &number));
+  }
+  const size_t at = number < 0 ? columns->size() : static_cast<size_t>(number);
+  if (at >= columns->size()) {
+    columns->resize(at + 1);
+  } else if ((*columns)[at].role == Role::kValue) {
+    columns->insert(columns->begin() + static_cast<ptrdiff_t>(at),
+                    TableColumn());
+  }
+  (*columns)[at].role = Role::kLabel;
+  return Status();
+}
+
+// `values`: the number of values, if an older file does not tell it.
+Status ReadTable(const Json& json, int64_t values,
+                 std::vector<TableColumn>* columns) {
+  std::vector<std::string> names;
+  RINGLET_RETURN_IF_ERROR(ReadNames(json, "columns", &names));
+  std::string label;
+  if (const Json name = json["label"]) {
+    if (!name.is_string()) {
+      return InvalidArgument("label is %s, not a name", name.type_name());
+    }
+    label = name.text();
+  }
+  const Json table = json["table"];
+  if (table && !table.is_array()) {
+    return InvalidArgument("table is %s, not a list", table.type_name());
+  }
+  for (Json m = table.first(); m; m = m.next()) {
+    RINGLET_RETURN_IF_ERROR(ReadRun(m, columns));
+  }
+  if (!table && (!names.empty() || !label.empty() || json["taken"])) {
+    // Without names of columns the label is a number.
+    const bool named = !names.empty();
+    const int64_t number = named ? -1 : ParseWholeNumber(label, kMaxNames);
+    RINGLET_RETURN_IF_ERROR(
+        ReadOlderTable(json, named ? names.size() : static_cast<size_t>(values),
+                       !label.empty(), number, columns));
+    if (number >= 0 || label == "-1") label.clear();
+  }
+  if (columns->empty()) return Status();
+  RINGLET_RETURN_IF_ERROR(CheckColumns(*columns, names.size()));
+  for (TableColumn& column : *columns) {
+    if (column.role == Role::kLabel) column.name = label;
+    if (column.role != Role::kValue || names.empty()) continue;
+    column.name = names[static_cast<size_t>(column.value)];
+  }
+  return Status();
+}
+
+// --- the encoding ------------------------------------------------------------
 
 void WriteEncoding(const TableEncoding& encoding, JsonWriter* json) {
   if (!encoding.na_values.empty()) {
@@ -65,11 +249,6 @@ void WriteEncoding(const TableEncoding& encoding, JsonWriter* json) {
     json->Key("decimal").String(std::string(1, encoding.decimal));
   }
   if (encoding.drop_unlabelled) json->Key("drop_unlabelled").Bool(true);
-  if (!encoding.taken.empty()) {
-    json->Key("taken").BeginArray();
-    for (const int64_t column : encoding.taken) json->Int(column);
-    json->EndArray();
-  }
   if (encoding.columns.empty()) return;
   json->Key("encoding").BeginArray();
   for (const auto& [place, column] : encoding.columns) {
@@ -104,7 +283,8 @@ Status ReadColumn(const Json& json, TableEncoding* encoding) {
     return InvalidArgument("a column of encoding has no number of its own");
   }
   TableEncoding::Column column;
-  RINGLET_RETURN_IF_ERROR(ReadNames(json, "categories", &column.categories));
+  RINGLET_RETURN_IF_ERROR(
+      ReadDifferentNames(json, "categories", &column.categories));
   RINGLET_RETURN_IF_ERROR(ReadBool(json, "one_hot", &column.one_hot));
   RINGLET_RETURN_IF_ERROR(
       ReadBool(json, "other", &column.has_unknown_category));
@@ -117,7 +297,8 @@ Status ReadColumn(const Json& json, TableEncoding* encoding) {
 }
 
 Status ReadEncoding(const Json& json, TableEncoding* encoding) {
-  RINGLET_RETURN_IF_ERROR(ReadNames(json, "na_values", &encoding->na_values));
+  RINGLET_RETURN_IF_ERROR(
+      ReadDifferentNames(json, "na_values", &encoding->na_values));
   if (const Json decimal = json["decimal"]) {
     const std::string text = decimal.is_string() ? decimal.text() : "";
     if (text.size() != 1) {
@@ -128,16 +309,6 @@ Status ReadEncoding(const Json& json, TableEncoding* encoding) {
   }
   RINGLET_RETURN_IF_ERROR(
       ReadBool(json, "drop_unlabelled", &encoding->drop_unlabelled));
-  if (const Json taken = json["taken"]) {
-    for (Json m = taken.first(); m && taken.is_array(); m = m.next()) {
-      int64_t column = -1;
-      if (!m.ToInt64(&column) || column < 0 || column >= kMaxNames) {
-        return InvalidArgument("taken has %s, not a column's number",
-                               m.type_name());
-      }
-      encoding->taken.push_back(column);
-    }
-  }
   const Json list = json["encoding"];
   if (!list) return Status();
   if (!list.is_array()) {
@@ -151,7 +322,7 @@ Status ReadEncoding(const Json& json, TableEncoding* encoding) {
 
 }  // namespace
 
-bool CanBeSaved(const std::vector<std::string>& names) {
+bool CanBeSaved(const std::vector<std::string>& names, size_t max_bytes) {
   size_t bytes = 0;
   for (const std::string& name : names) {
     // JSON has only UTF-8, and Json no NUL in a string.
@@ -161,12 +332,7 @@ bool CanBeSaved(const std::vector<std::string>& names) {
     const std::string once = JsonWriter().String(name).text();
     bytes += JsonWriter().String(once).text().size() + 1;
   }
-  return bytes <= kMaxBytes;
-}
-
-bool CanBeSaved(const std::string& label) {
-  return label.size() <= kMaxLabelBytes &&
-         CanBeSaved(std::vector<std::string>{label});
+  return bytes <= max_bytes;
 }
 
 std::string ToJson(const DataDescription& description) {
@@ -177,20 +343,22 @@ std::string ToJson(const DataDescription& description) {
     json.Key("scale").Float(scale.factor);
     json.Key("offset").Float(scale.offset);
   }
-  WriteNames("columns", description.columns, &json);
+  const std::vector<TableColumn>& columns = description.columns;
+  WriteNames("columns", ValueNames(columns), &json);
   WriteNames("classes", description.classes, &json);
-  if (CanBeSaved(description.label)) {
-    json.Key("label").String(description.label);
-  }
-  if (description.label_place >= 0) {
-    json.Key("label_place").Int(description.label_place);
-  }
+  const auto label = std::find_if(
+      columns.begin(), columns.end(),
+      [](const TableColumn& column) { return column.role == Role::kLabel; });
+  const bool labelled =
+      label != columns.end() && CanBeSaved({label->name}, kMaxLabelBytes);
+  json.Key("label").String(labelled ? label->name : "");
+  if (!columns.empty()) WriteTable(columns, &json);
   WriteEncoding(description.encoding, &json);
   json.EndObject();
   return json.text();
 }
 
-Status DataDescriptionFromJson(const std::string& text,
+Status DataDescriptionFromJson(const std::string& text, int64_t inputs,
                                DataDescription* description) {
   Json json;
   RINGLET_RETURN_IF_ERROR(Json::Parse(text, "its text", &json));
@@ -200,27 +368,18 @@ Status DataDescriptionFromJson(const std::string& text,
   DataDescription read;
   RINGLET_RETURN_IF_ERROR(ReadNumber(json, "scale", &read.scale.factor));
   RINGLET_RETURN_IF_ERROR(ReadNumber(json, "offset", &read.scale.offset));
-  RINGLET_RETURN_IF_ERROR(ReadNames(json, "columns", &read.columns));
-  RINGLET_RETURN_IF_ERROR(ReadNames(json, "classes", &read.classes));
-  if (const Json label = json["label"]) {
-    if (!label.is_string()) {
-      return InvalidArgument("label is %s, not a name", label.type_name());
-    }
-    read.label = label.text();
-  }
-  if (const Json place = json["label_place"]) {
-    if (!place.ToInt64(&read.label_place) || read.label_place < 0 ||
-        read.label_place > kMaxNames) {
-      return InvalidArgument("label_place is %s, not a number of columns",
-                             place.type_name());
-    }
-  }
+  RINGLET_RETURN_IF_ERROR(ReadDifferentNames(json, "classes", &read.classes));
   RINGLET_RETURN_IF_ERROR(ReadEncoding(json, &read.encoding));
+  for (const auto& [place, column] : read.encoding.columns) {
+    inputs -= column.width() - 1;
+  }
+  RINGLET_RETURN_IF_ERROR(ReadTable(
+      json, std::clamp<int64_t>(inputs, 0, kMaxNames), &read.columns));
   *description = std::move(read);
   return Status();
 }
 
-Status ReadDataDescription(const SafetensorsReader& file,
+Status ReadDataDescription(const SafetensorsReader& file, const Model& model,
                            std::optional<DataDescription>* description) {
   description->reset();
   // Another program's file may have another text there.
@@ -228,7 +387,9 @@ Status ReadDataDescription(const SafetensorsReader& file,
   if (text == file.metadata().end() || !IsRinglets(file.metadata())) {
     return Status();
   }
-  return DataDescriptionFromJson(text->second, &description->emplace())
+  const int64_t inputs =
+      model.num_inputs() == 1 ? model.input_shape().elements() : 0;
+  return DataDescriptionFromJson(text->second, inputs, &description->emplace())
       .Annotate("%s: metadata '%s'", file.path().c_str(), kDataDescriptionKey);
 }
 

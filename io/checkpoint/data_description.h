@@ -5,31 +5,36 @@
 #ifndef RINGLET_IO_CHECKPOINT_DATA_DESCRIPTION_H_
 #define RINGLET_IO_CHECKPOINT_DATA_DESCRIPTION_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "../weights/safetensors.h"
 #include "ringlet/dataset.h"
+#include "ringlet/model.h"
 #include "ringlet/status.h"
 
 namespace ringlet {
 
+// The names of columns, or of classes, in a model file.
+constexpr size_t kMaxNamesBytes = 128 << 10;
 // False if a model file cannot have these names: they are no UTF-8, have a NUL,
-// or take more than 128 KiB.
-bool CanBeSaved(const std::vector<std::string>& names);
-// Of the label's name, which may take 4 KiB.
-bool CanBeSaved(const std::string& label);
+// or take more bytes.
+bool CanBeSaved(const std::vector<std::string>& names,
+                size_t max_bytes = kMaxNamesBytes);
 
 // Leaves out names that cannot be saved, and a scale that is not finite.
 std::string ToJson(const DataDescription& description);
 
-// The text is not trusted. Members that are not known are ignored.
-Status DataDescriptionFromJson(const std::string& text,
+// The text is not trusted. Members that are not known are ignored. `inputs` is
+// the number of the model's input values; 0: unknown. Older files need it.
+Status DataDescriptionFromJson(const std::string& text, int64_t inputs,
                                DataDescription* description);
 
 // None if the file has none.
-Status ReadDataDescription(const SafetensorsReader& file,
+Status ReadDataDescription(const SafetensorsReader& file, const Model& model,
                            std::optional<DataDescription>* description);
 
 }  // namespace ringlet

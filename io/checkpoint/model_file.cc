@@ -180,7 +180,7 @@ Status Load(const std::string& path, std::unique_ptr<Model>* model,
           .Annotate("%s: metadata '%s'", path.c_str(), kModelKey));
   RINGLET_RETURN_IF_ERROR(CheckSizes(file, *made));
   std::optional<DataDescription> description;
-  RINGLET_RETURN_IF_ERROR(ReadDataDescription(file, &description));
+  RINGLET_RETURN_IF_ERROR(ReadDataDescription(file, *made, &description));
   made->set_data_description(description);
   const bool compiled = metadata.count(kCompileKey) > 0;
   RINGLET_RETURN_IF_ERROR(

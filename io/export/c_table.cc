@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "../../core/base/number_text.h"
-#include "../readers/csv_records.h"
+#include "../readers/table_encoder.h"
 #include "c_helpers.h"
 
 namespace ringlet {
@@ -28,21 +28,6 @@ std::optional<float> FillOf(const Column& column) {
   return static_cast<float>(missing - texts.begin());
 }
 
-// The numbers among the texts for a missing value. If the decimal point of the
-// table is unknown, a text with a comma is of a table with decimal commas.
-std::vector<float> MissingNumbers(const TableEncoding& encoding) {
-  const char point = encoding.decimal;
-  std::vector<float> numbers;
-  for (const std::string& text : encoding.na_values) {
-    float number = 0;
-    const bool is_number = point != '\0' ? ParseNumber(text, &number, point)
-                                         : ParseNumber(text, &number) ||
-                                               ParseNumber(text, &number, ',');
-    if (is_number && std::isfinite(number)) numbers.push_back(number);
-  }
-  return numbers;
-}
-
 }  // namespace
 
 bool CTable::IsNeeded(const DataDescription& data) {
@@ -52,8 +37,10 @@ bool CTable::IsNeeded(const DataDescription& data) {
 
 Status CTable::Make(const DataDescription& data, int64_t values) {
   values_ = values;
-  names_ = data.columns;
-  missing_numbers_ = MissingNumbers(data.encoding);
+  names_ = ValueNames(data.columns);
+  for (const float number : MissingNumbers(data.encoding)) {
+    if (std::isfinite(number)) missing_numbers_.push_back(number);
+  }
   int64_t more = 0;  // than one for each column
   for (const auto& [place, column] : data.encoding.columns) {
     more += column.width() - 1;

@@ -101,15 +101,11 @@ inline Status CheckPair(const std::string& x, int64_t x_count,
 class ArraySource final : public Source {
  public:
   ArraySource(int64_t size, ExampleArray x, ExampleArray y,
-              std::vector<std::string> class_names = {},
-              std::vector<std::string> value_names = {},
-              std::string label_name = "")
+              std::vector<std::string> class_names = {})
       : size_(size),
         x_(std::move(x)),
         y_(std::move(y)),
-        class_names_(std::move(class_names)),
-        value_names_(std::move(value_names)),
-        label_name_(std::move(label_name)) {}
+        class_names_(std::move(class_names)) {}
 
   int64_t size() const override { return size_; }
   ExampleSpec x() const override { return x_.spec; }
@@ -117,8 +113,6 @@ class ArraySource final : public Source {
   std::string name() const override { return FileNameOf(x_.name); }
   std::string y_name() const override { return FileNameOf(y_.name); }
   std::vector<std::string> ClassNames() const override { return class_names_; }
-  std::vector<std::string> ValueNames() const override { return value_names_; }
-  std::string LabelName() const override { return label_name_; }
   bool XRange(double* least, double* largest) const override {
     return x_.Range(least, largest);
   }
@@ -135,8 +129,7 @@ class ArraySource final : public Source {
  private:
   const int64_t size_;
   const ExampleArray x_, y_;
-  const std::vector<std::string> class_names_, value_names_;
-  const std::string label_name_;
+  const std::vector<std::string> class_names_;
 };
 
 // An error if an array of this shape has no examples.

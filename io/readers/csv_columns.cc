@@ -5,6 +5,7 @@
 #include <cinttypes>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "../../core/base/text.h"
 #include "class_names.h"
@@ -14,6 +15,9 @@ namespace ringlet {
 namespace {
 
 constexpr size_t kMaxColumns = 1 << 20;
+constexpr char kLabelOfTraining[] =
+    "the label of training; give the column of the label (--label, or "
+    "\"label\" in RUN.json)";
 
 // A whole number; false for other texts.
 bool ParseInt(const std::string& text, int64_t* value) {
@@ -45,149 +49,104 @@ std::string OtherSeparator(std::string_view field) {
 
 Status CsvColumns::Begin(const Fields& first, int64_t line) {
   first_line_ = line;
-  count_ = first.size();
-  if (count_ <= kMaxColumns) {
-    RINGLET_RETURN_IF_ERROR(DecideHasLabel(/*unnamed=*/false));
-  }
-  if (count_ > kMaxColumns || (has_label_ && count_ < 2)) {
+  if (first.size() > kMaxColumns || (needs_label() && first.size() < 2)) {
     return Corruption(
         "%s: line %" PRId64
         ": %zu columns; needs a label and at least one value (is '%c' the "
         "separator?%s)",
-        path_.c_str(), line, count_, options_.separator,
-        count_ == 1 ? OtherSeparator(first[0]).c_str() : "");
+        path_.c_str(), line, first.size(), options_.separator,
+        first.size() == 1 ? OtherSeparator(first[0]).c_str() : "");
   }
-  if (has_weight()) {
-    RINGLET_RETURN_IF_ERROR(
-        FindGiven(first, "sample_weight", options_.weight_name,
-                  options_.weight_column.value_or(-1), &weight_));
-  }
-  if (has_label_) RINGLET_RETURN_IF_ERROR(FindLabel(first));
+  columns_.resize(first.size());
   // HoldsNames needs the places of columns without names.
-  PlaceByNumbers();
+  const Status unnamed = Place(nullptr);
+  if (!unnamed.ok()) {
+    Clear(nullptr);
+    for (size_t i = 0; i < count(); ++i) AddValue(i, num_values_);
+    if (options_.has_label) label_ = static_cast<int64_t>(count()) - 1;
+  }
   RINGLET_RETURN_IF_ERROR(CheckNotAmbiguous(first));
-  RINGLET_RETURN_IF_ERROR(Place(HoldsNames(first) ? &first : nullptr));
-  return CheckWeight();
+  return HoldsNames(first) ? Place(&first) : unnamed;
 }
 
-// As Place of a file without names, with numbers as keys.
-void CsvColumns::PlaceByNumbers() {
-  value_indices_.assign(count_, -1);
-  int64_t next = 0;
-  const std::vector<std::string> taken = TakenKeys();
-  for (const std::string& key : taken) {
-    const int64_t column = ColumnNumber(key, count_);
-    if (column >= 0) value_indices_[static_cast<size_t>(column)] = next++;
+void CsvColumns::Clear(const Fields* names) {
+  columns_.assign(count(), TableColumn());
+  named_ = names != nullptr;
+  by_name_.clear();
+  for (size_t i = 0; i < count() && named_; ++i) {
+    columns_[i].name = std::string((*names)[i]);
+    by_name_.emplace(columns_[i].name, i);
   }
-  std::set<int64_t> dropped;
-  for (const std::string& key : options_.drop) {
-    dropped.insert(ColumnNumber(key, count_));
-  }
-  for (size_t i = 0; i < count_ && taken.empty(); ++i) {
-    const bool value = !IsLabel(i) && !IsWeight(i) &&
-                       dropped.count(static_cast<int64_t>(i)) == 0;
-    if (value) value_indices_[i] = next++;
-  }
+  label_ = weight_ = -1;
+  num_values_ = 0;
+  lacks_weights_ = false;
 }
 
-// The label's name in training data, if the names of the columns are not known;
-// "": it is found by number too, or unknown.
-std::string CsvColumns::TrainedLabelName() const {
-  int64_t number = 0;
-  const bool is_name = options_.training_columns.empty() &&
-                       !ParseInt(options_.training_label, &number);
-  return is_name ? options_.training_label : "";
+void CsvColumns::AddValue(size_t column, int64_t value) {
+  columns_[column].role = Role::kValue;
+  columns_[column].value = value;
+  ++num_values_;
 }
 
-// True if the number `place` is that of a column of this file which is none of
-// the values.
-bool CsvColumns::HasLabelAt(const std::string& place) const {
-  const int64_t label = ColumnNumber(place, count_);
-  const std::vector<std::string> taken = TakenKeys();
-  return label >= 0 &&
-         std::none_of(taken.begin(), taken.end(), [&](const std::string& key) {
-           return ColumnNumber(key, count_) == label;
-         });
-}
-
-// The column of the training data's label by the number of values before it,
-// for a file without names; -1: not known, or outside.
-int64_t CsvColumns::TrainedLabel() const {
-  if (options_.training_label_place < 0 || !TakenKeys().empty() ||
-      !options_.drop.empty() || !TrainedLabelName().empty()) {
-    return -1;
+// Finds the place of each column in an example's values. `names` are the
+// columns'; null: they have none.
+Status CsvColumns::Place(const Fields* names) {
+  Clear(names);
+  if (named_ && !ValueNames(trained_).empty()) {
+    RINGLET_RETURN_IF_ERROR(PlaceByName());
+  } else if (!trained_.empty() && ChoosesAsInTraining()) {
+    RINGLET_RETURN_IF_ERROR(PlaceAsInTraining());
+  } else {
+    RINGLET_RETURN_IF_ERROR(PlaceGiven());
   }
-  int64_t column = options_.training_label_place;
-  if (weight_ >= 0 && weight_ <= column) ++column;
-  return column < static_cast<int64_t>(count_) ? column : -1;
+  if (label_ >= 0) columns_[static_cast<size_t>(label_)].role = Role::kLabel;
+  if (weight_ >= 0) columns_[static_cast<size_t>(weight_)].role = Role::kWeight;
+  return Status();
 }
 
-int64_t CsvColumns::label_place() const {
-  int64_t place = 0, next = 0;
-  for (size_t i = 0; i < count_; ++i) {
-    if (value_indices_[i] < 0) continue;
-    if (value_indices_[i] != next++) return -1;
-    if (static_cast<int64_t>(i) < label_) ++place;
-  }
-  return label_ < 0 ? -1 : place;
-}
-
-// The label that is given, or else that of the training data, or else the last
-// column. PlaceTrainedOn finds it by name.
-Status CsvColumns::FindLabel(const Fields& first) {
-  std::string name = options_.label_name;
-  int64_t number = options_.label_column.value_or(-1);
-  if (!label_is_given() && options_.training_columns.empty()) {
-    name = TrainedLabelName();
-    if (!ParseInt(options_.training_label, &number)) number = -1;
-  }
-  const int64_t trained = label_is_given() ? -1 : TrainedLabel();
-  if (trained >= 0) number = trained;
-  return FindGiven(first, "the label", name, number, &label_);
-}
-
-// The columns of x by the options or, without names, by the training data.
-std::vector<std::string> CsvColumns::TakenKeys() const {
-  if (!options_.take.empty()) return options_.take;
-  std::vector<std::string> keys;
-  if (!options_.encoding || !options_.drop.empty()) return keys;
-  for (const int64_t column : options_.encoding->taken) {
-    keys.push_back(std::to_string(column));
-  }
-  return keys;
-}
-
-std::vector<int64_t> CsvColumns::taken() const {
-  std::vector<int64_t> columns;
-  const bool all = options_.drop.empty() && TakenKeys().empty();
-  if (value_names_.empty() ? all : !SharesNames()) return columns;
-  columns.resize(static_cast<size_t>(num_values_));
-  for (size_t i = 0; i < count_; ++i) {
-    if (value_indices_[i] < 0) continue;
-    columns[static_cast<size_t>(value_indices_[i])] = static_cast<int64_t>(i);
-  }
-  return columns;
-}
+// --- the label and the weights -----------------------------------------------
 
 // A column by its name or, if that is empty, by its number.
-Status CsvColumns::FindGiven(const Fields& first, const char* what,
-                             const std::string& name, int64_t number,
-                             int64_t* column) const {
-  const int64_t n = static_cast<int64_t>(count_);
+Status CsvColumns::FindGiven(const char* what, const std::string& name,
+                             int64_t number, int64_t* column) const {
+  const int64_t n = static_cast<int64_t>(count());
   if (name.empty()) {
     *column = number < 0 ? number + n : number;
     if (*column >= 0 && *column < n) return Status();
-    return InvalidArgument("%s: %s is column %" PRId64 " of %zu columns",
-                           path_.c_str(), what, number, count_);
+    return InvalidArgument(
+        "%s: %s is column %" PRId64
+        " of %zu columns; give another (in RUN.json, or by --label)",
+        path_.c_str(), what, number, count());
   }
-  const auto found = std::find(first.begin(), first.end(), name);
-  if (!options_.header.value_or(true) || found == first.end()) {
+  const size_t same = by_name_.count(name);
+  if (same > 1) return SeveralError(name, what);
+  if (same == 0) {
     return InvalidArgument("%s: line %" PRId64 ": no column named '%s' for %s",
                            path_.c_str(), first_line_, name.c_str(), what);
   }
-  *column = found - first.begin();
-  if (std::find(found + 1, first.end(), name) == first.end()) return Status();
-  return SeveralError(name, what);
+  *column = static_cast<int64_t>(by_name_.find(name)->second);
+  return Status();
+}
+
+Status CsvColumns::FindGivenColumns(bool label, bool weight) {
+  if (weight) {
+    RINGLET_RETURN_IF_ERROR(FindGiven("sample_weight", options_.weight_name,
+                                      options_.weight_column.value_or(-1),
+                                      &weight_));
+  }
+  if (label) {
+    RINGLET_RETURN_IF_ERROR(FindGiven("the label", options_.label_name,
+                                      options_.label_column.value_or(-1),
+                                      &label_));
+  }
+  return Status();
+}
+
+Status CsvColumns::CheckWeight() const {
+  const bool values = count() > (label_ >= 0 ? 2 : 1);
+  if (weight_ < 0 || (weight_ != label_ && values)) return Status();
+  return InvalidArgument("%s: sample_weight: its column is %s", path_.c_str(),
+                         weight_ == label_ ? "the label too" : "the only one");
 }
 
 Status CsvColumns::SeveralError(const std::string& name,
@@ -201,13 +160,11 @@ Status CsvColumns::SeveralError(const std::string& name,
 
 Status CsvColumns::Find(const char* key, const std::string& column,
                         size_t* found) const {
-  const size_t same =
-      static_cast<size_t>(std::count(names_.begin(), names_.end(), column));
-  const int64_t number = ColumnNumber(column, count_);
+  const size_t same = by_name_.count(column);
+  const int64_t number = ColumnNumber(column, count());
   if (same == 1) {
-    *found = static_cast<size_t>(
-        std::find(names_.begin(), names_.end(), column) - names_.begin());
-    if (number < 0 || Is(*found, number)) return Status();
+    *found = by_name_.find(column)->second;
+    if (number < 0 || static_cast<size_t>(number) == *found) return Status();
     return InvalidArgument(
         "%s: line %" PRId64
         ": \"%s\" has '%s', which is the name of one column and the number of "
@@ -221,135 +178,331 @@ Status CsvColumns::Find(const char* key, const std::string& column,
   return InvalidArgument(
       "%s: line %" PRId64 ": \"%s\" has '%s', but %s", path_.c_str(),
       first_line_, key, BeginningOf(column).c_str(),
-      same > 1  ? "several columns have this name"
-      : named() ? "no column has this name"
-                : "the columns have no names; give numbers from 0");
+      same > 1 ? "several columns have this name"
+      : named_ ? "no column has this name"
+               : "the columns have no names; give numbers from 0");
 }
 
 std::string CsvColumns::Describe(size_t column) const {
   std::string text = "column " + std::to_string(column + 1);
-  if (named()) text += " ('" + BeginningOf(names_[column]) + "')";
+  const std::string& name = columns_[column].name;
+  if (named_ || !name.empty()) text += " ('" + BeginningOf(name) + "')";
   return text;
 }
 
-Status CsvColumns::CheckWeight() const {
-  const bool values = count_ > (has_label_ ? 2 : 1);
-  if (!has_weight() || (weight_ != label_ && values)) return Status();
-  return InvalidArgument("%s: sample_weight: its column is %s", path_.c_str(),
-                         weight_ == label_ ? "the label too" : "the only one");
+Status CsvColumns::ValueColumnError(const char* what, int64_t column) const {
+  const std::string& name = columns_[static_cast<size_t>(column)].name;
+  return InvalidArgument("%s: %s is %s, a value of the model", path_.c_str(),
+                         what,
+                         named_ ? ("'" + BeginningOf(name) + "'").c_str()
+                                : std::to_string(column).c_str());
+}
+
+// --- by name -----------------------------------------------------------------
+
+// All columns of the training data that are values must be there.
+Status CsvColumns::PlaceByName() {
+  RINGLET_RETURN_IF_ERROR(FindGivenColumns(
+      needs_label() && label_is_given(),
+      has_weight() &&
+          !(options_.for_prediction && !options_.weight_name.empty() &&
+            by_name_.count(options_.weight_name) == 0)));
+  for (size_t i = 0; i < trained_.size(); ++i) {
+    if (trained_[i].role != Role::kValue) continue;
+    size_t column = 0;
+    RINGLET_RETURN_IF_ERROR(
+        FindTrained(i,
+                    "which the model was trained on; one column must have "
+                    "this name",
+                    &column));
+    if (IsLabel(column))
+      return ValueColumnError("the column of the label", label_);
+    if (IsWeight(column)) {
+      return ValueColumnError("the column of sample_weight", weight_);
+    }
+    AddValue(column, trained_[i].value);
+  }
+  if (needs_label() && !label_is_given()) {
+    RINGLET_RETURN_IF_ERROR(FindLabelByName());
+  }
+  if (options_.values == 0) NoteIgnored();
+  return CheckWeight();
+}
+
+// The column with the name of a column of the training data. Of several it is
+// the one at the same place, if the training data had as many.
+Status CsvColumns::FindTrained(size_t index, const char* what,
+                               size_t* column) const {
+  const std::string& name = trained_[index].name;
+  const size_t same = by_name_.count(name);
+  const auto is_same = [&](const TableColumn& c) { return c.name == name; };
+  const bool at_place = same > 1 && index < count() &&
+                        columns_[index].name == name &&
+                        static_cast<size_t>(std::count_if(
+                            trained_.begin(), trained_.end(), is_same)) == same;
+  if (same > 0) *column = at_place ? index : by_name_.find(name)->second;
+  const bool used = same > 0 && columns_[*column].value >= 0;
+  if (same > 0 && !used && (same == 1 || at_place)) return Status();
+  return InvalidArgument("%s: line %" PRId64 ": %s named '%s', %s",
+                         path_.c_str(), first_line_,
+                         same == 0   ? "no column is"
+                         : same == 1 ? "only one column is"
+                                     : "several columns are",
+                         BeginningOf(name).c_str(), what);
+}
+
+// The label of the training data or, if that has no name, the only column that
+// the training did not have.
+Status CsvColumns::FindLabelByName() {
+  const int64_t trained = TrainedAs(Role::kLabel);
+  if (trained >= 0 && !trained_[static_cast<size_t>(trained)].name.empty()) {
+    size_t column = 0;
+    RINGLET_RETURN_IF_ERROR(
+        FindTrained(static_cast<size_t>(trained), kLabelOfTraining, &column));
+    label_ = static_cast<int64_t>(column);
+    return Status();
+  }
+  int others = 0;
+  for (size_t i = 0; i < count(); ++i) {
+    if (columns_[i].value >= 0 || IsWeight(i)) continue;
+    label_ = static_cast<int64_t>(i);
+    ++others;
+  }
+  if (others == 1) return Status();
+  return InvalidArgument(
+      "%s: line %" PRId64
+      ": %s; give the column of the label (--label, or \"label\" in RUN.json)",
+      path_.c_str(), first_line_,
+      others > 1 ? "any of several columns may be the label"
+                 : "has the model's values, but no column for the label");
+}
+
+void CsvColumns::NoteIgnored() const {
+  std::set<std::string_view> known;
+  for (const TableColumn& column : trained_) known.insert(column.name);
+  std::vector<std::string> ignored;
+  for (size_t i = 0; i < count(); ++i) {
+    const TableColumn& column = columns_[i];
+    if (column.value >= 0 || IsLabel(i) || IsWeight(i)) continue;
+    if (known.count(column.name) == 0) ignored.push_back(column.name);
+  }
+  if (ignored.empty()) return;
+  Notice("note: %s: ignores columns that the model does not take: %s",
+         path_.c_str(), ListNames(ignored).c_str());
+}
+
+// --- by place ----------------------------------------------------------------
+
+// A column of the training data by its name or its number; -1: none.
+int64_t CsvColumns::TrainedAt(const std::string& key) const {
+  const auto same = [&](const TableColumn& c) { return c.name == key; };
+  const auto found = std::find_if(trained_.begin(), trained_.end(), same);
+  if (key.empty() || found == trained_.end()) {
+    return ColumnNumber(key, trained_.size());
+  }
+  return found - trained_.begin();
+}
+
+int64_t CsvColumns::TrainedAs(Role role) const {
+  const auto same = [&](const TableColumn& c) { return c.role == role; };
+  const auto found = std::find_if(trained_.begin(), trained_.end(), same);
+  return found == trained_.end() ? -1 : found - trained_.begin();
+}
+
+// True if the name or the number is of the training data's column of that role.
+bool CsvColumns::IsTrainedAs(Role role, const std::string& name,
+                             const std::optional<int>& number) const {
+  const int64_t column =
+      TrainedAt(name.empty() ? std::to_string(number.value_or(-1)) : name);
+  return column >= 0 && trained_[static_cast<size_t>(column)].role == role;
+}
+
+// True if options_.take and drop give the values of the training data.
+bool CsvColumns::ChoosesAsInTraining() const {
+  const auto is = [&](const std::string& key, Role role, int64_t value) {
+    const int64_t at = TrainedAt(key);
+    return at >= 0 && trained_[static_cast<size_t>(at)].role == role &&
+           trained_[static_cast<size_t>(at)].value == value;
+  };
+  for (size_t i = 0; i < options_.take.size(); ++i) {
+    const int64_t value = static_cast<int64_t>(i);
+    if (!is(options_.take[i], Role::kValue, value)) return false;
+  }
+  for (const std::string& key : options_.drop) {
+    if (!is(key, Role::kDropped, -1)) return false;
+  }
+  const auto counted = [&](const std::vector<std::string>& keys, Role role) {
+    const auto same = [&](const TableColumn& c) { return c.role == role; };
+    return keys.empty() ||
+           std::count_if(trained_.begin(), trained_.end(), same) ==
+               static_cast<int64_t>(keys.size());
+  };
+  return counted(options_.take, Role::kValue) &&
+         counted(options_.drop, Role::kDropped);
+}
+
+// The columns of the training data as this file may have them: a label or
+// weights that are given elsewhere are there. False: it has another number.
+bool CsvColumns::LayOut(bool with_label, bool with_weight,
+                        std::vector<TableColumn>* layout) const {
+  layout->clear();
+  for (const TableColumn& column : trained_) {
+    const bool label = column.role == Role::kLabel;
+    const bool weight = column.role == Role::kWeight;
+    if (label && (!with_label || label_ >= 0)) continue;
+    if (weight && (!with_weight || weight_ >= 0)) continue;
+    layout->push_back(column);
+  }
+  const std::pair<int64_t, Role> given[] = {{label_, Role::kLabel},
+                                            {weight_, Role::kWeight}};
+  for (const auto& [place, role] :
+       {std::min(given[0], given[1]), std::max(given[0], given[1])}) {
+    if (place < 0) continue;
+    if (place > static_cast<int64_t>(layout->size())) return false;
+    layout->insert(layout->begin() + place, TableColumn{"", role, -1});
+  }
+  return layout->size() == count();
+}
+
+// The file has the columns of the training data in their order. A label that is
+// not needed and weights that are not given may be absent.
+Status CsvColumns::PlaceAsInTraining() {
+  const bool own_label =
+      options_.has_label && label_is_given() &&
+      !IsTrainedAs(Role::kLabel, options_.label_name, options_.label_column);
+  const bool own_weight =
+      has_weight() &&
+      !IsTrainedAs(Role::kWeight, options_.weight_name, options_.weight_column);
+  RINGLET_RETURN_IF_ERROR(FindGivenColumns(own_label, own_weight));
+  const int64_t label = TrainedAs(Role::kLabel);
+  if (needs_label() && label < 0 && label_ < 0) {
+    label_ = static_cast<int64_t>(count()) - 1;
+  }
+  if (named_ && label >= 0 && label_ < 0 && options_.has_label) {
+    const std::string& name = trained_[static_cast<size_t>(label)].name;
+    size_t column = 0;
+    if (!name.empty() && (needs_label() || by_name_.count(name) > 0)) {
+      RINGLET_RETURN_IF_ERROR(
+          FindTrained(static_cast<size_t>(label), kLabelOfTraining, &column));
+      label_ = static_cast<int64_t>(column);
+    }
+  }
+  std::vector<TableColumn> layout, other;
+  for (const bool with_label : {true, false}) {
+    for (const bool with_weight : {true, false}) {
+      if (!with_label && needs_label()) continue;
+      if (!with_weight && has_weight() && !options_.for_prediction) continue;
+      if (!LayOut(with_label, with_weight, &other)) continue;
+      const auto same = [](const TableColumn& a, const TableColumn& b) {
+        return a.value == b.value;
+      };
+      if (layout.empty()) layout = other;
+      if (!std::equal(layout.begin(), layout.end(), other.begin(), same)) {
+        return LayoutError(/*ambiguous=*/true);
+      }
+    }
+  }
+  if (layout.empty()) return LayoutError(/*ambiguous=*/false);
+  const auto is_weight = [](const TableColumn& column) {
+    return column.role == Role::kWeight;
+  };
+  lacks_weights_ = !options_.for_prediction && TrainedAs(Role::kWeight) >= 0 &&
+                   std::none_of(layout.begin(), layout.end(), is_weight);
+  for (size_t i = 0; i < count(); ++i) {
+    if (!named_) columns_[i].name = layout[i].name;
+    if (layout[i].value >= 0) AddValue(i, layout[i].value);
+    const int64_t place = static_cast<int64_t>(i);
+    if (layout[i].role == Role::kLabel && options_.has_label) label_ = place;
+    if (layout[i].role == Role::kWeight && has_weight()) weight_ = place;
+  }
+  return CheckWeight();
+}
+
+Status CsvColumns::LayoutError(bool ambiguous) const {
+  int64_t values = 0, dropped = 0;
+  for (const TableColumn& column : trained_) {
+    values += column.role == Role::kValue ? 1 : 0;
+    dropped += column.role == Role::kDropped ? 1 : 0;
+  }
+  std::string text = std::to_string(values) + " values";
+  if (dropped > 0) text += ", " + std::to_string(dropped) + " not taken";
+  for (const auto& [role, what] :
+       {std::pair(Role::kLabel, ", the label is column "),
+        std::pair(Role::kWeight, ", the weights are column ")}) {
+    const int64_t column = TrainedAs(role);
+    if (column >= 0) text += what + std::to_string(column + 1);
+  }
+  const bool names = !ValueNames(trained_).empty();
+  return InvalidArgument(
+      "%s: line %" PRId64
+      " has %zu columns, the training data had %zu (%s); %s",
+      path_.c_str(), first_line_, count(), trained_.size(), text.c_str(),
+      ambiguous ? "the label or the weights may be absent: give both"
+      : names   ? "give the same columns, or a first line with their names"
+                : "give the same columns in this order, or \"columns\" or "
+                  "\"drop\" for this file in RUN.json");
+}
+
+// --- by the options ----------------------------------------------------------
+
+// Without training data, or with other columns of x than there.
+Status CsvColumns::PlaceGiven() {
+  RINGLET_RETURN_IF_ERROR(
+      FindGivenColumns(options_.has_label && label_is_given(), has_weight()));
+  if (options_.has_label && !label_is_given()) {
+    const int64_t trained = TrainedAs(Role::kLabel);
+    const bool same = trained >= 0 && trained_.size() == count();
+    label_ = same ? trained : static_cast<int64_t>(count()) - 1;
+  }
+  RINGLET_RETURN_IF_ERROR(options_.take.empty() ? PlaceOthers() : PlaceTaken());
+  RINGLET_RETURN_IF_ERROR(CheckWeight());
+  const int64_t values = std::count_if(
+      trained_.begin(), trained_.end(),
+      [](const TableColumn& column) { return column.role == Role::kValue; });
+  if (trained_.empty() || values == num_values_) return Status();
+  return InvalidArgument(
+      "%s: %s %" PRId64 " columns of %zu, but the model takes %" PRId64
+      " (the training data had %zu columns)",
+      path_.c_str(),
+      options_.take.empty() ? "\"drop\" leaves" : "\"columns\" has",
+      num_values_, count(), values, trained_.size());
 }
 
 // With options_.values, decides by the number of columns if the file has a
-// label. `unnamed`: the file has no names.
-Status CsvColumns::DecideHasLabel(bool unnamed) {
-  if (options_.values == 0) return Status();
-  if (options_.training_columns.empty() && !TakenKeys().empty()) {
-    has_label_ = label_is_last()
-                     ? HasLabelAt("-1")
-                     : label_is_given() || HasLabelAt(options_.training_label);
-    return Status();
-  }
-  const std::set<std::string> dropped(options_.drop.begin(),
-                                      options_.drop.end());
-  const int64_t left_out =
-      static_cast<int64_t>((has_weight() ? 1 : 0) + dropped.size());
-  const int64_t n = static_cast<int64_t>(count_) - left_out;
-  has_label_ = n == options_.values + 1;
-  const bool may_be_without = !label_is_given() || label_is_last();
-  if (has_label_ || (n == options_.values && may_be_without)) return Status();
-  // Names may tell the columns apart.
-  if (!options_.training_columns.empty() && !unnamed) return Status();
+// label.
+Status CsvColumns::CheckHasLabel(size_t dropped) {
+  if (options_.values == 0 || !options_.has_label) return Status();
+  const int64_t n = static_cast<int64_t>(count() - dropped) -
+                    static_cast<int64_t>(weight_ >= 0 ? 1 : 0);
+  if (n == options_.values + 1) return Status();
+  label_ = -1;
+  if (n == options_.values && label_may_be_absent()) return Status();
   return InvalidArgument(
       "%s: line %" PRId64 " has %zu columns; the model takes %" PRId64
       " and one more for a label%s",
-      path_.c_str(), first_line_, count_, options_.values,
+      path_.c_str(), first_line_, count(), options_.values,
       label_is_given() ? ", which --label or the RUN.json names" : "");
 }
 
-// Finds the place of each column in an example's values. `names` are the
-// columns'; null: they have none.
-Status CsvColumns::Place(const Fields* names) {
-  names_.clear();
-  if (names != nullptr) names_.assign(names->begin(), names->end());
-  value_indices_.assign(count_, -1);
-  value_names_.clear();
-  num_values_ = 0;
-  if (named() && !options_.training_columns.empty()) {
-    RINGLET_RETURN_IF_ERROR(PlaceTrainedOn());
-  } else if (!TakenKeys().empty()) {
-    RINGLET_RETURN_IF_ERROR(PlaceTaken());
-  } else {
-    RINGLET_RETURN_IF_ERROR(PlaceCounted());
-  }
-  if (HasSameNames()) {
-    Notice(
-        "note: %s: two columns have the same name, so that the model finds "
-        "its columns by their order",
-        path_.c_str());
-    value_names_.clear();
-  }
-  const bool by_name = !value_names_.empty();
-  const bool last = label_ + 1 == static_cast<int64_t>(count_);
-  label_text_ = label_ < 0 ? ""
-                : by_name  ? names_[static_cast<size_t>(label_)]
-                : last     ? "-1"
-                           : std::to_string(label_);
-  return Status();
-}
-
-// True if two values have one name, or the label has that of another column, so
-// that these cannot be found by name later.
-bool CsvColumns::HasSameNames() const {
-  if (!options_.training_columns.empty()) return false;  // found by name here
-  const std::set<std::string_view> values(value_names_.begin(),
-                                          value_names_.end());
-  return values.size() < value_names_.size() ||
-         (named() && label_ >= 0 &&
-          std::count(names_.begin(), names_.end(),
-                     names_[static_cast<size_t>(label_)]) > 1);
-}
-
-// True if a value has the name of a column that is none. Then its number finds
-// it in a file with both, see PlaceOf.
-bool CsvColumns::SharesNames() const {
-  const std::multiset<std::string_view> all(names_.begin(), names_.end());
-  return std::any_of(
-      value_names_.begin(), value_names_.end(),
-      [&](const std::string& name) { return all.count(name) > 1; });
-}
-
-// The column of value `index` of the training data by its number, if it has the
-// same name here; -1: not known.
-int64_t CsvColumns::PlaceOf(size_t index) const {
-  if (!options_.encoding || index >= options_.encoding->taken.size()) return -1;
-  const int64_t column = options_.encoding->taken[index];
-  const bool same =
-      column >= 0 && column < static_cast<int64_t>(count_) &&
-      names_[static_cast<size_t>(column)] == options_.training_columns[index];
-  return same ? column : -1;
-}
-
 // All columns but the label, the weight and those to drop.
-Status CsvColumns::PlaceCounted() {
-  RINGLET_RETURN_IF_ERROR(DecideHasLabel(/*unnamed=*/true));
-  if (!has_label_) label_ = -1;
+Status CsvColumns::PlaceOthers() {
   std::set<size_t> dropped;
   for (const std::string& key : options_.drop) {
     size_t column = 0;
     RINGLET_RETURN_IF_ERROR(Find("drop", key, &column));
-    if (IsLabel(column) || IsWeight(column)) {
-      return InvalidArgument("%s: \"drop\" has the column of the %s",
-                             path_.c_str(),
-                             IsLabel(column) ? "label" : "sample weights");
-    }
     if (dropped.insert(column).second) continue;
     return InvalidArgument("%s: \"drop\" has %s twice", path_.c_str(),
                            Describe(column).c_str());
   }
-  for (size_t i = 0; i < count_; ++i) {
-    if (IsLabel(i) || IsWeight(i) || dropped.count(i) > 0) continue;
-    value_indices_[i] = num_values_++;
-    if (named()) value_names_.push_back(names_[i]);
+  RINGLET_RETURN_IF_ERROR(CheckHasLabel(dropped.size()));
+  for (size_t i = 0; i < count(); ++i) {
+    if (dropped.count(i) == 0) {
+      if (!IsLabel(i) && !IsWeight(i)) AddValue(i, num_values_);
+    } else if (IsLabel(i) || IsWeight(i)) {
+      return InvalidArgument("%s: \"drop\" has the column of the %s",
+                             path_.c_str(),
+                             IsLabel(i) ? "label" : "sample weights");
+    }
   }
   if (num_values_ > 0) return Status();
   return InvalidArgument("%s: \"drop\" leaves no column of values",
@@ -358,127 +511,45 @@ Status CsvColumns::PlaceCounted() {
 
 // The columns of options_.take, in that order.
 Status CsvColumns::PlaceTaken() {
-  if (!has_label_) label_ = -1;
-  for (const std::string& key : TakenKeys()) {
+  for (const std::string& key : options_.take) {
     size_t column = 0;
     RINGLET_RETURN_IF_ERROR(Find("columns", key, &column));
-    if (value_indices_[column] >= 0) {
+    if (columns_[column].value >= 0) {
       return InvalidArgument("%s: \"columns\" has %s twice", path_.c_str(),
                              Describe(column).c_str());
     }
-    if (IsLabel(column))
-      return ValueColumnError("the column of the label", column);
-    if (IsWeight(column))
-      return ValueColumnError("the column of sample_weight", column);
-    value_indices_[column] = num_values_++;
-    if (named()) value_names_.push_back(names_[column]);
+    if (IsLabel(column) && label_may_be_absent()) label_ = -1;
+    if (IsLabel(column)) {
+      return ValueColumnError("the column of the label", label_);
+    }
+    if (IsWeight(column)) {
+      return ValueColumnError("the column of sample_weight", weight_);
+    }
+    AddValue(column, num_values_);
   }
   return Status();
 }
 
-// The columns of options_.training_columns, in that order.
-Status CsvColumns::PlaceTrainedOn() {
-  std::multimap<std::string_view, size_t> columns;
-  for (size_t i = 0; i < count_; ++i) columns.emplace(names_[i], i);
-  for (const std::string& name : options_.training_columns) {
-    const size_t same = columns.count(name);
-    const int64_t place = PlaceOf(static_cast<size_t>(num_values_));
-    if (same == 0 || (same > 1 && place < 0)) {
-      return InvalidArgument("%s: line %" PRId64
-                             ": %s named '%s', which the model was trained on",
-                             path_.c_str(), first_line_,
-                             same == 0 ? "no column is" : "several columns are",
-                             BeginningOf(name).c_str());
-    }
-    const size_t column =
-        same > 1 ? static_cast<size_t>(place) : columns.find(name)->second;
-    if (!options_.label_name.empty() && name == options_.label_name) {
-      return ValueColumnError("the column of the label", column);
-    }
-    if (IsWeight(column))
-      return ValueColumnError("the column of sample_weight", column);
-    value_indices_[column] = num_values_++;
-  }
-  value_names_ = options_.training_columns;
-  std::vector<int64_t> others;
-  for (size_t i = 0; i < count_; ++i) {
-    if (value_indices_[i] < 0 && !IsWeight(i)) {
-      others.push_back(static_cast<int64_t>(i));
-    }
-  }
-  RINGLET_RETURN_IF_ERROR(ChooseLabel(others));
-  if (options_.values == 0) NoteIgnored(others);
-  return Status();
-}
-
-void CsvColumns::NoteIgnored(const std::vector<int64_t>& others) const {
-  std::vector<std::string> ignored;
-  for (const int64_t i : others) {
-    if (i != label_) ignored.push_back(names_[static_cast<size_t>(i)]);
-  }
-  if (ignored.empty()) return;
-  Notice("note: %s: ignores columns that the model does not take: %s",
-         path_.c_str(), ListNames(ignored).c_str());
-}
-
-Status CsvColumns::ValueColumnError(const char* what, size_t column) const {
-  const std::string name = named() ? "'" + BeginningOf(names_[column]) + "'"
-                                   : std::to_string(column);
-  return InvalidArgument("%s: %s is %s, a value of the model", path_.c_str(),
-                         what, name.c_str());
-}
-
-// `others` are the columns that are no values of the model. The label is the
-// given one, or else the one of the training data, or else the only other.
-Status CsvColumns::ChooseLabel(const std::vector<int64_t>& others) {
-  // With a number of values the label may be absent.
-  if (options_.values != 0) has_label_ = label_is_given() && label_ >= 0;
-  if (!has_label_) label_ = -1;
-  if (!has_label_) return Status();
-  if (label_is_given()) {
-    const size_t label = static_cast<size_t>(label_);
-    return value_indices_[label] < 0
-               ? Status()
-               : ValueColumnError("the column of the label", label);
-  }
-  label_ = -1;
-  for (const int64_t i : others) {
-    const bool usual =
-        names_[static_cast<size_t>(i)] == options_.training_label;
-    const bool only = options_.training_label.empty() && others.size() == 1;
-    if (usual && label_ >= 0) {
-      return SeveralError(options_.training_label, "the label");
-    }
-    if (usual || only) label_ = i;
-  }
-  if (label_ >= 0) return Status();
-  return InvalidArgument(
-      "%s: line %" PRId64
-      ": %s; give the column of the label (--label, or \"label\" in RUN.json)",
-      path_.c_str(), first_line_,
-      options_.training_label.empty()
-          ? "any of several columns may be the label"
-          : ("no column is named '" + BeginningOf(options_.training_label) +
-             "', the label of training")
-                .c_str());
-}
+// --- names or a row ----------------------------------------------------------
 
 // True if the fields have the names of all columns of the training data. Names
 // such as "0", "1" could also be the numbers of a row, so they do not suffice.
 bool CsvColumns::NamesTrainingColumns(const Fields& fields) const {
-  const std::vector<std::string>& columns = options_.training_columns;
+  const std::vector<std::string> values = ValueNames(trained_);
   bool counted = true;
-  for (size_t i = 0; i < columns.size(); ++i) {
-    counted = counted && columns[i] == std::to_string(i);
+  for (size_t i = 0; i < values.size(); ++i) {
+    counted = counted && values[i] == std::to_string(i);
   }
   const std::set<std::string_view> names(fields.begin(), fields.end());
-  const std::string& label = options_.training_label;
+  const int64_t label = TrainedAs(Role::kLabel);
+  const std::string name =
+      label < 0 ? "" : trained_[static_cast<size_t>(label)].name;
   const bool has_label =
-      !label.empty() && !IsNumber(label) && names.count(label) > 0;
-  if (columns.empty() || (counted && !has_label)) return false;
+      !name.empty() && !IsNumber(name) && names.count(name) > 0;
+  if (counted && !has_label) return false;
   return std::all_of(
-      columns.begin(), columns.end(),
-      [&](const std::string& name) { return names.count(name) > 0; });
+      values.begin(), values.end(),
+      [&](const std::string& value) { return names.count(value) > 0; });
 }
 
 // True if the column may have text in a row.
@@ -486,11 +557,13 @@ bool CsvColumns::IsText(size_t column) const {
   if (IsLabel(column)) return true;
   if (options_.encoding) {
     const auto& known = options_.encoding->columns;
-    const auto found = known.find(value_indices_[column]);
+    const auto found = known.find(columns_[column].value);
     return found != known.end() && !found->second.categories.empty();
   }
   for (const CsvOptions::Categorical& text : options_.categorical) {
-    if (Is(column, ColumnNumber(text.column, count_))) return true;
+    if (ColumnNumber(text.column, count()) == static_cast<int64_t>(column)) {
+      return true;
+    }
   }
   return false;
 }
@@ -501,8 +574,7 @@ bool CsvColumns::NamesAColumn() const {
     int64_t number = 0;
     return !ParseInt(column, &number);
   };
-  if (!options_.label_name.empty() || !options_.weight_name.empty() ||
-      (has_label_ && !label_is_given() && !TrainedLabelName().empty())) {
+  if (!options_.label_name.empty() || !options_.weight_name.empty()) {
     return true;
   }
   if (std::any_of(options_.take.begin(), options_.take.end(), is_name) ||
@@ -521,14 +593,14 @@ bool CsvColumns::HoldsNames(const Fields& first) const {
   if (options_.header) return *options_.header;
   if (NamesTrainingColumns(first) || NamesAColumn()) return true;
   constexpr size_t kMinCounted = 3;  // "0,1" may as well be a row
-  bool counted = count_ >= kMinCounted, names = false, numbers = false;
+  bool counted = count() >= kMinCounted, names = false, numbers = false;
   bool only_text = true;
-  for (size_t i = 0; i < count_; ++i) {
+  for (size_t i = 0; i < count(); ++i) {
     float truth = 0;
     const bool number = IsNumber(first[i], options_.decimal) ||
                         ParseBool(first[i], &truth) ||
                         (MayHaveRule() && IsMissing(first[i]));
-    const bool used = value_indices_[i] >= 0 || IsLabel(i) || IsWeight(i);
+    const bool used = columns_[i].value >= 0 || IsLabel(i) || IsWeight(i);
     names |= used && !number && !IsText(i);
     numbers |= used && number;
     only_text = only_text && (!used || IsText(i));
@@ -558,15 +630,15 @@ bool CsvColumns::MayHaveRule() const {
 
 // Names "0", "1" and so on, in another order, look as a row does.
 Status CsvColumns::CheckNotAmbiguous(const Fields& first) const {
-  const std::vector<std::string>& columns = options_.training_columns;
+  const std::vector<std::string> columns = ValueNames(trained_);
   if (options_.header || columns.empty() || NamesTrainingColumns(first)) {
     return Status();
   }
   const std::set<std::string_view> fields(first.begin(), first.end());
-  bool in_order = count_ >= 3;
+  bool in_order = count() >= 3;
   for (size_t i = 0; i < columns.size(); ++i) {
     if (fields.count(columns[i]) == 0) return Status();
-    in_order = in_order && i < count_ && first[i] == columns[i];
+    in_order = in_order && i < count() && first[i] == columns[i];
   }
   if (in_order) return Status();
   return InvalidArgument(
@@ -590,8 +662,19 @@ void CsvColumns::Note(const char* what, const char* otherwise) const {
 
 Status CsvColumns::Decide(const Fields& first, const Fields* second,
                           bool* is_row) {
-  *is_row = !named();
-  if (named() || options_.header) return Status();
+  RINGLET_RETURN_IF_ERROR(DecideNames(first, second, is_row));
+  if (!lacks_weights_) return Status();
+  Notice(
+      "note: %s: has %zu columns, the training data had %zu; it is read as "
+      "without the weights, column %" PRId64 " there",
+      path_.c_str(), count(), trained_.size(), TrainedAs(Role::kWeight) + 1);
+  return Status();
+}
+
+Status CsvColumns::DecideNames(const Fields& first, const Fields* second,
+                               bool* is_row) {
+  *is_row = !named_;
+  if (named_ || options_.header) return Status();
   // If the label's column has text in the first line and a number in the
   // second, the first line has the names.
   const size_t label = static_cast<size_t>(label_);

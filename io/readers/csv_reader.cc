@@ -196,13 +196,11 @@ Table CsvReader::Describe() const {
   table.path = path_;
   table.columns = columns_.num_values();
   table.encoding = encoder_.encoding();
-  table.column_names = columns_.value_names();
-  table.label_name = columns_.label_name();
-  table.label_place = columns_.label_place();
+  table.header = columns_.columns();
   table.class_names = class_names_;
   const DType type =
       has_names_.value_or(false) ? DType::kInt32 : DType::kFloat32;
-  const bool labelled = columns_.has_label() && !options_.for_prediction;
+  const bool labelled = columns_.label() >= 0 && !options_.for_prediction;
   const Shape shape = labelled ? Shape() : Shape({0});
   table.y = {path_, {type, shape}, {}, nullptr};
   return table;

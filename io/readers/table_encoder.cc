@@ -16,6 +16,8 @@ namespace {
 constexpr size_t kMaxCategories = 65536;  // of a column
 // The largest encoding in a model file, in bytes.
 constexpr size_t kMaxEncodingBytes = 384 << 10;
+// The parts of neighbouring columns there, of about 40 bytes each.
+constexpr size_t kMaxParts = 4096;
 // The bytes that a column takes there besides its categories.
 constexpr size_t kColumnBytes = 64;
 
@@ -37,25 +39,37 @@ bool IsMissing(std::string_view field) {
          std::end(kMissing);
 }
 
+// If the decimal point of the table is unknown, a text with a comma is of a
+// table with decimal commas.
+std::vector<float> MissingNumbers(const TableEncoding& encoding) {
+  const char point = encoding.decimal;
+  std::vector<float> numbers;
+  for (const std::string& text : encoding.na_values) {
+    float number = 0;
+    const bool is_number = point != '\0' ? ParseNumber(text, &number, point)
+                                         : ParseNumber(text, &number) ||
+                                               ParseNumber(text, &number, ',');
+    if (is_number && !std::isnan(number)) numbers.push_back(number);
+  }
+  return numbers;
+}
+
 Status TableEncoder::Begin() {
   rules_.resize(static_cast<size_t>(columns_.num_values()));
   na_values_.insert(std::begin(kMissing), std::end(kMissing));
   const std::vector<std::string>& others =
       options_.encoding ? options_.encoding->na_values : options_.na_values;
-  for (const std::string& text : others) {
-    na_values_.insert(text);
-    given_.insert(text);
-    float number = 0;
-    if (ParseNumber(text, &number, options_.decimal) && !std::isnan(number)) {
-      na_numbers_.insert(number);
-    }
+  na_values_.insert(others.begin(), others.end());
+  given_.insert(others.begin(), others.end());
+  RINGLET_RETURN_IF_ERROR(options_.encoding ? BeginKnown() : BeginLearning());
+  for (const float number : MissingNumbers(encoding_)) {
+    na_numbers_.insert(number);
   }
-  return options_.encoding ? BeginKnown() : BeginLearning();
+  return Status();
 }
 
 Status TableEncoder::BeginKnown() {
   encoding_ = *options_.encoding;
-  encoding_.taken = columns_.taken();  // these columns may be given
   for (const auto& [index, column] : encoding_.columns) {
     if (index < 0 || static_cast<size_t>(index) >= rules_.size()) {
       return InvalidArgument(
@@ -100,7 +114,6 @@ Status TableEncoder::BeginLearning() {
     encoding_.columns[place].one_hot = text.one_hot;
     encoding_.columns[place].has_unknown_category = text.has_unknown_category;
   }
-  encoding_.taken = columns_.taken();
   std::map<size_t, CsvOptions::MissingRule> rules;
   RINGLET_RETURN_IF_ERROR(FindRules(&rules));
   for (size_t i = 0; i < columns_.count(); ++i) {
@@ -345,7 +358,18 @@ void TableEncoder::Renumber(float* cells, int64_t rows) const {
 
 // A model file has its text as JSON in JSON.
 Status TableEncoder::CheckSize() const {
-  size_t bytes = 0;
+  size_t parts = 0, bytes = 0;
+  int64_t next = 0;
+  for (const TableColumn& column : columns_.columns()) {
+    parts += column.value == next ? 0 : 1;
+    next = column.value + 1;
+  }
+  if (parts > kMaxParts) {
+    return InvalidArgument(
+        "%s: takes its columns in %zu parts, and a model file keeps %zu; order "
+        "or remove columns in the file",
+        path_.c_str(), parts, kMaxParts);
+  }
   const auto add = [&bytes](const std::vector<std::string>& texts) {
     for (const std::string& text : texts) {
       const std::string once = JsonWriter().String(text).text();

@@ -30,9 +30,8 @@ struct Table {
   std::vector<unsigned char> cells;  // floats, row by row
   ExampleArray y;
   TableEncoding encoding;
-  std::vector<std::string> class_names, column_names;
-  std::string label_name;
-  int64_t label_place = -1;
+  std::vector<std::string> class_names;
+  std::vector<TableColumn> header;  // the columns of the file
 };
 
 class TableSource : public Source {
@@ -46,11 +45,7 @@ class TableSource : public Source {
   std::vector<std::string> ClassNames() const override {
     return table_.class_names;
   }
-  std::vector<std::string> ValueNames() const override {
-    return table_.column_names;
-  }
-  std::string LabelName() const override { return table_.label_name; }
-  int64_t LabelPlace() const override { return table_.label_place; }
+  std::vector<TableColumn> Columns() const override { return table_.header; }
   TableEncoding Encoding() const override { return table_.encoding; }
   bool XRange(double* least, double* largest) const override;
   Status Read(const int64_t* index, int count, void* x, void* y) override;

@@ -43,8 +43,6 @@ void MatchData(const DataDescription& trained_on, DataConfig* data) {
   if (data->inputs.size() > 1) return;
   data->table.training_columns = trained_on.columns;
   data->table.classes = trained_on.classes;
-  data->table.training_label = trained_on.label;
-  data->table.training_label_place = trained_on.label_place;
   if (!trained_on.encoding.empty()) {
     data->table.encoding = trained_on.encoding;
   }
@@ -65,29 +63,13 @@ std::optional<DataDescription> DescribeData(const DataConfig& data,
   if (data.inputs.size() > 1) return std::nullopt;
   DataDescription description;
   description.scale = GivenScale(data).value_or(Scale());
-  description.columns = source.ValueNames();
+  description.columns = source.Columns();
   description.classes = source.ClassNames();
-  description.label = source.LabelName();
-  description.label_place = source.LabelPlace();
   description.encoding = source.Encoding();
-  NoteIfNotSaved(source.name(), "columns", description.columns);
+  NoteIfNotSaved(source.name(), "columns", ValueNames(description.columns));
   NoteIfNotSaved(source.name(), "classes", description.classes);
-  if (!CanBeSaved(description.label)) {
-    Notice(
-        "note: %s: the model does not keep the name of the label, which is not "
-        "UTF-8 or takes more than 4 KiB; later give its number (--label, or "
-        "\"label\" in RUN.json)",
-        source.name().c_str());
-  }
   if (before == nullptr) return description;
-  if (description.label_place < 0) {
-    description.label_place = before->label_place;
-  }
   if (description.columns.empty()) {
-    // Without names the label is a number.
-    if (!before->columns.empty() || description.label.empty()) {
-      description.label = before->label;
-    }
     description.columns = before->columns;
     if (description.encoding.empty()) description.encoding = before->encoding;
   }

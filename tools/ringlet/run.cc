@@ -250,7 +250,7 @@ Status CopyDescriptionOfInitFile(const InitFlags& init, Model* model) {
   SafetensorsReader file;  // other formats have no description
   if (!file.Open(CommandFileSystem(), init.path).ok()) return Status();
   std::optional<DataDescription> description;
-  RINGLET_RETURN_IF_ERROR(ReadDataDescription(file, &description));
+  RINGLET_RETURN_IF_ERROR(ReadDataDescription(file, *model, &description));
   // The weights count, not the file of the model's configuration.
   if (description) model->set_data_description(description);
   return Status();

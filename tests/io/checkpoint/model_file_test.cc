@@ -1,3 +1,4 @@
+#include "io/checkpoint/data_description.h"
 #include "io/readers/storage.h"
 #include "io/weights/safetensors.h"
 #include "ringlet/checkpoint.h"
@@ -19,6 +20,7 @@
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
 #include "core/base/byte_order.h"
+#include "io/checkpoint/data_description.h"
 #include "io/files/atomic_file.h"
 #include "io/keras/compile_json.h"
 #include "ringlet/files.h"
@@ -205,6 +207,70 @@ TEST(ModelFileTest, SaveModel_MetadataOfTheCaller_IsBesideTheModels) {
   EXPECT_EQ(file.metadata().at("model"), ToJson(*model));
 }
 
+using Role = TableColumn::Role;
+
+// "dropped 'id', 0 'a', label 'y'"
+std::string TextOf(const std::vector<TableColumn>& columns) {
+  std::string text;
+  for (const TableColumn& column : columns) {
+    text += text.empty() ? "" : ", ";
+    text += column.role == Role::kValue   ? std::to_string(column.value)
+            : column.role == Role::kLabel ? "label"
+                                          : "other";
+    if (column.role == Role::kWeight) text += "'s weight";
+    text += " '" + column.name + "'";
+  }
+  return text;
+}
+
+// As versions before the list of all columns wrote it, for 3 inputs.
+TEST(ModelFileTest, DataDescription_OfOlderFiles_TellsWhatItKnows) {
+  const std::pair<const char*, const char*> files[] = {
+      {R"({"columns": [], "label": ""})", ""},
+      {R"({"columns": ["a", "b", "c"], "label": "y"})",
+       "0 'a', 1 'b', 2 'c', label 'y'"},
+      {R"({"columns": ["a", "b"], "label": "y", "label_place": 1})",
+       "0 'a', label 'y', 1 'b'"},
+      {R"({"columns": ["a", "b"], "label": "", "taken": [2, 0]})",
+       "1 'b', other '', 0 'a'"},
+      {R"({"columns": [], "label": "0"})", "label '', 0 '', 1 '', 2 ''"},
+      {R"({"columns": [], "label": "2", "label_place": 1})",
+       "0 '', label '', 1 '', 2 ''"},
+      {R"({"columns": [], "label": "-1"})", "0 '', 1 '', 2 '', label ''"},
+      {R"({"columns": [], "label": "-1", "taken": [1, 3, 2]})",
+       "other '', 0 '', 2 '', 1 '', label ''"},
+      {R"({"columns": [], "label": "0", "taken": [1, 3, 2]})",
+       "label '', 0 '', 2 '', 1 ''"},
+      {R"({"columns": [], "label": "y"})", "0 '', 1 '', 2 '', label 'y'"},
+  };
+  for (const auto& [text, columns] : files) {
+    DataDescription read;
+    EXPECT_OK(DataDescriptionFromJson(text, 3, &read));
+    EXPECT_EQ(TextOf(read.columns), columns) << text;
+  }
+}
+
+TEST(ModelFileTest, DataDescription_WrongTable_IsRefused) {
+  for (const char* text : {
+           R"({"table": 1})",
+           R"({"table": [{"role": "value", "first": 0, "count": 0}]})",
+           R"({"table": [{"role": "value", "first": 1, "count": 1}]})",
+           R"({"table": [{"role": "value", "count": 1}]})",
+           R"({"table": [{"role": "value", "first": 0, "count": 9999999}]})",
+           R"({"table": [{"role": "key", "count": 1}]})",
+           R"({"table": [{"role": "value", "first": 0, "count": 1},
+                         {"role": "label", "count": 2}]})",
+           R"({"columns": ["a", "b"],
+               "table": [{"role": "value", "first": 0, "count": 1}]})",
+           R"({"taken": [1, 1], "label": ""})",
+           R"({"taken": [-1], "label": ""})",
+           R"({"columns": ["a"], "label": "y", "label_place": 2000000})",
+       }) {
+    DataDescription read;
+    EXPECT_FALSE(DataDescriptionFromJson(text, 3, &read).ok()) << text;
+  }
+}
+
 TEST(ModelFileTest, DataDescription_SaveAndLoad_IsTheSame) {
   TempFolder folder;
   const std::string path = folder / "m";
@@ -216,9 +282,16 @@ TEST(ModelFileTest, DataDescription_SaveAndLoad_IsTheSame) {
   EXPECT_EQ(loaded->data_description(), nullptr);
 
   const DataDescription saved = {Scale(1.0f / 255, -0.1f),
-                                 {"length, mm", "\"n\"", ""},
+                                 {{"id", Role::kDropped, -1},
+                                  {"\"n\"", Role::kValue, 1},
+                                  {"length, mm", Role::kValue, 0},
+                                  {"", Role::kValue, 2},
+                                  {"n", Role::kValue, 3},
+                                  {"la\"bel", Role::kLabel, -1},
+                                  {"w", Role::kWeight, -1},
+                                  {"", Role::kDropped, -1},
+                                  {"", Role::kDropped, -1}},
                                  {"épée", "猫\n"},
-                                 "la\"bel",
                                  {}};
   model->set_data_description(saved);
   ASSERT_TRUE(SaveModel(model.get(), path).ok());
@@ -227,9 +300,8 @@ TEST(ModelFileTest, DataDescription_SaveAndLoad_IsTheSame) {
   ASSERT_NE(read, nullptr);
   EXPECT_EQ(read->scale.factor, saved.scale.factor);
   EXPECT_EQ(read->scale.offset, saved.scale.offset);
-  EXPECT_EQ(read->columns, saved.columns);
+  EXPECT_EQ(TextOf(read->columns), TextOf(saved.columns));
   EXPECT_EQ(read->classes, saved.classes);
-  EXPECT_EQ(read->label, saved.label);
 
   DataDescription table;
   table.encoding.columns[0].categories = {"", "a\"b", "猫"};
@@ -241,7 +313,6 @@ TEST(ModelFileTest, DataDescription_SaveAndLoad_IsTheSame) {
   table.encoding.na_values = {"?", "-999"};
   table.encoding.drop_unlabelled = true;
   table.encoding.decimal = ',';
-  table.label_place = 3;
   model->set_data_description(table);
   ASSERT_TRUE(SaveModel(model.get(), path).ok());
   ASSERT_TRUE(LoadModel(path, &loaded).ok());
@@ -249,7 +320,6 @@ TEST(ModelFileTest, DataDescription_SaveAndLoad_IsTheSame) {
   EXPECT_EQ(encoding.na_values, table.encoding.na_values);
   EXPECT_TRUE(encoding.drop_unlabelled);
   EXPECT_EQ(encoding.decimal, ',');
-  EXPECT_EQ(loaded->data_description()->label_place, 3);
   ASSERT_EQ(encoding.columns.size(), 3u);
   for (const auto& [place, column] : table.encoding.columns) {
     const TableEncoding::Column& same = encoding.columns.at(place);
@@ -265,22 +335,35 @@ TEST(ModelFileTest, DataDescription_SaveAndLoad_IsTheSame) {
   for (size_t i = 0; i < many.size(); ++i) {
     many[i] = "gene of 20 letters " + std::to_string(i);
   }
+  std::vector<TableColumn> many_columns;
+  for (const std::string& name : many) {
+    const int64_t value = static_cast<int64_t>(many_columns.size());
+    many_columns.push_back({name, Role::kValue, value});
+  }
+  many_columns.push_back({many[0] + "\x80", Role::kLabel, -1});
   for (const DataDescription& bad : {
            DataDescription{Scale(NAN),
-                           {"caf\xe9", "b"},
+                           {{"caf\xe9", Role::kValue, 1},
+                            {"b", Role::kValue, 0},
+                            {"\xff", Role::kLabel, -1},
+                            {std::string("a\0b", 3), Role::kDropped, -1}},
                            {std::string("a\0b", 3)},
-                           "\xff",
                            {}},
-           DataDescription{Scale(), many, many, many[0] + "\x80", {}},
-           DataDescription{Scale(), {}, {}, std::string(300000, '"'), {}},
+           DataDescription{Scale(), many_columns, many, {}},
+           DataDescription{Scale(),
+                           {{"", Role::kValue, 0},
+                            {std::string(300000, '"'), Role::kLabel, -1}},
+                           {},
+                           {}},
        }) {
     model->set_data_description(bad);
     ASSERT_TRUE(SaveModel(model.get(), path).ok());
     ASSERT_OK(LoadModel(path, &loaded));
     EXPECT_EQ(loaded->data_description()->scale.factor, 1);
-    EXPECT_TRUE(loaded->data_description()->columns.empty());
+    std::vector<TableColumn> unnamed = bad.columns;
+    for (TableColumn& column : unnamed) column.name.clear();
+    EXPECT_EQ(TextOf(loaded->data_description()->columns), TextOf(unnamed));
     EXPECT_TRUE(loaded->data_description()->classes.empty());
-    EXPECT_EQ(loaded->data_description()->label, "");
   }
 }
 

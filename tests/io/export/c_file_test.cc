@@ -507,7 +507,7 @@ TEST(CFileTest, RawValues_OfATable_AreEncodedToTheBitsOfTraining) {
   const Dataset train = CsvDataset(folder / "train.csv", training);
   ASSERT_TRUE(train.source() != nullptr) << train.status().message();
   DataDescription data = Described(Scale(0.3f, -0.4215f));
-  data.columns = train.source()->ValueNames();
+  data.columns = train.source()->Columns();
   data.encoding = train.source()->Encoding();
   CsvOptions more;
   more.has_label = false;

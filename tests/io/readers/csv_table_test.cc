@@ -48,6 +48,10 @@ void ExpectRefused(const std::string& text, const CsvOptions& options,
   EXPECT_TRUE(Contains(status, what));
 }
 
+Names NamesIn(const std::string& text, const CsvOptions& options) {
+  return ValueNames(Open(text, options).source()->Columns());
+}
+
 CsvOptions Unlabelled() {
   CsvOptions options;
   options.has_label = false;
@@ -67,7 +71,7 @@ CsvOptions TrainedOn(const std::string& text, const CsvOptions& options) {
   const Dataset d = Open(text, options);
   EXPECT_TRUE(d.Batch(1).status().ok()) << d.status().message();
   CsvOptions known = Unlabelled();
-  known.training_columns = d.source()->ValueNames();
+  known.training_columns = d.source()->Columns();
   known.encoding = d.source()->Encoding();
   return known;
 }
@@ -161,7 +165,7 @@ TEST(CsvTableTest, Columns_TakenByNameOrNumber_AreInThatOrder) {
   CsvOptions options;
   options.take = {"b", "1"};
   EXPECT_EQ(ValuesOf(text, options), (Floats{2, 1, 4, 3}));
-  EXPECT_EQ(Open(text, options).source()->ValueNames(), (Names{"b", "a"}));
+  EXPECT_EQ(NamesIn(text, options), (Names{"b", "a"}));
   options.take = {"-2", "a"};
   EXPECT_EQ(ValuesOf(text, options), (Floats{2, 1, 4, 3}));
   options.take = {"c"};
@@ -177,7 +181,7 @@ TEST(CsvTableTest, Columns_Dropped_AreNoValues) {
   CsvOptions options;
   options.drop = {"id", "note"};
   EXPECT_EQ(ValuesOf(text, options), (Floats{1, 3}));
-  EXPECT_EQ(Open(text, options).source()->ValueNames(), (Names{"a"}));
+  EXPECT_EQ(NamesIn(text, options), (Names{"a"}));
   options.drop = {"id", "kind"};
   ExpectRefused(text, options, "\"drop\" has the column of the label");
   options.drop = {"id", "a", "note"};
@@ -237,7 +241,6 @@ TEST(CsvTableTest, Categories_OfTrainingData_EncodeOtherData) {
       "line 2, column 1 ('c'): 'w' is none of the model's categories: "
       "'x', 'y', 'z'");
   ExpectRefused("c,a\n,5\n", known, "'' is none of the model's categories");
-  known.training_columns.clear();
   EXPECT_EQ(ValuesOf("5,y\n6,x\n", known), (Floats{5, 0, 1, 0, 6, 1, 0, 0}));
 }
 
@@ -289,6 +292,15 @@ TEST(CsvTableTest, Missing_NaValues_AreMissingToo) {
   // Without a rule it is an error, not a number.
   options.missing.kind = Missing::kError;
   ExpectRefused("a,b\n1,2\n-999,1\n", options, "'-999' is not a number");
+}
+
+TEST(CsvTableTest, Missing_NaValuesWithACommaInTraining_AreMissingWithAPoint) {
+  CsvOptions options = WithMissing(Missing::kConstant, 7);
+  options.na_values = {"-9,5"};
+  options.separator = ';';
+  options.decimal = ',';
+  CsvOptions known = TrainedOn("a;b\n1,5;2\n-9,5;3\n", options);
+  EXPECT_EQ(ValuesOf("a,b\n-9.5,2\n", known), (Floats{7, 2}));
 }
 
 TEST(CsvTableTest, Missing_OfText_IsACategoryOrLeavesTheRowOut) {
@@ -401,27 +413,25 @@ TEST(CsvTableTest, Columns_NameOfADroppedColumn_AreFoundInFilesWithBothOrOne) {
   CsvOptions options = Unlabelled();
   options.drop = {"0"};
   const CsvOptions known = TrainedOn("b,a,b\n9,1,2\n9,4,5\n", options);
-  EXPECT_EQ(known.encoding->taken, (std::vector<int64_t>{1, 2}));
   EXPECT_EQ(ValuesOf("b,a,b\n9,1,2\n", known), (Floats{1, 2}));
   EXPECT_EQ(ValuesOf("b,a\n2,1\n", known), (Floats{1, 2}));
   ExpectRefused("b,b,a\n2,2,1\n", known, "several columns are named 'b'");
 }
 
 // As a model that is trained further on columns at other places.
-TEST(CsvTableTest, Columns_OtherThanInTraining_AreThoseOfTheEncoding) {
+TEST(CsvTableTest, Columns_OtherThanInTraining_AreThoseOfTheOptions) {
   CsvOptions options = Unlabelled();
   options.drop = {"0"};
   CsvOptions known = TrainedOn("1,2,3\n4,5,6\n", options);
-  EXPECT_EQ(known.encoding->taken, (std::vector<int64_t>{1, 2}));
-  const auto taken = [&] {
-    return Open("7,8,9\n", known).source()->Encoding().taken;
-  };
-  EXPECT_EQ(taken(), (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(ValuesOf("7,8,9\n", known), (Floats{8, 9}));
   known.drop = {"2"};
-  EXPECT_EQ(taken(), (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(ValuesOf("7,8,9\n", known), (Floats{7, 8}));
   known.drop.clear();
   known.take = {"2", "0"};
-  EXPECT_EQ(taken(), (std::vector<int64_t>{2, 0}));
+  EXPECT_EQ(ValuesOf("7,8,9\n", known), (Floats{9, 7}));
+  known.take = {"2"};
+  ExpectRefused("7,8,9\n", known,
+                "\"columns\" has 1 columns of 3, but the model takes 2");
 }
 
 TEST(CsvTableTest, Columns_TakenWithTheLastAsLabel_NeedNoLabel) {
@@ -430,7 +440,6 @@ TEST(CsvTableTest, Columns_TakenWithTheLastAsLabel_NeedNoLabel) {
   CsvOptions known = TrainedOn("1,2,3,0\n4,5,6,1\n", options);
   known.has_label = known.for_prediction = true;
   known.values = 2;
-  known.training_label = "-1";
   EXPECT_EQ(ValuesOf("7,8,9\n", known), (Floats{9, 7}));
   EXPECT_EQ(ValuesOf("7,8,9,1\n", known), (Floats{9, 7}));
 }

@@ -359,11 +359,20 @@ TEST(CsvTest, Label_None_AllColumnsAreValues) {
 }
 
 // As a model that was trained on columns a and b reads a file.
-CsvOptions TrainedOnAB(const std::string& training_label = "") {
+CsvOptions TrainedOn(const std::vector<std::string>& values,
+                     const std::string& label = "") {
+  using Role = TableColumn::Role;
   CsvOptions options;
-  options.training_columns = {"a", "b"};
-  options.training_label = training_label;
+  for (const std::string& name : values) {
+    const int64_t value = static_cast<int64_t>(options.training_columns.size());
+    options.training_columns.push_back({name, Role::kValue, value});
+  }
+  options.training_columns.push_back({label, Role::kLabel, -1});
   return options;
+}
+
+CsvOptions TrainedOnAB(const std::string& label = "") {
+  return TrainedOn({"a", "b"}, label);
 }
 
 TEST(CsvTest, Columns_OtherOrderAndOthers_AreTakenByName) {
@@ -380,8 +389,7 @@ TEST(CsvTest, Columns_OtherOrderAndOthers_AreTakenByName) {
 }
 
 TEST(CsvTest, Columns_NumeralsAsNames_AreTheHeader) {
-  CsvOptions options;
-  options.training_columns = {"2001", "2002"};
+  const CsvOptions options = TrainedOn({"2001", "2002"});
   const Table table = {{1, 2}, {7}};
   EXPECT_TRUE(Read("2002,2001,2003\n2,1,7\n", options) == table);
 }
@@ -446,17 +454,17 @@ TEST(CsvTest, Columns_WeightIsTheLast_LabelIsTheOtherOne) {
   EXPECT_TRUE(Read("a,y,b,w\n1,7,2,0.5\n", options) == (Table{{1, 2}, {7}}));
 }
 
-TEST(CsvTest, ValueNames_UniqueNames_AreThoseOfTheHeader) {
+TEST(CsvTest, ValueNames_OfAHeader_AreItsNames) {
   const auto names_of = [](const std::string& text) {
     const DataFiles files;
     const Dataset d = CsvDataset(files.Write("a.csv", text), {});
     EXPECT_TRUE(d.Batch(1).status().ok()) << d.status().message();
-    return d.source()->ValueNames();
+    return ValueNames(d.source()->Columns());
   };
   EXPECT_EQ(names_of("a,b,y\n1,2,7\n"), (std::vector<std::string>{"a", "b"}));
   // The second line tells that the first one has names.
   EXPECT_EQ(names_of("1,2,y\n1,2,7\n"), (std::vector<std::string>{"1", "2"}));
-  EXPECT_TRUE(names_of("a,a,y\n1,2,7\n").empty());
+  EXPECT_EQ(names_of("a,a,y\n1,2,7\n"), (std::vector<std::string>{"a", "a"}));
   EXPECT_TRUE(names_of("1,2,7\n").empty());
 }
 
@@ -464,9 +472,7 @@ TEST(CsvTest, ValueNames_UniqueNames_AreThoseOfTheHeader) {
 CsvOptions FoundAgain(const Source& trained_on, CsvOptions given) {
   CsvOptions options;
   options.header = given.header;
-  options.training_columns = trained_on.ValueNames();
-  options.training_label = trained_on.LabelName();
-  options.training_label_place = trained_on.LabelPlace();
+  options.training_columns = trained_on.Columns();
   if (!trained_on.Encoding().empty()) options.encoding = trained_on.Encoding();
   return options;
 }
@@ -489,15 +495,15 @@ TEST(CsvTest, Label_AnyPlaceAndHeader_IsFoundAgain) {
         const Table table = ReadFileTable(path, options);
         CsvOptions again = FoundAgain(*d.source(), options);
         EXPECT_TRUE(ReadFileTable(path, again) == table);
-        if (again.training_columns.empty()) again.drop = options.drop;
+        again.drop = options.drop;
         EXPECT_TRUE(ReadFileTable(path, again) == table);
       }
     }
   }
 }
 
-// The file has one column more than the model takes, without names; the
-// weights' column of the training file is in none, or in both.
+// The file has no names. It has the columns of the training file, or only its
+// weights are absent.
 TEST(CsvTest, Label_OfAFileWithoutNames_IsWhereItWasInTraining) {
   const DataFiles files;
   const std::string rows[] = {"1,2,3,4\n", "5,6,7,8\n"};
@@ -518,61 +524,98 @@ TEST(CsvTest, Label_OfAFileWithoutNames_IsWhereItWasInTraining) {
         const Table table =
             ReadFileTable(files.Write("a.csv", header + rows[0]), options);
         CsvOptions again = FoundAgain(*d.source(), options);
-        again.values = 2;
+        again.header = false;
         EXPECT_TRUE(Read(without(rows[0], weight), again) == table);
+        EXPECT_TRUE(Read(rows[0], again) == table);
         again.weight_column = weight;
         EXPECT_TRUE(Read(rows[0], again) == table);
-        again.weight_column.reset();
-        ExpectRefused(rows[0], again, Code::kInvalidArgument,
-                      "has 4 columns; the model takes 2");
+        ExpectRefused(
+            without(rows[0], weight), again, Code::kInvalidArgument,
+            "line 1 has 3 columns, the training data had 4 (2 values, "
+            "the label is column");
       }
     }
   }
 }
 
-TEST(CsvTest, LabelName_WithoutNames_IsItsNumber) {
-  const auto name_of = [](const std::string& text, const CsvOptions& options) {
-    const DataFiles files;
-    const Dataset d = CsvDataset(files.Write("a.csv", text), options);
-    EXPECT_OK(d.Batch(1).status());
-    return d.source()->LabelName();
-  };
-  EXPECT_EQ(name_of("1,2,7\n", {}), "-1");
-  EXPECT_EQ(name_of("1,2,7\n", ByNumber(2)), "-1");
-  EXPECT_EQ(name_of("1,2,7\n", ByNumber(-2)), "1");
-  EXPECT_EQ(name_of("1,2,7\n", ByNumber(0)), "0");
-  EXPECT_EQ(name_of("y,a,a\n1,2,7\n", ByName("y")), "0");
-  EXPECT_EQ(name_of("a,a,y\n1,2,7\n", ByName("y")), "-1");
-  CsvOptions none;
-  none.has_label = false;
-  EXPECT_EQ(name_of("1,2,7\n", none), "");
+// A model that is used without names of columns, as it was trained.
+TEST(CsvTest, Prediction_ColumnsAreAbsent_IsRightOrRefused) {
+  const DataFiles files;
+  CsvOptions training;
+  training.header = false;
+  training.label_column = 1;
+  training.drop = {"0"};
+  const Dataset d =
+      CsvDataset(files.Write("a.csv", "9,7,1,2\n8,6,3,4\n"), training);
+  ASSERT_OK(d.Batch(1).status());
+  CsvOptions options = FoundAgain(*d.source(), training);
+  for (const bool given : {false, true}) {
+    if (given) options.drop = training.drop;
+    if (given) options.label_column = 1;
+    options.values = 2;
+    options.for_prediction = true;
+    const std::vector<float> x = {1, 2};
+    EXPECT_EQ(Read("9,7,1,2\n", options).x, x);
+    EXPECT_EQ(Read("9,1,2\n", options).x, x);
+    for (const char* row : {"1,2\n", "9,7,1,2,5\n"}) {
+      ExpectRefused(row, options, Code::kInvalidArgument,
+                    "the training data had 4 (2 values, 1 not taken, the label "
+                    "is column 2); give the same columns in this order");
+    }
+    options.values = 0;
+    options.for_prediction = false;
+    ExpectRefused("9,1,2\n", options, Code::kInvalidArgument,
+                  "has 3 columns, the training data had 4");
+  }
+  // Other columns of x for this file.
+  options = FoundAgain(*d.source(), training);
+  options.label_column = 0;
+  options.take = {"2", "1"};
+  EXPECT_TRUE(Read("7,2,1\n", options) == (Table{{1, 2}, {7}}));
 }
 
-TEST(CsvTest, TrainingLabel_OfColumnsWithoutNames_IsTakenUnlessGiven) {
-  CsvOptions options;
-  const Table first = {{2, 7, 4, 8}, {1, 3}}, last = {{1, 2, 3, 4}, {7, 8}};
+TEST(CsvTest, Prediction_LabelOrWeightsMayBeAbsent_IsRefused) {
+  const DataFiles files;
+  CsvOptions training;
+  training.weight_column = 0;
+  training.header = false;
+  const Dataset d = CsvDataset(files.Write("a.csv", "9,1,2,7\n"), training);
+  ASSERT_OK(d.Batch(1).status());
+  CsvOptions options = FoundAgain(*d.source(), training);
+  options.values = 2;
+  options.for_prediction = true;
+  EXPECT_EQ(Read("1,2\n", options).x, (std::vector<float>{1, 2}));
+  EXPECT_EQ(Read("9,1,2,7\n", options).x, (std::vector<float>{1, 2}));
+  ExpectRefused("9,1,2\n", options, Code::kInvalidArgument,
+                "the label or the weights may be absent: give both");
+}
+
+TEST(CsvTest, Columns_OtherOrderOfX_IsKeptInAFileWithoutNames) {
+  const DataFiles files;
+  CsvOptions training;
+  training.take = {"b", "a"};
+  const Dataset d =
+      CsvDataset(files.Write("a.csv", "a,b,y\n1,2,7\n"), training);
+  ASSERT_OK(d.Batch(1).status());
+  CsvOptions options = FoundAgain(*d.source(), training);
+  EXPECT_TRUE(Read("y,a,b\n7,1,2\n", options) == (Table{{2, 1}, {7}}));
+  options.header = false;
+  EXPECT_TRUE(Read("1,2,7\n", options) == (Table{{2, 1}, {7}}));
+  ExpectRefused("1,2\n", options, Code::kInvalidArgument,
+                "give the same columns, or a first line with their names");
+}
+
+// A model keeps no names that are too long or not UTF-8.
+TEST(CsvTest, Columns_OnlyTheLabelHasAName_IsFoundByIt) {
+  const CsvOptions options = TrainedOn({"", ""}, "y");
+  const Table first = {{2, 7, 4, 8}, {1, 3}};
   const std::string rows = "1,2,7\n3,4,8\n";
-  options.training_label = "0";
-  EXPECT_TRUE(Read(rows, options) == first);
-  for (const int given : {-1, 2}) {
-    options.label_column = given;
-    EXPECT_TRUE(Read(rows, options) == last);
-  }
-  options.label_column.reset();
-  for (const char* trained : {"-1", "2", ""}) {
-    options.training_label = trained;
-    EXPECT_TRUE(Read(rows, options) == last);
-  }
-  // A name; the model could not keep those of the columns.
-  options.training_label = "y";
   EXPECT_TRUE(Read("y,a,a\n" + rows, options) == first);
+  EXPECT_TRUE(Read(rows, options) == (Table{{1, 2, 3, 4}, {7, 8}}));
   ExpectRefused("a,b,c\n" + rows, options, Code::kInvalidArgument,
-                "no column named 'y' for the label");
-  ExpectRefused("y,b,y\n" + rows, options, Code::kInvalidArgument,
+                "no column is named 'y', the label of training");
+  ExpectRefused("y,y,b\n" + rows, options, Code::kInvalidArgument,
                 "several columns are named 'y'");
-  options.training_label = "3";
-  ExpectRefused(rows, options, Code::kInvalidArgument,
-                "the label is column 3 of 3 columns");
 }
 
 TEST(CsvTest, Classes_Given_NumberTheLabels) {
@@ -587,7 +630,7 @@ TEST(CsvTest, Classes_Given_NumberTheLabels) {
   std::vector<int32_t> labels;
   ReadAll(d.source().get(), &x, &labels);
   EXPECT_EQ(labels, (std::vector<int32_t>{2, 0}));
-  EXPECT_EQ(d.source()->LabelName(), "y");
+  EXPECT_EQ(d.source()->Columns()[1].name, "y");
   ExpectRefused(
       "x,y\n1,cow\n2,dog\n", options, Code::kInvalidArgument,
       "line 3, column 2 ('y'): the label 'dog' is not one of the model's 3 "

@@ -82,8 +82,7 @@ void ExpectSame(const Dataset& memory, const Dataset& disk) {
   EXPECT_EQ(a->name(), b->name());
   EXPECT_EQ(a->y_name(), b->y_name());
   EXPECT_EQ(a->ClassNames(), b->ClassNames());
-  EXPECT_EQ(a->ValueNames(), b->ValueNames());
-  EXPECT_EQ(a->LabelName(), b->LabelName());
+  EXPECT_EQ(ValueNames(a->Columns()), ValueNames(b->Columns()));
   EXPECT_EQ(memory.sample_weight() == nullptr, disk.sample_weight() == nullptr);
   if (memory.sample_weight() != nullptr) {
     EXPECT_EQ(*memory.sample_weight(), *disk.sample_weight());
@@ -451,8 +450,7 @@ TEST(OnDiskTest, Csv_EncodingOfTrainingData_IsUsed) {
   const std::string other = files.Write(
       "b.csv", "b,class,w,kind,a\n" + std::string("4,c1,1,fish,6\n"
                                                   "5,c2,2,cat,7\n"));
-  options.training_columns = train.source()->ValueNames();
-  options.training_label = "class";
+  options.training_columns = train.source()->Columns();
   ExpectSame(CsvDataset(path, options), CsvDataset(path, DiskOf(options)));
   ExpectSame(CsvDataset(other, options), CsvDataset(other, DiskOf(options)));
 }
