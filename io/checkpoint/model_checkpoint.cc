@@ -14,10 +14,12 @@
 
 #include "../../core/base/collective_numbers.h"
 #include "../../core/base/crc32c.h"
+#include "../../core/base/number_text.h"
 #include "../../core/base/text.h"
 #include "../../core/fit/evaluation.h"
 #include "../../core/fit/monitor.h"
 #include "../files/path.h"
+#include "../weights/model_metadata.h"
 #include "format_path.h"
 #include "kept_files.h"
 #include "model_path.h"
@@ -414,7 +416,7 @@ class ModelCheckpointCallback final : public Callback {
     RINGLET_RETURN_IF_ERROR(fit.model->CheckReplicas());
     unsigned char saved = 0;
     if (fit.chief) {
-      const Status written = WriteFile(fit.model, path);
+      const Status written = WriteFile(fit.model, logs, best, path);
       if (!written.ok()) {
         RINGLET_RETURN_IF_ERROR(Failed(fit, written, path));
         why_ = NotWritten(epoch, written);
@@ -450,7 +452,17 @@ class ModelCheckpointCallback final : public Callback {
     return kept_.Add(path, is_best, fit.chief, collective);
   }
 
-  Status WriteFile(Model* model, const std::string& path) const {
+  // The monitor's value, which the logs of a save that is repeated may lack.
+  Metadata MonitorOf(const Logs& logs, double best) const {
+    const double* value = logs.Find(options_.monitor);
+    if (value == nullptr && options_.save_best_only) value = &best;
+    if (value == nullptr || !std::isfinite(*value)) return {};
+    return {{kMonitorKey, options_.monitor},
+            {kMonitorValueKey, ShortestText(*value)}};
+  }
+
+  Status WriteFile(Model* model, const Logs& logs, double best,
+                   const std::string& path) const {
     RINGLET_RETURN_IF_ERROR(options_.files->MakeDirectory(FolderOf(path)));
     RINGLET_RETURN_IF_ERROR(CheckReplaceable(options_.files, path));
     if (options_.save_weights_only) {
@@ -460,6 +472,7 @@ class ModelCheckpointCallback final : public Callback {
       return SaveWeights(model, path, saving);
     }
     SaveModelOptions saving;
+    saving.metadata = MonitorOf(logs, best);
     saving.weights = options_.weights;
     saving.files = options_.files;
     return SaveModel(model, path, saving);

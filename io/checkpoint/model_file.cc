@@ -235,6 +235,7 @@ Status SaveModel(Model* model, const std::string& path,
   Metadata metadata = options.metadata;
   metadata.erase(kCompileKey);
   metadata[kModelKey] = ToJson(*model);
+  metadata[kVersionKey] = RINGLET_VERSION;
   metadata[kSeedKey] = std::to_string(model->seed());
   metadata.erase(kDataDescriptionKey);
   if (model->data_description() != nullptr) {

@@ -16,6 +16,9 @@ namespace ringlet {
 constexpr char kModelKey[] = "model";      // its configuration, as JSON
 constexpr char kCompileKey[] = "compile";  // optimizer, loss, metrics, as JSON
 constexpr char kSeedKey[] = "seed";
+constexpr char kVersionKey[] = "ringlet_version";  // of the program
+// What ModelCheckpoint watches, "val_loss", and its value.
+constexpr char kMonitorKey[] = "monitor", kMonitorValueKey[] = "monitor_value";
 constexpr char kDataDescriptionKey[] = "data_description";  // as JSON
 
 // Fails if the model has no weights to save or load.

@@ -18,6 +18,7 @@
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
 #include "io/checkpoint/format_path.h"
+#include "io/checkpoint/inspect.h"
 #include "io/files/path.h"
 
 namespace ringlet {
@@ -215,6 +216,26 @@ TEST(ModelCheckpointTest,
             "\nEpoch 2: finished saving model to d/best.safetensors\n"
             "\nEpoch 3: score did not improve from 0.90000\n"
             "\nEpoch 4: score did not improve from 0.90000\n");
+}
+
+TEST(ModelCheckpointTest, Metadata_OfAModel_HasVersionAndMonitor) {
+  Trial run;
+  const auto metadata = [&](const std::string& path) {
+    FileInfo info;
+    EXPECT_OK(InspectFile(path, &info, &run.files));
+    EXPECT_EQ(info.metadata["ringlet_version"], RINGLET_VERSION);
+    EXPECT_TRUE(Contains(ToText(info), "ringlet_version  " RINGLET_VERSION));
+    return info.metadata["monitor"] + " " + info.metadata["monitor_value"];
+  };
+  ASSERT_OK(run.Fit("d/best.safetensors", BestScore(), 3, {0.5, 0.9, 0.75}));
+  EXPECT_EQ(metadata("d/best.safetensors"), "score 0.9");
+  ModelCheckpointOptions options;
+  options.monitor = "score";
+  ASSERT_OK(run.Fit("d/all.safetensors", options, 2, {0.25, 0.125}));
+  EXPECT_EQ(metadata("d/all.safetensors"), "score 0.125");
+  options.monitor = "other";
+  ASSERT_OK(run.Fit("d/none.safetensors", options, 1, {0.25}));
+  EXPECT_EQ(metadata("d/none.safetensors"), " ");
 }
 
 TEST(ModelCheckpointTest, SaveBestOnly_ValueNaN_IsNotSaved) {
