@@ -5,6 +5,8 @@
 
 #include <sys/stat.h>
 
+#include <cstdint>
+
 #include "ringlet/files.h"
 #include "ringlet/status.h"
 
@@ -15,6 +17,12 @@ FileVersion VersionOf(const struct stat& info);
 // kCorruption if the file is another one than `before`, or was written to since
 // then. Call it after a read: a write changes the version before the content.
 Status CheckUnchanged(File* file, const FileVersion& before);
+
+// The checksum of a file's begin and end, and of blocks between them.
+Status SampleOf(File* file, int64_t bytes, uint32_t* sample);
+// As CheckUnchanged. If only the time of the last write is another one, as
+// after `touch`, the sample decides, and *before takes the time.
+Status CheckUnchanged(File* file, uint32_t sample, FileVersion* before);
 
 }  // namespace ringlet
 

@@ -29,6 +29,8 @@ Status ArrayOnDisk::Open(const std::string& path, const FileVersion& version,
   RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->Open(path, &opened->file_));
   RINGLET_RETURN_IF_ERROR(CheckUnchanged(opened->file_.get(), version));
   opened->version_ = version;
+  RINGLET_RETURN_IF_ERROR(
+      SampleOf(opened->file_.get(), version.bytes, &opened->sample_));
   opened->offset_ = offset;
   opened->layout_ = layout;
   opened->layout_.fortran = false;
@@ -67,7 +69,7 @@ Status ArrayOnDisk::Read(const int64_t* index, int count, void* to) {
                        bytes + static_cast<size_t>(i) * per_example_,
                        static_cast<size_t>(run) * per_example_);
   }
-  RINGLET_RETURN_IF_ERROR(CheckUnchanged(file_.get(), version_));
+  RINGLET_RETURN_IF_ERROR(CheckUnchanged(file_.get(), sample_, &version_));
   RINGLET_RETURN_IF_ERROR(read);
   if (native || count == 0) return Status();
   layout_.shape[0] = count;

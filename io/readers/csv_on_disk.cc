@@ -39,8 +39,11 @@ Status CsvOnDisk::Open(const std::string& path, const CsvOptions& options,
   std::unique_ptr<File> file;
   RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->Open(path, &file));
   RINGLET_RETURN_IF_ERROR(CheckUnchanged(file.get(), reader->version()));
-  *source = std::make_shared<CsvOnDisk>(std::move(reader), std::move(index),
-                                        crc, std::move(file));
+  auto opened = std::make_shared<CsvOnDisk>(std::move(reader), std::move(index),
+                                            crc, std::move(file));
+  RINGLET_RETURN_IF_ERROR(
+      SampleOf(opened->file_.get(), opened->version_.bytes, &opened->sample_));
+  *source = std::move(opened);
   return Status();
 }
 
@@ -48,6 +51,7 @@ CsvOnDisk::CsvOnDisk(std::unique_ptr<CsvReader> reader, CsvIndex index,
                      uint32_t crc, std::unique_ptr<File> file)
     : TableSource(reader->Describe()),
       reader_(std::move(reader)),
+      version_(reader_->version()),
       index_(std::move(index)),
       crc_(crc),
       file_(std::move(file)) {}
@@ -72,7 +76,7 @@ Status CsvOnDisk::Load(size_t block) {
   loaded_ = SIZE_MAX;
   const Status read = ReadRows(block);
   // All records were right in the first pass.
-  RINGLET_RETURN_IF_ERROR(CheckUnchanged(file_.get(), reader_->version()));
+  RINGLET_RETURN_IF_ERROR(CheckUnchanged(file_.get(), sample_, &version_));
   if (read.ok()) loaded_ = block;
   return read;
 }

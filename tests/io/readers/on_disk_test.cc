@@ -290,6 +290,22 @@ TEST(OnDiskTest, Read_FileChangedWhileOpen_IsAnError) {
   }
 }
 
+// As `touch`, or a copy over the file.
+TEST(OnDiskTest, Read_OnlyTheTimeOfWritingChanged_GoesOn) {
+  const DataFiles files;
+  for (const OpenOnDisk& reader : ReadersOnDisk(files)) {
+    SCOPED_TRACE(reader.name);
+    const std::string path = files.Write(reader.name, reader.bytes);
+    MakeOld(path);
+    const Dataset data = reader.open(path);
+    ASSERT_OK(data.Batch(1).status());
+    const std::string before = Bytes(data.source().get(), {999, 0});
+    files.Write(reader.name, reader.bytes);
+    EXPECT_TRUE(Bytes(data.source().get(), {999, 0}) == before);
+    EXPECT_TRUE(Bytes(data.source().get(), {999, 0}) == before);
+  }
+}
+
 // The open file stays as it is.
 TEST(OnDiskTest, Read_AnotherFileOfItsName_ReadsTheOpenOne) {
   const DataFiles files;
