@@ -96,6 +96,7 @@ Status Graph::SetNormalization(int node, const std::vector<float>& mean,
   for (Layer* each : {&layers_[of.layer_index].layer, &of.layer}) {
     each->means = mean;
     each->variances = variance;
+    each->adapt = true;  // they are those of data, and others may follow
   }
   return Status();
 }

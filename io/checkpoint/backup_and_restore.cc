@@ -15,6 +15,7 @@
 #include "../../core/base/text.h"
 #include "../../core/fit/interrupts.h"
 #include "../../core/fit/run_state.h"
+#include "../weights/normalizations.h"
 #include "../weights/safetensors.h"
 #include "background_saver.h"
 #include "backup_metadata.h"
@@ -80,6 +81,7 @@ class BackupAndRestoreCallback final : public Callback {
   }
 
   Status OnTrainBegin(FitState& fit) override {
+    if (fit.chief) NoteNormalizationsLeftOut(*fit.model, directory_.c_str());
     unsigned char loads = fit.chief && IsToBeLoaded(fit) ? 1 : 0;
     Collective* collective = fit.model->collective();
     RINGLET_RETURN_IF_ERROR(collective->Broadcast(&loads, 1, 0));

@@ -85,6 +85,16 @@ Status ReadMetadata(const Metadata& metadata, ByLayer* all) {
 
 }  // namespace
 
+void NoteNormalizationsLeftOut(const Model& model, const char* where) {
+  if (StatisticsOf(model).empty() || !NormalizationsToJson(model).empty()) {
+    return;
+  }
+  Notice(
+      "note: %s: has no mean and variance of the Normalization layers, which "
+      "take more than 512 KiB there; a whole model's file has them up to 1 MiB",
+      where);
+}
+
 std::string NormalizationsToJson(const Model& model) {
   const ByLayer all = StatisticsOf(model);
   if (all.empty()) return "";

@@ -19,6 +19,8 @@ constexpr char kNormalizationsKey[] = "normalizations";  // of the metadata
 // As JSON, by the layers' names; "" if the model has none, or too many for a
 // file's header.
 std::string NormalizationsToJson(const Model& model);
+// Prints a note if it has too many. `where`: the file or folder.
+void NoteNormalizationsLeftOut(const Model& model, const char* where);
 
 // The same of all layers that the metadata of a file of weights, a backup or a
 // model have; "" if there are none.

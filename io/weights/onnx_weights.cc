@@ -25,6 +25,8 @@ namespace {
 
 using Node = OnnxFileGraph::Node;
 
+constexpr char kPyTorch[] = "pytorch";  // the producer
+
 // An operator with weights, or one that takes images. `roles` are the names of
 // a node's inputs from the second on, as parts of a module.
 constexpr struct OnnxOp {
@@ -209,7 +211,7 @@ class OnnxWeightFinder {
     const Value x = InputOf(node, 0);
     const bool unknown = x.order == Value::kUnknown;
     modules_[module].order =
-        unknown && graph_.producer != "pytorch" ? Value::kLast : x.order;
+        unknown && graph_.producer != kPyTorch ? Value::kLast : x.order;
     if (graph_.producer == onnx_format::kRinglet) {
       const std::string& weight = InputOf(node, 1).tensor->name;
       modules_[module].order =
@@ -428,6 +430,7 @@ Status OnnxWeights::Open(FileSystem* files, const std::string& path) {
   RINGLET_RETURN_IF_ERROR(
       ReadOnnxGraph(file.get(), &graph).Annotate("%s", path.c_str()));
   files_[""] = std::move(file);
+  is_pytorchs_ = graph.producer == kPyTorch;
   RINGLET_RETURN_IF_ERROR(OnnxWeightFinder(graph, &tensors_, &weights_)
                               .Run()
                               .Annotate("%s", path.c_str()));

@@ -46,6 +46,9 @@ class WeightsFile {
   const StoredTensor* Find(const std::string& name) const {
     return file_->Find(name);
   }
+  // False for an ONNX model of another program; its outputs have the order of
+  // Keras, or a node changes it.
+  bool may_be_pytorchs() const { return !is_onnx() || onnx().is_pytorchs(); }
   // False unless it is an ONNX model: see OnnxWeights.
   bool channels_first(const StoredTensor& tensor) const {
     return is_onnx() && onnx().channels_first(tensor);

@@ -169,6 +169,16 @@ TEST(NormalizationTest, Load_OwnWeights_HaveTheirStatistics) {
   EXPECT_EQ(means(Normalization().Name("norm")), Floats({1, 2}));
   EXPECT_EQ(means(Normalization({5}, {6}).Name("norm")), Floats({5}));
   EXPECT_EQ(means(Normalization().Name("other")), Floats());
+  // A second file replaces what the first one gave.
+  ASSERT_OK(LoadWeights(trained.get(), file));
+  const std::string second = folder / "second.safetensors";
+  ASSERT_OK(trained->SetNormalization("norm", {7, 8}, {3, 4}));
+  ASSERT_OK(SaveWeights(trained.get(), second));
+  auto twice = Compiled({Input({2}), Rescaling(1), initial, Dense(1)});
+  for (const std::string& each : {file, second}) {
+    ASSERT_OK(LoadWeights(twice.get(), each));
+  }
+  EXPECT_EQ(twice->layer(2).means, Floats({7, 8}));
   auto within = Compiled(
       {Input({2}), Sequential({Input({2}), initial, Dense(1).Name("dense")})
                        .AsLayer()

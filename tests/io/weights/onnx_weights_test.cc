@@ -107,6 +107,28 @@ TEST(OnnxWeightsTest, Load_RowsFlattenedByPyTorch_KeepTheirOrder) {
   }
 }
 
+// PyTorch's images have their channels first. Another program's file has a
+// node that moves them.
+TEST(OnnxWeightsTest, Load_RowsReshapedToImages_AreRefusedOfPyTorch) {
+  TempFolder folder;
+  const auto make = [] {
+    return Sequential(
+        {Input({5}), Dense(12).Name("fc"), Reshape({2, 2, 3}), Conv2D(2, 1)});
+  };
+  Sequential model = make(), other = make();
+  CompileOne(&model);
+  ASSERT_OK(ExportOnnx(&model, folder / "m"));
+  other.Compile(SGD(), MeanSquaredError());
+  ASSERT_OK(LoadWeights(&other, folder / "m", Silent()));
+  EXPECT_EQ(WeightsOf(&other), WeightsOf(&model));
+  std::string file = ReadWhole(folder / "m");
+  const size_t producer = file.find("ringlet");
+  ASSERT_NE(producer, std::string::npos);
+  WriteWhole(folder / "torch", file.replace(producer, 7, "pytorch"));
+  EXPECT_TRUE(Contains(LoadWeights(&other, folder / "torch", Silent()),
+                       "layer 'fc': its outputs are reshaped to images"));
+}
+
 // Two normalizations share one tensor, since both have factors of 1.
 TEST(OnnxWeightsTest, Load_TensorSharedInThePyTorchFile_IsOfBothLayers) {
   const char* const source = std::getenv("RINGLET_SOURCE");
