@@ -63,6 +63,14 @@ Status NpyBytesInMemory(const std::string& path, const ArrayOptions& options,
   return Status();
 }
 
+Status NpyExampleBytesInMemory(const std::string& path,
+                               const ArrayOptions& options, uint64_t* bytes) {
+  NpyInput input;
+  RINGLET_RETURN_IF_ERROR(input.Open(path));
+  return input.layout().is_text() ? input.RefuseText()
+                                  : NpyBytesInMemory(path, options, bytes);
+}
+
 std::string NpyHeader(DType dtype, const Shape& shape) {
   const char* type = dtype == DType::kUint8     ? "u1"
                      : dtype == DType::kInt32   ? "i4"

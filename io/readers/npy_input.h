@@ -31,10 +31,11 @@ class NpyInput {
   }
   // Finds the elements in the file, which stay there.
   Status OpenOnDisk(std::shared_ptr<ArrayOnDisk>* array) const;
+  // The error of text that is no labels.
+  Status RefuseText() const;
 
  private:
   Status OpenArchive(const ArrayPath& at);
-  Status RefuseText() const;
   Status ReadStored(std::vector<unsigned char>* bytes);
 
   std::string path_;

@@ -266,6 +266,15 @@ TEST_F(ProgramTest, Plan_WithALimit_CountsTheData) {
     plan(train + "}", "16M");
     EXPECT_FALSE(Contains(err_, "compressed"));
   }
+  // Text is labels of a single file only.
+  WriteWhole(folder_ / "t.npy",
+             std::string("\x93NUMPY\1\0\x37\0", 10) +
+                 "{'descr': '|S1', 'fortran_order': False, 'shape': (2,)}" +
+                 "ab");
+  EXPECT_EQ(plan(R"("train": {"x": ["x.npy"], "y": "t.npy"})", "16M"), 0);
+  EXPECT_TRUE(Contains(err_, "t.npy: its elements are text"));
+  EXPECT_EQ(plan(R"("train": {"x": "x.npy", "y": "t.npy"})", "16M"),
+            10 * 784 * 4 + 2 * 4);
   ExpectError({"plan", "run.json", "--limit", "6M"}, 1,
               {"the data take 1884000", "\"in_memory\": false"});
 }

@@ -18,11 +18,13 @@ bool IsNamed(const std::string& path, const std::string& end) {
 
 // The functions of a form of arrays.
 struct Form {
-  Status (*bytes_of)(const std::string&, const ArrayOptions&, uint64_t*);
+  using BytesOf = Status (*)(const std::string&, const ArrayOptions&,
+                             uint64_t*);
+  BytesOf examples, labels;
   Dataset (*open)(const std::string&, const ArrayOptions&);
 };
-constexpr Form kNpy = {NpyBytesInMemory, NpyDataset};
-constexpr Form kIdx = {IdxBytesInMemory, IdxDataset};
+constexpr Form kNpy = {NpyExampleBytesInMemory, NpyBytesInMemory, NpyDataset};
+constexpr Form kIdx = {IdxBytesInMemory, IdxBytesInMemory, IdxDataset};
 
 // Adds the bytes of examples, or checks that they can stay in their file.
 Status AddExamples(const Form& form, const std::string& path, bool in_memory,
@@ -31,7 +33,7 @@ Status AddExamples(const Form& form, const std::string& path, bool in_memory,
   options.in_memory = in_memory;
   if (!in_memory) return form.open(path, options).Batch(1).status();
   uint64_t own = 0;
-  RINGLET_RETURN_IF_ERROR(form.bytes_of(path, options, &own));
+  RINGLET_RETURN_IF_ERROR(form.examples(path, options, &own));
   *bytes += own;
   return Status();
 }
@@ -77,7 +79,7 @@ Status AddPair(const Form& form, const std::string& x, const std::string& y,
   ArrayOptions options;
   options.in_memory = in_memory;
   uint64_t own = 0;
-  RINGLET_RETURN_IF_ERROR(form.bytes_of(y, options, &own));
+  RINGLET_RETURN_IF_ERROR(form.labels(y, options, &own));
   *bytes += own;
   return Status();
 }
