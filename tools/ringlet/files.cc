@@ -40,8 +40,11 @@ Status Inspect(const std::string& path, bool json) {
   std::printf("%s%s", text.c_str(),
               text.empty() || text.back() != '\n' ? "\n" : "");
   if (info.verification != Verification::kDamaged) return Status();
-  return Corruption("%s: %s; take another copy of it", path.c_str(),
-                    info.damage.c_str());
+  // The damage of an npz says what to do.
+  const char kAdvice[] = "; take another copy of it";
+  const bool advised = EndsWith(info.damage, kAdvice);
+  return Corruption("%s: %s%s", path.c_str(), info.damage.c_str(),
+                    advised ? "" : kAdvice);
 }
 
 // The exported name of a weight: "dense/kernel".
