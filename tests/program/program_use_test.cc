@@ -639,6 +639,18 @@ class BirdTest : public ProgramTest {
     WriteWhole(folder_ / "v.csv", "b,bird,a\n2,owl,1\n-2,emu,1\n");
     ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
   }
+
+  // Trains the model "n" of n.json, with a Normalization that adapts.
+  // *evaluated: what evaluate tells of it.
+  void TrainAdapted(std::string* evaluated) {
+    WriteWhole(folder_ / "n.json",
+               Replaced(kBirdRun, "{\"class_name\": \"Dense\"",
+                        "{\"class_name\": \"Normalization\", \"config\": "
+                        "{\"name\": \"norm\"}}, {\"class_name\": \"Dense\""));
+    ASSERT_EQ(Run({"train", "n.json", "--save", "n"}), 0) << err_;
+    ASSERT_EQ(Run({"evaluate", "n", "--csv", "d.csv", "--json"}), 0) << err_;
+    *evaluated = out_;
+  }
 };
 
 TEST_F(BirdTest, ValidationData_OtherOrderAndFewerClasses_IsMatchedByName) {
@@ -829,13 +841,8 @@ TEST_F(BirdTest, Init_OfOtherWeights_HasTheirDescription) {
 }
 
 TEST_F(BirdTest, Init_OfAnAdaptedModel_HasItsStatistics) {
-  WriteWhole(folder_ / "n.json",
-             Replaced(kBirdRun, "{\"class_name\": \"Dense\"",
-                      "{\"class_name\": \"Normalization\", \"config\": "
-                      "{\"name\": \"norm\"}}, {\"class_name\": \"Dense\""));
-  ASSERT_EQ(Run({"train", "n.json", "--save", "n"}), 0) << err_;
-  ASSERT_EQ(Run({"evaluate", "n", "--csv", "d.csv", "--json"}), 0) << err_;
-  const std::string right = out_;
+  std::string right;
+  ASSERT_NO_FATAL_FAILURE(TrainAdapted(&right));
   ASSERT_EQ(
       Run({"evaluate", "n.json", "--init", "n", "--part", "train", "--json"}),
       0)
@@ -854,13 +861,8 @@ TEST_F(BirdTest, Init_OfAnAdaptedModel_HasItsStatistics) {
 }
 
 TEST_F(BirdTest, Export_OfAnAdaptedModel_KeepsItsStatistics) {
-  WriteWhole(folder_ / "n.json",
-             Replaced(kBirdRun, "{\"class_name\": \"Dense\"",
-                      "{\"class_name\": \"Normalization\", \"config\": "
-                      "{\"name\": \"norm\"}}, {\"class_name\": \"Dense\""));
-  ASSERT_EQ(Run({"train", "n.json", "--save", "n"}), 0) << err_;
-  ASSERT_EQ(Run({"evaluate", "n", "--csv", "d.csv", "--json"}), 0) << err_;
-  const std::string right = out_;
+  std::string right;
+  ASSERT_NO_FATAL_FAILURE(TrainAdapted(&right));
   ASSERT_EQ(Run({"export", "n", "-o", "w.safetensors"}), 0) << err_;
   ASSERT_EQ(Run({"evaluate", "n.json", "--init", "w.safetensors", "--part",
                  "train", "--json"}),
