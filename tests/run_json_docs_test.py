@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains every RUN.json of docs/from-keras.md, whole or in parts.
+"""Trains every RUN.json of docs/from-keras.md and quickstart.md, whole or in parts.
 
 In each section with JSON a block ```json that begins with "{" is a whole
 RUN.json, and trains two steps. One that begins with a quote is a part: it is
@@ -24,13 +24,13 @@ import keras_applications
 SOURCE = pathlib.Path(os.environ["RINGLET_SOURCE"]).resolve()
 BUILD = pathlib.Path(os.environ["RINGLET_BUILD"]).resolve()
 PROGRAM = BUILD / "tools/ringlet/ringlet"
-PAGE = SOURCE / "docs/from-keras.md"
+PAGES = [SOURCE / "docs" / name for name in ("from-keras.md", "quickstart.md")]
 
 
-def sections():
+def sections(page):
     """(title, [(language, text, line)]) of the sections with JSON."""
     found, title, language = [], "", None
-    for number, line in enumerate(PAGE.read_text().splitlines(), 1):
+    for number, line in enumerate(page.read_text().splitlines(), 1):
         if line.startswith("```"):
             if language is None:
                 language, lines, first = line[3:].strip(), [], number + 1
@@ -113,6 +113,13 @@ class Folder:
                 bytes_of((200, 1 if name == "y" else 4), seed))
         self.save("pictures.npz", x=bytes_of((80, 12, 10, 3), 1),
                   y=classes(80, 4))
+        (self.path / "images-idx3-ubyte").write_bytes(
+            struct.pack(">I3I", 0x803, 200, 28, 28)
+            + random.Random(1).randbytes(200 * 28 * 28))
+        (self.path / "numbers.npy").write_bytes(bytes_of((200, 4), 1))
+        (self.path / "kinds.npy").write_bytes(classes(200, 3))
+        (self.path / "ages.csv").write_text(
+            "age\n" + "".join(f"{i % 90}\n" for i in range(200)))
         self.save("photos.npz", x=bytes_of((10, 96, 96, 3), 1),
                   y=classes(10, 5))
         self.write("model.json", sequential(
@@ -204,14 +211,39 @@ def check_block(folder, text, base, where):
     return run
 
 
+def base_of(title):
+    """The rest of a RUN.json for a section of parts only; None: the section has it."""
+    if title == "Your own data":
+        return {"model": sequential(
+                    layer("InputLayer", batch_shape=[None, 9]),
+                    layer("Dense", units=3, activation="softmax")),
+                "compile": {"loss": "sparse_categorical_crossentropy"}}
+    if title == "Several inputs and outputs":
+        def called(kind, name, *inputs, **config):
+            return {**layer(kind, name=name, **config),
+                    "inbound_nodes": [[[each, 0, 0] for each in inputs]] if inputs else []}
+        return {"model": {"class_name": "Functional", "config": {
+            "layers": [
+                called("InputLayer", "image", batch_shape=[None, 28, 28]),
+                called("InputLayer", "numbers", batch_shape=[None, 4]),
+                called("Flatten", "flat", "image"),
+                called("Concatenate", "both", "flat", "numbers"),
+                called("Dense", "kind", "both", units=3, activation="softmax"),
+                called("Dense", "age", "both", units=1)],
+            "input_layers": [["image", 0, 0], ["numbers", 0, 0]],
+            "output_layers": [["kind", 0, 0], ["age", 0, 0]]}}}
+    return None
+
+
 def main():
     trained = ran = 0
-    for title, blocks in sections():
+    for page, title, blocks in ((page, *section) for page in PAGES
+                                for section in sections(page)):
         with tempfile.TemporaryDirectory() as name:
             folder = Folder(pathlib.Path(name).resolve())
-            base = None
+            base = base_of(title)
             for language, text, line in blocks:
-                where = f"{PAGE.name}, line {line}"
+                where = f"{page.name}, line {line}"
                 if language == "json":
                     run = check_block(folder, text, base, where)
                     if text.startswith("{"):
