@@ -29,7 +29,7 @@ PAGES = [SOURCE / "docs" / name for name in ("from-keras.md", "quickstart.md")]
 
 def sections(page):
     """(title, [(language, text, line)]) of the sections with JSON."""
-    found, title, language = [], "", None
+    found, language = [("", [])], None
     for number, line in enumerate(page.read_text().splitlines(), 1):
         if line.startswith("```"):
             if language is None:

@@ -202,11 +202,18 @@ Status CsvColumns::ValueColumnError(const char* what, int64_t column) const {
 
 // All columns of the training data that are values must be there.
 Status CsvColumns::PlaceByName() {
-  RINGLET_RETURN_IF_ERROR(FindGivenColumns(
-      needs_label() && label_is_given(),
-      has_weight() &&
-          !(options_.for_prediction && !options_.weight_name.empty() &&
-            by_name_.count(options_.weight_name) == 0)));
+  // A file to predict may be without, and its label's number may be a value's.
+  const auto is_there = [&](const std::string& name, Role role) {
+    return !name.empty() &&
+           (by_name_.count(name) > 0 || !IsTrainedAs(role, name, {}));
+  };
+  const bool label =
+      options_.has_label && label_is_given() &&
+      (needs_label() || is_there(options_.label_name, Role::kLabel));
+  const bool weight =
+      has_weight() && (!options_.for_prediction || options_.weight_column ||
+                       is_there(options_.weight_name, Role::kWeight));
+  RINGLET_RETURN_IF_ERROR(FindGivenColumns(label, weight));
   for (size_t i = 0; i < trained_.size(); ++i) {
     if (trained_[i].role != Role::kValue) continue;
     size_t column = 0;
@@ -343,15 +350,13 @@ bool CsvColumns::ChoosesAsInTraining() const {
 
 // The columns of the training data as this file may have them: a label or
 // weights that are given elsewhere are there. False: it has another number.
-bool CsvColumns::LayOut(bool with_label, bool with_weight,
+bool CsvColumns::LayOut(const std::set<Role>& absent,
                         std::vector<TableColumn>* layout) const {
   layout->clear();
   for (const TableColumn& column : trained_) {
-    const bool label = column.role == Role::kLabel;
-    const bool weight = column.role == Role::kWeight;
-    if (label && (!with_label || label_ >= 0)) continue;
-    if (weight && (!with_weight || weight_ >= 0)) continue;
-    layout->push_back(column);
+    const bool elsewhere = (column.role == Role::kLabel && label_ >= 0) ||
+                           (column.role == Role::kWeight && weight_ >= 0);
+    if (!elsewhere && absent.count(column.role) == 0) layout->push_back(column);
   }
   const std::pair<int64_t, Role> given[] = {{label_, Role::kLabel},
                                             {weight_, Role::kWeight}};
@@ -388,18 +393,21 @@ Status CsvColumns::PlaceAsInTraining() {
     }
   }
   std::vector<TableColumn> layout, other;
-  for (const bool with_label : {true, false}) {
-    for (const bool with_weight : {true, false}) {
-      if (!with_label && needs_label()) continue;
-      if (!with_weight && has_weight() && !options_.for_prediction) continue;
-      if (!LayOut(with_label, with_weight, &other)) continue;
-      const auto same = [](const TableColumn& a, const TableColumn& b) {
-        return a.value == b.value;
-      };
-      if (layout.empty()) layout = other;
-      if (!std::equal(layout.begin(), layout.end(), other.begin(), same)) {
-        return LayoutError(/*ambiguous=*/true);
-      }
+  const std::set<Role> all_absent[] = {
+      {}, {Role::kWeight}, {Role::kLabel}, {Role::kLabel, Role::kWeight}};
+  for (const std::set<Role>& absent : all_absent) {
+    const bool weights_needed = has_weight() && !options_.for_prediction;
+    if ((needs_label() && absent.count(Role::kLabel) > 0) ||
+        (weights_needed && absent.count(Role::kWeight) > 0) ||
+        !LayOut(absent, &other)) {
+      continue;
+    }
+    const auto same = [](const TableColumn& a, const TableColumn& b) {
+      return a.value == b.value;
+    };
+    if (layout.empty()) layout = other;
+    if (!std::equal(layout.begin(), layout.end(), other.begin(), same)) {
+      return LayoutError(/*ambiguous=*/true);
     }
   }
   if (layout.empty()) return LayoutError(/*ambiguous=*/false);

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -97,7 +98,7 @@ class CsvColumns {
                    const std::optional<int>& number) const;
   bool ChoosesAsInTraining() const;
   Status PlaceAsInTraining();
-  bool LayOut(bool with_label, bool with_weight,
+  bool LayOut(const std::set<Role>& absent,
               std::vector<TableColumn>* layout) const;
   Status LayoutError(bool ambiguous) const;
   // By the options.

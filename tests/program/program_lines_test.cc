@@ -220,7 +220,7 @@ TEST_F(LinesTest, Line_WrongOrBlank_IsAnsweredByAnEmptyLine) {
   }
   ASSERT_EQ(Predict("1,north,2,owl,3\n1,north,2\n", {"--no-header"}), 2);
   EXPECT_EQ(out_, "\n" + answer + "\n");
-  EXPECT_TRUE(Contains(err_, "stdin: line 1 has 5 columns; the model takes 3"));
+  EXPECT_TRUE(Contains(err_, "stdin: line 1 has 5 columns, the training data"));
 }
 
 TEST_F(LinesTest, Input_NoLineOrWrongFlags_IsToldApart) {

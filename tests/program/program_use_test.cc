@@ -249,7 +249,7 @@ TEST_F(ProgramTest, Predict_CsvWithOrWithoutLabels_GivesTheSameOutputs) {
               {"d.csv", "'knid'"});
   WriteWhole(folder_ / "wide.csv", "1,2,3,4\n1,2,3,4\n");
   ExpectError({"predict", "m", "--csv", "wide.csv"}, 2,
-              {"wide.csv", "4 columns", "takes 2"});
+              {"wide.csv", "4 columns", "had 3 (2 values"});
 }
 
 // A model of two inputs and outputs, trained on d.csv, as m.
@@ -891,7 +891,8 @@ TEST_F(BirdTest, FileWithoutNames_LabelFirst_IsAsInTraining) {
   EXPECT_EQ(out_, predicted);
   WriteWhole(folder_ / "q.csv", "emu,1,-2,3\nauk,2,0,3\n");
   ExpectError({"predict", "n", "--csv", "q.csv", "--no-header"}, 2,
-              {"has 4 columns; the model takes 2"});
+              {"has 4 columns, the training data had 3 (2 values, the label is "
+               "column 1)"});
 }
 
 // As pandas writes its index.

@@ -557,6 +557,7 @@ TEST(CsvTest, Prediction_ColumnsAreAbsent_IsRightOrRefused) {
     const std::vector<float> x = {1, 2};
     EXPECT_EQ(Read("9,7,1,2\n", options).x, x);
     EXPECT_EQ(Read("9,1,2\n", options).x, x);
+    // "1,2" may have lost another column than the dropped one.
     for (const char* row : {"1,2\n", "9,7,1,2,5\n"}) {
       ExpectRefused(row, options, Code::kInvalidArgument,
                     "the training data had 4 (2 values, 1 not taken, the label "
@@ -572,6 +573,22 @@ TEST(CsvTest, Prediction_ColumnsAreAbsent_IsRightOrRefused) {
   options.label_column = 0;
   options.take = {"2", "1"};
   EXPECT_TRUE(Read("7,2,1\n", options) == (Table{{1, 2}, {7}}));
+}
+
+TEST(CsvTest, Columns_OneTooFewInAFileWithWeights_IsTold) {
+  const DataFiles files;
+  CsvOptions training;
+  training.weight_column = 0;
+  training.header = false;
+  const Dataset d = CsvDataset(files.Write("a.csv", "9,1,2,7\n"), training);
+  ASSERT_OK(d.Batch(1).status());
+  CsvOptions options = FoundAgain(*d.source(), training);
+  Table table;
+  EXPECT_TRUE(Contains(Told("1,2,7\n", options, &table),
+                       "has 3 columns, the training data had 4; it is read as "
+                       "without the weights, column 1 there"));
+  EXPECT_EQ(table, (Table{{1, 2}, {7}}));
+  EXPECT_EQ(Told("9,1,2,7\n", options, &table), "");
 }
 
 TEST(CsvTest, Prediction_LabelOrWeightsMayBeAbsent_IsRefused) {
