@@ -310,6 +310,11 @@ int64_t CsvColumns::TrainedAt(const std::string& key) const {
   return found - trained_.begin();
 }
 
+int64_t CsvColumns::CountTrained(Role role) const {
+  const auto same = [&](const TableColumn& c) { return c.role == role; };
+  return std::count_if(trained_.begin(), trained_.end(), same);
+}
+
 int64_t CsvColumns::TrainedAs(Role role) const {
   const auto same = [&](const TableColumn& c) { return c.role == role; };
   const auto found = std::find_if(trained_.begin(), trained_.end(), same);
@@ -339,10 +344,8 @@ bool CsvColumns::ChoosesAsInTraining() const {
     if (!is(key, Role::kDropped, -1)) return false;
   }
   const auto counted = [&](const std::vector<std::string>& keys, Role role) {
-    const auto same = [&](const TableColumn& c) { return c.role == role; };
     return keys.empty() ||
-           std::count_if(trained_.begin(), trained_.end(), same) ==
-               static_cast<int64_t>(keys.size());
+           CountTrained(role) == static_cast<int64_t>(keys.size());
   };
   return counted(options_.take, Role::kValue) &&
          counted(options_.drop, Role::kDropped);
@@ -427,12 +430,8 @@ Status CsvColumns::PlaceAsInTraining() {
 }
 
 Status CsvColumns::LayoutError(bool ambiguous) const {
-  int64_t values = 0, dropped = 0;
-  for (const TableColumn& column : trained_) {
-    values += column.role == Role::kValue ? 1 : 0;
-    dropped += column.role == Role::kDropped ? 1 : 0;
-  }
-  std::string text = std::to_string(values) + " values";
+  const int64_t dropped = CountTrained(Role::kDropped);
+  std::string text = std::to_string(CountTrained(Role::kValue)) + " values";
   if (dropped > 0) text += ", " + std::to_string(dropped) + " not taken";
   for (const auto& [role, what] :
        {std::pair(Role::kLabel, ", the label is column "),
@@ -464,9 +463,7 @@ Status CsvColumns::PlaceGiven() {
   }
   RINGLET_RETURN_IF_ERROR(options_.take.empty() ? PlaceOthers() : PlaceTaken());
   RINGLET_RETURN_IF_ERROR(CheckWeight());
-  const int64_t values = std::count_if(
-      trained_.begin(), trained_.end(),
-      [](const TableColumn& column) { return column.role == Role::kValue; });
+  const int64_t values = CountTrained(Role::kValue);
   if (trained_.empty() || values == num_values_) return Status();
   return InvalidArgument(
       "%s: %s %" PRId64 " columns of %zu, but the model takes %" PRId64

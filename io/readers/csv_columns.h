@@ -94,6 +94,7 @@ class CsvColumns {
   // By the places of the training data.
   int64_t TrainedAt(const std::string& key) const;
   int64_t TrainedAs(Role role) const;
+  int64_t CountTrained(Role role) const;
   bool IsTrainedAs(Role role, const std::string& name,
                    const std::optional<int>& number) const;
   bool ChoosesAsInTraining() const;
