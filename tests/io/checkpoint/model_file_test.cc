@@ -629,7 +629,7 @@ TEST(ModelFileTest, SaveAndLoadModel_WrongInputs_AreNamed) {
            Case{"data_description", "{\"offset\":1e39}", "offset"},
            Case{"data_description", "{\"columns\":[1]}", "columns"},
            Case{"data_description", "{\"classes\":{}}", "classes"},
-           Case{"data_description", "{\"columns\":[\"a\",\"a\"]}", "twice"},
+           Case{"data_description", "{\"classes\":[\"a\",\"a\"]}", "twice"},
            Case{"data_description", "{\"label\":1}", "label"},
            Case{"seed", "-1", "'seed'"},
            Case{"seed", "18446744073709551616", "'seed'"},
