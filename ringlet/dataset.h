@@ -120,6 +120,11 @@ class Source {
   // How the columns of a table became the values.
   virtual TableEncoding Encoding() const { return {}; }
 
+  // The number of the first example of each group, such as a person, if the
+  // examples are in groups, with each group in one piece: a validation split
+  // cuts no group. The first is 0. Empty: no groups.
+  virtual std::vector<int64_t> GroupStarts() const { return {}; }
+
   // The number of the first example of each file, for sharding by file; the
   // first is 0. Empty if the source is not made of files.
   virtual std::vector<int64_t> FileStarts() const { return {}; }
@@ -344,6 +349,42 @@ Dataset Concatenate(const std::vector<std::shared_ptr<Source>>& sources);
 //
 //   Zip({images.Map(Scale(1 / 255.f)), numbers}, {kinds, ages}).Shuffle(1)
 Dataset Zip(const std::vector<Dataset>& x, const std::vector<Dataset>& y);
+
+// Options of TimeseriesDatasetFromArray. Names, rules and defaults are those of
+// Keras's function, up to end_index; the others replace arrays of targets that
+// a caller of Keras shifts or cuts.
+struct TimeseriesOptions {
+  int64_t sequence_length = 0;  // rows of a window, >= 1
+  int64_t sequence_stride = 1;  // from a window's first row to the next one's
+  int64_t sampling_rate = 1;    // from a row of a window to its next
+  // Only rows from start_index to before end_index are used; -1: the last too.
+  int64_t start_index = 0;
+  int64_t end_index = -1;
+
+  // From a window's first row to the row of its target. 0: Keras without a
+  // shift. sequence_length * sampling_rate: the first row after the window.
+  int64_t target_offset = 0;
+  // If not 0: a target is so many rows, one after the other, as a new first
+  // axis.
+  int64_t target_length = 0;
+  // If not empty: targets are these values of x, by their index, instead of y.
+  std::vector<int64_t> target_columns;
+  // If not empty: the group of each row. No window has rows of two groups or
+  // both sides of a gap. Rows of a negative group are left out.
+  std::vector<int64_t> groups;
+};
+
+// Keras's timeseries_dataset_from_array: examples that are windows of `rows`,
+// which are in the order of time. x gets a first axis of sequence_length. A
+// window is a view: only its indices are computed. Its sample weight is that of
+// its (first) target's row. Only Map and SampleWeight may have been called on
+// `rows`; call Shuffle and Batch on the result. With groups the windows of a
+// group follow each other, in the order in which the groups begin.
+//
+//   TimeseriesDatasetFromArray(NpyDataset("x.npy", "y.npy"), options)
+//       .Shuffle(/*seed=*/1).Batch(128)
+Dataset TimeseriesDatasetFromArray(const Dataset& rows,
+                                   const TimeseriesOptions& options);
 
 // --- loaders -----------------------------------------------------------------
 

@@ -580,6 +580,12 @@ FORMS = {
 }
 
 
+# The fields that "sequence_length" needs beside it.
+OF_WINDOWS = ("sequence_stride", "sampling_rate", "start_index", "end_index",
+              "target_offset", "target_length", "target_columns", "group",
+              "validation_groups")
+
+
 def check_data(shop, fields):
     # A field is of all forms, or of one.
     forms = {"images": "idx", "labels": "idx", "x": "npy", "y": "npy",
@@ -591,15 +597,20 @@ def check_data(shop, fields):
             def put(value=None, name=None, without=None):
                 run = run_json()
                 run["data"] = {"train": dict(files), "validation": dict(files)}
+                head = run["model"]["config"]["layers"][0]["config"]
                 if form == "csv":
-                    run["model"]["config"]["layers"][0]["config"][
-                        "batch_shape"] = [None, 2]
+                    head["batch_shape"] = [None, 2]
+                if name in OF_WINDOWS:  # of one row
+                    head["batch_shape"].insert(1, 1)
+                    for of_part in run["data"].values():
+                        of_part["sequence_length"] = 1
                 if name:
                     run["data"][part][name] = value
                 run["data"][part].pop(without, None)
                 return run
 
             base = shop.trained(put(), f"data of {form}")
+            windows = shop.trained(put(1, "sampling_rate"), f"rows of {form}")
             for name, field in fields.items():
                 what = f"data.{part}.{name} of {form}"
                 if forms.get(name, form) != form:
@@ -609,7 +620,7 @@ def check_data(shop, fields):
                     shop.refused(put(None, name), what, name)
                 else:
                     check_field(shop, lambda v, n=name: put(v, n), name, field,
-                                base, what)
+                                windows if name in OF_WINDOWS else base, what)
             shop.refused(put(1, "zzz"), form, "'zzz'")
 
 

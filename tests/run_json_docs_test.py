@@ -104,8 +104,10 @@ class Folder:
                 file.writestr(key + ".npy", data)
 
     def make_data(self):
-        for file in (SOURCE / "data/fashion-mnist-mini").iterdir():
-            (self.path / file.name).symlink_to(file)
+        for folder in ("fashion-mnist-mini", "weather-mini"):
+            for file in (SOURCE / "data" / folder).iterdir():
+                if file.suffix == ".gz":
+                    (self.path / file.name).symlink_to(file)
         self.save("mnist.npz", x_train=bytes_of((200, 28, 28), 1),
                   y_train=classes(200, 10))
         for seed, name in enumerate("aby"):

@@ -415,6 +415,83 @@ TEST_F(ProgramTest, DataOnDisk_AnyForm_TrainsToTheBitsInMemory) {
   }
 }
 
+// The same windows, cut by this test into files, train to the same bits.
+TEST_F(ProgramTest, Windows_OfGroupsInAnyForm_TrainAsTheirCopies) {
+  constexpr int kRows = 90, kLength = 4, kRate = 2, kAhead = 9;
+  std::vector<float> x, group, y, cut_x, cut_y;
+  std::string csv = "who,a,b,y\n";
+  for (int i = 0; i < kRows; ++i) {
+    x.push_back(static_cast<float>(i * i % 101));
+    x.push_back(static_cast<float>(i % 7));
+    y.push_back(static_cast<float>(i * 5 % 13));
+    group.push_back(static_cast<float>(i / 30));
+    csv += "p" + std::to_string(i / 30) + "," +
+           std::to_string(static_cast<int>(x[2 * i])) + "," +
+           std::to_string(i % 7) + "," + std::to_string(i * 5 % 13) + "\n";
+  }
+  // Group 1 is left out, for validation.
+  int64_t windows = 0;
+  for (const int begin : {0, 60}) {
+    for (int first = begin; first + kAhead < begin + 30; first += 3) {
+      for (int k = 0; k < kLength; ++k) {
+        cut_x.push_back(x[2 * (first + k * kRate)]);
+        cut_x.push_back(x[2 * (first + k * kRate) + 1]);
+      }
+      cut_y.push_back(y[first + kAhead]);
+      ++windows;
+    }
+  }
+  const DType f32 = DType::kFloat32;
+  ASSERT_TRUE(WriteNpy(folder_ / "x.npy", f32, {kRows, 2}, x.data()).ok());
+  ASSERT_TRUE(WriteNpy(folder_ / "y.npy", f32, {kRows}, y.data()).ok());
+  ASSERT_TRUE(WriteNpy(folder_ / "who.npy", f32, {kRows}, group.data()).ok());
+  ASSERT_TRUE(
+      WriteNpy(folder_ / "cut_x.npy", f32, {windows, kLength, 2}, cut_x.data())
+          .ok());
+  ASSERT_TRUE(
+      WriteNpy(folder_ / "cut_y.npy", f32, {windows}, cut_y.data()).ok());
+  WriteWhole(folder_ / "d.csv", csv);
+  const std::string fields =
+      R"("sequence_length": 4, "sampling_rate": 2, "sequence_stride": 3,
+         "target_offset": 9, )";
+  Strings steps;
+  for (const std::string& data : Strings{
+           R"("x": "cut_x.npy", "y": "cut_y.npy")",
+           fields + R"("x": "x.npy", "y": "y.npy", "group": "who.npy",
+                       "validation_groups": [1])",
+           fields + R"("csv": "d.csv", "group": "who", "label": "y",
+                       "validation_groups": ["p1"])",
+           fields + R"("csv": "d.csv", "group": 0, "validation_groups": ["p1"],
+                       "in_memory": false)"}) {
+    SCOPED_TRACE(data);
+    WriteWhole(folder_ / "run.json", R"({
+      "model": {"class_name": "Sequential", "config": {"layers": [
+        {"class_name": "InputLayer", "config": {"batch_shape": [null, 4, 2]}},
+        {"class_name": "SimpleRNN", "config": {"units": 3}},
+        {"class_name": "Dense", "config": {"units": 1}}]}},
+      "compile": {"optimizer": "adam", "loss": "mse"},
+      "data": {"train": {"scale": 0.1, )" +
+                                         data + R"(}},
+      "fit": {"epochs": 3, "batch_size": 4, "verbose": 2}})");
+    ASSERT_EQ(Run({"train", "run.json", "--save", "m", "--log-steps", "s.csv",
+                   "--log-digests"}),
+              0)
+        << err_;
+    steps.push_back(ReadWhole(folder_ / "s.csv"));
+    EXPECT_EQ(steps.back(), steps[0]);
+    if (steps.size() == 1) continue;
+    ASSERT_EQ(Run({"evaluate", "m", "--data", "run.json"}), 0) << err_;
+    // The last rows have windows too, without a target.
+    ASSERT_EQ(Run({"predict", "m", "--data", "run.json"}), 0) << err_;
+    EXPECT_EQ(Lines(out_).size(), 8u) << out_;
+  }
+  // A row that is left out would join rows that are apart.
+  WriteWhole(folder_ / "run.json",
+             Replaced(ReadWhole(folder_ / "run.json"), "\"in_memory\": false",
+                      "\"missing\": \"drop\""));
+  ExpectError({"train", "run.json"}, 2, {"sequence_length", "\"mean\""});
+}
+
 // A model of other data is not replaced, whatever example differs.
 TEST_F(ProgramTest, DataOnDisk_OneExampleChanged_IsAnotherRun) {
   constexpr int64_t kExamples = 2000, kChanged = 5;  // not one of 64

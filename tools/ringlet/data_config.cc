@@ -14,11 +14,13 @@
 #include "io/readers/array_path.h"
 #include "ringlet/readers.h"
 #include "run_config.h"
+#include "timeseries_config.h"
 
 namespace ringlet {
 namespace {
 
 constexpr int64_t kMaxColumn = 100000;
+constexpr char kColumns[] = "a list of columns' names or numbers";
 constexpr char kWeightOfCsv[] =
     "a file's path (NPY), or for a CSV a column's name or number";
 
@@ -27,33 +29,6 @@ void ReadPath(FieldReader* fields, const char* key, const std::string& folder,
   std::string text;
   fields->Text(key, "the path of a file", &text);
   if (!text.empty()) *path = PathIn(folder, text);
-}
-
-constexpr char kColumns[] = "a list of columns' names or numbers";
-
-// A column's name, or its number as text.
-bool ReadColumn(const Json& json, std::string* column) {
-  int64_t number = 0;
-  if (json.is_string()) {
-    *column = json.text();
-  } else if (json.ToInt64(&number) && std::abs(number) <= kMaxColumn) {
-    *column = std::to_string(number);
-  } else {
-    return false;
-  }
-  return true;
-}
-
-void ReadColumns(const char* key, FieldReader* fields,
-                 std::vector<std::string>* columns) {
-  if (!fields->Has(key)) return;
-  const Json json = fields->Take(key, kColumns);
-  if (!json) return;
-  for (Json m = json.first(); m && json.is_array(); m = m.next()) {
-    columns->emplace_back();
-    if (!ReadColumn(m, &columns->back())) return fields->MustBe(key, kColumns);
-  }
-  if (columns->empty()) fields->MustBe(key, kColumns);
 }
 
 void ReadColumnName(const char* key, FieldReader* fields,
@@ -265,14 +240,39 @@ Status ReadData(const Json& json, const std::string& path,
   }
   fields.Bool("in_memory", &data->in_memory);
   data->table.in_memory = data->in_memory;
+  const bool needs_targets =
+      json.log() != nullptr || !json["target_columns"].is_array();
   const bool idx = json["images"] || json["labels"];
   const bool npy = json["x"] || json["y"];
   const bool csv = json["csv"] || json["label"];
   if (json.is_object() && idx + npy + csv != 1) {
-    for (const char* key :
-         {"images", "labels", "x", "y", "csv", "label", "header", "separator",
-          "decimal", "comment", "columns", "drop", "categorical",
-          "unknown_categories", "missing", "na_values", "sample_weight"}) {
+    for (const char* key : {"images",
+                            "labels",
+                            "x",
+                            "y",
+                            "csv",
+                            "label",
+                            "header",
+                            "separator",
+                            "decimal",
+                            "comment",
+                            "columns",
+                            "drop",
+                            "categorical",
+                            "unknown_categories",
+                            "missing",
+                            "na_values",
+                            "sample_weight",
+                            "sequence_length",
+                            "sequence_stride",
+                            "sampling_rate",
+                            "start_index",
+                            "end_index",
+                            "target_offset",
+                            "target_length",
+                            "target_columns",
+                            "group",
+                            "validation_groups"}) {
       fields.Take(key);
     }
     RINGLET_RETURN_IF_ERROR(fields.Finish());
@@ -283,20 +283,37 @@ Status ReadData(const Json& json, const std::string& path,
   }
   if (idx) {
     fields.Require("images");
-    fields.Require("labels");
+    if (needs_targets) fields.Require("labels");
     ReadPath(&fields, "images", folder, &data->images);
-    ReadPath(&fields, "labels", folder, &data->labels);
+    if (needs_targets) ReadPath(&fields, "labels", folder, &data->labels);
     ReadWeightPath(&fields, folder, &data->sample_weight);
   }
   if (npy) {
     ReadParts("x", folder, &fields, &data->x, &data->inputs);
-    ReadParts("y", folder, &fields, &data->y, &data->targets);
+    if (needs_targets) {
+      ReadParts("y", folder, &fields, &data->y, &data->targets);
+    }
     ReadWeightPath(&fields, folder, &data->sample_weight);
   }
   if (csv) {
     fields.Require("csv");
     ReadCsv(&fields, folder, data);
   }
+  TimeseriesConfig* const windows = &data->windows;
+  ReadTimeseries(csv, folder, &fields, windows);
+  if (!windows->empty() && data->has_parts()) {
+    fields.Refuse("sequence_length",
+                  "windows are of one input and one output; \"x\" and \"y\" "
+                  "must be files");
+  }
+  if (!windows->target_columns.empty()) {
+    for (const char* key : {"y", "labels", "label"}) {
+      if (json.log() == nullptr && json[key]) {
+        fields.Refuse(key, "\"target_columns\" are the targets; leave it out");
+      }
+    }
+  }
+  if (csv) PlaceColumns(*windows, &data->table);
   return fields.Finish();
 }
 
@@ -317,6 +334,17 @@ Status ReadBothData(const Json& json, const std::string& folder,
           "validation",
           "all workers validate on the same examples; leave own_examples out");
     }
+    if (!validation->windows.validation_groups.empty()) {
+      fields.Refuse("validation", "validation_groups belong to data.train");
+    }
+  }
+  if (!train->windows.validation_groups.empty()) {
+    if (!validation->empty()) {
+      fields.Refuse("validation",
+                    "data.train.validation_groups make it; leave one out");
+    }
+    *validation = *train;
+    validation->windows.only_groups = true;
   }
   return fields.Finish();
 }
@@ -382,15 +410,6 @@ Status OpenNamed(const char* key, const std::string& single,
   return Status();
 }
 
-}  // namespace
-
-Dataset OpenInputs(const DataConfig& data) {
-  const ArrayOptions arrays = ArrayOptionsOf(data);
-  return (data.x.empty() ? IdxDataset(data.images, arrays)
-                         : NpyDataset(data.x, arrays))
-      .Map(data.scale.value_or(Scale()));
-}
-
 Dataset OpenParts(const DataConfig& data, const Model& model, bool targets) {
   std::vector<std::string> inputs, outputs;
   for (int i = 0; i < model.num_inputs(); ++i) {
@@ -412,25 +431,35 @@ Dataset OpenParts(const DataConfig& data, const Model& model, bool targets) {
   return opened.ok() ? Zip(x, y) : Dataset(opened);
 }
 
-Dataset OpenData(const DataConfig& data, const Model& model) {
-  Dataset dataset;
-  if (data.has_parts()) {
-    dataset = OpenParts(data, model, /*targets=*/true);
-  } else if (!data.images.empty()) {
-    dataset = IdxDataset(data.images, data.labels, ArrayOptionsOf(data));
-  } else if (!data.x.empty()) {
-    dataset =
-        NpyDataset(data.x, data.y, data.table.classes, ArrayOptionsOf(data));
-  } else if (!data.csv.empty()) {
-    dataset = CsvDataset(data.csv, data.table);
+// The examples of the files, without sample weights: rows, if there are
+// windows.
+Dataset OpenRows(const DataConfig& data, const Model& model, bool targets) {
+  const ArrayOptions arrays = ArrayOptionsOf(data);
+  if (data.has_parts()) return OpenParts(data, model, targets);
+  if (!data.csv.empty()) return CsvDataset(data.csv, data.table);
+  const bool idx = !data.images.empty();
+  const std::string& x = idx ? data.images : data.x;
+  const std::string& y = idx ? data.labels : data.y;
+  if (x.empty()) return Dataset();
+  if (!targets || y.empty()) {
+    return idx ? IdxDataset(x, arrays) : NpyDataset(x, arrays);
   }
-  if (!data.sample_weight.empty()) {
+  return idx ? IdxDataset(x, y, arrays)
+             : NpyDataset(x, y, data.table.classes, arrays);
+}
+
+}  // namespace
+
+Dataset OpenData(const DataConfig& data, const Model& model, bool targets) {
+  Dataset dataset = OpenRows(data, model, targets);
+  if (!data.sample_weight.empty() && targets) {
     std::vector<float> weights;
     const Status read = ReadSampleWeights(data.sample_weight, &weights)
                             .Annotate("sample_weight");
     dataset =
         read.ok() ? dataset.SampleWeight(std::move(weights)) : Dataset(read);
   }
+  dataset = OpenWindows(dataset, data.windows, data.csv, data.table, targets);
   return dataset.empty() ? dataset
                          : dataset.Map(data.scale.value_or(Scale()))
                                .AutoShard(data.policy)

@@ -13,6 +13,7 @@
 #include "ringlet/model.h"
 #include "ringlet/readers.h"
 #include "ringlet/status.h"
+#include "timeseries_config.h"
 
 namespace ringlet {
 
@@ -33,6 +34,7 @@ struct DataConfig {
   std::string csv;
   CsvOptions table;            // its `classes` are those of NPY too
   std::string sample_weight;   // NPY, with IDX and NPY; "": none
+  TimeseriesConfig windows;    // with a single input and output
   std::optional<Scale> scale;  // none: not given
   AutoShardPolicy policy = AutoShardPolicy::kAuto;
   std::vector<int64_t> own_examples;  // Dataset::OwnExamples; empty: none
@@ -47,13 +49,10 @@ struct DataConfig {
 Status ReadBothData(const Json& json, const std::string& folder,
                     DataConfig* train, DataConfig* validation);
 
-// The examples, scaled, not yet in batches. The compiled model names the parts:
-// its inputs and outputs.
-Dataset OpenData(const DataConfig& data, const Model& model);
-// Opens the images, or x, without labels.
-Dataset OpenInputs(const DataConfig& data);
-// Opens data with parts; without `targets` only the inputs.
-Dataset OpenParts(const DataConfig& data, const Model& model, bool targets);
+// The examples, scaled, not yet in batches; without `targets` x alone. The
+// compiled model names the parts: its inputs and outputs.
+Dataset OpenData(const DataConfig& data, const Model& model,
+                 bool targets = true);
 
 }  // namespace ringlet
 

@@ -32,20 +32,16 @@ int64_t NumColumns(const DataConfig& data, const Model& model) {
 // One column more than the model takes is the label's, which is left out.
 CsvOptions ForPrediction(const DataConfig& data, const Model& model) {
   CsvOptions table = data.table;
-  table.values = NumColumns(data, model);
+  // Windows have rows of fewer values, and the RUN.json's columns.
+  if (data.windows.empty()) table.values = NumColumns(data, model);
   table.for_prediction = true;
   return table;
 }
 
 Dataset OpenUnlabelled(const DataConfig& data, const Model& model) {
-  if (data.has_parts()) {
-    return OpenParts(data, model, /*targets=*/false)
-        .Map(data.scale.value_or(Scale()));
-  }
-  if (data.csv.empty()) return OpenInputs(data);
-  DataConfig csv = data;
-  csv.table = ForPrediction(data, model);
-  return OpenData(csv, model);
+  DataConfig unlabelled = data;
+  if (!data.csv.empty()) unlabelled.table = ForPrediction(data, model);
+  return OpenData(unlabelled, model, /*targets=*/false);
 }
 
 // Without the classes of the training data, names of labels are numbered in

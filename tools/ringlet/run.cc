@@ -294,12 +294,29 @@ Status CheckExamples(Model* model, const Dataset& batches, bool in_memory,
 
 }  // namespace
 
+namespace {
+
+// The first example to validate on. Of data in groups it is that of a group,
+// and `share` is one of the groups.
+int64_t SplitAt(const Dataset& all, double share) {
+  const std::vector<int64_t> groups = all.source()->GroupStarts();
+  const bool in_groups = !groups.empty();
+  const int64_t count =
+      in_groups ? static_cast<int64_t>(groups.size()) : all.size();
+  const int64_t at = static_cast<int64_t>(
+      std::floor(static_cast<double>(count) * (1 - share)));
+  return !in_groups || at == 0 ? at
+         : at == count         ? all.size()
+                               : groups[static_cast<size_t>(at)];
+}
+
+}  // namespace
+
 // As Keras does: the end of the data, before they are shuffled.
 Status Split(double share, Dataset* train, Dataset* validation) {
   const Dataset all = *train;
   RINGLET_RETURN_IF_ERROR(all.Batch(1).status());
-  const int64_t at = static_cast<int64_t>(
-      std::floor(static_cast<double>(all.size()) * (1 - share)));
+  const int64_t at = SplitAt(all, share);
   if (at == 0 || at == all.size()) {
     return InvalidArgument("fit.validation_split: %g of %" PRId64
                            " examples leaves none to %s",
@@ -419,6 +436,7 @@ Status CheckNotData(const char* flag, const std::string& path,
                     const DataConfig& data) {
   std::vector<std::string> files = {
       data.images, data.labels, data.x, data.y, data.csv, data.sample_weight};
+  if (data.csv.empty()) files.push_back(data.windows.group);
   for (const auto* parts : {&data.inputs, &data.targets}) {
     for (const DataPart& part : *parts) files.push_back(part.path);
   }

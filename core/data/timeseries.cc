@@ -1,0 +1,315 @@
+// A window's number decides its rows, so nothing is stored for it. Windows are
+// numbered through the stretches: runs of consecutive rows of one group.
+
+#include <algorithm>
+#include <array>
+#include <cinttypes>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "../base/fnv1a.h"
+#include "../base/guarded.h"
+#include "../base/text.h"
+#include "ringlet/dataset.h"
+
+namespace ringlet {
+namespace {
+
+// The shape of `length` rows of this shape.
+Shape Rows(int64_t length, const Shape& row) {
+  Shape shape = {length};
+  for (int i = 0; i < row.rank(); ++i) shape.Append(row[i]);
+  return shape;
+}
+
+// Consecutive rows of one group.
+struct Stretch {
+  int64_t group = 0;
+  int64_t first = 0;  // row
+  int64_t rows = 0;
+  int64_t first_window = 0;
+};
+
+// The stretches of `size` rows, in the order in which their groups begin.
+std::vector<Stretch> StretchesOf(const TimeseriesOptions& o, int64_t size) {
+  const int64_t end = o.end_index < 0 ? size : std::min(o.end_index, size);
+  std::vector<Stretch> stretches;
+  if (o.groups.empty()) {
+    return {{0, o.start_index, std::max<int64_t>(0, end - o.start_index), 0}};
+  }
+  std::map<int64_t, size_t> order;  // of the groups
+  for (int64_t row = o.start_index; row < end; ++row) {
+    const int64_t group = o.groups[static_cast<size_t>(row)];
+    if (group < 0) continue;
+    order.emplace(group, order.size());
+    const bool goes_on = !stretches.empty() &&
+                         stretches.back().group == group &&
+                         stretches.back().first + stretches.back().rows == row;
+    if (!goes_on) stretches.push_back({group, row, 0, 0});
+    ++stretches.back().rows;
+  }
+  std::stable_sort(stretches.begin(), stretches.end(),
+                   [&](const Stretch& a, const Stretch& b) {
+                     return order[a.group] < order[b.group];
+                   });
+  return stretches;
+}
+
+class WindowedSource final : public Source {
+ public:
+  WindowedSource(std::shared_ptr<Source> rows, const TimeseriesOptions& options)
+      : rows_(std::move(rows)), options_(options) {
+    // Rows of a window and its targets, from its first row on.
+    int64_t span = (options.sequence_length - 1) * options.sampling_rate + 1;
+    if (has_targets()) {
+      const int64_t length = std::max<int64_t>(options.target_length, 1);
+      span = std::max(span, options.target_offset + length);
+    }
+    for (Stretch stretch : StretchesOf(options, rows_->size())) {
+      const int64_t starts = stretch.rows - span + 1;
+      if (starts < 1) continue;
+      stretch.first_window = size_;
+      size_ += (starts - 1) / options.sequence_stride + 1;
+      stretches_.push_back(stretch);
+    }
+    options_.groups.clear();
+  }
+
+  int64_t size() const override { return size_; }
+  ExampleSpec x() const override {
+    const ExampleSpec row = rows_->x();
+    return {row.dtype, Rows(options_.sequence_length, row.shape)};
+  }
+  ExampleSpec y() const override {
+    ExampleSpec row = TargetOfRow();
+    if (options_.target_length > 0 && has_targets()) {
+      row.shape = Rows(options_.target_length, row.shape);
+    }
+    return row;
+  }
+  Status Read(const int64_t* index, int count, void* x, void* y) override {
+    if (x != nullptr) {
+      RINGLET_RETURN_IF_ERROR(ReadRows(
+          index, count, /*offset=*/0, options_.sequence_length,
+          options_.sampling_rate,
+          [&](const int64_t* rows, int n, int64_t done) {
+            return CallRead(rows_.get(), rows, n,
+                            At(x, done * BytesOf(rows_->x())), nullptr);
+          }));
+    }
+    if (y == nullptr || !has_targets()) return Status();
+    return ReadRows(index, count, options_.target_offset,
+                    std::max<int64_t>(options_.target_length, 1), /*rate=*/1,
+                    [&](const int64_t* rows, int n, int64_t done) {
+                      return ReadTargets(rows, n,
+                                         At(y, done * BytesOf(TargetOfRow())));
+                    });
+  }
+
+  bool XRange(double* least, double* largest) const override {
+    return rows_->XRange(least, largest);
+  }
+  std::optional<uint64_t> Digest() const override {
+    const std::optional<uint64_t> of_rows = rows_->Digest();
+    if (!of_rows) return std::nullopt;
+    Fnv1a hash;
+    hash.Add(HexText(*of_rows) + y().shape.ToString());
+    AddOptions(&hash);
+    return hash.value();
+  }
+  std::vector<std::string> ClassNames() const override {
+    return options_.target_columns.empty() ? rows_->ClassNames()
+                                           : std::vector<std::string>();
+  }
+  std::vector<TableColumn> Columns() const override { return rows_->Columns(); }
+  TableEncoding Encoding() const override { return rows_->Encoding(); }
+  std::vector<int64_t> GroupStarts() const override {
+    std::vector<int64_t> starts;
+    for (size_t i = 0; i < stretches_.size(); ++i) {
+      if (i == 0 || stretches_[i].group != stretches_[i - 1].group) {
+        starts.push_back(stretches_[i].first_window);
+      }
+    }
+    return starts.size() > 1 ? starts : std::vector<int64_t>();
+  }
+  std::string name() const override { return rows_->name(); }
+  std::string y_name() const override { return rows_->y_name(); }
+
+  // The weights of the windows, from those of the rows.
+  std::vector<float> WeightsOf(const std::vector<float>& of_rows) const {
+    std::vector<float> weights(static_cast<size_t>(size_));
+    const int64_t offset = has_targets() ? options_.target_offset : 0;
+    for (int64_t i = 0; i < size_; ++i) {
+      weights[static_cast<size_t>(i)] =
+          of_rows[static_cast<size_t>(FirstRow(i) + offset)];
+    }
+    return weights;
+  }
+
+ private:
+  bool has_targets() const { return TargetOfRow().shape.elements() > 0; }
+  ExampleSpec TargetOfRow() const {
+    const auto columns = static_cast<int64_t>(options_.target_columns.size());
+    if (columns == 0) return rows_->y();
+    return {rows_->x().dtype, columns == 1 ? Shape{} : Shape{columns}};
+  }
+  static int64_t BytesOf(const ExampleSpec& spec) {
+    return static_cast<int64_t>(spec.bytes());
+  }
+  static unsigned char* At(void* data, int64_t bytes) {
+    return static_cast<unsigned char*>(data) + bytes;
+  }
+
+  int64_t FirstRow(int64_t window) const {
+    const auto after = std::upper_bound(
+        stretches_.begin(), stretches_.end(), window,
+        [](int64_t w, const Stretch& s) { return w < s.first_window; });
+    const Stretch& stretch = *(after - 1);
+    return stretch.first +
+           (window - stretch.first_window) * options_.sequence_stride;
+  }
+
+  // Calls read(rows, n, done) for the rows of all windows, n at a time:
+  // `length` of each, from its first row plus `offset` on, every rate-th.
+  template <typename F>
+  Status ReadRows(const int64_t* windows, int count, int64_t offset,
+                  int64_t length, int64_t rate, F read) const {
+    std::array<int64_t, 256> rows;
+    size_t n = 0;
+    int64_t done = 0;
+    for (int i = 0; i < count; ++i) {
+      const int64_t first = FirstRow(windows[i]) + offset;
+      for (int64_t k = 0; k < length; ++k) {
+        rows[n++] = first + k * rate;
+        const bool last = i + 1 == count && k + 1 == length;
+        if (n < rows.size() && !last) continue;
+        RINGLET_RETURN_IF_ERROR(read(rows.data(), static_cast<int>(n), done));
+        done += static_cast<int64_t>(n);
+        n = 0;
+      }
+    }
+    return Status();
+  }
+
+  Status ReadTargets(const int64_t* rows, int count, unsigned char* to) {
+    if (options_.target_columns.empty()) {
+      return CallRead(rows_.get(), rows, count, nullptr, to);
+    }
+    // Two loaders may read ahead at the same time.
+    std::lock_guard<std::mutex> lock(mutex_);
+    const size_t element = SizeOf(rows_->x().dtype);
+    row_.resize(rows_->x().bytes());
+    for (int i = 0; i < count; ++i) {
+      RINGLET_RETURN_IF_ERROR(
+          CallRead(rows_.get(), rows + i, 1, row_.data(), nullptr));
+      for (const int64_t column : options_.target_columns) {
+        std::memcpy(to, row_.data() + static_cast<size_t>(column) * element,
+                    element);
+        to += element;
+      }
+    }
+    return Status();
+  }
+
+  void AddOptions(Fnv1a* hash) const {
+    const TimeseriesOptions& o = options_;
+    for (const int64_t number :
+         {o.sequence_length, o.sequence_stride, o.sampling_rate,
+          o.target_offset, o.target_length}) {
+      hash->Add(std::to_string(number));
+    }
+    for (const int64_t column : o.target_columns) {
+      hash->Add(std::to_string(column));
+    }
+    for (const Stretch& stretch : stretches_) {
+      hash->Add(std::to_string(stretch.first) + "+" +
+                std::to_string(stretch.rows));
+    }
+  }
+
+  const std::shared_ptr<Source> rows_;
+  TimeseriesOptions options_;  // without groups, which stretches_ replace
+  std::vector<Stretch> stretches_;
+  int64_t size_ = 0;
+  std::mutex mutex_;
+  std::vector<unsigned char> row_;
+};
+
+Status CheckOptions(const Source& rows, const TimeseriesOptions& o) {
+  constexpr int64_t kMaxRows = int64_t{1} << 30;  // of a window
+  const std::string name = rows.name();
+  const struct {
+    const char* what;
+    int64_t value, least, most;
+  } numbers[] = {{"sequence_length", o.sequence_length, 1, kMaxRows},
+                 {"sequence_stride", o.sequence_stride, 1, kMaxRows},
+                 {"sampling_rate", o.sampling_rate, 1, kMaxRows},
+                 {"start_index", o.start_index, 0, rows.size()},
+                 {"end_index", o.end_index, -1, rows.size()},
+                 {"target_offset", o.target_offset, 0, kMaxRows},
+                 {"target_length", o.target_length, 0, kMaxRows}};
+  for (const auto& number : numbers) {
+    if (number.value >= number.least && number.value <= number.most) continue;
+    return InvalidArgument(
+        "%s: %s: is %" PRId64 "; must be from %" PRId64 " to %" PRId64,
+        name.c_str(), number.what, number.value, number.least, number.most);
+  }
+  if (!o.groups.empty() &&
+      static_cast<int64_t>(o.groups.size()) != rows.size()) {
+    return InvalidArgument("%s: groups of %zu rows, but there are %" PRId64
+                           "; give one for each",
+                           name.c_str(), o.groups.size(), rows.size());
+  }
+  const int64_t values = rows.x().shape.elements();
+  for (const int64_t column : o.target_columns) {
+    if (column >= 0 && column < values) continue;
+    return InvalidArgument("%s: target_columns: %" PRId64 " is none of %" PRId64
+                           " values",
+                           name.c_str(), column, values);
+  }
+  if (rows.Inputs().size() > 1 || rows.Targets().size() > 1 ||
+      std::max(rows.x().shape.rank(), rows.y().shape.rank()) ==
+          Shape::kMaxRank) {
+    return InvalidArgument(
+        "%s: sequence_length: windows are of one input and one output, and get "
+        "one more axis, up to %d",
+        name.c_str(), Shape::kMaxRank);
+  }
+  return Status();
+}
+
+}  // namespace
+
+Dataset TimeseriesDatasetFromArray(const Dataset& rows,
+                                   const TimeseriesOptions& options) {
+  const Status status = rows.Batch(1).status();
+  if (!status.ok()) return Dataset(status);
+  if (rows.first() != 0 || rows.size() != rows.source()->size() ||
+      rows.passes() != 1 || rows.batch_size() != 0 ||
+      rows.shuffle_seed() >= 0) {
+    return Dataset(InvalidArgument(
+        "%s: TimeseriesDatasetFromArray takes a dataset on which only Map and "
+        "SampleWeight were called; call other methods on its result",
+        rows.source()->name().c_str()));
+  }
+  const Status valid = CheckOptions(*rows.source(), options);
+  if (!valid.ok()) return Dataset(valid);
+  const auto source = std::make_shared<WindowedSource>(rows.source(), options);
+  if (source->size() == 0) {
+    return Dataset(InvalidArgument(
+        "%s: no window: no %" PRId64 " rows of one group hold %" PRId64
+        " rows, %" PRId64
+        " apart, and their target; give a smaller sequence_length, "
+        "sampling_rate or target_offset",
+        source->name().c_str(), rows.size(), options.sequence_length,
+        options.sampling_rate));
+  }
+  const Dataset windows = Dataset(source).Map(rows.scale());
+  return rows.sample_weight() == nullptr
+             ? windows
+             : windows.SampleWeight(source->WeightsOf(*rows.sample_weight()));
+}
+
+}  // namespace ringlet

@@ -1,0 +1,51 @@
+// TimeseriesConfig: the fields of a RUN.json's data that make windows of rows.
+
+#ifndef RINGLET_TOOLS_RINGLET_TIMESERIES_CONFIG_H_
+#define RINGLET_TOOLS_RINGLET_TIMESERIES_CONFIG_H_
+
+#include <string>
+#include <vector>
+
+#include "core/base/json.h"
+#include "io/keras/field_reader.h"
+#include "ringlet/dataset.h"
+#include "ringlet/readers.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+struct TimeseriesConfig {
+  TimeseriesOptions options;  // sequence_length 0: examples are rows
+  // Columns of x by their names or numbers; empty: the targets are y.
+  std::vector<std::string> target_columns;
+  std::string group;  // a file, or a CSV's column; "": no groups
+  // Groups of data.validation. They are left out, or with only_groups the
+  // others are.
+  std::vector<std::string> validation_groups;
+  bool only_groups = false;
+
+  bool empty() const { return options.sequence_length == 0; }
+};
+
+// A column's name, or its number as text; false for other values.
+bool ReadColumn(const Json& json, std::string* column);
+// A list of them, which may be null. If the field is given, it is not empty.
+void ReadColumns(const char* key, FieldReader* fields,
+                 std::vector<std::string>* columns);
+
+// Reads the fields. `of_csv`: a group is a column, not a file in `folder`.
+void ReadTimeseries(bool of_csv, const std::string& folder, FieldReader* fields,
+                    TimeseriesConfig* config);
+
+// The columns of the table that are no values, or are values too, by `config`.
+void PlaceColumns(const TimeseriesConfig& config, CsvOptions* table);
+
+// The windows of `rows`. `csv` is the path of their table; "": they are arrays.
+// Without `targets` the windows need no targets.
+Dataset OpenWindows(const Dataset& rows, const TimeseriesConfig& config,
+                    const std::string& csv, const CsvOptions& table,
+                    bool targets);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_TOOLS_RINGLET_TIMESERIES_CONFIG_H_
