@@ -1,4 +1,4 @@
-// Readers: data sets from IDX, NPY and CSV files.
+// Readers: data sets from IDX, NPY and CSV files, and from text.
 //
 // Each reader makes a Dataset, which keeps the error of a bad file. Files may
 // be .gz. A user-defined reader is a Source (dataset.h).
@@ -180,6 +180,50 @@ struct CsvOptions {
 // names, y is an int32: the index of the name among the sorted names, which a
 // line on stderr lists. The dataset keeps an error.
 Dataset CsvDataset(const std::string& path, const CsvOptions& options = {});
+
+// Text: a CSV's column of text becomes whole numbers for an Embedding, as
+// Keras's TextVectorization does with output_mode "int". Names and defaults are
+// Keras's.
+
+struct TextVectorization {
+  enum class Standardize : uint8_t {
+    kNone,
+    kLower,  // letters of ASCII
+    kStripPunctuation,
+    kLowerAndStripPunctuation,
+  };
+  enum class Split : uint8_t {
+    kWhitespace,
+    kCharacter,  // of UTF-8
+  };
+  // With a vocabulary that is learned: the most tokens, with the padding and
+  // the unknown token. 0: no limit.
+  int64_t max_tokens = 0;
+  Standardize standardize = Standardize::kLowerAndStripPunctuation;
+  Split split = Split::kWhitespace;
+  // The numbers of an example, >= 1. Longer texts are cut, and shorter ones get
+  // zeros at their end.
+  int64_t output_sequence_length = 0;
+  // Token i has the number i + 2. 0 is the padding, and 1 all other tokens.
+  std::vector<std::string> vocabulary;
+};
+
+// Reads a file with a token a line. It may begin with Keras's "" and "[UNK]".
+Status ReadVocabulary(const std::string& path, TextVectorization* text);
+// Keras's adapt: the tokens of all rows by their frequency, the greatest first.
+// Those of one frequency are in reverse order of their bytes.
+Status LearnVocabulary(const std::string& path, const std::string& column,
+                       const CsvOptions& options, TextVectorization* text);
+// The numbers of one text: output_sequence_length of them.
+std::vector<int32_t> Vectorize(const TextVectorization& vectorization,
+                               const std::string& text);
+
+// x has the numbers of the text in `column` (a name, or a number from 0), in
+// int32, and y is the label, as of CsvDataset. `text` has a vocabulary. Of the
+// options, those of x's columns and their values are ignored.
+Dataset TextDataset(const std::string& path, const std::string& column,
+                    const TextVectorization& text,
+                    const CsvOptions& options = {});
 
 }  // namespace ringlet
 

@@ -586,12 +586,20 @@ OF_WINDOWS = ("sequence_stride", "sampling_rate", "start_index", "end_index",
               "validation_groups")
 
 
+# The fields that "text" needs beside it.
+OF_TEXT = ("vocabulary", "max_tokens", "standardize", "split")
+NEED_EACH_OTHER = ("text", "output_sequence_length")
+
+
 def check_data(shop, fields):
     # A field is of all forms, or of one.
     forms = {"images": "idx", "labels": "idx", "x": "npy", "y": "npy",
              "csv": "csv", "header": "csv", "label": "csv", "separator": "csv", "decimal": "csv", "comment": "csv",
              "columns": "csv", "drop": "csv", "categorical": "csv",
-             "unknown_categories": "csv", "missing": "csv", "na_values": "csv"}
+             "unknown_categories": "csv", "missing": "csv", "na_values": "csv",
+             "text": "csv", "vocabulary": "csv", "max_tokens": "csv",
+             "standardize": "csv", "split": "csv",
+             "output_sequence_length": "csv"}
     for form, files in FORMS.items():
         for part in ("train", "validation"):
             def put(value=None, name=None, without=None):
@@ -600,6 +608,12 @@ def check_data(shop, fields):
                 head = run["model"]["config"]["layers"][0]["config"]
                 if form == "csv":
                     head["batch_shape"] = [None, 2]
+                if value is not None and name in NEED_EACH_OTHER:
+                    run["data"][part].update(text=0, output_sequence_length=4)
+                if name in OF_TEXT:
+                    head["batch_shape"] = [None, 4]
+                    for of_part in run["data"].values():
+                        of_part.update(text=0, output_sequence_length=4)
                 if name in OF_WINDOWS:  # of one row
                     head["batch_shape"].insert(1, 1)
                     for of_part in run["data"].values():
@@ -610,6 +624,8 @@ def check_data(shop, fields):
                 return run
 
             base = shop.trained(put(), f"data of {form}")
+            texts = form == "csv" and shop.trained(put(None, "max_tokens"),
+                                                   "texts")
             windows = shop.trained(put(1, "sampling_rate"), f"rows of {form}")
             for name, field in fields.items():
                 what = f"data.{part}.{name} of {form}"
@@ -620,7 +636,8 @@ def check_data(shop, fields):
                     shop.refused(put(None, name), what, name)
                 else:
                     check_field(shop, lambda v, n=name: put(v, n), name, field,
-                                windows if name in OF_WINDOWS else base, what)
+                                windows if name in OF_WINDOWS else
+                                texts if name in OF_TEXT else base, what)
             shop.refused(put(1, "zzz"), form, "'zzz'")
 
 

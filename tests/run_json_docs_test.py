@@ -130,7 +130,19 @@ class Folder:
             layer("Flatten"),
             layer("Dense", units=4, activation="softmax")))
         self.make_penguins()
+        self.make_reviews()
         self.make_tuned()
+
+    def make_reviews(self):
+        draw = random.Random(1)
+        moods = {"good": ["great", "lovely"], "bad": ["dull", "poor"]}
+        rows = ["review,mood"]
+        for i in range(120):
+            mood = draw.choice(list(moods))
+            words = draw.choices(["The", "film", "is", "not", "a"], k=i % 14)
+            rows.append(f'"{" ".join(words)}, {draw.choice(moods[mood])}!",'
+                        f"{mood}")
+        (self.path / "reviews.csv").write_text("\n".join(rows) + "\n")
 
     def make_penguins(self):
         draw = random.Random(1)

@@ -492,6 +492,53 @@ TEST_F(ProgramTest, Windows_OfGroupsInAnyForm_TrainAsTheirCopies) {
   ExpectError({"train", "run.json"}, 2, {"sequence_length", "\"mean\""});
 }
 
+// The vocabulary of the training data is that of the validation data too.
+TEST_F(ProgramTest, Text_LearnedVocabulary_TrainsAsItsFileAndItsNumbers) {
+  WriteWhole(folder_ / "d.csv",
+             "mood,text\ngood,A b.\nbad,\"c, a a\"\ngood,b d\nbad,c\n");
+  WriteWhole(folder_ / "v.csv", "mood,text\nbad,c e\ngood,b\n");
+  WriteWhole(folder_ / "words.txt", "a\nc\nb\n");
+  WriteWhole(folder_ / "n.csv",
+             "mood,x,y,z\ngood,2,4,0\nbad,3,2,2\ngood,4,1,0\nbad,3,0,0\n");
+  WriteWhole(folder_ / "nv.csv", "mood,x,y,z\nbad,3,1,0\ngood,4,0,0\n");
+  const std::string with_text = R"("text": "text", "max_tokens": 5,
+                                   "output_sequence_length": 3, )";
+  Strings logs;
+  for (const std::string& fields :
+       Strings{"", with_text, with_text + R"("vocabulary": "words.txt", )"}) {
+    SCOPED_TRACE(fields);
+    const std::string train = fields.empty() ? "n" : "d";
+    const std::string validation = fields.empty() ? "nv" : "v";
+    WriteWhole(folder_ / "run.json", R"({
+      "model": {"class_name": "Sequential", "config": {"layers": [
+        {"class_name": "InputLayer", "config": {"batch_shape": [null, 3]}},
+        {"class_name": "Embedding", "config": {"input_dim": 5,
+                                               "output_dim": 2}},
+        {"class_name": "GlobalAveragePooling1D"},
+        {"class_name": "Dense", "config": {"units": 2}}]}},
+      "compile": {"optimizer": "adam", "loss": {"class_name":
+        "SparseCategoricalCrossentropy", "config": {"from_logits": true}}},
+      "data": {"train": {)" + fields + R"("label": "mood", "csv": ")" +
+                                         train +
+                                         R"(.csv"}, "validation": {
+        "label": "mood", "csv": ")" + validation +
+                                         R"(.csv"}},
+      "fit": {"epochs": 3, "batch_size": 2, "verbose": 2}})");
+    ASSERT_EQ(Run({"train", "run.json", "--save", "m", "--log-steps", "s.csv",
+                   "--log-digests"}),
+              0)
+        << err_;
+    const std::string steps = ReadWhole(folder_ / "s.csv");
+    ASSERT_EQ(Run({"predict", "m", "--data", "run.json"}), 0) << err_;
+    logs.push_back(steps + out_);
+    EXPECT_EQ(logs.back(), logs[0]);
+  }
+  WriteWhole(folder_ / "run.json",
+             Replaced(ReadWhole(folder_ / "run.json"),
+                      "\"output_sequence_length\": 3, ", ""));
+  ExpectError({"train", "run.json"}, 2, {"output_sequence_length"});
+}
+
 // A model of other data is not replaced, whatever example differs.
 TEST_F(ProgramTest, DataOnDisk_OneExampleChanged_IsAnotherRun) {
   constexpr int64_t kExamples = 2000, kChanged = 5;  // not one of 64

@@ -96,6 +96,14 @@ Status DataBytes(const DataConfig& data, uint64_t* bytes) {
   RINGLET_RETURN_IF_ERROR(
       AddPair(kNpy, data.sample_weight, "", /*in_memory=*/true, bytes));
   if (data.csv.empty()) return Status();
+  if (!data.text.empty()) {
+    const Dataset texts = OpenText(data.csv, data.table, data.text);
+    RINGLET_RETURN_IF_ERROR(texts.Batch(1).status());
+    const Source& source = *texts.source();
+    *bytes += static_cast<uint64_t>(texts.size()) *
+              (source.x().bytes() + source.y().bytes());
+    return Status();
+  }
   uint64_t table = 0;
   RINGLET_RETURN_IF_ERROR(CsvBytesInMemory(data.csv, data.table, &table));
   *bytes += table;

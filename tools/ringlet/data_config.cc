@@ -19,7 +19,6 @@
 namespace ringlet {
 namespace {
 
-constexpr int64_t kMaxColumn = 100000;
 constexpr char kColumns[] = "a list of columns' names or numbers";
 constexpr char kWeightOfCsv[] =
     "a file's path (NPY), or for a CSV a column's name or number";
@@ -229,6 +228,41 @@ void ReadOwnExamples(FieldReader* fields, std::vector<int64_t>* counts) {
   if (counts->empty()) fields->MustBe(kKey, kTakes);
 }
 
+// The fields that not all forms have.
+constexpr const char* kFieldsOfForms[] = {"images",
+                                          "labels",
+                                          "x",
+                                          "y",
+                                          "csv",
+                                          "label",
+                                          "header",
+                                          "separator",
+                                          "decimal",
+                                          "comment",
+                                          "columns",
+                                          "drop",
+                                          "categorical",
+                                          "unknown_categories",
+                                          "missing",
+                                          "na_values",
+                                          "sample_weight",
+                                          "sequence_length",
+                                          "sequence_stride",
+                                          "sampling_rate",
+                                          "start_index",
+                                          "end_index",
+                                          "target_offset",
+                                          "target_length",
+                                          "target_columns",
+                                          "group",
+                                          "validation_groups",
+                                          "text",
+                                          "vocabulary",
+                                          "max_tokens",
+                                          "standardize",
+                                          "split",
+                                          "output_sequence_length"};
+
 Status ReadData(const Json& json, const std::string& path,
                 const std::string& folder, DataConfig* data) {
   FieldReader fields(json, path);
@@ -246,33 +280,7 @@ Status ReadData(const Json& json, const std::string& path,
   const bool npy = json["x"] || json["y"];
   const bool csv = json["csv"] || json["label"];
   if (json.is_object() && idx + npy + csv != 1) {
-    for (const char* key : {"images",
-                            "labels",
-                            "x",
-                            "y",
-                            "csv",
-                            "label",
-                            "header",
-                            "separator",
-                            "decimal",
-                            "comment",
-                            "columns",
-                            "drop",
-                            "categorical",
-                            "unknown_categories",
-                            "missing",
-                            "na_values",
-                            "sample_weight",
-                            "sequence_length",
-                            "sequence_stride",
-                            "sampling_rate",
-                            "start_index",
-                            "end_index",
-                            "target_offset",
-                            "target_length",
-                            "target_columns",
-                            "group",
-                            "validation_groups"}) {
+    for (const char* key : kFieldsOfForms) {
       fields.Take(key);
     }
     RINGLET_RETURN_IF_ERROR(fields.Finish());
@@ -298,6 +306,9 @@ Status ReadData(const Json& json, const std::string& path,
   if (csv) {
     fields.Require("csv");
     ReadCsv(&fields, folder, data);
+    ReadText(folder, &fields, &data->text);
+    data->text.training_csv = data->csv;
+    data->text.training_table = data->table;
   }
   TimeseriesConfig* const windows = &data->windows;
   ReadTimeseries(csv, folder, &fields, windows);
@@ -314,6 +325,16 @@ Status ReadData(const Json& json, const std::string& path,
     }
   }
   if (csv) PlaceColumns(*windows, &data->table);
+  if (!data->text.empty()) {
+    const bool others = !windows->empty() || !data->table.take.empty() ||
+                        !data->table.drop.empty() ||
+                        !data->table.categorical.empty();
+    if (others || !data->in_memory) {
+      fields.Refuse("text",
+                    "is the only column of x, in memory; leave out columns, "
+                    "drop, categorical, sequence_length and in_memory");
+    }
+  }
   return fields.Finish();
 }
 
@@ -337,6 +358,11 @@ Status ReadBothData(const Json& json, const std::string& folder,
     if (!validation->windows.validation_groups.empty()) {
       fields.Refuse("validation", "validation_groups belong to data.train");
     }
+  }
+  // The vocabulary is that of the training data.
+  if (!train->text.empty() && !validation->csv.empty() &&
+      (validation->text.empty() || validation->text.vocabulary.empty())) {
+    validation->text = train->text;
   }
   if (!train->windows.validation_groups.empty()) {
     if (!validation->empty()) {
@@ -436,6 +462,7 @@ Dataset OpenParts(const DataConfig& data, const Model& model, bool targets) {
 Dataset OpenRows(const DataConfig& data, const Model& model, bool targets) {
   const ArrayOptions arrays = ArrayOptionsOf(data);
   if (data.has_parts()) return OpenParts(data, model, targets);
+  if (!data.text.empty()) return OpenText(data.csv, data.table, data.text);
   if (!data.csv.empty()) return CsvDataset(data.csv, data.table);
   const bool idx = !data.images.empty();
   const std::string& x = idx ? data.images : data.x;

@@ -13,6 +13,7 @@
 #include "ringlet/model.h"
 #include "ringlet/readers.h"
 #include "ringlet/status.h"
+#include "text_config.h"
 #include "timeseries_config.h"
 
 namespace ringlet {
@@ -35,6 +36,7 @@ struct DataConfig {
   CsvOptions table;            // its `classes` are those of NPY too
   std::string sample_weight;   // NPY, with IDX and NPY; "": none
   TimeseriesConfig windows;    // with a single input and output
+  TextConfig text;             // of csv
   std::optional<Scale> scale;  // none: not given
   AutoShardPolicy policy = AutoShardPolicy::kAuto;
   std::vector<int64_t> own_examples;  // Dataset::OwnExamples; empty: none

@@ -32,8 +32,10 @@ int64_t NumColumns(const DataConfig& data, const Model& model) {
 // One column more than the model takes is the label's, which is left out.
 CsvOptions ForPrediction(const DataConfig& data, const Model& model) {
   CsvOptions table = data.table;
-  // Windows have rows of fewer values, and the RUN.json's columns.
-  if (data.windows.empty()) table.values = NumColumns(data, model);
+  // Windows and texts have other values than columns, which RUN.json gives.
+  if (data.windows.empty() && data.text.empty()) {
+    table.values = NumColumns(data, model);
+  }
   table.for_prediction = true;
   return table;
 }

@@ -15,7 +15,6 @@
 namespace ringlet {
 namespace {
 
-constexpr int64_t kMaxColumn = 100000;
 constexpr int64_t kMaxRows = int64_t{1} << 30;
 constexpr char kColumns[] = "a list of columns' names or numbers";
 

@@ -3,6 +3,7 @@
 #ifndef RINGLET_TOOLS_RINGLET_TIMESERIES_CONFIG_H_
 #define RINGLET_TOOLS_RINGLET_TIMESERIES_CONFIG_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ struct TimeseriesConfig {
 
   bool empty() const { return options.sequence_length == 0; }
 };
+
+constexpr int64_t kMaxColumn = 100000;
 
 // A column's name, or its number as text; false for other values.
 bool ReadColumn(const Json& json, std::string* column);

@@ -1,0 +1,316 @@
+// The rows and labels are those of a CsvDataset with the column of text as its
+// only value, which is not used. A second pass over the file takes the texts.
+
+#include <algorithm>
+#include <charconv>
+#include <cinttypes>
+#include <cstring>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "../../core/base/guarded.h"
+#include "../../core/base/text.h"
+#include "../files/atomic_file.h"
+#include "../files/input_file.h"
+#include "csv_records.h"
+#include "ringlet/dataset.h"
+#include "ringlet/files.h"
+#include "ringlet/readers.h"
+
+namespace ringlet {
+namespace {
+
+constexpr int kFirstToken = 2;  // after the padding and the unknown token
+constexpr char kUnknown[] = "[UNK]";
+constexpr size_t kMaxVocabularyBytes = 64 << 20;
+
+bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+// Of ASCII: what Keras's expression strips.
+bool IsPunctuation(char c) {
+  return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') ||
+         (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
+}
+
+std::string Standardized(const TextVectorization& v, const std::string& text) {
+  using Standardize = TextVectorization::Standardize;
+  const bool both = v.standardize == Standardize::kLowerAndStripPunctuation;
+  std::string result;
+  for (char c : text) {
+    const bool is_upper = c >= 'A' && c <= 'Z';
+    if (is_upper && (both || v.standardize == Standardize::kLower)) {
+      c = static_cast<char>(c - 'A' + 'a');
+    }
+    const bool strips = both || v.standardize == Standardize::kStripPunctuation;
+    if (!strips || !IsPunctuation(c)) result += c;
+  }
+  return result;
+}
+
+// The bytes of the first character; a byte that begins none is one of its own.
+size_t CharacterBytes(const std::string& text, size_t at) {
+  const auto byte = [&](size_t i) {
+    return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0;
+  };
+  const int lead = byte(0);
+  const size_t bytes = lead < 0xC0 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  for (size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 1;
+  }
+  return bytes;
+}
+
+std::vector<std::string> TokensOf(const TextVectorization& v,
+                                  const std::string& raw) {
+  const std::string text = Standardized(v, raw);
+  std::vector<std::string> tokens;
+  if (v.split == TextVectorization::Split::kCharacter) {
+    for (size_t at = 0; at < text.size();) {
+      tokens.push_back(text.substr(at, CharacterBytes(text, at)));
+      at += tokens.back().size();
+    }
+    return tokens;
+  }
+  bool inside = false;
+  for (const char c : text) {
+    if (!IsSpace(c) && !inside) tokens.emplace_back();
+    inside = !IsSpace(c);
+    if (inside) tokens.back() += c;
+  }
+  return tokens;
+}
+
+using Numbers = std::unordered_map<std::string, int32_t>;
+
+Numbers NumbersOf(const TextVectorization& v) {
+  Numbers numbers;
+  for (const std::string& token : v.vocabulary) {
+    numbers.emplace(token, kFirstToken + static_cast<int32_t>(numbers.size()));
+  }
+  return numbers;
+}
+
+void AppendNumbers(const TextVectorization& v, const Numbers& known,
+                   const std::string& text, std::vector<int32_t>* numbers) {
+  std::vector<std::string> tokens = TokensOf(v, text);
+  tokens.resize(static_cast<size_t>(v.output_sequence_length));
+  for (const std::string& token : tokens) {
+    const auto found = known.find(token);
+    numbers->push_back(token.empty()          ? 0
+                       : found == known.end() ? 1
+                                              : found->second);
+  }
+}
+
+// The column's number by its name in the first record, or as a number; -1:
+// there is none.
+int64_t FindColumn(const Fields& first, const std::string& column) {
+  const auto named = std::find(first.begin(), first.end(), column);
+  if (named != first.end()) return named - first.begin();
+  const char* const end = column.data() + column.size();
+  const auto count = static_cast<int64_t>(first.size());
+  int64_t number = 0;
+  const auto parsed = std::from_chars(column.data(), end, number);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return -1;
+  if (number < 0) number += count;
+  return number >= 0 && number < count ? number : -1;
+}
+
+// Calls take(text) for the column of all records, also of a first one with
+// names.
+template <typename F>
+Status ReadColumn(const std::string& path, const std::string& column,
+                  const CsvOptions& options, F take) {
+  InputFile file;
+  RINGLET_RETURN_IF_ERROR(file.Open(path));
+  RecordReader records(&file,
+                       {options.separator, options.decimal, options.comment});
+  Fields fields;
+  int64_t at = -1;
+  for (bool more = true;;) {
+    RINGLET_RETURN_IF_ERROR(records.Next(&fields, &more));
+    if (!more) return Status();
+    if (at < 0) at = FindColumn(fields, column);
+    if (at < 0 || static_cast<size_t>(at) >= fields.size()) {
+      return InvalidArgument("%s: line %" PRId64
+                             ": no column '%s' for the text",
+                             path.c_str(), records.line(), column.c_str());
+    }
+    take(std::string(fields[static_cast<size_t>(at)]));
+  }
+}
+
+// The rows with the text as an unknown category, which is no limit to it.
+Dataset OpenRows(const std::string& path, const std::string& column,
+                 const CsvOptions& options) {
+  CsvOptions rows = options;
+  rows.values = 0;
+  rows.training_columns.clear();
+  rows.take = {column};
+  rows.drop.clear();
+  rows.categorical.clear();
+  rows.encoding.emplace();
+  TableEncoding::Column& any = rows.encoding->columns[0];
+  any.categories = {""};
+  any.one_hot = false;
+  any.has_unknown_category = true;
+  return CsvDataset(path, rows);
+}
+
+class TextSource final : public Source {
+ public:
+  TextSource(std::shared_ptr<Source> rows, int64_t length,
+             std::vector<int32_t> numbers)
+      : rows_(std::move(rows)), length_(length), numbers_(std::move(numbers)) {}
+  int64_t size() const override { return rows_->size(); }
+  ExampleSpec x() const override { return {DType::kInt32, {length_}}; }
+  ExampleSpec y() const override { return rows_->y(); }
+  std::string name() const override { return rows_->name(); }
+  std::vector<std::string> ClassNames() const override {
+    return rows_->ClassNames();
+  }
+  Status Read(const int64_t* index, int count, void* x, void* y) override {
+    const auto length = static_cast<size_t>(length_);
+    for (int i = 0; i < count && x != nullptr; ++i) {
+      std::memcpy(static_cast<int32_t*>(x) + static_cast<size_t>(i) * length,
+                  numbers_.data() + static_cast<size_t>(index[i]) * length,
+                  length * sizeof(int32_t));
+    }
+    return y == nullptr ? Status()
+                        : CallRead(rows_.get(), index, count, nullptr, y);
+  }
+
+ private:
+  const std::shared_ptr<Source> rows_;
+  const int64_t length_;
+  const std::vector<int32_t> numbers_;
+};
+
+Status CheckText(const TextVectorization& text) {
+  if (text.output_sequence_length < 1) {
+    return InvalidArgument("output_sequence_length: is %" PRId64
+                           "; give the numbers of an example, at least 1",
+                           text.output_sequence_length);
+  }
+  if (!text.vocabulary.empty()) return Status();
+  return InvalidArgument(
+      "vocabulary: has no token; read or learn one (ReadVocabulary, "
+      "LearnVocabulary)");
+}
+
+}  // namespace
+
+std::vector<int32_t> Vectorize(const TextVectorization& vectorization,
+                               const std::string& text) {
+  std::vector<int32_t> numbers;
+  AppendNumbers(vectorization, NumbersOf(vectorization), text, &numbers);
+  return numbers;
+}
+
+Status ReadVocabulary(const std::string& path, TextVectorization* text) {
+  std::string all;
+  RINGLET_RETURN_IF_ERROR(
+      ReadWholeFile(FileSystem::Posix(), path, kMaxVocabularyBytes, &all));
+  std::vector<std::string> tokens;
+  for (size_t at = 0; at < all.size();) {
+    const size_t end = std::min(all.find('\n', at), all.size());
+    size_t first = at, last = end;
+    while (first < last && IsSpace(all[first])) ++first;
+    while (last > first && IsSpace(all[last - 1])) --last;
+    tokens.push_back(all.substr(first, last - first));
+    at = end + 1;
+  }
+  if (tokens.size() >= 2 && tokens[0].empty() && tokens[1] == kUnknown) {
+    tokens.erase(tokens.begin(), tokens.begin() + kFirstToken);
+  }
+  std::set<std::string> seen;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (!tokens[i].empty() && seen.insert(tokens[i]).second) continue;
+    return Corruption(
+        "%s: token %zu, '%s', is %s; a vocabulary has each token once, and may "
+        "begin with an empty line and [UNK]",
+        path.c_str(), i + 1, BeginningOf(tokens[i]).c_str(),
+        tokens[i].empty() ? "empty" : "there twice");
+  }
+  const auto size = static_cast<int64_t>(tokens.size()) + kFirstToken;
+  if (text->max_tokens > 0 && size > text->max_tokens) {
+    return InvalidArgument("%s: %" PRId64
+                           " tokens with padding and [UNK], but max_tokens is "
+                           "%" PRId64,
+                           path.c_str(), size, text->max_tokens);
+  }
+  text->vocabulary = std::move(tokens);
+  return Status();
+}
+
+Status LearnVocabulary(const std::string& path, const std::string& column,
+                       const CsvOptions& options, TextVectorization* text) {
+  CsvOptions unlabelled = options;
+  unlabelled.has_label = false;
+  unlabelled.label_name.clear();
+  unlabelled.label_column.reset();
+  const Dataset rows = OpenRows(path, column, unlabelled);
+  RINGLET_RETURN_IF_ERROR(rows.Batch(1).status());
+  std::vector<std::string> texts;
+  RINGLET_RETURN_IF_ERROR(
+      ReadColumn(path, column, options,
+                 [&](const std::string& each) { texts.push_back(each); }));
+  const auto names = static_cast<int64_t>(texts.size()) > rows.size() ? 1 : 0;
+  std::map<std::string, int64_t> counts;
+  for (size_t i = names; i < texts.size(); ++i) {
+    for (const std::string& token : TokensOf(*text, texts[i])) ++counts[token];
+  }
+  counts.erase(kUnknown);
+  std::vector<std::pair<int64_t, std::string>> order;
+  for (const auto& [token, count] : counts) order.emplace_back(count, token);
+  std::sort(order.rbegin(), order.rend());
+  const auto most = text->max_tokens == 0
+                        ? order.size()
+                        : static_cast<size_t>(std::max<int64_t>(
+                              text->max_tokens - kFirstToken, 0));
+  if (order.size() > most) order.resize(most);
+  text->vocabulary.clear();
+  for (auto& [count, token] : order) {
+    text->vocabulary.push_back(std::move(token));
+  }
+  return text->vocabulary.empty()
+             ? InvalidArgument("%s: column '%s' has no token for a vocabulary",
+                               path.c_str(), column.c_str())
+             : Status();
+}
+
+Dataset TextDataset(const std::string& path, const std::string& column,
+                    const TextVectorization& text, const CsvOptions& options) {
+  Status status = CheckText(text);
+  if (!status.ok()) return Dataset(status);
+  const Dataset rows = OpenRows(path, column, options);
+  status = rows.Batch(1).status();
+  if (!status.ok()) return Dataset(status);
+  const Numbers known = NumbersOf(text);
+  std::vector<int32_t> numbers;
+  int64_t records = 0;
+  status = ReadColumn(path, column, options, [&](const std::string& each) {
+    AppendNumbers(text, known, each, &numbers);
+    ++records;
+  });
+  if (status.ok() && records - rows.size() > 1) {
+    status = InvalidArgument("%s: has %" PRId64
+                             " rows with a text, of which %" PRId64
+                             " have no label; remove these rows",
+                             path.c_str(), records, records - rows.size());
+  }
+  if (!status.ok()) return Dataset(status);
+  if (records > rows.size()) {  // the names of the columns
+    numbers.erase(numbers.begin(),
+                  numbers.begin() + text.output_sequence_length);
+  }
+  const Dataset dataset(std::make_shared<TextSource>(
+      rows.source(), text.output_sequence_length, std::move(numbers)));
+  return rows.sample_weight() == nullptr
+             ? dataset
+             : dataset.SampleWeight(*rows.sample_weight());
+}
+
+}  // namespace ringlet

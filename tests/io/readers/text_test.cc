@@ -1,0 +1,175 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <random>
+#include <sstream>
+
+#include "../../support/data_files.h"
+#include "../../support/expect_ok.h"
+#include "../../support/random_cases.h"
+#include "ringlet/readers.h"
+
+namespace ringlet {
+namespace {
+
+using Strings = std::vector<std::string>;
+using Numbers = std::vector<int32_t>;
+
+TextVectorization With(const Strings& vocabulary, int64_t length) {
+  TextVectorization v;
+  v.vocabulary = vocabulary;
+  v.output_sequence_length = length;
+  return v;
+}
+
+// The examples of Keras's documentation.
+TEST(TextTest, Vectorize_UnknownWordsAndEnds_AreOneAndZero) {
+  const TextVectorization v = With({"foo", "bar", "baz"}, 4);
+  EXPECT_EQ(Vectorize(v, "foo qux bar"), (Numbers{2, 1, 3, 0}));
+  EXPECT_EQ(Vectorize(v, "qux baz"), (Numbers{1, 4, 0, 0}));
+  EXPECT_EQ(Vectorize(v, " Foo,\tfoo-Bar\n!? baz foo bar"),
+            (Numbers{2, 1, 4, 2}));
+  EXPECT_EQ(Vectorize(v, ""), (Numbers{0, 0, 0, 0}));
+}
+
+TEST(TextTest, Vectorize_OtherStandards_KeepWhatTheySay) {
+  TextVectorization v = With({"Foo!", "foo!", "Foo", "foo"}, 1);
+  using Standardize = TextVectorization::Standardize;
+  v.standardize = Standardize::kNone;
+  EXPECT_EQ(Vectorize(v, "Foo!"), Numbers{2});
+  v.standardize = Standardize::kLower;
+  EXPECT_EQ(Vectorize(v, "Foo!"), Numbers{3});
+  v.standardize = Standardize::kStripPunctuation;
+  EXPECT_EQ(Vectorize(v, "Foo!"), Numbers{4});
+}
+
+TEST(TextTest, Split_Characters_AreThoseOfUtf8) {
+  TextVectorization v = With({"\u00e9", "a", " ", "\U0001F600"}, 6);
+  v.split = TextVectorization::Split::kCharacter;
+  EXPECT_EQ(Vectorize(v, "A \u00e9\U0001F600\xc3"),
+            (Numbers{3, 4, 2, 5, 1, 0}));
+}
+
+class TextFileTest : public testing::Test {
+ protected:
+  std::string Write(const std::string& text) { return files_.Write("f", text); }
+  DataFiles files_;
+};
+
+TEST_F(TextFileTest, Vocabulary_WithSpecialTokensOrWithout_IsTheSame) {
+  TextVectorization v;
+  ASSERT_OK(ReadVocabulary(Write("\n[UNK]\nthe\r\n cat\n"), &v));
+  EXPECT_EQ(v.vocabulary, (Strings{"the", "cat"}));
+  ASSERT_OK(ReadVocabulary(Write("the\ncat"), &v));
+  EXPECT_EQ(v.vocabulary, (Strings{"the", "cat"}));
+  for (const char* wrong : {"the\nthe\n", "the\n\ncat\n"}) {
+    EXPECT_EQ(ReadVocabulary(Write(wrong), &v).code(), Code::kCorruption);
+  }
+  v.max_tokens = 3;
+  EXPECT_EQ(ReadVocabulary(Write("the\ncat\n"), &v).code(),
+            Code::kInvalidArgument);
+}
+
+TEST_F(TextFileTest, Learn_TokensOfOneFrequency_AreInReverseOrder) {
+  const std::string path = Write("text\nb a\n\"a, c\"\nB\n\"a\nd\"\n");
+  TextVectorization v;
+  CsvOptions options;
+  options.has_label = false;
+  ASSERT_OK(LearnVocabulary(path, "text", options, &v));
+  EXPECT_EQ(v.vocabulary, (Strings{"a", "b", "d", "c"}));
+  v.max_tokens = 4;
+  ASSERT_OK(LearnVocabulary(path, "0", options, &v));
+  EXPECT_EQ(v.vocabulary, (Strings{"a", "b"}));
+  EXPECT_FALSE(LearnVocabulary(path, "words", options, &v).ok());
+}
+
+// A file without names has one row more.
+TEST_F(TextFileTest, Dataset_NamesOrNot_HasEachTextWithItsLabel) {
+  const TextVectorization v = With({"a", "b"}, 2);
+  for (const char* names : {"kind,text\n", ""}) {
+    const std::string path =
+        Write(std::string(names) + "x,a\ny,\"b, a\"\nx,\ny,c\n");
+    CsvOptions options;
+    options.label_column = 0;
+    options.header = *names != '\0';
+    const Dataset data = TextDataset(path, *names ? "text" : "1", v, options);
+    ASSERT_OK(data.Batch(1).status());
+    ASSERT_EQ(data.size(), 4);
+    EXPECT_EQ(data.source()->ClassNames(), (Strings{"x", "y"}));
+    const int64_t index[] = {1, 0, 3, 2};
+    int32_t x[8], y[4];
+    ASSERT_OK(data.source()->Read(index, 4, x, y));
+    EXPECT_EQ(Numbers(x, x + 8), (Numbers{3, 2, 2, 0, 1, 0, 0, 0}));
+    EXPECT_EQ(Numbers(y, y + 4), (Numbers{1, 0, 1, 0}));
+  }
+}
+
+// Words of streams, frequencies in a list, and numbers found by a search.
+TEST_F(TextFileTest, LearnedNumbers_RandomTexts_AreThoseOfASearch) {
+  RandomCases cases("RINGLET_TEXT", {}, 1, 0.4);
+  while (cases.Next()) {
+    SCOPED_TRACE(cases.command());
+    std::mt19937 random(static_cast<uint32_t>(cases.number()));
+    Strings texts;
+    std::string csv = "t\n";
+    const size_t rows = 1 + random() % 6;
+    for (size_t i = 0; i < rows; ++i) {
+      std::string text(1, 'x');
+      for (size_t k = random() % 30; k > 0; --k) {
+        text += "aAbBc .,!-\t~`z"[random() % 14];
+      }
+      texts.push_back(text);
+      csv += "\"" + text + "\"\n";
+    }
+    std::vector<Strings> words;
+    std::vector<std::pair<int, std::string>> counts;
+    for (std::string text : texts) {
+      text.erase(std::remove_if(text.begin(), text.end(),
+                                [](char c) {
+                                  return std::strchr(".,!-~`", c) != nullptr;
+                                }),
+                 text.end());
+      for (char& c : text) c = static_cast<char>(std::tolower(c));
+      words.emplace_back();
+      std::istringstream stream(text);
+      for (std::string word; stream >> word;) {
+        words.back().push_back(word);
+        auto found = std::find_if(
+            counts.begin(), counts.end(),
+            [&](const auto& entry) { return entry.second == word; });
+        if (found == counts.end()) found = counts.insert(found, {0, word});
+        ++found->first;
+      }
+    }
+    std::sort(counts.begin(), counts.end(), std::greater<>());
+    TextVectorization v;
+    v.max_tokens = 2 + 1 + static_cast<int64_t>(random() % 8);
+    v.output_sequence_length = 1 + static_cast<int64_t>(random() % 6);
+    CsvOptions options;
+    options.has_label = false;
+    options.header = true;
+    ASSERT_OK(LearnVocabulary(Write(csv), "t", options, &v));
+    for (size_t i = 0; i < texts.size(); ++i) {
+      Numbers wanted;
+      for (size_t k = 0; k < static_cast<size_t>(v.output_sequence_length);
+           ++k) {
+        int32_t number = 0;
+        if (k < words[i].size()) {
+          size_t at = 0;
+          while (counts[at].second != words[i][k]) ++at;
+          const bool known = static_cast<int64_t>(at) + 2 < v.max_tokens;
+          number = known ? static_cast<int32_t>(at) + 2 : 1;
+        }
+        wanted.push_back(number);
+      }
+      ASSERT_EQ(Vectorize(v, texts[i]), wanted) << texts[i];
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ringlet
