@@ -368,7 +368,7 @@ Status Session::OnHeader(FramedLink* link, const FrameHeader& header,
   link->skips_frame = false;
   if (!link->up()) return Status();
   if (header.source != link->peer || header.destination != worker_) {
-    return Corruption("a frame from rank %d to rank %d came from rank %d",
+    return Corruption("a frame from worker %d to worker %d came from worker %d",
                       header.source, header.destination, link->peer);
   }
   if (members_.IsStale(link->peer, header, state_.lingering())) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <regex>
 #include <utility>
 
 #include "core/base/byte_order.h"
@@ -320,10 +321,10 @@ void Worker::OnFailed(const Status& status) {
   failure_ = status;
   const Scenario scenario = job_->options_.scenario;
   const std::string text = status.message();
+  static const std::regex has_worker("(rank|worker) [0-9]");
   if (scenario == Scenario::kCalm || scenario == Scenario::kSlow) {
     job_->Violated("nothing was wrong: " + text);
-  } else if (text.find("rank ") == std::string::npos &&
-             text.find("worker ") == std::string::npos) {
+  } else if (!std::regex_search(text, has_worker)) {
     job_->Violated("an error without a rank or worker: " + text);
   } else if (job_->reforms_) {
     if (status.code() != Code::kPeerLost) {
