@@ -276,7 +276,7 @@ TEST_F(ProgramTest, Plan_WithALimit_CountsTheData) {
   EXPECT_EQ(plan(R"("train": {"x": "x.npy", "y": "t.npy"})", "16M"),
             10 * 784 * 4 + 2 * 4);
   ExpectError({"plan", "run.json", "--limit", "6M"}, 1,
-              {"the data take 1884000", "\"in_memory\": false"});
+              {"the data 1884000", "\"in_memory\": false"});
 }
 
 TEST_F(ProgramTest, Plan_LimitOfAnElasticJob_CountsTheCopiesOfTheState) {

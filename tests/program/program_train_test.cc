@@ -1267,7 +1267,7 @@ TEST_F(ProgramTest, Run_WrongInAJobWithAKey_IsReportedToTheOthers) {
            "esac; exec " +
                program + " train $run.json --no-save"}),
       2);
-  EXPECT_TRUE(Contains(err_, "[0] error: rank 1 ("));
+  EXPECT_TRUE(Contains(err_, "[0] error: worker 1 ("));
   EXPECT_TRUE(Contains(err_, ") cannot take part: wrong.json: fit.epochs"));
 }
 
