@@ -89,7 +89,7 @@ class ConvTransposeOp final : public Op {
     if (frozen()) return;
     if (bias_) {
       std::fill_n(call.d_weights[1], filters_, 0.0f);
-      AddColumnSums(dy, rows, filters_, call.d_weights[1]);
+      AddImageSums(dy, call.batch, positions_, filters_, call.d_weights[1]);
     }
     float* no_dx = nullptr;
     sum.dx = &no_dx;

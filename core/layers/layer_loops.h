@@ -35,6 +35,11 @@ void ActivationGradient(Activation activation, const float* y, int64_t rows,
 // sums[j] += the sum over rows of m(., j).
 void AddColumnSums(const float* m, int64_t rows, int64_t width, float* sums);
 
+// The same for images of `positions` rows. Each image is summed first, which
+// rounds less than one sum over all rows.
+void AddImageSums(const float* m, int64_t images, int64_t positions,
+                  int64_t width, float* sums);
+
 // to[i] += from[i].
 void AddTo(const float* from, int64_t n, float* to);
 

@@ -152,7 +152,13 @@ Status PlaceTransposed(const Layer& layer, const Shape& x, Window2D* window) {
   RINGLET_RETURN_IF_ERROR(CheckWindow(layer, x, "kernel", &image));
   RINGLET_RETURN_IF_ERROR(CheckSpacing(layer));
   WindowAxis axes[2] = {{1, 1, 1, 1, 0}, {1, 1, 1, 1, 0}};
-  for (int i = ClassOf(layer).axes == 1 ? 1 : 0; i < 2; ++i) {
+  const int first = ClassOf(layer).axes == 1 ? 1 : 0;
+  if ((layer.output_padding[first] < 0) != (layer.output_padding[1] < 0)) {
+    return InvalidArgument(
+        "an output_padding of %s is given for one axis; give it for both",
+        PairText(2, layer.output_padding).c_str());
+  }
+  for (int i = first; i < 2; ++i) {
     const int64_t more = layer.output_padding[i];
     if (more < -1 || more >= layer.strides[i]) {
       return InvalidArgument(

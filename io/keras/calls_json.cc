@@ -54,15 +54,9 @@ void ReadAttention(const Json& json, FieldReader* call, LayerEntry* entry,
                    std::vector<CallReference>* inputs) {
   call->OnlyNull({"query_mask", "value_mask", "key_mask", "attention_mask"});
   call->OnlyBool("return_attention_scores", false);
-  bool causal = entry->layer.use_causal_mask;
+  bool causal = false;
   call->Bool("use_causal_mask", &causal);
-  const bool first = entry->calls.size() == 1;
-  if (!first && causal != entry->layer.use_causal_mask) {
-    call->Refuse("use_causal_mask",
-                 "the layer's first call has another; give the calls layers of "
-                 "their own");
-  }
-  entry->layer.use_causal_mask = causal;
+  entry->layer.use_causal_mask |= causal;
   for (const char* name : {"query", "value", "key"}) {
     if (!call->Has(name)) continue;
     const std::string path = call->PathOf(name);
@@ -201,13 +195,24 @@ Status ReadCalls(const Json& json, LayerEntry* entry) {
     entry->calls.emplace_back();
     return Status();
   }
+  bool& causal = entry->layer.use_causal_mask;
+  const bool always = causal;  // by Keras 2's field of the layer
+  bool first = causal;
   int64_t i = 0;
   for (Json node = nodes.first(); node; node = node.next(), ++i) {
     entry->calls.emplace_back();
     const std::string at = JoinPath(path, i);
+    causal = always;
     RINGLET_RETURN_IF_ERROR(ReadNode(node, at, entry, &entry->calls.back()));
-    if (!entry->calls.back().empty()) continue;
-    return InvalidArgument("%s: names no input", at.c_str());
+    if (entry->calls.back().empty()) {
+      return InvalidArgument("%s: names no input", at.c_str());
+    }
+    if (i == 0) first = causal;
+    if (causal == first) continue;
+    return InvalidArgument(
+        "%s: use_causal_mask: the layer's first call has another; give the "
+        "calls layers of their own",
+        at.c_str());
   }
   return FinishOperation(entry);
 }

@@ -92,6 +92,8 @@ void WriteDType(JsonWriter* w);
 
 // Writes the layer's "config".
 void WriteConfig(JsonWriter* w, const Layer& layer);
+// The module of a layer's class: "keras.layers" or "keras_hub.layers".
+const char* ModuleOfClass(const Layer& layer);
 
 }  // namespace ringlet
 

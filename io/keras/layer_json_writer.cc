@@ -137,7 +137,7 @@ struct WriteValue {
     if (layer.kind == Layer::Kind::kTimeDistributed) {
       inner.trainable = layer.trainable;
     }
-    WriteKerasObject(w, "keras.layers", ClassName(inner),
+    WriteKerasObject(w, ModuleOfClass(inner), ClassName(inner),
                      [&] { WriteConfig(w, inner); });
   }
   void operator()(OnlyFalse) const { w->Bool(false); }
@@ -179,6 +179,11 @@ void WriteConfig(JsonWriter* w, const Layer& layer) {
     w->Key(field.name);
     std::visit(WriteValue{field, layer, w}, field.value);
   }
+}
+
+const char* ModuleOfClass(const Layer& layer) {
+  return layer.kind == Layer::Kind::kPositionEmbedding ? "keras_hub.layers"
+                                                       : "keras.layers";
 }
 
 }  // namespace ringlet

@@ -9,9 +9,8 @@ namespace {
 
 // Functional is not a public name of Keras; this is its module.
 const char* ModuleOf(const Layer& layer) {
-  if (layer.kind == Layer::Kind::kPositionEmbedding) return "keras_hub.layers";
   if (layer.model == nullptr || IsExpandedBidirectional(layer)) {
-    return "keras.layers";
+    return ModuleOfClass(layer);
   }
   const bool functional = layer.model->class_name == "Functional";
   return functional ? "keras.src.models.functional" : "keras";

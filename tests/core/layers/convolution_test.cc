@@ -366,6 +366,9 @@ TEST(ConvolutionTest, Convolution_DoesNotFit_IsNamed) {
          "not less than strides");
   expect(error(Conv2DTranspose(4, 3).OutputPadding(-2), {8, 8, 3}),
          "not less than strides");
+  expect(
+      error(Conv2DTranspose(4, 3).Strides(2).OutputPadding(1, -1), {8, 8, 3}),
+      "for both");
   expect(error(Conv1DTranspose(4, 2).OutputPadding(0).Padding(kSame), {8, 3}),
          "odd size");
   expect(error(Conv2DTranspose(4, 3).Strides(kLarge), {8, 8, 3}), "fit");

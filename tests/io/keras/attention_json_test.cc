@@ -120,6 +120,8 @@ TEST(AttentionJsonTest, Load_AttentionOfEachVersion_IsTheSame) {
                       ["v", 0, 0, {"use_causal_mask": true}]]])");
   expect(config + R"(, "causal": true)",
          R"([[["q", 0, 0, {}], ["v", 0, 0, {}]]])");
+  expect(config + R"(, "causal": true)",
+         R"([[["q", 0, 0, {"use_causal_mask": false}], ["v", 0, 0, {}]]])");
 }
 
 TEST(AttentionJsonTest, Load_PositionEmbeddingOfKerasHub_HasItsFields) {
@@ -136,6 +138,10 @@ TEST(AttentionJsonTest, Load_PositionEmbeddingOfKerasHub_HasItsFields) {
   const auto again = LoadJson(json);
   ASSERT_NE(again, nullptr);
   EXPECT_EQ(ToJson(*again), json);
+  EXPECT_TRUE(
+      Contains(ToJson(Sequential(
+                   {Input({2, 6, 4}), TimeDistributed(PositionEmbedding(8))})),
+               R"("layer":{"module":"keras_hub.layers")"));
   const auto loaded = LoadJson(R"({"class_name": "Sequential", "config":
       {"layers": [{"class_name": "InputLayer", "config": {
           "batch_shape": [null, 6, 4]}},
@@ -226,12 +232,17 @@ TEST(AttentionJsonTest, Load_UnsupportedArgument_IsRefusedWithItsPlace) {
   expect(WithInputs("Attention", R"("score_mode": "concat")",
                     CallOf("[" + args + "]", "")),
          "score_mode: is \"concat\"; ringlet supports only \"dot\"");
-  expect(
-      WithInputs("MultiHeadAttention", heads,
-                 R"([{"args": [)" + args + R"(], "kwargs": {}}, {"args": [)" +
-                     args + R"(], "kwargs": {"use_causal_mask": true}}])"),
-      "inbound_nodes[1].kwargs.use_causal_mask: is true; the layer's first "
-      "call has another");
+  // An argument that is not given is false.
+  const std::string causal = R"("use_causal_mask": true)";
+  for (const auto& [first, second] :
+       {std::pair<std::string, std::string>("", causal), {causal, ""}}) {
+    expect(WithInputs("MultiHeadAttention", heads,
+                      R"([{"args": [)" + args + R"(], "kwargs": {)" + first +
+                          R"(}}, {"args": [)" + args + R"(], "kwargs": {)" +
+                          second + "}}]"),
+           "inbound_nodes[1]: use_causal_mask: the layer's first call has "
+           "another");
+  }
 }
 
 }  // namespace
