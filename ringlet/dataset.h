@@ -98,8 +98,8 @@ class Source {
   virtual std::vector<ExampleSpec> Targets() const { return {y()}; }
 
   // Copies examples index[0..count) in order to x and y, in the types of x()
-  // and y(); either may be null. Indices are in [0, size()). Any one thread at
-  // a time may call it.
+  // and y(); either may be null. Indices are in [0, size()). The threads that
+  // read ahead for training and validation may call it at the same time.
   virtual Status Read(const int64_t* index, int count, void* x, void* y) = 0;
 
   // Bounds of all values of x, if they are known without reading the examples.
@@ -370,7 +370,7 @@ struct TimeseriesOptions {
   // If not empty: targets are these values of x, by their index, instead of y.
   std::vector<int64_t> target_columns;
   // If not empty: the group of each row. No window has rows of two groups or
-  // both sides of a gap. Rows of a negative group are left out.
+  // both sides of a gap. A negative group is left out. Empty: each file is one.
   std::vector<int64_t> groups;
 };
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "../base/fnv1a.h"
@@ -31,6 +32,18 @@ struct Stretch {
   int64_t rows = 0;
   int64_t first_window = 0;
 };
+
+// The group of each row. Files are groups if there are no others: they need not
+// go on where the one before ends.
+std::vector<int64_t> GroupsOf(const TimeseriesOptions& o, const Source& rows) {
+  const std::vector<int64_t> files = rows.FileStarts();
+  if (!o.groups.empty() || files.size() < 2) return o.groups;
+  std::vector<int64_t> groups(static_cast<size_t>(rows.size()));
+  for (size_t i = 0; i < files.size(); ++i) {
+    std::fill(groups.begin() + files[i], groups.end(), static_cast<int64_t>(i));
+  }
+  return groups;
+}
 
 // The stretches of `size` rows, in the order in which their groups begin.
 std::vector<Stretch> StretchesOf(const TimeseriesOptions& o, int64_t size) {
@@ -61,20 +74,35 @@ class WindowedSource final : public Source {
  public:
   WindowedSource(std::shared_ptr<Source> rows, const TimeseriesOptions& options)
       : rows_(std::move(rows)), options_(options) {
-    // Rows of a window and its targets, from its first row on.
-    int64_t span = (options.sequence_length - 1) * options.sampling_rate + 1;
-    if (has_targets()) {
-      const int64_t length = std::max<int64_t>(options.target_length, 1);
-      span = std::max(span, options.target_offset + length);
-    }
-    for (Stretch stretch : StretchesOf(options, rows_->size())) {
-      const int64_t starts = stretch.rows - span + 1;
+    options_.groups = GroupsOf(options, *rows_);
+    in_groups_ = !options_.groups.empty();
+    std::set<int64_t> groups, with_windows;
+    for (Stretch stretch : StretchesOf(options_, rows_->size())) {
+      groups.insert(stretch.group);
+      ++num_stretches_;
+      longest_ = std::max(longest_, stretch.rows);
+      const int64_t starts = stretch.rows - span() + 1;
       if (starts < 1) continue;
+      with_windows.insert(stretch.group);
       stretch.first_window = size_;
       size_ += (starts - 1) / options.sequence_stride + 1;
       stretches_.push_back(stretch);
     }
     options_.groups.clear();
+    num_groups_ = groups.size();
+    num_with_windows_ = with_windows.size();
+  }
+
+  // An error if there is no window. A note says how many groups have none.
+  Status CheckHasWindows() const {
+    if (size_ == 0) return NoWindowError();
+    if (num_with_windows_ < num_groups_) {
+      Notice("note: %s: %zu of %zu groups have no window, which needs %" PRId64
+             " rows of one group that follow each other",
+             name().c_str(), num_groups_ - num_with_windows_, num_groups_,
+             span());
+    }
+    return Status();
   }
 
   int64_t size() const override { return size_; }
@@ -127,12 +155,13 @@ class WindowedSource final : public Source {
   TableEncoding Encoding() const override { return rows_->Encoding(); }
   std::vector<int64_t> GroupStarts() const override {
     std::vector<int64_t> starts;
+    if (!in_groups_) return starts;
     for (size_t i = 0; i < stretches_.size(); ++i) {
       if (i == 0 || stretches_[i].group != stretches_[i - 1].group) {
         starts.push_back(stretches_[i].first_window);
       }
     }
-    return starts.size() > 1 ? starts : std::vector<int64_t>();
+    return starts;
   }
   std::string name() const override { return rows_->name(); }
   std::string y_name() const override { return rows_->y_name(); }
@@ -149,6 +178,34 @@ class WindowedSource final : public Source {
   }
 
  private:
+  // Rows of a window and its targets, from its first row on.
+  int64_t span() const {
+    const TimeseriesOptions& o = options_;
+    const int64_t rows = (o.sequence_length - 1) * o.sampling_rate + 1;
+    const int64_t length = std::max<int64_t>(o.target_length, 1);
+    return has_targets() ? std::max(rows, o.target_offset + length) : rows;
+  }
+
+  Status NoWindowError() const {
+    const bool is_cut = options_.start_index > 0 || options_.end_index >= 0;
+    const std::string used =
+        !is_cut ? ""
+                : " from start_index " + std::to_string(options_.start_index) +
+                      (options_.end_index < 0
+                           ? ""
+                           : " to before end_index " +
+                                 std::to_string(options_.end_index));
+    return InvalidArgument(
+        "%s: no window: a window%s takes %" PRId64
+        " rows that follow each other, but there are at most %" PRId64 "%s%s%s",
+        name().c_str(), has_targets() ? " and its target" : "", span(),
+        longest_, in_groups_ ? " of one group" : "", used.c_str(),
+        num_stretches_ > num_groups_
+            ? "; put the rows of a group together, in the order of time"
+            : "; give a smaller sequence_length, sampling_rate or "
+              "target_offset");
+  }
+
   bool has_targets() const { return TargetOfRow().shape.elements() > 0; }
   ExampleSpec TargetOfRow() const {
     const auto columns = static_cast<int64_t>(options_.target_columns.size());
@@ -197,7 +254,7 @@ class WindowedSource final : public Source {
     if (options_.target_columns.empty()) {
       return CallRead(rows_.get(), rows, count, nullptr, to);
     }
-    // Two loaders may read ahead at the same time.
+    // Two loaders may read ahead at the same time, for training and validation.
     std::lock_guard<std::mutex> lock(mutex_);
     const size_t element = SizeOf(rows_->x().dtype);
     row_.resize(rows_->x().bytes());
@@ -233,6 +290,11 @@ class WindowedSource final : public Source {
   TimeseriesOptions options_;  // without groups, which stretches_ replace
   std::vector<Stretch> stretches_;
   int64_t size_ = 0;
+  bool in_groups_ = false;
+  // Before windows are cut: the runs of rows, and the rows of the longest.
+  size_t num_stretches_ = 0;
+  int64_t longest_ = 0;
+  size_t num_groups_ = 0, num_with_windows_ = 0;
   std::mutex mutex_;
   std::vector<unsigned char> row_;
 };
@@ -240,14 +302,15 @@ class WindowedSource final : public Source {
 Status CheckOptions(const Source& rows, const TimeseriesOptions& o) {
   constexpr int64_t kMaxRows = int64_t{1} << 30;  // of a window
   const std::string name = rows.name();
+  const int64_t end = o.end_index == -1 ? rows.size() : o.end_index;
   const struct {
     const char* what;
     int64_t value, least, most;
   } numbers[] = {{"sequence_length", o.sequence_length, 1, kMaxRows},
                  {"sequence_stride", o.sequence_stride, 1, kMaxRows},
                  {"sampling_rate", o.sampling_rate, 1, kMaxRows},
-                 {"start_index", o.start_index, 0, rows.size()},
-                 {"end_index", o.end_index, -1, rows.size()},
+                 {"start_index", o.start_index, 0, rows.size() - 1},
+                 {"end_index", end, o.start_index + 1, rows.size()},
                  {"target_offset", o.target_offset, 0, kMaxRows},
                  {"target_length", o.target_length, 0, kMaxRows}};
   for (const auto& number : numbers) {
@@ -288,7 +351,8 @@ Dataset TimeseriesDatasetFromArray(const Dataset& rows,
   if (!status.ok()) return Dataset(status);
   if (rows.first() != 0 || rows.size() != rows.source()->size() ||
       rows.passes() != 1 || rows.batch_size() != 0 ||
-      rows.shuffle_seed() >= 0) {
+      rows.shuffle_seed() >= 0 || rows.policy() != AutoShardPolicy::kData ||
+      !rows.own_examples().empty()) {
     return Dataset(InvalidArgument(
         "%s: TimeseriesDatasetFromArray takes a dataset on which only Map and "
         "SampleWeight were called; call other methods on its result",
@@ -297,15 +361,8 @@ Dataset TimeseriesDatasetFromArray(const Dataset& rows,
   const Status valid = CheckOptions(*rows.source(), options);
   if (!valid.ok()) return Dataset(valid);
   const auto source = std::make_shared<WindowedSource>(rows.source(), options);
-  if (source->size() == 0) {
-    return Dataset(InvalidArgument(
-        "%s: no window: no %" PRId64 " rows of one group hold %" PRId64
-        " rows, %" PRId64
-        " apart, and their target; give a smaller sequence_length, "
-        "sampling_rate or target_offset",
-        source->name().c_str(), rows.size(), options.sequence_length,
-        options.sampling_rate));
-  }
+  const Status has_windows = source->CheckHasWindows();
+  if (!has_windows.ok()) return Dataset(has_windows);
   const Dataset windows = Dataset(source).Map(rows.scale());
   return rows.sample_weight() == nullptr
              ? windows

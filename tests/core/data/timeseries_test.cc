@@ -165,6 +165,30 @@ TEST(TimeseriesTest, Groups_RowsComeTwice_AreOnePieceEach) {
   EXPECT_EQ(firsts, (std::vector<int64_t>{0, 1, 6, 7, 3, 4}));
 }
 
+TEST(TimeseriesTest, Groups_OneHasWindows_IsNoSplitOfExamples) {
+  const Rows rows(9);
+  TimeseriesOptions o;
+  o.sequence_length = 3;
+  o.groups = {5, 5, 5, 5, 5, 5, 5, 2, 2};
+  const Dataset windows = TimeseriesDatasetFromArray(rows.dataset(), o);
+  ASSERT_OK(windows.Batch(1).status());
+  EXPECT_EQ(windows.source()->GroupStarts(), (std::vector<int64_t>{0}));
+}
+
+TEST(TimeseriesTest, Files_WithoutGroups_AreGroups) {
+  const Rows a(4), b(3);
+  const Dataset rows =
+      Concatenate({a.dataset().source(), b.dataset().source()});
+  TimeseriesOptions o;
+  o.sequence_length = 3;
+  const Dataset windows = TimeseriesDatasetFromArray(rows, o);
+  ASSERT_OK(windows.Batch(1).status());
+  EXPECT_EQ(windows.size(), 3);
+  EXPECT_EQ(windows.source()->GroupStarts(), (std::vector<int64_t>{0, 2}));
+  o.groups = std::vector<int64_t>(7, 0);
+  EXPECT_EQ(TimeseriesDatasetFromArray(rows, o).size(), 5);
+}
+
 TEST(TimeseriesTest, SampleWeight_OfRows_IsThatOfTheTarget) {
   const Rows rows(5);
   TimeseriesOptions o;
@@ -205,10 +229,39 @@ TEST(TimeseriesTest, Options_OutOfRange_AreNamed) {
   o.target_columns = {2};
   EXPECT_NE(message(o).find("target_columns: 2"), std::string::npos);
   o.target_columns.clear();
-  EXPECT_FALSE(TimeseriesDatasetFromArray(rows.dataset().Take(2), o)
-                   .Batch(1)
-                   .status()
-                   .ok());
+  for (const Dataset& used :
+       {rows.dataset().Take(2), rows.dataset().AutoShard(AutoShardPolicy::kOff),
+        rows.dataset().OwnExamples({5})}) {
+    EXPECT_FALSE(TimeseriesDatasetFromArray(used, o).Batch(1).status().ok());
+  }
+}
+
+TEST(TimeseriesTest, NoWindow_Message_SaysWhatToChange) {
+  const Rows rows(8);
+  const auto message = [&](const TimeseriesOptions& o) {
+    const Dataset windows = TimeseriesDatasetFromArray(rows.dataset(), o);
+    return std::string(windows.Batch(1).status().message());
+  };
+  TimeseriesOptions o;
+  o.sequence_length = 9;
+  EXPECT_EQ(message(o),
+            "memory: no window: a window and its target takes 9 rows that "
+            "follow each other, but there are at most 8; give a smaller "
+            "sequence_length, sampling_rate or target_offset");
+  o.sequence_length = 4;
+  o.start_index = 1;
+  o.end_index = 4;
+  EXPECT_NE(message(o).find("at most 3 from start_index 1 to before end_index "
+                            "4; give"),
+            std::string::npos);
+  o.end_index = 1;
+  EXPECT_NE(message(o).find("end_index: is 1; must be from 2 to 8"),
+            std::string::npos);
+  o.end_index = -1;
+  o.groups = {1, 2, 1, 2, 1, 2, 1, 2};
+  EXPECT_NE(message(o).find("at most 1 of one group from start_index 1; put "
+                            "the rows of a group together"),
+            std::string::npos);
 }
 
 }  // namespace
