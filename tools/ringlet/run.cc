@@ -296,18 +296,10 @@ Status CheckExamples(Model* model, const Dataset& batches, bool in_memory,
 
 namespace {
 
-// The first example to validate on. Of data in groups it is that of a group,
-// and `share` is one of the groups.
-int64_t SplitAt(const Dataset& all, double share) {
-  const std::vector<int64_t> groups = all.source()->GroupStarts();
-  const bool in_groups = !groups.empty();
-  const int64_t count =
-      in_groups ? static_cast<int64_t>(groups.size()) : all.size();
-  const int64_t at = static_cast<int64_t>(
+// Of data in groups `share` is one of the groups.
+int64_t SplitAt(int64_t count, double share) {
+  return static_cast<int64_t>(
       std::floor(static_cast<double>(count) * (1 - share)));
-  return !in_groups || at == 0 ? at
-         : at == count         ? all.size()
-                               : groups[static_cast<size_t>(at)];
 }
 
 }  // namespace
@@ -316,14 +308,24 @@ int64_t SplitAt(const Dataset& all, double share) {
 Status Split(double share, Dataset* train, Dataset* validation) {
   const Dataset all = *train;
   RINGLET_RETURN_IF_ERROR(all.Batch(1).status());
-  const int64_t at = SplitAt(all, share);
-  if (at == 0 || at == all.size()) {
+  const std::vector<int64_t> groups = all.source()->GroupStarts();
+  const bool in_groups = !groups.empty();
+  const int64_t count =
+      in_groups ? static_cast<int64_t>(groups.size()) : all.size();
+  const int64_t at = SplitAt(count, share);
+  if (at == 0 || at == count) {
     return InvalidArgument("fit.validation_split: %g of %" PRId64
-                           " examples leaves none to %s",
-                           share, all.size(), at == 0 ? "train" : "validate");
+                           " %s leaves none to %s%s",
+                           share, count,
+                           !in_groups   ? "examples"
+                           : count == 1 ? "group"
+                                        : "groups",
+                           at == 0 ? "train" : "validate",
+                           count == 1 ? "; a split needs two" : "");
   }
-  *train = all.Take(at);
-  *validation = all.Skip(at);
+  const int64_t first = in_groups ? groups[static_cast<size_t>(at)] : at;
+  *train = all.Take(first);
+  *validation = all.Skip(first);
   return Status();
 }
 
