@@ -22,6 +22,7 @@ namespace {
 // The number of a table's columns that give the model's values.
 int64_t NumColumns(const DataConfig& data, const Model& model) {
   int64_t count = model.input_shape().elements();
+  if (!data.windows.empty()) count /= data.windows.options.sequence_length;
   if (!data.table.encoding) return count;
   for (const auto& [place, column] : data.table.encoding->columns) {
     count -= column.width() - 1;
@@ -32,8 +33,8 @@ int64_t NumColumns(const DataConfig& data, const Model& model) {
 // One column more than the model takes is the label's, which is left out.
 CsvOptions ForPrediction(const DataConfig& data, const Model& model) {
   CsvOptions table = data.table;
-  // Windows and texts have other values than columns, which RUN.json gives.
-  if (data.windows.empty() && data.text.empty()) {
+  // Texts have other values than columns, which RUN.json gives.
+  if (data.text.empty()) {
     table.values = NumColumns(data, model);
   }
   table.for_prediction = true;
@@ -59,6 +60,24 @@ Status CheckClassNames(const Model& model, const Dataset& data) {
       "%s: its labels have %zu different names, but the model has %zu classes, "
       "so the names cannot be matched; give class numbers",
       data.source()->y_name().c_str(), names, classes);
+}
+
+// The flags say nothing of windows of rows, which a model may take.
+Status CheckNotWindows(const Model& model, const Dataset& rows) {
+  const Status& opened = rows.status();
+  const Shape& taken = model.input_shape();
+  const bool is_other =
+      opened.ok() ? rows.source()->x().shape.elements() != taken.elements()
+                  : opened.code() == Code::kInvalidArgument;
+  if (taken.rank() != 2 || !is_other) return Status();
+  const std::string error =
+      opened.ok()
+          ? "--csv: the model takes examples of shape " + taken.ToString()
+          : opened.message();
+  return InvalidArgument(
+      "%s; if these are windows of rows, give --data RUN.json with "
+      "sequence_length in \"data\"",
+      error.c_str());
 }
 
 // "\\t" is a tab.
@@ -281,6 +300,9 @@ Status ModelAndDataFlags::OpenBatches(const Choice& choice, const Model& model,
     if (choice.part == "validation") train = validation;
   }
   *batches = train.Batch(batch_size_);
+  if (!data_.csv.empty()) {
+    RINGLET_RETURN_IF_ERROR(CheckNotWindows(model, *batches));
+  }
   RINGLET_RETURN_IF_ERROR(batches->status());
   return labels_ ? CheckClassNames(model, *batches) : Status();
 }
