@@ -586,6 +586,11 @@ OF_WINDOWS = ("sequence_stride", "sampling_rate", "start_index", "end_index",
               "validation_groups")
 
 
+# Those that data.train and data.validation must both have.
+OF_BOTH = ("sequence_length", "sampling_rate", "target_offset",
+           "target_length", "target_columns")
+
+
 # The fields that "text" needs beside it.
 OF_TEXT = ("vocabulary", "max_tokens", "standardize", "split")
 NEED_EACH_OTHER = ("text", "output_sequence_length")
@@ -619,7 +624,8 @@ def check_data(shop, fields):
                     for of_part in run["data"].values():
                         of_part["sequence_length"] = 1
                 if name:
-                    run["data"][part][name] = value
+                    for of_part in (run["data"] if name in OF_BOTH else [part]):
+                        run["data"][of_part][name] = value
                 run["data"][part].pop(without, None)
                 return run
 

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <sys/mount.h>
 
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -490,6 +491,158 @@ TEST_F(ProgramTest, Windows_OfGroupsInAnyForm_TrainAsTheirCopies) {
              Replaced(ReadWhole(folder_ / "run.json"), "\"in_memory\": false",
                       "\"missing\": \"drop\""));
   ExpectError({"train", "run.json"}, 2, {"sequence_length", "\"mean\""});
+}
+
+// A RUN.json: its model takes 2 rows of `values` and has one output.
+std::string WindowsRun(const std::string& data, int values,
+                       const std::string& fit = "") {
+  return R"({"model": {"class_name": "Sequential", "config": {"layers": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, 2, )" +
+         std::to_string(values) + R"(]}},
+      {"class_name": "Flatten", "config": {}},
+      {"class_name": "Dense", "config": {"units": 1}}]}},
+    "compile": {"optimizer": "sgd", "loss": "mse"},
+    "data": {)" +
+         data + R"(}, "fit": {"epochs": 1)" + fit + "}}";
+}
+
+TEST_F(ProgramTest, Windows_GroupsOfArray_AreItsExactNumbers) {
+  const std::vector<float> x(12, 1);
+  ASSERT_OK(WriteNpy(folder_ / "x.npy", DType::kFloat32, {12, 1}, x.data()));
+  const std::string data = R"("train": {"x": "x.npy", "target_columns": [0],
+    "sequence_length": 2, "group": "g.npy")";
+  std::vector<int64_t> g;
+  for (int64_t i = 0; i < 12; ++i) g.push_back((int64_t{1} << 60) + i / 4);
+  ASSERT_OK(WriteNpy(folder_ / "g.npy", DType::kInt64, {12}, g.data()));
+  WriteWhole(folder_ / "run.json", WindowsRun(data + "}", 1));
+  ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
+  ASSERT_EQ(Run({"predict", "m", "--data", "run.json", "--part", "train"}), 0)
+      << err_;
+  EXPECT_EQ(Lines(out_).size(), 9u) << out_;
+  WriteWhole(
+      folder_ / "run.json",
+      WindowsRun(data + R"(, "validation_groups": ["1152921504606846977"]})",
+                 1));
+  ASSERT_EQ(Run({"train", "run.json", "--no-save"}), 0) << err_;
+  std::vector<double> f = {0.0, -0.0, 0.0, -0.0, 1.5, 1.5,
+                           1.5, 1.5,  2,   2,    2,   2};
+  ASSERT_OK(WriteNpy(folder_ / "g.npy", DType::kFloat64, {12}, f.data()));
+  WriteWhole(folder_ / "run.json",
+             WindowsRun(data + R"(, "validation_groups": [1.5]})", 1));
+  ASSERT_EQ(Run({"train", "run.json", "--no-save"}), 0) << err_;
+  EXPECT_FALSE(Contains(err_, "no window")) << err_;
+  f[5] = std::nan("");
+  ASSERT_OK(WriteNpy(folder_ / "g.npy", DType::kFloat64, {12}, f.data()));
+  ExpectError({"train", "run.json"}, 2, {"g.npy: row 5", "nan"});
+}
+
+TEST_F(ProgramTest, Windows_SplitOfOneGroup_NamesTheGroups) {
+  WriteWhole(folder_ / "d.csv",
+             "g,a,y\np,1,2\np,3,4\np,5,6\np,7,8\np,9,1\nq,1,2\n");
+  WriteWhole(folder_ / "run.json",
+             WindowsRun(R"("train": {"csv": "d.csv", "group": "g",
+                            "sequence_length": 2})",
+                        1, ", \"validation_split\": 0.4"));
+  EXPECT_EQ(Run({"train", "run.json"}), 2);
+  for (const char* text :
+       {"note: d.csv: 1 of 2 groups have no window",
+        "0.4 of 1 group leaves none to train", "a split needs two"}) {
+    EXPECT_TRUE(Contains(err_, text)) << err_;
+  }
+}
+
+TEST_F(ProgramTest, Windows_ColumnsByNumber_AreThoseOfTheFile) {
+  WriteWhole(folder_ / "d.csv",
+             "g,a,b\np,1,10\np,2,20\np,,30\np,4,40\np,5,50\n");
+  const std::string data = R"("train": {"csv": "d.csv", "group": 0,
+    "sequence_length": 2, "missing": {"a": 0}, "target_columns": [)";
+  // The loss of the first step is that of column b.
+  Strings steps;
+  for (const char* column : {"2", "-1", "\"b\""}) {
+    WriteWhole(folder_ / "run.json", WindowsRun(data + column + "]}", 2));
+    ASSERT_EQ(Run({"train", "run.json", "--no-save", "--log-steps", "s.csv"}),
+              0)
+        << err_;
+    steps.push_back(ReadWhole(folder_ / "s.csv"));
+    EXPECT_EQ(steps.back(), steps[0]);
+  }
+  const std::pair<const char*, const char*> wrong[] = {
+      {"0", "no column of x"}, {"3", "3 columns"}, {"1", "fills gaps"}};
+  for (const auto& [column, message] : wrong) {
+    WriteWhole(folder_ / "run.json", WindowsRun(data + column + "]}", 2));
+    ExpectError({"train", "run.json"}, 2, {"target_columns", message});
+  }
+  WriteWhole(folder_ / "d.csv", "1,a,b\n1,1,10\n1,2,20\n1,3,30\n");
+  WriteWhole(folder_ / "run.json",
+             WindowsRun(R"("train": {"csv": "d.csv", "header": true,
+               "sequence_length": 2, "target_columns": [1]})",
+                        3));
+  ExpectError({"train", "run.json"}, 2,
+              {"target_columns", "the name of one column"});
+}
+
+TEST_F(ProgramTest, Windows_GroupColumn_IsReadAsItsTable) {
+  // The first line has no names, although its group is a text.
+  WriteWhole(folder_ / "d.csv", "p,1,2\np,3,4\np,5,6\nq,7,8\nq,9,1\n");
+  const std::string fields = R"("csv": "d.csv", "group": 0,
+    "sequence_length": 2)";
+  WriteWhole(folder_ / "run.json",
+             WindowsRun("\"train\": {\"header\": false, " + fields + "}", 1));
+  ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
+  WriteWhole(folder_ / "run.json",
+             WindowsRun("\"train\": {" + fields + "}", 1));
+  ASSERT_EQ(Run({"predict", "m", "--data", "run.json", "--part", "train"}), 0)
+      << err_;
+  EXPECT_EQ(Lines(out_).size(), 3u) << out_;
+  // Its names are kept in no model.
+  std::string csv = "g,a,y\n";
+  for (int i = 0; i < 140000; ++i) {
+    csv += "person-" + std::to_string(i / 2) + ",1,2\n";
+  }
+  WriteWhole(folder_ / "d.csv", csv);
+  ASSERT_EQ(Run({"train", "run.json", "--no-save", "--batch-size", "10000"}), 0)
+      << err_;
+  WriteWhole(folder_ / "d.csv", "g,a,y\np,1,2\n,3,4\np,5,6\n");
+  ExpectError({"train", "run.json"}, 2, {"d.csv: line 3", "needs a group"});
+}
+
+TEST_F(ProgramTest, Windows_FieldsThatDisagree_AreRefused) {
+  WriteWhole(folder_ / "d.csv", "g,a,y\np,1,2\np,3,4\nq,5,6\nq,7,8\n");
+  const std::string same = R"("csv": "d.csv", "drop": ["g"],
+    "sequence_length": 2)";
+  const std::string in_groups = R"("train": {"csv": "d.csv", "group": "g",
+    "sequence_length": 2, "validation_groups": ["q"], )";
+  const std::pair<std::string, Strings> wrong[] = {
+      {"\"train\": {\"target_offset\": 1, " + same + "}, \"validation\": {" +
+           same + "}",
+       {"data.validation.target_offset", "data.train"}},
+      {in_groups + R"("missing": "mean"})", {"missing", "validation_groups"}},
+      {in_groups + R"("auto_shard_policy": "off", "own_examples": [4]})",
+       {"validation_groups", "own_examples"}}};
+  for (const auto& [data, messages] : wrong) {
+    WriteWhole(folder_ / "run.json", WindowsRun(data, 1));
+    ExpectError({"train", "run.json"}, 2, messages);
+  }
+}
+
+TEST_F(ProgramTest, Windows_OfAnotherFile_NeedNoLabel) {
+  WriteWhole(folder_ / "d.csv", "g,a,y\np,1,2\np,3,4\np,5,6\np,7,8\n");
+  WriteWhole(folder_ / "n.csv", "g,a\np,1\np,3\np,5\n");
+  const auto run = [&](const std::string& csv) {
+    WriteWhole(folder_ / "run.json",
+               WindowsRun("\"train\": {\"csv\": \"" + csv +
+                              R"(", "group": "g", "label": "y",
+                                 "sequence_length": 2, "target_offset": 2})",
+                          1));
+  };
+  run("d.csv");
+  ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
+  run("n.csv");
+  ASSERT_EQ(Run({"predict", "m", "--data", "run.json", "--part", "train"}), 0)
+      << err_;
+  EXPECT_EQ(Lines(out_).size(), 2u) << out_;
+  ExpectError({"evaluate", "m", "--csv", "d.csv"}, 2, {"--data RUN.json"});
+  ExpectError({"predict", "m", "--csv", "d.csv"}, 2, {"--data RUN.json"});
 }
 
 // The vocabulary of the training data is that of the validation data too.

@@ -364,10 +364,19 @@ Status ReadBothData(const Json& json, const std::string& folder,
       (validation->text.empty() || validation->text.vocabulary.empty())) {
     validation->text = train->text;
   }
+  fields.Fail(CheckMeans(train->windows, train->table));
+  if (!train->empty() && !validation->empty()) {
+    fields.Fail(CheckWindows(train->windows, validation->windows));
+  }
   if (!train->windows.validation_groups.empty()) {
     if (!validation->empty()) {
       fields.Refuse("validation",
                     "data.train.validation_groups make it; leave one out");
+    }
+    if (!train->own_examples.empty()) {
+      fields.Refuse("train",
+                    "all workers validate on the same examples; with "
+                    "validation_groups leave own_examples out");
     }
     *validation = *train;
     validation->windows.only_groups = true;

@@ -2,14 +2,19 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cinttypes>
+#include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <utility>
 
 #include "core/base/number_text.h"
 #include "core/base/text.h"
 #include "core/data/value_at.h"
+#include "io/files/input_file.h"
 #include "io/keras/keras_json.h"
+#include "io/readers/csv_records.h"
 #include "run_config.h"
 
 namespace ringlet {
@@ -18,86 +23,147 @@ namespace {
 constexpr int64_t kMaxRows = int64_t{1} << 30;
 constexpr char kColumns[] = "a list of columns' names or numbers";
 
-// The columns of x as text, in order; and the first value of each.
-struct Columns {
-  explicit Columns(const Source& rows) : names(ValueNames(rows.Columns())) {
-    const TableEncoding encoding = rows.Encoding();
-    const int64_t values = rows.x().shape.elements();
-    for (int64_t value = 0, place = 0; value < values; ++place) {
-      firsts.push_back(value);
-      const auto found = encoding.columns.find(place);
-      const int64_t width =
-          found == encoding.columns.end() ? 1 : found->second.width();
-      widths.push_back(width);
-      value += width;
-    }
+// A whole number from -`count` to `count` - 1, from 0 on; -1: it is none.
+int64_t NumberOf(const std::string& column, size_t count) {
+  const char* const end = column.data() + column.size();
+  int64_t number = 0;
+  const auto parsed = std::from_chars(column.data(), end, number);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return -1;
+  const auto n = static_cast<int64_t>(count);
+  if (number < 0) number += n;
+  return number >= 0 && number < n ? number : -1;
+}
+
+// A column of the file by its name or number.
+Status FindColumn(const char* key, const Source& rows,
+                  const std::string& column, size_t* found) {
+  const std::vector<TableColumn> columns = rows.Columns();
+  const auto same = [&](const TableColumn& c) { return c.name == column; };
+  const auto named = std::find_if(columns.begin(), columns.end(), same);
+  const int64_t number = NumberOf(column, columns.size());
+  const int64_t by_name = named == columns.end() ? -1 : named - columns.begin();
+  *found = static_cast<size_t>(by_name < 0 ? number : by_name);
+  if (by_name >= 0 && number >= 0 && number != by_name) {
+    return InvalidArgument(
+        "%s: \"%s\" has '%s', which is the name of one column and the number "
+        "of another",
+        rows.name().c_str(), key, Printable(column).c_str());
   }
-  // The index of a column by its name or number; -1: there is none.
-  int64_t Find(const std::string& column) const {
-    const auto named = std::find(names.begin(), names.end(), column);
-    if (named != names.end()) return named - names.begin();
-    const int64_t count = static_cast<int64_t>(firsts.size());
-    const char* const end = column.data() + column.size();
-    int64_t number = 0;
-    const auto parsed = std::from_chars(column.data(), end, number);
-    if (parsed.ec != std::errc() || parsed.ptr != end) return -1;
-    if (number < 0) number += count;
-    return number >= 0 && number < count ? number : -1;
+  if (by_name >= 0 || number >= 0) return Status();
+  return InvalidArgument(
+      "%s: \"%s\" has '%s', but the file's %zu columns have no such name or "
+      "number; give a name, or a number from 0",
+      rows.name().c_str(), key, Printable(column).c_str(), columns.size());
+}
+
+// Appends the values of x that a column of the table gives.
+Status AddTarget(const Source& rows, const TableEncoding& encoding,
+                 const std::string& column, std::vector<int64_t>* values) {
+  size_t at = 0;
+  RINGLET_RETURN_IF_ERROR(FindColumn("target_columns", rows, column, &at));
+  const int64_t place = rows.Columns()[at].value;
+  if (place < 0) {
+    return InvalidArgument(
+        "%s: \"target_columns\" has '%s', which is no column of x",
+        rows.name().c_str(), Printable(column).c_str());
   }
-  std::vector<std::string> names;
-  std::vector<int64_t> firsts, widths;
-};
+  int64_t first = place, width = 1;
+  for (const auto& [other, encoded] : encoding.columns) {
+    if (other < place) first += encoded.width() - 1;
+    if (other != place) continue;
+    width = encoded.width();
+    const bool has_gaps =
+        !encoded.categories.empty() && encoded.categories[0].empty();
+    if (!encoded.fill && !has_gaps) continue;
+    return InvalidArgument(
+        "%s: \"target_columns\" has '%s', where \"missing\" fills gaps, which "
+        "are no targets; give \"missing\" for the other columns by their names",
+        rows.name().c_str(), Printable(column).c_str());
+  }
+  for (int64_t i = 0; i < width; ++i) values->push_back(first + i);
+  return Status();
+}
 
 Status FindTargets(const Source& rows, const std::vector<std::string>& wanted,
                    std::vector<int64_t>* values) {
-  const Columns columns(rows);
+  const bool is_table = !rows.Columns().empty();
+  const TableEncoding encoding = rows.Encoding();
+  const int64_t count = rows.x().shape.elements();
   for (const std::string& column : wanted) {
-    const int64_t found = columns.Find(column);
-    if (found < 0) {
-      return InvalidArgument(
-          "target_columns: '%s' is no column of x in %s, which has %zu; give "
-          "a name or a number from 0",
-          Printable(column).c_str(), rows.name().c_str(),
-          columns.firsts.size());
+    if (is_table) {
+      RINGLET_RETURN_IF_ERROR(AddTarget(rows, encoding, column, values));
+      continue;
     }
-    const size_t at = static_cast<size_t>(found);
-    for (int64_t i = 0; i < columns.widths[at]; ++i) {
-      values->push_back(columns.firsts[at] + i);
+    const int64_t number = NumberOf(column, static_cast<size_t>(count));
+    if (number < 0) {
+      return InvalidArgument("target_columns: '%s' is none of the %" PRId64
+                             " values of a row of %s; give a number from 0",
+                             Printable(column).c_str(), count,
+                             rows.name().c_str());
     }
+    values->push_back(number);
   }
   return Status();
 }
 
 // The group of each row, and the text of each group.
 struct Groups {
+  void Add(const std::string& name) {
+    const auto next = static_cast<int64_t>(names.size());
+    const auto [found, is_new] = numbers.emplace(name, next);
+    if (is_new) names.push_back(name);
+    of_rows.push_back(found->second);
+  }
   std::vector<int64_t> of_rows;
   std::vector<std::string> names;
+  std::map<std::string, int64_t> numbers;
 };
 
-// The column is read as categories, alone.
+// True if the record has the names of the columns that `rows` was read with.
+bool HasNames(const Fields& record, const Source& rows) {
+  const std::vector<TableColumn> columns = rows.Columns();
+  return !ValueNames(columns).empty() &&
+         std::equal(
+             columns.begin(), columns.end(), record.begin(), record.end(),
+             [](const TableColumn& c, auto field) { return c.name == field; });
+}
+
+// The column's texts. The limits of a model do not apply: it keeps none.
 Status ReadGroupColumn(const std::string& csv, const std::string& column,
-                       const CsvOptions& table, Groups* groups) {
-  CsvOptions options;
-  options.separator = table.separator;
-  options.decimal = table.decimal;
-  options.comment = table.comment;
-  options.header = table.header;
-  options.has_label = false;
-  options.take = {column};
-  options.categorical.push_back({column, /*one_hot=*/false,
-                                 /*has_unknown_category=*/false});
-  const Dataset read = CsvDataset(csv, options);
-  RINGLET_RETURN_IF_ERROR(read.Batch(1).status());
-  Source* const source = read.source().get();
-  const TableEncoding encoding = source->Encoding();
-  const auto found = encoding.columns.find(0);
-  if (found != encoding.columns.end()) groups->names = found->second.categories;
-  for (int64_t row = 0; row < source->size(); ++row) {
-    float number = 0;
-    RINGLET_RETURN_IF_ERROR(source->Read(&row, 1, &number, nullptr));
-    groups->of_rows.push_back(static_cast<int64_t>(number));
+                       const CsvOptions& table, const Source& rows,
+                       Groups* groups) {
+  size_t at = 0;
+  RINGLET_RETURN_IF_ERROR(FindColumn("group", rows, column, &at));
+  InputFile file;
+  RINGLET_RETURN_IF_ERROR(file.Open(csv));
+  RecordReader records(&file, {table.separator, table.decimal, table.comment});
+  Fields fields;
+  for (bool is_first = true, more = true;; is_first = false) {
+    RINGLET_RETURN_IF_ERROR(records.Next(&fields, &more));
+    if (!more) return Status();
+    if (is_first && table.header.value_or(true) && HasNames(fields, rows)) {
+      continue;
+    }
+    if (at >= fields.size() || fields[at].empty()) {
+      return InvalidArgument("%s: line %" PRId64
+                             ": has no text in column '%s'; each row needs a "
+                             "group",
+                             csv.c_str(), records.line(),
+                             Printable(column).c_str());
+    }
+    groups->Add(std::string(fields[at]));
   }
-  return Status();
+}
+
+// A group's number as text. -0.0 is 0, and an int64 stays exact.
+std::string GroupName(const NpyArray& array, int64_t row) {
+  if (array.dtype == DType::kInt64) {
+    int64_t number = 0;
+    std::memcpy(&number, array.data.data() + row * int64_t{sizeof(number)},
+                sizeof(number));
+    return std::to_string(number);
+  }
+  return ShortestText(ValueAt(array.dtype, array.data.data(), row) + 0.0);
 }
 
 Status ReadGroupFile(const std::string& path, Groups* groups) {
@@ -108,14 +174,13 @@ Status ReadGroupFile(const std::string& path, Groups* groups) {
         "%s: an array of %s; a group is one number for each row", path.c_str(),
         array.shape.ToString().c_str());
   }
-  std::map<std::string, int64_t> numbers;
   for (int64_t row = 0; row < array.shape[0]; ++row) {
-    const std::string name =
-        ShortestText(ValueAt(array.dtype, array.data.data(), row));
-    const auto next = static_cast<int64_t>(groups->names.size());
-    const auto [found, is_new] = numbers.emplace(name, next);
-    if (is_new) groups->names.push_back(name);
-    groups->of_rows.push_back(found->second);
+    if (std::isnan(ValueAt(array.dtype, array.data.data(), row))) {
+      return InvalidArgument("%s: row %" PRId64
+                             " (from 0): is nan; each row needs a group",
+                             path.c_str(), row);
+    }
+    groups->Add(GroupName(array, row));
   }
   return Status();
 }
@@ -137,20 +202,20 @@ Status ChooseGroups(const TimeseriesConfig& config, Groups* groups) {
   return Status();
 }
 
-bool DropsRows(const CsvOptions& table) {
-  const auto drops = [](const CsvOptions::MissingRule& rule) {
-    return rule.kind == CsvOptions::Missing::kDrop;
+bool HasRule(const CsvOptions& table, CsvOptions::Missing kind) {
+  const auto is = [&](const CsvOptions::MissingRule& rule) {
+    return rule.kind == kind;
   };
-  return drops(table.missing) ||
+  return is(table.missing) ||
          std::any_of(table.missing_by_column.begin(),
                      table.missing_by_column.end(),
-                     [&](const auto& entry) { return drops(entry.second); });
+                     [&](const auto& entry) { return is(entry.second); });
 }
 
 Status Choose(const Source& rows, const TimeseriesConfig& config,
               const std::string& csv, const CsvOptions& table,
               TimeseriesOptions* options) {
-  if (DropsRows(table)) {
+  if (HasRule(table, CsvOptions::Missing::kDrop)) {
     return InvalidArgument(
         "missing: is \"drop\", but sequence_length makes windows of "
         "consecutive rows, which a row that is left out would join; say "
@@ -162,7 +227,7 @@ Status Choose(const Source& rows, const TimeseriesConfig& config,
   Groups groups;
   RINGLET_RETURN_IF_ERROR(
       (csv.empty() ? ReadGroupFile(config.group, &groups)
-                   : ReadGroupColumn(csv, config.group, table, &groups))
+                   : ReadGroupColumn(csv, config.group, table, rows, &groups))
           .Annotate("group"));
   if (!config.validation_groups.empty()) {
     RINGLET_RETURN_IF_ERROR(ChooseGroups(config, &groups));
@@ -197,6 +262,30 @@ void ReadColumns(const char* key, FieldReader* fields,
   if (columns->empty()) fields->MustBe(key, kColumns);
 }
 
+namespace {
+
+// Groups are compared as text; a number is that of an array.
+void ReadGroupNames(FieldReader* fields, std::vector<std::string>* names) {
+  const char kKey[] = "validation_groups";
+  const char kTakes[] = "a list of groups' names or numbers";
+  if (!fields->Has(kKey)) return;
+  const Json json = fields->Take(kKey, kTakes);
+  if (!json) return;
+  for (Json m = json.first(); m && json.is_array(); m = m.next()) {
+    // Beyond 2^53 a number of JSON may be another one; a text is exact.
+    if (m.is_string()) {
+      names->push_back(m.text());
+    } else if (m.is_number() && std::fabs(m.number()) <= 9007199254740992.0) {
+      names->push_back(ShortestText(m.number() + 0.0));
+    } else {
+      return fields->MustBe(kKey, kTakes);
+    }
+  }
+  if (names->empty()) fields->MustBe(kKey, kTakes);
+}
+
+}  // namespace
+
 void ReadTimeseries(bool of_csv, const std::string& folder, FieldReader* fields,
                     TimeseriesConfig* config) {
   TimeseriesOptions* const o = &config->options;
@@ -222,7 +311,7 @@ void ReadTimeseries(bool of_csv, const std::string& folder, FieldReader* fields,
   if (!of_csv && !config->group.empty()) {
     config->group = PathIn(folder, config->group);
   }
-  ReadColumns("validation_groups", fields, &config->validation_groups);
+  ReadGroupNames(fields, &config->validation_groups);
   if (!config->validation_groups.empty() && config->group.empty()) {
     fields->Refuse("validation_groups", "needs \"group\", which names them");
   }
@@ -241,6 +330,43 @@ void ReadTimeseries(bool of_csv, const std::string& folder, FieldReader* fields,
     if (!is_given) continue;
     fields->Refuse(key, "needs \"sequence_length\", the rows of a window");
   }
+}
+
+Status CheckWindows(const TimeseriesConfig& train,
+                    const TimeseriesConfig& validation) {
+  const TimeseriesOptions& a = train.options;
+  const TimeseriesOptions& b = validation.options;
+  const struct {
+    const char* key;
+    bool is_same;
+  } fields[] = {
+      {"sequence_length", a.sequence_length == b.sequence_length},
+      {"sampling_rate", a.sampling_rate == b.sampling_rate},
+      {"target_offset", a.target_offset == b.target_offset},
+      {"target_length", a.target_length == b.target_length},
+      {"target_columns", train.target_columns == validation.target_columns}};
+  for (const auto& field : fields) {
+    if (field.is_same) continue;
+    return InvalidArgument(
+        "data.validation.%s: is not that of data.train; "
+        "give the same, also if it is absent there",
+        field.key);
+  }
+  return Status();
+}
+
+Status CheckMeans(const TimeseriesConfig& train, const CsvOptions& table) {
+  const char* const key = !train.validation_groups.empty() ? "validation_groups"
+                          : train.options.start_index > 0  ? "start_index"
+                          : train.options.end_index >= 0   ? "end_index"
+                                                           : nullptr;
+  if (key == nullptr || !HasRule(table, CsvOptions::Missing::kMean)) {
+    return Status();
+  }
+  return InvalidArgument(
+      "data.train.missing: \"mean\" is that of all rows, but %s leaves rows "
+      "out of the training; give a number",
+      key);
 }
 
 void PlaceColumns(const TimeseriesConfig& config, CsvOptions* table) {

@@ -40,6 +40,12 @@ void ReadColumns(const char* key, FieldReader* fields,
 void ReadTimeseries(bool of_csv, const std::string& folder, FieldReader* fields,
                     TimeseriesConfig* config);
 
+// Errors: data.validation has other windows than data.train; the mean of
+// missing values is also of rows that data.train does not use.
+Status CheckWindows(const TimeseriesConfig& train,
+                    const TimeseriesConfig& validation);
+Status CheckMeans(const TimeseriesConfig& train, const CsvOptions& table);
+
 // The columns of the table that are no values, or are values too, by `config`.
 void PlaceColumns(const TimeseriesConfig& config, CsvOptions* table);
 
