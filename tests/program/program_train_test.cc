@@ -524,6 +524,11 @@ TEST_F(ProgramTest, Windows_GroupsOfArray_AreItsExactNumbers) {
       WindowsRun(data + R"(, "validation_groups": ["1152921504606846977"]})",
                  1));
   ASSERT_EQ(Run({"train", "run.json", "--no-save"}), 0) << err_;
+  WriteWhole(folder_ / "run.json", WindowsRun(data + R"(, "validation_groups": [
+               "1152921504606846976", "1152921504606846977",
+               "1152921504606846978"]})",
+                                              1));
+  ExpectError({"train", "run.json"}, 2, {"validation_groups: has all 3"});
   std::vector<double> f = {0.0, -0.0, 0.0, -0.0, 1.5, 1.5,
                            1.5, 1.5,  2,   2,    2,   2};
   ASSERT_OK(WriteNpy(folder_ / "g.npy", DType::kFloat64, {12}, f.data()));

@@ -196,6 +196,11 @@ Status ChooseGroups(const TimeseriesConfig& config, Groups* groups) {
     }
     listed[static_cast<size_t>(found - groups->names.begin())] = true;
   }
+  if (std::find(listed.begin(), listed.end(), false) == listed.end()) {
+    return InvalidArgument(
+        "validation_groups: has all %zu groups, so that none is left to train",
+        listed.size());
+  }
   for (int64_t& group : groups->of_rows) {
     if (listed[static_cast<size_t>(group)] != config.only_groups) group = -1;
   }
