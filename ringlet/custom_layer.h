@@ -37,6 +37,7 @@ struct WeightSpec {
   Shape shape;
   Initializer initializer;
   Regularizer regularizer;
+  Constraint constraint = {};
   // False: layer state, which is kept and saved with the weights and never
   // trained. As in Keras, state comes after the trainable weights of a layer.
   bool trainable = true;

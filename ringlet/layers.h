@@ -1,5 +1,5 @@
 // Layers: the parts of a model, with the names of Keras; initializers and
-// regularizers of their weights.
+// regularizers and constraints of their weights.
 
 #ifndef RINGLET_LAYERS_H_
 #define RINGLET_LAYERS_H_
@@ -15,7 +15,7 @@
 
 namespace ringlet {
 
-// --- initializers and regularizers -------------------------------------------
+// --- initializers, regularizers, constraints ---------------------------------
 
 // Initializers: first values of weights. Regularizers: penalties on weights,
 // which are added to the loss. Formulas and defaults are those of Keras 3's
@@ -72,6 +72,32 @@ struct Regularizer {
 inline Regularizer L1(float l1 = 0.01f) { return {l1, 0}; }
 inline Regularizer L2(float l2 = 0.01f) { return {0, l2}; }
 inline Regularizer L1L2(float l1 = 0, float l2 = 0) { return {l1, l2}; }
+
+// Constraints: what a weight is replaced by after each update of the optimizer.
+// Formulas and defaults are those of Keras 3's constraints/constraints.py. A
+// norm is the square root of a sum of squares over `axis`, axes of the weight's
+// shape. -1 is the last axis, and an empty list means all. With local updates
+// each worker constrains its own updates, and not the mean of a round.
+struct Constraint {
+  enum class Kind : uint8_t {
+    kNone,
+    kMaxNorm,     // norms of at most max_value
+    kNonNeg,      // max(w, 0)
+    kUnitNorm,    // norms of 1
+    kMinMaxNorm,  // norms from min_value to max_value, nearer by `rate`
+  };
+
+  Kind kind = Kind::kNone;
+  float min_value = 0, max_value = 0, rate = 1;
+  std::vector<int64_t> axis;
+  bool empty() const { return kind == Kind::kNone; }
+};
+
+Constraint MaxNorm(float max_value = 2, const std::vector<int64_t>& axis = {0});
+Constraint NonNeg();
+Constraint UnitNorm(const std::vector<int64_t>& axis = {0});
+Constraint MinMaxNorm(float min_value = 0, float max_value = 1, float rate = 1,
+                      const std::vector<int64_t>& axis = {0});
 
 // --- a layer -----------------------------------------------------------------
 
@@ -206,6 +232,7 @@ struct Layer {
   Initializer bias_initializer = Zeros();
   Regularizer kernel_regularizer;
   Regularizer bias_regularizer;
+  Constraint kernel_constraint, bias_constraint;
 
   // Convolutions, pooling layers, UpSampling.
   // kernel_size, pool_size, UpSampling2D's size (height, width). Layers with
@@ -225,6 +252,7 @@ struct Layer {
   Initializer pointwise_initializer = GlorotUniform();
   Regularizer depthwise_regularizer;
   Regularizer pointwise_regularizer;
+  Constraint depthwise_constraint, pointwise_constraint;
 
   // ZeroPadding, Cropping: rows at the top and bottom, columns at the left and
   // right.
@@ -244,12 +272,14 @@ struct Layer {
   float alpha = 1;                          // ELU
   Initializer alpha_initializer = Zeros();  // PReLU
   Regularizer alpha_regularizer;
+  Constraint alpha_constraint;
   std::vector<int64_t> shared_axes;  // PReLU: counted from 1, after the batch
 
   // SimpleRNN, LSTM, GRU. They have the fields of Dense too, and a seed.
   Activation recurrent_activation = kSigmoid;  // of gates
   Initializer recurrent_initializer = Orthogonal();
   Regularizer recurrent_regularizer;
+  Constraint recurrent_constraint;
   bool unit_forget_bias = true;  // LSTM
   bool reset_after = true;       // GRU
   float dropout = 0;             // of the inputs
@@ -270,6 +300,7 @@ struct Layer {
   int64_t input_dim = 1;
   Initializer embeddings_initializer = RandomUniform();
   Regularizer embeddings_regularizer;
+  Constraint embeddings_constraint;
 
   // Attention, MultiHeadAttention. They have dropout and a seed too, and
   // MultiHeadAttention the fields of Dense.
@@ -286,6 +317,7 @@ struct Layer {
   Initializer moving_mean_initializer = Zeros();
   Initializer moving_variance_initializer = Ones();
   Regularizer gamma_regularizer, beta_regularizer;
+  Constraint gamma_constraint, beta_constraint;
   std::vector<int64_t> axes = {-1};  // LayerNormalization; also Softmax
 
   // Rescaling, Normalization.
@@ -308,9 +340,11 @@ struct Layer {
   Layer& UseBias(bool use);
   Layer& BiasInitializer(const Initializer& initializer);
   Layer& BiasRegularizer(const Regularizer& regularizer);
+  Layer& BiasConstraint(const Constraint& constraint);
   // Dense, Conv1D, Conv2D, Conv1DTranspose, Conv2DTranspose.
   Layer& KernelInitializer(const Initializer& initializer);
   Layer& KernelRegularizer(const Regularizer& regularizer);
+  Layer& KernelConstraint(const Constraint& constraint);
 
   // Convolutions, pooling layers with a window.
   Layer& Strides(int64_t height, int64_t width);
@@ -334,9 +368,11 @@ struct Layer {
   Layer& DepthMultiplier(int64_t filters_per_channel);
   Layer& DepthwiseInitializer(const Initializer& initializer);
   Layer& DepthwiseRegularizer(const Regularizer& regularizer);
+  Layer& DepthwiseConstraint(const Constraint& constraint);
   // SeparableConv.
   Layer& PointwiseInitializer(const Initializer& initializer);
   Layer& PointwiseRegularizer(const Regularizer& regularizer);
+  Layer& PointwiseConstraint(const Constraint& constraint);
 
   // Global pooling layers.
   Layer& KeepDims(bool keep);
@@ -353,6 +389,7 @@ struct Layer {
   // SimpleRNN, LSTM, GRU.
   Layer& RecurrentInitializer(const Initializer& initializer);
   Layer& RecurrentRegularizer(const Regularizer& regularizer);
+  Layer& RecurrentConstraint(const Constraint& constraint);
   // The output has the state after each step, not only the last one.
   Layer& ReturnSequences(bool all_steps);
   // Begins with the last step. The output has the order of the computation.
@@ -377,10 +414,12 @@ struct Layer {
   Layer& EmbeddingsInitializer(const Initializer& initializer);
   // Embedding.
   Layer& EmbeddingsRegularizer(const Regularizer& regularizer);
+  Layer& EmbeddingsConstraint(const Constraint& constraint);
 
   // PReLU.
   Layer& AlphaInitializer(const Initializer& initializer);
   Layer& AlphaRegularizer(const Regularizer& regularizer);
+  Layer& AlphaConstraint(const Constraint& constraint);
 
   // BatchNormalization, LayerNormalization.
   Layer& Center(bool with_beta);
@@ -388,7 +427,9 @@ struct Layer {
   Layer& GammaInitializer(const Initializer& initializer);
   Layer& BetaInitializer(const Initializer& initializer);
   Layer& GammaRegularizer(const Regularizer& regularizer);
+  Layer& GammaConstraint(const Constraint& constraint);
   Layer& BetaRegularizer(const Regularizer& regularizer);
+  Layer& BetaConstraint(const Constraint& constraint);
   // BatchNormalization.
   Layer& MovingMeanInitializer(const Initializer& initializer);
   Layer& MovingVarianceInitializer(const Initializer& initializer);

@@ -160,6 +160,7 @@ struct Variable {
   Shape shape;
   int64_t offset = 0;  // in floats
   Regularizer regularizer;
+  Constraint constraint;
   // Never trained, even in a trainable layer, such as moving means.
   bool is_layer_state = false;
   // After Compile: its offset in the gradients and slots; -1: not trained.

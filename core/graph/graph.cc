@@ -140,6 +140,7 @@ void Graph::AddVariable(const WeightSpec& weight, GraphNode* node) {
   variable.path = node->layer.name + "/" + weight.name;
   variable.shape = weight.shape;
   variable.regularizer = weight.regularizer;
+  variable.constraint = weight.constraint;
   variable.is_layer_state = !weight.trainable;
   const int64_t size = variable.size();
   variable.offset = variable.is_layer_state ? num_weights() : num_parameters_;

@@ -36,9 +36,10 @@ class BatchNormalizationOp final : public Op {
     mean_ = static_cast<int>(weights_.size());
     variance_ = mean_ + 1;
     weights_.push_back({"moving_mean", shape, layer.moving_mean_initializer,
-                        Regularizer(), /*trainable=*/false});
+                        Regularizer(), Constraint(), /*trainable=*/false});
     weights_.push_back({"moving_variance", shape,
                         layer.moving_variance_initializer, Regularizer(),
+                        Constraint(),
                         /*trainable=*/false});
   }
 

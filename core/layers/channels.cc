@@ -6,13 +6,13 @@ void AddGammaAndBeta(const Layer& layer, const Shape& shape,
   *gamma = *beta = -1;
   if (layer.scale) {
     *gamma = static_cast<int>(weights->size());
-    weights->push_back(
-        {"gamma", shape, layer.gamma_initializer, layer.gamma_regularizer});
+    weights->push_back({"gamma", shape, layer.gamma_initializer,
+                        layer.gamma_regularizer, layer.gamma_constraint});
   }
   if (layer.center) {
     *beta = static_cast<int>(weights->size());
-    weights->push_back(
-        {"beta", shape, layer.beta_initializer, layer.beta_regularizer});
+    weights->push_back({"beta", shape, layer.beta_initializer,
+                        layer.beta_regularizer, layer.beta_constraint});
   }
 }
 

@@ -47,10 +47,14 @@ class ConvOp final : public Op {
     weights_.push_back(
         {"kernel",
          KernelShape(layer, window, window.channels / groups_, filters_),
-         layer.kernel_initializer, layer.kernel_regularizer});
+         layer.kernel_initializer, layer.kernel_regularizer,
+         layer.kernel_constraint});
     if (bias_) {
-      weights_.push_back(
-          {"bias", {filters_}, layer.bias_initializer, layer.bias_regularizer});
+      weights_.push_back({"bias",
+                          {filters_},
+                          layer.bias_initializer,
+                          layer.bias_regularizer,
+                          layer.bias_constraint});
     }
   }
 

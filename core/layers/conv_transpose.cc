@@ -38,8 +38,11 @@ class ConvTransposeOp final : public Op {
       weights_[0].shape = {kernel[1], kernel[2], kernel[3]};
     }
     if (!bias_) return;
-    weights_.push_back(
-        {"bias", {filters_}, layer.bias_initializer, layer.bias_regularizer});
+    weights_.push_back({"bias",
+                        {filters_},
+                        layer.bias_initializer,
+                        layer.bias_regularizer,
+                        layer.bias_constraint});
   }
 
   bool backward_reads_input() const override { return !frozen(); }

@@ -22,10 +22,14 @@ class DenseOp final : public Op {
     weights_.push_back({"kernel",
                         {inputs_, units_},
                         layer.kernel_initializer,
-                        layer.kernel_regularizer});
+                        layer.kernel_regularizer,
+                        layer.kernel_constraint});
     if (bias_) {
-      weights_.push_back(
-          {"bias", {units_}, layer.bias_initializer, layer.bias_regularizer});
+      weights_.push_back({"bias",
+                          {units_},
+                          layer.bias_initializer,
+                          layer.bias_regularizer,
+                          layer.bias_constraint});
     }
   }
 

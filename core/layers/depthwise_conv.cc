@@ -21,12 +21,14 @@ class DepthwiseConvOp final : public Op {
     weights_.push_back(
         {"kernel",
          KernelShape(layer, window, window.channels, depthwise.multiplier()),
-         layer.depthwise_initializer, layer.depthwise_regularizer});
+         layer.depthwise_initializer, layer.depthwise_regularizer,
+         layer.depthwise_constraint});
     if (bias_) {
       weights_.push_back({"bias",
                           {depthwise.filters()},
                           layer.bias_initializer,
-                          layer.bias_regularizer});
+                          layer.bias_regularizer,
+                          layer.bias_constraint});
     }
   }
 

@@ -21,7 +21,8 @@ class EmbeddingOp final : public Op {
     weights_.push_back({"embeddings",
                         {rows_, width_},
                         layer.embeddings_initializer,
-                        layer.embeddings_regularizer});
+                        layer.embeddings_regularizer,
+                        layer.embeddings_constraint});
   }
   bool backward_reads_input() const override { return !frozen(); }
   bool may_fail() const override { return true; }
@@ -81,7 +82,8 @@ class PositionEmbeddingOp final : public Op {
     weights_.push_back({"embeddings",
                         {rows_, width_},
                         layer.embeddings_initializer,
-                        layer.embeddings_regularizer});
+                        layer.embeddings_regularizer,
+                        layer.embeddings_constraint});
   }
   Recompute recompute() const override { return Recompute::kCheap; }
 

@@ -64,8 +64,14 @@ constexpr LayerField kBiasRegularizer =
     LayerField("bias_regularizer", &Layer::bias_regularizer)
         .SetBy(kSetBiasRegularizer)
         .Compared("bias_regularizer");
-constexpr LayerField kKernelConstraint("kernel_constraint", OnlyNull());
-constexpr LayerField kBiasConstraint("bias_constraint", OnlyNull());
+constexpr LayerField ConstraintField(const char* name,
+                                     Constraint Layer::*member, uint64_t bit) {
+  return LayerField(name, member).SetBy(bit).Compared(name).Saved(name);
+}
+constexpr LayerField kKernelConstraint = ConstraintField(
+    "kernel_constraint", &Layer::kernel_constraint, kSetKernelConstraint);
+constexpr LayerField kBiasConstraint = ConstraintField(
+    "bias_constraint", &Layer::bias_constraint, kSetBiasConstraint);
 // All layers accept it; some write it.
 constexpr LayerField kActivityRegularizer("activity_regularizer", OnlyNull());
 constexpr LayerField kLoraRank =
@@ -154,8 +160,12 @@ constexpr LayerField kPointwiseRegularizer =
     LayerField("pointwise_regularizer", &Layer::pointwise_regularizer)
         .SetBy(kSetPointwiseRegularizer)
         .Compared("pointwise_regularizer");
-constexpr LayerField kDepthwiseConstraint("depthwise_constraint", OnlyNull());
-constexpr LayerField kPointwiseConstraint("pointwise_constraint", OnlyNull());
+constexpr LayerField kDepthwiseConstraint =
+    ConstraintField("depthwise_constraint", &Layer::depthwise_constraint,
+                    kSetDepthwiseConstraint);
+constexpr LayerField kPointwiseConstraint =
+    ConstraintField("pointwise_constraint", &Layer::pointwise_constraint,
+                    kSetPointwiseConstraint);
 constexpr LayerField kUnusedInitializer =
     LayerField("kernel_initializer", &Layer::kernel_initializer).Unwritten();
 constexpr LayerField kUnusedRegularizer =
@@ -243,7 +253,8 @@ constexpr LayerField kPReLUFields[] = {
     LayerField("alpha_regularizer", &Layer::alpha_regularizer)
         .SetBy(kSetAlphaRegularizer)
         .Compared("alpha_regularizer"),
-    LayerField("alpha_constraint", OnlyNull()),
+    ConstraintField("alpha_constraint", &Layer::alpha_constraint,
+                    kSetAlphaConstraint),
     LayerField("shared_axes", &Layer::shared_axes)
         .OrNull()
         .Compared("shared_axes"),
@@ -327,8 +338,10 @@ constexpr std::array kBetaAndGamma = {
     LayerField("gamma_regularizer", &Layer::gamma_regularizer)
         .SetBy(kSetGammaRegularizer)
         .Compared("gamma_regularizer"),
-    LayerField("beta_constraint", OnlyNull()),
-    LayerField("gamma_constraint", OnlyNull()),
+    ConstraintField("beta_constraint", &Layer::beta_constraint,
+                    kSetBetaConstraint),
+    ConstraintField("gamma_constraint", &Layer::gamma_constraint,
+                    kSetGammaConstraint),
 };
 constexpr std::array kMovingStatistics = {
     LayerField("moving_mean_initializer", &Layer::moving_mean_initializer)
@@ -397,7 +410,8 @@ constexpr std::array kRecurrentWeightFields = {
     kBiasRegularizer,
     kActivityRegularizer,
     kKernelConstraint,
-    LayerField("recurrent_constraint", OnlyNull()),
+    ConstraintField("recurrent_constraint", &Layer::recurrent_constraint,
+                    kSetRecurrentConstraint),
     kBiasConstraint,
 };
 constexpr std::array kRecurrentDropoutFields = {
@@ -458,7 +472,8 @@ constexpr LayerField kEmbeddingFields[] = {
         .SetBy(kSetEmbeddingsRegularizer)
         .Compared("embeddings_regularizer"),
     kActivityRegularizer,
-    LayerField("embeddings_constraint", OnlyNull()),
+    ConstraintField("embeddings_constraint", &Layer::embeddings_constraint,
+                    kSetEmbeddingsConstraint),
     LayerField("mask_zero", OnlyFalse()),
     LayerField("input_length", AnyValue()).Unwritten(),
     kLoraRank,

@@ -52,15 +52,14 @@ struct LayerField {
   //   uint64_t    a seed
   //   vector      one number or a list (int64_t: axes)
   //   shared_ptr  a layer
-  using Value =
-      std::variant<int64_t Layer::*, int64_t (Layer::*)[2],
-                   int64_t (Layer::*)[4], uint64_t Layer::*, float Layer::*,
-                   bool Layer::*, PaddingMode Layer::*, Activation Layer::*,
-                   Initializer Layer::*, Regularizer Layer::*, Shape Layer::*,
-                   std::vector<float> Layer::*, std::vector<int64_t> Layer::*,
-                   std::shared_ptr<const Layer> Layer::*, MergeMode Layer::*,
-                   OnlyNull, OnlyNumber, OnlyText, OnlyFalse, AnyValue,
-                   LastAxis>;
+  using Value = std::variant<
+      int64_t Layer::*, int64_t (Layer::*)[2], int64_t (Layer::*)[4],
+      uint64_t Layer::*, float Layer::*, bool Layer::*, PaddingMode Layer::*,
+      Activation Layer::*, Initializer Layer::*, Regularizer Layer::*,
+      Constraint Layer::*, Shape Layer::*, std::vector<float> Layer::*,
+      std::vector<int64_t> Layer::*, std::shared_ptr<const Layer> Layer::*,
+      MergeMode Layer::*, OnlyNull, OnlyNumber, OnlyText, OnlyFalse, AnyValue,
+      LastAxis>;
 
   constexpr LayerField(const char* field_name, Value field_value)
       : name(field_name), value(field_value) {}

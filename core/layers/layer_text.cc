@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "../base/number_text.h"
+#include "constraints.h"
 #include "layer_table.h"
 
 namespace ringlet {
@@ -69,6 +70,9 @@ struct Text {
     const Regularizer& r = layer.*member;
     return r.empty() ? ""
                      : "l1 " + ShortestText(r.l1) + " l2 " + ShortestText(r.l2);
+  }
+  std::string operator()(Constraint Layer::*member) const {
+    return ConstraintText(layer.*member);
   }
   template <typename T>
   std::string operator()(std::vector<T> Layer::*member) const {

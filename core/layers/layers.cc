@@ -319,8 +319,16 @@ Layer& Layer::KernelRegularizer(const Regularizer& regularizer) {
   return SetMember(&Layer::kernel_regularizer, regularizer,
                    kSetKernelRegularizer, this);
 }
+Layer& Layer::KernelConstraint(const Constraint& constraint) {
+  return SetMember(&Layer::kernel_constraint, constraint, kSetKernelConstraint,
+                   this);
+}
 Layer& Layer::BiasRegularizer(const Regularizer& regularizer) {
   return SetMember(&Layer::bias_regularizer, regularizer, kSetBiasRegularizer,
+                   this);
+}
+Layer& Layer::BiasConstraint(const Constraint& constraint) {
+  return SetMember(&Layer::bias_constraint, constraint, kSetBiasConstraint,
                    this);
 }
 Layer& Layer::DepthwiseInitializer(const Initializer& initializer) {
@@ -331,6 +339,10 @@ Layer& Layer::DepthwiseRegularizer(const Regularizer& regularizer) {
   return SetMember(&Layer::depthwise_regularizer, regularizer,
                    kSetDepthwiseRegularizer, this);
 }
+Layer& Layer::DepthwiseConstraint(const Constraint& constraint) {
+  return SetMember(&Layer::depthwise_constraint, constraint,
+                   kSetDepthwiseConstraint, this);
+}
 Layer& Layer::PointwiseInitializer(const Initializer& initializer) {
   return SetMember(&Layer::pointwise_initializer, initializer,
                    kSetPointwiseInitializer, this);
@@ -338,6 +350,10 @@ Layer& Layer::PointwiseInitializer(const Initializer& initializer) {
 Layer& Layer::PointwiseRegularizer(const Regularizer& regularizer) {
   return SetMember(&Layer::pointwise_regularizer, regularizer,
                    kSetPointwiseRegularizer, this);
+}
+Layer& Layer::PointwiseConstraint(const Constraint& constraint) {
+  return SetMember(&Layer::pointwise_constraint, constraint,
+                   kSetPointwiseConstraint, this);
 }
 Layer& Layer::KeepDims(bool keep) {
   return SetMember(&Layer::keepdims, keep, kSetKeepDims, this);
@@ -366,8 +382,16 @@ Layer& Layer::GammaRegularizer(const Regularizer& regularizer) {
   return SetMember(&Layer::gamma_regularizer, regularizer, kSetGammaRegularizer,
                    this);
 }
+Layer& Layer::GammaConstraint(const Constraint& constraint) {
+  return SetMember(&Layer::gamma_constraint, constraint, kSetGammaConstraint,
+                   this);
+}
 Layer& Layer::BetaRegularizer(const Regularizer& regularizer) {
   return SetMember(&Layer::beta_regularizer, regularizer, kSetBetaRegularizer,
+                   this);
+}
+Layer& Layer::BetaConstraint(const Constraint& constraint) {
+  return SetMember(&Layer::beta_constraint, constraint, kSetBetaConstraint,
                    this);
 }
 Layer& Layer::MovingMeanInitializer(const Initializer& initializer) {
@@ -389,6 +413,10 @@ Layer& Layer::AlphaRegularizer(const Regularizer& regularizer) {
   return SetMember(&Layer::alpha_regularizer, regularizer, kSetAlphaRegularizer,
                    this);
 }
+Layer& Layer::AlphaConstraint(const Constraint& constraint) {
+  return SetMember(&Layer::alpha_constraint, constraint, kSetAlphaConstraint,
+                   this);
+}
 Layer& Layer::RecurrentInitializer(const Initializer& initializer) {
   return SetMember(&Layer::recurrent_initializer, initializer,
                    kSetRecurrentInitializer, this);
@@ -396,6 +424,10 @@ Layer& Layer::RecurrentInitializer(const Initializer& initializer) {
 Layer& Layer::RecurrentRegularizer(const Regularizer& regularizer) {
   return SetMember(&Layer::recurrent_regularizer, regularizer,
                    kSetRecurrentRegularizer, this);
+}
+Layer& Layer::RecurrentConstraint(const Constraint& constraint) {
+  return SetMember(&Layer::recurrent_constraint, constraint,
+                   kSetRecurrentConstraint, this);
 }
 Layer& Layer::ReturnSequences(bool all_steps) {
   return SetMember(&Layer::return_sequences, all_steps, kSetReturnSequences,
@@ -434,6 +466,10 @@ Layer& Layer::EmbeddingsInitializer(const Initializer& initializer) {
 Layer& Layer::EmbeddingsRegularizer(const Regularizer& regularizer) {
   return SetMember(&Layer::embeddings_regularizer, regularizer,
                    kSetEmbeddingsRegularizer, this);
+}
+Layer& Layer::EmbeddingsConstraint(const Constraint& constraint) {
+  return SetMember(&Layer::embeddings_constraint, constraint,
+                   kSetEmbeddingsConstraint, this);
 }
 Layer& Layer::Invert(bool inverts) {
   return SetMember(&Layer::invert, inverts, kSetInvert, this);

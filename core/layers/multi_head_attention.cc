@@ -96,13 +96,14 @@ class MultiHeadAttentionOp final : public Op {
   void AddPart(const Layer& layer, const std::string& name,
                const Shape& kernel) {
     weights_.push_back({name + "_kernel", kernel, layer.kernel_initializer,
-                        layer.kernel_regularizer});
+                        layer.kernel_regularizer, layer.kernel_constraint});
     if (!bias_) return;
     const bool is_output = name == "attention_output";
     weights_.push_back(
         {name + "_bias",
          is_output ? Shape{kernel[2]} : Shape{kernel[1], kernel[2]},
-         layer.bias_initializer, layer.bias_regularizer});
+         layer.bias_initializer, layer.bias_regularizer,
+         layer.bias_constraint});
   }
 
   int64_t WidthOf(int p) const {

@@ -5,6 +5,7 @@
 
 #include "../base/check.h"
 #include "activation_layers.h"
+#include "constraints.h"
 #include "layer_loops.h"
 #include "layer_table.h"
 
@@ -114,6 +115,8 @@ Status Op::Make(const Layer& layer, const std::vector<Shape>& inputs,
     RINGLET_RETURN_IF_ERROR(
         CheckSize(weight.shape).Annotate("%s", weight.name.c_str()));
     RINGLET_RETURN_IF_ERROR(CheckOnes(weight));
+    RINGLET_RETURN_IF_ERROR(CheckConstraint(weight.constraint, weight.shape)
+                                .Annotate("%s", weight.name.c_str()));
     const Regularizer& r = weight.regularizer;
     if (r.l1 >= 0 && r.l2 >= 0 && std::isfinite(r.l1 + r.l2)) continue;
     return InvalidArgument(

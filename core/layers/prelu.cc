@@ -19,8 +19,8 @@ class PReLUOp final : public Op {
   PReLUOp(const Layer& layer, const Shape& x, const Shape& alpha)
       : alpha_(alpha), width_(x.elements()), shared_(alpha != x) {
     output_ = x;
-    weights_.push_back(
-        {"alpha", alpha, layer.alpha_initializer, layer.alpha_regularizer});
+    weights_.push_back({"alpha", alpha, layer.alpha_initializer,
+                        layer.alpha_regularizer, layer.alpha_constraint});
   }
 
   bool backward_reads_input() const override { return true; }

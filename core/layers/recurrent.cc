@@ -112,14 +112,16 @@ RecurrentOp::RecurrentOp(const Layer& layer, const Shape& x, const Kind& kind,
   weights_.push_back({"kernel",
                       {features_, width},
                       layer.kernel_initializer,
-                      layer.kernel_regularizer});
+                      layer.kernel_regularizer,
+                      layer.kernel_constraint});
   weights_.push_back({"recurrent_kernel",
                       {units_, width},
                       layer.recurrent_initializer,
-                      layer.recurrent_regularizer});
+                      layer.recurrent_regularizer,
+                      layer.recurrent_constraint});
   if (bias_) {
-    weights_.push_back(
-        {"bias", bias, layer.bias_initializer, layer.bias_regularizer});
+    weights_.push_back({"bias", bias, layer.bias_initializer,
+                        layer.bias_regularizer, layer.bias_constraint});
   }
 }
 

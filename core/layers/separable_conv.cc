@@ -28,16 +28,21 @@ class SeparableConvOp final : public Op {
     weights_.push_back(
         {"depthwise_kernel",
          KernelShape(layer, window, window.channels, depthwise.multiplier()),
-         layer.depthwise_initializer, layer.depthwise_regularizer});
+         layer.depthwise_initializer, layer.depthwise_regularizer,
+         layer.depthwise_constraint});
     Window2D point = window;
     point.height.window = point.width.window = 1;
     weights_.push_back(
         {"pointwise_kernel",
          KernelShape(layer, point, depthwise.filters(), filters_),
-         layer.pointwise_initializer, layer.pointwise_regularizer});
+         layer.pointwise_initializer, layer.pointwise_regularizer,
+         layer.pointwise_constraint});
     if (bias_) {
-      weights_.push_back(
-          {"bias", {filters_}, layer.bias_initializer, layer.bias_regularizer});
+      weights_.push_back({"bias",
+                          {filters_},
+                          layer.bias_initializer,
+                          layer.bias_regularizer,
+                          layer.bias_constraint});
     }
   }
 

@@ -205,6 +205,7 @@ Status Stepper::TrainStep(const Batch& batch) {
     RINGLET_RETURN_IF_ERROR(Backward(update_when_final));
     results_.gradients = false;
     if (!update_when_final) updater_.UpdateAll();
+    updater_.ApplyConstraints();
     updater_.ApplyLayerStateChanges(/*replicas=*/1);
   }
   updater_.End();

@@ -157,6 +157,7 @@ Status Stepper::Apply() {
     updater_.Begin();
     updater_.UpdateAll();
   }
+  updater_.ApplyConstraints();
   updater_.ApplyLayerStateChanges(config_.job_replicas.count());
   updater_.End();
   return Status();

@@ -14,6 +14,7 @@
 #include "../base/decimal.h"
 #include "../base/state_names.h"
 #include "../exchange/exact_exchange.h"
+#include "../layers/constraints.h"
 #include "../layers/initializers.h"
 
 namespace ringlet {
@@ -166,6 +167,14 @@ void Updater::Clip() {
 void Updater::UpdateAll() {
   if (config_.optimizer.clips() && updates_) Clip();
   Update(0, graph_.num_trained(), memory_.kept().gradients);
+}
+
+void Updater::ApplyConstraints() {
+  for (const Variable& v : graph_.variables()) {
+    if (!v.trained()) continue;
+    Constrain(v.constraint, v.shape, config_.pool.get(),
+              memory_.kept().weights + v.offset);
+  }
 }
 
 // A change of zero keeps the bits of the state. It comes from a replica without

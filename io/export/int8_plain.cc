@@ -122,6 +122,9 @@ Layer Builder::Bare() const {
   bare.kernel_regularizer = bare.bias_regularizer = plain.kernel_regularizer;
   bare.depthwise_regularizer = bare.pointwise_regularizer =
       plain.kernel_regularizer;
+  bare.kernel_constraint = bare.bias_constraint = plain.kernel_constraint;
+  bare.depthwise_constraint = bare.pointwise_constraint =
+      plain.kernel_constraint;
   return bare;
 }
 

@@ -46,6 +46,7 @@ std::vector<ClassInfo> DescribeLayers();
 std::vector<ClassInfo> DescribeActivations();
 std::vector<ClassInfo> DescribeInitializers();
 std::vector<ClassInfo> DescribeRegularizers();
+std::vector<ClassInfo> DescribeConstraints();
 std::vector<ClassInfo> DescribeOptimizers();
 std::vector<ClassInfo> DescribeSchedules();
 std::vector<ClassInfo> DescribeLosses();

@@ -12,6 +12,7 @@
 
 #include "../../core/base/text.h"
 #include "../../core/layers/layer_table.h"
+#include "constraint_json.h"
 #include "initializer_json.h"
 #include "number_list_json.h"
 #include "operation_json.h"
@@ -196,6 +197,9 @@ struct ReadValue {
   }
   void operator()(Regularizer Layer::*member) const {
     ReadRegularizer(field.name, fields, &(entry->layer.*member));
+  }
+  void operator()(Constraint Layer::*member) const {
+    ReadConstraint(field.name, fields, &(entry->layer.*member));
   }
   void operator()(Shape Layer::*member) const {
     if (field.or_null && !fields->Has(field.name)) return;

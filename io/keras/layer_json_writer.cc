@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../../core/layers/layer_table.h"
+#include "constraint_json.h"
 #include "initializer_json.h"
 #include "layer_json.h"
 #include "number_list_json.h"
@@ -83,6 +84,9 @@ struct WriteValue {
   }
   void operator()(Regularizer Layer::*member) const {
     WriteRegularizer(w, layer.*member);
+  }
+  void operator()(Constraint Layer::*member) const {
+    WriteConstraint(w, layer.*member);
   }
   void operator()(Shape Layer::*member) const {
     const Shape& shape = layer.*member;

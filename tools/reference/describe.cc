@@ -62,7 +62,7 @@ std::string Description() {
       {"activation", DescribeActivations()},
       {"initializer", DescribeInitializers()},
       {"regularizer", DescribeRegularizers()},
-      {"constraint", {}},
+      {"constraint", DescribeConstraints()},
       {"optimizer", DescribeOptimizers()},
       {"learning rate schedule", DescribeSchedules()},
       {"loss", DescribeLosses()},

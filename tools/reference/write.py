@@ -33,7 +33,9 @@ is the model's."""),
                     """\
 A name, or a class with a config. The name `"l1_l2"` without a config
 means l1 = 0.01 and l2 = 0.01."""),
-    "constraint": ("Constraints", "", [], "None yet."),
+    "constraint": ("Constraints", "Constraint", ["ringlet/layers.h"], """\
+A name, or a class with a config. It replaces a trained weight after each update
+of the optimizer. An `axis` of null means all axes, and a missing one 0."""),
     "optimizer": ("Optimizers", "Optimizer", ["ringlet/optimizers.h"], """\
 A name, or a class with a config. At most one of the three clips may
 be set."""),
@@ -134,6 +136,10 @@ def names_of(info):
 def family_rows(classes):
     """First the fields of all classes, and of all classes but one."""
     with_fields = [c for c in classes if c["fields"]]
+    # "accuracy" has only a name.
+    without = [names_of(c)[0] for c in classes if not c["fields"] and
+               not c["refusal"] and names_of(c)[:1] not in ([], ["accuracy"])]
+    everyone = "all but " + code(without[0]) if len(without) == 1 else "all"
     lines, common = [], set()
     for field in with_fields[-1]["fields"] if len(with_fields) > 2 else []:
         lacking = [c for c in with_fields
@@ -141,10 +147,10 @@ def family_rows(classes):
         if len(lacking) <= (len(with_fields) > 3):
             common.add(same(field))
             label = "all but " + code(names_of(lacking[0])[0]) if lacking \
-                else "all"
+                else everyone
             lines.append((label, field))
     found = []
-    for label in ["all"] + sorted({l for l, _ in lines} - {"all"}):
+    for label in [everyone] + sorted({l for l, _ in lines} - {everyone}):
         found += rows(label, [f for l, f in lines if l == label])
     for info in classes:
         label = ", ".join(map(code, names_of(info)))
@@ -164,7 +170,7 @@ def declarations(kind, headers):
         return [(n, n) for n in re.findall(r"\w+", names)]
     found = []
     for match in re.finditer(
-            rf"^(?:inline )?{re.escape(kind)} (\w+)\(([^;{{]*|[^;]*?= {{}})\)"
+            rf"^(?:inline )?{re.escape(kind)} (\w+)\(([^;{{]*|[^;]*?= {{\d*}})\)"
             r"\s*[;{]", text, re.M):
         arguments = " ".join(match.group(2).split())
         found.append((match.group(1), f"{match.group(1)}({arguments})"))

@@ -49,10 +49,14 @@ TEST(LayerTableTest, Fingerprint_AnySetting_ChangesIfNumbersDo) {
                      .Padding(kSame)
                      .UseBias(false)
                      .KernelRegularizer(L2(0.5f))
-                     .BiasRegularizer(L1L2(0.25f, 1e-5f))),
+                     .BiasRegularizer(L1L2(0.25f, 1e-5f))
+                     .KernelConstraint(MinMaxNorm(0.5f, 2, 1, {0, 1}))
+                     .BiasConstraint(NonNeg())),
             "Conv2D 'c' giving (2, 3) from layer 0, window 3x2, strides 2x1, "
             "padding same, activation relu, without bias, kernel_regularizer "
-            "l1 0 l2 0.5, bias_regularizer l1 0.25 l2 1e-05");
+            "l1 0 l2 0.5, bias_regularizer l1 0.25 l2 1e-05, "
+            "kernel_constraint MinMaxNorm min 0.5 rate 1 max 2 axis 0 1, "
+            "bias_constraint NonNeg");
   EXPECT_EQ(text(AveragePooling2D(2).Name("p")),
             "AveragePooling2D 'p' giving (2, 3) from layer 0, window 2x2, "
             "strides 2x2, padding valid");

@@ -35,7 +35,7 @@ class Scale final : public CustomLayer {
     const Shape width = {inputs[0].back()};
     plan->weights = {{"scale", width, Constant(1.5f), {}},
                      {"shift", width, Zeros(), {}},
-                     {"offset", width, Constant(0.25f), {}, false}};
+                     {"offset", width, Constant(0.25f), {}, {}, false}};
     plan->backward_scratch.fixed = 5;
     return Status();
   }
@@ -470,7 +470,8 @@ TEST(TrainableTest, Build_StateBeforeTrainedWeights_IsRefused) {
    public:
     const char* class_name() const override { return "Early"; }
     Status Build(const std::vector<Shape>&, LayerPlan* plan) const override {
-      plan->weights = {{"a", {1}, Zeros(), {}, false}, {"b", {1}, Zeros(), {}}};
+      plan->weights = {{"a", {1}, Zeros(), {}, {}, false},
+                       {"b", {1}, Zeros(), {}}};
       return Status();
     }
     Status Forward(const LayerCall&) const override { return Status(); }

@@ -152,7 +152,7 @@ TEST(ActivationsJsonTest, Load_WrongSettings_AreNamed) {
   EXPECT_TRUE(Contains(error("Softmax", R"("axis": "x")"), "axis"));
   EXPECT_TRUE(
       Contains(error("PReLU", R"("shared_axes": [3])"), "shared_axes has 3"));
-  EXPECT_TRUE(Contains(error("PReLU", R"("alpha_constraint": "NonNeg")"),
+  EXPECT_TRUE(Contains(error("PReLU", R"("alpha_constraint": "NonNegative")"),
                        "alpha_constraint"));
   EXPECT_TRUE(Contains(error("GaussianNoise", R"("stddev": 2)"), "stddev"));
   EXPECT_TRUE(Contains(error("GaussianNoise", ""), "stddev"));

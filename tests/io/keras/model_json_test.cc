@@ -9,6 +9,7 @@
 #include "../../support/expect_ok.h"
 #include "../../support/model_json.h"
 #include "../../support/temp_folder.h"
+#include "core/layers/constraints.h"
 #include "core/layers/layer_settings.h"
 
 namespace ringlet {
@@ -289,6 +290,46 @@ TEST(ModelJsonTest, Load_ResidualModelOfKeras3_IsTheSame) {
   ASSERT_NE(model, nullptr);
   ExpectSameModel(expected, *model);
   ExpectSameWeights(&expected, model.get());
+}
+
+// The name of each constraint of Keras 2 and 3, and their defaults.
+TEST(ModelJsonTest, Load_Constraints_AreThoseOfTheSetters) {
+  Sequential expected(
+      {Input({8, 8, 3}),
+       DepthwiseConv2D(3).DepthwiseConstraint(UnitNorm({0, 1})),
+       SeparableConv2D(4, 3)
+           .DepthwiseConstraint(NonNeg())
+           .PointwiseConstraint(MaxNorm(3, {}))
+           .BiasConstraint(NonNeg()),
+       BatchNormalization().GammaConstraint(MaxNorm()).BetaConstraint(NonNeg()),
+       PReLU().AlphaConstraint(NonNeg()), Reshape({-1, 4}),
+       LSTM(5)
+           .KernelConstraint(MaxNorm(0.5f, {-2}))
+           .RecurrentConstraint(MinMaxNorm(0.25f, 0.75f, 0.5f, {1})),
+       Dense(10).KernelConstraint(MaxNorm(1.5f))});
+  ASSERT_OK(expected.status());
+  ExpectRoundTrip(expected);
+  const std::string json = ToJson(expected);
+  EXPECT_TRUE(Contains(json, R"("axis":null)"));
+  EXPECT_TRUE(Contains(json, R"("axis":[0,1])"));
+  const auto model = LoadJson(json);
+  ASSERT_NE(model, nullptr);
+  for (size_t i = 0; i < expected.variables().size(); ++i) {
+    EXPECT_EQ(ConstraintText(model->variables()[i].constraint),
+              ConstraintText(expected.variables()[i].constraint));
+  }
+  const std::string null = R"("kernel_constraint": null)";
+  for (const char* constraint :
+       {R"("max_norm")", R"({"class_name": "MaxNorm", "config": {}})",
+        R"({"module": "keras.constraints", "class_name": "MaxNorm", "config":
+           {"max_value": 2, "axis": 0}, "registered_name": null})"}) {
+    const auto named = LoadJson(
+        Replaced(KerasJson("keras3_tutorial_cnn"), null,
+                 R"("kernel_constraint": )" + std::string(constraint)));
+    ASSERT_NE(named, nullptr) << constraint;
+    EXPECT_EQ(ConstraintText(named->variables()[0].constraint),
+              "MaxNorm max 2 axis 0");
+  }
 }
 
 // The names of the classes as they are written differ in the spelling alone.
@@ -815,8 +856,14 @@ const Wrong kWrong[] = {
     {"Constraint",
      kCnn,
      R"("kernel_constraint": null)",
-     R"("kernel_constraint": {"class_name": "MaxNorm", "config": {}})",
-     {"config.layers[2].config.kernel_constraint", "does not support"}},
+     R"("kernel_constraint": {"class_name": "MaxNorm",
+                               "config": {"max_value": -1}})",
+     {"config.layers[2].config.kernel_constraint", "max_value", "-1"}},
+    {"ConstraintOfNoClass",
+     kCnn,
+     R"("kernel_constraint": null)",
+     R"("kernel_constraint": "RadialConstraint")",
+     {"config.layers[2].config.kernel_constraint", "RadialConstraint"}},
     {"ActivityRegularizer",
      kCnn,
      R"("activity_regularizer": null)",

@@ -1,0 +1,99 @@
+#include "constraint_json.h"
+
+#include "../../core/layers/constraints.h"
+#include "number_list_json.h"
+
+namespace ringlet {
+namespace {
+
+// With Keras 2's names of functions.
+constexpr Named<Constraint::Kind> kConstraints[] = {
+    {"MaxNorm max_norm maxnorm", Constraint::Kind::kMaxNorm},
+    {"NonNeg non_neg nonneg", Constraint::Kind::kNonNeg},
+    {"UnitNorm unit_norm unitnorm", Constraint::Kind::kUnitNorm},
+    {"MinMaxNorm min_max_norm", Constraint::Kind::kMinMaxNorm},
+};
+
+Constraint WithDefaults(Constraint::Kind kind) {
+  switch (kind) {
+    case Constraint::Kind::kMaxNorm:
+      return MaxNorm();
+    case Constraint::Kind::kNonNeg:
+      return NonNeg();
+    case Constraint::Kind::kUnitNorm:
+      return UnitNorm();
+    case Constraint::Kind::kMinMaxNorm:
+      return MinMaxNorm();
+    case Constraint::Kind::kNone:
+      break;
+  }
+  return Constraint();
+}
+
+// Null means all axes, as in Keras.
+void ReadNormAxes(FieldReader* fields, std::vector<int64_t>* axes) {
+  if (fields->Has("axis")) return ReadAxes("axis", fields, axes);
+  if (fields->Take("axis")) axes->clear();
+}
+
+Status ReadConstraintClass(const KerasObject& object, Constraint* constraint) {
+  Constraint::Kind kind = Constraint::Kind::kNone;
+  RINGLET_RETURN_IF_ERROR(
+      Choose(kConstraints, object.path, "constraint", object.name, &kind));
+  Constraint made = WithDefaults(kind);
+  FieldReader fields(object.config, object.config_path);
+  if (kind == Constraint::Kind::kMinMaxNorm) {
+    fields.Float("min_value", kNotNegative, &made.min_value);
+  }
+  if (kind == Constraint::Kind::kMaxNorm ||
+      kind == Constraint::Kind::kMinMaxNorm) {
+    fields.Float("max_value", kNotNegative, &made.max_value);
+  }
+  if (kind == Constraint::Kind::kMinMaxNorm)
+    fields.Float("rate", kFraction, &made.rate);
+  if (kind != Constraint::Kind::kNonNeg) ReadNormAxes(&fields, &made.axis);
+  *constraint = made;
+  return fields.Finish();
+}
+
+}  // namespace
+
+void ReadConstraint(const char* key, FieldReader* fields,
+                    Constraint* constraint) {
+  KerasObject object;
+  if (fields->Has(key) &&
+      fields->Object(key, "a constraint", "null", &object)) {
+    fields->Fail(ReadConstraintClass(object, constraint));
+  }
+}
+
+void WriteConstraint(JsonWriter* w, const Constraint& c) {
+  if (c.empty()) {
+    w->Null();
+    return;
+  }
+  WriteKerasObject(w, "keras.constraints", ConstraintName(c.kind), [&] {
+    const bool both = c.kind == Constraint::Kind::kMinMaxNorm;
+    if (both) w->Key("min_value").Float(c.min_value);
+    if (both || c.kind == Constraint::Kind::kMaxNorm) {
+      w->Key("max_value").Float(c.max_value);
+    }
+    if (both) w->Key("rate").Float(c.rate);
+    if (c.kind == Constraint::Kind::kNonNeg) return;
+    w->Key("axis");
+    if (c.axis.empty()) {
+      w->Null();
+    } else {
+      WriteAxes(w, c.axis);
+    }
+  });
+}
+
+std::vector<ClassInfo> DescribeConstraints() {
+  return Describe(kConstraints, [](const KerasObject& object) {
+    Constraint constraint;
+    (void)ReadConstraintClass(object, &constraint);
+  });
+}
+
+}  // namespace ringlet
