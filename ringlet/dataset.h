@@ -72,6 +72,32 @@ struct TableEncoding {
   }
 };
 
+// How a CSV's column of text becomes whole numbers for an Embedding, as Keras's
+// TextVectorization does with output_mode "int". Names and defaults are
+// Keras's.
+struct TextVectorization {
+  enum class Standardize : uint8_t {
+    kNone,
+    kLower,  // letters of ASCII
+    kStripPunctuation,
+    kLowerAndStripPunctuation,
+  };
+  enum class Split : uint8_t {
+    kWhitespace,
+    kCharacter,  // of UTF-8
+  };
+  // With a vocabulary that is learned: the most tokens, with the padding and
+  // the unknown token. 0: no limit.
+  int64_t max_tokens = 0;
+  Standardize standardize = Standardize::kLowerAndStripPunctuation;
+  Split split = Split::kWhitespace;
+  // The numbers of an example, >= 1. Longer texts are cut, and shorter ones get
+  // zeros at their end.
+  int64_t output_sequence_length = 0;
+  // Token i has the number i + 2. 0 is the padding, and 1 all other tokens.
+  std::vector<std::string> vocabulary;
+};
+
 // Source: random access to the examples of a data set.
 //
 // A Source returns any example by its index, in the element types of the file
@@ -119,6 +145,8 @@ class Source {
   virtual std::vector<TableColumn> Columns() const { return {}; }
   // How the columns of a table became the values.
   virtual TableEncoding Encoding() const { return {}; }
+  // How the only column became x, if it is text.
+  virtual std::optional<TextVectorization> Text() const { return std::nullopt; }
 
   // The number of the first example of each group, such as a person, if the
   // examples are in groups, with each group in one piece: a validation split
@@ -174,6 +202,10 @@ struct DataDescription {
   std::vector<TableColumn> columns;  // Source::Columns
   std::vector<std::string> classes;  // Source::ClassNames
   TableEncoding encoding;            // Source::Encoding
+  // Source::Text. A vocabulary that does not fit into a model's file is empty
+  // when the model is loaded, and has a digest.
+  std::optional<TextVectorization> text = std::nullopt;
+  std::string vocabulary_digest = "";
 };
 
 // One replica's part of one step's batch.

@@ -181,32 +181,7 @@ struct CsvOptions {
 // line on stderr lists. The dataset keeps an error.
 Dataset CsvDataset(const std::string& path, const CsvOptions& options = {});
 
-// Text: a CSV's column of text becomes whole numbers for an Embedding, as
-// Keras's TextVectorization does with output_mode "int". Names and defaults are
-// Keras's.
-
-struct TextVectorization {
-  enum class Standardize : uint8_t {
-    kNone,
-    kLower,  // letters of ASCII
-    kStripPunctuation,
-    kLowerAndStripPunctuation,
-  };
-  enum class Split : uint8_t {
-    kWhitespace,
-    kCharacter,  // of UTF-8
-  };
-  // With a vocabulary that is learned: the most tokens, with the padding and
-  // the unknown token. 0: no limit.
-  int64_t max_tokens = 0;
-  Standardize standardize = Standardize::kLowerAndStripPunctuation;
-  Split split = Split::kWhitespace;
-  // The numbers of an example, >= 1. Longer texts are cut, and shorter ones get
-  // zeros at their end.
-  int64_t output_sequence_length = 0;
-  // Token i has the number i + 2. 0 is the padding, and 1 all other tokens.
-  std::vector<std::string> vocabulary;
-};
+// Text, as TextVectorization says.
 
 // Reads a file with a token a line. It may begin with Keras's "" and "[UNK]".
 Status ReadVocabulary(const std::string& path, TextVectorization* text);
@@ -220,7 +195,8 @@ std::vector<int32_t> Vectorize(const TextVectorization& vectorization,
 
 // x has the numbers of the text in `column` (a name, or a number from 0), in
 // int32, and y is the label, as of CsvDataset. `text` has a vocabulary. Of the
-// options, those of x's columns and their values are ignored.
+// options, those of x's columns and their values are ignored; training_columns
+// decide instead of `column`, as for CsvDataset.
 Dataset TextDataset(const std::string& path, const std::string& column,
                     const TextVectorization& text,
                     const CsvOptions& options = {});

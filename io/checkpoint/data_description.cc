@@ -8,8 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "../../core/base/fnv1a.h"
 #include "../../core/base/json.h"
 #include "../../core/base/text.h"
+#include "../keras/text_names.h"
 #include "../weights/model_metadata.h"
 #include "../weights/safetensors.h"
 
@@ -320,7 +322,59 @@ Status ReadEncoding(const Json& json, TableEncoding* encoding) {
   return Status();
 }
 
+// --- the text ----------------------------------------------------------------
+
+void WriteText(const DataDescription& description, JsonWriter* json) {
+  if (!description.text) return;
+  const TextVectorization& text = *description.text;
+  json->Key("text").BeginObject();
+  json->Key("standardize").String(FirstName(kStandardize, text.standardize));
+  json->Key("split").String(FirstName(kSplit, text.split));
+  json->Key("output_sequence_length").Int(text.output_sequence_length);
+  const std::vector<std::string>& tokens = text.vocabulary;
+  if (!tokens.empty() && CanBeSaved(tokens, kMaxVocabularyBytes)) {
+    json->Key("vocabulary").BeginArray();
+    for (const std::string& token : tokens) json->String(token);
+    json->EndArray();
+  } else {
+    json->Key("vocabulary_digest")
+        .String(tokens.empty() ? description.vocabulary_digest
+                               : VocabularyDigest(tokens));
+  }
+  json->EndObject();
+}
+
+Status ReadText(const Json& json, DataDescription* description) {
+  if (!json) return Status();
+  TextVectorization& text = description->text.emplace();
+  const std::string standardize =
+      json["standardize"].is_string() ? json["standardize"].text() : "";
+  const std::string split =
+      json["split"].is_string() ? json["split"].text() : "";
+  RINGLET_RETURN_IF_ERROR(Choose(kStandardize, "text", "standardize",
+                                 standardize, &text.standardize));
+  RINGLET_RETURN_IF_ERROR(Choose(kSplit, "text", "split", split, &text.split));
+  int64_t* const length = &text.output_sequence_length;
+  if (!json["output_sequence_length"].ToInt64(length) || *length < 1 ||
+      *length > kMaxNames) {
+    return InvalidArgument("text.output_sequence_length is no length");
+  }
+  RINGLET_RETURN_IF_ERROR(
+      ReadDifferentNames(json, "vocabulary", &text.vocabulary));
+  if (!text.vocabulary.empty()) return Status();
+  const Json digest = json["vocabulary_digest"];
+  if (digest.is_string()) description->vocabulary_digest = digest.text();
+  if (!description->vocabulary_digest.empty()) return Status();
+  return InvalidArgument("text has no vocabulary and no digest of one");
+}
+
 }  // namespace
+
+std::string VocabularyDigest(const std::vector<std::string>& vocabulary) {
+  Fnv1a digest;
+  for (const std::string& token : vocabulary) digest.Add(token);
+  return HexText(digest.value());
+}
 
 bool CanBeSaved(const std::vector<std::string>& names, size_t max_bytes) {
   size_t bytes = 0;
@@ -354,6 +408,7 @@ std::string ToJson(const DataDescription& description) {
   json.Key("label").String(labelled ? label->name : "");
   if (!columns.empty()) WriteTable(columns, &json);
   WriteEncoding(description.encoding, &json);
+  WriteText(description, &json);
   json.EndObject();
   return json.text();
 }
@@ -370,6 +425,7 @@ Status DataDescriptionFromJson(const std::string& text, int64_t inputs,
   RINGLET_RETURN_IF_ERROR(ReadNumber(json, "offset", &read.scale.offset));
   RINGLET_RETURN_IF_ERROR(ReadDifferentNames(json, "classes", &read.classes));
   RINGLET_RETURN_IF_ERROR(ReadEncoding(json, &read.encoding));
+  RINGLET_RETURN_IF_ERROR(ReadText(json["text"], &read));
   for (const auto& [place, column] : read.encoding.columns) {
     inputs -= column.width() - 1;
   }

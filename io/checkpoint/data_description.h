@@ -25,6 +25,11 @@ constexpr size_t kMaxNamesBytes = 128 << 10;
 bool CanBeSaved(const std::vector<std::string>& names,
                 size_t max_bytes = kMaxNamesBytes);
 
+// The tokens of a vocabulary in a model file. A larger one, or one that it
+// cannot have, is kept as a digest.
+constexpr size_t kMaxVocabularyBytes = 2 * kMaxNamesBytes;
+std::string VocabularyDigest(const std::vector<std::string>& vocabulary);
+
 // Leaves out names that cannot be saved, and a scale that is not finite.
 std::string ToJson(const DataDescription& description);
 

@@ -17,6 +17,7 @@
 #include "../weights/model_metadata.h"
 #include "../weights/safetensors.h"
 #include "../weights/weights_file.h"
+#include "data_description.h"
 #include "ringlet/checkpoint.h"
 
 namespace ringlet {
@@ -45,6 +46,24 @@ struct ModelDescription {
   std::string compiled;  // "": not compiled, or damaged; then no `arguments`
   CompileArguments arguments;
 };
+
+// The text that a model was trained on; "": none.
+std::string DescribeText(const Metadata& metadata) {
+  DataDescription data;
+  const auto found = metadata.find(kDataDescriptionKey);
+  if (found == metadata.end() ||
+      !DataDescriptionFromJson(found->second, 0, &data).ok() || !data.text) {
+    return "";
+  }
+  const std::vector<std::string> names = ValueNames(data.columns);
+  const std::vector<std::string>& tokens = data.text->vocabulary;
+  return (names.empty() ? "a column" : "column '" + names[0] + "'") + ", " +
+         (tokens.empty() ? "a vocabulary of which the file has only a digest"
+                         : std::to_string(tokens.size() + 2) +
+                               " tokens with padding and [UNK]") +
+         ", " + std::to_string(data.text->output_sequence_length) +
+         " numbers for each text";
+}
 
 // Describes the model in a file's metadata. Returns the first error, and still
 // describes the rest.
@@ -101,6 +120,7 @@ Status InspectWeights(const WeightsFile& file, FileInfo* info) {
   DescribeModel(info->metadata, &model).IgnoreError();
   info->summary = model.summary;
   info->compiled = model.compiled;
+  info->text = DescribeText(info->metadata);
   for (const StoredTensor& tensor : file.tensors()) {
     TensorInfo made;
     const Status read = InspectTensor(file, tensor, &made);

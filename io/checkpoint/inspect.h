@@ -54,6 +54,7 @@ struct FileInfo {
   // For a model's file: Keras's table of its layers, and a line with optimizer,
   // loss and metrics ("" if it is not compiled).
   std::string summary, compiled;
+  std::string text;  // a line with the text that the model was trained on
   std::vector<TensorInfo> tensors;  // in the order of their bytes
 };
 

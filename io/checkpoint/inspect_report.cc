@@ -139,6 +139,7 @@ std::string ToText(const FileInfo& info) {
   }
   text += Table(rows) + info.summary;
   if (!info.compiled.empty()) text += "compiled: " + info.compiled + "\n";
+  if (!info.text.empty()) text += "text: " + info.text + "\n";
   if (!info.tensors.empty()) text += "tensors:\n";
   rows.clear();
   for (const TensorInfo& tensor : info.tensors) rows.push_back(RowOf(tensor));

@@ -38,6 +38,11 @@ Status CheckDescribed(const DataDescription* data) {
         "cannot apply it; export a model that ringlet train has saved, or "
         "leave the preprocessing out and scale the input in your program");
   }
+  if (data->text) {
+    return InvalidArgument(
+        "the model's data are a text, which the file cannot make numbers of; "
+        "leave the preprocessing out and give it the numbers of the tokens");
+  }
   if (!std::isfinite(data->scale.factor) ||
       !std::isfinite(data->scale.offset)) {
     return InvalidArgument("the scale of the model's data is not finite");

@@ -25,6 +25,13 @@ CsvLines::~CsvLines() = default;
 
 std::shared_ptr<Source> CsvLines::source() const { return source_; }
 
+std::string CsvLines::text() const {
+  for (size_t i = 0; i < fields_.size(); ++i) {
+    if (columns_->places.value_index(i) == 0) return std::string(fields_[i]);
+  }
+  return "";
+}
+
 Status CsvLines::Next(const std::string& line, Kind* kind) {
   ++line_;
   if (line.size() > kLongest) {

@@ -40,6 +40,8 @@ class CsvLines {
   Status Next(const std::string& line, Kind* kind);
   // Has one example: the last one. Null before the first.
   std::shared_ptr<Source> source() const;
+  // The field of the last example that is its first value.
+  std::string text() const;
   int64_t line() const { return line_; }  // from 1
 
  private:

@@ -2,12 +2,10 @@
 // only value, which is not used. A second pass over the file takes the texts.
 
 #include <algorithm>
-#include <charconv>
 #include <cinttypes>
 #include <cstring>
 #include <map>
 #include <set>
-#include <unordered_map>
 #include <utility>
 
 #include "../../core/base/guarded.h"
@@ -18,6 +16,7 @@
 #include "ringlet/dataset.h"
 #include "ringlet/files.h"
 #include "ringlet/readers.h"
+#include "text.h"
 
 namespace ringlet {
 namespace {
@@ -82,97 +81,54 @@ std::vector<std::string> TokensOf(const TextVectorization& v,
   return tokens;
 }
 
-using Numbers = std::unordered_map<std::string, int32_t>;
-
-Numbers NumbersOf(const TextVectorization& v) {
-  Numbers numbers;
-  for (const std::string& token : v.vocabulary) {
-    numbers.emplace(token, kFirstToken + static_cast<int32_t>(numbers.size()));
-  }
-  return numbers;
-}
-
-void AppendNumbers(const TextVectorization& v, const Numbers& known,
-                   const std::string& text, std::vector<int32_t>* numbers) {
-  std::vector<std::string> tokens = TokensOf(v, text);
-  tokens.resize(static_cast<size_t>(v.output_sequence_length));
-  for (const std::string& token : tokens) {
-    const auto found = known.find(token);
-    numbers->push_back(token.empty()          ? 0
-                       : found == known.end() ? 1
-                                              : found->second);
-  }
-}
-
-// The column's number by its name in the first record, or as a number; -1:
-// there is none.
-int64_t FindColumn(const Fields& first, const std::string& column) {
-  const auto named = std::find(first.begin(), first.end(), column);
-  if (named != first.end()) return named - first.begin();
-  const char* const end = column.data() + column.size();
-  const auto count = static_cast<int64_t>(first.size());
-  int64_t number = 0;
-  const auto parsed = std::from_chars(column.data(), end, number);
-  if (parsed.ec != std::errc() || parsed.ptr != end) return -1;
-  if (number < 0) number += count;
-  return number >= 0 && number < count ? number : -1;
+// The number of the column that is the only value of `rows`.
+size_t PlaceOfText(const Source& rows) {
+  const std::vector<TableColumn> columns = rows.Columns();
+  const auto found =
+      std::find_if(columns.begin(), columns.end(),
+                   [](const TableColumn& column) { return column.value == 0; });
+  return static_cast<size_t>(found - columns.begin());
 }
 
 // Calls take(text) for the column of all records, also of a first one with
 // names.
 template <typename F>
-Status ReadColumn(const std::string& path, const std::string& column,
+Status ReadColumn(const std::string& path, size_t column,
                   const CsvOptions& options, F take) {
   InputFile file;
   RINGLET_RETURN_IF_ERROR(file.Open(path));
   RecordReader records(&file,
                        {options.separator, options.decimal, options.comment});
   Fields fields;
-  int64_t at = -1;
   for (bool more = true;;) {
     RINGLET_RETURN_IF_ERROR(records.Next(&fields, &more));
     if (!more) return Status();
-    if (at < 0) at = FindColumn(fields, column);
-    if (at < 0 || static_cast<size_t>(at) >= fields.size()) {
-      return InvalidArgument("%s: line %" PRId64
-                             ": no column '%s' for the text",
-                             path.c_str(), records.line(), column.c_str());
+    if (column >= fields.size()) {
+      return Corruption("%s: line %" PRId64 ": changed while it was read",
+                        path.c_str(), records.line());
     }
-    take(std::string(fields[static_cast<size_t>(at)]));
+    take(std::string(fields[column]));
   }
-}
-
-// The rows with the text as an unknown category, which is no limit to it.
-Dataset OpenRows(const std::string& path, const std::string& column,
-                 const CsvOptions& options) {
-  CsvOptions rows = options;
-  rows.values = 0;
-  rows.training_columns.clear();
-  rows.take = {column};
-  rows.drop.clear();
-  rows.categorical.clear();
-  rows.encoding.emplace();
-  TableEncoding::Column& any = rows.encoding->columns[0];
-  any.categories = {""};
-  any.one_hot = false;
-  any.has_unknown_category = true;
-  return CsvDataset(path, rows);
 }
 
 class TextSource final : public Source {
  public:
-  TextSource(std::shared_ptr<Source> rows, int64_t length,
+  TextSource(std::shared_ptr<Source> rows, const TextVectorization& text,
              std::vector<int32_t> numbers)
-      : rows_(std::move(rows)), length_(length), numbers_(std::move(numbers)) {}
+      : rows_(std::move(rows)), text_(text), numbers_(std::move(numbers)) {}
   int64_t size() const override { return rows_->size(); }
-  ExampleSpec x() const override { return {DType::kInt32, {length_}}; }
+  ExampleSpec x() const override {
+    return {DType::kInt32, {text_.output_sequence_length}};
+  }
   ExampleSpec y() const override { return rows_->y(); }
   std::string name() const override { return rows_->name(); }
   std::vector<std::string> ClassNames() const override {
     return rows_->ClassNames();
   }
+  std::vector<TableColumn> Columns() const override { return rows_->Columns(); }
+  std::optional<TextVectorization> Text() const override { return text_; }
   Status Read(const int64_t* index, int count, void* x, void* y) override {
-    const auto length = static_cast<size_t>(length_);
+    const auto length = static_cast<size_t>(text_.output_sequence_length);
     for (int i = 0; i < count && x != nullptr; ++i) {
       std::memcpy(static_cast<int32_t*>(x) + static_cast<size_t>(i) * length,
                   numbers_.data() + static_cast<size_t>(index[i]) * length,
@@ -184,7 +140,7 @@ class TextSource final : public Source {
 
  private:
   const std::shared_ptr<Source> rows_;
-  const int64_t length_;
+  const TextVectorization text_;
   const std::vector<int32_t> numbers_;
 };
 
@@ -202,10 +158,44 @@ Status CheckText(const TextVectorization& text) {
 
 }  // namespace
 
+CsvOptions TextRowOptions(const std::string& column,
+                          const CsvOptions& options) {
+  CsvOptions rows = options;
+  rows.values = 0;
+  rows.take = {column};
+  rows.drop.clear();
+  rows.categorical.clear();
+  rows.encoding.emplace();
+  TableEncoding::Column& any = rows.encoding->columns[0];
+  any.categories = {""};
+  any.one_hot = false;
+  any.has_unknown_category = true;
+  return rows;
+}
+
+TokenNumbers::TokenNumbers(const TextVectorization& vectorization)
+    : vectorization_(vectorization) {
+  for (const std::string& token : vectorization.vocabulary) {
+    known_.emplace(token, kFirstToken + static_cast<int32_t>(known_.size()));
+  }
+}
+
+void TokenNumbers::Append(const std::string& text,
+                          std::vector<int32_t>* numbers) const {
+  std::vector<std::string> tokens = TokensOf(vectorization_, text);
+  tokens.resize(static_cast<size_t>(vectorization_.output_sequence_length));
+  for (const std::string& token : tokens) {
+    const auto found = known_.find(token);
+    numbers->push_back(token.empty()           ? 0
+                       : found == known_.end() ? 1
+                                               : found->second);
+  }
+}
+
 std::vector<int32_t> Vectorize(const TextVectorization& vectorization,
                                const std::string& text) {
   std::vector<int32_t> numbers;
-  AppendNumbers(vectorization, NumbersOf(vectorization), text, &numbers);
+  TokenNumbers(vectorization).Append(text, &numbers);
   return numbers;
 }
 
@@ -251,11 +241,11 @@ Status LearnVocabulary(const std::string& path, const std::string& column,
   unlabelled.has_label = false;
   unlabelled.label_name.clear();
   unlabelled.label_column.reset();
-  const Dataset rows = OpenRows(path, column, unlabelled);
+  const Dataset rows = CsvDataset(path, TextRowOptions(column, unlabelled));
   RINGLET_RETURN_IF_ERROR(rows.Batch(1).status());
   std::vector<std::string> texts;
   RINGLET_RETURN_IF_ERROR(
-      ReadColumn(path, column, options,
+      ReadColumn(path, PlaceOfText(*rows.source()), options,
                  [&](const std::string& each) { texts.push_back(each); }));
   const auto names = static_cast<int64_t>(texts.size()) > rows.size() ? 1 : 0;
   std::map<std::string, int64_t> counts;
@@ -285,16 +275,17 @@ Dataset TextDataset(const std::string& path, const std::string& column,
                     const TextVectorization& text, const CsvOptions& options) {
   Status status = CheckText(text);
   if (!status.ok()) return Dataset(status);
-  const Dataset rows = OpenRows(path, column, options);
+  const Dataset rows = CsvDataset(path, TextRowOptions(column, options));
   status = rows.Batch(1).status();
   if (!status.ok()) return Dataset(status);
-  const Numbers known = NumbersOf(text);
+  const TokenNumbers known(text);
   std::vector<int32_t> numbers;
   int64_t records = 0;
-  status = ReadColumn(path, column, options, [&](const std::string& each) {
-    AppendNumbers(text, known, each, &numbers);
-    ++records;
-  });
+  status = ReadColumn(path, PlaceOfText(*rows.source()), options,
+                      [&](const std::string& each) {
+                        known.Append(each, &numbers);
+                        ++records;
+                      });
   if (status.ok() && records - rows.size() > 1) {
     status = InvalidArgument("%s: has %" PRId64
                              " rows with a text, of which %" PRId64
@@ -306,8 +297,8 @@ Dataset TextDataset(const std::string& path, const std::string& column,
     numbers.erase(numbers.begin(),
                   numbers.begin() + text.output_sequence_length);
   }
-  const Dataset dataset(std::make_shared<TextSource>(
-      rows.source(), text.output_sequence_length, std::move(numbers)));
+  const Dataset dataset(
+      std::make_shared<TextSource>(rows.source(), text, std::move(numbers)));
   return rows.sample_weight() == nullptr
              ? dataset
              : dataset.SampleWeight(*rows.sample_weight());

@@ -697,6 +697,83 @@ TEST_F(ProgramTest, Text_LearnedVocabulary_TrainsAsItsFileAndItsNumbers) {
   ExpectError({"train", "run.json"}, 2, {"output_sequence_length"});
 }
 
+// A file of other columns, of the text alone and of lines gives the same, also
+// when the training data have changed.
+TEST_F(ProgramTest, Text_OfASavedModel_NeedsNoRunJson) {
+  const std::string csv = "mood,text\ngood,A b.\nbad,\"c, a a\"\nbad,c\n";
+  WriteWhole(folder_ / "d.csv", csv);
+  const std::string text = R"("text": "text", "output_sequence_length": 3, )";
+  const std::string run = R"({
+    "model": {"class_name": "Sequential", "config": {"layers": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, 3]}},
+      {"class_name": "Embedding", "config": {"input_dim": 9,
+                                             "output_dim": 2}},
+      {"class_name": "Flatten"},
+      {"class_name": "Dense", "config": {"units": 1,
+                                         "activation": "sigmoid"}}]}},
+    "compile": {"optimizer": "adam", "loss": "binary_crossentropy"},
+    "data": {"train": {)" +
+                          text + R"("label": "mood", "csv": "d.csv"}},
+    "fit": {"epochs": 2, "verbose": 0}})";
+  WriteWhole(folder_ / "run.json", run);
+  ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
+  const Strings by_run = {"--data", "run.json", "--part", "train"};
+  const auto with = [](Strings command, const Strings& flags) {
+    command.insert(command.end(), flags.begin(), flags.end());
+    return command;
+  };
+  ASSERT_EQ(Run(with({"predict", "m"}, by_run)), 0) << err_;
+  const std::string predicted = out_;
+  ASSERT_EQ(Run(with({"evaluate", "m"}, by_run)), 0) << err_;
+  const std::string evaluated = out_.substr(out_.find("loss"));
+
+  WriteWhole(folder_ / "d.csv", "mood,text\ngood,z z y\nbad,c\n");
+  WriteWhole(folder_ / "e.csv", csv);
+  ASSERT_EQ(Run({"evaluate", "m", "--csv", "e.csv"}), 0) << err_;
+  EXPECT_EQ(out_.substr(out_.find("loss")), evaluated);
+  const std::string alone = "A b.\n\"c, a a\"\nc\n";
+  WriteWhole(folder_ / "p.csv", "text\n" + alone);
+  WriteWhole(folder_ / "n.csv", alone);
+  for (const Strings& flags : {Strings{"--csv", "e.csv"},
+                               {"--csv", "p.csv"},
+                               {"--csv", "n.csv", "--no-header"}}) {
+    ASSERT_EQ(Run(with({"predict", "m"}, flags)), 0) << err_;
+    EXPECT_EQ(out_, predicted);
+  }
+  stdin_ = folder_ / "p.csv";
+  ASSERT_EQ(Run({"predict", "m", "--csv", "-"}), 0) << err_;
+  EXPECT_EQ(out_, predicted);
+  stdin_.clear();
+  ASSERT_EQ(Run({"inspect", "m"}), 0) << err_;
+  EXPECT_NE(out_.find("column 'text', 5 tokens"), std::string::npos) << out_;
+  ExpectError({"predict", "m", "--csv", "n.csv"}, 2, {"n.csv", "'text'"});
+
+  // Other fields, at --data and in a further training.
+  const std::pair<const char*, Strings> others[] = {
+      {R"("standardize": "lower", )", {"standardize", "lower"}},
+      {R"("split": "character", )", {"split", "whitespace"}},
+      {R"("max_tokens": 3, )", {"max_tokens", "5 tokens"}},
+      {R"("vocabulary": "w.txt", )", {"w.txt", "token 2", "'b'"}}};
+  WriteWhole(folder_ / "w.txt", "a\nb\nc\n");
+  const size_t model = run.find("{\"class_name"), end = run.find("\"compile");
+  const std::string further =
+      Replaced(run, run.substr(model, end - model), R"("m", )");
+  for (const auto& [fields, says] : others) {
+    WriteWhole(folder_ / "run.json", Replaced(run, text, text + fields));
+    ExpectError(with({"evaluate", "m"}, by_run), 2, says);
+    WriteWhole(folder_ / "run.json", Replaced(further, text, text + fields));
+    ExpectError({"train", "run.json"}, 2, says);
+  }
+  WriteWhole(folder_ / "run.json",
+             Replaced(run, R"("text": "text")", R"("text": "mood")"));
+  ExpectError(with({"evaluate", "m"}, by_run), 2, {"mood", "text"});
+  // A further training takes the model's vocabulary.
+  WriteWhole(folder_ / "run.json", further);
+  ASSERT_EQ(Run({"train", "run.json", "--save", "m2"}), 0) << err_;
+  ASSERT_EQ(Run({"inspect", "m2"}), 0) << err_;
+  EXPECT_NE(out_.find("column 'text', 5 tokens"), std::string::npos) << out_;
+}
+
 // A model of other data is not replaced, whatever example differs.
 TEST_F(ProgramTest, DataOnDisk_OneExampleChanged_IsAnotherRun) {
   constexpr int64_t kExamples = 2000, kChanged = 5;  // not one of 64

@@ -46,6 +46,11 @@ void MatchData(const DataDescription& trained_on, DataConfig* data) {
   if (!trained_on.encoding.empty()) {
     data->table.encoding = trained_on.encoding;
   }
+  const bool columns = !data->table.take.empty() || !data->table.drop.empty() ||
+                       !data->table.categorical.empty();
+  if (!data->csv.empty() && !columns && data->windows.empty()) {
+    MatchText(trained_on, &data->text);
+  }
   const std::optional<Scale> given = GivenScale(*data);
   if (!given) {
     data->scale = trained_on.scale;
@@ -66,12 +71,23 @@ std::optional<DataDescription> DescribeData(const DataConfig& data,
   description.columns = source.Columns();
   description.classes = source.ClassNames();
   description.encoding = source.Encoding();
+  description.text = source.Text();
+  if (description.text &&
+      !CanBeSaved(description.text->vocabulary, kMaxVocabularyBytes)) {
+    Notice(
+        "note: %s: the model does not keep the vocabulary, which is not UTF-8 "
+        "or takes more than %zu KiB, but a digest of it; evaluate and predict "
+        "need --data RUN.json",
+        source.name().c_str(), kMaxVocabularyBytes >> 10);
+  }
   NoteIfNotSaved(source.name(), "columns", ValueNames(description.columns));
   NoteIfNotSaved(source.name(), "classes", description.classes);
   if (before == nullptr) return description;
   if (description.columns.empty()) {
     description.columns = before->columns;
     if (description.encoding.empty()) description.encoding = before->encoding;
+    description.text = before->text;
+    description.vocabulary_digest = before->vocabulary_digest;
   }
   if (description.classes.empty()) description.classes = before->classes;
   return description;

@@ -37,6 +37,8 @@ CsvOptions ForPrediction(const DataConfig& data, const Model& model) {
   if (data.text.empty()) {
     table.values = NumColumns(data, model);
   }
+  // A file may have the text alone.
+  if (!data.text.empty()) table.has_label = false;
   table.for_prediction = true;
   return table;
 }

@@ -11,10 +11,12 @@
 #include <cinttypes>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "command_line.h"
 #include "io/readers/csv_lines.h"
+#include "io/readers/text.h"
 #include "prediction_text.h"
 
 namespace ringlet {
@@ -71,10 +73,14 @@ class LineReader {
 
 class Answers {
  public:
-  Answers(Model* model, const DataConfig& data)
+  // `tokens`: of a text; null: the values are numbers.
+  Answers(Model* model, const DataConfig& data, const TokenNumbers* tokens)
       : model_(model),
         scale_(data.scale.value_or(Scale())),
-        lines_(kName, data.table),
+        lines_(kName, tokens == nullptr
+                          ? data.table
+                          : TextRowOptions(data.text.column, data.table)),
+        tokens_(tokens),
         text_(*model) {}
 
   // *answer becomes the row for a line, without its end.
@@ -85,7 +91,7 @@ class Answers {
     if (kind == CsvLines::Kind::kNames) *answer = text_.HeaderLine();
     if (kind != CsvLines::Kind::kExample) return Status();
     const Result<std::vector<float>> values =
-        model_->Predict(Dataset(lines_.source()).Map(scale_).Batch(1));
+        model_->Predict(Dataset(Example()).Map(scale_).Batch(1));
     RINGLET_RETURN_IF_ERROR(
         values.status().Annotate("%s: line %" PRId64, kName, lines_.line()));
     *answer = text_.RowLine(OutputsOf(*model_, values.value()), 0);
@@ -93,14 +99,32 @@ class Answers {
   }
 
  private:
+  std::shared_ptr<Source> Example() {
+    if (tokens_ == nullptr) return lines_.source();
+    numbers_.clear();
+    tokens_->Append(lines_.text(), &numbers_);
+    const ExampleSpec x = {DType::kInt32,
+                           {static_cast<int64_t>(numbers_.size())}};
+    return MemorySource(x, numbers_.data(), {DType::kFloat32, {0}}, nullptr, 1);
+  }
+
   Model* const model_;
   const Scale scale_;
   CsvLines lines_;
+  const TokenNumbers* const tokens_;
+  std::vector<int32_t> numbers_;
   const PredictionText text_;
 };
 
 Status Answer(Model* model, const DataConfig& data, Status* first_wrong) {
-  Answers answers(model, data);
+  std::optional<TokenNumbers> tokens;
+  if (!data.text.empty()) {
+    TextVectorization text;
+    RINGLET_RETURN_IF_ERROR(
+        OpenVocabulary("", data.text, &text).Annotate("text"));
+    tokens.emplace(text);
+  }
+  Answers answers(model, data, tokens ? &*tokens : nullptr);
   LineReader reader;
   std::string line, answer;
   for (bool more = true;;) {

@@ -437,7 +437,8 @@ Status CheckNotRead(const char* flag, const std::string& path,
 Status CheckNotData(const char* flag, const std::string& path,
                     const DataConfig& data) {
   std::vector<std::string> files = {
-      data.images, data.labels, data.x, data.y, data.csv, data.sample_weight};
+      data.images,        data.labels,         data.x, data.y, data.csv,
+      data.sample_weight, data.text.vocabulary};
   if (data.csv.empty()) files.push_back(data.windows.group);
   for (const auto* parts : {&data.inputs, &data.targets}) {
     for (const DataPart& part : *parts) files.push_back(part.path);

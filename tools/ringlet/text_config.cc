@@ -1,8 +1,12 @@
 #include "text_config.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
-#include "io/keras/name_table.h"
+#include "core/base/text.h"
+#include "io/checkpoint/data_description.h"
+#include "io/keras/text_names.h"
 #include "run_config.h"
 #include "timeseries_config.h"
 
@@ -11,16 +15,72 @@ namespace {
 
 constexpr int64_t kMaxTokens = int64_t{1} << 30;
 
-using Standardize = TextVectorization::Standardize;
-constexpr Named<Standardize> kStandardize[] = {
-    {"lower_and_strip_punctuation", Standardize::kLowerAndStripPunctuation},
-    {"lower", Standardize::kLower},
-    {"strip_punctuation", Standardize::kStripPunctuation},
-    {"none", Standardize::kNone}};
+bool IsNumber(const std::string& column) {
+  return column.find_first_not_of("-0123456789") == std::string::npos;
+}
 
-using Split = TextVectorization::Split;
-constexpr Named<Split> kSplit[] = {{"whitespace", Split::kWhitespace},
-                                   {"character", Split::kCharacter}};
+Status IsNot(const char* key, const std::string& given,
+             const std::string& trained) {
+  return InvalidArgument(
+      "%s: is %s, but the model was trained with %s; give that, or leave "
+      "\"text\" and the fields of it out",
+      key, given.c_str(), trained.c_str());
+}
+
+// The fields of RUN.json are those of the model's training. (Two files may have
+// one column at different places.)
+Status CheckAsTrained(const TextConfig& config) {
+  const TextVectorization& own = config.vectorization;
+  const TextVectorization& trained = *config.trained;
+  const auto size = static_cast<int64_t>(trained.vocabulary.size()) + 2;
+  if (config.column != config.trained_column && !IsNumber(config.column)) {
+    return IsNot("text", AsJson(config.column), AsJson(config.trained_column));
+  }
+  if (own.standardize != trained.standardize) {
+    return IsNot("standardize",
+                 AsJson(FirstName(kStandardize, own.standardize)),
+                 AsJson(FirstName(kStandardize, trained.standardize)));
+  }
+  if (own.split != trained.split) {
+    return IsNot("split", AsJson(FirstName(kSplit, own.split)),
+                 AsJson(FirstName(kSplit, trained.split)));
+  }
+  if (own.output_sequence_length != trained.output_sequence_length) {
+    return IsNot("output_sequence_length", AsJson(own.output_sequence_length),
+                 AsJson(trained.output_sequence_length));
+  }
+  if (own.max_tokens == 0 || size <= own.max_tokens) return Status();
+  return IsNot("max_tokens", AsJson(own.max_tokens), AsJson(size) + " tokens");
+}
+
+// `own` is that of RUN.json.
+Status CheckVocabulary(const TextConfig& config,
+                       const std::vector<std::string>& own) {
+  const std::vector<std::string>& trained = config.trained->vocabulary;
+  const bool is_same = trained.empty()
+                           ? VocabularyDigest(own) == config.vocabulary_digest
+                           : own == trained;
+  if (is_same) return Status();
+  const std::string from =
+      config.vocabulary.empty() ? config.training_csv : config.vocabulary;
+  if (trained.empty()) {
+    return InvalidArgument(
+        "vocabulary: %s has another (%zu tokens) than the model, which keeps "
+        "only a digest of its own; give that of the training",
+        from.c_str(), own.size());
+  }
+  const auto ends = std::mismatch(
+      own.begin(), own.begin() + std::min(own.size(), trained.size()),
+      trained.begin());
+  const auto name = [](const std::vector<std::string>& tokens, auto at) {
+    return at == tokens.end() ? "its end" : "'" + Printable(*at) + "'";
+  };
+  return InvalidArgument(
+      "vocabulary: %s is not the model's: token %td is %s, and there %s; leave "
+      "\"vocabulary\" out for the model's own",
+      from.c_str(), ends.first - own.begin() + 1, name(own, ends.first).c_str(),
+      name(trained, ends.second).c_str());
+}
 
 }  // namespace
 
@@ -68,20 +128,58 @@ void ReadText(const std::string& folder, FieldReader* fields,
   }
 }
 
-Dataset OpenText(const std::string& csv, const CsvOptions& table,
-                 const TextConfig& config) {
-  TextVectorization vectorization = config.vectorization;
-  CsvOptions options = table;
-  // A file of one column has no label.
-  if (options.for_prediction) options.has_label = false;
-  const bool learns = config.vocabulary.empty();
+void MatchText(const DataDescription& trained_on, TextConfig* config) {
+  if (!trained_on.text) return;
+  const std::vector<TableColumn>& columns = trained_on.columns;
+  const auto found =
+      std::find_if(columns.begin(), columns.end(),
+                   [](const TableColumn& column) { return column.value == 0; });
+  if (found == columns.end()) return;
+  config->trained = trained_on.text;
+  config->trained_column = found->name.empty()
+                               ? std::to_string(found - columns.begin())
+                               : found->name;
+  config->vocabulary_digest = trained_on.vocabulary_digest;
+  if (!config->empty()) return;
+  config->column = config->trained_column;
+  config->vectorization = *trained_on.text;
+}
+
+Status OpenVocabulary(const std::string& csv, const TextConfig& config,
+                      TextVectorization* vectorization) {
+  *vectorization = config.vectorization;
+  const std::vector<std::string> none;
+  const std::vector<std::string>& trained =
+      config.trained ? config.trained->vocabulary : none;
+  if (config.trained) RINGLET_RETURN_IF_ERROR(CheckAsTrained(config));
+  if (config.vocabulary.empty() && !trained.empty()) {
+    vectorization->vocabulary = trained;
+    return Status();
+  }
+  if (config.vocabulary.empty() && config.trained &&
+      config.training_csv.empty()) {
+    return InvalidArgument(
+        "vocabulary: is too large for the model's file; give --data RUN.json "
+        "with that of the training");
+  }
   const std::string& training =
       config.training_csv.empty() ? csv : config.training_csv;
-  const Status status =
-      learns ? LearnVocabulary(training, config.column, config.training_table,
-                               &vectorization)
-             : ReadVocabulary(config.vocabulary, &vectorization);
+  RINGLET_RETURN_IF_ERROR(
+      config.vocabulary.empty()
+          ? LearnVocabulary(training, config.column, config.training_table,
+                            vectorization)
+          : ReadVocabulary(config.vocabulary, vectorization));
+  return config.trained ? CheckVocabulary(config, vectorization->vocabulary)
+                        : Status();
+}
+
+Dataset OpenText(const std::string& csv, const CsvOptions& table,
+                 const TextConfig& config) {
+  TextVectorization vectorization;
+  const Status status = OpenVocabulary(csv, config, &vectorization);
   if (!status.ok()) return Dataset(status.Annotate("text"));
+  CsvOptions options = table;
+  if (!config.trained) options.training_columns.clear();
   return TextDataset(csv, config.column, vectorization, options);
 }
 

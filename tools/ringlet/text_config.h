@@ -3,6 +3,7 @@
 #ifndef RINGLET_TOOLS_RINGLET_TEXT_CONFIG_H_
 #define RINGLET_TOOLS_RINGLET_TEXT_CONFIG_H_
 
+#include <optional>
 #include <string>
 
 #include "io/keras/field_reader.h"
@@ -18,6 +19,10 @@ struct TextConfig {
   // The training data, from which it is learned.
   std::string training_csv;
   CsvOptions training_table;
+  // Of the model, if it was trained on a text.
+  std::optional<TextVectorization> trained;
+  std::string trained_column;     // its name, or its number
+  std::string vocabulary_digest;  // if `trained` has no vocabulary
 
   bool empty() const { return column.empty(); }
 };
@@ -25,6 +30,15 @@ struct TextConfig {
 // Reads the fields. A vocabulary is a file in `folder`.
 void ReadText(const std::string& folder, FieldReader* fields,
               TextConfig* config);
+
+// The data of a model that was trained on a text are its texts too. What
+// `config` says of them must be as in training; OpenText has the error.
+void MatchText(const DataDescription& trained_on, TextConfig* config);
+
+// The vectorization with the vocabulary: the model's, or that of `config`. Both
+// must be one. `csv` is the training data of a config without any.
+Status OpenVocabulary(const std::string& csv, const TextConfig& config,
+                      TextVectorization* vectorization);
 
 // The examples of the table: texts, and labels if `table` has them.
 Dataset OpenText(const std::string& csv, const CsvOptions& table,

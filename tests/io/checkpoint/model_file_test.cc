@@ -330,6 +330,24 @@ TEST(ModelFileTest, DataDescription_SaveAndLoad_IsTheSame) {
     EXPECT_EQ(same.drop, column.drop);
   }
 
+  DataDescription text;
+  text.text.emplace();
+  text.text->split = TextVectorization::Split::kCharacter;
+  text.text->standardize = TextVectorization::Standardize::kLower;
+  text.text->output_sequence_length = 7;
+  text.text->vocabulary = {"\n", "猫", "\""};
+  model->set_data_description(text);
+  ASSERT_OK(SaveModel(model.get(), path));
+  ASSERT_OK(LoadModel(path, &loaded));
+  const std::optional<TextVectorization>& same =
+      loaded->data_description()->text;
+  ASSERT_TRUE(same.has_value());
+  EXPECT_EQ(same->split, text.text->split);
+  EXPECT_EQ(same->standardize, text.text->standardize);
+  EXPECT_EQ(same->output_sequence_length, 7);
+  EXPECT_EQ(same->vocabulary, text.text->vocabulary);
+  EXPECT_EQ(loaded->data_description()->vocabulary_digest, "");
+
   // What a file cannot have is left out: Latin-1, a NUL, too many bytes, NaN.
   std::vector<std::string> many(40000);
   for (size_t i = 0; i < many.size(); ++i) {
@@ -364,6 +382,54 @@ TEST(ModelFileTest, DataDescription_SaveAndLoad_IsTheSame) {
     for (TableColumn& column : unnamed) column.name.clear();
     EXPECT_EQ(TextOf(loaded->data_description()->columns), TextOf(unnamed));
     EXPECT_TRUE(loaded->data_description()->classes.empty());
+  }
+}
+
+// A loaded model has only its digest, also in a file that it is saved to.
+TEST(ModelFileTest, DataDescription_VocabularyTooLarge_IsADigest) {
+  TempFolder folder;
+  const std::string path = folder / "m";
+  std::vector<std::string> large(60000);
+  for (size_t i = 0; i < large.size(); ++i) large[i] = std::to_string(i);
+  for (const std::vector<std::string>& tokens :
+       {large, std::vector<std::string>{"caf\xe9"}}) {
+    std::unique_ptr<Model> model = TinyModel();
+    DataDescription data;
+    data.text.emplace();
+    data.text->output_sequence_length = 3;
+    data.text->vocabulary = tokens;
+    model->set_data_description(data);
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_OK(SaveModel(model.get(), path));
+      ASSERT_OK(LoadModel(path, &model));
+      const DataDescription& read = *model->data_description();
+      ASSERT_TRUE(read.text.has_value());
+      EXPECT_TRUE(read.text->vocabulary.empty());
+      EXPECT_EQ(read.vocabulary_digest, VocabularyDigest(tokens));
+    }
+  }
+}
+
+TEST(ModelFileTest, DataDescription_WrongText_IsRefused) {
+  const std::string right = R"({"text": {"standardize": "lower",
+      "split": "character", "output_sequence_length": 4,
+      "vocabulary": ["a", "b"]}})";
+  DataDescription read;
+  EXPECT_OK(DataDescriptionFromJson(right, 4, &read));
+  const std::pair<const char*, const char*> changes[] = {
+      {"\"lower\"", "\"upper\""},
+      {"\"lower\"", "1"},
+      {"\"character\"", "null"},
+      {": 4", ": 0"},
+      {": 4", ": 99999999"},
+      {"\"b\"", "\"a\""},
+      {"\"b\"", "1"},
+      {"[\"a\", \"b\"]", "[]"},
+      {"\"vocabulary\"", "\"words\""}};
+  for (const auto& [from, to] : changes) {
+    std::string wrong = right;
+    wrong.replace(wrong.find(from), std::string(from).size(), to);
+    EXPECT_FALSE(DataDescriptionFromJson(wrong, 4, &read).ok()) << wrong;
   }
 }
 
