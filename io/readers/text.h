@@ -13,7 +13,7 @@
 
 namespace ringlet {
 
-// Of rows whose only value is the text, as an unknown category, which is no
+// For rows with the text as their only value: an unknown category, which is no
 // limit to it. With training columns these decide which column it is.
 CsvOptions TextRowOptions(const std::string& column, const CsvOptions& options);
 

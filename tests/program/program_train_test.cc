@@ -697,24 +697,25 @@ TEST_F(ProgramTest, Text_LearnedVocabulary_TrainsAsItsFileAndItsNumbers) {
   ExpectError({"train", "run.json"}, 2, {"output_sequence_length"});
 }
 
+constexpr char kTextFields[] =
+    R"("text": "text", "output_sequence_length": 3, )";
+constexpr char kTextRun[] = R"({
+  "model": {"class_name": "Sequential", "config": {"layers": [
+    {"class_name": "InputLayer", "config": {"batch_shape": [null, 3]}},
+    {"class_name": "Embedding", "config": {"input_dim": 9, "output_dim": 2}},
+    {"class_name": "Flatten"},
+    {"class_name": "Dense", "config": {"units": 1, "activation": "sigmoid"}}]}},
+  "compile": {"optimizer": "adam", "loss": "binary_crossentropy"},
+  "data": {"train": {"text": "text", "output_sequence_length": 3, "csv":
+    "d.csv", "label": "mood"}},
+  "fit": {"epochs": 2, "verbose": 0}})";
+
 // A file of other columns, of the text alone and of lines gives the same, also
 // when the training data have changed.
 TEST_F(ProgramTest, Text_OfASavedModel_NeedsNoRunJson) {
   const std::string csv = "mood,text\ngood,A b.\nbad,\"c, a a\"\nbad,c\n";
   WriteWhole(folder_ / "d.csv", csv);
-  const std::string text = R"("text": "text", "output_sequence_length": 3, )";
-  const std::string run = R"({
-    "model": {"class_name": "Sequential", "config": {"layers": [
-      {"class_name": "InputLayer", "config": {"batch_shape": [null, 3]}},
-      {"class_name": "Embedding", "config": {"input_dim": 9,
-                                             "output_dim": 2}},
-      {"class_name": "Flatten"},
-      {"class_name": "Dense", "config": {"units": 1,
-                                         "activation": "sigmoid"}}]}},
-    "compile": {"optimizer": "adam", "loss": "binary_crossentropy"},
-    "data": {"train": {)" +
-                          text + R"("label": "mood", "csv": "d.csv"}},
-    "fit": {"epochs": 2, "verbose": 0}})";
+  const std::string run = kTextRun, text = kTextFields;
   WriteWhole(folder_ / "run.json", run);
   ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
   const Strings by_run = {"--data", "run.json", "--part", "train"};
@@ -772,6 +773,22 @@ TEST_F(ProgramTest, Text_OfASavedModel_NeedsNoRunJson) {
   ASSERT_EQ(Run({"train", "run.json", "--save", "m2"}), 0) << err_;
   ASSERT_EQ(Run({"inspect", "m2"}), 0) << err_;
   EXPECT_NE(out_.find("column 'text', 5 tokens"), std::string::npos) << out_;
+}
+
+TEST_F(ProgramTest, Text_VocabularyThatNoFileCanHave_IsKnownByItsDigest) {
+  const std::string csv = "mood,text\n1,caf\xe9\n0,b\n";
+  WriteWhole(folder_ / "d.csv", csv);
+  WriteWhole(folder_ / "run.json", kTextRun);
+  ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
+  EXPECT_NE(err_.find("a digest of it"), std::string::npos) << err_;
+  ExpectError({"evaluate", "m", "--csv", "d.csv"}, 2, {"digest", "RUN.json"});
+  const Strings by_run = {"evaluate", "m",      "--data",
+                          "run.json", "--part", "train"};
+  EXPECT_EQ(Run(by_run), 0) << err_;
+  WriteWhole(folder_ / "d.csv", csv + "0,caf\xe9\n");
+  EXPECT_EQ(Run(by_run), 0) << err_;
+  WriteWhole(folder_ / "d.csv", csv + "0,c\n");
+  ExpectError(by_run, 2, {"d.csv", "5 tokens", "digest"});
 }
 
 // A model of other data is not replaced, whatever example differs.

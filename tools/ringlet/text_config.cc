@@ -65,9 +65,10 @@ Status CheckVocabulary(const TextConfig& config,
       config.vocabulary.empty() ? config.training_csv : config.vocabulary;
   if (trained.empty()) {
     return InvalidArgument(
-        "vocabulary: %s has another (%zu tokens) than the model, which keeps "
-        "only a digest of its own; give that of the training",
-        from.c_str(), own.size());
+        "vocabulary: %s has another (%zu tokens with padding and [UNK]) than "
+        "the model, which keeps only a digest of its own; give that of the "
+        "training",
+        from.c_str(), own.size() + 2);
   }
   const auto ends = std::mismatch(
       own.begin(), own.begin() + std::min(own.size(), trained.size()),
@@ -159,7 +160,7 @@ Status OpenVocabulary(const std::string& csv, const TextConfig& config,
   if (config.vocabulary.empty() && config.trained &&
       config.training_csv.empty()) {
     return InvalidArgument(
-        "vocabulary: is too large for the model's file; give --data RUN.json "
+        "vocabulary: the model keeps only a digest of it; give --data RUN.json "
         "with that of the training");
   }
   const std::string& training =
