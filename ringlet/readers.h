@@ -183,7 +183,9 @@ Dataset CsvDataset(const std::string& path, const CsvOptions& options = {});
 
 // Text, as TextVectorization says.
 
-// Reads a file with a token a line. It may begin with Keras's "" and "[UNK]".
+// Reads a file with a token a line. It may begin with Keras's "" and "[UNK]",
+// or with "[UNK]". Blanks around a token are left out, unless text->split is
+// kCharacter.
 Status ReadVocabulary(const std::string& path, TextVectorization* text);
 // Keras's adapt: the tokens of all rows by their frequency, the greatest first.
 // Those of one frequency are in reverse order of their bytes.

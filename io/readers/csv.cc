@@ -23,13 +23,16 @@ void Append(const T* values, size_t count, std::vector<unsigned char>* bytes) {
 
 // The whole table.
 Status ReadTable(const std::string& path, const CsvOptions& options,
-                 std::vector<float>* weights, std::shared_ptr<Source>* source) {
+                 CsvPass* pass, std::vector<float>* weights,
+                 std::shared_ptr<Source>* source) {
   CsvReader reader(path, options);
+  if (pass != nullptr && pass->is_silent) reader.set_silent();
   std::vector<unsigned char> cells, labels;
   RINGLET_RETURN_IF_ERROR(reader.ReadAll([&](const CsvReader::Row& row) {
     Append(row.cells.data(), row.cells.size(), &cells);
     if (reader.reads_label()) Append(&row.label, 1, &labels);
     if (reader.has_weights()) weights->push_back(row.weight);
+    if (pass != nullptr) pass->begins.push_back(row.begin);
   }));
   // A vector of bytes is aligned as one of floats.
   reader.Renumber(reinterpret_cast<float*>(cells.data()),
@@ -61,10 +64,15 @@ Status CsvBytesInMemory(const std::string& path, const CsvOptions& options,
 }
 
 Dataset CsvDataset(const std::string& path, const CsvOptions& options) {
+  return OpenCsv(path, options, nullptr);
+}
+
+Dataset OpenCsv(const std::string& path, const CsvOptions& options,
+                CsvPass* pass) {
   std::shared_ptr<Source> source;
   std::vector<float> weights;
   const Status status = options.in_memory
-                            ? ReadTable(path, options, &weights, &source)
+                            ? ReadTable(path, options, pass, &weights, &source)
                             : CsvOnDisk::Open(path, options, &weights, &source);
   if (status.ok()) {
     const Dataset dataset(std::move(source));

@@ -658,6 +658,7 @@ void CsvColumns::NoteMixed() const {
 }
 
 void CsvColumns::Note(const char* what, const char* otherwise) const {
+  if (is_silent_) return;
   Notice("note: %s: line %" PRId64
          " %s; if that is wrong, say \"header\": %s in RUN.json (evaluate, "
          "predict: --%sheader)",

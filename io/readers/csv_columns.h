@@ -30,6 +30,8 @@ class CsvColumns {
   CsvColumns(const std::string& path, const CsvOptions& options)
       : path_(path), options_(options), trained_(options.training_columns) {}
 
+  // No line on stderr tells how the first record is read.
+  void set_silent() { is_silent_ = true; }
   // Call it with the first record of the file.
   Status Begin(const Fields& first, int64_t line);
   // Call it once after Begin. `second` is null if there is no second record.
@@ -124,6 +126,7 @@ class CsvColumns {
   const std::vector<TableColumn>& trained_;
   std::vector<TableColumn> columns_;
   bool named_ = false;  // the file has names
+  bool is_silent_ = false;
   bool lacks_weights_ = false;
   std::multimap<std::string_view, size_t> by_name_;
   int64_t label_ = -1, weight_ = -1;

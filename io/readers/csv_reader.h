@@ -39,6 +39,8 @@ class CsvReader {
     int64_t begin = 0;  // the offset of its record, for RecordReader
   };
 
+  // See CsvColumns.
+  void set_silent() { columns_.set_silent(); }
   // Makes the pass, and calls `take` with each row that is not left out.
   // Categories and classes have numbers in the order of their first rows then.
   Status ReadAll(const std::function<void(const Row&)>& take);
@@ -91,6 +93,16 @@ class CsvReader {
   ClassNumbers names_;
   std::vector<std::string> class_names_;
 };
+
+// What a second pass over the file needs.
+struct CsvPass {
+  bool is_silent = false;       // see CsvColumns
+  std::vector<int64_t> begins;  // of the rows' records, see RecordReader
+};
+
+// CsvDataset in memory.
+Dataset OpenCsv(const std::string& path, const CsvOptions& options,
+                CsvPass* pass);
 
 }  // namespace ringlet
 

@@ -12,6 +12,7 @@
 #include "../../core/base/text.h"
 #include "../files/atomic_file.h"
 #include "../files/input_file.h"
+#include "csv_reader.h"
 #include "csv_records.h"
 #include "ringlet/dataset.h"
 #include "ringlet/files.h"
@@ -23,6 +24,7 @@ namespace {
 
 constexpr int kFirstToken = 2;  // after the padding and the unknown token
 constexpr char kUnknown[] = "[UNK]";
+constexpr char kUtf8Bom[] = "\xef\xbb\xbf";
 constexpr size_t kMaxVocabularyBytes = 64 << 20;
 
 bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
@@ -81,34 +83,66 @@ std::vector<std::string> TokensOf(const TextVectorization& v,
   return tokens;
 }
 
-// The number of the column that is the only value of `rows`.
-size_t PlaceOfText(const Source& rows) {
-  const std::vector<TableColumn> columns = rows.Columns();
-  const auto found =
-      std::find_if(columns.begin(), columns.end(),
-                   [](const TableColumn& column) { return column.value == 0; });
-  return static_cast<size_t>(found - columns.begin());
+// The rows of a table and the place of their text.
+struct Rows {
+  Dataset dataset;
+  CsvPass pass;
+  size_t column = 0;
+};
+
+Status OpenColumn(const std::string& path, const std::string& column,
+                  const CsvOptions& options, Rows* rows) {
+  CsvOptions table = TextRowOptions(column, options);
+  table.in_memory = true;
+  table.values = options.for_prediction ? 1 : 0;
+  rows->pass.begins.clear();
+  rows->dataset = OpenCsv(path, table, &rows->pass);
+  RINGLET_RETURN_IF_ERROR(rows->dataset.Batch(1).status());
+  const std::vector<TableColumn> columns = rows->dataset.source()->Columns();
+  while (columns[rows->column].role != TableColumn::Role::kValue) {
+    ++rows->column;
+  }
+  return Status();
 }
 
-// Calls take(text) for the column of all records, also of a first one with
-// names.
+// A label that is not needed may be absent. If it is there, it tells a row from
+// the columns' names, as in training.
+Status OpenRows(const std::string& path, const std::string& column,
+                const CsvOptions& options, Rows* rows) {
+  const Status status = OpenColumn(path, column, options, rows);
+  if (!options.for_prediction || status.code() != Code::kInvalidArgument) {
+    return status;
+  }
+  CsvOptions unlabelled = options;
+  unlabelled.has_label = false;
+  unlabelled.label_name.clear();
+  unlabelled.label_column.reset();
+  unlabelled.weight_name.clear();
+  unlabelled.weight_column.reset();
+  return OpenColumn(path, column, unlabelled, rows);
+}
+
+// Calls take(text) for each row.
 template <typename F>
-Status ReadColumn(const std::string& path, size_t column,
-                  const CsvOptions& options, F take) {
+Status ReadTexts(const std::string& path, const CsvOptions& options,
+                 const Rows& rows, F take) {
   InputFile file;
   RINGLET_RETURN_IF_ERROR(file.Open(path));
   RecordReader records(&file,
                        {options.separator, options.decimal, options.comment});
   Fields fields;
-  for (bool more = true;;) {
-    RINGLET_RETURN_IF_ERROR(records.Next(&fields, &more));
-    if (!more) return Status();
-    if (column >= fields.size()) {
-      return Corruption("%s: line %" PRId64 ": changed while it was read",
-                        path.c_str(), records.line());
+  bool more = true;
+  for (const int64_t begin : rows.pass.begins) {
+    do {
+      RINGLET_RETURN_IF_ERROR(records.Next(&fields, &more));
+    } while (more && records.begin() < begin);
+    if (!more || records.begin() != begin || rows.column >= fields.size()) {
+      return Corruption("%s: has changed while it was read; read it again",
+                        path.c_str());
     }
-    take(std::string(fields[column]));
+    take(std::string(fields[rows.column]));
   }
+  return Status();
 }
 
 class TextSource final : public Source {
@@ -143,6 +177,44 @@ class TextSource final : public Source {
   const TextVectorization text_;
   const std::vector<int32_t> numbers_;
 };
+
+// A blank line at the end is none.
+std::vector<std::string> LinesOf(const std::string& text, bool strips) {
+  std::vector<std::string> lines;
+  for (size_t at = text.rfind(kUtf8Bom, 0) == 0 ? sizeof(kUtf8Bom) - 1 : 0;
+       at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    size_t first = at, last = end;
+    if (last > first && text[last - 1] == '\r') --last;
+    while (strips && first < last && IsSpace(text[first])) ++first;
+    while (strips && last > first && IsSpace(text[last - 1])) --last;
+    lines.push_back(text.substr(first, last - first));
+    at = end + 1;
+  }
+  while (!lines.empty() && lines.back().empty()) lines.pop_back();
+  return lines;
+}
+
+// `before`: the lines before the first token.
+Status CheckTokens(const std::string& path,
+                   const std::vector<std::string>& tokens, size_t before) {
+  std::set<std::string_view> seen;
+  for (const std::string& token : tokens) {
+    ++before;
+    const bool cr = token.find('\r') != std::string::npos;
+    const bool first = seen.insert(token).second;
+    if (!token.empty() && token != kUnknown && !cr && first) continue;
+    return Corruption(
+        "%s: line %zu: the token '%s' is %s; a vocabulary has each token once "
+        "on a line of its own, and may begin with an empty line and [UNK]",
+        path.c_str(), before, BeginningOf(token).c_str(),
+        token.empty()       ? "empty"
+        : token == kUnknown ? "not at the beginning"
+        : cr                ? "several, with CR (\\r) alone between them"
+                            : "there twice");
+  }
+  return Status();
+}
 
 Status CheckText(const TextVectorization& text) {
   if (text.output_sequence_length < 1) {
@@ -203,27 +275,21 @@ Status ReadVocabulary(const std::string& path, TextVectorization* text) {
   std::string all;
   RINGLET_RETURN_IF_ERROR(
       ReadWholeFile(FileSystem::Posix(), path, kMaxVocabularyBytes, &all));
-  std::vector<std::string> tokens;
-  for (size_t at = 0; at < all.size();) {
-    const size_t end = std::min(all.find('\n', at), all.size());
-    size_t first = at, last = end;
-    while (first < last && IsSpace(all[first])) ++first;
-    while (last > first && IsSpace(all[last - 1])) --last;
-    tokens.push_back(all.substr(first, last - first));
-    at = end + 1;
-  }
-  if (tokens.size() >= 2 && tokens[0].empty() && tokens[1] == kUnknown) {
-    tokens.erase(tokens.begin(), tokens.begin() + kFirstToken);
-  }
-  std::set<std::string> seen;
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    if (!tokens[i].empty() && seen.insert(tokens[i]).second) continue;
+  if (all.find('\0') != std::string::npos) {
     return Corruption(
-        "%s: token %zu, '%s', is %s; a vocabulary has each token once, and may "
-        "begin with an empty line and [UNK]",
-        path.c_str(), i + 1, BeginningOf(tokens[i]).c_str(),
-        tokens[i].empty() ? "empty" : "there twice");
+        "%s: has bytes that are NUL, as UTF-16 has; save it as UTF-8",
+        path.c_str());
   }
+  // A blank may be a character of its own.
+  const bool strips = text->split != TextVectorization::Split::kCharacter;
+  std::vector<std::string> tokens = LinesOf(all, strips);
+  const size_t special = tokens.empty()                               ? 0
+                         : tokens[0] == kUnknown                      ? 1
+                         : tokens.size() < 2                          ? 0
+                         : tokens[0].empty() && tokens[1] == kUnknown ? 2
+                                                                      : 0;
+  tokens.erase(tokens.begin(), tokens.begin() + special);
+  RINGLET_RETURN_IF_ERROR(CheckTokens(path, tokens, special));
   const auto size = static_cast<int64_t>(tokens.size()) + kFirstToken;
   if (text->max_tokens > 0 && size > text->max_tokens) {
     return InvalidArgument("%s: %" PRId64
@@ -237,21 +303,16 @@ Status ReadVocabulary(const std::string& path, TextVectorization* text) {
 
 Status LearnVocabulary(const std::string& path, const std::string& column,
                        const CsvOptions& options, TextVectorization* text) {
-  CsvOptions unlabelled = options;
-  unlabelled.has_label = false;
-  unlabelled.label_name.clear();
-  unlabelled.label_column.reset();
-  const Dataset rows = CsvDataset(path, TextRowOptions(column, unlabelled));
-  RINGLET_RETURN_IF_ERROR(rows.Batch(1).status());
-  std::vector<std::string> texts;
-  RINGLET_RETURN_IF_ERROR(
-      ReadColumn(path, PlaceOfText(*rows.source()), options,
-                 [&](const std::string& each) { texts.push_back(each); }));
-  const auto names = static_cast<int64_t>(texts.size()) > rows.size() ? 1 : 0;
+  CsvOptions table = options;
+  table.for_prediction = true;
+  Rows rows;
+  rows.pass.is_silent = true;  // TextDataset says it
+  RINGLET_RETURN_IF_ERROR(OpenRows(path, column, table, &rows));
   std::map<std::string, int64_t> counts;
-  for (size_t i = names; i < texts.size(); ++i) {
-    for (const std::string& token : TokensOf(*text, texts[i])) ++counts[token];
-  }
+  RINGLET_RETURN_IF_ERROR(
+      ReadTexts(path, table, rows, [&](const std::string& each) {
+        for (const std::string& token : TokensOf(*text, each)) ++counts[token];
+      }));
   counts.erase(kUnknown);
   std::vector<std::pair<int64_t, std::string>> order;
   for (const auto& [token, count] : counts) order.emplace_back(count, token);
@@ -275,33 +336,19 @@ Dataset TextDataset(const std::string& path, const std::string& column,
                     const TextVectorization& text, const CsvOptions& options) {
   Status status = CheckText(text);
   if (!status.ok()) return Dataset(status);
-  const Dataset rows = CsvDataset(path, TextRowOptions(column, options));
-  status = rows.Batch(1).status();
+  Rows rows;
+  status = OpenRows(path, column, options, &rows);
   if (!status.ok()) return Dataset(status);
   const TokenNumbers known(text);
   std::vector<int32_t> numbers;
-  int64_t records = 0;
-  status = ReadColumn(path, PlaceOfText(*rows.source()), options,
-                      [&](const std::string& each) {
-                        known.Append(each, &numbers);
-                        ++records;
-                      });
-  if (status.ok() && records - rows.size() > 1) {
-    status = InvalidArgument("%s: has %" PRId64
-                             " rows with a text, of which %" PRId64
-                             " have no label; remove these rows",
-                             path.c_str(), records, records - rows.size());
-  }
+  status = ReadTexts(path, options, rows, [&](const std::string& each) {
+    known.Append(each, &numbers);
+  });
   if (!status.ok()) return Dataset(status);
-  if (records > rows.size()) {  // the names of the columns
-    numbers.erase(numbers.begin(),
-                  numbers.begin() + text.output_sequence_length);
-  }
-  const Dataset dataset(
-      std::make_shared<TextSource>(rows.source(), text, std::move(numbers)));
-  return rows.sample_weight() == nullptr
-             ? dataset
-             : dataset.SampleWeight(*rows.sample_weight());
+  const Dataset dataset(std::make_shared<TextSource>(rows.dataset.source(),
+                                                     text, std::move(numbers)));
+  const auto* const weights = rows.dataset.sample_weight();
+  return weights == nullptr ? dataset : dataset.SampleWeight(*weights);
 }
 
 }  // namespace ringlet

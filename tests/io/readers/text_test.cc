@@ -66,12 +66,27 @@ TEST_F(TextFileTest, Vocabulary_WithSpecialTokensOrWithout_IsTheSame) {
   EXPECT_EQ(v.vocabulary, (Strings{"the", "cat"}));
   ASSERT_OK(ReadVocabulary(Write("the\ncat"), &v));
   EXPECT_EQ(v.vocabulary, (Strings{"the", "cat"}));
-  for (const char* wrong : {"the\nthe\n", "the\n\ncat\n"}) {
+  for (const char* right : {"\xef\xbb\xbf\n[UNK]\nthe\ncat\n",
+                            "[UNK]\nthe\ncat\n", "the\r\ncat\r\n\r\n\n"}) {
+    ASSERT_OK(ReadVocabulary(Write(right), &v));
+    EXPECT_EQ(v.vocabulary, (Strings{"the", "cat"}));
+  }
+  for (const std::string& wrong :
+       {std::string("the\nthe\n"), std::string("the\n\ncat\n"),
+        std::string("the\n[UNK]\n"), std::string("[UNK]\n[UNK]\n"),
+        std::string("the\rcat\r"), std::string("t\0h\0", 4)}) {
     EXPECT_EQ(ReadVocabulary(Write(wrong), &v).code(), Code::kCorruption);
   }
   v.max_tokens = 3;
   EXPECT_EQ(ReadVocabulary(Write("the\ncat\n"), &v).code(),
             Code::kInvalidArgument);
+}
+
+TEST_F(TextFileTest, Vocabulary_OfCharacters_MayHaveABlank) {
+  TextVectorization v;
+  v.split = TextVectorization::Split::kCharacter;
+  ASSERT_OK(ReadVocabulary(Write("\n[UNK]\na\r\n \r\nb\n"), &v));
+  EXPECT_EQ(v.vocabulary, (Strings{"a", " ", "b"}));
 }
 
 TEST_F(TextFileTest, Learn_TokensOfOneFrequency_AreInReverseOrder) {
@@ -106,6 +121,36 @@ TEST_F(TextFileTest, Dataset_NamesOrNot_HasEachTextWithItsLabel) {
     EXPECT_EQ(Numbers(x, x + 8), (Numbers{3, 2, 2, 0, 1, 0, 0, 0}));
     EXPECT_EQ(Numbers(y, y + 4), (Numbers{1, 0, 1, 0}));
   }
+}
+
+// The number of the text is a label of the first row, and of no name.
+TEST_F(TextFileTest, Dataset_NumbersOfColumnsAsLabels_HasTheFirstRow) {
+  const std::string path = Write("good film,0\nbad film,1\n");
+  CsvOptions options;
+  options.label_column = 1;
+  TextVectorization v = With({}, 2);
+  ASSERT_OK(LearnVocabulary(path, "0", options, &v));
+  EXPECT_EQ(v.vocabulary, (Strings{"film", "good", "bad"}));
+  for (const bool for_prediction : {false, true}) {
+    options.for_prediction = for_prediction;
+    const Dataset data = TextDataset(path, "0", v, options);
+    ASSERT_OK(data.Batch(1).status());
+    ASSERT_EQ(data.size(), 2);
+    const int64_t index[] = {0, 1};
+    int32_t x[4];
+    ASSERT_OK(data.source()->Read(index, 2, x, nullptr));
+    EXPECT_EQ(Numbers(x, x + 4), (Numbers{3, 2, 4, 2}));
+  }
+}
+
+TEST_F(TextFileTest, Dataset_ForPrediction_MayLackTheLabel) {
+  CsvOptions options;
+  options.label_name = "mood";
+  options.for_prediction = true;
+  const Dataset data =
+      TextDataset(Write("text\na\nb\n"), "text", With({"a"}, 1), options);
+  ASSERT_OK(data.Batch(1).status());
+  EXPECT_EQ(data.size(), 2);
 }
 
 // Words of streams, frequencies in a list, and numbers found by a search.
