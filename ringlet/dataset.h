@@ -206,6 +206,7 @@ struct DataDescription {
   // when the model is loaded, and has a digest.
   std::optional<TextVectorization> text = std::nullopt;
   std::string vocabulary_digest = "";
+  bool may_have_more_columns = false;  // an older file: not taken, at the end
 };
 
 // One replica's part of one step's batch.

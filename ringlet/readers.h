@@ -126,9 +126,12 @@ struct CsvOptions {
   // Source::Columns of the training data. If they and those of the file have
   // names, x has the columns of the same names, and others are ignored. If not,
   // the file must have the same number of columns in the same order. A label
-  // that is not needed and weights that are not given may be absent. Other
-  // columns of x may be given by `take` or `drop`.
+  // that is not needed and weights that are not given may be absent. `take`
+  // and `drop` must say the same of a file with names, and may give another one
+  // other columns of x.
   std::vector<TableColumn> training_columns;
+  // True: they may be the first of more, which x did not have.
+  bool may_have_more_columns = false;
   // If not empty and labels are names: the permitted names. The number of a
   // label is the index of its name here.
   std::vector<std::string> classes;

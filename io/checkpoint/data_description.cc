@@ -115,6 +115,44 @@ void WriteTable(const std::vector<TableColumn>& columns, JsonWriter* json) {
   json->EndArray();
 }
 
+// What older versions read instead of the table: the label's name or number,
+// the number of values before it, and in a table without names the values'
+// columns.
+void WriteForOlder(const std::vector<TableColumn>& columns, JsonWriter* json) {
+  std::vector<int64_t> taken(columns.size());
+  int64_t values = 0, before = 0, label = -1, others = 0;
+  bool in_order = true, named = false;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const TableColumn& column = columns[i];
+    named = named || (column.role == Role::kValue && !column.name.empty());
+    if (column.role == Role::kLabel) {
+      label = static_cast<int64_t>(i);
+      before = values;
+    }
+    if (column.role != Role::kDropped) ++others;
+    if (column.role != Role::kValue) continue;
+    --others;
+    in_order = in_order && column.value == values++;
+    taken[static_cast<size_t>(column.value)] = static_cast<int64_t>(i);
+  }
+  const int64_t count = static_cast<int64_t>(columns.size());
+  const bool all = in_order && values + others == count;
+  std::string name = label < 0 ? "" : columns[static_cast<size_t>(label)].name;
+  if (!CanBeSaved({name}, kMaxLabelBytes)) name.clear();
+  const bool is_last = all && before == values;
+  if (name.empty() && !named && label >= 0 && !is_last) {
+    name = std::to_string(label);
+  }
+  json->Key("label").String(name);
+  if (label >= 0 && in_order && !is_last) json->Key("label_place").Int(before);
+  if (named || all) return;
+  json->Key("taken").BeginArray();
+  for (int64_t i = 0; i < values; ++i) {
+    json->Int(taken[static_cast<size_t>(i)]);
+  }
+  json->EndArray();
+}
+
 Status ReadRun(const Json& json, std::vector<TableColumn>* columns) {
   const std::string text = json["role"].is_string() ? json["role"].text() : "";
   const auto role = std::find(std::begin(kRoles), std::end(kRoles), text);
@@ -222,15 +260,15 @@ Status ReadTable(const Json& json, int64_t values,
   for (Json m = table.first(); m; m = m.next()) {
     RINGLET_RETURN_IF_ERROR(ReadRun(m, columns));
   }
-  if (!table && (!names.empty() || !label.empty() || json["taken"])) {
-    // Without names of columns the label is a number.
-    const bool named = !names.empty();
-    const int64_t number = named ? -1 : ParseWholeNumber(label, kMaxNames);
+  // Without names of columns the label is a number.
+  const bool named = !names.empty();
+  const int64_t number = named ? -1 : ParseWholeNumber(label, kMaxNames);
+  if (!table && (named || !label.empty() || json["taken"])) {
     RINGLET_RETURN_IF_ERROR(
         ReadOlderTable(json, named ? names.size() : static_cast<size_t>(values),
                        !label.empty(), number, columns));
-    if (number >= 0 || label == "-1") label.clear();
   }
+  if (!named && (number >= 0 || label == "-1")) label.clear();
   if (columns->empty()) return Status();
   RINGLET_RETURN_IF_ERROR(CheckColumns(*columns, names.size()));
   for (TableColumn& column : *columns) {
@@ -400,12 +438,7 @@ std::string ToJson(const DataDescription& description) {
   const std::vector<TableColumn>& columns = description.columns;
   WriteNames("columns", ValueNames(columns), &json);
   WriteNames("classes", description.classes, &json);
-  const auto label = std::find_if(
-      columns.begin(), columns.end(),
-      [](const TableColumn& column) { return column.role == Role::kLabel; });
-  const bool labelled =
-      label != columns.end() && CanBeSaved({label->name}, kMaxLabelBytes);
-  json.Key("label").String(labelled ? label->name : "");
+  WriteForOlder(columns, &json);
   if (!columns.empty()) WriteTable(columns, &json);
   WriteEncoding(description.encoding, &json);
   WriteText(description, &json);
@@ -429,6 +462,7 @@ Status DataDescriptionFromJson(const std::string& text, int64_t inputs,
   for (const auto& [place, column] : read.encoding.columns) {
     inputs -= column.width() - 1;
   }
+  read.may_have_more_columns = json["taken"] && !json["table"];
   RINGLET_RETURN_IF_ERROR(ReadTable(
       json, std::clamp<int64_t>(inputs, 0, kMaxNames), &read.columns));
   *description = std::move(read);

@@ -232,8 +232,36 @@ Status CsvColumns::PlaceByName() {
   if (needs_label() && !label_is_given()) {
     RINGLET_RETURN_IF_ERROR(FindLabelByName());
   }
+  RINGLET_RETURN_IF_ERROR(CheckChoice());
   if (options_.values == 0) NoteIgnored();
   return CheckWeight();
+}
+
+// `take` and `drop` must give the values that the names gave. Numbers may be
+// those of the file or of the training data.
+Status CsvColumns::CheckChoice() const {
+  if (ChoosesAsInTraining()) return Status();
+  const int64_t taken = static_cast<int64_t>(options_.take.size());
+  const bool takes = taken > 0;
+  bool same = !takes || taken == num_values_;
+  for (size_t i = 0; i < options_.take.size() && same; ++i) {
+    size_t column = 0;
+    same = Find("columns", options_.take[i], &column).ok() &&
+           columns_[column].value == static_cast<int64_t>(i);
+  }
+  for (size_t i = 0; i < options_.drop.size() && same; ++i) {
+    size_t column = 0;
+    const int64_t at = TrainedAt(options_.drop[i]);
+    same = at >= 0 ? trained_[static_cast<size_t>(at)].value < 0
+                   : Find("drop", options_.drop[i], &column).ok() &&
+                         columns_[column].value < 0;
+  }
+  if (same) return Status();
+  return InvalidArgument(
+      "%s: \"%s\" is another choice than in training; the model takes, in this "
+      "order: %s; leave \"%s\" out",
+      path_.c_str(), takes ? "columns" : "drop",
+      ListNames(ValueNames(trained_)).c_str(), takes ? "columns" : "drop");
 }
 
 // The column with the name of a column of the training data. Of several it is
@@ -368,6 +396,9 @@ bool CsvColumns::LayOut(const std::set<Role>& absent,
     if (place < 0) continue;
     if (place > static_cast<int64_t>(layout->size())) return false;
     layout->insert(layout->begin() + place, TableColumn{"", role, -1});
+  }
+  if (options_.may_have_more_columns && absent.empty()) {
+    layout->resize(std::max(layout->size(), count()));
   }
   return layout->size() == count();
 }

@@ -92,6 +92,7 @@ class CsvColumns {
   Status PlaceByName();
   Status FindTrained(size_t index, const char* what, size_t* column) const;
   Status FindLabelByName();
+  Status CheckChoice() const;
   void NoteIgnored() const;
   // By the places of the training data.
   int64_t TrainedAt(const std::string& key) const;

@@ -29,6 +29,7 @@
 #include "io/files/path.h"
 #include "io/keras/compile_arguments.h"
 #include "io/readers/array_path.h"
+#include "io/readers/class_names.h"
 #include "io/weights/safetensors.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/files.h"
@@ -245,12 +246,41 @@ Status MakeModel(RunConfig* config, const InitFlags& init,
   return Status();
 }
 
-Status CopyDescriptionOfInitFile(const InitFlags& init, Model* model) {
+namespace {
+
+Status DescriptionOfInitFile(const InitFlags& init, const Model& model,
+                             std::optional<DataDescription>* description) {
   if (init.path.empty()) return Status();
   SafetensorsReader file;  // other formats have no description
   if (!file.Open(CommandFileSystem(), init.path).ok()) return Status();
+  return ReadDataDescription(file, model, description);
+}
+
+std::vector<std::string> Sorted(std::vector<std::string> names) {
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace
+
+Status NoteOtherOrder(const InitFlags& init, const Model& model,
+                      const std::optional<DataDescription>& data) {
+  std::optional<DataDescription> before;
+  RINGLET_RETURN_IF_ERROR(DescriptionOfInitFile(init, model, &before));
+  if (!before || !data) return Status();
+  const std::vector<std::string> old = ValueNames(before->columns);
+  const std::vector<std::string> now = ValueNames(data->columns);
+  if (old == now || Sorted(old) != Sorted(now)) return Status();
+  Notice(
+      "note: --init %s: its weights are for the columns in this order: %s; the "
+      "data have: %s; \"columns\" in RUN.json can give the first order",
+      init.path.c_str(), ListNames(old).c_str(), ListNames(now).c_str());
+  return Status();
+}
+
+Status CopyDescriptionOfInitFile(const InitFlags& init, Model* model) {
   std::optional<DataDescription> description;
-  RINGLET_RETURN_IF_ERROR(ReadDataDescription(file, *model, &description));
+  RINGLET_RETURN_IF_ERROR(DescriptionOfInitFile(init, *model, &description));
   // The weights count, not the file of the model's configuration.
   if (description) model->set_data_description(description);
   return Status();

@@ -52,6 +52,11 @@ Status MakeModel(RunConfig* config, const InitFlags& init,
 // has, if it has one.
 Status CopyDescriptionOfInitFile(const InitFlags& init, Model* model);
 
+// A note if the columns of that file are those of the data in another order:
+// weights have no names of columns.
+Status NoteOtherOrder(const InitFlags& init, const Model& model,
+                      const std::optional<DataDescription>& data);
+
 // The number of replicas that this worker requests: that of RUN.json, or else
 // that of the backup, so that a run continues as it began. 0 if neither has a
 // number. Only the chief can read the backup.

@@ -356,6 +356,10 @@ Status Prepare(const std::string& path, const TrainFlags& flags,
       OpenRunData(config, replicas, &run->data).Annotate("%s", path.c_str()));
   RINGLET_RETURN_IF_ERROR(
       NameOutput(config, flags.init, run->data, replicas, &run->output));
+  if (cluster.is_chief) {
+    RINGLET_RETURN_IF_ERROR(
+        NoteOtherOrder(flags.init, *config.model, run->data.description));
+  }
   if (run->prints) {
     Print("%s; %s", AboutData(run->data).c_str(),
           run->output.start_message.c_str());

@@ -250,6 +250,36 @@ TEST(ModelFileTest, DataDescription_OfOlderFiles_TellsWhatItKnows) {
   }
 }
 
+// An older version reads these members, and ignores the table.
+TEST(ModelFileTest, DataDescription_LabelNotLast_IsWrittenForOlderFilesToo) {
+  using Role = TableColumn::Role;
+  const auto column = [](Role role, int64_t value, const char* name) {
+    return TableColumn{name, role, value};
+  };
+  DataDescription d;
+  d.columns = {column(Role::kLabel, -1, ""), column(Role::kValue, 0, ""),
+               column(Role::kDropped, -1, ""), column(Role::kValue, 1, "")};
+  const auto text_has = [&](const char* wanted) {
+    const std::string text = ToJson(d);
+    EXPECT_NE(text.find(wanted), std::string::npos) << text;
+    DataDescription read;
+    EXPECT_OK(DataDescriptionFromJson(text, 2, &read));
+    EXPECT_EQ(TextOf(read.columns), TextOf(d.columns));
+    EXPECT_FALSE(read.may_have_more_columns);
+  };
+  text_has(R"("label":"0","label_place":0,"taken":[1,3],"table")");
+  d.columns = {column(Role::kValue, 0, "a"), column(Role::kLabel, -1, "y"),
+               column(Role::kValue, 1, "b")};
+  text_has(R"("label":"y","label_place":1,"table")");
+  d.columns = {column(Role::kValue, 0, ""), column(Role::kValue, 1, ""),
+               column(Role::kLabel, -1, "")};
+  text_has(R"("label":"","table")");
+  DataDescription older;
+  ASSERT_OK(
+      DataDescriptionFromJson(R"({"label": "2", "taken": [0, 1]})", 2, &older));
+  EXPECT_TRUE(older.may_have_more_columns);
+}
+
 TEST(ModelFileTest, DataDescription_WrongTable_IsRefused) {
   for (const char* text : {
            R"({"table": 1})",

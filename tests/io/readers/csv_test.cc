@@ -622,6 +622,60 @@ TEST(CsvTest, Columns_OtherOrderOfX_IsKeptInAFileWithoutNames) {
                 "give the same columns, or a first line with their names");
 }
 
+// Names decide, and "columns" or "drop" may say no other.
+TEST(CsvTest, Columns_GivenBesideNames_AreAsInTrainingOrRefused) {
+  const DataFiles files;
+  CsvOptions training;
+  training.drop = {"d"};
+  training.label_name = "y";
+  const Dataset d =
+      CsvDataset(files.Write("a.csv", "y,a,d,b\n0,1,5,2\n"), training);
+  ASSERT_OK(d.Batch(1).status());
+  const CsvOptions found = FoundAgain(*d.source(), training);
+  using Keys = std::vector<std::string>;
+  const std::string rows = "b,e,y,a\n2,9,7,1\n";
+  for (const Keys& take : {Keys{"a", "b"}, Keys{"3", "0"}}) {
+    CsvOptions options = found;
+    options.take = take;
+    EXPECT_TRUE(Read(rows, options) == (Table{{1, 2}, {7}}));
+  }
+  for (const Keys& drop : {Keys{"d"}, Keys{"e"}, Keys{"d", "e"}}) {
+    CsvOptions options = found;
+    options.drop = drop;
+    EXPECT_TRUE(Read(rows, options) == (Table{{1, 2}, {7}}));
+  }
+  for (const Keys& take : {Keys{"b", "a"}, Keys{"zz", "b"}, Keys{"a"}}) {
+    CsvOptions options = found;
+    options.take = take;
+    ExpectRefused(rows, options, Code::kInvalidArgument,
+                  "\"columns\" is another choice than in training; the model "
+                  "takes, in this order: 'a', 'b'");
+  }
+  for (const Keys& drop : {Keys{"a"}, Keys{"zz"}}) {
+    CsvOptions options = found;
+    options.drop = drop;
+    ExpectRefused(rows, options, Code::kInvalidArgument,
+                  "\"drop\" is another choice than in training");
+  }
+}
+
+// An older model does not know the columns behind the last one that it takes.
+TEST(CsvTest, Columns_OfAnOlderModel_MayBeFollowedByOthers) {
+  CsvOptions options;
+  options.header = false;
+  options.training_columns.resize(3);
+  options.training_columns[0] = {"", TableColumn::Role::kValue, 0};
+  options.training_columns[1] = {"", TableColumn::Role::kValue, 1};
+  options.training_columns[2] = {"", TableColumn::Role::kLabel, -1};
+  ExpectRefused("1,2,7,9\n", options, Code::kInvalidArgument, "has 4 columns");
+  options.may_have_more_columns = true;
+  const Table wanted = {{1, 2}, {7}};
+  for (const char* row : {"1,2,7\n", "1,2,7,9\n", "1,2,7,9,8\n"}) {
+    EXPECT_TRUE(Read(row, options) == wanted) << row;
+  }
+  ExpectRefused("1,2\n", options, Code::kInvalidArgument, "has 2 columns");
+}
+
 // A model keeps no names that are too long or not UTF-8.
 TEST(CsvTest, Columns_OnlyTheLabelHasAName_IsFoundByIt) {
   const CsvOptions options = TrainedOn({"", ""}, "y");
