@@ -691,9 +691,28 @@ TEST_F(ProgramTest, Text_LearnedVocabulary_TrainsAsItsFileAndItsNumbers) {
     logs.push_back(steps + out_);
     EXPECT_EQ(logs.back(), logs[0]);
   }
-  WriteWhole(folder_ / "run.json",
-             Replaced(ReadWhole(folder_ / "run.json"),
-                      "\"output_sequence_length\": 3, ", ""));
+  const std::string run = ReadWhole(folder_ / "run.json");
+  const auto with = [&](const char* text, const std::string& by) {
+    WriteWhole(folder_ / "run.json", Replaced(run, text, by));
+  };
+  const std::string validation = "\"validation\": {";
+  // The text of validation may be another column.
+  WriteWhole(folder_ / "v.csv", "mood,text,body\nbad,a,c e\ngood,a,b\n");
+  const std::string body = R"("text": "body", "output_sequence_length": 3, )";
+  with(validation.c_str(), validation + body);
+  ASSERT_EQ(Run({"predict", "m", "--data", "run.json"}), 0) << err_;
+  EXPECT_NE(logs[0].find(out_), std::string::npos) << out_;
+  with(validation.c_str(), validation + body + R"("standardize": "none", )");
+  ExpectError({"train", "run.json"}, 2,
+              {"data.validation.standardize", "is another"});
+  for (const char* field :
+       {"\"missing\": \"drop\", ", "\"na_values\": [\"?\"], "}) {
+    for (const char* part : {"\"train\": {", "\"validation\": {"}) {
+      with(part, part + std::string(field));
+      ExpectError({"train", "run.json"}, 2, {"leave out columns", "missing"});
+    }
+  }
+  with("\"output_sequence_length\": 3, ", "");
   ExpectError({"train", "run.json"}, 2, {"output_sequence_length"});
 }
 

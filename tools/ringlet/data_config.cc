@@ -263,6 +263,20 @@ constexpr const char* kFieldsOfForms[] = {"images",
                                           "split",
                                           "output_sequence_length"};
 
+constexpr char kIsAlone[] =
+    "is the only column of x, in memory, and any field is a text, also an "
+    "empty one; leave out columns, drop, categorical, missing, na_values, "
+    "sequence_length and in_memory";
+
+// True if nothing is said of columns beside the text.
+bool IsAlone(const DataConfig& data) {
+  const CsvOptions& table = data.table;
+  return data.windows.empty() && data.in_memory && table.take.empty() &&
+         table.drop.empty() && table.categorical.empty() &&
+         table.missing.kind == CsvOptions::Missing::kError &&
+         table.missing_by_column.empty() && table.na_values.empty();
+}
+
 Status ReadData(const Json& json, const std::string& path,
                 const std::string& folder, DataConfig* data) {
   FieldReader fields(json, path);
@@ -308,6 +322,7 @@ Status ReadData(const Json& json, const std::string& path,
     ReadCsv(&fields, folder, data);
     ReadText(folder, &fields, &data->text);
     data->text.training_csv = data->csv;
+    data->text.training_column = data->text.column;
     data->text.training_table = data->table;
   }
   TimeseriesConfig* const windows = &data->windows;
@@ -325,17 +340,40 @@ Status ReadData(const Json& json, const std::string& path,
     }
   }
   if (csv) PlaceColumns(*windows, &data->table);
-  if (!data->text.empty()) {
-    const bool others = !windows->empty() || !data->table.take.empty() ||
-                        !data->table.drop.empty() ||
-                        !data->table.categorical.empty();
-    if (others || !data->in_memory) {
-      fields.Refuse("text",
-                    "is the only column of x, in memory; leave out columns, "
-                    "drop, categorical, sequence_length and in_memory");
-    }
-  }
+  if (!data->text.empty() && !IsAlone(*data)) fields.Refuse("text", kIsAlone);
   return fields.Finish();
+}
+
+// The texts of both become numbers in one way, by the vocabulary of the
+// training data. Validation may have them in another column.
+void InheritText(const Json& json, const TextConfig& train, DataConfig* data,
+                 FieldReader* fields) {
+  TextConfig* const text = &data->text;
+  if (!IsAlone(*data)) {
+    fields->Fail(InvalidArgument(
+        "data.validation: the \"text\" of data.train %s", kIsAlone));
+  }
+  const TextVectorization own = text->vectorization;
+  const TextVectorization& wanted = train.vectorization;
+  const std::pair<const char*, bool> same[] = {
+      {"max_tokens", own.max_tokens == wanted.max_tokens},
+      {"standardize", own.standardize == wanted.standardize},
+      {"split", own.split == wanted.split},
+      {"output_sequence_length",
+       own.output_sequence_length == wanted.output_sequence_length}};
+  for (const auto& [key, is_same] : same) {
+    const Json::Kind kind = json[key].kind();
+    const bool given = kind != Json::Kind::kNone && kind != Json::Kind::kNull;
+    if (!given || is_same) continue;
+    fields->Fail(InvalidArgument(
+        "data.validation.%s: is another than that of data.train, which has the "
+        "same text; leave it out",
+        key));
+  }
+  const std::string column = text->column, vocabulary = text->vocabulary;
+  *text = train;
+  if (!column.empty()) text->column = column;
+  if (!vocabulary.empty()) text->vocabulary = vocabulary;
 }
 
 }  // namespace
@@ -359,10 +397,9 @@ Status ReadBothData(const Json& json, const std::string& folder,
       fields.Refuse("validation", "validation_groups belong to data.train");
     }
   }
-  // The vocabulary is that of the training data.
-  if (!train->text.empty() && !validation->csv.empty() &&
-      (validation->text.empty() || validation->text.vocabulary.empty())) {
-    validation->text = train->text;
+  if (json.log() == nullptr && !train->text.empty() &&
+      !validation->csv.empty()) {
+    InheritText(json["validation"], train->text, validation, &fields);
   }
   fields.Fail(CheckMeans(train->windows, train->table));
   if (!train->empty() && !validation->empty()) {

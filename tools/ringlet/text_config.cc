@@ -167,8 +167,8 @@ Status OpenVocabulary(const std::string& csv, const TextConfig& config,
       config.training_csv.empty() ? csv : config.training_csv;
   RINGLET_RETURN_IF_ERROR(
       config.vocabulary.empty()
-          ? LearnVocabulary(training, config.column, config.training_table,
-                            vectorization)
+          ? LearnVocabulary(training, config.training_column,
+                            config.training_table, vectorization)
           : ReadVocabulary(config.vocabulary, vectorization));
   return config.trained ? CheckVocabulary(config, vectorization->vocabulary)
                         : Status();

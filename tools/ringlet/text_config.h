@@ -17,7 +17,7 @@ struct TextConfig {
   std::string vocabulary;  // a file; "": it is learned
   TextVectorization vectorization;
   // The training data, from which it is learned.
-  std::string training_csv;
+  std::string training_csv, training_column;
   CsvOptions training_table;
   // Of the model, if it was trained on a text.
   std::optional<TextVectorization> trained;
