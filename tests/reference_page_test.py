@@ -623,6 +623,8 @@ def check_data(shop, fields):
                     head["batch_shape"].insert(1, 1)
                     for of_part in run["data"].values():
                         of_part["sequence_length"] = 1
+                if name in OF_TEXT:  # validation has them as train
+                    run["data"]["train"][name] = value
                 if name:
                     for of_part in (run["data"] if name in OF_BOTH else [part]):
                         run["data"][of_part][name] = value
