@@ -786,7 +786,7 @@ TEST_F(ProgramTest, Text_OfASavedModel_NeedsNoRunJson) {
   }
   WriteWhole(folder_ / "run.json",
              Replaced(run, R"("text": "text")", R"("text": "mood")"));
-  ExpectError(with({"evaluate", "m"}, by_run), 2, {"mood", "text"});
+  ExpectError(with({"evaluate", "m"}, by_run), 2, {"mood", "label"});
   // A further training takes the model's vocabulary.
   WriteWhole(folder_ / "run.json", further);
   ASSERT_EQ(Run({"train", "run.json", "--save", "m2"}), 0) << err_;

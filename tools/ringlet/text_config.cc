@@ -27,15 +27,12 @@ Status IsNot(const char* key, const std::string& given,
       key, given.c_str(), trained.c_str());
 }
 
-// The fields of RUN.json are those of the model's training. (Two files may have
-// one column at different places.)
+// The fields of RUN.json are those of the model's training, but the column,
+// which may be another, as in validation.
 Status CheckAsTrained(const TextConfig& config) {
   const TextVectorization& own = config.vectorization;
   const TextVectorization& trained = *config.trained;
   const auto size = static_cast<int64_t>(trained.vocabulary.size()) + 2;
-  if (config.column != config.trained_column && !IsNumber(config.column)) {
-    return IsNot("text", AsJson(config.column), AsJson(config.trained_column));
-  }
   if (own.standardize != trained.standardize) {
     return IsNot("standardize",
                  AsJson(FirstName(kStandardize, own.standardize)),
@@ -180,7 +177,10 @@ Dataset OpenText(const std::string& csv, const CsvOptions& table,
   const Status status = OpenVocabulary(csv, config, &vectorization);
   if (!status.ok()) return Dataset(status.Annotate("text"));
   CsvOptions options = table;
-  if (!config.trained) options.training_columns.clear();
+  // A number says nothing else than the model: the files may differ in it.
+  const bool as_trained =
+      config.column == config.trained_column || IsNumber(config.column);
+  if (!config.trained || !as_trained) options.training_columns.clear();
   return TextDataset(csv, config.column, vectorization, options);
 }
 

@@ -695,9 +695,10 @@ TEST(BackupTest, Resume_SameShapesButOtherLayers_IsRefused) {
          "layer 1 dense is Dense relu in the file, Dense relu frozen here");
   Sequential constrained(
       {Input({2}), Dense(16, kRelu), Dense(3).KernelConstraint(MaxNorm(3))});
-  expect(resume(&constrained),
-         "layer 2 dense_1 is Dense in the file, Dense kernel_constraint MaxNorm "
-         "max 3 axis 0 here");
+  expect(
+      resume(&constrained),
+      "layer 2 dense_1 is Dense in the file, Dense kernel_constraint MaxNorm "
+      "max 3 axis 0 here");
   // These settings may be changed in a run.
   Sequential same({Input({2}), Dense(16, kRelu).KernelInitializer(HeNormal()),
                    Dense(3).KernelRegularizer(L2())});
