@@ -86,8 +86,8 @@ struct TextVectorization {
     kWhitespace,
     kCharacter,  // of UTF-8
   };
-  // With a vocabulary that is learned: the most tokens, with the padding and
-  // the unknown token. 0: no limit.
+  // The most tokens of a vocabulary, with the padding and the unknown token.
+  // 0: no limit. A longer file is an error, and a learned one is cut.
   int64_t max_tokens = 0;
   Standardize standardize = Standardize::kLowerAndStripPunctuation;
   Split split = Split::kWhitespace;
@@ -206,7 +206,9 @@ struct DataDescription {
   // when the model is loaded, and has a digest.
   std::optional<TextVectorization> text = std::nullopt;
   std::string vocabulary_digest = "";
-  bool may_have_more_columns = false;  // an older file: not taken, at the end
+  // True for an older model file: the training data may have had more columns
+  // at the end, which are not in x.
+  bool may_have_more_columns = false;
 };
 
 // One replica's part of one step's batch.
@@ -383,9 +385,9 @@ Dataset Concatenate(const std::vector<std::shared_ptr<Source>>& sources);
 //   Zip({images.Map(Scale(1 / 255.f)), numbers}, {kinds, ages}).Shuffle(1)
 Dataset Zip(const std::vector<Dataset>& x, const std::vector<Dataset>& y);
 
-// Options of TimeseriesDatasetFromArray. Names, rules and defaults are those of
-// Keras's function, up to end_index; the others replace arrays of targets that
-// a caller of Keras shifts or cuts.
+// Options of TimeseriesDatasetFromArray. Names, rules and defaults up to
+// end_index are those of Keras's function. The fields from target_offset to
+// target_columns choose the targets, and `groups` keeps series apart.
 struct TimeseriesOptions {
   int64_t sequence_length = 0;  // rows of a window, >= 1
   int64_t sequence_stride = 1;  // from a window's first row to the next one's
@@ -397,13 +399,13 @@ struct TimeseriesOptions {
   // From a window's first row to the row of its target. 0: Keras without a
   // shift. sequence_length * sampling_rate: the first row after the window.
   int64_t target_offset = 0;
-  // If not 0: a target is so many rows, one after the other, as a new first
-  // axis.
+  // If not 0: a target has this many consecutive rows, as a new first axis.
+  // sampling_rate does not apply to them.
   int64_t target_length = 0;
   // If not empty: targets are these values of x, by their index, instead of y.
   std::vector<int64_t> target_columns;
-  // If not empty: the group of each row. No window has rows of two groups or
-  // both sides of a gap. A negative group is left out. Empty: each file is one.
+  // The group of each row. A window and its target lie in consecutive rows of
+  // one group. A negative group is left out. Empty: each file is a group.
   std::vector<int64_t> groups;
 };
 

@@ -77,14 +77,16 @@ inline Regularizer L1L2(float l1 = 0, float l2 = 0) { return {l1, l2}; }
 // Formulas and defaults are those of Keras 3's constraints/constraints.py. A
 // norm is the square root of a sum of squares over `axis`, axes of the weight's
 // shape. -1 is the last axis, and an empty list means all. With local updates
-// each worker constrains its own updates, and not the mean of a round.
+// each worker constrains its own weights. The mean of a round is not
+// constrained, so it may have other norms.
 struct Constraint {
   enum class Kind : uint8_t {
     kNone,
-    kMaxNorm,     // norms of at most max_value
-    kNonNeg,      // max(w, 0)
-    kUnitNorm,    // norms of 1
-    kMinMaxNorm,  // norms from min_value to max_value, nearer by `rate`
+    kMaxNorm,   // norms of at most max_value
+    kNonNeg,    // max(w, 0)
+    kUnitNorm,  // norms of 1
+    // Moves norms by `rate` toward [min_value, max_value]; 1: into it.
+    kMinMaxNorm,
   };
 
   Kind kind = Kind::kNone;
@@ -341,7 +343,7 @@ struct Layer {
   Layer& BiasInitializer(const Initializer& initializer);
   Layer& BiasRegularizer(const Regularizer& regularizer);
   Layer& BiasConstraint(const Constraint& constraint);
-  // Dense, Conv1D, Conv2D, Conv1DTranspose, Conv2DTranspose.
+  // Dense, Conv, ConvTranspose, recurrent layers, MultiHeadAttention.
   Layer& KernelInitializer(const Initializer& initializer);
   Layer& KernelRegularizer(const Regularizer& regularizer);
   Layer& KernelConstraint(const Constraint& constraint);
@@ -358,9 +360,9 @@ struct Layer {
   // numbers must be multiples of it.
   Layer& Groups(int64_t number);
 
-  // Conv1DTranspose, Conv2DTranspose: the pixels that the output has beyond the
-  // least size, from 0 to less than the strides. Without it "valid" gives
-  // max(kernel - strides, 0) more than input * strides, and "same" as many.
+  // Conv1DTranspose, Conv2DTranspose: Keras's output_padding, less than the
+  // strides. If not set, the output has input * strides pixels with "same", and
+  // max(kernel - strides, 0) more with "valid", with the kernel's dilation.
   Layer& OutputPadding(int64_t height, int64_t width);
   Layer& OutputPadding(int64_t both) { return OutputPadding(both, both); }
 
@@ -403,9 +405,9 @@ struct Layer {
   // GRU: resets the state after its product, with a bias of its own.
   Layer& ResetAfter(bool after);
 
-  // Attention, MultiHeadAttention. Training drops the fraction Dropout of the
-  // weights that the values have.
-  // A query sees no value behind its own place.
+  // Attention, MultiHeadAttention. Dropout drops this fraction of the attention
+  // weights in training.
+  // True: a query attends only to values of its own step and of earlier steps.
   Layer& UseCausalMask(bool hides_later);
   Layer& ValueDim(int64_t size);  // MultiHeadAttention: key_dim if not set
   Layer& UseScale(bool trained);  // Attention: scores times a trained number
@@ -604,8 +606,9 @@ Layer PositionEmbedding(int64_t sequence_length);
 // The inputs are query (steps, size), value and, if it is not the value, key. A
 // query's output is the mean of the values, weighted by softmax(query key^T).
 Layer Attention();
-// The same for each of `num_heads` projections of the inputs. The outputs are
-// joined and projected to the size of the query.
+// The same for each of `num_heads` projections of the inputs, with the scores
+// divided by sqrt(key_dim). The heads' outputs are joined and projected to the
+// size of the query.
 Layer MultiHeadAttention(int64_t num_heads, int64_t key_dim);
 
 }  // namespace ringlet

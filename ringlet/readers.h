@@ -126,11 +126,11 @@ struct CsvOptions {
   // Source::Columns of the training data. If they and those of the file have
   // names, x has the columns of the same names, and others are ignored. If not,
   // the file must have the same number of columns in the same order. A label
-  // that is not needed and weights that are not given may be absent. `take`
-  // and `drop` must say the same of a file with names, and may give another one
-  // other columns of x.
+  // that is not needed and weights that are not given may be absent. For a
+  // file with names `take` and `drop` must give the columns of the training.
+  // For a file without names they may choose other columns.
   std::vector<TableColumn> training_columns;
-  // True: they may be the first of more, which x did not have.
+  // True: the training data may have had more columns, which were not in x.
   bool may_have_more_columns = false;
   // If not empty and labels are names: the permitted names. The number of a
   // label is the index of its name here.
@@ -190,8 +190,8 @@ Dataset CsvDataset(const std::string& path, const CsvOptions& options = {});
 // or with "[UNK]". Blanks around a token are left out, unless text->split is
 // kCharacter.
 Status ReadVocabulary(const std::string& path, TextVectorization* text);
-// Keras's adapt: the tokens of all rows by their frequency, the greatest first.
-// Those of one frequency are in reverse order of their bytes.
+// Sets text->vocabulary as Keras's adapt does: the most frequent tokens of all
+// rows first. Tokens of one frequency are in reverse order of their bytes.
 Status LearnVocabulary(const std::string& path, const std::string& column,
                        const CsvOptions& options, TextVectorization* text);
 // The numbers of one text: output_sequence_length of them.
@@ -199,9 +199,9 @@ std::vector<int32_t> Vectorize(const TextVectorization& vectorization,
                                const std::string& text);
 
 // x has the numbers of the text in `column` (a name, or a number from 0), in
-// int32, and y is the label, as of CsvDataset. `text` has a vocabulary. Of the
-// options, those of x's columns and their values are ignored; training_columns
-// decide instead of `column`, as for CsvDataset.
+// int32, and y is the label, as of CsvDataset. `text` has a vocabulary. Ignored
+// are in_memory, take, drop, categorical, missing, na_values and encoding. With
+// training_columns these decide which column has the text, not `column`.
 Dataset TextDataset(const std::string& path, const std::string& column,
                     const TextVectorization& text,
                     const CsvOptions& options = {});

@@ -33,8 +33,8 @@ struct Stretch {
   int64_t first_window = 0;
 };
 
-// The group of each row. Files are groups if there are no others: they need not
-// go on where the one before ends.
+// The group of each row. Without groups each file is one: a file need not
+// continue the file before it.
 std::vector<int64_t> GroupsOf(const TimeseriesOptions& o, const Source& rows) {
   const std::vector<int64_t> files = rows.FileStarts();
   if (!o.groups.empty() || files.size() < 2) return o.groups;
@@ -291,7 +291,8 @@ class WindowedSource final : public Source {
   std::vector<Stretch> stretches_;
   int64_t size_ = 0;
   bool in_groups_ = false;
-  // Before windows are cut: the runs of rows, and the rows of the longest.
+  // Of all stretches, also those without a window: their number, and the rows
+  // of the longest.
   size_t num_stretches_ = 0;
   int64_t longest_ = 0;
   size_t num_groups_ = 0, num_with_windows_ = 0;

@@ -69,7 +69,7 @@ class Walk {
 double FactorOf(const Constraint& c, double norm) {
   double desired = 1;
   if (c.kind != Constraint::Kind::kUnitNorm) {
-    // Not std::clamp: a norm that is not a number stays so.
+    // Not std::clamp: NaN stays NaN.
     const double high = norm > double{c.max_value} ? double{c.max_value} : norm;
     const double low = high < double{c.min_value} ? double{c.min_value} : high;
     const double rate = double{c.rate};
@@ -94,8 +94,8 @@ void ScaleColumns(const Constraint& c, Walk* rows, int64_t n, float* weights) {
   }
 }
 
-// Columns are the elements of the last axes that are not summed. Each thread
-// scales a range of the pieces of columns.
+// Columns: the trailing axes that are not summed, as one axis. It is cut into
+// pieces of kNormsAtOnce columns, and the threads divide the pieces.
 void ScaleNorms(const Constraint& c, const Shape& shape, ThreadPool* pool,
                 float* weights) {
   const uint32_t summed = SummedAxes(c, shape);

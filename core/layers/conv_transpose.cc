@@ -20,8 +20,8 @@ namespace {
 
 class ConvTransposeOp final : public Op {
  public:
-  // `fixed` and `trained` are the convolution, without its bias and activation;
-  // `fixed` is frozen.
+  // Both are the convolution, without bias and activation. `fixed` is frozen,
+  // so that its Backward computes only the gradient of its input.
   ConvTransposeOp(const Layer& layer, const Shape& image,
                   std::unique_ptr<Op> fixed, std::unique_ptr<Op> trained)
       : activation_(layer.activation),
@@ -60,7 +60,7 @@ class ConvTransposeOp final : public Op {
 
   void Forward(const OpCall& call) const override {
     OpCall sum = call;
-    // Without an activation the convolution does not write it.
+    // The convolution has no activation, so its Backward does not write dy.
     sum.dy = const_cast<float*>(call.x[0]);
     sum.dx = &call.y;
     fixed_->Backward(sum);

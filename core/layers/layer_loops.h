@@ -20,7 +20,8 @@ bool IsOverRow(Activation activation);
 // an activation. Op::Make appends it to other layers, so no other op gets it.
 bool GradientReadsInput(Activation activation);
 
-// The number of random numbers to draw for n, which begin at multiples of 4.
+// n, rounded up to a multiple of 4: each row of random numbers begins with a
+// new block of 4.
 constexpr int64_t Aligned(int64_t n) { return (n + 3) / 4 * 4; }
 
 // y = activation(y + bias), in place, rows of `width`. `bias` may be null.

@@ -43,8 +43,8 @@ class Updater final : public Saveable {
   void UpdateAll();
   // Adds to each layer state the mean of its changes over `replicas`.
   void ApplyLayerStateChanges(int replicas);
-  // Replaces each trained weight as its constraint says. For after
-  // the last update of a step, also of one that only adds gradients.
+  // Applies the constraints to the trained weights. Call it at the end of each
+  // step, also of a step that only accumulates gradients.
   void ApplyConstraints();
   void End() { ++iterations_; }
   // If the optimizer averages the weights, the averages become the weights. A

@@ -68,9 +68,9 @@ struct Primitive {
     kConvTranspose,   // the reverse of a kConv from the output to the image,
                       // with `window` over the output; kernel (spatial, out,
                       // in), bias, activation
-    kAttend,          // of query, key, value (steps, heads * size): softmax(
-                      // factor query key^T) value for each of `heads`; causal,
-                      // gamma: times the factor
+    kAttend,          // query, key, value (steps, heads * size): softmax(factor
+                      // gamma query key^T) value for each of `heads`; causal.
+                      // gamma: a trained scale; null: 1
     kPositions,       // the first rows of the kernel, for any input
   };
   // Along height and width. With one axis the height is 1, without padding.

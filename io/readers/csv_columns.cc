@@ -202,7 +202,8 @@ Status CsvColumns::ValueColumnError(const char* what, int64_t column) const {
 
 // All columns of the training data that are values must be there.
 Status CsvColumns::PlaceByName() {
-  // A file to predict may be without, and its label's number may be a value's.
+  // A label that is not needed is found by name only: if it is absent, its
+  // number may be that of a value.
   const auto is_there = [&](const std::string& name, Role role) {
     return !name.empty() &&
            (by_name_.count(name) > 0 || !IsTrainedAs(role, name, {}));
@@ -379,8 +380,9 @@ bool CsvColumns::ChoosesAsInTraining() const {
          counted(options_.drop, Role::kDropped);
 }
 
-// The columns of the training data as this file may have them: a label or
-// weights that are given elsewhere are there. False: it has another number.
+// The columns of the training data without the roles `absent`. A label or
+// weights that the options place elsewhere are moved there. False: the file has
+// another number of columns.
 bool CsvColumns::LayOut(const std::set<Role>& absent,
                         std::vector<TableColumn>* layout) const {
   layout->clear();
@@ -657,7 +659,7 @@ bool CsvColumns::HoldsNames(const Fields& first) const {
   return names || counted;
 }
 
-// True if a missing value may be no error.
+// True if the options may permit missing values.
 bool CsvColumns::MayHaveRule() const {
   return options_.missing.kind != CsvOptions::Missing::kError ||
          !options_.missing_by_column.empty() ||

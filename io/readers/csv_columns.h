@@ -1,7 +1,8 @@
 // CsvColumns: which columns of a CSV file are values, the label and the weight.
 //
 // The columns of the training data are found by their names if both files have
-// names, and else by their places. Without training data the options say all.
+// names, and otherwise by their places. Without training data the options alone
+// decide.
 // The first record is either the names of the columns or a row. If it could be
 // both, the second record decides.
 
@@ -30,7 +31,7 @@ class CsvColumns {
   CsvColumns(const std::string& path, const CsvOptions& options)
       : path_(path), options_(options), trained_(options.training_columns) {}
 
-  // No line on stderr tells how the first record is read.
+  // Prints no note on how the first record is read.
   void set_silent() { is_silent_ = true; }
   // Call it with the first record of the file.
   Status Begin(const Fields& first, int64_t line);

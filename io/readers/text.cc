@@ -178,7 +178,7 @@ class TextSource final : public Source {
   const std::vector<int32_t> numbers_;
 };
 
-// A blank line at the end is none.
+// The lines of a text, without the empty lines at its end.
 std::vector<std::string> LinesOf(const std::string& text, bool strips) {
   std::vector<std::string> lines;
   for (size_t at = text.rfind(kUtf8Bom, 0) == 0 ? sizeof(kUtf8Bom) - 1 : 0;
@@ -280,7 +280,7 @@ Status ReadVocabulary(const std::string& path, TextVectorization* text) {
         "%s: has bytes that are NUL, as UTF-16 has; save it as UTF-8",
         path.c_str());
   }
-  // A blank may be a character of its own.
+  // With kCharacter a blank may be a token.
   const bool strips = text->split != TextVectorization::Split::kCharacter;
   std::vector<std::string> tokens = LinesOf(all, strips);
   const size_t special = tokens.empty()                               ? 0
@@ -306,7 +306,7 @@ Status LearnVocabulary(const std::string& path, const std::string& column,
   CsvOptions table = options;
   table.for_prediction = true;
   Rows rows;
-  rows.pass.is_silent = true;  // TextDataset says it
+  rows.pass.is_silent = true;  // TextDataset prints the notes
   RINGLET_RETURN_IF_ERROR(OpenRows(path, column, table, &rows));
   std::map<std::string, int64_t> counts;
   RINGLET_RETURN_IF_ERROR(

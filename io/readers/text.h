@@ -1,4 +1,4 @@
-// What TextDataset and the lines of stdin do with a column of text.
+// Columns of text, for TextDataset and for the lines of stdin in predict.
 
 #ifndef RINGLET_IO_READERS_TEXT_H_
 #define RINGLET_IO_READERS_TEXT_H_
@@ -13,11 +13,11 @@
 
 namespace ringlet {
 
-// For rows with the text as their only value: an unknown category, which is no
-// limit to it. With training columns these decide which column it is.
+// Options for a table with the text as its only value. It counts as an unknown
+// category, so any text is accepted. Training columns come before `column`.
 CsvOptions TextRowOptions(const std::string& column, const CsvOptions& options);
 
-// The numbers of texts.
+// Turns texts into numbers as TextVectorization describes.
 class TokenNumbers {
  public:
   explicit TokenNumbers(const TextVectorization& vectorization);

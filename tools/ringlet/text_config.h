@@ -31,12 +31,13 @@ struct TextConfig {
 void ReadText(const std::string& folder, FieldReader* fields,
               TextConfig* config);
 
-// The data of a model that was trained on a text are its texts too. What
-// `config` says of them must be as in training; OpenText has the error.
+// For a model that was trained on text. Without "text" in `config`, its column
+// and settings become the model's. OpenText refuses settings that differ.
 void MatchText(const DataDescription& trained_on, TextConfig* config);
 
-// The vectorization with the vocabulary: the model's, or that of `config`. Both
-// must be one. `csv` is the training data of a config without any.
+// The vectorization with the vocabulary of the model or of `config`; an error
+// if they differ. Without both it is learned from config.training_csv, or else
+// from `csv`.
 Status OpenVocabulary(const std::string& csv, const TextConfig& config,
                       TextVectorization* vectorization);
 

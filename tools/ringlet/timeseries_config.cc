@@ -23,7 +23,7 @@ namespace {
 constexpr int64_t kMaxRows = int64_t{1} << 30;
 constexpr char kColumns[] = "a list of columns' names or numbers";
 
-// A whole number from -`count` to `count` - 1, from 0 on; -1: it is none.
+// The index from 0 for a number from -`count` to `count` - 1; -1: no such one.
 int64_t NumberOf(const std::string& column, size_t count) {
   const char* const end = column.data() + column.size();
   int64_t number = 0;
@@ -128,7 +128,8 @@ bool HasNames(const Fields& record, const Source& rows) {
              [](const TableColumn& c, auto field) { return c.name == field; });
 }
 
-// The column's texts. The limits of a model do not apply: it keeps none.
+// Reads the groups from a column. The model does not keep their names, so its
+// limits on names do not apply.
 Status ReadGroupColumn(const std::string& csv, const std::string& column,
                        const CsvOptions& table, const Source& rows,
                        Groups* groups) {

@@ -20,9 +20,9 @@ struct TimeseriesConfig {
   // Columns of x by their names or numbers; empty: the targets are y.
   std::vector<std::string> target_columns;
   std::string group;  // a file, or a CSV's column; "": no groups
-  // Groups of data.validation. They are left out, or with only_groups the
-  // others are.
+  // The groups of the validation data.
   std::vector<std::string> validation_groups;
+  // False: their rows are left out, for training. True: all others are.
   bool only_groups = false;
 
   bool empty() const { return options.sequence_length == 0; }
@@ -46,7 +46,8 @@ Status CheckWindows(const TimeseriesConfig& train,
                     const TimeseriesConfig& validation);
 Status CheckMeans(const TimeseriesConfig& train, const CsvOptions& table);
 
-// The columns of the table that are no values, or are values too, by `config`.
+// Changes *table for windows: no label if targets are columns of x, and the
+// column of the groups is not in x unless "columns" are given.
 void PlaceColumns(const TimeseriesConfig& config, CsvOptions* table);
 
 // The windows of `rows`. `csv` is the path of their table; "": they are arrays.
