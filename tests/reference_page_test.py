@@ -586,7 +586,7 @@ OF_WINDOWS = ("sequence_stride", "sampling_rate", "start_index", "end_index",
               "validation_groups")
 
 
-# Those that data.train and data.validation must both have.
+# Fields that data.train and data.validation must both have.
 OF_BOTH = ("sequence_length", "sampling_rate", "target_offset",
            "target_length", "target_columns")
 

@@ -64,8 +64,8 @@ std::string MissingPeerReport::MissingText(int64_t now) const {
   for (size_t r = 0; r < peers_.size(); ++r) {
     if (peers_[r].missing) missing.push_back(r);
   }
-  // The longest missing worker comes first. One that has just given up is not
-  // the cause of the wait.
+  // The longest missing worker comes first. A worker that has just given up is
+  // not the cause of the wait.
   std::stable_sort(missing.begin(), missing.end(), [this](size_t a, size_t b) {
     return peers_[a].since < peers_[b].since;
   });
