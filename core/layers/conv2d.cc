@@ -49,13 +49,7 @@ class ConvOp final : public Op {
          KernelShape(layer, window, window.channels / groups_, filters_),
          layer.kernel_initializer, layer.kernel_regularizer,
          layer.kernel_constraint});
-    if (bias_) {
-      weights_.push_back({"bias",
-                          {filters_},
-                          layer.bias_initializer,
-                          layer.bias_regularizer,
-                          layer.bias_constraint});
-    }
+    AddBias(layer, filters_);
   }
 
   bool backward_reads_input() const override { return !frozen(); }

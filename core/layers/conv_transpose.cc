@@ -37,12 +37,7 @@ class ConvTransposeOp final : public Op {
       const Shape& kernel = weights_[0].shape;
       weights_[0].shape = {kernel[1], kernel[2], kernel[3]};
     }
-    if (!bias_) return;
-    weights_.push_back({"bias",
-                        {filters_},
-                        layer.bias_initializer,
-                        layer.bias_regularizer,
-                        layer.bias_constraint});
+    AddBias(layer, filters_);
   }
 
   bool backward_reads_input() const override { return !frozen(); }

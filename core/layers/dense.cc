@@ -24,13 +24,7 @@ class DenseOp final : public Op {
                         layer.kernel_initializer,
                         layer.kernel_regularizer,
                         layer.kernel_constraint});
-    if (bias_) {
-      weights_.push_back({"bias",
-                          {units_},
-                          layer.bias_initializer,
-                          layer.bias_regularizer,
-                          layer.bias_constraint});
-    }
+    AddBias(layer, units_);
   }
 
   bool backward_reads_input() const override { return !frozen(); }

@@ -23,13 +23,7 @@ class DepthwiseConvOp final : public Op {
          KernelShape(layer, window, window.channels, depthwise.multiplier()),
          layer.depthwise_initializer, layer.depthwise_regularizer,
          layer.depthwise_constraint});
-    if (bias_) {
-      weights_.push_back({"bias",
-                          {depthwise.filters()},
-                          layer.bias_initializer,
-                          layer.bias_regularizer,
-                          layer.bias_constraint});
-    }
+    AddBias(layer, depthwise.filters());
   }
 
   bool backward_reads_input() const override { return !frozen(); }

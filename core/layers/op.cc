@@ -103,6 +103,15 @@ Status MakeBare(const LayerClass& row, const Layer& layer,
 
 }  // namespace
 
+void Op::AddBias(const Layer& layer, int64_t units) {
+  if (!layer.use_bias) return;
+  weights_.push_back({"bias",
+                      {units},
+                      layer.bias_initializer,
+                      layer.bias_regularizer,
+                      layer.bias_constraint});
+}
+
 Status Op::Make(const Layer& layer, const std::vector<Shape>& inputs,
                 std::unique_ptr<Op>* op) {
   const LayerClass& row = ClassOf(layer);

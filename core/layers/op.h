@@ -164,6 +164,9 @@ class Op {
   virtual void Backward(const OpCall&) const {}
 
  protected:
+  // Adds the weight "bias" (`units`), if the layer has one.
+  void AddBias(const Layer& layer, int64_t units);
+
   Shape output_;
   std::vector<WeightSpec> weights_;
 

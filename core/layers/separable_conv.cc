@@ -37,13 +37,7 @@ class SeparableConvOp final : public Op {
          KernelShape(layer, point, depthwise.filters(), filters_),
          layer.pointwise_initializer, layer.pointwise_regularizer,
          layer.pointwise_constraint});
-    if (bias_) {
-      weights_.push_back({"bias",
-                          {filters_},
-                          layer.bias_initializer,
-                          layer.bias_regularizer,
-                          layer.bias_constraint});
-    }
+    AddBias(layer, filters_);
   }
 
   bool backward_reads_input() const override { return !frozen(); }
