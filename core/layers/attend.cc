@@ -61,28 +61,28 @@ void Attend::ForEachBlock(int64_t pair, const Body& body) const {
 }
 
 template <typename T>
-MatrixView<T> Attend::Head(T* span, int64_t pair, bool of_query,
-                           int64_t size) const {
+MatrixView<T> Attend::HeadRows(T* span, int64_t pair, bool of_query,
+                               int64_t size) const {
   const int64_t steps = of_query ? sizes_.queries : sizes_.values,
                 row = sizes_.heads * size, example = pair / sizes_.heads,
                 head = pair % sizes_.heads;
   return {span + example * steps * row + head * size, steps, size, row, 1};
 }
 
-int64_t Attend::Seen(const Block& block, int64_t query) const {
+int64_t Attend::ValuesSeen(const Block& block, int64_t query) const {
   return causal_ ? std::min(block.values, block.begin + query + 1)
                  : block.values;
 }
 
-void Attend::Weigh(const Block& block, float scale, ConstMatrix query,
-                   ConstMatrix key, float* weights) const {
+void Attend::ComputeWeights(const Block& block, float scale, ConstMatrix query,
+                            ConstMatrix key, float* weights) const {
   const int64_t rows = block.queries, n = block.values;
   // W(Q,V) = Q(Q,K) * K(V,K)^T
   Gemm(query.Rows(block.begin, block.begin + rows), key.Rows(0, n).Transposed(),
        /*add=*/false, RowMajor(weights, rows, n));
   MultiplyBy(scale, rows * n, weights);
   for (int64_t i = 0; i < rows; ++i) {
-    const int64_t seen = Seen(block, i);
+    const int64_t seen = ValuesSeen(block, i);
     BiasActivation(kSoftmax, nullptr, 1, seen, weights + i * n);
     std::fill(weights + i * n + seen, weights + (i + 1) * n, 0.0f);
   }
@@ -108,7 +108,7 @@ void Attend::ScoreGradient(const Block& block, const float* weights,
                            float* d) const {
   const int64_t n = block.values;
   for (int64_t i = 0; i < block.queries; ++i, weights += n, d += n) {
-    const int64_t seen = Seen(block, i);
+    const int64_t seen = ValuesSeen(block, i);
     ActivationGradient(kSoftmax, weights, 1, seen, d);
     std::fill(d + seen, d + n, 0.0f);
   }
@@ -121,13 +121,13 @@ void Attend::Forward(const OpCall& call, float scale,
     float* const weights = scratch + t * forward_floats();
     float* const draws =
         weights + std::min(kQueries, sizes_.queries) * sizes_.values;
-    const ConstMatrix query = Head(x.query, pair, true, sizes_.key_dim),
-                      key = Head(x.key, pair, false, sizes_.key_dim),
-                      value = Head(x.value, pair, false, sizes_.value_dim);
-    const Matrix to = Head(context, pair, true, sizes_.value_dim);
+    const ConstMatrix query = HeadRows(x.query, pair, true, sizes_.key_dim),
+                      key = HeadRows(x.key, pair, false, sizes_.key_dim),
+                      value = HeadRows(x.value, pair, false, sizes_.value_dim);
+    const Matrix to = HeadRows(context, pair, true, sizes_.value_dim);
     ForEachBlock(pair, [&](const Block& block) {
       const int64_t rows = block.queries, n = block.values;
-      Weigh(block, scale, query, key, weights);
+      ComputeWeights(block, scale, query, key, weights);
       Drop(call, block, draws, weights);
       // C(Q,D) = W(Q,V) * V(V,D)
       Gemm(RowMajor(static_cast<const float*>(weights), rows, n),
@@ -144,7 +144,7 @@ void Attend::Backward(const OpCall& call, float scale,
   const int64_t floats = std::min(kQueries, sizes_.queries) * sizes_.values;
   const auto clear = [&](float* span, int64_t pair, int64_t size) {
     if (span == nullptr) return;
-    const Matrix head = Head(span, pair, false, size);
+    const Matrix head = HeadRows(span, pair, false, size);
     for (int64_t i = 0; i < head.rows; ++i) {
       std::fill_n(head.data + i * head.row_stride, size, 0.0f);
     }
@@ -152,10 +152,10 @@ void Attend::Backward(const OpCall& call, float scale,
   ForEachPair(call, [&](int64_t pair, int t) {
     float* const weights = scratch + t * backward_floats();
     float *const scores = weights + floats, *const draws = scores + floats;
-    const ConstMatrix query = Head(x.query, pair, true, sizes_.key_dim),
-                      key = Head(x.key, pair, false, sizes_.key_dim),
-                      value = Head(x.value, pair, false, sizes_.value_dim),
-                      dc = Head(d_context, pair, true, sizes_.value_dim);
+    const ConstMatrix query = HeadRows(x.query, pair, true, sizes_.key_dim),
+                      key = HeadRows(x.key, pair, false, sizes_.key_dim),
+                      value = HeadRows(x.value, pair, false, sizes_.value_dim),
+                      dc = HeadRows(d_context, pair, true, sizes_.value_dim);
     clear(d.key, pair, sizes_.key_dim);
     clear(d.value, pair, sizes_.value_dim);
     double d_scale = 0;
@@ -164,13 +164,13 @@ void Attend::Backward(const OpCall& call, float scale,
                     n = block.values, all = block.queries * n;
       const ConstMatrix of_scores =
           RowMajor(static_cast<const float*>(scores), block.queries, n);
-      Weigh(block, scale, query, key, weights);
+      ComputeWeights(block, scale, query, key, weights);
       if (d.value != nullptr) {
         std::copy_n(weights, all, scores);
         Drop(call, block, draws, scores);
         // dV(V,D) += W(Q,V)^T * dC(Q,D)
         Gemm(of_scores.Transposed(), dc.Rows(begin, end), /*add=*/true,
-             Head(d.value, pair, false, sizes_.value_dim).Rows(0, n));
+             HeadRows(d.value, pair, false, sizes_.value_dim).Rows(0, n));
       }
       // dW(Q,V) = dC(Q,D) * V(V,D)^T
       Gemm(dc.Rows(begin, end), value.Rows(0, n).Transposed(), /*add=*/false,
@@ -186,12 +186,12 @@ void Attend::Backward(const OpCall& call, float scale,
       if (d.query != nullptr) {
         // dQ(Q,K) = dS(Q,V) * K(V,K)
         Gemm(of_scores, key.Rows(0, n), /*add=*/false,
-             Head(d.query, pair, true, sizes_.key_dim).Rows(begin, end));
+             HeadRows(d.query, pair, true, sizes_.key_dim).Rows(begin, end));
       }
       if (d.key == nullptr) return;
       // dK(V,K) += dS(Q,V)^T * Q(Q,K)
       Gemm(of_scores.Transposed(), query.Rows(begin, end), /*add=*/true,
-           Head(d.key, pair, false, sizes_.key_dim).Rows(0, n));
+           HeadRows(d.key, pair, false, sizes_.key_dim).Rows(0, n));
     });
     if (d_scales != nullptr) d_scales[pair] = static_cast<float>(d_scale);
   });

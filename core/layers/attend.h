@@ -64,11 +64,12 @@ class Attend {
   void ForEachBlock(int64_t pair, const Body& body) const;
   // A head's rows of a span: `of_query` is true for query and context.
   template <typename T>
-  MatrixView<T> Head(T* span, int64_t pair, bool of_query, int64_t size) const;
+  MatrixView<T> HeadRows(T* span, int64_t pair, bool of_query,
+                         int64_t size) const;
   // The values that a query sees; the weights of others are 0.
-  int64_t Seen(const Block& block, int64_t query) const;
-  void Weigh(const Block& block, float scale, ConstMatrix query,
-             ConstMatrix key, float* weights) const;
+  int64_t ValuesSeen(const Block& block, int64_t query) const;
+  void ComputeWeights(const Block& block, float scale, ConstMatrix query,
+                      ConstMatrix key, float* weights) const;
   // Sets the dropped weights to 0, and scales the others.
   void Drop(const OpCall& call, const Block& block, float* draws,
             float* weights) const;
