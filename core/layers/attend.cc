@@ -32,7 +32,7 @@ int64_t Attend::multiply_adds() const {
 }
 
 int64_t Attend::forward_floats() const {
-  const int64_t draws = dropout_ > 0 ? Aligned(sizes_.values) : 0;
+  const int64_t draws = dropout_ > 0 ? RoundUpToFour(sizes_.values) : 0;
   return std::min(kQueries, sizes_.queries) * sizes_.values + draws;
 }
 
@@ -91,13 +91,13 @@ void Attend::ComputeWeights(const Block& block, float scale, ConstMatrix query,
 void Attend::Drop(const OpCall& call, const Block& block, float* draws,
                   float* weights) const {
   if (dropout_ == 0 || !call.training) return;
-  const int64_t row = Aligned(sizes_.values);
+  const int64_t row = RoundUpToFour(sizes_.values);
   const float times = 1 / (1 - dropout_);
   for (int64_t i = 0; i < block.queries; ++i, weights += block.values) {
     const int64_t query = block.pair * sizes_.queries + block.begin + i;
     BestRowLoops().uniform(call.seed, call.counter,
                            static_cast<uint64_t>(query * row),
-                           Aligned(block.values), draws);
+                           RoundUpToFour(block.values), draws);
     for (int64_t j = 0; j < block.values; ++j) {
       weights[j] = draws[j] >= dropout_ ? weights[j] * times : 0;
     }

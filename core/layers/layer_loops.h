@@ -22,7 +22,7 @@ bool GradientReadsInput(Activation activation);
 
 // n, rounded up to a multiple of 4: each row of random numbers begins with a
 // new block of 4.
-constexpr int64_t Aligned(int64_t n) { return (n + 3) / 4 * 4; }
+constexpr int64_t RoundUpToFour(int64_t n) { return (n + 3) / 4 * 4; }
 
 // y = activation(y + bias), in place, rows of `width`. `bias` may be null.
 void BiasActivation(Activation activation, const float* bias, int64_t rows,

@@ -194,8 +194,8 @@ uint64_t RecurrentOp::backward_scratch(int64_t batch, int threads) const {
 // An example's masks: of the inputs, then of the states.
 int64_t RecurrentOp::MaskFloats() const {
   const int64_t masks = recurrent_dropout_ > 0 ? kind_.gates : 1;
-  return (dropout_ > 0 ? Aligned(masks * features_) : 0) +
-         (recurrent_dropout_ > 0 ? Aligned(masks * units_) : 0);
+  return (dropout_ > 0 ? RoundUpToFour(masks * features_) : 0) +
+         (recurrent_dropout_ > 0 ? RoundUpToFour(masks * units_) : 0);
 }
 
 const float* RecurrentOp::InputMask(const float* masks, int64_t example,
@@ -207,7 +207,8 @@ const float* RecurrentOp::InputMask(const float* masks, int64_t example,
 const float* RecurrentOp::StateMask(const float* masks, int64_t example,
                                     int64_t gate) const {
   if (masks == nullptr || recurrent_dropout_ == 0) return nullptr;
-  const int64_t inputs = dropout_ > 0 ? Aligned(kind_.gates * features_) : 0;
+  const int64_t inputs =
+      dropout_ > 0 ? RoundUpToFour(kind_.gates * features_) : 0;
   return masks + example * MaskFloats() + inputs + gate * units_;
 }
 
@@ -216,9 +217,9 @@ const float* RecurrentOp::StateMask(const float* masks, int64_t example,
 void RecurrentOp::DrawMasks(const OpCall& call, float* masks) const {
   const int64_t each = MaskFloats();
   const int64_t inputs =
-      dropout_ > 0
-          ? Aligned((recurrent_dropout_ > 0 ? kind_.gates : 1) * features_)
-          : 0;
+      dropout_ > 0 ? RoundUpToFour((recurrent_dropout_ > 0 ? kind_.gates : 1) *
+                                   features_)
+                   : 0;
   ForEachPart(call, call.batch, 1, [&](Range part) {
     for (int64_t example = part.begin; example < part.end; ++example) {
       float* const mask = masks + example * each;
