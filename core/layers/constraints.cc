@@ -34,9 +34,9 @@ uint32_t SummedAxes(const Constraint& constraint, const Shape& shape) {
 }
 
 // Visits the indices of some axes in order. After the last follows the first.
-class Walk {
+class AxisIterator {
  public:
-  Walk(const Shape& shape, uint32_t axes) {
+  AxisIterator(const Shape& shape, uint32_t axes) {
     int64_t stride = 1;
     for (int i = shape.rank() - 1; i >= 0; --i) {
       if ((axes >> i & 1) != 0) {
@@ -79,7 +79,8 @@ double FactorOf(const Constraint& c, double norm) {
 }
 
 // Scales `n` neighbouring columns; `rows` visits their elements.
-void ScaleColumns(const Constraint& c, Walk* rows, int64_t n, float* weights) {
+void ScaleColumns(const Constraint& c, AxisIterator* rows, int64_t n,
+                  float* weights) {
   double sums[kNormsAtOnce] = {};
   for (int64_t r = 0; r < rows->count(); ++r, rows->Next()) {
     const float* const row = weights + rows->offset();
@@ -104,10 +105,10 @@ void ScaleNorms(const Constraint& c, const Shape& shape, ThreadPool* pool,
   while (last > 0 && (summed >> (last - 1) & 1) == 0) columns *= shape[--last];
   const uint32_t kept = ~summed & ((uint32_t{1} << last) - 1);
   const int64_t pieces = (columns + kNormsAtOnce - 1) / kNormsAtOnce;
-  const int64_t all = Walk(shape, kept).count() * pieces;
+  const int64_t all = AxisIterator(shape, kept).count() * pieces;
   pool->Run([&](int t) {
     const Range part = Split(all, pool->threads(), t);
-    Walk blocks(shape, kept), rows(shape, summed);
+    AxisIterator blocks(shape, kept), rows(shape, summed);
     for (int64_t i = 0; i < part.end; ++i) {
       const int64_t from = i % pieces * kNormsAtOnce;
       if (i >= part.begin) {
