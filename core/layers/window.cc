@@ -87,16 +87,19 @@ bool WindowAxis::Resolve(PaddingMode padding) {
   return true;
 }
 
-bool WindowAxis::ResolveTransposed(PaddingMode padding, int64_t more) {
+bool WindowAxis::ResolveTransposed(PaddingMode padding,
+                                   int64_t output_padding) {
   if (!IsSize(output) || !IsSize(window) || !IsSize(stride) ||
       !IsSize(dilation)) {
     return false;
   }
   const int64_t positions = output, apart = (positions - 1) * stride;
   if (padding == kSame) {
-    input = more < 0 ? apart + stride : apart + extent() % 2 + more;
+    input = output_padding < 0 ? apart + stride
+                               : apart + extent() % 2 + output_padding;
   } else {
-    input = apart + (more < 0 ? std::max(extent(), stride) : extent() + more);
+    input = apart + (output_padding < 0 ? std::max(extent(), stride)
+                                        : extent() + output_padding);
   }
   return Resolve(padding) && output == positions;
 }
@@ -159,8 +162,8 @@ Status PlaceTransposed(const Layer& layer, const Shape& x, Window2D* window) {
         PairText(2, layer.output_padding).c_str());
   }
   for (int i = first; i < 2; ++i) {
-    const int64_t more = layer.output_padding[i];
-    if (more < -1 || more >= layer.strides[i]) {
+    const int64_t output_padding = layer.output_padding[i];
+    if (output_padding < -1 || output_padding >= layer.strides[i]) {
       return InvalidArgument(
           "an output_padding of %s is not less than strides of %s, as Keras "
           "demands",
@@ -169,12 +172,13 @@ Status PlaceTransposed(const Layer& layer, const Shape& x, Window2D* window) {
     }
     axes[i] = {0, image[i],         layer.window[i], layer.strides[i],
                0, layer.dilation[i]};
-    if (layer.padding == kSame && more == 0 && axes[i].extent() % 2 == 0) {
+    if (layer.padding == kSame && output_padding == 0 &&
+        axes[i].extent() % 2 == 0) {
       return InvalidArgument(
           "output_padding of 0 needs a kernel of odd size if padding is "
           "\"same\"; give at least 1, or null");
     }
-    if (!axes[i].ResolveTransposed(layer.padding, more)) {
+    if (!axes[i].ResolveTransposed(layer.padding, output_padding)) {
       return DoesNotFit(layer, x, "kernel");
     }
   }
