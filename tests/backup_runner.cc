@@ -103,7 +103,7 @@ class DeadlyDisk final : public WrappedDisk {
 };
 
 // N of "NAME=N"; 0 where the argument is another.
-int NumberOf(const char* argument, const char* name) {
+int ArgumentNumber(const char* argument, const char* name) {
   const size_t length = std::strlen(name);
   return std::strncmp(argument, name, length) == 0
              ? std::atoi(argument + length)
@@ -131,10 +131,10 @@ int main(int argc, char** argv) {
   stopping.restore_best_weights = true;
   BackupAndRestoreOptions backup;
   backup.save_freq = std::atoi(argv[3]);
-  Calls calls(NumberOf(moment, "kill="));
+  Calls calls(ArgumentNumber(moment, "kill="));
   DeadlyDisk disk(&calls);
   backup.files = &disk;
-  const int held_at = NumberOf(moment, "hold=");
+  const int held_at = ArgumentNumber(moment, "hold=");
   LambdaCallbackOptions lambda;
   lambda.on_train_batch_end = [&](int64_t, const Logs&) {
     if (model->iterations() != held_at) return;

@@ -76,7 +76,7 @@ class MultiHeadAttentionOp final : public Op {
       WeightGradients(call, p, InputOf(call, p), d.of[p]);
       // The value is the key too, if there is no other.
       const bool add = p == kValue && !has_key_;
-      InputGradient(call, p, d.of[p], add, call.dx[NumberOf(p)]);
+      InputGradient(call, p, d.of[p], add, call.dx[InputIndexOf(p)]);
     }
     if (!frozen()) call.sink->OnGradientsFinal(call.gradient_offset);
   }
@@ -126,13 +126,13 @@ class MultiHeadAttentionOp final : public Op {
   static AttendSpans<const float> HeadsOf(const Spans& spans) {
     return {spans.of[kQuery], spans.of[kKey], spans.of[kValue]};
   }
-  // The layer has the inputs query, value, key.
-  int NumberOf(int p) const {
+  // The index among the inputs, which are query, value, key.
+  int InputIndexOf(int p) const {
     if (p == kKey) return has_key_ ? 2 : 1;
     return p == kQuery ? 0 : 1;
   }
   const float* InputOf(const OpCall& call, int p) const {
-    return call.x[NumberOf(p)];
+    return call.x[InputIndexOf(p)];
   }
   int KernelOf(int p) const { return bias_ ? 2 * p : p; }
   ConstMatrix Kernel(const OpCall& call, int p) const {

@@ -24,7 +24,7 @@ constexpr int64_t kMaxRows = int64_t{1} << 30;
 constexpr char kColumns[] = "a list of columns' names or numbers";
 
 // The index from 0 for a number from -`count` to `count` - 1; -1: no such one.
-int64_t NumberOf(const std::string& column, size_t count) {
+int64_t ColumnIndexOf(const std::string& column, size_t count) {
   const char* const end = column.data() + column.size();
   int64_t number = 0;
   const auto parsed = std::from_chars(column.data(), end, number);
@@ -40,7 +40,7 @@ Status FindColumn(const char* key, const Source& rows,
   const std::vector<TableColumn> columns = rows.Columns();
   const auto same = [&](const TableColumn& c) { return c.name == column; };
   const auto named = std::find_if(columns.begin(), columns.end(), same);
-  const int64_t number = NumberOf(column, columns.size());
+  const int64_t number = ColumnIndexOf(column, columns.size());
   const int64_t by_name = named == columns.end() ? -1 : named - columns.begin();
   *found = static_cast<size_t>(by_name < 0 ? number : by_name);
   if (by_name >= 0 && number >= 0 && number != by_name) {
@@ -94,7 +94,7 @@ Status FindTargets(const Source& rows, const std::vector<std::string>& wanted,
       RINGLET_RETURN_IF_ERROR(AddTarget(rows, encoding, column, values));
       continue;
     }
-    const int64_t number = NumberOf(column, static_cast<size_t>(count));
+    const int64_t number = ColumnIndexOf(column, static_cast<size_t>(count));
     if (number < 0) {
       return InvalidArgument("target_columns: '%s' is none of the %" PRId64
                              " values of a row of %s; give a number from 0",
