@@ -38,7 +38,7 @@ Status CheckUnchanged(File* file, const FileVersion& before) {
       file->path().c_str(), what.c_str());
 }
 
-Status SampleOf(File* file, int64_t bytes, uint32_t* sample) {
+Status ChecksumParts(File* file, int64_t bytes, uint32_t* sample) {
   constexpr int64_t kBlocks = 16;
   unsigned char block[4096];
   *sample = 0;
@@ -60,7 +60,8 @@ Status CheckUnchanged(File* file, uint32_t sample, FileVersion* before) {
   RINGLET_RETURN_IF_ERROR(file->Version(&now));
   uint32_t sample_now = 0;
   if (now.bytes != before->bytes ||
-      !SampleOf(file, now.bytes, &sample_now).ok() || sample_now != sample) {
+      !ChecksumParts(file, now.bytes, &sample_now).ok() ||
+      sample_now != sample) {
     return unchanged;
   }
   FileVersion touched = *before;

@@ -19,7 +19,7 @@ FileVersion VersionOf(const struct stat& info);
 Status CheckUnchanged(File* file, const FileVersion& before);
 
 // The checksum of a file's begin and end, and of blocks between them.
-Status SampleOf(File* file, int64_t bytes, uint32_t* sample);
+Status ChecksumParts(File* file, int64_t bytes, uint32_t* sample);
 // As CheckUnchanged. If only the time of the last write is another one, as
 // after `touch`, the sample decides, and *before takes the time.
 Status CheckUnchanged(File* file, uint32_t sample, FileVersion* before);

@@ -30,7 +30,7 @@ Status ArrayOnDisk::Open(const std::string& path, const FileVersion& version,
   RINGLET_RETURN_IF_ERROR(CheckUnchanged(opened->file_.get(), version));
   opened->version_ = version;
   RINGLET_RETURN_IF_ERROR(
-      SampleOf(opened->file_.get(), version.bytes, &opened->sample_));
+      ChecksumParts(opened->file_.get(), version.bytes, &opened->sample_));
   opened->offset_ = offset;
   opened->layout_ = layout;
   opened->layout_.fortran = false;

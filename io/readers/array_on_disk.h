@@ -47,7 +47,7 @@ class ArrayOnDisk {
   std::mutex mutex_;
   std::unique_ptr<File> file_;
   FileVersion version_;
-  uint32_t sample_ = 0;  // see SampleOf
+  uint32_t sample_ = 0;  // see ChecksumParts
   std::optional<uint64_t> digest_;
   int64_t offset_ = 0;
   NpyLayout layout_;                   // of the examples of a Read

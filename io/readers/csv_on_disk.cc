@@ -41,8 +41,8 @@ Status CsvOnDisk::Open(const std::string& path, const CsvOptions& options,
   RINGLET_RETURN_IF_ERROR(CheckUnchanged(file.get(), reader->version()));
   auto opened = std::make_shared<CsvOnDisk>(std::move(reader), std::move(index),
                                             crc, std::move(file));
-  RINGLET_RETURN_IF_ERROR(
-      SampleOf(opened->file_.get(), opened->version_.bytes, &opened->sample_));
+  RINGLET_RETURN_IF_ERROR(ChecksumParts(
+      opened->file_.get(), opened->version_.bytes, &opened->sample_));
   *source = std::move(opened);
   return Status();
 }

@@ -72,7 +72,7 @@ class CsvOnDisk final : public TableSource {
   std::mutex mutex_;
   const std::unique_ptr<CsvReader> reader_;
   FileVersion version_;
-  uint32_t sample_ = 0;  // see SampleOf
+  uint32_t sample_ = 0;  // see ChecksumParts
   const CsvIndex index_;
   const uint32_t crc_;
   const std::unique_ptr<File> file_;
