@@ -637,7 +637,7 @@ bool CsvColumns::HoldsNames(const Fields& first) const {
     float truth = 0;
     const bool number = IsNumber(first[i], options_.decimal) ||
                         ParseBool(first[i], &truth) ||
-                        (MayHaveRule() && IsMissing(first[i]));
+                        (MayPermitMissing() && IsMissing(first[i]));
     const bool used = columns_[i].value >= 0 || IsLabel(i) || IsWeight(i);
     names |= used && !number && !IsText(i);
     numbers |= used && number;
@@ -660,7 +660,7 @@ bool CsvColumns::HoldsNames(const Fields& first) const {
 }
 
 // True if the options may permit missing values.
-bool CsvColumns::MayHaveRule() const {
+bool CsvColumns::MayPermitMissing() const {
   return options_.missing.kind != CsvOptions::Missing::kError ||
          !options_.missing_by_column.empty() ||
          (options_.encoding && !options_.encoding->columns.empty());

@@ -116,7 +116,7 @@ class CsvColumns {
   Status ValueColumnError(const char* what, int64_t column) const;
   bool NamesTrainingColumns(const Fields& fields) const;
   bool IsText(size_t column) const;
-  bool MayHaveRule() const;
+  bool MayPermitMissing() const;
   Status CheckNotAmbiguous(const Fields& first) const;
   bool NamesAColumn() const;
   bool HoldsNames(const Fields& first) const;
