@@ -245,15 +245,15 @@ CsvOptions TextRowOptions(const std::string& column,
   return rows;
 }
 
-TokenNumbers::TokenNumbers(const TextVectorization& vectorization)
+TextEncoder::TextEncoder(const TextVectorization& vectorization)
     : vectorization_(vectorization) {
   for (const std::string& token : vectorization.vocabulary) {
     known_.emplace(token, kFirstToken + static_cast<int32_t>(known_.size()));
   }
 }
 
-void TokenNumbers::Append(const std::string& text,
-                          std::vector<int32_t>* numbers) const {
+void TextEncoder::Append(const std::string& text,
+                         std::vector<int32_t>* numbers) const {
   std::vector<std::string> tokens = TokensOf(vectorization_, text);
   tokens.resize(static_cast<size_t>(vectorization_.output_sequence_length));
   for (const std::string& token : tokens) {
@@ -267,7 +267,7 @@ void TokenNumbers::Append(const std::string& text,
 std::vector<int32_t> Vectorize(const TextVectorization& vectorization,
                                const std::string& text) {
   std::vector<int32_t> numbers;
-  TokenNumbers(vectorization).Append(text, &numbers);
+  TextEncoder(vectorization).Append(text, &numbers);
   return numbers;
 }
 
@@ -339,10 +339,10 @@ Dataset TextDataset(const std::string& path, const std::string& column,
   Rows rows;
   status = OpenRows(path, column, options, &rows);
   if (!status.ok()) return Dataset(status);
-  const TokenNumbers known(text);
+  const TextEncoder encoder(text);
   std::vector<int32_t> numbers;
   status = ReadTexts(path, options, rows, [&](const std::string& each) {
-    known.Append(each, &numbers);
+    encoder.Append(each, &numbers);
   });
   if (!status.ok()) return Dataset(status);
   const Dataset dataset(std::make_shared<TextSource>(rows.dataset.source(),

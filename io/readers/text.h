@@ -18,9 +18,9 @@ namespace ringlet {
 CsvOptions TextRowOptions(const std::string& column, const CsvOptions& options);
 
 // Turns texts into numbers as TextVectorization describes.
-class TokenNumbers {
+class TextEncoder {
  public:
-  explicit TokenNumbers(const TextVectorization& vectorization);
+  explicit TextEncoder(const TextVectorization& vectorization);
   void Append(const std::string& text, std::vector<int32_t>* numbers) const;
 
  private:

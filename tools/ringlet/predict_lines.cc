@@ -73,14 +73,14 @@ class LineReader {
 
 class Answers {
  public:
-  // `tokens`: of a text; null: the values are numbers.
-  Answers(Model* model, const DataConfig& data, const TokenNumbers* tokens)
+  // `encoder`: of a text; null: the values are numbers.
+  Answers(Model* model, const DataConfig& data, const TextEncoder* encoder)
       : model_(model),
         scale_(data.scale.value_or(Scale())),
-        lines_(kName, tokens == nullptr
+        lines_(kName, encoder == nullptr
                           ? data.table
                           : TextRowOptions(data.text.column, data.table)),
-        tokens_(tokens),
+        encoder_(encoder),
         text_(*model) {}
 
   // *answer becomes the row for a line, without its end.
@@ -100,9 +100,9 @@ class Answers {
 
  private:
   std::shared_ptr<Source> Example() {
-    if (tokens_ == nullptr) return lines_.source();
+    if (encoder_ == nullptr) return lines_.source();
     numbers_.clear();
-    tokens_->Append(lines_.text(), &numbers_);
+    encoder_->Append(lines_.text(), &numbers_);
     const ExampleSpec x = {DType::kInt32,
                            {static_cast<int64_t>(numbers_.size())}};
     return MemorySource(x, numbers_.data(), {DType::kFloat32, {0}}, nullptr, 1);
@@ -111,20 +111,20 @@ class Answers {
   Model* const model_;
   const Scale scale_;
   CsvLines lines_;
-  const TokenNumbers* const tokens_;
+  const TextEncoder* const encoder_;
   std::vector<int32_t> numbers_;
   const PredictionText text_;
 };
 
 Status Answer(Model* model, const DataConfig& data, Status* first_wrong) {
-  std::optional<TokenNumbers> tokens;
+  std::optional<TextEncoder> encoder;
   if (!data.text.empty()) {
     TextVectorization text;
     RINGLET_RETURN_IF_ERROR(
         OpenVocabulary("", data.text, &text).Annotate("text"));
-    tokens.emplace(text);
+    encoder.emplace(text);
   }
-  Answers answers(model, data, tokens ? &*tokens : nullptr);
+  Answers answers(model, data, encoder ? &*encoder : nullptr);
   LineReader reader;
   std::string line, answer;
   for (bool more = true;;) {
