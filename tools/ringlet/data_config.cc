@@ -339,7 +339,7 @@ Status ReadData(const Json& json, const std::string& path,
       }
     }
   }
-  if (csv) PlaceColumns(*windows, &data->table);
+  if (csv) SetLabelAndGroupColumns(*windows, &data->table);
   if (!data->text.empty() && !IsAlone(*data)) fields.Refuse("text", kIsAlone);
   return fields.Finish();
 }
@@ -416,7 +416,7 @@ Status ReadBothData(const Json& json, const std::string& folder,
                     "validation_groups leave own_examples out");
     }
     *validation = *train;
-    validation->windows.only_groups = true;
+    validation->windows.is_validation = true;
   }
   return fields.Finish();
 }

@@ -203,7 +203,7 @@ Status ChooseGroups(const TimeseriesConfig& config, Groups* groups) {
         listed.size());
   }
   for (int64_t& group : groups->of_rows) {
-    if (listed[static_cast<size_t>(group)] != config.only_groups) group = -1;
+    if (listed[static_cast<size_t>(group)] != config.is_validation) group = -1;
   }
   return Status();
 }
@@ -375,7 +375,8 @@ Status CheckMeans(const TimeseriesConfig& train, const CsvOptions& table) {
       key);
 }
 
-void PlaceColumns(const TimeseriesConfig& config, CsvOptions* table) {
+void SetLabelAndGroupColumns(const TimeseriesConfig& config,
+                             CsvOptions* table) {
   if (!config.target_columns.empty()) table->has_label = false;
   if (!config.group.empty() && table->take.empty()) {
     table->drop.push_back(config.group);

@@ -22,8 +22,8 @@ struct TimeseriesConfig {
   std::string group;  // a file, or a CSV's column; "": no groups
   // The groups of the validation data.
   std::vector<std::string> validation_groups;
-  // False: their rows are left out, for training. True: all others are.
-  bool only_groups = false;
+  // True: the rows of these groups; false, for training: all others.
+  bool is_validation = false;
 
   bool empty() const { return options.sequence_length == 0; }
 };
@@ -48,7 +48,7 @@ Status CheckMeans(const TimeseriesConfig& train, const CsvOptions& table);
 
 // Changes *table for windows: no label if targets are columns of x, and the
 // column of the groups is not in x unless "columns" are given.
-void PlaceColumns(const TimeseriesConfig& config, CsvOptions* table);
+void SetLabelAndGroupColumns(const TimeseriesConfig& config, CsvOptions* table);
 
 // The windows of `rows`. `csv` is the path of their table; "": they are arrays.
 // Without `targets` the windows need no targets.
