@@ -321,9 +321,7 @@ Status ReadData(const Json& json, const std::string& path,
     fields.Require("csv");
     ReadCsv(&fields, folder, data);
     ReadText(folder, &fields, &data->text);
-    data->text.training_csv = data->csv;
-    data->text.training_column = data->text.column;
-    data->text.training_table = data->table;
+    data->text.training = {data->csv, data->text.column, data->table};
   }
   TimeseriesConfig* const windows = &data->windows;
   ReadTimeseries(csv, folder, &fields, windows);

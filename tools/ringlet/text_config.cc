@@ -59,7 +59,7 @@ Status CheckVocabulary(const TextConfig& config,
                            : own == trained;
   if (is_same) return Status();
   const std::string from =
-      config.vocabulary.empty() ? config.training_csv : config.vocabulary;
+      config.vocabulary.empty() ? config.training.csv : config.vocabulary;
   if (trained.empty()) {
     return InvalidArgument(
         "vocabulary: %s has another (%zu tokens with padding and [UNK]) than "
@@ -155,17 +155,17 @@ Status OpenVocabulary(const std::string& csv, const TextConfig& config,
     return Status();
   }
   if (config.vocabulary.empty() && config.trained &&
-      config.training_csv.empty()) {
+      config.training.csv.empty()) {
     return InvalidArgument(
         "vocabulary: the model keeps only a digest of it; give --data RUN.json "
         "with that of the training");
   }
   const std::string& training =
-      config.training_csv.empty() ? csv : config.training_csv;
+      config.training.csv.empty() ? csv : config.training.csv;
   RINGLET_RETURN_IF_ERROR(
       config.vocabulary.empty()
-          ? LearnVocabulary(training, config.training_column,
-                            config.training_table, vectorization)
+          ? LearnVocabulary(training, config.training.column,
+                            config.training.table, vectorization)
           : ReadVocabulary(config.vocabulary, vectorization));
   return config.trained ? CheckVocabulary(config, vectorization->vocabulary)
                         : Status();

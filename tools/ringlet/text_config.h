@@ -17,8 +17,11 @@ struct TextConfig {
   std::string vocabulary;  // a file; "": it is learned
   TextVectorization vectorization;
   // The training data, from which it is learned.
-  std::string training_csv, training_column;
-  CsvOptions training_table;
+  struct Training {
+    std::string csv, column;
+    CsvOptions table;
+  };
+  Training training;
   // Of the model, if it was trained on a text.
   std::optional<TextVectorization> trained;
   std::string trained_column;     // its name, or its number
@@ -36,7 +39,7 @@ void ReadText(const std::string& folder, FieldReader* fields,
 void MatchText(const DataDescription& trained_on, TextConfig* config);
 
 // The vectorization with the vocabulary of the model or of `config`; an error
-// if they differ. Without both it is learned from config.training_csv, or else
+// if they differ. Without both it is learned from config.training, or else
 // from `csv`.
 Status OpenVocabulary(const std::string& csv, const TextConfig& config,
                       TextVectorization* vectorization);
