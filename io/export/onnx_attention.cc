@@ -15,8 +15,8 @@ int OnnxConverter::Heads(size_t input, const OnnxInts& turn) {
   return builder_.Node("Transpose", {heads.last}, {{"perm", turn}});
 }
 
-// 0 for each value that a query sees, and -infinity for others.
-int OnnxConverter::Unseen() {
+// Adds to the graph: 0 for each value that a query sees, -infinity for others.
+int OnnxConverter::AddCausalMask() {
   const int64_t queries = x(0).shape[0], values = x(1).shape[0];
   std::vector<float> numbers;
   for (int64_t t = 0; t < queries; ++t) {
@@ -37,7 +37,7 @@ OnnxValue OnnxConverter::Attend() {
   if (factor != 1) {
     scores = builder_.Node("Mul", {scores, builder_.Scalar(factor)});
   }
-  if (p_->causal) scores = builder_.Node("Add", {scores, Unseen()});
+  if (p_->causal) scores = builder_.Node("Add", {scores, AddCausalMask()});
   const int weights = builder_.Node("Softmax", {scores}, {{"axis", -1}});
   const int context =
       builder_.Node("Transpose", {builder_.Node("MatMul", {weights, value})},
