@@ -67,10 +67,10 @@ class Comparer {
                                      const std::string& name,
                                      const WeightsFile& other) {
     const StoredTensor* found = other.Find(name);
-    if (found != nullptr || file.is_ringlets() == other.is_ringlets()) {
+    if (found != nullptr || file.is_from_ringlet() == other.is_from_ringlet()) {
       return found;
     }
-    if (!file.is_ringlets()) return other.Find(kWeightsPrefix + name);
+    if (!file.is_from_ringlet()) return other.Find(kWeightsPrefix + name);
     return StartsWith(name, kWeightsPrefix)
                ? other.Find(WithoutPrefix(name, kWeightsPrefix))
                : nullptr;

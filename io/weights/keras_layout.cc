@@ -83,7 +83,7 @@ const StoredTensor* FindArray(const WeightsFile& file, size_t number) {
 }
 
 bool AreUnnamed(const WeightsFile& file) {
-  if (file.is_ringlets()) return false;
+  if (file.is_from_ringlet()) return false;
   for (size_t i = 0; i < file.tensors().size(); ++i) {
     if (FindArray(file, i) == nullptr) return false;
   }
@@ -172,7 +172,7 @@ class KerasWeightFinder {
     for (size_t v = 0; v < variables_.size(); ++v) {
       const std::string& path = variables_[v].path;
       found_[v] = file_.Find(kWeightsPrefix + path);
-      if (found_[v] == nullptr && !file_.is_ringlets()) {
+      if (found_[v] == nullptr && !file_.is_from_ringlet()) {
         found_[v] = file_.Find(path);
       }
     }
@@ -217,7 +217,7 @@ class KerasWeightFinder {
 
   // The tensor's name as ringlet writes it; "" if it is not that of a weight.
   std::string NameOf(const StoredTensor& tensor) const {
-    if (file_.is_ringlets()) {
+    if (file_.is_from_ringlet()) {
       const bool weight = StartsWith(tensor.name, kWeightsPrefix);
       return weight ? WithoutPrefix(tensor.name, kWeightsPrefix) : "";
     }
@@ -347,7 +347,7 @@ const StoredTensor* FindByPath(const WeightsFile& file,
 std::vector<StoredNormalization> FindNormalizations(const WeightsFile& file,
                                                     const Model& model) {
   std::vector<StoredNormalization> all;
-  if (file.is_ringlets()) return all;
+  if (file.is_from_ringlet()) return all;
   const ArrayOrder order = ArrayOrderOf(model);
   const auto arrays = ArraysOfNormalizations(file, model, order);
   for (const auto& [name, first] : order.normalizations) {

@@ -108,7 +108,7 @@ std::vector<std::string> Unexpected(const WeightsFile& file,
         EndsWith(tensor.name, ".num_batches_tracked")) {
       continue;
     }
-    if (StartsWith(tensor.name, kWeightsPrefix) || !file.is_ringlets()) {
+    if (StartsWith(tensor.name, kWeightsPrefix) || !file.is_from_ringlet()) {
       names.push_back(WithoutPrefix(tensor.name, kWeightsPrefix));
     }
   }
@@ -296,7 +296,7 @@ Status ReadNormalizations(const WeightsFile& file,
                           const LoadWeightsOptions& options, const Model& model,
                           std::vector<LayerStatistics>* found) {
   // An exported file has them in its metadata too.
-  if (file.is_ringlets() || file.metadata().count(kNormalizationsKey) > 0) {
+  if (file.is_from_ringlet() || file.metadata().count(kNormalizationsKey) > 0) {
     std::function<void(const std::string&)> skip;
     if (options.skip_mismatch) {
       skip = [&options](const std::string& what) { Warn(options, what); };

@@ -430,7 +430,7 @@ Status OnnxWeights::Open(FileSystem* files, const std::string& path) {
   RINGLET_RETURN_IF_ERROR(
       ReadOnnxGraph(file.get(), &graph).Annotate("%s", path.c_str()));
   files_[""] = std::move(file);
-  is_pytorchs_ = graph.producer == kPyTorch;
+  is_from_pytorch_ = graph.producer == kPyTorch;
   RINGLET_RETURN_IF_ERROR(OnnxWeightFinder(graph, &tensors_, &weights_)
                               .Run()
                               .Annotate("%s", path.c_str()));

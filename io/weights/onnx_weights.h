@@ -43,7 +43,7 @@ class OnnxWeights : public TensorFile {
   Status Open(FileSystem* files, const std::string& path) override;
   Status Read(const StoredTensor& tensor, void* elements) const override;
   // True if PyTorch has written it, with the channels first in all images.
-  bool is_pytorchs() const { return is_pytorchs_; }
+  bool is_from_pytorch() const { return is_from_pytorch_; }
   // True if this tensor's layer is known to take images or rows that were
   // flattened with the channels first, or last.
   bool channels_first(const StoredTensor& tensor) const {
@@ -66,7 +66,7 @@ class OnnxWeights : public TensorFile {
 
   std::map<std::string, std::shared_ptr<File>> files_;  // by location
   std::vector<OnnxWeight> weights_;                     // of each tensor
-  bool is_pytorchs_ = false;
+  bool is_from_pytorch_ = false;
 };
 
 }  // namespace ringlet

@@ -209,7 +209,7 @@ Status FindAxes(const WeightsFile& file, const Model& model,
     FindAttention(role, weight);
   } else if (EndsWith(role, "kernel")) {
     const Shape kernel = weight->shape;
-    if (file.may_be_pytorchs() && weight->tensor != nullptr) {
+    if (file.may_be_from_pytorch() && weight->tensor != nullptr) {
       RINGLET_RETURN_IF_ERROR(images.CheckNotReshaped(node));
     }
     RINGLET_RETURN_IF_ERROR(

@@ -152,7 +152,7 @@ Status WeightsFile::Open(FileSystem* files, const std::string& path) {
       status);
 }
 
-bool WeightsFile::is_ringlets() const { return IsRinglets(metadata()); }
+bool WeightsFile::is_from_ringlet() const { return IsRinglets(metadata()); }
 
 Status WeightsFile::Read(const StoredTensor& tensor, Elements* elements) const {
   if (!tensor.unread.empty()) return Read(tensor, static_cast<void*>(nullptr));

@@ -39,7 +39,7 @@ class WeightsFile {
   bool is_npz() const { return format_ == Format::kNpz; }
   bool is_onnx() const { return format_ == Format::kOnnx; }
   // True for a file of ringlet; its weights have the prefix "model/".
-  bool is_ringlets() const;
+  bool is_from_ringlet() const;
   // Empty unless it is a safetensors file.
   const Metadata& metadata() const { return file_->metadata(); }
   const std::vector<StoredTensor>& tensors() const { return file_->tensors(); }
@@ -48,7 +48,9 @@ class WeightsFile {
   }
   // False for an ONNX model of another program; its outputs have the order of
   // Keras, or a node changes it.
-  bool may_be_pytorchs() const { return !is_onnx() || onnx().is_pytorchs(); }
+  bool may_be_from_pytorch() const {
+    return !is_onnx() || onnx().is_from_pytorch();
+  }
   // False unless it is an ONNX model: see OnnxWeights.
   bool channels_first(const StoredTensor& tensor) const {
     return is_onnx() && onnx().channels_first(tensor);
