@@ -45,7 +45,7 @@ void SetTimer(uv_timer_t* timer, double seconds, uv_timer_cb callback) {
 
 class Job;
 
-struct Worker {
+struct LocalWorker {
   Job* job;
   int index;
   std::string tf_config;                   // "TF_CONFIG=…"
@@ -84,11 +84,11 @@ class Job final : private Console::Owner, private WorkerProcess::Shared::Owner {
   void WatchSignals();
   void WatchSignal(uv_signal_t* handle, int signal, uv_signal_cb callback);
   Status StartAll();
-  Status Start(Worker* worker);
-  void RestartWorker(Worker* worker);
+  Status Start(LocalWorker* worker);
+  void RestartWorker(LocalWorker* worker);
   void ApplyActions(const Supervisor::Actions& actions);
-  void WaitForOutput(Worker* worker, double seconds);
-  void OnOutputTimer(Worker* worker);
+  void WaitForOutput(LocalWorker* worker, double seconds);
+  void OnOutputTimer(LocalWorker* worker);
   void PrintNotice(const std::string& line) {
     console_.AddLine(1, "[launcher] ", line);
   }
@@ -104,7 +104,7 @@ class Job final : private Console::Owner, private WorkerProcess::Shared::Owner {
   uv_pipe_t done_pipe_;  // used if there is a done_fd
   Console console_;
   Supervisor supervisor_;
-  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::unique_ptr<LocalWorker>> workers_;
   bool closing_ = false;
   int key_ = -1;  // holds the job's key
 };
@@ -186,8 +186,8 @@ void Job::MakeKey() {
 }
 
 void Job::AddWorker(int index, const std::string& cluster) {
-  workers_.push_back(std::make_unique<Worker>());
-  Worker* worker = workers_.back().get();
+  workers_.push_back(std::make_unique<LocalWorker>());
+  LocalWorker* worker = workers_.back().get();
   worker->job = this;
   worker->index = index;
   worker->tf_config = cluster + "\"task\": {\"type\": \"worker\", \"index\": " +
@@ -236,7 +236,7 @@ void Job::OnPause(int stream, bool paused) {
   }
 }
 
-Status Job::Start(Worker* worker) {
+Status Job::Start(LocalWorker* worker) {
   worker->process = std::make_unique<WorkerProcess>(&shared_, worker->index);
   uv_update_time(&shared_.loop);
   worker->started_millis = uv_now(&shared_.loop);
@@ -259,7 +259,7 @@ Status Job::StartAll() {
   return Status();
 }
 
-void Job::RestartWorker(Worker* worker) {
+void Job::RestartWorker(LocalWorker* worker) {
   supervisor_.OnRestart(worker->index);
   const Status status = Start(worker);
   if (!status.ok()) {
@@ -269,7 +269,7 @@ void Job::RestartWorker(Worker* worker) {
 }
 
 void Job::OnExit(int index, int code) {
-  Worker* worker = workers_[static_cast<size_t>(index)].get();
+  LocalWorker* worker = workers_[static_cast<size_t>(index)].get();
   orphans_.Kill(WaitedChildren(), worker->tf_config);
   const uint64_t ran = uv_now(&shared_.loop) - worker->started_millis;
   ApplyActions(
@@ -279,14 +279,14 @@ void Job::OnExit(int index, int code) {
 
 // Waits for the end of the worker's pipes, after its last lines. Only a process
 // that left the group can hold them longer.
-void Job::WaitForOutput(Worker* worker, double seconds) {
+void Job::WaitForOutput(LocalWorker* worker, double seconds) {
   SetTimer(&worker->timer, seconds, [](uv_timer_t* timer) {
-    Worker* late = static_cast<Worker*>(timer->data);
+    LocalWorker* late = static_cast<LocalWorker*>(timer->data);
     late->job->OnOutputTimer(late);
   });
 }
 
-void Job::OnOutputTimer(Worker* worker) {
+void Job::OnOutputTimer(LocalWorker* worker) {
   if (console_.paused(0) || console_.paused(1)) {  // a slow reader
     WaitForOutput(worker, 1);
   } else if (worker->process != nullptr) {
@@ -295,14 +295,14 @@ void Job::OnOutputTimer(Worker* worker) {
 }
 
 void Job::OnEnded(int index) {
-  Worker* worker = workers_[static_cast<size_t>(index)].get();
+  LocalWorker* worker = workers_[static_cast<size_t>(index)].get();
   uv_timer_stop(&worker->timer);
   const int code = worker->process->code();
   worker->process.reset();
   const Supervisor::Actions actions = supervisor_.OnEnded(index, code);
   if (actions.restart_after >= 0) {
     SetTimer(&worker->timer, actions.restart_after, [](uv_timer_t* timer) {
-      Worker* late = static_cast<Worker*>(timer->data);
+      LocalWorker* late = static_cast<LocalWorker*>(timer->data);
       late->job->RestartWorker(late);
     });
   }
@@ -319,8 +319,8 @@ void Job::ApplyActions(const Supervisor::Actions& actions) {
       worker->process->Signal(actions.signal);
     }
   }
-  for (const int worker : actions.cancelled) {
-    uv_timer_stop(&workers_[static_cast<size_t>(worker)]->timer);
+  for (const int index : actions.cancelled) {
+    uv_timer_stop(&workers_[static_cast<size_t>(index)]->timer);
   }
   if (actions.new_deadline) uv_timer_stop(&deadline_);
   if (actions.deadline >= 0) {

@@ -32,11 +32,11 @@ std::string Shortest(double number) {
 }  // namespace
 
 Supervisor::Supervisor(const LaunchOptions& options)
-    : options_(options), workers_(static_cast<size_t>(options.workers)) {}
+    : options_(options), states_(static_cast<size_t>(options.workers)) {}
 
 bool Supervisor::done() const {
-  return std::all_of(workers_.begin(), workers_.end(),
-                     [](const Worker& worker) { return worker.done; });
+  return std::all_of(states_.begin(), states_.end(),
+                     [](const WorkerState& state) { return state.done; });
 }
 
 std::string Supervisor::NoRestartText(int code) const {
@@ -48,12 +48,12 @@ std::string Supervisor::NoRestartText(int code) const {
 bool Supervisor::MayRestart(int worker, int code) {
   return phase_ == Phase::kRunning && options_.restart && !finished_ &&
          code != kWrongConfiguration &&
-         WorkerAt(worker).restarts < options_.max_restarts;
+         StateOf(worker).restarts < options_.max_restarts;
 }
 
 Supervisor::Actions Supervisor::OnCannotStart(int worker) {
   for (int i = worker + 1; i < options_.workers; ++i) {
-    WorkerAt(i).done = true;
+    StateOf(i).done = true;
   }
   Actions actions;
   EnterPhase(Phase::kKill, SIGKILL, &actions);
@@ -63,7 +63,7 @@ Supervisor::Actions Supervisor::OnCannotStart(int worker) {
 Supervisor::Actions Supervisor::OnExit(int worker, int code,
                                        double ran_seconds) {
   Actions actions;
-  if (ran_seconds >= options_.healthy_seconds) WorkerAt(worker).restarts = 0;
+  if (ran_seconds >= options_.healthy_seconds) StateOf(worker).restarts = 0;
   if (code == 0) {
     BeginEnd(worker, /*ended=*/true, &actions);
   } else if (!MayRestart(worker, code)) {
@@ -74,19 +74,19 @@ Supervisor::Actions Supervisor::OnExit(int worker, int code,
 
 bool Supervisor::MayContinueWithout(int worker, int code) const {
   // In a first run a wrong configuration is wrong for all workers.
-  if (code == kWrongConfiguration && !WorkerAt(worker).restarted) return false;
-  const auto left =
-      std::count_if(workers_.begin(), workers_.end(), [&](const Worker& each) {
-        return &each != &WorkerAt(worker) && !each.done && !each.given_up;
+  if (code == kWrongConfiguration && !StateOf(worker).restarted) return false;
+  const auto left = std::count_if(
+      states_.begin(), states_.end(), [&](const WorkerState& each) {
+        return &each != &StateOf(worker) && !each.done && !each.given_up;
       });
   return phase_ == Phase::kRunning && options_.restart && !finished_ &&
          options_.min_workers > 0 && left >= options_.min_workers;
 }
 
 void Supervisor::GiveUp(int worker, int code, Actions* actions) {
-  if (WorkerAt(worker).given_up) return;
+  if (StateOf(worker).given_up) return;
   if (!MayContinueWithout(worker, code)) return FailJob(worker, code, actions);
-  WorkerAt(worker).given_up = true;
+  StateOf(worker).given_up = true;
   actions->notices.push_back(Cause(worker, code) + NoRestartText(code) +
                              "; the others continue without it");
 }
@@ -95,10 +95,10 @@ void Supervisor::BeginEnd(int first, bool ended, Actions* actions) {
   if (phase_ != Phase::kRunning || !options_.end_together || finished_) return;
   finished_ = true;
   bool late = !ended;  // some are still to end
-  for (size_t i = 0; i < workers_.size(); ++i) {
-    const Worker& worker = workers_[i];
-    if (worker.done || &worker == &WorkerAt(first)) continue;
-    late |= !worker.waiting;
+  for (size_t i = 0; i < states_.size(); ++i) {
+    const WorkerState& state = states_[i];
+    if (state.done || &state == &StateOf(first)) continue;
+    late |= !state.waiting;
     if (!CancelRestart(i, actions)) continue;
     AddNotice(i, " is not started again: the others have finished the job",
               actions);
@@ -107,15 +107,15 @@ void Supervisor::BeginEnd(int first, bool ended, Actions* actions) {
 }
 
 void Supervisor::OnDone(int worker, Actions* actions) {
-  if (worker < 0 || worker >= options_.workers || WorkerAt(worker).done) return;
-  WorkerAt(worker).reported_end = true;
+  if (worker < 0 || worker >= options_.workers || StateOf(worker).done) return;
+  StateOf(worker).reported_end = true;
   BeginEnd(worker, /*ended=*/false, actions);
 }
 
 std::vector<int> Supervisor::UnfinishedWorkers(bool reported_end) const {
   std::vector<int> left;
-  for (size_t i = 0; i < workers_.size(); ++i) {
-    if (workers_[i].done || workers_[i].reported_end != reported_end) continue;
+  for (size_t i = 0; i < states_.size(); ++i) {
+    if (states_[i].done || states_[i].reported_end != reported_end) continue;
     left.push_back(static_cast<int>(i));
   }
   return left;
@@ -135,14 +135,14 @@ void Supervisor::WaitForReported(Actions* actions) {
   }
 }
 
-bool Supervisor::ExitCodeCounts(const Worker& worker, int code) const {
-  if (!finished_ || worker.reported_end) return true;
-  return phase_ == Phase::kGrace && !worker.restarted && code <= 128 &&
+bool Supervisor::ExitCodeCounts(const WorkerState& state, int code) const {
+  if (!finished_ || state.reported_end) return true;
+  return phase_ == Phase::kGrace && !state.restarted && code <= 128 &&
          code != kRunAgain;
 }
 
 Supervisor::Actions Supervisor::OnEnded(int worker, int code) {
-  Worker& ended = WorkerAt(worker);
+  WorkerState& ended = StateOf(worker);
   Actions actions;
   if (code == 0) {
     ended.done = true;
@@ -166,18 +166,18 @@ Supervisor::Actions Supervisor::OnEnded(int worker, int code) {
 }
 
 void Supervisor::OnRestart(int worker) {
-  WorkerAt(worker).waiting = WorkerAt(worker).reported_end = false;
+  StateOf(worker).waiting = StateOf(worker).reported_end = false;
 }
 
 void Supervisor::FailJob(int worker, int code, Actions* actions) {
-  if (!ExitCodeCounts(WorkerAt(worker), code)) return;
+  if (!ExitCodeCounts(StateOf(worker), code)) return;
   const bool first = exit_code_ == 0;
   if (first) exit_code_ = code;
   if (finished_ && first) actions->notices.push_back(Cause(worker, code));
   if (phase_ != Phase::kRunning) return;
   const bool others =
-      std::any_of(workers_.begin(), workers_.end(), [&](const Worker& each) {
-        return &each != &WorkerAt(worker) && !each.done;
+      std::any_of(states_.begin(), states_.end(), [&](const WorkerState& each) {
+        return &each != &StateOf(worker) && !each.done;
       });
   actions->notices.push_back(
       Cause(worker, code) + NoRestartText(code) +
@@ -186,7 +186,7 @@ void Supervisor::FailJob(int worker, int code, Actions* actions) {
 }
 
 bool Supervisor::CancelRestart(size_t worker, Actions* actions) {
-  Worker& late = workers_[worker];
+  WorkerState& late = states_[worker];
   if (!late.waiting) return false;
   late.waiting = false;
   late.done = true;
@@ -197,10 +197,10 @@ bool Supervisor::CancelRestart(size_t worker, Actions* actions) {
 void Supervisor::EnterPhase(Phase phase, int signal, Actions* actions) {
   phase_ = phase;
   actions->signal = signal;
-  for (size_t i = 0; i < workers_.size(); ++i) {
+  for (size_t i = 0; i < states_.size(); ++i) {
     if (!CancelRestart(i, actions)) continue;
     // In this phase only the exit code matters.
-    FailJob(static_cast<int>(i), workers_[i].code, actions);
+    FailJob(static_cast<int>(i), states_[i].code, actions);
   }
   actions->new_deadline = true;
   double grace = options_.grace_seconds;

@@ -1,7 +1,8 @@
 // Supervisor: which workers of a job are started again, how a job is ended, and
 // its exit code (launcher.h has the rules).
 //
-// Pure: no process, no clock. Each event returns the actions to take now.
+// Pure: no process, no clock. Each event returns the actions to take now. A
+// worker is named by its number in the job's list.
 
 #ifndef RINGLET_NET_LAUNCH_SUPERVISOR_H_
 #define RINGLET_NET_LAUNCH_SUPERVISOR_H_
@@ -55,7 +56,7 @@ class Supervisor {
  private:
   // The stages of ending a job, in their order.
   enum class Phase { kRunning, kGrace, kTerminate, kKill };
-  struct Worker {
+  struct WorkerState {
     bool waiting = false;  // for its restart
     bool done = false;
     bool reported_end = false;  // that its work is done
@@ -65,9 +66,11 @@ class Supervisor {
     int code = 0;               // of the last run
   };
 
-  Worker& WorkerAt(int worker) { return workers_[static_cast<size_t>(worker)]; }
-  const Worker& WorkerAt(int worker) const {
-    return workers_[static_cast<size_t>(worker)];
+  WorkerState& StateOf(int worker) {
+    return states_[static_cast<size_t>(worker)];
+  }
+  const WorkerState& StateOf(int worker) const {
+    return states_[static_cast<size_t>(worker)];
   }
   // The part of a notice for a worker without a restart left, or "".
   std::string NoRestartText(int code) const;
@@ -79,7 +82,7 @@ class Supervisor {
   // not.
   std::vector<int> UnfinishedWorkers(bool reported_end) const;
   void WaitForReported(Actions* actions);
-  bool ExitCodeCounts(const Worker& worker, int code) const;
+  bool ExitCodeCounts(const WorkerState& state, int code) const;
   // True if the job continues without this worker, which has no restart left.
   bool MayContinueWithout(int worker, int code) const;
   void GiveUp(int worker, int code, Actions* actions);
@@ -88,8 +91,8 @@ class Supervisor {
   bool CancelRestart(size_t worker, Actions* actions);
   void EnterPhase(Phase phase, int signal, Actions* actions);
 
-  const LaunchOptions& options_;  // outlive this
-  std::vector<Worker> workers_;
+  const LaunchOptions& options_;     // outlive this
+  std::vector<WorkerState> states_;  // by worker
   Phase phase_ = Phase::kRunning;
   bool signalled_ = false, finished_ = false;
   bool overdue_ = false;  // a worker that has reported its end has no time left

@@ -10,11 +10,12 @@
 // monotonic clock. A Session has links with all other workers, or in a large
 // ring with some (topology.h). The higher number connects to the lower.
 //
-// Within a session, and on the wire, a worker is its number in the job's list.
-// It is also its rank, except in an elastic ring (options.min_workers). There
-// the members of the view (views.h) have the ranks 0, 1 and so on, in the order
-// of their numbers. Callers, the schedule and messages use these ranks. Other
-// workers of the list may have links, and are never suspected.
+// Within a session, and on the wire, a worker is named by its number in the
+// job's list. It is also its rank, except in an elastic ring
+// (options.min_workers). There the members of the view (views.h) have the ranks
+// 0, 1 and so on, in the order of their numbers. Callers, the schedule and
+// messages use these ranks. Other workers of the list may have links, and are
+// never suspected.
 
 #ifndef RINGLET_NET_MEMBERSHIP_SESSION_H_
 #define RINGLET_NET_MEMBERSHIP_SESSION_H_

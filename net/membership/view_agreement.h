@@ -6,8 +6,8 @@
 //
 // Pure: each event has a time, in nanoseconds of a monotonic clock, and `out`
 // gets the frames to send. A *view* is a generation and its members. A worker
-// is its number in the job's list, which has at most kMaxElasticWorkers
-// workers.
+// is named by its number in the job's list, which has at most
+// kMaxElasticWorkers workers.
 //
 // Every worker sends the list of workers that it hears to all of them, and
 // again whenever the list changes. The lowest waiting worker proposes a view.
