@@ -112,10 +112,12 @@ void Supervisor::OnDone(int worker, Actions* actions) {
   BeginEnd(worker, /*ended=*/false, actions);
 }
 
-std::vector<int> Supervisor::UnfinishedWorkers(bool reported_end) const {
+std::vector<int> Supervisor::WorkersLeft(Report report) const {
   std::vector<int> left;
   for (size_t i = 0; i < states_.size(); ++i) {
-    if (states_[i].done || states_[i].reported_end != reported_end) continue;
+    const Report own =
+        states_[i].reported_end ? Report::kSent : Report::kNotSent;
+    if (states_[i].done || own != report) continue;
     left.push_back(static_cast<int>(i));
   }
   return left;
@@ -126,7 +128,7 @@ void Supervisor::WaitForReported(Actions* actions) {
   overdue_ = true;
   actions->new_deadline = true;
   actions->deadline = options_.report_grace_seconds;
-  for (const int worker : UnfinishedWorkers(/*reported_end=*/true)) {
+  for (const int worker : WorkersLeft(Report::kSent)) {
     actions->notices.push_back("worker " + std::to_string(worker) +
                                " has finished the job, and still writes or "
                                "removes its last backup; it "
@@ -208,7 +210,7 @@ void Supervisor::EnterPhase(Phase phase, int signal, Actions* actions) {
     grace = std::min(std::max(grace, 1.0), options_.others_grace_seconds);
   actions->deadline = phase == Phase::kKill ? -1 : grace;
   if (finished_ && !signalled_ && !overdue_ && signal != 0) {
-    actions->spared = UnfinishedWorkers(/*reported_end=*/true);
+    actions->spared = WorkersLeft(Report::kSent);
     if (phase == Phase::kKill && !actions->spared.empty())
       WaitForReported(actions);
   }
@@ -219,7 +221,7 @@ void Supervisor::EnterPhase(Phase phase, int signal, Actions* actions) {
 
 Supervisor::Actions Supervisor::OnDeadline() {
   Actions actions;
-  const std::vector<int> late = UnfinishedWorkers(/*reported_end=*/false);
+  const std::vector<int> late = WorkersLeft(Report::kNotSent);
   if (finished_ && !overdue_ && !signalled_ && late.empty()) {
     WaitForReported(&actions);
   } else if (phase_ == Phase::kGrace) {

@@ -78,9 +78,10 @@ class Supervisor {
   // `first` is the first worker with its work done, in a job where all end
   // together. `ended`: its process has ended too.
   void BeginEnd(int first, bool ended, Actions* actions);
-  // The workers that are left and have reported their work as done, or have
-  // not.
-  std::vector<int> UnfinishedWorkers(bool reported_end) const;
+  // The workers that are left, and have sent or not sent a report that their
+  // work is done.
+  enum class Report { kSent, kNotSent };
+  std::vector<int> WorkersLeft(Report report) const;
   void WaitForReported(Actions* actions);
   bool ExitCodeCounts(const WorkerState& state, int code) const;
   // True if the job continues without this worker, which has no restart left.
