@@ -65,7 +65,7 @@ Supervisor::Actions Supervisor::OnExit(int worker, int code,
   Actions actions;
   if (ran_seconds >= options_.healthy_seconds) StateOf(worker).restarts = 0;
   if (code == 0) {
-    BeginEnd(worker, /*ended=*/true, &actions);
+    FinishJob(worker, /*has_exited=*/true, &actions);
   } else if (!MayRestart(worker, code)) {
     GiveUp(worker, code, &actions);
   }
@@ -91,10 +91,10 @@ void Supervisor::GiveUp(int worker, int code, Actions* actions) {
                              "; the others continue without it");
 }
 
-void Supervisor::BeginEnd(int first, bool ended, Actions* actions) {
+void Supervisor::FinishJob(int first, bool has_exited, Actions* actions) {
   if (phase_ != Phase::kRunning || !options_.end_together || finished_) return;
   finished_ = true;
-  bool late = !ended;  // some are still to end
+  bool late = !has_exited;  // some are still to end
   for (size_t i = 0; i < states_.size(); ++i) {
     const WorkerState& state = states_[i];
     if (state.done || &state == &StateOf(first)) continue;
@@ -109,7 +109,7 @@ void Supervisor::BeginEnd(int first, bool ended, Actions* actions) {
 void Supervisor::OnDone(int worker, Actions* actions) {
   if (worker < 0 || worker >= options_.workers || StateOf(worker).done) return;
   StateOf(worker).reported_end = true;
-  BeginEnd(worker, /*ended=*/false, actions);
+  FinishJob(worker, /*has_exited=*/false, actions);
 }
 
 std::vector<int> Supervisor::WorkersLeft(Report report) const {

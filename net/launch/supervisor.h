@@ -76,8 +76,8 @@ class Supervisor {
   std::string NoRestartText(int code) const;
   bool MayRestart(int worker, int code);
   // `first` is the first worker with its work done, in a job where all end
-  // together. `ended`: its process has ended too.
-  void BeginEnd(int first, bool ended, Actions* actions);
+  // together. `has_exited`: its process has, too.
+  void FinishJob(int first, bool has_exited, Actions* actions);
   // The workers that are left, and have sent or not sent a report that their
   // work is done.
   enum class Report { kSent, kNotSent };
