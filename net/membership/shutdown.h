@@ -27,16 +27,16 @@ class Shutdown {
   // The session has failed. `ran`: the ring had formed. `tells`: the others get
   // the notice. Keeps the links that the failed session needs.
   void SendAbort(const AbortNotice& notice, bool ran, bool tells);
-  // CheckDelivered() becomes true when the others have all frames.
+  // HasJustDelivered() becomes true when the others have all frames.
   void AwaitDelivery() { delivering_ = true; }
   // True once: at the first call after the delivery.
-  bool CheckDelivered();
+  bool HasJustDelivered();
 
   // The session leaves, with so many completed operations.
   void SendGoodbye(uint64_t completed, int64_t deadline);
   void Tick(int64_t now);
   // True once: at the first call after all links are closed.
-  bool CheckLeft();
+  bool HasJustLeft();
 
  private:
   const SessionState* const state_;
