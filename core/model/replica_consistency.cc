@@ -134,7 +134,7 @@ int64_t ReplicaConsistency::StateDigest() const {
   return static_cast<int64_t>(crc << 32 | (sum & 0xffffffff));
 }
 
-Status ReplicaConsistency::ReceiveStartOf(int root) {
+Status ReplicaConsistency::BroadcastStart(int root) {
   Collective* const c = config_.collective;
   RINGLET_RETURN_IF_ERROR(
       BroadcastNumbers(c, memory_.kept().weights, sizeof(float),
@@ -191,7 +191,7 @@ Status ReplicaConsistency::Join(bool has_state) {
       std::all_of(all.begin(), all.end(), [&](const Start& start) {
         return start.SameAs(all[static_cast<size_t>(root)]);
       });
-  return all_same ? Status() : ReceiveStartOf(root);
+  return all_same ? Status() : BroadcastStart(root);
 }
 
 int64_t ReplicaConsistency::LoadedDigest() const {

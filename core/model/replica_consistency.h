@@ -88,7 +88,8 @@ class ReplicaConsistency {
   // The digest of the loaded steps and rate; 0 if nothing was loaded.
   int64_t LoadedDigest() const;
   Status CompareStarts(const std::vector<Start>& all) const;
-  Status ReceiveStartOf(int root);
+  // All ranks get the weights and the updater of `root`.
+  Status BroadcastStart(int root);
   uint32_t SlotsDigest(uint32_t digest) const;
 
   const Graph& graph_;
