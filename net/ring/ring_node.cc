@@ -277,7 +277,7 @@ void RingNode::PollUntilEnded(uint64_t sequence) {
        !session_.Ended(sequence) && now - moved < kPollNanos; now = UvNanos()) {
     const bool some = session_.Poll(now, false);
     if (some) moved = now;
-    if (some && !loop_->loop_thread_waits()) continue;
+    if (some && !loop_->loop_thread_wants_turn()) continue;
     loop_->Leave();
     sched_yield();
     loop_->Enter();
