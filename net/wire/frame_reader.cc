@@ -30,13 +30,13 @@ void FrameReader::Grow(size_t capacity) {
   capacity_ = capacity;
 }
 
-bool FrameReader::copies_unchanged() const {
+bool FrameReader::reads_into_target() const {
   return in_payload_ && receive_target_.mode == ReceiveTarget::kCopy &&
          receive_target_.dtype == WireDtype::kFloat32;
 }
 
 FrameReader::Space FrameReader::NextSpace() {
-  if (copies_unchanged()) {
+  if (reads_into_target()) {
     space_ = {receive_target_.data + received_,
               header_.payload_bytes - received_};
     return space_;

@@ -100,7 +100,8 @@ class FrameReader {
   static constexpr size_t kFirstBytes = 1024;
 
   void Grow(size_t capacity);
-  bool copies_unchanged() const;
+  // The payload is copied as it is, so reads need no buffer.
+  bool reads_into_target() const;
   Status ReadHeader(const uint8_t* data, size_t bytes, size_t* taken);
   Status ReadPayload(const uint8_t* data, size_t bytes, size_t* taken);
   size_t Fill(size_t unit, const uint8_t* data, size_t bytes);
