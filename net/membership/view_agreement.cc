@@ -34,15 +34,15 @@ ViewAgreement::ViewAgreement(const Options& options, int64_t now)
 // The waits of workers for one another.
 
 // True if these are enough workers for a view.
-bool ViewAgreement::IsViable(uint64_t hears) const {
-  return CountWorkers(hears) >= options_.min_workers;
+bool ViewAgreement::HasMinWorkers(uint64_t workers) const {
+  return CountWorkers(workers) >= options_.min_workers;
 }
 
 // The lowest worker that waits for a view; -1: none.
 int ViewAgreement::LowestHeard() const {
   for (int w = 0; w < options_.size; ++w) {
     const uint64_t theirs = w == options_.worker ? heard_ : peers_[w].hears;
-    if (hears(w) && peers_[w].runs.generation == 0 && IsViable(theirs))
+    if (hears(w) && peers_[w].runs.generation == 0 && HasMinWorkers(theirs))
       return w;
   }
   return -1;
@@ -182,8 +182,8 @@ void ViewAgreement::Propose(int64_t now) {
   Open();
   if (clique == refused_ && now - proposed_at_ < again) return;
   if (clique != AllWorkersMask(options_.size) &&
-      !(HasAllAwaited(clique) && IsViable(clique))) {
-    if (!IsViable(clique) || !IsQuiescent(clique, now)) {
+      !(HasAllAwaited(clique) && HasMinWorkers(clique))) {
+    if (!HasMinWorkers(clique) || !IsQuiescent(clique, now)) {
       quiet_wait_began_ = 0;
       return;
     }
@@ -308,7 +308,7 @@ void ViewAgreement::OnHeardList(int from, const ViewFrame& frame, int64_t now) {
 void ViewAgreement::OnProposal(int from, const View& view) {
   if (running()) return Send(from, ViewMessage::kRuns, view_);
   if (from == LowestHeard() && !join_pending() && view.has(options_.worker) &&
-      IsSubset(view.members, heard_) && IsViable(view.members)) {
+      IsSubset(view.members, heard_) && HasMinWorkers(view.members)) {
     state_ = State::kAcknowledged;
     view_ = view;
     return Send(from, ViewMessage::kAck, view);

@@ -118,7 +118,7 @@ class ViewAgreement {
   };
 
   bool hears(int worker) const { return (heard_ >> worker & 1) != 0; }
-  bool IsViable(uint64_t hears) const;
+  bool HasMinWorkers(uint64_t workers) const;
   int LowestHeard() const;
   uint64_t FindClique() const;
   bool IsQuiescent(uint64_t members, int64_t now) const;
