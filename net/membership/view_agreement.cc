@@ -106,12 +106,12 @@ bool ViewAgreement::HasAllAwaited(uint64_t members) const {
   return awaited_mask_ != 0 && IsSubset(awaited_mask_, members);
 }
 
-bool ViewAgreement::IsQuiescent(uint64_t members, int64_t now) const {
-  bool quiescent = now >= partial_view_at_;
+bool ViewAgreement::HasWaitedEnough(uint64_t members, int64_t now) const {
+  bool enough = now >= partial_view_at_;
   for (int w = 0; w < options_.size; ++w) {
-    quiescent = quiescent || (HasWorker(members, w) && peers_[w].quiescent);
+    enough = enough || (HasWorker(members, w) && peers_[w].waited_enough);
   }
-  return quiescent;
+  return enough;
 }
 
 // Sending.
@@ -140,7 +140,7 @@ void ViewAgreement::Refuse(int to, uint32_t generation) {
 ViewFrame ViewAgreement::MakeFrame(int to, int64_t now) const {
   ViewFrame frame;
   frame.workers = lingering_ ? MaskOf(options_.worker) : heard_;
-  frame.quiescent = !running() && now >= partial_view_at_;
+  frame.waited_enough = !running() && now >= partial_view_at_;
   frame.acknowledges = !running() && to == LowestHeard() && !join_pending();
   return frame;
 }
@@ -152,7 +152,8 @@ void ViewAgreement::SendAndPropose(int64_t now) {
     if (w == options_.worker || !hears(w)) continue;
     ViewFrame& sent = peers_[w].sent;
     const ViewFrame frame = MakeFrame(w, now);
-    if (frame.workers == sent.workers && frame.quiescent == sent.quiescent &&
+    if (frame.workers == sent.workers &&
+        frame.waited_enough == sent.waited_enough &&
         frame.acknowledges == sent.acknowledges) {
       continue;
     }
@@ -183,7 +184,7 @@ void ViewAgreement::Propose(int64_t now) {
   if (clique == refused_ && now - proposed_at_ < again) return;
   if (clique != AllWorkersMask(options_.size) &&
       !(HasAllAwaited(clique) && HasMinWorkers(clique))) {
-    if (!HasMinWorkers(clique) || !IsQuiescent(clique, now)) {
+    if (!HasMinWorkers(clique) || !HasWaitedEnough(clique, now)) {
       quiet_wait_began_ = 0;
       return;
     }
@@ -293,7 +294,7 @@ void ViewAgreement::OnHeardList(int from, const ViewFrame& frame, int64_t now) {
   }
   peer.hears = frame.workers;
   if (frame.generation == 0) {
-    peer.quiescent = frame.quiescent;
+    peer.waited_enough = frame.waited_enough;
     peer.acknowledges = frame.acknowledges;
   }
   if (!refuses || !view_.has(from)) return;

@@ -111,7 +111,7 @@ class ViewAgreement {
   enum class State : uint8_t { kOpen, kProposed, kAcknowledged, kRunning };
   struct Peer {
     uint64_t hears = 0;
-    bool quiescent = false;
+    bool waited_enough = false;
     bool acknowledges = false;
     View runs;
     ViewFrame sent;
@@ -121,7 +121,8 @@ class ViewAgreement {
   bool HasMinWorkers(uint64_t workers) const;
   int LowestHeard() const;
   uint64_t FindClique() const;
-  bool IsQuiescent(uint64_t members, int64_t now) const;
+  // True if this worker or a member waits for no other worker.
+  bool HasWaitedEnough(uint64_t members, int64_t now) const;
   bool HasAllAwaited(uint64_t members) const;
   void Open();
   void Propose(int64_t now);

@@ -6,14 +6,14 @@
 namespace ringlet {
 namespace {
 
-constexpr uint8_t kQuiescent = 1;
+constexpr uint8_t kWaitedEnough = 1;
 constexpr uint8_t kAcknowledges = 2;
 
 // Only its proposer proposes and starts a view. The proposer is a member, and
 // only members run in the view.
 bool MakesSense(const ViewFrame& frame, int sender) {
   const uint32_t count = ViewCount(frame.generation);
-  const bool flags = frame.quiescent || frame.acknowledges;
+  const bool flags = frame.waited_enough || frame.acknowledges;
   if (count > kGreatestViewCount ||
       (frame.message != ViewMessage::kHears && (flags || count == 0)) ||
       (frame.workers >> sender & 1) == 0) {
@@ -28,7 +28,7 @@ bool MakesSense(const ViewFrame& frame, int sender) {
 
 void EncodeView(const ViewFrame& frame, uint8_t* out) {
   out[0] = static_cast<uint8_t>(frame.message);
-  out[1] = static_cast<uint8_t>((frame.quiescent ? kQuiescent : 0) |
+  out[1] = static_cast<uint8_t>((frame.waited_enough ? kWaitedEnough : 0) |
                                 (frame.acknowledges ? kAcknowledges : 0));
   StoreLittle(static_cast<uint16_t>(frame.workers), out + 2);
   StoreLittle(frame.generation, out + 4);
@@ -40,9 +40,9 @@ Status DecodeView(const uint8_t* payload, size_t bytes, int size, int sender,
                   ViewFrame* out) {
   if (size <= kMaxElasticWorkers && bytes == ViewBytes(size) && sender < size &&
       payload[0] >= 1 && payload[0] <= 5 &&
-      payload[1] <= (kQuiescent | kAcknowledges)) {
+      payload[1] <= (kWaitedEnough | kAcknowledges)) {
     out->message = static_cast<ViewMessage>(payload[0]);
-    out->quiescent = (payload[1] & kQuiescent) != 0;
+    out->waited_enough = (payload[1] & kWaitedEnough) != 0;
     out->acknowledges = (payload[1] & kAcknowledges) != 0;
     out->workers = LoadLittle<uint16_t>(payload + 2);
     out->generation = LoadLittle<uint32_t>(payload + 4);

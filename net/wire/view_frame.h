@@ -29,9 +29,9 @@ enum class ViewMessage : uint8_t {
 
 struct ViewFrame {
   ViewMessage message = ViewMessage::kHears;
-  // Only in kHears. quiescent: its sender waits for no other worker.
+  // Only in kHears. waited_enough: its sender waits for no other worker.
   // acknowledges: it would take part in a proposal of the receiver.
-  bool quiescent = false;
+  bool waited_enough = false;
   bool acknowledges = false;
   uint64_t workers = 0;  // bit w: worker w of the list
   uint32_t generation = 0;

@@ -32,7 +32,7 @@ TEST(ViewTest, Encode_ViewFrame_HasTheFixedBytes) {
             (std::vector<uint8_t>{2, 0, 6, 1, 0x32, 0x20, 0, 0}));
   ViewFrame hears = Example(ViewMessage::kHears);
   hears.generation = 0;
-  hears.quiescent = true;
+  hears.waited_enough = true;
   EXPECT_EQ(Bytes(hears), (std::vector<uint8_t>{1, 1, 6, 1, 0, 0, 0, 0}));
   hears.acknowledges = true;
   EXPECT_EQ(Bytes(hears), (std::vector<uint8_t>{1, 3, 6, 1, 0, 0, 0, 0}));
