@@ -68,11 +68,12 @@ bool ViewAgreement::has_joiner() const {
 
 int ViewAgreement::present() const { return CountWorkers(heard_); }
 
-// Returns a large clique of workers that hear each other and would acknowledge.
-// Drops the worker that hears the fewest of the others, until all hear all.
-uint64_t ViewAgreement::FindClique() const {
+// Returns a large group of workers that all hear each other and would
+// acknowledge. Drops the worker that hears the fewest of the others, until all
+// hear all.
+uint64_t ViewAgreement::WorkersHearingEachOther() const {
   const uint64_t self = MaskOf(options_.worker);
-  uint64_t clique = self;
+  uint64_t group = self;
   // By worker: the workers that hear it.
   uint64_t heard_by[kMaxElasticWorkers] = {};
   for (int w = 0; w < options_.size; ++w) {
@@ -81,7 +82,7 @@ uint64_t ViewAgreement::FindClique() const {
         !HasWorker(peer.hears, options_.worker)) {
       continue;
     }
-    clique |= MaskOf(w);
+    group |= MaskOf(w);
     for (int v = 0; v < options_.size; ++v) {
       if (HasWorker(peer.hears, v)) heard_by[v] |= MaskOf(w);
     }
@@ -90,15 +91,15 @@ uint64_t ViewAgreement::FindClique() const {
     int worst = -1;
     int most = 1;
     for (int w = 0; w < options_.size; ++w) {
-      if (!HasWorker(clique & ~self, w)) continue;
+      if (!HasWorker(group & ~self, w)) continue;
       const uint64_t both = peers_[w].hears & heard_by[w];
-      const int misses = CountWorkers(clique & ~both & ~self & ~MaskOf(w));
+      const int misses = CountWorkers(group & ~both & ~self & ~MaskOf(w));
       if (misses < most) continue;
       most = misses;
       worst = w;
     }
-    if (worst < 0) return clique;
-    clique &= ~MaskOf(worst);
+    if (worst < 0) return group;
+    group &= ~MaskOf(worst);
   }
 }
 
@@ -174,17 +175,17 @@ void ViewAgreement::Open() {
 }
 
 void ViewAgreement::Propose(int64_t now) {
-  const uint64_t clique = FindClique();
+  const uint64_t group = WorkersHearingEachOther();
   const int64_t again = options_.timeout / 2;
-  if (state_ == State::kProposed && clique == view_.members &&
+  if (state_ == State::kProposed && group == view_.members &&
       now - proposed_at_ < again) {
     return;
   }
   Open();
-  if (clique == refused_ && now - proposed_at_ < again) return;
-  if (clique != AllWorkersMask(options_.size) &&
-      !(HasAllAwaited(clique) && HasMinWorkers(clique))) {
-    if (!HasMinWorkers(clique) || !HasWaitedEnough(clique, now)) {
+  if (group == refused_ && now - proposed_at_ < again) return;
+  if (group != AllWorkersMask(options_.size) &&
+      !(HasAllAwaited(group) && HasMinWorkers(group))) {
+    if (!HasMinWorkers(group) || !HasWaitedEnough(group, now)) {
       quiet_wait_began_ = 0;
       return;
     }
@@ -194,14 +195,14 @@ void ViewAgreement::Propose(int64_t now) {
       return;
     }
   }
-  view_ = {ViewGeneration(next_count_++, options_.worker), clique};
+  view_ = {ViewGeneration(next_count_++, options_.worker), group};
   state_ = State::kProposed;
   proposed_at_ = now;
   quiet_wait_began_ = 0;
   refused_ = 0;
   acknowledged_ = MaskOf(options_.worker);
   SendMembers(ViewMessage::kPropose, true);
-  if (acknowledged_ == clique) Run();
+  if (acknowledged_ == group) Run();
 }
 
 void ViewAgreement::Run() {

@@ -12,7 +12,7 @@
 // Every worker sends the list of workers that it hears to all of them, and
 // again whenever the list changes. The lowest waiting worker proposes a view.
 // If all workers of the list hear each other, or all that may still come
-// (awaited_mask), it proposes these immediately. Otherwise it proposes a clique
+// (awaited_mask), it proposes these immediately. Otherwise it proposes a group
 // of workers that hear each other. It does so once one of them has waited until
 // partial_view_at, and nothing has changed for `quiet`. A member acknowledges a
 // proposal of the lowest worker that it hears, if it hears all members;
@@ -61,8 +61,9 @@ class ViewAgreement {
     int worker = 0;
     int size = 1;
     int min_workers = 1;
-    uint32_t count = 1;           // the least count of its first proposal
-    int64_t partial_view_at = 0;  // the time from which a clique is proposed
+    uint32_t count = 1;  // the least count of its first proposal
+    // The time from which a view without some workers is proposed.
+    int64_t partial_view_at = 0;
     // Mask of the workers that may still come, if it is known that all others
     // have ended; 0: not known.
     uint64_t awaited_mask = 0;
@@ -120,7 +121,7 @@ class ViewAgreement {
   bool hears(int worker) const { return (heard_ >> worker & 1) != 0; }
   bool HasMinWorkers(uint64_t workers) const;
   int LowestHeard() const;
-  uint64_t FindClique() const;
+  uint64_t WorkersHearingEachOther() const;
   // True if this worker or a member waits for no other worker.
   bool HasWaitedEnough(uint64_t members, int64_t now) const;
   bool HasAllAwaited(uint64_t members) const;
