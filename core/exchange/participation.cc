@@ -33,29 +33,29 @@ Status CheckSampled(const LocalUpdates& options, int replicas) {
       options.quorum == 0 ? "replicas" : "workers: each has one replica");
 }
 
-std::vector<uint8_t> Participation::ReplicasOfMembers() const {
-  std::vector<uint8_t> owned(static_cast<size_t>(config_.job_replicas.count()),
-                             0);
+std::vector<uint8_t> Participation::AssignedReplicas() const {
+  std::vector<uint8_t> assigned(
+      static_cast<size_t>(config_.job_replicas.count()), 0);
   for (int rank = 0; rank < config_.job_replicas.assignment().workers();
        ++rank) {
     const ReplicaRange range = config_.job_replicas.assignment().range(rank);
-    std::fill_n(owned.begin() + range.first, range.count, uint8_t{1});
+    std::fill_n(assigned.begin() + range.first, range.count, uint8_t{1});
   }
-  return owned;
+  return assigned;
 }
 
 Status Participation::Sample(int64_t step) {
   const LocalUpdates& options = config_.options.local;
   const int replicas = config_.job_replicas.count();
   const Philox random(config_.options.seed, kStream);
-  const std::vector<uint8_t> owned = ReplicasOfMembers();
+  const std::vector<uint8_t> assigned = AssignedReplicas();
   roles_.assign(static_cast<size_t>(replicas), kNotSampled);
   std::vector<uint64_t> there;
   for (int r = 0; r < replicas; ++r) {
     const Presence presence = config_.availability == nullptr
                                   ? Presence::kPresent
                                   : config_.availability(step, r);
-    if (owned[r] == 0 || presence == Presence::kAbsent) continue;
+    if (assigned[r] == 0 || presence == Presence::kAbsent) continue;
     const Philox::Block block =
         random.At(static_cast<uint64_t>(step) * replicas + r);
     const uint64_t sampled = uint64_t{block[0]} << 32 | block[1];

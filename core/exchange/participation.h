@@ -37,7 +37,7 @@ class Participation {
  private:
   enum Role : uint8_t { kNotSampled, kSampled, kLate };
   // By replica: 1 if a member of this view computes it.
-  std::vector<uint8_t> ReplicasOfMembers() const;
+  std::vector<uint8_t> AssignedReplicas() const;
 
   const CompileConfig& config_;
   std::vector<Role> roles_;  // by replica
