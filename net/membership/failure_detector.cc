@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "../collective/topology.h"
+#include "ring_members.h"
 
 namespace ringlet {
 namespace {
@@ -254,22 +255,26 @@ std::string FailureDetector::Reason(const Suspect& suspect,
   return detail[0] == '\0' ? out : out + ": " + detail;
 }
 
+std::string FailureDetector::NameOf(int worker) const {
+  return RankOrWorkerName(ranks_.empty() ? worker : ranks_[worker], worker);
+}
+
 Status FailureDetector::LossError(const Suspect& suspect,
                                   const char* detail) const {
+  const std::string self = NameOf(options_.worker);
   char phase[96];
   if (activity_.computing()) {
-    std::snprintf(phase, sizeof(phase), "while rank %d computed",
-                  RankOf(options_.worker));
+    std::snprintf(phase, sizeof(phase), "while %s computed", self.c_str());
   } else {
     std::snprintf(phase, sizeof(phase),
-                  "in operation %llu (%s) as seen from rank %d",
+                  "in operation %llu (%s) as seen from %s",
                   static_cast<unsigned long long>(activity_.sequence),
-                  FrameTypeName(activity_.type), RankOf(options_.worker));
+                  FrameTypeName(activity_.type), self.c_str());
   }
   return PeerLost(
-      suspect.worker,
-      "rank %d (%s) was lost: %s, generation %lu, step %llu, %s",
-      RankOf(suspect.worker), options_.addresses[suspect.worker].c_str(),
+      suspect.worker, "%s (%s) was lost: %s, generation %lu, step %llu, %s",
+      NameOf(suspect.worker).c_str(),
+      options_.addresses[suspect.worker].c_str(),
       Reason(suspect, detail).c_str(), static_cast<unsigned long>(generation_),
       static_cast<unsigned long long>(activity_.step), phase);
 }

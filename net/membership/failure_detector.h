@@ -116,10 +116,8 @@ class FailureDetector {
   bool Outside(size_t worker) const {
     return !ranks_.empty() && ranks_[worker] < 0;
   }
-  // A worker's rank, for messages; its number if it is not a member.
-  int RankOf(int worker) const {
-    return ranks_.empty() || ranks_[worker] < 0 ? worker : ranks_[worker];
-  }
+  // For messages: see RingMembers::NameOf.
+  std::string NameOf(int worker) const;
   // The worker that a peer waits for, by its report; -1: none, or not a member.
   int WaitsOn(const Peer& peer) const {
     const int on = peer.activity.waiting_on;

@@ -61,9 +61,9 @@ void Operations::UpdateActivity(int64_t now) {
 
 WaitChain Operations::CurrentWait(int64_t now) {
   UpdateActivity(now);
-  WaitChain out = detector_->CurrentWait(now);
+  WaitChain out = detector_->CurrentWait(now);  // has only members
   const auto rank = [this](int* worker) {
-    if (*worker >= 0) *worker = members_->rank_in_messages(*worker);
+    if (*worker >= 0) *worker = members_->rank(*worker);
   };
   rank(&out.rank);
   rank(&out.activity.waiting_on);

@@ -13,6 +13,7 @@
 #define RINGLET_NET_MEMBERSHIP_RING_MEMBERS_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "../wire/frame.h"
@@ -20,6 +21,12 @@
 #include "view_agreement.h"
 
 namespace ringlet {
+
+// "rank R", or "worker N" if `rank` is negative.
+inline std::string RankOrWorkerName(int rank, int worker) {
+  return rank >= 0 ? "rank " + std::to_string(rank)
+                   : "worker " + std::to_string(worker);
+}
 
 class RingMembers {
  public:
@@ -48,9 +55,9 @@ class RingMembers {
   const std::vector<int>& ranks() const { return ranks_; }
   int rank(int worker) const { return ranks_[static_cast<size_t>(worker)]; }
   bool is_member(int worker) const { return rank(worker) >= 0; }
-  // For messages: a worker that is no member keeps its number.
-  int rank_in_messages(int worker) const {
-    return is_member(worker) ? rank(worker) : worker;
+  // For messages: "rank R" of a member, "worker N" of another worker.
+  std::string NameOf(int worker) const {
+    return RankOrWorkerName(rank(worker), worker);
   }
   // In an elastic ring, replaces a lost worker's number in the error by its
   // rank, or the reverse.

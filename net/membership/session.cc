@@ -55,12 +55,12 @@ FailureDetector::Options DetectorOptions(const RingOptions& options) {
   return out;
 }
 
-// The error that another rank has reported.
-Status ReportedError(const AbortNotice& notice, int reporter) {
-  constexpr char kReportedBy[] = " (reported by rank ";
+// The error that another worker has reported.
+Status ReportedError(const AbortNotice& notice, const std::string& reporter) {
+  constexpr char kReportedBy[] = " (reported by ";
   std::string message = notice.text;
   if (notice.origin < 0 && message.find(kReportedBy) == std::string::npos) {
-    message += kReportedBy + std::to_string(reporter) + ")";
+    message += kReportedBy + reporter + ")";
   }
   return notice.code == Code::kPeerLost
              ? PeerLost(notice.worker, "%s", message.c_str())
@@ -460,7 +460,7 @@ Status Session::OnFormationReport(FramedLink* link, const FrameHeader& header,
     CheckFormed(&report.why);
   } else if (formation_.HasDeparted(peer)) {
     FailAsReported(peer, report.why,
-                   ReportedError(report.why, members_.rank_in_messages(peer)));
+                   ReportedError(report.why, members_.NameOf(peer)));
   } else if (formation_.InOther(report, generation())) {
     FailByLoss({peer, LossCause::kLeft, 0}, "it is in another ring");
   }
@@ -517,8 +517,7 @@ void Session::OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes) {
       IsPermanent(Error(notice.code, "%s", text.c_str()))) {
     return DropPeer(peer, "it was connected and failed: " + text, &notice);
   }
-  FailAsReported(peer, notice,
-                 ReportedError(notice, members_.rank_in_messages(peer)));
+  FailAsReported(peer, notice, ReportedError(notice, members_.NameOf(peer)));
 }
 
 void Session::OnDown(FramedLink* link, LossCause cause, const Status& why,
@@ -638,8 +637,8 @@ void Session::Fail(const Status& status, int origin) {
   const Status known = members_.ForCaller(status);
   owner_->OnFailed(origin < 0
                        ? known
-                       : known.Annotate("rank %d (%s) failed",
-                                        members_.rank_in_messages(origin),
+                       : known.Annotate("%s (%s) failed",
+                                        members_.NameOf(origin).c_str(),
                                         options_.addresses[origin].c_str()));
 }
 
