@@ -280,7 +280,7 @@ MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::FromCluster(
       return strategy;
     }
     strategy.status_ = InvalidArgument(
-        "this worker is rank %d of %d by its configuration (TF_CONFIG), and "
+        "this process is worker %d of %d by its configuration (TF_CONFIG), and "
         "rank %d of %d by MPI: start it with mpirun -n %d, and leave TF_CONFIG "
         "unset",
         cluster.rank, cluster.world_size, world.rank(), world.size(),

@@ -130,7 +130,7 @@ TEST_F(MpiTest, TfConfig_ContradictsMpi_IsNamed) {
                       "{\"cluster\": {\"worker\": [\"a:1\", \"b:1\"]}, "
                       "\"task\": {\"type\": \"worker\", \"index\": 1}}"}}));
   EXPECT_EQ(other.status().code(), Code::kInvalidArgument);
-  EXPECT_TRUE(Contains(other.status(), "rank 1 of 2"));
+  EXPECT_TRUE(Contains(other.status(), "worker 1 of 2"));
 }
 
 TEST_F(MpiTest, HalfPrecisionAndReform_OverMpi_AreRefused) {
