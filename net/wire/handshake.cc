@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <string>
 
 #include "../../core/base/fnv1a.h"
 #include "ringlet/collective.h"
@@ -147,6 +148,49 @@ Status CheckList(const Identity& self, const Identity& peer) {
   return Status();
 }
 
+// See CheckPeer.
+Status CheckPlace(const Identity& self, const Identity& peer,
+                  int expected_worker) {
+  if (expected_worker >= 0 && peer.worker != expected_worker) {
+    return InvalidArgument("worker %d answers where worker %d should be",
+                           peer.worker, expected_worker);
+  }
+  if (expected_worker < 0 &&
+      (peer.worker <= self.worker || peer.worker >= self.size)) {
+    return InvalidArgument(
+        "worker %d connects to worker %d of %d%s", peer.worker, self.worker,
+        self.size,
+        peer.worker == self.worker ? ": two workers have the same index" : "");
+  }
+  return Status();
+}
+
+// The options that a worker was given.
+Status CheckOptions(const Identity& self, const Identity& peer) {
+  const struct {
+    const char* name;
+    std::string theirs, own;
+  } options[] = {
+      {"min_workers (0: all workers are waited for)",
+       std::to_string(peer.min_workers), std::to_string(self.min_workers)},
+      {"a timeout of", std::to_string(peer.timeout_ms) + " ms",
+       std::to_string(self.timeout_ms) + " ms"},
+      {"the communication implementation",
+       ImplementationName(peer.implementation),
+       ImplementationName(self.implementation)},
+      {"the wire dtype", WireDtypeName(static_cast<WireDtype>(peer.dtype)),
+       WireDtypeName(static_cast<WireDtype>(self.dtype))},
+      {"bytes_per_pack", std::to_string(peer.bytes_per_pack),
+       std::to_string(self.bytes_per_pack)}};
+  for (const auto& [name, theirs, own] : options) {
+    if (theirs == own) continue;
+    return InvalidArgument(
+        "worker %d was given %s %s, worker %d %s: give every worker the same",
+        peer.worker, name, theirs.c_str(), self.worker, own.c_str());
+  }
+  return Status();
+}
+
 }  // namespace
 
 Status CheckMember(const Identity& self, const Identity& peer) {
@@ -160,6 +204,7 @@ Status CheckPeer(const Identity& self, const Identity& peer,
                  int expected_worker) {
   RINGLET_RETURN_IF_ERROR(CheckJob(self, peer));
   RINGLET_RETURN_IF_ERROR(CheckList(self, peer));
+  RINGLET_RETURN_IF_ERROR(CheckPlace(self, peer, expected_worker));
   if (peer.links != self.links) {
     return InvalidArgument(
         "worker %d links %s of %d workers, worker %d %s: give every worker the "
@@ -167,61 +212,13 @@ Status CheckPeer(const Identity& self, const Identity& peer,
         peer.worker, peer.links == 0 ? "every pair" : "some pairs", self.size,
         self.worker, self.links == 0 ? "every pair" : "some");
   }
-  if (peer.min_workers != self.min_workers) {
-    return InvalidArgument(
-        "worker %d was given min_workers %d, worker %d %d (0: all workers are "
-        "waited for): give every worker the same",
-        peer.worker, peer.min_workers, self.worker, self.min_workers);
-  }
-  if (expected_worker >= 0 && peer.worker != expected_worker) {
-    return InvalidArgument("worker %d answers where worker %d should be",
-                           peer.worker, expected_worker);
-  }
-  if (expected_worker < 0 &&
-      (peer.worker <= self.worker || peer.worker >= self.size)) {
-    return InvalidArgument(
-        "worker %d connects to worker %d of %d%s", peer.worker, self.worker,
-        self.size,
-        peer.worker == self.worker ? ": two workers have the same index" : "");
-  }
-  if (peer.timeout_ms != self.timeout_ms) {
-    return InvalidArgument(
-        "worker %d has a timeout of %lu ms, worker %d of %lu: give every "
-        "worker "
-        "the same",
-        peer.worker, static_cast<unsigned long>(peer.timeout_ms), self.worker,
-        static_cast<unsigned long>(self.timeout_ms));
-  }
-  if (peer.implementation != self.implementation) {
-    return InvalidArgument(
-        "worker %d was given the communication implementation %s, worker %d "
-        "%s: "
-        "give every worker the same",
-        peer.worker, ImplementationName(peer.implementation), self.worker,
-        ImplementationName(self.implementation));
-  }
-  if (peer.dtype != self.dtype) {
-    return InvalidArgument(
-        "worker %d was given the wire dtype %s, worker %d %s: give every "
-        "worker "
-        "the same",
-        peer.worker, WireDtypeName(static_cast<WireDtype>(peer.dtype)),
-        self.worker, WireDtypeName(static_cast<WireDtype>(self.dtype)));
-  }
-  if (peer.bytes_per_pack != self.bytes_per_pack) {
-    return InvalidArgument(
-        "worker %d was given bytes_per_pack %llu, worker %d %llu: give every "
-        "worker the same",
-        peer.worker, static_cast<unsigned long long>(peer.bytes_per_pack),
-        self.worker, static_cast<unsigned long long>(self.bytes_per_pack));
-  }
   if (peer.byte_order != self.byte_order) {
     return InvalidArgument(
         "worker %d and worker %d send numbers in different byte orders; give "
         "every worker the same version of ringlet",
         peer.worker, self.worker);
   }
-  return Status();
+  return CheckOptions(self, peer);
 }
 
 namespace {

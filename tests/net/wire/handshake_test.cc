@@ -248,7 +248,7 @@ TEST(HandshakeTest, CheckPeer_MinWorkersDiffer_IsRefused) {
   ASSERT_TRUE(CheckPeer(self, peer, -1).ok());
   EXPECT_EQ(EncodeIdentity(self)[30], 0);
   peer.min_workers = 2;
-  EXPECT_TRUE(Contains(CheckPeer(self, peer, -1), "min_workers 2, worker"));
+  EXPECT_TRUE(Contains(CheckPeer(self, peer, -1), "waited for) 2, worker"));
   self.min_workers = 2;
   EXPECT_TRUE(CheckPeer(self, peer, -1).ok());
   self.min_workers = 1;
