@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -268,6 +269,28 @@ int AnswersGiven() {
   return answers_given;
 }
 
+// A worker under a name, and one under an address.
+std::vector<std::string> OwnNameAndAnAddress() {
+  const std::vector<int> ports = FreePorts(2);
+  return {"me.invalid:" + std::to_string(ports[0]),
+          "127.0.0.1:" + std::to_string(ports[1])};
+}
+
+// Runs `zero`. When it has got an unusable address twice, the address becomes
+// usable, and `one` runs beside it.
+void RunWithLateAddress(const std::function<void()>& zero,
+                        const std::function<void()>& one) {
+  std::atomic<bool> done{false};
+  std::thread waiting([&] {
+    zero();
+    done = true;
+  });
+  while (!done && AnswersGiven() < 2) std::this_thread::yield();
+  Answer("127.0.0.1");
+  if (!done) one();
+  waiting.join();
+}
+
 // Rank 0 forms its ring again while it cannot listen: its own name does not
 // resolve, is of another host, or has a port that another process uses.
 class ReformTest : public testing::TestWithParam<const char*> {};
@@ -279,17 +302,15 @@ TEST_P(ReformTest, Reform_OwnAddressIsUnusable_WaitsForIt) {
   if (!names.work()) GTEST_SKIP() << "a static program takes no names";
   NameLookup::resolver = OneAnswer;
   Answer("127.0.0.1");
-  const std::vector<int> ports = FreePorts(2);
-  const std::vector<std::string> addresses = {
-      "me.invalid:" + std::to_string(ports[0]),
-      "127.0.0.1:" + std::to_string(ports[1])};
+  const std::vector<std::string> addresses = OwnNameAndAnAddress();
   const auto one = [&] {
     std::unique_ptr<Collective> ring;
     ASSERT_OK(RingCollective::Open(OptionsOf(addresses, 1), &ring));
     ExpectSums(ring.get(), 1000);
   };
   const int other = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_storage taken = Numeric("127.0.0.3", ports[0]);
+  const std::string port = addresses[0].substr(std::strlen("me.invalid:"));
+  sockaddr_storage taken = Numeric("127.0.0.3", std::stoi(port));
   ASSERT_EQ(
       bind(other, reinterpret_cast<sockaddr*>(&taken), sizeof(sockaddr_in)), 0);
   ASSERT_EQ(listen(other, 1), 0);
@@ -300,17 +321,11 @@ TEST_P(ReformTest, Reform_OwnAddressIsUnusable_WaitsForIt) {
   first.join();
   EXPECT_EQ(ring->Barrier().code(), Code::kPeerLost);
   Answer(GetParam());
-  std::atomic<bool> done{false};
-  std::thread zero([&] {
-    const Status again = ring->Reform();
-    done = true;
-    ASSERT_OK(again);
+  const auto zero = [&] {
+    ASSERT_OK(ring->Reform());
     ExpectSums(ring.get(), 1000);
-  });
-  while (!done && AnswersGiven() < 2) std::this_thread::yield();
-  Answer("127.0.0.1");
-  if (!done) one();
-  zero.join();
+  };
+  RunWithLateAddress(zero, one);
   close(other);
 }
 
@@ -319,10 +334,7 @@ TEST(NamesTest, Open_ElasticRingWithoutItsAddress_WaitsForIt) {
   if (!names.work()) GTEST_SKIP() << "a static program takes no names";
   NameLookup::resolver = OneAnswer;
   Answer("192.0.2.1");
-  const std::vector<int> ports = FreePorts(2);
-  const std::vector<std::string> addresses = {
-      "me.invalid:" + std::to_string(ports[0]),
-      "127.0.0.1:" + std::to_string(ports[1])};
+  const std::vector<std::string> addresses = OwnNameAndAnAddress();
   const auto open = [&](int rank) {
     RingOptions options = OptionsOf(addresses, rank);
     options.min_workers = 2;
@@ -330,15 +342,7 @@ TEST(NamesTest, Open_ElasticRingWithoutItsAddress_WaitsForIt) {
     ASSERT_OK(RingCollective::Open(options, &ring));
     ExpectSums(ring.get(), 1000);
   };
-  std::atomic<bool> done{false};
-  std::thread zero([&] {
-    open(0);
-    done = true;
-  });
-  while (!done && AnswersGiven() < 2) std::this_thread::yield();
-  Answer("127.0.0.1");
-  if (!done) open(1);
-  zero.join();
+  RunWithLateAddress([&] { open(0); }, [&] { open(1); });
 }
 
 TEST(NamesTest, Reform_OwnAddressStaysUnusable_FailsAtDeadline) {
@@ -346,10 +350,7 @@ TEST(NamesTest, Reform_OwnAddressStaysUnusable_FailsAtDeadline) {
   if (!names.work()) GTEST_SKIP() << "a static program takes no names";
   NameLookup::resolver = OneAnswer;
   Answer("127.0.0.1");
-  const std::vector<int> ports = FreePorts(2);
-  const std::vector<std::string> addresses = {
-      "me.invalid:" + std::to_string(ports[0]),
-      "127.0.0.1:" + std::to_string(ports[1])};
+  const std::vector<std::string> addresses = OwnNameAndAnAddress();
   std::thread one([&] {
     std::unique_ptr<Collective> ring;
     ASSERT_OK(RingCollective::Open(OptionsOf(addresses, 1), &ring));
