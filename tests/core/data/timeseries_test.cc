@@ -152,13 +152,20 @@ TEST(TimeseriesTest, Windows_TargetColumns_AreValuesOfLaterRows) {
   EXPECT_EQ(y[1], 2 * 9 + 1);
 }
 
+// Windows of `length` rows in the groups, a number for each row.
+Dataset InGroups(const Rows& rows, int64_t length,
+                 const std::vector<int64_t>& groups) {
+  TimeseriesOptions o;
+  o.sequence_length = length;
+  o.groups = groups;
+  const Dataset windows = TimeseriesDatasetFromArray(rows.dataset(), o);
+  EXPECT_OK(windows.Batch(1).status());
+  return windows;
+}
+
 TEST(TimeseriesTest, Groups_RowsComeTwice_AreOnePieceEach) {
   const Rows rows(9);
-  TimeseriesOptions o;
-  o.sequence_length = 2;
-  o.groups = {5, 5, 5, 2, 2, 2, 5, 5, 5};
-  const Dataset windows = TimeseriesDatasetFromArray(rows.dataset(), o);
-  ASSERT_OK(windows.Batch(1).status());
+  const Dataset windows = InGroups(rows, 2, {5, 5, 5, 2, 2, 2, 5, 5, 5});
   EXPECT_EQ(windows.source()->GroupStarts(), (std::vector<int64_t>{0, 4}));
   std::vector<int64_t> firsts;
   for (const Window& w : WindowsOf(windows)) firsts.push_back(w.rows[0]);
@@ -167,11 +174,7 @@ TEST(TimeseriesTest, Groups_RowsComeTwice_AreOnePieceEach) {
 
 TEST(TimeseriesTest, Groups_OneHasWindows_IsNoSplitOfExamples) {
   const Rows rows(9);
-  TimeseriesOptions o;
-  o.sequence_length = 3;
-  o.groups = {5, 5, 5, 5, 5, 5, 5, 2, 2};
-  const Dataset windows = TimeseriesDatasetFromArray(rows.dataset(), o);
-  ASSERT_OK(windows.Batch(1).status());
+  const Dataset windows = InGroups(rows, 3, {5, 5, 5, 5, 5, 5, 5, 2, 2});
   EXPECT_EQ(windows.source()->GroupStarts(), (std::vector<int64_t>{0}));
 }
 

@@ -477,6 +477,22 @@ CsvOptions FoundAgain(const Source& trained_on, CsvOptions given) {
   return options;
 }
 
+// The same for a model that was trained on a file with this text.
+CsvOptions TrainedOnFile(const std::string& text, const CsvOptions& training) {
+  const DataFiles files;
+  const Dataset d = CsvDataset(files.Write("a.csv", text), training);
+  EXPECT_OK(d.Batch(1).status());
+  return FoundAgain(*d.source(), training);
+}
+
+// Trained on the weight, two values and the label.
+CsvOptions TrainedWithWeights() {
+  CsvOptions training;
+  training.weight_column = 0;
+  training.header = false;
+  return TrainedOnFile("9,1,2,7\n", training);
+}
+
 TEST(CsvTest, Label_AnyPlaceAndHeader_IsFoundAgain) {
   const DataFiles files;
   const std::string rows = "1,2,3,4\n5,6,7,8\n9,1,2,3\n";
@@ -540,15 +556,12 @@ TEST(CsvTest, Label_OfAFileWithoutNames_IsWhereItWasInTraining) {
 
 // A model that is used without names of columns, as it was trained.
 TEST(CsvTest, Prediction_ColumnsAreAbsent_IsRightOrRefused) {
-  const DataFiles files;
   CsvOptions training;
   training.header = false;
   training.label_column = 1;
   training.drop = {"0"};
-  const Dataset d =
-      CsvDataset(files.Write("a.csv", "9,7,1,2\n8,6,3,4\n"), training);
-  ASSERT_OK(d.Batch(1).status());
-  CsvOptions options = FoundAgain(*d.source(), training);
+  const CsvOptions trained = TrainedOnFile("9,7,1,2\n8,6,3,4\n", training);
+  CsvOptions options = trained;
   for (const bool given : {false, true}) {
     if (given) options.drop = training.drop;
     if (given) options.label_column = 1;
@@ -569,20 +582,14 @@ TEST(CsvTest, Prediction_ColumnsAreAbsent_IsRightOrRefused) {
                   "has 3 columns, the training data had 4");
   }
   // Other columns of x for this file.
-  options = FoundAgain(*d.source(), training);
+  options = trained;
   options.label_column = 0;
   options.take = {"2", "1"};
   EXPECT_TRUE(Read("7,2,1\n", options) == (Table{{1, 2}, {7}}));
 }
 
 TEST(CsvTest, Columns_OneTooFewInAFileWithWeights_IsTold) {
-  const DataFiles files;
-  CsvOptions training;
-  training.weight_column = 0;
-  training.header = false;
-  const Dataset d = CsvDataset(files.Write("a.csv", "9,1,2,7\n"), training);
-  ASSERT_OK(d.Batch(1).status());
-  CsvOptions options = FoundAgain(*d.source(), training);
+  CsvOptions options = TrainedWithWeights();
   Table table;
   EXPECT_TRUE(Contains(Told("1,2,7\n", options, &table),
                        "has 3 columns, the training data had 4; it is read as "
@@ -592,13 +599,7 @@ TEST(CsvTest, Columns_OneTooFewInAFileWithWeights_IsTold) {
 }
 
 TEST(CsvTest, Prediction_LabelOrWeightsMayBeAbsent_IsRefused) {
-  const DataFiles files;
-  CsvOptions training;
-  training.weight_column = 0;
-  training.header = false;
-  const Dataset d = CsvDataset(files.Write("a.csv", "9,1,2,7\n"), training);
-  ASSERT_OK(d.Batch(1).status());
-  CsvOptions options = FoundAgain(*d.source(), training);
+  CsvOptions options = TrainedWithWeights();
   options.values = 2;
   options.for_prediction = true;
   EXPECT_EQ(Read("1,2\n", options).x, (std::vector<float>{1, 2}));
@@ -608,13 +609,9 @@ TEST(CsvTest, Prediction_LabelOrWeightsMayBeAbsent_IsRefused) {
 }
 
 TEST(CsvTest, Columns_OtherOrderOfX_IsKeptInAFileWithoutNames) {
-  const DataFiles files;
   CsvOptions training;
   training.take = {"b", "a"};
-  const Dataset d =
-      CsvDataset(files.Write("a.csv", "a,b,y\n1,2,7\n"), training);
-  ASSERT_OK(d.Batch(1).status());
-  CsvOptions options = FoundAgain(*d.source(), training);
+  CsvOptions options = TrainedOnFile("a,b,y\n1,2,7\n", training);
   EXPECT_TRUE(Read("y,a,b\n7,1,2\n", options) == (Table{{2, 1}, {7}}));
   options.header = false;
   EXPECT_TRUE(Read("1,2,7\n", options) == (Table{{2, 1}, {7}}));
@@ -624,14 +621,10 @@ TEST(CsvTest, Columns_OtherOrderOfX_IsKeptInAFileWithoutNames) {
 
 // Names decide, and "columns" or "drop" may say no other.
 TEST(CsvTest, Columns_GivenBesideNames_AreAsInTrainingOrRefused) {
-  const DataFiles files;
   CsvOptions training;
   training.drop = {"d"};
   training.label_name = "y";
-  const Dataset d =
-      CsvDataset(files.Write("a.csv", "y,a,d,b\n0,1,5,2\n"), training);
-  ASSERT_OK(d.Batch(1).status());
-  const CsvOptions found = FoundAgain(*d.source(), training);
+  const CsvOptions found = TrainedOnFile("y,a,d,b\n0,1,5,2\n", training);
   using Keys = std::vector<std::string>;
   const std::string rows = "b,e,y,a\n2,9,7,1\n";
   for (const Keys& take : {Keys{"a", "b"}, Keys{"3", "0"}}) {
