@@ -1,0 +1,276 @@
+// The description of the data in the file of a model.
+
+#include "io/checkpoint/data_description.h"
+#include "ringlet/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "../../support/expect_ok.h"
+#include "../../support/temp_folder.h"
+#include "../../support/tiny_model.h"
+#include "io/keras/compile_json.h"
+
+namespace ringlet {
+namespace {
+
+using Role = TableColumn::Role;
+
+// "dropped 'id', 0 'a', label 'y'"
+std::string TextOf(const std::vector<TableColumn>& columns) {
+  std::string text;
+  for (const TableColumn& column : columns) {
+    text += text.empty() ? "" : ", ";
+    text += column.role == Role::kValue   ? std::to_string(column.value)
+            : column.role == Role::kLabel ? "label"
+                                          : "other";
+    if (column.role == Role::kWeight) text += "'s weight";
+    text += " '" + column.name + "'";
+  }
+  return text;
+}
+
+// As versions before the list of all columns wrote it, for 3 inputs.
+TEST(ModelFileTest, DataDescription_OfOlderFiles_TellsWhatItKnows) {
+  const std::pair<const char*, const char*> files[] = {
+      {R"({"columns": [], "label": ""})", ""},
+      {R"({"columns": ["a", "b", "c"], "label": "y"})",
+       "0 'a', 1 'b', 2 'c', label 'y'"},
+      {R"({"columns": ["a", "b"], "label": "y", "label_place": 1})",
+       "0 'a', label 'y', 1 'b'"},
+      {R"({"columns": ["a", "b"], "label": "", "taken": [2, 0]})",
+       "1 'b', other '', 0 'a'"},
+      {R"({"columns": [], "label": "0"})", "label '', 0 '', 1 '', 2 ''"},
+      {R"({"columns": [], "label": "2", "label_place": 1})",
+       "0 '', label '', 1 '', 2 ''"},
+      {R"({"columns": [], "label": "-1"})", "0 '', 1 '', 2 '', label ''"},
+      {R"({"columns": [], "label": "-1", "taken": [1, 3, 2]})",
+       "other '', 0 '', 2 '', 1 '', label ''"},
+      {R"({"columns": [], "label": "0", "taken": [1, 3, 2]})",
+       "label '', 0 '', 2 '', 1 ''"},
+      {R"({"columns": [], "label": "y"})", "0 '', 1 '', 2 '', label 'y'"},
+  };
+  for (const auto& [text, columns] : files) {
+    DataDescription read;
+    EXPECT_OK(DataDescriptionFromJson(text, 3, &read));
+    EXPECT_EQ(TextOf(read.columns), columns) << text;
+  }
+}
+
+// An older version reads these members, and ignores the table.
+TEST(ModelFileTest, DataDescription_LabelNotLast_IsWrittenForOlderFilesToo) {
+  using Role = TableColumn::Role;
+  const auto column = [](Role role, int64_t value, const char* name) {
+    return TableColumn{name, role, value};
+  };
+  DataDescription d;
+  d.columns = {column(Role::kLabel, -1, ""), column(Role::kValue, 0, ""),
+               column(Role::kDropped, -1, ""), column(Role::kValue, 1, "")};
+  const auto text_has = [&](const char* wanted) {
+    const std::string text = ToJson(d);
+    EXPECT_NE(text.find(wanted), std::string::npos) << text;
+    DataDescription read;
+    EXPECT_OK(DataDescriptionFromJson(text, 2, &read));
+    EXPECT_EQ(TextOf(read.columns), TextOf(d.columns));
+    EXPECT_FALSE(read.may_have_more_columns);
+  };
+  text_has(R"("label":"0","label_place":0,"taken":[1,3],"table")");
+  d.columns = {column(Role::kValue, 0, "a"), column(Role::kLabel, -1, "y"),
+               column(Role::kValue, 1, "b")};
+  text_has(R"("label":"y","label_place":1,"table")");
+  d.columns = {column(Role::kValue, 0, ""), column(Role::kValue, 1, ""),
+               column(Role::kLabel, -1, "")};
+  text_has(R"("label":"","table")");
+  DataDescription older;
+  ASSERT_OK(
+      DataDescriptionFromJson(R"({"label": "2", "taken": [0, 1]})", 2, &older));
+  EXPECT_TRUE(older.may_have_more_columns);
+}
+
+TEST(ModelFileTest, DataDescription_WrongTable_IsRefused) {
+  for (const char* text : {
+           R"({"table": 1})",
+           R"({"table": [{"role": "value", "first": 0, "count": 0}]})",
+           R"({"table": [{"role": "value", "first": 1, "count": 1}]})",
+           R"({"table": [{"role": "value", "count": 1}]})",
+           R"({"table": [{"role": "value", "first": 0, "count": 9999999}]})",
+           R"({"table": [{"role": "key", "count": 1}]})",
+           R"({"table": [{"role": "value", "first": 0, "count": 1},
+                         {"role": "label", "count": 2}]})",
+           R"({"columns": ["a", "b"],
+               "table": [{"role": "value", "first": 0, "count": 1}]})",
+           R"({"taken": [1, 1], "label": ""})",
+           R"({"taken": [-1], "label": ""})",
+           R"({"columns": ["a"], "label": "y", "label_place": 2000000})",
+       }) {
+    DataDescription read;
+    EXPECT_FALSE(DataDescriptionFromJson(text, 3, &read).ok()) << text;
+  }
+}
+
+TEST(ModelFileTest, DataDescription_SaveAndLoad_IsTheSame) {
+  TempFolder folder;
+  const std::string path = folder / "m";
+  auto model = TinyModel();
+  EXPECT_EQ(model->data_description(), nullptr);
+  ASSERT_TRUE(SaveModel(model.get(), path).ok());
+  std::unique_ptr<Model> loaded;
+  ASSERT_TRUE(LoadModel(path, &loaded).ok());
+  EXPECT_EQ(loaded->data_description(), nullptr);
+
+  const DataDescription saved = {Scale(1.0f / 255, -0.1f),
+                                 {{"id", Role::kDropped, -1},
+                                  {"\"n\"", Role::kValue, 1},
+                                  {"length, mm", Role::kValue, 0},
+                                  {"", Role::kValue, 2},
+                                  {"n", Role::kValue, 3},
+                                  {"la\"bel", Role::kLabel, -1},
+                                  {"w", Role::kWeight, -1},
+                                  {"", Role::kDropped, -1},
+                                  {"", Role::kDropped, -1}},
+                                 {"épée", "猫\n"},
+                                 {}};
+  model->set_data_description(saved);
+  ASSERT_TRUE(SaveModel(model.get(), path).ok());
+  ASSERT_TRUE(LoadModel(path, &loaded).ok());
+  const DataDescription* const read = loaded->data_description();
+  ASSERT_NE(read, nullptr);
+  EXPECT_EQ(read->scale.factor, saved.scale.factor);
+  EXPECT_EQ(read->scale.offset, saved.scale.offset);
+  EXPECT_EQ(TextOf(read->columns), TextOf(saved.columns));
+  EXPECT_EQ(read->classes, saved.classes);
+
+  DataDescription table;
+  table.encoding.columns[0].categories = {"", "a\"b", "猫"};
+  table.encoding.columns[2].fill = 0.1f;
+  table.encoding.columns[7].categories = {"x"};
+  table.encoding.columns[7].one_hot = false;
+  table.encoding.columns[7].has_unknown_category =
+      table.encoding.columns[7].drop = true;
+  table.encoding.na_values = {"?", "-999"};
+  table.encoding.drop_unlabelled = true;
+  table.encoding.decimal = ',';
+  model->set_data_description(table);
+  ASSERT_TRUE(SaveModel(model.get(), path).ok());
+  ASSERT_TRUE(LoadModel(path, &loaded).ok());
+  const TableEncoding& encoding = loaded->data_description()->encoding;
+  EXPECT_EQ(encoding.na_values, table.encoding.na_values);
+  EXPECT_TRUE(encoding.drop_unlabelled);
+  EXPECT_EQ(encoding.decimal, ',');
+  ASSERT_EQ(encoding.columns.size(), 3u);
+  for (const auto& [place, column] : table.encoding.columns) {
+    const TableEncoding::Column& same = encoding.columns.at(place);
+    EXPECT_EQ(same.categories, column.categories);
+    EXPECT_EQ(same.one_hot, column.one_hot);
+    EXPECT_EQ(same.has_unknown_category, column.has_unknown_category);
+    EXPECT_EQ(same.fill, column.fill);
+    EXPECT_EQ(same.drop, column.drop);
+  }
+
+  DataDescription text;
+  text.text.emplace();
+  text.text->split = TextVectorization::Split::kCharacter;
+  text.text->standardize = TextVectorization::Standardize::kLower;
+  text.text->output_sequence_length = 7;
+  text.text->vocabulary = {"\n", "猫", "\""};
+  model->set_data_description(text);
+  ASSERT_OK(SaveModel(model.get(), path));
+  ASSERT_OK(LoadModel(path, &loaded));
+  const std::optional<TextVectorization>& same =
+      loaded->data_description()->text;
+  ASSERT_TRUE(same.has_value());
+  EXPECT_EQ(same->split, text.text->split);
+  EXPECT_EQ(same->standardize, text.text->standardize);
+  EXPECT_EQ(same->output_sequence_length, 7);
+  EXPECT_EQ(same->vocabulary, text.text->vocabulary);
+  EXPECT_EQ(loaded->data_description()->vocabulary_digest, "");
+
+  // What a file cannot have is left out: Latin-1, a NUL, too many bytes, NaN.
+  std::vector<std::string> many(40000);
+  for (size_t i = 0; i < many.size(); ++i) {
+    many[i] = "gene of 20 letters " + std::to_string(i);
+  }
+  std::vector<TableColumn> many_columns;
+  for (const std::string& name : many) {
+    const int64_t value = static_cast<int64_t>(many_columns.size());
+    many_columns.push_back({name, Role::kValue, value});
+  }
+  many_columns.push_back({many[0] + "\x80", Role::kLabel, -1});
+  for (const DataDescription& bad : {
+           DataDescription{Scale(NAN),
+                           {{"caf\xe9", Role::kValue, 1},
+                            {"b", Role::kValue, 0},
+                            {"\xff", Role::kLabel, -1},
+                            {std::string("a\0b", 3), Role::kDropped, -1}},
+                           {std::string("a\0b", 3)},
+                           {}},
+           DataDescription{Scale(), many_columns, many, {}},
+           DataDescription{Scale(),
+                           {{"", Role::kValue, 0},
+                            {std::string(300000, '"'), Role::kLabel, -1}},
+                           {},
+                           {}},
+       }) {
+    model->set_data_description(bad);
+    ASSERT_TRUE(SaveModel(model.get(), path).ok());
+    ASSERT_OK(LoadModel(path, &loaded));
+    EXPECT_EQ(loaded->data_description()->scale.factor, 1);
+    std::vector<TableColumn> unnamed = bad.columns;
+    for (TableColumn& column : unnamed) column.name.clear();
+    EXPECT_EQ(TextOf(loaded->data_description()->columns), TextOf(unnamed));
+    EXPECT_TRUE(loaded->data_description()->classes.empty());
+  }
+}
+
+// A loaded model has only its digest, also in a file that it is saved to.
+TEST(ModelFileTest, DataDescription_VocabularyTooLarge_IsADigest) {
+  TempFolder folder;
+  const std::string path = folder / "m";
+  std::vector<std::string> large(60000);
+  for (size_t i = 0; i < large.size(); ++i) large[i] = std::to_string(i);
+  for (const std::vector<std::string>& tokens :
+       {large, std::vector<std::string>{"caf\xe9"}}) {
+    std::unique_ptr<Model> model = TinyModel();
+    DataDescription data;
+    data.text.emplace();
+    data.text->output_sequence_length = 3;
+    data.text->vocabulary = tokens;
+    model->set_data_description(data);
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_OK(SaveModel(model.get(), path));
+      ASSERT_OK(LoadModel(path, &model));
+      const DataDescription& read = *model->data_description();
+      ASSERT_TRUE(read.text.has_value());
+      EXPECT_TRUE(read.text->vocabulary.empty());
+      EXPECT_EQ(read.vocabulary_digest, VocabularyDigest(tokens));
+    }
+  }
+}
+
+TEST(ModelFileTest, DataDescription_WrongText_IsRefused) {
+  const std::string right = R"({"text": {"standardize": "lower",
+      "split": "character", "output_sequence_length": 4,
+      "vocabulary": ["a", "b"]}})";
+  DataDescription read;
+  EXPECT_OK(DataDescriptionFromJson(right, 4, &read));
+  const std::pair<const char*, const char*> changes[] = {
+      {"\"lower\"", "\"upper\""},
+      {"\"lower\"", "1"},
+      {"\"character\"", "null"},
+      {": 4", ": 0"},
+      {": 4", ": 99999999"},
+      {"\"b\"", "\"a\""},
+      {"\"b\"", "1"},
+      {"[\"a\", \"b\"]", "[]"},
+      {"\"vocabulary\"", "\"words\""}};
+  for (const auto& [from, to] : changes) {
+    std::string wrong = right;
+    wrong.replace(wrong.find(from), std::string(from).size(), to);
+    EXPECT_FALSE(DataDescriptionFromJson(wrong, 4, &read).ok()) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace ringlet
