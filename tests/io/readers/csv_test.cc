@@ -11,17 +11,13 @@
 #include "../../support/data_files.h"
 #include "../../support/expect_ok.h"
 #include "core/data/dataset_loader.h"
+#include "csv_read.h"
 #include "io/readers/csv_lines.h"
 #include "io/readers/csv_records.h"
 #include "ringlet/dataset.h"
 
 namespace ringlet {
 namespace {
-
-struct Table {
-  std::vector<float> x, y;
-  bool operator==(const Table& o) const { return x == o.x && y == o.y; }
-};
 
 CsvOptions NoHeader() {
   CsvOptions options;
@@ -41,30 +37,6 @@ CsvOptions ByName(const std::string& name) {
   return options;
 }
 
-Table ReadFileTable(const std::string& path, const CsvOptions& options) {
-  Table table;
-  const Dataset d = CsvDataset(path, options);
-  const Status status = d.Batch(1).status();
-  EXPECT_OK(status);
-  if (status.ok()) ReadAll(d.source().get(), &table.x, &table.y);
-  return table;
-}
-
-Table Read(const std::string& text, const CsvOptions& options = {}) {
-  const DataFiles files;
-  return ReadFileTable(files.Write("a.csv", text), options);
-}
-
-void ExpectRefused(const std::string& text, const CsvOptions& options,
-                   Code code, const std::string& where) {
-  SCOPED_TRACE(text.substr(0, 80));
-  const DataFiles files;
-  const std::string path = files.Write("a.csv", text);
-  ExpectError(CsvDataset(path, options).status(), code, path, where);
-  const std::string packed = files.Write("a.csv.gz", Gzip(text));
-  ExpectError(CsvDataset(packed, options).status(), code, packed, where);
-}
-
 TEST(CsvTest, WeightColumn_ByNameOrNumber_HasTheSampleWeights) {
   const DataFiles files;
   const std::string path =
@@ -80,7 +52,7 @@ TEST(CsvTest, WeightColumn_ByNameOrNumber_HasTheSampleWeights) {
     ASSERT_TRUE(d.Batch(1).status().ok()) << d.status().message();
     ASSERT_NE(d.sample_weight(), nullptr);
     EXPECT_EQ(*d.sample_weight(), (std::vector<float>{0.5f, 2}));
-    EXPECT_EQ(ReadFileTable(path, options), (Table{{1, 2, 3, 4}, {0, 1}}));
+    EXPECT_EQ(ReadFileTable(path, options), (CsvTable{{1, 2, 3, 4}, {0, 1}}));
   }
   EXPECT_EQ(CsvDataset(path).sample_weight(), nullptr);
   CsvOptions wrong;
@@ -109,15 +81,16 @@ TEST(CsvTest, Read_Defaults_FirstLineIsNamesAndLastColumnTheLabel) {
     EXPECT_EQ(d.source()->x().shape, (Shape{2}));
     EXPECT_EQ(d.source()->y().dtype, DType::kFloat32);
     EXPECT_EQ(d.source()->y().shape, Shape());
-    EXPECT_EQ(ReadFileTable(path, {}), (Table{{1, 2.5f, -300, .5f}, {0, 1}}));
+    EXPECT_EQ(ReadFileTable(path, {}),
+              (CsvTable{{1, 2.5f, -300, .5f}, {0, 1}}));
   }
 }
 
 TEST(CsvTest, Label_ByNumber_CountsFromEitherEnd) {
   const std::string text = "a,b,c\n1,2,3\n4,5,6\n";
-  const Table first = {{2, 3, 5, 6}, {1, 4}};
-  const Table middle = {{1, 3, 4, 6}, {2, 5}};
-  const Table last = {{1, 2, 4, 5}, {3, 6}};
+  const CsvTable first = {{2, 3, 5, 6}, {1, 4}};
+  const CsvTable middle = {{1, 3, 4, 6}, {2, 5}};
+  const CsvTable last = {{1, 2, 4, 5}, {3, 6}};
   EXPECT_EQ(Read(text, ByNumber(0)), first);
   EXPECT_EQ(Read(text, ByNumber(-3)), first);
   EXPECT_EQ(Read(text, ByNumber(1)), middle);
@@ -128,13 +101,13 @@ TEST(CsvTest, Label_ByNumber_CountsFromEitherEnd) {
 
 TEST(CsvTest, Label_ByName_IsThatColumn) {
   const std::string text = "a, \"b\" ,\"c d\"\r\n1,2,3\r\n4,5,6\r\n";
-  EXPECT_EQ(Read(text, ByName("a")), (Table{{2, 3, 5, 6}, {1, 4}}));
-  EXPECT_EQ(Read(text, ByName("b")), (Table{{1, 3, 4, 6}, {2, 5}}));
-  EXPECT_EQ(Read(text, ByName("c d")), (Table{{1, 2, 4, 5}, {3, 6}}));
+  EXPECT_EQ(Read(text, ByName("a")), (CsvTable{{2, 3, 5, 6}, {1, 4}}));
+  EXPECT_EQ(Read(text, ByName("b")), (CsvTable{{1, 3, 4, 6}, {2, 5}}));
+  EXPECT_EQ(Read(text, ByName("c d")), (CsvTable{{1, 2, 4, 5}, {3, 6}}));
   // The name counts, whatever the number says.
   CsvOptions both = ByName("a");
   both.label_column = 99;
-  EXPECT_EQ(Read(text, both), (Table{{2, 3, 5, 6}, {1, 4}}));
+  EXPECT_EQ(Read(text, both), (CsvTable{{2, 3, 5, 6}, {1, 4}}));
 }
 
 TEST(CsvTest, Label_ColumnIsMissing_IsRefused) {
@@ -157,33 +130,9 @@ TEST(CsvTest, Label_ColumnIsMissing_IsRefused) {
 }
 
 TEST(CsvTest, Header_None_FirstLineIsAnExample) {
-  EXPECT_EQ(Read("1,2\n3,4\n", NoHeader()), (Table{{1, 3}, {2, 4}}));
+  EXPECT_EQ(Read("1,2\n3,4\n", NoHeader()), (CsvTable{{1, 3}, {2, 4}}));
   ExpectRefused("a,b\n3,4\n", NoHeader(), Code::kCorruption,
                 "line 1, column 1: 'a' is not a number");
-}
-
-// What reading `text` tells on stderr, behind the path.
-std::string Told(const std::string& text, const CsvOptions& options,
-                 Table* table, std::vector<std::string>* names = nullptr) {
-  const DataFiles files;
-  const std::string path = files.Write("a.csv", text);
-  testing::internal::CaptureStderr();
-  const Dataset d = CsvDataset(path, options);
-  const std::string told = testing::internal::GetCapturedStderr();
-  const Status status = d.Batch(1).status();
-  EXPECT_OK(status);
-  *table = Table();
-  if (!status.ok()) return told;
-  if (names != nullptr) *names = d.source()->ClassNames();
-  if (d.source()->y().dtype == DType::kInt32) {
-    std::vector<int32_t> classes;
-    ReadAll(d.source().get(), &table->x, &classes);
-    table->y.assign(classes.begin(), classes.end());
-  } else {
-    ReadAll(d.source().get(), &table->x, &table->y);
-  }
-  const size_t at = told.find("a.csv: ");
-  return at == std::string::npos ? told : told.substr(at + 7);
 }
 
 constexpr char kDataTold[] =
@@ -206,7 +155,7 @@ TEST(CsvTest, Header_FirstLineOfNumbers_IsAnExampleWithAWarning) {
     const char* text;
     CsvOptions options;
     const char* told;
-    Table table;
+    CsvTable table;
   } cases[] = {
       {"1,2\n3,4\n", {}, kDataTold, {{1, 3}, {2, 4}}},
       {"1,2\n", {}, kDataTold, {{1}, {2}}},
@@ -238,7 +187,7 @@ TEST(CsvTest, Header_FirstLineOfNumbers_IsAnExampleWithAWarning) {
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.text);
-    Table table;
+    CsvTable table;
     EXPECT_EQ(Told(c.text, c.options, &table), c.told);
     EXPECT_EQ(table, c.table);
   }
@@ -246,17 +195,17 @@ TEST(CsvTest, Header_FirstLineOfNumbers_IsAnExampleWithAWarning) {
 
 TEST(CsvTest, Quotes_WrittenTwiceWithinQuotes_AreOne) {
   const std::string text = "a,\"say \"\"hi\"\"\",\"c,d\"\n1,2,3\n4,5,6\n";
-  EXPECT_EQ(Read(text, ByName("say \"hi\"")), (Table{{1, 3, 4, 6}, {2, 5}}));
-  EXPECT_EQ(Read(text, ByName("c,d")), (Table{{1, 2, 4, 5}, {3, 6}}));
-  Table table;
+  EXPECT_EQ(Read(text, ByName("say \"hi\"")), (CsvTable{{1, 3, 4, 6}, {2, 5}}));
+  EXPECT_EQ(Read(text, ByName("c,d")), (CsvTable{{1, 2, 4, 5}, {3, 6}}));
+  CsvTable table;
   std::vector<std::string> names;
   Told("a,b\n1,\"x, \"\"y\"\"\"\n2, 5\" pipe\n3,\"\"\"\"\n", {}, &table,
        &names);
   EXPECT_EQ(names, (std::vector<std::string>{"\"", "5\" pipe", "x, \"y\""}));
-  EXPECT_EQ(table, (Table{{1, 2, 3}, {2, 1, 0}}));
+  EXPECT_EQ(table, (CsvTable{{1, 2, 3}, {2, 1, 0}}));
   CsvOptions blank = NoHeader();
   blank.separator = ' ';
-  EXPECT_EQ(Read("\"1\" 2\n3 \"4\"\n", blank), (Table{{1, 3}, {2, 4}}));
+  EXPECT_EQ(Read("\"1\" 2\n3 \"4\"\n", blank), (CsvTable{{1, 3}, {2, 4}}));
 }
 
 TEST(CsvTest, Quotes_NotClosed_AreRefused) {
@@ -287,7 +236,7 @@ TEST(CsvTest, CsvField_AnyText_IsReadAsItWas) {
 }
 
 TEST(CsvTest, Label_Names_BecomeClassesInTheirOrder) {
-  Table table;
+  CsvTable table;
   std::vector<std::string> names;
   const std::vector<std::string> sorted = {"Versicolor", "setosa", "virginica"};
   const char* const told =
@@ -296,7 +245,7 @@ TEST(CsvTest, Label_Names_BecomeClassesInTheirOrder) {
   const std::string rows =
       "1,2,virginica\n3,4,setosa\n5,6,Versicolor\n"
       "7,8,setosa\n";
-  const Table expected = {{1, 2, 3, 4, 5, 6, 7, 8}, {2, 1, 0, 1}};
+  const CsvTable expected = {{1, 2, 3, 4, 5, 6, 7, 8}, {2, 1, 0, 1}};
   EXPECT_EQ(Told("a,b,species\n" + rows, {}, &table, &names), told);
   EXPECT_EQ(table, expected);
   EXPECT_EQ(names, sorted);
@@ -307,7 +256,7 @@ TEST(CsvTest, Label_Names_BecomeClassesInTheirOrder) {
   EXPECT_EQ(table, expected);
   EXPECT_EQ(Told("c,a\nb,1\na,2\n", ByName("c"), &table, &names),
             "labels are names, classes in their order: 0 'a', 1 'b'\n");
-  EXPECT_EQ(table, (Table{{1, 2}, {1, 0}}));
+  EXPECT_EQ(table, (CsvTable{{1, 2}, {1, 0}}));
   // All of one kind.
   ExpectRefused("a,b\n1,x\n2,3\n", {}, Code::kCorruption,
                 "line 3, column 2 ('b'): the label '3' is a number or empty");
@@ -325,13 +274,13 @@ TEST(CsvTest, Label_Names_BecomeClassesInTheirOrder) {
 TEST(CsvTest, Label_NumberOfColumns_TellsIfThereIsOne) {
   CsvOptions two;
   two.values = 2;
-  Table table;
+  CsvTable table;
   EXPECT_EQ(Told("a,b\n1,2\n", two, &table), "");
-  EXPECT_EQ(table, (Table{{1, 2}, {}}));
+  EXPECT_EQ(table, (CsvTable{{1, 2}, {}}));
   EXPECT_EQ(Told("a,b,c\n1,2,3\n", two, &table), "");
-  EXPECT_EQ(table, (Table{{1, 2}, {3}}));
+  EXPECT_EQ(table, (CsvTable{{1, 2}, {3}}));
   EXPECT_EQ(Told("1,2\n", two, &table), kDataTold);
-  EXPECT_EQ(table, (Table{{1, 2}, {}}));
+  EXPECT_EQ(table, (CsvTable{{1, 2}, {}}));
   ExpectRefused("a\n1\n", two, Code::kInvalidArgument, "has 1 columns");
   ExpectRefused("a,b,c,d\n1,2,3,4\n", two, Code::kInvalidArgument,
                 "has 4 columns; the model takes 2");
@@ -358,102 +307,6 @@ TEST(CsvTest, Label_None_AllColumnsAreValues) {
   }
 }
 
-// As a model that was trained on columns a and b reads a file.
-CsvOptions TrainedOn(const std::vector<std::string>& values,
-                     const std::string& label = "") {
-  using Role = TableColumn::Role;
-  CsvOptions options;
-  for (const std::string& name : values) {
-    const int64_t value = static_cast<int64_t>(options.training_columns.size());
-    options.training_columns.push_back({name, Role::kValue, value});
-  }
-  options.training_columns.push_back({label, Role::kLabel, -1});
-  return options;
-}
-
-CsvOptions TrainedOnAB(const std::string& label = "") {
-  return TrainedOn({"a", "b"}, label);
-}
-
-TEST(CsvTest, Columns_OtherOrderAndOthers_AreTakenByName) {
-  const Table ab = {{1, 2, 3, 4}, {7, 8}};
-  EXPECT_TRUE(Read("a,b,y\n1,2,7\n3,4,8\n", TrainedOnAB()) == ab);
-  EXPECT_TRUE(Read("y,b,a\n7,2,1\n8,4,3\n", TrainedOnAB()) == ab);
-  // Text in a column that is not taken is no error.
-  CsvOptions named = TrainedOnAB();
-  named.label_name = "y";
-  EXPECT_TRUE(Read("b,note,y,a\n2,old,7,1\n4,,8,3\n", named) == ab);
-  EXPECT_TRUE(Read("b,id,y,a\n2,5,7,1\n4,6,8,3\n", TrainedOnAB("y")) == ab);
-  // Without names the columns count.
-  EXPECT_TRUE(Read("1,2,7\n3,4,8\n", TrainedOnAB()) == ab);
-}
-
-TEST(CsvTest, Columns_NumeralsAsNames_AreTheHeader) {
-  const CsvOptions options = TrainedOn({"2001", "2002"});
-  const Table table = {{1, 2}, {7}};
-  EXPECT_TRUE(Read("2002,2001,2003\n2,1,7\n", options) == table);
-}
-
-TEST(CsvTest, Columns_WithoutALabel_AreFoundByTheirNumber) {
-  CsvOptions options = TrainedOnAB();
-  options.values = 2;
-  EXPECT_EQ(Read("b,a\n2,1\n", options).x, (std::vector<float>{1, 2}));
-  EXPECT_EQ(Read("y,b,note,a\n7,2,text,1\n", options).x,
-            (std::vector<float>{1, 2}));
-}
-
-// -1 is the default of RUN.json, which has the fields of the training data.
-TEST(CsvTest, Label_LastOfAFileToPredict_MayBeAbsent) {
-  CsvOptions options;
-  options.values = 2;
-  options.for_prediction = true;
-  options.label_column = -1;
-  EXPECT_EQ(Read("1,2\n", options).x, (std::vector<float>{1, 2}));
-  EXPECT_EQ(Read("1,2,7\n", options).x, (std::vector<float>{1, 2}));
-  options.take = {"0", "2"};
-  EXPECT_EQ(Read("1,9,2\n", options).x, (std::vector<float>{1, 2}));
-  EXPECT_EQ(Read("1,9,2,7\n", options).x, (std::vector<float>{1, 2}));
-  options.take.clear();
-  options.label_column = 2;
-  ExpectRefused("1,2\n", options, Code::kInvalidArgument, "--label");
-}
-
-TEST(CsvTest, Columns_MissingOrAmbiguous_AreRefused) {
-  const auto refused = [](const std::string& text, const CsvOptions& options,
-                          const std::string& what) {
-    ExpectRefused(text, options, Code::kInvalidArgument, what);
-  };
-  refused("a,c,y\n1,2,7\n", TrainedOnAB(),
-          "no column is named 'b', which the model was trained on");
-  refused("a,b,b,y\n1,2,3,7\n", TrainedOnAB(), "several columns are named 'b'");
-  refused("a,b,y,z\n1,2,7,8\n", TrainedOnAB(),
-          "any of several columns may be the label");
-  refused("a,b,id\n1,2,7\n", TrainedOnAB("y"),
-          "no column is named 'y', the label of training");
-  CsvOptions options = TrainedOnAB();
-  options.label_name = "b";
-  refused("a,b,y\n1,2,7\n", options,
-          "the column of the label is 'b', a value of the model");
-  options.label_name = "";
-  options.label_column = 0;
-  refused("a,b,y\n1,2,7\n", options,
-          "the column of the label is 'a', a value of the model");
-  options = TrainedOnAB();
-  options.weight_name = "a";
-  refused("a,b,y\n1,2,7\n", options,
-          "the column of sample_weight is 'a', a value of the model");
-  options.weight_name = "";
-  options.weight_column = 1;
-  refused("y,b,a\n7,2,1\n", options,
-          "the column of sample_weight is 'b', a value of the model");
-}
-
-TEST(CsvTest, Columns_WeightIsTheLast_LabelIsTheOtherOne) {
-  CsvOptions options = TrainedOnAB();
-  options.weight_name = "w";
-  EXPECT_TRUE(Read("a,y,b,w\n1,7,2,0.5\n", options) == (Table{{1, 2}, {7}}));
-}
-
 TEST(CsvTest, ValueNames_OfAHeader_AreItsNames) {
   const auto names_of = [](const std::string& text) {
     const DataFiles files;
@@ -466,220 +319,6 @@ TEST(CsvTest, ValueNames_OfAHeader_AreItsNames) {
   EXPECT_EQ(names_of("1,2,y\n1,2,7\n"), (std::vector<std::string>{"1", "2"}));
   EXPECT_EQ(names_of("a,a,y\n1,2,7\n"), (std::vector<std::string>{"a", "a"}));
   EXPECT_TRUE(names_of("1,2,7\n").empty());
-}
-
-// Options by which a model finds its columns in other data.
-CsvOptions FoundAgain(const Source& trained_on, CsvOptions given) {
-  CsvOptions options;
-  options.header = given.header;
-  options.training_columns = trained_on.Columns();
-  if (!trained_on.Encoding().empty()) options.encoding = trained_on.Encoding();
-  return options;
-}
-
-// The same for a model that was trained on a file with this text.
-CsvOptions TrainedOnFile(const std::string& text, const CsvOptions& training) {
-  const DataFiles files;
-  const Dataset d = CsvDataset(files.Write("a.csv", text), training);
-  EXPECT_OK(d.Batch(1).status());
-  return FoundAgain(*d.source(), training);
-}
-
-// Trained on the weight, two values and the label.
-CsvOptions TrainedWithWeights() {
-  CsvOptions training;
-  training.weight_column = 0;
-  training.header = false;
-  return TrainedOnFile("9,1,2,7\n", training);
-}
-
-TEST(CsvTest, Label_AnyPlaceAndHeader_IsFoundAgain) {
-  const DataFiles files;
-  const std::string rows = "1,2,3,4\n5,6,7,8\n9,1,2,3\n";
-  for (const char* header : {"", "a,b,c,d\n", "a,a,c,d\n", "a,b,b,a\n"}) {
-    const std::string path = files.Write("a.csv", header + rows);
-    for (int label = -4; label < 4; ++label) {
-      for (const char* drop : {"", "0", "2"}) {
-        SCOPED_TRACE(std::string(header) + std::to_string(label) + drop);
-        CsvOptions options;
-        options.header = header[0] != '\0';
-        options.label_column = label;
-        if (drop[0] != '\0') options.drop = {drop};
-        if (drop[0] == std::to_string((label + 4) % 4)[0]) continue;
-        const Dataset d = CsvDataset(path, options);
-        ASSERT_OK(d.Batch(1).status());
-        const Table table = ReadFileTable(path, options);
-        CsvOptions again = FoundAgain(*d.source(), options);
-        EXPECT_TRUE(ReadFileTable(path, again) == table);
-        again.drop = options.drop;
-        EXPECT_TRUE(ReadFileTable(path, again) == table);
-      }
-    }
-  }
-}
-
-// The file has no names. It has the columns of the training file, or only its
-// weights are absent.
-TEST(CsvTest, Label_OfAFileWithoutNames_IsWhereItWasInTraining) {
-  const DataFiles files;
-  const std::string rows[] = {"1,2,3,4\n", "5,6,7,8\n"};
-  const auto without = [](std::string row, int column) {
-    return row.erase(static_cast<size_t>(column) * 2, 2);
-  };
-  for (const char* header : {"", "a,b,c,d\n"}) {
-    for (int label = 0; label < 4; ++label) {
-      for (int weight = 0; weight < 3; ++weight) {
-        if (weight == label) continue;
-        SCOPED_TRACE(header + std::to_string(label) + std::to_string(weight));
-        CsvOptions options;
-        options.label_column = label;
-        options.weight_column = weight;
-        const Dataset d = CsvDataset(
-            files.Write("a.csv", header + rows[0] + rows[1]), options);
-        ASSERT_OK(d.Batch(1).status());
-        const Table table =
-            ReadFileTable(files.Write("a.csv", header + rows[0]), options);
-        CsvOptions again = FoundAgain(*d.source(), options);
-        again.header = false;
-        EXPECT_TRUE(Read(without(rows[0], weight), again) == table);
-        EXPECT_TRUE(Read(rows[0], again) == table);
-        again.weight_column = weight;
-        EXPECT_TRUE(Read(rows[0], again) == table);
-        ExpectRefused(
-            without(rows[0], weight), again, Code::kInvalidArgument,
-            "line 1 has 3 columns, the training data had 4 (2 values, "
-            "the label is column");
-      }
-    }
-  }
-}
-
-// A model that is used without names of columns, as it was trained.
-TEST(CsvTest, Prediction_ColumnsAreAbsent_IsRightOrRefused) {
-  CsvOptions training;
-  training.header = false;
-  training.label_column = 1;
-  training.drop = {"0"};
-  const CsvOptions trained = TrainedOnFile("9,7,1,2\n8,6,3,4\n", training);
-  CsvOptions options = trained;
-  for (const bool given : {false, true}) {
-    if (given) options.drop = training.drop;
-    if (given) options.label_column = 1;
-    options.values = 2;
-    options.for_prediction = true;
-    const std::vector<float> x = {1, 2};
-    EXPECT_EQ(Read("9,7,1,2\n", options).x, x);
-    EXPECT_EQ(Read("9,1,2\n", options).x, x);
-    // "1,2" may have lost another column than the dropped one.
-    for (const char* row : {"1,2\n", "9,7,1,2,5\n"}) {
-      ExpectRefused(row, options, Code::kInvalidArgument,
-                    "the training data had 4 (2 values, 1 not taken, the label "
-                    "is column 2); give the same columns in this order");
-    }
-    options.values = 0;
-    options.for_prediction = false;
-    ExpectRefused("9,1,2\n", options, Code::kInvalidArgument,
-                  "has 3 columns, the training data had 4");
-  }
-  // Other columns of x for this file.
-  options = trained;
-  options.label_column = 0;
-  options.take = {"2", "1"};
-  EXPECT_TRUE(Read("7,2,1\n", options) == (Table{{1, 2}, {7}}));
-}
-
-TEST(CsvTest, Columns_OneTooFewInAFileWithWeights_IsTold) {
-  CsvOptions options = TrainedWithWeights();
-  Table table;
-  EXPECT_TRUE(Contains(Told("1,2,7\n", options, &table),
-                       "has 3 columns, the training data had 4; it is read as "
-                       "without the weights, column 1 there"));
-  EXPECT_EQ(table, (Table{{1, 2}, {7}}));
-  EXPECT_EQ(Told("9,1,2,7\n", options, &table), "");
-}
-
-TEST(CsvTest, Prediction_LabelOrWeightsMayBeAbsent_IsRefused) {
-  CsvOptions options = TrainedWithWeights();
-  options.values = 2;
-  options.for_prediction = true;
-  EXPECT_EQ(Read("1,2\n", options).x, (std::vector<float>{1, 2}));
-  EXPECT_EQ(Read("9,1,2,7\n", options).x, (std::vector<float>{1, 2}));
-  ExpectRefused("9,1,2\n", options, Code::kInvalidArgument,
-                "the label or the weights may be absent: give both");
-}
-
-TEST(CsvTest, Columns_OtherOrderOfX_IsKeptInAFileWithoutNames) {
-  CsvOptions training;
-  training.take = {"b", "a"};
-  CsvOptions options = TrainedOnFile("a,b,y\n1,2,7\n", training);
-  EXPECT_TRUE(Read("y,a,b\n7,1,2\n", options) == (Table{{2, 1}, {7}}));
-  options.header = false;
-  EXPECT_TRUE(Read("1,2,7\n", options) == (Table{{2, 1}, {7}}));
-  ExpectRefused("1,2\n", options, Code::kInvalidArgument,
-                "give the same columns, or a first line with their names");
-}
-
-// Names decide, and "columns" or "drop" may say no other.
-TEST(CsvTest, Columns_GivenBesideNames_AreAsInTrainingOrRefused) {
-  CsvOptions training;
-  training.drop = {"d"};
-  training.label_name = "y";
-  const CsvOptions found = TrainedOnFile("y,a,d,b\n0,1,5,2\n", training);
-  using Keys = std::vector<std::string>;
-  const std::string rows = "b,e,y,a\n2,9,7,1\n";
-  for (const Keys& take : {Keys{"a", "b"}, Keys{"3", "0"}}) {
-    CsvOptions options = found;
-    options.take = take;
-    EXPECT_TRUE(Read(rows, options) == (Table{{1, 2}, {7}}));
-  }
-  for (const Keys& drop : {Keys{"d"}, Keys{"e"}, Keys{"d", "e"}}) {
-    CsvOptions options = found;
-    options.drop = drop;
-    EXPECT_TRUE(Read(rows, options) == (Table{{1, 2}, {7}}));
-  }
-  for (const Keys& take : {Keys{"b", "a"}, Keys{"zz", "b"}, Keys{"a"}}) {
-    CsvOptions options = found;
-    options.take = take;
-    ExpectRefused(rows, options, Code::kInvalidArgument,
-                  "\"columns\" is another choice than in training; the model "
-                  "takes, in this order: 'a', 'b'");
-  }
-  for (const Keys& drop : {Keys{"a"}, Keys{"zz"}}) {
-    CsvOptions options = found;
-    options.drop = drop;
-    ExpectRefused(rows, options, Code::kInvalidArgument,
-                  "\"drop\" is another choice than in training");
-  }
-}
-
-// An older model does not know the columns behind the last one that it takes.
-TEST(CsvTest, Columns_OfAnOlderModel_MayBeFollowedByOthers) {
-  CsvOptions options;
-  options.header = false;
-  options.training_columns.resize(3);
-  options.training_columns[0] = {"", TableColumn::Role::kValue, 0};
-  options.training_columns[1] = {"", TableColumn::Role::kValue, 1};
-  options.training_columns[2] = {"", TableColumn::Role::kLabel, -1};
-  ExpectRefused("1,2,7,9\n", options, Code::kInvalidArgument, "has 4 columns");
-  options.may_have_more_columns = true;
-  const Table wanted = {{1, 2}, {7}};
-  for (const char* row : {"1,2,7\n", "1,2,7,9\n", "1,2,7,9,8\n"}) {
-    EXPECT_TRUE(Read(row, options) == wanted) << row;
-  }
-  ExpectRefused("1,2\n", options, Code::kInvalidArgument, "has 2 columns");
-}
-
-// A model keeps no names that are too long or not UTF-8.
-TEST(CsvTest, Columns_OnlyTheLabelHasAName_IsFoundByIt) {
-  const CsvOptions options = TrainedOn({"", ""}, "y");
-  const Table first = {{2, 7, 4, 8}, {1, 3}};
-  const std::string rows = "1,2,7\n3,4,8\n";
-  EXPECT_TRUE(Read("y,a,a\n" + rows, options) == first);
-  EXPECT_TRUE(Read(rows, options) == (Table{{1, 2, 3, 4}, {7, 8}}));
-  ExpectRefused("a,b,c\n" + rows, options, Code::kInvalidArgument,
-                "no column is named 'y', the label of training");
-  ExpectRefused("y,y,b\n" + rows, options, Code::kInvalidArgument,
-                "several columns are named 'y'");
 }
 
 TEST(CsvTest, Classes_Given_NumberTheLabels) {
@@ -718,15 +357,15 @@ TEST(CsvTest, Classes_Numerals_AreNames) {
 TEST(CsvTest, Read_ByteOrderMark_IsSkipped) {
   const std::string mark = "\xEF\xBB\xBF";
   EXPECT_EQ(Read(mark + "a,b\n1,2\n3,4\n", ByName("a")),
-            (Table{{2, 4}, {1, 3}}));
-  EXPECT_EQ(Read(mark + "1,2\n3,4\n", NoHeader()), (Table{{1, 3}, {2, 4}}));
-  EXPECT_EQ(Read(mark + "\r\na,b\r\n1,2\r\n"), (Table{{1}, {2}}));
+            (CsvTable{{2, 4}, {1, 3}}));
+  EXPECT_EQ(Read(mark + "1,2\n3,4\n", NoHeader()), (CsvTable{{1, 3}, {2, 4}}));
+  EXPECT_EQ(Read(mark + "\r\na,b\r\n1,2\r\n"), (CsvTable{{1}, {2}}));
   ExpectRefused("a,b\n" + mark + "1,2\n", {}, Code::kCorruption,
                 "line 2, column 1");
 }
 
 TEST(CsvTest, Lines_AnyOrNoEnd_AreRead) {
-  const Table expected = {{1, 3}, {2, 4}};
+  const CsvTable expected = {{1, 3}, {2, 4}};
   for (const char* text :
        {"a,b\n1,2\n3,4\n", "a,b\n1,2\n3,4", "a,b\r\n1,2\r\n3,4\r\n",
         "a,b\r\n1,2\r\n3,4", "a,b\n1,2\r\n3,4\n", "a,b\r\n1,2\r\n3,4\r",
@@ -743,7 +382,7 @@ TEST(CsvTest, Separator_AnyOther_IsRead) {
     options.separator = separator;
     std::string text = "a;b\n1;2\n3;4\n";
     for (char& c : text) c = c == ';' ? separator : c;
-    EXPECT_EQ(Read(text, options), (Table{{1, 3}, {2, 4}})) << separator;
+    EXPECT_EQ(Read(text, options), (CsvTable{{1, 3}, {2, 4}})) << separator;
   }
   ExpectRefused("a;b\n1;2\n", {}, Code::kCorruption,
                 "line 1: 1 columns; needs a label and at least one value (is "
@@ -751,7 +390,7 @@ TEST(CsvTest, Separator_AnyOther_IsRead) {
 }
 
 TEST(CsvTest, Numbers_AnyNotation_AreReadExactly) {
-  const Table table = Read(
+  const CsvTable table = Read(
       "0,-0,+1.5,1e3,1E-3,.5,5.,16777217,3.4028235e38,1.17549435e-38,"
       "0.1,123456789012345678901234567890,0\n",
       NoHeader());
@@ -764,7 +403,7 @@ TEST(CsvTest, Numbers_AnyNotation_AreReadExactly) {
 
 // As a float64 rounded to float32 would be.
 TEST(CsvTest, Numbers_TooSmallForFloat_AreRoundedAsFloat64Would) {
-  const Table table = Read(
+  const CsvTable table = Read(
       "1e-40,1e-46,-1e-60,1.5e-300,4.9406564584124654e-324,1\n", NoHeader());
   ASSERT_EQ(table.x.size(), 5u);
   EXPECT_EQ(table.x, (std::vector<float>{1e-40f, 0, 0, 0, 0}));
@@ -819,7 +458,7 @@ TEST(CsvTest, Numbers_NaNAndInfinity_AreNamedByTheLoader) {
   const DataFiles files;
   const std::string path =
       files.Write("a.csv", "a,b,c\n1,2,0\n3,nan,1\n-inf,Infinity,NaN\n");
-  const Table table = ReadFileTable(path, {});
+  const CsvTable table = ReadFileTable(path, {});
   ASSERT_EQ(table.x.size(), 6u);
   ASSERT_EQ(table.y.size(), 3u);
   EXPECT_TRUE(std::isnan(table.x[3]));
@@ -845,7 +484,7 @@ TEST(CsvTest, Numbers_NaNAndInfinity_AreNamedByTheLoader) {
 
 TEST(CsvTest, Lines_AcrossTheBuffersEnd_AreReadWhole) {
   std::string rows;
-  Table expected;
+  CsvTable expected;
   for (int i = 0; i < 20000; ++i) {
     rows += std::to_string(i) + "," + std::to_string(2 * i) + "\r\n";
     expected.x.push_back(static_cast<float>(i));
@@ -859,7 +498,7 @@ TEST(CsvTest, Lines_AcrossTheBuffersEnd_AreReadWhole) {
 
 TEST(CsvTest, Lines_BeyondTheLimit_AreRefused) {
   std::string wide;
-  Table expected;
+  CsvTable expected;
   for (int i = 0; i < 200000; ++i) {
     wide += std::to_string(i) + ",";
     expected.x.push_back(static_cast<float>(i));
@@ -914,9 +553,9 @@ TEST(CsvTest, Numbers_LocaleWithADecimalComma_AreReadTheSame) {
     if (name == nullptr) name = std::setlocale(LC_NUMERIC, german);
   }
   if (name == nullptr) GTEST_SKIP() << "no locale with a decimal comma";
-  const Table table = Read("1.5,2.5e-60,3\n", NoHeader());
+  const CsvTable table = Read("1.5,2.5e-60,3\n", NoHeader());
   std::setlocale(LC_NUMERIC, before.c_str());
-  EXPECT_EQ(table, (Table{{1.5f, 0}, {3}}));
+  EXPECT_EQ(table, (CsvTable{{1.5f, 0}, {3}}));
 }
 
 using Kind = CsvLines::Kind;
