@@ -5,13 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <thread>
 
 #include "../../support/contains.h"
 #include "../../support/elastic_collective.h"
+#include "../../support/eventually.h"
 #include "../../support/expect_ok.h"
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
@@ -24,42 +24,47 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Worker 0, the chief, is lost after so many steps.
+void TrainUntilLost(ElasticJob* job, const std::string& folder, int64_t steps,
+                    const std::shared_ptr<Watches>& more = nullptr) {
+  ElasticCollective collective(job, 0);
+  const auto dies =
+      AfterSteps(steps, [&](FitState&) { collective.EndInNextCall(); });
+  FitElastic(&collective, folder, dies, more);
+  EXPECT_TRUE(collective.ended());
+}
+
 // A worker that was chief for a time leaves no backup for another run.
+//
+// steps  event                 expected
+// 4      worker 0 is lost      worker 1 is the chief
+// 9      worker 0 joins again
+// end                          undisturbed, no backups
 TEST(BackupTest, End_EarlierChiefs_RemoveTheirBackups) {
   for (const bool one_folder : {false, true}) {
+    SCOPED_TRACE(one_folder);
     TempFolder folders[] = {TempFolder(TempFolder::InMemory()),
                             TempFolder(TempFolder::InMemory())};
     const std::string paths[] = {folders[0].path(),
                                  folders[one_folder ? 0 : 1].path()};
     ElasticJob job;
-    job.Arrive(0);
-    job.Arrive(1);
-    std::atomic<bool> alone{false};
+    for (const int w : {0, 1}) job.Arrive(w);
+    std::atomic<bool> may_return{false};
     std::thread first([&] {
-      {
-        ElasticCollective collective(&job, 0);
-        FitElastic(&collective, paths[0],
-                   std::make_shared<Watches>(
-                       4, [&](FitState&) { collective.EndInNextCall(); }));
-        EXPECT_TRUE(collective.ended());
-      }
-      while (!alone) std::this_thread::yield();
+      TrainUntilLost(&job, paths[0], 4);
+      Await(may_return);
       job.Arrive(0);
       ElasticCollective collective(&job, 0);
-      EXPECT_TRUE(FitElastic(&collective, paths[0],
-                             std::make_shared<Watches>(-1, nullptr))
-                      .status.ok());
+      EXPECT_OK(FitElastic(&collective, paths[0], DoesNothing()).status);
     });
     {
       ElasticCollective collective(&job, 1);
-      const auto watches = std::make_shared<Watches>(9, [&](FitState& fit) {
+      const auto waits = AfterSteps(9, [&](FitState& fit) {
         EXPECT_TRUE(fit.chief);
-        alone = true;
-        while (!job.has_joiner()) std::this_thread::yield();
+        may_return = true;
+        AwaitJoiner(&job);
       });
-      const ElasticFit run = FitElastic(&collective, paths[1], watches);
-      EXPECT_OK(run.status);
-      EXPECT_EQ(run.digest, UndisturbedDigest());
+      ExpectUndisturbed(FitElastic(&collective, paths[1], waits));
     }
     first.join();
     EXPECT_FALSE(HasBackup(paths[0]));
@@ -67,79 +72,73 @@ TEST(BackupTest, End_EarlierChiefs_RemoveTheirBackups) {
   }
 }
 
-// The earlier chief is stalled and holds the folder. The job continues, and
-// saves again when the folder is free.
-TEST(BackupTest, Save_FolderLockedByOldChief_JobContinues) {
-  for (const bool freed : {true, false}) {
-    TempFolder folders[] = {TempFolder(TempFolder::InMemory()),
-                            TempFolder(TempFolder::InMemory())};
-    const std::string path = folders[1].path();
-    std::unique_ptr<CheckpointDirectory> held;
-    ASSERT_TRUE(CheckpointDirectory::Open(path, {}, &held).ok());
-    ElasticJob job;
-    job.Arrive(0);
-    job.Arrive(1);
-    std::thread first([&] {
-      ElasticCollective collective(&job, 0);
-      const auto dies = std::make_shared<Watches>(
-          4, [&](FitState&) { collective.EndInNextCall(); });
-      FitElastic(&collective, folders[0].path(), dies,
-                 std::make_shared<Watches>(-1, nullptr));
+// Another process holds the folder of worker 1, which is the chief after 4
+// steps. After 9 the folder becomes free.
+TEST(BackupTest, Save_FolderLockedByOldChief_JobSavesOnceItIsFree) {
+  TempFolder own(TempFolder::InMemory()), locked(TempFolder::InMemory());
+  const std::string path = locked.path();
+  std::unique_ptr<CheckpointDirectory> lock;
+  ASSERT_OK(CheckpointDirectory::Open(path, {}, &lock));
+  ElasticJob job;
+  for (const int w : {0, 1}) job.Arrive(w);
+  std::thread first(
+      [&] { TrainUntilLost(&job, own.path(), 4, DoesNothing()); });
+  bool saved = false;
+  {
+    ElasticCollective collective(&job, 1);
+    const auto frees = AfterSteps(9, [&](FitState& fit) {
+      EXPECT_TRUE(fit.chief);
+      EXPECT_FALSE(HasBackup(path));
+      lock.reset();
     });
-    bool saved = false;
-    {
-      ElasticCollective collective(&job, 1);
-      const auto frees = std::make_shared<Watches>(9, [&](FitState& fit) {
-        EXPECT_TRUE(fit.chief);
-        EXPECT_FALSE(HasBackup(path));
-        if (freed) held.reset();
-        fit.interrupted = !freed;
-      });
-      const auto looks = std::make_shared<Watches>(16, [&](FitState&) {
-        // Backups are written in the background.
-        for (int i = 0; i < 6000 && !saved; ++i) {
-          saved = HasBackup(path);
-          std::this_thread::sleep_for(std::chrono::milliseconds(10));
-        }
-      });
-      const ElasticFit run = FitElastic(&collective, path, frees, looks);
-      const std::string said = run.status.message();
-      if (freed) {
-        EXPECT_TRUE(run.status.ok()) << said;
-        EXPECT_EQ(run.digest, UndisturbedDigest());
-      } else {
-        EXPECT_TRUE(Contains(said, "no backup was written"));
-      }
-    }
-    first.join();
-    EXPECT_EQ(saved, freed);
+    // Backups are written in the background.
+    const auto looks = AfterSteps(16, [&](FitState&) {
+      saved = Eventually([&] { return HasBackup(path); });
+    });
+    ExpectUndisturbed(FitElastic(&collective, path, frees, looks));
   }
+  first.join();
+  EXPECT_TRUE(saved);
+}
+
+// As above, but the job is interrupted after 9 steps.
+TEST(BackupTest, Interrupt_FolderLockedByOldChief_SaysThatThereIsNoBackup) {
+  TempFolder own(TempFolder::InMemory()), locked(TempFolder::InMemory());
+  const std::string path = locked.path();
+  std::unique_ptr<CheckpointDirectory> lock;
+  ASSERT_OK(CheckpointDirectory::Open(path, {}, &lock));
+  ElasticJob job;
+  for (const int w : {0, 1}) job.Arrive(w);
+  std::thread first([&] { TrainUntilLost(&job, own.path(), 4); });
+  {
+    ElasticCollective collective(&job, 1);
+    const auto interrupts = AfterSteps(9, [&](FitState& fit) {
+      EXPECT_TRUE(fit.chief);
+      EXPECT_FALSE(HasBackup(path));
+      fit.interrupted = true;
+    });
+    const ElasticFit run = FitElastic(&collective, path, interrupts);
+    EXPECT_TRUE(Contains(run.status, "no backup was written"));
+  }
+  first.join();
+  EXPECT_FALSE(HasBackup(path));
 }
 
 // The holder of the lock is stalled to the end. Its backup stays, with a
 // message.
 TEST(BackupTest, NewChief_BackupLockedToTheEnd_WarnsThatItStays) {
-  TempFolder folder(TempFolder::InMemory());
-  const std::string path = folder.path();
+  TempFolder own(TempFolder::InMemory()), locked(TempFolder::InMemory());
+  const std::string path = locked.path();
   TrainAlone(path, 5);
-  std::unique_ptr<CheckpointDirectory> held;
-  ASSERT_TRUE(CheckpointDirectory::Open(path, {}, &held).ok());
+  std::unique_ptr<CheckpointDirectory> lock;
+  ASSERT_OK(CheckpointDirectory::Open(path, {}, &lock));
   ElasticJob job;
-  job.Arrive(0);
-  job.Arrive(1);
-  std::thread first([&] {
-    TempFolder own(TempFolder::InMemory());
-    ElasticCollective collective(&job, 0);
-    FitElastic(&collective, own.path(),
-               std::make_shared<Watches>(
-                   9, [&](FitState&) { collective.EndInNextCall(); }));
-  });
+  for (const int w : {0, 1}) job.Arrive(w);
+  std::thread first([&] { TrainUntilLost(&job, own.path(), 9); });
   testing::internal::CaptureStderr();
   {
     ElasticCollective collective(&job, 1);
-    const ElasticFit run =
-        FitElastic(&collective, path, std::make_shared<Watches>(-1, nullptr));
-    EXPECT_OK(run.status);
+    EXPECT_OK(FitElastic(&collective, path, DoesNothing()).status);
   }
   first.join();
   const std::string told = testing::internal::GetCapturedStderr();
@@ -151,33 +150,13 @@ TEST(BackupTest, NewChief_BackupLockedToTheEnd_WarnsThatItStays) {
 
 // A worker that joins again becomes the chief, and its folder is locked.
 TEST(BackupTest, NextChief_ItsFolderIsHeld_TakesPart) {
-  TempFolder folder(TempFolder::InMemory()), others(TempFolder::InMemory());
-  std::unique_ptr<CheckpointDirectory> held;
-  ASSERT_TRUE(CheckpointDirectory::Open(folder.path(), {}, &held).ok());
-  ElasticJob job;
-  job.Arrive(1);
-  std::atomic<bool> called{false};
-  std::thread comes([&] {
-    while (!called) std::this_thread::yield();
-    job.Arrive(0);
-    ElasticCollective collective(&job, 0);
-    const auto watches = std::make_shared<Watches>(-1, nullptr);
-    const ElasticFit run = FitElastic(&collective, folder.path(), watches);
-    EXPECT_OK(run.status);
-    EXPECT_EQ(run.digest, UndisturbedDigest());
-    EXPECT_EQ(watches->steps(), kSteps - 4);
-  });
-  {
-    ElasticCollective collective(&job, 1);
-    const auto watches = std::make_shared<Watches>(3, [&](FitState&) {
-      called = true;
-      while (!job.has_joiner()) std::this_thread::yield();
-    });
-    const ElasticFit run = FitElastic(&collective, others.path(), watches);
-    EXPECT_OK(run.status);
-    EXPECT_EQ(run.digest, UndisturbedDigest());
-  }
-  comes.join();
+  TempFolder locked(TempFolder::InMemory()), others(TempFolder::InMemory());
+  std::unique_ptr<CheckpointDirectory> lock;
+  ASSERT_OK(CheckpointDirectory::Open(locked.path(), {}, &lock));
+  const JoinedFit joined = FitAndJoin(3, locked.path(), others.path());
+  ExpectUndisturbed(joined.chief);
+  ExpectUndisturbed(joined.other);
+  EXPECT_EQ(joined.chief_steps, kSteps - 4);
 }
 
 // The chief is lost while it gives the others the state of its backup: they
@@ -218,21 +197,13 @@ TEST(BackupTest, Restore_ChiefLostInAnyCall_LeavesNoMixedState) {
 // Worker 0 is lost, and 1 becomes the chief. The run continues from its memory.
 void ExpectMemoryIsTaken(const std::string& chiefs, const std::string& others) {
   ElasticJob job;
-  job.Arrive(0);
-  job.Arrive(1);
-  std::thread first([&] {
-    ElasticCollective collective(&job, 0);
-    FitElastic(&collective, chiefs,
-               std::make_shared<Watches>(
-                   4, [&](FitState&) { collective.EndInNextCall(); }));
-  });
+  for (const int w : {0, 1}) job.Arrive(w);
+  std::thread first([&] { TrainUntilLost(&job, chiefs, 4); });
   {
     ElasticCollective collective(&job, 1);
-    const auto watches = std::make_shared<Watches>(-1, nullptr);
-    const ElasticFit run = FitElastic(&collective, others, watches);
-    EXPECT_OK(run.status);
-    EXPECT_EQ(run.digest, UndisturbedDigest());
-    EXPECT_EQ(watches->steps(), kSteps);
+    const auto counts = DoesNothing();
+    ExpectUndisturbed(FitElastic(&collective, others, counts));
+    EXPECT_EQ(counts->steps(), kSteps);
   }
   first.join();
 }

@@ -24,105 +24,77 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// time    event                                         expected
-// before  part 0 of a parted job saves step 3, 12, 17
-// step 5  its chief joins the other part                all go on from step 5
-// end     both have trained                             undisturbed, no backup
+// The chief has a backup of 3, 12 or 17 steps, and joins when the others have
+// made 4.
 TEST(BackupTest, Join_ChiefWithALaterBackup_ContinuesFromMemory) {
   for (const int64_t saved : {3, 12, 17}) {
     SCOPED_TRACE(saved);
-    constexpr int64_t kFormationReport = 5;
     TempFolder chiefs(TempFolder::InMemory()), others(TempFolder::InMemory());
     TrainAlone(chiefs.path(), saved);
-    ElasticJob job;
-    job.Arrive(1);
-    std::atomic<bool> called{false};
-    std::thread comes([&] {
-      while (!called) std::this_thread::yield();
-      job.Arrive(0);
-      ElasticCollective collective(&job, 0);
-      const ElasticFit run = FitElastic(&collective, chiefs.path(),
-                                        std::make_shared<Watches>(-1, nullptr));
-      EXPECT_OK(run.status);
-      EXPECT_EQ(run.digest, UndisturbedDigest());
-    });
-    {
-      ElasticCollective collective(&job, 1);
-      const auto watches =
-          std::make_shared<Watches>(kFormationReport - 1, [&](FitState&) {
-            called = true;
-            while (!job.has_joiner()) std::this_thread::yield();
-          });
-      const ElasticFit run = FitElastic(&collective, others.path(), watches);
-      EXPECT_OK(run.status);
-      EXPECT_EQ(run.digest, UndisturbedDigest());
-      EXPECT_EQ(watches->steps(), kSteps);
-    }
-    comes.join();
+    const JoinedFit joined = FitAndJoin(4, chiefs.path(), others.path());
+    ExpectUndisturbed(joined.chief);
+    ExpectUndisturbed(joined.other);
+    EXPECT_EQ(joined.other_steps, kSteps);
     EXPECT_FALSE(HasBackup(chiefs.path()));
     EXPECT_FALSE(HasBackup(others.path()));
   }
 }
 
-// The backup has wrong numbers: it is of a worker that was alone.
+// steps   event                                           expected
+// before  worker 0, alone, computes wrong after 2 steps,
+//         and saves 11
+// 3       of workers 1, 2 and 3, worker 3 computes wrong  it ends
+// 8       worker 0 joins                                  all are undisturbed
 TEST(BackupTest, Join_ChiefWithAWrongLaterBackup_ContinuesFromMemory) {
-  TempFolder chiefs(TempFolder::InMemory()), others[3];
+  TempFolder folders[4];
   {
-    ElasticJob job;
-    job.Arrive(0);
-    ElasticCollective collective(&job, 0);
-    const auto corrupt_weight = std::make_shared<Watches>(
-        2, [](FitState& fit) { fit.model->weights()[5] += 1; });
-    FitElastic(&collective, chiefs.path(), corrupt_weight,
-               std::make_shared<Watches>(11, Interrupts()));
+    ElasticJob alone;
+    alone.Arrive(0);
+    ElasticCollective collective(&alone, 0);
+    FitElastic(&collective, folders[0].path(), AfterSteps(2, CorruptWeight),
+               AfterSteps(11, Interrupts()));
   }
   ElasticJob job;
   for (const int w : {1, 2, 3}) job.Arrive(w);
-  std::vector<std::thread> threads;
-  std::atomic<bool> called{false};
-  threads.emplace_back([&] {
-    while (!called) std::this_thread::yield();
-    job.Arrive(0);
-    ElasticCollective collective(&job, 0);
-    const auto none = std::make_shared<Watches>(-1, nullptr);
-    const ElasticFit run = FitElastic(&collective, chiefs.path(), none, none);
-    EXPECT_OK(run.status);
-    EXPECT_EQ(run.digest, UndisturbedDigest());
-  });
-  for (const int w : {1, 2, 3}) {
-    threads.emplace_back([&, w] {
-      ElasticCollective collective(&job, w);
-      const auto wrong = std::make_shared<Watches>(3, [w](FitState& fit) {
-        if (w == 3) fit.model->weights()[5] += 1;
-      });
-      const auto calls = std::make_shared<Watches>(8, [&, w](FitState&) {
-        called = true;
-        while (w == 1 && !job.has_joiner()) std::this_thread::yield();
-      });
-      const ElasticFit run =
-          FitElastic(&collective, others[w - 1].path(), wrong, calls);
-      if (w == 3) {
-        EXPECT_EQ(run.status.code(), Code::kOutOfSync) << run.status.message();
-        return;
-      }
-      EXPECT_OK(run.status);
-      EXPECT_EQ(run.digest, UndisturbedDigest());
+  std::atomic<bool> chief_may_join{false};
+  RunThreads(4, [&](int w) {
+    if (w == 0) {
+      Await(chief_may_join);
+      job.Arrive(0);
+    }
+    ElasticCollective collective(&job, w);
+    const auto computes_wrong = AfterSteps(3, [w](FitState& fit) {
+      if (w == 3) CorruptWeight(fit);
     });
-  }
-  for (std::thread& thread : threads) thread.join();
+    const auto waits = AfterSteps(8, [&, w](FitState&) {
+      chief_may_join = true;
+      if (w == 1) AwaitJoiner(&job);
+    });
+    const ElasticFit run =
+        FitElastic(&collective, folders[w].path(), computes_wrong, waits);
+    if (w == 3) {
+      EXPECT_EQ(run.status.code(), Code::kOutOfSync) << run.status.message();
+    } else {
+      ExpectUndisturbed(run);
+    }
+  });
 }
 
-// Only the backup is left. The state in memory is dropped: it is that of a
-// faulty worker, and a worker that has joined since has another history.
+// Only a backup is left. The state in memory is that of a faulty worker, and a
+// worker that has joined since has another history.
+//
+// steps   event                                           expected
+// before  worker 0, alone, saves 2 steps
+// 3       worker 1, alone, computes wrong; 0 and 2 join
+// then    worker 1 computes wrong as it goes on           it ends
+// then    worker 3 joins                                  all have 2 steps
+// 7       worker 1 joins again                            all are undisturbed
 TEST(BackupTest, Resume_FromBackupAfterFaultyWorker_DropsStateInMemory) {
   TempFolder folders[4];
   TrainAlone(folders[0].path(), 2);
   ElasticJob job;
   job.Arrive(1);
-  std::atomic<bool> called{false}, named{false}, again{false};
-  const auto corrupt_weight = [](FitState& fit) {
-    fit.model->weights()[5] += 1;
-  };
+  std::atomic<bool> computed_wrong{false}, has_ended{false}, may_return{false};
   const auto train = [&](int w, const std::shared_ptr<Watches>& one,
                          const std::shared_ptr<Watches>& other) {
     ElasticCollective collective(&job, w);
@@ -132,89 +104,82 @@ TEST(BackupTest, Resume_FromBackupAfterFaultyWorker_DropsStateInMemory) {
     if (run.status.code() == Code::kOutOfSync) job.Arrive(3);
     return run;
   };
-  const auto none = std::make_shared<Watches>(-1, nullptr);
-  std::vector<std::thread> threads;
-  threads.emplace_back([&] {
-    const auto calls = std::make_shared<Watches>(3, [&](FitState& fit) {
-      corrupt_weight(fit);
+  const auto train_faulty = [&] {
+    const auto lets_join = AfterSteps(3, [&](FitState& fit) {
+      CorruptWeight(fit);
       for (const int w : {0, 2}) job.Arrive(w);
-      called = true;
-      while (!job.has_joiner()) std::this_thread::yield();
+      computed_wrong = true;
+      AwaitJoiner(&job);
     });
-    const auto begins =
-        std::make_shared<Watches>(Watches::kGoesOn, corrupt_weight);
-    EXPECT_EQ(train(1, calls, begins).status.code(), Code::kOutOfSync);
-    named = true;
-    while (!again) std::this_thread::yield();
-    EXPECT_TRUE(train(1, none, none).status.ok());
+    const auto goes_on = AfterSteps(Watches::kGoesOn, CorruptWeight);
+    EXPECT_EQ(train(1, lets_join, goes_on).status.code(), Code::kOutOfSync);
+    has_ended = true;
+    Await(may_return);
+    EXPECT_OK(train(1, DoesNothing(), DoesNothing()).status);
+  };
+  RunThreads(4, [&](int w) {
+    if (w == 1) return train_faulty();
+    Await(w == 3 ? has_ended : computed_wrong);
+    const auto lets_return = AfterSteps(7, [&, w](FitState&) {
+      if (w != 0) return;
+      job.Arrive(1);
+      may_return = true;
+      AwaitJoiner(&job);
+    });
+    ExpectUndisturbed(train(w, lets_return, DoesNothing()));
   });
-  for (const int w : {0, 2, 3}) {
-    threads.emplace_back([&, w] {
-      while (!(w == 3 ? named : called)) std::this_thread::yield();
-      const auto calls = std::make_shared<Watches>(7, [&, w](FitState&) {
-        if (w != 0) return;
-        job.Arrive(1);
-        again = true;
-        while (!job.has_joiner()) std::this_thread::yield();
-      });
-      const ElasticFit run = train(w, calls, none);
-      EXPECT_OK(run.status);
-      EXPECT_EQ(run.digest, UndisturbedDigest());
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
 }
 
-// A later backup of the chief that joins does not replace the members' state,
-// nor does the state of a worker that has computed wrong alone.
+// steps   event                                     expected
+// before  worker 0, alone, saves 12 steps
+// 3       of workers 1, 2 and 3, worker 3 computes
+//         wrong, and continues alone
+// 5       worker 0 joins                            not with its backup
+// 13      worker 3 returns with 15 steps            not with its state
+// end                                               all are undisturbed
 TEST(BackupTest, Join_ChiefWithALaterBackup_HistoryStays) {
   TempFolder folders[4];
   TrainAlone(folders[0].path(), 12);
   ElasticJob job, other;
   for (const int w : {1, 2, 3}) job.Arrive(w);
-  std::atomic<bool> called{false}, again{false};
-  const auto at = [](int64_t step, const std::function<void(FitState&)>& what) {
-    return std::make_shared<Watches>(step, what);
-  };
-  const auto train = [&](int w, const std::shared_ptr<Watches>& one,
-                         const std::shared_ptr<Watches>& another,
-                         ElasticCollective* collective) {
-    return FitElastic(collective, folders[w].path(), one, another, 0.01f,
+  std::atomic<bool> chief_may_join{false}, last_may_return{false};
+  const auto train = [&](ElasticCollective* collective,
+                         const std::shared_ptr<Watches>& one,
+                         const std::shared_ptr<Watches>& another) {
+    const std::string folder = folders[collective->worker()].path();
+    return FitElastic(collective, folder, one, another, 0.01f,
                       /*save_freq=*/1, 16, /*check_every=*/4);
   };
-  std::vector<std::thread> threads;
-  for (const int w : {0, 1, 2}) {
-    threads.emplace_back([&, w] {
-      while (w == 0 && !called) std::this_thread::yield();
-      if (w == 0) job.Arrive(0);
-      ElasticCollective collective(&job, w);
-      const auto waits = [&, w](std::atomic<bool>* tells) {
-        if (w != 1) return;
-        *tells = true;
-        while (!job.has_joiner()) std::this_thread::yield();
-      };
-      const ElasticFit run =
-          train(w, at(5, [&](FitState&) { waits(&called); }),
-                at(13, [&](FitState&) { waits(&again); }), &collective);
-      EXPECT_OK(run.status);
-      EXPECT_EQ(run.digest, UndisturbedDigest());
+  const auto train_and_let_join = [&](ElasticCollective* collective) {
+    const auto waits = [&, w = collective->worker()](std::atomic<bool>* may) {
+      if (w != 1) return;
+      *may = true;
+      AwaitJoiner(&job);
+    };
+    return train(collective,
+                 AfterSteps(5, [&](FitState&) { waits(&chief_may_join); }),
+                 AfterSteps(13, [&](FitState&) { waits(&last_may_return); }));
+  };
+  const auto train_apart = [&](ElasticCollective* collective) {
+    const auto leaves = AfterSteps(3, [&](FitState& fit) {
+      CorruptWeight(fit);
+      collective->MoveTo(&other);
     });
-  }
-  threads.emplace_back([&] {
-    ElasticCollective collective(&job, 3);
-    const auto leaves = at(3, [&](FitState& fit) {
-      fit.model->weights()[5] += 1;
-      collective.MoveTo(&other);
+    const auto returns = AfterSteps(15, [&](FitState&) {
+      Await(last_may_return);
+      collective->MoveTo(&job);
     });
-    const auto returns = at(15, [&](FitState&) {
-      while (!again) std::this_thread::yield();
-      collective.MoveTo(&job);
-    });
-    const ElasticFit run = train(3, leaves, returns, &collective);
-    EXPECT_OK(run.status);
-    EXPECT_EQ(run.digest, UndisturbedDigest());
+    return train(collective, leaves, returns);
+  };
+  RunThreads(4, [&](int w) {
+    if (w == 0) {
+      Await(chief_may_join);
+      job.Arrive(0);
+    }
+    ElasticCollective collective(&job, w);
+    ExpectUndisturbed(w == 3 ? train_apart(&collective)
+                             : train_and_let_join(&collective));
   });
-  for (std::thread& thread : threads) thread.join();
 }
 
 // The joiner ends on the error of its own disk, though all would begin with the
@@ -223,181 +188,150 @@ TEST(BackupTest, Join_ChiefWithoutItsFolder_EndsAlone) {
   TempFolder folder, others;
   const std::string path = folder / "file";
   WriteWhole(path, "no directory");
-  ElasticJob job;
-  job.Arrive(1);
-  std::atomic<bool> called{false};
-  std::thread comes([&] {
-    while (!called) std::this_thread::yield();
-    job.Arrive(0);
-    ElasticCollective collective(&job, 0);
-    const ElasticFit run =
-        FitElastic(&collective, path, std::make_shared<Watches>(-1, nullptr));
-    EXPECT_TRUE(Contains(run.status, path));
-  });
-  {
-    ElasticCollective collective(&job, 1);
-    const auto watches = std::make_shared<Watches>(4, [&](FitState&) {
-      called = true;
-      while (!job.has_joiner()) std::this_thread::yield();
-    });
-    const ElasticFit run = FitElastic(&collective, others.path(), watches);
-    EXPECT_OK(run.status);
-    EXPECT_EQ(run.digest, UndisturbedDigest());
-  }
-  comes.join();
+  const JoinedFit joined = FitAndJoin(4, path, others.path());
+  EXPECT_TRUE(Contains(joined.chief.status, path));
+  ExpectUndisturbed(joined.other);
 }
 
 // The joining chief has a later backup, and is lost in one of its calls. The
 // other worker continues from its memory.
 TEST(BackupTest, Join_ChiefIsLostMeanwhile_OtherContinues) {
-  constexpr int64_t kNever = 100;
+  constexpr int64_t kNoSaves = 100;
   TempFolder saved(TempFolder::InMemory());
   TrainAlone(saved.path(), 12);
-  for (int dies = 1; dies < 90 && !HasFailure(); ++dies) {
-    SCOPED_TRACE(dies);
-    TempFolder folder(TempFolder::InMemory()), other(TempFolder::InMemory());
-    fs::copy(saved.path(), folder.path(), fs::copy_options::recursive);
-    ElasticJob job;
-    job.Arrive(1);
-    std::atomic<bool> called{false};
-    std::thread comes([&] {
-      while (!called) std::this_thread::yield();
-      job.Arrive(0);
-      ElasticCollective collective(&job, 0, dies);
-      FitElastic(&collective, folder.path(), nullptr,
-                 std::make_shared<Watches>(-1, nullptr), 0.01f, kNever);
-    });
-    {
-      ElasticCollective collective(&job, 1);
-      const auto watches = std::make_shared<Watches>(4, [&](FitState&) {
-        called = true;
-        while (!job.has_joiner()) std::this_thread::yield();
-      });
-      const ElasticFit run = FitElastic(&collective, other.path(), watches,
-                                        nullptr, 0.01f, kNever);
-      EXPECT_OK(run.status);
-      EXPECT_EQ(run.digest, UndisturbedDigest());
-    }
-    comes.join();
+  for (int last_call = 1; last_call < 90 && !HasFailure(); ++last_call) {
+    SCOPED_TRACE(last_call);
+    TempFolder chiefs(TempFolder::InMemory()), others(TempFolder::InMemory());
+    fs::copy(saved.path(), chiefs.path(), fs::copy_options::recursive);
+    const JoinedFit joined =
+        FitAndJoin(4, chiefs.path(), others.path(), last_call, kNoSaves);
+    ExpectUndisturbed(joined.other);
   }
 }
 
-// A chief is lost during a replica check, and the other worker rolls back to
-// its last save. The chief joins again, and its log is of later steps.
+// A fit with backups and a log of steps in `folder`. Calls `begins` before each
+// step. Returns the epochs of its history.
+std::vector<int64_t> FitWithLog(
+    Collective* collective, const TempFolder& folder, const std::string& log,
+    const std::string& backups,
+    const std::function<void(int64_t)>& begins = [](int64_t) {}) {
+  auto model =
+      TinyModel(Adam(0.01f), /*dropout=*/0.2f, ExactSums(collective, 5));
+  LambdaCallbackOptions lambda;
+  lambda.on_train_batch_begin = [&](int64_t) { begins(model->iterations()); };
+  FitOptions fit = Quiet(kEpochs);
+  fit.callbacks = {BackupAndRestore(folder / backups, SaveEvery(1)),
+                   StepLogger(folder / log), LambdaCallback(lambda)};
+  const auto history = model->Fit(Points(203).Shuffle(3).Batch(40), fit);
+  return history.ok() ? history->epoch : std::vector<int64_t>();
+}
+
+// steps  event                                  expected
+// 9      the chief is lost in a check           the other worker rolls back
+// then   the chief joins, with a log of         the log has the rows of an
+//        later steps                            undisturbed run
 TEST(BackupTest, Rollback_ChiefJoinsWithALaterBackup_LogHasEachRowOnce) {
-  constexpr size_t kOfACheck = 4 * sizeof(int64_t);
+  constexpr size_t kBytesOfACheck = 4 * sizeof(int64_t);
   TempFolder folder(TempFolder::InMemory());
-  const auto train = [&](Collective* collective, const std::string& log,
-                         const std::string& backups,
-                         std::function<void(int64_t)> begins) {
-    CompileOptions options = ExactSums(collective, 5);
-    auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, options);
-    LambdaCallbackOptions lambda;
-    lambda.on_train_batch_begin = [&](int64_t) { begins(model->iterations()); };
-    FitOptions fit = Quiet(kEpochs);
-    fit.callbacks = {BackupAndRestore(folder / backups, SaveEvery(1)),
-                     StepLogger(folder / log), LambdaCallback(lambda)};
-    const auto history = model->Fit(Points(203).Shuffle(3).Batch(40), fit);
-    return history.ok() ? history->epoch : std::vector<int64_t>();
-  };
-  const auto epochs = train(nullptr, "right.csv", "right", [](int64_t) {});
+  const std::vector<int64_t> epochs =
+      FitWithLog(nullptr, folder, "right.csv", "right");
   ElasticJob job;
   for (int w = 0; w < 2; ++w) job.Arrive(w);
-  std::atomic<bool> dead{false}, begun{false};
-  std::thread first([&] {
+  std::atomic<bool> is_lost{false}, rolled_back{false};
+  std::thread chief([&] {
     {
       ElasticCollective collective(&job, 0);
-      train(&collective, "log.csv", "0", [&](int64_t step) {
-        if (step == 9) collective.EndInGather(kOfACheck);
+      FitWithLog(&collective, folder, "log.csv", "0", [&](int64_t step) {
+        if (step == 9) collective.EndInGather(kBytesOfACheck);
       });
       EXPECT_TRUE(collective.ended());
-      dead = true;  // before the other one goes on
+      is_lost = true;  // before the other one goes on
     }
-    while (!begun) std::this_thread::yield();
+    Await(rolled_back);
     job.Arrive(0);
     ElasticCollective collective(&job, 0);
-    train(&collective, "log.csv", "0", [](int64_t) {});
+    FitWithLog(&collective, folder, "log.csv", "0");
   });
   {
     ElasticCollective collective(&job, 1);
-    const auto mine = train(&collective, "log.csv", "1", [&](int64_t step) {
-      if (!dead || begun) return;
-      EXPECT_EQ(step, 9);
-      begun = true;
-      while (!job.has_joiner()) std::this_thread::yield();
-    });
-    EXPECT_EQ(mine, epochs);
+    const std::vector<int64_t> other =
+        FitWithLog(&collective, folder, "log.csv", "1", [&](int64_t step) {
+          if (!is_lost || rolled_back) return;
+          EXPECT_EQ(step, 9);
+          rolled_back = true;
+          AwaitJoiner(&job);
+        });
+    EXPECT_EQ(other, epochs);
   }
-  first.join();
+  chief.join();
   EXPECT_EQ(ReadWhole(folder / "log.csv"), ReadWhole(folder / "right.csv"));
 }
 
-// Two workers are lost while the chief joins. The chief has a later backup than
-// the others' state. The state travels in several messages.
+// A model with a state that travels in several messages.
+ElasticFit FitManyUnits(ElasticCollective* collective, const TempFolder& folder,
+                        const std::shared_ptr<Watches>& watches) {
+  return FitElastic(collective, folder.path(), watches, nullptr, 0.01f, 1,
+                    /*units=*/600);
+}
+
+// The chief joins workers 1 and 2 with a later backup, and ends in its
+// broadcast number `first`. Worker 2 ends in that with the number `second`.
+// Returns true if both were lost so.
+bool LoseTwoInTheTransfer(int first, int second, uint64_t expected) {
+  TempFolder folders[] = {TempFolder(TempFolder::InMemory()),
+                          TempFolder(TempFolder::InMemory()),
+                          TempFolder(TempFolder::InMemory())};
+  {
+    ElasticJob before;
+    before.Arrive(0);
+    ElasticCollective collective(&before, 0);
+    FitManyUnits(&collective, folders[0], AfterSteps(11, Interrupts()));
+  }
+  ElasticJob job;
+  for (const int w : {1, 2}) job.Arrive(w);
+  std::atomic<bool> chief_may_join{false};
+  std::atomic<int> lost{0};
+  RunThreads(3, [&](int w) {
+    if (w == 0) {
+      Await(chief_may_join);
+      job.Arrive(0);
+    }
+    ElasticCollective collective(&job, w);
+    if (w == 0) collective.EndInBroadcast(first);
+    const auto waits = AfterSteps(4, [&, w](FitState&) {
+      if (w == 0) return;
+      if (w == 2) {
+        chief_may_join = true;
+        collective.EndInBroadcast(second);
+      }
+      AwaitJoiner(&job);
+    });
+    const ElasticFit run = FitManyUnits(&collective, folders[w], waits);
+    lost += w != 1 && collective.ended();
+    if (w != 1) return;
+    EXPECT_OK(run.status);
+    EXPECT_EQ(run.digest, expected);
+  });
+  return lost == 2;
+}
+
 TEST(BackupTest, Join_TwoAreLostInTheTransfer_OtherContinues) {
-  constexpr int64_t kUnits = 600;
-  constexpr int kMax = 40;  // broadcasts
 #ifdef RINGLET_SANITIZED
   const int apart = 0;
 #else
   // 200 jobs of threads that wait busily take more than an hour in an emulator.
   const int apart = std::getenv("RINGLET_EMULATED") != nullptr ? 0 : 4;
 #endif
-  const auto train = [](ElasticCollective* collective, const TempFolder& folder,
-                        int64_t step, std::function<void(FitState&)> then) {
-    return FitElastic(collective, folder.path(),
-                      std::make_shared<Watches>(step, std::move(then)), nullptr,
-                      0.01f, 1, kUnits);
-  };
-  TempFolder none;
-  const uint64_t expected = train(nullptr, none, -1, nullptr).digest;
-  int cut_off = 0;
-  for (int first = 1; first <= kMax; ++first) {
+  const TempFolder none;
+  const uint64_t expected = FitManyUnits(nullptr, none, DoesNothing()).digest;
+  int both_lost = 0;
+  for (int first = 1; first <= 40; ++first) {
     for (int second = first; second <= first + apart; ++second) {
-      TempFolder f0(TempFolder::InMemory()), f1(TempFolder::InMemory()),
-          f2(TempFolder::InMemory());
-      {
-        ElasticJob before;
-        before.Arrive(0);
-        ElasticCollective collective(&before, 0);
-        train(&collective, f0, 11, Interrupts());
-      }
-      ElasticJob job;
-      job.Arrive(1);
-      job.Arrive(2);
-      std::atomic<bool> called{false};
-      std::atomic<int> dead{0};
-      std::thread chief([&] {
-        while (!called) std::this_thread::yield();
-        job.Arrive(0);
-        ElasticCollective collective(&job, 0);
-        collective.EndInBroadcast(first);
-        train(&collective, f0, -1, nullptr);
-        dead += collective.ended();
-      });
-      std::thread other([&] {
-        ElasticCollective collective(&job, 2);
-        train(&collective, f2, 4, [&](FitState&) {
-          called = true;
-          collective.EndInBroadcast(second);
-          while (!job.has_joiner()) std::this_thread::yield();
-        });
-        dead += collective.ended();
-      });
-      {
-        ElasticCollective collective(&job, 1);
-        const ElasticFit run = train(&collective, f1, 4, [&](FitState&) {
-          while (!job.has_joiner()) std::this_thread::yield();
-        });
-        EXPECT_OK(run.status);
-        EXPECT_EQ(run.digest, expected) << first << " " << second;
-      }
-      chief.join();
-      other.join();
-      cut_off += dead == 2;
+      SCOPED_TRACE(std::to_string(first) + " " + std::to_string(second));
+      both_lost += LoseTwoInTheTransfer(first, second, expected);
     }
   }
-  EXPECT_GT(cut_off, apart == 0 ? 5 : 20);
+  EXPECT_GT(both_lost, apart == 0 ? 5 : 20);
 }
 
 // The chief, which alone has the backup, is lost when all have its state, as

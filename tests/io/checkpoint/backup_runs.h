@@ -13,9 +13,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
+#include "../../support/await.h"
 #include "../../support/elastic_collective.h"
+#include "../../support/expect_ok.h"
 #include "../../support/tiny_model.h"
 #include "ringlet/fit.h"
 
@@ -126,18 +129,73 @@ inline uint64_t UndisturbedDigest() {
   return digest;
 }
 
+inline void ExpectUndisturbed(const ElasticFit& run) {
+  EXPECT_OK(run.status);
+  EXPECT_EQ(run.digest, UndisturbedDigest());
+}
+
+// Calls `what` once the run has made so many steps.
+inline std::shared_ptr<Watches> AfterSteps(
+    int64_t steps, std::function<void(FitState&)> what) {
+  return std::make_shared<Watches>(steps, std::move(what));
+}
+
+// For workers beside one with a Watches: all need the same callbacks.
+inline std::shared_ptr<Watches> DoesNothing() {
+  return std::make_shared<Watches>(-1, nullptr);
+}
+
 inline std::function<void(FitState&)> Interrupts() {
   return [](FitState& fit) { fit.interrupted = true; };
 }
+
+inline void CorruptWeight(FitState& fit) { fit.model->weights()[5] += 1; }
 
 // A worker of a job alone, up to a step: its backup stays.
 inline void TrainAlone(const std::string& folder, int64_t steps) {
   ElasticJob job;
   job.Arrive(0);
   ElasticCollective collective(&job, 0);
-  const ElasticFit run = FitElastic(
-      &collective, folder, std::make_shared<Watches>(steps - 1, Interrupts()));
+  const ElasticFit run =
+      FitElastic(&collective, folder, AfterSteps(steps - 1, Interrupts()));
   EXPECT_EQ(run.status.code(), Code::kCancelled) << run.status.message();
+}
+
+struct JoinedFit {
+  ElasticFit chief, other;
+  int64_t chief_steps = 0, other_steps = 0;
+};
+
+// Worker 1 trains alone. After `steps` steps worker 0, the chief, joins. Its
+// process ends in its call number `last_call`.
+inline JoinedFit FitAndJoin(int64_t steps, const std::string& chiefs,
+                            const std::string& others, int last_call = kNever,
+                            int64_t save_freq = 1) {
+  ElasticJob job;
+  job.Arrive(1);
+  JoinedFit joined;
+  std::atomic<bool> may_join{false};
+  std::thread chief([&] {
+    Await(may_join);
+    job.Arrive(0);
+    ElasticCollective collective(&job, 0, last_call);
+    const auto counts = DoesNothing();
+    joined.chief =
+        FitElastic(&collective, chiefs, counts, nullptr, 0.01f, save_freq);
+    joined.chief_steps = counts->steps();
+  });
+  {
+    ElasticCollective collective(&job, 1);
+    const auto waits = AfterSteps(steps, [&](FitState&) {
+      may_join = true;
+      AwaitJoiner(&job);
+    });
+    joined.other =
+        FitElastic(&collective, others, waits, nullptr, 0.01f, save_freq);
+    joined.other_steps = waits->steps();
+  }
+  chief.join();
+  return joined;
 }
 
 inline bool HasBackup(const std::string& folder) {
