@@ -3,14 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdlib>
+#include <functional>
+#include <map>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "../../support/await.h"
 #include "../../support/contains.h"
 #include "../../support/elastic_collective.h"
 #include "../../support/expect_ok.h"
@@ -128,6 +130,15 @@ TEST(ElasticTest, Joiner_AnotherModel_EndsAlone) {
   if (HasFailure()) ADD_FAILURE() << said;
 }
 
+// A fit of three epochs that calls `what` before step number `step`; -1: never.
+// All workers of a job need the same callback.
+FitOptions CallsAt(int64_t step,
+                   const std::function<void(FitState&)>& what = nullptr) {
+  FitOptions options = Quiet(3);
+  options.callbacks = {std::make_shared<AtStep>(step, what, false)};
+  return options;
+}
+
 // The programs that differ from one Compile and one Fit with a strategy.
 enum class Program { kTwoFits, kTwoCompiles, kCompilesTwice, kTwoModels };
 
@@ -155,46 +166,60 @@ ElasticRun RunProgram(Program program, Collective* collective) {
   return run;
 }
 
+struct Rejoined {
+  int died = 0, refused = 0;
+};
+
+// The workers run `program`. `victim` dies in its call number `last_call`, and
+// is started again.
+Rejoined RunProgramAndRejoin(Program program, int workers, int victim,
+                             int last_call, uint64_t undisturbed) {
+  Rejoined count;
+  ElasticJob job;
+  RunWorkers(&job, workers, [&](int w) {
+    if (w == victim) {
+      {
+        ElasticCollective collective(&job, w, last_call);
+        RunProgram(program, &collective);
+        if (!collective.ended()) return;
+      }
+      ++count.died;
+      job.Arrive(w);
+    }
+    ElasticCollective collective(&job, w);
+    const ElasticRun run = RunProgram(program, &collective);
+    if (w == victim && run.status.code() == Code::kInvalidArgument) {
+      ++count.refused;
+      EXPECT_TRUE(Contains(run.status, "workers are taken back in the first"));
+      return;
+    }
+    EXPECT_TRUE(run.status.ok())
+        << "worker " << w << " of " << workers << ": " << run.status.message();
+    EXPECT_EQ(run.digest, undisturbed);
+  });
+  return count;
+}
+
 // A joining worker begins with the first Fit. If the others are in a later one,
 // they continue without it, and never with its initial weights.
 TEST(ElasticTest, Joiner_OthersAreInALaterFit_IsRefused) {
   testing::internal::CaptureStderr();
-  int refused = 0, died = 0;
   uint64_t undisturbed[4];
   for (int p = 0; p < 4; ++p) {
     undisturbed[p] = RunProgram(static_cast<Program>(p), nullptr).digest;
   }
+  int died = 0, refused = 0;
   for (unsigned seed = 0; seed < 2 * SeedCount() && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
-    const auto program = static_cast<Program>(seed % 4);
     const int workers = 2 + static_cast<int>(random() % 3);
     const int victim = random() % 2 == 0 ? 0 : workers - 1;
     const int last_call = 1 + static_cast<int>(random() % 220);
-    const uint64_t whole = undisturbed[seed % 4];
-    ElasticJob job;
-    RunWorkers(&job, workers, [&](int w) {
-      bool dead = false;
-      if (w == victim) {
-        ElasticCollective collective(&job, w, last_call);
-        RunProgram(program, &collective);
-        dead = collective.ended();
-        died += dead;
-      }
-      if (w == victim && !dead) return;
-      if (w == victim) job.Arrive(w);
-      ElasticCollective collective(&job, w);
-      const ElasticRun run = RunProgram(program, &collective);
-      if (w == victim && run.status.code() == Code::kInvalidArgument) {
-        ++refused;
-        EXPECT_TRUE(
-            Contains(run.status, "workers are taken back in the first"));
-        return;
-      }
-      EXPECT_TRUE(run.status.ok()) << "worker " << w << " of " << workers
-                                   << ": " << run.status.message();
-      EXPECT_EQ(run.digest, whole);
-    });
+    const Rejoined count =
+        RunProgramAndRejoin(static_cast<Program>(seed % 4), workers, victim,
+                            last_call, undisturbed[seed % 4]);
+    died += count.died;
+    refused += count.refused;
   }
   const std::string said = testing::internal::GetCapturedStderr();
   if (HasFailure()) ADD_FAILURE() << said;
@@ -208,34 +233,29 @@ TEST(ElasticTest, Joiner_DonorLostInTheTransfer_HasRightBitsOrEnds) {
   testing::internal::CaptureStderr();
   ASSERT_TRUE(Undisturbed().status.ok());
   for (int last_call = 1; last_call <= 60; ++last_call) {
+    SCOPED_TRACE(last_call);
     ElasticJob job;
     job.Arrive(0);
-    std::atomic<bool> called{false};
-    ElasticRun run;
-    std::thread joiner([&] {
-      while (!called) std::this_thread::yield();
-      job.Arrive(1);
-      ElasticCollective collective(&job, 1);
-      FitOptions options = Quiet(3);
-      options.callbacks = {std::make_shared<AtStep>(-1, nullptr, false)};
-      run = Train(Exact(&collective), options);
+    std::atomic<bool> may_join{false};
+    ElasticRun joined;
+    RunThreads(2, [&](int w) {
+      if (w == 1) {
+        Await(may_join);
+        job.Arrive(1);
+      }
+      ElasticCollective collective(&job, w);
+      if (w == 1) {
+        joined = Train(Exact(&collective), CallsAt(-1));
+        return;
+      }
+      Train(Exact(&collective), CallsAt(5, [&](FitState&) {
+              may_join = true;
+              collective.EndAfterReform(last_call);
+              AwaitJoiner(&job);
+            }));
     });
-    {
-      ElasticCollective collective(&job, 0);
-      FitOptions options = Quiet(3);
-      options.callbacks = {std::make_shared<AtStep>(
-          5,
-          [&](FitState&) {
-            called = true;
-            collective.EndAfterReform(last_call);
-            while (!job.has_joiner()) std::this_thread::yield();
-          },
-          false)};
-      Train(Exact(&collective), options);
-    }
-    joiner.join();
-    if (run.status.ok()) {
-      EXPECT_EQ(run.digest, Undisturbed().digest) << last_call;
+    if (joined.status.ok()) {
+      EXPECT_EQ(joined.digest, Undisturbed().digest);
     }
   }
   testing::internal::GetCapturedStderr();
@@ -329,115 +349,141 @@ TEST(ElasticTest, Joiner_AnotherModelAndALoss_EndsAlone) {
   testing::internal::GetCapturedStderr();
 }
 
+// The fits of two workers that stay.
+struct TwoFits {
+  ElasticRun old, joined;
+};
+
+// `old` trains alone. Before step 5 `bad` and `good` join, and `bad` gives up.
+TwoFits JoinWithOneThatGivesUp(int old, int bad, int good) {
+  ElasticJob job;
+  job.Arrive(old);
+  std::atomic<bool> may_join{false}, good_joins{false};
+  TwoFits fits;
+  RunThreads(3, [&](int w) {
+    if (w != old) Await(may_join);
+    ElasticCollective collective(&job, w);
+    if (w == bad) {
+      Await(good_joins);
+      JoinWith(Wrong::kGivesUp, &collective).IgnoreError();
+    } else if (w == good) {
+      good_joins = true;
+      fits.joined = Train(Exact(&collective), CallsAt(-1));
+    } else {
+      fits.old = Train(Exact(&collective), CallsAt(5, [&](FitState&) {
+                         job.Arrive(bad);
+                         job.Arrive(good);
+                         may_join = true;
+                         AwaitJoiner(&job);
+                       }));
+    }
+  });
+  return fits;
+}
+
 TEST(ElasticTest, Joiner_OneOfTwoGivesUp_EndsAlone) {
   testing::internal::CaptureStderr();
-  for (int bad = 0; bad < 3; ++bad) {
-    for (int good = 0; good < 3; ++good) {
-      if (bad == good) continue;
-      const int old = 3 - bad - good;
-      ElasticJob job;
-      job.Arrive(old);
-      std::atomic<bool> called{false}, good_comes{false};
-      ElasticRun lived, comes;
-      RunThreads(3, [&](int w) {
-        if (w != old) {
-          while (!called) std::this_thread::yield();
-          ElasticCollective collective(&job, w);
-          if (w == bad) {
-            while (!good_comes) std::this_thread::yield();
-            JoinWith(Wrong::kGivesUp, &collective).IgnoreError();
-          } else {
-            FitOptions o = Quiet(3);
-            o.callbacks = {std::make_shared<AtStep>(-1, nullptr, false)};
-            good_comes = true;
-            comes = Train(Exact(&collective), o);
-          }
-          return;
-        }
-        ElasticCollective collective(&job, w);
-        FitOptions options = Quiet(3);
-        options.callbacks = {std::make_shared<AtStep>(
-            5,
-            [&](FitState&) {
-              job.Arrive(bad);
-              job.Arrive(good);
-              called = true;
-              while (!job.has_joiner()) std::this_thread::yield();
-            },
-            false)};
-        lived = Train(Exact(&collective), options);
-      });
-      EXPECT_OK(lived.status);
-      EXPECT_OK(comes.status);
-      EXPECT_EQ(comes.digest, Undisturbed().digest);
-    }
+  const int orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                           {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+  for (const auto& [old, bad, good] : orders) {
+    const TwoFits fits = JoinWithOneThatGivesUp(old, bad, good);
+    EXPECT_OK(fits.old.status);
+    EXPECT_OK(fits.joined.status);
+    EXPECT_EQ(fits.joined.digest, Undisturbed().digest);
   }
   testing::internal::GetCapturedStderr();
 }
 
+// Calls a function before each of some steps, once.
+class AtSteps final : public Callback {
+ public:
+  explicit AtSteps(std::map<int64_t, std::function<void()>> calls)
+      : calls_(std::move(calls)) {}
+  const char* name() const override { return "at_step"; }
+  Status OnTrainBatchBegin(FitState& fit) override {
+    const auto call = calls_.find(fit.model->iterations());
+    if (call == calls_.end()) return Status();
+    const std::function<void()> what = call->second;
+    calls_.erase(call);
+    what();
+    return Status();
+  }
+
+ private:
+  std::map<int64_t, std::function<void()>> calls_;
+};
+
 // The state that the joiner received is its own by now.
+//
+// step  event                                          expected
+// 5     worker 1 joins worker 0
+// 9     worker 0 is lost; if `third_gives_up`, worker
+//       2 joins and gives up
+// end                                                  worker 1 is undisturbed
 TEST(ElasticTest, Joiner_DonorLostAfterTheTransfer_HasTheWholeState) {
   testing::internal::CaptureStderr();
-  for (const bool comes_bad : {false, true}) {
+  for (const bool third_gives_up : {false, true}) {
+    SCOPED_TRACE(third_gives_up);
     ElasticJob job;
     job.Arrive(0);
-    std::atomic<bool> called{false}, bad{false}, ends{false};
-    ElasticRun run;
-    std::thread one([&] {
-      while (!called) std::this_thread::yield();
-      job.Arrive(1);
-      ElasticCollective collective(&job, 1);
-      FitOptions o = Quiet(3);
-      o.callbacks = {std::make_shared<AtStep>(-1, nullptr, false)};
-      run = Train(Exact(&collective), o);
-      ends = true;
-    });
-    std::thread two([&] {
-      while (!bad && !ends) std::this_thread::yield();
-      if (!bad) return;
-      ElasticCollective collective(&job, 2);
-      JoinWith(Wrong::kGivesUp, &collective).IgnoreError();
-    });
-    {
+    std::atomic<bool> may_join{false}, third_may_join{false};
+    ElasticRun joined;
+    const auto train_donor = [&] {
       ElasticCollective collective(&job, 0);
-      FitOptions options = Quiet(3);
-      const auto at9 = std::make_shared<AtStep>(
-          9,
-          [&](FitState&) {
-            if (comes_bad) {
-              job.Arrive(2);
-              bad = true;
-            }
-            collective.EndInNextCall();
-          },
-          false);
-      const auto at5 = std::make_shared<AtStep>(
-          5,
-          [&](FitState&) {
-            called = true;
-            while (!job.has_joiner()) std::this_thread::yield();
-          },
-          false);
-      struct Both final : Callback {
-        std::shared_ptr<AtStep> a, b;
-        const char* name() const override { return "at_step"; }
-        Status OnTrainBatchBegin(FitState& fit) override {
-          a->OnTrainBatchBegin(fit).IgnoreError();
-          return b->OnTrainBatchBegin(fit);
-        }
+      const auto lets_join = [&] {
+        may_join = true;
+        AwaitJoiner(&job);
       };
-      auto both = std::make_shared<Both>();
-      both->a = at5;
-      both->b = at9;
-      options.callbacks = {both};
+      const auto is_lost = [&] {
+        if (third_gives_up) job.Arrive(2);
+        third_may_join = true;
+        collective.EndInNextCall();
+      };
+      FitOptions options = Quiet(3);
+      options.callbacks = {
+          std::make_shared<AtSteps>(std::map<int64_t, std::function<void()>>{
+              {5, lets_join}, {9, is_lost}})};
       Train(Exact(&collective), options);
-    }
-    one.join();
-    two.join();
-    EXPECT_OK(run.status);
-    EXPECT_EQ(run.digest, Undisturbed().digest);
+      may_join = third_may_join = true;  // also if it failed
+    };
+    RunThreads(3, [&](int w) {
+      if (w == 0) return train_donor();
+      Await(w == 1 ? may_join : third_may_join);
+      if (w == 2 && !third_gives_up) return;
+      if (w == 1) job.Arrive(1);
+      ElasticCollective collective(&job, w);
+      if (w == 1) {
+        joined = Train(Exact(&collective), CallsAt(-1));
+      } else {
+        JoinWith(Wrong::kGivesUp, &collective).IgnoreError();
+      }
+    });
+    EXPECT_OK(joined.status);
+    EXPECT_EQ(joined.digest, Undisturbed().digest);
   }
   testing::internal::GetCapturedStderr();
+}
+
+// Lives of one worker, drawn by `seed`: it dies in any call, and is started
+// again, `deaths` times. Some lives join with a wrong setting. Returns the fit
+// of its last life.
+ElasticRun LiveToTheEnd(ElasticJob* job, int worker, unsigned seed,
+                        int deaths) {
+  std::mt19937 random(seed);
+  for (;; --deaths) {
+    const int most = random() % 2 == 1 ? 60 : 400;
+    const int last_call =
+        deaths > 0 ? 1 + static_cast<int>(random() % most) : kNever;
+    job->Arrive(worker);
+    ElasticCollective collective(job, worker, last_call);
+    if (random() % 8 == 0 && deaths > 1 && deaths <= 3) {
+      const auto wrong = static_cast<Wrong>(random() % 8);
+      JoinWith(wrong, &collective).IgnoreError();
+      continue;
+    }
+    const ElasticRun run = Train(Exact(&collective), CallsAt(-1));
+    if (!collective.ended()) return run;
+  }
 }
 
 // No worker is sure to stay: a worker with exit code 0 has the bits of the
@@ -445,53 +491,30 @@ TEST(ElasticTest, Joiner_DonorLostAfterTheTransfer_HasTheWholeState) {
 TEST(ElasticTest, Workers_AllMayDie_NoBitIsWrong) {
   ASSERT_TRUE(Undisturbed().status.ok());
   testing::internal::CaptureStderr();
-  uint64_t oks = 0;
+  std::atomic<uint64_t> ended_well{0};
   RandomCases cases("RINGLET_DEATHS");
   while (cases.Next()) {
     SCOPED_TRACE(cases.command());
-    const uint64_t seed = cases.number();
-    std::mt19937 random(static_cast<unsigned>(seed));
+    std::mt19937 random(static_cast<unsigned>(cases.number()));
     const int workers = 2 + static_cast<int>(random() % 3);
     ElasticJob job;
-    std::vector<std::thread> threads;
-    std::mutex m;
-    for (int w = 0; w < workers; ++w) job.Arrive(w);
+    std::vector<std::pair<unsigned, int>> drawn;  // by worker: seed and deaths
     for (int w = 0; w < workers; ++w) {
-      const unsigned own = random();
-      int lives = static_cast<int>(random() % 5);
-      threads.emplace_back([&, w, own, lives]() mutable {
-        std::mt19937 r(own);
-        for (;;) {
-          const bool short_life = r() % 2;
-          const int last_call =
-              lives-- > 0 ? 1 + static_cast<int>(r() % (short_life ? 60 : 400))
-                          : kNever;
-          job.Arrive(w);
-          ElasticCollective collective(&job, w, last_call);
-          const bool wrong = r() % 8 == 0 && lives > 0 && lives < 3;
-          if (wrong) {
-            const auto what = static_cast<Wrong>(r() % 8);
-            JoinWith(what, &collective).IgnoreError();
-            continue;
-          }
-          FitOptions o = Quiet(3);
-          o.callbacks = {std::make_shared<AtStep>(-1, nullptr, false)};
-          const ElasticRun run = Train(Exact(&collective), o);
-          if (collective.ended()) continue;
-          std::lock_guard<std::mutex> lock(m);
-          if (run.status.ok()) {
-            ++oks;
-            EXPECT_EQ(run.digest, Undisturbed().digest)
-                << "seed " << seed << ", worker " << w << " of " << workers;
-          }
-          return;
-        }
-      });
+      job.Arrive(w);
+      const unsigned seed = static_cast<unsigned>(random());
+      drawn.emplace_back(seed, static_cast<int>(random() % 5));
     }
-    for (std::thread& thread : threads) thread.join();
+    RunThreads(workers, [&](int w) {
+      const auto [seed, deaths] = drawn[static_cast<size_t>(w)];
+      const ElasticRun run = LiveToTheEnd(&job, w, seed, deaths);
+      if (!run.status.ok()) return;
+      ++ended_well;
+      EXPECT_EQ(run.digest, Undisturbed().digest)
+          << cases.command() << ", worker " << w << " of " << workers;
+    });
   }
   testing::internal::GetCapturedStderr();
-  EXPECT_GE(oks, cases.count() / 4);
+  EXPECT_GE(ended_well, cases.count() / 4);
 }
 
 }  // namespace

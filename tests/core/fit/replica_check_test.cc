@@ -253,58 +253,59 @@ TEST(ReplicaCheckTest, OtherWeights_OnOneRank_AreFound) {
   ExpectRight(runs, {0, 1});
 }
 
-// The check that begins each view finds it before its first step, so the others
-// lose no steps.
+// The machine of worker 2 computes wrong from step 30 on. The worker ends and
+// is started again, while the others train on. Its first life costs them the
+// steps since the last check. The check that begins each later view finds it
+// before its first step.
 TEST(ReplicaCheckTest, FaultyWorker_Restarted_ContributesNothing) {
   ElasticJob job;
-  std::vector<Trained> runs(3);
-  std::vector<std::thread> threads;
-  std::atomic<bool> done{false};
-  std::atomic<int> lives{0}, lost{0};
   for (int w = 0; w < 3; ++w) job.Arrive(w);
-  for (int w = 0; w < 2; ++w) {
-    threads.emplace_back([&, w] {
-      int64_t last = 0;
-      bool awaited = false;
-      {
-        ElasticCollective collective(&job, w);
-        runs[static_cast<size_t>(w)] =
-            Train(&collective, {}, std::make_shared<OneBitLayer>(0),
-                  [&](FitState& fit) {
-                    const int64_t step = fit.model->iterations();
-                    if (w == 0 && step < last) ++lost;  // steps are made again
-                    last = step;
-                    // The lost worker is back before the fit ends.
-                    if (w != 0 || lost == 0 || awaited) return;
-                    while (lives < 1) std::this_thread::yield();
-                    while (lives < 2 && !job.has_joiner()) {
-                      std::this_thread::yield();
-                    }
-                    awaited = true;
-                  });
-      }
-      done = true;
-    });
-  }
-  threads.emplace_back([&] {
+  std::vector<Trained> runs(3);
+  std::atomic<bool> done{false};
+  std::atomic<int> faulty_lives{0}, rollbacks{0};
+  // The faulty worker is back before the fit ends.
+  const auto await_return = [&] {
+    while (faulty_lives < 1) std::this_thread::yield();
+    while (faulty_lives < 2 && !job.has_joiner()) std::this_thread::yield();
+  };
+  const auto train_right = [&](int w) {
+    int64_t last = 0;
+    bool awaited = false;
+    {
+      ElasticCollective collective(&job, w);
+      runs[static_cast<size_t>(w)] =
+          Train(&collective, {}, std::make_shared<OneBitLayer>(0),
+                [&](FitState& fit) {
+                  if (w != 0) return;
+                  const int64_t step = fit.model->iterations();
+                  if (step < last) ++rollbacks;
+                  last = step;
+                  if (rollbacks == 0 || awaited) return;
+                  await_return();
+                  awaited = true;
+                });
+    }
+    done = true;
+  };
+  const auto train_faulty = [&] {
     const auto layer = std::make_shared<OneBitLayer>(29);
     layer->Mend();
-    while (!done && lives < 6) {
-      if (lives > 0) job.Arrive(2);
+    while (!done && faulty_lives < 6) {
+      if (faulty_lives > 0) job.Arrive(2);
       ElasticCollective collective(&job, 2);
       if (done) return;
       const Trained run = Train(&collective, {}, layer, [&](FitState& fit) {
         if (fit.model->iterations() >= 30) layer->Break();
       });
-      if (run.status.ok()) return;  // all was done
-      ++lives;
+      if (run.status.ok()) return;  // the others had finished
+      ++faulty_lives;
       EXPECT_EQ(run.status.code(), Code::kOutOfSync) << run.status.message();
       ExpectSavedIsRight(run, {});
     }
-  });
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_GE(lives, 2);
-  EXPECT_EQ(lost, 1);  // by the first time alone
+  };
+  RunThreads(3, [&](int w) { w == 2 ? train_faulty() : train_right(w); });
+  EXPECT_GE(faulty_lives, 2);
+  EXPECT_EQ(rollbacks, 1);  // by its first life alone
   ExpectRight(runs, {0, 1});
 }
 
