@@ -409,74 +409,116 @@ TEST(SupervisorTest, Worker_ReportedItsEnd_Counts) {
   }
 }
 
-// For any history: a job is done once all its workers have ended, each is
-// started no more often than it may be, and stages never go back.
+// A job that goes through events in a random order, until it is done. Checks
+// the actions that the supervisor returns.
+class RandomJob {
+ public:
+  explicit RandomJob(unsigned seed)
+      : random_(seed), options_(DrawOptions()), supervisor_(options_) {
+    for (int i = 0; i < options_.workers; ++i) running_.insert(i);
+    starts_.assign(static_cast<size_t>(options_.workers), 1);
+  }
+
+  void RunToTheEnd() {
+    for (int step = 0; !supervisor_.done(); ++step) {
+      ASSERT_LT(step, 1000);
+      HaveAnEvent();
+    }
+    EXPECT_TRUE(running_.empty() && waiting_.empty());
+    for (const int count : starts_) EXPECT_LE(count, 1 + options_.max_restarts);
+    if (!options_.restart && !options_.end_together) {
+      EXPECT_EQ(supervisor_.exit_code(), first_code_);
+    }
+  }
+
+ private:
+  int Below(int n) { return static_cast<int>(random_() % n); }
+  LaunchOptions DrawOptions() {
+    const int workers = 1 + Below(4);
+    LaunchOptions options = Options(workers, Below(2) == 1);
+    options.max_restarts = Below(3);
+    options.end_together = Below(2) == 1;
+    options.min_workers = Below(1 + workers);
+    return options;
+  }
+
+  void HaveAnEvent() {
+    const int kind = Below(10);
+    if (kind < 6 && !running_.empty()) {
+      EndAWorker();
+    } else if (kind < 8 && !waiting_.empty()) {
+      RestartAWorker();
+    } else if (kind == 7 && !running_.empty()) {
+      Supervisor::Actions actions;
+      supervisor_.OnDone(*running_.begin(), &actions);
+      Take(actions, -1);
+    } else if (kind == 8 && stage_ > kRuns && !last_deadline_was_) {
+      Take(supervisor_.OnDeadline(), -1);
+    } else if (kind == 9 && Below(20) == 0) {
+      Take(supervisor_.OnSignal(SIGTERM), -1);
+    }
+  }
+  void EndAWorker() {
+    const int count = static_cast<int>(running_.size());
+    const int worker = *std::next(running_.begin(), Below(count));
+    const int code = Below(3) == 0 ? 0 : 1 + Below(150);
+    running_.erase(worker);
+    Take(supervisor_.OnExit(worker, code), worker);
+    Take(supervisor_.OnEnded(worker, code), worker);
+    if (first_code_ == 0) first_code_ = code;
+  }
+  void RestartAWorker() {
+    const int worker = *waiting_.begin();
+    waiting_.erase(worker);
+    supervisor_.OnRestart(worker);
+    running_.insert(worker);
+    ++starts_[static_cast<size_t>(worker)];
+  }
+
+  // `worker` is that of the event.
+  void Take(const Supervisor::Actions& actions, int worker) {
+    for (const int each : actions.cancelled) {
+      EXPECT_EQ(waiting_.erase(each), 1u);
+    }
+    if (actions.restart_after >= 0) {
+      EXPECT_EQ(stage_, kRuns);
+      waiting_.insert(worker);
+    }
+    if (actions.new_deadline) TakeDeadline(actions);
+  }
+  void TakeDeadline(const Supervisor::Actions& actions) {
+    const Stage stage = actions.signal == SIGKILL ? kKills
+                        : actions.signal != 0     ? kStops
+                                                  : kWaits;
+    const bool waits_again = stage == kWaits && stage_ > kRuns;
+    EXPECT_TRUE(stage >= stage_ || waits_again);
+    EXPECT_LE(++deadlines_, 6);
+    last_deadline_was_ = actions.deadline < 0;
+    if (last_deadline_was_) {
+      EXPECT_EQ(stage, kKills);
+    }
+    stage_ = std::max(stage_, stage);
+  }
+
+  enum Stage { kRuns, kWaits, kStops, kKills };
+
+  std::mt19937 random_;
+  const LaunchOptions options_;
+  Supervisor supervisor_;
+  std::set<int> running_, waiting_;  // workers; waiting: for their restart
+  std::vector<int> starts_;          // by worker
+  Stage stage_ = kRuns;              // the last that was begun
+  bool last_deadline_was_ = false;   // no deadline follows
+  int deadlines_ = 0;
+  int first_code_ = 0;  // of the first worker that failed
+};
+
+// A job is done once all its workers have ended, each is started no more often
+// than it may be, and stages never go back.
 TEST(SupervisorTest, Job_AnyHistory_Ends) {
   for (unsigned seed = 1; seed <= 2000; ++seed) {
-    std::mt19937 random(seed);
-    const auto below = [&](int n) { return static_cast<int>(random() % n); };
-    LaunchOptions options = Options(1 + below(4), below(2) == 1);
-    options.max_restarts = below(3);
-    options.end_together = below(2) == 1;
-    options.min_workers = below(1 + options.workers);
-    Supervisor supervisor(options);
-    std::set<int> running, waiting;
-    for (int i = 0; i < options.workers; ++i) running.insert(i);
-    std::vector<int> starts(static_cast<size_t>(options.workers), 1);
-    int strongest = 0, first_code = 0, deadlines = 0;
-    bool ends = false;  // no deadline follows
-    const auto take = [&](const Supervisor::Actions& actions, int worker) {
-      for (int each : actions.cancelled) EXPECT_EQ(waiting.erase(each), 1u);
-      if (actions.restart_after >= 0) {
-        EXPECT_EQ(strongest, 0);
-        waiting.insert(worker);
-      }
-      if (actions.new_deadline) {
-        const int stage = actions.signal == SIGKILL ? 3
-                          : actions.signal != 0     ? 2
-                                                    : 1;
-        const bool waits = actions.signal == 0 && strongest > 0;
-        EXPECT_TRUE(stage >= strongest || waits) << seed;
-        EXPECT_LE(++deadlines, 6) << seed;
-        if (actions.deadline < 0) {
-          EXPECT_EQ(stage, 3);
-        }
-        strongest = std::max(strongest, stage);
-        ends = actions.deadline < 0;
-      }
-    };
-    for (int step = 0; !supervisor.done(); ++step) {
-      ASSERT_LT(step, 1000) << seed;
-      const int kind = below(10);
-      if (kind < 6 && !running.empty()) {
-        const int worker = *std::next(running.begin(),
-                                      below(static_cast<int>(running.size())));
-        const int code = below(3) == 0 ? 0 : 1 + below(150);
-        running.erase(worker);
-        take(supervisor.OnExit(worker, code), worker);
-        take(supervisor.OnEnded(worker, code), worker);
-        if (code != 0 && first_code == 0) first_code = code;
-      } else if (kind < 8 && !waiting.empty()) {
-        const int worker = *waiting.begin();
-        waiting.erase(worker);
-        supervisor.OnRestart(worker);
-        running.insert(worker);
-        ++starts[static_cast<size_t>(worker)];
-      } else if (kind == 7 && !running.empty()) {
-        Supervisor::Actions actions;
-        supervisor.OnDone(*running.begin(), &actions);
-        take(actions, -1);
-      } else if (kind == 8 && strongest > 0 && !ends) {
-        take(supervisor.OnDeadline(), -1);
-      } else if (kind == 9 && below(20) == 0) {
-        take(supervisor.OnSignal(SIGTERM), -1);
-      }
-    }
-    EXPECT_TRUE(running.empty() && waiting.empty()) << seed;
-    for (int count : starts) EXPECT_LE(count, 1 + options.max_restarts) << seed;
-    if (!options.restart && !options.end_together) {
-      EXPECT_EQ(supervisor.exit_code(), first_code) << seed;
-    }
+    SCOPED_TRACE(seed);
+    RandomJob(seed).RunToTheEnd();
   }
 }
 
