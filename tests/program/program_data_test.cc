@@ -85,7 +85,9 @@ TEST_F(ProgramTest, DataOnDisk_ShortEpoch_ReadsOnlyWhatItTrainsOn) {
   EXPECT_LT(std::stol(io.substr(at + 7)), kExamples * 28 * 28 / 4);
 }
 
-TEST_F(ProgramTest, DataOnDisk_AnyForm_TrainsToTheBitsInMemory) {
+// 130 examples of three values and one of four classes, as images (of IDX),
+// arrays and a table with gaps and text.
+void WriteExamplesInAnyForm(const TempFolder& folder) {
   constexpr int kExamples = 130;
   std::vector<double> x;
   std::vector<unsigned char> y;
@@ -104,14 +106,26 @@ TEST_F(ProgramTest, DataOnDisk_AnyForm_TrainsToTheBitsInMemory) {
            std::to_string(i % 5) + "," + std::to_string(x[3 * i + 2]) + ",k" +
            std::to_string(y[i]) + "\n";
   }
-  WriteWhole(folder_ / "d.csv", csv);
-  WriteWhole(folder_ / "images", images);
-  WriteWhole(folder_ / "labels", labels);
-  ASSERT_TRUE(
-      WriteNpy(folder_ / "x.npy", DType::kFloat64, {kExamples, 3}, x.data())
-          .ok());
-  ASSERT_TRUE(
-      WriteNpy(folder_ / "y.npy", DType::kUint8, {kExamples}, y.data()).ok());
+  WriteWhole(folder / "d.csv", csv);
+  WriteWhole(folder / "images", images);
+  WriteWhole(folder / "labels", labels);
+  ASSERT_OK(
+      WriteNpy(folder / "x.npy", DType::kFloat64, {kExamples, 3}, x.data()));
+  ASSERT_OK(WriteNpy(folder / "y.npy", DType::kUint8, {kExamples}, y.data()));
+}
+
+// The last batches have 21 of 32 examples, and 17 of 100.
+TEST_F(ProgramTest, DataOnDisk_AnyForm_TrainsToTheBitsInMemory) {
+  WriteExamplesInAnyForm(folder_);
+  const std::string run = R"({
+    "model": {"class_name": "Sequential", "config": {"layers": [
+      {"class_name": "InputLayer",
+       "config": {"name": "x", "batch_shape": [null, 3]}},
+      {"class_name": "Dense", "config": {"units": 4}}]}},
+    "compile": {"optimizer": "adam", "loss": {"class_name":
+      "SparseCategoricalCrossentropy", "config": {"from_logits": true}}},
+    "data": {"train": {"scale": 0.1, "in_memory": IN_MEMORY, FORM}},
+    "fit": {"epochs": 2, "seed": 3, "validation_split": 0.1}})";
   for (const char* form : {R"("images": "images", "labels": "labels")",
                            R"("x": "x.npy", "y": "y.npy")",
                            R"("x": {"x": "x.npy"}, "y": ["labels"])",
@@ -120,97 +134,94 @@ TEST_F(ProgramTest, DataOnDisk_AnyForm_TrainsToTheBitsInMemory) {
                               "categorical": {"b": "index"})"}) {
     for (const char* batch : {"1", "32", "100"}) {
       SCOPED_TRACE(std::string(form) + " " + batch);
-      Strings steps;
-      for (const char* in_memory : {"true", "false"}) {
-        WriteWhole(folder_ / "run.json", std::string(R"({
-          "model": {"class_name": "Sequential", "config": {"layers": [
-            {"class_name": "InputLayer",
-             "config": {"name": "x", "batch_shape": [null, 3]}},
-            {"class_name": "Dense", "config": {"units": 4}}]}},
-          "compile": {"optimizer": "adam", "loss": {"class_name":
-            "SparseCategoricalCrossentropy", "config": {"from_logits": true}}},
-          "data": {"train": {"scale": 0.1, "in_memory": )") +
-                                             in_memory + ", " + form + R"(}},
-          "fit": {"epochs": 2, "seed": 3, "validation_split": 0.1}})");
-        ASSERT_EQ(Run({"train", "run.json", "--batch-size", batch,
+      const auto train = [&](const char* in_memory) {
+        WriteWhole(
+            folder_ / "run.json",
+            Replaced(Replaced(run, "IN_MEMORY", in_memory), "FORM", form));
+        EXPECT_EQ(Run({"train", "run.json", "--batch-size", batch,
                        "--log-steps", "s.csv"}),
                   0)
             << err_;
-        steps.push_back(ReadWhole(folder_ / "s.csv"));
-      }
-      EXPECT_EQ(steps[0], steps[1]);
+        return ReadWhole(folder_ / "s.csv");
+      };
+      EXPECT_EQ(train("true"), train("false"));
     }
   }
 }
 
-// The same windows, cut by this test into files, train to the same bits.
-TEST_F(ProgramTest, Windows_OfGroupsInAnyForm_TrainAsTheirCopies) {
-  constexpr int kRows = 90, kLength = 4, kRate = 2, kAhead = 9;
-  std::vector<float> x, group, y, cut_x, cut_y;
+// Three groups of 30 rows, as arrays and as a table; and as arrays the windows
+// of groups 0 and 2, with the target of the ninth row after the first.
+void WriteRowsAndTheirWindows(const TempFolder& folder) {
+  constexpr int kRows = 90, kLength = 4, kRate = 2, kStride = 3, kOffset = 9;
+  std::vector<float> x, group, y, window_x, window_y;
   std::string csv = "who,a,b,y\n";
   for (int i = 0; i < kRows; ++i) {
-    x.push_back(static_cast<float>(i * i % 101));
-    x.push_back(static_cast<float>(i % 7));
-    y.push_back(static_cast<float>(i * 5 % 13));
+    const int a = i * i % 101, b = i % 7, target = i * 5 % 13;
+    x.push_back(static_cast<float>(a));
+    x.push_back(static_cast<float>(b));
+    y.push_back(static_cast<float>(target));
     group.push_back(static_cast<float>(i / 30));
-    csv += "p" + std::to_string(i / 30) + "," +
-           std::to_string(static_cast<int>(x[2 * i])) + "," +
-           std::to_string(i % 7) + "," + std::to_string(i * 5 % 13) + "\n";
+    csv += "p" + std::to_string(i / 30) + "," + std::to_string(a) + "," +
+           std::to_string(b) + "," + std::to_string(target) + "\n";
   }
-  // Group 1 is left out, for validation.
-  int64_t windows = 0;
   for (const int begin : {0, 60}) {
-    for (int first = begin; first + kAhead < begin + 30; first += 3) {
+    for (int i = begin; i + kOffset < begin + 30; i += kStride) {
       for (int k = 0; k < kLength; ++k) {
-        cut_x.push_back(x[2 * (first + k * kRate)]);
-        cut_x.push_back(x[2 * (first + k * kRate) + 1]);
+        window_x.push_back(x[2 * (i + k * kRate)]);
+        window_x.push_back(x[2 * (i + k * kRate) + 1]);
       }
-      cut_y.push_back(y[first + kAhead]);
-      ++windows;
+      window_y.push_back(y[i + kOffset]);
     }
   }
-  const DType f32 = DType::kFloat32;
-  ASSERT_TRUE(WriteNpy(folder_ / "x.npy", f32, {kRows, 2}, x.data()).ok());
-  ASSERT_TRUE(WriteNpy(folder_ / "y.npy", f32, {kRows}, y.data()).ok());
-  ASSERT_TRUE(WriteNpy(folder_ / "who.npy", f32, {kRows}, group.data()).ok());
-  ASSERT_TRUE(
-      WriteNpy(folder_ / "cut_x.npy", f32, {windows, kLength, 2}, cut_x.data())
-          .ok());
-  ASSERT_TRUE(
-      WriteNpy(folder_ / "cut_y.npy", f32, {windows}, cut_y.data()).ok());
-  WriteWhole(folder_ / "d.csv", csv);
-  const std::string fields =
-      R"("sequence_length": 4, "sampling_rate": 2, "sequence_stride": 3,
-         "target_offset": 9, )";
-  Strings steps;
-  for (const std::string& data : Strings{
-           R"("x": "cut_x.npy", "y": "cut_y.npy")",
-           fields + R"("x": "x.npy", "y": "y.npy", "group": "who.npy",
-                       "validation_groups": [1])",
-           fields + R"("csv": "d.csv", "group": "who", "label": "y",
-                       "validation_groups": ["p1"])",
-           fields + R"("csv": "d.csv", "group": 0, "validation_groups": ["p1"],
-                       "in_memory": false)"}) {
-    SCOPED_TRACE(data);
-    WriteWhole(folder_ / "run.json", R"({
-      "model": {"class_name": "Sequential", "config": {"layers": [
-        {"class_name": "InputLayer", "config": {"batch_shape": [null, 4, 2]}},
-        {"class_name": "SimpleRNN", "config": {"units": 3}},
-        {"class_name": "Dense", "config": {"units": 1}}]}},
-      "compile": {"optimizer": "adam", "loss": "mse"},
-      "data": {"train": {"scale": 0.1, )" +
-                                         data + R"(}},
-      "fit": {"epochs": 3, "batch_size": 4, "verbose": 2}})");
-    ASSERT_EQ(Run({"train", "run.json", "--save", "m", "--log-steps", "s.csv",
+  WriteWhole(folder / "d.csv", csv);
+  const auto write = [&](const char* name, const Shape& shape,
+                         const std::vector<float>& numbers) {
+    ASSERT_OK(WriteNpy(folder / name, DType::kFloat32, shape, numbers.data()));
+  };
+  const auto windows = static_cast<int64_t>(window_y.size());
+  write("x.npy", {kRows, 2}, x);
+  write("y.npy", {kRows}, y);
+  write("who.npy", {kRows}, group);
+  write("window_x.npy", {windows, kLength, 2}, window_x);
+  write("window_y.npy", {windows}, window_y);
+}
+
+// Group 1 is left out, for validation.
+TEST_F(ProgramTest, Windows_OfGroupsInAnyForm_TrainAsTheirCopies) {
+  WriteRowsAndTheirWindows(folder_);
+  const std::string run = R"({
+    "model": {"class_name": "Sequential", "config": {"layers": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, 4, 2]}},
+      {"class_name": "SimpleRNN", "config": {"units": 3}},
+      {"class_name": "Dense", "config": {"units": 1}}]}},
+    "compile": {"optimizer": "adam", "loss": "mse"},
+    "data": {"train": {"scale": 0.1, DATA}},
+    "fit": {"epochs": 3, "batch_size": 4, "verbose": 2}})";
+  const auto train = [&](const std::string& data) {
+    WriteWhole(folder_ / "run.json", Replaced(run, "DATA", data));
+    EXPECT_EQ(Run({"train", "run.json", "--save", "m", "--log-steps", "s.csv",
                    "--log-digests"}),
               0)
         << err_;
-    steps.push_back(ReadWhole(folder_ / "s.csv"));
-    EXPECT_EQ(steps.back(), steps[0]);
-    if (steps.size() == 1) continue;
-    ASSERT_EQ(Run({"evaluate", "m", "--data", "run.json"}), 0) << err_;
+    return ReadWhole(folder_ / "s.csv");
+  };
+  const std::string expected =
+      train(R"("x": "window_x.npy", "y": "window_y.npy")");
+  const std::string fields =
+      R"("sequence_length": 4, "sampling_rate": 2, "sequence_stride": 3,
+         "target_offset": 9, )";
+  for (const std::string& data :
+       Strings{R"("x": "x.npy", "y": "y.npy", "group": "who.npy",
+                  "validation_groups": [1])",
+               R"("csv": "d.csv", "group": "who", "label": "y",
+                  "validation_groups": ["p1"])",
+               R"("csv": "d.csv", "group": 0, "validation_groups": ["p1"],
+                  "in_memory": false)"}) {
+    SCOPED_TRACE(data);
+    EXPECT_EQ(train(fields + data), expected);
+    EXPECT_EQ(Run({"evaluate", "m", "--data", "run.json"}), 0) << err_;
     // The last rows have windows too, without a target.
-    ASSERT_EQ(Run({"predict", "m", "--data", "run.json"}), 0) << err_;
+    EXPECT_EQ(Run({"predict", "m", "--data", "run.json"}), 0) << err_;
     EXPECT_EQ(Lines(out_).size(), 8u) << out_;
   }
   // A row that is left out would join rows that are apart.
@@ -377,24 +388,23 @@ TEST_F(ProgramTest, Windows_OfAnotherFile_NeedNoLabel) {
   ExpectError({"predict", "m", "--csv", "d.csv"}, 2, {"--data RUN.json"});
 }
 
-// The vocabulary of the training data is that of the validation data too.
-TEST_F(ProgramTest, Text_LearnedVocabulary_TrainsAsItsFileAndItsNumbers) {
-  WriteWhole(folder_ / "d.csv",
-             "mood,text\ngood,A b.\nbad,\"c, a a\"\ngood,b d\nbad,c\n");
-  WriteWhole(folder_ / "v.csv", "mood,text\nbad,c e\ngood,b\n");
-  WriteWhole(folder_ / "words.txt", "a\nc\nb\n");
-  WriteWhole(folder_ / "n.csv",
-             "mood,x,y,z\ngood,2,4,0\nbad,3,2,2\ngood,4,1,0\nbad,3,0,0\n");
-  WriteWhole(folder_ / "nv.csv", "mood,x,y,z\nbad,3,1,0\ngood,4,0,0\n");
-  const std::string with_text = R"("text": "text", "max_tokens": 5,
-                                   "output_sequence_length": 3, )";
-  Strings logs;
-  for (const std::string& fields :
-       Strings{"", with_text, with_text + R"("vocabulary": "words.txt", )"}) {
-    SCOPED_TRACE(fields);
-    const std::string train = fields.empty() ? "n" : "d";
-    const std::string validation = fields.empty() ? "nv" : "v";
-    WriteWhole(folder_ / "run.json", R"({
+class TextDataTest : public ProgramTest {
+ protected:
+  // d.csv and v.csv are texts, for training and validation. words.txt is the
+  // vocabulary of d.csv, and n.csv and nv.csv are the texts as its numbers.
+  void SetUp() override {
+    WriteWhole(folder_ / "d.csv",
+               "mood,text\ngood,A b.\nbad,\"c, a a\"\ngood,b d\nbad,c\n");
+    WriteWhole(folder_ / "v.csv", "mood,text\nbad,c e\ngood,b\n");
+    WriteWhole(folder_ / "words.txt", "a\nc\nb\n");
+    WriteWhole(folder_ / "n.csv",
+               "mood,x,y,z\ngood,2,4,0\nbad,3,2,2\ngood,4,1,0\nbad,3,0,0\n");
+    WriteWhole(folder_ / "nv.csv", "mood,x,y,z\nbad,3,1,0\ngood,4,0,0\n");
+  }
+
+  // Writes run.json with the fields of the data.
+  void WriteTextRun(const std::string& train, const std::string& validation) {
+    const std::string run = R"({
       "model": {"class_name": "Sequential", "config": {"layers": [
         {"class_name": "InputLayer", "config": {"batch_shape": [null, 3]}},
         {"class_name": "Embedding", "config": {"input_dim": 5,
@@ -403,43 +413,73 @@ TEST_F(ProgramTest, Text_LearnedVocabulary_TrainsAsItsFileAndItsNumbers) {
         {"class_name": "Dense", "config": {"units": 2}}]}},
       "compile": {"optimizer": "adam", "loss": {"class_name":
         "SparseCategoricalCrossentropy", "config": {"from_logits": true}}},
-      "data": {"train": {)" + fields + R"("label": "mood", "csv": ")" +
-                                         train +
-                                         R"(.csv"}, "validation": {
-        "label": "mood", "csv": ")" + validation +
-                                         R"(.csv"}},
-      "fit": {"epochs": 3, "batch_size": 2, "verbose": 2}})");
-    ASSERT_EQ(Run({"train", "run.json", "--save", "m", "--log-steps", "s.csv",
+      "data": {"train": {"label": "mood", TRAIN},
+               "validation": {"label": "mood", VALIDATION}},
+      "fit": {"epochs": 3, "batch_size": 2, "verbose": 2}})";
+    WriteWhole(folder_ / "run.json", Replaced(Replaced(run, "TRAIN", train),
+                                              "VALIDATION", validation));
+  }
+  // The log of the steps.
+  std::string Train() {
+    EXPECT_EQ(Run({"train", "run.json", "--save", "m", "--log-steps", "s.csv",
                    "--log-digests"}),
               0)
         << err_;
-    const std::string steps = ReadWhole(folder_ / "s.csv");
-    ASSERT_EQ(Run({"predict", "m", "--data", "run.json"}), 0) << err_;
-    logs.push_back(steps + out_);
-    EXPECT_EQ(logs.back(), logs[0]);
+    return ReadWhole(folder_ / "s.csv");
   }
-  const std::string run = ReadWhole(folder_ / "run.json");
-  const auto with = [&](const char* text, const std::string& by) {
-    WriteWhole(folder_ / "run.json", Replaced(run, text, by));
-  };
-  const std::string validation = "\"validation\": {";
-  // The text of validation may be another column.
+  std::string Predict() {
+    EXPECT_EQ(Run({"predict", "m", "--data", "run.json"}), 0) << err_;
+    return out_;
+  }
+
+  const std::string texts_ = R"("csv": "d.csv", "text": "text",
+                                "max_tokens": 5, "output_sequence_length": 3)";
+  const std::string body_ = R"("csv": "v.csv", "text": "body",
+                               "output_sequence_length": 3)";
+};
+
+// The vocabulary of the training data is that of the validation data too.
+TEST_F(TextDataTest, Vocabulary_LearnedOrOfAFile_TrainsAsItsNumbers) {
+  WriteTextRun(R"("csv": "n.csv")", R"("csv": "nv.csv")");
+  const std::string steps = Train(), predicted = Predict();
+  for (const char* vocabulary : {"", R"(, "vocabulary": "words.txt")"}) {
+    SCOPED_TRACE(vocabulary);
+    WriteTextRun(texts_ + vocabulary, R"("csv": "v.csv")");
+    EXPECT_EQ(Train(), steps);
+    EXPECT_EQ(Predict(), predicted);
+  }
+}
+
+TEST_F(TextDataTest, Validation_OtherColumn_HasTheSameText) {
+  WriteTextRun(texts_, R"("csv": "v.csv")");
+  Train();
+  const std::string predicted = Predict();
   WriteWhole(folder_ / "v.csv", "mood,text,body\nbad,a,c e\ngood,a,b\n");
-  const std::string body = R"("text": "body", "output_sequence_length": 3, )";
-  with(validation.c_str(), validation + body);
-  ASSERT_EQ(Run({"predict", "m", "--data", "run.json"}), 0) << err_;
-  EXPECT_NE(logs[0].find(out_), std::string::npos) << out_;
-  with(validation.c_str(), validation + body + R"("standardize": "none", )");
+  WriteTextRun(texts_, body_);
+  EXPECT_EQ(Predict(), predicted);
+}
+
+TEST_F(TextDataTest, Validation_OtherSettings_AreRefused) {
+  WriteWhole(folder_ / "v.csv", "mood,text,body\nbad,a,c e\ngood,a,b\n");
+  WriteTextRun(texts_, body_ + R"(, "standardize": "none")");
   ExpectError({"train", "run.json"}, 2,
               {"data.validation.standardize", "is another"});
+}
+
+TEST_F(TextDataTest, MissingValues_BesideAText_AreRefused) {
   for (const char* field :
-       {"\"missing\": \"drop\", ", "\"na_values\": [\"?\"], "}) {
-    for (const char* part : {"\"train\": {", "\"validation\": {"}) {
-      with(part, part + std::string(field));
-      ExpectError({"train", "run.json"}, 2, {"leave out columns", "missing"});
-    }
+       {R"(, "missing": "drop")", R"(, "na_values": ["?"])"}) {
+    SCOPED_TRACE(field);
+    WriteTextRun(texts_ + field, R"("csv": "v.csv")");
+    ExpectError({"train", "run.json"}, 2, {"leave out columns", "missing"});
+    WriteTextRun(texts_, std::string(R"("csv": "v.csv")") + field);
+    ExpectError({"train", "run.json"}, 2, {"leave out columns", "missing"});
   }
-  with("\"output_sequence_length\": 3, ", "");
+}
+
+TEST_F(TextDataTest, Text_WithoutALength_IsRefused) {
+  WriteTextRun(R"("csv": "d.csv", "text": "text", "max_tokens": 5)",
+               R"("csv": "v.csv")");
   ExpectError({"train", "run.json"}, 2, {"output_sequence_length"});
 }
 
@@ -537,75 +577,85 @@ TEST_F(ProgramTest, Text_VocabularyThatNoFileCanHave_IsKnownByItsDigest) {
   ExpectError(by_run, 2, {"d.csv", "5 tokens", "digest"});
 }
 
+// What differs in one of the 2,000 examples that are written.
+enum class Changed { kNothing, kLabel, kValue };
+
+// Two values and a label, as tables, arrays and an NPZ file.
+void WriteExamples(const TempFolder& folder, Changed changed) {
+  constexpr int64_t kExamples = 2000;
+  constexpr size_t kChanged = 5;  // not one of the 64 that are sampled
+  std::vector<float> x;
+  std::vector<int64_t> y;
+  for (int64_t i = 0; i < kExamples; ++i) {
+    x.insert(x.end(), 2, static_cast<float>(i % 7));
+    y.push_back(i % 3);
+  }
+  if (changed == Changed::kLabel) y[kChanged] = (y[kChanged] + 1) % 3;
+  if (changed == Changed::kValue) x[2 * kChanged] += 1;
+  std::string rows = "a,b,y\n", values = "a,b\n";
+  for (size_t i = 0; i < y.size(); ++i) {
+    const std::string row =
+        std::to_string(x[2 * i]) + "," + std::to_string(i % 7);
+    values += row + "\n";
+    rows += row + "," + std::to_string(y[i]) + "\n";
+  }
+  WriteWhole(folder / "d.csv", rows);
+  WriteWhole(folder / "v.csv", values);
+  const Shape x_shape = {kExamples, 2}, y_shape = {kExamples};
+  ASSERT_OK(WriteNpy(folder / "x.npy", DType::kFloat32, x_shape, x.data()));
+  ASSERT_OK(WriteNpy(folder / "y.npy", DType::kInt64, y_shape, y.data()));
+  NpzWriter npz;
+  ASSERT_OK(npz.Open(FileSystem::Posix(), folder / "d.npz"));
+  ASSERT_OK(npz.Add("x", DType::kFloat32, x_shape, x.data()));
+  ASSERT_OK(npz.Add("y", DType::kInt64, y_shape, y.data()));
+  ASSERT_OK(npz.Finish());
+}
+
+// The models that NAME.json has saved.
+int CountModels(const TempFolder& folder, const std::string& name) {
+  int models = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    const std::filesystem::path& file = entry.path();
+    models += file.extension() == ".safetensors" &&
+              file.filename().string().find(name) == 0;
+  }
+  return models;
+}
+
 // A model of other data is not replaced, whatever example differs.
 TEST_F(ProgramTest, DataOnDisk_OneExampleChanged_IsAnotherRun) {
-  constexpr int64_t kExamples = 2000, kChanged = 5;  // not one of 64
-  const auto write = [&](int64_t changed, bool label) {
-    std::vector<float> x(2 * kExamples);
-    std::vector<int64_t> y(kExamples);
-    std::string rows = "a,b,y\n", values = "a,b\n";
-    for (int64_t i = 0; i < kExamples; ++i) {
-      const auto at = static_cast<size_t>(i);
-      x[2 * at] = x[2 * at + 1] = static_cast<float>(i % 7);
-      y[at] = i % 3;
-      if (i == changed && label) y[at] = (y[at] + 1) % 3;
-      if (i == changed && !label) x[2 * at] += 1;
-      const std::string row =
-          std::to_string(x[2 * at]) + "," + std::to_string(i % 7);
-      values += row + "\n";
-      rows += row + "," + std::to_string(y[at]) + "\n";
-    }
-    WriteWhole(folder_ / "d.csv", rows);
-    WriteWhole(folder_ / "v.csv", values);
-    ASSERT_OK(
-        WriteNpy(folder_ / "x.npy", DType::kFloat32, {kExamples, 2}, x.data()));
-    ASSERT_OK(
-        WriteNpy(folder_ / "y.npy", DType::kInt64, {kExamples}, y.data()));
-    NpzWriter npz;
-    ASSERT_OK(npz.Open(FileSystem::Posix(), folder_ / "d.npz"));
-    ASSERT_OK(npz.Add("x", DType::kFloat32, {kExamples, 2}, x.data()));
-    ASSERT_OK(npz.Add("y", DType::kInt64, {kExamples}, y.data()));
-    ASSERT_OK(npz.Finish());
-  };
+  const std::string run = R"({
+    "model": {"class_name": "Sequential", "config": {"layers": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, 2]}},
+      {"class_name": "Dense", "config": {"units": 3,
+                                         "activation": "softmax"}}]}},
+    "compile": {"optimizer": "sgd", "loss": "sparse_categorical_crossentropy"},
+    "data": {"train": {"in_memory": false, FORM}},
+    "fit": {"steps_per_epoch": 1}})";
   int number = 0;
-  for (const char* form :
-       {R"("csv": "d.csv")", R"("x": "d.npz:x", "y": "d.npz:y")",
-        R"("x": ["d.npz:x"], "y": ["d.npz:y"])",
-        R"("x": ["v.csv"], "y": ["d.npz:y"])", R"("x": "x.npy", "y": "y.npy")",
-        R"("x": ["x.npy"], "y": ["y.npy"])"}) {
+  for (const std::string& form :
+       Strings{R"("csv": "d.csv")", R"("x": "d.npz:x", "y": "d.npz:y")",
+               R"("x": ["d.npz:x"], "y": ["d.npz:y"])",
+               R"("x": ["v.csv"], "y": ["d.npz:y"])",
+               R"("x": "x.npy", "y": "y.npy")",
+               R"("x": ["x.npy"], "y": ["y.npy"])"}) {
     SCOPED_TRACE(form);
     const std::string name = "r" + std::to_string(++number);
-    WriteWhole(folder_ / (name + ".json"), std::string(R"({
-      "model": {"class_name": "Sequential", "config": {"layers": [
-        {"class_name": "InputLayer", "config": {"batch_shape": [null, 2]}},
-        {"class_name": "Dense", "config": {"units": 3,
-                                           "activation": "softmax"}}]}},
-      "compile": {"optimizer": "sgd",
-                  "loss": "sparse_categorical_crossentropy"},
-      "data": {"train": {"in_memory": false, )") +
-                                               form +
-                                               R"(}},
-      "fit": {"steps_per_epoch": 1}})");
+    WriteWhole(folder_ / (name + ".json"), Replaced(run, "FORM", form));
     const auto train = [&] {
       EXPECT_EQ(Run({"train", name + ".json"}), 0) << err_;
-      int models = 0;
-      for (const auto& file :
-           std::filesystem::directory_iterator(folder_.path())) {
-        models += file.path().extension() == ".safetensors" &&
-                  file.path().filename().string().find(name) == 0;
-      }
-      return models;
+      return CountModels(folder_, name);
     };
-    write(-1, false);
+    WriteExamples(folder_, Changed::kNothing);
     EXPECT_EQ(train(), 1);
     EXPECT_EQ(train(), 1);
-    write(kChanged, /*label=*/true);
+    WriteExamples(folder_, Changed::kLabel);
     EXPECT_EQ(train(), 2);
-    write(-1, false);
+    WriteExamples(folder_, Changed::kNothing);
     EXPECT_EQ(train(), 2);
     // No pass reads the examples of an NPY file.
-    if (std::string(form).find("npy") != std::string::npos) continue;
-    write(kChanged, /*label=*/false);
+    if (form.find("npy") != std::string::npos) continue;
+    WriteExamples(folder_, Changed::kValue);
     EXPECT_EQ(train(), 3);
   }
 }
