@@ -14,64 +14,89 @@
 namespace ringlet {
 namespace {
 
-// A CSV of two values and a label, without names in its first line.
-TEST_F(ProgramTest, Csv_WithoutAHeader_LosesNoRow) {
-  const std::string rows = "5.5,3.5,0\n4.5,3,1\n6,2,0\n5,2.5,1\n";
-  WriteWhole(folder_ / "d.csv", rows);
-  const auto write = [&](const std::string& more) {
-    WriteWhole(folder_ / "csv.json", R"({
+class HeaderTest : public ProgramTest {
+ protected:
+  void SetUp() override { WriteWhole(folder_ / "d.csv", rows_); }
+
+  // csv.json, with these fields of its data.
+  void WriteCsvRun(const std::string& fields) {
+    const std::string run = R"({
       "model": {"class_name": "Sequential", "config": {"layers": [
         {"class_name": "InputLayer", "config": {"batch_shape": [null, 2]}},
         {"class_name": "Dense", "config": {"units": 2,
                                          "activation": "softmax"}}]}},
       "compile": {"optimizer": "sgd",
                   "loss": "sparse_categorical_crossentropy"},
-      "data": {"train": {"csv": "d.csv")" +
-                                         more + R"(}},
-      "fit": {"batch_size": 1, "shuffle": false}})");
-  };
-  const std::string told =
+      "data": {"train": {FIELDS}},
+      "fit": {"batch_size": 1, "shuffle": false}})";
+    WriteWhole(folder_ / "csv.json", Replaced(run, "FIELDS", fields));
+  }
+  void TrainWithoutHeader() {
+    WriteCsvRun(R"("csv": "d.csv")");
+    ASSERT_EQ(Run({"train", "csv.json", "--save", "m"}), 0) << err_;
+  }
+
+  const std::string rows_ = "5.5,3.5,0\n4.5,3,1\n6,2,0\n5,2.5,1\n";
+  const std::string told_ =
       "note: d.csv: line 1 holds numbers and is read as data, not as names; if "
       "that is wrong, say \"header\": true in RUN.json (evaluate, predict: "
       "--header)\n";
-  write("");
-  ASSERT_EQ(Run({"train", "csv.json", "--save", "m"}), 0) << err_;
-  EXPECT_TRUE(Contains(err_, told));
+};
+
+TEST_F(HeaderTest, Train_FirstLineOfNumbers_IsARowWithANote) {
+  TrainWithoutHeader();
+  EXPECT_TRUE(Contains(err_, told_));
   EXPECT_TRUE(Contains(out_, "4/4 - "));
+}
+
+TEST_F(HeaderTest, Train_FieldHeader_FirstLineIsNoRow) {
+  WriteCsvRun(R"("csv": "d.csv", "header": true)");
+  ASSERT_EQ(Run({"train", "csv.json"}), 0) << err_;
+  EXPECT_FALSE(Contains(err_, "note: d.csv"));
+  EXPECT_TRUE(Contains(out_, "3/3 - "));
+}
+
+TEST_F(HeaderTest, Predict_FlagsOfHeader_DecideOverTheFirstLine) {
+  TrainWithoutHeader();
+  ASSERT_EQ(Run({"predict", "m", "--csv", "d.csv"}), 0) << err_;
+  EXPECT_EQ(err_, told_);
+  EXPECT_EQ(Lines(out_).size(), 4u);
+  ASSERT_EQ(Run({"predict", "m", "--csv", "d.csv", "--header"}), 0) << err_;
+  EXPECT_EQ(err_, "");
+  EXPECT_EQ(Lines(out_).size(), 3u);
+  ASSERT_EQ(Run({"predict", "m", "--csv", "d.csv", "--no-header"}), 0) << err_;
+  EXPECT_EQ(err_, "");
+  EXPECT_EQ(Lines(out_).size(), 4u);
+}
+
+TEST_F(HeaderTest, Flags_OfHeaderTogetherOrWithData_AreRefused) {
+  TrainWithoutHeader();
+  ExpectError({"predict", "m", "--csv", "d.csv", "--header", "--no-header"}, 2,
+              {"--header or --no-header"});
+  ExpectError({"evaluate", "m", "--data", "csv.json", "--header"}, 2,
+              {"only with --csv"});
+}
+
+TEST_F(HeaderTest, Train_WritesToALinkToItsData_IsRefused) {
+  WriteCsvRun(R"("csv": "d.csv")");
   for (const char* flag : {"--save", "--log-steps"}) {
     ASSERT_EQ(symlink("d.csv", (folder_ / "same").c_str()), 0);
     ExpectError({"train", "csv.json", flag, "same"}, 2,
                 {std::string(flag) + " same: holds the data that are read"});
     ASSERT_EQ(unlink((folder_ / "same").c_str()), 0);
   }
-  EXPECT_EQ(ReadWhole(folder_ / "d.csv"), rows);
-  write(", \"header\": true");
-  ASSERT_EQ(Run({"train", "csv.json"}), 0) << err_;
-  EXPECT_FALSE(Contains(err_, "note: d.csv"));
-  EXPECT_TRUE(Contains(out_, "3/3 - "));
-  for (const Strings& more : {Strings{}, {"--header"}, {"--no-header"}}) {
-    Strings line = {"predict", "m", "--csv", "d.csv"};
-    line.insert(line.end(), more.begin(), more.end());
-    ASSERT_EQ(Run(line), 0) << err_;
-    EXPECT_EQ(err_, more.empty() ? told : "");
-    EXPECT_EQ(Lines(out_).size(),
-              !more.empty() && more[0] == "--header" ? 3u : 4u);
-  }
-  ExpectError({"predict", "m", "--csv", "d.csv", "--header", "--no-header"}, 2,
-              {"--header or --no-header"});
-  ExpectError({"evaluate", "m", "--data", "csv.json", "--header"}, 2,
-              {"only with --csv"});
+  EXPECT_EQ(ReadWhole(folder_ / "d.csv"), rows_);
+}
 
-  // Labels that are names.
+TEST_F(HeaderTest, Labels_ThatAreNames_BecomeClasses) {
   WriteWhole(folder_ / "d.csv", "a,b,kind\n5.5,3.5,x\n4.5,3,y\n6,2,x\n");
-  write("");
-  ASSERT_EQ(Run({"train", "csv.json", "--save", "n"}), 0) << err_;
+  TrainWithoutHeader();
   EXPECT_TRUE(
       Contains(err_,
                "note: d.csv: labels are names, classes in their order: 0 "
                "'x', 1 'y'\n"));
-  ASSERT_EQ(Run({"evaluate", "n", "--csv", "d.csv"}), 0) << err_;
-  ASSERT_EQ(Run({"predict", "n", "--csv", "d.csv"}), 0) << err_;
+  ASSERT_EQ(Run({"evaluate", "m", "--csv", "d.csv"}), 0) << err_;
+  ASSERT_EQ(Run({"predict", "m", "--csv", "d.csv"}), 0) << err_;
   EXPECT_EQ(Lines(out_).size(), 4u);
 }
 

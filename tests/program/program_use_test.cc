@@ -272,67 +272,93 @@ TEST_F(ProgramTest, LinearOutput_LossOfProbabilities_OnlyTrainWarns) {
   EXPECT_EQ(err_, "");
 }
 
-TEST_F(ProgramTest, Predict_ScaleAndOffset_AreThoseOfTraining) {
-  WriteWhole(folder_ / "d.csv", "a,b,kind\n1,0,0\n0,1,1\n2,1,0\n1,2,1\n");
-  const std::string base = Replaced(
+Strings Joined(Strings command, const Strings& more) {
+  command.insert(command.end(), more.begin(), more.end());
+  return command;
+}
+
+// Model m is trained on x * 2 + 1.5 by csv.json. Model `plain` has its weights,
+// and is of plain.json, which has no scale.
+class ScaleTest : public ProgramTest {
+ protected:
+  void SetUp() override {
+    WriteWhole(folder_ / "d.csv", "a,b,kind\n1,0,0\n0,1,1\n2,1,0\n1,2,1\n");
+    WriteWhole(folder_ / "csv.json",
+               Replaced(run_, "\"d.csv\"",
+                        "\"d.csv\", \"scale\": 2, \"offset\": 1.5"));
+    ASSERT_EQ(Run({"train", "csv.json", "--save", "m"}), 0) << err_;
+    WriteWhole(folder_ / "plain.json",
+               Replaced(run_, "\"sgd\"", R"({"class_name": "SGD",
+                            "config": {"learning_rate": 0.0}})"));
+    ASSERT_EQ(Run({"train", "plain.json", "--init", "m", "--save", "plain"}), 0)
+        << err_;
+  }
+  // The loss of m on the data of a RUN.json, as text.
+  std::string LossOn(const std::string& run) {
+    EXPECT_EQ(
+        Run({"evaluate", "m", "--part", "train", "--json", "--data", run}), 0)
+        << err_;
+    return out_;
+  }
+
+  const std::string run_ = Replaced(
       kCsvRun, "\"units\": 2", "\"units\": 2, \"activation\": \"softmax\"");
-  const std::string scaled =
-      Replaced(base, "\"d.csv\"", "\"d.csv\", \"scale\": 2, \"offset\": 1.5");
-  WriteWhole(folder_ / "csv.json", scaled);
-  ASSERT_EQ(Run({"train", "csv.json", "--save", "m"}), 0) << err_;
-  // The same weights, of data without a scale.
-  WriteWhole(folder_ / "plain.json", Replaced(base, "\"sgd\"",
-                                              R"({"class_name": "SGD",
-                          "config": {"learning_rate": 0.0}})"));
-  ASSERT_EQ(Run({"train", "plain.json", "--init", "m", "--save", "plain"}), 0)
-      << err_;
+};
+
+TEST_F(ScaleTest, Predict_OfRawValues_ScalesThemAsInTraining) {
   WriteWhole(folder_ / "x.csv", "a,b\n1,0\n0,1\n");
   WriteWhole(folder_ / "scaled.csv", "a,b\n3.5,1.5\n1.5,3.5\n");
   ASSERT_EQ(Run({"predict", "plain", "--csv", "scaled.csv"}), 0) << err_;
   const std::string outputs = out_;
-  for (const Strings& more : {Strings{}, {"--scale", "2", "--offset", "1.5"}}) {
-    Strings line = {"predict", "m", "--csv", "x.csv"};
-    line.insert(line.end(), more.begin(), more.end());
-    ASSERT_EQ(Run(line), 0) << err_;
-    EXPECT_EQ(out_, outputs);
-  }
+  ASSERT_EQ(Run({"predict", "m", "--csv", "x.csv"}), 0) << err_;
+  EXPECT_EQ(out_, outputs);
+  ASSERT_EQ(Run({"predict", "m", "--csv", "x.csv", "--scale", "2", "--offset",
+                 "1.5"}),
+            0)
+      << err_;
+  EXPECT_EQ(out_, outputs);
+}
+
+TEST_F(ScaleTest, Flags_OtherThanInTraining_AreRefused) {
+  WriteWhole(folder_ / "x.csv", "a,b\n1,0\n0,1\n");
   const std::string wanted =
       "the model was trained on x * 2 + 1.5; leave --scale and --offset out";
-  for (const Strings& more :
+  for (const Strings& flags :
        {Strings{"--scale", "2"}, {"--offset", "1.5"}, {"--scale", "0.1"}}) {
-    Strings line = {"predict", "m", "--csv", "x.csv"};
-    line.insert(line.end(), more.begin(), more.end());
-    ExpectError(line, 2, {wanted});
-    line[0] = "evaluate";
-    line[3] = "d.csv";
-    ExpectError(line, 2, {wanted});
+    ExpectError(Joined({"predict", "m", "--csv", "x.csv"}, flags), 2, {wanted});
+    ExpectError(Joined({"evaluate", "m", "--csv", "d.csv"}, flags), 2,
+                {wanted});
   }
   ExpectError(
       {"predict", "m", "--data", "csv.json", "--part", "train", "--scale", "2"},
       2, {"RUN.json has its own"});
-  const auto loss = [&](const Strings& line) {
-    Strings all = {"evaluate", "m", "--part", "train", "--json", "--data"};
-    all.insert(all.end(), line.begin(), line.end());
-    EXPECT_EQ(Run(all), 0) << err_;
-    return out_;
-  };
-  const std::string right = loss({"csv.json"});
+}
+
+TEST_F(ScaleTest, Evaluate_RunWithoutAScale_HasTheModels) {
+  const std::string loss = LossOn("csv.json");
   EXPECT_EQ(err_, "");
-  // A RUN.json without a scale has the model's. One with another is warned of.
-  EXPECT_EQ(loss({"plain.json"}), right);
+  EXPECT_EQ(LossOn("plain.json"), loss);
   EXPECT_EQ(err_, "");
+}
+
+TEST_F(ScaleTest, Evaluate_RunWithAnotherScale_Warns) {
+  const std::string loss = LossOn("csv.json");
   WriteWhole(folder_ / "other.json",
-             Replaced(base, "\"d.csv\"", "\"d.csv\", \"scale\": 3"));
-  EXPECT_NE(loss({"other.json"}), right);
+             Replaced(run_, "\"d.csv\"", "\"d.csv\", \"scale\": 3"));
+  EXPECT_NE(LossOn("other.json"), loss);
   EXPECT_TRUE(Contains(err_,
                        "warning: the data become x * 3 + 0, but the model was "
                        "trained on x * 2 + 1.5"));
-  // The weights alone, in a model without a description.
+}
+
+// The weights alone, in a model without a description.
+TEST_F(ScaleTest, Evaluate_WeightsAsInit_HasTheirScale) {
+  const std::string loss = LossOn("csv.json");
   ASSERT_EQ(Run({"evaluate", "plain.json", "--init", "m", "--part", "train",
                  "--json"}),
             0)
       << err_;
-  EXPECT_EQ(out_, right);
+  EXPECT_EQ(out_, loss);
 }
 
 TEST_F(ProgramTest, ValidationScale_Forgotten_IsRefused) {
