@@ -6,6 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "../../support/expect_ok.h"
@@ -110,16 +113,26 @@ TEST(ModelFileTest, DataDescription_WrongTable_IsRefused) {
   }
 }
 
-TEST(ModelFileTest, DataDescription_SaveAndLoad_IsTheSame) {
+// The description of a model's file, or no value.
+std::optional<DataDescription> SavedAndLoaded(
+    const std::optional<DataDescription>& description) {
   TempFolder folder;
   const std::string path = folder / "m";
   auto model = TinyModel();
-  EXPECT_EQ(model->data_description(), nullptr);
-  ASSERT_TRUE(SaveModel(model.get(), path).ok());
+  if (description) model->set_data_description(*description);
+  EXPECT_OK(SaveModel(model.get(), path));
   std::unique_ptr<Model> loaded;
-  ASSERT_TRUE(LoadModel(path, &loaded).ok());
-  EXPECT_EQ(loaded->data_description(), nullptr);
+  EXPECT_OK(LoadModel(path, &loaded));
+  if (loaded == nullptr || loaded->data_description() == nullptr) return {};
+  return *loaded->data_description();
+}
 
+TEST(ModelFileTest, DataDescription_NoneIsSet_FileHasNone) {
+  EXPECT_EQ(TinyModel()->data_description(), nullptr);
+  EXPECT_FALSE(SavedAndLoaded(std::nullopt).has_value());
+}
+
+TEST(ModelFileTest, DataDescription_SavedAndLoaded_HasScaleColumnsAndClasses) {
   const DataDescription saved = {Scale(1.0f / 255, -0.1f),
                                  {{"id", Role::kDropped, -1},
                                   {"\"n\"", Role::kValue, 1},
@@ -132,96 +145,95 @@ TEST(ModelFileTest, DataDescription_SaveAndLoad_IsTheSame) {
                                   {"", Role::kDropped, -1}},
                                  {"épée", "猫\n"},
                                  {}};
-  model->set_data_description(saved);
-  ASSERT_TRUE(SaveModel(model.get(), path).ok());
-  ASSERT_TRUE(LoadModel(path, &loaded).ok());
-  const DataDescription* const read = loaded->data_description();
-  ASSERT_NE(read, nullptr);
-  EXPECT_EQ(read->scale.factor, saved.scale.factor);
-  EXPECT_EQ(read->scale.offset, saved.scale.offset);
-  EXPECT_EQ(TextOf(read->columns), TextOf(saved.columns));
-  EXPECT_EQ(read->classes, saved.classes);
+  const auto loaded = SavedAndLoaded(saved);
+  ASSERT_TRUE(loaded.has_value());
+  EXPECT_EQ(loaded->scale.factor, saved.scale.factor);
+  EXPECT_EQ(loaded->scale.offset, saved.scale.offset);
+  EXPECT_EQ(TextOf(loaded->columns), TextOf(saved.columns));
+  EXPECT_EQ(loaded->classes, saved.classes);
+}
 
-  DataDescription table;
-  table.encoding.columns[0].categories = {"", "a\"b", "猫"};
-  table.encoding.columns[2].fill = 0.1f;
-  table.encoding.columns[7].categories = {"x"};
-  table.encoding.columns[7].one_hot = false;
-  table.encoding.columns[7].has_unknown_category =
-      table.encoding.columns[7].drop = true;
-  table.encoding.na_values = {"?", "-999"};
-  table.encoding.drop_unlabelled = true;
-  table.encoding.decimal = ',';
-  model->set_data_description(table);
-  ASSERT_TRUE(SaveModel(model.get(), path).ok());
-  ASSERT_TRUE(LoadModel(path, &loaded).ok());
-  const TableEncoding& encoding = loaded->data_description()->encoding;
-  EXPECT_EQ(encoding.na_values, table.encoding.na_values);
-  EXPECT_TRUE(encoding.drop_unlabelled);
-  EXPECT_EQ(encoding.decimal, ',');
-  ASSERT_EQ(encoding.columns.size(), 3u);
-  for (const auto& [place, column] : table.encoding.columns) {
-    const TableEncoding::Column& same = encoding.columns.at(place);
+TEST(ModelFileTest, DataDescription_SavedAndLoaded_HasTheEncoding) {
+  DataDescription saved;
+  TableEncoding& encoding = saved.encoding;
+  encoding.columns[0].categories = {"", "a\"b", "猫"};
+  encoding.columns[2].fill = 0.1f;
+  encoding.columns[7].categories = {"x"};
+  encoding.columns[7].one_hot = false;
+  encoding.columns[7].has_unknown_category = encoding.columns[7].drop = true;
+  encoding.na_values = {"?", "-999"};
+  encoding.drop_unlabelled = true;
+  encoding.decimal = ',';
+  const auto loaded = SavedAndLoaded(saved);
+  ASSERT_TRUE(loaded.has_value());
+  EXPECT_EQ(loaded->encoding.na_values, encoding.na_values);
+  EXPECT_TRUE(loaded->encoding.drop_unlabelled);
+  EXPECT_EQ(loaded->encoding.decimal, ',');
+  ASSERT_EQ(loaded->encoding.columns.size(), 3u);
+  for (const auto& [place, column] : encoding.columns) {
+    const TableEncoding::Column& same = loaded->encoding.columns.at(place);
     EXPECT_EQ(same.categories, column.categories);
     EXPECT_EQ(same.one_hot, column.one_hot);
     EXPECT_EQ(same.has_unknown_category, column.has_unknown_category);
     EXPECT_EQ(same.fill, column.fill);
     EXPECT_EQ(same.drop, column.drop);
   }
+}
 
-  DataDescription text;
-  text.text.emplace();
-  text.text->split = TextVectorization::Split::kCharacter;
-  text.text->standardize = TextVectorization::Standardize::kLower;
-  text.text->output_sequence_length = 7;
-  text.text->vocabulary = {"\n", "猫", "\""};
-  model->set_data_description(text);
-  ASSERT_OK(SaveModel(model.get(), path));
-  ASSERT_OK(LoadModel(path, &loaded));
-  const std::optional<TextVectorization>& same =
-      loaded->data_description()->text;
-  ASSERT_TRUE(same.has_value());
-  EXPECT_EQ(same->split, text.text->split);
-  EXPECT_EQ(same->standardize, text.text->standardize);
-  EXPECT_EQ(same->output_sequence_length, 7);
-  EXPECT_EQ(same->vocabulary, text.text->vocabulary);
-  EXPECT_EQ(loaded->data_description()->vocabulary_digest, "");
+TEST(ModelFileTest, DataDescription_SavedAndLoaded_HasTheVocabulary) {
+  DataDescription saved;
+  saved.text.emplace();
+  saved.text->split = TextVectorization::Split::kCharacter;
+  saved.text->standardize = TextVectorization::Standardize::kLower;
+  saved.text->output_sequence_length = 7;
+  saved.text->vocabulary = {"\n", "猫", "\""};
+  const auto loaded = SavedAndLoaded(saved);
+  ASSERT_TRUE(loaded.has_value());
+  ASSERT_TRUE(loaded->text.has_value());
+  EXPECT_EQ(loaded->text->split, saved.text->split);
+  EXPECT_EQ(loaded->text->standardize, saved.text->standardize);
+  EXPECT_EQ(loaded->text->output_sequence_length, 7);
+  EXPECT_EQ(loaded->text->vocabulary, saved.text->vocabulary);
+  EXPECT_EQ(loaded->vocabulary_digest, "");
+}
 
-  // What a file cannot have is left out: Latin-1, a NUL, too many bytes, NaN.
-  std::vector<std::string> many(40000);
-  for (size_t i = 0; i < many.size(); ++i) {
-    many[i] = "gene of 20 letters " + std::to_string(i);
+// The columns keep their roles.
+void ExpectNoNamesInTheFile(const DataDescription& description) {
+  const auto loaded = SavedAndLoaded(description);
+  ASSERT_TRUE(loaded.has_value());
+  EXPECT_EQ(loaded->scale.factor, 1);
+  std::vector<TableColumn> unnamed = description.columns;
+  for (TableColumn& column : unnamed) column.name.clear();
+  EXPECT_EQ(TextOf(loaded->columns), TextOf(unnamed));
+  EXPECT_TRUE(loaded->classes.empty());
+}
+
+TEST(ModelFileTest, DataDescription_TextThatNoFileCanHave_IsLeftOut) {
+  const std::string latin1 = "caf\xe9", invalid = "\xff",
+                    has_nul = std::string("a\0b", 3);
+  ExpectNoNamesInTheFile({Scale(NAN),
+                          {{latin1, Role::kValue, 1},
+                           {"b", Role::kValue, 0},
+                           {invalid, Role::kLabel, -1},
+                           {has_nul, Role::kDropped, -1}},
+                          {has_nul},
+                          {}});
+}
+
+TEST(ModelFileTest, DataDescription_TooManyBytesOfNames_AreLeftOut) {
+  std::vector<std::string> names(40000);
+  std::vector<TableColumn> columns;
+  for (size_t i = 0; i < names.size(); ++i) {
+    names[i] = "gene of 20 letters " + std::to_string(i);
+    columns.push_back({names[i], Role::kValue, static_cast<int64_t>(i)});
   }
-  std::vector<TableColumn> many_columns;
-  for (const std::string& name : many) {
-    const int64_t value = static_cast<int64_t>(many_columns.size());
-    many_columns.push_back({name, Role::kValue, value});
-  }
-  many_columns.push_back({many[0] + "\x80", Role::kLabel, -1});
-  for (const DataDescription& bad : {
-           DataDescription{Scale(NAN),
-                           {{"caf\xe9", Role::kValue, 1},
-                            {"b", Role::kValue, 0},
-                            {"\xff", Role::kLabel, -1},
-                            {std::string("a\0b", 3), Role::kDropped, -1}},
-                           {std::string("a\0b", 3)},
-                           {}},
-           DataDescription{Scale(), many_columns, many, {}},
-           DataDescription{Scale(),
-                           {{"", Role::kValue, 0},
-                            {std::string(300000, '"'), Role::kLabel, -1}},
-                           {},
-                           {}},
-       }) {
-    model->set_data_description(bad);
-    ASSERT_TRUE(SaveModel(model.get(), path).ok());
-    ASSERT_OK(LoadModel(path, &loaded));
-    EXPECT_EQ(loaded->data_description()->scale.factor, 1);
-    std::vector<TableColumn> unnamed = bad.columns;
-    for (TableColumn& column : unnamed) column.name.clear();
-    EXPECT_EQ(TextOf(loaded->data_description()->columns), TextOf(unnamed));
-    EXPECT_TRUE(loaded->data_description()->classes.empty());
-  }
+  columns.push_back({names[0] + "\x80", Role::kLabel, -1});
+  ExpectNoNamesInTheFile({Scale(), columns, names, {}});
+  ExpectNoNamesInTheFile(
+      {Scale(),
+       {{"", Role::kValue, 0}, {std::string(300000, '"'), Role::kLabel, -1}},
+       {},
+       {}});
 }
 
 // A loaded model has only its digest, also in a file that it is saved to.
