@@ -368,52 +368,51 @@ TEST(FitTest, Fit_LossNotANumber_WarnsOnceAndAtTheEnd) {
   EXPECT_EQ(said(true), "");
 }
 
-// The limit holds for x * scale + offset. The source states the range of x, or
-// the first batch shows it.
-TEST(FitTest, Scale_DataBecomeLarge_WarnsOncePerModel) {
-  for (const bool known : {false, true}) {
-    class Knows final : public Source {
-     public:
-      Knows(const std::shared_ptr<Source>& source, bool knows)
-          : source_(source), knows_(knows) {}
-      int64_t size() const override { return source_->size(); }
-      ExampleSpec x() const override { return source_->x(); }
-      ExampleSpec y() const override { return source_->y(); }
-      Status Read(const int64_t* index, int n, void* x, void* y) override {
-        return source_->Read(index, n, x, y);
-      }
-      bool XRange(double* least, double* largest) const override {
-        *least = -1;
-        *largest = 1;
-        return knows_;
-      }
-      std::string name() const override { return "known"; }
+// Points from -1 to 1. `states_range`: the source states this, so that no batch
+// is needed to know it.
+class RangedPoints final : public Source {
+ public:
+  explicit RangedPoints(bool states_range) : states_range_(states_range) {}
+  int64_t size() const override { return points_->size(); }
+  ExampleSpec x() const override { return points_->x(); }
+  ExampleSpec y() const override { return points_->y(); }
+  Status Read(const int64_t* index, int n, void* x, void* y) override {
+    return points_->Read(index, n, x, y);
+  }
+  bool XRange(double* least, double* largest) const override {
+    *least = -1;
+    *largest = 1;
+    return states_range_;
+  }
+  std::string name() const override { return "ranged"; }
 
-     private:
-      const std::shared_ptr<Source> source_;
-      const bool knows_;
-    };
-    const auto said = [&](float factor, float offset, int fits) {
-      auto model = TinyModel(SGD(0.f));
-      testing::internal::CaptureStderr();
-      for (int i = 0; i < fits; ++i) {
-        EXPECT_TRUE(model
-                        ->Fit(Dataset(std::make_shared<Knows>(
-                                          Points(64).source(), known))
-                                  .Map(Scale(factor, offset))
-                                  .Batch(64),
-                              Quiet(2))
-                        .ok());
-      }
-      return testing::internal::GetCapturedStderr();
-    };
-    EXPECT_EQ(said(90, 0, 1), "");
-    EXPECT_EQ(said(-90, 5, 1), "");
-    const std::string large = said(-255, 0, 2);
+ private:
+  const std::shared_ptr<Source> points_ = Points(64).source();
+  const bool states_range_;
+};
+
+// What one model writes to stderr in so many fits.
+std::string ToldInFits(int fits, bool states_range, const Scale& scale) {
+  auto model = TinyModel(SGD(0.f));
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < fits; ++i) {
+    const Dataset data(std::make_shared<RangedPoints>(states_range));
+    EXPECT_OK(model->Fit(data.Map(scale).Batch(64), Quiet(2)).status());
+  }
+  return testing::internal::GetCapturedStderr();
+}
+
+// The limit holds for x * scale + offset.
+TEST(FitTest, Scale_DataBecomeLarge_WarnsOncePerModel) {
+  for (const bool states_range : {false, true}) {
+    SCOPED_TRACE(states_range);
+    EXPECT_EQ(ToldInFits(1, states_range, Scale(90, 0)), "");
+    EXPECT_EQ(ToldInFits(1, states_range, Scale(-90, 5)), "");
+    EXPECT_NE(ToldInFits(1, states_range, Scale(1, 200)), "");
+    const std::string large = ToldInFits(2, states_range, Scale(-255, 0));
     EXPECT_EQ(large.find("warning: the training data reach 25"), 0u) << large;
     EXPECT_EQ(large.find("warning"), large.rfind("warning")) << large;
     EXPECT_TRUE(Contains(large, "scale -255 and offset 0"));
-    EXPECT_NE(said(1, 200, 1), "");
   }
 }
 
@@ -506,51 +505,76 @@ TEST(FitTest, Predict_AnyBatchSize_IsInTheOrderOfTheDataset) {
   EXPECT_FALSE(model->Predict(Points(11).Repeat().Batch(4)).ok());
 }
 
-// As Keras 3, in Fit, Evaluate and Predict. The values are the same.
-TEST(FitTest, Data_LastAxisOfOneMissingOrTooMany_Fits) {
-  constexpr int64_t kExamples = 100;
-  std::vector<float> x;
-  std::vector<int32_t> y;
-  for (int64_t i = 0; i < kExamples; ++i) {
-    y.push_back(static_cast<int32_t>(i % 3));
-    for (int k = 0; k < 6; ++k) {
-      x.push_back(static_cast<float>((i * 7 + k * 5) % 11));
-    }
-  }
-  const auto data = [&](const Shape& shape) {
-    return Dataset(MemorySource({DType::kFloat32, shape}, x.data(),
-                                {DType::kInt32, {}}, y.data(), kExamples));
-  };
-  for (const int64_t batch : {1, 32, 100}) {
-    std::vector<std::vector<float>> outputs;
-    std::vector<double> losses;
-    for (const Shape& model_shape : {Shape{2, 3}, Shape{2, 3, 1}}) {
-      for (const Shape& shape : {Shape{2, 3}, Shape{2, 3, 1}}) {
-        Sequential model({Input(model_shape), Flatten(), Dense(3)});
-        model.Compile(SGD(0.01f), SparseCategoricalCrossentropy(kFromLogits));
-        const Dataset batches = data(shape).Batch(batch);
-        ASSERT_OK(model.Fit(batches, Quiet(1)).status());
-        EvaluateOptions quiet;
-        quiet.verbose = Verbose::kSilent;
-        const auto logs = model.Evaluate(batches, quiet);
-        ASSERT_OK(logs.status());
-        const auto predicted = model.Predict(batches);
-        ASSERT_OK(predicted.status());
-        losses.push_back(*logs->Find("loss"));
-        outputs.push_back(predicted.value());
+// 100 examples of 6 values and of 3 classes.
+class SixValues {
+ public:
+  SixValues() {
+    for (int32_t i = 0; i < kExamples; ++i) {
+      y_.push_back(i % 3);
+      for (int32_t k = 0; k < 6; ++k) {
+        x_.push_back(static_cast<float>((i * 7 + k * 5) % 11));
       }
     }
-    for (size_t i = 1; i < outputs.size(); ++i) {
-      EXPECT_EQ(outputs[i], outputs[0]) << batch;
-      EXPECT_EQ(losses[i], losses[0]) << batch;
+  }
+  // Valid while this is.
+  Dataset InShape(const Shape& shape) const {
+    return Dataset(MemorySource({DType::kFloat32, shape}, x_.data(),
+                                {DType::kInt32, {}}, y_.data(), kExamples));
+  }
+
+ private:
+  static constexpr int32_t kExamples = 100;
+  std::vector<float> x_;
+  std::vector<int32_t> y_;
+};
+
+struct Answers {
+  double loss = 0;
+  std::vector<float> outputs;
+};
+
+// Of a new model with this shape of inputs, after a fit.
+Answers AnswersOf(const Shape& input, const Dataset& batches) {
+  Sequential model({Input(input), Flatten(), Dense(3)});
+  model.Compile(SGD(0.01f), SparseCategoricalCrossentropy(kFromLogits));
+  EXPECT_OK(model.Fit(batches, Quiet(1)).status());
+  EvaluateOptions quiet;
+  quiet.verbose = Verbose::kSilent;
+  const auto logs = model.Evaluate(batches, quiet);
+  const auto predicted = model.Predict(batches);
+  EXPECT_OK(logs.status());
+  EXPECT_OK(predicted.status());
+  if (!logs.ok() || !predicted.ok()) return {};
+  return {*logs->Find("loss"), predicted.value()};
+}
+
+// As Keras 3, in Fit, Evaluate and Predict. The values are the same.
+TEST(FitTest, Data_LastAxisOfOneMissingOrTooMany_Fits) {
+  const SixValues values;
+  const Shape without = {2, 3}, with = {2, 3, 1};
+  for (const int64_t batch : {1, 32, 100}) {
+    SCOPED_TRACE(batch);
+    const Dataset data = values.InShape(without).Batch(batch),
+                  data_with = values.InShape(with).Batch(batch);
+    const Answers expected = AnswersOf(without, data);
+    for (const Answers& same :
+         {AnswersOf(without, data_with), AnswersOf(with, data),
+          AnswersOf(with, data_with)}) {
+      EXPECT_EQ(same.loss, expected.loss);
+      EXPECT_EQ(same.outputs, expected.outputs);
     }
   }
+}
+
+TEST(FitTest, Data_AnotherShape_IsRefused) {
+  const SixValues values;
   Sequential model({Input({2, 3}), Flatten(), Dense(3)});
   model.Compile(SGD(0.01f), SparseCategoricalCrossentropy(kFromLogits));
   for (const Shape& other :
        {Shape{6}, Shape{3, 2}, Shape{3, 2, 1}, Shape{1, 2, 3},
         Shape{2, 3, 1, 1}, Shape{2, 1, 3}}) {
-    const Status status = model.Predict(data(other).Batch(4)).status();
+    const Status status =
+        model.Predict(values.InShape(other).Batch(4)).status();
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << other.ToString();
   }
 }

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
+#include <string>
+#include <vector>
 
 #include "../../support/contains.h"
 #include "../../support/expect_ok.h"
@@ -249,53 +252,69 @@ std::vector<std::string> Messages(
   return messages;
 }
 
-TEST(MultiWorkerTest, ModelOrData_DifferOnOneRank_AreNamedOnEveryRank) {
-  const auto model = Messages(3, [](Collective* collective) {
+TEST(MultiWorkerTest, Model_DiffersOnOneRank_IsNamedWithTheRank) {
+  const auto messages = Messages(3, [](Collective* collective) {
     Sequential model({Input({2}), Dense(collective->rank() == 2 ? 5 : 4)});
     model.Compile(SGD(), MeanSquaredError(), {}, collective);
     return model.status();
   });
-  EXPECT_TRUE(Contains(model[0], "rank 2"));
-  const auto batch = Messages(2, [](Collective* collective) {
+  EXPECT_TRUE(Contains(messages[0], "rank 2"));
+}
+
+// The message on rank 0 if each rank fits on its data.
+std::string MessageOfFit(int ranks, const std::function<Dataset(int)>& data_of,
+                         const FitOptions& options = Quiet(1)) {
+  return Messages(ranks, [&](Collective* collective) {
     auto model = TinyModel(SGD(), 0, CompileOptions(collective));
-    return model
-        ->Fit(Points(40).Batch(collective->rank() == 1 ? 10 : 8), Quiet(1))
-        .status();
-  });
+    return model->Fit(data_of(collective->rank()), options).status();
+  })[0];
+}
+
+TEST(MultiWorkerTest, BatchSize_DiffersOnOneRank_IsNamedWithBothValues) {
+  const std::string message = MessageOfFit(
+      2, [](int rank) { return Points(40).Batch(rank == 1 ? 10 : 8); });
   EXPECT_TRUE(
-      Contains(batch[0], "the batch size is 10 on rank 1, but 8 on rank 0"));
-  const auto shuffle = Messages(2, [](Collective* collective) {
-    auto model = TinyModel(SGD(), 0, CompileOptions(collective));
-    return model->Fit(Points(40).Shuffle(collective->rank()).Batch(8), Quiet(1))
-        .status();
-  });
-  EXPECT_TRUE(Contains(shuffle[0], "seed"));
-  const auto files = Messages(2, [](Collective* collective) {
-    auto model = TinyModel(SGD(), 0, CompileOptions(collective));
+      Contains(message, "the batch size is 10 on rank 1, but 8 on rank 0"));
+}
+
+TEST(MultiWorkerTest, ShuffleSeed_DiffersOnOneRank_IsNamed) {
+  const std::string message = MessageOfFit(
+      2, [](int rank) { return Points(40).Shuffle(rank).Batch(8); });
+  EXPECT_TRUE(Contains(message, "seed"));
+}
+
+TEST(MultiWorkerTest, SizesOfFiles_DifferOnOneRank_AreNamed) {
+  const std::string message = MessageOfFit(2, [](int rank) {
     const std::vector<int64_t> sizes[] = {{20, 20}, {21, 19}};
-    const Dataset data = InFiles(Points(40), sizes[collective->rank()]);
-    return model->Fit(data.AutoShard(AutoShardPolicy::kFile).Batch(8), Quiet(1))
-        .status();
+    return InFiles(Points(40), sizes[rank])
+        .AutoShard(AutoShardPolicy::kFile)
+        .Batch(8);
   });
-  EXPECT_TRUE(Contains(files[0], "other sizes of the files"));
-  const auto policy = Messages(2, [](Collective* collective) {
-    auto model = TinyModel(SGD(), 0, CompileOptions(collective));
-    const Dataset data =
-        Points(40).AutoShard(collective->rank() == 0 ? AutoShardPolicy::kData
-                                                     : AutoShardPolicy::kOff);
-    FitOptions options = Quiet(1);
-    options.steps_per_epoch = 4;
-    return model->Fit(data.Batch(8), options).status();
+  EXPECT_TRUE(Contains(message, "other sizes of the files"));
+}
+
+TEST(MultiWorkerTest, ShardingPolicy_DiffersOnOneRank_IsNamed) {
+  FitOptions options = Quiet(1);
+  options.steps_per_epoch = 4;
+  const std::string message = MessageOfFit(
+      2,
+      [](int rank) {
+        return Points(40)
+            .AutoShard(rank == 0 ? AutoShardPolicy::kData
+                                 : AutoShardPolicy::kOff)
+            .Batch(8);
+      },
+      options);
+  EXPECT_TRUE(Contains(message, "the sharding policy"));
+}
+
+TEST(MultiWorkerTest, Files_FewerThanReplicas_AreNamed) {
+  const std::string message = MessageOfFit(3, [](int) {
+    return InFiles(Points(40), {20, 20})
+        .AutoShard(AutoShardPolicy::kAuto)
+        .Batch(8);
   });
-  EXPECT_TRUE(Contains(policy[0], "the sharding policy"));
-  const auto too_few = Messages(3, [](Collective* collective) {
-    auto model = TinyModel(SGD(), 0, CompileOptions(collective));
-    const Dataset data = InFiles(Points(40), {20, 20});
-    return model->Fit(data.AutoShard(AutoShardPolicy::kAuto).Batch(8), Quiet(1))
-        .status();
-  });
-  EXPECT_TRUE(
-      Contains(too_few[0], "2 files cannot be divided among 3 replicas"));
+  EXPECT_TRUE(Contains(message, "2 files cannot be divided among 3 replicas"));
 }
 
 // Everything that decides the numbers, each alone, and what the message calls
