@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cctype>
 #include <cstring>
-#include <functional>
 #include <map>
 #include <random>
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "../../support/data_files.h"
 #include "../../support/expect_ok.h"
@@ -153,44 +155,61 @@ TEST_F(TextFileTest, Dataset_ForPrediction_MayLackTheLabel) {
   EXPECT_EQ(data.size(), 2);
 }
 
-// Words of streams, frequencies in a list, and numbers found by a search.
+// The words of a text: lower case, without punctuation.
+Strings WordsOf(const std::string& text) {
+  std::string plain;
+  for (const char c : text) {
+    if (std::strchr(".,!-~`", c) != nullptr) continue;
+    plain += static_cast<char>(std::tolower(c));
+  }
+  Strings words;
+  std::istringstream stream(plain);
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+// All words of the texts: the most frequent first, and of those that are as
+// frequent the last in the alphabet.
+Strings ByFrequency(const Strings& texts) {
+  std::map<std::string, int> counts;
+  for (const std::string& text : texts) {
+    for (const std::string& word : WordsOf(text)) ++counts[word];
+  }
+  std::vector<std::pair<int, std::string>> order;
+  for (const auto& [word, count] : counts) order.emplace_back(count, word);
+  std::sort(order.rbegin(), order.rend());
+  Strings words;
+  for (const auto& [count, word] : order) words.push_back(word);
+  return words;
+}
+
+// 0 for padding, 1 for an unknown word, and then the vocabulary.
+Numbers NumbersOf(const std::string& text, const Strings& by_frequency,
+                  const TextVectorization& v) {
+  Numbers numbers;
+  for (const std::string& word : WordsOf(text)) {
+    const auto at = std::find(by_frequency.begin(), by_frequency.end(), word) -
+                    by_frequency.begin();
+    numbers.push_back(at + 2 < v.max_tokens ? static_cast<int32_t>(at + 2) : 1);
+  }
+  numbers.resize(static_cast<size_t>(v.output_sequence_length), 0);
+  return numbers;
+}
+
 TEST_F(TextFileTest, LearnedNumbers_RandomTexts_AreThoseOfASearch) {
   RandomCases cases("RINGLET_TEXT", {}, 1, 0.4);
   while (cases.Next()) {
     SCOPED_TRACE(cases.command());
     std::mt19937 random(static_cast<uint32_t>(cases.number()));
-    Strings texts;
+    Strings texts(1 + random() % 6);
     std::string csv = "t\n";
-    const size_t rows = 1 + random() % 6;
-    for (size_t i = 0; i < rows; ++i) {
-      std::string text(1, 'x');
+    for (std::string& text : texts) {
+      text = "x";
       for (size_t k = random() % 30; k > 0; --k) {
         text += "aAbBc .,!-\t~`z"[random() % 14];
       }
-      texts.push_back(text);
       csv += "\"" + text + "\"\n";
     }
-    std::vector<Strings> words;
-    std::vector<std::pair<int, std::string>> counts;
-    for (std::string text : texts) {
-      text.erase(std::remove_if(text.begin(), text.end(),
-                                [](char c) {
-                                  return std::strchr(".,!-~`", c) != nullptr;
-                                }),
-                 text.end());
-      for (char& c : text) c = static_cast<char>(std::tolower(c));
-      words.emplace_back();
-      std::istringstream stream(text);
-      for (std::string word; stream >> word;) {
-        words.back().push_back(word);
-        auto found = std::find_if(
-            counts.begin(), counts.end(),
-            [&](const auto& entry) { return entry.second == word; });
-        if (found == counts.end()) found = counts.insert(found, {0, word});
-        ++found->first;
-      }
-    }
-    std::sort(counts.begin(), counts.end(), std::greater<>());
     TextVectorization v;
     v.max_tokens = 2 + 1 + static_cast<int64_t>(random() % 8);
     v.output_sequence_length = 1 + static_cast<int64_t>(random() % 6);
@@ -198,20 +217,9 @@ TEST_F(TextFileTest, LearnedNumbers_RandomTexts_AreThoseOfASearch) {
     options.has_label = false;
     options.header = true;
     ASSERT_OK(LearnVocabulary(Write(csv), "t", options, &v));
-    for (size_t i = 0; i < texts.size(); ++i) {
-      Numbers wanted;
-      for (size_t k = 0; k < static_cast<size_t>(v.output_sequence_length);
-           ++k) {
-        int32_t number = 0;
-        if (k < words[i].size()) {
-          size_t at = 0;
-          while (counts[at].second != words[i][k]) ++at;
-          const bool known = static_cast<int64_t>(at) + 2 < v.max_tokens;
-          number = known ? static_cast<int32_t>(at) + 2 : 1;
-        }
-        wanted.push_back(number);
-      }
-      ASSERT_EQ(Vectorize(v, texts[i]), wanted) << texts[i];
+    const Strings by_frequency = ByFrequency(texts);
+    for (const std::string& text : texts) {
+      ASSERT_EQ(Vectorize(v, text), NumbersOf(text, by_frequency, v)) << text;
     }
   }
 }
