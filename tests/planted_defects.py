@@ -330,10 +330,10 @@ DEFECTS = {
          "bytes < kWithdrawFixedBytes ||",
          ("net_wire",
           "HandshakeTest.Decode_WithdrawIsDamaged_IsRejectedAndReadsNothingBeyond")),
-    "heartbeat: the end of a chain may be one rank more":
+    "heartbeat: the end of a chain may be one worker more":
         ("net/wire/heartbeat.cc",
-         "rank >= size || !IsActivity",
-         "rank > size || !IsActivity",
+         "worker >= size || !IsActivity",
+         "worker > size || !IsActivity",
          ("net_membership",
           "HeartbeatTest.Decode_HeartbeatWithAChainEnd_GivesTheChainEnd")),
     "frame reader: halves land where their bytes would":

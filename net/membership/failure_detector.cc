@@ -147,12 +147,12 @@ FailureDetector::Suspect FailureDetector::FindStalled(int64_t now) const {
 int64_t FailureDetector::LastProgressBehind(const Peer& peer) const {
   const int64_t moved = std::max(progress_, peer.changed);
   const int64_t end_moved = peer.end_at - peer.end.unchanged_for_ms * kMs;
-  return peer.end.rank < 0 ? moved : std::max(moved, end_moved);
+  return peer.end.worker < 0 ? moved : std::max(moved, end_moved);
 }
 
 int64_t FailureDetector::OldestReportBehind(const Peer& peer) const {
-  return peer.end.rank < 0 ? peer.end_at
-                           : peer.end_at - peer.end.oldest_report_ms * kMs;
+  return peer.end.worker < 0 ? peer.end_at
+                             : peer.end_at - peer.end.oldest_report_ms * kMs;
 }
 
 // In a large ring this worker suspects only the worker that it waits for (the
@@ -171,7 +171,7 @@ FailureDetector::Suspect FailureDetector::FindStalledNeighbour(
       peer.activity.computing() && peer.activity.sequence < activity_.sequence;
   const bool circle_of_two = next == options_.worker;
   const bool still_circle =
-      peer.end.rank == options_.worker &&
+      peer.end.worker == options_.worker &&
       OldestReportBehind(peer) - LastProgressBehind(peer) > limit;
   const int64_t still = now - LastProgressBehind(peer);
   if (!peer.watched || slow || still <= limit ||
@@ -193,13 +193,13 @@ ChainEnd FailureDetector::EndOfChain(int64_t now) const {
   const Peer& peer = peers_[at];
   // A chain that returns to this worker is a circle, which has no end. It is
   // cut behind the peer.
-  if (peer.end.rank >= 0 && peer.end.rank != options_.worker) {
+  if (peer.end.worker >= 0 && peer.end.worker != options_.worker) {
     out = peer.end;
     out.reported_for_ms = ms(peer.end_at - peer.end.reported_for_ms * kMs);
     out.unchanged_for_ms = ms(LastProgressBehind(peer));
     out.oldest_report_ms = ms(OldestReportBehind(peer));
   } else {
-    out.rank = at;
+    out.worker = at;
     out.activity = peer.activity;
     out.reported_for_ms = ms(peer.changed);
     out.unchanged_for_ms = ms(std::max(progress_, peer.changed));
@@ -210,7 +210,8 @@ ChainEnd FailureDetector::EndOfChain(int64_t now) const {
 
 // The last report of a peer. Heartbeats arrive every T/4. If none has arrived
 // for twice this time, the entry has the peer's silence.
-WaitChain::Entry FailureDetector::ReportOf(int peer, int64_t now) const {
+FailureDetector::AwaitedWorker FailureDetector::ReportOf(int peer,
+                                                         int64_t now) const {
   const Peer& p = peers_[peer];
   const int64_t silence = now - p.heard;
   return {peer, p.activity, static_cast<double>(now - p.changed) / 1e9,
@@ -219,27 +220,24 @@ WaitChain::Entry FailureDetector::ReportOf(int peer, int64_t now) const {
               : 0};
 }
 
-WaitChain FailureDetector::CurrentWait(int64_t now) const {
-  WaitChain out;
-  out.rank = options_.worker;
-  out.activity = activity_;
+std::vector<FailureDetector::AwaitedWorker> FailureDetector::AwaitedWorkers(
+    int64_t now) const {
+  std::vector<AwaitedWorker> out;
   int at = activity_.waiting_on;
   if (!fully_connected()) {
     if (at < 0) return out;
-    out.entries.push_back(ReportOf(at, now));
+    out.push_back(ReportOf(at, now));
     const ChainEnd end = EndOfChain(now);
-    if (end.rank >= 0 && end.rank != at) {
-      out.entries.push_back(
-          {end.rank, end.activity, end.reported_for_ms / 1e3, 0});
+    if (end.worker >= 0 && end.worker != at) {
+      out.push_back({end.worker, end.activity, end.reported_for_ms / 1e3, 0});
     }
     return out;
   }
-  while (at >= 0 && at != options_.worker &&
-         out.entries.size() < peers_.size()) {
-    out.entries.push_back(ReportOf(at, now));
-    at = out.entries.back().activity.waiting_on = WaitsOn(peers_[at]);
+  while (at >= 0 && at != options_.worker && out.size() < peers_.size()) {
+    out.push_back(ReportOf(at, now));
+    at = out.back().activity.waiting_on = WaitsOn(peers_[at]);
     // It is not known what a silent worker waits for.
-    if (out.entries.back().silent > 0) break;
+    if (out.back().silent > 0) break;
   }
   return out;
 }

@@ -21,7 +21,6 @@
 #include <vector>
 
 #include "../collective/topology.h"
-#include "../collective/wait_report.h"
 #include "../transport/loss_cause.h"
 #include "../wire/heartbeat.h"
 
@@ -85,7 +84,15 @@ class FailureDetector {
   // have continued without it. Otherwise there is none.
   Suspect SelfStalled(int64_t now) const;
 
-  WaitChain CurrentWait(int64_t now) const;
+  struct AwaitedWorker {
+    int worker = -1;
+    Activity activity;
+    double seconds = 0;  // since its last report that differs
+    double silent = 0;   // since its last report; 0 if that is recent
+  };
+  // The chain of workers that wait for one another, from the worker that this
+  // one waits for. In an elastic ring it has only members.
+  std::vector<AwaitedWorker> AwaitedWorkers(int64_t now) const;
   // In a large ring, for heartbeats: the end of the chain of workers that wait
   // for each other. The chain begins with the worker that this one waits for.
   ChainEnd EndOfChain(int64_t now) const;
@@ -127,7 +134,7 @@ class FailureDetector {
   // along the chain for too long; in a large ring only a neighbour.
   Suspect FindStalled(int64_t now) const;
   Suspect FindStalledNeighbour(int64_t now) const;
-  WaitChain::Entry ReportOf(int peer, int64_t now) const;
+  AwaitedWorker ReportOf(int peer, int64_t now) const;
   // For the known part of the chain that begins with `peer`: the time of its
   // last change, and the time of its oldest report.
   int64_t LastProgressBehind(const Peer& peer) const;

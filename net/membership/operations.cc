@@ -61,15 +61,18 @@ void Operations::UpdateActivity(int64_t now) {
 
 WaitChain Operations::CurrentWait(int64_t now) {
   UpdateActivity(now);
-  WaitChain out = detector_->CurrentWait(now);  // has only members
-  const auto rank = [this](int* worker) {
-    if (*worker >= 0) *worker = members_->rank(*worker);
+  const auto by_rank = [this](Activity activity) {
+    const int worker = activity.waiting_on;
+    activity.waiting_on = worker < 0 ? -1 : members_->rank(worker);
+    return activity;
   };
-  rank(&out.rank);
-  rank(&out.activity.waiting_on);
-  for (WaitChain::Entry& entry : out.entries) {
-    rank(&entry.rank);
-    rank(&entry.activity.waiting_on);
+  WaitChain out;
+  out.rank = members_->rank(worker_);
+  out.activity = by_rank(detector_->activity());
+  for (const auto& awaited : detector_->AwaitedWorkers(now)) {
+    out.entries.push_back({members_->rank(awaited.worker),
+                           by_rank(awaited.activity), awaited.seconds,
+                           awaited.silent});
   }
   return out;
 }

@@ -12,6 +12,7 @@
 
 #include "../cluster/ring_options.h"
 #include "../collective/collective_schedule.h"
+#include "../collective/wait_report.h"
 #include "../transport/transport.h"
 #include "failure_detector.h"
 #include "peer_table.h"

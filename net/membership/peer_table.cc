@@ -118,7 +118,7 @@ void PeerTable::Send(FramedLink* link, FrameHeader header,
       header.type == FrameType::kHello || header.type == FrameType::kWelcome;
   if (!proposes) header.generation = generation_;
   header.source = static_cast<uint16_t>(worker_);
-  header.destination = RankOnWire(link->peer);
+  header.destination = WorkerOnWire(link->peer);
   if (header.type != FrameType::kHeartbeat) header.step = step_;
   if (borrowed) {
     link->SendBorrowed(header, payload);

@@ -84,10 +84,10 @@ void SessionTrail::NoteWait(bool running, const FailureDetector& detector,
   TrailEvent event;
   event.kind = waits ? TrailKind::kWaits : TrailKind::kWaited;
   if (waits) {
-    const WaitChain chain = detector.CurrentWait(now);
+    const auto chain = detector.AwaitedWorkers(now);
     event.operation = activity.sequence;
     event.peer = activity.waiting_on;
-    event.other = chain.entries.empty() ? -1 : chain.entries.back().rank;
+    event.other = chain.empty() ? -1 : chain.back().worker;
     event.nanos = still;
   }
   const bool other = event.kind != wait_.kind ||

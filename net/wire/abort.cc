@@ -19,8 +19,8 @@ std::vector<uint8_t> EncodeAbort(const AbortNotice& notice) {
   std::vector<uint8_t> payload(kAbortFixedBytes + text);
   payload[0] = static_cast<uint8_t>(notice.code);
   payload[1] = notice.ended ? kEnded : 0;
-  StoreLittle(RankOnWire(notice.worker), &payload[2]);
-  StoreLittle(RankOnWire(notice.origin), &payload[4]);
+  StoreLittle(WorkerOnWire(notice.worker), &payload[2]);
+  StoreLittle(WorkerOnWire(notice.origin), &payload[4]);
   std::memcpy(payload.data() + kAbortFixedBytes, notice.text.data(), text);
   return payload;
 }
@@ -28,12 +28,12 @@ std::vector<uint8_t> EncodeAbort(const AbortNotice& notice) {
 bool DecodeAbort(const uint8_t* payload, size_t bytes, int size, int sender,
                  AbortNotice* out) {
   if (bytes < kAbortFixedBytes) return false;
-  const uint16_t rank = LoadLittle<uint16_t>(payload + 2);
+  const uint16_t worker = LoadLittle<uint16_t>(payload + 2);
   const uint16_t origin = LoadLittle<uint16_t>(payload + 4);
   out->code = CodeOf(payload[0]);
   out->ended = (payload[1] & kEnded) != 0;
-  out->worker = rank < size ? rank : sender;
-  out->origin = origin == kNoRank ? -1 : origin < size ? origin : sender;
+  out->worker = worker < size ? worker : sender;
+  out->origin = origin == kNoWorker ? -1 : origin < size ? origin : sender;
   out->text =
       PrintableAscii(payload + kAbortFixedBytes, bytes - kAbortFixedBytes);
   return true;

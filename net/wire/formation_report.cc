@@ -12,7 +12,7 @@ constexpr size_t kFormationReportFixedBytes = 8;
 std::vector<uint8_t> EncodeFormationReport(const FormationReport& report) {
   std::vector<uint8_t> out(kFormationReportFixedBytes);
   out[0] = static_cast<uint8_t>(report.level);
-  StoreLittle(RankOnWire(report.missing), &out[2]);
+  StoreLittle(WorkerOnWire(report.missing), &out[2]);
   StoreLittle(report.generation, &out[4]);
   if (!report.lowered) return out;
   const std::vector<uint8_t> why = EncodeAbort(report.why);
@@ -26,11 +26,11 @@ Status DecodeFormationReport(const uint8_t* payload, size_t bytes, int size,
                                ? 0
                                : LoadLittle<uint16_t>(payload + 2);
   if (bytes < kFormationReportFixedBytes || payload[1] != 0 ||
-      (missing != kNoRank && missing >= size)) {
+      (missing != kNoWorker && missing >= size)) {
     return Corruption("an invalid formation report");
   }
   out->level = payload[0];
-  out->missing = missing == kNoRank ? -1 : missing;
+  out->missing = missing == kNoWorker ? -1 : missing;
   out->generation = LoadLittle<uint32_t>(payload + 4);
   out->lowered =
       DecodeAbort(payload + kFormationReportFixedBytes,

@@ -55,9 +55,9 @@ enum class FrameType : uint8_t {
   kHello = 1,      // the first frame of the connecting side
   kWelcome = 2,    // the first frame of the listening side
   kReject = 3,     // instead of kWelcome: the reason, as text
-  kHeartbeat = 4,  // the sender's activity, and the rank that it waits for
+  kHeartbeat = 4,  // the sender's activity, and the worker that it waits for
   kGoodbye = 5,    // the sender has finished; nothing follows
-  kAbort = 6,      // the job has failed: code, rank and text
+  kAbort = 6,      // the job has failed: code, worker and text
   kReady = 7,      // the sender has memory for the operation's data
   kWithdraw = 8,   // instead of kHello: why the sender cannot take part
   kFormationReport =
@@ -78,10 +78,10 @@ constexpr uint32_t kFeatureShares = 1;  // shared memory, see shared_stream.h
 // are equal, the receiver closes the connection; else it sends a kReject.
 constexpr uint32_t kFeatureProbes = 2;
 
-// A rank as payloads store it. A negative rank is kNoRank.
-constexpr uint16_t kNoRank = 0xffff;
-inline uint16_t RankOnWire(int rank) {
-  return rank < 0 ? kNoRank : static_cast<uint16_t>(rank);
+// A worker's number as payloads store it. A negative one is kNoWorker.
+constexpr uint16_t kNoWorker = 0xffff;
+inline uint16_t WorkerOnWire(int worker) {
+  return worker < 0 ? kNoWorker : static_cast<uint16_t>(worker);
 }
 
 // True if `type` is that of an operation. It may be any number.

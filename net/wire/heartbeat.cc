@@ -6,17 +6,17 @@ namespace {
 bool IsActivity(uint8_t type, uint16_t on, int size) {
   return (type == static_cast<uint8_t>(FrameType::kHeartbeat) ||
           IsOperation(uint32_t{type})) &&
-         (on == kNoRank || on < size);
+         (on == kNoWorker || on < size);
 }
 
-// OFFSET SIZE: 0 2 rank, 2 1 type, 3 1 0, 4 2 rank it waits for, 6 2 0,
+// OFFSET SIZE: 0 2 worker, 2 1 type, 3 1 0, 4 2 worker it waits for, 6 2 0,
 // 8 8 step, 16 8 sequence, 24 4 reported_for_ms, 28 4 unchanged_for_ms,
 // 32 4 oldest_report_ms.
 void EncodeEnd(const ChainEnd& end, uint8_t* out) {
-  StoreLittle(RankOnWire(end.rank), out);
+  StoreLittle(WorkerOnWire(end.worker), out);
   out[2] = static_cast<uint8_t>(end.activity.type);
   out[3] = 0;
-  StoreLittle(RankOnWire(end.activity.waiting_on), out + 4);
+  StoreLittle(WorkerOnWire(end.activity.waiting_on), out + 4);
   StoreLittle(uint16_t{0}, out + 6);
   StoreLittle(end.activity.step, out + 8);
   StoreLittle(end.activity.sequence, out + 16);
@@ -26,15 +26,15 @@ void EncodeEnd(const ChainEnd& end, uint8_t* out) {
 }
 
 bool DecodeEnd(const uint8_t* in, int size, ChainEnd* out) {
-  const uint16_t rank = LoadLittle<uint16_t>(in);
+  const uint16_t worker = LoadLittle<uint16_t>(in);
   const uint16_t on = LoadLittle<uint16_t>(in + 4);
-  if (rank >= size || !IsActivity(in[2], on, size) || in[3] != 0 ||
+  if (worker >= size || !IsActivity(in[2], on, size) || in[3] != 0 ||
       LoadLittle<uint16_t>(in + 6) != 0) {
     return false;
   }
-  out->rank = rank;
+  out->worker = worker;
   out->activity.type = static_cast<FrameType>(in[2]);
-  out->activity.waiting_on = on == kNoRank ? -1 : on;
+  out->activity.waiting_on = on == kNoWorker ? -1 : on;
   out->activity.step = LoadLittle<uint64_t>(in + 8);
   out->activity.sequence = LoadLittle<uint64_t>(in + 16);
   out->reported_for_ms = LoadLittle<uint32_t>(in + 24);
@@ -53,8 +53,8 @@ void EncodeHeartbeat(const Activity& activity, FrameHeader* header,
   header->payload_bytes = kHeartbeatBytes;
   payload[0] = static_cast<uint8_t>(activity.type);
   payload[1] = 0;
-  StoreLittle(RankOnWire(activity.waiting_on), payload + 2);
-  if (end.rank < 0) return;
+  StoreLittle(WorkerOnWire(activity.waiting_on), payload + 2);
+  if (end.worker < 0) return;
   header->payload_bytes += kChainEndBytes;
   EncodeEnd(end, payload + kHeartbeatBytes);
 }
@@ -63,7 +63,7 @@ Status DecodeHeartbeat(const FrameHeader& header, const uint8_t* payload,
                        int size, Activity* out, ChainEnd* end) {
   const bool with_end = end != nullptr && header.payload_bytes ==
                                               kHeartbeatBytes + kChainEndBytes;
-  if (end != nullptr) end->rank = -1;
+  if (end != nullptr) end->worker = -1;
   if (!(with_end || header.payload_bytes == kHeartbeatBytes) ||
       payload[1] != 0 ||
       !IsActivity(payload[0], LoadLittle<uint16_t>(payload + 2), size) ||
@@ -74,7 +74,7 @@ Status DecodeHeartbeat(const FrameHeader& header, const uint8_t* payload,
   out->step = header.step;
   out->sequence = header.sequence;
   out->type = static_cast<FrameType>(payload[0]);
-  out->waiting_on = on == kNoRank ? -1 : on;
+  out->waiting_on = on == kNoWorker ? -1 : on;
   return Status();
 }
 

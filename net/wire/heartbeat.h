@@ -18,7 +18,7 @@ struct Activity {
   uint64_t sequence = 0;  // operation waited for, or the last one completed
   FrameType type = FrameType::kHeartbeat;  // of the operation waited for;
                                            // kHeartbeat: none, it computes
-  int waiting_on = -1;                     // rank, or -1
+  int waiting_on = -1;                     // a worker, or -1
   bool computing() const { return type == FrameType::kHeartbeat; }
   bool operator==(const Activity& other) const {
     return step == other.step && sequence == other.sequence &&
@@ -26,10 +26,11 @@ struct Activity {
   }
 };
 
-// In a large ring a rank does not hear all others. This is the end of the chain
-// of ranks that wait for one another, by the reports that the sender has.
+// In a large ring a worker does not hear all others. This is the end of the
+// chain of workers that wait for one another, by the reports that the sender
+// has.
 struct ChainEnd {
-  int rank = -1;  // -1: the sender waits for no rank
+  int worker = -1;  // -1: the sender waits for no worker
   Activity activity;
   uint32_t reported_for_ms = 0;   // milliseconds for which it has reported this
   uint32_t unchanged_for_ms = 0;  // milliseconds since a change along the chain

@@ -9,11 +9,27 @@
 
 #include "../../support/nanoseconds.h"
 #include "net/collective/topology.h"
+#include "net/collective/wait_report.h"
 
 namespace ringlet {
 namespace {
 
 constexpr int64_t kTimeout = 1000 * kMs;
+
+// The text of the detector's wait, in a ring in which a worker's number is its
+// rank.
+std::string WaitText(const FailureDetector& detector, int rank, int64_t now,
+                     double seconds,
+                     const std::vector<std::string>& addresses) {
+  WaitChain chain;
+  chain.rank = rank;
+  chain.activity = detector.activity();
+  for (const auto& awaited : detector.AwaitedWorkers(now)) {
+    chain.entries.push_back(
+        {awaited.worker, awaited.activity, awaited.seconds, awaited.silent});
+  }
+  return WaitMessage(chain, seconds, addresses);
+}
 
 // Rank 0 of four, timeout 1 s, ticks when told.
 class FailureDetectorTest : public testing::Test {
@@ -313,7 +329,7 @@ TEST(HeartbeatTest, Decode_WrongRankTypeOrLength_IsRejected) {
 
 ChainEnd EndExample() {
   ChainEnd end;
-  end.rank = 3;
+  end.worker = 3;
   end.activity.step = 123456789012;
   end.activity.sequence = 42;
   end.activity.type = FrameType::kBroadcast;
@@ -333,7 +349,7 @@ TEST(HeartbeatTest, Decode_HeartbeatWithAChainEnd_GivesTheChainEnd) {
   Activity back;
   ChainEnd end;
   ASSERT_TRUE(DecodeHeartbeat(header, payload, 4, &back, &end).ok());
-  EXPECT_EQ(end.rank, 3);
+  EXPECT_EQ(end.worker, 3);
   EXPECT_TRUE(end.activity == EndExample().activity);
   EXPECT_EQ(end.reported_for_ms, 0x01020304u);
   EXPECT_EQ(end.unchanged_for_ms, 0xfffffffeu);
@@ -341,12 +357,12 @@ TEST(HeartbeatTest, Decode_HeartbeatWithAChainEnd_GivesTheChainEnd) {
   EXPECT_FALSE(DecodeHeartbeat(header, payload, 4, &back).ok())
       << "a small ring has no such end";
   EXPECT_FALSE(DecodeHeartbeat(header, payload, 3, &back, &end).ok());
-  EXPECT_EQ(end.rank, -1);
+  EXPECT_EQ(end.worker, -1);
   payload[kHeartbeatBytes + 7] = 1;
   EXPECT_FALSE(DecodeHeartbeat(header, payload, 4, &back, &end).ok());
   EncodeHeartbeat(Activity(), &header, payload);
   ASSERT_TRUE(DecodeHeartbeat(header, payload, 4, &back, &end).ok());
-  EXPECT_EQ(end.rank, -1);
+  EXPECT_EQ(end.worker, -1);
 }
 
 // Some ranks of a ring of 32, in which heartbeats pass between linked ranks.
@@ -411,7 +427,7 @@ TEST_F(LargeRingTest, LongChain_ItsEndComputes_IsWaitedForAndNamed) {
   for (int r = 1; r < kSize; ++r) Does(r, FrameType::kAllReduce, 5, r - 1);
   EXPECT_TRUE(Pass(60 * kTimeout, [] {}).empty());
   const std::vector<std::string> addresses(kSize, "a:1");
-  EXPECT_EQ(WaitMessage(ranks_[31].CurrentWait(now_), 60, addresses),
+  EXPECT_EQ(WaitText(ranks_[31], 31, now_, 60, addresses),
             "rank 31 has waited 60 s in operation 5 (all-reduce), step 0, for "
             "rank 30 (a:1), which has been in operation 5 (all-reduce), step "
             "0, for 60 s, waiting for rank 29; at the end of that is rank 0 "
@@ -445,7 +461,7 @@ TEST_F(LargeRingTest, CircleOfWaits_OldReport_IsNoStandstill) {
     for (int i = 0; i < 17; ++i) {  // 2.1 T
       now_ += ranks_[31].tick_nanos();
       ChainEnd end;
-      end.rank = 31;
+      end.worker = 31;
       end.unchanged_for_ms = 2000;
       end.oldest_report_ms = seen_ms;
       ranks_[31].OnHeartbeat(30, waits, now_, end);
@@ -468,13 +484,13 @@ TEST_F(FailureDetectorTest, WaitText_PeerSilentOrComputing_ReportsItsActivity) {
   WaitOn(2);
   members_.OnHeartbeat(2, computes, now_);
   now_ += 7000 * kMs;
-  EXPECT_EQ(WaitMessage(members_.CurrentWait(now_), 5, addresses),
+  EXPECT_EQ(WaitText(members_, 0, now_, 5, addresses),
             "rank 0 has waited 5.0 s in operation 5 (all-reduce), step 17, for "
             "rank 2 (c:3), silent for 7.0 s, which last reported that it "
             "computes, step 16, after operation 4");
   members_.RecordHeard(2, now_);
   EXPECT_EQ(
-      WaitMessage(members_.CurrentWait(now_), 5, addresses),
+      WaitText(members_, 0, now_, 5, addresses),
       "rank 0 has waited 5.0 s in operation 5 (all-reduce), step 17, for "
       "rank 2 (c:3), which has computed for 7 s, step 16, after operation "
       "4");
@@ -489,7 +505,7 @@ TEST_F(FailureDetectorTest, WaitText_ChainOfWaits_NamesItsEnd) {
   now_ += 60000 * kMs;
   for (const int peer : {1, 2, 3}) members_.RecordHeard(peer, now_);
   EXPECT_EQ(
-      WaitMessage(members_.CurrentWait(now_), 61.4, addresses),
+      WaitText(members_, 0, now_, 61.4, addresses),
       "rank 0 has waited 61 s in operation 5 (all-reduce), step 17, for rank 3 "
       "(d:4), which has been in operation 5 (all-reduce), step 0, for 60 s, "
       "waiting for rank 2; at the end of that is rank 1 (b:2), which has "
@@ -503,10 +519,10 @@ TEST_F(FailureDetectorTest, WaitsFor_SilentRankInTheChain_EndsThere) {
   now_ += 20 * kTimeout;
   ReceiveHeartbeat(2, 5, FrameType::kAllReduce, 1);
   members_.RecordHeard(2, now_);
-  const WaitChain waiting = members_.CurrentWait(now_);
-  ASSERT_EQ(waiting.entries.size(), 1u);
-  EXPECT_EQ(waiting.entries[0].rank, 1);
-  EXPECT_GT(waiting.entries[0].silent, 0);
+  const auto waiting = members_.AwaitedWorkers(now_);
+  ASSERT_EQ(waiting.size(), 1u);
+  EXPECT_EQ(waiting[0].worker, 1);
+  EXPECT_GT(waiting[0].silent, 0);
 }
 
 TEST_F(FailureDetectorTest, WaitsFor_CircleOfWaits_GivesAChainThatEnds) {
@@ -514,12 +530,12 @@ TEST_F(FailureDetectorTest, WaitsFor_CircleOfWaits_GivesAChainThatEnds) {
   ReceiveHeartbeat(1, 5, FrameType::kAllReduce, 2);
   ReceiveHeartbeat(2, 5, FrameType::kAllReduce,
                    1);  // a peer that lies makes no endless
-  const WaitChain waiting = members_.CurrentWait(now_);
-  EXPECT_LE(waiting.entries.size(), 4u);
+  const auto waiting = members_.AwaitedWorkers(now_);
+  EXPECT_LE(waiting.size(), 4u);
   ReceiveHeartbeat(2, 5, FrameType::kAllReduce, 0);
-  EXPECT_EQ(members_.CurrentWait(now_).entries.size(), 2u);
+  EXPECT_EQ(members_.AwaitedWorkers(now_).size(), 2u);
   WaitOn(-1);
-  EXPECT_EQ(WaitMessage(members_.CurrentWait(now_), 2, {"a:1"}),
+  EXPECT_EQ(WaitText(members_, 0, now_, 2, {"a:1"}),
             "rank 0 has waited 2.0 s in operation 5 (all-reduce), step 17, for "
             "the network to accept its data");
 }
