@@ -34,7 +34,7 @@ void Handshakes::Greet(FramedLink* link) {
   link->SetPhase(LinkPhase::kAwaitWelcome);
   if (link->is_probe) return strangers_->SendProbe(link, views_->proposal());
   SendIdentity(link, FrameType::kHello, 0,
-               link->CanShare() ? kFeatureShares : 0);
+               link->MapSharedMemory() ? kFeatureShares : 0);
 }
 
 void Handshakes::SendIdentity(FramedLink* link, FrameType type,
@@ -91,7 +91,7 @@ Status Handshakes::OnHello(FramedLink* link, const FrameHeader& header,
   }
   links_->Adopt(peer.worker, link);
   const bool shares =
-      (FeaturesOf(header) & kFeatureShares) != 0 && link->CanShare();
+      (FeaturesOf(header) & kFeatureShares) != 0 && link->MapSharedMemory();
   SendIdentity(link, FrameType::kWelcome, 0, shares ? kFeatureShares : 0);
   if (shares) SendShared(link);
   Join(link, header.generation, now);
@@ -108,7 +108,7 @@ Status Handshakes::OnWelcome(FramedLink* link, const FrameHeader& header,
                                        peer.worker, ProgramVersionOf(header)));
   RINGLET_RETURN_IF_ERROR(views_->CheckProposal(header.generation));
   const bool shares = (FeaturesOf(header) & kFeatureShares) != 0;
-  if (shares && !link->CanShare()) {
+  if (shares && !link->MapSharedMemory()) {
     return Corruption("a welcome to shared memory that was not offered");
   }
   if (shares) {

@@ -156,12 +156,12 @@ bool PeerTable::Poll(int64_t now, bool wake) {
 std::vector<int> PeerTable::TickStuck(bool counts) {
   std::vector<int> stuck;
   for (const int r : linked_) {
-    if (IsStuck(&peers_[r], counts)) stuck.push_back(r);
+    if (UpdateStuck(&peers_[r], counts)) stuck.push_back(r);
   }
   return stuck;
 }
 
-bool PeerTable::IsStuck(Peer* peer, bool counts) {
+bool PeerTable::UpdateStuck(Peer* peer, bool counts) {
   const FramedLink* const link = peer->link.get();
   const uint64_t taken = link == nullptr ? 0 : link->taken_bytes();
   const bool stands = counts && link != nullptr && link->up() &&

@@ -84,7 +84,8 @@ class PeerTable {
   FramedLink* NewUnauthenticated(StreamPtr stream, LinkPhase phase,
                                  int64_t now);
   void Drop(std::unique_ptr<FramedLink>* link);
-  static bool IsStuck(Peer* peer, bool counts);
+  // Counts this tick of the peer. Returns true if its link is stuck.
+  static bool UpdateStuck(Peer* peer, bool counts);
 
   const int worker_;
   FramedLink::Owner* const owner_;

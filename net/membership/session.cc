@@ -236,7 +236,7 @@ void Session::Tick(int64_t now) {
   HandleSuspect(suspect, stuck);
   if (state_.keeps_outside_links()) views_.Tick(now);
   shutdown_.Tick(now);
-  if (shutdown_.HasJustLeft()) transport_->OnLeft();
+  if (shutdown_.TakeLeft()) transport_->OnLeft();
 }
 
 void Session::TickStart(const FailureDetector::Suspect& suspect) {
@@ -441,8 +441,8 @@ void Session::OnTurn(FramedLink* link, int64_t now) {
     links_.Drop(link->peer);
   }
   Advance();
-  if (shutdown_.HasJustDelivered()) owner_->OnDelivered();
-  if (shutdown_.HasJustLeft()) transport_->OnLeft();
+  if (shutdown_.TakeDelivered()) owner_->OnDelivered();
+  if (shutdown_.TakeLeft()) transport_->OnLeft();
 }
 
 Status Session::OnFormationReport(FramedLink* link, const FrameHeader& header,
@@ -566,8 +566,8 @@ void Session::OnDown(FramedLink* link, LossCause cause, const Status& why,
                                   "and this worker has none")
                    : why);
   }
-  if (shutdown_.HasJustDelivered()) owner_->OnDelivered();
-  if (shutdown_.HasJustLeft()) transport_->OnLeft();
+  if (shutdown_.TakeDelivered()) owner_->OnDelivered();
+  if (shutdown_.TakeLeft()) transport_->OnLeft();
 }
 
 void Session::OnLinkLost(int peer, bool was_up, LossCause cause,
@@ -612,7 +612,7 @@ void Session::Abort(const Status& reason, int64_t now) {
   now_ = now;
   Fail(members_.FromCaller(reason), worker_);
   shutdown_.AwaitDelivery();
-  if (shutdown_.HasJustDelivered()) owner_->OnDelivered();
+  if (shutdown_.TakeDelivered()) owner_->OnDelivered();
 }
 
 void Session::Fail(const Status& status, int origin) {
@@ -671,7 +671,7 @@ void Session::Leave(int64_t now) {
   transport_->StopListening();
   shutdown_.SendGoodbye(operations_.completed(),
                         now + Nanos(options_.timeout_seconds));
-  if (shutdown_.HasJustLeft()) transport_->OnLeft();
+  if (shutdown_.TakeLeft()) transport_->OnLeft();
 }
 
 }  // namespace ringlet

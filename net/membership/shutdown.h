@@ -2,8 +2,8 @@
 //
 // It owns what is left to deliver: an abort, or a goodbye and its deadline. The
 // Session has it send them, and asks after each event of a link. It promises
-// that each answer is true once, and that after a goodbye all links are closed
-// by the deadline.
+// that TakeDelivered and TakeLeft are true once, and that after a goodbye all
+// links are closed by the deadline.
 
 #ifndef RINGLET_NET_MEMBERSHIP_SHUTDOWN_H_
 #define RINGLET_NET_MEMBERSHIP_SHUTDOWN_H_
@@ -27,16 +27,16 @@ class Shutdown {
   // The session has failed. `ran`: the ring had formed. `tells`: the others get
   // the notice. Keeps the links that the failed session needs.
   void SendAbort(const AbortNotice& notice, bool ran, bool tells);
-  // HasJustDelivered() becomes true when the others have all frames.
+  // TakeDelivered() is true once, when the others have all frames.
   void AwaitDelivery() { delivering_ = true; }
-  // True once: at the first call after the delivery.
-  bool HasJustDelivered();
+  // True at the first call after the delivery; false from then on.
+  bool TakeDelivered();
 
   // The session leaves, with so many completed operations.
   void SendGoodbye(uint64_t completed, int64_t deadline);
   void Tick(int64_t now);
-  // True once: at the first call after all links are closed.
-  bool HasJustLeft();
+  // True at the first call after all links are closed; false from then on.
+  bool TakeLeft();
 
  private:
   const SessionState* const state_;

@@ -28,8 +28,8 @@ namespace ringlet {
 // its output is in the memory.
 class SharedMemory {
  public:
-  // True if this end has mapped it.
-  virtual bool CanShare() = 0;
+  // Maps it, unless that is done. Returns true if this end has mapped it.
+  virtual bool MapSharedMemory() = 0;
   virtual void DeclineSharedMemory() = 0;  // unmaps it
   // All later bytes of this end, or of the other end, are in the memory.
   virtual void ShareOutput() = 0;

@@ -87,7 +87,9 @@ class FramedLink final : private FrameReader::Sink, private ByteStream::Owner {
 
   // As SharedMemory of the stream. Bytes that are sent after a kShared frame go
   // through shared memory.
-  bool CanShare() const { return memory_ != nullptr && memory_->CanShare(); }
+  bool MapSharedMemory() const {
+    return memory_ != nullptr && memory_->MapSharedMemory();
+  }
   void DeclineSharedMemory() {
     if (memory_ != nullptr) memory_->DeclineSharedMemory();
   }

@@ -36,7 +36,7 @@ void SharedStream::Attach(std::unique_ptr<SharedSegment> segment, int out) {
   in_ = segment_->Lane(1 - out);
 }
 
-bool SharedStream::CanShare() {
+bool SharedStream::MapSharedMemory() {
   const int descriptor =
       segment_ == nullptr ? below_->descriptors()->TakeDescriptor() : -1;
   if (descriptor >= 0) {

@@ -45,7 +45,7 @@ class SharedStream final : public LayeredStream, private SharedMemory {
   void OnWritable(int64_t now) override;
   void OnEnded(LossCause cause, const Status& why, int64_t now) override;
 
-  bool CanShare() override;
+  bool MapSharedMemory() override;
   void DeclineSharedMemory() override { segment_.reset(); }
   void ShareOutput() override;
   void ShareInput() override { input_shared_ = true; }

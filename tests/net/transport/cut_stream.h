@@ -40,7 +40,9 @@ class CutStream final : public LayeredStream, private SharedMemory {
       : LayeredStream(std::move(below)), cut_(std::move(cut)) {}
   ~CutStream() override = default;
 
-  bool CanShare() override { return below_->shared_memory()->CanShare(); }
+  bool MapSharedMemory() override {
+    return below_->shared_memory()->MapSharedMemory();
+  }
   void DeclineSharedMemory() override {
     below_->shared_memory()->DeclineSharedMemory();
   }

@@ -272,7 +272,7 @@ struct ScriptedPair {
 
   bool checked() const { return kind <= StreamKind::kRelayed; }
   void Share() {
-    can_share = receiver.link->CanShare();
+    can_share = receiver.link->MapSharedMemory();
     if (!can_share) return;
     FrameHeader shared;
     shared.type = FrameType::kShared;

@@ -84,8 +84,8 @@ class SharedStreamTest : public testing::Test {
   }
 
   void Share() {
-    ASSERT_TRUE(a_.stream->shared_memory()->CanShare());
-    ASSERT_TRUE(b_.stream->shared_memory()->CanShare());
+    ASSERT_TRUE(a_.stream->shared_memory()->MapSharedMemory());
+    ASSERT_TRUE(b_.stream->shared_memory()->MapSharedMemory());
     for (Reader* end : {&a_, &b_}) {
       ASSERT_EQ(Write(end, {'S'}), 1);
       end->stream->shared_memory()->ShareOutput();
@@ -142,7 +142,7 @@ TEST_F(SharedStreamTest, Write_SegmentIsFull_BlocksUntilHalfIsFree) {
 
 // A wake must not get between bytes of the socket that are still to come.
 TEST_F(SharedStreamTest, Wake_SocketHasBytesToCome_WaitsForThem) {
-  ASSERT_TRUE(b_.stream->shared_memory()->CanShare());
+  ASSERT_TRUE(b_.stream->shared_memory()->MapSharedMemory());
   // b has everything of a's, and has not yet said where its own output goes.
   ASSERT_EQ(Write(&a_, {'S'}), 1);
   a_.stream->shared_memory()->ShareOutput();
