@@ -184,14 +184,14 @@ DEFECTS = {
          ("core_training", "SampleTest.MnistFit_SmallSet_PrintsKerasLines")),
     "stop requests: an interruption is not passed on":
         ("core/fit/stop_requests.cc",
-         "  if ((note & kInterrupted) != 0) fit->interrupted = true;\n",
+         "  if ((request & kInterrupted) != 0) fit->interrupted = true;\n",
          "",
          ("core_job",
           "JobTest.Signal_ToOneWorker_SavesAndEndsTheJobResumable")),
     "stop requests: the mask of what is kept is inverted":
         ("core/fit/stop_requests.cc",
-         "note_ | (NoteOf(fit) & ~kStop)",
-         "note_ | (NoteOf(fit) & kStop)",
+         "request_ | (RequestOf(fit) & ~kStop)",
+         "request_ | (RequestOf(fit) & kStop)",
          ("core_elastic",
           "ElasticTest.StopRequest_AnotherWorkerIsLost_IsKept")),
     # io/files

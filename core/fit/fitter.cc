@@ -358,11 +358,11 @@ Status Fitter::TakeStep(Progress* progress) {
     fit_.stop_training = 1;
     return Status();
   }
-  if (requests_.note() != 0) {
+  if (requests_.request() != 0) {
     // As on the other ranks: callbacks may call the collective.
     RINGLET_RETURN_IF_ERROR(NotifyCallbacks(&Callback::OnTrainBatchBegin));
     RINGLET_RETURN_IF_ERROR(
-        WithStep(parts_.stepper().GiveUp(requests_.note())));
+        WithStep(parts_.stepper().GiveUp(requests_.request())));
     return HandleStepGivenUp();
   }
   bool taken = false;

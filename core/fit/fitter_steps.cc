@@ -85,7 +85,7 @@ Status Fitter::CompleteStep(const DataPosition& next) {
 
 // A rank has asked for it. The fit is at its position before the step.
 Status Fitter::HandleStepGivenUp() {
-  requests_.Merge(parts_.stepper().report().notes(), &fit_);
+  requests_.Merge(parts_.stepper().report().requests(), &fit_);
   if (fit_.interrupted) return SavePoint(/*epoch_ended=*/false);
   const bool ends = fit_.stop_training != 0;
   return requests_.needs_new_view() && !ends ? FormNewView() : Status();

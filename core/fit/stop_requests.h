@@ -28,19 +28,20 @@ class StopRequests {
   // request from OnEpochBegin takes effect after that epoch's first step, as in
   // Keras.
   void BeginEpoch(const Collective& collective, const FitState& fit);
-  // Call it after a step that another one follows. The request becomes note().
+  // Call it after a step that another one follows. request() becomes that of
+  // `fit`.
   // Until the ranks have agreed `fit` is not interrupted, since callbacks act
   // on that together. Does nothing in a job of one worker.
   void Defer(const Collective& collective, FitState* fit);
   // For the next step's report; 0 means no request.
-  unsigned char note() const { return note_; }
+  unsigned char request() const { return request_; }
   // True if a joining worker waited at the last agreement, so that the ranks
   // must form a new view (Collective::has_joiner).
   bool needs_new_view() const { return needs_new_view_; }
 
-  // `notes` are those of all ranks; their requests become the fit's. A request
-  // that was made after the notes were sent waits for the next agreement.
-  void Merge(const std::vector<unsigned char>& notes, FitState* fit);
+  // `requests` are those of all ranks, and become the fit's. A request that was
+  // made after they were sent waits for the next agreement.
+  void Merge(const std::vector<unsigned char>& requests, FitState* fit);
   // Gathers the ranks' requests now. Every rank calls it.
   Status Agree(Collective* collective, FitState* fit);
 
@@ -51,7 +52,7 @@ class StopRequests {
   // interruption in `fit`.
   void Keep(const FitState& fit);
   // The state with the request is lost.
-  void Clear() { note_ = 0; }
+  void Clear() { request_ = 0; }
   // The fit continues from the position of its model. A request to stop after a
   // later step is dropped; that step may make it again.
   void DropLaterStop(const FitState& fit);
@@ -59,12 +60,12 @@ class StopRequests {
   void ViewFormed();
 
  private:
-  void Note(unsigned char note, const FitState& fit);
+  void SetRequest(unsigned char request, const FitState& fit);
 
-  unsigned char note_ = 0;
-  int64_t stops_after_ = 0;  // the model's steps when note_ became a stop
+  unsigned char request_ = 0;
+  int64_t stops_after_ = 0;  // the model's steps when request_ became a stop
   bool needs_new_view_ = false;
-  std::vector<unsigned char> notes_;
+  std::vector<unsigned char> all_requests_;
 };
 
 }  // namespace ringlet

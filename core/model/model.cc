@@ -275,7 +275,7 @@ Status Model::TrainStep(const Batch& batch) {
   RINGLET_RETURN_IF_ERROR(CheckAdapted());
   RINGLET_RETURN_IF_ERROR(impl_->CheckOneReplica());
   impl_->config.WarnOfLinearOutputs(impl_->graph);
-  bool taken = false;  // no rank has a note
+  bool taken = false;  // no rank has a request
   return impl_->stepper.Train(batch, nullptr, &taken);
 }
 

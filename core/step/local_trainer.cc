@@ -28,7 +28,7 @@ Status LocalTrainer::TrainRound(const Batch& batch, int64_t steps,
   Status status = TrainReplicas(last, steps, loader, /*waits=*/false);
   stepper_.times().DropCold();
   if (status.ok()) status = stepper_.report().Receive(stepper_.exchange());
-  if (status.ok() && !stepper_.report().has_note() && !HasQuorum()) {
+  if (status.ok() && !stepper_.report().has_request() && !HasQuorum()) {
     late_replicas_ = stepper_.report().late_replicas();
     stepper_.CancelStep();
     loader->RewindRound();
@@ -38,7 +38,7 @@ Status LocalTrainer::TrainRound(const Batch& batch, int64_t steps,
     }
     if (status.ok()) status = stepper_.report().Receive(stepper_.exchange());
   }
-  if (status.ok() && !stepper_.report().has_note()) {
+  if (status.ok() && !stepper_.report().has_request()) {
     status = ApplyRoundChange();
     *taken = status.ok();
   }
@@ -179,7 +179,7 @@ Status LocalTrainer::TrainReplicas(Batch* batch, int64_t steps,
     if (!participation_.sampled(own.first + k)) continue;
     if (++done == mine) {
       RINGLET_RETURN_IF_ERROR(
-          stepper_.report().Send(/*note=*/0, stepper_.exchange()));
+          stepper_.report().Send(/*request=*/0, stepper_.exchange()));
     }
     stepper_.exchange()->Begin(done - 1, mine);
     stepper_.exchange()->OnGradientsFinal(0);
@@ -187,7 +187,7 @@ Status LocalTrainer::TrainReplicas(Batch* batch, int64_t steps,
   updater_.EndRound(steps);
   if (mine > 0) return Status();
   RINGLET_RETURN_IF_ERROR(
-      stepper_.report().Send(/*note=*/0, stepper_.exchange()));
+      stepper_.report().Send(/*request=*/0, stepper_.exchange()));
   stepper_.exchange()->Begin(0, 0);
   stepper_.exchange()->OnGradientsFinal(0);
   return Status();

@@ -14,7 +14,7 @@ namespace {
 
 // The first state of a late replica's row. No other row has a loss without
 // examples.
-constexpr MetricState kOfLate = {1, 0};
+constexpr MetricState kLateReplicaMark = {1, 0};
 
 }  // namespace
 
@@ -22,7 +22,7 @@ void StepReport::Reset() {
   const auto ranks = static_cast<size_t>(config_.collective->size());
   own_states_.assign(config_.first_states.back(), MetricState());
   sums_ = own_states_;
-  notes_.assign(ranks, 0);
+  requests_.assign(ranks, 0);
   replica_nanos_ = 0;
   all_nanos_.assign(ranks, 0);
   const auto rows =
@@ -71,7 +71,7 @@ void StepReport::ClearResult(int replica) {
 void StepReport::MarkLate(int replica) {
   ClearResult(replica);
   unsigned char* const row = RowOf(replica);
-  std::memcpy(row, &kOfLate, sizeof(kOfLate));
+  std::memcpy(row, &kLateReplicaMark, sizeof(kLateReplicaMark));
   SwapToLittle(row, sizeof(double), 2);
 }
 
@@ -86,28 +86,28 @@ void StepReport::AddResult(int replica) {
   StoreResult(replica);
 }
 
-Status StepReport::Send(unsigned char note, GradientExchange* exchange) {
+Status StepReport::Send(unsigned char request, GradientExchange* exchange) {
   unsigned char* const nanos = &sent_[sent_.size() - 1 - sizeof(int64_t)];
   std::memcpy(nanos, &replica_nanos_, sizeof(int64_t));
   SwapToLittle(nanos, sizeof(int64_t), 1);
-  sent_.back() = note;
+  sent_.back() = request;
   return exchange->StartReport(sent_.data(), sent_.size(), received_.data());
 }
 
 Status StepReport::Receive(GradientExchange* exchange) {
   RINGLET_RETURN_IF_ERROR(exchange->FinishReport());
-  for (size_t r = 0; r < notes_.size(); ++r) {
+  for (size_t r = 0; r < requests_.size(); ++r) {
     unsigned char* const end = &received_[(r + 1) * sent_.size() - 1];
-    notes_[r] = *end;
+    requests_[r] = *end;
     SwapToLittle(end - sizeof(int64_t), sizeof(int64_t), 1);
     std::memcpy(&all_nanos_[r], end - sizeof(int64_t), sizeof(int64_t));
     all_nanos_[r] = std::max<int64_t>(all_nanos_[r], 0);
   }
-  if (has_note()) return Status();
+  if (has_request()) return Status();
   sums_.assign(sums_.size(), MetricState());
   late_ = 0;
   examples_.assign(static_cast<size_t>(config_.job_replicas.count()), 0);
-  const auto ranks = static_cast<int>(notes_.size());
+  const auto ranks = static_cast<int>(requests_.size());
   for (int r = 0; r < ranks; ++r) {
     const ReplicaRange range = config_.job_replicas.assignment().range(r);
     const auto count = static_cast<size_t>(range.count);
@@ -127,8 +127,8 @@ double StepReport::AddRow(const unsigned char* row) {
   for (size_t i = 0; i < sums_.size(); ++i) {
     MetricState state;
     std::memcpy(&state, row + i * sizeof(state), sizeof(state));
-    if (i == 0 && state.count == kOfLate.count &&
-        state.total == kOfLate.total) {
+    if (i == 0 && state.count == kLateReplicaMark.count &&
+        state.total == kLateReplicaMark.total) {
       ++late_;
       return 0;
     }
@@ -138,9 +138,9 @@ double StepReport::AddRow(const unsigned char* row) {
   return examples;
 }
 
-bool StepReport::has_note() const {
-  return std::any_of(notes_.begin(), notes_.end(),
-                     [](unsigned char note) { return note != 0; });
+bool StepReport::has_request() const {
+  return std::any_of(requests_.begin(), requests_.end(),
+                     [](unsigned char request) { return request != 0; });
 }
 
 }  // namespace ringlet

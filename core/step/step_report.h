@@ -1,6 +1,7 @@
 // StepReport: the report that each rank sends to the others in a step. It has a
 // row for each of the rank's replicas (loss and metrics), the time of a replica
-// in the step before, and a note.
+// in the step before, and the rank's request to give up the step (0: none; see
+// StopRequests).
 //
 // It is sent while the gradients are computed, with all states in each step. So
 // between two steps every rank has the same running values, as logs, callbacks
@@ -48,12 +49,13 @@ class StepReport {
   // The time of a replica by this rank's clock; 0: not measured. It is sent
   // until the next call or Reset.
   void SetReplicaNanos(int64_t nanos) { replica_nanos_ = nanos; }
-  Status Send(unsigned char note, GradientExchange* exchange);
-  // Receives every rank's notes and, if no rank has a note (!= 0), the sums.
+  Status Send(unsigned char request, GradientExchange* exchange);
+  // Receives every rank's request and, if all are 0, the sums.
   Status Receive(GradientExchange* exchange);
-  const std::vector<unsigned char>& notes() const { return notes_; }
-  bool has_note() const;
-  // From the last Receive without a note, added in the order of the replicas.
+  const std::vector<unsigned char>& requests() const { return requests_; }
+  bool has_request() const;
+  // From the last Receive without a request, added in the order of the
+  // replicas.
   const MetricState* sums() const { return sums_.data(); }
   // From the same Receive: the number of examples of each replica of the job.
   const std::vector<double>& examples() const { return examples_; }
@@ -73,12 +75,12 @@ class StepReport {
   std::vector<MetricState> sums_;
   std::vector<double> examples_;
   int late_ = 0;
-  std::vector<unsigned char> notes_;  // by rank
+  std::vector<unsigned char> requests_;  // by rank
   int64_t replica_nanos_ = 0;
   std::vector<int64_t> all_nanos_;  // by rank
   // A report is rows of states as little-endian doubles, the same number on
   // each rank. Then come the nanoseconds as a little-endian integer of 8 bytes,
-  // and the note.
+  // and the request.
   std::vector<unsigned char> sent_;
   std::vector<unsigned char> received_;  // in the order of the ranks
 };

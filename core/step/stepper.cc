@@ -93,7 +93,7 @@ Status Stepper::Train(const Batch& batch, BatchLoader* loader, bool* taken) {
   RINGLET_RETURN_IF_ERROR(TrainReplicas(/*is_second_try=*/false));
   times_.DropCold();
   RINGLET_RETURN_IF_ERROR(report_.Receive(exchange_.get()));
-  *taken = !report_.has_note();
+  *taken = !report_.has_request();
   if (*taken) {
     RINGLET_RETURN_IF_ERROR(Apply());
   } else {
@@ -143,7 +143,7 @@ Status Stepper::TrainReplica(const Batch& batch, bool is_second_try) {
     report_.StoreResult(replica_);
     if (replica_ + 1 == config_.job_replicas.own().count) {
       const int64_t begin = config_.options.clock->MonotonicNanos();
-      RINGLET_RETURN_IF_ERROR(report_.Send(/*note=*/0, exchange_.get()));
+      RINGLET_RETURN_IF_ERROR(report_.Send(/*request=*/0, exchange_.get()));
       waited_nanos_ = config_.options.clock->MonotonicNanos() - begin;
     }
   }
@@ -154,8 +154,8 @@ Status Stepper::TrainReplica(const Batch& batch, bool is_second_try) {
   return Backward(update_when_final);
 }
 
-Status Stepper::GiveUp(unsigned char note) {
-  RINGLET_CHECK(note != 0 && exchange_->sums());
+Status Stepper::GiveUp(unsigned char request) {
+  RINGLET_CHECK(request != 0 && exchange_->sums());
   BeginStep();
   CancelStep();
   replica_ = 0;
@@ -166,7 +166,7 @@ Status Stepper::GiveUp(unsigned char note) {
     RINGLET_RETURN_IF_ERROR(Forward(nullptr, 0, true, true));
     break;
   }
-  RINGLET_RETURN_IF_ERROR(report_.Send(note, exchange_.get()));
+  RINGLET_RETURN_IF_ERROR(report_.Send(request, exchange_.get()));
   if (graph_.num_changes() > 0) {
     std::fill_n(memory_.kept().layer_state_changes, graph_.num_changes(), 0.0f);
   }

@@ -51,9 +51,9 @@ class Stepper final : private GradientSink, private WorkerSums {
   // notes.
   Status Train(const Batch& batch, BatchLoader* loader, bool* taken);
   // Gives up the step on all ranks, in the place of this rank's Train. Its
-  // report sends `note`, which is not 0. It needs no batch, and runs only
+  // report sends `request`, which is not 0. It needs no batch, and runs only
   // layers that other ranks wait for. Only with several ranks.
-  Status GiveUp(unsigned char note);
+  Status GiveUp(unsigned char request);
   Status Test(const Batch& batch);
   // A step of one of this rank's replicas, without sums over the others.
   Status TrainReplicaAlone(int replica, const Batch& batch);
