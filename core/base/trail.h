@@ -1,7 +1,7 @@
 // TrailEvent: one of this process's last events, which a TrailSink keeps for
 // use after the process's end.
 //
-// Any thread and a signal handler may call NoteEvent. Without a sink it costs
+// Any thread and a signal handler may call RecordEvent. Without a sink it costs
 // one comparison. io records into a file (ringlet/loggers.h). The values of
 // TrailKind are part of the file's format (docs/trail.md).
 
@@ -65,7 +65,7 @@ inline bool IsRare(const TrailEvent& event) {
 // no lock, allocates no memory and keeps errno.
 class TrailSink {
  public:
-  virtual void Note(const TrailEvent& event) = 0;
+  virtual void Record(const TrailEvent& event) = 0;
 
  protected:
   ~TrailSink() = default;
@@ -74,17 +74,17 @@ class TrailSink {
 // The sink of the process; null: events are not recorded.
 inline std::atomic<TrailSink*> g_trail{nullptr};
 
-inline void NoteEvent(const TrailEvent& event) {
+inline void RecordEvent(const TrailEvent& event) {
   TrailSink* const trail = g_trail.load(std::memory_order_acquire);
-  if (trail != nullptr) trail->Note(event);
+  if (trail != nullptr) trail->Record(event);
 }
-inline void NoteEvent(TrailKind kind, uint64_t step, uint64_t operation = 0) {
+inline void RecordEvent(TrailKind kind, uint64_t step, uint64_t operation = 0) {
   if (g_trail.load(std::memory_order_relaxed) == nullptr) return;
   TrailEvent event;
   event.kind = kind;
   event.step = step;
   event.operation = operation;
-  NoteEvent(event);
+  RecordEvent(event);
 }
 
 }  // namespace ringlet

@@ -145,7 +145,7 @@ bool HasCallback(const FitState& fit, const char* name) {
 
 }  // namespace
 
-void FitMessages::NoteRange(const FitState& fit, const Batch& batch) {
+void FitMessages::ReportRange(const FitState& fit, const Batch& batch) {
   if (checked_range_) return;
   checked_range_ = true;
   if (!fit.chief || number_ > 1) return;
@@ -193,7 +193,7 @@ void FitMessages::WarnOfImageTargets(const FitState& fit,
       source.y_name().c_str(), double{most}, model_.output_name(0).c_str());
 }
 
-void FitMessages::NoteSameOrder(const FitState& fit) const {
+void FitMessages::ReportSameOrder(const FitState& fit) const {
   if (!fit.chief || number_ != 2) return;
   Notice(
       "note: this fit shuffles the data in the same orders as the last fit, "
@@ -201,7 +201,7 @@ void FitMessages::NoteSameOrder(const FitState& fit) const {
       "orders use another seed, or one fit of all epochs");
 }
 
-void FitMessages::NoteDivergence(const FitState& fit, const Logs& logs) {
+void FitMessages::ReportDivergence(const FitState& fit, const Logs& logs) {
   if (fit.metrics[0].count == 0) return;  // no example was trained
   const double* loss = logs.Find("loss");
   if (loss == nullptr || std::isfinite(*loss)) {

@@ -52,14 +52,14 @@ class FitMessages {
   void ReportLeftOut(const FitState& fit, int sampled, int late,
                      int missed) const;
 
-  // Notes once in a fit inputs that networks do not learn from. The usual cause
-  // is a scale that was meant as a divisor, or images as targets, which a scale
-  // does not change.
-  void NoteRange(const FitState& fit, const Batch& batch);
+  // Reports once in a fit inputs that networks do not learn from. The usual
+  // cause is a scale that was meant as a divisor, or images as targets, which a
+  // scale does not change.
+  void ReportRange(const FitState& fit, const Batch& batch);
   // For a fit with the same orders of examples as the fit before.
-  void NoteSameOrder(const FitState& fit) const;
-  // Notes once, at an epoch's end, that the training has diverged.
-  void NoteDivergence(const FitState& fit, const Logs& logs);
+  void ReportSameOrder(const FitState& fit) const;
+  // Reports once, at an epoch's end, that the training has diverged.
+  void ReportDivergence(const FitState& fit, const Logs& logs);
   // Warns at the end of a fit that has diverged.
   void WarnOfDivergence(const FitState& fit) const;
   void WarnDataEnded(const FitState& fit) const;

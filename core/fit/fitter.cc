@@ -133,16 +133,16 @@ void Fitter::ReportToOthers(const Status& status) {
 }
 
 void Fitter::NotifyReturn(const Status& status) {
-  NoteSignal();  // in the step that was interrupted
+  RecordSignal();  // in the step that was interrupted
   for (const auto& callback : options_.callbacks) {
     const Status left = CallFitReturn(callback.get(), fit_, status);
     if (left.ok()) continue;
     Notice("warning: %s: %s", callback->name(), left.message());
   }
-  NoteSignal();
+  RecordSignal();
 }
 
-void Fitter::NoteSignal() {
+void Fitter::RecordSignal() {
   if (signals_ != nullptr) Interrupts::Note(&fit_);
 }
 
@@ -222,7 +222,7 @@ Status Fitter::Begin() {
                           dataset_.shuffle_seed() == last.order_seed &&
                           dataset_.size() == last.order_size;
   const bool begins = fit_.position == DataPosition() && HasEpoch();
-  if (same_order && begins && !fit_.after_loss) messages_.NoteSameOrder(fit_);
+  if (same_order && begins && !fit_.after_loss) messages_.ReportSameOrder(fit_);
   return Status();
 }
 
@@ -274,7 +274,7 @@ Status Fitter::Epoch(History* history) {
   Logs logs;
   const Status ended = EndEpoch(&progress, &logs);
   if (fit_.epoch == epoch) return ended;
-  NoteEpoch(epoch, logs, history);
+  RecordEpoch(epoch, logs, history);
   return ended;
 }
 
@@ -303,9 +303,9 @@ Status Fitter::EndEpoch(Progress* progress, Logs* logs) {
   if (plan_.Validates(fit_.epoch)) RINGLET_RETURN_IF_ERROR(Validate(logs));
   recovery_.CopyWeights();
   RINGLET_RETURN_IF_ERROR(NotifyCallbacks(&Callback::OnEpochEnd, logs));
-  NoteSignal();
+  RecordSignal();
   if (progress != nullptr) progress->Finish(fit_.step, *logs);
-  messages_.NoteDivergence(fit_, *logs);
+  messages_.ReportDivergence(fit_, *logs);
   epoch_logs_ = *logs;
   ++fit_.epoch;
   fit_.step = 0;
@@ -325,7 +325,7 @@ Status Fitter::Validate(Logs* logs) {
   evaluation.prefetch = options_.prefetch;
   evaluation.step_ended = [this](bool* stop) {
     const Status notified = NotifyCallbacks(&Callback::OnTestBatchEnd);
-    NoteSignal();
+    RecordSignal();
     *stop = fit_.interrupted && alone();
     return notified;
   };
@@ -386,7 +386,7 @@ Status Fitter::Step(bool* taken) {
   const int64_t begin = clock->MonotonicNanos();
   RINGLET_RETURN_IF_ERROR(loader_->Next(&batch));
   parts_.stepper().times().AddReading(clock->MonotonicNanos() - begin);
-  messages_.NoteRange(fit_, batch);
+  messages_.ReportRange(fit_, batch);
   RINGLET_RETURN_IF_ERROR(WithStep(Train(&batch, taken)));
   if (!*taken) return Status();
   SetEpochMetrics(*model_, fit_.metrics, &step_logs_);

@@ -70,14 +70,14 @@ class Fitter {
   Status SetUp();
   Status Epoch(History* history);
   // Replaces the entry of an epoch that was trained again.
-  static void NoteEpoch(int64_t epoch, const Logs& logs, History* history);
+  static void RecordEpoch(int64_t epoch, const Logs& logs, History* history);
   // *taken: see Stepper::Train.
   Status Step(bool* taken);
   Status WithStep(const Status& status) const;  // adds the step
   Status CompleteStep(const DataPosition& next);
   Status EndStep();
   Status Train(Batch* batch, bool* taken);
-  void NoteContributors();
+  void RecordContributors();
   int64_t RoundSteps() const;  // 1 without local updates
   // Chooses the length of a round from the measured times, if it is not chosen
   // yet. On all ranks.
@@ -106,7 +106,7 @@ class Fitter {
   Status ChooseCheckPace();
   void ReportToOthers(const Status& status);
   void NotifyReturn(const Status& status);
-  void NoteSignal();
+  void RecordSignal();
 
   // Calls `method` of every callback.
   template <typename... Parameters, typename... Arguments>

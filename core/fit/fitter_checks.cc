@@ -88,7 +88,7 @@ Status Fitter::CheckAtStep() {
   return due ? CheckReplicas() : Status();
 }
 
-void Fitter::NoteEpoch(int64_t epoch, const Logs& logs, History* history) {
+void Fitter::RecordEpoch(int64_t epoch, const Logs& logs, History* history) {
   std::vector<int64_t>& all = history->epoch;
   const auto at = std::lower_bound(all.begin(), all.end(), epoch);
   const auto log = history->logs.begin() + (at - all.begin());

@@ -18,7 +18,7 @@ Status Fitter::OpenLoader() {
   return model_->OpenLoader(dataset_, loading, &loader_);
 }
 
-void Fitter::NoteContributors() {
+void Fitter::RecordContributors() {
   Stepper& stepper = parts_.stepper();
   const std::vector<double>& examples = stepper.report().examples();
   fit_.round_replicas.clear();
@@ -51,7 +51,7 @@ Status Fitter::Train(Batch* batch, bool* taken) {
   }
   if (!*taken) return Status();
   if (config.local()) {
-    NoteContributors();
+    RecordContributors();
   } else if (config.collective->elastic() &&
              !config.job_replicas.assignment().is_fixed()) {
     config.job_replicas.throughput().Add(stepper.report().replica_nanos());
@@ -74,7 +74,7 @@ Status Fitter::CompleteStep(const DataPosition& next) {
     if (notified.code() != Code::kPeerLost) RINGLET_RETURN_IF_ERROR(notified);
     if (lost.ok()) lost = notified;
   }
-  NoteSignal();
+  RecordSignal();
   ++fit_.step;
   fit_.position = next;
   if (lost.ok()) return lost;

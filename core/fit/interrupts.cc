@@ -29,7 +29,7 @@ void Handle(int number) {
   TrailEvent event;
   event.kind = TrailKind::kSignal;
   event.code = number;
-  NoteEvent(event);
+  RecordEvent(event);
   int none = 0;
   if (!g_signal.compare_exchange_strong(none, number)) {
     // Delivered after this handler has returned.

@@ -157,7 +157,7 @@ class BatchNormalizationOp final : public Op {
     for (int64_t c = 0; c < channels_; ++c) {
       const double sum = SumBlocks(partial + c, blocks, channels_);
       mean[c] = static_cast<float>(x[c] + sum / count);
-      Note(call, mean_, c, mean[c]);
+      AddMovingChange(call, mean_, c, mean[c]);
     }
     ForEachTile(call.pool, rows, channels_, [&](const Tile& tile) {
       const int64_t begin = tile.channels.begin;
@@ -168,7 +168,7 @@ class BatchNormalizationOp final : public Op {
     for (int64_t c = 0; c < channels_; ++c) {
       const double variance = SumBlocks(partial + c, blocks, channels_) / count;
       inverse[c] = Inverse(variance);
-      Note(call, variance_, c, static_cast<float>(variance));
+      AddMovingChange(call, variance_, c, static_cast<float>(variance));
     }
     return true;
   }
@@ -219,13 +219,14 @@ class BatchNormalizationOp final : public Op {
           std::max(0.0, double{sums[channels_ + c]} / count - off * off);
       mean[c] = static_cast<float>(mean[c] + off);
       inverse[c] = Inverse(variance);
-      Note(call, mean_, c, mean[c]);
-      Note(call, variance_, c, static_cast<float>(variance));
+      AddMovingChange(call, mean_, c, mean[c]);
+      AddMovingChange(call, variance_, c, static_cast<float>(variance));
     }
     return true;
   }
 
-  void Note(const OpCall& call, int weight, int64_t c, float of_batch) const {
+  void AddMovingChange(const OpCall& call, int weight, int64_t c,
+                       float of_batch) const {
     float* const changes = call.layer_state_changes[weight];
     if (changes == nullptr) return;
     // A repeated call of a layer continues from the state of its last call.

@@ -71,14 +71,14 @@ void Stepper::WarnOfNothingToTrain() const {
 
 void Stepper::BeginStep() {
   const auto step = static_cast<uint64_t>(updater_.iterations()) + 1;
-  NoteEvent(TrailKind::kStepBegan, step);
+  RecordEvent(TrailKind::kStepBegan, step);
   config_.collective->SetStep(step);
 }
 
 // If the step was given up, it records the step before once more.
 void Stepper::RecordStepEnd() const {
-  NoteEvent(TrailKind::kStepEnded,
-            static_cast<uint64_t>(updater_.iterations()));
+  RecordEvent(TrailKind::kStepEnded,
+              static_cast<uint64_t>(updater_.iterations()));
 }
 
 Status Stepper::Train(const Batch& batch, BatchLoader* loader, bool* taken) {

@@ -81,7 +81,7 @@ class BackupAndRestoreCallback final : public Callback {
   }
 
   Status OnTrainBegin(FitState& fit) override {
-    if (fit.chief) NoteNormalizationsLeftOut(*fit.model, directory_.c_str());
+    if (fit.chief) PrintNormalizationsLeftOut(*fit.model, directory_.c_str());
     unsigned char loads = fit.chief && IsToBeLoaded(fit) ? 1 : 0;
     Collective* collective = fit.model->collective();
     RINGLET_RETURN_IF_ERROR(collective->Broadcast(&loads, 1, 0));

@@ -33,13 +33,13 @@ Status CheckName(const std::string& name) {
   return name.empty() ? InvalidArgument("checkpoint_name is empty") : Status();
 }
 
-void NoteSave(TrailKind kind, int64_t number, const Status& status) {
+void RecordSave(TrailKind kind, int64_t number, const Status& status) {
   TrailEvent event;
   event.kind = kind;
   event.operation = static_cast<uint64_t>(number);
   event.code = static_cast<int>(status.code());
   if (!status.ok()) event.text = status.message();
-  NoteEvent(event);
+  RecordEvent(event);
 }
 
 }  // namespace
@@ -156,11 +156,11 @@ Status CheckpointDirectory::Save(const Saveables& state,
                            directory_.c_str(), number, latest_);
   }
   const std::string path = PathOf(number);
-  NoteSave(TrailKind::kSaveBegan, number, Status());
+  RecordSave(TrailKind::kSaveBegan, number, Status());
   bool replaced = false;
   const Status saved = SaveCheckpoint(
       path, state, metadata, {options_.weights, options_.files}, &replaced);
-  NoteSave(TrailKind::kSaved, number, saved);
+  RecordSave(TrailKind::kSaved, number, saved);
   if (replaced) Keep(number);
   RINGLET_RETURN_IF_ERROR(saved);
   latest_ = number;

@@ -77,7 +77,7 @@ class ModelCheckpointCallback final : public Callback {
     const bool restored = fit.source == RestoreSource::kBackup;
     if (fit.in_memory() || restored) RINGLET_RETURN_IF_ERROR(SaveUnsaved(fit));
     RINGLET_RETURN_IF_ERROR(SaveAgain(fit));
-    if (fit.chief) NoteFormat();
+    if (fit.chief) PrintForeignFormat();
     const std::string folder = FolderOf(filepath_);
     if (!fit.chief || folder.find('{') != std::string::npos) return Status();
     Status made = options_.files->MakeDirectory(folder);
@@ -175,8 +175,8 @@ class ModelCheckpointCallback final : public Callback {
   }
 
   // On every rank, since any may be the chief when the fit ends.
-  void NoteUnsaved(Model* model, const Logs& logs, int64_t epoch, int64_t batch,
-                   double best) {
+  void RecordUnsaved(Model* model, const Logs& logs, int64_t epoch,
+                     int64_t batch, double best) {
     unsaved_[kUnsavedEpoch] = static_cast<double>(epoch);
     unsaved_[kUnsavedBatch] = static_cast<double>(batch);
     unsaved_[kUnsavedChecksum] = WeightsChecksum(model);
@@ -184,15 +184,15 @@ class ModelCheckpointCallback final : public Callback {
     // First the values in this worker's path, then others: the next chief's
     // path may have other fields.
     size_t at = kUnsavedLogs;
-    const auto note = [&](const std::string& name, double value) {
+    const auto append = [&](const std::string& name, double value) {
       if (at == unsaved_.size()) return;
       unsaved_[at++] = ChecksumOf(name);
       unsaved_[at++] = value;
     };
     for (const std::string& name : PathFieldNames(filepath_)) {
-      if (const double* const value = logs.Find(name)) note(name, *value);
+      if (const double* const value = logs.Find(name)) append(name, *value);
     }
-    for (const auto& [name, value] : logs.entries()) note(name, value);
+    for (const auto& [name, value] : logs.entries()) append(name, value);
     std::fill(unsaved_.begin() + static_cast<std::ptrdiff_t>(at),
               unsaved_.end(), 0);
   }
@@ -294,7 +294,7 @@ class ModelCheckpointCallback final : public Callback {
     return Status();
   }
 
-  void NoteFormat() const {
+  void PrintForeignFormat() const {
     const std::string ending = ForeignEnding(filepath_);
     if (ending.empty()) return;
     Notice(
@@ -432,7 +432,7 @@ class ModelCheckpointCallback final : public Callback {
     RINGLET_RETURN_IF_ERROR(collective->Broadcast(&saved, 1, /*root=*/0));
     if (saved == 0) {
       if (!fit.chief) why_ = Status();
-      NoteUnsaved(fit.model, logs, epoch, batch, best);
+      RecordUnsaved(fit.model, logs, epoch, batch, best);
       return Status();
     }
     unsaved_[kUnsavedEpoch] = 0;

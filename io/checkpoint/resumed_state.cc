@@ -92,7 +92,7 @@ void ResumedState::Match(const SafetensorsReader& file) {
   std::vector<StateSpan> spans;
   state_.AppendState(&spans);
   for (const StateSpan& span : spans) MatchSpan(file, span);
-  NoteOthers(file);
+  DescribeUnusedParts(file);
 }
 
 void ResumedState::MatchCallbacks(const SafetensorsReader& file) {
@@ -170,7 +170,7 @@ void ResumedState::MatchSpan(const SafetensorsReader& file,
                       "begins here");
 }
 
-void ResumedState::NoteOthers(const SafetensorsReader& file) {
+void ResumedState::DescribeUnusedParts(const SafetensorsReader& file) {
   for (const auto& [current, saved] : parts_) noted_.insert(saved);
   std::vector<StateSpan> spans;
   AppendState(&spans);

@@ -51,7 +51,7 @@ class ResumedState final : public Saveable {
                   std::vector<std::string> saved,
                   const std::map<std::string, std::string>& saved_identities);
   void MatchSpan(const SafetensorsReader& file, const StateSpan& span);
-  void NoteOthers(const SafetensorsReader& file);
+  void DescribeUnusedParts(const SafetensorsReader& file);
   std::string NameInFile(const std::string& name) const;
 
   RunState state_;

@@ -48,7 +48,7 @@ class FileTrail final : public Trail {
     event.kind = TrailKind::kEnded;
     event.code = exit_code_;
     event.text = status_.ok() ? "" : status_.message();
-    ring_.Note(event);
+    ring_.Record(event);
   }
   void SetResult(const Status& status, int exit_code) override {
     status_ = status;
@@ -163,7 +163,7 @@ Status Trail::Open(const std::string& folder, int worker, int workers,
   began.kind = TrailKind::kBegan;
   began.operation = static_cast<uint64_t>(getpid());
   began.text = address.c_str();
-  NoteEvent(began);
+  RecordEvent(began);
   return Status();
 }
 

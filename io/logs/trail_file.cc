@@ -218,7 +218,7 @@ void TrailRing::ContinueFrom(const std::string& old) {
   if (newest < UINT64_MAX / 2) next_ = newest + 1;
 }
 
-void TrailRing::Note(const TrailEvent& event) {
+void TrailRing::Record(const TrailEvent& event) {
   const TrailEvent& where = event.kind == TrailKind::kBegan ? before_ : event;
   const bool frequent = !IsRare(event);
   const int64_t now = clock_->MonotonicNanos();

@@ -78,7 +78,7 @@ class TrailRing final : public TrailSink {
             Clock* clock);
   // Makes one write. If it fails, as on a full disk, the event is lost, and so
   // are the frequent events of the next second.
-  void Note(const TrailEvent& event) override;
+  void Record(const TrailEvent& event) override;
 
  private:
   void ContinueFrom(const std::string& old);

@@ -234,7 +234,7 @@ Status CsvColumns::PlaceByName() {
     RINGLET_RETURN_IF_ERROR(FindLabelByName());
   }
   RINGLET_RETURN_IF_ERROR(CheckChoice());
-  if (options_.values == 0) NoteIgnored();
+  if (options_.values == 0) PrintIgnoredColumns();
   return CheckWeight();
 }
 
@@ -313,7 +313,7 @@ Status CsvColumns::FindLabelByName() {
                  : "has the model's values, but no column for the label");
 }
 
-void CsvColumns::NoteIgnored() const {
+void CsvColumns::PrintIgnoredColumns() const {
   std::set<std::string_view> known;
   for (const TableColumn& column : trained_) known.insert(column.name);
   std::vector<std::string> ignored;
@@ -648,13 +648,13 @@ bool CsvColumns::HoldsNames(const Fields& first) const {
         counted && (first[i] == std::to_string(i) || (IsLabel(i) && !number));
   }
   if (only_text && !numbers) {
-    Note("has only text and is read as names, not as data", "false");
+    PrintReading("has only text and is read as names, not as data", "false");
     return true;
   }
   // A row with a gap looks the same: "5.1,NA,1.4,0".
-  if (names && numbers) NoteMixed();
+  if (names && numbers) PrintMixedRecord();
   if (counted && !names) {
-    Note("counts its columns and is read as names", "false");
+    PrintReading("counts its columns and is read as names", "false");
   }
   return names || counted;
 }
@@ -686,11 +686,12 @@ Status CsvColumns::CheckNotAmbiguous(const Fields& first) const {
       path_.c_str(), first_line_);
 }
 
-void CsvColumns::NoteMixed() const {
-  Note("holds text beside numbers and is read as names, not as data", "false");
+void CsvColumns::PrintMixedRecord() const {
+  PrintReading("holds text beside numbers and is read as names, not as data",
+               "false");
 }
 
-void CsvColumns::Note(const char* what, const char* otherwise) const {
+void CsvColumns::PrintReading(const char* what, const char* otherwise) const {
   if (is_silent_) return;
   Notice("note: %s: line %" PRId64
          " %s; if that is wrong, say \"header\": %s in RUN.json (evaluate, "
@@ -720,11 +721,11 @@ Status CsvColumns::DecideNames(const Fields& first, const Fields* second,
   if (label_ >= 0 && second != nullptr && label < second->size() &&
       !IsNumber(first[label], options_.decimal) &&
       IsNumber((*second)[label], options_.decimal)) {
-    NoteMixed();
+    PrintMixedRecord();
     *is_row = false;
     return Place(&first);
   }
-  Note("holds numbers and is read as data, not as names", "true");
+  PrintReading("holds numbers and is read as data, not as names", "true");
   return Status();
 }
 

@@ -94,7 +94,7 @@ class CsvColumns {
   Status FindTrained(size_t index, const char* what, size_t* column) const;
   Status FindLabelByName();
   Status CheckChoice() const;
-  void NoteIgnored() const;
+  void PrintIgnoredColumns() const;
   // By the places of the training data.
   int64_t TrainedAt(const std::string& key) const;
   int64_t TrainedAs(Role role) const;
@@ -120,8 +120,8 @@ class CsvColumns {
   Status CheckNotAmbiguous(const Fields& first) const;
   bool NamesAColumn() const;
   bool HoldsNames(const Fields& first) const;
-  void NoteMixed() const;
-  void Note(const char* what, const char* otherwise) const;
+  void PrintMixedRecord() const;
+  void PrintReading(const char* what, const char* otherwise) const;
 
   const std::string& path_;
   const CsvOptions& options_;

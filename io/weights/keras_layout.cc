@@ -236,10 +236,10 @@ class KerasWeightFinder {
     for (size_t v = 0; v < variables_.size(); ++v) {
       if (found_[v] != nullptr) continue;
       const std::string& path = variables_[v].path;
-      NotePath(path, v, &by_path, &by_end);
+      AddPath(path, v, &by_path, &by_end);
       const auto older = older_.find(path);
       if (older == older_.end()) continue;
-      NotePath(older->second, v, &by_path, &by_end);
+      AddPath(older->second, v, &by_path, &by_end);
     }
     const std::set<const StoredTensor*> taken(found_.begin(), found_.end());
     for (const StoredTensor& tensor : file_.tensors()) {
@@ -257,8 +257,8 @@ class KerasWeightFinder {
     }
   }
 
-  static void NotePath(const std::string& path, size_t v,
-                       std::map<std::string, size_t>* by_path, ByEnd* by_end) {
+  static void AddPath(const std::string& path, size_t v,
+                      std::map<std::string, size_t>* by_path, ByEnd* by_end) {
     (*by_path)[path] = v;
     for (size_t at = 0; NextPart(path, &at);) {
       std::vector<size_t>& takers = (*by_end)[path.substr(at)];

@@ -364,7 +364,7 @@ Status SaveWeights(Model* model, const std::string& path,
   Metadata metadata;
   const std::string normalizations = NormalizationsToJson(*model);
   if (!normalizations.empty()) metadata[kNormalizationsKey] = normalizations;
-  NoteNormalizationsLeftOut(*model, path.c_str());
+  PrintNormalizationsLeftOut(*model, path.c_str());
   return SaveCheckpoint(path, {model->weights_state()}, metadata, options);
 }
 

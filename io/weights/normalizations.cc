@@ -85,7 +85,7 @@ Status ReadMetadata(const Metadata& metadata, ByLayer* all) {
 
 }  // namespace
 
-void NoteNormalizationsLeftOut(const Model& model, const char* where) {
+void PrintNormalizationsLeftOut(const Model& model, const char* where) {
   if (StatisticsOf(model).empty() || !NormalizationsToJson(model).empty()) {
     return;
   }

@@ -20,7 +20,7 @@ constexpr char kNormalizationsKey[] = "normalizations";  // of the metadata
 // file's header.
 std::string NormalizationsToJson(const Model& model);
 // Prints a note if it has too many. `where`: the file or folder.
-void NoteNormalizationsLeftOut(const Model& model, const char* where);
+void PrintNormalizationsLeftOut(const Model& model, const char* where);
 
 // The same of all layers that the metadata of a file of weights, a backup or a
 // model have; "" if there are none.

@@ -146,7 +146,7 @@ Status Handshakes::OnReject(FramedLink* link, const FrameHeader& header,
   // Later this worker holds a trained state, and waits for another in the
   // peer's place.
   if (RefusalCodeOf(header) == 0 || !state_->forms_first_ring()) {
-    strangers_->NoteRefusedBy(peer, text, now);
+    strangers_->PrintRefusedBy(peer, text, now);
     return why;
   }
   owner_->OnRefused(Error(CodeOf(RefusalCodeOf(header)),

@@ -54,7 +54,7 @@ class Handshakes {
   void SendIdentity(FramedLink* link, FrameType type, uint64_t informed = 0,
                     uint32_t features = 0);
   // This worker was stalled, and may have missed the end of a process.
-  void NoteStall(int64_t now) { duplicates_.ResetTimes(now); }
+  void RecordStall(int64_t now) { duplicates_.ResetTimes(now); }
 
  private:
   void SendShared(FramedLink* link);

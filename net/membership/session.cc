@@ -148,7 +148,7 @@ void Session::OnConnected(FramedLink* link, int64_t now) {
 void Session::OnJoined(int peer, uint32_t proposal) {
   operations_.DropUnexpected(peer);
   detector_.AddPeer(peer, now_);
-  trail_.Note(TrailKind::kJoined, peer);
+  trail_.Record(TrailKind::kJoined, peer);
   if (views_.active()) return views_.AddPeer(peer, proposal, now_);
   formation_.AddLink(peer, proposal);
   CheckFormed();
@@ -178,7 +178,7 @@ void Session::OnFormed(const std::string& line) {
   state_.Set(SessionState::kRunning);
   transport_->TickEvery(detector_.tick_nanos());
   notify_(line.empty() ? missing_report_.CompletionLine(now_) : line);
-  trail_.NoteFormed(members_.workers());
+  trail_.RecordFormed(members_.workers());
   owner_->OnRunning();
 }
 
@@ -192,7 +192,7 @@ void Session::OnMemberAbsent(int member) {
 }
 
 void Session::OnJoiner(bool waits) {
-  if (waits) trail_.Note(TrailKind::kJoinerWaits);
+  if (waits) trail_.Record(TrailKind::kJoinerWaits);
   owner_->OnJoiner(waits);
 }
 
@@ -209,8 +209,8 @@ void Session::Tick(int64_t now) {
     return;
   }
   operations_.UpdateActivity(now);
-  trail_.NoteTick(state_.running(), links_, Nanos(options_.timeout_seconds) / 2,
-                  detector_, now);
+  trail_.RecordTick(state_.running(), links_,
+                    Nanos(options_.timeout_seconds) / 2, detector_, now);
   bool beat = false;
   const FailureDetector::Suspect suspect = detector_.Tick(now, &beat);
   if (beat) {
@@ -220,7 +220,7 @@ void Session::Tick(int64_t now) {
     links_.SendToAll(header, payload);
     if (state_.starting()) formation_.UpdateMissing();
   }
-  if (detector_.SelfStalled(now).worker >= 0) handshakes_.NoteStall(now);
+  if (detector_.SelfStalled(now).worker >= 0) handshakes_.RecordStall(now);
   int stuck = -1;
   for (const int r : links_.TickStuck(state_.running())) {
     if (state_.running() && !members_.is_member(r)) {
@@ -478,7 +478,7 @@ void Session::OnGoodbye(FramedLink* link, uint64_t completed) {
   }
   const bool join_pending = state_.running() && !members_.is_member(peer);
   if (join_pending || state_.lingering()) return DropPeer(peer, "");
-  trail_.Note(TrailKind::kLeft, peer);
+  trail_.Record(TrailKind::kLeft, peer);
   members_.SetLeft(peer);
   detector_.RemovePeer(peer);
   link->SetPhase(LinkPhase::kLeft);
@@ -539,7 +539,7 @@ void Session::OnDown(FramedLink* link, LossCause cause, const Status& why,
   const bool by_tcp = !link->stream().is_local();
   // A connection that ends without a goodbye means an ended process, unless the
   // peer is not in this view yet, or has this worker's goodbye.
-  const bool said_goodbye = state_.leaving() && !trail_.noted_end();
+  const bool said_goodbye = state_.leaving() && !trail_.recorded_end();
   if (up && cause == LossCause::kExited && operations_.completed() > 0 &&
       !said_goodbye) {
     members_.SetEnded(peer);
@@ -621,8 +621,8 @@ void Session::Fail(const Status& status, int origin) {
   // the abort of another rank. Any other error concerns this rank alone.
   const bool ran = state_.running();
   const bool sends_abort = ran || reported_by_other_ || IsPermanent(status);
-  if (!trail_.noted_end())
-    trail_.Note(TrailKind::kAborted, -1, status.message());
+  if (!trail_.recorded_end())
+    trail_.Record(TrailKind::kAborted, -1, status.message());
   const bool lingers = ran && views_.active() && origin != worker_ &&
                        status.code() == Code::kPeerLost;
   state_.Set(lingers ? SessionState::kLingering : SessionState::kFailed);
@@ -645,7 +645,7 @@ void Session::Fail(const Status& status, int origin) {
 void Session::FailByLoss(const FailureDetector::Suspect& suspect,
                          const char* detail) {
   if (!state_.live()) return;
-  trail_.NoteLost(suspect, detail, detector_, now_);
+  trail_.RecordLost(suspect, detail, detector_, now_);
   Fail(detector_.LossError(suspect, detail));
 }
 
@@ -653,7 +653,7 @@ void Session::FailByLoss(const FailureDetector::Suspect& suspect,
 void Session::FailAsReported(int reporter, const AbortNotice& notice,
                              const Status& why) {
   operations_.UpdateActivity(now_);
-  trail_.NoteReported(reporter, notice, detector_, now_);
+  trail_.RecordReported(reporter, notice, detector_, now_);
   // Fail closes this worker's own link to the lost rank before its end is seen.
   // So the end is recorded here.
   if (notice.ended && notice.worker != worker_ && operations_.completed() > 0) {

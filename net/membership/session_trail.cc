@@ -15,7 +15,7 @@ void SessionTrail::Send(TrailEvent event) {
   sink_(event);
 }
 
-void SessionTrail::Note(TrailKind kind, int peer, const char* text) {
+void SessionTrail::Record(TrailKind kind, int peer, const char* text) {
   TrailEvent event;
   event.kind = kind;
   event.peer = peer;
@@ -23,7 +23,7 @@ void SessionTrail::Note(TrailKind kind, int peer, const char* text) {
   Send(event);
 }
 
-void SessionTrail::NoteFormed(const std::vector<int>& workers) {
+void SessionTrail::RecordFormed(const std::vector<int>& workers) {
   std::string members;
   for (const int worker : workers) {
     members += (members.empty() ? "" : " ") + std::to_string(worker);
@@ -35,48 +35,51 @@ void SessionTrail::NoteFormed(const std::vector<int>& workers) {
   Send(event);
 }
 
-void SessionTrail::NoteLost(const FailureDetector::Suspect& suspect,
-                            const char* detail, const FailureDetector& detector,
-                            int64_t now) {
+void SessionTrail::RecordLost(const FailureDetector::Suspect& suspect,
+                              const char* detail,
+                              const FailureDetector& detector, int64_t now) {
   const std::string reason = FailureDetector::Reason(suspect, detail);
   TrailEvent event;
   event.kind = TrailKind::kLost;
   event.peer = suspect.worker;
   event.text = reason.c_str();
-  NoteEnd(event, detector, now);
+  RecordEnd(event, detector, now);
 }
 
-void SessionTrail::NoteReported(int reporter, const AbortNotice& notice,
-                                const FailureDetector& detector, int64_t now) {
+void SessionTrail::RecordReported(int reporter, const AbortNotice& notice,
+                                  const FailureDetector& detector,
+                                  int64_t now) {
   TrailEvent event;
   event.kind = TrailKind::kReported;
   event.peer = notice.origin >= 0 ? notice.origin : notice.worker;
   event.code = reporter;
   event.text = notice.text.c_str();
-  NoteEnd(event, detector, now);
+  RecordEnd(event, detector, now);
 }
 
-void SessionTrail::NoteEnd(TrailEvent event, const FailureDetector& detector,
-                           int64_t now) {
+void SessionTrail::RecordEnd(TrailEvent event, const FailureDetector& detector,
+                             int64_t now) {
   event.operation = detector.activity().sequence;
   event.other = detector.activity().waiting_on;
   event.nanos = now - detector.progress_at();
   Send(event);
-  noted_end_ = true;
+  recorded_end_ = true;
 }
 
-void SessionTrail::NoteTick(bool running, const PeerTable& links, int64_t limit,
-                            const FailureDetector& detector, int64_t now) {
-  NoteWait(running, detector, now);
+void SessionTrail::RecordTick(bool running, const PeerTable& links,
+                              int64_t limit, const FailureDetector& detector,
+                              int64_t now) {
+  RecordWait(running, detector, now);
   for (const int r : links.linked()) {
-    NoteSilence(r, links.up_link(r) != nullptr, running, limit, detector, now);
+    RecordSilence(r, links.up_link(r) != nullptr, running, limit, detector,
+                  now);
   }
 }
 
-// Shorter waits than a tick are not noted, because all workers wait for each
+// Shorter waits than a tick are not recorded, because all workers wait for each
 // other in every step.
-void SessionTrail::NoteWait(bool running, const FailureDetector& detector,
-                            int64_t now) {
+void SessionTrail::RecordWait(bool running, const FailureDetector& detector,
+                              int64_t now) {
   const Activity& activity = detector.activity();
   const int64_t still = now - detector.progress_at();
   const bool waits =
@@ -97,14 +100,14 @@ void SessionTrail::NoteWait(bool running, const FailureDetector& detector,
   wait_ = event;
 }
 
-void SessionTrail::NoteSilence(int peer, bool linked, bool running,
-                               int64_t limit, const FailureDetector& detector,
-                               int64_t now) {
+void SessionTrail::RecordSilence(int peer, bool linked, bool running,
+                                 int64_t limit, const FailureDetector& detector,
+                                 int64_t now) {
   const int64_t silence = now - detector.HeardAt(peer);
   const bool quiet = linked && silence > limit;
-  const auto noted = quiet_.begin() + peer;
-  if (quiet == *noted || (!running && quiet)) return;
-  *noted = quiet;
+  const auto recorded = quiet_.begin() + peer;
+  if (quiet == *recorded || (!running && quiet)) return;
+  *recorded = quiet;
   if (!quiet && !linked) return;
   TrailEvent event;
   event.kind = quiet ? TrailKind::kQuiet : TrailKind::kHeard;

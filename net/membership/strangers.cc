@@ -36,12 +36,12 @@ void Strangers::Reject(FramedLink* link, const Status& why, int64_t now,
   notify_(line);
 }
 
-void Strangers::Note(FramedLink* link, const Status& why, int64_t now) {
+void Strangers::PrintRefusal(FramedLink* link, const Status& why, int64_t now) {
   notify_(missing_report_->RefusalLine(link->stream().remote(), why.message(),
                                        now));
 }
 
-void Strangers::NoteRefusedBy(int peer, const std::string& text, int64_t now) {
+void Strangers::PrintRefusedBy(int peer, const std::string& text, int64_t now) {
   notify_(missing_report_->RefusedByLine(peer, text, now));
 }
 

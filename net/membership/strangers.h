@@ -42,9 +42,9 @@ class Strangers {
   void Reject(FramedLink* link, const Status& why, int64_t now,
               bool final = false, bool quiet = false);
   // The reason goes into the message about missing workers, and into a line.
-  void Note(FramedLink* link, const Status& why, int64_t now);
+  void PrintRefusal(FramedLink* link, const Status& why, int64_t now);
   // A peer has refused this worker, which tries again.
-  void NoteRefusedBy(int peer, const std::string& text, int64_t now);
+  void PrintRefusedBy(int peer, const std::string& text, int64_t now);
 
   // These reject a link. An error ends this worker's wait.
   Status RefuseOther(FramedLink* link, const Identity& peer, const Status& why,

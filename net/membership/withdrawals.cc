@@ -128,7 +128,7 @@ Status Withdrawals::Answer(FramedLink* link, int peer, const Status& reason,
   if (!state_->forms_first_ring() || state_->keeps_outside_links()) {
     missing_report_->SetReason(
         peer, std::string("it cannot take part: ") + reason.message());
-    strangers_->Note(link, why, now);
+    strangers_->PrintRefusal(link, why, now);
     return Error(Code::kUnavailable, "%s", why.message());  // of the link
   }
   owner_->OnRefused(why, peer);

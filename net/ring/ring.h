@@ -168,7 +168,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
     std::lock_guard<std::mutex> lock(mutex_);
     return step_;
   }
-  void OnEvent(const TrailEvent& event) override { NoteEvent(event); }
+  void OnEvent(const TrailEvent& event) override { RecordEvent(event); }
   void OnNotice(const std::string& line) override {
     UpdateAndNotify([&] {
       if (notices_.size() < kMaxNotices) notices_.push_back(line);

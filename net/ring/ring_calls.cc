@@ -98,11 +98,11 @@ Status Ring::Wait(Ticket ticket) {
   // rank that does not join the call.
   const Steady::time_point begin = Steady::now();
   const bool blocks = completed_ < ticket && failure_.ok();
-  if (blocks) NoteEvent(TrailKind::kBlocked, step_, ticket);
+  if (blocks) RecordEvent(TrailKind::kBlocked, step_, ticket);
   if (!WaitUntil(&lock, begin, options_.timeout_seconds, ticket)) {
     WaitWithReports(&lock, begin, ticket);
   }
-  if (blocks) NoteEvent(TrailKind::kResumed, step_, ticket);
+  if (blocks) RecordEvent(TrailKind::kResumed, step_, ticket);
   PrintNotices(&lock);
   if (completed_ < ticket) return failure_;
   lock.unlock();

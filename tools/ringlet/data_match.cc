@@ -16,8 +16,8 @@ std::string TextOf(const Scale& scale) {
          ShortestText(scale.offset);
 }
 
-void NoteIfNotSaved(const std::string& file, const char* what,
-                    const std::vector<std::string>& names) {
+void PrintIfNotSaved(const std::string& file, const char* what,
+                     const std::vector<std::string>& names) {
   if (CanBeSaved(names)) return;
   Notice(
       "note: %s: the model does not keep the names of the %s, which are not "
@@ -81,8 +81,8 @@ std::optional<DataDescription> DescribeData(const DataConfig& data,
         "need --data RUN.json",
         source.name().c_str(), kMaxVocabularyBytes >> 10);
   }
-  NoteIfNotSaved(source.name(), "columns", ValueNames(description.columns));
-  NoteIfNotSaved(source.name(), "classes", description.classes);
+  PrintIfNotSaved(source.name(), "columns", ValueNames(description.columns));
+  PrintIfNotSaved(source.name(), "classes", description.classes);
   if (before == nullptr) return description;
   if (description.columns.empty()) {
     description.columns = before->columns;

@@ -241,7 +241,7 @@ Status ModelAndDataFlags::OpenModel(const std::string& model_path,
                                     const std::string& out,
                                     std::unique_ptr<Model>* model,
                                     Choice* choice) const {
-  NoteIgnoredJob();
+  PrintIgnoredJob();
   InitFlags init = init_;
   RINGLET_RETURN_IF_ERROR(init.TakeNewest());
   RINGLET_RETURN_IF_ERROR(Choose(model_path, part_, choice));

@@ -263,8 +263,8 @@ std::vector<std::string> Sorted(std::vector<std::string> names) {
 
 }  // namespace
 
-Status NoteOtherOrder(const InitFlags& init, const Model& model,
-                      const std::optional<DataDescription>& data) {
+Status PrintOtherOrder(const InitFlags& init, const Model& model,
+                       const std::optional<DataDescription>& data) {
   std::optional<DataDescription> before;
   RINGLET_RETURN_IF_ERROR(DescriptionOfInitFile(init, model, &before));
   if (!before || !data) return Status();
@@ -482,7 +482,7 @@ Status CheckNotData(const char* flag, const std::string& path,
   return Status();
 }
 
-void NoteIgnoredJob() {
+void PrintIgnoredJob() {
   const char* const job = std::getenv("TF_CONFIG");
   if (job == nullptr || *job == '\0') return;
   Notice(

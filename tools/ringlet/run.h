@@ -52,10 +52,10 @@ Status MakeModel(RunConfig* config, const InitFlags& init,
 // has, if it has one.
 Status CopyDescriptionOfInitFile(const InitFlags& init, Model* model);
 
-// A note if the columns of that file are those of the data in another order:
+// Prints a note if the columns of that file are the data's in another order:
 // weights have no names of columns.
-Status NoteOtherOrder(const InitFlags& init, const Model& model,
-                      const std::optional<DataDescription>& data);
+Status PrintOtherOrder(const InitFlags& init, const Model& model,
+                       const std::optional<DataDescription>& data);
 
 // The number of replicas that this worker requests: that of RUN.json, or else
 // that of the backup, so that a run continues as it began. 0 if neither has a
@@ -91,7 +91,7 @@ Status CheckNotData(const char* flag, const std::string& path,
 
 // Prints a note if the environment has a job and the command takes no part in
 // it.
-void NoteIgnoredJob();
+void PrintIgnoredJob();
 
 // Prints "wrote y.npy: the outputs of 400 examples, 16128 bytes" on stdout.
 // Prints nothing if `path` is not a regular file.

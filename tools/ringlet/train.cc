@@ -358,7 +358,7 @@ Status Prepare(const std::string& path, const TrainFlags& flags,
       NameOutput(config, flags.init, run->data, replicas, &run->output));
   if (cluster.is_chief) {
     RINGLET_RETURN_IF_ERROR(
-        NoteOtherOrder(flags.init, *config.model, run->data.description));
+        PrintOtherOrder(flags.init, *config.model, run->data.description));
   }
   if (run->prints) {
     Print("%s; %s", AboutData(run->data).c_str(),

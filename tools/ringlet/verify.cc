@@ -92,7 +92,7 @@ Status CheckStrategyReplicas(const StrategyOptions& strategy) {
 
 Status Verify(const std::string& path, const VerifyFlags& flags) {
   RINGLET_RETURN_IF_ERROR(CheckExpected(flags.expected));
-  NoteIgnoredJob();
+  PrintIgnoredJob();
   RunConfig config;
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
   flags.fit.Apply(&config.fit);

@@ -258,7 +258,7 @@ class StepsEnded final : public TrailSink {
  public:
   StepsEnded() { g_trail = this; }
   ~StepsEnded() { g_trail = nullptr; }
-  void Note(const TrailEvent& event) override {
+  void Record(const TrailEvent& event) override {
     if (event.kind != TrailKind::kStepEnded) return;
     uint64_t last = last_;
     while (last < event.step &&

@@ -57,7 +57,7 @@ class TrailTest : public testing::Test {
 };
 
 TEST_F(TrailTest, Event_Noted_IsInTheFileImmediately) {
-  NoteEvent(TrailKind::kStepBegan, 1);  // there is no trail
+  RecordEvent(TrailKind::kStepBegan, 1);  // there is no trail
   Open();
   TrailEvent lost;
   lost.kind = TrailKind::kLost;
@@ -68,8 +68,8 @@ TEST_F(TrailTest, Event_Noted_IsInTheFileImmediately) {
   lost.generation = 4;
   lost.nanos = 20000000;
   lost.text = "exited\x1b[31m";
-  NoteEvent(lost);
-  NoteEvent(TrailKind::kStepBegan, 8);
+  RecordEvent(lost);
+  RecordEvent(TrailKind::kStepBegan, 8);
   const TrailContent content = Read();
   EXPECT_EQ(content.worker, 2);
   EXPECT_EQ(content.workers, 3);
@@ -88,10 +88,10 @@ TEST_F(TrailTest, Event_Noted_IsInTheFileImmediately) {
   EXPECT_EQ(content.records[2].event.step, 8u);
 }
 
-TEST_F(TrailTest, NoteEvent_ManySteps_DisplaceOnlySteps) {
+TEST_F(TrailTest, RecordEvent_ManySteps_DisplaceOnlySteps) {
   Open();
   for (uint64_t step = 1; step <= 3 * kTrailShorts + 5; ++step) {
-    NoteEvent(TrailKind::kStepBegan, step);
+    RecordEvent(TrailKind::kStepBegan, step);
   }
   const TrailContent content = Read();
   ASSERT_EQ(content.records.size(), 1 + kTrailShorts);
@@ -100,11 +100,11 @@ TEST_F(TrailTest, NoteEvent_ManySteps_DisplaceOnlySteps) {
   EXPECT_EQ(content.records.back().event.step, 3 * kTrailShorts + 5);
 }
 
-TEST_F(TrailTest, NoteEvent_ManyBackups_DisplaceNoLoss) {
+TEST_F(TrailTest, RecordEvent_ManyBackups_DisplaceNoLoss) {
   Open();
   TrailEvent lost;
   lost.kind = TrailKind::kLost;
-  NoteEvent(lost);
+  RecordEvent(lost);
   std::unique_ptr<CheckpointDirectory> backups;
   ASSERT_TRUE(CheckpointDirectory::Open(folder_ / "backup", {}, &backups).ok());
   for (int i = 0; i < 100; ++i) {
@@ -127,7 +127,7 @@ TEST_F(TrailTest, NoteEvent_ManyBackups_DisplaceNoLoss) {
 TEST_F(TrailTest, Open_LaterProcess_AppendsToTheTrail) {
   for (int life = 0; life < 3; ++life) {
     Open();
-    NoteEvent(TrailKind::kStepBegan, 100 + static_cast<uint64_t>(life));
+    RecordEvent(TrailKind::kStepBegan, 100 + static_cast<uint64_t>(life));
     trail_->SetResult(life == 1 ? InvalidArgument("no room") : Status(),
                       life == 1 ? 2 : 0);
   }
@@ -225,7 +225,7 @@ TEST_F(TrailTest, Note_FileTakesNoWrite_EventIsLostAndProcessContinues) {
   none.rlim_cur = 0;
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
   errno = ENOENT;
-  NoteEvent(TrailKind::kStepBegan, 5);
+  RecordEvent(TrailKind::kStepBegan, 5);
   EXPECT_EQ(errno, ENOENT);
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, handler);
@@ -240,7 +240,7 @@ TEST_F(TrailTest, Open_SecondTrailOfAProcess_IsRefusedOrReplacesIt) {
   // In place of the former, which ends in its own file, before.
   ASSERT_TRUE(Trail::Open(folder_ / "other", 2, 3, "", &trail_).ok());
   EXPECT_EQ(Read().records.back().event.kind, TrailKind::kEnded);
-  NoteEvent(TrailKind::kStepBegan, 5);
+  RecordEvent(TrailKind::kStepBegan, 5);
   TrailContent content;
   ASSERT_TRUE(
       ParseTrail(ReadWhole(folder_ / "other/worker-2.trail"), &content).ok());
@@ -253,7 +253,7 @@ TEST_F(TrailTest, Threads_NoteAtTheSameTime_LoseNoEvent) {
   Open();
   RunThreads(4, [](int t) {
     for (int i = 0; i < 100; ++i) {
-      NoteEvent(TrailKind::kStepBegan, static_cast<uint64_t>(1000 * t + i));
+      RecordEvent(TrailKind::kStepBegan, static_cast<uint64_t>(1000 * t + i));
     }
   });
   const TrailContent content = Read();
@@ -264,7 +264,7 @@ TEST_F(TrailTest, Threads_NoteAtTheSameTime_LoseNoEvent) {
 TEST_F(TrailTest, ParseTrail_TornOrDamagedRecords_AreLeftOut) {
   Open();
   for (uint64_t step = 1; step <= 10; ++step) {
-    NoteEvent(TrailKind::kStepBegan, step);
+    RecordEvent(TrailKind::kStepBegan, step);
   }
   trail_.reset();
   const std::string whole = ReadWhole(PathOf());
@@ -336,7 +336,7 @@ class RingFile {
               static_cast<ssize_t>(kTrailBytes));
   }
   int fd() const { return fileno(file_); }
-  void Note(const TrailEvent& event) { ring_->Note(event); }
+  void Record(const TrailEvent& event) { ring_->Record(event); }
   std::string Bytes() const {
     std::string bytes(kTrailBytes, '\0');
     EXPECT_GE(pread(fileno(file_), &bytes[0], bytes.size(), 0), 0);
@@ -360,7 +360,7 @@ TEST(TrailRingTest, FrequentEvents_FileTakesNoWrite_AreDroppedForASecond) {
     TrailEvent event;
     event.kind = TrailKind::kStepBegan;
     event.step = number;
-    ring.Note(event);
+    ring.Record(event);
   };
   step(1);
   ASSERT_EQ(dup2(file.fd(), closed), closed);  // from here on writes succeed
@@ -369,7 +369,7 @@ TEST(TrailRingTest, FrequentEvents_FileTakesNoWrite_AreDroppedForASecond) {
   step(3);
   TrailEvent lost;
   lost.kind = TrailKind::kLost;
-  ring.Note(lost);
+  ring.Record(lost);
   clock.Advance(0.5);
   step(4);
   TrailContent content;
@@ -385,11 +385,11 @@ class TrailReportTest : public testing::Test {
   TrailReportTest() {
     for (int w = 0; w < 3; ++w) {
       rings_.push_back(std::make_unique<RingFile>(w, 3, &clock_));
-      Note(w, TrailKind::kBegan, 0);
+      Record(w, TrailKind::kBegan, 0);
     }
   }
-  void Note(int worker, TrailKind kind, uint64_t step, int peer = -1,
-            int other = -1, const char* text = "", int code = 0) {
+  void Record(int worker, TrailKind kind, uint64_t step, int peer = -1,
+              int other = -1, const char* text = "", int code = 0) {
     TrailEvent event;
     event.kind = kind;
     event.step = step;
@@ -400,7 +400,7 @@ class TrailReportTest : public testing::Test {
     event.generation = 1;
     event.operation = 53;
     event.nanos = 2000000000;
-    rings_[static_cast<size_t>(worker)]->Note(event);
+    rings_[static_cast<size_t>(worker)]->Record(event);
     clock_.Advance(0.001);
   }
   std::string ReportText() {
@@ -416,10 +416,10 @@ class TrailReportTest : public testing::Test {
 };
 
 TEST_F(TrailReportTest, Loss_OneWorker_ReportNamesTheWaiters) {
-  for (int w = 0; w < 3; ++w) Note(w, TrailKind::kStepBegan, 17);
-  Note(2, TrailKind::kLost, 17, 1, 1, "silent for 2.00 s");
-  Note(0, TrailKind::kReported, 17, 1, 2, "rank 1 was lost", 2);
-  Note(0, TrailKind::kEnded, 0, -1, -1, "rank 1 was lost", 75);
+  for (int w = 0; w < 3; ++w) Record(w, TrailKind::kStepBegan, 17);
+  Record(2, TrailKind::kLost, 17, 1, 1, "silent for 2.00 s");
+  Record(0, TrailKind::kReported, 17, 1, 2, "rank 1 was lost", 2);
+  Record(0, TrailKind::kEnded, 0, -1, -1, "rank 1 was lost", 75);
   const std::string told = ReportText();
   EXPECT_TRUE(Contains(
       told,
@@ -433,8 +433,8 @@ TEST_F(TrailReportTest, Loss_OneWorker_ReportNamesTheWaiters) {
 }
 
 TEST_F(TrailReportTest, GivingUp_OneWorker_IsTheCause) {
-  Note(0, TrailKind::kReported, 3, 1, 1, "rank 1 failed: no room", 1);
-  Note(1, TrailKind::kAborted, 3, -1, -1, "no room");
+  Record(0, TrailKind::kReported, 3, 1, 1, "rank 1 failed: no room", 1);
+  Record(1, TrailKind::kAborted, 3, -1, -1, "no room");
   EXPECT_TRUE(Contains(ReportText(),
                        "in step 3 worker 1 ended: no room; worker 0 waited for "
                        "worker 1"));
@@ -442,15 +442,15 @@ TEST_F(TrailReportTest, GivingUp_OneWorker_IsTheCause) {
 
 // Each start counts its rings from 1.
 TEST_F(TrailReportTest, Restart_SameJob_IsAnotherIncident) {
-  for (int w = 0; w < 3; ++w) Note(w, TrailKind::kFormed, 0);
-  Note(2, TrailKind::kLost, 17, 1, 1, "exited");
-  Note(0, TrailKind::kReported, 17, 1, 2, "rank 1 was lost", 2);
+  for (int w = 0; w < 3; ++w) Record(w, TrailKind::kFormed, 0);
+  Record(2, TrailKind::kLost, 17, 1, 1, "exited");
+  Record(0, TrailKind::kReported, 17, 1, 2, "rank 1 was lost", 2);
   clock_.Advance(5);
-  for (int w = 0; w < 3; ++w) Note(w, TrailKind::kBegan, 0);
-  for (int w = 0; w < 3; ++w) Note(w, TrailKind::kFormed, 0);
+  for (int w = 0; w < 3; ++w) Record(w, TrailKind::kBegan, 0);
+  for (int w = 0; w < 3; ++w) Record(w, TrailKind::kFormed, 0);
   // The first incident has no record of worker 1.
-  Note(1, TrailKind::kLost, 5, 2, 2, "silent for 2.00 s");
-  Note(0, TrailKind::kReported, 5, 2, 2, "rank 2 was lost", 1);
+  Record(1, TrailKind::kLost, 5, 2, 2, "silent for 2.00 s");
+  Record(0, TrailKind::kReported, 5, 2, 2, "rank 2 was lost", 1);
   const std::string told = ReportText();
   EXPECT_TRUE(Contains(
       told,
@@ -465,10 +465,10 @@ TEST_F(TrailReportTest, Restart_SameJob_IsAnotherIncident) {
 }
 
 TEST_F(TrailReportTest, Losses_OfTwoRingsOfOneProcess_AreTwoIncidents) {
-  Note(0, TrailKind::kFormed, 0);
-  Note(0, TrailKind::kLost, 8, 1, -1, "exited");
-  Note(0, TrailKind::kFormed, 8);
-  Note(0, TrailKind::kLost, 9, 2, -1, "silent");
+  Record(0, TrailKind::kFormed, 0);
+  Record(0, TrailKind::kLost, 8, 1, -1, "exited");
+  Record(0, TrailKind::kFormed, 8);
+  Record(0, TrailKind::kLost, 9, 2, -1, "silent");
   const std::string told = ReportText();
   EXPECT_TRUE(Contains(
       told, "in step 8 worker 1 was lost: exited; worker 0 computed\n"));
@@ -477,8 +477,8 @@ TEST_F(TrailReportTest, Losses_OfTwoRingsOfOneProcess_AreTwoIncidents) {
 }
 
 TEST_F(TrailReportTest, Losses_SplitNetwork_AreReportedFromBothSides) {
-  Note(1, TrailKind::kLost, 3, 0, -1, "silent for 2.00 s");
-  Note(0, TrailKind::kLost, 3, 1, -1, "silent for 2.01 s");
+  Record(1, TrailKind::kLost, 3, 0, -1, "silent for 2.00 s");
+  Record(0, TrailKind::kLost, 3, 1, -1, "silent for 2.01 s");
   EXPECT_TRUE(Contains(
       ReportText(),
       "in step 3 worker 1 says that worker 0 was lost: silent for 2.00 "
@@ -487,47 +487,47 @@ TEST_F(TrailReportTest, Losses_SplitNetwork_AreReportedFromBothSides) {
 }
 
 TEST_F(TrailReportTest, Losses_WorkerWasSelfStalled_ReportsItself) {
-  Note(1, TrailKind::kLost, 3, 1, -1, "held up for 7.00 s");
+  Record(1, TrailKind::kLost, 3, 1, -1, "held up for 7.00 s");
   EXPECT_TRUE(Contains(ReportText(),
                        "in step 3 worker 1 was cut off: held up for 7.00 s\n"));
 }
 
 // A worker that waits for the lost one does not compute.
 TEST_F(TrailReportTest, EndedRing_Report_HasTheTime) {
-  Note(0, TrailKind::kStepBegan, 9);
-  Note(0, TrailKind::kBlocked, 9);
-  Note(0, TrailKind::kWaits, 9, 1);
-  Note(0, TrailKind::kLost, 9, 1, 1, "exited");
-  Note(0, TrailKind::kResumed, 9);
-  Note(1, TrailKind::kStepEnded, 9);
-  Note(1, TrailKind::kReported, 9, 1, 0, "rank 1 was lost");
-  Note(1, TrailKind::kStepBegan, 10);  // and finds that it is over
+  Record(0, TrailKind::kStepBegan, 9);
+  Record(0, TrailKind::kBlocked, 9);
+  Record(0, TrailKind::kWaits, 9, 1);
+  Record(0, TrailKind::kLost, 9, 1, 1, "exited");
+  Record(0, TrailKind::kResumed, 9);
+  Record(1, TrailKind::kStepEnded, 9);
+  Record(1, TrailKind::kReported, 9, 1, 0, "rank 1 was lost");
+  Record(1, TrailKind::kStepBegan, 10);  // and finds that it is over
   const std::string told = ReportText();
   EXPECT_TRUE(
       Contains(told, "its trail ends here, in step 9, in no ring since "));
   EXPECT_TRUE(
       Contains(told, "its trail ends here, in step 10, in no ring since "));
   EXPECT_FALSE(Contains(told, "computing"));
-  Note(0, TrailKind::kFormed, 9);
-  Note(0, TrailKind::kStepBegan, 9);
+  Record(0, TrailKind::kFormed, 9);
+  Record(0, TrailKind::kStepBegan, 9);
   EXPECT_TRUE(
       Contains(ReportText(), "its trail ends here, in step 9, computing: "));
 }
 
 TEST_F(TrailReportTest, End_FirstStepGivenUp_IsBeforeTheFirstStep) {
-  Note(0, TrailKind::kStepBegan, 1);
-  Note(0, TrailKind::kStepEnded, 0);
+  Record(0, TrailKind::kStepBegan, 1);
+  Record(0, TrailKind::kStepEnded, 0);
   EXPECT_TRUE(
       Contains(ReportText(), "its trail ends here, before the first step: "));
 }
 
 TEST_F(TrailReportTest, End_StillWaiting_NamesTheWorkerWaitedFor) {
-  Note(0, TrailKind::kStepBegan, 9);
-  Note(0, TrailKind::kBlocked, 9);
-  Note(0, TrailKind::kWaits, 9, 1, 2);
-  Note(1, TrailKind::kStepBegan, 9);
-  Note(1, TrailKind::kBlocked, 9);
-  Note(2, TrailKind::kStepEnded, 8);
+  Record(0, TrailKind::kStepBegan, 9);
+  Record(0, TrailKind::kBlocked, 9);
+  Record(0, TrailKind::kWaits, 9, 1, 2);
+  Record(1, TrailKind::kStepBegan, 9);
+  Record(1, TrailKind::kBlocked, 9);
+  Record(2, TrailKind::kStepEnded, 8);
   const std::string told = ReportText();
   EXPECT_TRUE(Contains(told, "in step 9, waiting for worker 1 since "));
   EXPECT_TRUE(
@@ -538,17 +538,17 @@ TEST_F(TrailReportTest, End_StillWaiting_NamesTheWorkerWaitedFor) {
 
 // Later processes of this worker take the places of its steps.
 TEST_F(TrailReportTest, End_StepsOfTheProcessDisplaced_IsStillKnown) {
-  Note(0, TrailKind::kStepBegan, 1);
-  Note(0, TrailKind::kStepEnded, 1);
+  Record(0, TrailKind::kStepBegan, 1);
+  Record(0, TrailKind::kStepEnded, 1);
   clock_.Advance(100);  // 22:15:00
-  Note(0, TrailKind::kStepBegan, 2);
+  Record(0, TrailKind::kStepBegan, 2);
   for (int life = 0; life < 3; ++life) {
     clock_.Advance(1000);
     rings_[0]->Open(0, 3, &clock_);
-    Note(0, TrailKind::kBegan, 0);
+    Record(0, TrailKind::kBegan, 0);
     if (life == 1) continue;
     for (uint64_t i = 1; i <= kTrailShorts; ++i) {
-      Note(0, TrailKind::kStepEnded, i);
+      Record(0, TrailKind::kStepEnded, i);
     }
   }
   const std::string told = ReportText();
@@ -561,8 +561,8 @@ TEST_F(TrailReportTest, End_StepsOfTheProcessDisplaced_IsStillKnown) {
 
 // The trail is of an older program, or of the newest process.
 TEST_F(TrailReportTest, End_StepsDisplaced_ReportsThatTheyAreMissing) {
-  Note(0, TrailKind::kStepBegan, 1);
-  for (size_t i = 0; i < kTrailShorts; ++i) Note(0, TrailKind::kQuiet, 1, 2);
+  Record(0, TrailKind::kStepBegan, 1);
+  for (size_t i = 0; i < kTrailShorts; ++i) Record(0, TrailKind::kQuiet, 1, 2);
   EXPECT_TRUE(Contains(ReportText(),
                        "its trail ends here, its steps are no longer in the"));
 }
@@ -571,10 +571,10 @@ TEST_F(TrailReportTest, End_StepsDisplaced_ReportsThatTheyAreMissing) {
 TEST_F(TrailReportTest, Times_ClockIsSetLater_AreRightBeforeItToo) {
   const int64_t right = clock_.wall + 10 * 1000000;
   clock_.wall = 1000000000;
-  Note(0, TrailKind::kLost, 1, 1, -1, "exited");
+  Record(0, TrailKind::kLost, 1, 1, -1, "exited");
   clock_.Advance(0.009);
   clock_.wall = right;
-  for (uint64_t i = 1; i <= 64; ++i) Note(0, TrailKind::kStepBegan, i);
+  for (uint64_t i = 1; i <= 64; ++i) Record(0, TrailKind::kStepBegan, i);
   const std::string told = ReportText();
   EXPECT_TRUE(
       Contains(told, "2023-11-14 22:13:20.003  in step 1 worker 1 was lost"));
@@ -589,7 +589,7 @@ TEST_F(TrailReportTest, Report_MissingTrailsAndOtherJobs_AreNamed) {
   clock_.Advance(5);
   RingFile newer(3, 20, &clock_);
   TrailEvent began;
-  newer.Note(began);
+  newer.Record(began);
   std::vector<TrailContent> trails(3);
   ASSERT_TRUE(ParseTrail(rings_[1]->Bytes(), &trails[0]).ok());
   ASSERT_TRUE(ParseTrail(older.Bytes(), &trails[1]).ok());
@@ -615,8 +615,8 @@ TEST_F(TrailReportTest, Report_TimesAndWorkersOutOfRange_DoNotOverflow) {
       TrailEvent event;
       event.kind = kind;
       event.nanos = time;
-      rings_[0]->Note(event);
-      rings_[1]->Note(event);
+      rings_[0]->Record(event);
+      rings_[1]->Record(event);
     }
   }
   std::vector<TrailContent> trails(2);
@@ -632,10 +632,11 @@ TEST_F(TrailReportTest, Report_TimesAndWorkersOutOfRange_DoNotOverflow) {
 }
 
 TEST_F(TrailReportTest, Report_ManyProcessesAndEvents_CountsWhatIsLeftOut) {
-  for (int i = 0; i < 10; ++i) Note(0, TrailKind::kBegan, 0);
+  for (int i = 0; i < 10; ++i) Record(0, TrailKind::kBegan, 0);
   EXPECT_TRUE(Contains(ReportText(), "the last 4 of 11 processes:\n"));
   EXPECT_FALSE(Contains(ReportText(), "no longer in the trail"));
-  for (size_t i = 0; i < kTrailLongs; ++i) Note(0, TrailKind::kJoinerWaits, 0);
+  for (size_t i = 0; i < kTrailLongs; ++i)
+    Record(0, TrailKind::kJoinerWaits, 0);
   EXPECT_TRUE(
       Contains(ReportText(),
                "its events before 2023-11-14 22:13:20.013 are no longer in the "
