@@ -17,8 +17,8 @@ std::string Named(const Collective& collective, const std::vector<int>& ranks) {
   return text;
 }
 
-// The lowest rank with the findings of the majority; -1 if there is none.
-int MajorityRank(const std::vector<Findings>& all) {
+// The lowest rank with the digests of the majority; -1 if there is none.
+int MajorityRank(const std::vector<CheckDigests>& all) {
   for (size_t r = 0; r < all.size(); ++r) {
     const auto equal = std::count(all.begin(), all.end(), all[r]);
     if (static_cast<size_t>(2 * equal) > all.size()) return static_cast<int>(r);
@@ -31,12 +31,12 @@ constexpr char kOwnParts[] =
 
 }  // namespace
 
-Vote TakeVote(const std::vector<Findings>& all) {
+Vote TakeVote(const std::vector<CheckDigests>& all) {
   Vote vote;
   const int right = MajorityRank(all);
   vote.has_majority = right >= 0;
   vote.reference = std::max(right, 0);
-  const Findings& reference = all[static_cast<size_t>(vote.reference)];
+  const CheckDigests& reference = all[static_cast<size_t>(vote.reference)];
   for (size_t r = 0; r < all.size(); ++r) {
     if (!vote.has_majority || all[r] != reference) {
       vote.faulty.push_back(static_cast<int>(r));
@@ -45,14 +45,14 @@ Vote TakeVote(const std::vector<Findings>& all) {
   return vote;
 }
 
-Status ErrorOf(const Collective& collective, const Vote& vote,
-               const std::vector<Findings>& all,
-               const std::vector<const char*>& parts,
-               const std::string& where) {
-  const Findings& reference = all[static_cast<size_t>(vote.reference)];
+Status MakeVoteError(const Collective& collective, const Vote& vote,
+                     const std::vector<CheckDigests>& all,
+                     const std::vector<const char*>& parts,
+                     const std::string& where) {
+  const CheckDigests& reference = all[static_cast<size_t>(vote.reference)];
   const auto other = std::find_if(
       all.begin(), all.end(),
-      [&](const Findings& findings) { return findings != reference; });
+      [&](const CheckDigests& digests) { return digests != reference; });
   const auto first =
       std::mismatch(reference.begin(), reference.end(), other->begin()).first;
   const char* const what =

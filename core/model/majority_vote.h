@@ -2,7 +2,7 @@
 //
 // Workers that make the same pass from the same state get the same bits. If
 // they do not, the processor or the memory of a machine is at fault. The
-// findings of more than half of the workers are right.
+// check digests of more than half of the workers are right.
 
 #ifndef RINGLET_CORE_MODEL_MAJORITY_VOTE_H_
 #define RINGLET_CORE_MODEL_MAJORITY_VOTE_H_
@@ -16,26 +16,27 @@
 
 namespace ringlet {
 
-// The findings of a rank: a digest for each compared part.
-using Findings = std::vector<int64_t>;
+// The check digests of a rank: one for each compared part.
+using CheckDigests = std::vector<int64_t>;
 
 struct Vote {
-  // The ranks with findings that differ from those of the majority. All ranks
-  // without a majority; none if all findings are equal.
+  // The ranks with digests that differ from those of the majority. All ranks
+  // without a majority; none if all digests are equal.
   std::vector<int> faulty;
   bool has_majority = true;
   int reference = 0;  // a rank of the majority; rank 0 without one
 };
 
 // `all` is by rank, not empty, and the same on every rank.
-Vote TakeVote(const std::vector<Findings>& all);
+Vote TakeVote(const std::vector<CheckDigests>& all);
 
 // The error of a failed check: kOutOfSync on the faulty ranks, kPeerLost on the
 // others, which continue without them. Without a majority all ranks are faulty.
 // `parts` names the part of each digest. `where` names the model and the step.
-Status ErrorOf(const Collective& collective, const Vote& vote,
-               const std::vector<Findings>& all,
-               const std::vector<const char*>& parts, const std::string& where);
+Status MakeVoteError(const Collective& collective, const Vote& vote,
+                     const std::vector<CheckDigests>& all,
+                     const std::vector<const char*>& parts,
+                     const std::string& where);
 
 }  // namespace ringlet
 

@@ -31,14 +31,14 @@ Status ReplicaConsistency::CrossCheck(const PassDigests& mine) {
   Collective* const c = config_.collective;
   const int64_t rate = FloatBits(updater_.LearningRate());
   const Passed now = {updater_.iterations(), StateDigest()};
-  const Findings own = {now.step << 32 ^ rate, now.digest,
-                        static_cast<int64_t>(mine.metrics),
-                        static_cast<int64_t>(mine.gradients)};
+  const CheckDigests own = {now.step << 32 ^ rate, now.digest,
+                            static_cast<int64_t>(mine.metrics),
+                            static_cast<int64_t>(mine.gradients)};
   const size_t n = own.size();
   std::vector<int64_t> gathered(static_cast<size_t>(c->size()) * n);
   RINGLET_RETURN_IF_ERROR(
       GatherNumbers(c, own.data(), sizeof(int64_t), n, gathered.data()));
-  std::vector<Findings> all;
+  std::vector<CheckDigests> all;
   for (auto at = gathered.begin(); at != gathered.end(); at += n) {
     all.emplace_back(at, at + n);
   }
@@ -48,13 +48,13 @@ Status ReplicaConsistency::CrossCheck(const PassDigests& mine) {
     return Status();
   }
   check_failed_ = true;
-  const Status status =
-      ErrorOf(*c, vote, all,
-              {"number of steps or learning rate", "weights or optimizer slots",
-               "losses or metrics of the same examples",
-               "gradients of the same examples"},
-              "model '" + graph_.name() + "' after " +
-                  std::to_string(updater_.iterations()) + " steps");
+  const Status status = MakeVoteError(
+      *c, vote, all,
+      {"number of steps or learning rate", "weights or optimizer slots",
+       "losses or metrics of the same examples",
+       "gradients of the same examples"},
+      "model '" + graph_.name() + "' after " +
+          std::to_string(updater_.iterations()) + " steps");
   // A rank that misses the outcome because of a loss would otherwise continue
   // alone.
   if (!vote.has_majority) AbortOthers(c, status);

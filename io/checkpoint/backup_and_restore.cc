@@ -1,5 +1,5 @@
 // The chief has locked the directory. All ranks take part in every decision,
-// since each decision is a collective call. The chief broadcasts its findings
+// since each decision is a collective call. The chief broadcasts what it found
 // (a backup, an error) before any rank acts on them. A save copies the state,
 // and BackgroundSaver's thread writes the copy. OnFitReturn waits for it before
 // the directory is unlocked.

@@ -318,7 +318,7 @@ class Search {
   }
 
   void Check(const JobState& job, const std::vector<int>& members) {
-    std::vector<Findings> all;
+    std::vector<CheckDigests> all;
     for (const int w : members) {
       const Worker& worker = At(job, w);
       const bool computes_wrong = w == space_.faulty && job.computes_wrong;
