@@ -48,11 +48,11 @@ class NoExchange final : public GradientExchange {
 // pass computes the rest.
 class StepExchange final : public RankExchange {
  public:
-  StepExchange(Collective* collective, const KeptSpans& kept, int64_t count,
-               int64_t changes, const StepTimer* timer)
+  StepExchange(Collective* collective, const PersistentSpans& spans,
+               int64_t count, int64_t changes, const StepTimer* timer)
       : RankExchange(collective, count, changes, timer),
-        gradients_(kept.gradients),
-        own_(kept.gradients, kept.sums),
+        gradients_(spans.gradients),
+        own_(spans.gradients, spans.sums),
         count_(count),
         changes_(changes) {}
   ~StepExchange() override { Drop(); }
@@ -113,10 +113,10 @@ std::unique_ptr<GradientExchange> MakeNoExchange() {
 }
 
 std::unique_ptr<GradientExchange> MakeGradientExchange(
-    Collective* collective, int replicas, const KeptSpans& kept, int64_t count,
-    int64_t changes, const StepTimer* timer) {
+    Collective* collective, int replicas, const PersistentSpans& spans,
+    int64_t count, int64_t changes, const StepTimer* timer) {
   if (replicas == 1) return MakeNoExchange();
-  return std::make_unique<StepExchange>(collective, kept, count, changes,
+  return std::make_unique<StepExchange>(collective, spans, count, changes,
                                         timer);
 }
 

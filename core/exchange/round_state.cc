@@ -19,26 +19,26 @@ constexpr char kPendingName[] = "optimizer/pending";
 void RoundState::Reset() {
   pending_ = 0;
   gathered_ = true;
-  const KeptSpans& kept = memory_.kept();
-  if (kept.errors != nullptr) {
-    std::fill_n(kept.errors,
+  const PersistentSpans& spans = memory_.persistent();
+  if (spans.errors != nullptr) {
+    std::fill_n(spans.errors,
                 config_.job_replicas.count() * graph_.num_trained(), 0.0f);
   }
-  if (kept.starts == nullptr) return;
-  std::fill_n(kept.pending, graph_.num_trained() + graph_.num_changes(), 0.0f);
-  std::fill_n(kept.starts, config_.job_replicas.count() * graph_.num_weights(),
+  if (spans.starts == nullptr) return;
+  std::fill_n(spans.pending, graph_.num_trained() + graph_.num_changes(), 0.0f);
+  std::fill_n(spans.starts, config_.job_replicas.count() * graph_.num_weights(),
               0.0f);
 }
 
 float* RoundState::StartWeights(int replica) const {
   if (!pending()) return nullptr;
-  return memory_.kept().starts + replica * graph_.num_weights();
+  return memory_.persistent().starts + replica * graph_.num_weights();
 }
 
 Status RoundState::Gather() {
   if (gathered_) return Status();
   Collective* const collective = config_.collective;
-  const KeptSpans& kept = memory_.kept();
+  const PersistentSpans& spans = memory_.persistent();
   const auto give = [&](float* values, int64_t count, int replica, int rank) {
     return BroadcastNumbers(collective, values + replica * count, sizeof(float),
                             static_cast<size_t>(count), rank);
@@ -46,13 +46,13 @@ Status RoundState::Gather() {
   for (int rank = 0; rank < collective->size(); ++rank) {
     const ReplicaRange own = config_.job_replicas.assignment().range(rank);
     for (int r = own.first; r < own.first + own.count; ++r) {
-      if (kept.errors != nullptr) {
+      if (spans.errors != nullptr) {
         RINGLET_RETURN_IF_ERROR(
-            give(kept.errors, graph_.num_trained(), r, rank));
+            give(spans.errors, graph_.num_trained(), r, rank));
       }
       if (pending()) {
         RINGLET_RETURN_IF_ERROR(
-            give(kept.starts, graph_.num_weights(), r, rank));
+            give(spans.starts, graph_.num_weights(), r, rank));
       }
     }
   }
@@ -61,15 +61,15 @@ Status RoundState::Gather() {
 }
 
 void RoundState::AppendState(std::vector<StateSpan>* spans) {
-  if (memory_.kept().errors != nullptr) AppendErrors(spans);
-  if (memory_.kept().starts == nullptr) return;
+  if (memory_.persistent().errors != nullptr) AppendErrors(spans);
+  if (memory_.persistent().starts == nullptr) return;
   AppendStarts(spans);
   AppendPending(spans);
 }
 
 void RoundState::AppendErrors(std::vector<StateSpan>* spans) {
   for (int r = 0; r < config_.job_replicas.count(); ++r) {
-    float* const error = memory_.kept().errors + r * graph_.num_trained();
+    float* const error = memory_.persistent().errors + r * graph_.num_trained();
     const std::string prefix = kErrorPrefix + std::to_string(r) + "/";
     for (const Variable& v : graph_.variables()) {
       if (!v.trained()) continue;
@@ -81,7 +81,7 @@ void RoundState::AppendErrors(std::vector<StateSpan>* spans) {
 
 void RoundState::AppendStarts(std::vector<StateSpan>* spans) {
   for (int r = 0; r < config_.job_replicas.count(); ++r) {
-    float* const start = memory_.kept().starts + r * graph_.num_weights();
+    float* const start = memory_.persistent().starts + r * graph_.num_weights();
     const std::string prefix = kStartPrefix + std::to_string(r) + "/";
     for (const Variable& v : graph_.variables()) {
       spans->push_back({prefix + v.path, DType::kFloat32, v.shape,
@@ -91,10 +91,10 @@ void RoundState::AppendStarts(std::vector<StateSpan>* spans) {
 }
 
 void RoundState::AppendPending(std::vector<StateSpan>* spans) {
-  float* const changes = memory_.kept().pending + graph_.num_trained();
+  float* const changes = memory_.persistent().pending + graph_.num_trained();
   for (const Variable& v : graph_.variables()) {
     float* const change = v.trained()
-                              ? memory_.kept().pending + v.gradient_offset
+                              ? memory_.persistent().pending + v.gradient_offset
                               : changes + v.change_offset;
     if (!v.trained() && v.change_offset < 0) continue;
     spans->push_back({kPendingPrefix + v.path, DType::kFloat32, v.shape, change,

@@ -29,7 +29,7 @@ class RoundState final : public Saveable {
 
   // Clears the state at the start of a fit.
   void Reset();
-  // True if a round's change is being sent, or is in KeptSpans::pending.
+  // True if a round's change is being sent, or is in PersistentSpans::pending.
   bool pending() const { return pending_ != 0; }
   void SetPending(bool pending) { pending_ = pending ? 1 : 0; }
   // The first weights of a replica; null: those of all replicas.

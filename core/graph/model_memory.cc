@@ -1,6 +1,6 @@
-// kept_block_ and step_block_ own the memory, unless the caller's is used.
-// Every other pointer here and in NodeSpans points into them. Parts of a block
-// are poisoned while it is in use; Release... unpoisons it before it is
+// persistent_block_ and step_block_ own the memory, unless the caller's is
+// used. Every other pointer here and in NodeSpans points into them. Parts of a
+// block are poisoned while it is in use; Release... unpoisons it before it is
 // returned. An open loader writes to step_.x and step_.y. While lease_ lives
 // the step's block is neither moved nor freed. The loader holds step_block_
 // too, since it may outlive the model.
@@ -19,7 +19,7 @@ namespace ringlet {
 
 ModelMemory::~ModelMemory() {
   ReleaseStep();
-  ReleaseKept();
+  ReleasePersistent();
 }
 
 // Aligned memory from the heap; null if there is none.
@@ -41,41 +41,43 @@ Status ModelMemory::CheckLimit(const Options& options, uint64_t bytes,
                            options.memory_bytes);
 }
 
-// --- the kept block -------------------------------------------------------
+// --- the persistent block --------------------------------------------------
 
-KeptSpans ModelMemory::PlaceKept(const Options& options, Arena* arena) const {
-  KeptSpans kept;
+PersistentSpans ModelMemory::PlacePersistent(const Options& options,
+                                             Arena* arena) const {
+  PersistentSpans spans;
   const auto n = static_cast<uint64_t>(graph_.num_trained());
   const uint64_t summed = n + static_cast<uint64_t>(graph_.num_changes());
   const auto weights = static_cast<uint64_t>(graph_.num_weights());
-  kept.weights = arena->Allocate<float>(weights);
-  kept.gradients = arena->Allocate<float>(summed);
-  if (kept.gradients != nullptr) kept.layer_state_changes = kept.gradients + n;
+  spans.weights = arena->Allocate<float>(weights);
+  spans.gradients = arena->Allocate<float>(summed);
+  if (spans.gradients != nullptr)
+    spans.layer_state_changes = spans.gradients + n;
   for (int s = 0; s < options.num_slots; ++s) {
-    kept.slots[s] = arena->Allocate<float>(n);
+    spans.slots[s] = arena->Allocate<float>(n);
   }
-  if (options.sums) kept.sums = arena->Allocate<float>(summed);
+  if (options.sums) spans.sums = arena->Allocate<float>(summed);
   if (options.local_replicas > 0) {
-    kept.round_weights = arena->Allocate<float>(weights);
-    kept.outer_momentum = arena->Allocate<float>(n);
+    spans.round_weights = arena->Allocate<float>(weights);
+    spans.outer_momentum = arena->Allocate<float>(n);
     const auto others = static_cast<uint64_t>(options.local_replicas - 1);
-    kept.contributions = arena->Allocate<float>(others * summed);
+    spans.contributions = arena->Allocate<float>(others * summed);
     const auto all = static_cast<uint64_t>(options.all_replicas);
-    if (options.errors) kept.errors = arena->Allocate<float>(all * n);
+    if (options.errors) spans.errors = arena->Allocate<float>(all * n);
     if (options.starts) {
-      kept.pending = arena->Allocate<float>(summed);
-      kept.starts = arena->Allocate<float>(all * weights);
+      spans.pending = arena->Allocate<float>(summed);
+      spans.starts = arena->Allocate<float>(all * weights);
     }
   }
-  if (!options.exact) return kept;
-  kept.scales =
+  if (!options.exact) return spans;
+  spans.scales =
       arena->Allocate<uint8_t>(static_cast<uint64_t>(GridOf(graph_).blocks()));
-  return kept;
+  return spans;
 }
 
-Status ModelMemory::TakeKept(const Options& options) {
+Status ModelMemory::AllocatePersistent(const Options& options) {
   Arena counting;
-  PlaceKept(options, &counting);
+  PlacePersistent(options, &counting);
   const uint64_t bytes = counting.used();
   RINGLET_RETURN_IF_ERROR(
       CheckLimit(options, bytes, "weights, gradients and slots"));
@@ -90,13 +92,13 @@ Status ModelMemory::TakeKept(const Options& options) {
     }
   }
   ReleaseStep();
-  ReleaseKept();
+  ReleasePersistent();
   Arena arena(options.memory != nullptr ? options.memory : block.get(),
               static_cast<size_t>(bytes));
-  const KeptSpans placed = PlaceKept(options, &arena);
-  if (kept_.weights != nullptr) {
+  const PersistentSpans placed = PlacePersistent(options, &arena);
+  if (persistent_.weights != nullptr) {
     // The old and the new block may overlap.
-    std::memmove(placed.weights, kept_.weights,
+    std::memmove(placed.weights, persistent_.weights,
                  static_cast<size_t>(graph_.num_weights()) * sizeof(float));
   }
   if (placed.outer_momentum != nullptr) {
@@ -107,22 +109,22 @@ Status ModelMemory::TakeKept(const Options& options) {
   }
   options_ = options;
   training_ = false;
-  kept_ = placed;
-  kept_bytes_ = bytes;
-  kept_block_ = std::move(block);
+  persistent_ = placed;
+  persistent_bytes_ = bytes;
+  persistent_block_ = std::move(block);
   ResetSlots();
-  BindKept();
+  BindPersistent();
   return Status();
 }
 
 void ModelMemory::ResetSlots() const {
   for (int s = 0; s < options_.num_slots; ++s) {
-    std::fill_n(kept_.slots[s], graph_.num_trained(),
+    std::fill_n(persistent_.slots[s], graph_.num_trained(),
                 s == 0 ? options_.first_slot : 0.0f);
   }
 }
 
-void ModelMemory::BindKept() {
+void ModelMemory::BindPersistent() {
   nodes_.resize(graph_.nodes().size());
   for (int i = 0; i < graph_.size(); ++i) {
     const GraphNode& node = graph_.node(i);
@@ -132,20 +134,21 @@ void ModelMemory::BindKept() {
     spans.layer_state_changes.clear();
     for (int v = 0; v < node.num_variables; ++v) {
       const Variable& variable = graph_.variables()[node.first_variable + v];
-      spans.weights.push_back(kept_.weights + variable.offset);
-      spans.d_weights.push_back(variable.trained()
-                                    ? kept_.gradients + variable.gradient_offset
-                                    : nullptr);
-      spans.layer_state_changes.push_back(variable.change_offset >= 0
-                                              ? kept_.layer_state_changes +
-                                                    variable.change_offset
-                                              : nullptr);
+      spans.weights.push_back(persistent_.weights + variable.offset);
+      spans.d_weights.push_back(
+          variable.trained() ? persistent_.gradients + variable.gradient_offset
+                             : nullptr);
+      spans.layer_state_changes.push_back(
+          variable.change_offset >= 0
+              ? persistent_.layer_state_changes + variable.change_offset
+              : nullptr);
     }
   }
 }
 
-void ModelMemory::ReleaseKept() {
-  if (kept_.weights != nullptr) Unpoison(kept_.weights, kept_bytes_);
+void ModelMemory::ReleasePersistent() {
+  if (persistent_.weights != nullptr)
+    Unpoison(persistent_.weights, persistent_bytes_);
 }
 
 // --- the step's block -----------------------------------------------------
@@ -191,7 +194,7 @@ Status ModelMemory::CheckCountable(int64_t batch, bool training) const {
 // limit, no larger batch fits.
 Status ModelMemory::FitLimit(int64_t* batch, bool* training) const {
   const uint64_t asked = StepBytes(*batch, *training);
-  const Status fits = CheckLimit(options_, kept_bytes_ + asked,
+  const Status fits = CheckLimit(options_, persistent_bytes_ + asked,
                                  *training ? "training" : "evaluation");
   if (fits.ok()) return fits;
   const int64_t most = *batch + std::min<int64_t>(*batch, 1000);
@@ -200,7 +203,7 @@ Status ModelMemory::FitLimit(int64_t* batch, bool* training) const {
     hopeless = true;
     for (const bool trains : {*training, true}) {
       const StepPlan plan = PlanOf(larger, trains);
-      const uint64_t bytes = kept_bytes_ + StepBytes(larger, plan);
+      const uint64_t bytes = persistent_bytes_ + StepBytes(larger, plan);
       if (CheckLimit(options_, bytes, "").ok()) {
         *batch = larger;
         *training = trains;
@@ -218,7 +221,7 @@ Status ModelMemory::AllocateStep(uint64_t bytes, const StepPlan& plan,
                                  void** place) {
   if (options_.memory != nullptr) {
     *place = static_cast<unsigned char*>(options_.memory) +
-             static_cast<size_t>(kept_bytes_);
+             static_cast<size_t>(persistent_bytes_);
     return Status();
   }
   step_block_ = AllocateBlock(bytes);
@@ -353,14 +356,14 @@ void ModelMemory::PoisonSlack() const {
   };
   const auto trained =
       static_cast<size_t>(graph_.num_trained()) * sizeof(float);
-  poison(kept_.weights,
+  poison(persistent_.weights,
          static_cast<size_t>(graph_.num_weights()) * sizeof(float));
   const size_t summed =
       trained + static_cast<size_t>(graph_.num_changes()) * sizeof(float);
-  poison(kept_.gradients, summed);
-  poison(kept_.sums, summed);
-  poison(kept_.outer_momentum, trained);
-  for (const float* slot : kept_.slots) poison(slot, trained);
+  poison(persistent_.gradients, summed);
+  poison(persistent_.sums, summed);
+  poison(persistent_.outer_momentum, trained);
+  for (const float* slot : persistent_.slots) poison(slot, trained);
   const auto examples = static_cast<size_t>(batch_);
   const auto inputs = static_cast<size_t>(graph_.input_elements());
   poison(step_.x, examples * inputs * sizeof(float));

@@ -1,11 +1,11 @@
 // ModelMemory: owns and places the memory of a model and of its step.
 //
-// There are two blocks. The kept block has weights, gradients and optimizer
-// slots, each one span in the order of the graph's variables. State is behind
-// the other weights; the other spans have only trained variables. The step's
-// block has a batch and the buffers that StepPlan placed by lifetime, for a
-// largest batch. With caller's memory it is behind the kept block. The
-// addresses in a block are valid until it is allocated again.
+// There are two blocks. The persistent block has weights, gradients and
+// optimizer slots, each one span in the order of the graph's variables. State
+// is behind the other weights; the other spans have only trained variables. The
+// step's block has a batch and the buffers that StepPlan placed by lifetime,
+// for a largest batch. With caller's memory it is behind the persistent block.
+// The addresses in a block are valid until it is allocated again.
 
 #ifndef RINGLET_CORE_GRAPH_MODEL_MEMORY_H_
 #define RINGLET_CORE_GRAPH_MODEL_MEMORY_H_
@@ -26,8 +26,9 @@
 
 namespace ringlet {
 
-// The addresses of the kept memory.
-struct KeptSpans {
+// The addresses of the persistent block, from one AllocatePersistent to the
+// next.
+struct PersistentSpans {
   float* weights = nullptr;
   float* gradients = nullptr;
   // Of a step; directly behind the gradients.
@@ -115,13 +116,13 @@ class ModelMemory {
   ModelMemory(const ModelMemory&) = delete;
   ModelMemory& operator=(const ModelMemory&) = delete;
 
-  // Allocates the kept block for a complete graph. Weights of an earlier call
-  // are kept, and slots are zero. Gradients are not written: a single process
-  // may never touch them (see GradientSink::ConsumeGradients). The step's block
-  // is released. An error changes nothing.
-  Status TakeKept(const Options& options);
-  const KeptSpans& kept() const { return kept_; }
-  // Resets the slots to their values after TakeKept.
+  // Allocates the persistent block for a complete graph. Weights of an earlier
+  // call are kept, and slots are zero. Gradients are not written: a single
+  // process may never touch them (see GradientSink::ConsumeGradients). The
+  // step's block is released. An error changes nothing.
+  Status AllocatePersistent(const Options& options);
+  const PersistentSpans& persistent() const { return persistent_; }
+  // Resets the slots to their values after AllocatePersistent.
   void ResetSlots() const;
 
   // Allocates the step's block, unless the present one is large enough. *moved
@@ -149,9 +150,9 @@ class ModelMemory {
   std::shared_ptr<void> Lend();
   Status CheckNotLent(const char* call) const;
 
-  // For training with batches of `batch` >= 1, after TakeKept.
+  // For training with batches of `batch` >= 1, after AllocatePersistent.
   MemoryPlan Plan(int64_t batch) const;
-  uint64_t BytesUsed() const { return kept_bytes_ + step_bytes_; }
+  uint64_t BytesUsed() const { return persistent_bytes_ + step_bytes_; }
 
  private:
   struct FreeDeleter {
@@ -160,7 +161,7 @@ class ModelMemory {
   using Block = std::unique_ptr<void, FreeDeleter>;
   static Block AllocateBlock(uint64_t bytes);
 
-  KeptSpans PlaceKept(const Options& options, Arena* arena) const;
+  PersistentSpans PlacePersistent(const Options& options, Arena* arena) const;
   StepSpans PlaceStep(int64_t batch, const StepPlan& plan, Arena* arena) const;
   StepPlan PlanOf(int64_t batch, bool training) const {
     return StepPlan(graph_,
@@ -175,20 +176,20 @@ class ModelMemory {
   Status CheckCountable(int64_t batch, bool training) const;
   Status FitLimit(int64_t* batch, bool* training) const;
   Status AllocateStep(uint64_t bytes, const StepPlan& plan, void** place);
-  void BindKept();
+  void BindPersistent();
   void BindStep(const StepPlan& plan);
   void BindInputs();
   void BindShared(int node, float* gradients);
   void CheckScratch() const;
   void PoisonSlack() const;
-  void ReleaseKept();
+  void ReleasePersistent();
   void ReleaseStep();
 
   const Graph& graph_;
   Options options_;
-  Block kept_block_;  // null with the caller's memory
-  KeptSpans kept_;
-  uint64_t kept_bytes_ = 0;
+  Block persistent_block_;  // null with the caller's memory
+  PersistentSpans persistent_;
+  uint64_t persistent_bytes_ = 0;
   std::shared_ptr<void> step_block_;  // shared with an open loader
   std::weak_ptr<void> lease_;         // of a loader on the step's block
   StepSpans step_;

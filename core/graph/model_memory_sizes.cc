@@ -51,7 +51,7 @@ MemoryPlan ModelMemory::Plan(int64_t batch) const {
                          sizeof(float));
     }
   }
-  RINGLET_CHECK(sizes.kept() == kept_bytes_);
+  RINGLET_CHECK(sizes.kept() == persistent_bytes_);
 
   const StepPlan plan = PlanOf(batch, /*training=*/true);
   plan.Count(&sizes);
@@ -70,7 +70,7 @@ MemoryPlan ModelMemory::Plan(int64_t batch) const {
 void WeightsState::AppendState(std::vector<StateSpan>* spans) {
   for (const Variable& v : graph_.variables()) {
     spans->push_back({kWeightsPrefix + v.path, DType::kFloat32, v.shape,
-                      memory_.kept().weights + v.offset});
+                      memory_.persistent().weights + v.offset});
   }
 }
 

@@ -184,10 +184,10 @@ Status Model::Reserve(int64_t batch, bool training) {
 }
 
 uint64_t Model::BytesUsed() const { return impl_->memory.BytesUsed(); }
-float* Model::weights() { return impl_->memory.kept().weights; }
+float* Model::weights() { return impl_->memory.persistent().weights; }
 uint64_t Model::weights_digest() const {
   if (!impl_->compiled) return 0;
-  return DigestOf(impl_->memory.kept().weights, num_weights(),
+  return DigestOf(impl_->memory.persistent().weights, num_weights(),
                   impl_->config.pool.get());
 }
 const float* Model::output(int k) const {
@@ -303,7 +303,7 @@ Status Model::ApplyGradients() { return impl_->stepper.Apply(); }
 
 const float* Model::gradients() const {
   (void)impl_->stepper.FinishGradients();  // ApplyGradients reports it
-  return impl_->memory.kept().gradients;
+  return impl_->memory.persistent().gradients;
 }
 
 int64_t Model::iterations() const { return impl_->updater.iterations(); }

@@ -137,13 +137,13 @@ Status Model::Impl::PlaceWeights() {
     options.starts = local.overlap;
   }
   options.label_bytes = sizeof(float) * static_cast<size_t>(config.targets());
-  RINGLET_RETURN_IF_ERROR(memory.TakeKept(options));
+  RINGLET_RETURN_IF_ERROR(memory.AllocatePersistent(options));
   if (compiled && !has_untrained_weights) return Status();
   if (!initial_weights.empty()) {
     std::copy(initial_weights.begin(), initial_weights.end(),
-              memory.kept().weights);
+              memory.persistent().weights);
   } else {
-    graph.DrawWeights(config.options.seed, memory.kept().weights);
+    graph.DrawWeights(config.options.seed, memory.persistent().weights);
   }
   has_untrained_weights = true;
   return Status();
@@ -164,7 +164,7 @@ Status Model::Impl::CopyWeights(
   RINGLET_RETURN_IF_ERROR(CheckInitialWeights());
   std::vector<float> weights = initial_weights;
   if (compiled) {
-    const float* const begin = memory.kept().weights;
+    const float* const begin = memory.persistent().weights;
     weights.assign(begin, begin + graph.num_weights());
   }
   if (weights.empty()) return Status();
@@ -269,39 +269,39 @@ void Model::Impl::ApplyReplicaAssignment() {
 }
 
 std::unique_ptr<RoundExchange> Model::Impl::MakeRoundExchange() {
-  const KeptSpans& kept = memory.kept();
+  const PersistentSpans& spans = memory.persistent();
   const int64_t numbers = graph.num_trained() + graph.num_changes();
   if (config.options.local.sparse()) {
     return MakeSparseExchange(
         config.collective, config.job_replicas.assignment(),
         config.job_replicas.count(), graph,
-        {kept.gradients, kept.contributions, numbers, kept.errors}, &timer);
+        {spans.gradients, spans.contributions, numbers, spans.errors}, &timer);
   }
   return MakeDeltaExchange(
       config.collective,
       MaxSampled(config.options.local, config.job_replicas.count()),
       config.options.local.delta, GridOf(graph), graph.num_changes(),
-      {kept.gradients, kept.sums, kept.contributions, numbers}, &timer);
+      {spans.gradients, spans.sums, spans.contributions, numbers}, &timer);
 }
 
 void Model::Impl::MakeExchange() {
-  KeptSpans kept = memory.kept();
+  PersistentSpans spans = memory.persistent();
   if (config.local()) {
     std::unique_ptr<RoundExchange> rounds = MakeRoundExchange();
     local_trainer.SetExchange(rounds.get());
     return stepper.SetExchange(std::move(rounds));
   }
   local_trainer.SetExchange(nullptr);
-  if (config.job_replicas.own().count == 1) kept.sums = nullptr;
+  if (config.job_replicas.own().count == 1) spans.sums = nullptr;
   std::unique_ptr<GradientExchange> exchange =
       config.exact() && config.job_replicas.count() > 1
           ? MakeExactExchange(config.collective, config.job_replicas.count(),
                               GridOf(graph),
-                              {kept.gradients, kept.sums, kept.scales},
+                              {spans.gradients, spans.sums, spans.scales},
                               graph.num_changes(), &timer)
           : MakeGradientExchange(config.collective, config.job_replicas.count(),
-                                 kept, graph.num_trained(), graph.num_changes(),
-                                 &timer);
+                                 spans, graph.num_trained(),
+                                 graph.num_changes(), &timer);
   stepper.SetExchange(std::move(exchange));
 }
 

@@ -121,13 +121,13 @@ uint32_t ReplicaConsistency::SlotsDigest(uint32_t digest) const {
   for (const auto& slot : updater_.Slots()) {
     digest = Digest(slot.second, graph_.num_trained(), digest);
   }
-  if (memory_.kept().scales == nullptr) return digest;
-  return Crc32c(memory_.kept().scales,
+  if (memory_.persistent().scales == nullptr) return digest;
+  return Crc32c(memory_.persistent().scales,
                 static_cast<size_t>(GridOf(graph_).blocks()), digest);
 }
 
 int64_t ReplicaConsistency::StateDigest() const {
-  const float* const weights = memory_.kept().weights;
+  const float* const weights = memory_.persistent().weights;
   const int64_t count = graph_.num_weights();
   const uint64_t sum = DigestOf(weights, count, config_.pool.get());
   const uint64_t crc = SlotsDigest(Digest(weights, count, 0));
@@ -137,7 +137,7 @@ int64_t ReplicaConsistency::StateDigest() const {
 Status ReplicaConsistency::BroadcastStart(int root) {
   Collective* const c = config_.collective;
   RINGLET_RETURN_IF_ERROR(
-      BroadcastNumbers(c, memory_.kept().weights, sizeof(float),
+      BroadcastNumbers(c, memory_.persistent().weights, sizeof(float),
                        static_cast<size_t>(graph_.num_weights()), root));
   return BroadcastState(c, {&updater_}, root);
 }
@@ -243,7 +243,7 @@ Status ReplicaConsistency::Check() const {
   f.Add("the number of steps", updater_.iterations());
   f.Add("the learning rate", updater_.LearningRate());
   f.AddChecksum("weights",
-                Digest(memory_.kept().weights, graph_.num_weights(), 0));
+                Digest(memory_.persistent().weights, graph_.num_weights(), 0));
   f.AddChecksum("optimizer slots", SlotsDigest(0));
   const Status status = Agree(config_.collective, what.c_str(), f);
   if (status.code() != Code::kInvalidArgument) return status;

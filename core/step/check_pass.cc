@@ -120,7 +120,7 @@ PassDigests CheckPass::Compute(int64_t examples) {
   report.Reset();
   Status status = stepper_.Reserve(examples, /*training=*/true);
   stepper_.CancelStep();
-  const FiniteWeights finite(memory_.kept().weights, graph_.num_weights(),
+  const FiniteWeights finite(memory_.persistent().weights, graph_.num_weights(),
                              Philox(config_.options.seed, kCheckStream));
   if (status.ok()) {  // every rank computes it as replica 0 of the job
     status = stepper_.ComputePassAlone(-config_.job_replicas.own().first,
@@ -130,7 +130,7 @@ PassDigests CheckPass::Compute(int64_t examples) {
     digests.metrics = static_cast<uint64_t>(status.code());
     return digests;
   }
-  const float* const gradients = memory_.kept().gradients;
+  const float* const gradients = memory_.persistent().gradients;
   const int64_t count = graph_.num_trained() + graph_.num_changes();
   digests.metrics =
       DigestOfStates(report.own_states(), config_.first_states.back());

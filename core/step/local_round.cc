@@ -76,35 +76,35 @@ Status CheckStateOutlivesLoss(const LocalUpdates& local) {
 }
 
 void LocalRound::Begin() {
-  const KeptSpans& kept = memory_.kept();
-  std::copy_n(kept.weights, graph_.num_weights(), kept.round_weights);
+  const PersistentSpans& spans = memory_.persistent();
+  std::copy_n(spans.weights, graph_.num_weights(), spans.round_weights);
   updater_.BeginRound();
 }
 
 void LocalRound::BeginReplica(const float* start) {
-  const KeptSpans& kept = memory_.kept();
+  const PersistentSpans& spans = memory_.persistent();
   Undo();
   memory_.ResetSlots();
-  start_ = start == nullptr ? kept.round_weights : start;
-  std::copy_n(start_, graph_.num_weights(), kept.weights);
+  start_ = start == nullptr ? spans.round_weights : start;
+  std::copy_n(start_, graph_.num_weights(), spans.weights);
 }
 
 void LocalRound::Undo() {
-  const KeptSpans& kept = memory_.kept();
-  std::copy_n(kept.round_weights, graph_.num_weights(), kept.weights);
+  const PersistentSpans& spans = memory_.persistent();
+  std::copy_n(spans.round_weights, graph_.num_weights(), spans.weights);
   updater_.RewindRound();
 }
 
 void LocalRound::EndReplica(double fraction) {
-  const KeptSpans& kept = memory_.kept();
+  const PersistentSpans& spans = memory_.persistent();
   const auto factor = static_cast<float>(fraction);
   for (const Variable& v : graph_.variables()) {
     if (!v.trained() && v.change_offset < 0) continue;
     const float* const before = start_ + v.offset;
-    const float* const after = kept.weights + v.offset;
+    const float* const after = spans.weights + v.offset;
     float* const delta = v.trained()
-                             ? kept.gradients + v.gradient_offset
-                             : kept.layer_state_changes + v.change_offset;
+                             ? spans.gradients + v.gradient_offset
+                             : spans.layer_state_changes + v.change_offset;
     if (options_.overlap && !v.trained()) {
       // With overlap, the state will have changed before this change is
       // applied.
@@ -118,21 +118,21 @@ void LocalRound::EndReplica(double fraction) {
 }
 
 void LocalRound::Scale(double scale) {
-  const KeptSpans& kept = memory_.kept();
+  const PersistentSpans& spans = memory_.persistent();
   const auto factor = static_cast<float>(scale);
   const int64_t n = graph_.num_trained() + graph_.num_changes();
-  for (int64_t i = 0; i < n; ++i) kept.gradients[i] *= factor;
+  for (int64_t i = 0; i < n; ++i) spans.gradients[i] *= factor;
 }
 
 void LocalRound::Finish(const float* mean) {
-  const KeptSpans& kept = memory_.kept();
+  const PersistentSpans& spans = memory_.persistent();
   if (mean == nullptr) {
-    std::copy_n(kept.round_weights, graph_.num_weights(), kept.weights);
+    std::copy_n(spans.round_weights, graph_.num_weights(), spans.weights);
     return;
   }
   for (const Variable& v : graph_.variables()) {
-    const float* const before = kept.round_weights + v.offset;
-    float* const w = kept.weights + v.offset;
+    const float* const before = spans.round_weights + v.offset;
+    float* const w = spans.weights + v.offset;
     if (v.change_offset >= 0) {
       const float* const delta = mean + graph_.num_trained() + v.change_offset;
       for (int64_t i = 0; i < v.size(); ++i) {
@@ -145,7 +145,7 @@ void LocalRound::Finish(const float* mean) {
       continue;
     }
     const float* const delta = mean + v.gradient_offset;
-    float* const m = kept.outer_momentum + v.gradient_offset;
+    float* const m = spans.outer_momentum + v.gradient_offset;
     for (int64_t i = 0; i < v.size(); ++i) {
       w[i] = Step(before[i], delta[i], m + i);
     }
@@ -154,15 +154,15 @@ void LocalRound::Finish(const float* mean) {
 
 void LocalRound::Predict(const float* contribution, double fraction,
                          float* start) const {
-  const KeptSpans& kept = memory_.kept();
+  const PersistentSpans& spans = memory_.persistent();
   // Without examples there is no change.
   const auto part = static_cast<float>(fraction > 0 ? fraction : 1);
   for (const Variable& v : graph_.variables()) {
-    const float* const w = kept.weights + v.offset;
+    const float* const w = spans.weights + v.offset;
     float* const to = start + v.offset;
     if (v.trained()) {
       const float* const change = contribution + v.gradient_offset;
-      const float* const momentum = kept.outer_momentum + v.gradient_offset;
+      const float* const momentum = spans.outer_momentum + v.gradient_offset;
       for (int64_t i = 0; i < v.size(); ++i) {
         float m = momentum[i];
         to[i] = Step(w[i], change[i] / part, &m);

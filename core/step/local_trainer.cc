@@ -52,7 +52,7 @@ Status LocalTrainer::TrainRound(const Batch& batch, int64_t steps,
 // Moves the weights by the change of this round or, with overlap, of the round
 // before.
 Status LocalTrainer::ApplyRoundChange() {
-  const KeptSpans& kept = memory_.kept();
+  const PersistentSpans& spans = memory_.persistent();
   state_.MarkChanged();
   if (!config_.options.local.overlap) {
     bool must_repeat = false;
@@ -62,14 +62,14 @@ Status LocalTrainer::ApplyRoundChange() {
   }
   RINGLET_RETURN_IF_ERROR(CollectPending());
   RINGLET_RETURN_IF_ERROR(rounds_->Start());
-  round_.Finish(state_.pending() ? kept.pending : nullptr);
+  round_.Finish(state_.pending() ? spans.pending : nullptr);
   state_.SetPending(true);
   is_sent_ = true;
   const int64_t numbers = graph_.num_trained() + graph_.num_changes();
   for (int k = 0; k < config_.job_replicas.own().count; ++k) {
     const float* const contribution = k + 1 == config_.job_replicas.own().count
-                                          ? kept.gradients
-                                          : kept.contributions + k * numbers;
+                                          ? spans.gradients
+                                          : spans.contributions + k * numbers;
     round_.Predict(contribution, example_fractions_[static_cast<size_t>(k)],
                    state_.StartWeights(config_.job_replicas.own().first + k));
   }
@@ -79,7 +79,7 @@ Status LocalTrainer::ApplyRoundChange() {
 Status LocalTrainer::CollectPending() {
   if (!is_sent_) return Status();
   is_sent_ = false;
-  return rounds_->Collect(memory_.kept().pending);
+  return rounds_->Collect(memory_.persistent().pending);
 }
 
 void LocalTrainer::Reset() {
@@ -99,7 +99,7 @@ Status LocalTrainer::EndRounds() {
   RINGLET_RETURN_IF_ERROR(CollectPending());
   state_.SetPending(false);
   round_.Begin();
-  round_.Finish(memory_.kept().pending);
+  round_.Finish(memory_.persistent().pending);
   return Status();
 }
 
@@ -117,7 +117,7 @@ void LocalTrainer::FinishRound() {
   const auto job_examples = static_cast<double>(job_examples_);
   if (counted > 0 && counted != job_examples)
     round_.Scale(job_examples / counted);
-  round_.Finish(memory_.kept().gradients);
+  round_.Finish(memory_.persistent().gradients);
 }
 
 // `begin`: the time at which the replica's steps begin.

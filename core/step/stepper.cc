@@ -168,7 +168,8 @@ Status Stepper::GiveUp(unsigned char request) {
   }
   RINGLET_RETURN_IF_ERROR(report_.Send(request, exchange_.get()));
   if (graph_.num_changes() > 0) {
-    std::fill_n(memory_.kept().layer_state_changes, graph_.num_changes(), 0.0f);
+    std::fill_n(memory_.persistent().layer_state_changes, graph_.num_changes(),
+                0.0f);
   }
   count_ = 0;
   update_when_final_ = false;
@@ -329,7 +330,8 @@ Status Stepper::ForwardAll(const float* x, int64_t examples, bool training,
   results_.output = false;
   memory_.SetInput(x, count_);
   if (training) {
-    std::fill_n(memory_.kept().layer_state_changes, graph_.num_changes(), 0.0f);
+    std::fill_n(memory_.persistent().layer_state_changes, graph_.num_changes(),
+                0.0f);
   }
   for (int i = graph_.num_inputs(); i < graph_.size(); ++i) {
     if (!RunsNode(i)) continue;

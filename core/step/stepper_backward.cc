@@ -79,7 +79,8 @@ void Stepper::AddSharedGradients(int i) {
   for (int v = node.num_variables - 1; v >= 0; --v) {
     const Variable& variable = graph_.variables()[node.first_variable + v];
     if (!variable.trained()) continue;
-    float* const sum = memory_.kept().gradients + variable.gradient_offset;
+    float* const sum =
+        memory_.persistent().gradients + variable.gradient_offset;
     if (spans.d_weights[v] != sum) {
       AddTo(spans.d_weights[v], variable.size(), sum);
     }
@@ -115,7 +116,7 @@ Status Stepper::Backward(bool update_when_final) {
 // The backward pass without examples: zero gradients, final in the order of the
 // other ranks.
 Status Stepper::BackwardWithoutExamples() {
-  std::fill_n(memory_.kept().gradients, graph_.num_trained(), 0.0f);
+  std::fill_n(memory_.persistent().gradients, graph_.num_trained(), 0.0f);
   for (int i = graph_.size() - 1; i > 0; --i) {
     const GraphNode& node = graph_.node(i);
     if (!node.has_backward()) continue;
@@ -134,7 +135,7 @@ void Stepper::OnGradientsFinal(int64_t begin) {
   const int64_t end = final_from_;
   final_from_ = begin;
   if (update_when_final_) {
-    updater_.Update(begin, end, memory_.kept().gradients + begin);
+    updater_.Update(begin, end, memory_.persistent().gradients + begin);
   } else {
     active_exchange_->OnGradientsFinal(begin);
   }

@@ -35,7 +35,7 @@ double Updater::Penalty() const {
   for (const Variable& v : graph_.variables()) {
     if (v.regularizer.empty() || !v.trained()) continue;  // as Keras 3
     penalty += RegularizationPenalty(v.regularizer, v.size(),
-                                     memory_.kept().weights + v.offset);
+                                     memory_.persistent().weights + v.offset);
   }
   return penalty;
 }
@@ -51,14 +51,14 @@ void Updater::Begin() {
 float* Updater::SumsOfGradients(int64_t from) const {
   const Optimizer& optimizer = config_.optimizer;
   if (!optimizer.accumulates()) return nullptr;
-  return memory_.kept().slots[optimizer.num_slots() - 1] + from;
+  return memory_.persistent().slots[optimizer.num_slots() - 1] + from;
 }
 
 // The averages from weight `from` on; only if weights are averaged.
 float* Updater::AverageOf(int64_t from) const {
   const Optimizer& optimizer = config_.optimizer;
   const int behind = optimizer.accumulates() ? 2 : 1;
-  return memory_.kept().slots[optimizer.num_slots() - behind] + from;
+  return memory_.persistent().slots[optimizer.num_slots() - behind] + from;
 }
 
 // As Keras: averages after every step, also one that only adds gradients, and
@@ -82,7 +82,7 @@ void Updater::UseAveragedWeights() {
   for (const Variable& v : graph_.variables()) {
     if (!v.trained()) continue;
     std::copy_n(AverageOf(v.gradient_offset), v.size(),
-                memory_.kept().weights + v.offset);
+                memory_.persistent().weights + v.offset);
   }
 }
 
@@ -92,15 +92,15 @@ void Updater::UpdatePart(const Variable& v, int64_t from, int64_t to,
   UpdateWeights(v, from, to, gradients);
   if (!config_.optimizer.use_ema) return;
   float* const weights =
-      memory_.kept().weights + v.offset + (from - v.gradient_offset);
+      memory_.persistent().weights + v.offset + (from - v.gradient_offset);
   Average(to - from, weights, AverageOf(from));
 }
 
 void Updater::UpdateWeights(const Variable& v, int64_t from, int64_t to,
                             const float* gradients) {
   const Optimizer& optimizer = config_.optimizer;
-  const KeptSpans& kept = memory_.kept();
-  float* const weights = kept.weights + v.offset + (from - v.gradient_offset);
+  const PersistentSpans& spans = memory_.persistent();
+  float* const weights = spans.weights + v.offset + (from - v.gradient_offset);
   float* const sums = SumsOfGradients(from);
   const bool clipped = optimizer.clips() && updates_;
   Regularizer regularizer = clipped ? Regularizer() : v.regularizer;
@@ -116,7 +116,7 @@ void Updater::UpdateWeights(const Variable& v, int64_t from, int64_t to,
   }
   float* slots[8] = {};
   for (int s = 0; s < optimizer.num_slots(); ++s) {
-    slots[s] = kept.slots[s] + from;
+    slots[s] = spans.slots[s] + from;
   }
   UpdateRange(
       {optimizer, scalars_, regularizer, to - from, weights, gradients, slots});
@@ -144,12 +144,12 @@ void Updater::Update(int64_t begin, int64_t end, const float* gradients) {
 // As Keras: clips the gradient of the whole loss, with penalties.
 void Updater::Clip() {
   const Optimizer& optimizer = config_.optimizer;
-  const KeptSpans& kept = memory_.kept();
+  const PersistentSpans& spans = memory_.persistent();
   clip_spans_.clear();
   for (const Variable& v : graph_.variables()) {
     if (!v.trained()) continue;
-    const float* const weights = kept.weights + v.offset;
-    float* gradient = kept.gradients + v.gradient_offset;
+    const float* const weights = spans.weights + v.offset;
+    float* gradient = spans.gradients + v.gradient_offset;
     if (float* const sums = SumsOfGradients(v.gradient_offset);
         sums != nullptr) {
       const int steps = optimizer.gradient_accumulation_steps;
@@ -166,25 +166,25 @@ void Updater::Clip() {
 
 void Updater::UpdateAll() {
   if (config_.optimizer.clips() && updates_) Clip();
-  Update(0, graph_.num_trained(), memory_.kept().gradients);
+  Update(0, graph_.num_trained(), memory_.persistent().gradients);
 }
 
 void Updater::ApplyConstraints() {
   for (const Variable& v : graph_.variables()) {
     if (!v.trained()) continue;
     Constrain(v.constraint, v.shape, config_.pool.get(),
-              memory_.kept().weights + v.offset);
+              memory_.persistent().weights + v.offset);
   }
 }
 
 // A change of zero keeps the bits of the state. It comes from a replica without
 // examples, or a frozen layer.
 void Updater::ApplyLayerStateChanges(int replicas) {
-  const KeptSpans& kept = memory_.kept();
+  const PersistentSpans& spans = memory_.persistent();
   for (const Variable& v : graph_.variables()) {
     if (v.change_offset < 0) continue;
-    const float* const changes = kept.layer_state_changes + v.change_offset;
-    float* const state = kept.weights + v.offset;
+    const float* const changes = spans.layer_state_changes + v.change_offset;
+    float* const state = spans.weights + v.offset;
     for (int64_t i = 0; i < v.size(); ++i) {
       state[i] += changes[i] / static_cast<float>(replicas);
     }
@@ -192,12 +192,12 @@ void Updater::ApplyLayerStateChanges(int replicas) {
 }
 
 std::vector<std::pair<std::string, float*>> Updater::Slots() const {
-  const KeptSpans& kept = memory_.kept();
-  if (config_.local()) return {{kOuterSlot, kept.outer_momentum}};
+  const PersistentSpans& spans = memory_.persistent();
+  if (config_.local()) return {{kOuterSlot, spans.outer_momentum}};
   std::vector<std::pair<std::string, float*>> slots;
   slots.reserve(static_cast<size_t>(config_.optimizer.num_slots()));
   for (int s = 0; s < config_.optimizer.num_slots(); ++s) {
-    slots.emplace_back(config_.optimizer.slot_name(s), kept.slots[s]);
+    slots.emplace_back(config_.optimizer.slot_name(s), spans.slots[s]);
   }
   return slots;
 }
@@ -214,9 +214,10 @@ void Updater::AppendState(std::vector<StateSpan>* spans) {
   }
   spans->push_back({"optimizer/iterations", DType::kInt64, {}, &iterations_});
   spans->push_back({kLearningRateName, DType::kFloat32, {}, &learning_rate_});
-  if (memory_.kept().scales != nullptr) {
+  if (memory_.persistent().scales != nullptr) {
     spans->push_back({kScalesName, DType::kUint8,
-                      Shape{GridOf(graph_).blocks()}, memory_.kept().scales,
+                      Shape{GridOf(graph_).blocks()},
+                      memory_.persistent().scales,
                       /*optional=*/true});
   }
   if (!optimizer.accumulates()) return;
@@ -231,7 +232,7 @@ Status Updater::StateLoaded() {
   if (iterations_ < 0) {
     return Corruption("optimizer/iterations is %" PRId64, iterations_);
   }
-  const uint8_t* const scales = memory_.kept().scales;
+  const uint8_t* const scales = memory_.persistent().scales;
   const int64_t blocks = scales == nullptr ? 0 : GridOf(graph_).blocks();
   for (int64_t b = 0; b < blocks; ++b) {
     if (scales[b] <= kCoarsestScale) continue;

@@ -83,11 +83,11 @@ struct Parts {
     kept.num_slots = config.optimizer.num_slots();
     kept.label_bytes = sizeof(float);
     kept.sums = config.job_replicas.own().count > 1;
-    EXPECT_TRUE(memory.TakeKept(kept).ok());
-    graph.DrawWeights(1, memory.kept().weights);
+    EXPECT_TRUE(memory.AllocatePersistent(kept).ok());
+    graph.DrawWeights(1, memory.persistent().weights);
     updater.Reset();
     auto made = std::make_unique<RepeatsSteps>(
-        MakeGradientExchange(config.collective, replicas, memory.kept(),
+        MakeGradientExchange(config.collective, replicas, memory.persistent(),
                              graph.num_trained(), graph.num_changes(), &timer),
         times);
     exchange = made.get();
@@ -111,7 +111,7 @@ struct Parts {
   }
 
   std::vector<float> weights() const {
-    const float* const w = memory.kept().weights;
+    const float* const w = memory.persistent().weights;
     return std::vector<float>(w, w + graph.num_weights());
   }
 
