@@ -59,14 +59,14 @@ Status CsvColumns::Begin(const Fields& first, int64_t line) {
   }
   columns_.resize(first.size());
   // HoldsNames needs the places of columns without names.
-  const Status unnamed = Place(nullptr);
+  const Status unnamed = AssignColumns(nullptr);
   if (!unnamed.ok()) {
     Clear(nullptr);
     for (size_t i = 0; i < count(); ++i) AddValue(i, num_values_);
     if (options_.has_label) label_ = static_cast<int64_t>(count()) - 1;
   }
   RINGLET_RETURN_IF_ERROR(CheckNotAmbiguous(first));
-  return HoldsNames(first) ? Place(&first) : unnamed;
+  return HoldsNames(first) ? AssignColumns(&first) : unnamed;
 }
 
 void CsvColumns::Clear(const Fields* names) {
@@ -88,16 +88,16 @@ void CsvColumns::AddValue(size_t column, int64_t value) {
   ++num_values_;
 }
 
-// Finds the place of each column in an example's values. `names` are the
-// columns'; null: they have none.
-Status CsvColumns::Place(const Fields* names) {
+// Gives each column its role, and each value its place in an example. `names`
+// are the columns' names; null: they have none.
+Status CsvColumns::AssignColumns(const Fields* names) {
   Clear(names);
   if (named_ && !ValueNames(trained_).empty()) {
-    RINGLET_RETURN_IF_ERROR(PlaceByName());
+    RINGLET_RETURN_IF_ERROR(AssignColumnsByName());
   } else if (!trained_.empty() && ChoosesAsInTraining()) {
-    RINGLET_RETURN_IF_ERROR(PlaceAsInTraining());
+    RINGLET_RETURN_IF_ERROR(AssignColumnsAsInTraining());
   } else {
-    RINGLET_RETURN_IF_ERROR(PlaceGiven());
+    RINGLET_RETURN_IF_ERROR(AssignColumnsByOptions());
   }
   if (label_ >= 0) columns_[static_cast<size_t>(label_)].role = Role::kLabel;
   if (weight_ >= 0) columns_[static_cast<size_t>(weight_)].role = Role::kWeight;
@@ -201,7 +201,7 @@ Status CsvColumns::ValueColumnError(const char* what, int64_t column) const {
 // --- by name -----------------------------------------------------------------
 
 // All columns of the training data that are values must be there.
-Status CsvColumns::PlaceByName() {
+Status CsvColumns::AssignColumnsByName() {
   // A label that is not needed is found by name only: if it is absent, its
   // number may be that of a value.
   const auto is_there = [&](const std::string& name, Role role) {
@@ -407,7 +407,7 @@ bool CsvColumns::LayOut(const std::set<Role>& absent,
 
 // The file has the columns of the training data in their order. A label that is
 // not needed and weights that are not given may be absent.
-Status CsvColumns::PlaceAsInTraining() {
+Status CsvColumns::AssignColumnsAsInTraining() {
   const bool own_label =
       options_.has_label && label_is_given() &&
       !IsTrainedAs(Role::kLabel, options_.label_name, options_.label_column);
@@ -486,7 +486,7 @@ Status CsvColumns::LayoutError(bool ambiguous) const {
 // --- by the options ----------------------------------------------------------
 
 // Without training data, or with other columns of x than there.
-Status CsvColumns::PlaceGiven() {
+Status CsvColumns::AssignColumnsByOptions() {
   RINGLET_RETURN_IF_ERROR(
       FindGivenColumns(options_.has_label && label_is_given(), has_weight()));
   if (options_.has_label && !label_is_given()) {
@@ -494,7 +494,8 @@ Status CsvColumns::PlaceGiven() {
     const bool same = trained >= 0 && trained_.size() == count();
     label_ = same ? trained : static_cast<int64_t>(count()) - 1;
   }
-  RINGLET_RETURN_IF_ERROR(options_.take.empty() ? PlaceOthers() : PlaceTaken());
+  RINGLET_RETURN_IF_ERROR(options_.take.empty() ? AssignRemainingColumns()
+                                                : AssignListedColumns());
   RINGLET_RETURN_IF_ERROR(CheckWeight());
   const int64_t values = CountTrained(Role::kValue);
   if (trained_.empty() || values == num_values_) return Status();
@@ -523,7 +524,7 @@ Status CsvColumns::CheckHasLabel(size_t dropped) {
 }
 
 // All columns but the label, the weight and those to drop.
-Status CsvColumns::PlaceOthers() {
+Status CsvColumns::AssignRemainingColumns() {
   std::set<size_t> dropped;
   for (const std::string& key : options_.drop) {
     size_t column = 0;
@@ -548,7 +549,7 @@ Status CsvColumns::PlaceOthers() {
 }
 
 // The columns of options_.take, in that order.
-Status CsvColumns::PlaceTaken() {
+Status CsvColumns::AssignListedColumns() {
   for (const std::string& key : options_.take) {
     size_t column = 0;
     RINGLET_RETURN_IF_ERROR(Find("columns", key, &column));
@@ -723,7 +724,7 @@ Status CsvColumns::DecideNames(const Fields& first, const Fields* second,
       IsNumber((*second)[label], options_.decimal)) {
     PrintMixedRecord();
     *is_row = false;
-    return Place(&first);
+    return AssignColumns(&first);
   }
   PrintReading("holds numbers and is read as data, not as names", "true");
   return Status();

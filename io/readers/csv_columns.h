@@ -81,7 +81,7 @@ class CsvColumns {
   }
 
   Status DecideNames(const Fields& first, const Fields* second, bool* is_row);
-  Status Place(const Fields* names);
+  Status AssignColumns(const Fields* names);
   void Clear(const Fields* names);
   Status FindGiven(const char* what, const std::string& name, int64_t number,
                    int64_t* column) const;
@@ -90,7 +90,7 @@ class CsvColumns {
   void AddValue(size_t column, int64_t value);
 
   // By the names of the training data.
-  Status PlaceByName();
+  Status AssignColumnsByName();
   Status FindTrained(size_t index, const char* what, size_t* column) const;
   Status FindLabelByName();
   Status CheckChoice() const;
@@ -102,14 +102,14 @@ class CsvColumns {
   bool IsTrainedAs(Role role, const std::string& name,
                    const std::optional<int>& number) const;
   bool ChoosesAsInTraining() const;
-  Status PlaceAsInTraining();
+  Status AssignColumnsAsInTraining();
   bool LayOut(const std::set<Role>& absent,
               std::vector<TableColumn>* layout) const;
   Status LayoutError(bool ambiguous) const;
   // By the options.
-  Status PlaceGiven();
-  Status PlaceTaken();
-  Status PlaceOthers();
+  Status AssignColumnsByOptions();
+  Status AssignListedColumns();
+  Status AssignRemainingColumns();
   Status CheckHasLabel(size_t dropped);
 
   Status SeveralError(const std::string& name, const char* what) const;
