@@ -88,7 +88,10 @@ constexpr LayerField kLastAxis("axis", LastAxis());
 // --- fields of each layer ---------------------------------------------------
 
 constexpr LayerField kReshapeFields[] = {
-    LayerField("target_shape", &Layer::shape).Required().OneOpen().Saved(""),
+    LayerField("target_shape", &Layer::shape)
+        .Required()
+        .AllowsOneUnknownSize()
+        .Saved(""),
 };
 constexpr LayerField kPermuteFields[] = {
     LayerField("dims", &Layer::shape).Required().Compared("dims").Saved("dims"),
@@ -219,31 +222,31 @@ constexpr std::array kSeparableFields = {
 constexpr LayerField kActivationFields[] = {kActivation.Required()};
 constexpr LayerField kReLUFields[] = {
     LayerField("max_value", &Layer::max_value)
-        .In(kNotNegative)
+        .InRange(kNotNegative)
         .OrNull()
         .Compared("max_value")
         .Saved("up to"),
     LayerField("negative_slope", &Layer::negative_slope)
-        .In(kNotNegative)
+        .InRange(kNotNegative)
         .UnlessZero()
         .Compared("negative_slope")
         .Saved("slope"),
     LayerField("threshold", &Layer::threshold)
-        .In(kNotNegative)
+        .InRange(kNotNegative)
         .UnlessZero()
         .Compared("threshold")
         .Saved("from"),
 };
 constexpr LayerField kLeakyReLUFields[] = {
     LayerField("negative_slope", &Layer::negative_slope)
-        .In(kNotNegative)
-        .Formerly("alpha")
+        .InRange(kNotNegative)
+        .Keras2Name("alpha")
         .Compared("negative_slope")
         .Saved("slope"),
 };
 constexpr LayerField kELUFields[] = {
     LayerField("alpha", &Layer::alpha)
-        .In(kNotNegative)
+        .InRange(kNotNegative)
         .Compared("alpha")
         .Saved("alpha"),
 };
@@ -289,7 +292,7 @@ constexpr LayerField kUpSampling2DFields[] = {
 constexpr LayerField kUpSampling1DFields[] = {kSize};
 constexpr LayerField kRate = LayerField("rate", &Layer::rate)
                                  .Required()
-                                 .In(kFractionBelow1)
+                                 .InRange(kFractionBelow1)
                                  .Compared("rate");
 constexpr LayerField kSeed =
     LayerField("seed", &Layer::seed).SetBy(kSetSeed).Compared("seed");
@@ -308,7 +311,7 @@ constexpr LayerField kSpatialDropout1DFields[] = {kRate, kSeed, kNoNoiseShape};
 constexpr LayerField kGaussianNoiseFields[] = {
     LayerField("stddev", &Layer::rate)
         .Required()
-        .In(kFraction)
+        .InRange(kFraction)
         .Compared("stddev"),
     kSeed,
 };
@@ -323,8 +326,9 @@ constexpr std::array kCenterAndScale = {
         .SetBy(kSetScale)
         .Compared("without scale"),
 };
-constexpr LayerField kEpsilon =
-    LayerField("epsilon", &Layer::epsilon).In(kNotNegative).Compared("epsilon");
+constexpr LayerField kEpsilon = LayerField("epsilon", &Layer::epsilon)
+                                    .InRange(kNotNegative)
+                                    .Compared("epsilon");
 constexpr std::array kBetaAndGammaInitializers = {
     LayerField("beta_initializer", &Layer::beta_initializer)
         .SetBy(kSetBetaInitializer),
@@ -361,7 +365,7 @@ constexpr std::array kSynchronizedAndRenorm = {
 constexpr auto kBatchNormalizationFields =
     Join(Join(Join(std::array{kLastAxis,
                               LayerField("momentum", &Layer::momentum)
-                                  .In(kFraction)
+                                  .InRange(kFraction)
                                   .Compared("momentum"),
                               kEpsilon},
                    kCenterAndScale),
@@ -417,12 +421,12 @@ constexpr std::array kRecurrentWeightFields = {
 constexpr std::array kRecurrentDropoutFields = {
     LayerField("dropout", &Layer::dropout)
         .SetBy(kSetDropout)
-        .In(kFractionBelow1)
+        .InRange(kFractionBelow1)
         .UnlessZero()
         .Compared("dropout"),
     LayerField("recurrent_dropout", &Layer::recurrent_dropout)
         .SetBy(kSetRecurrentDropout)
-        .In(kFractionBelow1)
+        .InRange(kFractionBelow1)
         .UnlessZero()
         .Compared("recurrent_dropout"),
     kSeed,
@@ -542,7 +546,7 @@ constexpr LayerField kNormalizationFields[] = {
     LayerField("mean", &Layer::means).OrNull().Compared("mean"),
     LayerField("variance", &Layer::variances)
         .OrNull()
-        .In(kNotNegative)
+        .InRange(kNotNegative)
         .Compared("variance"),
     LayerField("adapt", &Layer::adapt).Unwritten(),
 };

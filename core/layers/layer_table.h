@@ -67,7 +67,7 @@ struct LayerField {
   // What the setters call: a copy with another value of a member. clang needs
   // it before them, to compute the tables when it compiles.
   template <typename T>
-  constexpr LayerField With(T LayerField::*member, T set) const {
+  constexpr LayerField WithMember(T LayerField::*member, T set) const {
     LayerField field = *this;
     field.*member = set;
     return field;
@@ -75,77 +75,77 @@ struct LayerField {
 
   // Setters. Each returns a copy, so that a row reads as a list of properties.
   constexpr LayerField Required() const {
-    return With(&LayerField::required, true);
+    return WithMember(&LayerField::required, true);
   }
   // For a pair: if the field is null or missing, the value is the window's
   // size.
   constexpr LayerField OrWindow() const {
-    return With(&LayerField::or_window, true);
+    return WithMember(&LayerField::or_window, true);
   }
   // For whole numbers: descriptions omit 1.
   constexpr LayerField UnlessOne() const {
-    return With(&LayerField::unless_one, true);
+    return WithMember(&LayerField::unless_one, true);
   }
   // For padding: "causal" is accepted too.
   constexpr LayerField OrCausal() const {
-    return With(&LayerField::or_causal, true);
+    return WithMember(&LayerField::or_causal, true);
   }
   // For a pair: a layer with one axis writes one number.
   constexpr LayerField AsNumber() const {
-    return With(&LayerField::as_number, true);
+    return WithMember(&LayerField::as_number, true);
   }
   // For a shape: one size may be -1.
-  constexpr LayerField OneOpen() const {
-    return With(&LayerField::one_open, true);
+  constexpr LayerField AllowsOneUnknownSize() const {
+    return WithMember(&LayerField::allows_one_unknown_size, true);
   }
   // For a shape: the first size is that of the batch and must be null. Other
   // sizes may be null.
   constexpr LayerField WithBatch() const {
-    return With(&LayerField::with_batch, true);
+    return WithMember(&LayerField::with_batch, true);
   }
   // The field's name in Keras 2.
-  constexpr LayerField Formerly(const char* other) const {
-    return With(&LayerField::former, other);
+  constexpr LayerField Keras2Name(const char* other) const {
+    return WithMember(&LayerField::keras2_name, other);
   }
   // For a float: null means infinity, and descriptions omit it. For a list or a
   // shape: null means none. For a bool: null means false. For a pair: null
   // means -1, descriptions omit it, and its numbers begin at 0.
   constexpr LayerField OrNull() const {
-    return With(&LayerField::or_null, true);
+    return WithMember(&LayerField::or_null, true);
   }
   // For a float: descriptions omit 0.
   constexpr LayerField UnlessZero() const {
-    return With(&LayerField::unless_zero, true);
+    return WithMember(&LayerField::unless_zero, true);
   }
   // The field is read, and not written.
   constexpr LayerField Unwritten() const {
-    return With(&LayerField::written, false);
+    return WithMember(&LayerField::written, false);
   }
-  constexpr LayerField In(const Interval& interval) const {
-    return With(&LayerField::range, interval);
+  constexpr LayerField InRange(const Interval& interval) const {
+    return WithMember(&LayerField::range, interval);
   }
   // For a whole number: null means 0.
   constexpr LayerField OrZero() const {
-    return With(&LayerField::or_zero, true);
+    return WithMember(&LayerField::or_zero, true);
   }
   // An argument of Keras's call: it is in the inbound node, not in the config.
   constexpr LayerField InCall() const {
-    return With(&LayerField::in_call, true);
+    return WithMember(&LayerField::in_call, true);
   }
   // The LayerSetting that the setter of this field records.
   constexpr LayerField SetBy(uint64_t bit) const {
-    return With(&LayerField::setting, bit);
+    return WithMember(&LayerField::setting, bit);
   }
   // The label in front of the value in the fingerprint. For a bool it is the
   // whole text if the value is false.
   constexpr LayerField Compared(const char* label) const {
-    return With(&LayerField::compared, label);
+    return WithMember(&LayerField::compared, label);
   }
   // The label in front of the value in a backup's description. The label is
   // part of the file's format. A model that continues from the backup must have
   // the same value.
   constexpr LayerField Saved(const char* label) const {
-    return With(&LayerField::saved, label);
+    return WithMember(&LayerField::saved, label);
   }
 
   const char* name;  // Keras's
@@ -157,9 +157,9 @@ struct LayerField {
   bool unless_one = false;
   bool or_causal = false;
   bool as_number = false;
-  bool one_open = false;
+  bool allows_one_unknown_size = false;
   bool with_batch = false;
-  const char* former = nullptr;
+  const char* keras2_name = nullptr;
   bool or_null = false;
   bool unless_zero = false;
   bool or_zero = false;

@@ -204,8 +204,8 @@ struct ReadValue {
   void operator()(Shape Layer::*member) const {
     if (field.or_null && !fields->Has(field.name)) return;
     ReadShape(field.name, field.with_batch,
-              field.one_open || field.with_batch ? -1 : 1, fields,
-              &(entry->layer.*member));
+              field.allows_one_unknown_size || field.with_batch ? -1 : 1,
+              fields, &(entry->layer.*member));
   }
   void operator()(OnlyNull) const { fields->OnlyNull({field.name}); }
   void operator()(OnlyNumber only) const {
@@ -332,8 +332,8 @@ void ReadClass(const LayerClass& row, FieldReader* fields, LayerEntry* entry) {
   if (row.kind == Kind::kInput) return ReadInput(fields, entry);
   for (LayerField field : row.fields) {
     if (field.in_call) continue;
-    if (field.former != nullptr) {
-      field.name = fields->Either(field.name, field.former);
+    if (field.keras2_name != nullptr) {
+      field.name = fields->Either(field.name, field.keras2_name);
     }
     if (field.required) fields->Require(field.name);
     std::visit(ReadValue{field, fields, entry}, field.value);
