@@ -29,23 +29,29 @@ class TorchImages {
   Status CheckNotReshaped(int node) const;
 
  private:
+  // The known order of a node's output.
   struct Output {
-    bool line = false;  // (steps, channels)
-    int permuted = -1;  // the Permute since the last layer with weights
+    bool is_sequence = false;  // (steps, channels)
+    int permuted = -1;         // the Permute since the last layer with weights
     Shape flattened;
-    int unclear = -1;  // the node that leaves no order
-    // The Dense that computed this row, or the row that became this image; -1:
-    // none.
-    int rows_of = -1;
+    int ambiguous_node = -1;  // the node after which the order is unknown
+    // The Dense with these outputs, also if they were reshaped to an image
+    // since; -1: none.
+    int source_dense = -1;
     bool operator==(const Output& other) const {
-      return flattened == other.flattened && unclear == other.unclear;
+      return flattened == other.flattened &&
+             ambiguous_node == other.ambiguous_node;
     }
   };
 
-  void Look(int node, bool weighted);
-  void LookAtFlatten(int node, Output* output) const;
-  void LookAtMerge(int node, Output* output) const;
-  void LookAtRows(int node, Output* output);
+  // Adds the Output of the next node, from those of its inputs. `weighted`: its
+  // layer has weights.
+  void TrackNode(int node, bool weighted);
+  // These set parts of it: for a layer that flattens, for a layer that merges
+  // its inputs or keeps their order, and for the order of a Dense's outputs.
+  void TrackFlatten(int node, Output* output) const;
+  void TrackMerge(int node, Output* output) const;
+  void TrackRowOrder(int node, Output* output);
 
   const Model& model_;
   std::vector<Output> outputs_;  // by node
