@@ -55,8 +55,9 @@ class ActivationOp final : public Op {
       const float* const dy = call.dy + begin;
       if (dy != dx) std::copy_n(dy, rows.size() * width, dx);
       if (call.without_activation && !backward_reads_input()) return;
-      const float* of = (backward_reads_input() ? call.x[0] : call.y) + begin;
-      ActivationGradient(activation_, of, rows.size(), width, dx);
+      const float* const gradient_source =
+          (backward_reads_input() ? call.x[0] : call.y) + begin;
+      ActivationGradient(activation_, gradient_source, rows.size(), width, dx);
     });
   }
 
@@ -131,7 +132,7 @@ class ActivatedOp final : public Op {
   const std::unique_ptr<Op> op_;
 };
 
-// As Keras computes it, and TensorFlow its gradient. At the threshold the
+// Values are Keras's, gradients TensorFlow's. At the threshold the
 // gradient is 0, but a leaky slope begins there. At the maximum the gradient of
 // a clip is 1 and that of relu6 is 0.
 struct ReluCurve {
@@ -145,15 +146,17 @@ struct ReluCurve {
     if (x != x) return x;
     return slope == 0 ? 0 : slope * (x - threshold);
   }
-  // `of`: the output or, if it reads_input, the input.
-  float TimesSlope(float d, float of) const {
+  // `source`: the output or, if it reads_input, the input.
+  float TimesSlope(float d, float source) const {
     if (reads_input()) {
       const bool relu6 = threshold == 0 && max == 6;
-      if (of > threshold) return of < max || (of == max && !relu6) ? d : 0;
-      return of < threshold ? d * slope : 0;
+      if (source > threshold) {
+        return source < max || (source == max && !relu6) ? d : 0;
+      }
+      return source < threshold ? d * slope : 0;
     }
-    if (of > 0) return d;
-    return of < 0 || threshold == 0 ? d * slope : 0;
+    if (source > 0) return d;
+    return source < 0 || threshold == 0 ? d * slope : 0;
   }
 };
 
@@ -190,10 +193,11 @@ class CurveOp final : public Op {
   }
   void Backward(const OpCall& call) const override {
     if (call.dx[0] == nullptr) return;
-    const float* const of = backward_reads_input() ? call.x[0] : call.y;
+    const float* const gradient_source =
+        backward_reads_input() ? call.x[0] : call.y;
     ForEachPart(call, call.batch * output_.elements(), 16, [&](Range part) {
       for (int64_t i = part.begin; i < part.end; ++i) {
-        call.dx[0][i] = curve_.TimesSlope(call.dy[i], of[i]);
+        call.dx[0][i] = curve_.TimesSlope(call.dy[i], gradient_source[i]);
       }
     });
   }
