@@ -109,7 +109,7 @@ struct Constant {
 // Calls body(Constant<a>()) for an activation of single numbers; false for
 // others.
 template <typename Body>
-bool With(Activation a, const Body& body) {
+bool DispatchActivation(Activation a, const Body& body) {
   switch (a) {
     case kLinear:
       body(Constant<kLinear>());
@@ -190,7 +190,7 @@ void ActivateRow(Activation activation, int64_t width, float* y) {
   if (activation == kSoftmax) return SoftmaxRow(width, y);
   if (activation == kLogSoftmax) return LogSoftmaxRow(width, y);
   if (activation == kRelu) return BestRowLoops().relu(y, width, y);
-  With(activation, [&](auto a) {
+  DispatchActivation(activation, [&](auto a) {
     for (int64_t j = 0; j < width; ++j) y[j] = Value<a.value>(y[j]);
   });
 }
@@ -232,7 +232,7 @@ void ActivationGradient(Activation activation, const float* y, int64_t rows,
   if (activation == kLinear) return;
   const int64_t n = rows * width;
   if (activation == kRelu) return BestRowLoops().relu_gradient(y, dy, n, dy);
-  if (With(activation, [&](auto a) {
+  if (DispatchActivation(activation, [&](auto a) {
         for (int64_t i = 0; i < n; ++i) {
           dy[i] = TimesSlope<a.value>(dy[i], y[i]);
         }

@@ -152,7 +152,7 @@ class ConvOp final : public Op {
   // The windows of `in`, over a unit of points.
   ConvWindows Windows(const ConvPlan& plan, const ConvPass& pass,
                       const float* x, const Unit& unit) const {
-    ConvWindows in = pass.In(plan.source, x);
+    ConvWindows in = pass.Windows(plan.source, x);
     if (is_point_) in.rows = 1, in.positions = unit.positions;
     return in;
   }
@@ -268,7 +268,7 @@ class ConvOp final : public Op {
         call.without_activation ? kLinear : activation_;
     const ConvPass& pass = forward_.passes[0];
     const float* const x =
-        forward_.source.Of(call.x[0] + unit.x, own + PooledFloats());
+        forward_.source.ImageOrCopy(call.x[0] + unit.x, own + PooledFloats());
     float* const y = pool_ != nullptr ? own : call.y + unit.y;
     for (int64_t g = 0; g < groups_; ++g) {
       ConvForward c;
@@ -341,7 +341,8 @@ class ConvOp final : public Op {
   // The gradient of some taps; the first part includes the bias.
   void KernelGradient(const OpCall& call, const Unit& unit, Range taps,
                       const float* dy, float* copy) const {
-    const float* const x = gradient_.source.Of(call.x[0] + unit.x, copy);
+    const float* const x =
+        gradient_.source.ImageOrCopy(call.x[0] + unit.x, copy);
     const PairedGradient pairs = BestPairedGradient(Filters());
     float* const sums = bias_ && taps.begin == 0
                             ? BiasSums(call) + unit.number * filters_
@@ -390,7 +391,7 @@ class ConvOp final : public Op {
 
   void InputGradient(const OpCall& call, const Unit& unit,
                      const float* dy_image, float* copy) const {
-    const float* const dy = backward_.source.Of(dy_image, copy);
+    const float* const dy = backward_.source.ImageOrCopy(dy_image, copy);
     float* const dx = call.dx[0] + unit.x;
     if (backward_.leaves_gaps) {
       std::fill_n(dx, window_.image_floats(), 0.0f);

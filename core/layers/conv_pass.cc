@@ -85,8 +85,8 @@ std::vector<ConvAxis> BackwardAxes(const WindowAxis& axis, ConvBorder* border,
 
 }  // namespace
 
-const float* ConvSource::Of(const float* image, int64_t image_channels,
-                            int64_t repeat, float* copy) const {
+const float* ConvSource::ImageOrCopy(const float* image, int64_t image_channels,
+                                     int64_t repeat, float* copy) const {
   if (!copied) return image;
   const int64_t row = row_floats();
   const int64_t pixels = std::min(width.input, width.size - width.before);
@@ -134,7 +134,7 @@ const float* ConvSource::Planes(const float* image, float* copy) const {
   return copy;
 }
 
-ConvWindows ConvPass::In(const ConvSource& source, const float* x) const {
+ConvWindows ConvPass::Windows(const ConvSource& source, const float* x) const {
   const int64_t row = source.row_floats();
   return {x + height.first * row + source.At(width.first),
           height.step * row,

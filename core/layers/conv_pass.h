@@ -58,10 +58,10 @@ struct ConvSource {
   }
   // Returns the image, or fills and returns `copy` if the source is copied. The
   // copy has each channel `repeat` times, and then zeros.
-  const float* Of(const float* image, int64_t image_channels, int64_t repeat,
-                  float* copy) const;
-  const float* Of(const float* image, float* copy) const {
-    return planes ? Planes(image, copy) : Of(image, channels, 1, copy);
+  const float* ImageOrCopy(const float* image, int64_t image_channels,
+                           int64_t repeat, float* copy) const;
+  const float* ImageOrCopy(const float* image, float* copy) const {
+    return planes ? Planes(image, copy) : ImageOrCopy(image, channels, 1, copy);
   }
 
  private:
@@ -94,7 +94,7 @@ struct ConvPass {
   int64_t taps() const { return static_cast<int64_t>(offsets.size()); }
 
   // The windows over the image `x`, or over its copy.
-  ConvWindows In(const ConvSource& source, const float* x) const;
+  ConvWindows Windows(const ConvSource& source, const float* x) const;
 };
 
 struct ConvPlan {

@@ -42,9 +42,9 @@ int64_t Depthwise::scratch_floats() const {
 void Depthwise::Forward(const float* x, const float* w, const float* bias,
                         bool relu, Range rows, float* scratch, float* y) const {
   ConvForward c;
-  c.in = forward_.passes[0].In(
+  c.in = forward_.passes[0].Windows(
       forward_.source,
-      forward_.source.Of(x, window_.channels, multiplier_, scratch));
+      forward_.source.ImageOrCopy(x, window_.channels, multiplier_, scratch));
   c.in.x += rows.begin * c.in.x_row;
   c.in.rows = rows.size();
   c.w = w;
@@ -71,9 +71,9 @@ void Depthwise::Forward(const float* x, const float* w, const float* bias,
 void Depthwise::AddWeightGradient(const float* x, const float* dy,
                                   float* scratch, float* dw) const {
   ConvGradient c;
-  c.in = forward_.passes[0].In(
+  c.in = forward_.passes[0].Windows(
       forward_.source,
-      forward_.source.Of(x, window_.channels, multiplier_, scratch));
+      forward_.source.ImageOrCopy(x, window_.channels, multiplier_, scratch));
   c.dy = dy;
   c.filters = c.dy_step = c.dw_stride = filters();
   c.dw = dw;
@@ -84,7 +84,8 @@ void Depthwise::AddWeightGradient(const float* x, const float* dy,
 
 void Depthwise::InputGradient(const float* dy, const float* w, float* scratch,
                               float* dx) const {
-  const float* const source = backward_.source.Of(dy, filters(), 1, scratch);
+  const float* const source =
+      backward_.source.ImageOrCopy(dy, filters(), 1, scratch);
   float* flipped = scratch + backward_.source.copy_floats();
   // For each filter separately, if a channel has several.
   float* const each =
@@ -93,7 +94,7 @@ void Depthwise::InputGradient(const float* dy, const float* w, float* scratch,
   if (backward_.leaves_gaps) std::fill_n(each, pixels * filters(), 0.0f);
   for (const ConvPass& pass : backward_.passes) {
     ConvForward c;
-    c.in = pass.In(backward_.source, source);
+    c.in = pass.Windows(backward_.source, source);
     c.w = flipped;
     c.w_stride = backward_.source.channels;
     c.filters = filters();

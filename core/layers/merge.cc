@@ -64,7 +64,8 @@ class MergeOp final : public Op {
   bool picks() const {
     return kind_ == Kind::kMaximum || kind_ == Kind::kMinimum;
   }
-  int64_t From(const Run& run, size_t i) const {
+  // Where input i of the run begins.
+  int64_t InputOffset(const Run& run, size_t i) const {
     if (alike_) return run.y;
     const Broadcast& x = inputs_[i];
     return run.example * x.elements() + x.At(run.row) + run.first * x.step();
@@ -105,7 +106,7 @@ class MergeOp final : public Op {
   }
 
   void Copy(const Run& run, size_t i, const float* x, float* y) const {
-    x += From(run, i);
+    x += InputOffset(run, i);
     if (x == y) return;
     if (Step(i) == 1) {
       std::copy_n(x, run.n, y);
@@ -117,7 +118,7 @@ class MergeOp final : public Op {
   template <typename Body>
   void Each(const Run& run, size_t i, const float* x, float* y,
             const Body& body) const {
-    x += From(run, i);
+    x += InputOffset(run, i);
     if (Step(i) == 1) {
       for (int64_t j = 0; j < run.n; ++j) y[j] = body(y[j], x[j]);
     } else {
@@ -139,7 +140,7 @@ class MergeOp final : public Op {
       Each(run, i, x, y,
            [](float a, float b) { return b < a || b != b ? b : a; });
     } else {
-      if (Step(i) == 1) return AddTo(x + From(run, i), run.n, y);
+      if (Step(i) == 1) return AddTo(x + InputOffset(run, i), run.n, y);
       Each(run, i, x, y, [](float a, float b) { return a + b; });
     }
   }
@@ -190,7 +191,7 @@ class MergeOp final : public Op {
     if (run.row == 0 && run.first == 0) {
       std::fill_n(dx + run.example * elements, elements, 0.0f);
     }
-    dx += From(run, i);
+    dx += InputOffset(run, i);
     if (Step(i) == 1) {
       for (int64_t j = 0; j < run.n; ++j) dx[j] += d[j];
     } else {

@@ -42,9 +42,9 @@ OnnxValue OnnxConverter::Attend() {
   const int context =
       builder_.Node("Transpose", {builder_.Node("MatMul", {weights, value})},
                     {{"perm", OnnxInts{0, 2, 1, 3}}});
-  OnnxValue y =
-      OnnxBuilder::Of({p_->output[0], p_->heads, p_->output[1] / p_->heads},
-                      AxisOrder::kChannelsLast, context);
+  OnnxValue y = OnnxBuilder::MakeValue(
+      {p_->output[0], p_->heads, p_->output[1] / p_->heads},
+      AxisOrder::kChannelsLast, context);
   return builder_.Reshaped(&y, p_->output);
 }
 
@@ -53,8 +53,8 @@ OnnxValue OnnxConverter::Positions() {
   const int64_t steps = shape[shape.rank() - 2], width = shape.back();
   const int rows = Weight(p_->kernel, {steps, width});
   const int sizes = builder_.Node("Shape", {builder_.Last(&x())});
-  return OnnxBuilder::Of(p_->output, AxisOrder::kChannelsLast,
-                         builder_.Node("Expand", {rows, sizes}));
+  return OnnxBuilder::MakeValue(p_->output, AxisOrder::kChannelsLast,
+                                builder_.Node("Expand", {rows, sizes}));
 }
 
 }  // namespace ringlet

@@ -73,7 +73,8 @@ int OnnxBuilder::Get(OnnxValue* value, AxisOrder order) {
   return tensor = Reshape(turned, {all});
 }
 
-OnnxValue OnnxBuilder::Of(const Shape& shape, AxisOrder order, int tensor) {
+OnnxValue OnnxBuilder::MakeValue(const Shape& shape, AxisOrder order,
+                                 int tensor) {
   OnnxValue value;
   value.shape = shape;
   value.tensor(order) = tensor;
@@ -82,7 +83,7 @@ OnnxValue OnnxBuilder::Of(const Shape& shape, AxisOrder order, int tensor) {
 
 OnnxValue OnnxBuilder::Like(const OnnxValue& value, AxisOrder order,
                             int tensor) {
-  OnnxValue like = Of(value.shape, order, tensor);
+  OnnxValue like = MakeValue(value.shape, order, tensor);
   like.flattened = value.flattened;
   return like;
 }
@@ -90,15 +91,16 @@ OnnxValue OnnxBuilder::Like(const OnnxValue& value, AxisOrder order,
 OnnxValue OnnxBuilder::Reshaped(OnnxValue* value, const Shape& shape) {
   OnnxInts dims;
   for (int i = 0; i < shape.rank(); ++i) dims.Add(shape[i]);
-  return Of(shape, AxisOrder::kChannelsLast, Reshape(Last(value), dims));
+  return MakeValue(shape, AxisOrder::kChannelsLast, Reshape(Last(value), dims));
 }
 
 OnnxValue OnnxBuilder::Flattened(OnnxValue* value) {
   const Shape& x = value->shape;
   if (x.rank() == 1) return *value;
   const AxisOrder order = value->order();
-  OnnxValue flat = Of({x.elements()}, order,
-                      Node("Flatten", {value->tensor(order)}, {{"axis", 1}}));
+  OnnxValue flat =
+      MakeValue({x.elements()}, order,
+                Node("Flatten", {value->tensor(order)}, {{"axis", 1}}));
   if (order == AxisOrder::kChannelsFirst) flat.flattened = x.back();
   return flat;
 }

@@ -73,7 +73,7 @@ class OnnxBuilder {
   // A value with the shape of `value` and this tensor.
   static OnnxValue Like(const OnnxValue& value, AxisOrder order, int tensor);
   // A value with this shape and tensor.
-  static OnnxValue Of(const Shape& shape, AxisOrder order, int tensor);
+  static OnnxValue MakeValue(const Shape& shape, AxisOrder order, int tensor);
   OnnxValue Reshaped(OnnxValue* value, const Shape& shape);
   OnnxValue Flattened(OnnxValue* value);
   OnnxValue Activated(OnnxValue value, Activation activation);

@@ -87,7 +87,7 @@ class OnnxConverter {
   int DepthwiseKernel();
   int ConvolvePixels(int x, int axes, int64_t in);
   OnnxValue Activated(AxisOrder order, int tensor) {
-    return builder_.Activated(OnnxBuilder::Of(p_->output, order, tensor),
+    return builder_.Activated(OnnxBuilder::MakeValue(p_->output, order, tensor),
                               p_->activation);
   }
   OnnxValue WithAlpha(const char* op, float alpha);

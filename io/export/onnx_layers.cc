@@ -82,8 +82,8 @@ Status OnnxConverter::AddOutput(int node, bool softmax) {
 }
 
 OnnxValue OnnxConverter::Input() {
-  return OnnxBuilder::Of(p_->output, AxisOrder::kChannelsLast,
-                         graph_->AddInput(p_->layer->name, p_->output));
+  return OnnxBuilder::MakeValue(p_->output, AxisOrder::kChannelsLast,
+                                graph_->AddInput(p_->layer->name, p_->output));
 }
 
 OnnxValue OnnxConverter::Reshape() {
@@ -96,7 +96,7 @@ OnnxValue OnnxConverter::Reshape() {
 OnnxValue OnnxConverter::Pool() {
   const int image = builder_.First(&x());
   if (!p_->covers_image) {
-    return OnnxBuilder::Of(
+    return OnnxBuilder::MakeValue(
         p_->output, AxisOrder::kChannelsFirst,
         builder_.Node(p_->is_max ? "MaxPool" : "AveragePool", {image},
                       {{"kernel_shape", Each(p_->window.size)},
@@ -106,10 +106,10 @@ OnnxValue OnnxConverter::Pool() {
   const int y = builder_.Node(
       p_->is_max ? "GlobalMaxPool" : "GlobalAveragePool", {image});
   if (p_->output.rank() > 1) {
-    return OnnxBuilder::Of(p_->output, AxisOrder::kChannelsFirst, y);
+    return OnnxBuilder::MakeValue(p_->output, AxisOrder::kChannelsFirst, y);
   }
-  return OnnxBuilder::Of(p_->output, AxisOrder::kChannelsLast,
-                         builder_.Node("Flatten", {y}, {{"axis", 1}}));
+  return OnnxBuilder::MakeValue(p_->output, AxisOrder::kChannelsLast,
+                                builder_.Node("Flatten", {y}, {{"axis", 1}}));
 }
 
 // ONNX Runtime (1.20) merges a border of zeros into the pool after it. The
@@ -123,8 +123,8 @@ OnnxValue OnnxConverter::Pad() {
   const int image = builder_.First(&x()),
             pads = builder_.Ints("/pads", borders);
   const int zero = builder_.Scalar(-0.0f);
-  return OnnxBuilder::Of(p_->output, AxisOrder::kChannelsFirst,
-                         builder_.Node("Pad", {image, pads, zero}));
+  return OnnxBuilder::MakeValue(p_->output, AxisOrder::kChannelsFirst,
+                                builder_.Node("Pad", {image, pads, zero}));
 }
 
 OnnxValue OnnxConverter::Crop() {
@@ -139,8 +139,9 @@ OnnxValue OnnxConverter::Crop() {
             from = builder_.Ints("/starts", starts);
   const int to = builder_.Ints("/ends", ends),
             axes = builder_.Ints("/axes", along);
-  return OnnxBuilder::Of(p_->output, AxisOrder::kChannelsFirst,
-                         builder_.Node("Slice", {image, from, to, axes}));
+  return OnnxBuilder::MakeValue(
+      p_->output, AxisOrder::kChannelsFirst,
+      builder_.Node("Slice", {image, from, to, axes}));
 }
 
 OnnxValue OnnxConverter::Repeat() {
@@ -151,7 +152,7 @@ OnnxValue OnnxConverter::Repeat() {
   const auto count = static_cast<int64_t>(scales.size());
   const int factors = graph_->AddFloats(p_->layer->name + "/scales", {count},
                                         scales.data(), count);
-  return OnnxBuilder::Of(
+  return OnnxBuilder::MakeValue(
       p_->output, AxisOrder::kChannelsFirst,
       builder_.Node("Resize", {builder_.First(&x()), -1, factors},
                     {{"mode", "nearest"},
@@ -162,7 +163,7 @@ OnnxValue OnnxConverter::Repeat() {
 OnnxValue OnnxConverter::Transpose() {
   OnnxInts axes = {0};
   for (int i = 0; i < p_->dims.rank(); ++i) axes.Add(p_->dims[i]);
-  return OnnxBuilder::Of(
+  return OnnxBuilder::MakeValue(
       p_->output, AxisOrder::kChannelsLast,
       builder_.Node("Transpose", {builder_.Last(&x())}, {{"perm", axes}}));
 }
@@ -215,9 +216,9 @@ OnnxValue OnnxConverter::Softmax() {
   const bool one = rows == output;
   const int x = one ? builder_.Last(&this->x())
                     : builder_.Reshaped(&this->x(), rows).last;
-  OnnxValue y =
-      OnnxBuilder::Of(rows, AxisOrder::kChannelsLast,
-                      builder_.Node("Softmax", {x}, {{"axis", first + 1}}));
+  OnnxValue y = OnnxBuilder::MakeValue(
+      rows, AxisOrder::kChannelsLast,
+      builder_.Node("Softmax", {x}, {{"axis", first + 1}}));
   return one ? y : builder_.Reshaped(&y, output);
 }
 
@@ -278,7 +279,7 @@ OnnxValue OnnxConverter::Merge() {
   if (p_->merge == ringlet::Merge::kAverage) {
     y = builder_.Node("Div", {y, builder_.Scalar(static_cast<float>(inputs))});
   }
-  OnnxValue value = OnnxBuilder::Of(output, order, y);
+  OnnxValue value = OnnxBuilder::MakeValue(output, order, y);
   if (order == AxisOrder::kChannelsFirst) value.flattened = x().flattened;
   return value;
 }
@@ -294,7 +295,7 @@ OnnxValue OnnxConverter::Concatenate() {
   for (size_t i = 0; i < inputs; ++i) {
     tensors.push_back(builder_.Get(&x(i), order));
   }
-  return OnnxBuilder::Of(
+  return OnnxBuilder::MakeValue(
       p_->output, order,
       graph_->AddNode("Concat", tensors.data(), tensors.size(),
                       {{"axis", OnnxBuilder::ChannelAxis(order)}},

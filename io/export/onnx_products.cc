@@ -172,8 +172,8 @@ OnnxValue OnnxConverter::PRelu() {
   const OnnxGraph::StridedLayout turned = {{slopes.back(), 1, 1}, {1, 0, 0}};
   const int slope =
       of_channels ? Weight(p_->slopes, dims, turned) : Weight(p_->slopes, dims);
-  return OnnxBuilder::Of(p_->output, order,
-                         builder_.Node("PRelu", {image, slope}));
+  return OnnxBuilder::MakeValue(p_->output, order,
+                                builder_.Node("PRelu", {image, slope}));
 }
 
 // --- normalizations ----------------------------------------------------------
@@ -191,7 +191,7 @@ OnnxValue OnnxConverter::BatchNormalize() {
             beta = WeightOr(p_->beta, channels, 0),
             mean = Weight(p_->mean, {channels}),
             variance = Weight(p_->variance, {channels});
-  return OnnxBuilder::Of(
+  return OnnxBuilder::MakeValue(
       p_->output, order,
       builder_.Node("BatchNormalization", {image, gamma, beta, mean, variance},
                     {{"epsilon", p_->epsilon}}));
@@ -209,7 +209,7 @@ OnnxValue OnnxConverter::NormalizedRows() {
   if (p_->beta != nullptr) {
     y = builder_.Node("Add", {y, Weight(p_->beta, {channels})});
   }
-  return OnnxBuilder::Of(p_->output, AxisOrder::kChannelsLast, y);
+  return OnnxBuilder::MakeValue(p_->output, AxisOrder::kChannelsLast, y);
 }
 
 int OnnxConverter::Mean(int tensor, const OnnxInts& axes) {
@@ -236,7 +236,7 @@ OnnxValue OnnxConverter::Normalize() {
   if (p_->beta != nullptr) {
     y = builder_.Node("Add", {y, Weight(p_->beta, dims)});
   }
-  return OnnxBuilder::Of(p_->output, AxisOrder::kChannelsLast, y);
+  return OnnxBuilder::MakeValue(p_->output, AxisOrder::kChannelsLast, y);
 }
 
 }  // namespace ringlet

@@ -139,7 +139,7 @@ OnnxValue OnnxConverter::Recur() {
     y = builder_.Node("Slice", {y, from, to, axes, by});
   }
   if (all_steps) y = builder_.Node("Transpose", {y}, {{"perm", turn}});
-  return OnnxBuilder::Of(p_->output, AxisOrder::kChannelsLast, y);
+  return OnnxBuilder::MakeValue(p_->output, AxisOrder::kChannelsLast, y);
 }
 
 OnnxValue OnnxConverter::Gather() {
@@ -148,8 +148,9 @@ OnnxValue OnnxConverter::Gather() {
   const int rows =
       builder_.Node("Cast", {builder_.Last(&x())}, {{"to", kInt64}});
   const int table = Weight(p_->kernel, {kernel[0], kernel[1]});
-  return OnnxBuilder::Of(p_->output, AxisOrder::kChannelsLast,
-                         builder_.Node("Gather", {table, rows}, {{"axis", 0}}));
+  return OnnxBuilder::MakeValue(
+      p_->output, AxisOrder::kChannelsLast,
+      builder_.Node("Gather", {table, rows}, {{"axis", 0}}));
 }
 
 }  // namespace ringlet
