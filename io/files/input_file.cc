@@ -129,7 +129,7 @@ Status InputFile::Read(void* data, size_t bytes, const char* what) {
                     path_.c_str(), offset_, what, bytes, begin);
 }
 
-Status CheckRoom(const std::string& path, uint64_t bytes) {
+Status CheckMemoryFor(const std::string& path, uint64_t bytes) {
   if (bytes > SIZE_MAX / 2) {
     return ResourceExhausted("%s: %" PRIu64 " bytes do not fit this machine",
                              path.c_str(), bytes);
@@ -147,7 +147,7 @@ Status CheckRoom(const std::string& path, uint64_t bytes) {
 
 Status InputFile::ReadArray(uint64_t bytes, std::vector<unsigned char>* data) {
   if (bytes <= SIZE_MAX / 2) RINGLET_RETURN_IF_ERROR(CheckLength(bytes));
-  RINGLET_RETURN_IF_ERROR(CheckRoom(path_, bytes));
+  RINGLET_RETURN_IF_ERROR(CheckMemoryFor(path_, bytes));
   data->clear();
   data->reserve(static_cast<size_t>(bytes));
   // Memory grows with the data that were read.

@@ -59,7 +59,7 @@ class InputFile {
 };
 
 // kResourceExhausted, with the path, if there is no memory for `bytes`.
-Status CheckRoom(const std::string& path, uint64_t bytes);
+Status CheckMemoryFor(const std::string& path, uint64_t bytes);
 
 // The CRC-32 of gzip and zip. `before`: that of the bytes before these.
 uint32_t Crc32(const void* data, size_t bytes, uint32_t before = 0);

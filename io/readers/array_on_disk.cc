@@ -38,7 +38,7 @@ Status ArrayOnDisk::Open(const std::string& path, const FileVersion& version,
   const int64_t bytes = opened->layout_.stored_bytes();
   const int64_t most = opened->layout_.shape.elements() * 8;
   RINGLET_RETURN_IF_ERROR(
-      CheckRoom(path, static_cast<uint64_t>(std::max(bytes, most))));
+      CheckMemoryFor(path, static_cast<uint64_t>(std::max(bytes, most))));
   opened->per_example_ = static_cast<size_t>(bytes);
   *array = std::move(opened);
   return Status();

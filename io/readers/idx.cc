@@ -99,7 +99,7 @@ Status ReadElements(InputFile* file, const NpyLayout& layout, IdxArray* array) {
     SwapToBig(array->data.data(), width, static_cast<size_t>(count));
     return Status();
   }
-  RINGLET_RETURN_IF_ERROR(CheckRoom(file->path(), count * width));
+  RINGLET_RETURN_IF_ERROR(CheckMemoryFor(file->path(), count * width));
   std::vector<unsigned char> stored(static_cast<size_t>(count) * width);
   stored.swap(array->data);
   return DecodeNumbers(file->path(), layout, stored.data(), array->data.data());

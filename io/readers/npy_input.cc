@@ -112,7 +112,7 @@ Status NpyInput::ReadElements(NpyArray* array,
   if (layout_.native()) return Status();
   const uint64_t bytes =
       static_cast<uint64_t>(layout_.shape.elements()) * SizeOf(array->dtype);
-  RINGLET_RETURN_IF_ERROR(CheckRoom(path_, bytes));
+  RINGLET_RETURN_IF_ERROR(CheckMemoryFor(path_, bytes));
   std::vector<unsigned char> stored(static_cast<size_t>(bytes));
   stored.swap(array->data);
   return layout_.is_text()
@@ -125,7 +125,7 @@ Status NpyInput::ReadElements(NpyArray* array,
 Status NpyInput::ReadStored(std::vector<unsigned char>* bytes) {
   const auto count = static_cast<uint64_t>(layout_.stored_bytes());
   if (array_ == nullptr) return file_.ReadArray(count, bytes);
-  RINGLET_RETURN_IF_ERROR(CheckRoom(path_, count));
+  RINGLET_RETURN_IF_ERROR(CheckMemoryFor(path_, count));
   bytes->clear();
   return archive_.ReadBytes(*array_, [&] {
     bytes->resize(static_cast<size_t>(count));

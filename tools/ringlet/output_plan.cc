@@ -39,7 +39,7 @@ std::string SavedByCallbacks(const RunConfig& config) {
 
 // Checks that a file of `bytes` can be written at the model's place. Leaves no
 // file.
-Status CheckRoom(const OutputPlan& output, int64_t bytes) {
+Status CheckCanWrite(const OutputPlan& output, int64_t bytes) {
   const bool named = !output.options.keep_others;
   const char* const what = named ? "--save" : "the trained model";
   Status writable = CheckWritable(what, output.path);
@@ -54,10 +54,10 @@ Status CheckRoom(const OutputPlan& output, int64_t bytes) {
                writable.message());
 }
 
-// That a file can be written in the folder of ModelCheckpoint's `path`, or that
-// the folder can be made. Where the folder's name is not known yet, it is that
-// of the part which is known.
-Status CheckFolderOf(const std::string& path) {
+// Checks that ModelCheckpoint can write `path`. With fields in the folder's
+// name, checks the folder before the first field. A missing folder counts as
+// its first parent that exists.
+Status CheckCheckpointFolder(const std::string& path) {
   std::string folder = FolderOf(path.substr(0, path.find('{')));
   while (access(folder.c_str(), F_OK) != 0 && errno == ENOENT &&
          folder != FolderOf(folder)) {
@@ -98,13 +98,13 @@ Status PlanOutput(const std::string& run, const RunConfig& config,
   if (!flags.path.empty()) {
     output->path = flags.path;
     output->start_message = "the trained model goes to " + flags.path;
-    return CheckRoom(*output, /*bytes=*/0);
+    return CheckCanWrite(*output, /*bytes=*/0);
   }
   output->path = NameOfRun(run) + ".safetensors";
   output->options.keep_others = true;
   const std::string saved = SavedByCallbacks(config);
   if (!saved.empty()) {
-    RINGLET_RETURN_IF_ERROR(CheckFolderOf(saved));
+    RINGLET_RETURN_IF_ERROR(CheckCheckpointFolder(saved));
     output->options.skip_if_saved = true;
     output->start_message =
         "ModelCheckpoint saves the model as " + saved +
@@ -112,7 +112,7 @@ Status PlanOutput(const std::string& run, const RunConfig& config,
         "the model goes to " +
         output->path;
   }
-  return CheckRoom(*output, /*bytes=*/0);
+  return CheckCanWrite(*output, /*bytes=*/0);
 }
 
 // A file with the default name has its run's digest. Only for such a file are
@@ -123,7 +123,7 @@ Status NameOutput(const RunConfig& config, const InitFlags& init,
   // Roughly the file's size, so that a full disk is reported before training.
   const MemoryPlan plan = config.model->PlanMemory(1);
   RINGLET_RETURN_IF_ERROR(
-      CheckRoom(*output, static_cast<int64_t>(plan.weights + plan.slots)));
+      CheckCanWrite(*output, static_cast<int64_t>(plan.weights + plan.slots)));
   if (!output->options.keep_others) return Status();
   std::string digest;
   RINGLET_RETURN_IF_ERROR(RunDigest(config, init, data, replicas, &digest));
