@@ -176,18 +176,20 @@ void DepthwiseTile(const ConvForward& c, int64_t f, const float* x, float* y) {
 
 // Computes all rows, with the fewest tiles of equal numbers of positions.
 template <int kMax>
-void DepthwiseOf(const ConvForward& c) {
+void ComputeDepthwise(const ConvForward& c) {
   const int64_t positions = c.in.positions;
   const int64_t tiles = (positions + kMax - 1) / kMax;
   if constexpr (kMax > 1) {
     if ((positions + tiles - 1) / tiles < kMax) {
-      return DepthwiseOf<kMax - 1>(c);
+      return ComputeDepthwise<kMax - 1>(c);
     }
   }
   ForEachTile(c, 0, c.filters, kLanes, kMax, DepthwiseTile<kMax>);
 }
 
-void Depthwise(const ConvForward& c) { DepthwiseOf<kTwoVectorPositions>(c); }
+void Depthwise(const ConvForward& c) {
+  ComputeDepthwise<kTwoVectorPositions>(c);
+}
 
 // Adds rows of `n` floats, at most `wide` vectors.
 __attribute__((noinline)) void AddRows(const Lanes* sums, int64_t rows,

@@ -116,7 +116,7 @@ inline void Block(const Rows& p, int64_t i, int64_t j, int64_t count) {
 
 // R rows from `i` on: N vectors at a time, then one.
 template <int R, int N>
-void RowsOf(const Rows& p, int64_t i, int64_t n) {
+void ComputeRows(const Rows& p, int64_t i, int64_t n) {
   int64_t j = 0;
   for (; j + N * kLanes <= n; j += N * kLanes) {
     Block<R, N, Whole>(p, i, j, kLanes);
@@ -134,11 +134,11 @@ void MultiplyRows(int64_t m, int64_t n, int64_t k, const float* a,
                   add, c, c_row_stride};
   int64_t i = 0;
   if (n < 2 * kLanes) {
-    for (; i + 8 <= m; i += 8) RowsOf<8, 1>(p, i, n);
+    for (; i + 8 <= m; i += 8) ComputeRows<8, 1>(p, i, n);
   }
-  for (; i + 4 <= m; i += 4) RowsOf<4, 2>(p, i, n);
-  for (; i + 2 <= m; i += 2) RowsOf<2, 4>(p, i, n);
-  if (i < m) RowsOf<1, 8>(p, i, n);
+  for (; i + 4 <= m; i += 4) ComputeRows<4, 2>(p, i, n);
+  for (; i + 2 <= m; i += 2) ComputeRows<2, 4>(p, i, n);
+  if (i < m) ComputeRows<1, 8>(p, i, n);
 }
 
 #if defined(RINGLET_MM)

@@ -141,13 +141,14 @@ __attribute__((noinline)) void Tile(const ConvForward& c, const Place* places) {
 }
 
 template <int kFilters, int kPlaces>
-void TileOf(const ConvForward& c, const Place* places, int64_t count) {
+void ComputeTile(const ConvForward& c, const Place* places, int64_t count) {
   if (count == kPlaces) return Tile<kFilters, kPlaces>(c, places);
-  if constexpr (kPlaces > 1) TileOf<kFilters, kPlaces - 1>(c, places, count);
+  if constexpr (kPlaces > 1)
+    ComputeTile<kFilters, kPlaces - 1>(c, places, count);
 }
 
 template <int kFilters>
-void ForwardOf(const ConvForward& c) {
+void ComputeForward(const ConvForward& c) {
   constexpr int kMax = kFilters == 8 ? 3 : kMaxPlaces;
   Place places[kMax];
   int64_t n = 0;
@@ -161,16 +162,16 @@ void ForwardOf(const ConvForward& c) {
       n = 0;
     }
   }
-  if (n > 0) TileOf<kFilters, kMax>(c, places, n);
+  if (n > 0) ComputeTile<kFilters, kMax>(c, places, n);
 }
 
 }  // namespace
 
 void PlanesForwardAvx512(const ConvForward& c) {
-  const auto of = c.filters > 6   ? ForwardOf<8>
-                  : c.filters > 4 ? ForwardOf<6>
-                  : c.filters > 2 ? ForwardOf<4>
-                                  : ForwardOf<2>;
+  const auto of = c.filters > 6   ? ComputeForward<8>
+                  : c.filters > 4 ? ComputeForward<6>
+                  : c.filters > 2 ? ComputeForward<4>
+                                  : ComputeForward<2>;
   of(c);
 }
 

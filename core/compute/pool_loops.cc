@@ -72,7 +72,7 @@ inline RINGLET_INLINE void ForEachWindow(const PoolWindows& w, bool writes_next,
 }
 
 template <int kSide>
-void MaximaOf(const PoolWindows w, const float* x, float* y) {
+void ComputeMaxima(const PoolWindows w, const float* x, float* y) {
   ForEachWindow(
       w, true, [&](int64_t p, int64_t c, auto here, int64_t) RINGLET_INLINE {
         const float* const from = x + p * w.step + c;
@@ -86,8 +86,8 @@ void MaximaOf(const PoolWindows w, const float* x, float* y) {
 }
 
 template <int kSide>
-void GradientOf(const PoolWindows w, const float* x, const float* y,
-                const float* dy, float* dx) {
+void ComputeGradient(const PoolWindows w, const float* x, const float* y,
+                     const float* dy, float* dx) {
   const bool meets_next = w.step == w.width * w.channels;
   ForEachWindow(w, meets_next,
                 [&](int64_t p, int64_t c, auto here, int64_t) RINGLET_INLINE {
@@ -103,14 +103,14 @@ void GradientOf(const PoolWindows w, const float* x, const float* y,
 }
 
 void Maxima(const PoolWindows& w, const float* x, float* y) {
-  if (w.height == 2 && w.width == 2) return MaximaOf<2>(w, x, y);
-  MaximaOf<0>(w, x, y);
+  if (w.height == 2 && w.width == 2) return ComputeMaxima<2>(w, x, y);
+  ComputeMaxima<0>(w, x, y);
 }
 
 void Gradient(const PoolWindows& w, const float* x, const float* y,
               const float* dy, float* dx) {
-  if (w.height == 2 && w.width == 2) return GradientOf<2>(w, x, y, dy, dx);
-  GradientOf<0>(w, x, y, dy, dx);
+  if (w.height == 2 && w.width == 2) return ComputeGradient<2>(w, x, y, dy, dx);
+  ComputeGradient<0>(w, x, y, dy, dx);
 }
 
 #if defined(RINGLET_AVX2) || defined(RINGLET_AVX512)
@@ -161,8 +161,8 @@ inline void StoreIndices(Mask indices, int64_t count, uint8_t* p) {
 }
 
 template <int kSide>
-void IndexedMaximaOf(const PoolWindows w, const float* x, bool above_zero,
-                     float* y, uint8_t* indices) {
+void ComputeIndexedMaxima(const PoolWindows w, const float* x, bool above_zero,
+                          float* y, uint8_t* indices) {
   ForEachWindow(
       w, true,
       [&](int64_t p, int64_t c, auto here, int64_t count) RINGLET_INLINE {
@@ -185,8 +185,8 @@ void IndexedMaximaOf(const PoolWindows w, const float* x, bool above_zero,
 }
 
 template <int kSide>
-void IndexedGradientOf(const PoolWindows w, const uint8_t* indices,
-                       const float* dy, float* dx) {
+void ComputeIndexedGradient(const PoolWindows w, const uint8_t* indices,
+                            const float* dy, float* dx) {
   const bool meets_next = w.step == w.width * w.channels;
   ForEachWindow(
       w, meets_next,
@@ -205,14 +205,15 @@ void IndexedGradientOf(const PoolWindows w, const uint8_t* indices,
 void IndexedMaxima(const PoolWindows& w, const float* x, bool above_zero,
                    float* y, uint8_t* indices) {
   const bool square = w.height == 2 && w.width == 2;
-  (square ? IndexedMaximaOf<2> : IndexedMaximaOf<0>)(w, x, above_zero, y,
-                                                     indices);
+  (square ? ComputeIndexedMaxima<2> : ComputeIndexedMaxima<0>)(w, x, above_zero,
+                                                               y, indices);
 }
 
 void IndexedGradient(const PoolWindows& w, const uint8_t* indices,
                      const float* dy, float* dx) {
   const bool square = w.height == 2 && w.width == 2;
-  (square ? IndexedGradientOf<2> : IndexedGradientOf<0>)(w, indices, dy, dx);
+  (square ? ComputeIndexedGradient<2> : ComputeIndexedGradient<0>)(w, indices,
+                                                                   dy, dx);
 }
 
 #else  // bytes count for more than what a pool takes beside its convolution

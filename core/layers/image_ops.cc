@@ -186,7 +186,7 @@ class PermuteOp final : public Op {
 Status MakeFrame(const Layer& layer, const std::vector<Shape>& inputs,
                  std::unique_ptr<Op>* op) {
   Shape x;
-  RINGLET_RETURN_IF_ERROR(ImageOf(layer, inputs[0], &x));
+  RINGLET_RETURN_IF_ERROR(FindImage(layer, inputs[0], &x));
   const bool pads = layer.kind == Layer::Kind::kZeroPadding2D ||
                     layer.kind == Layer::Kind::kZeroPadding1D;
   const int64_t* const b = layer.borders;
@@ -211,7 +211,7 @@ Status MakeFrame(const Layer& layer, const std::vector<Shape>& inputs,
 Status MakeUpSampling(const Layer& layer, const std::vector<Shape>& inputs,
                       std::unique_ptr<Op>* op) {
   Shape x;
-  RINGLET_RETURN_IF_ERROR(ImageOf(layer, inputs[0], &x));
+  RINGLET_RETURN_IF_ERROR(FindImage(layer, inputs[0], &x));
   const int64_t height = layer.window[0], width = layer.window[1];
   if (std::min(height, width) < 1 || std::max(height, width) > kMaxPixels) {
     return InvalidArgument("size must be from 1 to %lld",

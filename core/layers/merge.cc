@@ -48,7 +48,7 @@ class MergeOp final : public Op {
   void Backward(const OpCall& call) const override {
     ForEachPiece(call, [&](const Run& run) {
       for (size_t i = 0; i < inputs_.size(); ++i) {
-        if (call.dx[i] != nullptr) GradientOf(call, run, i);
+        if (call.dx[i] != nullptr) ComputeGradient(call, run, i);
       }
     });
   }
@@ -146,7 +146,7 @@ class MergeOp final : public Op {
   }
 
   // For at most kPiece numbers.
-  void GradientOf(const OpCall& call, const Run& run, size_t i) const {
+  void ComputeGradient(const OpCall& call, const Run& run, size_t i) const {
     const bool as_it_is = kind_ == Kind::kAdd && alike_;
     if (as_it_is && call.dx[i] == call.dy) return;
     float d[kPiece];

@@ -190,11 +190,12 @@ class NoiseOp final : public Op {
 };
 
 // Finds the argument `channels` of NoiseOp.
-Status ChannelsOf(const Layer& layer, const Shape& x, int64_t* channels) {
+Status FindNoiseChannels(const Layer& layer, const Shape& x,
+                         int64_t* channels) {
   if (layer.kind == Kind::kSpatialDropout2D ||
       layer.kind == Kind::kSpatialDropout1D) {
     Shape image;
-    RINGLET_RETURN_IF_ERROR(ImageOf(layer, x, &image));
+    RINGLET_RETURN_IF_ERROR(FindImage(layer, x, &image));
     *channels = x.back();
     return Status();
   }
@@ -252,7 +253,7 @@ Status MakeNoise(const Layer& layer, const std::vector<Shape>& inputs,
                            layer.rate);
   }
   int64_t channels = 0;
-  RINGLET_RETURN_IF_ERROR(ChannelsOf(layer, inputs[0], &channels));
+  RINGLET_RETURN_IF_ERROR(FindNoiseChannels(layer, inputs[0], &channels));
   op->reset(new NoiseOp(layer, inputs[0], channels));
   return Status();
 }

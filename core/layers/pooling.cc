@@ -212,7 +212,7 @@ Status MakePooling(const Layer& layer, const std::vector<Shape>& inputs,
 Status MakeGlobalPooling(const Layer& layer, const std::vector<Shape>& inputs,
                          std::unique_ptr<Op>* op) {
   Shape x;
-  RINGLET_RETURN_IF_ERROR(ImageOf(layer, inputs[0], &x));
+  RINGLET_RETURN_IF_ERROR(FindImage(layer, inputs[0], &x));
   const Shape output =
       layer.keepdims ? ShapeOf(layer, {1, 1, x[2]}) : Shape{x[2]};
   if (layer.kind == Layer::Kind::kGlobalMaxPooling2D ||

@@ -46,7 +46,7 @@ Status DoesNotFit(const Layer& layer, const Shape& x, const char* what) {
 // Checks the window's numbers, and reads x as an image.
 Status CheckWindow(const Layer& layer, const Shape& x, const char* what,
                    Shape* image) {
-  RINGLET_RETURN_IF_ERROR(ImageOf(layer, x, image));
+  RINGLET_RETURN_IF_ERROR(FindImage(layer, x, image));
   RINGLET_RETURN_IF_ERROR(CheckPair(layer, what, layer.window));
   RINGLET_RETURN_IF_ERROR(CheckPair(layer, "strides", layer.strides));
   RINGLET_RETURN_IF_ERROR(CheckPair(layer, "a dilation", layer.dilation));
@@ -112,7 +112,7 @@ Range WindowAxis::PositionsOf(int64_t tap) const {
   return {begin, std::min(output, end)};
 }
 
-Status ImageOf(const Layer& layer, const Shape& x, Shape* image) {
+Status FindImage(const Layer& layer, const Shape& x, Shape* image) {
   const int axes = ClassOf(layer).axes;
   if (x.rank() != axes + 1) {
     return InvalidArgument(

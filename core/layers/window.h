@@ -52,7 +52,7 @@ struct Window2D {
 
 // The image (height, width, channels) that the layer reads x as, or an error
 // that names what it needs.
-Status ImageOf(const Layer& layer, const Shape& x, Shape* image);
+Status FindImage(const Layer& layer, const Shape& x, Shape* image);
 // The shape of such an image among the layer's inputs and outputs.
 Shape ShapeOf(const Layer& layer, const Shape& image);
 

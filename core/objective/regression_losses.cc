@@ -36,7 +36,7 @@ bool IsBinary(const LossRow& row) {
 
 // 1 - t p of each value.
 template <typename Value>
-double OfMargins(const LossRow& row, const Value& value) {
+double MeanHingeOfRow(const LossRow& row, const Value& value) {
   const bool binary = IsBinary(row);
   return MeanOfRow(row, [&](float p, float target, double* d) {
     const double t = binary ? 2 * double{target} - 1 : target;
@@ -138,14 +138,14 @@ double CosineSimilarityOfRow(const Loss&, const LossRow& row) {
 }
 
 double HingeOfRow(const Loss&, const LossRow& row) {
-  return OfMargins(row, [](double margin, double* d) {
+  return MeanHingeOfRow(row, [](double margin, double* d) {
     *d = 1;
     return margin;
   });
 }
 
 double SquaredHingeOfRow(const Loss&, const LossRow& row) {
-  return OfMargins(row, [](double margin, double* d) {
+  return MeanHingeOfRow(row, [](double margin, double* d) {
     *d = 2 * margin;
     return margin * margin;
   });

@@ -321,9 +321,9 @@ class ModelCheckpointCallback final : public Callback {
     Logs validated = logs;
     if (!on_batch) SetMetrics(fit, "val_", &validated);
     const int64_t batch = on_batch ? 1 : 0;
-    RINGLET_RETURN_IF_ERROR(PathOf(1, validated, batch, &path));
+    RINGLET_RETURN_IF_ERROR(MakePath(1, validated, batch, &path));
     if (fit.validation == Validation::kAfterEveryEpoch ||
-        PathOf(1, logs, batch, &path).ok()) {
+        MakePath(1, logs, batch, &path).ok()) {
       return Status();
     }
     return InvalidArgument(
@@ -344,8 +344,8 @@ class ModelCheckpointCallback final : public Callback {
 
   // `epoch` counts from 1. `batch`, from 1, is the batch that has ended; 0: the
   // epoch has ended.
-  Status PathOf(int64_t epoch, const Logs& logs, int64_t batch,
-                std::string* path) const {
+  Status MakePath(int64_t epoch, const Logs& logs, int64_t batch,
+                  std::string* path) const {
     std::vector<PathField> fields;
     fields.push_back({"epoch", true, epoch, 0});
     if (batch > 0) fields.push_back({"batch", true, batch, 0});
@@ -400,7 +400,7 @@ class ModelCheckpointCallback final : public Callback {
   // used.
   Status Save(FitState& fit, const Logs& logs, int64_t batch) {
     std::string path;
-    RINGLET_RETURN_IF_ERROR(PathOf(fit.epoch + 1, logs, batch, &path));
+    RINGLET_RETURN_IF_ERROR(MakePath(fit.epoch + 1, logs, batch, &path));
     double best = kNone;
     unsigned char due = Due(fit, logs, path, &best) ? 1 : 0;
     RINGLET_RETURN_IF_ERROR(
@@ -412,7 +412,7 @@ class ModelCheckpointCallback final : public Callback {
   Status Write(FitState& fit, const Logs& logs, int64_t epoch, int64_t batch,
                double best) {
     std::string path;
-    RINGLET_RETURN_IF_ERROR(PathOf(epoch, logs, batch, &path));
+    RINGLET_RETURN_IF_ERROR(MakePath(epoch, logs, batch, &path));
     RINGLET_RETURN_IF_ERROR(fit.model->CheckReplicas());
     unsigned char saved = 0;
     if (fit.chief) {

@@ -58,7 +58,7 @@ class LoweringBuilder {
   int Project(const Primitive& layer, int input, const char* name,
               int64_t size);
 
-  const Layer* OfEachStep(const Layer& layer);
+  const Layer* AddStepLayer(const Layer& layer);
   const Variable* Find(const Primitive& p, const char* weight) const;
   const Shape& InputOf(const Primitive& p) const {
     return out_.primitives[static_cast<size_t>(p.inputs[0])].output;
@@ -385,7 +385,7 @@ int LoweringBuilder::Project(const Primitive& layer, int input,
 
 // The layer that a TimeDistributed applies, with its name; null for one that
 // has no primitives for all steps.
-const Layer* LoweringBuilder::OfEachStep(const Layer& layer) {
+const Layer* LoweringBuilder::AddStepLayer(const Layer& layer) {
   const Layer& inner = *layer.layer;
   if (std::find(std::begin(kOfEachStep), std::end(kOfEachStep), inner.kind) ==
       std::end(kOfEachStep)) {
@@ -402,7 +402,7 @@ Status LoweringBuilder::Run(const char* target) {
   for (int node = 0; node < model_.num_nodes(); ++node) {
     const Layer& own = model_.layer(node);
     const Layer* const of_step =
-        own.kind == Is::kTimeDistributed ? OfEachStep(own) : nullptr;
+        own.kind == Is::kTimeDistributed ? AddStepLayer(own) : nullptr;
     const Layer& layer = of_step != nullptr ? *of_step : own;
     const Row* const row =
         std::find_if(std::begin(kRows), std::end(kRows),

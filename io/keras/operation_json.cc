@@ -48,7 +48,7 @@ Operation OperationOf(const LayerEntry& entry) {
 }
 
 // The layer over two tensors.
-Status MergeOf(Operation operation, const std::string& path, Layer* layer) {
+Status MakeMerge(Operation operation, const std::string& path, Layer* layer) {
   switch (operation) {
     case Operation::kAdd:
       *layer = Add();
@@ -69,8 +69,8 @@ Status MergeOf(Operation operation, const std::string& path, Layer* layer) {
 }
 
 // The layer over a tensor and numbers. `left`: the numbers come first.
-Status RescalingOf(Operation operation, bool left, std::vector<float> numbers,
-                   const std::string& path, Layer* layer) {
+Status MakeRescaling(Operation operation, bool left, std::vector<float> numbers,
+                     const std::string& path, Layer* layer) {
   if (operation == Operation::kDivide && left) {
     return InvalidArgument(
         "%s: a number divided by a tensor is not supported; no layer has 1 / "
@@ -95,8 +95,8 @@ Status RescalingOf(Operation operation, bool left, std::vector<float> numbers,
 }
 
 // The layer over a tensor twice, for its square.
-Status SquareOf(bool left, const std::vector<float>& numbers,
-                const std::string& path, Layer* layer) {
+Status MakeSquare(bool left, const std::vector<float>& numbers,
+                  const std::string& path, Layer* layer) {
   if (left || numbers.size() != 1 || numbers[0] != 2) {
     return InvalidArgument(
         "%s: is not x ** 2, the only power that is read; for x ** 3 call the "
@@ -107,8 +107,9 @@ Status SquareOf(bool left, const std::vector<float>& numbers,
   return Status();
 }
 
-Status LayerOf(Operation operation, const std::vector<CallReference>& operands,
-               const std::string& path, Layer* layer) {
+Status MakeLayer(Operation operation,
+                 const std::vector<CallReference>& operands,
+                 const std::string& path, Layer* layer) {
   std::vector<const CallReference*> numbers;
   for (const CallReference& operand : operands) {
     if (IsNumbers(operand)) numbers.push_back(&operand);
@@ -131,12 +132,12 @@ Status LayerOf(Operation operation, const std::vector<CallReference>& operands,
                                ? "one tensor"
                                : "a tensor and a number, or two tensors");
   }
-  if (numbers.empty()) return MergeOf(operation, path, layer);
+  if (numbers.empty()) return MakeMerge(operation, path, layer);
   const bool left = numbers[0] == &operands[0];
   if (operation == Operation::kPower) {
-    return SquareOf(left, numbers[0]->numbers, path, layer);
+    return MakeSquare(left, numbers[0]->numbers, path, layer);
   }
-  return RescalingOf(operation, left, numbers[0]->numbers, path, layer);
+  return MakeRescaling(operation, left, numbers[0]->numbers, path, layer);
 }
 
 bool HasNumbers(const std::vector<CallReference>& call) {
@@ -210,7 +211,7 @@ Status FinishOperation(LayerEntry* entry) {
     const std::string path = JoinPath(JoinPath(entry->path, "inbound_nodes"),
                                       static_cast<int64_t>(i));
     Layer layer;
-    RINGLET_RETURN_IF_ERROR(LayerOf(operation, call, path, &layer));
+    RINGLET_RETURN_IF_ERROR(MakeLayer(operation, call, path, &layer));
     if (i > 0 && (!made || !SameLayer(layer, *made))) {
       return InvalidArgument(
           "%s: a call with other numbers; each needs a layer of its own",

@@ -27,7 +27,7 @@ Status RowFile::Open(Collective* collective, bool append, bool in_memory,
     own = OpenOwn(collective->worker(), append, in_memory, rows);
     if (!own.ok()) Close(/*keep_rows=*/true);
     if (!own.ok() && resumed && in_memory && collective->elastic()) {
-      own = LoseRows(own);
+      own = CloseAndCountRows(own);
     }
   }
   const int64_t file = writer_.is_open() ? writer_.Identity() : 0;
@@ -161,7 +161,7 @@ Status RowFile::ReadHeader(Collective* collective, bool in_memory,
       (path_.empty() ? filename_ : path_).c_str(), static_cast<int>(kLongest));
   // A new chief's own file: see Open.
   if (header->size() == kLongest && in_memory && collective->elastic()) {
-    RINGLET_RETURN_IF_ERROR(LoseRows(too_long));
+    RINGLET_RETURN_IF_ERROR(CloseAndCountRows(too_long));
     open_ = true;
     header->clear();
   }

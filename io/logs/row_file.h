@@ -126,7 +126,7 @@ class RowFile {
     return Status();
   }
   // Closes the file with a warning. Its rows are counted, as on another rank.
-  Status LoseRows(const Status& why) {
+  Status CloseAndCountRows(const Status& why) {
     Close(/*keep_rows=*/true);
     Notice("warning: %s: %s; its rows are lost while this worker is the chief",
            callback_, why.message());

@@ -56,8 +56,8 @@ struct ExampleArray {
 };
 
 template <typename T>
-bool RangeOf(const std::vector<unsigned char>& data, double* least,
-             double* largest) {
+bool FindRange(const std::vector<unsigned char>& data, double* least,
+               double* largest) {
   T low{}, high{};
   for (size_t at = 0; at + sizeof(T) <= data.size(); at += sizeof(T)) {
     T value;
@@ -83,7 +83,7 @@ inline bool ExampleArray::Range(double* least, double* largest) const {
   bool known = false;
   WithType(spec.dtype, [&](auto* type) {
     using T = std::remove_const_t<std::remove_pointer_t<decltype(type)>>;
-    known = RangeOf<T>(data, least, largest);
+    known = FindRange<T>(data, least, largest);
   });
   return known;
 }

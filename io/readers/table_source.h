@@ -91,7 +91,7 @@ inline void TableSource::AppendRow(const std::vector<float>& cells,
 }
 
 inline bool TableSource::XRange(double* least, double* largest) const {
-  if (one_hot_.empty()) return RangeOf<float>(table_.cells, least, largest);
+  if (one_hot_.empty()) return FindRange<float>(table_.cells, least, largest);
   *least = 0;
   *largest = 1;
   const auto* const cells = reinterpret_cast<const float*>(table_.cells.data());

@@ -436,13 +436,14 @@ Status OnnxWeights::Open(FileSystem* files, const std::string& path) {
                               .Annotate("%s", path.c_str()));
   IndexNames();
   for (const StoredTensor& tensor : tensors_) {
-    RINGLET_RETURN_IF_ERROR(OpenFileOf(files, tensor));
+    RINGLET_RETURN_IF_ERROR(OpenTensorFile(files, tensor));
   }
   return FindDefaults();
 }
 
 // Opens the file of a tensor's elements, and checks that they are within it.
-Status OnnxWeights::OpenFileOf(FileSystem* files, const StoredTensor& tensor) {
+Status OnnxWeights::OpenTensorFile(FileSystem* files,
+                                   const StoredTensor& tensor) {
   const std::string& location = WeightOf(tensor).location;
   if (location.empty()) return Status();
   const std::string name = Printable(tensor.name),

@@ -58,7 +58,7 @@ class OnnxWeights : public TensorFile {
   }
 
  private:
-  Status OpenFileOf(FileSystem* files, const StoredTensor& tensor);
+  Status OpenTensorFile(FileSystem* files, const StoredTensor& tensor);
   Status FindDefaults();
   const OnnxWeight& WeightOf(const StoredTensor& tensor) const {
     return weights_[IndexOf(tensor)];

@@ -212,7 +212,7 @@ Status CollectiveSchedule::OnFrame(int peer, const FrameHeader& header,
     Operation* op = Find(header.sequence);
     if (op == nullptr) return Status();
     RINGLET_RETURN_IF_ERROR(Compare(*op, peer, header));
-    return IsExpected(*op, peer) ? TakeUnexpectedOf(op, peer) : Status();
+    return IsExpected(*op, peer) ? TakeUnexpectedFrom(op, peer) : Status();
   }
   Operation* op = Find(header.sequence);
   RINGLET_CHECK(op != nullptr && IsExpected(*op, peer));
@@ -232,7 +232,7 @@ void CollectiveSchedule::AdvanceReceive(Operation* op, int peer) {
 }
 
 // Takes a peer's pending frame when it is the frame's turn.
-Status CollectiveSchedule::TakeUnexpectedOf(Operation* op, int peer) {
+Status CollectiveSchedule::TakeUnexpectedFrom(Operation* op, int peer) {
   Unexpected& unexpected = UnexpectedOf(peer, op->sequence);
   RINGLET_RETURN_IF_ERROR(CheckExpected(*op, peer, unexpected.frame_header));
   const Step& step = op->plan.steps[op->receive_step];
@@ -262,7 +262,7 @@ Status CollectiveSchedule::TakeUnexpected(Operation* op, bool* moved) {
       return Status();
     }
     faulty_peer_ = peer;
-    RINGLET_RETURN_IF_ERROR(TakeUnexpectedOf(op, peer));
+    RINGLET_RETURN_IF_ERROR(TakeUnexpectedFrom(op, peer));
     *moved = true;
   }
   return Status();

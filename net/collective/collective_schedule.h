@@ -139,7 +139,7 @@ class CollectiveSchedule {
   int FirstUnready(const Operation& op) const;
   int FirstUnreadyBelow(const Operation& op) const;
   void SendOne(Operation* op);
-  Status TakeUnexpectedOf(Operation* op, int peer);
+  Status TakeUnexpectedFrom(Operation* op, int peer);
   Status TakeUnexpected(Operation* op, bool* moved);
   bool IsDone(const Operation& op) const;
 

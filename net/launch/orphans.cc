@@ -119,7 +119,7 @@ struct ProcessStat {
   pid_t session = 0;
 };
 
-bool StatOf(pid_t pid, ProcessStat* out) {
+bool ReadStat(pid_t pid, ProcessStat* out) {
   char text[1024];
   const size_t bytes = ReadOf(pid, "stat", text, sizeof(text) - 1);
   text[bytes] = '\0';
@@ -140,7 +140,7 @@ void Nap() { poll(nullptr, 0, kRoundMs); }
 Orphans::Orphans() {
   ForEachProcess([this](pid_t pid) {
     ProcessStat stat;
-    if (StatOf(pid, &stat) && stat.parent == getpid()) before_.push_back(pid);
+    if (ReadStat(pid, &stat) && stat.parent == getpid()) before_.push_back(pid);
   });
   prctl(PR_GET_CHILD_SUBREAPER, &was_subreaper_);
   prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -154,7 +154,7 @@ bool Orphans::IsOrphan(pid_t pid, const std::vector<pid_t>& kept,
     return std::find(pids.begin(), pids.end(), pid) != pids.end();
   };
   ProcessStat stat;
-  if (!StatOf(pid, &stat) || stat.parent != getpid() ||
+  if (!ReadStat(pid, &stat) || stat.parent != getpid() ||
       stat.session == getsid(0) || has(kept) || has(before_)) {
     return false;
   }

@@ -153,8 +153,8 @@ constexpr bool kSecure = true;
 constexpr bool kSecure = false;  // a launcher's key would not be used
 #endif
 
-Status KeysOf(const ClusterConfig& cluster, const StrategyOptions& options,
-              JobKeysPtr* keys) {
+Status MakeKeys(const ClusterConfig& cluster, const StrategyOptions& options,
+                JobKeysPtr* keys) {
   RINGLET_RETURN_IF_ERROR(FindKeys(options.key_file, keys));
   // On another host another launcher would have another key.
   if (kSecure && *keys == nullptr &&
@@ -288,7 +288,7 @@ MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::FromCluster(
     return strategy;
   }
   JobKeysPtr keys;
-  strategy.status_ = KeysOf(cluster, options, &keys);
+  strategy.status_ = MakeKeys(cluster, options, &keys);
   if (!strategy.status_.ok())
     return strategy;  // the others would not accept it
   std::unique_ptr<Withdrawal> withdrawal;
@@ -310,7 +310,7 @@ MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::Withdrawn(
   // mpirun ends all ranks if one fails. An evaluator is no rank of the job.
   JobKeysPtr keys;
   if (IsPermanent(why) && !mpi && cluster.world_size > 1 &&
-      KeysOf(cluster, options, &keys).ok()) {
+      MakeKeys(cluster, options, &keys).ok()) {
     strategy.withdrawal_ =
         Withdrawal::Begin(OptionsOf(cluster, options, std::move(keys)), why);
   }

@@ -115,7 +115,7 @@ Status Listeners::ListenOnAll(bool* may_succeed_later) {
   if (!listens_on_.empty() && why.os_error() != EADDRINUSE) return Status();
   *may_succeed_later =
       why.os_error() == EADDRNOTAVAIL && options_.min_workers > 0;
-  return ErrorOf(why);
+  return MakeError(why);
 }
 
 // Opens the local socket before the port: a worker that reaches the port must
@@ -141,7 +141,7 @@ void Listeners::ListenLocal(const sockaddr_storage& own) {
   }
 }
 
-Status Listeners::ErrorOf(const Status& why) const {
+Status Listeners::MakeError(const Status& why) const {
   const int worker = options_.worker;
   const char* address = options_.addresses[worker].c_str();
   if (why.os_error() == EADDRINUSE) {

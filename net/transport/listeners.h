@@ -54,7 +54,7 @@ class Listeners {
   Status ListenOn(const sockaddr_storage& own);
   // *may_succeed_later becomes true if a later try may succeed.
   Status ListenOnAll(bool* may_succeed_later);
-  Status ErrorOf(const Status& why) const;
+  Status MakeError(const Status& why) const;
   void StartLookup();
   void TakeAnswer(int64_t now);
   void RecordAttempt(const Status& status, int64_t now);

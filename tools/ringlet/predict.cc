@@ -75,7 +75,7 @@ Status WriteFile(const Model& model, const std::vector<Output>& outputs,
   return WriteNpy(path, DType::kFloat32, outputs[0].shape, outputs[0].values);
 }
 
-std::string OfExamples(const char* what, int64_t count) {
+std::string WithExampleCount(const char* what, int64_t count) {
   return std::string(what) + " of " + std::to_string(count) +
          (count == 1 ? " example" : " examples");
 }
@@ -92,7 +92,7 @@ Status Predict(const std::string& path, const ModelAndDataFlags& use,
         anomaly.Score(model.get(), path, use, batches, out, &anomalies));
     RINGLET_RETURN_IF_ERROR(WriteAnomalies(anomalies, out));
     const auto count = static_cast<int64_t>(anomalies.scores.size());
-    if (!out.empty()) PrintWritten(out, OfExamples("the scores", count));
+    if (!out.empty()) PrintWritten(out, WithExampleCount("the scores", count));
     return Status();
   }
   if (EndsWith(out, ".npy") && model->num_outputs() > 1) {
@@ -106,7 +106,7 @@ Status Predict(const std::string& path, const ModelAndDataFlags& use,
   const std::vector<Output> outputs = OutputsOf(*model, values.value());
   if (out.empty()) return WriteCsv(*model, outputs, stdout, "stdout");
   RINGLET_RETURN_IF_ERROR(WriteFile(*model, outputs, out));
-  PrintWritten(out, OfExamples("the outputs", outputs[0].shape[0]));
+  PrintWritten(out, WithExampleCount("the outputs", outputs[0].shape[0]));
   return Status();
 }
 

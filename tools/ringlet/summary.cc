@@ -16,8 +16,8 @@ namespace ringlet {
 namespace {
 
 // The model is not compiled: nothing is computed, and no memory taken for it.
-Status OfRun(const std::string& path, std::string* summary,
-             std::string* compiled) {
+Status SummarizeRun(const std::string& path, std::string* summary,
+                    std::string* compiled) {
   RunConfig config;
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
   if (config.model == nullptr) {
@@ -33,7 +33,7 @@ Status OfRun(const std::string& path, std::string* summary,
   return Status();
 }
 
-Status OfConfiguration(const std::string& path, std::string* summary) {
+Status SummarizeConfiguration(const std::string& path, std::string* summary) {
   std::string text;
   RINGLET_RETURN_IF_ERROR(
       ReadWholeFile(FileSystem::Posix(), path, kMaxKerasJsonBytes, &text));
@@ -53,11 +53,11 @@ Status Summarize(const std::string& path) {
   switch (kind.format) {
     case FileKind::Format::kRun:
     case FileKind::Format::kJson:
-      RINGLET_RETURN_IF_ERROR(OfRun(path, &summary, &compiled));
+      RINGLET_RETURN_IF_ERROR(SummarizeRun(path, &summary, &compiled));
       break;
     case FileKind::Format::kKerasJson:
     case FileKind::Format::kTfjs:
-      RINGLET_RETURN_IF_ERROR(OfConfiguration(path, &summary));
+      RINGLET_RETURN_IF_ERROR(SummarizeConfiguration(path, &summary));
       break;
     default:
       RINGLET_RETURN_IF_ERROR(
