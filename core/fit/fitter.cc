@@ -181,17 +181,15 @@ Status Fitter::SetUp() {
     signals_ = std::make_unique<Interrupts>(/*prints=*/fit_.chief);
   }
   parts_.local_trainer().Reset();
-  ViewState found;
+  RestoreSource found;
   const Status entered = recovery_.EnterView(&found);
   all_ranks_have_error_ = entered.code() == Code::kOutOfSync;
   RINGLET_RETURN_IF_ERROR(entered);
-  if (found == ViewState::kMemory) fit_.source = RestoreSource::kMemory;
-  if (found == ViewState::kMissing) fit_.source = RestoreSource::kMissing;
+  if (found != RestoreSource::kStart) fit_.source = found;
   if (!fit_.in_memory()) requests_.Clear();
   RINGLET_RETURN_IF_ERROR(NotifyCallbacks(&Callback::OnTrainBegin));
   if (fit_.source == RestoreSource::kMissing) return NoStateLeft();
-  RINGLET_RETURN_IF_ERROR(recovery_.Begin(
-      fit_.in_memory() ? ViewState::kMemory : ViewState::kStart));
+  RINGLET_RETURN_IF_ERROR(recovery_.Begin(fit_.in_memory()));
   requests_.DropLaterStop(fit_);
   RINGLET_RETURN_IF_ERROR(requests_.Agree(model_->collective(), &fit_));
   check_pace_.EnterView();

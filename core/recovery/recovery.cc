@@ -57,8 +57,8 @@ OnViewAction Recovery::RollBack() {
   return state_.EnterView(members, staying);
 }
 
-Status Recovery::EnterView(ViewState* found) {
-  *found = ViewState::kStart;
+Status Recovery::EnterView(RestoreSource* source) {
+  *source = RestoreSource::kStart;
   Collective* const collective = model_.collective();
   if (RollBack() == OnViewAction::kRollBack) point_.Restore(&snapshot_);
   if (collective->size() == 1 && !collective->elastic()) return Status();
@@ -71,13 +71,13 @@ Status Recovery::EnterView(ViewState* found) {
   RINGLET_RETURN_IF_ERROR(CheckConflict(all));
   const int donor = ChooseDonor(all);
   if (donor >= 0) {
-    *found = ViewState::kMemory;
+    *source = RestoreSource::kMemory;
     return Transfer(donor, all);
   }
   const bool had_state =
       std::any_of(all.begin(), all.end(),
                   [](const StateSummary& s) { return s.has_trained != 0; });
-  if (had_state) *found = ViewState::kMissing;
+  if (had_state) *source = RestoreSource::kMissing;
   return Status();
 }
 
@@ -113,20 +113,20 @@ Status Recovery::Transfer(int donor, const std::vector<StateSummary>& all) {
   Saveable* const state = all_have_model ? parts_.all_but_model : parts_.all;
   RINGLET_RETURN_IF_ERROR(BroadcastState(model_.collective(), {state}, donor));
   state_.EndTransfer(given.progress);
-  RINGLET_RETURN_IF_ERROR(Begin(ViewState::kMemory));
+  RINGLET_RETURN_IF_ERROR(Begin(/*in_memory=*/true));
   snapshot_
       .TakeLargeSpans();  // callbacks may change their memory in OnTrainBegin
   return Status();
 }
 
-Status Recovery::Begin(ViewState found) {
+Status Recovery::Begin(bool in_memory) {
   weights_.reset();
   if (mode_ == RecoveryMode::kOff) return Status();
   begun_ = true;
   if (!keeps_boundaries()) return Status();
   if (state_.verifies()) RINGLET_RETURN_IF_ERROR(point_.Reserve());
   snapshot_.Plan(parts_.all);
-  if (found != ViewState::kMemory) state_.Start(model_.iterations());
+  if (!in_memory) state_.Start(model_.iterations());
   OnBoundary();
   return Status();
 }

@@ -2,8 +2,9 @@
 // join.
 //
 // docs/membership.md has the rules, and docs/design.md, "Recovery", the parts.
-// Every rank keeps in memory its state at the last step boundary. In an elastic
-// job with the replica check it keeps the verified point too.
+// In the modes kFromBoundary and kFromVerified each rank keeps in memory its
+// state at the last step boundary. In kFromVerified it keeps the verified point
+// too.
 //
 // The calls of a fit, in order: EnterView, Begin, then OnUpdate and OnBoundary
 // for each step and PassCheck after a replica check. After a loss: OnLoss,
@@ -21,6 +22,7 @@
 #include "donor.h"
 #include "recovery_state.h"
 #include "ringlet/collective.h"
+#include "ringlet/fit.h"
 #include "ringlet/model.h"
 #include "ringlet/shape.h"
 #include "ringlet/status.h"
@@ -34,13 +36,6 @@ enum class RecoveryMode : uint8_t {
   kFromBackup,    // only backups have all of the state; a loss returns to one
   kFromBoundary,  // every rank keeps the last step boundary
   kFromVerified,  // every rank keeps the verified point too (see RecoveryState)
-};
-
-// The source of the state with which a view continues.
-enum class ViewState : uint8_t {
-  kStart,    // no rank has trained; each has the model's present state
-  kMemory,   // the donor's: every rank has it now
-  kMissing,  // the run had a state, and no member holds a valid one
 };
 
 // The parts of a fit's state. All outlive the Recovery.
@@ -60,12 +55,14 @@ class Recovery {
 
   // --- a fit begins
   // Call it after every callback's OnSetup, on every rank. Rolls this rank's
-  // state back if necessary, and gives every rank the donor's state.
-  Status EnterView(ViewState* found);
+  // state back if necessary, and gives every rank the donor's state. *source
+  // becomes kMemory (every rank has the donor's state), kMissing (a member has
+  // trained, and none has a valid state) or kStart (none has trained).
+  Status EnterView(RestoreSource* source);
   // Call it after every callback's OnTrainBegin. From here on a loss does not
-  // cost the other workers their training. `found`: the result of EnterView, or
-  // kStart if a callback has restored a backup.
-  Status Begin(ViewState found);
+  // cost the other workers their training. `in_memory`: the source is kMemory,
+  // and no callback has restored a backup.
+  Status Begin(bool in_memory);
 
   // --- while it runs
   // The step is complete on this rank and has changed the weights. The next
