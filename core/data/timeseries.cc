@@ -1,5 +1,5 @@
 // A window's number decides its rows, so nothing is stored for it. Windows are
-// numbered through the stretches: runs of consecutive rows of one group.
+// numbered through the group runs, each of consecutive rows of one group.
 
 #include <algorithm>
 #include <array>
@@ -26,7 +26,7 @@ Shape Rows(int64_t length, const Shape& row) {
 }
 
 // Consecutive rows of one group.
-struct Stretch {
+struct GroupRun {
   int64_t group = 0;
   int64_t first = 0;  // row
   int64_t rows = 0;
@@ -45,10 +45,10 @@ std::vector<int64_t> GroupsOf(const TimeseriesOptions& o, const Source& rows) {
   return groups;
 }
 
-// The stretches of `size` rows, in the order in which their groups begin.
-std::vector<Stretch> StretchesOf(const TimeseriesOptions& o, int64_t size) {
+// The runs of `size` rows, in the order in which their groups begin.
+std::vector<GroupRun> FindGroupRuns(const TimeseriesOptions& o, int64_t size) {
   const int64_t end = o.end_index < 0 ? size : std::min(o.end_index, size);
-  std::vector<Stretch> stretches;
+  std::vector<GroupRun> runs;
   if (o.groups.empty()) {
     return {{0, o.start_index, std::max<int64_t>(0, end - o.start_index), 0}};
   }
@@ -57,17 +57,16 @@ std::vector<Stretch> StretchesOf(const TimeseriesOptions& o, int64_t size) {
     const int64_t group = o.groups[static_cast<size_t>(row)];
     if (group < 0) continue;
     order.emplace(group, order.size());
-    const bool goes_on = !stretches.empty() &&
-                         stretches.back().group == group &&
-                         stretches.back().first + stretches.back().rows == row;
-    if (!goes_on) stretches.push_back({group, row, 0, 0});
-    ++stretches.back().rows;
+    const bool goes_on = !runs.empty() && runs.back().group == group &&
+                         runs.back().first + runs.back().rows == row;
+    if (!goes_on) runs.push_back({group, row, 0, 0});
+    ++runs.back().rows;
   }
-  std::stable_sort(stretches.begin(), stretches.end(),
-                   [&](const Stretch& a, const Stretch& b) {
+  std::stable_sort(runs.begin(), runs.end(),
+                   [&](const GroupRun& a, const GroupRun& b) {
                      return order[a.group] < order[b.group];
                    });
-  return stretches;
+  return runs;
 }
 
 class WindowedSource final : public Source {
@@ -77,16 +76,16 @@ class WindowedSource final : public Source {
     options_.groups = GroupsOf(options, *rows_);
     in_groups_ = !options_.groups.empty();
     std::set<int64_t> groups, with_windows;
-    for (Stretch stretch : StretchesOf(options_, rows_->size())) {
-      groups.insert(stretch.group);
+    for (GroupRun run : FindGroupRuns(options_, rows_->size())) {
+      groups.insert(run.group);
       ++num_stretches_;
-      longest_ = std::max(longest_, stretch.rows);
-      const int64_t starts = stretch.rows - span() + 1;
+      longest_ = std::max(longest_, run.rows);
+      const int64_t starts = run.rows - span() + 1;
       if (starts < 1) continue;
-      with_windows.insert(stretch.group);
-      stretch.first_window = size_;
+      with_windows.insert(run.group);
+      run.first_window = size_;
       size_ += (starts - 1) / options.sequence_stride + 1;
-      stretches_.push_back(stretch);
+      runs_.push_back(run);
     }
     options_.groups.clear();
     num_groups_ = groups.size();
@@ -156,9 +155,9 @@ class WindowedSource final : public Source {
   std::vector<int64_t> GroupStarts() const override {
     std::vector<int64_t> starts;
     if (!in_groups_) return starts;
-    for (size_t i = 0; i < stretches_.size(); ++i) {
-      if (i == 0 || stretches_[i].group != stretches_[i - 1].group) {
-        starts.push_back(stretches_[i].first_window);
+    for (size_t i = 0; i < runs_.size(); ++i) {
+      if (i == 0 || runs_[i].group != runs_[i - 1].group) {
+        starts.push_back(runs_[i].first_window);
       }
     }
     return starts;
@@ -221,11 +220,10 @@ class WindowedSource final : public Source {
 
   int64_t FirstRow(int64_t window) const {
     const auto after = std::upper_bound(
-        stretches_.begin(), stretches_.end(), window,
-        [](int64_t w, const Stretch& s) { return w < s.first_window; });
-    const Stretch& stretch = *(after - 1);
-    return stretch.first +
-           (window - stretch.first_window) * options_.sequence_stride;
+        runs_.begin(), runs_.end(), window,
+        [](int64_t w, const GroupRun& s) { return w < s.first_window; });
+    const GroupRun& run = *(after - 1);
+    return run.first + (window - run.first_window) * options_.sequence_stride;
   }
 
   // Calls read(rows, n, done) for the rows of all windows, n at a time:
@@ -280,18 +278,17 @@ class WindowedSource final : public Source {
     for (const int64_t column : o.target_columns) {
       hash->Add(std::to_string(column));
     }
-    for (const Stretch& stretch : stretches_) {
-      hash->Add(std::to_string(stretch.first) + "+" +
-                std::to_string(stretch.rows));
+    for (const GroupRun& run : runs_) {
+      hash->Add(std::to_string(run.first) + "+" + std::to_string(run.rows));
     }
   }
 
   const std::shared_ptr<Source> rows_;
-  TimeseriesOptions options_;  // without groups, which stretches_ replace
-  std::vector<Stretch> stretches_;
+  TimeseriesOptions options_;  // without groups, which runs_ replace
+  std::vector<GroupRun> runs_;
   int64_t size_ = 0;
   bool in_groups_ = false;
-  // Of all stretches, also those without a window: their number, and the rows
+  // Of all runs, also those without a window: their number, and the rows
   // of the longest.
   size_t num_stretches_ = 0;
   int64_t longest_ = 0;
