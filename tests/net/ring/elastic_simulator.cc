@@ -26,7 +26,7 @@ constexpr double kStartSeconds = 4;
 constexpr int64_t kBound = 30 * kTimeout;
 constexpr int kSumsAtEnd = 5;  // of a view of all, in which the job ends
 
-class Town;
+class SimJob;
 
 int SizeOf(uint64_t seed, bool large) {
   if (large) return 17 + static_cast<int>(seed * 13 % 48);
@@ -40,9 +40,9 @@ uint32_t PartOf(int worker) {
 }
 
 // One worker: a process, which may end and start again, and its caller.
-class Citizen final : public SimProcess, public Session::Owner {
+class SimWorker final : public SimProcess, public Session::Owner {
  public:
-  Citizen(Town* town, int worker);
+  SimWorker(SimJob* job, int worker);
 
   void StartProcess();
   void Crash(bool silent);
@@ -74,7 +74,7 @@ class Citizen final : public SimProcess, public Session::Owner {
   void Leave();
   size_t CountOf(size_t op) const;
 
-  Town* const town_;
+  SimJob* const job_;
   bool alive_ = false;
   uint32_t count_ = 1;  // of the generations to propose
   uint64_t remaining_mask_ = 0;
@@ -90,9 +90,9 @@ class Citizen final : public SimProcess, public Session::Owner {
   size_t completed_ = 0;
 };
 
-class Town final : private Faults::Job {
+class SimJob final : private Faults::Job {
  public:
-  Town(uint64_t seed, bool trace, bool large);
+  SimJob(uint64_t seed, bool trace, bool large);
   ElasticReport Run();
 
   void Violated(const std::string& what) {
@@ -123,7 +123,7 @@ class Town final : private Faults::Job {
 
   Faults faults_;
   int while_forming_ = 0;  // faults left for when a view forms
-  std::vector<std::unique_ptr<Citizen>> citizens_;
+  std::vector<std::unique_ptr<SimWorker>> workers_;
   // The views of a generation, as their proposers had them: of two processes of
   // one worker there may be two.
   std::map<uint32_t, std::set<std::vector<int>>> views_;
@@ -131,26 +131,26 @@ class Town final : private Faults::Job {
       agreed_;  // the workers that have, by generation
 };
 
-// Citizen.
+// The worker.
 
-Citizen::Citizen(Town* town, int worker)
-    : SimProcess(&town->network_, worker, town->seed_, town->ring_.keys),
-      town_(town) {}
+SimWorker::SimWorker(SimJob* job, int worker)
+    : SimProcess(&job->network_, worker, job->seed_, job->ring_.keys),
+      job_(job) {}
 
-void Citizen::StartProcess() {
+void SimWorker::StartProcess() {
   network()->StartProcess(rank_);
-  town_->Begins(rank_);
+  job_->Begins(rank_);
   alive_ = true;
   count_ = 1;
   remaining_mask_ = 0;
   last_ = 0;
-  town_->Trace(rank_, "starts");
+  job_->Trace(rank_, "starts");
   MakeSession();
 }
 
-void Citizen::MakeSession() {
+void SimWorker::MakeSession() {
   NewSession();
-  RingOptions options = town_->ring_;
+  RingOptions options = job_->ring_;
   options.worker = rank_;
   running_ = has_joiner_ = leaving_ = failed_ = restart_ = false;
   started_ = completed_ = 0;
@@ -159,18 +159,18 @@ void Citizen::MakeSession() {
       options, count_, static_cast<uint64_t>(network()->Random(INT64_MAX)),
       this, this, Now(), std::exchange(remaining_mask_, 0));
   session_->Begin(Now());
-  town_->Forms(kTimeout);
+  job_->Forms(kTimeout);
 }
 
-void Citizen::Crash(bool silent) {
+void SimWorker::Crash(bool silent) {
   if (!alive_) return;
-  town_->Trace(rank_, silent ? "and its host end silently" : "crashes");
+  job_->Trace(rank_, silent ? "and its host end silently" : "crashes");
   EndProcess(silent);
   alive_ = running_ = false;
 }
 
-bool Citizen::InView(const std::vector<int>& members,
-                     uint32_t* generation) const {
+bool SimWorker::InView(const std::vector<int>& members,
+                       uint32_t* generation) const {
   if (!running_ || failed_ || leaving_ || members_ != members ||
       completed_ < kSumsAtEnd) {
     return false;
@@ -179,25 +179,25 @@ bool Citizen::InView(const std::vector<int>& members,
   return generation_ == *generation;
 }
 
-void Citizen::OnNotice(const std::string& line) { town_->Trace(rank_, line); }
-void Citizen::OnEvent(const TrailEvent& event) {
+void SimWorker::OnNotice(const std::string& line) { job_->Trace(rank_, line); }
+void SimWorker::OnEvent(const TrailEvent& event) {
   const TrailKind kind = event.kind;
   said_why_ |= kind == TrailKind::kLost || kind == TrailKind::kReported ||
                kind == TrailKind::kAborted;
 }
 
-void Citizen::OnRunning() {
+void SimWorker::OnRunning() {
   generation_ = session_->generation();
   members_ = session_->workers();
-  ++town_->report_.views;
+  ++job_->report_.views;
   std::string names;
   for (const int w : members_) names += " " + std::to_string(w);
-  town_->Trace(rank_, "is in view " + std::to_string(ViewCount(generation_)) +
-                          " of" + names);
-  town_->Runs(rank_, generation_, members_);
-  town_->Forms(2 * kMs);
+  job_->Trace(rank_, "is in view " + std::to_string(ViewCount(generation_)) +
+                         " of" + names);
+  job_->Runs(rank_, generation_, members_);
+  job_->Forms(2 * kMs);
   if (ViewCount(generation_) <= ViewCount(last_))
-    town_->Violated("a new view has no higher generation");
+    job_->Violated("a new view has no higher generation");
   last_ = generation_;
   running_ = true;
   runs_since_ = network()->now();
@@ -205,15 +205,15 @@ void Citizen::OnRunning() {
 }
 
 // The same on every member.
-size_t Citizen::CountOf(size_t op) const {
+size_t SimWorker::CountOf(size_t op) const {
   const size_t counts[] = {1, 5, 700, 2049, 6000, 40001};
   return op == 0 ? 0 : counts[(generation_ * 31 + op * op * 7) % 6];
 }
 
-void Citizen::StartNext() {
+void SimWorker::StartNext() {
   if (session_ == nullptr || failed_ || leaving_) return;
   if (has_joiner_ && completed_ > 0 && network()->Chance(3)) {
-    town_->Trace(rank_, "has visitors");
+    job_->Trace(rank_, "has visitors");
     return Leave();
   }
   const size_t op = started_++;
@@ -231,7 +231,7 @@ void Citizen::StartNext() {
   session_->Start(&call, 1, Now());
 }
 
-void Citizen::OnCompleted(uint64_t sequence) {
+void SimWorker::OnCompleted(uint64_t sequence) {
   while (completed_ < sequence) CheckSum(completed_++);
   if (completed_ != started_) return;
   const bool slow = network()->Chance(4);
@@ -239,13 +239,13 @@ void Citizen::OnCompleted(uint64_t sequence) {
             [this] { StartNext(); });
 }
 
-void Citizen::CheckSum(size_t op) {
+void SimWorker::CheckSum(size_t op) {
   std::vector<int32_t> v = std::move(data_[op]);
   data_.erase(op);
   SwapToLittle(v.data(), sizeof(int32_t), v.size());
-  ++town_->report_.sums;
-  if (static_cast<int>(members_.size()) < town_->size_) {
-    ++town_->report_.partial;
+  ++job_->report_.sums;
+  if (static_cast<int>(members_.size()) < job_->size_) {
+    ++job_->report_.partial;
   }
   uint32_t sum = 0;
   for (const int w : members_) sum += PartOf(w);
@@ -253,49 +253,49 @@ void Citizen::CheckSum(size_t op) {
   for (size_t i = 0; i < v.size(); ++i) {
     const uint32_t right = sum + many * (static_cast<uint32_t>(i % 5) << 16);
     if (static_cast<uint32_t>(v[i]) == right) continue;
-    return town_->Violated("worker " + std::to_string(rank_) + " has " +
-                           std::to_string(v[i]) + " for " +
-                           std::to_string(right));
+    return job_->Violated("worker " + std::to_string(rank_) + " has " +
+                          std::to_string(v[i]) + " for " +
+                          std::to_string(right));
   }
 }
 
-void Citizen::OnFailed(const Status& status) {
-  if (!said_why_) town_->Violated("no event says why the ring ended");
+void SimWorker::OnFailed(const Status& status) {
+  if (!said_why_) job_->Violated("no event says why the ring ended");
   said_why_ = false;
   const std::string text = status.message();
-  town_->Trace(rank_, "fails: " + text);
-  if (running_ && town_->JustWoke(rank_) &&
+  job_->Trace(rank_, "fails: " + text);
+  if (running_ && job_->JustWoke(rank_) &&
       text.find("silent for") != std::string::npos &&
       text.find("reported by") == std::string::npos &&
-      text.find(town_->ring_.addresses[rank_]) == std::string::npos) {
-    town_->Violated("one that slept says that another was silent: " + text);
+      text.find(job_->ring_.addresses[rank_]) == std::string::npos) {
+    job_->Violated("one that slept says that another was silent: " + text);
   }
   failed_ = true;
   data_.clear();  // not used after this: a sanitizer would show it
   restart_ = !running_ && status.code() == Code::kDeadlineExceeded;
   if (!restart_ && status.code() != Code::kPeerLost) {
-    town_->Violated("not the loss of a peer: " + text);
+    job_->Violated("not the loss of a peer: " + text);
   }
   if (running_ && !restart_) {
     const int rank = status.rank();
     if (rank < 0 || rank >= static_cast<int>(members_.size())) {
-      town_->Violated("lost is rank " + std::to_string(rank) + ": " + text);
-    } else if (text.find(town_->ring_.addresses[members_[rank]]) ==
+      job_->Violated("lost is rank " + std::to_string(rank) + ": " + text);
+    } else if (text.find(job_->ring_.addresses[members_[rank]]) ==
                std::string::npos) {
-      town_->Violated("not the address of rank " + std::to_string(rank) + ": " +
-                      text);
+      job_->Violated("not the address of rank " + std::to_string(rank) + ": " +
+                     text);
     }
   }
   InSession(network()->Random(kTimeout / 4), [this] { Leave(); });
 }
 
-void Citizen::Leave() {
+void SimWorker::Leave() {
   if (leaving_) return;
   leaving_ = true;
   session_->Leave(Now());
 }
 
-void Citizen::Closed() {
+void SimWorker::Closed() {
   count_ = std::max(count_, session_->newest_generation()) + 1;
   remaining_mask_ = session_->remaining_workers();
   EndSession();
@@ -308,14 +308,14 @@ void Citizen::Closed() {
                          });
   }
   InSession(network()->Random(kTimeout / 16), [this] {
-    town_->Trace(rank_, "forms anew");
+    job_->Trace(rank_, "forms anew");
     MakeSession();
   });
 }
 
-// Town.
+// The job.
 
-Town::Town(uint64_t seed, bool trace, bool large)
+SimJob::SimJob(uint64_t seed, bool trace, bool large)
     : seed_(seed),
       trace_(trace),
       size_(SizeOf(seed, large)),
@@ -337,13 +337,13 @@ Town::Town(uint64_t seed, bool trace, bool large)
   if (network_.Chance(3)) network_.SetLatency(kTimeout / 100, kTimeout / 40);
 }
 
-void Town::Trace(int worker, const std::string& what) {
+void SimJob::Trace(int worker, const std::string& what) {
   if (!trace_) return;
   std::printf("%10.3f ms  worker %d %s\n",
               static_cast<double>(network_.now()) / 1e6, worker, what.c_str());
 }
 
-void Town::Forms(int64_t within) {
+void SimJob::Forms(int64_t within) {
   if (while_forming_ == 0 || !network_.Chance(2)) return;
   --while_forming_;
   if (network_.Chance(2)) return faults_.CutWithin(within);
@@ -358,8 +358,8 @@ void Town::Forms(int64_t within) {
   });
 }
 
-void Town::Runs(int worker, uint32_t generation,
-                const std::vector<int>& members) {
+void SimJob::Runs(int worker, uint32_t generation,
+                  const std::vector<int>& members) {
   std::set<std::vector<int>>& known = views_[generation];
   agreed_[generation].insert(worker);
   if (ViewProposer(generation) == worker) known.insert(members);
@@ -380,62 +380,62 @@ void Town::Runs(int worker, uint32_t generation,
   }
 }
 
-void Town::Crash(int worker, bool silent) { citizens_[worker]->Crash(silent); }
+void SimJob::Crash(int worker, bool silent) { workers_[worker]->Crash(silent); }
 
-void Town::Start(int worker) {
-  if (!citizens_[worker]->alive()) citizens_[worker]->StartProcess();
+void SimJob::Start(int worker) {
+  if (!workers_[worker]->alive()) workers_[worker]->StartProcess();
 }
 
 // The others have gone on without it, or may have.
-void Town::Woke(int worker, int64_t since) {
+void SimJob::Woke(int worker, int64_t since) {
   if (network_.now() - since > kTimeout + kTimeout / 2 &&
-      citizens_[worker]->InRingSince(since)) {
+      workers_[worker]->InRingSince(since)) {
     Violated("worker " + std::to_string(worker) +
              " slept, and is in the ring of before");
   }
 }
 
-bool Town::Together() const {
+bool SimJob::Together() const {
   std::vector<int> live;
   for (int w = 0; w < size_; ++w) {
-    if (citizens_[w]->alive()) live.push_back(w);
+    if (workers_[w]->alive()) live.push_back(w);
   }
   if (live.empty() || static_cast<int>(live.size()) < ring_.min_workers) {
     return network_.now() - faults_.over() > 10 * kTimeout;  // nothing is due
   }
   uint32_t generation = 0;
   return std::all_of(live.begin(), live.end(), [&](int w) {
-    return citizens_[w]->InView(live, &generation);
+    return workers_[w]->InView(live, &generation);
   });
 }
 
-void Town::Watch() {
+void SimJob::Watch() {
   if (network_.now() - faults_.over() > kBound) {
     Violated("those that live are not in one view");
   }
   network_.At(network_.now() + kTimeout / 8, [this] { Watch(); });
 }
 
-void Town::LookAtAll() {
+void SimJob::LookAtAll() {
   for (int w = 0; w < size_; ++w) {
     // For each other worker: one in use, one closing, one half open.
     if (network_.streams(w) > 3 * size_) {
       Violated("worker " + std::to_string(w) + " has " +
                std::to_string(network_.streams(w)) + " open connections");
     }
-    const uint32_t generation = citizens_[w]->view_generation();
+    const uint32_t generation = workers_[w]->view_generation();
     if (generation != 0) agreed_[generation].insert(w);
   }
 }
 
-ElasticReport Town::Run() {
+ElasticReport SimJob::Run() {
   report_.size = size_;
   for (int w = 0; w < size_; ++w) {
-    citizens_.push_back(std::make_unique<Citizen>(this, w));
-    Citizen* const citizen = citizens_.back().get();
+    workers_.push_back(std::make_unique<SimWorker>(this, w));
+    SimWorker* const worker = workers_.back().get();
     const bool late = network_.Chance(6);
-    network_.At(network_.Random(late ? 8 * kTimeout : kTimeout), [citizen] {
-      if (!citizen->alive()) citizen->StartProcess();
+    network_.At(network_.Random(late ? 8 * kTimeout : kTimeout), [worker] {
+      if (!worker->alive()) worker->StartProcess();
     });
   }
   faults_.OverBy(8 * kTimeout);
@@ -454,14 +454,14 @@ ElasticReport Town::Run() {
   report_.virtual_nanos = network_.now();
   report_.faults = faults_.counts();
   report_.trace_digest = network_.trace_digest();
-  citizens_.clear();  // their streams go before the network
+  workers_.clear();  // their streams go before the network
   return report_;
 }
 
 }  // namespace
 
 ElasticReport SimulateElastic(uint64_t seed, bool trace, bool large) {
-  return Town(seed, trace, large).Run();
+  return SimJob(seed, trace, large).Run();
 }
 
 }  // namespace sim
