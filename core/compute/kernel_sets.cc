@@ -80,44 +80,111 @@ constexpr const DirectConv* kPlainConv = &kDirectConv;
 // In RINGLET_KERNELS, on any machine: the best set without fusing.
 constexpr char kUnfused[] = "unfused";
 
-// The best first. Blocks of C: the panels of both operands, kInnerBlock deep,
+// In each set a block of C has panels of both operands, kInnerBlock deep, that
 // fill at most three quarters of a second-level cache.
-// name, runs, fuses, tile_rows, tile_cols, row_block, col_block, tile, loops,
-// narrow_loops, conv, narrow_conv, planes, pairs, rows, pools, narrow_pools,
-// exact
-const KernelSet kSets[] = {
+
+// The loops for any CPU.
+constexpr KernelSet AnyCpu(bool (*runs)()) {
+  KernelSet set = {};
+  set.name = "generic";
+  set.runs = runs;
+  set.fuses = kFuses;
+  set.tile_rows = 4;
+  set.tile_cols = 8;
+  set.row_block = 60;
+  set.col_block = 128;
+  set.loops = set.narrow_loops = &kGemmLoops;
+  set.conv = set.narrow_conv = &kDirectConv;
+  set.rows = &kRowLoops;
+  set.pools = set.narrow_pools = &kPoolLoops;
+  set.exact = &kExactLoops;
+  return set;
+}
+
+#if defined(__x86_64__) || defined(__FP_FAST_FMAF)
+// The same loops without fusing.
+constexpr KernelSet Unfused(const char* name, bool (*runs)()) {
+  KernelSet set = AnyCpu(runs);
+  set.name = name;
+  set.fuses = false;
+  set.loops = set.narrow_loops = kPlainLoops;
+  set.conv = set.narrow_conv = kPlainConv;
+  return set;
+}
+#endif
+
 #if defined(__x86_64__)
-    {"skx", HasAvx512, true, 12, 32, 240, 512, kSkxTile, &kGemmLoopsAvx512,
-     &kGemmLoopsAvx2, &kDirectConvAvx512, &kDirectConvAvx2, PlanesForwardAvx512,
-     PairedGradientAvx512, &kRowLoopsAvx512, &kPoolLoopsAvx512, &kPoolLoopsAvx2,
-     &kExactLoopsAvx2},
-    {"haswell", HasAvx2, true, 6, 16, 120, 256, kHaswellTile, &kGemmLoopsAvx2,
-     &kGemmLoopsAvx2, &kDirectConvAvx2, &kDirectConvAvx2, nullptr, nullptr,
-     &kRowLoopsAvx2, &kPoolLoopsAvx2, &kPoolLoopsAvx2, &kExactLoopsAvx2},
-    {"generic", HasAvx2, true, 4, 16, 120, 256, nullptr, &kGemmLoopsAvx2,
-     &kGemmLoopsAvx2, &kDirectConvAvx2, &kDirectConvAvx2, nullptr, nullptr,
-     &kRowLoopsAvx2, &kPoolLoopsAvx2, &kPoolLoopsAvx2, &kExactLoopsAvx2},
-    {"generic", HasNoAvx2, kFuses, 4, 8, 60, 128, nullptr, &kGemmLoops,
-     &kGemmLoops, &kDirectConv, &kDirectConv, nullptr, nullptr, &kRowLoops,
-     &kPoolLoops, &kPoolLoops, &kExactLoops},
+constexpr KernelSet GenericAvx2() {
+  KernelSet set = {};
+  set.name = "generic";
+  set.runs = HasAvx2;
+  set.fuses = true;
+  set.tile_rows = 4;
+  set.tile_cols = 16;
+  set.row_block = 120;
+  set.col_block = 256;
+  set.loops = set.narrow_loops = &kGemmLoopsAvx2;
+  set.conv = set.narrow_conv = &kDirectConvAvx2;
+  set.rows = &kRowLoopsAvx2;
+  set.pools = set.narrow_pools = &kPoolLoopsAvx2;
+  set.exact = &kExactLoopsAvx2;
+  return set;
+}
+
+constexpr KernelSet Haswell() {
+  KernelSet set = GenericAvx2();
+  set.name = "haswell";
+  set.tile_rows = 6;
+  set.tile = kHaswellTile;
+  return set;
+}
+
+constexpr KernelSet Skx() {
+  KernelSet set = GenericAvx2();
+  set.name = "skx";
+  set.runs = HasAvx512;
+  set.tile_rows = 12;
+  set.tile_cols = 32;
+  set.row_block = 240;
+  set.col_block = 512;
+  set.tile = kSkxTile;
+  set.loops = &kGemmLoopsAvx512;
+  set.conv = &kDirectConvAvx512;
+  set.planes = PlanesForwardAvx512;
+  set.pairs = PairedGradientAvx512;
+  set.rows = &kRowLoopsAvx512;
+  set.pools = &kPoolLoopsAvx512;
+  return set;
+}
+#elif defined(RINGLET_BLIS) && defined(__aarch64__)
+constexpr KernelSet CortexA57() {
+  KernelSet set = AnyCpu(Always);
+  set.name = "cortexa57";
+  set.fuses = true;
+  set.tile_rows = 12;
+  set.row_block = 120;
+  set.col_block = 256;
+  set.tile = Tile<bli_sgemm_armv8a_asm_8x12, 12, 8, true>;
+  return set;
+}
+#endif
+
+// The best first.
+constexpr KernelSet kSets[] = {
+#if defined(__x86_64__)
+    Skx(),
+    Haswell(),
+    GenericAvx2(),
+    AnyCpu(HasNoAvx2),
     // The numbers of a CPU that cannot fuse, computed on one that can.
-    {"sse2", HasAvx2, false, 4, 8, 60, 128, nullptr, kPlainLoops, kPlainLoops,
-     kPlainConv, kPlainConv, nullptr, nullptr, &kRowLoops, &kPoolLoops,
-     &kPoolLoops, &kExactLoops},
+    Unfused("sse2", HasAvx2),
 #else
 #if defined(RINGLET_BLIS) && defined(__aarch64__)
-    {"cortexa57", Always, true, 12, 8, 120, 256,
-     Tile<bli_sgemm_armv8a_asm_8x12, 12, 8, true>, &kGemmLoops, &kGemmLoops,
-     &kDirectConv, &kDirectConv, nullptr, nullptr, &kRowLoops, &kPoolLoops,
-     &kPoolLoops, &kExactLoops},
+    CortexA57(),
 #endif
-    {"generic", Always, kFuses, 4, 8, 60, 128, nullptr, &kGemmLoops,
-     &kGemmLoops, &kDirectConv, &kDirectConv, nullptr, nullptr, &kRowLoops,
-     &kPoolLoops, &kPoolLoops, &kExactLoops},
+    AnyCpu(Always),
 #ifdef __FP_FAST_FMAF
-    {kUnfused, Always, false, 4, 8, 60, 128, nullptr, kPlainLoops, kPlainLoops,
-     kPlainConv, kPlainConv, nullptr, nullptr, &kRowLoops, &kPoolLoops,
-     &kPoolLoops, &kExactLoops},
+    Unfused(kUnfused, Always),
 #endif
 #endif
 };
