@@ -396,8 +396,8 @@ struct Layer {
   Layer& ReturnSequences(bool all_steps);
   // Begins with the last step. The output has the order of the computation.
   Layer& GoBackwards(bool from_end);
-  // Training drops this fraction of the inputs, or of the state before a
-  // product. An example has the same mask in all steps.
+  // Training drops this fraction of the inputs, of the state before a product,
+  // or of the attention weights. An example has the same mask in all steps.
   Layer& Dropout(float fraction);
   Layer& RecurrentDropout(float fraction);
   // LSTM: the bias of the forget gate begins as 1.
@@ -405,9 +405,9 @@ struct Layer {
   // GRU: resets the state after its product, with a bias of its own.
   Layer& ResetAfter(bool after);
 
-  // Attention, MultiHeadAttention. Dropout drops this fraction of the attention
-  // weights in training.
-  // True: a query attends only to values of its own step and of earlier steps.
+  // Attention, MultiHeadAttention; Dropout is above.
+  // True: a query attends only to values of its own step and of the steps
+  // before it.
   Layer& UseCausalMask(bool hides_later);
   Layer& ValueDim(int64_t size);  // MultiHeadAttention: key_dim if not set
   Layer& UseScale(bool trained);  // Attention: scores times a trained number

@@ -184,7 +184,7 @@ struct CsvOptions {
 // line on stderr lists. The dataset keeps an error.
 Dataset CsvDataset(const std::string& path, const CsvOptions& options = {});
 
-// Text, as TextVectorization says.
+// Text as token numbers; TextVectorization has the tokens and the lengths.
 
 // Reads a file with a token a line. It may begin with Keras's "" and "[UNK]",
 // or with "[UNK]". Blanks around a token are left out, unless text->split is

@@ -51,7 +51,7 @@ class ThreadPool::Team {
   const void* work_ = nullptr;
   std::atomic<uint64_t> generation_{0};
   std::atomic<int> running_{0};  // parts except 0 that have not returned
-  // By part: the last generation that has claimed it.
+  // The last generation that has claimed each part.
   std::unique_ptr<std::atomic<uint64_t>[]> claimed_;
   std::atomic<bool> stop_{false};
   std::mutex mutex_;

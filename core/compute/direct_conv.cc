@@ -39,8 +39,8 @@ template <int kTall, int kWide>
 inline void FinishTile(const ConvForward& c, int64_t f,
                        const Sums<kTall, kWide>& s, float* y) {
   const PartialVector last(c.filters - f - (kWide - 1) * kLanes);
-  // With one vector: the positions after which the outputs of the tile's next
-  // positions follow.
+  // Whole vectors may be stored up to this output, since the next positions of
+  // the tile overwrite their ends.
   const int64_t whole = kSlowPartialStores && kWide == 1 &&
                                 c.filters < kLanes && c.y_step == c.filters
                             ? kTall * c.filters - kLanes

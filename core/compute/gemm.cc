@@ -130,7 +130,7 @@ struct Operand {
   }
 };
 
-// One thread's part of a product.
+// Computes one thread's part of a product.
 class Multiplier {
  public:
   Multiplier(const Product& p, const KernelSet& set)
@@ -152,7 +152,7 @@ class Multiplier {
   }
 
  private:
-  // Without memory from the system: tiles of 4x4 on the stack.
+  // Works without memory from the system, in tiles of 4x4 on the stack.
   __attribute__((noinline)) void MultiplyByTiles() {
     alignas(64) float space[2][4 * kInnerBlock];
     rows_ = cols_ = 4;

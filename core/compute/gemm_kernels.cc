@@ -202,7 +202,7 @@ void Transpose(const float* from, int64_t stride, int64_t depth, int64_t count,
   for (; count >= 4 && k + 4 <= depth; k += 4) {
     const float* const at = from + k;
     float* const out = to + k * width;
-    // One line of each row for 16 terms.
+    // Prefetches one cache line of each row for 16 terms.
     for (int64_t row = k / 4 % 4; row < count; row += 4) {
       __builtin_prefetch(at + row * stride + ahead, 0, 2);
     }

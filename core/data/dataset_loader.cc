@@ -254,8 +254,8 @@ Status DatasetLoader::Convert() {
   return Status();
 }
 
-// As Keras's class_weight_to_sample_weights: of one value the nearest class
-// number, of several the index of the largest.
+// Returns the class as Keras's class_weight_to_sample_weights finds it: the
+// number nearest to a single value, or the index of the largest of several.
 int64_t DatasetLoader::ClassOf(const void* y, int64_t i) const {
   const TargetsOf& targets = options_.outputs[0];
   if (targets.classes) return static_cast<const int32_t*>(y)[i];

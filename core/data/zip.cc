@@ -87,7 +87,7 @@ class Row {
   }
 
  private:
-  // In float32, as the loader scales.
+  // Scales in float32, as the loader does.
   static T Scaled(const Part& part, double value) {
     if (part.scale.factor == 1 && part.scale.offset == 0) {
       return static_cast<T>(value);

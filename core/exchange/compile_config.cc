@@ -216,7 +216,7 @@ Status CompileConfig::ResolveMetrics(const Graph& graph) {
     return std::count(metric_names.begin(), metric_names.end(), name) > 0;
   };
   const auto add = [&](const std::string& name, size_t states) {
-    // As Keras: a second "mean" is "mean_1".
+    // Keras names a second "mean" "mean_1".
     std::string unique = name;
     for (int i = 1; taken(unique);) {
       unique = name + "_" + std::to_string(i++);
@@ -245,7 +245,7 @@ Status CompileConfig::ResolveMetrics(const Graph& graph) {
         for (const Metric& logged : LoggedMetrics(resolved, output)) {
           metrics.push_back(logged);
           metric_outputs.push_back(static_cast<int>(k));
-          // As in Keras: a weighted metric with a name that is already used.
+          // Keras gives this prefix to a weighted metric if its name is used.
           const char* const second =
               weighted && taken(prefix + logged.name) ? "weighted_" : "";
           add(prefix + second + logged.name,

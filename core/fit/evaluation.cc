@@ -198,7 +198,7 @@ Status PredictBatch(Model* model, const Batch& batch, float* to) {
   return Status();
 }
 
-// By output: its values for all examples.
+// The values of each output for all examples.
 using OutputValues = std::vector<std::vector<float>>;
 
 // The number of floats of all outputs of one example.

@@ -80,7 +80,7 @@ class InputValues {
   }
 
  private:
-  // In float32, as the loader scales.
+  // Scales in float32, as the loader does.
   double Scaled(double value) const {
     const Scale scale = dataset_.scale();
     return double{static_cast<float>(value) * scale.factor + scale.offset};

@@ -348,7 +348,7 @@ Status Fitter::TakeStep(Progress* progress) {
   RINGLET_RETURN_IF_ERROR(balancer_.Rebalance(fit_, &moved));
   if (moved || loader_ == nullptr) RINGLET_RETURN_IF_ERROR(OpenLoader());
   epoch_ends_early_ = true;
-  // With one worker; several ranks agree in the next step.
+  // Only one worker stops here; several ranks agree in the next step.
   if (alone() && fit_.stop_training && fit_.step > 0) return Status();
   if (requests_.needs_new_view()) return FormNewView();
   if (plan_.IsDataExhausted(fit_.epoch, fit_.step)) {
@@ -357,7 +357,7 @@ Status Fitter::TakeStep(Progress* progress) {
     return Status();
   }
   if (requests_.request() != 0) {
-    // As on the other ranks: callbacks may call the collective.
+    // The other ranks call it too, and a callback may call the collective.
     RINGLET_RETURN_IF_ERROR(NotifyCallbacks(&Callback::OnTrainBatchBegin));
     RINGLET_RETURN_IF_ERROR(
         WithStep(parts_.stepper().GiveUp(requests_.request())));

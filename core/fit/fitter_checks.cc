@@ -1,5 +1,5 @@
-// Part of Fitter (fitter.cc): when the replicas are compared, how a fit
-// recovers, and the history of epochs.
+// Part of Fitter (fitter.cc): when the replicas are compared, the choice of the
+// RecoveryMode, and the history of epochs.
 
 #include <algorithm>
 #include <vector>

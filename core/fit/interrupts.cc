@@ -19,7 +19,7 @@ constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 // causing call fails instead.
 constexpr int kFailures[] = {SIGPIPE, SIGXFSZ};
 
-// One for the process: a signal handler has no other place for it.
+// These are global, since a signal handler has no argument of ours.
 std::atomic<int> g_signal{0};
 std::atomic<bool> g_prints{false};
 static_assert(std::atomic<int>::is_always_lock_free);

@@ -130,8 +130,8 @@ void Progress::Finish(int64_t done, const Logs& logs) {
   Draw(done, logs, /*final=*/true);
 }
 
-// As Keras: the first step includes set-up, so it counts only while it is the
-// only one.
+// The first step includes set-up, so it counts only while it is the only one,
+// as in Keras.
 double Progress::StepSeconds(int64_t done, int64_t now) const {
   const bool first_known = first_step_ != 0 && done > first_done_;
   const int64_t made = done - (first_known ? first_done_ : done_);

@@ -173,9 +173,9 @@ class BatchNormalizationOp final : public Op {
     return true;
   }
 
-  // The same for all workers' rows. Workers have no first row in common, and
-  // relative to the moving mean the mean is rounded. So the second pass also
-  // sums its error, and corrects it.
+  // Computes the statistics of all workers' rows. Workers have no first row in
+  // common, and relative to the moving mean the mean is rounded. So the second
+  // pass also sums its error, and corrects it.
   bool ComputeStatisticsOfAll(const OpCall& call) const {
     const int64_t rows = call.batch * rows_, blocks = Blocks(call.batch);
     const int64_t stride = 2 * channels_;

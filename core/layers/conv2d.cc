@@ -178,7 +178,7 @@ class ConvOp final : public Op {
     return CopiesBackwardPlanes() &&
            BestPlanesForward(window_.channels) != nullptr;
   }
-  // The same on every processor.
+  // Returns the same number on every processor.
   static int64_t CopyFloats(ConvSource source, bool in_planes) {
     source.copied |= in_planes;
     source.planes = in_planes;

@@ -52,7 +52,7 @@ class AffineOp final : public Op {
   std::vector<float> minus_, times_, plus_;
 };
 
-// One value for all channels of x, or one for each.
+// Checks that there is one value for all channels of x, or one for each.
 Status CheckValues(const std::vector<float>& values, const char* what,
                    const Shape& x) {
   const size_t channels = static_cast<size_t>(x.rank() < 1 ? 1 : x.back());

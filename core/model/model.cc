@@ -197,7 +197,7 @@ Saveable* Model::weights_state() { return &impl_->weights_state; }
 
 namespace {
 
-// As Keras: class weights need one class for each example.
+// Class weights need one class for each example, as in Keras.
 Status CheckClassWeight(const ClassWeights& weights, const Loss& loss,
                         const Shape& output, size_t outputs) {
   if (!weights.empty() && outputs > 1) {

@@ -101,7 +101,7 @@ std::string Model::Summary() const {
   for (const SummaryRow& row : Rows(graph)) {
     const Layer& layer = row.layer->layer;
     trainable += row.trainable;
-    // As Keras: the table of a Sequential begins after its Input.
+    // The table of a Sequential begins after its Input, as in Keras.
     const bool is_input = layer.kind == Layer::Kind::kInput;
     if (is_input && graph.class_name() == "Sequential") continue;
     if (!first) s += Line("├", "─", "┼", "┤");

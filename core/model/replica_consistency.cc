@@ -46,8 +46,8 @@ void AddLocal(const LocalUpdates& local, Fingerprint* f) {
          static_cast<float>(local.round_deadline_seconds));
 }
 
-// If the output is the only one, and the last node, only its weight is not in
-// the loss.
+// The graph gives the node of a single output, so only its loss is added, and a
+// weight other than 1.
 void AddOutput(const CompileConfig& config, size_t k, Fingerprint* f) {
   const CompileConfig::Output& output = config.outputs[k];
   std::string of;

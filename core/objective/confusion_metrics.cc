@@ -15,7 +15,7 @@
 namespace ringlet {
 namespace {
 
-// Of one metric in the logs.
+// The most values of one metric in the logs.
 constexpr int kMaxColumns = 100;
 
 double Divide(double a, double b) { return b == 0 ? 0 : a / b; }

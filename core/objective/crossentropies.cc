@@ -38,12 +38,12 @@ class RowSoftmax {
       rest_ += LaneSum<double>(n, [&e](int64_t j) { return e[j]; });
     }
     if (kept != nullptr) kept[top_] = 1;
-    // As in TensorFlow: if the largest value is not finite, there is no
-    // softmax.
+    // If the largest value is not finite, there is no softmax, as in
+    // TensorFlow.
     if (!std::isfinite(z[top_])) rest_ = std::nan("");
   }
   double ExpOf(int64_t j) const { return kept_[j]; }
-  // The same without a kept value, and not rounded.
+  // Computes ExpOf(j) without a kept value, and not rounded.
   double Compute(int64_t j) const { return j == top_ ? 1 : Exp(-Below(j)); }
   double sum() const { return 1 + rest_; }
   // The sum without number j; `of_j` is that number's value.

@@ -22,7 +22,7 @@ int64_t ArgMax(int64_t width, const float* p) {
   return std::max_element(p, p + width) - p;
 }
 
-// As TensorFlow's in_top_k: ties with the target count as below it. If a
+// Ties with the target count as below it, as in TensorFlow's in_top_k. If a
 // prediction is not finite, the target is not in the top k.
 bool InTopK(int64_t width, const float* p, int64_t label, int k) {
   if (!std::isfinite(p[label])) return false;

@@ -61,8 +61,8 @@ float* Updater::AverageOf(int64_t from) const {
   return memory_.persistent().slots[optimizer.num_slots() - behind] + from;
 }
 
-// As Keras: averages after every step, also one that only adds gradients, and
-// takes the weights themselves until the first update.
+// Averages after every step, also one that only adds gradients, and takes the
+// weights themselves until the first update, as Keras does.
 void Updater::Average(int64_t n, float* weights, float* average) const {
   const Optimizer& optimizer = config_.optimizer;
   const int64_t updates = optimizer.Updates(iterations_);
@@ -141,7 +141,7 @@ void Updater::Update(int64_t begin, int64_t end, const float* gradients) {
   timer_.Report("optimizer", "step", started_at);
 }
 
-// As Keras: clips the gradient of the whole loss, with penalties.
+// Clips the gradient of the whole loss, with penalties, as Keras does.
 void Updater::Clip() {
   const Optimizer& optimizer = config_.optimizer;
   const PersistentSpans& spans = memory_.persistent();
