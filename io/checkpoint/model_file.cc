@@ -160,7 +160,7 @@ Status RestoreCompiled(const SafetensorsReader& file, CompileOptions options,
   return compiled.Annotate("%s", path.c_str());
 }
 
-// To be compiled, or compiled with `options`.
+// Loads a model. Null `options`: it is not compiled.
 Status Load(const std::string& path, std::unique_ptr<Model>* model,
             const CompileOptions* options, FileSystem* files) {
   SafetensorsReader file;

@@ -108,7 +108,7 @@ Status ReadWeight(const Json& json, const std::string& path, float* weight) {
                          Show(json).c_str());
 }
 
-// One metric, null, or a list.
+// Reads one metric, null, or a list.
 Status ReadMetrics(const Json& json, const std::string& path, bool weighted,
                    std::vector<Metric>* metrics) {
   if (json.kind() == Json::Kind::kNull) return Status();

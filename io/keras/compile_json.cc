@@ -220,7 +220,7 @@ void Write(JsonWriter* w, const Metric& metric, const MetricField& field) {
 }
 
 Status ReadMetric(const KerasObject& object, Metric* metric) {
-  // As Keras: any case of the name, and the metric keeps that name.
+  // Keras accepts any case of the name, and the metric keeps that name.
   if (object.name_only && IsAnyAccuracy(object.name)) {
     *metric = Accuracy().Name(object.name);
     return Status();

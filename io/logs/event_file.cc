@@ -46,7 +46,7 @@ struct Histogram {
   double bucket[EventFile::kBuckets];
 };
 
-// As tensorboard's plugins/histogram/summary_v2.py.
+// Has the buckets of tensorboard's plugins/histogram/summary_v2.py.
 void Count(const float* values, int64_t count, Histogram* h) {
   for (int64_t i = 0; i < count; ++i) {
     const double v = values[i];

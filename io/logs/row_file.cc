@@ -91,7 +91,7 @@ Status RowFile::OpenOwn(int worker, bool append, bool in_memory,
 // the file of another chief, on another disk.
 bool RowFile::OffsetBelongsToThisFile(int64_t size, bool append,
                                       bool in_memory) const {
-  // At byte 0 of a backup no row identifies the file.
+  // If the offset of a backup is 0, no row identifies the file.
   if (!in_memory && (offset_ > 0 || !append)) return true;
   if (offset_ != run_start_.offset) return false;
   // Either the run emptied the file at its start, or nothing would be cut, or

@@ -16,7 +16,7 @@ namespace {
 using Kind = TrailKind;
 constexpr size_t kMaxLives = 4, kMaxMissing = 8;
 
-// One process of a worker.
+// The records of one process of a worker.
 struct Life {
   std::vector<const TrailRecord*> records;
   const TrailRecord* next = nullptr;  // what began the process after it

@@ -485,7 +485,7 @@ Status CsvColumns::LayoutError(bool ambiguous) const {
 
 // --- by the options ----------------------------------------------------------
 
-// Without training data, or with other columns of x than there.
+// For a file without training data, or with other columns of x than there.
 Status CsvColumns::AssignColumnsByOptions() {
   RINGLET_RETURN_IF_ERROR(
       FindGivenColumns(options_.has_label && label_is_given(), has_weight()));

@@ -25,7 +25,8 @@ constexpr size_t kMaxHeader = 64 << 10;
 constexpr int64_t kMaxRecord = int64_t{1} << 30;  // bytes
 constexpr uint32_t kMaxCodePoint = 0x10ffff;      // of Unicode
 
-// Behind the list that begins there, as "[('x', '<f4')]".
+// Returns the offset behind the list that begins at `at`, such as
+// "[('x', '<f4')]".
 size_t EndOfList(const std::string& text, size_t at) {
   char quote = '\0';
   for (int depth = 0; at < text.size(); ++at) {

@@ -29,7 +29,7 @@ constexpr size_t kMaxVocabularyBytes = 64 << 20;
 
 bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// Of ASCII: what Keras's expression strips.
+// True for the ASCII characters that Keras's expression strips.
 bool IsPunctuation(char c) {
   return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') ||
          (c >= '[' && c <= '`') || (c >= '{' && c <= '~');

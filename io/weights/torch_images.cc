@@ -58,7 +58,7 @@ void TorchImages::TrackRowOrder(int node, Output* output) {
     const int dense = outputs_[static_cast<size_t>(input)].source_dense;
     const bool was_row = model_.output_shape(input).rank() == 1;
     const bool becomes_row = shape.rank() == 1 && !was_row;
-    // In an Add or Multiply with an image, a number for each channel.
+    // The row is a number for each channel in an Add or Multiply with an image.
     const bool is_broadcast =
         was_row && shape.rank() > 1 && row.kind != Layer::Kind::kReshape;
     if (dense < 0 || becomes_row || is_broadcast) continue;

@@ -34,14 +34,14 @@ constexpr Role kRoles[] = {
     {"running_var", "moving_variance"},
 };
 
-// Those of a recurrent layer. The backward layer of a Bidirectional has a
+// The roles of a recurrent layer. The backward layer of a Bidirectional has a
 // suffix.
 constexpr Role kRecurrentRoles[] = {
     {"weight_ih_l0", "kernel"},
     {"weight_hh_l0", "recurrent_kernel"},
     {"bias_ih_l0", "bias"},
 };
-// Those of PyTorch's MultiheadAttention. Its own module has the weights of
+// The roles of PyTorch's MultiheadAttention. Its own module has the weights of
 // query, key and value, which may be blocks of one tensor; `out_proj` has the
 // output's.
 constexpr struct {
@@ -109,7 +109,7 @@ std::string WithoutDigits(std::string name) {
   return name;
 }
 
-// In the file's order.
+// Returns the modules in the file's order.
 std::vector<Module> Modules(const WeightsFile& file) {
   std::vector<Module> modules;
   for (const StoredTensor& tensor : file.tensors()) {

@@ -51,7 +51,7 @@ Status ExpandRanges(const std::string& ranges,
   return Status();
 }
 
-// One item: no comma outside brackets.
+// Expands one item, which has no comma outside brackets.
 Status ExpandItem(const std::string& item, std::vector<std::string>* names) {
   const size_t literal = item.find(']');
   if (item[0] == '[' && item.find(':') < literal) {  // an IPv6 address

@@ -84,7 +84,7 @@ Status NumberPorts(const std::vector<std::string>& hosts, int base,
 
 namespace {
 
-// With a port: "[v6]:port" or "host:port".
+// True for "[v6]:port" and "host:port".
 bool HasPort(const std::string& item) {
   return item.find(':') != std::string::npos && item.back() != ']';
 }

@@ -7,8 +7,8 @@ namespace {
 
 int Mod(int a, int n) { return ((a % n) + n) % n; }
 
-// One step around the ring: sends a block to the right, and receives the block
-// before it from the left.
+// Adds one step around the ring: sends a block to the right, and receives the
+// block before it from the left.
 void AddRingStep(int rank, int size, Slice send, Slice receive, bool add,
                  std::vector<Step>* out) {
   Step step;

@@ -126,7 +126,7 @@ Status ClusterOnThisMachine(int workers, std::string* variable) {
 Status Job::Open() {
   std::string cluster;
   RINGLET_RETURN_IF_ERROR(ClusterOnThisMachine(options_.workers, &cluster));
-  // Before the signals' handlers: a fork has none of them.
+  // The guard forks before the handlers of signals are set, so it has none.
   RINGLET_RETURN_IF_ERROR(shared_.guard.Start(options_.workers, cluster));
   RINGLET_RETURN_IF_ERROR(InitLoop(&shared_.loop));
   WatchSignals();

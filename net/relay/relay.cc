@@ -34,7 +34,7 @@ constexpr int kSpareFiles = 16;
 
 class RelayServer;
 
-// One connection.
+// A connection of a worker, which the relay joins with that of another.
 struct Side {
   enum class State : uint8_t { kHello, kWaits, kJoined, kClosing };
 

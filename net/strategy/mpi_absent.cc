@@ -1,4 +1,4 @@
-// In place of mpi_collective.cc in a build without MPI.
+// Replaces mpi_collective.cc in a build without MPI.
 
 #include "mpi_collective.h"
 

@@ -159,7 +159,8 @@ TEST(ExactGridTest, NextScales_AnySums_LeaveHeadroom) {
   }
 }
 
-// Over the floats, beside them and added: the same integers, and floats again.
+// Converts floats into another array, in place, and as a sum: the integers
+// are the same, and so are the floats of them.
 TEST(ExactGridTest, ToGrid_SetAddedOrInPlace_GivesTheSameIntegers) {
   std::mt19937 random(6);
   for (int64_t n = 0; n < 300; ++n) {

@@ -222,7 +222,7 @@ TEST(ModelMemoryTest, CallersBlock_OfBytesNeeded_IsEnoughAndNotExceeded) {
                    SparseCategoricalCrossentropy(kFromLogits), {}, options);
     const Status small = model->Reserve(batch, true);
     EXPECT_EQ(small.code(), Code::kResourceExhausted);
-    // Off the block before it goes.
+    // The model must not use the block after it is freed.
     model->Compile(SGD(), SparseCategoricalCrossentropy(kFromLogits));
     std::free(memory);
   }

@@ -1,4 +1,4 @@
-// Rings of workers with a key, and strangers who have another or none.
+// Rings of workers with a key, and strangers with another key or none.
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -89,7 +89,7 @@ RingOptions OptionsOf(const std::vector<std::string>& addresses, int rank,
   return options;
 }
 
-// Adds up some vectors, others in every job; what they were in the end.
+// Returns a digest of the sums of six vectors that depend on rank and job.
 uint32_t Sums(Collective* ring, int job = 0) {
   uint32_t digest = 0;
   for (const size_t n : {0, 1, 7, 2049, 16385, 300007}) {
@@ -104,7 +104,7 @@ uint32_t Sums(Collective* ring, int job = 0) {
   return digest;
 }
 
-// Each rank a thread with such keys.
+// Opens a ring with a thread for each rank, and returns the ranks' digests.
 std::vector<uint32_t> SumsOf(
     const std::vector<std::string>& addresses,
     const std::vector<std::shared_ptr<const JobKeys>>& keys, int job = 0) {
