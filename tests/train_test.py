@@ -279,7 +279,7 @@ def interrupt(folder, number, *flags):
     out, err = process.communicate(timeout=DEADLINE)
     assert process.returncode == 128 + number, (process.returncode, out, err)
     lines = err.splitlines()
-    assert lines[0].startswith("interrupted: the step is finished"), err
+    assert lines[0].startswith("interrupted: the step will be finished"), err
     assert re.match(r"error: interrupted after epoch \d+(, step \d of 3)?: ",
                     lines[1]), err
     assert len(lines) == 2, err

@@ -326,9 +326,9 @@ Status CheckOptions(const Source& rows, const TimeseriesOptions& o) {
   const int64_t values = rows.x().shape.elements();
   for (const int64_t column : o.target_columns) {
     if (column >= 0 && column < values) continue;
-    return InvalidArgument("%s: target_columns: %" PRId64 " is none of %" PRId64
-                           " values",
-                           name.c_str(), column, values);
+    return InvalidArgument("%s: target_columns: %" PRId64
+                           " must be from 0 to %" PRId64,
+                           name.c_str(), column, values - 1);
   }
   if (rows.Inputs().size() > 1 || rows.Targets().size() > 1 ||
       std::max(rows.x().shape.rank(), rows.y().shape.rank()) ==

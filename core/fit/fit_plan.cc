@@ -1,6 +1,7 @@
 #include "fit_plan.h"
 
 #include <algorithm>
+#include <cinttypes>
 #include <memory>
 #include <string>
 
@@ -29,10 +30,13 @@ Status FitPlan::Check() const {
         model_.num_replicas() == 1 ? "" : "s");
   }
   if (options_.epochs < 0 || options_.initial_epoch < 0) {
-    return InvalidArgument("epochs and initial_epoch must be >= 0");
+    return InvalidArgument("epochs and initial_epoch must be >= 0, not %" PRId64
+                           " and %" PRId64,
+                           options_.epochs, options_.initial_epoch);
   }
   if (options_.validation_freq < 1) {
-    return InvalidArgument("validation_freq must be at least 1");
+    return InvalidArgument("validation_freq must be at least 1, not %" PRId64,
+                           options_.validation_freq);
   }
   if (options_.check_replicas_every < kCheckByTime) {
     return InvalidArgument(

@@ -117,7 +117,12 @@ std::string FitState::NextStep() const {
 
 Status FitState::StateLoaded() {
   if (epoch < 0 || step < 0 || position.pass < 0 || position.used < 0) {
-    return Corruption("the saved position of the fit is negative");
+    return Corruption(
+        "the saved position of the fit is negative: epoch %lld, step %lld, "
+        "pass %lld, example %lld",
+        static_cast<long long>(epoch), static_cast<long long>(step),
+        static_cast<long long>(position.pass),
+        static_cast<long long>(position.used));
   }
   if (local_steps < 0) {
     return Corruption("fit/local_steps is %lld",

@@ -37,8 +37,8 @@ void Handle(int number) {
     raise(number);
   } else if (g_prints) {
     NoticeNow(
-        "interrupted: the step is finished, and what was trained is saved; a "
-        "second signal ends it immediately\n");
+        "interrupted: the step will be finished, and what was trained will be "
+        "saved; a second signal ends it immediately\n");
   }
   errno = error;
 }

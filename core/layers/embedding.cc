@@ -5,6 +5,7 @@
 // matrix.
 
 #include <algorithm>
+#include <cinttypes>
 
 #include "layer_loops.h"
 #include "op.h"
@@ -158,9 +159,13 @@ Status MakeEmbedding(const Layer& layer, const std::vector<Shape>& inputs,
   // Larger whole numbers are not all floats.
   constexpr int64_t kMaxRows = int64_t{1} << 24;
   const Shape& x = inputs[0];
-  if (layer.units < 1) return InvalidArgument("output_dim must be at least 1");
+  if (layer.units < 1) {
+    return InvalidArgument("output_dim must be at least 1, not %" PRId64,
+                           layer.units);
+  }
   if (layer.input_dim < 1) {
-    return InvalidArgument("input_dim must be at least 1");
+    return InvalidArgument("input_dim must be at least 1, not %" PRId64,
+                           layer.input_dim);
   }
   if (layer.input_dim > kMaxRows) {
     return InvalidArgument(
@@ -204,7 +209,9 @@ Status MakeRepeatVector(const Layer& layer, const std::vector<Shape>& inputs,
     return InvalidArgument("RepeatVector needs an input (features), not %s",
                            x.ToString().c_str());
   }
-  if (layer.repeats < 1) return InvalidArgument("n must be at least 1");
+  if (layer.repeats < 1) {
+    return InvalidArgument("n must be at least 1, not %" PRId64, layer.repeats);
+  }
   if (layer.repeats > (int64_t{1} << 31) / x[0]) {
     return InvalidArgument("%lld rows of %s are too many",
                            static_cast<long long>(layer.repeats),

@@ -235,8 +235,9 @@ Status MakePermute(const Layer& layer, const std::vector<Shape>& inputs,
   if (x.rank() < 1 || axes.rank() != x.rank() ||
       seen != (uint32_t{1} << x.rank()) - 1) {
     return InvalidArgument(
-        "dims of %s are not the axes of an input of %s, each once, from 1",
-        layer.shape.ToString().c_str(), x.ToString().c_str());
+        "dims must have the axes of the input %s, each once, from 1 to %d, not "
+        "%s",
+        x.ToString().c_str(), x.rank(), layer.shape.ToString().c_str());
   }
   op->reset(new PermuteOp(x, axes));
   return Status();

@@ -1,6 +1,7 @@
 #include "recurrent.h"
 
 #include <algorithm>
+#include <cinttypes>
 
 #include "../compute/row_loops.h"
 #include "layer_loops.h"
@@ -543,7 +544,10 @@ Status MakeRecurrent(const Layer& layer, const std::vector<Shape>& inputs,
                      std::unique_ptr<Op>* op) {
   constexpr int64_t kMax = int64_t{1} << 31;
   const Shape& x = inputs[0];
-  if (layer.units < 1) return InvalidArgument("units must be at least 1");
+  if (layer.units < 1) {
+    return InvalidArgument("units must be at least 1, not %" PRId64,
+                           layer.units);
+  }
   if (x.rank() != 2) {
     return InvalidArgument("%s needs an input (steps, features), not %s",
                            ClassName(layer), x.ToString().c_str());

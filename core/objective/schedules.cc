@@ -118,7 +118,9 @@ Status LearningRate::Check() const {
         decay_rate, alpha, warmup_target);
   }
   if (warmup_steps < 0 || !(warmup_target >= 0)) {
-    return InvalidArgument("warmup_steps and warmup_target must be >= 0");
+    return InvalidArgument(
+        "warmup_steps and warmup_target must be >= 0, not %lld and %g",
+        static_cast<long long>(warmup_steps), warmup_target);
   }
   if (kind == Kind::kInverseTimeDecay && !(decay_rate >= 0)) {
     return InvalidArgument("InverseTimeDecay: decay_rate must be >= 0, not %g",

@@ -32,7 +32,8 @@ Status CheckStatePerWorker(const LocalUpdates& local) {
 
 Status LocalUpdates::Check() const {
   if (steps < 0 && steps != kAutoSteps) {
-    return InvalidArgument("local_steps must be at least 1");
+    return InvalidArgument("local_steps must be at least 1, not %lld",
+                           static_cast<long long>(steps));
   }
   if (!(learning_rate > 0) || !std::isfinite(learning_rate)) {
     return InvalidArgument(
@@ -44,7 +45,9 @@ Status LocalUpdates::Check() const {
                            double{momentum});
   }
   if (participation < 0 || quorum < 0) {
-    return InvalidArgument("participation and quorum are at least 1");
+    return InvalidArgument(
+        "participation and quorum must be at least 1, not %lld and %lld",
+        static_cast<long long>(participation), static_cast<long long>(quorum));
   }
   if (participation > 0 && quorum > participation) {
     return InvalidArgument(

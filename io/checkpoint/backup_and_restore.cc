@@ -148,7 +148,9 @@ class BackupAndRestoreCallback final : public Callback {
   }
   Status StateLoaded() override {
     if (steps_since_ >= 0) return Status();
-    return Corruption("callback/backup_and_restore/steps_since is negative");
+    return Corruption(
+        "callback/backup_and_restore/steps_since is negative: %" PRId64,
+        steps_since_);
   }
 
  private:

@@ -142,7 +142,9 @@ class ModelCheckpointCallback final : public Callback {
   }
   Status StateLoaded() override {
     if (batches_since_ < 0) {
-      return Corruption("callback/model_checkpoint/batches_since is negative");
+      return Corruption(
+          "callback/model_checkpoint/batches_since is negative: %" PRId64,
+          batches_since_);
     }
     constexpr double kMaxCount = 9007199254740992;  // 2^53
     for (const size_t i : {kUnsavedEpoch, kUnsavedBatch, kUnsavedChecksum}) {

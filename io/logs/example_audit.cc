@@ -55,7 +55,10 @@ Status ExampleAudit::TakeRow(const std::string& name, const std::string& line) {
   size_t at = 0;
   for (std::string& field : fields) {
     const size_t end = line.find(',', at);
-    if (end == std::string::npos) return Corruption("no row of such a log");
+    if (end == std::string::npos) {
+      return Corruption("has %zu fields before the examples, not %d",
+                        static_cast<size_t>(&field - fields), kFields);
+    }
     field = line.substr(at, end - at);
     at = end + 1;
   }
@@ -71,7 +74,10 @@ Status ExampleAudit::TakeRow(const std::string& name, const std::string& line) {
     const bool next = line.compare(at, end - at, "/") == 0;
     const int64_t id =
         next ? kNextPass : Number(std::string_view(line).substr(at, end - at));
-    if (id < 0 && !next) return Corruption("an example is not a number");
+    if (id < 0 && !next) {
+      return Corruption("the example '%s' is not a number",
+                        Printable(line.substr(at, end - at)).c_str());
+    }
     step.examples.push_back(id);
     at = end + 1;
   }

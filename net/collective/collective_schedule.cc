@@ -197,7 +197,10 @@ Status CollectiveSchedule::OnFrame(int peer, const FrameHeader& header,
   if (header.type == FrameType::kReady) {
     if (header.sequence <= completed_) return Status();
     Unexpected& unexpected = UnexpectedOf(peer, header.sequence);
-    if (unexpected.ready) return Corruption("a second ready for one operation");
+    if (unexpected.ready) {
+      return Corruption("a second ready for operation %llu",
+                        static_cast<unsigned long long>(header.sequence));
+    }
     unexpected.ready = true;
     unexpected.ready_header = header;
     return Status();

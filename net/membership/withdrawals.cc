@@ -71,7 +71,10 @@ Status Withdrawals::OnWelcome(FramedLink* link, const FrameHeader& header,
   Identity peer;
   RINGLET_RETURN_IF_ERROR(DecodeIdentity(payload, header.payload_bytes, &peer));
   RINGLET_RETURN_IF_ERROR(CheckMember(identity_, peer));
-  if (peer.worker != link->peer) return Corruption("another worker's answer");
+  if (peer.worker != link->peer) {
+    return Corruption("worker %d has answered on the link of worker %d",
+                      peer.worker, link->peer);
+  }
   informed_[peer.worker] = true;
   for (int r = 0; r < std::min(options_.size(), kMaxInformedWorkers); ++r) {
     if ((InformedWorkersOf(header) >> r & 1) != 0) informed_[r] = true;
@@ -94,7 +97,10 @@ Status Withdrawals::OnWithdraw(FramedLink* link, const FrameHeader& header,
   const bool asked = link->phase() == LinkPhase::kAwaitWelcome;
   const bool known = member.ok() && peer != options_.worker &&
                      peer < options_.size() && (!asked || peer == link->peer);
-  if (asked && !known) return Corruption("a withdrawal of another worker");
+  if (asked && !known) {
+    return Corruption("worker %d has withdrawn on the link of worker %d", peer,
+                      link->peer);
+  }
   if (known && (state_->connecting() || state_->keeps_outside_links()) &&
       links_->IsMissing(peer)) {
     const Status why = Answer(link, peer, withdraw.reason, now);

@@ -22,12 +22,16 @@ std::vector<uint8_t> EncodeFormationReport(const FormationReport& report) {
 
 Status DecodeFormationReport(const uint8_t* payload, size_t bytes, int size,
                              int sender, FormationReport* out) {
-  const uint16_t missing = bytes < kFormationReportFixedBytes
-                               ? 0
-                               : LoadLittle<uint16_t>(payload + 2);
-  if (bytes < kFormationReportFixedBytes || payload[1] != 0 ||
-      (missing != kNoWorker && missing >= size)) {
-    return Corruption("an invalid formation report");
+  if (bytes < kFormationReportFixedBytes) {
+    return Corruption("a formation report of %zu bytes, less than %zu", bytes,
+                      kFormationReportFixedBytes);
+  }
+  const uint16_t missing = LoadLittle<uint16_t>(payload + 2);
+  if (payload[1] != 0 || (missing != kNoWorker && missing >= size)) {
+    return Corruption(
+        "an invalid formation report: byte 1 is %d, and worker %d of %d is "
+        "missing",
+        int{payload[1]}, int{missing}, size);
   }
   out->level = payload[0];
   out->missing = missing == kNoWorker ? -1 : missing;

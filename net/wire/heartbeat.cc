@@ -61,16 +61,24 @@ void EncodeHeartbeat(const Activity& activity, FrameHeader* header,
 
 Status DecodeHeartbeat(const FrameHeader& header, const uint8_t* payload,
                        int size, Activity* out, ChainEnd* end) {
-  const bool with_end = end != nullptr && header.payload_bytes ==
-                                              kHeartbeatBytes + kChainEndBytes;
   if (end != nullptr) end->worker = -1;
-  if (!(with_end || header.payload_bytes == kHeartbeatBytes) ||
-      payload[1] != 0 ||
-      !IsActivity(payload[0], LoadLittle<uint16_t>(payload + 2), size) ||
-      (with_end && !DecodeEnd(payload + kHeartbeatBytes, size, end))) {
-    return Corruption("an invalid heartbeat");
+  const uint32_t bytes = header.payload_bytes;
+  const bool with_end =
+      end != nullptr && bytes == kHeartbeatBytes + kChainEndBytes;
+  if (!with_end && bytes != kHeartbeatBytes) {
+    return Corruption("a heartbeat of %lu bytes, not %zu",
+                      static_cast<unsigned long>(bytes), kHeartbeatBytes);
   }
   const uint16_t on = LoadLittle<uint16_t>(payload + 2);
+  if (payload[1] != 0 || !IsActivity(payload[0], on, size)) {
+    return Corruption(
+        "an invalid heartbeat: type %d, byte 1 is %d, waits for worker %d of "
+        "%d",
+        int{payload[0]}, int{payload[1]}, int{on}, size);
+  }
+  if (with_end && !DecodeEnd(payload + kHeartbeatBytes, size, end)) {
+    return Corruption("an invalid heartbeat: the end of its chain of waits");
+  }
   out->step = header.step;
   out->sequence = header.sequence;
   out->type = static_cast<FrameType>(payload[0]);

@@ -53,7 +53,11 @@ Status DecodeView(const uint8_t* payload, size_t bytes, int size, int sender,
     const bool listed = (out->workers & ~AllWorkersMask(size)) == 0;
     if (listed && MakesSense(*out, sender)) return Status();
   }
-  return Corruption("an invalid view frame");
+  return Corruption(
+      "an invalid view frame of %zu bytes (valid: %zu) from worker %d of %d: "
+      "message %d, flags %d",
+      bytes, ViewBytes(size), sender, size, bytes > 0 ? int{payload[0]} : -1,
+      bytes > 1 ? int{payload[1]} : -1);
 }
 
 }  // namespace ringlet

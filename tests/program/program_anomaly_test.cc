@@ -233,8 +233,8 @@ TEST_F(AnomalyTest, Anomaly_WrongUse_IsRefused) {
     line.insert(line.end(), more.begin(), more.end());
     ExpectError(line, 2, says);
   };
-  refuse({"--threshold", "1"}, {"of --anomaly"});
-  refuse({"--score", "mae"}, {"of --anomaly"});
+  refuse({"--threshold", "1"}, {"--threshold needs --anomaly"});
+  refuse({"--score", "mae"}, {"--score needs --anomaly"});
   refuse({"--anomaly", "--score", "rmse"}, {"--score rmse"});
   refuse({"--anomaly", "--threshold", "1", "--threshold-quantile", "0.9"},
          {"--threshold or --threshold-quantile"});

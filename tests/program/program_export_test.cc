@@ -66,16 +66,16 @@ TEST_F(ProgramTest, Export_FormatOnnx_WritesTheModel) {
   ExpectError({"export", "m", "--all", "-o", "m.onnx"}, 2, {"--all", "onnx"});
   ExpectError({"export", "m", "--softmax", "-o", "x.npz"}, 2, {"--softmax"});
   ExpectError({"export", "m", "--name", "two", "-o", "m.onnx"}, 2,
-              {"--name is for the format c"});
+              {"--name needs --format c"});
   ExpectError({"export", "m", "--name", "2", "-o", "m.c"}, 2, {"m.c: '2' is"});
   ExpectError({"export", "m", "--with-preprocessing", "-o", "m.onnx"}, 2,
-              {"--with-preprocessing is for the format c"});
+              {"--with-preprocessing needs --format c"});
   ExpectError({"export", "m", "--anomaly", "-o", "w2.npz"}, 2,
-              {"--anomaly is for the format c"});
+              {"--anomaly needs --format c"});
   ExpectError({"export", "m", "--anomaly", "-o", "m.c"}, 2,
               {"m.c: an anomaly score", "(28, 28)", "(10,)"});
   ExpectError({"export", "m", "--score", "mse", "-o", "m.c"}, 2,
-              {"--score is of --anomaly"});
+              {"--score needs --anomaly"});
   ExpectError({"export", "m", "--anomaly", "--score", "rmse", "-o", "m.c"}, 2,
               {"--score rmse"});
   ExpectError({"export", "m", "--quantize", "int4", "-o", "m.c"}, 2, {"int4"});
@@ -84,12 +84,12 @@ TEST_F(ProgramTest, Export_FormatOnnx_WritesTheModel) {
   ExpectError({"export", "m", "--quantize", "int8", "-o", "m.c"}, 2,
               {"--data RUN.json"});
   ExpectError({"export", "m", "--data", "run.json", "-o", "m.c"}, 2,
-              {"--data is of --quantize"});
+              {"--data needs --quantize int8"});
   ExpectError(
       {"export", "m", "--quantize", "int8", "--data", "none.json", "-o", "m.c"},
       2, {"none.json"});
   ExpectError({"export", "m", "--init", "w.npz", "-o", "x.npz"}, 2,
-              {"--init is not of the format npz"});
+              {"--init does not go with --format npz"});
   ExpectError({"export", "m", "--init", "w.npz", "-o", "m.onnx"}, 2,
               {"--init is for a RUN.json"});
   ExpectError({"export", "run.json", "-o", "m.onnx"}, 2, {"--init WEIGHTS"});

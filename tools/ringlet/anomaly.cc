@@ -102,8 +102,11 @@ Status AnomalyFlags::Check(const std::string& out) const {
   const bool by_quantile = !std::isnan(quantile_);
   if (!anomaly_ &&
       (by_number || by_quantile || !data_.empty() || !score_.empty())) {
-    return InvalidArgument(
-        "--score and those of the threshold are of --anomaly");
+    return InvalidArgument("%s needs --anomaly",
+                           by_number        ? "--threshold"
+                           : by_quantile    ? "--threshold-quantile"
+                           : !data_.empty() ? "--threshold-data"
+                                            : "--score");
   }
   if (by_number && by_quantile) {
     return InvalidArgument("give --threshold or --threshold-quantile");

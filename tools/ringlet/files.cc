@@ -319,7 +319,7 @@ Status CheckFlags(const ExportFlags& f, const std::string& from) {
       : !whole && !f.init.path.empty()                     ? "--init"
                                                            : nullptr;
   if (not_of_it != nullptr) {
-    return InvalidArgument("%s is not of the format %s", not_of_it,
+    return InvalidArgument("%s does not go with --format %s", not_of_it,
                            f.format.c_str());
   }
   const char* const for_c = !f.name.empty()   ? "--name"
@@ -327,22 +327,23 @@ Status CheckFlags(const ExportFlags& f, const std::string& from) {
                             : f.anomaly       ? "--anomaly"
                                               : nullptr;
   if (for_c != nullptr && f.format != "c") {
-    return InvalidArgument("%s is for the format c, not %s", for_c,
+    return InvalidArgument("%s needs --format c, not %s", for_c,
                            f.format.c_str());
   }
   if (!f.anomaly && !f.score.empty()) {
-    return InvalidArgument("--score is of --anomaly");
+    return InvalidArgument("--score needs --anomaly");
   }
   ReconstructionError error;
   RINGLET_RETURN_IF_ERROR(ReadScore(f.score, &error));
   if (f.quantize.empty() && f.data.empty()) return Status();
-  if (f.quantize.empty()) return InvalidArgument("--data is of --quantize");
+  if (f.quantize.empty())
+    return InvalidArgument("--data needs --quantize int8");
   if (f.quantize != "int8") {
-    return InvalidArgument("--quantize %s: is not int8",
+    return InvalidArgument("--quantize %s: must be int8",
                            Printable(f.quantize).c_str());
   }
   if (f.format != "c") {
-    return InvalidArgument("--quantize is for the format c, not %s",
+    return InvalidArgument("--quantize needs --format c, not %s",
                            f.format.c_str());
   }
   if (!f.data.empty() || EndsWith(from, ".json")) return Status();

@@ -96,10 +96,10 @@ Status FindTargets(const Source& rows, const std::vector<std::string>& wanted,
     }
     const int64_t number = ColumnIndexOf(column, static_cast<size_t>(count));
     if (number < 0) {
-      return InvalidArgument("target_columns: '%s' is none of the %" PRId64
-                             " values of a row of %s; give a number from 0",
-                             Printable(column).c_str(), count,
-                             rows.name().c_str());
+      return InvalidArgument(
+          "target_columns: '%s' must be a number from 0 to "
+          "%" PRId64 ", the values of a row of %s",
+          Printable(column).c_str(), count - 1, rows.name().c_str());
     }
     values->push_back(number);
   }

@@ -120,7 +120,7 @@ TEST(ImageOpsTest, ImageOp_DoesNotFit_IsNamed) {
   expect(UpSampling2D(0), {4, 4, 1}, "size");
   expect(UpSampling2D(INT64_MAX), {4, 4, 1}, "size must be from 1 to");
   expect(UpSampling2D(1 << 20), {4, 4, 1}, "too large");
-  expect(Permute({1, 2}), {4, 4, 1}, "(1, 2) are not the axes");
+  expect(Permute({1, 2}), {4, 4, 1}, "from 1 to 3, not (1, 2)");
   expect(Permute({1, 1, 2}), {4, 4, 1}, "axes");
   expect(Permute({0, 1, 2}), {4, 4, 1}, "axes");
   expect(Permute({1, 2, 9}), {4, 4, 1}, "axes");

@@ -76,10 +76,11 @@ TEST(ExampleAuditTest, Audit_RightAndWrongLogs_ProvesOrNamesTheError) {
       {{"", "epoch,st"}, "the logs hold no step"},
       {{"epoch,steps"}, "log0, line 1: it has no header"},
       {{"0,0,all,0,0,4,1\n"}, "log0, line 1: it has no header"},
-      {{LogOf("0,0,all,0,4,1\n")}, "log0, line 2: no row of such a log"},
+      {{LogOf("0,0,all,0,4,1\n")},
+       "log0, line 2: has 5 fields before the examples, not 6"},
       {{LogOf("0,x,all,0,0,4,1\n")}, "'x' is not a number"},
       {{LogOf("0,0,all,0,-1,4,1\n")}, "'-1' is not a number"},
-      {{LogOf("0,0,all,0,0,4,1  2\n")}, "an example is not a number"},
+      {{LogOf("0,0,all,0,0,4,1  2\n")}, "the example '' is not a number"},
       {{LogOf("0,0,all,0,0,4,99999999999999999999\n")}, "is not a number"},
   };
   for (const auto& c : cases) {
