@@ -67,32 +67,118 @@ TEST(TrainingLoopCallsTest, Loop_LeftInTheMiddle_FreesTheModel) {
 
 // Records the events of a run in their order. Event number `fails` returns an
 // error.
-class Notes final : public Callback {
+class EventRecorder final : public Callback {
  public:
-  explicit Notes(int fails = 0) : fails_(fails) {}
-  const char* name() const override { return "notes"; }
-  Status OnTrainBegin(FitState&) override { return Note("begin"); }
-  Status OnTrainEnd(FitState&, const Logs&) override { return Note("end"); }
+  explicit EventRecorder(int fails = 0) : fails_(fails) {}
+  const char* name() const override { return "recorder"; }
+  Status OnTrainBegin(FitState&) override { return Record("begin"); }
+  Status OnTrainEnd(FitState&, const Logs&) override { return Record("end"); }
   void OnFitReturn(FitState&, const Status&) override { ++returns; }
-  Status OnEpochBegin(FitState&) override { return Note("epoch"); }
-  Status OnEpochEnd(FitState&, Logs*) override { return Note("epoch end"); }
-  Status OnTrainBatchBegin(FitState&) override { return Note("step"); }
+  Status OnEpochBegin(FitState&) override { return Record("epoch"); }
+  Status OnEpochEnd(FitState&, Logs*) override { return Record("epoch end"); }
+  Status OnTrainBatchBegin(FitState&) override { return Record("step"); }
   Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
-    return Note(fit.model->weights_digest());
+    return Record(fit.model->weights_digest());
   }
-  Status OnTestEnd(FitState&, const Logs&) override { return Note("test"); }
-  Status OnSavePoint(FitState&, bool) override { return Note("save"); }
+  Status OnTestEnd(FitState&, const Logs&) override { return Record("test"); }
+  Status OnSavePoint(FitState&, bool) override { return Record("save"); }
 
-  std::vector<std::string> said;
+  std::vector<std::string> events;
   int returns = 0;
 
  private:
-  Status Note(uint64_t digest) { return Note(std::to_string(digest)); }
-  Status Note(const std::string& what) {
-    said.push_back(what);
-    return --fails_ == 0 ? Error(Code::kOutOfSync, "call of a note") : Status();
+  Status Record(uint64_t digest) { return Record(std::to_string(digest)); }
+  Status Record(const std::string& what) {
+    events.push_back(what);
+    return --fails_ == 0 ? Error(Code::kOutOfSync, "an event that fails")
+                         : Status();
   }
   int fails_;
+};
+
+// Makes random calls of a loop, most of them in a legal order.
+class RandomCaller {
+ public:
+  // All outlive this object.
+  RandomCaller(TrainingLoop* loop, const EventRecorder* recorder,
+               std::mt19937* random)
+      : loop_(*loop), recorder_(*recorder), random_(*random) {}
+
+  // Makes up to `count` calls; none after Recover.
+  void MakeCalls(int count) {
+    for (int i = 0; i < count && !recovered_; ++i) {
+      const Row& row = PickRow();
+      const bool is_legal = row.is_legal(this);
+      if (!is_legal && random_() % row.illegal_odds != 0) continue;
+      const Status status = row.call(this);
+      if (status.code() == Code::kOutOfSync) ++failed_calls_;
+    }
+  }
+
+  bool ended() const { return ended_; }             // End succeeded
+  bool recovered() const { return recovered_; }     // Recover was called
+  const Status& status() const { return status_; }  // of Recover
+  // The number of calls that returned the error of an event.
+  int failed_calls() const { return failed_calls_; }
+
+ private:
+  struct Row {
+    unsigned weight;
+    bool (*is_legal)(RandomCaller*);
+    unsigned illegal_odds;  // an illegal call is made once in so many
+    Status (*call)(RandomCaller*);
+  };
+  static constexpr unsigned kWeights = 16;  // the sum
+
+  static bool Always(RandomCaller*) { return true; }
+  static bool AfterLastEpoch(RandomCaller* c) {
+    return !c->begun_ || !c->loop_.HasEpoch();
+  }
+  static bool WithinEpoch(RandomCaller* c) {
+    return !c->begun_ || c->loop_.HasStep();
+  }
+  static bool AfterEnd(RandomCaller* c) { return c->ended_; }
+
+  static Status Begin(RandomCaller* c) {
+    const Status status = c->loop_.Begin();
+    c->begun_ = !c->recorder_.events.empty();
+    return status;
+  }
+  static Status Step(RandomCaller* c) { return c->loop_.Step(); }
+  static Status EndEpoch(RandomCaller* c) { return c->loop_.EndEpoch(); }
+  static Status End(RandomCaller* c) {
+    const Status status = c->loop_.End();
+    c->ended_ = c->ended_ || status.ok();
+    return status;
+  }
+  static Status CloseData(RandomCaller* c) {
+    c->loop_.CloseData();
+    return Status();
+  }
+  static Status Recover(RandomCaller* c) {
+    c->recovered_ = c->begun_;
+    EXPECT_FALSE(c->loop_.Recover(&c->status_));
+    return Status();
+  }
+
+  const Row& PickRow() {
+    static constexpr Row kRows[] = {
+        {1, Always, 1, Begin},     {10, WithinEpoch, 4, Step},
+        {2, Always, 1, EndEpoch},  {1, AfterLastEpoch, 8, End},
+        {1, Always, 1, CloseData}, {1, AfterEnd, 8, Recover},
+    };
+    unsigned at = static_cast<unsigned>(random_() % kWeights);
+    const Row* row = kRows;
+    while (at >= row->weight) at -= (row++)->weight;
+    return *row;
+  }
+
+  TrainingLoop& loop_;
+  const EventRecorder& recorder_;
+  std::mt19937& random_;
+  bool begun_ = false, ended_ = false, recovered_ = false;
+  Status status_;
+  int failed_calls_ = 0;
 };
 
 // Calls are made in any order, and any of them fails. The events of the loop
@@ -100,73 +186,45 @@ class Notes final : public Callback {
 // trained again.
 TEST(TrainingLoopCallsTest, Calls_InAnyOrder_GiveAPrefixOfTheEventsOfFit) {
   const Dataset data = Points(70).Batch(32);  // the last batch is short
-  const auto fit_notes = std::make_shared<Notes>();
+  const auto fit_recorder = std::make_shared<EventRecorder>();
   FitOptions options = Quiet(2);
   options.validation_data = Points(150).Batch(128);
-  options.callbacks = {fit_notes};
+  options.callbacks = {fit_recorder};
   ASSERT_TRUE(TinyModel()->Fit(data, options).status().ok());
-  const std::vector<std::string>& all = fit_notes->said;
-  int whole = 0, failed = 0;
+  const std::vector<std::string>& fit_events = fit_recorder->events;
+  int complete_runs = 0, failed_calls = 0;
   for (unsigned seed = 1; seed <= 600 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
     const int fails =
         random() % 2 == 0 ? 0 : 1 + static_cast<int>(random() % 30);
-    const auto notes = std::make_shared<Notes>(fails);
-    options.callbacks = {notes};
+    const auto recorder = std::make_shared<EventRecorder>(fails);
+    options.callbacks = {recorder};
     const auto model = TinyModel();
-    Status status;
-    bool begun = false, ended = false, recovered = false;
-    {
-      TrainingLoop loop(model.get(), data, options);
-      for (int call = 0; call < 60 && !recovered; ++call) {
-        Status said;
-        switch (random() % 16) {
-          case 0:
-            said = loop.Begin();
-            begun = !notes->said.empty();
-            break;
-          case 1:
-            if (begun && loop.HasEpoch() && random() % 8 != 0) break;
-            said = loop.End();
-            ended = ended || said.ok();
-            break;
-          case 2:
-            if (random() % 8 != 0 && !ended) break;
-            recovered = begun;
-            EXPECT_FALSE(loop.Recover(&status));
-            break;
-          case 3:
-            loop.CloseData();
-            break;
-          case 4:
-          case 5:
-            said = loop.EndEpoch();
-            break;
-          default:
-            if (begun && !loop.HasStep() && random() % 4 != 0) break;
-            said = loop.Step();
-        }
-        failed += said.code() == Code::kOutOfSync ? 1 : 0;
-      }
+    auto loop = std::make_unique<TrainingLoop>(model.get(), data, options);
+    RandomCaller caller(loop.get(), recorder.get(), &random);
+    caller.MakeCalls(60);
+    loop.reset();
+    failed_calls += caller.failed_calls();
+    const bool any_failed =
+        fails > 0 && static_cast<int>(recorder->events.size()) >= fails;
+    if (caller.recovered()) {
+      const Status& status = caller.status();
+      EXPECT_EQ(status.ok(), caller.ended()) << status.message();
+      EXPECT_EQ(status.code() == Code::kOutOfSync, any_failed);
     }
-    const bool was_told =
-        fails > 0 && static_cast<int>(notes->said.size()) >= fails;
-    if (recovered) {
-      EXPECT_EQ(status.ok(), ended) << status.message();
-      EXPECT_EQ(status.code() == Code::kOutOfSync, was_told);
-    }
-    EXPECT_EQ(notes->returns, notes->said.empty() ? 0 : 1);
-    std::vector<std::string> told = notes->said;
-    whole += told == all ? 1 : 0;
-    if (!told.empty() && told.back() == "end") told.pop_back();
-    ASSERT_LE(told.size(), all.size());
-    EXPECT_TRUE(std::equal(told.begin(), told.end(), all.begin()));
+    std::vector<std::string> events = recorder->events;
+    EXPECT_EQ(recorder->returns, events.empty() ? 0 : 1);
+    if (events == fit_events) ++complete_runs;
+    // The loop may end before Fit does.
+    if (!events.empty() && events.back() == "end") events.pop_back();
+    ASSERT_LE(events.size(), fit_events.size());
+    EXPECT_TRUE(std::equal(events.begin(), events.end(), fit_events.begin()));
     options.callbacks.clear();
     EXPECT_TRUE(model->Fit(data, options).status().ok());
   }
-  EXPECT_GT(whole, 20);
-  EXPECT_GT(failed, 50);
+  EXPECT_GT(complete_runs, 20);
+  EXPECT_GT(failed_calls, 50);
 }
 
 // A loop that calls only HasStep ends after its epochs.

@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <string>
@@ -190,106 +191,171 @@ float IntegerAsFloat(int rank, size_t i) {
   return value;
 }
 
-// A history: what every rank calls, in order; each rank starts its next call at
-// a random time.
+// A call that every rank makes. An all-gather has `count` numbers of each rank.
+struct PlannedCall {
+  FrameType type;
+  size_t count;
+  int root;
+};
+using Plan = std::vector<PlannedCall>;
+// The numbers of each rank's calls: by rank, then by call.
+using RanksData = std::vector<std::vector<Data>>;
+
+Plan PlanCalls(int size, std::mt19937* random) {
+  constexpr size_t kCounts[] = {0, 1, 5, 2048, 2049, 20000, 40001};
+  Plan plan;
+  for (int i = 0; i < 12; ++i) {
+    const auto type = static_cast<FrameType>(16 + (*random)() % 5);
+    const size_t count = kCounts[(*random)() % std::size(kCounts)];
+    plan.push_back({type, count, static_cast<int>((*random)() % size)});
+  }
+  return plan;
+}
+
+RanksData MakeInputs(int size, const Plan& plan) {
+  RanksData data(size);
+  for (int r = 0; r < size; ++r) {
+    for (const PlannedCall& call : plan) {
+      const bool gathers = call.type == FrameType::kAllGather;
+      Data v(call.count * (gathers ? size : 1));
+      for (size_t i = 0; i < v.size(); ++i) {
+        v[i] = call.type == FrameType::kAllReduceInts
+                   ? IntegerAsFloat(r, i)
+                   : static_cast<float>((r + 1) * 0.3 +
+                                        static_cast<double>(i % 101));
+      }
+      data[r].push_back(v);
+    }
+  }
+  return data;
+}
+
+// True if the rank may start its call number `next`. A call that is no sum
+// waits for the calls before it, and those after it wait for it.
+bool MayStart(const Plan& plan, size_t next, uint64_t completed) {
+  if (next >= plan.size()) return false;
+  const bool only_sums =
+      IsSum(plan[next].type) && (next == 0 || IsSum(plan[next - 1].type));
+  return only_sums || completed == next;
+}
+
+// Converts `data` to the order of bytes that is sent, or back.
+void SwapOrder(Data* data) {
+  SwapToLittle(data->data(), sizeof(float), data->size());
+}
+
+Call MakeCall(const PlannedCall& planned, Data* data) {
+  Call call;
+  call.type = planned.type;
+  call.data = reinterpret_cast<uint8_t*>(data->data());
+  const bool is_barrier = planned.type == FrameType::kBarrier;
+  call.bytes = is_barrier ? 0 : planned.count * sizeof(float);
+  if (planned.type == FrameType::kBroadcast) call.root = planned.root;
+  return call;
+}
+
+// Starts each rank's calls in their order, each at a random time, and delivers
+// frames in a random order, until all calls are completed.
+void RunInRandomOrder(const Plan& plan, std::mt19937* random, Network* network,
+                      RanksData* data) {
+  const auto size = static_cast<int>(data->size());
+  std::vector<size_t> next(data->size(), 0);
+  const auto completed = [&](int r) { return network->rank(r)->completed(); };
+  for (;;) {
+    const auto r = static_cast<int>((*random)() % data->size());
+    if (MayStart(plan, next[r], completed(r)) && (*random)() % 3 == 0) {
+      Data* const v = &(*data)[r][next[r]];
+      SwapOrder(v);
+      ASSERT_OK(network->Start(r, MakeCall(plan[next[r]], v)));
+      ++next[r];
+      continue;
+    }
+    bool moved = false;
+    ASSERT_OK(network->Step(&moved));
+    if (moved) continue;
+    bool all_completed = true;
+    bool any_may_start = false;
+    for (int q = 0; q < size; ++q) {
+      all_completed = all_completed && completed(q) == plan.size();
+      any_may_start =
+          any_may_start || (next[q] < plan.size() && completed(q) == next[q]);
+    }
+    if (all_completed) break;
+    ASSERT_TRUE(any_may_start) << "a standstill";
+  }
+  for (std::vector<Data>& of_rank : *data) {
+    for (Data& v : of_rank) SwapOrder(&v);
+  }
+}
+
+// The results of call `i`, by rank and number.
+
+void ExpectSumOfInts(size_t i, const RanksData& inputs,
+                     const RanksData& results) {
+  for (const std::vector<Data>& of_rank : results) {
+    for (size_t j = 0; j < of_rank[i].size(); ++j) {
+      uint32_t sum = 0;
+      for (const std::vector<Data>& input : inputs) sum += BitsOf(input[i][j]);
+      ASSERT_EQ(BitsOf(of_rank[i][j]), sum);
+    }
+  }
+}
+
+void ExpectSum(size_t i, const RanksData& inputs, const RanksData& results,
+               WireDtype dtype) {
+  // Each rank rounds what it sends to nearest.
+  const double last_place = dtype == WireDtype::kBfloat16  ? 1. / 256
+                            : dtype == WireDtype::kFloat16 ? 1. / 2048
+                                                           : 1e-5;
+  for (const std::vector<Data>& of_rank : results) {
+    for (size_t j = 0; j < of_rank[i].size(); ++j) {
+      ASSERT_EQ(BitsOf(of_rank[i][j]), BitsOf(results[0][i][j]));
+      double sum = 0;
+      for (const std::vector<Data>& input : inputs) sum += input[i][j];
+      ASSERT_NEAR(of_rank[i][j], sum,
+                  last_place * static_cast<double>(inputs.size()) * sum);
+    }
+  }
+}
+
+// Other calls give copies of one rank's numbers.
+void ExpectCopies(const PlannedCall& call, size_t i, const RanksData& inputs,
+                  const RanksData& results) {
+  for (size_t r = 0; r < results.size(); ++r) {
+    for (size_t j = 0; j < results[r][i].size(); ++j) {
+      const size_t from = call.type == FrameType::kBroadcast   ? call.root
+                          : call.type == FrameType::kAllGather ? j / call.count
+                                                               : r;
+      ASSERT_EQ(results[r][i][j], inputs[from][i][j]);
+    }
+  }
+}
+
+void ExpectResult(const PlannedCall& call, size_t i, const RanksData& inputs,
+                  const RanksData& results, WireDtype dtype) {
+  switch (call.type) {
+    case FrameType::kAllReduceInts:
+      return ExpectSumOfInts(i, inputs, results);
+    case FrameType::kAllReduce:
+      return ExpectSum(i, inputs, results, dtype);
+    default:
+      return ExpectCopies(call, i, inputs, results);
+  }
+}
+
+// All ranks make the same random calls, at random times.
 void PlayHistory(int size, Algorithm algorithm, uint32_t seed,
                  WireDtype dtype = WireDtype::kFloat32) {
   SCOPED_TRACE(testing::Message() << size << " ranks, seed " << seed);
   std::mt19937 random(seed);
   Network network(size, algorithm, dtype, seed + 1);
-  struct Planned {
-    FrameType type;
-    size_t count;
-    int root;
-  };
-  std::vector<Planned> plan;
-  for (int i = 0; i < 12; ++i) {
-    const size_t counts[] = {0, 1, 5, 2048, 2049, 20000, 40001};
-    plan.push_back({static_cast<FrameType>(16 + random() % 5),
-                    counts[random() % 7], static_cast<int>(random() % size)});
-  }
-  std::vector<std::vector<Data>> data(size);
-  for (int r = 0; r < size; ++r) {
-    for (const Planned& p : plan) {
-      const bool gathers = p.type == FrameType::kAllGather;
-      Data v(p.count * (gathers ? size : 1));
-      for (size_t i = 0; i < v.size(); ++i) {
-        v[i] = static_cast<float>((r + 1) * 0.3 + static_cast<double>(i % 101));
-        if (p.type == FrameType::kAllReduceInts) v[i] = IntegerAsFloat(r, i);
-      }
-      data[r].push_back(v);
-    }
-  }
-  const std::vector<std::vector<Data>> before = data;
-  std::vector<size_t> at(size, 0);
-  for (;;) {
-    const int r = static_cast<int>(random() % size);
-    // Blocking calls wait for what was started before.
-    const bool may_start =
-        at[r] < plan.size() &&
-        (IsSum(plan[at[r]].type) || network.rank(r)->completed() == at[r]) &&
-        (at[r] == 0 || IsSum(plan[at[r] - 1].type) ||
-         network.rank(r)->completed() == at[r]);
-    if (may_start && random() % 3 == 0) {
-      const Planned& p = plan[at[r]];
-      Data& v = data[r][at[r]];
-      ++at[r];
-      Call call;
-      call.type = p.type;
-      call.data = reinterpret_cast<uint8_t*>(v.data());
-      call.bytes = p.type == FrameType::kBarrier ? 0 : p.count * sizeof(float);
-      call.root = p.type == FrameType::kBroadcast ? p.root : 0;
-      SwapToLittle(v.data(), sizeof(float), v.size());  // as numbers travel
-      ASSERT_OK(network.Start(r, call));
-      continue;
-    }
-    bool moved = false;
-    ASSERT_OK(network.Step(&moved));
-    if (moved) continue;
-    bool done = true;
-    bool startable = false;
-    for (int q = 0; q < size; ++q) {
-      done = done && network.rank(q)->completed() == plan.size();
-      startable = startable || (at[q] < plan.size() &&
-                                network.rank(q)->completed() == at[q]);
-    }
-    if (done) break;
-    ASSERT_TRUE(startable) << "a standstill";
-  }
-  for (std::vector<Data>& of_rank : data) {
-    for (Data& v : of_rank) SwapToLittle(v.data(), sizeof(float), v.size());
-  }
+  const Plan plan = PlanCalls(size, &random);
+  const RanksData inputs = MakeInputs(size, plan);
+  RanksData results = inputs;
+  ASSERT_NO_FATAL_FAILURE(RunInRandomOrder(plan, &random, &network, &results));
   for (size_t i = 0; i < plan.size(); ++i) {
-    const size_t n = plan[i].count;
-    for (int r = 0; r < size; ++r) {
-      const Data& v = data[r][i];
-      for (size_t j = 0; j < v.size(); ++j) {
-        if (plan[i].type == FrameType::kAllReduceInts) {
-          uint32_t sum = 0;
-          for (int q = 0; q < size; ++q) sum += BitsOf(before[q][i][j]);
-          ASSERT_EQ(BitsOf(v[j]), sum);
-          continue;
-        }
-        float expected = before[r][i][j];
-        if (plan[i].type == FrameType::kAllReduce) {
-          ASSERT_EQ(std::memcmp(&v[j], &data[0][i][j], sizeof(float)), 0);
-          double sum = 0;
-          for (int q = 0; q < size; ++q) sum += before[q][i][j];
-          // Each rank rounds what it sends to nearest.
-          const double last_place = dtype == WireDtype::kBfloat16  ? 1. / 256
-                                    : dtype == WireDtype::kFloat16 ? 1. / 2048
-                                                                   : 1e-5;
-          ASSERT_NEAR(v[j], sum, last_place * size * sum);
-          continue;
-        }
-        if (plan[i].type == FrameType::kBroadcast) {
-          expected = before[plan[i].root][i][j];
-        } else if (plan[i].type == FrameType::kAllGather) {
-          expected = before[j / n][i][j];
-        }
-        ASSERT_EQ(v[j], expected);
-      }
-    }
+    SCOPED_TRACE(testing::Message() << "call " << i);
+    ASSERT_NO_FATAL_FAILURE(ExpectResult(plan[i], i, inputs, results, dtype));
   }
 }
 

@@ -409,116 +409,134 @@ TEST(SupervisorTest, Worker_ReportedItsEnd_Counts) {
   }
 }
 
-// A job that goes through events in a random order, until it is done. Checks
-// the actions that the supervisor returns.
-class RandomJob {
+// A job as its launcher runs it: which workers run, and which wait for a
+// restart. Each event applies the supervisor's actions, and checks them.
+class JobModel {
  public:
-  explicit RandomJob(unsigned seed)
-      : random_(seed), options_(DrawOptions()), supervisor_(options_) {
-    for (int i = 0; i < options_.workers; ++i) running_.insert(i);
-    starts_.assign(static_cast<size_t>(options_.workers), 1);
+  // The stages of ending a job, in their order.
+  enum class Stage {
+    kRunning,    // no worker has ended the job
+    kGrace,      // the other workers have time to end by themselves
+    kTerminate,  // they have got a signal
+    kKill,       // they are killed
+  };
+
+  explicit JobModel(const LaunchOptions& options)
+      : options_(options),
+        supervisor_(options_),
+        starts_(static_cast<size_t>(options.workers), 1) {
+    for (int i = 0; i < options.workers; ++i) running_.insert(i);
   }
 
-  void RunToTheEnd() {
-    for (int step = 0; !supervisor_.done(); ++step) {
-      ASSERT_LT(step, 1000);
-      HaveAnEvent();
-    }
-    EXPECT_TRUE(running_.empty() && waiting_.empty());
-    for (const int count : starts_) EXPECT_LE(count, 1 + options_.max_restarts);
-    if (!options_.restart && !options_.end_together) {
-      EXPECT_EQ(supervisor_.exit_code(), first_code_);
-    }
-  }
+  const Supervisor& supervisor() const { return supervisor_; }
+  const std::set<int>& running() const { return running_; }
+  const std::set<int>& waiting() const { return waiting_; }
+  const std::vector<int>& starts() const { return starts_; }  // by worker
+  // The exit code of the first worker that failed; 0: none did.
+  int first_code() const { return first_code_; }
+  bool has_deadline() const { return stage_ > Stage::kRunning && !is_last_; }
 
- private:
-  int Below(int n) { return static_cast<int>(random_() % n); }
-  LaunchOptions DrawOptions() {
-    const int workers = 1 + Below(4);
-    LaunchOptions options = Options(workers, Below(2) == 1);
-    options.max_restarts = Below(3);
-    options.end_together = Below(2) == 1;
-    options.min_workers = Below(1 + workers);
-    return options;
-  }
-
-  void HaveAnEvent() {
-    const int kind = Below(10);
-    if (kind < 6 && !running_.empty()) {
-      EndAWorker();
-    } else if (kind < 8 && !waiting_.empty()) {
-      RestartAWorker();
-    } else if (kind == 7 && !running_.empty()) {
-      Supervisor::Actions actions;
-      supervisor_.OnDone(*running_.begin(), &actions);
-      Take(actions, -1);
-    } else if (kind == 8 && stage_ > kRuns && !last_deadline_was_) {
-      Take(supervisor_.OnDeadline(), -1);
-    } else if (kind == 9 && Below(20) == 0) {
-      Take(supervisor_.OnSignal(SIGTERM), -1);
-    }
-  }
-  void EndAWorker() {
-    const int count = static_cast<int>(running_.size());
-    const int worker = *std::next(running_.begin(), Below(count));
-    const int code = Below(3) == 0 ? 0 : 1 + Below(150);
+  void ExitWorker(int worker, int code) {
     running_.erase(worker);
-    Take(supervisor_.OnExit(worker, code), worker);
-    Take(supervisor_.OnEnded(worker, code), worker);
-    if (first_code_ == 0) first_code_ = code;
+    Apply(supervisor_.OnExit(worker, code), worker);
+    Apply(supervisor_.OnEnded(worker, code), worker);
+    if (code != 0 && first_code_ == 0) first_code_ = code;
   }
-  void RestartAWorker() {
-    const int worker = *waiting_.begin();
+  void RestartWorker(int worker) {
     waiting_.erase(worker);
     supervisor_.OnRestart(worker);
     running_.insert(worker);
     ++starts_[static_cast<size_t>(worker)];
   }
+  void ReportDone(int worker) {
+    Supervisor::Actions actions;
+    supervisor_.OnDone(worker, &actions);
+    Apply(actions, /*worker=*/-1);
+  }
+  void PassDeadline() { Apply(supervisor_.OnDeadline(), /*worker=*/-1); }
+  void SendSignal() { Apply(supervisor_.OnSignal(SIGTERM), /*worker=*/-1); }
 
-  // `worker` is that of the event.
-  void Take(const Supervisor::Actions& actions, int worker) {
+ private:
+  static Stage StageOf(const Supervisor::Actions& actions) {
+    if (actions.signal == SIGKILL) return Stage::kKill;
+    return actions.signal != 0 ? Stage::kTerminate : Stage::kGrace;
+  }
+
+  void Apply(const Supervisor::Actions& actions, int worker) {
     for (const int each : actions.cancelled) {
       EXPECT_EQ(waiting_.erase(each), 1u);
     }
     if (actions.restart_after >= 0) {
-      EXPECT_EQ(stage_, kRuns);
+      EXPECT_EQ(stage_, Stage::kRunning);
       waiting_.insert(worker);
     }
-    if (actions.new_deadline) TakeDeadline(actions);
+    if (actions.new_deadline) ApplyDeadline(actions);
   }
-  void TakeDeadline(const Supervisor::Actions& actions) {
-    const Stage stage = actions.signal == SIGKILL ? kKills
-                        : actions.signal != 0     ? kStops
-                                                  : kWaits;
-    const bool waits_again = stage == kWaits && stage_ > kRuns;
-    EXPECT_TRUE(stage >= stage_ || waits_again);
-    EXPECT_LE(++deadlines_, 6);
-    last_deadline_was_ = actions.deadline < 0;
-    if (last_deadline_was_) {
-      EXPECT_EQ(stage, kKills);
+
+  void ApplyDeadline(const Supervisor::Actions& actions) {
+    // Each of the three stages has one. Reports of a worker's end and signals
+    // of the user give at most three more.
+    constexpr int kMostDeadlines = 6;
+    EXPECT_LE(++deadlines_, kMostDeadlines);
+    const Stage stage = StageOf(actions);
+    // Without a signal it is more time within the present stage.
+    if (actions.signal != 0) {
+      EXPECT_GE(stage, stage_);
+    }
+    is_last_ = actions.deadline < 0;
+    if (is_last_) {
+      EXPECT_EQ(stage, Stage::kKill);
     }
     stage_ = std::max(stage_, stage);
   }
 
-  enum Stage { kRuns, kWaits, kStops, kKills };
-
-  std::mt19937 random_;
   const LaunchOptions options_;
   Supervisor supervisor_;
-  std::set<int> running_, waiting_;  // workers; waiting: for their restart
-  std::vector<int> starts_;          // by worker
-  Stage stage_ = kRuns;              // the last that was begun
-  bool last_deadline_was_ = false;   // no deadline follows
+  std::set<int> running_, waiting_;
+  std::vector<int> starts_;
+  Stage stage_ = Stage::kRunning;
+  bool is_last_ = false;  // no deadline follows the present one
+  int first_code_ = 0;
   int deadlines_ = 0;
-  int first_code_ = 0;  // of the first worker that failed
 };
 
-// A job is done once all its workers have ended, each is started no more often
-// than it may be, and stages never go back.
+// For any history: a job is done once all its workers have ended, each is
+// started no more often than it may be, and stages never go back.
 TEST(SupervisorTest, Job_AnyHistory_Ends) {
   for (unsigned seed = 1; seed <= 2000; ++seed) {
     SCOPED_TRACE(seed);
-    RandomJob(seed).RunToTheEnd();
+    std::mt19937 random(seed);
+    const auto below = [&](int n) { return static_cast<int>(random() % n); };
+    LaunchOptions options = Options(1 + below(4), below(2) == 1);
+    options.max_restarts = below(3);
+    options.end_together = below(2) == 1;
+    options.min_workers = below(1 + options.workers);
+    JobModel job(options);
+    for (int step = 0; !job.supervisor().done(); ++step) {
+      ASSERT_LT(step, 1000);
+      const int event = below(10);
+      if (event < 6 && !job.running().empty()) {
+        const int worker =
+            *std::next(job.running().begin(),
+                       below(static_cast<int>(job.running().size())));
+        job.ExitWorker(worker, below(3) == 0 ? 0 : 1 + below(150));
+      } else if (event < 8 && !job.waiting().empty()) {
+        job.RestartWorker(*job.waiting().begin());
+      } else if (event == 7 && !job.running().empty()) {
+        job.ReportDone(*job.running().begin());
+      } else if (event == 8 && job.has_deadline()) {
+        job.PassDeadline();
+      } else if (event == 9 && below(20) == 0) {
+        job.SendSignal();
+      }
+    }
+    EXPECT_TRUE(job.running().empty() && job.waiting().empty());
+    for (const int count : job.starts()) {
+      EXPECT_LE(count, 1 + options.max_restarts);
+    }
+    if (!options.restart && !options.end_together) {
+      EXPECT_EQ(job.supervisor().exit_code(), job.first_code());
+    }
   }
 }
 
