@@ -713,76 +713,116 @@ TEST(RingCollectiveTest, Reform_FailedBefore_MayBeCalledAgain) {
   }
 }
 
-// Two of three leave, the second while the others form the ring again; both
-// come back.
-TEST(RingCollectiveTest, Reform_SecondLossMeanwhile_IsSurvived) {
-  for (unsigned seed = 1; seed <= 30; ++seed) {
-    std::mt19937 random(seed);
-    const std::vector<std::string> addresses = FreeAddresses(3);
-    const int survivor = static_cast<int>(random() % 3);
-    const int first = (survivor + 1) % 3;
-    const int second = (survivor + 2) % 3;
-    // The number of other ranks that must have noticed a loss, or must be
-    // forming the ring again, before a rank goes on. `stays`: the seconds that
-    // the second rank stays.
-    const int noticed = static_cast<int>(random() % 3);
-    const int on_their_way = static_cast<int>(random() % 3);
-    const double stays = static_cast<double>(random() % 20000) / 1e6;
-    std::atomic<int> lost{0}, back{0};
-    // Opens or forms again, as often as it takes, until a sum is there.
-    const auto go_on = [&](int rank, std::unique_ptr<Collective>* ring) {
-      Status status = Error(Code::kPeerLost, "none yet");
-      while (status.code() == Code::kPeerLost) {
-        status = *ring == nullptr
-                     ? RingCollective::Open(OptionsOf(addresses, rank), ring)
-                     : (*ring)->Reform();
-        float value = 1;
-        if (status.ok()) status = (*ring)->AllReduce(&value, 1);
-        if (status.ok()) {
-          EXPECT_EQ(value, 3);
-        }
+// Two of three ranks leave, and come back:
+//
+//   time | event                               | expected
+//   1    | all open the ring                   | the sum of three
+//   2    | the first leaver closes it          |
+//   3    | the other two call Barrier          | kPeerLost
+//   4    | the survivor calls Reform           |
+//   5    | the second leaver closes its ring,  |
+//        | opens another, and leaves while the |
+//        | ring forms, or just afterwards      |
+//   6    | the leavers open the ring again     | the sum of three
+//
+// The leavers return at any time after their loss.
+class TwoLossesScene {
+ public:
+  struct Times {
+    // The first leaver returns when so many others have noticed its loss.
+    int first_returns_after;
+    // The second leaver returns when so many others are forming the ring again.
+    int second_returns_after;
+    // The second leaver takes part in the forming ring for so long.
+    double second_stays_seconds;
+  };
+
+  TwoLossesScene(int survivor, const Times& times)
+      : times_(times),
+        survivor_(survivor),
+        first_((survivor + 1) % 3),
+        second_((survivor + 2) % 3) {}
+
+  void Run() {
+    std::thread survivor([this] { RunSurvivor(); });
+    std::thread first([this] { RunFirstLeaver(); });
+    std::thread second([this] { RunSecondLeaver(); });
+    survivor.join();
+    first.join();
+    second.join();
+  }
+
+ private:
+  void RunSurvivor() {
+    std::unique_ptr<Collective> ring;
+    ASSERT_OK(SumInRing(survivor_, &ring));
+    formed_.Wait(3);
+    EXPECT_EQ(ring->Barrier().code(), Code::kPeerLost);
+    ++noticed_, ++forming_;
+    ASSERT_OK(SumInRing(survivor_, &ring));
+    ended_.Wait(3);
+  }
+  void RunFirstLeaver() {
+    std::unique_ptr<Collective> ring;
+    ASSERT_OK(SumInRing(first_, &ring));
+    formed_.Wait(3);
+    ring.reset();
+    EXPECT_TRUE(
+        Eventually([this] { return noticed_ >= times_.first_returns_after; }));
+    ++forming_;
+    ASSERT_OK(SumInRing(first_, &ring));
+    ended_.Wait(3);
+  }
+  void RunSecondLeaver() {
+    std::unique_ptr<Collective> ring;
+    ASSERT_OK(SumInRing(second_, &ring));
+    formed_.Wait(3);
+    EXPECT_EQ(ring->Barrier().code(), Code::kPeerLost);
+    ++noticed_;
+    ring.reset();
+    RingOptions options = OptionsOf(addresses_, second_);
+    options.start_timeout_seconds = times_.second_stays_seconds;
+    RingCollective::Open(options, &ring).IgnoreError();
+    ring.reset();
+    EXPECT_TRUE(
+        Eventually([this] { return forming_ >= times_.second_returns_after; }));
+    ASSERT_OK(SumInRing(second_, &ring));
+    ended_.Wait(3);
+  }
+
+  // Opens or forms the ring as often as it takes, until a sum is complete.
+  Status SumInRing(int rank, std::unique_ptr<Collective>* ring) {
+    Status status = Error(Code::kPeerLost, "none yet");
+    while (status.code() == Code::kPeerLost) {
+      status = *ring == nullptr
+                   ? RingCollective::Open(OptionsOf(addresses_, rank), ring)
+                   : (*ring)->Reform();
+      float value = 1;
+      if (status.ok()) status = (*ring)->AllReduce(&value, 1);
+      if (status.ok()) {
+        EXPECT_EQ(value, 3);
       }
-      return status;
-    };
-    std::vector<std::thread> threads;
-    ThreadBarrier formed, ended;
-    threads.emplace_back([&] {
-      std::unique_ptr<Collective> ring;
-      ASSERT_OK(go_on(survivor, &ring));
-      formed.Wait(3);
-      EXPECT_EQ(ring->Barrier().code(), Code::kPeerLost);
-      ++lost, ++back;
-      ASSERT_OK(go_on(survivor, &ring));
-      ended.Wait(3);
-    });
-    threads.emplace_back([&] {
-      std::unique_ptr<Collective> ring;
-      ASSERT_OK(go_on(first, &ring));
-      formed.Wait(3);
-      ring.reset();
-      EXPECT_TRUE(Eventually([&] { return lost >= noticed; }));
-      ++back;
-      ASSERT_OK(go_on(first, &ring));
-      ended.Wait(3);
-    });
-    threads.emplace_back([&] {
-      std::unique_ptr<Collective> ring;
-      ASSERT_OK(go_on(second, &ring));
-      formed.Wait(3);
-      EXPECT_EQ(ring->Barrier().code(), Code::kPeerLost);
-      ++lost;
-      RingOptions options = OptionsOf(addresses, second);
-      // The rank leaves while it forms the ring, or just afterwards.
-      options.start_timeout_seconds = stays;
-      ring.reset();
-      RingCollective::Open(options, &ring).IgnoreError();
-      ring.reset();
-      EXPECT_TRUE(Eventually([&] { return back >= on_their_way; }));
-      ASSERT_OK(go_on(second, &ring));
-      ended.Wait(3);
-    });
-    for (std::thread& thread : threads) thread.join();
-    if (HasFailure()) break;
+    }
+    return status;
+  }
+
+  const std::vector<std::string> addresses_ = FreeAddresses(3);
+  const Times times_;
+  const int survivor_, first_, second_;  // ranks
+  std::atomic<int> noticed_{0}, forming_{0};
+  ThreadBarrier formed_, ended_;
+};
+
+TEST(RingCollectiveTest, Reform_SecondLossMeanwhile_IsSurvived) {
+  for (unsigned seed = 1; seed <= 30 && !HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const int survivor = static_cast<int>(random() % 3);
+    TwoLossesScene::Times times;
+    times.first_returns_after = static_cast<int>(random() % 3);
+    times.second_returns_after = static_cast<int>(random() % 3);
+    times.second_stays_seconds = static_cast<double>(random() % 20000) / 1e6;
+    TwoLossesScene(survivor, times).Run();
   }
 }
 
