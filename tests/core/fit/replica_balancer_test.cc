@@ -294,105 +294,152 @@ struct WorkerScript {
   int millis_after_rejoin = 0;  // for a replica
 };
 
+// A fit of kReplicas replicas, of which one worker's are counted.
+struct SpeedScene {
+  std::vector<WorkerScript> workers;
+  size_t counted;       // the worker
+  int64_t count_after;  // this step
+  int64_t steps;        // of the fit
+  // The lost worker starts again, and the others wait for it after the step in
+  // which it was lost.
+  bool rejoins = false;
+  int64_t local_steps = 0;  // of a round; 0: without rounds
+};
+
 constexpr int kReplicas = 12;  // of three workers
 constexpr double kEvenPart = kReplicas / 3.0;
 constexpr double kSlowPart = 3;  // a worker known as slow has fewer
 
-// Trains `steps` steps on a worker for each script. Returns the mean number of
-// replicas that `worker` trained in a step after step `from_step`.
-double MeanReplicas(const std::vector<WorkerScript>& scripts, size_t worker,
-                    int64_t from_step, int64_t steps, bool rejoins,
-                    int64_t local_steps = 0) {
-  ElasticJob job;
-  std::atomic<int> trained{0}, made{0};
-  std::atomic<bool> is_back{false};
-  int64_t awaited_at = kNever;  // after this step the lost worker is awaited
-  for (const WorkerScript& script : scripts) {
-    if (rejoins && script.lost_at >= 0) awaited_at = script.lost_at;
+class SpeedJob {
+ public:
+  explicit SpeedJob(SpeedScene scene) : scene_(std::move(scene)) {}
+
+  // Trains, and returns the mean replicas of the counted worker in a step.
+  double MeanReplicas() {
+    RunWorkers(&job_, static_cast<int>(scene_.workers.size()), [&](int w) {
+      const WorkerScript& script = ScriptOf(w);
+      RunProcess(w, script.millis_per_replica, script.lost_at);
+      if (!IsLost(script) || !scene_.rejoins) return;
+      job_.Arrive(w);
+      is_back_ = true;
+      RunProcess(w, script.millis_after_rejoin, /*lost_at=*/-1);
+    });
+    return static_cast<double>(replicas_) / steps_;
   }
-  const auto live = [&](size_t w, int millis, int64_t lost_at) {
-    ElasticCollective collective(&job, static_cast<int>(w));
-    if (scripts[w].lost_at >= 0 && lost_at < 0) is_back = true;
+
+ private:
+  static bool IsLost(const WorkerScript& script) { return script.lost_at >= 0; }
+  const WorkerScript& ScriptOf(int w) const {
+    return scene_.workers[static_cast<size_t>(w)];
+  }
+  // The step after which the others wait for the lost worker.
+  int64_t AwaitedAt() const {
+    for (const WorkerScript& script : scene_.workers) {
+      if (scene_.rejoins && IsLost(script)) return script.lost_at;
+    }
+    return kNever;
+  }
+
+  // One process of a worker; it is lost in step `lost_at`.
+  void RunProcess(int w, int millis, int64_t lost_at) {
+    ElasticCollective collective(&job_, w);
     const auto slow = std::make_shared<SlowLayer>(millis);
     const auto model =
-        SlowModel(slow, ExactSums(&collective, kReplicas, local_steps));
+        SlowModel(slow, ExactSums(&collective, kReplicas, scene_.local_steps));
     int before = 0;
-    bool awaited = false;
     FitOptions fit = Quiet(1);
-    fit.steps_per_epoch = steps;
+    fit.steps_per_epoch = scene_.steps;
     fit.callbacks = {std::make_shared<AfterStep>([&](FitState& state) {
       const int64_t step = state.model->iterations();
-      const bool stays = scripts[w].lost_at < 0;
-      if (stays && step > awaited_at && !std::exchange(awaited, true)) {
-        while (!job.has_joiner() && !is_back) std::this_thread::yield();
-      }
+      if (!IsLost(ScriptOf(w)) && step > AwaitedAt()) AwaitReturn();
       if (step == lost_at) collective.EndInNextCall();
-      if (w == worker && step > from_step) {
-        trained += slow->trained() - before;
-        made += static_cast<int>(state.steps_taken);
+      if (w == static_cast<int>(scene_.counted) && step > scene_.count_after) {
+        replicas_ += slow->trained() - before;
+        steps_ += static_cast<int>(state.steps_taken);
       }
       before = slow->trained();
     })};
     const Result<History> history =
         model->Fit(Points(203).Shuffle(3).Repeat().Batch(24), fit);
     EXPECT_EQ(history.ok(), lost_at < 0) << history.status().message();
-  };
-  RunWorkers(&job, static_cast<int>(scripts.size()), [&](int w) {
-    const WorkerScript& script = scripts[static_cast<size_t>(w)];
-    live(w, script.millis_per_replica, script.lost_at);
-    if (script.lost_at < 0 || !rejoins) return;
-    job.Arrive(w);
-    live(w, script.millis_after_rejoin, -1);
-  });
-  return static_cast<double>(trained) / made;
-}
+  }
+  void AwaitReturn() {
+    while (!job_.has_joiner() && !is_back_) std::this_thread::yield();
+  }
+
+  const SpeedScene scene_;
+  ElasticJob job_;
+  std::atomic<int> replicas_{0}, steps_{0};  // of the counted worker
+  std::atomic<bool> is_back_{false};         // the lost worker
+};
+
+// A worker is lost in this step. It is beyond step 32, so the worker was
+// measured, also in rounds.
+constexpr int64_t kLostAt = 36;
+// The steps after a join in which the joiner is measured. Times of steps need
+// two measured steps. Rounds of four steps need two rounds, since the first is
+// not measured.
+constexpr int64_t kMeasured = 8;
+// Fits end before step 64. There rounds compare their times in any case, and a
+// joiner that was not measured soon would have few replicas too.
+constexpr int64_t kBefore64 = 62;
 
 // The times of the earlier view are used: a slow worker has few replicas from
 // the first step.
 TEST(ReplicaBalancerTest, Assignment_AfterALoss_FollowsTheKnownTimes) {
-  const std::vector<WorkerScript> scripts = {{8}, {2}, {2, /*lost_at=*/36}};
-  EXPECT_LT(MeanReplicas(scripts, /*worker=*/0, /*from_step=*/36, /*steps=*/62,
-                         /*rejoins=*/false),
-            kEvenPart);
+  SpeedScene scene;
+  scene.workers = {{8}, {2}, {2, kLostAt}};
+  scene.counted = 0;
+  scene.count_after = kLostAt;
+  scene.steps = kBefore64;
+  EXPECT_LT(SpeedJob(scene).MeanReplicas(), kEvenPart);
 }
 
-// The others have the joiner's earlier times from the first step.
+// The others have the joiner's earlier times from the first step, so it has few
+// replicas in the five steps until it may be measured.
 TEST(ReplicaBalancerTest, Joiner_KnownAsSlow_HasFewReplicas) {
-  const std::vector<WorkerScript> scripts = {
-      {2}, {2}, {8, /*lost_at=*/36, /*millis_after_rejoin=*/8}};
-  EXPECT_LT(MeanReplicas(scripts, /*worker=*/2, /*from_step=*/36, /*steps=*/41,
-                         /*rejoins=*/true),
-            kSlowPart);
+  SpeedScene scene;
+  scene.workers = {{2}, {2}, {8, kLostAt, /*millis_after_rejoin=*/8}};
+  scene.counted = 2;
+  scene.count_after = kLostAt;
+  scene.steps = kLostAt + 5;
+  scene.rejoins = true;
+  EXPECT_LT(SpeedJob(scene).MeanReplicas(), kSlowPart);
+}
+
+// A worker that was fast is slow after it has joined again.
+SpeedScene JoinerNowSlower() {
+  SpeedScene scene;
+  scene.workers = {{2}, {2}, {2, kLostAt, /*millis_after_rejoin=*/8}};
+  scene.counted = 2;
+  scene.count_after = kLostAt + kMeasured;
+  scene.steps = kBefore64;
+  scene.rejoins = true;
+  return scene;
 }
 
 // The joiner has measured no step, and its speed may have changed. It is
 // measured soon.
 TEST(ReplicaBalancerTest, Joiner_NowSlower_IsMeasuredSoon) {
-  const std::vector<WorkerScript> scripts = {
-      {2}, {2}, {2, /*lost_at=*/36, /*millis_after_rejoin=*/8}};
-  EXPECT_LT(MeanReplicas(scripts, /*worker=*/2, /*from_step=*/44, /*steps=*/62,
-                         /*rejoins=*/true),
-            kSlowPart);
+  EXPECT_LT(SpeedJob(JoinerNowSlower()).MeanReplicas(), kSlowPart);
 }
 
 // The first round after the join has as many steps, but is not measured.
 TEST(ReplicaBalancerTest,
      Joiner_FirstRoundUnmeasured_IsMeasuredAfterTheSecond) {
-  const std::vector<WorkerScript> scripts = {
-      {2}, {2}, {2, /*lost_at=*/36, /*millis_after_rejoin=*/8}};
-  EXPECT_LT(MeanReplicas(scripts, /*worker=*/2, /*from_step=*/44, /*steps=*/60,
-                         /*rejoins=*/true, /*local_steps=*/4),
-            kSlowPart);
+  SpeedScene scene = JoinerNowSlower();
+  scene.local_steps = 4;
+  scene.steps = 60;  // whole rounds
+  EXPECT_LT(SpeedJob(scene).MeanReplicas(), kSlowPart);
 }
 
 // Rounds compare times once in 32 steps. Without rounds each step does, so a
 // join after a multiple of 32 steps makes no difference.
 TEST(ReplicaBalancerTest, Joiner_ArrivesAtThe32ndStep_IsMeasuredSoon) {
-  const std::vector<WorkerScript> scripts = {
-      {2}, {2}, {2, /*lost_at=*/32, /*millis_after_rejoin=*/8}};
-  EXPECT_LT(MeanReplicas(scripts, /*worker=*/2, /*from_step=*/40, /*steps=*/62,
-                         /*rejoins=*/true),
-            kSlowPart);
+  SpeedScene scene = JoinerNowSlower();
+  scene.workers[2].lost_at = 32;
+  scene.count_after = 32 + kMeasured;
+  EXPECT_LT(SpeedJob(scene).MeanReplicas(), kSlowPart);
 }
 
 // Forms a larger view in Reform, and loses it in the same call.
