@@ -12,8 +12,10 @@
 
 #include "../../support/contains.h"
 #include "../../support/expect_ok.h"
+#include "../../support/worker_set.h"
 #include "core/base/crc32c.h"
 #include "net/collective/topology.h"
+#include "net/wire/abort.h"
 #include "net/wire/view_frame.h"
 
 namespace ringlet {
@@ -63,9 +65,21 @@ class FakeStream final : public ByteStream {
   sockaddr_storage address_ = {};
 };
 
-// The payload of a heartbeat of a worker that computes, and waits for no rank.
+// The payload of a heartbeat of a worker that computes, and waits for no other.
 const std::vector<uint8_t> kComputes = {
     static_cast<uint8_t>(FrameType::kHeartbeat), 0, 0xff, 0xff};
+// The payload of a heartbeat of a worker that waits for worker 1.
+const std::vector<uint8_t> kWaitsForWorker1 = {
+    static_cast<uint8_t>(FrameType::kHeartbeat), 0, 1, 0};
+
+// The payload of an abort: worker 2 was lost. `ended`: its process has ended.
+std::vector<uint8_t> LossOfWorker2(bool ended) {
+  AbortNotice notice;
+  notice.code = Code::kPeerLost;
+  notice.worker = 2;
+  notice.ended = ended;
+  return EncodeAbort(notice);
+}
 
 std::vector<uint8_t> FrameOf(int from, FrameType type, uint64_t sequence,
                              uint32_t generation,
@@ -497,7 +511,7 @@ class ElasticSessionTest : public testing::Test, public FakeTransport {
     session_.OnAccepted(StreamPtr(&streams_[from]), now_);
     Receive(from, FrameType::kHello, 0, count, EncodeIdentity(peer));
   }
-  void ReceiveView(int from, ViewMessage type, uint16_t workers,
+  void ReceiveView(int from, ViewMessage type, uint64_t workers,
                    uint32_t generation) {
     std::vector<uint8_t> payload(kViewBytes);
     EncodeView({type, type == ViewMessage::kHears, type == ViewMessage::kHears,
@@ -528,11 +542,11 @@ class ElasticSessionTest : public testing::Test, public FakeTransport {
   void RunWithTwo() {
     Greet(2);
     for (int i = 0; i < 10; ++i) {
-      ReceiveView(2, ViewMessage::kHears, 5, 0);
+      ReceiveView(2, ViewMessage::kHears, Workers({0, 2}), 0);
       now_ += kSecond / 4;
       session_.Tick(now_);
       Receive(2, FrameType::kHeartbeat, 0, 0, kComputes);
-      ReceiveView(2, ViewMessage::kAck, 5, ViewGeneration(1, 0));
+      ReceiveView(2, ViewMessage::kAck, Workers({0, 2}), ViewGeneration(1, 0));
       if (running_) break;
     }
     ASSERT_TRUE(running_);
@@ -543,9 +557,10 @@ class ElasticSessionTest : public testing::Test, public FakeTransport {
   // Runs with both others, and completes a barrier with them.
   void RunWithAll() {
     for (const int from : {1, 2}) Greet(from);
-    for (const int from : {1, 2}) ReceiveView(from, ViewMessage::kHears, 7, 0);
     for (const int from : {1, 2})
-      ReceiveView(from, ViewMessage::kAck, 7, kView);
+      ReceiveView(from, ViewMessage::kHears, Workers({0, 1, 2}), 0);
+    for (const int from : {1, 2})
+      ReceiveView(from, ViewMessage::kAck, Workers({0, 1, 2}), kView);
     ASSERT_TRUE(running_);
     StartBarrier();
     for (const int from : {1, 2}) Receive(from, FrameType::kBarrier, 1, kView);
@@ -586,12 +601,13 @@ TEST_F(ElasticSessionTest, Data_OfAMemberBeforeTheStart_IsKept) {
   Greet(1);
   Greet(2);
   Receive(1, FrameType::kBarrier, 1, kView);  // nothing is agreed on yet
-  for (const int from : {1, 2}) ReceiveView(from, ViewMessage::kHears, 7, 0);
-  ReceiveView(1, ViewMessage::kAck, 7, kView);
+  for (const int from : {1, 2})
+    ReceiveView(from, ViewMessage::kHears, Workers({0, 1, 2}), 0);
+  ReceiveView(1, ViewMessage::kAck, Workers({0, 1, 2}), kView);
   Receive(1, FrameType::kBarrier, 1, kView);
   Receive(1, FrameType::kBarrier, 2, 2 * kView);
   EXPECT_FALSE(running_);
-  ReceiveView(2, ViewMessage::kAck, 7, kView);
+  ReceiveView(2, ViewMessage::kAck, Workers({0, 1, 2}), kView);
   ASSERT_TRUE(running_);
   StartBarrier();
   Receive(2, FrameType::kBarrier, 1, kView);
@@ -605,11 +621,11 @@ TEST_F(ElasticSessionTest, Joiner_WhileTheViewRuns_IsReportedAndNotJudged) {
   Greet(1);
   EXPECT_FALSE(streams_[1].closed);
   EXPECT_FALSE(has_joiner_);
-  ReceiveView(1, ViewMessage::kHears, 3, 0);
+  ReceiveView(1, ViewMessage::kHears, Workers({0, 1}), 0);
   EXPECT_FALSE(has_joiner_);  // it does not hear worker 2 yet
-  ReceiveView(1, ViewMessage::kHears, 7, 0);
+  ReceiveView(1, ViewMessage::kHears, Workers({0, 1, 2}), 0);
   EXPECT_TRUE(has_joiner_);
-  const std::vector<uint8_t> abort = {7, 0, 2, 0, 0xff, 0xff};
+  const std::vector<uint8_t> abort = LossOfWorker2(/*ended=*/false);
   Receive(1, FrameType::kAbort, 0, 0, abort);
   Receive(1, FrameType::kBarrier, 1, kView);
   EXPECT_OK(failure_);
@@ -638,9 +654,9 @@ TEST_F(ElasticSessionTest, Goodbye_OfAJoiner_IsNoLoss) {
 
 TEST_F(ElasticSessionTest, Member_TakesNoPartInTheView_IsLost) {
   RunWithTwo();
-  ReceiveView(2, ViewMessage::kHears, 5, 0);
+  ReceiveView(2, ViewMessage::kHears, Workers({0, 2}), 0);
   EXPECT_OK(failure_);
-  Receive(2, FrameType::kView, 0, 0, {1, 0, 5, 0, 0x10, 0, 0, 0});
+  ReceiveView(2, ViewMessage::kHears, Workers({0, 2}), kView);
   EXPECT_EQ(failure_.code(), Code::kPeerLost);
   EXPECT_EQ(failure_.rank(), 1);
 }
@@ -649,15 +665,17 @@ TEST_F(ElasticSessionTest, Member_TakesNoPartInTheView_IsLost) {
 TEST_F(ElasticSessionTest, Frame_BegunBeforeItsView_IsSkippedWhole) {
   Greet(1);
   Greet(2);
-  ReceiveView(1, ViewMessage::kHears, 7, 0);
+  ReceiveView(1, ViewMessage::kHears, Workers({0, 1, 2}), 0);
   const std::vector<uint8_t> frame =
       FrameOf(1, FrameType::kAllReduce, 1, kView, {1, 2, 3, 4, 5, 6, 7, 8}, 0);
   const size_t part = frame.size() - 4;
   Deliver(&streams_[1], frame.data(), part, now_);
-  ReceiveView(2, ViewMessage::kHears, 7, 0);  // the view is proposed
+  ReceiveView(2, ViewMessage::kHears, Workers({0, 1, 2}),
+              0);  // the view is proposed
   EXPECT_EQ(session_.view_generation(), kView);
   Deliver(&streams_[1], frame.data() + part, 4, now_);
-  for (const int from : {1, 2}) ReceiveView(from, ViewMessage::kAck, 7, kView);
+  for (const int from : {1, 2})
+    ReceiveView(from, ViewMessage::kAck, Workers({0, 1, 2}), kView);
   EXPECT_TRUE(running_);
   EXPECT_OK(failure_);
 }
@@ -672,7 +690,7 @@ TEST_F(ElasticSessionTest, NoMember_Silent_IsNotWaitedFor) {
       RunWithTwo();
       StartBarrier();
     }
-    Receive(2, FrameType::kHeartbeat, 1, kView, {4, 0, 1, 0});
+    Receive(2, FrameType::kHeartbeat, 1, kView, kWaitsForWorker1);
     const WaitChain waiting = session_.CurrentWait(now_);
     ASSERT_EQ(waiting.entries.size(), 1u);
     EXPECT_EQ(waiting.entries[0].rank, 1);
@@ -681,7 +699,7 @@ TEST_F(ElasticSessionTest, NoMember_Silent_IsNotWaitedFor) {
   for (int i = 0; i < 32 && failure_.ok(); ++i) {
     now_ += kSecond / 8;
     Receive(1, FrameType::kHeartbeat, 0, kView, kComputes);
-    Receive(2, FrameType::kHeartbeat, 1, kView, {4, 0, 1, 0});
+    Receive(2, FrameType::kHeartbeat, 1, kView, kWaitsForWorker1);
     session_.Tick(now_);
   }
   EXPECT_EQ(failure_.code(), Code::kPeerLost);
@@ -700,7 +718,8 @@ TEST_F(ElasticSessionTest, Generation_FarAhead_IsIgnored) {
   streams_[1].closed = false;
   Greet(1, 5);
   EXPECT_FALSE(streams_[1].closed);
-  ReceiveView(1, ViewMessage::kHears, 2, ViewGeneration(kGreatestViewCount, 1));
+  ReceiveView(1, ViewMessage::kHears, Workers({1}),
+              ViewGeneration(kGreatestViewCount, 1));
   EXPECT_TRUE(streams_[1].closed);
   EXPECT_LE(session_.newest_generation(), 5u);
   EXPECT_OK(failure_);
@@ -713,26 +732,25 @@ TEST_F(ElasticSessionTest, LinkEnd_WithoutGoodbye_MeansItsProcessEnded) {
   EXPECT_EQ(session_.remaining_workers(), 0u);
   Ends(2);
   EXPECT_EQ(failure_.code(), Code::kPeerLost);
-  EXPECT_EQ(session_.remaining_workers(), 1u);
+  EXPECT_EQ(session_.remaining_workers(), Workers({0}));
   streams_[2].closed = false;
   Greet(2);  // it is back, while this worker stands
-  EXPECT_EQ(session_.remaining_workers(), 5u);
+  EXPECT_EQ(session_.remaining_workers(), Workers({0, 2}));
 }
 
 // The news of it may be there before the end of its own connection.
 TEST_F(ElasticSessionTest, Loss_AbortWithAnEndedProcess_IsRecorded) {
   RunWithAll();
-  // Rank 2 was lost, and its process has ended.
-  Receive(1, FrameType::kAbort, 0, kView, {7, 1, 2, 0, 0xff, 0xff});
+  Receive(1, FrameType::kAbort, 0, kView, LossOfWorker2(/*ended=*/true));
   EXPECT_EQ(failure_.rank(), 2) << failure_.message();
-  EXPECT_EQ(session_.remaining_workers(), 3u);
+  EXPECT_EQ(session_.remaining_workers(), Workers({0, 1}));
   ASSERT_GT(streams_[1].abort.size(), kFrameHeaderBytes + 1);
   EXPECT_EQ(streams_[1].abort[kFrameHeaderBytes + 1], 1);
 }
 
 TEST_F(ElasticSessionTest, Loss_AbortWithASilence_RecordsNoEndedProcess) {
   RunWithAll();
-  Receive(1, FrameType::kAbort, 0, kView, {7, 0, 2, 0, 0xff, 0xff});
+  Receive(1, FrameType::kAbort, 0, kView, LossOfWorker2(/*ended=*/false));
   EXPECT_EQ(failure_.rank(), 2) << failure_.message();
   EXPECT_EQ(session_.remaining_workers(), 0u);
 }
@@ -740,7 +758,7 @@ TEST_F(ElasticSessionTest, Loss_AbortWithASilence_RecordsNoEndedProcess) {
 TEST_F(ElasticSessionTest, LinkEnd_WithoutGoodbye_IsSentToTheOthers) {
   RunWithAll();
   Ends(2);
-  EXPECT_EQ(session_.remaining_workers(), 3u);
+  EXPECT_EQ(session_.remaining_workers(), Workers({0, 1}));
   ASSERT_GT(streams_[1].abort.size(), kFrameHeaderBytes + 1);
   EXPECT_EQ(streams_[1].abort[kFrameHeaderBytes + 1], 1);
 }
@@ -774,16 +792,16 @@ TEST_F(ElasticSessionTest, Loss_PeerSendsNothing_HasEnded) {
   Ends(2);
   session_.Leave(now_);
   Ends(1);
-  EXPECT_EQ(session_.remaining_workers(), 1u);
+  EXPECT_EQ(session_.remaining_workers(), Workers({0}));
 }
 
 TEST_F(ElasticSessionTest, Loss_PeerHasFailedToo_HasNotEnded) {
   RunWithAll();
   Ends(2);
   session_.Leave(now_);
-  Receive(1, FrameType::kAbort, 0, kView, {7, 1, 2, 0, 0xff, 0xff});
+  Receive(1, FrameType::kAbort, 0, kView, LossOfWorker2(/*ended=*/true));
   Ends(1);
-  EXPECT_EQ(session_.remaining_workers(), 3u);
+  EXPECT_EQ(session_.remaining_workers(), Workers({0, 1}));
 }
 
 TEST_F(ElasticSessionTest, LinkEnd_PeerNotInTheViewYet_HasNotEnded) {
@@ -828,7 +846,7 @@ TEST_F(ElasticSessionTest, Wait_FewerThanMinWorkers_EndsAtTheDeadline) {
 TEST_F(ElasticSessionTest, Wait_PeersReachNoOther_Ends) {
   Greet(1);
   for (int i = 0; i < 40 && failure_.ok(); ++i) {
-    ReceiveView(1, ViewMessage::kHears, 2, 0);
+    ReceiveView(1, ViewMessage::kHears, Workers({1}), 0);
     session_.Tick(now_ += kSecond / 4);
   }
   EXPECT_EQ(failure_.code(), Code::kDeadlineExceeded);
@@ -839,7 +857,7 @@ TEST_F(ElasticSessionTest, Wait_PeerComputes_HasNoLimit) {
   for (const bool computes : {false, true}) {
     if (computes) {
       Greet(1);
-      ReceiveView(1, ViewMessage::kRuns, 2, 2 * kView + 1);
+      ReceiveView(1, ViewMessage::kRuns, Workers({1}), 2 * kView + 1);
     }
     now_ += 11 * kSecond / 10;
     if (computes) Receive(1, FrameType::kHeartbeat, 0, 0, kComputes);

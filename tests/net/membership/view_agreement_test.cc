@@ -15,6 +15,7 @@
 
 #include "../../support/nanoseconds.h"
 #include "../../support/random_cases.h"
+#include "../../support/worker_set.h"
 
 namespace ringlet {
 namespace {
@@ -102,6 +103,16 @@ class ScriptedNetwork {
       if (frame.message == type) return true;
     }
     return false;
+  }
+  // Delivers frames from `from` to `to` as long as there is a hears among them.
+  void DeliverAllHears(int from, int to) {
+    while (DeliverUpTo(from, to, ViewMessage::kHears)) {
+    }
+  }
+  // Delivers a frame that `from` has not sent.
+  void DeliverForged(int from, int to, ViewMessage message, uint64_t workers,
+                     uint32_t generation) {
+    at(to).OnFrame(from, FrameOf(message, workers, generation), now_);
   }
   void Drop(int from, int to) { queues_[{from, to}].clear(); }
   // Delivers all lists of heard workers that are not behind another frame.
@@ -422,11 +433,11 @@ TEST(ViewAgreementTest, View_NotAllHaveAcknowledged_DoesNotStart) {
   EXPECT_EQ(network.Sees(0), "-");
   const uint32_t generation = network.at(0).view().generation;
   // A refusal leads to the next proposal.
-  network.at(0).OnFrame(2, {ViewMessage::kHears, false, false, 7, generation},
-                        network.now_);
+  network.DeliverForged(2, 0, ViewMessage::kHears, Workers({0, 1, 2}),
+                        generation);
   EXPECT_EQ(network.at(0).view().generation, 0u);
-  network.at(0).OnFrame(2, {ViewMessage::kAck, false, false, 7, generation},
-                        network.now_);
+  network.DeliverForged(2, 0, ViewMessage::kAck, Workers({0, 1, 2}),
+                        generation);
   EXPECT_EQ(network.Sees(0), "-");
   network.Drop(0, 2);
   network.Pass(kT);
@@ -434,9 +445,15 @@ TEST(ViewAgreementTest, View_NotAllHaveAcknowledged_DoesNotStart) {
   EXPECT_GT(network.at(0).view().generation, generation);
 }
 
-// Worker 2 acknowledges the proposal of worker 1, and then the late one of
-// worker 0. Worker 1 starts its view then, and learns that worker 2 is not in
-// it.
+// Worker 2 acknowledges two proposals, and worker 1 starts its view then:
+//
+//   time | event                                  | expected
+//   1    | 1 proposes {1, 2}; 2 acknowledges it   | 2 waits for its start
+//   2    | 2 hears worker 0, and 0 hears 2        |
+//   3    | 0 proposes {0, 2}; 2 acknowledges it   | 2 waits for this start
+//   4    | the acknowledgement of 2 reaches 1     | 1 is in its view
+//   5    | 1 sends the start to 2                 | 2 is in no view
+//   6    | 2 refuses it                           | 1 knows that 2 has departed
 TEST(ViewAgreementTest, Start_OfAnotherProposal_IsRefused) {
   ScriptedNetwork network(3, 1);
   network.Link(1, 2);
@@ -444,23 +461,22 @@ TEST(ViewAgreementTest, Start_OfAnotherProposal_IsRefused) {
   network.TickOnly(1, kT);
   network.DeliverHeardLists();
   EXPECT_TRUE(network.DeliverUpTo(1, 2, ViewMessage::kPropose));
-  const uint32_t first = network.at(2).view().generation;
-  ASSERT_EQ(ViewProposer(first), 1);
+  ASSERT_EQ(ViewProposer(network.at(2).view().generation), 1);
+
   network.Link(0, 2);
   EXPECT_TRUE(network.DeliverUpTo(0, 2, ViewMessage::kHears));
-  while (network.DeliverUpTo(2, 0, ViewMessage::kHears)) {
-  }
-  network.at(2).OnFrame(
-      0, {ViewMessage::kPropose, false, false, 5, ViewGeneration(9, 0)},
-      network.now_);
-  EXPECT_EQ(network.at(2).view().generation, ViewGeneration(9, 0));
+  network.DeliverAllHears(2, 0);
+
+  const uint32_t second = ViewGeneration(/*count=*/9, /*proposer=*/0);
+  network.DeliverForged(0, 2, ViewMessage::kPropose, Workers({0, 2}), second);
+  EXPECT_EQ(network.at(2).view().generation, second);
+
   EXPECT_TRUE(network.DeliverUpTo(2, 1, ViewMessage::kAck));
   EXPECT_EQ(network.Sees(1), "1 2");
   EXPECT_TRUE(network.DeliverUpTo(1, 2, ViewMessage::kStart));
   EXPECT_EQ(network.Sees(2), "-");
-  EXPECT_EQ(network.at(2).view().generation, ViewGeneration(9, 0));
-  while (network.DeliverUpTo(2, 1, ViewMessage::kHears)) {
-  }
+  EXPECT_EQ(network.at(2).view().generation, second);
+  network.DeliverAllHears(2, 1);
   EXPECT_EQ(network.at(1).departed_member(), 2);
 }
 
@@ -523,7 +539,7 @@ TEST(ViewAgreementTest, Propose_AllExpectedArePresent_IsImmediate) {
   ScriptedNetwork network(4, 1);
   for (int w = 0; w < 3; ++w) {
     ViewAgreement::Options options = OptionsOf(w, 4, 1);
-    options.awaited_mask = 0b0111;
+    options.awaited_mask = Workers({0, 1, 2});
     network.AddWorker(w, options);
   }
   network.Link(0, 1);
@@ -542,7 +558,7 @@ TEST(ViewAgreementTest, Propose_ExpectedWorkerIsAbsent_SettlesWithoutIt) {
   ScriptedNetwork network(4, 1);
   for (int w = 0; w < 2; ++w) {
     ViewAgreement::Options options = OptionsOf(w, 4, 1);
-    options.awaited_mask = 0b0111;
+    options.awaited_mask = Workers({0, 1, 2});
     network.AddWorker(w, options);
   }
   network.Link(0, 1);
@@ -565,7 +581,7 @@ TEST(ViewAgreementTest, Propose_ExpectedWorkerLingers_WaitsForIt) {
   const auto enter = [&](int w) {
     ViewAgreement::Options options = OptionsOf(w, 3, 1);
     options.partial_view_at = network.now_ + kT / 2;
-    options.awaited_mask = 0b011;
+    options.awaited_mask = Workers({0, 1});
     network.AddWorker(w, options);
   };
   enter(0);
@@ -586,7 +602,7 @@ TEST(ViewAgreementTest, Propose_FewerThanMinWorkers_IsNoView) {
   ScriptedNetwork network(4, 3);
   for (int w = 0; w < 2; ++w) {
     ViewAgreement::Options options = OptionsOf(w, 4, 3);
-    options.awaited_mask = 0b0011;
+    options.awaited_mask = Workers({0, 1});
     network.AddWorker(w, options);
   }
   network.Link(0, 1);
@@ -617,23 +633,22 @@ TEST(ViewAgreementTest, Frames_OutOfTurn_ChangeNothing) {
   network.DeliverAll();
   const View view = network.at(1).view();
   for (const ViewMessage type : {ViewMessage::kAck, ViewMessage::kStart}) {
-    network.at(1).OnFrame(0, {type, false, false, 7, view.generation},
-                          network.now_);
+    network.DeliverForged(0, 1, type, Workers({0, 1, 2}), view.generation);
     EXPECT_EQ(network.at(1).departed_member(), -1);
   }
-  network.at(1).OnFrame(0, FrameOf(ViewMessage::kAck, 0b011, 0x770),
-                        network.now_);
+  const uint32_t later = ViewGeneration(/*count=*/0x77, /*proposer=*/0);
+  network.DeliverForged(0, 1, ViewMessage::kAck, Workers({0, 1}), later);
   EXPECT_EQ(network.Sees(1), "0 1 2");
   EXPECT_EQ(network.at(1).departed_member(), -1);
   // A member that is in another view, or in none, has left this one.
   ScriptedNetwork other(3, 1);
   other.LinkAll();
   other.DeliverAll();
-  other.at(1).OnFrame(0, FrameOf(ViewMessage::kRuns, 0b001, 0x7770),
-                      other.now_);
+  const uint32_t latest = ViewGeneration(/*count=*/0x777, /*proposer=*/0);
+  other.DeliverForged(0, 1, ViewMessage::kRuns, Workers({0}), latest);
   EXPECT_EQ(other.at(1).departed_member(), 0);
-  network.at(1).OnFrame(2, FrameOf(ViewMessage::kHears, 0b111, view.generation),
-                        network.now_);
+  network.DeliverForged(2, 1, ViewMessage::kHears, Workers({0, 1, 2}),
+                        view.generation);
   EXPECT_EQ(network.at(1).departed_member(), 2);
 }
 
