@@ -82,20 +82,22 @@ Code CodeOf(End end) {
   return Code::kUnimplemented;
 }
 
-// The smallest step that `worker` makes after it has made `from` for the first
-// time: it continues from there. One step more is right too: the members may
-// form a view a step later.
-struct Least {
-  int worker = -1;
-  int64_t from = 0, step = 0;
-};
+// Where a worker continues: the smallest step that `worker` makes after it has
+// made the step `after` for the first time is `step`, or the next one, since
+// the members may form a view a step later.
+struct ContinuesFrom {
+  int worker = -1;  // -1: not checked
+  int64_t after = 0;
+  int64_t step = 0;
 
+  bool IsRight(int64_t from) const { return from == step || from == step + 1; }
+};
 // All workers start in part 0 but those with kStarts as their first event. The
 // events of a worker are in their order; kStarts and kRestarts begin a process.
 struct Scenario {
   std::vector<Event> events;
   std::vector<End> ends;  // by worker
-  Least least = {};
+  ContinuesFrom continues_from = {};
   int64_t save_freq = kNeverSave;
   bool checks = true;
   int wrong_bit = 24;
@@ -121,9 +123,9 @@ class ScenarioRunner {
     }
     RunThreads(workers(), [&](int w) { RunWorker(w); });
     for (int w = 0; w < workers(); ++w) ExpectEndOf(w);
-    if (scenario_.least.worker < 0) return;
-    EXPECT_GE(least_, scenario_.least.step);
-    EXPECT_LE(least_, scenario_.least.step + 1);
+    const ContinuesFrom& expected = scenario_.continues_from;
+    if (expected.worker < 0) return;
+    EXPECT_TRUE(expected.IsRight(continued_from_)) << continued_from_;
   }
 
  private:
@@ -180,9 +182,9 @@ class ScenarioRunner {
     script.returned = [&](int times) { act(-times); };
     bool counts = false;
     script.before_step = [&](int64_t step) {
-      if (w != scenario_.least.worker) return;
-      if (counts) least_ = std::min(least_, step);
-      counts |= step >= scenario_.least.from;
+      if (w != scenario_.continues_from.worker) return;
+      if (counts) continued_from_ = std::min(continued_from_, step);
+      counts |= step >= scenario_.continues_from.after;
     };
     return script.Run();
   }
@@ -263,12 +265,15 @@ class ScenarioRunner {
   ElasticJob parts_[kMax];
   std::atomic<bool> signals_[kMax] = {}, ended_[kMax] = {};
   std::vector<Trained> runs_;
-  int64_t least_ = INT64_MAX;
+  int64_t continued_from_ = INT64_MAX;
 };
 
 void RunScenario(const Scenario& scenario) { ScenarioRunner(scenario).Run(); }
 
 using W = What;
+
+// A row of the tables: {when, worker, what, n}. Then come the ends of workers
+// 0, 1 and so on, and where a worker continues.
 
 // --- a loss ---------------------------------------------------------------
 
@@ -276,22 +281,28 @@ using W = What;
 TEST(RecoveryScenariosTest, Member_LostInStep_OthersRollBackToVerifiedPoint) {
   const std::vector<Event> lost = {{150, 2, W::kIsLost}};
   const std::vector<End> ends = {kRight, kRight, kLost};
-  RunScenario({lost, ends, {0, 150, 110}});
-  RunScenario({lost, ends, {0, 150, 140}, /*save_freq=*/20});
-  RunScenario({{{120, 2, W::kBreaks}, lost[0]}, ends, {0, 150, 110}});
+  RunScenario(
+      {lost, ends, ContinuesFrom{/*worker=*/0, /*after=*/150, /*step=*/110}});
+  RunScenario({lost, ends,
+               ContinuesFrom{/*worker=*/0, /*after=*/150, /*step=*/140},
+               /*save_freq=*/20});
+  RunScenario({{{120, 2, W::kBreaks}, lost[0]},
+               ends,
+               ContinuesFrom{/*worker=*/0, /*after=*/150, /*step=*/110}});
 }
 
 // The contributions of the earlier process are those of a lost worker.
 TEST(RecoveryScenariosTest,
      FaultyWorker_RestartsWithSameNumber_OthersRollBack) {
   for (const bool still_faulty : {false, true}) {
-    Scenario scenario = {{{kFirstReturn, 0, W::kWaits, 0},
-                          {kFirstReturn, 1, W::kWaits, 0},
-                          {120, 2, W::kBreaks},
-                          {150, 2, W::kIsLost},
-                          {kStart, 2, W::kRestarts, 0}},
-                         {kRight, kRight, still_faulty ? kStops : kRight},
-                         {0, 150, 110}};
+    Scenario scenario = {
+        {{kFirstReturn, 0, W::kWaits, 0},
+         {kFirstReturn, 1, W::kWaits, 0},
+         {120, 2, W::kBreaks},
+         {150, 2, W::kIsLost},
+         {kStart, 2, W::kRestarts, 0}},
+        {kRight, kRight, still_faulty ? kStops : kRight},
+        ContinuesFrom{/*worker=*/0, /*after=*/150, /*step=*/110}};
     if (still_faulty) scenario.events.push_back({kStart, 2, W::kBreaks});
     RunScenario(scenario);
   }
@@ -308,7 +319,7 @@ TEST(RecoveryScenariosTest, FaultyWorker_LostAsJoinersViewForms_AllRollBack) {
                   {150, 2, W::kIsLostInView, call},
                   {kStart, 3, W::kStarts, 0}},
                  {kRight, kRight, kLost, kRight},
-                 {0, 150, 110}});
+                 ContinuesFrom{/*worker=*/0, /*after=*/150, /*step=*/110}});
   }
 }
 
@@ -334,10 +345,12 @@ TEST(RecoveryScenariosTest,
 
 TEST(RecoveryScenariosTest, FaultyRank_FoundOrLostInCheck_OthersRollBack) {
   const Event breaks = {170, 2, W::kBreaks};
-  RunScenario({{breaks}, {kRight, kRight, kStops}, {0, 199, 165}});
+  RunScenario({{breaks},
+               {kRight, kRight, kStops},
+               ContinuesFrom{/*worker=*/0, /*after=*/199, /*step=*/165}});
   RunScenario({{breaks, {199, 2, W::kIsLostInCheck}},
                {kRight, kRight, kLost},
-               {0, 199, 165}});
+               ContinuesFrom{/*worker=*/0, /*after=*/199, /*step=*/165}});
 }
 
 TEST(RecoveryScenariosTest, CheckResult_MissedByOneRank_OthersRollBack) {
@@ -375,7 +388,7 @@ TEST(RecoveryScenariosTest, FaultyJoiner_FoundByFirstCheck_CostsNoSteps) {
                 {kStart, 3, W::kBreaks},
                 {kStart, 4, W::kStarts, 0}},
                {kRight, kRight, kRight, kStops, kRight},
-               {1, 230, 230}});
+               ContinuesFrom{/*worker=*/1, /*after=*/230, /*step=*/230}});
 }
 
 // --- a transfer -----------------------------------------------------------
@@ -412,7 +425,7 @@ TEST(RecoveryScenariosTest,
                 {160, 0, W::kIsLost},
                 {kStart, 1, W::kStarts, 0}},
                {kLost, kRight},
-               {1, 160, 150}});
+               ContinuesFrom{/*worker=*/1, /*after=*/160, /*step=*/150}});
 }
 
 TEST(RecoveryScenariosTest, Joiner_LostBeforeItsFirstStep_CostsNoSteps) {
@@ -420,12 +433,13 @@ TEST(RecoveryScenariosTest, Joiner_LostBeforeItsFirstStep_CostsNoSteps) {
                             Event{kStart, 0, W::kIsLostInTransfer}}) {
     for (const bool alone : {false, true}) {
       SCOPED_TRACE(alone);
-      Scenario scenario = {{{5, 0, W::kIsLost},
-                            {kStart, 0, W::kStarts, 0},
-                            lost,
-                            {320, 1, W::kReceives, 0}},
-                           {kLost, kRight},
-                           {1, 320, 320}};
+      Scenario scenario = {
+          {{5, 0, W::kIsLost},
+           {kStart, 0, W::kStarts, 0},
+           lost,
+           {320, 1, W::kReceives, 0}},
+          {kLost, kRight},
+          ContinuesFrom{/*worker=*/1, /*after=*/320, /*step=*/320}};
       if (!alone) scenario.ends.push_back(kRight);
       RunScenario(scenario);
     }
@@ -451,7 +465,7 @@ TEST(RecoveryScenariosTest, CutOffWorker_HasMoreStepsThanOthers_IsDonor) {
                 {130, 1, W::kReceives, 0},
                 {120, 3, W::kBreaks}},
                {kRight, kRight, kRight, kStops},
-               {0, 190, 190}});
+               ContinuesFrom{/*worker=*/0, /*after=*/190, /*step=*/190}});
 }
 
 // The others lose the check at step 200, and worker 0 returns. The faulty
@@ -486,7 +500,7 @@ TEST(RecoveryScenariosTest, CutOffWorker_WrongWhileAlone_TakesOthersState) {
                     {215, 3, W::kIsMended},
                     {215, 3, W::kReturns, 0}},
                    {kRight, kRight, kRight, kRight},
-                   {0, step, step}});
+                   ContinuesFrom{/*worker=*/0, /*after=*/step, /*step=*/step}});
     }
   }
 }
@@ -501,7 +515,7 @@ TEST(RecoveryScenariosTest, CutOffWorker_WasWithFaultyOne_TakesOthersState) {
                 {200, 4, W::kIsCutOff, 1},
                 {290, 4, W::kReturns, 1}},
                {kRight, kRight, kRight, kStops, kRight},
-               {1, 230, 230}});
+               ContinuesFrom{/*worker=*/1, /*after=*/230, /*step=*/230}});
 }
 
 // Two machines were wrong alike, and verified each other.
