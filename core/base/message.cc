@@ -27,7 +27,7 @@ bool SameStream(FILE* a, FILE* b) {
          SameFile(of_a, of_b);
 }
 
-// The streams that `out` shares.
+// Returns the streams that `out` shares.
 int PlacesOf(FILE* out) {
   return (SameStream(out, stdout) ? kOnStdout : 0) |
          (SameStream(out, stderr) ? kOnStderr : 0);

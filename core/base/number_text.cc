@@ -42,7 +42,7 @@ Digits Nearest(double value, int count) {
   return d;
 }
 
-// The next greater number with as many digits.
+// Returns the next greater number with as many digits.
 Digits Above(Digits d) {
   while (!d.digits.empty() && d.digits.back() == '9') d.digits.pop_back();
   if (d.digits.empty()) return Digits{"1", d.exponent + 1};

@@ -33,8 +33,8 @@ void* Main(void* body) {
   return nullptr;
 }
 
-// The system refuses a stack below its minimum. Twice that minimum has room for
-// the program's thread-local data too, which are on the stack.
+// The system refuses a stack below its minimum. Twice that minimum has
+// room for the program's thread-local data too, which are on the stack.
 size_t StackBytes() {
 #ifdef RINGLET_SANITIZED
   return size_t{8} << 20;  // its frames are many times larger

@@ -29,7 +29,8 @@ uint64_t SumOfPairs(const float* values, Range part) {
   return sum + uint64_t{BitsOf(values + part.end - 1) ^ key} * ~key;
 }
 
-// The finalizer of MurmurHash3: each bit of `h` changes about half of all bits.
+// Applies the finalizer of MurmurHash3: each bit of `h` changes about half of
+// all bits.
 uint64_t Mixed(uint64_t h) {
   h = (h ^ h >> 33) * UINT64_C(0xff51afd7ed558ccd);
   h = (h ^ h >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);

@@ -287,7 +287,7 @@ int64_t GradientOfRun(const ConvGradient& c, const Block& block, int64_t k,
   return kMax;
 }
 
-// The number of neighbouring taps from k on.
+// Returns the number of neighbouring taps from k on.
 inline int64_t RunFrom(const ConvWindows& in, int64_t k) {
   int64_t n = 1;
   while (k + n < in.taps && in.offsets[k + n] == in.offsets[k] + n) ++n;

@@ -28,7 +28,7 @@ Pair Sum(double a, double b) {
   return {sum, (a - (sum - of_b)) + (b - of_b)};
 }
 
-// The upper 26 digits.
+// Returns the upper 26 digits.
 double Upper(double a) {
   return BitCast<double>(BitCast<uint64_t>(a) & ~uint64_t{0x7ffffff});
 }

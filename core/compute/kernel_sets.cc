@@ -83,7 +83,7 @@ constexpr char kUnfused[] = "unfused";
 // In each set a block of C has panels of both operands, kInnerBlock deep, that
 // fill at most three quarters of a second-level cache.
 
-// The loops for any CPU.
+// Returns the loops for any CPU.
 constexpr KernelSet AnyCpu(bool (*runs)()) {
   KernelSet set = {};
   set.name = "generic";
@@ -102,7 +102,7 @@ constexpr KernelSet AnyCpu(bool (*runs)()) {
 }
 
 #if defined(__x86_64__) || defined(__FP_FAST_FMAF)
-// The same loops without fusing.
+// Returns the same loops without fusing.
 constexpr KernelSet Unfused(const char* name, bool (*runs)()) {
   KernelSet set = AnyCpu(runs);
   set.name = name;

@@ -38,14 +38,14 @@ inline Lanes Twice(Lanes v) {
   return _mm512_permutexvar_ps(each, v);
 }
 
-// The filters of the first tap, then those of the second.
+// Returns the filters of the first tap, then those of the second.
 inline Lanes Apart(Lanes v) {
   const __m512i each =
       _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
   return _mm512_permutexvar_ps(each, v);
 }
 
-// The same lanes of the upper half.
+// Returns the same lanes of the upper half.
 inline __mmask16 High(__mmask16 here) {
   return static_cast<__mmask16>(here << 8);
 }

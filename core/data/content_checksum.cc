@@ -17,8 +17,8 @@ constexpr int64_t kMaxSampled = 1 << 16;
 // differs, a sample has such a label in 999 cases of 1,000.
 constexpr int64_t kMinSampled = 128;
 
-// An example of stretch i of `samples`. It is not the first of each stretch,
-// which would miss labels that repeat at equal distances.
+// Returns an example of stretch i of `samples`. It is not the first of each
+// stretch, which would miss labels that repeat at equal distances.
 int64_t SampledExample(int64_t i, int64_t samples, int64_t size) {
   const int64_t stretch = size / samples, first = i * stretch;
   const int64_t length = i + 1 < samples ? stretch : size - first;

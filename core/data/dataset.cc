@@ -22,7 +22,7 @@ constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
 // The limit of examples and of passes. One more batch does not overflow.
 constexpr int64_t kMaxExamples = int64_t{1} << 60;
 
-// The finaliser of SplitMix64 (Steele, Lea and Flood, 2014).
+// Applies the finaliser of SplitMix64 (Steele, Lea and Flood, 2014).
 uint64_t Mix(uint64_t v) {
   v = (v ^ (v >> 30)) * 0xBF58476D1CE4E5B9u;
   v = (v ^ (v >> 27)) * 0x94D049BB133111EBu;

@@ -18,7 +18,7 @@
 namespace ringlet {
 namespace {
 
-// The shape of `length` rows of this shape.
+// Returns the shape of `length` rows of this shape.
 Shape Rows(int64_t length, const Shape& row) {
   Shape shape = {length};
   for (int i = 0; i < row.rank(); ++i) shape.Append(row[i]);
@@ -33,8 +33,8 @@ struct GroupRun {
   int64_t first_window = 0;
 };
 
-// The group of each row. Without groups each file is one: a file need not
-// continue the file before it.
+// Returns the group of each row. Without groups each file is one: a file need
+// not continue the file before it.
 std::vector<int64_t> GroupsOf(const TimeseriesOptions& o, const Source& rows) {
   const std::vector<int64_t> files = rows.FileStarts();
   if (!o.groups.empty() || files.size() < 2) return o.groups;

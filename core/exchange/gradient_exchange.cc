@@ -24,7 +24,7 @@
 namespace ringlet {
 namespace {
 
-// For a job of one worker.
+// Exchanges nothing, for a job of one worker.
 class NoExchange final : public GradientExchange {
  public:
   bool sums() const override { return false; }

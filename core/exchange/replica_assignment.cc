@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kPercent = 5;                  // least gain of a step
 constexpr int64_t kMaxNanos = int64_t{1} << 40;  // 18 minutes
 
-// The time of a step.
+// Returns the time of a step.
 int64_t LongestOf(const std::vector<int>& counts,
                   const std::vector<int64_t>& nanos) {
   int64_t longest = 0;

@@ -51,7 +51,7 @@ uint32_t Magnitude(float x) {
   return bits & 0x7fffffff;
 }
 
-// The positions of the `kept` greatest magnitudes, in ascending order.
+// Chooses the positions of the `kept` greatest magnitudes, in ascending order.
 void Choose(const float* x, const BlockLayout& shape, int* positions) {
   uint32_t sorted[kSparseBlock];
   for (int64_t i = 0; i < shape.count; ++i) sorted[i] = Magnitude(x[i]);

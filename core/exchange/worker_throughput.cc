@@ -9,7 +9,7 @@
 namespace ringlet {
 namespace {
 
-// The lower median of an even number of elements.
+// Returns the lower median of an even number of elements.
 int64_t MedianOf(std::vector<int64_t> all) {
   const auto middle =
       all.begin() + static_cast<std::ptrdiff_t>((all.size() - 1) / 2);

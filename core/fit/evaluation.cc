@@ -187,7 +187,7 @@ void AppendOutputs(const Batch& batch, int64_t width, int64_t before,
   }
 }
 
-// The outputs of the examples, one output after another.
+// Predicts the outputs of the examples, one output after another.
 Status PredictBatch(Model* model, const Batch& batch, float* to) {
   RINGLET_RETURN_IF_ERROR(
       model->Forward(batch.x, batch.count, /*training=*/false));
@@ -201,7 +201,7 @@ Status PredictBatch(Model* model, const Batch& batch, float* to) {
 // The values of each output for all examples.
 using OutputValues = std::vector<std::vector<float>>;
 
-// The number of floats of all outputs of one example.
+// Returns the number of floats of all outputs of one example.
 int64_t OutputWidth(const Model& model) {
   int64_t width = 0;
   for (int k = 0; k < model.num_outputs(); ++k) {

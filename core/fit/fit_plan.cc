@@ -62,7 +62,8 @@ Status TryData(const Dataset& dataset, const ClassWeights& class_weight,
   return model->OpenLoader(dataset, loading, &loader);
 }
 
-// The checksum of the sample weights as little-endian numbers; 0 without them.
+// Returns the checksum of the sample weights as little-endian numbers; 0
+// without them.
 uint64_t ChecksumOf(const Dataset& dataset) {
   if (dataset.sample_weight() == nullptr) return 0;
   std::vector<float> weights = *dataset.sample_weight();

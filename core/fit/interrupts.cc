@@ -32,7 +32,7 @@ void Handle(int number) {
   RecordEvent(event);
   int none = 0;
   if (!g_signal.compare_exchange_strong(none, number)) {
-    // Delivered after this handler has returned.
+    // It is delivered after this handler has returned.
     std::signal(number, SIG_DFL);
     raise(number);
   } else if (g_prints) {

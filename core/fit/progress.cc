@@ -25,7 +25,7 @@ int Digits(int64_t n) {
   return digits;
 }
 
-// The convention of no-color.org.
+// Follows the convention of no-color.org.
 bool WantsStyles() {
   const char* const no_color = std::getenv("NO_COLOR");
   return no_color == nullptr || *no_color == '\0';

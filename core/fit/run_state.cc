@@ -24,7 +24,8 @@ std::string KindOf(const std::vector<StateSpan>& spans, size_t first) {
   return name.substr(0, name.find('/', kCallbackPrefix.size()));
 }
 
-// The suffix that distinguishes the next callback of this kind: "", "_1", ...
+// Returns the suffix that distinguishes the next callback of this kind: "",
+// "_1", ...
 std::string NextSuffix(const std::string& kind,
                        std::map<std::string, int>* seen) {
   const int number = (*seen)[kind]++;

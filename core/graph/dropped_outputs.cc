@@ -67,7 +67,7 @@ Chooser::Chooser(const Graph& graph, const StepPlan::Options& options)
   }
 }
 
-// The most bytes that live at one time.
+// Returns the most bytes that live at one time.
 uint64_t Chooser::Peak(const Dropped& dropped) const {
   const StepSchedule schedule(graph_, dropped);
   const StepValues values(graph_, schedule, /*training=*/true,

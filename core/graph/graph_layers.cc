@@ -47,7 +47,7 @@ Status Graph::AddLayer(const Layer& layer, int parent) {
   return Status();
 }
 
-// The indices of a model's own layers.
+// Returns the indices of a model's own layers.
 std::vector<int> Graph::LayersOf(int model) const {
   std::vector<int> own;
   for (int i = model + 1; i < layers_[model].end; i = layers_[i].end) {
@@ -130,8 +130,8 @@ bool Graph::SharesTrained(int node) const {
   return false;
 }
 
-// The layer in its present state. The layers of a nested model have their final
-// names, and their present `trainable`.
+// Returns the layer in its present state. The layers of a nested model have
+// their final names, and their present `trainable`.
 Layer Graph::Snapshot(int layer) const {
   Layer copy = layers_[layer].layer;
   if (copy.model == nullptr) return copy;

@@ -68,7 +68,7 @@ Status Graph::CheckWhole() const {
       outputs_set_ ? "one of the model's" : "the last layer");
 }
 
-// The nodes that an output with a loss depends on.
+// Returns the nodes that an output with a loss depends on.
 std::vector<bool> Graph::LeadsToLoss() const {
   std::vector<bool> leads(nodes_.size(), false);
   for (size_t k = 0; k < outputs_.size(); ++k) {

@@ -14,7 +14,7 @@ void MultiplyBy(float factor, int64_t n, float* values) {
   for (int64_t i = 0; i < n; ++i) values[i] *= factor;
 }
 
-// The sum of products, in order.
+// Returns the sum of the products, added in their order.
 double SumOfProducts(const float* a, const float* b, int64_t n) {
   double sum = 0;
   for (int64_t i = 0; i < n; ++i) sum += double{a[i]} * double{b[i]};

@@ -8,7 +8,7 @@
 namespace ringlet {
 namespace {
 
-// "forward_lstm" of "lstm", of "forward_lstm", and of an LSTM without a name.
+// Returns "forward_lstm" for "lstm", "forward_lstm" and an LSTM without a name.
 std::string NameOf(const Layer& layer, const std::string& prefix) {
   return prefix + WithoutPrefix(layer.name.empty() ? SnakeCase(ClassName(layer))
                                                    : layer.name,

@@ -23,7 +23,7 @@ Constraint MakeConstraint(Constraint::Kind kind,
   return constraint;
 }
 
-// A set of axes, a bit for each.
+// Returns a set of axes, a bit for each.
 uint32_t SummedAxes(const Constraint& constraint, const Shape& shape) {
   if (constraint.axis.empty()) return (uint32_t{1} << shape.rank()) - 1;
   uint32_t axes = 0;
@@ -95,8 +95,8 @@ void ScaleColumns(const Constraint& c, AxisIterator* rows, int64_t n,
   }
 }
 
-// Columns: the trailing axes that are not summed, as one axis. It is cut into
-// pieces of kNormsAtOnce columns, and the threads divide the pieces.
+// Columns are the trailing axes that are not summed, as one axis. It is cut
+// into pieces of kNormsAtOnce columns, and the threads divide the pieces.
 void ScaleNorms(const Constraint& c, const Shape& shape, ThreadPool* pool,
                 float* weights) {
   const uint32_t summed = SummedAxes(c, shape);

@@ -245,7 +245,7 @@ class ConvOp final : public Op {
     const int64_t of_x = frozen() ? 0 : gradient_.source.copy_floats();
     return of_x + BackwardCopyFloats() + PooledFloats();
   }
-  // The pool's indices for image `number`.
+  // Returns the pool's indices for image `number`.
   uint8_t* PoolIndices(const OpCall& call, int64_t number) const {
     return reinterpret_cast<uint8_t*>(call.saved) +
            number * pool_->output_floats();

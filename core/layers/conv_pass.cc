@@ -50,7 +50,7 @@ ConvBorder ForwardBorder(const WindowAxis& axis) {
           axis.input};
 }
 
-// The passes of one axis. Pixel i is under tap k at position p if i +
+// Returns the passes of one axis. Pixel i is under tap k at position p if i +
 // pad_before = p * stride + k * dilation. Each axis has a `first` relative to
 // dY's first position, until the border is known.
 std::vector<ConvAxis> BackwardAxes(const WindowAxis& axis, ConvBorder* border,

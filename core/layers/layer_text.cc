@@ -12,7 +12,8 @@
 namespace ringlet {
 namespace {
 
-// A layer within another: its class, and the fields that a backup keeps.
+// Returns a layer within another: its class, and the fields that a backup
+// keeps.
 std::string InnerText(const Layer& layer) {
   std::string text = ClassName(layer);
   for (const LayerField& field : ClassOf(layer).fields) {

@@ -130,7 +130,7 @@ int64_t RecurrentOp::multiply_adds() const {
   return (features_ + units_) * GateFloats();
 }
 
-// The row of the output for step s of the computation.
+// Returns the row of the output for step s of the computation.
 int64_t RecurrentOp::OutputRow(int64_t example, int64_t s) const {
   if (!sequences_) return example;
   const int64_t t = backwards_ && keeps_order_ ? steps_ - 1 - s : s;
@@ -169,7 +169,7 @@ int64_t RecurrentOp::ForwardFloats(int64_t examples) const {
   return std::max(examples * each, group * (each + GateFloats()));
 }
 
-// Gradients of states, products, and a row.
+// Returns the floats of the gradients of states and of products, and of a row.
 int64_t RecurrentOp::BackwardFloats(int64_t examples) const {
   return examples * (kind_.states + 2) * units_ + (kind_.gates + 2) * units_;
 }
@@ -192,7 +192,7 @@ uint64_t RecurrentOp::backward_scratch(int64_t batch, int threads) const {
 
 // --- masks -------------------------------------------------------------------
 
-// An example's masks: of the inputs, then of the states.
+// Returns an example's masks: of the inputs, then of the states.
 int64_t RecurrentOp::MaskFloats() const {
   const int64_t masks = recurrent_dropout_ > 0 ? kind_.gates : 1;
   return (dropout_ > 0 ? RoundUpToFour(masks * features_) : 0) +

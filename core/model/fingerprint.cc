@@ -62,8 +62,8 @@ std::vector<Field> FieldsOf(const std::string& text) {
   return fields;
 }
 
-// The error for the difference of rank `rank`'s text from that of rank `first`.
-// `mine` has the advice.
+// Makes the error for the difference of rank `rank`'s text from that of
+// `first`. `mine` has the advice.
 Status Difference(const char* what, const Fingerprint& mine, int first,
                   int rank, const std::string& firsts,
                   const std::string& theirs) {
@@ -102,7 +102,8 @@ Status Difference(const char* what, const Fingerprint& mine, int first,
 // A text's length and checksum.
 using Sum = std::array<uint64_t, 2>;
 
-// The rank to compare with: the first of the largest group of equal ranks.
+// Returns the rank to compare with: the first of the largest group of equal
+// ranks.
 size_t ReferenceOf(const std::vector<Sum>& all, const JoiningMembers& joining) {
   const auto first = static_cast<size_t>(joining.reference_rank());
   if (joining.last_joiner() >= 0) return first;

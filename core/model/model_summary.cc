@@ -6,7 +6,7 @@
 namespace ringlet {
 namespace {
 
-// Keras's readable size: "10.58 MB".
+// Returns Keras's readable size, as "10.58 MB".
 std::string ReadableSize(int64_t bytes) {
   const char* units[] = {"B", "KB", "MB", "GB", "TB"};
   double value = static_cast<double>(bytes);
@@ -63,7 +63,7 @@ struct SummaryRow {
   int64_t parameters = 0, trainable = 0;
 };
 
-// A row for each of the graph's own layers, including all layers in it.
+// Returns a row for each of the graph's own layers, including all layers in it.
 std::vector<SummaryRow> Rows(const Graph& graph) {
   std::vector<SummaryRow> rows;
   std::vector<size_t> row_of(graph.layers().size());

@@ -286,7 +286,7 @@ void UpdateFScore(const Metric& metric, const MetricBatch& batch,
 
 namespace {
 
-// The F score of a precision and a recall.
+// Returns the F score of a precision and a recall.
 double FScore(float beta, const MetricState& guessed,
               const MetricState& there) {
   const double precision = guessed.Result(), recall = there.Result();

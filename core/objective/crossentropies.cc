@@ -167,8 +167,8 @@ double Focus(double m, float gamma, double* derivative) {
   return Power(m, gamma);
 }
 
-// The focal loss of one value. From logits its crossentropy is exact for any
-// value, as in TensorFlow.
+// Returns the focal loss of one value. From logits its crossentropy is exact
+// for any value, as in TensorFlow.
 double BinaryFocal(const Loss& loss, float x, double t, double* d) {
   double p = x, slope = 1;  // slope = dp/dx
   if (loss.from_logits) {

@@ -49,7 +49,7 @@ constexpr LossClass Row(const char* name, const char* aliases,
           fields, n,       row};
 }
 
-// A loss of values, without settings.
+// Returns a loss of values, without settings.
 constexpr LossClass Plain(const char* name, const char* aliases,
                           const char* object_name, RowLoss* row) {
   return {name, aliases, object_name, false, false, kLinear, nullptr, 0, row};

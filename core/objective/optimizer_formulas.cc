@@ -32,8 +32,8 @@ inline void ForEach(const UpdateCall& c, const float* w, const float* g,
   }
 }
 
-// The square of a gradient, without denormal results. Such small numbers have
-// no effect beside an epsilon of 1e-7.
+// Returns the square of a gradient, without denormal results. Such small
+// numbers have no effect beside an epsilon of 1e-7.
 inline float Square(float x) {
   const float root = std::fabs(x) < 0x1p-55f ? 0 : x;
   return root * root;

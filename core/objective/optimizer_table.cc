@@ -93,8 +93,8 @@ double NadamMomentum(double beta_1, double t) {
   return beta_1 * (1 - 0.5 * math::Pow(0.96, t));
 }
 
-// The product of the first t factors. The factors converge to beta_1. A product
-// below a double's last digit of 1 counts as 0.
+// Returns the product of the first t factors. The factors converge to beta_1. A
+// product below a double's last digit of 1 counts as 0.
 double NadamProduct(double beta_1, double t) {
   double product = 1, power = 1;
   constexpr double kSettled = 1000;

@@ -113,8 +113,8 @@ Status Stepper::Backward(bool update_when_final) {
   return active_exchange_->failed() ? FinishGradients() : Status();
 }
 
-// The backward pass without examples: zero gradients, final in the order of the
-// other ranks.
+// Makes the backward pass without examples: zero gradients, final in the order
+// of the other ranks.
 Status Stepper::BackwardWithoutExamples() {
   std::fill_n(memory_.persistent().gradients, graph_.num_trained(), 0.0f);
   for (int i = graph_.size() - 1; i > 0; --i) {

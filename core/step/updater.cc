@@ -47,7 +47,8 @@ void Updater::Begin() {
   scalars_ = PrepareStep(optimizer, LearningRate(), updates);
 }
 
-// The sums of gradients from weight `from` on; null if every step updates.
+// Returns the sums of gradients from weight `from` on; null if every step
+// updates.
 float* Updater::SumsOfGradients(int64_t from) const {
   const Optimizer& optimizer = config_.optimizer;
   if (!optimizer.accumulates()) return nullptr;
