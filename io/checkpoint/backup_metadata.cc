@@ -70,7 +70,8 @@ Status CheckSavedReplicas(const SafetensorsReader& file, int replicas,
   return Status();
 }
 
-// A line for each field of the optimizer: the name, a tab and the value.
+// Returns a line for each field of the optimizer: the name, a tab and the
+// value.
 std::string OptimizerFields(const Model& model) {
   Fingerprint f;
   AddOptimizer(model.optimizer(), &f);

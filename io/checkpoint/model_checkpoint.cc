@@ -511,7 +511,7 @@ class ModelCheckpointCallback final : public Callback {
                  "%" PRId64 ": %s",
                  epoch, status.message());
   }
-  // The error of a save that another process tried.
+  // Returns the error of a save that another process tried.
   Status NotWrittenBefore() const {
     return Error(Code::kIo,
                  "ModelCheckpoint could not write its last file, in epoch "

@@ -19,7 +19,7 @@ std::string PartOf(const std::string& tensor) {
   return tensor.substr(0, tensor.find('/', sizeof(kCallbacks) - 1));
 }
 
-// "csv_logger" for "callback/csv_logger_1".
+// Returns "csv_logger" for "callback/csv_logger_1".
 std::string ClassOf(const std::string& part) {
   std::string name = WithoutPrefix(part, kCallbacks);
   size_t end = name.size();
@@ -44,7 +44,7 @@ std::string IdentityOf(const Callback& callback) {
   return HexText(hash.value());
 }
 
-// The identity of each part. Backups of older versions have none.
+// Returns the identity of each part. Backups of older versions have none.
 std::map<std::string, std::string> ReadIdentities(const Metadata& metadata) {
   std::map<std::string, std::string> identities;
   const auto entry = metadata.find(kCallbacksKey);

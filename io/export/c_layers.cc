@@ -127,7 +127,7 @@ void CModel::Elu() {
   ApplyExpression("x > 0 ? x : " + CNumber(p_->alpha) + " * (expf(x) - 1)");
 }
 
-// An operation on x and the slopes.
+// Writes an operation on x and the slopes.
 void CModel::PRelu() {
   helpers_ |= kCMerge;
   const CInts axes = AxesOver(XShape(), p_->slopes->shape, YShape());

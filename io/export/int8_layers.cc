@@ -120,7 +120,7 @@ int Int8Model::AddWords(std::vector<int32_t> words) {
   return static_cast<int>(words_.size()) - 1;
 }
 
-// A table of all 256 values. `values` are the results as real numbers.
+// Adds a table of all 256 values. `values` are the results as real numbers.
 int Int8Model::AddTable(const Quantization& from, const Quantization& to,
                         const std::vector<float>& values) {
   std::vector<int8_t> table;
@@ -219,7 +219,7 @@ void Int8Model::AddTranspose() {
           TransposeAxes(p_->dims, XShape(), YShape()), -1);
 }
 
-// The layer's results for 256 numbers.
+// Adds a table of the layer's results for 256 numbers.
 void Int8Model::AddLookup() {
   const Quantization& x = QuantizationOf(p_->inputs[0]);
   std::vector<float> values;

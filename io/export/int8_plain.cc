@@ -111,7 +111,7 @@ Status Builder::Refuse(const char* why) const {
                          ClassName(*p_->layer), why);
 }
 
-// The layer without settings of its weights, and without its name.
+// Returns the layer without settings of its weights, and without its name.
 Layer Builder::Bare() const {
   Layer bare = *p_->layer;
   const Layer plain;

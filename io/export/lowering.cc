@@ -212,7 +212,7 @@ void LoweringBuilder::ConvTranspose(Primitive* p, int) {
   }
 }
 
-// A depthwise convolution, then a product over its channels.
+// Adds a depthwise convolution, then a product over its channels.
 void LoweringBuilder::SeparableConv(Primitive* p, int) {
   Primitive first = *p;
   first.kind = Kind::kConv;
@@ -332,7 +332,7 @@ void LoweringBuilder::Recur(Primitive* p, int) {
   p->cell = layer.reset_after ? Cell::kGruAfter : Cell::kGruBefore;
 }
 
-// A line of one step, repeated.
+// Adds a line of one step, repeated.
 void LoweringBuilder::RepeatRow(Primitive* p, int) {
   Primitive line = *p;
   line.kind = Kind::kReshape;

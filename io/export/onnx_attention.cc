@@ -6,8 +6,8 @@
 
 namespace ringlet {
 
-// An input as (batch, heads, steps, numbers), in the order `turn` of these. The
-// input has (steps, heads, numbers).
+// Returns an input as (batch, heads, steps, numbers), in the order `turn` of
+// these. The input has (steps, heads, numbers).
 int OnnxConverter::Heads(size_t input, const OnnxInts& turn) {
   const Shape& shape = x(input).shape;
   const OnnxValue heads =

@@ -5,7 +5,8 @@
 namespace ringlet {
 namespace {
 
-// The permutation from one order of `rank` axes after the batch to the other.
+// Returns the permutation from one order of `rank` axes after the batch to the
+// other.
 OnnxInts Turn(int rank, AxisOrder to) {
   OnnxInts axes = {0};
   if (to == AxisOrder::kChannelsFirst) axes.Add(rank);

@@ -52,7 +52,7 @@ std::string Attribute(const OnnxAttribute& a) {
   return fields;
 }
 
-// An input or output of the graph.
+// Writes an input or output of the graph.
 std::string ValueInfo(const std::string& name, const Shape& shape) {
   std::string dims = Field(kDim, Field(kDimParam, "batch"));
   for (int i = 0; i < shape.rank(); ++i) {

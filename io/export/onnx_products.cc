@@ -84,7 +84,7 @@ OnnxInts OnnxConverter::Pads() const {
   return pads;
 }
 
-// A convolution with a kernel of one pixel.
+// Adds a convolution with a kernel of one pixel.
 int OnnxConverter::ConvolvePixels(int x, int axes, int64_t in) {
   OnnxInts point;
   for (int i = 0; i < axes; ++i) point.Add(1);

@@ -76,7 +76,8 @@ int OnnxConverter::TurnedGates(const char* name, const Variable* weight) {
                            values.data(), width * inputs);
 }
 
-// The bias of the inputs' product, then that of the state's product, or zeros.
+// Returns the bias of the inputs' product, then that of the state's product, or
+// zeros.
 int OnnxConverter::GateBiases() {
   if (p_->bias == nullptr) return -1;
   const float* const from = floats_ + p_->bias->offset;

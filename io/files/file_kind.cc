@@ -179,7 +179,7 @@ Format FormatOf(const std::string& head) {
   return IsText(head) ? TextFormat(head) : Format::kUnknown;
 }
 
-// The program that a JSON file belongs to.
+// Finds the program that a JSON file belongs to.
 Format JsonFormat(FileSystem* files, const std::string& path) {
   std::string text;
   Json json;

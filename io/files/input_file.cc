@@ -23,8 +23,8 @@ namespace ringlet {
 
 namespace {
 
-// The last four bytes of a gzip file: the length of its last member's content,
-// modulo 2^32. 0 if they cannot be read.
+// Returns the last four bytes of a gzip file: the length of its last member's
+// content, modulo 2^32. 0 if they cannot be read.
 uint32_t LastLength(int file, int64_t file_bytes) {
   unsigned char b[4] = {};
   const ssize_t n = pread(file, b, 4, static_cast<off_t>(file_bytes - 4));

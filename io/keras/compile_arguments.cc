@@ -11,7 +11,7 @@ namespace ringlet {
 
 namespace {
 
-// The metrics with the examples' weights, or those without.
+// Returns the metrics with the examples' weights, or those without.
 std::string ListOf(const std::vector<Metric>& metrics, bool weighted) {
   std::string text;
   for (const Metric& metric : metrics) {

@@ -48,7 +48,7 @@ void ReadReduction(FieldReader* fields, LossReduction* reduction) {
   fields->Choice("reduction", kReductions, reduction);
 }
 
-// The fields of this class, and fields with one supported value.
+// Reads the fields of this class, and fields with one supported value.
 void ReadLossFields(FieldReader* fields, Loss* loss) {
   for (const LossField& field : ClassOf(*loss)) {
     if (const auto* number = std::get_if<float Loss::*>(&field.value)) {

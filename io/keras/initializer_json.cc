@@ -77,8 +77,8 @@ bool Same(const Initializer& a, const Initializer& b) {
          a.distribution == b.distribution;
 }
 
-// The name of the first equal initializer without a config, else of one of this
-// kind with a config.
+// Returns the name of the first equal initializer without a config, else of one
+// of this kind with a config.
 std::string NameOf(const Initializer& i) {
   std::string name;
   for (const auto& entry : kInitializers) {

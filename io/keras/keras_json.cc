@@ -14,7 +14,7 @@
 namespace ringlet {
 namespace {
 
-// The Levenshtein distance.
+// Returns the Levenshtein distance.
 size_t Distance(const std::string& a, const std::string& b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;

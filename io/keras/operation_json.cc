@@ -47,7 +47,7 @@ Operation OperationOf(const LayerEntry& entry) {
   }
 }
 
-// The layer over two tensors.
+// Makes the layer over two tensors.
 Status MakeMerge(Operation operation, const std::string& path, Layer* layer) {
   switch (operation) {
     case Operation::kAdd:
@@ -68,7 +68,7 @@ Status MakeMerge(Operation operation, const std::string& path, Layer* layer) {
   }
 }
 
-// The layer over a tensor and numbers. `left`: the numbers come first.
+// Makes the layer over a tensor and numbers. `left`: the numbers come first.
 Status MakeRescaling(Operation operation, bool left, std::vector<float> numbers,
                      const std::string& path, Layer* layer) {
   if (operation == Operation::kDivide && left) {
@@ -94,7 +94,7 @@ Status MakeRescaling(Operation operation, bool left, std::vector<float> numbers,
   return Status();
 }
 
-// The layer over a tensor twice, for its square.
+// Makes the layer over a tensor twice, for its square.
 Status MakeSquare(bool left, const std::vector<float>& numbers,
                   const std::string& path, Layer* layer) {
   if (left || numbers.size() != 1 || numbers[0] != 2) {

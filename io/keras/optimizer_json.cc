@@ -16,12 +16,12 @@ NameTable OptimizerNames() {
   return names;
 }
 
-// A number > 0, or null for no clipping.
+// Reads a number > 0, or null for no clipping.
 void ReadClip(const char* key, FieldReader* fields, float* value) {
   if (fields->Has(key)) fields->Float(key, kPositive, value);
 }
 
-// The number of steps, or null for no accumulation.
+// Reads the number of steps, or null for no accumulation.
 void ReadAccumulation(FieldReader* fields, Optimizer* o) {
   constexpr char kKey[] = "gradient_accumulation_steps";
   int64_t steps = 0;
@@ -44,7 +44,7 @@ void ReadEma(FieldReader* fields, Optimizer* o) {
   o->ema_overwrite_frequency = static_cast<int>(every);
 }
 
-// The fields of all Keras optimizers.
+// Reads the fields of all Keras optimizers.
 void ReadCommon(FieldReader* fields, Optimizer* o) {
   ReadLearningRate(fields, &o->learning_rate);
   if (o->weight_decay != 0 || fields->Has("weight_decay")) {

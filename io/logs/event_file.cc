@@ -150,7 +150,7 @@ Status EventFile::AddHistogram(const std::string& tag, int64_t step,
   return AddSummary(tag, step);
 }
 
-// An event of one value: `what_`.
+// Adds an event of one value: `what_`.
 Status EventFile::AddSummary(const std::string& tag, int64_t step) {
   value_.clear();
   PutBytes(&value_, kTag, tag);

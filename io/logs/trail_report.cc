@@ -106,7 +106,7 @@ struct Doing {
   const TrailRecord* ended = nullptr;  // what ended its ring; it has no other
 };
 
-// The worker's position and, with `with_activity`, its activity.
+// Returns the worker's position and, with `with_activity`, its activity.
 std::string DoingText(const Life& life, bool with_activity) {
   const Doing doing(life);
   std::string out = WhereText(life, doing.last, doing.step);

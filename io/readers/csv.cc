@@ -21,7 +21,7 @@ void Append(const T* values, size_t count, std::vector<unsigned char>* bytes) {
   bytes->insert(bytes->end(), begin, begin + count * sizeof(T));
 }
 
-// The whole table.
+// Reads the whole table.
 Status ReadTable(const std::string& path, const CsvOptions& options,
                  CsvPass* pass, std::vector<float>* weights,
                  std::shared_ptr<Source>* source) {

@@ -19,15 +19,15 @@ constexpr char kLabelOfTraining[] =
     "the label of training; give the column of the label (--label, or "
     "\"label\" in RUN.json)";
 
-// A whole number; false for other texts.
+// Parses a whole number; false for other texts.
 bool ParseInt(const std::string& text, int64_t* value) {
   const char* const end = text.data() + text.size();
   const auto parsed = std::from_chars(text.data(), end, *value);
   return parsed.ec == std::errc() && parsed.ptr == end;
 }
 
-// The column with this number, of `count`; -1: there is none. Negative numbers
-// count from the end.
+// Returns the column with this number, of `count`; -1: there is none. Negative
+// numbers count from the end.
 int64_t ColumnNumber(const std::string& text, size_t count) {
   const int64_t n = static_cast<int64_t>(count);
   int64_t number = 0;
@@ -329,7 +329,7 @@ void CsvColumns::PrintIgnoredColumns() const {
 
 // --- by place ----------------------------------------------------------------
 
-// A column of the training data by its name or its number; -1: none.
+// Returns a column of the training data by its name or its number; -1: none.
 int64_t CsvColumns::TrainedAt(const std::string& key) const {
   const auto same = [&](const TableColumn& c) { return c.name == key; };
   const auto found = std::find_if(trained_.begin(), trained_.end(), same);
@@ -380,9 +380,9 @@ bool CsvColumns::ChoosesAsInTraining() const {
          counted(options_.drop, Role::kDropped);
 }
 
-// The columns of the training data without the roles `absent`. A label or
-// weights that the options place elsewhere are moved there. False: the file has
-// another number of columns.
+// Lays out the columns of the training data without the roles `absent`. A label
+// or weights that the options place elsewhere are moved there. False: the file
+// has another number of columns.
 bool CsvColumns::LayOut(const std::set<Role>& absent,
                         std::vector<TableColumn>* layout) const {
   layout->clear();

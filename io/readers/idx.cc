@@ -105,7 +105,7 @@ Status ReadElements(InputFile* file, const NpyLayout& layout, IdxArray* array) {
   return DecodeNumbers(file->path(), layout, stored.data(), array->data.data());
 }
 
-// The elements behind the header, or only their place in the file.
+// Reads the elements behind the header, or only their place in the file.
 Status ReadExamples(bool in_memory, InputFile* file, const NpyLayout& layout,
                     ExampleArray* examples) {
   *examples = {

@@ -24,7 +24,7 @@
 namespace ringlet {
 namespace {
 
-// An array of examples.
+// Opens an array of examples.
 Status OpenExamples(const std::string& path, NpyInput* input) {
   RINGLET_RETURN_IF_ERROR(input->Open(path));
   const Shape& shape = input->layout().shape;

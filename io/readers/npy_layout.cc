@@ -45,7 +45,7 @@ size_t EndOfList(const std::string& text, size_t at) {
   return std::min(at, text.size());
 }
 
-// The text after 'key': in the header's dictionary, up to the next key.
+// Returns the text after 'key': in the header's dictionary, up to the next key.
 std::string Value(const std::string& header, const char* key) {
   const size_t at = header.find(std::string("'") + key + "'");
   if (at == std::string::npos) return "";
@@ -338,7 +338,8 @@ void DecodeAs(const NpyLayout& layout, const unsigned char* stored, void* to) {
                       [](Stored value) { return static_cast<T>(value); });
 }
 
-// An element without its trailing zeros. False for an invalid code point.
+// Reads an element without its trailing zeros. False for an invalid code
+// point.
 bool ReadText(const unsigned char* from, int64_t width, bool wide,
               std::string* text) {
   text->clear();

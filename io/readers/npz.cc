@@ -31,7 +31,7 @@ void Put32(uint64_t value, std::string* out) {
   AppendLittle(static_cast<uint32_t>(value), out);
 }
 
-// The common fields of an entry's header and its directory record.
+// Returns the common fields of an entry's header and its directory record.
 std::string FileFields(uint32_t crc, size_t size, const std::string& name) {
   std::string fields;
   Put16(kVersion, &fields);

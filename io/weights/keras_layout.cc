@@ -48,7 +48,7 @@ std::string WithoutCell(const std::string& name) {
   return name.substr(0, before) + name.substr(end);
 }
 
-// The path of some weights in Keras, by the path here: "conv/kernel" is
+// Returns the path of some weights in Keras, by the path here: "conv/kernel" is
 // "conv/depthwise_kernel" in Keras 2, "time_distributed/kernel" is
 // "time_distributed/dense/kernel" in Keras 3, and "heads/query_kernel" is
 // "heads/query/kernel" in both.

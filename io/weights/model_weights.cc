@@ -87,7 +87,7 @@ Status MatchWeights(const WeightsFile& file, const Model& model,
   return Status();
 }
 
-// The file's tensors that match no weight of the model.
+// Returns the file's tensors that match no weight of the model.
 std::vector<std::string> Unexpected(const WeightsFile& file,
                                     WeightsLayout layout,
                                     const std::vector<Match>& matches,
@@ -209,7 +209,7 @@ Status CheckReport(const WeightsFile& file, const LoadWeightsOptions& options,
                          file.path().c_str(), text.c_str(), advice);
 }
 
-// The elements as float32.
+// Reads the elements as float32.
 Status ReadFloats(const WeightsFile& file, const StoredTensor& tensor,
                   std::vector<float>* floats) {
   RINGLET_RETURN_IF_ERROR(CheckAddressable(file.path(), tensor));

@@ -51,8 +51,8 @@ Status ReadStatistics(const std::string& text, ByLayer* all) {
   return Status();
 }
 
-// The statistics under the layer's name. Or the only ones with more or fewer
-// names of outer models, as for weights.
+// Returns the statistics under the layer's name, or else the only ones with
+// more or fewer names of outer models, as for weights.
 const Statistics* Find(const ByLayer& all, const std::string& layer) {
   const auto exact = all.find(layer);
   if (exact != all.end()) return &exact->second;

@@ -283,7 +283,7 @@ Status ReadTensor(ProtobufReader reader, const std::string& name,
   return AddTensor(std::move(tensor), graph);
 }
 
-// The value of a node Constant: a tensor, a number or a list of numbers.
+// Reads the value of a node Constant: a tensor, a number or a list of numbers.
 Status ReadConstant(const ProtobufReader& reader, const std::string& name,
                     const ConstantValue& value, OnnxFileGraph* graph) {
   if (value.tensor.type == ProtobufType::kBytes) {

@@ -39,9 +39,9 @@ const TfjsType* TypeOf(const std::string& name) {
   return nullptr;
 }
 
-// The shard's path beside model.json, or below its folder. Names that could
-// mean the file of another name ("a//b", "a/./b") are refused, so that each
-// shard is read once.
+// Finds the shard's path beside model.json, or below its folder. Names that
+// could mean the file of another name ("a//b", "a/./b") are refused, so that
+// each shard is read once.
 Status ShardPath(const std::string& model, const std::string& where,
                  const Json& json, std::string* path) {
   std::string name = json.text();

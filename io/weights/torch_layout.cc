@@ -196,8 +196,8 @@ Status PutInOrder(const WeightsFile& file, std::vector<Module>* modules) {
   return Status();
 }
 
-// The name of the module with a layer's kernel. A separable convolution has
-// two.
+// Returns the name of the module with a layer's kernel. A separable convolution
+// has two.
 std::string ModuleOf(const std::string& layer, const std::string& role) {
   const size_t end = role.find("_kernel");
   return end == std::string::npos ? layer : layer + "." + role.substr(0, end);
@@ -209,8 +209,8 @@ std::string Dotted(std::string path) {
   return path;
 }
 
-// The layer that PyTorch's module stands for: the node's own, or for both
-// directions the Bidirectional.
+// Returns the layer that PyTorch's module stands for: the node's own, or for
+// both directions the Bidirectional.
 std::string ModulePath(const Model& model, int node) {
   const std::string& path = model.layer(node).name;
   const bool is_forward = node + 1 < model.num_nodes() &&
@@ -319,7 +319,7 @@ void FindInAttention(const Module& module, const std::string& own,
   }
 }
 
-// The module with a weight of a MultiHeadAttention, by name.
+// Returns the module with a weight of a MultiHeadAttention, by name.
 std::vector<Module>::iterator FindAttention(const ModulesByName& by_names,
                                             std::vector<Module>::iterator none,
                                             const std::string& path,
