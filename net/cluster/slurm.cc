@@ -79,7 +79,8 @@ Status IsCyclic(const Variables& variables, bool* cyclic) {
       Quoted(text).c_str());
 }
 
-// The node of each rank, in rank order. counts[i] ranks run on nodes[i].
+// Returns the node of each rank, in rank order. counts[i] ranks run on
+// nodes[i].
 std::vector<std::string> BlockHosts(const std::vector<std::string>& nodes,
                                     const std::vector<int>& counts) {
   std::vector<std::string> hosts;

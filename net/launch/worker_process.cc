@@ -42,7 +42,8 @@ bool HasName(const char* variable, const std::string& name) {
          variable[name.size()] == '=';
 }
 
-// The environment of this process, with the given non-empty variables replaced.
+// Returns the environment of this process, with the given non-empty variables
+// replaced.
 std::vector<char*> VariablesOfWorker(const std::string& tf_config,
                                      const std::string& key,
                                      const std::string& done) {

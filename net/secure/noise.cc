@@ -179,7 +179,8 @@ void NoiseHandshake::MixKeyAndHash(const uint8_t* data, size_t bytes) {
   WipeMemory(out, sizeof(out));
 }
 
-// The token "ee" of the specification: mixes the secret that both sides share.
+// Performs the token "ee" of the specification: mixes the secret that both
+// sides share.
 bool NoiseHandshake::MixShared() {
   uint8_t shared[kNoiseKeyBytes];
   const bool good = crypto_scalarmult(shared, secret_, other_) == 0;

@@ -217,7 +217,7 @@ size_t SealedStream::SealRecords(const Piece* pieces, int count) {
   return taken;
 }
 
-// The free bytes for the text of the next record.
+// Returns the free bytes for the text of the next record.
 size_t SealedStream::Room() const {
   const size_t end = out_end_ + kOverhead;
   return end < out_.size() ? std::min(kMaxTextBytes, out_.size() - end) : 0;

@@ -124,8 +124,8 @@ void CommandLine::Number(const char* names, const char* value_shown, double low,
 
 namespace {
 
-// A number with a unit behind it, of K, M, G and T, each `step` times the one
-// before. False: none, less than 1 or too large.
+// Parses a number with a unit behind it, of K, M, G and T, each `step` times
+// the one before. False: none, less than 1 or too large.
 bool ReadScaled(const std::string& text, int64_t step, int64_t* value) {
   std::string digits = text;
   size_t unit = std::string::npos;

@@ -501,7 +501,7 @@ Dataset OpenParts(const DataConfig& data, const Model& model, bool targets) {
   return opened.ok() ? Zip(x, y) : Dataset(opened);
 }
 
-// The examples of the files, without sample weights: rows, if there are
+// Returns the examples of the files, without sample weights: rows, if there are
 // windows.
 Dataset OpenRows(const DataConfig& data, const Model& model, bool targets) {
   const ArrayOptions arrays = ArrayOptionsOf(data);

@@ -47,7 +47,7 @@ Status Inspect(const std::string& path, bool json) {
                     advised ? "" : kAdvice);
 }
 
-// The exported name of a weight: "dense/kernel".
+// Returns the exported name of a weight: "dense/kernel".
 std::string ExportedName(const std::string& name, bool all) {
   return all ? name : WithoutPrefix(name, kWeightsPrefix);
 }

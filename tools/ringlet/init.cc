@@ -47,8 +47,8 @@ constexpr int64_t kExamples = 96000;   // of all epochs
 
 enum class ColumnUse : uint8_t { kNumber, kCategories, kDrop };
 
-// The column's key in RUN.json: its name, or its number if it has no name or
-// shares it.
+// Returns the column's key in RUN.json: its name, or its number if it has no
+// name or shares it.
 std::string KeyOf(const TableSummary& table, size_t column) {
   const std::string& name = table.columns[column].name;
   const auto same = std::count_if(

@@ -94,7 +94,7 @@ Status Character(const char* flag, const std::string& text,
   return Status();
 }
 
-// A column's number, or else its name.
+// Reads a column's number, or else its name.
 void ReadLabel(const std::string& text, CsvOptions* table) {
   int number = 0;
   const char* const end = text.data() + text.size();

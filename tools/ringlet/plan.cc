@@ -136,7 +136,8 @@ uint64_t BytesOfOtherReplicas(const Model& model, int64_t replicas) {
                          std::max<int64_t>(0, replicas - model.num_replicas()));
 }
 
-// The bytes of training and validation data; 0 if the files cannot be read.
+// Returns the bytes of training and validation data; 0 if the files cannot be
+// read.
 uint64_t BytesOfData(const std::string& path, const RunConfig& config) {
   uint64_t train = 0, validation = 0;
   DataConfig validating = config.validation;

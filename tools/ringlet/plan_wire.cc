@@ -25,8 +25,8 @@ int64_t SumBytes(int64_t floats, WireDtype dtype, int64_t workers) {
   return AroundTheRing(floats * WireBytesPerFloat(dtype, floats), workers);
 }
 
-// The messages of all replicas, as many from each worker, and the words of
-// state.
+// Returns the messages of all replicas, as many from each worker, and the words
+// of state.
 int64_t SparseRoundBytes(const Model& model, int64_t replicas,
                          int64_t workers) {
   int64_t messages = 0, words = 0, blocks = 0;
@@ -41,7 +41,8 @@ int64_t SparseRoundBytes(const Model& model, int64_t replicas,
          AroundTheRing(4 * words, workers);
 }
 
-// The words of delta_exchange.h, and before them an exponent for each block.
+// Returns the words of delta_exchange.h, and before them an exponent for each
+// block.
 int64_t RoundBytes(const Model& model, const LocalUpdates& local,
                    int64_t replicas, int64_t workers) {
   if (local.sparse()) return SparseRoundBytes(model, replicas, workers);
@@ -70,7 +71,7 @@ std::vector<Link> Links(const WireFlags& flags) {
           {"Wi-Fi of 20 Mbit/s", 20000000}};
 }
 
-// The time of so many bytes, with so many hops between workers.
+// Returns the time of so many bytes, with so many hops between workers.
 double Seconds(int64_t bytes, int64_t hops, const WireFlags& flags,
                const Link& link) {
   return 8 * static_cast<double>(bytes) /
@@ -95,8 +96,8 @@ int64_t BalancedSteps(const WirePlan& plan, const Link& link) {
       std::ceil(std::clamp(steps, 1.0, double{kMaxLocalSteps})));
 }
 
-// The steps of a round: those of the file, or the number that a run with "auto"
-// chooses.
+// Returns the steps of a round: those of the file, or the number that a run
+// with "auto" chooses.
 int64_t RoundSteps(const WirePlan& plan, const Link& link) {
   if (!plan.measures_steps) return plan.round_steps;
   return std::clamp(BalancedSteps(plan, link), kFewestAutoSteps, kMaxAutoSteps);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kMaxTried = 100;  // records
 
-// The first records; *regular: all have the same number of fields.
+// Reads the first records; *regular: all have the same number of fields.
 Status ReadBeginning(const std::string& path, const CsvDialect& dialect,
                      std::vector<std::vector<std::string>>* records,
                      bool* regular) {

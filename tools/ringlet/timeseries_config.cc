@@ -34,7 +34,7 @@ int64_t ColumnIndexOf(const std::string& column, size_t count) {
   return number >= 0 && number < n ? number : -1;
 }
 
-// A column of the file by its name or number.
+// Finds a column of the file by its name or number.
 Status FindColumn(const char* key, const Source& rows,
                   const std::string& column, size_t* found) {
   const std::vector<TableColumn> columns = rows.Columns();
@@ -156,7 +156,7 @@ Status ReadGroupColumn(const std::string& csv, const std::string& column,
   }
 }
 
-// A group's number as text. -0.0 is 0, and an int64 stays exact.
+// Returns a group's number as text. -0.0 is 0, and an int64 stays exact.
 std::string GroupName(const NpyArray& array, int64_t row) {
   if (array.dtype == DType::kInt64) {
     int64_t number = 0;

@@ -39,7 +39,7 @@ struct VerifyFlags {
   bool verbose = false;
 };
 
-// Notes the weights after each step, and ends the fit after `steps` of them.
+// Records the weights after each step, and ends the fit after `steps` of them.
 class Digests final : public Callback {
  public:
   Digests(int64_t steps, bool verbose) : steps_(steps), verbose_(verbose) {}
