@@ -17,8 +17,8 @@
 //               handshake.h
 //   32      8   total: bytes of the whole operation, as its caller gave them;
 //               for its use in kWelcome see handshake.h
-//   40      2   source rank
-//   42      2   destination rank
+//   40      2   source: the number of the sending worker
+//   42      2   destination: the number of the receiving worker
 //   44      4   chunk: counts the frames of one operation from source to
 //               destination; in kReady the operation's type; in kHello and
 //               kWelcome the kFeature... bits of the sender; 0 elsewhere
