@@ -79,7 +79,7 @@ void CsvColumns::Clear(const Fields* names) {
   }
   label_ = weight_ = -1;
   num_values_ = 0;
-  lacks_weights_ = false;
+  absent_.clear();
 }
 
 void CsvColumns::AddValue(size_t column, int64_t value) {
@@ -447,11 +447,8 @@ Status CsvColumns::AssignColumnsAsInTraining() {
     }
   }
   if (layout.empty()) return LayoutError(/*ambiguous=*/false);
-  const auto is_weight = [](const TableColumn& column) {
-    return column.role == Role::kWeight;
-  };
-  lacks_weights_ = !options_.for_prediction && TrainedAs(Role::kWeight) >= 0 &&
-                   std::none_of(layout.begin(), layout.end(), is_weight);
+  NoteAbsent(Role::kLabel, "the label", layout);
+  NoteAbsent(Role::kWeight, "the weights", layout);
   for (size_t i = 0; i < count(); ++i) {
     if (!named_) columns_[i].name = layout[i].name;
     if (layout[i].value >= 0) AddValue(i, layout[i].value);
@@ -460,6 +457,16 @@ Status CsvColumns::AssignColumnsAsInTraining() {
     if (layout[i].role == Role::kWeight && has_weight()) weight_ = place;
   }
   return CheckWeight();
+}
+
+// Decide prints it: a file that lacks another column looks the same.
+void CsvColumns::NoteAbsent(Role role, const char* what,
+                            const std::vector<TableColumn>& layout) {
+  const int64_t trained = TrainedAs(role);
+  const auto same = [&](const TableColumn& c) { return c.role == role; };
+  if (trained < 0 || std::any_of(layout.begin(), layout.end(), same)) return;
+  absent_ += (absent_.empty() ? "" : " and ") + std::string(what) +
+             ", column " + std::to_string(trained + 1) + " there";
 }
 
 Status CsvColumns::LayoutError(bool ambiguous) const {
@@ -472,15 +479,19 @@ Status CsvColumns::LayoutError(bool ambiguous) const {
     const int64_t column = TrainedAs(role);
     if (column >= 0) text += what + std::to_string(column + 1);
   }
-  const bool names = !ValueNames(trained_).empty();
-  return InvalidArgument(
-      "%s: line %" PRId64
-      " has %zu columns, the training data had %zu (%s); %s",
-      path_.c_str(), first_line_, count(), trained_.size(), text.c_str(),
+  const std::vector<std::string> names = ValueNames(trained_);
+  const std::string advice =
       ambiguous ? "the label or the weights may be absent: give both"
-      : names   ? "give the same columns, or a first line with their names"
-                : "give the same columns in this order, or \"columns\" or "
-                  "\"drop\" for this file in RUN.json");
+      : names.empty()
+          ? "give the same columns in this order, or \"columns\" or \"drop\" "
+            "for this file in RUN.json"
+          : "give the same columns, or a first line with the names of those "
+            "that are there; the model takes " +
+                ListNames(names);
+  return InvalidArgument("%s: line %" PRId64
+                         " has %zu columns, the training data had %zu (%s); %s",
+                         path_.c_str(), first_line_, count(), trained_.size(),
+                         text.c_str(), advice.c_str());
 }
 
 // --- by the options ----------------------------------------------------------
@@ -704,11 +715,11 @@ void CsvColumns::PrintReading(const char* what, const char* otherwise) const {
 Status CsvColumns::Decide(const Fields& first, const Fields* second,
                           bool* is_row) {
   RINGLET_RETURN_IF_ERROR(DecideNames(first, second, is_row));
-  if (!lacks_weights_) return Status();
+  if (absent_.empty() || is_silent_) return Status();
   Notice(
       "note: %s: has %zu columns, the training data had %zu; it is read as "
-      "without the weights, column %" PRId64 " there",
-      path_.c_str(), count(), trained_.size(), TrainedAs(Role::kWeight) + 1);
+      "without %s; check that it lacks no other",
+      path_.c_str(), count(), trained_.size(), absent_.c_str());
   return Status();
 }
 

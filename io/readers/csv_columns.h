@@ -105,6 +105,8 @@ class CsvColumns {
   Status AssignColumnsAsInTraining();
   bool LayOut(const std::set<Role>& absent,
               std::vector<TableColumn>* layout) const;
+  void NoteAbsent(Role role, const char* what,
+                  const std::vector<TableColumn>& layout);
   Status LayoutError(bool ambiguous) const;
   // By the options.
   Status AssignColumnsByOptions();
@@ -129,7 +131,7 @@ class CsvColumns {
   std::vector<TableColumn> columns_;
   bool named_ = false;  // the file has names
   bool is_silent_ = false;
-  bool lacks_weights_ = false;
+  std::string absent_;  // columns of the training data; "": none
   std::multimap<std::string_view, size_t> by_name_;
   int64_t label_ = -1, weight_ = -1;
   int64_t num_values_ = 0;

@@ -258,7 +258,7 @@ TEST(CsvTest, Columns_OtherOrderOfX_IsKeptInAFileWithoutNames) {
   options.header = false;
   EXPECT_TRUE(Read("1,2,7\n", options) == (CsvTable{{2, 1}, {7}}));
   ExpectRefused("1,2\n", options, Code::kInvalidArgument,
-                "give the same columns, or a first line with their names");
+                "give the same columns, or a first line with the names");
 }
 
 // Names decide, and "columns" or "drop" may say no other.
