@@ -199,9 +199,10 @@ std::vector<int32_t> Vectorize(const TextVectorization& vectorization,
                                const std::string& text);
 
 // x has the numbers of the text in `column` (a name, or a number from 0), in
-// int32, and y is the label, as of CsvDataset. `text` has a vocabulary. Ignored
-// are in_memory, take, drop, categorical, missing, na_values and encoding. With
-// training_columns these decide which column has the text, not `column`.
+// int32, and y is the label, as of CsvDataset. If `text` has no vocabulary, it
+// is learned, and Source::Text has it. Ignored are in_memory, take, drop,
+// categorical, missing, na_values and encoding. With training_columns these
+// decide which column has the text, not `column`.
 Dataset TextDataset(const std::string& path, const std::string& column,
                     const TextVectorization& text,
                     const CsvOptions& options = {});

@@ -23,7 +23,7 @@ void Append(const T* values, size_t count, std::vector<unsigned char>* bytes) {
 
 // Reads the whole table.
 Status ReadTable(const std::string& path, const CsvOptions& options,
-                 CsvPass* pass, std::vector<float>* weights,
+                 const CsvPass* pass, std::vector<float>* weights,
                  std::shared_ptr<Source>* source) {
   CsvReader reader(path, options);
   if (pass != nullptr && pass->is_silent) reader.set_silent();
@@ -32,7 +32,7 @@ Status ReadTable(const std::string& path, const CsvOptions& options,
     Append(row.cells.data(), row.cells.size(), &cells);
     if (reader.reads_label()) Append(&row.label, 1, &labels);
     if (reader.has_weights()) weights->push_back(row.weight);
-    if (pass != nullptr) pass->begins.push_back(row.begin);
+    if (pass != nullptr) pass->take(row.text);
   }));
   // A vector of bytes is aligned as one of floats.
   reader.Renumber(reinterpret_cast<float*>(cells.data()),
@@ -68,7 +68,7 @@ Dataset CsvDataset(const std::string& path, const CsvOptions& options) {
 }
 
 Dataset OpenCsv(const std::string& path, const CsvOptions& options,
-                CsvPass* pass) {
+                const CsvPass* pass) {
   std::shared_ptr<Source> source;
   std::vector<float> weights;
   const Status status = options.in_memory

@@ -95,6 +95,7 @@ Status CsvReader::MakeRow(const Fields& fields, int64_t line, Row* row,
   for (size_t i = 0; i < columns_.count(); ++i) {
     const int64_t place = columns_.value_index(i);
     if (place < 0) continue;
+    if (place == 0) row->text = fields[i];
     RINGLET_RETURN_IF_ERROR(
         encoder_.Encode(i, fields[i], line, row->cells.data() + place, kept));
   }

@@ -36,7 +36,8 @@ class CsvReader {
     std::vector<float> cells;  // see TableEncoder
     int32_t label = 0;         // a class number, or the bits of a float
     float weight = 1;
-    int64_t begin = 0;  // the offset of its record, for RecordReader
+    int64_t begin = 0;      // the offset of its record, for RecordReader
+    std::string_view text;  // the field of the first value
   };
 
   // See CsvColumns.
@@ -94,15 +95,14 @@ class CsvReader {
   std::vector<std::string> class_names_;
 };
 
-// What a second pass over the file needs.
 struct CsvPass {
-  bool is_silent = false;       // see CsvColumns
-  std::vector<int64_t> begins;  // of the rows' records, see RecordReader
+  bool is_silent = false;                      // see CsvColumns
+  std::function<void(std::string_view)> take;  // gets Row::text of each row
 };
 
 // CsvDataset in memory.
 Dataset OpenCsv(const std::string& path, const CsvOptions& options,
-                CsvPass* pass);
+                const CsvPass* pass);
 
 }  // namespace ringlet
 

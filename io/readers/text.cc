@@ -1,19 +1,17 @@
 // The rows and labels are those of a CsvDataset with the column of text as its
-// only value, which is not used. A second pass over the file takes the texts.
+// only value, which is not used.
 
 #include <algorithm>
 #include <cinttypes>
 #include <cstring>
-#include <map>
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "../../core/base/guarded.h"
 #include "../../core/base/text.h"
 #include "../files/atomic_file.h"
-#include "../files/input_file.h"
 #include "csv_reader.h"
-#include "csv_records.h"
 #include "ringlet/dataset.h"
 #include "ringlet/files.h"
 #include "ringlet/readers.h"
@@ -83,35 +81,28 @@ std::vector<std::string> TokensOf(const TextVectorization& v,
   return tokens;
 }
 
-// The rows of a table and the place of their text.
-struct Rows {
-  Dataset dataset;
-  CsvPass pass;
-  size_t column = 0;
-};
-
-Status OpenColumn(const std::string& path, const std::string& column,
-                  const CsvOptions& options, Rows* rows) {
+// Opens the rows of a table, and calls take(text) for each.
+Dataset OpenColumn(const std::string& path, const std::string& column,
+                   const CsvOptions& options, const CsvPass& pass) {
   CsvOptions table = TextRowOptions(column, options);
   table.in_memory = true;
   table.values = options.for_prediction ? 1 : 0;
-  rows->pass.begins.clear();
-  rows->dataset = OpenCsv(path, table, &rows->pass);
-  RINGLET_RETURN_IF_ERROR(rows->dataset.Batch(1).status());
-  const std::vector<TableColumn> columns = rows->dataset.source()->Columns();
-  while (columns[rows->column].role != TableColumn::Role::kValue) {
-    ++rows->column;
-  }
-  return Status();
+  return OpenCsv(path, table, &pass);
 }
 
 // A label that is not needed may be absent. If it is there, it tells a row from
 // the columns' names, as in training.
-Status OpenRows(const std::string& path, const std::string& column,
-                const CsvOptions& options, Rows* rows) {
-  const Status status = OpenColumn(path, column, options, rows);
-  if (!options.for_prediction || status.code() != Code::kInvalidArgument) {
-    return status;
+Dataset OpenRows(const std::string& path, const std::string& column,
+                 const CsvOptions& options, const CsvPass& pass) {
+  bool has_rows = false;
+  const CsvPass first = {pass.is_silent, [&](std::string_view text) {
+                           has_rows = true;
+                           pass.take(text);
+                         }};
+  Dataset rows = OpenColumn(path, column, options, first);
+  if (!options.for_prediction || has_rows ||
+      rows.Batch(1).status().code() != Code::kInvalidArgument) {
+    return rows;
   }
   CsvOptions unlabelled = options;
   unlabelled.has_label = false;
@@ -119,30 +110,83 @@ Status OpenRows(const std::string& path, const std::string& column,
   unlabelled.label_column.reset();
   unlabelled.weight_name.clear();
   unlabelled.weight_column.reset();
-  return OpenColumn(path, column, unlabelled, rows);
+  return OpenColumn(path, column, unlabelled, pass);
 }
 
-// Calls take(text) for each row.
-template <typename F>
-Status ReadTexts(const std::string& path, const CsvOptions& options,
-                 const Rows& rows, F take) {
-  InputFile file;
-  RINGLET_RETURN_IF_ERROR(file.Open(path));
-  RecordReader records(&file,
-                       {options.separator, options.decimal, options.comment});
-  Fields fields;
-  bool more = true;
-  for (const int64_t begin : rows.pass.begins) {
-    do {
-      RINGLET_RETURN_IF_ERROR(records.Next(&fields, &more));
-    } while (more && records.begin() < begin);
-    if (!more || records.begin() != begin || rows.column >= fields.size()) {
-      return Corruption("%s: has changed while it was read; read it again",
-                        path.c_str());
-    }
-    take(std::string(fields[rows.column]));
+// The tokens of texts, with numbers from 0 in the order of their first use.
+class TokenCounts {
+ public:
+  int32_t Add(const std::string& token) {
+    const auto next = static_cast<int32_t>(counts_.size());
+    const int32_t number = numbers_.emplace(token, next).first->second;
+    if (number == next) counts_.push_back(0);
+    ++counts_[static_cast<size_t>(number)];
+    return number;
   }
-  return Status();
+
+  // Sets text->vocabulary. `path` and `column` are for the error.
+  Status Learn(const std::string& path, const std::string& column,
+               TextVectorization* text) const {
+    std::vector<std::pair<int64_t, std::string>> order;
+    for (const auto& [token, number] : numbers_) {
+      if (token == kUnknown) continue;
+      order.emplace_back(counts_[static_cast<size_t>(number)], token);
+    }
+    std::sort(order.rbegin(), order.rend());
+    const auto most = text->max_tokens == 0
+                          ? order.size()
+                          : static_cast<size_t>(std::max<int64_t>(
+                                text->max_tokens - kFirstToken, 0));
+    if (order.size() > most) order.resize(most);
+    text->vocabulary.clear();
+    for (auto& [count, token] : order) {
+      text->vocabulary.push_back(std::move(token));
+    }
+    return text->vocabulary.empty()
+               ? InvalidArgument(
+                     "%s: column '%s' has no token for a vocabulary",
+                     path.c_str(), column.c_str())
+               : Status();
+  }
+
+  // Replaces these numbers + kFirstToken by those of the vocabulary.
+  void Renumber(const TextEncoder& encoder,
+                std::vector<int32_t>* numbers) const {
+    std::vector<int32_t> changed(counts_.size());
+    for (const auto& [token, number] : numbers_) {
+      changed[static_cast<size_t>(number)] = encoder.Find(token);
+    }
+    for (int32_t& n : *numbers) {
+      if (n >= kFirstToken) n = changed[static_cast<size_t>(n - kFirstToken)];
+    }
+  }
+
+ private:
+  std::unordered_map<std::string, int32_t> numbers_;
+  std::vector<int64_t> counts_;
+};
+
+// The rows with the numbers of their texts; one pass learns the vocabulary too.
+Dataset OpenAndLearn(const std::string& path, const std::string& column,
+                     const CsvOptions& options, TextVectorization* text,
+                     std::vector<int32_t>* numbers) {
+  const auto length = static_cast<size_t>(text->output_sequence_length);
+  TokenCounts counts;
+  CsvPass pass;
+  pass.take = [&](std::string_view each) {
+    std::vector<int32_t> row;
+    for (const std::string& token : TokensOf(*text, std::string(each))) {
+      row.push_back(counts.Add(token) + kFirstToken);
+    }
+    row.resize(length);
+    numbers->insert(numbers->end(), row.begin(), row.end());
+  };
+  Dataset rows = OpenRows(path, column, options, pass);
+  if (!rows.Batch(1).status().ok()) return rows;
+  const Status learned = counts.Learn(path, column, text);
+  if (!learned.ok()) return Dataset(learned);
+  counts.Renumber(TextEncoder(*text), numbers);
+  return rows;
 }
 
 class TextSource final : public Source {
@@ -216,18 +260,6 @@ Status CheckTokens(const std::string& path,
   return Status();
 }
 
-Status CheckText(const TextVectorization& text) {
-  if (text.output_sequence_length < 1) {
-    return InvalidArgument("output_sequence_length: is %" PRId64
-                           "; give the numbers of an example, at least 1",
-                           text.output_sequence_length);
-  }
-  if (!text.vocabulary.empty()) return Status();
-  return InvalidArgument(
-      "vocabulary: has no token; read or learn one (ReadVocabulary, "
-      "LearnVocabulary)");
-}
-
 }  // namespace
 
 CsvOptions TextRowOptions(const std::string& column,
@@ -257,11 +289,13 @@ void TextEncoder::Append(const std::string& text,
   std::vector<std::string> tokens = TokensOf(vectorization_, text);
   tokens.resize(static_cast<size_t>(vectorization_.output_sequence_length));
   for (const std::string& token : tokens) {
-    const auto found = known_.find(token);
-    numbers->push_back(token.empty()           ? 0
-                       : found == known_.end() ? 1
-                                               : found->second);
+    numbers->push_back(token.empty() ? 0 : Find(token));
   }
+}
+
+int32_t TextEncoder::Find(const std::string& token) const {
+  const auto found = known_.find(token);
+  return found == known_.end() ? 1 : found->second;
 }
 
 std::vector<int32_t> Vectorize(const TextVectorization& vectorization,
@@ -305,49 +339,44 @@ Status LearnVocabulary(const std::string& path, const std::string& column,
                        const CsvOptions& options, TextVectorization* text) {
   CsvOptions table = options;
   table.for_prediction = true;
-  Rows rows;
-  rows.pass.is_silent = true;  // TextDataset prints the notes
-  RINGLET_RETURN_IF_ERROR(OpenRows(path, column, table, &rows));
-  std::map<std::string, int64_t> counts;
+  TokenCounts counts;
+  CsvPass pass;
+  pass.is_silent = true;  // TextDataset prints the notes
+  pass.take = [&](std::string_view each) {
+    for (const std::string& token : TokensOf(*text, std::string(each))) {
+      counts.Add(token);
+    }
+  };
   RINGLET_RETURN_IF_ERROR(
-      ReadTexts(path, table, rows, [&](const std::string& each) {
-        for (const std::string& token : TokensOf(*text, each)) ++counts[token];
-      }));
-  counts.erase(kUnknown);
-  std::vector<std::pair<int64_t, std::string>> order;
-  for (const auto& [token, count] : counts) order.emplace_back(count, token);
-  std::sort(order.rbegin(), order.rend());
-  const auto most = text->max_tokens == 0
-                        ? order.size()
-                        : static_cast<size_t>(std::max<int64_t>(
-                              text->max_tokens - kFirstToken, 0));
-  if (order.size() > most) order.resize(most);
-  text->vocabulary.clear();
-  for (auto& [count, token] : order) {
-    text->vocabulary.push_back(std::move(token));
-  }
-  return text->vocabulary.empty()
-             ? InvalidArgument("%s: column '%s' has no token for a vocabulary",
-                               path.c_str(), column.c_str())
-             : Status();
+      OpenRows(path, column, table, pass).Batch(1).status());
+  return counts.Learn(path, column, text);
 }
 
 Dataset TextDataset(const std::string& path, const std::string& column,
                     const TextVectorization& text, const CsvOptions& options) {
-  Status status = CheckText(text);
-  if (!status.ok()) return Dataset(status);
-  Rows rows;
-  status = OpenRows(path, column, options, &rows);
-  if (!status.ok()) return Dataset(status);
-  const TextEncoder encoder(text);
+  if (text.output_sequence_length < 1) {
+    return Dataset(
+        InvalidArgument("output_sequence_length: is %" PRId64
+                        "; give the numbers of an example, at least 1",
+                        text.output_sequence_length));
+  }
+  TextVectorization known = text;
   std::vector<int32_t> numbers;
-  status = ReadTexts(path, options, rows, [&](const std::string& each) {
-    encoder.Append(each, &numbers);
-  });
-  if (!status.ok()) return Dataset(status);
-  const Dataset dataset(std::make_shared<TextSource>(rows.dataset.source(),
-                                                     text, std::move(numbers)));
-  const auto* const weights = rows.dataset.sample_weight();
+  Dataset rows;
+  if (text.vocabulary.empty()) {
+    rows = OpenAndLearn(path, column, options, &known, &numbers);
+  } else {
+    const TextEncoder encoder(text);
+    CsvPass pass;
+    pass.take = [&](std::string_view each) {
+      encoder.Append(std::string(each), &numbers);
+    };
+    rows = OpenRows(path, column, options, pass);
+  }
+  if (!rows.Batch(1).status().ok()) return rows;
+  const Dataset dataset(
+      std::make_shared<TextSource>(rows.source(), known, std::move(numbers)));
+  const auto* const weights = rows.sample_weight();
   return weights == nullptr ? dataset : dataset.SampleWeight(*weights);
 }
 

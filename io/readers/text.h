@@ -21,6 +21,7 @@ CsvOptions TextRowOptions(const std::string& column, const CsvOptions& options);
 class TextEncoder {
  public:
   explicit TextEncoder(const TextVectorization& vectorization);
+  int32_t Find(const std::string& token) const;
   void Append(const std::string& text, std::vector<int32_t>* numbers) const;
 
  private:

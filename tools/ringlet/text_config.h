@@ -39,8 +39,8 @@ void ReadText(const std::string& folder, FieldReader* fields,
 void MatchText(const DataDescription& trained_on, TextConfig* config);
 
 // The vectorization with the vocabulary of the model or of `config`; an error
-// if they differ. Without both it is learned from config.training, or else
-// from `csv`.
+// if they differ. Without both it is learned from config.training.csv; if that
+// is `csv` too, it stays empty, and TextDataset learns it.
 Status OpenVocabulary(const std::string& csv, const TextConfig& config,
                       TextVectorization* vectorization);
 

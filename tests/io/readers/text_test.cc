@@ -126,6 +126,33 @@ TEST_F(TextFileTest, Dataset_NamesOrNot_HasEachTextWithItsLabel) {
 }
 
 // The number of the text is a label of the first row, and of no name.
+// One pass learns the vocabulary and gives the numbers.
+TEST_F(TextFileTest, Dataset_WithoutAVocabulary_LearnsIt) {
+  const std::string path =
+      Write("text,y\n\"b, a\",1\na a c [UNK],0\n,1\nc d a b b,0\n");
+  for (const int64_t max_tokens : {0, 4, 3}) {
+    SCOPED_TRACE(max_tokens);
+    TextVectorization v = With({}, 3), learned = v;
+    v.max_tokens = learned.max_tokens = max_tokens;
+    v.standardize = learned.standardize = TextVectorization::Standardize::kNone;
+    ASSERT_OK(LearnVocabulary(path, "text", {}, &learned));
+    const Dataset data = TextDataset(path, "text", v);
+    ASSERT_OK(data.Batch(1).status());
+    ASSERT_TRUE(data.source()->Text().has_value());
+    EXPECT_EQ(data.source()->Text()->vocabulary, learned.vocabulary);
+    const Dataset known = TextDataset(path, "text", learned);
+    ASSERT_EQ(data.size(), 4);
+    for (int64_t i = 0; i < 4; ++i) {
+      Numbers a(3), b(3);
+      float label[2] = {};
+      ASSERT_OK(data.source()->Read(&i, 1, a.data(), &label[0]));
+      ASSERT_OK(known.source()->Read(&i, 1, b.data(), &label[1]));
+      EXPECT_EQ(a, b);
+      EXPECT_EQ(label[0], label[1]);
+    }
+  }
+}
+
 TEST_F(TextFileTest, Dataset_NumbersOfColumnsAsLabels_HasTheFirstRow) {
   const std::string path = Write("good film,0\nbad film,1\n");
   CsvOptions options;
