@@ -399,6 +399,14 @@ Status ReadBothData(const Json& json, const std::string& folder,
       !validation->csv.empty()) {
     InheritText(json["validation"], train->text, validation, &fields);
   }
+  for (const DataConfig* data : {train, validation}) {
+    const TextConfig& text = data->text;
+    if (text.empty() || text.vectorization.output_sequence_length > 0) continue;
+    fields.Fail(InvalidArgument(
+        "data.%s.text: needs \"output_sequence_length\", the numbers of an "
+        "example",
+        data == train ? "train" : "validation"));
+  }
   fields.Fail(CheckMeans(train->windows, train->table));
   if (!train->empty() && !validation->empty()) {
     fields.Fail(CheckWindows(train->windows, validation->windows));

@@ -107,19 +107,13 @@ void ReadText(const std::string& folder, FieldReader* fields,
     fields->Int("output_sequence_length", 1, kMaxTokens,
                 &v->output_sequence_length);
   }
-  const bool has_length = v->output_sequence_length > 0;
-  if (fields->ok() && !config->empty() && !has_length) {
-    fields->Refuse("text",
-                   "needs \"output_sequence_length\", the numbers of an "
-                   "example");
-  }
   const TextVectorization standard;
   const std::pair<const char*, bool> given[] = {
       {"vocabulary", !config->vocabulary.empty()},
       {"max_tokens", v->max_tokens > 0},
       {"standardize", v->standardize != standard.standardize},
       {"split", v->split != standard.split},
-      {"output_sequence_length", has_length}};
+      {"output_sequence_length", v->output_sequence_length > 0}};
   for (const auto& [key, is_given] : given) {
     if (!is_given || !config->empty()) continue;
     fields->Refuse(key, "needs \"text\", the column");
@@ -160,11 +154,13 @@ Status OpenVocabulary(const std::string& csv, const TextConfig& config,
         "vocabulary: the model keeps only a digest of it; give --data RUN.json "
         "with that of the training");
   }
-  const std::string& training =
-      config.training.csv.empty() ? csv : config.training.csv;
+  if (config.vocabulary.empty() && !config.trained &&
+      csv == config.training.csv && config.column == config.training.column) {
+    return Status();
+  }
   RINGLET_RETURN_IF_ERROR(
       config.vocabulary.empty()
-          ? LearnVocabulary(training, config.training.column,
+          ? LearnVocabulary(config.training.csv, config.training.column,
                             config.training.table, vectorization)
           : ReadVocabulary(config.vocabulary, vectorization));
   return config.trained ? CheckVocabulary(config, vectorization->vocabulary)
