@@ -4,6 +4,8 @@
 #include <cinttypes>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "../base/byte_order.h"
 #include "../base/crc32c.h"
@@ -84,7 +86,7 @@ std::string TextOf(const ClassWeights& class_weight) {
 // `what`: "classes" or "columns". The position of a name in the worker's own
 // file gives a class its number, and a value its place.
 void AddNames(const std::string& what, const std::vector<std::string>& names,
-              const std::string& of, Fingerprint* f) {
+              const std::string& of, bool own, Fingerprint* f) {
   constexpr size_t kMaxShown = 1000;  // bytes
   std::string text;
   Fnv1a all;
@@ -94,6 +96,11 @@ void AddNames(const std::string& what, const std::vector<std::string>& names,
   }
   f->Add("the names of the " + what + of,
          text.empty() ? "none" : text.substr(0, kMaxShown));
+  if (own) {
+    f->Advise("the names of the " + what + of,
+              "each worker learns them from its own examples; begin with a "
+              "saved model that has them, or use numbers");
+  }
   f->AddChecksum("names of the " + what + of, all.value());
 }
 
@@ -147,9 +154,16 @@ void AddDataset(const Dataset& dataset, const std::optional<uint64_t>& content,
   add("the sharding policy", static_cast<int64_t>(dataset.policy()));
   add("the scale's factor", dataset.scale().factor);
   add("the scale's offset", dataset.scale().offset);
-  AddNames("classes", dataset.source()->ClassNames(), of, f);
-  AddNames("columns", ValueNames(dataset.source()->Columns()), of, f);
-  AddNames("categories", TextsOf(dataset.source()->Encoding()), of, f);
+  const Source& source = *dataset.source();
+  const std::optional<TextVectorization> text = source.Text();
+  const std::pair<const char*, std::vector<std::string>> all[] = {
+      {"classes", source.ClassNames()},
+      {"columns", ValueNames(source.Columns())},
+      {"categories and means", TextsOf(source.Encoding())},
+      {"tokens", text ? text->vocabulary : std::vector<std::string>()}};
+  for (const auto& [what, names] : all) {
+    AddNames(what, names, of, !own.empty(), f);
+  }
   if (!own.empty()) return;  // other ranks do not have its weights either
   f->AddChecksum(std::string("sizes of the files") + of,
                  static_cast<uint64_t>(dataset.files_checksum()));
