@@ -187,6 +187,31 @@ TEST(NormalizationTest, Load_OwnWeights_HaveTheirStatistics) {
   EXPECT_EQ(within->layer(1).means, Floats({1, 2}));
 }
 
+// As text the statistics take 7 to 13 bytes a value, and a header has 512 KiB
+// for them.
+TEST(NormalizationTest, Save_StatisticsOfManyChannels_AreLeftOutWithANote) {
+  TempFolder folder;
+  for (const int64_t width : {10'000, 60'000}) {
+    auto model = Compiled(
+        {Input({width}), Normalization().Name("norm"), Dense(1).Name("d")});
+    ASSERT_OK(model->SetNormalization(
+        "norm", std::vector<float>(static_cast<size_t>(width), 1.25f),
+        std::vector<float>(static_cast<size_t>(width), 2.5f)));
+    testing::internal::CaptureStderr();
+    ASSERT_OK(SaveWeights(model.get(), folder / "w.safetensors"));
+    const std::string told = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(told.find("w.safetensors: has no mean and variance of the "
+                        "Normalization layers, which take more than 512 KiB") !=
+                  std::string::npos,
+              width == 60'000)
+        << told;
+    auto loaded = Compiled(
+        {Input({width}), Normalization().Name("norm"), Dense(1).Name("d")});
+    ASSERT_OK(LoadWeights(loaded.get(), folder / "w.safetensors"));
+    EXPECT_EQ(loaded->layer(1).means.empty(), width == 60'000);
+  }
+}
+
 TEST(NormalizationTest, Load_StatisticsOfOtherChannels_AreSkippedIfAsked) {
   TempFolder folder;
   const std::string file = folder / "w.safetensors";
