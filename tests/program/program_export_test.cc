@@ -40,6 +40,40 @@ print(model["class_name"], len(dense))
   ExpectError({"export", "m", "--all", "-o", "m.json"}, 2, {"--all"});
 }
 
+// Keras sorts layers by their depth, so model.set_weights takes the arrays in
+// that order, and not in that of the file.
+TEST_F(ProgramTest, Export_ModelOfBranches_HasTheOrderOfKeras) {
+  const auto dense = [](const char* name, const char* from) {
+    return std::string(R"({"class_name": "Dense", "name": ")") + name +
+           R"(", "config": {"units": 1, "name": ")" + name +
+           R"("}, "inbound_nodes": [[[")" + from + R"(", 0, 0, {}]]]})";
+  };
+  WriteWhole(folder_ / "d.csv", "a,b,c,d\n1,2,3,4\n4,3,2,1\n");
+  WriteWhole(
+      folder_ / "run.json",
+      R"({"model": {"class_name": "Functional", "config": {"layers": [
+        {"class_name": "InputLayer", "name": "in", "inbound_nodes": [],
+         "config": {"batch_shape": [null, 3], "name": "in"}},)" +
+          dense("b1", "in") + "," + dense("a1", "in") + "," +
+          dense("a2", "a1") + "," + dense("a3", "a2") + "," +
+          R"({"class_name": "Add", "name": "add", "config": {"name": "add"},
+             "inbound_nodes": [[["a3", 0, 0, {}], ["b1", 0, 0, {}]]]},)" +
+          dense("out", "add") +
+          R"(], "input_layers": [["in", 0, 0]], "output_layers":
+             [["out", 0, 0]]}},
+      "compile": {"optimizer": "sgd", "loss": "mse"},
+      "data": {"train": {"csv": "d.csv"}}, "fit": {"verbose": 0}})");
+  ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
+  ASSERT_EQ(Run({"export", "m", "-o", "w.npz"}), 0) << err_;
+  ASSERT_EQ(Run({"inspect", "w.npz"}), 0) << err_;
+  size_t at = 0;
+  for (const char* layer : {"a1/", "a2/", "a3/", "b1/", "out/"}) {
+    const size_t found = out_.find(layer);
+    EXPECT_TRUE(found != std::string::npos && found >= at) << layer << out_;
+    at = found;
+  }
+}
+
 TEST_F(ProgramTest, Export_FormatOnnx_WritesTheModel) {
   WriteRun();
   ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;

@@ -1,7 +1,9 @@
 // ringlet inspect, diff and export: files of weights.
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
+#include <map>
 #include <utility>
 
 #include "anomaly.h"
@@ -14,6 +16,8 @@
 #include "io/files/atomic_file.h"
 #include "io/files/file_kind.h"
 #include "io/readers/npz.h"
+#include "io/weights/keras_order.h"
+#include "io/weights/model_metadata.h"
 #include "io/weights/normalizations.h"
 #include "io/weights/safetensors.h"
 #include "ringlet/checkpoint.h"
@@ -63,6 +67,27 @@ bool IsExported(const SafetensorsReader& reader, const StoredTensor& tensor,
   return true;  // a plain file
 }
 
+// Puts the weights of a model in the order of Keras's get_weights().
+void PutInKerasOrder(const Metadata& metadata, std::vector<StateSpan>* spans) {
+  const auto json = metadata.find(kModelKey);
+  std::unique_ptr<Model> model;
+  if (json == metadata.end() || !ModelFromJson(json->second, &model).ok()) {
+    return;
+  }
+  std::map<std::string, size_t> places;
+  for (const std::string& layer : LayersInKerasOrder(*model)) {
+    places.emplace(layer, places.size());
+  }
+  const auto place_of = [&](const StateSpan& span) {
+    const auto at = places.find(span.name.substr(0, span.name.rfind('/')));
+    return at == places.end() ? SIZE_MAX : at->second;
+  };
+  std::stable_sort(spans->begin(), spans->end(),
+                   [&](const StateSpan& a, const StateSpan& b) {
+                     return place_of(a) < place_of(b);
+                   });
+}
+
 struct Exported {
   std::vector<StateSpan> spans;
   std::vector<std::vector<unsigned char>> memory;
@@ -85,6 +110,7 @@ Status ReadExported(const std::string& path, bool all, Exported* exported) {
     exported->spans.push_back({ExportedName(tensor.name, all), dtype,
                                tensor.shape, exported->memory.back().data()});
   }
+  PutInKerasOrder(reader.metadata(), &exported->spans);
   return FindNormalizationsJson(reader.metadata(), &exported->normalizations)
       .Annotate("%s", path.c_str());
 }
