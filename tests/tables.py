@@ -10,7 +10,8 @@ so `ringlet predict` writes the examples, and `ringlet evaluate` a loss of the
 labels. pandas reads the same file. Values must be equal as float32, filled-in
 means within 1e-6 of the column's largest value, and the loss within 1e-5. Where
 rows with gaps are left out, which `predict` refuses, only the loss is compared.
-Exit code 77 without pandas.
+Then the file is changed at random MUTATED times: each command ends with a result
+or with an error that names the file. Exit code 77 without pandas.
 """
 import argparse
 import gzip
@@ -39,6 +40,7 @@ options = parser.parse_args()
 PROGRAM = options.build.resolve() / "tools/ringlet/ringlet"
 
 MEAN_LIMIT = 1e-6
+MUTATED = 5  # of each table
 MISSING = ["", "NA", "nan", "NaN", "NULL", "null", "N/A", "n/a", "#N/A", "<NA>"]
 WORDS = [["Biscoe", "Dream", "Torgersen"], ["male", "female"],
          ["Zürich", "Åbo", "東京", "zebra"], ["yes", "no"],
@@ -276,6 +278,43 @@ def check(table, folder):
         f"loss {loss}, pandas {expected}")
 
 
+def mutated(draw, text):
+    data = bytearray(text)
+    for _ in range(draw.choice((1, 1, 2, 8))):
+        at = draw.randrange(len(data) + 1)
+        to = min(len(data), at + draw.choice((1, 1, 2, 40, 4000)))
+        data[at:to] = draw.choice((
+            b"", draw.randbytes(3), data[at:to] * 2, b'"', b"\n", b"\r", b"\0",
+            b",", b";", b"-", b"NA", b"1e999", b"9" * 400, b"\xff\xfe"))
+    return bytes(data)
+
+
+def check_mutated(table, folder):
+    path = folder / table.file
+    packed = path.suffix == ".gz"
+    whole = path.read_bytes()
+    text = gzip.decompress(whole) if packed else whole
+    for _ in range(MUTATED):
+        if packed and table.draw.random() < 0.5:
+            path.write_bytes(mutated(table.draw, whole))
+        else:
+            changed = mutated(table.draw, text)
+            path.write_bytes(gzip.compress(changed) if packed else changed)
+        for command in (["inspect", table.file],
+                        ["train", "run.json", "--no-save"],
+                        ["evaluate", "model", "--csv", table.file],
+                        ["predict", "model", "--data", "run.json", "--part",
+                         "train"]):
+            result = subprocess.run([PROGRAM, *command], cwd=folder, timeout=60,
+                                    stdout=subprocess.DEVNULL,
+                                    stderr=subprocess.PIPE)
+            told = f"{' '.join(command)}: {result.stderr[:400]}"
+            assert result.returncode in (0, 1, 2), told
+            named = b"error: " in result.stderr and (
+                table.file.encode() in result.stderr)
+            assert result.returncode == 0 or named, told
+
+
 def main():
     failed = 0
     cases = range(options.count) if options.case is None else [options.case]
@@ -284,7 +323,9 @@ def main():
             folder = options.keep or pathlib.Path(name)
             folder.mkdir(parents=True, exist_ok=True)
             try:
-                check(Table(options.seed, case), folder)
+                table = Table(options.seed, case)
+                check(table, folder)
+                check_mutated(table, folder)
             except AssertionError as error:
                 failed += 1
                 print(f"case {case} of seed {options.seed}: {error}")
