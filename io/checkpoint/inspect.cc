@@ -13,12 +13,15 @@
 #include "../files/file_kind.h"
 #include "../keras/compile_arguments.h"
 #include "../readers/array_path.h"
+#include "../readers/class_names.h"
 #include "../readers/npy_input.h"
+#include "../readers/storage.h"
 #include "../weights/model_metadata.h"
 #include "../weights/safetensors.h"
 #include "../weights/weights_file.h"
 #include "data_description.h"
 #include "ringlet/checkpoint.h"
+#include "ringlet/readers.h"
 
 namespace ringlet {
 namespace {
@@ -39,6 +42,17 @@ void Summarize(const T* elements, int64_t count, TensorInfo* info) {
     ++finite;
   }
   if (finite > 0) info->mean = sum / static_cast<double>(finite);
+}
+
+// `array`: an NpyArray or an IdxArray.
+template <typename Array>
+void SummarizeArray(const Array& array, TensorInfo* info) {
+  info->storage = StorageOf(array.dtype);
+  info->shape = array.shape;
+  WithType(array.dtype, [&](auto* type) {
+    Summarize(reinterpret_cast<decltype(type)>(array.data.data()),
+              array.shape.elements(), info);
+  });
 }
 
 struct ModelDescription {
@@ -84,16 +98,32 @@ Status DescribeModel(const Metadata& metadata, ModelDescription* description) {
   return first;
 }
 
-Status InspectTensor(const WeightsFile& file, const StoredTensor& tensor,
-                     TensorInfo* made) {
+// "text, 2 different: 'cat', 'dog'" of an array of labels; else "".
+std::string DescribeLabels(const std::string& path) {
+  NpyInput input;
+  NpyArray array;
+  std::vector<std::string> names;
+  if (!input.Open(path).ok() || !input.layout().is_text() ||
+      !input.ReadElements(&array, &names).ok()) {
+    return "";
+  }
+  return "text, " + std::to_string(names.size()) +
+         " different: " + ListNames(names);
+}
+
+Status InspectTensor(const std::string& path, const WeightsFile& file,
+                     const StoredTensor& tensor, TensorInfo* made) {
   made->name = tensor.name;
   made->storage = tensor.storage;
   made->shape = tensor.shape;
   WeightsFile::Elements elements;
   const Status read = file.Read(tensor, &elements);
   if (read.code() == Code::kInvalidArgument) {
-    made->note = tensor.unread.empty() ? "text, or numbers that are not read"
-                                       : "not read: " + tensor.unread;
+    made->note = "not read: " + tensor.unread;
+    if (!tensor.unread.empty()) return file.VerifyTensor(tensor);
+    const bool npz = file.format() == WeightsFile::Format::kNpz;
+    made->note = DescribeLabels(npz ? path + ":" + tensor.name : path);
+    if (made->note.empty()) made->note = "text, or numbers that are not read";
     return file.VerifyTensor(tensor);
   }
   RINGLET_RETURN_IF_ERROR(read);
@@ -123,7 +153,7 @@ Status InspectWeights(const WeightsFile& file, FileInfo* info) {
   info->text = DescribeText(info->metadata);
   for (const StoredTensor& tensor : file.tensors()) {
     TensorInfo made;
-    const Status read = InspectTensor(file, tensor, &made);
+    const Status read = InspectTensor(info->path, file, tensor, &made);
     if (read.code() == Code::kCorruption) {
       made.damaged = true;
       info->verification = Verification::kDamaged;
@@ -155,15 +185,41 @@ Status InspectArray(const ArrayPath& at, FileInfo* info) {
   made.storage = input.layout().storage();
   if (input.is_npz()) info->verification = Verification::kVerified;
   if (input.layout().is_text()) {
-    made.note = "text";
+    made.note = DescribeLabels(info->path);
+    if (made.note.empty()) made.note = "text";
     RINGLET_RETURN_IF_ERROR(input.Verify());
   } else {
     NpyArray array;
     RINGLET_RETURN_IF_ERROR(input.ReadElements(&array, nullptr));
-    WithType(array.dtype, [&](auto* type) {
-      Summarize(reinterpret_cast<decltype(type)>(array.data.data()),
-                array.shape.elements(), &made);
-    });
+    SummarizeArray(array, &made);
+  }
+  info->tensors.push_back(made);
+  info->advice =
+      "as data: \"x\" or \"y\": \"" + info->path + "\" of RUN.json, --x or --y";
+  return Status();
+}
+
+// Fills `info` for a file of data that FindFileKind has found, also a
+// compressed one.
+Status InspectData(FileKind::Format format, FileInfo* info) {
+  TensorInfo made;
+  made.name = "arr_0";
+  if (format == FileKind::Format::kIdx) {
+    IdxArray array;
+    RINGLET_RETURN_IF_ERROR(ReadIdx(info->path, &array));
+    SummarizeArray(array, &made);
+  } else {
+    NpyInput input;
+    NpyArray array;
+    RINGLET_RETURN_IF_ERROR(input.Open(info->path));
+    made.note = DescribeLabels(info->path);
+    if (made.note.empty()) {
+      RINGLET_RETURN_IF_ERROR(input.ReadElements(&array, nullptr));
+      SummarizeArray(array, &made);
+    } else {
+      made.storage = input.layout().storage();
+      made.shape = input.layout().shape;
+    }
   }
   info->tensors.push_back(made);
   return Status();
@@ -182,10 +238,16 @@ Status InspectFile(const std::string& path, FileInfo* info, FileSystem* files) {
   if (!at.name.empty()) return InspectArray(at, info);
   WeightsFile file;
   const Status opened = file.Open(files, path);
-  if (opened.ok()) return InspectWeights(file, info);
   FileKind kind;
   using Format = FileKind::Format;
-  RINGLET_RETURN_IF_ERROR(FindFileKind(files, path, &kind));
+  const Status found = FindFileKind(files, path, &kind);
+  if (opened.ok()) {
+    const bool data =
+        kind.format == Format::kNpz || kind.format == Format::kNpy;
+    if (data) info->advice = kind.advice;
+    return InspectWeights(file, info);
+  }
+  RINGLET_RETURN_IF_ERROR(found);
   for (const Format damaged :
        {Format::kUnknown, Format::kText, Format::kEmpty, Format::kSafetensors,
         Format::kNpz, Format::kNpy, Format::kSafetensorsIndex, Format::kOnnx,
@@ -195,7 +257,10 @@ Status InspectFile(const std::string& path, FileInfo* info, FileSystem* files) {
   info->format = NameOf(kind.format);
   info->what = kind.what;
   info->advice = kind.advice;
-  return Status();
+  if (kind.content != Format::kIdx && kind.content != Format::kNpy) {
+    return Status();
+  }
+  return InspectData(kind.content, info);
 }
 
 Status SummarizeModelFile(const std::string& path, std::string* summary,

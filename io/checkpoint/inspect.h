@@ -1,10 +1,10 @@
 // Describes the content of files, and compares two files.
 //
 // Reads safetensors files, ringlet's and plain ones, ONNX models, and numpy's
-// npz and npy. Files of another kind are only identified, by their bytes. The
-// text form is for users: a line for each tensor, control bytes as '?', long
-// metadata cut. The JSON form is complete, for programs. One tensor of each
-// file is in memory at a time.
+// npz, npy and IDX files. Files of another kind are only identified, by their
+// bytes. The text form is for users: a line for each tensor, control bytes as
+// '?', long metadata cut. The JSON form is complete, for programs. One tensor
+// of each file is in memory at a time.
 
 #ifndef RINGLET_IO_CHECKPOINT_INSPECT_H_
 #define RINGLET_IO_CHECKPOINT_INSPECT_H_
@@ -46,7 +46,8 @@ struct FileInfo {
   bool sealed = false;  // encrypted, and opened with the key (SealedFiles)
   std::string
       format;  // "safetensors", "npz", "npy", or another's name: "keras"
-  // For formats other than the first three: a description, and advice.
+  // For formats other than the first three: a description. Advice, also for
+  // arrays as data.
   std::string what, advice;
   Verification verification = Verification::kUnverified;
   std::string damage;  // the first; "" if there is none

@@ -123,14 +123,14 @@ const char* NameOf(FileDifference::Kind kind) {
 std::string ToText(const FileInfo& info) {
   std::string text = info.path + ": " + WithCommas(info.bytes) + " bytes, " +
                      (info.sealed ? "sealed, " : "");
+  const size_t count = info.tensors.size();
   if (!info.what.empty()) {
     text += info.what + "\n";
-    return info.advice.empty() ? text : text + info.advice + "\n";
+  } else {
+    if (info.format != "safetensors") text += info.format + ", ";
+    text += std::to_string(count) + (count == 1 ? " tensor, " : " tensors, ") +
+            NameOf(info.verification) + "\n";
   }
-  const size_t count = info.tensors.size();
-  if (info.format != "safetensors") text += info.format + ", ";
-  text += std::to_string(count) + (count == 1 ? " tensor, " : " tensors, ") +
-          NameOf(info.verification) + "\n";
   if (!info.damage.empty()) text += info.damage + "\n";
   if (!info.metadata.empty()) text += "metadata:\n";
   std::vector<std::vector<std::string>> rows;
@@ -143,7 +143,8 @@ std::string ToText(const FileInfo& info) {
   if (!info.tensors.empty()) text += "tensors:\n";
   rows.clear();
   for (const TensorInfo& tensor : info.tensors) rows.push_back(RowOf(tensor));
-  return text + Table(rows);
+  text += Table(rows);
+  return info.advice.empty() ? text : text + info.advice + "\n";
 }
 
 std::string ToJson(const FileInfo& info) {
@@ -153,7 +154,7 @@ std::string ToJson(const FileInfo& info) {
   if (info.sealed) w.Key("sealed").Bool(true);
   if (!info.what.empty()) {
     w.Key("what").String(info.what).Key("advice").String(info.advice);
-    return w.EndObject().text();
+    if (info.tensors.empty()) return w.EndObject().text();
   }
   w.Key("verification").String(NameOf(info.verification));
   if (!info.damage.empty()) w.Key("damage").String(info.damage);

@@ -294,7 +294,7 @@ TEST(InspectArrayTest, Inspect_ArrayOrField_IsShownAlone) {
   EXPECT_EQ(info.verification, Verification::kUnverified);
   EXPECT_EQ(info.tensors[0].mean, 4);
   ASSERT_TRUE(InspectFile(folder / "t.npy:t", &info).ok());
-  EXPECT_EQ(info.tensors[0].note, "text");
+  EXPECT_EQ(info.tensors[0].note, "text, 3 different: 'one.', 'six.', 'two.'");
   status = InspectFile(folder / "t.npy", &info);
   EXPECT_NE(std::string(status.message()).find("name one, as in"),
             std::string::npos)
