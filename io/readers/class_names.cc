@@ -76,4 +76,17 @@ void PrintClassNames(const std::string& path,
          Numbered(names).c_str());
 }
 
+void NoteMissingClasses(const std::string& path,
+                        const std::vector<std::string>& classes,
+                        const std::vector<bool>& is_there) {
+  std::vector<std::string> missing;
+  for (size_t i = 0; i < classes.size(); ++i) {
+    if (!is_there[i]) missing.push_back(classes[i]);
+  }
+  if (missing.empty()) return;
+  Notice("note: %s: has no example of %zu of the model's %zu classes: %s",
+         path.c_str(), missing.size(), classes.size(),
+         ListNames(missing).c_str());
+}
+
 }  // namespace ringlet

@@ -41,6 +41,11 @@ Status UnknownClass(const std::string& where, const std::string& label,
 void PrintClassNames(const std::string& path,
                      const std::vector<std::string>& names);
 
+// Prints a note if the file has no example of a class. `is_there`: of each.
+void NoteMissingClasses(const std::string& path,
+                        const std::vector<std::string>& classes,
+                        const std::vector<bool>& is_there);
+
 }  // namespace ringlet
 
 #endif  // RINGLET_IO_READERS_CLASS_NAMES_H_

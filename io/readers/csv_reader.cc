@@ -20,6 +20,7 @@ CsvReader::CsvReader(const std::string& path, const CsvOptions& options)
       columns_(path_, options_),
       encoder_(path_, options_, columns_) {
   has_numerals_ = !options.classes.empty();
+  is_there_.resize(options.classes.size());
   for (size_t i = 0; i < options.classes.size(); ++i) {
     known_.emplace(options.classes[i], static_cast<int32_t>(i));
     has_numerals_ = has_numerals_ && IsNumber(options.classes[i]);
@@ -145,6 +146,7 @@ Status CsvReader::NamedLabel(std::string_view field, int64_t line,
   const auto known = known_.find(name);
   if (known != known_.end()) {
     *label = known->second;
+    if (!is_there_.empty()) is_there_[static_cast<size_t>(*label)] = true;
     return Status();
   }
   const bool is_name =
@@ -176,7 +178,10 @@ Status CsvReader::Finish() {
   RINGLET_RETURN_IF_ERROR(encoder_.Finish());
   if (!has_names_.value_or(false)) return Status();
   class_names_ = options_.classes;
-  if (!class_names_.empty()) return Status();
+  if (!class_names_.empty()) {
+    NoteMissingClasses(path_, class_names_, is_there_);
+    return Status();
+  }
   class_names_ = names_.Sort(nullptr, 0);
   for (const std::string& name : class_names_) {
     known_.emplace(name, static_cast<int32_t>(known_.size()));

@@ -90,7 +90,8 @@ class CsvReader {
   std::optional<bool> has_names_;
   // The number of each name in options_.classes; after the pass, of each class.
   std::map<std::string, int32_t> known_;
-  bool has_numerals_ = false;  // all of options_.classes are numbers
+  bool has_numerals_ = false;   // all of options_.classes are numbers
+  std::vector<bool> is_there_;  // of options_.classes
   ClassNumbers names_;
   std::vector<std::string> class_names_;
 };

@@ -139,11 +139,14 @@ Status Renumber(const std::string& path, const std::vector<std::string>& names,
     known.emplace(name, static_cast<int32_t>(known.size()));
   }
   std::vector<int32_t> numbers;
+  std::vector<bool> is_there(classes.size());
   for (const std::string& name : names) {
     const auto found = known.find(name);
     if (found == known.end()) return UnknownClass(path, name, classes);
     numbers.push_back(found->second);
+    is_there[static_cast<size_t>(found->second)] = true;
   }
+  NoteMissingClasses(path, classes, is_there);
   for (size_t at = 0; at < labels->data.size(); at += sizeof(int32_t)) {
     int32_t number;
     std::memcpy(&number, labels->data.data() + at, sizeof(number));

@@ -40,6 +40,22 @@ print(model["class_name"], len(dense))
   ExpectError({"export", "m", "--all", "-o", "m.json"}, 2, {"--all"});
 }
 
+TEST_F(ProgramTest, Export_ClassesWithNames_AreMetadataOfOnnx) {
+  WriteWhole(folder_ / "d.csv", "a,kind\n1,emu\n2,auk\n3,\"a \"\"b\"\"\"\n");
+  WriteWhole(folder_ / "run.json", R"({
+    "model": {"class_name": "Sequential", "config": {"layers": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, 1]}},
+      {"class_name": "Dense", "config": {"units": 3}}]}},
+    "compile": {"optimizer": "sgd", "loss": {"class_name":
+      "SparseCategoricalCrossentropy", "config": {"from_logits": true}}},
+    "data": {"train": {"csv": "d.csv"}}, "fit": {"verbose": 0}})");
+  ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
+  ASSERT_EQ(Run({"export", "m", "-o", "m.onnx"}), 0) << err_;
+  const std::string onnx = ReadWhole(folder_ / "m.onnx");
+  EXPECT_TRUE(Contains(onnx, "class_names"));
+  EXPECT_TRUE(Contains(onnx, R"(["a \"b\"","auk","emu"])"));
+}
+
 // Keras sorts layers by their depth, so model.set_weights takes the arrays in
 // that order, and not in that of the file.
 TEST_F(ProgramTest, Export_ModelOfBranches_HasTheOrderOfKeras) {

@@ -52,6 +52,21 @@ TEST_F(MatchTest, Init_ColumnsInAnotherOrder_AreTold) {
   EXPECT_EQ(told(R"("csv": "other.csv", "columns": ["a", "b"])"), "");
 }
 
+TEST_F(MatchTest, Classes_WithoutAnExample_AreTold) {
+  WriteWhole(folder_ / "d.csv", "a,b,kind\n1,2,auk\n3,4,emu\n");
+  WriteWhole(folder_ / "run.json", RunOf(2, R"("csv": "d.csv")"));
+  ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
+  WriteWhole(folder_ / "e.csv", "a,b,kind\n1,2,emu\n");
+  ASSERT_EQ(Run({"evaluate", "m", "--csv", "e.csv"}), 0) << err_;
+  EXPECT_EQ(err_,
+            "note: e.csv: has no example of 1 of the model's 2 classes: "
+            "'auk'\n");
+  ASSERT_EQ(Run({"evaluate", "m", "--csv", "d.csv"}), 0) << err_;
+  EXPECT_EQ(err_, "");
+  ASSERT_EQ(Run({"predict", "m", "--csv", "e.csv"}), 0) << err_;
+  EXPECT_EQ(err_, "");
+}
+
 TEST_F(MatchTest, ValidationText_OfItsOwnColumn_HasTheLengthOfTraining) {
   WriteWhole(folder_ / "d.csv", "kind,text\n0,a b c\n1,b\n");
   WriteWhole(folder_ / "v.csv", "kind,text,body\n0,x,b a\n1,y,c\n");

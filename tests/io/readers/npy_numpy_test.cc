@@ -239,13 +239,15 @@ numpy.save('manyx.npy', numpy.zeros(65537, 'u1'))
     EXPECT_EQ(told.compare(0, 6, "note: "), 0) << told;
     EXPECT_TRUE(Contains(told, "0 '', 1 'Zebra', 2 'ca', 3 'cat', 4 'dog'"));
   }
-  // With classes the numbers are theirs, and nothing is told.
+  // With classes the numbers are theirs, and a missing one is told.
   std::vector<std::string> known = {"new"};
   known.insert(known.end(), names.rbegin(), names.rend());
   testing::internal::CaptureStderr();
   const Dataset numbered =
       NpyDataset(files.Path("x.npy"), files.Path("u.npy"), known);
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "note: " + files.Path("u.npy") +
+                ": has no example of 1 of the model's 8 classes: 'new'\n");
   ASSERT_TRUE(numbered.Batch(1).status().ok()) << numbered.status().message();
   EXPECT_EQ(numbered.source()->ClassNames(), known);
   std::vector<double> x;
