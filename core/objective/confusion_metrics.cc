@@ -57,7 +57,7 @@ void ForEach(const Metric& metric, const MetricBatch& batch,
   for (int64_t r = 0; r < batch.rows(); ++r) {
     const double weight = batch.weight(r);
     for (int64_t j = classes.begin; j < classes.end; ++j) {
-      count(weight, batch.t(r)[j] != 0,
+      count(weight, batch.target(r, j) != 0,
             IsPositive(metric, batch.p(r), width, j));
     }
   }
@@ -160,7 +160,7 @@ void UpdateAuc(const Metric& metric, const MetricBatch& batch,
       const float above = std::ceil(p * last) - 1;
       const int bucket = above > 0 ? static_cast<int>(above) : 0;
       const int64_t first = metric.multi_label ? j * metric.num_thresholds : 0;
-      state[first + bucket].Update(batch.t(r)[j] != 0, weight);
+      state[first + bucket].Update(batch.target(r, j) != 0, weight);
     }
   }
 }
@@ -265,7 +265,7 @@ void UpdateFScore(const Metric& metric, const MetricBatch& batch,
   const int64_t width = batch.width();
   const ClassRange classes = ClassesOf(metric, width);
   for (int64_t r = 0; r < batch.rows(); ++r) {
-    const float *p = batch.p(r), *t = batch.t(r);
+    const float* const p = batch.p(r);
     const float largest = *std::max_element(p, p + width);
     for (int64_t j = classes.begin; j < classes.end; ++j) {
       MetricState* const predicted = state + 2 * (j - classes.begin);
@@ -273,7 +273,7 @@ void UpdateFScore(const Metric& metric, const MetricBatch& batch,
       const bool guess = metric.threshold < 0
                              ? p[j] >= largest && std::fabs(p[j]) > 1e-9f
                              : p[j] > metric.threshold;
-      const double right = batch.weight(r) * t[j];
+      const double right = batch.weight(r) * batch.target(r, j);
       if (guess) {
         predicted->total += right;
         predicted->count += batch.weight(r);

@@ -78,7 +78,8 @@ constexpr MetricField kR2Fields[] = {
     {"num_regressors", OnlyValue{Only::kZero}}};
 
 constexpr MetricTargets kValues = MetricTargets::kValues,
-                        kClasses = MetricTargets::kClasses;
+                        kClasses = MetricTargets::kClasses,
+                        kOfLoss = MetricTargets::kOfLoss;
 constexpr bool kMore = false, kLess = true;  // values of `lower_is_better`
 
 struct Fields {
@@ -152,23 +153,23 @@ constexpr MetricClass kMetrics[] = {
         UpdateOfLoss),
     Row("CategoricalHinge", "categorical_hinge", "categorical_hinge", kValues,
         kLess, {}, UpdateOfLoss),
-    Row("AUC", "auc", "auc", kValues, kMore, kAucFields, UpdateAuc, AucStates,
+    Row("AUC", "auc", "auc", kOfLoss, kMore, kAucFields, UpdateAuc, AucStates,
         AreaUnderCurve, CheckAuc),
-    Row("Precision", "precision", "precision", kValues, kMore, kPrecisionFields,
+    Row("Precision", "precision", "precision", kOfLoss, kMore, kPrecisionFields,
         UpdatePrecision, nullptr, nullptr, CheckClassId),
-    Row("Recall", "recall", "recall", kValues, kMore, kPrecisionFields,
+    Row("Recall", "recall", "recall", kOfLoss, kMore, kPrecisionFields,
         UpdateRecall, nullptr, nullptr, CheckClassId),
-    Row("TruePositives", "true_positives", "true_positives", kValues, kMore,
+    Row("TruePositives", "true_positives", "true_positives", kOfLoss, kMore,
         kCountFields, UpdateTruePositives, nullptr, TotalOf),
-    Row("TrueNegatives", "true_negatives", "true_negatives", kValues, kMore,
+    Row("TrueNegatives", "true_negatives", "true_negatives", kOfLoss, kMore,
         kCountFields, UpdateTrueNegatives, nullptr, TotalOf),
-    Row("FalsePositives", "false_positives", "false_positives", kValues, kLess,
+    Row("FalsePositives", "false_positives", "false_positives", kOfLoss, kLess,
         kCountFields, UpdateFalsePositives, nullptr, TotalOf),
-    Row("FalseNegatives", "false_negatives", "false_negatives", kValues, kLess,
+    Row("FalseNegatives", "false_negatives", "false_negatives", kOfLoss, kLess,
         kCountFields, UpdateFalseNegatives, nullptr, TotalOf),
-    Row("F1Score", "f1_score", "f1_score", kValues, kMore, kF1Fields,
+    Row("F1Score", "f1_score", "f1_score", kOfLoss, kMore, kF1Fields,
         UpdateFScore, FScoreStates, FScoreOf, CheckFScore),
-    Row("FBetaScore", "f_beta_score fbeta_score", "fbeta_score", kValues, kMore,
+    Row("FBetaScore", "f_beta_score fbeta_score", "fbeta_score", kOfLoss, kMore,
         kFBetaFields, UpdateFScore, FScoreStates, FScoreOf, CheckFScore),
     Row("MeanIoU", "mean_io_u mean_iou", "mean_io_u",
         MetricTargets::kBySparseTargets, kMore, kMeanIoUFields, UpdateMeanIoU,

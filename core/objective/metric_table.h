@@ -27,6 +27,7 @@ struct MetricBatch {
   const float* predictions;
   const void* targets;
   const float* weights;
+  bool classes = false;  // targets are class numbers, which stand for one-hot
 
   int64_t width() const { return output.back(); }
   int64_t rows_each() const { return output.elements() / output.back(); }
@@ -37,6 +38,9 @@ struct MetricBatch {
   }
   int32_t label(int64_t row) const {
     return static_cast<const int32_t*>(targets)[row];
+  }
+  float target(int64_t row, int64_t j) const {
+    return !classes ? t(row)[j] : label(row) == j ? 1.0f : 0.0f;
   }
   double weight(int64_t row) const {
     return weights == nullptr ? 1 : double{weights[row / rows_each()]};
@@ -84,6 +88,7 @@ enum class MetricTargets : uint8_t {
   kValues,           // a float for each prediction
   kClasses,          // a class number for each row
   kBySparseTargets,  // as Metric::sparse_targets says
+  kOfLoss,           // those of the loss; a class number stands for one-hot
 };
 
 struct MetricClass {

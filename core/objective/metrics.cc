@@ -215,7 +215,8 @@ Status ResolveCustom(const Loss& loss, const Shape& output, Metric* metric) {
 
 bool TakesClasses(const Metric& metric) {
   const MetricTargets targets = ClassOf(metric).targets;
-  return targets == MetricTargets::kBySparseTargets
+  return targets == MetricTargets::kBySparseTargets ||
+                 targets == MetricTargets::kOfLoss
              ? metric.sparse_targets
              : targets == MetricTargets::kClasses;
 }
@@ -286,6 +287,9 @@ Status ResolveMetric(const Metric& metric, const Loss& loss,
                      : output.back() == 1 ? Metric::Kind::kBinaryAccuracy
                                           : Metric::Kind::kCategoricalAccuracy;
   }
+  if (ClassOf(*resolved).targets == MetricTargets::kOfLoss) {
+    resolved->sparse_targets = loss.takes_classes();
+  }
   RINGLET_RETURN_IF_ERROR(CheckTargets(*resolved, loss, output));
   RINGLET_RETURN_IF_ERROR(CheckFields(*resolved, output));
   const MetricClass& c = ClassOf(*resolved);
@@ -300,8 +304,10 @@ Status UpdateMetric(const Metric& metric, const Shape& output, int64_t count,
     return CallUpdate(*metric.custom, output, count, predictions,
                       TargetsFrom(targets, metric.takes_classes, 0), states);
   }
-  ClassOf(metric).update(metric, {output, count, predictions, targets, weights},
-                         states);
+  ClassOf(metric).update(
+      metric,
+      {output, count, predictions, targets, weights, metric.sparse_targets},
+      states);
   return Status();
 }
 

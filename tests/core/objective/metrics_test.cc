@@ -293,6 +293,44 @@ TEST(MetricsTest, Auc_OfClasses_EqualsThatOfTheirColumns) {
   }
 }
 
+// A class number stands for a row of zeros with a one.
+TEST(MetricsTest, Classes_OfClassNumbers_HaveTheValuesOfOneHot) {
+  std::mt19937 random(9);
+  const Shape output = {3};
+  for (const size_t rows : {1, 32, 100}) {
+    std::vector<float> p(3 * rows), t(3 * rows, 0), w(rows);
+    std::vector<int32_t> classes(rows);
+    for (float& x : p) x = static_cast<float>(random() % 1000) / 1000;
+    for (size_t i = 0; i < rows; ++i) {
+      classes[i] = static_cast<int32_t>(random() % 3);
+      t[3 * i + static_cast<size_t>(classes[i])] = 1;
+      w[i] = static_cast<float>(random() % 4) * 0.5f;
+    }
+    for (const Metric& metric :
+         {F1Score(), F1Score().ClassId(2), FBetaScore(Metric::kMacro, 2),
+          AUC(20), AUC(20).ClassId(1), AUC(20).MultiLabel(), Precision(),
+          Recall(), Precision().ClassId(0), TruePositives(), TrueNegatives(),
+          FalsePositives(), FalseNegatives()}) {
+      SCOPED_TRACE(metric.name);
+      Metric of_numbers, of_values;
+      ASSERT_OK(ResolveMetric(metric, SparseCategoricalCrossentropy(), output,
+                              &of_numbers));
+      ASSERT_OK(
+          ResolveMetric(metric, CategoricalCrossentropy(), output, &of_values));
+      const auto value = [&](const Metric& m, const void* targets) {
+        std::vector<MetricState> states(
+            static_cast<size_t>(NumStates(m, output)));
+        UpdateMetric(m, output, static_cast<int64_t>(rows), p.data(), targets,
+                     states.data(), w.data())
+            .IgnoreError();
+        return MetricResult(m, states.data(),
+                            static_cast<int64_t>(states.size()));
+      };
+      EXPECT_EQ(value(of_numbers, classes.data()), value(of_values, t.data()));
+    }
+  }
+}
+
 // The examples are in several pieces, as on several workers.
 TEST(MetricsTest, States_OfSeveralParts_AddUp) {
   std::mt19937 random(3);
@@ -312,6 +350,7 @@ TEST(MetricsTest, States_OfSeveralParts_AddUp) {
     const Loss loss = SparseCategoricalCrossentropy();
     Metric resolved;
     const bool sparse = ResolveMetric(metric, loss, output, &resolved).ok();
+    if (sparse) metric = resolved;
     const auto states = static_cast<size_t>(NumStates(metric, output));
     const auto add = [&](int64_t from, int64_t to,
                          std::vector<MetricState>* sums) {
@@ -345,7 +384,8 @@ TEST(MetricsTest, ResolveMetric_SettingsDoNotFit_IsRefused) {
   EXPECT_FALSE(ResolveMetric(Precision(1.5f), dense, {4}, &m).ok());
   EXPECT_FALSE(ResolveMetric(AUC(1), dense, {4}, &m).ok());
   EXPECT_FALSE(ResolveMetric(AUC(1 << 20), dense, {4}, &m).ok());
-  EXPECT_FALSE(ResolveMetric(AUC(), sparse, {4}, &m).ok());
+  EXPECT_TRUE(ResolveMetric(AUC(), sparse, {4}, &m).ok());
+  EXPECT_FALSE(ResolveMetric(R2Score(), sparse, {4}, &m).ok());
   EXPECT_FALSE(ResolveMetric(MeanIoU(3), sparse, {4}, &m).ok());
   EXPECT_TRUE(ResolveMetric(MeanIoU(4), sparse, {4}, &m).ok());
   EXPECT_FALSE(ResolveMetric(MeanIoU(4), dense, {4}, &m).ok());
