@@ -40,7 +40,7 @@ std::string OtherSeparator(std::string_view field) {
   for (const char c : {';', '\t', '|', ' ', ','}) {
     if (field.find(c) == std::string_view::npos) continue;
     const std::string shown = c == '\t' ? "\\t" : std::string(1, c);
-    return "; \"separator\": \"" + shown + "\" would give more";
+    return "; \"separator\": \"" + shown + "\" (--separator) would give more";
   }
   return "";
 }
@@ -279,12 +279,13 @@ Status CsvColumns::FindTrained(size_t index, const char* what,
   if (same > 0) *column = at_place ? index : by_name_.find(name)->second;
   const bool used = same > 0 && columns_[*column].value >= 0;
   if (same > 0 && !used && (same == 1 || at_place)) return Status();
-  return InvalidArgument("%s: line %" PRId64 ": %s named '%s', %s",
-                         path_.c_str(), first_line_,
-                         same == 0   ? "no column is"
-                         : same == 1 ? "only one column is"
-                                     : "several columns are",
-                         BeginningOf(name).c_str(), what);
+  const std::string only = count() == 1 ? columns_[0].name : "";
+  return InvalidArgument(
+      "%s: line %" PRId64 ": %s named '%s', %s%s", path_.c_str(), first_line_,
+      same == 0   ? "no column is"
+      : same == 1 ? "only one column is"
+                  : "several columns are",
+      BeginningOf(name).c_str(), what, OtherSeparator(only).c_str());
 }
 
 // The label of the training data or, if that has no name, the only column that

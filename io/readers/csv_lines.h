@@ -50,7 +50,7 @@ class CsvLines {
   Status Row();
 
   const std::string name_;
-  const CsvOptions options_;
+  CsvOptions options_;  // a line "sep=;" sets the separator
   std::unique_ptr<Columns> columns_;
   std::shared_ptr<TableSource> source_;
   std::vector<std::string> texts_;

@@ -99,14 +99,12 @@ Status RecordReader::CheckFirstLine() {
       path_.c_str());
 }
 
-// True for a first line such as "sep=;".
-bool RecordReader::SetsSeparator() {
-  constexpr char kSep[] = "sep=";
-  constexpr size_t kLength = sizeof(kSep) - 1;
-  if (record_.size() != kLength + 1 || record_.compare(0, kLength, kSep) != 0) {
+bool RecordReader::SetsSeparator(std::string_view line, char* separator) {
+  constexpr std::string_view kSep = "sep=";
+  if (line.size() != kSep.size() + 1 || line.substr(0, kSep.size()) != kSep) {
     return false;
   }
-  dialect_.separator = record_.back();
+  *separator = line.back();
   return true;
 }
 
@@ -126,7 +124,7 @@ Status RecordReader::Next(Fields* fields, bool* more) {
     if (!*more) return Status();
     if (line_ == 1) {
       RINGLET_RETURN_IF_ERROR(CheckFirstLine());
-      if (SetsSeparator()) continue;
+      if (SetsSeparator(record_, &dialect_.separator)) continue;
     }
     if (!IsSkipped()) break;
   }

@@ -52,6 +52,8 @@ class RecordReader {
   // Has the separator of a first line "sep=;", if there is one.
   const CsvDialect& dialect() const { return dialect_; }
 
+  // True for a first line such as "sep=;", which sets *separator.
+  static bool SetsSeparator(std::string_view line, char* separator);
   // Splits a single line into its fields. Fields in quotes keep blanks at their
   // ends. kCorruption if a quote is not closed, or text follows a closing
   // quote.
@@ -68,7 +70,6 @@ class RecordReader {
   bool blanks() const { return dialect_.separator == ' '; }
   Status AppendLine(bool* more);
   Status CheckFirstLine();
-  bool SetsSeparator();
   bool IsSkipped() const;
   Status Split();
   size_t SkipBlanks(size_t at) const;

@@ -174,6 +174,14 @@ TEST_F(LinesTest, Table_AnyLines_AreEncodedAsTheSameFile) {
   }
 }
 
+TEST_F(LinesTest, FirstLine_SepOfExcel_SetsTheSeparator) {
+  TrainOnTable();
+  ASSERT_EQ(Predict("1,north,2\n", {"--no-header"}), 0) << err_;
+  const std::string row = out_;
+  ASSERT_EQ(Predict("sep=;\n1;north;2\n", {"--no-header"}), 0) << err_;
+  EXPECT_EQ(out_, "\n" + row);
+}
+
 TEST_F(LinesTest, Tabs_EmptyFieldAtAnEnd_KeepItsColumn) {
   TrainOnTable();
   const char kTabs[] = "\tnorth\t2\n1\tnorth\t\n\tsouth\t\n";

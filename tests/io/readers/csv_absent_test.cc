@@ -80,6 +80,14 @@ TEST(CsvAbsentTest, Prediction_NoLabelAndNoWeights_NamesBoth) {
                        "column 1 there"));
 }
 
+TEST(CsvAbsentTest, Names_AllInOneField_TellOfTheSeparator) {
+  const Reading read =
+      ReadAgain("a,b,y\n1,2,7\n", {}, "a;b\n5;6\n", /*predicts=*/true);
+  EXPECT_TRUE(Contains(read.error, "no column is named 'a'"));
+  EXPECT_TRUE(Contains(read.error,
+                       "\"separator\": \";\" (--separator) would give more"));
+}
+
 TEST(CsvAbsentTest, DroppedColumns_ValuesAlone_NeedTheirNames) {
   CsvOptions training;
   training.drop = {"id"};

@@ -386,7 +386,8 @@ TEST(CsvTest, Separator_AnyOther_IsRead) {
   }
   ExpectRefused("a;b\n1;2\n", {}, Code::kCorruption,
                 "line 1: 1 columns; needs a label and at least one value (is "
-                "',' the separator?; \"separator\": \";\" would give more)");
+                "',' the separator?; \"separator\": \";\" (--separator) would "
+                "give more)");
 }
 
 TEST(CsvTest, Numbers_AnyNotation_AreReadExactly) {
