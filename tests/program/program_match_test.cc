@@ -145,6 +145,18 @@ TEST_F(OwnFilesTest, WhatWorkersLearn_OtherOnOne_IsRefused) {
       "the names of the categories and means is column 0, a b, c on rank 1");
 }
 
+TEST_F(OwnFilesTest, Normalization_Adapts_IsRefused) {
+  const std::string own = std::string(kOwn) + R"("header": true)";
+  const std::string csv = "a,b,y\n1,2,0\n3,4,1\n";
+  const std::string dense = R"({"class_name": "Dense")";
+  const std::string run = Replaced(
+      RunOf(2, own), dense, R"({"class_name": "Normalization"}, )" + dense);
+  EXPECT_EQ(TrainBoth(run, csv, csv), 2);
+  EXPECT_TRUE(Contains(err_,
+                       "adapts to the data, but each worker has its own "
+                       "examples; give mean and variance"));
+}
+
 TEST_F(OwnFilesTest, Means_OfASavedModel_AreThoseOfBoth) {
   const std::string train = std::string(kOwn) + R"("missing": "mean")";
   const std::string csv = "a,b,y\n1,2,0\n,3,1\n",
