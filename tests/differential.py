@@ -172,7 +172,8 @@ class Builder:
         x = outer.input
         inner["inbound_nodes"] = [{"args": [outer.tensor(x)], "kwargs": {}}]
         outer.layers.append(inner)
-        if self.shapes[last] == self.shapes[self.input]:
+        if (self.shapes[last] == self.shapes[self.input] and
+                not rows_of_embedding(inner)):
             inner["inbound_nodes"].append(
                 {"args": [outer.tensor("inner#1")], "kwargs": {}})
         number = len(inner["inbound_nodes"])
@@ -180,6 +181,14 @@ class Builder:
             "name": "model", "layers": outer.layers,
             "input_layers": [[x, 0, 0]],
             "output_layers": [["inner", number, 0]]}}
+
+
+def rows_of_embedding(model):
+    """The input_dim of an Embedding in the model, or 0."""
+    return max(rows_of_embedding(entry)
+               if entry["class_name"] in keras_oracle.MODELS else
+               entry["config"].get("input_dim", 0)
+               for entry in model["config"]["layers"])
 
 
 def pick(rng, *values):
@@ -634,6 +643,117 @@ def late_model(rng, loss, classes):
     return pick(rng, transposed_model, attention_model)(rng, loss, classes)
 
 
+def embedding_model(rng, loss, classes):
+    """Over whole numbers, each of which chooses a row."""
+    steps = int(pick(rng, 1, 2, int(rng.integers(3, 13))))
+    b = Builder(rng, rng.random() < 0.6, [steps], rng)
+    config = {"input_dim": int(pick(rng, 1, 5, int(rng.integers(2, 60)))),
+              "output_dim": int(rng.integers(1, 13))}
+    if rng.random() < 0.3:
+        config["embeddings_regularizer"] = regularizer(rng)
+    x = b.add("Embedding", config, [b.input])
+    if b.functional and rng.random() < 0.4:
+        place = b.add("PositionEmbedding", {"sequence_length": steps}, [x])
+        x = b.add("Add", {}, [x, place])
+    kind = rng.random()
+    if kind < 0.3:
+        x = add_recurrent(b, x, rng, bool(rng.integers(2)))
+    elif kind < 0.5:
+        x = add_convolution(b, x, rng)
+    elif kind < 0.7 and b.functional:
+        x = add_attention(b, x, rng)
+    if len(b.shapes[x]) == 2 and rng.random() < 0.8:
+        x = b.add(pick(rng, "Flatten", "GlobalAveragePooling1D",
+                       "GlobalMaxPooling1D"), {}, [x])
+    add_head(b, x, loss, classes)
+    return b.json()
+
+
+def add_step_layer(b, x, rng):
+    """One layer of an image, or of a line, at each step."""
+    shape = b.shapes[x][1:]
+    inner = Builder(rng, False, shape, rng)
+    what = rng.random()
+    if what < 0.5:
+        add_convolution(inner, inner.input, rng)
+    elif what < 0.7:
+        add_moved(inner, inner.input, rng)
+    elif what < 0.8 and len(shape) == 2:
+        add_recurrent(inner, inner.input, rng, True)
+    else:
+        inner.add("Dense", weighted(rng, {"units": int(rng.integers(1, 9))}),
+                  [inner.input])
+    return b.add("TimeDistributed", {"layer": inner.layers[-1]}, [x])
+
+
+def frames_model(rng, loss, classes):
+    """Layers at each step, and then over the steps."""
+    axes = int(pick(rng, 1, 2))
+    b = Builder(rng, rng.random() < 0.5, [
+        int(rng.integers(1, 6)), *(int(n) for n in rng.integers(2, 7, axes)),
+        int(rng.integers(1, 4))], rng)
+    x = b.input
+    for _ in range(int(rng.integers(1, 3))):
+        if len(b.shapes[x]) == axes + 2:
+            x = add_step_layer(b, x, rng)
+    if len(b.shapes[x]) > 2:
+        x = b.add("TimeDistributed", {"layer": {
+            "class_name": "Flatten", "config": {"name": "flat"}}}, [x])
+    x = add_recurrent(b, x, rng, bool(rng.integers(2)))
+    add_head(b, x, loss, classes)
+    return b.json()
+
+
+def newest_model(rng, loss, classes):
+    return pick(rng, embedding_model, embedding_model, frames_model)(
+        rng, loss, classes)
+
+
+def constraint(rng, rank):
+    kind = pick(rng, "MaxNorm", "NonNeg", "UnitNorm", "MinMaxNorm")
+    config = {}
+    if kind != "NonNeg" and rng.random() < 0.6:
+        first = int(rng.integers(rank))
+        last = int(rng.integers(first, rank))
+        config["axis"] = (first if first == last and rng.random() < 0.5 else
+                          list(range(first, last + 1)))
+    if kind in ("MaxNorm", "MinMaxNorm"):
+        config["max_value"] = spread(rng, -1, 0.5)
+    if kind == "MinMaxNorm":
+        config["min_value"] = float(pick(rng, 0.0, config["max_value"] / 2))
+        config["rate"] = float(pick(rng, 1.0, 0.5, 0.125))
+    return {"class_name": kind, "config": config}
+
+
+def constrain(rng, model):
+    """Puts constraints of weights into some of the layers."""
+    if rng.random() < 0.75:
+        return
+    oracle = keras_oracle.Model(model)
+
+    def visit(entries, path):
+        for entry in entries:
+            config = entry["config"]
+            if entry["class_name"] in keras_oracle.MODELS:
+                visit(config["layers"], path + config["name"] + "/")
+            layer = oracle.firsts.get(path + config.get("name", ""))
+            if layer is None or entry["class_name"] in (
+                    "Attention", "PositionEmbedding"):
+                continue
+            ranks = {}
+            for weight in layer.shapes:
+                if weight not in layer.state:
+                    name = layer.place(weight)[1]
+                    ranks[name] = min(ranks.get(name, 9),
+                                      len(layer.shapes[weight]))
+            for name, rank in ranks.items():
+                if rng.random() < 0.4:
+                    config.get("layer", entry)["config"][
+                        name + "_constraint"] = constraint(rng, rank)
+
+    visit(model["config"]["layers"][1:], "")
+
+
 def line_model(rng, loss, classes):
     """Layers over one axis."""
     b = Builder(rng, False, [int(rng.integers(4, 21)), int(rng.integers(1, 5))],
@@ -722,10 +842,11 @@ CURVES = {"ReLU": {"max_value": (1.0, 6.0), "negative_slope": (0.125, 0.3),
           "ELU": {"alpha": (0.5, 2.0)}}
 
 
-def normalize(rng, model):
+def normalize(rng, model, first):
     """Puts some of them behind layers of the model, but for the last."""
     if rng.random() >= 0.6:
-        insert(rng, model, normalization, "normalize", int(rng.integers(1, 4)))
+        insert(rng, model, normalization, "normalize", int(rng.integers(1, 4)),
+               first)
 
 
 def insert(rng, model, make, prefix, times, first=0):
@@ -1156,21 +1277,29 @@ class Case:
         last = np.random.default_rng([seed, number, 4])
         sequences = np.random.default_rng([seed, number, 8])
         late = np.random.default_rng([seed, number, 9])
+        newest = np.random.default_rng([seed, number, 10])
         model = (wide_model(rng, loss, classes) if self.wide else
+                 newest_model(newest, loss, classes)
+                 if newest.random() < 0.12 else
                  late_model(late, loss, classes) if late.random() < 0.12 else
                  sequence_model(sequences, loss, classes)
                  if sequences.random() < 0.12 else
                  line_model(last, loss, classes) if last.random() < 0.12 else
                  random_model(rng, later, loss, classes, self.trains))
-        normalize(np.random.default_rng([seed, number, 3]), model)
+        # The number of rows that the input chooses from, or 0.
+        self.rows = rows_of_embedding(model)
+        normalize(np.random.default_rng([seed, number, 3]), model,
+                  first=bool(self.rows))
         # With something trained before it, which its gradient reaches.
         deep = np.random.default_rng([seed, number, 6])
         if deep.random() < 0.25:
             insert(deep, model, normalization, "deep", 1, first=1)
         vary_layers(later, model)
         if last.random() < 0.15:
-            insert(last, model, curve, "curve", int(last.integers(1, 3)))
+            insert(last, model, curve, "curve", int(last.integers(1, 3)),
+                   first=bool(self.rows))
         vary_more(np.random.default_rng([seed, number, 4]), model, self.trains)
+        constrain(newest, model)
         fit, examples, validation, self.workers = random_fit(rng, self.wide)
         if not self.trains:  # all of the data are evaluated
             self.workers = 1
@@ -1203,6 +1332,8 @@ class Case:
         self.train = random_data(rng, examples, shape, output, sparse, loss)
         self.validation = (random_data(rng, validation, shape, output, sparse,
                                        loss) if validation else None)
+        if self.rows:
+            self.choose_rows(newest)
         self.scales = []
         data = {}
         for part, (x, _) in self.parts():
@@ -1212,6 +1343,8 @@ class Case:
                 offset = float(pick(rng, 0.0, -0.5))
             elif rng.random() < 0.2:
                 scale, offset = 0.5, 0.25
+            if self.rows:
+                scale, offset = 1.0, 0.0
             self.scales.append((np.float32(scale), np.float32(offset)))
             data[part] = {"x": f"{part}_x.npy", "y": f"{part}_y.npy",
                           "scale": scale, "offset": offset}
@@ -1227,6 +1360,12 @@ class Case:
         self.vary_more(last, output)
         self.names = None  # where the outputs' settings go by name
         self.branch(np.random.default_rng([seed, number, 5]))
+
+    def choose_rows(self, rng):
+        """Makes the inputs whole numbers below self.rows."""
+        for part, (x, y) in list(self.parts()):
+            x = rng.integers(0, self.rows, x.shape).astype(x.dtype)
+            setattr(self, part, (x, y))
 
     def replicate(self, rng):
         """Uses more replicas than workers; only training has replicas."""
@@ -1255,7 +1394,8 @@ class Case:
             tensors.append((layer.name, number, oracle.shapes[output]))
         if keras_oracle.Loss(compile_["loss"], oracle.heads[0]).takes_logits:
             tensors.pop()
-        tensors = [each for each in tensors if math.prod(each[2]) <= 400]
+        tensors = [each for each in tensors[bool(self.rows):]
+                   if math.prod(each[2]) <= 400]
         if not tensors:
             return
 

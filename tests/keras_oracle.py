@@ -46,14 +46,19 @@ class Layer:
         """By how much float32 may round `t`, where it is disturbed: else 0."""
         return self.noise(np.zeros_like(t), terms=t)
 
+    def place(self, weight):
+        """The config with a weight's settings, and the weight's name there."""
+        return self.config, weight
+
+    def setting(self, weight, kind):
+        """A weight's regularizer or constraint, or None."""
+        config, name = self.place(weight)
+        return config.get(f"{name}_{kind}")
+
     def regularizer(self, weight):
         """(l1, l2) of a weight; Keras 3 has no penalty of what is frozen."""
-        if not self.trainable:
-            return 0.0, 0.0
-        entry = self.config.get(weight + "_regularizer")
-        if not entry:
-            return 0.0, 0.0
-        config = entry["config"]
+        entry = self.setting(weight, "regularizer") if self.trainable else None
+        config = entry["config"] if entry else {}
         return config.get("l1", 0.0), config.get("l2", 0.0)
 
 
@@ -399,8 +404,8 @@ class DepthwiseConv(Conv):
         w = self.weights[name]
         return w.reshape(*self.window.size, 1, -1)
 
-    def regularizer(self, weight):
-        return super().regularizer("depthwise" if weight == "kernel" else weight)
+    def place(self, weight):
+        return self.config, "depthwise" if weight == "kernel" else weight
 
 
 class SeparableConv(DepthwiseConv):
@@ -437,8 +442,8 @@ class SeparableConv(DepthwiseConv):
             self.shapes["depthwise_kernel"])
         return dx if self.axes == 2 else dx[:, 0]
 
-    def regularizer(self, weight):
-        return Layer.regularizer(self, weight.removesuffix("_kernel"))
+    def place(self, weight):
+        return self.config, weight.removesuffix("_kernel")
 
 
 class ConvTranspose(Conv):
@@ -823,17 +828,17 @@ class Recurrent(Layer):
         self.gradients.update(self.recurrence.gradients)
         return [dx]
 
-    def regularizer(self, weight):
-        return super().regularizer(weight.replace("recurrent_kernel",
-                                                  "recurrent"))
+    def place(self, weight):
+        return self.config, weight.replace("recurrent_kernel", "recurrent")
 
 
 class Bidirectional(Layer):
     def __init__(self, config):
         super().__init__(config)
         inner, self.kind = config["layer"]["config"], config["layer"]["class_name"]
-        self.both = {"forward_" + inner["name"]: inner,
-                     "backward_" + inner["name"]: {**inner, "go_backwards": True}}
+        name = inner["name"].removeprefix("forward_")
+        self.both = {"forward_" + name: inner,
+                     "backward_" + name: {**inner, "go_backwards": True}}
         self.mode = config.get("merge_mode", "concat")
 
     def build(self, shapes):
@@ -874,11 +879,9 @@ class Bidirectional(Layer):
                 self.gradients[f"{name}/{weight}"] = gradient
         return [dx]
 
-    def regularizer(self, weight):
-        if not self.trainable:
-            return 0.0, 0.0
+    def place(self, weight):
         name, own = weight.split("/")
-        return Recurrent(self.both[name], self.kind).regularizer(own)
+        return Recurrent(self.both[name], self.kind).place(own)
 
 
 class TimeDistributed(Layer):
@@ -904,8 +907,8 @@ class TimeDistributed(Layer):
         self.gradients.update(self.inner.gradients)
         return [dx.reshape(*dy.shape[:2], *dx.shape[1:])]
 
-    def regularizer(self, weight):
-        return self.inner.regularizer(weight) if self.trainable else (0.0, 0.0)
+    def place(self, weight):
+        return self.inner.place(weight)
 
 
 class Attention(Layer):
@@ -962,8 +965,8 @@ class MultiHeadAttention(Attention):
                     shape[2:] if name == "attention_output" else shape[1:])
         return shapes[0]
 
-    def regularizer(self, weight):
-        return super().regularizer(weight.rsplit("_", 1)[1])
+    def place(self, weight):
+        return self.config, weight.rsplit("_", 1)[1]
 
     def forward(self, xs):
         self.inputs = {"query": xs[0], "key": xs[-1], "value": xs[1]}
@@ -1018,8 +1021,25 @@ class PositionEmbedding(Layer):
         self.gradients["embeddings"] = d
         return [np.zeros_like(dy)]
 
-    def regularizer(self, weight):
-        return 0.0, 0.0
+
+class Embedding(Layer):
+    """Of whole numbers; a gradient reaches none of them."""
+
+    def build(self, shapes):
+        self.shapes["embeddings"] = (self.config["input_dim"],
+                                     self.config["output_dim"])
+        return (*shapes[0], self.config["output_dim"])
+
+    def forward(self, xs):
+        self.x = xs[0]
+        self.rows = np.rint(xs[0]).astype(int)
+        return self.weights["embeddings"][self.rows]
+
+    def backward(self, dy):
+        d = np.zeros_like(self.weights["embeddings"])
+        np.add.at(d, self.rows, dy)
+        self.gradients["embeddings"] = d
+        return [np.zeros_like(self.x)]
 
 
 class RepeatVector(Layer):
@@ -1037,7 +1057,7 @@ LAYERS = {
     "Bidirectional": Bidirectional, "TimeDistributed": TimeDistributed,
     "RepeatVector": RepeatVector, "Attention": Attention,
     "MultiHeadAttention": MultiHeadAttention,
-    "PositionEmbedding": PositionEmbedding,
+    "PositionEmbedding": PositionEmbedding, "Embedding": Embedding,
     "BatchNormalization": BatchNormalization,
     "LayerNormalization": LayerNormalization,
     "Rescaling": Affine, "Normalization": Affine,
@@ -1234,6 +1254,14 @@ class Model:
             total += l1 * np.abs(w).sum() + l2 * (w * w).sum()
         return float(total)
 
+    def constrain(self):
+        """Changes the trained weights that have a constraint."""
+        for _, layer, name in self.weights():
+            entry = layer.setting(name, "constraint")
+            if entry and layer.trainable:
+                w = layer.weights[name]
+                w[...] = constrained(w, entry["class_name"], entry["config"])
+
     def whole_gradients(self):
         """The gradients of the loss with the penalties, by path of the trained weight."""
         result = {}
@@ -1244,6 +1272,22 @@ class Model:
             w = layer.weights[name]
             result[path] = layer.gradients[name] + l1 * np.sign(w) + 2 * l2 * w
         return result
+
+
+# --- constraints --------------------------------------------------------------
+
+def constrained(w, kind, config):
+    if kind == "NonNeg":
+        return w * (w >= 0)
+    axis = config.get("axis", 0)
+    axis = tuple(axis) if isinstance(axis, list) else axis
+    norm = np.sqrt((w * w).sum(axis, keepdims=True))
+    if kind == "UnitNorm":
+        return w / (EPSILON + norm)
+    least, rate = config.get("min_value", 0.0), config.get("rate", 1.0)
+    most = config.get("max_value", 2.0 if kind == "MaxNorm" else 1.0)
+    wanted = rate * np.clip(norm, least, most) + (1 - rate) * norm
+    return w * (wanted / (EPSILON + norm))
 
 
 # --- losses -------------------------------------------------------------------
@@ -2086,6 +2130,7 @@ class Fit:
                     of_logits)
                 gradients = self.model.whole_gradients()
                 self.optimizer.step(self.weights, gradients)
+                self.model.constrain()
                 steps.append([*values, *(each for each, _ in measured)])
                 slacks.append([0.0] * len(values) +
                               [slack for _, slack in measured])
