@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <string_view>
 
 #include "../../core/base/number_text.h"
 #include "../../core/base/text.h"
@@ -53,6 +54,15 @@ std::string WithoutDashes(const std::string& name) {
 // True for "package>Name", under which Keras registers a user's class.
 bool IsOfARegistry(const std::string& name) {
   return name.find('>') != std::string::npos;
+}
+
+// A class without the package of KerasHub, which Keras 3 has in the registered
+// name, and Keras 2 in the name of the class.
+std::string WithoutHub(const std::string& name) {
+  for (const std::string_view package : {"keras_hub>", "keras_nlp>"}) {
+    if (name.rfind(package, 0) == 0) return name.substr(package.size());
+  }
+  return name;
 }
 
 }  // namespace
@@ -184,11 +194,10 @@ Status ReadKerasObject(const Json& json, const std::string& path,
     object->config = Json();
     return Status();
   }
-  // Keras registers a user's class as "package>Name", and KerasHub its own.
-  const std::string name = registered.text();
-  const bool of_hub = name == "keras_hub>" + object->name ||
-                      name == "keras_nlp>" + object->name;
-  if (name.find('>') != std::string::npos && name != object->name && !of_hub) {
+  // Keras registers a user's class as "package>Name".
+  object->name = WithoutHub(object->name);
+  const std::string name = WithoutHub(registered.text());
+  if (name.find('>') != std::string::npos && name != object->name) {
     fields.Refuse("registered_name", "a user-defined class is not supported");
     return fields.Finish();
   }

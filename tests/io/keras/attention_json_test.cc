@@ -157,6 +157,18 @@ TEST(AttentionJsonTest, Load_PositionEmbeddingOfKerasHub_HasItsFields) {
   EXPECT_EQ(loaded->layer(1).input_dim, 8);
   EXPECT_EQ(loaded->layer(1).embeddings_initializer.b, 0.02f);
   EXPECT_EQ(loaded->variables()[0].path, "position_embedding/embeddings");
+  // Keras 2 has the package in the name of the class.
+  for (const char* package : {"keras_nlp>", "keras_hub>"}) {
+    const auto keras2 = LoadJson(R"({"class_name": "Sequential", "config":
+        {"layers": [{"class_name": "InputLayer", "config": {
+            "batch_input_shape": [null, 6, 4]}}, {"class_name": ")" +
+                                 std::string(package) +
+                                 R"(PositionEmbedding", "config": {
+            "name": "position_embedding", "sequence_length": 8, "initializer": {
+                "class_name": "GlorotUniform", "config": {"seed": null}}}}]}})");
+    ASSERT_NE(keras2, nullptr) << package;
+    EXPECT_EQ(keras2->layer(1).kind, Layer::Kind::kPositionEmbedding);
+  }
 }
 
 TEST(AttentionJsonTest, Load_TransposedConvolutions_HaveTheirFields) {
