@@ -842,7 +842,7 @@ CURVES = {"ReLU": {"max_value": (1.0, 6.0), "negative_slope": (0.125, 0.3),
           "ELU": {"alpha": (0.5, 2.0)}}
 
 
-def normalize(rng, model, first):
+def normalize(rng, model, first=0):
     """Puts some of them behind layers of the model, but for the last."""
     if rng.random() >= 0.6:
         insert(rng, model, normalization, "normalize", int(rng.integers(1, 4)),

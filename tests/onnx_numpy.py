@@ -274,6 +274,7 @@ OPERATORS = {
     "BatchNormalization": batch_normalization,
     "RNN": recurrent(rnn_step, 1, 1), "LSTM": recurrent(lstm_step, 4, 2),
     "GRU": recurrent(gru_step, 3, 1),
+    "Less": np.less, "Where": np.where,
     "Cast": lambda x, to: {7: x.astype(int)}[to],
     "Gather": lambda table, rows, axis: {0: table}[axis][rows],
     "Shape": lambda x: np.array(x.shape),

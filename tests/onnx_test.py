@@ -49,7 +49,7 @@ NUMPY, RUNTIME, OPENCV = 1e-5, 1e-5, 1e-4  # of the largest number
 MOST = 4000  # numbers in an output of a layer
 # OpenCV's importer is for images and rows of numbers, and version 4.6 lacks
 # these.
-NOT_IN_OPENCV = {"Clip", "ReduceMean", "PRelu"}
+NOT_IN_OPENCV = {"Clip", "ReduceMean", "PRelu", "Where"}
 # Messages for weights that the file lacks: a BatchNormalization of rows is one
 # factor there, and a shared layer's weights may be in two orders. Those of
 # recurrent layers are not read.
@@ -118,7 +118,8 @@ class Case:
             self.model = differential.Case(seed, number).run["model"]
         elif number % 8 in (5, 6):
             made = (differential.sequence_model if number % 8 == 5 else
-                    differential.late_model)
+                    differential.late_model if number % 16 == 6 else
+                    differential.newest_model)
             self.model = made(
                 rng, {"class_name": "MeanSquaredError", "config": {}}, 3)
         else:
@@ -135,6 +136,7 @@ class Case:
             for layer, inputs in zip(oracle.layers, oracle.inputs))
         self.recurs = any(isinstance(layer, (keras_oracle.Recurrent,
                                              keras_oracle.Bidirectional,
+                                             keras_oracle.Embedding,
                                              keras_oracle.PositionEmbedding))
                           or "scale" in layer.shapes
                           for layer in oracle.layers)
@@ -148,7 +150,9 @@ class Case:
                 high = math.sqrt(3 / max(1, math.prod(dims[:-1])))
                 low = -high
             self.weights[path] = rng.uniform(low, high, dims).astype("f4")
-        self.x = rng.standard_normal((2, *self.shape)).astype("f4")
+        rows = differential.rows_of_embedding(self.model)
+        self.x = (rng.integers(0, rows, (2, *self.shape)) if rows else
+                  rng.standard_normal((2, *self.shape))).astype("f4")
         # The examples of the further inputs.
         self.more = {name: rng.standard_normal((2, *oracle.shapes[name])).astype(
             "f4") for name in oracle.input_names[1:]}

@@ -64,7 +64,7 @@ void CModel::Call(const char* format, ...) {
   va_start(arguments, format);
   std::vsnprintf(line, sizeof(line), format, arguments);
   va_end(arguments);
-  calls_ += std::string("  ") + line + ";\n";
+  calls_ += indent_ + line + ";\n";
 }
 
 std::string CModel::Numbers(const CInts& numbers) {
@@ -139,7 +139,24 @@ void CModel::ApplyActivation(Activation activation) {
        static_cast<long long>(YShape().elements()) / width, width);
 }
 
+std::string CModel::OutputOf(int index) const {
+  const std::string name = slots_->NameOf(index);
+  const Primitive& p = At(index);
+  return p.steps == 0 ? name
+                      : name + " + t * " + std::to_string(p.output.elements());
+}
+
 // --- the model ---------------------------------------------------------------
+
+void CModel::Emit() {
+  const auto write = RowOf(p_->kind).write;
+  if (p_->steps == 0 || IsView(*p_)) return (this->*write)();
+  calls_ += "  for (int t = 0; t < " + std::to_string(p_->steps) + "; ++t) {\n";
+  indent_ += "  ";
+  (this->*write)();
+  indent_ = "  ";
+  calls_ += "  }\n";
+}
 
 Status CModel::AddLayers(bool softmax) {
   RINGLET_RETURN_IF_ERROR(CheckModel());
@@ -155,7 +172,7 @@ Status CModel::AddLayers(bool softmax) {
   for (index_ = 0; index_ < count; ++index_) {
     p_ = &At(index_);
     too_large_ |= YShape().elements() > kMax;
-    (this->*RowOf(p_->kind).write)();
+    Emit();
   }
   index_ = count - 1;
   if (Y() == "in") {  // there are only views

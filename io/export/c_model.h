@@ -40,6 +40,7 @@ class CModel {
     int64_t count;
   };
 
+  void Emit();
   void EmitNothing() {}
   void Convolve();
   void Pool();
@@ -72,8 +73,10 @@ class CModel {
   const Primitive& At(int index) const {
     return lowering_.primitives[static_cast<size_t>(index)];
   }
-  std::string X(size_t i = 0) const { return slots_->NameOf(p_->inputs[i]); }
-  std::string Y() const { return slots_->NameOf(index_); }
+  // The output of a primitive, or its present step `t`.
+  std::string OutputOf(int index) const;
+  std::string X(size_t i = 0) const { return OutputOf(p_->inputs[i]); }
+  std::string Y() const { return OutputOf(index_); }
   const Shape& XShape(size_t i = 0) const { return At(p_->inputs[i]).output; }
   const Shape& YShape() const { return p_->output; }
 
@@ -105,7 +108,7 @@ class CModel {
   size_t arena_bytes_ = 0;
   std::vector<Constant> constants_;
   std::vector<std::string> expressions_;
-  std::string calls_, numbers_;
+  std::string calls_, numbers_, indent_ = "  ";
   int num_numbers_ = 0;
   uint32_t helpers_ = 0;
   bool too_large_ = false;  // for an int in C

@@ -36,7 +36,8 @@ CSlots::CSlots(const Primitives& primitives, std::vector<Kind> kinds,
       buffers_[static_cast<size_t>(slot)].last = end;
     } else {
       slot = num_buffers();
-      buffers_.push_back({At(i).output.elements(), i, end});
+      const int64_t steps = std::max<int64_t>(At(i).steps, 1);
+      buffers_.push_back({At(i).output.elements() * steps, i, end});
     }
   }
 }

@@ -287,6 +287,9 @@ Status Builder::Run() {
         std::find_if(std::begin(kRows), std::end(kRows),
                      [&](const Row& r) { return r.kind == p_->kind; });
     if (row == std::end(kRows)) return Refuse("which has no int8 form");
+    if (p_->steps != 0) {
+      return Refuse("in a TimeDistributed, which has no int8 form");
+    }
     RINGLET_RETURN_IF_ERROR((this->*row->convert)());
     RINGLET_RETURN_IF_ERROR(plain_.model.status());
   }

@@ -58,7 +58,9 @@ class LoweringBuilder {
   int Project(const Primitive& layer, int input, const char* name,
               int64_t size);
 
-  const Layer* AddStepLayer(const Layer& layer);
+  const Layer& AddStepLayer(const Layer& layer);
+  void SplitSteps(Primitive* p);
+  int JoinSteps(const Primitive& p, const Shape& output);
   const Variable* Find(const Primitive& p, const char* weight) const;
   const Shape& InputOf(const Primitive& p) const {
     return out_.primitives[static_cast<size_t>(p.inputs[0])].output;
@@ -147,10 +149,11 @@ const LoweringBuilder::Row LoweringBuilder::kRows[] = {
      0},
 };
 
-// The layers that a TimeDistributed may apply: they work on the last axis of
-// any shape.
-constexpr Is kOfEachStep[] = {Is::kDense,     Is::kActivation, Is::kReLU,
-                              Is::kLeakyReLU, Is::kELU,        Is::kDropout};
+// These work on the last axis of any shape, or on all numbers in their order.
+// So they compute all steps of a TimeDistributed as one.
+constexpr Is kOfAnyShape[] = {Is::kDense,   Is::kActivation, Is::kReLU,
+                              Is::kDropout, Is::kLeakyReLU,  Is::kELU,
+                              Is::kFlatten, Is::kReshape};
 
 // --- products ----------------------------------------------------------------
 
@@ -383,27 +386,46 @@ int LoweringBuilder::Project(const Primitive& layer, int input,
   return Add(std::move(p));
 }
 
-// The layer that a TimeDistributed applies, with its name; null for one that
-// has no primitives for all steps.
-const Layer* LoweringBuilder::AddStepLayer(const Layer& layer) {
-  const Layer& inner = *layer.layer;
-  if (std::find(std::begin(kOfEachStep), std::end(kOfEachStep), inner.kind) ==
-      std::end(kOfEachStep)) {
-    return nullptr;
-  }
-  out_.steps.push_back(inner);
-  out_.steps.back().name = layer.name;
-  return &out_.steps.back();
+// --- the layer of a TimeDistributed ------------------------------------------
+
+// The layer itself, or the one that it applies, with its name.
+const Layer& LoweringBuilder::AddStepLayer(const Layer& layer) {
+  if (layer.kind != Is::kTimeDistributed) return layer;
+  out_.layers.push_back(*layer.layer);
+  out_.layers.back().name = layer.name;
+  return out_.layers.back();
+}
+
+Shape WithoutFirst(const Shape& shape) {
+  Shape rest;
+  for (int i = 1; i < shape.rank(); ++i) rest.Append(shape[i]);
+  return rest;
+}
+
+// Makes *p a primitive of one step.
+void LoweringBuilder::SplitSteps(Primitive* p) {
+  p->steps = InputOf(*p)[0];
+  Primitive step = *p;
+  step.kind = Kind::kReshape;
+  step.output = WithoutFirst(InputOf(*p));
+  p->inputs = {Add(std::move(step))};
+  p->output = WithoutFirst(p->output);
+}
+
+int LoweringBuilder::JoinSteps(const Primitive& p, const Shape& output) {
+  Primitive all;
+  all.kind = Kind::kReshape;
+  all.layer = p.layer;
+  all.output = output;
+  all.inputs = {Add(p)};
+  return Add(std::move(all));
 }
 
 // --- the model ---------------------------------------------------------------
 
 Status LoweringBuilder::Run(const char* target) {
   for (int node = 0; node < model_.num_nodes(); ++node) {
-    const Layer& own = model_.layer(node);
-    const Layer* const of_step =
-        own.kind == Is::kTimeDistributed ? AddStepLayer(own) : nullptr;
-    const Layer& layer = of_step != nullptr ? *of_step : own;
+    const Layer& layer = AddStepLayer(model_.layer(node));
     const Row* const row =
         std::find_if(std::begin(kRows), std::end(kRows),
                      [&](const Row& r) { return r.layer == layer.kind; });
@@ -421,8 +443,14 @@ Status LoweringBuilder::Run(const char* target) {
     for (const int input : model_.inputs(node)) {
       p.inputs.push_back(out_.of_node[static_cast<size_t>(input)]);
     }
+    const bool splits =
+        &layer != &model_.layer(node) &&
+        std::find(std::begin(kOfAnyShape), std::end(kOfAnyShape), layer.kind) ==
+            std::end(kOfAnyShape);
+    if (splits) SplitSteps(&p);
     (this->*row->fill)(&p, row->argument);
-    out_.of_node.push_back(Add(std::move(p)));
+    out_.of_node.push_back(splits ? JoinSteps(p, model_.output_shape(node))
+                                  : Add(std::move(p)));
   }
   return Status();
 }

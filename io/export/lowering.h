@@ -84,6 +84,10 @@ struct Primitive {
   const Layer* layer = nullptr;  // for names and messages
   std::vector<int> inputs;       // indices of primitives
   Shape output;
+  // If not 0, the primitive is of a layer that a TimeDistributed applies. It is
+  // applied to each of so many steps, and shapes are those of one step. A
+  // kReshape begins and ends such primitives.
+  int64_t steps = 0;
 
   Activation activation = kLinear;  // of the output
   int axes = 0;                     // of the images: 2 or 1; 0 for any
@@ -120,7 +124,7 @@ using Primitives = std::vector<Primitive>;
 struct Lowering {
   Primitives primitives;
   std::vector<int> of_node;  // the primitive with the output of each node
-  std::deque<Layer> steps;   // the layers of TimeDistributeds
+  std::deque<Layer> layers;  // those of TimeDistributeds
 };
 
 // `model` outlives *lowering. An error names the layer that has no primitives,

@@ -1,6 +1,10 @@
 // Attention as products and a Softmax of (heads, steps, numbers).
 
+#include <algorithm>
 #include <limits>
+#include <numeric>
+#include <string>
+#include <vector>
 
 #include "onnx_converter.h"
 
@@ -15,17 +19,20 @@ int OnnxConverter::Heads(size_t input, const OnnxInts& turn) {
   return builder_.Node("Transpose", {heads.last}, {{"perm", turn}});
 }
 
-// Adds to the graph: 0 for each value that a query sees, -infinity for others.
-int OnnxConverter::AddCausalMask() {
+// The scores, and -infinity for each value behind the query. The file has the
+// places of queries and values, and not a matrix of both.
+int OnnxConverter::AddCausalMask(int scores) {
   const int64_t queries = x(0).shape[0], values = x(1).shape[0];
-  std::vector<float> numbers;
-  for (int64_t t = 0; t < queries; ++t) {
-    for (int64_t i = 0; i < values; ++i) {
-      numbers.push_back(i <= t ? 0 : -std::numeric_limits<float>::infinity());
-    }
-  }
-  return graph_->AddFloats(p_->layer->name + "/causal", {queries, values},
-                           numbers.data(), queries * values);
+  std::vector<float> places(static_cast<size_t>(std::max(queries, values)));
+  std::iota(places.begin(), places.end(), 0.0f);
+  const std::string& name = p_->layer->name;
+  const int of_queries = graph_->AddFloats(name + "/queries", {queries, 1},
+                                           places.data(), queries),
+            of_values = graph_->AddFloats(name + "/values", {values},
+                                          places.data(), values);
+  const int behind = builder_.Node("Less", {of_queries, of_values});
+  const float none = -std::numeric_limits<float>::infinity();
+  return builder_.Node("Where", {behind, builder_.Scalar(none), scores});
 }
 
 OnnxValue OnnxConverter::Attend() {
@@ -37,7 +44,7 @@ OnnxValue OnnxConverter::Attend() {
   if (factor != 1) {
     scores = builder_.Node("Mul", {scores, builder_.Scalar(factor)});
   }
-  if (p_->causal) scores = builder_.Node("Add", {scores, AddCausalMask()});
+  if (p_->causal) scores = AddCausalMask(scores);
   const int weights = builder_.Node("Softmax", {scores}, {{"axis", -1}});
   const int context =
       builder_.Node("Transpose", {builder_.Node("MatMul", {weights, value})},

@@ -49,9 +49,8 @@ int OnnxBuilder::ChannelConstant(const std::vector<float>& values,
   return graph_->AddFloats(layer_ + "/channels", dims, values.data(), count);
 }
 
-// The batch is unchanged.
-int OnnxBuilder::Reshape(int tensor, const OnnxInts& dims) {
-  OnnxInts all = {0};
+int OnnxBuilder::Reshape(int tensor, const OnnxInts& dims, int64_t batch) {
+  OnnxInts all = {batch};
   for (const int64_t dim : dims) all.Add(dim);
   return Node("Reshape", {tensor, Ints("/shape", all)});
 }
@@ -89,10 +88,11 @@ OnnxValue OnnxBuilder::Like(const OnnxValue& value, AxisOrder order,
   return like;
 }
 
-OnnxValue OnnxBuilder::Reshaped(OnnxValue* value, const Shape& shape) {
+OnnxValue OnnxBuilder::Reshaped(OnnxValue* value, const Shape& shape,
+                                int64_t batch) {
   OnnxInts dims;
   for (int i = 0; i < shape.rank(); ++i) dims.Add(shape[i]);
-  return MakeValue(shape, AxisOrder::kChannelsLast, Reshape(Last(value), dims));
+  return MakeValue(shape, AxisOrder::kChannelsLast, Reshape(Last(value), dims, batch));
 }
 
 OnnxValue OnnxBuilder::Flattened(OnnxValue* value) {

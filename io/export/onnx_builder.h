@@ -74,12 +74,14 @@ class OnnxBuilder {
   static OnnxValue Like(const OnnxValue& value, AxisOrder order, int tensor);
   // A value with this shape and tensor.
   static OnnxValue MakeValue(const Shape& shape, AxisOrder order, int tensor);
-  OnnxValue Reshaped(OnnxValue* value, const Shape& shape);
+  // `batch` is the batch's number in ONNX: 0 keeps it, -1 follows from the
+  // rest.
+  OnnxValue Reshaped(OnnxValue* value, const Shape& shape, int64_t batch = 0);
   OnnxValue Flattened(OnnxValue* value);
   OnnxValue Activated(OnnxValue value, Activation activation);
 
  private:
-  int Reshape(int tensor, const OnnxInts& dims);
+  int Reshape(int tensor, const OnnxInts& dims, int64_t batch = 0);
 
   OnnxGraph* const graph_;
   std::string layer_;

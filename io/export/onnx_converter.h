@@ -96,7 +96,7 @@ class OnnxConverter {
   int TurnedGates(const char* name, const Variable* weight);
   int GateBiases();
   int Heads(size_t input, const OnnxInts& turn);
-  int AddCausalMask();
+  int AddCausalMask(int scores);
 
   Model& model_;
   const float* const floats_;

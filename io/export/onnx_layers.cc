@@ -87,6 +87,10 @@ OnnxValue OnnxConverter::Input() {
 }
 
 OnnxValue OnnxConverter::Reshape() {
+  const auto input = static_cast<size_t>(p_->inputs[0]);
+  if (p_->steps != lowering_.primitives[input].steps) {  // steps as examples
+    return builder_.Reshaped(&x(), p_->output, -1);
+  }
   return p_->output.rank() == 1 ? builder_.Flattened(&x())
                                 : builder_.Reshaped(&x(), p_->output);
 }

@@ -688,6 +688,9 @@ TEST(CFileTest, Int8_UnsupportedLayers_AreRefusedByName) {
   Sequential attention({Input({4}), Dense(3, kSoftmax).Name("s"), Dense(2)});
   refuse(&attention, {4}, {2},
          {"layer 's'", "softmax that is not the model's end"});
+  Sequential steps({Input({2, 3, 1}), TimeDistributed(Conv1D(2, 2)).Name("t")});
+  refuse(&steps, {2, 3, 1}, {2, 2, 2},
+         {"layer 't'", "TimeDistributed", "int8"});
   Sequential rows({Input({4, 3}), Softmax({1}).Name("r")});
   refuse(&rows, {4, 3}, {4, 3}, {"layer 'r'", "axis"});
   Sequential large({Input({2}), Dense(2), ActivationLayer(kExponential)});

@@ -94,6 +94,28 @@ TEST(OnnxFileTest, Weights_OfASharedLayer_AreThereOnce) {
   EXPECT_LT(file.size(), weights + 8192);
 }
 
+TEST(OnnxFileTest, Attention_Causal_HasNoMatrixOfSteps) {
+  Functional model;
+  const int x = model.Add(Input({1000, 2}));
+  int y = x;
+  for (int i = 0; i < 2; ++i) {
+    y = model.Add(MultiHeadAttention(1, 2).UseCausalMask(true), {y, x});
+  }
+  CompileOne(&model);
+  const std::string file = BytesOf(&model);
+  EXPECT_EQ(NodesOf(file, "Where"), 2);
+  EXPECT_LT(file.size(), size_t{4 * 4 * 1000 + 10000});
+}
+
+TEST(OnnxFileTest, TimeDistributed_OfAnImage_IsOneLayerOverAllSteps) {
+  Sequential model({Input({3, 4, 4, 1}), TimeDistributed(Conv2D(2, 3)),
+                    TimeDistributed(Flatten()), TimeDistributed(Dense(2))});
+  CompileOne(&model);
+  const std::string file = BytesOf(&model);
+  EXPECT_EQ(NodesOf(file, "Conv"), 1);
+  EXPECT_EQ(NodesOf(file, "Reshape"), 3);
+}
+
 TEST(OnnxFileTest, Softmax_Option_FollowsTheLogits) {
   Sequential model({Input({4}), Dense(3).Name("logits")});
   CompileOne(&model);
