@@ -1990,7 +1990,9 @@ class Fit:
         for path, layer, name in self.model.weights():
             w = weights[path].astype(dtype)
             if noise is not None:
-                w = w * (1 + 2.0 ** -24 * noise.standard_normal(w.shape))
+                # Of a scalar too an array, which can be changed in place.
+                w = np.asarray(w * (1 + 2.0 ** -24 *
+                                    noise.standard_normal(w.shape)))
             layer.weights[name] = self.weights[path] = w
         self.data = self.cast(data)
         self.validation = self.cast(validation) if validation else None

@@ -55,18 +55,67 @@ constexpr char kMlp[] =
     R"({"class_name": "Flatten"},
         {"class_name": "Dense", "config": {"units": 128, "activation": "relu"}},
         {"class_name": "Dropout", "config": {"rate": 0.2}})";
+constexpr char kRecurrent[] =
+    R"({"class_name": "Reshape", "config": {"target_shape": [28, 28]}},
+        {"class_name": "Bidirectional", "config": {"layer": {
+          "class_name": "GRU", "config": {"units": 12,
+            "return_sequences": true, "recurrent_dropout": 0.1}}}},
+        {"class_name": "TimeDistributed", "config": {"layer": {
+          "class_name": "Dense", "config": {"units": 9}}}},
+        {"class_name": "SimpleRNN", "config": {"units": 11,
+          "return_sequences": true, "go_backwards": true}},
+        {"class_name": "LSTM", "config": {"units": 10, "dropout": 0.2}})";
+constexpr char kTransposed[] =
+    R"({"class_name": "Conv2D", "config": {"filters": 8, "kernel_size": 3,
+          "strides": 2, "padding": "same", "activation": "relu"}},
+        {"class_name": "Conv2DTranspose", "config": {"filters": 5,
+          "kernel_size": 3, "strides": 2, "padding": "same",
+          "activation": "tanh"}},
+        {"class_name": "Conv2DTranspose", "config": {"filters": 2,
+          "kernel_size": [2, 4], "strides": [1, 2]}},
+        {"class_name": "AveragePooling2D", "config": {"pool_size": 4}},
+        {"class_name": "Flatten"})";
+// A Functional: rows of an image see those above them.
+constexpr char kAttention[] = R"({"class_name": "Functional", "config": {
+    "layers": [
+      {"class_name": "InputLayer", "name": "x", "config": {"name": "x",
+        "batch_input_shape": [null, 28, 28]}, "inbound_nodes": []},
+      {"class_name": "Dense", "name": "rows", "config": {"name": "rows",
+        "units": 12}, "inbound_nodes": [[["x", 0, 0, {}]]]},
+      {"class_name": "PositionEmbedding", "name": "places", "config": {
+        "name": "places", "sequence_length": 28},
+        "inbound_nodes": [[["rows", 0, 0, {}]]]},
+      {"class_name": "Add", "name": "sum", "config": {"name": "sum"},
+        "inbound_nodes": [[["rows", 0, 0, {}], ["places", 0, 0, {}]]]},
+      {"class_name": "MultiHeadAttention", "name": "heads", "config": {
+        "name": "heads", "num_heads": 3, "key_dim": 5, "dropout": 0.1},
+        "inbound_nodes": [[["sum", 0, 0, {"value": ["sum", 0, 0],
+          "use_causal_mask": true}]]]},
+      {"class_name": "Attention", "name": "plain", "config": {
+        "name": "plain", "use_scale": true},
+        "inbound_nodes": [[["heads", 0, 0, {}], ["sum", 0, 0, {}]]]},
+      {"class_name": "LayerNormalization", "name": "normal", "config": {
+        "name": "normal"}, "inbound_nodes": [[["plain", 0, 0, {}]]]},
+      {"class_name": "GlobalAveragePooling1D", "name": "mean", "config": {
+        "name": "mean"}, "inbound_nodes": [[["normal", 0, 0, {}]]]},
+      {"class_name": "Dense", "name": "logits", "config": {"name": "logits",
+        "units": 10}, "inbound_nodes": [[["mean", 0, 0, {}]]]}],
+    "input_layers": [["x", 0, 0]], "output_layers": [["logits", 0, 0]]}})";
 
 class DigestsTest : public ProgramTest {
  protected:
   // Ten classes of Fashion-MNIST's images, of which the repository has some.
   std::string FashionRun(const std::string& layers) {
-    const std::string stem = Source("data/fashion-mnist-mini/train-");
-    WriteWhole(folder_ / "run.json", R"({"model": {"class_name": "Sequential",
+    return FashionRunOf(R"({"class_name": "Sequential",
       "config": {"layers": [{"class_name": "InputLayer",
         "config": {"batch_shape": [null, 28, 28]}},
         {"class_name": "Reshape", "config": {"target_shape": [28, 28, 1]}}, )" +
-                                         layers + R"(,
-        {"class_name": "Dense", "config": {"units": 10}}]}},
+                        layers + R"(,
+        {"class_name": "Dense", "config": {"units": 10}}]}})");
+  }
+  std::string FashionRunOf(const std::string& model) {
+    const std::string stem = Source("data/fashion-mnist-mini/train-");
+    WriteWhole(folder_ / "run.json", R"({"model": )" + model + R"(,
       "compile": {"optimizer": "adam", "loss": {
         "class_name": "SparseCategoricalCrossentropy",
         "config": {"from_logits": true}}},
@@ -83,6 +132,9 @@ class DigestsTest : public ProgramTest {
     if (network == "reviews") return Source("samples/reviews.json");
     if (network == "lenet5") return FashionRun(kLeNet);
     if (network == "mlp") return FashionRun(kMlp);
+    if (network == "recurrent") return FashionRun(kRecurrent);
+    if (network == "transposed") return FashionRun(kTransposed);
+    if (network == "attention") return FashionRunOf(kAttention);
     for (const TinyNetwork& tiny : kTinyNetworks) {
       if (tiny.name == network) WriteTinyRun(tiny, 16, folder_.path());
     }
@@ -121,7 +173,7 @@ class DigestsTest : public ProgramTest {
 
 TEST_F(DigestsTest, Digest_EveryKernelSetAndThreadCount_EqualsTheTable) {
   const auto table = Table();
-  ASSERT_EQ(table.size(), 10u);
+  ASSERT_EQ(table.size(), 13u);
   const std::vector<std::string> kernel_sets = KernelSets();
   ASSERT_FALSE(kernel_sets.empty());
   const bool emulated = std::getenv("RINGLET_EMULATED") != nullptr;
