@@ -326,6 +326,9 @@ class Keras2(Writer):
     version, backend = "2.8.0", "tensorflow"
     functional = "Functional"
     missing = ("hard_sigmoid", "hard_silu")  # of Keras 3: others
+    numbered = ("BatchNormalization", "LayerNormalization")  # their axis is
+
+    of_input = {"ragged": False}
 
     def object(self, _, kind, config):
         return {"class_name": kind, "config": config}
@@ -341,7 +344,9 @@ class Keras2(Writer):
             if kind != "SimpleRNN":
                 fields["implementation"] = 2
         if kind == "Embedding":
-            fields["input_length"] = None
+            fields.update(input_length=None, batch_input_shape=[None, None])
+        if kind == "Attention":
+            fields["causal"] = False
         if kind.startswith(("DepthwiseConv", "SeparableConv")):
             fields["groups"] = 1
         if kind.endswith("Transpose"):
@@ -356,13 +361,21 @@ class Keras2(Writer):
         if layer.kind == "PositionEmbedding":
             return self.object("", "keras_nlp>PositionEmbedding",
                                self.config(layer))
+        if layer.kind in self.numbered:
+            return self.object("", layer.kind, {
+                **self.config(layer), "axis": [len(layer.shapes[0])]})
+        if layer.kind == "MultiHeadAttention":
+            query, value, key = (*layer.shapes, layer.shapes[1])[:3]
+            return self.object("", layer.kind, {**self.config(layer), **{
+                name + "_shape": [None, *shape] for name, shape in
+                (("query", query), ("key", key), ("value", value))}})
         return self.object("", layer.kind, self.config(layer))
 
     def entry(self, layer):
         if layer.kind == "InputLayer":
             entry = self.object("", "InputLayer", {
                 "batch_input_shape": layer.input_shape(), "dtype": "float32",
-                "sparse": False, "ragged": False, "name": layer.name})
+                "sparse": False, **self.of_input, "name": layer.name})
         elif layer.graph:
             entry = self.object("", "Sequential",
                                 self.sequential(layer.name, layer.graph))
@@ -395,8 +408,10 @@ class TensorFlowJs(Keras2):
     missing = ("Attention", "MultiHeadAttention", "PositionEmbedding",
                "Conv1DTranspose", "DepthwiseConv1D", "SeparableConv1D",
                "SpatialDropout2D", "ZeroPadding1D", "UpSampling1D",
-               "Normalization", "gelu", "silu", *Keras2.missing)
+               "Normalization", "Subtract", "Cropping1D", "gelu", "silu",
+               *Keras2.missing)
     fields = ("groups", "keepdims")  # that it does not have
+    numbered, of_input = ("LayerNormalization",), {}
 
     def has(self, layer):
         return (super().has(layer) and
@@ -407,27 +422,45 @@ class TensorFlowJs(Keras2):
     def dtype(self, layer):
         return {"trainable": True}
 
+    scalings = {"GlorotUniform": (1, "fan_avg", "uniform"),
+                "HeNormal": (2, "fan_in", "normal"),
+                "LecunNormal": (1, "fan_in", "normal")}
+
     def initializer(self, name):
-        mode = {"GlorotUniform": "uniform"}.get(name)
-        if mode:
-            return self.object("", "VarianceScaling", {
-                "scale": 1, "mode": "fan_avg", "distribution": mode,
-                "seed": None})
-        return super().initializer(name)
+        if name not in self.scalings:
+            return super().initializer(name)
+        return self.object("", "VarianceScaling", {
+            **dict(zip(("scale", "mode", "distribution"), self.scalings[name])),
+            "seed": None})
+
+    def object(self, module, kind, config):
+        if module == "keras.regularizers":
+            kind, config = "L1L2", {"l1": 0, "l2": 0, **config}
+        return super().object(module, kind, config)
 
     def spell(self, kind, fields):
         super().spell(kind, fields)
         for key in ("time_major", *self.fields):
             fields.pop(key, None)
-        if kind in keras_oracle.recurrent_oracle.GATES:
+        if kind in ("LSTM", "GRU"):
             fields["implementation"] = None
-            fields["unroll"] = False
+        if kind == "AlphaDropout":
+            del fields["seed"], fields["noise_shape"]
         if kind == "ReLU":
             del fields["negative_slope"], fields["threshold"]
         if kind == "Embedding":
             fields["mask_zero"] = None
         if kind == "Conv2DTranspose":
-            fields.pop("output_padding")
+            del fields["output_padding"], fields["dilation_rate"]
+        if kind == "SeparableConv2D":
+            del fields["depth_multiplier"]
+        if kind.endswith("1D"):
+            fields.pop("data_format", None)
+        if kind == "LayerNormalization":
+            del fields["gamma_constraint"], fields["beta_constraint"]
+        if any(f"{weight}_initializer" in fields for weight in
+               ("kernel", "depthwise")):
+            fields["activity_regularizer"] = None
 
 
 def lone_layer(entry):

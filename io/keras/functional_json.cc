@@ -262,13 +262,22 @@ Layer LayerBehind(const LayerEntry& entry, const Model& model, int input) {
   return layer;
 }
 
+// True if `shape` is `expected`, with any sizes in place of its open ones.
+bool Fits(const Shape& shape, const Shape& expected) {
+  if (shape.rank() != expected.rank()) return false;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (expected[i] != kOpenSize && expected[i] != shape[i]) return false;
+  }
+  return true;
+}
+
 Status CheckAdded(const LayerEntry& entry, const Model& model) {
   RINGLET_RETURN_IF_ERROR(model.status().Annotate("%s", entry.path.c_str()));
   // A Bidirectional has become the nodes of both directions and their merge.
   const int nodes = entry.layer.kind == Kind::kBidirectional ? 3 : 1;
   const std::vector<int>& inputs = model.inputs(model.num_nodes() - nodes);
   if (entry.has_input && entry.layer.model == nullptr &&
-      model.output_shape(inputs[0]) != entry.input) {
+      !Fits(model.output_shape(inputs[0]), entry.input)) {
     return entry.Annotate(InvalidArgument(
         "%s.config.batch_input_shape: is %s for each example, but the layer's "
         "input has %s",

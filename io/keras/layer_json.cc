@@ -203,9 +203,12 @@ struct ReadValue {
   }
   void operator()(Shape Layer::*member) const {
     if (field.or_null && !fields->Has(field.name)) return;
-    ReadShape(field.name, field.with_batch,
-              field.allows_one_unknown_size || field.with_batch ? -1 : 1,
-              fields, &(entry->layer.*member));
+    const bool open = field.allows_one_unknown_size || field.with_batch;
+    ReadShape(field.name, field.with_batch, open ? kOpenSize : 1, fields,
+              &(entry->layer.*member),
+              field.with_batch ? ", each 1, null or the input's"
+              : open           ? "; one of them may be -1"
+                               : "");
   }
   void operator()(OnlyNull) const { fields->OnlyNull({field.name}); }
   void operator()(OnlyNumber only) const {
@@ -364,10 +367,12 @@ Status ReadFields(const KerasObject& object, FieldReader* fields,
   entry->layer.trainable = trainable.value_or(true);
   fields->OnlyNull({"activity_regularizer"});
   ReadDType(fields);
-  // Keras 2 stores the shape of the input in the first layer.
+  // Keras 2 stores the shape of the input in the first layer, and an open one
+  // in every Embedding.
   if (row.kind != Kind::kInput && fields->Has("batch_input_shape")) {
     entry->has_input = true;
-    ReadShape("batch_input_shape", true, 1, fields, &entry->input);
+    ReadShape("batch_input_shape", true, kOpenSize, fields, &entry->input,
+              " (null: any)");
   }
   return fields->Finish();
 }
@@ -375,13 +380,10 @@ Status ReadFields(const KerasObject& object, FieldReader* fields,
 }  // namespace
 
 void ReadShape(const char* key, bool batch, int64_t low, FieldReader* fields,
-               Shape* shape) {
+               Shape* shape, const char* sizes) {
   const std::string takes = std::string("a list of ") +
                             (batch ? "null and " : "") + "at most " +
-                            std::to_string(Shape::kMaxRank) + " sizes" +
-                            (low >= 0 ? ""
-                             : batch  ? ", each 1, null or the input's"
-                                      : "; one of them may be -1");
+                            std::to_string(Shape::kMaxRank) + " sizes" + sizes;
   const Json json = fields->Take(key, takes);
   if (!json) return;
   const int rank = json.size() - (batch ? 1 : 0);
@@ -402,7 +404,7 @@ void ReadShape(const char* key, bool batch, int64_t low, FieldReader* fields,
     int64_t size = 0;
     // TensorFlow.js writes an open size as null.
     const bool open = low < 0 && m.kind() == Json::Kind::kNull;
-    if (open) size = -1;
+    if (open) size = kOpenSize;
     if ((!open && !m.ToInt64(&size)) || size < low || size == 0 ||
         (size > 0 && elements > kMaxSize / size)) {
       return fields->Refuse(

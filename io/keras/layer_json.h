@@ -56,7 +56,7 @@ struct LayerEntry {
   int64_t axis = -1;       // for Concatenate, …; counts the batch
   bool has_adapt = false;  // "adapt", of a Normalization, is in the file
   bool has_input = false;  // batch_input_shape, or a model's input
-  Shape input;
+  Shape input;             // a size may be kOpenSize
   // Functional: the inputs of the calls.
   std::vector<std::vector<CallReference>> calls;
   std::vector<int64_t> call_order;  // of the calls; empty: not given
@@ -83,9 +83,10 @@ Status ReadName(const Json& json, const KerasObject& object,
 Status CheckName(const std::string& name, const std::string& path);
 
 // `batch`: the first entry is the batch, and is null. `low`: the smallest
-// dimension; -1 if one may be open.
+// dimension; kOpenSize if sizes may be open. `sizes` describes these.
+constexpr int64_t kOpenSize = -1;
 void ReadShape(const char* key, bool batch, int64_t low, FieldReader* fields,
-               Shape* shape);
+               Shape* shape, const char* sizes = "");
 
 void WriteShape(JsonWriter* w, bool batch, const Shape& shape);
 void WriteDType(JsonWriter* w);

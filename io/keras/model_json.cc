@@ -53,6 +53,17 @@ Status ReadLayers(const Json& list, const std::string& path, bool keras2,
 
 // --- Sequential -------------------------------------------------------------
 
+Status CheckNoOpenSize(const LayerEntry& first) {
+  for (int i = 0; i < first.input.rank(); ++i) {
+    if (first.input[i] != kOpenSize) continue;
+    return first.Annotate(InvalidArgument(
+        "%s.config.batch_input_shape: has null in place of a size; a model's "
+        "input has one shape: write the number of steps there",
+        first.path.c_str()));
+  }
+  return Status();
+}
+
 Status BuildSequential(std::vector<LayerEntry>* entries, FieldReader* fields,
                        Sequential* model) {
   for (const LayerEntry& entry : *entries) {
@@ -66,6 +77,7 @@ Status BuildSequential(std::vector<LayerEntry>* entries, FieldReader* fields,
   if (!has_input) {
     LayerEntry input;
     if (first != nullptr && first->has_input) {
+      RINGLET_RETURN_IF_ERROR(CheckNoOpenSize(*first));
       input.layer = Input(first->input);
       const std::string& name = first->layer.name;
       if (!name.empty() && name.size() < kMaxLayerName - 6) {

@@ -118,6 +118,39 @@ TEST(RecurrentJsonTest, Load_BidirectionalOfKeras2_IsBothDirections) {
   ExpectSameTwice(*model);
 }
 
+// Keras 2 and TensorFlow.js write a shape of the input into every Embedding,
+// open without input_length.
+TEST(RecurrentJsonTest, Load_EmbeddingOfKeras2_MayHaveAnOpenShape) {
+  const auto with = [](const std::string& shape, const std::string& input) {
+    return R"({"class_name": "Sequential", "config": {"layers": [)" + input +
+           R"({"class_name": "Embedding", "config": {
+        "name": "embedding", "trainable": true, "batch_input_shape": )" +
+           shape + R"(, "dtype": "float32", "input_dim": 20, "output_dim": 3,
+        "embeddings_initializer": {"class_name": "RandomUniform", "config": {
+            "minval": -0.05, "maxval": 0.05, "seed": null}},
+        "embeddings_regularizer": null, "activity_regularizer": null,
+        "embeddings_constraint": null, "mask_zero": false,
+        "input_length": null}}]}, "keras_version": "2.8.0"})";
+  };
+  const std::string input = R"({"class_name": "InputLayer", "config": {
+      "batch_input_shape": [null, 6]}}, )";
+  for (const char* shape : {"[null, null]", "[null, 6]"}) {
+    const auto model = LoadJson(with(shape, input));
+    ASSERT_NE(model, nullptr) << shape;
+    EXPECT_EQ(model->output_shape(), (Shape{6, 3}));
+    ExpectSameTwice(*model);
+  }
+  const auto first = LoadJson(with("[null, 6]", ""));
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(first->output_shape(), (Shape{6, 3}));
+  const auto expect = [](const std::string& json, const char* says) {
+    EXPECT_TRUE(Contains(JsonError(json), says));
+  };
+  expect(with("[null, null]", ""), "write the number of steps there");
+  expect(with("[null, 7]", input), "batch_input_shape: is (7,)");
+  expect(with("[null, null, null]", input), "batch_input_shape: is (-1, -1)");
+}
+
 TEST(RecurrentJsonTest, RoundTrip_EveryLayer_IsTheSame) {
   Sequential model({Input({12})});
   model.Add(Embedding(100, 3).EmbeddingsRegularizer(L2(0.5f)));
