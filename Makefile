@@ -162,10 +162,11 @@ LONG_accuracy = tools/studies/local_accuracy.py $(BUILD) --data $(FASHION_MNIST)
 # 100,000 simulated power cuts, and an ext4 shut down 50 times.
 LONG_crash = RINGLET_CRASH_SEEDS=10000 $(BUILD)/tests/io_checkpoint_test --gtest_filter='*CheckpointCrashTest.*' && \
   RINGLET_SHUTDOWNS=50 $(BUILD)/tests/io_files_test --gtest_filter='RealDiskTest.*'
-# COUNT random Keras models of SEED against NumPy; or CASE=n alone.
+# COUNT random Keras models of SEED against NumPy; or CASE=n alone. TORCH=1: NumPy
+# against PyTorch too.
 LONG_differential = tests/differential.py $(BUILD) --seed $(SEED) \
   --jobs $(JOBS) $(if $(CASE),--case $(CASE),--count $(COUNT)) \
-  $(if $(KEEP),--keep $(KEEP))
+  $(if $(KEEP),--keep $(KEEP)) $(if $(TORCH),--torch)
 # COUNT random models exported, as ONNX and as C, against NumPy and what is there.
 LONG_deploy = tests/onnx_test.py $(BUILD) --seed $(SEED) --count $(COUNT) && \
   tests/c_file_test.py $(BUILD) --seed $(SEED) --count $(COUNT)

@@ -683,7 +683,10 @@ def add_step_layer(b, x, rng):
     else:
         inner.add("Dense", weighted(rng, {"units": int(rng.integers(1, 9))}),
                   [inner.input])
-    return b.add("TimeDistributed", {"layer": inner.layers[-1]}, [x])
+    layer = inner.layers[-1]
+    if layer["class_name"] == "Bidirectional":  # which is not one layer
+        layer = layer["config"]["layer"]
+    return b.add("TimeDistributed", {"layer": layer}, [x])
 
 
 def frames_model(rng, loss, classes):

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 import keras_oracle
 
-LIMIT = 1e-8
+LIMIT = 1e-7
 ACTIVATIONS = {"linear": lambda z: z, "relu": torch.relu,
                "sigmoid": torch.sigmoid, "tanh": torch.tanh,
                "softmax": lambda z: torch.softmax(z, -1),
