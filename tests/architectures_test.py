@@ -10,8 +10,9 @@ keras_writers.py makes of each the JSON of Keras 3, Keras 2 and TensorFlow.js,
 where these have its layers.
 
 Without noise, 12 steps of SGD must have the losses and weights of
-keras_oracle.py in float64, within LIMIT. With it, the three texts must train to
-the same file. An architecture with "lacks" is refused by the name of this class.
+keras_oracle.py in float64, within LIMIT. So must the outputs of the trained
+model, exported to ONNX and computed by onnx_numpy.py. With noise, the three texts
+must train to the same weights. An architecture with "lacks" is refused by the name of this class.
 With less than 5 RINGLET_TEST_SECONDS a third of them is run.
 """
 import argparse
@@ -37,6 +38,7 @@ sys.path.insert(0, str(TESTS))
 import differential  # noqa: E402
 import keras_oracle  # noqa: E402
 import keras_writers  # noqa: E402
+import onnx_numpy  # noqa: E402
 
 LIMIT = 1e-5
 EXAMPLES, BATCH, EPOCHS = 28, 8, 3  # 12 steps; the last batch is short
@@ -61,6 +63,11 @@ def object_of(entry):
         return {"class_name": entry, "config": {}}
     (kind, config), = entry.items()
     return {"class_name": kind, "config": config}
+
+
+def rows(arrays):
+    arrays = list(arrays)
+    return keras_oracle.Rows(arrays) if len(arrays) > 1 else arrays[0]
 
 
 class Architecture:
@@ -127,9 +134,6 @@ class Architecture:
                         "shuffle": True, "seed": 3}}
 
     def oracle(self, model):
-        def rows(arrays):
-            arrays = list(arrays)
-            return keras_oracle.Rows(arrays) if len(arrays) > 1 else arrays[0]
         run = copy.deepcopy(self.run(model))
         data = (rows(self.xs.values()), rows(self.ys), np.ones(EXAMPLES))
         return keras_oracle.Fit(run, 1, data, None, self.weights).results()
@@ -143,13 +147,16 @@ class Architecture:
 
 
 def train(program, folder, run):
-    """Returns the text of an error, or ""."""
     (folder / "run.json").write_text(json.dumps(run))
-    ran = subprocess.run(
-        [program, "train", "--init", "init.safetensors", "--save",
-         "out.safetensors", "--log-steps", "steps.csv", "run.json"], cwd=folder,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=300,
-        stderr=subprocess.PIPE, text=True)
+    return call(folder, program, "train", "--init", "init.safetensors", "--save",
+                "out.safetensors", "--log-steps", "steps.csv", "run.json")
+
+
+def call(folder, *command):
+    """Returns the text of an error, or ""."""
+    ran = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL,
+                         stdout=subprocess.PIPE, timeout=300,
+                         stderr=subprocess.PIPE, text=True)
     return "" if ran.returncode == 0 else (
         f"exit code {ran.returncode}: "
         f"{ran.stderr[ran.stderr.find('error:'):][:300].strip()}")
@@ -182,6 +189,24 @@ def compare(folder, expected):
     return "", worst
 
 
+def export(program, architecture, model, folder):
+    """What is wrong with the trained model as an ONNX file, or ""."""
+    problem = call(folder, program, "export", "out.safetensors", "-o", "m.onnx")
+    if problem:
+        return problem
+    oracle, weights = keras_oracle.Model(model), weights_of(folder)
+    for path, layer, name in oracle.weights():
+        layer.weights[name] = weights[path].astype(float)
+    xs = list(architecture.xs.values())
+    exact = oracle.forward(rows(x.astype(float) for x in xs))
+    exact = exact.arrays if isinstance(exact, keras_oracle.Rows) else [exact]
+    for got, y in zip(onnx_numpy.Model(folder / "m.onnx")(*xs), exact):
+        error = np.abs(got - y).max() / max(1, np.abs(y).max())
+        if not error <= LIMIT:
+            return f"ONNX: off by {error:.2g}"
+    return ""
+
+
 def check(program, entry, folder):
     """(what is wrong or "", the greatest difference, the writers)."""
     if "lacks" in entry:
@@ -195,6 +220,7 @@ def check(program, entry, folder):
     if problem:
         return problem, 0.0, []
     wrong, worst = compare(folder, architecture.oracle(model))
+    wrong = wrong or export(program, architecture, model, folder)
     if wrong:
         return wrong, worst, []
     first = None
