@@ -236,6 +236,12 @@ struct ReadValue {
     KerasObject object;
     if (!fields->Object(field.name, "a layer", "null", &object)) return;
     object.keras2 = entry->keras2;
+    if (IsModel(object)) {
+      return fields->Fail(InvalidArgument(
+          "%s: is a model; here only a layer is supported: in place of a "
+          "TimeDistributed of a model use one of each of its layers",
+          object.path.c_str()));
+    }
     LayerEntry read;
     read.path = object.path;
     read.keras2 = entry->keras2;
@@ -458,6 +464,11 @@ Status ReadLayerObject(const Json& json, LayerEntry* entry,
       json, entry->path, object, {"name", "inbound_nodes", kCallOrder}));
   entry->class_name = Printable(object->name);
   return Status();
+}
+
+bool IsModel(const KerasObject& object) {
+  return object.name == "Sequential" || object.name == "Functional" ||
+         object.name == "Model";
 }
 
 Status ReadLayer(const Json& json, const KerasObject& object,

@@ -69,6 +69,9 @@ struct LayerEntry {
   }
 };
 
+// True for a model. A layer has another class.
+bool IsModel(const KerasObject& object);
+
 // Reads one layer that is not a model. entry->path is its place.
 Status ReadLayer(const Json& json, const KerasObject& object,
                  LayerEntry* entry);

@@ -17,11 +17,6 @@ using Kind = Layer::Kind;
 Status ReadNested(const Json& json, const KerasObject& object,
                   LayerEntry* entry);
 
-bool IsModel(const KerasObject& object) {
-  return object.name == "Sequential" || object.name == "Functional" ||
-         object.name == "Model";
-}
-
 Status ReadEntry(const Json& json, LayerEntry* entry) {
   KerasObject object;
   RINGLET_RETURN_IF_ERROR(ReadLayerObject(json, entry, &object));

@@ -243,6 +243,9 @@ TEST(RecurrentJsonTest, Load_UnsupportedField_IsRefusedWithItsPlace) {
   expect("TimeDistributed",
          R"("layer": {"class_name": "BatchNormalization", "config": {}})",
          "TimeDistributed cannot have a BatchNormalization");
+  expect("TimeDistributed",
+         R"("layer": {"class_name": "Sequential", "config": {"layers": []}})",
+         "layer.class_name: is a model; here only a layer is supported");
   expect("TimeDistributed", R"("layer": {"class_name": "Add", "config": {}})",
          "TimeDistributed cannot apply Add");
 }
