@@ -36,6 +36,8 @@ class Builder {
   Status AddInput();
   Status PassThrough() { return Give(x()); }
   Status Copy();
+  Status View();
+  Status Repeat();
   Status MatMulOrConv();
   Status Activate() { return AddActivation(x(), p_->activation); }
   Status EndSoftmax();
@@ -79,13 +81,13 @@ class Builder {
 const Builder::Row Builder::kRows[] = {
     {Kind::kInput, &Builder::AddInput},
     {Kind::kIdentity, &Builder::PassThrough},
-    {Kind::kReshape, &Builder::Copy},
+    {Kind::kReshape, &Builder::View},
     {Kind::kMatMul, &Builder::MatMulOrConv},
     {Kind::kConv, &Builder::MatMulOrConv},
     {Kind::kPool, &Builder::Copy},
     {Kind::kPad, &Builder::Copy},
     {Kind::kCrop, &Builder::Copy},
-    {Kind::kRepeat, &Builder::Copy},
+    {Kind::kRepeat, &Builder::Repeat},
     {Kind::kTranspose, &Builder::Copy},
     {Kind::kActivate, &Builder::Activate},
     {Kind::kRelu, &Builder::Copy},
@@ -152,6 +154,15 @@ Status Builder::Copy() {
   std::vector<int> inputs;
   for (size_t i = 0; i < p_->inputs.size(); ++i) inputs.push_back(x(i));
   return Give(Add(Bare(), inputs));
+}
+
+Status Builder::View() { return Give(Add(Reshape(p_->output), {x()})); }
+
+Status Builder::Repeat() {
+  const int64_t* const size = p_->window.size;
+  return Give(Add(
+      p_->axes == 1 ? UpSampling1D(size[1]) : UpSampling2D(size[0], size[1]),
+      {x()}));
 }
 
 Status Builder::AddActivation(int node, Activation activation) {

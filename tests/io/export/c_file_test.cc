@@ -660,6 +660,15 @@ TEST(CFileTest, Int8_ReluBehindARelu_Saturates) {
   EXPECT_LT(Int8Error(&model, {4}, {2}), 0.02);
 }
 
+TEST(CFileTest, Int8_RowsRepeated_AreThoseOfTheModel) {
+  Sequential model({Input({4}), Dense(6, kTanh), RepeatVector(3),
+                    TimeDistributed(Dense(4, kRelu)), UpSampling1D(2),
+                    TimeDistributed(Reshape({2, 2})), UpSampling2D(1, 2),
+                    Flatten(), Dense(2)});
+  CompileOne(&model);
+  EXPECT_LT(Int8Error(&model, {4}, {2}), 0.02);
+}
+
 TEST(CFileTest, Int8_FilterWithoutWeights_KeepsItsBias) {
   Sequential model({Input({4}), Rescaling(300), Dense(2)});
   CompileOne(&model);
