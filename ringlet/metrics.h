@@ -83,10 +83,12 @@ struct Metric {
   int num_labels = 0;        // AUC: of multi_label; < 1: as the output has
   bool from_logits = false;  // AUC and the crossentropies
   float label_smoothing = 0;
-  uint8_t average = kMacro;               // F1Score, FBetaScore
-  float beta = 1;                         // FBetaScore
-  int num_classes = 0;                    // MeanIoU, OneHotMeanIoU
-  bool sparse_targets = false;            // MeanIoU: targets are class numbers
+  uint8_t average = kMacro;  // F1Score, FBetaScore
+  float beta = 1;            // FBetaScore
+  int num_classes = 0;       // MeanIoU, OneHotMeanIoU
+  // True if targets are class numbers: MeanIoU; of AUC, Precision, Recall, the
+  // counts and F scores it is set as the model is compiled.
+  bool sparse_targets = false;
   uint8_t aggregation = kUniformAverage;  // R2Score
   std::shared_ptr<const CustomMetric> custom;
   bool takes_classes = false;  // kCustom, once the model is compiled
