@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "layers.h"
@@ -59,6 +60,9 @@ struct Loss {
   bool apply_class_balancing = false;  // BinaryFocalCrossentropy
   float alpha = 0.25f;                 // the focal losses
   float gamma = 2;                     // the focal losses
+  // SparseCategoricalCrossentropy: rows of this class have no loss and no
+  // gradient. It may be outside of the output's classes, such as -1.
+  std::optional<int> ignore_class;
   std::shared_ptr<const CustomLoss> custom;
 
   Loss& Reduction(LossReduction r) {
@@ -80,8 +84,11 @@ struct Loss {
   bool takes_probabilities() const;
 };
 
-// -log p[class].
-Loss SparseCategoricalCrossentropy(FromLogits logits = kFromProbabilities);
+// -log p[class]. With an ignore_class the mean is over the other rows of a
+// replica's examples.
+Loss SparseCategoricalCrossentropy(
+    FromLogits logits = kFromProbabilities,
+    std::optional<int> ignore_class = std::nullopt);
 // -sum t log p; probabilities are divided by their sum first.
 Loss CategoricalCrossentropy(FromLogits logits = kFromProbabilities,
                              float label_smoothing = 0);
@@ -125,7 +132,8 @@ Loss Huber(float delta = 1);
 // takes_classes of the model's loss; the other is null.
 struct Targets {
   const float* values = nullptr;
-  const int32_t* classes = nullptr;  // from 0 to output.back() - 1
+  // From 0 to output.back() - 1, or the loss's ignore_class.
+  const int32_t* classes = nullptr;
 };
 
 // A user-defined loss, as a subclass of Keras's Loss: the loss and the gradient

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -89,6 +90,10 @@ struct Metric {
   // True if targets are class numbers: MeanIoU; of AUC, Precision, Recall, the
   // counts and F scores it is set as the model is compiled.
   bool sparse_targets = false;
+  // Rows of this class do not count in MeanIoU and OneHotMeanIoU. In
+  // SparseCategoricalCrossentropy they count as 0, as in Keras; with weights
+  // they do not count.
+  std::optional<int> ignore_class;
   uint8_t aggregation = kUniformAverage;  // R2Score
   std::shared_ptr<const CustomMetric> custom;
   bool takes_classes = false;  // kCustom, once the model is compiled
@@ -100,6 +105,7 @@ struct Metric {
   Metric& TopK(int n);
   Metric& ClassId(int id);
   Metric& MultiLabel();
+  Metric& IgnoreClass(int number);
   // True if a smaller value is better.
   bool lower_is_better() const;
 };

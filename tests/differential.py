@@ -1363,6 +1363,31 @@ class Case:
         self.vary_more(last, output)
         self.names = None  # where the outputs' settings go by name
         self.branch(np.random.default_rng([seed, number, 5]))
+        self.ignore(np.random.default_rng([seed, number, 10]), output)
+
+    def ignore(self, rng, output):
+        """Some targets of a class that the loss ignores."""
+        compile_ = self.run["compile"]
+        loss = compile_["loss"]
+        if (isinstance(loss, list) or rng.random() < 0.6 or
+                not loss["class_name"].startswith("Sparse")):
+            return
+        among = int(rng.integers(output[-1]))
+        number = among if "idx" in self.files.values() else int(pick(
+            rng, -1, 255, among))
+        loss["config"]["ignore_class"] = number
+        for metric in compile_["metrics"]:
+            if isinstance(metric, dict) and metric["class_name"] in (
+                    "SparseCategoricalCrossentropy", "MeanIoU"):
+                metric["config"]["ignore_class"] = number
+        share = pick(rng, 0.1, 0.5, 0.9)
+
+        def cut(x, y):
+            ignored = np.where(rng.random(y.shape) < share, number, y)
+            return x, ignored.astype(y.dtype if number >= 0 else "i4")
+        self.train = cut(*self.train)
+        if self.validation:
+            self.validation = cut(*self.validation)
 
     def choose_rows(self, rng):
         """Makes the inputs whole numbers below self.rows."""

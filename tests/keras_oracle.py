@@ -1318,14 +1318,29 @@ class Loss:
         self.smoothing = self.config.get("label_smoothing", 0.0)
         self.sums = self.config.get("reduction") == "sum"
         self.sparse = self.kind == "SparseCategoricalCrossentropy"
+        self.ignored = self.config.get("ignore_class")
         # Keras goes back to the input of a softmax or sigmoid.
         self.takes_logits = (self.HEADS.get(self.kind, "") ==
                              model.layers[-1].activation)
         self.from_logits |= self.takes_logits
 
+    def counted(self, y, replicas):
+        """Of each row 0 if its class is ignored, else its weight: the mean over
+        a replica's rows is that of the rows that are not ignored."""
+        valid = (y != self.ignored).astype(float)
+        if self.sums:
+            return valid
+        piece = -(-len(y) // replicas)
+        for i in range(0, len(y), piece):
+            part = valid[i:i + piece]
+            part *= part.size / max(1, part.sum())
+        return valid
+
     def rows(self, p, y):
         """(loss, gradient) of each row: (..., K) to (...), (..., K)."""
         k = p.shape[-1]
+        if self.ignored is not None:
+            y = np.where(y == self.ignored, 0, y)
         if self.kind in ("SparseCategoricalCrossentropy",
                          "CategoricalCrossentropy"):
             t = one_hot(y, k).astype(p.dtype) if self.sparse else y
@@ -1370,10 +1385,13 @@ class Loss:
                 d = np.where(inner, e, delta * np.sign(e))
         return loss.mean(-1), d / k
 
-    def __call__(self, model, p, y, weights=None):
+    def __call__(self, model, p, y, weights=None, replicas=1):
         """(per example, gradient of their mean, whether by the logits)."""
         z = model.layers[-1].z if self.takes_logits else p
         loss, d = self.rows(z, y)
+        if self.ignored is not None:
+            counted = self.counted(y, replicas)
+            loss, d = loss * counted, d * counted[..., None]
         count = len(p)
         per_row = loss.size // count
         per, d = loss.reshape(count, -1).mean(1), d / (count * per_row)
@@ -1532,6 +1550,10 @@ class Metric:
         w = np.repeat(w if self.weighted else np.ones(len(p)), rows)
         p = p.reshape(-1, p.shape[-1])
         y = y.reshape(-1) if self.sparse else y.reshape(p.shape)
+        if self.sparse and self.kind == "MeanIoU":
+            inside = (y >= 0) & (y < p.shape[1]) & (
+                y != self.config.get("ignore_class"))
+            p, y, w = p[inside], y[inside], w[inside]
         if self.kind in self.MEANS:
             return self.of_loss(p, y, w), 0.0
         own = getattr(self, "of_" + self.kind.lower(), None)
@@ -1547,7 +1569,11 @@ class Metric:
         loss.config, loss.sparse = self.config, self.sparse
         loss.from_logits = self.config.get("from_logits", False)
         loss.smoothing = self.config.get("label_smoothing", 0.0)
-        value = float(ratio((loss.rows(p, y)[0] * w).sum(), w.sum()))
+        loss.ignored = self.config.get("ignore_class")
+        losses = loss.rows(p, y)[0]
+        if loss.ignored is not None:  # they count, as without a mask in Keras
+            losses = losses * (y != loss.ignored)
+        value = float(ratio((losses * w).sum(), w.sum()))
         if self.kind == "RootMeanSquaredError":
             return math.sqrt(value)
         return -value if self.kind == "CosineSimilarity" else value
@@ -1562,8 +1588,9 @@ class Metric:
         label = y if self.sparse else y.argmax(-1)
         if "TopK" in self.kind:
             k = self.config.get("k", 5)
-            own = p[np.arange(len(p)), label][:, None]
-            return ((p > own).sum(-1) < k,
+            inside = (label >= 0) & (label < p.shape[1])
+            own = p[np.arange(len(p)), np.where(inside, label, 0)][:, None]
+            return (((p > own).sum(-1) < k) & inside,
                     (np.abs(p - own) < near_by[:, None]).sum(-1) > 1)
         order = np.sort(p, -1)
         return (p.argmax(-1) == label,
@@ -2075,7 +2102,7 @@ class Fit:
         for head, loss, scale, p_, y_ in zip(self.model.heads, self.losses,
                                              self.scales, self.each(p),
                                              self.each(y)):
-            per, d, of = loss(head, p_, y_, w)
+            per, d, of = loss(head, p_, y_, w, self.world)
             pers.append(per.astype(np.float64))
             ds.append((d * scale).astype(self.dtype))
             logits.append(of)

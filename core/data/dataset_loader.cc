@@ -384,10 +384,13 @@ Status DatasetLoader::ConvertTargets(const TargetsOf& targets, int64_t first,
     const double limit = targets.num_classes > 0
                              ? static_cast<double>(targets.num_classes)
                              : 2147483648.0;
-    if (!(value >= 0 && value < limit) || value != std::floor(value)) {
+    const bool ignored = targets.ignore_class && value == *targets.ignore_class;
+    if (!ignored &&
+        (!(value >= 0 && value < limit) || value != std::floor(value))) {
       return Corruption(
           "%s: label %g is not a class number from 0 to %.0f; give the "
-          "model's last layer more units or mend the labels",
+          "model's last layer more units, mend the labels, or leave them out "
+          "by the loss's ignore_class",
           where(i).c_str(), value, limit - 1);
     }
     static_cast<int32_t*>(y)[i] = static_cast<int32_t>(value);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "../base/thread.h"
@@ -20,9 +21,10 @@ class DatasetLoader final : public BatchLoader {
  public:
   // The targets of one output of the model.
   struct TargetsOf {
-    int64_t count = 1;        // for each example
-    bool classes = true;      // they are class numbers
-    int64_t num_classes = 0;  // > 0: these are below it
+    int64_t count = 1;                // for each example
+    bool classes = true;              // they are class numbers
+    int64_t num_classes = 0;          // > 0: these are below it
+    std::optional<int> ignore_class;  // may be any number
   };
   struct Options {
     Dataset dataset;

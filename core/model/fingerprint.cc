@@ -226,6 +226,9 @@ void AddLoss(const Loss& loss, const std::string& of,
       fingerprint->Add(name, loss.**number);
     } else if (const auto* flag = std::get_if<bool Loss::*>(&field.value)) {
       fingerprint->Add(name, int64_t{loss.**flag});
+    } else if (const auto* whole =
+                   std::get_if<std::optional<int> Loss::*>(&field.value)) {
+      if (loss.**whole) fingerprint->Add(name, int64_t{*(loss.**whole)});
     }
   }
 }
@@ -247,6 +250,9 @@ std::string DescribeMetric(const Metric& metric) {
       text += name + std::to_string(metric.*word->value);
     } else if (const auto* flag = std::get_if<bool Metric::*>(&field.value)) {
       text += name + std::to_string(metric.**flag);
+    } else if (const auto* any =
+                   std::get_if<std::optional<int> Metric::*>(&field.value)) {
+      if (metric.**any) text += name + std::to_string(*(metric.**any));
     }
   }
   return text;

@@ -255,6 +255,7 @@ Status Model::OpenLoader(const Dataset& dataset,
     targets.classes = output.loss.takes_classes();
     targets.num_classes =
         targets.classes ? output_shape(output.node).back() : 0;
+    targets.ignore_class = output.loss.ignore_class;
     options.outputs.push_back(targets);
   }
   options.read_targets = loader_options.targets;

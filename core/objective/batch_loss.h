@@ -25,13 +25,15 @@ struct LossScale {
 LossScale ScaleOf(const Loss& loss, const Shape& output, int64_t global_count);
 
 // per_example[i] = the loss of example i, times weights[i] if `weights` is not
-// null. If d_predictions is not null, it becomes scale * d(sum of per_example)
-// / d(predictions). Class numbers are in [0, output.back()): the caller has
-// checked them. Probabilities are clipped to [1e-7, 1 - 1e-7], and the gradient
-// of a clipped one is 0. Crossentropy and its gradient are exact to a few
-// roundings of float32, however large the logits and however small the loss. If
-// the largest logit is not finite, both are NaN. Only a custom loss returns an
-// error.
+// null. Rows of the loss's ignore_class count as 0, and the others as Keras
+// weighs them: with reduction kSumOverBatchSize the mean of per_example is the
+// mean of the other rows. If d_predictions is not null, it becomes scale *
+// d(sum of per_example) / d(predictions). Class numbers are in [0,
+// output.back()) or ignore_class: the caller has checked them. Probabilities
+// are clipped to [1e-7, 1 - 1e-7], and the gradient of a clipped one is 0.
+// Crossentropy and its gradient are exact to a few roundings of float32,
+// however large the logits and however small the loss. If the largest logit is
+// not finite, both are NaN. Only a custom loss returns an error.
 Status ComputeLoss(const Loss& loss, const Shape& output, int64_t count,
                    const float* predictions, const void* targets, float scale,
                    float* per_example, float* d_predictions,

@@ -338,6 +338,8 @@ void UpdateMeanIoU(const Metric& metric, const MetricBatch& batch,
     const int64_t guess = largest(batch.p(r));
     const int64_t truth =
         metric.sparse_targets ? batch.label(r) : largest(batch.t(r));
+    // A class that the loss ignores may be outside of the output's classes.
+    if (truth < 0 || truth >= width || truth == metric.ignore_class) continue;
     const double weight = batch.weight(r);
     state[2 * guess].Update(guess == truth, weight);
     state[2 * truth + 1].Update(guess == truth, weight);

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <variant>
 
 #include "../base/interval.h"
@@ -41,11 +42,11 @@ RowLoss SquaredErrorOfRow, AbsoluteErrorOfRow, PercentageErrorOfRow,
     LogarithmicErrorOfRow, HuberOfRow, LogCoshOfRow, PoissonOfRow,
     CosineSimilarityOfRow, HingeOfRow, SquaredHingeOfRow, CategoricalHingeOfRow;
 
-// A setting that not all losses have. An int is the only accepted number; a
-// nullptr_t means that the setting must be null.
+// A setting that not all losses have. An int is the only accepted number.
 struct LossField {
   const char* name;  // Keras's
-  std::variant<float Loss::*, bool Loss::*, int, std::nullptr_t> value;
+  std::variant<float Loss::*, bool Loss::*, std::optional<int> Loss::*, int>
+      value;
   Interval range = kAnyNumber;  // of a float
   bool written = true;
 };

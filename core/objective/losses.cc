@@ -3,6 +3,7 @@
 
 #include "ringlet/losses.h"
 
+#include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <utility>
@@ -26,7 +27,7 @@ constexpr LossField kAxisOnlyRead = {"axis", -1, kAnyNumber, false};
 constexpr LossField kGamma = {"gamma", &Loss::gamma, kNotNegative};
 
 constexpr LossField kSparseFields[] = {
-    kLogits, {"ignore_class", nullptr}, kAxisOnlyRead};
+    kLogits, {"ignore_class", &Loss::ignore_class}, kAxisOnlyRead};
 constexpr LossField kCrossentropyFields[] = {kLogits, kSmoothing, kAxis};
 constexpr LossField kBinaryFocalFields[] = {
     kLogits,
@@ -154,8 +155,11 @@ bool Loss::takes_probabilities() const {
   return false;
 }
 
-Loss SparseCategoricalCrossentropy(FromLogits logits) {
-  return Make(Loss::Kind::kSparseCategoricalCrossentropy, logits);
+Loss SparseCategoricalCrossentropy(FromLogits logits,
+                                   std::optional<int> ignore_class) {
+  Loss loss = Make(Loss::Kind::kSparseCategoricalCrossentropy, logits);
+  loss.ignore_class = ignore_class;
+  return loss;
 }
 Loss CategoricalCrossentropy(FromLogits logits, float label_smoothing) {
   return Make(Loss::Kind::kCategoricalCrossentropy, logits, label_smoothing);
@@ -258,6 +262,25 @@ int64_t RowsOf(const Loss& loss, const Shape& output) {
   return loss.custom != nullptr ? 1 : output.elements() / output.back();
 }
 
+// Keras's weight of a row that is not ignored: with reduction
+// kSumOverBatchSize the mean of all rows is then the mean of these.
+double WeightOfCounted(const Loss& loss, int64_t rows, const int32_t* classes) {
+  if (!loss.ignore_class || loss.reduction == LossReduction::kSum) return 1;
+  const auto ignored = std::count(classes, classes + rows, *loss.ignore_class);
+  return ignored == rows
+             ? 0
+             : static_cast<double>(rows) / static_cast<double>(rows - ignored);
+}
+
+// Computes a row's loss and gradient; both are 0 if its class is ignored.
+double ComputeRow(const Loss& loss, const LossClass& c, const LossRow& row) {
+  if (c.takes_classes && row.label == loss.ignore_class) {
+    if (row.d != nullptr) std::fill_n(row.d, row.width, 0.0f);
+    return 0;
+  }
+  return c.row(loss, row);
+}
+
 // Multiplies each example's loss by its weight.
 void ComputeRows(const Loss& loss, const Shape& output, int64_t count,
                  const float* predictions, const void* targets, float scale,
@@ -265,7 +288,9 @@ void ComputeRows(const Loss& loss, const Shape& output, int64_t count,
                  float* d_predictions) {
   const LossClass& c = ClassOf(loss);
   const int64_t width = output.back(), rows = RowsOf(loss, output);
-  const float share = 1.0f / static_cast<float>(rows);
+  const double counted =
+      WeightOfCounted(loss, count * rows, static_cast<const int32_t*>(targets));
+  const float share = static_cast<float>(counted) / static_cast<float>(rows);
   LossRow row = {width, predictions, nullptr, 0, d_predictions, 0};
   for (int64_t i = 0; i < count; ++i) {
     const float weight = weights != nullptr ? weights[i] : 1;
@@ -278,11 +303,11 @@ void ComputeRows(const Loss& loss, const Shape& output, int64_t count,
       } else {
         row.t = static_cast<const float*>(targets) + number * width;
       }
-      sum += c.row(loss, row);
+      sum += ComputeRow(loss, c, row);
       if (row.d != nullptr) row.d += width;
     }
     per_example[i] =
-        static_cast<float>(sum / static_cast<double>(rows)) * weight;
+        static_cast<float>(sum * counted / static_cast<double>(rows)) * weight;
   }
 }
 

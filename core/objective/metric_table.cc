@@ -26,7 +26,7 @@ constexpr MetricField kCategoricalFields[] = {
 constexpr MetricField kSparseCrossentropyFields[] = {
     {"from_logits", &Metric::from_logits},
     {"axis", OnlyValue{Only::kMinusOne}},
-    {"ignore_class", OnlyValue{Only::kNull}}};
+    {"ignore_class", &Metric::ignore_class}};
 constexpr MetricField kAxisFields[] = {{"axis", OnlyValue{Only::kMinusOne}}};
 // ringlet's own; Keras has class_id only for Precision and Recall.
 constexpr MetricField kOwnClassId = {
@@ -62,13 +62,13 @@ constexpr MetricField kFBetaFields[] = {
     kOwnClassId};
 constexpr MetricField kMeanIoUFields[] = {
     {"num_classes", MetricInt{&Metric::num_classes, 2, false}, true},
-    {"ignore_class", OnlyValue{Only::kNull}},
+    {"ignore_class", &Metric::ignore_class},
     {"sparse_y_true", &Metric::sparse_targets},
     {"sparse_y_pred", OnlyValue{Only::kFalse}},
     {"axis", OnlyValue{Only::kMinusOne}}};
 constexpr MetricField kOneHotMeanIoUFields[] = {
     {"num_classes", MetricInt{&Metric::num_classes, 2, false}, true},
-    {"ignore_class", OnlyValue{Only::kNull}},
+    {"ignore_class", &Metric::ignore_class},
     {"sparse_y_pred", OnlyValue{Only::kFalse}},
     {"axis", OnlyValue{Only::kMinusOne}}};
 constexpr MetricField kR2Fields[] = {

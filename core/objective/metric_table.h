@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <variant>
 
 #include "../base/interval.h"
@@ -75,7 +76,8 @@ struct OnlyValue {
 };
 struct MetricField {
   const char* name;  // Keras's
-  std::variant<MetricInt, MetricFloat, MetricWord, bool Metric::*, OnlyValue>
+  std::variant<MetricInt, MetricFloat, MetricWord, bool Metric::*,
+               std::optional<int> Metric::*, OnlyValue>
       value;
   bool required = false;
   // False for a field that Keras does not have, which must be a MetricInt. It

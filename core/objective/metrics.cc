@@ -23,9 +23,10 @@ int64_t ArgMax(int64_t width, const float* p) {
 }
 
 // Ties with the target count as below it, as in TensorFlow's in_top_k. If a
-// prediction is not finite, the target is not in the top k.
+// prediction is not finite, or the target is none of the classes, the target is
+// not in the top k.
 bool InTopK(int64_t width, const float* p, int64_t label, int k) {
-  if (!std::isfinite(p[label])) return false;
+  if (label < 0 || label >= width || !std::isfinite(p[label])) return false;
   int larger = 0;
   for (int64_t j = 0; j < width; ++j) {
     if (!std::isfinite(p[j])) return false;
@@ -81,6 +82,7 @@ Loss LossOf(const Metric& metric) {
   loss.kind = LossOf(metric.kind);
   loss.from_logits = metric.from_logits;
   loss.label_smoothing = metric.label_smoothing;
+  loss.ignore_class = metric.ignore_class;
   return loss;
 }
 
@@ -138,7 +140,14 @@ void UpdateSparseTopK(const Metric& metric, const MetricBatch& b,
 void UpdateOfLoss(const Metric& metric, const MetricBatch& b,
                   MetricState* state) {
   const Loss loss = LossOf(metric);
-  UpdateMean(b, state, [&](int64_t r) { return LossOfRow(loss, b, r); });
+  for (int64_t r = 0; r < b.rows(); ++r) {
+    if (loss.ignore_class && b.label(r) == *loss.ignore_class) {
+      // Keras's Mean applies the mask of the ignored rows to weights only.
+      state->Update(0, b.weights == nullptr ? 1 : 0);
+    } else {
+      state->Update(LossOfRow(loss, b, r), b.weight(r));
+    }
+  }
 }
 
 // The metric is the cosine; the loss is minus the cosine.
@@ -243,6 +252,22 @@ Status CheckTargets(const Metric& metric, const Loss& loss,
   return Status();
 }
 
+// A class that the loss ignores may be outside of the output's classes. A
+// crossentropy has no value for it.
+Status CheckIgnored(const Metric& metric, const Loss& loss,
+                    const Shape& output) {
+  if (metric.kind != Metric::Kind::kSparseCategoricalCrossentropy ||
+      !loss.ignore_class || loss.ignore_class == metric.ignore_class ||
+      (*loss.ignore_class >= 0 && *loss.ignore_class < output.back())) {
+    return Status();
+  }
+  return InvalidArgument(
+      "metric '%s': the loss has ignore_class %d, which is none of the "
+      "output's "
+      "classes; give the metric the same ignore_class",
+      metric.name.c_str(), *loss.ignore_class);
+}
+
 constexpr int kMaxStates = 1 << 16;  // thresholds or classes
 
 Status CheckFields(const Metric& metric, const Shape& output) {
@@ -291,6 +316,7 @@ Status ResolveMetric(const Metric& metric, const Loss& loss,
     resolved->sparse_targets = loss.takes_classes();
   }
   RINGLET_RETURN_IF_ERROR(CheckTargets(*resolved, loss, output));
+  RINGLET_RETURN_IF_ERROR(CheckIgnored(*resolved, loss, output));
   RINGLET_RETURN_IF_ERROR(CheckFields(*resolved, output));
   const MetricClass& c = ClassOf(*resolved);
   return c.check == nullptr ? Status() : c.check(*resolved, output);
@@ -338,6 +364,11 @@ Metric& Metric::ClassId(int id) {
 
 Metric& Metric::MultiLabel() {
   multi_label = true;
+  return *this;
+}
+
+Metric& Metric::IgnoreClass(int number) {
+  ignore_class = number;
   return *this;
 }
 

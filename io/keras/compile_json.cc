@@ -48,6 +48,24 @@ void ReadReduction(FieldReader* fields, LossReduction* reduction) {
   fields->Choice("reduction", kReductions, reduction);
 }
 
+// Reads any whole number, or null.
+void ReadClass(FieldReader* fields, const char* key,
+               std::optional<int>* value) {
+  if (!fields->Has(key)) return;
+  int64_t number = std::numeric_limits<int64_t>::max();  // no default
+  fields->Int(key, std::numeric_limits<int>::min(),
+              std::numeric_limits<int>::max(), &number);
+  *value = static_cast<int>(number);
+}
+
+void WriteClass(JsonWriter* w, const std::optional<int>& value) {
+  if (value) {
+    w->Int(*value);
+  } else {
+    w->Null();
+  }
+}
+
 // Reads the fields of this class, and fields with one supported value.
 void ReadLossFields(FieldReader* fields, Loss* loss) {
   for (const LossField& field : ClassOf(*loss)) {
@@ -58,7 +76,8 @@ void ReadLossFields(FieldReader* fields, Loss* loss) {
     } else if (const auto* only = std::get_if<int>(&field.value)) {
       fields->OnlyNumber(field.name, *only);
     } else {
-      fields->OnlyNull({field.name});
+      ReadClass(fields, field.name,
+                &(loss->*std::get<std::optional<int> Loss::*>(field.value)));
     }
   }
 }
@@ -91,7 +110,7 @@ void WriteLossFields(JsonWriter* w, const Loss& loss) {
     } else if (const auto* only = std::get_if<int>(&field.value)) {
       w->Int(*only);
     } else {
-      w->Null();
+      WriteClass(w, loss.*std::get<std::optional<int> Loss::*>(field.value));
     }
   }
 }
@@ -156,6 +175,9 @@ class MetricFieldReader {
     metric_.*field.value = static_cast<uint8_t>(at - words.begin());
   }
   void Read(bool Metric::*field) { fields_.Bool(name_, &(metric_.*field)); }
+  void Read(std::optional<int> Metric::*field) {
+    ReadClass(&fields_, name_, &(metric_.*field));
+  }
   void Read(const OnlyValue& only) {
     switch (only.kind) {
       case OnlyValue::Kind::kNull:
@@ -201,6 +223,9 @@ void Write(JsonWriter* w, const Metric& metric, const MetricField& field) {
     }
   } else if (const auto* flag = std::get_if<bool Metric::*>(&field.value)) {
     w->Bool(metric.**flag);
+  } else if (const auto* any =
+                 std::get_if<std::optional<int> Metric::*>(&field.value)) {
+    WriteClass(w, metric.**any);
   } else {
     switch (std::get<OnlyValue>(field.value).kind) {
       case OnlyValue::Kind::kNull:

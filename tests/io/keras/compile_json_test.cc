@@ -50,6 +50,7 @@ void ExpectSame(const Loss& a, const Loss& b) {
   EXPECT_EQ(a.apply_class_balancing, b.apply_class_balancing);
   EXPECT_EQ(a.alpha, b.alpha);
   EXPECT_EQ(a.gamma, b.gamma);
+  EXPECT_EQ(a.ignore_class, b.ignore_class);
   EXPECT_EQ(a.reduction, b.reduction);
 }
 
@@ -71,6 +72,7 @@ void ExpectSame(const Metric& a, const Metric& b) {
   EXPECT_EQ(a.beta, b.beta);
   EXPECT_EQ(a.num_classes, b.num_classes);
   EXPECT_EQ(a.sparse_targets, b.sparse_targets);
+  EXPECT_EQ(a.ignore_class, b.ignore_class);
   EXPECT_EQ(a.aggregation, b.aggregation);
 }
 
@@ -320,8 +322,10 @@ TEST(CompileJsonTest, Loss_OfKeras_IsRead) {
 TEST(CompileJsonTest, Loss_WrittenAndRead_IsTheSame) {
   for (const Loss& loss :
        {SparseCategoricalCrossentropy(),
-        SparseCategoricalCrossentropy(kFromLogits), CategoricalCrossentropy(),
-        CategoricalCrossentropy(kFromLogits, 0.3f),
+        SparseCategoricalCrossentropy(kFromLogits),
+        SparseCategoricalCrossentropy(kFromLogits, -1),
+        SparseCategoricalCrossentropy(kFromProbabilities, 255),
+        CategoricalCrossentropy(), CategoricalCrossentropy(kFromLogits, 0.3f),
         BinaryCrossentropy(kFromLogits, 1), MeanSquaredError(),
         MeanAbsoluteError(), Huber(0.1f)}) {
     ExpectRoundTrip(loss, Huber(7));
@@ -389,6 +393,8 @@ TEST(CompileJsonTest, Metric_WrittenAndRead_IsTheSame) {
         FBetaScore(Metric::kMacro, 2),
         MeanIoU(3),
         MeanIoU(3, false),
+        MeanIoU(3).IgnoreClass(-1),
+        MetricOf(Metric::Kind::kSparseCategoricalCrossentropy).IgnoreClass(0),
         OneHotMeanIoU(7)}) {
     ExpectRoundTrip(metric, BinaryAccuracy(0.9f));
   }
@@ -660,8 +666,8 @@ const Wrong kWrong[] = {
     {"IgnoredClass",
      'l',
      R"({"class_name": "SparseCategoricalCrossentropy",
-         "config": {"ignore_class": 255}})",
-     {"config.ignore_class", "255"}},
+         "config": {"ignore_class": 0.5}})",
+     {"config.ignore_class", "whole number"}},
     {"LogitsOfText",
      'l',
      R"({"class_name": "BinaryCrossentropy", "config": {"from_logits": 1}})",
