@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "dataset.h"
 #include "losses.h"
 #include "shape.h"
 #include "status.h"
@@ -99,7 +100,8 @@ struct Metric {
   bool takes_classes = false;  // kCustom, once the model is compiled
 
   Metric& Name(std::string n);
-  // Multiplies each example by its weight, as Keras's weighted_metrics.
+  // Multiplies each example, or row, by its weight, as Keras's
+  // weighted_metrics.
   Metric& Weighted();
   Metric& FromLogits();
   Metric& TopK(int n);
@@ -177,11 +179,11 @@ void AddMetrics(const MetricState* step, std::vector<MetricState>* running);
 // ranks. Every rank calls it.
 Status SumOverRanks(Collective* collective, std::vector<MetricState>* states);
 
-// Adds `count` examples to the states, each times its weight if `weights` is
-// not null. Only a custom metric returns an error.
+// Adds `count` examples to the states, each times its weights. Only a custom
+// metric returns an error.
 Status UpdateMetric(const Metric& metric, const Shape& output, int64_t count,
                     const float* predictions, const void* targets,
-                    MetricState* states, const float* weights = nullptr);
+                    MetricState* states, const ExampleWeights& weights = {});
 
 // A user-defined metric, as a subclass of Keras's Metric. Its value is total /
 // count, both sums over examples. samples/custom_parts.cc is a complete

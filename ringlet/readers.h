@@ -81,9 +81,10 @@ Status ReadNpy(const std::string& path, NpyArray* array);
 Status WriteNpy(const std::string& path, DType dtype, const Shape& shape,
                 const void* data);
 
-// An array with one number for each example, for Dataset::SampleWeight: (n) or
-// (n, 1).
-Status ReadSampleWeights(const std::string& path, std::vector<float>* weights);
+// An array for Dataset::SampleWeight. The first dimension is the number of
+// examples, and the others are its rows: (n), or (n, steps).
+Status ReadSampleWeights(const std::string& path, std::vector<float>* weights,
+                         int64_t* each);
 
 // The first dimension of both arrays is the number of examples. If `y` is text,
 // a line on stderr lists the classes. If `classes` is not empty, the number of

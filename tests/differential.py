@@ -1364,6 +1364,17 @@ class Case:
         self.names = None  # where the outputs' settings go by name
         self.branch(np.random.default_rng([seed, number, 5]))
         self.ignore(np.random.default_rng([seed, number, 10]), output)
+        self.weigh_rows(np.random.default_rng([seed, number, 11]), output)
+
+    def weigh_rows(self, rng, output):
+        """A weight for each step of the targets, or pixel."""
+        if (output[-1] == math.prod(output) or rng.random() < 0.6 or
+                isinstance(self.run["compile"]["loss"], list) or
+                "class_weight" in self.run["fit"]):
+            return
+        for part, (x, _) in self.parts():
+            if part == "train" or rng.random() < 0.7:
+                self.weigh(rng, part, (len(x), *output[:-1]))
 
     def ignore(self, rng, output):
         """Some targets of a class that the loss ignores."""
@@ -1614,9 +1625,9 @@ class Case:
             rng, compile_["loss"]["class_name"], output,
             keras_oracle.Model(self.run["model"]).layers[-1].activation)
 
-    def weigh(self, rng, part, count):
+    def weigh(self, rng, part, shape):
         """Weights that float32 has exactly, so that sums agree."""
-        weights = rng.integers(0, 9, count) / 4
+        weights = rng.integers(0, 9, shape) / 4
         self.example_weights[part] = weights.astype(pick(rng, "f4", "f8"))
         entry = self.run["data"][part]
         entry["sample_weight"] = ("weight" if self.files.get(part) == "csv"

@@ -1392,6 +1392,9 @@ class Loss:
         if self.ignored is not None:
             counted = self.counted(y, replicas)
             loss, d = loss * counted, d * counted[..., None]
+        if weights is not None and weights.ndim > 1:  # one for each row
+            rows = weights.reshape(loss.shape)
+            loss, d, weights = loss * rows, d * rows[..., None], None
         count = len(p)
         per_row = loss.size // count
         per, d = loss.reshape(count, -1).mean(1), d / (count * per_row)
@@ -1547,7 +1550,8 @@ class Metric:
     def __call__(self, p, y, w, near=0.0):
         self.near = max(near, self.NEAR)
         rows = math.prod(p.shape[1:-1])
-        w = np.repeat(w if self.weighted else np.ones(len(p)), rows)
+        w = w if self.weighted else np.ones(len(p))
+        w = np.repeat(w, rows) if w.ndim == 1 else w.reshape(-1)
         p = p.reshape(-1, p.shape[-1])
         y = y.reshape(-1) if self.sparse else y.reshape(p.shape)
         if self.sparse and self.kind == "MeanIoU":

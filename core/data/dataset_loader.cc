@@ -109,9 +109,25 @@ DatasetLoader::Options AsLists(DatasetLoader::Options o) {
     only.count = o.targets;
     only.classes = o.classes;
     only.num_classes = o.num_classes;
+    only.rows = o.classes ? o.targets : 1;
     o.outputs = {only};
   }
   return o;
+}
+
+Status CheckWeights(const DatasetLoader::Options& o) {
+  const int64_t each = o.dataset.weights_each();
+  for (size_t i = 0; each > 1 && i < o.outputs.size(); ++i) {
+    const int64_t rows = o.outputs[i].rows;
+    if (each == rows) continue;
+    return InvalidArgument(
+        "%s: sample weights of %" PRId64
+        " numbers an example, but output %zu of the model's loss has %" PRId64
+        " row%s (steps) an example; give one number an example%s",
+        o.dataset.source()->name().c_str(), each, i, rows, rows == 1 ? "" : "s",
+        rows == 1 ? "" : ", or one a row");
+  }
+  return Status();
 }
 
 Status CheckOptions(const DatasetLoader::Options& o) {
@@ -122,7 +138,10 @@ Status CheckOptions(const DatasetLoader::Options& o) {
   const Source& source = *o.dataset.source();
   const std::string name = source.name();
   RINGLET_RETURN_IF_ERROR(CheckInputShapes(source, o.x_shapes));
-  if (o.read_targets) RINGLET_RETURN_IF_ERROR(CheckTargets(o, source));
+  if (o.read_targets) {
+    RINGLET_RETURN_IF_ERROR(CheckTargets(o, source));
+    RINGLET_RETURN_IF_ERROR(CheckWeights(o));
+  }
   if (o.class_weight.empty() || o.dataset.sample_weight() == nullptr) {
     return Status();
   }
@@ -168,7 +187,8 @@ DatasetLoader::DatasetLoader(const Options& options)
   const bool weighted =
       options.read_targets && (options.dataset.sample_weight() != nullptr ||
                                !options.class_weight.empty());
-  if (weighted) weights_.resize(most);
+  const int64_t each = options.dataset.weights_each();
+  if (weighted) weights_.resize(most * static_cast<size_t>(each));
 }
 
 DatasetLoader::~DatasetLoader() {
@@ -245,7 +265,10 @@ Status DatasetLoader::Convert() {
   }
   if (y != nullptr) RINGLET_RETURN_IF_ERROR(ConvertTargets(plan_.count, y));
   FillWeights(plan_.count, y);
-  const float* const weights = weights_.empty() ? nullptr : weights_.data();
+  ExampleWeights weights;
+  if (!weights_.empty()) {
+    weights = {weights_.data(), options_.dataset.weights_each()};
+  }
   batch_ = {plan_.count, plan_.global_count, x,         y,
             weights,     plan_.next,         plan_.last};
   batch_at_ = read_at_;
@@ -270,10 +293,12 @@ void DatasetLoader::FillWeights(int64_t count, const void* y) {
   std::vector<float>& weights = weights_;
   if (weights.empty()) return;
   const std::vector<float>* const own = options_.dataset.sample_weight();
+  const int64_t each = options_.dataset.weights_each();
   for (int64_t i = 0; i < count; ++i) {
     const auto at = static_cast<size_t>(i);
     if (own != nullptr) {
-      weights[at] = (*own)[static_cast<size_t>(indices_[at])];
+      std::copy_n(own->begin() + indices_[at] * each, each,
+                  weights.begin() + i * each);
       continue;
     }
     const auto found = options_.class_weight.find(ClassOf(y, i));

@@ -19,12 +19,13 @@ namespace ringlet {
 
 class DatasetLoader final : public BatchLoader {
  public:
-  // The targets of one output of the model.
+  // The targets of one output of the model with a loss.
   struct TargetsOf {
     int64_t count = 1;                // for each example
     bool classes = true;              // they are class numbers
     int64_t num_classes = 0;          // > 0: these are below it
     std::optional<int> ignore_class;  // may be any number
+    int64_t rows = 1;                 // see ExampleWeights
   };
   struct Options {
     Dataset dataset;

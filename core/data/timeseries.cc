@@ -356,6 +356,12 @@ Dataset TimeseriesDatasetFromArray(const Dataset& rows,
         "SampleWeight were called; call other methods on its result",
         rows.source()->name().c_str()));
   }
+  if (rows.weights_each() > 1) {
+    return Dataset(InvalidArgument("%s: sample_weight: has %" PRId64
+                                   " numbers for each row; a window takes one",
+                                   rows.source()->name().c_str(),
+                                   rows.weights_each()));
+  }
   const Status valid = CheckOptions(*rows.source(), options);
   if (!valid.ok()) return Dataset(valid);
   const auto source = std::make_shared<WindowedSource>(rows.source(), options);

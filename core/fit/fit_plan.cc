@@ -71,7 +71,8 @@ uint64_t ChecksumOf(const Dataset& dataset) {
   std::vector<float> weights = *dataset.sample_weight();
   const size_t bytes = weights.size() * sizeof(float);
   SwapToLittle(weights.data(), sizeof(float), weights.size());
-  return uint64_t{1} << 32 | Crc32c(weights.data(), bytes);
+  return static_cast<uint64_t>(dataset.weights_each()) << 32 |
+         Crc32c(weights.data(), bytes);
 }
 
 std::string TextOf(const ClassWeights& class_weight) {

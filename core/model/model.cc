@@ -9,6 +9,7 @@
 #include "../base/text.h"
 #include "../compute/digest.h"
 #include "../data/dataset_loader.h"
+#include "../objective/batch_loss.h"
 #include "../objective/metric_states.h"
 #include "model_impl.h"
 
@@ -256,6 +257,7 @@ Status Model::OpenLoader(const Dataset& dataset,
     targets.num_classes =
         targets.classes ? output_shape(output.node).back() : 0;
     targets.ignore_class = output.loss.ignore_class;
+    targets.rows = RowsOf(output.loss, output_shape(output.node));
     options.outputs.push_back(targets);
   }
   options.read_targets = loader_options.targets;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "ringlet/dataset.h"
 #include "ringlet/losses.h"
 #include "ringlet/shape.h"
 #include "ringlet/status.h"
@@ -13,6 +14,10 @@ namespace ringlet {
 
 // kInvalidArgument if the loss does not accept such an output.
 Status CheckLossShape(const Loss& loss, const Shape& output);
+
+// The number of an example's rows, which have a loss each. A custom loss has
+// one.
+int64_t RowsOf(const Loss& loss, const Shape& output);
 
 // Factors that follow from the loss's reduction, in a step of `global_count`
 // examples:
@@ -24,20 +29,20 @@ struct LossScale {
 };
 LossScale ScaleOf(const Loss& loss, const Shape& output, int64_t global_count);
 
-// per_example[i] = the loss of example i, times weights[i] if `weights` is not
-// null. Rows of the loss's ignore_class count as 0, and the others as Keras
-// weighs them: with reduction kSumOverBatchSize the mean of per_example is the
-// mean of the other rows. If d_predictions is not null, it becomes scale *
-// d(sum of per_example) / d(predictions). Class numbers are in [0,
-// output.back()) or ignore_class: the caller has checked them. Probabilities
-// are clipped to [1e-7, 1 - 1e-7], and the gradient of a clipped one is 0.
-// Crossentropy and its gradient are exact to a few roundings of float32,
-// however large the logits and however small the loss. If the largest logit is
-// not finite, both are NaN. Only a custom loss returns an error.
+// per_example[i] = the loss of example i, times its weights. Rows of the loss's
+// ignore_class count as 0, and the others as Keras weighs them: with reduction
+// kSumOverBatchSize the mean of per_example is the mean of the other rows. If
+// d_predictions is not null, it becomes scale * d(sum of per_example) /
+// d(predictions). Class numbers are in [0, output.back()) or ignore_class: the
+// caller has checked them. Probabilities are clipped to [1e-7, 1 - 1e-7], and
+// the gradient of a clipped one is 0. Crossentropy and its gradient are exact
+// to a few roundings of float32, however large the logits and however small the
+// loss. If the largest logit is not finite, both are NaN. Only a custom loss
+// returns an error.
 Status ComputeLoss(const Loss& loss, const Shape& output, int64_t count,
                    const float* predictions, const void* targets, float scale,
                    float* per_example, float* d_predictions,
-                   const float* weights = nullptr);
+                   const ExampleWeights& weights = {});
 
 // The targets of a batch from index `first` on.
 inline Targets TargetsFrom(const void* targets, bool classes, int64_t first) {

@@ -256,11 +256,11 @@ Status CheckLossShape(const Loss& loss, const Shape& output) {
 
 // --- a batch -----------------------------------------------------------------
 
-namespace {
-
 int64_t RowsOf(const Loss& loss, const Shape& output) {
   return loss.custom != nullptr ? 1 : output.elements() / output.back();
 }
+
+namespace {
 
 // Keras's weight of a row that is not ignored: with reduction
 // kSumOverBatchSize the mean of all rows is then the mean of these.
@@ -284,7 +284,7 @@ double ComputeRow(const Loss& loss, const LossClass& c, const LossRow& row) {
 // Multiplies each example's loss by its weight.
 void ComputeRows(const Loss& loss, const Shape& output, int64_t count,
                  const float* predictions, const void* targets, float scale,
-                 const float* weights, float* per_example,
+                 const ExampleWeights& weights, float* per_example,
                  float* d_predictions) {
   const LossClass& c = ClassOf(loss);
   const int64_t width = output.back(), rows = RowsOf(loss, output);
@@ -293,7 +293,8 @@ void ComputeRows(const Loss& loss, const Shape& output, int64_t count,
   const float share = static_cast<float>(counted) / static_cast<float>(rows);
   LossRow row = {width, predictions, nullptr, 0, d_predictions, 0};
   for (int64_t i = 0; i < count; ++i) {
-    const float weight = weights != nullptr ? weights[i] : 1;
+    const float weight =
+        weights.values != nullptr && !weights.of_rows() ? weights.values[i] : 1;
     double sum = 0;
     row.scale = scale * share * weight;
     for (int64_t r = 0; r < rows; ++r, row.p += width) {
@@ -303,7 +304,9 @@ void ComputeRows(const Loss& loss, const Shape& output, int64_t count,
       } else {
         row.t = static_cast<const float*>(targets) + number * width;
       }
-      sum += ComputeRow(loss, c, row);
+      const float of_row = weights.of_rows() ? weights.values[number] : 1;
+      if (weights.of_rows()) row.scale = scale * share * of_row;
+      sum += ComputeRow(loss, c, row) * double{of_row};
       if (row.d != nullptr) row.d += width;
     }
     per_example[i] =
@@ -324,10 +327,10 @@ LossScale ScaleOf(const Loss& loss, const Shape& output, int64_t global_count) {
 Status ComputeLoss(const Loss& loss, const Shape& output, int64_t count,
                    const float* predictions, const void* targets, float scale,
                    float* per_example, float* d_predictions,
-                   const float* weights) {
+                   const ExampleWeights& weights) {
   if (loss.custom != nullptr) {
     return CallLoss(*loss.custom, output, count, predictions, targets, scale,
-                    per_example, d_predictions, weights);
+                    per_example, d_predictions, weights.values);
   }
   ComputeRows(loss, output, count, predictions, targets, scale, weights,
               per_example, d_predictions);

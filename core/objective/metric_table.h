@@ -21,13 +21,13 @@ namespace ringlet {
 
 // Consecutive examples, with the model's output for each. A row is what an
 // example has along the last axis of the output: an image of (height, width,
-// classes) has height * width rows. `weights` may be null.
+// classes) has height * width rows.
 struct MetricBatch {
   const Shape& output;
   int64_t count;
   const float* predictions;
   const void* targets;
-  const float* weights;
+  ExampleWeights weights;
   bool classes = false;  // targets are class numbers, which stand for one-hot
 
   int64_t width() const { return output.back(); }
@@ -44,7 +44,8 @@ struct MetricBatch {
     return !classes ? t(row)[j] : label(row) == j ? 1.0f : 0.0f;
   }
   double weight(int64_t row) const {
-    return weights == nullptr ? 1 : double{weights[row / rows_each()]};
+    if (weights.values == nullptr) return 1;
+    return double{weights.values[weights.of_rows() ? row : row / rows_each()]};
   }
 };
 

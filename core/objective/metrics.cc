@@ -143,7 +143,7 @@ void UpdateOfLoss(const Metric& metric, const MetricBatch& b,
   for (int64_t r = 0; r < b.rows(); ++r) {
     if (loss.ignore_class && b.label(r) == *loss.ignore_class) {
       // Keras's Mean applies the mask of the ignored rows to weights only.
-      state->Update(0, b.weights == nullptr ? 1 : 0);
+      state->Update(0, b.weights.values == nullptr ? 1 : 0);
     } else {
       state->Update(LossOfRow(loss, b, r), b.weight(r));
     }
@@ -324,7 +324,7 @@ Status ResolveMetric(const Metric& metric, const Loss& loss,
 
 Status UpdateMetric(const Metric& metric, const Shape& output, int64_t count,
                     const float* predictions, const void* targets,
-                    MetricState* states, const float* weights) {
+                    MetricState* states, const ExampleWeights& weights) {
   if (count == 0) return Status();
   if (metric.custom != nullptr) {
     return CallUpdate(*metric.custom, output, count, predictions,

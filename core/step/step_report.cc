@@ -49,7 +49,7 @@ Status StepReport::Compute(const Batch& batch, double loss_sum,
         metric, graph.node(config_.outputs[k].node).output, batch.count,
         memory.output(k), config_.TargetsOf(k, batch),
         &own_states_[config_.first_states[config_.first_metric + i]],
-        metric.weighted ? batch.weights : nullptr));
+        metric.weighted ? batch.weights : ExampleWeights()));
   }
   return Status();
 }

@@ -112,15 +112,18 @@ Status WriteNpy(const std::string& path, DType dtype, const Shape& shape,
   return Status();
 }
 
-Status ReadSampleWeights(const std::string& path, std::vector<float>* weights) {
+Status ReadSampleWeights(const std::string& path, std::vector<float>* weights,
+                         int64_t* each) {
   NpyArray array;
   RINGLET_RETURN_IF_ERROR(ReadNpy(path, &array));
   const Shape& shape = array.shape;
-  if (shape.rank() < 1 || shape.elements() != shape[0]) {
+  if (shape.rank() < 1 || shape.elements() == 0) {
     return InvalidArgument(
-        "%s: an array of %s; sample weights are one number an example",
+        "%s: an array of %s; sample weights are one number an example, or one "
+        "for each of its steps",
         path.c_str(), shape.ToString().c_str());
   }
+  *each = shape.elements() / shape[0];
   weights->resize(static_cast<size_t>(shape.elements()));
   for (size_t i = 0; i < weights->size(); ++i) {
     (*weights)[i] = static_cast<float>(

@@ -533,10 +533,11 @@ Dataset OpenData(const DataConfig& data, const Model& model, bool targets) {
   Dataset dataset = OpenRows(data, model, targets);
   if (!data.sample_weight.empty() && targets) {
     std::vector<float> weights;
-    const Status read = ReadSampleWeights(data.sample_weight, &weights)
+    int64_t each = 1;
+    const Status read = ReadSampleWeights(data.sample_weight, &weights, &each)
                             .Annotate("sample_weight");
-    dataset =
-        read.ok() ? dataset.SampleWeight(std::move(weights)) : Dataset(read);
+    dataset = read.ok() ? dataset.SampleWeight(std::move(weights), each)
+                        : Dataset(read);
   }
   dataset = OpenWindows(dataset, data.windows, data.csv, data.table, targets);
   return dataset.empty() ? dataset

@@ -1,8 +1,9 @@
-// A loss for each step of a sequence, of which some targets are ignored, on any
-// number of threads and workers.
+// A loss for each step of a sequence, of which some targets are ignored or have
+// weights, on any number of threads and workers.
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <string>
@@ -54,11 +55,11 @@ std::unique_ptr<Sequential> Tagger(const CompileOptions& options = {}) {
   const Metric crossentropy =
       MetricOf(Metric::Kind::kSparseCategoricalCrossentropy)
           .IgnoreClass(kIgnored);
-  model->Compile(
-      Adam(0.02f), SparseCategoricalCrossentropy(kFromProbabilities, kIgnored),
-      {Accuracy(), SparseTopKCategoricalAccuracy(2), crossentropy,
-       Metric(crossentropy).Name("weighted").Weighted()},
-      options);
+  model->Compile(Adam(0.02f),
+                 SparseCategoricalCrossentropy(kFromProbabilities, kIgnored),
+                 {Accuracy(), SparseTopKCategoricalAccuracy(2), crossentropy,
+                  Metric(crossentropy).Name("weighted").Weighted()},
+                 options);
   EXPECT_OK(model->status());
   return model;
 }
@@ -73,9 +74,8 @@ Result TrainTagger(const CompileOptions& options, const Dataset& data,
   Result result;
   const auto model = Tagger(options);
   for (int fit = 0; fit < 2; ++fit) {
-    const auto history =
-        model->Fit(data.Shuffle(static_cast<uint64_t>(fit)).Batch(batch),
-                   Quiet(2));
+    const auto history = model->Fit(
+        data.Shuffle(static_cast<uint64_t>(fit)).Batch(batch), Quiet(2));
     EXPECT_OK(history.status());
     if (!history.ok()) return result;
     for (const char* name : {"loss", "weighted"}) {
@@ -147,11 +147,164 @@ TEST(PerStepLossesTest, IgnoredTargets_SavedModel_EvaluatesToTheSameLogs) {
   const auto a = model->Evaluate(Tagged().Batch(32), {});
   const auto b = loaded->Evaluate(Tagged().Batch(32), {});
   ASSERT_OK(b.status());
-  for (const char* name : {"loss", "accuracy", "weighted",
-                           "sparse_top_k_categorical_accuracy",
-                           "sparse_categorical_crossentropy"}) {
+  for (const char* name :
+       {"loss", "accuracy", "weighted", "sparse_top_k_categorical_accuracy",
+        "sparse_categorical_crossentropy"}) {
     EXPECT_EQ(*a.value().Find(name), *b.value().Find(name)) << name;
   }
+}
+
+// --- a weight for each step --------------------------------------------------
+
+std::vector<float> StepWeights() {
+  std::vector<float> weights;
+  for (int64_t i = 0; i < kExamples * kSteps; ++i) {
+    weights.push_back(static_cast<float>((i * 7 + i / 5) % 6) * 0.5f);
+  }
+  return weights;
+}
+
+Dataset WeightedSteps() { return Tagged().SampleWeight(StepWeights(), kSteps); }
+
+// The float64 sums of a batch: of weights times losses, of weights, and the
+// number of valid targets.
+struct Sums {
+  double losses = 0, weights = 0, right = 0, all_weights = 0, valid = 0;
+};
+
+Sums SumsOf(Model* model, int64_t first, int64_t count) {
+  Sums sums;
+  const Dataset data = Tagged().Skip(first).Take(count);
+  const auto predicted = model->Predict(data.Batch(count));
+  EXPECT_OK(predicted.status());
+  const std::vector<float> weights = StepWeights();
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t example = first + i;
+    float x[kSteps * kValues];
+    int32_t y[kSteps];
+    EXPECT_OK(data.source()->Read(&example, 1, x, y));
+    for (int64_t step = 0; step < kSteps; ++step) {
+      const float* const p =
+          &predicted
+               .value()[static_cast<size_t>((i * kSteps + step) * kClasses)];
+      const double weight =
+          double{weights[static_cast<size_t>(example * kSteps + step)]};
+      sums.all_weights += weight;
+      if (y[step] == kIgnored) continue;
+      ++sums.valid;
+      sums.weights += weight;
+      sums.losses -= weight * std::log(double{p[y[step]]});
+      sums.right +=
+          weight * (std::max_element(p, p + kClasses) - p == y[step] ? 1 : 0);
+    }
+  }
+  return sums;
+}
+
+// As Keras: the loss of a batch is divided by its valid targets, a metric by
+// the weights, and that of the loss by the weights of the valid targets.
+TEST(PerStepLossesTest, WeightsOfSteps_Evaluated_EqualTheFormulas) {
+  auto model = Tagger();
+  model->Compile(Adam(0.02f),
+                 SparseCategoricalCrossentropy(kFromProbabilities, kIgnored),
+                 {SparseCategoricalAccuracy().Name("right").Weighted(),
+                  MetricOf(Metric::Kind::kSparseCategoricalCrossentropy)
+                      .IgnoreClass(kIgnored)
+                      .Name("weighted")
+                      .Weighted()});
+  ASSERT_OK(model->Fit(WeightedSteps().Batch(32), Quiet(2)).status());
+  for (const int64_t batch : {1, 32, 50}) {
+    SCOPED_TRACE(batch);
+    double loss = 0;
+    Sums all;
+    for (int64_t first = 0; first < kExamples; first += batch) {
+      const int64_t count = std::min(batch, kExamples - first);
+      const Sums sums = SumsOf(model.get(), first, count);
+      if (sums.valid > 0) {
+        loss += sums.losses / sums.valid * static_cast<double>(count);
+      }
+      all.losses += sums.losses;
+      all.weights += sums.weights;
+      all.all_weights += sums.all_weights;
+      all.right += sums.right;
+    }
+    const auto logs = model->Evaluate(WeightedSteps().Batch(batch), {});
+    ASSERT_OK(logs.status());
+    EXPECT_NEAR(*logs.value().Find("loss"), loss / kExamples, 1e-6);
+    EXPECT_NEAR(*logs.value().Find("weighted"), all.losses / all.weights, 1e-6);
+    EXPECT_NEAR(*logs.value().Find("right"), all.right / all.all_weights, 1e-9);
+  }
+}
+
+TEST(PerStepLossesTest, WeightsOfSteps_AllOfAnExampleEqual_ActAsItsWeight) {
+  std::vector<float> of_examples, of_steps;
+  for (int64_t i = 0; i < kExamples; ++i) {
+    of_examples.push_back(static_cast<float>(i % 4) * 0.5f);
+    of_steps.insert(of_steps.end(), kSteps, of_examples.back());
+  }
+  const Result a = TrainTagger({}, Tagged().SampleWeight(of_examples), 32);
+  const Result b = TrainTagger({}, Tagged().SampleWeight(of_steps, kSteps), 32);
+  ASSERT_EQ(a.weights.size(), b.weights.size());
+  for (size_t i = 0; i < a.weights.size(); ++i) {
+    EXPECT_NEAR(a.weights[i], b.weights[i], 1e-4);
+  }
+  for (size_t i = 0; i < a.logs.size(); ++i) {
+    EXPECT_NEAR(a.logs[i], b.logs[i], 1e-5);
+  }
+}
+
+TEST(PerStepLossesTest, WeightsOfSteps_AnyThreadsAndWorkers_HaveOneResult) {
+  for (const int64_t batch : {1, 32}) {
+    SCOPED_TRACE(batch);
+    CompileOptions options = ExactSums(nullptr, 3);
+    const Result one = TrainTagger(options, WeightedSteps(), batch);
+    EXPECT_NE(one.weights, TrainTagger(options, Tagged(), batch).weights);
+    options.threads = 2;
+    EXPECT_EQ(TrainTagger(options, WeightedSteps(), batch).weights,
+              one.weights);
+    RunRanks(3, [&](Collective* collective) {
+      const Result three =
+          TrainTagger(ExactSums(collective, 3), WeightedSteps(), batch);
+      EXPECT_EQ(three.weights, one.weights);
+      EXPECT_EQ(three.logs, one.logs);
+    });
+  }
+}
+
+TEST(PerStepLossesTest, WeightsOfSteps_DoNotFit_AreRefused) {
+  EXPECT_FALSE(Tagged().SampleWeight(StepWeights()).Batch(2).status().ok());
+  EXPECT_FALSE(
+      Tagged().SampleWeight(StepWeights(), kSteps - 1).Batch(2).status().ok());
+  auto model = Tagger();
+  const Status rows =
+      model
+          ->Fit(Tagged()
+                    .SampleWeight(std::vector<float>(kExamples * 2, 1), 2)
+                    .Batch(2),
+                Quiet(1))
+          .status();
+  EXPECT_EQ(rows.code(), Code::kInvalidArgument);
+  EXPECT_TRUE(Contains(rows, "2 numbers an example"));
+  EXPECT_TRUE(Contains(rows, "7 rows"));
+  TimeseriesOptions windows;
+  windows.sequence_length = 2;
+  EXPECT_TRUE(Contains(
+      TimeseriesDatasetFromArray(WeightedSteps(), windows).Batch(1).status(),
+      "a window takes one"));
+}
+
+TEST(PerStepLossesTest, WeightsOfSteps_OutputWithoutSteps_AreRefused) {
+  Sequential model({Input({kSteps, kValues}), GRU(3), Dense(kClasses)});
+  model.Compile(SGD(), MeanSquaredError());
+  const std::vector<float> x(kSteps * kValues), y(kClasses);
+  const Dataset data(MemorySource({DType::kFloat32, {kSteps, kValues}},
+                                  x.data(), {DType::kFloat32, {kClasses}},
+                                  y.data(), 1));
+  const Status status =
+      model.Fit(data.SampleWeight({1, 1, 1, 1, 1}, 5).Batch(1), Quiet(1))
+          .status();
+  EXPECT_TRUE(Contains(status, "give one number an example"));
+  EXPECT_OK(model.Fit(data.SampleWeight({2}).Batch(1), Quiet(1)).status());
 }
 
 TEST(PerStepLossesTest, LabelOutsideTheClasses_OfALossWithoutIt_IsRefused) {

@@ -420,7 +420,9 @@ TEST_F(NpzDataTest, Dataset_ImagesAndLabels_AreOfOneFile) {
   ASSERT_TRUE(named.Batch(1).status().ok());
   EXPECT_EQ(named.source()->ClassNames(), (Strings{"emu", "owl"}));
   std::vector<float> weights;
-  ASSERT_TRUE(ReadSampleWeights(files_.Path("packed.npz:half"), &weights).ok());
+  int64_t each = 0;
+  ASSERT_TRUE(
+      ReadSampleWeights(files_.Path("packed.npz:half"), &weights, &each).ok());
   EXPECT_EQ(weights, (std::vector<float>{0.5f, -2, 65504}));
 }
 

@@ -124,20 +124,28 @@ TEST(NpyTest, Read_FailsAfterAnother_LeavesTheArrayEmpty) {
   EXPECT_TRUE(array.data.empty());
 }
 
-TEST(NpyTest, SampleWeights_NotOneNumberAnExample_AreRefused) {
+TEST(NpyTest, SampleWeights_AnyAxes_AreReadOfEachExample) {
   const DataFiles files;
   const std::string path = files.Path("w.npy");
   const double values[] = {0.5, 2, -1, 0};
   std::vector<float> weights;
+  int64_t each = 0;
   for (const Shape& shape : {Shape({4}), Shape({4, 1})}) {
     ASSERT_TRUE(WriteNpy(path, DType::kFloat64, shape, values).ok());
-    ASSERT_OK(ReadSampleWeights(path, &weights));
+    ASSERT_OK(ReadSampleWeights(path, &weights, &each));
     EXPECT_EQ(weights, (std::vector<float>{0.5f, 2, -1, 0}));
+    EXPECT_EQ(each, 1);
   }
-  ASSERT_TRUE(WriteNpy(path, DType::kFloat64, {2, 2}, values).ok());
-  EXPECT_FALSE(ReadSampleWeights(path, &weights).ok());
-  ASSERT_TRUE(WriteNpy(path, DType::kFloat64, {}, values).ok());
-  EXPECT_FALSE(ReadSampleWeights(path, &weights).ok());
+  for (const Shape& shape : {Shape({2, 2}), Shape({2, 1, 2})}) {
+    ASSERT_TRUE(WriteNpy(path, DType::kFloat64, shape, values).ok());
+    ASSERT_OK(ReadSampleWeights(path, &weights, &each));
+    EXPECT_EQ(weights, (std::vector<float>{0.5f, 2, -1, 0}));
+    EXPECT_EQ(each, 2);
+  }
+  for (const Shape& shape : {Shape(), Shape({0}), Shape({2, 0})}) {
+    ASSERT_TRUE(WriteNpy(path, DType::kFloat64, shape, values).ok());
+    EXPECT_FALSE(ReadSampleWeights(path, &weights, &each).ok());
+  }
 }
 
 TEST(NpyTest, Dataset_TwoArrays_PairsTheFirstDimensions) {
