@@ -3,6 +3,7 @@
 #include <string>
 
 #include "../../core/base/text.h"
+#include "../../core/layers/layer_table.h"
 #include "operation_json.h"
 
 namespace ringlet {
@@ -48,11 +49,23 @@ bool IsListOfNulls(const Json& json) {
 Status ReadTensors(const Json& json, const std::string& path,
                    std::vector<CallReference>* inputs);
 
+void RefuseMask(const char* key, FieldReader* call) {
+  if (call->Has(key)) {
+    call->Refuse(key,
+                 "ringlet supports only null: it has no masks, so all steps "
+                 "count; cut or pad the sequences to one length");
+  }
+  call->Ignore({key});
+}
+
 // Reads the arguments of an attention: whether it is causal, and the inputs
 // that have a name.
 void ReadAttention(const Json& json, FieldReader* call, LayerEntry* entry,
                    std::vector<CallReference>* inputs) {
-  call->OnlyNull({"query_mask", "value_mask", "key_mask", "attention_mask"});
+  for (const char* key :
+       {"query_mask", "value_mask", "key_mask", "attention_mask"}) {
+    RefuseMask(key, call);
+  }
   call->OnlyBool("return_attention_scores", false);
   bool causal = false;
   call->Bool("use_causal_mask", &causal);
@@ -69,6 +82,10 @@ void ReadAttention(const Json& json, FieldReader* call, LayerEntry* entry,
   }
 }
 
+constexpr char kNoState[] =
+    "ringlet supports only null: a state begins as zeros in each batch; a "
+    "decoder can take the encoder's output by RepeatVector and Concatenate";
+
 // Reads the arguments of a call besides the tensors in order.
 Status ReadArguments(const Json& json, const std::string& path,
                      LayerEntry* entry, std::vector<CallReference>* inputs) {
@@ -77,10 +94,14 @@ Status ReadArguments(const Json& json, const std::string& path,
   if (IsListOfNulls(json["mask"])) {
     call.Ignore({"mask"});
   } else {
-    call.OnlyNull({"mask"});
+    RefuseMask("mask", &call);
   }
-  if (entry->layer.kind == Kind::kAttention ||
-      entry->layer.kind == Kind::kMultiHeadAttention) {
+  const Kind kind = entry->layer.kind;
+  if (IsRecurrent(kind) || kind == Kind::kBidirectional) {
+    if (call.Has("initial_state")) call.Refuse("initial_state", kNoState);
+    call.Ignore({"initial_state"});
+  }
+  if (kind == Kind::kAttention || kind == Kind::kMultiHeadAttention) {
     ReadAttention(json, &call, entry, inputs);
   }
   return call.Finish();
@@ -172,6 +193,11 @@ Status ReadNode(const Json& json, const std::string& path, LayerEntry* entry,
     RINGLET_RETURN_IF_ERROR(
         ReadArguments(call, JoinPath(at, 3), entry, inputs));
     if (single) break;
+  }
+  // In Keras 2 an initial state is a further input.
+  if (IsRecurrent(entry->layer.kind) && inputs->size() > 1) {
+    return InvalidArgument("%s: has an initial_state; %s", path.c_str(),
+                           kNoState);
   }
   return Status();
 }

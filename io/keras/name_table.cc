@@ -63,6 +63,11 @@ Status NotAmong(const std::string& path, const char* what,
     listed.push_back(spelt);
     all += (all.empty() ? "; it has " : ", ") + name;
   }
+  if (keras == "Masking") {
+    all =
+        ": it has no masks, so all steps count; leave the layer out, and cut "
+        "or pad the sequences to one length";
+  }
   return InvalidArgument("%s%sKeras has the %s '%s', ringlet does not%s",
                          path.c_str(), path.empty() ? "" : ": ", what,
                          keras.c_str(), all.c_str());

@@ -204,6 +204,52 @@ TEST(RecurrentJsonTest, Load_FrozenLayerOfEachStep_IsNotTrained) {
   ExpectSameTwice(*model);
 }
 
+// A state and a mask that a call of a functional model gives, as Keras 3 and
+// Keras 2 write them.
+TEST(RecurrentJsonTest, Load_StateOrMaskOfCall_IsRefusedWithItsPlace) {
+  const auto error = [](const std::string& nodes) {
+    const std::string input =
+        R"({"class_name": "InputLayer", "name": "%", "config": {
+        "name": "%", "batch_shape": [null, 6, 3]}, "inbound_nodes": []}, )";
+    return JsonError(
+        R"({"class_name": "Functional", "config": {"name": "f", "layers": [)" +
+        Replaced(Replaced(input, "%", "x"), "%", "x") +
+        Replaced(Replaced(input, "%", "h"), "%", "h") +
+        R"({"class_name": "GRU", "name": "gru", "config": {"name": "gru",
+            "units": 3}, "inbound_nodes": )" +
+        nodes + R"(}], "input_layers": [["x", 0, 0], ["h", 0, 0]],
+            "output_layers": [["gru", 0, 0]]}})");
+  };
+  const auto tensor = [](const std::string& name) {
+    return R"({"class_name": "__keras_tensor__", "config": {
+        "shape": [null, 6, 3], "dtype": "float32",
+        "keras_history": [")" +
+           name + R"(", 0, 0]}})";
+  };
+  const auto call = [&](const std::string& kwargs) {
+    return "[{\"args\": [" + tensor("x") + "], \"kwargs\": {" + kwargs + "}}]";
+  };
+  EXPECT_TRUE(Contains(error(call("\"initial_state\": [" + tensor("h") + "]")),
+                       "inbound_nodes[0].kwargs.initial_state: is "));
+  EXPECT_TRUE(Contains(error(call("\"initial_state\": [" + tensor("h") + "]")),
+                       "a state begins as zeros in each batch"));
+  EXPECT_TRUE(
+      Contains(error(call("\"mask\": " + tensor("h"))), "kwargs.mask: is "));
+  EXPECT_TRUE(
+      Contains(error(call("\"mask\": " + tensor("h"))), "it has no masks"));
+  EXPECT_TRUE(
+      Contains(error(R"([[["x", 0, 0, {}], ["h", 0, 0, {}]]])"),
+               "inbound_nodes[0]: has an initial_state; ringlet supports only "
+               "null"));
+  EXPECT_TRUE(
+      Contains(error(R"([[["x", 0, 0, {"initial_state": ["h", 0, 0]}]]])"),
+               "initial_state: is "));
+  // Without a state only the unused input is wrong.
+  EXPECT_TRUE(Contains(
+      error(call(R"("initial_state": null, "mask": null, "training": false)")),
+      "no layer takes its output"));
+}
+
 TEST(RecurrentJsonTest, Load_UnsupportedField_IsRefusedWithItsPlace) {
   const auto expect = [](const std::string& kind, const std::string& config,
                          const std::string& part) {
@@ -214,7 +260,9 @@ TEST(RecurrentJsonTest, Load_UnsupportedField_IsRefusedWithItsPlace) {
          "stateful: is true; ringlet supports only false: a state begins as "
          "zeros in each batch");
   expect("LSTM", R"("units": 4, "return_state": true)",
-         "return_state: is true; ringlet supports only false");
+         "return_state: is true; ringlet supports only false: a layer has one "
+         "output; return_sequences gives the states of all steps, and "
+         "RepeatVector the last one to a decoder");
   expect("GRU", R"("units": 4, "time_major": true)",
          "time_major: is true; ringlet supports only false");
   expect("GRU", R"("units": 4, "dropout": 1)", "dropout: is 1");
@@ -223,7 +271,10 @@ TEST(RecurrentJsonTest, Load_UnsupportedField_IsRefusedWithItsPlace) {
   expect("LSTM", R"("units": 4, "inner_activation": "tanh")",
          "'recurrent_activation' in Keras 1");
   expect("Embedding", R"("input_dim": 4, "output_dim": 2, "mask_zero": true)",
-         "mask_zero: is true; ringlet supports only false");
+         "mask_zero: is true; ringlet supports only false: it has no masks, so "
+         "all steps count; cut or pad the sequences to one length");
+  expect("Masking", R"("mask_value": 0.0)",
+         "Keras has the layer 'Masking', ringlet does not: it has no masks");
   const std::string lstm =
       R"("layer": {"class_name": "LSTM", "config": {"units": 4}})";
   expect("Bidirectional", lstm + R"(, "merge_mode": null)", "merge_mode");
