@@ -103,6 +103,37 @@ TEST(MetricsTest, Values_CommonMetrics_EqualKeras) {
       SparseValue(SparseTopKCategoricalAccuracy(5), {2}, {NAN, 1}, {0}), 0);
 }
 
+// Each step of a sequence counts, with its own weight or that of its example.
+TEST(MetricsTest, TopK_OfSteps_CountsEachStep) {
+  const std::vector<float> p = {0.5f, 0.3f, 0.2f, 0.1f, 0.7f, 0.2f,
+                                0.2f, 0.3f, 0.5f, 0.6f, 0.3f, 0.1f};
+  const std::vector<float> one_hot = {0, 1, 0, 1, 0, 0, 0, 0, 1, 0, 0, 1};
+  const std::vector<int32_t> classes = {1, 0, 2, 2};
+  const std::vector<float> weights = {1, 2, 0.5f, 4};
+  // The places of the targets: 2, 3, 1, 3.
+  const double by_row[] = {0.5 / 7.5, 1.5 / 7.5, 1};
+  const double by_example[] = {2.0 / 6, 3.0 / 6, 1};
+  const double plain[] = {0.25, 0.5, 1};
+  for (int k = 1; k <= 3; ++k) {
+    for (const bool sparse : {true, false}) {
+      SCOPED_TRACE(sparse);
+      const Metric metric = sparse ? SparseTopKCategoricalAccuracy(k)
+                                   : TopKCategoricalAccuracy(k);
+      const void* const targets =
+          sparse ? static_cast<const void*>(classes.data()) : one_hot.data();
+      const auto value = [&](const ExampleWeights& w) {
+        MetricState state;
+        EXPECT_OK(
+            UpdateMetric(metric, {2, 3}, 2, p.data(), targets, &state, w));
+        return state.Result();
+      };
+      EXPECT_DOUBLE_EQ(value({}), plain[k - 1]);
+      EXPECT_DOUBLE_EQ(value(weights.data()), by_example[k - 1]);
+      EXPECT_DOUBLE_EQ(value({weights.data(), 2}), by_row[k - 1]);
+    }
+  }
+}
+
 // The values are from Keras's documentation.
 TEST(MetricsTest, Values_OtherMetrics_EqualKeras) {
   const std::vector<float> t = {0, 1, 1, 1}, p = {1, 0, 1, 1};
