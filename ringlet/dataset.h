@@ -98,6 +98,30 @@ struct TextVectorization {
   std::vector<std::string> vocabulary;
 };
 
+// Options of TimeseriesDatasetFromArray. Names, rules and defaults up to
+// end_index are those of Keras's function. The fields from target_offset to
+// target_columns choose the targets, and `groups` keeps series apart.
+struct TimeseriesOptions {
+  int64_t sequence_length = 0;  // rows of a window, >= 1
+  int64_t sequence_stride = 1;  // from a window's first row to the next one's
+  int64_t sampling_rate = 1;    // from a row of a window to its next
+  // Only rows from start_index to before end_index are used; -1: the last too.
+  int64_t start_index = 0;
+  int64_t end_index = -1;
+
+  // From a window's first row to the row of its target. 0: Keras without a
+  // shift. sequence_length * sampling_rate: the first row after the window.
+  int64_t target_offset = 0;
+  // If not 0: a target has this many consecutive rows, as a new first axis.
+  // sampling_rate does not apply to them.
+  int64_t target_length = 0;
+  // If not empty: targets are these values of x, by their index, instead of y.
+  std::vector<int64_t> target_columns;
+  // The group of each row. A window and its target lie in consecutive rows of
+  // one group. A negative group is left out. Empty: each file is a group.
+  std::vector<int64_t> groups;
+};
+
 // Source: random access to the examples of a data set.
 //
 // A Source returns any example by its index, in the element types of the file
@@ -148,6 +172,12 @@ class Source {
   // How the only column became x, if it is text.
   virtual std::optional<TextVectorization> Text() const { return std::nullopt; }
 
+  // The options by which rows became the examples, if these are windows: those
+  // that do not depend on the file. It has no groups.
+  virtual std::optional<TimeseriesOptions> Windows() const {
+    return std::nullopt;
+  }
+
   // The number of the first example of each group, such as a person, if the
   // examples are in groups, with each group in one piece: a validation split
   // cuts no group. The first is 0. Empty: no groups.
@@ -193,22 +223,6 @@ struct Scale {
   explicit Scale(float f, float o = 0) : factor(f), offset(o) {}
   float factor = 1;
   float offset = 0;
-};
-
-// The description of a model's training data, in the model's file. Evaluation
-// and prediction scale, encode and match their data by it.
-struct DataDescription {
-  Scale scale;
-  std::vector<TableColumn> columns;  // Source::Columns
-  std::vector<std::string> classes;  // Source::ClassNames
-  TableEncoding encoding;            // Source::Encoding
-  // Source::Text. A vocabulary that does not fit into a model's file is empty
-  // when the model is loaded, and has a digest.
-  std::optional<TextVectorization> text = std::nullopt;
-  std::string vocabulary_digest = "";
-  // True for an older model file: the training data may have had more columns
-  // at the end, which are not in x.
-  bool may_have_more_columns = false;
 };
 
 // One replica's part of one step's batch.
@@ -401,30 +415,6 @@ Dataset Concatenate(const std::vector<std::shared_ptr<Source>>& sources);
 //   Zip({images.Map(Scale(1 / 255.f)), numbers}, {kinds, ages}).Shuffle(1)
 Dataset Zip(const std::vector<Dataset>& x, const std::vector<Dataset>& y);
 
-// Options of TimeseriesDatasetFromArray. Names, rules and defaults up to
-// end_index are those of Keras's function. The fields from target_offset to
-// target_columns choose the targets, and `groups` keeps series apart.
-struct TimeseriesOptions {
-  int64_t sequence_length = 0;  // rows of a window, >= 1
-  int64_t sequence_stride = 1;  // from a window's first row to the next one's
-  int64_t sampling_rate = 1;    // from a row of a window to its next
-  // Only rows from start_index to before end_index are used; -1: the last too.
-  int64_t start_index = 0;
-  int64_t end_index = -1;
-
-  // From a window's first row to the row of its target. 0: Keras without a
-  // shift. sequence_length * sampling_rate: the first row after the window.
-  int64_t target_offset = 0;
-  // If not 0: a target has this many consecutive rows, as a new first axis.
-  // sampling_rate does not apply to them.
-  int64_t target_length = 0;
-  // If not empty: targets are these values of x, by their index, instead of y.
-  std::vector<int64_t> target_columns;
-  // The group of each row. A window and its target lie in consecutive rows of
-  // one group. A negative group is left out. Empty: each file is a group.
-  std::vector<int64_t> groups;
-};
-
 // Keras's timeseries_dataset_from_array: examples that are windows of `rows`,
 // which are in the order of time. x gets a first axis of sequence_length. A
 // window is a view: only its indices are computed. Its sample weight is that of
@@ -436,6 +426,27 @@ struct TimeseriesOptions {
 //       .Shuffle(/*seed=*/1).Batch(128)
 Dataset TimeseriesDatasetFromArray(const Dataset& rows,
                                    const TimeseriesOptions& options);
+
+// --- descriptions -----------------------------------------------------------
+
+// The description of a model's training data, in the model's file. Evaluation
+// and prediction scale, encode and match their data by it.
+struct DataDescription {
+  Scale scale;
+  std::vector<TableColumn> columns;  // Source::Columns
+  std::vector<std::string> classes;  // Source::ClassNames
+  TableEncoding encoding;            // Source::Encoding
+  // Source::Text. A vocabulary that does not fit into a model's file is empty
+  // when the model is loaded, and has a digest.
+  std::optional<TextVectorization> text = std::nullopt;
+  std::string vocabulary_digest = "";
+  // Source::Windows. `group` is the column of the groups; "": none.
+  std::optional<TimeseriesOptions> windows = std::nullopt;
+  std::string group = "";
+  // True for an older model file: the training data may have had more columns
+  // at the end, which are not in x.
+  bool may_have_more_columns = false;
+};
 
 // --- loaders -----------------------------------------------------------------
 

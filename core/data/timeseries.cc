@@ -152,6 +152,12 @@ class WindowedSource final : public Source {
   }
   std::vector<TableColumn> Columns() const override { return rows_->Columns(); }
   TableEncoding Encoding() const override { return rows_->Encoding(); }
+  std::optional<TimeseriesOptions> Windows() const override {
+    TimeseriesOptions options = options_;
+    options.start_index = 0;
+    options.end_index = -1;
+    return options;
+  }
   std::vector<int64_t> GroupStarts() const override {
     std::vector<int64_t> starts;
     if (!in_groups_) return starts;

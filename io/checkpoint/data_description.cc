@@ -360,6 +360,72 @@ Status ReadEncoding(const Json& json, TableEncoding* encoding) {
   return Status();
 }
 
+// --- windows -----------------------------------------------------------------
+
+// The numbers of a description's windows, and their least values.
+struct WindowsField {
+  const char* key;
+  int64_t TimeseriesOptions::*value;
+  int64_t least;
+};
+constexpr WindowsField kWindows[] = {
+    {"sequence_length", &TimeseriesOptions::sequence_length, 1},
+    {"sequence_stride", &TimeseriesOptions::sequence_stride, 1},
+    {"sampling_rate", &TimeseriesOptions::sampling_rate, 1},
+    {"target_offset", &TimeseriesOptions::target_offset, 0},
+    {"target_length", &TimeseriesOptions::target_length, 0}};
+
+void WriteWindows(const DataDescription& description, JsonWriter* json) {
+  if (!description.windows) return;
+  const TimeseriesOptions& windows = *description.windows;
+  json->Key("windows").BeginObject();
+  for (const WindowsField& field : kWindows) {
+    json->Key(field.key).Int(windows.*field.value);
+  }
+  json->Key("target_columns").BeginArray();
+  for (const int64_t column : windows.target_columns) json->Int(column);
+  json->EndArray();
+  if (CanBeSaved({description.group}, kMaxLabelBytes)) {
+    json->Key("group").String(description.group);
+  }
+  json->EndObject();
+}
+
+// `inputs`: the model's input values, of which each row has an equal part; 0:
+// unknown.
+Status ReadWindows(const Json& json, int64_t inputs,
+                   DataDescription* description) {
+  if (!json) return Status();
+  TimeseriesOptions& windows = description->windows.emplace();
+  constexpr int64_t kMaxRows = int64_t{1} << 30;
+  for (const WindowsField& field : kWindows) {
+    int64_t* const value = &(windows.*field.value);
+    if (json[field.key].ToInt64(value) && *value >= field.least &&
+        *value <= kMaxRows) {
+      continue;
+    }
+    return InvalidArgument("windows.%s is no number of rows", field.key);
+  }
+  if (inputs > 0 && inputs % windows.sequence_length != 0) {
+    return InvalidArgument(
+        "windows.sequence_length is %lld, but the model takes %lld values",
+        static_cast<long long>(windows.sequence_length),
+        static_cast<long long>(inputs));
+  }
+  const Json columns = json["target_columns"];
+  if (!columns.is_array() || columns.size() > kMaxNames) {
+    return InvalidArgument("windows.target_columns is %s, not a list",
+                           columns.type_name());
+  }
+  for (Json m = columns.first(); m; m = m.next()) {
+    RINGLET_RETURN_IF_ERROR(ReadPlace("windows.target_columns", m,
+                                      &windows.target_columns.emplace_back()));
+  }
+  const Json group = json["group"];
+  if (group.is_string()) description->group = group.text();
+  return Status();
+}
+
 // --- the text ----------------------------------------------------------------
 
 void WriteText(const DataDescription& description, JsonWriter* json) {
@@ -442,6 +508,7 @@ std::string ToJson(const DataDescription& description) {
   if (!columns.empty()) WriteTable(columns, &json);
   WriteEncoding(description.encoding, &json);
   WriteText(description, &json);
+  WriteWindows(description, &json);
   json.EndObject();
   return json.text();
 }
@@ -459,6 +526,7 @@ Status DataDescriptionFromJson(const std::string& text, int64_t inputs,
   RINGLET_RETURN_IF_ERROR(ReadDifferentNames(json, "classes", &read.classes));
   RINGLET_RETURN_IF_ERROR(ReadEncoding(json, &read.encoding));
   RINGLET_RETURN_IF_ERROR(ReadText(json["text"], &read));
+  RINGLET_RETURN_IF_ERROR(ReadWindows(json["windows"], inputs, &read));
   for (const auto& [place, column] : read.encoding.columns) {
     inputs -= column.width() - 1;
   }

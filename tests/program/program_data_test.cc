@@ -384,8 +384,6 @@ TEST_F(ProgramTest, Windows_OfAnotherFile_NeedNoLabel) {
   ASSERT_EQ(Run({"predict", "m", "--data", "run.json", "--part", "train"}), 0)
       << err_;
   EXPECT_EQ(Lines(out_).size(), 2u) << out_;
-  ExpectError({"evaluate", "m", "--csv", "d.csv"}, 2, {"--data RUN.json"});
-  ExpectError({"predict", "m", "--csv", "d.csv"}, 2, {"--data RUN.json"});
 }
 
 class TextDataTest : public ProgramTest {

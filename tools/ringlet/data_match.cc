@@ -52,6 +52,13 @@ void MatchData(const DataDescription& trained_on, DataConfig* data) {
   if (!data->csv.empty() && !columns && data->windows.empty()) {
     MatchText(trained_on, &data->text);
   }
+  if (data->text.empty()) {
+    MatchWindows(trained_on, !data->csv.empty(), &data->windows);
+    const auto& windows = data->windows.trained;
+    if (windows && !windows->target_columns.empty()) {
+      data->table.has_label = false;
+    }
+  }
   const std::optional<Scale> given = GivenScale(*data);
   if (!given) {
     data->scale = trained_on.scale;
@@ -73,6 +80,10 @@ std::optional<DataDescription> DescribeData(const DataConfig& data,
   description.classes = source.ClassNames();
   description.encoding = source.Encoding();
   description.text = source.Text();
+  description.windows = source.Windows();
+  if (!data.csv.empty()) {
+    description.group = GroupColumn(data.windows, source);
+  }
   if (description.text &&
       !CanBeSaved(description.text->vocabulary, kMaxVocabularyBytes)) {
     Notice(
@@ -91,6 +102,10 @@ std::optional<DataDescription> DescribeData(const DataConfig& data,
     description.vocabulary_digest = before->vocabulary_digest;
   }
   if (description.classes.empty()) description.classes = before->classes;
+  if (!description.windows) {
+    description.windows = before->windows;
+    description.group = before->group;
+  }
   return description;
 }
 

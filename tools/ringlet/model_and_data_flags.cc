@@ -64,7 +64,8 @@ Status CheckClassNames(const Model& model, const Dataset& data) {
       data.source()->y_name().c_str(), names, classes);
 }
 
-// The flags say nothing of windows of rows, which a model may take.
+// The flags say nothing of windows of rows. A model may take them although its
+// file has none.
 Status CheckNotWindows(const Model& model, const Dataset& rows) {
   const Status& opened = rows.status();
   const Shape& taken = model.input_shape();
@@ -277,6 +278,7 @@ Status ModelAndDataFlags::OpenForLines(const std::string& model_path,
   Choice choice;
   RINGLET_RETURN_IF_ERROR(OpenModel(model_path, "", model, &choice));
   *data = std::move(choice.data);
+  data->windows = TimeseriesConfig();  // a line is a whole example
   data->table = ForPrediction(*data, **model);
   return Status();
 }
@@ -302,7 +304,7 @@ Status ModelAndDataFlags::OpenBatches(const Choice& choice, const Model& model,
     if (choice.part == "validation") train = validation;
   }
   *batches = train.Batch(batch_size_);
-  if (!data_.csv.empty()) {
+  if (!data_.csv.empty() && choice.data.windows.empty()) {
     RINGLET_RETURN_IF_ERROR(CheckNotWindows(model, *batches));
   }
   RINGLET_RETURN_IF_ERROR(batches->status());

@@ -383,14 +383,72 @@ void SetLabelAndGroupColumns(const TimeseriesConfig& config,
   }
 }
 
+std::string GroupColumn(const TimeseriesConfig& config, const Source& rows) {
+  size_t at = 0;
+  if (config.group.empty() ||
+      !FindColumn("group", rows, config.group, &at).ok()) {
+    return "";
+  }
+  const std::string name = rows.Columns()[at].name;
+  return name.empty() ? std::to_string(at) : name;
+}
+
+void MatchWindows(const DataDescription& trained_on, bool of_csv,
+                  TimeseriesConfig* config) {
+  config->trained = trained_on.windows;
+  if (!config->empty() || !trained_on.windows) return;
+  config->is_given = false;
+  config->options = *trained_on.windows;
+  if (of_csv) config->group = trained_on.group;
+}
+
+namespace {
+
+// `own` has the targets if `targets`.
+Status CheckAsTrained(const TimeseriesOptions& own,
+                      const TimeseriesOptions& trained, bool targets) {
+  const struct {
+    const char* key;
+    int64_t own, trained;
+  } numbers[] = {
+      {"sequence_length", own.sequence_length, trained.sequence_length},
+      {"sampling_rate", own.sampling_rate, trained.sampling_rate},
+      {"target_offset", own.target_offset, trained.target_offset},
+      {"target_length", own.target_length, trained.target_length}};
+  const char kAdvice[] =
+      "give that, or leave \"sequence_length\" and the fields of it out";
+  for (const auto& number : numbers) {
+    if (number.own == number.trained) continue;
+    return InvalidArgument("%s: is %" PRId64
+                           ", but the model was trained with %" PRId64 "; %s",
+                           number.key, number.own, number.trained, kAdvice);
+  }
+  if (!targets || own.target_columns == trained.target_columns) return Status();
+  return InvalidArgument(
+      "target_columns: gives other values than the model was trained with; %s",
+      kAdvice);
+}
+
+}  // namespace
+
 Dataset OpenWindows(const Dataset& rows, const TimeseriesConfig& config,
                     const std::string& csv, const CsvOptions& table,
-                    bool targets) {
+                    int64_t inputs, bool targets) {
   if (config.empty() || rows.source() == nullptr) return rows;
+  const bool is_window = rows.source()->x().shape.elements() == inputs;
+  if (!config.is_given && is_window && config.options.sequence_length > 1) {
+    return rows;
+  }
   TimeseriesConfig own = config;
-  if (!targets) own.target_columns.clear();
+  if (!targets) {
+    own.target_columns.clear();
+    own.options.target_columns.clear();
+  }
   TimeseriesOptions options = own.options;
-  const Status chosen = Choose(*rows.source(), own, csv, table, &options);
+  Status chosen = Choose(*rows.source(), own, csv, table, &options);
+  if (chosen.ok() && config.trained) {
+    chosen = CheckAsTrained(options, *config.trained, targets);
+  }
   return chosen.ok() ? TimeseriesDatasetFromArray(rows, options)
                      : Dataset(chosen);
 }

@@ -24,6 +24,9 @@ struct TimeseriesConfig {
   std::vector<std::string> validation_groups;
   // True: the rows of these groups; false, for training: all others.
   bool is_validation = false;
+  // The windows of the model's training, if its file has them.
+  std::optional<TimeseriesOptions> trained;
+  bool is_given = true;  // false: the windows are those of the training
 
   bool empty() const { return options.sequence_length == 0; }
 };
@@ -46,15 +49,25 @@ Status CheckWindows(const TimeseriesConfig& train,
                     const TimeseriesConfig& validation);
 Status CheckMeans(const TimeseriesConfig& train, const CsvOptions& table);
 
+// The name, or else the number, of the groups' column of a table; "": none.
+std::string GroupColumn(const TimeseriesConfig& config, const Source& rows);
+
+// Windows that are not given become those of the training, with its column of
+// groups if `of_csv`.
+void MatchWindows(const DataDescription& trained_on, bool of_csv,
+                  TimeseriesConfig* config);
+
 // Changes *table for windows: no label if targets are columns of x, and the
 // column of the groups is not in x unless "columns" are given.
 void SetLabelAndGroupColumns(const TimeseriesConfig& config, CsvOptions* table);
 
 // The windows of `rows`. `csv` is the path of their table; "": they are arrays.
-// Without `targets` the windows need no targets.
+// Without `targets` the windows need no targets. If the windows are not given,
+// examples of `inputs` values are windows already. An error if the windows are
+// not those of the training.
 Dataset OpenWindows(const Dataset& rows, const TimeseriesConfig& config,
                     const std::string& csv, const CsvOptions& table,
-                    bool targets);
+                    int64_t inputs, bool targets);
 
 }  // namespace ringlet
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/contains.h"
 #include "../../support/expect_ok.h"
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
@@ -90,6 +91,57 @@ TEST(ModelFileTest, DataDescription_LabelNotLast_IsWrittenForOlderFilesToo) {
   ASSERT_OK(
       DataDescriptionFromJson(R"({"label": "2", "taken": [0, 1]})", 2, &older));
   EXPECT_TRUE(older.may_have_more_columns);
+}
+
+TEST(ModelFileTest, DataDescription_Windows_AreReadAsWritten) {
+  DataDescription d, read;
+  d.group = "person";
+  d.windows.emplace();
+  TimeseriesOptions& windows = *d.windows;
+  windows.sequence_length = 4;
+  windows.sequence_stride = 3;
+  windows.sampling_rate = 2;
+  windows.target_offset = 9;
+  windows.target_length = 5;
+  windows.target_columns = {2, 0};
+  const std::string text = ToJson(d);
+  ASSERT_OK(DataDescriptionFromJson(text, 12, &read));
+  ASSERT_TRUE(read.windows.has_value());
+  EXPECT_EQ(ToJson(read), text);
+  EXPECT_EQ(read.windows->sequence_length, 4);
+  EXPECT_EQ(read.windows->target_columns, windows.target_columns);
+  EXPECT_EQ(read.group, "person");
+  // Not whole rows.
+  EXPECT_TRUE(Contains(DataDescriptionFromJson(text, 13, &read),
+                       "windows.sequence_length is 4"));
+  // The file of an older version has none.
+  ASSERT_OK(DataDescriptionFromJson("{}", 12, &read));
+  EXPECT_FALSE(read.windows.has_value());
+}
+
+TEST(ModelFileTest, DataDescription_WrongWindows_AreRefused) {
+  const std::string good =
+      R"({"windows": {"sequence_length": 2, "sequence_stride": 1,
+          "sampling_rate": 1, "target_offset": 0, "target_length": 0,
+          "target_columns": [0], "group": ""}})";
+  DataDescription read;
+  ASSERT_OK(DataDescriptionFromJson(good, 4, &read));
+  for (const auto& [from, to] : {
+           std::pair<const char*, const char*>{"\"sequence_length\": 2",
+                                               "\"sequence_length\": 0"},
+           {"\"sequence_length\": 2", "\"sequence_length\": 2e10"},
+           {"\"sampling_rate\": 1", "\"sampling_rate\": -1"},
+           {"\"sampling_rate\": 1", "\"sampling_rate\": 0.5"},
+           {"\"target_offset\": 0, ", ""},
+           {"[0]", "[-1]"},
+           {"[0]", "[2000000]"},
+           {"[0]", "[\"a\"]"},
+           {"[0]", "7"},
+       }) {
+    EXPECT_FALSE(
+        DataDescriptionFromJson(Replaced(good, from, to), 4, &read).ok())
+        << to;
+  }
 }
 
 TEST(ModelFileTest, DataDescription_WrongTable_IsRefused) {

@@ -1,0 +1,173 @@
+// A model that was trained on windows of rows takes rows of other files.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "../support/contains.h"
+#include "../support/expect_ok.h"
+#include "../support/program.h"
+#include "../support/temp_folder.h"
+#include "ringlet/readers.h"
+
+namespace ringlet {
+namespace {
+
+// Two people, of whom one has rows on both sides of the other's. The label is
+// between the columns.
+constexpr char kRows[] =
+    "g,a,y,b\np,1,2,3\np,3,4,1\np,5,6,2\np,7,8,9\nq,2,1,0\nq,4,2,6\n"
+    "q,6,9,1\nq,1,5,5\nq,3,3,2\n";
+
+// The model takes 2 rows of `values`.
+std::string RunJson(const std::string& data, int values, int units) {
+  return R"({"model": {"class_name": "Sequential", "config": {"layers": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, 2, )" +
+         std::to_string(values) + R"(]}},
+      {"class_name": "Flatten", "config": {}},
+      {"class_name": "Dense", "config": {"units": )" +
+         std::to_string(units) + R"(}}]}},
+    "compile": {"optimizer": "sgd", "loss": "mse"},
+    "data": {"train": {)" +
+         data + R"(}}, "fit": {"epochs": 1}})";
+}
+
+class ProgramWindowsTest : public ProgramTest {
+ protected:
+  void WriteRunOf(const std::string& name, const std::string& data,
+                  int values = 2, int units = 1) {
+    WriteWhole(folder_ / name, RunJson(data, values, units));
+  }
+  // Both commands print the same.
+  void ExpectSame(const std::vector<std::string>& a,
+                  const std::vector<std::string>& b) {
+    ASSERT_EQ(Run(a), 0) << err_;
+    const std::string out = out_;
+    EXPECT_EQ(err_, "");
+    EXPECT_NE(out, "");
+    ASSERT_EQ(Run(b), 0) << err_;
+    EXPECT_EQ(out_, out);
+  }
+  void Train(const std::string& run) {
+    ASSERT_EQ(Run({"train", run, "--save", "m"}), 0) << err_;
+  }
+};
+
+constexpr char kOfLabel[] =
+    R"("group": "g", "label": "y", "sequence_length": 2, "sampling_rate": 2,
+       "target_offset": 3)";
+
+TEST_F(ProgramWindowsTest, Model_TrainedOnWindows_TakesRowsOfATable) {
+  WriteWhole(folder_ / "d.csv", kRows);
+  WriteRunOf("run.json", std::string(R"("csv": "d.csv", )") + kOfLabel);
+  Train("run.json");
+  ExpectSame(
+      {"evaluate", "m", "--csv", "d.csv", "--json"},
+      {"evaluate", "m", "--data", "run.json", "--part", "train", "--json"});
+  ExpectSame({"predict", "m", "--csv", "d.csv"},
+             {"predict", "m", "--data", "run.json", "--part", "train"});
+  // Another file has no label, and its columns in another order.
+  WriteWhole(folder_ / "n.csv",
+             "b,g,a\n3,p,1\n1,p,3\n2,p,5\n9,p,7\n0,q,2\n6,q,4\n1,q,6\n");
+  WriteWhole(folder_ / "same.csv",
+             "a,b,g\n1,3,p\n3,1,p\n5,2,p\n7,9,p\n2,0,q\n4,6,q\n6,1,q\n");
+  ExpectSame({"predict", "m", "--csv", "n.csv"},
+             {"predict", "m", "--csv", "same.csv"});
+  // Two windows of p, one of q.
+  EXPECT_EQ(Lines(out_).size(), 3u) << out_;
+}
+
+TEST_F(ProgramWindowsTest, Model_TargetsOfColumns_NeedsNoRunJson) {
+  WriteWhole(folder_ / "d.csv", "a,b\n1,2\n3,4\n5,6\n7,8\n2,9\n1,0\n3,3\n");
+  WriteRunOf("run.json",
+             R"("csv": "d.csv", "sequence_length": 2, "target_offset": 2,
+                "target_length": 2, "target_columns": ["b"], "scale": 0.5)",
+             2, 2);
+  Train("run.json");
+  ExpectSame(
+      {"evaluate", "m", "--csv", "d.csv", "--json"},
+      {"evaluate", "m", "--data", "run.json", "--part", "train", "--json"});
+  ExpectSame({"predict", "m", "--csv", "d.csv"},
+             {"predict", "m", "--data", "run.json", "--part", "train"});
+  EXPECT_EQ(Lines(out_).size(), 6u) << out_;
+  // A model that is trained further has its windows without the fields.
+  const auto further = [&](const std::string& fields, const std::string& to) {
+    WriteWhole(folder_ / "more.json", R"({"model": "m", "data": {"train": {
+        "csv": "d.csv")" + fields + R"(}}, "fit": {"epochs": 1}})");
+    ASSERT_EQ(Run({"train", "more.json", "--save", to}), 0) << err_;
+  };
+  further("", "further");
+  further(R"(, "sequence_length": 2, "target_offset": 2, "target_length": 2,
+             "target_columns": [1])",
+          "other");
+  ExpectSame({"predict", "further", "--csv", "d.csv"},
+             {"predict", "other", "--csv", "d.csv"});
+}
+
+TEST_F(ProgramWindowsTest, Model_OfArrays_TakesRowsAndWholeWindows) {
+  const std::vector<float> rows = {1, 2, 3, 4, 5, 6, 7, 8};
+  const std::vector<float> windows = {1, 2, 3, 4, 3, 4, 5, 6, 5, 6, 7, 8};
+  const std::vector<float> labels = {0, 1, 2, 3};
+  const auto write = [&](const char* name, const Shape& shape,
+                         const std::vector<float>& values) {
+    ASSERT_OK(WriteNpy(folder_ / name, DType::kFloat32, shape, values.data()));
+  };
+  write("x.npy", {4, 2}, rows);
+  write("w.npy", {3, 2, 2}, windows);
+  write("y.npy", {4}, labels);
+  WriteRunOf("run.json", R"("x": "x.npy", "y": "y.npy", "sequence_length": 2)");
+  Train("run.json");
+  ExpectSame({"predict", "m", "--x", "x.npy"},
+             {"predict", "m", "--x", "w.npy"});
+  ExpectSame(
+      {"evaluate", "m", "--x", "x.npy", "--y", "y.npy", "--json"},
+      {"evaluate", "m", "--data", "run.json", "--part", "train", "--json"});
+}
+
+// A model that was trained on windows of another program, or by an older one.
+TEST_F(ProgramWindowsTest, Model_WithoutWindows_NeedsARunJson) {
+  const std::vector<float> windows = {1, 2, 3, 4, 3, 4, 5, 6};
+  const std::vector<float> labels = {0, 1};
+  ASSERT_OK(
+      WriteNpy(folder_ / "w.npy", DType::kFloat32, {2, 2, 2}, windows.data()));
+  ASSERT_OK(WriteNpy(folder_ / "y.npy", DType::kFloat32, {2}, labels.data()));
+  WriteWhole(folder_ / "d.csv", "a,b,y\n1,2,0\n3,4,0\n5,6,1\n");
+  WriteRunOf("run.json", R"("x": "w.npy", "y": "y.npy")");
+  Train("run.json");
+  ExpectError({"predict", "m", "--csv", "d.csv"}, 2, {"--data RUN.json"});
+  ExpectError({"evaluate", "m", "--csv", "d.csv"}, 2, {"--data RUN.json"});
+  WriteRunOf("rows.json", R"("csv": "d.csv", "sequence_length": 2)");
+  ExpectSame({"predict", "m", "--x", "w.npy"},
+             {"predict", "m", "--data", "rows.json", "--part", "train"});
+}
+
+TEST_F(ProgramWindowsTest, RunJson_OtherWindows_IsRefused) {
+  WriteWhole(folder_ / "d.csv", "a,b\n1,2\n3,4\n5,6\n7,8\n2,9\n1,0\n3,3\n");
+  const auto with = [&](const std::string& fields) {
+    WriteRunOf("other.json",
+               R"("csv": "d.csv", "sequence_length": 2, )" + fields);
+  };
+  const std::string target = R"("target_columns": ["b"])";
+  with(R"("target_offset": 2, )" + target);
+  Train("other.json");
+  const std::vector<std::string> use = {"evaluate",   "m",      "--data",
+                                        "other.json", "--part", "train"};
+  EXPECT_EQ(Run(use), 0) << err_;
+  with(R"("target_offset": 2, "sequence_stride": 2, )" + target);
+  EXPECT_EQ(Run(use), 0) << err_;  // other windows of the same kind
+  with(R"("target_offset": 3, )" + target);
+  ExpectError(use, 2, {"target_offset: is 3", "trained with 2", "leave"});
+  with(R"("target_offset": 2, "sampling_rate": 2, )" + target);
+  ExpectError(use, 2, {"sampling_rate: is 2", "trained with 1"});
+  with(R"("target_offset": 2, "target_length": 1, )" + target);
+  ExpectError(use, 2, {"target_length: is 1", "trained with 0"});
+  with(R"("target_offset": 2, "target_columns": ["a"])");
+  ExpectError(use, 2, {"target_columns"});
+  // Prediction reads no targets.
+  EXPECT_EQ(Run({"predict", "m", "--data", "other.json", "--part", "train"}), 0)
+      << err_;
+}
+
+}  // namespace
+}  // namespace ringlet
