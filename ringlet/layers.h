@@ -304,6 +304,10 @@ struct Layer {
   Regularizer embeddings_regularizer;
   Constraint embeddings_constraint;
 
+  // Dense, Embedding.
+  int64_t lora_rank = 0;   // 0: no LoRA
+  int64_t lora_alpha = 0;  // 0: lora_rank
+
   // Attention, MultiHeadAttention. They have dropout and a seed too, and
   // MultiHeadAttention the fields of Dense.
   int64_t num_heads = 1, key_dim = 1;
@@ -417,6 +421,12 @@ struct Layer {
   // Embedding.
   Layer& EmbeddingsRegularizer(const Regularizer& regularizer);
   Layer& EmbeddingsConstraint(const Constraint& constraint);
+
+  // Dense, Embedding: LoRA. The kernel or the matrix W is frozen. The layer
+  // computes with W + alpha / rank A B, and trains A (inputs, rank) and B
+  // (rank, outputs). B begins as zeros. Alpha is the rank if not set.
+  Layer& LoraRank(int64_t rank);
+  Layer& LoraAlpha(int64_t alpha);
 
   // PReLU.
   Layer& AlphaInitializer(const Initializer& initializer);

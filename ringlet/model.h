@@ -462,6 +462,22 @@ class Functional final : public Model {
   void Outputs(const std::vector<Node>& nodes) { SetOutputs(nodes); }
 };
 
+// --- LoRA for a model --------------------------------------------------------
+
+struct LoraOptions {
+  int64_t rank = 4;
+  int64_t alpha = 0;  // 0: the rank
+  // Dense and Embedding layers by name, as "dense" or "body/dense". Empty: all.
+  std::vector<std::string> layers;
+};
+
+// Makes a copy of a model with LoRA, without weights. As KerasHub's
+// enable_lora, it freezes all other layers. After Compile, LoadWeights loads
+// the weights of the first model: the matrices of LoRA keep their initial
+// values, which change no output.
+Status EnableLora(const Model& model, const LoraOptions& options,
+                  std::unique_ptr<Model>* tuned);
+
 }  // namespace ringlet
 
 #endif  // RINGLET_MODEL_H_

@@ -77,6 +77,10 @@ class Builder:
         name = f"{kind.lower()}_{self.count}"
         self.count += 1
         config = {"name": name, **config}
+        if kind == "Dense" and self.rng.random() < 0.08:
+            config["lora_rank"] = int(self.rng.integers(1, 5))
+            if self.rng.random() < 0.5:
+                config["lora_alpha"] = int(self.rng.integers(1, 9))
         entry = {"class_name": kind, "config": config}
         if self.functional:
             tensors = [self.tensor(each) for each in inputs]

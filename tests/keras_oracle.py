@@ -57,7 +57,11 @@ class Layer:
 
     def regularizer(self, weight):
         """(l1, l2) of a weight; Keras 3 has no penalty of what is frozen."""
-        entry = self.setting(weight, "regularizer") if self.trainable else None
+        if not self.trainable or weight in self.state:
+            return 0.0, 0.0
+        if weight.startswith("lora_"):  # "kernel" of "lora_kernel_a"
+            weight = weight[len("lora_"):-len("_a")]
+        entry = self.setting(weight, "regularizer")
         config = entry["config"] if entry else {}
         return config.get("l1", 0.0), config.get("l2", 0.0)
 
@@ -220,15 +224,50 @@ class Weighted(Layer):
 class Dense(Weighted):
     def build(self, shapes):
         self.set_shapes((shapes[0][-1], self.config["units"]))
+        set_lora(self, "kernel")
         return (*shapes[0][:-1], self.config["units"])
 
     def linear(self, x):
-        return x @ self.weights["kernel"]
+        return x @ with_lora(self, "kernel")
 
     def linear_backward(self, dz):
-        self.gradients["kernel"] = (self.x.reshape(-1, self.x.shape[-1]).T @
-                                    dz.reshape(-1, dz.shape[-1]))
-        return dz @ self.weights["kernel"].T
+        add_gradients(self, "kernel", self.x.reshape(-1, self.x.shape[-1]).T @
+                      dz.reshape(-1, dz.shape[-1]))
+        return dz @ with_lora(self, "kernel").T
+
+
+def set_lora(layer, name):
+    """Adds the matrices of LoRA to the layer's shapes; `name` is then state."""
+    rank = layer.config.get("lora_rank")
+    if rank:
+        rows, columns = layer.shapes[name]
+        layer.shapes[f"lora_{name}_a"] = (rows, rank)
+        layer.shapes[f"lora_{name}_b"] = (rank, columns)
+        layer.state = (*layer.state, name)
+
+
+def lora(layer, name):
+    """A, B and alpha / rank."""
+    rank = layer.config["lora_rank"]
+    return (layer.weights[f"lora_{name}_a"], layer.weights[f"lora_{name}_b"],
+            (layer.config.get("lora_alpha") or rank) / rank)
+
+
+def with_lora(layer, name):
+    if not layer.config.get("lora_rank"):
+        return layer.weights[name]
+    a, b, scale = lora(layer, name)
+    return layer.weights[name] + scale * (a @ b)
+
+
+def add_gradients(layer, name, gradient):
+    """`gradient` is that of the merged matrix."""
+    if not layer.config.get("lora_rank"):
+        layer.gradients[name] = gradient
+        return
+    a, b, scale = lora(layer, name)
+    layer.gradients[f"lora_{name}_a"] = scale * gradient @ b.T
+    layer.gradients[f"lora_{name}_b"] = scale * a.T @ gradient
 
 
 def pair(value, axes=2):

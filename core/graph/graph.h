@@ -116,6 +116,9 @@ class Graph {
   // Separates the random numbers of nodes. In a model without shared layers it
   // is the node's index.
   uint64_t RandomStreamOf(int node) const;
+  // The place of the node's first trained weight in the gradient span; -1: it
+  // has none.
+  int64_t GradientOffset(const GraphNode& node) const;
   // True if another node has the same weights, and they are trained.
   bool SharesTrained(int node) const;
 

@@ -121,6 +121,14 @@ uint64_t Graph::RandomStreamOf(int node) const {
          call * 0xD1B54A32D192ED03u;
 }
 
+int64_t Graph::GradientOffset(const GraphNode& node) const {
+  for (int v = 0; v < node.num_variables; ++v) {
+    const Variable& variable = variables_[node.first_variable + v];
+    if (variable.trained()) return variable.gradient_offset;
+  }
+  return -1;
+}
+
 bool Graph::SharesTrained(int node) const {
   const GraphNode& of = nodes_[node];
   if (layers_[of.layer_index].calls < 2) return false;

@@ -5,6 +5,7 @@
 
 #include "../compute/gemm.h"
 #include "layer_loops.h"
+#include "lora.h"
 #include "op.h"
 
 namespace ringlet {
@@ -183,6 +184,9 @@ Status MakeDense(const Layer& layer, const std::vector<Shape>& inputs,
   if (x.rank() < 1) {
     return InvalidArgument("Dense needs an input of at least one dimension");
   }
+  RINGLET_RETURN_IF_ERROR(CheckLora(layer, x.elements() / x.back(), "kernel",
+                                    layer.kernel_constraint));
+  if (layer.lora_rank > 0) return MakeLoraDense(layer, x, op);
   op->reset(new DenseOp(layer, x));
   return Status();
 }

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cinttypes>
 
+#include "../compute/gemm.h"
 #include "layer_loops.h"
+#include "lora.h"
 #include "op.h"
 
 namespace ringlet {
@@ -16,17 +18,36 @@ namespace {
 class EmbeddingOp final : public Op {
  public:
   EmbeddingOp(const Layer& layer, const Shape& x)
-      : rows_(layer.input_dim), width_(layer.units) {
+      : rows_(layer.input_dim),
+        width_(layer.units),
+        rank_(layer.lora_rank),
+        scale_(rank_ > 0 ? LoraScale(layer) : 1) {
     output_ = x;
     output_.Append(width_);
-    weights_.push_back({"embeddings",
-                        {rows_, width_},
-                        layer.embeddings_initializer,
-                        layer.embeddings_regularizer,
-                        layer.embeddings_constraint});
+    WeightSpec matrix = {"embeddings",
+                         {rows_, width_},
+                         layer.embeddings_initializer,
+                         layer.embeddings_regularizer,
+                         layer.embeddings_constraint};
+    weights_.push_back(matrix);
+    if (rank_ == 0) return;
+    weights_[0].trainable = false;
+    weights_[0].regularizer = {};
+    weights_.push_back(LoraA(layer, matrix));
+    weights_.push_back(LoraB(layer, matrix));
   }
   bool backward_reads_input() const override { return !frozen(); }
   bool may_fail() const override { return true; }
+  uint64_t forward_scratch(int64_t batch, int) const override {
+    return LoraFloats(batch);
+  }
+  uint64_t backward_scratch(int64_t batch, int) const override {
+    return frozen() ? 0 : LoraFloats(batch);
+  }
+  uint64_t saved_floats(int64_t batch) const override {
+    return frozen() ? 0 : LoraFloats(batch);
+  }
+  int64_t multiply_adds() const override { return output_.elements() * rank_; }
 
   void Forward(const OpCall& call) const override {
     const int64_t n = Numbers(call);
@@ -46,22 +67,17 @@ class EmbeddingOp final : public Op {
                     call.y + i * width_);
       }
     });
+    if (rank_ > 0) AddLora(call);
   }
 
   void Backward(const OpCall& call) const override {
-    const int64_t n = Numbers(call);
-    const float* const x = call.x[0];
-    if (call.dx[0] != nullptr) std::fill_n(call.dx[0], n, 0.0f);
+    if (call.dx[0] != nullptr) std::fill_n(call.dx[0], Numbers(call), 0.0f);
     if (frozen()) return;
-    ForEachPart(call, rows_, 1, [&](Range part) {
-      std::fill_n(call.d_weights[0] + part.begin * width_, part.size() * width_,
-                  0.0f);
-      for (int64_t i = 0; i < n; ++i) {
-        const int64_t row = RowOf(x[i]);
-        if (row < part.begin || row >= part.end) continue;
-        AddTo(call.dy + i * width_, width_, call.d_weights[0] + row * width_);
-      }
-    });
+    if (rank_ > 0) {
+      LoraGradients(call);
+    } else {
+      SumRows(call, call.dy, width_, call.d_weights[0]);
+    }
     call.sink->OnGradientsFinal(call.gradient_offset);
   }
 
@@ -69,9 +85,58 @@ class EmbeddingOp final : public Op {
   int64_t Numbers(const OpCall& call) const {
     return call.batch * (output_.elements() / width_);
   }
+  uint64_t LoraFloats(int64_t batch) const {
+    return static_cast<uint64_t>(batch * (output_.elements() / width_) * rank_);
+  }
+
+  // Adds (s A) B: of each number its row of A, which is kept for Backward.
+  void AddLora(const OpCall& call) const {
+    const int64_t n = Numbers(call);
+    float* const rows = KeptRows(call, frozen());
+    for (int64_t i = 0; i < n; ++i) {
+      std::copy_n(call.weights[1] + RowOf(call.x[0][i]) * rank_, rank_,
+                  rows + i * rank_);
+    }
+    ScaleBy(scale_, n * rank_, rows);
+    Gemm(RowMajor(static_cast<const float*>(rows), n, rank_), B(call), true,
+         RowMajor(call.y, n, width_), call.pool);
+  }
+
+  void LoraGradients(const OpCall& call) const {
+    const int64_t n = Numbers(call);
+    const ConstMatrix dy =
+        RowMajor(static_cast<const float*>(call.dy), n, width_);
+    Gemm(RowMajor(static_cast<const float*>(call.saved), n, rank_).Transposed(),
+         dy, false, RowMajor(call.d_weights[2], rank_, width_), call.pool);
+    Gemm(dy, B(call).Transposed(), false, RowMajor(call.scratch, n, rank_),
+         call.pool);
+    ScaleBy(scale_, n * rank_, call.scratch);
+    SumRows(call, call.scratch, rank_, call.d_weights[1]);
+  }
+
+  ConstMatrix B(const OpCall& call) const {
+    return RowMajor(static_cast<const float*>(call.weights[2]), rank_, width_);
+  }
+
+  // Row r of `sums` is the sum of the rows of `values` with number r.
+  void SumRows(const OpCall& call, const float* values, int64_t width,
+               float* sums) const {
+    const int64_t n = Numbers(call);
+    ForEachPart(call, rows_, 1, [&](Range part) {
+      std::fill_n(sums + part.begin * width, part.size() * width, 0.0f);
+      for (int64_t i = 0; i < n; ++i) {
+        const int64_t row = RowOf(call.x[0][i]);
+        if (row < part.begin || row >= part.end) continue;
+        AddTo(values + i * width, width, sums + row * width);
+      }
+    });
+  }
+
   static int64_t RowOf(float number) { return static_cast<int64_t>(number); }
 
   const int64_t rows_, width_;
+  const int64_t rank_;  // of LoRA; 0: none
+  const float scale_;   // of LoRA
 };
 
 // Each sequence of the output is the first rows of the matrix.
@@ -180,6 +245,8 @@ Status MakeEmbedding(const Layer& layer, const std::vector<Shape>& inputs,
         "large",
         static_cast<long long>(layer.units), x.ToString().c_str());
   }
+  RINGLET_RETURN_IF_ERROR(CheckLora(layer, x.elements(), "embeddings",
+                                    layer.embeddings_constraint));
   op->reset(new EmbeddingOp(layer, x));
   return Status();
 }

@@ -74,9 +74,21 @@ constexpr LayerField kBiasConstraint = ConstraintField(
     "bias_constraint", &Layer::bias_constraint, kSetBiasConstraint);
 // All layers accept it; some write it.
 constexpr LayerField kActivityRegularizer("activity_regularizer", OnlyNull());
-constexpr LayerField kLoraRank =
+constexpr LayerField kLoraRank = LayerField("lora_rank", &Layer::lora_rank)
+                                     .OrZero()
+                                     .WrittenIfSet()
+                                     .SetBy(kSetLoraRank)
+                                     .Compared("lora_rank")
+                                     .Saved("lora");
+constexpr LayerField kLoraAlpha = LayerField("lora_alpha", &Layer::lora_alpha)
+                                      .OrZero()
+                                      .WrittenIfSet()
+                                      .SetBy(kSetLoraAlpha)
+                                      .Compared("lora_alpha")
+                                      .Saved("alpha");
+constexpr LayerField kNoLoraRank =
     LayerField("lora_rank", OnlyNull()).Unwritten();
-constexpr LayerField kLoraAlpha =
+constexpr LayerField kNoLoraAlpha =
     LayerField("lora_alpha", OnlyNull()).Unwritten();
 constexpr LayerField kQuantizationMode =
     LayerField("quantization_mode", OnlyNull()).Unwritten();
@@ -99,13 +111,16 @@ constexpr LayerField kPermuteFields[] = {
 constexpr LayerField kFlattenFields[] = {kChannelsLast};
 // For a product of inputs and a kernel.
 constexpr std::array kWeightedFields = {
-    kActivation,       kUseBias,           kKernelInitializer,
-    kBiasInitializer,  kKernelRegularizer, kBiasRegularizer,
-    kKernelConstraint, kBiasConstraint,    kLoraRank,
-    kLoraAlpha,        kQuantizationMode,  kQuantizationConfig,
+    kActivation,         kUseBias,           kKernelInitializer,
+    kBiasInitializer,    kKernelRegularizer, kBiasRegularizer,
+    kKernelConstraint,   kBiasConstraint,    kQuantizationMode,
+    kQuantizationConfig,
 };
-constexpr auto kDenseFields = Join(
-    std::array{LayerField("units", &Layer::units).Required()}, kWeightedFields);
+constexpr std::array kNoLora = {kNoLoraRank, kNoLoraAlpha};
+constexpr auto kDenseFields =
+    Join(Join(std::array{LayerField("units", &Layer::units).Required()},
+              kWeightedFields),
+         std::array{kLoraRank, kLoraAlpha});
 constexpr LayerField kFilters = LayerField("filters", &Layer::units).Required();
 constexpr LayerField kDilationRate =
     LayerField("dilation_rate", &Layer::dilation)
@@ -120,8 +135,9 @@ constexpr LayerField kGroups = LayerField("groups", &Layer::groups)
                                    .Saved("groups");
 template <size_t n>
 constexpr auto ConvFields(const std::array<LayerField, n>& window) {
-  return Join(Join(window, std::array{kChannelsLast, kDilationRate, kGroups}),
-              Join(kWeightedFields, std::array{kActivityRegularizer}));
+  return Join(
+      Join(window, std::array{kChannelsLast, kDilationRate, kGroups}),
+      Join(Join(kWeightedFields, kNoLora), std::array{kActivityRegularizer}));
 }
 constexpr auto kConv2DFields =
     ConvFields(std::array{kFilters, kKernelSize, kStrides, kPadding});
@@ -140,7 +156,7 @@ constexpr LayerField kOneGroup =
 constexpr auto kConvTransposeFields = Join(
     Join(std::array{kFilters, kKernelSize, kStrides, kPadding, kOutputPadding,
                     kChannelsLast, kDilationRate, kOneGroup},
-         kWeightedFields),
+         Join(kWeightedFields, kNoLora)),
     std::array{kActivityRegularizer});
 
 constexpr LayerField kDepthMultiplier =

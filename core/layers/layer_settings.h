@@ -20,6 +20,8 @@ enum LayerSetting : uint64_t {
   kSetBiasRegularizer = uint64_t{1} << 6,
   kSetSeed = uint64_t{1} << 7,
   kSetKeepDims = uint64_t{1} << 8,
+  kSetLoraRank = uint64_t{1} << 9,
+  kSetLoraAlpha = uint64_t{1} << 10,
   kSetDilationRate = uint64_t{1} << 12,
   kSetDepthMultiplier = uint64_t{1} << 13,
   kSetDepthwiseInitializer = uint64_t{1} << 14,

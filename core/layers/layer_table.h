@@ -121,6 +121,10 @@ struct LayerField {
   constexpr LayerField Unwritten() const {
     return WithMember(&LayerField::written, false);
   }
+  // With OrZero: 0 is not written.
+  constexpr LayerField WrittenIfSet() const {
+    return WithMember(&LayerField::written_if_set, true);
+  }
   constexpr LayerField InRange(const Interval& interval) const {
     return WithMember(&LayerField::range, interval);
   }
@@ -165,6 +169,7 @@ struct LayerField {
   bool or_zero = false;
   bool in_call = false;
   bool written = true;
+  bool written_if_set = false;
   const char* compared = nullptr;  // null: not in the fingerprint
   const char* saved = nullptr;
 };

@@ -450,6 +450,12 @@ Layer& Layer::UseCausalMask(bool hides_later) {
 Layer& Layer::ValueDim(int64_t size) {
   return SetMember(&Layer::value_dim, size, kSetValueDim, this);
 }
+Layer& Layer::LoraRank(int64_t rank) {
+  return SetMember(&Layer::lora_rank, rank, kSetLoraRank, this);
+}
+Layer& Layer::LoraAlpha(int64_t alpha) {
+  return SetMember(&Layer::lora_alpha, alpha, kSetLoraAlpha, this);
+}
 Layer& Layer::UseScale(bool trained) {
   return SetMember(&Layer::use_scale, trained, kSetUseScale, this);
 }

@@ -280,10 +280,7 @@ OpCall Stepper::CallOf(int i) {
   call.dy = spans.dy;
   call.dx = spans.dx.data();
   call.d_weights = spans.d_weights.data();
-  if (node.num_variables > 0) {
-    call.gradient_offset =
-        graph_.variables()[node.first_variable].gradient_offset;
-  }
+  call.gradient_offset = graph_.GradientOffset(node);
   call.sink = this;
   return call;
 }

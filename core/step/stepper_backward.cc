@@ -122,9 +122,9 @@ Status Stepper::BackwardWithoutExamples() {
     if (!node.has_backward()) continue;
     if (SynchronizesRanks(i)) {
       RINGLET_RETURN_IF_ERROR(BackwardNode(i));
-    } else if (node.num_variables > 0 && node.call_index == 0) {
-      const Variable& first = graph_.variables()[node.first_variable];
-      if (first.trained()) OnGradientsFinal(first.gradient_offset);
+    } else if (node.call_index == 0) {
+      const int64_t first = graph_.GradientOffset(node);
+      if (first >= 0) OnGradientsFinal(first);
     }
   }
   OnGradientsFinal(0);

@@ -160,7 +160,8 @@ void CModel::Emit() {
 
 Status CModel::AddLayers(bool softmax) {
   RINGLET_RETURN_IF_ERROR(CheckModel());
-  RINGLET_RETURN_IF_ERROR(Lower(model_, "C", &lowering_));
+  RINGLET_RETURN_IF_ERROR(Lower(&model_, "C", &lowering_));
+  floats_ = lowering_.weights;
   std::vector<CSlots::Kind> kinds;
   for (const Primitive& p : lowering_.primitives) {
     kinds.push_back({IsView(p), RowOf(p.kind).in_place});

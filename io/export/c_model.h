@@ -101,7 +101,7 @@ class CModel {
   std::string Functions() const;
 
   Model& model_;
-  const float* const floats_;
+  const float* floats_;
   const CInterface& interface_;
   Lowering lowering_;
   std::unique_ptr<CSlots> slots_;

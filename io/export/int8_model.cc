@@ -120,7 +120,7 @@ void Int8Model::ChooseQuantization() {
 
 Status Int8Model::Make(Model* model, const Dataset& data, int64_t examples) {
   RINGLET_RETURN_IF_ERROR(MakePlain(model, &plain_));
-  RINGLET_RETURN_IF_ERROR(Lower(plain_.model, "int8", &lowering_));
+  RINGLET_RETURN_IF_ERROR(Lower(&plain_.model, "int8", &lowering_));
   // A plain layer is one primitive.
   RINGLET_CHECK(static_cast<int>(lowering_.primitives.size()) == last() + 1);
   RINGLET_RETURN_IF_ERROR(FindRanges(model, data, examples));

@@ -68,7 +68,7 @@ class Builder {
   void CountReads();
 
   Model& model_;
-  const float* const floats_;
+  const float* floats_;
   PlainModel& plain_;
   Lowering lowering_;
   std::vector<int> nodes_, reads_;  // by primitive
@@ -121,6 +121,7 @@ Layer Builder::Bare() const {
   bare.settings = 0;
   bare.trainable = bare.use_bias = true;
   bare.activation = kLinear;
+  bare.lora_rank = bare.lora_alpha = 0;
   bare.kernel_regularizer = bare.bias_regularizer = plain.kernel_regularizer;
   bare.depthwise_regularizer = bare.pointwise_regularizer =
       plain.kernel_regularizer;
@@ -290,7 +291,8 @@ void Builder::CountReads() {
 }
 
 Status Builder::Run() {
-  RINGLET_RETURN_IF_ERROR(Lower(model_, "C", &lowering_));
+  RINGLET_RETURN_IF_ERROR(Lower(&model_, "C", &lowering_));
+  floats_ = lowering_.weights;
   CountReads();
   for (index_ = 0; index_ <= last(); ++index_) {
     p_ = &At(index_);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "../../core/layers/layer_table.h"
+#include "../../core/layers/lora.h"
 
 namespace ringlet {
 namespace {
@@ -17,8 +18,8 @@ using Floats = std::vector<float>;
 
 class LoweringBuilder {
  public:
-  LoweringBuilder(const Model& model, Lowering* out)
-      : model_(model), out_(*out) {}
+  LoweringBuilder(Model* model, Lowering* out)
+      : model_(*model), floats_(model->weights()), out_(*out) {}
 
   Status Run(const char* target);
 
@@ -62,6 +63,7 @@ class LoweringBuilder {
   void SplitSteps(Primitive* p);
   int JoinSteps(const Primitive& p, const Shape& output);
   const Variable* Find(const Primitive& p, const char* weight) const;
+  void MergeLoraOf(const Primitive& p, const std::string& matrix);
   const Shape& InputOf(const Primitive& p) const {
     return out_.primitives[static_cast<size_t>(p.inputs[0])].output;
   }
@@ -72,6 +74,7 @@ class LoweringBuilder {
   }
 
   const Model& model_;
+  const float* const floats_;
   Lowering& out_;
 };
 
@@ -166,6 +169,23 @@ const Variable* LoweringBuilder::Find(const Primitive& p,
   return nullptr;
 }
 
+// Merges the LoRA of a layer into its matrix of this name.
+void LoweringBuilder::MergeLoraOf(const Primitive& p,
+                                  const std::string& matrix) {
+  if (p.layer->lora_rank == 0) return;
+  const Variable* const w = Find(p, matrix.c_str());
+  const Variable* const a = Find(p, ("lora_" + matrix + "_a").c_str());
+  const Variable* const b = Find(p, ("lora_" + matrix + "_b").c_str());
+  if (out_.merged.empty()) {
+    out_.merged.assign(floats_, floats_ + model_.num_weights());
+    out_.weights = out_.merged.data();
+  }
+  const Floats merged = MergeLora(*p.layer, w->shape, floats_ + w->offset,
+                                  floats_ + a->offset, floats_ + b->offset);
+  std::copy(merged.begin(), merged.end(),
+            out_.merged.begin() + static_cast<ptrdiff_t>(w->offset));
+}
+
 void LoweringBuilder::PlaceWindow(Primitive* p) const {
   const Layer& layer = *p->layer;
   const Shape& x = InputOf(*p);
@@ -186,6 +206,7 @@ void LoweringBuilder::PlaceWindow(Primitive* p) const {
 }
 
 void LoweringBuilder::MatMul(Primitive* p, int) {
+  MergeLoraOf(*p, "kernel");
   p->kernel = Find(*p, "kernel");
   p->bias = Find(*p, "bias");
   p->activation = p->layer->activation;
@@ -346,6 +367,7 @@ void LoweringBuilder::RepeatRow(Primitive* p, int) {
 }
 
 void LoweringBuilder::Gather(Primitive* p, int) {
+  MergeLoraOf(*p, "embeddings");
   p->kernel = Find(*p, "embeddings");
 }
 
@@ -424,6 +446,7 @@ int LoweringBuilder::JoinSteps(const Primitive& p, const Shape& output) {
 // --- the model ---------------------------------------------------------------
 
 Status LoweringBuilder::Run(const char* target) {
+  out_.weights = floats_;
   for (int node = 0; node < model_.num_nodes(); ++node) {
     const Layer& layer = AddStepLayer(model_.layer(node));
     const Row* const row =
@@ -457,7 +480,7 @@ Status LoweringBuilder::Run(const char* target) {
 
 }  // namespace
 
-Status Lower(const Model& model, const char* target, Lowering* lowering) {
+Status Lower(Model* model, const char* target, Lowering* lowering) {
   return LoweringBuilder(model, lowering).Run(target);
 }
 

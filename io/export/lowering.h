@@ -125,11 +125,15 @@ struct Lowering {
   Primitives primitives;
   std::vector<int> of_node;  // the primitive with the output of each node
   std::deque<Layer> layers;  // those of TimeDistributeds
+  // What the variables of primitives hold, each at its offset. LoRA is merged:
+  // a kernel then holds W + alpha / rank A B.
+  const float* weights = nullptr;
+  std::vector<float> merged;  // weights, if there is LoRA
 };
 
-// `model` outlives *lowering. An error names the layer that has no primitives,
-// which cannot be exported to `target`.
-Status Lower(const Model& model, const char* target, Lowering* lowering);
+// `model` outlives *lowering, and its weights do not move. An error names the
+// layer that has no primitives, which cannot be exported to `target`.
+Status Lower(Model* model, const char* target, Lowering* lowering);
 
 // The center, scale and offset of a kAffine or a kBatchNormalize. `weights` are
 // the model's.

@@ -99,7 +99,7 @@ class OnnxConverter {
   int AddCausalMask(int scores);
 
   Model& model_;
-  const float* const floats_;
+  const float* floats_;
   OnnxGraph* const graph_;
   OnnxBuilder builder_;
   Lowering lowering_;

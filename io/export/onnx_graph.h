@@ -13,6 +13,7 @@
 #include <initializer_list>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "../../core/base/check.h"
@@ -87,12 +88,14 @@ class OnnxGraph {
   int AddNode(const char* op, const int* inputs, size_t count,
               OnnxAttributes attributes, const std::string& layer,
               int output = 0);
-  // `floats` outlive the graph.
+  // `floats` outlive the graph, or are those of KeepFloats.
   int AddWeight(const std::string& name, const OnnxInts& dims,
                 const float* floats, const StridedLayout& layout);
   int AddFloats(const std::string& name, const OnnxInts& dims,
                 const float* values, int64_t count);
   int AddInts(const std::string& name, const OnnxInts& values);
+  // Keeps floats for AddWeight, at their address.
+  void KeepFloats(std::vector<float> floats) { kept_ = std::move(floats); }
 
   // Writes the complete file or nothing, as AtomicFile does.
   Status Write(const std::string& name, const Metadata& metadata,
@@ -127,6 +130,7 @@ class OnnxGraph {
                   Constant* constant);
   std::string NodesAndName(const std::string& name) const;
 
+  std::vector<float> kept_;
   std::vector<Tensor> tensors_;
   std::set<std::string> names_;
   std::vector<Node> nodes_;

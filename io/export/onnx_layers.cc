@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "../../core/base/check.h"
 #include "onnx_converter.h"
@@ -46,7 +47,8 @@ const OnnxConverter::Row OnnxConverter::kConverters[] = {
 };
 
 Status OnnxConverter::AddNodes() {
-  RINGLET_RETURN_IF_ERROR(Lower(model_, "ONNX", &lowering_));
+  RINGLET_RETURN_IF_ERROR(Lower(&model_, "ONNX", &lowering_));
+  floats_ = lowering_.weights;
   values_.resize(lowering_.primitives.size());
   for (size_t i = 0; i < values_.size(); ++i) {
     p_ = &lowering_.primitives[i];
@@ -62,6 +64,7 @@ Status OnnxConverter::AddNodes() {
         "ONNX's operator does not have",
         p_->layer->name.c_str(), ClassName(*p_->layer), unsupported_.c_str());
   }
+  graph_->KeepFloats(std::move(lowering_.merged));
   return Status();
 }
 

@@ -180,6 +180,7 @@ void WriteConfig(JsonWriter* w, const Layer& layer) {
   WriteDType(w);
   for (const LayerField& field : ClassOf(layer).fields) {
     if (!field.written || field.in_call) continue;
+    if (field.written_if_set && ValueText(field, layer).empty()) continue;
     w->Key(field.name);
     std::visit(WriteValue{field, layer, w}, field.value);
   }

@@ -51,7 +51,9 @@ inline void CheckGradients(const Layer& layer, const std::vector<Shape>& shapes,
   const Floats dy = RandomFloats(
       static_cast<size_t>(batch * runner.op().output().elements()), 55);
   const OpRun run = runner.Run(batch, x, w, dy, threads);
-  if (!w.empty() && runner.op().weights()[0].trainable) {
+  const std::vector<WeightSpec>& specs = runner.op().weights();
+  if (std::any_of(specs.begin(), specs.end(),
+                  [](const WeightSpec& spec) { return spec.trainable; })) {
     EXPECT_EQ(run.ready.back(), 1000);
     EXPECT_TRUE(std::is_sorted(run.ready.rbegin(), run.ready.rend()));
   }

@@ -10,6 +10,7 @@
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
+#include "../../support/two_fits.h"
 #include "ringlet/checkpoint.h"
 
 namespace ringlet {
@@ -26,27 +27,10 @@ std::unique_ptr<Sequential> SequenceModel(const CompileOptions& options) {
   return model;
 }
 
-struct Trained {
-  std::vector<float> weights, predictions;
-  double loss = 0;
-};
-
-// Two fits; the last batch is short.
 Trained Train(int64_t batch, const CompileOptions& options) {
-  Trained trained;
-  const auto model = SequenceModel(options);
-  for (int fit = 0; fit < 2; ++fit) {
-    const auto history =
-        model->Fit(Points(210).Shuffle(3).Batch(batch), Quiet(2));
-    EXPECT_OK(history.status());
-    if (!history.ok()) return trained;
-    trained.loss = history->Values("loss").back();
-  }
-  trained.weights = WeightsOf(model.get());
-  const auto predicted = model->Predict(Points(23).Batch(10));
-  EXPECT_OK(predicted.status());
-  trained.predictions = predicted.value();
-  return trained;
+  return TrainTwice(
+      SequenceModel(options).get(), [](int64_t count) { return Points(count); },
+      batch);
 }
 
 TEST(RecurrentModelTest, Fit_AnyBatchAndThreads_HasOneResult) {

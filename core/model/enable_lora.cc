@@ -1,0 +1,127 @@
+// EnableLora: a model's layers with LoRA, in a new model.
+//
+// The layers of nested models have paths, as "body/dense". A nested model with
+// a layer that is trained must be trainable itself.
+
+#include <algorithm>
+#include <set>
+
+#include "../layers/layer_table.h"
+#include "../layers/nested_model.h"
+#include "ringlet/model.h"
+
+namespace ringlet {
+namespace {
+
+bool HasLora(const Layer& layer) {
+  return layer.kind == Layer::Kind::kDense ||
+         layer.kind == Layer::Kind::kEmbedding;
+}
+
+class LoraEnabler {
+ public:
+  explicit LoraEnabler(const LoraOptions& options)
+      : options_(options),
+        left_(options.layers.begin(), options.layers.end()) {}
+
+  // Changes a model's layers. Their paths begin with `before`.
+  Status Change(const std::string& before, NestedModel* model) {
+    for (Layer& layer : model->layers) {
+      RINGLET_RETURN_IF_ERROR(ChangeLayer(before + layer.name, &layer));
+    }
+    return Status();
+  }
+
+  Status CheckAllFound() const {
+    if (!left_.empty()) {
+      return InvalidArgument(
+          "there is no layer '%s'; ringlet summary lists the layers",
+          left_.begin()->c_str());
+    }
+    if (enabled_) return Status();
+    return InvalidArgument("the model has no Dense and no Embedding");
+  }
+
+ private:
+  Status ChangeLayer(const std::string& path, Layer* layer) {
+    const bool named = left_.erase(path) > 0;
+    if (layer->model != nullptr && !named) {
+      auto inner = std::make_shared<NestedModel>(*layer->model);
+      inner->weights = nullptr;
+      layer->trainable = true;
+      RINGLET_RETURN_IF_ERROR(Change(path + "/", inner.get()));
+      layer->model = std::move(inner);
+      return Status();
+    }
+    if (named && !HasLora(*layer)) {
+      return InvalidArgument(
+          "layer '%s' is a %s; only Dense and Embedding have LoRA",
+          path.c_str(), ClassName(*layer));
+    }
+    layer->trainable = HasLora(*layer) && (named || options_.layers.empty());
+    if (!layer->trainable) return Status();
+    layer->LoraRank(options_.rank);
+    if (options_.alpha > 0) layer->LoraAlpha(options_.alpha);
+    enabled_ = true;
+    return Status();
+  }
+
+  const LoraOptions& options_;
+  std::set<std::string> left_;  // paths that are not found yet
+  bool enabled_ = false;
+};
+
+Status Build(const NestedModel& from, Sequential* to) {
+  for (const Layer& layer : from.layers) to->Add(layer);
+  return to->status();
+}
+
+Status Build(const NestedModel& from, Functional* to) {
+  std::vector<int> node_of_call, first(from.layers.size(), -1);
+  for (const NestedModel::Call& call : from.calls) {
+    std::vector<int> inputs;
+    for (const int input : call.inputs) {
+      inputs.push_back(node_of_call[static_cast<size_t>(input)]);
+    }
+    int& node = first[static_cast<size_t>(call.layer)];
+    const bool again = node >= 0;
+    const int made =
+        again ? to->CallAgain(node, inputs)
+              : to->Add(from.layers[static_cast<size_t>(call.layer)], inputs);
+    if (!again) node = made;
+    node_of_call.push_back(made);
+  }
+  std::vector<int> outputs;
+  for (const int call : from.outputs) {
+    outputs.push_back(node_of_call[static_cast<size_t>(call)]);
+  }
+  to->Outputs(outputs);
+  return to->status();
+}
+
+template <typename Class>
+Status Make(const NestedModel& from, const std::string& name,
+            std::unique_ptr<Model>* model) {
+  auto made = std::make_unique<Class>();
+  made->set_name(name);
+  RINGLET_RETURN_IF_ERROR(Build(from, made.get()));
+  *model = std::move(made);
+  return Status();
+}
+
+}  // namespace
+
+Status EnableLora(const Model& model, const LoraOptions& options,
+                  std::unique_ptr<Model>* tuned) {
+  const Layer whole = model.AsLayer(/*with_weights=*/false);
+  NestedModel changed = *whole.model;
+  RINGLET_RETURN_IF_ERROR(changed.status);
+  LoraEnabler enabler(options);
+  RINGLET_RETURN_IF_ERROR(enabler.Change("", &changed));
+  RINGLET_RETURN_IF_ERROR(enabler.CheckAllFound());
+  return changed.class_name == "Sequential"
+             ? Make<Sequential>(changed, model.name(), tuned)
+             : Make<Functional>(changed, model.name(), tuned);
+}
+
+}  // namespace ringlet
