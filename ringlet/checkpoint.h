@@ -33,6 +33,9 @@ struct SaveOptions {
   Storage weights = Storage::kF32;
   FileSystem* files = FileSystem::Posix();  // SealedFiles encrypts
   bool replace = true;  // false: kAlreadyExists if `path` exists
+  // SaveWeights: leaves out the weights that training does not change, such as
+  // those under LoRA. LoadWeights then expects them to be loaded already.
+  bool trainable_only = false;
 };
 
 // Writes every span of `state` to a file, with mode 0600 or that of the file
@@ -249,6 +252,9 @@ struct WeightsReport {
   // Weights that fit, in a layer with another weight that does not fit: a layer
   // is loaded completely or not at all.
   std::vector<std::string> skipped;
+  // Matrices of LoRA that the file lacks: it was written before LoRA was
+  // enabled. They keep their values.
+  std::vector<std::string> lora;
 };
 
 // Loads weights by the names of layer and weight, in any order, from a file of
@@ -338,6 +344,9 @@ struct ModelCheckpointOptions {
   // of an epoch lack it (validation_freq), the model is saved with a warning.
   bool save_best_only = false;
   bool save_weights_only = false;
+  // Saves weights only, and of these only what training changes; see
+  // SaveOptions::trainable_only.
+  bool save_trainable_only = false;
   MonitorMode mode = MonitorMode::kAuto;
   // 0: after every epoch ("epoch"). N: after every N batches, counted across
   // epochs.

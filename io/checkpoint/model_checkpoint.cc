@@ -36,7 +36,7 @@ class ModelCheckpointCallback final : public Callback {
   ModelCheckpointCallback(const std::string& filepath,
                           const ModelCheckpointOptions& options)
       : filepath_(filepath),
-        options_(options),
+        options_(WithImplied(options)),
         best_(options.initial_value_threshold),
         kept_(options.max_to_keep, filepath, options.files) {}
 
@@ -166,6 +166,11 @@ class ModelCheckpointCallback final : public Callback {
   // The number of values in the logs that are kept for the name of the file.
   // Fixed, since the state's shape must not depend on the logs.
   static constexpr size_t kMaxLogs = 16;
+
+  static ModelCheckpointOptions WithImplied(ModelCheckpointOptions options) {
+    options.save_weights_only |= options.save_trainable_only;
+    return options;
+  }
 
   int64_t unsaved_epoch() const {
     return static_cast<int64_t>(unsaved_[kUnsavedEpoch]);
@@ -471,6 +476,7 @@ class ModelCheckpointCallback final : public Callback {
       SaveOptions saving;
       saving.weights = options_.weights;
       saving.files = options_.files;
+      saving.trainable_only = options_.save_trainable_only;
       return SaveWeights(model, path, saving);
     }
     SaveModelOptions saving;

@@ -13,6 +13,7 @@
 #include "../../core/base/json.h"
 #include "../../core/base/state_names.h"
 #include "../../core/base/text.h"
+#include "../../core/layers/lora.h"
 #include "keras_order.h"
 
 namespace ringlet {
@@ -186,7 +187,10 @@ class KerasWeightFinder {
       TakeAround(order.variables, others);
       return Status();
     }
-    if (arrays != variables_.size() && !parts_) {
+    std::vector<size_t> places = order.variables;
+    const std::vector<size_t> before_lora = WithoutLora(places);
+    if (arrays == before_lora.size()) places = before_lora;
+    if (arrays != places.size() && !parts_) {
       return InvalidArgument(
           "%s: holds %zu arrays without names (arr_0 and so on), but the model "
           "has %zu weights; write numpy.savez(file, *model.get_weights()), or "
@@ -195,10 +199,20 @@ class KerasWeightFinder {
           file_.path().c_str(), file_.tensors().size(), variables_.size(),
           variables_.empty() ? "dense/kernel" : variables_[0].path.c_str());
     }
-    for (size_t v = 0; v < std::min(arrays, variables_.size()); ++v) {
-      found_[order.variables[v]] = FindArray(file_, v);
+    for (size_t v = 0; v < std::min(arrays, places.size()); ++v) {
+      found_[places[v]] = FindArray(file_, v);
     }
     return Status();
+  }
+
+  // The same variables in a model before LoRA is enabled.
+  std::vector<size_t> WithoutLora(std::vector<size_t> places) const {
+    const auto is_lora = [this](size_t v) {
+      return IsLoraMatrix(variables_[v].path);
+    };
+    places.erase(std::remove_if(places.begin(), places.end(), is_lora),
+                 places.end());
+    return places;
   }
 
   // Takes the arrays in order, without those of Normalizations (`others`).

@@ -19,6 +19,9 @@ constexpr char kSeedKey[] = "seed";
 constexpr char kVersionKey[] = "ringlet_version";  // of the program
 // What ModelCheckpoint watches, "val_loss", and its value.
 constexpr char kMonitorKey[] = "monitor", kMonitorValueKey[] = "monitor_value";
+// A file with only the weights that training changes. The value is the digest
+// of all others, by which the right ones can be recognized.
+constexpr char kTrainableOnlyKey[] = "trainable_only";
 constexpr char kDataDescriptionKey[] = "data_description";  // as JSON
 
 // Fails if the model has no weights to save or load.

@@ -11,9 +11,12 @@
 #include <type_traits>
 #include <utility>
 
+#include "../../core/base/byte_order.h"
+#include "../../core/base/fnv1a.h"
 #include "../../core/base/state_names.h"
 #include "../../core/base/text.h"
 #include "../../core/data/element_types.h"
+#include "../../core/layers/lora.h"
 #include "keras_layout.h"
 #include "model_metadata.h"
 #include "normalizations.h"
@@ -30,6 +33,48 @@ struct Match {
   const Variable* variable;
   TorchWeight stored;  // of a file in Keras's layout as it is here
   bool fits = false;
+};
+
+// False for a frozen weight, and for a matrix under LoRA.
+bool TrainingChanges(const Variable& v) {
+  return v.trained() || v.change_offset >= 0;
+}
+
+// A digest of the weights that training does not change.
+std::string DigestOfFrozen(Model* model) {
+  Fnv1a digest;
+  for (const Variable& v : model->variables()) {
+    if (TrainingChanges(v)) continue;
+    digest.Add(v.path.data(), v.path.size());
+    for (int64_t i = 0; i < v.size(); ++i) {
+      unsigned char bytes[4];
+      uint32_t bits;
+      std::memcpy(&bits, model->weights() + v.offset + i, sizeof(bits));
+      StoreLittle(bits, bytes);
+      digest.Add(bytes, sizeof(bytes));
+    }
+  }
+  return HexText(digest.value());
+}
+
+// The weights that training changes.
+class TrainableWeights final : public Saveable {
+ public:
+  explicit TrainableWeights(Model* model) : model_(*model) {}
+  void AppendState(std::vector<StateSpan>* spans) override {
+    std::set<std::string> names;
+    for (const Variable& v : model_.variables()) {
+      if (TrainingChanges(v)) names.insert(kWeightsPrefix + v.path);
+    }
+    std::vector<StateSpan> all;
+    model_.weights_state()->AppendState(&all);
+    for (const StateSpan& span : all) {
+      if (names.count(span.name) > 0) spans->push_back(span);
+    }
+  }
+
+ private:
+  Model& model_;
 };
 
 std::string LayerOf(const Variable& variable) {
@@ -115,16 +160,37 @@ std::vector<std::string> Unexpected(const WeightsFile& file,
   return names;
 }
 
+// The layers with LoRA, and neither of its matrices in the file.
+std::set<std::string> WithoutLora(const std::vector<Match>& matches) {
+  std::set<std::string> without, with;
+  for (const Match& match : matches) {
+    if (!IsLoraMatrix(match.variable->path)) continue;
+    (match.stored.tensor == nullptr ? without : with)
+        .insert(LayerOf(*match.variable));
+  }
+  for (const std::string& layer : with) without.erase(layer);
+  return without;
+}
+
 // The matches to load, and the report but for `loaded` and `verified`.
 std::vector<Match> Compare(const WeightsFile& file, WeightsLayout layout,
                            const std::vector<Match>& matches,
                            const Model& model, WeightsReport* report) {
   report->unexpected = Unexpected(file, layout, matches, model);
+  const bool trainable_only = file.metadata().count(kTrainableOnlyKey) > 0;
+  const std::set<std::string> without_lora = WithoutLora(matches);
   std::set<std::string> left;  // layers
   for (const Match& match : matches) {
     if (match.fits) continue;
-    left.insert(LayerOf(*match.variable));
-    if (match.stored.tensor == nullptr) {
+    const Variable& v = *match.variable;
+    if (IsLoraMatrix(v.path) && without_lora.count(LayerOf(v)) > 0) {
+      report->lora.push_back(v.path);
+      continue;
+    }
+    const bool missing = match.stored.tensor == nullptr;
+    if (trainable_only && missing && !TrainingChanges(v)) continue;
+    left.insert(LayerOf(v));
+    if (missing) {
       report->missing.push_back(match.variable->path);
     } else {
       report->mismatched.push_back(Describe(match));
@@ -365,7 +431,13 @@ Status SaveWeights(Model* model, const std::string& path,
   const std::string normalizations = NormalizationsToJson(*model);
   if (!normalizations.empty()) metadata[kNormalizationsKey] = normalizations;
   PrintNormalizationsLeftOut(*model, path.c_str());
-  return SaveCheckpoint(path, {model->weights_state()}, metadata, options);
+  TrainableWeights trainable(model);
+  Saveable* state = model->weights_state();
+  if (options.trainable_only) {
+    metadata[kTrainableOnlyKey] = DigestOfFrozen(model);
+    state = &trainable;
+  }
+  return SaveCheckpoint(path, {state}, metadata, options);
 }
 
 Status LoadWeights(Model* model, const std::string& path,
@@ -390,6 +462,14 @@ Status LoadWeights(Model* model, const std::string& path,
   for (const LayerStatistics& of : statistics) {
     RINGLET_RETURN_IF_ERROR(
         model->SetNormalization(of.layer, of.mean, of.variance));
+  }
+  const auto frozen = file.metadata().find(kTrainableOnlyKey);
+  if (frozen != file.metadata().end() &&
+      frozen->second != DigestOfFrozen(model)) {
+    Warn(options,
+         path +
+             ": was trained with other frozen weights than the model has; load "
+             "those first");
   }
   report->verified = file.verifiable();
   if (!report->verified) {

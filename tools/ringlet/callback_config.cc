@@ -154,6 +154,7 @@ Made ReadModelCheckpoint(FieldReader* fields, const Place& place) {
   ReadVerbose(fields, &o.verbose);
   fields->Bool("save_best_only", &o.save_best_only);
   fields->Bool("save_weights_only", &o.save_weights_only);
+  fields->Bool("save_trainable_only", &o.save_trainable_only);
   fields->Choice("mode", kModes, &o.mode);
   ReadFrequency(fields, "save_freq", "", &o.save_freq);
   if (fields->Has("initial_value_threshold")) {
