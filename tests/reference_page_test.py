@@ -666,6 +666,8 @@ def check_part(shop, part, fields):
             run["strategy"] = dict(OF_LOCAL[name])
         if part == "fit":
             run["fit"] = {"verbose": 0}
+        if part == "lora":
+            run["lora"] = {"rank": 2}
         at = run
         for step in part.split("."):
             at = at.setdefault(step, {})
@@ -756,8 +758,8 @@ def main():
     all_fields = {name for classes, _ in families.values()
                   for _, fields, _ in classes for name in fields}
     assert len(all_fields) > 70 and set(parts) == {
-        "compile", "data.train", "fit", "strategy", "strategy.communication",
-        "strategy.outer"}
+        "compile", "data.train", "fit", "lora", "strategy",
+        "strategy.communication", "strategy.outer"}
     check_schema(parts)
     with tempfile.TemporaryDirectory() as folder:
         check_flags(flags, folder)

@@ -7,6 +7,7 @@ merged into the section's first whole one, which trains one step. Blocks ```sh o
 is the last whole one. The data are made here. With a letter more in any of its
 keys, each block must be refused.
 """
+import gzip
 import json
 import math
 import os
@@ -132,6 +133,7 @@ class Folder:
         self.make_penguins()
         self.make_reviews()
         self.make_tuned()
+        self.make_characters()
 
     def make_reviews(self):
         draw = random.Random(1)
@@ -183,6 +185,17 @@ class Folder:
             self.save("tuned.npz", **{
                 f"arr_{i}": weights.read(entry)
                 for i, entry in enumerate(weights.infolist())})
+
+    def make_characters(self):
+        """The sample's model, and another text."""
+        result = self.run(
+            PROGRAM, "train", SOURCE / "samples/characters.json", "--epochs",
+            "1", "--steps-per-epoch", "1", "--save", "characters.safetensors")
+        assert result.returncode == 0, result.stdout
+        for part in "xy":
+            text = SOURCE / f"data/sentences-mini/kitchen-test-{part}.npy.gz"
+            (self.path / f"own-{part}.npy").write_bytes(
+                gzip.decompress(text.read_bytes()))
 
     def train(self, run, steps, *flags):
         self.write("trial.json", run)

@@ -51,6 +51,10 @@ constexpr char kLeNet[] =
         {"class_name": "AveragePooling2D"}, {"class_name": "Flatten"},
         {"class_name": "Dense", "config": {"units": 120, "activation": "tanh"}},
         {"class_name": "Dense", "config": {"units": 84, "activation": "tanh"}})";
+constexpr char kLora[] =
+    R"({"class_name": "Flatten"},
+        {"class_name": "Dense", "config": {"units": 128, "activation": "relu",
+          "lora_rank": 4, "lora_alpha": 7}})";
 constexpr char kMlp[] =
     R"({"class_name": "Flatten"},
         {"class_name": "Dense", "config": {"units": 128, "activation": "relu"}},
@@ -130,6 +134,9 @@ class DigestsTest : public ProgramTest {
     if (network == "activity") return Source("samples/activity.json");
     if (network == "forecast") return Source("samples/forecast.json");
     if (network == "reviews") return Source("samples/reviews.json");
+    if (network == "keywords") return Source("samples/keywords.json");
+    if (network == "characters") return Source("samples/characters.json");
+    if (network == "lora") return FashionRun(kLora);
     if (network == "lenet5") return FashionRun(kLeNet);
     if (network == "mlp") return FashionRun(kMlp);
     if (network == "recurrent") return FashionRun(kRecurrent);

@@ -507,7 +507,8 @@ TEST_F(ProgramTest, Name_FarFromAll_ListsAllThatAreKnown) {
   EXPECT_EQ(Run({"plan", "run.json"}), 2);
   EXPECT_EQ(err_,
             "error: run.json: unknown field 'optimizer'; known are '$schema', "
-            "'model', 'compile', 'data', 'fit', 'callbacks', 'strategy'\n");
+            "'model', 'lora', 'compile', 'data', 'fit', 'callbacks', "
+            "'strategy'\n");
 }
 
 // `ulimit -f` ends no training, and no file is left half written.

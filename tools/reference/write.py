@@ -57,6 +57,9 @@ RUN.json. The C++ options have the names of these fields."""),
 SOURCES = ["ringlet/readers.h"]
 PARTS = {
     "compile": "Optional for a saved model: its file has the arguments of Compile.",
+    "lora": """\
+Optional. The named Dense and Embedding layers get LoRA, or all without
+`layers`; all other layers are frozen. In C++: `EnableLora` (ringlet/model.h).""",
     "data.train": """\
 One of three forms: `images` and `labels` (IDX), `x` and `y` (NPY), or `csv`
 with the fields after it. Each file may be .gz. "required" means: required in

@@ -178,7 +178,16 @@ Status Load(const InitFlags& init, FileSystem* files, Model* model) {
   options.by_name = init.by_name;
   options.skip_mismatch = init.skip_mismatch;
   if (init.layout == "torch") options.layout = WeightsLayout::kTorch;
-  return LoadWeights(model, init.path, options).Annotate("--init");
+  WeightsReport report;
+  RINGLET_RETURN_IF_ERROR(
+      LoadWeights(model, init.path, options, &report).Annotate("--init"));
+  if (!report.lora.empty()) {
+    Notice(
+        "note: --init %s: has no weights of LoRA; %zu of the model keep their "
+        "initial values",
+        init.path.c_str(), report.lora.size());
+  }
+  return Status();
 }
 
 Status CheckLayout(const InitFlags& init) {
@@ -203,6 +212,20 @@ FileSystem* CommandFileSystem() {
   return disk;
 }
 
+Status LoadWithLora(RunConfig* config) {
+  std::unique_ptr<Model> before;
+  RINGLET_RETURN_IF_ERROR(
+      LoadModelToCompile(config->saved_model, &before, config->disk.get())
+          .Annotate("model"));
+  RINGLET_RETURN_IF_ERROR(
+      EnableLora(*before, *config->lora, &config->model).Annotate("lora"));
+  const DataDescription* const description = before->data_description();
+  if (description != nullptr) {
+    config->model->set_data_description(*description);
+  }
+  return Status();
+}
+
 Status MakeModel(RunConfig* config, const InitFlags& init,
                  Collective* collective, int replicas) {
   RINGLET_RETURN_IF_ERROR(CheckLayout(init));
@@ -216,15 +239,22 @@ Status MakeModel(RunConfig* config, const InitFlags& init,
   options.seed = static_cast<uint64_t>(config->fit.seed);
   FileSystem* const disk = config->disk.get();
   Status began;
-  if (!init.path.empty()) {
+  const std::string& saved = config->saved_model;
+  if (!init.path.empty() || config->lora) {
     options.restore = [&](Model* model) {
-      began = Load(init, disk, model);
+      if (config->lora) {
+        LoadWeightsOptions loading;
+        loading.files = disk;
+        began = LoadWeights(model, saved, loading).Annotate("model");
+      }
+      if (began.ok() && !init.path.empty()) began = Load(init, disk, model);
       return began;
     };
   }
   Status made;
-  const std::string& saved = config->saved_model;
-  if (!saved.empty()) {
+  if (config->lora) {
+    made = LoadWithLora(config);
+  } else if (!saved.empty()) {
     made = config->has_compile
                ? LoadModelToCompile(saved, &config->model, disk)
                : LoadModel(saved, &config->model, options, disk);

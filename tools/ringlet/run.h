@@ -42,6 +42,10 @@ struct InitFlags {
 // names their key.
 FileSystem* CommandFileSystem();
 
+// Makes config->model of the saved model, with LoRA. It is not compiled, and
+// has no weights yet.
+Status LoadWithLora(RunConfig* config);
+
 // Prepares config->model for training, alone (null) or in a job. Compiles it,
 // or loads the saved model, and loads the weights that `init` names. May be
 // called again for another collective. `replicas`: see CompileOptions.

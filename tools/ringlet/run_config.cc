@@ -28,7 +28,8 @@ namespace {
 
 constexpr int64_t kMaxCount = int64_t{1} << 40;
 constexpr int64_t kMaxBatch = int64_t{1} << 24;
-constexpr int64_t kMaxInRun = 8192;  // replicas
+constexpr int64_t kMaxInRun = 8192;             // replicas
+constexpr int64_t kMaxRank = int64_t{1} << 24;  // of LoRA
 
 // null means the default, as None does in Keras.
 void OptionalInt(FieldReader* fields, const char* key, int64_t low,
@@ -291,6 +292,37 @@ Status ReadStrategy(const Json& json, const std::string& folder,
   return fields.Finish();
 }
 
+Status ReadLora(const Json& json, LoraOptions* lora) {
+  FieldReader fields(json, "lora");
+  fields.Require("rank");
+  fields.Int("rank", 1, kMaxRank, &lora->rank);
+  OptionalInt(&fields, "alpha", 1, kMaxRank, &lora->alpha);
+  const char kTakes[] = "a list of names of Dense and Embedding layers";
+  if (fields.Has("layers")) {
+    const Json layers = fields.Take("layers", kTakes);
+    bool fit = layers.is_array() && layers.size() > 0;
+    for (Json m = layers.first(); m; m = m.next()) {
+      fit &= m.is_string();
+      lora->layers.push_back(m.text());
+    }
+    if (!fit) fields.MustBe("layers", kTakes);
+  }
+  return fields.Finish();
+}
+
+// A saved model is loaded later, and gets its LoRA then.
+Status EnableLoraOfRun(const Json& json, RunConfig* config) {
+  if (!json || json.kind() == Json::Kind::kNull) return Status();
+  LoraOptions lora;
+  RINGLET_RETURN_IF_ERROR(ReadLora(json, &lora));
+  RINGLET_RETURN_IF_ERROR(RequireCompile(*config));
+  if (config->model == nullptr) {
+    config->lora = std::move(lora);
+    return Status();
+  }
+  return EnableLora(*config->model, lora, &config->model).Annotate("lora");
+}
+
 // Reads `strategy` first, so that an error in another part can be reported to
 // the other workers.
 Status ReadAll(const Json& json, const std::string& folder, RunConfig* config) {
@@ -299,8 +331,8 @@ Status ReadAll(const Json& json, const std::string& folder, RunConfig* config) {
   config->has_strategy = strategy.ok();
   FieldReader fields(json, "");
   // Unknown names first: a misspelt field would be missing too.
-  fields.Ignore(
-      {"$schema", "model", "compile", "data", "fit", "callbacks", "strategy"});
+  fields.Ignore({"$schema", "model", "lora", "compile", "data", "fit",
+                 "callbacks", "strategy"});
   RINGLET_RETURN_IF_ERROR(fields.Finish());
   RINGLET_RETURN_IF_ERROR(ReadCompile(json["compile"], config));
   RINGLET_RETURN_IF_ERROR(
@@ -324,7 +356,8 @@ Status ReadAll(const Json& json, const std::string& folder, RunConfig* config) {
         "strategy.policy: is \"fail\", but callbacks hold BackupAndRestore, "
         "which waits for a lost worker; take one of them away");
   }
-  return ReadModel(json["model"], folder, config);
+  RINGLET_RETURN_IF_ERROR(ReadModel(json["model"], folder, config));
+  return EnableLoraOfRun(json["lora"], config);
 }
 
 }  // namespace
@@ -350,6 +383,8 @@ std::vector<FieldInfo> DescribeRun() {
   FieldLog log;
   const Json described = Json::ForDescription(&log);
   RunConfig config;
+  LoraOptions lora;
+  (void)ReadLora(described, &lora);
   (void)ReadCompile(described, &config);
   (void)ReadBothData(described, ".", &config.train, &config.validation);
   (void)ReadFit(described, &config.fit);

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -80,7 +81,8 @@ struct RunConfig {
   // Not compiled; or null, with the path of a saved model.
   std::unique_ptr<Model> model;
   std::string saved_model;
-  bool has_compile = false;  // else as the saved model was compiled
+  std::optional<LoraOptions> lora;  // for a saved model; else `model` has it
+  bool has_compile = false;         // else as the saved model was compiled
   CompileArguments compile;
   DataConfig train, validation;
   FitConfig fit;

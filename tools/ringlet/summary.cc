@@ -20,6 +20,9 @@ Status SummarizeRun(const std::string& path, std::string* summary,
                     std::string* compiled) {
   RunConfig config;
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
+  if (config.lora) {
+    RINGLET_RETURN_IF_ERROR(LoadWithLora(&config).Annotate("%s", path.c_str()));
+  }
   if (config.model == nullptr) {
     RINGLET_RETURN_IF_ERROR(SummarizeModelFile(config.saved_model, summary,
                                                compiled, config.disk.get())
