@@ -105,7 +105,7 @@ Status Graph::MakeOp(GraphNode* node) {
   }
   RINGLET_RETURN_IF_ERROR(Op::Make(node->layer, shapes, &node->op));
   node->output = node->op->output();
-  may_fail_ |= node->op->may_fail();
+  backward_may_fail_ |= node->op->backward_may_fail();
   if (node->op->is_view()) node->root = nodes_[node->inputs[0]].root;
   if (node->call_index > 0) return ShareVariables(node);
   for (const WeightSpec& weight : node->op->weights()) {

@@ -156,8 +156,8 @@ class Graph {
   // Frees the weights that nested models brought with them.
   void ForgetWeights();
 
-  // True if a layer's Forward or Backward may fail.
-  bool may_fail() const { return may_fail_; }
+  // True if a layer's Backward may fail.
+  bool backward_may_fail() const { return backward_may_fail_; }
   int64_t MultiplyAdds() const;  // of one example, forward
 
  private:
@@ -202,7 +202,7 @@ class Graph {
   std::vector<Variable> variables_;
   int64_t num_parameters_ = 0, num_state_ = 0, num_trained_ = 0;  // in floats
   int64_t num_changes_ = 0;
-  bool may_fail_ = false;
+  bool backward_may_fail_ = false;
   bool complete_ = false;
 };
 

@@ -92,7 +92,7 @@ class ActivatedOp final : public Op {
   }
   bool changes_state() const override { return op_->changes_state(); }
   Recompute recompute() const override { return op_->recompute(); }
-  bool may_fail() const override { return op_->may_fail(); }
+  bool backward_may_fail() const override { return op_->backward_may_fail(); }
   int64_t multiply_adds() const override { return op_->multiply_adds(); }
   void set_frozen(bool frozen) override {
     Op::set_frozen(frozen);

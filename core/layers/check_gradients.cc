@@ -211,6 +211,7 @@ class Checker final : private GradientSink {
 
   void OnGradientsFinal(int64_t) override {}
   void ConsumeGradients(int64_t, const float*) override {}
+  void ConsumeRows(int64_t, const GradientRows&) override {}
 
   const Op& op_;
   const GradientCheck check_;

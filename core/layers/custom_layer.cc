@@ -41,7 +41,7 @@ class CustomOp final : public Op {
   bool backward_reads_output() const override {
     return plan_.backward_reads_output;
   }
-  bool may_fail() const override { return true; }
+  bool backward_may_fail() const override { return true; }
   uint64_t forward_scratch(int64_t batch, int threads) const override {
     return WithGuard(Floats(plan_.forward_scratch, batch, threads));
   }

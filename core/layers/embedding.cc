@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <cstdint>
+#include <numeric>
 
 #include "../compute/gemm.h"
 #include "layer_loops.h"
@@ -37,12 +39,14 @@ class EmbeddingOp final : public Op {
     weights_.push_back(LoraB(layer, matrix));
   }
   bool backward_reads_input() const override { return !frozen(); }
-  bool may_fail() const override { return true; }
   uint64_t forward_scratch(int64_t batch, int) const override {
     return LoraFloats(batch);
   }
   uint64_t backward_scratch(int64_t batch, int) const override {
-    return frozen() ? 0 : LoraFloats(batch);
+    if (frozen()) return 0;
+    // Two numbers for each of the input (SumTouchedRows), if there is no LoRA.
+    const int64_t numbers = batch * (output_.elements() / width_);
+    return static_cast<uint64_t>(numbers * (rank_ > 0 ? rank_ : 2));
   }
   uint64_t saved_floats(int64_t batch) const override {
     return frozen() ? 0 : LoraFloats(batch);
@@ -73,6 +77,9 @@ class EmbeddingOp final : public Op {
   void Backward(const OpCall& call) const override {
     if (call.dx[0] != nullptr) std::fill_n(call.dx[0], Numbers(call), 0.0f);
     if (frozen()) return;
+    if (rank_ == 0 && call.skips_zeros && Numbers(call) <= INT32_MAX) {
+      return SumTouchedRows(call);
+    }
     if (rank_ > 0) {
       LoraGradients(call);
     } else {
@@ -116,6 +123,40 @@ class EmbeddingOp final : public Op {
 
   ConstMatrix B(const OpCall& call) const {
     return RowMajor(static_cast<const float*>(call.weights[2]), rank_, width_);
+  }
+
+  // Sums as SumRows does, only for rows with a number in the batch. The sums
+  // are at the rows' places in d_weights.
+  void SumTouchedRows(const OpCall& call) const {
+    const int64_t n = Numbers(call);
+    auto* const order = reinterpret_cast<int32_t*>(call.scratch);
+    int32_t* const rows = order + n;
+    const auto row = [&](int64_t i) {
+      return RowOf(call.x[0][order[static_cast<size_t>(i)]]);
+    };
+    std::iota(order, order + n, 0);
+    std::sort(order, order + n, [&](int32_t a, int32_t b) {
+      const int64_t of_a = RowOf(call.x[0][a]), of_b = RowOf(call.x[0][b]);
+      return of_a != of_b ? of_a < of_b : a < b;
+    });
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      if (i > 0 && row(i) == row(i - 1)) continue;
+      rows[count++] = static_cast<int32_t>(row(i));
+    }
+    // A row belongs to the part with its first number.
+    ForEachPart(call, n, 1, [&](Range part) {
+      for (int64_t i = part.begin; i < part.end; ++i) {
+        if (i > 0 && row(i) == row(i - 1)) continue;
+        float* const sum = call.d_weights[0] + row(i) * width_;
+        std::fill_n(sum, width_, 0.0f);
+        for (int64_t k = i; k < n && row(k) == row(i); ++k) {
+          AddTo(call.dy + order[k] * width_, width_, sum);
+        }
+      }
+    });
+    call.sink->ConsumeRows(call.gradient_offset,
+                           {width_, rows, count, call.d_weights[0]});
   }
 
   // Row r of `sums` is the sum of the rows of `values` with number r.

@@ -22,6 +22,15 @@ namespace ringlet {
 
 class MaxPool;
 
+// Gradients of some rows of a matrix with rows of `width`. Row rows[i] is at
+// gradients + rows[i] * width. The rows are different.
+struct GradientRows {
+  int64_t width;
+  const int32_t* rows;
+  int64_t count;
+  const float* gradients;
+};
+
 // Receives gradients as they become final, from the last trained weight of the
 // model to the first. The gradients [begin, end of the span) are final.
 class GradientSink {
@@ -35,6 +44,9 @@ class GradientSink {
   // call's are at `gradients` until ConsumeGradients returns, and not in
   // d_weights.
   virtual void ConsumeGradients(int64_t begin, const float* gradients) = 0;
+  // The same with OpCall::skips_zeros, of an op with one trained weight, a
+  // matrix. The gradients of all other rows are zeros.
+  virtual void ConsumeRows(int64_t begin, const GradientRows& rows) = 0;
 };
 
 // Sums over all workers in the middle of a training step. The op of every
@@ -77,7 +89,7 @@ struct OpCall {
   uint64_t counter = 0;  // for this step
   ThreadPool* pool = nullptr;
   WorkerSums* workers = nullptr;  // null if this is the only worker
-  Status* status = nullptr;       // gets the error of an op that may_fail()
+  Status* status = nullptr;       // gets an error of the op
 
   // Backward only. dy may be overwritten. Entries of dx that are not needed are
   // null; others are written, not added to. If dx_may_overwrite_x(), dx[0] may
@@ -94,6 +106,9 @@ struct OpCall {
   // Nothing reads d_weights after the step: gradients may go to
   // sink->ConsumeGradients directly from scratch, while they are in the cache.
   bool sink_consumes = false;
+  // With sink_consumes: a gradient of zero changes no weight, so it may be left
+  // out by sink->ConsumeRows.
+  bool skips_zeros = false;
   GradientSink* sink = nullptr;
 };
 
@@ -149,8 +164,9 @@ class Op {
   // In training Forward and Backward call OpCall::workers if it is set. A
   // worker without examples calls them with a batch of 0.
   virtual bool synchronizes() const { return false; }
-  // The op may write an error to OpCall::status; its output is then undefined.
-  virtual bool may_fail() const { return false; }
+  // Backward may write an error to OpCall::status; its gradients are then
+  // undefined. Forward of every op may, and its output is then undefined.
+  virtual bool backward_may_fail() const { return false; }
   // Multiply-adds of one example's forward pass.
   virtual int64_t multiply_adds() const { return 0; }
   // None of its weights is trained: Backward writes only dx, and does not call

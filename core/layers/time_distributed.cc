@@ -47,7 +47,7 @@ class TimeDistributedOp final : public Op {
   uint64_t saved_floats(int64_t batch) const override {
     return op_->saved_floats(batch * steps_);
   }
-  bool may_fail() const override { return op_->may_fail(); }
+  bool backward_may_fail() const override { return op_->backward_may_fail(); }
   int64_t multiply_adds() const override {
     return steps_ * op_->multiply_adds();
   }

@@ -149,7 +149,7 @@ Status Stepper::TrainReplica(const Batch& batch, bool is_second_try) {
   }
   const bool update_when_final = !active_exchange_->sums() &&
                                  !config_.optimizer.clips() &&
-                                 !graph_.may_fail();
+                                 !graph_.backward_may_fail();
   if (update_when_final) updater_.Begin();
   return Backward(update_when_final);
 }
@@ -201,7 +201,7 @@ Status Stepper::TrainStep(const Batch& batch) {
     RINGLET_RETURN_IF_ERROR(Report(own, loss_sum));
     report_.AddResult(replica_);
     const bool update_when_final =
-        !config_.optimizer.clips() && !graph_.may_fail();
+        !config_.optimizer.clips() && !graph_.backward_may_fail();
     updater_.Begin();
     RINGLET_RETURN_IF_ERROR(Backward(update_when_final));
     results_.gradients = false;

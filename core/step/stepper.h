@@ -120,6 +120,7 @@ class Stepper final : private GradientSink, private WorkerSums {
 
   void OnGradientsFinal(int64_t begin) override;
   void ConsumeGradients(int64_t begin, const float* gradients) override;
+  void ConsumeRows(int64_t begin, const GradientRows& rows) override;
   Status Sum(float* values, int64_t count) override {
     return exchange_->Sum(values, count);
   }

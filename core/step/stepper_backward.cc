@@ -19,6 +19,9 @@ class NoSink final : public GradientSink {
   void ConsumeGradients(int64_t, const float*) override {
     RINGLET_CHECK(false);
   }
+  void ConsumeRows(int64_t, const GradientRows&) override {
+    RINGLET_CHECK(false);
+  }
 };
 
 }  // namespace
@@ -50,6 +53,9 @@ Status Stepper::BackwardNode(int i) {
   call.y = spans.y_for_backward;
   call.scratch = spans.backward_scratch;
   call.sink_consumes = update_when_final_ && !shared;
+  call.skips_zeros =
+      call.sink_consumes && node.num_variables == 1 &&
+      updater_.KeepsWithoutGradient(graph_.variables()[node.first_variable]);
   if (shared) call.sink = &no_sink;
   if (node.overwriting_reader >= 0) call.without_activation = true;
   const GraphNode& input = graph_.node(graph_.node(node.inputs[0]).root);
@@ -143,6 +149,13 @@ void Stepper::OnGradientsFinal(int64_t begin) {
 
 void Stepper::ConsumeGradients(int64_t begin, const float* gradients) {
   updater_.Update(begin, final_from_, gradients);
+  final_from_ = begin;
+}
+
+void Stepper::ConsumeRows(int64_t begin, const GradientRows& rows) {
+  for (const Variable& v : graph_.variables()) {
+    if (v.gradient_offset == begin) updater_.UpdateRows(v, rows);
+  }
   final_from_ = begin;
 }
 

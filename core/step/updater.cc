@@ -142,6 +142,27 @@ void Updater::Update(int64_t begin, int64_t end, const float* gradients) {
   timer_.Report("optimizer", "step", started_at);
 }
 
+bool Updater::KeepsWithoutGradient(const Variable& v) const {
+  const Optimizer& optimizer = config_.optimizer;
+  return optimizer.kind == Optimizer::Kind::kSgd && optimizer.momentum == 0 &&
+         optimizer.weight_decay == 0 && !optimizer.accumulates() &&
+         !optimizer.use_ema && v.regularizer.empty();
+}
+
+void Updater::UpdateRows(const Variable& v, const GradientRows& rows) {
+  const int64_t started_at = timer_.Now();
+  ThreadPool* const pool = config_.pool.get();
+  pool->Run([&](int t) {
+    const Range part = Split(rows.count, pool->threads(), t, 1);
+    for (int64_t i = part.begin; i < part.end; ++i) {
+      const int64_t at = rows.rows[i] * rows.width;
+      UpdatePart(v, v.gradient_offset + at, v.gradient_offset + at + rows.width,
+                 rows.gradients + at);
+    }
+  });
+  timer_.Report("optimizer", "step", started_at);
+}
+
 // Clips the gradient of the whole loss, with penalties, as Keras does.
 void Updater::Clip() {
   const Optimizer& optimizer = config_.optimizer;

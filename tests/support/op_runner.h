@@ -91,7 +91,7 @@ class OpRunner : private GradientSink {
   const Op& op() const { return *op_; }
   int64_t counter = 5;
   bool training = true;
-  bool sink_consumes = false;
+  bool sink_consumes = false, skips_zeros = false;
   bool wants_dx = true;
 
   std::vector<Floats> RandomWeights(uint64_t seed) const {
@@ -157,6 +157,7 @@ class OpRunner : private GradientSink {
     call.d_weights = dws.pointers.data();
     call.gradient_offset = 1000;
     call.sink_consumes = sink_consumes;
+    call.skips_zeros = skips_zeros;
     call.sink = this;
     ready_.clear();
     taken_.assign(static_cast<size_t>(WeightFloats()),
@@ -242,6 +243,16 @@ class OpRunner : private GradientSink {
   void ConsumeGradients(int64_t begin, const float* gradients) override {
     std::copy_n(gradients, taken_to_ - (begin - 1000),
                 taken_.begin() + (begin - 1000));
+    OnGradientsFinal(begin);
+  }
+  void ConsumeRows(int64_t begin, const GradientRows& rows) override {
+    std::fill_n(taken_.begin() + (begin - 1000), taken_to_ - (begin - 1000),
+                0.0f);
+    for (int64_t i = 0; i < rows.count; ++i) {
+      const int64_t at = rows.rows[i] * rows.width;
+      std::copy_n(rows.gradients + at, rows.width,
+                  taken_.begin() + (begin - 1000) + at);
+    }
     OnGradientsFinal(begin);
   }
 

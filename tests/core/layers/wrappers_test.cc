@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,21 @@ TEST(EmbeddingTest, Numbers_Chosen_GiveRowsAndAddGradients) {
     EXPECT_EQ(run.y, (Floats{5, 6, 1, 2, 5, 6, 5, 6}));
     EXPECT_EQ(run.d_weights[0], (Floats{3, 4, 0, 0, 111, 222}));
     EXPECT_EQ(run.dx[0], (Floats{0, 0, 0, 0}));
+  }
+}
+
+TEST(EmbeddingTest, ZerosLeftOut_GiveTheSameSums) {
+  OpRunner runner(Embedding(90, 7), {{20}});
+  const std::vector<Floats> w = runner.RandomWeights(7);
+  Floats x = RandomFloats(6 * 20, 1);
+  for (float& number : x) number = std::floor((number + 1) * 45);
+  const Floats dy = RandomFloats(6 * 20 * 7, 2);
+  const OpRun whole = runner.Run(6, {x}, w, dy);
+  runner.skips_zeros = true;
+  for (const int threads : {1, 2, 5}) {
+    const OpRun rows = runner.Run(6, {x}, w, dy, threads, 9);
+    EXPECT_EQ(rows.taken, whole.d_weights[0]);
+    EXPECT_EQ(rows.ready, (std::vector<int64_t>{1000}));
   }
 }
 
