@@ -4,7 +4,8 @@
 //     gemm            GFLOP/s of one 512 x 512 x 512 product on one thread
 //     step T          milliseconds of a training step, batch 64, T threads
 //     train NET B T   milliseconds of a training step of a network of
-//                     bench_networks.h, batch B, T threads
+//                     bench_networks.h, batch B, T threads; then those of the
+//                     caller's processor time
 //     pieces NET B T  of that "name phase milliseconds", in one line
 //     layers T        "name phase milliseconds" for each piece, in one line
 //     bytes           of the model's memory at batch 64
@@ -19,6 +20,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <map>
 #include <memory>
 #include <string>
@@ -78,13 +80,8 @@ class Trainer {
   Trainer(const std::string& network, int64_t batch, int threads,
           const MultiWorkerMirroredStrategy& strategy)
       : model_(BenchNetwork(network)) {
-    const Shape shape = BenchShape(network);
-    images_.resize(static_cast<size_t>(1024 * shape.elements()));
-    labels_.resize(1024);
-    const Philox random(1, 0);
-    for (size_t i = 0; i < images_.size(); ++i) {
-      images_[i] = static_cast<unsigned char>(random.At(i)[0]);
-    }
+    const Shape labels = BenchLabels(network);
+    labels_.resize(static_cast<size_t>(kExamples * labels.elements()));
     for (size_t i = 0; i < labels_.size(); ++i) labels_[i] = i % 10;
     CompileOptions options = strategy;
     options.threads = threads;
@@ -92,20 +89,21 @@ class Trainer {
                    SparseCategoricalCrossentropy(kFromLogits), {Accuracy()},
                    options);
     Check(model_.OpenLoader(
-        Dataset(MemorySource({DType::kUint8, shape}, images_.data(),
-                             {DType::kUint8, {}}, labels_.data(), 1024))
-            .Map(Scale(1 / 255.f))
-            .Repeat()
-            .Batch(batch * strategy.num_workers()),
+        Noise(network, labels).Repeat().Batch(batch * strategy.num_workers()),
         {}, &loader_));
   }
 
-  double Step() {
+  struct Times {
+    double wall, processor;  // milliseconds; of the caller's thread
+  };
+  Times Step() {
     Batch batch;
     Check(loader_->Next(&batch));
-    const int64_t begin = Clock::System()->MonotonicNanos();
+    const int64_t begin = Clock::System()->MonotonicNanos(),
+                  used = ProcessorNanos();
     Check(model_.TrainStep(batch));
-    return Milliseconds(Clock::System()->MonotonicNanos() - begin);
+    return {Milliseconds(Clock::System()->MonotonicNanos() - begin),
+            Milliseconds(ProcessorNanos() - used)};
   }
 
   void PrintLayers() {
@@ -141,6 +139,36 @@ class Trainer {
   }
 
  private:
+  static constexpr int64_t kExamples = 1024;
+
+  static int64_t ProcessorNanos() {
+    timespec time = {};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return int64_t{1000000000} * time.tv_sec + time.tv_nsec;
+  }
+  Dataset Noise(const std::string& network, const Shape& labels) {
+    const Shape shape = BenchShape(network);
+    const auto n = static_cast<size_t>(kExamples * shape.elements());
+    const int numbers = BenchNumbers(network);
+    const Philox random(1, 0);
+    for (size_t i = 0; i < n; ++i) {
+      const uint32_t drawn = random.At(i)[0];
+      if (numbers > 0) {
+        numbers_.push_back(static_cast<int32_t>(drawn) & 0x7fffffff);
+        numbers_.back() %= numbers;
+      } else {
+        images_.push_back(static_cast<unsigned char>(drawn));
+      }
+    }
+    const ExampleSpec y = {DType::kUint8, labels};
+    if (numbers > 0) {
+      return Dataset(MemorySource({DType::kInt32, shape}, numbers_.data(), y,
+                                  labels_.data(), kExamples));
+    }
+    return Dataset(MemorySource({DType::kUint8, shape}, images_.data(), y,
+                                labels_.data(), kExamples))
+        .Map(Scale(1 / 255.f));
+  }
   static void Check(const Status& status) {
     if (!status.ok()) std::exit(ExitCode(status));
   }
@@ -152,6 +180,7 @@ class Trainer {
   }
 
   std::vector<unsigned char> images_, labels_;
+  std::vector<int32_t> numbers_;
   Functional model_;
   std::unique_ptr<BatchLoader> loader_;
   Snapshot snapshot_;
@@ -212,7 +241,10 @@ int Main(bool exact) {
     if (command == "step" || command == "train") {
       // Three steps first, so that caches are filled and processors awake.
       for (int i = 0; i < 3; ++i) trainer->Step();
-      std::printf("%.4f\n", trainer->Step());
+      const Trainer::Times times = trainer->Step();
+      std::printf("%.4f", times.wall);
+      if (command == "train") std::printf(" %.4f", times.processor);
+      std::printf("\n");
     } else if (command == "save") {
       trainer->Save(folder);
     } else if (command == "bytes") {

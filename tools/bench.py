@@ -52,7 +52,8 @@ for line in sys.stdin:
     print(step(), flush=True)
 """
 
-# The networks of tests/support/bench_networks.h, as PyTorch's modules.
+# The networks of tests/support/bench_networks.h, as PyTorch's modules. Answers
+# with the milliseconds of a step, and those of its thread's processor time.
 TORCH_NETWORKS = r"""
 import sys, time
 import torch
@@ -89,18 +90,71 @@ NETWORKS = {
         *separable(), *separable(), *separable(), *separable(),
         nn.Dropout(.4), nn.AvgPool2d((25, 5)), nn.Flatten(),
         nn.Linear(64, 10)))}
+class LastState(nn.Module):
+    def __init__(self, cells, *embedding):
+        super().__init__()
+        self.body, self.cells = nn.Sequential(*embedding), cells
+        self.out = nn.Linear(64, 10)
+    def forward(self, x):
+        return self.out(self.cells(self.body(x))[0][:, -1])
+def two_convs(inputs, filters):
+    return nn.Sequential(
+        nn.Conv2d(inputs, filters, 3, padding=1), nn.ReLU(),
+        nn.Conv2d(filters, filters, 3, padding=1), nn.ReLU())
+class UNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.wide, self.middle = two_convs(3, 16), two_convs(16, 32)
+        self.deep, self.pool = two_convs(32, 64), nn.MaxPool2d(2)
+        self.up, self.up2 = (nn.ConvTranspose2d(n, n // 2, 2, 2)
+                             for n in (64, 32))
+        self.narrow, self.last = two_convs(64, 32), two_convs(32, 16)
+        self.out = nn.Conv2d(16, 10, 1)
+    def forward(self, x):
+        wide = self.wide(x)
+        middle = self.middle(self.pool(wide))
+        x = self.up(self.deep(self.pool(middle)))
+        x = self.up2(self.narrow(torch.cat([x, middle], 1)))
+        return self.out(self.last(torch.cat([x, wide], 1)))
+class Transformer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.characters = nn.Embedding(128, 64)
+        self.positions = nn.Parameter(torch.rand(64, 64))
+        self.blocks = nn.ModuleList(
+            nn.TransformerEncoderLayer(64, 4, 512, 0., batch_first=True)
+            for _ in range(2))
+        self.out = nn.Linear(64, 128)
+        self.later = torch.ones(64, 64).triu(1).bool()
+    def forward(self, x):
+        x = self.characters(x) + self.positions
+        for block in self.blocks:
+            x = block(x, self.later)
+        return self.out(x).transpose(1, 2)
+def numbers(end, steps):
+    return lambda batch: torch.randint(end, (batch, steps))
+NETWORKS.update({
+    "lstm": ((100, 9), lambda: LastState(nn.LSTM(9, 64, batch_first=True))),
+    "gru": ((100, 9), lambda: LastState(nn.GRU(9, 64, batch_first=True))),
+    "embedding": (numbers(10000, 100), lambda: LastState(
+        nn.GRU(64, 64, batch_first=True), nn.Embedding(10000, 64))),
+    "unet": ((3, 32, 32), UNet),
+    "transformer": (numbers(128, 64), Transformer)})
+LABELS = {"unet": (32, 32), "transformer": (64,)}
 trainers = {}
 def trainer(name, batch):
     shape, make = NETWORKS[name]
     model = make()
     optimizer = torch.optim.Adam(model.parameters(), lr=.0003)
-    x, y = torch.rand(batch, *shape), torch.arange(batch) % 10
+    x = torch.rand(batch, *shape) if type(shape) is tuple else shape(batch)
+    y = torch.randint(10, (batch, *LABELS.get(name, ())))
     def step():
-        begin = time.perf_counter()
+        begin, used = time.perf_counter(), time.thread_time()
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(x), y).backward()
         optimizer.step()
-        return (time.perf_counter() - begin) * 1e3
+        return ((time.perf_counter() - begin) * 1e3,
+                (time.thread_time() - used) * 1e3)
     for _ in range(5):
         step()
     return step
@@ -111,7 +165,7 @@ for line in sys.stdin:
     trainers[name, batch] = step
     for _ in range(3):
         step()
-    print(step(), flush=True)
+    print(*step(), flush=True)
 """
 
 
@@ -280,7 +334,7 @@ def networks():
             for name, peer in {"": own, **peers}.items():
                 if knows(name, case):
                     times.setdefault((case, name), []).append(
-                        float(peer.ask("train %s %d %d" % case)))
+                        float(peer.ask("train %s %d %d" % case).split()[0]))
     print("\ntraining step of small networks, Adam, milliseconds and how many "
           "times the peers' speed\n  (goal: of PyTorch's lenet5 3, resnet8 and "
           "ds_cnn 2, mlp at batch 1 4)")
@@ -297,6 +351,45 @@ def networks():
             print(f"  {name}: not installed (tools/deps.sh bench)")
     for peer in (own, *peers.values()):
         peer.close()
+
+
+# The goal: how many times PyTorch's speed.
+SEQUENCES = {("lstm", 32): 2, ("lstm", 1): 2, ("gru", 32): 2, ("gru", 1): 2,
+             ("embedding", 32): 2, ("unet", 32): 1.3, ("transformer", 32): 1.3}
+
+
+def sequences():
+    """Recurrent layers, a U-Net and a transformer, Adam, beside PyTorch.
+
+    A round's two steps follow each other, and what is printed is the median
+    of the rounds' ratios. With one thread also that of its processor time,
+    which other programs disturb less.
+    """
+    if not has_torch():
+        print("\nsequences: PyTorch is not installed (tools/deps.sh bench)")
+        return
+    own = Contestant(str(BUILD / "tests/step_bench"))
+    torch = Contestant("/usr/bin/python3", "-c", TORCH_NETWORKS)
+    print("\ntraining step of recurrent and other networks, Adam: how many "
+          "times PyTorch's speed")
+    for (name, batch), goal in SEQUENCES.items():
+        for threads in (1, 2):
+            walls, used, ours = [], [], []
+            for _ in range(ROUNDS):
+                line = f"train {name} {batch} {threads}"
+                (wall, processor), (their_wall, their_processor) = (
+                    map(float, peer.ask(line).split()) for peer in (own, torch))
+                ours.append(wall)
+                walls.append(their_wall / wall)
+                used.append(their_processor / processor)
+            text = f"  {name:12} batch {batch:2}, {threads} thread(s): " \
+                   f"{statistics.median(ours):8.3f} ms, " \
+                   f"{statistics.median(walls):5.2f} x"
+            if threads == 1:
+                text += f", of processor time {statistics.median(used):5.2f} x"
+            print(f"{text} (goal {goal})", flush=True)
+    own.close()
+    torch.close()
 
 
 def layer(kind, **config):
@@ -415,7 +508,7 @@ def close_all(jobs):
 def step_of(pair, command):
     for worker in pair:
         worker.tell(command)
-    return max(float(worker.answer("step")) for worker in pair)
+    return max(float(worker.answer("step").split()[0]) for worker in pair)
 
 
 def workers():
@@ -724,8 +817,8 @@ def micro():
 
 
 PARTS = {part.__name__: part for part in (
-    steps, networks, lenet5_run, workers, all_reduces, elastic, saves,
-    start_and_memory, micro)}
+    steps, networks, sequences, lenet5_run, workers, all_reduces, elastic,
+    saves, start_and_memory, micro)}
 machine()
 for part in sys.argv[2:] or PARTS:
     PARTS[part]()

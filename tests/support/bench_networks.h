@@ -1,5 +1,5 @@
 // The networks that tools/bench.py measures beside PyTorch's: logits of
-// classes, as Keras's layers make them.
+// classes, as Keras's layers make them, for each example, pixel or step.
 
 #ifndef RINGLET_TESTS_SUPPORT_BENCH_NETWORKS_H_
 #define RINGLET_TESTS_SUPPORT_BENCH_NETWORKS_H_
@@ -11,10 +11,26 @@
 namespace ringlet {
 
 inline Shape BenchShape(const std::string& network) {
-  if (network == "resnet8") return {32, 32, 3};
+  if (network == "resnet8" || network == "unet") return {32, 32, 3};
   if (network == "ds_cnn") return {49, 10, 1};
   if (network == "mobilenet") return {96, 96, 3};
+  if (network == "lstm" || network == "gru") return {100, 9};
+  if (network == "embedding") return {100};
+  if (network == "transformer") return {64};
   return {28, 28};
+}
+
+// One label for each of these.
+inline Shape BenchLabels(const std::string& network) {
+  if (network == "unet") return {32, 32};
+  if (network == "transformer") return {64};
+  return {};
+}
+
+// The inputs are whole numbers below this one; 0: images.
+inline int BenchNumbers(const std::string& network) {
+  if (network == "embedding") return 10000;
+  return network == "transformer" ? 128 : 0;
 }
 
 // A model that grows at its end.
@@ -85,8 +101,60 @@ class NetworkMaker {
     Append(AveragePooling2D(3));
     Append(Flatten());
   }
+  Node TwoConvs(Node x, int filters) {
+    for (int i = 0; i < 2; ++i) {
+      x = Add(Conv2D(filters, 3, kRelu).Padding(kSame), x);
+    }
+    return x;
+  }
+  void AppendUNet() {
+    const Node wide = TwoConvs(at_, 16);
+    const Node middle = TwoConvs(Add(MaxPooling2D(2), wide), 32);
+    at_ = TwoConvs(Add(MaxPooling2D(2), middle), 64);
+    for (const Node across : {middle, wide}) {
+      const int filters = across == wide ? 16 : 32;
+      Append(Conv2DTranspose(filters, 2).Strides(2));
+      at_ = TwoConvs(model_->Add(Concatenate(), {at_, across}), filters);
+    }
+  }
+  // keras.io's block of a miniature GPT, without dropout.
+  void AppendTransformerBlock() {
+    const Layer attention = MultiHeadAttention(4, 16).UseCausalMask(true);
+    Node y = model_->Add(attention, {at_, at_});
+    at_ = model_->Add(ringlet::Add(), {at_, y});
+    Append(LayerNormalization(1e-5f));
+    y = Add(Dense(64), Add(Dense(512, kRelu), at_));
+    at_ = model_->Add(ringlet::Add(), {at_, y});
+    Append(LayerNormalization(1e-5f));
+  }
+  void AppendTransformer() {
+    Append(Embedding(BenchNumbers("transformer"), 64));
+    const Node positions = Add(PositionEmbedding(64), at_);
+    at_ = model_->Add(ringlet::Add(), {at_, positions});
+    for (int i = 0; i < 2; ++i) AppendTransformerBlock();
+    Append(Dense(BenchNumbers("transformer")));
+  }
+  void AppendOtherThanImages(const std::string& network) {
+    if (network == "lstm") {
+      Append(LSTM(64));
+    } else if (network == "gru") {
+      Append(GRU(64));
+    } else if (network == "embedding") {
+      Append(Embedding(BenchNumbers("embedding"), 64));
+      Append(GRU(64));
+    } else if (network == "transformer") {
+      return AppendTransformer();
+    } else {
+      AppendUNet();
+    }
+    Append(Dense(10));
+  }
   void Make(const std::string& network) {
     at_ = model_->Add(Input(BenchShape(network)));
+    if (BenchShape(network).rank() < 2 || network == "lstm" ||
+        network == "gru" || network == "unet") {
+      return AppendOtherThanImages(network);
+    }
     if (network == "lenet5") {
       AppendLeNet5();
     } else if (network == "resnet8") {
@@ -111,7 +179,8 @@ class NetworkMaker {
   Node at_ = {};
 };
 
-// "lenet5", "resnet8", "ds_cnn", "mobilenet", "mlp", "tutorial".
+// "lenet5", "resnet8", "ds_cnn", "mobilenet", "mlp", "tutorial", "lstm", "gru",
+// "embedding", "unet", "transformer".
 inline Functional BenchNetwork(const std::string& network) {
   Functional model;
   NetworkMaker(&model).Make(network);
