@@ -90,8 +90,8 @@ const char* ArithmeticClassName();
 
 // The chosen set of kernels: by RINGLET_KERNELS, or else by the CPU's features.
 // A set has products, convolutions (direct_conv.h), rows (row_loops.h), maxima
-// (pool_loops.h) and exact sums (exact_loops.h). "unfused" is the best set that
-// computes the numbers of machines without fused multiply-adds.
+// (pool_loops.h), exact sums (exact_loops.h) and functions (function_loops.h).
+// "unfused" is the best set with the numbers of machines that cannot fuse.
 const char* ChosenKernelSetName();
 // The sets that this CPU can run, as "skx, haswell, generic".
 std::string KernelSetNamesOfCpu();

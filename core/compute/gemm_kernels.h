@@ -40,12 +40,13 @@ extern const GemmLoops kGemmLoopsAvx2;    // with AVX2 and FMA
 extern const GemmLoops kGemmLoopsAvx512;  // with AVX-512 F
 #endif
 
-struct DirectConv;    // direct_conv.h
-struct ConvForward;   // direct_conv.h
-struct ConvGradient;  // direct_conv.h
-struct RowLoops;      // row_loops.h
-struct PoolLoops;     // pool_loops.h
-struct ExactLoops;    // exact_loops.h
+struct DirectConv;     // direct_conv.h
+struct ConvForward;    // direct_conv.h
+struct ConvGradient;   // direct_conv.h
+struct RowLoops;       // row_loops.h
+struct PoolLoops;      // pool_loops.h
+struct ExactLoops;     // exact_loops.h
+struct FunctionLoops;  // function_loops.h
 
 struct KernelSet {
   const char* name;
@@ -68,6 +69,7 @@ struct KernelSet {
   const PoolLoops* pools;
   const PoolLoops* narrow_pools;  // for at most 8 channels
   const ExactLoops* exact;
+  const FunctionLoops* functions;
 };
 
 // The chosen set (gemm.h).

@@ -7,6 +7,7 @@
 
 #include "direct_conv.h"
 #include "exact_loops.h"
+#include "function_loops.h"
 #include "gemm.h"
 #include "gemm_kernels.h"
 #include "paired_conv.h"
@@ -98,6 +99,7 @@ constexpr KernelSet AnyCpu(bool (*runs)()) {
   set.rows = &kRowLoops;
   set.pools = set.narrow_pools = &kPoolLoops;
   set.exact = &kExactLoops;
+  set.functions = &kFunctionLoops;
   return set;
 }
 
@@ -128,6 +130,7 @@ constexpr KernelSet GenericAvx2() {
   set.rows = &kRowLoopsAvx2;
   set.pools = set.narrow_pools = &kPoolLoopsAvx2;
   set.exact = &kExactLoopsAvx2;
+  set.functions = &kFunctionLoopsAvx2;
   return set;
 }
 
@@ -154,6 +157,7 @@ constexpr KernelSet Skx() {
   set.pairs = PairedGradientAvx512;
   set.rows = &kRowLoopsAvx512;
   set.pools = &kPoolLoopsAvx512;
+  set.functions = &kFunctionLoopsAvx512;
   return set;
 }
 #elif defined(RINGLET_BLIS) && defined(__aarch64__)
@@ -233,6 +237,8 @@ const PoolLoops& BestPoolLoops(int64_t channels) {
 }
 
 const ExactLoops& BestExactLoops() { return *ChosenKernels().exact; }
+
+const FunctionLoops& BestFunctionLoops() { return *ChosenKernels().functions; }
 
 PlanesForward BestPlanesForward(int64_t filters) {
   return filters <= kMaxPlanesFilters ? ChosenKernels().planes : nullptr;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../compute/function_loops.h"
 #include "../compute/functions.h"
 #include "../compute/row_loops.h"
 #include "../compute/sums.h"
@@ -34,10 +35,9 @@ float MishFactor(float x) {
   return n / (n + 2);
 }
 
+// Without tanh and sigmoid, which have loops of their own (function_loops.h).
 template <Activation kOf>
 float Value(float x) {
-  if constexpr (kOf == kSigmoid) return math::Sigmoid(x);
-  if constexpr (kOf == kTanh) return math::Tanh(x);
   if constexpr (kOf == kRelu6) return x < 0 ? 0 : x > 6 ? 6 : x;
   if constexpr (kOf == kElu) return x > 0 ? x : math::Expm1(x);
   if constexpr (kOf == kSelu) {
@@ -170,7 +170,7 @@ bool DispatchActivation(Activation a, const Body& body) {
 void SoftmaxRow(int64_t width, float* y) {
   float largest = y[0];
   for (int64_t j = 1; j < width; ++j) largest = std::max(largest, y[j]);
-  for (int64_t j = 0; j < width; ++j) y[j] = math::Exp(y[j] - largest);
+  BestFunctionLoops().exp(largest, width, y);
   const auto sum = static_cast<float>(
       LaneSum<float>(width, [y](int64_t j) { return y[j]; }));
   for (int64_t j = 0; j < width; ++j) y[j] /= sum;
@@ -190,6 +190,8 @@ void ActivateRow(Activation activation, int64_t width, float* y) {
   if (activation == kSoftmax) return SoftmaxRow(width, y);
   if (activation == kLogSoftmax) return LogSoftmaxRow(width, y);
   if (activation == kRelu) return BestRowLoops().relu(y, width, y);
+  if (activation == kTanh) return BestFunctionLoops().tanh(width, y);
+  if (activation == kSigmoid) return BestFunctionLoops().sigmoid(width, y);
   DispatchActivation(activation, [&](auto a) {
     for (int64_t j = 0; j < width; ++j) y[j] = Value<a.value>(y[j]);
   });

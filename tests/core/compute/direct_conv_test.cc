@@ -8,6 +8,7 @@
 
 #include "../../support/op_runner.h"
 #include "core/compute/exact_loops.h"
+#include "core/compute/function_loops.h"
 #include "core/compute/gemm.h"
 #include "core/compute/paired_conv.h"
 #include "core/compute/planes_conv.h"
@@ -371,6 +372,11 @@ TEST(DirectConvTest, BestLoops_EachKernelSet_BelongToTheSet) {
     EXPECT_EQ(&BestPoolLoops(9), pools) << set.kernels;
     EXPECT_EQ(&BestExactLoops(), set.few == 8 ? &kExactLoopsAvx2 : &kExactLoops)
         << set.kernels;
+    const FunctionLoops* const functions = set.many == 16
+                                               ? &kFunctionLoopsAvx512
+                                           : set.many == 8 ? &kFunctionLoopsAvx2
+                                                           : &kFunctionLoops;
+    EXPECT_EQ(&BestFunctionLoops(), functions) << set.kernels;
   }
   ASSERT_TRUE(ChooseKernelSet(before.c_str()).ok());
 }
