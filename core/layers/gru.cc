@@ -31,8 +31,9 @@ class GruOp : public RecurrentOp {
   }
   // The gradients of z, of the input of n's activation, and, through z alone,
   // of the state before.
-  void MixBackward(const float* z, const float* n, const float* before,
-                   float* dh, float* dz, float* dn) const {
+  void MixBackward(const float* __restrict z, const float* __restrict n,
+                   const float* __restrict before, float* __restrict dh,
+                   float* __restrict dz, float* __restrict dn) const {
     for (int64_t j = 0; j < units(); ++j) {
       dz[j] = dh[j] * (before[j] - n[j]);
       dn[j] = dh[j] * (1 - z[j]);

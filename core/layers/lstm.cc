@@ -6,11 +6,18 @@
 
 #include <algorithm>
 
+#include "layer_loops.h"
 #include "recurrent.h"
 #include "recurrent_layers.h"
 
 namespace ringlet {
 namespace {
+
+// A loop of several spans would not become vectors.
+void Products(const float* __restrict a, const float* __restrict b, int64_t n,
+              float* __restrict to) {
+  for (int64_t j = 0; j < n; ++j) to[j] = a[j] * b[j];
+}
 
 class LstmOp final : public RecurrentOp {
  public:
@@ -74,14 +81,12 @@ class LstmOp final : public RecurrentOp {
     ActivateGate(activation_, u, a);
     for (int64_t j = 0; j < u; ++j) da[j] = dh[j] * o[j];
     GateGradient(activation_, a, u, da);
-    for (int64_t j = 0; j < u; ++j) {
-      const float all = dc[j] + da[j];
-      d[j] = all * g[j];
-      d[u + j] = all * c_before[j];
-      d[2 * u + j] = all * i[j];
-      d[3 * u + j] = dh[j] * a[j];
-      dc[j] = all * f[j];
-    }
+    AddTo(dc, u, da);
+    Products(da, g, u, d);
+    Products(da, c_before, u, d + u);
+    Products(da, i, u, d + 2 * u);
+    Products(dh, a, u, d + 3 * u);
+    Products(da, f, u, dc);
     GateGradient(recurrent_activation_, gates, 2 * u, d);
     GateGradient(activation_, g, u, d + 2 * u);
     GateGradient(recurrent_activation_, o, u, d + 3 * u);
