@@ -10,8 +10,8 @@ FASHION_MNIST ?= $$(ls -d /usr/share/datasets/fashion-mnist 2>/dev/null || \
                    echo data/fashion-mnist-mini)
 
 .DEFAULT_GOAL := build
-.PHONY: help deps configure build demo tests test bench sim check-deps static cross dist fuzz
-.PHONY: long install reference format lint ci clean
+.PHONY: help deps configure build demo tests test bench sim check-deps static small cross dist
+.PHONY: fuzz long install reference format lint ci clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -117,6 +117,9 @@ STATIC_LIMIT_arm64 = 2700000
 STATIC_LIMIT_armhf = 2300000
 STATIC_LIMIT_s390x = 3100000
 STATIC_LIMIT ?= $(or $(STATIC_LIMIT_$(ARCH)),3480000)
+# Of a program without families, and those that it has: FAMILIES=recurrent,export.
+SMALL_LIMIT ?= 2400000
+FAMILIES ?=
 # What these build beside the tests of SUITE.
 STATIC_TARGETS ?= programs tests/mixed_worker
 
@@ -132,6 +135,14 @@ static: ## programs without shared libraries; BLIS=system|none
 	@$(call BUILD_STATIC,,build tests SUITE='$(SUITE)' TARGETS='$(STATIC_TARGETS)')
 	$(call RUN_TESTS,$(SUITE))
 	@tools/size.py --limit $(STATIC_LIMIT) $(BUILD)
+	@$(MAKE) --no-print-directory small WHOLE=$(BUILD)/tools/ringlet/ringlet
+
+small: override BUILD := $(BUILD)-small-$(BLIS)
+small: ## the smallest static program, or with FAMILIES (docs/porting.md)
+	@tools/deps.sh static
+	@$(call BUILD_STATIC,-Dfamilies=$(FAMILIES) -Dsecure=disabled -Dtests=false,build TARGETS=tools/ringlet/ringlet)
+	@tests/small_program_test.py $(BUILD)/tools/ringlet/ringlet $(WHOLE)
+	@tools/size.py --limit $(if $(FAMILIES),$(STATIC_LIMIT),$(SMALL_LIMIT)) $(BUILD)
 
 cross: override BUILD := $(BUILD)-$(ARCH)
 cross: override SUITE := $(or $(SUITE),--no-suite native)

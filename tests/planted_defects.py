@@ -486,7 +486,7 @@ DEFECTS = {
          ("program",
           "ProgramTest.SealedModel_WithAndWithoutItsKey_IsUsedWithItAlone")),
     "diff: exit code 0 where files differ":
-        ("tools/ringlet/files.cc",
+        ("tools/ringlet/inspect.cc",
          "return comparison.same() ? 0 : 1;",
          "return InputExitCode(status);",
          ("program",

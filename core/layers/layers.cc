@@ -15,6 +15,15 @@ Layer Make(Layer::Kind kind) {
   return layer;
 }
 
+Layer Recurrent(Layer::Kind kind, int64_t units, Activation activation,
+                Activation recurrent_activation) {
+  Layer layer = Make(kind);
+  layer.units = units;
+  layer.activation = activation;
+  layer.recurrent_activation = recurrent_activation;
+  return layer;
+}
+
 Layer Conv(Layer::Kind kind, int64_t filters, int64_t height, int64_t width,
            Activation activation) {
   Layer layer = Make(kind);
@@ -205,6 +214,17 @@ Layer Average() { return Make(Layer::Kind::kAverage); }
 Layer Maximum() { return Make(Layer::Kind::kMaximum); }
 Layer Minimum() { return Make(Layer::Kind::kMinimum); }
 Layer Concatenate() { return Make(Layer::Kind::kConcatenate); }
+Layer SimpleRNN(int64_t units, Activation activation) {
+  return Recurrent(Layer::Kind::kSimpleRNN, units, activation, kSigmoid);
+}
+Layer LSTM(int64_t units, Activation activation,
+           Activation recurrent_activation) {
+  return Recurrent(Layer::Kind::kLSTM, units, activation, recurrent_activation);
+}
+Layer GRU(int64_t units, Activation activation,
+          Activation recurrent_activation) {
+  return Recurrent(Layer::Kind::kGRU, units, activation, recurrent_activation);
+}
 Layer Bidirectional(const Layer& layer, MergeMode merge_mode) {
   Layer backward = layer;
   backward.go_backwards = !layer.go_backwards;

@@ -68,16 +68,6 @@ Status CheckRate(const char* name, float rate) {
   return InvalidArgument("%s must be in [0, 1), not %g", name, rate);
 }
 
-Layer Recurrent(Layer::Kind kind, int64_t units, Activation activation,
-                Activation recurrent_activation) {
-  Layer layer;
-  layer.kind = kind;
-  layer.units = units;
-  layer.activation = activation;
-  layer.recurrent_activation = recurrent_activation;
-  return layer;
-}
-
 }  // namespace
 
 void ActivateGate(Activation activation, int64_t width, float* y) {
@@ -527,18 +517,6 @@ void RecurrentOp::RecurrentGradient(const OpCall& call, const float* states,
 }
 
 // --- layers ------------------------------------------------------------------
-
-Layer SimpleRNN(int64_t units, Activation activation) {
-  return Recurrent(Layer::Kind::kSimpleRNN, units, activation, kSigmoid);
-}
-Layer LSTM(int64_t units, Activation activation,
-           Activation recurrent_activation) {
-  return Recurrent(Layer::Kind::kLSTM, units, activation, recurrent_activation);
-}
-Layer GRU(int64_t units, Activation activation,
-          Activation recurrent_activation) {
-  return Recurrent(Layer::Kind::kGRU, units, activation, recurrent_activation);
-}
 
 Status MakeRecurrent(const Layer& layer, const std::vector<Shape>& inputs,
                      std::unique_ptr<Op>* op) {

@@ -1,5 +1,5 @@
-// The commands of the program, most in a file of its own name; inspect, diff
-// and export are in files.cc.
+// The commands of the program, each in a file of its own name; diff is in
+// inspect.cc.
 //
 // `line` has the words behind the command's name. Each returns the exit code.
 

@@ -15,6 +15,7 @@
 #include "core/base/notice_now.h"
 #include "core/compute/gemm.h"
 #include "io/keras/keras_json.h"
+#include "left_out_families.h"
 #include "ringlet/ringlet.h"
 #include "ringlet/status.h"
 
@@ -93,6 +94,9 @@ int PrintVersion(bool verbose) {
   std::printf("models: Keras configuration (JSON), safetensors, npz\n");
   std::printf("jobs: TF_CONFIG, torchrun, MPI, Slurm, Kubernetes; launch\n");
   std::printf("pointers: %zu bits\n", 8 * sizeof(void*));
+  if (*RINGLET_LEFT_OUT != '\0') {
+    std::printf("without: %s (meson's -Dfamilies)\n", RINGLET_LEFT_OUT);
+  }
   return 0;
 }
 

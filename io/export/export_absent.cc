@@ -1,0 +1,16 @@
+// In place of the exports in a build without them.
+
+#include "../../core/base/left_out.h"
+#include "ringlet/export.h"
+
+namespace ringlet {
+
+Status ExportC(Model*, const std::string& path, const ExportCOptions&,
+               Int8Report*) {
+  return LeftOut(path, "export");
+}
+Status ExportOnnx(Model*, const std::string& path, const ExportOnnxOptions&) {
+  return LeftOut(path, "export");
+}
+
+}  // namespace ringlet

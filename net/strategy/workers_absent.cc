@@ -1,0 +1,29 @@
+// In place of the ring, the launcher and the relay in a build without them.
+
+#include "../../core/base/left_out.h"
+#include "../launch/launcher.h"
+#include "../relay/relay.h"
+#include "../ring/withdrawal.h"
+#include "../transport/socket_address.h"
+
+namespace ringlet {
+
+Status OpenRing(const RingOptions&, std::unique_ptr<Collective>*,
+                std::unique_ptr<Withdrawal>*) {
+  return LeftOut("a job of several workers", "workers");
+}
+std::unique_ptr<Withdrawal> Withdrawal::Begin(const RingOptions&,
+                                              const Status&) {
+  return nullptr;
+}
+// So that the error is OpenRing's, and not about a missing key.
+bool IsLoopback(const Address&) { return true; }
+
+Result<int> Launch(const LaunchOptions&) {
+  return LeftOut("ringlet launch", "workers");
+}
+Status Relay::Start(const RelayOptions&, std::unique_ptr<Relay>*) {
+  return LeftOut("ringlet relay", "workers");
+}
+
+}  // namespace ringlet
