@@ -122,6 +122,14 @@ struct TimeseriesOptions {
   std::vector<int64_t> groups;
 };
 
+// How pictures get the size of x. Names and defaults are Keras's.
+enum class Interpolation : uint8_t { kNearest, kBilinear, kArea };
+struct ImageResizing {
+  Interpolation interpolation = Interpolation::kBilinear;
+  // True: the largest middle part of the new size's form is cut out first.
+  bool crop_to_aspect_ratio = false;
+};
+
 // Source: random access to the examples of a data set.
 //
 // A Source returns any example by its index, in the element types of the file

@@ -60,6 +60,19 @@ def no_sodium(build):
         "pkg-config", "--exists", "libsodium")
 
 
+def no_jpeg(build):
+    return "jpeg = disabled" in build.options or not answers(
+        "pkg-config", "--exists", "libjpeg")
+
+
+def has_jpeg(build):
+    return not no_jpeg(build)
+
+
+def no_djpeg(build):
+    return no_jpeg(build) or not answers("sh", "-c", "command -v djpeg")
+
+
 def no_users(build):
     return not_root(build) or build.cross() or not answers(
         "unshare", "--user", "true")
@@ -196,6 +209,10 @@ MAY_SKIP = [
      "AddressSanitizer ends a program that asks", Build.sanitized),
     ("ModelMemoryTest.Output_AfterReserveFoundNoMemory_IsNull",
      "AddressSanitizer ends a program that asks", Build.sanitized),
+    ("JpegTest.NotBuiltIn_NamesTheOption", "a build with libjpeg", has_jpeg),
+    ("JpegTest.EachKind_IsAsDjpegDecodesIt",
+     "djpeg is missing (libjpeg-turbo-progs)", no_djpeg),
+    ("JpegTest.*", "a build without libjpeg", no_jpeg),
     ("NamesTest.*", "a static program takes no names", Build.static),
     ("RelaysNameTest.*", "a static program", Build.static),
     ("RingCollectiveTest.Resolver_Slow_DelaysNoOtherRank",

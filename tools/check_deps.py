@@ -14,7 +14,7 @@ MAY_INCLUDE = {"ringlet": {"ringlet"}, "core": {"core", "ringlet"},
 ORDER = {
     "core": ["base", "compute", "data", "layers", "graph", "objective",
              "exchange", "step", "model", "recovery", "fit"],
-    "io": ["files", "readers", "keras", "export", "logs", "weights",
+    "io": ["files", "pictures", "readers", "keras", "export", "logs", "weights",
            "checkpoint"],
     "net": ["wire", "secure", "cluster", "transport", "collective",
             "membership", "ring", "relay", "launch", "strategy"],
@@ -23,6 +23,9 @@ ORDER = {
 ONLY_IN = {
     "blis.h": r"core/compute/kernel_sets\.cc",
     "blis/blis.h": r"core/compute/kernel_sets\.cc",
+    "jpeglib.h": r"io/pictures/jpeg\.cc",
+    "jerror.h": r"io/pictures/jpeg\.cc",
+    "png.h": r"tests/.*",
     "uv.h": r"net/.*",
     "zlib.h": r"io/files/input_file\.cc|tests/.*",
     "cjson/cJSON.h": r"core/base/json\.cc|tests/.*",

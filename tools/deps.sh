@@ -21,9 +21,11 @@ root=$PWD
 
 packages="g++ make meson ninja-build pkg-config libblis-serial-dev libuv1-dev
  libcjson-dev libsodium-dev zlib1g-dev libgtest-dev libbenchmark-dev python3-numpy"
-# Tests and the demo do without these: the demo has a small data set of its own,
-# the tests of networks, of an older CPU and of CMake are left out.
-wanted="dataset-fashion-mnist iproute2 nftables cmake"
+# All does without these: JPEG is not read, pictures are not compared with those
+# of libpng and djpeg, the demo has a small data set of its own, the tests of
+# networks, of an older CPU and of CMake are left out.
+wanted="libjpeg62-turbo-dev libpng-dev libjpeg-turbo-progs dataset-fashion-mnist
+ iproute2 nftables cmake"
 target= triplet=
 case "${1:-}" in
   '') ;;
@@ -187,7 +189,9 @@ fetch_sysroot() {
   sysroot=.deps/$target
   ini="[constants]
 sysroot = '$root/$sysroot'"
-  libraries="libblis-serial-dev libuv1-dev libsodium-dev zlib1g-dev libgtest-dev"
+  libraries="libblis-serial-dev libuv1-dev libsodium-dev zlib1g-dev libgtest-dev
+   libjpeg62-turbo-dev"
+  libraries=$(echo $libraries)
   [ "$(cat "$sysroot/done" 2>/dev/null)" = "$libraries" ] &&
     [ "$(cat "$sysroot/sysroot.ini")" = "$ini" ] && return
   own_deps

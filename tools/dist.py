@@ -36,6 +36,8 @@ LIBRARIES = {
     "libstdc++ and libgcc": ("GPL-3.0-or-later WITH GCC-exception-3.1",
                              "libstdc++-12-dev"),
     "BLIS": ("BSD-3-Clause", "libblis-serial-dev"),
+    "libjpeg-turbo": ("IJG AND BSD-3-Clause AND Zlib",
+                      "libjpeg62-turbo-dev"),
     "libsodium": ("ISC", "libsodium-dev"),
     "libuv": ("MIT", "libuv1-dev"),
     "zlib": ("Zlib", "zlib1g-dev"),
@@ -114,6 +116,7 @@ def libraries(options, arch, native):
     found = []
     for name, (licence, package) in LIBRARIES.items():
         if (name == "BLIS" and options["blis"] == "none"
+                or name == "libjpeg-turbo" and options["jpeg"] == "disabled"
                 or name == "libsodium" and options["secure"] == "disabled"):
             continue
         version, text, origin = library(package, arch, native)

@@ -1,0 +1,162 @@
+#include "picture.h"
+
+#include <cinttypes>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "../../core/base/text.h"
+#include "../files/atomic_file.h"
+#include "../files/input_file.h"
+#include "decoders.h"
+#include "ringlet/files.h"
+
+namespace ringlet {
+namespace {
+
+constexpr size_t kHeadBytes = size_t{64} << 10;  // for a size
+
+enum class PictureFormat : uint8_t {
+  kNone,
+  kPng,
+  kJpeg,
+  kBmp,
+  kPnm,
+  kGif,
+  kWebp
+};
+
+PictureFormat FormatOf(std::string_view bytes) {
+  if (StartsWith(bytes, "\x89PNG\r\n\x1a\n")) return PictureFormat::kPng;
+  if (StartsWith(bytes, "\xff\xd8\xff")) return PictureFormat::kJpeg;
+  if (StartsWith(bytes, "BM")) return PictureFormat::kBmp;
+  if (StartsWith(bytes, "GIF8")) return PictureFormat::kGif;
+  if (StartsWith(bytes, "RIFF") && bytes.substr(8, 4) == "WEBP") {
+    return PictureFormat::kWebp;
+  }
+  const bool pnm = bytes.size() > 2 && bytes[0] == 'P' && bytes[1] >= '1' &&
+                   bytes[1] <= '6' && std::strchr(" \t\r\n#", bytes[2]);
+  return pnm ? PictureFormat::kPnm : PictureFormat::kNone;
+}
+
+Status Decode(std::string_view bytes, bool size_only, int channels,
+              Picture* picture) {
+  switch (FormatOf(bytes)) {
+    case PictureFormat::kPng:
+      return DecodePng(bytes, size_only, picture);
+    case PictureFormat::kJpeg:
+      return DecodeJpeg(bytes, size_only, channels == 1, picture);
+    case PictureFormat::kBmp:
+      return DecodeBmp(bytes, size_only, picture);
+    case PictureFormat::kPnm:
+      return DecodePnm(bytes, size_only, picture);
+    case PictureFormat::kGif:
+    case PictureFormat::kWebp:
+      return InvalidArgument(
+          "is a %s, which is not read; convert it to PNG or JPEG",
+          FormatOf(bytes) == PictureFormat::kGif ? "GIF" : "WebP");
+    case PictureFormat::kNone:
+      break;
+  }
+  return bytes.empty() ? Corruption("is empty")
+                       : Corruption("is no PNG, JPEG, BMP or PNM file");
+}
+
+unsigned char LumaOf(const unsigned char* rgb) {
+  const uint32_t sum =
+      19595u * rgb[0] + 38470u * rgb[1] + 7471u * rgb[2] + 32768u;
+  return static_cast<unsigned char>(sum >> 16);
+}
+
+}  // namespace
+
+bool HasPictureName(const std::string& path) {
+  std::string name = path;
+  for (char& c : name) c = c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
+  for (const char* end : {".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm",
+                          ".png", ".pnm", ".ppm"}) {
+    if (EndsWith(name, end)) return true;
+  }
+  return false;
+}
+
+bool LooksLikePicture(std::string_view bytes) {
+  return FormatOf(bytes) != PictureFormat::kNone;
+}
+
+Status CheckSize(uint64_t width, uint64_t height) {
+  if (width == 0 || height == 0) {
+    return Corruption("is %" PRIu64 " x %" PRIu64 " pixels", width, height);
+  }
+  const auto most = static_cast<uint64_t>(kMaxPixels);
+  if (width <= most && height <= most / width) return Status();
+  return InvalidArgument("is %" PRIu64 " x %" PRIu64
+                         " pixels, more than the %" PRIu64
+                         " that are read; make it smaller",
+                         width, height, most);
+}
+
+Status AllocatePixels(uint64_t beside, Picture* picture) {
+  const uint64_t bytes = static_cast<uint64_t>(picture->count()) *
+                         static_cast<uint64_t>(picture->channels);
+  RINGLET_RETURN_IF_ERROR(CheckMemoryFor("pixels", bytes + beside));
+  picture->pixels.resize(static_cast<size_t>(bytes));
+  return Status();
+}
+
+Status EndsEarly() {
+  return Corruption("ends early; copy it again, or remove it");
+}
+
+void ConvertChannels(int channels, Picture* picture) {
+  const int from = picture->channels;
+  if (from == channels) return;
+  const auto count = static_cast<size_t>(picture->count());
+  std::vector<unsigned char> pixels(count * static_cast<size_t>(channels));
+  const unsigned char* in = picture->pixels.data();
+  unsigned char* out = pixels.data();
+  const bool has_alpha = from == 2 || from == 4;
+  for (size_t i = 0; i < count; ++i, in += from, out += channels) {
+    if (channels == 1) {
+      *out = from < 3 ? in[0] : LumaOf(in);
+      continue;
+    }
+    for (int c = 0; c < 3; ++c) out[c] = in[from < 3 ? 0 : c];
+    if (channels == 4) out[3] = has_alpha ? in[from - 1] : 255;
+  }
+  picture->pixels = std::move(pixels);
+  picture->channels = channels;
+}
+
+Status DecodePicture(std::string_view bytes, int channels, Picture* picture) {
+  RINGLET_RETURN_IF_ERROR(Decode(bytes, false, channels, picture));
+  ConvertChannels(channels, picture);
+  return Status();
+}
+
+Status DecodePictureSize(std::string_view bytes, Picture* picture) {
+  return Decode(bytes, true, 0, picture);
+}
+
+Status ReadPicture(const std::string& path, int channels, Picture* picture) {
+  std::string bytes;
+  RINGLET_RETURN_IF_ERROR(
+      ReadWholeFile(FileSystem::Posix(), path, kMaxPictureBytes, &bytes));
+  return DecodePicture(bytes, channels, picture).Annotate("%s", path.c_str());
+}
+
+Status ReadPictureSize(const std::string& path, Picture* picture) {
+  std::unique_ptr<File> file;
+  RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->Open(path, &file));
+  std::string bytes;
+  RINGLET_RETURN_IF_ERROR(ReadUpTo(file.get(), 0, kHeadBytes, &bytes));
+  Status status = DecodePictureSize(bytes, picture);
+  if (!status.ok() && bytes.size() == kHeadBytes) {  // of large metadata
+    RINGLET_RETURN_IF_ERROR(
+        ReadWholeFile(FileSystem::Posix(), path, kMaxPictureBytes, &bytes));
+    status = DecodePictureSize(bytes, picture);
+  }
+  return status.Annotate("%s", path.c_str());
+}
+
+}  // namespace ringlet

@@ -1,0 +1,59 @@
+// Pictures: PNG, JPEG, BMP and PNM files as bytes of gray or colours.
+//
+// The bytes of a file are hostile. Sizes are checked before memory is
+// allocated, and a file that ends early is an error.
+
+#ifndef RINGLET_IO_PICTURES_PICTURE_H_
+#define RINGLET_IO_PICTURES_PICTURE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+// A picture with more pixels is refused.
+constexpr int64_t kMaxPixels = int64_t{1} << 26;
+constexpr int64_t kMaxPictureBytes = int64_t{1} << 28;  // of a file
+
+struct Picture {
+  int64_t height = 0, width = 0;
+  int channels = 0;  // 1: gray, 2: gray and alpha, 3: RGB, 4: RGB and alpha
+  std::vector<unsigned char> pixels;  // row by row, from the top
+
+  int64_t count() const { return height * width; }
+};
+
+// True if Keras reads files of this name as pictures, or ringlet does: .bmp,
+// .gif, .jpeg, .jpg, .pbm, .pgm, .png, .pnm, .ppm, in any case.
+bool HasPictureName(const std::string& path);
+
+// True if the file begins as one of a format that this build reads, or could
+// read.
+bool LooksLikePicture(std::string_view bytes);
+
+// Makes the picture of a file's bytes. `channels` (1, 3 or 4) are those of the
+// picture: colours become gray by the luma of JPEG, and a missing alpha is 255.
+// An alpha that is not asked for is dropped.
+//
+// kCorruption for a damaged file, kInvalidArgument for one of another format or
+// with too many pixels, kUnimplemented for a format that is not built in.
+Status DecodePicture(std::string_view bytes, int channels, Picture* picture);
+
+// Reads only the size, from the file's beginning, and the channels in it.
+Status DecodePictureSize(std::string_view bytes, Picture* picture);
+
+// The same of a file. The error names its path.
+Status ReadPicture(const std::string& path, int channels, Picture* picture);
+Status ReadPictureSize(const std::string& path, Picture* picture);
+
+// The other channels of the same picture.
+void ConvertChannels(int channels, Picture* picture);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_PICTURES_PICTURE_H_

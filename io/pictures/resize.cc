@@ -1,0 +1,125 @@
+// A new picture's values are fractions of whole numbers: for n pixels of m the
+// centre of pixel i is at ((2 i + 1) m - n) / 2n. So sums and quotients of
+// integers give the exact values.
+
+#include "resize.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <vector>
+
+namespace ringlet {
+namespace {
+
+// A part of the picture along one axis.
+struct Part {
+  int64_t begin, size;
+};
+
+// The pixels that make one new pixel along an axis: `first` and those behind
+// it. Their weights are whole numbers.
+struct Taps {
+  int64_t first = 0;
+  std::vector<int64_t> weights;
+};
+
+int64_t FloorDiv(int64_t a, int64_t b) {
+  return a >= 0 ? a / b : -((b - 1 - a) / b);
+}
+
+Taps NearestTaps(int64_t i, int64_t count, const Part& part) {
+  return {part.begin + (2 * i + 1) * part.size / (2 * count), {1}};
+}
+
+Taps BilinearTaps(int64_t i, int64_t count, const Part& part) {
+  const int64_t at = (2 * i + 1) * part.size - count;
+  const int64_t floor = FloorDiv(at, 2 * count);
+  const int64_t fraction = at - floor * 2 * count;
+  if (floor < 0) return {part.begin, {2 * count}};
+  if (floor + 1 >= part.size || fraction == 0) {
+    return {part.begin + std::min(floor, part.size - 1), {2 * count}};
+  }
+  return {part.begin + floor, {2 * count - fraction, fraction}};
+}
+
+// New pixel i covers [i m, (i + 1) m), where a pixel has the size n.
+Taps AreaTaps(int64_t i, int64_t count, const Part& part) {
+  const int64_t begin = i * part.size, end = begin + part.size;
+  Taps taps;
+  const int64_t first = begin / count;
+  taps.first = part.begin + first;
+  for (int64_t p = first; p * count < end; ++p) {
+    taps.weights.push_back(std::min(end, (p + 1) * count) -
+                           std::max(begin, p * count));
+  }
+  return taps;
+}
+
+std::vector<Taps> TapsOf(Interpolation interpolation, int64_t count,
+                         const Part& part) {
+  std::vector<Taps> taps;
+  for (int64_t i = 0; i < count; ++i) {
+    taps.push_back(interpolation == Interpolation::kNearest
+                       ? NearestTaps(i, count, part)
+                   : interpolation == Interpolation::kBilinear
+                       ? BilinearTaps(i, count, part)
+                       : AreaTaps(i, count, part));
+  }
+  return taps;
+}
+
+int64_t SumOf(const Taps& taps) {
+  int64_t sum = 0;
+  for (const int64_t weight : taps.weights) sum += weight;
+  return sum;
+}
+
+// The middle part with the form of `height` x `width`.
+void Crop(const Picture& picture, int64_t height, int64_t width, Part* rows,
+          Part* columns) {
+  const auto part = [](int64_t size, int64_t other, int64_t to,
+                       int64_t other_to) {
+    const int64_t kept = std::clamp<int64_t>(other * to / other_to, 1, size);
+    return Part{(size - kept) / 2, kept};
+  };
+  *rows = part(picture.height, picture.width, height, width);
+  *columns = part(picture.width, picture.height, width, height);
+}
+
+}  // namespace
+
+void Resize(const Picture& picture, Interpolation interpolation, bool crop,
+            int64_t height, int64_t width, unsigned char* out) {
+  Part rows = {0, picture.height}, columns = {0, picture.width};
+  if (crop) Crop(picture, height, width, &rows, &columns);
+  const auto channels = static_cast<size_t>(picture.channels);
+  const size_t row_bytes = static_cast<size_t>(picture.width) * channels;
+  const std::vector<Taps> across = TapsOf(interpolation, width, columns);
+  const std::vector<Taps> down = TapsOf(interpolation, height, rows);
+  const int64_t whole = SumOf(across[0]) * SumOf(down[0]);
+  // The weighted sum of a new row's rows, for all columns.
+  std::vector<int64_t> sums(row_bytes);
+  for (const Taps& row : down) {
+    std::fill(sums.begin(), sums.end(), 0);
+    const unsigned char* in =
+        picture.pixels.data() + static_cast<size_t>(row.first) * row_bytes;
+    for (const int64_t weight : row.weights) {
+      for (size_t i = 0; i < row_bytes; ++i) sums[i] += weight * in[i];
+      in += row_bytes;
+    }
+    for (const Taps& column : across) {
+      const int64_t* const from =
+          sums.data() + static_cast<size_t>(column.first) * channels;
+      for (size_t c = 0; c < channels; ++c) {
+        int64_t sum = 0;
+        for (size_t t = 0; t < column.weights.size(); ++t) {
+          sum += column.weights[t] * from[t * channels + c];
+        }
+        *out++ = static_cast<unsigned char>((2 * sum + whole) / (2 * whole));
+      }
+    }
+  }
+}
+
+}  // namespace ringlet
