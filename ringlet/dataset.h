@@ -179,6 +179,10 @@ class Source {
   virtual TableEncoding Encoding() const { return {}; }
   // How the only column became x, if it is text.
   virtual std::optional<TextVectorization> Text() const { return std::nullopt; }
+  // How x became a picture of its size, if the examples are pictures.
+  virtual std::optional<ImageResizing> Resizing() const { return std::nullopt; }
+  // The path of an example's file, if each example has its own.
+  virtual std::string ExamplePath(int64_t /*index*/) const { return ""; }
 
   // The options by which rows became the examples, if these are windows: those
   // that do not depend on the file. It has no groups.

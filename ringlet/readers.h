@@ -1,4 +1,4 @@
-// Readers: data sets from IDX, NPY and CSV files, and from text.
+// Readers: data sets from IDX, NPY and CSV files, from text and from pictures.
 //
 // Each reader makes a Dataset, which keeps the error of a bad file. Files may
 // be .gz. A user-defined reader is a Source (dataset.h).
@@ -207,6 +207,56 @@ std::vector<int32_t> Vectorize(const TextVectorization& vectorization,
 Dataset TextDataset(const std::string& path, const std::string& column,
                     const TextVectorization& text,
                     const CsvOptions& options = {});
+
+// Pictures: PNG, BMP and PNM (PBM, PGM, PPM) files, and JPEG if it is built in.
+
+// Names, rules and defaults are those of Keras's image_dataset_from_directory,
+// but those of `damaged` and in_memory.
+struct ImageOptions {
+  enum class LabelMode : uint8_t {
+    kInt,          // class numbers
+    kCategorical,  // a 1 among zeros
+    kBinary,       // 0 or 1, of two classes
+    kNone,         // no labels
+  };
+  enum class ColorMode : uint8_t { kGrayscale, kRgb, kRgba };
+  // A part of the files, which `seed` orders as Keras does. The last
+  // validation_split of them are kValidation, and the others kTraining.
+  enum class Subset : uint8_t { kAll, kTraining, kValidation };
+  LabelMode label_mode = LabelMode::kInt;
+  // The permitted classes, in the order of their numbers; some may be absent.
+  // Empty: the folders' sorted names.
+  std::vector<std::string> class_names;
+  ColorMode color_mode = ColorMode::kRgb;
+  int64_t height = 256, width = 256;
+  ImageResizing resizing;
+  Subset subset = Subset::kAll;
+  double validation_split = 0;  // for a subset; below 1
+  uint32_t seed = 0;
+  // False: a damaged picture is an error. True: it is left out, and a line on
+  // stderr has the number of these. For that all pictures are read at the
+  // start.
+  bool skip_damaged = false;
+  // False: pictures are read when they are needed. True: at the start, and
+  // their values are in memory, a byte each.
+  bool in_memory = true;
+};
+
+// Keras's image_dataset_from_directory: x is (height, width, channels) in
+// uint8. Values between two of these are rounded (Keras keeps fractions). Each
+// folder in `directory` is a class, with the pictures in it and below it. They
+// are in the order of classes and paths, and with a subset in Keras's. The
+// dataset keeps an error.
+Dataset ImageDatasetFromDirectory(const std::string& directory,
+                                  const ImageOptions& options = {});
+// Without labels, in this order.
+Dataset ImageDataset(const std::vector<std::string>& paths,
+                     const ImageOptions& options = {});
+// A CSV with a column of paths, relative to the CSV's folder, and labels as of
+// CsvDataset. `table` as for TextDataset.
+Dataset ImageDatasetFromCsv(const std::string& path, const std::string& column,
+                            const ImageOptions& options = {},
+                            const CsvOptions& table = {});
 
 }  // namespace ringlet
 

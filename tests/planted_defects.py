@@ -220,6 +220,17 @@ DEFECTS = {
          "*got < bytes && code == Z_DATA_ERROR",
          ("io_readers",
           "CsvTest.Gzip_CutOrDamaged_IsRefused")),
+    # io/pictures
+    "pictures: the product of the sizes is not checked":
+        ("io/pictures/picture.cc",
+         "height <= most / width)",
+         "height <= most)",
+         ("io_pictures", "PngTest.HugeSize_IsRefusedBeforeMemoryIsTaken")),
+    "pictures: the centres of pixels are at whole numbers":
+        ("io/pictures/resize.cc",
+         "const int64_t at = (2 * i + 1) * part.size - count;",
+         "const int64_t at = 2 * i * part.size;",
+         ("io_pictures", "ResizeTest.KnownValues")),
     # io/readers
     "csv: a last row without its line end is dropped":
         ("io/readers/csv_records.cc",

@@ -3,6 +3,7 @@
 #include "../../core/base/left_out.h"
 #include "memory_sizes.h"
 #include "ringlet/readers.h"
+#include "text.h"
 
 namespace ringlet {
 
@@ -15,6 +16,10 @@ Status CsvBytesInMemory(const std::string& path, const CsvOptions&, uint64_t*) {
 
 Dataset TextDataset(const std::string& path, const std::string&,
                     const TextVectorization&, const CsvOptions&) {
+  return Dataset(LeftOut(path, "tables"));
+}
+Dataset OpenTexts(const std::string& path, const std::string&, const CsvOptions&,
+                  std::vector<std::string>*) {
   return Dataset(LeftOut(path, "tables"));
 }
 Status ReadVocabulary(const std::string& path, TextVectorization*) {

@@ -352,6 +352,13 @@ Status LearnVocabulary(const std::string& path, const std::string& column,
   return counts.Learn(path, column, text);
 }
 
+Dataset OpenTexts(const std::string& path, const std::string& column,
+                  const CsvOptions& options, std::vector<std::string>* texts) {
+  CsvPass pass;
+  pass.take = [&](std::string_view text) { texts->emplace_back(text); };
+  return OpenRows(path, column, options, pass);
+}
+
 Dataset TextDataset(const std::string& path, const std::string& column,
                     const TextVectorization& text, const CsvOptions& options) {
   if (text.output_sequence_length < 1) {

@@ -1,4 +1,4 @@
-// Columns of text, for TextDataset and for the lines of stdin in predict.
+// Columns of text: of words, or of pictures' paths.
 
 #ifndef RINGLET_IO_READERS_TEXT_H_
 #define RINGLET_IO_READERS_TEXT_H_
@@ -28,6 +28,11 @@ class TextEncoder {
   const TextVectorization vectorization_;
   std::unordered_map<std::string, int32_t> known_;
 };
+
+// The rows of a CsvDataset with `column` as its only value, and its texts. An
+// error is in the dataset.
+Dataset OpenTexts(const std::string& path, const std::string& column,
+                  const CsvOptions& options, std::vector<std::string>* texts);
 
 }  // namespace ringlet
 

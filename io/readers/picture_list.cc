@@ -1,0 +1,130 @@
+#include "picture_list.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <utility>
+
+#include "../pictures/picture.h"
+#include "class_names.h"
+#include "ringlet/files.h"
+
+namespace ringlet {
+namespace {
+
+bool IsFolder(const std::string& path, bool follows_links) {
+  struct stat about;
+  const int failed =
+      follows_links ? stat(path.c_str(), &about) : lstat(path.c_str(), &about);
+  return failed == 0 && S_ISDIR(about.st_mode);
+}
+
+// Appends `folder` and all folders below it.
+Status AppendFolders(const std::string& folder,
+                     std::vector<std::string>* folders) {
+  const size_t first = folders->size();
+  folders->push_back(folder);
+  // (No recursion: a tree may be deep.)
+  for (size_t i = first; i < folders->size(); ++i) {
+    const std::string parent = (*folders)[i];
+    std::vector<std::string> names;
+    RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->List(parent, &names));
+    for (const std::string& name : names) {
+      if (HasPictureName(name)) continue;
+      const std::string path = parent + "/" + name;
+      if (IsFolder(path, /*follows_links=*/false)) folders->push_back(path);
+    }
+  }
+  return Status();
+}
+
+// Appends the paths of the pictures in `folder` and below it.
+Status AppendPictures(const std::string& folder,
+                      std::vector<std::string>* paths) {
+  std::vector<std::string> folders;
+  RINGLET_RETURN_IF_ERROR(AppendFolders(folder, &folders));
+  std::sort(folders.begin(), folders.end());
+  for (const std::string& each : folders) {
+    std::vector<std::string> names;
+    RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->List(each, &names));
+    for (const std::string& name : names) {
+      const std::string path = each + "/" + name;
+      if (HasPictureName(name)) paths->push_back(path);
+    }
+  }
+  return Status();
+}
+
+Status ListClasses(const std::string& directory,
+                   const std::vector<std::string>& permitted,
+                   std::vector<std::string>* classes) {
+  std::vector<std::string> names;
+  RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->List(directory, &names));
+  for (const std::string& name : names) {
+    if (name[0] == '.' || !IsFolder(directory + "/" + name, true)) continue;
+    classes->push_back(name);
+    const bool is_known =
+        permitted.empty() ||
+        std::count(permitted.begin(), permitted.end(), name) > 0;
+    if (!is_known) return UnknownClass(directory, name, permitted);
+  }
+  if (classes->empty()) {
+    return InvalidArgument(
+        "%s: has no folders, which would be the classes; for pictures without "
+        "labels give label_mode null",
+        directory.c_str());
+  }
+  if (classes->size() > ClassNumbers::kMax) {
+    return InvalidArgument(
+        "%s: has %zu folders, more than the %zu classes "
+        "that there may be",
+        directory.c_str(), classes->size(), ClassNumbers::kMax);
+  }
+  if (!permitted.empty()) *classes = permitted;
+  return Status();
+}
+
+}  // namespace
+
+Status ListPictures(const std::string& directory, bool labelled,
+                    const std::vector<std::string>& classes,
+                    PictureList* list) {
+  std::string root = directory;
+  while (root.size() > 1 && root.back() == '/') root.pop_back();
+  if (labelled) {
+    RINGLET_RETURN_IF_ERROR(ListClasses(root, classes, &list->classes));
+    for (size_t i = 0; i < list->classes.size(); ++i) {
+      const std::string folder = root + "/" + list->classes[i];
+      if (!IsFolder(folder, true)) continue;  // a class without pictures here
+      RINGLET_RETURN_IF_ERROR(AppendPictures(folder, &list->paths));
+      list->labels.resize(list->paths.size(), static_cast<int32_t>(i));
+    }
+  } else {
+    RINGLET_RETURN_IF_ERROR(AppendPictures(root, &list->paths));
+  }
+  if (!list->paths.empty()) return Status();
+  return InvalidArgument(
+      "%s: has no pictures (.png, .jpg, .jpeg, .bmp, .ppm, .pgm, .pbm, .pnm)%s",
+      directory.c_str(), labelled ? " in its folders" : "");
+}
+
+std::vector<size_t> NumpyShuffled(uint32_t seed, size_t count) {
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::mt19937 random(seed);
+  for (size_t i = count; i-- > 1;) {
+    uint32_t mask = static_cast<uint32_t>(i);
+    for (int shift = 1; shift < 32; shift *= 2) mask |= mask >> shift;
+    uint32_t j = 0;
+    do {
+      j = static_cast<uint32_t>(random()) & mask;
+    } while (j > i);
+    std::swap(order[i], order[j]);
+  }
+  return order;
+}
+
+}  // namespace ringlet
