@@ -458,6 +458,7 @@ struct DataDescription {
   // True for an older model file: the training data may have had more columns
   // at the end, which are not in x.
   bool may_have_more_columns = false;
+  std::optional<ImageResizing> resizing = std::nullopt;  // Source::Resizing
 };
 
 // --- loaders -----------------------------------------------------------------

@@ -11,6 +11,7 @@
 #include "../../core/base/fnv1a.h"
 #include "../../core/base/json.h"
 #include "../../core/base/text.h"
+#include "../keras/image_names.h"
 #include "../keras/text_names.h"
 #include "../weights/model_metadata.h"
 #include "../weights/safetensors.h"
@@ -472,6 +473,28 @@ Status ReadText(const Json& json, DataDescription* description) {
   return InvalidArgument("text has no vocabulary and no digest of one");
 }
 
+// --- pictures ----------------------------------------------------------------
+
+void WriteResizing(const DataDescription& description, JsonWriter* json) {
+  if (!description.resizing) return;
+  const ImageResizing& resizing = *description.resizing;
+  json->Key("pictures").BeginObject();
+  json->Key("interpolation")
+      .String(FirstName(kImageInterpolations, resizing.interpolation));
+  json->Key("crop_to_aspect_ratio").Bool(resizing.crop_to_aspect_ratio);
+  json->EndObject();
+}
+
+Status ReadResizing(const Json& json, DataDescription* description) {
+  if (!json) return Status();
+  ImageResizing& resizing = description->resizing.emplace();
+  const Json name = json["interpolation"];
+  RINGLET_RETURN_IF_ERROR(
+      Choose(kImageInterpolations, "pictures", "interpolation",
+             name.is_string() ? name.text() : "", &resizing.interpolation));
+  return ReadBool(json, "crop_to_aspect_ratio", &resizing.crop_to_aspect_ratio);
+}
+
 }  // namespace
 
 std::string VocabularyDigest(const std::vector<std::string>& vocabulary) {
@@ -509,6 +532,7 @@ std::string ToJson(const DataDescription& description) {
   WriteEncoding(description.encoding, &json);
   WriteText(description, &json);
   WriteWindows(description, &json);
+  WriteResizing(description, &json);
   json.EndObject();
   return json.text();
 }
@@ -527,6 +551,7 @@ Status DataDescriptionFromJson(const std::string& text, int64_t inputs,
   RINGLET_RETURN_IF_ERROR(ReadEncoding(json, &read.encoding));
   RINGLET_RETURN_IF_ERROR(ReadText(json["text"], &read));
   RINGLET_RETURN_IF_ERROR(ReadWindows(json["windows"], inputs, &read));
+  RINGLET_RETURN_IF_ERROR(ReadResizing(json["pictures"], &read));
   for (const auto& [place, column] : read.encoding.columns) {
     inputs -= column.width() - 1;
   }
