@@ -204,6 +204,10 @@ class Workshop:
                   [draw.uniform(-1, 1) for _ in range(160)])
         write_npy(self.folder / "y.npy", "i", (10,), [0, 1] * 5)
         write_npy(self.folder / "two.npy", "f", (10, 2), [1, 0, 0, 1] * 5)
+        for i in range(10):
+            shapes = self.folder / "shapes" / "ab"[i % 2]
+            shapes.mkdir(parents=True, exist_ok=True)
+            (shapes / f"{i}.pgm").write_bytes(b"P5 4 4 255\n" + bytes([i] * 16))
         write_idx(self.folder / "images", (10, 4, 4),
                   [draw.randrange(256) for _ in range(160)])
         write_idx(self.folder / "labels", (10,), [0, 1] * 5)
@@ -577,7 +581,14 @@ FORMS = {
     "idx": {"images": "images", "labels": "labels"},
     "npy": {"x": "x.npy", "y": "y.npy"},
     "csv": {"csv": "d.csv"},
+    "pictures": {"directory": "shapes"},
 }
+
+
+# The fields of pictures of which not every value fits these pictures and this
+# model; tests/program/program_pictures_test.cc has them.
+NOT_TRIED = ("image", "image_size", "color_mode", "label_mode", "class_names",
+             "subset", "validation_split")
 
 
 # The fields that "sequence_length" needs beside it.
@@ -589,6 +600,10 @@ OF_WINDOWS = ("sequence_stride", "sampling_rate", "start_index", "end_index",
 # Fields that data.train and data.validation must both have.
 OF_BOTH = ("sequence_length", "sampling_rate", "target_offset",
            "target_length", "target_columns")
+
+
+# Those that pictures have not.
+OF_ROWS = (*OF_WINDOWS, "sequence_length", "sample_weight")
 
 
 # The fields that "text" needs beside it.
@@ -604,7 +619,13 @@ def check_data(shop, fields):
              "unknown_categories": "csv", "missing": "csv", "na_values": "csv",
              "text": "csv", "vocabulary": "csv", "max_tokens": "csv",
              "standardize": "csv", "split": "csv",
-             "output_sequence_length": "csv"}
+             "output_sequence_length": "csv",
+             "directory": "pictures", "image": "csv",
+             "image_size": "pictures", "color_mode": "pictures",
+             "label_mode": "pictures", "class_names": "pictures",
+             "interpolation": "pictures", "crop_to_aspect_ratio": "pictures",
+             "subset": "pictures", "validation_split": "pictures",
+             "seed": "pictures", "damaged": "pictures"}
     for form, files in FORMS.items():
         for part in ("train", "validation"):
             def put(value=None, name=None, without=None):
@@ -634,11 +655,15 @@ def check_data(shop, fields):
             base = shop.trained(put(), f"data of {form}")
             texts = form == "csv" and shop.trained(put(None, "max_tokens"),
                                                    "texts")
-            windows = shop.trained(put(1, "sampling_rate"), f"rows of {form}")
+            windows = form != "pictures" and shop.trained(
+                put(1, "sampling_rate"), f"rows of {form}")
             for name, field in fields.items():
                 what = f"data.{part}.{name} of {form}"
                 if forms.get(name, form) != form:
                     shop.refused(put("x", name), what)
+                elif name in NOT_TRIED or \
+                        form == "pictures" and name in OF_ROWS:
+                    shop.refused(put([[]], name), what)
                 elif field.required:
                     shop.refused(put(without=name), what, part)
                     shop.refused(put(None, name), what, name)

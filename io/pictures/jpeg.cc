@@ -182,6 +182,8 @@ Status Decode(Decoder* d, bool size_only, bool gray, Picture* picture) {
 
 }  // namespace
 
+bool ReadsJpeg() { return true; }
+
 Status DecodeJpeg(std::string_view file, bool size_only, bool gray,
                   Picture* picture) {
   Decoder decoder;
@@ -196,6 +198,8 @@ Status DecodeJpeg(std::string_view file, bool size_only, bool gray,
 #else
 
 namespace ringlet {
+
+bool ReadsJpeg() { return false; }
 
 Status DecodeJpeg(std::string_view, bool, bool, Picture*) {
   return Error(Code::kUnimplemented,

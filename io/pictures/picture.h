@@ -36,6 +36,9 @@ bool HasPictureName(const std::string& path);
 // read.
 bool LooksLikePicture(std::string_view bytes);
 
+// False if the build is without libjpeg, so that JPEG files are refused.
+bool ReadsJpeg();
+
 // Makes the picture of a file's bytes. `channels` (1, 3 or 4) are those of the
 // picture: colours become gray by the luma of JPEG, and a missing alpha is 255.
 // An alpha that is not asked for is dropped.

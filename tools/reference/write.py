@@ -61,8 +61,9 @@ PARTS = {
 Optional. The named Dense and Embedding layers get LoRA, or all without
 `layers`; all other layers are frozen. In C++: `EnableLora` (ringlet/model.h).""",
     "data.train": """\
-One of three forms: `images` and `labels` (IDX), `x` and `y` (NPY), or `csv`
-with the fields after it. Each file may be .gz. "required" means: required in
+One of four forms: `images` and `labels` (IDX), `x` and `y` (NPY), `csv` with
+the fields after it, or `directory` with the fields after it (pictures). Each
+file may be .gz, but not pictures. "required" means: required in
 its form. x becomes x * `scale` + `offset`. C++ has the functions
 below (ringlet/readers.h), or a program defines its own `Source`
 (ringlet/dataset.h). The members of `Dataset` (ringlet/dataset.h) are those of

@@ -84,9 +84,24 @@ Status AddPair(const Form& form, const std::string& x, const std::string& y,
   return Status();
 }
 
+// Lists the pictures, and reads none.
+Status AddPictures(const DataConfig& data, const Model& model,
+                   uint64_t* bytes) {
+  PictureConfig pictures = data.pictures;
+  pictures.options.in_memory = false;
+  pictures.options.skip_damaged = false;
+  const Dataset listed =
+      OpenPictures(pictures, data.csv, data.table, model, /*targets=*/true);
+  RINGLET_RETURN_IF_ERROR(listed.Batch(1).status());
+  const Source& source = *listed.source();
+  *bytes += static_cast<uint64_t>(listed.size()) *
+            (source.y().bytes() + (data.in_memory ? source.x().bytes() : 0));
+  return Status();
+}
+
 }  // namespace
 
-Status DataBytes(const DataConfig& data, uint64_t* bytes) {
+Status DataBytes(const DataConfig& data, const Model& model, uint64_t* bytes) {
   *bytes = 0;
   RINGLET_RETURN_IF_ERROR(
       data.has_parts() ? AddParts(data, bytes)
@@ -95,6 +110,7 @@ Status DataBytes(const DataConfig& data, uint64_t* bytes) {
       AddPair(kIdx, data.images, data.labels, data.in_memory, bytes));
   RINGLET_RETURN_IF_ERROR(
       AddPair(kNpy, data.sample_weight, "", /*in_memory=*/true, bytes));
+  if (!data.pictures.empty()) return AddPictures(data, model, bytes);
   if (data.csv.empty()) return Status();
   if (!data.text.empty()) {
     const Dataset texts = OpenText(data.csv, data.table, data.text);

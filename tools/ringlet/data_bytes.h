@@ -12,7 +12,8 @@ namespace ringlet {
 
 // Adds up the files that OpenData would load. Examples that stay on disk do not
 // count, but their labels, weights and the index of a CSV's rows do.
-Status DataBytes(const DataConfig& data, uint64_t* bytes);
+// `model`: as for OpenData.
+Status DataBytes(const DataConfig& data, const Model& model, uint64_t* bytes);
 
 }  // namespace ringlet
 

@@ -1,4 +1,4 @@
-// The fields decide which of the three forms the data have. As in run_config.cc
+// The fields decide which of the four forms the data have. As in run_config.cc
 // every field must be reached where Json::ForDescription is read.
 
 #include "data_config.h"
@@ -261,18 +261,34 @@ constexpr const char* kFieldsOfForms[] = {"images",
                                           "max_tokens",
                                           "standardize",
                                           "split",
-                                          "output_sequence_length"};
+                                          "output_sequence_length",
+                                          "directory",
+                                          "image",
+                                          "image_size",
+                                          "color_mode",
+                                          "label_mode",
+                                          "class_names",
+                                          "interpolation",
+                                          "crop_to_aspect_ratio",
+                                          "subset",
+                                          "validation_split",
+                                          "seed",
+                                          "damaged"};
 
 constexpr char kIsAlone[] =
     "is the only column of x, in memory, and any field is a text, also an "
     "empty one; leave out columns, drop, categorical, missing, na_values, "
     "sequence_length and in_memory";
 
-// True if nothing is said of columns beside the text.
+constexpr char kIsPath[] =
+    "has the paths of the pictures; leave out text, columns, drop, "
+    "categorical, missing, na_values and sequence_length";
+
+// True if nothing is said of columns beside the text, or the paths.
 bool IsAlone(const DataConfig& data) {
   const CsvOptions& table = data.table;
-  return data.windows.empty() && data.in_memory && table.take.empty() &&
-         table.drop.empty() && table.categorical.empty() &&
+  return data.windows.empty() && table.take.empty() && table.drop.empty() &&
+         table.categorical.empty() &&
          table.missing.kind == CsvOptions::Missing::kError &&
          table.missing_by_column.empty() && table.na_values.empty();
 }
@@ -290,17 +306,22 @@ Status ReadData(const Json& json, const std::string& path,
   data->table.in_memory = data->in_memory;
   const bool needs_targets =
       json.log() != nullptr || !json["target_columns"].is_array();
-  const bool idx = json["images"] || json["labels"];
+  const bool folders = !!json["directory"];
+  // As in Keras: the labels of a directory are "inferred".
+  const Json labels = json["labels"];
+  const bool inferred = folders && labels.text() == "inferred";
+  const bool idx = json["images"] || (labels && !inferred);
   const bool npy = json["x"] || json["y"];
   const bool csv = json["csv"] || json["label"];
-  if (json.is_object() && idx + npy + csv != 1) {
+  if (inferred) fields.Ignore({"labels"});
+  if (json.is_object() && idx + npy + csv + folders != 1) {
     for (const char* key : kFieldsOfForms) {
       fields.Take(key);
     }
     RINGLET_RETURN_IF_ERROR(fields.Finish());
     return InvalidArgument(
-        "%s: must have one of {images, labels} (IDX), {x, y} (NPY) and "
-        "{csv, label}",
+        "%s: must have one of {images, labels} (IDX), {x, y} (NPY), "
+        "{csv, label} and {directory} (pictures)",
         path.c_str());
   }
   if (idx) {
@@ -323,6 +344,9 @@ Status ReadData(const Json& json, const std::string& path,
     ReadText(folder, &fields, &data->text);
     data->text.training = {data->csv, data->text.column, data->table};
   }
+  if (folders) fields.Require("directory");
+  if (folders || csv) ReadPictures(csv, folder, &fields, &data->pictures);
+  data->pictures.options.in_memory = data->in_memory;
   TimeseriesConfig* const windows = &data->windows;
   ReadTimeseries(csv, folder, &fields, windows);
   if (!windows->empty() && data->has_parts()) {
@@ -338,7 +362,15 @@ Status ReadData(const Json& json, const std::string& path,
     }
   }
   if (csv) SetLabelAndGroupColumns(*windows, &data->table);
-  if (!data->text.empty() && !IsAlone(*data)) fields.Refuse("text", kIsAlone);
+  const bool text_is_alone = IsAlone(*data) && data->in_memory;
+  if (!data->text.empty() && !text_is_alone) fields.Refuse("text", kIsAlone);
+  const bool has_text = !data->text.empty() || !IsAlone(*data);
+  if (!data->pictures.column.empty() && has_text) {
+    fields.Refuse("image", kIsPath);
+  }
+  if (folders && !windows->empty()) {
+    fields.Refuse("directory", "windows are of rows, not of pictures");
+  }
   return fields.Finish();
 }
 
@@ -347,7 +379,7 @@ Status ReadData(const Json& json, const std::string& path,
 void InheritText(const Json& json, const TextConfig& train, DataConfig* data,
                  FieldReader* fields) {
   TextConfig* const text = &data->text;
-  if (!IsAlone(*data)) {
+  if (!IsAlone(*data) || !data->in_memory) {
     fields->Fail(InvalidArgument(
         "data.validation: the \"text\" of data.train %s", kIsAlone));
   }
@@ -372,6 +404,23 @@ void InheritText(const Json& json, const TextConfig& train, DataConfig* data,
   *text = train;
   if (!column.empty()) text->column = column;
   if (!vocabulary.empty()) text->vocabulary = vocabulary;
+}
+
+// As with Keras's subset "both".
+void SplitPictures(FieldReader* fields, DataConfig* train,
+                   DataConfig* validation) {
+  if (!validation->empty()) {
+    fields->Refuse("validation",
+                   "data.train.validation_split makes it; leave one out");
+  }
+  if (!train->own_examples.empty()) {
+    fields->Refuse("train",
+                   "all workers validate on the same examples; with "
+                   "validation_split leave own_examples out");
+  }
+  *validation = *train;
+  train->pictures.options.subset = ImageOptions::Subset::kTraining;
+  validation->pictures.options.subset = ImageOptions::Subset::kValidation;
 }
 
 }  // namespace
@@ -407,6 +456,8 @@ Status ReadBothData(const Json& json, const std::string& folder,
         "example",
         data == train ? "train" : "validation"));
   }
+  InheritPictures(train->pictures, &validation->pictures);
+  if (train->pictures.splits()) SplitPictures(&fields, train, validation);
   fields.Fail(CheckMeans(train->windows, train->table));
   if (!train->empty() && !validation->empty()) {
     fields.Fail(CheckWindows(train->windows, validation->windows));
@@ -514,6 +565,9 @@ Dataset OpenParts(const DataConfig& data, const Model& model, bool targets) {
 Dataset OpenRows(const DataConfig& data, const Model& model, bool targets) {
   const ArrayOptions arrays = ArrayOptionsOf(data);
   if (data.has_parts()) return OpenParts(data, model, targets);
+  if (!data.pictures.empty()) {
+    return OpenPictures(data.pictures, data.csv, data.table, model, targets);
+  }
   if (!data.text.empty()) return OpenText(data.csv, data.table, data.text);
   if (!data.csv.empty()) return CsvDataset(data.csv, data.table);
   const bool idx = !data.images.empty();

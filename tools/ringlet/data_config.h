@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/json.h"
+#include "picture_config.h"
 #include "ringlet/dataset.h"
 #include "ringlet/model.h"
 #include "ringlet/readers.h"
@@ -25,7 +26,7 @@ struct DataPart {
   std::optional<Scale> scale;  // none: not given
 };
 
-// One of three forms; the paths of the other two are empty.
+// One of four forms; the paths of the others are empty.
 struct DataConfig {
   std::string images, labels;  // IDX
   bool in_memory = true;       // of all forms; false: read on request
@@ -37,11 +38,13 @@ struct DataConfig {
   std::string sample_weight;   // NPY, with IDX and NPY; "": none
   TimeseriesConfig windows;    // with a single input and output
   TextConfig text;             // of csv
+  PictureConfig pictures;      // in folders, or of csv
   std::optional<Scale> scale;  // none: not given
   AutoShardPolicy policy = AutoShardPolicy::kAuto;
   std::vector<int64_t> own_examples;  // Dataset::OwnExamples; empty: none
   bool empty() const {
-    return images.empty() && x.empty() && csv.empty() && inputs.empty();
+    return images.empty() && x.empty() && csv.empty() && inputs.empty() &&
+           pictures.empty();
   }
   bool has_parts() const { return !inputs.empty() || !targets.empty(); }
 };

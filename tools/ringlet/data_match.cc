@@ -59,6 +59,7 @@ void MatchData(const DataDescription& trained_on, DataConfig* data) {
       data->table.has_label = false;
     }
   }
+  if (!data->pictures.empty()) MatchPictures(trained_on, &data->pictures);
   const std::optional<Scale> given = GivenScale(*data);
   if (!given) {
     data->scale = trained_on.scale;
@@ -84,6 +85,7 @@ std::optional<DataDescription> DescribeData(const DataConfig& data,
   if (!data.csv.empty()) {
     description.group = GroupColumn(data.windows, source);
   }
+  description.resizing = source.Resizing();
   if (description.text &&
       !CanBeSaved(description.text->vocabulary, kMaxVocabularyBytes)) {
     Notice(
@@ -106,6 +108,7 @@ std::optional<DataDescription> DescribeData(const DataConfig& data,
     description.windows = before->windows;
     description.group = before->group;
   }
+  if (!description.resizing) description.resizing = before->resizing;
   return description;
 }
 

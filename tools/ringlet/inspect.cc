@@ -1,5 +1,7 @@
 // ringlet inspect and diff: files of weights, tables and trails.
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstdio>
 
@@ -7,6 +9,8 @@
 #include "commands.h"
 #include "core/base/text.h"
 #include "io/checkpoint/inspect.h"
+#include "io/pictures/picture.h"
+#include "picture_summary.h"
 #include "ringlet/status.h"
 #include "run.h"
 #include "table_summary.h"
@@ -20,6 +24,23 @@ Status Inspect(const std::string& path, bool json) {
     TableSummary summary;
     RINGLET_RETURN_IF_ERROR(SummarizeTable(path, &summary));
     std::printf("%s", ToText(path, summary).c_str());
+    return Status();
+  }
+  struct stat about;
+  const bool folder = stat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode);
+  if (!json && folder && HasPictures(path)) {
+    PictureSummary summary;
+    RINGLET_RETURN_IF_ERROR(SummarizePictures(path, &summary));
+    std::printf("%s", ToText(path, summary).c_str());
+    return Status();
+  }
+  if (!json && !folder && HasPictures(path)) {
+    Picture picture;
+    RINGLET_RETURN_IF_ERROR(ReadPictureSize(path, &picture));
+    std::printf(
+        "%s: a picture of %d x %d pixels (height x width), %d channels\n",
+        path.c_str(), static_cast<int>(picture.height),
+        static_cast<int>(picture.width), picture.channels);
     return Status();
   }
   FileInfo info;

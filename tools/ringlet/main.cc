@@ -15,6 +15,7 @@
 #include "core/base/notice_now.h"
 #include "core/compute/gemm.h"
 #include "io/keras/keras_json.h"
+#include "io/pictures/picture.h"
 #include "left_out_families.h"
 #include "ringlet/ringlet.h"
 #include "ringlet/status.h"
@@ -91,6 +92,8 @@ int PrintVersion(bool verbose) {
                 ringlet::ArithmeticClassName());
   }
   std::printf("data: IDX, NPY, CSV, each plain or .gz, and NPZ\n");
+  std::printf("pictures: PNG, BMP, PNM%s\n",
+              ringlet::ReadsJpeg() ? ", JPEG" : "; without JPEG (-Djpeg)");
   std::printf("models: Keras configuration (JSON), safetensors, npz\n");
   std::printf("jobs: TF_CONFIG, torchrun, MPI, Slurm, Kubernetes; launch\n");
   std::printf("pointers: %zu bits\n", 8 * sizeof(void*));

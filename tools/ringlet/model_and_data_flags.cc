@@ -4,6 +4,8 @@
 
 #include "model_and_data_flags.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cinttypes>
@@ -13,6 +15,7 @@
 #include "core/base/number_text.h"
 #include "core/base/text.h"
 #include "data_match.h"
+#include "picture_summary.h"
 #include "ringlet/readers.h"
 #include "ringlet/status.h"
 
@@ -34,11 +37,10 @@ int64_t NumColumns(const DataConfig& data, const Model& model) {
 CsvOptions ForPrediction(const DataConfig& data, const Model& model) {
   CsvOptions table = data.table;
   // Texts have other values than columns, which RUN.json gives.
-  if (data.text.empty()) {
-    table.values = NumColumns(data, model);
-  }
+  const bool one_column = !data.text.empty() || !data.pictures.column.empty();
+  if (!one_column) table.values = NumColumns(data, model);
   // A file may have the text alone.
-  if (!data.text.empty()) table.has_label = false;
+  if (one_column) table.has_label = false;
   table.for_prediction = true;
   return table;
 }
@@ -122,7 +124,12 @@ void ModelAndDataFlags::Add(CommandLine* flags, bool labels) {
   flags->Text("--part", "NAME", &part_,
               "with --data: validation (default), also if it is\n"
               "split from the training data, or train");
-  flags->Text("--images", "FILE", &data_.images, "images: IDX, plain or .gz");
+  flags->Text("--images", "FILE", &data_.images,
+              labels
+                  ? "images: IDX, plain or .gz; or a folder of pictures,\n"
+                    "with a folder for each class"
+                  : "images: IDX, plain or .gz; or pictures (PNG, JPEG, BMP,\n"
+                    "PNM): a folder, or files");
   if (labels) {
     flags->Text("--labels", "FILE", &data_.labels, "their labels: IDX");
   }
@@ -164,6 +171,36 @@ std::optional<Scale> ModelAndDataFlags::GivenByFlags() const {
   return scale;
 }
 
+Status ModelAndDataFlags::TakePictures(DataConfig* data) const {
+  if (data->images.empty() || !HasPictures(data->images)) {
+    return more_images_.empty()
+               ? Status()
+               : InvalidArgument(
+                     "%s: is an argument too many; only pictures of "
+                     "--images can be several",
+                     more_images_[0].c_str());
+  }
+  struct stat about;
+  const std::string path = std::move(data->images);
+  data->images.clear();
+  const bool folder = stat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode);
+  if (folder && more_images_.empty()) {
+    data->pictures.directory = path;
+  } else {
+    data->pictures.files = {path};
+    data->pictures.files.insert(data->pictures.files.end(),
+                                more_images_.begin(), more_images_.end());
+  }
+  if (labels_ && !(folder && data->labels.empty() && more_images_.empty())) {
+    return InvalidArgument(
+        "--images %s: the labels of pictures are the names of folders; give "
+        "one folder with a folder for each class, and no --labels",
+        path.c_str());
+  }
+  data->pictures.options.in_memory = false;  // each is used once
+  return Status();
+}
+
 std::string ModelAndDataFlags::RunOf(const std::string& model_path) const {
   if (!data_.empty()) return "";
   return run_.empty() && IsRun(model_path) ? model_path : run_;
@@ -189,6 +226,7 @@ Status ModelAndDataFlags::Choose(const std::string& model_path,
     if (!data->images.empty() + !data->x.empty() + !data->csv.empty() != 1) {
       return InvalidArgument("give one of --images, --x and --csv");
     }
+    RINGLET_RETURN_IF_ERROR(TakePictures(data));
     if (labels_ && !data->images.empty() && data->labels.empty()) {
       return InvalidArgument("--images needs --labels");
     }
@@ -324,7 +362,13 @@ Status ModelAndDataFlags::OpenNormal(const std::string& model_path,
   RINGLET_RETURN_IF_ERROR(
       Choose(model_path, file.empty() ? "train" : part_, &choice));
   DataConfig& data = choice.data;
-  std::string* const path = !data.csv.empty()      ? &data.csv
+  if (!data.pictures.files.empty()) {
+    data.pictures.directory = data.pictures.files[0];
+    data.pictures.files.clear();
+  }
+  const bool folder = !data.pictures.directory.empty();
+  std::string* const path = folder                 ? &data.pictures.directory
+                            : !data.csv.empty()    ? &data.csv
                             : !data.x.empty()      ? &data.x
                             : !data.images.empty() ? &data.images
                                                    : nullptr;

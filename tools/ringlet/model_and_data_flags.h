@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "command_line.h"
 #include "run.h"
@@ -18,6 +19,10 @@ class ModelAndDataFlags {
  public:
   // `labels`: the data must have labels.
   void Add(CommandLine* flags, bool labels);
+  // The arguments behind MODEL: more pictures for --images.
+  void set_more_images(const std::vector<std::string>& paths) {
+    more_images_ = paths;
+  }
   // MODEL is a saved model, or a RUN.json with the weights of --init. *model is
   // compiled; *batches are of the data that the flags name, or of RUN.json's.
   // `out`, a file that will be written, or "", must not be a data file.
@@ -45,6 +50,8 @@ class ModelAndDataFlags {
                 Choice* choice) const;
   Status OpenModel(const std::string& model_path, const std::string& out,
                    std::unique_ptr<Model>* model, Choice* choice) const;
+  // If --images names pictures: `data` become these.
+  Status TakePictures(DataConfig* data) const;
   // `choice` is matched with the model's training data.
   Status OpenBatches(const Choice& choice, const Model& model,
                      Dataset* batches) const;
@@ -60,6 +67,7 @@ class ModelAndDataFlags {
   bool header_ = false, no_header_ = false;
   std::string run_, part_ = "validation", label_, separator_, decimal_;
   DataConfig data_;
+  std::vector<std::string> more_images_;
   // NaN: not given.
   double scale_ = NAN, offset_ = NAN;
   int64_t batch_size_ = 32, threads_ = 1;

@@ -146,8 +146,8 @@ uint64_t BytesOfData(const std::string& path, const RunConfig& config) {
   validating.table.missing = config.train.table.missing;
   validating.table.missing_by_column = config.train.table.missing_by_column;
   validating.table.na_values = config.train.table.na_values;
-  Status read = DataBytes(config.train, &train);
-  if (read.ok()) read = DataBytes(validating, &validation);
+  Status read = DataBytes(config.train, *config.model, &train);
+  if (read.ok()) read = DataBytes(validating, *config.model, &validation);
   if (read.ok()) return train + validation;
   Notice("note: %s: the data are not counted: %s", path.c_str(),
          read.message());

@@ -7,6 +7,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "core/base/text.h"
+#include "io/readers/csv_records.h"
 #include "io/readers/npz.h"
 #include "model_and_data_flags.h"
 #include "predict_lines.h"
@@ -22,18 +23,31 @@ constexpr char kAbout[] =
 needed; a CSV's column of labels is ignored.
 )";
 
+constexpr int kMaxPictures = 1 << 20;
+
 constexpr char kMore[] = R"(
+With --images the rows begin with the pictures' files. More pictures may follow
+MODEL.
+
 With --csv - the examples are lines of stdin. Each is answered by a line on
 stdout before the next is read: a wrong one by an empty line, and an error on
 stderr. A blank line is answered by an empty line, and a first line of names by
 the names of the classes, if they have any.
 
 Examples: ringlet predict model.safetensors --x x.npy --out y.npy
+          ringlet predict model.safetensors --images new/*.png
           sensor | ringlet predict model.safetensors --csv - --no-header
 )";
 
+// The path of each picture's file, and a comma; "" for other examples.
+std::string FileField(const Dataset& data, int64_t example) {
+  const std::string path =
+      data.source()->ExamplePath(data.first() + example * data.stride());
+  return path.empty() ? "" : CsvField(path, ',') + ",";
+}
+
 Status WriteCsv(const Model& model, const std::vector<Output>& outputs,
-                FILE* file, const std::string& path) {
+                const Dataset& data, FILE* file, const std::string& path) {
   const PredictionText text(model);
   const auto write = [&](const std::string& row) {
     return std::fwrite(row.data(), 1, row.size(), file) == row.size() &&
@@ -41,10 +55,12 @@ Status WriteCsv(const Model& model, const std::vector<Output>& outputs,
                ? Status()
                : OsError(errno, "%s: writing", path.c_str());
   };
+  const std::string head = FileField(data, 0).empty() ? "" : "file,";
   if (!text.HeaderLine().empty())
-    RINGLET_RETURN_IF_ERROR(write(text.HeaderLine()));
+    RINGLET_RETURN_IF_ERROR(write(head + text.HeaderLine()));
   for (int64_t i = 0; i < outputs[0].shape[0]; ++i) {
-    RINGLET_RETURN_IF_ERROR(write(text.RowLine(outputs, i)));
+    RINGLET_RETURN_IF_ERROR(
+        write(FileField(data, i) + text.RowLine(outputs, i)));
   }
   return Status();
 }
@@ -60,17 +76,17 @@ Status WriteNpz(const std::vector<Output>& outputs, const std::string& path) {
 }
 
 Status WriteCsvFile(const Model& model, const std::vector<Output>& outputs,
-                    const std::string& path) {
+                    const Dataset& data, const std::string& path) {
   FILE* file = std::fopen(path.c_str(), "wb");
   if (file == nullptr) return OsError(errno, "%s", path.c_str());
-  const Status status = WriteCsv(model, outputs, file, path);
+  const Status status = WriteCsv(model, outputs, data, file, path);
   if (std::fclose(file) == 0 || !status.ok()) return status;
   return OsError(errno, "%s: writing", path.c_str());
 }
 
 Status WriteFile(const Model& model, const std::vector<Output>& outputs,
-                 const std::string& path) {
-  if (EndsWith(path, ".csv")) return WriteCsvFile(model, outputs, path);
+                 const Dataset& data, const std::string& path) {
+  if (EndsWith(path, ".csv")) return WriteCsvFile(model, outputs, data, path);
   if (EndsWith(path, ".npz")) return WriteNpz(outputs, path);
   return WriteNpy(path, DType::kFloat32, outputs[0].shape, outputs[0].values);
 }
@@ -104,8 +120,8 @@ Status Predict(const std::string& path, const ModelAndDataFlags& use,
   const Result<std::vector<float>> values = model->Predict(batches);
   RINGLET_RETURN_IF_ERROR(values.status());
   const std::vector<Output> outputs = OutputsOf(*model, values.value());
-  if (out.empty()) return WriteCsv(*model, outputs, stdout, "stdout");
-  RINGLET_RETURN_IF_ERROR(WriteFile(*model, outputs, out));
+  if (out.empty()) return WriteCsv(*model, outputs, batches, stdout, "stdout");
+  RINGLET_RETURN_IF_ERROR(WriteFile(*model, outputs, batches, out));
   PrintWritten(out, WithExampleCount("the outputs", outputs[0].shape[0]));
   return Status();
 }
@@ -116,14 +132,15 @@ int PredictCommand(const std::vector<std::string>& line) {
   ModelAndDataFlags use;
   AnomalyFlags anomaly;
   std::string out;
-  CommandLine flags("predict", "MODEL", kAbout, kMore);
+  CommandLine flags("predict", "MODEL [PICTURE...]", kAbout, kMore);
   use.Add(&flags, /*labels=*/false);
   flags.Text("-o, --out", "FILE", &out,
              "FILE.npy, FILE.csv, or FILE.npz with an array for each\n"
              "output (default: CSV on stdout)");
   anomaly.Add(&flags);
   int code = 0;
-  if (!flags.Parse(line, 1, 1, &code)) return code;
+  if (!flags.Parse(line, 1, kMaxPictures, &code)) return code;
+  use.set_more_images({flags.arguments().begin() + 1, flags.arguments().end()});
   if (use.reads_lines()) {
     if (anomaly.wanted()) {
       return flags.UsageError(

@@ -338,6 +338,12 @@ Status ReadAll(const Json& json, const std::string& folder, RunConfig* config) {
   RINGLET_RETURN_IF_ERROR(
       ReadBothData(json["data"], folder, &config->train, &config->validation));
   RINGLET_RETURN_IF_ERROR(ReadFit(json["fit"], &config->fit));
+  if (!config->train.pictures.directory.empty() && config->validation.empty() &&
+      config->fit.validation_split > 0) {
+    return InvalidArgument(
+        "fit.validation_split: takes the last pictures, which are those of the "
+        "last classes; give data.train.validation_split and seed instead");
+  }
   RINGLET_RETURN_IF_ERROR(strategy);
   const std::string& key_file = config->strategy.options.key_file;
   config->disk = std::make_shared<SealedFiles>(key_file, /*seal=*/false);

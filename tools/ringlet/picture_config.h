@@ -1,0 +1,55 @@
+// PictureConfig: the fields of a RUN.json's data for pictures.
+
+#ifndef RINGLET_TOOLS_RINGLET_PICTURE_CONFIG_H_
+#define RINGLET_TOOLS_RINGLET_PICTURE_CONFIG_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/keras/field_reader.h"
+#include "ringlet/dataset.h"
+#include "ringlet/model.h"
+#include "ringlet/readers.h"
+
+namespace ringlet {
+
+struct PictureConfig {
+  std::string directory;           // "": another form
+  std::vector<std::string> files;  // of the command line
+  std::string column;              // of paths, in a CSV; "": none
+  ImageOptions options;
+  // The following fields of `options` are those of the RUN.json. Those that are
+  // not given follow from the model and its training.
+  bool has_size = false, has_color_mode = false, has_label_mode = false;
+  bool has_interpolation = false, has_crop = false;
+  std::optional<ImageResizing> trained;  // of the model
+
+  bool empty() const {
+    return directory.empty() && files.empty() && column.empty();
+  }
+  // True if the files are divided into training and validation data.
+  bool splits() const {
+    return options.validation_split > 0 &&
+           options.subset == ImageOptions::Subset::kAll;
+  }
+};
+
+// Reads the fields. `is_table`: the form is a CSV.
+void ReadPictures(bool is_table, const std::string& folder, FieldReader* fields,
+                  PictureConfig* config);
+
+// The fields that the validation data do not give are those of the training.
+void InheritPictures(const PictureConfig& train, PictureConfig* validation);
+
+// For a model that was trained on pictures, with these classes.
+void MatchPictures(const DataDescription& trained_on, PictureConfig* config);
+
+// The examples, as the model takes them. Without `targets` they have no labels.
+// `csv` and `table`: with config.column.
+Dataset OpenPictures(const PictureConfig& config, const std::string& csv,
+                     const CsvOptions& table, const Model& model, bool targets);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_TOOLS_RINGLET_PICTURE_CONFIG_H_
