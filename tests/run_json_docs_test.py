@@ -50,7 +50,7 @@ def merged(base, part):
     """`part` over `base`; lists, texts and other data replace."""
     if not (isinstance(base, dict) and isinstance(part, dict)):
         return part
-    if {"images", "x", "csv"} & set(part):
+    if {"images", "x", "csv", "directory"} & set(part):
         return part
     return {**base, **{key: merged(base.get(key), value)
                        for key, value in part.items()}}
@@ -130,6 +130,12 @@ class Folder:
             layer("Conv2D", filters=4, kernel_size=3, activation="relu"),
             layer("Flatten"),
             layer("Dense", units=4, activation="softmax")))
+        for kind in range(4):
+            flowers = self.path / f"flowers/{kind}"
+            flowers.mkdir(parents=True)
+            for i in range(12):
+                (flowers / f"{i}.ppm").write_bytes(
+                    b"P6 9 7 255\n" + random.Random(i).randbytes(9 * 7 * 3))
         self.make_penguins()
         self.make_reviews()
         self.make_tuned()
@@ -244,6 +250,9 @@ def base_of(title):
         return {"model": sequential(
                     layer("InputLayer", batch_shape=[None, 9]),
                     layer("Dense", units=3, activation="softmax")),
+                "compile": {"loss": "sparse_categorical_crossentropy"}}
+    if title == "Pictures":
+        return {"model": "model.json",
                 "compile": {"loss": "sparse_categorical_crossentropy"}}
     if title == "Several inputs and outputs":
         def called(kind, name, *inputs, **config):

@@ -133,6 +133,7 @@ class DigestsTest : public ProgramTest {
     if (network == "tutorials") return Source("samples/mnist.json");
     if (network == "activity") return Source("samples/activity.json");
     if (network == "forecast") return Source("samples/forecast.json");
+    if (network == "pictures") return Source("samples/pictures.json");
     if (network == "reviews") return Source("samples/reviews.json");
     if (network == "keywords") return Source("samples/keywords.json");
     if (network == "characters") return Source("samples/characters.json");
@@ -180,7 +181,7 @@ class DigestsTest : public ProgramTest {
 
 TEST_F(DigestsTest, Digest_EveryKernelSetAndThreadCount_EqualsTheTable) {
   const auto table = Table();
-  ASSERT_EQ(table.size(), 13u);
+  ASSERT_EQ(table.size(), 17u);
   const std::vector<std::string> kernel_sets = KernelSets();
   ASSERT_FALSE(kernel_sets.empty());
   const bool emulated = std::getenv("RINGLET_EMULATED") != nullptr;
