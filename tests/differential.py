@@ -1966,7 +1966,8 @@ def run_case(build, seed, number, options):
 
 
 # Cases with a cause that was fixed: (seed, number).
-FAILED_ONCE = [(20261123, number) for number in (24, 72, 234, 1066)]
+FAILED_ONCE = [*((20261123, number) for number in (24, 72, 234, 1066)),
+               (5238, 2)]
 
 
 def results(pool, options):

@@ -749,9 +749,11 @@ class BatchNormalization(Layer):
             mean, variance = w["moving_mean"], w["moving_variance"]
             if self.moves and begin < end:
                 # Far from 0, for their deviation, the rounding of a mean that
-                # is kept outweighs all others; in backward too.
+                # is kept outweighs all others; in backward too. So does the
+                # sum of the distances from one of the rows.
                 mean, variance = x.mean(self.axes), x.var(self.axes)
-                mean = mean + self.off(mean)
+                far = np.abs(x - mean).max(self.axes)
+                mean = mean + self.off(np.maximum(np.abs(mean), far))
             means.append(mean)
             variances.append(variance)
             self.deviation.append(np.sqrt(
