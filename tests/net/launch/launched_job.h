@@ -50,13 +50,20 @@ inline std::vector<std::string> Of(const std::string& prefix,
   return lines;
 }
 
-// Alive and not a zombie.
-inline bool Alive(pid_t pid) {
+// The state of a process as in /proc/PID/stat: 'T' is stopped, 'Z' a zombie. 0:
+// there is no such process.
+inline char ProcessState(pid_t pid) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
   std::string stat;
-  if (!std::getline(in, stat)) return false;
+  if (!std::getline(in, stat)) return 0;
   const size_t at = stat.rfind(')');
-  return at != std::string::npos && stat[at + 2] != 'Z';
+  return at == std::string::npos ? 0 : stat[at + 2];
+}
+
+// Alive and not a zombie.
+inline bool Alive(pid_t pid) {
+  const char state = ProcessState(pid);
+  return state != 0 && state != 'Z';
 }
 
 class LauncherTest : public testing::Test {

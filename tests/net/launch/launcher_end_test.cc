@@ -92,6 +92,7 @@ TEST_F(LauncherTest, Hangup_IgnoredByNohup_IsIgnored) {
 TEST_F(LauncherTest, Signal_WorkerIsStopped_KillsItAfterTheGrace) {
   StartScript(1, "echo $$ >> $FOLDER/pids; kill -STOP $$", {"--grace", "0.2"});
   const std::vector<pid_t> pids = Pids(1);
+  ASSERT_TRUE(Eventually([&] { return ProcessState(pids[0]) == 'T'; }));
   kill(launcher_, SIGTERM);
   EXPECT_EQ(Wait(), 128 + SIGKILL);
   ExpectGone(pids);
@@ -117,6 +118,9 @@ TEST_F(LauncherTest, Kill9_DeafOrStoppedWorkers_LeavesNone) {
               "trap '' TERM INT HUP; echo $$ >> $FOLDER/pids; "
               "[ $i = 0 ] && kill -STOP $$; while :; do sleep 0.05; done");
   const std::vector<pid_t> pids = Pids(2);
+  ASSERT_TRUE(Eventually([&] {
+    return ProcessState(pids[0]) == 'T' || ProcessState(pids[1]) == 'T';
+  }));
   KillLauncher();
   ExpectGone(pids);
 }
