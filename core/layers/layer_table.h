@@ -29,6 +29,9 @@ namespace ringlet {
 
 class Op;
 
+// The largest size that a layer may be given, such as units or lora_rank.
+constexpr int64_t kMaxLayerSize = int64_t{1} << 31;
+
 // Fields of Keras for which only one value is accepted.
 struct OnlyNull {};
 struct OnlyNumber {

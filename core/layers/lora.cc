@@ -11,6 +11,7 @@
 #include "../base/text.h"
 #include "../compute/gemm.h"
 #include "layer_loops.h"
+#include "layer_table.h"
 
 namespace ringlet {
 namespace {
@@ -146,6 +147,14 @@ WeightSpec Small(const WeightSpec& w, const char* suffix, const Shape& shape,
   return {"lora_" + w.name + suffix, shape, initializer, w.regularizer};
 }
 
+// 0 means: not set.
+Status CheckLoraSize(const char* field, int64_t size, int64_t largest) {
+  if (size >= 0 && size <= largest) return Status();
+  return InvalidArgument("%s must be a whole number from 1 to %lld, not %lld",
+                         field, static_cast<long long>(largest),
+                         static_cast<long long>(size));
+}
+
 }  // namespace
 
 float LoraScale(const Layer& layer) {
@@ -163,15 +172,15 @@ bool IsLoraMatrix(const std::string& path) {
 
 Status CheckLora(const Layer& layer, int64_t rows, const char* matrix,
                  const Constraint& constraint) {
-  if (layer.lora_rank < 0 || layer.lora_alpha < 0) {
+  RINGLET_RETURN_IF_ERROR(
+      CheckLoraSize("lora_rank", layer.lora_rank, kMaxLayerSize / rows));
+  RINGLET_RETURN_IF_ERROR(
+      CheckLoraSize("lora_alpha", layer.lora_alpha, kMaxLayerSize));
+  if (layer.lora_rank == 0 && layer.lora_alpha != 0) {
     return InvalidArgument(
-        "lora_rank and lora_alpha must be at least 1, not %lld and %lld",
-        static_cast<long long>(layer.lora_rank),
+        "a lora_alpha of %lld needs a lora_rank; set it, or leave lora_alpha "
+        "out",
         static_cast<long long>(layer.lora_alpha));
-  }
-  if (layer.lora_rank > (int64_t{1} << 31) / rows) {
-    return InvalidArgument("a lora_rank of %lld is too large",
-                           static_cast<long long>(layer.lora_rank));
   }
   if (layer.lora_rank == 0 || constraint.empty()) return Status();
   return InvalidArgument(

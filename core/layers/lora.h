@@ -20,9 +20,9 @@ float LoraScale(const Layer& layer);
 // True for the path of an A or a B: "dense/lora_kernel_a".
 bool IsLoraMatrix(const std::string& path);
 
-// An error if the layer has LoRA with a wrong rank or alpha, or if W, the
-// `matrix` of this name, has a constraint too. `rows`: those of x in one
-// example.
+// An error if the rank or alpha is out of range, if alpha is set without a
+// rank, or if W, the `matrix` of this name, has a constraint beside LoRA.
+// `rows`: those of x in one example.
 Status CheckLora(const Layer& layer, int64_t rows, const char* matrix,
                  const Constraint& constraint);
 

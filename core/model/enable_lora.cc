@@ -61,7 +61,7 @@ class LoraEnabler {
     layer->trainable = HasLora(*layer) && (named || options_.layers.empty());
     if (!layer->trainable) return Status();
     layer->LoraRank(options_.rank);
-    if (options_.alpha > 0) layer->LoraAlpha(options_.alpha);
+    layer->LoraAlpha(options_.alpha);
     enabled_ = true;
     return Status();
   }
@@ -113,6 +113,10 @@ Status Make(const NestedModel& from, const std::string& name,
 
 Status EnableLora(const Model& model, const LoraOptions& options,
                   std::unique_ptr<Model>* tuned) {
+  if (options.rank < 1) {
+    return InvalidArgument("the rank of LoRA must be at least 1, not %lld",
+                           static_cast<long long>(options.rank));
+  }
   const Layer whole = model.AsLayer(/*with_weights=*/false);
   NestedModel changed = *whole.model;
   RINGLET_RETURN_IF_ERROR(changed.status);

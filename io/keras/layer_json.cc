@@ -21,8 +21,6 @@
 namespace ringlet {
 namespace {
 
-constexpr int64_t kMaxSize = int64_t{1} << 31;  // of all counts
-
 using Kind = Layer::Kind;
 
 constexpr Named<PaddingMode> kPaddings[] = {{"valid", kValid}, {"same", kSame}};
@@ -113,7 +111,7 @@ bool BothEnds(const Json& given, int64_t ends[2]) {
   const Json first = list ? json.first() : json;
   const Json second = list ? first.next() : json;
   const auto read = [](const Json& one, int64_t* end) {
-    return one.ToInt64(end) && *end >= 0 && *end <= kMaxSize;
+    return one.ToInt64(end) && *end >= 0 && *end <= kMaxLayerSize;
   };
   return read(first, &ends[0]) && read(second, &ends[1]);
 }
@@ -150,21 +148,21 @@ struct ReadValue {
 
   void operator()(int64_t Layer::*member) const {
     if (field.or_zero && !fields->Has(field.name)) return;
-    fields->Int(field.name, 1, kMaxSize, &(entry->layer.*member));
+    fields->Int(field.name, 1, kMaxLayerSize, &(entry->layer.*member));
   }
   void operator()(int64_t (Layer::*member)[2]) const {
     const int axes = ClassOf(entry->layer).axes;
     int64_t* const sizes = entry->layer.*member + 2 - axes;
     if (field.or_null) {
       if (!fields->Has(field.name)) return;
-      return fields->Sizes(field.name, 0, kMaxSize, axes, sizes);
+      return fields->Sizes(field.name, 0, kMaxLayerSize, axes, sizes);
     }
     if (!field.or_window) {
-      return fields->Sizes(field.name, 1, kMaxSize, axes, sizes);
+      return fields->Sizes(field.name, 1, kMaxLayerSize, axes, sizes);
     }
     sizes[0] = 0;
     if (fields->Has(field.name)) {
-      fields->Sizes(field.name, 1, kMaxSize, axes, sizes);
+      fields->Sizes(field.name, 1, kMaxLayerSize, axes, sizes);
     }
     if (sizes[0] == 0) {
       std::copy_n(entry->layer.window, 2, entry->layer.*member);
@@ -413,7 +411,7 @@ void ReadShape(const char* key, bool batch, int64_t low, FieldReader* fields,
     const bool open = low < 0 && m.kind() == Json::Kind::kNull;
     if (open) size = kOpenSize;
     if ((!open && !m.ToInt64(&size)) || size < low || size == 0 ||
-        (size > 0 && elements > kMaxSize / size)) {
+        (size > 0 && elements > kMaxLayerSize / size)) {
       return fields->Refuse(
           key, "sizes must be whole numbers from 1, 2^31 elements at most");
     }

@@ -13,6 +13,7 @@
 #include "callback_config.h"
 #include "core/base/text.h"
 #include "core/fit/run_state.h"
+#include "core/layers/layer_table.h"
 #include "core/step/local_round.h"
 #include "io/files/atomic_file.h"
 #include "io/files/file_kind.h"
@@ -28,8 +29,7 @@ namespace {
 
 constexpr int64_t kMaxCount = int64_t{1} << 40;
 constexpr int64_t kMaxBatch = int64_t{1} << 24;
-constexpr int64_t kMaxInRun = 8192;             // replicas
-constexpr int64_t kMaxRank = int64_t{1} << 24;  // of LoRA
+constexpr int64_t kMaxInRun = 8192;  // replicas
 
 // null means the default, as None does in Keras.
 void OptionalInt(FieldReader* fields, const char* key, int64_t low,
@@ -295,8 +295,8 @@ Status ReadStrategy(const Json& json, const std::string& folder,
 Status ReadLora(const Json& json, LoraOptions* lora) {
   FieldReader fields(json, "lora");
   fields.Require("rank");
-  fields.Int("rank", 1, kMaxRank, &lora->rank);
-  OptionalInt(&fields, "alpha", 1, kMaxRank, &lora->alpha);
+  fields.Int("rank", 1, kMaxLayerSize, &lora->rank);
+  OptionalInt(&fields, "alpha", 1, kMaxLayerSize, &lora->alpha);
   const char kTakes[] = "a list of names of Dense and Embedding layers";
   if (fields.Has("layers")) {
     const Json layers = fields.Take("layers", kTakes);

@@ -211,5 +211,26 @@ TEST(EnableLoraTest, Names_DoNotFit_AreErrors) {
   expect(Sequential({Input({4}), ReLU()}), {}, "no Dense and no Embedding");
 }
 
+TEST(EnableLoraTest, Sizes_OutOfRange_AreErrors) {
+  const Sequential model({Input({4}), Dense(2)});
+  std::unique_ptr<Model> tuned;
+  LoraOptions options;
+  options.rank = 0;
+  EXPECT_TRUE(Contains(EnableLora(model, options, &tuned),
+                       "the rank of LoRA must be at least 1, not 0"));
+  options.rank = 2;
+  options.alpha = -3;
+  EXPECT_TRUE(
+      Contains(EnableLora(model, options, &tuned), "lora_alpha must be"));
+}
+
+TEST(EnableLoraTest, NoAlpha_LayerHasOne_IsTheRank) {
+  const Sequential model({Input({4}), Dense(2).LoraRank(2).LoraAlpha(8)});
+  std::unique_ptr<Model> tuned;
+  ASSERT_OK(EnableLora(model, LoraOptions(), &tuned));
+  EXPECT_EQ(tuned->layer(1).lora_rank, 4);
+  EXPECT_EQ(tuned->layer(1).lora_alpha, 0);
+}
+
 }  // namespace
 }  // namespace ringlet

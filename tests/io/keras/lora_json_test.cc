@@ -63,6 +63,9 @@ TEST(LoraJsonTest, Fields_DoNotFit_AreErrors) {
   };
   expect("Dense", R"("units": 3, "lora_rank": -2)", "lora_rank");
   expect("Dense", R"("units": 3, "lora_rank": 1.5)", "lora_rank");
+  expect("Dense", R"("units": 3, "lora_rank": 0)", "lora_rank");
+  expect("Dense", R"("units": 3, "lora_alpha": 8)",
+         "a lora_alpha of 8 needs a lora_rank");
   expect("Dense",
          R"("units": 3, "lora_rank": 2, "kernel_constraint":
          {"class_name": "NonNeg"})",
