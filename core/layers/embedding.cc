@@ -99,7 +99,7 @@ class EmbeddingOp final : public Op {
   // Adds (s A) B: of each number its row of A, which is kept for Backward.
   void AddLora(const OpCall& call) const {
     const int64_t n = Numbers(call);
-    float* const rows = KeptRows(call, frozen());
+    float* const rows = ProductBuffer(call, frozen());
     for (int64_t i = 0; i < n; ++i) {
       std::copy_n(call.weights[1] + RowOf(call.x[0][i]) * rank_, rank_,
                   rows + i * rank_);

@@ -60,7 +60,7 @@ class LoraDenseOp final : public Op {
 
   void Forward(const OpCall& call) const override {
     const int64_t rows = call.batch * rows_;
-    const Matrix t = RowMajor(KeptRows(call, frozen()), rows, rank_);
+    const Matrix t = RowMajor(ProductBuffer(call, frozen()), rows, rank_);
     const ConstMatrix x = RowMajor(call.x[0], rows, inputs_);
     const Matrix y = RowMajor(call.y, rows, units_);
     const Activation activation =
@@ -142,8 +142,8 @@ class LoraDenseOp final : public Op {
   const int64_t first_ = bias_ ? 2 : 1;  // the place of A in weights
 };
 
-WeightSpec Small(const WeightSpec& w, const char* suffix, const Shape& shape,
-                 const Initializer& initializer) {
+WeightSpec MakeLoraMatrix(const WeightSpec& w, const char* suffix,
+                          const Shape& shape, const Initializer& initializer) {
   return {"lora_" + w.name + suffix, shape, initializer, w.regularizer};
 }
 
@@ -190,11 +190,11 @@ Status CheckLora(const Layer& layer, int64_t rows, const char* matrix,
 }
 
 WeightSpec LoraA(const Layer& layer, const WeightSpec& w) {
-  return Small(w, "_a", {w.shape[0], layer.lora_rank}, HeUniform());
+  return MakeLoraMatrix(w, "_a", {w.shape[0], layer.lora_rank}, HeUniform());
 }
 
 WeightSpec LoraB(const Layer& layer, const WeightSpec& w) {
-  return Small(w, "_b", {layer.lora_rank, w.shape[1]}, Zeros());
+  return MakeLoraMatrix(w, "_b", {layer.lora_rank, w.shape[1]}, Zeros());
 }
 
 void ScaleBy(float scale, int64_t n, float* values) {

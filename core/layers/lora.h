@@ -1,5 +1,6 @@
 // LoRA: a layer's matrix W is frozen, and the layer computes with
-// W + alpha / rank A B. Only the small matrices A and B are trained.
+// W + alpha / rank A B. Only the small matrices A and B are trained. EnableLora
+// (core/model/enable_lora.cc) gives it to the layers of a model.
 
 #ifndef RINGLET_CORE_LAYERS_LORA_H_
 #define RINGLET_CORE_LAYERS_LORA_H_
@@ -32,8 +33,8 @@ Status CheckLora(const Layer& layer, int64_t rows, const char* matrix,
 WeightSpec LoraA(const Layer& layer, const WeightSpec& w);
 WeightSpec LoraB(const Layer& layer, const WeightSpec& w);
 
-// Where Forward puts s x A: Backward reads it, unless the op is frozen.
-inline float* KeptRows(const OpCall& call, bool frozen) {
+// The buffer of s x A in Forward: Backward reads it, unless the op is frozen.
+inline float* ProductBuffer(const OpCall& call, bool frozen) {
   return call.training && !frozen ? call.saved : call.scratch;
 }
 
