@@ -22,34 +22,34 @@ class LoraEnabler {
  public:
   explicit LoraEnabler(const LoraOptions& options)
       : options_(options),
-        left_(options.layers.begin(), options.layers.end()) {}
+        unmatched_(options.layers.begin(), options.layers.end()) {}
 
-  // Changes a model's layers. Their paths begin with `before`.
-  Status Change(const std::string& before, NestedModel* model) {
+  // Gives LoRA to a model's layers. Their paths begin with `before`.
+  Status EnableInModel(const std::string& before, NestedModel* model) {
     for (Layer& layer : model->layers) {
-      RINGLET_RETURN_IF_ERROR(ChangeLayer(before + layer.name, &layer));
+      RINGLET_RETURN_IF_ERROR(EnableInLayer(before + layer.name, &layer));
     }
     return Status();
   }
 
   Status CheckAllFound() const {
-    if (!left_.empty()) {
+    if (!unmatched_.empty()) {
       return InvalidArgument(
           "there is no layer '%s'; ringlet summary lists the layers",
-          left_.begin()->c_str());
+          unmatched_.begin()->c_str());
     }
     if (enabled_) return Status();
     return InvalidArgument("the model has no Dense and no Embedding");
   }
 
  private:
-  Status ChangeLayer(const std::string& path, Layer* layer) {
-    const bool named = left_.erase(path) > 0;
+  Status EnableInLayer(const std::string& path, Layer* layer) {
+    const bool named = unmatched_.erase(path) > 0;
     if (layer->model != nullptr && !named) {
       auto inner = std::make_shared<NestedModel>(*layer->model);
       inner->weights = nullptr;
       layer->trainable = true;
-      RINGLET_RETURN_IF_ERROR(Change(path + "/", inner.get()));
+      RINGLET_RETURN_IF_ERROR(EnableInModel(path + "/", inner.get()));
       layer->model = std::move(inner);
       return Status();
     }
@@ -67,16 +67,16 @@ class LoraEnabler {
   }
 
   const LoraOptions& options_;
-  std::set<std::string> left_;  // paths that are not found yet
+  std::set<std::string> unmatched_;  // paths that are not found yet
   bool enabled_ = false;
 };
 
-Status Build(const NestedModel& from, Sequential* to) {
+Status AddLayers(const NestedModel& from, Sequential* to) {
   for (const Layer& layer : from.layers) to->Add(layer);
   return to->status();
 }
 
-Status Build(const NestedModel& from, Functional* to) {
+Status AddLayers(const NestedModel& from, Functional* to) {
   std::vector<int> node_of_call, first(from.layers.size(), -1);
   for (const NestedModel::Call& call : from.calls) {
     std::vector<int> inputs;
@@ -100,11 +100,11 @@ Status Build(const NestedModel& from, Functional* to) {
 }
 
 template <typename Class>
-Status Make(const NestedModel& from, const std::string& name,
-            std::unique_ptr<Model>* model) {
+Status BuildModel(const NestedModel& from, const std::string& name,
+                  std::unique_ptr<Model>* model) {
   auto made = std::make_unique<Class>();
   made->set_name(name);
-  RINGLET_RETURN_IF_ERROR(Build(from, made.get()));
+  RINGLET_RETURN_IF_ERROR(AddLayers(from, made.get()));
   *model = std::move(made);
   return Status();
 }
@@ -121,11 +121,11 @@ Status EnableLora(const Model& model, const LoraOptions& options,
   NestedModel changed = *whole.model;
   RINGLET_RETURN_IF_ERROR(changed.status);
   LoraEnabler enabler(options);
-  RINGLET_RETURN_IF_ERROR(enabler.Change("", &changed));
+  RINGLET_RETURN_IF_ERROR(enabler.EnableInModel("", &changed));
   RINGLET_RETURN_IF_ERROR(enabler.CheckAllFound());
   return changed.class_name == "Sequential"
-             ? Make<Sequential>(changed, model.name(), tuned)
-             : Make<Functional>(changed, model.name(), tuned);
+             ? BuildModel<Sequential>(changed, model.name(), tuned)
+             : BuildModel<Functional>(changed, model.name(), tuned);
 }
 
 }  // namespace ringlet
