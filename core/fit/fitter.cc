@@ -143,7 +143,7 @@ void Fitter::NotifyReturn(const Status& status) {
 }
 
 void Fitter::RecordSignal() {
-  if (signals_ != nullptr) Interrupts::Note(&fit_);
+  if (signals_ != nullptr) Interrupts::CopySignal(&fit_);
 }
 
 void Fitter::Reset() {

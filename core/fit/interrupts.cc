@@ -94,7 +94,7 @@ Interrupts::~Interrupts() {
   }
 }
 
-void Interrupts::Note(FitState* fit) {
+void Interrupts::CopySignal(FitState* fit) {
   if (g_signal == 0) return;
   fit->interrupted = true;
   fit->signal = g_signal;

@@ -24,8 +24,8 @@ class Interrupts {
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
-  // Gives `fit` the signal that came while an Interrupts existed, if any.
-  static void Note(FitState* fit);
+  // Copies the signal that came while an Interrupts existed, if any, to `fit`.
+  static void CopySignal(FitState* fit);
 };
 
 }  // namespace ringlet

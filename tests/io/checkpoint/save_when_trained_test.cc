@@ -373,7 +373,7 @@ TEST(InterruptsTest, Signal_Second_HasItsDefaultEffect) {
       const pid_t child = fork();
       if (child == 0) {
         TakeSignals();
-        const Interrupts one(/*says=*/false), two(/*says=*/false);
+        const Interrupts one(/*prints=*/false), two(/*prints=*/false);
         raise(first);
         raise(second);
         _exit(0);
@@ -399,9 +399,9 @@ TEST(InterruptsTest, Signal_ReaderOfStderrIsGone_ProcessContinues) {
     signal(SIGPIPE, SIG_DFL);
     FitState fit;
     {
-      const Interrupts interrupts(/*says=*/true);
+      const Interrupts interrupts(/*prints=*/true);
       raise(SIGINT);
-      Interrupts::Note(&fit);
+      Interrupts::CopySignal(&fit);
     }
     _exit(fit.interrupted && signal(SIGPIPE, SIG_DFL) == SIG_DFL ? 0 : 1);
   }
@@ -414,11 +414,11 @@ TEST(InterruptsTest, Signal_ReaderOfStderrIsGone_ProcessContinues) {
 TEST(InterruptsTest, Signal_IgnoredBefore_StaysIgnored) {
   const auto before = signal(SIGHUP, SIG_IGN);
   {
-    const Interrupts interrupts(/*says=*/true);
+    const Interrupts interrupts(/*prints=*/true);
     raise(SIGHUP);
     raise(SIGHUP);
     FitState fit;
-    Interrupts::Note(&fit);
+    Interrupts::CopySignal(&fit);
     EXPECT_FALSE(fit.interrupted);
   }
   EXPECT_EQ(signal(SIGHUP, before), SIG_IGN);
