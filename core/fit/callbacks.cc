@@ -279,8 +279,9 @@ class TerminateOnNaNCallback final : public Callback {
   Status OnTrainBatchEnd(FitState& fit, const Logs& logs) override {
     const double* loss = logs.Find("loss");
     if (loss == nullptr || std::isfinite(*loss)) return Status();
-    const bool nobodys = !fit.metrics.empty() && fit.metrics[0].count == 0;
-    if (nobodys) return Status();
+    const bool has_no_examples =
+        !fit.metrics.empty() && fit.metrics[0].count == 0;
+    if (has_no_examples) return Status();
     if (raise_error_) {
       return Error(Code::kInternal,
                    "NaN or Inf loss encountered at batch %" PRId64, fit.step);

@@ -117,8 +117,8 @@ void FieldReader::Int(const char* key, int64_t low, int64_t high,
                       int64_t* value) {
   const std::string takes = "a whole number from " + std::to_string(low) +
                             " to " + std::to_string(high);
-  const bool stands = *value >= low && *value <= high;
-  const Json json = Take(key, takes, stands ? AsJson(*value) : "null");
+  const bool is_in_range = *value >= low && *value <= high;
+  const Json json = Take(key, takes, is_in_range ? AsJson(*value) : "null");
   if (!json) return;
   int64_t number = 0;
   if (!json.ToInt64(&number) || number < low || number > high) {
@@ -129,8 +129,8 @@ void FieldReader::Int(const char* key, int64_t low, int64_t high,
 
 void FieldReader::Float(const char* key, const Interval& range, float* value) {
   const std::string takes = ToString(range);
-  const bool stands = range.Holds(static_cast<double>(*value));
-  const Json json = Take(key, takes, stands ? AsJson(*value) : "null");
+  const bool is_in_range = range.Holds(static_cast<double>(*value));
+  const Json json = Take(key, takes, is_in_range ? AsJson(*value) : "null");
   if (!json) return;
   if (json.kind() != Json::Kind::kNumber ||
       !(std::fabs(json.number()) <= FLT_MAX)) {
