@@ -91,9 +91,9 @@ struct Metric {
   // True if targets are class numbers: MeanIoU; of AUC, Precision, Recall, the
   // counts and F scores it is set as the model is compiled.
   bool sparse_targets = false;
-  // Rows of this class do not count in MeanIoU and OneHotMeanIoU. In
-  // SparseCategoricalCrossentropy they count as 0, as in Keras; with weights
-  // they do not count.
+  // Rows of this class add nothing to MeanIoU and OneHotMeanIoU. In
+  // SparseCategoricalCrossentropy such a row adds 0 to the sum and 1 to the
+  // count, as in Keras; with weights it adds nothing.
   std::optional<int> ignore_class;
   uint8_t aggregation = kUniformAverage;  // R2Score
   std::shared_ptr<const CustomMetric> custom;

@@ -81,10 +81,11 @@ Status ReadNpy(const std::string& path, NpyArray* array);
 Status WriteNpy(const std::string& path, DType dtype, const Shape& shape,
                 const void* data);
 
-// An array for Dataset::SampleWeight. The first dimension is the number of
-// examples, and the others are its rows: (n), or (n, steps).
+// An array for Dataset::SampleWeight: (n), or (n, steps). The first dimension
+// is the number of examples, and the product of the others is the number of
+// weights of an example.
 Status ReadSampleWeights(const std::string& path, std::vector<float>* weights,
-                         int64_t* each);
+                         int64_t* per_example);
 
 // The first dimension of both arrays is the number of examples. If `y` is text,
 // a line on stderr lists the classes. If `classes` is not empty, the number of

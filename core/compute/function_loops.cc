@@ -1,6 +1,6 @@
 // Built once for any CPU and, on x86-64, again for AVX2 and for AVX-512.
-// Compilers vectorize the loops. `flatten` and the build's optimization leave
-// no function of functions.h that another file could share.
+// Compilers vectorize the loops. `flatten` inlines all calls: the linker could
+// give a shared copy compiled for AVX-512 to code for any CPU.
 
 #include "function_loops.h"
 

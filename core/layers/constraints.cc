@@ -65,7 +65,7 @@ class AxisIterator {
   int64_t count_ = 1, offset_ = 0;
 };
 
-// What weights of this norm are multiplied by.
+// The factor of weights of this norm.
 double FactorOf(const Constraint& c, double norm) {
   double desired = 1;
   if (c.kind != Constraint::Kind::kUnitNorm) {

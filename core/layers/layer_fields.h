@@ -523,7 +523,7 @@ constexpr LayerField kAttentionFields[] = {
     kRecurrentDropoutFields[0],
     kSeed,
     kUseCausalMask,
-    // Of Keras 2.
+    // A field of Keras 2.
     LayerField("causal", &Layer::use_causal_mask).Unwritten(),
 };
 constexpr LayerField kMultiHeadAttentionFields[] = {
@@ -545,7 +545,7 @@ constexpr LayerField kMultiHeadAttentionFields[] = {
     kUseCausalMask,
     LayerField("flash_attention", AnyValue()).Unwritten(),
     LayerField("use_gate", OnlyFalse()).Unwritten(),
-    // Of Keras 2.
+    // Fields of Keras 2.
     LayerField("query_shape", AnyValue()).Unwritten(),
     LayerField("value_shape", AnyValue()).Unwritten(),
     LayerField("key_shape", AnyValue()).Unwritten(),

@@ -67,8 +67,8 @@ struct LayerField {
   constexpr LayerField(const char* field_name, Value field_value)
       : name(field_name), value(field_value) {}
 
-  // What the setters call: a copy with another value of a member. clang needs
-  // it before them, to compute the tables when it compiles.
+  // A copy with another value of a member, for the setters. clang needs it
+  // before them, to compute the tables when it compiles.
   template <typename T>
   constexpr LayerField WithMember(T LayerField::*member, T set) const {
     LayerField field = *this;

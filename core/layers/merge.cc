@@ -64,7 +64,7 @@ class MergeOp final : public Op {
   bool picks() const {
     return kind_ == Kind::kMaximum || kind_ == Kind::kMinimum;
   }
-  // Where input i of the run begins.
+  // The index of the first number of input i in the run.
   int64_t InputOffset(const Run& run, size_t i) const {
     if (alike_) return run.y;
     const Broadcast& x = inputs_[i];

@@ -46,7 +46,7 @@ struct RecurrentStep {
   float* row;       // scratch of (gates + 2) * units
 };
 
-// Where a step lies in the spans of all examples.
+// The pointers to a step in the spans of all examples.
 struct SavedSpans {
   float* gates;
   float* states[2];  // before each step

@@ -262,8 +262,9 @@ int64_t RowsOf(const Loss& loss, const Shape& output) {
 
 namespace {
 
-// Keras's weight of a row that is not ignored: with reduction
-// kSumOverBatchSize the mean of all rows is then the mean of these.
+// The factor of the loss of a valid row, one that is not ignored: rows / valid
+// rows. The loss of an ignored row is 0, so the mean over all rows becomes the
+// mean over the valid ones, as in Keras.
 double WeightOfCounted(const Loss& loss, int64_t rows, const int32_t* classes) {
   if (!loss.ignore_class || loss.reduction == LossReduction::kSum) return 1;
   const auto ignored = std::count(classes, classes + rows, *loss.ignore_class);

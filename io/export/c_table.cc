@@ -16,7 +16,7 @@ namespace {
 
 using Column = TableEncoding::Column;
 
-// What takes the place of a missing value; none: the row is refused.
+// The value in place of a missing one; none: the row is refused.
 std::optional<float> FillOf(const Column& column) {
   if (column.drop) return std::nullopt;
   if (column.categories.empty()) return column.fill;

@@ -125,8 +125,8 @@ struct Lowering {
   Primitives primitives;
   std::vector<int> of_node;  // the primitive with the output of each node
   std::deque<Layer> layers;  // those of TimeDistributeds
-  // What the variables of primitives hold, each at its offset. LoRA is merged:
-  // a kernel then holds W + alpha / rank A B.
+  // The values of the primitives' variables, each at its offset. LoRA is
+  // merged: a kernel then holds W + alpha / rank A B.
   const float* weights = nullptr;
   std::vector<float> merged;  // weights, if there is LoRA
 };

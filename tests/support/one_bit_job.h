@@ -114,7 +114,7 @@ inline Trained Train(Collective* collective, const JobSettings& settings,
   return run;
 }
 
-// The undisturbed run. It recorder at every step.
+// The undisturbed run. It saves after every step.
 inline const Trained& Undisturbed(const Rounds& rounds) {
   static std::map<Rounds, Trained> runs;
   Trained& run = runs[rounds];

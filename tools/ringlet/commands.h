@@ -13,8 +13,8 @@
 namespace ringlet {
 
 int TrainCommand(const std::vector<std::string>& line);
-// What `launch` needs to know of a `train` command line. Defaults if the line
-// or its RUN.json is wrong; the worker reports the error.
+// The settings of a `train` command line that `launch` needs. Defaults if the
+// line or its RUN.json is wrong; the worker reports the error.
 struct TrainSettingsForLaunch {
   int64_t threads = 1;
   // How long a worker waits for the others before it trains alone, at least.

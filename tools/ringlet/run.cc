@@ -356,7 +356,7 @@ Status CheckExamples(Model* model, const Dataset& batches, bool in_memory,
 
 namespace {
 
-// Of data in groups `share` is one of the groups.
+// For data in groups `share` is the part of the groups.
 int64_t SplitAt(int64_t count, double share) {
   return static_cast<int64_t>(
       std::floor(static_cast<double>(count) * (1 - share)));
