@@ -101,20 +101,6 @@ Status CheckTargets(const DatasetLoader::Options& o, const Source& source) {
   return Status();
 }
 
-// Makes lists of one input and one output too.
-DatasetLoader::Options AsLists(DatasetLoader::Options o) {
-  if (o.x_shapes.empty()) o.x_shapes = {o.x_shape};
-  if (o.outputs.empty()) {
-    DatasetLoader::TargetsOf only;
-    only.count = o.targets;
-    only.classes = o.classes;
-    only.num_classes = o.num_classes;
-    only.rows = o.classes ? o.targets : 1;
-    o.outputs = {only};
-  }
-  return o;
-}
-
 Status CheckWeights(const DatasetLoader::Options& o) {
   const int64_t each = o.dataset.weights_each();
   for (size_t i = 0; each > 1 && i < o.outputs.size(); ++i) {
@@ -152,9 +138,8 @@ Status CheckOptions(const DatasetLoader::Options& o) {
 
 }  // namespace
 
-Status DatasetLoader::Open(const Options& given,
+Status DatasetLoader::Open(const Options& options,
                            std::unique_ptr<BatchLoader>* loader) {
-  const Options options = AsLists(given);
   RINGLET_RETURN_IF_ERROR(CheckOptions(options));
   std::unique_ptr<DatasetLoader> opened(new DatasetLoader(options));
   if (options.background) {

@@ -42,16 +42,10 @@ class DatasetLoader final : public BatchLoader {
     // targets (4 bytes each). Outlives the loader.
     float* x = nullptr;
     void* y = nullptr;
-    Shape x_shape;  // the shape of the model's input
-    // For a model with several inputs, instead of x_shape: the shape of each.
-    std::vector<Shape> x_shapes;
-    bool read_targets = true;   // false: y is null, and need not exist
-    bool read_examples = true;  // false: x is null, and need not exist
-    int64_t targets = 1;        // for each example
-    bool classes = true;        // targets are class numbers
-    int64_t num_classes = 0;    // > 0: they are below it
-    // For a model with several outputs, instead of the three fields above.
-    std::vector<TargetsOf> outputs;
+    std::vector<Shape> x_shapes;     // the shapes of the model's inputs
+    bool read_targets = true;        // false: y is null, and need not exist
+    bool read_examples = true;       // false: x is null, and need not exist
+    std::vector<TargetsOf> outputs;  // those with a loss
     // If not empty: targets are class numbers, or have one value for each
     // class.
     ClassWeights class_weight;

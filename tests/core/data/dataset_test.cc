@@ -532,9 +532,11 @@ struct Buffers {
     DatasetLoader::Options o;
     o.dataset = d;
     o.world = world;
-    o.x_shape = d.source()->x().shape;
-    x.assign(static_cast<size_t>(d.LargestPart(world) * o.x_shape.elements()),
-             -1);
+    o.x_shapes = {d.source()->x().shape};
+    o.outputs.resize(1);
+    x.assign(
+        static_cast<size_t>(d.LargestPart(world) * o.x_shapes[0].elements()),
+        -1);
     y.assign(static_cast<size_t>(d.LargestPart(world)), -1);
     o.x = x.data();
     o.y = y.data();
@@ -584,8 +586,8 @@ TEST(BatchLoaderTest, Open_AtAPosition_ContinuesFromThere) {
 Status FirstError(const Dataset& d, int64_t classes, bool floats = false) {
   Buffers buffers;
   DatasetLoader::Options options = buffers.For(d);
-  options.num_classes = classes;
-  options.classes = !floats;
+  options.outputs[0].num_classes = classes;
+  options.outputs[0].classes = !floats;
   std::unique_ptr<BatchLoader> loader;
   const Status opened = DatasetLoader::Open(options, &loader);
   if (!opened.ok()) return opened;
@@ -607,7 +609,8 @@ TEST(BatchLoaderTest, Next_WithoutExamples_ReadsTheLabels) {
   int32_t y[10] = {};
   DatasetLoader::Options options;
   options.dataset = both;
-  options.x_shape = {1};
+  options.x_shapes = {Shape{1}};
+  options.outputs.resize(1);
   options.read_examples = false;
   options.background = false;
   options.y = y;
@@ -659,12 +662,12 @@ TEST(BatchLoaderTest, Open_ShapesThatDoNotFit_IsRefused) {
   const Dataset d = Numbers(10).Batch(4);
   std::unique_ptr<BatchLoader> loader;
   DatasetLoader::Options options = buffers.For(d);
-  options.x_shape = {2};
+  options.x_shapes = {Shape{2}};
   EXPECT_EQ(DatasetLoader::Open(options, &loader).code(),
             Code::kInvalidArgument);
   options = buffers.For(d);
-  options.targets = 10;
-  options.classes = false;
+  options.outputs[0].count = 10;
+  options.outputs[0].classes = false;
   EXPECT_NE(std::strstr(DatasetLoader::Open(options, &loader).message(),
                         "SparseCategoricalCrossentropy"),
             nullptr);

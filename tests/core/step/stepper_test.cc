@@ -105,7 +105,8 @@ struct Parts {
     options.world = options.parts = config.job_replicas.count();
     options.x = memory.step().x;
     options.y = memory.step().y;
-    options.x_shape = {2};
+    options.x_shapes = {Shape{2}};
+    options.outputs.resize(1);
     options.background = background;
     EXPECT_TRUE(DatasetLoader::Open(options, &loader).ok());
   }

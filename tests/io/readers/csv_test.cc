@@ -471,9 +471,9 @@ TEST(CsvTest, Numbers_NaNAndInfinity_AreNamedByTheLoader) {
   std::vector<int32_t> y(3);
   DatasetLoader::Options options;
   options.dataset = d;
-  options.x_shape = d.source()->x().shape;
-  options.num_classes = 2;
-  options.classes = true;
+  options.x_shapes = {d.source()->x().shape};
+  options.outputs.resize(1);
+  options.outputs[0].num_classes = 2;
   options.x = x.data();
   options.y = y.data();
   std::unique_ptr<BatchLoader> loader;
