@@ -4,6 +4,7 @@
 #include <cinttypes>
 
 #include "../compute/gemm.h"
+#include "dense_product.h"
 #include "layer_loops.h"
 #include "lora.h"
 #include "op.h"
@@ -51,16 +52,12 @@ class DenseOp final : public Op {
 
   void Forward(const OpCall& call) const override {
     const int64_t rows = call.batch * rows_;
-    const Activation activation =
-        call.without_activation ? kLinear : activation_;
     // Y(B,U) = X(B,K) * W(K,U)
-    Product product{RowMajor(call.x[0], rows, inputs_), Weights(call),
-                    RowMajor(call.y, rows, units_)};
-    product.bias = bias_ ? call.weights[1] : nullptr;
-    product.relu = activation == kRelu;
-    Multiply(product, call.pool);
-    if (activation == kLinear || activation == kRelu) return;
-    BiasActivation(activation, nullptr, rows, units_, call.y);
+    MultiplyAndActivate({RowMajor(call.x[0], rows, inputs_), Weights(call),
+                         RowMajor(call.y, rows, units_)},
+                        bias_ ? call.weights[1] : nullptr,
+                        call.without_activation ? kLinear : activation_,
+                        call.pool);
   }
 
   // Works in blocks of rows of W, from the last to the first. So a block of W,

@@ -10,6 +10,7 @@
 
 #include "../base/text.h"
 #include "../compute/gemm.h"
+#include "dense_product.h"
 #include "layer_loops.h"
 #include "layer_table.h"
 
@@ -63,8 +64,6 @@ class LoraDenseOp final : public Op {
     const Matrix t = RowMajor(ProductBuffer(call, frozen()), rows, rank_);
     const ConstMatrix x = RowMajor(call.x[0], rows, inputs_);
     const Matrix y = RowMajor(call.y, rows, units_);
-    const Activation activation =
-        call.without_activation ? kLinear : activation_;
     // T(B,R) = s X(B,K) * A(K,R)
     Gemm(x, A(call), false, t, call.pool);
     ScaleBy(scale_, rows * rank_, t.data);
@@ -72,11 +71,9 @@ class LoraDenseOp final : public Op {
     Gemm(x, W(call), false, y, call.pool);
     Product product{Const(t), B(call), y};
     product.add = true;
-    product.bias = bias_ ? call.weights[1] : nullptr;
-    product.relu = activation == kRelu;
-    Multiply(product, call.pool);
-    if (activation == kLinear || activation == kRelu) return;
-    BiasActivation(activation, nullptr, rows, units_, call.y);
+    MultiplyAndActivate(product, bias_ ? call.weights[1] : nullptr,
+                        call.without_activation ? kLinear : activation_,
+                        call.pool);
   }
 
   void Backward(const OpCall& call) const override {
