@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "example_weights.h"
 #include "shape.h"
 #include "status.h"
 
@@ -246,18 +247,6 @@ struct BatchPlan {
   bool last = false;         // no batch follows before the data begin again
 };
 
-// The weights of examples in the loss and in weighted metrics: `each` numbers
-// for every example. 1: the example's weight. More: one for each row of the
-// output, such as the steps of a sequence (losses.h explains rows).
-struct ExampleWeights {
-  ExampleWeights() = default;
-  ExampleWeights(const float* v, int64_t numbers = 1)  // NOLINT: implicit
-      : values(v), each(numbers) {}
-  const float* values = nullptr;  // null: each weight is 1
-  int64_t each = 1;
-  bool of_rows() const { return values != nullptr && each > 1; }
-};
-
 // The weight of each class's examples in the loss. A class that is not in the
 // map has weight 1.
 using ClassWeights = std::map<int64_t, float>;
@@ -301,11 +290,12 @@ class Dataset {
   Dataset Batch(int64_t size, bool drop_remainder = false) const;
   Dataset Map(const Scale& scale) const;
   // The weight of each example in the loss and in weighted metrics, as Keras's
-  // sample_weight: `each` finite numbers for every example of the source. More
-  // than one are the weights of its rows, such as the steps of a sequence, and
-  // each output with a loss has as many rows. The loss is still divided by the
-  // number of examples and rows.
-  Dataset SampleWeight(std::vector<float> weights, int64_t each = 1) const;
+  // sample_weight: finite numbers, `weights_per_example` for every example of
+  // the source. More than one are the weights of its rows, such as the steps of
+  // a sequence, and each output with a loss has as many rows. The loss is still
+  // divided by the number of examples and rows.
+  Dataset SampleWeight(std::vector<float> weights,
+                       int64_t weights_per_example = 1) const;
   // The default is kData. With kFile and kOff each replica makes batches of the
   // global size of its own examples. It cuts each batch into one piece for
   // every replica, and trains on one piece a step. A replica without examples
@@ -325,9 +315,9 @@ class Dataset {
   int64_t size() const { return size_; }  // examples of one pass
   int64_t batch_size() const { return batch_; }
   const Scale& scale() const { return scale_; }
-  // weights_each() for every example of the source; null: each is 1.
+  // weights_per_example() for every example of the source; null: all are 1.
   const std::vector<float>* sample_weight() const { return weights_.get(); }
-  int64_t weights_each() const { return weights_each_; }
+  int64_t weights_per_example() const { return weights_per_example_; }
   int64_t shuffle_seed() const {  // -1: not shuffled
     return shuffle_ ? static_cast<int64_t>(seed_ & INT64_MAX) : -1;
   }
@@ -406,7 +396,7 @@ class Dataset {
   bool drop_remainder_ = false;
   Scale scale_;
   std::shared_ptr<const std::vector<float>> weights_;
-  int64_t weights_each_ = 1;
+  int64_t weights_per_example_ = 1;
   AutoShardPolicy policy_ = AutoShardPolicy::kData;
   std::shared_ptr<const std::vector<int64_t>> files_;  // FileStarts
   std::vector<int64_t> own_;                           // OwnExamples

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "dataset.h"
+#include "example_weights.h"
 #include "losses.h"
 #include "shape.h"
 #include "status.h"

@@ -10,6 +10,7 @@
 #include "compute.h"
 #include "custom_layer.h"
 #include "dataset.h"
+#include "example_weights.h"
 #include "export.h"
 #include "files.h"
 #include "fit.h"

@@ -177,24 +177,27 @@ Dataset Dataset::Map(const Scale& scale) const {
   return d;
 }
 
-Dataset Dataset::SampleWeight(std::vector<float> weights, int64_t each) const {
+Dataset Dataset::SampleWeight(std::vector<float> weights,
+                              int64_t weights_per_example) const {
   if (source_ == nullptr) return *this;
   const std::string name = source_->name();
   const auto count = static_cast<int64_t>(weights.size());
-  if (each < 1 || count % each != 0 || count / each != source_->size()) {
+  if (weights_per_example < 1 || count % weights_per_example != 0 ||
+      count / weights_per_example != source_->size()) {
     return With(InvalidArgument("%s: %zu sample weights for %" PRId64
                                 " examples; give %" PRId64 " for each",
                                 name.c_str(), weights.size(), source_->size(),
-                                std::max<int64_t>(each, 1)));
+                                std::max<int64_t>(weights_per_example, 1)));
   }
   for (size_t i = 0; i < weights.size(); ++i) {
     if (std::isfinite(weights[i])) continue;
     return With(InvalidArgument(
         "%s: the sample weight of example %zu is %f; must be a finite number",
-        name.c_str(), i / static_cast<size_t>(each), double{weights[i]}));
+        name.c_str(), i / static_cast<size_t>(weights_per_example),
+        double{weights[i]}));
   }
   Dataset d = *this;
-  d.weights_each_ = each;
+  d.weights_per_example_ = weights_per_example;
   d.weights_ = std::make_shared<std::vector<float>>(std::move(weights));
   return d;
 }

@@ -102,7 +102,7 @@ Status CheckTargets(const DatasetLoader::Options& o, const Source& source) {
 }
 
 Status CheckWeights(const DatasetLoader::Options& o) {
-  const int64_t each = o.dataset.weights_each();
+  const int64_t each = o.dataset.weights_per_example();
   for (size_t i = 0; each > 1 && i < o.outputs.size(); ++i) {
     const int64_t rows = o.outputs[i].rows;
     if (each == rows) continue;
@@ -172,7 +172,7 @@ DatasetLoader::DatasetLoader(const Options& options)
   const bool weighted =
       options.read_targets && (options.dataset.sample_weight() != nullptr ||
                                !options.class_weight.empty());
-  const int64_t each = options.dataset.weights_each();
+  const int64_t each = options.dataset.weights_per_example();
   if (weighted) weights_.resize(most * static_cast<size_t>(each));
 }
 
@@ -252,7 +252,7 @@ Status DatasetLoader::Convert() {
   FillWeights(plan_.count, y);
   ExampleWeights weights;
   if (!weights_.empty()) {
-    weights = {weights_.data(), options_.dataset.weights_each()};
+    weights = {weights_.data(), options_.dataset.weights_per_example()};
   }
   batch_ = {plan_.count, plan_.global_count, x,         y,
             weights,     plan_.next,         plan_.last};
@@ -278,7 +278,7 @@ void DatasetLoader::FillWeights(int64_t count, const void* y) {
   std::vector<float>& weights = weights_;
   if (weights.empty()) return;
   const std::vector<float>* const own = options_.dataset.sample_weight();
-  const int64_t each = options_.dataset.weights_each();
+  const int64_t each = options_.dataset.weights_per_example();
   for (int64_t i = 0; i < count; ++i) {
     const auto at = static_cast<size_t>(i);
     if (own != nullptr) {

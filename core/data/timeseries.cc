@@ -362,11 +362,11 @@ Dataset TimeseriesDatasetFromArray(const Dataset& rows,
         "SampleWeight were called; call other methods on its result",
         rows.source()->name().c_str()));
   }
-  if (rows.weights_each() > 1) {
+  if (rows.weights_per_example() > 1) {
     return Dataset(InvalidArgument("%s: sample_weight: has %" PRId64
                                    " numbers for each row; a window takes one",
                                    rows.source()->name().c_str(),
-                                   rows.weights_each()));
+                                   rows.weights_per_example()));
   }
   const Status valid = CheckOptions(*rows.source(), options);
   if (!valid.ok()) return Dataset(valid);

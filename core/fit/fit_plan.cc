@@ -71,7 +71,7 @@ uint64_t ChecksumOf(const Dataset& dataset) {
   std::vector<float> weights = *dataset.sample_weight();
   const size_t bytes = weights.size() * sizeof(float);
   SwapToLittle(weights.data(), sizeof(float), weights.size());
-  return static_cast<uint64_t>(dataset.weights_each()) << 32 |
+  return static_cast<uint64_t>(dataset.weights_per_example()) << 32 |
          Crc32c(weights.data(), bytes);
 }
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "ringlet/dataset.h"
+#include "ringlet/example_weights.h"
 #include "ringlet/losses.h"
 #include "ringlet/shape.h"
 #include "ringlet/status.h"

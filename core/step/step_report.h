@@ -16,6 +16,7 @@
 #include "../exchange/compile_config.h"
 #include "../exchange/gradient_exchange.h"
 #include "../graph/model_memory.h"
+#include "ringlet/dataset.h"
 #include "ringlet/metrics.h"
 #include "ringlet/status.h"
 

@@ -113,7 +113,7 @@ Status WriteNpy(const std::string& path, DType dtype, const Shape& shape,
 }
 
 Status ReadSampleWeights(const std::string& path, std::vector<float>* weights,
-                         int64_t* each) {
+                         int64_t* per_example) {
   NpyArray array;
   RINGLET_RETURN_IF_ERROR(ReadNpy(path, &array));
   const Shape& shape = array.shape;
@@ -123,7 +123,7 @@ Status ReadSampleWeights(const std::string& path, std::vector<float>* weights,
         "for each of its steps",
         path.c_str(), shape.ToString().c_str());
   }
-  *each = shape.elements() / shape[0];
+  *per_example = shape.elements() / shape[0];
   weights->resize(static_cast<size_t>(shape.elements()));
   for (size_t i = 0; i < weights->size(); ++i) {
     (*weights)[i] = static_cast<float>(

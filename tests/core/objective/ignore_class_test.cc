@@ -36,7 +36,8 @@ Result Compute(const Loss& loss, const std::vector<float>& logits,
   result.gradient.assign(logits.size(), NAN);
   EXPECT_OK(ComputeLoss(loss, kRows, static_cast<int64_t>(classes.size() / 2),
                         logits.data(), classes.data(), scale,
-                        result.losses.data(), result.gradient.data(), weights));
+                        result.losses.data(), result.gradient.data(),
+                        {weights}));
   return result;
 }
 
@@ -109,8 +110,8 @@ TEST(IgnoreClassTest, Loss_NoRowIgnored_HasTheBitsOfOneWithout) {
 TEST(IgnoreClassTest, Loss_AllRowsIgnoredAndNotFinite_IsZero) {
   const std::vector<int32_t> classes(6, 7);
   const std::vector<float> logits(18, NAN);
-  const Result result = Compute(SparseCategoricalCrossentropy(kFromLogits, 7),
-                                logits, classes);
+  const Result result =
+      Compute(SparseCategoricalCrossentropy(kFromLogits, 7), logits, classes);
   EXPECT_EQ(result.losses, std::vector<float>(3, 0));
   EXPECT_EQ(result.gradient, std::vector<float>(18, 0));
 }
@@ -135,7 +136,7 @@ double Value(const Metric& metric, const std::vector<int32_t>& classes,
   std::vector<MetricState> states(
       static_cast<size_t>(NumStates(metric, kRows)));
   EXPECT_OK(UpdateMetric(metric, kRows, 3, kLogits.data(), classes.data(),
-                         states.data(), weights));
+                         states.data(), {weights}));
   return MetricResult(metric, states.data(),
                       static_cast<int64_t>(states.size()));
 }
@@ -144,10 +145,9 @@ double Value(const Metric& metric, const std::vector<int32_t>& classes,
 // weights the ignored rows count as 0.
 TEST(IgnoreClassTest, CrossentropyMetric_SomeRowsIgnored_EqualsKeras) {
   const std::vector<int32_t> classes = {2, -1, 0, 2, -1, -1};
-  const Metric metric =
-      MetricOf(Metric::Kind::kSparseCategoricalCrossentropy)
-          .FromLogits()
-          .IgnoreClass(-1);
+  const Metric metric = MetricOf(Metric::Kind::kSparseCategoricalCrossentropy)
+                            .FromLogits()
+                            .IgnoreClass(-1);
   const double a = MinusLogSoftmax(&kLogits[0], 2),
                b = MinusLogSoftmax(&kLogits[6], 0),
                c = MinusLogSoftmax(&kLogits[9], 2);
@@ -173,13 +173,12 @@ TEST(IgnoreClassTest, MeanIoU_TargetIgnoredOrOutside_IsNotCounted) {
 }
 
 TEST(IgnoreClassTest, ResolveMetric_CrossentropyWithoutTheClass_IsRefused) {
-  const Metric metric =
-      MetricOf(Metric::Kind::kSparseCategoricalCrossentropy);
+  const Metric metric = MetricOf(Metric::Kind::kSparseCategoricalCrossentropy);
   Metric resolved;
   const auto resolve = [&](const Metric& asked, int ignored) {
-    return ResolveMetric(
-        asked, SparseCategoricalCrossentropy(kFromLogits, ignored), kRows,
-        &resolved);
+    return ResolveMetric(asked,
+                         SparseCategoricalCrossentropy(kFromLogits, ignored),
+                         kRows, &resolved);
   };
   EXPECT_OK(resolve(metric, 2));  // one of the classes
   EXPECT_TRUE(Contains(resolve(metric, 3), "ignore_class 3"));

@@ -273,7 +273,7 @@ TEST(LossesTest, WeightsAndReduction_EveryLoss_ScaleLossAndGradient) {
                               ? static_cast<const void*>(c.classes.data())
                               : c.targets.data();
     ASSERT_TRUE(ComputeLoss(c.loss, c.output, count, c.predictions.data(),
-                            targets, 1, per.data(), d.data(), weights.data())
+                            targets, 1, per.data(), d.data(), {weights.data()})
                     .ok());
     for (size_t i = 0; i < per.size(); ++i) {
       EXPECT_FLOAT_EQ(per[i], losses[i] * weights[i]);

@@ -25,7 +25,7 @@ double Value(const Metric& metric, const Shape& output,
   EXPECT_OK(
       UpdateMetric(metric, output,
                    static_cast<int64_t>(predictions.size()) / output.elements(),
-                   predictions.data(), targets, states.data(), weights));
+                   predictions.data(), targets, states.data(), {weights}));
   return MetricResult(metric, states.data(),
                       static_cast<int64_t>(states.size()));
 }
@@ -128,7 +128,7 @@ TEST(MetricsTest, TopK_OfSteps_CountsEachStep) {
         return state.Result();
       };
       EXPECT_DOUBLE_EQ(value({}), plain[k - 1]);
-      EXPECT_DOUBLE_EQ(value(weights.data()), by_example[k - 1]);
+      EXPECT_DOUBLE_EQ(value({weights.data()}), by_example[k - 1]);
       EXPECT_DOUBLE_EQ(value({weights.data(), 2}), by_row[k - 1]);
     }
   }
@@ -352,7 +352,7 @@ TEST(MetricsTest, Classes_OfClassNumbers_HaveTheValuesOfOneHot) {
         std::vector<MetricState> states(
             static_cast<size_t>(NumStates(m, output)));
         UpdateMetric(m, output, static_cast<int64_t>(rows), p.data(), targets,
-                     states.data(), w.data())
+                     states.data(), {w.data()})
             .IgnoreError();
         return MetricResult(m, states.data(),
                             static_cast<int64_t>(states.size()));
@@ -389,7 +389,7 @@ TEST(MetricsTest, States_OfSeveralParts_AddUp) {
       const void* targets =
           sparse ? static_cast<const void*>(&classes[from]) : &t[3 * from];
       ASSERT_TRUE(UpdateMetric(metric, output, to - from, &p[3 * from], targets,
-                               part.data(), &w[from])
+                               part.data(), {&w[from]})
                       .ok());
       AddMetrics(part.data(), sums);
     };
