@@ -20,6 +20,12 @@
 
 namespace ringlet {
 
+// The number of rows of an example's output. A row is the numbers along the
+// last axis: an image of (height, width, classes) has height * width rows.
+inline int64_t RowsOf(const Shape& output) {
+  return output.elements() / output.back();
+}
+
 enum FromLogits : bool { kFromProbabilities = false, kFromLogits = true };
 
 // How the losses of examples, each times its weight, make the loss of a step.
@@ -161,8 +167,7 @@ class CustomLoss {
   virtual bool takes_classes() const { return false; }
   // The number of targets for one example, >= 1: the elements of a label.
   virtual int64_t targets(const Shape& output) const {
-    return takes_classes() ? output.elements() / output.back()
-                           : output.elements();
+    return takes_classes() ? RowsOf(output) : output.elements();
   }
 
   // The loss of one example of output.elements() predictions. `gradient` is

@@ -139,8 +139,7 @@ bool Loss::takes_classes() const {
 
 int64_t Loss::targets(const Shape& output) const {
   if (custom != nullptr) return custom->targets(output);
-  return takes_classes() ? output.elements() / output.back()
-                         : output.elements();
+  return takes_classes() ? RowsOf(output) : output.elements();
 }
 
 Activation Loss::logits_activation() const {
@@ -257,7 +256,7 @@ Status CheckLossShape(const Loss& loss, const Shape& output) {
 // --- a batch -----------------------------------------------------------------
 
 int64_t RowsOf(const Loss& loss, const Shape& output) {
-  return loss.custom != nullptr ? 1 : output.elements() / output.back();
+  return loss.custom != nullptr ? 1 : RowsOf(output);
 }
 
 namespace {
@@ -282,7 +281,7 @@ double ComputeRow(const Loss& loss, const LossClass& c, const LossRow& row) {
   return c.row(loss, row);
 }
 
-// Multiplies each example's loss by its weight.
+// Multiplies each example's loss, or each row's, by its weight.
 void ComputeRows(const Loss& loss, const Shape& output, int64_t count,
                  const float* predictions, const void* targets, float scale,
                  const ExampleWeights& weights, float* per_example,
@@ -292,12 +291,10 @@ void ComputeRows(const Loss& loss, const Shape& output, int64_t count,
   const double counted =
       WeightOfCounted(loss, count * rows, static_cast<const int32_t*>(targets));
   const float share = static_cast<float>(counted) / static_cast<float>(rows);
+  const bool by_row = weights.of_rows();
   LossRow row = {width, predictions, nullptr, 0, d_predictions, 0};
   for (int64_t i = 0; i < count; ++i) {
-    const float weight =
-        weights.values != nullptr && !weights.of_rows() ? weights.values[i] : 1;
     double sum = 0;
-    row.scale = scale * share * weight;
     for (int64_t r = 0; r < rows; ++r, row.p += width) {
       const int64_t number = i * rows + r;
       if (c.takes_classes) {
@@ -305,13 +302,14 @@ void ComputeRows(const Loss& loss, const Shape& output, int64_t count,
       } else {
         row.t = static_cast<const float*>(targets) + number * width;
       }
-      const float of_row = weights.of_rows() ? weights.values[number] : 1;
-      if (weights.of_rows()) row.scale = scale * share * of_row;
-      sum += ComputeRow(loss, c, row) * double{of_row};
+      const float weight = weights.At(number, rows);
+      row.scale = scale * share * weight;
+      sum += ComputeRow(loss, c, row) * double{by_row ? weight : 1};
       if (row.d != nullptr) row.d += width;
     }
     per_example[i] =
-        static_cast<float>(sum * counted / static_cast<double>(rows)) * weight;
+        static_cast<float>(sum * counted / static_cast<double>(rows)) *
+        (by_row ? 1 : weights.At(i * rows, rows));
   }
 }
 

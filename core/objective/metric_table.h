@@ -19,9 +19,8 @@
 
 namespace ringlet {
 
-// Consecutive examples, with the model's output for each. A row is what an
-// example has along the last axis of the output: an image of (height, width,
-// classes) has height * width rows.
+// Consecutive examples, with the model's output for each (losses.h explains
+// rows).
 struct MetricBatch {
   const Shape& output;
   int64_t count;
@@ -31,8 +30,7 @@ struct MetricBatch {
   bool classes = false;  // targets are class numbers, which stand for one-hot
 
   int64_t width() const { return output.back(); }
-  int64_t rows_each() const { return output.elements() / output.back(); }
-  int64_t rows() const { return count * rows_each(); }
+  int64_t rows() const { return count * RowsOf(output); }
   const float* p(int64_t row) const { return predictions + row * width(); }
   const float* t(int64_t row) const {
     return static_cast<const float*>(targets) + row * width();
@@ -44,8 +42,7 @@ struct MetricBatch {
     return !classes ? t(row)[j] : label(row) == j ? 1.0f : 0.0f;
   }
   double weight(int64_t row) const {
-    if (weights.values == nullptr) return 1;
-    return double{weights.values[weights.of_rows() ? row : row / rows_each()]};
+    return double{weights.At(row, RowsOf(output))};
   }
 };
 

@@ -240,7 +240,7 @@ Status CheckTargets(const Metric& metric, const Loss& loss,
         loss.class_name(),
         loss.takes_classes() ? "class numbers" : "one value a class");
   }
-  const int64_t rows = output.elements() / output.back();
+  const int64_t rows = RowsOf(output);
   if (loss.targets(output) != (sparse ? rows : output.elements())) {
     return InvalidArgument(
         "metric '%s' takes one target a %s of the output %s, but %s takes %lld "
