@@ -466,7 +466,7 @@ class Functional final : public Model {
 
 struct LoraOptions {
   int64_t rank = 4;
-  int64_t alpha = 0;  // 0: the rank
+  int64_t alpha = 0;  // 0: the alpha of a layer that has LoRA, else the rank
   // Dense and Embedding layers by name, as "dense" or "body/dense". Empty: all.
   std::vector<std::string> layers;
 };

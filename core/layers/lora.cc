@@ -154,10 +154,12 @@ Status CheckLoraSize(const char* field, int64_t size, int64_t largest) {
 
 }  // namespace
 
+int64_t LoraAlpha(const Layer& layer) {
+  return layer.lora_alpha > 0 ? layer.lora_alpha : layer.lora_rank;
+}
+
 float LoraScale(const Layer& layer) {
-  const int64_t alpha =
-      layer.lora_alpha > 0 ? layer.lora_alpha : layer.lora_rank;
-  return static_cast<float>(static_cast<double>(alpha) /
+  return static_cast<float>(static_cast<double>(LoraAlpha(layer)) /
                             static_cast<double>(layer.lora_rank));
 }
 

@@ -15,6 +15,9 @@
 
 namespace ringlet {
 
+// The alpha of a layer with LoRA; its default is the rank.
+int64_t LoraAlpha(const Layer& layer);
+
 // alpha / rank of a layer with LoRA.
 float LoraScale(const Layer& layer);
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "../layers/layer_table.h"
+#include "../layers/lora.h"
 #include "../layers/nested_model.h"
 #include "ringlet/model.h"
 
@@ -60,8 +61,16 @@ class LoraEnabler {
     }
     layer->trainable = HasLora(*layer) && (named || options_.layers.empty());
     if (!layer->trainable) return Status();
+    if (options_.alpha > 0 && layer->lora_rank > 0 &&
+        options_.alpha != LoraAlpha(*layer)) {
+      return InvalidArgument(
+          "layer '%s' has LoRA with alpha %lld already, and with alpha %lld "
+          "its matrices would be another function; leave alpha out",
+          path.c_str(), static_cast<long long>(LoraAlpha(*layer)),
+          static_cast<long long>(options_.alpha));
+    }
     layer->LoraRank(options_.rank);
-    layer->LoraAlpha(options_.alpha);
+    if (options_.alpha > 0) layer->LoraAlpha(options_.alpha);
     enabled_ = true;
     return Status();
   }

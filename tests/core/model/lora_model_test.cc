@@ -196,6 +196,29 @@ TEST(EnableLoraTest, NoNames_TakeAllDenseAndEmbeddings) {
              "dense/bias", "dense/lora_kernel_a", "dense/lora_kernel_b"}));
 }
 
+TEST(EnableLoraTest, LayerThatHasLora_KeepsItsAlpha) {
+  const Sequential model({Input({3}), Dense(5).LoraRank(4).LoraAlpha(30),
+                          Dense(5).LoraRank(4), Dense(2)});
+  LoraOptions options;
+  options.rank = 4;
+  std::unique_ptr<Model> tuned;
+  ASSERT_OK(EnableLora(model, options, &tuned));
+  EXPECT_EQ(tuned->layer(1).lora_alpha, 30);
+  EXPECT_EQ(tuned->layer(2).lora_alpha, 0);
+  const auto enable = [&](int64_t alpha, const std::string& layer) {
+    options.alpha = alpha;
+    options.layers = {layer};
+    return EnableLora(model, options, &tuned);
+  };
+  EXPECT_OK(enable(30, "dense"));
+  EXPECT_OK(enable(4, "dense_1"));
+  EXPECT_OK(enable(7, "dense_2"));
+  EXPECT_TRUE(Contains(enable(4, "dense"),
+                       "layer 'dense' has LoRA with alpha 30 already"));
+  EXPECT_TRUE(Contains(enable(16, "dense_1"),
+                       "layer 'dense_1' has LoRA with alpha 4 already"));
+}
+
 TEST(EnableLoraTest, Names_DoNotFit_AreErrors) {
   const auto expect = [](const Model& model, const Paths& layers,
                          const std::string& part) {
