@@ -252,8 +252,8 @@ struct WeightsReport {
   // Weights that fit, in a layer with another weight that does not fit: a layer
   // is loaded completely or not at all.
   std::vector<std::string> skipped;
-  // Matrices of LoRA that the file lacks: it was written before LoRA was
-  // enabled. They keep their values.
+  // Matrices of LoRA that a file of a model without LoRA lacks. A keeps its
+  // values, and B becomes zeros, with a warning of other values.
   std::vector<std::string> lora;
 };
 

@@ -10,6 +10,7 @@
 #include "../../core/base/state_names.h"
 #include "../../core/base/text.h"
 #include "../../core/model/fingerprint.h"
+#include "../weights/lora_alphas.h"
 #include "../weights/normalizations.h"
 #include "ringlet/model.h"
 #include "ringlet/status.h"
@@ -173,6 +174,7 @@ Metadata RunMetadata(FitState* fit) {
   if (!callbacks.empty()) run[kCallbacksKey] = callbacks;
   const std::string normalizations = NormalizationsToJson(*fit->model);
   if (!normalizations.empty()) run[kNormalizationsKey] = normalizations;
+  AddLoraAlphas(LoraAlphasOf(*fit->model), &run);
   return run;
 }
 

@@ -18,6 +18,7 @@
 #include "../../core/data/element_types.h"
 #include "../../core/layers/lora.h"
 #include "keras_layout.h"
+#include "lora_alphas.h"
 #include "model_metadata.h"
 #include "normalizations.h"
 #include "ringlet/checkpoint.h"
@@ -33,6 +34,7 @@ struct Match {
   const Variable* variable;
   TorchWeight stored;  // of a file in Keras's layout as it is here
   bool fits = false;
+  std::string difference;  // instead of one of types and shapes
 };
 
 // False for a frozen weight, and for a matrix under LoRA.
@@ -77,11 +79,19 @@ class TrainableWeights final : public Saveable {
   Model& model_;
 };
 
-std::string LayerOf(const Variable& variable) {
-  return variable.path.substr(0, variable.path.rfind('/'));
+std::string LayerOf(const std::string& path) {
+  return path.substr(0, path.rfind('/'));
 }
 
+std::string LayerOf(const Variable& variable) { return LayerOf(variable.path); }
+
+// Begins the difference of a matrix of LoRA under another alpha.
+constexpr char kOtherAlpha[] = "lora_alpha ";
+
 std::string Describe(const Match& match) {
+  if (!match.difference.empty()) {
+    return match.variable->path + ": " + match.difference;
+  }
   const StoredTensor& tensor = *match.stored.tensor;
   const bool renamed = tensor.name != match.variable->path &&
                        tensor.name != kWeightsPrefix + match.variable->path;
@@ -132,6 +142,30 @@ Status MatchWeights(const WeightsFile& file, const Model& model,
   return Status();
 }
 
+// Under another alpha the matrices of LoRA do not fit. A file of an earlier
+// version may have no alphas.
+Status CompareLoraAlphas(const WeightsFile& file, const Model& model,
+                         std::vector<Match>* matches) {
+  const LoraAlphas here = LoraAlphasOf(model);
+  if (here.empty()) return Status();
+  LoraAlphas there;
+  RINGLET_RETURN_IF_ERROR(ReadLoraAlphas(file.metadata(), &there)
+                              .Annotate("%s", file.path().c_str()));
+  for (Match& match : *matches) {
+    const std::string& path = match.variable->path;
+    if (!match.fits || !IsLoraMatrix(path)) continue;
+    const auto saved = there.find(
+        LayerOf(WithoutPrefix(match.stored.tensor->name, kWeightsPrefix)));
+    const auto own = here.find(LayerOf(path));
+    if (saved == there.end() || own == here.end()) continue;
+    if (saved->second == own->second) continue;
+    match.fits = false;
+    match.difference = kOtherAlpha + std::to_string(saved->second) +
+                       " in the file, " + std::to_string(own->second) + " here";
+  }
+  return Status();
+}
+
 // Returns the file's tensors that match no weight of the model.
 std::vector<std::string> Unexpected(const WeightsFile& file,
                                     WeightsLayout layout,
@@ -160,16 +194,21 @@ std::vector<std::string> Unexpected(const WeightsFile& file,
   return names;
 }
 
-// The layers with LoRA, and neither of its matrices in the file.
+// The layers with LoRA of which the file has weights, and none of LoRA.
 std::set<std::string> WithoutLora(const std::vector<Match>& matches) {
-  std::set<std::string> without, with;
+  std::set<std::string> layers, with, without;
   for (const Match& match : matches) {
-    if (!IsLoraMatrix(match.variable->path)) continue;
-    (match.stored.tensor == nullptr ? without : with)
-        .insert(LayerOf(*match.variable));
+    const bool is_lora = IsLoraMatrix(match.variable->path);
+    const std::string layer = LayerOf(*match.variable);
+    if (is_lora) layers.insert(layer);
+    if (match.stored.tensor == nullptr) continue;
+    (is_lora ? with : without).insert(layer);
   }
-  for (const std::string& layer : with) without.erase(layer);
-  return without;
+  std::set<std::string> found;
+  for (const std::string& layer : layers) {
+    if (without.count(layer) > with.count(layer)) found.insert(layer);
+  }
+  return found;
 }
 
 // The matches to load, and the report but for `loaded` and `verified`.
@@ -179,31 +218,29 @@ std::vector<Match> Compare(const WeightsFile& file, WeightsLayout layout,
   report->unexpected = Unexpected(file, layout, matches, model);
   const bool trainable_only = file.metadata().count(kTrainableOnlyKey) > 0;
   const std::set<std::string> without_lora = WithoutLora(matches);
+  const auto keeps_lora = [&without_lora](const Variable& v) {
+    return IsLoraMatrix(v.path) && without_lora.count(LayerOf(v)) > 0;
+  };
   std::set<std::string> left;  // layers
   for (const Match& match : matches) {
-    if (match.fits) continue;
     const Variable& v = *match.variable;
-    if (IsLoraMatrix(v.path) && without_lora.count(LayerOf(v)) > 0) {
-      report->lora.push_back(v.path);
-      continue;
-    }
+    if (match.fits || keeps_lora(v)) continue;
     const bool missing = match.stored.tensor == nullptr;
     if (trainable_only && missing && !TrainingChanges(v)) continue;
     left.insert(LayerOf(v));
     if (missing) {
-      report->missing.push_back(match.variable->path);
+      report->missing.push_back(v.path);
     } else {
       report->mismatched.push_back(Describe(match));
     }
   }
   std::vector<Match> fitting;
   for (const Match& match : matches) {
-    if (!match.fits) continue;
-    if (left.count(LayerOf(*match.variable)) == 0) {
-      fitting.push_back(match);
-    } else {
-      report->skipped.push_back(match.variable->path);
-    }
+    const Variable& v = *match.variable;
+    const bool taken = left.count(LayerOf(v)) == 0;
+    if (match.fits && taken) fitting.push_back(match);
+    if (match.fits && !taken) report->skipped.push_back(v.path);
+    if (taken && keeps_lora(v)) report->lora.push_back(v.path);
   }
   return fitting;
 }
@@ -238,6 +275,14 @@ bool IsTorchs(const std::vector<std::string>& names) {
   });
 }
 
+bool HasOtherAlphas(const std::vector<std::string>& mismatched) {
+  const std::string part = std::string(": ") + kOtherAlpha;
+  return std::any_of(mismatched.begin(), mismatched.end(),
+                     [&part](const std::string& difference) {
+                       return difference.find(part) != std::string::npos;
+                     });
+}
+
 // `none`: no weight is loaded.
 Status CheckReport(const WeightsFile& file, const LoadWeightsOptions& options,
                    bool none, const WeightsReport& report) {
@@ -254,7 +299,11 @@ Status CheckReport(const WeightsFile& file, const LoadWeightsOptions& options,
   const char* advice =
       "by_name (--by-name) takes the layers that both have, skip_mismatch "
       "(--skip-mismatch) skips those that differ";
-  if (none && options.skip_mismatch) {
+  if (HasOtherAlphas(report.mismatched)) {
+    advice =
+        "With another alpha the matrices of LoRA are another function: give "
+        "the layers the lora_alpha of the file, or \"lora\" that alpha";
+  } else if (none && options.skip_mismatch) {
     advice = "skip_mismatch (--skip-mismatch) needs layers that fit";
   } else if (none && options.by_name) {
     advice = "by_name (--by-name) needs layers of the same names";
@@ -357,6 +406,26 @@ void Warn(const LoadWeightsOptions& options, const std::string& message) {
   }
 }
 
+// Sets the B among these matrices to zeros. The layers then compute as in the
+// file, which has no LoRA.
+void ClearLora(const LoadWeightsOptions& options, const std::string& path,
+               const std::vector<std::string>& lora, Model* model) {
+  std::vector<std::string> cleared;
+  for (const Variable& v : model->variables()) {
+    if (!EndsWith(v.path, "_b")) continue;
+    if (std::find(lora.begin(), lora.end(), v.path) == lora.end()) continue;
+    float* const begin = model->weights() + v.offset;
+    const auto is_zero = [](float value) { return value == 0; };
+    if (std::all_of(begin, begin + v.size(), is_zero)) continue;
+    std::fill_n(begin, v.size(), 0.0f);
+    cleared.push_back(v.path);
+  }
+  if (cleared.empty()) return;
+  Warn(options,
+       path + ": has no weights of LoRA; set to zeros: " + Listed(cleared) +
+           ", so that the layers compute as in the file");
+}
+
 // The statistics of the file that the model takes. All fit.
 Status ReadNormalizations(const WeightsFile& file,
                           const LoadWeightsOptions& options, const Model& model,
@@ -430,6 +499,7 @@ Status SaveWeights(Model* model, const std::string& path,
   Metadata metadata;
   const std::string normalizations = NormalizationsToJson(*model);
   if (!normalizations.empty()) metadata[kNormalizationsKey] = normalizations;
+  AddLoraAlphas(LoraAlphasOf(*model), &metadata);
   PrintNormalizationsLeftOut(*model, path.c_str());
   TrainableWeights trainable(model);
   Saveable* state = model->weights_state();
@@ -450,6 +520,7 @@ Status LoadWeights(Model* model, const std::string& path,
   RINGLET_RETURN_IF_ERROR(file.Open(options.files, path));
   std::vector<Match> matches;
   RINGLET_RETURN_IF_ERROR(MatchWeights(file, *model, options, &matches));
+  RINGLET_RETURN_IF_ERROR(CompareLoraAlphas(file, *model, &matches));
   const std::vector<Match> fitting =
       Compare(file, LayoutOf(file, options), matches, *model, report);
   RINGLET_RETURN_IF_ERROR(CheckReport(file, options, fitting.empty(), *report));
@@ -463,6 +534,7 @@ Status LoadWeights(Model* model, const std::string& path,
     RINGLET_RETURN_IF_ERROR(
         model->SetNormalization(of.layer, of.mean, of.variance));
   }
+  ClearLora(options, path, report->lora, model);
   const auto frozen = file.metadata().find(kTrainableOnlyKey);
   if (frozen != file.metadata().end() &&
       frozen->second != DigestOfFrozen(model)) {

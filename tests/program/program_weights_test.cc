@@ -265,5 +265,48 @@ numpy.savez("short.npz", *weights[:3])
       << out_;
 }
 
+// Another alpha is refused, and weights without LoRA are the whole model.
+TEST_F(ProgramTest, Init_OfAModelWithLora_IsItsFunctionOrRefused) {
+  const auto lora = [this](const std::string& model, const std::string& with) {
+    WriteRun();
+    const std::string text = ReadWhole(folder_ / "run.json");
+    const size_t begin = text.find("{\"class_name\": \"Seq"),
+                 end = text.find(",\n  \"compile\"");
+    WriteWhole(folder_ / "run.json", text.substr(0, begin) + '"' + model +
+                                         "\", \"lora\": {" + with + "}" +
+                                         text.substr(end));
+  };
+  const auto logs = [this](const std::string& init) {
+    EXPECT_EQ(Run({"evaluate", "run.json", "--json", "--init", init}), 0)
+        << err_;
+    return out_;
+  };
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--save", "base"}), 0) << err_;
+  const std::string base = logs("base");
+  lora("base", "\"rank\": 4");
+  ASSERT_EQ(Run({"train", "run.json", "--save", "tuned"}), 0) << err_;
+  ASSERT_EQ(Run({"export", "tuned", "--out", "plain.safetensors"}), 0) << err_;
+  ASSERT_EQ(Run({"evaluate", "tuned", "--data", "run.json", "--json"}), 0);
+  const std::string tuned = out_;
+  EXPECT_NE(tuned, base);
+  lora("tuned", "\"rank\": 4");
+  EXPECT_EQ(logs("tuned"), tuned);
+  EXPECT_EQ(logs("plain.safetensors"), tuned);
+  EXPECT_EQ(logs("base"), base);
+  EXPECT_TRUE(Contains(err_, "warning: base: has no weights of LoRA"));
+  EXPECT_TRUE(Contains(err_,
+                       "note: --init base: has no weights of LoRA; of 2 layers "
+                       "A keeps its values, and B is zeros\n"));
+  lora("tuned", "\"rank\": 4, \"alpha\": 16");
+  ExpectError({"evaluate", "run.json", "--init", "tuned"}, 2,
+              {"lora: layer 'dense' has LoRA with alpha 4 already"});
+  lora("base", "\"rank\": 4, \"alpha\": 16");
+  for (const char* const init : {"tuned", "plain.safetensors"}) {
+    ExpectError({"evaluate", "run.json", "--init", init}, 2,
+                {"dense/lora_kernel_a: lora_alpha 4 in the file, 16 here"});
+  }
+}
+
 }  // namespace
 }  // namespace ringlet

@@ -16,6 +16,7 @@
 #include "io/files/file_kind.h"
 #include "io/readers/npz.h"
 #include "io/weights/keras_order.h"
+#include "io/weights/lora_alphas.h"
 #include "io/weights/model_metadata.h"
 #include "io/weights/normalizations.h"
 #include "io/weights/safetensors.h"
@@ -69,6 +70,7 @@ struct Exported {
   std::vector<StateSpan> spans;
   std::vector<std::vector<unsigned char>> memory;
   std::string normalizations;  // NormalizationsToJson
+  LoraAlphas lora_alphas;
 };
 
 Status ReadExported(const std::string& path, bool all, Exported* exported) {
@@ -88,6 +90,9 @@ Status ReadExported(const std::string& path, bool all, Exported* exported) {
                                tensor.shape, exported->memory.back().data()});
   }
   PutInKerasOrder(reader.metadata(), &exported->spans);
+  RINGLET_RETURN_IF_ERROR(
+      ReadLoraAlphas(reader.metadata(), &exported->lora_alphas)
+          .Annotate("%s", path.c_str()));
   return FindNormalizationsJson(reader.metadata(), &exported->normalizations)
       .Annotate("%s", path.c_str());
 }
@@ -100,6 +105,13 @@ Status WriteNpz(const Exported& exported, const std::string& path) {
         writer.Add(span.name, span.dtype, span.shape, span.data));
   }
   RINGLET_RETURN_IF_ERROR(writer.Finish());
+  if (!exported.lora_alphas.empty()) {
+    Notice(
+        "note: %s: is without the layers' lora_alpha, with which the matrices "
+        "of LoRA count; export a safetensors file to keep it, or give the "
+        "layers the same one",
+        path.c_str());
+  }
   if (exported.normalizations.empty()) return Status();
   Notice(
       "note: %s: is without mean and variance of the model's Normalizations, "
@@ -117,6 +129,7 @@ Status WriteSafetensors(const Exported& exported, const std::string& path) {
   if (!exported.normalizations.empty()) {
     metadata[kNormalizationsKey] = exported.normalizations;
   }
+  AddLoraAlphas(exported.lora_alphas, &metadata);
   RINGLET_RETURN_IF_ERROR(writer.Plan(exported.spans, metadata, plain));
   AtomicFile file;
   RINGLET_RETURN_IF_ERROR(

@@ -183,9 +183,9 @@ Status Load(const InitFlags& init, FileSystem* files, Model* model) {
       LoadWeights(model, init.path, options, &report).Annotate("--init"));
   if (!report.lora.empty()) {
     Notice(
-        "note: --init %s: has no weights of LoRA; %zu of the model keep their "
-        "initial values",
-        init.path.c_str(), report.lora.size());
+        "note: --init %s: has no weights of LoRA; of %zu layers A keeps its "
+        "values, and B is zeros",
+        init.path.c_str(), report.lora.size() / 2);
   }
   return Status();
 }
