@@ -308,5 +308,26 @@ TEST_F(ProgramTest, Init_OfAModelWithLora_IsItsFunctionOrRefused) {
   }
 }
 
+// The trained model differs from the one that gets LoRA.
+TEST_F(ProgramTest, Save_NamesTheModelThatGetsLora_IsRefused) {
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--save", "base"}), 0) << err_;
+  const std::string base = ReadWhole(folder_ / "base");
+  const std::string text = ReadWhole(folder_ / "run.json");
+  const size_t begin = text.find("{\"class_name\": \"Seq"),
+               end = text.find(",\n  \"compile\"");
+  const std::string lora = text.substr(0, begin) +
+                           R"("base", "lora": {"rank": 1})" + text.substr(end);
+  const Strings refused = {"base: is read here, and would be overwritten"};
+  WriteWhole(folder_ / "lora.json", lora);
+  ExpectError({"train", "lora.json", "--save", "base"}, 2, refused);
+  WriteWhole(folder_ / "lora.json",
+             Replaced(lora, "\"callbacks\": []", R"("callbacks": [{"class_name":
+      "ModelCheckpoint", "config": {"filepath": "base",
+      "save_trainable_only": true}}])"));
+  ExpectError({"train", "lora.json", "--no-save"}, 2, refused);
+  EXPECT_TRUE(ReadWhole(folder_ / "base") == base);
+}
+
 }  // namespace
 }  // namespace ringlet

@@ -353,6 +353,8 @@ Status ReadAll(const Json& json, const std::string& folder, RunConfig* config) {
   for (Json m = json["callbacks"].first(); m; m = m.next()) {
     const std::string log = m["config"]["filename"].text();
     if (!log.empty()) config->logs.push_back(PathIn(folder, log));
+    const std::string saved = m["config"]["filepath"].text();
+    if (!saved.empty()) config->checkpoints.push_back(PathIn(folder, saved));
     const std::string backup = m["config"]["backup_dir"].text();
     if (!backup.empty()) config->backup = PathIn(folder, backup);
   }

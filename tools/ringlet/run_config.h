@@ -87,8 +87,9 @@ struct RunConfig {
   DataConfig train, validation;
   FitConfig fit;
   std::vector<std::shared_ptr<Callback>> callbacks;
-  std::vector<std::string> logs;  // files that callbacks write rows to
-  std::string backup;             // the folder of BackupAndRestore; "": none
+  std::vector<std::string> logs;         // files that callbacks write rows to
+  std::vector<std::string> checkpoints;  // paths of ModelCheckpoints
+  std::string backup;  // the folder of BackupAndRestore; "": none
   StrategyConfig strategy;
   // True if `strategy` was read, also if another part has an error.
   bool has_strategy = false;

@@ -286,6 +286,14 @@ Status CheckOutputs(const std::string& path, const TrainFlags& flags,
                              what, file.c_str());
     }
   }
+  if (!config.lora) return Status();
+  // The trained model differs from the one that gets LoRA.
+  RINGLET_RETURN_IF_ERROR(
+      CheckNotRead("--save", flags.save.path, {config.saved_model}));
+  for (const std::string& saved : config.checkpoints) {
+    RINGLET_RETURN_IF_ERROR(
+        CheckNotRead("ModelCheckpoint", saved, {config.saved_model}));
+  }
   return Status();
 }
 
