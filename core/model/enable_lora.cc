@@ -61,7 +61,7 @@ class LoraEnabler {
     }
     layer->trainable = HasLora(*layer) && (named || options_.layers.empty());
     if (!layer->trainable) return Status();
-    if (options_.alpha > 0 && layer->lora_rank > 0 &&
+    if (options_.alpha != 0 && layer->lora_rank > 0 &&
         options_.alpha != LoraAlpha(*layer)) {
       return InvalidArgument(
           "layer '%s' has LoRA with alpha %lld already, and with alpha %lld "
@@ -70,7 +70,7 @@ class LoraEnabler {
           static_cast<long long>(options_.alpha));
     }
     layer->LoraRank(options_.rank);
-    if (options_.alpha > 0) layer->LoraAlpha(options_.alpha);
+    if (options_.alpha != 0) layer->LoraAlpha(options_.alpha);
     enabled_ = true;
     return Status();
   }

@@ -247,13 +247,5 @@ TEST(EnableLoraTest, Sizes_OutOfRange_AreErrors) {
       Contains(EnableLora(model, options, &tuned), "lora_alpha must be"));
 }
 
-TEST(EnableLoraTest, NoAlpha_LayerHasOne_IsTheRank) {
-  const Sequential model({Input({4}), Dense(2).LoraRank(2).LoraAlpha(8)});
-  std::unique_ptr<Model> tuned;
-  ASSERT_OK(EnableLora(model, LoraOptions(), &tuned));
-  EXPECT_EQ(tuned->layer(1).lora_rank, 4);
-  EXPECT_EQ(tuned->layer(1).lora_alpha, 0);
-}
-
 }  // namespace
 }  // namespace ringlet
