@@ -91,9 +91,10 @@ struct Metric {
   // True if targets are class numbers: MeanIoU; of AUC, Precision, Recall, the
   // counts and F scores it is set as the model is compiled.
   bool sparse_targets = false;
-  // Rows of this class add nothing to MeanIoU and OneHotMeanIoU. In
-  // SparseCategoricalCrossentropy such a row adds 0 to the sum and 1 to the
-  // count, as in Keras; with weights it adds nothing.
+  // Rows of this class add nothing. In SparseCategoricalCrossentropy such a row
+  // adds 0 to the sum and 1 to the count, as in Keras; with weights it adds
+  // nothing. Metrics that take the loss's targets (see sparse_targets) take its
+  // class too.
   std::optional<int> ignore_class;
   uint8_t aggregation = kUniformAverage;  // R2Score
   std::shared_ptr<const CustomMetric> custom;

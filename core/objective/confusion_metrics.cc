@@ -55,6 +55,7 @@ void ForEach(const Metric& metric, const MetricBatch& batch,
   const int64_t width = batch.width();
   const ClassRange classes = ClassesOf(metric, width);
   for (int64_t r = 0; r < batch.rows(); ++r) {
+    if (batch.is_ignored(metric, r)) continue;
     const double weight = batch.weight(r);
     for (int64_t j = classes.begin; j < classes.end; ++j) {
       count(weight, batch.target(r, j) != 0,
@@ -151,6 +152,7 @@ void UpdateAuc(const Metric& metric, const MetricBatch& batch,
   const float last = static_cast<float>(metric.num_thresholds - 1);
   const ClassRange classes = ClassesOf(metric, batch.width());
   for (int64_t r = 0; r < batch.rows(); ++r) {
+    if (batch.is_ignored(metric, r)) continue;
     const double weight = batch.weight(r);
     for (int64_t j = classes.begin; j < classes.end; ++j) {
       float p = batch.p(r)[j];
@@ -265,6 +267,7 @@ void UpdateFScore(const Metric& metric, const MetricBatch& batch,
   const int64_t width = batch.width();
   const ClassRange classes = ClassesOf(metric, width);
   for (int64_t r = 0; r < batch.rows(); ++r) {
+    if (batch.is_ignored(metric, r)) continue;
     const float* const p = batch.p(r);
     const float largest = *std::max_element(p, p + width);
     for (int64_t j = classes.begin; j < classes.end; ++j) {

@@ -38,6 +38,9 @@ struct MetricBatch {
   int32_t label(int64_t row) const {
     return static_cast<const int32_t*>(targets)[row];
   }
+  bool is_ignored(const Metric& metric, int64_t row) const {
+    return classes && label(row) == metric.ignore_class;
+  }
   float target(int64_t row, int64_t j) const {
     return !classes ? t(row)[j] : label(row) == j ? 1.0f : 0.0f;
   }

@@ -314,6 +314,7 @@ Status ResolveMetric(const Metric& metric, const Loss& loss,
   }
   if (ClassOf(*resolved).targets == MetricTargets::kOfLoss) {
     resolved->sparse_targets = loss.takes_classes();
+    resolved->ignore_class = loss.ignore_class;
   }
   RINGLET_RETURN_IF_ERROR(CheckTargets(*resolved, loss, output));
   RINGLET_RETURN_IF_ERROR(CheckIgnored(*resolved, loss, output));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "core/model/fingerprint.h"
 #include "core/objective/batch_loss.h"
 #include "core/objective/metric_states.h"
+#include "core/objective/metric_table.h"
 #include "ringlet/losses.h"
 #include "ringlet/metrics.h"
 
@@ -170,6 +172,59 @@ TEST(IgnoreClassTest, MeanIoU_TargetIgnoredOrOutside_IsNotCounted) {
   EXPECT_DOUBLE_EQ(Value(MeanIoU(3), {2, 1, 0, 1, 2, 0}), (0.5 + 1.0 / 3) / 3);
   EXPECT_DOUBLE_EQ(Value(MeanIoU(3).IgnoreClass(1), {2, 1, 0, 1, 2, 0}),
                    (0.5 + 2.0 / 3) / 2);
+}
+
+// The value of a metric for 6 examples of one row of 3 probabilities, without
+// the examples of class `left_out`.
+double ValueOfOneRow(const Metric& metric, const std::vector<int32_t>& classes,
+                     const std::vector<float>& each_weight,
+                     std::optional<int> left_out) {
+  const Shape output = {3};
+  std::vector<float> p, weights;
+  std::vector<int32_t> targets;
+  for (size_t i = 0; i < classes.size(); ++i) {
+    if (left_out && classes[i] == *left_out) continue;
+    targets.push_back(classes[i]);
+    weights.push_back(each_weight[i]);
+    for (size_t j = 0; j < 3; ++j) {
+      p.push_back(1 / (1 + std::exp(-kLogits[3 * i + j])));
+    }
+  }
+  std::vector<MetricState> states(
+      static_cast<size_t>(NumStates(metric, output)));
+  EXPECT_OK(UpdateMetric(metric, output, static_cast<int64_t>(targets.size()),
+                         p.data(), targets.data(), states.data(),
+                         metric.weighted ? weights.data() : nullptr));
+  return MetricResult(metric, states.data(),
+                      static_cast<int64_t>(states.size()));
+}
+
+// Keras refuses class numbers for these metrics.
+TEST(IgnoreClassTest, MetricsOfTheLoss_TargetIgnored_IsNotCounted) {
+  const Shape output = {3};
+  const std::vector<float> weights = {0.5f, 2, 1.5f, 1, 3, 0.25f};
+  int found = 0;
+  for (const MetricClass& c : AllMetrics()) {
+    if (c.targets != MetricTargets::kOfLoss) continue;
+    ++found;
+    const auto kind = static_cast<Metric::Kind>(&c - AllMetrics().begin());
+    for (const int ignored : {-1, 255, 1}) {
+      for (const bool weighted : {false, true}) {
+        SCOPED_TRACE(std::string(c.name) + " " + std::to_string(ignored));
+        Metric metric = MetricOf(kind), resolved, of_all;
+        metric.weighted = weighted;
+        ASSERT_OK(ResolveMetric(
+            metric, SparseCategoricalCrossentropy(kFromProbabilities, ignored),
+            output, &resolved));
+        ASSERT_OK(ResolveMetric(metric, SparseCategoricalCrossentropy(), output,
+                                &of_all));
+        const std::vector<int32_t> classes = {2, ignored, 0, 2, ignored, 0};
+        EXPECT_EQ(ValueOfOneRow(resolved, classes, weights, std::nullopt),
+                  ValueOfOneRow(of_all, classes, weights, ignored));
+      }
+    }
+  }
+  EXPECT_EQ(found, 9);
 }
 
 TEST(IgnoreClassTest, ResolveMetric_CrossentropyWithoutTheClass_IsRefused) {
