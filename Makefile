@@ -196,6 +196,11 @@ LONG_kills = tests/tiny_kills.py $(BUILD) --seed $(SEED) --kills $(KILLS)
 LONG_functions = RINGLET_ALL_FLOATS=1 $(BUILD)/tests/core_compute_test --gtest_filter='FunctionsTest.*'
 # Every state of small elastic jobs with more losses: minutes, and 1 GB.
 LONG_states = RINGLET_ALL_STATES=1 $(BUILD)/tests/core_recovery_test
+# Programs that lack one family each: what others call of it is in *_absent.cc.
+comma = ,
+ALL_FAMILIES = recurrent attention export weights tables pictures inspection workers
+LONG_families = $(foreach family,$(ALL_FAMILIES),$(MAKE) --no-print-directory small \
+  FAMILIES=$(subst $() ,$(comma),$(filter-out $(family),$(ALL_FAMILIES))) &&) true
 # The library compiled once more, as a part of another project.
 LONG_install = tests/install_test.py $(BUILD) subproject
 # Jobs that lose workers in every way, LOSSES times each.
@@ -226,7 +231,7 @@ LONG_soak = tests/soak.py $(BUILD) 100000 300
 # 100,000 strangers in each of four ways at the ports of a job with a key.
 LONG_strangers = tests/strangers.py $(BUILD) --count 100000
 
-long: build tests ## RUN=accuracy|churn|crash|deploy|differential|dist|elastic|fashion|functions|install|kills|losses|mixed|nightly|release|result|rules|slow|soak|states|strangers|tables: see Makefile
+long: build tests ## RUN=accuracy|churn|crash|deploy|differential|dist|elastic|families|fashion|functions|install|kills|losses|mixed|nightly|release|result|rules|slow|soak|states|strangers|tables: see Makefile
 	@$(or $(LONG_$(RUN)),$(error RUN=$(RUN): there is no such long run))
 
 FUZZ_RUNS ?= 1000000

@@ -63,6 +63,9 @@ def check_tutorial(folder, whole):
 def check_families(folder, model, without):
     table = f"{folder}/table.csv"
     pathlib.Path(table).write_text("a,b,label\n1,2,0\n3,4,1\n")
+    picture = pathlib.Path(folder, "pictures/class/gray.pgm")
+    picture.parent.mkdir(parents=True)
+    picture.write_bytes(b"P5 2 2 255\n1234")
     for family, what, arguments in [
             ("recurrent", "LSTM", ["train", run_json(
                 folder, layer("LSTM", units=3))]),
@@ -71,6 +74,10 @@ def check_families(folder, model, without):
             ("export", "model.c", [
                 "export", model, "--out", f"{folder}/model.c"]),
             ("tables", "init", ["init", table]),
+            ("pictures", "gray.pgm", [
+                "predict", model, "--images", str(picture)]),
+            ("pictures", "pictures", [
+                "evaluate", model, "--images", f"{folder}/pictures"]),
             ("inspection", "inspect", ["inspect", model]),
             ("workers", "launch", ["launch", "-n", "2", "--", RINGLET])]:
         if family in without:

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "../../core/base/number_text.h"
-#include "../readers/table_encoder.h"
+#include "../readers/missing_numbers.h"
 #include "c_helpers.h"
 
 namespace ringlet {

@@ -1,7 +1,9 @@
-// The folder and the name in a path, and a path beside another.
+// The folder and the name in a path, a path beside another, and its kind.
 
 #ifndef RINGLET_IO_FILES_PATH_H_
 #define RINGLET_IO_FILES_PATH_H_
+
+#include <sys/stat.h>
 
 #include <string>
 
@@ -17,6 +19,12 @@ inline std::string FolderOf(const std::string& path) {
 // "a" of "b/a".
 inline std::string FileNameOf(const std::string& path) {
   return path.substr(path.find_last_of('/') + 1);
+}
+
+// True for a link to a folder too.
+inline bool IsFolder(const std::string& path) {
+  struct stat about;
+  return stat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode);
 }
 
 // The file `name` in the folder of `path`, or below it. "" if the name leads

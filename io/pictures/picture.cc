@@ -1,14 +1,13 @@
 #include "picture.h"
 
 #include <cinttypes>
-#include <cstring>
 #include <memory>
 #include <utility>
 
-#include "../../core/base/text.h"
 #include "../files/atomic_file.h"
 #include "../files/input_file.h"
 #include "decoders.h"
+#include "picture_format.h"
 #include "ringlet/files.h"
 
 namespace ringlet {
@@ -16,32 +15,9 @@ namespace {
 
 constexpr size_t kHeadBytes = size_t{64} << 10;  // for a size
 
-enum class PictureFormat : uint8_t {
-  kNone,
-  kPng,
-  kJpeg,
-  kBmp,
-  kPnm,
-  kGif,
-  kWebp
-};
-
-PictureFormat FormatOf(std::string_view bytes) {
-  if (StartsWith(bytes, "\x89PNG\r\n\x1a\n")) return PictureFormat::kPng;
-  if (StartsWith(bytes, "\xff\xd8\xff")) return PictureFormat::kJpeg;
-  if (StartsWith(bytes, "BM")) return PictureFormat::kBmp;
-  if (StartsWith(bytes, "GIF8")) return PictureFormat::kGif;
-  if (StartsWith(bytes, "RIFF") && bytes.substr(8, 4) == "WEBP") {
-    return PictureFormat::kWebp;
-  }
-  const bool pnm = bytes.size() > 2 && bytes[0] == 'P' && bytes[1] >= '1' &&
-                   bytes[1] <= '6' && std::strchr(" \t\r\n#", bytes[2]);
-  return pnm ? PictureFormat::kPnm : PictureFormat::kNone;
-}
-
 Status Decode(std::string_view bytes, bool size_only, int channels,
               Picture* picture) {
-  switch (FormatOf(bytes)) {
+  switch (PictureFormatOf(bytes)) {
     case PictureFormat::kPng:
       return DecodePng(bytes, size_only, picture);
     case PictureFormat::kJpeg:
@@ -54,7 +30,7 @@ Status Decode(std::string_view bytes, bool size_only, int channels,
     case PictureFormat::kWebp:
       return InvalidArgument(
           "is a %s, which is not read; convert it to PNG or JPEG",
-          FormatOf(bytes) == PictureFormat::kGif ? "GIF" : "WebP");
+          PictureFormatOf(bytes) == PictureFormat::kGif ? "GIF" : "WebP");
     case PictureFormat::kNone:
       break;
   }
@@ -69,20 +45,6 @@ unsigned char LumaOf(const unsigned char* rgb) {
 }
 
 }  // namespace
-
-bool HasPictureName(const std::string& path) {
-  std::string name = path;
-  for (char& c : name) c = c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
-  for (const char* end : {".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm",
-                          ".png", ".pnm", ".ppm"}) {
-    if (EndsWith(name, end)) return true;
-  }
-  return false;
-}
-
-bool LooksLikePicture(std::string_view bytes) {
-  return FormatOf(bytes) != PictureFormat::kNone;
-}
 
 Status CheckSize(uint64_t width, uint64_t height) {
   if (width == 0 || height == 0) {

@@ -28,14 +28,6 @@ struct Picture {
   int64_t count() const { return height * width; }
 };
 
-// True if Keras reads files of this name as pictures, or ringlet does: .bmp,
-// .gif, .jpeg, .jpg, .pbm, .pgm, .png, .pnm, .ppm, in any case.
-bool HasPictureName(const std::string& path);
-
-// True if the file begins as one of a format that this build reads, or could
-// read.
-bool LooksLikePicture(std::string_view bytes);
-
 // False if the build is without libjpeg, so that JPEG files are refused.
 bool ReadsJpeg();
 

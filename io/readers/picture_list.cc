@@ -4,22 +4,23 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <utility>
 
-#include "../pictures/picture.h"
+#include "../files/atomic_file.h"
+#include "../files/path.h"
+#include "../pictures/picture_format.h"
 #include "class_names.h"
 #include "ringlet/files.h"
 
 namespace ringlet {
 namespace {
 
-bool IsFolder(const std::string& path, bool follows_links) {
+bool IsLink(const std::string& path) {
   struct stat about;
-  const int failed =
-      follows_links ? stat(path.c_str(), &about) : lstat(path.c_str(), &about);
-  return failed == 0 && S_ISDIR(about.st_mode);
+  return lstat(path.c_str(), &about) == 0 && S_ISLNK(about.st_mode);
 }
 
 // Appends `folder` and all folders below it.
@@ -35,7 +36,7 @@ Status AppendFolders(const std::string& folder,
     for (const std::string& name : names) {
       if (HasPictureName(name)) continue;
       const std::string path = parent + "/" + name;
-      if (IsFolder(path, /*follows_links=*/false)) folders->push_back(path);
+      if (IsFolder(path) && !IsLink(path)) folders->push_back(path);
     }
   }
   return Status();
@@ -64,7 +65,7 @@ Status ListClasses(const std::string& directory,
   std::vector<std::string> names;
   RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->List(directory, &names));
   for (const std::string& name : names) {
-    if (name[0] == '.' || !IsFolder(directory + "/" + name, true)) continue;
+    if (name[0] == '.' || !IsFolder(directory + "/" + name)) continue;
     classes->push_back(name);
     const bool is_known =
         permitted.empty() ||
@@ -98,7 +99,7 @@ Status ListPictures(const std::string& directory, bool labelled,
     RINGLET_RETURN_IF_ERROR(ListClasses(root, classes, &list->classes));
     for (size_t i = 0; i < list->classes.size(); ++i) {
       const std::string folder = root + "/" + list->classes[i];
-      if (!IsFolder(folder, true)) continue;  // a class without pictures here
+      if (!IsFolder(folder)) continue;  // a class without pictures here
       RINGLET_RETURN_IF_ERROR(AppendPictures(folder, &list->paths));
       list->labels.resize(list->paths.size(), static_cast<int32_t>(i));
     }
@@ -109,6 +110,25 @@ Status ListPictures(const std::string& directory, bool labelled,
   return InvalidArgument(
       "%s: has no pictures (.png, .jpg, .jpeg, .bmp, .ppm, .pgm, .pbm, .pnm)%s",
       directory.c_str(), labelled ? " in its folders" : "");
+}
+
+Status ListPicturesOrClasses(const std::string& directory, PictureList* list) {
+  const Status labelled = ListPictures(directory, true, {}, list);
+  if (labelled.code() != Code::kInvalidArgument) return labelled;
+  *list = {};
+  return ListPictures(directory, false, {}, list);
+}
+
+bool HasPictures(const std::string& path) {
+  if (IsFolder(path)) {
+    PictureList list;
+    return ListPicturesOrClasses(path, &list).ok();
+  }
+  std::unique_ptr<File> file;
+  std::string head;
+  return HasPictureName(path) ||
+         (FileSystem::Posix()->Open(path, &file).ok() &&
+          ReadUpTo(file.get(), 0, 16, &head).ok() && LooksLikePicture(head));
 }
 
 std::vector<size_t> NumpyShuffled(uint32_t seed, size_t count) {

@@ -28,6 +28,12 @@ struct PictureList {
 Status ListPictures(const std::string& directory, bool labelled,
                     const std::vector<std::string>& classes, PictureList* list);
 
+// With labels if there are folders with pictures, else without.
+Status ListPicturesOrClasses(const std::string& directory, PictureList* list);
+
+// True if `path` is a folder with pictures, or a picture.
+bool HasPictures(const std::string& path);
+
 // The order of numpy.random.RandomState(seed).shuffle(range(count)), by which
 // Keras divides the files of a folder.
 std::vector<size_t> NumpyShuffled(uint32_t seed, size_t count);

@@ -9,6 +9,7 @@
 #include "../../core/base/json.h"
 #include "../../core/base/text.h"
 #include "class_names.h"
+#include "missing_numbers.h"
 
 namespace ringlet {
 namespace {
@@ -37,21 +38,6 @@ constexpr const char* kMissing[] = {
 bool IsMissing(std::string_view field) {
   return std::find(std::begin(kMissing), std::end(kMissing), field) !=
          std::end(kMissing);
-}
-
-// If the decimal point of the table is unknown, a text with a comma is of a
-// table with decimal commas.
-std::vector<float> MissingNumbers(const TableEncoding& encoding) {
-  const char point = encoding.decimal;
-  std::vector<float> numbers;
-  for (const std::string& text : encoding.na_values) {
-    float number = 0;
-    const bool is_number = point != '\0' ? ParseNumber(text, &number, point)
-                                         : ParseNumber(text, &number) ||
-                                               ParseNumber(text, &number, ',');
-    if (is_number && !std::isnan(number)) numbers.push_back(number);
-  }
-  return numbers;
 }
 
 Status TableEncoder::Begin() {

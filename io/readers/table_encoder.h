@@ -26,9 +26,6 @@ namespace ringlet {
 // True for a text that pandas.read_csv reads as missing.
 bool IsMissing(std::string_view field);
 
-// The numbers among the texts that mean a missing value.
-std::vector<float> MissingNumbers(const TableEncoding& encoding);
-
 // `column` is the index of a column in the file, and `place` its index among
 // the columns of values.
 class TableEncoder {

@@ -1,7 +1,5 @@
 // ringlet inspect and diff: files of weights, tables and trails.
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cstdio>
 
@@ -9,7 +7,9 @@
 #include "commands.h"
 #include "core/base/text.h"
 #include "io/checkpoint/inspect.h"
+#include "io/files/path.h"
 #include "io/pictures/picture.h"
+#include "io/readers/picture_list.h"
 #include "picture_summary.h"
 #include "ringlet/status.h"
 #include "run.h"
@@ -26,15 +26,14 @@ Status Inspect(const std::string& path, bool json) {
     std::printf("%s", ToText(path, summary).c_str());
     return Status();
   }
-  struct stat about;
-  const bool folder = stat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode);
-  if (!json && folder && HasPictures(path)) {
+  const bool has_pictures = !json && HasPictures(path);
+  if (has_pictures && IsFolder(path)) {
     PictureSummary summary;
     RINGLET_RETURN_IF_ERROR(SummarizePictures(path, &summary));
     std::printf("%s", ToText(path, summary).c_str());
     return Status();
   }
-  if (!json && !folder && HasPictures(path)) {
+  if (has_pictures) {
     Picture picture;
     RINGLET_RETURN_IF_ERROR(ReadPictureSize(path, &picture));
     std::printf(

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <new>
 #include <string>
 #include <vector>
@@ -92,8 +93,10 @@ int PrintVersion(bool verbose) {
                 ringlet::ArithmeticClassName());
   }
   std::printf("data: IDX, NPY, CSV, each plain or .gz, and NPZ\n");
-  std::printf("pictures: PNG, BMP, PNM%s\n",
-              ringlet::ReadsJpeg() ? ", JPEG" : "; without JPEG (-Djpeg)");
+  if (std::strstr(RINGLET_LEFT_OUT, "pictures") == nullptr) {
+    std::printf("pictures: PNG, BMP, PNM%s\n",
+                ringlet::ReadsJpeg() ? ", JPEG" : "; without JPEG (-Djpeg)");
+  }
   std::printf("models: Keras configuration (JSON), safetensors, npz\n");
   std::printf("jobs: TF_CONFIG, torchrun, MPI, Slurm, Kubernetes; launch\n");
   std::printf("pointers: %zu bits\n", 8 * sizeof(void*));

@@ -4,8 +4,6 @@
 
 #include "model_and_data_flags.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cinttypes>
@@ -15,7 +13,8 @@
 #include "core/base/number_text.h"
 #include "core/base/text.h"
 #include "data_match.h"
-#include "picture_summary.h"
+#include "io/files/path.h"
+#include "io/readers/picture_list.h"
 #include "ringlet/readers.h"
 #include "ringlet/status.h"
 
@@ -180,10 +179,9 @@ Status ModelAndDataFlags::TakePictures(DataConfig* data) const {
                      "--images can be several",
                      more_images_[0].c_str());
   }
-  struct stat about;
   const std::string path = std::move(data->images);
   data->images.clear();
-  const bool folder = stat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode);
+  const bool folder = IsFolder(path);
   if (folder && more_images_.empty()) {
     data->pictures.directory = path;
   } else {

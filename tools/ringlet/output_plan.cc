@@ -1,6 +1,5 @@
 #include "output_plan.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -63,11 +62,8 @@ Status CheckCheckpointFolder(const std::string& path) {
          folder != FolderOf(folder)) {
     folder = FolderOf(folder);
   }
-  struct stat about;
-  const bool is_folder =
-      stat(folder.c_str(), &about) == 0 && S_ISDIR(about.st_mode);
-  if (!is_folder) return Status();  // the callback reports it
-  AtomicFile file;                  // dropped
+  if (!IsFolder(folder)) return Status();  // the callback reports it
+  AtomicFile file;                         // dropped
   const Status made =
       file.Open(FileSystem::Posix(), folder + "/" + FileNameOf(path), 0);
   // A disk that is full now may have room later.

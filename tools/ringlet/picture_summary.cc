@@ -1,30 +1,17 @@
 #include "picture_summary.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
-#include <memory>
 
 #include "core/base/text.h"
-#include "io/files/atomic_file.h"
 #include "io/pictures/picture.h"
 #include "io/readers/picture_list.h"
-#include "ringlet/files.h"
 
 namespace ringlet {
 namespace {
 
 constexpr size_t kMaxListed = 12;  // sizes
-
-// With folders they are classes.
-Status List(const std::string& directory, PictureList* list) {
-  const Status labelled = ListPictures(directory, true, {}, list);
-  if (labelled.code() != Code::kInvalidArgument) return labelled;
-  *list = {};
-  return ListPictures(directory, false, {}, list);
-}
 
 std::string Line(const std::string& name, int64_t count, size_t width) {
   char line[64];
@@ -53,24 +40,10 @@ std::string SizesText(const PictureSummary& summary) {
 
 }  // namespace
 
-bool HasPictures(const std::string& path) {
-  struct stat about;
-  if (stat(path.c_str(), &about) != 0) return false;
-  if (S_ISDIR(about.st_mode)) {
-    PictureList list;
-    return List(path, &list).ok();
-  }
-  std::unique_ptr<File> file;
-  std::string head;
-  return HasPictureName(path) ||
-         (FileSystem::Posix()->Open(path, &file).ok() &&
-          ReadUpTo(file.get(), 0, 16, &head).ok() && LooksLikePicture(head));
-}
-
 Status SummarizePictures(const std::string& directory,
                          PictureSummary* summary) {
   PictureList list;
-  RINGLET_RETURN_IF_ERROR(List(directory, &list));
+  RINGLET_RETURN_IF_ERROR(ListPicturesOrClasses(directory, &list));
   summary->classes = list.classes;
   summary->counts.resize(list.classes.size());
   for (const int32_t label : list.labels) {

@@ -24,9 +24,6 @@ struct PictureSummary {
   std::string first_problem;  // of these
 };
 
-// True if `path` is a folder with pictures, or a picture.
-bool HasPictures(const std::string& path);
-
 // Reads the beginning of each picture.
 Status SummarizePictures(const std::string& directory, PictureSummary* summary);
 

@@ -530,8 +530,7 @@ void PrintWritten(const std::string& path, const std::string& what) {
 
 Status CheckWritable(const char* flag, const std::string& path) {
   if (path.empty()) return Status();
-  struct stat about;
-  if (stat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode)) {
+  if (IsFolder(path)) {
     return InvalidArgument("%s %s: is a folder; give a file's name", flag,
                            path.c_str());
   }

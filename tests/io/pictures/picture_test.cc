@@ -11,6 +11,7 @@
 #include "../../support/data_files.h"
 #include "../../support/expect_ok.h"
 #include "../../support/png_file.h"
+#include "io/pictures/picture_format.h"
 
 namespace ringlet {
 namespace {

@@ -1,10 +1,10 @@
 // In place of the ring, the launcher and the relay in a build without them.
 
-#include "../../core/base/left_out.h"
-#include "../launch/launcher.h"
-#include "../relay/relay.h"
-#include "../ring/withdrawal.h"
-#include "../transport/socket_address.h"
+#include "../core/base/left_out.h"
+#include "launch/launcher.h"
+#include "relay/relay.h"
+#include "ring/withdrawal.h"
+#include "transport/socket_address.h"
 
 namespace ringlet {
 
