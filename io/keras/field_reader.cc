@@ -91,6 +91,13 @@ void FieldReader::Refuse(const char* key, const std::string& what) {
                        Show(json_[key]).c_str(), what.c_str()));
 }
 
+void FieldReader::RefuseGiven(std::initializer_list<const char*> keys,
+                              const std::string& what) {
+  for (const char* key : keys) {
+    if (!is_describing() && Has(key)) Refuse(key, what);
+  }
+}
+
 void FieldReader::MustBe(const char* key, const std::string& what) {
   const bool null =
       std::find(nullable_.begin(), nullable_.end(), key) != nullable_.end();

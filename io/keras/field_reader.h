@@ -103,6 +103,9 @@ class FieldReader {
   void OnlyNumber(const char* key, double value);
   // `older`: another name of the field.
   void OnlyText(const char* key, const char* value, const char* older = "");
+  // Refuses each of these that is present and not null, also with its default.
+  void RefuseGiven(std::initializer_list<const char*> keys,
+                   const std::string& what);
   // Known fields that are ignored.
   void Ignore(std::initializer_list<const char*> keys);
 

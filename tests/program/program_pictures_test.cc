@@ -50,7 +50,7 @@ class ProgramPicturesTest : public ProgramTest {
   }
 };
 
-TEST_F(ProgramPicturesTest, Folders_TrainEvaluateAndPredictByName) {
+TEST_F(ProgramPicturesTest, Folders_TrainedModel_EvaluatesAndPredictsByName) {
   WritePictureRun();
   ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
   EXPECT_TRUE(Contains(out_, "val_accuracy"));
@@ -77,7 +77,7 @@ TEST_F(ProgramPicturesTest, Folders_TrainEvaluateAndPredictByName) {
   EXPECT_TRUE(Contains(rows[2], "train/gray/103.pgm,gray,"));
 }
 
-TEST_F(ProgramPicturesTest, OneModel_WhateverThreadsWorkersAndMemory) {
+TEST_F(ProgramPicturesTest, Folders_OtherThreadsWorkersOrMemory_GiveSameModel) {
   WritePictureRun(R"("batch_size": 32, "epochs": 100, "threads": 2})",
                   R"("batch_size": 8, "epochs": 2, "threads": 2},
                      "strategy": {"replicas": 3, "reduction": "exact"})");
@@ -98,7 +98,7 @@ TEST_F(ProgramPicturesTest, OneModel_WhateverThreadsWorkersAndMemory) {
   EXPECT_TRUE(ReadWhole(folder_ / "m") == model);
 }
 
-TEST_F(ProgramPicturesTest, ValidationSplit_MakesBothParts) {
+TEST_F(ProgramPicturesTest, ValidationSplit_OneFolder_GivesBothParts) {
   WritePictureRun(R"("scale": 0.004},
     "validation": {"directory": "other", "scale": 0.004}})",
                   R"("scale": 0.004, "validation_split": 0.2, "seed": 7}})");
@@ -112,34 +112,52 @@ TEST_F(ProgramPicturesTest, ValidationSplit_MakesBothParts) {
   EXPECT_TRUE(Contains(out_, " 1260\n"));
 }
 
-TEST_F(ProgramPicturesTest, ModelKeepsHowPicturesAreResized) {
-  // Their halves differ, so another interpolation gives other values.
-  for (const char* name : {"100.pgm", "101.pgm"}) {
-    WriteWhole(folder_ / ("other/white/" + std::string(name)),
-               "P5 9 2 255\n123456789abcdefghi");
+// A model that is trained with another resizing than the default. Halves of
+// pictures to predict differ, so that each resizing gives other values.
+class PictureResizingTest : public ProgramPicturesTest {
+ protected:
+  PictureResizingTest() {
+    for (const char* name : {"100.pgm", "101.pgm"}) {
+      WriteWhole(folder_ / ("other/white/" + std::string(name)),
+                 "P5 9 2 255\n123456789abcdefghi");
+    }
+    WritePictureRun("\"train\", \"scale\"",
+                    "\"train\", \"image_size\": [4, 6], "
+                    "\"interpolation\": \"nearest\", "
+                    "\"crop_to_aspect_ratio\": true, \"scale\"");
+    EXPECT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "m"}), 0)
+        << err_;
   }
-  const std::string size = "\"image_size\": [4, 6], ";
-  WritePictureRun("\"train\", \"scale\"",
-                  "\"train\", " + size +
-                      "\"interpolation\": \"nearest\", "
-                      "\"crop_to_aspect_ratio\": true, \"scale\"");
-  ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "m"}), 0)
-      << err_;
+
+  // Predicts with `field` in data.validation, which must be refused.
+  void ExpectRefused(const std::string& field, const std::string& message) {
+    WritePictureRun("\"other\", \"scale\"",
+                    "\"other\", " + field + ", \"scale\"");
+    EXPECT_EQ(Run({"predict", "m", "--data", "run.json"}), 2);
+    EXPECT_TRUE(Contains(err_, message));
+  }
+};
+
+TEST_F(PictureResizingTest, Predict_NoFieldsGiven_ResizesAsTrained) {
   ASSERT_EQ(Run({"predict", "m", "--images", "other"}), 0) << err_;
   const std::string by_folder = out_;
   ASSERT_EQ(Run({"predict", "m", "--data", "run.json"}), 0) << err_;
   EXPECT_EQ(out_, by_folder);
-  WritePictureRun("\"other\", \"scale\"",
-                  "\"other\", \"interpolation\": \"area\", \"scale\"");
-  EXPECT_EQ(Run({"predict", "m", "--data", "run.json"}), 2);
-  EXPECT_TRUE(Contains(err_, "interpolation: is another than \"nearest\""));
-  WritePictureRun("\"other\", \"scale\"",
-                  "\"other\", \"crop_to_aspect_ratio\": false, \"scale\"");
-  EXPECT_EQ(Run({"predict", "m", "--data", "run.json"}), 2);
-  EXPECT_TRUE(Contains(err_, "crop_to_aspect_ratio: is false"));
 }
 
-TEST_F(ProgramPicturesTest, DamagedPicture_EndsTheRunOrIsSkipped) {
+TEST_F(PictureResizingTest, Predict_OtherInterpolation_IsRefused) {
+  ExpectRefused(R"("interpolation": "area")",
+                "interpolation: is \"area\", but the model was trained with "
+                "\"nearest\"");
+}
+
+TEST_F(PictureResizingTest, Predict_OtherCrop_IsRefused) {
+  ExpectRefused(R"("crop_to_aspect_ratio": false)",
+                "crop_to_aspect_ratio: is false, but the model was trained "
+                "with true");
+}
+
+TEST_F(ProgramPicturesTest, Train_DamagedPicture_EndsOrIsSkipped) {
   WriteWhole(folder_ / "train/gray/104.pgm", "P5 6 4 255\nshort");
   WritePictureRun();
   EXPECT_EQ(Run({"train", "run.json", "--epochs", "1", "--no-save"}), 1);
@@ -151,7 +169,7 @@ TEST_F(ProgramPicturesTest, DamagedPicture_EndsTheRunOrIsSkipped) {
   EXPECT_TRUE(Contains(err_, "train: 1 of 45 pictures are damaged"));
 }
 
-TEST_F(ProgramPicturesTest, Csv_HasPathsAndLabels) {
+TEST_F(ProgramPicturesTest, Csv_PathsAndLabels_TrainAndPredict) {
   WriteWhole(folder_ / "list.csv",
              "file,shade\ntrain/black/100.pgm,dark\n"
              "train/white/100.pgm,bright\ntrain/gray/100.pgm,mid\n");
@@ -167,7 +185,7 @@ TEST_F(ProgramPicturesTest, Csv_HasPathsAndLabels) {
   EXPECT_EQ(rows[0], "file,class,probability,bright,dark,mid");
 }
 
-TEST_F(ProgramPicturesTest, Inspect_ShowsClassesAndSizes) {
+TEST_F(ProgramPicturesTest, Inspect_FolderOrPicture_ShowsClassesAndSizes) {
   ASSERT_EQ(Run({"inspect", "other"}), 0) << err_;
   EXPECT_TRUE(Contains(out_, "other: 4 pictures in 2 folders"));
   EXPECT_TRUE(Contains(out_, "white"));
@@ -177,31 +195,57 @@ TEST_F(ProgramPicturesTest, Inspect_ShowsClassesAndSizes) {
   EXPECT_TRUE(Contains(out_, "4 x 6 pixels"));
 }
 
-TEST_F(ProgramPicturesTest, WrongFields_AreRefused) {
-  const auto refuses = [&](const std::string& from, const std::string& to,
-                           const std::string& says) {
-    WritePictureRun(from, to);
-    EXPECT_EQ(Run({"train", "run.json", "--no-save"}), 2) << to;
-    EXPECT_TRUE(Contains(err_, says)) << to;
+TEST_F(ProgramPicturesTest, Train_WrongField_IsRefused) {
+  const struct {
+    const char *field, *message;
+  } cases[] = {
+      {R"("interpolation": "bicubic")", "bilinear"},
+      {R"("image_size": [4])", "image_size"},
+      {R"("image_size": [5, 5])", "(5, 5, 1)"},
+      {R"("sequence_length": 3)", "windows are of rows"},
+      {R"("x": "x.npy")", "must have one of"},
+      {R"("subset": "training")", "validation_split"},
+      {R"("validation_split": 0.2)", "leave one out"},
+      {R"("class_names": ["black", "gray"])", "'white'"},
   };
-  const std::string scale = "\"train\", \"scale\"";
-  const auto with = [&](const std::string& field) {
-    return "\"train\", " + field + ", \"scale\"";
-  };
-  refuses(scale, with("\"interpolation\": \"bicubic\""), "bilinear");
-  refuses(scale, with("\"image_size\": [4]"), "image_size");
-  refuses(scale, with("\"image_size\": [5, 5]"), "(5, 5, 1)");
-  refuses(scale, with("\"sequence_length\": 3"), "windows are of rows");
-  refuses(scale, with("\"x\": \"x.npy\""), "must have one of");
-  refuses(scale, with("\"subset\": \"training\""), "validation_split");
-  refuses(scale, with("\"validation_split\": 0.2"), "leave one out");
-  refuses(scale, with("\"class_names\": [\"black\", \"gray\"]"), "'white'");
-  refuses(
+  for (const auto& [field, message] : cases) {
+    WritePictureRun(R"("train", "scale")",
+                    R"("train", )" + std::string(field) + R"(, "scale")");
+    EXPECT_EQ(Run({"train", "run.json", "--no-save"}), 2) << field;
+    EXPECT_TRUE(Contains(err_, message)) << field;
+  }
+}
+
+// Also with their defaults, which would be without an effect.
+TEST_F(ProgramPicturesTest, Train_CsvWithoutImage_RefusesFieldsOfPictures) {
+  WriteWhole(folder_ / "list.csv", "a,b\n1,0\n2,1\n");
+  for (const char* field :
+       {R"("image_size": [4, 6])", R"("color_mode": "rgb")",
+        R"("label_mode": "int")", R"("label_mode": null)",
+        R"("class_names": ["a"])", R"("interpolation": "bilinear")",
+        R"("crop_to_aspect_ratio": false)", R"("subset": "both")",
+        R"("validation_split": 0)", R"("seed": 0)", R"("damaged": "error")"}) {
+    WritePictureRun(R"("directory": "train")",
+                    R"("csv": "list.csv", )" + std::string(field));
+    EXPECT_EQ(Run({"train", "run.json", "--no-save"}), 2) << field;
+    EXPECT_TRUE(Contains(err_, "needs \"image\", the column of paths"))
+        << field;
+  }
+}
+
+TEST_F(ProgramPicturesTest, Train_BothKindsOfSplit_IsRefused) {
+  WritePictureRun(
       "\"validation\": {\"directory\": \"other\", \"scale\": 0.004}},\n"
       "  \"fit\": {",
-      "\"validation\": null}, \"fit\": {\"validation_split\": 0.1, ",
-      "give data.train.validation_split");
-  refuses("[null, 4, 6, 1]", "[null, 4, 6, 2]", "of 2 channels");
+      "\"validation\": null}, \"fit\": {\"validation_split\": 0.1, ");
+  EXPECT_EQ(Run({"train", "run.json", "--no-save"}), 2);
+  EXPECT_TRUE(Contains(err_, "give data.train.validation_split"));
+}
+
+TEST_F(ProgramPicturesTest, Train_ModelOfTwoChannels_IsRefused) {
+  WritePictureRun("[null, 4, 6, 1]", "[null, 4, 6, 2]");
+  EXPECT_EQ(Run({"train", "run.json", "--no-save"}), 2);
+  EXPECT_TRUE(Contains(err_, "of 2 channels"));
 }
 
 }  // namespace

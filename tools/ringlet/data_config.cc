@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "column_fields.h"
 #include "core/base/text.h"
 #include "io/keras/field_reader.h"
 #include "io/keras/keras_json.h"

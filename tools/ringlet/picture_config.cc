@@ -1,11 +1,13 @@
 #include "picture_config.h"
 
 #include <cinttypes>
+#include <tuple>
+#include <utility>
 
+#include "column_fields.h"
 #include "core/base/interval.h"
 #include "io/keras/image_names.h"
 #include "run_config.h"
-#include "timeseries_config.h"
 
 namespace ringlet {
 namespace {
@@ -34,8 +36,7 @@ void ReadSize(FieldReader* fields, PictureConfig* config) {
                             AsJson(kMaxSide) +
                             ", height and width; by default the model's";
   const Json json = fields->Take("image_size", takes);
-  config->has_size = fields->Has("image_size");
-  if (!config->has_size || !json) return;
+  if (!fields->Has("image_size") || !json) return;
   int64_t sides[2] = {};
   int count = 0;
   for (Json m = json.first(); m && json.is_array(); m = m.next(), ++count) {
@@ -45,8 +46,7 @@ void ReadSize(FieldReader* fields, PictureConfig* config) {
     }
   }
   if (count != 2) return fields->MustBe("image_size", takes);
-  config->options.height = sides[0];
-  config->options.width = sides[1];
+  config->size = {sides[0], sides[1]};
 }
 
 void ReadClassNames(FieldReader* fields, std::vector<std::string>* names) {
@@ -77,25 +77,24 @@ void ReadSplit(FieldReader* fields, ImageOptions* options) {
   }
 }
 
-// The size and the colours that the model takes.
-Status TakeModelsForm(const Model& model, const PictureConfig& config,
-                      ImageOptions* options) {
+// The size and the colours that are given, or else those that the model takes.
+Status SetForm(const Model& model, const PictureConfig& config,
+               ImageOptions* options) {
   const Shape& taken = model.input_shape();
-  const bool is_image = taken.rank() == 3 || taken.rank() == 2;
+  const bool is_picture = taken.rank() == 3 || taken.rank() == 2;
+  if (!is_picture && !(config.size && config.color_mode)) {
+    return InvalidArgument(
+        "the model takes examples of shape %s, not pictures; give "
+        "\"image_size\" and \"color_mode\"",
+        taken.ToString().c_str());
+  }
+  std::tie(options->height, options->width) =
+      config.size ? *config.size : std::pair(taken[0], taken[1]);
+  if (config.color_mode) {
+    options->color_mode = *config.color_mode;
+    return Status();
+  }
   const int64_t channels = taken.rank() == 3 ? taken[2] : 1;
-  if (!is_image) {
-    return config.has_size && config.has_color_mode
-               ? Status()
-               : InvalidArgument(
-                     "the model takes examples of shape %s, not pictures; "
-                     "give \"image_size\" and \"color_mode\"",
-                     taken.ToString().c_str());
-  }
-  if (!config.has_size) {
-    options->height = taken[0];
-    options->width = taken[1];
-  }
-  if (config.has_color_mode) return Status();
   if (channels != 1 && channels != 3 && channels != 4) {
     return InvalidArgument(
         "the model takes pictures of %" PRId64
@@ -108,23 +107,27 @@ Status TakeModelsForm(const Model& model, const PictureConfig& config,
   return Status();
 }
 
-Status CheckAsTrained(const PictureConfig& config) {
+// How the pictures get their size: as in the model's training, if it had any.
+Status SetResizing(const PictureConfig& config, ImageResizing* resizing) {
+  const ImageResizing standard = config.trained.value_or(ImageResizing());
+  resizing->interpolation =
+      config.interpolation.value_or(standard.interpolation);
+  resizing->crop_to_aspect_ratio =
+      config.crop_to_aspect_ratio.value_or(standard.crop_to_aspect_ratio);
   if (!config.trained) return Status();
-  const ImageResizing& own = config.options.resizing;
-  const ImageResizing& trained = *config.trained;
-  if (config.has_interpolation && own.interpolation != trained.interpolation) {
+  if (resizing->interpolation != standard.interpolation) {
     return InvalidArgument(
-        "interpolation: is another than \"%s\", with which the model was "
-        "trained; leave it out",
-        FirstName(kImageInterpolations, trained.interpolation).c_str());
+        "interpolation: is \"%s\", but the model was trained with \"%s\"; "
+        "leave it out",
+        FirstName(kImageInterpolations, resizing->interpolation).c_str(),
+        FirstName(kImageInterpolations, standard.interpolation).c_str());
   }
-  if (config.has_crop &&
-      own.crop_to_aspect_ratio != trained.crop_to_aspect_ratio) {
+  if (resizing->crop_to_aspect_ratio != standard.crop_to_aspect_ratio) {
     return InvalidArgument(
         "crop_to_aspect_ratio: is %s, but the model was trained with %s; leave "
         "it out",
-        AsJson(own.crop_to_aspect_ratio).c_str(),
-        AsJson(trained.crop_to_aspect_ratio).c_str());
+        AsJson(resizing->crop_to_aspect_ratio).c_str(),
+        AsJson(standard.crop_to_aspect_ratio).c_str());
   }
   return Status();
 }
@@ -151,62 +154,46 @@ void ReadPictures(bool is_table, const std::string& folder, FieldReader* fields,
   ReadSize(fields, config);
   fields->Take("color_mode",
                "\"grayscale\", \"rgb\", \"rgba\"; by default the model's");
-  config->has_color_mode = fields->Has("color_mode");
-  if (config->has_color_mode) {
-    fields->Choice("color_mode", kColorModes, &options->color_mode);
+  if (fields->Has("color_mode")) {
+    config->color_mode = options->color_mode;
+    fields->Choice("color_mode", kColorModes, &*config->color_mode);
   }
   // (null is a mode of its own.)
-  config->has_label_mode = !!fields->Take("label_mode");
   if (fields->Has("label_mode")) {
-    fields->Choice("label_mode", kLabelModes, &options->label_mode);
-  } else if (config->has_label_mode) {
-    options->label_mode = LabelMode::kNone;
+    config->label_mode = options->label_mode;
+    fields->Choice("label_mode", kLabelModes, &*config->label_mode);
+  } else if (fields->Take("label_mode")) {
+    config->label_mode = LabelMode::kNone;
   }
   ReadClassNames(fields, &options->class_names);
-  config->has_interpolation = !!fields->Take("interpolation");
+  ImageResizing resizing;
   fields->Choice("interpolation", kImageInterpolations,
-                 &options->resizing.interpolation);
-  config->has_crop = !!fields->Take("crop_to_aspect_ratio");
-  fields->Bool("crop_to_aspect_ratio", &options->resizing.crop_to_aspect_ratio);
+                 &resizing.interpolation);
+  if (fields->Take("interpolation")) {
+    config->interpolation = resizing.interpolation;
+  }
+  fields->Bool("crop_to_aspect_ratio", &resizing.crop_to_aspect_ratio);
+  if (fields->Take("crop_to_aspect_ratio")) {
+    config->crop_to_aspect_ratio = resizing.crop_to_aspect_ratio;
+  }
   ReadSplit(fields, options);
   fields->Choice("damaged", kDamaged, &options->skip_damaged);
   if (!is_table && !config->column.empty()) {
     fields->Refuse("image", "is a column of a \"csv\"; leave it out");
   }
   if (!is_table || !config->empty()) return;
-  const ImageOptions standard;
-  const std::pair<const char*, bool> given[] = {
-      {"image_size", config->has_size},
-      {"color_mode", config->has_color_mode},
-      {"label_mode", options->label_mode != standard.label_mode},
-      {"class_names", !options->class_names.empty()},
-      {"interpolation",
-       options->resizing.interpolation != standard.resizing.interpolation},
-      {"crop_to_aspect_ratio", options->resizing.crop_to_aspect_ratio},
-      {"validation_split", options->validation_split > 0},
-      {"seed", options->seed != standard.seed},
-      {"damaged", options->skip_damaged}};
-  for (const auto& [key, is_given] : given) {
-    if (is_given) fields->Refuse(key, "needs \"image\", the column of paths");
-  }
+  const char kNeeds[] = "needs \"image\", the column of paths";
+  fields->RefuseGiven(
+      {"image_size", "color_mode", "class_names", "interpolation",
+       "crop_to_aspect_ratio", "subset", "validation_split", "seed", "damaged"},
+      kNeeds);
+  if (config->label_mode) fields->Refuse("label_mode", kNeeds);
 }
 
 void InheritPictures(const PictureConfig& train, PictureConfig* validation) {
-  ImageOptions* const own = &validation->options;
-  const ImageOptions& other = train.options;
-  if (!validation->has_size) {
-    validation->has_size = train.has_size;
-    own->height = other.height;
-    own->width = other.width;
-  }
-  if (!validation->has_color_mode) {
-    validation->has_color_mode = train.has_color_mode;
-    own->color_mode = other.color_mode;
-  }
-  if (!validation->has_label_mode) {
-    validation->has_label_mode = train.has_label_mode;
-    own->label_mode = other.label_mode;
-  }
+  if (!validation->size) validation->size = train.size;
+  if (!validation->color_mode) validation->color_mode = train.color_mode;
+  if (!validation->label_mode) validation->label_mode = train.label_mode;
 }
 
 void MatchPictures(const DataDescription& trained_on, PictureConfig* config) {
@@ -220,16 +207,15 @@ Dataset OpenPictures(const PictureConfig& config, const std::string& csv,
                      const CsvOptions& table, const Model& model,
                      bool targets) {
   ImageOptions options = config.options;
-  Status status = CheckAsTrained(config);
-  if (status.ok()) status = TakeModelsForm(model, config, &options);
+  Status status = SetResizing(config, &options.resizing);
+  if (status.ok()) status = SetForm(model, config, &options);
   if (!status.ok()) return Dataset(status);
-  if (config.trained) options.resizing = *config.trained;
   const bool one_hot =
       !model.loss().takes_classes() && model.output_shape().elements() > 1;
-  if (!config.has_label_mode) {
-    options.label_mode = one_hot ? LabelMode::kCategorical : LabelMode::kInt;
-  }
-  if (!targets) options.label_mode = LabelMode::kNone;
+  options.label_mode =
+      !targets ? LabelMode::kNone
+               : config.label_mode.value_or(one_hot ? LabelMode::kCategorical
+                                                    : LabelMode::kInt);
   if (!config.files.empty()) return ImageDataset(config.files, options);
   if (!config.directory.empty()) {
     return ImageDatasetFromDirectory(config.directory, options);

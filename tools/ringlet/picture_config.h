@@ -3,8 +3,10 @@
 #ifndef RINGLET_TOOLS_RINGLET_PICTURE_CONFIG_H_
 #define RINGLET_TOOLS_RINGLET_PICTURE_CONFIG_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "io/keras/field_reader.h"
@@ -19,10 +21,13 @@ struct PictureConfig {
   std::vector<std::string> files;  // of the command line
   std::string column;              // of paths, in a CSV; "": none
   ImageOptions options;
-  // The following fields of `options` are those of the RUN.json. Those that are
-  // not given follow from the model and its training.
-  bool has_size = false, has_color_mode = false, has_label_mode = false;
-  bool has_interpolation = false, has_crop = false;
+  // Fields of the RUN.json. Those that are not given follow from the model and
+  // its training. OpenPictures sets the same fields of `options`.
+  std::optional<std::pair<int64_t, int64_t>> size;  // height and width
+  std::optional<ImageOptions::ColorMode> color_mode;
+  std::optional<ImageOptions::LabelMode> label_mode;
+  std::optional<Interpolation> interpolation;
+  std::optional<bool> crop_to_aspect_ratio;
   std::optional<ImageResizing> trained;  // of the model
 
   bool empty() const {

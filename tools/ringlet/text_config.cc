@@ -4,11 +4,11 @@
 #include <utility>
 #include <vector>
 
+#include "column_fields.h"
 #include "core/base/text.h"
 #include "io/checkpoint/data_description.h"
 #include "io/keras/text_names.h"
 #include "run_config.h"
-#include "timeseries_config.h"
 
 namespace ringlet {
 namespace {

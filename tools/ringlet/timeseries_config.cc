@@ -9,6 +9,7 @@
 #include <map>
 #include <utility>
 
+#include "column_fields.h"
 #include "core/base/number_text.h"
 #include "core/base/text.h"
 #include "core/data/value_at.h"
@@ -21,7 +22,6 @@ namespace ringlet {
 namespace {
 
 constexpr int64_t kMaxRows = int64_t{1} << 30;
-constexpr char kColumns[] = "a list of columns' names or numbers";
 
 // The index from 0 for a number from -`count` to `count` - 1; -1: no such one.
 int64_t ColumnIndexOf(const std::string& column, size_t count) {
@@ -242,34 +242,6 @@ Status Choose(const Source& rows, const TimeseriesConfig& config,
   return Status();
 }
 
-}  // namespace
-
-bool ReadColumn(const Json& json, std::string* column) {
-  int64_t number = 0;
-  if (json.is_string()) {
-    *column = json.text();
-  } else if (json.ToInt64(&number) && std::abs(number) <= kMaxColumn) {
-    *column = std::to_string(number);
-  } else {
-    return false;
-  }
-  return true;
-}
-
-void ReadColumns(const char* key, FieldReader* fields,
-                 std::vector<std::string>* columns) {
-  if (!fields->Has(key)) return;
-  const Json json = fields->Take(key, kColumns);
-  if (!json) return;
-  for (Json m = json.first(); m && json.is_array(); m = m.next()) {
-    columns->emplace_back();
-    if (!ReadColumn(m, &columns->back())) return fields->MustBe(key, kColumns);
-  }
-  if (columns->empty()) fields->MustBe(key, kColumns);
-}
-
-namespace {
-
 // Groups are compared as text; a number is that of an array.
 void ReadGroupNames(FieldReader* fields, std::vector<std::string>* names) {
   const char kKey[] = "validation_groups";
@@ -322,20 +294,10 @@ void ReadTimeseries(bool of_csv, const std::string& folder, FieldReader* fields,
     fields->Refuse("validation_groups", "needs \"group\", which names them");
   }
   if (!config->empty()) return;
-  const TimeseriesOptions standard;
-  const std::pair<const char*, bool> given[] = {
-      {"sequence_stride", o->sequence_stride != standard.sequence_stride},
-      {"sampling_rate", o->sampling_rate != standard.sampling_rate},
-      {"start_index", o->start_index != standard.start_index},
-      {"end_index", o->end_index != standard.end_index},
-      {"target_offset", o->target_offset != standard.target_offset},
-      {"target_length", o->target_length != standard.target_length},
-      {"target_columns", !config->target_columns.empty()},
-      {"group", !config->group.empty()}};
-  for (const auto& [key, is_given] : given) {
-    if (!is_given) continue;
-    fields->Refuse(key, "needs \"sequence_length\", the rows of a window");
-  }
+  fields->RefuseGiven(
+      {"sequence_stride", "sampling_rate", "start_index", "end_index",
+       "target_offset", "target_length", "target_columns", "group"},
+      "needs \"sequence_length\", the rows of a window");
 }
 
 Status CheckWindows(const TimeseriesConfig& train,

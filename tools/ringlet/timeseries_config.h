@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "core/base/json.h"
 #include "io/keras/field_reader.h"
 #include "ringlet/dataset.h"
 #include "ringlet/readers.h"
@@ -30,14 +29,6 @@ struct TimeseriesConfig {
 
   bool empty() const { return options.sequence_length == 0; }
 };
-
-constexpr int64_t kMaxColumn = 100000;
-
-// A column's name, or its number as text; false for other values.
-bool ReadColumn(const Json& json, std::string* column);
-// A list of them, which may be null. If the field is given, it is not empty.
-void ReadColumns(const char* key, FieldReader* fields,
-                 std::vector<std::string>* columns);
 
 // Reads the fields. `of_csv`: a group is a column, not a file in `folder`.
 void ReadTimeseries(bool of_csv, const std::string& folder, FieldReader* fields,

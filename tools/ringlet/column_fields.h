@@ -1,0 +1,25 @@
+// The fields of a RUN.json's data that give columns of a table.
+
+#ifndef RINGLET_TOOLS_RINGLET_COLUMN_FIELDS_H_
+#define RINGLET_TOOLS_RINGLET_COLUMN_FIELDS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/json.h"
+#include "io/keras/field_reader.h"
+
+namespace ringlet {
+
+constexpr int64_t kMaxColumn = 100000;
+
+// A column's name, or its number as text; false for other values.
+bool ReadColumn(const Json& json, std::string* column);
+// A list of them, which may be null. If the field is given, it is not empty.
+void ReadColumns(const char* key, FieldReader* fields,
+                 std::vector<std::string>* columns);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_TOOLS_RINGLET_COLUMN_FIELDS_H_
