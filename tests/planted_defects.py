@@ -225,12 +225,12 @@ DEFECTS = {
         ("io/pictures/picture.cc",
          "height <= most / width)",
          "height <= most)",
-         ("io_pictures", "PngTest.HugeSize_IsRefusedBeforeMemoryIsTaken")),
+         ("io_pictures", "PngTest.Decode_HugeSize_IsRefusedBeforeAllocation")),
     "pictures: the centres of pixels are at whole numbers":
         ("io/pictures/resize.cc",
          "const int64_t at = (2 * i + 1) * part.size - count;",
          "const int64_t at = 2 * i * part.size;",
-         ("io_pictures", "ResizeTest.KnownValues")),
+         ("io_pictures", "ResizeTest.Resize_TwoPixels_HaveKerasValues")),
     # io/readers
     "csv: a last row without its line end is dropped":
         ("io/readers/csv_records.cc",

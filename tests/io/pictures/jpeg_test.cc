@@ -56,7 +56,7 @@ std::string ByDjpeg(const std::string& path, const std::string& options) {
   return all.substr(at);
 }
 
-TEST(JpegTest, EachKind_HasTheRecordedPixels) {
+TEST(JpegTest, Decode_EachKind_HasRecordedPixels) {
   if (!ReadsJpeg()) GTEST_SKIP() << "without libjpeg";
   for (const auto& [name, sums] : kPictures) {
     Picture rgb, gray;
@@ -71,7 +71,7 @@ TEST(JpegTest, EachKind_HasTheRecordedPixels) {
   }
 }
 
-TEST(JpegTest, EachKind_IsAsDjpegDecodesIt) {
+TEST(JpegTest, Decode_EachKind_EqualsDjpeg) {
   if (!ReadsJpeg()) GTEST_SKIP() << "without libjpeg";
   if (std::system("command -v djpeg >/dev/null") != 0) {
     GTEST_SKIP() << "djpeg is missing (libjpeg-turbo-progs)";
@@ -89,7 +89,7 @@ TEST(JpegTest, EachKind_IsAsDjpegDecodesIt) {
   }
 }
 
-TEST(JpegTest, CutAnywhere_IsAnError) {
+TEST(JpegTest, Decode_CutAnywhere_IsCorruption) {
   if (!ReadsJpeg()) GTEST_SKIP() << "without libjpeg";
   for (const auto& [name, sums] : kPictures) {
     const std::string file = ReadWhole(CorpusPath(name));
@@ -102,7 +102,7 @@ TEST(JpegTest, CutAnywhere_IsAnError) {
   }
 }
 
-TEST(JpegTest, HugeSize_IsRefusedBeforeMemoryIsTaken) {
+TEST(JpegTest, Decode_HugeSize_IsRefusedBeforeAllocation) {
   if (!ReadsJpeg()) GTEST_SKIP() << "without libjpeg";
   std::string file = ReadWhole(CorpusPath("420.jpg"));
   const size_t frame = file.find("\xff\xc0");
@@ -114,7 +114,7 @@ TEST(JpegTest, HugeSize_IsRefusedBeforeMemoryIsTaken) {
   EXPECT_TRUE(Contains(status, "60000 x 60000 pixels"));
 }
 
-TEST(JpegTest, ManyScans_AreRefused) {
+TEST(JpegTest, Decode_600Scans_IsCorruption) {
   if (!ReadsJpeg()) GTEST_SKIP() << "without libjpeg";
   std::string file = ReadWhole(CorpusPath("422_progressive.jpg"));
   // The last scan again and again.
@@ -127,7 +127,7 @@ TEST(JpegTest, ManyScans_AreRefused) {
   EXPECT_EQ(DecodePicture(many, 3, &picture).code(), Code::kCorruption);
 }
 
-TEST(JpegTest, NotBuiltIn_NamesTheOption) {
+TEST(JpegTest, Read_BuildWithoutLibjpeg_NamesTheOption) {
   if (ReadsJpeg()) GTEST_SKIP() << "with libjpeg";
   Picture picture;
   const Status status = ReadPicture(CorpusPath("420.jpg"), 3, &picture);

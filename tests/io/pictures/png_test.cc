@@ -134,7 +134,7 @@ Status PngError(const std::string& file) {
   return DecodePng(file, false, &picture);
 }
 
-TEST(PngTest, EveryTypeAndDepth_HasTheSamplesOfTheFile) {
+TEST(PngTest, Decode_EveryTypeAndDepth_HasSamplesOfFile) {
   std::mt19937 random(1);
   int files = 0;
   for (const int type : kTypes) {
@@ -162,7 +162,7 @@ TEST(PngTest, EveryTypeAndDepth_HasTheSamplesOfTheFile) {
   EXPECT_EQ(files, 15 * 5 * 4);
 }
 
-TEST(PngTest, CutAnywhere_IsAnErrorAndReadsNoMore) {
+TEST(PngTest, Decode_CutAnywhere_IsCorruption) {
   const std::string file = SmallPng();
   for (size_t bytes = 8; bytes < file.size(); ++bytes) {
     // On the heap, so that a sanitizer finds a read behind its end.
@@ -171,7 +171,7 @@ TEST(PngTest, CutAnywhere_IsAnErrorAndReadsNoMore) {
   }
 }
 
-TEST(PngTest, AnyBitFlipped_IsAnErrorOrIsOfAnIgnoredChunk) {
+TEST(PngTest, Decode_BitFlipped_IsErrorUnlessChunkIsIgnored) {
   const std::string file = SmallPng();
   const size_t text = file.find("tEXt") - 4, data = file.find("IDAT") - 4;
   for (size_t at = 8; at < file.size() - 12; ++at) {
@@ -182,7 +182,7 @@ TEST(PngTest, AnyBitFlipped_IsAnErrorOrIsOfAnIgnoredChunk) {
   }
 }
 
-TEST(PngTest, HugeSize_IsRefusedBeforeMemoryIsTaken) {
+TEST(PngTest, Decode_HugeSize_IsRefusedBeforeAllocation) {
   std::string header = BigEndian32(60000) + BigEndian32(60000);
   header += std::string("\x10\x06\0\0\0", 5);
   const std::string file = "\x89PNG\r\n\x1a\n" + PngChunk("IHDR", header) +
@@ -194,7 +194,7 @@ TEST(PngTest, HugeSize_IsRefusedBeforeMemoryIsTaken) {
   EXPECT_TRUE(Contains(status.message(), "67108864"));
 }
 
-TEST(PngTest, FewBytesForManyPixels_EndEarlyBeforeMemoryIsTaken) {
+TEST(PngTest, Decode_FewBytesForManyPixels_EndsEarlyBeforeAllocation) {
   const std::string file =
       "\x89PNG\r\n\x1a\n" +
       PngChunk("IHDR", BigEndian32(8000) + BigEndian32(8000) +
@@ -203,7 +203,7 @@ TEST(PngTest, FewBytesForManyPixels_EndEarlyBeforeMemoryIsTaken) {
   EXPECT_TRUE(Contains(PngError(file).message(), "ends early"));
 }
 
-TEST(PngTest, WrongHeader_IsAnError) {
+TEST(PngTest, Decode_WrongHeader_IsCorruption) {
   const std::string good = SmallPng();
   for (const auto& [at, value] : std::vector<std::pair<size_t, char>>{
            {8, 3}, {8, 0}, {9, 1}, {9, 7}, {10, 1}, {11, 1}, {12, 2}}) {
@@ -215,7 +215,7 @@ TEST(PngTest, WrongHeader_IsAnError) {
   }
 }
 
-TEST(PngTest, Palette_IsNeeded) {
+TEST(PngTest, Decode_NoPalette_IsCorruption) {
   PngImage image;
   image.width = image.height = 1;
   image.type = 3;

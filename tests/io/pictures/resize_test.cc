@@ -40,7 +40,7 @@ const std::pair<const char*, Interpolation> kInterpolations[] = {
     {"bilinear", Interpolation::kBilinear},
     {"area", Interpolation::kArea}};
 
-TEST(ResizeTest, OwnSize_ChangesNothing) {
+TEST(ResizeTest, Resize_OwnSize_ChangesNothing) {
   std::mt19937 random(3);
   const Picture picture = RandomPicture(5, 9, 3, &random);
   for (const auto& [name, interpolation] : kInterpolations) {
@@ -51,7 +51,7 @@ TEST(ResizeTest, OwnSize_ChangesNothing) {
   }
 }
 
-TEST(ResizeTest, KnownValues) {
+TEST(ResizeTest, Resize_TwoPixels_HaveKerasValues) {
   Picture picture;
   picture.height = 1;
   picture.width = 2;
@@ -67,7 +67,7 @@ TEST(ResizeTest, KnownValues) {
             Pixels({0, 50, 100}));
 }
 
-TEST(ResizeTest, RandomPictures_AreWithinHalfOfTheFloat64Reference) {
+TEST(ResizeTest, Resize_RandomPictures_AreWithinHalfOfFloat64) {
   if (!HavePython()) GTEST_SKIP() << "without Python";
   const DataFiles files;
   std::mt19937 random(1);
