@@ -82,8 +82,7 @@ Status WriteNpy(const std::string& path, DType dtype, const Shape& shape,
                 const void* data);
 
 // An array for Dataset::SampleWeight: (n), or (n, steps). The first dimension
-// is the number of examples, and the product of the others is the number of
-// weights of an example.
+// is the number of examples, and *per_example the product of the others.
 Status ReadSampleWeights(const std::string& path, std::vector<float>* weights,
                          int64_t* per_example);
 
@@ -212,7 +211,7 @@ Dataset TextDataset(const std::string& path, const std::string& column,
 // Pictures: PNG, BMP and PNM (PBM, PGM, PPM) files, and JPEG if it is built in.
 
 // Names, rules and defaults are those of Keras's image_dataset_from_directory,
-// but those of `damaged` and in_memory.
+// except skip_damaged and in_memory, which Keras lacks.
 struct ImageOptions {
   enum class LabelMode : uint8_t {
     kInt,          // class numbers
@@ -236,7 +235,8 @@ struct ImageOptions {
   uint32_t seed = 0;
   // False: a damaged picture is an error. True: it is left out, and a line on
   // stderr has the number of these. For that all pictures are read at the
-  // start.
+  // start. A picture of a format that is not read, or with too many pixels, is
+  // an error in both cases.
   bool skip_damaged = false;
   // False: pictures are read when they are needed. True: at the start, and
   // their values are in memory, a byte each.
@@ -254,7 +254,8 @@ Dataset ImageDatasetFromDirectory(const std::string& directory,
 Dataset ImageDataset(const std::vector<std::string>& paths,
                      const ImageOptions& options = {});
 // A CSV with a column of paths, relative to the CSV's folder, and labels as of
-// CsvDataset. `table` as for TextDataset.
+// CsvDataset. `table` as for TextDataset. If class_names is not empty, it is in
+// place of table.classes.
 Dataset ImageDatasetFromCsv(const std::string& path, const std::string& column,
                             const ImageOptions& options = {},
                             const CsvOptions& table = {});

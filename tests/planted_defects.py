@@ -222,7 +222,7 @@ DEFECTS = {
           "CsvTest.Gzip_CutOrDamaged_IsRefused")),
     # io/pictures
     "pictures: the product of the sizes is not checked":
-        ("io/pictures/picture.cc",
+        ("io/pictures/decoders.cc",
          "height <= most / width)",
          "height <= most)",
          ("io_pictures", "PngTest.Decode_HugeSize_IsRefusedBeforeAllocation")),

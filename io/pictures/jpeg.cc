@@ -15,14 +15,12 @@
 
 #include <jerror.h>
 
-#include "../files/input_file.h"
-
 namespace ringlet {
 namespace {
 
 constexpr int kMaxScans = 500;  // of a progressive file
 
-enum class Outcome : uint8_t { kOk, kEndsEarly, kDamaged, kTooManyScans };
+enum class Outcome : uint8_t { kEndsEarly, kDamaged, kTooManyScans };
 
 struct Decoder {
   jpeg_decompress_struct info;
@@ -126,7 +124,6 @@ bool ReadRows(Decoder* d, J_COLOR_SPACE colors, unsigned char* pixels) {
 
 Status ErrorOf(const Decoder& d) {
   switch (d.outcome) {
-    case Outcome::kOk:
     case Outcome::kEndsEarly:
       return EndsEarly();
     case Outcome::kTooManyScans:

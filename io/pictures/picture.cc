@@ -1,11 +1,9 @@
 #include "picture.h"
 
-#include <cinttypes>
 #include <memory>
 #include <utility>
 
 #include "../files/atomic_file.h"
-#include "../files/input_file.h"
 #include "decoders.h"
 #include "picture_format.h"
 #include "ringlet/files.h"
@@ -44,32 +42,7 @@ unsigned char LumaOf(const unsigned char* rgb) {
   return static_cast<unsigned char>(sum >> 16);
 }
 
-}  // namespace
-
-Status CheckSize(uint64_t width, uint64_t height) {
-  if (width == 0 || height == 0) {
-    return Corruption("is %" PRIu64 " x %" PRIu64 " pixels", width, height);
-  }
-  const auto most = static_cast<uint64_t>(kMaxPixels);
-  if (width <= most && height <= most / width) return Status();
-  return InvalidArgument("is %" PRIu64 " x %" PRIu64
-                         " pixels, more than the %" PRIu64
-                         " that are read; make it smaller",
-                         width, height, most);
-}
-
-Status AllocatePixels(uint64_t beside, Picture* picture) {
-  const uint64_t bytes = static_cast<uint64_t>(picture->count()) *
-                         static_cast<uint64_t>(picture->channels);
-  RINGLET_RETURN_IF_ERROR(CheckMemoryFor("pixels", bytes + beside));
-  picture->pixels.resize(static_cast<size_t>(bytes));
-  return Status();
-}
-
-Status EndsEarly() {
-  return Corruption("ends early; copy it again, or remove it");
-}
-
+// Replaces the channels by those of the same picture that are asked for.
 void ConvertChannels(int channels, Picture* picture) {
   const int from = picture->channels;
   if (from == channels) return;
@@ -89,6 +62,8 @@ void ConvertChannels(int channels, Picture* picture) {
   picture->pixels = std::move(pixels);
   picture->channels = channels;
 }
+
+}  // namespace
 
 Status DecodePicture(std::string_view bytes, int channels, Picture* picture) {
   RINGLET_RETURN_IF_ERROR(Decode(bytes, false, channels, picture));

@@ -46,9 +46,6 @@ Status DecodePictureSize(std::string_view bytes, Picture* picture);
 Status ReadPicture(const std::string& path, int channels, Picture* picture);
 Status ReadPictureSize(const std::string& path, Picture* picture);
 
-// The other channels of the same picture.
-void ConvertChannels(int channels, Picture* picture);
-
 }  // namespace ringlet
 
 #endif  // RINGLET_IO_PICTURES_PICTURE_H_

@@ -64,10 +64,9 @@ std::string ListNames(const std::vector<std::string>& names) {
 
 Status UnknownClass(const std::string& where, const std::string& label,
                     const std::vector<std::string>& classes) {
-  return InvalidArgument(
-      "%s: the label '%s' is not one of the model's %zu classes: %s",
-      where.c_str(), Printable(label.substr(0, 40)).c_str(), classes.size(),
-      Numbered(classes).c_str());
+  return InvalidArgument("%s: the label '%s' is not one of the %zu classes: %s",
+                         where.c_str(), Printable(label.substr(0, 40)).c_str(),
+                         classes.size(), Numbered(classes).c_str());
 }
 
 void PrintClassNames(const std::string& path,
@@ -84,9 +83,8 @@ void NoteMissingClasses(const std::string& path,
     if (!is_there[i]) missing.push_back(classes[i]);
   }
   if (missing.empty()) return;
-  Notice("note: %s: has no example of %zu of the model's %zu classes: %s",
-         path.c_str(), missing.size(), classes.size(),
-         ListNames(missing).c_str());
+  Notice("note: %s: has no example of %zu of the %zu classes: %s", path.c_str(),
+         missing.size(), classes.size(), ListNames(missing).c_str());
 }
 
 }  // namespace ringlet

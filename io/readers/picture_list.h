@@ -21,8 +21,8 @@ struct PictureList {
 // Lists the pictures in `directory` and below it, by the names of files, as
 // Keras's index_directory. With `labelled` each folder in `directory` is a
 // class. `classes`: the permitted names in the order of their numbers; if it is
-// empty, the folders' sorted names. Hidden folders are left out, and links to
-// folders below a class.
+// empty, the folders' sorted names. A hidden folder in `directory` is no class.
+// Links to folders below a class are not followed.
 //
 // kInvalidArgument if there is no picture.
 Status ListPictures(const std::string& directory, bool labelled,

@@ -31,13 +31,6 @@ int ChannelsOf(ImageOptions::ColorMode mode) {
                                                      : 4;
 }
 
-// What is in a file that cannot be used, rather than a lack of memory or of a
-// format in this build.
-bool IsDamage(const Status& status) {
-  return status.code() == Code::kCorruption ||
-         status.code() == Code::kInvalidArgument;
-}
-
 struct Pictures {
   std::string name;  // of the folder or table
   std::vector<std::string> paths;
@@ -131,9 +124,8 @@ Status PictureSource::Open() {
   Status damage;  // the first
   for (size_t i = 0; i < pictures_.paths.size(); ++i) {
     const Status status = Decode(pictures_.paths[i], decoded.data());
-    if (!status.ok() && (!options_.skip_damaged || !IsDamage(status))) {
-      return status;
-    }
+    const bool is_damaged = status.code() == Code::kCorruption;
+    if (!status.ok() && !(is_damaged && options_.skip_damaged)) return status;
     if (!status.ok()) {
       if (damage.ok()) damage = status;
       continue;
@@ -329,7 +321,7 @@ Dataset ImageDatasetFromCsv(const std::string& path, const std::string& column,
                             const ImageOptions& options,
                             const CsvOptions& table) {
   CsvOptions rows = table;
-  rows.classes = options.class_names;
+  if (!options.class_names.empty()) rows.classes = options.class_names;
   if (options.label_mode == LabelMode::kNone) rows.for_prediction = true;
   Pictures pictures;
   pictures.name = FileNameOf(path);

@@ -71,7 +71,7 @@ TEST_F(BirdTest, Evaluate_UnknownClassOrColumn_IsRefused) {
   WriteWhole(folder_ / "e.csv", "a,b,bird\n1,-2,emu\n2,0,kiwi\n");
   ExpectError({"evaluate", "m", "--csv", "e.csv"}, 2,
               {"e.csv: line 3, column 3 ('bird'): the label 'kiwi' is not one "
-               "of the model's 3 classes",
+               "of the 3 classes",
                "0 'auk', 1 'emu', 2 'owl'"});
   WriteWhole(folder_ / "e.csv", "a,c,bird\n1,-2,emu\n");
   ExpectError({"evaluate", "m", "--csv", "e.csv"}, 2,

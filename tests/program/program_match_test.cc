@@ -59,7 +59,7 @@ TEST_F(MatchTest, Classes_WithoutAnExample_AreTold) {
   WriteWhole(folder_ / "e.csv", "a,b,kind\n1,2,emu\n");
   ASSERT_EQ(Run({"evaluate", "m", "--csv", "e.csv"}), 0) << err_;
   EXPECT_EQ(err_,
-            "note: e.csv: has no example of 1 of the model's 2 classes: "
+            "note: e.csv: has no example of 1 of the 2 classes: "
             "'auk'\n");
   ASSERT_EQ(Run({"evaluate", "m", "--csv", "d.csv"}), 0) << err_;
   EXPECT_EQ(err_, "");

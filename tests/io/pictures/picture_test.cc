@@ -53,7 +53,7 @@ std::string Bmp(int32_t width, int32_t height, int bits,
          masks + palette + pixels;
 }
 
-TEST(BmpTest, ColoursOf24Bits_AreFromTheBottomAndBlueFirst) {
+TEST(BmpTest, Decode_24Bits_ReadsFromBottomAndBlueFirst) {
   const std::string rows = "\1\2\3\4\5\6" + std::string(2, '\0') +
                            "\7\10\11\12\13\14" + std::string(2, '\0');
   const Pixels from_bottom = {9, 8, 7, 12, 11, 10, 3, 2, 1, 6, 5, 4};
@@ -62,7 +62,7 @@ TEST(BmpTest, ColoursOf24Bits_AreFromTheBottomAndBlueFirst) {
   EXPECT_EQ(PixelsOf(Bmp(2, -2, 24, "", rows), 3), from_top);
 }
 
-TEST(BmpTest, PalettesOfEachDepth_GiveTheirColours) {
+TEST(BmpTest, Decode_PaletteOfEachDepth_HasItsColours) {
   const std::string palette("\1\2\3\0\4\5\6\0", 8);
   const Pixels expected = {6, 5, 4, 3, 2, 1, 6, 5, 4};
   EXPECT_EQ(PixelsOf(Bmp(3, 1, 1, palette, std::string("\xa0\0\0\0", 4)), 3),
@@ -76,7 +76,7 @@ TEST(BmpTest, PalettesOfEachDepth_GiveTheirColours) {
             Pixels({0, 0, 0}));
 }
 
-TEST(BmpTest, FourBytes_HaveAlphaOnlyIfTheMasksNameIt) {
+TEST(BmpTest, Decode_32Bits_HasAlphaOnlyIfMasksNameIt) {
   const std::string pixel = "\1\2\3\4";
   EXPECT_EQ(PixelsOf(Bmp(1, 1, 32, "", pixel), 4), Pixels({3, 2, 1, 255}));
   const std::string masks = Little(0xFF, 4) + Little(0xFF00, 4) +
@@ -84,7 +84,7 @@ TEST(BmpTest, FourBytes_HaveAlphaOnlyIfTheMasksNameIt) {
   EXPECT_EQ(PixelsOf(Bmp(1, 1, 32, "", pixel, masks), 4), Pixels({1, 2, 3, 4}));
 }
 
-TEST(BmpTest, OldHeader_HasColoursOfThreeBytes) {
+TEST(BmpTest, Decode_Os2Header_ReadsColoursOfThreeBytes) {
   const std::string file = "BM" + Little(0, 8) + Little(32, 4) + Little(12, 4) +
                            Little(1, 2) + Little(1, 2) + Little(1, 2) +
                            Little(1, 2) + "\1\2\3\4\5\6" +
@@ -92,14 +92,14 @@ TEST(BmpTest, OldHeader_HasColoursOfThreeBytes) {
   EXPECT_EQ(PixelsOf(file, 3), Pixels({6, 5, 4}));
 }
 
-TEST(BmpTest, Compressed_IsRefused) {
+TEST(BmpTest, Decode_CompressedOr16Bits_IsRefused) {
   std::string file = Bmp(1, 1, 8, std::string(8, '\0'), std::string(4, '\0'));
   file[30] = 1;
   EXPECT_TRUE(Contains(ErrorOf(file), "compression 1"));
   EXPECT_TRUE(Contains(ErrorOf(Bmp(1, 1, 16, "", "abcd")), "16 bits"));
 }
 
-TEST(BmpTest, CutAnywhere_EndsEarly) {
+TEST(BmpTest, Decode_CutAnywhere_IsCorruption) {
   const std::string file = Bmp(2, 2, 24, "", std::string(16, '\1'));
   for (size_t bytes = 2; bytes < file.size(); ++bytes) {
     EXPECT_EQ(ErrorOf(std::string(file, 0, bytes)).code(), Code::kCorruption)
@@ -107,7 +107,7 @@ TEST(BmpTest, CutAnywhere_EndsEarly) {
   }
 }
 
-TEST(PnmTest, TextAndBinary_AreTheSame) {
+TEST(PnmTest, Decode_TextOrBinary_HasSamePixels) {
   const Pixels gray = {0, 128, 255, 64};
   EXPECT_EQ(PixelsOf("P2 2 2 255 0 128\n255 64", 1), gray);
   EXPECT_EQ(PixelsOf("P2\n# of a camera\n2 2 # more\n255\n0 128 255 64\n", 1),
@@ -122,13 +122,13 @@ TEST(PnmTest, TextAndBinary_AreTheSame) {
   EXPECT_EQ(PixelsOf("P4 3 1\n\x60", 1), bits);
 }
 
-TEST(PnmTest, OtherLargestValues_AreScaled) {
+TEST(PnmTest, Decode_OtherLargestValue_ScalesTo255) {
   EXPECT_EQ(PixelsOf("P2 3 1 15 0 7 15", 1), Pixels({0, 119, 255}));
   EXPECT_EQ(PixelsOf(std::string("P5 2 1 65535\n\x80\x00\xff\xff", 17), 1),
             Pixels({128, 255}));
 }
 
-TEST(PnmTest, WrongFiles_AreErrors) {
+TEST(PnmTest, Decode_WrongFile_IsCorruption) {
   for (const char* file :
        {"P5 2", "P5 2 2", "P5 2 2 0 ", "P5 2 2 70000 ", "P5 x 2 255 ",
         "P2 2 2 255 1 2 3", "P2 2 2 255 1 2 3 x", "P2 1 1 9 10", "P1 2 1 0",
@@ -139,32 +139,22 @@ TEST(PnmTest, WrongFiles_AreErrors) {
   EXPECT_TRUE(Contains(ErrorOf("P5 0 4 255\n"), "0 x 4"));
 }
 
-TEST(PictureTest, Channels_AreConvertedAsAsked) {
-  Picture gray;
-  gray.height = gray.width = 1;
-  gray.channels = 1;
-  gray.pixels = {9};
-  Picture colours = gray;
-  ConvertChannels(3, &colours);
-  EXPECT_EQ(colours.pixels, Pixels({9, 9, 9}));
-  ConvertChannels(4, &colours);
-  EXPECT_EQ(colours.pixels, Pixels({9, 9, 9, 255}));
-  ConvertChannels(1, &colours);
-  EXPECT_EQ(colours.pixels, Pixels({9}));
-  colours.channels = 3;
-  colours.pixels = {255, 0, 0};
-  ConvertChannels(1, &colours);
-  EXPECT_EQ(colours.pixels, Pixels({76}));
-  Picture with_alpha = gray;
-  with_alpha.channels = 2;
-  with_alpha.pixels = {9, 5};
-  ConvertChannels(4, &with_alpha);
-  EXPECT_EQ(with_alpha.pixels, Pixels({9, 9, 9, 5}));
-  ConvertChannels(3, &with_alpha);
-  EXPECT_EQ(with_alpha.pixels, Pixels({9, 9, 9}));
+TEST(PictureTest, Decode_OtherChannels_AreConverted) {
+  EXPECT_EQ(PixelsOf("P2 1 1 255 9", 3), Pixels({9, 9, 9}));
+  EXPECT_EQ(PixelsOf("P2 1 1 255 9", 4), Pixels({9, 9, 9, 255}));
+  EXPECT_EQ(PixelsOf("P3 1 1 255 9 9 9", 1), Pixels({9}));
+  EXPECT_EQ(PixelsOf("P3 1 1 255 255 0 0", 1), Pixels({76}));
+  EXPECT_EQ(PixelsOf("P3 1 1 255 1 2 3", 4), Pixels({1, 2, 3, 255}));
+  PngImage gray_and_alpha;
+  gray_and_alpha.width = gray_and_alpha.height = 1;
+  gray_and_alpha.type = 4;
+  gray_and_alpha.samples = {9, 5};
+  const std::string file = PngFile(gray_and_alpha);
+  EXPECT_EQ(PixelsOf(file, 4), Pixels({9, 9, 9, 5}));
+  EXPECT_EQ(PixelsOf(file, 3), Pixels({9, 9, 9}));
 }
 
-TEST(PictureTest, OtherFiles_AreNamed) {
+TEST(PictureTest, Decode_OtherFormat_ErrorNamesIt) {
   EXPECT_TRUE(Contains(ErrorOf(""), "is empty"));
   EXPECT_TRUE(Contains(ErrorOf("hello"), "no PNG, JPEG, BMP or PNM"));
   EXPECT_TRUE(Contains(ErrorOf("GIF89a"), "is a GIF"));
@@ -178,7 +168,7 @@ TEST(PictureTest, OtherFiles_AreNamed) {
             Code::kNotFound);
 }
 
-TEST(PictureTest, Size_IsReadWithoutThePixels) {
+TEST(PictureTest, ReadSize_HeaderAlone_IsEnough) {
   const DataFiles files;
   Picture picture;
   ASSERT_OK(
@@ -192,7 +182,7 @@ TEST(PictureTest, Size_IsReadWithoutThePixels) {
   EXPECT_EQ(picture.height, 9);
 }
 
-TEST(PictureTest, Names_AreThoseOfKerasAndPnm) {
+TEST(PictureTest, HasPictureName_NamesOfKerasAndPnm_AreTrue) {
   for (const char* name : {"a.png", "b/C.JPG", "d.jpeg", "e.bmp", "f.gif",
                            "g.ppm", "h.pgm", "i.pbm", "j.pnm"}) {
     EXPECT_TRUE(HasPictureName(name)) << name;

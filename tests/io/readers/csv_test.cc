@@ -334,10 +334,9 @@ TEST(CsvTest, Classes_Given_NumberTheLabels) {
   ReadAll(d.source().get(), &x, &labels);
   EXPECT_EQ(labels, (std::vector<int32_t>{2, 0}));
   EXPECT_EQ(d.source()->Columns()[1].name, "y");
-  ExpectRefused(
-      "x,y\n1,cow\n2,dog\n", options, Code::kInvalidArgument,
-      "line 3, column 2 ('y'): the label 'dog' is not one of the model's 3 "
-      "classes: 0 'ape', 1 'bat', 2 'cow'");
+  ExpectRefused("x,y\n1,cow\n2,dog\n", options, Code::kInvalidArgument,
+                "line 3, column 2 ('y'): the label 'dog' is not one of the 3 "
+                "classes: 0 'ape', 1 'bat', 2 'cow'");
 }
 
 // In the order of their texts, as labels that are text in an NPY file have it.

@@ -247,7 +247,7 @@ numpy.save('manyx.npy', numpy.zeros(65537, 'u1'))
       NpyDataset(files.Path("x.npy"), files.Path("u.npy"), known);
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             "note: " + files.Path("u.npy") +
-                ": has no example of 1 of the model's 8 classes: 'new'\n");
+                ": has no example of 1 of the 8 classes: 'new'\n");
   ASSERT_TRUE(numbered.Batch(1).status().ok()) << numbered.status().message();
   EXPECT_EQ(numbered.source()->ClassNames(), known);
   std::vector<double> x;

@@ -61,18 +61,22 @@ class PicturesTest : public testing::Test {
     return dataset.Batch(1).status();
   }
 
+  Dataset FromFolder() const {
+    return ImageDatasetFromDirectory(folder_.path(), options_);
+  }
+
   TempFolder folder_;
   ImageOptions options_;
 };
 
-TEST_F(PicturesTest, Directory_HasSortedClassesAndFiles) {
+TEST_F(PicturesTest, Directory_NestedFolders_SortsClassesAndFiles) {
   WriteClasses(folder_.path(), {"b", "a"}, 2);
   fs::create_directories(folder_ / "a/deep");
   WriteWhole(folder_ / "a/deep/0.PGM", GrayPgm(9, 9, 200));
   WriteWhole(folder_ / "a/readme.txt", "not a picture");
   WriteWhole(folder_ / "outside.pgm", GrayPgm(1, 1, 1));
   fs::create_directories(folder_ / ".hidden");
-  const Dataset dataset = ImageDatasetFromDirectory(folder_.path(), options_);
+  const Dataset dataset = FromFolder();
   EXPECT_EQ(Grays(dataset), std::vector<int>({80, 81, 200, 0, 1}));
   EXPECT_EQ(Labels<int32_t>(dataset), std::vector<int32_t>({0, 0, 0, 1, 1}));
   const Source& source = *dataset.source();
@@ -82,42 +86,45 @@ TEST_F(PicturesTest, Directory_HasSortedClassesAndFiles) {
   EXPECT_EQ(source.ExamplePath(2), folder_ / "a/deep/0.PGM");
 }
 
-TEST_F(PicturesTest, LabelModes_GiveNumbersOnesOrNothing) {
+TEST_F(PicturesTest, LabelMode_Categorical_GivesOneAmongZeros) {
   WriteClasses(folder_.path(), {"a", "b"}, 1);
   options_.label_mode = LabelMode::kCategorical;
-  Dataset dataset = ImageDatasetFromDirectory(folder_.path(), options_);
+  const Dataset dataset = FromFolder();
   EXPECT_EQ(dataset.source()->y().shape, Shape({2}));
   EXPECT_EQ(Labels<float>(dataset), std::vector<float>({1, 0, 0, 1}));
-  options_.label_mode = LabelMode::kBinary;
-  dataset = ImageDatasetFromDirectory(folder_.path(), options_);
-  EXPECT_EQ(Labels<float>(dataset), std::vector<float>({0, 1}));
-  options_.label_mode = LabelMode::kNone;
-  dataset = ImageDatasetFromDirectory(folder_.path(), options_);
-  EXPECT_EQ(dataset.source()->y().shape.elements(), 0);
-  EXPECT_EQ(Grays(dataset), std::vector<int>({0, 80}));
-  // Without labels the pictures need no folders.
-  EXPECT_EQ(Grays(ImageDatasetFromDirectory(folder_ / "b", options_)),
-            std::vector<int>({80}));
-  WriteClasses(folder_.path(), {"a", "b", "c"}, 1);
-  options_.label_mode = LabelMode::kBinary;
-  EXPECT_TRUE(
-      Contains(ErrorOf(ImageDatasetFromDirectory(folder_.path(), options_)),
-               "for two classes, but there are 3"));
 }
 
-TEST_F(PicturesTest, ClassNames_NumberTheFoldersAndMayBeAbsent) {
+TEST_F(PicturesTest, LabelMode_Binary_IsOfTwoClasses) {
+  WriteClasses(folder_.path(), {"a", "b"}, 1);
+  options_.label_mode = LabelMode::kBinary;
+  EXPECT_EQ(Labels<float>(FromFolder()), std::vector<float>({0, 1}));
+  WriteClasses(folder_.path(), {"a", "b", "c"}, 1);
+  EXPECT_TRUE(
+      Contains(ErrorOf(FromFolder()), "for two classes, but there are 3"));
+}
+
+TEST_F(PicturesTest, LabelMode_None_GivesNoLabelsAndNeedsNoFolders) {
+  WriteClasses(folder_.path(), {"a", "b"}, 1);
+  options_.label_mode = LabelMode::kNone;
+  const Dataset dataset = FromFolder();
+  EXPECT_EQ(dataset.source()->y().shape.elements(), 0);
+  EXPECT_EQ(Grays(dataset), std::vector<int>({0, 80}));
+  EXPECT_EQ(Grays(ImageDatasetFromDirectory(folder_ / "b", options_)),
+            std::vector<int>({80}));
+}
+
+TEST_F(PicturesTest, ClassNames_OneAbsent_NumberTheFolders) {
   WriteClasses(folder_.path(), {"a", "c"}, 1);
   options_.class_names = {"c", "b", "a"};
-  const Dataset dataset = ImageDatasetFromDirectory(folder_.path(), options_);
+  const Dataset dataset = FromFolder();
   EXPECT_EQ(Labels<int32_t>(dataset), std::vector<int32_t>({0, 2}));
   EXPECT_EQ(Grays(dataset), std::vector<int>({80, 0}));
   options_.class_names = {"a", "b"};
   EXPECT_TRUE(
-      Contains(ErrorOf(ImageDatasetFromDirectory(folder_.path(), options_)),
-               "'c' is not one of the model's 2 classes"));
+      Contains(ErrorOf(FromFolder()), "'c' is not one of the 2 classes"));
 }
 
-TEST_F(PicturesTest, Order_IsNumpys) {
+TEST_F(PicturesTest, NumpyShuffled_KnownSeeds_HasOrderOfNumpy) {
   EXPECT_EQ(NumpyShuffled(123, 10),
             std::vector<size_t>({4, 0, 7, 5, 8, 3, 1, 6, 9, 2}));
   EXPECT_EQ(NumpyShuffled(0, 7), std::vector<size_t>({6, 2, 1, 3, 0, 5, 4}));
@@ -127,45 +134,36 @@ TEST_F(PicturesTest, Order_IsNumpys) {
   EXPECT_TRUE(NumpyShuffled(1, 0).empty());
 }
 
-TEST_F(PicturesTest, Subsets_AreThoseOfKeras) {
+TEST_F(PicturesTest, Subset_EachPart_HasFilesOfKeras) {
   WriteClasses(folder_.path(), {"a"}, 10);
   options_.validation_split = 0.25;  // int(2.5)
   options_.seed = 123;
   options_.subset = Subset::kTraining;
-  EXPECT_EQ(Grays(ImageDatasetFromDirectory(folder_.path(), options_)),
-            std::vector<int>({4, 0, 7, 5, 8, 3, 1, 6}));
+  EXPECT_EQ(Grays(FromFolder()), std::vector<int>({4, 0, 7, 5, 8, 3, 1, 6}));
   options_.subset = Subset::kValidation;
-  EXPECT_EQ(Grays(ImageDatasetFromDirectory(folder_.path(), options_)),
-            std::vector<int>({9, 2}));
+  EXPECT_EQ(Grays(FromFolder()), std::vector<int>({9, 2}));
   options_.validation_split = 0.05;
-  EXPECT_TRUE(
-      Contains(ErrorOf(ImageDatasetFromDirectory(folder_.path(), options_)),
-               "leaves none to validate"));
+  EXPECT_TRUE(Contains(ErrorOf(FromFolder()), "leaves none to validate"));
   options_.validation_split = 0;
-  EXPECT_TRUE(
-      Contains(ErrorOf(ImageDatasetFromDirectory(folder_.path(), options_)),
-               "needs one between 0 and 1"));
+  EXPECT_TRUE(Contains(ErrorOf(FromFolder()), "needs one between 0 and 1"));
 }
 
-TEST_F(PicturesTest, MemoryAndDisk_HaveTheSameExamples) {
+TEST_F(PicturesTest, Directory_OnDisk_HasExamplesOfMemory) {
   WriteClasses(folder_.path(), {"a", "b"}, 3);
   options_.resizing.interpolation = Interpolation::kArea;
-  const std::vector<int> in_memory =
-      Grays(ImageDatasetFromDirectory(folder_.path(), options_));
+  const std::vector<int> in_memory = Grays(FromFolder());
   options_.in_memory = false;
-  EXPECT_EQ(Grays(ImageDatasetFromDirectory(folder_.path(), options_)),
-            in_memory);
+  EXPECT_EQ(Grays(FromFolder()), in_memory);
 }
 
-TEST_F(PicturesTest, Damaged_IsAnErrorWithThePath) {
+TEST_F(PicturesTest, Damaged_ByDefault_IsAnErrorWithPath) {
   WriteClasses(folder_.path(), {"a"}, 3);
   WriteWhole(folder_ / "a/101.pgm", "P5 4 6 255\n123");
-  const Status status =
-      ErrorOf(ImageDatasetFromDirectory(folder_.path(), options_));
+  const Status status = ErrorOf(FromFolder());
   EXPECT_EQ(status.code(), Code::kCorruption);
   EXPECT_TRUE(Contains(status, "a/101.pgm: ends early"));
   options_.in_memory = false;
-  const Dataset on_disk = ImageDatasetFromDirectory(folder_.path(), options_);
+  const Dataset on_disk = FromFolder();
   ASSERT_OK(ErrorOf(on_disk));
   const int64_t index = 1;
   unsigned char x[6];
@@ -173,15 +171,15 @@ TEST_F(PicturesTest, Damaged_IsAnErrorWithThePath) {
                        "a/101.pgm: ends early"));
 }
 
-TEST_F(PicturesTest, Damaged_IsLeftOutAndCountedIfTold) {
+TEST_F(PicturesTest, Damaged_Skipped_IsLeftOutAndCounted) {
   WriteClasses(folder_.path(), {"a", "b"}, 2);
   WriteWhole(folder_ / "a/101.pgm", "P5 4 6 255\n123");
-  WriteWhole(folder_ / "b/101.pgm", "GIF89a");
+  WriteWhole(folder_ / "b/101.pgm", "hello");
   options_.skip_damaged = true;
   for (const bool in_memory : {true, false}) {
     options_.in_memory = in_memory;
     const CapturedOutput captured;
-    const Dataset dataset = ImageDatasetFromDirectory(folder_.path(), options_);
+    const Dataset dataset = FromFolder();
     const std::string notes = captured.text();
     EXPECT_EQ(Grays(dataset), std::vector<int>({0, 80}));
     EXPECT_EQ(Labels<int32_t>(dataset), std::vector<int32_t>({0, 1}));
@@ -191,27 +189,40 @@ TEST_F(PicturesTest, Damaged_IsLeftOutAndCountedIfTold) {
   for (const char* name : {"a/100.pgm", "b/100.pgm"}) {
     WriteWhole(folder_ / name, "");
   }
-  EXPECT_TRUE(
-      Contains(ErrorOf(ImageDatasetFromDirectory(folder_.path(), options_)),
-               "no picture can be read"));
+  EXPECT_TRUE(Contains(ErrorOf(FromFolder()), "no picture can be read"));
 }
 
-TEST_F(PicturesTest, WrongFolders_AreErrors) {
-  const auto error = [&] {
-    return ErrorOf(ImageDatasetFromDirectory(folder_.path(), options_));
-  };
-  EXPECT_TRUE(Contains(error(), "has no folders"));
+TEST_F(PicturesTest, Damaged_Skipped_RefusesFormatsThatAreNotRead) {
+  WriteClasses(folder_.path(), {"a"}, 2);
+  WriteWhole(folder_ / "a/101.pgm", "GIF89a");
+  options_.skip_damaged = true;
+  EXPECT_TRUE(Contains(ErrorOf(FromFolder()), "a/101.pgm: is a GIF"));
+  WriteWhole(folder_ / "a/101.pgm", "P5 60000 60000 255\n");
+  EXPECT_TRUE(Contains(ErrorOf(FromFolder()), "60000 x 60000 pixels"));
+}
+
+TEST_F(PicturesTest, Directory_NoFolders_IsAnError) {
+  EXPECT_TRUE(Contains(ErrorOf(FromFolder()), "has no folders"));
+}
+
+TEST_F(PicturesTest, Directory_EmptyFolder_IsAnError) {
   fs::create_directories(folder_ / "a");
-  EXPECT_TRUE(Contains(error(), "has no pictures"));
+  EXPECT_TRUE(Contains(ErrorOf(FromFolder()), "has no pictures"));
+}
+
+TEST_F(PicturesTest, Directory_Missing_IsNotFound) {
   EXPECT_EQ(
       ErrorOf(ImageDatasetFromDirectory(folder_ / "none", options_)).code(),
       Code::kNotFound);
-  WriteClasses(folder_.path(), {"a"}, 1);
-  options_.height = int64_t{1} << 40;
-  EXPECT_TRUE(Contains(error(), "image_size"));
 }
 
-TEST_F(PicturesTest, Csv_HasPathsBesideItAndLabels) {
+TEST_F(PicturesTest, Size_TooLarge_IsAnError) {
+  WriteClasses(folder_.path(), {"a"}, 1);
+  options_.height = int64_t{1} << 40;
+  EXPECT_TRUE(Contains(ErrorOf(FromFolder()), "image_size"));
+}
+
+TEST_F(PicturesTest, Csv_PathsAndNames_GiveExamplesAndLabels) {
   WriteClasses(folder_.path(), {"a", "b"}, 2);
   WriteWhole(folder_ / "list.csv", "file,kind,weight\na/101.pgm,x,1\n" +
                                        (folder_ / "b/100.pgm") +
@@ -239,7 +250,21 @@ TEST_F(PicturesTest, Csv_HasPathsBesideItAndLabels) {
   EXPECT_EQ(part.sample_weight()->size(), 2u);
 }
 
-TEST_F(PicturesTest, CsvWithNumbers_IsARegression) {
+TEST_F(PicturesTest, Csv_ClassesOfTable_NumberTheLabels) {
+  WriteClasses(folder_.path(), {"a"}, 2);
+  WriteWhole(folder_ / "list.csv", "file,kind\na/100.pgm,x\na/101.pgm,y\n");
+  CsvOptions table;
+  table.classes = {"y", "x"};
+  const auto labels = [&] {
+    return Labels<int32_t>(
+        ImageDatasetFromCsv(folder_ / "list.csv", "file", options_, table));
+  };
+  EXPECT_EQ(labels(), std::vector<int32_t>({1, 0}));
+  options_.class_names = {"z", "y", "x"};
+  EXPECT_EQ(labels(), std::vector<int32_t>({2, 1}));
+}
+
+TEST_F(PicturesTest, Csv_NumbersAsLabels_AreTargets) {
   WriteClasses(folder_.path(), {"a"}, 2);
   WriteWhole(folder_ / "list.csv", "a/100.pgm,0.5\na/101.pgm,-2\n");
   const Dataset dataset =
@@ -252,7 +277,7 @@ TEST_F(PicturesTest, CsvWithNumbers_IsARegression) {
       "the labels are numbers"));
 }
 
-TEST_F(PicturesTest, List_KeepsItsOrder) {
+TEST_F(PicturesTest, ImageDataset_List_KeepsItsOrder) {
   WriteClasses(folder_.path(), {"a", "b"}, 2);
   EXPECT_EQ(Grays(ImageDataset({folder_ / "b/101.pgm", folder_ / "a/100.pgm"},
                                options_)),
