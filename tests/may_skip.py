@@ -73,6 +73,11 @@ def no_djpeg(build):
     return no_jpeg(build) or not answers("sh", "-c", "command -v djpeg")
 
 
+def no_avx512(build):
+    return build.cross() or "avx512f" not in pathlib.Path(
+        "/proc/cpuinfo").read_text()
+
+
 def no_users(build):
     return not_root(build) or build.cross() or not answers(
         "unshare", "--user", "true")
@@ -248,6 +253,7 @@ MAY_SKIP = [
     ("NumberTextTest.Text_LocaleHasADecimalComma_HasAPoint",
      "no locale with a decimal comma", no_decimal_comma),
     ("TorchTest.*", "no python3-torch", no_torch),
+    ("Widths/FunctionLoopsTest.*", "a CPU without AVX2 or AVX-512", no_avx512),
     ("TrainingTest.Fit_KerasTutorialOnMnist_LearnsAsInPyTorch",
      "no MNIST in ../shared/data/mnist", no_mnist),
     ("ringlet.install_cmake", "no cmake", no_cmake),

@@ -68,7 +68,7 @@ TEST(ResizeTest, Resize_TwoPixels_HaveKerasValues) {
 }
 
 TEST(ResizeTest, Resize_RandomPictures_AreWithinHalfOfFloat64) {
-  if (!HavePython()) GTEST_SKIP() << "without Python";
+  if (!HavePython()) GTEST_SKIP() << "no python3 with NumPy";
   const DataFiles files;
   std::mt19937 random(1);
   const auto size = [&](uint32_t most) {
