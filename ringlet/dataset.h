@@ -442,7 +442,7 @@ struct DataDescription {
   // when the model is loaded, and has a digest.
   std::optional<TextVectorization> text = std::nullopt;
   std::string vocabulary_digest = "";
-  // Source::Windows. `group` is the column of the groups; "": none.
+  // Source::Windows. `group` is the groups' column, or their file; "": none.
   std::optional<TimeseriesOptions> windows = std::nullopt;
   std::string group = "";
   // True for an older model file: the training data may have had more columns

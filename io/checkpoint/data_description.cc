@@ -386,9 +386,8 @@ void WriteWindows(const DataDescription& description, JsonWriter* json) {
   json->Key("target_columns").BeginArray();
   for (const int64_t column : windows.target_columns) json->Int(column);
   json->EndArray();
-  if (CanBeSaved({description.group}, kMaxLabelBytes)) {
-    json->Key("group").String(description.group);
-  }
+  const bool fits = CanBeSaved({description.group}, kMaxLabelBytes);
+  json->Key("group").String(fits ? description.group : "?");
   json->EndObject();
 }
 

@@ -39,6 +39,10 @@ class ProgramWindowsTest : public ProgramTest {
                   int values = 2, int units = 1) {
     WriteWhole(folder_ / name, RunJson(data, values, units));
   }
+  void Write(const char* name, const Shape& shape,
+             const std::vector<float>& values) {
+    ASSERT_OK(WriteNpy(folder_ / name, DType::kFloat32, shape, values.data()));
+  }
   // Both commands print the same.
   void ExpectSame(const std::vector<std::string>& a,
                   const std::vector<std::string>& b) {
@@ -167,6 +171,64 @@ TEST_F(ProgramWindowsTest, RunJson_OtherWindows_IsRefused) {
   // Prediction reads no targets.
   EXPECT_EQ(Run({"predict", "m", "--data", "other.json", "--part", "train"}), 0)
       << err_;
+}
+
+// A window may not join rows of two groups.
+TEST_F(ProgramWindowsTest, Model_TrainedInGroups_RefusesRowsWithout) {
+  WriteWhole(folder_ / "d.csv", kRows);
+  Write("x.npy", {9, 2},
+        {1, 3, 3, 1, 5, 2, 7, 9, 2, 0, 4, 6, 6, 1, 1, 5, 3, 2});
+  Write("y.npy", {9}, {2, 4, 6, 8, 1, 2, 9, 5, 3});
+  Write("g.npy", {9}, {0, 0, 0, 0, 1, 1, 1, 1, 1});
+  Write("w.npy", {2, 2, 2}, {1, 3, 3, 1, 3, 1, 5, 2});
+  Write("v.npy", {2}, {4, 6});
+  const std::string rows[] = {R"("x": "x.npy", "y": "y.npy")",
+                              R"("csv": "d.csv", "label": "y")"};
+  const std::string no_group[] = {"", R"(, "drop": ["g"])"};
+  const std::string group[] = {R"(, "group": "g.npy")", R"(, "group": "g")"};
+  const std::string windows = R"(, "sequence_length": 2)";
+  for (size_t i = 0; i < 2; ++i) {
+    SCOPED_TRACE(rows[i]);
+    const std::string with = rows[i] + group[i] + windows,
+                      without = rows[i] + no_group[i] + windows;
+    WriteRunOf("run.json", with);
+    Train("run.json");
+    const std::vector<std::string> evaluate = {
+        "evaluate", "m", "--data", "run.json", "--part", "train", "--json"};
+    ASSERT_EQ(Run(evaluate), 0) << err_;
+    const std::vector<std::string> wanted = {"group", "--data RUN.json"};
+    ExpectError({"evaluate", "m", "--x", "x.npy", "--y", "y.npy"}, 2, wanted);
+    ExpectError({"predict", "m", "--x", "x.npy"}, 2, wanted);
+    EXPECT_EQ(Run({"evaluate", "m", "--x", "w.npy", "--y", "v.npy"}), 0)
+        << err_;
+    WriteRunOf("run.json", without);
+    ExpectError(evaluate, 2, wanted);
+    // A RUN.json may give groups to any rows.
+    for (size_t k = 0; k < 2; ++k) {
+      WriteRunOf("other.json", rows[k] + group[k] + windows);
+      EXPECT_EQ(
+          Run({"evaluate", "m", "--data", "other.json", "--part", "train"}), 0)
+          << err_;
+    }
+    const auto more = [&](const std::string& model, const std::string& data) {
+      WriteWhole(folder_ / "more.json", R"({"model": ")" + model +
+                                            R"(", "data": {)" + data +
+                                            R"(}, "fit": {"epochs": 1}})");
+      return std::vector<std::string>{"train", "more.json", "--save", "m2"};
+    };
+    ExpectError(more("m", R"("train": {)" + without + "}"), 2, wanted);
+    ExpectError(more("m", R"("train": {)" + with + R"(}, "validation": {)" +
+                              without + "}"),
+                2, wanted);
+    // Windows of no rows leave what the file says.
+    ASSERT_EQ(Run(more("m", R"("train": {"x": "w.npy", "y": "v.npy"})")), 0)
+        << err_;
+    ExpectError({"predict", "m2", "--x", "x.npy"}, 2, wanted);
+    // Without groups in training none are needed.
+    WriteRunOf("run.json", without);
+    Train("run.json");
+    EXPECT_EQ(Run({"predict", "m", "--x", "x.npy"}), 0) << err_;
+  }
 }
 
 }  // namespace

@@ -82,9 +82,9 @@ std::optional<DataDescription> DescribeData(const DataConfig& data,
   description.encoding = source.Encoding();
   description.text = source.Text();
   description.windows = source.Windows();
-  if (!data.csv.empty()) {
-    description.group = GroupColumn(data.windows, source);
-  }
+  const std::string& group = data.windows.group;
+  description.group = data.csv.empty() ? group.substr(group.rfind('/') + 1)
+                                       : GroupColumn(data.windows, source);
   description.resizing = source.Resizing();
   if (description.text &&
       !CanBeSaved(description.text->vocabulary, kMaxVocabularyBytes)) {

@@ -358,10 +358,12 @@ std::string GroupColumn(const TimeseriesConfig& config, const Source& rows) {
 void MatchWindows(const DataDescription& trained_on, bool of_csv,
                   TimeseriesConfig* config) {
   config->trained = trained_on.windows;
+  config->trained_in_groups = !trained_on.group.empty();
   if (!config->empty() || !trained_on.windows) return;
   config->is_given = false;
   config->options = *trained_on.windows;
-  if (of_csv) config->group = trained_on.group;
+  // Without columns it is the name of a file.
+  if (of_csv && !trained_on.columns.empty()) config->group = trained_on.group;
 }
 
 namespace {
@@ -391,6 +393,16 @@ Status CheckAsTrained(const TimeseriesOptions& own,
       kAdvice);
 }
 
+Status CheckHasGroups(const Source& rows, const TimeseriesConfig& config) {
+  if (!config.trained_in_groups || !config.group.empty()) return Status();
+  return InvalidArgument(
+      "%s: the model was trained on windows within groups of rows, but these "
+      "rows have no group, and windows would join rows of two; give \"group\" "
+      "in RUN.json (evaluate and predict: --data RUN.json), for a single group "
+      "the same number for each row",
+      rows.name().c_str());
+}
+
 }  // namespace
 
 Dataset OpenWindows(const Dataset& rows, const TimeseriesConfig& config,
@@ -407,7 +419,10 @@ Dataset OpenWindows(const Dataset& rows, const TimeseriesConfig& config,
     own.options.target_columns.clear();
   }
   TimeseriesOptions options = own.options;
-  Status chosen = Choose(*rows.source(), own, csv, table, &options);
+  Status chosen = CheckHasGroups(*rows.source(), own);
+  if (chosen.ok()) {
+    chosen = Choose(*rows.source(), own, csv, table, &options);
+  }
   if (chosen.ok() && config.trained) {
     chosen = CheckAsTrained(options, *config.trained, targets);
   }

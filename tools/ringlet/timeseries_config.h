@@ -25,6 +25,7 @@ struct TimeseriesConfig {
   bool is_validation = false;
   // The windows of the model's training, if its file has them.
   std::optional<TimeseriesOptions> trained;
+  bool trained_in_groups = false;
   bool is_given = true;  // false: the windows are those of the training
 
   bool empty() const { return options.sequence_length == 0; }

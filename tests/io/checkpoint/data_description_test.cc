@@ -114,6 +114,10 @@ TEST(ModelFileTest, DataDescription_Windows_AreReadAsWritten) {
   // Not whole rows.
   EXPECT_TRUE(Contains(DataDescriptionFromJson(text, 13, &read),
                        "windows.sequence_length is 4"));
+  // A name that the file cannot have is not "", which would mean no groups.
+  d.group = "\xff";
+  ASSERT_OK(DataDescriptionFromJson(ToJson(d), 12, &read));
+  EXPECT_EQ(read.group, "?");
   // The file of an older version has none.
   ASSERT_OK(DataDescriptionFromJson("{}", 12, &read));
   EXPECT_FALSE(read.windows.has_value());
