@@ -173,6 +173,52 @@ TEST_F(ProgramWindowsTest, RunJson_OtherWindows_IsRefused) {
       << err_;
 }
 
+// Its file has the targets: labels would be read by nothing.
+TEST_F(ProgramWindowsTest, Model_TargetsOfColumns_RefusesLabels) {
+  WriteWhole(folder_ / "d.csv", "a,b,y\n1,2,0\n3,4,1\n5,6,0\n7,8,1\n9,1,0\n");
+  Write("x.npy", {5, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 1});
+  Write("y.npy", {5}, {0, 1, 0, 1, 0});
+  Write("w.npy", {2, 2, 2}, {1, 2, 3, 4, 3, 4, 5, 6});
+  Write("v.npy", {2}, {5, 7});
+  const std::string windows =
+      R"(, "sequence_length": 2, "target_offset": 2, "target_columns": [0])";
+  const auto further = [&](const std::string& data) {
+    WriteWhole(folder_ / "more.json", R"({"model": "m", "data": {"train": {)" +
+                                          data +
+                                          R"(}}, "fit": {"epochs": 1}})");
+  };
+  for (const std::string& data :
+       {R"("x": "x.npy")" + windows,
+        R"("csv": "d.csv", "columns": ["a", "b"])" + windows}) {
+    SCOPED_TRACE(data);
+    WriteRunOf("run.json", data);
+    Train("run.json");
+    ExpectSame(
+        {"evaluate", "m", "--x", "x.npy", "--json"},
+        {"evaluate", "m", "--data", "run.json", "--part", "train", "--json"});
+    ExpectError({"evaluate", "m", "--x", "x.npy", "--y", "y.npy"}, 2,
+                {"x.npy", "target_columns", "leave --y"});
+    for (const char* label : {"y", "b", "-1", "0"}) {
+      ExpectError({"evaluate", "m", "--csv", "d.csv", "--label", label}, 2,
+                  {"d.csv", "target_columns", "leave --label"});
+    }
+    further(R"("x": "x.npy", "y": "y.npy")");
+    ExpectError({"train", "more.json", "--no-save"}, 2,
+                {"target_columns", "\"y\""});
+    further(R"("csv": "d.csv", "label": "y")");
+    ExpectError({"train", "more.json", "--no-save"}, 2,
+                {"target_columns", "\"label\""});
+    // Windows have their targets in y.
+    EXPECT_EQ(Run({"evaluate", "m", "--x", "w.npy", "--y", "v.npy"}), 0)
+        << err_;
+    ExpectError({"evaluate", "m", "--x", "w.npy"}, 2, {"w.npy", "label"});
+  }
+  // Targets that are labels stay necessary.
+  WriteRunOf("run.json", R"("x": "x.npy", "y": "y.npy", "sequence_length": 2)");
+  Train("run.json");
+  ExpectError({"evaluate", "m", "--x", "x.npy"}, 2, {"--x needs --y"});
+}
+
 // A window may not join rows of two groups.
 TEST_F(ProgramWindowsTest, Model_TrainedInGroups_RefusesRowsWithout) {
   WriteWhole(folder_ / "d.csv", kRows);
@@ -229,6 +275,72 @@ TEST_F(ProgramWindowsTest, Model_TrainedInGroups_RefusesRowsWithout) {
     Train("run.json");
     EXPECT_EQ(Run({"predict", "m", "--x", "x.npy"}), 0) << err_;
   }
+}
+
+TEST_F(ProgramWindowsTest, Lines_OfAModelOfWindows_AreRefused) {
+  WriteWhole(folder_ / "d.csv", "a,b,y\n1,2,0\n3,4,1\n5,6,0\n");
+  WriteWhole(folder_ / "lines", "1,2\n");
+  Write("x.npy", {3, 2}, {1, 2, 3, 4, 5, 6});
+  Write("y.npy", {3}, {0, 1, 0});
+  for (const char* data :
+       {R"("csv": "d.csv")", R"("x": "x.npy", "y": "y.npy")"}) {
+    SCOPED_TRACE(data);
+    WriteRunOf("run.json", std::string(data) + R"(, "sequence_length": 2)");
+    Train("run.json");
+    stdin_ = folder_ / "lines";
+    ExpectError({"predict", "m", "--csv", "-"}, 2,
+                {"windows of 2 rows", "--csv FILE"});
+  }
+  // A line with a value for each row is a window.
+  Write("x.npy", {3}, {1, 2, 3});
+  WriteRunOf("run.json", R"("x": "x.npy", "y": "y.npy", "sequence_length": 2)",
+             1);
+  Train("run.json");
+  EXPECT_EQ(Run({"predict", "m", "--csv", "-", "--no-header"}), 0) << err_;
+  stdin_.clear();
+  const std::string of_line = out_;
+  Write("x.npy", {2}, {1, 2});
+  ASSERT_EQ(Run({"predict", "m", "--x", "x.npy"}), 0) << err_;
+  EXPECT_EQ(out_, of_line);
+}
+
+TEST_F(ProgramWindowsTest, Model_OfWindowsOfOneRow_TakesWholeWindows) {
+  Write("x.npy", {4, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  Write("w.npy", {3, 1, 2}, {1, 2, 3, 4, 5, 6});
+  Write("y.npy", {4}, {0, 1, 2, 3});
+  Write("v.npy", {3}, {1, 2, 3});
+  WriteWhole(
+      folder_ / "run.json",
+      Replaced(RunJson(R"("x": "x.npy", "y": "y.npy", "sequence_length": 1,
+                          "target_offset": 1)",
+                       2, 1),
+               "[null, 2,", "[null, 1,"));
+  Train("run.json");
+  ExpectSame({"evaluate", "m", "--x", "w.npy", "--y", "v.npy", "--json"},
+             {"evaluate", "m", "--x", "x.npy", "--y", "y.npy", "--json"});
+}
+
+// The error says how to train for another target, and that works.
+TEST_F(ProgramWindowsTest, Train_OtherTarget_TakesLayersAndInit) {
+  WriteWhole(folder_ / "d.csv", "a,b\n1,2\n3,4\n5,6\n7,8\n2,9\n1,0\n3,3\n");
+  const auto data = [](int offset) {
+    return R"("csv": "d.csv", "sequence_length": 2, "target_columns": ["b"],
+              "target_offset": )" +
+           std::to_string(offset);
+  };
+  WriteRunOf("run.json", data(2));
+  Train("run.json");
+  WriteWhole(folder_ / "more.json", R"({"model": "m", "data": {"train": {)" +
+                                        data(3) +
+                                        R"(}}, "fit": {"epochs": 1}})");
+  ExpectError({"train", "more.json", "--no-save"}, 2,
+              {"target_offset: is 3", "layers", "--init"});
+  WriteRunOf("other.json", data(3));
+  ASSERT_EQ(Run({"train", "other.json", "--init", "m", "--save", "m3"}), 0)
+      << err_;
+  EXPECT_EQ(Run({"evaluate", "m3", "--data", "other.json", "--part", "train"}),
+            0)
+      << err_;
 }
 
 }  // namespace

@@ -594,10 +594,9 @@ Dataset OpenData(const DataConfig& data, const Model& model, bool targets) {
     dataset = read.ok() ? dataset.SampleWeight(std::move(weights), each)
                         : Dataset(read);
   }
-  const int64_t inputs =
-      model.num_inputs() == 1 ? model.input_shape().elements() : 0;
+  const Shape input = model.num_inputs() == 1 ? model.input_shape() : Shape{0};
   dataset =
-      OpenWindows(dataset, data.windows, data.csv, data.table, inputs, targets);
+      OpenWindows(dataset, data.windows, data.csv, data.table, input, targets);
   return dataset.empty() ? dataset
                          : dataset.Map(data.scale.value_or(Scale()))
                                .AutoShard(data.policy)

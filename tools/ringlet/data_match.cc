@@ -54,10 +54,7 @@ void MatchData(const DataDescription& trained_on, DataConfig* data) {
   }
   if (data->text.empty()) {
     MatchWindows(trained_on, !data->csv.empty(), &data->windows);
-    const auto& windows = data->windows.trained;
-    if (windows && !windows->target_columns.empty()) {
-      data->table.has_label = false;
-    }
+    if (data->windows.trained_on_columns()) data->table.has_label = false;
   }
   if (!data->pictures.empty()) MatchPictures(trained_on, &data->pictures);
   const std::optional<Scale> given = GivenScale(*data);

@@ -84,6 +84,18 @@ Status CheckNotWindows(const Model& model, const Dataset& rows) {
       error.c_str());
 }
 
+// A line is an example. It is a window if each of its values is a row.
+Status CheckTakesLines(const Model& model, const DataConfig& data) {
+  if (!data.windows.trained) return Status();
+  const int64_t rows = data.windows.trained->sequence_length;
+  const bool is_row = !data.table.training_columns.empty() && rows > 1;
+  if (model.input_shape().elements() == rows && !is_row) return Status();
+  return InvalidArgument(
+      "--csv -: the model takes windows of %lld rows, and lines make no "
+      "windows; give the rows as --csv FILE",
+      static_cast<long long>(rows));
+}
+
 // "\\t" is a tab.
 Status Character(const char* flag, const std::string& text,
                  const DataConfig& data, char* value) {
@@ -228,9 +240,6 @@ Status ModelAndDataFlags::Choose(const std::string& model_path,
     if (labels_ && !data->images.empty() && data->labels.empty()) {
       return InvalidArgument("--images needs --labels");
     }
-    if (labels_ && !data->x.empty() && data->y.empty()) {
-      return InvalidArgument("--x needs --y");
-    }
     RINGLET_RETURN_IF_ERROR(
         Character("--separator", separator_, *data, &data->table.separator));
     RINGLET_RETURN_IF_ERROR(
@@ -314,6 +323,7 @@ Status ModelAndDataFlags::OpenForLines(const std::string& model_path,
   Choice choice;
   RINGLET_RETURN_IF_ERROR(OpenModel(model_path, "", model, &choice));
   *data = std::move(choice.data);
+  RINGLET_RETURN_IF_ERROR(CheckTakesLines(**model, *data));
   data->windows = TimeseriesConfig();  // a line is a whole example
   data->table = ForPrediction(*data, **model);
   return Status();
@@ -330,6 +340,10 @@ Status ModelAndDataFlags::Open(const std::string& model_path,
 
 Status ModelAndDataFlags::OpenBatches(const Choice& choice, const Model& model,
                                       Dataset* batches) const {
+  const bool needs_y = labels_ && !choice.data.windows.trained_on_columns();
+  if (needs_y && !data_.x.empty() && data_.y.empty()) {
+    return InvalidArgument("--x needs --y");
+  }
   // A split counts the rows of the training, which had labels.
   Dataset train = labels_ || choice.split > 0
                       ? OpenData(choice.data, model)

@@ -380,7 +380,9 @@ Status CheckAsTrained(const TimeseriesOptions& own,
       {"target_offset", own.target_offset, trained.target_offset},
       {"target_length", own.target_length, trained.target_length}};
   const char kAdvice[] =
-      "give that, or leave \"sequence_length\" and the fields of it out";
+      "give that, or leave \"sequence_length\" and the fields of it out; to "
+      "train for another, let \"model\" be its layers, and give its file with "
+      "--init";
   for (const auto& number : numbers) {
     if (number.own == number.trained) continue;
     return InvalidArgument("%s: is %" PRId64
@@ -403,14 +405,35 @@ Status CheckHasGroups(const Source& rows, const TimeseriesConfig& config) {
       rows.name().c_str());
 }
 
+// An error for labels that would not be read.
+Status CheckHasNoLabels(const Source& rows, const TimeseriesConfig& config,
+                        const CsvOptions& table) {
+  const bool has_label = !table.label_name.empty() || table.label_column;
+  const bool has_y = rows.y().shape.elements() > 0;
+  if (!config.trained_on_columns() || (!has_label && !has_y)) return Status();
+  const char* const key = has_label ? "label" : "y";
+  return InvalidArgument(
+      "%s: the model was trained on \"target_columns\": its targets are "
+      "values of the rows, and no others are read; leave --%s out, or \"%s\" "
+      "in RUN.json",
+      rows.name().c_str(), key, key);
+}
+
+// True if examples are windows already. A window of one row has its axis.
+bool AreWindows(const Shape& example, int64_t sequence_length,
+                const Shape& input) {
+  if (sequence_length > 1) return example.elements() == input.elements();
+  return example.rank() > 1 && example[0] == 1 && example == input;
+}
+
 }  // namespace
 
 Dataset OpenWindows(const Dataset& rows, const TimeseriesConfig& config,
                     const std::string& csv, const CsvOptions& table,
-                    int64_t inputs, bool targets) {
+                    const Shape& input, bool targets) {
   if (config.empty() || rows.source() == nullptr) return rows;
-  const bool is_window = rows.source()->x().shape.elements() == inputs;
-  if (!config.is_given && is_window && config.options.sequence_length > 1) {
+  if (!config.is_given && AreWindows(rows.source()->x().shape,
+                                     config.options.sequence_length, input)) {
     return rows;
   }
   TimeseriesConfig own = config;
@@ -420,6 +443,9 @@ Dataset OpenWindows(const Dataset& rows, const TimeseriesConfig& config,
   }
   TimeseriesOptions options = own.options;
   Status chosen = CheckHasGroups(*rows.source(), own);
+  if (chosen.ok() && targets) {
+    chosen = CheckHasNoLabels(*rows.source(), own, table);
+  }
   if (chosen.ok()) {
     chosen = Choose(*rows.source(), own, csv, table, &options);
   }

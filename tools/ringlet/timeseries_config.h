@@ -29,6 +29,10 @@ struct TimeseriesConfig {
   bool is_given = true;  // false: the windows are those of the training
 
   bool empty() const { return options.sequence_length == 0; }
+  // True if the model was trained on targets that are values of x.
+  bool trained_on_columns() const {
+    return trained && !trained->target_columns.empty();
+  }
 };
 
 // Reads the fields. `of_csv`: a group is a column, not a file in `folder`.
@@ -55,11 +59,11 @@ void SetLabelAndGroupColumns(const TimeseriesConfig& config, CsvOptions* table);
 
 // The windows of `rows`. `csv` is the path of their table; "": they are arrays.
 // Without `targets` the windows need no targets. If the windows are not given,
-// examples of `inputs` values are windows already. An error if the windows are
-// not those of the training.
+// examples of the shape of the model's `input` are windows already. An error if
+// the windows are not those of the training, or labels would not be read.
 Dataset OpenWindows(const Dataset& rows, const TimeseriesConfig& config,
                     const std::string& csv, const CsvOptions& table,
-                    int64_t inputs, bool targets);
+                    const Shape& input, bool targets);
 
 }  // namespace ringlet
 
