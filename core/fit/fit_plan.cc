@@ -156,6 +156,11 @@ void AddDataset(const Dataset& dataset, const std::optional<uint64_t>& content,
   add("the scale's factor", dataset.scale().factor);
   add("the scale's offset", dataset.scale().offset);
   const Source& source = *dataset.source();
+  if (const std::optional<ImageResizing> resizing = source.Resizing()) {
+    add("the pictures' interpolation",
+        static_cast<int64_t>(resizing->interpolation));
+    add("crop_to_aspect_ratio", int64_t{resizing->crop_to_aspect_ratio});
+  }
   const std::optional<TextVectorization> text = source.Text();
   const std::pair<const char*, std::vector<std::string>> all[] = {
       {"classes", source.ClassNames()},
