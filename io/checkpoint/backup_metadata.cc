@@ -20,9 +20,9 @@ namespace ringlet {
 namespace {
 
 constexpr char kLayersKey[] = "layers", kLossesKey[] = "losses",
-               kDataLineKey[] = "data", kReplicasKey[] = "replicas",
-               kWorldKey[] = "world", kRunSeedKey[] = "seed",
-               kOptimizerKey[] = "optimizer",
+               kDataLineKey[] = "data", kClassesKey[] = "classes",
+               kReplicasKey[] = "replicas", kWorldKey[] = "world",
+               kRunSeedKey[] = "seed", kOptimizerKey[] = "optimizer",
                kOptimizerFieldsKey[] = "optimizer_fields",
                kEpochKey[] = "epoch", kStepKey[] = "step",
                kLocalKey[] = "local_updates", kRoundKey[] = "local_steps";
@@ -125,6 +125,8 @@ Metadata DescribeModelAndData(const FitState& fit) {
   };
   const std::string local = LocalUpdatesText(*fit.model);
   if (!local.empty()) run[kLocalKey] = local;
+  const std::string classes = ClassesText(fit);
+  if (!classes.empty()) run[kClassesKey] = classes;
   if (fit.local_steps > 0) run[kRoundKey] = std::to_string(fit.local_steps);
   return run;
 }
@@ -257,6 +259,7 @@ Status CheckRun(FileSystem* files, const std::string& path, const FitState& fit,
   };
   compare(kLossesKey, "losses", LossesText(*fit.model));
   compare(kDataLineKey, "data or batches", DataText(fit));
+  compare(kClassesKey, "classes", ClassesText(fit));
   compare(kLocalKey, "local updates", local);
   WarnOfReplicas(path, replicas, fit.model->num_replicas());
   return Status();

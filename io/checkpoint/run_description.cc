@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "../../core/base/fnv1a.h"
 #include "../../core/base/json.h"
 #include "../../core/base/number_text.h"
 #include "../../core/base/text.h"
@@ -166,6 +167,24 @@ std::string DataText(const FitState& fit) {
     }
   }
   return text;
+}
+
+std::string ClassesText(const FitState& fit) {
+  if (fit.dataset == nullptr || fit.dataset->source() == nullptr) return "";
+  constexpr size_t kMaxShown = 60;  // bytes; a message shows 100 in all
+  std::string names;
+  Fnv1a all;
+  for (const std::string& name : fit.dataset->source()->ClassNames()) {
+    names += (names.empty() ? "" : ", ") + name;
+    all.Add(name);
+  }
+  if (names.empty()) return "";
+  if (names.size() > kMaxShown) {
+    size_t end = kMaxShown;  // not within a character of UTF-8
+    while (end > 0 && (names[end] & 0xC0) == 0x80) --end;
+    names = names.substr(0, end) + " ...";
+  }
+  return Printable(names) + " (checksum " + HexText(all.value()) + ")";
 }
 
 }  // namespace ringlet
