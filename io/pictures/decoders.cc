@@ -10,6 +10,11 @@ Status CheckSize(uint64_t width, uint64_t height) {
   if (width == 0 || height == 0) {
     return Corruption("is %" PRIu64 " x %" PRIu64 " pixels", width, height);
   }
+  if (width > kMaxPictureSide || height > kMaxPictureSide) {
+    return InvalidArgument("is %" PRIu64 " x %" PRIu64
+                           " pixels, a side of more than %d; cut it into parts",
+                           width, height, kMaxPictureSide);
+  }
   const auto most = static_cast<uint64_t>(kMaxPixels);
   if (width <= most && height <= most / width) return Status();
   return InvalidArgument("is %" PRIu64 " x %" PRIu64

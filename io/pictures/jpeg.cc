@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kMaxScans = 500;  // of a progressive file
 
-enum class Outcome : uint8_t { kEndsEarly, kDamaged, kTooManyScans };
+enum class Outcome : uint8_t { kEndsEarly, kDamaged, kTooManyScans, kNoMemory };
 
 struct Decoder {
   jpeg_decompress_struct info;
@@ -44,7 +44,10 @@ Decoder* DecoderOf(j_common_ptr info) {
 
 [[noreturn]] void FailWithMessage(j_common_ptr info) {
   info->err->format_message(info, DecoderOf(info)->message);
-  Fail(info, Outcome::kDamaged);
+  const int code = info->err->msg_code;
+  const bool lacks =
+      code == JERR_OUT_OF_MEMORY || code == JERR_NO_BACKING_STORE;
+  Fail(info, lacks ? Outcome::kNoMemory : Outcome::kDamaged);
 }
 
 // Warnings of harmless bytes, such as those of some cameras, are ignored. All
@@ -98,6 +101,7 @@ void Start(std::string_view file, Decoder* d) {
 bool ReadHeader(Decoder* d) {
   if (setjmp(d->failed) != 0) return false;
   jpeg_create_decompress(&d->info);
+  d->info.mem->max_memory_to_use = 0;  // not that of the variable JPEGMEM
   d->info.src = &d->source;
   d->info.progress = &d->progress;
   jpeg_read_header(&d->info, TRUE);
@@ -122,12 +126,16 @@ bool ReadRows(Decoder* d, J_COLOR_SPACE colors, unsigned char* pixels) {
   return true;
 }
 
-Status ErrorOf(const Decoder& d) {
+Status ErrorOf(Decoder* decoder) {
+  jpeg_abort_decompress(&decoder->info);  // an error too takes memory
+  const Decoder& d = *decoder;
   switch (d.outcome) {
     case Outcome::kEndsEarly:
       return EndsEarly();
     case Outcome::kTooManyScans:
       return Corruption("is a JPEG of more than %d scans", kMaxScans);
+    case Outcome::kNoMemory:
+      return ResourceExhausted("no memory to decode the JPEG: %s", d.message);
     case Outcome::kDamaged:
       break;
   }
@@ -152,7 +160,7 @@ void ConvertCmyk(bool inverted, Picture* picture) {
 }
 
 Status Decode(Decoder* d, bool size_only, bool gray, Picture* picture) {
-  if (!ReadHeader(d)) return ErrorOf(*d);
+  if (!ReadHeader(d)) return ErrorOf(d);
   const jpeg_decompress_struct& info = d->info;
   RINGLET_RETURN_IF_ERROR(CheckSize(info.image_width, info.image_height));
   picture->width = info.image_width;
@@ -172,7 +180,7 @@ Status Decode(Decoder* d, bool size_only, bool gray, Picture* picture) {
             : 0,
       picture));
   const J_COLOR_SPACE colors = cmyk ? JCS_CMYK : gray ? JCS_GRAYSCALE : JCS_RGB;
-  if (!ReadRows(d, colors, picture->pixels.data())) return ErrorOf(*d);
+  if (!ReadRows(d, colors, picture->pixels.data())) return ErrorOf(d);
   if (cmyk) ConvertCmyk(info.saw_Adobe_marker != 0, picture);
   return Status();
 }

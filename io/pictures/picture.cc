@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "../files/atomic_file.h"
+#include "../files/input_file.h"
 #include "decoders.h"
 #include "picture_format.h"
 #include "ringlet/files.h"
@@ -67,6 +68,11 @@ void ConvertChannels(int channels, Picture* picture) {
 
 Status DecodePicture(std::string_view bytes, int channels, Picture* picture) {
   RINGLET_RETURN_IF_ERROR(Decode(bytes, false, channels, picture));
+  if (picture->channels != channels) {
+    RINGLET_RETURN_IF_ERROR(
+        CheckMemoryFor("pixels", static_cast<uint64_t>(picture->count()) *
+                                     static_cast<uint64_t>(channels)));
+  }
   ConvertChannels(channels, picture);
   return Status();
 }

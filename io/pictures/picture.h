@@ -20,6 +20,9 @@ namespace ringlet {
 constexpr int64_t kMaxPixels = int64_t{1} << 26;
 constexpr int64_t kMaxPictureBytes = int64_t{1} << 28;  // of a file
 
+// A side of more pixels is refused: the largest of a JPEG.
+constexpr int kMaxPictureSide = 65535;
+
 struct Picture {
   int64_t height = 0, width = 0;
   int channels = 0;  // 1: gray, 2: gray and alpha, 3: RGB, 4: RGB and alpha

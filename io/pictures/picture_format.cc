@@ -1,6 +1,6 @@
 #include "picture_format.h"
 
-#include <cstring>
+#include <algorithm>
 
 #include "../../core/base/text.h"
 
@@ -9,13 +9,22 @@ namespace ringlet {
 PictureFormat PictureFormatOf(std::string_view bytes) {
   if (StartsWith(bytes, "\x89PNG\r\n\x1a\n")) return PictureFormat::kPng;
   if (StartsWith(bytes, "\xff\xd8\xff")) return PictureFormat::kJpeg;
-  if (StartsWith(bytes, "BM")) return PictureFormat::kBmp;
+  // A text may begin with "BM" or "P1" too. At 14 a BMP has its header's size.
+  if (StartsWith(bytes, "BM") && bytes.size() > 15 && bytes[14] >= 12 &&
+      bytes[14] <= 124 && bytes[15] == 0) {
+    return PictureFormat::kBmp;
+  }
   if (StartsWith(bytes, "GIF8")) return PictureFormat::kGif;
   if (StartsWith(bytes, "RIFF") && bytes.substr(8, 4) == "WEBP") {
     return PictureFormat::kWebp;
   }
-  const bool pnm = bytes.size() > 2 && bytes[0] == 'P' && bytes[1] >= '1' &&
-                   bytes[1] <= '6' && std::strchr(" \t\r\n#", bytes[2]);
+  const size_t behind =
+      std::min(bytes.find_first_not_of(" \t\r\n\v\f", 2), bytes.size());
+  const bool pnm =
+      behind < bytes.size() && bytes[0] == 'P' && bytes[1] >= '1' &&
+      bytes[1] <= '6' &&
+      (bytes[behind] == '#' ||
+       (behind > 2 && bytes[behind] >= '0' && bytes[behind] <= '9'));
   return pnm ? PictureFormat::kPnm : PictureFormat::kNone;
 }
 

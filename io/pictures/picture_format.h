@@ -19,7 +19,7 @@ enum class PictureFormat : uint8_t {
   kWebp
 };
 
-// Decides by the first 12 bytes of a file.
+// Decides by the first 16 bytes of a file.
 PictureFormat PictureFormatOf(std::string_view bytes);
 
 // True if Keras reads files of this name as pictures, or ringlet does: .bmp,

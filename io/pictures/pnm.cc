@@ -71,7 +71,9 @@ class PnmReader {
          ++at_) {
       *number = *number * 10 + static_cast<uint32_t>(file_[at_] - '0');
     }
-    return at_ > begin;
+    const bool ends =
+        at_ == file_.size() || file_[at_] < '0' || file_[at_] > '9';
+    return at_ > begin && ends;
   }
 
   unsigned char Scaled(uint32_t value) const {

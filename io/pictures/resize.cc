@@ -75,6 +75,22 @@ int64_t SumOf(const Taps& taps) {
   return sum;
 }
 
+// `in`: the first of the pixels' values. Only those of the taps are read.
+int64_t WeightedSum(const Taps& row, const Taps& column,
+                    const unsigned char* in, size_t row_bytes,
+                    size_t channels) {
+  int64_t sum = 0;
+  for (const int64_t row_weight : row.weights) {
+    int64_t row_sum = 0;
+    for (size_t t = 0; t < column.weights.size(); ++t) {
+      row_sum += column.weights[t] * in[t * channels];
+    }
+    sum += row_weight * row_sum;
+    in += row_bytes;
+  }
+  return sum;
+}
+
 // The middle part with the form of `height` x `width`.
 void Crop(const Picture& picture, int64_t height, int64_t width, Part* rows,
           Part* columns) {
@@ -98,24 +114,14 @@ void Resize(const Picture& picture, Interpolation interpolation, bool crop,
   const std::vector<Taps> across = TapsOf(interpolation, width, columns);
   const std::vector<Taps> down = TapsOf(interpolation, height, rows);
   const int64_t whole = SumOf(across[0]) * SumOf(down[0]);
-  // The weighted sum of a new row's rows, for all columns.
-  std::vector<int64_t> sums(row_bytes);
   for (const Taps& row : down) {
-    std::fill(sums.begin(), sums.end(), 0);
-    const unsigned char* in =
-        picture.pixels.data() + static_cast<size_t>(row.first) * row_bytes;
-    for (const int64_t weight : row.weights) {
-      for (size_t i = 0; i < row_bytes; ++i) sums[i] += weight * in[i];
-      in += row_bytes;
-    }
     for (const Taps& column : across) {
-      const int64_t* const from =
-          sums.data() + static_cast<size_t>(column.first) * channels;
+      const unsigned char* const in =
+          picture.pixels.data() + static_cast<size_t>(row.first) * row_bytes +
+          static_cast<size_t>(column.first) * channels;
       for (size_t c = 0; c < channels; ++c) {
-        int64_t sum = 0;
-        for (size_t t = 0; t < column.weights.size(); ++t) {
-          sum += column.weights[t] * from[t * channels + c];
-        }
+        const int64_t sum =
+            WeightedSum(row, column, in + c, row_bytes, channels);
         *out++ = static_cast<unsigned char>((2 * sum + whole) / (2 * whole));
       }
     }
