@@ -7,6 +7,7 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <set>
 #include <utility>
 
 #include "../files/atomic_file.h"
@@ -59,14 +60,15 @@ Status AppendPictures(const std::string& folder,
   return Status();
 }
 
+// Finds the folders in `directory`, which are its classes.
 Status ListClasses(const std::string& directory,
                    const std::vector<std::string>& permitted,
-                   std::vector<std::string>* classes) {
+                   std::set<std::string>* classes) {
   std::vector<std::string> names;
   RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->List(directory, &names));
   for (const std::string& name : names) {
     if (name[0] == '.' || !IsFolder(directory + "/" + name)) continue;
-    classes->push_back(name);
+    classes->insert(name);
     const bool is_known =
         permitted.empty() ||
         std::count(permitted.begin(), permitted.end(), name) > 0;
@@ -84,7 +86,6 @@ Status ListClasses(const std::string& directory,
         "that there may be",
         directory.c_str(), classes->size(), ClassNumbers::kMax);
   }
-  if (!permitted.empty()) *classes = permitted;
   return Status();
 }
 
@@ -96,10 +97,14 @@ Status ListPictures(const std::string& directory, bool labelled,
   std::string root = directory;
   while (root.size() > 1 && root.back() == '/') root.pop_back();
   if (labelled) {
-    RINGLET_RETURN_IF_ERROR(ListClasses(root, classes, &list->classes));
+    std::set<std::string> folders;
+    RINGLET_RETURN_IF_ERROR(ListClasses(root, classes, &folders));
+    list->classes = classes;
+    if (classes.empty()) list->classes.assign(folders.begin(), folders.end());
     for (size_t i = 0; i < list->classes.size(); ++i) {
+      // A class may have no folder here. Its name may be no folder's: "..".
+      if (folders.count(list->classes[i]) == 0) continue;
       const std::string folder = root + "/" + list->classes[i];
-      if (!IsFolder(folder)) continue;  // a class without pictures here
       RINGLET_RETURN_IF_ERROR(AppendPictures(folder, &list->paths));
       list->labels.resize(list->paths.size(), static_cast<int32_t>(i));
     }

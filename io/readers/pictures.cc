@@ -6,9 +6,11 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "../../core/base/guarded.h"
+#include "../../core/base/text.h"
 #include "../files/input_file.h"
 #include "../files/path.h"
 #include "../pictures/picture.h"
@@ -242,16 +244,34 @@ Status SelectSubset(const ImageOptions& options, Pictures* pictures) {
   return Status();
 }
 
-Dataset MakeDataset(const ImageOptions& options, Pictures pictures) {
-  const int64_t most = kMaxPixels;
-  if (options.height < 1 || options.width < 1 || options.height > most ||
-      options.width > most / options.height) {
-    return Dataset(InvalidArgument(
+Status CheckOptions(const ImageOptions& options) {
+  const int64_t height = options.height, width = options.width;
+  if (height < 1 || width < 1 || height > kMaxSide || width > kMaxSide ||
+      height * width > kMaxPixels) {
+    return InvalidArgument(
         "image_size: is %" PRId64 " x %" PRId64
-        "; both must be at least 1, and their product at most %" PRId64,
-        options.height, options.width, most));
+        "; both must be from 1 to %d, and their product at most %" PRId64,
+        height, width, kMaxSide, int64_t{kMaxPixels});
   }
-  Status status = SelectSubset(options, &pictures);
+  if (options.subset == Subset::kAll && options.validation_split != 0) {
+    return InvalidArgument(
+        "validation_split: is %g without a subset; give the subset, training "
+        "or validation, or leave it out",
+        options.validation_split);
+  }
+  std::set<std::string> classes;
+  for (const std::string& name : options.class_names) {
+    if (classes.insert(name).second) continue;
+    return InvalidArgument(
+        "class_names: has '%s' twice; give each class one number",
+        Printable(name).c_str());
+  }
+  return Status();
+}
+
+Dataset MakeDataset(const ImageOptions& options, Pictures pictures) {
+  Status status = CheckOptions(options);
+  if (status.ok()) status = SelectSubset(options, &pictures);
   if (!status.ok()) return Dataset(status);
   const auto source =
       std::make_shared<PictureSource>(std::move(pictures), options);
@@ -290,6 +310,18 @@ Status TakeLabels(const ImageOptions& options, const Dataset& rows,
   return SetLabels(options.label_mode, numbers, pictures);
 }
 
+// `learned`: the classes are the folders. Of two subsets one has the notes.
+void NoteClasses(const std::string& directory, bool learned,
+                 const PictureList& list) {
+  if (list.classes.empty()) return;
+  if (learned) PrintClassNames(directory, list.classes);
+  std::vector<bool> is_there(list.classes.size());
+  for (const int32_t label : list.labels) {
+    is_there[static_cast<size_t>(label)] = true;
+  }
+  NoteMissingClasses(directory, list.classes, is_there);
+}
+
 }  // namespace
 
 Dataset ImageDatasetFromDirectory(const std::string& directory,
@@ -297,6 +329,9 @@ Dataset ImageDatasetFromDirectory(const std::string& directory,
   PictureList list;
   const bool labelled = options.label_mode != LabelMode::kNone;
   Status status = ListPictures(directory, labelled, options.class_names, &list);
+  if (status.ok() && options.subset != Subset::kValidation) {
+    NoteClasses(directory, options.class_names.empty(), list);
+  }
   Pictures pictures;
   pictures.name = directory;
   pictures.paths = std::move(list.paths);

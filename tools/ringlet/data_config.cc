@@ -458,6 +458,12 @@ Status ReadBothData(const Json& json, const std::string& folder,
         data == train ? "train" : "validation"));
   }
   InheritPictures(train->pictures, &validation->pictures);
+  if (validation->pictures.splits()) {
+    fields.Fail(
+        InvalidArgument("data.validation: has a validation_split without a "
+                        "\"subset\"; give \"subset\": \"validation\", or leave "
+                        "validation_split out"));
+  }
   if (train->pictures.splits()) SplitPictures(&fields, train, validation);
   fields.Fail(CheckMeans(train->windows, train->table));
   if (!train->empty() && !validation->empty()) {
