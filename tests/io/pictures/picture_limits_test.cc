@@ -52,8 +52,7 @@ TEST(PictureLimitsTest, SideBeyond65535_IsRefusedBeforeMemoryIsTaken) {
   EXPECT_OK(LimitErrorOf("P5 65535 1 255\n" + std::string(65535, '\1')));
 }
 
-// The memory that grows with a picture's width is that of its pixels.
-TEST(PictureLimitsTest, WidePicture_IsResizedWithoutMemory) {
+TEST(PictureLimitsTest, WidestPicture_IsResized) {
   Picture picture;
   picture.height = 2;
   picture.width = kMaxPictureSide;
