@@ -194,7 +194,7 @@ double ValueOfOneRow(const Metric& metric, const std::vector<int32_t>& classes,
       static_cast<size_t>(NumStates(metric, output)));
   EXPECT_OK(UpdateMetric(metric, output, static_cast<int64_t>(targets.size()),
                          p.data(), targets.data(), states.data(),
-                         metric.weighted ? weights.data() : nullptr));
+                         {metric.weighted ? weights.data() : nullptr}));
   return MetricResult(metric, states.data(),
                       static_cast<int64_t>(states.size()));
 }
