@@ -505,6 +505,8 @@ def check_class(shop, title, entry, all_fields, draw):
             one["class_name"] = class_name
         if name:
             one["config"][name] = copy.deepcopy(value)
+        if name == "lora_alpha" and value is not None:
+            one["config"]["lora_rank"] = 1
         one["config"].pop(without, None)
         return host(one)
 

@@ -145,10 +145,10 @@ WeightSpec MakeLoraMatrix(const WeightSpec& w, const char* suffix,
 }
 
 // 0 means: not set.
-Status CheckLoraSize(const char* field, int64_t size, int64_t largest) {
-  if (size >= 0 && size <= largest) return Status();
+Status CheckLoraSize(const char* field, int64_t size) {
+  if (size >= 0 && size <= kMaxLayerSize) return Status();
   return InvalidArgument("%s must be a whole number from 1 to %lld, not %lld",
-                         field, static_cast<long long>(largest),
+                         field, static_cast<long long>(kMaxLayerSize),
                          static_cast<long long>(size));
 }
 
@@ -171,10 +171,13 @@ bool IsLoraMatrix(const std::string& path) {
 
 Status CheckLora(const Layer& layer, int64_t rows, const char* matrix,
                  const Constraint& constraint) {
-  RINGLET_RETURN_IF_ERROR(
-      CheckLoraSize("lora_rank", layer.lora_rank, kMaxLayerSize / rows));
-  RINGLET_RETURN_IF_ERROR(
-      CheckLoraSize("lora_alpha", layer.lora_alpha, kMaxLayerSize));
+  RINGLET_RETURN_IF_ERROR(CheckLoraSize("lora_rank", layer.lora_rank));
+  RINGLET_RETURN_IF_ERROR(CheckLoraSize("lora_alpha", layer.lora_alpha));
+  if (layer.lora_rank > kMaxLayerSize / rows) {
+    return InvalidArgument(
+        "a lora_rank of %lld is too large for %lld rows; give a small number",
+        static_cast<long long>(layer.lora_rank), static_cast<long long>(rows));
+  }
   if (layer.lora_rank == 0 && layer.lora_alpha != 0) {
     return InvalidArgument(
         "a lora_alpha of %lld needs a lora_rank; set it, or leave lora_alpha "

@@ -198,7 +198,7 @@ TEST(LoraTest, Setting_DoesNotFit_IsNamed) {
   expect(Embedding(3, 3).LoraRank(2).EmbeddingsConstraint(NonNeg()),
          "embeddings_constraint: does not go with lora_rank");
   expect(Dense(3).LoraRank(-1),
-         "lora_rank must be a whole number from 1 to 134217728, not -1");
+         "lora_rank must be a whole number from 1 to 2147483648, not -1");
   expect(Dense(3).LoraRank(4).LoraAlpha(-1),
          "lora_alpha must be a whole number from 1 to 2147483648, not -1");
   expect(Dense(3).LoraRank(4).LoraAlpha(int64_t{1} << 40), "lora_alpha must");
@@ -206,8 +206,9 @@ TEST(LoraTest, Setting_DoesNotFit_IsNamed) {
   expect(Embedding(3, 3).LoraAlpha(8), "a lora_alpha of 8 needs a lora_rank");
   expect(Conv2D(3, 1).LoraRank(1), "Conv2D has no lora_rank");
   expect(Dense(3).LoraRank(int64_t{1} << 40), "not 1099511627776");
-  expect(Dense(3).LoraRank(int64_t{1} << 28), "from 1 to 134217728, not");
-  expect(Embedding(3, 3).LoraRank(int64_t{1} << 26), "from 1 to 33554432, not");
+  expect(Dense(3).LoraRank(int64_t{1} << 28), "is too large for 16 rows");
+  expect(Embedding(3, 3).LoraRank(int64_t{1} << 26),
+         "is too large for 64 rows");
 }
 
 }  // namespace
