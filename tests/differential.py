@@ -749,7 +749,7 @@ def constrain(rng, model):
                 continue
             ranks = {}
             for weight in layer.shapes:
-                if weight not in layer.state:
+                if weight not in layer.state and "lora_" not in weight:
                     name = layer.place(weight)[1]
                     ranks[name] = min(ranks.get(name, 9),
                                       len(layer.shapes[weight]))

@@ -92,7 +92,8 @@ OnnxValue OnnxBuilder::Reshaped(OnnxValue* value, const Shape& shape,
                                 int64_t batch) {
   OnnxInts dims;
   for (int i = 0; i < shape.rank(); ++i) dims.Add(shape[i]);
-  return MakeValue(shape, AxisOrder::kChannelsLast, Reshape(Last(value), dims, batch));
+  return MakeValue(shape, AxisOrder::kChannelsLast,
+                   Reshape(Last(value), dims, batch));
 }
 
 OnnxValue OnnxBuilder::Flattened(OnnxValue* value) {

@@ -246,8 +246,8 @@ Status SelectSubset(const ImageOptions& options, Pictures* pictures) {
 
 Status CheckOptions(const ImageOptions& options) {
   const int64_t height = options.height, width = options.width;
-  if (height < 1 || width < 1 || height > kMaxPictureSide || width > kMaxPictureSide ||
-      height * width > kMaxPixels) {
+  if (height < 1 || width < 1 || height > kMaxPictureSide ||
+      width > kMaxPictureSide || height * width > kMaxPixels) {
     return InvalidArgument(
         "image_size: is %" PRId64 " x %" PRId64
         "; both must be from 1 to %d, and their product at most %" PRId64,

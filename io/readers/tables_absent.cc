@@ -18,8 +18,8 @@ Dataset TextDataset(const std::string& path, const std::string&,
                     const TextVectorization&, const CsvOptions&) {
   return Dataset(LeftOut(path, "tables"));
 }
-Dataset OpenTexts(const std::string& path, const std::string&, const CsvOptions&,
-                  std::vector<std::string>*) {
+Dataset OpenTexts(const std::string& path, const std::string&,
+                  const CsvOptions&, std::vector<std::string>*) {
   return Dataset(LeftOut(path, "tables"));
 }
 Status ReadVocabulary(const std::string& path, TextVectorization*) {

@@ -83,10 +83,9 @@ TEST_F(PicturesFoldersTest, ClassesOfTheFolder_ArePrinted) {
 
 TEST_F(PicturesFoldersTest, ClassWithoutAPicture_IsNoted) {
   options_.class_names = {"c", "d", "b", "a"};
-  EXPECT_TRUE(
-      Contains(Notes(), "has no example of 1 of the model's 4 classes: 'd'"));
+  EXPECT_TRUE(Contains(Notes(), "has no example of 1 of the 4 classes: 'd'"));
   fs::create_directories(root_ + "/d");
-  EXPECT_TRUE(Contains(Notes(), "1 of the model's 4 classes: 'd'"));
+  EXPECT_TRUE(Contains(Notes(), "1 of the 4 classes: 'd'"));
   WriteWhole(root_ + "/d/1.pgm", GrayPgm(2, 3, 9));
   EXPECT_EQ(Notes(), "");
 }
