@@ -505,8 +505,8 @@ def check_class(shop, title, entry, all_fields, draw):
             one["class_name"] = class_name
         if name:
             one["config"][name] = copy.deepcopy(value)
-        if name == "lora_alpha" and value is not None and \
-                not fields["lora_rank"].only:
+        rank = fields.get("lora_rank")  # lora_alpha needs it
+        if name == "lora_alpha" and value is not None and rank and not rank.only:
             one["config"]["lora_rank"] = 1
         one["config"].pop(without, None)
         return host(one)

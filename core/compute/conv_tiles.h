@@ -19,6 +19,7 @@ namespace {  // NOLINT: on purpose
 // - kOneVectorPositions: positions of a tile that has one.
 // - kGradientTaps: taps of a tile of gradients, with one and with two vectors.
 // - kGradientRunTaps: the same, if the taps are neighbours. 0: no such tile.
+// NOLINTBEGIN(misc-definitions-in-headers)
 #if defined(RINGLET_AVX512)
 constexpr int kTwoVectorPositions = 8;
 constexpr int kOneVectorPositions = 16;
@@ -39,6 +40,7 @@ constexpr int kGradientTaps[] = {4, 4}, kGradientRunTaps[] = {0, 0};
 #endif
 #endif
 constexpr int kShortestRun = 10;
+// NOLINTEND(misc-definitions-in-headers)
 
 // sum + x v, rounded once where the processor has such an instruction.
 inline Lanes AddTimes(Lanes sum, Lanes x, Lanes v) {

@@ -221,6 +221,7 @@ template <int kTall, int kWide, Taps kTaps, bool kSums = false>
 __attribute__((noinline)) void GradientTile(const ConvGradient& c,
                                             const Block& block, int64_t k,
                                             int64_t f) {
+  // NOLINTNEXTLINE(bugprone-branch-clone): kTall may be 1
   constexpr int kPlaces = kTaps == Taps::kSideBySide ? 1 : kTall;
   const int64_t step = c.in.x_step, positions = c.in.positions;
   const int64_t taps = MinOf(kTall, c.in.taps - k);

@@ -301,7 +301,7 @@ Status Model::ComputeLoss(const Batch& batch, double* loss) {
   return impl_->stepper.ComputeLoss(batch, loss);
 }
 
-Status Model::Backward() { return impl_->stepper.Backward(/*update=*/false); }
+Status Model::Backward() { return impl_->stepper.Backward(false); }
 Status Model::ApplyGradients() { return impl_->stepper.Apply(); }
 
 const float* Model::gradients() const {

@@ -229,7 +229,8 @@ double AreaUnderCurve(const Metric& metric, const MetricState* state,
   for (int64_t at = 0; at < n; at += metric.num_thresholds) {
     sum += AreaOfOne(metric, state + at);
   }
-  return sum / static_cast<double>(n / metric.num_thresholds);
+  const int64_t labels = n / metric.num_thresholds;
+  return sum / static_cast<double>(labels);
 }
 
 // --- two states a class: correct of predicted, correct of actual -------------
