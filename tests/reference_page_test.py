@@ -605,7 +605,7 @@ OF_BOTH = ("sequence_length", "sampling_rate", "target_offset",
            "target_length", "target_columns")
 
 
-# Those that pictures have not.
+# Fields of rows, which pictures lack.
 OF_ROWS = (*OF_WINDOWS, "sequence_length", "sample_weight")
 
 

@@ -301,7 +301,9 @@ Status Model::ComputeLoss(const Batch& batch, double* loss) {
   return impl_->stepper.ComputeLoss(batch, loss);
 }
 
-Status Model::Backward() { return impl_->stepper.Backward(false); }
+Status Model::Backward() {
+  return impl_->stepper.Backward(/*update_when_final=*/false);
+}
 Status Model::ApplyGradients() { return impl_->stepper.Apply(); }
 
 const float* Model::gradients() const {

@@ -22,8 +22,8 @@ LoraAlphas LoraAlphasOf(const Model& model);
 
 // Adds them to a file's metadata, as JSON {"dense": 8}; nothing for none.
 void AddLoraAlphas(const LoraAlphas& alphas, Metadata* metadata);
-// Those that the metadata of a file of weights, a backup or a model have. Files
-// of earlier versions may have none.
+// Reads the alphas of the metadata of a file of weights, a backup or a model.
+// Files of earlier versions may have none.
 Status ReadLoraAlphas(const Metadata& metadata, LoraAlphas* alphas);
 
 }  // namespace ringlet

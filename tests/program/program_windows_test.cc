@@ -14,7 +14,7 @@
 namespace ringlet {
 namespace {
 
-// Two people, of whom one has rows on both sides of the other's. The label is
+// Two people. One has rows on both sides of the other's rows. The label is
 // between the columns.
 constexpr char kRows[] =
     "g,a,y,b\np,1,2,3\np,3,4,1\np,5,6,2\np,7,8,9\nq,2,1,0\nq,4,2,6\n"

@@ -21,8 +21,8 @@ struct PictureConfig {
   std::vector<std::string> files;  // of the command line
   std::string column;              // of paths, in a CSV; "": none
   ImageOptions options;
-  // Fields of the RUN.json. Those that are not given follow from the model and
-  // its training. OpenPictures sets the same fields of `options`.
+  // Fields of the RUN.json. A field that is not given follows from the model
+  // and its training. OpenPictures sets the same fields of `options`.
   std::optional<std::pair<int64_t, int64_t>> size;  // height and width
   std::optional<ImageOptions::ColorMode> color_mode;
   std::optional<ImageOptions::LabelMode> label_mode;

@@ -218,9 +218,10 @@ bool HasRule(const CsvOptions& table, CsvOptions::Missing kind) {
                      [&](const auto& entry) { return is(entry.second); });
 }
 
-Status Choose(const Source& rows, const TimeseriesConfig& config,
-              const std::string& csv, const CsvOptions& table,
-              TimeseriesOptions* options) {
+Status ResolveTargetsAndGroups(const Source& rows,
+                               const TimeseriesConfig& config,
+                               const std::string& csv, const CsvOptions& table,
+                               TimeseriesOptions* options) {
   if (HasRule(table, CsvOptions::Missing::kDrop)) {
     return InvalidArgument(
         "missing: is \"drop\", but sequence_length makes windows of "
@@ -447,7 +448,7 @@ Dataset OpenWindows(const Dataset& rows, const TimeseriesConfig& config,
     chosen = CheckHasNoLabels(*rows.source(), own, table);
   }
   if (chosen.ok()) {
-    chosen = Choose(*rows.source(), own, csv, table, &options);
+    chosen = ResolveTargetsAndGroups(*rows.source(), own, csv, table, &options);
   }
   if (chosen.ok() && config.trained) {
     chosen = CheckAsTrained(options, *config.trained, targets);

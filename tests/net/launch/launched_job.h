@@ -38,7 +38,7 @@ inline std::vector<std::string> Lines(const std::string& text) {
   return lines;
 }
 
-// Those that begin with `prefix`, without it, in their order.
+// Returns the lines that begin with `prefix`, without it, in their order.
 inline std::vector<std::string> Of(const std::string& prefix,
                                    const std::string& text) {
   std::vector<std::string> lines;
