@@ -3,13 +3,12 @@
 
 #include <algorithm>
 
+#include "layer_table.h"
 #include "op.h"
 #include "window.h"
 
 namespace ringlet {
 namespace {
-
-constexpr int64_t kMaxSide = int64_t{1} << 31;  // along one axis
 
 // Calls body(example) on all threads.
 template <typename Body>
@@ -191,10 +190,10 @@ Status MakeFrame(const Layer& layer, const std::vector<Shape>& inputs,
                     layer.kind == Layer::Kind::kZeroPadding1D;
   const int64_t* const b = layer.borders;
   if (*std::min_element(b, b + 4) < 0 ||
-      *std::max_element(b, b + 4) > kMaxSide) {
+      *std::max_element(b, b + 4) > kMaxLayerSize) {
     return InvalidArgument("%s must be numbers from 0 to %lld",
                            pads ? "padding" : "cropping",
-                           static_cast<long long>(kMaxSide));
+                           static_cast<long long>(kMaxLayerSize));
   }
   const int64_t sign = pads ? 1 : -1;
   const Shape y = {x[0] + sign * (b[0] + b[1]), x[1] + sign * (b[2] + b[3]),
@@ -213,9 +212,9 @@ Status MakeUpSampling(const Layer& layer, const std::vector<Shape>& inputs,
   Shape x;
   RINGLET_RETURN_IF_ERROR(FindImage(layer, inputs[0], &x));
   const int64_t height = layer.window[0], width = layer.window[1];
-  if (std::min(height, width) < 1 || std::max(height, width) > kMaxSide) {
+  if (std::min(height, width) < 1 || std::max(height, width) > kMaxLayerSize) {
     return InvalidArgument("size must be from 1 to %lld",
-                           static_cast<long long>(kMaxSide));
+                           static_cast<long long>(kMaxLayerSize));
   }
   op->reset(new UpSamplingOp(
       x, height, width, ShapeOf(layer, {x[0] * height, x[1] * width, x[2]})));

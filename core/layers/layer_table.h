@@ -29,7 +29,8 @@ namespace ringlet {
 
 class Op;
 
-// The largest size that a layer may be given, such as units or lora_rank.
+// The largest size that a layer may be given or take along an axis, such as
+// units, lora_rank or a height.
 constexpr int64_t kMaxLayerSize = int64_t{1} << 31;
 
 // Fields of Keras for which only one value is accepted.

@@ -1,4 +1,4 @@
-// Sizes are checked against kMaxSide before any multiplication, so that no
+// Sizes are checked against kMaxLayerSize before any multiplication, so that no
 // extent overflows. The numbers that an Op computes from them fit too.
 
 #include "window.h"
@@ -10,9 +10,7 @@
 namespace ringlet {
 namespace {
 
-constexpr int64_t kMaxSide = int64_t{1} << 31;
-
-bool IsSize(int64_t n) { return n >= 1 && n <= kMaxSide; }
+bool IsSize(int64_t n) { return n >= 1 && n <= kMaxLayerSize; }
 
 // "(3, 2)", or "3" for a layer with one axis.
 std::string PairText(int axes, const int64_t pair[2]) {

@@ -7,6 +7,7 @@
 #include "column_fields.h"
 #include "core/base/interval.h"
 #include "io/keras/image_names.h"
+#include "io/pictures/picture.h"
 #include "run_config.h"
 
 namespace ringlet {
@@ -15,8 +16,6 @@ namespace {
 using ColorMode = ImageOptions::ColorMode;
 using LabelMode = ImageOptions::LabelMode;
 using Subset = ImageOptions::Subset;
-
-constexpr int64_t kMaxSide = 1 << 16;
 
 constexpr Named<ColorMode> kColorModes[] = {
     {"grayscale", ColorMode::kGrayscale},
@@ -33,7 +32,7 @@ constexpr Named<bool> kDamaged[] = {{"error", false}, {"skip", true}};
 
 void ReadSize(FieldReader* fields, PictureConfig* config) {
   const std::string takes = "a list of two numbers from 1 to " +
-                            AsJson(kMaxSide) +
+                            AsJson(int64_t{kMaxPictureSide}) +
                             ", height and width; by default the model's";
   const Json json = fields->Take("image_size", takes);
   if (!fields->Has("image_size") || !json) return;
@@ -41,7 +40,7 @@ void ReadSize(FieldReader* fields, PictureConfig* config) {
   int count = 0;
   for (Json m = json.first(); m && json.is_array(); m = m.next(), ++count) {
     if (count == 2 || !m.ToInt64(&sides[count]) || sides[count] < 1 ||
-        sides[count] > kMaxSide) {
+        sides[count] > kMaxPictureSide) {
       return fields->MustBe("image_size", takes);
     }
   }
