@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import tempfile
 
+from data_fields import OF_PICTURES, OF_WINDOWS
+
 SOURCE = pathlib.Path(os.environ["RINGLET_SOURCE"])
 PROGRAM = pathlib.Path(os.environ["RINGLET_BUILD"]) / "tools/ringlet/ringlet"
 SCHEMA = json.loads((SOURCE / "docs/run.schema.json").read_text())
@@ -88,15 +90,6 @@ def fits(value, schema):
                                         for s in schema["oneOf"]) == 1
 
 
-# Fields that a table without pictures and windows may not have.
-OF_PICTURES_OR_WINDOWS = {
-    "image_size", "color_mode", "class_names", "interpolation",
-    "crop_to_aspect_ratio", "subset", "validation_split", "seed", "damaged",
-    "label_mode", "sequence_stride", "sampling_rate", "start_index",
-    "end_index", "target_offset", "target_length", "target_columns", "group",
-    "validation_groups"}
-
-
 def defaults(properties):
     return {name: schema["default"] for name, schema in properties.items()
             if "default" in schema}
@@ -128,7 +121,7 @@ def check_schema():
     whole["data"]["validation"] = {
         name: value for name, value in
         defaults(SCHEMA["$defs"]["data"]["properties"]).items()
-        if name not in OF_PICTURES_OR_WINDOWS}
+        if name not in OF_PICTURES + OF_WINDOWS}
     whole["data"]["validation"]["csv"] = "none.csv"
     whole["compile"]["loss"] = base["compile"]["loss"]
     assert fits(whole, SCHEMA)

@@ -22,6 +22,8 @@ import subprocess
 import sys
 import tempfile
 
+from data_fields import OF_PICTURES, OF_WINDOWS
+
 SOURCE = pathlib.Path(os.environ["RINGLET_SOURCE"]).resolve()
 BUILD = pathlib.Path(os.environ["RINGLET_BUILD"]).resolve()
 PROGRAM = BUILD / "tools/ringlet/ringlet"
@@ -594,12 +596,6 @@ NOT_TRIED = ("image", "image_size", "color_mode", "label_mode", "class_names",
              "subset", "validation_split")
 
 
-# The fields that "sequence_length" needs beside it.
-OF_WINDOWS = ("sequence_stride", "sampling_rate", "start_index", "end_index",
-              "target_offset", "target_length", "target_columns", "group",
-              "validation_groups")
-
-
 # Fields that data.train and data.validation must both have.
 OF_BOTH = ("sequence_length", "sampling_rate", "target_offset",
            "target_length", "target_columns")
@@ -624,11 +620,7 @@ def check_data(shop, fields):
              "standardize": "csv", "split": "csv",
              "output_sequence_length": "csv",
              "directory": "pictures", "image": "csv",
-             "image_size": "pictures", "color_mode": "pictures",
-             "label_mode": "pictures", "class_names": "pictures",
-             "interpolation": "pictures", "crop_to_aspect_ratio": "pictures",
-             "subset": "pictures", "validation_split": "pictures",
-             "seed": "pictures", "damaged": "pictures"}
+             **dict.fromkeys(OF_PICTURES, "pictures")}
     for form, files in FORMS.items():
         for part in ("train", "validation"):
             def put(value=None, name=None, without=None):

@@ -21,6 +21,12 @@ inline std::string FileNameOf(const std::string& path) {
   return path.substr(path.find_last_of('/') + 1);
 }
 
+// A path relative to a folder: "data/x.npy" and "/tmp/run" give
+// "/tmp/run/data/x.npy".
+inline std::string PathIn(const std::string& folder, const std::string& path) {
+  return path[0] == '/' || folder == "." ? path : folder + "/" + path;
+}
+
 // True for a link to a folder too.
 inline bool IsFolder(const std::string& path) {
   struct stat about;

@@ -368,8 +368,7 @@ Dataset ImageDatasetFromCsv(const std::string& path, const std::string& column,
     if (weights != nullptr) pictures.weights = *weights;
   }
   for (std::string& each : pictures.paths) {
-    if (each.empty() || each[0] == '/') continue;
-    each = FolderOf(path) == "." ? each : FolderOf(path) + "/" + each;
+    if (!each.empty()) each = PathIn(FolderOf(path), each);
   }
   return status.ok() ? MakeDataset(options, std::move(pictures))
                      : Dataset(status);

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "io/files/path.h"
 #include "io/keras/keras_json.h"
 #include "ringlet/checkpoint.h"
 #include "ringlet/files.h"

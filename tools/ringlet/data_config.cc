@@ -10,6 +10,7 @@
 
 #include "column_fields.h"
 #include "core/base/text.h"
+#include "io/files/path.h"
 #include "io/keras/field_reader.h"
 #include "io/keras/keras_json.h"
 #include "io/readers/array_path.h"

@@ -6,6 +6,7 @@
 
 #include "column_fields.h"
 #include "core/base/interval.h"
+#include "io/files/path.h"
 #include "io/keras/image_names.h"
 #include "io/pictures/picture.h"
 #include "run_config.h"

@@ -400,10 +400,6 @@ std::vector<FieldInfo> DescribeRun() {
   return log.fields();
 }
 
-std::string PathIn(const std::string& folder, const std::string& path) {
-  return path[0] == '/' || folder == "." ? path : folder + "/" + path;
-}
-
 Status ReadRunConfig(const std::string& path, RunConfig* config) {
   std::string text;
   RINGLET_RETURN_IF_ERROR(WrongKindError(

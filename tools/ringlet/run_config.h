@@ -105,10 +105,6 @@ void ChooseShrinkPolicy(int workers, RunConfig* config);
 // The fields of its parts, with the paths of the parts: "data.train".
 std::vector<FieldInfo> DescribeRun();
 
-// A path relative to a folder: "data/x.npy" and "/tmp/run" give
-// "/tmp/run/data/x.npy".
-std::string PathIn(const std::string& folder, const std::string& path);
-
 }  // namespace ringlet
 
 #endif  // RINGLET_TOOLS_RINGLET_RUN_CONFIG_H_

@@ -7,6 +7,7 @@
 #include "column_fields.h"
 #include "core/base/text.h"
 #include "io/checkpoint/data_description.h"
+#include "io/files/path.h"
 #include "io/keras/text_names.h"
 #include "run_config.h"
 

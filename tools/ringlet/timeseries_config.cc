@@ -14,6 +14,7 @@
 #include "core/base/text.h"
 #include "core/data/value_at.h"
 #include "io/files/input_file.h"
+#include "io/files/path.h"
 #include "io/keras/keras_json.h"
 #include "io/readers/csv_records.h"
 #include "run_config.h"
