@@ -66,6 +66,7 @@ Status RowFile::OpenOwn(int worker, bool append, bool in_memory,
            filename_.c_str(), path_.c_str());
     opened = writer_.Open(path_);
     own_run_start_ = -1;
+    cut_rows_.clear();
   }
   if (path_ != filename_) append = true;  // it may have rows of another run
   RINGLET_RETURN_IF_ERROR(opened);
@@ -109,15 +110,19 @@ Status RowFile::Continue(int64_t size, bool is_own, const std::string& last) {
       writer_.RowEndsAt(own_run_start_)) {
     return CutTo(own_run_start_);
   }
+  if (!last.empty()) WriteCutRows(size);
+  size = writer_.Size();
   const int64_t begin = offset_ - static_cast<int64_t>(last.size());
   const bool has = last.empty() ? is_own && writer_.RowEndsAt(offset_)
                                 : writer_.HasRowsAt(begin, last);
-  if (has && offset_ <= size) return CutTo(offset_);
+  if (has && offset_ <= size) return CutAndKeepRows(offset_, size);
   const int64_t end = std::max<int64_t>(writer_.EndOf("\n", size), 0);
   const bool lacks_last = end == begin;
   // An earlier run may have written the same row.
   const int64_t found = last.empty() ? -1 : writer_.EndOf("\n" + last, end);
-  if (found > (lacks_last ? run_start_.offset : -1)) return CutTo(found);
+  if (found > (lacks_last ? run_start_.offset : -1)) {
+    return CutAndKeepRows(found, size);
+  }
   const size_t written = BytesAlreadyWritten(last, end);
   if (last.empty() || (written == 0 && !lacks_last)) {
     Notice("warning: %s: no row of %s ends at byte %" PRId64 " of %" PRId64
@@ -133,6 +138,23 @@ Status RowFile::Continue(int64_t size, bool is_own, const std::string& last) {
   // In an empty file the header is first: see pending_.
   if (offset_ > 0 || lacks_last) Append(last.substr(written));
   return Status();
+}
+
+Status RowFile::CutAndKeepRows(int64_t end, int64_t size) {
+  cut_at_ = end;
+  cut_rows_.clear();
+  if (end < size && size - end <= kMostCut) cut_rows_ = writer_.Read(end, size);
+  return CutTo(end);
+}
+
+// The rows since the rollback are the first of those that it cut off, unless
+// the file was changed.
+void RowFile::WriteCutRows(int64_t size) {
+  const std::string rows = std::exchange(cut_rows_, "");
+  const int64_t again = size - cut_at_;
+  if (again < 0 || again >= static_cast<int64_t>(rows.size())) return;
+  const std::string rest = rows.substr(static_cast<size_t>(again));
+  if (writer_.Read(cut_at_, size) + rest == rows) writer_.Append(rest);
 }
 
 // The bytes of `rows` that a lost writer has written before `end`.

@@ -37,6 +37,7 @@ class RowFile {
     run_start_ = saved_run_start_ = RunStart();
     own_run_start_ = -1;
     path_.clear();
+    cut_rows_.clear();
   }
 
   // Called on every rank of a job. Only rank 0 has the file; the others count
@@ -49,6 +50,9 @@ class RowFile {
   //   - The same with `append`: rows follow its end, in a new line if its last
   //     row is torn.
   //   - It has the last row of the restored state: it is cut behind this row.
+  //     The next Open writes the rows that were cut off again, if its state has
+  //     the last of them: another worker's state may be newer than the
+  //     rollback.
   //   - It does not have this row: it is not cut, and rows follow its last
   //     whole row. A last row that the lost writer has not written comes first.
   //   - Another process has the lock: the file is left alone. Until the end of
@@ -125,6 +129,9 @@ class RowFile {
     offset_ = end;
     return Status();
   }
+  // Of a rollback: see cut_rows_.
+  Status CutAndKeepRows(int64_t end, int64_t size);
+  void WriteCutRows(int64_t size);
   // Closes the file with a warning. Its rows are counted, as on another rank.
   Status CloseAndCountRows(const Status& why) {
     Close(/*keep_rows=*/true);
@@ -147,6 +154,11 @@ class RowFile {
   int64_t last_at_ = -1;  // the offset behind last_
   // The last rows, in a new file: they follow the header.
   std::string pending_;
+  // The rows that a rollback cut off at cut_at_, if they are not too many. The
+  // run makes the same rows again.
+  static constexpr int64_t kMostCut = 1 << 18;  // bytes
+  std::string cut_rows_;
+  int64_t cut_at_ = 0;
   // Where the run began, or continued from a backup, in rank 0's file. A
   // joining worker gets it from the donor's state. If a worker becomes chief
   // before any row was written, its file's offset is used.

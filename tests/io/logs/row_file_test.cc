@@ -254,6 +254,37 @@ TEST(RowFileTest, Rollback_ToAStep_CutsBehindItsRow) {
   EXPECT_EQ(ReadWhole(path), "head\n0,1.5\n1,1.25\n");
 }
 
+// A rollback to step 1, and then the state of a worker that needed none.
+TEST(RowFileTest, Rollback_ThenANewerState_RowsInBetweenAreThere) {
+  for (const int written_again : {0, 1, 3}) {
+    SCOPED_TRACE(written_again);
+    TempFolder folder;
+    const std::string path = folder / "log.csv";
+    ElasticSolo solo;
+    RowFile file("some_logger", path), old("some_logger", ""),
+        newer("some_logger", "");
+    ASSERT_TRUE(file.Open(solo.get(), false).ok());
+    const std::vector<std::string> rows = {"1,7\n", "2,7\n", "3,7\n"};
+    for (const char* row : {"head\n", "0,1.5\n"}) file.Write(row);
+    CopyState(&file, &old);
+    for (const std::string& row : rows) file.Write(row);
+    CopyState(&file, &newer);
+    file.Write("4,7\n");
+    file.Reset(/*after_loss=*/true);
+    CopyState(&old, &file);
+    ASSERT_TRUE(file.Open(solo.get(), false).ok());
+    for (int i = 0; i < written_again; ++i) file.Write(rows[i]);
+    file.Reset(/*after_loss=*/true);
+    CopyState(&newer, &file);
+    ASSERT_TRUE(file.Open(solo.get(), false).ok());
+    EXPECT_EQ(ReadWhole(path), "head\n0,1.5\n1,7\n2,7\n3,7\n");
+    file.Write("4,7\n");
+    file.Write("5,7\n");
+    file.Close();
+    EXPECT_EQ(ReadWhole(path), "head\n0,1.5\n1,7\n2,7\n3,7\n4,7\n5,7\n");
+  }
+}
+
 // The state in memory was of a time before the newer backup. It does not count.
 TEST(RowFileTest, Resume_RowsBehindTheBackup_AreCutOff) {
   TempFolder folder;
