@@ -117,9 +117,9 @@ STATIC_LIMIT_arm64 = 2700000
 STATIC_LIMIT_armhf = 2500000
 STATIC_LIMIT_s390x = 3100000
 STATIC_LIMIT ?= $(or $(STATIC_LIMIT_$(ARCH)),3700000)
-# Of a program without families, and those that it has: FAMILIES=recurrent,export.
+# Of a program without features, and those that it has: FEATURES=recurrent,export.
 SMALL_LIMIT ?= 2450000
-FAMILIES ?=
+FEATURES ?=
 # What these build beside the tests of SUITE.
 STATIC_TARGETS ?= programs tests/mixed_worker
 
@@ -138,11 +138,11 @@ static: ## programs without shared libraries; BLIS=system|none
 	@$(MAKE) --no-print-directory small WHOLE=$(BUILD)/tools/ringlet/ringlet
 
 small: override BUILD := $(BUILD)-small-$(BLIS)
-small: ## the smallest static program, or with FAMILIES (docs/porting.md)
+small: ## the smallest static program, or with FEATURES (docs/porting.md)
 	@tools/deps.sh static
-	@$(call BUILD_STATIC,-Dfamilies=$(FAMILIES) -Dsecure=disabled -Dtests=false,build TARGETS=tools/ringlet/ringlet)
+	@$(call BUILD_STATIC,-Dfeatures=$(FEATURES) -Dsecure=disabled -Dtests=false,build TARGETS=tools/ringlet/ringlet)
 	@tests/small_program_test.py $(BUILD)/tools/ringlet/ringlet $(WHOLE)
-	@tools/size.py --limit $(if $(FAMILIES),$(STATIC_LIMIT),$(SMALL_LIMIT)) $(BUILD)
+	@tools/size.py --limit $(if $(FEATURES),$(STATIC_LIMIT),$(SMALL_LIMIT)) $(BUILD)
 
 cross: override BUILD := $(BUILD)-$(ARCH)
 cross: override SUITE := $(or $(SUITE),--no-suite native)
@@ -196,11 +196,11 @@ LONG_kills = tests/tiny_kills.py $(BUILD) --seed $(SEED) --kills $(KILLS)
 LONG_functions = RINGLET_ALL_FLOATS=1 $(BUILD)/tests/core_compute_test --gtest_filter='FunctionsTest.*'
 # Every state of small elastic jobs with more losses: minutes, and 1 GB.
 LONG_states = RINGLET_ALL_STATES=1 $(BUILD)/tests/core_recovery_test
-# Programs that lack one family each: what others call of it is in *_absent.cc.
+# Programs without one feature each, and so with its *_absent.cc.
 comma = ,
-ALL_FAMILIES = recurrent attention export weights tables pictures inspection workers
-LONG_families = $(foreach family,$(ALL_FAMILIES),$(MAKE) --no-print-directory small \
-  FAMILIES=$(subst $() ,$(comma),$(filter-out $(family),$(ALL_FAMILIES))) &&) true
+ALL_FEATURES = recurrent attention export weights tables pictures inspection workers
+LONG_features = $(foreach feature,$(ALL_FEATURES),$(MAKE) --no-print-directory small \
+  FEATURES=$(subst $() ,$(comma),$(filter-out $(feature),$(ALL_FEATURES))) &&) true
 # The library compiled once more, as a part of another project.
 LONG_install = tests/install_test.py $(BUILD) subproject
 # Jobs that lose workers in every way, LOSSES times each.
@@ -231,7 +231,7 @@ LONG_soak = tests/soak.py $(BUILD) 100000 300
 # 100,000 strangers in each of four ways at the ports of a job with a key.
 LONG_strangers = tests/strangers.py $(BUILD) --count 100000
 
-long: build tests ## RUN=accuracy|churn|crash|deploy|differential|dist|elastic|families|fashion|functions|install|kills|losses|mixed|nightly|release|result|rules|slow|soak|states|strangers|tables: see Makefile
+long: build tests ## RUN=accuracy|churn|crash|deploy|differential|dist|elastic|fashion|features|functions|install|kills|losses|mixed|nightly|release|result|rules|slow|soak|states|strangers|tables: see Makefile
 	@$(or $(LONG_$(RUN)),$(error RUN=$(RUN): there is no such long run))
 
 FUZZ_RUNS ?= 1000000

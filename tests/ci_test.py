@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Which families of tests tools/ci.py gives to the sanitizers."""
+"""Which test suites tools/ci.py gives to the sanitizers."""
 import pathlib
 import sys
 
@@ -17,7 +17,7 @@ def suites(tag, changed, commits, with_threads):
 
 
 def main():
-    known = ci.families()
+    known = ci.suites()
     for with_threads in (False, True):
         able = {name for name, (_, threads) in known.items()
                 if threads or not with_threads}
@@ -25,7 +25,7 @@ def main():
         thirds = [suites("", "", n, with_threads) for n in range(3)]
         assert all(thirds), thirds
         assert sorted(sum(thirds, [])) == sorted(able), thirds
-        # Nothing changed that these families test: no empty SUITE.
+        # Nothing changed that these suites test: no empty SUITE.
         for changed in ("", "docs/design.md\ntools/ringlet/train.cc"):
             assert suites("v1", changed, 4, with_threads) == thirds[1]
     changed = "core/data/zip.cc\ntests/net/relay/relay_test.cc"

@@ -1,7 +1,7 @@
 """Mistakes that a developer could make, each with the test that catches it.
 
 For tests/rules.py --of defects. An entry has a name, a file, the text to
-replace and its replacement, and the family and test that must fail. The file
+replace and its replacement, and the suite and test that must fail. The file
 has the text once. Further pairs of text and replacement may follow the first.
 """
 DEFECTS = {
@@ -209,7 +209,7 @@ DEFECTS = {
          ("io_checkpoint",
           "*CheckpointCrashTest.PowerCut_AtRandom_LosesNoDurableCheckpoint/*")),
     "sealed files: a piece that failed stands for the one before":
-        ("io/files/sealed_files.cc",
+        ("io/files/sealing.cc",
          "    fetched_ = -1;\n",
          "",
          ("io_files",

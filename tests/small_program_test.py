@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A program without families (meson's -Dfamilies) trains the tutorials' model,
+"""A program without features (meson's -Dfeatures) trains the tutorials' model,
 and refuses what it lacks by name.
 
     small_program_test.py RINGLET [WHOLE]
 
-WHOLE, a program with all families, must end with the same bytes.
+WHOLE, a program with all features, must end with the same bytes.
 """
 import json
 import os
@@ -40,9 +40,9 @@ def run(program, *arguments, expected=0):
     return result.stdout
 
 
-def check_refused(family, what, *arguments):
+def check_refused(feature, what, *arguments):
     said = run(RINGLET, *arguments, expected=2)
-    assert f'the family "{family}"' in said and what in said, said
+    assert f'the feature "{feature}"' in said and what in said, said
     assert said.count("\n") == 1, said
 
 
@@ -60,13 +60,13 @@ def check_tutorial(folder, whole):
     return saved[0]
 
 
-def check_families(folder, model, without):
+def check_features(folder, model, without):
     table = f"{folder}/table.csv"
     pathlib.Path(table).write_text("a,b,label\n1,2,0\n3,4,1\n")
     picture = pathlib.Path(folder, "pictures/class/gray.pgm")
     picture.parent.mkdir(parents=True)
     picture.write_bytes(b"P5 2 2 255\n1234")
-    for family, what, arguments in [
+    for feature, what, arguments in [
             ("recurrent", "LSTM", ["train", run_json(
                 folder, layer("LSTM", units=3))]),
             ("export", "model.onnx", [
@@ -80,13 +80,13 @@ def check_families(folder, model, without):
                 "evaluate", model, "--images", f"{folder}/pictures"]),
             ("inspection", "inspect", ["inspect", model]),
             ("workers", "launch", ["launch", "-n", "2", "--", RINGLET])]:
-        if family in without:
-            check_refused(family, what, *arguments)
+        if feature in without:
+            check_refused(feature, what, *arguments)
 
 
 with tempfile.TemporaryDirectory() as temporary:
     words = run(RINGLET, "--version").split("without: ")
     absent = words[1].split(" (")[0].split(", ") if len(words) > 1 else []
     trained = check_tutorial(temporary, sys.argv[2] if sys.argv[2:] else None)
-    check_families(temporary, trained, absent)
-print(f"small program: without {', '.join(absent) or 'no family'}: ok")
+    check_features(temporary, trained, absent)
+print(f"small program: without {', '.join(absent) or 'no feature'}: ok")

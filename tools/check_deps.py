@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 MAY_INCLUDE = {"ringlet": {"ringlet"}, "core": {"core", "ringlet"},
                "net": {"net", "core", "ringlet"},
                "io": {"io", "core", "ringlet"}}
-# Within a folder each family may include those before it, and itself.
+# Within a folder each module may include those before it, and itself.
 ORDER = {
     "core": ["base", "compute", "data", "layers", "graph", "objective",
              "exchange", "step", "model", "recovery", "fit"],
@@ -29,7 +29,7 @@ ONLY_IN = {
     "uv.h": r"net/.*",
     "zlib.h": r"io/files/input_file\.cc|tests/.*",
     "cjson/cJSON.h": r"core/base/json\.cc|tests/.*",
-    "sodium.h": r"(net/secure/noise|io/files/sealed_files)\.cc|tests/.*",
+    "sodium.h": r"(net/secure/noise|io/files/sealing)\.cc|tests/.*",
     "mpi.h": r"net/strategy/mpi_collective\.cc",
     # Streams bring 0.4 MB of locales into a static program.
     "sstream": r"tests/.*",
@@ -61,12 +61,12 @@ def wrong_place(name, other):
         return f"{top} may not include {other}"
     if top != other_top or top not in ORDER:
         return None
-    family, other_family = name.split("/")[1], other.split("/")[1]
+    module, other_module = name.split("/")[1], other.split("/")[1]
     order = ORDER[top]
-    if family.endswith("_absent.cc"):  # in place of several families
+    if module.endswith("_absent.cc"):  # in place of several modules
         return None
-    if order.index(other_family) > order.index(family):
-        return f"{top}/{family} may not include {top}/{other_family}"
+    if order.index(other_module) > order.index(module):
+        return f"{top}/{module} may not include {top}/{other_module}"
     return None
 
 

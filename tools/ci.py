@@ -38,7 +38,7 @@ ASAN = ["BUILD=build-ci-asan",
 TSAN = ["BUILD=build-ci-tsan",
         "MESON_OPTIONS=-Db_sanitize=thread -Db_lundef=false -Doptimization=1"]
 
-# Placeholders in a step's command for the families that these() chooses.
+# Placeholders in a step's command for the suites that these() chooses.
 THESE, THESE_WITH_THREADS = "SUITE=these", "SUITE=these with threads"
 QUICK = "RINGLET_TEST_SECONDS=2"  # for slow builds
 
@@ -79,7 +79,7 @@ NIGHTLY = [
     *[(f"cross-{arch}", f"cross {arch}", ["make", "cross", f"ARCH={arch}"])
       for arch in ("arm64", "armhf", "s390x")],
     ("fuzz", "fuzz", ["make", "fuzz", "FUZZ_RUNS=100000"]),
-    ("families", "static", ["make", "long", "RUN=families"]),
+    ("features", "static", ["make", "long", "RUN=features"]),
     ("crash", "", ["make", "long", "RUN=crash"]),
     ("install", "", ["make", "long", "RUN=install"]),
     ("sim", "", ["make", "sim"]),
@@ -136,10 +136,10 @@ def git(*arguments):
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def families():
+def suites():
     """{name: (its folder, whether its tests use several threads)} of the
-    families of tests, in the order of tests/meson.build, without those that
-    take minutes under a sanitizer."""
+    test suites, in the order of tests/meson.build, without those that take
+    minutes under a sanitizer."""
     text = (ROOT / "tests/meson.build").read_text()
     folders = dict(re.findall(r"^ +'(\w+)': \['([a-z/]+)', \[", text, re.M))
     threads = re.search(r"^threads = \[(.*?)\]", text, re.M | re.S)[1]
@@ -149,7 +149,7 @@ def families():
 
 
 def these(with_threads):
-    """`--suite NAME` for each family to test under a sanitizer: the families
+    """`--suite NAME` for each suite to test under a sanitizer: the suites
     changed since the last tag. Without a tag or a change, or with a changed
     public header, a third of all, which changes with each commit. It is never
     empty, which would be all tests."""
@@ -157,7 +157,7 @@ def these(with_threads):
     changed = git("diff", "--name-only", tag) if tag else ""
     commits = int(git("rev-list", "--count", "HEAD") or 0)
     able = [(i, name, folder) for i, (name, (folder, threads)) in
-            enumerate(families().items()) if threads or not with_threads]
+            enumerate(suites().items()) if threads or not with_threads]
     header = re.search(r"^ringlet/", changed, re.M)
     changed = [name for _, name, folder in able if f"{folder}/" in changed]
     third = [name for i, name, _ in able if i % 3 == commits % 3]
@@ -166,7 +166,7 @@ def these(with_threads):
 
 
 def filled(command):
-    """The command with its placeholders replaced by families."""
+    """The command with its placeholders replaced by suites."""
     return [these(part == THESE_WITH_THREADS)
             if part in (THESE, THESE_WITH_THREADS) else part
             for part in command]

@@ -1,7 +1,7 @@
-// Parts that a build may leave out, by meson's option `families`.
+// The error for a feature that this build leaves out.
 //
-// Internal. A family left out has a file "*_absent.cc" in place of its
-// sources. Its functions return this error.
+// Internal. If a feature is left out, a file *_absent.cc replaces its
+// sources. The functions in it return this error.
 
 #ifndef RINGLET_CORE_BASE_LEFT_OUT_H_
 #define RINGLET_CORE_BASE_LEFT_OUT_H_
@@ -12,11 +12,14 @@
 
 namespace ringlet {
 
-inline Status LeftOut(const std::string& what, const char* family) {
+// `what` needs `feature`, which is one of -Dfeatures or has an option of its
+// own.
+inline Status LeftOut(const std::string& what, const char* feature,
+                      const char* option = "-Dfeatures") {
   return Error(Code::kUnimplemented,
-               "%s: this program was built without the family \"%s\"; use one "
-               "with it (meson's -Dfamilies)",
-               what.c_str(), family);
+               "%s: this program was built without the feature \"%s\"; use one "
+               "with it (meson's %s)",
+               what.c_str(), feature, option);
 }
 
 }  // namespace ringlet

@@ -8,12 +8,11 @@
 #include <cstdio>
 #include <cstring>
 
-#include "decoders.h"
-
-#ifdef RINGLET_JPEG
 #include <jpeglib.h>
 
 #include <jerror.h>
+
+#include "decoders.h"
 
 namespace ringlet {
 namespace {
@@ -199,19 +198,3 @@ Status DecodeJpeg(std::string_view file, bool size_only, bool gray,
 }
 
 }  // namespace ringlet
-
-#else
-
-namespace ringlet {
-
-bool ReadsJpeg() { return false; }
-
-Status DecodeJpeg(std::string_view, bool, bool, Picture*) {
-  return Error(Code::kUnimplemented,
-               "is a JPEG, which this build does not read; build with "
-               "-Djpeg=enabled (libjpeg-turbo), or convert it to PNG");
-}
-
-}  // namespace ringlet
-
-#endif

@@ -6,7 +6,6 @@
 
 namespace ringlet {
 
-bool ReadsJpeg() { return false; }
 Status ReadPictureSize(const std::string& path, Picture*) {
   return LeftOut(path, "pictures");
 }

@@ -25,7 +25,7 @@ class ProcessEnvironment final : public Environment {
 };
 
 // `host` is from ParseHost. "127.example.org" is a name, of any address.
-bool IsLoopback(const std::string& host) {
+bool IsLoopbackName(const std::string& host) {
   in_addr address;
   return host == "localhost" || host == "::1" ||
          (inet_pton(AF_INET, host.c_str(), &address) == 1 &&
@@ -45,7 +45,7 @@ Status ResolveTorchrun(const Environment& environment, ClusterConfig* config) {
   if (variables.Has("RINGLET_HOSTS")) {
     return PlaceByHostList(variables, port, config);
   }
-  int local = IsLoopback(host) ? config->world_size : 1;
+  int local = IsLoopbackName(host) ? config->world_size : 1;
   if (variables.Has("LOCAL_WORLD_SIZE")) {
     RINGLET_RETURN_IF_ERROR(
         variables.Int("LOCAL_WORLD_SIZE", 1, kMaxWorldSize, &local));

@@ -23,6 +23,7 @@
 
 #include "../../core/base/check.h"
 #include "../../core/base/key_file.h"
+#include "../secure/noise.h"
 #include "../transport/loop.h"
 #include "console.h"
 #include "guard.h"
@@ -176,13 +177,12 @@ void Job::MakeKey() {
     shared_.key = std::string(kLauncherKeyVariable) + "=" + path;
     return;
   }
-#ifdef RINGLET_SECURE
+  if (!SecureStart().ok()) return;  // its workers would not use one
   const char* const own = std::getenv("RINGLET_KEY_FILE");
   if (own != nullptr && *own != '\0') return;
   PrintNotice(
       "warning: no key could be made for this job, so other users of this "
       "machine may connect to its workers; RINGLET_KEY_FILE names another");
-#endif
 }
 
 void Job::AddWorker(int index, const std::string& cluster) {

@@ -1,5 +1,6 @@
 #include "check_ring_options.h"
 
+#include "../secure/noise.h"
 #include "../transport/name_lookup.h"
 #include "../transport/socket_address.h"
 #include "../wire/handshake.h"
@@ -9,21 +10,11 @@
 namespace ringlet {
 namespace {
 
-#ifdef RINGLET_SECURE
-constexpr bool kHasSodium = true;
-#else
-constexpr bool kHasSodium = false;
-#endif
-
 // Without a key every program that reaches a worker could take part.
 Status CheckKeys(const RingOptions& options,
                  const std::vector<Address>& hosts) {
-  if (options.keys != nullptr && !kHasSodium) {
-    return Error(Code::kUnimplemented,
-                 "there is a key, and this build cannot seal connections: "
-                 "build it with libsodium (meson setup -Dsecure=enabled)");
-  }
-  if (options.keys != nullptr || options.insecure) return Status();
+  if (options.keys != nullptr) return SecureStart();
+  if (options.insecure) return Status();
   for (size_t r = 0; r < hosts.size(); ++r) {
     if (IsLoopback(hosts[r])) continue;
     return InvalidArgument(

@@ -152,9 +152,7 @@ Status RingNode::Seal(SealedStream::Maker* make, int listens,
                       StreamPtr* stream) {
   if (options_.keys == nullptr || (*stream)->is_local()) return Status();
   uint8_t secret[kNoiseKeyBytes];
-  if (!SecureStart()) {
-    return Error(Code::kUnimplemented, "this build cannot seal connections");
-  }
+  RINGLET_RETURN_IF_ERROR(SecureStart());
   const int error =
       uv_random(nullptr, nullptr, secret, sizeof(secret), 0, nullptr);
   if (error != 0) return UvError(error, "no random numbers");
@@ -168,9 +166,7 @@ Status RingNode::Seal(SealedStream::Maker* make, int listens,
 
 // Waits for each worker that would dial this one, under each of the keys.
 Status RingNode::WaitAtRelay() {
-  if (!SecureStart()) {
-    return Error(Code::kUnimplemented, "this build cannot seal connections");
-  }
+  RINGLET_RETURN_IF_ERROR(SecureStart());
   Address relay;
   RINGLET_RETURN_IF_ERROR(ParseAddress(options_.relay, &relay));
   RelayWaits::Owner* const self = this;
@@ -255,9 +251,7 @@ Status RingNode::Connect(int peer, const Endpoint& endpoint, StreamPtr* out) {
   RINGLET_RETURN_IF_ERROR(UvStream::ConnectTcp(
       &handles_, reinterpret_cast<const sockaddr*>(&endpoint.address), out));
   if (!options_.relay.empty()) {
-    if (!SecureStart()) {
-      return Error(Code::kUnimplemented, "this build cannot seal connections");
-    }
+    RINGLET_RETURN_IF_ERROR(SecureStart());
     *out = RelayStream::Make(std::move(*out),
                              HelloOf(RelayHello::kDials, peer, options_.worker,
                                      options_.keys->keys[0]),

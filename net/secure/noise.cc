@@ -68,14 +68,17 @@ struct NoiseCipher::AesKey {
   crypto_aead_aes256gcm_state state;
 };
 
-bool SecureStart() { return sodium_init() >= 0; }
+Status SecureStart() {
+  if (sodium_init() >= 0) return Status();
+  return Error(Code::kInternal, "libsodium does not start");
+}
 
 bool HasAesGcm() { return crypto_aead_aes256gcm_is_available() != 0; }
 
 void WipeMemory(void* data, size_t bytes) { sodium_memzero(data, bytes); }
 
 void KeyTag(const JobKey& key, const void* place, size_t bytes, uint8_t* tag) {
-  (void)SecureStart();
+  SecureStart().IgnoreError();
   crypto_generichash(tag, kKeyTagBytes, static_cast<const uint8_t*>(place),
                      bytes, key.bytes, sizeof(key.bytes));
 }

@@ -18,6 +18,7 @@
 #include <memory>
 
 #include "../../core/base/job_key.h"
+#include "ringlet/status.h"
 
 namespace ringlet {
 
@@ -27,8 +28,9 @@ constexpr size_t kNoiseTagBytes = 16;
 constexpr size_t kNoiseMessageBytes = kNoiseKeyBytes + kNoiseTagBytes;
 constexpr size_t kNoiseMostPayload = 64;  // of a handshake's message
 
-// Call it once before all other calls, from any thread. False: no libsodium.
-bool SecureStart();
+// Call it once before all other calls, from any thread. An error if this build
+// has no libsodium.
+Status SecureStart();
 // Libsodium has AES-256-GCM, by instructions of this processor. After
 // SecureStart.
 bool HasAesGcm();

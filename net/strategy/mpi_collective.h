@@ -25,7 +25,8 @@ struct MpiOptions {
   double leave_timeout_seconds = 120;
 };
 
-// kInvalidArgument: this build has no MPI, or MPI was finalized before.
+// kUnimplemented: this build has no MPI. kInvalidArgument: MPI was finalized
+// before.
 // kUnavailable: MPI failed, with MPI's message.
 Status OpenMpi(const MpiOptions& options, std::unique_ptr<Collective>* out);
 

@@ -14,6 +14,7 @@
 #include "../../core/step/local_round.h"
 #include "../ring/ring_collective.h"
 #include "../ring/withdrawal.h"
+#include "../secure/noise.h"
 #include "../transport/socket_address.h"
 #include "../wire/wire_dtype.h"
 #include "mpi_collective.h"
@@ -147,17 +148,11 @@ Status OpenRingPatiently(const RingOptions& options,
   }
 }
 
-#ifdef RINGLET_SECURE
-constexpr bool kSecure = true;
-#else
-constexpr bool kSecure = false;  // a launcher's key would not be used
-#endif
-
 Status MakeKeys(const ClusterConfig& cluster, const StrategyOptions& options,
                 JobKeysPtr* keys) {
   RINGLET_RETURN_IF_ERROR(FindKeys(options.key_file, keys));
   // On another host another launcher would have another key.
-  if (kSecure && *keys == nullptr &&
+  if (*keys == nullptr && SecureStart().ok() &&
       std::all_of(cluster.addresses.begin(), cluster.addresses.end(),
                   IsLoopback)) {
     *keys = LauncherKeys();

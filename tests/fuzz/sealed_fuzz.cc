@@ -109,7 +109,7 @@ void Records(const uint8_t* data, size_t size) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const bool there = SecureStart();
+  static const bool there = SecureStart().ok();
   if (!there || size < 1) return 0;
   const int what = data[0] & 15;
   Bytes bytes(data + 1, data + size);

@@ -17,7 +17,7 @@
 #include "core/compute/gemm.h"
 #include "io/keras/keras_json.h"
 #include "io/pictures/picture.h"
-#include "left_out_families.h"
+#include "left_out_features.h"
 #include "ringlet/ringlet.h"
 #include "ringlet/status.h"
 
@@ -101,7 +101,7 @@ int PrintVersion(bool verbose) {
   std::printf("jobs: TF_CONFIG, torchrun, MPI, Slurm, Kubernetes; launch\n");
   std::printf("pointers: %zu bits\n", 8 * sizeof(void*));
   if (*RINGLET_LEFT_OUT != '\0') {
-    std::printf("without: %s (meson's -Dfamilies)\n", RINGLET_LEFT_OUT);
+    std::printf("without: %s (meson's -Dfeatures)\n", RINGLET_LEFT_OUT);
   }
   return 0;
 }

@@ -324,7 +324,7 @@ SimJob::SimJob(uint64_t seed, bool trace, bool large)
   for (int w = 0; w < size_; ++w) {
     ring_.addresses.push_back("worker" + std::to_string(w) + ":7000");
   }
-  if (seed % 3 == 1 && SecureStart()) {
+  if (seed % 3 == 1 && SecureStart().ok()) {
     ring_.keys = std::make_shared<JobKeys>(JobKeys{{}, 1});
   }
   ring_.timeout_seconds = static_cast<double>(kTimeout) / 1e9;

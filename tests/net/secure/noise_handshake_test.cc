@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "../../support/expect_ok.h"
+
 namespace ringlet {
 namespace {
 
@@ -72,7 +74,7 @@ struct Vector {
 
 class NoiseTest : public testing::Test {
  protected:
-  void SetUp() override { ASSERT_TRUE(SecureStart()); }
+  void SetUp() override { ASSERT_OK(SecureStart()); }
 
   NoiseHandshake Side(bool connects, const Bytes& prologue, const Bytes& psk) {
     return NoiseHandshake(connects, prologue.data(), prologue.size(),

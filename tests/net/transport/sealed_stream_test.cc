@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "../../support/contains.h"
+#include "../../support/expect_ok.h"
 #include "scripted_socket.h"
 
 namespace ringlet {
@@ -111,7 +112,7 @@ struct Pair {
 class SealedStreamTest : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(SecureStart());
+    ASSERT_OK(SecureStart());
     if (!GetParam()) has_aes_gcm = [] { return false; };
   }
   void TearDown() override { has_aes_gcm = HasAesGcm; }
