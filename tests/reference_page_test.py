@@ -100,9 +100,9 @@ def tables(text):
         yield rows[0], rows[2:]
 
 
-def read_families(sections):
+def read_categories(sections):
     """{title: ([[names, {field: Field}, refused]], missing names)}"""
-    families = {}
+    categories = {}
     for title, text in sections.items():
         missing = re.search(r"^In Keras 3, but not in ringlet: ([^.]*)\.$", text,
                             re.M)
@@ -126,8 +126,8 @@ def read_families(sections):
                 # "accuracy" has only a name.
                 if not but & set(names) and names[0] != "accuracy":
                     fields.update(common)
-        families[title] = (classes, names_in(missing[1]) if missing else [])
-    return families
+        categories[title] = (classes, names_in(missing[1]) if missing else [])
+    return categories
 
 
 def read_parts(text):
@@ -269,7 +269,7 @@ class Workshop:
               what, "lacks", words, "in:", error)
 
 
-# --- hosts: RUN.json with an object of a family -----------------------------
+# --- hosts: RUN.json with an object of a category -----------------------------
 
 def host_model(config):
     run = run_json()
@@ -772,10 +772,10 @@ def main():
     sections = {text.split("\n", 1)[0]: text
                 for text in re.split(r"^## ", page, flags=re.M)[1:]}
     run_text, flags = sections.pop("RUN.json"), sections.pop("Commands")
-    families, parts = read_families(sections), read_parts(run_text)
-    models, _ = families.pop("Models")
-    assert set(families) == set(HOSTS), set(families) ^ set(HOSTS)
-    all_fields = {name for classes, _ in families.values()
+    categories, parts = read_categories(sections), read_parts(run_text)
+    models, _ = categories.pop("Models")
+    assert set(categories) == set(HOSTS), set(categories) ^ set(HOSTS)
+    all_fields = {name for classes, _ in categories.values()
                   for _, fields, _ in classes for name in fields}
     assert len(all_fields) > 70 and set(parts) == {
         "compile", "data.train", "fit", "lora", "strategy",
@@ -789,7 +789,7 @@ def main():
         shop = Workshop(folder)
         for names, fields, _ in models:
             jobs.append(pool.submit(check_model, shop, names, fields))
-        for title, (classes, missing) in families.items():
+        for title, (classes, missing) in categories.items():
             for entry in classes:
                 draw = random.Random(f"{SEED} {entry[0][0]}")
                 jobs.append(pool.submit(check_class, shop, title, entry,

@@ -26,7 +26,7 @@ import time
 from planted_defects import DEFECTS
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
-# From the family to its GoogleTest filter.
+# From the suite to its GoogleTest filter.
 TESTS = {"results": {"program_digests": "DigestsTest.*", "core_compute": "GemmTest.*"},
          "elastic": {"net_simulator": "*SimulatorTest.*",
                      "core_recovery": "RecoveryModelTest.*",
@@ -139,11 +139,11 @@ RULES = {"results": RESULTS, "elastic": ELASTIC, "defects": DEFECTS}
 
 
 def tests_of(table, name):
-    """From the family to the filter of the tests that must fail."""
+    """From the suite to the filter of the tests that must fail."""
     if table != "defects":
         return TESTS[table]
-    family, test = DEFECTS[name][-1]
-    return {family: test}
+    suite, test = DEFECTS[name][-1]
+    return {suite: test}
 
 
 def change_of(table, name):
@@ -153,12 +153,12 @@ def change_of(table, name):
 
 
 def joined(tests):
-    """Joins the filters of several tables, family by family."""
+    """Joins the filters of several tables, suite by suite."""
     together = {}
     for each in tests:
-        for family, chosen in each.items():
-            together.setdefault(family, {})[chosen] = None
-    return {family: ":".join(chosen) for family, chosen in together.items()}
+        for suite, chosen in each.items():
+            together.setdefault(suite, {})[chosen] = None
+    return {suite: ":".join(chosen) for suite, chosen in together.items()}
 
 
 def run(command, seconds=None, **more):
@@ -204,44 +204,44 @@ class Copy:
         self.environment = {**settings, **os.environ,
                             "RINGLET_SOURCE": str(folder),
                             "RINGLET_BUILD": str(folder / "build")}
-        self.targets = {}  # of each family
+        self.targets = {}  # of each suite
         copy(folder)
         if not (folder / "build/build.ninja").exists():
             must(["meson", "setup", folder / "build", folder])
 
-    def targets_of(self, family):
-        if family not in self.targets:
-            self.targets[family] = must(
+    def targets_of(self, suite):
+        if suite not in self.targets:
+            self.targets[suite] = must(
                 [self.folder / "tools/test_targets.py", self.folder / "build",
-                 "--suite", family]).split()
-        return self.targets[family]
+                 "--suite", suite]).split()
+        return self.targets[suite]
 
     def build(self, tests):
         """The exit code, and what the build printed."""
-        targets = {t for family in tests for t in self.targets_of(family)}
+        targets = {t for suite in tests for t in self.targets_of(suite)}
         return run(["ninja", "-C", self.folder / "build", "-j",
                     str(os.cpu_count()), *sorted(targets)])
 
-    def test(self, family, *flags, **more):
-        return run([self.folder / "build/tests" / f"{family}_test", *flags],
+    def test(self, suite, *flags, **more):
+        return run([self.folder / "build/tests" / f"{suite}_test", *flags],
                    env=self.environment, **more)
 
-    def has_tests(self, family, chosen):
-        _, said = self.test(family, "--gtest_list_tests",
+    def has_tests(self, suite, chosen):
+        _, said = self.test(suite, "--gtest_list_tests",
                             f"--gtest_filter={chosen}")
         return "\n  " in said
 
     def failing(self, tests, seconds):
-        """The families that fail, each with the way it failed."""
+        """The suites that fail, each with the way it failed."""
         found = {}
-        for family, chosen in tests.items():
-            code, said = self.test(family, f"--gtest_filter={chosen}",
+        for suite, chosen in tests.items():
+            code, said = self.test(suite, f"--gtest_filter={chosen}",
                                    seconds=seconds)
             failures = len(re.findall(r": Failure$", said, re.MULTILINE))
             if code is None:
-                found[family] = HANGS
+                found[suite] = HANGS
             elif code != 0:
-                found[family] = (f"fails {failures} times" if failures else
+                found[suite] = (f"fails {failures} times" if failures else
                                  f"ends with code {code}")
         return found
 
@@ -277,10 +277,10 @@ def check(folder, table, names):
     code, said = work.build(whole)
     if code != 0:
         sys.exit(said[-4000:])
-    gone = [f"{name}: {family}_test has no test {chosen}"
+    gone = [f"{name}: {suite}_test has no test {chosen}"
             for name in names
-            for family, chosen in tests_of(table, name).items()
-            if not work.has_tests(family, chosen)]
+            for suite, chosen in tests_of(table, name).items()
+            if not work.has_tests(suite, chosen)]
     if gone:
         sys.exit("\n".join(gone))
     found = work.failing(whole, SECONDS_OF_ALL)
@@ -293,7 +293,7 @@ def check(folder, table, names):
         found = work.with_change(change_of(table, name)[0], texts[name],
                                  tests_of(table, name), seconds)
         print(f"{name}: " + (", ".join(
-            f"{family}_test {how}" for family, how in found.items())
+            f"{suite}_test {how}" for suite, how in found.items())
             or "NOT FOUND") + f" ({time.monotonic() - begin:.0f} s)",
             flush=True)
         hangs = HANGS in found.values()

@@ -3,7 +3,7 @@
 names of tests and subjects of commits.
 
     check_words.py           exits 1 where a clean part has a banned word
-    check_words.py --count   per 1,000 lines of comments and docs, by family
+    check_words.py --count   per 1,000 lines of comments and docs, by module
     check_words.py FOLDER    lists all of a folder, also of one in NOT_YET
 
 A line that speaks of people may say "who": see PEOPLE.
@@ -58,7 +58,7 @@ def files():
             and not name.startswith(("docs/reference", "tests/reference/"))]
 
 
-def family_of(name):
+def module_of(name):
     parts = name.split("/")
     if parts[0] in ("core", "io", "net") and len(parts) > 2:
         return "/".join(parts[:2])
@@ -126,12 +126,12 @@ def subjects():
 def count():
     words, lines = collections.Counter(), collections.Counter()
     for name in files():
-        family = family_of(name)
-        lines[family] += sum(kind != "message" for _, kind, _ in lines_of(name))
-        words[family] += len(list(remarks(name)))
-    for family in sorted(lines):
-        rate = 1000 * words[family] / max(lines[family], 1)
-        print(f"{family:14} {words[family]:5} words, {lines[family]:6} lines: "
+        module = module_of(name)
+        lines[module] += sum(kind != "message" for _, kind, _ in lines_of(name))
+        words[module] += len(list(remarks(name)))
+    for module in sorted(lines):
+        rate = 1000 * words[module] / max(lines[module], 1)
+        print(f"{module:14} {words[module]:5} words, {lines[module]:6} lines: "
               f"{rate:5.1f}")
     total = 1000 * sum(words.values()) / max(sum(lines.values()), 1)
     print(f"{'all':14} {sum(words.values()):5} words, "

@@ -300,10 +300,10 @@ Status FieldReader::Finish() {
   for (Json m = json_.first(); m; m = m.next()) {
     const std::string key = m.key();
     if (std::find(known_.begin(), known_.end(), key) == known_.end()) {
-      const std::string family = "argument of " + path_;
-      return KerasName(family, key).empty()
+      const std::string category = "argument of " + path_;
+      return KerasName(category, key).empty()
                  ? UnknownName(path_, "field", key, known_)
-                 : NotAmong(path_, family.c_str(), key, known_);
+                 : NotAmong(path_, category.c_str(), key, known_);
     }
   }
   if (!missing_.empty()) {

@@ -40,7 +40,7 @@ Status LossFromJson(const Json& json, const std::string& path, Loss* loss);
 Status MetricFromJson(const Json& json, const std::string& path,
                       Metric* metric);
 
-// The entries of docs/reference.md for each family with a table of names.
+// The entries of docs/reference.md for each category with a table of names.
 std::vector<ClassInfo> DescribeModels();
 std::vector<ClassInfo> DescribeLayers();
 std::vector<ClassInfo> DescribeActivations();

@@ -5,12 +5,12 @@
 namespace ringlet {
 namespace {
 
-struct Family {
+struct Category {
   const char* what;
   const char* names;  // a blank between two
 };
 
-constexpr Family kFamilies[] = {
+constexpr Category kCategories[] = {
     {"layer",
      "Activation ActivityRegularization Add AdaptiveAveragePooling1D "
      "AdaptiveAveragePooling2D AdaptiveAveragePooling3D AdaptiveMaxPooling1D "
@@ -99,16 +99,16 @@ std::string Letters(const std::string& name) {
 
 }  // namespace
 
-std::vector<std::string> KerasNames(const std::string& family) {
-  for (const auto& entry : kFamilies) {
-    if (family == entry.what) return Words(entry.names);
+std::vector<std::string> KerasNames(const std::string& category) {
+  for (const auto& entry : kCategories) {
+    if (category == entry.what) return Words(entry.names);
   }
   return {};
 }
 
-std::string KerasName(const std::string& family, const std::string& word) {
+std::string KerasName(const std::string& category, const std::string& word) {
   const std::string letters = Letters(word);
-  for (const std::string& name : KerasNames(family)) {
+  for (const std::string& name : KerasNames(category)) {
     if (Letters(name) == letters) return name;
   }
   return "";

@@ -9,14 +9,14 @@
 
 namespace ringlet {
 
-// The names of a family: "layer", "loss", "metric", "optimizer", "learning rate
-// schedule", "callback", "activation", "initializer", "regularizer",
-// "constraint". Other families have no names.
-std::vector<std::string> KerasNames(const std::string& family);
+// The names of a category: "layer", "loss", "metric", "optimizer", "learning
+// rate schedule", "callback", "activation", "initializer", "regularizer",
+// "constraint". Other categories have no names.
+std::vector<std::string> KerasNames(const std::string& category);
 
 // Keras's spelling of `word`, ignoring capitals and "_" ("kl_divergence" is
 // KLDivergence). "" if Keras has no such name.
-std::string KerasName(const std::string& family, const std::string& word);
+std::string KerasName(const std::string& category, const std::string& word);
 
 }  // namespace ringlet
 

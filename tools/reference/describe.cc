@@ -35,15 +35,15 @@ void Write(JsonWriter* w, const std::vector<std::string>& names) {
   w->EndArray();
 }
 
-struct Family {
+struct Category {
   const char* name;  // as messages and keras_names.h have it
   std::vector<ClassInfo> classes;
 };
 
-void Write(JsonWriter* w, const Family& family) {
-  w->BeginObject().Key("family").String(family.name);
+void Write(JsonWriter* w, const Category& category) {
+  w->BeginObject().Key("category").String(category.name);
   w->Key("classes").BeginArray();
-  for (const ClassInfo& info : family.classes) {
+  for (const ClassInfo& info : category.classes) {
     w->BeginObject().Key("names");
     Write(w, info.names);
     w->Key("refusal").String(info.refusal).Key("fields");
@@ -51,12 +51,12 @@ void Write(JsonWriter* w, const Family& family) {
     w->EndObject();
   }
   w->EndArray().Key("keras");
-  Write(w, KerasNames(family.name));
+  Write(w, KerasNames(category.name));
   w->EndObject();
 }
 
 std::string Description() {
-  const Family families[] = {
+  const Category categories[] = {
       {"model", DescribeModels()},
       {"layer", DescribeLayers()},
       {"activation", DescribeActivations()},
@@ -70,8 +70,8 @@ std::string Description() {
       {"callback", DescribeCallbacks()},
   };
   JsonWriter w;
-  w.BeginObject().Key("families").BeginArray();
-  for (const Family& family : families) Write(&w, family);
+  w.BeginObject().Key("categories").BeginArray();
+  for (const Category& category : categories) Write(&w, category);
   w.EndArray().Key("run");
   Write(&w, DescribeRun());
   return w.EndObject().text();

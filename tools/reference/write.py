@@ -16,8 +16,8 @@ import sys
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
 
-# family -> title, type of its factories in C++, headers, introduction
-FAMILIES = {
+# category -> title, type of its factories in C++, headers, introduction
+CATEGORIES = {
     "model": ("Models", "", [], """\
 The output of `model.to_json()` in Keras 2 or 3. In C++: `Sequential` and
 `Functional` (ringlet/model.h)."""),
@@ -137,7 +137,7 @@ def names_of(info):
     return [name for name in info["names"] if ">" not in name]
 
 
-def family_rows(classes):
+def category_rows(classes):
     """First the fields of all classes, and of all classes but one."""
     with_fields = [c for c in classes if c["fields"]]
     # "accuracy" has only a name.
@@ -200,7 +200,7 @@ def constant(name):
     return "k" + "".join(part.capitalize() for part in name.split("_"))
 
 
-def check_factories(classes, found, family):
+def check_factories(classes, found, category):
     """Each class has a factory with a similar name, or is a kind of MetricOf."""
     known = {name for name, _ in found}
     kinds = (SOURCE / "ringlet/metrics.h").read_text()
@@ -208,9 +208,9 @@ def check_factories(classes, found, family):
         name = info["names"][0].split(">")[-1]
         likely = {name, name + "Layer", name + "Metric",
                   name.replace("Layer", ""), constant(name)}
-        of_kind = family == "metric" and f" k{name},\n" in kinds
+        of_kind = category == "metric" and f" k{name},\n" in kinds
         if not known & likely and not of_kind:
-            sys.exit(f"the {family} {name} has no factory in the headers")
+            sys.exit(f"the {category} {name} has no factory in the headers")
 
 
 def wrapped(words, width=80):
@@ -227,19 +227,19 @@ def letters(name):
     return name.replace("_", "").lower()
 
 
-def family_text(family):
-    title, kind, headers, about = FAMILIES[family["family"]]
-    classes = family["classes"]
+def category_text(category):
+    title, kind, headers, about = CATEGORIES[category["category"]]
+    classes = category["classes"]
     for info in classes:
         if ">" in info["names"][0]:  # known by a name alone
             info["fields"] = []
     text = f"## {title}\n\n{about}\n"
     if any(c["fields"] for c in classes):
         text += "\n" + table(("class", "field", "takes", "default"),
-                             family_rows(classes))
+                             category_rows(classes))
     if kind:
         found = declarations(kind, headers)
-        check_factories(classes, found, family["family"])
+        check_factories(classes, found, category["category"])
         if kind == "Activation":
             text += "\n" + table(("name", "C++"), [
                 (code(c["names"][0]), code(constant(c["names"][0])))
@@ -252,7 +252,7 @@ def family_text(family):
             for n in names_of(c)}
     # Keras's class Accuracy is another metric than the name "accuracy".
     have -= {"accuracy"}
-    lacking = [code(n) for n in family["keras"] if letters(n) not in have]
+    lacking = [code(n) for n in category["keras"] if letters(n) not in have]
     if lacking:
         text += "\n" + wrapped(["In Keras 3, but not in ringlet: " + lacking[0]]
                                + lacking[1:]) + "\n"
@@ -333,8 +333,8 @@ def main():
     build = pathlib.Path(sys.argv[1])
     told = json.loads(subprocess.run([build / "tools/reference/describe"],
                                      check=True, stdout=subprocess.PIPE).stdout)
-    titles = [FAMILIES[f["family"]][0] for f in told["families"]
-              if f["family"] in FAMILIES] + ["RUN.json", "Commands"]
+    titles = [CATEGORIES[f["category"]][0] for f in told["categories"]
+              if f["category"] in CATEGORIES] + ["RUN.json", "Commands"]
     index = ",\n".join(
         ", ".join(f"[{t}](#{t.lower().replace('.', '')})"
                   for t in titles[i:i + 3]) for i in range(0, len(titles), 3))
@@ -351,9 +351,9 @@ that it is ignored.
 "only" means that Keras has more values, and ringlet accepts only this one, or null. "a
 number" is finite, and within the range of float32 if a model keeps it.
 """
-    for family in told["families"]:
-        if family["family"] in FAMILIES:
-            text += "\n" + family_text(family)
+    for category in told["categories"]:
+        if category["category"] in CATEGORIES:
+            text += "\n" + category_text(category)
     text += "\n" + run_text(told["run"])
     text += "\n" + flags_text(build / "tools/ringlet/ringlet")
     print(text, end="")
