@@ -16,7 +16,7 @@
 #include "io/readers/array_path.h"
 #include "ringlet/readers.h"
 #include "run_config.h"
-#include "timeseries_config.h"
+#include "timeseries_windows.h"
 
 namespace ringlet {
 namespace {

@@ -7,6 +7,7 @@
 #include "core/base/number_text.h"
 #include "io/checkpoint/data_description.h"
 #include "ringlet/status.h"
+#include "timeseries_targets.h"
 
 namespace ringlet {
 namespace {

@@ -39,31 +39,24 @@ struct TimeseriesConfig {
 void ReadTimeseries(bool of_csv, const std::string& folder, FieldReader* fields,
                     TimeseriesConfig* config);
 
-// Errors: data.validation has other windows than data.train; the mean of
-// missing values is also of rows that data.train does not use.
+// An error if data.validation has other windows than data.train. Also an error
+// if missing values become a mean that includes rows which data.train does not
+// use.
 Status CheckWindows(const TimeseriesConfig& train,
                     const TimeseriesConfig& validation);
 Status CheckMeans(const TimeseriesConfig& train, const CsvOptions& table);
-
-// The name, or else the number, of the groups' column of a table; "": none.
-std::string GroupColumn(const TimeseriesConfig& config, const Source& rows);
 
 // Windows that are not given become those of the training, with its column of
 // groups if `of_csv`.
 void MatchWindows(const DataDescription& trained_on, bool of_csv,
                   TimeseriesConfig* config);
 
+// True if the table has a rule of this kind, for all columns or for one.
+bool HasMissingRule(const CsvOptions& table, CsvOptions::Missing kind);
+
 // Changes *table for windows: no label if targets are columns of x, and the
 // column of the groups is not in x unless "columns" are given.
 void SetLabelAndGroupColumns(const TimeseriesConfig& config, CsvOptions* table);
-
-// The windows of `rows`. `csv` is the path of their table; "": they are arrays.
-// Without `targets` the windows need no targets. If the windows are not given,
-// examples of the shape of the model's `input` are windows already. An error if
-// the windows are not those of the training, or labels would not be read.
-Dataset OpenWindows(const Dataset& rows, const TimeseriesConfig& config,
-                    const std::string& csv, const CsvOptions& table,
-                    const Shape& input, bool targets);
 
 }  // namespace ringlet
 
