@@ -1,0 +1,367 @@
+// The nodes are read in the file's order, in which each node comes after those
+// that give its inputs. For each value between nodes a Value records if it is a
+// tensor of the file, perhaps transposed. It also records if an image has its
+// channels first or last, and keeps this when the image is flattened.
+
+#include "onnx_weight_finder.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <deque>
+#include <map>
+#include <numeric>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "../../core/base/text.h"
+#include "../files/onnx_format.h"
+
+namespace ringlet {
+namespace {
+
+using Node = OnnxFileGraph::Node;
+
+// An operator with weights, or one that takes images. `roles` are the names of
+// a node's inputs from the second on, as parts of a module.
+constexpr struct OnnxOp {
+  const char *op, *roles[4];
+  bool of_images = false;  // takes and gives images with channels first
+  bool normalizes = false;
+  bool is_product = false;  // a following node Add may add its bias
+} kOps[] = {
+    {"Conv", {"weight", "bias"}, true, false, true},
+    {"ConvTranspose", {"weight", "bias"}, true},
+    {"Gemm", {"weight", "bias"}, false, false, true},
+    {"MatMul", {"weight"}, false, false, true},
+    {"BatchNormalization",
+     {"weight", "bias", "running_mean", "running_var"},
+     false,
+     true},
+    {"LayerNormalization", {"weight", "bias"}, false, true},
+    {"PRelu", {"weight"}},
+    {"MaxPool", {}, true},
+    {"AveragePool", {}, true},
+};
+
+struct Value {
+  const OnnxTensor* tensor = nullptr;
+  std::vector<int> axes;  // as in OnnxWeight
+  enum Order : uint8_t { kUnknown, kFirst, kLast } order = kUnknown;
+  // The index of the module that gives this value and has no bias yet, so that
+  // a following Add may be its bias. -1: none.
+  int module = -1;
+};
+
+// Changes *axes, those of a tensor of this rank, as a Transpose with `perm`
+// does. An empty `perm` reverses the axes. False if `perm` is no permutation of
+// the axes.
+bool TransposeAxes(int rank, const std::vector<int64_t>& perm,
+                   std::vector<int>* axes) {
+  std::vector<int> before = *axes, sorted(static_cast<size_t>(rank));
+  std::iota(sorted.begin(), sorted.end(), 0);
+  if (before.empty()) before = sorted;
+  if (perm.empty()) {
+    axes->assign(before.rbegin(), before.rend());
+    return true;
+  }
+  if (!std::is_permutation(perm.begin(), perm.end(), sorted.begin(),
+                           sorted.end())) {
+    return false;
+  }
+  axes->clear();
+  for (const int64_t axis : perm) {
+    axes->push_back(before[static_cast<size_t>(axis)]);
+  }
+  return true;
+}
+
+class OnnxWeightFinder {
+ public:
+  OnnxWeightFinder(const OnnxFileGraph& graph,
+                   std::vector<StoredTensor>* tensors,
+                   std::vector<OnnxWeight>* weights)
+      : graph_(graph), tensors_(*tensors), weights_(*weights) {}
+
+  Status Run() {
+    for (const auto& [name, tensor] : graph_.tensors) {
+      values_[name].tensor = &tensor;
+    }
+    for (const Node& node : graph_.nodes) {
+      if (node.op != "Add") continue;
+      for (const std::string& input : node.inputs) sums_.emplace(input, &node);
+    }
+    for (const Node& node : graph_.nodes) RINGLET_RETURN_IF_ERROR(Take(node));
+    return Status();
+  }
+
+ private:
+  struct Module {
+    std::string name;
+    Value::Order order;  // the order of its input's axes
+    Shape kernel;        // of a product; of rank 0 if it is not known
+  };
+
+  Value InputOf(const Node& node, size_t i) const {
+    const auto found =
+        i < node.inputs.size() ? values_.find(node.inputs[i]) : values_.end();
+    return found == values_.end() ? Value() : found->second;
+  }
+
+  Status Take(const Node& node) {
+    Value& y = values_[node.output];
+    if (y.tensor != nullptr) {
+      return Corruption("a node gives '%s', which is a tensor",
+                        Printable(node.output).c_str());
+    }
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const Value x = InputOf(node, i);
+      if (x.tensor == nullptr && y.order == Value::kUnknown) y.order = x.order;
+    }
+    if (node.op == "Identity" || node.op == "Unsqueeze") y = InputOf(node, 0);
+    if (node.op == "Transpose") TakeTranspose(node, &y);
+    if (y.tensor == nullptr && IsConstant(node)) {
+      computed_.emplace_back();
+      computed_.back().name = node.output;
+      computed_.back().unread = "given by a node " + Printable(node.op);
+      y.tensor = &computed_.back();
+      return Status();
+    }
+    if (node.op == "Add" || node.op == "Mul") TakePart(node, &y);
+    for (const OnnxOp& op : kOps) {
+      if (node.op != op.op) continue;
+      if (op.of_images) y.order = Value::kFirst;
+      if (op.roles[0] != nullptr) return TakeModule(node, op, &y);
+    }
+    return Status();
+  }
+
+  // True if the node's output does not depend on the model's input.
+  bool IsConstant(const Node& node) const {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const bool given = !node.inputs[i].empty();
+      if (given && InputOf(node, i).tensor == nullptr) return false;
+    }
+    return !node.inputs.empty();
+  }
+
+  void TakeTranspose(const Node& node, Value* y) {
+    const std::vector<int64_t>& perm = node.perm;
+    const Value x = InputOf(node, 0);
+    Value transposed = x;
+    if (x.tensor != nullptr &&
+        TransposeAxes(x.tensor->shape.rank(), perm, &transposed.axes)) {
+      *y = transposed;
+    }
+    if (perm.size() < 3) return;
+    const auto rank = static_cast<int64_t>(perm.size());
+    const bool to_last = perm[perm.size() - 1] == 1,
+               to_first = perm[1] == rank - 1;
+    // (0, 2, 1) moves the channels of a sequence from first to last, and from
+    // last to first.
+    if (to_last && to_first) {
+      y->order = x.order == Value::kFirst ? Value::kLast : Value::kFirst;
+    } else if (to_last || to_first) {
+      y->order = to_last ? Value::kLast : Value::kFirst;
+    }
+  }
+
+  // Takes the tensor that an Add or a Mul has as an input. It is a product's
+  // bias, or by its name in Keras the gamma or beta of a normalization.
+  void TakePart(const Node& node, Value* y) {
+    for (size_t i = 0; i < 2; ++i) {
+      const Value part = InputOf(node, i), x = InputOf(node, 1 - i);
+      if (part.tensor == nullptr || x.tensor != nullptr) continue;
+      const std::string& name = part.tensor->name;
+      const bool gamma = EndsWith(name, "/gamma"),
+                 beta = EndsWith(name, "/beta");
+      if (node.op == "Add" && x.module >= 0 && !beta &&
+          IsBias(part, modules_[static_cast<size_t>(x.module)])) {
+        return AddPart(static_cast<size_t>(x.module), "bias", part);
+      }
+      if (!gamma && !beta) continue;
+      const size_t module = ModuleNamed(name.substr(0, name.rfind('/')));
+      modules_[module].order = Value::kLast;
+      y->order = x.order;
+      return AddPart(module, gamma ? "weight" : "bias", part, /*flat=*/false);
+    }
+  }
+
+  Status TakeModule(const Node& node, const OnnxOp& op, Value* y) {
+    if (InputOf(node, 1).tensor == nullptr || !IsNew(node)) {
+      return Status();  // its weights are computed, or those of another node
+    }
+    if (node.trans_a || node.scales) {
+      return Error(Code::kUnimplemented,
+                   "node '%s': a Gemm with transA, alpha or beta",
+                   Printable(node.name).c_str());
+    }
+    const size_t module = ModuleNamed(NameOf(node));
+    const Value x = InputOf(node, 0);
+    const bool unknown = x.order == Value::kUnknown;
+    modules_[module].order =
+        unknown && graph_.producer != kPyTorch ? Value::kLast : x.order;
+    if (graph_.producer == onnx_format::kRinglet) {
+      const std::string& weight = InputOf(node, 1).tensor->name;
+      modules_[module].order =
+          graph_.transposed.count(weight) != 0 ? Value::kFirst : Value::kLast;
+    }
+    const bool has_bias = node.inputs.size() > 2 && !node.inputs[2].empty();
+    if (op.is_product && !has_bias) y->module = static_cast<int>(module);
+    for (size_t i = 0; i < 4 && op.roles[i] != nullptr; ++i) {
+      Value part = InputOf(node, i + 1);
+      if (part.tensor == nullptr) continue;
+      if (i == 0 && op.is_product && !op.of_images && !node.trans_b) {
+        RINGLET_RETURN_IF_ERROR(TransposeMatrix(&part));
+      }
+      AddPart(module, op.roles[i], part, i > 0);
+      if (i == 0 && op.is_product && part.tensor->unread.empty()) {
+        modules_[module].kernel = tensors_.back().shape;
+      }
+      weights_.back().may_change_nothing =
+          op.normalizes && i < 2 && part.tensor->unread.empty();
+    }
+    return Status();
+  }
+
+  static Status TransposeMatrix(Value* part) {
+    const Shape& shape = part->tensor->shape;
+    if (shape.rank() == 2) {
+      TransposeAxes(2, {}, &part->axes);
+      return Status();
+    }
+    if (!part->tensor->unread.empty()) return Status();
+    return Error(Code::kUnimplemented, "'%s' of shape %s is not a matrix",
+                 Printable(part->tensor->name).c_str(),
+                 shape.ToString().c_str());
+  }
+
+  // True if the part has one number for each of the product's C outputs: its
+  // shape is (C), or behind a convolution (C, 1, 1). Axes of 1 may be before
+  // it.
+  static bool IsBias(const Value& part, const Module& module) {
+    const Shape& kernel = module.kernel;
+    if (kernel.rank() == 0 || !part.tensor->unread.empty()) return true;
+    const Shape shape = Permuted(part.tensor->shape, part.axes);
+    const int behind = std::max(kernel.rank() - 2, 0);  // axes of positions
+    const int axis = shape.rank() - 1 - behind;
+    return axis >= 0 && shape[axis] == kernel[0] &&
+           shape.elements() == kernel[0];
+  }
+
+  // False if another node has the same tensors as this one: the layer is called
+  // again. Different layers may share single tensors, since PyTorch writes
+  // tensors with equal numbers once.
+  bool IsNew(const Node& node) {
+    std::vector<const OnnxTensor*> tensors;
+    for (size_t i = 1; i < 5; ++i) tensors.push_back(InputOf(node, i).tensor);
+    return taken_.insert(std::move(tensors)).second;
+  }
+
+  // First the names of the node's inputs with weights, and of a bias that a
+  // following Add adds. Then the names of the file's tensors with their
+  // numbers.
+  std::vector<std::string> PartNames(const Node& node) const {
+    std::vector<std::string> names(node.inputs.begin() + 1, node.inputs.end());
+    const auto sum = sums_.find(node.output);
+    for (size_t i = 0; i < 2 && sum != sums_.end(); ++i) {
+      const auto& added = sum->second->inputs;
+      if (i >= added.size()) break;
+      const bool bias =
+          EndsWith(added[i], ".bias") || EndsWith(added[i], "/bias");
+      if (bias) names.push_back(added[i]);
+    }
+    for (size_t i = 0, count = names.size(); i < count; ++i) {
+      const auto value = values_.find(names[i]);
+      const bool known =
+          value != values_.end() && value->second.tensor != nullptr;
+      if (known) names.push_back(value->second.tensor->name);
+    }
+    return names;
+  }
+
+  // The module's name: "conv1" if a part is named "conv1.weight" or
+  // "conv1/kernel", or else if the node is named "/body/conv1/Conv".
+  std::string NameOf(const Node& node) const {
+    for (const std::string& name : PartNames(node)) {
+      const size_t dot = name.rfind('.'), slash = name.rfind('/');
+      for (const char* role :
+           {".weight", ".bias", ".running_mean", ".running_var"}) {
+        if (EndsWith(name, role)) return name.substr(0, dot);
+      }
+      for (const char* part : {"depthwise", "pointwise", "query", "key",
+                               "value", "attention_output"}) {
+        if (!EndsWith(name, std::string("/") + part + "_kernel")) continue;
+        return name.substr(0, slash) + "." + part;
+      }
+      for (const char* role : {"/kernel", "/bias", "/gamma", "/beta", "/alpha",
+                               "/moving_mean", "/moving_variance"}) {
+        if (EndsWith(name, role)) return name.substr(0, slash);
+      }
+    }
+    const size_t end = node.name.rfind('/');
+    if (end == std::string::npos || end == 0) return node.inputs[1];
+    const size_t begin = node.name.rfind('/', end - 1);
+    return node.name.substr(begin + 1, end - begin - 1);
+  }
+
+  size_t ModuleNamed(const std::string& name) {
+    const auto added = numbers_.emplace(name, modules_.size());
+    if (added.second) modules_.push_back({name, Value::kUnknown, {}});
+    return added.first->second;
+  }
+
+  // Adds a tensor as a part of a module. If the module has a part of this role,
+  // another module has the same name, and the tensor's name gets a number. With
+  // `flat` the tensor becomes a vector.
+  void AddPart(size_t module, const char* role, const Value& part,
+               bool flat = true) {
+    StoredTensor tensor = *part.tensor;
+    tensor.shape = Permuted(tensor.shape, part.axes);
+    if (flat && tensor.unread.empty()) {
+      tensor.shape = {tensor.shape.elements()};
+    }
+    tensor.name = modules_[module].name + "." + role;
+    for (int& count = names_[tensor.name]; ++count > 1;) {
+      tensor.name =
+          modules_[module].name + "_" + std::to_string(count) + "." + role;
+      if (names_.emplace(tensor.name, 1).second) break;
+    }
+    OnnxWeight weight;
+    weight.location = part.tensor->location;
+    weight.elements = part.tensor->elements;
+    weight.axes = part.axes;
+    weight.file_shape = part.tensor->shape;
+    weight.channels_first = modules_[module].order == Value::kFirst;
+    weight.channels_last = modules_[module].order == Value::kLast;
+    tensors_.push_back(std::move(tensor));
+    weights_.push_back(std::move(weight));
+  }
+
+  const OnnxFileGraph& graph_;
+  std::vector<StoredTensor>& tensors_;
+  std::vector<OnnxWeight>& weights_;
+  std::map<std::string, Value> values_;
+  std::map<std::string, const Node*> sums_;  // nodes Add by their inputs
+  std::deque<OnnxTensor> computed_;
+  std::vector<Module> modules_;
+  std::set<std::vector<const OnnxTensor*>> taken_;
+  std::map<std::string, size_t> numbers_;  // of modules
+  std::map<std::string, int> names_;       // of tensors
+};
+
+}  // namespace
+
+Shape Permuted(const Shape& shape, const std::vector<int>& axes) {
+  Shape permuted;
+  for (const int axis : axes) permuted.Append(shape[axis]);
+  return axes.empty() ? shape : permuted;
+}
+
+Status FindOnnxWeights(const OnnxFileGraph& graph,
+                       std::vector<StoredTensor>* tensors,
+                       std::vector<OnnxWeight>* weights) {
+  return OnnxWeightFinder(graph, tensors, weights).Run();
+}
+
+}  // namespace ringlet
