@@ -242,6 +242,10 @@ constexpr bool IsRecurrent(Layer::Kind kind) {
   return kind == Layer::Kind::kSimpleRNN || kind == Layer::Kind::kLSTM ||
          kind == Layer::Kind::kGRU;
 }
+// The layer that a TimeDistributed applies, or the layer itself.
+inline const Layer& StepLayer(const Layer& layer) {
+  return layer.kind == Layer::Kind::kTimeDistributed ? *layer.layer : layer;
+}
 const LayerClass& ClassOf(const Layer& layer);
 
 struct NamedActivation {

@@ -66,7 +66,7 @@ struct ConstantValue {
 // floats if its name is one of a Constant's.
 Status ReadAttribute(ProtobufReader reader, OnnxFileGraph::Node* node,
                      ConstantValue* value) {
-  std::string name;
+  std::string name, text;
   Field tensor;
   Floats one, several;
   uint64_t number = 0, bits = kOne;
@@ -79,6 +79,7 @@ Status ReadAttribute(ProtobufReader reader, OnnxFileGraph::Node* node,
     }
     if (f.number == kFloats) several.Add(f);
     if (f.number == kInt) number = f.value;
+    if (f.number == kString) return reader.Text(f, &text);
     if (f.number == kAttributeTensor) tensor = f;
     // Longer lists belong to attributes that are not read.
     if (f.number == kInts && ints.size() < 8) {
@@ -92,6 +93,9 @@ Status ReadAttribute(ProtobufReader reader, OnnxFileGraph::Node* node,
     value->floats = name == "value_float" ? one : several;
   }
   if (name == "perm") node->perm = std::move(ints);
+  if (name == "direction") node->direction = text;
+  if (name == "linear_before_reset") node->linear_before_reset = number != 0;
+  if (name == "axis") node->axis = static_cast<int64_t>(number);
   if (name == "transA") node->trans_a = number != 0;
   if (name == "transB") node->trans_b = number != 0;
   if (name == "alpha" || name == "beta") node->scales |= bits != kOne;

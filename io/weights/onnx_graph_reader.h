@@ -34,6 +34,9 @@ struct OnnxFileGraph {
     std::vector<std::string> inputs;
     std::vector<int64_t> perm;
     bool trans_a = false, trans_b = false, scales = false;  // of a Gemm
+    bool linear_before_reset = false;                       // of a GRU
+    std::string direction;  // of a recurrent operator
+    int64_t axis = 0;
   };
   std::string producer;
   std::vector<Node> nodes;

@@ -44,6 +44,27 @@ constexpr struct OnnxOp {
     {"AveragePool", {}, true},
 };
 
+// A recurrent operator. `order`: the indices of PyTorch's gates in ONNX.
+constexpr struct RecurrentOperator {
+  const char* op;
+  int gates, order[4];
+} kRecurrentOperators[] = {
+    {"RNN", 1, {0}}, {"GRU", 3, {1, 0, 2}}, {"LSTM", 4, {0, 2, 3, 1}}};
+
+// The weights of a recurrent operator, by the node's inputs. The biases of both
+// products are halves of one input.
+constexpr struct RecurrentPart {
+  const char* role;
+  size_t input;
+  bool is_bias;
+  int half;
+} kRecurrentParts[] = {{"weight_ih_l0", 1, false, 0},
+                       {"weight_hh_l0", 2, false, 0},
+                       {"bias_ih_l0", 3, true, 0},
+                       {"bias_hh_l0", 3, true, 1}};
+
+constexpr char kPackedBias[] = ".in_proj_bias";  // of a MultiheadAttention
+
 struct Value {
   const OnnxTensor* tensor = nullptr;
   std::vector<int> axes;  // as in OnnxWeight
@@ -128,6 +149,15 @@ class OnnxWeightFinder {
       return Status();
     }
     if (node.op == "Add" || node.op == "Mul") TakePart(node, &y);
+    if (node.op == "Gather" && node.axis == 0) TakeRows(node, "weight");
+    if (node.op == "Expand") TakeRows(node, "positions");
+    const bool is_of_values = node.op == "MatMul" &&
+                              InputOf(node, 0).tensor == nullptr &&
+                              InputOf(node, 1).tensor == nullptr;
+    if (is_of_values) y.order = Value::kUnknown;
+    for (const RecurrentOperator& op : kRecurrentOperators) {
+      if (node.op == op.op) return TakeRecurrent(node, op);
+    }
     for (const OnnxOp& op : kOps) {
       if (node.op != op.op) continue;
       if (op.of_images) y.order = Value::kFirst;
@@ -167,7 +197,8 @@ class OnnxWeightFinder {
   }
 
   // Takes the tensor that an Add or a Mul has as an input. It is a product's
-  // bias, or by its name in Keras the gamma or beta of a normalization.
+  // bias, or by its name in Keras the gamma or beta of a normalization. It may
+  // be a matrix of positions.
   void TakePart(const Node& node, Value* y) {
     for (size_t i = 0; i < 2; ++i) {
       const Value part = InputOf(node, i), x = InputOf(node, 1 - i);
@@ -177,14 +208,91 @@ class OnnxWeightFinder {
                  beta = EndsWith(name, "/beta");
       if (node.op == "Add" && x.module >= 0 && !beta &&
           IsBias(part, modules_[static_cast<size_t>(x.module)])) {
-        return AddPart(static_cast<size_t>(x.module), "bias", part);
+        return AddPart(
+            static_cast<size_t>(x.module),
+            EndsWith(node.inputs[i], kPackedBias) ? "in_proj_bias" : "bias",
+            part);
       }
+      if (node.op == "Add" && !gamma && !beta) TakeRows(node, "positions", i);
       if (!gamma && !beta) continue;
       const size_t module = ModuleNamed(name.substr(0, name.rfind('/')));
       modules_[module].order = Value::kLast;
       y->order = x.order;
       return AddPart(module, gamma ? "weight" : "bias", part, /*flat=*/false);
     }
+  }
+
+  // Takes a matrix, the input `i` of a node that looks up or adds its rows.
+  void TakeRows(const Node& node, const char* role, size_t i = 0) {
+    const Value part = InputOf(node, i);
+    if (part.tensor == nullptr || !part.tensor->unread.empty()) return;
+    const Shape shape = Permuted(part.tensor->shape, part.axes);
+    const int rank = shape.rank();
+    const bool is_matrix =
+        rank > 1 && shape[rank - 2] * shape[rank - 1] == shape.elements();
+    if (!is_matrix || !taken_.insert({part.tensor}).second) return;
+    const bool is_table = role == std::string("weight");
+    if (is_table ? rank > 2 : shape[rank - 2] < 2 || shape[rank - 1] < 2) {
+      return;
+    }
+    AddPart(ModuleNamed(NameOf(node, {node.inputs[i], part.tensor->name})),
+            role, part, /*flat=*/false);
+    tensors_.back().shape = {shape[rank - 2], shape[rank - 1]};
+    weights_.back().changes_nothing = !is_table;
+  }
+
+  // Takes both directions of a recurrent operator.
+  Status TakeRecurrent(const Node& node, const RecurrentOperator& op) {
+    if (InputOf(node, 1).tensor == nullptr || !IsNew(node)) return Status();
+    if (node.inputs.size() > 7 && !node.inputs[7].empty()) {
+      return Error(Code::kUnimplemented, "node '%s': an LSTM with peepholes",
+                   Printable(node.name).c_str());
+    }
+    const size_t module = ModuleNamed(NameOf(node, PartNames(node)));
+    const int directions = node.direction == "bidirectional" ? 2 : 1;
+    for (int direction = 0; direction < directions; ++direction) {
+      for (const RecurrentPart& part : kRecurrentParts) {
+        const Value stored = InputOf(node, part.input);
+        if (stored.tensor == nullptr) continue;
+        const char* const suffix = direction > 0 ? "_reverse" : "";
+        AddPart(module, std::string(part.role) + suffix, stored,
+                /*flat=*/false);
+        OnnxWeight* const weight = &weights_.back();
+        weight->resets_before = op.gates == 3 && !node.linear_before_reset;
+        if (!stored.tensor->unread.empty()) continue;
+        const int halves = part.is_bias ? 2 : 1;
+        weight->num_blocks = directions * halves * op.gates;
+        const int first = (direction * halves + part.half) * op.gates;
+        for (int i = 0; i < op.gates; ++i) {
+          weight->blocks.push_back(first + op.order[i]);
+        }
+        if (TakeDirection(directions, part, op, &tensors_.back().shape)) {
+          continue;
+        }
+        return Corruption("node '%s': '%s' of shape %s is not the weight of %s",
+                          Printable(node.name).c_str(),
+                          Printable(stored.tensor->name).c_str(),
+                          stored.tensor->shape.ToString().c_str(), op.op);
+      }
+    }
+    return Status();
+  }
+
+  // From (directions, numbers of all gates, inputs) to the shape of one
+  // direction. A bias has no inputs, and two halves. False if the shape is
+  // another.
+  static bool TakeDirection(int directions, const RecurrentPart& part,
+                            const RecurrentOperator& op, Shape* shape) {
+    const int rank = part.is_bias ? 1 : 2, halves = part.is_bias ? 2 : 1,
+              more = shape->rank() - rank;
+    const bool fits =
+        more == 0 ? directions == 1 : more == 1 && (*shape)[0] == directions;
+    if (!fits || (*shape)[more] % (halves * op.gates) != 0) return false;
+    const int64_t numbers = (*shape)[more] / halves;
+    const bool of_state = part.input == 2;
+    if (of_state && shape->back() * op.gates != numbers) return false;
+    *shape = part.is_bias ? Shape{numbers} : Shape{numbers, shape->back()};
+    return true;
   }
 
   Status TakeModule(const Node& node, const OnnxOp& op, Value* y) {
@@ -196,7 +304,7 @@ class OnnxWeightFinder {
                    "node '%s': a Gemm with transA, alpha or beta",
                    Printable(node.name).c_str());
     }
-    const size_t module = ModuleNamed(NameOf(node));
+    const size_t module = ModuleNamed(NameOf(node, PartNames(node)));
     const Value x = InputOf(node, 0);
     const bool unknown = x.order == Value::kUnknown;
     modules_[module].order =
@@ -214,7 +322,9 @@ class OnnxWeightFinder {
       if (i == 0 && op.is_product && !op.of_images && !node.trans_b) {
         RINGLET_RETURN_IF_ERROR(TransposeMatrix(&part));
       }
-      AddPart(module, op.roles[i], part, i > 0);
+      AddPart(module,
+              i == 0 && HasPackedBias(node) ? "in_proj_weight" : op.roles[i],
+              part, i > 0);
       if (i == 0 && op.is_product && part.tensor->unread.empty()) {
         modules_[module].kernel = tensors_.back().shape;
       }
@@ -258,6 +368,17 @@ class OnnxWeightFinder {
     return taken_.insert(std::move(tensors)).second;
   }
 
+  // True if the product is that of query, key and value in PyTorch's
+  // MultiheadAttention.
+  bool HasPackedBias(const Node& node) const {
+    const auto sum = sums_.find(node.output);
+    if (sum == sums_.end()) return false;
+    const auto& added = sum->second->inputs;
+    return std::any_of(added.begin(), added.end(), [](const std::string& name) {
+      return EndsWith(name, kPackedBias);
+    });
+  }
+
   // First the names of the node's inputs with weights, and of a bias that a
   // following Add adds. Then the names of the file's tensors with their
   // numbers.
@@ -267,8 +388,9 @@ class OnnxWeightFinder {
     for (size_t i = 0; i < 2 && sum != sums_.end(); ++i) {
       const auto& added = sum->second->inputs;
       if (i >= added.size()) break;
-      const bool bias =
-          EndsWith(added[i], ".bias") || EndsWith(added[i], "/bias");
+      const bool bias = EndsWith(added[i], ".bias") ||
+                        EndsWith(added[i], "/bias") ||
+                        EndsWith(added[i], kPackedBias);
       if (bias) names.push_back(added[i]);
     }
     for (size_t i = 0, count = names.size(); i < count; ++i) {
@@ -280,13 +402,14 @@ class OnnxWeightFinder {
     return names;
   }
 
-  // The module's name: "conv1" if a part is named "conv1.weight" or
+  // The module's name: "conv1" if one of its parts' names is "conv1.weight" or
   // "conv1/kernel", or else if the node is named "/body/conv1/Conv".
-  std::string NameOf(const Node& node) const {
-    for (const std::string& name : PartNames(node)) {
+  static std::string NameOf(const Node& node,
+                            const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
       const size_t dot = name.rfind('.'), slash = name.rfind('/');
       for (const char* role :
-           {".weight", ".bias", ".running_mean", ".running_var"}) {
+           {".weight", ".bias", ".running_mean", ".running_var", kPackedBias}) {
         if (EndsWith(name, role)) return name.substr(0, dot);
       }
       for (const char* part : {"depthwise", "pointwise", "query", "key",
@@ -294,13 +417,14 @@ class OnnxWeightFinder {
         if (!EndsWith(name, std::string("/") + part + "_kernel")) continue;
         return name.substr(0, slash) + "." + part;
       }
-      for (const char* role : {"/kernel", "/bias", "/gamma", "/beta", "/alpha",
-                               "/moving_mean", "/moving_variance"}) {
+      for (const char* role :
+           {"/kernel", "/bias", "/gamma", "/beta", "/alpha", "/moving_mean",
+            "/moving_variance", "/embeddings", "/W"}) {
         if (EndsWith(name, role)) return name.substr(0, slash);
       }
     }
     const size_t end = node.name.rfind('/');
-    if (end == std::string::npos || end == 0) return node.inputs[1];
+    if (end == std::string::npos || end == 0) return names[0];
     const size_t begin = node.name.rfind('/', end - 1);
     return node.name.substr(begin + 1, end - begin - 1);
   }
@@ -314,7 +438,7 @@ class OnnxWeightFinder {
   // Adds a tensor as a part of a module. If the module has a part of this role,
   // another module has the same name, and the tensor's name gets a number. With
   // `flat` the tensor becomes a vector.
-  void AddPart(size_t module, const char* role, const Value& part,
+  void AddPart(size_t module, const std::string& role, const Value& part,
                bool flat = true) {
     StoredTensor tensor = *part.tensor;
     tensor.shape = Permuted(tensor.shape, part.axes);

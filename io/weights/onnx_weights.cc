@@ -74,6 +74,21 @@ void RemoveKeys(std::vector<unsigned char>* stored) {
   stored->resize(to);
 }
 
+// Returns these of `num_blocks` equal blocks, one after another.
+std::vector<unsigned char> SelectBlocks(
+    const std::vector<unsigned char>& stored, const std::vector<int>& blocks,
+    int num_blocks) {
+  const size_t size = stored.size() / static_cast<size_t>(num_blocks);
+  std::vector<unsigned char> made;
+  made.reserve(size * blocks.size());
+  for (const int block : blocks) {
+    const unsigned char* const from =
+        stored.data() + static_cast<size_t>(block) * size;
+    made.insert(made.end(), from, from + size);
+  }
+  return made;
+}
+
 }  // namespace
 
 Status OnnxWeights::Open(FileSystem* files, const std::string& path) {
@@ -157,7 +172,7 @@ Status OnnxWeights::Read(const StoredTensor& tensor, void* elements) const {
   }
   RINGLET_RETURN_IF_ERROR(CheckAddressable(path_, tensor));
   const OnnxWeight& weight = WeightOf(tensor);
-  const auto count = static_cast<size_t>(tensor.shape.elements());
+  const auto count = static_cast<size_t>(weight.file_shape.elements());
   std::vector<unsigned char> stored(static_cast<size_t>(tensor.bytes));
   RINGLET_RETURN_IF_ERROR(
       files_.at(weight.location)
@@ -169,7 +184,11 @@ Status OnnxWeights::Read(const StoredTensor& tensor, void* elements) const {
     stored = Transposed(stored, weight.file_shape, weight.axes,
                         SizeOf(tensor.storage));
   }
-  DecodeElements(tensor.storage, stored.data(), count, elements);
+  if (!weight.blocks.empty()) {
+    stored = SelectBlocks(stored, weight.blocks, weight.num_blocks);
+  }
+  DecodeElements(tensor.storage, stored.data(),
+                 static_cast<size_t>(tensor.shape.elements()), elements);
   return Status();
 }
 

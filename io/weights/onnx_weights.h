@@ -2,10 +2,12 @@
 //
 // Each node with weights is a module, in the order of the graph: a Conv has
 // "conv1.weight" and "conv1.bias", a BatchNormalization also running_mean and
-// running_var. The module's name comes from the names of its initializers, as
-// PyTorch ("conv1.weight") or Keras ("conv1/kernel") writes them. Without such
-// names it is the node's ("/conv1/Conv"). Elements may be in other files of the
-// model's folder, which PyTorch calls model.onnx.data. Files are not trusted.
+// running_var. An LSTM has "lstm.weight_ih_l0" and its neighbours, with the
+// gates in PyTorch's order. The module's name comes from the names of its
+// initializers, as PyTorch ("conv1.weight") or Keras ("conv1/kernel") writes
+// them. Without such names it is the node's ("/conv1/Conv"). Elements may be in
+// other files of the model's folder, which PyTorch calls model.onnx.data. Files
+// are not trusted.
 
 #ifndef RINGLET_IO_WEIGHTS_ONNX_WEIGHTS_H_
 #define RINGLET_IO_WEIGHTS_ONNX_WEIGHTS_H_
@@ -30,8 +32,13 @@ struct OnnxWeight {
   // they are the same.
   std::vector<int> axes;
   Shape file_shape;
+  // The tensor's elements are these of `num_blocks` equal blocks of the file's
+  // tensor, one after another. Empty: all elements.
+  std::vector<int> blocks;
+  int num_blocks = 1;
   bool channels_first = false, channels_last = false;
   bool may_change_nothing = false, changes_nothing = false;
+  bool resets_before = false;  // of a GRU, see OnnxWeights
 };
 
 class OnnxWeights : public TensorFile {
@@ -55,6 +62,10 @@ class OnnxWeights : public TensorFile {
   // True for a normalization's scale of 1 or offset of 0, which change nothing.
   bool changes_nothing(const StoredTensor& tensor) const {
     return WeightOf(tensor).changes_nothing;
+  }
+  // True for a weight of a GRU that resets the state before its product.
+  bool resets_before(const StoredTensor& tensor) const {
+    return WeightOf(tensor).resets_before;
   }
 
  private:

@@ -131,7 +131,7 @@ Status FindKernel(const Model& model, const TorchImages& images, int node,
                   const std::string& role, const Shape& kernel,
                   TorchWeight* weight) {
   if (kernel.rank() > 2) {
-    const Layer::Kind kind = model.layer(node).kind;
+    const Layer::Kind kind = StepLayer(model.layer(node)).kind;
     FindConvolution(kernel,
                     role == "depthwise_kernel" ||
                         kind == Layer::Kind::kDepthwiseConv2D ||
@@ -148,19 +148,23 @@ Status FindKernel(const Model& model, const TorchImages& images, int node,
 
 // Kernels are transposed. PyTorch has two biases, and the gates of a GRU in
 // the order reset, update, new.
-Status FindRecurrent(const Model& model, int node, const std::string& role,
-                     TorchWeight* weight) {
-  const Layer& layer = model.layer(node);
+Status FindRecurrent(const WeightsFile& file, const Model& model, int node,
+                     const std::string& role, TorchWeight* weight) {
+  const Layer& layer = StepLayer(model.layer(node));
   const bool gru = layer.kind == Layer::Kind::kGRU;
-  if (weight->tensor != nullptr && gru && !layer.reset_after) {
+  const bool before =
+      weight->tensor != nullptr && file.resets_before(*weight->tensor);
+  if (weight->tensor != nullptr && gru && layer.reset_after == before) {
     return InvalidArgument(
-        "layer '%s' is a GRU with reset_after false, and PyTorch's resets the "
-        "state after its product",
-        layer.name.c_str());
+        "layer '%s' is a GRU with reset_after %s, and %s resets the state "
+        "%s its product",
+        model.layer(node).name.c_str(), before ? "true" : "false",
+        file.is_onnx() ? "the file's" : "PyTorch's",
+        before ? "before" : "after");
   }
   if (gru) weight->exchanged_units = layer.units;
   if (role == "bias") {
-    weight->second_follows = gru;
+    weight->second_follows = gru && layer.reset_after;
     weight->shape = {weight->shape.back()};
     const bool both = weight->tensor != nullptr && weight->second != nullptr &&
                       weight->tensor->shape == weight->second->shape;
@@ -202,10 +206,11 @@ void TakeShape(const WeightsFile& file, TorchWeight* weight) {
 Status FindAxes(const WeightsFile& file, const Model& model,
                 const TorchImages& images, int node, const std::string& role,
                 TorchWeight* weight) {
-  if (IsRecurrent(model.layer(node).kind)) {
-    return FindRecurrent(model, node, role, weight);
+  const Layer::Kind kind = StepLayer(model.layer(node)).kind;
+  if (IsRecurrent(kind)) {
+    return FindRecurrent(file, model, node, role, weight);
   }
-  if (model.layer(node).kind == Layer::Kind::kMultiHeadAttention) {
+  if (kind == Layer::Kind::kMultiHeadAttention) {
     FindAttention(role, weight);
   } else if (EndsWith(role, "kernel")) {
     const Shape kernel = weight->shape;

@@ -24,10 +24,14 @@ struct Role {
   const char* torch;
   const char* keras;
 };
+// Of an ONNX model: a matrix that is added to sequences. It may be no weight.
+constexpr char kPositions[] = "positions";
 constexpr Role kRoles[] = {
     {"weight", "kernel"},
     {"weight", "gamma"},
     {"weight", "alpha"},
+    {"weight", "embeddings"},
+    {kPositions, "embeddings"},
     {"bias", "bias"},
     {"bias", "beta"},
     {"running_mean", "moving_mean"},
@@ -241,10 +245,12 @@ class ModulesByName {
  public:
   ModulesByName(std::vector<Module>* modules, const Model& model)
       : modules_(*modules), prefix_(CommonPrefix(*modules)) {
+    std::set<std::string> paths;
     for (int node = 0; node < model.num_nodes(); ++node) {
       if (model.first_call(node) != node) continue;
-      if (model.layer(node).keeps_order) continue;
-      const std::string path = ModulePath(model, node);
+      paths.insert({ModulePath(model, node), model.layer(node).name});
+    }
+    for (const std::string& path : paths) {
       paths_.insert(Dotted(path));
       ++layers_[path];
       for (size_t at = path.find('/'); at != std::string::npos;
@@ -252,6 +258,14 @@ class ModulesByName {
         ++layers_[path.substr(at + 1)];
       }
     }
+  }
+
+  // Finds a layer's module, and for one direction of a Bidirectional first the
+  // module of both.
+  std::vector<Module>::iterator Find(const Model& model, int node,
+                                     const std::string& role) const {
+    const auto found = Find(ModulePath(model, node), role);
+    return found == modules_.end() ? Find(model.layer(node).name, role) : found;
   }
 
   // The role of a layer's variable, such as "kernel" or "depthwise_kernel".
@@ -296,6 +310,22 @@ bool IsAttention(const Module& module) {
   return std::any_of(
       std::begin(kAttentionRoles), std::end(kAttentionRoles),
       [&](const auto& r) { return module.Find(r.torch) != nullptr; });
+}
+
+// True if the module has the backward layer of a Bidirectional too.
+bool HasBackward(const std::vector<Module>& modules,
+                 std::vector<Module>::const_iterator module) {
+  return module != modules.end() &&
+         module->Find(std::string(kRecurrentRoles[0].torch) + kBackward);
+}
+
+// Finds a weight of a recurrent layer in PyTorch's module.
+void FindInRecurrent(const Module& module, const std::string& own,
+                     const std::string& suffix, TorchWeight* weight) {
+  for (const Role& role : kRecurrentRoles) {
+    if (role.keras == own) weight->tensor = module.Find(role.torch + suffix);
+  }
+  if (own == "bias") weight->second = module.Find(kSecondBias + suffix);
 }
 
 bool IsOfOutput(const std::string& role) {
@@ -348,10 +378,11 @@ Status FindTorchWeights(const WeightsFile& file, const Model& model,
       if (role == variable.path || role.find('/') != std::string::npos) {
         continue;
       }
-      const std::string path = ModulePath(model, node);
-      by_name = (model.layer(node).kind == Layer::Kind::kMultiHeadAttention
-                     ? FindAttention(by_names, modules.end(), path, role)
-                     : by_names.Find(path, role)) != modules.end();
+      by_name =
+          (StepLayer(model.layer(node)).kind == Layer::Kind::kMultiHeadAttention
+               ? FindAttention(by_names, modules.end(), ModulePath(model, node),
+                               role)
+               : by_names.Find(model, node, role)) != modules.end();
     }
   }
   if (!by_name) RINGLET_RETURN_IF_ERROR(PutInOrder(file, &modules));
@@ -363,9 +394,12 @@ Status FindTorchWeights(const WeightsFile& file, const Model& model,
   for (int node = 0; node < model.num_nodes(); ++node) {
     const Layer& layer = model.layer(node);
     const std::string &name = layer.name, path = ModulePath(model, node);
-    const bool recurrent = IsRecurrent(layer.kind);
-    const bool attends = layer.kind == Layer::Kind::kMultiHeadAttention;
-    const bool backward = layer.keeps_order;  // of the module before
+    const Layer::Kind kind = StepLayer(layer).kind;
+    const bool recurrent = IsRecurrent(kind);
+    const bool attends = kind == Layer::Kind::kMultiHeadAttention;
+    // True if the module before has both directions.
+    const bool backward =
+        layer.keeps_order && (!file.is_onnx() || HasBackward(modules, module));
     if (!backward) module = modules.end();
     bool first = !backward;  // first variable of the layer
     for (; v < model.variables().size(); ++v) {
@@ -377,24 +411,21 @@ Status FindTorchWeights(const WeightsFile& file, const Model& model,
       if (attends && by_name) {
         module = FindAttention(by_names, modules.end(), path, own);
       } else if ((first || kernel) && by_name) {
-        module = by_names.Find(path, own);
+        module = by_names.Find(model, node, own);
       }
       // The module of an attention has query, key and value.
       const bool again = attends && !first && !IsOfOutput(own) &&
                          module != modules.end() && IsAttention(*module);
       if ((first || kernel) && !by_name && !again) {
+        const bool adds = kind == Layer::Kind::kPositionEmbedding;
+        while (next != modules.end() && !adds && next->Find(kPositions)) ++next;
         module = next != modules.end() ? next++ : modules.end();
       }
       first = false;
       TorchWeight weight;
       weight.shape = variable.shape;
       if (recurrent && module != modules.end()) {
-        const std::string suffix = backward ? kBackward : "";
-        for (const Role& role : kRecurrentRoles) {
-          if (role.keras != own) continue;
-          weight.tensor = module->Find(role.torch + suffix);
-        }
-        if (own == "bias") weight.second = module->Find(kSecondBias + suffix);
+        FindInRecurrent(*module, own, backward ? kBackward : "", &weight);
       }
       if (attends && module != modules.end()) {
         FindInAttention(*module, own, &weight);
@@ -404,7 +435,8 @@ Status FindTorchWeights(const WeightsFile& file, const Model& model,
         const bool is =
             kernel ? role.keras == std::string("kernel") : role.keras == own;
         if (!is || module == modules.end()) continue;
-        weight.tensor = module->Find(role.torch);
+        const StoredTensor* const tensor = module->Find(role.torch);
+        if (tensor != nullptr) weight.tensor = tensor;
       }
       weight.channels_last =
           weight.tensor != nullptr && file.channels_last(*weight.tensor);

@@ -61,6 +61,10 @@ class WeightsFile {
   bool changes_nothing(const StoredTensor& tensor) const {
     return is_onnx() && onnx().changes_nothing(tensor);
   }
+  // True for a GRU in an ONNX model that resets the state before its product.
+  bool resets_before(const StoredTensor& tensor) const {
+    return is_onnx() && onnx().resets_before(tensor);
+  }
   // See TensorFile.
   bool verifiable() const { return file_->verifiable(); }
   Status Verify() const { return file_->Verify(); }

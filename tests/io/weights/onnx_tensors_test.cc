@@ -275,7 +275,7 @@ TEST(OnnxTensorsTest, Load_FileOfElementsIsMissing_IsNamed) {
   WriteWhole(path, Graph()
                        .Add(Tensor("table", {2, 3}, data))
                        .Add(Tensor("d.weight", {2, 3}, Raw(Counted(6))))
-                       .Node("Gather", {"table", "x"}, "g")
+                       .Node("Sub", {"x", "table"}, "g")
                        .Node("MatMul", {"g", "d.weight"}, "y")
                        .Model());
   EXPECT_EQ(Load(path, ADense(/*use_bias=*/false), &weights), "");

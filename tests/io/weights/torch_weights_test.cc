@@ -530,6 +530,13 @@ TEST_F(TorchTest, Load_RecurrentLayers_TakeGatesAndBothBiases) {
   }
 }
 
+TEST_F(TorchTest, Load_Embedding_IsTaken) {
+  auto model = Compiled({Input({2}), Embedding(3, 2)});
+  ASSERT_OK(LoadWeights(model.get(), Arrays(folder_, {{"emb.weight", {3, 2}}}),
+                        Torch()));
+  EXPECT_EQ(WeightsOf(model.get()), (std::vector<float>{0, 1, 2, 3, 4, 5}));
+}
+
 std::unique_ptr<Model> Heads(const std::string& name, bool use_bias) {
   auto model = std::make_unique<Functional>();
   const auto x = model->Add(Input({3, 2}));
