@@ -285,7 +285,7 @@ DEFECTS = {
         ("io/export/int8_kernels.cc",
          "((value + ((int64_t)1 << (shift - 1))) >> shift) + zero;",
          "(value >> shift) + zero;",
-         ("io_export", "CFileTest.Int8Text_AnyMachine_HasTheSameBytes")),
+         ("io_export", "Int8FileTest.Text_AnyMachine_HasTheSameBytes")),
     "onnx: the odd pixel of same padding is before the image":
         ("io/export/lowering.cc",
          "    w.before[i] = pad / 2;\n    w.after[i] = pad - pad / 2;\n",

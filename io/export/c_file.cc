@@ -30,9 +30,9 @@ class Int8Layer final : public CustomLayer {
     const int64_t in = model_.input().elements(),
                   out = model_.output().elements();
     call.Parallel(call.batch, [&](int64_t begin, int64_t end) {
-      std::vector<int8_t> arena(model_.arena_bytes());
+      Int8Memory memory = model_.NewMemory();
       for (int64_t i = begin; i < end; ++i) {
-        model_.Run(call.x[0] + i * in, call.y + i * out, arena.data());
+        model_.Run(call.x[0] + i * in, call.y + i * out, &memory);
       }
     });
     return Status();
@@ -67,18 +67,6 @@ Status Measure(Model* model, const Int8Model& int8, const Dataset& data,
   return Evaluate(&whole, data, &report->after);
 }
 
-Status ExportInt8(Model* model, const std::string& path, const CInterface& c,
-                  const ExportCOptions& options, Int8Report* report) {
-  Int8Model int8;
-  RINGLET_RETURN_IF_ERROR(
-      int8.Make(model, options.calibration, options.calibration_examples)
-          .Annotate("%s", path.c_str()));
-  if (report != nullptr && !options.test.empty()) {
-    RINGLET_RETURN_IF_ERROR(Measure(model, int8, options.test, report));
-  }
-  return int8.Write(options.softmax, c, options.files, path);
-}
-
 }  // namespace
 
 Status ExportC(Model* model, const std::string& path,
@@ -90,12 +78,23 @@ Status ExportC(Model* model, const std::string& path,
   CModel c(model, interface);
   RINGLET_RETURN_IF_ERROR(
       c.AddLayers(options.softmax).Annotate("%s", path.c_str()));
+  Int8Model int8;
+  if (interface.int8) {
+    RINGLET_RETURN_IF_ERROR(
+        int8.Make(model, options.calibration, options.calibration_examples)
+            .Annotate("%s", path.c_str()));
+    interface.tokens = int8.takes_tokens();
+    if (report != nullptr && !options.test.empty()) {
+      RINGLET_RETURN_IF_ERROR(Measure(model, int8, options.test, report));
+    }
+  }
   AtomicFile header;
   RINGLET_RETURN_IF_ERROR(OpenCHeader(options.files, CHeaderPath(path),
                                       CHeaderText(interface), &header));
   RINGLET_RETURN_IF_ERROR(
-      interface.int8 ? ExportInt8(model, path, interface, options, report)
-                     : c.Write(options.files, path));
+      interface.int8
+          ? int8.Write(options.softmax, interface, options.files, path)
+          : c.Write(options.files, path));
   return header.Commit();
 }
 

@@ -5,6 +5,8 @@
 #include "c_helpers.h"
 
 #include "../../core/base/number_text.h"
+#include "int8_kernels.h"
+#include "int8_text.h"
 
 namespace ringlet {
 namespace {
@@ -365,6 +367,12 @@ static void add_product(const float* x, int terms, const float* w, int columns,
   }
 }
 
+/* z += h r, for n columns of r from `first` on. */
+static void add_state(const cell* c, const float* h, int first, float* z,
+                      int n) {
+  add_product(h, c->units, c->r + first, c->gates * c->units, z, n);
+}
+
 /* g: steps, features, floats of the state and behind it, 1 from the last step
    on, 1 for an output of all steps, 1 if that begins with the last step. */
 static void recur(const float* x, float* y, const cell* c, step next,
@@ -381,59 +389,6 @@ static void recur(const float* x, float* y, const cell* c, step next,
     if (g[4]) to = y + (g[3] == g[5] ? t : g[0] - 1 - t) * c->units;
     for (i = 0; i < c->units; ++i) to[i] = h[i];
   }
-}
-)"},
-    {kCSimpleBit, R"(
-static void simple_step(const cell* c, float* z, float* h) {
-  int i;
-  add_product(h, c->units, c->r, c->units, z, c->units);
-  c->activation(z, c->units);
-  for (i = 0; i < c->units; ++i) h[i] = z[i];
-}
-)"},
-    {kCLstmBit, R"(
-static void lstm_step(const cell* c, float* z, float* h) {
-  const int u = c->units;
-  float* const carry = h + u;
-  int i;
-  add_product(h, u, c->r, 4 * u, z, 4 * u);
-  c->gate(z, 2 * u);
-  c->activation(z + 2 * u, u);
-  c->gate(z + 3 * u, u);
-  for (i = 0; i < u; ++i) {
-    h[i] = carry[i] = z[u + i] * carry[i] + z[i] * z[2 * u + i];
-  }
-  c->activation(h, u);
-  for (i = 0; i < u; ++i) h[i] *= z[3 * u + i];
-}
-)"},
-    {kCGruAfterBit, R"(
-static void gru_after_step(const cell* c, float* z, float* h) {
-  const int u = c->units;
-  float *const n = z + 2 * u, *const product = h + u;
-  const float* const b = c->b ? c->b + 3 * u : 0;
-  int i;
-  for (i = 0; i < u; ++i) product[i] = b ? b[2 * u + i] : 0;
-  for (i = 0; b && i < 2 * u; ++i) z[i] += b[i];
-  add_product(h, u, c->r, 3 * u, z, 2 * u);
-  add_product(h, u, c->r + 2 * u, 3 * u, product, u);
-  c->gate(z, 2 * u);
-  for (i = 0; i < u; ++i) n[i] += z[u + i] * product[i];
-  c->activation(n, u);
-  for (i = 0; i < u; ++i) h[i] = z[i] * h[i] + (1 - z[i]) * n[i];
-}
-)"},
-    {kCGruBeforeBit, R"(
-static void gru_before_step(const cell* c, float* z, float* h) {
-  const int u = c->units;
-  float *const n = z + 2 * u, *const reset = h + u;
-  int i;
-  add_product(h, u, c->r, 3 * u, z, 2 * u);
-  c->gate(z, 2 * u);
-  for (i = 0; i < u; ++i) reset[i] = z[u + i] * h[i];
-  add_product(reset, u, c->r + 2 * u, 3 * u, n, u);
-  c->activation(n, u);
-  for (i = 0; i < u; ++i) h[i] = z[i] * h[i] + (1 - z[i]) * n[i];
 }
 )"},
 };
@@ -493,7 +448,20 @@ std::string CHelpers(uint32_t needed) {
   for (const auto& helper : kHelpers) {
     if ((needed & helper.bit) != 0) text += helper.text;
   }
+  for (const Cell cell :
+       {Cell::kSimple, Cell::kLstm, Cell::kGruAfter, Cell::kGruBefore}) {
+    if ((needed & CStepBit(cell)) != 0) {
+      int8::AppendLines(int8::StepText(cell), &text);
+    }
+  }
   return text;
+}
+
+std::string CFunction(const std::string& name, const std::string& expression) {
+  return "\nstatic void " + name +
+         "(float* y, int n) {\n  for (; n > 0; --n, ++y) {\n"
+         "    const float x = *y;\n    *y = " +
+         expression + ";\n  }\n}\n";
 }
 
 const char* CExpression(Activation activation, uint32_t* needed) {

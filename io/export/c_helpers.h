@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "lowering.h"
 #include "ringlet/layers.h"
 
 namespace ringlet {
@@ -35,19 +36,16 @@ enum CHelper : uint32_t {
   kCLogSoftmax = kCLogSoftmaxBit | kCLog,
   kCZero = 32768,
   kCRecurrenceBit = 65536,
-  kCSimpleBit = 131072,
-  kCSimple = kCSimpleBit | kCRecurrenceBit,
-  kCLstmBit = 262144,
-  kCLstm = kCLstmBit | kCRecurrenceBit,
-  kCGruAfterBit = 524288,
-  kCGruAfter = kCGruAfterBit | kCRecurrenceBit,
-  kCGruBeforeBit = 1048576,
-  kCGruBefore = kCGruBeforeBit | kCRecurrenceBit,
+  // 131072 and the next three: see CStepBit.
   kCGather = 2097152,
   kCConvTranspose = 4194304,
   kCAttendBit = 8388608,
   kCAttend = kCAttendBit | kCSoftmax,
 };
+
+constexpr uint32_t CStepBit(Cell cell) {
+  return 131072u << static_cast<uint32_t>(cell);
+}
 
 // The operation of a PReLU in merge(). Its other operations are those of Merge,
 // except for kAverage.
@@ -60,6 +58,9 @@ std::string CString(const std::string& bytes);
 
 // The functions of these bits; each precedes its uses.
 std::string CHelpers(uint32_t needed);
+
+// A function that replaces n numbers x by the expression.
+std::string CFunction(const std::string& name, const std::string& expression);
 
 // The expression of an activation of one number x; null if there is none. Adds
 // the bits that it needs to *needed.

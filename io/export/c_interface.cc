@@ -117,6 +117,11 @@ std::string UpperName(const CInterface& c) {
   return upper;
 }
 
+std::string PredictInt8(const CInterface& c) {
+  return "int " + c.name + "_predict_int8(const " +
+         (c.tokens ? "int32_t" : "int8_t") + "* in, int8_t* out)";
+}
+
 std::string CDeclarations(const CInterface& c) {
   std::string text;
   if (!c.classes.empty()) {
@@ -133,7 +138,7 @@ std::string CDeclarations(const CInterface& c) {
   text += Predict(c, "", "float") + ";\n";
   if (c.scale && !c.table) text += Predict(c, "_bytes", kBytes) + ";\n";
   if (c.int8) {
-    text += "int " + c.name + "_predict_int8(const int8_t* in, int8_t* out);\n";
+    text += PredictInt8(c) + ";\n";
   }
   if (c.anomaly_score == ReconstructionError::kNone) return text;
   return text + "/* The mean " +

@@ -26,6 +26,7 @@ struct CInterface {
   std::string name;  // the prefix of the functions' names
   Shape in, out;
   bool int8 = false;
+  bool tokens = false;  // the int8 function takes whole numbers of tokens
   std::vector<std::string> classes;
   std::optional<Scale> scale;   // of raw values; none: the caller scales them
   std::optional<CTable> table;  // with `scale`, if raw values are not the input
@@ -48,6 +49,8 @@ Status MakeCInterface(const Model& model, const ExportCOptions& options,
 
 // "MODEL" of "model".
 std::string UpperName(const CInterface& c);
+// The function of int8 numbers, without a body.
+std::string PredictInt8(const CInterface& c);
 // The declarations of all functions and names, for the C file and its header.
 std::string CDeclarations(const CInterface& c);
 // The definitions of the names, and of the functions that do not call the

@@ -6,6 +6,7 @@
 
 #include "c_helpers.h"
 #include "c_model.h"
+#include "int8_kernels.h"
 
 namespace ringlet {
 namespace {
@@ -221,20 +222,9 @@ void CModel::Normalize() {
 // --- recurrences -------------------------------------------------------------
 
 void CModel::Recur() {
-  // By value of Cell.
-  constexpr struct {
-    uint32_t helper;
-    const char* step;
-    int states;  // numbers for each unit besides the gates
-  } kCells[] = {{kCSimple, "simple_step", 1},
-                {kCLstm, "lstm_step", 2},
-                {kCGruAfter, "gru_after_step", 2},
-                {kCGruBefore, "gru_before_step", 2}};
-  const auto& cell = kCells[static_cast<size_t>(p_->cell)];
-  helpers_ |= cell.helper;
+  helpers_ |= kCRecurrenceBit | CStepBit(p_->cell);
   const int64_t units = YShape().back(), gates = GatesOf(p_->cell);
-  const Activation gate =
-      p_->cell == Cell::kSimple ? p_->activation : p_->gate_activation;
+  const Activation gate = GateOf(*p_);
   const std::string w = Weight(p_->kernel), r = Weight(p_->recurrent_kernel),
                     b = Weight(p_->bias), c = "c" + std::to_string(index_);
   numbers_ += "  static const cell " + c + " = {" + w + ", " + r + ", " + b +
@@ -242,11 +232,11 @@ void CModel::Recur() {
               ", " + FunctionOf(p_->activation) + ", " + FunctionOf(gate) +
               "};\n";
   const std::string n =
-      Numbers({XShape()[0], XShape()[1], cell.states * units, p_->backwards,
-               YShape().rank() > 1, p_->reversed});
-  const std::string z = NewBuffer((gates + cell.states) * units);
+      Numbers({XShape()[0], XShape()[1], StatesOf(p_->cell) * units,
+               p_->backwards, YShape().rank() > 1, p_->reversed});
+  const std::string z = NewBuffer((gates + StatesOf(p_->cell)) * units);
   Call("recur(%s, %s, &%s, %s, %s, %s)", X().c_str(), Y().c_str(), c.c_str(),
-       cell.step, n.c_str(), z.c_str());
+       int8::StepName(p_->cell), n.c_str(), z.c_str());
 }
 
 // --- attention ---------------------------------------------------------------

@@ -266,10 +266,7 @@ Status CModel::Write(FileSystem* files, const std::string& path) const {
   }
   text += CHelpers(helpers_);
   for (size_t i = 0; i < expressions_.size(); ++i) {
-    text += "\nstatic void each" + std::to_string(i) +
-            "(float* y, int n) {\n  for (; n > 0; --n, ++y) {\n"
-            "    const float x = *y;\n    *y = " +
-            expressions_[i] + ";\n  }\n}\n";
+    text += CFunction("each" + std::to_string(i), expressions_[i]);
   }
   if (arena_bytes_ > 0) {
     text += "\nstatic float arena[" +

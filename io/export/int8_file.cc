@@ -1,9 +1,10 @@
 // Writes an Int8Model as C.
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
-#include <set>
+#include <type_traits>
 
 #include "../files/atomic_file.h"
 #include "c_helpers.h"
@@ -26,13 +27,25 @@ template <typename T>
 void AppendArray(const char* type, char name, size_t i,
                  const std::vector<T>& values, std::string* out) {
   const size_t most = sizeof(T) == 1 ? 16 : 6;
+  const auto text_of = [](T value) {
+    if constexpr (std::is_same_v<T, float>) {
+      return CNumber(value);
+    } else {
+      return std::to_string(value);
+    }
+  };
   *out +=
       Text("\nstatic const %s %c%zu[%zu] = {", type, name, i, values.size());
   for (size_t k = 0; k < values.size(); ++k) {
     *out += k % most == 0 ? "\n" : " ";
-    *out += std::to_string(values[k]) + ",";
+    *out += text_of(values[k]) + ",";
   }
   *out += "\n};\n";
+}
+
+// The name of a constant; "0" if there is none.
+std::string NameOf(const char* letter, int constant) {
+  return constant < 0 ? "0" : letter + std::to_string(constant);
 }
 
 }  // namespace
@@ -41,11 +54,15 @@ std::string Int8Model::Comment(const CInterface& c) const {
   size_t flash = 0;
   for (const auto& bytes : bytes_) flash += bytes.size();
   for (const auto& words : words_) flash += 4 * words.size();
+  for (const auto& floats : floats_) flash += 4 * floats.size();
   const Quantization &in = QuantizationOf(0), &out = QuantizationOf(last());
+  const std::string in_text =
+      c.tokens ? "whole numbers of tokens"
+               : Text("as int8: %.9g (q - %d)", in.scale, in.zero_point);
   const std::string text = Text(
       "/* A model in int8 for one example at a time, written by ringlet %s.\n\n"
       "   in:    %" PRId64
-      " numbers, %s; as int8: %.9g (q - %d)\n"
+      " numbers, %s; %s\n"
       "   out:   %" PRId64
       " numbers, %s; as int8: %.9g (q - %d)%s\n"
       "   flash: %zu bytes of weights, and the code\n"
@@ -55,11 +72,11 @@ std::string Int8Model::Comment(const CInterface& c) const {
       "-mfloat-abi=hard -std=c99 -O2\n"
       "   model.o: model.c ; $(CC) $(CFLAGS) -c model.c */\n\n"
       "#include <math.h>\n#include <stdint.h>\n\n",
-      RINGLET_VERSION, input().elements(), input().ToString().c_str(), in.scale,
-      in.zero_point, output().elements(), output().ToString().c_str(),
+      RINGLET_VERSION, input().elements(), input().ToString().c_str(),
+      in_text.c_str(), output().elements(), output().ToString().c_str(),
       out.scale, out.zero_point,
       plain_.end == kLinear ? "" : ", before the softmax", flash,
-      arena_bytes_ + c.row_bytes());
+      ram() + c.row_bytes());
   return text + CDeclarations(c);
 }
 
@@ -69,59 +86,131 @@ std::string Int8Model::CallOf(const Step& s, size_t number) const {
     return span.begin == 0 ? name : name + " + " + std::to_string(span.begin);
   };
   const auto n = std::to_string(number);
-  const std::string x = at(s.x), y = at(s.y);
+  const auto constant = "w" + std::to_string(s.constant);
+  const int* const g = s.numbers.data();
+  const bool replaces = s.constant >= 0;
+  const std::string x = replaces && s.kernel == int8::kCopy ? constant
+                                                            : at(s.x),
+                    x2 = replaces ? constant : at(s.x2), y = at(s.y);
   const int axes = static_cast<int>(s.numbers.size() / 3);
   switch (s.kernel) {
     case int8::kConv:
-      return Text("conv(%s, %s, w%d, c%d, c%d, n%s)", x.c_str(), y.c_str(),
-                  s.bytes, s.words, s.words2, n.c_str());
+    case int8::kConvTranspose:
+      return Text("%s(%s, %s, w%d, c%d, c%d, n%s)",
+                  s.kernel == int8::kConv ? "conv" : "conv_transpose",
+                  x.c_str(), y.c_str(), s.bytes, s.words, s.words2, n.c_str());
+    case int8::kGather:
+      return Text("gather(tokens, %s, %d, w%d, %d, %d)", y.c_str(), g[0],
+                  s.bytes, g[1], g[2]);
     case int8::kPool:
       return Text("pool(%s, %s, n%s)", x.c_str(), y.c_str(), n.c_str());
     case int8::kMerge:
       return Text("merge(%d, %s, %s, %s, %d, n%s)", s.argument, x.c_str(),
-                  at(s.x2).c_str(), y.c_str(), axes - 2, n.c_str());
+                  x2.c_str(), y.c_str(), axes - 2, n.c_str());
     case int8::kMap:
       return Text("map(%s, %s, %d, w%d)", x.c_str(), y.c_str(), s.argument,
                   s.bytes);
     case int8::kCopy:
       return Text("copy(%s, %s, %d, n%s, %s)", x.c_str(), y.c_str(), axes,
-                  n.c_str(),
-                  s.bytes < 0 ? "0" : ("w" + std::to_string(s.bytes)).c_str());
+                  n.c_str(), NameOf("w", s.bytes).c_str());
     case int8::kFill:
-      return Text("fill(%s, %d, %d)", y.c_str(), s.numbers[0], s.argument);
+      return Text("fill(%s, %d, %d)", y.c_str(), g[0], s.argument);
+    default:
+      return FloatCallOf(s, number);
   }
-  return "";
+}
+
+std::string Int8Model::FloatCallOf(const Step& s, size_t number) const {
+  const auto at = [](const BufferSpan& span) {
+    return "b" + std::to_string(span.slot);
+  };
+  const std::string x = at(s.x), y = at(s.y);
+  const int* const g = s.numbers.data();
+  const std::string first = CNumber(s.factors[0]),
+                    second = CNumber(s.factors.back());
+  switch (s.kernel) {
+    case int8::kSoftmax:
+      return Text("softmax_int8(%s, %s, %d, %d, %s, %s, %d)", x.c_str(),
+                  y.c_str(), g[0], g[1], first.c_str(), second.c_str(), g[2]);
+    case int8::kNormalize:
+      return Text("normalize(%s, %s, %d, %d, %s, %s, %s, %s, %d)", x.c_str(),
+                  y.c_str(), g[0], g[1], first.c_str(),
+                  NameOf("f", s.floats).c_str(), NameOf("f", s.floats2).c_str(),
+                  second.c_str(), g[2]);
+    case int8::kAttend:
+      return Text("attend(%s, %s, %s, %s, n%zu, %s, %s, floats)", x.c_str(),
+                  at(s.x2).c_str(), at(s.x3).c_str(), y.c_str(), number,
+                  first.c_str(), second.c_str());
+    default:
+      return Text("recur(%s, %s, &r%zu, %s, n%zu, %s, floats)", x.c_str(),
+                  y.c_str(), number, int8::StepName(s.primitive->cell), number,
+                  first.c_str());
+  }
+}
+
+// What the steps of a recurrence use.
+std::string Int8Model::CellOf(const Step& s, size_t number) const {
+  const Primitive& p = *s.primitive;
+  const auto each = [&](Activation activation) {
+    const auto same =
+        std::find(functions_.begin(), functions_.end(), activation);
+    return static_cast<int>(same - functions_.begin());
+  };
+  return Text(
+      "  static const cell r%zu = {w%d, w%d, f%d, f%d, %s, %d, %d, %d, each%d, "
+      "each%d, state};\n",
+      number, s.bytes, s.bytes2, s.floats, s.floats2,
+      NameOf("f", s.floats3).c_str(), static_cast<int>(p.output.back()),
+      static_cast<int>(GatesOf(p.cell)), s.argument, each(p.activation),
+      each(GateOf(p)));
+}
+
+std::string Int8Model::Memory() const {
+  std::string text;
+  const auto add = [&](const char* type, const char* name, size_t count) {
+    if (count > 0) text += Text("\nstatic %s %s[%zu];", type, name, count);
+  };
+  add("int8_t", "arena", arena_bytes_);
+  add("float", "floats", num_floats_);
+  add("int16_t", "state", num_state_);
+  add("int32_t", "tokens", num_tokens_);
+  return text + "\n";
 }
 
 std::string Int8Model::Calls() const {
+  constexpr uint32_t kWithNumbers = int8::kConv | int8::kConvTranspose |
+                                    int8::kPool | int8::kMerge | int8::kCopy |
+                                    int8::kAttend | int8::kRecur;
   std::string numbers, calls, buffers;
-  std::set<int> used;
   for (size_t i = 0; i < steps_.size(); ++i) {
     const Step& step = steps_[i];
-    if (step.kernel != int8::kFill) used.insert(step.x.slot);
-    if (step.kernel == int8::kMerge) used.insert(step.x2.slot);
-    used.insert(step.y.slot);
     calls += "  " + CallOf(step, i) + ";\n";
-    if (step.kernel == int8::kMap || step.kernel == int8::kFill) continue;
+    if ((step.kernel & kWithNumbers) == 0) continue;
+    if (step.kernel == int8::kRecur) numbers += CellOf(step, i);
     numbers += Text("  static const int n%zu[] = {", i);
     for (size_t k = 0; k < step.numbers.size(); ++k) {
       numbers += (k == 0 ? "" : ", ") + std::to_string(step.numbers[k]);
     }
     numbers += "};\n";
   }
-  for (const int b : used) {
-    buffers +=
-        Text("  int8_t* const b%d = arena + %zu;\n", b, slots_->offset(b));
+  for (int b = 0; b < slots_->num_buffers(); ++b) {
+    const std::string name = Text("b%d", b);
+    if (calls.find(name + ",") == std::string::npos &&
+        calls.find(name + " ") == std::string::npos) {
+      continue;
+    }
+    buffers += Text("  int8_t* const %s = arena + %zu;\n", name.c_str(),
+                    slots_->offset(b));
   }
-  return Text("\nstatic int8_t arena[%zu];\n\nstatic void run(void) {\n",
-              arena_bytes_) +
-         numbers + buffers + calls + "}\n";
+  return Memory() + "\nstatic void run(void) {\n" + numbers + buffers + calls +
+         "}\n";
 }
 
 std::string Int8Model::Entries(bool softmax, const CInterface& c) const {
   const auto n = static_cast<long long>(input().elements());
   const auto m = static_cast<long long>(output().elements());
-  const size_t from = slots_->offset(slots_->SlotOf(0)),
+  const bool tokens = takes_tokens();
+  const size_t from = tokens ? 0 : slots_->offset(slots_->SlotOf(0)),
                to = slots_->offset(slots_->SlotOf(last()));
   const Quantization &in = QuantizationOf(0), &out = QuantizationOf(last());
   std::string end =
@@ -132,33 +221,53 @@ std::string Int8Model::Entries(bool softmax, const CInterface& c) const {
     end += Text("  %ssoftmax(out, %lld, %lld);\n",
                 plain_.end == kLogSoftmax ? "log_" : "", m / width, width);
   }
-  const std::string factor = CNumber(static_cast<float>(1 / in.scale));
+  const std::string where = tokens ? "tokens" : Text("arena + %zu", from);
+  const std::string scale =
+      Text(", %s, %d", CNumber(FactorTo(0)).c_str(), in.zero_point);
+  const char *const store = tokens ? "take_tokens" : "quantize",
+                    *const scaled = tokens ? "" : scale.c_str();
   const std::string predict =
-      c.scale
-          ? CPredictions(c, Text("  int8_t* const to = arena + %zu;\n", from),
-                         Text("quantize(&x, to + i, 1, %s, %d);",
-                              factor.c_str(), in.zero_point),
-                         end)
-          : Text(
-                "\nint %s_predict(const float* in, float* out) {\n"
-                "  quantize(in, arena + %zu, %lld, %s, %d);\n",
-                c.name.c_str(), from, n, factor.c_str(), in.zero_point) +
-                end + "  return 0;\n}\n";
-  return predict +
+      c.scale ? CPredictions(c,
+                             Text("  %s* const to = %s;\n",
+                                  tokens ? "int32_t" : "int8_t", where.c_str()),
+                             Text("%s(&x, to + i, 1%s);", store, scaled), end)
+              : Text(
+                    "\nint %s_predict(const float* in, float* out) {\n"
+                    "  %s(in, %s, %lld%s);\n",
+                    c.name.c_str(), store, where.c_str(), n, scaled) +
+                    end + "  return 0;\n}\n";
+  const std::string input_i =
+      tokens ? "tokens[i]" : Text("arena[%zu + i]", from);
+  return predict + "\n" + PredictInt8(c) +
          Text(
-             "\nint %s_predict_int8(const int8_t* in, int8_t* out) {\n"
+             " {\n"
              "  int i;\n"
-             "  for (i = 0; i < %lld; ++i) arena[%zu + i] = in[i];\n"
+             "  for (i = 0; i < %lld; ++i) %s = in[i];\n"
              "  run();\n"
              "  for (i = 0; i < %lld; ++i) out[i] = arena[%zu + i];\n"
              "  return 0;\n}\n",
-             c.name.c_str(), n, from, m, to);
+             n, input_i.c_str(), m, to);
+}
+
+uint32_t Int8Model::Kernels() const {
+  constexpr uint32_t kQuantizing =
+      int8::kSoftmax | int8::kNormalize | int8::kAttend | int8::kRecur;
+  uint32_t kernels = takes_tokens() ? 0u : uint32_t{int8::kQuantize};
+  for (const Step& step : steps_) {
+    kernels |= step.kernel;
+    if ((step.kernel & kQuantizing) != 0) kernels |= int8::kQuantize;
+    if (step.kernel == int8::kRecur) {
+      kernels |= int8::StepBit(step.primitive->cell);
+    }
+  }
+  return kernels;
 }
 
 Status Int8Model::Write(bool softmax, const CInterface& c, FileSystem* files,
                         const std::string& path) const {
-  uint32_t kernels = 0, helpers = 0;
-  for (const Step& step : steps_) kernels |= step.kernel;
+  const uint32_t kernels = Kernels();
+  uint32_t helpers = 0;
+  if ((kernels & int8::kNormalize) != 0) helpers |= kCRoot;
   if (softmax || plain_.end == kSoftmax) helpers |= kCSoftmax;
   if (plain_.end == kLogSoftmax) helpers |= kCLogSoftmax;
   std::string text = Comment(c);
@@ -168,7 +277,17 @@ Status Int8Model::Write(bool softmax, const CInterface& c, FileSystem* files,
   for (size_t i = 0; i < words_.size(); ++i) {
     AppendArray("int32_t", 'c', i, words_[i], &text);
   }
-  text += int8::KernelText(kernels) + CHelpers(helpers) + Calls() +
+  std::string functions;
+  for (size_t i = 0; i < functions_.size(); ++i) {
+    const char* const expression = CExpression(functions_[i], &helpers);
+    functions += CFunction("each" + std::to_string(i),
+                           expression == nullptr ? "x" : expression);
+  }
+  for (size_t i = 0; i < floats_.size(); ++i) {
+    AppendArray("float", 'f', i, floats_[i], &text);
+  }
+  text += int8::KernelText(kernels) + CHelpers(helpers) +
+          int8::FloatKernelText(kernels) + functions + Calls() +
           Entries(softmax, c) + CDefinitions(c);
   AtomicFile file;
   RINGLET_RETURN_IF_ERROR(file.Open(files, path, 0));

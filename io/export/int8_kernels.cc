@@ -1,7 +1,3 @@
-// BOTH compiles its argument here and keeps it as text, without its comments
-// and line ends; KernelText restores line ends. So the argument is both C99 and
-// C++: with C casts, and without `//`, directives and strings.
-//
 // Sums of a convolution fit int32, which the caller ensures. Products with a
 // multiplier fit int64.
 
@@ -9,13 +5,11 @@
 
 #include <cstddef>
 
+#include "int8_text.h"
+
 namespace ringlet {
 namespace int8 {
 namespace {
-
-#define BOTH(name, ...) \
-  __VA_ARGS__           \
-  constexpr char name[] = #__VA_ARGS__;
 
 BOTH(
     kScaledText, static int8_t scaled(int64_t value, int shift, int zero) {
@@ -46,6 +40,36 @@ BOTH(
                 }
                 u = x + (row * g[1] + column) * c + first;
                 for (k = 0; k < cg; ++k) sum += (int16_t)(u[k] - zero) * v[k];
+              }
+            }
+            *y++ = scaled((int64_t)sum * m[l], g[17], g[16]);
+          }
+        }
+      }
+    })
+
+BOTH(
+    kConvTransposeText,
+    static void conv_transpose(const int8_t* x, int8_t* y, const int8_t* w,
+                               const int32_t* b, const int32_t* m,
+                               const int* g) {
+      const int c = g[2];
+      int i, j, k, l, p, q;
+      for (p = 0; p < g[3]; ++p) {
+        for (q = 0; q < g[4]; ++q) {
+          const int8_t* v = w;
+          for (l = 0; l < g[5]; ++l) {
+            int32_t sum = b[l];
+            for (i = 0; i < g[6]; ++i) {
+              const int row = p + g[12] - i * g[10];
+              for (j = 0; j < g[7]; ++j, v += c) {
+                const int column = q + g[13] - j * g[11];
+                const int8_t* u;
+                if (row < 0 || row % g[8] != 0 || row / g[8] >= g[0]) continue;
+                if (column < 0 || column % g[9] != 0) continue;
+                if (column / g[9] >= g[1]) continue;
+                u = x + (row / g[8] * g[1] + column / g[9]) * c;
+                for (k = 0; k < c; ++k) sum += (int16_t)(u[k] - g[15]) * v[k];
               }
             }
             *y++ = scaled((int64_t)sum * m[l], g[17], g[16]);
@@ -95,6 +119,7 @@ BOTH(
         const int64_t w = what == 1 ? 0 : v * s[3];
         *y++ = scaled(what == 0   ? u + w
                       : what == 1 ? u * v
+                      : what == 4 ? (u < 0 ? (a[i] - s[0]) * w : u)
                       : what == 2 ? (u < w ? w : u)
                                   : (u < w ? u : w),
                       s[5], s[4]);
@@ -140,70 +165,63 @@ BOTH(
     })
 
 BOTH(
-    kEndsText,
-    static void quantize(const float* x, int8_t* y, int n, float factor,
-                         int zero) {
+    kGatherText, static void gather(const int32_t* x, int8_t* y, int count,
+                                    const int8_t* w, int rows, int n) {
+      int i;
+      for (; count > 0; --count, ++x) {
+        const int row = *x < 0 ? 0 : *x < rows ? *x : rows - 1;
+        for (i = 0; i < n; ++i) *y++ = w[row * n + i];
+      }
+    })
+
+BOTH(
+    kTokensText, static void take_tokens(const float* x, int32_t* y, int n) {
+      for (; n > 0; --n, ++x) {
+        *y++ = !(*x > 0) ? 0 : *x < 1e9f ? (int32_t)*x : 1000000000;
+      }
+    })
+
+BOTH(
+    kQuantizeText, static void quantize(const float* x, int8_t* y, int n,
+                                        float factor, int zero) {
       for (; n > 0; --n) {
         const float v = *x++ * factor + (float)zero;
         *y++ = (int8_t)(v > 127    ? 127
                         : v > -128 ? (int)(v < 0 ? v - 0.5f : v + 0.5f)
                                    : -128);
       }
-    } static void dequantize(const int8_t* x, float* y, int n, float scale,
-                             int zero) {
-      for (; n > 0; --n) *y++ = (float)(*x++ - zero) * scale;
     })
 
-#undef BOTH
+BOTH(
+    kDequantizeText, static void dequantize(const int8_t* x, float* y, int n,
+                                            float scale, int zero) {
+      for (; n > 0; --n) *y++ = (float)(*x++ - zero) * scale;
+    })
 
 constexpr struct {
   uint32_t bits;
   const char* text;
 } kTexts[] = {
-    {kConv | kPool | kMerge, kScaledText},
+    {kConv | kConvTranspose | kPool | kMerge, kScaledText},
     {kConv, kConvText},
+    {kConvTranspose, kConvTransposeText},
     {kPool, kPoolText},
     {kMerge, kMergeText},
     {kMap, kMapText},
     {kCopy, kCopyText},
     {kFill, kFillText},
-    {~0u, kEndsText},
+    {kGather, kGatherText},
+    {kGather, kTokensText},
+    {kQuantize, kQuantizeText},
+    {~0u, kDequantizeText},
 };
-
-// Appends the text in lines, indented by their braces; an initializer stays in
-// its line.
-void AppendLines(const char* text, std::string* out) {
-  int depth = 0, parentheses = 0;
-  bool begins = true;
-  for (const char* c = text; *c != '\0'; ++c) {
-    if (begins && *c == ' ') continue;
-    if (begins) {
-      const bool closes = *c == '}';
-      if (depth == 0) *out += '\n';
-      out->append(static_cast<size_t>(2 * (closes ? depth - 1 : depth)), ' ');
-      begins = false;
-    }
-    *out += *c;
-    parentheses += (*c == '(') - (*c == ')');
-    const bool initializer = *c == '{' && c[-1] == ' ' && c[-2] == '=';
-    if (initializer) {
-      while (*c != '}') *out += *++c;
-      continue;
-    }
-    depth += (*c == '{') - (*c == '}');
-    if (*c == '{' || *c == '}' || (*c == ';' && parentheses == 0)) {
-      *out += '\n';
-      begins = true;
-    }
-  }
-}
 
 }  // namespace
 
 std::string KernelText(uint32_t needed) {
   std::string out;
   for (const auto& entry : kTexts) {
-    if ((entry.bits & needed) != 0 || entry.bits == ~0u) {
+    if ((entry.bits & needed) != 0 || entry.text == kDequantizeText) {
       AppendLines(entry.text, &out);
     }
   }
@@ -214,6 +232,15 @@ void Conv(const int8_t* x, int8_t* y, const int8_t* w, const int32_t* b,
           const int32_t* m, const int* g) {
   conv(x, y, w, b, m, g);
 }
+void ConvTranspose(const int8_t* x, int8_t* y, const int8_t* w,
+                   const int32_t* b, const int32_t* m, const int* g) {
+  conv_transpose(x, y, w, b, m, g);
+}
+void Gather(const int32_t* x, int8_t* y, int count, const int8_t* w, int rows,
+            int n) {
+  gather(x, y, count, w, rows, n);
+}
+void TakeTokens(const float* x, int32_t* y, int n) { take_tokens(x, y, n); }
 void Pool(const int8_t* x, int8_t* y, const int* g) { pool(x, y, g); }
 void Merge(int operation, const int8_t* a, const int8_t* b, int8_t* y, int axes,
            const int* g) {

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <string>
 
+#include "lowering.h"
+
 namespace ringlet {
 namespace int8 {
 
@@ -21,16 +23,37 @@ enum Kernel : uint32_t {
   kMap = 8,
   kCopy = 16,
   kFill = 32,
+  kConvTranspose = 64,
+  kGather = 128,
+  kQuantize = 256,
+  kSoftmax = 512,
+  kNormalize = 1024,
+  kAttend = 2048,
+  kRecur = 4096,  // and the StepBit of each cell
 };
+constexpr uint32_t StepBit(Cell cell) {
+  return 8192u << static_cast<uint32_t>(cell);
+}
 
-// The functions of these bits, and those that convert from and to floats.
+// The functions of these bits with integers, and the one that converts to
+// floats.
 std::string KernelText(uint32_t needed);
+// The functions of these bits with floats between integer sums. They call
+// quantize(), and expf() or root().
+std::string FloatKernelText(uint32_t needed);
+// The step of a recurrence, and its name. It calls add_state(c, h, first, z,
+// n), which adds n sums of the state, from `first` on, to z.
+const char* StepText(Cell cell);
+const char* StepName(Cell cell);
 
 // `g` is the geometry as for floats, then the zeros of x and y, and the shift.
 // `w` is (filters, window height, window width, channels of a group). `b` has
 // the initial sums and `m` the multipliers of the filters.
 void Conv(const int8_t* x, int8_t* y, const int8_t* w, const int32_t* b,
           const int32_t* m, const int* g);
+// The same for the reverse of a convolution, from the output to the image.
+void ConvTranspose(const int8_t* x, int8_t* y, const int8_t* w,
+                   const int32_t* b, const int32_t* m, const int* g);
 // `g` is the geometry, the zeros, the shift, and one multiplier.
 void Pool(const int8_t* x, int8_t* y, const int* g);
 // `operation` is a MergeOperation. `g` is the axes, then zero and multiplier of
@@ -40,6 +63,7 @@ enum MergeOperation : uint8_t {
   kMergeMultiply,
   kMergeLarger,
   kMergeSmaller,
+  kMergeSlopes,  // a, times b below 0
 };
 void Merge(int operation, const int8_t* a, const int8_t* b, int8_t* y, int axes,
            const int* g);
@@ -50,6 +74,39 @@ void Copy(const int8_t* x, int8_t* y, int axes, const int* g,
 void Fill(int8_t* y, int n, int value);
 void Quantize(const float* x, int8_t* y, int n, float factor, int zero);
 void Dequantize(const int8_t* x, float* y, int n, float scale, int zero);
+// Whole numbers, to select rows of w, which has `rows` rows of n numbers.
+void TakeTokens(const float* x, int32_t* y, int n);
+void Gather(const int32_t* x, int8_t* y, int count, const int8_t* w, int rows,
+            int n);
+
+// --- integer sums, and floats between them ---
+
+// `factor` and `zero` are those of quantize() for y.
+void Softmax(const int8_t* x, int8_t* y, int rows, int n, float scale,
+             float factor, int zero);
+// `epsilon` is that of the int8 numbers. `gamma` and `beta` may be null.
+void Normalize(const int8_t* x, int8_t* y, int rows, int n, float epsilon,
+               const float* gamma, const float* beta, float factor, int zero);
+// `g` is queries, values, numbers of a key and of a value, 1 if no value behind
+// a query counts, then the zeros of q, k, v and y. `scale` is that of the
+// scores, of which there is one for each value.
+void Attend(const int8_t* q, const int8_t* k, const int8_t* v, int8_t* y,
+            const int* g, float scale, float factor, float* scores);
+// w and r have a row for each number of the gates, with a factor each. `levels`
+// is the largest number of the state as int16, so that sums fit int32.
+struct Recurrence {
+  Cell cell;
+  const int8_t *w, *r;
+  const float *w_factors, *r_factors, *b;
+  int units, levels;
+  Activation activation, gate;
+};
+// `g` is steps, features, floats of the state and behind it, 1 from the last
+// step on, 1 for an output of all steps, 1 if that begins with the last step,
+// then the zeros of x and y. z has the gates and the state, and q the larger of
+// features and units.
+void Recur(const int8_t* x, int8_t* y, const Recurrence& recurrence,
+           const int* g, float factor, float* z, int16_t* q);
 
 }  // namespace int8
 }  // namespace ringlet

@@ -1,6 +1,6 @@
 // Converts each primitive to steps. Each kind has a row in kRows. The int32
 // sums of a product must not overflow for any input. So a filter with too large
-// weights or bias gets coarser steps (AddConv).
+// weights or bias gets coarser steps (MakeFilter).
 
 #include <algorithm>
 #include <cmath>
@@ -17,17 +17,11 @@ using Kind = Primitive::Kind;
 
 double Rounded(double x) { return std::floor(x + 0.5); }
 
-// One filter as int8 with steps of `step`, and its bias in the steps of a sum.
-// If all weights are 0, the bias determines the step.
-struct Filter {
-  double step = 1;
-  std::vector<int8_t> weights;
-  int32_t bias = 0;
-};
+}  // namespace
 
-Filter MakeFilter(const std::vector<double>& weights, double bias,
-                  double x_scale) {
-  Filter filter;
+Int8Filter MakeFilter(const std::vector<double>& weights, double bias,
+                      double x_scale) {
+  Int8Filter filter;
   double most = 0;
   for (const double w : weights) most = std::max(most, std::fabs(w));
   filter.step = most > 0
@@ -47,8 +41,6 @@ Filter MakeFilter(const std::vector<double>& weights, double bias,
   }
 }
 
-}  // namespace
-
 const Int8Model::Row Int8Model::kRows[] = {
     {Kind::kInput, &Int8Model::AddNothing, false, false},
     {Kind::kReshape, &Int8Model::AddNothing, true, false},
@@ -66,6 +58,14 @@ const Int8Model::Row Int8Model::kRows[] = {
     {Kind::kTranspose, &Int8Model::AddTranspose, true, false},
     {Kind::kMerge, &Int8Model::AddMerge, false, true},
     {Kind::kConcatenate, &Int8Model::AddConcatenate, false, false},
+    {Kind::kConvTranspose, &Int8Model::AddProduct, false, false},
+    {Kind::kPRelu, &Int8Model::AddSlopes, false, true},
+    {Kind::kGather, &Int8Model::AddGather, false, false},
+    {Kind::kPositions, &Int8Model::AddPositions, false, false},
+    {Kind::kSoftmax, &Int8Model::AddSoftmax, false, true},
+    {Kind::kNormalize, &Int8Model::AddNormalize, false, true},
+    {Kind::kAttend, &Int8Model::AddAttend, false, false},
+    {Kind::kRecurrence, &Int8Model::AddRecurrence, false, false},
 };
 
 // Every primitive of a plain model has a row.
@@ -107,12 +107,8 @@ std::vector<int> Int8Model::Ints(const CInts& numbers) {
   return ints;
 }
 
-// Constants that exist already, such as a shared layer's, are not added again.
 int Int8Model::AddBytes(std::vector<int8_t> bytes) {
-  const auto same = std::find(bytes_.begin(), bytes_.end(), bytes);
-  const auto at = static_cast<int>(same - bytes_.begin());
-  if (same == bytes_.end()) bytes_.push_back(std::move(bytes));
-  return at;
+  return PlaceIn(&bytes_, std::move(bytes));
 }
 
 int Int8Model::AddWords(std::vector<int32_t> words) {
@@ -137,6 +133,7 @@ int Int8Model::AddTable(const Quantization& from, const Quantization& to,
 Int8Model::Step Int8Model::NewStep(int8::Kernel kernel) const {
   Step step;
   step.kernel = kernel;
+  step.primitive = p_;
   if (!p_->inputs.empty()) step.x = At(p_->inputs[0]);
   step.y = At(node_);
   return step;
@@ -144,22 +141,25 @@ Int8Model::Step Int8Model::NewStep(int8::Kernel kernel) const {
 
 // --- primitives --------------------------------------------------------------
 
-// Filters are the last axis of a kernel in Keras, and the first one here.
+// Filters are the last axis of a kernel in Keras, or the last but one of a
+// kConvTranspose. Here they are the first one.
 void Int8Model::AddProduct() {
   const Quantization& x = QuantizationOf(p_->inputs[0]);
-  const float* const all = plain_.model.weights();
-  const float *const w = all + p_->kernel->offset, *const b =
-                                                       all + p_->bias->offset;
+  const float *const w = FloatsOf(p_->kernel), *const b = FloatsOf(p_->bias);
+  const bool transposed = p_->kind == Kind::kConvTranspose;
   const auto filters = static_cast<size_t>(p_->bias->size());
   const size_t taps = static_cast<size_t>(p_->kernel->size()) / filters;
-  Step step = NewStep(int8::kConv);
+  const size_t c = transposed ? static_cast<size_t>(XShape().back()) : 1;
+  Step step = NewStep(transposed ? int8::kConvTranspose : int8::kConv);
   std::vector<int8_t> weights;
   std::vector<int32_t> biases;
   std::vector<double> real;
   for (size_t l = 0; l < filters; ++l) {
     std::vector<double> one;
-    for (size_t k = 0; k < taps; ++k) one.push_back(w[k * filters + l]);
-    const Filter filter = MakeFilter(one, b[l], x.scale);
+    for (size_t k = 0; k < taps; ++k) {
+      one.push_back(w[(k / c * filters + l) * c + k % c]);
+    }
+    const Int8Filter filter = MakeFilter(one, b[l], x.scale);
     weights.insert(weights.end(), filter.weights.begin(), filter.weights.end());
     biases.push_back(filter.bias);
     real.push_back(x.scale * filter.step / QuantizationOf(node_).scale);
@@ -221,6 +221,7 @@ void Int8Model::AddTranspose() {
 
 // Adds a table of the layer's results for 256 numbers.
 void Int8Model::AddLookup() {
+  if (p_->activation == kSoftmax) return AddSoftmax();
   const Quantization& x = QuantizationOf(p_->inputs[0]);
   std::vector<float> values;
   for (int q = -128; q < 128; ++q) {

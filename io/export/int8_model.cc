@@ -70,6 +70,20 @@ Status Int8Model::FindRanges(Model* model, const Dataset& data,
   return Status();
 }
 
+// All rows of an Embedding count, not only those of the examples.
+void Int8Model::FindTableRanges() {
+  for (int node = 0; node <= last(); ++node) {
+    const Primitive& p = PrimitiveAt(node);
+    if (p.kind != Kind::kGather) continue;
+    const float* const rows = FloatsOf(p.kernel);
+    Range& range = ranges_[static_cast<size_t>(node)];
+    for (int64_t i = 0; i < p.kernel->size(); ++i) {
+      range.least = std::min(range.least, rows[i]);
+      range.most = std::max(range.most, rows[i]);
+    }
+  }
+}
+
 // --- quantizations -----------------------------------------------------------
 
 void Int8Model::FindViews() {
@@ -124,50 +138,114 @@ Status Int8Model::Make(Model* model, const Dataset& data, int64_t examples) {
   // A plain layer is one primitive.
   RINGLET_CHECK(static_cast<int>(lowering_.primitives.size()) == last() + 1);
   RINGLET_RETURN_IF_ERROR(FindRanges(model, data, examples));
+  FindTableRanges();
   FindViews();
   ChooseQuantization();
+  const bool tokens =
+      std::any_of(lowering_.primitives.begin(), lowering_.primitives.end(),
+                  [](const Primitive& p) { return p.kind == Kind::kGather; });
   slots_ = std::make_unique<CSlots>(lowering_.primitives, kinds_,
-                                    /*uses_in=*/false, /*uses_out=*/false);
+                                    /*uses_in=*/tokens, /*uses_out=*/false);
   return AddSteps();
 }
 
 // --- computation -------------------------------------------------------------
 
-void Int8Model::RunStep(const Step& s, int8_t* arena) const {
+Int8Memory Int8Model::NewMemory() const {
+  Int8Memory memory;
+  memory.arena.resize(arena_bytes_);
+  memory.floats.resize(num_floats_);
+  memory.state.resize(num_state_);
+  memory.tokens.resize(num_tokens_);
+  return memory;
+}
+
+size_t Int8Model::ram() const {
+  return arena_bytes_ + sizeof(float) * num_floats_ +
+         sizeof(int16_t) * num_state_ + sizeof(int32_t) * num_tokens_;
+}
+
+void Int8Model::RunFloatStep(const Step& s, Int8Memory* memory) const {
   const auto at = [&](const BufferSpan& span) {
-    return arena + slots_->offset(span.slot) + span.begin;
+    return memory->arena.data() + slots_->offset(span.slot) + span.begin;
   };
-  const int8_t* const bytes =
-      s.bytes < 0 ? nullptr : bytes_[static_cast<size_t>(s.bytes)].data();
+  const auto bytes = [&](int i) {
+    return bytes_[static_cast<size_t>(i)].data();
+  };
+  const auto floats = [&](int i) {
+    return i < 0 ? nullptr : floats_[static_cast<size_t>(i)].data();
+  };
+  const int* const g = s.numbers.data();
+  const float* const f = s.factors.data();
+  const Primitive& p = *s.primitive;
+  if (s.kernel == int8::kSoftmax) {
+    int8::Softmax(at(s.x), at(s.y), g[0], g[1], f[0], f[1], g[2]);
+  } else if (s.kernel == int8::kNormalize) {
+    int8::Normalize(at(s.x), at(s.y), g[0], g[1], f[0], floats(s.floats),
+                    floats(s.floats2), f[1], g[2]);
+  } else if (s.kernel == int8::kAttend) {
+    int8::Attend(at(s.x), at(s.x2), at(s.x3), at(s.y), g, f[0], f[1],
+                 memory->floats.data());
+  } else {
+    int8::Recur(at(s.x), at(s.y),
+                {p.cell, bytes(s.bytes), bytes(s.bytes2), floats(s.floats),
+                 floats(s.floats2), floats(s.floats3),
+                 static_cast<int>(p.output.back()), s.argument, p.activation,
+                 GateOf(p)},
+                g, f[0], memory->floats.data(), memory->state.data());
+  }
+}
+
+void Int8Model::RunStep(const Step& s, Int8Memory* memory) const {
+  const auto bytes = [&](int i) {
+    return i < 0 ? nullptr : bytes_[static_cast<size_t>(i)].data();
+  };
+  const auto at = [&](const BufferSpan& span) {
+    return memory->arena.data() + slots_->offset(span.slot) + span.begin;
+  };
   const auto words = [&](int i) {
     return words_[static_cast<size_t>(i)].data();
   };
   const int* const g = s.numbers.data();
+  const auto axes = static_cast<int>(s.numbers.size() / 3);
   switch (s.kernel) {
     case int8::kConv:
-      return int8::Conv(at(s.x), at(s.y), bytes, words(s.words),
+      return int8::Conv(at(s.x), at(s.y), bytes(s.bytes), words(s.words),
                         words(s.words2), g);
+    case int8::kConvTranspose:
+      return int8::ConvTranspose(at(s.x), at(s.y), bytes(s.bytes),
+                                 words(s.words), words(s.words2), g);
     case int8::kPool:
       return int8::Pool(at(s.x), at(s.y), g);
     case int8::kMerge:
-      return int8::Merge(s.argument, at(s.x), at(s.x2), at(s.y),
-                         static_cast<int>(s.numbers.size() / 3) - 2, g);
+      return int8::Merge(s.argument, at(s.x),
+                         s.constant < 0 ? at(s.x2) : bytes(s.constant), at(s.y),
+                         axes - 2, g);
     case int8::kMap:
-      return int8::Map(at(s.x), at(s.y), s.argument, bytes);
+      return int8::Map(at(s.x), at(s.y), s.argument, bytes(s.bytes));
     case int8::kCopy:
-      return int8::Copy(at(s.x), at(s.y),
-                        static_cast<int>(s.numbers.size() / 3), g, bytes);
+      return int8::Copy(s.constant < 0 ? at(s.x) : bytes(s.constant), at(s.y),
+                        axes, g, bytes(s.bytes));
     case int8::kFill:
       return int8::Fill(at(s.y), g[0], s.argument);
+    case int8::kGather:
+      return int8::Gather(memory->tokens.data(), at(s.y), g[0], bytes(s.bytes),
+                          g[1], g[2]);
+    default:
+      return RunFloatStep(s, memory);
   }
 }
 
-void Int8Model::Run(const float* in, float* out, int8_t* arena) const {
-  const auto factor = static_cast<float>(1 / QuantizationOf(0).scale);
-  int8::Quantize(in, arena + slots_->offset(slots_->SlotOf(0)),
-                 static_cast<int>(input().elements()), factor,
-                 QuantizationOf(0).zero_point);
-  for (const Step& step : steps_) RunStep(step, arena);
+void Int8Model::Run(const float* in, float* out, Int8Memory* memory) const {
+  int8_t* const arena = memory->arena.data();
+  const auto count = static_cast<int>(input().elements());
+  if (takes_tokens()) {
+    int8::TakeTokens(in, memory->tokens.data(), count);
+  } else {
+    int8::Quantize(in, arena + slots_->offset(slots_->SlotOf(0)), count,
+                   FactorTo(0), QuantizationOf(0).zero_point);
+  }
+  for (const Step& step : steps_) RunStep(step, memory);
   const int64_t n = output().elements(), width = output().back();
   int8::Dequantize(arena + slots_->offset(slots_->SlotOf(last())), out,
                    static_cast<int>(n),

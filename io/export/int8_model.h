@@ -8,8 +8,10 @@
 #ifndef RINGLET_IO_EXPORT_INT8_MODEL_H_
 #define RINGLET_IO_EXPORT_INT8_MODEL_H_
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "c_interface.h"
@@ -23,6 +25,25 @@
 
 namespace ringlet {
 
+// One filter as int8 with steps of `step`, and its bias in the steps of a sum
+// with inputs of `x_scale`. The sums of any inputs fit int32. If all weights
+// are 0, the bias determines the step.
+struct Int8Filter {
+  double step = 1;
+  std::vector<int8_t> weights;
+  int32_t bias = 0;
+};
+Int8Filter MakeFilter(const std::vector<double>& weights, double bias,
+                      double x_scale);
+
+// What the computation of an example writes to.
+struct Int8Memory {
+  std::vector<int8_t> arena;
+  std::vector<float> floats;    // of one step
+  std::vector<int16_t> state;   // of a recurrence, for a product
+  std::vector<int32_t> tokens;  // the input, if an Embedding reads it
+};
+
 class Int8Model {
  public:
   // `model` can be exported to C. `examples` of `data` determine the ranges.
@@ -33,9 +54,11 @@ class Int8Model {
 
   const Shape& input() const { return plain_.model.output_shape(0); }
   const Shape& output() const { return plain_.model.output_shape(last()); }
-  size_t arena_bytes() const { return arena_bytes_; }
-  // Computes one example. `arena` has arena_bytes().
-  void Run(const float* in, float* out, int8_t* arena) const;
+  // True if the inputs are the numbers of tokens, which stay whole numbers.
+  bool takes_tokens() const { return num_tokens_ > 0; }
+  Int8Memory NewMemory() const;
+  // Computes one example.
+  void Run(const float* in, float* out, Int8Memory* memory) const;
 
  private:
   // An int8 number q represents scale (q - zero_point).
@@ -57,13 +80,17 @@ class Int8Model {
     bool in_place;
   };
   static const Row kRows[];
-  // `bytes` and `words` are indices of int8 and int32 constants; -1: none.
+  // `bytes`, `words` and `floats` are indices of int8, int32 and float
+  // constants; -1: none. `constant` replaces an input.
   struct Step {
     int8::Kernel kernel;
-    BufferSpan x, x2, y;
-    int bytes = -1, words = -1, words2 = -1;
+    const Primitive* primitive;
+    BufferSpan x, x2, x3, y;
+    int bytes = -1, bytes2 = -1, constant = -1, words = -1, words2 = -1;
+    int floats = -1, floats2 = -1, floats3 = -1;
     int argument = 0;
     std::vector<int> numbers;
+    std::vector<float> factors;
   };
   // Real factors as multipliers with one shift.
   struct Factors {
@@ -76,6 +103,7 @@ class Int8Model {
   static bool KeepsQuantization(const Primitive& primitive);
   static Factors FactorsOf(const std::vector<double>& real);
   Status FindRanges(Model* model, const Dataset& data, int64_t examples);
+  void FindTableRanges();
   void UpdateRanges(const float* x, int64_t count);
   void FindViews();
   void ChooseQuantization();
@@ -91,13 +119,41 @@ class Int8Model {
   void AddLookup();
   void AddMerge();
   void AddConcatenate();
+  void AddSlopes();
+  void AddGather();
+  void AddPositions();
+  void AddSoftmax();
+  void AddNormalize();
+  void AddAttend();
+  void AddRecurrence();
 
   void AddCopy(const BufferSpan& x, const BufferSpan& y, const CInts& axes,
                int table);
   int AddTable(const Quantization& from, const Quantization& to,
                const std::vector<float>& values);
+  // The index of an equal item, such as a constant of a shared layer, or that
+  // of the new one.
+  template <typename T>
+  static int PlaceIn(std::vector<T>* items, T item) {
+    const auto same = std::find(items->begin(), items->end(), item);
+    const auto at = static_cast<int>(same - items->begin());
+    if (same == items->end()) items->push_back(std::move(item));
+    return at;
+  }
   int AddBytes(std::vector<int8_t> bytes);
   int AddWords(std::vector<int32_t> words);
+  int AddFloats(std::vector<float> floats);
+  int AddFloats(const Variable* weight);  // -1: null
+  std::vector<int8_t> BytesOf(const float* values, int64_t count,
+                              const Quantization& quantization) const;
+  // The kernel's columns as int8 rows, and their factors.
+  void AddRows(const Variable* kernel, double x_scale, int* rows, int* factors);
+  const float* FloatsOf(const Variable* weight) {
+    return plain_.model.weights() + weight->offset;
+  }
+  float FactorTo(int node) const {
+    return static_cast<float>(1 / QuantizationOf(node).scale);
+  }
   std::vector<int> Ints(const CInts& numbers);
 
   int last() const { return plain_.model.num_nodes() - 1; }
@@ -116,10 +172,16 @@ class Int8Model {
   }
   Step NewStep(int8::Kernel kernel) const;
 
-  void RunStep(const Step& step, int8_t* arena) const;
+  void RunStep(const Step& step, Int8Memory* memory) const;
+  void RunFloatStep(const Step& step, Int8Memory* memory) const;
+  size_t ram() const;
   std::string Comment(const CInterface& c) const;
   std::string Calls() const;
   std::string CallOf(const Step& step, size_t numbers) const;
+  std::string FloatCallOf(const Step& step, size_t numbers) const;
+  std::string CellOf(const Step& step, size_t number) const;
+  uint32_t Kernels() const;
+  std::string Memory() const;
   std::string Entries(bool softmax, const CInterface& c) const;
 
   PlainModel plain_;
@@ -132,7 +194,10 @@ class Int8Model {
   std::vector<Step> steps_;
   std::vector<std::vector<int8_t>> bytes_;
   std::vector<std::vector<int32_t>> words_;
-  bool too_large_ = false;  // for an int in C
+  std::vector<std::vector<float>> floats_;
+  std::vector<Activation> functions_;
+  size_t num_floats_ = 0, num_state_ = 0, num_tokens_ = 0;  // see Int8Memory
+  bool too_large_ = false;                                  // for an int in C
 
   // The present node.
   int node_ = 0;

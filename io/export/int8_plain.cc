@@ -40,7 +40,10 @@ class Builder {
   Status Repeat();
   Status MatMulOrConv();
   Status Activate() { return AddActivation(x(), p_->activation); }
-  Status EndSoftmax();
+  Status AddSoftmax();
+  Status CopyWithWeights();
+  Status Embed();
+  Status Attend();
   Status MergeInputs();
   Status MultiplyAdd();
   Status BatchNormalize();
@@ -50,8 +53,12 @@ class Builder {
   }
   int last() const { return static_cast<int>(lowering_.primitives.size()) - 1; }
   int Root(int index) const;
+  int Source(int index) const;
+  bool IsProjection() const;
+  int AddHead(const Primitive& projection, int64_t head, float factor);
   Status Refuse(const char* why) const;
   Layer Bare() const;
+  Layer Untrained() const;
   int Add(const Layer& layer, const std::vector<int>& inputs);
   int x(size_t i = 0) const {
     return nodes_[static_cast<size_t>(p_->inputs[i])];
@@ -93,11 +100,18 @@ const Builder::Row Builder::kRows[] = {
     {Kind::kRelu, &Builder::Copy},
     {Kind::kLeakyRelu, &Builder::Copy},
     {Kind::kElu, &Builder::Copy},
-    {Kind::kSoftmax, &Builder::EndSoftmax},
+    {Kind::kSoftmax, &Builder::AddSoftmax},
     {Kind::kMerge, &Builder::MergeInputs},
     {Kind::kConcatenate, &Builder::Copy},
     {Kind::kAffine, &Builder::MultiplyAdd},
     {Kind::kBatchNormalize, &Builder::BatchNormalize},
+    {Kind::kConvTranspose, &Builder::MatMulOrConv},
+    {Kind::kPRelu, &Builder::CopyWithWeights},
+    {Kind::kNormalize, &Builder::CopyWithWeights},
+    {Kind::kRecurrence, &Builder::CopyWithWeights},
+    {Kind::kPositions, &Builder::CopyWithWeights},
+    {Kind::kGather, &Builder::Embed},
+    {Kind::kAttend, &Builder::Attend},
 };
 
 // --- nodes -------------------------------------------------------------------
@@ -108,26 +122,40 @@ int Builder::Root(int index) const {
   return index;
 }
 
+// The primitive that computed the numbers of this one.
+int Builder::Source(int index) const {
+  while (IsView(At(index))) index = At(index).inputs[0];
+  return index;
+}
+
 Status Builder::Refuse(const char* why) const {
   return InvalidArgument("layer '%s' is a %s, %s", p_->layer->name.c_str(),
                          ClassName(*p_->layer), why);
 }
 
-// Returns the layer without settings of its weights, and without its name.
-Layer Builder::Bare() const {
-  Layer bare = *p_->layer;
+// Returns the layer without its name and what only training uses.
+Layer Builder::Untrained() const {
+  Layer layer = *p_->layer;
   const Layer plain;
-  bare.name.clear();
-  bare.settings = 0;
-  bare.trainable = bare.use_bias = true;
-  bare.activation = kLinear;
-  bare.lora_rank = bare.lora_alpha = 0;
-  bare.kernel_regularizer = bare.bias_regularizer = plain.kernel_regularizer;
-  bare.depthwise_regularizer = bare.pointwise_regularizer =
+  layer.name.clear();
+  layer.settings = 0;
+  layer.trainable = true;
+  layer.dropout = layer.recurrent_dropout = 0;
+  layer.lora_rank = layer.lora_alpha = 0;
+  layer.kernel_regularizer = layer.bias_regularizer = plain.kernel_regularizer;
+  layer.depthwise_regularizer = layer.pointwise_regularizer =
       plain.kernel_regularizer;
-  bare.kernel_constraint = bare.bias_constraint = plain.kernel_constraint;
-  bare.depthwise_constraint = bare.pointwise_constraint =
+  layer.kernel_constraint = layer.bias_constraint = plain.kernel_constraint;
+  layer.depthwise_constraint = layer.pointwise_constraint =
       plain.kernel_constraint;
+  return layer;
+}
+
+// The same with a bias, and without an activation.
+Layer Builder::Bare() const {
+  Layer bare = Untrained();
+  bare.use_bias = true;
+  bare.activation = kLinear;
   return bare;
 }
 
@@ -171,15 +199,18 @@ Status Builder::AddActivation(int node, Activation activation) {
   if (activation != kSoftmax && activation != kLogSoftmax) {
     return Give(Add(ActivationLayer(activation), {node}));
   }
-  if (Root(last()) != index_) {
-    return Refuse("with a softmax that is not the model's end; int8 has none");
+  if (Root(last()) == index_) {
+    plain_.end = activation;
+    return Give(node);
   }
-  plain_.end = activation;
-  return Give(node);
+  if (activation == kSoftmax) return Give(Add(Softmax(), {node}));
+  return Refuse(
+      "with a log_softmax that is not the model's end; int8 has none");
 }
 
 // The two products of a SeparableConv become layers of their own.
 Status Builder::MatMulOrConv() {
+  if (IsProjection()) return PassThrough();
   Layer layer = Bare();
   if (p_->kind == Kind::kMatMul) {
     layer = Dense(p_->output.back());
@@ -194,12 +225,111 @@ Status Builder::MatMulOrConv() {
   return AddActivation(node, p_->activation);
 }
 
-Status Builder::EndSoftmax() {
-  if (p_->first_axis != p_->output.rank() - 1) {
-    return Refuse(
-        "over an axis that is not the last; int8 has no such softmax");
+// A softmax over other axes than the last is one of transposed rows.
+Status Builder::AddSoftmax() {
+  const Shape shape = p_->output;
+  const int first = p_->first_axis, end = first + p_->num_axes;
+  if (p_->num_axes == 1 && end == shape.rank()) {
+    return AddActivation(x(), kSoftmax);
   }
-  return AddActivation(x(), kSoftmax);
+  int64_t count = 1, inner = 1;
+  for (int i = first; i < shape.rank(); ++i) {
+    (i < end ? count : inner) *= shape[i];
+  }
+  const Shape rows = {shape.elements() / count / inner, count, inner};
+  int node = Add(Permute({1, 3, 2}), {Add(Reshape(rows), {x()})});
+  node = Add(Permute({1, 3, 2}), {Add(Softmax(), {node})});
+  return Give(Add(Reshape(shape), {node}));
+}
+
+// Weights are in the order of the layer's.
+Status Builder::CopyWithWeights() {
+  std::vector<int> inputs;
+  for (size_t i = 0; i < p_->inputs.size(); ++i) inputs.push_back(x(i));
+  const int node = Add(Untrained(), inputs);
+  Floats& all = weights_[node].kernel;
+  for (const Variable* v : {p_->kernel, p_->recurrent_kernel, p_->bias,
+                            p_->slopes, p_->gamma, p_->beta}) {
+    const Floats values = Values(v);
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return Give(node);
+}
+
+// Tokens stay whole numbers. So they are the model's input, and no other layer
+// reads it.
+Status Builder::Embed() {
+  const int source = Source(p_->inputs[0]);
+  if (At(source).kind != Kind::kInput) {
+    return Refuse(
+        "of tokens that another layer computes; in int8 they are the model's "
+        "input");
+  }
+  for (const Primitive& p : lowering_.primitives) {
+    if (IsView(p) || p.kind == Kind::kGather) continue;
+    for (const int input : p.inputs) {
+      if (Source(input) != source) continue;
+      p_ = &p;
+      return Refuse(
+          "which reads the tokens of an Embedding; int8 has them "
+          "for Embeddings only");
+    }
+  }
+  return CopyWithWeights();
+}
+
+// --- attention ---------------------------------------------------------------
+
+// True for the projections of a MultiHeadAttention before its kAttend.
+bool Builder::IsProjection() const {
+  if (p_->layer->kind != Layer::Kind::kMultiHeadAttention) return false;
+  for (int i = index_ + 1; i <= std::min(index_ + 3, last()); ++i) {
+    if (At(i).kind == Kind::kAttend && At(i).layer == p_->layer) return true;
+  }
+  return false;
+}
+
+// Adds the columns of one head of a projection, as a Dense.
+int Builder::AddHead(const Primitive& projection, int64_t head, float factor) {
+  const auto width = static_cast<size_t>(projection.output.back()),
+             size = width / static_cast<size_t>(p_->heads),
+             first = size * static_cast<size_t>(head);
+  const int node = Add(Dense(static_cast<int64_t>(size)),
+                       {nodes_[static_cast<size_t>(projection.inputs[0])]});
+  Floats kernel = Values(projection.kernel), bias = Values(projection.bias);
+  bias.resize(width);
+  Weights& weights = weights_[node];
+  for (size_t i = 0; i < kernel.size(); ++i) {
+    if (i % width - first < size) weights.kernel.push_back(kernel[i] * factor);
+  }
+  for (size_t i = first; i < first + size; ++i) {
+    weights.bias.push_back(bias[i] * factor);
+  }
+  return node;
+}
+
+// Each head of a MultiHeadAttention becomes an Attention. The factor of the
+// scores is part of its queries.
+Status Builder::Attend() {
+  Layer layer = Attention();
+  layer.use_causal_mask = p_->causal;
+  layer.use_scale = p_->gamma != nullptr;
+  const auto add = [&](int query, int key, int value) {
+    const int node = Add(layer, {query, value, key});
+    weights_[node].kernel = Values(p_->gamma);
+    return node;
+  };
+  if (p_->layer->kind != Layer::Kind::kMultiHeadAttention) {
+    return Give(add(x(0), x(1), x(2)));
+  }
+  std::vector<int> heads;
+  for (int64_t h = 0; h < p_->heads; ++h) {
+    const int query = AddHead(At(p_->inputs[0]), h, p_->factor),
+              key = AddHead(At(p_->inputs[1]), h, 1),
+              value = AddHead(At(p_->inputs[2]), h, 1);
+    heads.push_back(add(query, key, value));
+  }
+  return Give(heads.size() == 1 ? heads[0] : Add(Concatenate(), heads));
 }
 
 // Merges two inputs at a time.
@@ -253,7 +383,9 @@ Status Builder::MultiplyAdd() {
 // True if the primitive is a product without an activation that one other
 // reads.
 bool Builder::Folds(int index) const {
-  return weights_.count(nodes_[static_cast<size_t>(index)]) != 0 &&
+  const Kind kind = At(index).kind;
+  return (kind == Kind::kMatMul || kind == Kind::kConv) &&
+         weights_.count(nodes_[static_cast<size_t>(index)]) != 0 &&
          reads_[static_cast<size_t>(index)] == 1 &&
          At(index).activation == kLinear;
 }

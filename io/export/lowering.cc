@@ -506,6 +506,12 @@ int64_t GatesOf(Cell cell) {
   return cell == Cell::kLstm ? 4 : 3;
 }
 
+int64_t StatesOf(Cell cell) { return cell == Cell::kSimple ? 1 : 2; }
+
+Activation GateOf(const Primitive& p) {
+  return p.cell == Cell::kSimple ? p.activation : p.gate_activation;
+}
+
 bool IsView(const Primitive& p) {
   return p.kind == Kind::kIdentity || p.kind == Kind::kReshape;
 }

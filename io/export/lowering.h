@@ -144,6 +144,12 @@ Affine AffineOf(const Primitive& primitive, const float* weights);
 
 // The number of gates.
 int64_t GatesOf(Cell cell);
+// Numbers for each unit besides the gates: the state, and what else it needs.
+int64_t StatesOf(Cell cell);
+
+// The activation of a kRecurrence's gates, or that of its output if it has
+// none.
+Activation GateOf(const Primitive& primitive);
 
 // True for kIdentity and kReshape.
 bool IsView(const Primitive& primitive);

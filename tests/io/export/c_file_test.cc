@@ -14,6 +14,7 @@
 #include "../../support/contains.h"
 #include "../../support/expect_ok.h"
 #include "../../support/exports.h"
+#include "../../support/made_examples.h"
 #include "core/base/crc32c.h"
 #include "core/compute/gemm.h"
 #include "io/export/reconstruction.h"
@@ -89,28 +90,6 @@ TEST(CFileTest, Export_UnsuitableModel_IsRefusedByName) {
   diverged.weights()[2] = NAN;
   ExpectRefusedC(&diverged, false, {"weight 'd/kernel'", "nan"});
 }
-
-// Numbers of [-1, 1), the same everywhere.
-std::vector<float> SomeNumbers(size_t count) {
-  std::vector<float> numbers;
-  uint32_t state = 1;
-  for (size_t i = 0; i < count; ++i) {
-    state = state * 1664525u + 1013904223u;
-    numbers.push_back(static_cast<float>(state >> 8) / (1 << 23) - 1);
-  }
-  return numbers;
-}
-
-struct Examples {
-  std::vector<float> x, y;
-  Dataset Batches(const Shape& in, const Shape& out, int64_t count) {
-    x = SomeNumbers(static_cast<size_t>(count * in.elements()));
-    y = SomeNumbers(static_cast<size_t>(count * out.elements()));
-    return Dataset(MemorySource({DType::kFloat32, in}, x.data(),
-                                {DType::kFloat32, out}, y.data(), count))
-        .Batch(4);
-  }
-};
 
 // --- compiled programs ---
 
@@ -593,124 +572,6 @@ TEST(CFileTest, Header_FileThatRingletHasNotWritten_Stays) {
     EXPECT_TRUE(
         Contains(ReadWhole(folder / "k.h"), std::string(name) + "_predict("));
   }
-}
-
-// --- int8 --------------------------------------------------------------------
-
-Sequential PlainEnough() {
-  return Sequential({Input({12, 10, 2}), Rescaling(0.5f),
-                     Conv2D(4, 3, kRelu).Padding(kSame), BatchNormalization(),
-                     Conv2D(6, 3).Strides(2), BatchNormalization(), ReLU(6),
-                     LeakyReLU(), SeparableConv2D(6, 3).Padding(kSame),
-                     AveragePooling2D(), Flatten(), Dropout(0.5f),
-                     Dense(4, kGelu), Dense(3, kSoftmax)});
-}
-
-// The ranges are computed in a class of arithmetic that has the same bits
-// everywhere.
-TEST(CFileTest, Int8Text_AnyMachine_HasTheSameBytes) {
-  Sequential model = PlainEnough();
-  CompileOne(&model);
-  Examples examples;
-  ExportCOptions options;
-  options.calibration = examples.Batches({12, 10, 2}, {3}, 10);
-  const std::string file = WithoutVersion(Exported(
-      [&](const std::string& path) { return ExportC(&model, path, options); }));
-  EXPECT_EQ(Crc32c(file.data(), file.size()),
-            UsesFusedMultiplyAdd() ? 2289650870u : 4184286186u);
-}
-
-TEST(CFileTest, Int8Report_TestData_HasTheLossesOfBothModels) {
-  Sequential model = PlainEnough();
-  CompileOne(&model);
-  Examples examples;
-  ExportCOptions options;
-  options.calibration = options.test = examples.Batches({12, 10, 2}, {3}, 10);
-  Int8Report report;
-  Exported([&](const std::string& path) {
-    return ExportC(&model, path, options, &report);
-  });
-  ASSERT_NE(report.before.Find("loss"), nullptr);
-  ASSERT_NE(report.after.Find("loss"), nullptr);
-  EXPECT_NE(*report.after.Find("loss"), *report.before.Find("loss"));
-  EXPECT_NEAR(*report.after.Find("loss"), *report.before.Find("loss"), 0.01);
-}
-
-// How far int8 is off, as the root of a mean square.
-double Int8Error(Model* model, const Shape& in, const Shape& out) {
-  constexpr int64_t kCount = 64;
-  Examples examples;
-  ExportCOptions options;
-  options.calibration = examples.Batches(in, out, kCount);
-  EXPECT_TRUE(model->Forward(examples.x.data(), kCount, false).ok());
-  std::copy_n(model->output(), examples.y.size(), examples.y.begin());
-  options.test = options.calibration;
-  Int8Report report;
-  Exported([&](const std::string& path) {
-    return ExportC(model, path, options, &report);
-  });
-  EXPECT_EQ(*report.before.Find("loss"), 0);
-  return std::sqrt(*report.after.Find("loss"));
-}
-
-TEST(CFileTest, Int8_ReluBehindARelu_Saturates) {
-  Sequential model({Input({4}), Dense(8, kRelu), ReLU(0.5f), Dense(2)});
-  CompileOne(&model);
-  for (int i = 0; i < 32; ++i) model.weights()[i] *= 20;
-  EXPECT_LT(Int8Error(&model, {4}, {2}), 0.02);
-}
-
-TEST(CFileTest, Int8_RowsRepeated_AreThoseOfTheModel) {
-  Sequential model({Input({4}), Dense(6, kTanh), RepeatVector(3),
-                    TimeDistributed(Dense(4, kRelu)), UpSampling1D(2),
-                    TimeDistributed(Reshape({2, 2})), UpSampling2D(1, 2),
-                    Flatten(), Dense(2)});
-  CompileOne(&model);
-  EXPECT_LT(Int8Error(&model, {4}, {2}), 0.02);
-}
-
-TEST(CFileTest, Int8_FilterWithoutWeights_KeepsItsBias) {
-  Sequential model({Input({4}), Rescaling(300), Dense(2)});
-  CompileOne(&model);
-  const float weights[] = {0, 0.001f, 0, 0.002f, 0, 0.001f, 0, 0, 0.3f, 0};
-  std::copy(std::begin(weights), std::end(weights), model.weights());
-  EXPECT_LT(Int8Error(&model, {4}, {2}), 0.005);
-  std::fill_n(model.weights(), 8, 0.0f);
-  EXPECT_LT(Int8Error(&model, {4}, {2}), 0.001);
-}
-
-TEST(CFileTest, Int8_UnsupportedLayers_AreRefusedByName) {
-  const auto refuse = [](Model* model, const Shape& in, const Shape& out,
-                         const std::vector<std::string>& says) {
-    CompileOne(model);
-    Examples examples;
-    ExportCOptions options;
-    options.calibration = examples.Batches(in, out, 4);
-    ExpectRefused(
-        [&](const std::string& path) { return ExportC(model, path, options); },
-        says);
-  };
-  Sequential normalized({Input({4}), LayerNormalization().Name("n")});
-  refuse(&normalized, {4}, {4}, {"layer 'n'", "LayerNormalization", "int8"});
-  Sequential slopes({Input({4}), Dense(3), PReLU().Name("p")});
-  refuse(&slopes, {4}, {3}, {"layer 'p'", "PReLU"});
-  Sequential attention({Input({4}), Dense(3, kSoftmax).Name("s"), Dense(2)});
-  refuse(&attention, {4}, {2},
-         {"layer 's'", "softmax that is not the model's end"});
-  Sequential steps({Input({2, 3, 1}), TimeDistributed(Conv1D(2, 2)).Name("t")});
-  refuse(&steps, {2, 3, 1}, {2, 2, 2},
-         {"layer 't'", "TimeDistributed", "int8"});
-  Sequential rows({Input({4, 3}), Softmax({1}).Name("r")});
-  refuse(&rows, {4, 3}, {4, 3}, {"layer 'r'", "axis"});
-  Sequential large({Input({2}), Dense(2), ActivationLayer(kExponential)});
-  CompileOne(&large);
-  for (int i = 0; i < 4; ++i) large.weights()[i] = 300;
-  Examples examples;
-  ExportCOptions options;
-  options.calibration = examples.Batches({2}, {2}, 4);
-  ExpectRefused(
-      [&](const std::string& path) { return ExportC(&large, path, options); },
-      {"Activation", "inf"});
 }
 
 }  // namespace

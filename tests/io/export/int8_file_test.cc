@@ -1,0 +1,263 @@
+// Tests int8 files: their text, their error, and the models that are refused.
+// tests/c_file_test.py tests that the file computes what the report says.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "../../support/contains.h"
+#include "../../support/expect_ok.h"
+#include "../../support/exports.h"
+#include "../../support/made_examples.h"
+#include "core/base/crc32c.h"
+#include "core/compute/gemm.h"
+#include "ringlet/export.h"
+
+namespace ringlet {
+namespace {
+
+Sequential PlainEnough() {
+  return Sequential({Input({12, 10, 2}), Rescaling(0.5f),
+                     Conv2D(4, 3, kRelu).Padding(kSame), BatchNormalization(),
+                     Conv2D(6, 3).Strides(2), BatchNormalization(), ReLU(6),
+                     LeakyReLU(), SeparableConv2D(6, 3).Padding(kSame),
+                     AveragePooling2D(), Flatten(), Dropout(0.5f),
+                     Dense(4, kGelu), Dense(3, kSoftmax)});
+}
+
+// The ranges are computed in a class of arithmetic that has the same bits
+// everywhere.
+TEST(Int8FileTest, Text_AnyMachine_HasTheSameBytes) {
+  Sequential model = PlainEnough();
+  CompileOne(&model);
+  Examples examples;
+  ExportCOptions options;
+  options.calibration = examples.Batches({12, 10, 2}, {3}, 10);
+  const std::string file = WithoutVersion(Exported(
+      [&](const std::string& path) { return ExportC(&model, path, options); }));
+  EXPECT_EQ(Crc32c(file.data(), file.size()),
+            UsesFusedMultiplyAdd() ? 2289650870u : 4184286186u);
+}
+
+TEST(Int8FileTest, Report_TestData_HasTheLossesOfBothModels) {
+  Sequential model = PlainEnough();
+  CompileOne(&model);
+  Examples examples;
+  ExportCOptions options;
+  options.calibration = options.test = examples.Batches({12, 10, 2}, {3}, 10);
+  Int8Report report;
+  Exported([&](const std::string& path) {
+    return ExportC(&model, path, options, &report);
+  });
+  ASSERT_NE(report.before.Find("loss"), nullptr);
+  ASSERT_NE(report.after.Find("loss"), nullptr);
+  EXPECT_NE(*report.after.Find("loss"), *report.before.Find("loss"));
+  EXPECT_NEAR(*report.after.Find("loss"), *report.before.Find("loss"), 0.01);
+}
+
+// How far int8 is off, as the root of a mean square.
+double Int8Error(Model* model, const Shape& in, const Shape& out) {
+  constexpr int64_t kCount = 64;
+  Examples examples;
+  ExportCOptions options;
+  options.calibration = examples.Batches(in, out, kCount);
+  EXPECT_TRUE(model->Forward(examples.x.data(), kCount, false).ok());
+  std::copy_n(model->output(), examples.y.size(), examples.y.begin());
+  options.test = options.calibration;
+  Int8Report report;
+  Exported([&](const std::string& path) {
+    return ExportC(model, path, options, &report);
+  });
+  EXPECT_EQ(*report.before.Find("loss"), 0);
+  return std::sqrt(*report.after.Find("loss"));
+}
+
+TEST(Int8FileTest, ReluBehindARelu_Saturates) {
+  Sequential model({Input({4}), Dense(8, kRelu), ReLU(0.5f), Dense(2)});
+  CompileOne(&model);
+  for (int i = 0; i < 32; ++i) model.weights()[i] *= 20;
+  EXPECT_LT(Int8Error(&model, {4}, {2}), 0.02);
+}
+
+TEST(Int8FileTest, RowsRepeated_AreThoseOfTheModel) {
+  Sequential model({Input({4}), Dense(6, kTanh), RepeatVector(3),
+                    TimeDistributed(Dense(4, kRelu)), UpSampling1D(2),
+                    TimeDistributed(Reshape({2, 2})), UpSampling2D(1, 2),
+                    Flatten(), Dense(2)});
+  CompileOne(&model);
+  EXPECT_LT(Int8Error(&model, {4}, {2}), 0.02);
+}
+
+TEST(Int8FileTest, FilterWithoutWeights_KeepsItsBias) {
+  Sequential model({Input({4}), Rescaling(300), Dense(2)});
+  CompileOne(&model);
+  const float weights[] = {0, 0.001f, 0, 0.002f, 0, 0.001f, 0, 0, 0.3f, 0};
+  std::copy(std::begin(weights), std::end(weights), model.weights());
+  EXPECT_LT(Int8Error(&model, {4}, {2}), 0.005);
+  std::fill_n(model.weights(), 8, 0.0f);
+  EXPECT_LT(Int8Error(&model, {4}, {2}), 0.001);
+}
+
+// --- integer sums, and floats between them ---
+
+// The same in steps of 1/255 of the outputs' range. The inputs are `tokens`
+// whole numbers, if not 0.
+double Int8Steps(Model* model, int tokens) {
+  constexpr int64_t kCount = 64;
+  CompileOne(model);
+  const Shape &in = model->output_shape(0),
+              &out = model->output_shape(model->num_nodes() - 1);
+  Examples examples;
+  ExportCOptions options;
+  options.calibration = options.test = examples.Batches(in, out, kCount);
+  for (float& x : examples.x) {
+    if (tokens > 0) x = std::floor((x + 1) / 2 * static_cast<float>(tokens));
+  }
+  EXPECT_TRUE(model->Forward(examples.x.data(), kCount, false).ok());
+  std::copy_n(model->output(), examples.y.size(), examples.y.begin());
+  const auto ends = std::minmax_element(examples.y.begin(), examples.y.end());
+  const double range = double{*ends.second} - double{*ends.first};
+  Int8Report report;
+  Exported([&](const std::string& path) {
+    return ExportC(model, path, options, &report);
+  });
+  return std::sqrt(*report.after.Find("loss")) / (range / 255);
+}
+
+// A LayerNormalization divides by a deviation of a few of its input's steps.
+constexpr double kSteps = 5, kNormalizedSteps = 12;
+
+TEST(Int8FileTest, Recurrences_AnyCell_AreWithinSteps) {
+  const Layer cells[] = {SimpleRNN(6),
+                         SimpleRNN(5).UseBias(false),
+                         LSTM(6),
+                         LSTM(3).GoBackwards(true).UseBias(false),
+                         GRU(6),
+                         GRU(5).UseBias(false),
+                         GRU(6).ResetAfter(false),
+                         GRU(3, kSoftsign, kHardSigmoid),
+                         Bidirectional(LSTM(4)),
+                         Bidirectional(GRU(3), kMergeSum)};
+  for (const bool sequences : {false, true}) {
+    for (const Layer& cell : cells) {
+      SCOPED_TRACE(ClassName(cell));
+      Layer layer = cell;
+      if (layer.kind != Layer::Kind::kBidirectional) {
+        layer.ReturnSequences(sequences);
+      }
+      Sequential model({Input({7, 4}), layer, Dense(3)});
+      EXPECT_LT(Int8Steps(&model, 0), kSteps);
+    }
+  }
+}
+
+// A state without bounds has more than int8's range of the examples.
+TEST(Int8FileTest, Recurrence_StateWithoutBounds_IsWithinSteps) {
+  Sequential model({Input({20, 4}), SimpleRNN(6, kRelu), Dense(3)});
+  EXPECT_LT(Int8Steps(&model, 0), kSteps);
+}
+
+TEST(Int8FileTest, Tokens_OfEmbeddings_StayWhole) {
+  Sequential model({Input({12}), Embedding(1000, 8), PositionEmbedding(12),
+                    GRU(6), Dense(3)});
+  EXPECT_LT(Int8Steps(&model, 1000), kSteps);
+  ExportCOptions options;
+  Examples examples;
+  options.calibration = examples.Batches({12}, {3}, 4);
+  for (float& x : examples.x) x = std::floor(500 * (x + 1));
+  const std::string file = Exported(
+      [&](const std::string& path) { return ExportC(&model, path, options); });
+  EXPECT_TRUE(Contains(
+      file, "int model_predict_int8(const int32_t* in, int8_t* out);"));
+  EXPECT_TRUE(Contains(file, "(12,); whole numbers of tokens"));
+}
+
+TEST(Int8FileTest, Attention_AnyHeads_IsWithinSteps) {
+  for (const int64_t heads : {1, 3}) {
+    for (const bool causal : {false, true}) {
+      Functional model;
+      const auto x = model.Add(Input({6, 5}));
+      const auto query = model.Add(Dense(4, kTanh), {x});
+      const auto value = model.Add(Dense(3, kTanh), {x});
+      const auto y = model.Add(
+          MultiHeadAttention(heads, 2).ValueDim(4).UseCausalMask(causal),
+          {query, value});
+      model.Add(Dense(3), {y});
+      EXPECT_LT(Int8Steps(&model, 0), kSteps) << heads;
+      Functional alone;
+      const auto z = alone.Add(Input({6, 5}));
+      const auto keys = alone.Add(Dense(5), {z});
+      alone.Add(Attention().UseScale(heads > 1).UseCausalMask(causal),
+                {z, z, keys});
+      EXPECT_LT(Int8Steps(&alone, 0), kSteps) << heads;
+    }
+  }
+}
+
+TEST(Int8FileTest, LayersBetweenIntegers_AnyAxes_AreWithinSteps) {
+  Layer over_rows = LayerNormalization().Scale(false);
+  over_rows.axes = {2, 3};
+  const std::vector<std::vector<Layer>> layers = {
+      {LayerNormalization()},
+      {over_rows},
+      {LayerNormalization(), PReLU()},
+      {PReLU({1, 2}), BatchNormalization()},
+      {Softmax()},
+      {Softmax({1})},
+      {Softmax({1, 2}), Dense(3)},
+      {Softmax({2, 3}), ReLU()},
+      {ActivationLayer(kSoftmax), Dense(4)},
+      {Conv2DTranspose(3, 2).Strides(2)},
+      {Conv2DTranspose(3, 3, kTanh).Padding(kSame), BatchNormalization()},
+      {Conv2DTranspose(2, 2).Strides(3).UseBias(false), ReLU()},
+  };
+  for (const std::vector<Layer>& some : layers) {
+    SCOPED_TRACE(ClassName(some[0]));
+    Sequential model({Input({5, 4, 3}), Conv2D(4, 2)});
+    for (const Layer& layer : some) model.Add(layer);
+    const bool normalized = some[0].kind == Layer::Kind::kLayerNormalization;
+    EXPECT_LT(Int8Steps(&model, 0), normalized ? kNormalizedSteps : kSteps);
+  }
+  Sequential line({Input({8, 3}), Conv1DTranspose(4, 3).Strides(2), PReLU()});
+  EXPECT_LT(Int8Steps(&line, 0), kSteps);
+}
+
+TEST(Int8FileTest, UnsupportedLayers_AreRefusedByName) {
+  const auto refuse = [](Model* model, const Shape& in, const Shape& out,
+                         const std::vector<std::string>& says) {
+    CompileOne(model);
+    Examples examples;
+    ExportCOptions options;
+    options.calibration = examples.Batches(in, out, 4);
+    ExpectRefused(
+        [&](const std::string& path) { return ExportC(model, path, options); },
+        says);
+  };
+  Sequential logs({Input({4}), Dense(3, kLogSoftmax).Name("s"), Dense(2)});
+  refuse(&logs, {4}, {2}, {"layer 's'", "log_softmax", "the model's end"});
+  Sequential computed({Input({4}), Dense(3, kRelu), Embedding(9, 2).Name("e")});
+  refuse(&computed, {4}, {3, 2}, {"layer 'e'", "another layer computes"});
+  Functional both;
+  const auto tokens = both.Add(Input({4}));
+  const auto rows = both.Add(Flatten(), {both.Add(Embedding(9, 1), {tokens})});
+  both.Add(Add().Name("a"), {tokens, rows});
+  refuse(&both, {4}, {4}, {"layer 'a'", "reads the tokens"});
+  Sequential steps({Input({2, 3, 1}), TimeDistributed(Conv1D(2, 2)).Name("t")});
+  refuse(&steps, {2, 3, 1}, {2, 2, 2},
+         {"layer 't'", "TimeDistributed", "int8"});
+  Sequential large({Input({2}), Dense(2), ActivationLayer(kExponential)});
+  CompileOne(&large);
+  for (int i = 0; i < 4; ++i) large.weights()[i] = 300;
+  Examples examples;
+  ExportCOptions options;
+  options.calibration = examples.Batches({2}, {2}, 4);
+  ExpectRefused(
+      [&](const std::string& path) { return ExportC(&large, path, options); },
+      {"Activation", "inf"});
+}
+
+}  // namespace
+}  // namespace ringlet
