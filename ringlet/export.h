@@ -56,8 +56,14 @@ struct Int8Report {
 //
 //   int model_predict(const float* in, float* out);
 //
-// predicts one example, channels last, and returns 0. With preprocessing of a
-// table it returns 1 for a value that has no encoding; otherwise there is also
+// predicts one example, channels last, and returns 0. With several inputs or
+// outputs the arguments have the layers' names:
+//
+//   int model_predict(const float* in_image, const float* in_numbers,
+//                     float* out_kind, float* out_size);
+//
+// With preprocessing of a table it returns 1 for a value that has no encoding;
+// otherwise there is also
 //
 //   int model_predict_bytes(const unsigned char* in, float* out);
 //

@@ -36,24 +36,43 @@ std::string CHeaderPath(const std::string& path) {
 }
 
 std::string CHeaderText(const CInterface& c) {
-  const std::string upper = UpperName(c);
-  const auto define = [&](const char* what, int64_t count) {
-    return "#define " + upper + what + " " + std::to_string(count) + "\n";
+  const std::string upper = UpperName(c.name);
+  const auto define = [&](const std::string& what, int64_t count) {
+    return "#define " + upper + "_" + what + " " + std::to_string(count) + "\n";
   };
+  const std::string first = upper + "_" + UpperName(c.inputs[0].name);
   std::string text = std::string(kHeaderMark) + " " RINGLET_VERSION ".\n\n";
-  text += "   in:  " + c.InText() + "\n   out: " + c.out.ToString() + " */\n\n";
+  const auto line = [](const CArgument& argument, const std::string& what) {
+    const size_t spaces = argument.name == "in" ? 2 : 1;
+    return "   " + argument.name + ":" + std::string(spaces, ' ') + what;
+  };
+  for (const CArgument& in : c.inputs) {
+    text += line(in, &in == &c.inputs[0] ? c.InText() : in.shape.ToString());
+    text += "\n";
+  }
+  for (const CArgument& out : c.outputs) {
+    text += line(out, out.shape.ToString());
+    text += &out == &c.outputs.back() ? " */\n\n" : "\n";
+  }
   // With the name as it is: Ab and aB are two models.
   const std::string guard = c.name + "_PREDICT_H";
   text += "#ifndef " + guard + "\n#define " + guard + "\n\n";
   if (c.int8) text += "#include <stdint.h>\n\n";
   text += "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
   // Two models must not have these macros in one source file.
-  text += "#ifdef " + upper + "_IN\n#error " + upper +
-          "_IN is also the name of another macro: give one of the models "
+  text += "#ifdef " + first + "\n#error " + first +
+          " is also the name of another macro: give one of the models "
           "another name, or include its header in another file\n#endif\n";
-  text += define("_IN", c.num_inputs()) + define("_OUT", c.out.elements());
+  for (const CArgument& in : c.inputs) {
+    const bool raw = &in == &c.inputs[0];
+    text +=
+        define(UpperName(in.name), raw ? c.num_inputs() : in.shape.elements());
+  }
+  for (const CArgument& out : c.outputs) {
+    text += define(UpperName(out.name), out.shape.elements());
+  }
   if (!c.classes.empty()) {
-    text += define("_CLASSES", static_cast<int64_t>(c.classes.size()));
+    text += define("CLASSES", static_cast<int64_t>(c.classes.size()));
   }
   return text + "\n" + CDeclarations(c) +
          "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n";

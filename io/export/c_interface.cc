@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "../../core/base/text.h"
 #include "c_helpers.h"
@@ -17,13 +18,14 @@ bool IsLetter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
 Status CheckName(const std::string& name) {
   constexpr size_t kLongest = 40;
-  const bool good = !name.empty() && name.size() <= kLongest &&
-                    IsLetter(name[0]) &&
-                    std::all_of(name.begin(), name.end(), [](char c) {
-                      return IsLetter(c) || (c >= '0' && c <= '9') || c == '_';
-                    });
+  const bool good =
+      !name.empty() && name.size() <= kLongest && IsLetter(name[0]) &&
+      std::all_of(name.begin(), name.end(),
+                  [](char c) { return IsLetter(c) || IsDigit(c) || c == '_'; });
   if (good) return Status();
   return InvalidArgument(
       "'%s' is not a name that C functions can begin with; give letters, "
@@ -51,8 +53,8 @@ Status CheckDescribed(const DataDescription* data) {
 }
 
 std::string InputsAre(const CInterface& c, const char* body) {
-  return "  for (i = 0; i < " + std::to_string(c.in.elements()) + "; ++i) {\n" +
-         body + "  }\n";
+  return "  for (i = 0; i < " + std::to_string(c.in().elements()) +
+         "; ++i) {\n" + body + "  }\n";
 }
 
 // Lines that declare x, the model's input i.
@@ -64,9 +66,47 @@ std::string ScaledX(const CInterface& c) {
          CNumber(c.scale->offset) + ";\n";
 }
 
-std::string Predict(const CInterface& c, const char* ending, const char* type) {
-  return "int " + c.name + "_predict" + ending + "(const " + type +
-         "* in, float* out)";
+// `each` of the arguments, with commas.
+template <typename Each>
+std::string Joined(const std::vector<CArgument>& arguments, const Each& each) {
+  std::string text;
+  for (const CArgument& argument : arguments) {
+    text += (text.empty() ? "" : ", ") + each(argument);
+  }
+  return text;
+}
+
+std::string PredictFrom(const CInterface& c, const char* ending,
+                        const char* type) {
+  const auto input = [&](const CArgument& argument) {
+    return std::string("const ") + type + "* " + argument.name;
+  };
+  return "int " + c.name + "_predict" + ending + "(" + Joined(c.inputs, input) +
+         ", " + COutputs(c) + ")";
+}
+
+// A name for each layer: "in" of one, else "in_" and the beginning of the
+// layer's. Two names differ in more than the case of letters, since macros have
+// them too.
+std::vector<CArgument> ArgumentsOf(const Model& model, const char* prefix,
+                                   const std::vector<int>& nodes) {
+  std::vector<CArgument> arguments;
+  std::set<std::string> taken;
+  constexpr size_t kLongest = 40;
+  for (const int node : nodes) {
+    std::string name = prefix;
+    if (nodes.size() > 1)
+      name += "_" + model.layer(node).name.substr(0, kLongest);
+    for (char& c : name) {
+      if (!IsLetter(c) && !IsDigit(c)) c = '_';
+    }
+    const std::string first = name;
+    for (int i = 2; !taken.insert(UpperName(name)).second; ++i) {
+      name = first + "_" + std::to_string(i);
+    }
+    arguments.push_back({name, model.output_shape(node)});
+  }
+  return arguments;
 }
 const char kBytes[] = "unsigned char";
 
@@ -92,16 +132,28 @@ Status MakeCInterface(const Model& model, const ExportCOptions& options,
                       CInterface* c) {
   RINGLET_RETURN_IF_ERROR(CheckName(options.name));
   c->name = options.name;
-  c->in = model.output_shape(0);
-  c->out = model.output_shape(model.num_nodes() - 1);
+  std::vector<int> inputs, outputs;
+  for (int i = 0; i < model.num_inputs(); ++i) inputs.push_back(i);
+  for (int k = 0; k < model.num_outputs(); ++k) {
+    outputs.push_back(model.output_node(k));
+  }
+  c->inputs = ArgumentsOf(model, "in", inputs);
+  c->outputs = ArgumentsOf(model, "out", outputs);
   c->int8 = !options.calibration.empty();
   const DataDescription* const data = model.data_description();
   if (data != nullptr) c->classes = data->classes;
   if (options.with_preprocessing) {
     RINGLET_RETURN_IF_ERROR(CheckDescribed(data));
+    if (inputs.size() > 1) {
+      return InvalidArgument(
+          "the preprocessing is that of one input, and this model has %zu; "
+          "leave the preprocessing out and scale the inputs in your program",
+          inputs.size());
+    }
     c->scale = data->scale;
     if (CTable::IsNeeded(*data)) {
-      RINGLET_RETURN_IF_ERROR(c->table.emplace().Make(*data, c->in.elements()));
+      RINGLET_RETURN_IF_ERROR(
+          c->table.emplace().Make(*data, c->in().elements()));
     }
   }
   c->anomaly_score = options.anomaly_score;
@@ -109,13 +161,26 @@ Status MakeCInterface(const Model& model, const ExportCOptions& options,
   return CheckReconstructs(model);
 }
 
-std::string UpperName(const CInterface& c) {
-  std::string upper = c.name;
+std::string UpperName(const std::string& name) {
+  std::string upper = name;
   for (char& each : upper) {
     each = static_cast<char>(each >= 'a' && each <= 'z' ? each - 32 : each);
   }
   return upper;
 }
+
+std::string COutputs(const CInterface& c) {
+  return Joined(c.outputs, [](const CArgument& argument) {
+    return "float* " + argument.name;
+  });
+}
+
+std::string COutputNames(const CInterface& c) {
+  return Joined(c.outputs,
+                [](const CArgument& argument) { return argument.name; });
+}
+
+std::string Predict(const CInterface& c) { return PredictFrom(c, "", "float"); }
 
 std::string PredictInt8(const CInterface& c) {
   return "int " + c.name + "_predict_int8(const " +
@@ -135,8 +200,8 @@ std::string CDeclarations(const CInterface& c) {
               ? "/* One example, of values as in the files of the training "
                 "data; returns 0. */\n"
               : "/* One example; returns 0. */\n";
-  text += Predict(c, "", "float") + ";\n";
-  if (c.scale && !c.table) text += Predict(c, "_bytes", kBytes) + ";\n";
+  text += Predict(c) + ";\n";
+  if (c.scale && !c.table) text += PredictFrom(c, "_bytes", kBytes) + ";\n";
   if (c.int8) {
     text += PredictInt8(c) + ";\n";
   }
@@ -162,7 +227,7 @@ std::string CDefinitions(const CInterface& c) {
       "    const double error = " + error + ";\n    sum += error;\n";
   return text + "\n" + AnomalyScore(c) + " {\n  double sum = 0;\n  int i;\n" +
          Encode(c, "-1") + InputsAre(c, add.c_str()) +
-         "  return (float)(sum / " + std::to_string(c.in.elements()) +
+         "  return (float)(sum / " + std::to_string(c.in().elements()) +
          ");\n}\n";
 }
 
@@ -172,9 +237,9 @@ std::string CPredictions(const CInterface& c, const std::string& begin,
   const std::string body = " {\n" + begin + "  int i;\n" + Encode(c, "1") +
                            InputsAre(c, loop.c_str()) + end +
                            "  return 0;\n}\n";
-  const std::string predict = "\n" + Predict(c, "", "float") + body;
+  const std::string predict = "\n" + Predict(c) + body;
   if (c.table) return c.table->Encoder() + predict;
-  return predict + "\n" + Predict(c, "_bytes", kBytes) + body;
+  return predict + "\n" + PredictFrom(c, "_bytes", kBytes) + body;
 }
 
 }  // namespace ringlet

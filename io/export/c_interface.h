@@ -22,23 +22,31 @@
 
 namespace ringlet {
 
+// An argument of the functions.
+struct CArgument {
+  std::string name;  // "in", or with the layer's name, if there are several
+  Shape shape;
+};
+
 struct CInterface {
   std::string name;  // the prefix of the functions' names
-  Shape in, out;
+  std::vector<CArgument> inputs, outputs;
+  const Shape& in() const { return inputs[0].shape; }
+  const Shape& out() const { return outputs[0].shape; }
   bool int8 = false;
   bool tokens = false;  // the int8 function takes whole numbers of tokens
   std::vector<std::string> classes;
   std::optional<Scale> scale;   // of raw values; none: the caller scales them
   std::optional<CTable> table;  // with `scale`, if raw values are not the input
-  // The number of floats in the C functions' argument `in`.
+  // The number of floats in the first argument.
   int64_t num_inputs() const {
-    return table ? table->num_columns() : in.elements();
+    return table ? table->num_columns() : in().elements();
   }
   std::string InText() const {
-    return table ? "columns of a table" : in.ToString();
+    return table ? "columns of a table" : in().ToString();
   }
   size_t row_bytes() const {  // of memory beside the model's
-    return table ? sizeof(float) * static_cast<size_t>(in.elements()) : 0;
+    return table ? sizeof(float) * static_cast<size_t>(in().elements()) : 0;
   }
   ReconstructionError anomaly_score = ReconstructionError::kNone;
 };
@@ -48,7 +56,12 @@ Status MakeCInterface(const Model& model, const ExportCOptions& options,
                       CInterface* c);
 
 // "MODEL" of "model".
-std::string UpperName(const CInterface& c);
+std::string UpperName(const std::string& name);
+// "float* out", and "out".
+std::string COutputs(const CInterface& c);
+std::string COutputNames(const CInterface& c);
+// The function of floats, without a body.
+std::string Predict(const CInterface& c);
 // The function of int8 numbers, without a body.
 std::string PredictInt8(const CInterface& c);
 // The declarations of all functions and names, for the C file and its header.

@@ -4,6 +4,7 @@
 #include "c_model.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
@@ -18,21 +19,23 @@ namespace {
 // Elements of one array, so that an int can count its bytes.
 constexpr int kMax = INT32_MAX / static_cast<int>(sizeof(float));
 
+bool HasWord(const std::string& text, const std::string& word) {
+  const auto is_part = [&](size_t at) {
+    return at < text.size() &&
+           (std::isalnum(static_cast<unsigned char>(text[at])) != 0 ||
+            text[at] == '_');
+  };
+  size_t at = text.find(word);
+  while (at != std::string::npos &&
+         ((at > 0 && is_part(at - 1)) || is_part(at + word.size()))) {
+    at = text.find(word, at + 1);
+  }
+  return at != std::string::npos;
+}
+
 }  // namespace
 
 Status CModel::CheckModel() const {
-  if (model_.num_outputs() > 1 ||
-      model_.output_node(0) != model_.num_nodes() - 1) {
-    return InvalidArgument(
-        "in C a model has one output, that of the last layer; this model has "
-        "%d, the first of layer '%s'",
-        model_.num_outputs(), model_.output_name(0).c_str());
-  }
-  if (model_.num_inputs() > 1) {
-    return InvalidArgument(
-        "layer '%s' is a second input, and in C a model has one",
-        model_.layer(1).name.c_str());
-  }
   for (const Variable& v : model_.variables()) {
     for (int64_t i = 0; i < v.size(); ++i) {
       if (std::isfinite(floats_[v.offset + i])) continue;
@@ -139,8 +142,15 @@ void CModel::ApplyActivation(Activation activation) {
        static_cast<long long>(YShape().elements()) / width, width);
 }
 
+std::string CModel::NameOfSlot(int slot) const {
+  if (slot >= 0) return "b" + std::to_string(slot);
+  const auto& arguments =
+      slot % 2 == 0 ? interface_.outputs : interface_.inputs;
+  return arguments[static_cast<size_t>((-1 - slot) / 2)].name;
+}
+
 std::string CModel::OutputOf(int index) const {
-  const std::string name = slots_->NameOf(index);
+  const std::string name = NameOfSlot(slots_->SlotOf(index));
   const Primitive& p = At(index);
   return p.steps == 0 ? name
                       : name + " + t * " + std::to_string(p.output.elements());
@@ -158,6 +168,42 @@ void CModel::Emit() {
   calls_ += "  }\n";
 }
 
+std::vector<int> CModel::Outputs() const {
+  std::vector<int> outputs;
+  for (int k = 0; k < model_.num_outputs(); ++k) {
+    const auto node = static_cast<size_t>(model_.output_node(k));
+    outputs.push_back(lowering_.of_node[node]);
+  }
+  return outputs;
+}
+
+// An output may be a view of an input.
+void CModel::CopyOutputs() {
+  const std::vector<int> outputs = Outputs();
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    const std::string from = NameOfSlot(slots_->SlotOf(outputs[k])),
+                      to = interface_.outputs[k].name;
+    if (from == to) continue;
+    Copy(from, to, {interface_.outputs[k].shape.elements(), 1, 1});
+  }
+}
+
+Status CModel::AddSoftmax() {
+  const std::vector<int> outputs = Outputs();
+  if (outputs.size() > 1) {
+    return InvalidArgument(
+        "a softmax can be put behind one output, and this model has %zu",
+        outputs.size());
+  }
+  RINGLET_RETURN_IF_ERROR(CheckLogits(lowering_.primitives, outputs[0]));
+  helpers_ |= kCSoftmax;
+  const Shape& shape = interface_.out();
+  Call("softmax(out, %lld, %lld)",
+       static_cast<long long>(shape.elements() / shape.back()),
+       static_cast<long long>(shape.back()));
+  return Status();
+}
+
 Status CModel::AddLayers(bool softmax) {
   RINGLET_RETURN_IF_ERROR(CheckModel());
   RINGLET_RETURN_IF_ERROR(Lower(&model_, "C", &lowering_));
@@ -166,7 +212,7 @@ Status CModel::AddLayers(bool softmax) {
   for (const Primitive& p : lowering_.primitives) {
     kinds.push_back({IsView(p), RowOf(p.kind).in_place});
   }
-  slots_ = std::make_unique<CSlots>(lowering_.primitives, kinds,
+  slots_ = std::make_unique<CSlots>(lowering_.primitives, kinds, Outputs(),
                                     /*uses_in=*/!interface_.scale,
                                     /*uses_out=*/true);
   const auto count = static_cast<int>(lowering_.primitives.size());
@@ -175,18 +221,8 @@ Status CModel::AddLayers(bool softmax) {
     too_large_ |= YShape().elements() > kMax;
     Emit();
   }
-  index_ = count - 1;
-  if (Y() == "in") {  // there are only views
-    Copy("in", "out", {YShape().elements(), 1, 1});
-  }
-  if (softmax) {
-    RINGLET_RETURN_IF_ERROR(CheckLogits(lowering_.primitives, index_));
-    helpers_ |= kCSoftmax;
-    const int64_t width = YShape().back();
-    Call("softmax(out, %lld, %lld)",
-         static_cast<long long>(YShape().elements() / width),
-         static_cast<long long>(width));
-  }
+  CopyOutputs();
+  if (softmax) RINGLET_RETURN_IF_ERROR(AddSoftmax());
   arena_bytes_ = slots_->Place(sizeof(float));
   if (!not_finite_.empty()) {
     return InvalidArgument("layer '%s' multiplies by what is not finite",
@@ -198,52 +234,68 @@ Status CModel::AddLayers(bool softmax) {
 // --- the file ----------------------------------------------------------------
 
 std::string CModel::Comment() const {
-  const int last = model_.num_nodes() - 1;
   int64_t flash = 0;
   for (const Constant& constant : constants_) flash += 4 * constant.count;
-  char text[1024];
-  std::snprintf(
-      text, sizeof(text),
-      "/* A model for one example at a time, written by ringlet %s.\n\n"
-      "   in:    %lld floats, %s\n"
-      "   out:   %lld floats, %s\n"
-      "   flash: %lld bytes of weights, and the code\n"
-      "   RAM:   %zu bytes, and in and out\n\n"
-      "   CC = arm-none-eabi-gcc\n"
-      "   CFLAGS = -mcpu=cortex-m4 -mthumb -mfpu=fpv4-sp-d16 "
-      "-mfloat-abi=hard -std=c99 -O2\n"
-      "   model.o: model.c ; $(CC) $(CFLAGS) -c model.c */\n\n"
-      "#include <math.h>\n\n",
-      RINGLET_VERSION, static_cast<long long>(interface_.num_inputs()),
-      interface_.InText().c_str(),
-      static_cast<long long>(model_.output_shape(last).elements()),
-      model_.output_shape(last).ToString().c_str(),
-      static_cast<long long>(flash), arena_bytes_ + interface_.row_bytes());
-  return text + CDeclarations(interface_);
+  std::string text =
+      "/* A model for one example at a time, written by "
+      "ringlet " RINGLET_VERSION ".\n\n";
+  const auto add = [&](const std::string& name, const std::string& what) {
+    const std::string label = "   " + name + ":";
+    text += label + std::string(label.size() < 9 ? 10 - label.size() : 1, ' ') +
+            what + "\n";
+  };
+  const auto floats = [](int64_t count, const std::string& shape) {
+    return std::to_string(count) + " floats, " + shape;
+  };
+  for (const CArgument& in : interface_.inputs) {
+    const bool first = &in == &interface_.inputs[0];
+    add(in.name, floats(first ? interface_.num_inputs() : in.shape.elements(),
+                        first ? interface_.InText() : in.shape.ToString()));
+  }
+  for (const CArgument& out : interface_.outputs) {
+    add(out.name, floats(out.shape.elements(), out.shape.ToString()));
+  }
+  add("flash", std::to_string(flash) + " bytes of weights, and the code");
+  add("RAM", std::to_string(arena_bytes_ + interface_.row_bytes()) +
+                 " bytes, and in and out");
+  return text +
+         "\n   CC = arm-none-eabi-gcc\n"
+         "   CFLAGS = -mcpu=cortex-m4 -mthumb -mfpu=fpv4-sp-d16 "
+         "-mfloat-abi=hard -std=c99 -O2\n"
+         "   model.o: model.c ; $(CC) $(CFLAGS) -c model.c */\n\n"
+         "#include <math.h>\n\n" +
+         CDeclarations(interface_);
 }
 
 std::string CModel::Functions() const {
-  const std::string head =
-      interface_.scale
-          ? "static void run(float* out)"
-          : "int " + interface_.name + "_predict(const float* in, float* out)";
+  const std::string head = interface_.scale
+                               ? "static void run(" + COutputs(interface_) + ")"
+                               : Predict(interface_);
   std::string text = "\n" + head + " {\n" + numbers_;
   for (int b = 0; b < slots_->num_buffers(); ++b) {
     text += "  float* const b" + std::to_string(b) + " = arena + " +
             std::to_string(slots_->offset(b) / sizeof(float)) + ";\n";
   }
   text += calls_;
-  // The input's numbers go to `out`.
-  if (calls_.empty()) text += "  (void)out;\n";
+  // Arguments of which the calls have no word, such as the scaled input's
+  // memory.
+  for (const auto* const arguments :
+       {&interface_.inputs, &interface_.outputs}) {
+    if (interface_.scale && arguments == &interface_.inputs) continue;
+    for (const CArgument& argument : *arguments) {
+      if (HasWord(calls_, argument.name)) continue;
+      text += "  (void)" + argument.name + ";\n";
+    }
+  }
   if (!interface_.scale) return text + "  return 0;\n}\n";
   const int in = slots_->SlotOf(0);
   const std::string x =
-      in == CSlots::kOut
-          ? "out"
-          : "arena + " + std::to_string(slots_->offset(in) / sizeof(float));
+      in >= 0 ? "arena + " + std::to_string(slots_->offset(in) / sizeof(float))
+              : NameOfSlot(in);
   return text + "}\n" +
          CPredictions(interface_, "  float* const to = " + x + ";\n",
-                      "to[i] = x;", "  run(out);\n");
+                      "to[i] = x;",
+                      "  run(" + COutputNames(interface_) + ");\n");
 }
 
 Status CModel::Write(FileSystem* files, const std::string& path) const {

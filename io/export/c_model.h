@@ -40,6 +40,12 @@ class CModel {
     int64_t count;
   };
 
+  Status AddSoftmax();
+  void CopyOutputs();
+  // The primitives of the model's outputs.
+  std::vector<int> Outputs() const;
+  // The caller's memory, or a buffer.
+  std::string NameOfSlot(int slot) const;
   void Emit();
   void EmitNothing() {}
   void Convolve();

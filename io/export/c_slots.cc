@@ -9,12 +9,39 @@
 namespace ringlet {
 
 CSlots::CSlots(const Primitives& primitives, std::vector<Kind> kinds,
-               bool uses_in, bool uses_out)
+               const std::vector<int>& outputs, bool uses_in, bool uses_out)
     : primitives_(primitives),
       kinds_(std::move(kinds)),
-      slots_(primitives.size(), kIn) {
+      slots_(primitives.size()) {
+  const std::vector<int> last = LastReads(outputs);
   const auto count = static_cast<int>(primitives.size());
-  const int output = Root(count - 1);
+  int num_inputs = 0;
+  for (int i = 0; i < count; ++i) {
+    const bool input = At(i).kind == Primitive::Kind::kInput;
+    if (kinds_[static_cast<size_t>(i)].is_view) continue;
+    int& slot = slots_[static_cast<size_t>(i)];
+    const auto output =
+        std::find_if(outputs.begin(), outputs.end(),
+                     [&](int index) { return Root(index) == i; });
+    if (input && uses_in) {
+      slot = In(num_inputs++);
+    } else if (output != outputs.end() && uses_out) {
+      slot = Out(static_cast<int>(output - outputs.begin()));
+    } else if (!input && MayReplaceInput(i, last)) {
+      slot = SlotOf(At(i).inputs[0]);
+      buffers_[static_cast<size_t>(slot)].last = last[static_cast<size_t>(i)];
+    } else {
+      slot = num_buffers();
+      const int64_t steps = std::max<int64_t>(At(i).steps, 1);
+      buffers_.push_back(
+          {At(i).output.elements() * steps, i, last[static_cast<size_t>(i)]});
+    }
+  }
+}
+
+// An output is read behind the last primitive.
+std::vector<int> CSlots::LastReads(const std::vector<int>& outputs) const {
+  const auto count = static_cast<int>(primitives_.size());
   std::vector<int> last(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) {
     last[static_cast<size_t>(i)] = i;
@@ -23,23 +50,10 @@ CSlots::CSlots(const Primitives& primitives, std::vector<Kind> kinds,
       last[static_cast<size_t>(Root(input))] = i;
     }
   }
-  if (!uses_out) last[static_cast<size_t>(output)] = count;
-  for (int i = 0; i < count; ++i) {
-    const bool input = At(i).kind == Primitive::Kind::kInput;
-    if (kinds_[static_cast<size_t>(i)].is_view || (input && uses_in)) continue;
-    int& slot = slots_[static_cast<size_t>(i)];
-    const int end = last[static_cast<size_t>(i)];
-    if (i == output && uses_out) {
-      slot = kOut;
-    } else if (!input && MayReplaceInput(i, last)) {
-      slot = SlotOf(At(i).inputs[0]);
-      buffers_[static_cast<size_t>(slot)].last = end;
-    } else {
-      slot = num_buffers();
-      const int64_t steps = std::max<int64_t>(At(i).steps, 1);
-      buffers_.push_back({At(i).output.elements() * steps, i, end});
-    }
+  for (const int output : outputs) {
+    last[static_cast<size_t>(Root(output))] = count;
   }
+  return last;
 }
 
 int CSlots::Root(int i) const {
@@ -60,12 +74,6 @@ bool CSlots::MayReplaceInput(int i, const std::vector<int>& last) const {
          slots_[static_cast<size_t>(first)] >= 0 &&
          last[static_cast<size_t>(first)] == i &&
          At(inputs[0]).output == At(i).output;
-}
-
-std::string CSlots::NameOf(int i) const {
-  const int slot = SlotOf(i);
-  if (slot == kIn) return "in";
-  return slot == kOut ? "out" : "b" + std::to_string(slot);
 }
 
 int CSlots::AddBuffer(int64_t elements, int i) {

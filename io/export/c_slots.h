@@ -1,9 +1,9 @@
 // CSlots: the memory of the outputs of a model's primitives in a C file.
 //
-// A slot has one output at a time. It is the caller's `in` or `out`, or a
-// buffer that is placed by lifetime. A view uses the slot of its input. A
-// primitive that may overwrite its first input uses the same slot if that is
-// its last read.
+// A slot has one output at a time. It is the caller's memory of an input or of
+// one of the model's outputs, or a buffer that is placed by lifetime. A view
+// uses the slot of its input. A primitive that may overwrite its first input
+// uses the same slot if that is its last read.
 
 #ifndef RINGLET_IO_EXPORT_C_SLOTS_H_
 #define RINGLET_IO_EXPORT_C_SLOTS_H_
@@ -19,21 +19,24 @@ namespace ringlet {
 
 class CSlots {
  public:
-  static constexpr int kIn = -1, kOut = -2;
+  // The slots of the caller's memory, by number of the input and the output.
+  static constexpr int In(int i) { return -1 - 2 * i; }
+  static constexpr int Out(int k) { return -2 - 2 * k; }
   struct Kind {
     bool is_view, in_place;
   };
 
-  // `primitives` outlive it, and have a kind each. `uses_in` and `uses_out`:
-  // input and output are the caller's memory; else they are buffers too.
-  CSlots(const Primitives& primitives, std::vector<Kind> kinds, bool uses_in,
-         bool uses_out);
+  // `primitives` outlive it, and have a kind each. `outputs` are the
+  // primitives of the model's outputs. `uses_in` and `uses_out`: inputs and
+  // outputs are the caller's memory; else they are buffers too. An output that
+  // is a view of an input has its slot, and is to be copied.
+  CSlots(const Primitives& primitives, std::vector<Kind> kinds,
+         const std::vector<int>& outputs, bool uses_in, bool uses_out);
 
   int Root(int index) const;
   int SlotOf(int index) const {
     return slots_[static_cast<size_t>(Root(index))];
   }
-  std::string NameOf(int index) const;
   // Adds a buffer for this primitive only.
   int AddBuffer(int64_t elements, int index);
 
@@ -50,6 +53,7 @@ class CSlots {
     int64_t elements;
     int first, last;  // first and last primitive of its life
   };
+  std::vector<int> LastReads(const std::vector<int>& outputs) const;
   bool MayReplaceInput(int index, const std::vector<int>& last) const;
   const Primitive& At(int index) const {
     return primitives_[static_cast<size_t>(index)];

@@ -133,6 +133,15 @@ void Int8Model::ChooseQuantization() {
 }
 
 Status Int8Model::Make(Model* model, const Dataset& data, int64_t examples) {
+  if (model->num_inputs() > 1 || model->num_outputs() > 1 ||
+      model->output_node(0) != model->num_nodes() - 1) {
+    return InvalidArgument(
+        "in int8 a model has one input, and one output, that of the last "
+        "layer; this model has %d and %d, the first of layer '%s'; export it "
+        "without int8",
+        model->num_inputs(), model->num_outputs(),
+        model->output_name(0).c_str());
+  }
   RINGLET_RETURN_IF_ERROR(MakePlain(model, &plain_));
   RINGLET_RETURN_IF_ERROR(Lower(&plain_.model, "int8", &lowering_));
   // A plain layer is one primitive.
@@ -145,6 +154,7 @@ Status Int8Model::Make(Model* model, const Dataset& data, int64_t examples) {
       std::any_of(lowering_.primitives.begin(), lowering_.primitives.end(),
                   [](const Primitive& p) { return p.kind == Kind::kGather; });
   slots_ = std::make_unique<CSlots>(lowering_.primitives, kinds_,
+                                    std::vector<int>{last()},
                                     /*uses_in=*/tokens, /*uses_out=*/false);
   return AddSteps();
 }
