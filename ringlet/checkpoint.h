@@ -363,9 +363,9 @@ struct ModelCheckpointOptions {
 };
 
 // `filepath` may have any extension, or none. The file is a safetensors file of
-// ringlet; if the extension is another program's, such as ".keras", a note says
-// so. Extensions of data files and RUN.json (".csv", ".json", ".npy", ".npz",
-// ".gz") are errors. `filepath` may have fields of Python's str.format:
+// ringlet; if the extension is another program's, such as ".keras", a note
+// reports it. Extensions of data files and RUN.json (".csv", ".json", ".npy",
+// ".npz", ".gz") are errors. `filepath` may have fields of Python's str.format:
 // {epoch}, {batch} (only with save_freq N) and the names in the logs, as
 // {epoch:02d}, {loss:.2f} or {accuracy:.3g}. Epochs and batches count from 1.
 // Missing folders are created. LoadModel, or LoadWeights, reads the file.

@@ -18,9 +18,9 @@ namespace ringlet {
 class Clock {
  public:
   virtual ~Clock() = default;
-  // Never goes back; unrelated to the date. Nanoseconds.
+  // Nanoseconds since an unknown moment; never goes back.
   virtual int64_t MonotonicNanos() = 0;
-  // Since 1970 UTC; may jump. Nanoseconds.
+  // Nanoseconds since 1970 UTC; may jump.
   virtual int64_t WallNanos() = 0;
 
   static Clock* System();  // never destroyed
@@ -115,7 +115,8 @@ class Collective {
 
   // After kPeerLost: closes the ring and waits, as at the start, until every
   // rank is present again. A surviving rank is present by this call, a
-  // restarted rank by its start. The collective is then as new.
+  // restarted rank by its start. After it no operation is pending and no error
+  // is kept.
   virtual Status Reform() {
     return InvalidArgument("this collective cannot be formed again");
   }

@@ -41,7 +41,7 @@ class Philox {
     return c;
   }
 
-  // In [0, 1) with 24 bits: every value is exactly a float.
+  // A number in [0, 1) with 24 bits, which a float holds exactly.
   static float Unit(uint32_t word) {
     return static_cast<float>(word >> 8) * (1.0f / 16777216.0f);
   }

@@ -87,13 +87,14 @@ struct TextVectorization {
     kWhitespace,
     kCharacter,  // of UTF-8
   };
-  // The most tokens of a vocabulary, with the padding and the unknown token.
-  // 0: no limit. A longer file is an error, and a learned one is cut.
+  // The most tokens of a vocabulary, with the padding and the unknown token. 0:
+  // no limit. A vocabulary file with more is an error; a vocabulary learned
+  // from the data is cut.
   int64_t max_tokens = 0;
   Standardize standardize = Standardize::kLowerAndStripPunctuation;
   Split split = Split::kWhitespace;
-  // The numbers of an example, >= 1. Longer texts are cut, and shorter ones get
-  // zeros at their end.
+  // How many numbers an example has, >= 1. Longer texts are cut, and shorter
+  // ones get zeros at their end.
   int64_t output_sequence_length = 0;
   // Token i has the number i + 2. 0 is the padding, and 1 all other tokens.
   std::vector<std::string> vocabulary;
@@ -110,8 +111,9 @@ struct TimeseriesOptions {
   int64_t start_index = 0;
   int64_t end_index = -1;
 
-  // From a window's first row to the row of its target. 0: Keras without a
-  // shift. sequence_length * sampling_rate: the first row after the window.
+  // From a window's first row to the row of its target. 0: the window's first
+  // row itself, as in Keras. sequence_length * sampling_rate: the first row
+  // after the window.
   int64_t target_offset = 0;
   // If not 0: a target has this many consecutive rows, as a new first axis.
   // sampling_rate does not apply to them.
@@ -127,7 +129,8 @@ struct TimeseriesOptions {
 enum class Interpolation : uint8_t { kNearest, kBilinear, kArea };
 struct ImageResizing {
   Interpolation interpolation = Interpolation::kBilinear;
-  // True: the largest middle part of the new size's form is cut out first.
+  // True: first the largest middle part with the aspect ratio of the new size
+  // is cut out.
   bool crop_to_aspect_ratio = false;
 };
 
@@ -185,8 +188,8 @@ class Source {
   // The path of an example's file, if each example has its own.
   virtual std::string ExamplePath(int64_t /*index*/) const { return ""; }
 
-  // The options by which rows became the examples, if these are windows: those
-  // that do not depend on the file. It has no groups.
+  // The options that made the examples from rows, if the examples are windows.
+  // Fields that depend on the file keep their defaults, and `groups` is empty.
   virtual std::optional<TimeseriesOptions> Windows() const {
     return std::nullopt;
   }
@@ -290,10 +293,11 @@ class Dataset {
   Dataset Batch(int64_t size, bool drop_remainder = false) const;
   Dataset Map(const Scale& scale) const;
   // The weight of each example in the loss and in weighted metrics, as Keras's
-  // sample_weight: finite numbers, `weights_per_example` for every example of
-  // the source. More than one are the weights of its rows, such as the steps of
-  // a sequence, and each output with a loss has as many rows. The loss is still
-  // divided by the number of examples and rows.
+  // sample_weight. `weights` has finite numbers, `weights_per_example` for
+  // every example of the source. Several weights of an example are those of its
+  // rows, such as the steps of a sequence; each output with a loss must then
+  // have as many rows. The loss is still divided by the number of examples and
+  // rows.
   Dataset SampleWeight(std::vector<float> weights,
                        int64_t weights_per_example = 1) const;
   // The default is kData. With kFile and kOff each replica makes batches of the
@@ -302,8 +306,8 @@ class Dataset {
   // left has empty parts until the last replica ends its pass. Every worker
   // opens all the files; Skip, Take and Shard count over all of them.
   Dataset AutoShard(AutoShardPolicy policy) const;
-  // For a source that has only the examples of this worker; counts[r] is the
-  // number of examples of replica r. Needs AutoShard(kOff) before it, and a
+  // Declares that the source has only the examples of this worker; counts[r] is
+  // the number of examples of replica r. Needs AutoShard(kOff) before it, and a
   // worker for each replica.
   Dataset OwnExamples(std::vector<int64_t> counts) const;
 
@@ -335,7 +339,8 @@ class Dataset {
   // If OwnExamples is set, checks that the source has the examples of
   // `replica`.
   Status CheckOwnExamples(int replica, int parts) const;
-  // Equal for sources with the same numbers of examples in their files.
+  // A checksum of the numbers of examples in the files; equal for sources with
+  // the same numbers of examples in their files.
   int64_t files_checksum() const;
   // True if each replica has its own stream of examples: kFile and kOff.
   bool HasReplicaStreams(int replicas) const;
@@ -402,17 +407,18 @@ class Dataset {
   std::vector<int64_t> own_;                           // OwnExamples
 };
 
-// Examples in memory: `count` consecutive ones in x and y, which are borrowed
-// and outlive the source. `y` may be null.
+// A source of `count` examples in memory. x and y hold them one after another;
+// both are borrowed and outlive the source. `y` may be null.
 std::shared_ptr<Source> MemorySource(const ExampleSpec& x_spec, const void* x,
                                      const ExampleSpec& y_spec, const void* y,
                                      int64_t count);
 // The examples of the sources in sequence; all have one type and shape.
 Dataset Concatenate(const std::vector<std::shared_ptr<Source>>& sources);
-// For models with several inputs or outputs. The x of x[i] is input i. The x of
-// y[i] has the targets of the model's i-th output with a loss. All have the
-// same number of examples in the same order. Each may have its own Map; call
-// all other methods, such as Shuffle and Batch, on the result.
+// Makes one dataset for a model with several inputs or outputs. The x of x[i]
+// is input i. The x of y[i] has the targets of the model's i-th output with a
+// loss. All have the same number of examples in the same order. Each may have
+// its own Map; call all other methods, such as Shuffle and Batch, on the
+// result.
 //
 //   Zip({images.Map(Scale(1 / 255.f)), numbers}, {kinds, ages}).Shuffle(1)
 Dataset Zip(const std::vector<Dataset>& x, const std::vector<Dataset>& y);

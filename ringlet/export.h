@@ -24,7 +24,7 @@ namespace ringlet {
 enum class ReconstructionError : uint8_t { kNone, kSquared, kAbsolute };
 
 struct ExportCOptions {
-  // Appends a softmax to a model with logits as output.
+  // Appends a softmax, for a model with logits as output.
   bool softmax = false;
   // The prefix of the functions' names, so that a program can have several
   // models: "keyword" gives keyword_predict. Letters, digits and '_'.
@@ -71,10 +71,10 @@ struct Int8Report {
 //
 //   float model_anomaly_score(const float* in, const float* out);
 //
-// where `in` is that of model_predict; -1 if that returns 1. If the model knows
-// the names of its classes, they are the strings
-// model_class_names[MODEL_CLASSES]. A header file beside model.c, model.h,
-// declares all of these. Everything else is static.
+// where `in` is model_predict's; it returns -1 where model_predict returns 1.
+// If the model has the names of its classes, they are the strings
+// model_class_names[MODEL_CLASSES]. The header file declares all of these.
+// Everything else is static.
 //
 // The same model gives the same text on every machine; int8 on machines of one
 // class of arithmetic.
@@ -93,7 +93,7 @@ Status ExportC(Model* model, const std::string& path,
 // docs/deploy.md explains the use of the file.
 
 struct ExportOnnxOptions {
-  // Appends a softmax to a model with logits as output.
+  // Appends a softmax, for a model with logits as output.
   bool softmax = false;
   Metadata metadata;  // the caller's: metadata_props
   FileSystem* files = FileSystem::Posix();

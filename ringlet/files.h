@@ -24,7 +24,7 @@ class HeldLock {
   virtual ~HeldLock() = default;
 };
 
-// Tells a file from another one, and from itself before a write.
+// Two equal versions are the same file without a write in between.
 struct FileVersion {
   uint64_t device = 0, inode = 0;
   int64_t bytes = 0;
@@ -44,8 +44,8 @@ class File {
 
   // Appends a part of `data`: *written > 0 unless there is an error.
   virtual Status WriteSome(const void* data, size_t bytes, size_t* written) = 0;
-  // Waits until a full pipe accepts more bytes. False if it does not within
-  // this time. The default does not wait.
+  // Waits until a full pipe accepts more bytes. Returns false if it stays full
+  // for this time. The default does not wait.
   virtual bool WaitWritable(int milliseconds);
   // Reads up to `bytes`; *got = 0 only at the end.
   virtual Status ReadSome(int64_t offset, void* data, size_t bytes,
@@ -56,7 +56,7 @@ class File {
   // Waits until the written data are on the disk. After an error their state is
   // unknown, and a second Sync does not help: write a new file.
   virtual Status Sync() = 0;
-  // A number that no other file on this machine has until it restarts. 0:
+  // The file's number, unique on this machine until the machine restarts. 0:
   // unknown.
   virtual int64_t Identity();
   // Fails for a pipe or a terminal, which has no size.
@@ -74,7 +74,7 @@ class File {
   // call may follow.
   virtual Status Close() = 0;
   virtual const std::string& path() const = 0;
-  // True if it is sealed (SealedFiles): its writer had the key.
+  // True if the file is sealed (SealedFiles), so its writer had the key.
   virtual bool sealed() const { return false; }
 };
 

@@ -129,7 +129,8 @@ struct FitState : public Saveable {
   // the other workers continue without it (elastic jobs).
   bool is_joining = false;
 
-  // "epoch 2, step 31 of 70", from 1 on: the last step, and the next one.
+  // The last step, and the next one, as "epoch 2, step 31 of 70", counted from
+  // 1.
   std::string LastStep() const;
   std::string NextStep() const;
 
@@ -200,8 +201,9 @@ class Callback : public Saveable {
   // must not change in OnTrainBatchBegin, since a step begins again after a
   // loss. An elastic job may roll back, and then restores this state too.
   void AppendState(std::vector<StateSpan>*) override {}
-  // The part of its state that the donor sends and no backup has. The receiver
-  // needs it to finish the work of a lost worker, such as an unwritten row.
+  // Appends the part of the callback's state that a donor sends and a backup
+  // lacks. The receiver needs it to finish the work of a lost worker, such as
+  // an unwritten row.
   virtual void AppendLiveState(std::vector<StateSpan>*) {}
 };
 
@@ -411,8 +413,8 @@ class TrainingLoop {
   // True if this worker prints, and writes shared files. After the loss of the
   // chief another worker is the chief.
   bool chief() const;
-  // Loss and metrics of the epoch so far, over all workers. After EndEpoch:
-  // those of the ended epoch, with its validation.
+  // Loss and metrics of the epoch so far, over all workers. After EndEpoch they
+  // are those of the ended epoch, with its validation.
   const Logs& logs() const { return logs_; }
 
  private:

@@ -288,7 +288,7 @@ struct Layer {
   float recurrent_dropout = 0;   // of the state
   bool return_sequences = false;
   bool go_backwards = false;
-  // Output step t is that of input step t, also backwards; internal.
+  // Internal: output step t belongs to input step t, also with GoBackwards.
   bool keeps_order = false;
 
   // Bidirectional, TimeDistributed.

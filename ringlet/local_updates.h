@@ -66,7 +66,7 @@ struct LocalUpdates {
   bool sparse() const { return enabled() && delta == Delta::kSparse; }
   bool overlaps() const { return enabled() && overlap; }
   // True if each worker alone has a part of the state between two rounds. After
-  // a loss all return to the last backup. Not in an elastic job.
+  // a loss all workers return to the last backup. Not in an elastic job.
   bool keeps_state_per_worker() const { return sparse() || overlaps(); }
   Status Check() const;
 

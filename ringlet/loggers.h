@@ -44,7 +44,7 @@ std::shared_ptr<Callback> CSVLogger(const std::string& filename,
 std::shared_ptr<Callback> StepLogger(const std::string& filename,
                                      bool digests = false);
 
-// The examples that each step used, for `ringlet audit`:
+// Records the examples that each step used, for `ringlet audit`:
 // "epoch,step,replica,pass,used,size,examples". `examples` are the numbers of
 // the examples in the source, in the order of the global batch. "/" comes
 // before the first example of the next pass. `used` is the number of examples

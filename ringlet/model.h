@@ -234,9 +234,10 @@ class Model {
   void Compile(const Optimizer& optimizer, const Loss& loss,
                const std::vector<Metric>& metrics = {},
                const CompileOptions& options = {});
-  // For several outputs, each named once. The call above gives each output the
-  // same loss, and as in Keras it takes no metrics or one for each. Names in
-  // the logs are those of Keras: "loss", "age_loss", "kind_accuracy".
+  // Compiles a model with several outputs, each named once. The call above
+  // gives each output the same loss, and as in Keras it takes no metrics or one
+  // for each. Names in the logs are those of Keras: "loss", "age_loss",
+  // "kind_accuracy".
   void Compile(const Optimizer& optimizer,
                const std::vector<OutputLoss>& losses,
                const CompileOptions& options = {});
@@ -251,7 +252,7 @@ class Model {
   // examples. After an error no layer has changed.
   Status Adapt(const Dataset& dataset);
   // Sets mean and variance of a Normalization, such as those of the model with
-  // the same weights. That of a nested model is "body/normalization".
+  // the same weights. A layer of a nested model is "body/normalization".
   Status SetNormalization(const std::string& layer,
                           const std::vector<float>& mean,
                           const std::vector<float>& variance);
@@ -276,7 +277,7 @@ class Model {
   Result<History> Fit(const Dataset& dataset);
   Result<Logs> Evaluate(const Dataset& dataset, const EvaluateOptions& options);
   Result<Logs> Evaluate(const Dataset& dataset);
-  // All results of the first output, then those of the next.
+  // Returns all results of the first output, then those of the next.
   Result<std::vector<float>> Predict(const Dataset& dataset);
 
   // The exact memory for batches of up to `batch`. Zeros before Compile.
@@ -287,7 +288,7 @@ class Model {
   // Allocates the step's memory for batches of up to `batch`. Without this call
   // the first step does it. `training` false is enough to evaluate and predict.
   Status Reserve(int64_t batch, bool training);
-  // The bytes that are allocated now.
+  // The bytes that the model has allocated.
   uint64_t BytesUsed() const;
 
   // Opens a loader that reads batches of `dataset` into the model's buffers. A
@@ -334,15 +335,15 @@ class Model {
   // The number of MetricStates of all metrics. Most metrics have one, some
   // several.
   int num_metric_states() const;
-  // The index of the first state of metric i, and the metric's value from
-  // `states`.
+  // The index of metric i's first state, and the metric's value as `states`
+  // give it.
   int first_metric_state(int i) const;
   double metric_value(int i, const MetricState* states) const;
   // The num_metric_states() states of the last TrainStep, summed over all
   // ranks.
   const MetricState* step_metrics() const;
-  // The states of this rank's examples (with several replicas, those of the
-  // last replica) in the last TrainStep or TestStep.
+  // The states that this rank's examples gave in the last TrainStep or
+  // TestStep; with several replicas, only those of the last replica.
   const MetricState* rank_metrics() const;
   // kOutOfSync, on every rank, if the weights, optimizer slots, iterations or
   // learning rate of a rank differ from those of rank 0 in any bit. In a Fit of
@@ -356,7 +357,7 @@ class Model {
 
   const std::vector<Variable>& variables() const;
   int64_t num_weights() const;  // floats in the span
-  // Floats that have gradients and slots, as compiled last.
+  // The number of floats with gradients and slots since the last Compile.
   int64_t num_trained() const;
   float* weights();
   // A digest of the bits of all weights with state, which it reads. Equal
@@ -372,7 +373,7 @@ class Model {
   const Optimizer& optimizer() const;
   const Loss& loss() const;                    // of the first output
   const std::vector<Metric>& metrics() const;  // as resolved
-  // By output, with resolved metrics.
+  // One for each output, in order, with resolved metrics.
   const std::vector<OutputLoss>& losses() const;
   // The number of steps; see Optimizer::Updates.
   int64_t iterations() const;

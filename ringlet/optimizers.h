@@ -30,7 +30,7 @@ struct LearningRate {
   LearningRate() = default;
   LearningRate(float rate) : initial(rate) {}  // NOLINT: implicit
 
-  // The rate of the step that follows `iterations` steps.
+  // The learning rate of the step after `iterations` steps.
   float At(int64_t iterations) const;
   Status Check() const;
   // For CosineDecay and, beyond Keras, PolynomialDecay and InverseTimeDecay.

@@ -51,7 +51,7 @@ Dataset IdxDataset(const std::vector<std::string>& images,
                    const std::vector<std::string>& labels,
                    const ArrayOptions& options = {});
 
-// All elements of a file. The first dimension is the number of examples.
+// An IDX file in memory. The first dimension is the number of examples.
 struct IdxArray {
   DType dtype = DType::kUint8;
   Shape shape;
@@ -195,7 +195,7 @@ Status ReadVocabulary(const std::string& path, TextVectorization* text);
 // rows first. Tokens of one frequency are in reverse order of their bytes.
 Status LearnVocabulary(const std::string& path, const std::string& column,
                        const CsvOptions& options, TextVectorization* text);
-// The numbers of one text: output_sequence_length of them.
+// The output_sequence_length numbers of one text.
 std::vector<int32_t> Vectorize(const TextVectorization& vectorization,
                                const std::string& text);
 
@@ -234,28 +234,28 @@ struct ImageOptions {
   double validation_split = 0;  // for a subset; below 1
   uint32_t seed = 0;
   // False: a damaged picture is an error. True: it is left out, and a line on
-  // stderr has the number of these. For that all pictures are read at the
-  // start. A picture of a format that is not read, or with too many pixels, is
-  // an error in both cases.
+  // stderr has the number of such pictures. Finding them reads all pictures at
+  // the start. A picture of a format that is not read, or with too many pixels,
+  // is an error in both cases.
   bool skip_damaged = false;
-  // False: pictures are read when they are needed. True: at the start, and
-  // their values are in memory, a byte each.
+  // False: pictures are read when they are needed. True: all are read at the
+  // start, and each value takes a byte of memory.
   bool in_memory = true;
 };
 
 // Keras's image_dataset_from_directory: x is (height, width, channels) in
-// uint8. Values between two of these are rounded (Keras keeps fractions). Each
-// folder in `directory` is a class, with the pictures in it and below it. They
-// are in the order of classes and paths, and with a subset in Keras's. The
+// uint8. Resized values are rounded (Keras keeps fractions). Each folder in
+// `directory` is a class, with the pictures in it and below it. The examples
+// are in the order of classes and paths, or with a subset in Keras's order. The
 // dataset keeps an error.
 Dataset ImageDatasetFromDirectory(const std::string& directory,
                                   const ImageOptions& options = {});
-// Without labels, in this order.
+// The pictures at `paths`, in this order, without labels.
 Dataset ImageDataset(const std::vector<std::string>& paths,
                      const ImageOptions& options = {});
-// A CSV with a column of paths, relative to the CSV's folder, and labels as of
-// CsvDataset. `table` as for TextDataset. If class_names is not empty, it is in
-// place of table.classes.
+// Reads a CSV with a column of paths, relative to the CSV's folder, and labels
+// as in CsvDataset. `table` is used as in TextDataset. A class_names that is
+// not empty replaces table.classes.
 Dataset ImageDatasetFromCsv(const std::string& path, const std::string& column,
                             const ImageOptions& options = {},
                             const CsvOptions& table = {});

@@ -26,8 +26,9 @@ struct Address {
   }
 };
 
-// "host:port", "1.2.3.4:port" or "[v6]:port" (with a zone: "[fe80::1%eth0]").
-// Looks up no name. kInvalidArgument: another form, or 0.0.0.0 or [::].
+// Parses "host:port", "1.2.3.4:port" or "[v6]:port" (with a zone:
+// "[fe80::1%eth0]"). Looks up no name. kInvalidArgument: another form, or
+// 0.0.0.0 or [::].
 Status ParseAddress(const std::string& text, Address* address);
 std::string ToString(const Address& address);
 
@@ -109,8 +110,8 @@ struct StrategyOptions {
   double patience_seconds = 3600;
   // 0: the job waits for a lost worker. N > 0: an elastic job, which continues
   // with at least N workers, and sums exactly (docs/membership.md). At most 64
-  // workers. Not over MPI, not with sparse or overlapped local updates, and not
-  // with calls of TrainStep or the parts of a step.
+  // workers. Refused over MPI, with sparse or overlapped local updates, and by
+  // TrainStep and the parts of a step.
   int min_workers = 0;
   // The job's name. Workers of another job are refused.
   std::string job = "ringlet";
@@ -147,14 +148,14 @@ class MultiWorkerMirroredStrategy {
       const Environment& environment = Environment::Process());
   static MultiWorkerMirroredStrategy FromCluster(
       const ClusterConfig& cluster, const StrategyOptions& options = {});
-  // For a worker that finds an error before it connects to the others, such as
-  // missing data. status() is `why`. If it is permanent (IsPermanent), the
-  // other workers end immediately, with this rank and the reason. The
-  // destructor waits until they have it, at most 5 s, so print the error first.
-  // Set job, key_file, relay and insecure in `options` as the other workers do.
-  // If the job's name is unknown, set it to "": the list of workers then
-  // identifies the job. FromCluster does the same after an error. A connected
-  // worker reports its error by collective()->Abort(why).
+  // Makes the strategy of a worker that finds an error before it connects to
+  // the others, such as missing data. status() is `why`. If it is permanent
+  // (IsPermanent), the other workers end immediately, with this rank and the
+  // reason. The destructor waits until they have it, at most 5 s, so print the
+  // error first. Set job, key_file, relay and insecure in `options` as the
+  // other workers do. If the job's name is unknown, set it to "": the list of
+  // workers then identifies the job. FromCluster does the same after an error.
+  // A connected worker reports its error by collective()->Abort(why).
   static MultiWorkerMirroredStrategy Withdrawn(const ClusterConfig& cluster,
                                                const StrategyOptions& options,
                                                const Status& why);
