@@ -11,8 +11,8 @@ int LifetimePlan::Add(uint64_t bytes, int first, int last) {
   return static_cast<int>(buffers_.size()) - 1;
 }
 
-// Largest first usually fits best. If it leaves gaps, another order may leave
-// fewer: by lifetime, or by bytes times lifetime.
+// Placing the largest buffer first usually needs the fewest bytes. If gaps
+// remain, an order by lifetime, or by bytes times lifetime, may leave fewer.
 uint64_t LifetimePlan::Place() {
   const auto time = [](const Buffer& b) {
     return static_cast<uint64_t>(b.last - b.first + 1);

@@ -18,7 +18,7 @@ constexpr bool kBigEndian = true;
 constexpr bool kBigEndian = false;
 #endif
 
-// For unsigned integers; sizeof(T) bytes each.
+// Stores or loads an unsigned integer, in sizeof(T) bytes.
 template <typename T>
 inline void StoreLittle(T value, unsigned char* out) {
   for (size_t i = 0; i < sizeof(T); ++i) {

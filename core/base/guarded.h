@@ -41,7 +41,8 @@ Status CallGuarded(const CustomLayer& layer,
                    const LayerCall& call);
 Status CallBuild(const CustomLayer& layer, const std::vector<Shape>& inputs,
                  LayerPlan* plan);
-// For `count` examples: see losses.h and metrics.h.
+// Calls the loss or the metric for `count` examples; losses.h and metrics.h
+// explain the arguments.
 Status CallLoss(const CustomLoss& loss, const Shape& output, int64_t count,
                 const float* predictions, const void* targets, float scale,
                 float* per_example, float* d_predictions, const float* weights);

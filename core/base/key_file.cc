@@ -81,7 +81,7 @@ void Encode(const uint8_t* bytes, std::string* out) {
 
 bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-// One line, from `begin` to `end`.
+// Decodes the line [begin, end). A blank line or a comment adds no key.
 Status TakeLine(const char* begin, const char* end, int number, JobKeys* keys) {
   while (begin < end && IsBlank(*begin)) ++begin;
   while (begin < end && IsBlank(end[-1])) --end;

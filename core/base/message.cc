@@ -48,7 +48,8 @@ void WriteLine(FILE* out, bool after_open, const char* format,
   const int length = std::vsnprintf(nullptr, 0, format, again);
   va_end(again);
   if (length < 0) return;
-  // A newline before the text, a newline after it, and the zero.
+  // The text needs room for a newline before it, a newline after it, and a
+  // zero.
   size_t room = static_cast<size_t>(length) + 3;
   char short_line[512];
   char* line = static_cast<char*>(std::malloc(room));

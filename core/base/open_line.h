@@ -18,7 +18,7 @@ class OpenLine {
   OpenLine(const OpenLine&) = delete;
   OpenLine& operator=(const OpenLine&) = delete;
 
-  // `ends`: `text` ends in a newline.
+  // Writes `text`. `ends` is true if `text` ends in a newline.
   void Write(const std::string& text, bool ends);
 
  private:

@@ -13,7 +13,7 @@ namespace {
 // takes a round of all ranks.
 constexpr size_t kSmall = 4096;
 
-// The small spans in sequence, in little-endian order.
+// The bytes of all small spans, in sequence and in little-endian order.
 class Packed {
  public:
   explicit Packed(const std::vector<StateSpan>& spans) {

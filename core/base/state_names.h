@@ -8,12 +8,14 @@ namespace ringlet {
 constexpr char kWeightsPrefix[] = "model/";  // "model/dense/kernel"
 constexpr char kOptimizerPrefix[] = "optimizer/";
 constexpr char kLearningRateName[] = "optimizer/learning_rate";
-// Only exact reduction has it; other ways of training ignore it.
+// The scales of exact sums. Only a run with exact reduction has this span;
+// other runs ignore it.
 constexpr char kScalesName[] = "optimizer/reduction_scales";
-// Only local updates have it; they keep no slots of the optimizer.
+// The momentum of local updates, in the place of the optimizer's slots.
 constexpr char kOuterSlot[] = "outer_momentum";
 constexpr char kOuterPrefix[] = "optimizer/outer_momentum/";
-// Each replica's own part of local updates: by number, then by tensor.
+// State of local updates that each replica has alone. A span's name continues
+// with the replica's number and the tensor.
 constexpr char kErrorPrefix[] = "optimizer/error_feedback/";
 constexpr char kStartPrefix[] = "optimizer/replica_start/";
 

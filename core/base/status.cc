@@ -10,7 +10,7 @@
 
 namespace ringlet {
 
-// Followed in memory by the message, where the record is from the heap.
+// A record from the heap is followed in memory by its message.
 struct Status::Record {
   std::atomic<int> references;  // 0 marks a static record, never freed
   Code code;

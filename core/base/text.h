@@ -43,8 +43,8 @@ std::string WithCommas(int64_t number);
 // 16 hexadecimal digits.
 std::string HexText(uint64_t number);
 
-// `text` for a message: its first 100 bytes, then "..." if there are more.
-// Control bytes become '?'.
+// The form of `text` in a message: its first 100 bytes, then "..." if there are
+// more. Control bytes become '?'.
 std::string Printable(const std::string& text);
 
 // The Keras name of an object of a class: "Conv2D" -> "conv2d", "MyLayer" ->

@@ -102,7 +102,7 @@ inline float LogOf(float f, float exponent) {
 
 }  // namespace internal
 
-// 1.0
+// Largest error: 1.0.
 inline float Exp(float x) {
   // Outside, the result is 0 or infinite.
   const float at_least = x < -104 ? -104 : x;
@@ -130,7 +130,7 @@ inline float Log(float x) {
       internal::Decompose(denormal ? x * 0x1p+23f : x);
   const float y = internal::LogOf(
       d.m - 1, static_cast<float>(denormal ? d.exponent - 23 : d.exponent));
-  // For 0; for a negative x; for NaN.
+  // Zero gives minus infinity; a negative x and NaN give NaN.
   const float of_rest = x == 0 ? -HUGE_VALF : NAN;
   return x > 0 ? x <= FLT_MAX ? y : x : of_rest;
 }

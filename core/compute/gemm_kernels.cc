@@ -220,7 +220,7 @@ void Transpose(const float* from, int64_t stride, int64_t depth, int64_t count,
     for (; i + 4 <= count; i += 4) {
       TransposeQuads(at + i * stride, stride, width, out + i);
     }
-    // Repeats the last four, instead of fewer than four.
+    // If fewer than four are left, the last four are transposed once more.
     if (i < count) {
       TransposeQuads(at + (count - 4) * stride, stride, width, out + count - 4);
     }
@@ -237,8 +237,8 @@ void Copy(const float* from, int64_t stride, int64_t depth, int64_t count,
 #if !defined(__SANITIZE_THREAD__)
   if (count == kShort && width == kShort && stride >= kLanes - kShort) {
     // Excess numbers are overwritten later, except for the last ones. Another
-    // thread may write them at the same time; a sanitizer cannot know that they
-    // are not used.
+    // thread may write them at the same time; a sanitizer cannot detect that
+    // they are not used.
     for (; k + 1 < depth; ++k, from += stride, to += width) {
       __builtin_prefetch(from + ahead, 0, 2);
       Store(Load(from), to);

@@ -79,7 +79,7 @@ __attribute__((noinline)) void Finish(const ConvForward& c, Lanes* z,
   }
 }
 
-// Up to one vector of positions in a row.
+// Neighbouring positions in a row, at most a vector of them.
 struct Place {
   const float* x;
   float* y;

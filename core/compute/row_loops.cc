@@ -39,7 +39,7 @@ inline void Store(V v, float* p) {
   __builtin_memcpy(p, &v, sizeof(v));
 }
 
-// The term of a sum, at number `at` of the rows, in column `c`.
+// The terms of a sum over rows: element `at`, which is in column `c`.
 struct Itself {
   const float* m;
   template <typename V>

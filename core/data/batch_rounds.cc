@@ -1,5 +1,6 @@
-// The next part of a loader: of a step, or of a round of steps, which may be
-// skipped or repeated. dataset_loader.cc has the rules for threads.
+// Part of DatasetLoader: moves to the next part of a step, or of a round of
+// steps, which may be skipped or repeated. dataset_loader.cc has the rules for
+// threads.
 
 #include <algorithm>
 

@@ -295,8 +295,9 @@ Status DatasetLoader::ConvertX(int64_t count, float* x) {
   const Scale& scale = options_.dataset.scale();
   const float factor = scale.factor, offset = scale.offset;
   const int64_t size = x_spec_.shape.elements(), n = count * size;
-  // The common types. A scale is monotone, so the scaled ends bound all values.
-  // Floats are read again if one is NaN.
+  // The common types have vector loops. A scale is monotone, so if both ends of
+  // the bytes stay finite all values do. Floats with a NaN go through the loop
+  // below, which finds it.
   const unsigned char* const raw = raw_x_.data();
   if (x_spec_.dtype == DType::kUint8 && std::isfinite(0 * factor + offset) &&
       std::isfinite(255 * factor + offset)) {

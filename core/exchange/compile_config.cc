@@ -27,8 +27,8 @@ Status CompileConfig::AgreeReplicas(int asked, int64_t nanos) {
 
 namespace {
 
-// Finds the index of the output that asked[at] refers to: that of its name, or
-// if it has no name `at`.
+// Finds the index of the output that asked[at] refers to: by its name, or by
+// its place `at` if it has no name.
 Status FindOutput(const std::vector<OutputLoss>& asked, size_t at,
                   const Graph& graph, size_t* number) {
   const std::string& name = asked[at].output;

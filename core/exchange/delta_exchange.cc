@@ -1,7 +1,7 @@
 // Every rank starts the same operations in the same order: the report (by the
 // caller), the gathers of the blocks' greatest exponents, and, from Start on,
 // the words. A rank that gives up the round starts the first two; so do the
-// ranks that learn of it there.
+// ranks that receive its report there.
 //
 // Each of R replicas has numbers of magnitude at most L = (2^(b-1) - 1) / R in
 // an integer of b bits. L is added to each, so that the sum is not negative and

@@ -62,13 +62,13 @@ class GradientExchange {
   virtual Status FinishReport() = 0;
 };
 
-// For a job with one replica.
+// Makes the exchange of a job with one replica.
 std::unique_ptr<GradientExchange> MakeNoExchange();
 
-// For the `count` gradients in `spans` and the `changes` state changes directly
-// behind them. State changes are not rounded on the wire. `replicas` is the
-// number in the job. All arguments outlive the exchange. Its destructor waits
-// for the operations that have started.
+// Makes the exchange of the `count` gradients in `spans` and the `changes`
+// state changes directly behind them. State changes are not rounded on the
+// wire. `replicas` is the number in the job. All arguments outlive the
+// exchange. Its destructor waits for the operations that have started.
 std::unique_ptr<GradientExchange> MakeGradientExchange(
     Collective* collective, int replicas, const PersistentSpans& spans,
     int64_t count, int64_t changes, const StepTimer* timer);

@@ -23,7 +23,7 @@ Status CheckSampled(const LocalUpdates& options, int replicas);
 
 class Participation {
  public:
-  // `config` outlives it.
+  // `config` outlives the Participation.
   explicit Participation(const CompileConfig* config) : config_(*config) {}
 
   // Samples the replicas of the round that begins after `step` steps. If there

@@ -22,7 +22,7 @@ class RankExchange : public GradientExchange {
   Status FinishReport() override;
 
  protected:
-  // For a step with `count` gradients and `changes` state changes.
+  // The exchange of a step with `count` gradients and `changes` state changes.
   RankExchange(Collective* collective, int64_t count, int64_t changes,
                const StepTimer* timer);
 

@@ -14,8 +14,8 @@ namespace ringlet {
 
 class ReplicaSums {
  public:
-  // `sums` is as long as `gradients`. Both outlive it. Null for a worker with
-  // one replica, which has nothing to add.
+  // `sums` is as long as `gradients`. Both outlive the ReplicaSums. Null for a
+  // worker with one replica, which has nothing to add.
   ReplicaSums(float* gradients, float* sums)
       : gradients_(gradients), sums_(sums) {}
 

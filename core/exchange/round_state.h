@@ -22,7 +22,7 @@ namespace ringlet {
 
 class RoundState final : public Saveable {
  public:
-  // All outlive it.
+  // All arguments outlive the RoundState.
   RoundState(const Graph* graph, const CompileConfig* config,
              const ModelMemory* memory)
       : graph_(*graph), config_(*config), memory_(*memory) {}

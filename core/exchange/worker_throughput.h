@@ -25,9 +25,8 @@ class WorkerThroughput {
   // The known time of worker number `worker` in the list; 0: unknown.
   int64_t NanosPerReplica(int64_t worker) const;
   // Begins a new view of these workers (numbers in the job's list). nanos[r] is
-  // rank r's time by NanosPerReplica. If it is 0, the lowest rank that knows
-  // a time of this worker provides it. Every rank calls it with the same
-  // numbers.
+  // rank r's time by NanosPerReplica. If it is 0, the lowest rank that has a
+  // time of this worker provides it. Every rank calls it with the same numbers.
   Status BeginView(Collective* collective, std::vector<int64_t> workers,
                    std::vector<int64_t>* nanos);
   // Add records the times of one step of the present view, by rank. Set

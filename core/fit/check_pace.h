@@ -23,7 +23,8 @@ class CheckPace {
   static constexpr int64_t kFirst = 10;  // steps, while the times are unknown
   static constexpr int64_t kMax = 10000;
 
-  // A check of the state after `step` steps begins, or has ended, at `now`.
+  // `now` is the time at which a check of the state after `step` steps begins,
+  // or has ended.
   void BeginCheck(int64_t step, int64_t now) {
     begun_ = now;
     if (ended_ > 0 && step > checked_) {
@@ -37,7 +38,7 @@ class CheckPace {
   }
   const CheckTimes& mine() const { return mine_; }
 
-  // A view has formed; the time of the loss does not count as a step's.
+  // Call it when a view has formed: the time of the loss is not a step's.
   void EnterView() { ended_ = 0; }
 
   // Chooses the number of steps between two checks. `times` and `every` (the

@@ -21,7 +21,7 @@ void WarnOfThreads(int threads);
 
 class FitMessages {
  public:
-  // All outlive it. `number`: see FitPlan.
+  // All arguments outlive the FitMessages. `number`: see FitPlan.
   FitMessages(const Model* model, int64_t number, const FitOptions* options)
       : model_(*model), number_(number), options_(*options) {}
 
@@ -29,26 +29,26 @@ class FitMessages {
   bool prints_progress(const FitState& fit) const {
     return fit.chief && options_.verbose != Verbose::kSilent;
   }
-  // The fit will continue when a new view has formed. The reason is a loss,
-  // with or without a rank in the status, or an agreement to admit another
-  // worker.
+  // Reports that the fit will continue when a new view has formed. The reason
+  // is a loss, with or without a rank in the status, or an agreement to admit
+  // another worker.
   void ReportNewView(const Status& status, bool admits_joiner) const;
-  // The error of a fit that ends with a lost worker. Call it after the
+  // Returns the error of a fit that ends with a lost worker. Call it after the
   // callbacks have saved.
   Status PermanentLossError(const FitState& fit, const Status& status) const;
-  // The position at which the fit continues, after a break of the process or of
-  // the job.
+  // Reports the position at which the fit continues after a break of the
+  // process or of the job.
   void ReportResume(const FitState& fit) const;
   void PrintEpoch(const FitState& fit) const;
-  // The replicas that were assigned to the workers by their speeds.
+  // Reports how many replicas each worker has by its speed.
   void ReportAssignment(const FitState& fit,
                         const ReplicaAssignment& assignment) const;
-  // The chosen steps of a round, with the times of a step and an exchange in
-  // nanoseconds.
+  // Reports the chosen steps of a round, with the times of a step and an
+  // exchange in nanoseconds.
   void ReportRoundSteps(const FitState& fit, int64_t step,
                         int64_t exchange) const;
-  // In a round of `sampled` replicas `late` were late, or `missed` were and the
-  // round was computed again.
+  // Reports that of the `sampled` replicas of a round `late` were late, or that
+  // `missed` were late and the round was computed again.
   void ReportLeftOut(const FitState& fit, int sampled, int late,
                      int missed) const;
 
@@ -56,7 +56,7 @@ class FitMessages {
   // cause is a scale that was meant as a divisor, or images as targets, which a
   // scale does not change.
   void ReportRange(const FitState& fit, const Batch& batch);
-  // For a fit with the same orders of examples as the fit before.
+  // Reports that this fit has the same orders of examples as the fit before.
   void ReportSameOrder(const FitState& fit) const;
   // Reports once, at an epoch's end, that the training has diverged.
   void ReportDivergence(const FitState& fit, const Logs& logs);

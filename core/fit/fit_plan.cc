@@ -105,7 +105,8 @@ void AddNames(const std::string& what, const std::vector<std::string>& names,
   f->AddChecksum("names of the " + what + of, all.value());
 }
 
-// A rank has adapted them to the data that it reads.
+// Adds the means and variances, which a rank has adapted to the data that it
+// reads.
 void AddNormalizations(const Model& model, Fingerprint* f) {
   for (int i = 0; i < model.num_nodes(); ++i) {
     const Layer& layer = model.layer(i);
@@ -120,8 +121,7 @@ void AddNormalizations(const Model& model, Fingerprint* f) {
   }
 }
 
-// The categories and means that a rank has learned from the table that it
-// reads.
+// Returns the categories and means that a rank has learned from its table.
 std::vector<std::string> TextsOf(const TableEncoding& encoding) {
   std::vector<std::string> texts;
   for (const auto& [place, column] : encoding.columns) {

@@ -17,8 +17,8 @@ namespace ringlet {
 
 class FitPlan {
  public:
-  // All outlive it. `number` is the number of completed fits of the model, plus
-  // one.
+  // All arguments outlive the FitPlan. `number` is the number of completed fits
+  // of the model, plus one.
   FitPlan(const Model* model, int64_t number, const Dataset* dataset,
           const FitOptions* options)
       : model_(*model),

@@ -45,7 +45,7 @@ void FitState::AppendState(std::vector<StateSpan>* spans) {
 
 namespace {
 
-// Both from 1 on; of = 0: unknown.
+// `epoch` and `step` count from 1. `of` is the number of steps; 0: unknown.
 std::string StepText(int64_t epoch, int64_t step, int64_t of) {
   std::string text =
       "epoch " + std::to_string(epoch) + ", step " + std::to_string(step);

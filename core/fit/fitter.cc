@@ -126,7 +126,7 @@ void Fitter::Finish(const Status& status, int64_t epochs) {
   parts_.record().order_size = dataset_.size();
 }
 
-// Reports an error that the other ranks do not know.
+// Reports an error that the other ranks do not have.
 void Fitter::ReportToOthers(const Status& status) {
   const CompileConfig& config = parts_.config();
   config.joining.AbortOthers(config.collective, status);
@@ -168,7 +168,7 @@ void Fitter::Reset() {
   all_ranks_have_error_ = epoch_ends_early_ = round_steps_chosen_ = false;
 }
 
-// Everything before the first step.
+// Does all work before the first step.
 Status Fitter::SetUp() {
   RINGLET_RETURN_IF_ERROR(plan_.ReserveAndProbe(model_));
   SetUpChecks();
@@ -430,7 +430,7 @@ Status Fitter::InterruptedStatus() {
                        fit_.saved_message.empty() ? "nothing was saved"
                                                   : fit_.saved_message.c_str());
   }
-  // The other ranks cannot know the result of the chief's save.
+  // The other ranks do not have the result of the chief's save.
   return Error(Code::kCancelled,
                "interrupted before epoch %" PRId64 ", step %" PRId64
                "%s: run again to continue",

@@ -31,7 +31,7 @@ namespace ringlet {
 
 class Fitter {
  public:
-  // All outlive it.
+  // All arguments outlive the Fitter.
   Fitter(Model* model, const Dataset& dataset, const FitOptions& options);
 
   Status Run(History* history);
@@ -59,7 +59,7 @@ class Fitter {
   // True after a loss if the run continues; the workers have then formed a view
   // again. Else *status is the result of the run.
   bool Recover(Status* status);
-  // `epochs` were completed.
+  // Ends the run after `epochs` completed epochs.
   void Finish(const Status& status, int64_t epochs);
 
   const FitState& fit() const { return fit_; }

@@ -1,7 +1,7 @@
-// The length of a round of local updates that is measured, and the last round
-// of a fit that ends early; see fitter.cc. Trial rounds are undone, so the run
-// depends only on the number. All ranks compute the number from the same
-// integers.
+// Part of Fitter (fitter.cc): measures the length of a round of local updates,
+// and ends the last round of a fit that ends early. Trial rounds are undone, so
+// the run depends only on the chosen number of steps. All ranks compute the
+// number from the same integers.
 
 #include <algorithm>
 #include <vector>
@@ -12,7 +12,8 @@
 #include "run_state.h"
 
 namespace ringlet {
-// A worker that was in the run, or has its backup, has the number.
+// The number of steps is in the state: a worker that was in the run, or has its
+// backup, does not measure again.
 Status Fitter::ChooseRoundSteps() {
   CompileConfig& config = parts_.config();
   if (!config.chooses_steps() || round_steps_chosen_) return Status();

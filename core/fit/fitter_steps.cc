@@ -1,4 +1,4 @@
-// A step of Fitter, or a round of steps; see fitter.cc.
+// Part of Fitter (fitter.cc): a step, or a round of steps.
 
 #include <algorithm>
 #include <vector>
@@ -83,7 +83,8 @@ Status Fitter::CompleteStep(const DataPosition& next) {
   return lost;
 }
 
-// A rank has asked for it. The fit is at its position before the step.
+// Ends a step that all ranks have given up because a rank requested it. The fit
+// is at its position before the step.
 Status Fitter::HandleStepGivenUp() {
   requests_.Merge(parts_.stepper().report().requests(), &fit_);
   if (fit_.interrupted) return SavePoint(/*epoch_ended=*/false);

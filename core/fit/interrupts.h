@@ -1,4 +1,5 @@
-// Interrupts: lets SIGINT, SIGTERM and SIGHUP ask a fit to save and end.
+// Interrupts: makes SIGINT, SIGTERM and SIGHUP requests to a fit to save and
+// end.
 //
 // While an Interrupts exists, the first of these signals is recorded. The
 // second one, of any kind, has its default effect. Ignored signals (nohup, a

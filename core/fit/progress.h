@@ -22,7 +22,7 @@ namespace ringlet {
 class Progress {
  public:
   // `target` steps, or 0 if their number is unknown. `done` steps were made
-  // before, in a fit that continues. `clock` outlives it.
+  // before, in a fit that continues. `clock` outlives the Progress.
   Progress(Verbose verbose, FILE* out, int64_t target,
            Clock* clock = Clock::System(), int64_t done = 0);
 

@@ -20,7 +20,7 @@ namespace ringlet {
 
 class ReplicaBalancer {
  public:
-  // All outlive it.
+  // All arguments outlive the ReplicaBalancer.
   ReplicaBalancer(const ModelParts& parts, const FitMessages* messages)
       : parts_(parts), messages_(*messages) {}
 

@@ -33,7 +33,7 @@ class StopRequests {
   // Until the ranks have agreed `fit` is not interrupted, since callbacks act
   // on that together. Does nothing in a job of one worker.
   void Defer(const Collective& collective, FitState* fit);
-  // For the next step's report; 0 means no request.
+  // The request for the next step's report; 0: none.
   unsigned char request() const { return request_; }
   // True if a joining worker waited at the last agreement, so that the ranks
   // must form a new view (Collective::has_joiner).
@@ -48,15 +48,15 @@ class StopRequests {
   // Call it if the fit ends before an agreement. Restores this rank's request
   // in `fit`.
   void Restore(FitState* fit) const;
-  // The fit will continue after the ranks have formed a view, with the
-  // interruption in `fit`.
+  // Keeps the interruption in `fit` until the ranks have formed a view, in
+  // which the fit continues.
   void Keep(const FitState& fit);
-  // The state with the request is lost.
+  // Drops the request, because the state that had it is lost.
   void Clear() { request_ = 0; }
-  // The fit continues from the position of its model. A request to stop after a
-  // later step is dropped; that step may make it again.
+  // Call it when the fit continues from the position of its model. A request to
+  // stop after a later step is dropped; that step may make it again.
   void DropLaterStop(const FitState& fit);
-  // The ranks have formed a view.
+  // Call it when the ranks have formed a view.
   void ViewFormed();
 
  private:

@@ -15,7 +15,7 @@ TrainingLoop::TrainingLoop(Model* model, const Dataset& dataset,
 
 TrainingLoop::~TrainingLoop() {
   Status left = failed_;
-  // It does not wait for a lost worker here.
+  // The destructor does not wait for a lost worker.
   const bool waits = left.code() == Code::kPeerLost;
   if (waits || (left.ok() && state_ != State::kEnded)) {
     left =
@@ -30,7 +30,7 @@ Status TrainingLoop::Check(bool may, const char* call) const {
   return InvalidArgument("a training loop: %s", call);
 }
 
-// A failed run does nothing more.
+// Keeps the first error: a failed run does nothing more.
 Status TrainingLoop::Note(const Status& status) {
   if (status.ok()) return status;
   failed_ = status;

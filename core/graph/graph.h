@@ -93,12 +93,12 @@ class Graph {
   // the present memory was allocated.
   void RestoreTrainedLayers();
   Status CheckWhole() const;
-  // Applies to a layer, by its path, and all layers in it, from the next
-  // Complete on.
+  // Sets whether a layer, given by its path, and all layers in it are trained.
+  // It takes effect at the next Complete.
   Status SetTrainable(const std::string& layer, bool trainable);
 
-  // Gives a Normalization that adapts its mean and variance. It may be called
-  // after Complete.
+  // Sets mean and variance of a Normalization that has none yet (`adapt`). It
+  // may be called after Complete.
   Status SetNormalization(int node, const std::vector<float>& mean,
                           const std::vector<float>& variance);
   // The error that SetNormalization would return.

@@ -110,7 +110,7 @@ class ModelMemory {
     bool starts = false;   // rounds overlap
   };
 
-  // `graph` outlives it.
+  // `graph` outlives the ModelMemory.
   explicit ModelMemory(const Graph* graph) : graph_(*graph) {}
   ~ModelMemory();
   ModelMemory(const ModelMemory&) = delete;
@@ -131,8 +131,8 @@ class ModelMemory {
   Status Reserve(int64_t batch, bool training, bool* moved);
   const StepSpans& step() const { return step_; }
 
-  // Sets `x` as the output of the first node and of its views. The next input
-  // is behind `examples` examples of it.
+  // Makes `x` the output of the first node and of its views. The next input is
+  // in memory behind `examples` examples of the first.
   void SetInput(const float* x, int64_t examples);
   const NodeSpans& node(int i) const { return nodes_[i]; }
   // An output of the model; null without a step's block.
@@ -150,7 +150,8 @@ class ModelMemory {
   std::shared_ptr<void> Lend();
   Status CheckNotLent(const char* call) const;
 
-  // For training with batches of `batch` >= 1, after AllocatePersistent.
+  // The memory of training with batches of `batch` >= 1. Call it after
+  // AllocatePersistent.
   MemoryPlan Plan(int64_t batch) const;
   uint64_t BytesUsed() const { return persistent_bytes_ + step_bytes_; }
 

@@ -1,4 +1,5 @@
-// Bidirectional as the layers that it stands for.
+// Bidirectional as a nested model: a layer for each direction, and the layer
+// that merges their outputs.
 
 #ifndef RINGLET_CORE_LAYERS_BIDIRECTIONAL_H_
 #define RINGLET_CORE_LAYERS_BIDIRECTIONAL_H_

@@ -23,7 +23,8 @@ Status Depthwise::Place(const Layer& layer, const Shape& x,
   return Status();
 }
 
-// For the widest vectors, so that the size is the same on every processor.
+// Counts for the widest vectors, so that the size is the same on every
+// processor.
 int64_t Depthwise::CopyFloats(const ConvSource& source) const {
   if (!source.copied && filters() % PaddedFilters(1) == 0) return 0;
   return source.height.size * source.width.size * padded();
@@ -87,7 +88,8 @@ void Depthwise::InputGradient(const float* dy, const float* w, float* scratch,
   const float* const source =
       backward_.source.ImageOrCopy(dy, filters(), 1, scratch);
   float* flipped = scratch + backward_.source.copy_floats();
-  // For each filter separately, if a channel has several.
+  // If a channel has several filters, the gradient is computed for each filter,
+  // and then summed.
   float* const each =
       multiplier_ > 1 ? flipped + taps() * backward_.source.channels : dx;
   const int64_t pixels = window_.height.input * window_.width.input;

@@ -36,7 +36,8 @@ class DepthwiseConvOp final : public Op {
   uint64_t forward_scratch(int64_t, int threads) const override {
     return static_cast<uint64_t>(threads * depthwise_.scratch_floats());
   }
-  // Also each block's own sums of the gradients.
+  // In addition to forward_scratch, each block has its own sums of the
+  // gradients.
   uint64_t backward_scratch(int64_t batch, int threads) const override {
     return forward_scratch(batch, threads) +
            static_cast<uint64_t>(ExampleBlocks::Most(batch) * GradientFloats());

@@ -127,7 +127,8 @@ class Op {
 
   const Shape& output() const { return output_; }
   const std::vector<WeightSpec>& weights() const { return weights_; }
-  // y is the memory of x[0] with another shape; nothing is computed.
+  // True if y is the memory of x[0] with another shape, so that nothing is
+  // computed.
   virtual bool is_view() const { return false; }
   // The maxima that the op before this one may compute with its own output, if
   // no other op reads that output: it then writes y. Null for other layers.
@@ -169,8 +170,8 @@ class Op {
   virtual bool backward_may_fail() const { return false; }
   // Multiply-adds of one example's forward pass.
   virtual int64_t multiply_adds() const { return 0; }
-  // None of its weights is trained: Backward writes only dx, and does not call
-  // the sink. Compile sets it.
+  // True if none of the op's weights is trained: Backward writes only dx, and
+  // does not call the sink. Compile sets it.
   bool frozen() const { return frozen_; }
   virtual void set_frozen(bool frozen) { frozen_ = frozen; }
 

@@ -31,7 +31,7 @@ class PReLUOp final : public Op {
   uint64_t forward_scratch(int64_t, int) const override {
     return static_cast<uint64_t>(shared_ ? width_ : 0);
   }
-  // Also sums for each block of examples.
+  // In addition to Forward's scratch, each block of examples has its own sums.
   uint64_t backward_scratch(int64_t batch, int threads) const override {
     const int64_t sums = frozen() ? 0 : TileBlocks(batch) * width_;
     return forward_scratch(batch, threads) + static_cast<uint64_t>(sums);

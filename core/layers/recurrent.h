@@ -19,7 +19,7 @@
 
 namespace ringlet {
 
-// Row i is example i of some.
+// Rows of numbers, one for each of some examples.
 struct StepRows {
   float* data = nullptr;
   int64_t stride = 0;
@@ -36,8 +36,8 @@ struct RecurrentStep {
   // The products of the inputs. Forward makes the gates' values of them, and
   // Backward the gradients of the products.
   StepRows gates;
-  // Forward: the states before the step, which become those after it. Backward:
-  // those before it. `carry` is LSTM's second state.
+  // In Forward the states before the step, which become the states after it. In
+  // Backward the states before the step. `carry` is LSTM's second state.
   StepRows state, carry;
   StepRows extra;  // other values that Backward reads, or writes
   float* d_state;  // Backward: of the states after the step, then before it
@@ -78,7 +78,8 @@ class RecurrentOp : public Op {
   // The gradient of the recurrent kernel.
   virtual void RecurrentGradients(const OpCall& call,
                                   const SavedSpans& saved) const;
-  // That of the bias; its first numbers have the gates' sums already.
+  // Computes the gradient of the bias; its first numbers have the gates' sums
+  // already.
   virtual void BiasGradient(const OpCall&, const SavedSpans&) const {}
 
   int64_t units() const { return units_; }

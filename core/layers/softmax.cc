@@ -13,8 +13,8 @@ OpMaker MakeActivation;
 
 namespace {
 
-// Softmax over the `count` middle ones of (outer, count, inner) numbers. It
-// works on kAcross columns at a time, so that neighbours are read together.
+// Softmax over the middle axis of (outer, count, inner) numbers. It works on
+// kAcross columns at a time, so that neighbours are read together.
 class SoftmaxOp final : public Op {
  public:
   SoftmaxOp(const Shape& x, int64_t count, int64_t inner)

@@ -53,7 +53,7 @@ struct Window2D {
 // The image (height, width, channels) that the layer reads x as, or an error
 // that names what it needs.
 Status FindImage(const Layer& layer, const Shape& x, Shape* image);
-// The shape of such an image among the layer's inputs and outputs.
+// The shape that such an image has as an input or output of the layer.
 Shape ShapeOf(const Layer& layer, const Shape& image);
 
 // The layer's window, strides, dilation and padding on images of shape x, or an

@@ -221,7 +221,7 @@ Status Model::Impl::CompileTogether(const std::vector<OutputLoss>& losses,
     if (result.ok()) {
       result = Compile(losses);
       if (result.ok()) result = Restore(model);
-      // Else the others would wait for this rank's fingerprint.
+      // Without the abort the others would wait for this rank's fingerprint.
       if (!result.ok()) config.joining.AbortOthers(c, result);
     }
     if (result.ok()) result = consistency.Join(/*has_state=*/false);
@@ -242,7 +242,8 @@ Status Model::Impl::ExchangeIncumbents(bool incumbent) {
       !config.collective->elastic()) {
     return exchanged;
   }
-  // A joining worker failed before it could learn that it is joining.
+  // A joining worker failed before the exchange in which it would have found
+  // that it is joining.
   return PeerLost(-1, "%s", exchanged.message());
 }
 
@@ -256,7 +257,8 @@ Status Model::Impl::Rejoin(bool incumbent, bool has_state) {
   const Status agreed = config.AgreeReplicas(
       config.job_replicas.count(),
       config.job_replicas.throughput().NanosPerReplica(c->worker()));
-  // A lost peer is no error of the model: a new view gets a new assignment.
+  // A lost peer is no error of the model: after it a new view forms, with a new
+  // assignment.
   if (!agreed.ok() && agreed.code() != Code::kPeerLost) Fail(agreed);
   RINGLET_RETURN_IF_ERROR(agreed);
   ApplyReplicaAssignment();

@@ -73,7 +73,7 @@ Fingerprint ReplicaConsistency::MakeFingerprint() const {
   Fingerprint f;
   f.Add("the version of ringlet", RINGLET_VERSION);
   f.Add("the number of workers", int64_t{config_.collective->size()});
-  // Exact sums promise bits that do not depend on the set of machines.
+  // With exact sums no bit depends on the set of machines.
   if (config_.exact()) f.Add("the reduction", "exact");
   if (config_.local()) AddLocal(config_.options.local, &f);
   if (config_.exact() || config_.local()) {

@@ -27,7 +27,7 @@ struct Member {
 
 class ReplicaConsistency {
  public:
-  // All outlive it.
+  // All arguments outlive the ReplicaConsistency.
   ReplicaConsistency(const Graph* graph, const CompileConfig* config,
                      const ModelMemory* memory, Updater* updater)
       : graph_(*graph),

@@ -74,7 +74,7 @@ struct LossTable {
   size_t count;
 };
 LossTable AllLosses();
-// Not for a custom loss.
+// The loss's row. A custom loss has none.
 const LossClass& ClassOf(const Loss& loss);
 
 }  // namespace ringlet

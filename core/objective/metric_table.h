@@ -27,7 +27,7 @@ struct MetricBatch {
   const float* predictions;
   const void* targets;
   ExampleWeights weights;
-  bool classes = false;  // targets are class numbers, which stand for one-hot
+  bool classes = false;  // targets are class numbers, which mean one-hot
 
   int64_t width() const { return output.back(); }
   int64_t rows() const { return count * RowsOf(output); }
@@ -64,8 +64,8 @@ struct MetricFloat {
   bool optional;
 };
 // One of the words in `words`, which are separated by blanks. The member has
-// the word's index. If `null` is 0 or more, this value stands for null in JSON,
-// and null is the default.
+// the word's index. If `null` is 0 or more, this value means null in JSON, and
+// null is the default.
 struct MetricWord {
   uint8_t Metric::*value;
   const char* words;
@@ -90,8 +90,8 @@ struct MetricField {
 enum class MetricTargets : uint8_t {
   kValues,           // a float for each prediction
   kClasses,          // a class number for each row
-  kBySparseTargets,  // as Metric::sparse_targets says
-  kOfLoss,           // those of the loss; a class number stands for one-hot
+  kBySparseTargets,  // as Metric::sparse_targets gives
+  kOfLoss,           // those of the loss; a class number means one-hot
 };
 
 struct MetricClass {

@@ -27,7 +27,7 @@ Status CheckClips(const Optimizer& o) {
   return Status();
 }
 
-// As Keras, which checks these settings only if they are used.
+// Keras also checks these settings only if they are used.
 Status CheckEma(const Optimizer& o) {
   if (!o.use_ema) return Status();
   if (!kFraction.Holds(double{o.ema_momentum})) {

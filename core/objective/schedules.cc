@@ -10,7 +10,7 @@ namespace ringlet {
 
 namespace {
 
-// Falls from 1 to 0.
+// Half a cosine, which falls from 1 to 0 as `share` grows from 0 to 1.
 double Cosine(double share) { return 0.5 * (1 + math::CosPi(share)); }
 
 // `p` is in units of the first period. The number of the period is a quotient

@@ -68,13 +68,14 @@ class Recovery {
   // The step is complete on this rank and has changed the weights. The next
   // OnBoundary makes the state valid again.
   void OnUpdate() { state_.BeginChange(); }
-  // A step boundary. Copies the small part of the state (StepSnapshot).
+  // Call it at a step boundary. Copies the small part of the state
+  // (StepSnapshot).
   void OnBoundary();
-  // A step boundary after which callbacks may change their large states; copies
-  // these too.
+  // Call it at a step boundary after which callbacks may change their large
+  // states. It copies these too.
   void OnWholeBoundary();
-  // Callbacks may change the weights until DropWeights. A loss before that
-  // restores the copy.
+  // Copies the weights, because callbacks may change them until DropWeights. A
+  // loss before DropWeights restores the copy.
   void CopyWeights();
   void DropWeights() { weights_.reset(); }
   // Call it at a boundary where all members have passed a replica check.
@@ -91,9 +92,9 @@ class Recovery {
   Status Rejoin(int lost_rank, bool joins);
 
   bool verifies() const { return mode_ == RecoveryMode::kFromVerified; }
-  // This rank holds a valid state.
+  // True if this rank has a valid state.
   bool has_state() const { return state_.valid(); }
-  // The run has a state beyond its start.
+  // True if the run has a state beyond its start.
   bool begun() const { return begun_; }
 
  private:

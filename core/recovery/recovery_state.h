@@ -35,27 +35,30 @@ class RecoveryState {
   // boundary.
   explicit RecoveryState(bool verifies = false) : verifies_(verifies) {}
 
-  // The worker starts with a state of `step` steps that counts as verified: the
-  // first state of the run, or a backup's.
+  // Call it when the worker starts with a state of `step` steps that counts as
+  // verified: the first state of the run, or a backup's.
   void Start(int64_t step);
-  // The weights and slots no longer belong to a boundary: a step has changed
-  // them, or a transfer will.
+  // Call it when the weights and slots stop belonging to a boundary: a step has
+  // changed them, or a transfer will.
   void BeginChange() { validity_ = StateValidity::kInvalid; }
-  // A step boundary. If the state was changing, all members of the view have
-  // contributed.
+  // Call it at a step boundary. If the state was changing, all members of the
+  // view have contributed.
   void ReachBoundary(int64_t step);
-  // A transfer into this worker is complete: the state is the donor's.
+  // Call it when a transfer into this worker is complete: the state is the
+  // donor's.
   void EndTransfer(const StateProgress& donors);
 
-  // A view has formed of the workers in the mask `members`, by any number of
-  // losses and joins. `staying` has the members that were in this worker's last
-  // view as the same process. A restarted worker is not in it. A state with a
-  // contributor that is not staying is rolled back, and so is a changing one.
+  // Call it when a view has formed of the workers in the mask `members`, after
+  // any number of losses and joins. `staying` has the members that were in this
+  // worker's last view as the same process. A restarted worker is not in it. A
+  // state with a contributor that is not staying is rolled back, and so is a
+  // changing one.
   OnViewAction EnterView(uint64_t members, uint64_t staying);
 
-  // At a boundary: all members have passed a replica check. True: the owner
-  // keeps the state's bytes as the verified point. A worker alone has compared
-  // nothing, so its point stays unless the state has no unverified steps.
+  // Call it at a boundary where all members have passed a replica check. True:
+  // the owner keeps the state's bytes as the verified point. A worker alone has
+  // compared nothing, so its point stays unless the state has no unverified
+  // steps.
   bool PassCheck();
 
   StateValidity validity() const { return validity_; }

@@ -10,7 +10,7 @@ namespace ringlet {
 // A span of an optimizer slot includes the name of its weight, also if it is a
 // scalar: "optimizer/momentum/dense/kernel".
 bool IsModelState(const StateSpan& span) {
-  // An interrupted step may have changed them, also by a wrong gradient.
+  // An interrupted step may have changed the scales, also by a wrong gradient.
   if (span.name == kScalesName) return false;
   if (StartsWith(span.name, kWeightsPrefix)) return true;
   if (!StartsWith(span.name, kOptimizerPrefix)) return false;

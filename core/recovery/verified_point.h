@@ -21,7 +21,7 @@ namespace ringlet {
 
 class VerifiedPoint {
  public:
-  // `model` outlives it.
+  // `model` outlives the VerifiedPoint.
   explicit VerifiedPoint(Model* model) : model_(*model) {}
 
   // Allocates the memory, once. kResourceExhausted if there is none.

@@ -24,7 +24,7 @@ struct PassDigests {
 
 class CheckPass {
  public:
-  // All outlive it.
+  // All arguments outlive the CheckPass.
   CheckPass(const Graph* graph, const CompileConfig* config,
             const ModelMemory* memory, const Updater* updater, Stepper* stepper)
       : graph_(*graph),

@@ -20,7 +20,7 @@ Status CheckStateOutlivesLoss(const LocalUpdates& local);
 
 class LocalRound {
  public:
-  // All arguments outlive it.
+  // All arguments outlive the LocalRound.
   LocalRound(const Graph* graph, const LocalUpdates* options,
              const ModelMemory* memory, Updater* updater)
       : graph_(*graph),

@@ -128,7 +128,7 @@ int64_t LocalTrainer::Deadline(int64_t begin) const {
 }
 
 bool LocalTrainer::HasQuorum() const {
-  // Without late replicas a second computation would give the same result.
+  // If no replica was late, a second computation would give the same result.
   if (stepper_.report().late_replicas() == 0) return true;
   const std::vector<double>& examples = stepper_.report().examples();
   return std::count_if(examples.begin(), examples.end(), [](double n) {
@@ -150,7 +150,7 @@ Status LocalTrainer::MeasureRound(const Batch& batch, int64_t steps,
   Status status = TrainReplicas(&last, steps, loader, /*waits=*/true);
   times->steps = clock->MonotonicNanos() - begin;
   stepper_.times().DropCold();
-  // After the reports all ranks have reached the exchange.
+  // After the reports have arrived all ranks have reached the exchange.
   if (status.ok()) status = stepper_.report().Receive(stepper_.exchange());
   const int64_t met = clock->MonotonicNanos();
   bool must_repeat = false;

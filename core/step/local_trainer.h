@@ -24,7 +24,7 @@ namespace ringlet {
 
 class LocalTrainer {
  public:
-  // All outlive it.
+  // All arguments outlive the LocalTrainer.
   LocalTrainer(const Graph* graph, const CompileConfig* config,
                const ModelMemory* memory, Updater* updater, Stepper* stepper)
       : graph_(*graph),

@@ -12,15 +12,15 @@ namespace ringlet {
 
 class ReplicaTimes {
  public:
-  // A replica has taken so many nanoseconds.
+  // Adds the nanoseconds that a replica has taken.
   void Add(int64_t nanos) {
     nanos_ += nanos;
     ++replicas_;
   }
-  // Reading the next step's first examples has taken so many nanoseconds.
+  // Adds the nanoseconds that reading the next step's first examples has taken.
   void AddReading(int64_t nanos) { nanos_ += nanos; }
 
-  // The next step or round is the first of an exchange.
+  // Marks the next step or round as the first of an exchange.
   void SetExchange() { warm_ = false; }
   // After a step or round: drops its times if it was the first.
   void DropCold() {
@@ -28,7 +28,7 @@ class ReplicaTimes {
     warm_ = true;
   }
 
-  // The average since the last call; 0: no replica was added.
+  // The average time of a replica since the last call; 0: no replica was added.
   int64_t Take() {
     const int64_t nanos = replicas_ == 0 ? 0 : nanos_ / replicas_;
     nanos_ = replicas_ = 0;

@@ -24,7 +24,7 @@ namespace ringlet {
 
 class StepReport {
  public:
-  // `config` outlives it.
+  // `config` outlives the StepReport.
   explicit StepReport(const CompileConfig* config) : config_(*config) {}
 
   // Call after the metrics were resolved.

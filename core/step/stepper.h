@@ -25,7 +25,7 @@ namespace ringlet {
 
 class Stepper final : private GradientSink, private WorkerSums {
  public:
-  // All outlive it.
+  // All arguments outlive the Stepper.
   Stepper(const Graph* graph, const CompileConfig* config, ModelMemory* memory,
           Updater* updater, const StepTimer* timer)
       : graph_(*graph),
@@ -60,7 +60,8 @@ class Stepper final : private GradientSink, private WorkerSums {
   // Forward, loss and backward of such a step: computes the gradients and
   // *report, without an update. Drops a step under way.
   Status ComputePassAlone(int replica, const Batch& batch, StepReport* report);
-  // Record the step in the trail, and send it to the other workers.
+  // Each records the step in the trail; BeginStep also sends its number to the
+  // other workers.
   void BeginStep();
   void RecordStepEnd() const;
   void WarnOfNothingToTrain() const;

@@ -55,7 +55,8 @@ float* Updater::SumsOfGradients(int64_t from) const {
   return memory_.persistent().slots[optimizer.num_slots() - 1] + from;
 }
 
-// The averages from weight `from` on; only if weights are averaged.
+// Returns the averages from weight `from` on. Call it only if weights are
+// averaged.
 float* Updater::AverageOf(int64_t from) const {
   const Optimizer& optimizer = config_.optimizer;
   const int behind = optimizer.accumulates() ? 2 : 1;

@@ -24,7 +24,7 @@ namespace ringlet {
 
 class Updater final : public Saveable {
  public:
-  // All outlive it.
+  // All arguments outlive the Updater.
   Updater(const Graph* graph, const CompileConfig* config,
           const ModelMemory* memory, const StepTimer* timer)
       : graph_(*graph), config_(*config), memory_(*memory), timer_(*timer) {}
