@@ -29,7 +29,7 @@ Status ExpandHostList(const std::string& text, std::vector<std::string>* items);
 // An error if two ranks have one address.
 Status CheckDistinct(const std::vector<Address>& addresses);
 
-// Each for the variables that make ClusterFromEnvironment call it.
+// Each reads the variables for which ClusterFromEnvironment calls it.
 Status ResolveTfConfig(const std::string& text, ClusterConfig* config);
 Status ResolveSlurm(const Environment& environment, ClusterConfig* config);
 

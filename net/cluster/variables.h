@@ -15,7 +15,7 @@ namespace ringlet {
 
 class Variables {
  public:
-  // Both outlive this.
+  // Both arguments outlive the Variables.
   Variables(const Environment& environment, const char* scheduler)
       : environment_(environment), scheduler_(scheduler) {}
 

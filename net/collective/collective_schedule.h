@@ -55,19 +55,19 @@ class CollectiveSchedule {
   void Reset(int rank, int size);
 
   void Start(const Call& call);
-  // Forgets everything, and no longer uses the memory of any call.
+  // Drops all operations, and no longer uses the memory of any call.
   void Clear();
-  // Another process takes the peer's place: drops the early frames of the
-  // process before it. Only before the ring has formed.
+  // Call it when another process takes the peer's place: it drops the
+  // unexpected frames of the process before. Only before the ring has formed.
   void DropUnexpected(int peer);
 
-  // A frame from a peer, in FrameReader's two parts. kInvalidArgument: the
-  // ranks' calls differ, and the message names both. kCorruption: the peer
+  // Takes a frame from a peer, in FrameReader's two parts. kInvalidArgument:
+  // the ranks' calls differ, and the message names both. kCorruption: the peer
   // sent a forbidden frame.
   Status OnHeader(int peer, const FrameHeader& header,
                   ReceiveTarget* receive_target);
   Status OnFrame(int peer, const FrameHeader& header, const uint8_t* payload);
-  // A borrowed frame of this operation has been written.
+  // Call it when a borrowed frame of this operation has been written.
   void OnSent(uint64_t sequence);
 
   // Sends all that can be sent. Call it after any of the above, and when a

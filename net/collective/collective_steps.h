@@ -57,11 +57,11 @@ void RingAllGather(int rank, int size, int64_t length, std::vector<Step>* out);
 // The same for short parts: each rank sends its own to every other.
 void DirectAllGather(int rank, int size, int64_t length,
                      std::vector<Step>* out);
-// The same without a link for every pair: up a binomial tree to rank 0, and the
-// whole down again.
+// The same without a link for every pair: the parts go up a binomial tree to
+// rank 0, and the whole vector down again.
 void TreeAllGather(int rank, int size, int64_t length, std::vector<Step>* out);
 
-// From the root down a binomial tree.
+// The vector goes from the root down a binomial tree.
 void TreeBroadcast(int rank, int size, int root, int64_t length,
                    std::vector<Step>* out);
 

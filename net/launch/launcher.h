@@ -59,8 +59,8 @@ struct LaunchOptions {
   int min_workers = 0;
   // A worker that ends with 0, or has reported that its work is done
   // (done_report.h), has finished the work of all. From then on no worker is
-  // started again. One of the others may be stopped, or may not have learned of
-  // the end. They have `grace_seconds` to end, at least one second, or
+  // started again. One of the others may be stopped, or may have missed the
+  // end. They have `grace_seconds` to end, at least one second, or
   // `others_grace_seconds` if that is less. The exit code of a worker no longer
   // counts if it was started again, is killed, or is 75 (run again). A worker
   // that has reported its end has `report_grace_seconds` more to save its

@@ -47,7 +47,7 @@ struct Entry {
   char name[1];
 };
 
-// 0 if it is not a number.
+// The process id in a folder's name; 0 if the name is not a number.
 pid_t PidOf(const char* name) {
   int64_t pid = 0;
   for (; *name >= '0' && *name <= '9' && pid < (1 << 30); ++name) {

@@ -34,16 +34,17 @@ class Supervisor {
   // Every worker is about to be started, in order.
   explicit Supervisor(const LaunchOptions& options);
 
-  // At the first start: this worker cannot be started, and the later ones are
-  // not started. -1: no worker is.
+  // Call it if at the first start this worker cannot be started, so that the
+  // later ones are not started. -1: no worker is.
   Actions OnCannotStart(int worker);
-  // The process of `worker` exited after `ran_seconds`; it may still have
-  // output.
+  // Call it when the process of `worker` has exited after `ran_seconds`; output
+  // may follow.
   Actions OnExit(int worker, int code, double ran_seconds = 0);
-  // Its output has ended: after OnExit, or if it could not be started.
+  // Call it when the worker's output has ended: after OnExit, or if it could
+  // not be started.
   Actions OnEnded(int worker, int code);
   void OnRestart(int worker);
-  // It reports that its work is done.
+  // Call it when the worker reports that its work is done.
   void OnDone(int worker, Actions* actions);
   Actions OnSignal(int signal);
   Actions OnDeadline();

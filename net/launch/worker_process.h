@@ -48,7 +48,7 @@ class WorkerProcess {
 
   // OnEnded follows in any case, later. `variable` is its "TF_CONFIG=…".
   Status Start(const std::string& variable);
-  // To the whole group; nothing once it has ended.
+  // Sends a signal to the whole group; does nothing once the worker has ended.
   void Signal(int signal);
   // Sets whether its output of this kind (0 stdout, 1 stderr) is read.
   void Read(int stream, bool on);
@@ -56,7 +56,8 @@ class WorkerProcess {
   void CloseStreams();
 
   pid_t pid() const { return pid_; }  // 0 once it has ended
-  // Once ended: 127 and 126 where it could not be started, as in a shell.
+  // The exit code, once the worker has ended. 127 or 126, as in a shell: it
+  // could not be started.
   int code() const { return code_; }
 
  private:

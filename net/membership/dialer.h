@@ -1,9 +1,9 @@
 // Dialer: makes the connections to other workers, and tries again.
 //
-// It owns the endpoints of each worker, and when to try them. The Session and
-// its parts say which worker to dial, and which link has failed. It promises
-// that a failed try gives the worker's next endpoint a turn, and the message
-// about missing workers the reason.
+// It owns the endpoints of each worker, and the times to try them. The Session
+// and its parts choose the worker to dial, and report which link has failed.
+// After a failed try the worker's next endpoint has its turn, and the reason is
+// in the message about missing workers.
 
 #ifndef RINGLET_NET_MEMBERSHIP_DIALER_H_
 #define RINGLET_NET_MEMBERSHIP_DIALER_H_

@@ -1,10 +1,11 @@
 // DuplicateWorkers: second processes with the index of a connected worker.
 //
 // Pure. It owns the first request of each second process. Handshakes records
-// requests here. It promises the time since then, without the time before a
-// stall of this worker. After a crash the restarted process often connects
-// before the loss of the first one is noticed. So a second process is an error
-// only if it still connects after the time that it takes to notice a loss.
+// requests here. RecordRequest returns the time since the first request,
+// without the time before a stall of this worker. After a crash the restarted
+// process often connects before the loss of the first one is noticed. So a
+// second process is an error only if it still connects after the time that it
+// takes to notice a loss.
 
 #ifndef RINGLET_NET_MEMBERSHIP_DUPLICATE_WORKERS_H_
 #define RINGLET_NET_MEMBERSHIP_DUPLICATE_WORKERS_H_
@@ -25,11 +26,13 @@ class DuplicateWorkers {
     if (process.incarnation != incarnation) process = {incarnation, now};
     return now - process.since;
   }
-  // The peer has connected. A second process may have become the first one.
+  // Call it when the peer has connected: a second process may have become the
+  // first one.
   void Forget(int peer, int64_t now) {
     seen_[static_cast<size_t>(peer)] = {0, now};
   }
-  // This worker was stalled, and could not notice the end of the first process.
+  // Call it after a stall of this worker, which could not notice the end of a
+  // first process.
   void ResetTimes(int64_t now) {
     for (Process& process : seen_) process.since = now;
   }

@@ -1,8 +1,8 @@
 // FailureDetector: finds lost members, and the cause of a standstill.
 //
-// It owns what is heard of each other worker, and what this one does. The
-// Session tells it of frames and ticks, and asks for suspects. It promises that
-// a worker that sends in time and makes progress is no suspect.
+// It owns the times at which each other worker was heard, and this worker's
+// activity. The Session reports frames and ticks to it, and gets suspects from
+// it. A worker that sends in time and makes progress is never a suspect.
 //
 // Pure: time is an argument, in nanoseconds of a monotonic clock. The only
 // setting is the timeout T. Every member sends a frame at least every T/4. A

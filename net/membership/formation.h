@@ -1,9 +1,9 @@
 // Formation: how a ring that is not elastic forms.
 //
-// It owns the FormationBarrier, and knows the last report that others have of
-// this rank. The Session tells it of links and reports, and asks after each
-// whether all ranks are connected. It promises that the ranks that need this
-// rank's report get each change of it.
+// It owns the FormationBarrier, and the last report that others have of this
+// rank. The Session passes links and reports to it, and after each calls
+// Update, which returns whether all ranks are connected. The ranks that need
+// this rank's report get each change of it.
 
 #ifndef RINGLET_NET_MEMBERSHIP_FORMATION_H_
 #define RINGLET_NET_MEMBERSHIP_FORMATION_H_

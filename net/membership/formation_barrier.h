@@ -2,8 +2,7 @@
 // which generation.
 //
 // Pure. It owns the known proposals and reports of the other ranks. Formation
-// tells it of links and reports. It promises that all complete ranks have the
-// same generation.
+// passes links and reports to it. All complete ranks have the same generation.
 //
 // If every pair of ranks is linked, a rank has passed the barrier when all its
 // links are up. In a large ring it also needs the reports of other ranks. A

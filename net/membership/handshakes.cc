@@ -131,7 +131,7 @@ void Handshakes::Join(FramedLink* link, uint32_t proposal, int64_t now) {
   owner_->OnJoined(link->peer, proposal);
 }
 
-// This worker was refused.
+// Handles a kReject: this worker was refused.
 Status Handshakes::OnReject(FramedLink* link, const FrameHeader& header,
                             const uint8_t* payload, int64_t now) {
   const std::string text = PrintableAscii(payload, header.payload_bytes);

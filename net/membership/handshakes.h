@@ -1,9 +1,9 @@
 // Handshakes: the greetings by which a link becomes a worker's.
 //
-// It owns the record of workers that are there twice. The Session gives it the
-// links that have connected, and their kHello, kWelcome and kReject frames. It
-// promises OnJoined for a link that is up: its worker has the same list and
-// options, and the only link of its index.
+// It owns the record of duplicate workers. The Session gives it the links that
+// have connected, and their kHello, kWelcome and kReject frames. It calls
+// OnJoined for each link that is up: its worker has the same list and options,
+// and no other link.
 
 #ifndef RINGLET_NET_MEMBERSHIP_HANDSHAKES_H_
 #define RINGLET_NET_MEMBERSHIP_HANDSHAKES_H_
@@ -53,7 +53,8 @@ class Handshakes {
   // worker sends the reason.
   void SendIdentity(FramedLink* link, FrameType type, uint64_t informed = 0,
                     uint32_t features = 0);
-  // This worker was stalled, and may have missed the end of a process.
+  // Call it after a stall of this worker, which may have missed the end of a
+  // process.
   void RecordStall(int64_t now) { duplicates_.ResetTimes(now); }
 
  private:

@@ -1,8 +1,8 @@
 // MissingPeerReport: the messages of a worker that waits for the others.
 //
 // It owns the reasons why each worker is missing, and which lines were printed.
-// The Session, Dialer, Strangers and Withdrawals tell it of connections and
-// refusals. It promises that no stranger can fill a log.
+// The Session, Dialer, Strangers and Withdrawals report connections and
+// refusals to it. No stranger can fill a log.
 //
 // Pure: time is an argument, in nanoseconds of a monotonic clock. Messages are
 // returned as lines without a newline. A line after 1 s, and then every 10 s,

@@ -1,9 +1,9 @@
 // Operations: the collective operations of a ring, over its members' links.
 //
-// It owns the CollectiveSchedule, which knows ranks, and the count of completed
-// operations. The Session gives it calls and frames, and has it progress after
-// each event. It promises that each frame goes to the worker of the rank, and
-// that FailureDetector learns what this worker waits for.
+// It owns the CollectiveSchedule, which uses ranks, and the count of completed
+// operations. The Session gives it calls and frames, and calls Progress after
+// each event. Each frame goes to the worker of the rank, and FailureDetector
+// gets what this worker waits for.
 
 #ifndef RINGLET_NET_MEMBERSHIP_OPERATIONS_H_
 #define RINGLET_NET_MEMBERSHIP_OPERATIONS_H_
@@ -28,10 +28,11 @@ class Operations final : private CollectiveSchedule::Wire {
              FailureDetector* detector);
 
   void SetStep(uint64_t step) { step_ = step; }
-  // The ring has other members. Only before the first call.
+  // Call it when the ring has other members, and before the first call of an
+  // operation.
   void Reset() { schedule_.Reset(members_->rank(worker_), members_->count()); }
   void Start(const Call& call) { schedule_.Start(call); }
-  // Forgets everything, and no longer uses the memory of any call.
+  // Drops all operations, and no longer uses the memory of any call.
   void Clear() { schedule_.Clear(); }
   // Another process takes the worker's place, before the ring has formed.
   void DropUnexpected(int worker);
@@ -53,7 +54,7 @@ class Operations final : private CollectiveSchedule::Wire {
   int faulty_worker() const {
     return members_->worker(schedule_.faulty_peer());
   }
-  // Since the session's start.
+  // The number of operations completed since the session's start.
   uint64_t completed() const { return completed_; }
   // True if one is under way that a worker with so many completed is part of.
   bool NeedFrom(uint64_t completed) const {
@@ -62,9 +63,9 @@ class Operations final : private CollectiveSchedule::Wire {
   // The worker that the oldest operation waits for; -1: none.
   int waiting_on() const;
 
-  // Tells the detector what this worker does.
+  // Reports this worker's activity to the failure detector.
   void UpdateActivity(int64_t now);
-  // For a caller, by ranks.
+  // What this worker waits for now, by ranks, for the caller of the operation.
   WaitChain CurrentWait(int64_t now);
 
  private:

@@ -2,9 +2,9 @@
 //
 // It owns every link: those of the linked workers, up or in their handshake,
 // those without an accepted handshake, and closed ones. The Session and its
-// parts open, look up and drop links here, and send by them. It promises that a
-// link is closed but not deleted during its own events, and that each frame has
-// this worker's number and step, and the ring's generation.
+// parts open, look up and drop links here, and send by them. A link is closed
+// but not deleted during its own events. Each frame has this worker's number
+// and step, and the ring's generation.
 
 #ifndef RINGLET_NET_MEMBERSHIP_PEER_TABLE_H_
 #define RINGLET_NET_MEMBERSHIP_PEER_TABLE_H_
@@ -35,20 +35,21 @@ class PeerTable {
     return peer != worker_ && up_link(peer) == nullptr;
   }
 
-  // A link that another worker has opened. If there are too many without a
+  // Adds a link that another worker has opened. If there are too many without a
   // handshake, the oldest that has not shown a key is dropped.
   void Accept(StreamPtr stream, int64_t now);
-  // A link that this worker opens to a linked worker, or as a probe.
+  // Adds a link that this worker opens to a linked worker, or as a probe.
   void Open(int peer, StreamPtr stream, int64_t now);
   void OpenProbe(int peer, StreamPtr stream, int64_t now);
-  // The handshake of an accepted link has shown that it is the peer's.
+  // Makes an accepted link the peer's, after its handshake has shown that.
   void Adopt(int peer, FramedLink* link);
 
   void Drop(int peer);
   void DropUnauthenticated(FramedLink* link);
-  // Those opened before this time.
+  // Drops the links without an accepted handshake that were opened before this
+  // time.
   void DropUnauthenticated(int64_t before);
-  // At the begin of an event, when no call of a link runs.
+  // Call it at the begin of an event, when no call of a link runs.
   void DeleteDropped() { dropped_.clear(); }
 
   void SetStep(uint64_t step) { step_ = step; }

@@ -1,7 +1,7 @@
 // ProbeSchedule: which missing worker is probed, and when.
 //
-// Pure. It owns the place in the round of probes. Strangers asks it at each
-// tick. It promises one worker at a time, each once in a round. The worker with
+// Pure. It owns the place in the round of probes. Strangers calls Next at each
+// tick. One worker is probed at a time, each once in a round. The worker with
 // the higher number dials the lower one. So two workers that each list
 // themselves first would wait for each other without a message. While the first
 // ring forms, a worker compares its list with those of the missing workers of

@@ -2,12 +2,12 @@
 // of their ends.
 //
 // Pure. It owns the ring's members and generation, and which workers have left,
-// have ended or wait to join. The Session and its parts write to it what they
-// learn, and read it. It promises that a worker's rank is that of the present
-// view, and that only a frame of another ring is stale. A worker is named by
-// its number in the job's list. In an elastic ring the members of the view have
-// the ranks 0, 1 and so on, in the order of their numbers. In other rings a
-// worker's number is its rank.
+// have ended or wait to join. The Session and its parts write each change here,
+// and read the result. A worker's rank is that of the present view, and only a
+// frame of another ring is stale. A worker is named by its number in the job's
+// list. In an elastic ring the members of the view have the ranks 0, 1 and so
+// on, in the order of their numbers. In other rings a worker's number is its
+// rank.
 
 #ifndef RINGLET_NET_MEMBERSHIP_RING_MEMBERS_H_
 #define RINGLET_NET_MEMBERSHIP_RING_MEMBERS_H_
@@ -33,12 +33,12 @@ class RingMembers {
   // All of `size` workers are members, until SetView.
   RingMembers(int size, bool elastic);
 
-  // The members of a proposed, acknowledged or formed view.
+  // Sets the members of a proposed, acknowledged or formed view.
   void SetView(const View& view);
   // The view's generation; 0: none.
   uint32_t generation() const { return generation_; }
 
-  // The ring has formed with this generation; 0: not yet.
+  // Records that the ring has formed with this generation; 0: not yet.
   void SetFormed(uint32_t generation) { formed_ = generation; }
   uint32_t formed() const { return formed_; }
   // True if a worker's frame is of another ring, and must be ignored. A frame
@@ -64,22 +64,22 @@ class RingMembers {
   Status ForCaller(const Status& status) const;
   Status FromCaller(const Status& status) const;
 
-  // A worker has sent a goodbye, or the report of its failure.
+  // Records that a worker has sent a goodbye, or the report of its failure.
   void SetLeft(int worker) { left_[static_cast<size_t>(worker)] = true; }
   bool left(int worker) const { return left_[static_cast<size_t>(worker)]; }
   void SetAborted(int worker) { aborted_[static_cast<size_t>(worker)] = true; }
-  // In an elastic ring: a member's connection has ended. Without a goodbye or
-  // an abort before, its process has ended.
+  // In an elastic ring: records that a member's connection has ended. Without a
+  // goodbye or an abort before, its process has ended.
   void SetEnded(int worker);
   bool ended(int worker) const {
     return any_ended_ && (ended_ & Bit(worker)) != 0;
   }
-  // In an elastic ring: a worker has connected. `joins`: it waits for the next
-  // view.
+  // In an elastic ring: records that a worker has connected. `joins`: it waits
+  // for the next view.
   void SetConnected(int worker, bool joins);
-  // A joining worker is lost.
+  // Records the loss of a joining worker.
   void SetLost(int worker) { joining_ &= ~Bit(worker); }
-  // The others have continued without this worker.
+  // Records whether the others have continued without this worker.
   void SetLeftBehind(bool left_behind) { left_behind_ = left_behind; }
   // If a process has ended: the other members and the joining workers, as bits.
   // 0: none has, or this worker is left behind.

@@ -268,7 +268,7 @@ void Session::TickStart(const FailureDetector::Suspect& suspect) {
                                   !views_.active() || !views_.join_pending()));
 }
 
-// Once the ring has formed.
+// Ends the ring because of a suspect, once the ring has formed.
 void Session::HandleSuspect(const FailureDetector::Suspect& suspect,
                             int stuck) {
   if (stuck >= 0 && suspect.worker < 0) {

@@ -2,8 +2,8 @@
 //
 // It owns the session's state and its parts, and decides when the ring has
 // formed, has ended, and why. RingNode gives it calls, connections and ticks;
-// its parts tell it what changes the ring. It promises OnRunning at most once,
-// and after OnFailed or OnLeft no use of a call's memory.
+// its parts report what changes the ring. OnRunning is called at most once.
+// After OnFailed or OnLeft no call's memory is used.
 //
 // Pure: a state machine over a Transport (states: session_state.h), without
 // socket, timer or thread. Every event carries the time, in nanoseconds of a
@@ -164,13 +164,13 @@ class Session final : private FramedLink::Owner,
   // again. `notice`: the reason for the others, if it is not `why`.
   void DropPeer(int peer, const std::string& why,
                 const AbortNotice* notice = nullptr);
-  // These end the ring. The suspect is lost.
+  // Fails because the suspect is lost.
   void FailByLoss(const FailureDetector::Suspect& suspect, const char* detail);
-  // As `reporter` has sent the reason.
+  // Fails with the reason that `reporter` has sent.
   void FailAsReported(int reporter, const AbortNotice& notice,
                       const Status& why);
-  // Tells the others, if the ring had formed. `origin`: the worker that failed
-  // first; -1: none.
+  // Fails, and reports the error to the others if the ring had formed.
+  // `origin`: the worker that failed first; -1: none.
   void Fail(const Status& status, int origin = -1);
 
   const RingOptions options_;

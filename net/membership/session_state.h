@@ -1,8 +1,8 @@
-// SessionState: where a session stands between its start and its goodbye.
+// SessionState: the phase of a session between its start and its goodbye.
 //
-// It owns the one state that all parts of a session ask for. The Session alone
-// changes it; the other parts only read it. Each question about it has one
-// answer here, so no part combines states by itself.
+// It owns the one state that all parts of a session read. The Session alone
+// changes it. Each predicate of the state is here, so no part combines states
+// by itself.
 //
 // starting -> running -> leaving. An error in the first two leads to failed ->
 // leaving. A worker that cannot take part has withdrawing -> leaving instead.

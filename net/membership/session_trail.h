@@ -1,8 +1,8 @@
 // SessionTrail: the events of a session for the worker's trail.
 //
 // Pure. It owns what the trail has already of the present wait and silences.
-// The Session calls it for each event and tick. It promises that events name
-// workers by their numbers in the list, also where ranks differ.
+// The Session calls it for each event and tick. Events name workers by their
+// numbers in the list, also where ranks differ.
 
 #ifndef RINGLET_NET_MEMBERSHIP_SESSION_TRAIL_H_
 #define RINGLET_NET_MEMBERSHIP_SESSION_TRAIL_H_
@@ -29,8 +29,9 @@ class SessionTrail {
 
   void Record(TrailKind kind, int peer = -1, const char* text = "");
   void RecordFormed(const std::vector<int>& workers);
-  // The cause of the session's end: a loss that this worker has detected, or a
-  // report of another one. Both have what this worker waited for.
+  // Records the cause of the session's end: a loss that this worker has
+  // detected, or a report of another one. Both events include what this worker
+  // waited for.
   void RecordLost(const FailureDetector::Suspect& suspect, const char* detail,
                   const FailureDetector& detector, int64_t now);
   void RecordReported(int reporter, const AbortNotice& notice,

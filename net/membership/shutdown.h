@@ -1,9 +1,9 @@
 // Shutdown: the last messages of a session, and when the others have them.
 //
 // It owns what is left to deliver: an abort, or a goodbye and its deadline. The
-// Session has it send them, and asks after each event of a link. It promises
-// that TakeDelivered and TakeLeft are true once, and that after a goodbye all
-// links are closed by the deadline.
+// Session calls SendAbort or SendGoodbye, and TakeDelivered and TakeLeft after
+// each event of a link. These two return true once. After a goodbye all links
+// are closed by the deadline.
 
 #ifndef RINGLET_NET_MEMBERSHIP_SHUTDOWN_H_
 #define RINGLET_NET_MEMBERSHIP_SHUTDOWN_H_
@@ -24,15 +24,16 @@ class Shutdown {
            PeerTable* links, FailureDetector* detector)
       : state_(state), members_(members), links_(links), detector_(detector) {}
 
-  // The session has failed. `ran`: the ring had formed. `tells`: the others get
-  // the notice. Keeps the links that the failed session needs.
+  // Sends the notice of the session's failure. `ran`: the ring had formed.
+  // `tells`: the others get the notice. Keeps the links that the failed session
+  // needs.
   void SendAbort(const AbortNotice& notice, bool ran, bool tells);
   // TakeDelivered() is true once, when the others have all frames.
   void AwaitDelivery() { delivering_ = true; }
   // True at the first call after the delivery; false from then on.
   bool TakeDelivered();
 
-  // The session leaves, with so many completed operations.
+  // Sends a goodbye with the number of completed operations.
   void SendGoodbye(uint64_t completed, int64_t deadline);
   void Tick(int64_t now);
   // True at the first call after all links are closed; false from then on.

@@ -1,9 +1,9 @@
 // Strangers: connections of programs that are not in this worker's ring.
 //
 // It owns the schedule of probes, and a refusal that waits for the look-up of
-// an address. The Session, Handshakes and Withdrawals have it refuse a
-// connection. It promises that a stranger ends a wait only while the first ring
-// forms, and only with evidence of its host.
+// an address. The Session, Handshakes and Withdrawals refuse connections
+// through it. A stranger ends a wait only while the first ring forms, and only
+// with evidence of its host.
 //
 // Any program can connect and send false claims, so a refusal has limited
 // effect. It counts only while the ring forms for the first time, and only over

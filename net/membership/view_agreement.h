@@ -1,8 +1,8 @@
 // ViewAgreement: decides the members of an elastic ring.
 //
-// It owns this worker's view, and the lists that others have sent. Views tells
-// it of links and frames, and sends those in `out`. It promises that two
-// workers in views of one generation have the same members.
+// It owns this worker's view, and the lists that others have sent. Views passes
+// links and frames to it, and sends the frames in `out`. Two workers in views
+// of one generation have the same members.
 //
 // Pure: each event has a time, in nanoseconds of a monotonic clock, and `out`
 // gets the frames to send. A *view* is a generation and its members. A worker
@@ -78,7 +78,7 @@ class ViewAgreement {
   void RemovePeer(int worker, int64_t now);
   void OnFrame(int from, const ViewFrame& frame, int64_t now);
   void Tick(int64_t now);
-  // The view has ended, and the training thread has not learned of it yet.
+  // Call it when the view has ended, before the training thread gets the loss.
   void Linger(int64_t now);
 
   // The frames to send, in this order. The owner clears them.

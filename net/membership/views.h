@@ -1,9 +1,9 @@
 // Views: the views of an elastic ring, and the waits for them.
 //
 // It owns the ViewAgreement, which decides, and carries out its decisions: it
-// sends the frames and sets the members. The Session tells it of links, frames
-// and ticks. It promises that OnFormed is called once for a session, and that
-// workers outside of the view are dialled and kept.
+// sends the frames and sets the members. The Session passes links, frames and
+// ticks to it. OnFormed is called once for a session. Workers outside of the
+// view are dialled, and their links are kept.
 //
 // The operations belong to a view from its proposal or acknowledgement on. So
 // frames of members that started earlier are kept, as in any ring. A running
@@ -55,15 +55,15 @@ class Views {
   Status Begin(int64_t deadline, int64_t now);
   bool active() const { return agreement_ != nullptr; }
 
-  // A worker has connected, and proposes a generation.
+  // Adds a worker that has connected, and proposes a generation.
   void AddPeer(int peer, uint32_t proposal, int64_t now);
-  // A peer outside of the view is lost. Drops its link, and tries again.
+  // Drops the link of a peer outside of the view, and tries again.
   void DropPeer(int peer, const std::string& why, int64_t now);
   Status OnFrame(int peer, const FrameHeader& header, const uint8_t* payload,
                  int64_t now);
   void Tick(int64_t now);
-  // The view has ended by a loss. Announces to joining workers that this one
-  // computes, and will form the next view.
+  // Call it when the view has ended by a loss. Joining workers get the
+  // announcement that this one computes, and will form the next view.
   void Linger(int64_t now);
 
   // An error if this worker has waited long enough for a view.

@@ -2,8 +2,8 @@
 //
 // It owns this worker's own reason, and which workers have it. The Session
 // gives it kWithdraw frames, and in a withdrawing session the links that have
-// connected and all greetings. It promises that a reason is sent until every
-// worker has it, and ends the wait only of those that form the first ring.
+// connected and all greetings. A reason is sent until every worker has it. It
+// ends the wait only of workers that form their first ring.
 
 #ifndef RINGLET_NET_MEMBERSHIP_WITHDRAWALS_H_
 #define RINGLET_NET_MEMBERSHIP_WITHDRAWALS_H_
@@ -23,9 +23,9 @@ class Withdrawals {
               MissingPeerReport* missing, Strangers* strangers,
               Handshakes* handshakes, Handshakes::Owner* owner);
 
-  // A withdrawing session: sends the reason to all others.
+  // Begins a withdrawing session: sends the reason to all others.
   void Begin(const Status& reason);
-  // Dials the workers that do not have it. Returns true if all have it.
+  // Dials the workers that do not have the reason. Returns true if all have it.
   bool Tick(int64_t now);
   void SendReason(FramedLink* link);
   Status OnHello(FramedLink* link, const FrameHeader& header,
@@ -33,7 +33,7 @@ class Withdrawals {
   Status OnWelcome(FramedLink* link, const FrameHeader& header,
                    const uint8_t* payload);
 
-  // Any session: another worker has withdrawn.
+  // Handles the kWithdraw of another worker, in any session.
   Status OnWithdraw(FramedLink* link, const FrameHeader& header,
                     const uint8_t* payload, int64_t now);
 

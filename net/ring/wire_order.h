@@ -21,7 +21,7 @@ class WireOrder {
   void Start(uint64_t ticket, void* data, size_t count) {
     if (kBigEndian) under_way_.push_back({ticket, data, count});
   }
-  // All up to this ticket are done.
+  // Call it when all operations up to this ticket are done.
   void Done(uint64_t ticket) {
     while (!under_way_.empty() && under_way_.front().ticket <= ticket) {
       SwapToLittle(under_way_.front().data, sizeof(uint32_t),

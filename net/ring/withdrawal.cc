@@ -23,7 +23,7 @@ class Withdrawing final : public Withdrawal, private RingNode::Owner {
   ~Withdrawing() override {
     if (loop_ == nullptr) return;
     std::unique_lock<std::mutex> lock(mutex_);
-    // The node's own deadline, or a little later.
+    // Waits for the node's own deadline, and a little longer.
     const std::chrono::duration<double> limit(2 * kWithdrawSeconds);
     changed_.wait_for(lock, limit, [this] { return delivered_; });
     lock.unlock();

@@ -31,12 +31,12 @@ constexpr size_t kNoiseMostPayload = 64;  // of a handshake's message
 // Call it once before all other calls, from any thread. An error if this build
 // has no libsodium.
 Status SecureStart();
-// Libsodium has AES-256-GCM, by instructions of this processor. After
+// True if libsodium has AES-256-GCM on this processor. Call it after
 // SecureStart.
 bool HasAesGcm();
 void WipeMemory(void* data, size_t bytes);
-// A name for a place. Holders of the key can compute it; it reveals nothing of
-// the place to others.
+// A tag that names a place, such as a socket. Only holders of the key can
+// compute it, and it reveals nothing of the place to others.
 constexpr size_t kKeyTagBytes = 16;
 void KeyTag(const JobKey& key, const void* place, size_t bytes, uint8_t* tag);
 
@@ -49,7 +49,8 @@ class NoiseCipher {
   ~NoiseCipher();
 
   void Begin(const uint8_t* key);
-  // From now on by AES-256-GCM instead of ChaCha20-Poly1305; see HasAesGcm.
+  // Seals later messages by AES-256-GCM instead of ChaCha20-Poly1305; see
+  // HasAesGcm.
   void UseAes();
   // Seal appends a tag of kNoiseTagBytes, and Open expects it. `out` may be
   // `text`; Open works in place. `ad` is authenticated and not encrypted. Open

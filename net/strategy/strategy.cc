@@ -24,8 +24,9 @@
 namespace ringlet {
 namespace {
 
-// All workers must have the same. It is small enough for several at the same
-// time during the backward pass, and large enough for the links' full speed.
+// All workers must have the same size. It is small enough for several at the
+// same time during the backward pass, and large enough for the links' full
+// speed.
 constexpr int64_t kDefaultPack = 1 << 20;
 
 bool IsElastic(const StrategyOptions& options) {

@@ -24,11 +24,12 @@
 namespace ringlet {
 
 // Memory that both ends of a connection have mapped. It is used once each end
-// has learned that the other has it. Each end announces the byte from which on
-// its output is in the memory.
+// has the other's report that it is mapped. Each end announces the byte from
+// which on its output is in the memory.
 class SharedMemory {
  public:
-  // Maps it, unless that is done. Returns true if this end has mapped it.
+  // Maps the memory, unless that is done. Returns true if this end has mapped
+  // it.
   virtual bool MapSharedMemory() = 0;
   virtual void DeclineSharedMemory() = 0;  // unmaps it
   // All later bytes of this end, or of the other end, are in the memory.

@@ -85,7 +85,7 @@ class Loop {
   uv_async_t wake_;
   std::mutex turn_;  // held by the owner of the loop
   bool allows_other_threads_ = false;
-  // The loop's thread wants the loop.
+  // True if the loop's thread waits to enter the loop.
   std::atomic<bool> loop_thread_wants_turn_{false};
   std::mutex mutex_;
   std::vector<std::function<void()>> posted_;   // guarded by mutex_

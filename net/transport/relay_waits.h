@@ -33,8 +33,8 @@ class RelayWaits {
     ~Owner() = default;
   };
 
-  // All arguments outlive it. `text` is the relay's address as the user wrote
-  // it.
+  // All arguments outlive the RelayWaits. `text` is the relay's address as the
+  // user wrote it.
   RelayWaits(UvHandles* handles, const Address& relay, const std::string& text,
              Owner* owner);
   ~RelayWaits();

@@ -7,9 +7,10 @@
 // moved or sent back is detected. The end of the connection is not sealed: a
 // protocol that must detect a missing end sends a goodbye, as frames do.
 //
-// The other side must first prove that it has the key, and is or wants the
-// listening worker. Until then only the handshake is sent, and only this object
-// is allocated. docs/wire_format.md, "Sealed".
+// The other side must first prove that it has the key. One side is the
+// listening worker, and the other must have dialled this worker. Until then
+// only the handshake is sent, and only this object is allocated.
+// docs/wire_format.md, "Sealed".
 
 #ifndef RINGLET_NET_TRANSPORT_SEALED_STREAM_H_
 #define RINGLET_NET_TRANSPORT_SEALED_STREAM_H_
@@ -42,8 +43,8 @@ class SeenGreetings {
   size_t next_ = 0;                // the index of the oldest one
 };
 
-// The listening worker. Several jobs may have one key: a peer that reaches
-// another worker than it wants gets no answer, as with another key.
+// The listening worker. Several jobs may have one key. A peer that has dialled
+// another worker than it reaches gets no answer, as with another key.
 struct ListenerIdentity {
   uint64_t cluster_hash = 0;  // handshake.h
   uint16_t size = 0;          // of the job's list

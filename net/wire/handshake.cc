@@ -165,7 +165,7 @@ Status CheckPlace(const Identity& self, const Identity& peer,
   return Status();
 }
 
-// The options that a worker was given.
+// Compares the options that the two workers were given.
 Status CheckOptions(const Identity& self, const Identity& peer) {
   const struct {
     const char* name;

@@ -26,9 +26,9 @@ struct Activity {
   }
 };
 
-// In a large ring a worker does not hear all others. This is the end of the
-// chain of workers that wait for one another, by the reports that the sender
-// has.
+// In a large ring a worker does not hear all others. So the heartbeat has the
+// end of the chain of workers that wait for one another, by the reports that
+// the sender has.
 struct ChainEnd {
   int worker = -1;  // -1: the sender waits for no worker
   Activity activity;

@@ -30,7 +30,7 @@ struct RelayHello {
 };
 
 void EncodeRelayHello(const RelayHello& hello, uint8_t* out);
-// False: the bytes are not a worker's hello.
+// Returns false if the bytes are not a worker's hello.
 bool DecodeRelayHello(const uint8_t* data, RelayHello* hello);
 
 }  // namespace ringlet
