@@ -31,10 +31,10 @@ struct AllowedChanges {
   bool optimizer = false, seed = false;
 };
 
-// Compares what names and shapes of weights do not show. Call it before any
-// weight is overwritten. Another optimizer or seed is an error unless `allowed`
-// allows it. Another loss and other data give a warning: Keras allows them, but
-// they are rarely intended.
+// Compares the properties of the runs that names and shapes of weights do not
+// show. Call it before any weight is overwritten. Another optimizer or seed is
+// an error unless `allowed` allows it. Another loss and other data give a
+// warning: Keras allows them, but they are rarely intended.
 Status CheckRun(FileSystem* files, const std::string& path, const FitState& fit,
                 const AllowedChanges& allowed);
 

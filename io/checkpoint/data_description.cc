@@ -20,8 +20,8 @@ namespace ringlet {
 namespace {
 
 constexpr int kMaxNames = 1 << 20;
-// An eighth of the largest header of a model file: of columns and of classes.
-// The label's name has less.
+// The names of columns, and those of classes, each take at most an eighth of
+// the largest header of a model file. The label's name takes less.
 static_assert(kMaxNamesBytes == SafetensorsLimits::kHeaderBytes / 8);
 constexpr size_t kMaxLabelBytes = 4 << 10;
 constexpr size_t kMaxOtherBytes = 32 << 10;  // of columns that are not taken
@@ -73,7 +73,7 @@ Status ReadDifferentNames(const Json& json, const char* key,
 
 using Role = TableColumn::Role;
 
-// By the values of Role.
+// The roles' names, in the order of the values of Role.
 constexpr const char* kRoles[] = {"dropped", "value", "label", "weight"};
 
 // Neighbours of one role are one object. The names of values and of the label
@@ -116,9 +116,9 @@ void WriteTable(const std::vector<TableColumn>& columns, JsonWriter* json) {
   json->EndArray();
 }
 
-// What older versions read instead of the table: the label's name or number,
-// the number of values before it, and in a table without names the values'
-// columns.
+// Writes the fields that older versions read instead of the table: the label's
+// name or number, the number of values before it, and in a table without names
+// the values' columns.
 void WriteForOlder(const std::vector<TableColumn>& columns, JsonWriter* json) {
   std::vector<int64_t> taken(columns.size());
   int64_t values = 0, before = 0, label = -1, others = 0;
@@ -178,7 +178,8 @@ Status ReadRun(const Json& json, std::vector<TableColumn>* columns) {
   return Status();
 }
 
-// Each value once, at most one label and one column of weights.
+// Checks that each value occurs once, with at most one label and one column of
+// weights.
 Status CheckColumns(const std::vector<TableColumn>& columns, size_t names) {
   std::set<int64_t> values;
   int singles[std::size(kRoles)] = {};
@@ -242,7 +243,7 @@ Status ReadOlderTable(const Json& json, size_t values, bool labelled,
   return Status();
 }
 
-// `values`: the number of values, if an older file does not tell it.
+// `values`: the number of values, for an older file that lacks it.
 Status ReadTable(const Json& json, int64_t values,
                  std::vector<TableColumn>* columns) {
   std::vector<std::string> names;

@@ -18,15 +18,15 @@
 
 namespace ringlet {
 
-// The names of columns, or of classes, in a model file.
+// The most bytes of the names of columns, or of classes, in a model file.
 constexpr size_t kMaxNamesBytes = 128 << 10;
 // False if a model file cannot have these names: they are no UTF-8, have a NUL,
 // or take more bytes.
 bool CanBeSaved(const std::vector<std::string>& names,
                 size_t max_bytes = kMaxNamesBytes);
 
-// The tokens of a vocabulary in a model file. A larger one, or one that it
-// cannot have, is kept as a digest.
+// The most bytes of a vocabulary's tokens in a model file. A larger vocabulary,
+// or one with tokens that the file cannot have, is kept as a digest.
 constexpr size_t kMaxVocabularyBytes = 2 * kMaxNamesBytes;
 std::string VocabularyDigest(const std::vector<std::string>& vocabulary);
 
@@ -39,7 +39,7 @@ std::string ToJson(const DataDescription& description);
 Status DataDescriptionFromJson(const std::string& text, int64_t inputs,
                                DataDescription* description);
 
-// None if the file has none.
+// Reads the description in a file's metadata; none if the file has none.
 Status ReadDataDescription(const SafetensorsReader& file, const Model& model,
                            std::optional<DataDescription>* description);
 

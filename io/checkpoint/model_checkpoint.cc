@@ -181,7 +181,8 @@ class ModelCheckpointCallback final : public Callback {
     why_ = Status();
   }
 
-  // On every rank, since any may be the chief when the fit ends.
+  // Every rank records the failed save, since any rank may be the chief when
+  // the fit ends.
   void RecordUnsaved(Model* model, const Logs& logs, int64_t epoch,
                      int64_t batch, double best) {
     unsaved_[kUnsavedEpoch] = static_cast<double>(epoch);

@@ -28,7 +28,7 @@ std::string CallbacksText(FitState* fit);
 
 class ResumedState final : public Saveable {
  public:
-  // `fit` outlives it.
+  // `fit` outlives the ResumedState.
   explicit ResumedState(FitState* fit) : state_(fit), fit_(*fit) {}
 
   // Finds the file's tensors for each callback, each metric and the other
@@ -57,7 +57,7 @@ class ResumedState final : public Saveable {
   RunState state_;
   FitState& fit_;
   std::map<std::string, std::string> identities_;  // of the callbacks' parts
-  // From a callback's or metric's part of the run's state to its part of the
+  // Maps a callback's or metric's part of the run's state to its part of the
   // file. "": it starts from the beginning.
   std::map<std::string, std::string> parts_;
   bool callbacks_differ_ = false;

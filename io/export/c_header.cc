@@ -54,7 +54,7 @@ std::string CHeaderText(const CInterface& c) {
     text += line(out, out.shape.ToString());
     text += &out == &c.outputs.back() ? " */\n\n" : "\n";
   }
-  // With the name as it is: Ab and aB are two models.
+  // The guard has the name with its capitals, since Ab and aB are two models.
   const std::string guard = c.name + "_PREDICT_H";
   text += "#ifndef " + guard + "\n#define " + guard + "\n\n";
   if (c.int8) text += "#include <stdint.h>\n\n";

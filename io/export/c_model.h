@@ -20,7 +20,7 @@ namespace ringlet {
 
 class CModel {
  public:
-  // `interface` outlives it.
+  // `interface` outlives the CModel.
   CModel(Model* model, const CInterface& interface)
       : model_(*model), floats_(model->weights()), interface_(interface) {}
 

@@ -26,7 +26,7 @@ class CSlots {
     bool is_view, in_place;
   };
 
-  // `primitives` outlive it, and have a kind each. `outputs` are the
+  // `primitives` outlive the CSlots, and have a kind each. `outputs` are the
   // primitives of the model's outputs. `uses_in` and `uses_out`: inputs and
   // outputs are the caller's memory; else they are buffers too. An output that
   // is a view of an input has its slot, and is to be copied.

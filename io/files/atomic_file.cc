@@ -1,6 +1,6 @@
 // AtomicFile: the temporary name is unique among processes and threads, and its
-// file is locked. So the files of interrupted writers are known by their free
-// lock, and are removed. Commit syncs the file, renames it and syncs the
+// file is locked. So the files of interrupted writers are recognized by their
+// free lock, and are removed. Commit syncs the file, renames it and syncs the
 // folder; only then is it durable.
 
 #include "atomic_file.h"

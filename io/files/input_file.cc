@@ -97,7 +97,7 @@ Status InputFile::ReadSome(void* data, size_t bytes, size_t* got) {
       if (code == Z_MEM_ERROR) {
         return ResourceExhausted("%s: no memory to read it", path_.c_str());
       }
-      // Behind the name that zlib has for the descriptor.
+      // zlib's text begins with its name of the file and ": ".
       const char* const behind = std::strstr(text, ": ");
       return Corruption("%s: damaged gzip data at offset %" PRId64
                         " of the content (%s); fetch the file again",

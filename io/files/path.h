@@ -9,14 +9,14 @@
 
 namespace ringlet {
 
-// "." of "a", "/" of "/a", "b" of "b/a".
+// The folder in a path: "." of "a", "/" of "/a", "b" of "b/a".
 inline std::string FolderOf(const std::string& path) {
   const size_t slash = path.find_last_of('/');
   if (slash == std::string::npos) return ".";
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// "a" of "b/a".
+// The name in a path: "a" of "b/a".
 inline std::string FileNameOf(const std::string& path) {
   return path.substr(path.find_last_of('/') + 1);
 }

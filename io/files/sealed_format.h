@@ -1,4 +1,4 @@
-// What readers of other formats know of sealed files.
+// How readers of other formats recognize a sealed file, and their error for it.
 
 #ifndef RINGLET_IO_FILES_SEALED_FORMAT_H_
 #define RINGLET_IO_FILES_SEALED_FORMAT_H_

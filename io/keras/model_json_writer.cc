@@ -16,7 +16,7 @@ const char* ModuleOf(const Layer& layer) {
   return functional ? "keras.src.models.functional" : "keras";
 }
 
-// The Bidirectional that was expanded.
+// Returns the Bidirectional that was expanded.
 Layer Collapsed(const Layer& expanded) {
   const std::vector<Layer>& layers = expanded.model->layers;
   return Bidirectional(layers[BidirectionalParts::kForward],

@@ -165,7 +165,7 @@ Status EventFile::AddSummary(const std::string& tag, int64_t step) {
   return AddRecord();
 }
 
-// Frames `event_`.
+// Appends `event_` to the pending bytes, framed as a record.
 Status EventFile::AddRecord() {
   constexpr size_t kFrame = 8 + 4 + 4;
   if (pending_.size() + kFrame + event_.size() > kMaxPending) {

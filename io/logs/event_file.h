@@ -49,10 +49,12 @@ class EventFile {
   bool is_open() const { return file_ != nullptr; }
   const std::string& path() const { return path_; }
 
-  // One event. Values are stored as float32, also infinite ones and NaN.
+  // Adds an event with one value. Values are stored as float32, also infinite
+  // ones and NaN.
   Status AddScalar(const std::string& tag, int64_t step, double value);
-  // The finite ones among `count` values in kBuckets of equal width from the
-  // smallest to the largest, or in one bucket if all are equal.
+  // Adds the histogram of the finite numbers among `count` values, in kBuckets
+  // of equal width from the smallest to the largest, or in one bucket if all
+  // are equal.
   Status AddHistogram(const std::string& tag, int64_t step, const float* values,
                       int64_t count);
 

@@ -21,7 +21,7 @@ namespace ringlet {
 
 class RowFile {
  public:
-  // `callback` names it in warnings and in a backup's state.
+  // `callback` names the log in warnings and in a backup's state.
   RowFile(const char* callback, const std::string& filename,
           FileSystem* files = FileSystem::Posix())
       : callback_(callback), filename_(filename), writer_(callback, files) {}

@@ -16,7 +16,7 @@ namespace ringlet {
 
 class RowWriter {
  public:
-  // `callback` names it in warnings.
+  // `callback` names the log in warnings.
   RowWriter(const char* callback, FileSystem* files)
       : callback_(callback), files_(files) {}
   ~RowWriter() { Close(/*keep_rows=*/false); }

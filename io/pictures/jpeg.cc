@@ -50,7 +50,7 @@ Decoder* DecoderOf(j_common_ptr info) {
 }
 
 // Warnings of harmless bytes, such as those of some cameras, are ignored. All
-// others tell of wrong pixels.
+// other warnings mean wrong pixels.
 void OnMessage(j_common_ptr info, int level) {
   if (level >= 0) return;
   switch (info->err->msg_code) {

@@ -43,7 +43,7 @@ unsigned char LumaOf(const unsigned char* rgb) {
   return static_cast<unsigned char>(sum >> 16);
 }
 
-// Replaces the channels by those of the same picture that are asked for.
+// Converts the picture to this number of channels.
 void ConvertChannels(int channels, Picture* picture) {
   const int from = picture->channels;
   if (from == channels) return;

@@ -36,7 +36,7 @@ bool ReadsJpeg();
 
 // Makes the picture of a file's bytes. `channels` (1, 3 or 4) are those of the
 // picture: colours become gray by the luma of JPEG, and a missing alpha is 255.
-// An alpha that is not asked for is dropped.
+// An alpha is dropped unless `channels` is 4.
 //
 // kCorruption for a damaged file, kInvalidArgument for one of another format or
 // with too many pixels, kUnimplemented for a format that is not built in.

@@ -30,7 +30,7 @@ class PnmReader {
     if (!is_text()) ++at_;  // one blank
     const uint64_t samples =
         uint64_t{width} * height * static_cast<unsigned>(picture_->channels);
-    // Of text: each number but the last has a byte behind it, if not of bits.
+    // In a text a byte follows each number but the last, except in a bitmap.
     const uint64_t least = !is_text()  ? RowBytes() * height
                            : is_bits() ? samples
                                        : 2 * samples - 1;

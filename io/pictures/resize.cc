@@ -91,7 +91,7 @@ int64_t WeightedSum(const Taps& row, const Taps& column,
   return sum;
 }
 
-// The middle part with the form of `height` x `width`.
+// Cuts out the middle part with the aspect ratio of `height` x `width`.
 void Crop(const Picture& picture, int64_t height, int64_t width, Part* rows,
           Part* columns) {
   const auto part = [](int64_t size, int64_t other, int64_t to,

@@ -15,8 +15,8 @@ namespace ringlet {
 // rounded to the nearest whole number (halves up), so all machines compute the
 // same.
 //
-// With `crop` first the largest middle part of the new picture's form is cut
-// out, as Keras's crop_to_aspect_ratio does.
+// With `crop` first the largest middle part with the new picture's aspect ratio
+// is cut out, as Keras's crop_to_aspect_ratio does.
 void Resize(const Picture& picture, Interpolation interpolation, bool crop,
             int64_t height, int64_t width, unsigned char* out);
 

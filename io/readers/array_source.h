@@ -138,7 +138,7 @@ inline Status CheckHasExamples(const std::string& path, const Shape& shape) {
   return InvalidArgument("%s: holds no examples", path.c_str());
 }
 
-// The dataset of an array without labels.
+// Makes the dataset of an array without labels.
 inline Dataset WithoutLabels(int64_t size, ExampleArray array) {
   ExampleArray none = {array.name, {DType::kUint8, {0}}, {}, nullptr};
   return Dataset(

@@ -106,7 +106,7 @@ Status CsvColumns::AssignColumns(const Fields* names) {
 
 // --- the label and the weights -----------------------------------------------
 
-// A column by its name or, if that is empty, by its number.
+// Finds a column by its name or, if that is empty, by its number.
 Status CsvColumns::FindGiven(const char* what, const std::string& name,
                              int64_t number, int64_t* column) const {
   const int64_t n = static_cast<int64_t>(count());
@@ -497,7 +497,8 @@ Status CsvColumns::LayoutError(bool ambiguous) const {
 
 // --- by the options ----------------------------------------------------------
 
-// For a file without training data, or with other columns of x than there.
+// Assigns the columns of a file without training data, or with other columns of
+// x than the training data had.
 Status CsvColumns::AssignColumnsByOptions() {
   RINGLET_RETURN_IF_ERROR(
       FindGivenColumns(options_.has_label && label_is_given(), has_weight()));
@@ -535,7 +536,7 @@ Status CsvColumns::CheckHasLabel(size_t dropped) {
       label_is_given() ? ", which --label or the RUN.json names" : "");
 }
 
-// All columns but the label, the weight and those to drop.
+// Makes values of all columns but the label, the weight and those to drop.
 Status CsvColumns::AssignRemainingColumns() {
   std::set<size_t> dropped;
   for (const std::string& key : options_.drop) {
@@ -560,7 +561,7 @@ Status CsvColumns::AssignRemainingColumns() {
                          path_.c_str());
 }
 
-// The columns of options_.take, in that order.
+// Makes values of the columns in options_.take, in that order.
 Status CsvColumns::AssignListedColumns() {
   for (const std::string& key : options_.take) {
     size_t column = 0;

@@ -60,8 +60,8 @@ class CsvOnDisk final : public TableSource {
   bool XRange(double* /*least*/, double* /*largest*/) const override {
     return false;
   }
-  // Of the rows as the pass has seen them. Encoding and ClassNames tell what
-  // they are now.
+  // The digest of the rows as the pass encoded them. Encoding and ClassNames
+  // give their present encoding.
   std::optional<uint64_t> Digest() const override { return crc_; }
   Status Read(const int64_t* index, int count, void* x, void* y) override;
 

@@ -55,7 +55,7 @@ class CsvReader {
   void Renumber(float* cells, int32_t* labels) const;
   // The table without its rows.
   Table Describe() const;
-  // Of the file, before the pass.
+  // The file's version, from before the pass.
   const FileVersion& version() const { return version_; }
   int64_t rows() const { return rows_; }
   bool reads_label() const {

@@ -270,7 +270,7 @@ bool ParsePoint(std::string_view field, float* value) {
   const char* const end = field.data() + field.size();
   auto parsed = std::from_chars(field.data(), end, *value);
   if (parsed.ec == std::errc::result_out_of_range) {
-    // The number is too small or too large; parse it as float64 to know which.
+    // The number is too small or too large; parsing it as float64 shows which.
     double wide = 0;
     parsed = std::from_chars(field.data(), end, wide);
     if (std::fabs(wide) > 1) return false;

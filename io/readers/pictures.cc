@@ -66,7 +66,7 @@ class PictureSource final : public Source {
   PictureSource(Pictures pictures, const ImageOptions& options)
       : pictures_(std::move(pictures)), options_(options) {}
 
-  // Reads all pictures, if the options ask for it.
+  // Reads all pictures, if the options request it.
   Status Open();
 
   int64_t size() const override {
@@ -282,7 +282,7 @@ Dataset MakeDataset(const ImageOptions& options, Pictures pictures) {
                                    : dataset.SampleWeight(source->weights());
 }
 
-// The labels of the rows of a table.
+// Takes the labels of the rows of a table.
 Status TakeLabels(const ImageOptions& options, const Dataset& rows,
                   Pictures* pictures) {
   Source* const source = rows.source().get();

@@ -90,8 +90,8 @@ Dataset OpenColumn(const std::string& path, const std::string& column,
   return OpenCsv(path, table, &pass);
 }
 
-// A label that is not needed may be absent. If it is there, it tells a row from
-// the columns' names, as in training.
+// A label that is not needed may be absent. If it is there, it shows whether
+// the first line is a row or has the columns' names, as in training.
 Dataset OpenRows(const std::string& path, const std::string& column,
                  const CsvOptions& options, const CsvPass& pass) {
   bool has_rows = false;
@@ -166,7 +166,8 @@ class TokenCounts {
   std::vector<int64_t> counts_;
 };
 
-// The rows with the numbers of their texts; one pass learns the vocabulary too.
+// Opens the rows with the numbers of their texts. The same pass over the file
+// learns the vocabulary.
 Dataset OpenAndLearn(const std::string& path, const std::string& column,
                      const CsvOptions& options, TextVectorization* text,
                      std::vector<int32_t>* numbers) {
@@ -222,7 +223,7 @@ class TextSource final : public Source {
   const std::vector<int32_t> numbers_;
 };
 
-// The lines of a text, without the empty lines at its end.
+// Returns the lines of a text, without the empty lines at its end.
 std::vector<std::string> LinesOf(const std::string& text, bool strips) {
   std::vector<std::string> lines;
   for (size_t at = text.rfind(kUtf8Bom, 0) == 0 ? sizeof(kUtf8Bom) - 1 : 0;

@@ -1,5 +1,5 @@
-// The mean and variance of Normalizations beside weights in ringlet's files:
-// they belong to the weights, and are no tensors.
+// The mean and variance of Normalizations, in the metadata of ringlet's files
+// with weights. They belong to the weights, and are no tensors.
 
 #ifndef RINGLET_IO_WEIGHTS_NORMALIZATIONS_H_
 #define RINGLET_IO_WEIGHTS_NORMALIZATIONS_H_

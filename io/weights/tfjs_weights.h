@@ -34,7 +34,7 @@ class TfjsWeights : public TensorFile {
     std::string path;
     int64_t begin = 0, bytes = 0;
   };
-  // A whole number of `bytes` stands for number * scale + min.
+  // A whole number of `bytes` represents number * scale + min.
   struct Quantization {
     size_t bytes = 1;
     double scale = 1, min = 0;

@@ -19,14 +19,14 @@ struct TorchWeight {
   // Not 0 for a kernel, and for a vector over a flattened image (filters 1):
   // tensor[o][c][h][w] is the weight's [h][w][c][o].
   int64_t height = 0, width = 0, channels = 0, filters = 0;
-  // Known of the flattened images in the file. With channels_last their order
+  // The known order of the flattened images in the file. With channels_last it
   // is the model's.
   bool channels_first = false;
   bool channels_last = false;
   // The units of a GRU, with the reset gate before the update gate: the first
   // two blocks of so many are exchanged. Else 0.
   int64_t exchanged_units = 0;
-  // The tensor has so many blocks of this weight's size, one after another, and
+  // The tensor is `parts` blocks of this weight's size, one after another, and
   // block `part` is the weight.
   int64_t parts = 1, part = 0;
   // A recurrent layer's other bias: it is added, or follows the first.

@@ -47,8 +47,9 @@ class TorchImages {
   // Adds the Output of the next node, from those of its inputs. `weighted`: its
   // layer has weights.
   void TrackNode(int node, bool weighted);
-  // These set parts of it: for a layer that flattens, for a layer that merges
-  // its inputs or keeps their order, and for the order of a Dense's outputs.
+  // These set parts of the Output: for a layer that flattens, for a layer that
+  // merges its inputs or keeps their order, and for the order of a Dense's
+  // outputs.
   void TrackFlatten(int node, Output* output) const;
   void TrackMerge(int node, Output* output) const;
   void TrackRowOrder(int node, Output* output);

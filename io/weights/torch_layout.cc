@@ -213,8 +213,8 @@ std::string Dotted(std::string path) {
   return path;
 }
 
-// Returns the layer that PyTorch's module stands for: the node's own, or for
-// both directions the Bidirectional.
+// Returns the layer that corresponds to PyTorch's module: the node's own, or
+// for both directions the Bidirectional.
 std::string ModulePath(const Model& model, int node) {
   const std::string& path = model.layer(node).name;
   const bool is_forward = node + 1 < model.num_nodes() &&

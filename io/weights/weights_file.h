@@ -3,7 +3,7 @@
 // model.json of TensorFlow.js; then the tensors are in the files that it names.
 //
 // The first bytes of the file decide its format. If the format is another one,
-// the error names it and says what to do. The array of an npy file has the name
+// the error names it and the remedy. The array of an npy file has the name
 // "arr_0", which numpy.savez gives to an array without a name.
 
 #ifndef RINGLET_IO_WEIGHTS_WEIGHTS_FILE_H_
