@@ -1,6 +1,6 @@
-// What the readers of the library and of the program know, as JSON: classes
-// with their fields, the fields of a RUN.json, and the names of Keras 3's
-// classes. tools/reference/write.py makes docs/reference.md of it.
+// Prints as JSON what the readers of the library and of the program accept:
+// classes with their fields, the fields of a RUN.json, and the names of Keras
+// 3's classes. tools/reference/write.py makes docs/reference.md of it.
 
 #include <cstdio>
 #include <string>

@@ -21,7 +21,7 @@ constexpr char kScoreHelp[] =
     "with --anomaly: mse, the mean of squared errors (default),\n"
     "or mae, of absolute ones";
 
-// "mse", "mae", or "" for mse.
+// Reads "mse", "mae", or "", which means mse.
 Status ReadScore(const std::string& name, ReconstructionError* error);
 
 // The scores of examples, and whether each is above the threshold, if there is
@@ -36,8 +36,8 @@ struct Anomalies {
 class AnomalyFlags {
  public:
   void Add(CommandLine* flags);
-  // An error if flags exclude each other, or --out cannot have what they ask
-  // for.
+  // An error if flags exclude each other, or a file of the kind of --out cannot
+  // hold what they request.
   Status Check(const std::string& out) const;
   bool wanted() const { return anomaly_; }
   // Scores `data`, the data of `use`, for the file `out`. Prints a threshold

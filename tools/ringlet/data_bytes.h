@@ -11,8 +11,8 @@
 namespace ringlet {
 
 // Adds up the files that OpenData would load. Examples that stay on disk do not
-// count, but their labels, weights and the index of a CSV's rows do.
-// `model`: as for OpenData.
+// count, but their labels, weights and the index of a CSV's rows do. `model` is
+// the same as for OpenData.
 Status DataBytes(const DataConfig& data, const Model& model, uint64_t* bytes);
 
 }  // namespace ringlet

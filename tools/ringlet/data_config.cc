@@ -286,7 +286,7 @@ constexpr char kIsPath[] =
     "has the paths of the pictures; leave out text, columns, drop, "
     "categorical, missing, na_values and sequence_length";
 
-// True if nothing is said of columns beside the text, or the paths.
+// True if no field gives columns beside the text, or the paths.
 bool IsAlone(const DataConfig& data) {
   const CsvOptions& table = data.table;
   return data.windows.empty() && table.take.empty() && table.drop.empty() &&
@@ -376,8 +376,8 @@ Status ReadData(const Json& json, const std::string& path,
   return fields.Finish();
 }
 
-// The texts of both become numbers in one way, by the vocabulary of the
-// training data. Validation may have them in another column.
+// The texts of training and validation become numbers by the same vocabulary,
+// that of the training data. Validation may have them in another column.
 void InheritText(const Json& json, const TextConfig& train, DataConfig* data,
                  FieldReader* fields) {
   TextConfig* const text = &data->text;

@@ -15,14 +15,14 @@ std::optional<Scale> GivenScale(const DataConfig& data);
 bool SameScale(const Scale& a, const Scale& b);
 
 // Gives `data` the scale of the training data, unless it has its own, and the
-// names of columns and classes. A warning tells of another scale. Data with
-// several inputs are not changed.
+// names of columns and classes. If that is another scale, there is a warning.
+// Data with several inputs are not changed.
 void MatchData(const DataDescription& trained_on, DataConfig* data);
 
 // The description of the data for a model that is trained on `source`; nothing
 // for several inputs. If `source` has no names, as a file without a header,
 // those of `before` are used: the description of a model that is trained
-// further, or null. A note tells of names that a model file cannot have.
+// further, or null. A note lists names that a model file cannot have.
 std::optional<DataDescription> DescribeData(const DataConfig& data,
                                             const Source& source,
                                             const DataDescription* before);

@@ -159,7 +159,7 @@ class RunDraft {
       return column.is_row_number && table_.rows > 2 ? ColumnUse::kDrop
                                                      : ColumnUse::kNumber;
     }
-    // A few texts among numbers stand for gaps: "?".
+    // A few texts among numbers mean missing values, such as "?".
     if (column.numbers > column.texts && column.text_values.size() <= 2) {
       return ColumnUse::kNumber;
     }

@@ -48,7 +48,7 @@ Status Inspect(const std::string& path, bool json) {
   std::printf("%s%s", text.c_str(),
               text.empty() || text.back() != '\n' ? "\n" : "");
   if (info.verification != Verification::kDamaged) return Status();
-  // The damage of an npz says what to do.
+  // The error for a damaged npz has its own advice.
   const char kAdvice[] = "; take another copy of it";
   const bool advised = EndsWith(info.damage, kAdvice);
   return Corruption("%s: %s%s", path.c_str(), info.damage.c_str(),

@@ -35,7 +35,8 @@ int64_t NumColumns(const DataConfig& data, const Model& model) {
 // One column more than the model takes is the label's, which is left out.
 CsvOptions ForPrediction(const DataConfig& data, const Model& model) {
   CsvOptions table = data.table;
-  // Texts have other values than columns, which RUN.json gives.
+  // For a column of text the values are not columns; RUN.json names that
+  // column.
   const bool one_column = !data.text.empty() || !data.pictures.column.empty();
   if (!one_column) table.values = NumColumns(data, model);
   // A file may have the text alone.
@@ -65,8 +66,8 @@ Status CheckClassNames(const Model& model, const Dataset& data) {
       data.source()->y_name().c_str(), names, classes);
 }
 
-// The flags say nothing of windows of rows. A model may take them although its
-// file has none.
+// The flags cannot describe windows of rows. A model may take windows although
+// its file describes none.
 Status CheckNotWindows(const Model& model, const Dataset& rows) {
   const Status& opened = rows.status();
   const Shape& taken = model.input_shape();
@@ -273,7 +274,8 @@ Status ModelAndDataFlags::Choose(const std::string& model_path,
   return InvalidArgument("%s: data.%s: is missing", run.c_str(), part.c_str());
 }
 
-// The flags' scale is not of RUN.json, where the user may know better.
+// Checks a scale that flags give. The scale of a RUN.json is not checked: its
+// author may have a reason for it.
 Status ModelAndDataFlags::CheckScale(const DataDescription& trained_on) const {
   const std::optional<Scale> given = GivenByFlags();
   const Scale& wanted = trained_on.scale;

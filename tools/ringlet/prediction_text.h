@@ -24,7 +24,7 @@ std::vector<Output> OutputsOf(const Model& model,
                               const std::vector<float>& values);
 
 // Each row has all outputs for an example, behind the name of its class and its
-// probability, if the model knows its classes and was trained by a
+// probability, if the model has names of classes and was trained by a
 // crossentropy. A single output is then the probability, or its logit, of class
 // 1 of two. Numbers have the fewest digits that read back exactly.
 class PredictionText {

@@ -3,7 +3,7 @@
 // compiles the model again, or loads it again. Each makes one Compile with the
 // collective, and loads before the workers join: a joining worker makes no
 // collective call that the others do not. OpenRunData reads every label, and
-// every example if the source does not know their bounds: an error in the data
+// every example if the source does not give their bounds: an error in the data
 // is reported before the first step.
 
 #include "run.h"

@@ -88,9 +88,9 @@ Status AddSome(const Dataset& data, int64_t count, bool with_x,
   return Status();
 }
 
-// Adds every example (`all`, for data in memory). Of others 64, and what the
-// source knows of the rest: a digest, or else labels of one value each, which
-// are read at the start in any case.
+// Adds every example (`all`, for data in memory). Of data on disk it adds 64
+// examples, and for the rest the source's digest. Without a digest it adds
+// labels of one value each, which are in memory in any case.
 Status AddExamples(const Dataset& data, bool all, Digest* digest) {
   Source* const source = data.source().get();
   digest->Add(source->x().shape.ToString() + source->y().shape.ToString());

@@ -15,7 +15,7 @@
 namespace ringlet {
 namespace {
 
-// The model is not compiled: nothing is computed, and no memory taken for it.
+// The model is not compiled, so no weight is allocated and nothing is computed.
 Status SummarizeRun(const std::string& path, std::string* summary,
                     std::string* compiled) {
   RunConfig config;

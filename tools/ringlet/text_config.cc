@@ -28,8 +28,8 @@ Status IsNot(const char* key, const std::string& given,
       key, given.c_str(), trained.c_str());
 }
 
-// The fields of RUN.json are those of the model's training, but the column,
-// which may be another, as in validation.
+// Checks that the fields of RUN.json are those of the model's training. Only
+// the column may differ, as in validation.
 Status CheckAsTrained(const TextConfig& config) {
   const TextVectorization& own = config.vectorization;
   const TextVectorization& trained = *config.trained;

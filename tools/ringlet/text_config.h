@@ -16,13 +16,13 @@ struct TextConfig {
   std::string column;      // "": there is no text
   std::string vocabulary;  // a file; "": it is learned
   TextVectorization vectorization;
-  // The training data, from which it is learned.
+  // The training data, from which the vocabulary is learned.
   struct Training {
     std::string csv, column;
     CsvOptions table;
   };
   Training training;
-  // Of the model, if it was trained on a text.
+  // The vectorization of the model, if it was trained on a text.
   std::optional<TextVectorization> trained;
   std::string trained_column;     // its name, or its number
   std::string vocabulary_digest;  // if `trained` has no vocabulary
@@ -34,8 +34,9 @@ struct TextConfig {
 void ReadText(const std::string& folder, FieldReader* fields,
               TextConfig* config);
 
-// For a model that was trained on text. Without "text" in `config`, its column
-// and settings become the model's. OpenText refuses settings that differ.
+// Fits `config` to a model that was trained on text. Without "text" in
+// `config`, its column and settings become the model's. OpenText refuses
+// settings that differ.
 void MatchText(const DataDescription& trained_on, TextConfig* config);
 
 // The vectorization with the vocabulary of the model or of `config`; an error

@@ -182,8 +182,8 @@ FitOptions OptionsOf(const RunConfig& config, const RunData& data,
   if (!flags.log_examples.empty()) {
     options.callbacks.push_back(ExampleLogger(flags.log_examples));
   }
-  // Comes behind callbacks that restore the best weights. It is on every rank,
-  // since all must have the same callbacks.
+  // SaveWhenTrained comes behind callbacks that restore the best weights. Every
+  // rank has it, since all must have the same callbacks.
   options.callbacks.push_back(SaveWhenTrained(output.path, output.options));
   return options;
 }
@@ -335,7 +335,7 @@ Status Prepare(const std::string& path, const TrainFlags& flags,
         path.c_str());
   }
   if (flags.shrink) ChooseShrinkPolicy(cluster.world_size, &config);
-  // Each may be the chief in the end.
+  // Each worker may be the chief in the end.
   const bool may_save = cluster.is_chief || config.strategy.elastic();
   if (config.sealed && may_save) {
     RINGLET_RETURN_IF_ERROR(config.sealed_disk->CheckKey());
