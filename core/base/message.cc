@@ -40,30 +40,56 @@ bool EndsOpenLine(int where) {
   return true;
 }
 
+// True if systemd's journal reads stderr: JOURNAL_STREAM then has the numbers
+// of stderr's device and file (systemd.exec(5)).
+bool JournalReadsStderr() {
+  const char* const stream = std::getenv("JOURNAL_STREAM");
+  unsigned long long device = 0, file = 0;
+  struct stat own;
+  return stream != nullptr &&
+         std::sscanf(stream, "%llu:%llu", &device, &file) == 2 &&
+         fstat(STDERR_FILENO, &own) == 0 && own.st_dev == device &&
+         own.st_ino == file;
+}
+
+// The journal's mark of the message's level (sd-daemon(3)).
+const char* LevelMark(const char* message) {
+  const auto begins = [message](const char* word) {
+    return std::strncmp(message, word, std::strlen(word)) == 0;
+  };
+  return begins("error") ? "<3>" : begins("warning") ? "<4>" : "<5>";
+}
+
 // Makes one call of write, whatever the stream's buffering.
-void WriteLine(FILE* out, bool after_open, const char* format,
+void WriteLine(FILE* out, bool after_open, bool marks_level, const char* format,
                va_list arguments) {
   va_list again;
   va_copy(again, arguments);
   const int length = std::vsnprintf(nullptr, 0, format, again);
   va_end(again);
   if (length < 0) return;
-  // The text needs room for a newline before it, a newline after it, and a
-  // zero.
-  size_t room = static_cast<size_t>(length) + 3;
+  // The text needs room for a newline and a mark before it, a newline after it,
+  // and a zero.
+  constexpr size_t kMark = 3, kBefore = 1 + kMark;
+  size_t room = static_cast<size_t>(length) + kBefore + 2;
   char short_line[512];
   char* line = static_cast<char*>(std::malloc(room));
   if (line == nullptr) {
     line = short_line;
     room = sizeof(short_line);
   }
-  line[0] = '\n';
-  std::vsnprintf(line + 1, room - 2, format, arguments);
-  size_t end = 1 + std::strlen(line + 1);
-  if (end == 1 || line[end - 1] != '\n') line[end++] = '\n';
+  char* const text = line + kBefore;
+  std::vsnprintf(text, room - kBefore - 1, format, arguments);
+  char* end = text + std::strlen(text);
+  if (end == text || end[-1] != '\n') *end++ = '\n';
+  char* begin = text;
+  if (marks_level) {
+    begin -= kMark;
+    std::memcpy(begin, LevelMark(text), kMark);
+  }
   // A text that begins with a newline ends the open line itself.
-  const size_t begin = after_open && line[1] != '\n' ? 0 : 1;
-  std::fwrite(line + begin, 1, end - begin, out);
+  if (after_open && text[0] != '\n') *--begin = '\n';
+  std::fwrite(begin, 1, static_cast<size_t>(end - begin), out);
   std::fflush(out);
   if (line != short_line) std::free(line);
 }
@@ -73,21 +99,24 @@ void WriteLine(FILE* out, bool after_open, const char* format,
 void Print(const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  WriteLine(stdout, EndsOpenLine(kOnStdout), format, arguments);
+  WriteLine(stdout, EndsOpenLine(kOnStdout), /*marks_level=*/false, format,
+            arguments);
   va_end(arguments);
 }
 
 void PrintTo(FILE* out, const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  WriteLine(out, EndsOpenLine(PlacesOf(out)), format, arguments);
+  WriteLine(out, EndsOpenLine(PlacesOf(out)), /*marks_level=*/false, format,
+            arguments);
   va_end(arguments);
 }
 
 void Notice(const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  WriteLine(stderr, EndsOpenLine(kOnStderr), format, arguments);
+  WriteLine(stderr, EndsOpenLine(kOnStderr), JournalReadsStderr(), format,
+            arguments);
   va_end(arguments);
 }
 

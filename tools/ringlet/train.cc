@@ -8,9 +8,13 @@
 // outlives the model, and the error is printed before the strategy's end, which
 // may take 5 s.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cinttypes>
+#include <cstdio>
 #include <cstring>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -19,6 +23,8 @@
 #include "core/base/text.h"
 #include "core/fit/run_state.h"
 #include "io/checkpoint/model_path.h"
+#include "io/logs/service_notifier.h"
+#include "io/logs/timed_lines.h"
 #include "net/launch/done_report.h"
 #include "output_plan.h"
 #include "ringlet/checkpoint.h"
@@ -182,6 +188,11 @@ FitOptions OptionsOf(const RunConfig& config, const RunData& data,
   if (!flags.log_examples.empty()) {
     options.callbacks.push_back(ExampleLogger(flags.log_examples));
   }
+  const bool in_lines =
+      config.fit.verbose == Verbose::kAuto && isatty(STDOUT_FILENO) == 0;
+  options.callbacks.push_back(
+      std::make_shared<TimedLines>(in_lines ? stdout : nullptr));
+  options.callbacks.push_back(std::make_shared<ServiceNotifier>());
   // SaveWhenTrained comes behind callbacks that restore the best weights. Every
   // rank has it, since all must have the same callbacks.
   options.callbacks.push_back(SaveWhenTrained(output.path, output.options));
@@ -429,6 +440,9 @@ Status Train(const std::string& path, TrainFlags flags,
         MultiWorkerMirroredStrategy::Withdrawn(cluster, options, prepared);
     return prepared;
   }
+  NotifyService(cluster.world_size == 1
+                    ? "READY=1"
+                    : "READY=1\nSTATUS=waiting for the other workers");
   *strategy = MultiWorkerMirroredStrategy::FromCluster(cluster, options);
   RINGLET_RETURN_IF_ERROR(strategy->status());
   if (strategy->num_workers() > 1) {

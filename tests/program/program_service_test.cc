@@ -1,0 +1,56 @@
+// ringlet train as a service of systemd.
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+
+#include "../support/contains.h"
+#include "../support/program.h"
+#include "../support/temp_folder.h"
+#include "core/base/text.h"
+
+namespace ringlet {
+namespace {
+
+TEST_F(ProgramTest, Train_NotifySocket_GetsReadyProgressAndEnd) {
+  WriteRun();
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  const std::string path = logs_ / "notify";
+  std::memcpy(address.sun_path, path.c_str(), path.size());
+  const int systemd = socket(AF_UNIX, SOCK_DGRAM, 0);
+  ASSERT_EQ(bind(systemd, reinterpret_cast<const sockaddr*>(&address),
+                 sizeof(address)),
+            0);
+  environment_ = {{"NOTIFY_SOCKET", path}};
+  ASSERT_EQ(Run({"train", "run.json", "--save", "w"}), 0) << err_;
+  std::string messages;
+  char text[256];
+  for (ssize_t n; (n = recv(systemd, text, sizeof(text), MSG_DONTWAIT)) > 0;) {
+    messages.append(text, static_cast<size_t>(n)) += "\n";
+  }
+  close(systemd);
+  EXPECT_EQ(messages.find("READY=1\n"), 0u) << messages;
+  EXPECT_TRUE(Contains(messages,
+                       "WATCHDOG=1\nSTATUS=epoch 1 of 2, step 1 of 3, loss "));
+  EXPECT_TRUE(EndsWith(messages, "STATUS=trained\n")) << messages;
+}
+
+TEST_F(ProgramTest, Error_StderrGoesToTheJournal_HasTheLevel) {
+  const std::string err = logs_ / "err";  // the program's stderr
+  WriteWhole(err, "");
+  struct stat file;
+  ASSERT_EQ(stat(err.c_str(), &file), 0);
+  environment_ = {{"JOURNAL_STREAM", std::to_string(file.st_dev) + ":" +
+                                         std::to_string(file.st_ino)}};
+  EXPECT_EQ(Run({"train", "missing.json"}), 2);
+  EXPECT_EQ(err_.find("<3>error: missing.json"), 0u) << err_;
+}
+
+}  // namespace
+}  // namespace ringlet
