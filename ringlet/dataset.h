@@ -368,7 +368,7 @@ class Dataset {
                     int replicas) const;
 
  private:
-  Dataset With(const Status& error) const;
+  Dataset WithError(const Status& error) const;
   bool ordered() const { return shuffle_ || passes_ != 1 || batch_ != 0; }
   DataPosition Advance(const DataPosition& at, int64_t examples) const;
   // Examples from `at` to the end of the passes, or of its pass if batches do

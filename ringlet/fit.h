@@ -110,7 +110,7 @@ struct FitState : public Saveable {
   bool saved_is_shared = false;
   // Records that the present model was saved to `path`, with its weights in
   // this type.
-  void NoteSavedModel(const std::string& path, Storage weights);
+  void RecordSavedModel(const std::string& path, Storage weights);
   // True if the file saved_model has the present weights and optimizer state.
   bool SavedModelIsCurrent() const;
   // Set in OnTrainEnd by a callback that could not write its last file. The fit
@@ -429,7 +429,7 @@ class TrainingLoop {
   bool HasUnendedEpoch() const;
   Status Check(bool may, const char* call) const;
   Status BeginEpoch();
-  Status Note(const Status& status);
+  Status RecordFailure(const Status& status);
 
   Model* const model_;
   const Dataset dataset_;

@@ -87,16 +87,16 @@ Dataset::Dataset(std::shared_ptr<Source> source)
   }
 }
 
-Dataset Dataset::With(const Status& error) const {
+Dataset Dataset::WithError(const Status& error) const {
   Dataset copy = *this;
   if (copy.status_.ok()) copy.status_ = error;
   return copy;
 }
 
 Dataset Dataset::Skip(int64_t count) const {
-  if (ordered()) return With(TooLate("Skip"));
+  if (ordered()) return WithError(TooLate("Skip"));
   if (count < 0) {
-    return With(InvalidArgument("Skip(%" PRId64 "): must be >= 0", count));
+    return WithError(InvalidArgument("Skip(%" PRId64 "): must be >= 0", count));
   }
   Dataset d = *this;
   count = std::min(count, size_);
@@ -106,9 +106,9 @@ Dataset Dataset::Skip(int64_t count) const {
 }
 
 Dataset Dataset::Take(int64_t count) const {
-  if (ordered()) return With(TooLate("Take"));
+  if (ordered()) return WithError(TooLate("Take"));
   if (count < 0) {
-    return With(InvalidArgument("Take(%" PRId64 "): must be >= 0", count));
+    return WithError(InvalidArgument("Take(%" PRId64 "): must be >= 0", count));
   }
   Dataset d = *this;
   d.size_ = std::min(size_, count);
@@ -116,9 +116,9 @@ Dataset Dataset::Take(int64_t count) const {
 }
 
 Dataset Dataset::Shard(int64_t n, int64_t index) const {
-  if (ordered()) return With(TooLate("Shard"));
+  if (ordered()) return WithError(TooLate("Shard"));
   if (n < 1 || index < 0 || index >= n) {
-    return With(InvalidArgument(
+    return WithError(InvalidArgument(
         "Shard(%" PRId64 ", %" PRId64 "): needs 0 <= index < n", n, index));
   }
   Dataset d = *this;
@@ -138,15 +138,17 @@ Dataset Dataset::Shuffle(uint64_t seed) const {
 
 Dataset Dataset::Repeat(int64_t times) const {
   if (times == 0 || times < -1) {
-    return With(InvalidArgument(
+    return WithError(InvalidArgument(
         "Repeat(%" PRId64 "): must be at least 1, or -1 for no end", times));
   }
-  if (passes_ != 1) return With(InvalidArgument("Repeat was called twice"));
+  if (passes_ != 1)
+    return WithError(InvalidArgument("Repeat was called twice; call it once"));
   if (size_ > 0 && times > kMaxExamples / size_) {
-    return With(InvalidArgument("Repeat(%" PRId64 ") of %" PRId64
-                                " examples: more than 2^60 in all; -1 is for "
-                                "no end",
-                                times, size_));
+    return WithError(
+        InvalidArgument("Repeat(%" PRId64 ") of %" PRId64
+                        " examples: more than 2^60 in all; -1 is for "
+                        "no end",
+                        times, size_));
   }
   Dataset d = *this;
   d.passes_ = times;
@@ -156,14 +158,15 @@ Dataset Dataset::Repeat(int64_t times) const {
 
 Dataset Dataset::Batch(int64_t size, bool drop_remainder) const {
   if (size < 1) {
-    return With(InvalidArgument(
+    return WithError(InvalidArgument(
         "Batch(%" PRId64 "): a batch needs at least one example", size));
   }
   if (size > std::numeric_limits<int32_t>::max()) {
-    return With(InvalidArgument(
+    return WithError(InvalidArgument(
         "Batch(%" PRId64 "): a batch has at most 2^31 - 1 examples", size));
   }
-  if (batch_ != 0) return With(InvalidArgument("Batch was called twice"));
+  if (batch_ != 0)
+    return WithError(InvalidArgument("Batch was called twice; call it once"));
   Dataset d = *this;
   d.batch_ = size;
   d.drop_remainder_ = drop_remainder;
@@ -184,14 +187,15 @@ Dataset Dataset::SampleWeight(std::vector<float> weights,
   const auto count = static_cast<int64_t>(weights.size());
   if (weights_per_example < 1 || count % weights_per_example != 0 ||
       count / weights_per_example != source_->size()) {
-    return With(InvalidArgument("%s: %zu sample weights for %" PRId64
-                                " examples; give %" PRId64 " for each",
-                                name.c_str(), weights.size(), source_->size(),
-                                std::max<int64_t>(weights_per_example, 1)));
+    return WithError(
+        InvalidArgument("%s: %zu sample weights for %" PRId64
+                        " examples; give %" PRId64 " for each",
+                        name.c_str(), weights.size(), source_->size(),
+                        std::max<int64_t>(weights_per_example, 1)));
   }
   for (size_t i = 0; i < weights.size(); ++i) {
     if (std::isfinite(weights[i])) continue;
-    return With(InvalidArgument(
+    return WithError(InvalidArgument(
         "%s: the sample weight of example %zu is %f; must be a finite number",
         name.c_str(), i / static_cast<size_t>(weights_per_example),
         double{weights[i]}));
@@ -205,13 +209,13 @@ Dataset Dataset::SampleWeight(std::vector<float> weights,
 Dataset Dataset::OwnExamples(std::vector<int64_t> counts) const {
   Dataset d = *this;
   if (!counts.empty() && policy_ != AutoShardPolicy::kOff) {
-    return d.With(InvalidArgument(
+    return d.WithError(InvalidArgument(
         "own examples: each worker goes through its own, so call "
         "AutoShard(kOff) before OwnExamples"));
   }
   for (const int64_t count : counts) {
     if (count >= 0 && count <= kMaxExamples) continue;
-    return d.With(
+    return d.WithError(
         InvalidArgument("own examples: a worker has %" PRId64, count));
   }
   d.own_ = std::move(counts);
@@ -336,10 +340,11 @@ BatchPlan Dataset::Plan(const DataPosition& at, int replica,
   plan.first = std::min(plan.global_count, piece * replica);
   plan.count = std::min(piece, plan.global_count - plan.first);
   // With drop_remainder, a rest without a whole batch is skipped.
-  const int64_t left = Remaining(at, !batches_cross_passes_);
-  const int64_t after = left == kEndless ? kEndless : left - plan.global_count;
+  const int64_t remaining = Remaining(at, !batches_cross_passes_);
+  const int64_t after =
+      remaining == kEndless ? kEndless : remaining - plan.global_count;
   const bool over = after == 0 || (drop_remainder_ && after < batch_);
-  plan.next = Advance(at, over ? left : plan.global_count);
+  plan.next = Advance(at, over ? remaining : plan.global_count);
   plan.last = over && passes_ > 0 && plan.next.pass % passes_ == 0;
   return plan;
 }

@@ -84,7 +84,7 @@ bool IsExactIn(Storage storage, float weight) {
 
 }  // namespace
 
-void FitState::NoteSavedModel(const std::string& path, Storage storage) {
+void FitState::RecordSavedModel(const std::string& path, Storage storage) {
   saved_model = path;
   saved_is_shared = false;
   saved_checksums.clear();

@@ -14,14 +14,14 @@ TrainingLoop::TrainingLoop(Model* model, const Dataset& dataset,
     : model_(model), dataset_(dataset), options_(options) {}
 
 TrainingLoop::~TrainingLoop() {
-  Status left = failed_;
+  Status failure = failed_;
   // The destructor does not wait for a lost worker.
-  const bool waits = left.code() == Code::kPeerLost;
-  if (waits || (left.ok() && state_ != State::kEnded)) {
-    left =
+  const bool waits = failure.code() == Code::kPeerLost;
+  if (waits || (failure.ok() && state_ != State::kEnded)) {
+    failure =
         Error(Code::kCancelled, "its training loop was destroyed before End");
   }
-  (void)Recover(&left);
+  (void)Recover(&failure);
 }
 
 Status TrainingLoop::Check(bool may, const char* call) const {
@@ -31,7 +31,7 @@ Status TrainingLoop::Check(bool may, const char* call) const {
 }
 
 // Keeps the first error: a failed run does nothing more.
-Status TrainingLoop::Note(const Status& status) {
+Status TrainingLoop::RecordFailure(const Status& status) {
   if (status.ok()) return status;
   failed_ = status;
   state_ = State::kFailed;
@@ -51,7 +51,7 @@ Status TrainingLoop::Begin() {
   }
   state_ = State::kTraining;
   in_epoch_ = false;
-  RINGLET_RETURN_IF_ERROR(Note(fitter_->Begin()));
+  RINGLET_RETURN_IF_ERROR(RecordFailure(fitter_->Begin()));
   // Epochs that will be trained again are not completed.
   while (!epochs_.empty() && epochs_.back() >= epoch()) epochs_.pop_back();
   logs_.Clear();
@@ -77,8 +77,9 @@ Status TrainingLoop::BeginEpoch() {
 
 Status TrainingLoop::Step() {
   RINGLET_RETURN_IF_ERROR(Check(HasStep(), "Step where HasStep() is false"));
-  RINGLET_RETURN_IF_ERROR(Note(BeginEpoch()));
-  RINGLET_RETURN_IF_ERROR(Note(fitter_->TakeStep(/*progress=*/nullptr)));
+  RINGLET_RETURN_IF_ERROR(RecordFailure(BeginEpoch()));
+  RINGLET_RETURN_IF_ERROR(
+      RecordFailure(fitter_->TakeStep(/*progress=*/nullptr)));
   if (!HasStep()) CloseData();
   logs_.Clear();
   SetEpochMetrics(*model_, fitter_->fit().metrics, &logs_);
@@ -93,20 +94,20 @@ Status TrainingLoop::EndEpoch() {
   RINGLET_RETURN_IF_ERROR(Check(HasUnendedEpoch() && !fitter_->HasStep(),
                                 "EndEpoch where HasStep() is true, or behind "
                                 "the last epoch"));
-  RINGLET_RETURN_IF_ERROR(Note(BeginEpoch()));
+  RINGLET_RETURN_IF_ERROR(RecordFailure(BeginEpoch()));
   const int64_t epoch = this->epoch();
   logs_.Clear();
   const Status ended = fitter_->EndEpoch(/*progress=*/nullptr, &logs_);
   if (this->epoch() > epoch) epochs_.push_back(epoch);
   in_epoch_ = false;
-  return Note(ended);
+  return RecordFailure(ended);
 }
 
 Status TrainingLoop::End() {
   RINGLET_RETURN_IF_ERROR(
       Check(state_ == State::kTraining, "End without a run"));
   CloseData();
-  RINGLET_RETURN_IF_ERROR(Note(fitter_->End()));
+  RINGLET_RETURN_IF_ERROR(RecordFailure(fitter_->End()));
   state_ = State::kEnded;
   return Status();
 }

@@ -446,7 +446,7 @@ class ModelCheckpointCallback final : public Callback {
     unsaved_[kUnsavedEpoch] = 0;
     why_ = Status();
     if (!options_.save_weights_only) {
-      fit.NoteSavedModel(path, options_.weights);
+      fit.RecordSavedModel(path, options_.weights);
       fit.saved_is_shared = collective->elastic();
     } else if (path == fit.saved_model) {
       fit.saved_model.clear();  // another callback's file, now replaced

@@ -158,7 +158,7 @@ class SaveWhenTrainedCallback final : public Callback {
             ? SaveBeside(fit->model, options_.metadata, &options_.metadata,
                          path)
             : Save(fit->model, *path, options_.metadata, /*replace=*/true);
-    if (saved.ok()) fit->NoteSavedModel(*path, Storage::kF32);
+    if (saved.ok()) fit->RecordSavedModel(*path, Storage::kF32);
     return saved;
   }
 
@@ -231,7 +231,7 @@ class SaveWhenTrainedCallback final : public Callback {
           "the model is lost, because %s could not be written either",
           other.c_str());
     }
-    fit->NoteSavedModel(other, Storage::kF32);
+    fit->RecordSavedModel(other, Storage::kF32);
     if (kept != nullptr) *kept = true;
     return error.Annotate("the model is in %s instead", other.c_str());
   }
@@ -244,7 +244,7 @@ class SaveWhenTrainedCallback final : public Callback {
     std::string path = WithSuffix(path_, "-interrupted");
     Status saved = SaveBeside(fit->model, metadata, nullptr, &path);
     if (saved.ok()) {
-      fit->NoteSavedModel(path, Storage::kF32);
+      fit->RecordSavedModel(path, Storage::kF32);
       fit->saved_message = "the model so far is in " + path;
       return Status();
     }
