@@ -29,7 +29,7 @@ bool ReadsBack(const Digits& d, T value) {
 }
 
 // The nearest number of `count` digits, without trailing zeros.
-Digits Nearest(double value, int count) {
+Digits NearestDigits(double value, int count) {
   char text[48];
   std::snprintf(text, sizeof(text), "%.*e", count - 1, value);
   const char* e = std::strchr(text, 'e');
@@ -43,7 +43,7 @@ Digits Nearest(double value, int count) {
 }
 
 // Returns the next greater number with as many digits.
-Digits Above(Digits d) {
+Digits NextGreater(Digits d) {
   while (!d.digits.empty() && d.digits.back() == '9') d.digits.pop_back();
   if (d.digits.empty()) return Digits{"1", d.exponent + 1};
   ++d.digits.back();
@@ -51,18 +51,18 @@ Digits Above(Digits d) {
 }
 
 template <typename T>
-Digits Shortest(T value) {
+Digits ShortestDigits(T value) {
   // Numbers below a power of two are twice as dense as above it. So with few
   // digits the second nearest may read back where the nearest does not.
   int exponent;
   const bool power = std::frexp(value, &exponent) == T(0.5);
-  Digits best = Nearest(value, std::numeric_limits<T>::max_digits10);
+  Digits best = NearestDigits(value, std::numeric_limits<T>::max_digits10);
   while (best.digits.size() > 1) {
     const int count = static_cast<int>(best.digits.size()) - 1;
-    Digits fewer = Nearest(value, count);
+    Digits fewer = NearestDigits(value, count);
     if (!ReadsBack(fewer, value)) {
       fewer.digits.resize(static_cast<size_t>(count), '0');
-      fewer = Above(fewer);
+      fewer = NextGreater(fewer);
       if (!power || !ReadsBack(fewer, value)) break;
     }
     best = fewer;
@@ -79,14 +79,15 @@ std::string Scientific(const Digits& d) {
 }
 
 std::string Fixed(const Digits& d, double value) {
-  const int whole = d.exponent + 1;  // digits before the point
+  const int digits_before_point = d.exponent + 1;  // digits before the point
   const int count = static_cast<int>(d.digits.size());
-  if (whole >= count) return PrintedText(value, 'f', 0);
-  if (whole <= 0) {
-    return "0." + std::string(static_cast<size_t>(-whole), '0') + d.digits;
+  if (digits_before_point >= count) return PrintedText(value, 'f', 0);
+  if (digits_before_point <= 0) {
+    return "0." + std::string(static_cast<size_t>(-digits_before_point), '0') +
+           d.digits;
   }
-  return d.digits.substr(0, static_cast<size_t>(whole)) + "." +
-         d.digits.substr(static_cast<size_t>(whole));
+  return d.digits.substr(0, static_cast<size_t>(digits_before_point)) + "." +
+         d.digits.substr(static_cast<size_t>(digits_before_point));
 }
 
 size_t FixedLength(const Digits& d) {
@@ -102,7 +103,7 @@ std::string Text(T value, NumberForm form) {
   if (std::isnan(value)) return sign + "nan";
   if (std::isinf(value)) return sign + "inf";
   const T size = std::fabs(value);
-  const Digits d = Shortest(size);
+  const Digits d = ShortestDigits(size);
   if (form == NumberForm::kFixed) return sign + Fixed(d, size);
   const std::string scientific = Scientific(d);
   if (form == NumberForm::kScientific || FixedLength(d) > scientific.size()) {

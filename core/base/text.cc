@@ -38,8 +38,8 @@ int64_t ParseWholeNumber(std::string_view text, int64_t max) {
   const char* const end = text.data() + text.size();
   int64_t value = 0;
   const auto [last, error] = std::from_chars(text.data(), end, value);
-  const bool whole = error == std::errc() && last == end;
-  return whole && value >= 0 && value <= max ? value : -1;
+  const bool is_whole_text = error == std::errc() && last == end;
+  return is_whole_text && value >= 0 && value <= max ? value : -1;
 }
 
 std::string HexText(uint64_t number) {

@@ -31,7 +31,7 @@ uint64_t SumOfPairs(const float* values, Range part) {
 
 // Applies the finalizer of MurmurHash3: each bit of `h` changes about half of
 // all bits.
-uint64_t Mixed(uint64_t h) {
+uint64_t MixBits(uint64_t h) {
   h = (h ^ h >> 33) * UINT64_C(0xff51afd7ed558ccd);
   h = (h ^ h >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
   return h ^ h >> 33;
@@ -49,7 +49,7 @@ uint64_t DigestOf(const float* values, int64_t count, ThreadPool* pool) {
       sum += SumOfPairs(values, Split(count, pool->threads(), t, kGrain));
     });
   }
-  return Mixed(sum + static_cast<uint64_t>(count));
+  return MixBits(sum + static_cast<uint64_t>(count));
 }
 
 void CopyWithOneNan(const float* from, int64_t count, float* to) {

@@ -9,25 +9,25 @@ namespace ringlet {
 namespace {
 
 template <typename T>
-inline T At(const void* numbers, int64_t i) {
+inline T LoadAt(const void* numbers, int64_t i) {
   T value;
   __builtin_memcpy(&value, static_cast<const char*>(numbers) + 4 * i, 4);
   return value;
 }
 template <typename T>
-inline void Put(T value, void* numbers, int64_t i) {
+inline void StoreAt(T value, void* numbers, int64_t i) {
   __builtin_memcpy(static_cast<char*>(numbers) + 4 * i, &value, 4);
 }
 
-inline int32_t Magnitude(const void* x, int64_t i) {
-  return At<int32_t>(x, i) & 0x7fffffff;
+inline int32_t MagnitudeAt(const void* x, int64_t i) {
+  return LoadAt<int32_t>(x, i) & 0x7fffffff;
 }
 
 // Rounds to nearest, ties to even: floats from 2^23 on have no fractions, so
 // adding 2^23 removes them.
 inline int32_t Round(float v) {
-  const float whole = __builtin_copysignf(0x1p23f, v);
-  const float rounded = (v + whole) - whole;
+  const float two_to_23 = __builtin_copysignf(0x1p23f, v);
+  const float rounded = (v + two_to_23) - two_to_23;
   return static_cast<int32_t>(__builtin_fabsf(v) < 0x1p23f ? rounded : v);
 }
 
@@ -36,14 +36,14 @@ inline int32_t QuantizeTo(const void* x, int64_t n, float inverse, float limit,
                           void* to) {
   int32_t greatest = 0;
   for (int64_t i = 0; i < n; ++i) {
-    const int32_t bits = Magnitude(x, i);
+    const int32_t bits = MagnitudeAt(x, i);
     greatest = bits > greatest ? bits : greatest;
-    float v = At<float>(x, i) * inverse;
+    float v = LoadAt<float>(x, i) * inverse;
     v = v < limit ? v : limit;  // also for NaN, which its magnitude shows
     v = v > -limit ? v : -limit;
     auto q = static_cast<uint32_t>(Round(v));
-    if (add) q += At<uint32_t>(to, i);
-    Put(q, to, i);
+    if (add) q += LoadAt<uint32_t>(to, i);
+    StoreAt(q, to, i);
   }
   return greatest;
 }
@@ -63,10 +63,10 @@ int32_t QuantizeInPlace(void* x, int64_t n, float inverse, float limit) {
 inline uint32_t ConvertTo(const void* whole, int64_t n, float unit, void* x) {
   int32_t most = 0, least = 0;
   for (int64_t i = 0; i < n; ++i) {
-    const auto q = At<int32_t>(whole, i);
+    const auto q = LoadAt<int32_t>(whole, i);
     most = q > most ? q : most;
     least = q < least ? q : least;
-    Put(static_cast<float>(q) * unit, x, i);
+    StoreAt(static_cast<float>(q) * unit, x, i);
   }
   const uint32_t below = 0 - static_cast<uint32_t>(least);
   const auto above = static_cast<uint32_t>(most);
@@ -83,7 +83,7 @@ uint32_t ToFloatsInPlace(void* whole, int64_t n, float unit) {
 int32_t MaxMagnitudeBits(const float* x, int64_t n) {
   int32_t greatest = 0;
   for (int64_t i = 0; i < n; ++i) {
-    const int32_t bits = Magnitude(x, i);
+    const int32_t bits = MagnitudeAt(x, i);
     greatest = bits > greatest ? bits : greatest;
   }
   return greatest;

@@ -195,7 +195,7 @@ constexpr KernelSet kSets[] = {
 
 const KernelSet* chosen = nullptr;
 
-const KernelSet* Find(const char* name) {
+const KernelSet* FindKernelSet(const char* name) {
   const bool unfused = std::strcmp(name, kUnfused) == 0;
   for (const KernelSet& set : kSets) {
     const bool is = unfused ? !set.fuses : std::strcmp(set.name, name) == 0;
@@ -204,13 +204,15 @@ const KernelSet* Find(const char* name) {
   return nullptr;
 }
 
-const char* Wanted() {
+const char* RequestedSetName() {
   const char* const name = std::getenv("RINGLET_KERNELS");
   return name != nullptr && *name != '\0' ? name : nullptr;
 }
 
 const KernelSet* FirstChoice() {
-  const KernelSet* set = Wanted() != nullptr ? Find(Wanted()) : nullptr;
+  const KernelSet* set = RequestedSetName() != nullptr
+                             ? FindKernelSet(RequestedSetName())
+                             : nullptr;
   for (int i = 0; set == nullptr; ++i) {
     if (kSets[i].runs()) set = &kSets[i];
   }
@@ -267,7 +269,7 @@ std::string KernelSetNamesOfCpu() {
 }
 
 Status ChooseKernelSet(const char* name) {
-  const KernelSet* const set = Find(name);
+  const KernelSet* const set = FindKernelSet(name);
   if (set == nullptr) {
     return InvalidArgument("no kernels \"%s\" for this CPU; there are: %s",
                            name, KernelSetNamesOfCpu().c_str());
@@ -277,10 +279,12 @@ Status ChooseKernelSet(const char* name) {
 }
 
 Status CheckKernelsVariable() {
-  if (Wanted() == nullptr || Find(Wanted()) != nullptr) return Status();
+  if (RequestedSetName() == nullptr ||
+      FindKernelSet(RequestedSetName()) != nullptr)
+    return Status();
   return InvalidArgument(
-      "RINGLET_KERNELS is \"%s\"; kernels that this CPU can run: %s", Wanted(),
-      KernelSetNamesOfCpu().c_str());
+      "RINGLET_KERNELS is \"%s\"; kernels that this CPU can run: %s",
+      RequestedSetName(), KernelSetNamesOfCpu().c_str());
 }
 
 }  // namespace ringlet

@@ -27,26 +27,26 @@ inline Lanes Broadcast(const float* pair) {
   return _mm512_castpd_ps(_mm512_set1_pd(both));
 }
 
-inline __mmask16 First(int64_t count) {
+inline __mmask16 FirstLanes(int64_t count) {
   return static_cast<__mmask16>((1u << count) - 1);
 }
 
 // Each of the first eight floats twice.
-inline Lanes Twice(Lanes v) {
+inline Lanes RepeatEachLane(Lanes v) {
   const __m512i each =
       _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
   return _mm512_permutexvar_ps(each, v);
 }
 
 // Returns the filters of the first tap, then those of the second.
-inline Lanes Apart(Lanes v) {
+inline Lanes SeparateTaps(Lanes v) {
   const __m512i each =
       _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
   return _mm512_permutexvar_ps(each, v);
 }
 
 // Returns the same lanes of the upper half.
-inline __mmask16 High(__mmask16 here) {
+inline __mmask16 UpperLanes(__mmask16 here) {
   return static_cast<__mmask16>(here << 8);
 }
 
@@ -64,18 +64,19 @@ struct TapPairs {
 __attribute__((noinline)) void AddPairs(const ConvGradient& c,
                                         const TapPairs& pairs,
                                         const Lanes* sums, bool adds) {
-  const __mmask16 here = First(c.filters);
+  const __mmask16 here = FirstLanes(c.filters);
   for (int64_t i = 0; i < pairs.count; ++i) {
     float* const first = c.dw + pairs.tap[i] * c.dw_stride;
     float* const second = first + c.dw_stride;
-    Lanes z = Apart(sums[i]);
+    Lanes z = SeparateTaps(sums[i]);
     if (adds) {
       const Lanes a = _mm512_maskz_loadu_ps(here, first);
-      z = _mm512_add_ps(_mm512_mask_loadu_ps(a, High(here), second - 8), z);
+      z = _mm512_add_ps(_mm512_mask_loadu_ps(a, UpperLanes(here), second - 8),
+                        z);
     }
-    const __mmask16 of_first = pairs.first[i] ? here : First(0);
+    const __mmask16 of_first = pairs.first[i] ? here : FirstLanes(0);
     _mm512_mask_storeu_ps(first, of_first, z);
-    _mm512_mask_storeu_ps(second - 8, High(here), z);
+    _mm512_mask_storeu_ps(second - 8, UpperLanes(here), z);
   }
 }
 
@@ -89,10 +90,10 @@ __attribute__((noinline)) void GradientTile(const ConvGradient& c,
   const __m256i lanes =
       _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(c.filters)),
                          _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-  const __mmask16 here = First(c.filters);
+  const __mmask16 here = FirstLanes(c.filters);
   const bool adds_up = c.sums != nullptr && pairs.tap[0] == 0;
   Lanes of_dy = _mm512_setzero_ps();
-  if (adds_up) of_dy = Twice(_mm512_maskz_loadu_ps(here, c.sums));
+  if (adds_up) of_dy = RepeatEachLane(_mm512_maskz_loadu_ps(here, c.sums));
   Lanes s[kTall], sums[kTall];
   int64_t offset[kTall];
 #pragma GCC unroll 16
@@ -111,7 +112,7 @@ __attribute__((noinline)) void GradientTile(const ConvGradient& c,
     left -= n;
     for (int64_t at = 0; at < n * step; at += step, d += c.dy_step) {
       const Lanes v =
-          Twice(_mm512_castps256_ps512(_mm256_maskload_ps(d, lanes)));
+          RepeatEachLane(_mm512_castps256_ps512(_mm256_maskload_ps(d, lanes)));
       if (adds_up) of_dy = _mm512_add_ps(of_dy, v);
 #pragma GCC unroll 16
       for (int i = 0; i < kTall; ++i) {
@@ -122,7 +123,7 @@ __attribute__((noinline)) void GradientTile(const ConvGradient& c,
 #pragma GCC unroll 16
   for (int i = 0; i < kTall; ++i) sums[i] = s[i];
   AddPairs(c, pairs, sums, adds);
-  if (adds_up) _mm512_mask_storeu_ps(c.sums, here, Apart(of_dy));
+  if (adds_up) _mm512_mask_storeu_ps(c.sums, here, SeparateTaps(of_dy));
 }
 
 // Makes pairs of the taps from k on. Returns the index of the first tap without

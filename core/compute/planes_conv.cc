@@ -20,7 +20,7 @@ constexpr int kLanes = 16, kMaxPlaces = 4;
 
 inline int64_t MinOf(int64_t a, int64_t b) { return a < b ? a : b; }
 
-inline __mmask16 First(int64_t count) {
+inline __mmask16 FirstLanes(int64_t count) {
   return static_cast<__mmask16>((1u << count) - 1);
 }
 
@@ -60,7 +60,7 @@ __attribute__((noinline)) void Finish(const ConvForward& c, Lanes* z,
   Lanes low[4], high[4];
   TurnFour(z, low);
   TurnFour(z + 4, high);
-  const __mmask16 first = First(c.filters);
+  const __mmask16 first = FirstLanes(c.filters);
   const __mmask16 second = static_cast<__mmask16>(first << 8);
   const __m512i even = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
   const __m512i odd = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
@@ -96,7 +96,7 @@ __attribute__((noinline)) void Tile(const ConvForward& c, const Place* places) {
 #pragma GCC unroll 4
   for (int j = 0; j < kPlaces; ++j) {
     x[j] = places[j].x;
-    here[j] = First(places[j].count);
+    here[j] = FirstLanes(places[j].count);
   }
   Lanes total[kPlaces][8];
   int64_t block = c.in.first_block();

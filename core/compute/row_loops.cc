@@ -240,7 +240,7 @@ void AffineOfTwo(const RowsOfFloats& r, const float* x, const float* dy,
 
 // y[i] = body(i) for i < n, with vectors and then with floats.
 template <typename Body>
-inline void Each(int64_t n, float* y, const Body& body) {
+inline void ForEachElement(int64_t n, float* y, const Body& body) {
   int64_t i = 0;
   for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
     const Lanes first = body(Lanes{}, i), second = body(Lanes{}, i + kLanes);
@@ -251,14 +251,14 @@ inline void Each(int64_t n, float* y, const Body& body) {
 }
 
 void Add(const float* from, int64_t n, float* to) {
-  Each(n, to, [=](auto zero, int64_t i) {
+  ForEachElement(n, to, [=](auto zero, int64_t i) {
     using V = decltype(zero);
     return Load<V>(to + i) + Load<V>(from + i);
   });
 }
 
 void Relu(const float* x, int64_t n, float* y) {
-  Each(n, y, [=](auto zero, int64_t i) {
+  ForEachElement(n, y, [=](auto zero, int64_t i) {
     using V = decltype(zero);
     const V v = Load<V>(x + i);
     return v < zero ? zero : v;
@@ -266,7 +266,7 @@ void Relu(const float* x, int64_t n, float* y) {
 }
 
 void ReluGradient(const float* y, const float* dy, int64_t n, float* to) {
-  Each(n, to, [=](auto zero, int64_t i) {
+  ForEachElement(n, to, [=](auto zero, int64_t i) {
     using V = decltype(zero);
     return Load<V>(y + i) > zero ? Load<V>(dy + i) : zero;
   });

@@ -19,12 +19,12 @@ namespace ringlet {
 template <typename T, typename Term>
 inline double LaneSum(int64_t n, const Term& term) {
   constexpr int64_t kLanes = 16;
-  const int64_t whole = n / kLanes * kLanes;
+  const int64_t whole_blocks = n / kLanes * kLanes;
   double rest = 0;
-  for (int64_t i = whole; i < n; ++i) rest += double{term(i)};
-  if (whole == 0) return rest;
+  for (int64_t i = whole_blocks; i < n; ++i) rest += double{term(i)};
+  if (whole_blocks == 0) return rest;
   T lanes[kLanes] = {};
-  for (int64_t i = 0; i < whole; i += kLanes) {
+  for (int64_t i = 0; i < whole_blocks; i += kLanes) {
     for (int64_t k = 0; k < kLanes; ++k) lanes[k] += term(i + k);
   }
   double sums[kLanes];

@@ -22,7 +22,7 @@ namespace ringlet {
 namespace {
 
 // "input 2 of ", if there are several.
-std::string Number(const char* what, size_t i, size_t count) {
+std::string PartName(const char* what, size_t i, size_t count) {
   if (count == 1) return "";
   return std::string(what) + " " + std::to_string(i + 1) + " of ";
 }
@@ -61,7 +61,7 @@ Status CheckInputShapes(const Source& source,
     if (Fits(inputs[i].shape, shapes[i])) continue;
     return InvalidArgument(
         "%s%s: examples of shape %s, but the model takes %s; change its Input",
-        Number("input", i, count).c_str(), name.c_str(),
+        PartName("input", i, count).c_str(), name.c_str(),
         inputs[i].shape.ToString().c_str(), shapes[i].ToString().c_str());
   }
   return Status();
@@ -92,7 +92,7 @@ Status CheckTargets(const DatasetLoader::Options& o, const Source& source) {
     return InvalidArgument(
         "%s%s: labels of shape %s (%" PRId64
         " values), but the model's loss takes %" PRId64 " an example%s",
-        Number("target", i, count).c_str(), name.c_str(),
+        PartName("target", i, count).c_str(), name.c_str(),
         given[i].shape.ToString().c_str(), targets, wanted.count,
         targets == 1 && !wanted.classes && wanted.count > 1
             ? "; for class numbers use SparseCategoricalCrossentropy"
@@ -102,16 +102,16 @@ Status CheckTargets(const DatasetLoader::Options& o, const Source& source) {
 }
 
 Status CheckWeights(const DatasetLoader::Options& o) {
-  const int64_t each = o.dataset.weights_per_example();
-  for (size_t i = 0; each > 1 && i < o.outputs.size(); ++i) {
+  const int64_t weights_per_example = o.dataset.weights_per_example();
+  for (size_t i = 0; weights_per_example > 1 && i < o.outputs.size(); ++i) {
     const int64_t rows = o.outputs[i].rows;
-    if (each == rows) continue;
+    if (weights_per_example == rows) continue;
     return InvalidArgument(
         "%s: sample weights of %" PRId64
         " numbers an example, but output %zu of the model's loss has %" PRId64
         " row%s (steps) an example; give one number an example%s",
-        o.dataset.source()->name().c_str(), each, i, rows, rows == 1 ? "" : "s",
-        rows == 1 ? "" : ", or one a row");
+        o.dataset.source()->name().c_str(), weights_per_example, i, rows,
+        rows == 1 ? "" : "s", rows == 1 ? "" : ", or one a row");
   }
   return Status();
 }
@@ -172,8 +172,9 @@ DatasetLoader::DatasetLoader(const Options& options)
   const bool weighted =
       options.read_targets && (options.dataset.sample_weight() != nullptr ||
                                !options.class_weight.empty());
-  const int64_t each = options.dataset.weights_per_example();
-  if (weighted) weights_.resize(most * static_cast<size_t>(each));
+  const int64_t weights_per_example = options.dataset.weights_per_example();
+  if (weighted)
+    weights_.resize(most * static_cast<size_t>(weights_per_example));
 }
 
 DatasetLoader::~DatasetLoader() {
@@ -278,12 +279,13 @@ void DatasetLoader::FillWeights(int64_t count, const void* y) {
   std::vector<float>& weights = weights_;
   if (weights.empty()) return;
   const std::vector<float>* const own = options_.dataset.sample_weight();
-  const int64_t each = options_.dataset.weights_per_example();
+  const int64_t weights_per_example = options_.dataset.weights_per_example();
   for (int64_t i = 0; i < count; ++i) {
     const auto at = static_cast<size_t>(i);
     if (own != nullptr) {
-      std::copy_n(own->begin() + indices_[at] * each, each,
-                  weights.begin() + i * each);
+      std::copy_n(own->begin() + indices_[at] * weights_per_example,
+                  weights_per_example,
+                  weights.begin() + i * weights_per_example);
       continue;
     }
     const auto found = options_.class_weight.find(ClassOf(y, i));

@@ -19,7 +19,7 @@ namespace ringlet {
 namespace {
 
 // Returns the shape of `length` rows of this shape.
-Shape Rows(int64_t length, const Shape& row) {
+Shape ShapeOfRows(int64_t length, const Shape& row) {
   Shape shape = {length};
   for (int i = 0; i < row.rank(); ++i) shape.Append(row[i]);
   return shape;
@@ -78,7 +78,7 @@ class WindowedSource final : public Source {
     std::set<int64_t> groups, with_windows;
     for (GroupRun run : FindGroupRuns(options_, rows_->size())) {
       groups.insert(run.group);
-      ++num_stretches_;
+      ++num_runs_;
       longest_ = std::max(longest_, run.rows);
       const int64_t starts = run.rows - span() + 1;
       if (starts < 1) continue;
@@ -108,12 +108,12 @@ class WindowedSource final : public Source {
   int64_t size() const override { return size_; }
   ExampleSpec x() const override {
     const ExampleSpec row = rows_->x();
-    return {row.dtype, Rows(options_.sequence_length, row.shape)};
+    return {row.dtype, ShapeOfRows(options_.sequence_length, row.shape)};
   }
   ExampleSpec y() const override {
     ExampleSpec row = TargetOfRow();
     if (options_.target_length > 0 && has_targets()) {
-      row.shape = Rows(options_.target_length, row.shape);
+      row.shape = ShapeOfRows(options_.target_length, row.shape);
     }
     return row;
   }
@@ -206,7 +206,7 @@ class WindowedSource final : public Source {
         " rows that follow each other, but there are at most %" PRId64 "%s%s%s",
         name().c_str(), has_targets() ? " and its target" : "", span(),
         longest_, in_groups_ ? " of one group" : "", used.c_str(),
-        num_stretches_ > num_groups_
+        num_runs_ > num_groups_
             ? "; put the rows of a group together, in the order of time"
             : "; give a smaller sequence_length, sampling_rate or "
               "target_offset");
@@ -297,7 +297,7 @@ class WindowedSource final : public Source {
   bool in_groups_ = false;
   // Of all runs, also those without a window: their number, and the rows
   // of the longest.
-  size_t num_stretches_ = 0;
+  size_t num_runs_ = 0;
   int64_t longest_ = 0;
   size_t num_groups_ = 0, num_with_windows_ = 0;
   std::mutex mutex_;

@@ -51,10 +51,10 @@ int ReplicaAssignment::max_per_rank() const {
 
 bool ReplicaAssignment::Assign(const std::vector<int64_t>& nanos) {
   if (nanos.size() != counts_.size() || is_fixed()) return false;
-  std::vector<int64_t> each;
+  std::vector<int64_t> replica_nanos;
   for (const int64_t n : nanos) {
     if (n <= 0) return false;
-    each.push_back(std::min(n, kMaxNanos));
+    replica_nanos.push_back(std::min(n, kMaxNanos));
   }
   // Gives each replica to the rank that then has the least time, one after
   // another. This makes the shortest step.
@@ -66,14 +66,15 @@ bool ReplicaAssignment::Assign(const std::vector<int64_t>& nanos) {
     for (size_t r = 0; r < counts.size(); ++r) {
       if (counts[r] == most) continue;
       if (best == counts.size() ||
-          (counts[r] + 1) * each[r] < (counts[best] + 1) * each[best]) {
+          (counts[r] + 1) * replica_nanos[r] <
+              (counts[best] + 1) * replica_nanos[best]) {
         best = r;
       }
     }
     ++counts[best];
   }
-  if (LongestOf(counts_, each) * 100 <=
-      LongestOf(counts, each) * (100 + kPercent)) {
+  if (LongestOf(counts_, replica_nanos) * 100 <=
+      LongestOf(counts, replica_nanos) * (100 + kPercent)) {
     return false;
   }
   counts_ = counts;

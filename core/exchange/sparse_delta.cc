@@ -30,14 +30,14 @@ struct BlockLayout {
   int low_bits = 0;
 };
 
-void Put(unsigned char* bytes, int64_t at, int bits, uint32_t value) {
+void PutBits(unsigned char* bytes, int64_t at, int bits, uint32_t value) {
   for (int i = 0; i < bits; ++i, ++at) {
     const uint32_t bit = value >> i & 1;
     bytes[at / 8] = static_cast<unsigned char>(bytes[at / 8] | bit << (at % 8));
   }
 }
 
-uint32_t Get(const unsigned char* bytes, int64_t at, int bits) {
+uint32_t GetBits(const unsigned char* bytes, int64_t at, int bits) {
   uint32_t value = 0;
   for (int i = 0; i < bits; ++i, ++at) {
     value |= static_cast<uint32_t>(bytes[at / 8] >> (at % 8) & 1) << i;
@@ -45,23 +45,23 @@ uint32_t Get(const unsigned char* bytes, int64_t at, int bits) {
   return value;
 }
 
-uint32_t Magnitude(float x) {
+uint32_t MagnitudeBits(float x) {
   uint32_t bits = 0;
   std::memcpy(&bits, &x, sizeof(bits));
   return bits & 0x7fffffff;
 }
 
 // Chooses the positions of the `kept` greatest magnitudes, in ascending order.
-void Choose(const float* x, const BlockLayout& shape, int* positions) {
+void ChooseLargest(const float* x, const BlockLayout& shape, int* positions) {
   uint32_t sorted[kSparseBlock];
-  for (int64_t i = 0; i < shape.count; ++i) sorted[i] = Magnitude(x[i]);
+  for (int64_t i = 0; i < shape.count; ++i) sorted[i] = MagnitudeBits(x[i]);
   uint32_t* const end = sorted + shape.count;
   uint32_t* const least = end - shape.kept;
   std::nth_element(sorted, least, end);
   const uint32_t threshold = *least;
   int64_t ties = std::count(least, end, threshold);
   for (int64_t i = 0; i < shape.count; ++i) {
-    const uint32_t magnitude = Magnitude(x[i]);
+    const uint32_t magnitude = MagnitudeBits(x[i]);
     if (magnitude < threshold) continue;
     if (magnitude == threshold && ties-- <= 0) continue;
     *positions++ = static_cast<int>(i);
@@ -72,8 +72,8 @@ void PutPositions(const int* positions, const BlockLayout& shape,
                   unsigned char* bits) {
   const int low = shape.low_bits;
   for (int64_t i = 0; i < shape.kept; ++i) {
-    Put(bits, i * low, low, static_cast<uint32_t>(positions[i]));
-    Put(bits, shape.high_at() + (positions[i] >> low) + i, 1, 1);
+    PutBits(bits, i * low, low, static_cast<uint32_t>(positions[i]));
+    PutBits(bits, shape.high_at() + (positions[i] >> low) + i, 1, 1);
   }
 }
 
@@ -82,10 +82,10 @@ bool GetPositions(const unsigned char* bits, const BlockLayout& shape,
   int64_t found = 0;
   int before = -1;
   for (int64_t b = 0; b < shape.high_bits(); ++b) {
-    if (Get(bits, shape.high_at() + b, 1) == 0) continue;
+    if (GetBits(bits, shape.high_at() + b, 1) == 0) continue;
     if (found == shape.kept) return false;
     const auto high = static_cast<uint32_t>(b - found);
-    const uint32_t low = Get(bits, found * shape.low_bits, shape.low_bits);
+    const uint32_t low = GetBits(bits, found * shape.low_bits, shape.low_bits);
     const auto position = static_cast<int>(high << shape.low_bits | low);
     if (position <= before || position >= shape.count) return false;
     positions[found++] = before = position;
@@ -117,7 +117,7 @@ void EncodeSparse(const float* delta, int64_t count, float* error,
   if (message[0] == kNotFinite) return;
   unsigned char* const bits = message + 1;
   int positions[kSparseKept];
-  Choose(error, shape, positions);
+  ChooseLargest(error, shape, positions);
   if (!shape.all()) PutPositions(positions, shape, bits);
   float values[kSparseKept];
   int32_t whole[kSparseKept];
@@ -129,8 +129,8 @@ void EncodeSparse(const float* delta, int64_t count, float* error,
   (void)FromGrid(whole, shape.kept, scale, values);
   for (int64_t i = 0; i < shape.kept; ++i) {
     error[positions[i]] -= values[i];
-    Put(bits, shape.values_at() + i * kValueBits, kValueBits,
-        static_cast<uint32_t>(whole[i]));
+    PutBits(bits, shape.values_at() + i * kValueBits, kValueBits,
+            static_cast<uint32_t>(whole[i]));
   }
 }
 
@@ -147,7 +147,7 @@ bool AddSparse(const unsigned char* message, int64_t count, float* sum) {
   int32_t whole[kSparseKept];
   for (int64_t i = 0; i < shape.kept; ++i) {
     const auto value = static_cast<int32_t>(
-        Get(bits, shape.values_at() + i * kValueBits, kValueBits));
+        GetBits(bits, shape.values_at() + i * kValueBits, kValueBits));
     whole[i] = value < 8 ? value : value - 16;
     if (shape.all()) positions[i] = static_cast<int>(i);
   }

@@ -182,14 +182,14 @@ void SparseExchange::TakeRow(int rank) {
 bool SparseExchange::AddRow(int rank, float* mean) {
   TakeRow(rank);
   const unsigned char* from = row_.data();
-  bool whole = true;
+  bool is_complete = true;
   for (int r = 0; r < assignment_.range(rank).count; ++r) {
     ForEachBlock([&](int64_t begin, int64_t count) {
-      whole = AddSparse(from, count, mean + begin) && whole;
+      is_complete = AddSparse(from, count, mean + begin) && is_complete;
       from += SparseBytes(count);
     });
   }
-  return whole;
+  return is_complete;
 }
 
 Status SparseExchange::Collect(float* mean) {

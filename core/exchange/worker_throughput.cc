@@ -29,7 +29,7 @@ Status WorkerThroughput::BeginView(Collective* collective,
                                    std::vector<int64_t>* nanos) {
   workers_ = std::move(workers);
   recent_.assign(workers_.size(), {});
-  for (size_t r = 0; r < workers_.size(); ++r) Remember(r, (*nanos)[r]);
+  for (size_t r = 0; r < workers_.size(); ++r) RecordTime(r, (*nanos)[r]);
   if (std::count(nanos->begin(), nanos->end(), 0) == 0) return Status();
   const size_t size = workers_.size();
   std::vector<int64_t> mine, all(size * size);
@@ -44,7 +44,7 @@ Status WorkerThroughput::BeginView(Collective* collective,
   return Status();
 }
 
-void WorkerThroughput::Remember(size_t rank, int64_t nanos) {
+void WorkerThroughput::RecordTime(size_t rank, int64_t nanos) {
   if (nanos > 0) nanos_[workers_[rank]] = nanos;
 }
 
@@ -55,12 +55,12 @@ void WorkerThroughput::Add(const std::vector<int64_t>& nanos) {
     std::vector<int64_t>& recent = recent_[r];
     if (recent.size() == kKept) recent.erase(recent.begin());
     recent.push_back(nanos[r]);
-    Remember(r, MedianOf(recent));
+    RecordTime(r, MedianOf(recent));
   }
 }
 
 void WorkerThroughput::Set(const std::vector<int64_t>& nanos) {
-  for (size_t r = 0; r < nanos.size(); ++r) Remember(r, nanos[r]);
+  for (size_t r = 0; r < nanos.size(); ++r) RecordTime(r, nanos[r]);
 }
 
 bool WorkerThroughput::HasAll(size_t least) const {

@@ -39,7 +39,7 @@ class WorkerThroughput {
   std::vector<int64_t> Shortest(size_t steps, size_t least) const;
 
  private:
-  void Remember(size_t rank, int64_t nanos);
+  void RecordTime(size_t rank, int64_t nanos);
   bool HasAll(size_t least) const;
 
   std::vector<int64_t> workers_;              // by rank

@@ -135,9 +135,9 @@ void Fitter::ReportToOthers(const Status& status) {
 void Fitter::NotifyReturn(const Status& status) {
   RecordSignal();  // in the step that was interrupted
   for (const auto& callback : options_.callbacks) {
-    const Status left = CallFitReturn(callback.get(), fit_, status);
-    if (left.ok()) continue;
-    Notice("warning: %s: %s", callback->name(), left.message());
+    const Status returned = CallFitReturn(callback.get(), fit_, status);
+    if (returned.ok()) continue;
+    Notice("warning: %s: %s", callback->name(), returned.message());
   }
   RecordSignal();
 }

@@ -14,7 +14,7 @@ namespace ringlet {
 namespace {
 
 // The status for the exception that is being handled.
-Status Thrown() {
+Status StatusOfException() {
   try {
     throw;
   } catch (const std::bad_alloc& e) {
@@ -35,7 +35,7 @@ Status CallGuarded(Callback* callback,
   try {
     return (callback->*method)(fit, parameters...);
   } catch (...) {
-    return Thrown();
+    return StatusOfException();
   }
 }
 template Status CallGuarded(Callback*, Status (Callback::*)(FitState&),
@@ -53,7 +53,7 @@ Status CallFitReturn(Callback* callback, FitState& fit, const Status& status) {
     callback->OnFitReturn(fit, status);
     return Status();
   } catch (...) {
-    return Thrown();
+    return StatusOfException();
   }
 }
 
@@ -62,7 +62,7 @@ Status CallRead(Source* source, const int64_t* index, int count, void* x,
   try {
     return source->Read(index, count, x, y);
   } catch (...) {
-    return Thrown().Annotate("%s", source->name().c_str());
+    return StatusOfException().Annotate("%s", source->name().c_str());
   }
 }
 
@@ -72,7 +72,7 @@ Status CallGuarded(const CustomLayer& layer,
   try {
     return (layer.*method)(call);
   } catch (...) {
-    return Thrown();
+    return StatusOfException();
   }
 }
 
@@ -81,7 +81,7 @@ Status CallBuild(const CustomLayer& layer, const std::vector<Shape>& inputs,
   try {
     return layer.Build(inputs, plan);
   } catch (...) {
-    return Thrown();
+    return StatusOfException();
   }
 }
 
@@ -108,7 +108,7 @@ Status CallLoss(const CustomLoss& loss, const Shape& output, int64_t count,
     }
     return Status();
   } catch (...) {
-    return Thrown().Annotate("loss %s", loss.class_name());
+    return StatusOfException().Annotate("loss %s", loss.class_name());
   }
 }
 
@@ -119,7 +119,7 @@ Status CallUpdate(const CustomMetric& metric, const Shape& output,
     metric.Update(output, count, predictions, targets, state);
     return Status();
   } catch (...) {
-    return Thrown().Annotate("metric %s", metric.class_name());
+    return StatusOfException().Annotate("metric %s", metric.class_name());
   }
 }
 

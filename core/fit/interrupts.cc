@@ -24,7 +24,7 @@ std::atomic<int> g_signal{0};
 std::atomic<bool> g_prints{false};
 static_assert(std::atomic<int>::is_always_lock_free);
 
-void Handle(int number) {
+void HandleSignal(int number) {
   const int error = errno;
   TrailEvent event;
   event.kind = TrailKind::kSignal;
@@ -67,7 +67,7 @@ Interrupts::Interrupts(bool prints) {
   g_signal = 0;
   g_prints = prints;
   struct sigaction action = {};
-  action.sa_handler = Handle;
+  action.sa_handler = HandleSignal;
   action.sa_flags = SA_RESTART;
   for (size_t i = 0; i < std::size(kSignals); ++i) {
     sigaction(kSignals[i], nullptr, &h.before[i]);

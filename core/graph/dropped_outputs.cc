@@ -26,12 +26,12 @@ class Chooser {
   using Candidates = std::vector<int>;
 
   uint64_t Peak(const Dropped& dropped) const;
-  Dropped All(const Candidates& candidates) const;
-  Dropped ButForCheckpoints(uint64_t between) const;
-  Dropped Refined(const Candidates& candidates, Dropped start) const;
-  Dropped WithCheckpoints(const Dropped& cheap) const;
+  Dropped DropAll(const Candidates& candidates) const;
+  Dropped DropBetweenCheckpoints(uint64_t between) const;
+  Dropped Refine(const Candidates& candidates, Dropped start) const;
+  Dropped ChooseCheckpoints(const Dropped& cheap) const;
   Dropped Forced() const;
-  const Dropped& Better(const Dropped& a, const Dropped& b) const;
+  const Dropped& ChooseBetter(const Dropped& a, const Dropped& b) const;
   uint64_t Bytes(const StepPlan::Choice& choice) const {
     return StepPlan(graph_, options_, choice).bytes();
   }
@@ -102,14 +102,14 @@ uint64_t Chooser::Peak(const Dropped& dropped) const {
   return most;
 }
 
-Dropped Chooser::All(const Candidates& candidates) const {
+Dropped Chooser::DropAll(const Candidates& candidates) const {
   Dropped dropped(graph_.size(), false);
   for (const int i : candidates) dropped[i] = true;
   return dropped;
 }
 
 // Keeps an output after every `between` bytes of dropped outputs.
-Dropped Chooser::ButForCheckpoints(uint64_t between) const {
+Dropped Chooser::DropBetweenCheckpoints(uint64_t between) const {
   Dropped dropped(graph_.size(), false);
   uint64_t since = 0;
   for (const int i : recomputable_) {
@@ -122,7 +122,7 @@ Dropped Chooser::ButForCheckpoints(uint64_t between) const {
 
 // Changes one choice at a time if that lowers the peak, or saves computation at
 // almost no memory.
-Dropped Chooser::Refined(const Candidates& candidates, Dropped dropped) const {
+Dropped Chooser::Refine(const Candidates& candidates, Dropped dropped) const {
   uint64_t peak = Peak(dropped), least = peak;
   for (int round = 0; round < 2; ++round) {
     for (auto i = candidates.rbegin(); i != candidates.rend(); ++i) {
@@ -142,26 +142,26 @@ Dropped Chooser::Refined(const Candidates& candidates, Dropped dropped) const {
   return dropped;
 }
 
-const Dropped& Chooser::Better(const Dropped& a, const Dropped& b) const {
+const Dropped& Chooser::ChooseBetter(const Dropped& a, const Dropped& b) const {
   return Peak(b) < Peak(a) ? b : a;
 }
 
 // Drops the outputs between kept ones. The more outputs lie between two kept
 // ones, the fewer are kept, and the more exist again at one time.
-Dropped Chooser::WithCheckpoints(const Dropped& cheap) const {
-  Dropped best = Better(cheap, All(recomputable_));
+Dropped Chooser::ChooseCheckpoints(const Dropped& cheap) const {
+  Dropped best = ChooseBetter(cheap, DropAll(recomputable_));
   uint64_t sum = 0;
   for (const int i : recomputable_) sum += output_[i];
   for (size_t parts = 2; parts <= 32; parts += 1 + parts / 4) {
-    best = Better(best, ButForCheckpoints(sum / parts));
+    best = ChooseBetter(best, DropBetweenCheckpoints(sum / parts));
   }
-  return Refined(recomputable_, best);
+  return Refine(recomputable_, best);
 }
 
 // Drops all that can be dropped, except each n-th output.
 Dropped Chooser::Forced() const {
   const auto nth = static_cast<size_t>(StepPlan::forced().keep_every);
-  Dropped dropped = All(recomputable_);
+  Dropped dropped = DropAll(recomputable_);
   for (size_t k = nth - 1; k < recomputable_.size(); k += nth) {
     dropped[recomputable_[k]] = false;
   }
@@ -184,9 +184,10 @@ StepPlan::Choice Chooser::Choose() const {
   prefer({none, false});
   if (cheaply_recomputable_.empty() && !options_.recompute) return best;
   const Dropped cheap =
-      Refined(cheaply_recomputable_, Better(none, All(cheaply_recomputable_)));
+      Refine(cheaply_recomputable_,
+             ChooseBetter(none, DropAll(cheaply_recomputable_)));
   prefer({cheap, in_place});
-  if (options_.recompute) prefer({WithCheckpoints(cheap), in_place});
+  if (options_.recompute) prefer({ChooseCheckpoints(cheap), in_place});
   return best;
 }
 

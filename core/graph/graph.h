@@ -154,7 +154,7 @@ class Graph {
   void DrawWeights(uint64_t seed, float* weights) const;
 
   // Frees the weights that nested models brought with them.
-  void ForgetWeights();
+  void FreeNestedWeights();
 
   // True if a layer's Backward may fail.
   bool backward_may_fail() const { return backward_may_fail_; }

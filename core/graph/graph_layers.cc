@@ -150,7 +150,7 @@ Layer Graph::Snapshot(int layer) const {
   return copy;
 }
 
-void Graph::ForgetWeights() {
+void Graph::FreeNestedWeights() {
   for (GraphLayer& layer : layers_) {
     if (layer.layer.model == nullptr) continue;
     auto model = std::make_shared<NestedModel>(*layer.layer.model);

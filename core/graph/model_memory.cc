@@ -373,7 +373,7 @@ void ModelMemory::PoisonSlack() const {
 
 void ModelMemory::ReleaseStep() {
   if (batch_ > 0) Unpoison(step_.x, step_bytes_);
-  for (NodeSpans& node : nodes_) node.ForgetStep();
+  for (NodeSpans& node : nodes_) node.ClearStep();
   live_.Clear();
   schedule_.reset();
   step_block_.reset();

@@ -80,7 +80,7 @@ struct NodeSpans {
   std::vector<float*> layer_state_changes;  // null if unchanged
   // Clears every pointer into the step's block. Call it when that block is
   // freed.
-  void ForgetStep() {
+  void ClearStep() {
     y = y_for_backward = dy = nullptr;
     forward_scratch = recompute_scratch = backward_scratch = saved = nullptr;
     x.clear();

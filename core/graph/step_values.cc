@@ -102,7 +102,7 @@ void StepValues::SetBackwardLifetimes(int i, int now) {
 namespace {
 
 // How often the op reads this root.
-int64_t Takes(const Graph& graph, int i, int root) {
+int64_t CountReads(const Graph& graph, int i, int root) {
   const std::vector<int>& inputs = graph.node(i).inputs;
   return std::count_if(inputs.begin(), inputs.end(), [&](int input) {
     return graph.node(input).root == root;
@@ -116,7 +116,7 @@ void StepValues::ShareForwardMemory(int i, int now, int over, int value) {
   const GraphNode& node = graph_.node(i);
   const int from = values_[over].node;
   if (from < graph_.num_inputs() || values_[over].last != now ||
-      Takes(graph_, i, from) != 1 || !node.op->may_overwrite_input() ||
+      CountReads(graph_, i, from) != 1 || !node.op->may_overwrite_input() ||
       node.floats() != graph_.node(from).floats()) {
     return;
   }

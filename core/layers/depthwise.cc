@@ -90,10 +90,10 @@ void Depthwise::InputGradient(const float* dy, const float* w, float* scratch,
   float* flipped = scratch + backward_.source.copy_floats();
   // If a channel has several filters, the gradient is computed for each filter,
   // and then summed.
-  float* const each =
+  float* const per_filter =
       multiplier_ > 1 ? flipped + taps() * backward_.source.channels : dx;
   const int64_t pixels = window_.height.input * window_.width.input;
-  if (backward_.leaves_gaps) std::fill_n(each, pixels * filters(), 0.0f);
+  if (backward_.leaves_gaps) std::fill_n(per_filter, pixels * filters(), 0.0f);
   for (const ConvPass& pass : backward_.passes) {
     ConvForward c;
     c.in = pass.Windows(backward_.source, source);
@@ -103,7 +103,7 @@ void Depthwise::InputGradient(const float* dy, const float* w, float* scratch,
     c.bias = nullptr;
     c.relu = false;
     const int64_t row = window_.width.input * filters();
-    c.y = each + pass.height.to * row + pass.width.to * filters();
+    c.y = per_filter + pass.height.to * row + pass.width.to * filters();
     c.y_row = pass.height.to_step * row;
     c.y_step = pass.width.to_step * filters();
     for (int64_t k = 0; k < pass.taps(); ++k, flipped += c.w_stride) {
@@ -117,7 +117,8 @@ void Depthwise::InputGradient(const float* dy, const float* w, float* scratch,
   }
   for (int64_t i = 0; i < pixels * window_.channels && multiplier_ > 1; ++i) {
     float sum = 0;
-    for (int64_t m = 0; m < multiplier_; ++m) sum += each[i * multiplier_ + m];
+    for (int64_t m = 0; m < multiplier_; ++m)
+      sum += per_filter[i * multiplier_ + m];
     dx[i] = sum;
   }
 }

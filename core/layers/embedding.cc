@@ -35,8 +35,8 @@ class EmbeddingOp final : public Op {
     if (rank_ == 0) return;
     weights_[0].trainable = false;
     weights_[0].regularizer = {};
-    weights_.push_back(LoraA(layer, matrix));
-    weights_.push_back(LoraB(layer, matrix));
+    weights_.push_back(SpecOfLoraA(layer, matrix));
+    weights_.push_back(SpecOfLoraB(layer, matrix));
   }
   bool backward_reads_input() const override { return !frozen(); }
   uint64_t forward_scratch(int64_t batch, int) const override {

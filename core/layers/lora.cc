@@ -33,7 +33,8 @@ class LoraDenseOp final : public Op {
                          {inputs_, units_},
                          layer.kernel_initializer,
                          layer.kernel_regularizer};
-    const WeightSpec a = LoraA(layer, kernel), b = LoraB(layer, kernel);
+    const WeightSpec a = SpecOfLoraA(layer, kernel),
+                     b = SpecOfLoraB(layer, kernel);
     kernel.trainable = false;
     kernel.regularizer = {};
     weights_.push_back(kernel);
@@ -61,15 +62,15 @@ class LoraDenseOp final : public Op {
 
   void Forward(const OpCall& call) const override {
     const int64_t rows = call.batch * rows_;
-    const Matrix t = RowMajor(ProductBuffer(call, frozen()), rows, rank_);
+    const Matrix xa = RowMajor(ProductBuffer(call, frozen()), rows, rank_);
     const ConstMatrix x = RowMajor(call.x[0], rows, inputs_);
     const Matrix y = RowMajor(call.y, rows, units_);
-    // T(B,R) = s X(B,K) * A(K,R)
-    Gemm(x, A(call), false, t, call.pool);
-    ScaleBy(scale_, rows * rank_, t.data);
-    // Y(B,U) = X(B,K) * W(K,U) + T(B,R) * B(R,U)
+    // XA(B,R) = s X(B,K) * A(K,R)
+    Gemm(x, A(call), false, xa, call.pool);
+    ScaleBy(scale_, rows * rank_, xa.data);
+    // Y(B,U) = X(B,K) * W(K,U) + XA(B,R) * B(R,U)
     Gemm(x, W(call), false, y, call.pool);
-    Product product{Const(t), B(call), y};
+    Product product{Const(xa), B(call), y};
     product.add = true;
     MultiplyAndActivate(product, bias_ ? call.weights[1] : nullptr,
                         call.without_activation ? kLinear : activation_,
@@ -82,16 +83,16 @@ class LoraDenseOp final : public Op {
       ActivationGradient(activation_, call.y, rows, units_, call.dy);
     }
     const ConstMatrix dy = Const(RowMajor(call.dy, rows, units_));
-    // D(B,R) = s dY(B,U) * B(R,U)^T
-    const Matrix d = RowMajor(call.scratch, rows, rank_);
-    Gemm(dy, B(call).Transposed(), false, d, call.pool);
-    ScaleBy(scale_, rows * rank_, d.data);
-    if (!frozen()) WeightGradients(call, dy, Const(d));
+    // DYB(B,R) = s dY(B,U) * B(R,U)^T
+    const Matrix dyb = RowMajor(call.scratch, rows, rank_);
+    Gemm(dy, B(call).Transposed(), false, dyb, call.pool);
+    ScaleBy(scale_, rows * rank_, dyb.data);
+    if (!frozen()) WeightGradients(call, dy, Const(dyb));
     if (call.dx[0] != nullptr) {
-      // dX(B,K) = dY(B,U) * W(K,U)^T + D(B,R) * A(K,R)^T
+      // dX(B,K) = dY(B,U) * W(K,U)^T + DYB(B,R) * A(K,R)^T
       const Matrix dx = RowMajor(call.dx[0], rows, inputs_);
       Gemm(dy, W(call).Transposed(), false, dx, call.pool);
-      Gemm(Const(d), A(call).Transposed(), true, dx, call.pool);
+      Gemm(Const(dyb), A(call).Transposed(), true, dx, call.pool);
     }
     if (!frozen()) call.sink->OnGradientsFinal(call.gradient_offset);
   }
@@ -115,16 +116,16 @@ class LoraDenseOp final : public Op {
   }
 
   void WeightGradients(const OpCall& call, const ConstMatrix& dy,
-                       const ConstMatrix& d) const {
+                       const ConstMatrix& dyb) const {
     const int64_t rows = call.batch * rows_;
     if (bias_) {
       std::fill_n(call.d_weights[1], units_, 0.0f);
       AddColumnSums(call.dy, rows, units_, call.d_weights[1]);
     }
-    // dA(K,R) = X(B,K)^T * D(B,R)
-    Gemm(RowMajor(call.x[0], rows, inputs_).Transposed(), d, false,
+    // dA(K,R) = X(B,K)^T * DYB(B,R)
+    Gemm(RowMajor(call.x[0], rows, inputs_).Transposed(), dyb, false,
          RowMajor(call.d_weights[first_], inputs_, rank_), call.pool);
-    // dB(R,U) = T(B,R)^T * dY(B,U)
+    // dB(R,U) = XA(B,R)^T * dY(B,U)
     Gemm(RowMajor(static_cast<const float*>(call.saved), rows, rank_)
              .Transposed(),
          dy, false, RowMajor(call.d_weights[first_ + 1], rank_, units_),
@@ -191,11 +192,11 @@ Status CheckLora(const Layer& layer, int64_t rows, const char* matrix,
       matrix, matrix);
 }
 
-WeightSpec LoraA(const Layer& layer, const WeightSpec& w) {
+WeightSpec SpecOfLoraA(const Layer& layer, const WeightSpec& w) {
   return MakeLoraMatrix(w, "_a", {w.shape[0], layer.lora_rank}, HeUniform());
 }
 
-WeightSpec LoraB(const Layer& layer, const WeightSpec& w) {
+WeightSpec SpecOfLoraB(const Layer& layer, const WeightSpec& w) {
   return MakeLoraMatrix(w, "_b", {layer.lora_rank, w.shape[1]}, Zeros());
 }
 

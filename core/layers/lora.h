@@ -33,8 +33,8 @@ Status CheckLora(const Layer& layer, int64_t rows, const char* matrix,
 // The specifications of A and B for a matrix `w` (rows, cols) with the name
 // "kernel": "lora_kernel_a" (rows, rank) and "lora_kernel_b" (rank, cols). They
 // have the regularizer of `w`.
-WeightSpec LoraA(const Layer& layer, const WeightSpec& w);
-WeightSpec LoraB(const Layer& layer, const WeightSpec& w);
+WeightSpec SpecOfLoraA(const Layer& layer, const WeightSpec& w);
+WeightSpec SpecOfLoraB(const Layer& layer, const WeightSpec& w);
 
 // The buffer of s x A in Forward: Backward reads it, unless the op is frozen.
 inline float* ProductBuffer(const OpCall& call, bool frozen) {

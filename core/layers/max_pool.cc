@@ -6,14 +6,14 @@ namespace ringlet {
 namespace {
 
 // The part of a window that is on the image.
-Range Clip(const WindowAxis& axis, int64_t position) {
+Range ClipToImage(const WindowAxis& axis, int64_t position) {
   const int64_t begin = axis.first(position);
   return {std::max<int64_t>(0, begin),
           std::min(axis.input, begin + axis.window)};
 }
 
 // True if each pixel is in a window.
-bool Tiles(const WindowAxis& axis) {
+bool CoversAllPixels(const WindowAxis& axis) {
   return axis.stride == axis.window && axis.output * axis.stride >= axis.input;
 }
 
@@ -25,11 +25,11 @@ MaxPool::MaxPool(const Window2D& window) : window_(window) {
 
 void MaxPool::AddRow(int64_t row) {
   const int64_t pixel = window_.channels, width = window_.width.output;
-  const Range rows = Clip(window_.height, row);
+  const Range rows = ClipToImage(window_.height, row);
   for (int64_t at = 0, next; at < width; at = next) {
-    const Range cols = Clip(window_.width, at);
+    const Range cols = ClipToImage(window_.width, at);
     for (next = at + 1; next < width; ++next) {
-      const Range other = Clip(window_.width, next);
+      const Range other = ClipToImage(window_.width, next);
       const bool follows =
           other.begin - cols.begin == (next - at) * window_.width.stride;
       if (!follows || other.size() != cols.size()) break;
@@ -55,7 +55,7 @@ void MaxPool::Forward(const float* x, bool above_zero, float* y,
 }
 
 void MaxPool::ZeroRest(float* dx) const {
-  if (Tiles(window_.height) && Tiles(window_.width)) return;
+  if (CoversAllPixels(window_.height) && CoversAllPixels(window_.width)) return;
   std::fill_n(dx, window_.image_floats(), 0.0f);
 }
 

@@ -161,14 +161,14 @@ class MergeOp final : public Op {
         if (k != i) Merge(run, k, call.x[k], d);
       }
     } else if (picks()) {
-      LeaveToTheFirst(call, run, i, d);
+      ClearUnlessFirst(call, run, i, d);
     }
     Give(run, i, d, call.dx[i]);
   }
 
   // Writes 0 where input i was not chosen.
-  void LeaveToTheFirst(const OpCall& call, const Run& run, size_t i,
-                       float* d) const {
+  void ClearUnlessFirst(const OpCall& call, const Run& run, size_t i,
+                        float* d) const {
     float taken[kPiece], x[kPiece];
     Copy(run, 0, call.x[0], taken);
     for (size_t k = 1; k < inputs_.size(); ++k) {
@@ -248,7 +248,7 @@ class ConcatenateOp final : public Op {
 };
 
 // If two sizes differ, one must be 1; its elements are repeated.
-bool Widen(const Shape& x, Shape* output) {
+bool BroadcastShape(const Shape& x, Shape* output) {
   const Shape& longer = x.rank() > output->rank() ? x : *output;
   const Shape& shorter = x.rank() > output->rank() ? *output : x;
   Shape widened = longer;
@@ -277,7 +277,7 @@ Status MakeMerge(const Layer& layer, const std::vector<Shape>& inputs,
   }
   Shape output = inputs[0];
   for (const Shape& x : inputs) {
-    if (!Widen(x, &output)) return DoNotFit(inputs[0], x);
+    if (!BroadcastShape(x, &output)) return DoNotFit(inputs[0], x);
   }
   op->reset(new MergeOp(layer.kind, output, inputs));
   return Status();

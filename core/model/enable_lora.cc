@@ -126,8 +126,8 @@ Status EnableLora(const Model& model, const LoraOptions& options,
     return InvalidArgument("the rank of LoRA must be at least 1, not %lld",
                            static_cast<long long>(options.rank));
   }
-  const Layer whole = model.AsLayer(/*with_weights=*/false);
-  NestedModel changed = *whole.model;
+  const Layer root = model.AsLayer(/*with_weights=*/false);
+  NestedModel changed = *root.model;
   RINGLET_RETURN_IF_ERROR(changed.status);
   LoraEnabler enabler(options);
   RINGLET_RETURN_IF_ERROR(enabler.EnableInModel("", &changed));

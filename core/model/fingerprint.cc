@@ -64,9 +64,9 @@ std::vector<Field> FieldsOf(const std::string& text) {
 
 // Makes the error for the difference of rank `rank`'s text from that of
 // `first`. `mine` has the advice.
-Status Difference(const char* what, const Fingerprint& mine, int first,
-                  int rank, const std::string& firsts,
-                  const std::string& theirs) {
+Status DifferenceError(const char* what, const Fingerprint& mine, int first,
+                       int rank, const std::string& firsts,
+                       const std::string& theirs) {
   const std::vector<Field> a = FieldsOf(firsts), b = FieldsOf(theirs);
   for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
     if (i < a.size() && i < b.size() && a[i].name == b[i].name) {
@@ -292,9 +292,10 @@ Status Agree(Collective* collective, const char* what,
     const size_t r = (first + i) % ranks;
     if (all[r] == all[first]) continue;
     const int rank = static_cast<int>(r);
-    return joining.Refuse(collective, rank,
-                          Difference(what, fingerprint, static_cast<int>(first),
-                                     rank, text_of(first), text_of(r)));
+    return joining.Refuse(
+        collective, rank,
+        DifferenceError(what, fingerprint, static_cast<int>(first), rank,
+                        text_of(first), text_of(r)));
   }
   return Status();
 }

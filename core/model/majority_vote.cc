@@ -6,7 +6,8 @@ namespace ringlet {
 namespace {
 
 // "rank 1 (10.0.0.2:7000) and rank 2 (10.0.0.3:7000)"
-std::string Named(const Collective& collective, const std::vector<int>& ranks) {
+std::string NamesOf(const Collective& collective,
+                    const std::vector<int>& ranks) {
   std::string text;
   for (size_t i = 0; i < ranks.size(); ++i) {
     if (i > 0) text += i + 1 < ranks.size() ? ", " : " and ";
@@ -65,12 +66,12 @@ Status MakeVoteError(const Collective& collective, const Vote& vote,
                  "its program was compiled otherwise%s. All stop; what was "
                  "saved before is right. Find that machine (ringlet verify), "
                  "and start without it",
-                 where.c_str(), Named(collective, faulty).c_str(), what,
+                 where.c_str(), NamesOf(collective, faulty).c_str(), what,
                  kOwnParts);
   }
   const bool mine = std::find(faulty.begin(), faulty.end(),
                               collective.rank()) != faulty.end();
-  const std::string text = Named(collective, faulty) +
+  const std::string text = NamesOf(collective, faulty) +
                            (faulty.size() == 1 ? " has" : " have") + " other " +
                            what + " than the other workers: the processor or " +
                            "the memory of " + (mine ? "this" : "that") +

@@ -231,7 +231,7 @@ Status Model::Impl::CompileTogether(const std::vector<OutputLoss>& losses,
   c->CountCompile();
   has_untrained_weights = false;
   initial_weights = {};
-  graph.ForgetWeights();
+  graph.FreeNestedWeights();
   return Status();
 }
 

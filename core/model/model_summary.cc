@@ -21,14 +21,14 @@ std::string ReadableSize(int64_t bytes) {
 }
 
 // `text`, cut or padded to `width` columns, aligned left or right.
-std::string Cell(const std::string& text, size_t width, bool right) {
+std::string FormatCell(const std::string& text, size_t width, bool right) {
   if (text.size() > width) return text.substr(0, width - 1) + "…";
   const std::string fill(width - text.size(), ' ');
   return right ? fill + text : text + fill;
 }
 
-std::string Line(const char* left, const char* dash, const char* middle,
-                 const char* right) {
+std::string FormatLine(const char* left, const char* dash, const char* middle,
+                       const char* right) {
   std::string line = left;
   const int widths[] = {33, 24, 15};
   for (int column = 0; column < 3; ++column) {
@@ -38,11 +38,11 @@ std::string Line(const char* left, const char* dash, const char* middle,
   return line + "\n";
 }
 
-std::string Row(const char* bar, const std::string& a, const std::string& b,
-                const std::string& c) {
-  return std::string(bar) + " " + Cell(a, 31, false) + " " + bar + " " +
-         Cell(b, 22, false) + " " + bar + " " + Cell(c, 13, true) + " " + bar +
-         "\n";
+std::string FormatRow(const char* bar, const std::string& a,
+                      const std::string& b, const std::string& c) {
+  return std::string(bar) + " " + FormatCell(a, 31, false) + " " + bar + " " +
+         FormatCell(b, 22, false) + " " + bar + " " + FormatCell(c, 13, true) +
+         " " + bar + "\n";
 }
 
 std::string Count(const char* what, int64_t floats) {
@@ -64,7 +64,7 @@ struct SummaryRow {
 };
 
 // Returns a row for each of the graph's own layers, including all layers in it.
-std::vector<SummaryRow> Rows(const Graph& graph) {
+std::vector<SummaryRow> SummaryRows(const Graph& graph) {
   std::vector<SummaryRow> rows;
   std::vector<size_t> row_of(graph.layers().size());
   for (size_t i = 0; i < row_of.size(); ++i) {
@@ -93,23 +93,23 @@ std::vector<SummaryRow> Rows(const Graph& graph) {
 std::string Model::Summary() const {
   const Graph& graph = impl_->graph;
   std::string s = "Model: \"" + graph.name() + "\"\n";
-  s += Line("┏", "━", "┳", "┓");
-  s += Row("┃", "Layer (type)", "Output Shape", "Param #");
-  s += Line("┡", "━", "╇", "┩");
+  s += FormatLine("┏", "━", "┳", "┓");
+  s += FormatRow("┃", "Layer (type)", "Output Shape", "Param #");
+  s += FormatLine("┡", "━", "╇", "┩");
   bool first = true;
   int64_t trainable = 0;
-  for (const SummaryRow& row : Rows(graph)) {
+  for (const SummaryRow& row : SummaryRows(graph)) {
     const Layer& layer = row.layer->layer;
     trainable += row.trainable;
     // The table of a Sequential begins after its Input, as in Keras.
     const bool is_input = layer.kind == Layer::Kind::kInput;
     if (is_input && graph.class_name() == "Sequential") continue;
-    if (!first) s += Line("├", "─", "┼", "┤");
+    if (!first) s += FormatLine("├", "─", "┼", "┤");
     first = false;
-    s += Row("│", layer.name + " (" + ClassName(layer) + ")",
-             WithBatch(row.output), WithCommas(row.parameters));
+    s += FormatRow("│", layer.name + " (" + ClassName(layer) + ")",
+                   WithBatch(row.output), WithCommas(row.parameters));
   }
-  s += Line("└", "─", "┴", "┘");
+  s += FormatLine("└", "─", "┴", "┘");
   return s + Count(" Total params: ", graph.num_weights()) +
          Count(" Trainable params: ", trainable) +
          Count(" Non-trainable params: ", graph.num_weights() - trainable);

@@ -264,7 +264,7 @@ namespace {
 // The factor of the loss of a valid row, one that is not ignored: rows / valid
 // rows. The loss of an ignored row is 0, so the mean over all rows becomes the
 // mean over the valid ones, as in Keras.
-double WeightOfCounted(const Loss& loss, int64_t rows, const int32_t* classes) {
+double ValidRowFactor(const Loss& loss, int64_t rows, const int32_t* classes) {
   if (!loss.ignore_class || loss.reduction == LossReduction::kSum) return 1;
   const auto ignored = std::count(classes, classes + rows, *loss.ignore_class);
   return ignored == rows
@@ -289,7 +289,7 @@ void ComputeRows(const Loss& loss, const Shape& output, int64_t count,
   const LossClass& c = ClassOf(loss);
   const int64_t width = output.back(), rows = RowsOf(loss, output);
   const double counted =
-      WeightOfCounted(loss, count * rows, static_cast<const int32_t*>(targets));
+      ValidRowFactor(loss, count * rows, static_cast<const int32_t*>(targets));
   const float share = static_cast<float>(counted) / static_cast<float>(rows);
   const bool by_row = weights.of_rows();
   LossRow row = {width, predictions, nullptr, 0, d_predictions, 0};
