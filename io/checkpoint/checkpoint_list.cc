@@ -20,14 +20,14 @@ namespace {
 constexpr char kSuffix[] = ".safetensors";
 
 // True for errors of the file, not of this machine's present state.
-bool IsFilesFault(const Status& status) {
+bool IsDamagedFile(const Status& status) {
   return status.code() == Code::kCorruption || status.code() == Code::kIo ||
          status.code() == Code::kInvalidArgument;
 }
 
 Status VerifyPatiently(FileSystem* files, const std::string& path) {
   const Status first = VerifyCheckpoint(path, files);
-  if (first.ok() || !IsFilesFault(first)) return first;
+  if (first.ok() || !IsDamagedFile(first)) return first;
   // The error may have been temporary.
   return VerifyCheckpoint(path, files);
 }
@@ -95,7 +95,7 @@ Status FindNewestCheckpoint(FileSystem* files, const std::string& directory,
       newest->number = *n;
       return Status();
     }
-    if (!IsFilesFault(status)) return status;
+    if (!IsDamagedFile(status)) return status;
     newest->bad.emplace_back(*n, status);
   }
   constexpr char kAdvice[] =

@@ -48,8 +48,8 @@ bool ParseSpec(const std::string& spec, Replacement* made) {
   if (at < spec.size()) made->type = spec[at++];
   const bool floating =
       made->type == 'f' || made->type == 'e' || made->type == 'g';
-  const bool whole = made->type == 'd' || made->type == 0;
-  return at == spec.size() && (floating || (whole && made->precision < 0));
+  const bool is_integer = made->type == 'd' || made->type == 0;
+  return at == spec.size() && (floating || (is_integer && made->precision < 0));
 }
 
 std::string Padded(const Replacement& r, const std::string& digits) {

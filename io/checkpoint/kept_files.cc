@@ -55,9 +55,9 @@ Status KeptFiles::Add(const std::string& path, bool is_best, bool is_chief,
   const std::string text = record;
   if (text.size() < kCheckBytes + 3) return Status();
   std::vector<Written> too_old;
-  Remember({text.substr(kCheckBytes + 3), text.substr(2, kCheckBytes),
-            text[0] == 'b'},
-           &too_old);
+  RecordFile({text.substr(kCheckBytes + 3), text.substr(2, kCheckBytes),
+              text[0] == 'b'},
+             &too_old);
   WriteState();
   for (const Written& written : too_old) {
     if (is_chief) Remove(written);
@@ -65,8 +65,8 @@ Status KeptFiles::Add(const std::string& path, bool is_best, bool is_chief,
   return Status();
 }
 
-void KeptFiles::Remember(const Written& written,
-                         std::vector<Written>* too_old) {
+void KeptFiles::RecordFile(const Written& written,
+                           std::vector<Written>* too_old) {
   const auto same = [&](const Written& each) {
     return each.path == written.path;
   };

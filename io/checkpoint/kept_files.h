@@ -44,7 +44,7 @@ class KeptFiles {
   // The bytes of one file in the state: "best ", "check ", path and zeros.
   static constexpr size_t kRecord = 1024;
 
-  void Remember(const Written& written, std::vector<Written>* too_old);
+  void RecordFile(const Written& written, std::vector<Written>* too_old);
   void Remove(const Written& written) const;
   void RemoveEmptyFolders(const std::string& path) const;
   size_t FixedFolders() const;

@@ -97,9 +97,10 @@ Status AtomicFile::RemoveLeft() {
   RINGLET_RETURN_IF_ERROR(files_->List(folder, &names));
   for (const std::string& other : names) {
     if (TargetOf(other) != name) continue;
-    const std::string left = folder + "/" + other;
+    const std::string leftover_path = folder + "/" + other;
     std::unique_ptr<HeldLock> lock;
-    if (files_->LockFile(left, &lock).ok()) files_->Remove(left).IgnoreError();
+    if (files_->LockFile(leftover_path, &lock).ok())
+      files_->Remove(leftover_path).IgnoreError();
   }
   return Status();
 }

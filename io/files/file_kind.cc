@@ -20,20 +20,20 @@ using Format = FileKind::Format;
 constexpr size_t kHeadBytes = 4096;
 constexpr int64_t kTailBytes = 66 << 10;  // has a zip archive's names
 
-bool Begins(const std::string& text, const char* bytes, size_t count,
-            size_t at = 0) {
+bool HasBytesAt(const std::string& text, const char* bytes, size_t count,
+                size_t at = 0) {
   return text.size() >= at + count &&
          text.compare(at, count, bytes, count) == 0;
 }
 
-unsigned Byte(const std::string& text, size_t at) {
+unsigned ByteAt(const std::string& text, size_t at) {
   return at < text.size() ? static_cast<unsigned char>(text[at]) : 0;
 }
 
-uint64_t Little(const std::string& text, size_t at, int bytes) {
+uint64_t LoadLittleEndian(const std::string& text, size_t at, int bytes) {
   uint64_t value = 0;
   for (int i = 0; i < bytes; ++i) {
-    value |= uint64_t{Byte(text, at + static_cast<size_t>(i))} << (8 * i);
+    value |= uint64_t{ByteAt(text, at + static_cast<size_t>(i))} << (8 * i);
   }
   return value;
 }
@@ -45,21 +45,23 @@ uint64_t Little(const std::string& text, size_t at, int bytes) {
 Format ZipFormat(const std::string& head, const std::string& tail) {
   const std::string first =
       head.substr(std::min<size_t>(30, head.size()),
-                  static_cast<size_t>(Little(head, 26, 2)));
+                  static_cast<size_t>(LoadLittleEndian(head, 26, 2)));
   const auto has = [&](const char* name) {
     return first.find(name) != std::string::npos ||
            tail.find(name) != std::string::npos;
   };
   if (has("model.weights.h5")) return Format::kKeras;
   if (has("/data.pkl")) return Format::kTorch;
-  return has(".npy") || Begins(head, "PK\5\6", 4) ? Format::kNpz : Format::kZip;
+  return has(".npy") || HasBytesAt(head, "PK\5\6", 4) ? Format::kNpz
+                                                      : Format::kZip;
 }
 
 // The start of a gzip file's content (RFC 1952); "" if it is damaged.
 std::string Inflated(const std::string& head) {
-  const unsigned flags = Byte(head, 3);
+  const unsigned flags = ByteAt(head, 3);
   size_t at = 10;
-  if ((flags & 4) != 0) at += 2 + static_cast<size_t>(Little(head, at, 2));
+  if ((flags & 4) != 0)
+    at += 2 + static_cast<size_t>(LoadLittleEndian(head, at, 2));
   for (const unsigned text : {8u, 16u}) {  // its name, a comment
     if ((flags & text) == 0) continue;
     const size_t end = head.find('\0', at);
@@ -84,8 +86,8 @@ std::string Inflated(const std::string& head) {
 // --- single files -----------------------------------------------------------
 
 bool IsIdx(const std::string& head) {
-  const unsigned type = Byte(head, 2), rank = Byte(head, 3);
-  return head.size() >= 8 && Byte(head, 0) == 0 && Byte(head, 1) == 0 &&
+  const unsigned type = ByteAt(head, 2), rank = ByteAt(head, 3);
+  return head.size() >= 8 && ByteAt(head, 0) == 0 && ByteAt(head, 1) == 0 &&
          (type == 8 || type == 9 || (type >= 0xb && type <= 0xe)) &&
          rank >= 1 && rank <= 8;
 }
@@ -93,7 +95,7 @@ bool IsIdx(const std::string& head) {
 // A record's length and its checksum, as TensorFlow writes them.
 bool IsTfRecord(const std::string& head) {
   return head.size() >= 16 &&
-         MaskCrc32c(Crc32c(head.data(), 8)) == Little(head, 8, 4);
+         MaskCrc32c(Crc32c(head.data(), 8)) == LoadLittleEndian(head, 8, 4);
 }
 
 bool IsText(const std::string& head) {
@@ -162,9 +164,10 @@ Format FormatOf(const std::string& head) {
   };
   if (head.empty()) return Format::kEmpty;
   for (const auto& magic : kMagic) {
-    if (Begins(head, magic.bytes, magic.count, magic.at)) return magic.format;
+    if (HasBytesAt(head, magic.bytes, magic.count, magic.at))
+      return magic.format;
   }
-  if (Little(head, 0, 8) < 100 << 20 && Byte(head, 8) == '{') {
+  if (LoadLittleEndian(head, 0, 8) < 100 << 20 && ByteAt(head, 8) == '{') {
     return Format::kSafetensors;
   }
   if (IsTfRecord(head)) {
@@ -172,7 +175,7 @@ Format FormatOf(const std::string& head) {
                                                           : Format::kTfRecord;
   }
   if (IsIdx(head)) return Format::kIdx;
-  if (Byte(head, 0) == 0x80 && Byte(head, 1) >= 2 && Byte(head, 1) <= 5) {
+  if (ByteAt(head, 0) == 0x80 && ByteAt(head, 1) >= 2 && ByteAt(head, 1) <= 5) {
     return Format::kPickle;
   }
   if (IsOnnx(head)) return Format::kOnnx;
@@ -306,11 +309,11 @@ void DescribeGzip(const std::string& head, const std::string& path,
 // or the graph of an ONNX model. Zeros there are no field: they may be the
 // length of a safetensors header of more than a MB.
 bool IsOnnx(const std::string& head) {
-  const unsigned next = Byte(head, 2);
+  const unsigned next = ByteAt(head, 2);
   const bool zeros =
-      Byte(head, 3) == 0 && Byte(head, 4) == 0 && Byte(head, 5) == 0;
-  return !zeros && Byte(head, 0) == 0x08 && Byte(head, 1) >= 1 &&
-         Byte(head, 1) <= 20 &&
+      ByteAt(head, 3) == 0 && ByteAt(head, 4) == 0 && ByteAt(head, 5) == 0;
+  return !zeros && ByteAt(head, 0) == 0x08 && ByteAt(head, 1) >= 1 &&
+         ByteAt(head, 1) <= 20 &&
          (next == 0x12 || next == 0x1a || next == 0x22 || next == 0x3a);
 }
 

@@ -213,9 +213,9 @@ bool MeasureRaw(const unsigned char* data, size_t bytes, uint64_t most,
     *crc = static_cast<uint32_t>(crc32_z(*crc, buffer, n));
     *made += n;
   }
-  const bool whole = code == Z_STREAM_END && stream.avail_in == 0;
+  const bool is_whole = code == Z_STREAM_END && stream.avail_in == 0;
   inflateEnd(&stream);
-  return whole || *made > most;
+  return is_whole || *made > most;
 }
 
 bool InflateRaw(const unsigned char* data, size_t bytes, unsigned char* out,

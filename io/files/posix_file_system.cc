@@ -35,7 +35,7 @@ namespace {
 
 // Calls `call` until a signal no longer interrupts it.
 template <typename Call>
-auto Uninterrupted(Call call) -> decltype(call()) {
+auto CallUninterrupted(Call call) -> decltype(call()) {
   for (;;) {
     const auto result = call();
     if (result != -1 || errno != EINTR) return result;
@@ -43,7 +43,7 @@ auto Uninterrupted(Call call) -> decltype(call()) {
 }
 
 int OpenDescriptor(const std::string& path, int flags, mode_t mode = 0666) {
-  return Uninterrupted(
+  return CallUninterrupted(
       [&] { return open(path.c_str(), flags | O_CLOEXEC, mode); });
 }
 
@@ -124,7 +124,7 @@ class PosixFile final : public File {
 
   bool WaitWritable(int milliseconds) override {
     pollfd file = {fd_.get(), POLLOUT, 0};
-    return Uninterrupted([&] { return poll(&file, 1, milliseconds); }) > 0;
+    return CallUninterrupted([&] { return poll(&file, 1, milliseconds); }) > 0;
   }
 
   Status ReadSome(int64_t offset, void* data, size_t bytes,
@@ -228,7 +228,7 @@ class PosixFileLock final : public HeldLock {
 
 // Never waits; false, with errno, if it cannot be locked.
 bool TryLock(int fd) {
-  return Uninterrupted([&] { return flock(fd, LOCK_EX | LOCK_NB); }) == 0;
+  return CallUninterrupted([&] { return flock(fd, LOCK_EX | LOCK_NB); }) == 0;
 }
 
 Status PosixFile::Lock(std::unique_ptr<HeldLock>* lock) {

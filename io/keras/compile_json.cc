@@ -197,13 +197,13 @@ class MetricFieldReader {
 };
 
 void Write(JsonWriter* w, const Metric& metric, const MetricField& field) {
-  const auto* const whole = std::get_if<MetricInt>(&field.value);
+  const auto* const int_field = std::get_if<MetricInt>(&field.value);
   // Only a MetricInt may be a field that Keras does not have.
-  if (!field.keras_has && metric.*whole->value < whole->low) return;
+  if (!field.keras_has && metric.*int_field->value < int_field->low) return;
   w->Key(field.name);
-  if (whole != nullptr) {
-    const int value = metric.*whole->value;
-    if (value < whole->low) {
+  if (int_field != nullptr) {
+    const int value = metric.*int_field->value;
+    if (value < int_field->low) {
       w->Null();
     } else {
       w->Int(value);

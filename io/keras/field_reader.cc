@@ -212,12 +212,12 @@ void FieldReader::Sizes(const char* key, int64_t low, int64_t high, int count,
   if (!json) return;
   int64_t sizes[2];
   const bool list = json.is_array() && json.size() == count;
-  Json each = list ? json.first() : json;
+  Json item = list ? json.first() : json;
   for (int i = 0; i < count; ++i) {
-    if (!each.ToInt64(&sizes[i]) || sizes[i] < low || sizes[i] > high) {
+    if (!item.ToInt64(&sizes[i]) || sizes[i] < low || sizes[i] > high) {
       return MustBe(key, takes);
     }
-    if (list) each = each.next();
+    if (list) item = item.next();
   }
   std::copy_n(sizes, count, value);
 }

@@ -65,7 +65,7 @@ Status CountFrom(const std::vector<CallReference>& outputs, LayerGraph* graph) {
   return Status();
 }
 
-bool Holds(const std::vector<int>& calls, int call) {
+bool ContainsCall(const std::vector<int>& calls, int call) {
   return std::find(calls.begin(), calls.end(), call) != calls.end();
 }
 
@@ -163,7 +163,7 @@ Status FindEnds(const LayerGraph& graph, const std::vector<CallReference>& ends,
     }
     int call = 0;
     RINGLET_RETURN_IF_ERROR(FindCall(graph, end, path, &call));
-    if (Holds(*calls, call)) {
+    if (ContainsCall(*calls, call)) {
       return InvalidArgument("%s: names layer '%s' twice", path.c_str(),
                              Printable(end.name).c_str());
     }
@@ -178,13 +178,14 @@ Status CheckEnds(const LayerGraph& graph) {
     const LayerGraph::Call& call = graph.calls[c];
     const LayerEntry& entry = graph.entries[call.entry];
     const bool is_input = entry.layer.kind == Kind::kInput;
-    if (is_input != Holds(graph.inputs, static_cast<int>(c))) {
+    if (is_input != ContainsCall(graph.inputs, static_cast<int>(c))) {
       return entry.Annotate(InvalidArgument(
           "%s: %s", entry.path.c_str(),
           is_input ? "is an InputLayer, and input_layers does not name it"
                    : "named by input_layers, and is not an InputLayer"));
     }
-    if (!call.users.empty() || Holds(graph.outputs, static_cast<int>(c))) {
+    if (!call.users.empty() ||
+        ContainsCall(graph.outputs, static_cast<int>(c))) {
       continue;
     }
     return entry.Annotate(InvalidArgument(
@@ -263,7 +264,7 @@ Layer LayerBehind(const LayerEntry& entry, const Model& model, int input) {
 }
 
 // True if `shape` is `expected`, with any sizes in place of its open ones.
-bool Fits(const Shape& shape, const Shape& expected) {
+bool MatchesOpenShape(const Shape& shape, const Shape& expected) {
   if (shape.rank() != expected.rank()) return false;
   for (int i = 0; i < shape.rank(); ++i) {
     if (expected[i] != kOpenSize && expected[i] != shape[i]) return false;
@@ -277,7 +278,7 @@ Status CheckAdded(const LayerEntry& entry, const Model& model) {
   const int nodes = entry.layer.kind == Kind::kBidirectional ? 3 : 1;
   const std::vector<int>& inputs = model.inputs(model.num_nodes() - nodes);
   if (entry.has_input && entry.layer.model == nullptr &&
-      !Fits(model.output_shape(inputs[0]), entry.input)) {
+      !MatchesOpenShape(model.output_shape(inputs[0]), entry.input)) {
     return entry.Annotate(InvalidArgument(
         "%s.config.batch_input_shape: is %s for each example, but the layer's "
         "input has %s",

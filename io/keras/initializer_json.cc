@@ -72,7 +72,7 @@ Status ReadInitializerClass(const KerasObject& object,
   return fields.Finish();
 }
 
-bool Same(const Initializer& a, const Initializer& b) {
+bool AreEqual(const Initializer& a, const Initializer& b) {
   return a.kind == b.kind && a.a == b.a && a.b == b.b && a.mode == b.mode &&
          a.distribution == b.distribution;
 }
@@ -83,7 +83,8 @@ std::string NameOf(const Initializer& i) {
   std::string name;
   for (const auto& entry : kInitializers) {
     const Initializer made = entry.value.make();
-    const bool fits = *entry.value.a != 0 ? made.kind == i.kind : Same(made, i);
+    const bool fits =
+        *entry.value.a != 0 ? made.kind == i.kind : AreEqual(made, i);
     if (fits && (name.empty() || *entry.value.a == 0)) {
       name = Words(entry.names)[0];
     }

@@ -133,11 +133,12 @@ Status MakeLayer(Operation operation,
                                : "a tensor and a number, or two tensors");
   }
   if (numbers.empty()) return MakeMerge(operation, path, layer);
-  const bool left = numbers[0] == &operands[0];
+  const bool numbers_are_first = numbers[0] == &operands[0];
   if (operation == Operation::kPower) {
-    return MakeSquare(left, numbers[0]->numbers, path, layer);
+    return MakeSquare(numbers_are_first, numbers[0]->numbers, path, layer);
   }
-  return MakeRescaling(operation, left, numbers[0]->numbers, path, layer);
+  return MakeRescaling(operation, numbers_are_first, numbers[0]->numbers, path,
+                       layer);
 }
 
 bool HasNumbers(const std::vector<CallReference>& call) {

@@ -24,7 +24,7 @@ const char* StepsKey(LearningRate::Kind kind) {
                                                           : "decay_steps";
 }
 
-bool Warms(const LearningRate& rate) {
+bool HasWarmup(const LearningRate& rate) {
   return rate.kind == LearningRate::Kind::kCosineDecay ||
          rate.kind == LearningRate::Kind::kPolynomialDecay ||
          rate.kind == LearningRate::Kind::kInverseTimeDecay;
@@ -98,7 +98,7 @@ void ReadOwn(FieldReader* fields, LearningRate* rate) {
       rate->kind == Kind::kCosineDecayRestarts) {
     fields->Float("alpha", &rate->alpha);
   }
-  if (Warms(*rate)) ReadWarmup(fields, rate);
+  if (HasWarmup(*rate)) ReadWarmup(fields, rate);
 }
 
 // In Keras only CosineDecay has a warmup. Other schedules write it only if they
@@ -136,7 +136,7 @@ void WriteOwn(JsonWriter* w, const LearningRate& rate) {
     default:
       break;
   }
-  if (Warms(rate)) WriteWarmup(w, rate);
+  if (HasWarmup(rate)) WriteWarmup(w, rate);
 }
 
 Status ReadSchedule(const KerasObject& object, LearningRate* rate) {

@@ -47,7 +47,7 @@ struct Histogram {
 };
 
 // Has the buckets of tensorboard's plugins/histogram/summary_v2.py.
-void Count(const float* values, int64_t count, Histogram* h) {
+void CountInBuckets(const float* values, int64_t count, Histogram* h) {
   for (int64_t i = 0; i < count; ++i) {
     const double v = values[i];
     if (!std::isfinite(v)) continue;
@@ -136,7 +136,7 @@ Status EventFile::AddScalar(const std::string& tag, int64_t step,
 Status EventFile::AddHistogram(const std::string& tag, int64_t step,
                                const float* values, int64_t count) {
   Histogram h;
-  Count(values, count, &h);
+  CountInBuckets(values, count, &h);
   value_.clear();
   PutUnlessZero(&value_, kMin, h.min);
   PutUnlessZero(&value_, kMax, h.max);

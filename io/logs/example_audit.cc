@@ -15,15 +15,17 @@ constexpr char kHeader[] = "epoch,step,replica,pass,used,size,examples";
 constexpr char kAll[] = "all";
 
 // Parses a count; a run has at most 10^15 of anything.
-int64_t Number(std::string_view text) {
+int64_t ParseCount(std::string_view text) {
   return ParseWholeNumber(text, 1000000000000000);
 }
 
-std::string At(int64_t epoch, int64_t step) {
+std::string StepName(int64_t epoch, int64_t step) {
   return "epoch " + std::to_string(epoch) + ", step " + std::to_string(step);
 }
 
-Status Wrong(const std::string& what) { return Corruption("%s", what.c_str()); }
+Status AuditError(const std::string& what) {
+  return Corruption("%s", what.c_str());
+}
 
 }  // namespace
 
@@ -65,7 +67,7 @@ Status ExampleAudit::TakeRow(const std::string& name, const std::string& line) {
   int64_t numbers[kFields] = {};
   for (const int i : {0, 1, 3, 4, 5}) {
     const std::string& text = fields[i];
-    numbers[i] = Number(text);
+    numbers[i] = ParseCount(text);
     if (numbers[i] < 0) return Corruption("'%s' is not a number", text.c_str());
   }
   Step step = {numbers[3], numbers[4], numbers[5], {}, name};
@@ -73,7 +75,8 @@ Status ExampleAudit::TakeRow(const std::string& name, const std::string& line) {
     const size_t end = std::min(line.find(' ', at), line.size());
     const bool next = line.compare(at, end - at, "/") == 0;
     const int64_t id =
-        next ? kNextPass : Number(std::string_view(line).substr(at, end - at));
+        next ? kNextPass
+             : ParseCount(std::string_view(line).substr(at, end - at));
     if (id < 0 && !next) {
       return Corruption("the example '%s' is not a number",
                         Printable(line.substr(at, end - at)).c_str());
@@ -84,8 +87,8 @@ Status ExampleAudit::TakeRow(const std::string& name, const std::string& line) {
   const auto [there, is_new] =
       streams_[fields[2]].insert({{numbers[0], numbers[1]}, step});
   if (is_new || there->second == step) return Status();
-  return Wrong(At(numbers[0], numbers[1]) + " has other examples than in " +
-               there->second.log);
+  return AuditError(StepName(numbers[0], numbers[1]) +
+                    " has other examples than in " + there->second.log);
 }
 
 // Checking.
@@ -97,10 +100,11 @@ class ExampleAudit::Passes {
     if (step.pass != pass_) RINGLET_RETURN_IF_ERROR(Next(where));
     size_ = step.size;
     if (step.pass != pass_ || (size_ > 0 && step.used != used())) {
-      return Wrong(where + " begins in pass " + std::to_string(step.pass) +
-                   " after " + std::to_string(step.used) +
-                   " examples, and the steps before end in pass " +
-                   std::to_string(pass_) + " after " + std::to_string(used()));
+      return AuditError(where + " begins in pass " + std::to_string(step.pass) +
+                        " after " + std::to_string(step.used) +
+                        " examples, and the steps before end in pass " +
+                        std::to_string(pass_) + " after " +
+                        std::to_string(used()));
     }
     for (const int64_t example : step.examples) {
       if (example == kNextPass) {
@@ -109,9 +113,9 @@ class ExampleAudit::Passes {
       }
       const auto [there, is_new] = where_.insert({example, where});
       if (!is_new) {
-        return Wrong("example " + std::to_string(example) +
-                     " is used twice in pass " + std::to_string(pass_) +
-                     ": in " + there->second + ", and in " + where);
+        return AuditError("example " + std::to_string(example) +
+                          " is used twice in pass " + std::to_string(pass_) +
+                          ": in " + there->second + ", and in " + where);
       }
     }
     return Status();
@@ -129,9 +133,10 @@ class ExampleAudit::Passes {
   int64_t used() const { return static_cast<int64_t>(where_.size()); }
   Status Next(const std::string& where) {
     if (size_ > 0 && used() != size_) {
-      return Wrong("pass " + std::to_string(pass_) + ", which ends before " +
-                   where + ", used " + std::to_string(used()) + " of its " +
-                   std::to_string(size_) + " examples");
+      return AuditError("pass " + std::to_string(pass_) +
+                        ", which ends before " + where + ", used " +
+                        std::to_string(used()) + " of its " +
+                        std::to_string(size_) + " examples");
     }
     ++pass_;
     where_.clear();
@@ -148,14 +153,14 @@ Status ExampleAudit::CheckStream(const std::string& replica, const Steps& steps,
                                  Passes* passes) {
   const auto& [first, begin] = *steps.begin();
   if (first.second != 0 || begin.pass != 0 || begin.used != 0) {
-    return Wrong("no log has the steps before " +
-                 At(first.first, first.second) +
-                 ": give the logs of all workers, from the run's beginning");
+    return AuditError(
+        "no log has the steps before " + StepName(first.first, first.second) +
+        ": give the logs of all workers, from the run's beginning");
   }
   std::pair<int64_t, int64_t> before = first;
   int64_t steps_an_epoch = -1;
   for (const auto& [number, step] : steps) {
-    std::string where = At(number.first, number.second);
+    std::string where = StepName(number.first, number.second);
     if (replica != kAll) where += ", replica " + replica;
     const bool next_epoch =
         number.first == before.first + 1 && number.second == 0;
@@ -165,8 +170,9 @@ Status ExampleAudit::CheckStream(const std::string& replica, const Steps& steps,
         number == first || next_epoch ||
         (number.first == before.first && number.second == before.second + 1);
     if (!follows || (replica != kAll && other_length)) {
-      return Wrong("no log has the step before " + where + ", nor any since " +
-                   At(before.first, before.second));
+      return AuditError("no log has the step before " + where +
+                        ", nor any since " +
+                        StepName(before.first, before.second));
     }
     if (next_epoch) steps_an_epoch = before.second + 1;
     RINGLET_RETURN_IF_ERROR(passes->Take(where, step));
@@ -180,11 +186,11 @@ Status ExampleAudit::CompareStreams() const {
   const Steps& some = streams_.begin()->second;
   const auto count = static_cast<int64_t>(streams_.size());
   for (const auto& [replica, steps] : streams_) {
-    const int64_t number = Number(replica);
+    const int64_t number = ParseCount(replica);
     const bool known = replica == kAll ? count == 1 : number < count;
     if (!known || (replica != kAll && number < 0)) {
-      return Wrong("there are rows of replica '" + replica + "', and of " +
-                   std::to_string(count) + " in all");
+      return AuditError("there are rows of replica '" + replica + "', and of " +
+                        std::to_string(count) + " in all");
     }
     const bool same = steps.size() == some.size() &&
                       std::equal(steps.begin(), steps.end(), some.begin(),
@@ -192,8 +198,9 @@ Status ExampleAudit::CompareStreams() const {
                                    return a.first == b.first;
                                  });
     if (!same) {
-      return Wrong("replica " + replica + " has other steps than replica " +
-                   streams_.begin()->first);
+      return AuditError("replica " + replica +
+                        " has other steps than replica " +
+                        streams_.begin()->first);
     }
   }
   return Status();

@@ -169,10 +169,10 @@ Status ParseTrail(const std::string& bytes, TrailContent* out) {
 TrailRing::TrailRing(int fd, unsigned char* bytes, int worker, int workers,
                      Clock* clock)
     : fd_(fd), clock_(clock) {
-  const std::string old(reinterpret_cast<char*>(bytes), kTrailBytes);
+  const std::string old_bytes(reinterpret_cast<char*>(bytes), kTrailBytes);
   TrailContent held;
-  if (ParseHeader(old, &held).ok() && held.worker == worker) {
-    ContinueFrom(old);
+  if (ParseHeader(old_bytes, &held).ok() && held.worker == worker) {
+    ContinueFrom(old_bytes);
   } else {
     std::memset(bytes, 0, kTrailBytes);
   }

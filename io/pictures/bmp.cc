@@ -20,11 +20,11 @@ struct BmpHeader {
   size_t color_bytes = 4;  // of an entry of the palette
   uint32_t colors = 0;     // in the palette; 0: all
   // The byte of each channel in a pixel of 32 bits; -1: none.
-  int place[4] = {2, 1, 0, -1};
+  int channel_byte[4] = {2, 1, 0, -1};
 };
 
 // The number of the byte that `mask` covers; -1 if it is not one byte.
-int ByteOf(uint32_t mask) {
+int ByteIndexOfMask(uint32_t mask) {
   for (int i = 0; i < 4; ++i) {
     if (mask == 0xFFu << (8 * i)) return i;
   }
@@ -33,12 +33,13 @@ int ByteOf(uint32_t mask) {
 
 Status ReadMasks(uint32_t header_bytes, ByteReader* bytes, BmpHeader* header) {
   for (int c = 0; c < 3; ++c) {
-    header->place[c] = ByteOf(bytes->Little(4));
-    if (header->place[c] < 0) {
+    header->channel_byte[c] = ByteIndexOfMask(bytes->Little(4));
+    if (header->channel_byte[c] < 0) {
       return InvalidArgument("is a BMP with unusual masks; convert it to PNG");
     }
   }
-  if (header_bytes >= 56) header->place[3] = ByteOf(bytes->Little(4));
+  if (header_bytes >= 56)
+    header->channel_byte[3] = ByteIndexOfMask(bytes->Little(4));
   return Status();
 }
 
@@ -46,12 +47,12 @@ Status ReadHeader(ByteReader* bytes, BmpHeader* header) {
   bytes->Skip(10);
   header->begin = bytes->Little(4);
   const uint32_t header_bytes = bytes->Little(4);
-  const bool old = header_bytes == 12;  // of OS/2
-  header->width = bytes->Little(old ? 2 : 4);
-  header->height = bytes->Little(old ? 2 : 4);
+  const bool is_os2 = header_bytes == 12;  // of OS/2
+  header->width = bytes->Little(is_os2 ? 2 : 4);
+  header->height = bytes->Little(is_os2 ? 2 : 4);
   bytes->Skip(2);  // planes
   header->bits = static_cast<int>(bytes->Little(2));
-  if (old) {
+  if (is_os2) {
     header->color_bytes = 3;
   } else {
     header->compression = bytes->Little(4);
@@ -62,7 +63,7 @@ Status ReadHeader(ByteReader* bytes, BmpHeader* header) {
     if (header->from_top) header->height = 0 - header->height;
   }
   if (!bytes->ok()) return EndsEarly();
-  if (!old && header_bytes < 40) {
+  if (!is_os2 && header_bytes < 40) {
     return Corruption("is damaged: its BMP header is wrong");
   }
   RINGLET_RETURN_IF_ERROR(CheckSize(header->width, header->height));
@@ -105,7 +106,7 @@ void WriteRow(const BmpHeader& header, std::string_view row,
       continue;
     }
     const auto byte = [&](int c) {
-      return in[i * step + static_cast<size_t>(header.place[c])];
+      return in[i * step + static_cast<size_t>(header.channel_byte[c])];
     };
     for (int c = 0; c < 3; ++c) out[c] = byte(c);
     if (channels == 4) out[3] = byte(3);
@@ -120,7 +121,7 @@ Status DecodeBmp(std::string_view file, bool size_only, Picture* picture) {
   RINGLET_RETURN_IF_ERROR(ReadHeader(&bytes, &header));
   picture->width = header.width;
   picture->height = header.height;
-  picture->channels = header.bits == 32 && header.place[3] >= 0 ? 4 : 3;
+  picture->channels = header.bits == 32 && header.channel_byte[3] >= 0 ? 4 : 3;
   if (size_only) return Status();
   std::string_view palette;
   if (header.bits <= 8) {

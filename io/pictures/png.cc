@@ -104,13 +104,13 @@ class PngReader {
     header_.interlaced = interlace == 1;
     RINGLET_RETURN_IF_ERROR(CheckSize(header_.width, header_.height));
     const int depth = header_.depth;
-    const bool whole = depth == 8 || depth == 16;
+    const bool has_whole_bytes = depth == 8 || depth == 16;
     const bool part = depth == 1 || depth == 2 || depth == 4;
-    const bool known = header_.type == kGray      ? whole || part
+    const bool known = header_.type == kGray      ? has_whole_bytes || part
                        : header_.type == kPalette ? depth == 8 || part
                        : header_.type == kRgb || header_.type == kGrayAlpha ||
                                header_.type == kRgba
-                           ? whole
+                           ? has_whole_bytes
                            : false;
     if (!known || compression != 0 || filter != 0 || interlace > 1) {
       return BadHeader();

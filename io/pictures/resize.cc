@@ -19,7 +19,7 @@ struct Part {
 
 // The pixels that make one new pixel along an axis: `first` and those behind
 // it. Their weights are whole numbers.
-struct Taps {
+struct PixelWeights {
   int64_t first = 0;
   std::vector<int64_t> weights;
 };
@@ -28,11 +28,11 @@ int64_t FloorDiv(int64_t a, int64_t b) {
   return a >= 0 ? a / b : -((b - 1 - a) / b);
 }
 
-Taps NearestTaps(int64_t i, int64_t count, const Part& part) {
+PixelWeights NearestWeights(int64_t i, int64_t count, const Part& part) {
   return {part.begin + (2 * i + 1) * part.size / (2 * count), {1}};
 }
 
-Taps BilinearTaps(int64_t i, int64_t count, const Part& part) {
+PixelWeights BilinearWeights(int64_t i, int64_t count, const Part& part) {
   const int64_t at = (2 * i + 1) * part.size - count;
   const int64_t floor = FloorDiv(at, 2 * count);
   const int64_t fraction = at - floor * 2 * count;
@@ -44,39 +44,39 @@ Taps BilinearTaps(int64_t i, int64_t count, const Part& part) {
 }
 
 // New pixel i covers [i m, (i + 1) m), where a pixel has the size n.
-Taps AreaTaps(int64_t i, int64_t count, const Part& part) {
+PixelWeights AreaWeights(int64_t i, int64_t count, const Part& part) {
   const int64_t begin = i * part.size, end = begin + part.size;
-  Taps taps;
+  PixelWeights pixels;
   const int64_t first = begin / count;
-  taps.first = part.begin + first;
+  pixels.first = part.begin + first;
   for (int64_t p = first; p * count < end; ++p) {
-    taps.weights.push_back(std::min(end, (p + 1) * count) -
-                           std::max(begin, p * count));
+    pixels.weights.push_back(std::min(end, (p + 1) * count) -
+                             std::max(begin, p * count));
   }
-  return taps;
+  return pixels;
 }
 
-std::vector<Taps> TapsOf(Interpolation interpolation, int64_t count,
-                         const Part& part) {
-  std::vector<Taps> taps;
+std::vector<PixelWeights> WeightsOfPixels(Interpolation interpolation,
+                                          int64_t count, const Part& part) {
+  std::vector<PixelWeights> pixels;
   for (int64_t i = 0; i < count; ++i) {
-    taps.push_back(interpolation == Interpolation::kNearest
-                       ? NearestTaps(i, count, part)
-                   : interpolation == Interpolation::kBilinear
-                       ? BilinearTaps(i, count, part)
-                       : AreaTaps(i, count, part));
+    pixels.push_back(interpolation == Interpolation::kNearest
+                         ? NearestWeights(i, count, part)
+                     : interpolation == Interpolation::kBilinear
+                         ? BilinearWeights(i, count, part)
+                         : AreaWeights(i, count, part));
   }
-  return taps;
+  return pixels;
 }
 
-int64_t SumOf(const Taps& taps) {
+int64_t SumOf(const PixelWeights& pixels) {
   int64_t sum = 0;
-  for (const int64_t weight : taps.weights) sum += weight;
+  for (const int64_t weight : pixels.weights) sum += weight;
   return sum;
 }
 
-// `in`: the first of the pixels' values. Only those of the taps are read.
-int64_t WeightedSum(const Taps& row, const Taps& column,
+// `in`: the first of the pixels' values. Only those of these pixels are read.
+int64_t WeightedSum(const PixelWeights& row, const PixelWeights& column,
                     const unsigned char* in, size_t row_bytes,
                     size_t channels) {
   int64_t sum = 0;
@@ -111,18 +111,21 @@ void Resize(const Picture& picture, Interpolation interpolation, bool crop,
   if (crop) Crop(picture, height, width, &rows, &columns);
   const auto channels = static_cast<size_t>(picture.channels);
   const size_t row_bytes = static_cast<size_t>(picture.width) * channels;
-  const std::vector<Taps> across = TapsOf(interpolation, width, columns);
-  const std::vector<Taps> down = TapsOf(interpolation, height, rows);
-  const int64_t whole = SumOf(across[0]) * SumOf(down[0]);
-  for (const Taps& row : down) {
-    for (const Taps& column : across) {
+  const std::vector<PixelWeights> across =
+      WeightsOfPixels(interpolation, width, columns);
+  const std::vector<PixelWeights> down =
+      WeightsOfPixels(interpolation, height, rows);
+  const int64_t total_weight = SumOf(across[0]) * SumOf(down[0]);
+  for (const PixelWeights& row : down) {
+    for (const PixelWeights& column : across) {
       const unsigned char* const in =
           picture.pixels.data() + static_cast<size_t>(row.first) * row_bytes +
           static_cast<size_t>(column.first) * channels;
       for (size_t c = 0; c < channels; ++c) {
         const int64_t sum =
             WeightedSum(row, column, in + c, row_bytes, channels);
-        *out++ = static_cast<unsigned char>((2 * sum + whole) / (2 * whole));
+        *out++ = static_cast<unsigned char>((2 * sum + total_weight) /
+                                            (2 * total_weight));
       }
     }
   }

@@ -20,13 +20,14 @@ int32_t ClassNumbers::Add(const std::string& name) {
 std::vector<std::string> ClassNumbers::Sort(int32_t* numbers,
                                             int64_t count) const {
   std::vector<std::string> names;
-  std::vector<int32_t> place(seen_.size());
+  std::vector<int32_t> sorted_index(seen_.size());
   for (const auto& [name, number] : seen_) {
-    place[static_cast<size_t>(number)] = static_cast<int32_t>(names.size());
+    sorted_index[static_cast<size_t>(number)] =
+        static_cast<int32_t>(names.size());
     names.push_back(name);
   }
   for (int64_t i = 0; i < count; ++i) {
-    numbers[i] = place[static_cast<size_t>(numbers[i])];
+    numbers[i] = sorted_index[static_cast<size_t>(numbers[i])];
   }
   return names;
 }
@@ -75,9 +76,9 @@ void PrintClassNames(const std::string& path,
          Numbered(names).c_str());
 }
 
-void NoteMissingClasses(const std::string& path,
-                        const std::vector<std::string>& classes,
-                        const std::vector<bool>& is_there) {
+void PrintMissingClasses(const std::string& path,
+                         const std::vector<std::string>& classes,
+                         const std::vector<bool>& is_there) {
   std::vector<std::string> missing;
   for (size_t i = 0; i < classes.size(); ++i) {
     if (!is_there[i]) missing.push_back(classes[i]);

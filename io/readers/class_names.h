@@ -42,9 +42,9 @@ void PrintClassNames(const std::string& path,
                      const std::vector<std::string>& names);
 
 // Prints a note if the file has no example of a class. `is_there`: of each.
-void NoteMissingClasses(const std::string& path,
-                        const std::vector<std::string>& classes,
-                        const std::vector<bool>& is_there);
+void PrintMissingClasses(const std::string& path,
+                         const std::vector<std::string>& classes,
+                         const std::vector<bool>& is_there);
 
 }  // namespace ringlet
 

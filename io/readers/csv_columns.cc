@@ -448,8 +448,8 @@ Status CsvColumns::AssignColumnsAsInTraining() {
     }
   }
   if (layout.empty()) return LayoutError(/*ambiguous=*/false);
-  NoteAbsent(Role::kLabel, "the label", layout);
-  NoteAbsent(Role::kWeight, "the weights", layout);
+  PrintAbsent(Role::kLabel, "the label", layout);
+  PrintAbsent(Role::kWeight, "the weights", layout);
   for (size_t i = 0; i < count(); ++i) {
     if (!named_) columns_[i].name = layout[i].name;
     if (layout[i].value >= 0) AddValue(i, layout[i].value);
@@ -461,8 +461,8 @@ Status CsvColumns::AssignColumnsAsInTraining() {
 }
 
 // Decide prints it: a file that lacks another column looks the same.
-void CsvColumns::NoteAbsent(Role role, const char* what,
-                            const std::vector<TableColumn>& layout) {
+void CsvColumns::PrintAbsent(Role role, const char* what,
+                             const std::vector<TableColumn>& layout) {
   const int64_t trained = TrainedAs(role);
   const auto same = [&](const TableColumn& c) { return c.role == role; };
   if (trained < 0 || std::any_of(layout.begin(), layout.end(), same)) return;

@@ -105,8 +105,8 @@ class CsvColumns {
   Status AssignColumnsAsInTraining();
   bool LayOut(const std::set<Role>& absent,
               std::vector<TableColumn>* layout) const;
-  void NoteAbsent(Role role, const char* what,
-                  const std::vector<TableColumn>& layout);
+  void PrintAbsent(Role role, const char* what,
+                   const std::vector<TableColumn>& layout);
   Status LayoutError(bool ambiguous) const;
   // By the options.
   Status AssignColumnsByOptions();

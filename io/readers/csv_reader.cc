@@ -94,11 +94,11 @@ Status CsvReader::MakeRow(const Fields& fields, int64_t line, Row* row,
   *kept = true;
   row->cells.resize(static_cast<size_t>(columns_.num_values()));
   for (size_t i = 0; i < columns_.count(); ++i) {
-    const int64_t place = columns_.value_index(i);
-    if (place < 0) continue;
-    if (place == 0) row->text = fields[i];
-    RINGLET_RETURN_IF_ERROR(
-        encoder_.Encode(i, fields[i], line, row->cells.data() + place, kept));
+    const int64_t value_index = columns_.value_index(i);
+    if (value_index < 0) continue;
+    if (value_index == 0) row->text = fields[i];
+    RINGLET_RETURN_IF_ERROR(encoder_.Encode(
+        i, fields[i], line, row->cells.data() + value_index, kept));
   }
   const auto at = [&](int64_t i) { return fields[static_cast<size_t>(i)]; };
   if (reads_label()) {
@@ -179,7 +179,7 @@ Status CsvReader::Finish() {
   if (!has_names_.value_or(false)) return Status();
   class_names_ = options_.classes;
   if (!class_names_.empty()) {
-    NoteMissingClasses(path_, class_names_, is_there_);
+    PrintMissingClasses(path_, class_names_, is_there_);
     return Status();
   }
   class_names_ = names_.Sort(nullptr, 0);

@@ -149,7 +149,7 @@ Status Renumber(const std::string& path, const std::vector<std::string>& names,
     numbers.push_back(found->second);
     is_there[static_cast<size_t>(found->second)] = true;
   }
-  NoteMissingClasses(path, classes, is_there);
+  PrintMissingClasses(path, classes, is_there);
   for (size_t at = 0; at < labels->data.size(); at += sizeof(int32_t)) {
     int32_t number;
     std::memcpy(&number, labels->data.data() + at, sizeof(number));

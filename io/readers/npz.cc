@@ -354,14 +354,14 @@ Status NpzReader::CheckContent(const StoredTensor& tensor,
   const uint64_t size = static_cast<uint64_t>(entry.size);
   uint64_t made = size;
   uint32_t crc = 0;
-  bool whole = true;
+  bool is_whole = true;
   if (entry.deflated) {
-    whole = MeasureRaw(stored.data(), stored.size(), size, &crc, &made) &&
-            made == size;
+    is_whole = MeasureRaw(stored.data(), stored.size(), size, &crc, &made) &&
+               made == size;
   } else {
     crc = Crc32(stored.data(), stored.size());
   }
-  if (!whole) return Damaged(tensor, "damaged deflate data");
+  if (!is_whole) return Damaged(tensor, "damaged deflate data");
   return crc == tensor.crc ? Status() : Damaged(tensor, "its CRC-32 differs");
 }
 

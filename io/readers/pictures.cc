@@ -121,7 +121,7 @@ Status PictureSource::Open() {
     RINGLET_RETURN_IF_ERROR(CheckMemoryFor(pictures_.name, all));
     cache_.reserve(static_cast<size_t>(all));
   }
-  std::vector<size_t> whole;
+  std::vector<size_t> undamaged;
   std::vector<unsigned char> decoded(bytes);
   Status damage;  // the first
   for (size_t i = 0; i < pictures_.paths.size(); ++i) {
@@ -132,19 +132,19 @@ Status PictureSource::Open() {
       if (damage.ok()) damage = status;
       continue;
     }
-    whole.push_back(i);
+    undamaged.push_back(i);
     if (options_.in_memory) {
       cache_.insert(cache_.end(), decoded.begin(), decoded.end());
     }
   }
-  const size_t damaged = pictures_.paths.size() - whole.size();
+  const size_t damaged = pictures_.paths.size() - undamaged.size();
   if (damaged == 0) return Status();
-  if (whole.empty()) return damage.Annotate("no picture can be read");
+  if (undamaged.empty()) return damage.Annotate("no picture can be read");
   Notice(
       "note: %s: %zu of %zu pictures are damaged and left out; the first: %s",
       pictures_.name.c_str(), damaged, pictures_.paths.size(),
       damage.message());
-  pictures_.Select(whole);
+  pictures_.Select(undamaged);
   return Status();
 }
 
@@ -311,15 +311,15 @@ Status TakeLabels(const ImageOptions& options, const Dataset& rows,
 }
 
 // `learned`: the classes are the folders. Of two subsets one has the notes.
-void NoteClasses(const std::string& directory, bool learned,
-                 const PictureList& list) {
+void PrintClasses(const std::string& directory, bool learned,
+                  const PictureList& list) {
   if (list.classes.empty()) return;
   if (learned) PrintClassNames(directory, list.classes);
   std::vector<bool> is_there(list.classes.size());
   for (const int32_t label : list.labels) {
     is_there[static_cast<size_t>(label)] = true;
   }
-  NoteMissingClasses(directory, list.classes, is_there);
+  PrintMissingClasses(directory, list.classes, is_there);
 }
 
 }  // namespace
@@ -330,7 +330,7 @@ Dataset ImageDatasetFromDirectory(const std::string& directory,
   const bool labelled = options.label_mode != LabelMode::kNone;
   Status status = ListPictures(directory, labelled, options.class_names, &list);
   if (status.ok() && options.subset != Subset::kValidation) {
-    NoteClasses(directory, options.class_names.empty(), list);
+    PrintClasses(directory, options.class_names.empty(), list);
   }
   Pictures pictures;
   pictures.name = directory;

@@ -90,15 +90,16 @@ Status TableEncoder::BeginLearning() {
   for (const CsvOptions::Categorical& text : options_.categorical) {
     size_t column = 0;
     RINGLET_RETURN_IF_ERROR(columns_.Find("categorical", text.column, &column));
-    const int64_t place = columns_.value_index(column);
-    if (place < 0) {
+    const int64_t value_index = columns_.value_index(column);
+    if (value_index < 0) {
       return InvalidArgument("%s: \"categorical\" has %s, which is no value",
                              path_.c_str(), columns_.Describe(column).c_str());
     }
-    Rule& rule = rules_[static_cast<size_t>(place)];
+    Rule& rule = rules_[static_cast<size_t>(value_index)];
     rule.is_text = rule.learns = true;
-    encoding_.columns[place].one_hot = text.one_hot;
-    encoding_.columns[place].has_unknown_category = text.has_unknown_category;
+    encoding_.columns[value_index].one_hot = text.one_hot;
+    encoding_.columns[value_index].has_unknown_category =
+        text.has_unknown_category;
   }
   std::map<size_t, CsvOptions::MissingRule> rules;
   RINGLET_RETURN_IF_ERROR(FindRules(&rules));
@@ -206,8 +207,8 @@ Status TableEncoder::EncodeMissing(const Rule& rule, size_t column,
 
 Status TableEncoder::EncodeText(size_t column, std::string_view field,
                                 int64_t line, float* cell, bool* kept) {
-  const int64_t place = columns_.value_index(column);
-  Rule& rule = rules_[static_cast<size_t>(place)];
+  const int64_t value_index = columns_.value_index(column);
+  Rule& rule = rules_[static_cast<size_t>(value_index)];
   const bool has_rule = rule.missing != OnMissing::kError;
   if (field.empty() || given_.count(field) > 0 ||
       (has_rule && na_values_.count(field) > 0)) {
@@ -221,7 +222,7 @@ Status TableEncoder::EncodeText(size_t column, std::string_view field,
     }
     field = "";
   }
-  const TableEncoding::Column& encoding = encoding_.columns.at(place);
+  const TableEncoding::Column& encoding = encoding_.columns.at(value_index);
   auto found = rule.numbers.find(field);
   if (found == rule.numbers.end()) {
     if (!rule.learns && encoding.has_unknown_category) {
@@ -248,14 +249,14 @@ Status TableEncoder::CheckCategories(
     const std::vector<std::string_view>& fields, int64_t line,
     const float* cells) const {
   for (size_t i = 0; i < fields.size(); ++i) {
-    const int64_t place = columns_.value_index(i);
-    if (place < 0 || !rules_[static_cast<size_t>(place)].is_text ||
-        cells[place] != kNoCategory) {
+    const int64_t value_index = columns_.value_index(i);
+    if (value_index < 0 || !rules_[static_cast<size_t>(value_index)].is_text ||
+        cells[value_index] != kNoCategory) {
       continue;
     }
     return ErrorAt(i, line, fields[i],
                    "is none of the model's categories: " +
-                       ListNames(encoding_.columns.at(place).categories));
+                       ListNames(encoding_.columns.at(value_index).categories));
   }
   return Status();
 }

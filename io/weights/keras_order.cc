@@ -109,8 +109,8 @@ void AppendLayers(const NestedModel& model, const std::string& before,
 
 std::vector<std::string> LayersInKerasOrder(const Model& model) {
   std::vector<std::string> paths;
-  const Layer whole = model.AsLayer(/*with_weights=*/false);
-  if (whole.model->status.ok()) AppendLayers(*whole.model, "", &paths);
+  const Layer root = model.AsLayer(/*with_weights=*/false);
+  if (root.model->status.ok()) AppendLayers(*root.model, "", &paths);
   return paths;
 }
 

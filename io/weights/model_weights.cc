@@ -88,7 +88,7 @@ std::string LayerOf(const Variable& variable) { return LayerOf(variable.path); }
 // Begins the difference of a matrix of LoRA under another alpha.
 constexpr char kOtherAlpha[] = "lora_alpha ";
 
-std::string Describe(const Match& match) {
+std::string DescribeMatch(const Match& match) {
   if (!match.difference.empty()) {
     return match.variable->path + ": " + match.difference;
   }
@@ -167,10 +167,10 @@ Status CompareLoraAlphas(const WeightsFile& file, const Model& model,
 }
 
 // Returns the file's tensors that match no weight of the model.
-std::vector<std::string> Unexpected(const WeightsFile& file,
-                                    WeightsLayout layout,
-                                    const std::vector<Match>& matches,
-                                    const Model& model) {
+std::vector<std::string> FindUnexpected(const WeightsFile& file,
+                                        WeightsLayout layout,
+                                        const std::vector<Match>& matches,
+                                        const Model& model) {
   std::set<const StoredTensor*> taken;
   for (const StoredNormalization& stored : FindNormalizations(file, model)) {
     taken.insert({stored.mean, stored.variance, stored.count});
@@ -215,7 +215,7 @@ std::set<std::string> WithoutLora(const std::vector<Match>& matches) {
 std::vector<Match> Compare(const WeightsFile& file, WeightsLayout layout,
                            const std::vector<Match>& matches,
                            const Model& model, WeightsReport* report) {
-  report->unexpected = Unexpected(file, layout, matches, model);
+  report->unexpected = FindUnexpected(file, layout, matches, model);
   const bool trainable_only = file.metadata().count(kTrainableOnlyKey) > 0;
   const std::set<std::string> without_lora = WithoutLora(matches);
   const auto keeps_lora = [&without_lora](const Variable& v) {
@@ -231,7 +231,7 @@ std::vector<Match> Compare(const WeightsFile& file, WeightsLayout layout,
     if (missing) {
       report->missing.push_back(v.path);
     } else {
-      report->mismatched.push_back(Describe(match));
+      report->mismatched.push_back(DescribeMatch(match));
     }
   }
   std::vector<Match> fitting;
@@ -246,7 +246,7 @@ std::vector<Match> Compare(const WeightsFile& file, WeightsLayout layout,
 }
 
 // "'a', 'b', 'c' and 4 more"
-std::string Listed(const std::vector<std::string>& names) {
+std::string ListOfNames(const std::vector<std::string>& names) {
   constexpr size_t kMax = 3;
   std::string text;
   for (size_t i = 0; i < names.size() && i < kMax; ++i) {
@@ -256,12 +256,12 @@ std::string Listed(const std::vector<std::string>& names) {
   return text + " and " + std::to_string(names.size() - kMax) + " more";
 }
 
-std::string Differences(const WeightsReport& report) {
+std::string DescribeDifferences(const WeightsReport& report) {
   std::string text;
   const auto add = [&text](const char* what,
                            const std::vector<std::string>& names) {
     if (names.empty()) return;
-    text += (text.empty() ? "" : "; ") + (what + Listed(names));
+    text += (text.empty() ? "" : "; ") + (what + ListOfNames(names));
   };
   add("differing ", report.mismatched);
   add("missing in the file ", report.missing);
@@ -294,7 +294,7 @@ Status CheckReport(const WeightsFile& file, const LoadWeightsOptions& options,
   if (!others || (!options.skip_mismatch && !report.skipped.empty())) {
     bad.missing = report.missing;
   }
-  const std::string text = Differences(bad);
+  const std::string text = DescribeDifferences(bad);
   if (text.empty()) return Status();
   const char* advice =
       "by_name (--by-name) takes the layers that both have, skip_mismatch "
@@ -421,9 +421,9 @@ void ClearLora(const LoadWeightsOptions& options, const std::string& path,
     cleared.push_back(v.path);
   }
   if (cleared.empty()) return;
-  Warn(options,
-       path + ": has no weights of LoRA; set to zeros: " + Listed(cleared) +
-           ", so that the layers compute as in the file");
+  Warn(options, path + ": has no weights of LoRA; set to zeros: " +
+                    ListOfNames(cleared) +
+                    ", so that the layers compute as in the file");
 }
 
 // The statistics of the file that the model takes. All fit.
@@ -489,7 +489,7 @@ std::string NonFiniteWeightsWarning(const std::string& path,
     if (!finite) names.push_back(v.path);
   }
   if (names.empty()) return "";
-  return path + ": NaN or infinite numbers in " + Listed(names) +
+  return path + ": NaN or infinite numbers in " + ListOfNames(names) +
          ", and so in all that is computed of them";
 }
 

@@ -53,7 +53,8 @@ Status ReadStatistics(const std::string& text, ByLayer* all) {
 
 // Returns the statistics under the layer's name, or else the only ones with
 // more or fewer names of outer models, as for weights.
-const Statistics* Find(const ByLayer& all, const std::string& layer) {
+const Statistics* FindStatisticsOf(const ByLayer& all,
+                                   const std::string& layer) {
   const auto exact = all.find(layer);
   if (exact != all.end()) return &exact->second;
   const Statistics* found = nullptr;
@@ -139,7 +140,7 @@ Status FindStatistics(const Metadata& metadata, const std::string& path,
   RINGLET_RETURN_IF_ERROR(
       ReadMetadata(metadata, &all).Annotate("%s", path.c_str()));
   for (const std::string& layer : layers) {
-    const Statistics* const statistics = Find(all, layer);
+    const Statistics* const statistics = FindStatisticsOf(all, layer);
     if (statistics == nullptr) continue;
     const Status fits =
         model.CheckNormalization(layer, statistics->mean, statistics->variance)

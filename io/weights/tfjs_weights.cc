@@ -83,7 +83,8 @@ const auto& ShortShard(const Shards& shards, size_t first) {
   return shards[first];
 }
 
-std::string Place(const std::string& where, const char* key, int64_t index) {
+std::string PlaceName(const std::string& where, const char* key,
+                      int64_t index) {
   return where + key + "[" + std::to_string(index) + "]";
 }
 
@@ -107,8 +108,8 @@ Status TfjsWeights::Open(FileSystem* files, const std::string& path) {
   }
   int64_t i = 0;
   for (Json group = manifest.first(); group; group = group.next()) {
-    RINGLET_RETURN_IF_ERROR(
-        ReadGroup(files, group, Place(path + ": ", "weightsManifest", i++)));
+    RINGLET_RETURN_IF_ERROR(ReadGroup(
+        files, group, PlaceName(path + ": ", "weightsManifest", i++)));
   }
   const StoredTensor* const duplicate = IndexNames();
   if (duplicate == nullptr) return Status();
@@ -130,7 +131,7 @@ Status TfjsWeights::ReadGroup(FileSystem* files, const Json& group,
   int64_t at = begin, i = 0;
   for (Json m = group["weights"].first(); m; m = m.next()) {
     StoredTensor tensor;
-    const std::string place = Place(where, ".weights", i++);
+    const std::string place = PlaceName(where, ".weights", i++);
     RINGLET_RETURN_IF_ERROR(ReadWeight(m, place, &tensor));
     tensor.offset = at;
     if (tensor.bytes > end - at) {
@@ -159,7 +160,7 @@ Status TfjsWeights::ReadShards(FileSystem* files, const Json& paths,
   int64_t i = 0;
   for (Json m = paths.first(); m; m = m.next()) {
     Shard shard;
-    const std::string place = Place(where, ".paths", i++);
+    const std::string place = PlaceName(where, ".paths", i++);
     RINGLET_RETURN_IF_ERROR(ShardPath(path_, place, m, &shard.path));
     if (!paths_.insert(shard.path).second) {
       return Corruption("%s: names %s a second time", place.c_str(),

@@ -114,7 +114,7 @@ std::string WithoutDigits(std::string name) {
 }
 
 // Returns the modules in the file's order.
-std::vector<Module> Modules(const WeightsFile& file) {
+std::vector<Module> ModulesOf(const WeightsFile& file) {
   std::vector<Module> modules;
   for (const StoredTensor& tensor : file.tensors()) {
     const size_t dot = tensor.name.rfind('.');
@@ -156,8 +156,8 @@ bool SortedAsText(const WeightsFile& file) {
                         });
 }
 
-Status Ambiguous(const WeightsFile& file, const Module& a, const Module& b,
-                 const std::string& role, const char* why) {
+Status AmbiguousError(const WeightsFile& file, const Module& a, const Module& b,
+                      const std::string& role, const char* why) {
   return InvalidArgument(
       "%s: '%s' and '%s' are of one shape, and %s. Give the layers these "
       "names, or save model.state_dict() as it is with numpy.savez: sorting "
@@ -185,16 +185,16 @@ Status PutInOrder(const WeightsFile& file, std::vector<Module>* modules) {
       if (role.empty()) continue;
       const bool numbered = WithoutDigits(a.name) == WithoutDigits(b.name);
       if (ordered && numbered && !NaturallyBefore(a.name, b.name)) {
-        return Ambiguous(
+        return AmbiguousError(
             file, a, b, role,
             "their order in the file is not that of their numbers");
       }
       if (ordered || numbered) continue;
-      return Ambiguous(file, a, b, role,
-                       file.is_npz()
-                           ? "names sorted as text do not keep the modules' "
-                             "order"
-                           : "a safetensors file does not keep their order");
+      return AmbiguousError(
+          file, a, b, role,
+          file.is_npz() ? "names sorted as text do not keep the modules' "
+                          "order"
+                        : "a safetensors file does not keep their order");
     }
   }
   return Status();
@@ -208,7 +208,7 @@ std::string ModuleOf(const std::string& layer, const std::string& role) {
 }
 
 // "body.conv1" of "body/conv1".
-std::string Dotted(std::string path) {
+std::string WithDots(std::string path) {
   std::replace(path.begin(), path.end(), '/', '.');
   return path;
 }
@@ -251,7 +251,7 @@ class ModulesByName {
       paths.insert({ModulePath(model, node), model.layer(node).name});
     }
     for (const std::string& path : paths) {
-      paths_.insert(Dotted(path));
+      paths_.insert(WithDots(path));
       ++layers_[path];
       for (size_t at = path.find('/'); at != std::string::npos;
            at = path.find('/', at + 1)) {
@@ -287,10 +287,10 @@ class ModulesByName {
                                           const std::string& role) const {
     const std::string own = ModuleOf(name, role);
     auto found = FindExactly(own);
-    if (found == modules_.end()) found = FindExactly(Dotted(own));
-    const std::string other = prefix_ + Dotted(name);
+    if (found == modules_.end()) found = FindExactly(WithDots(own));
+    const std::string other = prefix_ + WithDots(name);
     if (found == modules_.end() && paths_.count(other) == 0) {
-      found = FindExactly(prefix_ + Dotted(own));
+      found = FindExactly(prefix_ + WithDots(own));
     }
     return found;
   }
@@ -367,7 +367,7 @@ std::vector<Module>::iterator FindAttention(const ModulesByName& by_names,
 Status FindTorchWeights(const WeightsFile& file, const Model& model,
                         bool names_only, std::vector<TorchWeight>* weights) {
   weights->clear();
-  std::vector<Module> modules = Modules(file);
+  std::vector<Module> modules = ModulesOf(file);
   const ModulesByName by_names(&modules, model);
   bool by_name = names_only;
   for (int node = 0; node < model.num_nodes(); ++node) {
