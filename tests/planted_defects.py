@@ -381,9 +381,9 @@ DEFECTS = {
           "FailureDetectorTest.Progress_OneTickIsLate_IsAsRecentAsBefore")),
     "endpoints: the pause stays long after a connection":
         ("net/transport/endpoint_list.cc",
-         "  Forget();\n"
+         "  Clear();\n"
          "  backoff_ = 0;\n",
-         "  Forget();\n",
+         "  Clear();\n",
          ("net_membership",
           "EndpointListTest.Pause_AfterItWasReached_IsTheFirstAgain")),
     "collective: a block is sent before it has arrived":

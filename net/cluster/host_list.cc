@@ -4,7 +4,7 @@ namespace ringlet {
 
 namespace {
 
-Status Malformed(const std::string& text, const char* what) {
+Status MalformedListError(const std::string& text, const char* what) {
   return InvalidArgument("host list %s: %s", Quoted(text).c_str(), what);
 }
 
@@ -27,12 +27,13 @@ Status ExpandRanges(const std::string& ranges,
     const int first = ParseDigits(low, 999999999);
     const int last = ParseDigits(high, 999999999);
     if (first < 0 || last < first) {
-      return Malformed("[" + ranges + "]",
-                       "brackets hold numbers and rising ranges, as in "
-                       "node[01-03,7]");
+      return MalformedListError(
+          "[" + ranges + "]",
+          "brackets hold numbers and rising ranges, as in "
+          "node[01-03,7]");
     }
     if (last - first >= kMaxWorldSize) {
-      return Malformed("[" + ranges + "]", "more than 1024 hosts");
+      return MalformedListError("[" + ranges + "]", "more than 1024 hosts");
     }
     for (int i = first; i <= last; ++i) {
       std::string digits = std::to_string(i);
@@ -42,7 +43,7 @@ Status ExpandRanges(const std::string& ranges,
       numbers.push_back(digits);
     }
     if (numbers.size() * heads.size() > kMaxWorldSize) {
-      return Malformed("[" + ranges + "]", "more than 1024 hosts");
+      return MalformedListError("[" + ranges + "]", "more than 1024 hosts");
     }
   }
   for (const std::string& head : heads) {
@@ -66,7 +67,7 @@ Status ExpandItem(const std::string& item, std::vector<std::string>* names) {
     if (open == std::string::npos) break;
     const size_t close = item.find_first_of("[]", open + 1);
     if (item[open] == ']' || close == std::string::npos || item[close] == '[') {
-      return Malformed(item, "its brackets do not pair");
+      return MalformedListError(item, "its brackets do not pair");
     }
     std::vector<std::string> longer;
     RINGLET_RETURN_IF_ERROR(
@@ -83,7 +84,8 @@ Status ExpandHostList(const std::string& text,
                       std::vector<std::string>* items) {
   constexpr size_t kMaxBytes = 1 << 20;
   if (text.empty()) return InvalidArgument("the host list is empty");
-  if (text.size() > kMaxBytes) return Malformed(text, "longer than 1 MiB");
+  if (text.size() > kMaxBytes)
+    return MalformedListError(text, "longer than 1 MiB");
   items->clear();
   size_t start = 0;
   while (start <= text.size()) {
@@ -96,13 +98,14 @@ Status ExpandHostList(const std::string& text,
     const std::string item = text.substr(start, end - start);
     start = end + 1;
     if (item.empty()) {
-      return Malformed(text, "a host is empty: is there a comma too many?");
+      return MalformedListError(text,
+                                "a host is empty: is there a comma too many?");
     }
     std::vector<std::string> names;
     RINGLET_RETURN_IF_ERROR(ExpandItem(item, &names));
     items->insert(items->end(), names.begin(), names.end());
     if (items->size() > kMaxWorldSize) {
-      return Malformed(text, "more than 1024 hosts");
+      return MalformedListError(text, "more than 1024 hosts");
     }
   }
   return Status();

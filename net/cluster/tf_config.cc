@@ -182,8 +182,8 @@ Status ReadTask(const Json& task, std::string* type, int* index) {
 
 // For {} or an empty cluster: one worker alone. A task without "cluster" is an
 // error, since the worker was meant to have others. An evaluator has none.
-Status Alone(bool has_cluster, const std::string& type, int index,
-             ClusterConfig* config) {
+Status ConfigureAlone(bool has_cluster, const std::string& type, int index,
+                      ClusterConfig* config) {
   const bool has_task = !type.empty() || index >= 0;
   const bool evaluator = type == "evaluator";
   if (index > 0 || (!has_cluster && has_task && !evaluator)) {
@@ -198,8 +198,8 @@ Status Alone(bool has_cluster, const std::string& type, int index,
   return Status();
 }
 
-Status Place(const std::string& type, int index, Jobs* jobs,
-             ClusterConfig* config) {
+Status PlaceTask(const std::string& type, int index, Jobs* jobs,
+                 ClusterConfig* config) {
   if (type.empty() || index < 0) {
     return InvalidArgument(
         "When `cluster_spec` is given, you must also specify `task_type` and "
@@ -301,8 +301,9 @@ Status Resolve(const Json& root, ClusterConfig* config) {
   RINGLET_RETURN_IF_ERROR(
       ReadTask(root["task"], &type, &index).Annotate("task"));
   RINGLET_RETURN_IF_ERROR(CheckKeysWithoutCluster(root));
-  if (!cluster.first()) return Alone(bool{cluster}, type, index, config);
-  return Place(type, index, &jobs, config);
+  if (!cluster.first())
+    return ConfigureAlone(bool{cluster}, type, index, config);
+  return PlaceTask(type, index, &jobs, config);
 }
 
 }  // namespace

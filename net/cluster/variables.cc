@@ -89,7 +89,7 @@ bool HasPort(const std::string& item) {
   return item.find(':') != std::string::npos && item.back() != ']';
 }
 
-Status Mixed(const std::string& item) {
+Status MixedPortsError(const std::string& item) {
   return InvalidArgument("%s: give a port with every host or with none",
                          Quoted(item).c_str());
 }
@@ -97,7 +97,7 @@ Status Mixed(const std::string& item) {
 Status PlaceByAddresses(const std::vector<std::string>& items, size_t world,
                         ClusterConfig* config) {
   for (const std::string& item : items) {
-    if (!HasPort(item)) return Mixed(item);
+    if (!HasPort(item)) return MixedPortsError(item);
     if (items.size() != world) {
       return InvalidArgument(
           "%s is one address for %zu ranks: give an address for each, or leave "
@@ -114,7 +114,7 @@ Status PlaceByHosts(const std::vector<std::string>& items, size_t world,
                     int base, ClusterConfig* config) {
   std::vector<std::string> hosts;
   for (const std::string& item : items) {
-    if (HasPort(item)) return Mixed(item);
+    if (HasPort(item)) return MixedPortsError(item);
     const bool v6 = item[0] == '[';
     const std::string host = v6 ? item.substr(1, item.size() - 2) : item;
     hosts.insert(hosts.end(), world / items.size(), host);

@@ -91,14 +91,17 @@ void MakePlan(const PlanOptions& options, const Call& call,
 }
 
 int64_t CollectivePlan::Segments(const Slice& slice) const {
-  const int64_t each = kSegmentBytes / static_cast<int64_t>(wire_bytes());
-  return std::max<int64_t>(1, (slice.count + each - 1) / each);
+  const int64_t segment_elements =
+      kSegmentBytes / static_cast<int64_t>(wire_bytes());
+  return std::max<int64_t>(
+      1, (slice.count + segment_elements - 1) / segment_elements);
 }
 
 Slice CollectivePlan::SegmentOf(const Slice& slice, int64_t segment) const {
-  const int64_t each = kSegmentBytes / static_cast<int64_t>(wire_bytes());
-  const int64_t begin = segment * each;
-  return {slice.begin + begin, std::min(each, slice.count - begin)};
+  const int64_t segment_elements =
+      kSegmentBytes / static_cast<int64_t>(wire_bytes());
+  const int64_t begin = segment * segment_elements;
+  return {slice.begin + begin, std::min(segment_elements, slice.count - begin)};
 }
 
 Status CompareCalls(const Call& call, uint64_t sequence, int rank, int peer,

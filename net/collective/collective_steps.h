@@ -32,11 +32,11 @@ struct Step {
 
 // Part `block` of `size` of a vector of `length`; 0 <= block < size.
 inline Slice BlockOf(int64_t length, int size, int block) {
-  const int64_t each = length / size;
+  const int64_t block_length = length / size;
   const int64_t extra =
       length % size;  // the first `extra` blocks have one more
-  const int64_t begin = each * block + (block < extra ? block : extra);
-  return {begin, each + (block < extra ? 1 : 0)};
+  const int64_t begin = block_length * block + (block < extra ? block : extra);
+  return {begin, block_length + (block < extra ? 1 : 0)};
 }
 
 // All-reduce as reduce-scatter and all-gather around the ring: 2(size-1) steps,

@@ -16,7 +16,7 @@ constexpr int kFirst = 10000;
 constexpr int kLast = 32767;  // Linux gives out 32768 and above by default
 
 // Returns a bound socket; -1 with errno.
-int Bind(int port) {
+int BindSocket(int port) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
   sockaddr_in address = {};
@@ -41,7 +41,7 @@ Status FindLocalPorts(int count, std::vector<int>* ports) {
   ports->clear();
   Status status;
   for (int tries = 0; static_cast<int>(held.size()) < count; ++tries) {
-    const int fd = Bind(port);
+    const int fd = BindSocket(port);
     if (fd >= 0) {
       held.push_back(fd);
       ports->push_back(port);

@@ -133,7 +133,7 @@ bool ReadStat(pid_t pid, ProcessStat* out) {
   return true;
 }
 
-void Nap() { poll(nullptr, 0, kRoundMs); }
+void PauseRound() { poll(nullptr, 0, kRoundMs); }
 
 }  // namespace
 
@@ -178,7 +178,7 @@ void Orphans::Kill(const std::vector<pid_t>& kept, const std::string& mark) {
       }
     });
     if (!found) return;
-    Nap();
+    PauseRound();
   }
 }
 
@@ -197,7 +197,7 @@ void KillMarked(const char* mark, char* buffer, size_t bytes) {
       found = kill(pid, SIGKILL) == 0 || found;
     });
     if (!found) return;
-    Nap();
+    PauseRound();
   }
 }
 

@@ -13,7 +13,7 @@ namespace {
 constexpr int kWrongConfiguration = 2;
 constexpr int kRunAgain = 75;
 
-std::string Cause(int worker, int code) {
+std::string EndText(int worker, int code) {
   return "worker " + std::to_string(worker) +
          (code > 128 ? " was ended by signal " + std::to_string(code - 128)
                      : " ended with exit code " + std::to_string(code));
@@ -23,7 +23,7 @@ void AddNotice(size_t worker, const char* text, Supervisor::Actions* actions) {
   actions->notices.push_back("worker " + std::to_string(worker) + text);
 }
 
-std::string Shortest(double number) {
+std::string ShortestNumber(double number) {
   char text[32];
   std::snprintf(text, sizeof(text), "%g", number);
   return text;
@@ -75,19 +75,19 @@ Supervisor::Actions Supervisor::OnExit(int worker, int code,
 bool Supervisor::MayContinueWithout(int worker, int code) const {
   // In a first run a wrong configuration is wrong for all workers.
   if (code == kWrongConfiguration && !StateOf(worker).restarted) return false;
-  const auto left = std::count_if(
+  const auto remaining = std::count_if(
       states_.begin(), states_.end(), [&](const WorkerState& each) {
         return &each != &StateOf(worker) && !each.done && !each.given_up;
       });
   return phase_ == Phase::kRunning && options_.restart && !finished_ &&
-         options_.min_workers > 0 && left >= options_.min_workers;
+         options_.min_workers > 0 && remaining >= options_.min_workers;
 }
 
 void Supervisor::GiveUp(int worker, int code, Actions* actions) {
   if (StateOf(worker).given_up) return;
   if (!MayContinueWithout(worker, code)) return FailJob(worker, code, actions);
   StateOf(worker).given_up = true;
-  actions->notices.push_back(Cause(worker, code) + NoRestartText(code) +
+  actions->notices.push_back(EndText(worker, code) + NoRestartText(code) +
                              "; the others continue without it");
 }
 
@@ -113,14 +113,14 @@ void Supervisor::OnDone(int worker, Actions* actions) {
 }
 
 std::vector<int> Supervisor::WorkersLeft(Report report) const {
-  std::vector<int> left;
+  std::vector<int> remaining;
   for (size_t i = 0; i < states_.size(); ++i) {
     const Report own =
         states_[i].reported_end ? Report::kSent : Report::kNotSent;
     if (states_[i].done || own != report) continue;
-    left.push_back(static_cast<int>(i));
+    remaining.push_back(static_cast<int>(i));
   }
-  return left;
+  return remaining;
 }
 
 // Gives the workers that have reported their end report_grace_seconds, once.
@@ -133,7 +133,8 @@ void Supervisor::WaitForReported(Actions* actions) {
                                " has finished the job, and still writes or "
                                "removes its last backup; it "
                                "has " +
-                               Shortest(options_.report_grace_seconds) + " s");
+                               ShortestNumber(options_.report_grace_seconds) +
+                               " s");
   }
 }
 
@@ -158,11 +159,11 @@ Supervisor::Actions Supervisor::OnEnded(int worker, int code) {
     ++ended.restarts;
     ended.waiting = ended.restarted = true;
     ended.code = code;
-    actions.notices.push_back(Cause(worker, code) +
-                              "; it is started again in " +
-                              Shortest(actions.restart_after) + " s (restart " +
-                              std::to_string(ended.restarts) + " of " +
-                              std::to_string(options_.max_restarts) + ")");
+    actions.notices.push_back(
+        EndText(worker, code) + "; it is started again in " +
+        ShortestNumber(actions.restart_after) + " s (restart " +
+        std::to_string(ended.restarts) + " of " +
+        std::to_string(options_.max_restarts) + ")");
   }
   return actions;
 }
@@ -175,14 +176,14 @@ void Supervisor::FailJob(int worker, int code, Actions* actions) {
   if (!ExitCodeCounts(StateOf(worker), code)) return;
   const bool first = exit_code_ == 0;
   if (first) exit_code_ = code;
-  if (finished_ && first) actions->notices.push_back(Cause(worker, code));
+  if (finished_ && first) actions->notices.push_back(EndText(worker, code));
   if (phase_ != Phase::kRunning) return;
   const bool others =
       std::any_of(states_.begin(), states_.end(), [&](const WorkerState& each) {
         return &each != &StateOf(worker) && !each.done;
       });
   actions->notices.push_back(
-      Cause(worker, code) + NoRestartText(code) +
+      EndText(worker, code) + NoRestartText(code) +
       (others ? "; waiting for the others to end, then stopping them" : ""));
   EnterPhase(Phase::kGrace, 0, actions);
 }

@@ -27,7 +27,7 @@ constexpr int kDoneFd = 3;              // in a worker
 constexpr size_t kMaxLine = 64 * 1024;  // longer ones are cut in pieces
 
 // Null-terminated, as exec takes them. The texts belong to the caller.
-std::vector<char*> Arguments(const std::vector<std::string>& command) {
+std::vector<char*> ExecArguments(const std::vector<std::string>& command) {
   std::vector<char*> arguments;
   arguments.reserve(command.size() + 1);
   for (const std::string& argument : command) {
@@ -114,7 +114,7 @@ int WorkerProcess::Fork(const uv_process_options_t& options) {
 
 Status WorkerProcess::Spawn(const int* write_ends,
                             const std::string& variable) {
-  std::vector<char*> arguments = Arguments(*shared_->command);
+  std::vector<char*> arguments = ExecArguments(*shared_->command);
   const bool asks = shared_->done_fd >= 0;
   std::string done;
   if (asks) {

@@ -28,7 +28,7 @@ class DuplicateWorkers {
   }
   // Call it when the peer has connected: a second process may have become the
   // first one.
-  void Forget(int peer, int64_t now) {
+  void Remove(int peer, int64_t now) {
     seen_[static_cast<size_t>(peer)] = {0, now};
   }
   // Call it after a stall of this worker, which could not notice the end of a

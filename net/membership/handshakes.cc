@@ -125,7 +125,7 @@ Status Handshakes::OnWelcome(FramedLink* link, const FrameHeader& header,
 }
 
 void Handshakes::Join(FramedLink* link, uint32_t proposal, int64_t now) {
-  duplicates_.Forget(link->peer, now);
+  duplicates_.Remove(link->peer, now);
   link->SetPhase(LinkPhase::kUp);
   dialer_->RecordSuccess(link->peer);
   owner_->OnJoined(link->peer, proposal);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMaxNamed = 8;
 
-std::string Seconds(int64_t nanos) {
+std::string SecondsText(int64_t nanos) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.0f s",
                 static_cast<double>(std::max<int64_t>(nanos, 0)) / 1e9);
@@ -76,7 +76,7 @@ std::string MissingPeerReport::MissingText(int64_t now) const {
     const Peer& peer = peers_[r];
     text += (text.empty() ? "worker " : "; worker ") + std::to_string(r) +
             " (" + addresses_[r] + "), missing for " +
-            Seconds(now - peer.since) + ": " + peer.why;
+            SecondsText(now - peer.since) + ": " + peer.why;
   }
   if (more > 0) text += "; and " + std::to_string(more) + " more";
   if (missed_by_others_ >= 0 && !peers_[missed_by_others_].missing) {
@@ -111,7 +111,7 @@ std::string MissingPeerReport::DueLine(int64_t now, bool gives_up) {
 
 std::string MissingPeerReport::CompletionLine(int64_t now) const {
   if (!reported_) return "";
-  return SelfText() + " has waited " + Seconds(now - begin_) +
+  return SelfText() + " has waited " + SecondsText(now - begin_) +
          ": all workers are present";
 }
 

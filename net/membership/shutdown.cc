@@ -4,7 +4,7 @@
 
 namespace ringlet {
 
-void Shutdown::SendAbort(const AbortNotice& notice, bool ran, bool tells) {
+void Shutdown::SendAbort(const AbortNotice& notice, bool ran, bool notifies) {
   const std::vector<uint8_t> payload = EncodeAbort(notice);
   FrameHeader header;
   header.type = FrameType::kAbort;
@@ -20,11 +20,11 @@ void Shutdown::SendAbort(const AbortNotice& notice, bool ran, bool tells) {
     // A greeted peer may count this worker as a member already. Without the
     // message it would see a connection that ended for no reason.
     const bool greeted = link->phase() == LinkPhase::kAwaitWelcome;
-    if (!link->up() && !(tells && greeted)) {
+    if (!link->up() && !(notifies && greeted)) {
       if (link->phase() != LinkPhase::kLeft) links_->Drop(r);
       continue;
     }
-    if (tells) links_->Send(link, header, payload.data());
+    if (notifies) links_->Send(link, header, payload.data());
     if (r != notice.worker || notice.origin >= 0) continue;
     detector_->RemovePeer(r);
     links_->Drop(r);

@@ -25,9 +25,9 @@ class Shutdown {
       : state_(state), members_(members), links_(links), detector_(detector) {}
 
   // Sends the notice of the session's failure. `ran`: the ring had formed.
-  // `tells`: the others get the notice. Keeps the links that the failed session
-  // needs.
-  void SendAbort(const AbortNotice& notice, bool ran, bool tells);
+  // `notifies`: the others get the notice. Keeps the links that the failed
+  // session needs.
+  void SendAbort(const AbortNotice& notice, bool ran, bool notifies);
   // TakeDelivered() is true once, when the others have all frames.
   void AwaitDelivery() { delivering_ = true; }
   // True at the first call after the delivery; false from then on.

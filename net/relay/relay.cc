@@ -54,7 +54,7 @@ struct Side {
   uv_shutdown_t shutdown;
 };
 
-double Seconds(const Side& side, int64_t now) {
+double SecondsWaited(const Side& side, int64_t now) {
   return static_cast<double>(now - side.since) * 1e-9;
 }
 
@@ -95,7 +95,7 @@ class RelayServer final : public Relay, private UvListener::Owner {
 
 // Runs `work` on the loop's thread, and waits for its end.
 template <typename Work>
-void Do(Loop* loop, const Work& work) {
+void RunOnLoop(Loop* loop, const Work& work) {
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
@@ -116,7 +116,7 @@ Status RelayServer::Serve(const sockaddr_storage& address) {
   UvListener::Owner* const self = this;
   listener_ = std::make_unique<UvListener>(handles_.get(), self);
   Status status;
-  Do(loop_.get(), [&](const auto& done) {
+  RunOnLoop(loop_.get(), [&](const auto& done) {
     status = Listen(address);
     done();
   });
@@ -138,7 +138,7 @@ Status RelayServer::Listen(const sockaddr_storage& address) {
 
 RelayServer::~RelayServer() {
   if (loop_ == nullptr) return;
-  Do(loop_.get(), [&](const auto& done) {
+  RunOnLoop(loop_.get(), [&](const auto& done) {
     CloseAll();
     handles_->WhenAllClosed(done);
   });
@@ -191,7 +191,7 @@ bool RelayServer::MakeRoom(const Side* side) {
       sides_.begin(), sides_.end(),
       [](const Side* s) { return s->state == Side::State::kHello; });
   if (*silent == side ||
-      Seconds(**silent, side->since) <= options_.silent_seconds) {
+      SecondsWaited(**silent, side->since) <= options_.silent_seconds) {
     return false;
   }
   Close(*silent);
@@ -317,7 +317,7 @@ void RelayServer::Close(Side* side) {
 }
 
 bool RelayServer::IsOver(const Side& side, int64_t now) const {
-  const double seconds = Seconds(side, now);
+  const double seconds = SecondsWaited(side, now);
   switch (side.state) {
     case Side::State::kHello:
       return seconds > options_.hello_seconds;

@@ -40,7 +40,7 @@ std::vector<int> LinkedWorkers(const RingOptions& options, bool withdraws) {
                  options.min_workers > 0 || may_be);
 }
 
-bool Shares(const RingOptions& options) {
+bool UsesSharedMemory(const RingOptions& options) {
   const char* const said = std::getenv("RINGLET_SHM");
   return options.shared_memory &&
          (said == nullptr || std::strcmp(said, "0") != 0);
@@ -55,7 +55,7 @@ RingNode::RingNode(const RingOptions& options, std::vector<Address> hosts,
       hosts_(std::move(hosts)),
       cluster_hash_(ClusterHash(options.addresses)),
       loop_(loop),
-      shares_(Shares(options)),
+      shares_(UsesSharedMemory(options)),
       owner_(owner),
       handles_(loop),
       lookups_(hosts_.size()),
@@ -271,7 +271,7 @@ void RingNode::PollUntilEnded(uint64_t sequence) {
        !session_.Ended(sequence) && now - moved < kPollNanos; now = UvNanos()) {
     const bool some = session_.Poll(now, false);
     if (some) moved = now;
-    if (some && !loop_->loop_thread_wants_turn()) continue;
+    if (some && !loop_->loop_thread_waits()) continue;
     loop_->Leave();
     sched_yield();
     loop_->Enter();

@@ -15,7 +15,7 @@ constexpr int64_t kLongestBackoff = kSecond;
 }  // namespace
 
 void EndpointList::SetEndpoints(std::vector<Endpoint> endpoints) {
-  Forget();
+  Clear();
   endpoints_ = std::move(endpoints);
 }
 
@@ -40,7 +40,7 @@ std::string EndpointList::RecordFailure(const std::string& why, int64_t now,
   std::string known = failed_;
   next_attempt_ = now;
   if (next_ == endpoints_.size()) {
-    Forget();
+    Clear();
     backoff_ = std::min({longest, kLongestBackoff,
                          backoff_ == 0 ? kFirstBackoff : 2 * backoff_});
     next_attempt_ = now + backoff_;
@@ -49,11 +49,11 @@ std::string EndpointList::RecordFailure(const std::string& why, int64_t now,
 }
 
 void EndpointList::RecordSuccess() {
-  Forget();
+  Clear();
   backoff_ = 0;
 }
 
-void EndpointList::Forget() {
+void EndpointList::Clear() {
   endpoints_.clear();
   next_ = 0;
   failed_.clear();

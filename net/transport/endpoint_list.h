@@ -41,7 +41,7 @@ class EndpointList {
   void RecordSuccess();
 
  private:
-  void Forget();
+  void Clear();
 
   std::vector<Endpoint> endpoints_;
   size_t next_ = 0;     // the index of the next one to try

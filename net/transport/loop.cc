@@ -100,9 +100,9 @@ void Loop::Run() {
     const int timeout = uv_backend_timeout(&loop_);
     turn.unlock();
     if (timeout != 0) poll(&events, 1, timeout);
-    loop_thread_wants_turn_.store(true, std::memory_order_relaxed);
+    loop_thread_waits_.store(true, std::memory_order_relaxed);
     turn.lock();
-    loop_thread_wants_turn_.store(false, std::memory_order_relaxed);
+    loop_thread_waits_.store(false, std::memory_order_relaxed);
   }
 }
 
@@ -111,7 +111,7 @@ void Loop::AllowOtherThreads() {
   allows_other_threads_ = true;
 }
 
-bool Loop::TryEnter() { return !loop_thread_wants_turn() && turn_.try_lock(); }
+bool Loop::TryEnter() { return !loop_thread_waits() && turn_.try_lock(); }
 
 // The loop's thread continues the work that another thread has begun.
 void Loop::Leave() {

@@ -61,12 +61,12 @@ class Loop {
   // A thread that waits for the loop's thread may do its work while that thread
   // is idle. Between TryEnter() and Leave() it owns the loop, as the loop's
   // thread otherwise does. It creates no handle, and leaves soon after
-  // loop_thread_wants_turn() is true. Only after AllowOtherThreads().
+  // loop_thread_waits() is true. Only after AllowOtherThreads().
   bool TryEnter();
   void Enter() { turn_.lock(); }
   void Leave();
-  bool loop_thread_wants_turn() const {
-    return loop_thread_wants_turn_.load(std::memory_order_relaxed);
+  bool loop_thread_waits() const {
+    return loop_thread_waits_.load(std::memory_order_relaxed);
   }
 
   // Called by the owner of the loop; idempotent.
@@ -86,7 +86,7 @@ class Loop {
   std::mutex turn_;  // held by the owner of the loop
   bool allows_other_threads_ = false;
   // True if the loop's thread waits to enter the loop.
-  std::atomic<bool> loop_thread_wants_turn_{false};
+  std::atomic<bool> loop_thread_waits_{false};
   std::mutex mutex_;
   std::vector<std::function<void()>> posted_;   // guarded by mutex_
   std::vector<std::function<void()>> running_;  // of the loop's thread

@@ -26,8 +26,8 @@ constexpr uint8_t kAes = 1;  // records are of AES-256-GCM
 
 uint8_t Features() { return has_aes_gcm() ? kAes : 0; }
 
-bool Begins(const uint8_t* data, size_t bytes, const uint8_t* with,
-            size_t with_bytes) {
+bool HasPrefix(const uint8_t* data, size_t bytes, const uint8_t* with,
+               size_t with_bytes) {
   return std::memcmp(data, with, std::min(bytes, with_bytes)) == 0;
 }
 
@@ -110,17 +110,17 @@ void SealedStream::Greet() {
 void SealedStream::OnOpened(int64_t) { Greet(); }
 
 Status SealedStream::ReadHandshake() {
-  const size_t whole = connects_ ? kMessageBytes : kHelloBytes;
-  if (Begins(handshake_bytes_, in_end_, kPlain, sizeof(kPlain))) {
+  const size_t message_bytes = connects_ ? kMessageBytes : kHelloBytes;
+  if (HasPrefix(handshake_bytes_, in_end_, kPlain, sizeof(kPlain))) {
     if (in_end_ < sizeof(kPlain)) return Status();
     return Error(Code::kUnavailable, "it has no key, and this worker has one");
   }
   if (!connects_ &&
-      !Begins(handshake_bytes_, in_end_, kGreeting, sizeof(kGreeting))) {
+      !HasPrefix(handshake_bytes_, in_end_, kGreeting, sizeof(kGreeting))) {
     return Corruption("it does not answer as a worker with a key%s",
                       in_end_ < 4 ? "" : OtherProtocol(handshake_bytes_));
   }
-  if (in_end_ < whole) return Status();
+  if (in_end_ < message_bytes) return Status();
   const char* const other = OtherProtocol(handshake_bytes_);
   if (connects_ ? ReadAnswer() : ReadHello()) {
     in_end_ = 0;
@@ -254,8 +254,8 @@ void SealedStream::OnWritable(int64_t now) {
 
 ByteStream::Space SealedStream::NextSpace() {
   if (!open_) {
-    const size_t whole = connects_ ? kMessageBytes : kHelloBytes;
-    return {handshake_bytes_ + in_end_, whole - in_end_};
+    const size_t message_bytes = connects_ ? kMessageBytes : kHelloBytes;
+    return {handshake_bytes_ + in_end_, message_bytes - in_end_};
   }
   if (in_.empty()) in_.resize(kFirstBytes);
   if (in_end_ >= kLengthBytes && RecordBytes(in_.data()) > in_.size()) {

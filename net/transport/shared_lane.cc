@@ -21,9 +21,9 @@ uint32_t Little(uint32_t value) {
   return value;
 }
 
-uint32_t Look(const std::atomic<uint32_t>& at) { return Little(at.load()); }
+uint32_t LoadWord(const std::atomic<uint32_t>& at) { return Little(at.load()); }
 
-void Show(std::atomic<uint32_t>* at, uint32_t value) {
+void StoreWord(std::atomic<uint32_t>* at, uint32_t value) {
   at->store(Little(value));
 }
 
@@ -37,7 +37,7 @@ bool SharedLane::ReaderWaits() {
 int64_t SharedLane::Write(const uint8_t* from, size_t bytes) {
   size_t done = 0;
   while (done < bytes) {
-    if (count_ - seen_ == kBytes || done == 0) seen_ = Look(control_->read);
+    if (count_ - seen_ == kBytes || done == 0) seen_ = LoadWord(control_->read);
     const uint32_t used = count_ - seen_;
     if (used > kBytes) return -1;
     const uint32_t at = count_ % kBytes;
@@ -47,21 +47,21 @@ int64_t SharedLane::Write(const uint8_t* from, size_t bytes) {
     std::memcpy(data_ + at, from + done, n);
     count_ += static_cast<uint32_t>(n);
     done += n;
-    Show(&control_->written, count_);
+    StoreWord(&control_->written, count_);
   }
   return static_cast<int64_t>(done);
 }
 
 bool SharedLane::Full(bool wake) {
-  Show(&control_->writer_waits, wake ? 1 : 0);
-  seen_ = Look(control_->read);
+  StoreWord(&control_->writer_waits, wake ? 1 : 0);
+  seen_ = LoadWord(control_->read);
   const bool full = count_ - seen_ == kBytes;
-  if (wake && !full) Show(&control_->writer_waits, 0);
+  if (wake && !full) StoreWord(&control_->writer_waits, 0);
   return full;
 }
 
 int64_t SharedLane::Peek(const uint8_t** data) {
-  if (seen_ == count_) seen_ = Look(control_->written);
+  if (seen_ == count_) seen_ = LoadWord(control_->written);
   const uint32_t used = seen_ - count_;
   if (used > kBytes) return -1;
   const uint32_t at = count_ % kBytes;
@@ -71,20 +71,20 @@ int64_t SharedLane::Peek(const uint8_t** data) {
 
 void SharedLane::Consume(size_t bytes) {
   count_ += static_cast<uint32_t>(bytes);
-  Show(&control_->read, count_);
+  StoreWord(&control_->read, count_);
 }
 
 bool SharedLane::Empty(bool wake) {
-  Show(&control_->reader_waits, wake ? 1 : 0);
-  seen_ = Look(control_->written);
+  StoreWord(&control_->reader_waits, wake ? 1 : 0);
+  seen_ = LoadWord(control_->written);
   const bool empty = seen_ == count_;
-  if (wake && !empty) Show(&control_->reader_waits, 0);
+  if (wake && !empty) StoreWord(&control_->reader_waits, 0);
   return empty;
 }
 
 bool SharedLane::WriterWaits() {
   return control_->writer_waits.load() != 0 &&
-         Look(control_->written) - count_ <= kBytes / 2 &&
+         LoadWord(control_->written) - count_ <= kBytes / 2 &&
          control_->writer_waits.exchange(0) != 0;
 }
 

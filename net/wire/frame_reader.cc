@@ -102,11 +102,12 @@ Status FrameReader::ReadHeader(const uint8_t* data, size_t bytes,
 
 Status FrameReader::ReadPayload(const uint8_t* data, size_t bytes,
                                 size_t* taken) {
-  size_t whole = std::min<size_t>(bytes, header_.payload_bytes - received_);
-  whole -= whole % unit_;
-  if (part_bytes_ == 0 && whole > 0) {
-    *taken = whole;
-    Take(data, whole);
+  size_t whole_units =
+      std::min<size_t>(bytes, header_.payload_bytes - received_);
+  whole_units -= whole_units % unit_;
+  if (part_bytes_ == 0 && whole_units > 0) {
+    *taken = whole_units;
+    Take(data, whole_units);
   } else {  // a number that arrives in two parts or more
     *taken = Fill(unit_, data, bytes);
     if (part_bytes_ < unit_) return Status();
