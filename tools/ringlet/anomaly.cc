@@ -16,8 +16,8 @@
 namespace ringlet {
 namespace {
 
-Status Scores(Model* model, const Dataset& data, ReconstructionError error,
-              std::vector<float>* scores) {
+Status ComputeScores(Model* model, const Dataset& data,
+                     ReconstructionError error, std::vector<float>* scores) {
   RINGLET_RETURN_IF_ERROR(model->CheckAdapted());
   LoaderOptions options;
   options.targets = options.training = false;
@@ -135,7 +135,7 @@ Status AnomalyFlags::Score(Model* model, const std::string& model_path,
     RINGLET_RETURN_IF_ERROR(
         use.OpenNormal(model_path, data_, out, *model, &normal));
     std::vector<float> scores;
-    RINGLET_RETURN_IF_ERROR(Scores(model, normal, error, &scores));
+    RINGLET_RETURN_IF_ERROR(ComputeScores(model, normal, error, &scores));
     const std::string name = normal.source()->name();
     if (std::any_of(scores.begin(), scores.end(),
                     [](float score) { return std::isnan(score); })) {
@@ -159,7 +159,7 @@ Status AnomalyFlags::Score(Model* model, const std::string& model_path,
         ShortestText(data_of->scale.factor).c_str(),
         ShortestText(data_of->scale.offset).c_str());
   }
-  return Scores(model, data, error, &anomalies->scores);
+  return ComputeScores(model, data, error, &anomalies->scores);
 }
 
 Status WriteAnomalies(const Anomalies& anomalies, const std::string& out) {

@@ -49,7 +49,7 @@ Status WrongNumber(const std::string& flag, const std::string& text,
                          what.c_str());
 }
 
-std::string Shortest(double value) {
+std::string ShortestNumber(double value) {
   char text[32];
   std::snprintf(text, sizeof(text), "%g", value);
   return text;
@@ -113,9 +113,9 @@ void CommandLine::Number(const char* names, const char* value_shown, double low,
       [=](const std::string& flag, const std::string& text) {
         double value = 0;
         if (!ReadNumber(text, &value) || value < low || value > high) {
-          return WrongNumber(
-              flag, text,
-              "a number from " + Shortest(low) + " to " + Shortest(high));
+          return WrongNumber(flag, text,
+                             "a number from " + ShortestNumber(low) + " to " +
+                                 ShortestNumber(high));
         }
         *number = value;
         return Status();

@@ -595,10 +595,12 @@ Dataset OpenData(const DataConfig& data, const Model& model, bool targets) {
   Dataset dataset = OpenRows(data, model, targets);
   if (!data.sample_weight.empty() && targets) {
     std::vector<float> weights;
-    int64_t each = 1;
-    const Status read = ReadSampleWeights(data.sample_weight, &weights, &each)
-                            .Annotate("sample_weight");
-    dataset = read.ok() ? dataset.SampleWeight(std::move(weights), each)
+    int64_t weights_per_example = 1;
+    const Status read =
+        ReadSampleWeights(data.sample_weight, &weights, &weights_per_example)
+            .Annotate("sample_weight");
+    dataset = read.ok() ? dataset.SampleWeight(std::move(weights),
+                                               weights_per_example)
                         : Dataset(read);
   }
   const Shape input = model.num_inputs() == 1 ? model.input_shape() : Shape{0};

@@ -270,16 +270,16 @@ Status ExportWeights(const std::string& from, const ExportFlags& flags) {
 
 // Checks for flags that exclude each other.
 Status CheckFlags(const ExportFlags& f, const std::string& from) {
-  const bool whole = WholeModelText(f.format, false) != nullptr;
-  if (!whole && f.format != "npz" && f.format != "safetensors") {
+  const bool is_whole_model = WholeModelText(f.format, false) != nullptr;
+  if (!is_whole_model && f.format != "npz" && f.format != "safetensors") {
     return InvalidArgument(
         "the format is '%s'; give --format onnx, c, json, npz or safetensors",
         Printable(f.format).c_str());
   }
   const char* const not_of_it =
-      whole && f.all                                       ? "--all"
+      is_whole_model && f.all                              ? "--all"
       : f.softmax && f.format != "onnx" && f.format != "c" ? "--softmax"
-      : !whole && !f.init.path.empty()                     ? "--init"
+      : !is_whole_model && !f.init.path.empty()            ? "--init"
                                                            : nullptr;
   if (not_of_it != nullptr) {
     return InvalidArgument("%s does not go with --format %s", not_of_it,
@@ -379,8 +379,9 @@ int ExportCommand(const std::vector<std::string>& line) {
     status = CheckNotRead("--out", f.out, {f.init.path, f.data});
   }
   if (!status.ok()) return InputExitCode(status);
-  const bool whole = WholeModelText(f.format, false) != nullptr;
-  return InputExitCode(whole ? ExportModel(from, f) : ExportWeights(from, f));
+  const bool is_whole_model = WholeModelText(f.format, false) != nullptr;
+  return InputExitCode(is_whole_model ? ExportModel(from, f)
+                                      : ExportWeights(from, f));
 }
 
 }  // namespace ringlet

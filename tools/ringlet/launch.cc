@@ -60,7 +60,8 @@ TrainSettingsForLaunch LineOf(const std::vector<std::string>& command,
 // The others continue while a worker is started again, and none ends with
 // success before the model is saved. A worker that misses the end must be
 // stopped before it continues alone: it would overwrite the model and the logs.
-void Restart(const TrainSettingsForLaunch& train, LaunchOptions* options) {
+void SetRestartOptions(const TrainSettingsForLaunch& train,
+                       LaunchOptions* options) {
   std::vector<std::string>& command = options->command;
   if (!IsTrain(command)) return;
   options->end_together = true;
@@ -126,7 +127,7 @@ int LaunchCommand(const std::vector<std::string>& line) {
   options.command = flags.arguments();
   const TrainSettingsForLaunch train = LineOf(options.command, options.workers);
   WarnOfFewCores(options, train.threads);
-  if (options.restart) Restart(train, &options);
+  if (options.restart) SetRestartOptions(train, &options);
   return LaunchExitCode(Launch(options));
 }
 

@@ -111,7 +111,7 @@ int UsageError(const ringlet::Status& status) {
       ringlet::InvalidArgument("%s (see 'ringlet --help')", status.message()));
 }
 
-int Run(const std::vector<std::string>& line) {
+int RunCommand(const std::vector<std::string>& line) {
   using namespace ringlet;
   if (line.empty()) {
     return UsageError(InvalidArgument("COMMAND is missing"));
@@ -161,7 +161,7 @@ int main(int argc, char** argv) {
   // A file beyond `ulimit -f` is an error of its write, as a full disk is.
   std::signal(SIGXFSZ, SIG_IGN);
   std::set_new_handler(OutOfMemory);
-  const int code = Run({argv + (argc > 0), argv + argc});
+  const int code = RunCommand({argv + (argc > 0), argv + argc});
   if (ringlet::StdoutIsWritten()) return code;
   ringlet::Notice("error: stdout cannot be written");
   return code != 0 ? code : 1;

@@ -98,8 +98,8 @@ Status CheckTakesLines(const Model& model, const DataConfig& data) {
 }
 
 // "\\t" is a tab.
-Status Character(const char* flag, const std::string& text,
-                 const DataConfig& data, char* value) {
+Status ReadCharacter(const char* flag, const std::string& text,
+                     const DataConfig& data, char* value) {
   if (text.empty()) return Status();
   if (data.csv.empty()) return InvalidArgument("%s: only with --csv", flag);
   if (text != "\\t" && text.size() != 1) {
@@ -241,10 +241,10 @@ Status ModelAndDataFlags::Choose(const std::string& model_path,
     if (labels_ && !data->images.empty() && data->labels.empty()) {
       return InvalidArgument("--images needs --labels");
     }
+    RINGLET_RETURN_IF_ERROR(ReadCharacter("--separator", separator_, *data,
+                                          &data->table.separator));
     RINGLET_RETURN_IF_ERROR(
-        Character("--separator", separator_, *data, &data->table.separator));
-    RINGLET_RETURN_IF_ERROR(
-        Character("--decimal", decimal_, *data, &data->table.decimal));
+        ReadCharacter("--decimal", decimal_, *data, &data->table.decimal));
     data->scale = GivenByFlags();
     ReadLabel(label_, &data->table);
     return Status();

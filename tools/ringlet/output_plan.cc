@@ -22,7 +22,7 @@ std::string NameOfRun(const std::string& path) {
   return stem.empty() ? name : stem;
 }
 
-std::string Folder(const char* variable, const char* otherwise) {
+std::string FolderOfVariable(const char* variable, const char* otherwise) {
   const char* const value = std::getenv(variable);
   return value != nullptr && *value != '\0' ? value : otherwise;
 }
@@ -80,7 +80,7 @@ Status PlanOutput(const std::string& run, const RunConfig& config,
   output->options.save_if_interrupted = !flags.no_save;
   output->options.files = config.files();
   output->writes = chief && !flags.no_save;
-  output->options.fallback_folder = Folder("TMPDIR", "/tmp");
+  output->options.fallback_folder = FolderOfVariable("TMPDIR", "/tmp");
   // If the chief is lost another worker saves.
   if (!chief && !flags.no_save) {
     output->path =

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMaxListed = 12;  // sizes
 
-std::string Line(const std::string& name, int64_t count, size_t width) {
+std::string CountLine(const std::string& name, int64_t count, size_t width) {
   char line[64];
   std::snprintf(line, sizeof(line), "%10s\n", WithCommas(count).c_str());
   return "  " + name + std::string(width - name.size(), ' ') + line;
@@ -31,7 +31,7 @@ std::string SizesText(const PictureSummary& summary) {
   std::sort(sizes.begin(), sizes.end());
   std::string text = "height x width:\n";
   for (size_t i = 0; i < sizes.size() && i < kMaxListed; ++i) {
-    text += Line(SizeText(sizes[i].second), -sizes[i].first, 24);
+    text += CountLine(SizeText(sizes[i].second), -sizes[i].first, 24);
   }
   if (sizes.size() <= kMaxListed) return text;
   const auto count = static_cast<int64_t>(sizes.size() - kMaxListed);
@@ -75,14 +75,14 @@ std::string ToText(const std::string& path, const PictureSummary& summary) {
     width = std::max(width, Printable(name).size());
   }
   for (size_t i = 0; i < summary.classes.size(); ++i) {
-    text += Line(Printable(summary.classes[i]), summary.counts[i], width);
+    text += CountLine(Printable(summary.classes[i]), summary.counts[i], width);
   }
   if (!summary.sizes.empty()) text += SizesText(summary);
   if (!summary.channels.empty()) text += "channels:\n";
   constexpr const char* kNames[] = {"", "1, gray", "2, gray and alpha",
                                     "3, RGB", "4, RGB and alpha"};
   for (const auto& [channels, count] : summary.channels) {
-    text += Line(kNames[channels], count, 24);
+    text += CountLine(kNames[channels], count, 24);
   }
   if (summary.unreadable == 0) return text;
   return text + "not readable: " + WithCommas(summary.unreadable) +

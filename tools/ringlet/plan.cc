@@ -204,7 +204,7 @@ struct Row {
   const char *key, *text;
   uint64_t bytes;
 };
-std::vector<Row> Rows(const Plan& plan) {
+std::vector<Row> RowsOf(const Plan& plan) {
   const MemoryPlan& m = plan.bytes;
   return {{"weights", "weights", m.weights},
           {"gradients", "gradients", m.gradients},
@@ -224,7 +224,7 @@ void PrintJson(const Plan& plan) {
   JsonWriter w;
   w.BeginObject().Key("batch").Int(plan.batch);
   w.Key("bytes").BeginObject();
-  for (const Row& row : Rows(plan)) {
+  for (const Row& row : RowsOf(plan)) {
     w.Key(row.key).Int(static_cast<int64_t>(row.bytes));
   }
   w.EndObject();
@@ -246,7 +246,7 @@ void PrintText(const Plan& plan, const PlanFlags& flags) {
   const auto row = [](const char* what, uint64_t bytes) {
     std::printf("  %-34s %15" PRIu64 "\n", what, bytes);
   };
-  for (const Row& r : Rows(plan)) {
+  for (const Row& r : RowsOf(plan)) {
     const std::string key = r.key;
     if (r.bytes > 0 || (key != "local" && key != "copies")) {
       row(r.text, r.bytes);

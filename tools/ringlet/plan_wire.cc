@@ -65,15 +65,15 @@ struct Link {
   const char* name;
   int64_t bits_per_second;
 };
-std::vector<Link> Links(const WireFlags& flags) {
+std::vector<Link> LinksOf(const WireFlags& flags) {
   if (flags.link > 0) return {{"--link", flags.link}};
   return {{"Ethernet of 100 Mbit/s", 100000000},
           {"Wi-Fi of 20 Mbit/s", 20000000}};
 }
 
 // Returns the time of so many bytes, with so many hops between workers.
-double Seconds(int64_t bytes, int64_t hops, const WireFlags& flags,
-               const Link& link) {
+double SecondsToSend(int64_t bytes, int64_t hops, const WireFlags& flags,
+                     const Link& link) {
   return 8 * static_cast<double>(bytes) /
              static_cast<double>(link.bits_per_second) +
          static_cast<double>(hops) * flags.latency_ms / 1000;
@@ -81,11 +81,11 @@ double Seconds(int64_t bytes, int64_t hops, const WireFlags& flags,
 
 // A sum goes around twice; a round gathers before it.
 double StepSeconds(const WirePlan& plan, const Link& link) {
-  return Seconds(plan.step_bytes, 2 * (plan.flags.workers - 1), plan.flags,
-                 link);
+  return SecondsToSend(plan.step_bytes, 2 * (plan.flags.workers - 1),
+                       plan.flags, link);
 }
 double RoundSeconds(const WirePlan& plan, const Link& link) {
-  return Seconds(plan.round_bytes, plan.round_hops, plan.flags, link);
+  return SecondsToSend(plan.round_bytes, plan.round_hops, plan.flags, link);
 }
 
 // The steps that are computed while a round's exchange takes place, of those
@@ -103,7 +103,7 @@ int64_t RoundSteps(const WirePlan& plan, const Link& link) {
   return std::clamp(BalancedSteps(plan, link), kFewestAutoSteps, kMaxAutoSteps);
 }
 
-void Row(const char* what, const char* format, double value) {
+void PrintRow(const char* what, const char* format, double value) {
   std::printf("  %-34s ", what);
   std::printf(format, value);
 }
@@ -117,13 +117,14 @@ void PrintRounds(const WirePlan& plan) {
     std::printf("with strategy.mode local, rounds of %" PRId64 " steps:\n",
                 plan.round_steps);
   }
-  Row("bytes sent a round", "%15.0f\n", static_cast<double>(plan.round_bytes));
+  PrintRow("bytes sent a round", "%15.0f\n",
+           static_cast<double>(plan.round_bytes));
   std::printf("seconds a %s for these, at least:\n",
               plan.measures_steps ? "round" : "step");
-  for (const Link& link : Links(plan.flags)) {
+  for (const Link& link : LinksOf(plan.flags)) {
     const double steps =
         plan.measures_steps ? 1 : static_cast<double>(plan.round_steps);
-    Row(link.name, "%15.3f\n", RoundSeconds(plan, link) / steps);
+    PrintRow(link.name, "%15.3f\n", RoundSeconds(plan, link) / steps);
   }
 }
 
@@ -131,13 +132,13 @@ void PrintComputing(const WirePlan& plan, const Link& link) {
   const double step = plan.flags.step_ms / 1000;
   const auto rounds = static_cast<double>(RoundSteps(plan, link));
   std::printf("seconds a step with computing, %s:\n", link.name);
-  Row("synchronous", "%15.3f\n", step + StepSeconds(plan, link));
+  PrintRow("synchronous", "%15.3f\n", step + StepSeconds(plan, link));
   const double exchange = RoundSeconds(plan, link) / rounds;
-  Row("local", "%15.3f\n",
-      plan.overlaps ? std::max(step, exchange) : step + exchange);
-  Row("local_steps that balance the two", "%15.0f\n",
-      static_cast<double>(BalancedSteps(plan, link)));
-  if (plan.measures_steps) Row("local_steps \"auto\"", "%15.0f\n", rounds);
+  PrintRow("local", "%15.3f\n",
+           plan.overlaps ? std::max(step, exchange) : step + exchange);
+  PrintRow("local_steps that balance the two", "%15.0f\n",
+           static_cast<double>(BalancedSteps(plan, link)));
+  if (plan.measures_steps) PrintRow("local_steps \"auto\"", "%15.0f\n", rounds);
 }
 
 }  // namespace
@@ -171,7 +172,7 @@ void WriteWire(const WirePlan& plan, JsonWriter* writer) {
   w.Key("wire_dtype").String(WireDtypeName(plan.dtype));
   w.Key("wire_bytes").Int(plan.step_bytes);
   w.Key("wire_seconds").BeginArray();
-  for (const Link& link : Links(plan.flags)) {
+  for (const Link& link : LinksOf(plan.flags)) {
     w.BeginObject().Key("bits_per_second").Int(link.bits_per_second);
     w.Key("seconds").Number(StepSeconds(plan, link)).EndObject();
   }
@@ -180,7 +181,7 @@ void WriteWire(const WirePlan& plan, JsonWriter* writer) {
   plan.measures_steps ? w.String("auto") : w.Int(plan.round_steps);
   w.Key("round_bytes").Int(plan.round_bytes);
   w.Key("round_seconds").BeginArray();
-  for (const Link& link : Links(plan.flags)) {
+  for (const Link& link : LinksOf(plan.flags)) {
     w.BeginObject().Key("bits_per_second").Int(link.bits_per_second);
     w.Key("seconds").Number(RoundSeconds(plan, link));
     if (plan.flags.step_ms > 0) {
@@ -197,15 +198,15 @@ void PrintWire(const WirePlan& plan) {
               plan.flags.workers);
   const std::string sent =
       std::string("gradients, ") + WireDtypeName(plan.dtype);
-  Row(sent.c_str(), "%15.0f\n", static_cast<double>(plan.step_bytes));
+  PrintRow(sent.c_str(), "%15.0f\n", static_cast<double>(plan.step_bytes));
   if (plan.step_bytes == 0) return;
   std::printf("seconds a step for these, at least:\n");
-  for (const Link& link : Links(plan.flags)) {
-    Row(link.name, "%15.3f\n", StepSeconds(plan, link));
+  for (const Link& link : LinksOf(plan.flags)) {
+    PrintRow(link.name, "%15.3f\n", StepSeconds(plan, link));
   }
   PrintRounds(plan);
   if (plan.flags.step_ms <= 0) return;
-  for (const Link& link : Links(plan.flags)) PrintComputing(plan, link);
+  for (const Link& link : LinksOf(plan.flags)) PrintComputing(plan, link);
 }
 
 }  // namespace ringlet

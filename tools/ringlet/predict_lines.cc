@@ -116,7 +116,7 @@ class Answers {
   const PredictionText text_;
 };
 
-Status Answer(Model* model, const DataConfig& data, Status* first_wrong) {
+Status AnswerLines(Model* model, const DataConfig& data, Status* first_wrong) {
   std::optional<TextEncoder> encoder;
   if (!data.text.empty()) {
     TextVectorization text;
@@ -149,7 +149,7 @@ int PredictLines(const std::string& model_path, const ModelAndDataFlags& use) {
   DataConfig data;
   Status wrong;
   Status status = use.OpenForLines(model_path, &model, &data);
-  if (status.ok()) status = Answer(model.get(), data, &wrong);
+  if (status.ok()) status = AnswerLines(model.get(), data, &wrong);
   return status.ok() ? ExitCodeOf(wrong) : InputExitCode(status);
 }
 

@@ -172,7 +172,8 @@ Status InitFlags::TakeNewest() {
 
 namespace {
 
-Status Load(const InitFlags& init, FileSystem* files, Model* model) {
+Status LoadInitialWeights(const InitFlags& init, FileSystem* files,
+                          Model* model) {
   LoadWeightsOptions options;
   options.files = files;
   options.by_name = init.by_name;
@@ -247,7 +248,8 @@ Status MakeModel(RunConfig* config, const InitFlags& init,
         loading.files = disk;
         began = LoadWeights(model, saved, loading).Annotate("model");
       }
-      if (began.ok() && !init.path.empty()) began = Load(init, disk, model);
+      if (began.ok() && !init.path.empty())
+        began = LoadInitialWeights(init, disk, model);
       return began;
     };
   }
@@ -298,13 +300,15 @@ Status PrintOtherOrder(const InitFlags& init, const Model& model,
   std::optional<DataDescription> before;
   RINGLET_RETURN_IF_ERROR(DescriptionOfInitFile(init, model, &before));
   if (!before || !data) return Status();
-  const std::vector<std::string> old = ValueNames(before->columns);
+  const std::vector<std::string> names_before = ValueNames(before->columns);
   const std::vector<std::string> now = ValueNames(data->columns);
-  if (old == now || Sorted(old) != Sorted(now)) return Status();
+  if (names_before == now || Sorted(names_before) != Sorted(now))
+    return Status();
   Notice(
       "note: --init %s: its weights are for the columns in this order: %s; the "
       "data have: %s; \"columns\" in RUN.json can give the first order",
-      init.path.c_str(), ListNames(old).c_str(), ListNames(now).c_str());
+      init.path.c_str(), ListNames(names_before).c_str(),
+      ListNames(now).c_str());
   return Status();
 }
 

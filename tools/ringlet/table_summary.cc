@@ -96,7 +96,7 @@ void AddField(std::string_view field, int64_t row, char decimal,
                           value - column->least == before;
 }
 
-std::string Listed(const std::set<std::string>& values) {
+std::string ListValues(const std::set<std::string>& values) {
   constexpr size_t kMaxListed = 8;
   std::string list;
   size_t count = 0;
@@ -107,7 +107,7 @@ std::string Listed(const std::set<std::string>& values) {
   return list;
 }
 
-std::string Range(const ColumnSummary& column) {
+std::string RangeText(const ColumnSummary& column) {
   return ShortestText(static_cast<float>(column.least)) + " to " +
          ShortestText(static_cast<float>(column.largest));
 }
@@ -121,12 +121,12 @@ std::string DescribeColumn(const ColumnSummary& column) {
   std::string text;
   if (column.numbers + column.texts == 0) return "no values";
   if (column.texts == 0) {
-    text = "numbers, " + Range(column) + ", " + values + " different";
+    text = "numbers, " + RangeText(column) + ", " + values + " different";
   } else if (column.numbers == 0) {
-    text = "text, " + values + " different: " + Listed(column.values);
+    text = "text, " + values + " different: " + ListValues(column.values);
   } else {
-    text = "numbers, " + Range(column) +
-           ", and text: " + Listed(column.text_values);
+    text = "numbers, " + RangeText(column) +
+           ", and text: " + ListValues(column.text_values);
   }
   if (column.missing > 0) {
     text += "; " + std::to_string(column.missing) + " missing";

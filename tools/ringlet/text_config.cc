@@ -30,7 +30,7 @@ Status IsNot(const char* key, const std::string& given,
 
 // Checks that the fields of RUN.json are those of the model's training. Only
 // the column may differ, as in validation.
-Status CheckAsTrained(const TextConfig& config) {
+Status CheckTextAsTrained(const TextConfig& config) {
   const TextVectorization& own = config.vectorization;
   const TextVectorization& trained = *config.trained;
   const auto size = static_cast<int64_t>(trained.vocabulary.size()) + 2;
@@ -144,7 +144,7 @@ Status OpenVocabulary(const std::string& csv, const TextConfig& config,
   const std::vector<std::string> none;
   const std::vector<std::string>& trained =
       config.trained ? config.trained->vocabulary : none;
-  if (config.trained) RINGLET_RETURN_IF_ERROR(CheckAsTrained(config));
+  if (config.trained) RINGLET_RETURN_IF_ERROR(CheckTextAsTrained(config));
   if (config.vocabulary.empty() && !trained.empty()) {
     vectorization->vocabulary = trained;
     return Status();

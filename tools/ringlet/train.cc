@@ -1,10 +1,10 @@
 // ringlet train: a RUN.json from data to a trained model.
 //
 // The order must not change. All errors that this worker can find alone
-// (Prepare: flags, fields, outputs, model, data) are found before it connects
-// to the others. Withdrawn then reports them to the others, which would
-// otherwise wait. Only then does FromCluster wait; with a collective the model
-// is made a second time, so that Compile compares the ranks. The strategy
+// (PrepareRun: flags, fields, outputs, model, data) are found before it
+// connects to the others. Withdrawn then reports them to the others, which
+// would otherwise wait. Only then does FromCluster wait; with a collective the
+// model is made a second time, so that Compile compares the ranks. The strategy
 // outlives the model, and the error is printed before the strategy's end, which
 // may take 5 s.
 
@@ -199,24 +199,24 @@ FitOptions OptionsOf(const RunConfig& config, const RunData& data,
   return options;
 }
 
-std::string Count(int64_t count, const char* what) {
+std::string CountText(int64_t count, const char* what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
 // The first line, printed before long reads.
-std::string Beginning(const std::string& path, const RunConfig& config,
-                      int world, int replicas) {
+std::string LineBeforeReads(const std::string& path, const RunConfig& config,
+                            int world, int replicas) {
   const FitConfig& fit = config.fit;
-  std::string text = path + ": " + Count(fit.epochs, "epoch");
+  std::string text = path + ": " + CountText(fit.epochs, "epoch");
   if (fit.steps_per_epoch > 0) {
-    text += " of " + Count(fit.steps_per_epoch, "step");
+    text += " of " + CountText(fit.steps_per_epoch, "step");
   }
   text += ", batch size " + std::to_string(fit.batch_size);
   if (replicas != world) {
-    text += " of each of " + Count(replicas, "replica") + " on " +
-            Count(world, "worker");
+    text += " of each of " + CountText(replicas, "replica") + " on " +
+            CountText(world, "worker");
   } else if (world > 1) {
-    text += " on each of " + Count(world, "worker");
+    text += " on each of " + CountText(world, "worker");
   }
   if (config.strategy.elastic())
     text += " that may leave and join (exact sums)";
@@ -224,13 +224,13 @@ std::string Beginning(const std::string& path, const RunConfig& config,
   if (local.enabled()) {
     text += local.steps == LocalUpdates::kAutoSteps
                 ? ", rounds of local steps by the link"
-                : ", rounds of " + Count(local.steps, "local step");
+                : ", rounds of " + CountText(local.steps, "local step");
   }
-  return text + ", " + Count(fit.threads, "thread");
+  return text + ", " + CountText(fit.threads, "thread");
 }
 
 std::string AboutData(const RunData& data) {
-  std::string text = Count(data.train.size(), "example");
+  std::string text = CountText(data.train.size(), "example");
   if (data.validation.empty()) return text;
   return text + ", " + std::to_string(data.validation.size()) + " to validate";
 }
@@ -328,8 +328,8 @@ Status ReadChanges(const std::string& flag, RunConfig* config) {
 }
 
 // Finds all errors that one worker can find, before it waits for others.
-Status Prepare(const std::string& path, const TrainFlags& flags,
-               const ClusterConfig& cluster, Prepared* run) {
+Status PrepareRun(const std::string& path, const TrainFlags& flags,
+                  const ClusterConfig& cluster, Prepared* run) {
   RINGLET_RETURN_IF_ERROR(CheckModelName(flags.save.path).Annotate("--save"));
   if (flags.log_digests && flags.log_steps.empty()) {
     return InvalidArgument("--log-digests: needs --log-steps");
@@ -365,7 +365,8 @@ Status Prepare(const std::string& path, const TrainFlags& flags,
   const int replicas = std::max(run->replicas, cluster.world_size);
   run->prints = cluster.is_chief && config.fit.verbose != Verbose::kSilent;
   if (run->prints) {
-    Print("%s", Beginning(path, config, cluster.world_size, replicas).c_str());
+    Print("%s",
+          LineBeforeReads(path, config, cluster.world_size, replicas).c_str());
   }
   // First builds the model for one worker, to find its errors.
   RINGLET_RETURN_IF_ERROR(MakeModel(&config, flags.init, nullptr,
@@ -419,16 +420,16 @@ Status FitAndReport(const std::string& path, const TrainFlags& flags,
 
 // After the return the strategy reports the error to the other workers: print
 // the error first.
-Status Train(const std::string& path, TrainFlags flags,
-             std::unique_ptr<Trail>* trail,
-             MultiWorkerMirroredStrategy* strategy) {
+Status TrainRun(const std::string& path, TrainFlags flags,
+                std::unique_ptr<Trail>* trail,
+                MultiWorkerMirroredStrategy* strategy) {
   Prepared run;
   ClusterConfig cluster;
   RINGLET_RETURN_IF_ERROR(
       ClusterFromEnvironment(Environment::Process(), &cluster));
   Status prepared = OpenTrail(flags.trail, cluster, trail);
   if (prepared.ok()) prepared = flags.init.TakeNewest();
-  if (prepared.ok()) prepared = Prepare(path, flags, cluster, &run);
+  if (prepared.ok()) prepared = PrepareRun(path, flags, cluster, &run);
   StrategyOptions& options = run.config.strategy.options;
   // The job's name at the other workers is not known then. A message without a
   // key, while they may have one, could be read by all. (At a relay a worker is
@@ -511,7 +512,8 @@ int TrainCommand(const std::vector<std::string>& line) {
     if (code != 0) strategy = WithdrawForFlags(values.insecure);
     return code;
   }
-  const Status trained = Train(flags.arguments()[0], values, &trail, &strategy);
+  const Status trained =
+      TrainRun(flags.arguments()[0], values, &trail, &strategy);
   code = InputExitCode(trained);
   // The caller reports an unwritable stdout.
   if (code == 0 && !StdoutIsWritten()) code = 1;
