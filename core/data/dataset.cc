@@ -231,12 +231,17 @@ Dataset Dataset::AutoShard(AutoShardPolicy policy) const {
 
 Status Dataset::status() const {
   RINGLET_RETURN_IF_ERROR(status_);
-  if (source_ == nullptr) return InvalidArgument("the dataset has no source");
+  if (source_ == nullptr)
+    return InvalidArgument(
+        "the dataset has no source; make it by a reader, such as NpyDataset, "
+        "or from a Source");
   const std::string name = source_->name();
   if (batch_ == 0) {
     return InvalidArgument("%s: call Batch on the dataset", name.c_str());
   }
-  if (size_ == 0) return InvalidArgument("%s: no examples", name.c_str());
+  if (size_ == 0)
+    return InvalidArgument("%s: no examples are left; give at least one",
+                           name.c_str());
   const bool enough = batches_cross_passes_ && passes_ < 0
                           ? true
                           : Remaining({0, 0}, !batches_cross_passes_) >= batch_;

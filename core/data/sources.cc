@@ -104,7 +104,8 @@ std::shared_ptr<Source> MemorySource(const ExampleSpec& x_spec, const void* x,
 
 Dataset Concatenate(const std::vector<std::shared_ptr<Source>>& sources) {
   if (sources.empty()) {
-    return Dataset(InvalidArgument("Concatenate: no sources"));
+    return Dataset(
+        InvalidArgument("Concatenate: no sources; give at least one"));
   }
   const ExampleSpec x = sources[0]->x(), y = sources[0]->y();
   for (const auto& s : sources) {

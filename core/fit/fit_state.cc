@@ -125,11 +125,12 @@ Status FitState::StateLoaded() {
         static_cast<long long>(position.used));
   }
   if (local_steps < 0) {
-    return Corruption("fit/local_steps is %lld",
+    return Corruption("fit/local_steps is %lld; it must not be negative",
                       static_cast<long long>(local_steps));
   }
   if (stop_training > 1) {
-    return Corruption("fit/stop_training is %d", stop_training);
+    return Corruption("fit/stop_training is %d; it must be 0 or 1",
+                      stop_training);
   }
   return Status();
 }

@@ -310,7 +310,9 @@ Status Stepper::ForwardNode(int i) {
 Status Stepper::Forward(const float* x, int64_t examples, bool training,
                         bool for_loss) {
   if (examples < 0) {
-    return InvalidArgument("a batch of %" PRId64 " examples", examples);
+    return InvalidArgument("Forward: a batch of %" PRId64
+                           " examples; it must not be negative",
+                           examples);
   }
   RINGLET_RETURN_IF_ERROR(Reserve(std::max<int64_t>(examples, 1), training));
   CancelStep();

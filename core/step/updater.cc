@@ -253,7 +253,9 @@ void Updater::AppendState(std::vector<StateSpan>* spans) {
 
 Status Updater::StateLoaded() {
   if (iterations_ < 0) {
-    return Corruption("optimizer/iterations is %" PRId64, iterations_);
+    return Corruption("optimizer/iterations is %" PRId64
+                      "; it must not be negative",
+                      iterations_);
   }
   const uint8_t* const scales = memory_.persistent().scales;
   const int64_t blocks = scales == nullptr ? 0 : GridOf(graph_).blocks();

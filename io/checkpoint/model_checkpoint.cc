@@ -149,7 +149,9 @@ class ModelCheckpointCallback final : public Callback {
     constexpr double kMaxCount = 9007199254740992;  // 2^53
     for (const size_t i : {kUnsavedEpoch, kUnsavedBatch, kUnsavedChecksum}) {
       if (unsaved_[i] >= 0 && unsaved_[i] <= kMaxCount) continue;
-      return Corruption("callback/model_checkpoint/unsaved is %g", unsaved_[i]);
+      return Corruption(
+          "callback/model_checkpoint/unsaved is %g; it must be a count",
+          unsaved_[i]);
     }
     return kept_.StateLoaded();
   }

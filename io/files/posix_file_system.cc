@@ -238,7 +238,9 @@ Status PosixFile::Lock(std::unique_ptr<HeldLock>* lock) {
   if (TryLock(second.get())) {
     *lock = std::make_unique<PosixFileLock>(std::move(second));
   } else if (errno == EWOULDBLOCK) {
-    return Error(Code::kAlreadyExists, "%s: in use", path_.c_str());
+    return Error(Code::kAlreadyExists,
+                 "%s: is locked by another process, or twice by this one",
+                 path_.c_str());
   }
   return Status();
 }
@@ -460,7 +462,8 @@ class PosixFileSystem final : public FileSystem {
       *lock = std::make_unique<PosixLock>(fd.Release());
       return Status();
     }
-    return Error(Code::kUnavailable, "%s: removed again and again",
+    return Error(Code::kUnavailable,
+                 "%s: other processes remove it again and again; try again",
                  name.c_str());
   }
 
@@ -472,7 +475,9 @@ class PosixFileSystem final : public FileSystem {
     if (fd.get() < 0) return OsError(errno, "%s: opening", path.c_str());
     if (!TryLock(fd.get())) {
       if (errno != EWOULDBLOCK) return Status();
-      return Error(Code::kAlreadyExists, "%s: in use", path.c_str());
+      return Error(Code::kAlreadyExists,
+                   "%s: is locked by another process, or twice by this one",
+                   path.c_str());
     }
     if (!IsStillAt(fd.get(), path)) {
       return OsError(ENOENT, "%s: locking", path.c_str());

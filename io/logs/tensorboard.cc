@@ -170,7 +170,8 @@ class TensorBoardCallback final : public Callback {
   }
   Status StateLoaded() override {
     if (train_batch_ >= 0) return Status();
-    return Corruption("callback/tensorboard/train_batch is %" PRId64,
+    return Corruption("callback/tensorboard/train_batch is %" PRId64
+                      "; it must not be negative",
                       train_batch_);
   }
 

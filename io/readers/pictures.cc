@@ -345,7 +345,9 @@ Dataset ImageDatasetFromDirectory(const std::string& directory,
 
 Dataset ImageDataset(const std::vector<std::string>& paths,
                      const ImageOptions& options) {
-  if (paths.empty()) return Dataset(InvalidArgument("no pictures are given"));
+  if (paths.empty())
+    return Dataset(
+        InvalidArgument("no pictures are given; give at least one path"));
   Pictures pictures;
   pictures.name = paths.size() == 1 ? paths[0] : "pictures";
   pictures.paths = paths;

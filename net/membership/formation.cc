@@ -23,7 +23,8 @@ Status Formation::Decode(int peer, const FrameHeader& header,
   RINGLET_RETURN_IF_ERROR(
       DecodeFormationReport(payload, header.payload_bytes, size_, peer, out));
   if (fully_connected_ || out->level > barrier_.highest()) {
-    return Corruption("a formation report of level %d", out->level);
+    return Corruption("a formation report of level %d; the highest here is %d",
+                      out->level, fully_connected_ ? 0 : barrier_.highest());
   }
   return Status();
 }

@@ -12,7 +12,9 @@ Status Ring::StartSum(FrameType type, void* data, size_t count,
                       Ticket* ticket) {
   constexpr size_t kEach = 4;
   if (count > static_cast<size_t>(INT64_MAX) / kEach) {
-    return InvalidArgument("an all-reduce of %zu numbers", count);
+    return InvalidArgument(
+        "an all-reduce of %zu numbers; at most %zu are possible", count,
+        static_cast<size_t>(INT64_MAX) / kEach);
   }
   SwapToLittle(data, kEach, count);
   RINGLET_RETURN_IF_ERROR(
@@ -39,7 +41,8 @@ Status Ring::Submit(const Call& call, Ticket* ticket) {
 
 Status Ring::Broadcast(void* data, size_t bytes, int root) {
   if (root < 0 || root >= size()) {
-    return InvalidArgument("a broadcast from rank %d of %d", root, size());
+    return InvalidArgument("a broadcast from rank %d; the ranks are 0 to %d",
+                           root, size() - 1);
   }
   return RunAndWait(
       {FrameType::kBroadcast, static_cast<uint8_t*>(data), bytes, root});

@@ -98,7 +98,8 @@ class MpiCollective final : public Collective {
 
   Status Broadcast(void* data, size_t bytes, int root) override {
     if (root < 0 || root >= size_) {
-      return InvalidArgument("a broadcast from rank %d of %d", root, size_);
+      return InvalidArgument("a broadcast from rank %d; the ranks are 0 to %d",
+                             root, size_ - 1);
     }
     for (size_t at = 0; at < bytes && status_.ok(); at += kMaxElements) {
       const int n = static_cast<int>(std::min(bytes - at, kMaxElements));
