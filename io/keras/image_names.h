@@ -5,9 +5,22 @@
 
 #include "name_table.h"
 #include "ringlet/dataset.h"
+#include "ringlet/readers.h"
 
 namespace ringlet {
 
+constexpr Named<ImageOptions::ColorMode> kImageColorModes[] = {
+    {"grayscale", ImageOptions::ColorMode::kGrayscale},
+    {"rgb", ImageOptions::ColorMode::kRgb},
+    {"rgba", ImageOptions::ColorMode::kRgba}};
+constexpr Named<ImageOptions::LabelMode> kImageLabelModes[] = {
+    {"int", ImageOptions::LabelMode::kInt},
+    {"categorical", ImageOptions::LabelMode::kCategorical},
+    {"binary", ImageOptions::LabelMode::kBinary}};
+constexpr Named<ImageOptions::Subset> kImageSubsets[] = {
+    {"both", ImageOptions::Subset::kAll},
+    {"training", ImageOptions::Subset::kTraining},
+    {"validation", ImageOptions::Subset::kValidation}};
 constexpr Named<Interpolation> kImageInterpolations[] = {
     {"bilinear", Interpolation::kBilinear},
     {"nearest", Interpolation::kNearest},

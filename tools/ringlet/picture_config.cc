@@ -18,17 +18,6 @@ using ColorMode = ImageOptions::ColorMode;
 using LabelMode = ImageOptions::LabelMode;
 using Subset = ImageOptions::Subset;
 
-constexpr Named<ColorMode> kColorModes[] = {
-    {"grayscale", ColorMode::kGrayscale},
-    {"rgb", ColorMode::kRgb},
-    {"rgba", ColorMode::kRgba}};
-constexpr Named<LabelMode> kLabelModes[] = {
-    {"int", LabelMode::kInt},
-    {"categorical", LabelMode::kCategorical},
-    {"binary", LabelMode::kBinary}};
-constexpr Named<Subset> kSubsets[] = {{"both", Subset::kAll},
-                                      {"training", Subset::kTraining},
-                                      {"validation", Subset::kValidation}};
 constexpr Named<bool> kDamaged[] = {{"error", false}, {"skip", true}};
 
 void ReadSize(FieldReader* fields, PictureConfig* config) {
@@ -63,7 +52,7 @@ void ReadClassNames(FieldReader* fields, std::vector<std::string>* names) {
 }
 
 void ReadSplit(FieldReader* fields, ImageOptions* options) {
-  fields->Choice("subset", kSubsets, &options->subset);
+  fields->Choice("subset", kImageSubsets, &options->subset);
   if (fields->Has("validation_split")) {
     fields->Double("validation_split", kFractionBelow1,
                    &options->validation_split);
@@ -156,12 +145,12 @@ void ReadPictures(bool is_table, const std::string& folder, FieldReader* fields,
                "\"grayscale\", \"rgb\", \"rgba\"; by default the model's");
   if (fields->Has("color_mode")) {
     config->color_mode = options->color_mode;
-    fields->Choice("color_mode", kColorModes, &*config->color_mode);
+    fields->Choice("color_mode", kImageColorModes, &*config->color_mode);
   }
   // (null is a mode of its own.)
   if (fields->Has("label_mode")) {
     config->label_mode = options->label_mode;
-    fields->Choice("label_mode", kLabelModes, &*config->label_mode);
+    fields->Choice("label_mode", kImageLabelModes, &*config->label_mode);
   } else if (fields->Take("label_mode")) {
     config->label_mode = LabelMode::kNone;
   }
