@@ -10,13 +10,6 @@
 
 namespace ringlet {
 
-bool AnyRestoresAfterLoss(
-    const std::vector<std::shared_ptr<Callback>>& callbacks) {
-  return std::any_of(
-      callbacks.begin(), callbacks.end(),
-      [](const auto& callback) { return callback->RestoresAfterLoss(); });
-}
-
 void FitState::AppendState(std::vector<StateSpan>* spans) {
   spans->push_back({"fit/epoch", DType::kInt64, {}, &epoch});
   spans->push_back({"fit/step", DType::kInt64, {}, &step});

@@ -88,4 +88,11 @@ Status RunState::StateLoaded() {
   return Status();
 }
 
+bool AnyRestoresAfterLoss(
+    const std::vector<std::shared_ptr<Callback>>& callbacks) {
+  return std::any_of(
+      callbacks.begin(), callbacks.end(),
+      [](const auto& callback) { return callback->RestoresAfterLoss(); });
+}
+
 }  // namespace ringlet

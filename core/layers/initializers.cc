@@ -182,4 +182,15 @@ void Initialize(const Initializer& initializer, const Shape& shape,
   }
 }
 
+double RegularizationPenalty(const Regularizer& regularizer, int64_t n,
+                             const float* w) {
+  if (regularizer.empty()) return 0;
+  const double squares =
+      LaneSum<double>(n, [w](int64_t i) { return double{w[i]} * w[i]; });
+  if (regularizer.l1 == 0) return regularizer.l2 * squares;
+  return regularizer.l2 * squares +
+         regularizer.l1 *
+             LaneSum<double>(n, [w](int64_t i) { return std::fabs(w[i]); });
+}
+
 }  // namespace ringlet

@@ -45,17 +45,6 @@ void AddRegularizationGradient(const Regularizer& regularizer, int64_t n,
   }
 }
 
-double RegularizationPenalty(const Regularizer& regularizer, int64_t n,
-                             const float* w) {
-  if (regularizer.empty()) return 0;
-  const double squares =
-      LaneSum<double>(n, [w](int64_t i) { return double{w[i]} * w[i]; });
-  if (regularizer.l1 == 0) return regularizer.l2 * squares;
-  return regularizer.l2 * squares +
-         regularizer.l1 *
-             LaneSum<double>(n, [w](int64_t i) { return std::fabs(w[i]); });
-}
-
 void ClipGradients(const Optimizer& optimizer, const GradientSpan* gradients,
                    size_t count) {
   if (optimizer.clipvalue > 0) {

@@ -193,13 +193,6 @@ Status Load(const std::string& path, std::unique_ptr<Model>* model,
 
 }  // namespace
 
-Status CheckCompiled(const Model* model) {
-  RINGLET_RETURN_IF_ERROR(model->status());
-  if (model->compiled()) return Status();
-  return InvalidArgument("model '%s' has no weights yet: call Compile first",
-                         model->name().c_str());
-}
-
 Status CheckSaveModel(const Model& model, bool include_optimizer) {
   for (int node = 0; node < model.num_nodes(); ++node) {
     const Layer& layer = model.layer(node);

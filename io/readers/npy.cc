@@ -71,25 +71,6 @@ Status NpyExampleBytesInMemory(const std::string& path,
                                   : NpyBytesInMemory(path, options, bytes);
 }
 
-std::string NpyHeader(DType dtype, const Shape& shape) {
-  const char* type = dtype == DType::kUint8     ? "u1"
-                     : dtype == DType::kInt32   ? "i4"
-                     : dtype == DType::kInt64   ? "i8"
-                     : dtype == DType::kFloat32 ? "f4"
-                                                : "f8";
-  std::string header =
-      std::string("{'descr': '") + (SizeOf(dtype) == 1 ? "|" : "<") + type +
-      "', 'fortran_order': False, 'shape': " + shape.ToString() + ", }";
-  // Magic, version and length take 10 bytes. The data begin at a multiple of
-  // 64.
-  header.append(63 - (10 + header.size()) % 64, ' ');
-  header += '\n';
-  std::string bytes = kNpyMagic;
-  AppendLittle(uint16_t{1}, &bytes);  // the version, 1.0
-  AppendLittle(static_cast<uint16_t>(header.size()), &bytes);
-  return bytes + header;
-}
-
 Status WriteNpy(const std::string& path, DType dtype, const Shape& shape,
                 const void* data) {
   const std::string header = NpyHeader(dtype, shape);

@@ -477,6 +477,13 @@ void WarnOfDifferences(const LoadWeightsOptions& options,
 
 }  // namespace
 
+Status CheckCompiled(const Model* model) {
+  RINGLET_RETURN_IF_ERROR(model->status());
+  if (model->compiled()) return Status();
+  return InvalidArgument("model '%s' has no weights yet: call Compile first",
+                         model->name().c_str());
+}
+
 std::string NonFiniteWeightsWarning(const std::string& path,
                                     const std::vector<Variable>& variables,
                                     const float* weights) {
