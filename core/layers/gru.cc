@@ -10,7 +10,6 @@
 
 #include "layer_loops.h"
 #include "recurrent.h"
-#include "recurrent_layers.h"
 
 namespace ringlet {
 namespace {

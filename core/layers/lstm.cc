@@ -8,7 +8,6 @@
 
 #include "layer_loops.h"
 #include "recurrent.h"
-#include "recurrent_layers.h"
 
 namespace ringlet {
 namespace {

@@ -6,7 +6,6 @@
 #include "../compute/row_loops.h"
 #include "layer_loops.h"
 #include "layer_table.h"
-#include "recurrent_layers.h"
 
 namespace ringlet {
 namespace {

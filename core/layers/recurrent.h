@@ -14,6 +14,8 @@
 #ifndef RINGLET_CORE_LAYERS_RECURRENT_H_
 #define RINGLET_CORE_LAYERS_RECURRENT_H_
 
+#include <memory>
+
 #include "../compute/gemm.h"
 #include "op.h"
 
@@ -135,6 +137,10 @@ class RecurrentOp : public Op {
 void ActivateGate(Activation activation, int64_t width, float* y);
 void GateGradient(Activation activation, const float* y, int64_t width,
                   float* dy);
+
+// The ops with a file of their own. MakeRecurrent has checked the layer.
+std::unique_ptr<Op> MakeLSTM(const Layer& layer, const Shape& x);
+std::unique_ptr<Op> MakeGRU(const Layer& layer, const Shape& x);
 
 }  // namespace ringlet
 
