@@ -44,17 +44,6 @@ Status ComputeLoss(const Loss& loss, const Shape& output, int64_t count,
                    float* per_example, float* d_predictions,
                    const ExampleWeights& weights = {});
 
-// The targets of a batch from index `first` on.
-inline Targets TargetsFrom(const void* targets, bool classes, int64_t first) {
-  Targets t;
-  if (classes) {
-    t.classes = static_cast<const int32_t*>(targets) + first;
-  } else {
-    t.values = static_cast<const float*>(targets) + first;
-  }
-  return t;
-}
-
 }  // namespace ringlet
 
 #endif  // RINGLET_CORE_OBJECTIVE_BATCH_LOSS_H_

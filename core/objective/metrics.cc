@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../base/guarded.h"
+#include "../base/targets.h"
 #include "batch_loss.h"
 #include "loss_table.h"
 #include "metric_states.h"

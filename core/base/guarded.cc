@@ -1,14 +1,14 @@
-#include "../base/guarded.h"
+#include "guarded.h"
 
 #include <algorithm>
 #include <exception>
 #include <new>
 
-#include "../objective/batch_loss.h"
 #include "ringlet/custom_layer.h"
 #include "ringlet/dataset.h"
 #include "ringlet/fit.h"
 #include "ringlet/metrics.h"
+#include "targets.h"
 
 namespace ringlet {
 namespace {
