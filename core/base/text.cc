@@ -4,6 +4,13 @@
 
 namespace ringlet {
 
+std::string LowerAscii(std::string text) {
+  for (char& c : text) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return text;
+}
+
 size_t ValidUtf8Bytes(const std::string& text) {
   const size_t size = text.size();
   const auto byte = [&](size_t i) {

@@ -30,6 +30,9 @@ inline std::string WithoutSuffix(const std::string& text,
                                 : text;
 }
 
+// `text` with its letters of ASCII in lower case.
+std::string LowerAscii(std::string text);
+
 // The length of the beginning of `text` that is valid UTF-8 (RFC 3629): the
 // offset of the first byte that belongs to no character, or text.size().
 size_t ValidUtf8Bytes(const std::string& text);

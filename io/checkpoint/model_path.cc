@@ -17,10 +17,7 @@ std::string ForeignEnding(const std::string& path) {
   const std::string name = FileNameOf(path);
   const size_t dot = name.rfind('.');
   if (dot == std::string::npos) return "";
-  std::string extension = name.substr(dot);
-  for (char& c : extension) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
+  const std::string extension = LowerAscii(name.substr(dot));
   for (const char* other : kOthers) {
     if (extension == other) return extension;
   }

@@ -132,10 +132,7 @@ Format TextFormat(const std::string& head) {
   const size_t at = head.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
   if (at == std::string::npos) return Format::kText;
   if (head[at] == '{' || head[at] == '[') return Format::kJson;
-  std::string begin = head.substr(at, 14);
-  for (char& c : begin) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
+  const std::string begin = LowerAscii(head.substr(at, 14));
   if (begin == "<!doctype html" || StartsWith(begin, "<html")) {
     return Format::kHtml;
   }

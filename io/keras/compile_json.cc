@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "../../core/base/text.h"
 #include "../../core/objective/loss_table.h"
 #include "../../core/objective/metric_table.h"
 #include "keras_json.h"
@@ -118,10 +119,7 @@ void WriteLossFields(JsonWriter* w, const Loss& loss) {
 // --- metrics ----------------------------------------------------------------
 
 bool IsAnyAccuracy(const std::string& name) {
-  std::string lower = name;
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
+  const std::string lower = LowerAscii(name);
   return lower == "accuracy" || lower == "acc";
 }
 

@@ -31,13 +31,6 @@ size_t Distance(const std::string& a, const std::string& b) {
   return row[b.size()];
 }
 
-std::string Lower(std::string text) {
-  for (char& c : text) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return text;
-}
-
 // Names before Keras 3.
 constexpr struct {
   const char *old, *name;
@@ -114,7 +107,7 @@ std::string Show(const Json& json) {
 std::string Nearest(const std::string& word,
                     const std::vector<std::string>& known) {
   constexpr size_t kMaxChanges = 2;
-  const std::string asked = Lower(WithoutDashes(word.substr(0, 64)));
+  const std::string asked = LowerAscii(WithoutDashes(word.substr(0, 64)));
   for (const auto& row : kOldNames) {
     const bool has =
         std::find(known.begin(), known.end(), row.name) != known.end();
@@ -124,7 +117,7 @@ std::string Nearest(const std::string& word,
   size_t least = SIZE_MAX;
   for (const std::string& name : known) {
     if (IsOfARegistry(name)) continue;
-    const std::string lower = Lower(WithoutDashes(name));
+    const std::string lower = LowerAscii(WithoutDashes(name));
     const size_t shorter = std::min(asked.size(), lower.size());
     // If all letters change, the words have nothing in common.
     const size_t distance = Distance(asked, lower);
@@ -146,7 +139,8 @@ std::string NearestOrAll(const std::string& word,
   std::string list;
   std::set<std::string> listed;  // "MSE" beside "mse" is redundant
   for (const std::string& name : known) {
-    if (IsOfARegistry(name) || !listed.insert(Lower(name)).second) continue;
+    if (IsOfARegistry(name) || !listed.insert(LowerAscii(name)).second)
+      continue;
     list += (list.empty() ? "'" : ", '") + Printable(name) + "'";
   }
   return list.empty() ? "" : "; known are " + list;

@@ -1,5 +1,8 @@
 #include "keras_names.h"
 
+#include <algorithm>
+
+#include "../../core/base/text.h"
 #include "name_table.h"
 
 namespace ringlet {
@@ -89,11 +92,9 @@ constexpr Category kCategories[] = {
 };
 
 std::string Letters(const std::string& name) {
-  std::string letters;
-  for (char c : name) {
-    if (c == '_') continue;
-    letters += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  }
+  std::string letters = LowerAscii(name);
+  letters.erase(std::remove(letters.begin(), letters.end(), '_'),
+                letters.end());
   return letters;
 }
 

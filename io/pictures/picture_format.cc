@@ -29,8 +29,7 @@ PictureFormat PictureFormatOf(std::string_view bytes) {
 }
 
 bool HasPictureName(const std::string& path) {
-  std::string name = path;
-  for (char& c : name) c = c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
+  const std::string name = LowerAscii(path);
   for (const char* end : {".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm",
                           ".png", ".pnm", ".ppm"}) {
     if (EndsWith(name, end)) return true;

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "../../core/base/text.h"
 #include "resolvers.h"
 
 namespace ringlet {
@@ -46,10 +47,9 @@ Status ParseIpv6(const std::string& text, std::string* host) {
 }
 
 Status ParseName(const std::string& text, std::string* host) {
-  std::string name;
   size_t label = 0;
   bool good = text.size() <= kMaxHostBytes;
-  for (char c : text) {
+  for (const char c : text) {
     if (c == '.') {
       good = good && label > 0;
       label = 0;
@@ -57,8 +57,6 @@ Status ParseName(const std::string& text, std::string* host) {
       good = good && (IsAlnum(c) || c == '-' || c == '_') &&
              ++label <= kMaxLabelBytes;
     }
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    name += c;
   }
   if (!good) {
     return InvalidArgument(
@@ -66,7 +64,7 @@ Status ParseName(const std::string& text, std::string* host) {
         "most 253, 63 between dots)",
         Quoted(text).c_str());
   }
-  *host = name;
+  *host = LowerAscii(text);
   return Status();
 }
 
