@@ -34,13 +34,8 @@ struct ArrayOptions {
 // with uint8, int8, int16, int32, float32 or float64 elements. In memory int8
 // and int16 become int32; others keep their type.
 
-using IdxOptions = ArrayOptions;
-
-// Reads images (or any x) from one file and as many labels from another.
-Status OpenIdx(const std::string& images, const std::string& labels,
-               const ArrayOptions& options, std::shared_ptr<Source>* source);
-
-// The same as a Dataset, which keeps an error.
+// Reads images (or any x) from one file and as many labels from another. The
+// dataset keeps an error.
 Dataset IdxDataset(const std::string& images, const std::string& labels,
                    const ArrayOptions& options = {});
 // Without labels: for an input or an output's targets of Zip.
@@ -50,14 +45,6 @@ Dataset IdxDataset(const std::string& x, const ArrayOptions& options = {});
 Dataset IdxDataset(const std::vector<std::string>& images,
                    const std::vector<std::string>& labels,
                    const ArrayOptions& options = {});
-
-// An IDX file in memory. The first dimension is the number of examples.
-struct IdxArray {
-  DType dtype = DType::kUint8;
-  Shape shape;
-  std::vector<unsigned char> data;  // native byte order
-};
-Status ReadIdx(const std::string& path, IdxArray* array);
 
 // NPY and NPZ: NumPy's array files (numpy/lib/format.py), versions 1 to 3. The
 // path "mnist.npz:x_train" is an array of an npz; an npz with one array needs

@@ -14,6 +14,7 @@
 #include "../keras/compile_arguments.h"
 #include "../readers/array_path.h"
 #include "../readers/class_names.h"
+#include "../readers/idx.h"
 #include "../readers/npy_input.h"
 #include "../readers/storage.h"
 #include "../weights/model_metadata.h"
@@ -44,9 +45,7 @@ void Summarize(const T* elements, int64_t count, TensorInfo* info) {
   if (finite > 0) info->mean = sum / static_cast<double>(finite);
 }
 
-// `array`: an NpyArray or an IdxArray.
-template <typename Array>
-void SummarizeArray(const Array& array, TensorInfo* info) {
+void SummarizeArray(const NpyArray& array, TensorInfo* info) {
   info->storage = StorageOf(array.dtype);
   info->shape = array.shape;
   WithType(array.dtype, [&](auto* type) {
@@ -204,13 +203,12 @@ Status InspectArray(const ArrayPath& at, FileInfo* info) {
 Status InspectData(FileKind::Format format, FileInfo* info) {
   TensorInfo made;
   made.name = "arr_0";
+  NpyArray array;
   if (format == FileKind::Format::kIdx) {
-    IdxArray array;
     RINGLET_RETURN_IF_ERROR(ReadIdx(info->path, &array));
     SummarizeArray(array, &made);
   } else {
     NpyInput input;
-    NpyArray array;
     RINGLET_RETURN_IF_ERROR(input.Open(info->path));
     made.note = DescribeLabels(info->path);
     if (made.note.empty()) {

@@ -1,4 +1,4 @@
-#include "ringlet/readers.h"
+#include "idx.h"
 
 #include <algorithm>
 #include <cinttypes>
@@ -88,7 +88,7 @@ Status ReadIdxHeader(InputFile* file, NpyLayout* layout) {
                         &layout->shape);
 }
 
-Status ReadElements(InputFile* file, const NpyLayout& layout, IdxArray* array) {
+Status ReadElements(InputFile* file, const NpyLayout& layout, NpyArray* array) {
   array->dtype = layout.dtype();
   array->shape = layout.shape;
   const size_t width = SizeOf(array->dtype);
@@ -111,7 +111,7 @@ Status ReadExamples(bool in_memory, InputFile* file, const NpyLayout& layout,
   *examples = {
       file->path(), {layout.dtype(), ExampleShape(layout.shape)}, {}, nullptr};
   if (!in_memory) return ArrayOnDisk::Open(*file, layout, &examples->on_disk);
-  IdxArray array;
+  NpyArray array;
   RINGLET_RETURN_IF_ERROR(ReadElements(file, layout, &array));
   examples->data = std::move(array.data);
   return Status();
@@ -125,7 +125,7 @@ Status OpenHeader(const std::string& path, InputFile* file, NpyLayout* layout) {
 
 }  // namespace
 
-Status ReadIdx(const std::string& path, IdxArray* array) {
+Status ReadIdx(const std::string& path, NpyArray* array) {
   InputFile file;
   NpyLayout layout;
   RINGLET_RETURN_IF_ERROR(OpenHeader(path, &file, &layout));

@@ -6,7 +6,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const ringlet::FuzzFile file(data, size);
   ringlet::CheckDataset(ringlet::IdxDataset(file.path(), file.path()));
-  ringlet::IdxOptions from_disk;
+  ringlet::ArrayOptions from_disk;
   from_disk.in_memory = false;
   ringlet::CheckDataset(
       ringlet::IdxDataset(file.path(), file.path(), from_disk));

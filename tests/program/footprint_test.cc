@@ -25,6 +25,7 @@
 #include "../support/expect_ok.h"
 #include "../support/temp_folder.h"
 #include "../support/tiny_networks.h"
+#include "io/readers/idx.h"
 #include "io/weights/safetensors.h"
 #include "ringlet/files.h"
 #include "ringlet/readers.h"
@@ -78,7 +79,7 @@ void Replace(std::string* text, const std::string& from,
 
 // IDX as the format has it, of what ReadIdx made of a .gz.
 void WritePlain(const std::string& from, const std::string& to) {
-  IdxArray array;
+  NpyArray array;
   ASSERT_OK(ReadIdx(from, &array));
   ASSERT_EQ(array.dtype, DType::kUint8);
   std::string bytes = {0, 0, 8, static_cast<char>(array.shape.rank())};

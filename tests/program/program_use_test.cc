@@ -13,8 +13,8 @@
 #include "../support/program.h"
 #include "../support/python.h"
 #include "../support/temp_folder.h"
+#include "io/readers/idx.h"
 #include "ringlet/model.h"
-#include "ringlet/readers.h"
 
 namespace ringlet {
 namespace {
@@ -64,7 +64,7 @@ TEST_F(ProgramTest, SavedModel_EvaluateAndPredict_Agree) {
   NpyArray npy;
   ASSERT_TRUE(ReadNpy(folder_ / "p.npy", &npy).ok());
   ASSERT_EQ(npy.shape, Shape({400, 10}));
-  IdxArray labels;
+  NpyArray labels;
   ASSERT_TRUE(ReadIdx(data + "t10k-labels-idx1-ubyte.gz", &labels).ok());
   const std::vector<float> outputs = Values<float>(npy.data);
   const Strings rows = Lines(on_stdout);

@@ -1,4 +1,4 @@
-#include "ringlet/readers.h"
+#include "io/readers/idx.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -39,7 +39,7 @@ std::string Images() { return Idx(kUint8, {3, 2, 2}, kPixels); }
 std::string Labels() { return Idx(kUint8, {3}, kClasses); }
 
 Status ReadOne(const std::string& path, std::string* content) {
-  IdxArray array;
+  NpyArray array;
   const Status status = ReadIdx(path, &array);
   content->assign(array.data.begin(), array.data.end());
   return status;
@@ -47,7 +47,7 @@ Status ReadOne(const std::string& path, std::string* content) {
 
 Status OpenError(const std::string& images, const std::string& labels,
                  bool in_memory = true) {
-  IdxOptions options;
+  ArrayOptions options;
   options.in_memory = in_memory;
   return IdxDataset(images, labels, options).Batch(1).status();
 }
@@ -62,7 +62,7 @@ void ExpectReads(char type, DType dtype, const std::vector<T>& values) {
   for (const std::string& path :
        {files.Write("plain", bytes), files.Write("packed.gz", Gzip(bytes)),
         files.Write("packed-but-not-named-so", Gzip(bytes))}) {
-    IdxArray array;
+    NpyArray array;
     ASSERT_OK(ReadIdx(path, &array));
     EXPECT_EQ(array.dtype, dtype);
     EXPECT_EQ(array.shape, (Shape{2, half}));
@@ -96,7 +96,7 @@ TEST(IdxTest, Read_OneToEightDimensions_HaveTheirShape) {
   for (int rank = 1; rank <= Shape::kMaxRank; ++rank) {
     dims.push_back(rank == 3 ? 3 : 1);
     const std::vector<uint8_t> values(rank < 3 ? 1 : 3, 5);
-    IdxArray array;
+    NpyArray array;
     ASSERT_OK(ReadIdx(files.Write("a", Idx(kUint8, dims, values)), &array));
     EXPECT_EQ(array.shape.rank(), rank);
     EXPECT_EQ(Values<uint8_t>(array.data), values);
@@ -119,7 +119,7 @@ TEST(IdxTest, Open_InMemoryOrOnDisk_GivesTheSameExamples) {
                         {images, labels_gz, true},
                         {images_gz, labels_gz, true},
                         {images, labels_gz, false}}) {
-    IdxOptions options;
+    ArrayOptions options;
     options.in_memory = c.in_memory;
     std::shared_ptr<Source> source;
     ASSERT_OK(OpenIdx(c.images, c.labels, options, &source));
@@ -250,7 +250,7 @@ TEST(IdxTest, Read_CutAtAnyByte_IsRefusedWithItsOffset) {
 
 TEST(IdxTest, Read_CutFile_SaysWhereItEnds) {
   const DataFiles files;
-  IdxArray array;
+  NpyArray array;
   std::string path = files.Write("a", Images().substr(0, 3));
   ExpectError(ReadIdx(path, &array), Code::kCorruption, path,
               "ends at offset 3, within the IDX magic number");
@@ -279,7 +279,7 @@ TEST(IdxTest, Read_DamagedGzip_IsRefused) {
 
 TEST(IdxTest, Read_OtherMagicNumber_IsRefusedAndShown) {
   const DataFiles files;
-  IdxArray array;
+  NpyArray array;
   for (const int at : {0, 1}) {
     std::string bytes = Images();
     bytes[static_cast<size_t>(at)] = 0x50;
@@ -292,7 +292,7 @@ TEST(IdxTest, Read_OtherMagicNumber_IsRefusedAndShown) {
 
 TEST(IdxTest, Read_AnyOtherElementType_IsRefused) {
   const DataFiles files;
-  IdxArray array;
+  NpyArray array;
   for (int type = 0; type < 256; ++type) {
     std::string bytes = Idx<uint8_t>(kUint8, {8}, std::vector<uint8_t>(8));
     bytes[2] = static_cast<char>(type);
@@ -311,7 +311,7 @@ TEST(IdxTest, Read_AnyOtherElementType_IsRefused) {
 
 TEST(IdxTest, Read_NoneOrTooManyDimensions_IsRefused) {
   const DataFiles files;
-  IdxArray array;
+  NpyArray array;
   for (const int rank : {0, 9, 128, 255}) {
     std::string bytes = Header(kUint8, std::vector<uint32_t>(255, 1)) + "1";
     bytes[3] = static_cast<char>(rank);
@@ -336,7 +336,7 @@ TEST(IdxTest, Read_DimensionOfZero_IsRefused) {
     const std::string bytes = Header(kUint8, c.dims) + "abc";
     for (const std::string& path :
          {files.Write("zero", bytes), files.Write("zero.gz", Gzip(bytes))}) {
-      IdxArray array;
+      NpyArray array;
       ExpectError(ReadIdx(path, &array), Code::kCorruption, path, c.where);
       ExpectError(OpenError(path, labels), Code::kCorruption, path, c.where);
     }
@@ -356,7 +356,7 @@ TEST(IdxTest, Read_HugeDimensions_AreRefusedBeforeMemoryIsTaken) {
       const std::string bytes = Header(type, dims) + "0123456789ab";
       for (const std::string& path :
            {files.Write("huge", bytes), files.Write("huge.gz", Gzip(bytes))}) {
-        IdxArray array;
+        NpyArray array;
         ExpectError(ReadIdx(path, &array), Code::kCorruption, path,
                     "elements can follow");
         EXPECT_LT(array.data.capacity(), 1u << 20);
@@ -373,7 +373,7 @@ TEST(IdxTest, Read_BytesAfterTheElements_IsRefused) {
   for (const std::string& extra : {std::string(1, '\0'), Labels()}) {
     const std::string bytes = Images() + extra;
     const std::string path = files.Write("long", bytes);
-    IdxArray array;
+    NpyArray array;
     ExpectError(ReadIdx(path, &array), Code::kCorruption, path, "offset 28");
     ExpectError(OpenError(path, labels, false), Code::kCorruption, path,
                 "offset 16");
@@ -394,7 +394,7 @@ TEST(IdxTest, Read_GzipOfSeveralMembersAndPadding_IsWhole) {
   for (const std::string& path :
        {files.Write("members.gz", packed),
         files.Write("padded.gz", packed + std::string(512, '\0'))}) {
-    IdxArray array;
+    NpyArray array;
     ASSERT_OK(ReadIdx(path, &array));
     EXPECT_EQ(Values<uint8_t>(array.data), kPixels);
   }
@@ -433,7 +433,7 @@ TEST(IdxTest, Open_MissingEmptyOrNotRegular_IsRefused) {
         {pipe, Code::kInvalidArgument, "not a regular file"},
         {inside, Code::kInvalidArgument, "Not a directory"},
         {empty, Code::kCorruption, "ends at offset 0, within the IDX magic"}}) {
-    IdxArray array;
+    NpyArray array;
     ExpectError(ReadIdx(c.path, &array), c.code, c.path, c.where);
     for (const bool in_memory : {true, false}) {
       ExpectError(OpenError(c.path, labels, in_memory), c.code, c.path,
@@ -448,7 +448,7 @@ TEST(IdxTest, Read_FileCutWhileOpen_IsNoticed) {
   const DataFiles files;
   const std::string images = files.Write("images", Images());
   const std::string labels = files.Write("labels", Labels());
-  IdxOptions options;
+  ArrayOptions options;
   options.in_memory = false;
   std::shared_ptr<Source> source;
   ASSERT_TRUE(OpenIdx(images, labels, options, &source).ok());
@@ -477,7 +477,7 @@ TEST(IdxTest, Read_RefusedFile_TakesLittleMemory) {
                                     Gzip(zeros.substr(kMany / 2)) +
                                     Gzip(zeros.substr(kMany / 2)));
   for (const std::string& path : {less, more, members}) {
-    IdxArray array;
+    NpyArray array;
     EXPECT_LT(PeakKiB([&] {
                 if (ReadIdx(path, &array).code() != Code::kCorruption) abort();
               }),
@@ -495,7 +495,7 @@ TEST(IdxTest, Read_RefusedFile_TakesLittleMemory) {
             }),
             kLittle);
   // And one that is read costs no more than it holds.
-  IdxArray array;
+  NpyArray array;
   EXPECT_LT(PeakKiB([&] {
               if (!ReadIdx(whole, &array).ok()) abort();
             }),

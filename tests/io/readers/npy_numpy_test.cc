@@ -14,6 +14,7 @@
 #include "../../support/expect_ok.h"
 #include "../../support/python.h"
 #include "io/readers/array_path.h"
+#include "io/readers/idx.h"
 #include "io/readers/npz.h"
 #include "npy_files.h"
 
@@ -483,7 +484,7 @@ TEST_F(NpzDataTest, Path_OfNoArray_ListsTheNames) {
 }
 
 TEST_F(NpzDataTest, Idx_OfAnNpz_SaysWhereItBelongs) {
-  IdxArray array;
+  NpyArray array;
   const Status status = ReadIdx(files_.Path("packed.npz:y_train"), &array);
   ExpectError(status, Code::kInvalidArgument, files_.Path("packed.npz"),
               "not idx; as data: \"x\": ");
