@@ -16,8 +16,6 @@ namespace ringlet {
 
 // --- the cluster -------------------------------------------------------------
 
-constexpr int kMaxWorldSize = 1024;
-
 struct Address {
   std::string host;  // a name in lower case, or IPv4 or IPv6 as inet_ntop
   int port = 0;      // 1..65535
@@ -26,17 +24,10 @@ struct Address {
   }
 };
 
-// Parses "host:port", "1.2.3.4:port" or "[v6]:port" (with a zone:
-// "[fe80::1%eth0]"). Looks up no name. kInvalidArgument: another form, or
-// 0.0.0.0 or [::].
-Status ParseAddress(const std::string& text, Address* address);
-std::string ToString(const Address& address);
-
-// ClusterConfig: the workers of a job, and which of them this process is.
-//
-// The first of these that is present decides: TF_CONFIG, torchrun, MPI, Slurm,
-// Kubernetes (docs/porting.md has the variables). Without them the process is
-// one worker alone, without an address.
+// The workers of a job, and which of them this process is. The first of these
+// that is present decides: TF_CONFIG, torchrun, MPI, Slurm, Kubernetes
+// (docs/porting.md has the variables). Without them the process is one worker
+// alone, without an address.
 struct ClusterConfig {
   // By rank: the chief, if there is one, then the workers. Empty if this
   // process is alone and has no address.
@@ -53,17 +44,9 @@ struct ClusterConfig {
   bool is_evaluator = false;
 };
 
-// The interface through which ringlet reads environment variables.
-class Environment {
- public:
-  virtual ~Environment() = default;
-  // The variable's value; null if it is not set. Valid until the environment
-  // changes.
-  virtual const char* Get(const char* name) const = 0;
-  virtual std::string HostName() const = 0;
-
-  static const Environment& Process();  // getenv and gethostname
-};
+// The environment variables and the host's name, those of this process.
+class Environment;
+const Environment& ProcessEnvironment();
 
 // Reads the sources above. kInvalidArgument names the variable, the field and a
 // remedy; *config is then unchanged.
@@ -76,10 +59,6 @@ Status ClusterFromEnvironment(const Environment& environment,
 // needs a build with -Dmpi=enabled and has no recovery from a loss. kNccl:
 // always refused.
 enum class CommunicationImplementation { kAuto, kRing, kTree, kMpi, kNccl };
-
-// The value of a name such as "auto" or "RING", in upper or lower case.
-Status CommunicationImplementationFromName(const std::string& name,
-                                           CommunicationImplementation* out);
 
 struct CommunicationOptions {
   CommunicationImplementation implementation =
@@ -131,10 +110,9 @@ struct StrategyOptions {
 
 class Withdrawal;
 
-// MultiWorkerMirroredStrategy: this process as a worker of a job.
-//
-// As in TensorFlow's strategy of that name, every worker has the whole model
-// and computes its part of each batch; all apply the sum of the gradients.
+// This process as a worker of a job. As in TensorFlow's strategy of that name,
+// every worker has the whole model and computes its part of each batch; all
+// apply the sum of the gradients.
 //
 //   auto strategy = MultiWorkerMirroredStrategy::FromEnvironment();
 //   model.Compile(SGD(0.001f), loss, {Accuracy()}, strategy);
@@ -145,7 +123,7 @@ class MultiWorkerMirroredStrategy {
   // with this strategy fails with it.
   static MultiWorkerMirroredStrategy FromEnvironment(
       const StrategyOptions& options = {},
-      const Environment& environment = Environment::Process());
+      const Environment& environment = ProcessEnvironment());
   static MultiWorkerMirroredStrategy FromCluster(
       const ClusterConfig& cluster, const StrategyOptions& options = {});
   // Makes the strategy of a worker that finds an error before it connects to

@@ -1,3 +1,5 @@
+#include "address.h"
+
 #include <arpa/inet.h>
 
 #include <map>

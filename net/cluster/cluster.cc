@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "../../core/base/text.h"
+#include "environment.h"
 #include "resolvers.h"
 #include "variables.h"
 
@@ -14,7 +15,7 @@ namespace ringlet {
 
 namespace {
 
-class ProcessEnvironment final : public Environment {
+class OwnEnvironment final : public Environment {
  public:
   const char* Get(const char* name) const override { return std::getenv(name); }
   std::string HostName() const override {
@@ -183,8 +184,8 @@ Status Resolve(const Environment& environment, ClusterConfig* config) {
 
 }  // namespace
 
-const Environment& Environment::Process() {
-  static const ProcessEnvironment environment;
+const Environment& ProcessEnvironment() {
+  static const OwnEnvironment environment;
   return environment;
 }
 

@@ -8,16 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "ringlet/strategy.h"
+#include "address.h"
+#include "environment.h"
 
 namespace ringlet {
 
 // 'text' for a message: cut at 60 bytes, anything but printable ASCII as '?'.
 std::string Quoted(const std::string& text);
-
-// A name, IPv4 or IPv6 (without brackets) in the form in which Address holds
-// it.
-Status ParseHost(const std::string& text, std::string* host);
 
 // Reads 0..limit, in decimal digits only; -1 if the text is anything else.
 int ParseDigits(const std::string& text, int limit);

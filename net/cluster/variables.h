@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "ringlet/strategy.h"
+#include "environment.h"
 
 namespace ringlet {
 

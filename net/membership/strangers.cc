@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "../cluster/address.h"
 #include "../transport/socket_address.h"
 
 namespace ringlet {

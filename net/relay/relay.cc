@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "../cluster/address.h"
 #include "../transport/loop.h"
 #include "../transport/socket_address.h"
 #include "../transport/uv_stream.h"

@@ -1,5 +1,6 @@
 #include "check_ring_options.h"
 
+#include "../cluster/address.h"
 #include "../secure/noise.h"
 #include "../transport/name_lookup.h"
 #include "../transport/socket_address.h"

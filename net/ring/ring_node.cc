@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "../../core/base/byte_order.h"
+#include "../cluster/address.h"
 #include "../collective/topology.h"
 #include "../transport/shared_stream.h"
 

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
@@ -12,6 +11,8 @@
 
 #include "../../core/base/key_file.h"
 #include "../../core/step/local_round.h"
+#include "../cluster/address.h"
+#include "../cluster/environment.h"
 #include "../ring/ring_collective.h"
 #include "../ring/withdrawal.h"
 #include "../secure/noise.h"
@@ -187,12 +188,6 @@ RingOptions OptionsOf(const ClusterConfig& cluster,
   return ring;
 }
 
-std::string LowerCase(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
-
 std::string WorkerFolder(const ClusterConfig& cluster,
                          const std::string& path) {
   const size_t slash = path.find_last_of('/');
@@ -201,26 +196,6 @@ std::string WorkerFolder(const ClusterConfig& cluster,
 }
 
 }  // namespace
-
-Status CommunicationImplementationFromName(const std::string& name,
-                                           CommunicationImplementation* out) {
-  using Implementation = CommunicationImplementation;
-  const std::string lower = LowerCase(name);
-  for (const auto& [known, value] :
-       {std::pair<const char*, Implementation>{"auto", Implementation::kAuto},
-        {"ring", Implementation::kRing},
-        {"tree", Implementation::kTree},
-        {"mpi", Implementation::kMpi},
-        {"nccl", Implementation::kNccl}}) {
-    if (lower != known) continue;
-    *out = value;
-    return Status();
-  }
-  return InvalidArgument(
-      "communication implementation '%s' is none of AUTO, RING, TREE, MPI, "
-      "NCCL",
-      name.c_str());
-}
 
 MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::FromEnvironment(
     const StrategyOptions& options, const Environment& environment) {

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <utility>
 
+#include "../cluster/address.h"
 #include "detached_thread.h"
 #include "name_lookup.h"
 #include "socket_address.h"

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/base/check.h"
+#include "net/cluster/address.h"
 #include "ringlet/strategy.h"
 #include "tests/support/map_environment.h"
 

@@ -293,6 +293,10 @@ TEST_F(ProgramTest, Run_OneFieldIsWrong_IsRefusedByItsPlace) {
        "\"strategy\": {\"communication\": {\"wire_dtype\": \"float8\"}}",
        2,
        {"strategy.communication.wire_dtype", "'float8'", "bfloat16"}},
+      {"\"callbacks\": []",
+       "\"strategy\": {\"communication\": \"smoke\"}",
+       2,
+       {"strategy.communication", "'smoke'", "RING"}},
   };
   for (const auto& c : cases) ExpectRunError(c.from, c.to, c.code, c.says);
 }

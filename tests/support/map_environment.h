@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "ringlet/strategy.h"
+#include "net/cluster/environment.h"
 
 namespace ringlet {
 

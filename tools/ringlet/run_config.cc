@@ -20,6 +20,7 @@
 #include "io/files/path.h"
 #include "io/keras/keras_json.h"
 #include "local_config.h"
+#include "net/cluster/address.h"
 #include "net/wire/wire_dtype.h"
 #include "ringlet/collective.h"
 #include "ringlet/files.h"
@@ -185,6 +186,26 @@ Status ReadFit(const Json& json, FitConfig* fit) {
   return fields.Finish();
 }
 
+Status ImplementationFromName(const std::string& name,
+                              CommunicationImplementation* out) {
+  using Implementation = CommunicationImplementation;
+  constexpr Named<Implementation> kNames[] = {{"auto", Implementation::kAuto},
+                                              {"ring", Implementation::kRing},
+                                              {"tree", Implementation::kTree},
+                                              {"mpi", Implementation::kMpi},
+                                              {"nccl", Implementation::kNccl}};
+  const std::string lower = LowerAscii(name);
+  for (const auto& known : kNames) {
+    if (lower != known.names) continue;
+    *out = known.value;
+    return Status();
+  }
+  return InvalidArgument(
+      "communication implementation '%s' is none of AUTO, RING, TREE, MPI, "
+      "NCCL",
+      name.c_str());
+}
+
 Status ReadCommunication(const Json& json, const std::string& path,
                          CommunicationOptions* options) {
   std::string name = json.text();
@@ -208,7 +229,7 @@ Status ReadCommunication(const Json& json, const std::string& path,
     RINGLET_RETURN_IF_ERROR(fields.Finish());
     if (name.empty()) return Status();
   }
-  return CommunicationImplementationFromName(name, &options->implementation)
+  return ImplementationFromName(name, &options->implementation)
       .Annotate("%s", path.c_str());
 }
 

@@ -6,6 +6,7 @@
 #include "command_line.h"
 #include "io/files/atomic_file.h"
 #include "io/logs/trail_report.h"
+#include "net/cluster/address.h"
 #include "ringlet/files.h"
 #include "ringlet/status.h"
 

@@ -426,7 +426,7 @@ Status TrainRun(const std::string& path, TrainFlags flags,
   Prepared run;
   ClusterConfig cluster;
   RINGLET_RETURN_IF_ERROR(
-      ClusterFromEnvironment(Environment::Process(), &cluster));
+      ClusterFromEnvironment(ProcessEnvironment(), &cluster));
   Status prepared = OpenTrail(flags.trail, cluster, trail);
   if (prepared.ok()) prepared = flags.init.TakeNewest();
   if (prepared.ok()) prepared = PrepareRun(path, flags, cluster, &run);
@@ -461,7 +461,7 @@ Status TrainRun(const std::string& path, TrainFlags flags,
 // are wrong.
 MultiWorkerMirroredStrategy WithdrawForFlags(bool insecure) {
   ClusterConfig cluster;
-  ClusterFromEnvironment(Environment::Process(), &cluster).IgnoreError();
+  ClusterFromEnvironment(ProcessEnvironment(), &cluster).IgnoreError();
   StrategyOptions options;
   options.job.clear();  // whatever RUN.json says
   options.insecure = insecure;

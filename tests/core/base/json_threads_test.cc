@@ -15,6 +15,7 @@
 #include "../../support/contains.h"
 #include "../../support/threads.h"
 #include "core/base/json.h"
+#include "net/cluster/environment.h"
 #include "ringlet/strategy.h"
 
 namespace ringlet {

@@ -10,6 +10,7 @@
 #include "../../support/contains.h"
 #include "../../support/expect_ok.h"
 #include "../../support/map_environment.h"
+#include "net/cluster/address.h"
 
 namespace ringlet {
 namespace {
@@ -752,9 +753,9 @@ TEST(KubernetesTest, Variables_Wrong_AreNamed) {
 
 TEST(EnvironmentTest, Environment_OfTheProcess_HasItsVariablesAndHostName) {
   ASSERT_EQ(setenv("RINGLET_CLUSTER_TEST", "here", 1), 0);
-  EXPECT_STREQ(Environment::Process().Get("RINGLET_CLUSTER_TEST"), "here");
-  EXPECT_EQ(Environment::Process().Get("RINGLET_CLUSTER_TEST_NOT"), nullptr);
-  EXPECT_FALSE(Environment::Process().HostName().empty());
+  EXPECT_STREQ(ProcessEnvironment().Get("RINGLET_CLUSTER_TEST"), "here");
+  EXPECT_EQ(ProcessEnvironment().Get("RINGLET_CLUSTER_TEST_NOT"), nullptr);
+  EXPECT_FALSE(ProcessEnvironment().HostName().empty());
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "../../support/eventually.h"
 #include "../../support/expect_ok.h"
 #include "../../support/free_ports.h"
+#include "net/cluster/address.h"
 #include "net/membership/failure_detector.h"
 #include "net/transport/local_socket.h"
 #include "net/transport/socket_address.h"

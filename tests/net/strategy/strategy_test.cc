@@ -70,15 +70,11 @@ TEST(StrategyTest, FromEnvironment_WorkersDoNotCome_NamesThem) {
 TEST(StrategyTest, Communication_NotBuiltIn_IsRefusedWithTheReason) {
   ClusterConfig cluster;
   StrategyOptions options;
-  ASSERT_TRUE(CommunicationImplementationFromName(
-                  "NCCL", &options.communication.implementation)
-                  .ok());
+  options.communication.implementation = CommunicationImplementation::kNccl;
   const Status nccl =
       MultiWorkerMirroredStrategy::FromCluster(cluster, options).status();
   EXPECT_EQ(nccl.code(), Code::kInvalidArgument);
   EXPECT_TRUE(Contains(nccl, "GPU"));
-  CommunicationImplementation none;
-  EXPECT_FALSE(CommunicationImplementationFromName("smoke", &none).ok());
   options = {};
   options.communication.bytes_per_pack = -1;
   EXPECT_FALSE(
@@ -244,9 +240,7 @@ TEST(StrategyTest, KeyFile_OfTheOptionOrTheVariable_IsUsed) {
 
 TEST(StrategyTest, Mpi_NotBuiltIn_NamesTheBuildThatHasIt) {
   StrategyOptions options;
-  ASSERT_TRUE(CommunicationImplementationFromName(
-                  "mpi", &options.communication.implementation)
-                  .ok());
+  options.communication.implementation = CommunicationImplementation::kMpi;
   options.communication.wire_dtype = WireDtype::kFloat16;
   const auto half = MultiWorkerMirroredStrategy::FromEnvironment(
       options, MapEnvironment(Variables{}));
