@@ -336,9 +336,6 @@ class Dataset {
   AutoShardPolicy policy() const { return policy_; }
   // See OwnExamples. Empty: all workers can read all examples.
   const std::vector<int64_t>& own_examples() const { return own_; }
-  // If OwnExamples is set, checks that the source has the examples of
-  // `replica`.
-  Status CheckOwnExamples(int replica, int parts) const;
   // A checksum of the numbers of examples in the files; equal for sources with
   // the same numbers of examples in their files.
   int64_t files_checksum() const;
@@ -368,25 +365,13 @@ class Dataset {
                     int replicas) const;
 
  private:
+  friend class ReplicaStreams;  // see replica_streams.h
   Dataset WithError(const Status& error) const;
   bool ordered() const { return shuffle_ || passes_ != 1 || batch_ != 0; }
   DataPosition Advance(const DataPosition& at, int64_t examples) const;
   // Examples from `at` to the end of the passes, or of its pass if batches do
   // not cross passes. INT64_MAX if endless.
   int64_t Remaining(const DataPosition& at, bool of_pass) const;
-  BatchPlan PlanOfOwn(const DataPosition& at, int replica, int replicas) const;
-
-  bool ByFile() const;
-  int64_t OwnSize(int replica, int replicas) const;  // of one pass
-  int64_t OwnSteps(int replica, int replicas) const;
-  int64_t StepsOfPass(int replicas) const;  // of the longest one
-  // Begin and size of the replica's piece number `step` of its pass.
-  void OwnPiece(int64_t step, int replica, int replicas, int64_t* first,
-                int64_t* count) const;
-  int64_t OwnExample(int64_t pass, int64_t i, int replica, int replicas) const;
-  // The index of the first example of file `file` or a later one, before
-  // Shuffle.
-  int64_t FileBegin(size_t file) const;
 
   Status status_;
   std::shared_ptr<Source> source_;

@@ -1,7 +1,7 @@
 // Everything is computed from (seed, position, replica, replicas) and nothing
 // is stored: a resume, another number of replicas and another machine find the
 // same batches. Positions come from files, so CheckStart checks them before
-// use. Products of counts are below 2^60. dataset_shards.cc has the policies
+// use. Products of counts are below 2^60. replica_streams.h has the policies
 // kFile and kOff.
 
 #include "ringlet/dataset.h"
@@ -14,6 +14,7 @@
 
 #include "../base/check.h"
 #include "permutation.h"
+#include "replica_streams.h"
 
 namespace ringlet {
 namespace {
@@ -253,6 +254,12 @@ Status Dataset::status() const {
   return Status();
 }
 
+bool Dataset::HasReplicaStreams(int replicas) const {
+  return replicas > 1 && source_ != nullptr &&
+         (policy_ == AutoShardPolicy::kOff ||
+          ReplicaStreams(*this, replicas).by_file());
+}
+
 int64_t Dataset::Remaining(const DataPosition& at, bool of_pass) const {
   const int64_t left = size_ - at.used;
   if (of_pass) return left;
@@ -262,7 +269,9 @@ int64_t Dataset::Remaining(const DataPosition& at, bool of_pass) const {
 
 int64_t Dataset::steps(int replicas) const {
   if (passes_ < 0 || batch_ == 0) return -1;
-  if (HasReplicaStreams(replicas)) return StepsOfPass(replicas) * passes_;
+  if (HasReplicaStreams(replicas)) {
+    return ReplicaStreams(*this, replicas).StepsOfPass() * passes_;
+  }
   const int64_t examples = batches_cross_passes_ ? size_ * passes_ : size_;
   const int64_t steps =
       drop_remainder_ ? examples / batch_ : (examples + batch_ - 1) / batch_;
@@ -287,7 +296,8 @@ Status Dataset::CheckStart(const DataPosition& at, int replicas) const {
         "for each",
         name.c_str(), own_.size(), replicas);
   }
-  if (ByFile() && files_->size() < static_cast<size_t>(replicas)) {
+  const ReplicaStreams streams(*this, replicas);
+  if (streams.by_file() && files_->size() < static_cast<size_t>(replicas)) {
     const std::string files = files_->empty()
                                   ? "a source of one piece"
                                   : std::to_string(files_->size()) + " files";
@@ -297,7 +307,7 @@ Status Dataset::CheckStart(const DataPosition& at, int replicas) const {
         "each, or set AutoShardPolicy::kData",
         name.c_str(), files.c_str(), replicas);
   }
-  const int64_t steps = StepsOfPass(replicas);
+  const int64_t steps = streams.StepsOfPass();
   if (steps == 0) {
     return InvalidArgument(
         "%s: a batch of %" PRId64
@@ -322,7 +332,7 @@ int64_t Dataset::LargestPart(int replicas) const {
     most = 0;
     const int streams = own_.empty() ? replicas : static_cast<int>(own_.size());
     for (int r = 0; r < streams; ++r) {
-      most = std::max(most, OwnSize(r, replicas));
+      most = std::max(most, ReplicaStreams(*this, replicas).Size(r));
     }
   } else if (batches_cross_passes_) {
     most = passes_ < 0 ? kEndless : size_ * passes_;
@@ -337,7 +347,9 @@ DataPosition Dataset::Advance(const DataPosition& at, int64_t examples) const {
 
 BatchPlan Dataset::Plan(const DataPosition& at, int replica,
                         int replicas) const {
-  if (HasReplicaStreams(replicas)) return PlanOfOwn(at, replica, replicas);
+  if (HasReplicaStreams(replicas)) {
+    return ReplicaStreams(*this, replicas).Plan(at, replica);
+  }
   RINGLET_CHECK(at.pass >= 0 && at.used >= 0 && at.used < size_);
   BatchPlan plan;
   plan.global_count = std::min(batch_, Remaining(at, !batches_cross_passes_));
@@ -357,7 +369,7 @@ BatchPlan Dataset::Plan(const DataPosition& at, int replica,
 int64_t Dataset::ExampleAt(const DataPosition& at, int64_t k, int replica,
                            int replicas) const {
   if (HasReplicaStreams(replicas)) {
-    return OwnExample(at.pass, k, replica, replicas);
+    return ReplicaStreams(*this, replicas).ExampleAt(at.pass, k, replica);
   }
   const DataPosition p = Advance(at, k);
   const int64_t i = shuffle_ ? Permute(seed_, p.pass, size_, p.used) : p.used;

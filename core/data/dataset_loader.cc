@@ -16,6 +16,7 @@
 #include "../base/ieee_arithmetic.h"
 #include "../compute/convert.h"
 #include "input_shapes.h"
+#include "replica_streams.h"
 #include "value_at.h"
 
 namespace ringlet {
@@ -119,7 +120,8 @@ Status CheckWeights(const DatasetLoader::Options& o) {
 Status CheckOptions(const DatasetLoader::Options& o) {
   RINGLET_RETURN_IF_ERROR(o.dataset.CheckStart(o.start, o.world));
   if (o.dataset.HasReplicaStreams(o.world)) {
-    RINGLET_RETURN_IF_ERROR(o.dataset.CheckOwnExamples(o.rank, o.parts));
+    RINGLET_RETURN_IF_ERROR(
+        ReplicaStreams(o.dataset, o.world).CheckOwnExamples(o.rank, o.parts));
   }
   const Source& source = *o.dataset.source();
   const std::string name = source.name();
