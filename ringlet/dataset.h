@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "example_weights.h"
+#include "losses.h"
 #include "shape.h"
 #include "status.h"
 

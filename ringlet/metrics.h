@@ -14,7 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "example_weights.h"
 #include "losses.h"
 #include "shape.h"
 #include "status.h"

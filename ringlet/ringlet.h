@@ -10,7 +10,6 @@
 #include "compute.h"
 #include "custom_layer.h"
 #include "dataset.h"
-#include "example_weights.h"
 #include "export.h"
 #include "files.h"
 #include "fit.h"

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 
-#include "ringlet/example_weights.h"
 #include "ringlet/losses.h"
 #include "ringlet/shape.h"
 #include "ringlet/status.h"
