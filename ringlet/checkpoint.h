@@ -22,8 +22,8 @@ namespace ringlet {
 
 // --- checkpoints -------------------------------------------------------------
 
-// Checkpoints: state in one safetensors file, durable across crashes. A span's
-// name is its tensor's name (docs/checkpoint_format.md).
+// State in one safetensors file, durable across crashes. A span's name is its
+// tensor's name (docs/checkpoint_format.md).
 
 using Saveables = std::vector<Saveable*>;  // not owned
 
@@ -152,30 +152,27 @@ class CheckpointManager {
 
 // --- a model as JSON ---------------------------------------------------------
 
-// Models as Keras's configuration: the format of model.to_json().
-//
-// ModelFromJson reads the JSON of Keras 3 and of Keras 2 (tf.keras), for
-// Sequential and functional models, nested models and shared layers. Weights
-// and the arguments of Compile are not part of it. It ignores fields that
-// change no model of ringlet, and the seed of an initializer. Anything else
-// that ringlet does not support is kInvalidArgument, which names the layer and
-// the field. The text is untrusted: at most 1 MiB, 64 levels, 4096 layers of a
-// model and 16 levels of nested models.
+// The format of Keras's model.to_json(), without weights and the arguments of
+// Compile.
 
 // Writes Keras 3's form of a model with status() OK. Equal models give the same
 // text. A custom layer is written without its options, and cannot be read.
 std::string ToJson(const Model& model);
 
-// *model is replaced only on success, and is not compiled.
+// Reads the JSON of Keras 3 and of Keras 2 (tf.keras), for Sequential and
+// functional models, nested models and shared layers. *model is replaced only
+// on success, and is not compiled. Fields that change no model of ringlet are
+// ignored, and the seed of an initializer. Anything else that ringlet does not
+// support is kInvalidArgument, which names the layer and the field. The text is
+// untrusted: at most 1 MiB, 64 levels, 4096 layers of a model and 16 levels of
+// nested models.
 Status ModelFromJson(const std::string& json, std::unique_ptr<Model>* model);
 
 // --- models and weights ------------------------------------------------------
 
-// Whole models, and their weights alone, as one file each: Keras's save,
-// load_model, save_weights and load_weights.
-//
-// docs/checkpoint_format.md has the format. In a job of several workers the
-// chief saves, and every rank loads a copy of the file.
+// Keras's save, load_model, save_weights and load_weights, with one file each
+// (docs/checkpoint_format.md). In a job of several workers the chief saves, and
+// every rank loads a copy of the file.
 
 struct SaveModelOptions {
   // False: only configuration and weights. The loaded model must be compiled.
@@ -188,11 +185,9 @@ struct SaveModelOptions {
   bool replace = true;  // false: kAlreadyExists if `path` exists
 };
 
-// kInvalidArgument if the model cannot be built from a file: the message names
-// the custom layer, loss or metric, and an alternative.
-Status CheckSaveModel(const Model& model, bool include_optimizer = true);
-
-// Saves a compiled model that passes CheckSaveModel, as SaveCheckpoint does.
+// Saves a compiled model, as SaveCheckpoint does. kInvalidArgument if it cannot
+// be built from a file: the message names the custom layer, loss or metric, and
+// an alternative.
 Status SaveModel(Model* model, const std::string& path,
                  const SaveModelOptions& options = {});
 
@@ -270,20 +265,17 @@ Status LoadWeights(Model* model, const std::string& path,
 
 // --- callbacks ---------------------------------------------------------------
 
-// Callbacks that save: BackupAndRestore, ModelCheckpoint, SaveWhenTrained.
-//
-// BackupAndRestore lets an interrupted fit continue from its last step.
-// ModelCheckpoint saves after epochs or batches, and SaveWhenTrained at the end
-// of a fit. Each is called on every rank of a job, and the chief saves.
+// In a job of several workers every worker has the callback, and only the chief
+// reads and writes files.
 
-// BackupAndRestore: Keras's callback, which resumes at a step, as TensorFlow's
-// does. A resumed run ends with the same bits as an uninterrupted one.
+// BackupAndRestore: Keras's callback. It lets an interrupted fit continue from
+// its last step, as TensorFlow's does, and end with the same bits as an
+// uninterrupted one.
 //
 //   options.callbacks = {BackupAndRestore("backup", SaveEvery(30))};
 //
-// In a job of several workers every worker has the callback, and only the chief
-// reads and writes. A restarted worker receives the state from the others'
-// memory. The backup is loaded only if no reachable worker has a valid state.
+// A restarted worker of a job receives the state from the others' memory. The
+// backup is loaded only if no reachable worker has a valid state.
 
 struct BackupAndRestoreOptions {
   // 0: after every epoch ("epoch"). N: after every N steps, counted across
@@ -328,9 +320,9 @@ inline BackupAndRestoreOptions SaveEvery(int64_t steps) {
 std::shared_ptr<Callback> BackupAndRestore(
     const std::string& backup_dir, const BackupAndRestoreOptions& options = {});
 
-// ModelCheckpoint: saves the model, or its weights. Options, rules and messages
-// are those of Keras 3's callbacks/model_checkpoint.py. It writes on the
-// training thread: the file is durable when the message appears.
+// ModelCheckpoint: saves the model, or its weights, after epochs or batches.
+// Options, rules and messages are those of Keras 3's
+// callbacks/model_checkpoint.py. The file is durable when the message appears.
 //
 //   ModelCheckpointOptions best;
 //   best.save_best_only = true;

@@ -56,10 +56,9 @@ class Philox {
 
 // --- threads -----------------------------------------------------------------
 
-// The number of threads of this process that can compute at the same time, >=
-// 1. It is the number of processors that the process may run on
-// (sched_getaffinity), or less if a cgroup has a quota (cpu.max,
-// cpu.cfs_quota_us; a fraction counts as one).
+// The number of threads of this process that can compute at the same time, at
+// least 1: the processors that it may run on (sched_getaffinity), or less if a
+// cgroup has a quota (cpu.max, cpu.cfs_quota_us; a fraction counts as one).
 int UsableCores();
 
 struct Range {

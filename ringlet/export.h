@@ -1,4 +1,6 @@
-// ExportC and ExportOnnx: a trained model for prediction elsewhere.
+// ExportC: a trained model as a C file, for microcontrollers. ExportOnnx: as an
+// ONNX file, for ONNX Runtime, OpenCV and others. docs/deploy.md explains the
+// use of the files.
 
 #ifndef RINGLET_EXPORT_H_
 #define RINGLET_EXPORT_H_
@@ -15,10 +17,6 @@
 namespace ringlet {
 
 // --- C -----------------------------------------------------------------------
-
-// ExportC: a trained model as one C file, for microcontrollers.
-//
-// docs/deploy.md explains the use of the file.
 
 // The error of an autoencoder's output, as a mean over the example's values.
 enum class ReconstructionError : uint8_t { kNone, kSquared, kAbsolute };
@@ -86,11 +84,6 @@ Status ExportC(Model* model, const std::string& path,
                Int8Report* report = nullptr);
 
 // --- ONNX --------------------------------------------------------------------
-
-// ExportOnnx: a trained model as an ONNX file, for ONNX Runtime, OpenCV and
-// others.
-//
-// docs/deploy.md explains the use of the file.
 
 struct ExportOnnxOptions {
   // Appends a softmax, for a model with logits as output.

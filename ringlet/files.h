@@ -139,11 +139,9 @@ class FileSystem {
 
 struct JobKeys;
 
-// SealedFiles: encrypted files, which cannot be read, or changed undetected,
-// without the key.
-//
-// A FileSystem above another one, for models and backups on disks that may be
-// stolen. Use it in place of any FileSystem:
+// SealedFiles: a FileSystem above another one, with encrypted files, which
+// cannot be read, or changed undetected, without the key. For models and
+// backups on disks that may be stolen:
 //
 //   SealedFiles sealed("job.key");  // outlives what uses it
 //   SaveModelOptions options;
@@ -164,14 +162,12 @@ class SealedFiles final : public FileSystem {
 
   // Fails if the key is missing or invalid, so that new files cannot be sealed.
   Status CheckKey();
-
   // kUnimplemented if there is no key, or the file has another. kCorruption if
   // the file is damaged, here or when the damaged part is read.
   Status Open(const std::string& path, std::unique_ptr<File>* file) override;
   Status Create(const std::string& path, std::unique_ptr<File>* file) override;
   Status CreatePrivate(const std::string& path,
                        std::unique_ptr<File>* file) override;
-
   Status OpenLog(const std::string& path, bool append,
                  std::unique_ptr<File>* file) override;
   Status Rename(const std::string& from, const std::string& to) override;

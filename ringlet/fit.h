@@ -61,9 +61,8 @@ struct FitState : public Saveable {
   const std::vector<std::shared_ptr<Callback>>* callbacks = nullptr;
   int64_t epochs = 0;           // the number of epochs at the end
   int64_t steps_per_epoch = 0;  // 0: unknown
-  Validation validation =
-      Validation::kNever;  // else logs have "val_loss" and others
-  bool chief = true;       // prints, and writes shared files
+  Validation validation = Validation::kNever;  // else logs have "val_loss"
+  bool chief = true;                           // prints, writes shared files
 
   // The position of the next step. After the last step of an epoch `step` is
   // steps_per_epoch, until the epoch has ended.
@@ -294,9 +293,9 @@ struct FitOptions {
   int64_t steps_per_epoch = 0;
   Dataset validation_data;       // none: no validation
   int64_t validation_steps = 0;  // 0: all of it
-  int64_t validation_freq = 1;   // in epochs; see validation_epochs
-  std::vector<int64_t>
-      validation_epochs;  // if not empty: after these, from 1 on
+  int64_t validation_freq = 1;   // in epochs
+  // If not empty: validation after these epochs, from 1 on.
+  std::vector<int64_t> validation_epochs;
   // The weights of classes in the loss and in weighted metrics in training. The
   // class is the target's number, or the largest of a one-hot target. Not with
   // Dataset::SampleWeight.

@@ -19,17 +19,15 @@ namespace ringlet {
 
 // --- loggers -----------------------------------------------------------------
 
-// Loggers: callbacks that write files while a fit runs. They write on the
-// chief.
+// Callbacks that write files on the chief while a fit runs. If the disk is
+// full, there is a warning and the fit continues.
 //
-// If the disk is full, there is a warning and the fit continues.
-
-// CSVLogger, StepLogger and ExampleLogger: CSV files with a row for each epoch
-// or step, which is written immediately. A resumed fit continues after the last
-// row of its backup, and an elastic job that rolls back after that of its
-// verified point. On a full disk up to 1 MiB of rows are kept and written
-// later. A link to a file is refused. If another process has locked the log,
-// this one writes "log.worker-<n>.csv" beside it, and a note reports it.
+// CSVLogger, StepLogger and ExampleLogger write a row of a CSV file immediately
+// after each epoch or step. A resumed fit continues after the last row of its
+// backup, and an elastic job that rolls back after that of its verified point.
+// On a full disk up to 1 MiB of rows are kept and written later. A link to a
+// file is refused. If another process has locked the log, this one writes
+// "log.worker-<n>.csv" beside it, and a note reports it.
 
 // Keras's CSVLogger: "epoch" (from 0), then the logs by name. If the fit has
 // validation data, the columns include the logs of validation, with "NA" in
@@ -67,9 +65,8 @@ std::shared_ptr<Callback> ExampleLogger(const std::string& filename);
 // appear twice. batch_<name> covers the chief's part of the data, all other
 // tags the whole. A folder that cannot be written ends the fit before its first
 // step; a full disk and later failures are reported on stderr.
-// docs/event_files.md has the details. Keras's options write_graph,
-// write_images, embeddings_freq and profile_batch are missing; for the last see
-// Profiler below.
+// docs/event_files.md has the details. Keras's write_graph, write_images,
+// embeddings_freq and profile_batch (see Profiler) are missing.
 struct TensorBoardOptions {
   // Keras's update_freq "epoch" and "batch".
   static constexpr int64_t kEpoch = 0;

@@ -25,8 +25,7 @@ class CustomMetric;
 
 struct Metric {
   enum class Kind : uint8_t {
-    kAccuracy,  // becomes binary, categorical or sparse when the model is
-                // compiled
+    kAccuracy,  // the model's compilation makes it one of the next three
     kBinaryAccuracy,
     kCategoricalAccuracy,
     kSparseCategoricalAccuracy,

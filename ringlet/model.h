@@ -335,9 +335,7 @@ class Model {
   // The number of MetricStates of all metrics. Most metrics have one, some
   // several.
   int num_metric_states() const;
-  // The index of metric i's first state, and the metric's value as `states`
-  // give it.
-  int first_metric_state(int i) const;
+  int first_metric_state(int i) const;  // the index of metric i's first state
   double metric_value(int i, const MetricState* states) const;
   // The num_metric_states() states of the last TrainStep, summed over all
   // ranks.

@@ -134,7 +134,6 @@ struct Optimizer {
   Optimizer& ClipValue(float value);
   Optimizer& WeightDecay(float decay);
   Optimizer& GradientAccumulationSteps(int steps);
-
   Optimizer& UseEma(float decay = 0.99f, int overwrite_frequency = 0);
 
   const char* name() const;  // Keras's class name: "SGD"
@@ -147,8 +146,7 @@ struct Optimizer {
   // Floats kept for each weight. If gradients are accumulated, the last slot is
   // their sum.
   int num_slots() const;
-  const char* slot_name(
-      int slot) const;  // Keras's, as "momentum" or "velocity"
+  const char* slot_name(int slot) const;  // Keras's: "momentum"
   Status Check() const;
 };
 

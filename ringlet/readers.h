@@ -155,8 +155,8 @@ struct CsvOptions {
     float value = 0;
   };
   MissingRule missing;
-  std::map<std::string, MissingRule>
-      missing_by_column;  // rules for single columns, instead of `missing`
+  // Rules for single columns, instead of `missing`.
+  std::map<std::string, MissingRule> missing_by_column;
   std::vector<std::string> na_values;
   // If set: the encoding of the training data. It replaces `categorical`,
   // `missing`, `missing_by_column` and `na_values`.

@@ -1,4 +1,4 @@
-// The names of models' files.
+// The names of models' files, and what prevents that a model is saved.
 
 #ifndef RINGLET_IO_CHECKPOINT_MODEL_PATH_H_
 #define RINGLET_IO_CHECKPOINT_MODEL_PATH_H_
@@ -6,6 +6,7 @@
 #include <string>
 
 #include "ringlet/files.h"
+#include "ringlet/model.h"
 #include "ringlet/shape.h"
 #include "ringlet/status.h"
 
@@ -18,6 +19,11 @@ std::string ForeignEnding(const std::string& path);
 // kInvalidArgument for a name of another program's format, such as "m.keras",
 // "m.h5", "m.pt" and "m.onnx". All other names are valid.
 Status CheckModelName(const std::string& path);
+
+// kInvalidArgument if SaveModel refuses the model, since it could not be built
+// from a file: the message names the custom layer, loss or metric, and an
+// alternative.
+Status CheckSaveModel(const Model& model, bool include_optimizer);
 
 // kInvalidArgument if the file at `path` is known to be no model: data, a
 // RUN.json, a log, or another program's file. A file that ends in
