@@ -1,4 +1,4 @@
-#include "constraint_json.h"
+#include "weight_settings_json.h"
 
 #include "../../core/layers/constraints.h"
 #include "number_list_json.h"

@@ -1,4 +1,4 @@
-#include "initializer_json.h"
+#include "weight_settings_json.h"
 
 namespace ringlet {
 namespace {

@@ -12,11 +12,9 @@
 
 #include "../../core/base/text.h"
 #include "../../core/layers/layer_table.h"
-#include "constraint_json.h"
-#include "initializer_json.h"
 #include "number_list_json.h"
 #include "operation_json.h"
-#include "regularizer_json.h"
+#include "weight_settings_json.h"
 
 namespace ringlet {
 namespace {

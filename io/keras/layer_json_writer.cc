@@ -8,11 +8,9 @@
 #include <vector>
 
 #include "../../core/layers/layer_table.h"
-#include "constraint_json.h"
-#include "initializer_json.h"
 #include "layer_json.h"
 #include "number_list_json.h"
-#include "regularizer_json.h"
+#include "weight_settings_json.h"
 
 namespace ringlet {
 namespace {

@@ -1,4 +1,4 @@
-#include "regularizer_json.h"
+#include "weight_settings_json.h"
 
 namespace ringlet {
 namespace {
