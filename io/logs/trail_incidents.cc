@@ -3,7 +3,7 @@
 // restarted job counts again from 1. So an incident has records of one ring of
 // each worker, and of a process that had started before it.
 
-#include "trail_incidents.h"
+#include "trail_report.h"
 
 #include <algorithm>
 #include <tuple>

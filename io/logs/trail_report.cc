@@ -7,7 +7,6 @@
 #include <cinttypes>
 #include <cstdio>
 
-#include "trail_incidents.h"
 #include "trail_words.h"
 
 namespace ringlet {

@@ -14,6 +14,9 @@ namespace ringlet {
 // and how each worker ended. Lines are in the order of the writers' clocks.
 std::string DescribeTrails(const std::vector<TrailContent>& trails);
 
+// A line for each of the last rings that ended, with the causes.
+std::string IncidentLines(const std::vector<TrailContent>& trails);
+
 // Lists all events of one trail, a line each.
 std::string ListTrail(const TrailContent& trail);
 
