@@ -33,6 +33,12 @@ inline bool IsFolder(const std::string& path) {
   return stat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode);
 }
 
+// True for a pipe or a device too; false for a missing file.
+inline bool IsFile(const std::string& path) {
+  struct stat about;
+  return stat(path.c_str(), &about) == 0 && !S_ISDIR(about.st_mode);
+}
+
 // The file `name` in the folder of `path`, or below it. "" if the name leads
 // out of this folder: an absolute one, or one with "..". It may be a link:
 // download caches have links to files elsewhere.

@@ -3,10 +3,10 @@
 #ifndef RINGLET_IO_READERS_ARRAY_PATH_H_
 #define RINGLET_IO_READERS_ARRAY_PATH_H_
 
-#include <sys/stat.h>
-
 #include <cstring>
 #include <string>
+
+#include "../files/path.h"
 
 namespace ringlet {
 
@@ -14,11 +14,6 @@ struct ArrayPath {
   std::string file;
   std::string name;  // "": none is given
 };
-
-inline bool IsFile(const std::string& path) {
-  struct stat info;
-  return stat(path.c_str(), &info) == 0 && !S_ISDIR(info.st_mode);
-}
 
 // "mnist.npz" and "x_train" of "mnist.npz:x_train". A file that has the whole
 // text as its name comes first. With another ending the part before a colon

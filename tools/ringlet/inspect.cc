@@ -26,14 +26,12 @@ Status Inspect(const std::string& path, bool json) {
     std::printf("%s", ToText(path, summary).c_str());
     return Status();
   }
-  const bool has_pictures = !json && HasPictures(path);
-  if (has_pictures && IsFolder(path)) {
-    PictureSummary summary;
-    RINGLET_RETURN_IF_ERROR(SummarizePictures(path, &summary));
+  PictureSummary summary;
+  if (!json && IsFolder(path) && SummarizePictures(path, &summary).ok()) {
     std::printf("%s", ToText(path, summary).c_str());
     return Status();
   }
-  if (has_pictures) {
+  if (!json && !IsFolder(path) && HasPictures(path)) {
     Picture picture;
     RINGLET_RETURN_IF_ERROR(ReadPictureSize(path, &picture));
     std::printf(

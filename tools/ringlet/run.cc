@@ -125,13 +125,11 @@ std::vector<Candidate> ModelsIn(const std::string& folder,
 }  // namespace
 
 Status InitFlags::TakeNewest() {
-  struct stat place = {};
-  const bool exists = !path.empty() && stat(path.c_str(), &place) == 0;
-  const bool is_folder = exists && S_ISDIR(place.st_mode);
+  const bool is_folder = IsFolder(path);
   const size_t first = path.find('{'), last = path.rfind('}');
   const bool has_fields =
       first != std::string::npos && last != std::string::npos && first < last;
-  if (!is_folder && (exists || !has_fields)) return Status();
+  if (!is_folder && (IsFile(path) || !has_fields)) return Status();
   std::string folder = path, begin, end;
   if (!is_folder) {
     folder = FolderOf(path);
