@@ -225,14 +225,17 @@ void ExpectEndsLike(const TempFolder& undisturbed, const TempFolder& disturbed,
             ReadWhole(undisturbed / "steps.csv"));
 }
 
+void Undisturbed(const TempFolder& folder, int size,
+                 const std::string& option = "", bool backup = true) {
+  Job job(folder, size, backup, option);
+  for (int i = 0; i < size; ++i) ASSERT_EQ(job.End(i), 0) << job.StderrOf(i);
+}
+
 // The processes of the survivors continue, unlike in TensorFlow.
 TEST(JobTest, Loss_WithBackup_SurvivorsWaitAndContinueFromIt) {
   constexpr int kSize = 3;
   TempFolder undisturbed;
-  {
-    Job job(undisturbed, kSize, /*backup=*/true);
-    for (int i = 0; i < kSize; ++i) ASSERT_EQ(job.End(i), 0) << job.StderrOf(i);
-  }
+  Undisturbed(undisturbed, kSize);
   for (const int victim : {1, 0}) {
     TempFolder folder;
     Job job(folder, kSize, /*backup=*/true);
@@ -254,10 +257,7 @@ TEST(JobTest, Loss_WithBackup_SurvivorsWaitAndContinueFromIt) {
 TEST(JobTest, StoppedWorker_IsContinued_LoadsTheBackup) {
   constexpr int kSize = 3;
   TempFolder undisturbed;
-  {
-    Job job(undisturbed, kSize, /*backup=*/true);
-    for (int i = 0; i < kSize; ++i) ASSERT_EQ(job.End(i), 0) << job.StderrOf(i);
-  }
+  Undisturbed(undisturbed, kSize);
   for (const int victim : {1, 0}) {
     TempFolder folder;
     Job job(folder, kSize, /*backup=*/true);
@@ -280,12 +280,6 @@ int RandomStep(int number, int most) {
   const Philox random(/*seed=*/11, /*stream=*/0);
   return 1 + static_cast<int>(random.At(static_cast<uint64_t>(number))[0] %
                               static_cast<uint32_t>(most));
-}
-
-void Undisturbed(const TempFolder& folder, int size,
-                 const std::string& option = "") {
-  Job job(folder, size, /*backup=*/true, option);
-  for (int i = 0; i < size; ++i) ASSERT_EQ(job.End(i), 0) << job.StderrOf(i);
 }
 
 // Jobs that lose a worker, which is started again, and end like the undisturbed
@@ -380,8 +374,7 @@ TEST(JobTest, SecondLoss_WhileTheRingFormsAgain_IsWaitedForToo) {
 // --- elastic jobs: no backup, and no wait for a lost worker
 
 void UndisturbedElastic(const TempFolder& folder, int size) {
-  Job job(folder, size, /*backup=*/false, "elastic=1");
-  for (int i = 0; i < size; ++i) ASSERT_EQ(job.End(i), 0) << job.StderrOf(i);
+  Undisturbed(folder, size, "elastic=1", /*backup=*/false);
 }
 
 TEST(ElasticJobTest, Loss_RestartedWorker_JoinsTheSurvivors) {
@@ -406,10 +399,7 @@ TEST(ElasticJobTest, UserLoop_WorkersAreLost_EndsWithTheSameBits) {
   constexpr int kSize = 3;
   TempFolder undisturbed, fitted;
   UndisturbedElastic(fitted, kSize);
-  {
-    Job job(undisturbed, kSize, /*backup=*/false, "loop=1");
-    for (int i = 0; i < kSize; ++i) ASSERT_EQ(job.End(i), 0) << job.StderrOf(i);
-  }
+  Undisturbed(undisturbed, kSize, "loop=1", /*backup=*/false);
   ExpectEndsLike(fitted, undisturbed, kSize);
   for (const int victim : {1, 0}) {
     TempFolder folder;
@@ -435,10 +425,7 @@ TEST(ElasticJobTest, UserLoop_WorkersAreLost_EndsWithTheSameBits) {
 TEST(ElasticJobTest, Chief_LostAsItSavesAtAStep_CostsNoState) {
   constexpr int kSize = 3;
   TempFolder undisturbed, folder;
-  {
-    Job job(undisturbed, kSize, /*backup=*/false, "dies=0@1000");
-    for (int i = 0; i < kSize; ++i) ASSERT_EQ(job.End(i), 0) << job.StderrOf(i);
-  }
+  Undisturbed(undisturbed, kSize, "dies=0@1000", /*backup=*/false);
   Job job(folder, kSize, /*backup=*/false, "dies=0@63");
   EXPECT_EQ(job.End(0), 128 + SIGKILL) << job.StderrOf(0);
   for (const int i : {1, 2}) EXPECT_EQ(job.End(i), 0) << job.StderrOf(i);
@@ -667,10 +654,7 @@ TEST(JobTest, Signal_WhileAWorkerIsLost_EndsItsReceiver) {
 TEST(JobTest, Donor_LostInOrAfterTransfer_LeavesTheOthersState) {
   constexpr int kSize = 3;
   TempFolder undisturbed;
-  {
-    Job job(undisturbed, kSize, /*backup=*/true, "large=1");
-    for (int i = 0; i < kSize; ++i) ASSERT_EQ(job.End(i), 0) << job.StderrOf(i);
-  }
+  Undisturbed(undisturbed, kSize, "large=1");
   for (int n = 0; n < Losses(); ++n) {
     TempFolder folder;
     Job job(folder, kSize, /*backup=*/true, "large=1");
@@ -694,10 +678,7 @@ TEST(JobTest, Donor_LostInOrAfterTransfer_LeavesTheOthersState) {
 TEST(JobTest, Signal_ToOneWorker_SavesAndEndsTheJobResumable) {
   constexpr int kSize = 2;
   TempFolder undisturbed, stopped;
-  {
-    Job job(undisturbed, kSize, /*backup=*/true);
-    for (int i = 0; i < kSize; ++i) ASSERT_EQ(job.End(i), 0) << job.StderrOf(i);
-  }
+  Undisturbed(undisturbed, kSize);
   {
     Job job(stopped, kSize, /*backup=*/true);
     job.WaitForStep(1, 25);

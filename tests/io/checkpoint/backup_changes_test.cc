@@ -218,27 +218,29 @@ TEST(BackupTest, Resume_MetricsAddedAndRemoved_ContinuesWithRowsOfOneWidth) {
   }
 }
 
+// Counts steps, each as `by`.
+class Counts final : public Callback {
+ public:
+  Counts(std::string label, int64_t by) : label_(std::move(label)), by_(by) {}
+  const char* name() const override { return "counts"; }
+  std::string Identity() const override { return label_; }
+  Status OnTrainBatchEnd(FitState&, const Logs&) override {
+    total += by_;
+    return Status();
+  }
+  void AppendState(std::vector<StateSpan>* spans) override {
+    spans->push_back({"callback/counts/total", DType::kInt64, {}, &total});
+  }
+  int64_t total = 0;
+
+ private:
+  const std::string label_;
+  const int64_t by_;
+};
+
 // A run has two callbacks of one class, and one is removed. The other keeps its
 // own state.
 TEST(BackupTest, Resume_OneOfTwoOfAClassRemoved_TheOtherKeepsItsState) {
-  class Counts final : public Callback {
-   public:
-    Counts(std::string label, int64_t by) : label_(std::move(label)), by_(by) {}
-    const char* name() const override { return "counts"; }
-    std::string Identity() const override { return label_; }
-    Status OnTrainBatchEnd(FitState&, const Logs&) override {
-      total += by_;
-      return Status();
-    }
-    void AppendState(std::vector<StateSpan>* spans) override {
-      spans->push_back({"callback/counts/total", DType::kInt64, {}, &total});
-    }
-    int64_t total = 0;
-
-   private:
-    const std::string label_;
-    const int64_t by_;
-  };
   const auto ones = [] { return std::make_shared<Counts>("a", 1); };
   const auto tens = [] { return std::make_shared<Counts>("b", 10); };
   {
@@ -508,27 +510,11 @@ TEST(BackupTest, LayersText_SeveralKinds_KeepsTheTextOfOlderFiles) {
 }
 
 TEST(BackupTest, Resume_TwoCallbacksOfOneKind_RestoresBoth) {
-  class Counts final : public Callback {
-   public:
-    explicit Counts(int64_t by) : by_(by) {}
-    const char* name() const override { return "counts"; }
-    Status OnTrainBatchEnd(FitState&, const Logs&) override {
-      total += by_;
-      return Status();
-    }
-    void AppendState(std::vector<StateSpan>* spans) override {
-      spans->push_back({"callback/counts/total", DType::kInt64, {}, &total});
-    }
-    int64_t total = 0;
-
-   private:
-    const int64_t by_;
-  };
   TempFolder folder;
   const auto fit = [&](int64_t die_at, std::vector<int64_t>* totals) {
     FitOptions options = WithBackup(folder.path(), 1, die_at);
-    const auto ones = std::make_shared<Counts>(1);
-    const auto tens = std::make_shared<Counts>(10);
+    const auto ones = std::make_shared<Counts>("counts", 1);
+    const auto tens = std::make_shared<Counts>("counts", 10);
     options.callbacks.push_back(ones);
     options.callbacks.push_back(tens);
     const Status status = TinyModel()->Fit(Data(), options).status();
