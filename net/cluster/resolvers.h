@@ -23,9 +23,6 @@ int ParseDigits(const std::string& text, int limit);
 // several in a name too. At most kMaxWorldSize.
 Status ExpandHostList(const std::string& text, std::vector<std::string>* items);
 
-// An error if two ranks have one address.
-Status CheckDistinct(const std::vector<Address>& addresses);
-
 // Each reads the variables for which ClusterFromEnvironment calls it.
 Status ResolveTfConfig(const std::string& text, ClusterConfig* config);
 Status ResolveSlurm(const Environment& environment, ClusterConfig* config);
