@@ -43,6 +43,10 @@ void AppendArray(const char* type, char name, size_t i,
   *out += "\n};\n";
 }
 
+std::string RepeatText(int64_t times) {
+  return Text("for (int t = 0; t < %" PRId64 "; ++t) ", times);
+}
+
 // The name of a constant; "0" if there is none.
 std::string NameOf(const char* letter, int constant) {
   return constant < 0 ? "0" : letter + std::to_string(constant);
@@ -80,18 +84,26 @@ std::string Int8Model::Comment(const CInterface& c) const {
   return text + CDeclarations(c);
 }
 
+std::string Int8Model::OffsetOf(const BufferSpan& span) {
+  std::string text;
+  if (span.begin != 0) text += " + " + std::to_string(span.begin);
+  if (span.stride != 0) text += " + t * " + std::to_string(span.stride);
+  return text;
+}
+
+std::string Int8Model::TextOf(const BufferSpan& span) {
+  return "b" + std::to_string(span.slot) + OffsetOf(span);
+}
+
 std::string Int8Model::CallOf(const Step& s, size_t number) const {
-  const auto at = [](const BufferSpan& span) {
-    const std::string name = "b" + std::to_string(span.slot);
-    return span.begin == 0 ? name : name + " + " + std::to_string(span.begin);
-  };
   const auto n = std::to_string(number);
   const auto constant = "w" + std::to_string(s.constant);
   const int* const g = s.numbers.data();
   const bool replaces = s.constant >= 0;
-  const std::string x = replaces && s.kernel == int8::kCopy ? constant
-                                                            : at(s.x),
-                    x2 = replaces ? constant : at(s.x2), y = at(s.y);
+  const std::string second = replaces ? constant : TextOf(s.x2);
+  const std::string x =
+      s.kernel == int8::kCopy && replaces ? constant : TextOf(s.x);
+  const std::string y = TextOf(s.y);
   const int axes = static_cast<int>(s.numbers.size() / 3);
   switch (s.kernel) {
     case int8::kConv:
@@ -100,13 +112,14 @@ std::string Int8Model::CallOf(const Step& s, size_t number) const {
                   s.kernel == int8::kConv ? "conv" : "conv_transpose",
                   x.c_str(), y.c_str(), s.bytes, s.words, s.words2, n.c_str());
     case int8::kGather:
-      return Text("gather(tokens, %s, %d, w%d, %d, %d)", y.c_str(), g[0],
-                  s.bytes, g[1], g[2]);
+      return Text("gather(%s, %s, %d, w%d, %d, %d)",
+                  ("tokens" + OffsetOf(s.x)).c_str(), y.c_str(), g[0], s.bytes,
+                  g[1], g[2]);
     case int8::kPool:
       return Text("pool(%s, %s, n%s)", x.c_str(), y.c_str(), n.c_str());
     case int8::kMerge:
       return Text("merge(%d, %s, %s, %s, %d, n%s)", s.argument, x.c_str(),
-                  x2.c_str(), y.c_str(), axes - 2, n.c_str());
+                  second.c_str(), y.c_str(), axes - 2, n.c_str());
     case int8::kMap:
       return Text("map(%s, %s, %d, w%d)", x.c_str(), y.c_str(), s.argument,
                   s.bytes);
@@ -121,10 +134,7 @@ std::string Int8Model::CallOf(const Step& s, size_t number) const {
 }
 
 std::string Int8Model::FloatCallOf(const Step& s, size_t number) const {
-  const auto at = [](const BufferSpan& span) {
-    return "b" + std::to_string(span.slot);
-  };
-  const std::string x = at(s.x), y = at(s.y);
+  const std::string x = TextOf(s.x), y = TextOf(s.y);
   const int* const g = s.numbers.data();
   const std::string first = CNumber(s.factors[0]),
                     second = CNumber(s.factors.back());
@@ -139,7 +149,7 @@ std::string Int8Model::FloatCallOf(const Step& s, size_t number) const {
                   second.c_str(), g[2]);
     case int8::kAttend:
       return Text("attend(%s, %s, %s, %s, n%zu, %s, %s, floats)", x.c_str(),
-                  at(s.x2).c_str(), at(s.x3).c_str(), y.c_str(), number,
+                  TextOf(s.x2).c_str(), TextOf(s.x3).c_str(), y.c_str(), number,
                   first.c_str(), second.c_str());
     default:
       return Text("recur(%s, %s, &r%zu, %s, n%zu, %s, floats)", x.c_str(),
@@ -184,7 +194,9 @@ std::string Int8Model::Calls() const {
   std::string numbers, calls, buffers;
   for (size_t i = 0; i < steps_.size(); ++i) {
     const Step& step = steps_[i];
-    calls += "  " + CallOf(step, i) + ";\n";
+    calls += "  ";
+    if (step.times > 1) calls += RepeatText(step.times);
+    calls += CallOf(step, i) + ";\n";
     if ((step.kernel & kWithNumbers) == 0) continue;
     if (step.kernel == int8::kRecur) numbers += CellOf(step, i);
     numbers += Text("  static const int n%zu[] = {", i);

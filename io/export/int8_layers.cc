@@ -134,6 +134,7 @@ Int8Model::Step Int8Model::NewStep(int8::Kernel kernel) const {
   Step step;
   step.kernel = kernel;
   step.primitive = p_;
+  step.times = std::max<int64_t>(p_->steps, 1);
   if (!p_->inputs.empty()) step.x = At(p_->inputs[0]);
   step.y = At(node_);
   return step;
@@ -276,7 +277,8 @@ void Int8Model::AddConcatenate() {
 Status Int8Model::AddSteps() {
   for (node_ = 0; node_ <= last(); ++node_) {
     p_ = &PrimitiveAt(node_);
-    too_large_ |= YShape().elements() > INT32_MAX;
+    too_large_ |=
+        YShape().elements() > INT32_MAX / std::max<int64_t>(p_->steps, 1);
     if (kinds_[static_cast<size_t>(node_)].is_view) continue;
     (this->*RowOf(p_->kind).add)();
   }

@@ -33,7 +33,9 @@ bool IsRelu(const Primitive& p) {
 
 void Int8Model::UpdateRanges(const float* x, int64_t count) {
   const auto take = [&](int node, const float* values) {
-    Range& range = ranges_[static_cast<size_t>(node)];
+    int index = lowering_.of_node[static_cast<size_t>(node)];
+    while (IsView(PrimitiveAt(index))) index = PrimitiveAt(index).inputs[0];
+    Range& range = ranges_[static_cast<size_t>(index)];
     const int64_t n = count * plain_.model.output_shape(node).elements();
     for (int64_t i = 0; i < n; ++i) {
       range.least = std::min(range.least, values[i]);
@@ -65,7 +67,7 @@ Status Int8Model::FindRanges(Model* model, const Dataset& data,
     if (std::isfinite(range.most - range.least)) continue;
     return InvalidArgument(
         "a %s gives numbers from %g to %g, which int8 cannot represent",
-        ClassName(plain_.model.layer(node)), range.least, range.most);
+        ClassName(*PrimitiveAt(node).layer), range.least, range.most);
   }
   return Status();
 }
@@ -144,8 +146,6 @@ Status Int8Model::Make(Model* model, const Dataset& data, int64_t examples) {
   }
   RINGLET_RETURN_IF_ERROR(MakePlain(model, &plain_));
   RINGLET_RETURN_IF_ERROR(Lower(&plain_.model, "int8", &lowering_));
-  // A plain layer is one primitive.
-  RINGLET_CHECK(static_cast<int>(lowering_.primitives.size()) == last() + 1);
   RINGLET_RETURN_IF_ERROR(FindRanges(model, data, examples));
   FindTableRanges();
   FindViews();
@@ -175,9 +175,10 @@ size_t Int8Model::ram() const {
          sizeof(int16_t) * num_state_ + sizeof(int32_t) * num_tokens_;
 }
 
-void Int8Model::RunFloatStep(const Step& s, Int8Memory* memory) const {
+void Int8Model::RunFloatStep(const Step& s, int64_t time,
+                             Int8Memory* memory) const {
   const auto at = [&](const BufferSpan& span) {
-    return memory->arena.data() + slots_->offset(span.slot) + span.begin;
+    return At(span, time, memory);
   };
   const auto bytes = [&](int i) {
     return bytes_[static_cast<size_t>(i)].data();
@@ -206,12 +207,12 @@ void Int8Model::RunFloatStep(const Step& s, Int8Memory* memory) const {
   }
 }
 
-void Int8Model::RunStep(const Step& s, Int8Memory* memory) const {
+void Int8Model::RunStep(const Step& s, int64_t time, Int8Memory* memory) const {
   const auto bytes = [&](int i) {
     return i < 0 ? nullptr : bytes_[static_cast<size_t>(i)].data();
   };
   const auto at = [&](const BufferSpan& span) {
-    return memory->arena.data() + slots_->offset(span.slot) + span.begin;
+    return At(span, time, memory);
   };
   const auto words = [&](int i) {
     return words_[static_cast<size_t>(i)].data();
@@ -239,10 +240,10 @@ void Int8Model::RunStep(const Step& s, Int8Memory* memory) const {
     case int8::kFill:
       return int8::Fill(at(s.y), g[0], s.argument);
     case int8::kGather:
-      return int8::Gather(memory->tokens.data(), at(s.y), g[0], bytes(s.bytes),
-                          g[1], g[2]);
+      return int8::Gather(memory->tokens.data() + s.x.stride * time, at(s.y),
+                          g[0], bytes(s.bytes), g[1], g[2]);
     default:
-      return RunFloatStep(s, memory);
+      return RunFloatStep(s, time, memory);
   }
 }
 
@@ -255,7 +256,9 @@ void Int8Model::Run(const float* in, float* out, Int8Memory* memory) const {
     int8::Quantize(in, arena + slots_->offset(slots_->SlotOf(0)), count,
                    FactorTo(0), QuantizationOf(0).zero_point);
   }
-  for (const Step& step : steps_) RunStep(step, memory);
+  for (const Step& step : steps_) {
+    for (int64_t i = 0; i < step.times; ++i) RunStep(step, i, memory);
+  }
   const int64_t n = output().elements(), width = output().back();
   int8::Dequantize(arena + slots_->offset(slots_->SlotOf(last())), out,
                    static_cast<int>(n),

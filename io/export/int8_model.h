@@ -1,9 +1,10 @@
 // Int8Model: a model with int8 arithmetic. It can be written as C, and computed
 // here with the same results.
 //
-// The plain model has one primitive for each node. Three passes over them find
-// the range of each output over examples, the scale and zero point of its int8
-// numbers, and the steps. Steps are calls of the functions of int8_kernels.h.
+// The plain model has one primitive for each node, and views. Three passes over
+// them find the range of each output over examples, the scale and zero point of
+// its int8 numbers, and the steps. Steps are calls of the functions of
+// int8_kernels.h.
 
 #ifndef RINGLET_IO_EXPORT_INT8_MODEL_H_
 #define RINGLET_IO_EXPORT_INT8_MODEL_H_
@@ -53,7 +54,9 @@ class Int8Model {
                const std::string& path) const;
 
   const Shape& input() const { return plain_.model.output_shape(0); }
-  const Shape& output() const { return plain_.model.output_shape(last()); }
+  const Shape& output() const {
+    return plain_.model.output_shape(plain_.model.num_nodes() - 1);
+  }
   // True if the inputs are the numbers of tokens, which stay whole numbers.
   bool takes_tokens() const { return num_tokens_ > 0; }
   Int8Memory NewMemory() const;
@@ -72,6 +75,7 @@ class Int8Model {
   struct BufferSpan {
     int slot = 0;
     int64_t begin = 0;
+    int64_t stride = 0;  // from one repetition of the step to the next
   };
   struct Row {
     Primitive::Kind kind;
@@ -89,6 +93,7 @@ class Int8Model {
     int bytes = -1, bytes2 = -1, constant = -1, words = -1, words2 = -1;
     int floats = -1, floats2 = -1, floats3 = -1;
     int argument = 0;
+    int64_t times = 1;  // the steps of a TimeDistributed
     std::vector<int> numbers;
     std::vector<float> factors;
   };
@@ -156,7 +161,7 @@ class Int8Model {
   }
   std::vector<int> Ints(const CInts& numbers);
 
-  int last() const { return plain_.model.num_nodes() - 1; }
+  int last() const { return static_cast<int>(lowering_.primitives.size()) - 1; }
   const Primitive& PrimitiveAt(int node) const {
     return lowering_.primitives[static_cast<size_t>(node)];
   }
@@ -168,15 +173,24 @@ class Int8Model {
     return quantizations_[static_cast<size_t>(node)];
   }
   BufferSpan At(int node, int64_t begin = 0) const {
-    return {slots_->SlotOf(node), begin};
+    return {slots_->SlotOf(node), begin,
+            p_->steps == 0 ? 0 : PrimitiveAt(node).output.elements()};
   }
   Step NewStep(int8::Kernel kernel) const;
 
-  void RunStep(const Step& step, Int8Memory* memory) const;
-  void RunFloatStep(const Step& step, Int8Memory* memory) const;
+  // One of the step's repetitions.
+  void RunStep(const Step& step, int64_t time, Int8Memory* memory) const;
+  void RunFloatStep(const Step& step, int64_t time, Int8Memory* memory) const;
+  int8_t* At(const BufferSpan& span, int64_t time, Int8Memory* memory) const {
+    return memory->arena.data() + slots_->offset(span.slot) + span.begin +
+           span.stride * time;
+  }
   size_t ram() const;
   std::string Comment(const CInterface& c) const;
   std::string Calls() const;
+  // Where a span begins, as text, and what is added to its buffer.
+  static std::string TextOf(const BufferSpan& span);
+  static std::string OffsetOf(const BufferSpan& span);
   std::string CallOf(const Step& step, size_t numbers) const;
   std::string FloatCallOf(const Step& step, size_t numbers) const;
   std::string CellOf(const Step& step, size_t number) const;
@@ -186,7 +200,7 @@ class Int8Model {
 
   PlainModel plain_;
   Lowering lowering_;          // of the plain model
-  std::vector<Range> ranges_;  // of the plain model's nodes
+  std::vector<Range> ranges_;  // of its primitives that are no views
   std::vector<Quantization> quantizations_;
   std::vector<CSlots::Kind> kinds_;
   std::unique_ptr<CSlots> slots_;

@@ -159,8 +159,10 @@ Layer Builder::Bare() const {
   return bare;
 }
 
+// A layer for each step becomes a TimeDistributed again.
 int Builder::Add(const Layer& layer, const std::vector<int>& inputs) {
-  const int node = plain_.model.Add(layer, inputs);
+  const int node =
+      plain_.model.Add(p_->steps == 0 ? layer : TimeDistributed(layer), inputs);
   if (!plain_.model.status().ok()) return 0;
   if (layer.kind != Layer::Kind::kInput &&
       layer.kind != Layer::Kind::kReshape &&
@@ -185,7 +187,11 @@ Status Builder::Copy() {
   return Give(Add(Bare(), inputs));
 }
 
-Status Builder::View() { return Give(Add(Reshape(p_->output), {x()})); }
+// The reshapes around the primitives of a TimeDistributed are parts of it.
+Status Builder::View() {
+  if ((p_->steps != 0) != (At(p_->inputs[0]).steps != 0)) return PassThrough();
+  return Give(Add(Reshape(p_->output), {x()}));
+}
 
 Status Builder::Repeat() {
   const int64_t* const size = p_->window.size;
@@ -432,9 +438,6 @@ Status Builder::Run() {
         std::find_if(std::begin(kRows), std::end(kRows),
                      [&](const Row& r) { return r.kind == p_->kind; });
     if (row == std::end(kRows)) return Refuse("which has no int8 form");
-    if (p_->steps != 0) {
-      return Refuse("in a TimeDistributed, which has no int8 form");
-    }
     RINGLET_RETURN_IF_ERROR((this->*row->convert)());
     RINGLET_RETURN_IF_ERROR(plain_.model.status());
   }
