@@ -126,7 +126,6 @@ struct TimeseriesOptions {
 };
 
 // How pictures get the size of x. Names and defaults are Keras's.
-enum class Interpolation : uint8_t { kNearest, kBilinear, kArea };
 struct ImageResizing {
   Interpolation interpolation = Interpolation::kBilinear;
   // True: first the largest middle part with the aspect ratio of the new size

@@ -136,6 +136,27 @@ enum PaddingMode : uint8_t { kValid, kSame, kCausal };
 // How a Bidirectional joins the outputs of both directions.
 enum MergeMode : uint8_t { kMergeConcat, kMergeSum, kMergeMul, kMergeAve };
 
+// The axes of a RandomFlip. With both, an image is flipped along both or
+// neither, as in Keras 3.
+enum class FlipMode : uint8_t {
+  kHorizontal,
+  kVertical,
+  kHorizontalAndVertical
+};
+
+// The pixels outside of an image with the row a b c d: dcba|abcd|dcba,
+// abcd|abcd|abcd, fill_value, or aaaa|abcd|dddd.
+enum class FillMode : uint8_t { kReflect, kWrap, kConstant, kNearest };
+
+// Numbers from `lower` to `upper`, from which training draws.
+struct FloatRange {
+  FloatRange() = default;        // none
+  FloatRange(float number);      // NOLINT: implicit; from -|number| to |number|
+  FloatRange(float a, float b);  // from the lesser to the greater
+  bool empty() const { return !(lower <= upper); }
+  float lower = 0, upper = -1;
+};
+
 class CustomLayer;
 struct NestedModel;
 
@@ -186,6 +207,15 @@ struct Layer {
     kGaussianNoise,
     kGaussianDropout,
     kAlphaDropout,
+    kRandomFlip,
+    kRandomTranslation,
+    kRandomRotation,
+    kRandomZoom,
+    kRandomCrop,
+    kRandomContrast,
+    kRandomBrightness,
+    kCenterCrop,
+    kResizing,
     kAdd,
     kSubtract,
     kMultiply,
@@ -267,6 +297,20 @@ struct Layer {
   float rate = 0;     // the fraction set to 0, or a deviation
   uint64_t seed = 0;  // added to the model's seed
   Shape noise_shape;  // Dropout, AlphaDropout; -1: the input's size
+
+  // Layers that change images in training. They have a seed too.
+  FlipMode mode = FlipMode::kHorizontalAndVertical;  // RandomFlip
+  FloatRange factor;  // RandomRotation, RandomContrast, RandomBrightness
+  // RandomTranslation, RandomZoom. An empty width_factor is height_factor, of
+  // the same draw.
+  FloatRange height_factor, width_factor;
+  ringlet::FillMode fill_mode = ringlet::FillMode::kReflect;
+  float fill_value = 0;
+  FloatRange value_range = {0, 255};  // RandomContrast, RandomBrightness
+  // CenterCrop, Resizing, RandomCrop.
+  int64_t height = 1, width = 1;
+  ringlet::Interpolation interpolation = ringlet::Interpolation::kBilinear;
+  bool crop_to_aspect_ratio = false, pad_to_aspect_ratio = false;  // Resizing
 
   // ReLU, LeakyReLU, ELU, PReLU.
   float max_value = std::numeric_limits<float>::infinity();  // ReLU
@@ -391,6 +435,20 @@ struct Layer {
   // images, and {1, 1, -1} whole channels. -1 is the input's size. Only the
   // first axes may have size 1.
   Layer& NoiseShape(const Shape& sizes);
+
+  // RandomTranslation, RandomRotation, RandomZoom. With pad_to_aspect_ratio
+  // Resizing has a fill_value too.
+  Layer& FillMode(ringlet::FillMode mode_outside);
+  Layer& FillValue(float value);
+  // The same layers, and Resizing.
+  Layer& Interpolation(ringlet::Interpolation between_pixels);
+  // RandomContrast, RandomBrightness: the least and the greatest value of a
+  // pixel.
+  Layer& ValueRange(float low, float high);
+  // Resizing: cuts out the largest middle part of the new size's form, or adds
+  // a border that gives the image this form, instead of distorting it.
+  Layer& CropToAspectRatio(bool crop);
+  Layer& PadToAspectRatio(bool pad);
 
   // SimpleRNN, LSTM, GRU.
   Layer& RecurrentInitializer(const Initializer& initializer);
@@ -558,6 +616,31 @@ Layer GaussianDropout(float rate);
 // Dropout after selu, which keeps mean and variance: a fraction `rate` becomes
 // selu's least value, and then all values are scaled and shifted.
 Layer AlphaDropout(float rate);
+// Augmentation: in training each image is changed by random numbers of its own.
+// Without training the images pass unchanged.
+Layer RandomFlip(FlipMode mode = FlipMode::kHorizontalAndVertical);
+// Moves the image down and to the right by fractions of its height and width.
+Layer RandomTranslation(const FloatRange& height_factor,
+                        const FloatRange& width_factor);
+// Rotates counterclockwise by a fraction of a full turn.
+Layer RandomRotation(const FloatRange& factor);
+// Makes the image smaller by a fraction of its size, or larger below 0.
+Layer RandomZoom(const FloatRange& height_factor,
+                 const FloatRange& width_factor = FloatRange());
+// (x - mean) c + mean for each channel, with a c from 1 - lower to 1 + upper,
+// clipped to the value range.
+Layer RandomContrast(float lower, float upper);
+Layer RandomContrast(float factor);  // RandomContrast(factor, factor)
+// Adds a fraction of the value range, and clips to it.
+Layer RandomBrightness(const FloatRange& factor);
+// A part of this size: in training at a random place, of each image its own,
+// otherwise the largest middle part of this form, resized. If the image is
+// smaller, training does the latter too.
+Layer RandomCrop(int64_t height, int64_t width);
+// The middle part of this size. If the image is smaller, it is the largest
+// middle part of this form, resized.
+Layer CenterCrop(int64_t height, int64_t width);
+Layer Resizing(int64_t height, int64_t width);
 // gamma (x - mean) / sqrt(variance + epsilon) + beta for each channel, the last
 // axis. Training uses mean and variance of this worker's batch, or of all
 // workers' with Synchronized, and updates moving_mean and moving_variance:

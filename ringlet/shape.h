@@ -24,6 +24,9 @@ constexpr size_t SizeOf(DType dtype) {
                                                               : 4;
 }
 
+// How an image gets pixels between those that it has.
+enum class Interpolation : uint8_t { kNearest, kBilinear, kArea };
+
 // A Shape is a plain value of at most eight dimensions. The shape of one
 // example, in a layer or a data set, omits the batch dimension, as in Keras's
 // Input(shape).

@@ -42,7 +42,8 @@ import onnx_numpy  # noqa: E402
 
 LIMIT = 1e-5
 EXAMPLES, BATCH, EPOCHS = 28, 8, 3  # 12 steps; the last batch is short
-NOISE = ("rate", "stddev", "dropout", "recurrent_dropout")
+NOISE = ("rate", "stddev", "dropout", "recurrent_dropout", "factor",
+         "height_factor", "width_factor")
 WRITERS = (keras_writers.Keras3(), keras_writers.Keras2(),
            keras_writers.TensorFlowJs())
 
@@ -53,6 +54,9 @@ def quiet(value):
         return [quiet(each) for each in value]
     if not isinstance(value, dict):
         return value
+    if value.get("class_name") == "RandomFlip":  # has no setting that is none
+        return {**value, "class_name": "RandomRotation", "config": {
+            "name": value["config"]["name"], "factor": 0.0}}
     return {key: 0.0 if key in NOISE else quiet(each)
             for key, each in value.items()}
 

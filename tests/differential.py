@@ -335,14 +335,17 @@ def add_convolution(b, x, rng):
 
 
 def add_moved(b, x, rng):
-    """Pixels padded, cut off, repeated, moved or pooled."""
+    """Pixels padded, cut off, repeated, moved, pooled or resized."""
     shape = b.shapes[x]
     axes = len(shape) - 1
     kind = pick(rng, "ZeroPadding", "Cropping", "UpSampling", "Permute",
-                "MaxPooling", "AveragePooling")
+                "MaxPooling", "AveragePooling",
+                *(["CenterCrop", "Resizing"] if axes == 2 else []))
     small = math.prod(shape) < 1500
     if kind in ("UpSampling", "ZeroPadding") and not small:
         kind = "Permute"
+    if kind in ("CenterCrop", "Resizing"):
+        return add_resized(b, x, rng, kind)
     if kind == "Permute":
         return b.add(kind, {"dims": [int(d) for d in
                                      1 + rng.permutation(axes + 1)]}, [x])
@@ -363,6 +366,33 @@ def add_moved(b, x, rng):
     return b.add(f"{kind}{axes}D", {
         "padding" if kind == "ZeroPadding" else "cropping":
             ends if axes == 2 else ends[0]}, [x])
+
+
+def add_resized(b, x, rng, kind):
+    config = {name: int(rng.integers(1, 10)) for name in ("height", "width")}
+    if kind == "Resizing":
+        config["interpolation"] = pick(rng, "bilinear", "nearest")
+        form = pick(rng, "crop", "pad", None)
+        if form:
+            config[f"{form}_to_aspect_ratio"] = True
+        if form == "pad":
+            config["fill_value"] = pick(rng, 0.0, 0.5)
+    return b.add(kind, config, [x])
+
+
+def resized_model(rng):
+    """Images of several sizes, and layers that do nothing but in training."""
+    b = Builder(rng, False, [int(n) for n in rng.integers(1, 12, 2)] +
+                [int(rng.integers(1, 5))], rng)
+    x = b.input
+    for _ in range(int(rng.integers(1, 4))):
+        x = add_resized(b, x, rng, pick(rng, "Resizing", "Resizing",
+                                        "CenterCrop", "RandomCrop"))
+        if rng.random() < 0.3:
+            x = b.add("RandomFlip", {}, [x])
+    x = b.add("Flatten", {}, [x])
+    b.add("Dense", {"units": 5}, [x])
+    return b.json()
 
 
 def add_excitation(b, x):

@@ -67,7 +67,8 @@ class Layer:
 
 
 class Identity(Layer):
-    """Dropout and its kin: with rate 0, or where nothing is trained."""
+    """Dropout and its kin, and augmentation: with rate or factor 0, or where
+    nothing is trained."""
 
     def build(self, shapes):
         return shapes[0]
@@ -633,6 +634,63 @@ class UpSampling(Plane):
         return dy.reshape(n, h // kh, kh, w // kw, kw, c).sum((2, 4))
 
 
+class Resized(Plane):
+    """Resizing, CenterCrop, and RandomCrop without training."""
+
+    def __init__(self, config, kind):
+        super().__init__(config)
+        self.kind, self.size = kind, (config["height"], config["width"])
+
+    def box(self, shape):
+        """(begin, pixels) of the part that is resized, of each axis."""
+        config = self.config
+        parts = []
+        fits = all(n >= new for n, new in zip(shape, self.size))
+        for axis, (n, new) in enumerate(zip(shape[:2], self.size)):
+            other = int(float(shape[1 - axis] * new) / self.size[1 - axis])
+            if self.kind == "CenterCrop" and fits:
+                parts.append(((n - new) // 2, new))
+            elif config.get("pad_to_aspect_ratio"):
+                border = max(other - n, 0) // 2
+                parts.append((-border, n + 2 * border))
+            elif self.kind == "Resizing" and \
+                    not config.get("crop_to_aspect_ratio"):
+                parts.append((0, n))
+            else:
+                part = max(min(n, other), 1)
+                parts.append(((n - part) // 2, part))
+        return parts
+
+    def image_build(self, shape):
+        nearest = self.config.get("interpolation") == "nearest"
+        self.matrices, self.fills = [], []
+        for n, new, (begin, part) in zip(shape, self.size, self.box(shape)):
+            matrix, fill = np.zeros((new, n)), np.zeros(new)
+            for i in range(new):
+                at = max((i + 0.5) * part / new - 0.5, 0)
+                low = (2 * i + 1) * part // (2 * new) if nearest else int(at)
+                share = 0 if nearest else at - low
+                for k, weight in (low, 1 - share), (low + 1, share):
+                    k = begin + min(k, part - 1)
+                    if 0 <= k < n:
+                        matrix[i, k] += weight
+                    else:
+                        fill[i] += weight
+            self.matrices.append(matrix)
+            self.fills.append(fill)
+        return (*self.size, shape[2])
+
+    def image_forward(self, x):
+        down, across = self.matrices
+        inside = np.outer(*(1 - fill for fill in self.fills))[..., None]
+        return (np.einsum("ph,nhwc,qw->npqc", down, x, across) +
+                (1 - inside) * self.config.get("fill_value", 0))
+
+    def image_backward(self, dy):
+        return np.einsum("ph,npqc,qw->nhwc", self.matrices[0], dy,
+                         self.matrices[1])
+
+
 class Permute(Layer):
     def build(self, shapes):
         self.axes = [0, *self.config["dims"]]
@@ -1112,7 +1170,11 @@ LAYERS = {
     "GaussianNoise": Identity, "GaussianDropout": Identity,
     "AlphaDropout": Identity,
     "Concatenate": Concatenate,
+    **{f"Random{change}": Identity for change in (
+        "Flip", "Translation", "Rotation", "Zoom", "Contrast", "Brightness")},
 }
+for resized in "Resizing", "CenterCrop", "RandomCrop":
+    LAYERS[resized] = functools.partial(Resized, kind=resized)
 for merge in MERGES:
     LAYERS[merge] = functools.partial(Merge, kind=merge)
 for recurrent in recurrent_oracle.GATES:

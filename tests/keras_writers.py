@@ -72,6 +72,10 @@ RECURRENT = {"return_sequences": False, "return_state": False,
              "recurrent_dropout": 0.0}
 GATED = {**RECURRENT, "recurrent_activation": "sigmoid"}
 NOISE = {"seed": None}
+IMAGE = {"data_format": "channels_last"}
+WARP = {"fill_mode": "reflect", "interpolation": "bilinear", "seed": None,
+        "fill_value": 0.0, **IMAGE}
+COLOR = {"value_range": [0, 255], "seed": None}
 DEFAULTS = {
     "Dense": {"activation": "linear", "use_bias": True,
               **settings("kernel", "bias")},
@@ -84,6 +88,14 @@ DEFAULTS = {
     "Softmax": {"axis": -1},
     "Dropout": {**NOISE, "noise_shape": None}, "GaussianNoise": NOISE,
     "GaussianDropout": NOISE, "AlphaDropout": {**NOISE, "noise_shape": None},
+    "RandomFlip": {"seed": None, "mode": "horizontal_and_vertical", **IMAGE},
+    "RandomTranslation": WARP, "RandomRotation": WARP,
+    "RandomZoom": {"width_factor": None, **WARP},
+    "RandomContrast": COLOR, "RandomBrightness": COLOR,
+    "RandomCrop": {"seed": None, **IMAGE}, "CenterCrop": IMAGE,
+    "Resizing": {"interpolation": "bilinear", "crop_to_aspect_ratio": False,
+                 "pad_to_aspect_ratio": False, "fill_mode": "constant",
+                 "fill_value": 0.0, **IMAGE},
     "BatchNormalization": {
         "axis": -1, "momentum": 0.99, "epsilon": 0.001, "center": True,
         "scale": True, **settings("beta", "gamma", *NORMS)},
@@ -354,6 +366,11 @@ class Keras2(Writer):
         if kind in ("GaussianNoise", "GaussianDropout", "SpatialDropout1D",
                     "SpatialDropout2D"):
             fields.pop("seed")
+        if kind.startswith("Random") or kind in ("CenterCrop", "Resizing"):
+            fields.pop("data_format", None)
+        if kind == "Resizing":
+            for name in "pad_to_aspect_ratio", "fill_mode", "fill_value":
+                fields.pop(name)
         if fields.get("activation") == "silu":
             fields["activation"] = "swish"
 
@@ -409,7 +426,9 @@ class TensorFlowJs(Keras2):
                "Conv1DTranspose", "DepthwiseConv1D", "SeparableConv1D",
                "SpatialDropout2D", "ZeroPadding1D", "UpSampling1D",
                "Normalization", "Subtract", "Cropping1D", "gelu", "silu",
-               *Keras2.missing)
+               "RandomFlip", "RandomTranslation", "RandomRotation",
+               "RandomZoom", "RandomCrop", "RandomContrast",
+               "RandomBrightness", *Keras2.missing)
     fields = ("groups", "keepdims")  # that it does not have
     numbered, of_input = ("LayerNormalization",), {}
 

@@ -165,8 +165,19 @@ def cut(x, starts, ends, axes, steps=None):
     return x[tuple(at)]
 
 
-def resize(x, roi, scales, *, mode, nearest_mode,
+def resize(x, roi, scales, *, mode, nearest_mode="",
            coordinate_transformation_mode):
+    if mode == "linear":
+        assert coordinate_transformation_mode == "half_pixel" and roi is None
+        for axis, scale in enumerate(scales):
+            n = x.shape[axis]
+            at = (np.arange(int(n * float(scale))) + 0.5) / float(scale) - 0.5
+            low = np.floor(at).astype(int)
+            part = (at - low).reshape([-1 if i == axis else 1
+                                       for i in range(x.ndim)])
+            x = (x.take(low.clip(0, n - 1), axis) * (1 - part) +
+                 x.take((low + 1).clip(0, n - 1), axis) * part)
+        return x
     assert (mode, nearest_mode, coordinate_transformation_mode, roi) == (
         "nearest", "floor", "asymmetric", None)
     for axis, scale in enumerate(scales):
@@ -276,7 +287,7 @@ OPERATORS = {
     "GRU": recurrent(gru_step, 3, 1),
     "Less": np.less, "Where": np.where,
     "Cast": lambda x, to: {7: x.astype(int)}[to],
-    "Gather": lambda table, rows, axis: {0: table}[axis][rows],
+    "Gather": lambda x, indices, axis: x.take(indices, axis),
     "Shape": lambda x: np.array(x.shape),
     "Expand": lambda x, shape: np.broadcast_to(x, shape),
     "Squeeze": lambda x, axes: np.squeeze(x, tuple(axes)),

@@ -115,6 +115,8 @@ class Case:
             self.model = model
         elif number % 4 == 0:
             self.model = differential.Case(seed, number).run["model"]
+        elif number % 16 == 11:
+            self.model = differential.resized_model(rng)
         elif number % 8 in (5, 6):
             made = (differential.sequence_model if number % 8 == 5 else
                     differential.late_model if number % 16 == 6 else

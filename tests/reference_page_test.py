@@ -42,6 +42,8 @@ EXAMPLES = {
     "num_classes": 2, "dims": [2, 1], "scale": 0.5, "mean": 0.25,
     "variance": [1, 2, 3, 4], "n": 3, "input_dim": 5, "output_dim": 2,
     "num_heads": 2, "key_dim": 3, "sequence_length": 5,
+    "factor": 0.5, "height_factor": 0.5, "width_factor": 0.5, "height": 3,
+    "width": 2,
     "layer": {"class_name": "Dense", "config": {"units": 2}},
 }
 RECURRENT = {"class_name": "SimpleRNN", "config": {"units": 2}}
@@ -290,7 +292,7 @@ def host_layer(one):
                                   layer("Dense", units=units, name="d"), one)
     elif name in ("Attention", "MultiHeadAttention"):
         run["model"] = functional(one, *copy.deepcopy(HEAD), twice=1)
-    elif "2D" in name:
+    elif "2D" in name or re.match("Random|CenterCrop|Resizing", name):
         run["model"] = sequential(*reshape, one, *copy.deepcopy(HEAD))
     elif name == "PositionEmbedding":  # of one step
         run["model"] = sequential(layer("Reshape", target_shape=[1, -1],

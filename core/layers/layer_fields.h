@@ -334,6 +334,84 @@ constexpr LayerField kGaussianNoiseFields[] = {
 constexpr LayerField kGaussianDropoutFields[] = {kRate, kSeed};
 constexpr LayerField kConcatenateFields[] = {kLastAxis};
 
+constexpr Interval kFromMinus1To1 = {-1, 1, false, false};
+constexpr LayerField kBoundingBoxFormat =
+    LayerField("bounding_box_format", OnlyNull()).Unwritten();
+constexpr LayerField kFactor = LayerField("factor", &Layer::factor)
+                                   .Required()
+                                   .InRange(kFromMinus1To1)
+                                   .Compared("factor");
+constexpr LayerField kHeightFactor =
+    LayerField("height_factor", &Layer::height_factor)
+        .Required()
+        .InRange(kFromMinus1To1)
+        .Compared("height_factor");
+constexpr LayerField kWidthFactor =
+    LayerField("width_factor", &Layer::width_factor)
+        .InRange(kFromMinus1To1)
+        .Compared("width_factor");
+constexpr LayerField kFillMode = LayerField("fill_mode", &Layer::fill_mode)
+                                     .SetBy(kSetFillMode)
+                                     .Compared("fill_mode");
+constexpr LayerField kFillValue = LayerField("fill_value", &Layer::fill_value)
+                                      .SetBy(kSetFillValue)
+                                      .UnlessZero()
+                                      .Compared("fill_value");
+constexpr LayerField kInterpolation =
+    LayerField("interpolation", &Layer::interpolation)
+        .SetBy(kSetInterpolation)
+        .Compared("interpolation");
+constexpr LayerField kValueRange =
+    LayerField("value_range", &Layer::value_range)
+        .AsPair()
+        .SetBy(kSetValueRange)
+        .Compared("value_range");
+constexpr std::array kWarpFields = {kFillMode,     kInterpolation,
+                                    kSeed,         kFillValue,
+                                    kChannelsLast, kBoundingBoxFormat};
+constexpr std::array kRandomFlipFields = {
+    LayerField("mode", &Layer::mode).Compared("mode"), kSeed, kChannelsLast,
+    kBoundingBoxFormat};
+constexpr auto kRandomTranslationFields =
+    Join(std::array{kHeightFactor, kWidthFactor.Required()}, kWarpFields);
+constexpr auto kRandomRotationFields = Join(std::array{kFactor}, kWarpFields);
+constexpr auto kRandomZoomFields =
+    Join(std::array{kHeightFactor, kWidthFactor.OrNull()}, kWarpFields);
+constexpr std::array kRandomContrastFields = {
+    kFactor.InRange(kNotNegative), kValueRange, kSeed,
+    kChannelsLast.Unwritten(), kBoundingBoxFormat};
+constexpr std::array kRandomBrightnessFields = {
+    kFactor, kValueRange, kSeed, kChannelsLast.Unwritten(), kBoundingBoxFormat};
+constexpr LayerField kHeight = LayerField("height", &Layer::height)
+                                   .Required()
+                                   .Compared("height")
+                                   .Saved("height");
+constexpr LayerField kWidth = LayerField("width", &Layer::width)
+                                  .Required()
+                                  .Compared("width")
+                                  .Saved("width");
+constexpr std::array kRandomCropFields = {kHeight, kWidth, kSeed, kChannelsLast,
+                                          kBoundingBoxFormat};
+constexpr std::array kCenterCropFields = {kHeight, kWidth, kChannelsLast,
+                                          kBoundingBoxFormat};
+constexpr std::array kResizingFields = {
+    kHeight,
+    kWidth,
+    kInterpolation.Saved("interpolation"),
+    LayerField("crop_to_aspect_ratio", &Layer::crop_to_aspect_ratio)
+        .SetBy(kSetCropToAspectRatio)
+        .Compared("not cropped")
+        .Saved("crop_to_aspect_ratio"),
+    LayerField("pad_to_aspect_ratio", &Layer::pad_to_aspect_ratio)
+        .SetBy(kSetPadToAspectRatio)
+        .Compared("not padded")
+        .Saved("pad_to_aspect_ratio"),
+    LayerField("fill_mode", OnlyText{"constant"}),
+    kFillValue.Saved("fill_value"),
+    kChannelsLast,
+    kBoundingBoxFormat,
+};
+
 constexpr std::array kCenterAndScale = {
     LayerField("center", &Layer::center)
         .SetBy(kSetCenter)

@@ -66,6 +66,12 @@ enum LayerSetting : uint64_t {
   kSetResetAfter = uint64_t{1} << 53,
   kSetEmbeddingsInitializer = uint64_t{1} << 54,
   kSetEmbeddingsRegularizer = uint64_t{1} << 55,
+  kSetFillMode = uint64_t{1} << 57,
+  kSetFillValue = uint64_t{1} << 58,
+  kSetInterpolation = uint64_t{1} << 59,
+  kSetValueRange = uint64_t{1} << 60,
+  kSetCropToAspectRatio = uint64_t{1} << 61,
+  kSetPadToAspectRatio = uint64_t{1} << 62,
 };
 
 }  // namespace ringlet

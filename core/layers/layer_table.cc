@@ -11,14 +11,14 @@
 namespace ringlet {
 
 // Each is defined beside its mathematics.
-OpMaker MakeActivation, MakeAttention, MakeBatchNormalization, MakeConcatenate,
-    MakeConv, MakeConvTranspose, MakeCustom, MakeDense, MakeDepthwiseConv,
-    MakeELU, MakeEmbedding, MakeFrame, MakeGlobalPooling,
+OpMaker MakeActivation, MakeAttention, MakeBatchNormalization, MakeColorChange,
+    MakeConcatenate, MakeConv, MakeConvTranspose, MakeCustom, MakeDense,
+    MakeDepthwiseConv, MakeELU, MakeEmbedding, MakeFrame, MakeGlobalPooling,
     MakeLayerNormalization, MakeMerge, MakeMultiHeadAttention, MakeNoise,
     MakeNormalization, MakePReLU, MakePermute, MakePooling,
     MakePositionEmbedding, MakeReLU, MakeRecurrent, MakeRepeatVector,
-    MakeRescaling, MakeReshape, MakeSeparableConv, MakeSoftmax,
-    MakeTimeDistributed, MakeUpSampling, Maker;
+    MakeRescaling, MakeReshape, MakeResizing, MakeSeparableConv, MakeSoftmax,
+    MakeTimeDistributed, MakeUpSampling, MakeWarp;
 
 namespace {
 
@@ -122,6 +122,28 @@ constexpr LayerClass kLayers[] = {
      kElementwise},
     {"AlphaDropout", "", Kind::kAlphaDropout, [] { return AlphaDropout(0); },
      kOne, MakeNoise, kDropoutFields, kElementwise},
+    {"RandomFlip", "", Kind::kRandomFlip, [] { return RandomFlip(); }, kOne,
+     MakeWarp, kRandomFlipFields, kNotElementwise, 2},
+    {"RandomTranslation", "", Kind::kRandomTranslation,
+     [] { return RandomTranslation(0, 0); }, kOne, MakeWarp,
+     kRandomTranslationFields, kNotElementwise, 2},
+    {"RandomRotation", "", Kind::kRandomRotation,
+     [] { return RandomRotation(0); }, kOne, MakeWarp, kRandomRotationFields,
+     kNotElementwise, 2},
+    {"RandomZoom", "", Kind::kRandomZoom, [] { return RandomZoom(0); }, kOne,
+     MakeWarp, kRandomZoomFields, kNotElementwise, 2},
+    {"RandomCrop", "", Kind::kRandomCrop, [] { return RandomCrop(1, 1); }, kOne,
+     MakeResizing, kRandomCropFields, kNotElementwise, 2},
+    {"RandomContrast", "", Kind::kRandomContrast,
+     [] { return RandomContrast(0); }, kOne, MakeColorChange,
+     kRandomContrastFields, kNotElementwise, 2},
+    {"RandomBrightness", "", Kind::kRandomBrightness,
+     [] { return RandomBrightness(0); }, kOne, MakeColorChange,
+     kRandomBrightnessFields, kNotElementwise, 2},
+    {"CenterCrop", "", Kind::kCenterCrop, [] { return CenterCrop(1, 1); }, kOne,
+     MakeResizing, kCenterCropFields, kNotElementwise, 2},
+    {"Resizing", "", Kind::kResizing, [] { return Resizing(1, 1); }, kOne,
+     MakeResizing, kResizingFields, kNotElementwise, 2},
     {"Add", "", Kind::kAdd, Add, kList, MakeMerge, {}, kElementwise},
     {"Subtract",
      "",

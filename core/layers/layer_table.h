@@ -55,6 +55,8 @@ struct LayerField {
   //   int64_t[4]  borders, from 0
   //   uint64_t    a seed
   //   vector      one number or a list (int64_t: axes)
+  //   FloatRange  a number n, or [lower, upper]; n is [-n, n], or [n, n] if
+  //               the range has no negative numbers
   //   shared_ptr  a layer
   using Value = std::variant<
       int64_t Layer::*, int64_t (Layer::*)[2], int64_t (Layer::*)[4],
@@ -62,8 +64,9 @@ struct LayerField {
       Activation Layer::*, Initializer Layer::*, Regularizer Layer::*,
       Constraint Layer::*, Shape Layer::*, std::vector<float> Layer::*,
       std::vector<int64_t> Layer::*, std::shared_ptr<const Layer> Layer::*,
-      MergeMode Layer::*, OnlyNull, OnlyNumber, OnlyText, OnlyFalse, AnyValue,
-      LastAxis>;
+      MergeMode Layer::*, FloatRange Layer::*, FlipMode Layer::*,
+      FillMode Layer::*, Interpolation Layer::*, OnlyNull, OnlyNumber, OnlyText,
+      OnlyFalse, AnyValue, LastAxis>;
 
   constexpr LayerField(const char* field_name, Value field_value)
       : name(field_name), value(field_value) {}
@@ -111,15 +114,19 @@ struct LayerField {
   constexpr LayerField Keras2Name(const char* other) const {
     return WithMember(&LayerField::keras2_name, other);
   }
-  // For a float: null means infinity, and descriptions omit it. For a list or a
-  // shape: null means none. For a bool: null means false. For a pair: null
-  // means -1, descriptions omit it, and its numbers begin at 0.
+  // For a float: null means infinity, and descriptions omit it. For a list, a
+  // shape or a FloatRange: null means none. For a bool: null means false. For a
+  // pair: null means -1, descriptions omit it, and its numbers begin at 0.
   constexpr LayerField OrNull() const {
     return WithMember(&LayerField::or_null, true);
   }
   // For a float: descriptions omit 0.
   constexpr LayerField UnlessZero() const {
     return WithMember(&LayerField::unless_zero, true);
+  }
+  // For a FloatRange: a single number is not accepted.
+  constexpr LayerField AsPair() const {
+    return WithMember(&LayerField::as_pair, true);
   }
   // The field is read, and not written.
   constexpr LayerField Unwritten() const {
@@ -165,6 +172,7 @@ struct LayerField {
   bool unless_one = false;
   bool or_causal = false;
   bool as_number = false;
+  bool as_pair = false;
   bool allows_one_unknown_size = false;
   bool with_batch = false;
   const char* keras2_name = nullptr;
@@ -182,7 +190,10 @@ struct LayerField {
 // value without effect (linear, true, no regularizer), for an initializer, and
 // for a field with one value only.
 std::string ValueText(const LayerField& field, const Layer& layer);
-const char* PaddingName(PaddingMode padding);  // "valid"
+const char* PaddingName(PaddingMode padding);                // "valid"
+const char* FlipName(FlipMode mode);                         // "horizontal"
+const char* FillName(FillMode mode);                         // "reflect"
+const char* InterpolationName(Interpolation interpolation);  // "nearest"
 
 struct LayerFields {
   template <size_t n>

@@ -63,6 +63,21 @@ struct Text {
   std::string operator()(PaddingMode Layer::*member) const {
     return PaddingName(layer.*member);
   }
+  std::string operator()(FlipMode Layer::*member) const {
+    return FlipName(layer.*member);
+  }
+  std::string operator()(FillMode Layer::*member) const {
+    return FillName(layer.*member);
+  }
+  std::string operator()(Interpolation Layer::*member) const {
+    return InterpolationName(layer.*member);
+  }
+  std::string operator()(FloatRange Layer::*member) const {
+    const FloatRange& range = layer.*member;
+    return range.empty()
+               ? ""
+               : ShortestText(range.lower) + " to " + ShortestText(range.upper);
+  }
   std::string operator()(Activation Layer::*member) const {
     return layer.*member == ringlet::kLinear ? ""
                                              : ActivationName(layer.*member);
@@ -112,6 +127,44 @@ const char* PaddingName(PaddingMode padding) {
       return "same";
     case kCausal:
       return "causal";
+  }
+  return "unknown";
+}
+
+const char* FlipName(FlipMode mode) {
+  switch (mode) {
+    case FlipMode::kHorizontal:
+      return "horizontal";
+    case FlipMode::kVertical:
+      return "vertical";
+    case FlipMode::kHorizontalAndVertical:
+      return "horizontal_and_vertical";
+  }
+  return "unknown";
+}
+
+const char* FillName(FillMode mode) {
+  switch (mode) {
+    case FillMode::kReflect:
+      return "reflect";
+    case FillMode::kWrap:
+      return "wrap";
+    case FillMode::kConstant:
+      return "constant";
+    case FillMode::kNearest:
+      return "nearest";
+  }
+  return "unknown";
+}
+
+const char* InterpolationName(Interpolation interpolation) {
+  switch (interpolation) {
+    case Interpolation::kNearest:
+      return "nearest";
+    case Interpolation::kBilinear:
+      return "bilinear";
+    case Interpolation::kArea:
+      return "area";
   }
   return "unknown";
 }

@@ -384,6 +384,28 @@ Layer& Layer::Seed(uint64_t s) {
 Layer& Layer::NoiseShape(const Shape& sizes) {
   return SetMember(&Layer::noise_shape, sizes, kSetNoiseShape, this);
 }
+Layer& Layer::FillMode(ringlet::FillMode mode_outside) {
+  return SetMember(&Layer::fill_mode, mode_outside, kSetFillMode, this);
+}
+Layer& Layer::FillValue(float value) {
+  return SetMember(&Layer::fill_value, value, kSetFillValue, this);
+}
+Layer& Layer::Interpolation(ringlet::Interpolation between_pixels) {
+  return SetMember(&Layer::interpolation, between_pixels, kSetInterpolation,
+                   this);
+}
+Layer& Layer::ValueRange(float low, float high) {
+  return SetMember(&Layer::value_range, FloatRange(low, high), kSetValueRange,
+                   this);
+}
+Layer& Layer::CropToAspectRatio(bool crop) {
+  return SetMember(&Layer::crop_to_aspect_ratio, crop, kSetCropToAspectRatio,
+                   this);
+}
+Layer& Layer::PadToAspectRatio(bool pad) {
+  return SetMember(&Layer::pad_to_aspect_ratio, pad, kSetPadToAspectRatio,
+                   this);
+}
 Layer& Layer::Center(bool with_beta) {
   return SetMember(&Layer::center, with_beta, kSetCenter, this);
 }

@@ -174,6 +174,33 @@ static void pool(const float* x, float* y, const int* g) {
   }
 }
 )"},
+    {kCResize, R"(
+/* g: input height, width, channels; output height, width; 1 to copy pixels */
+static int pixel_at(int at, int n, int to, int nearest, float* rest) {
+  const int m = (2 * at + 1) * n - (nearest ? 0 : to);
+  *rest = nearest || m < 0 ? 0 : (float)(m % (2 * to)) / (float)(2 * to);
+  return m < 0 ? 0 : m / (2 * to);
+}
+static void resize(const float* x, float* y, const int* g) {
+  const int c = g[2];
+  int p, q, k;
+  for (p = 0; p < g[3]; ++p) {
+    float down, right;
+    const int row = pixel_at(p, g[0], g[3], g[5], &down);
+    const int below = row + 1 < g[0] ? g[1] * c : 0;
+    for (q = 0; q < g[4]; ++q, y += c) {
+      const int column = pixel_at(q, g[1], g[4], g[5], &right);
+      const float* u = x + (row * g[1] + column) * c;
+      const int beside = column + 1 < g[1] ? c : 0;
+      for (k = 0; k < c; ++k, ++u) {
+        const float a = u[0] + (u[beside] - u[0]) * right;
+        const float b = u[below] + (u[below + beside] - u[below]) * right;
+        y[k] = a + (b - a) * down;
+      }
+    }
+  }
+}
+)"},
     {kCCopy, R"(
 /* g: for each axis how many, and the steps in x and y */
 static void copy(const float* x, float* y, int axes, const int* g) {

@@ -41,6 +41,7 @@ enum CHelper : uint32_t {
   kCConvTranspose = 4194304,
   kCAttendBit = 8388608,
   kCAttend = kCAttendBit | kCSoftmax,
+  kCResize = 16777216,
 };
 
 constexpr uint32_t CStepBit(Cell cell) {

@@ -2,6 +2,7 @@
 // Keras's layout.
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 
 #include "c_helpers.h"
@@ -42,6 +43,7 @@ const CModel::Row CModel::kRows[] = {
     {Kind::kConvTranspose, &CModel::ConvTranspose, false},
     {Kind::kAttend, &CModel::Attend, false},
     {Kind::kPositions, &CModel::Positions, false},
+    {Kind::kResize, &CModel::Resize, false},
 };
 
 const CModel::Row& CModel::RowOf(Kind kind) {
@@ -91,6 +93,16 @@ void CModel::Crop() {
 }
 
 void CModel::Repeat() { Copy(X(), Y(), RepeatAxes(XShape(), YShape())); }
+
+void CModel::Resize() {
+  helpers_ |= kCResize;
+  const Shape &x = XShape(), &y = YShape();
+  for (int i = 0; i < 2; ++i) {  // of the products in resize()
+    too_large_ |= (2 * y[i] + 1) * x[i] > INT_MAX;
+  }
+  const std::string n = Numbers({x[0], x[1], x[2], y[0], y[1], p_->nearest});
+  Call("resize(%s, %s, %s)", X().c_str(), Y().c_str(), n.c_str());
+}
 
 void CModel::Transpose() {
   Copy(X(), Y(), TransposeAxes(p_->dims, XShape(), YShape()));

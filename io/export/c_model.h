@@ -69,6 +69,7 @@ class CModel {
   void ConvTranspose();
   void Attend();
   void Positions();
+  void Resize();
 
   Status CheckModel() const;
   Status CheckCountable() const;

@@ -156,6 +156,7 @@ Layer Builder::Bare() const {
   Layer bare = Untrained();
   bare.use_bias = true;
   bare.activation = kLinear;
+  bare.fill_value = 0;  // a kPad's; a kAffine adds it
   return bare;
 }
 

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <utility>
 
 #include "../../core/layers/layer_table.h"
 #include "../../core/layers/lora.h"
+#include "../../core/layers/resizing.h"
 
 namespace ringlet {
 namespace {
@@ -43,6 +45,7 @@ class LoweringBuilder {
   void PadOrCrop(Primitive*, int);
   void UpSample(Primitive*, int);
   void Permute(Primitive*, int);
+  void Resize(Primitive*, int);
   void FillActivationParameters(Primitive*, int);
   void PRelu(Primitive*, int);
   void Softmax(Primitive*, int);
@@ -89,6 +92,15 @@ const LoweringBuilder::Row LoweringBuilder::kRows[] = {
     {Is::kGaussianNoise, Kind::kIdentity, &LoweringBuilder::KeepInput, 0},
     {Is::kGaussianDropout, Kind::kIdentity, &LoweringBuilder::KeepInput, 0},
     {Is::kAlphaDropout, Kind::kIdentity, &LoweringBuilder::KeepInput, 0},
+    {Is::kRandomFlip, Kind::kIdentity, &LoweringBuilder::KeepInput, 0},
+    {Is::kRandomTranslation, Kind::kIdentity, &LoweringBuilder::KeepInput, 0},
+    {Is::kRandomRotation, Kind::kIdentity, &LoweringBuilder::KeepInput, 0},
+    {Is::kRandomZoom, Kind::kIdentity, &LoweringBuilder::KeepInput, 0},
+    {Is::kRandomContrast, Kind::kIdentity, &LoweringBuilder::KeepInput, 0},
+    {Is::kRandomBrightness, Kind::kIdentity, &LoweringBuilder::KeepInput, 0},
+    {Is::kRandomCrop, Kind::kResize, &LoweringBuilder::Resize, 0},
+    {Is::kCenterCrop, Kind::kResize, &LoweringBuilder::Resize, 0},
+    {Is::kResizing, Kind::kResize, &LoweringBuilder::Resize, 0},
     {Is::kDense, Kind::kMatMul, &LoweringBuilder::MatMul, 0},
     {Is::kConv2D, Kind::kConv, &LoweringBuilder::Conv, 0},
     {Is::kConv1D, Kind::kConv, &LoweringBuilder::Conv, 0},
@@ -274,6 +286,48 @@ void LoweringBuilder::UpSample(Primitive* p, int) {
   for (int i = p->axes == 1 ? 1 : 0; i < 2; ++i) {
     p->window.size[i] = p->layer->window[i];
   }
+}
+
+// Cuts the box out of the image or adds its border, and resizes it. A border of
+// another value than 0 is added to the image minus this value.
+void LoweringBuilder::Resize(Primitive* p, int) {
+  const Layer& layer = *p->layer;
+  const Shape& x = InputOf(*p);
+  const ImageBox box = BoxOf(layer, x);
+  const Shape part = {box.height, box.width, x[2]};
+  const float fill = box.top < 0 || box.left < 0 ? layer.fill_value : 0;
+  std::vector<Primitive> steps;
+  const auto add = [&](Kind kind, const Shape& output) {
+    steps.push_back(*p);
+    steps.back().kind = kind;
+    steps.back().output = output;
+    return &steps.back();
+  };
+  const auto add_number = [&](const Shape& output, float number) {
+    Primitive* const affine = add(Kind::kAffine, output);
+    affine->scale = {1};
+    affine->offset = {number};
+  };
+  if (part != x) {
+    if (fill != 0) add_number(x, -fill);
+    const bool pads = part.elements() > x.elements();
+    int64_t* const borders =
+        add(pads ? Kind::kPad : Kind::kCrop, part)->borders;
+    borders[0] = std::abs(box.top);
+    borders[1] = std::abs(part[0] - x[0]) - borders[0];
+    borders[2] = std::abs(box.left);
+    borders[3] = std::abs(part[1] - x[1]) - borders[2];
+    if (fill != 0) add_number(part, fill);
+  }
+  if (part != p->output) {
+    add(Kind::kResize, p->output)->nearest =
+        layer.interpolation == Interpolation::kNearest;
+  }
+  if (steps.empty()) add(Kind::kIdentity, x);
+  for (size_t i = 0; i + 1 < steps.size(); ++i) {
+    steps[i + 1].inputs = {Add(steps[i])};
+  }
+  *p = steps.back();
 }
 
 void LoweringBuilder::Permute(Primitive* p, int) { p->dims = p->layer->shape; }

@@ -72,6 +72,7 @@ struct Primitive {
                       // gamma query key^T) value for each of `heads`; causal.
                       // gamma: a trained scale; null: 1
     kPositions,       // the first rows of the kernel, for any input
+    kResize,          // to the output's size; nearest, or between pixels
   };
   // Along height and width. With one axis the height is 1, without padding.
   struct Window {
@@ -98,6 +99,7 @@ struct Primitive {
   bool depthwise = false;
   bool is_max = false;        // maxima instead of means
   bool covers_image = false;  // the window is the whole image
+  bool nearest = false;       // a kResize copies pixels
   int64_t borders[4] = {};    // top, bottom, left, right
   Shape dims;
   float max_value = 0, slope = 0, threshold = 0, alpha = 0;

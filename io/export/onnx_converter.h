@@ -67,6 +67,7 @@ class OnnxConverter {
   OnnxValue ConvTranspose();
   OnnxValue Attend();
   OnnxValue Positions();
+  OnnxValue Resize();
 
   OnnxValue& x(size_t i = 0) {
     return values_[static_cast<size_t>(p_->inputs[i])];

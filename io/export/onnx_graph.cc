@@ -195,12 +195,13 @@ int OnnxGraph::AddFloats(const std::string& name, const OnnxInts& dims,
   return AddConstant(name, kFloat32, dims, &constant);
 }
 
-int OnnxGraph::AddInts(const std::string& name, const OnnxInts& values) {
+int OnnxGraph::AddInts(const std::string& name, const int64_t* values,
+                       int64_t count) {
   Constant constant;
-  for (const int64_t value : values) {
-    AppendLittle(static_cast<uint64_t>(value), &constant.bytes);
+  for (int64_t i = 0; i < count; ++i) {
+    AppendLittle(static_cast<uint64_t>(values[i]), &constant.bytes);
   }
-  return AddConstant(name, kInt64, {values.count}, &constant);
+  return AddConstant(name, kInt64, {count}, &constant);
 }
 
 std::string OnnxGraph::NodesAndName(const std::string& name) const {

@@ -93,7 +93,10 @@ class OnnxGraph {
                 const float* floats, const StridedLayout& layout);
   int AddFloats(const std::string& name, const OnnxInts& dims,
                 const float* values, int64_t count);
-  int AddInts(const std::string& name, const OnnxInts& values);
+  int AddInts(const std::string& name, const int64_t* values, int64_t count);
+  int AddInts(const std::string& name, const OnnxInts& values) {
+    return AddInts(name, values.values, values.count);
+  }
   // Keeps floats for AddWeight, at their address.
   void KeepFloats(std::vector<float> floats) { kept_ = std::move(floats); }
 

@@ -44,6 +44,7 @@ const OnnxConverter::Row OnnxConverter::kConverters[] = {
     {Kind::kConvTranspose, &OnnxConverter::ConvTranspose},
     {Kind::kAttend, &OnnxConverter::Attend},
     {Kind::kPositions, &OnnxConverter::Positions},
+    {Kind::kResize, &OnnxConverter::Resize},
 };
 
 Status OnnxConverter::AddNodes() {
@@ -165,6 +166,42 @@ OnnxValue OnnxConverter::Repeat() {
                     {{"mode", "nearest"},
                      {"nearest_mode", "floor"},
                      {"coordinate_transformation_mode", "asymmetric"}}));
+}
+
+// Nearest pixels are gathered by their indices, since runtimes round a position
+// differently.
+OnnxValue OnnxConverter::Resize() {
+  const Shape from = x().shape, to = p_->output;
+  int image = builder_.First(&x());
+  std::vector<float> scales = {1, 1};
+  for (int i = 0; i < 2; ++i) {
+    if (p_->nearest) {
+      std::vector<int64_t> pixels;
+      for (int64_t at = 0; at < to[i]; ++at) {
+        pixels.push_back((2 * at + 1) * from[i] / (2 * to[i]));
+      }
+      const int indices =
+          graph_->AddInts(p_->layer->name + "/pixels", pixels.data(), to[i]);
+      image = builder_.Node("Gather", {image, indices}, {{"axis", i + 2}});
+      continue;
+    }
+    // A runtime computes floor(size * scale) pixels.
+    const auto size = static_cast<double>(from[i]);
+    auto scale = static_cast<float>(static_cast<double>(to[i]) / size);
+    while (double{scale} * size < static_cast<double>(to[i])) {
+      scale = std::nextafter(scale, std::numeric_limits<float>::max());
+    }
+    scales.push_back(scale);
+  }
+  if (!p_->nearest) {
+    const auto count = static_cast<int64_t>(scales.size());
+    const int factors = graph_->AddFloats(p_->layer->name + "/scales", {count},
+                                          scales.data(), count);
+    image = builder_.Node(
+        "Resize", {image, -1, factors},
+        {{"mode", "linear"}, {"coordinate_transformation_mode", "half_pixel"}});
+  }
+  return OnnxBuilder::MakeValue(to, AxisOrder::kChannelsFirst, image);
 }
 
 OnnxValue OnnxConverter::Transpose() {

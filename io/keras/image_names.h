@@ -1,10 +1,12 @@
-// Keras's names of the settings of image_dataset_from_directory.
+// Keras's names of the settings of image_dataset_from_directory and of layers
+// that change images.
 
 #ifndef RINGLET_IO_KERAS_IMAGE_NAMES_H_
 #define RINGLET_IO_KERAS_IMAGE_NAMES_H_
 
 #include "name_table.h"
 #include "ringlet/dataset.h"
+#include "ringlet/layers.h"
 #include "ringlet/readers.h"
 
 namespace ringlet {
@@ -25,6 +27,20 @@ constexpr Named<Interpolation> kImageInterpolations[] = {
     {"bilinear", Interpolation::kBilinear},
     {"nearest", Interpolation::kNearest},
     {"area", Interpolation::kArea}};
+// Those of layers.
+constexpr Named<Interpolation> kInterpolations[] = {
+    {"bilinear", Interpolation::kBilinear},
+    {"nearest", Interpolation::kNearest}};
+
+constexpr Named<FillMode> kFillModes[] = {{"reflect", FillMode::kReflect},
+                                          {"wrap", FillMode::kWrap},
+                                          {"constant", FillMode::kConstant},
+                                          {"nearest", FillMode::kNearest}};
+
+constexpr Named<FlipMode> kFlipModes[] = {
+    {"horizontal_and_vertical", FlipMode::kHorizontalAndVertical},
+    {"horizontal", FlipMode::kHorizontal},
+    {"vertical", FlipMode::kVertical}};
 
 }  // namespace ringlet
 

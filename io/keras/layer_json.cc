@@ -12,6 +12,7 @@
 
 #include "../../core/base/text.h"
 #include "../../core/layers/layer_table.h"
+#include "image_names.h"
 #include "number_list_json.h"
 #include "operation_json.h"
 #include "weight_settings_json.h"
@@ -225,6 +226,20 @@ struct ReadValue {
   }
   void operator()(MergeMode Layer::*member) const {
     fields->Choice(field.name, kMergeModes, &(entry->layer.*member));
+  }
+  void operator()(FloatRange Layer::*member) const {
+    if (field.or_null && !fields->Has(field.name)) return;
+    ReadFloatRange(field.name, field.range, field.as_pair, fields,
+                   &(entry->layer.*member));
+  }
+  void operator()(FlipMode Layer::*member) const {
+    fields->Choice(field.name, kFlipModes, &(entry->layer.*member));
+  }
+  void operator()(FillMode Layer::*member) const {
+    fields->Choice(field.name, kFillModes, &(entry->layer.*member));
+  }
+  void operator()(Interpolation Layer::*member) const {
+    fields->Choice(field.name, kInterpolations, &(entry->layer.*member));
   }
   void operator()(std::shared_ptr<const Layer> Layer::*member) const {
     std::shared_ptr<const Layer>* const inner = &(entry->layer.*member);

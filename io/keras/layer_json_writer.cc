@@ -133,6 +133,23 @@ struct WriteValue {
   void operator()(MergeMode Layer::*member) const {
     w->String(FirstName(kMergeModes, layer.*member));
   }
+  void operator()(FloatRange Layer::*member) const {
+    const FloatRange& range = layer.*member;
+    if (range.empty()) {
+      w->Null();
+      return;
+    }
+    w->BeginArray().Float(range.lower).Float(range.upper).EndArray();
+  }
+  void operator()(FlipMode Layer::*member) const {
+    w->String(FlipName(layer.*member));
+  }
+  void operator()(FillMode Layer::*member) const {
+    w->String(FillName(layer.*member));
+  }
+  void operator()(Interpolation Layer::*member) const {
+    w->String(InterpolationName(layer.*member));
+  }
   void operator()(std::shared_ptr<const Layer> Layer::*member) const {
     Layer inner = *(layer.*member);
     // The graph has one flag for both.

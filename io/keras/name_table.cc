@@ -68,6 +68,11 @@ Status NotAmong(const std::string& path, const char* what,
         ": it has no masks, so all steps count; leave the layer out, and cut "
         "or pad the sequences to one length";
   }
+  if (keras == "RandomWidth" || keras == "RandomHeight") {
+    all =
+        ": it gives each batch another size, and shapes are fixed; use "
+        "RandomZoom, or Resizing to one size";
+  }
   return InvalidArgument("%s%sKeras has the %s '%s', ringlet does not%s",
                          path.c_str(), path.empty() ? "" : ": ", what,
                          keras.c_str(), all.c_str());

@@ -62,6 +62,36 @@ void ReadAxes(const char* key, FieldReader* fields,
   *axes = std::move(values);
 }
 
+void ReadFloatRange(const char* key, const Interval& range, bool pair,
+                    FieldReader* fields, FloatRange* numbers) {
+  const std::string list = "[lower, upper]";
+  const std::string takes = pair ? list : ToString(range) + ", or " + list;
+  const std::string standard =
+      "[" + AsJson(numbers->lower) + ", " + AsJson(numbers->upper) + "]";
+  const Json json =
+      fields->Take(key, takes, numbers->empty() ? "null" : standard);
+  if (!json) return;
+  float read[2];
+  int count = 0;
+  const bool all = ForEach(json, [&](const Json& m) {
+    if (count == 2 || !m.is_number() || !range.Holds(m.number()) ||
+        !(std::fabs(m.number()) <= FLT_MAX)) {
+      return false;
+    }
+    read[count++] = static_cast<float>(m.number());
+    return true;
+  });
+  if (!all || json.is_array() != (count == 2) || (pair && count != 2)) {
+    return fields->MustBe(key, takes);
+  }
+  if (count == 1) {
+    *numbers =
+        range.low < 0 ? FloatRange(read[0]) : FloatRange(read[0], read[0]);
+  } else {
+    *numbers = FloatRange(read[0], read[1]);
+  }
+}
+
 void WriteNumbers(JsonWriter* w, const std::vector<float>& numbers) {
   WriteList(w, numbers, [w](float number) { w->Float(number); });
 }
