@@ -2,9 +2,10 @@
 """Training gives one and the same file on any threads, kernels and workers.
 
     one_result.py BUILD [--steps N] [--kills N] [--seed S] [--emulator PROGRAM]
+        [--only NETWORK]
 
-The tutorials' run, LeNet-5 and ResNet-8 are trained with 1 to 4 threads and each
-set of kernels. They run undisturbed, or are killed at random steps and resumed.
+The tutorials' run, LeNet-5, LeNet-5 of augmented images and ResNet-8 are trained
+with 1 to 4 threads and each set of kernels. They run undisturbed, or are killed at random steps and resumed.
 Prints the SHA-256 of the saved models of each class of arithmetic. Exits 1 if a
 class has two.
 
@@ -39,6 +40,16 @@ LENET = [
     ("Dense", {"units": 120, "activation": "tanh"}),
     ("Dense", {"units": 84, "activation": "tanh"}), ("Dense", {"units": 10})]
 
+AUGMENTATION = [
+    ("RandomFlip", {"mode": "horizontal"}),
+    ("RandomTranslation", {"height_factor": 0.1, "width_factor": 0.1}),
+    ("RandomRotation", {"factor": 0.1, "fill_mode": "constant"}),
+    ("RandomZoom", {"height_factor": 0.2, "fill_mode": "wrap"}),
+    ("RandomContrast", {"factor": 0.3, "value_range": [0, 1]}),
+    ("RandomBrightness", {"factor": 0.2, "value_range": [0, 1]}),
+    ("RandomCrop", {"height": 24, "width": 25}),
+    ("Resizing", {"height": 28, "width": 28})]
+
 
 def layer(name, config):
     return {"class_name": name, "config": config}
@@ -67,11 +78,14 @@ def run_of(name, folder, steps):
             "labels": str(SOURCE / "data/fashion-mnist-mini" /
                           "train-labels-idx1-ubyte.gz"), "scale": 1 / 255}
     batch = 64
-    if name == "lenet5":
+    if name in ("lenet5", "augmented"):
         shape = [layer("InputLayer", {"batch_shape": [None, 28, 28]}),
                  layer("Reshape", {"target_shape": [28, 28, 1]})]
         run["model"]["config"]["layers"] = shape + [layer(*x) for x in LENET]
         run["compile"]["optimizer"] = "adam"
+        if name == "augmented":
+            run["model"]["config"]["layers"][2:2] = [
+                layer(*x) for x in AUGMENTATION]
     elif name == "resnet8":
         run = json.loads((SOURCE / "samples/tiny/resnet8.json").read_text())
         write_images(folder, 64)
@@ -205,9 +219,11 @@ parser.add_argument("--steps", type=int, default=20)
 parser.add_argument("--kills", type=int, default=2)
 parser.add_argument("--seed", type=int, default=1)
 parser.add_argument("--emulator", nargs=1, default=[])
+parser.add_argument("--only")
 options = parser.parse_args()
 PROGRAM = str(options.build.resolve() / "tools/ringlet/ringlet")
-networks = ("tutorials", "lenet5", "resnet8")
+networks = [options.only] if options.only else (
+    "tutorials", "lenet5", "augmented", "resnet8")
 results = [check(name, options, kernel_sets()) for name in networks]
 if not options.emulator:
     results += [check_workers(name, options) for name in networks]
