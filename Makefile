@@ -198,7 +198,7 @@ LONG_functions = RINGLET_ALL_FLOATS=1 $(BUILD)/tests/core_compute_test --gtest_f
 LONG_states = RINGLET_ALL_STATES=1 $(BUILD)/tests/core_recovery_test
 # Programs without one feature each, and so with its *_absent.cc.
 comma = ,
-ALL_FEATURES = recurrent attention export weights tables pictures inspection workers
+ALL_FEATURES = recurrent attention export weights tables pictures sound inspection workers
 LONG_features = $(foreach feature,$(ALL_FEATURES),$(MAKE) --no-print-directory small \
   FEATURES=$(subst $() ,$(comma),$(filter-out $(feature),$(ALL_FEATURES))) &&) true
 # The library compiled once more, as a part of another project.

@@ -237,6 +237,8 @@ struct Layer {
     kLayerNormalization,
     kRescaling,
     kNormalization,
+    kMelSpectrogram,
+    kMFCC,
     kCustom,
     kModel,
   };
@@ -375,6 +377,24 @@ struct Layer {
   std::vector<float> means, variances;  // Normalization
   bool invert = false;                  // Normalization
   bool adapt = true;  // Normalization: means and variances are those of data
+
+  // MelSpectrogram, MFCC. They have no setters: set these fields.
+  int64_t sampling_rate = 16000;  // samples of a second
+  int64_t fft_length = 2048;      // MFCC: 0: the next power of 2
+  int64_t sequence_length = 0;    // samples of a frame; 0: fft_length
+  int64_t sequence_stride = 512;  // from one frame to the next
+  int64_t num_mel_bins = 128;
+  float min_freq = 20;  // in Hz, of the first mel bin
+  float max_freq = std::numeric_limits<float>::infinity();  // at most rate / 2
+  float mag_exp = 2;         // the power of a magnitude
+  bool power_to_db = true;   // MFCC: else natural logarithms
+  float top_db = 80;         // MelSpectrogram: the range below the maximum
+  float min_power = 1e-10f;  // MelSpectrogram
+  float ref_power = 1;       // MelSpectrogram: that of 0 dB
+  int64_t num_mfcc = 10;     // MFCC: 0: the logarithms themselves
+  float log_offset = 1e-6f;  // MFCC: added before the logarithm
+  bool htk = true;           // MFCC: else the mel scale of Slaney
+  bool centered = true;      // MFCC: with reflected samples at both ends
 
   std::shared_ptr<const CustomLayer> custom;  // see custom_layer.h
   std::shared_ptr<const NestedModel> model;   // see Model::AsLayer
@@ -689,6 +709,19 @@ Layer Bidirectional(const Layer& forward, const Layer& backward,
 // Applies a layer to each step (the first axis), with the same weights.
 Layer TimeDistributed(const Layer& layer);
 Layer RepeatVector(int64_t n);  // (features) to (n, features)
+
+// From sound. They are not trained, and a layer before them cannot be.
+//
+// Keras's MelSpectrogram: (samples) to (num_mel_bins, frames). In Keras top_db
+// is below the maximum of the batch, here below that of the example.
+Layer MelSpectrogram();
+// (samples) to (frames, num_mfcc): mel-frequency cepstral coefficients as
+// tf.signal.stft, linear_to_mel_weight_matrix and
+// mfccs_from_log_mel_spectrograms compute them. The defaults are those of the
+// keyword spotting of MLPerf Tiny. Without coefficients (num_mfcc 0) the output
+// is (frames, num_mel_bins). For librosa's melspectrogram and power_to_db:
+// centered, not htk, mag_exp 2, power_to_db, min_freq 0.
+Layer MFCC();
 // Row x of a trained matrix (input_dim, output_dim) for each number x. Numbers
 // are rounded down; those outside of [0, input_dim) are an error.
 Layer Embedding(int64_t input_dim, int64_t output_dim);

@@ -19,6 +19,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from keras_activations import activate, activation_gradient, log_softmax
 import recurrent_oracle
+import spectrogram_oracle
 
 EPSILON = 1e-7  # Keras's backend epsilon
 
@@ -1152,7 +1153,24 @@ class RepeatVector(Layer):
         return [dy.sum(1)]
 
 
+class Spectrogram(Layer):
+    def __init__(self, config, kind):
+        super().__init__(config)
+        self.kind = kind
+
+    def features(self, x):
+        return spectrogram_oracle.features(self.kind, self.config, x)
+
+    def build(self, shapes):
+        return self.features(np.zeros(shapes[0])).shape
+
+    def forward(self, xs):
+        return np.array([self.features(x) for x in xs[0]])
+
+
 LAYERS = {
+    "MelSpectrogram": lambda config: Spectrogram(config, "MelSpectrogram"),
+    "MFCC": lambda config: Spectrogram(config, "MFCC"),
     "Bidirectional": Bidirectional, "TimeDistributed": TimeDistributed,
     "RepeatVector": RepeatVector, "Attention": Attention,
     "MultiHeadAttention": MultiHeadAttention,

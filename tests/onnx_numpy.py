@@ -149,10 +149,11 @@ def batch_normalization(x, scale, b, mean, variance, *, epsilon):
     return (x - mean) / np.sqrt(variance + epsilon) * scale + b
 
 
-def pad(x, pads, value):
+def pad(x, pads, value=0, *, mode="constant"):
     count = x.ndim
     assert value == 0
-    return np.pad(x, [(pads[i], pads[i + count]) for i in range(count)])
+    return np.pad(x, [(pads[i], pads[i + count]) for i in range(count)],
+                  mode=mode)
 
 
 def cut(x, starts, ends, axes, steps=None):
@@ -256,7 +257,7 @@ def reshape(x, shape):
 
 OPERATORS = {
     "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide,
-    "Max": np.maximum, "Min": np.minimum, "MatMul": np.matmul,
+    "Log": np.log, "Pow": np.power, "Max": np.maximum, "Min": np.minimum, "MatMul": np.matmul,
     "Relu": lambda x: np.maximum(x, 0),
     "LeakyRelu": lambda x, alpha=0.01: np.where(x < 0, alpha * x, x),
     "PRelu": lambda x, slope: np.where(x < 0, slope * x, x),
@@ -277,6 +278,8 @@ OPERATORS = {
     "Reshape": reshape, "Pad": pad, "Slice": cut, "Resize": resize,
     "Transpose": lambda x, perm: x.transpose(perm),
     "Concat": lambda *xs, axis: np.concatenate(xs, axis),
+    "ReduceMax": lambda x, axes, keepdims: x.max(
+        tuple(axes), keepdims=bool(keepdims)),
     "ReduceMean": lambda x, axes, keepdims: x.mean(
         tuple(axes), keepdims=bool(keepdims)),
     "Conv": conv, "ConvTranspose": conv_transpose, "MaxPool": max_pool, "AveragePool": average_pool,

@@ -298,6 +298,11 @@ def host_layer(one):
         run["model"] = sequential(layer("Reshape", target_shape=[1, -1],
                                         name="step"),
                                   one, *copy.deepcopy(HEAD))
+    elif name in SOUND_LAYERS:  # of 3200 samples
+        run["model"] = sequential(
+            layer("Reshape", target_shape=[16, 1], name="column"),
+            layer("UpSampling1D", size=200, name="longer"),
+            layer("Flatten", name="sound"), one, *copy.deepcopy(HEAD))
     elif name == "RepeatVector":
         run["model"] = sequential(layer("Flatten", name="row"), one,
                                   *copy.deepcopy(HEAD))
@@ -491,6 +496,21 @@ def check_normalization(shop, host):
         shop.refused(put(**config), config)
 
 
+# Numbers of these must fit each other, and the samples.
+SOUND_LAYERS = {"MelSpectrogram", "MFCC"}
+SOUND_NUMBERS = {"sampling_rate", "sequence_stride", "num_mel_bins", "min_freq",
+                 "max_freq", "mag_exp", "fft_length", "sequence_length",
+                 "num_mfcc"}
+
+
+def check_sound_numbers(shop, put, fields, base, what):
+    for name in sorted(SOUND_NUMBERS & set(fields)):
+        default = fields[name].default
+        check(shop.trained(put(default, name), what) == base, what, name)
+        for value in (-1, "zzz", [[]], 1e30):
+            shop.refused(put(value, name), f"{what}.{name} of {value}")
+
+
 def check_class(shop, title, entry, all_fields, draw):
     names, fields, refused = entry
     host = HOSTS[title]
@@ -521,6 +541,10 @@ def check_class(shop, title, entry, all_fields, draw):
         fields = {name: field for name, field in fields.items()
                   if name not in ("mean", "variance", "adapt")}
     base = shop.trained(put(), f"{title} {names[0]}")
+    if names[0] in SOUND_LAYERS:
+        check_sound_numbers(shop, put, fields, base, names[0])
+        fields = {name: field for name, field in fields.items()
+                  if name not in SOUND_NUMBERS}
     for alias in names[1:]:
         check(shop.trained(put(class_name=alias), f"{title} {alias}") == base,
               alias, "is not", names[0])

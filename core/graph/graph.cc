@@ -277,6 +277,7 @@ Status Graph::Complete(const std::vector<bool>& losses) {
   RINGLET_RETURN_IF_ERROR(CheckShared());
   if (!complete_) JoinPools();
   ChooseTrained(&GraphLayer::trainable_next);
+  RINGLET_RETURN_IF_ERROR(CheckGradients());
   ChooseReplaced();
   complete_ = true;
   return Status();
@@ -316,6 +317,20 @@ void Graph::ChooseTrained(bool GraphLayer::*trainable) {
       num_changes_ += changes ? variable.size() : 0;
     }
   }
+}
+
+Status Graph::CheckGradients() const {
+  for (const GraphNode& node : nodes_) {
+    if (node.op == nullptr || node.op->has_gradient()) continue;
+    for (const int input : node.inputs) {
+      if (!nodes_[input].needs_gradient) continue;
+      return InvalidArgument(
+          "layer '%s': a %s passes no gradient on, so no layer before it can "
+          "be trained; set \"trainable\" to false there",
+          node.layer.name.c_str(), ClassName(node.layer));
+    }
+  }
+  return Status();
 }
 
 void Graph::RestoreTrainedLayers() {

@@ -165,6 +165,8 @@ class Graph {
   Status CheckNewCall(const std::vector<int>& inputs) const;
   Status CheckNewLayer(const Layer& layer, size_t inputs) const;
   Status CheckShared() const;
+  // An error if a layer without a gradient follows a trained one.
+  Status CheckGradients() const;
   std::vector<bool> LeadsToLoss() const;
   Status AddLayer(const Layer& layer, int parent);
   Status AddCallOf(int layer, const std::vector<int>& inputs);

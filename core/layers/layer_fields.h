@@ -645,6 +645,40 @@ constexpr LayerField kNormalizationFields[] = {
     LayerField("adapt", &Layer::adapt).Unwritten(),
 };
 
+template <typename T>
+constexpr LayerField SoundField(const char* name, T Layer::*member) {
+  return LayerField(name, member).Compared(name).Saved(name);
+}
+constexpr std::array kFrameFields = {
+    SoundField("sampling_rate", &Layer::sampling_rate),
+    SoundField("sequence_stride", &Layer::sequence_stride),
+    LayerField("window", OnlyText{"hann"}),
+    SoundField("num_mel_bins", &Layer::num_mel_bins),
+    SoundField("min_freq", &Layer::min_freq).InRange(kNotNegative),
+    SoundField("max_freq", &Layer::max_freq).InRange(kNotNegative).OrNull(),
+    SoundField("power_to_db", &Layer::power_to_db),
+    SoundField("mag_exp", &Layer::mag_exp).InRange(kPositive),
+};
+constexpr auto kMelSpectrogramFields =
+    Join(kFrameFields,
+         std::array{
+             SoundField("fft_length", &Layer::fft_length),
+             SoundField("sequence_length", &Layer::sequence_length).OrZero(),
+             SoundField("top_db", &Layer::top_db).InRange(kNotNegative),
+             SoundField("min_power", &Layer::min_power).InRange(kPositive),
+             SoundField("ref_power", &Layer::ref_power),
+         });
+constexpr auto kMFCCFields =
+    Join(kFrameFields,
+         std::array{
+             SoundField("fft_length", &Layer::fft_length).OrZero(),
+             SoundField("sequence_length", &Layer::sequence_length),
+             SoundField("num_mfcc", &Layer::num_mfcc).OrZero(),
+             SoundField("log_offset", &Layer::log_offset).InRange(kNotNegative),
+             SoundField("htk", &Layer::htk),
+             SoundField("center", &Layer::centered),
+         });
+
 }  // namespace ringlet
 
 #endif  // RINGLET_CORE_LAYERS_LAYER_FIELDS_H_

@@ -15,7 +15,7 @@ OpMaker MakeActivation, MakeAttention, MakeBatchNormalization, MakeColorChange,
     MakeConcatenate, MakeConv, MakeConvTranspose, MakeCustom, MakeDense,
     MakeDepthwiseConv, MakeELU, MakeEmbedding, MakeFrame, MakeGlobalPooling,
     MakeLayerNormalization, MakeMerge, MakeMultiHeadAttention, MakeNoise,
-    MakeNormalization, MakePReLU, MakePermute, MakePooling,
+    MakeNormalization, MakePReLU, MakePermute, MakePooling, MakeSpectrogram,
     MakePositionEmbedding, MakeReLU, MakeRecurrent, MakeRepeatVector,
     MakeRescaling, MakeReshape, MakeResizing, MakeSeparableConv, MakeSoftmax,
     MakeTimeDistributed, MakeUpSampling, MakeWarp;
@@ -221,6 +221,9 @@ constexpr LayerClass kLayers[] = {
      MakeRescaling, kRescalingFields, kElementwise},
     {"Normalization", "", Kind::kNormalization, [] { return Normalization(); },
      kOne, MakeNormalization, kNormalizationFields, kElementwise},
+    {"MelSpectrogram", "", Kind::kMelSpectrogram, MelSpectrogram, kOne,
+     MakeSpectrogram, kMelSpectrogramFields},
+    {"MFCC", "", Kind::kMFCC, MFCC, kOne, MakeSpectrogram, kMFCCFields},
     {"CustomLayer", "", Kind::kCustom, nullptr, kAny, MakeCustom},
     // The graph has the layers of the nested model instead.
     {"Functional", "", Kind::kModel, nullptr, kOne, nullptr},

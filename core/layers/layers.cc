@@ -250,6 +250,19 @@ Layer RepeatVector(int64_t n) {
   layer.repeats = n;
   return layer;
 }
+Layer MelSpectrogram() { return Make(Layer::Kind::kMelSpectrogram); }
+Layer MFCC() {
+  Layer layer = Make(Layer::Kind::kMFCC);
+  layer.fft_length = 0;
+  layer.sequence_length = 480;
+  layer.sequence_stride = 320;
+  layer.num_mel_bins = 40;
+  layer.max_freq = 4000;
+  layer.mag_exp = 1;
+  layer.power_to_db = false;
+  layer.centered = false;
+  return layer;
+}
 Layer Embedding(int64_t input_dim, int64_t output_dim) {
   Layer layer = Make(Layer::Kind::kEmbedding);
   layer.input_dim = input_dim;

@@ -168,6 +168,9 @@ class Op {
   // Backward may write an error to OpCall::status; its gradients are then
   // undefined. Forward of every op may, and its output is then undefined.
   virtual bool backward_may_fail() const { return false; }
+  // False: Backward computes no gradient of the input, so that no layer before
+  // this one can be trained.
+  virtual bool has_gradient() const { return true; }
   // Multiply-adds of one example's forward pass.
   virtual int64_t multiply_adds() const { return 0; }
   // True if none of the op's weights is trained: Backward writes only dx, and

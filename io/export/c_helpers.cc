@@ -363,6 +363,118 @@ static void attend(const float* q, const float* k, const float* v, float* y,
   }
 }
 )"},
+    {kCFastPowers, R"(
+/* Squared magnitudes p of the Fourier transform of n numbers, a power of 2.
+   c: the cosines, then the sines, of 2 pi k / n for k up to n / 2. */
+static void fourier_powers(float* x, float* p, int n, const float* c,
+                           int begin, int count) {
+  const int h = n / 2;
+  const float* const s = c + h + 1;
+  int i, j, k, half;
+  (void)begin;
+  (void)count;
+  for (i = 1, j = 0; i < h; ++i) {
+    int bit = h / 2;
+    for (; j & bit; bit /= 2) j ^= bit;
+    j ^= bit;
+    for (k = 0; k < 2 && i < j; ++k) {
+      const float t = x[2 * i + k];
+      x[2 * i + k] = x[2 * j + k];
+      x[2 * j + k] = t;
+    }
+  }
+  for (half = 1; half < h; half *= 2) {
+    for (i = 0; i < h; i += 2 * half) {
+      for (k = 0; k < half; ++k) {
+        const float u = c[k * (h / half)], v = s[k * (h / half)];
+        float *a = x + 2 * (i + k), *b = a + 2 * half;
+        const float r = b[0] * u + b[1] * v, m = b[1] * u - b[0] * v;
+        b[0] = a[0] - r;
+        b[1] = a[1] - m;
+        a[0] += r;
+        a[1] += m;
+      }
+    }
+  }
+  for (k = 0; k <= h; ++k) {
+    const float *a = x + 2 * (k % h), *b = x + 2 * ((h - k) % h);
+    const float e = 0.5f * (a[0] + b[0]), f = 0.5f * (a[1] - b[1]),
+                g = 0.5f * (a[1] + b[1]), o = 0.5f * (b[0] - a[0]);
+    const float r = e + (g * c[k] + o * s[k]), m = f + (o * c[k] - g * s[k]);
+    p[k] = r * r + m * m;
+  }
+}
+)"},
+    {kCDirectPowers, R"(
+/* Squared magnitudes p of the Fourier transform of n numbers, by its
+   definition; x[begin] and the next are not 0. c: the cosines, then the sines,
+   of 2 pi k / n. */
+static void fourier_powers(float* x, float* p, int n, const float* c,
+                           int begin, int count) {
+  int i, k;
+  for (k = 0; k <= n / 2; ++k) {
+    float r = 0, m = 0;
+    int at = (int)((long long)begin * k % n);
+    for (i = begin; i < begin + count; ++i) {
+      r += x[i] * c[at];
+      m -= x[i] * c[n + at];
+      at += k;
+      if (at >= n) at -= n;
+    }
+    p[k] = r * r + m * m;
+  }
+}
+)"},
+    {kCSpectrogram, R"(
+/* g: frames, their stride, samples, padding, window and its begin, length of
+   the transform, mel bins, coefficients, whether frames are last, logarithms,
+   a limited range. f: exponent, least, offset, factor, reference, range.
+   m: the first frequency and the number of each mel bin. */
+static void spectrogram(const float* x, float* y, const int* g, const float* f,
+                        const float* window, const float* c, const int* m,
+                        const float* w, const float* d, float* z) {
+  const int n = g[6], bins = n / 2 + 1, mels = g[7];
+  float *const p = z + n, *const v = p + bins;
+  const int width = g[8] > 0 ? g[8] : mels;
+  int t, i, k;
+  for (t = 0; t < g[0]; ++t) {
+    const float* u = w;
+    for (i = 0; i < n; ++i) z[i] = 0;
+    for (i = 0; i < g[4]; ++i) {
+      int at = t * g[1] + g[5] + i - g[3];
+      if (at < 0) at = -at;
+      if (at >= g[2]) at = 2 * (g[2] - 1) - at;
+      z[g[5] + i] = window[i] * x[at];
+    }
+    fourier_powers(z, p, n, c, g[5], g[4]);
+    for (k = 0; k < bins && f[0] != 2; ++k) {
+      p[k] = f[0] == 1 ? sqrtf(p[k]) : p[k] > 0 ? powf(p[k], f[0] / 2) : 0;
+    }
+    for (k = 0; k < mels; ++k) {
+      float sum = 0;
+      for (i = 0; i < m[2 * k + 1]; ++i) sum += *u++ * p[m[2 * k] + i];
+      if (g[10]) {
+        sum = logf((sum < f[1] ? f[1] : sum) + f[2]) * f[3] - f[4];
+      }
+      v[k] = sum;
+    }
+    for (k = 0; k < width; ++k) {
+      float sum = v[k];
+      if (g[8] > 0) {
+        for (sum = 0, i = 0; i < mels; ++i) sum += d[k * mels + i] * v[i];
+      }
+      y[g[9] ? k * g[0] + t : t * width + k] = sum;
+    }
+  }
+  if (g[11]) {
+    float most = y[0];
+    for (i = 1; i < g[0] * width; ++i) most = y[i] > most ? y[i] : most;
+    for (i = 0; i < g[0] * width; ++i) {
+      y[i] = y[i] < most - f[5] ? most - f[5] : y[i];
+    }
+  }
+}
+)"},
     {kCRecurrenceBit, R"(
 typedef void (*function)(float* y, int n);
 

@@ -42,6 +42,9 @@ enum CHelper : uint32_t {
   kCAttendBit = 8388608,
   kCAttend = kCAttendBit | kCSoftmax,
   kCResize = 16777216,
+  kCFastPowers = 33554432,
+  kCDirectPowers = 67108864,
+  kCSpectrogram = 134217728,
 };
 
 constexpr uint32_t CStepBit(Cell cell) {

@@ -70,6 +70,7 @@ class CModel {
   void Attend();
   void Positions();
   void Resize();
+  void Spectrogram();
 
   Status CheckModel() const;
   Status CheckCountable() const;

@@ -162,6 +162,8 @@ const LoweringBuilder::Row LoweringBuilder::kRows[] = {
     {Is::kAttention, Kind::kAttend, &LoweringBuilder::Attend, 0},
     {Is::kMultiHeadAttention, Kind::kMatMul, &LoweringBuilder::MultiHeadAttend,
      0},
+    {Is::kMelSpectrogram, Kind::kSpectrogram, &LoweringBuilder::KeepInput, 0},
+    {Is::kMFCC, Kind::kSpectrogram, &LoweringBuilder::KeepInput, 0},
 };
 
 // These work on the last axis of any shape, or on all numbers in their order.

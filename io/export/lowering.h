@@ -73,6 +73,7 @@ struct Primitive {
                       // gamma: a trained scale; null: 1
     kPositions,       // the first rows of the kernel, for any input
     kResize,          // to the output's size; nearest, or between pixels
+    kSpectrogram,     // MelSpectrogram or MFCC; the fields of the layer
   };
   // Along height and width. With one axis the height is 1, without padding.
   struct Window {

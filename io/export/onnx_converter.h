@@ -15,6 +15,8 @@
 
 namespace ringlet {
 
+struct SpectrogramPlan;
+
 class OnnxConverter {
  public:
   OnnxConverter(Model* model, OnnxGraph* graph)
@@ -68,6 +70,9 @@ class OnnxConverter {
   OnnxValue Attend();
   OnnxValue Positions();
   OnnxValue Resize();
+  OnnxValue Spectrogram();
+  int Powers(const SpectrogramPlan& plan);
+  int Logarithm(const SpectrogramPlan& plan, int y);
 
   OnnxValue& x(size_t i = 0) {
     return values_[static_cast<size_t>(p_->inputs[i])];
@@ -76,6 +81,9 @@ class OnnxConverter {
   OnnxInts Each(const int64_t pair[2]) const {
     return p_->axes == 1 ? OnnxInts{pair[1]} : OnnxInts{pair[0], pair[1]};
   }
+  // A constant of the layer.
+  int Floats(const char* what, const OnnxInts& dims,
+             const std::vector<float>& values);
   int Weight(const Variable* weight, const OnnxInts& dims,
              const OnnxGraph::StridedLayout& order);
   int Weight(const Variable* weight, const OnnxInts& dims);  // Keras's order

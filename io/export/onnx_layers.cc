@@ -45,6 +45,7 @@ const OnnxConverter::Row OnnxConverter::kConverters[] = {
     {Kind::kAttend, &OnnxConverter::Attend},
     {Kind::kPositions, &OnnxConverter::Positions},
     {Kind::kResize, &OnnxConverter::Resize},
+    {Kind::kSpectrogram, &OnnxConverter::Spectrogram},
 };
 
 Status OnnxConverter::AddNodes() {

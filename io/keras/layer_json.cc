@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <optional>
 
 #include "../../core/base/text.h"
@@ -146,7 +147,10 @@ struct ReadValue {
   LayerEntry* entry;
 
   void operator()(int64_t Layer::*member) const {
-    if (field.or_zero && !fields->Has(field.name)) return;
+    if (field.or_zero && !fields->Has(field.name)) {
+      if (fields->Take(field.name)) entry->layer.*member = 0;
+      return;
+    }
     fields->Int(field.name, 1, kMaxLayerSize, &(entry->layer.*member));
   }
   void operator()(int64_t (Layer::*member)[2]) const {
@@ -172,7 +176,12 @@ struct ReadValue {
                 entry->layer.*member);
   }
   void operator()(float Layer::*member) const {
-    if (field.or_null && !fields->Has(field.name)) return;
+    if (field.or_null && !fields->Has(field.name)) {
+      if (fields->Take(field.name)) {
+        entry->layer.*member = std::numeric_limits<float>::infinity();
+      }
+      return;
+    }
     fields->Float(field.name, field.range, &(entry->layer.*member));
   }
   void operator()(bool Layer::*member) const {

@@ -1,0 +1,120 @@
+// MelSpectrogram and MFCC: the Fourier transform of all frames is two
+// convolutions, of its real and of its imaginary part.
+
+#include "../../core/base/check.h"
+#include "../../core/layers/spectrogram_plan.h"
+#include "onnx_converter.h"
+
+namespace ringlet {
+namespace {
+
+using Plan = SpectrogramPlan;
+
+// The kernel (frequencies, 1, length) of a part.
+std::vector<float> PartKernel(const Plan& plan,
+                              const std::vector<double>& circle,
+                              int64_t length) {
+  std::vector<float> kernel(static_cast<size_t>(plan.frequencies() * length));
+  for (int64_t k = 0; k < plan.frequencies(); ++k) {
+    for (size_t i = 0; i < plan.window.size(); ++i) {
+      const int64_t at = plan.window_begin + static_cast<int64_t>(i);
+      kernel[static_cast<size_t>(k * length + at)] = static_cast<float>(
+          plan.window[i] *
+          circle[static_cast<size_t>(at * k % plan.fft_length)]);
+    }
+  }
+  return kernel;
+}
+
+// (mel bins, frequencies)
+std::vector<float> MelMatrix(const Plan& plan) {
+  std::vector<float> matrix(
+      static_cast<size_t>(plan.mels() * plan.frequencies()));
+  for (int64_t m = 0; m < plan.mels(); ++m) {
+    const Plan::MelBin& bin = plan.mel_bins[static_cast<size_t>(m)];
+    float* const row = matrix.data() + m * plan.frequencies() + bin.first;
+    for (size_t i = 0; i < bin.weights.size(); ++i) {
+      row[i] = static_cast<float>(bin.weights[i]);
+    }
+  }
+  return matrix;
+}
+
+}  // namespace
+
+int OnnxConverter::Floats(const char* what, const OnnxInts& dims,
+                          const std::vector<float>& values) {
+  return graph_->AddFloats(p_->layer->name + what, dims, values.data(),
+                           static_cast<int64_t>(values.size()));
+}
+
+// The squared magnitudes (batch, frequencies, frames).
+int OnnxConverter::Powers(const Plan& plan) {
+  int row = builder_.Reshaped(&x(), {1, plan.samples}).last;
+  if (plan.padding > 0) {
+    const int pads =
+        builder_.Ints("/pads", {0, 0, plan.padding, 0, 0, plan.padding});
+    row = builder_.Node("Pad", {row, pads}, {{"mode", "reflect"}});
+  }
+  const int64_t length = plan.padding > 0
+                             ? plan.fft_length
+                             : static_cast<int64_t>(plan.window.size());
+  const auto square = [&](const char* what, const std::vector<double>& circle) {
+    const int kernel = Floats(what, {plan.frequencies(), 1, length},
+                              PartKernel(plan, circle, length));
+    const int part = builder_.Node("Conv", {row, kernel},
+                                   {{"kernel_shape", OnnxInts{length}},
+                                    {"strides", OnnxInts{plan.stride}},
+                                    {"dilations", OnnxInts{1}},
+                                    {"pads", OnnxInts{0, 0}},
+                                    {"group", int64_t{1}}});
+    return builder_.Node("Mul", {part, part});
+  };
+  const int real = square("/cosines", plan.cosines),
+            imaginary = square("/sines", plan.sines);
+  return builder_.Node("Add", {real, imaginary});
+}
+
+int OnnxConverter::Logarithm(const Plan& plan, int y) {
+  if (plan.least > 0) {
+    y = builder_.Node("Max", {y, builder_.Scalar(plan.least)});
+  }
+  if (plan.log_offset != 0) {
+    y = builder_.Node("Add", {y, builder_.Scalar(plan.log_offset)});
+  }
+  y = builder_.Node("Log", {y});
+  y = builder_.Node("Mul", {y, builder_.Scalar(plan.log_factor)});
+  y = builder_.Node("Sub", {y, builder_.Scalar(plan.log_of_reference)});
+  if (!plan.has_range) return y;
+  const int most = builder_.Node(
+      "ReduceMax", {y}, {{"axes", OnnxInts{1, 2}}, {"keepdims", int64_t{1}}});
+  const int least = builder_.Node("Sub", {most, builder_.Scalar(plan.range)});
+  return builder_.Node("Max", {y, least});
+}
+
+OnnxValue OnnxConverter::Spectrogram() {
+  Plan plan;
+  RINGLET_CHECK(MakeSpectrogramPlan(*p_->layer, x().shape, &plan).ok());
+  int y = Powers(plan);
+  if (plan.mag_exp == 1) {
+    y = builder_.Node("Sqrt", {y});
+  } else if (plan.mag_exp != 2) {
+    const auto half = static_cast<float>(plan.mag_exp / 2);
+    y = builder_.Node("Pow", {y, builder_.Scalar(half)});
+  }
+  const int matrix =
+      Floats("/mels", {plan.mels(), plan.frequencies()}, MelMatrix(plan));
+  y = builder_.Node("MatMul", {matrix, y});
+  if (plan.has_log) y = Logarithm(plan, y);
+  if (plan.num_mfcc > 0) {
+    const std::vector<float> dct(plan.dct.begin(), plan.dct.end());
+    y = builder_.Node("MatMul",
+                      {Floats("/dct", {plan.num_mfcc, plan.mels()}, dct), y});
+  }
+  if (!plan.frames_last) {
+    y = builder_.Node("Transpose", {y}, {{"perm", OnnxInts{0, 2, 1}}});
+  }
+  return OnnxBuilder::MakeValue(p_->output, AxisOrder::kChannelsLast, y);
+}
+
+}  // namespace ringlet

@@ -1,0 +1,186 @@
+// MelSpectrogram and MFCC against their formulas in float64.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "../../support/contains.h"
+#include "../../support/data_files.h"
+#include "../../support/expect_ok.h"
+#include "../../support/op_runner.h"
+#include "../../support/python.h"
+#include "ringlet/model.h"
+
+namespace ringlet {
+namespace {
+
+// A tone, a quieter one and noise.
+Floats Sound(int64_t samples, uint64_t seed) {
+  Floats sound = RandomFloats(static_cast<size_t>(samples), seed);
+  for (size_t i = 0; i < sound.size(); ++i) {
+    const auto t = static_cast<float>(i) / 16000;
+    sound[i] = 0.01f * sound[i] + 0.5f * std::sin(2764.6f * t) +
+               0.1f * std::sin(9000.0f * t + static_cast<float>(seed));
+  }
+  return sound;
+}
+
+std::string Fields(const Layer& l) {
+  const bool mel = l.kind == Layer::Kind::kMelSpectrogram;
+  std::ostringstream text;
+  const double max_freq = std::isinf(l.max_freq)
+                              ? static_cast<double>(l.sampling_rate / 2)
+                              : double{l.max_freq};
+  text.precision(17);
+  text << (mel ? "MelSpectrogram" : "MFCC") << " fft_length=" << l.fft_length
+       << " sequence_length=" << l.sequence_length
+       << " sequence_stride=" << l.sequence_stride
+       << " sampling_rate=" << l.sampling_rate
+       << " num_mel_bins=" << l.num_mel_bins << " min_freq=" << l.min_freq
+       << " max_freq=" << max_freq << " mag_exp=" << l.mag_exp
+       << " power_to_db=" << l.power_to_db << " top_db=" << l.top_db
+       << " min_power=" << l.min_power << " ref_power=" << l.ref_power
+       << " num_mfcc=" << l.num_mfcc << " log_offset=" << l.log_offset
+       << " htk=" << l.htk << " center=" << l.centered;
+  return text.str();
+}
+
+Layer Small(Layer layer) {
+  layer.fft_length = 256;
+  layer.sequence_length = 200;
+  layer.sequence_stride = 100;
+  layer.num_mel_bins = 20;
+  return layer;
+}
+
+// As MLPerf Tiny's anomaly detection computes it with librosa.
+Layer LibrosaLogMel() {
+  Layer layer = MFCC();
+  layer.fft_length = layer.sequence_length = 1024;
+  layer.sequence_stride = 512;
+  layer.num_mel_bins = 128;
+  layer.min_freq = 0;
+  layer.max_freq = 8000;
+  layer.mag_exp = 2;
+  layer.power_to_db = layer.centered = true;
+  layer.htk = false;
+  layer.num_mfcc = 0;
+  layer.log_offset = 2.220446049250313e-16f;
+  return layer;
+}
+
+std::vector<Layer> Cases() {
+  std::vector<Layer> all = {MelSpectrogram(), MFCC(), LibrosaLogMel(),
+                            Small(MelSpectrogram()), Small(MFCC())};
+  all.push_back(Small(MelSpectrogram()));
+  all.back().power_to_db = false;
+  all.back().mag_exp = 1.5f;
+  all.push_back(Small(MelSpectrogram()));
+  all.back().fft_length = 250;  // no power of 2
+  all.back().top_db = 20;
+  all.back().ref_power = 3;
+  all.push_back(Small(MFCC()));
+  all.back().fft_length = all.back().sequence_length = 201;  // odd
+  all.back().power_to_db = all.back().centered = true;
+  return all;
+}
+
+TEST(SpectrogramTest, EachLayer_IsTheFormulaInFloat64) {
+  const DataFiles files;
+  const Floats sound = Sound(16000, 1);
+  files.Write("x", std::string(reinterpret_cast<const char*>(sound.data()),
+                               sound.size() * sizeof(float)));
+  std::string cases;
+  for (const Layer& layer : Cases()) cases += Fields(layer) + " x\n";
+  files.Write("cases.txt", cases);
+  const std::vector<std::string> lines =
+      RunPython(Script("spectrogram_oracle.py") + files.root());
+  ASSERT_EQ(lines.size(), Cases().size());
+  for (size_t i = 0; i < lines.size(); ++i) {
+    OpRunner op(Cases()[i], {{16000}});
+    ASSERT_OK(op.status());
+    std::istringstream values(lines[i]);
+    double expected = 0, worst = 0;
+    for (const float y : op.Run(1, {sound}, {}, {}).y) {
+      ASSERT_TRUE(values >> expected) << i;
+      worst = std::max(
+          worst, std::fabs(y - expected) / std::max(1.0, std::fabs(expected)));
+    }
+    EXPECT_FALSE(values >> expected) << i;
+    EXPECT_LE(worst, 1e-5) << Fields(Cases()[i]);
+  }
+}
+
+TEST(SpectrogramTest, KeywordSpotting_HasShapeOfMlperfTiny) {
+  EXPECT_EQ(OpRunner(MFCC(), {{16000}}).op().output(), Shape({49, 10}));
+  EXPECT_EQ(OpRunner(MelSpectrogram(), {{16000}}).op().output(),
+            Shape({128, 32}));
+}
+
+TEST(SpectrogramTest, AnyBatchAndThreads_GiveOneResult) {
+  for (const Layer& layer : Cases()) {
+    OpRunner op(layer, {{2100}});
+    ASSERT_OK(op.status());
+    Floats all;
+    std::vector<Floats> each;
+    for (uint64_t i = 0; i < 5; ++i) {
+      const Floats x = Sound(2100, i);
+      all.insert(all.end(), x.begin(), x.end());
+      each.push_back(op.Run(1, {x}, {}, {}).y);
+    }
+    Floats expected;
+    for (const Floats& y : each) {
+      expected.insert(expected.end(), y.begin(), y.end());
+    }
+    EXPECT_EQ(op.Run(5, {all}, {}, {}).y, expected);
+    EXPECT_EQ(op.Run(5, {all}, {}, {}, /*threads=*/2, /*planned=*/32).y,
+              expected);
+    EXPECT_EQ(op.Run(5, {all}, {}, {}, /*threads=*/4).y, expected);
+  }
+}
+
+TEST(SpectrogramTest, Silence_IsFinite) {
+  for (const Layer& layer : Cases()) {
+    OpRunner op(layer, {{2100}});
+    for (const float y : op.Run(1, {Floats(2100)}, {}, {}).y) {
+      EXPECT_TRUE(std::isfinite(y));
+    }
+  }
+}
+
+TEST(SpectrogramTest, WrongFields_AreRefused) {
+  const auto error = [](Layer layer, const Shape& x) {
+    return OpRunner(layer, {x}).status();
+  };
+  EXPECT_TRUE(Contains(error(MFCC(), {16000, 1}), "put a Reshape"));
+  EXPECT_TRUE(Contains(error(MFCC(), {479}), "at least 480 samples, not 479"));
+  EXPECT_TRUE(Contains(error(MelSpectrogram(), {1024}), "at least 1025"));
+  Layer layer = MFCC();
+  layer.max_freq = 8001;
+  EXPECT_TRUE(Contains(error(layer, {16000}), "at most half"));
+  layer = MFCC();
+  layer.fft_length = 256;
+  EXPECT_TRUE(Contains(error(layer, {16000}), "fft_length is 256"));
+  layer = MFCC();
+  layer.num_mfcc = 41;
+  EXPECT_TRUE(Contains(error(layer, {16000}), "num_mfcc is 41"));
+  layer.num_mel_bins = int64_t{1} << 40;
+  EXPECT_TRUE(Contains(error(layer, {16000}), "num_mel_bins"));
+}
+
+TEST(SpectrogramTest, TrainedLayerBefore_IsRefused) {
+  const auto compiled = [](bool trainable) {
+    Sequential model({Input({600}), Dense(600).Trainable(trainable), MFCC(),
+                      Flatten(), Dense(2)});
+    model.Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits));
+    return model.status();
+  };
+  EXPECT_TRUE(Contains(compiled(true), "passes no gradient on"));
+  EXPECT_OK(compiled(false));
+}
+
+}  // namespace
+}  // namespace ringlet
