@@ -184,6 +184,8 @@ class Source {
   virtual std::optional<TextVectorization> Text() const { return std::nullopt; }
   // How x became a picture of its size, if the examples are pictures.
   virtual std::optional<ImageResizing> Resizing() const { return std::nullopt; }
+  // The samples of a second, if the examples are sound; else 0.
+  virtual int64_t SamplingRate() const { return 0; }
   // The path of an example's file, if each example has its own.
   virtual std::string ExamplePath(int64_t /*index*/) const { return ""; }
 
@@ -439,6 +441,7 @@ struct DataDescription {
   // at the end, which are not in x.
   bool may_have_more_columns = false;
   std::optional<ImageResizing> resizing = std::nullopt;  // Source::Resizing
+  int64_t sampling_rate = 0;                             // Source::SamplingRate
 };
 
 // --- loaders -----------------------------------------------------------------

@@ -197,16 +197,17 @@ Dataset TextDataset(const std::string& path, const std::string& column,
 
 // Pictures: PNG, BMP and PNM (PBM, PGM, PPM) files, and JPEG if it is built in.
 
-// Names, rules and defaults are those of Keras's image_dataset_from_directory,
-// except skip_damaged and in_memory, which Keras lacks.
-struct ImageOptions {
+// Files with an example each, and their labels. Names, rules and defaults are
+// those of Keras's image_dataset_from_directory and
+// audio_dataset_from_directory, except skip_damaged and in_memory, which Keras
+// lacks.
+struct LabelledFilesOptions {
   enum class LabelMode : uint8_t {
     kInt,          // class numbers
     kCategorical,  // a 1 among zeros
     kBinary,       // 0 or 1, of two classes
     kNone,         // no labels
   };
-  enum class ColorMode : uint8_t { kGrayscale, kRgb, kRgba };
   // A part of the files, which `seed` orders as Keras does. The last
   // validation_split of them are kValidation, and the others kTraining.
   enum class Subset : uint8_t { kAll, kTraining, kValidation };
@@ -214,20 +215,24 @@ struct ImageOptions {
   // The permitted classes, in the order of their numbers; some may be absent.
   // Empty: the folders' sorted names.
   std::vector<std::string> class_names;
-  ColorMode color_mode = ColorMode::kRgb;
-  int64_t height = 256, width = 256;
-  ImageResizing resizing;
   Subset subset = Subset::kAll;
   double validation_split = 0;  // for a subset; below 1
   uint32_t seed = 0;
-  // False: a damaged picture is an error. True: it is left out, and a line on
-  // stderr has the number of such pictures. Finding them reads all pictures at
-  // the start. A picture of a format that is not read, or with too many pixels,
-  // is an error in both cases.
+  // False: a damaged file is an error. True: it is left out, and a line on
+  // stderr has the number of such files. Finding them reads all files at the
+  // start. A file of a format that is not read, or of a wrong size, is an error in both
+  // cases.
   bool skip_damaged = false;
-  // False: pictures are read when they are needed. True: all are read at the
-  // start, and each value takes a byte of memory.
+  // False: files are read when they are needed. True: at the start, and their
+  // values are in memory.
   bool in_memory = true;
+};
+
+struct ImageOptions : LabelledFilesOptions {
+  enum class ColorMode : uint8_t { kGrayscale, kRgb, kRgba };
+  ColorMode color_mode = ColorMode::kRgb;
+  int64_t height = 256, width = 256;
+  ImageResizing resizing;
 };
 
 // Keras's image_dataset_from_directory: x is (height, width, channels) in
@@ -245,6 +250,31 @@ Dataset ImageDataset(const std::vector<std::string>& paths,
 // not empty replaces table.classes.
 Dataset ImageDatasetFromCsv(const std::string& path, const std::string& column,
                             const ImageOptions& options = {},
+                            const CsvOptions& table = {});
+
+// Sound: WAV files of integers with 8, 16, 24 or 32 bits, or of floats with 32
+// or 64 bits.
+
+struct AudioOptions : LabelledFilesOptions {
+  // In Hz; a file of another rate is an error. 0: the rate of the first file.
+  int64_t sampling_rate = 0;
+  // Longer files are cut at the end, and shorter ones get zeros there.
+  int64_t output_sequence_length = 16000;
+  // 1: several channels become their mean. Otherwise all files have this many.
+  int64_t channels = 1;
+};
+
+// Keras's audio_dataset_from_directory: x is (output_sequence_length, channels)
+// in float32. Integers are divided by the largest magnitude of their format, so
+// they are in [-1, 1). Folders, classes and subsets are as for pictures.
+Dataset AudioDatasetFromDirectory(const std::string& directory,
+                                  const AudioOptions& options = {});
+// Without labels, in this order.
+Dataset AudioDataset(const std::vector<std::string>& paths,
+                     const AudioOptions& options = {});
+// A CSV with a column of paths, as ImageDatasetFromCsv.
+Dataset AudioDatasetFromCsv(const std::string& path, const std::string& column,
+                            const AudioOptions& options = {},
                             const CsvOptions& table = {});
 
 }  // namespace ringlet

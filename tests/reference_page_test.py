@@ -21,6 +21,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import wave
 
 from data_fields import OF_PICTURES, OF_WINDOWS
 
@@ -212,6 +213,11 @@ class Workshop:
             shapes = self.folder / "shapes" / "ab"[i % 2]
             shapes.mkdir(parents=True, exist_ok=True)
             (shapes / f"{i}.pgm").write_bytes(b"P5 4 4 255\n" + bytes([i] * 16))
+            words = self.folder / "words" / "ab"[i % 2]
+            words.mkdir(parents=True, exist_ok=True)
+            with wave.open(str(words / f"{i}.wav"), "wb") as file:
+                file.setparams((4, 2, 16000, 4, "NONE", ""))
+                file.writeframes(bytes([i, 0] * 16))
         write_idx(self.folder / "images", (10, 4, 4),
                   [draw.randrange(256) for _ in range(160)])
         write_idx(self.folder / "labels", (10,), [0, 1] * 5)
@@ -613,18 +619,24 @@ FORMS = {
     "npy": {"x": "x.npy", "y": "y.npy"},
     "csv": {"csv": "d.csv"},
     "pictures": {"directory": "shapes"},
+    "sound": {"audio_directory": "words"},
 }
 
 
 # The fields of pictures of which not every value fits these pictures and this
 # model; tests/program/program_pictures_test.cc has them.
-NOT_TRIED = ("image", "image_size", "color_mode", "label_mode", "class_names",
+NOT_TRIED = ("image", "audio", "image_size", "color_mode", "label_mode", "class_names",
              "subset", "validation_split")
 
 
 # Fields that data.train and data.validation must both have.
 OF_BOTH = ("sequence_length", "sampling_rate", "target_offset",
            "target_length", "target_columns")
+
+
+# Fields of sound that other forms have too.
+OF_SOUND = ("label_mode", "class_names", "subset", "validation_split", "seed",
+            "damaged", "output_sequence_length", "sampling_rate")
 
 
 # Fields of rows, which pictures lack.
@@ -645,7 +657,8 @@ def check_data(shop, fields):
              "text": "csv", "vocabulary": "csv", "max_tokens": "csv",
              "standardize": "csv", "split": "csv",
              "output_sequence_length": "csv",
-             "directory": "pictures", "image": "csv",
+             "directory": "pictures", "audio_directory": "sound",
+             "image": "csv", "audio": "csv",
              **dict.fromkeys(OF_PICTURES, "pictures")}
     for form, files in FORMS.items():
         for part in ("train", "validation"):
@@ -676,14 +689,16 @@ def check_data(shop, fields):
             base = shop.trained(put(), f"data of {form}")
             texts = form == "csv" and shop.trained(put(None, "max_tokens"),
                                                    "texts")
-            windows = form != "pictures" and shop.trained(
+            windows = form not in ("pictures", "sound") and shop.trained(
                 put(1, "sampling_rate"), f"rows of {form}")
             for name, field in fields.items():
                 what = f"data.{part}.{name} of {form}"
-                if forms.get(name, form) != form:
+                if form == "sound" and name in OF_SOUND:
+                    shop.refused(put([[]], name), what)
+                elif forms.get(name, form) != form:
                     shop.refused(put("x", name), what)
                 elif name in NOT_TRIED or \
-                        form == "pictures" and name in OF_ROWS:
+                        form in ("pictures", "sound") and name in OF_ROWS:
                     shop.refused(put([[]], name), what)
                 elif field.required:
                     shop.refused(put(without=name), what, part)

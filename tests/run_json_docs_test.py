@@ -18,6 +18,7 @@ import subprocess
 import struct
 import sys
 import tempfile
+import wave
 import zipfile
 
 import keras_applications
@@ -136,6 +137,12 @@ class Folder:
             for i in range(12):
                 (flowers / f"{i}.ppm").write_bytes(
                     b"P6 9 7 255\n" + random.Random(i).randbytes(9 * 7 * 3))
+            words = self.path / f"words/{kind}"
+            words.mkdir(parents=True)
+            for i in range(12):
+                with wave.open(str(words / f"{i}.wav"), "wb") as file:
+                    file.setparams((1, 2, 16000, 0, "NONE", ""))
+                    file.writeframes(random.Random(i).randbytes(900))
         self.make_penguins()
         self.make_reviews()
         self.make_tuned()
@@ -253,6 +260,12 @@ def base_of(title):
                 "compile": {"loss": "sparse_categorical_crossentropy"}}
     if title == "Pictures":
         return {"model": "model.json",
+                "compile": {"loss": "sparse_categorical_crossentropy"}}
+    if title == "Sound":
+        return {"model": sequential(
+                    layer("InputLayer", batch_shape=[None, 480]),
+                    layer("MFCC"), layer("Flatten"),
+                    layer("Dense", units=4, activation="softmax")),
                 "compile": {"loss": "sparse_categorical_crossentropy"}}
     if title == "Several inputs and outputs":
         def called(kind, name, *inputs, **config):

@@ -66,6 +66,9 @@ def check_features(folder, model, without):
     picture = pathlib.Path(folder, "pictures/class/gray.pgm")
     picture.parent.mkdir(parents=True)
     picture.write_bytes(b"P5 2 2 255\n1234")
+    sound = pathlib.Path(folder, "words/class/a.wav")
+    sound.parent.mkdir(parents=True)
+    sound.write_bytes(b"RIFF")
     for feature, what, arguments in [
             ("recurrent", "LSTM", ["train", run_json(
                 folder, layer("LSTM", units=3))]),
@@ -78,6 +81,9 @@ def check_features(folder, model, without):
                 "predict", model, "--images", str(picture)]),
             ("pictures", "pictures", [
                 "evaluate", model, "--images", f"{folder}/pictures"]),
+            ("sound", "MFCC", ["train", run_json(folder, layer("MFCC"))]),
+            ("sound", "words", [
+                "evaluate", model, "--audio", f"{folder}/words"]),
             ("inspection", "inspect", ["inspect", model]),
             ("workers", "launch", ["launch", "-n", "2", "--", RINGLET])]:
         if feature in without:

@@ -161,6 +161,9 @@ void AddDataset(const Dataset& dataset, const std::optional<uint64_t>& content,
         static_cast<int64_t>(resizing->interpolation));
     add("crop_to_aspect_ratio", int64_t{resizing->crop_to_aspect_ratio});
   }
+  if (source.SamplingRate() > 0) {
+    add("the sampling rate", source.SamplingRate());
+  }
   const std::optional<TextVectorization> text = source.Text();
   const std::pair<const char*, std::vector<std::string>> all[] = {
       {"classes", source.ClassNames()},

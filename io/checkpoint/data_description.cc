@@ -495,6 +495,25 @@ Status ReadResizing(const Json& json, DataDescription* description) {
   return ReadBool(json, "crop_to_aspect_ratio", &resizing.crop_to_aspect_ratio);
 }
 
+// --- sound -------------------------------------------------------------------
+
+void WriteSound(const DataDescription& description, JsonWriter* json) {
+  if (description.sampling_rate == 0) return;
+  json->Key("sound").BeginObject();
+  json->Key("sampling_rate").Int(description.sampling_rate);
+  json->EndObject();
+}
+
+Status ReadSound(const Json& json, DataDescription* description) {
+  if (!json) return Status();
+  int64_t* const rate = &description->sampling_rate;
+  if (json["sampling_rate"].ToInt64(rate) && *rate >= 1 &&
+      *rate <= int64_t{1} << 30) {
+    return Status();
+  }
+  return InvalidArgument("sound.sampling_rate is no rate");
+}
+
 }  // namespace
 
 std::string VocabularyDigest(const std::vector<std::string>& vocabulary) {
@@ -533,6 +552,7 @@ std::string ToJson(const DataDescription& description) {
   WriteText(description, &json);
   WriteWindows(description, &json);
   WriteResizing(description, &json);
+  WriteSound(description, &json);
   json.EndObject();
   return json.text();
 }
@@ -552,6 +572,7 @@ Status DataDescriptionFromJson(const std::string& text, int64_t inputs,
   RINGLET_RETURN_IF_ERROR(ReadText(json["text"], &read));
   RINGLET_RETURN_IF_ERROR(ReadWindows(json["windows"], inputs, &read));
   RINGLET_RETURN_IF_ERROR(ReadResizing(json["pictures"], &read));
+  RINGLET_RETURN_IF_ERROR(ReadSound(json["sound"], &read));
   for (const auto& [place, column] : read.encoding.columns) {
     inputs -= column.width() - 1;
   }

@@ -13,10 +13,17 @@
 #include "../files/atomic_file.h"
 #include "../files/path.h"
 #include "../pictures/picture_format.h"
+#include "../sound/wav.h"
 #include "class_names.h"
 #include "ringlet/files.h"
 
 namespace ringlet {
+
+const FileKind kPictureFiles = {
+    "pictures", ".png, .jpg, .jpeg, .bmp, .ppm, .pgm, .pbm, .pnm",
+    HasPictureName};
+const FileKind kSoundFiles = {"sound files", ".wav", HasSoundName};
+
 namespace {
 
 bool IsLink(const std::string& path) {
@@ -25,7 +32,7 @@ bool IsLink(const std::string& path) {
 }
 
 // Appends `folder` and all folders below it.
-Status AppendFolders(const std::string& folder,
+Status AppendFolders(const FileKind& kind, const std::string& folder,
                      std::vector<std::string>* folders) {
   const size_t first = folders->size();
   folders->push_back(folder);
@@ -35,7 +42,7 @@ Status AppendFolders(const std::string& folder,
     std::vector<std::string> names;
     RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->List(parent, &names));
     for (const std::string& name : names) {
-      if (HasPictureName(name)) continue;
+      if (kind.has_name(name)) continue;
       const std::string path = parent + "/" + name;
       if (IsFolder(path) && !IsLink(path)) folders->push_back(path);
     }
@@ -43,25 +50,25 @@ Status AppendFolders(const std::string& folder,
   return Status();
 }
 
-// Appends the paths of the pictures in `folder` and below it.
-Status AppendPictures(const std::string& folder,
-                      std::vector<std::string>* paths) {
+// Appends the paths of the files in `folder` and below it.
+Status AppendFiles(const FileKind& kind, const std::string& folder,
+                   std::vector<std::string>* paths) {
   std::vector<std::string> folders;
-  RINGLET_RETURN_IF_ERROR(AppendFolders(folder, &folders));
+  RINGLET_RETURN_IF_ERROR(AppendFolders(kind, folder, &folders));
   std::sort(folders.begin(), folders.end());
   for (const std::string& each : folders) {
     std::vector<std::string> names;
     RINGLET_RETURN_IF_ERROR(FileSystem::Posix()->List(each, &names));
     for (const std::string& name : names) {
       const std::string path = each + "/" + name;
-      if (HasPictureName(name)) paths->push_back(path);
+      if (kind.has_name(name)) paths->push_back(path);
     }
   }
   return Status();
 }
 
 // Finds the folders in `directory`, which are its classes.
-Status ListClasses(const std::string& directory,
+Status ListClasses(const FileKind& kind, const std::string& directory,
                    const std::vector<std::string>& permitted,
                    std::set<std::string>* classes) {
   std::vector<std::string> names;
@@ -76,9 +83,9 @@ Status ListClasses(const std::string& directory,
   }
   if (classes->empty()) {
     return InvalidArgument(
-        "%s: has no folders, which would be the classes; for pictures without "
-        "labels give label_mode null",
-        directory.c_str());
+        "%s: has no folders, which would be the classes; for %s without labels "
+        "give label_mode null",
+        directory.c_str(), kind.noun);
   }
   if (classes->size() > ClassNumbers::kMax) {
     return InvalidArgument(
@@ -91,49 +98,63 @@ Status ListClasses(const std::string& directory,
 
 }  // namespace
 
-Status ListPictures(const std::string& directory, bool labelled,
-                    const std::vector<std::string>& classes,
-                    PictureList* list) {
+Status ListFiles(const FileKind& kind, const std::string& directory,
+                 bool labelled, const std::vector<std::string>& classes,
+                 FileList* list) {
   std::string root = directory;
   while (root.size() > 1 && root.back() == '/') root.pop_back();
   if (labelled) {
     std::set<std::string> folders;
-    RINGLET_RETURN_IF_ERROR(ListClasses(root, classes, &folders));
+    RINGLET_RETURN_IF_ERROR(ListClasses(kind, root, classes, &folders));
     list->classes = classes;
     if (classes.empty()) list->classes.assign(folders.begin(), folders.end());
     for (size_t i = 0; i < list->classes.size(); ++i) {
       // A class may have no folder here. Its name may be no folder's: "..".
       if (folders.count(list->classes[i]) == 0) continue;
       const std::string folder = root + "/" + list->classes[i];
-      RINGLET_RETURN_IF_ERROR(AppendPictures(folder, &list->paths));
+      RINGLET_RETURN_IF_ERROR(AppendFiles(kind, folder, &list->paths));
       list->labels.resize(list->paths.size(), static_cast<int32_t>(i));
     }
   } else {
-    RINGLET_RETURN_IF_ERROR(AppendPictures(root, &list->paths));
+    RINGLET_RETURN_IF_ERROR(AppendFiles(kind, root, &list->paths));
   }
   if (!list->paths.empty()) return Status();
-  return InvalidArgument(
-      "%s: has no pictures (.png, .jpg, .jpeg, .bmp, .ppm, .pgm, .pbm, .pnm)%s",
-      directory.c_str(), labelled ? " in its folders" : "");
+  return InvalidArgument("%s: has no %s (%s)%s", directory.c_str(), kind.noun,
+                         kind.endings, labelled ? " in its folders" : "");
 }
 
-Status ListPicturesOrClasses(const std::string& directory, PictureList* list) {
-  const Status labelled = ListPictures(directory, true, {}, list);
+Status ListFilesOrClasses(const FileKind& kind, const std::string& directory,
+                          FileList* list) {
+  const Status labelled = ListFiles(kind, directory, true, {}, list);
   if (labelled.code() != Code::kInvalidArgument) return labelled;
   *list = {};
-  return ListPictures(directory, false, {}, list);
+  return ListFiles(kind, directory, false, {}, list);
 }
 
-bool HasPictures(const std::string& path) {
+namespace {
+
+// `is_one`: of the first bytes of a file.
+bool HasFiles(const FileKind& kind, const std::string& path,
+              bool (*is_one)(std::string_view)) {
   if (IsFolder(path)) {
-    PictureList list;
-    return ListPicturesOrClasses(path, &list).ok();
+    FileList list;
+    return ListFilesOrClasses(kind, path, &list).ok();
   }
   std::unique_ptr<File> file;
   std::string head;
-  return HasPictureName(path) ||
+  return kind.has_name(path) ||
          (FileSystem::Posix()->Open(path, &file).ok() &&
-          ReadUpTo(file.get(), 0, 16, &head).ok() && LooksLikePicture(head));
+          ReadUpTo(file.get(), 0, 16, &head).ok() && is_one(head));
+}
+
+}  // namespace
+
+bool HasPictures(const std::string& path) {
+  return HasFiles(kPictureFiles, path, LooksLikePicture);
+}
+
+bool HasSound(const std::string& path) {
+  return HasFiles(kSoundFiles, path, LooksLikeWav);
 }
 
 std::vector<size_t> NumpyShuffled(uint32_t seed, size_t count) {

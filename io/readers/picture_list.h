@@ -1,4 +1,4 @@
-// PictureList: the files of a data set of pictures.
+// FileList: the files of a data set of pictures or of sound.
 
 #ifndef RINGLET_IO_READERS_PICTURE_LIST_H_
 #define RINGLET_IO_READERS_PICTURE_LIST_H_
@@ -12,27 +12,39 @@
 
 namespace ringlet {
 
-struct PictureList {
+// A kind of files, which their names show.
+struct FileKind {
+  const char* noun;     // "pictures"
+  const char* endings;  // of the names
+  bool (*has_name)(const std::string& path);
+};
+extern const FileKind kPictureFiles, kSoundFiles;
+
+struct FileList {
   std::vector<std::string> paths;
   std::vector<int32_t> labels;       // class numbers; empty: without labels
   std::vector<std::string> classes;  // by their numbers
 };
 
-// Lists the pictures in `directory` and below it, by the names of files, as
-// Keras's index_directory. With `labelled` each folder in `directory` is a
+// Lists the files in `directory` and below it, by their names, as Keras's
+// index_directory. With `labelled` each folder in `directory` is a
 // class. `classes`: the permitted names in the order of their numbers; if it is
 // empty, the folders' sorted names. A hidden folder in `directory` is no class.
 // Links to folders below a class are not followed.
 //
-// kInvalidArgument if there is no picture.
-Status ListPictures(const std::string& directory, bool labelled,
-                    const std::vector<std::string>& classes, PictureList* list);
+// kInvalidArgument if there is no such file.
+Status ListFiles(const FileKind& kind, const std::string& directory,
+                 bool labelled, const std::vector<std::string>& classes,
+                 FileList* list);
 
-// With labels if there are folders with pictures, else without.
-Status ListPicturesOrClasses(const std::string& directory, PictureList* list);
+// With labels if there are folders with such files, else without.
+Status ListFilesOrClasses(const FileKind& kind, const std::string& directory,
+                          FileList* list);
 
 // True if `path` is a folder with pictures, or a picture.
 bool HasPictures(const std::string& path);
+// The same of sound.
+bool HasSound(const std::string& path);
 
 // The order of numpy.random.RandomState(seed).shuffle(range(count)), by which
 // Keras divides the files of a folder.

@@ -228,7 +228,8 @@ TEST_F(ProgramPicturesTest, Train_CsvWithoutImage_RefusesFieldsOfPictures) {
     WritePictureRun(R"("directory": "train")",
                     R"("csv": "list.csv", )" + std::string(field));
     EXPECT_EQ(Run({"train", "run.json", "--no-save"}), 2) << field;
-    EXPECT_TRUE(Contains(err_, "needs \"image\", the column of paths"))
+    EXPECT_TRUE(
+        Contains(err_, "needs \"image\" or \"audio\", the column of paths"))
         << field;
   }
 }

@@ -61,10 +61,10 @@ PARTS = {
 Optional. The named Dense and Embedding layers get LoRA, or all without
 `layers`; all other layers are frozen. In C++: `EnableLora` (ringlet/model.h).""",
     "data.train": """\
-One of four forms: `images` and `labels` (IDX), `x` and `y` (NPY), `csv` with
-the fields after it, or `directory` with the fields after it (pictures). Each
-file may be .gz, but not pictures. "required" means: required in
-its form. x becomes x * `scale` + `offset`. C++ has the functions
+One of five forms: `images` and `labels` (IDX), `x` and `y` (NPY), `csv` with
+the fields after it, `directory` with the fields after it (pictures), or
+`audio_directory` (sound). Each file may be .gz, but not pictures and sound.
+"required" means: required in its form. x becomes x * `scale` + `offset`. C++ has the functions
 below (ringlet/readers.h), or a program defines its own `Source`
 (ringlet/dataset.h). The members of `Dataset` (ringlet/dataset.h) are those of
 tf.data.""",

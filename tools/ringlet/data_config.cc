@@ -1,4 +1,4 @@
-// The fields decide which of the four forms the data have. As in run_config.cc
+// The fields decide which of the five forms the data have. As in run_config.cc
 // every field must be reached where Json::ForDescription is read.
 
 #include "data_config.h"
@@ -265,7 +265,9 @@ constexpr const char* kFieldsOfForms[] = {"images",
                                           "split",
                                           "output_sequence_length",
                                           "directory",
+                                          "audio_directory",
                                           "image",
+                                          "audio",
                                           "image_size",
                                           "color_mode",
                                           "label_mode",
@@ -283,7 +285,7 @@ constexpr char kIsAlone[] =
     "sequence_length and in_memory";
 
 constexpr char kIsPath[] =
-    "has the paths of the pictures; leave out text, columns, drop, "
+    "has the paths of the files; leave out text, columns, drop, "
     "categorical, missing, na_values and sequence_length";
 
 // True if no field gives columns beside the text, or the paths.
@@ -293,6 +295,22 @@ bool IsAlone(const DataConfig& data) {
          table.categorical.empty() &&
          table.missing.kind == CsvOptions::Missing::kError &&
          table.missing_by_column.empty() && table.na_values.empty();
+}
+
+// The fields of sound that windows and texts have too, in another sense.
+void TakeSoundFields(bool of_csv, FieldReader* fields, DataConfig* data) {
+  PictureConfig* const sound = &data->pictures;
+  const char kLength[] = "output_sequence_length";
+  sound->output_sequence_length =
+      data->text.vectorization.output_sequence_length;
+  if (!of_csv && fields->Has(kLength)) {
+    fields->Int(kLength, 1, int64_t{1} << 30, &sound->output_sequence_length);
+  }
+  TimeseriesOptions* const windows = &data->windows.options;
+  if (fields->Has("sampling_rate")) {
+    sound->sampling_rate = windows->sampling_rate;
+  }
+  windows->sampling_rate = 1;
 }
 
 Status ReadData(const Json& json, const std::string& path,
@@ -308,7 +326,9 @@ Status ReadData(const Json& json, const std::string& path,
   data->table.in_memory = data->in_memory;
   const bool needs_targets =
       json.log() != nullptr || !json["target_columns"].is_array();
-  const bool folders = !!json["directory"];
+  const bool sounds = !!json["audio_directory"];
+  const bool folders = sounds || json["directory"];
+  const bool of_sound = sounds || json["audio"];
   // As in Keras: the labels of a directory are "inferred".
   const Json labels = json["labels"];
   const bool inferred = folders && labels.text() == "inferred";
@@ -316,14 +336,15 @@ Status ReadData(const Json& json, const std::string& path,
   const bool npy = json["x"] || json["y"];
   const bool csv = json["csv"] || json["label"];
   if (inferred) fields.Ignore({"labels"});
-  if (json.is_object() && idx + npy + csv + folders != 1) {
+  const bool both = sounds && json["directory"];
+  if (json.is_object() && (idx + npy + csv + folders != 1 || both)) {
     for (const char* key : kFieldsOfForms) {
       fields.Take(key);
     }
     RINGLET_RETURN_IF_ERROR(fields.Finish());
     return InvalidArgument(
         "%s: must have one of {images, labels} (IDX), {x, y} (NPY), "
-        "{csv, label} and {directory} (pictures)",
+        "{csv, label}, {directory} (pictures) and {audio_directory} (sound)",
         path.c_str());
   }
   if (idx) {
@@ -343,14 +364,16 @@ Status ReadData(const Json& json, const std::string& path,
   if (csv) {
     fields.Require("csv");
     ReadCsv(&fields, folder, data);
-    ReadText(folder, &fields, &data->text);
+    ReadText(folder, of_sound, &fields, &data->text);
     data->text.training = {data->csv, data->text.column, data->table};
   }
-  if (folders) fields.Require("directory");
+  if (json["directory"]) fields.Require("directory");
+  if (sounds) fields.Require("audio_directory");
   if (folders || csv) ReadPictures(csv, folder, &fields, &data->pictures);
   data->pictures.options.in_memory = data->in_memory;
   TimeseriesConfig* const windows = &data->windows;
-  ReadTimeseries(csv, folder, &fields, windows);
+  ReadTimeseries(csv, of_sound, folder, &fields, windows);
+  if (json.is_object() && of_sound) TakeSoundFields(csv, &fields, data);
   if (!windows->empty() && data->has_parts()) {
     fields.Refuse("sequence_length",
                   "windows are of one input and one output; \"x\" and \"y\" "
@@ -368,10 +391,11 @@ Status ReadData(const Json& json, const std::string& path,
   if (!data->text.empty() && !text_is_alone) fields.Refuse("text", kIsAlone);
   const bool has_text = !data->text.empty() || !IsAlone(*data);
   if (!data->pictures.column.empty() && has_text) {
-    fields.Refuse("image", kIsPath);
+    fields.Refuse(of_sound ? "audio" : "image", kIsPath);
   }
   if (folders && !windows->empty()) {
-    fields.Refuse("directory", "windows are of rows, not of pictures");
+    fields.Refuse(sounds ? "audio_directory" : "directory",
+                  "windows are of rows, not of files");
   }
   return fields.Finish();
 }

@@ -26,7 +26,7 @@ struct DataPart {
   std::optional<Scale> scale;  // none: not given
 };
 
-// One of four forms; the paths of the others are empty.
+// One of five forms; the paths of the others are empty.
 struct DataConfig {
   std::string images, labels;  // IDX
   bool in_memory = true;       // of all forms; false: read on request

@@ -84,6 +84,7 @@ std::optional<DataDescription> DescribeData(const DataConfig& data,
   description.group = data.csv.empty() ? group.substr(group.rfind('/') + 1)
                                        : GroupColumn(data.windows, source);
   description.resizing = source.Resizing();
+  description.sampling_rate = source.SamplingRate();
   if (description.text &&
       !CanBeSaved(description.text->vocabulary, kMaxVocabularyBytes)) {
     Notice(
@@ -107,6 +108,9 @@ std::optional<DataDescription> DescribeData(const DataConfig& data,
     description.group = before->group;
   }
   if (!description.resizing) description.resizing = before->resizing;
+  if (description.sampling_rate == 0) {
+    description.sampling_rate = before->sampling_rate;
+  }
   return description;
 }
 

@@ -10,6 +10,7 @@
 #include "io/files/path.h"
 #include "io/pictures/picture.h"
 #include "io/readers/picture_list.h"
+#include "io/sound/wav.h"
 #include "picture_summary.h"
 #include "ringlet/status.h"
 #include "run.h"
@@ -18,6 +19,23 @@
 
 namespace ringlet {
 namespace {
+
+// A folder, or a file.
+Status InspectSound(const std::string& path) {
+  if (IsFolder(path)) {
+    SoundSummary summary;
+    RINGLET_RETURN_IF_ERROR(SummarizeSound(path, &summary));
+    std::printf("%s", ToText(path, summary).c_str());
+    return Status();
+  }
+  WavFormat format;
+  RINGLET_RETURN_IF_ERROR(ReadSoundFormat(path, &format));
+  std::printf("%s: sound of %lld samples at %lld Hz, %d channels, %d bits%s\n",
+              path.c_str(), static_cast<long long>(format.frames),
+              static_cast<long long>(format.rate), format.channels, format.bits,
+              format.is_float ? ", floats" : "");
+  return Status();
+}
 
 Status Inspect(const std::string& path, bool json) {
   if (!json && (EndsWith(path, ".csv") || EndsWith(path, ".csv.gz"))) {
@@ -40,6 +58,7 @@ Status Inspect(const std::string& path, bool json) {
         static_cast<int>(picture.width), picture.channels);
     return Status();
   }
+  if (!json && HasSound(path)) return InspectSound(path);
   FileInfo info;
   RINGLET_RETURN_IF_ERROR(InspectFile(path, &info, CommandFileSystem()));
   const std::string text = json ? ToJson(info) : ToText(info);

@@ -142,6 +142,10 @@ void ModelAndDataFlags::Add(CommandLine* flags, bool labels) {
                     "with a folder for each class"
                   : "images: IDX, plain or .gz; or pictures (PNG, JPEG, BMP,\n"
                     "PNM): a folder, or files");
+  flags->Text("--audio", "FILE", &audio_,
+              labels ? "sound: a folder of WAV files, with a folder for each\n"
+                       "class"
+                     : "sound: a folder of WAV files, or files");
   if (labels) {
     flags->Text("--labels", "FILE", &data_.labels, "their labels: IDX");
   }
@@ -184,36 +188,40 @@ std::optional<Scale> ModelAndDataFlags::GivenByFlags() const {
 }
 
 Status ModelAndDataFlags::TakePictures(DataConfig* data) const {
-  if (data->images.empty() || !HasPictures(data->images)) {
+  const bool is_sound = !audio_.empty();
+  if (!is_sound && (data->images.empty() || !HasPictures(data->images))) {
     return more_images_.empty()
                ? Status()
                : InvalidArgument(
-                     "%s: is an argument too many; only pictures of "
-                     "--images can be several",
+                     "%s: is an argument too many; only pictures of --images "
+                     "and files of --audio can be several",
                      more_images_[0].c_str());
   }
-  const std::string path = std::move(data->images);
+  const std::string path = is_sound ? audio_ : std::move(data->images);
   data->images.clear();
+  PictureConfig* const files = &data->pictures;
+  files->is_sound = is_sound;
   const bool folder = IsFolder(path);
   if (folder && more_images_.empty()) {
-    data->pictures.directory = path;
+    files->directory = path;
   } else {
-    data->pictures.files = {path};
-    data->pictures.files.insert(data->pictures.files.end(),
-                                more_images_.begin(), more_images_.end());
+    files->files = {path};
+    files->files.insert(files->files.end(), more_images_.begin(),
+                        more_images_.end());
   }
   if (labels_ && !(folder && data->labels.empty() && more_images_.empty())) {
     return InvalidArgument(
-        "--images %s: the labels of pictures are the names of folders; give "
-        "one folder with a folder for each class, and no --labels",
-        path.c_str());
+        "--%s %s: the labels of %s are the names of folders; give one folder "
+        "with a folder for each class, and no --labels",
+        is_sound ? "audio" : "images", path.c_str(),
+        is_sound ? "sound" : "pictures");
   }
-  data->pictures.options.in_memory = false;  // each is used once
+  files->options.in_memory = false;  // each is used once
   return Status();
 }
 
 std::string ModelAndDataFlags::RunOf(const std::string& model_path) const {
-  if (!data_.empty()) return "";
+  if (!data_.empty() || !audio_.empty()) return "";
   return run_.empty() && IsRun(model_path) ? model_path : run_;
 }
 
@@ -230,12 +238,14 @@ Status ModelAndDataFlags::Choose(const std::string& model_path,
     }
     data->table.header = header_;
   }
-  if (!data->empty()) {
+  if (!data->empty() || !audio_.empty()) {
     if (!run_.empty()) {
       return InvalidArgument("--data and data files do not go together");
     }
-    if (!data->images.empty() + !data->x.empty() + !data->csv.empty() != 1) {
-      return InvalidArgument("give one of --images, --x and --csv");
+    if (!data->images.empty() + !audio_.empty() + !data->x.empty() +
+            !data->csv.empty() !=
+        1) {
+      return InvalidArgument("give one of --images, --audio, --x and --csv");
     }
     RINGLET_RETURN_IF_ERROR(TakePictures(data));
     if (labels_ && !data->images.empty() && data->labels.empty()) {
@@ -252,12 +262,12 @@ Status ModelAndDataFlags::Choose(const std::string& model_path,
   const std::string run = RunOf(model_path);
   if (run.empty()) {
     return InvalidArgument(
-        "no data: give --data RUN.json, --images, --x or --csv");
+        "no data: give --data RUN.json, --images, --audio, --x or --csv");
   }
   if (GivenByFlags()) {
     return InvalidArgument(
-        "--scale and --offset go with --images, --x or "
-        "--csv; RUN.json has its own");
+        "--scale and --offset go with --images, --audio, --x or --csv; "
+        "RUN.json has its own");
   }
   RunConfig config;
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(run, &config));

@@ -19,7 +19,7 @@ class ModelAndDataFlags {
  public:
   // `labels`: the data must have labels.
   void Add(CommandLine* flags, bool labels);
-  // The arguments behind MODEL: more pictures for --images.
+  // The arguments behind MODEL: more files for --images or --audio.
   void set_more_images(const std::vector<std::string>& paths) {
     more_images_ = paths;
   }
@@ -50,7 +50,7 @@ class ModelAndDataFlags {
                 Choice* choice) const;
   Status OpenModel(const std::string& model_path, const std::string& out,
                    std::unique_ptr<Model>* model, Choice* choice) const;
-  // If --images names pictures: `data` become these.
+  // If --images names pictures, or --audio sound: `data` become these.
   Status TakePictures(DataConfig* data) const;
   // `choice` is matched with the model's training data.
   Status OpenBatches(const Choice& choice, const Model& model,
@@ -65,6 +65,7 @@ class ModelAndDataFlags {
   bool labels_ = true;
   InitFlags init_;
   bool header_ = false, no_header_ = false;
+  std::string audio_;
   std::string run_, part_ = "validation", label_, separator_, decimal_;
   DataConfig data_;
   std::vector<std::string> more_images_;

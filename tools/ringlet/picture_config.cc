@@ -66,6 +66,20 @@ void ReadSplit(FieldReader* fields, ImageOptions* options) {
   }
 }
 
+void ReadPathColumn(const char* key, const char* noun, bool is_table,
+                    FieldReader* fields, std::string* name) {
+  const std::string takes = std::string("a CSV's column with paths of ") +
+                            noun + ": a name, or a number from " +
+                            AsJson(-kMaxColumn) + " to " + AsJson(kMaxColumn);
+  const Json column = fields->Take(key, takes);
+  if (fields->Has(key) && !ReadColumn(column, name)) {
+    fields->MustBe(key, takes);
+  }
+  if (!is_table && !name->empty()) {
+    fields->Refuse(key, "is a column of a \"csv\"; leave it out");
+  }
+}
+
 // The size and the colours that are given, or else those that the model takes.
 Status SetForm(const Model& model, const PictureConfig& config,
                ImageOptions* options) {
@@ -121,6 +135,55 @@ Status SetResizing(const PictureConfig& config, ImageResizing* resizing) {
   return Status();
 }
 
+// The rate that is given, or that of the model's training, or of a layer that
+// depends on it.
+Status SetRate(const Model& model, const PictureConfig& config,
+               AudioOptions* options) {
+  int64_t rate = config.trained_rate;
+  std::string of = "the model was trained with";
+  for (int i = 0; i < model.num_nodes() && rate == 0; ++i) {
+    const Layer& layer = model.layer(i);
+    if (layer.kind != Layer::Kind::kMelSpectrogram &&
+        layer.kind != Layer::Kind::kMFCC) {
+      continue;
+    }
+    rate = layer.sampling_rate;
+    of = "layer '" + layer.name + "' takes";
+  }
+  options->sampling_rate =
+      config.sampling_rate > 0 ? config.sampling_rate : rate;
+  if (rate == 0 || options->sampling_rate == rate) return Status();
+  return InvalidArgument("sampling_rate: is %" PRId64 ", but %s %" PRId64
+                         "; give that, and files of that rate",
+                         config.sampling_rate, of.c_str(), rate);
+}
+
+Dataset OpenSound(const PictureConfig& config, LabelMode label_mode,
+                  const std::string& csv, const CsvOptions& table,
+                  const Model& model) {
+  AudioOptions options;
+  static_cast<LabelledFilesOptions&>(options) = config.options;
+  options.label_mode = label_mode;
+  const Shape& taken = model.input_shape();
+  if (taken.rank() != 1 && taken.rank() != 2) {
+    return Dataset(InvalidArgument(
+        "the model takes examples of shape %s, not sound of (samples) or "
+        "(samples, channels)",
+        taken.ToString().c_str()));
+  }
+  options.channels = taken.rank() == 2 ? taken[1] : 1;
+  options.output_sequence_length = config.output_sequence_length > 0
+                                       ? config.output_sequence_length
+                                       : taken[0];
+  const Status status = SetRate(model, config, &options);
+  if (!status.ok()) return Dataset(status);
+  if (!config.files.empty()) return AudioDataset(config.files, options);
+  if (!config.directory.empty()) {
+    return AudioDatasetFromDirectory(config.directory, options);
+  }
+  return AudioDatasetFromCsv(csv, config.column, options, table);
+}
+
 }  // namespace
 
 void ReadPictures(bool is_table, const std::string& folder, FieldReader* fields,
@@ -132,13 +195,15 @@ void ReadPictures(bool is_table, const std::string& folder, FieldReader* fields,
   if (!config->directory.empty()) {
     config->directory = PathIn(folder, config->directory);
   }
-  const std::string takes =
-      "a CSV's column with paths of pictures: a name, or "
-      "a number from " +
-      AsJson(-kMaxColumn) + " to " + AsJson(kMaxColumn);
-  const Json column = fields->Take("image", takes);
-  if (fields->Has("image") && !ReadColumn(column, &config->column)) {
-    fields->MustBe("image", takes);
+  std::string sounds;
+  fields->Text("audio_directory",
+               "the path of a folder, with a folder for each class", &sounds);
+  if (!sounds.empty()) config->directory = PathIn(folder, sounds);
+  config->is_sound = !sounds.empty();
+  ReadPathColumn("image", "pictures", is_table, fields, &config->column);
+  if (config->column.empty()) {
+    ReadPathColumn("audio", "sound", is_table, fields, &config->column);
+    config->is_sound = config->is_sound || !config->column.empty();
   }
   ReadSize(fields, config);
   fields->Take("color_mode",
@@ -167,11 +232,13 @@ void ReadPictures(bool is_table, const std::string& folder, FieldReader* fields,
   }
   ReadSplit(fields, options);
   fields->Choice("damaged", kDamaged, &options->skip_damaged);
-  if (!is_table && !config->column.empty()) {
-    fields->Refuse("image", "is a column of a \"csv\"; leave it out");
+  if (config->is_sound) {
+    fields->RefuseGiven(
+        {"image_size", "color_mode", "interpolation", "crop_to_aspect_ratio"},
+        "is of pictures, not of sound; leave it out");
   }
   if (!is_table || !config->empty()) return;
-  const char kNeeds[] = "needs \"image\", the column of paths";
+  const char kNeeds[] = "needs \"image\" or \"audio\", the column of paths";
   fields->RefuseGiven(
       {"image_size", "color_mode", "class_names", "interpolation",
        "crop_to_aspect_ratio", "subset", "validation_split", "seed", "damaged"},
@@ -180,6 +247,12 @@ void ReadPictures(bool is_table, const std::string& folder, FieldReader* fields,
 }
 
 void InheritPictures(const PictureConfig& train, PictureConfig* validation) {
+  if (validation->output_sequence_length == 0) {
+    validation->output_sequence_length = train.output_sequence_length;
+  }
+  if (validation->sampling_rate == 0) {
+    validation->sampling_rate = train.sampling_rate;
+  }
   if (!validation->size) validation->size = train.size;
   if (!validation->color_mode) validation->color_mode = train.color_mode;
   if (!validation->label_mode) validation->label_mode = train.label_mode;
@@ -190,21 +263,24 @@ void MatchPictures(const DataDescription& trained_on, PictureConfig* config) {
     config->options.class_names = trained_on.classes;
   }
   config->trained = trained_on.resizing;
+  config->trained_rate = trained_on.sampling_rate;
 }
 
 Dataset OpenPictures(const PictureConfig& config, const std::string& csv,
                      const CsvOptions& table, const Model& model,
                      bool targets) {
-  ImageOptions options = config.options;
-  Status status = SetResizing(config, &options.resizing);
-  if (status.ok()) status = SetForm(model, config, &options);
-  if (!status.ok()) return Dataset(status);
   const bool one_hot =
       !model.loss().takes_classes() && model.output_shape().elements() > 1;
-  options.label_mode =
+  const LabelMode label_mode =
       !targets ? LabelMode::kNone
                : config.label_mode.value_or(one_hot ? LabelMode::kCategorical
                                                     : LabelMode::kInt);
+  if (config.is_sound) return OpenSound(config, label_mode, csv, table, model);
+  ImageOptions options = config.options;
+  options.label_mode = label_mode;
+  Status status = SetResizing(config, &options.resizing);
+  if (status.ok()) status = SetForm(model, config, &options);
+  if (!status.ok()) return Dataset(status);
   if (!config.files.empty()) return ImageDataset(config.files, options);
   if (!config.directory.empty()) {
     return ImageDatasetFromDirectory(config.directory, options);

@@ -1,4 +1,4 @@
-// PictureConfig: the fields of a RUN.json's data for pictures.
+// PictureConfig: the fields of a RUN.json's data for pictures and for sound.
 
 #ifndef RINGLET_TOOLS_RINGLET_PICTURE_CONFIG_H_
 #define RINGLET_TOOLS_RINGLET_PICTURE_CONFIG_H_
@@ -17,10 +17,11 @@
 namespace ringlet {
 
 struct PictureConfig {
+  bool is_sound = false;           // the files are WAV
   std::string directory;           // "": another form
   std::vector<std::string> files;  // of the command line
   std::string column;              // of paths, in a CSV; "": none
-  ImageOptions options;
+  ImageOptions options;            // of sound too: its LabelledFilesOptions
   // Fields of the RUN.json. A field that is not given follows from the model
   // and its training. OpenPictures sets the same fields of `options`.
   std::optional<std::pair<int64_t, int64_t>> size;  // height and width
@@ -29,6 +30,9 @@ struct PictureConfig {
   std::optional<Interpolation> interpolation;
   std::optional<bool> crop_to_aspect_ratio;
   std::optional<ImageResizing> trained;  // of the model
+  // Of sound. 0: not given.
+  int64_t output_sequence_length = 0, sampling_rate = 0;
+  int64_t trained_rate = 0;  // of the model
 
   bool empty() const {
     return directory.empty() && files.empty() && column.empty();
@@ -40,7 +44,8 @@ struct PictureConfig {
   }
 };
 
-// Reads the fields. `is_table`: the form is a CSV.
+// Reads the fields, without those that windows and texts have too. `is_table`:
+// the form is a CSV.
 void ReadPictures(bool is_table, const std::string& folder, FieldReader* fields,
                   PictureConfig* config);
 

@@ -7,6 +7,7 @@
 #include "core/base/text.h"
 #include "io/pictures/picture.h"
 #include "io/readers/picture_list.h"
+#include "io/sound/wav.h"
 
 namespace ringlet {
 namespace {
@@ -38,35 +39,31 @@ std::string SizesText(const PictureSummary& summary) {
   return text + "  and " + WithCommas(count) + " other sizes\n";
 }
 
-}  // namespace
-
-Status SummarizePictures(const std::string& directory,
-                         PictureSummary* summary) {
-  PictureList list;
-  RINGLET_RETURN_IF_ERROR(ListPicturesOrClasses(directory, &list));
+// Counts the files of `kind`, and calls read(path, &problem) for each.
+template <typename Read>
+Status Summarize(const FileKind& kind, const std::string& directory,
+                 ClassSummary* summary, const Read& read) {
+  FileList list;
+  RINGLET_RETURN_IF_ERROR(ListFilesOrClasses(kind, directory, &list));
   summary->classes = list.classes;
   summary->counts.resize(list.classes.size());
   for (const int32_t label : list.labels) {
     ++summary->counts[static_cast<size_t>(label)];
   }
-  summary->pictures = static_cast<int64_t>(list.paths.size());
+  summary->files = static_cast<int64_t>(list.paths.size());
   for (const std::string& path : list.paths) {
-    Picture picture;
-    const Status read = ReadPictureSize(path, &picture);
-    if (read.ok()) {
-      ++summary->sizes[{picture.height, picture.width}];
-      ++summary->channels[picture.channels];
-      continue;
-    }
-    if (summary->unreadable++ == 0) summary->first_problem = read.message();
+    const Status status = read(path);
+    if (status.ok()) continue;
+    if (summary->unreadable++ == 0) summary->first_problem = status.message();
   }
   return Status();
 }
 
-std::string ToText(const std::string& path, const PictureSummary& summary) {
+std::string ClassesText(const std::string& path, const char* noun,
+                        const ClassSummary& summary) {
   const auto classes = static_cast<int64_t>(summary.classes.size());
   std::string text =
-      path + ": " + WithCommas(summary.pictures) + " pictures" +
+      path + ": " + WithCommas(summary.files) + " " + noun +
       (classes == 0 ? ", without classes"
                     : " in " + WithCommas(classes) + " folders, the classes:") +
       "\n";
@@ -77,6 +74,61 @@ std::string ToText(const std::string& path, const PictureSummary& summary) {
   for (size_t i = 0; i < summary.classes.size(); ++i) {
     text += CountLine(Printable(summary.classes[i]), summary.counts[i], width);
   }
+  return text;
+}
+
+std::string ProblemText(const ClassSummary& summary) {
+  if (summary.unreadable == 0) return "";
+  return "not readable: " + WithCommas(summary.unreadable) +
+         "; the first: " + summary.first_problem + "\n";
+}
+
+// The most frequent numbers.
+std::string NumbersText(const char* title,
+                        const std::map<int64_t, int64_t>& numbers) {
+  std::vector<std::pair<int64_t, int64_t>> sorted;
+  for (const auto& [number, count] : numbers)
+    sorted.emplace_back(-count, number);
+  std::sort(sorted.begin(), sorted.end());
+  std::string text = numbers.empty() ? "" : std::string(title) + ":\n";
+  for (size_t i = 0; i < sorted.size() && i < kMaxListed; ++i) {
+    text += Line(std::to_string(sorted[i].second), -sorted[i].first, 24);
+  }
+  if (sorted.size() <= kMaxListed) return text;
+  const auto more = static_cast<int64_t>(sorted.size() - kMaxListed);
+  return text + "  and " + WithCommas(more) + " others\n";
+}
+
+}  // namespace
+
+Status SummarizePictures(const std::string& directory,
+                         PictureSummary* summary) {
+  return Summarize(kPictureFiles, directory, summary,
+                   [&](const std::string& path) {
+                     Picture picture;
+                     const Status read = ReadPictureSize(path, &picture);
+                     if (!read.ok()) return read;
+                     ++summary->sizes[{picture.height, picture.width}];
+                     ++summary->channels[picture.channels];
+                     return read;
+                   });
+}
+
+Status SummarizeSound(const std::string& directory, SoundSummary* summary) {
+  return Summarize(kSoundFiles, directory, summary,
+                   [&](const std::string& path) {
+                     WavFormat format;
+                     const Status read = ReadSoundFormat(path, &format);
+                     if (!read.ok()) return read;
+                     ++summary->rates[format.rate];
+                     ++summary->channels[format.channels];
+                     ++summary->lengths[format.frames];
+                     return read;
+                   });
+}
+
+std::string ToText(const std::string& path, const PictureSummary& summary) {
+  std::string text = ClassesText(path, "pictures", summary);
   if (!summary.sizes.empty()) text += SizesText(summary);
   if (!summary.channels.empty()) text += "channels:\n";
   constexpr const char* kNames[] = {"", "1, gray", "2, gray and alpha",
@@ -84,9 +136,14 @@ std::string ToText(const std::string& path, const PictureSummary& summary) {
   for (const auto& [channels, count] : summary.channels) {
     text += CountLine(kNames[channels], count, 24);
   }
-  if (summary.unreadable == 0) return text;
-  return text + "not readable: " + WithCommas(summary.unreadable) +
-         "; the first: " + summary.first_problem + "\n";
+  return text + ProblemText(summary);
+}
+
+std::string ToText(const std::string& path, const SoundSummary& summary) {
+  return ClassesText(path, "sound files", summary) +
+         NumbersText("sampling rate, in Hz", summary.rates) +
+         NumbersText("channels", summary.channels) +
+         NumbersText("samples", summary.lengths) + ProblemText(summary);
 }
 
 }  // namespace ringlet

@@ -1,4 +1,5 @@
-// PictureSummary: the classes and sizes of the pictures in a folder.
+// PictureSummary and SoundSummary: the classes and sizes of the files in a
+// folder.
 
 #ifndef RINGLET_TOOLS_RINGLET_PICTURE_SUMMARY_H_
 #define RINGLET_TOOLS_RINGLET_PICTURE_SUMMARY_H_
@@ -13,21 +14,31 @@
 
 namespace ringlet {
 
-struct PictureSummary {
+struct ClassSummary {
   std::vector<std::string> classes;  // empty: no folders, so no labels
   std::vector<int64_t> counts;       // of the classes
-  int64_t pictures = 0;
-  // How many pictures have a height and width, and a number of channels.
-  std::map<std::pair<int64_t, int64_t>, int64_t> sizes;
-  std::map<int, int64_t> channels;
+  int64_t files = 0;
   int64_t unreadable = 0;     // of which not even the size can be read
   std::string first_problem;  // of these
 };
 
-// Reads the beginning of each picture.
+struct PictureSummary : ClassSummary {
+  // How many pictures have a height and width, and a number of channels.
+  std::map<std::pair<int64_t, int64_t>, int64_t> sizes;
+  std::map<int, int64_t> channels;
+};
+
+struct SoundSummary : ClassSummary {
+  // How many files have a rate, a number of channels and a number of samples.
+  std::map<int64_t, int64_t> rates, channels, lengths;
+};
+
+// Each reads the beginnings of the files.
 Status SummarizePictures(const std::string& directory, PictureSummary* summary);
+Status SummarizeSound(const std::string& directory, SoundSummary* summary);
 
 std::string ToText(const std::string& path, const PictureSummary& summary);
+std::string ToText(const std::string& path, const SoundSummary& summary);
 
 }  // namespace ringlet
 

@@ -26,7 +26,7 @@ needed; a CSV's column of labels is ignored.
 constexpr int kMaxPictures = 1 << 20;
 
 constexpr char kMore[] = R"(
-With --images the rows begin with the pictures' files. More pictures may follow
+With --images and --audio the rows begin with the files. More files may follow
 MODEL.
 
 With --csv - the examples are lines of stdin. Each is answered by a line on

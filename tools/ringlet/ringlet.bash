@@ -2,7 +2,7 @@
 
 _ringlet() {
   local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-  local use='--init --init-layout --by-name --skip-mismatch --data --part --images --x --csv
+  local use='--init --init-layout --by-name --skip-mismatch --data --part --images --audio --x --csv
              --header --no-header --separator --decimal --label --scale --offset
              --batch-size --threads --help'
   local -A flags=(

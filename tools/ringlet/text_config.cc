@@ -83,7 +83,7 @@ Status CheckVocabulary(const TextConfig& config,
 
 }  // namespace
 
-void ReadText(const std::string& folder, FieldReader* fields,
+void ReadText(const std::string& folder, bool of_sound, FieldReader* fields,
               TextConfig* config) {
   TextVectorization* const v = &config->vectorization;
   const std::string takes = "a column's name, or its number from " +
@@ -114,7 +114,7 @@ void ReadText(const std::string& folder, FieldReader* fields,
       {"max_tokens", v->max_tokens > 0},
       {"standardize", v->standardize != standard.standardize},
       {"split", v->split != standard.split},
-      {"output_sequence_length", v->output_sequence_length > 0}};
+      {"output_sequence_length", v->output_sequence_length > 0 && !of_sound}};
   for (const auto& [key, is_given] : given) {
     if (!is_given || !config->empty()) continue;
     fields->Refuse(key, "needs \"text\", the column");

@@ -30,8 +30,9 @@ struct TextConfig {
   bool empty() const { return column.empty(); }
 };
 
-// Reads the fields. A vocabulary is a file in `folder`.
-void ReadText(const std::string& folder, FieldReader* fields,
+// Reads the fields. A vocabulary is a file in `folder`. `of_sound`: the CSV has
+// paths of sound, which has an output_sequence_length too.
+void ReadText(const std::string& folder, bool of_sound, FieldReader* fields,
               TextConfig* config);
 
 // Fits `config` to a model that was trained on text. Without "text" in

@@ -44,8 +44,8 @@ bool HasMissingRule(const CsvOptions& table, CsvOptions::Missing kind) {
                      [&](const auto& entry) { return is(entry.second); });
 }
 
-void ReadTimeseries(bool of_csv, const std::string& folder, FieldReader* fields,
-                    TimeseriesConfig* config) {
+void ReadTimeseries(bool of_csv, bool of_sound, const std::string& folder,
+                    FieldReader* fields, TimeseriesConfig* config) {
   TimeseriesOptions* const o = &config->options;
   const auto read = [&](const char* key, int64_t least, int64_t* value) {
     if (fields->Has(key)) fields->Int(key, least, kMaxRows, value);
@@ -74,10 +74,12 @@ void ReadTimeseries(bool of_csv, const std::string& folder, FieldReader* fields,
     fields->Refuse("validation_groups", "needs \"group\", which names them");
   }
   if (!config->empty()) return;
+  const char kNeeds[] = "needs \"sequence_length\", the rows of a window";
+  if (!of_sound) fields->RefuseGiven({"sampling_rate"}, kNeeds);
   fields->RefuseGiven(
-      {"sequence_stride", "sampling_rate", "start_index", "end_index",
-       "target_offset", "target_length", "target_columns", "group"},
-      "needs \"sequence_length\", the rows of a window");
+      {"sequence_stride", "start_index", "end_index", "target_offset",
+       "target_length", "target_columns", "group"},
+      kNeeds);
 }
 
 Status CheckWindows(const TimeseriesConfig& train,

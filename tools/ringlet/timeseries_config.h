@@ -36,8 +36,9 @@ struct TimeseriesConfig {
 };
 
 // Reads the fields. `of_csv`: a group is a column, not a file in `folder`.
-void ReadTimeseries(bool of_csv, const std::string& folder, FieldReader* fields,
-                    TimeseriesConfig* config);
+// `of_sound`: sound has a sampling_rate too.
+void ReadTimeseries(bool of_csv, bool of_sound, const std::string& folder,
+                    FieldReader* fields, TimeseriesConfig* config);
 
 // An error if data.validation has other windows than data.train. Also an error
 // if missing values become a mean that includes rows which data.train does not

@@ -63,8 +63,9 @@ TEST_F(PicturesFoldersTest, ClassThatIsAPath_HasNoPictures) {
   for (const char* name :
        {"..", ".", "../other", ".hid", "a/deep", "a/", "../data/b", "", "/"}) {
     options_.class_names = {"a", "b", "c", name};
-    PictureList list;
-    ASSERT_OK(ListPictures(root_, true, options_.class_names, &list));
+    FileList list;
+    ASSERT_OK(
+        ListFiles(kPictureFiles, root_, true, options_.class_names, &list));
     EXPECT_EQ(list.paths.size(), 10u) << name;
     EXPECT_EQ(list.classes.size(), 4u);
     for (const int32_t label : list.labels) EXPECT_LT(label, 3) << name;

@@ -189,7 +189,8 @@ TEST_F(PicturesTest, Damaged_Skipped_IsLeftOutAndCounted) {
   for (const char* name : {"a/100.pgm", "b/100.pgm"}) {
     WriteWhole(folder_ / name, "");
   }
-  EXPECT_TRUE(Contains(ErrorOf(FromFolder()), "no picture can be read"));
+  EXPECT_TRUE(
+      Contains(ErrorOf(FromFolder()), "none of the pictures can be read"));
 }
 
 TEST_F(PicturesTest, Damaged_Skipped_RefusesFormatsThatAreNotRead) {

@@ -1,0 +1,90 @@
+// LabelledFiles: files with an example each, and their labels, as of pictures
+// and of sound.
+
+#ifndef RINGLET_IO_READERS_LABELLED_FILES_H_
+#define RINGLET_IO_READERS_LABELLED_FILES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "picture_list.h"
+#include "ringlet/dataset.h"
+#include "ringlet/readers.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+
+struct LabelledFiles {
+  std::string name;  // of the folder or table
+  std::vector<std::string> paths;
+  ExampleSpec y = {DType::kUint8, {0}};
+  std::vector<unsigned char> labels;  // as y
+  std::vector<std::string> classes;
+  std::vector<float> weights;  // empty: none
+
+  // Keeps the examples of `order`, in this order.
+  void Select(const std::vector<size_t>& order);
+};
+
+// A file is decoded when it is read, or once at the start.
+class LabelledFilesSource : public Source {
+ public:
+  // `noun`: "pictures", for messages.
+  LabelledFilesSource(LabelledFiles files, const LabelledFilesOptions& options,
+                      const char* noun)
+      : files_(std::move(files)),
+        in_memory_(options.in_memory),
+        skip_damaged_(options.skip_damaged),
+        noun_(noun) {}
+
+  // Reads all files, if the options ask for it.
+  Status Open();
+
+  int64_t size() const override {
+    return static_cast<int64_t>(files_.paths.size());
+  }
+  ExampleSpec y() const override { return files_.y; }
+  std::vector<std::string> ClassNames() const override {
+    return files_.classes;
+  }
+  std::string ExamplePath(int64_t index) const override {
+    return files_.paths[static_cast<size_t>(index)];
+  }
+  std::string name() const override { return files_.name; }
+  Status Read(const int64_t* index, int count, void* x, void* y) override;
+  const std::vector<float>& weights() const { return files_.weights; }
+
+ protected:
+  // Writes the x of a file.
+  virtual Status Decode(const std::string& path, unsigned char* x) const = 0;
+
+ private:
+  LabelledFiles files_;
+  const bool in_memory_, skip_damaged_;
+  const char* const noun_;
+  std::vector<unsigned char> cache_;  // of all x; empty: read on request
+};
+
+// The files of a folder, or of a CSV's column of paths, with their labels.
+Status FilesOfDirectory(const FileKind& kind, const std::string& directory,
+                        const LabelledFilesOptions& options,
+                        LabelledFiles* files);
+Status FilesOfCsv(const std::string& path, const std::string& column,
+                  const LabelledFilesOptions& options, const CsvOptions& table,
+                  LabelledFiles* files);
+// These files, without labels.
+Status FilesOfPaths(const FileKind& kind, const std::vector<std::string>& paths,
+                    LabelledFiles* files);
+
+// Checks the options, and keeps the files of the subset.
+Status SelectSubset(const FileKind& kind, const LabelledFilesOptions& options,
+                    LabelledFiles* files);
+
+// The dataset of a source, or of its error.
+Dataset DatasetOf(const std::shared_ptr<LabelledFilesSource>& source);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_READERS_LABELLED_FILES_H_
