@@ -134,6 +134,8 @@ class DigestsTest : public ProgramTest {
     if (network == "activity") return Source("samples/activity.json");
     if (network == "forecast") return Source("samples/forecast.json");
     if (network == "pictures") return Source("samples/pictures.json");
+    if (network == "words") return Source("samples/words.json");
+    if (network == "hum") return Source("samples/hum.json");
     if (network == "reviews") return Source("samples/reviews.json");
     if (network == "keywords") return Source("samples/keywords.json");
     if (network == "characters") return Source("samples/characters.json");
