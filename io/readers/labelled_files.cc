@@ -95,7 +95,7 @@ Status TakeLabels(const LabelledFilesOptions& options, const Dataset& rows,
 }
 
 // `learned`: the classes are the folders. Of two subsets one has the notes.
-void NoteClasses(const std::string& directory, bool learned,
+void PrintClasses(const std::string& directory, bool learned,
                  const FileList& list) {
   if (list.classes.empty()) return;
   if (learned) PrintClassNames(directory, list.classes);
@@ -103,7 +103,7 @@ void NoteClasses(const std::string& directory, bool learned,
   for (const int32_t label : list.labels) {
     is_there[static_cast<size_t>(label)] = true;
   }
-  NoteMissingClasses(directory, list.classes, is_there);
+  PrintMissingClasses(directory, list.classes, is_there);
 }
 
 Status CheckOptions(const LabelledFilesOptions& options) {
@@ -232,7 +232,7 @@ Status FilesOfDirectory(const FileKind& kind, const std::string& directory,
   RINGLET_RETURN_IF_ERROR(
       ListFiles(kind, directory, labelled, options.class_names, &list));
   if (options.subset != Subset::kValidation) {
-    NoteClasses(directory, options.class_names.empty(), list);
+    PrintClasses(directory, options.class_names.empty(), list);
   }
   files->name = directory;
   files->paths = std::move(list.paths);
