@@ -93,6 +93,24 @@ DEFECTS = {
          "const Philox random(call.seed, call.counter);",
          "const Philox random(call.seed, 0);",
          ("core_layers", "NoiseTest.Noise_EachPlace_HasItsOwnNumber")),
+    "augmentation: images turn clockwise":
+        ("core/layers/augmentation.cc",
+         "  const double sine = math::CosPi(half_turns - 0.5);",
+         "  const double sine = -math::CosPi(half_turns - 0.5);",
+         ("core_layers",
+          "AugmentationTest.EachLayer_SomeThousandDraws_EqualsKerasInNumPy")),
+    "augmentation: all images of a step have the same numbers":
+        ("core/layers/example_draw.h",
+         ".At(4 * static_cast<uint64_t>(example))) {}",
+         ".At(0 * static_cast<uint64_t>(example))) {}",
+         ("core_layers",
+          "AugmentationTest.EachLayer_SomeThousandDraws_EqualsKerasInNumPy")),
+    "resizing: a border repeats the image's last row":
+        ("core/layers/resizing.cc",
+         "std::max<int64_t>(inside, -1) : -1;",
+         "std::max<int64_t>(inside, 0) : size - 1;",
+         ("core_layers",
+          "AugmentationTest.EachLayer_SomeThousandDraws_EqualsKerasInNumPy")),
     "upsampling: columns have the factor of the rows":
         ("core/layers/image_ops.cc",
          "x / width_) * image_[2]",
