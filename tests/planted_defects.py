@@ -249,6 +249,17 @@ DEFECTS = {
          "const int64_t at = (2 * i + 1) * part.size - count;",
          "const int64_t at = 2 * i * part.size;",
          ("io_pictures", "ResizeTest.Resize_TwoPixels_HaveKerasValues")),
+    # io/sound, core/layers
+    "sound: the padding of an odd chunk is not skipped":
+        ("io/sound/wav.cc",
+         "begin + int64_t{bytes} + bytes % 2",
+         "begin + int64_t{bytes}",
+         ("io_sound", "WavTest.Chunks_OfAnyOrderAndOddLength_AreSkipped")),
+    "sound: the window is symmetric":
+        ("core/layers/spectrogram_plan.cc",
+         "static_cast<double>(length - length % 2);",
+         "static_cast<double>(length - 1);",
+         ("core_layers", "SpectrogramTest.EachLayer_IsTheFormulaInFloat64")),
     # io/readers
     "csv: a last row without its line end is dropped":
         ("io/readers/csv_records.cc",

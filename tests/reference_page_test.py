@@ -513,7 +513,7 @@ def check_sound_numbers(shop, put, fields, base, what):
     for name in sorted(SOUND_NUMBERS & set(fields)):
         default = fields[name].default
         check(shop.trained(put(default, name), what) == base, what, name)
-        for value in (-1, "zzz", [[]], 1e30):
+        for value in (-1, "zzz", [[]]):
             shop.refused(put(value, name), f"{what}.{name} of {value}")
 
 

@@ -15,8 +15,8 @@ namespace {
 constexpr int64_t kHeadBytes = 12;       // "RIFF", a length, "WAVE"
 constexpr size_t kMostFormatBytes = 40;  // that are read
 constexpr int kMaxChunks = 4096;
-// Longer ones are written by recorders that do not know the length yet.
-constexpr uint32_t kLongestKnown = 0x7FFFF000;
+// From here on a length is that of a recorder that does not know it yet.
+constexpr uint32_t kUnknownLength = 0x7FFFF000;
 constexpr uint32_t kIntegers = 1, kFloats = 3, kExtensible = 0xFFFE;
 
 uint64_t Little(const char* bytes, size_t count) {
@@ -83,7 +83,7 @@ Status ReadFormatChunk(File* file, const Chunk& chunk, WavFormat* format) {
 Status SampleBytes(const Chunk& data, int64_t left, bool has_length,
                    int64_t* bytes) {
   const bool unknown =
-      data.bytes > kLongestKnown || (data.bytes == 0 && !has_length);
+      data.bytes >= kUnknownLength || (data.bytes == 0 && !has_length);
   *bytes = unknown ? left : int64_t{data.bytes};
   if (*bytes <= left) return Status();
   return Corruption("ends early: after %" PRId64 " of %" PRId64

@@ -112,7 +112,7 @@ TEST_F(WavTest, Chunks_OfAnyOrderAndOddLength_AreSkipped) {
 
 TEST_F(WavTest, Length_OfARecorder_EndsWithTheFile) {
   const std::string samples = LittleBytes(16384, 2) + LittleBytes(8192, 2);
-  for (const uint32_t length : {0u, 0x7FFFFFFFu, 0xFFFFFFFFu}) {
+  for (const uint32_t length : {0u, 0x7FFFF000u, 0xFFFFFFFFu}) {
     const std::string bytes = "RIFF" + LittleBytes(length, 4) + "WAVE" +
                               WavFormatChunk(1, 1, 16000, 16) + "data" +
                               LittleBytes(length, 4) + samples;
