@@ -142,8 +142,9 @@ Dataset Dataset::Repeat(int64_t times) const {
     return WithError(InvalidArgument(
         "Repeat(%" PRId64 "): must be at least 1, or -1 for no end", times));
   }
-  if (passes_ != 1)
+  if (passes_ != 1) {
     return WithError(InvalidArgument("Repeat was called twice; call it once"));
+  }
   if (size_ > 0 && times > kMaxExamples / size_) {
     return WithError(
         InvalidArgument("Repeat(%" PRId64 ") of %" PRId64
@@ -166,8 +167,9 @@ Dataset Dataset::Batch(int64_t size, bool drop_remainder) const {
     return WithError(InvalidArgument(
         "Batch(%" PRId64 "): a batch has at most 2^31 - 1 examples", size));
   }
-  if (batch_ != 0)
+  if (batch_ != 0) {
     return WithError(InvalidArgument("Batch was called twice; call it once"));
+  }
   Dataset d = *this;
   d.batch_ = size;
   d.drop_remainder_ = drop_remainder;
@@ -232,17 +234,19 @@ Dataset Dataset::AutoShard(AutoShardPolicy policy) const {
 
 Status Dataset::status() const {
   RINGLET_RETURN_IF_ERROR(status_);
-  if (source_ == nullptr)
+  if (source_ == nullptr) {
     return InvalidArgument(
         "the dataset has no source; make it by a reader, such as NpyDataset, "
         "or from a Source");
+  }
   const std::string name = source_->name();
   if (batch_ == 0) {
     return InvalidArgument("%s: call Batch on the dataset", name.c_str());
   }
-  if (size_ == 0)
+  if (size_ == 0) {
     return InvalidArgument("%s: no examples are left; give at least one",
                            name.c_str());
+  }
   const bool enough = batches_cross_passes_ && passes_ < 0
                           ? true
                           : Remaining({0, 0}, !batches_cross_passes_) >= batch_;

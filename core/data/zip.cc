@@ -167,9 +167,10 @@ Status CheckPart(const Dataset& part, const Dataset& first) {
 }  // namespace
 
 Dataset Zip(const std::vector<Dataset>& x, const std::vector<Dataset>& y) {
-  if (x.empty())
+  if (x.empty()) {
     return Dataset(
         InvalidArgument("Zip: no inputs; give at least one dataset as x"));
+  }
   for (const std::vector<Dataset>* list : {&x, &y}) {
     for (const Dataset& part : *list) {
       const Status fits = CheckPart(part, x[0]);

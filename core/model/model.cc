@@ -180,10 +180,11 @@ MemoryPlan Model::PlanMemory(int64_t batch) const {
 
 Status Model::Reserve(int64_t batch, bool training) {
   RINGLET_RETURN_IF_ERROR(impl_->CheckUsable());
-  if (batch < 1)
+  if (batch < 1) {
     return InvalidArgument("Reserve: a batch of %" PRId64
                            " examples; it must have at least 1",
                            batch);
+  }
   return impl_->stepper.Reserve(batch, training);
 }
 

@@ -288,8 +288,9 @@ Status OpenPipe(const std::string& path, std::unique_ptr<File>* file) {
     fd = Descriptor(OpenDescriptor(IsOwnOutput(path) ? "/dev/null" : path,
                                    O_RDWR | O_NONBLOCK));
   }
-  if (fd.get() < 0)
+  if (fd.get() < 0) {
     return OsError(errno, "%s: cannot be written", path.c_str());
+  }
   *file = std::make_unique<PosixFile>(path, fd.Release(), /*is_pipe=*/true);
   return Status();
 }
@@ -336,8 +337,9 @@ class PosixFileSystem final : public FileSystem {
           "remove it, or name its target",
           path.c_str());
     }
-    if (fd.get() < 0)
+    if (fd.get() < 0) {
       return OsError(errno, "%s: cannot be written", path.c_str());
+    }
     *file = std::make_unique<PosixFile>(path, fd.Release());
     return Status();
   }
