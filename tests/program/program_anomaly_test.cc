@@ -228,10 +228,10 @@ TEST_F(AnomalyTest, Threshold_BetweenTwoScores_IsInterpolated) {
 
 TEST_F(AnomalyTest, Anomaly_WrongUse_IsRefused) {
   const Strings base = {"predict", "m", "--x", "other.npy"};
-  const auto refuse = [&](const Strings& more, const Strings& says) {
+  const auto refuse = [&](const Strings& more, const Strings& message_parts) {
     Strings line = base;
     line.insert(line.end(), more.begin(), more.end());
-    ExpectError(line, 2, says);
+    ExpectError(line, 2, message_parts);
   };
   refuse({"--threshold", "1"}, {"--threshold needs --anomaly"});
   refuse({"--score", "mae"}, {"--score needs --anomaly"});

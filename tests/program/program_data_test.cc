@@ -20,7 +20,7 @@
 namespace ringlet {
 namespace {
 
-TEST_F(ProgramTest, Train_CsvData_WorksAndDamageIsNamed) {
+TEST_F(ProgramTest, Train_CsvDataWholeOrDamaged_TrainsOrNamesTheDamage) {
   // Four examples of two numbers; the class is the greater one's place.
   WriteWhole(folder_ / "d.csv", "a,kind,b\n1,0,0\n0,1,1\n2,0,1\n1,1,2\n");
   const char kSmall[] = R"({
@@ -543,11 +543,11 @@ TEST_F(ProgramTest, Text_OfASavedModel_NeedsNoRunJson) {
   const size_t model = run.find("{\"class_name"), end = run.find("\"compile");
   const std::string further =
       Replaced(run, run.substr(model, end - model), R"("m", )");
-  for (const auto& [fields, says] : others) {
+  for (const auto& [fields, message_parts] : others) {
     WriteWhole(folder_ / "run.json", Replaced(run, text, text + fields));
-    ExpectError(with({"evaluate", "m"}, by_run), 2, says);
+    ExpectError(with({"evaluate", "m"}, by_run), 2, message_parts);
     WriteWhole(folder_ / "run.json", Replaced(further, text, text + fields));
-    ExpectError({"train", "run.json"}, 2, says);
+    ExpectError({"train", "run.json"}, 2, message_parts);
   }
   WriteWhole(folder_ / "run.json",
              Replaced(run, R"("text": "text")", R"("text": "mood")"));
@@ -575,7 +575,7 @@ TEST_F(ProgramTest, Text_VocabularyThatNoFileCanHave_IsKnownByItsDigest) {
   ExpectError(by_run, 2, {"d.csv", "5 tokens", "digest"});
 }
 
-// What differs in one of the 2,000 examples that are written.
+// The difference in one of the 2,000 written examples.
 enum class Changed { kNothing, kLabel, kValue };
 
 // Two values and a label, as tables, arrays and an NPZ file.

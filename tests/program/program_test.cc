@@ -1,4 +1,4 @@
-// Wrong inputs of the program, and what a first hour meets.
+// Wrong inputs of the program, and typical errors of new users.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -53,252 +53,234 @@ TEST_F(ProgramTest, Flags_Wrong_AreRefusedWithTheNearestKnown) {
       {{"launch", "-n", "0", "--", "ls"}, {"wrong number for -n: 0"}},
       {{"keygen", "x"}, {"'x' is one argument too many; it takes none"}},
   };
-  for (const auto& [arguments, says] : cases) ExpectError(arguments, 2, says);
+  for (const auto& [arguments, message_parts] : cases) {
+    ExpectError(arguments, 2, message_parts);
+  }
 }
 
-TEST_F(ProgramTest, Run_OneFieldIsWrong_IsRefusedByItsPlace) {
-  const struct {
-    const char *from, *to;
-    int code;
-    Strings says;
-  } cases[] = {
-      // JSON.
+// A RUN.json in which a text is replaced by a wrong one, and parts of the
+// error.
+struct WrongRun {
+  const char *text, *wrong_text;
+  Strings message_parts;
+  int exit_code = 2;
+};
+
+class WrongRunTest : public ProgramTest {
+ protected:
+  void ExpectErrors(const std::vector<WrongRun>& runs) {
+    for (const WrongRun& run : runs) {
+      ExpectRunError(run.text, run.wrong_text, run.exit_code,
+                     run.message_parts);
+    }
+  }
+};
+
+TEST_F(WrongRunTest, Run_TextIsNotJson_IsRefusedByItsPlace) {
+  ExpectErrors({
       {"\"callbacks\": []",
        "\"callbacks\": [",
-       2,
        {"run.json: line 20, near column 1: "}},
-      {"\"fit\"", "\"fit\": {}, \"fit\"", 2, {"the key \"fit\" is in "}},
-      {"{\n  \"model\"", "[{\"model\"", 2, {"run.json: line "}},
-      // Names.
-      {"\"compile\"",
-       "\"complie\"",
-       2,
-       {"unknown field 'complie'", "'compile'"}},
+      {"\"fit\"", "\"fit\": {}, \"fit\"", {"the key \"fit\" is in "}},
+      {"{\n  \"model\"", "[{\"model\"", {"run.json: line "}},
+      {"\"epochs\": 2", "\"epochs\": None", {"which has null for it"}},
+  });
+}
+
+TEST_F(WrongRunTest, Run_NameIsUnknown_IsRefusedWithTheNearest) {
+  ExpectErrors({
+      {"\"compile\"", "\"complie\"", {"unknown field 'complie'", "'compile'"}},
       {"\"batch_size\"",
        "\"batchsize\"",
-       2,
        {"run.json: fit: unknown field 'batchsize'", "'batch_size'"}},
       {"\"images\"",
        "\"image\"",
-       2,
        {"data.train: unknown field 'image'", "'images'"}},
-      {"\"units\": 8", "\"unit\": 8", 2, {"unknown field 'unit'", "'units'"}},
-      {"\"Flatten\"", "\"Flaten\"", 2, {"layers[1]", "'Flaten'", "'Flatten'"}},
-      {"\"adam\"", "\"adan\"", 2, {"compile.optimizer", "'adan'"}},
+      {"\"units\": 8", "\"unit\": 8", {"unknown field 'unit'", "'units'"}},
+      {"\"Flatten\"", "\"Flaten\"", {"layers[1]", "'Flaten'", "'Flatten'"}},
+      {"\"adam\"", "\"adan\"", {"compile.optimizer", "'adan'"}},
       {"\"SparseCategoricalCrossentropy\"",
        "\"Crossentropy\"",
-       2,
        {"compile.loss", "'Crossentropy'"}},
       {"[\"accuracy\"]",
        "[\"accuracy\", \"acuracy\"]",
-       2,
        {"compile.metrics[1]", "'acuracy'"}},
-      // Types and ranges.
+      {"{\"class_name\": \"Flatten\"}",
+       "{\"class_name\": \"ConvLSTM1D\", \"config\": {\"units\": 2}}",
+       {"layers[1]", "Keras has the layer 'ConvLSTM1D', ringlet does not"}},
+      {"\"optimizer\": \"adam\"",
+       "\"optimizer\": {\"class_name\": \"Adam\", \"config\": {\"lrr\": 0.1}}",
+       {"unknown field 'lrr'; the nearest known is 'lr'"}},
+  });
+}
+
+TEST_F(WrongRunTest, Run_ValueIsOutOfRange_IsRefusedByItsPlace) {
+  ExpectErrors({
       {"\"batch_size\": 16",
        "\"batch_size\": \"16\"",
-       2,
        {"fit.batch_size: is \"16\"", "a whole number from 1"}},
-      {"\"epochs\": 2", "\"epochs\": 2.5", 2, {"fit.epochs: is 2.5"}},
+      {"\"epochs\": 2", "\"epochs\": 2.5", {"fit.epochs: is 2.5"}},
       {"\"epochs\": 2",
        "\"epochs\": 2, \"shuffle\": 1",
-       2,
        {"fit.shuffle: is 1; must be true or false"}},
       {"\"epochs\": 2",
        "\"epochs\": 2, \"validation_freq\": [0]",
-       2,
        {"fit.validation_freq"}},
       {"\"scale\": 0.00392156862745098",
        "\"scale\": \"1/255\"",
-       2,
        {"data.train.scale: is \"1/255\"; must be a number"}},
       {"[\"accuracy\"]",
        "\"accuracy\"",
-       2,
        {"compile.metrics: is \"accuracy\"; must be a list"}},
-      // The parts together.
-      {"\"units\": 10", "\"units\": 0", 2, {"units"}},
-      {"[null, 28, 28]", "[null, 28, 14]", 2, {"(28, 28)", "(28, 14)"}},
+      {"\"units\": 10", "\"units\": 0", {"units"}},
+      {"\"batch_size\": 16",
+       "\"batch_size\": 1e9",
+       {"fit.batch_size", "from 1 to 16777216"}},
+      {"\"from_logits\": true",
+       "\"from_logits\": 1",
+       {"compile.loss.config.from_logits: is 1"}},
+      {"{\"class_name\": \"SparseCategoricalCrossentropy\",\n"
+       "             \"config\": {\"from_logits\": true}}",
+       "null",
+       {"compile.loss: is null; must be a name or an object"}},
+      {"\"epochs\": 2",
+       "\"epochs\": 2, \"class_weight\": {\"zero\": 2}",
+       {"fit.class_weight.zero: is 2; it takes a class's number and its "
+        "weight"}},
+      {"\"epochs\": 2",
+       "\"epochs\": 2, \"class_weight\": {\"0\": \"1\"}",
+       {"fit.class_weight.0: is \"1\""}},
+      {"\"epochs\": 2",
+       "\"epochs\": 2, \"class_weight\": {\"0\": 2, \"00\": 3}",
+       {"fit.class_weight", "names class 0 twice"}},
+  });
+}
+
+TEST_F(WrongRunTest, Run_PartsDoNotFit_IsRefusedByTheDatasPlace) {
+  ExpectErrors({
+      {"[null, 28, 28]", "[null, 28, 14]", {"(28, 28)", "(28, 14)"}},
       {"\"units\": 10",
        "\"units\": 5",
-       1,
        {"data.train", "train-labels-idx1-ubyte.gz: example",
-        "label 9 is not a class number from 0 to 4"}},
+        "label 9 is not a class number from 0 to 4"},
+       1},
       {"\"train\": {",
        "\"train\": {\"csv\": \"a.csv\", ",
-       2,
        {"data.train: must have one of"}},
       {"\"data\": {\n    \"train\"",
        "\"data\": {\n    \"validation\"",
-       2,
        {"the key \"validation\" is in "}},
       {"\"scale\"",
        "\"in_memory\": false, \"scale\"",
-       2,
        {"train-images-idx3-ubyte.gz", "unpack it"}},
       {"@DATA@/train-labels",
        "@DATA@/t10k-labels",
-       2,
        {"t10k-labels-idx1-ubyte.gz", "2000", "400"}},
       {"@DATA@/train-images-idx3",
        "@DATA@/train-labels-idx1",
-       2,
        {"train-labels-idx1-ubyte.gz"}},
       {"@DATA@/train-images",
        "nothing/train-images",
-       2,
        {"data.train", "/train-images-idx3-ubyte.gz"}},
       {"@DATA@/train-images-idx3-ubyte.gz",
        "run.json",
-       2,
        {"run.json: is a RUN.json, not idx"}},
-      {"@DATA@/train-images-idx3-ubyte.gz", ".", 2, {"not a regular file"}},
+      {"@DATA@/train-images-idx3-ubyte.gz", ".", {"not a regular file"}},
       {"@DATA@/train-images-idx3-ubyte.gz",
        "run.json/x",
-       2,
        {"data.train: run.json/x", "Not a directory"}},
-      {"\"batch_size\": 16",
-       "\"batch_size\": 1e9",
-       2,
-       {"fit.batch_size", "from 1 to 16777216"}},
-      {"{\"class_name\": \"Flatten\"}",
-       "{\"class_name\": \"ConvLSTM1D\", \"config\": {\"units\": 2}}",
-       2,
-       {"layers[1]", "Keras has the layer 'ConvLSTM1D', ringlet does not"}},
-      {"\"from_logits\": true",
-       "\"from_logits\": 1",
-       2,
-       {"compile.loss.config.from_logits: is 1"}},
-      // Callbacks and strategy.
+      {"\"epochs\": 2",
+       "\"epochs\": 2, \"sample_weight\": \"w.npy\"",
+       {"fit.sample_weight", "data.train"}},
+  });
+}
+
+TEST_F(WrongRunTest, Run_CallbackIsWrong_IsRefusedByItsPlace) {
+  ExpectErrors({
       {"\"callbacks\": []",
        "\"callbacks\": [{\"class_name\": \"EarlyStop\"}]",
-       2,
        {"callbacks[0]", "'EarlyStop'", "'EarlyStopping'"}},
       {"\"callbacks\": []",
        "\"callbacks\": [{\"class_name\": \"EarlyStopping\", \"config\": "
        "{\"patient\": 1}}]",
-       2,
        {"callbacks[0].config: unknown field 'patient'", "'patience'"}},
       {"\"callbacks\": []",
        "\"callbacks\": [{\"class_name\": \"EarlyStopping\", \"config\": "
        "{\"mode\": \"up\"}}]",
-       2,
        {"callbacks[0].config.mode: unknown mode 'up'"}},
       {"\"callbacks\": []",
        "\"callbacks\": [{\"class_name\": \"ModelCheckpoint\", \"config\": "
        "{\"filepath\": \"c/{val_los:.2f}.safetensors\"}}]",
-       2,
        {"model_checkpoint", "'val_los'", "nearest known is 'val_loss'"}},
       {"\"callbacks\": []",
        "\"callbacks\": [\"LearningRateScheduler\"]",
-       2,
        {"callbacks[0]: is \"LearningRateScheduler\"", "ExponentialDecay"}},
       {"\"callbacks\": []",
        "\"callbacks\": [\"BackupAndRestore\"]",
-       2,
        {"callbacks[0].backup_dir: is missing"}},
+  });
+}
+
+TEST_F(WrongRunTest, Run_StrategyIsWrong_IsRefusedByItsPlace) {
+  ExpectErrors({
       {"\"callbacks\": []",
        "\"strategy\": {\"policy\": \"shirnk\"}",
-       2,
        {"strategy.policy", "'shirnk'"}},
       {"\"callbacks\": []",
        "\"strategy\": {\"local_steps\": 7}",
-       2,
        {"strategy.local_steps: is 7; say \"mode\": \"local\" too"}},
       {"\"callbacks\": []",
        "\"strategy\": {\"mode\": \"local\", \"local_steps\": 0}",
-       2,
        {"strategy.local_steps: is 0; must be"}},
       {"\"callbacks\": []",
        "\"strategy\": {\"mode\": \"local\", \"reduction\": \"exact\"}",
-       2,
        {"strategy.reduction: is \"exact\"", "leave it out"}},
       {"\"callbacks\": []",
        "\"strategy\": {\"overlap\": true}",
-       2,
        {"strategy.overlap: is true; say \"mode\": \"local\" too"}},
       {"\"callbacks\": []",
        "\"strategy\": {\"mode\": \"local\", \"replicas\": 4, "
        "\"participation\": 2, \"overlap\": true}",
-       2,
        {"strategy", "overlap with participation", "leave one of the two out"}},
       {"\"callbacks\": []",
        "\"strategy\": {\"mode\": \"local\", \"delta\": \"sparse\", "
        "\"local_steps\": \"auto\"}",
-       2,
        {"strategy", "delta sparse with local_steps auto", "as a number"}},
       {"\"callbacks\": []",
        "\"strategy\": {\"mode\": \"local\", \"delta\": \"sparse\", "
        "\"policy\": \"shrink\"}",
-       2,
        {"strategy: delta sparse with policy shrink", "policy wait",
         "int8 or float32"}},
       {"\"callbacks\": []",
        "\"strategy\": {\"mode\": \"local\", \"overlap\": true, "
        "\"policy\": \"shrink\"}",
-       2,
        {"strategy: overlap with policy shrink", "BackupAndRestore",
         "without overlap"}},
       {"\"callbacks\": []",
        "\"strategy\": {\"mode\": \"local\", \"attendance\": \"a.csv\"}",
-       2,
        {"strategy: unknown field 'attendance'"}},
       {"\"callbacks\": []",
        "\"strategy\": {\"mode\": \"local\", \"delta\": \"int4\"}",
-       2,
        {"strategy.delta", "'int4'"}},
       {"\"callbacks\": []",
        "\"strategy\": {\"mode\": \"local\", \"outer\": {\"momentum\": 1}}",
-       2,
        {"momentum"}},
       {"\"callbacks\": []",
        "\"strategy\": {\"mode\": \"local\", \"outer\": {\"rate\": 1}}",
-       2,
        {"strategy.outer", "'rate'"}},
-      {"{\"class_name\": \"SparseCategoricalCrossentropy\",\n"
-       "             \"config\": {\"from_logits\": true}}",
-       "null",
-       2,
-       {"compile.loss: is null; must be a name or an object"}},
-      {"\"epochs\": 2",
-       "\"epochs\": 2, \"class_weight\": {\"zero\": 2}",
-       2,
-       {"fit.class_weight.zero: is 2; it takes a class's number and its "
-        "weight"}},
-      {"\"epochs\": 2",
-       "\"epochs\": 2, \"class_weight\": {\"0\": \"1\"}",
-       2,
-       {"fit.class_weight.0: is \"1\""}},
-      {"\"optimizer\": \"adam\"",
-       "\"optimizer\": {\"class_name\": \"Adam\", \"config\": {\"lrr\": 0.1}}",
-       2,
-       {"unknown field 'lrr'; the nearest known is 'lr'"}},
-      {"\"epochs\": 2", "\"epochs\": None", 2, {"which has null for it"}},
-      {"\"epochs\": 2",
-       "\"epochs\": 2, \"class_weight\": {\"0\": 2, \"00\": 3}",
-       2,
-       {"fit.class_weight", "names class 0 twice"}},
-      {"\"epochs\": 2",
-       "\"epochs\": 2, \"sample_weight\": \"w.npy\"",
-       2,
-       {"fit.sample_weight", "data.train"}},
       {"\"callbacks\": []",
        "\"strategy\": {\"timeout\": 0}",
-       2,
        {"strategy.timeout: is 0"}},
       {"\"callbacks\": []",
        "\"strategy\": {\"min_worker\": 2}",
-       2,
        {"strategy: unknown field 'min_worker'", "'min_workers'"}},
       {"\"callbacks\": []",
        "\"strategy\": {\"communication\": {\"wire_dtype\": \"float8\"}}",
-       2,
        {"strategy.communication.wire_dtype", "'float8'", "bfloat16"}},
       {"\"callbacks\": []",
        "\"strategy\": {\"communication\": \"smoke\"}",
-       2,
        {"strategy.communication", "'smoke'", "RING"}},
-  };
-  for (const auto& c : cases) ExpectRunError(c.from, c.to, c.code, c.says);
+  });
 }
 
 TEST_F(ProgramTest, File_CannotBeReadOrWritten_IsNamed) {
@@ -399,10 +381,10 @@ TEST_F(ProgramTest, TfConfig_Wrong_IsNamed) {
       {Replaced(kTwo, "\"worker\":", "\"ps\":"), {"no parameter servers"}},
       {R"({"cluster": {"worker": ["localhost:1"]}})", {"add \"task\""}},
   };
-  for (const auto& [config, says] : cases) {
+  for (const auto& [config, message_parts] : cases) {
     SCOPED_TRACE(config);
     environment_ = {{"TF_CONFIG", config}};
-    Strings all = says;
+    Strings all = message_parts;
     all.push_back("TF_CONFIG");
     ExpectError({"train", "run.json", "--save", "m", "--log-steps", "s"}, 2,
                 all);
@@ -419,11 +401,11 @@ TEST_F(ProgramTest, TfConfig_Wrong_IsNamed) {
 
 TEST_F(ProgramTest, Callbacks_CannotWrite_AreReportedBeforeTheFirstStep) {
   const auto expect = [this](const std::string& name, const std::string& config,
-                             int code, const Strings& says) {
+                             int code, const Strings& message_parts) {
     ExpectRunError("\"callbacks\": []",
                    "\"callbacks\": [{\"class_name\": \"" + name +
                        "\", \"config\": {" + config + "}}]",
-                   code, says);
+                   code, message_parts);
   };
   expect("BackupAndRestore", "\"backup_dir\": \"run.json/b\"", 2,
          {"backup_and_restore: run.json", "not a directory"});

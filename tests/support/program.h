@@ -147,9 +147,10 @@ class ProgramTest : public testing::Test {
   }
 
   // Expects that the command fails with this code and one line that has all of
-  // `says`, and writes no file. stdout has at most the lines printed before
-  // training.
-  void ExpectError(const Strings& arguments, int code, const Strings& says) {
+  // `message_parts`, and writes no file. stdout has at most the lines printed
+  // before training.
+  void ExpectError(const Strings& arguments, int code,
+                   const Strings& message_parts) {
     std::string shown;
     for (const std::string& argument : arguments) shown += " " + argument;
     SCOPED_TRACE(shown);
@@ -157,7 +158,7 @@ class ProgramTest : public testing::Test {
     EXPECT_EQ(Run(arguments), code) << err_;
     EXPECT_EQ(Lines(err_).size(), 1u) << err_;
     EXPECT_EQ(err_.compare(0, 7, "error: "), 0) << err_;
-    for (const std::string& text : says) {
+    for (const std::string& text : message_parts) {
       EXPECT_TRUE(Contains(err_, text));
     }
     EXPECT_LE(Lines(out_).size(), 2u) << out_;
@@ -165,11 +166,11 @@ class ProgramTest : public testing::Test {
     EXPECT_EQ(Files(), before);
   }
   void ExpectRunError(const std::string& from, const std::string& to, int code,
-                      const Strings& says) {
+                      const Strings& message_parts) {
     SCOPED_TRACE(to);
     WriteRun(from, to);
     ExpectError({"train", "run.json", "--save", "model", "--log-steps", "s"},
-                code, says);
+                code, message_parts);
   }
 
   TempFolder folder_, logs_;
