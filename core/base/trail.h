@@ -15,13 +15,13 @@ namespace ringlet {
 
 enum class TrailKind : uint8_t {
   // Rare events, with a text. Steps and backups do not displace them.
-  kBegan = 1,     // the process: its number; text: its address
-  kFormed = 2,    // a ring of `code` workers; text: their numbers
-  kJoined = 3,    // a connection with the peer, while a ring forms
-  kLost = 4,      // the peer or this worker, as this worker sees it; text: why
-  kReported = 5,  // worker `code` reported a loss or an end
-  kAborted = 6,   // this worker gave up and sent the reason; text
-  kLeft = 7,      // the peer sent a goodbye
+  kBegan = 1,        // the process: its number; text: its address
+  kFormed = 2,       // a ring of `code` workers; text: their numbers
+  kJoined = 3,       // a connection with the peer, while a ring forms
+  kLost = 4,         // the peer or this worker was lost; text: why
+  kReported = 5,     // worker `code` reported a loss or an end
+  kAborted = 6,      // this worker gave up and sent the reason; text
+  kLeft = 7,         // the peer sent a goodbye
   kJoinerWaits = 8,  // another worker waits to take part
   // A backup with the number `operation`. It may come with every step, so later
   // steps displace it, unless it failed.

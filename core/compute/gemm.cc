@@ -173,8 +173,8 @@ class Multiplier {
 
   // True if the product is too small for packed copies. With at most 8 rows of
   // C the copy of B would be used too rarely. With at most 32 columns, or 64 if
-  // the columns of A are neighbours, so would the copy of A; a block of B then
-  // fits the first-level cache. With at most 8 terms, both.
+  // the columns of A are neighbours, the copy of A would be used too rarely. A
+  // block of B then fits the first-level cache. With at most 8 terms, both.
   bool IsNarrow() const {
     if (p_.b.col_stride != 1 || p_.c.col_stride != 1) return false;
     const int64_t most_cols = p_.a.col_stride == 1 ? 64 : 32;
@@ -311,9 +311,8 @@ void MultiplyPart(const Product& whole, Range rows, Range cols) {
   Multiplier(part, ChosenKernels()).Run();
 }
 
-// The cost of one term for a thread that has its 1 / parts of the n side, in
-// whole tiles, and all of the m side: multiply-adds, and copies of both
-// operands.
+// The cost of one term: multiply-adds, and copies of both operands. The thread
+// has 1 / parts of the n side, in whole tiles, and all of the m side.
 int64_t PartCost(int64_t n, int64_t tile, int parts, int64_t m) {
   const int64_t mine = Split(n, parts, parts - 1, tile).size();
   return mine * m / 16 + mine + m;

@@ -295,8 +295,8 @@ class WindowedSource final : public Source {
   std::vector<GroupRun> runs_;
   int64_t size_ = 0;
   bool in_groups_ = false;
-  // Of all runs, also those without a window: their number, and the rows
-  // of the longest.
+  // The number of all runs, also of runs without a window, and the rows of the
+  // longest run.
   size_t num_runs_ = 0;
   int64_t longest_ = 0;
   size_t num_groups_ = 0, num_with_windows_ = 0;

@@ -31,7 +31,7 @@ namespace ringlet {
 struct PersistentSpans {
   float* weights = nullptr;
   float* gradients = nullptr;
-  // Of a step; directly behind the gradients.
+  // The changes of layer state in a step; directly behind the gradients.
   float* layer_state_changes = nullptr;
   float* slots[8] = {};
   uint8_t* scales = nullptr;  // of exact sums, see ExactSpans

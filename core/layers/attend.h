@@ -66,7 +66,7 @@ class Attend {
   template <typename T>
   MatrixView<T> HeadRows(T* span, int64_t pair, bool of_query,
                          int64_t size) const;
-  // The values that a query sees; the weights of others are 0.
+  // The number of values that a query attends to; the weights of others are 0.
   int64_t ValuesSeen(const Block& block, int64_t query) const;
   void ComputeWeights(const Block& block, float scale, ConstMatrix query,
                       ConstMatrix key, float* weights) const;

@@ -81,9 +81,9 @@ struct OpCall {
   // step makes. It does not write the state itself, since a step may be given
   // up. Null for other weights, and for all if changes are not recorded.
   float* const* layer_state_changes = nullptr;
-  // Leaves out the activation: forward and backward of the last one, if the
-  // loss takes its input (see Model); backward, if dy already includes its
-  // gradient. Only for an op with fused_activation().
+  // Leaves out the activation. Both passes of the last activation do, if the
+  // loss takes its input (see Model). The backward pass does if dy already
+  // includes its gradient. Only for an op with fused_activation().
   bool without_activation = false;
   uint64_t seed = 0;     // for this op's random numbers
   uint64_t counter = 0;  // for this step

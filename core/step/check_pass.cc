@@ -18,9 +18,9 @@ namespace {
 
 constexpr uint64_t kCheckStream = 0x636865636b;  // of random numbers
 
-// Replaces weights that are not finite by generated ones while it lives. A pass
-// with such weights gives NaN on any machine, which would hide a faulty rank.
-// Without memory for a copy the weights stay.
+// Replaces weights that are not finite by generated ones, until its destructor.
+// A pass with such weights gives NaN on any machine, which would hide a faulty
+// rank. Without memory for a copy the weights stay.
 class FiniteWeights {
  public:
   FiniteWeights(float* weights, int64_t count, const Philox& random)

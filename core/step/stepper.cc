@@ -365,9 +365,9 @@ Status Stepper::ComputeLosses(const Batch& batch, size_t k, float* gradient,
   return Status();
 }
 
-// Computes the sum of the examples' losses, with each output's weight; divided
-// by global_count it is the step's loss, also for a loss with reduction kSum.
-// With a gradient, it computes the gradient of this quotient.
+// Computes the sum of the examples' losses, with each output's weight. The sum
+// divided by global_count is the step's loss, also for a loss with reduction
+// kSum. With a gradient, it computes the gradient of this quotient.
 Status Stepper::SumLosses(const Batch& batch, bool with_gradient,
                           double* loss_sum) {
   if (batch.count != count_ || batch.global_count < 1) {

@@ -112,7 +112,7 @@ struct Primitive {
   bool reversed = false;   // the output begins with the last step
   int64_t heads = 1;
   float factor = 1;
-  bool causal = false;  // a query sees no value behind its place
+  bool causal = false;  // a query attends to no value behind its place
   // One number for all channels or one for each; empty: none.
   std::vector<float> center, scale, offset;
   float epsilon = 0;

@@ -70,8 +70,8 @@ class Descriptor {
   int fd_;
 };
 
-// While it lives, a write of this thread to a pipe without a reader is an error
-// alone.
+// While it exists, a write of this thread to a pipe without a reader returns an
+// error and raises no signal.
 class NoSigpipe {
  public:
   explicit NoSigpipe(bool acts) : acts_(acts) {

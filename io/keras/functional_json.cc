@@ -4,8 +4,9 @@
 //
 // The calls of a layer are counted from 0, but those of a nested model from 1,
 // since Keras counts its construction as call 0. For a nested Sequential only
-// Keras 2 does so. The file does not say which. Every call is an input of some
-// layer, so the largest number of a call decides (CountFrom).
+// Keras 2 does so. The file does not store which of the two it is. Every call
+// is an input of some layer, so the largest number of a call decides
+// (CountFrom).
 
 #include "functional_json.h"
 

@@ -159,9 +159,9 @@ class RowFile {
   static constexpr int64_t kMostCut = 1 << 18;  // bytes
   std::string cut_rows_;
   int64_t cut_at_ = 0;
-  // Where the run began, or continued from a backup, in rank 0's file. A
-  // joining worker gets it from the donor's state. If a worker becomes chief
-  // before any row was written, its file's offset is used.
+  // The place at which the run began, or continued from a backup, in rank 0's
+  // file. A joining worker gets it from the donor's state. If a worker becomes
+  // chief before any row was written, its file's offset is used.
   RunStart run_start_;
   RunStart saved_run_start_;  // in a state's form
   // The same place in this process's file; -1: this process has not opened it

@@ -96,7 +96,7 @@ void Start(std::string_view file, Decoder* d) {
   d->progress.progress_monitor = OnProgress;
 }
 
-// No object with a destructor lives in these: errors jump out of them.
+// These functions have no object with a destructor: errors jump out of them.
 bool ReadHeader(Decoder* d) {
   if (setjmp(d->failed) != 0) return false;
   jpeg_create_decompress(&d->info);

@@ -1,7 +1,6 @@
 // PNG (ISO/IEC 15948), as libpng reads it: samples of 16 bits lose their low
-// byte, and gamma and colour profiles are ignored. Of the libraries that the
-// distribution links statically libpng is the smallest, with 320 KB; zlib is
-// linked anyway.
+// byte, and gamma and colour profiles are ignored. ringlet does not link
+// libpng, which takes 320 KB in a static program; zlib is linked anyway.
 
 #include <algorithm>
 #include <cstdlib>

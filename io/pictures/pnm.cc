@@ -1,5 +1,5 @@
 // PNM: PBM, PGM and PPM, as text (P1 to P3) and binary (P4 to P6), with 1 to 16
-// bits. Of several pictures in a file the first is read.
+// bits. If a file has several pictures, the first is read.
 
 #include <cstring>
 

@@ -265,8 +265,9 @@ Status CsvColumns::CheckChoice() const {
       ListNames(ValueNames(trained_)).c_str(), takes ? "columns" : "drop");
 }
 
-// The column with the name of a column of the training data. Of several it is
-// the one at the same place, if the training data had as many.
+// The column with the name of a column of the training data. If several columns
+// have the name, it is the column at the same place among them, provided the
+// training data had as many.
 Status CsvColumns::FindTrained(size_t index, const char* what,
                                size_t* column) const {
   const std::string& name = trained_[index].name;

@@ -23,7 +23,7 @@ enum class OnnxElements : uint8_t {
 };
 
 struct OnnxTensor : StoredTensor {
-  // Of its elements' file, as the model names it. "": the model's file.
+  // The file with the elements, as the model names it. "": the model's file.
   std::string location;
   OnnxElements elements = OnnxElements::kInOnePiece;
 };
@@ -41,7 +41,7 @@ struct OnnxFileGraph {
   std::string producer;
   std::vector<Node> nodes;
   std::set<std::string> transposed;  // tensors that are marked so
-  // Initializers and constants. Those of floats can be read.
+  // Initializers and constants. Tensors of floats can be read.
   std::map<std::string, OnnxTensor> tensors;
 };
 

@@ -106,8 +106,8 @@ Status CollectiveSchedule::CompareUnexpected(const Operation& op) {
   return Status();
 }
 
-// Sends kReady to the ranks that send data here: in a broadcast to all, or to
-// the parent in its tree; in rings to the left neighbour.
+// Sends kReady to the ranks that send data here. In a broadcast these are all
+// ranks, or the parent in its tree; in rings the left neighbour.
 void CollectiveSchedule::SendReady(Operation* op) {
   const bool by_tree = op->plan.ready_by_tree;
   if (op->sent_ready || (by_tree && FirstUnreadyBelow(*op) >= 0)) return;

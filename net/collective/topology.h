@@ -1,4 +1,4 @@
-// Which ranks of a ring are linked by a connection.
+// The pairs of ranks of a ring that are linked by a connection.
 //
 // Pure. Up to kMaxFullyConnected workers every pair is linked, and up to 64 in
 // an elastic ring (kMaxElasticWorkers), because its ranks change. In larger

@@ -160,8 +160,8 @@ int64_t FailureDetector::OldestReportBehind(const Peer& peer) const {
 // for a further worker is not suspected: it suspects that worker itself. The
 // exception is a circle, in which every worker waits for another. Then any of
 // them may suspect its peer. The reports in a large circle are old, so they
-// must show that all its workers stood still at one common time: the oldest
-// report was made more than `limit` after the last progress.
+// must show that all its workers were stalled at one common time. That is so if
+// the oldest report was made more than `limit` after the last progress.
 FailureDetector::Suspect FailureDetector::FindStalledNeighbour(
     int64_t now) const {
   const int64_t limit = options_.timeout_nanos + options_.timeout_nanos / 2;

@@ -65,7 +65,8 @@ class Operations final : private CollectiveSchedule::Wire {
 
   // Reports this worker's activity to the failure detector.
   void UpdateActivity(int64_t now);
-  // What this worker waits for now, by ranks, for the caller of the operation.
+  // The chain of this worker's present wait, by ranks, for the caller of the
+  // operation.
   WaitChain CurrentWait(int64_t now);
 
  private:

@@ -43,8 +43,7 @@ class RingMembers {
   uint32_t formed() const { return formed_; }
   // True if a worker's frame is of another ring, and must be ignored. A frame
   // of generation 0 that is not of an operation is accepted: its sender may not
-  // know yet that the ring has formed. `lingering`: this worker's ring has
-  // ended.
+  // have formed the ring yet. `lingering`: this worker's ring has ended.
   bool IsStale(int worker, const FrameHeader& header, bool lingering) const;
 
   // The members, by rank.

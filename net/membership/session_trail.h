@@ -39,10 +39,10 @@ class SessionTrail {
   // True after RecordLost and RecordReported.
   bool recorded_end() const { return recorded_end_; }
 
-  // For every tick. Records what this worker waits for, if it or its end is
-  // new, and each linked peer that was not heard for longer than `limit`, or is
-  // heard again. `running` false: waits and silences do not count, their ends
-  // do.
+  // For every tick. Records the worker that this one waits for and the last
+  // worker of its chain, if either is new, and the end of a wait. Also records
+  // each linked peer that was not heard for longer than `limit`, or is heard
+  // again. `running` false: waits and silences do not count, their ends do.
   void RecordTick(bool running, const PeerTable& links, int64_t limit,
                   const FailureDetector& detector, int64_t now);
 

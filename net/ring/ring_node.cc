@@ -33,8 +33,8 @@ uint64_t RandomIncarnation() {
   return incarnation;
 }
 
-// A worker that withdraws may not know whether the job is elastic, so it links
-// with all others.
+// A withdrawing worker may lack the job's options, also whether the job is
+// elastic, so it links with all others.
 std::vector<int> LinkedWorkers(const RingOptions& options, bool withdraws) {
   const bool may_be = withdraws && options.size() <= kMaxElasticWorkers;
   return LinksOf(options.worker, options.size(),

@@ -1,7 +1,7 @@
 // The queue keeps its entries and their memory: it allocates only until it has
 // reached its greatest length. Payloads of control frames are copied into their
-// entry. Those of operations stay with the caller. `written_` counts from the
-// front frame's first byte. A frame cannot be dropped or replaced after the
+// entry. Payloads of operations stay with the caller. `written_` counts from
+// the front frame's first byte. A frame cannot be dropped or replaced after the
 // stream has taken a part of it.
 
 #include "framed_link.h"

@@ -33,7 +33,8 @@ struct ReceiveTarget {
     kDiscard,  // nowhere
   };
   Mode mode = kDiscard;
-  // The type of the payload's numbers on the wire. Those at `data` are floats.
+  // The type of the payload's numbers on the wire. The numbers at `data` are
+  // floats.
   WireDtype dtype = WireDtype::kFloat32;
   bool integers = false;  // of kReduce: int32, and not floats
   uint8_t* data = nullptr;

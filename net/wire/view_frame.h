@@ -46,9 +46,9 @@ void EncodeView(const ViewFrame& frame, uint8_t* out);
 Status DecodeView(const uint8_t* payload, size_t bytes, int size, int sender,
                   ViewFrame* out);
 
-// A generation names one proposal. It has a count, greater than that of any
-// generation that the proposer knew, in the bits from 4 on, and the proposer's
-// number in the list. The number's bits 4 and 5 are the highest.
+// A generation names one proposal. The bits from 4 on are a count, greater than
+// that of any generation that the proposer had heard of. The low bits are the
+// proposer's number in the list. The number's bits 4 and 5 are the highest.
 constexpr uint32_t kGreatestViewCount = 1u << 25;
 inline uint32_t ViewGeneration(uint32_t count, int proposer) {
   const auto worker = static_cast<uint32_t>(proposer);

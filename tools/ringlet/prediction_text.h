@@ -23,10 +23,10 @@ struct Output {
 std::vector<Output> OutputsOf(const Model& model,
                               const std::vector<float>& values);
 
-// Each row has all outputs for an example, behind the name of its class and its
-// probability, if the model has names of classes and was trained by a
-// crossentropy. A single output is then the probability, or its logit, of class
-// 1 of two. Numbers have the fewest digits that read back exactly.
+// Each row has all outputs for an example. If the model has names of classes
+// and was trained by a crossentropy, the class's name and its probability come
+// first. A single output is then the probability, or its logit, of class 1 of
+// two. Numbers have the fewest digits that read back exactly.
 class PredictionText {
  public:
   explicit PredictionText(const Model& model);

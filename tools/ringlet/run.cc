@@ -430,7 +430,8 @@ void RunData::Batch(const FitConfig& fit, int replicas) {
 int RequestedReplicas(const RunConfig& config, const ClusterConfig& cluster) {
   const int asked = config.strategy.options.replicas;
   const bool elastic = config.strategy.elastic();
-  // Where --shrink made it so, all are on one machine and can read it.
+  // If --shrink made the job elastic, all workers are on one machine and can
+  // read the file.
   const bool reads = elastic ? config.strategy.may_shrink : cluster.is_chief;
   const int least = elastic ? cluster.world_size : 0;
   if (asked != 0) return asked;

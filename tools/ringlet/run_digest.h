@@ -2,9 +2,9 @@
 //
 // Two runs with one digest give the same model, on one machine with the same
 // bytes. The digest covers all that decides the result: model, compile, fit,
-// callbacks, workers, and the data. It covers no path and no time. Of examples
-// that stay in IDX and NPY files, which no pass reads, it covers 64, and labels
-// of one value each.
+// callbacks, workers, and the data. It covers no path and no time. If examples
+// stay in IDX and NPY files, which no pass reads, it covers 64 of them, and
+// labels of one value each.
 
 #ifndef RINGLET_TOOLS_RINGLET_RUN_DIGEST_H_
 #define RINGLET_TOOLS_RINGLET_RUN_DIGEST_H_

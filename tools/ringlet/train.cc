@@ -431,9 +431,9 @@ Status TrainRun(const std::string& path, TrainFlags flags,
   if (prepared.ok()) prepared = flags.init.TakeNewest();
   if (prepared.ok()) prepared = PrepareRun(path, flags, cluster, &run);
   StrategyOptions& options = run.config.strategy.options;
-  // The job's name at the other workers is not known then. A message without a
-  // key, while they may have one, could be read by all. (At a relay a worker is
-  // found by the name alone, so it must be this one.)
+  // The job's name at the other workers is not known then. The other workers
+  // may have a key, and anyone could read a message without one. (At a relay a
+  // worker is found by the name alone, so it must be this one.)
   if (!run.config.has_strategy && options.relay.empty()) options.job.clear();
   options.insecure = options.insecure || flags.insecure;
   if (!prepared.ok()) {
