@@ -134,8 +134,8 @@ TEST(ExactGridTest, ForEach_AnyCut_VisitsTheBlocksOfEachTensor) {
   }
 }
 
-// The next sums of R replicas may have means 2^8 times as large, and are as
-// fine as 32 bits allow then.
+// The scales leave room for means 2^8 times as large in the next sums of R
+// replicas, and are otherwise as fine as 32 bits permit.
 TEST(ExactGridTest, NextScales_AnySums_LeaveHeadroom) {
   std::mt19937 random(4);
   for (int i = 0; i < 2000; ++i) {
@@ -159,8 +159,8 @@ TEST(ExactGridTest, NextScales_AnySums_LeaveHeadroom) {
   }
 }
 
-// Converts floats into another array, in place, and as a sum: the integers
-// are the same, and so are the floats of them.
+// Converts floats into another array, in place, and as a sum: the integers are
+// the same, and so are the floats computed from them.
 TEST(ExactGridTest, ToGrid_SetAddedOrInPlace_GivesTheSameIntegers) {
   std::mt19937 random(6);
   for (int64_t n = 0; n < 300; ++n) {
@@ -196,7 +196,7 @@ TEST(ExactGridTest, ToGrid_SetAddedOrInPlace_GivesTheSameIntegers) {
 
 #if defined(__x86_64__)
 TEST(ExactGridTest, ExactLoops_EveryVectorWidth_HaveTheSameBits) {
-  if (!__builtin_cpu_supports("avx2")) return;
+  if (!__builtin_cpu_supports("avx2")) GTEST_SKIP() << "needs AVX2";
   std::mt19937 random(7);
   const ExactLoops &a = kExactLoops, &b = kExactLoopsAvx2;
   for (int64_t n = 0; n < 2000; ++n) {
