@@ -66,11 +66,35 @@ void ExpectNear(const Floats& actual, const Doubles& expected) {
   }
 }
 
-TEST(LoraTest, Dense_WithMatrices_HasOutputAndGradientsOfTheMergedKernel) {
-  constexpr size_t kIn = 7, kOut = 5, kRank = 3, kRows = 6;
-  OpRunner runner(Dense(kOut).LoraRank(kRank).LoraAlpha(12), {{2, kIn}});
-  ASSERT_OK(runner.status());
-  const std::vector<WeightSpec>& specs = runner.op().weights();
+// A Dense with LoRA, and the results of a run of three examples of two rows.
+class DenseLoraTest : public testing::Test {
+ protected:
+  static constexpr size_t kIn = 7, kOut = 5, kRank = 3, kRows = 6;
+  static constexpr int64_t kAlpha = 12;
+  static constexpr double kScale = static_cast<double>(kAlpha) / kRank;
+
+  static Layer MakeLayer() {
+    return Dense(kOut).LoraRank(kRank).LoraAlpha(kAlpha);
+  }
+  void SetUp() override {
+    ASSERT_OK(runner_.status());
+    w_ = runner_.RandomWeights(7);
+    run_ = runner_.Run(3, {x_}, w_, dy_, /*threads=*/2);
+    a_ = Wide(w_[2]);
+    b_ = Wide(w_[3]);
+    merged_ = Merged(Wide(w_[0]), a_, b_, kScale, kIn, kRank, kOut);
+  }
+
+  OpRunner runner_{MakeLayer(), {{2, kIn}}};
+  const Floats x_ = RandomFloats(kRows * kIn, 1),
+               dy_ = RandomFloats(kRows * kOut, 2);
+  std::vector<Floats> w_;  // kernel, bias, A, B
+  OpRun run_;
+  Doubles a_, b_, merged_;
+};
+
+TEST_F(DenseLoraTest, Weights_OfDense_AreTheFrozenKernelBiasAAndB) {
+  const std::vector<WeightSpec>& specs = runner_.op().weights();
   ASSERT_EQ(specs.size(), 4u);
   const char* const names[] = {"kernel", "bias", "lora_kernel_a",
                                "lora_kernel_b"};
@@ -78,31 +102,33 @@ TEST(LoraTest, Dense_WithMatrices_HasOutputAndGradientsOfTheMergedKernel) {
     EXPECT_EQ(specs[i].name, names[i]);
     EXPECT_EQ(specs[i].trainable, i > 0);
   }
-  const std::vector<Floats> w = runner.RandomWeights(7);
-  const Floats x = RandomFloats(kRows * kIn, 1),
-               dy = RandomFloats(kRows * kOut, 2);
-  const OpRun run = runner.Run(kRows / 2, {x}, w, dy, 2);
-  const Doubles a = Wide(w[2]), b = Wide(w[3]);
-  const Doubles merged = Merged(Wide(w[0]), a, b, 4, kIn, kRank, kOut);
-  Doubles y = Times(Wide(x), merged, kRows, kIn, kOut), d_bias(kOut, 0.0);
-  for (size_t i = 0; i < y.size(); ++i) {
-    y[i] += double{w[1][i % kOut]};
-    d_bias[i % kOut] += double{dy[i]};
-  }
-  ExpectNear(run.y, y);
-  ExpectNear(run.dx[0],
-             Times(Wide(dy), Turned(merged, kIn, kOut), kRows, kOut, kIn));
-  ExpectNear(run.d_weights[1], d_bias);
+}
+
+TEST_F(DenseLoraTest, Forward_AnyMatrices_IsThatOfTheMergedKernel) {
+  Doubles y = Times(Wide(x_), merged_, kRows, kIn, kOut);
+  for (size_t i = 0; i < y.size(); ++i) y[i] += double{w_[1][i % kOut]};
+  ExpectNear(run_.y, y);
+}
+
+TEST_F(DenseLoraTest, Backward_AnyMatrices_IsThatOfTheMergedKernel) {
+  ExpectNear(run_.dx[0],
+             Times(Wide(dy_), Turned(merged_, kIn, kOut), kRows, kOut, kIn));
+  Doubles d_bias(kOut, 0.0);
+  for (size_t i = 0; i < dy_.size(); ++i) d_bias[i % kOut] += double{dy_[i]};
+  ExpectNear(run_.d_weights[1], d_bias);
   const Doubles dw =
-      Times(Turned(Wide(x), kRows, kIn), Wide(dy), kIn, kRows, kOut);
-  ExpectNear(run.d_weights[2],
-             Scaled(4, Times(dw, Turned(b, kRank, kOut), kIn, kOut, kRank)));
-  ExpectNear(run.d_weights[3],
-             Scaled(4, Times(Turned(a, kIn, kRank), dw, kRank, kIn, kOut)));
-  Layer layer = Dense(kOut).LoraRank(kRank).LoraAlpha(12);
+      Times(Turned(Wide(x_), kRows, kIn), Wide(dy_), kIn, kRows, kOut);
   ExpectNear(
-      MergeLora(layer, {kIn, kOut}, w[0].data(), w[2].data(), w[3].data()),
-      merged);
+      run_.d_weights[2],
+      Scaled(kScale, Times(dw, Turned(b_, kRank, kOut), kIn, kOut, kRank)));
+  ExpectNear(run_.d_weights[3], Scaled(kScale, Times(Turned(a_, kIn, kRank), dw,
+                                                     kRank, kIn, kOut)));
+}
+
+TEST_F(DenseLoraTest, MergeLora_AnyMatrices_IsTheMergedKernel) {
+  ExpectNear(MergeLora(MakeLayer(), {kIn, kOut}, w_[0].data(), w_[2].data(),
+                       w_[3].data()),
+             merged_);
 }
 
 TEST(LoraTest, Embedding_WithMatrices_HasRowsAndGradientsOfTheMergedMatrix) {
@@ -164,8 +190,9 @@ TEST(LoraTest, Embedding_AnyThreads_HasOneResult) {
   }
 }
 
-// As Keras's: A of he_uniform and B of zeros, so that nothing changes at first.
-TEST(LoraTest, InitialMatrices_ChangeNoOutput) {
+// As in Keras A begins with he_uniform and B with zeros, so the output does not
+// change.
+TEST(LoraTest, Initialize_MatricesOfLora_ChangesNoOutput) {
   OpRunner runner(Dense(5).LoraRank(2), {{7}}), plain(Dense(5), {{7}});
   std::vector<Floats> w = runner.RandomWeights(7);
   std::fill(w[3].begin(), w[3].end(), 0.0f);

@@ -188,46 +188,56 @@ TEST_F(InspectTest, Inspect_MissingOrUnknownFile_IsRefused) {
             Code::kInvalidArgument);
 }
 
-TEST_F(InspectTest, Inspect_NumpyArchive_IsListedAndCompared) {
-  const float kernel[4] = {1, -2, 0.5f, 2.5f};
-  const int64_t steps[1] = {3};
-  for (const char* path : {"d/a", "d/b"}) {
+class InspectNumpyTest : public InspectTest {
+ protected:
+  // An npz with a kernel of the mean 0.5, and the number of steps, 3.
+  void WriteArchive(const char* path) {
+    const int64_t steps[1] = {3};
     NpzWriter npz;
     ASSERT_TRUE(npz.Open(&files_, path).ok());
-    ASSERT_TRUE(npz.Add("dense/kernel", DType::kFloat32, {2, 2}, kernel).ok());
+    ASSERT_TRUE(npz.Add("dense/kernel", DType::kFloat32, {2, 2}, kernel_).ok());
     ASSERT_TRUE(npz.Add("steps", DType::kInt64, {1}, steps).ok());
     ASSERT_TRUE(npz.Finish().ok());
   }
-  FileInfo info = Inspect("d/a");
+
+  float kernel_[4] = {1, -2, 0.5f, 2.5f};
+};
+
+TEST_F(InspectNumpyTest, Inspect_Archive_IsListedAndComparedWithAnother) {
+  WriteArchive("d/a");
+  WriteArchive("d/b");
+  const FileInfo info = Inspect("d/a");
   EXPECT_EQ(info.format, "npz");
   EXPECT_EQ(info.verification, Verification::kVerified);
   ASSERT_EQ(info.tensors.size(), 2u);
   EXPECT_EQ(info.tensors[0].mean, 0.5);
   EXPECT_TRUE(Contains(ToText(info), " bytes, npz, 2 tensors, verified\n"));
-  FileComparison comparison = Compare();
+  const FileComparison comparison = Compare();
   EXPECT_TRUE(comparison.same());
   EXPECT_EQ(comparison.tensors_compared, 2);
+}
 
-  // Beside a file of ringlet's: they lack its metadata and prefix.
-  float own[4] = {1, -2, 0.5f, 2.5f};
-  int64_t own_steps = 4;
-  ASSERT_TRUE(files_.Remove("d/b").ok());
+// An archive lacks the metadata and the prefix of a file of ringlet.
+TEST_F(InspectNumpyTest, Compare_ArchiveWithAFileOfRinglet_FindsOtherSteps) {
+  WriteArchive("d/a");
+  int64_t steps = 4;
   Save("d/b",
-       {{"model/dense/kernel", DType::kFloat32, {2, 2}, own},
-        {"steps", DType::kInt64, {1}, &own_steps}},
+       {{"model/dense/kernel", DType::kFloat32, {2, 2}, kernel_},
+        {"steps", DType::kInt64, {1}, &steps}},
        {{"epoch", "1"}});
-  comparison = Compare();
+  const FileComparison comparison = Compare();
   ASSERT_EQ(comparison.first.size(), 1u);
   EXPECT_EQ(comparison.first[0].name, "steps");
   EXPECT_EQ(comparison.first[0].kind, FileDifference::Kind::kValues);
+}
 
-  // A file of a single array, whole and cut.
+TEST_F(InspectNumpyTest, Inspect_SingleArrayWholeOrCut_IsListedOrDamaged) {
   const std::string bytes =
       NpyHeader(DType::kFloat64, {2}) + std::string(16, '\0');
   std::unique_ptr<File> file;
   ASSERT_TRUE(files_.Create("d/n", &file).ok());
   ASSERT_TRUE(file->Write(bytes.data(), bytes.size()).ok());
-  info = Inspect("d/n");
+  FileInfo info = Inspect("d/n");
   EXPECT_EQ(info.format, "npy");
   EXPECT_EQ(info.verification, Verification::kUnverified);
   ASSERT_EQ(info.tensors.size(), 1u);
@@ -268,7 +278,7 @@ TEST(InspectArrayTest, Inspect_ArrayOrField_IsShownAlone) {
   EXPECT_NE(std::string(status.message()).find("has no array 'y'"),
             std::string::npos);
 
-  // Of text, with the checksum of the numbers before.
+  // An array of text, with the checksum of the numbers before.
   std::string bytes = ReadWhole(folder / "a.dat");
   const size_t descr = bytes.find("'<i8'");
   ASSERT_NE(descr, std::string::npos);

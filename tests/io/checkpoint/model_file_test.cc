@@ -229,7 +229,7 @@ TEST(ModelFileTest, LoadModel_RankWithAnotherFile_IsRefused) {
 
 // --- workers that are lost and join again ---
 
-// How a job's workers take what a file has.
+// How a job's workers load a file.
 enum class Form : uint8_t {
   kLoadModel,           // RUN.json's "model"
   kLoadModelToCompile,  // RUN.json's "model", with "compile" too
@@ -309,8 +309,8 @@ INSTANTIATE_TEST_SUITE_P(Forms, LoadedByAJobTest,
                                          Form::kLoadModelToCompile,
                                          Form::kRestore, Form::kLoadWeights));
 
-// A worker is lost in any call of the collective. Any worker may be the one,
-// and the others wait for it or continue.
+// A worker is lost in any call of the collective. Any worker may be lost, and
+// the others wait for it or continue.
 TEST_P(LoadedByAJobTest, Fit_WorkerLostInAnyCall_EndsWithTheSameBits) {
   TempFolder folder;
   const std::string path = folder / "m";
@@ -411,7 +411,12 @@ TEST(ModelFileTest, SaveAndLoadModel_WrongInputs_AreNamed) {
   EXPECT_TRUE(Contains(LoadModel(folder / "w", &loaded), "LoadWeights"));
   EXPECT_TRUE(
       Contains(SaveModel(model.get(), folder / "no/such/m"), "no/such"));
+}
 
+TEST(ModelFileTest, LoadModel_OneMetadataIsWrong_IsNamed) {
+  TempFolder folder;
+  std::unique_ptr<Model> loaded;
+  auto model = TinyModel();
   ASSERT_TRUE(SaveModel(model.get(), folder / "m").ok());
   SafetensorsReader file;
   ASSERT_TRUE(file.Open(FileSystem::Posix(), folder / "m").ok());
