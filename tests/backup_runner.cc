@@ -1,4 +1,4 @@
-// A fit with everything in it, for backup_test to kill.
+// A fit with every callback and a backup, which backup_test kills.
 //
 //   backup_runner FOLDER OPTIMIZER SAVE_FREQ [MOMENT]   SAVE_FREQ 0 is "epoch"
 //
@@ -24,7 +24,7 @@ using namespace ringlet;
 
 namespace {
 
-// Calls of files, one of which ends the process.
+// Counts the calls that use files, one of which ends the process.
 class Calls {
  public:
   explicit Calls(int last) : last_(last) {}
@@ -102,7 +102,7 @@ class DeadlyDisk final : public WrappedDisk {
   Calls& calls_;
 };
 
-// N of "NAME=N"; 0 where the argument is another.
+// N of "NAME=N"; 0 if the argument has another name.
 int ArgumentNumber(const char* argument, const char* name) {
   const size_t length = std::strlen(name);
   return std::strncmp(argument, name, length) == 0

@@ -5,7 +5,7 @@
 //
 // Sums COUNT floats ROUNDS times (0: without end). Prints "up" when the ring is
 // formed, "made ROUND" after rounds 1, 2, 4, 8 and so on, and one line at the
-// end or "failed: why". Exits as ExitCode() says. Keys:
+// end or "failed: why". Its exit code is that of ExitCode(). Keys:
 //
 //   timeout, start      seconds
 //   job, dtype          as in RingOptions
@@ -179,7 +179,8 @@ Status Bench(Collective* ring, size_t count, long rounds, bool broadcast) {
   return status;
 }
 
-// Prints what a leak would let grow: resident kilobytes and open descriptors.
+// Prints the numbers that grow with a leak: resident kilobytes and open
+// descriptors.
 void PrintHeld(long round) {
   long pages = 0;
   if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {

@@ -187,7 +187,7 @@ class Trainer {
   std::vector<char> copy_;
 };
 
-// Which of the trainers a command is about.
+// The trainer that a command refers to.
 struct Run {
   std::string network = "tutorial";
   int64_t batch = 64;

@@ -13,7 +13,7 @@ namespace {
 
 using namespace ringlet;
 
-// Of one tensor, a: a float32.
+// A file of one tensor, a: a float32.
 constexpr char kShard[] =
     "\x37\0\0\0\0\0\0\0"
     "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}} "

@@ -77,7 +77,7 @@ void Replace(std::string* text, const std::string& from,
   text->replace(at, from.size(), to);
 }
 
-// IDX as the format has it, of what ReadIdx made of a .gz.
+// Writes the content of a compressed IDX file as a plain one.
 void WritePlain(const std::string& from, const std::string& to) {
   NpyArray array;
   ASSERT_OK(ReadIdx(from, &array));
@@ -147,7 +147,7 @@ std::vector<pid_t> ChildrenOf(pid_t parent) {
 class FootprintTest : public testing::Test {
  protected:
   void SetUp() override {
-    // Meson has malloc fill what it gives, which makes all of it resident.
+    // Meson makes malloc fill its memory, so that all of it becomes resident.
     unsetenv("MALLOC_PERTURB_");
     const std::string data =
         EnvironmentOr("RINGLET_SOURCE", ".") + "/data/fashion-mnist-mini/";
@@ -426,7 +426,7 @@ TEST_F(FootprintTest, Train_InAMemoryCgroup_BothModelsFit) {
   }
 }
 
-TEST_F(FootprintTest, Train_AnyMemoryLimit_WorksOrReportsOutOfMemory) {
+TEST_F(FootprintTest, Train_AnyMemoryLimit_EndsOrReportsOutOfMemory) {
   if (Sanitized()) GTEST_SKIP() << "a sanitizer takes more";
   WriteRun(kTutorial, "sgd", 1);
   int trained = 0, refused = 0;

@@ -14,7 +14,7 @@
 namespace ringlet {
 namespace {
 
-// Four birds of two values; the classes are told apart by b alone.
+// Four birds of two values; only b separates the classes.
 constexpr char kBirdRun[] = R"({
   "model": {"class_name": "Sequential", "config": {"layers": [
     {"class_name": "InputLayer", "config": {"batch_shape": [null, 2]}},
@@ -38,7 +38,7 @@ class BirdTest : public ProgramTest {
   }
 
   // Trains the model "n" of n.json, with a Normalization that adapts.
-  // *evaluated: what evaluate tells of it.
+  // *evaluated becomes the text that evaluate prints for it.
   void TrainAdapted(std::string* evaluated) {
     WriteWhole(folder_ / "n.json",
                Replaced(kBirdRun, "{\"class_name\": \"Dense\"",
@@ -270,7 +270,7 @@ TEST_F(BirdTest, Export_OfAnAdaptedModel_KeepsItsStatistics) {
   EXPECT_TRUE(Contains(err_, "note: w.npz: is without mean and variance"));
 }
 
-// The columns of a file without names are told apart by their places.
+// The columns of a file without names are identified by their places.
 TEST_F(BirdTest, FileWithoutNames_LabelFirst_IsAsInTraining) {
   WriteWhole(folder_ / "d.csv",
              "bird,a,b\nemu,1,-2\nauk,2,0\nowl,1,2\nowl,2,2\n");
@@ -293,7 +293,7 @@ TEST_F(BirdTest, FileWithoutNames_LabelFirst_IsAsInTraining) {
 }
 
 // As pandas writes its index.
-TEST_F(BirdTest, Column_WithoutAName_IsAValue) {
+TEST_F(BirdTest, Column_WithoutAName_IsPartOfX) {
   WriteWhole(folder_ / "d.csv", ",b,bird\n1,-2,emu\n2,0,auk\n1,2,owl\n");
   WriteWhole(folder_ / "v.csv", ",b,bird\n1,-2,emu\n2,2,owl\n");
   ASSERT_EQ(Run({"train", "run.json", "--save", "n"}), 0) << err_;

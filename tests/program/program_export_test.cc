@@ -1,5 +1,5 @@
-// Tests ringlet export of a whole model. tests/onnx_test.py tests what the file
-// computes.
+// Tests ringlet export of a whole model. tests/onnx_test.py tests the outputs
+// that the file gives.
 
 #include "../support/contains.h"
 #include "../support/program.h"
@@ -110,7 +110,7 @@ TEST_F(ProgramTest, Export_FormatOnnx_WritesTheModel) {
   ASSERT_EQ(Run({"export", "m", "--softmax", "-o", "p.onnx"}), 0) << err_;
   EXPECT_GT(ReadWhole(folder_ / "p.onnx").size(), model.size());
 
-  // Wrong ones write nothing, and leave what is there.
+  // Wrong commands write no file, and keep an existing one.
   WriteWhole(folder_ / "torn", ReadWhole(folder_ / "m").substr(0, 5000));
   WriteWhole(folder_ / "x.npy", "\x93NUMPY");
   ExpectError({"export", "m", "--all", "-o", "m.onnx"}, 2, {"--all", "onnx"});

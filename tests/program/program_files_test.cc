@@ -17,7 +17,7 @@
 namespace ringlet {
 namespace {
 
-// Every command reads what was sealed, with the key; none does without it.
+// Every command reads sealed files with the key, and none does without it.
 TEST_F(ProgramTest, SealedModel_WithAndWithoutItsKey_IsUsedWithItAlone) {
   ASSERT_EQ(Run({"keygen", "--out", "job.key"}), 0) << err_;
   WriteRun();
@@ -64,8 +64,8 @@ TEST_F(ProgramTest, SealedModel_WithAndWithoutItsKey_IsUsedWithItAlone) {
   }
 }
 
-// A run goes on from its sealed backup, and without the key, or with another
-// one, neither from zero nor by setting the backup aside.
+// A run continues from its sealed backup. Without the key, or with another key,
+// it does not start from the beginning, and does not rename the backup.
 TEST_F(ProgramTest, SealedBackup_RunIsResumed_GoesOnWithItsKeyAlone) {
 #ifndef RINGLET_SECURE
   GTEST_SKIP() << "a build without libsodium";
@@ -200,7 +200,7 @@ TEST_F(ProgramTest, SavedModel_WrongUse_IsNamed) {
   ExpectError({"export", "m", "--format", "npz", "-o", "./m"}, 2,
               {"--out ./m: is the file itself"});
   EXPECT_EQ(ReadWhole(folder_ / "m"), model);
-  // Nor the data to what was computed of them.
+  // A result is not written over the data either.
   WriteWhole(folder_ / "d.csv", "1,2,0\n3,4,1\n");
   ExpectError({"predict", "m", "--csv", "d.csv", "--out", "./d.csv"}, 2,
               {"--out ./d.csv: holds the data that are read"});

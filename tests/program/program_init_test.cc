@@ -14,7 +14,7 @@ namespace {
 
 class InitTest : public ProgramTest {
  protected:
-  // Birds of two kinds, which the length tells apart. `line` makes a row of a
+  // Birds of two kinds, which differ in their length. `line` makes a row of a
   // number from 0 and the row's kind.
   template <typename Line>
   void WriteTable(const std::string& names, const Line& line) {

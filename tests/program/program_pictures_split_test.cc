@@ -32,7 +32,7 @@ class ProgramPicturesSplitTest : public ProgramTest {
   }
 };
 
-TEST_F(ProgramPicturesSplitTest, ValidationSplitWithoutSubset_IsRefused) {
+TEST_F(ProgramPicturesSplitTest, Train_ValidationSplitWithoutSubset_IsRefused) {
   for (const char* subset : {"", ", \"subset\": \"both\""}) {
     EXPECT_EQ(TrainWith(subset), 2);
     EXPECT_TRUE(Contains(

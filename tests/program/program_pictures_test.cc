@@ -54,7 +54,7 @@ TEST_F(ProgramPicturesTest, Folders_TrainedModel_EvaluatesAndPredictsByName) {
   WritePictureRun();
   ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
   EXPECT_TRUE(Contains(out_, "val_accuracy"));
-  // Of the validation data, a folder without one of the classes.
+  // The folder of the validation data lacks one of the classes.
   ASSERT_EQ(Run({"evaluate", "m", "--images", "other", "--json"}), 0) << err_;
   EXPECT_TRUE(Contains(out_, "\"accuracy\":1"));
   const std::string by_folder = out_;

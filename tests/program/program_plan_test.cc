@@ -1,4 +1,4 @@
-// ringlet plan: to the byte what a step takes.
+// ringlet plan: the memory of a step, to the byte.
 
 #include <gtest/gtest.h>
 
@@ -92,7 +92,7 @@ void ExpectParts(const std::string& plan, const std::string& model_json,
             lines(batch * model->output_shape().elements()));
   EXPECT_GE(NumberAfter(plan, "activation_gradients"), 0);
   EXPECT_GE(NumberAfter(plan, "scratch"), lines(batch));
-  // Compiled it has taken what it keeps.
+  // After Compile the persistent memory is allocated.
   model->Compile(o, l);
   const int64_t kept = static_cast<int64_t>(model->BytesUsed());
   EXPECT_EQ(NumberAfter(plan, "weights"), lines(model->num_weights()));
@@ -453,7 +453,7 @@ TEST_F(ProgramTest, Plan_LocalUpdates_PrintsBytesAndTimeOfARound) {
   }
   ASSERT_EQ(Run({"plan", "run.json", "--workers=2", "--json"}), 0) << err_;
   EXPECT_EQ(NumberAfter(out_, "round_bytes"), 4 * kWords + kBlocks);
-  // The weights, as many momenta, and what one more replica has changed.
+  // The weights, as many momenta, and the changes of one more replica.
   const int64_t weights = NumberAfter(out_, "weights");
   EXPECT_EQ(NumberAfter(out_, "local"), 3 * weights);
 }

@@ -1,4 +1,4 @@
-// ringlet train by one worker: what it prints and writes, and resumed runs.
+// ringlet train by one worker: its output, its files, and resumed runs.
 
 #include <gtest/gtest.h>
 

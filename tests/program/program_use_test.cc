@@ -1,4 +1,4 @@
-// What becomes of a trained model: evaluate, predict, inspect, export.
+// The use of a trained model: evaluate, predict, inspect, export.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -49,7 +49,7 @@ TEST_F(ProgramTest, SavedModel_EvaluateAndPredict_Agree) {
   ASSERT_EQ(Run({"evaluate", "m", "--data", "run.json", "--part", "train"}), 0);
   EXPECT_TRUE(Contains(out_, "63/63 - "));
 
-  // The predictions' best classes are right as often as evaluate says.
+  // The predictions' best classes are right as often as evaluate's accuracy.
   ASSERT_EQ(Run({"predict", "m", "--data", "run.json"}), 0) << err_;
   const std::string on_stdout = out_;
   ASSERT_EQ(Run({"predict", "m", "--images", data + "t10k-images-idx3-ubyte.gz",
@@ -223,7 +223,7 @@ TEST_F(ProgramTest, Predict_CsvWithOrWithoutLabels_GivesTheSameOutputs) {
       {"class_name": "Dense", "config": {"units": 2, "activation": "softmax"}}]}},
     "compile": {"optimizer": "sgd", "loss": "mse"},
     "data": {"train": {"csv": "d.csv", "label": "kind"}}})");
-  // mse wants two targets for two units.
+  // mse takes two targets for two units.
   ExpectError({"train", "csv.json"}, 2, {"csv.json: data.train", "d.csv"});
   WriteWhole(folder_ / "csv.json",
              Replaced(ReadWhole(folder_ / "csv.json"), "\"mse\"",
@@ -377,7 +377,8 @@ TEST_F(ProgramTest, ValidationScale_Forgotten_IsRefused) {
   EXPECT_EQ(Run({"train", "csv.json"}), 0) << err_;
 }
 
-// What fits the buffers of stdio reaches the disk as the file is closed.
+// Output that fits the buffers of stdio is written only when the file is
+// closed.
 TEST_F(ProgramTest, Predict_DiskIsFull_EndsWithAnError) {
   WriteWhole(folder_ / "d.csv", "a,b,kind\n1,0,0\n0,1,1\n");
   WriteWhole(folder_ / "csv.json", kCsvRun);
@@ -448,7 +449,7 @@ TEST_F(ProgramTest, SavedModel_TrainedOn_HasTheBitsOfOneRun) {
   EXPECT_EQ(Run({"diff", "two", "more"}), 0) << out_;
 }
 
-// What of the file's optimizer does not go with the run is not asked for.
+// Settings of the file's optimizer that do not fit the run are not used.
 TEST_F(ProgramTest, Compile_OfASavedModel_ReplacesWhatTheFileHas) {
   for (const char* optimizer :
        {"{\"class_name\": \"SGD\", \"config\": {\"use_ema\": true}}",

@@ -266,7 +266,7 @@ TEST_F(ProgramWindowsTest, Model_TrainedInGroups_RefusesRowsWithout) {
     ExpectError(more("m", R"("train": {)" + with + R"(}, "validation": {)" +
                               without + "}"),
                 2, wanted);
-    // Windows of no rows leave what the file says.
+    // Windows of no rows do not change the file's windows.
     ASSERT_EQ(Run(more("m", R"("train": {"x": "w.npy", "y": "v.npy"})")), 0)
         << err_;
     ExpectError({"predict", "m2", "--x", "x.npy"}, 2, wanted);
@@ -320,7 +320,7 @@ TEST_F(ProgramWindowsTest, Model_OfWindowsOfOneRow_TakesWholeWindows) {
              {"evaluate", "m", "--x", "x.npy", "--y", "y.npy", "--json"});
 }
 
-// The error says how to train for another target, and that works.
+// The error names the way to train for another target, and this way succeeds.
 TEST_F(ProgramWindowsTest, Train_OtherTarget_TakesLayersAndInit) {
   WriteWhole(folder_ / "d.csv", "a,b\n1,2\n3,4\n5,6\n7,8\n2,9\n1,0\n3,3\n");
   const auto data = [](int offset) {

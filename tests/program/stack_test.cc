@@ -1,5 +1,5 @@
-// How deep the stacks get. Every thread of this program runs on a stack that
-// was painted before, so what was touched can be seen afterwards.
+// Measures the depth of the stacks. Every thread of this program runs on a
+// stack that was filled with a pattern, so the used part shows afterwards.
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

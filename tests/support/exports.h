@@ -35,17 +35,18 @@ std::string Exported(const Save& save) {
   return status.ok() ? ReadWhole(folder / "m") : "";
 }
 
-// Expects that save(path) fails with a message that has all of `says`, and
-// keeps an existing file.
+// Expects that save(path) fails with a message that has all of `message_parts`,
+// and keeps an existing file.
 template <typename Save>
-void ExpectRefused(const Save& save, const std::vector<std::string>& says) {
+void ExpectRefused(const Save& save,
+                   const std::vector<std::string>& message_parts) {
   TempFolder folder;
   WriteWhole(folder / "m", "before");
   const Status status = save(folder / "m");
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
   const std::string message = status.message();
   EXPECT_EQ(message.find(folder / "m: "), 0u) << message;
-  for (const std::string& text : says) {
+  for (const std::string& text : message_parts) {
     EXPECT_TRUE(Contains(message, text));
   }
   EXPECT_EQ(ReadWhole(folder / "m"), "before");

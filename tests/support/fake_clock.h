@@ -1,4 +1,4 @@
-// A clock that stands until a test moves it.
+// A clock that only changes when a test moves it.
 
 #ifndef RINGLET_TESTS_SUPPORT_FAKE_CLOCK_H_
 #define RINGLET_TESTS_SUPPORT_FAKE_CLOCK_H_

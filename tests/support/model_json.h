@@ -37,7 +37,7 @@ inline std::string JsonError(const std::string& json) {
   return status.message();
 }
 
-// Expects that what is written of the model gives the same model.
+// Expects that the model's JSON reads back as the same model.
 inline void ExpectSameTwice(const Model& model) {
   const auto again = LoadJson(ToJson(model));
   ASSERT_NE(again, nullptr);

@@ -31,7 +31,8 @@ inline Floats RandomFloats(size_t n, uint64_t seed) {
   return v;
 }
 
-// `size` floats between two guards; what is not written shows.
+// `size` floats between two guards, filled with a value that shows unwritten
+// floats.
 class GuardedFloats {
  public:
   static constexpr float kUnwritten = 1e30f;

@@ -1,4 +1,4 @@
-// Python programs of a few lines, which read what ringlet has written.
+// Runs Python programs of a few lines, which read files of ringlet.
 
 #ifndef RINGLET_TESTS_SUPPORT_PYTHON_H_
 #define RINGLET_TESTS_SUPPORT_PYTHON_H_

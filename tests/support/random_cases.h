@@ -32,8 +32,8 @@ inline double TestSeconds() {
   const char* const text = std::getenv("RINGLET_TEST_SECONDS");
   return text != nullptr ? std::atof(text) : 5;
 }
-// True if a test that visits all cases of a set runs them all. A limit below 5
-// seconds means a slow build, which runs a third of them.
+// True if a test runs all cases of a set. A limit below 5 seconds means a slow
+// build, which runs a third of them.
 inline bool RunsAllCases() { return TestSeconds() >= 5; }
 
 // True if such a test runs the case of this number. The third is the same in

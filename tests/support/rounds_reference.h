@@ -76,8 +76,8 @@ inline Dataset DataOf(const RoundsJob& job) {
   return Points(job.examples).Shuffle(5).Batch(job.batch);
 }
 
-// Adds to `sum` what sparse_delta.h sends of a tensor's change `delta`, and
-// keeps the rest in `error`.
+// Adds to `sum` the part of a tensor's change `delta` that sparse_delta.h
+// sends, and keeps the rest in `error`.
 inline void SendSparse(const float* delta, size_t size, float* error,
                        float* sum) {
   for (size_t at = 0; at < size; at += 4096) {

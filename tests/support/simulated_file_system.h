@@ -166,7 +166,9 @@ class SimulatedFileSystem : public FileSystem {
                        std::unique_ptr<HeldLock>* lock) override {
     RINGLET_RETURN_IF_ERROR(Operate("lock", path));
     if (!locked_.insert(path).second) {
-      return Error(Code::kAlreadyExists, "%s: in use", path.c_str());
+      return Error(Code::kAlreadyExists,
+                   "%s: is locked by another process, or twice by this one",
+                   path.c_str());
     }
     *lock = std::make_unique<Lock>(this, path);
     return Status();

@@ -1,4 +1,4 @@
-// A fresh folder that goes with its owner, and small file helpers.
+// A new folder that is removed with its owner, and small functions for files.
 
 #ifndef RINGLET_TESTS_SUPPORT_TEMP_FOLDER_H_
 #define RINGLET_TESTS_SUPPORT_TEMP_FOLDER_H_

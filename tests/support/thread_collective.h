@@ -45,7 +45,7 @@ class ThreadJob {
       int rank, void* span, uint64_t what,
       const std::function<void(const std::vector<void*>&)>& combine) {
     std::unique_lock<std::mutex> lock(mutex_);
-    // The spans of ranks that were here before may be gone.
+    // The spans of ranks that called earlier may have ended.
     if (!end_.ok()) return end_;
     if (arrived_ > 0 && what != what_) {
       end_ = InvalidArgument("the ranks' calls differ");

@@ -1,4 +1,4 @@
-// Two fits of a model, and what is left of them.
+// Two fits of a model, and the state after them.
 
 #ifndef RINGLET_TESTS_SUPPORT_TWO_FITS_H_
 #define RINGLET_TESTS_SUPPORT_TWO_FITS_H_

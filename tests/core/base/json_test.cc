@@ -69,7 +69,7 @@ TEST(JsonTest, Parse_SyntaxError_NamesLineAndColumn) {
 
 TEST(JsonTest, SyntaxErrors_WordsOfOtherLanguages_SayWhatToWrite) {
   const struct {
-    const char *text, *says;
+    const char *text, *message;
   } cases[] = {
       {"{\"a\": None}", "None is not JSON, which has null for it"},
       {"[1, True]", "True is not JSON, which has true for it"},
@@ -84,7 +84,7 @@ TEST(JsonTest, SyntaxErrors_WordsOfOtherLanguages_SayWhatToWrite) {
   };
   for (const auto& c : cases) {
     const std::string error = ErrorOf(c.text);
-    EXPECT_TRUE(Contains(error, c.says)) << c.text;
+    EXPECT_TRUE(Contains(error, c.message)) << c.text;
   }
 }
 
@@ -138,7 +138,7 @@ TEST(JsonTest, Parse_ZeroCharacter_IsRejected) {
   EXPECT_NE(ErrorOf(std::string("[1]\0", 4)), "");
 }
 
-// Otherwise other readers would refuse the JSON that is written from it.
+// Other readers would refuse the JSON that is written from such a text.
 TEST(JsonTest, Parse_TextIsNotUtf8_IsRejected) {
   for (const char* good :
        {"\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80",

@@ -1,5 +1,5 @@
-// Texts that are no JSON, parsed on several threads as io and net do: cJSON,
-// which both use, is in one of them at a time.
+// Parses texts that are no JSON on several threads, as io and net do. Both use
+// cJSON, which only one thread may enter at a time.
 
 #include <cjson/cJSON.h>
 #include <gtest/gtest.h>

@@ -26,13 +26,13 @@ class KeyFileTest : public testing::Test {
     EXPECT_EQ(chmod(path_.c_str(), mode), 0);
     return ReadKeyFile(path_, &keys_);
   }
-  void ExpectRefused(const std::string& text, const std::string& says,
+  void ExpectRefused(const std::string& text, const std::string& message,
                      mode_t mode = 0600) {
     SCOPED_TRACE(text);
     const Status status = Read(text, mode);
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
     EXPECT_NE(std::strstr(status.message(), path_.c_str()), nullptr);
-    EXPECT_NE(std::strstr(status.message(), says.c_str()), nullptr)
+    EXPECT_NE(std::strstr(status.message(), message.c_str()), nullptr)
         << status.message();
     EXPECT_EQ(std::strstr(status.message(), "AAECAwQ"), nullptr)
         << status.message();
@@ -182,7 +182,7 @@ TEST_F(KeyFileTest, LauncherKeys_DescriptorIsClosed_AreGone) {
 }
 
 #ifdef __linux__
-// Field `name` of the mapping that holds `address`; "" where there is none.
+// Field `name` of the mapping that holds `address`; "" if there is none.
 std::string OfMapping(const void* address, const std::string& name) {
   std::ifstream maps("/proc/self/smaps");
   const auto at = reinterpret_cast<uintptr_t>(address);

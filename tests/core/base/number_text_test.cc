@@ -1,4 +1,5 @@
-// Against std::to_chars, an independent implementation of the same texts.
+// Compares the texts of numbers with those of std::to_chars, an independent
+// implementation.
 
 #include "core/base/number_text.h"
 

@@ -8,8 +8,8 @@
 namespace ringlet {
 namespace {
 
-// The threads come to the parts in any order: some runs are shorter than a
-// thread takes to begin, and some parts longer than others.
+// The threads claim the parts in any order: some runs end before a thread has
+// begun, and some parts take longer than others.
 TEST(ThreadPoolTest, Run_AnyNumberOfThreads_CallsEachPartOnce) {
   for (const int threads : {1, 2, 3, 8}) {
     ThreadPool pool(threads);

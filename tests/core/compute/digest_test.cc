@@ -1,4 +1,5 @@
-// Digests of weights: of bits and places, the same for any threads and machine.
+// Digests of weights depend on bits and places, and on no number of threads and
+// no machine.
 
 #include "core/compute/digest.h"
 
@@ -30,7 +31,7 @@ uint64_t Digest(const std::vector<float>& values, int threads = 1) {
 }
 
 // tests/digests.txt depends on these values.
-TEST(DigestTest, Digest_AnyMachine_IsTheKnownValue) {
+TEST(DigestTest, Digest_AnyMachine_IsTheRecordedOne) {
   EXPECT_EQ(HexText(Digest({})), "0000000000000000");
   EXPECT_EQ(HexText(Digest({1, -2.5f, 0})), "df3b93f88bc73efd");
   EXPECT_EQ(HexText(Digest(Values(100001))), "f81bc0122380772c");

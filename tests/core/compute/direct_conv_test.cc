@@ -24,9 +24,9 @@ struct Build {
 };
 
 #if defined(__x86_64__)
-// planes_conv.h and paired_conv.h as one of the builds. If positions are no
-// neighbours, each row of windows is a copy with all even floats and then all
-// odd ones.
+// Runs planes_conv.h and paired_conv.h as one of the builds. If positions are
+// no neighbours, each row of windows is a copy with all even floats and then
+// all odd ones.
 void ForwardOfFew(const ConvForward& product) {
   const auto planes = BestPlanesForward(product.filters);
   if (planes == nullptr) return kDirectConvAvx2.forward(product);
@@ -88,8 +88,8 @@ float AddTimes(float sum, float x, float w, bool fused) {
   return sum + product;
 }
 
-// term(n, sum) for n in [0, count), in blocks, of which the first ends where
-// one of a chain does that begins so many terms before.
+// Sums term(n, sum) for n in [0, count) in blocks. The blocks are those of a
+// chain that begins `before` terms earlier.
 template <typename Term>
 float Chain(int64_t count, const Term& term, int64_t before = 0) {
   float total = 0;
@@ -115,8 +115,8 @@ struct Case {
   }
 };
 
-// Taps here and there in an image, some twice, and then runs of five; of some
-// counts one run.
+// Offsets of taps: some anywhere in an image, some of these twice, then runs of
+// five neighbours. For some counts all are one run.
 std::vector<int64_t> Offsets(int64_t taps) {
   std::vector<int64_t> offsets;
   for (int64_t k = 0; k < taps; ++k) {
@@ -275,7 +275,8 @@ TEST(DirectConvTest, Gradient_AnyShape_IsTheChainOverPositions) {
   }
 }
 
-// Each filter of its own channel: the chain of filter f alone, f floats on.
+// Each filter has its own channel, so filter f gives the chain of that filter
+// alone, f floats further on.
 TEST(DirectConvTest, Depthwise_AnyShape_EqualsEachFilterAlone) {
   for (const Build& build : Builds()) {
     for (int64_t positions = 1; positions <= 19; ++positions) {

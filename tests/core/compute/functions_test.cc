@@ -94,7 +94,7 @@ double Error(float got, double exact) {
          std::ldexp(1.0, std::max(exponent - 24, -149));
 }
 
-// Any bits, and numbers of the size that networks have.
+// Numbers with any bits, and numbers of magnitudes that networks have.
 std::vector<float> Samples() {
   std::vector<float> x;
   const Philox random(1, 2);
@@ -264,7 +264,7 @@ TEST(FunctionsTest, CosPi_Quarters_IsExact) {
   }
 }
 
-// Whatever the compiler makes of the loops.
+// The bits must not depend on how the compiler vectorizes the loops.
 TEST(FunctionsTest, Functions_EveryBuild_HaveTheSameBits) {
   const std::vector<float> x = Samples();
   const std::vector<double> doubles = DoubleSamples();

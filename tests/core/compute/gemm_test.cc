@@ -73,7 +73,7 @@ std::vector<std::string> KernelSets() {
   return names;
 }
 
-// Chooses them one after another, and the first again.
+// Chooses the sets one after another, then the first set again.
 template <typename Work>
 void WithEachKernelSet(const Work& work) {
   const std::string before = ChosenKernelSetName();
@@ -85,8 +85,8 @@ void WithEachKernelSet(const Work& work) {
   ASSERT_TRUE(ChooseKernelSet(before.c_str()).ok());
 }
 
-// Has work() make what sets are to give, once for those that fuse and once for
-// those that do not.
+// Calls work(), which computes the expected result, unless the set before also
+// fuses, or also does not.
 class Expected {
  public:
   template <typename Work>
@@ -165,7 +165,8 @@ TEST(GemmTest, Gemm_RandomShapes_IsItsDefinition) {
   }
 }
 
-// Blocks of rows and of columns, of every set, and what is left of them.
+// Sizes with several blocks of rows and of columns for every set, and with a
+// remainder.
 TEST(GemmTest, Gemm_LargeProducts_IsItsDefinition) {
   const int64_t sizes[][3] = {{310, 300, 290}, {260, 700, 3},   {1, 500, 700},
                               {500, 1, 700},   {211, 205, 520}, {300, 300, 0},
@@ -241,7 +242,7 @@ TEST(GemmTest, ChooseGemmKernels_UnknownName_IsRefusedByName) {
   EXPECT_TRUE(Contains(status, ChosenKernelSetName()));
 }
 
-// On any machine there is such a set, if only one.
+// Every machine has at least one such set.
 TEST(GemmTest, Kernels_Unfused_AreASetThatDoesNotFuse) {
   const std::string before = ChosenKernelSetName();
   ASSERT_TRUE(ChooseKernelSet("unfused").ok());

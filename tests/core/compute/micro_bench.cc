@@ -1,4 +1,5 @@
-// Small pieces, by Google Benchmark: kernels beside their naive twins.
+// Times small parts by Google Benchmark: kernels beside their reference
+// implementations.
 //
 //   micro_bench --benchmark_filter=Gemm
 

@@ -30,7 +30,7 @@ Dataset Numbers(int64_t n) {
 
 using Indices = std::vector<int64_t>;
 
-// The examples of the batch at `at`, as rank `rank` sees it.
+// The examples of the batch at `at`, that rank `rank` gets.
 Indices Part(const Dataset& d, const DataPosition& at, int rank, int world) {
   const BatchPlan plan = d.Plan(at, rank, world);
   Indices part;
@@ -89,7 +89,7 @@ TEST(DatasetTest, Data_AfterTheEnd_BeginAgain) {
   EXPECT_EQ(at, (DataPosition{1, 0}));
 }
 
-// keras-semantics: the rebatching rules of tf.distribute.
+// The rebatching rules of tf.distribute.
 TEST(DatasetTest, Batch_SeveralWorkers_IsCutAsInTensorFlow) {
   EXPECT_EQ(Batches(Numbers(12).Batch(4), 0, 2),
             (Lists{{0, 1}, {4, 5}, {8, 9}}));
@@ -171,7 +171,7 @@ TEST(AutoShardTest, FilePolicy_SeveralFiles_AssignsAndRebatchesAsTensorFlow) {
   }
 }
 
-// keras-semantics' remainders, each worker with a file of its own.
+// The remainders of TensorFlow's rebatching; each worker has a file of its own.
 TEST(AutoShardTest, FilePolicy_BatchNotDivisible_IsCutIntoPiecesRoundedUp) {
   const auto first = [](int64_t n, int world) {
     return Batches(
@@ -389,7 +389,8 @@ TEST(DatasetTest, Permute_OtherSeedOrPass_Differs) {
   EXPECT_NE(order(1, 0), order(2, 0));
 }
 
-// Each example at each place equally often: chi-squared over seeds.
+// Each example is at each place equally often, by a chi-squared test over
+// seeds.
 TEST(DatasetTest, Permute_ManySeeds_IsUniform) {
   for (int64_t n : {2, 3, 5, 10}) {
     const int trials = 20000;

@@ -34,8 +34,8 @@ GridLayout Layout() {
 using Step = std::vector<Numbers>;
 
 // Made-up gradients. Each tensor has a magnitude of its own, which changes by a
-// factor of 1e6 in some steps. Some tensors are zero, and some replicas' parts
-// of a tensor.
+// factor of 1e6 in some steps. Some tensors are zero, and so are some replicas'
+// parts of a tensor.
 Step MakeStep(int replicas, int step, uint32_t seed) {
   std::mt19937 random(seed * 1000 + static_cast<uint32_t>(step));
   std::normal_distribution<float> normal;

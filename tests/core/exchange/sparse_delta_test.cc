@@ -1,4 +1,4 @@
-// The messages of sparse changes, against a plain way to make them.
+// Compares the messages of sparse changes with a simple encoder.
 
 #include <gtest/gtest.h>
 
@@ -122,8 +122,8 @@ TEST(SparseDeltaTest, Encode_NumberNotFinite_DecodesToNan) {
   }
 }
 
-// Any bytes are a message with 64 places in order, or none; nothing else is
-// written to.
+// Any bytes decode to 64 places in order, or are refused. Only the given span
+// is written.
 TEST(SparseDeltaTest, Add_DamagedBytes_AreRefusedOrInBounds) {
   std::mt19937 random(6);
   int refused = 0, taken = 0;

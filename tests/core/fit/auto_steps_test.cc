@@ -1,5 +1,6 @@
-// Rounds with a length chosen from the link: the bits are those of a run with
-// the number, and every worker that continues the run takes the number.
+// Rounds with a length chosen by the link's speed. The bits are those of a run
+// that is given this number of steps, and every worker that continues the run
+// uses it.
 
 #include <gtest/gtest.h>
 

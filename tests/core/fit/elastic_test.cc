@@ -196,7 +196,7 @@ TEST(ElasticTest, Compile_FirstWorkerIsLost_OthersBeginWithOneModel) {
   }
 }
 
-// The wish of one worker, in the step in which another is lost.
+// One worker requests a stop in the step in which another is lost.
 TEST(ElasticTest, StopRequest_AnotherWorkerIsLost_IsKept) {
   for (unsigned seed = 1; seed <= 24 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -240,7 +240,7 @@ TEST(ElasticTest, StopRequest_AnotherWorkerIsLost_IsKept) {
 }
 
 // A callback calls the collective behind a step, as it does to save. One worker
-// is lost there. No worker has passed that step with all that belongs to it.
+// is lost there. So no worker has completed that step and its callbacks.
 class MeetsBehind final : public Callback {
  public:
   explicit MeetsBehind(std::function<void(FitState&)> what)
@@ -494,9 +494,9 @@ TEST(ElasticTest, Compile_ResultDependsOnTheWorkers_IsRefused) {
 
 // Records the weights at the last epoch's end, and those with which the fit
 // begins again after a loss. The worker of `lost` ends as the fit ends.
-class NotesWeights final : public Callback {
+class RecordsWeights final : public Callback {
  public:
-  explicit NotesWeights(ElasticCollective* lost) : lost_(lost) {}
+  explicit RecordsWeights(ElasticCollective* lost) : lost_(lost) {}
   const char* name() const override { return "notes_weights"; }
   Status OnSavePoint(FitState& fit, bool epoch_ended) override {
     if (epoch_ended) trained = WeightsOf(fit.model);
@@ -523,10 +523,11 @@ TEST(ElasticTest, LossAfterFinalize_FitBeginsAgain_WithTheTrainedWeights) {
   for (const bool compares : {false, true}) {
     SCOPED_TRACE(compares);
     ElasticJob job;
-    std::shared_ptr<NotesWeights> notes[3];
+    std::shared_ptr<RecordsWeights> notes[3];
     RunWorkers(&job, 3, [&](int w) {
       ElasticCollective collective(&job, w);
-      notes[w] = std::make_shared<NotesWeights>(w == 2 ? &collective : nullptr);
+      notes[w] =
+          std::make_shared<RecordsWeights>(w == 2 ? &collective : nullptr);
       Optimizer averaged = Adam(0.01f);
       averaged.use_ema = true;
       auto model = TinyModel(averaged, 0, Exact(&collective));

@@ -1,5 +1,5 @@
-// Rounds of which some replicas are left out: drawn by the seed, away, or late;
-// and data that one worker alone has.
+// Rounds without some replicas, which were not sampled, are absent or are late;
+// and data that only one worker has.
 
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ using Rounds = std::map<int64_t, std::vector<int>>;  // by the step before
 
 // Records for each round which replicas took part in it. The record is the same
 // on all ranks.
-class NotesRounds final : public Callback {
+class RecordsRounds final : public Callback {
  public:
   const char* name() const override { return "notes_rounds"; }
   Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
@@ -118,7 +118,7 @@ Trained TrainOn(const Job& job, const Dataset& data, Collective* collective,
   options.seed = job.seed;
   options.local = job.local;
   const auto model = ModelOf(job, options);
-  const auto notes = std::make_shared<NotesRounds>();
+  const auto notes = std::make_shared<RecordsRounds>();
   FitOptions fit = Quiet(job.epochs);
   fit.callbacks = {notes};
   fit.prefetch = collective == nullptr;
@@ -327,8 +327,8 @@ TEST(FederatedTest, Mean_ReplicasOfUnevenSizes_WeighsByExamples) {
   }
 }
 
-// Without a deadline the late are left out by the schedule alone; one that is
-// late is not replaced by another.
+// Without a deadline only the schedule makes replicas late. A late replica is
+// not replaced by another.
 Presence LateByTurns(int64_t step, int replica) {
   return (step / 2 + replica) % 3 == 0 ? Presence::kLate : Presence::kPresent;
 }
@@ -390,7 +390,8 @@ class SlowFrom final : public Source {
   const int64_t first_;
 };
 
-// Any replicas may be late. The notes of those in the mean are enough.
+// Any replicas may be late. A record of the replicas in the mean suffices to
+// repeat the run.
 TEST(FederatedTest, Rounds_ReplicasWereLate_AreComputedAgainFromTheirNotes) {
   Job job;
   job.replicas = 4;
@@ -706,7 +707,7 @@ TEST(FederatedTest, Rounds_NoReplicaTookPart_AreComputedAgainFromTheirNotes) {
   }
 }
 
-// Attended in the first of each three steps alone.
+// A replica is present only in the first of each three steps.
 Presence Seldom(int64_t step, int) {
   return step % 3 == 0 ? Presence::kPresent : Presence::kAbsent;
 }

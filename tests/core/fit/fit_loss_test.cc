@@ -122,7 +122,7 @@ class Averages final : public Callback {
   std::vector<float> average_;
 };
 
-// Asks the other ranks in the middle of the callbacks.
+// Calls the collective in the middle of the callbacks.
 class Checks final : public Callback {
  public:
   const char* name() const override { return "checks"; }
@@ -182,7 +182,8 @@ TEST(FitTest, Loss_InAnyCollectiveCall_EndsAsTheUndisturbedFit) {
   TinyModel(Adam(0.05f), 0.2f, compile);
   const End expected = run({});
   ASSERT_EQ(expected.loss.size(), 4u);
-  // 0: no second loss. It comes while all meet again, or soon after that.
+  // 0: no second loss. Otherwise it comes while a view forms, or soon after
+  // that.
   constexpr int kCallsToSecondLoss[] = {0, 1, 2, 3, 5, 8, 13, 21};
   uint64_t number = 0;
   for (int first = compiled.calls() + 1; first <= expected.calls; ++first) {

@@ -12,36 +12,40 @@
 namespace ringlet {
 namespace {
 
-// Writes down every call.
+// Records every call.
 class Recorder : public Callback {
  public:
   const char* name() const override { return "recorder"; }
-  Status OnSetup(FitState&) override { return Note("setup"); }
-  Status OnTrainBegin(FitState&) override { return Note("train("); }
-  Status OnTrainEnd(FitState&, const Logs&) override { return Note(")train"); }
-  void OnFitReturn(FitState&, const Status& s) override {
-    (void)Note(s.ok() ? "returned" : "failed");
+  Status OnSetup(FitState&) override { return Record("setup"); }
+  Status OnTrainBegin(FitState&) override { return Record("train("); }
+  Status OnTrainEnd(FitState&, const Logs&) override {
+    return Record(")train");
   }
-  Status OnEpochBegin(FitState& f) override { return Note("epoch(", f.epoch); }
+  void OnFitReturn(FitState&, const Status& s) override {
+    (void)Record(s.ok() ? "returned" : "failed");
+  }
+  Status OnEpochBegin(FitState& f) override {
+    return Record("epoch(", f.epoch);
+  }
   Status OnEpochEnd(FitState& f, Logs*) override {
-    return Note(")epoch", f.epoch);
+    return Record(")epoch", f.epoch);
   }
   Status OnTrainBatchBegin(FitState& f) override {
-    return Note("batch(", f.step);
+    return Record("batch(", f.step);
   }
   Status OnTrainBatchEnd(FitState& f, const Logs&) override {
-    return Note(")batch", f.step);
+    return Record(")batch", f.step);
   }
-  Status OnTestBegin(FitState&) override { return Note("test("); }
-  Status OnTestEnd(FitState&, const Logs&) override { return Note(")test"); }
+  Status OnTestBegin(FitState&) override { return Record("test("); }
+  Status OnTestEnd(FitState&, const Logs&) override { return Record(")test"); }
   Status OnSavePoint(FitState& f, bool epoch_ended) override {
-    return Note(epoch_ended ? "saved epoch" : "saved", f.step);
+    return Record(epoch_ended ? "saved epoch" : "saved", f.step);
   }
 
   std::string events;
 
  private:
-  Status Note(const std::string& what, int64_t number = -1) {
+  Status Record(const std::string& what, int64_t number = -1) {
     events += (events.empty() ? "" : " ") + what;
     if (number >= 0) events += std::to_string(number);
     return Status();
@@ -84,7 +88,7 @@ TEST(FitTest, History_SomeEpochsValidated_HoldsTheLogsOfEach) {
 }
 
 TEST(FitTest, Loss_ShortLastBatch_IsTheMeanOverTheExamples) {
-  // With a learning rate of 0 every epoch sees the same weights, so Fit,
+  // With a learning rate of 0 every epoch has the same weights, so Fit,
   // Evaluate and a mean over single examples must agree, a short last batch
   // included.
   auto model = TinyModel(SGD(0.0f));
@@ -208,8 +212,8 @@ TEST(FitTest, TrainStep_InPieces_GivesTheSameBits) {
   EXPECT_EQ(WeightsOf(whole.get()), WeightsOf(pieces.get()));
 }
 
-// A layer with rows in several blocks: the step applies each block's gradients
-// as they come, the pieces apply all at the end.
+// A layer with rows in several blocks. TrainStep applies each block's gradients
+// when they are final; the parts of a step apply all at the end.
 TEST(FitTest, TrainStep_ManyBlocksInPieces_GivesTheSameBits) {
   for (int threads = 1; threads <= 3; ++threads) {
     std::vector<std::vector<float>> ends;
@@ -391,7 +395,7 @@ class RangedPoints final : public Source {
   const bool states_range_;
 };
 
-// What one model writes to stderr in so many fits.
+// The text that one model writes to stderr in so many fits.
 std::string ToldInFits(int fits, bool states_range, const Scale& scale) {
   auto model = TinyModel(SGD(0.f));
   testing::internal::CaptureStderr();
@@ -533,7 +537,7 @@ struct Answers {
   std::vector<float> outputs;
 };
 
-// Of a new model with this shape of inputs, after a fit.
+// Returns the answers of a new model with this shape of inputs, after a fit.
 Answers AnswersOf(const Shape& input, const Dataset& batches) {
   Sequential model({Input(input), Flatten(), Dense(3)});
   model.Compile(SGD(0.01f), SparseCategoricalCrossentropy(kFromLogits));

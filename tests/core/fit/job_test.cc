@@ -306,7 +306,7 @@ void ExpectLossesCostNothing(
   }
 }
 
-// No backup ever reaches the disk: the survivors' state continues.
+// No backup is ever written, so the job continues from the survivors' state.
 TEST(JobTest, Loss_NoBackupWritten_SurvivorsStateContinues) {
   ExpectLossesCostNothing("full=1", 2, [](const TempFolder&) {});
 }
@@ -320,7 +320,8 @@ TEST(JobTest, Loss_BackupRemoved_SurvivorsStateContinues) {
   });
 }
 
-// A lost worker has what no other has: all go back to the backup, which has it.
+// A lost worker had state that no other worker has, so all return to the
+// backup, which has it.
 TEST(JobTest, Loss_SparseOrOverlappingRounds_ContinuesFromTheBackup) {
   constexpr int kSize = 3;
   for (const char* const option : {"sparse=3", "overlap=2"}) {
@@ -522,7 +523,7 @@ TEST(ElasticJobTest, FaultyWorker_OfThreeOrFour_IsNamedAndCostsNoBit) {
 }
 
 // With two workers there is no majority, so both stop; their backup is earlier.
-TEST(ElasticJobTest, Workers_TwoThatDiffer_StopAndTheirBackupIsRight) {
+TEST(ElasticJobTest, Workers_TwoThatDiffer_StopAndKeepTheBackupBeforeThat) {
   constexpr int kSize = 2;
   TempFolder right, folder;
   AllRight(right, kSize);
@@ -637,7 +638,7 @@ TEST(JobTest, Chief_LostAtAnEpochsEnd_LosesNoRowOfTheLog) {
   ExpectEndsLike(undisturbed, folder, kSize);
 }
 
-// The signal comes in a step that a loss cuts off.
+// The signal comes in a step that a loss interrupts.
 TEST(JobTest, Signal_WhileAWorkerIsLost_EndsItsReceiver) {
   TempFolder folder;
   Job job(folder, 3, /*backup=*/true, "timeout=20");

@@ -206,8 +206,8 @@ TEST(LocalUpdatesTest, Delta_EightBits_IsOffByOneLevelAtMost) {
   }
 }
 
-// A rate that is out of all bounds: infinity in one replica is no number on
-// any rank, and never a finite one.
+// A learning rate so large that one replica's weights become infinite: every
+// rank then has a number that is not finite.
 TEST(LocalUpdatesTest, Update_NotFiniteInOneReplica_ReachesAllRanks) {
   Job run;
   run.local.steps = 3;

@@ -186,7 +186,7 @@ TEST(ModelTest, Softmax_BeforeTheLoss_EqualsLogits) {
   EXPECT_EQ(weights(true), weights(false));
 }
 
-// Weights after some steps, and losses by every way to one.
+// The weights after some steps, and the losses by each function that gives one.
 std::vector<float> TrainedWithLogits(const Layer& last, const Loss& loss) {
   Sequential model({Input({2}), Dense(8, kTanh), last});
   model.Compile(SGD(0.5f), loss);

@@ -317,8 +317,8 @@ TEST(MultiWorkerTest, Files_FewerThanReplicas_AreNamed) {
   EXPECT_TRUE(Contains(message, "2 files cannot be divided among 3 replicas"));
 }
 
-// Everything that decides the numbers, each alone, and what the message calls
-// it.
+// Each setting that decides the numbers, changed alone, and its name in the
+// message.
 TEST(MultiWorkerTest, Setting_DiffersOnOneRank_IsNamedWithBothValues) {
   struct Setting {
     Layer conv = Conv2D(4, 3, kRelu);
@@ -333,7 +333,7 @@ TEST(MultiWorkerTest, Setting_DiffersOnOneRank_IsNamedWithBothValues) {
     Dataset data;
   };
   const struct {
-    const char* says;
+    const char* message;
     std::function<void(Setting*)> change;
   } changes[] = {
       {"activation tanh", [](Setting* s) { s->conv.activation = kTanh; }},
@@ -409,10 +409,10 @@ TEST(MultiWorkerTest, Setting_DiffersOnOneRank_IsNamedWithBothValues) {
           EarlyStoppingOptions stopping;
           stopping.monitor = "loss";
           s.fit.callbacks = {EarlyStopping(stopping)};
-          if (std::string(change.says).compare(0, 9, "save_freq") == 0) {
+          if (std::string(change.message).compare(0, 9, "save_freq") == 0) {
             s.fit.callbacks = {BackupAndRestore("unused", SaveEvery(7))};
           }
-          if (std::string(change.says).compare(0, 6, "min_lr") == 0) {
+          if (std::string(change.message).compare(0, 6, "min_lr") == 0) {
             ReduceLROnPlateauOptions reduces;
             reduces.monitor = "loss";
             s.fit.callbacks = {ReduceLROnPlateau(reduces)};
@@ -424,7 +424,7 @@ TEST(MultiWorkerTest, Setting_DiffersOnOneRank_IsNamedWithBothValues) {
           if (!model.status().ok()) return model.status();
           return model.Fit(s.data, s.fit).status();
         });
-    EXPECT_TRUE(Contains(messages[0], change.says));
+    EXPECT_TRUE(Contains(messages[0], change.message));
     EXPECT_TRUE(Contains(messages[0], "rank 2"));
     EXPECT_TRUE(Contains(messages[0], "rank 0"));
   }
@@ -476,12 +476,12 @@ TEST(MultiWorkerTest, Examples_LabelsSwappedOnOneRank_EndTheFitAndNameIt) {
         return model->Fit(validation ? Points(40).Batch(8) : other, options)
             .status();
       });
-      // Two against one: also where that one is the chief.
-      const std::string says =
+      // Two ranks agree against one, also if that one is the chief.
+      const std::string message =
           "Fit: rank " + std::to_string(culprit) + " has other examples" +
           (validation ? " of the validation data" : "") + " than rank " +
           (culprit == 0 ? "1" : "0") + "; run the same program";
-      EXPECT_TRUE(Contains(messages[0], says));
+      EXPECT_TRUE(Contains(messages[0], message));
     }
   }
 }
@@ -502,7 +502,7 @@ TEST(MultiWorkerTest, Examples_OfWorkersThatReadOthers_AreNotCompared) {
   }
 }
 
-// Whatever code a callback ends the fit with on one rank.
+// A callback on one rank ends the fit with each code.
 TEST(MultiWorkerTest, Callback_ErrorOfAnyCode_ReachesTheOthers) {
   class Ends final : public Callback {
    public:

@@ -1,4 +1,4 @@
-// Whole trainings end with the same bits, whatever computes them.
+// Whole trainings end with the same bits for any threads, workers and kernels.
 
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ Optimizer Clipped(Optimizer optimizer) {
   return optimizer;
 }
 
-// Steps that attend to themselves, with their places, as a layer.
+// Makes a layer of self-attention over steps with positions.
 Layer Encoder(const Shape& input) {
   Functional model;
   const auto x = model.Add(Input(input));
@@ -148,8 +148,9 @@ const std::vector<Training>& Trainings() {
   return *trainings;
 }
 
-// Epochs of 90 examples, the last batch of a short one, and behind the second a
-// smaller learning rate; the bits of all weights, statistics included.
+// Trains epochs of 90 examples with a short last batch, and a smaller learning
+// rate after the second epoch. Returns the bits of all weights, with
+// statistics.
 std::string Trained(const Training& training, int threads) {
   constexpr int64_t kExamples = 90;
   const Philox random(11, 12);

@@ -165,7 +165,7 @@ TEST_F(ProgressTest, Silent_AnyUpdate_PrintsNothing) {
   EXPECT_EQ(Drawn(), "");
 }
 
-// A message that would stand behind the bar begins a line of its own.
+// A message that would follow the bar in its line begins a line of its own.
 TEST_F(ProgressTest, Message_WhileABarIsShown_BeginsItsOwnLine) {
   testing::internal::CaptureStderr();
   {
@@ -209,7 +209,7 @@ TEST_F(ProgressTest, Message_WhileABarIsShown_BeginsItsOwnLine) {
                 std::string(5000, 'x') + "\n\n");
 }
 
-// A bar elsewhere is none of a message's business.
+// A bar in another file does not change a message.
 TEST_F(ProgressTest, Message_BarIsInAnotherFile_LeavesTheBar) {
   testing::internal::CaptureStderr();
   Progress progress(Verbose::kBar, out_, 2, &clock_);

@@ -82,9 +82,9 @@ Code CodeOf(End end) {
   return Code::kUnimplemented;
 }
 
-// Where a worker continues: the smallest step that `worker` makes after it has
-// made the step `after` for the first time is `step`, or the next one, since
-// the members may form a view a step later.
+// The step from which a worker continues: the smallest step that `worker` makes
+// after it has made the step `after` for the first time is `step`, or the next
+// one, since the members may form a view a step later.
 struct ContinuesFrom {
   int worker = -1;  // -1: not checked
   int64_t after = 0;

@@ -219,8 +219,8 @@ TEST(ReplicasTest, LocalUpdates_AnyNumberOfWorkers_HaveTheSameBits) {
   }
 }
 
-// Weights that stay as they are: what remains is examples, masks, statistics of
-// batches and metrics, all the same.
+// The weights do not change, so only examples, masks, statistics of batches and
+// metrics could differ.
 TEST(ReplicasTest, ExamplesMasksMetrics_FewerWorkers_EqualThoseOfReplicas) {
   int number = 0;
   for (Job job : Jobs()) {
@@ -252,7 +252,7 @@ TEST(ReplicasTest, NumReplicas_NotGiven_IsTheNumberOfWorkers) {
   }
 }
 
-// Asks to end at a step, as a signal would.
+// Requests the end of the fit at a step, as a signal does.
 class StopsAt final : public Callback {
  public:
   explicit StopsAt(int64_t step) : step_(step) {}
@@ -442,7 +442,8 @@ TEST(ReplicasTest, SynchronizedLayer_FewerWorkersThanReplicas_IsRefused) {
   });
 }
 
-// The sum of a worker's own replicas is the one thing more that it keeps.
+// A worker with several replicas keeps one span more, the sum of their
+// gradients.
 TEST(ReplicasTest, Replicas_OnOneWorker_TakeTheMemoryOfOneAndASum) {
   CompileOptions options;
   const auto one = TinyModel(SGD(0.1f), 0.3f, options);

@@ -325,7 +325,7 @@ class EndsAt final : public Callback {
   const int64_t step_;
 };
 
-// Without a backup the model is what is left.
+// Without a backup only the model remains.
 TEST(ScatteredRoundsTest, Fit_CutOff_HasItsLastRound) {
   for (const Delta delta : {Delta::kInt8, Delta::kSparse}) {
     for (const int workers : {1, 2}) {

@@ -38,8 +38,8 @@ std::unique_ptr<Sequential> SmallModel(Collective* collective,
   return model;
 }
 
-// Returns what worker 0 of three has broadcast or received after each view: of
-// all three, after the loss of worker 2, and after its return.
+// Returns the bytes that worker 0 has broadcast or received in three views: of
+// all three workers, after the loss of worker 2, and after its return.
 std::vector<Sent> Meetings(int64_t local_steps, size_t* model_bytes) {
   ElasticJob job;
   std::vector<Sent> sent;

@@ -37,7 +37,7 @@ struct Request {
   int64_t from = 0;  // the model's steps before which it is not made
 };
 
-// Makes its request once, if it has one, and remembers when.
+// Makes its request once, if it has one, and records the step.
 class Requests final : public Callback {
  public:
   Requests(const Request* request, bool handles_signals)
@@ -120,8 +120,8 @@ struct Ended {
   std::vector<std::vector<float>> trained;
 };
 
-// Two epochs of five steps; where `short_data` the data end in the second.
-// `requests` are the ranks'; null: none.
+// Fits two epochs of five steps. With `short_data` the data end in the second
+// epoch. `requests` has each rank's request; null: none.
 std::vector<Ended> FitRanks(const std::vector<const Request*>& requests,
                             bool validates, bool short_data) {
   const bool raises =

@@ -1,5 +1,5 @@
-// Calls of a training loop in any order, and what one that fails, or is left,
-// leaves behind.
+// Calls of a training loop in any order, and the state of the model after a
+// loop that fails or is destroyed early.
 
 #include <gtest/gtest.h>
 
@@ -99,7 +99,7 @@ class EventRecorder final : public Callback {
 // Makes random calls of a loop, most of them in a legal order.
 class RandomCaller {
  public:
-  // All outlive this object.
+  // All arguments outlive the RandomCaller.
   RandomCaller(TrainingLoop* loop, const EventRecorder* recorder,
                std::mt19937* random)
       : loop_(*loop), recorder_(*recorder), random_(*random) {}

@@ -1,4 +1,4 @@
-// Real data, real sizes: the tutorials' run, and programs run as users run
+// Real data in real sizes: the tutorials' run, and the samples run as users run
 // them.
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Every shape of a batch: what is planned for the largest one holds for all of
-// them, and no number depends on how much memory there is.
+// Every shape of a batch: the memory planned for the largest batch suffices for
+// all, and no number depends on the size of the memory.
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@
 namespace ringlet {
 namespace {
 
-// Numbers drawn one after another.
+// Draws numbers one after another.
 class Draw {
  public:
   explicit Draw(uint64_t seed) : random_(seed, 11) {}
@@ -162,8 +162,8 @@ bool SameBits(const Floats& a, const Floats& b) {
   return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-// Batch r in memory for `planned` gives the bits of r in memory for r, and
-// nothing is touched that is not r's.
+// Batch r gives the same bits in memory for `planned` examples as in memory for
+// r. Memory of other examples is not touched.
 void ExpectTheSameOf(const OpCase& c, int64_t r, int64_t planned, int threads,
                      bool sink_consumes) {
   OpRunner runner(c.layer, c.inputs);
@@ -561,7 +561,7 @@ class Stepwise {
     }
   }
 
-  // An epoch in the order that the dataset has from *at on.
+  // Trains an epoch in the dataset's order from *at on.
   void PassInOrder(const Dataset& dataset, DataPosition* at) {
     const int world = model_->collective()->size();
     const int rank = model_->collective()->rank();
@@ -831,8 +831,8 @@ TEST(GeometryTest, Fit_AnyBatchAndValidation_FollowsDoublePrecision) {
       ExpectAsInDouble(c, examples, collective);
     });
   };
-  // Every batch size beside every one of the validation, with a short batch of
-  // each.
+  // Every batch size of the training with every batch size of the validation,
+  // each with a short last batch.
   for (const int64_t batch : {1, 7, 32, 64, 96, 100, 128, 500, 1000}) {
     for (const int64_t validation :
          {batch, int64_t{1}, int64_t{64}, int64_t{256}, int64_t{1000}}) {
@@ -860,7 +860,8 @@ TEST(GeometryTest, Fit_AnyBatchAndValidation_FollowsDoublePrecision) {
 
 // --- losses ---------------------------------------------------------------
 
-// Just the `count` examples that there are, whatever there is room for.
+// Only the existing `count` examples have losses, however many fit into the
+// memory.
 TEST(GeometryTest, Losses_FewerExamplesThanRoom_TouchTheirsOnly) {
   const Shape output = {kOutputs};
   for (const Loss& loss :

@@ -128,7 +128,8 @@ TEST(JoinedPoolsTest, Pools_JoinedWithConvolutions_GiveTheSameBits) {
   EXPECT_TRUE(less);
 }
 
-// An output of the model is there as it was.
+// If the convolution is an output of the model, it is computed as without a
+// join.
 TEST(JoinedPoolsTest, Pools_ConvolutionIsAnOutput_LeaveTheOutput) {
   Functional model;
   const auto x = model.Add(Input({8, 8, 1}));

@@ -94,7 +94,7 @@ TEST(LifetimePlanTest, Place_ChainOfFive_TakesTwoBuffers) {
   EXPECT_EQ(plan.Place(), 1280u);
 }
 
-TEST(ThreadPoolTest, Run_ManyRounds_EveryThreadWorksOnceEach) {
+TEST(ThreadPoolTest, Run_ManyRounds_CallsEveryThreadOncePerRound) {
   for (int threads : {1, 2, 5}) {
     ThreadPool pool(threads);
     std::vector<int> calls(threads);
@@ -228,8 +228,9 @@ TEST(ModelMemoryTest, CallersBlock_OfBytesNeeded_IsEnoughAndNotExceeded) {
   }
 }
 
-// A larger batch may take less, as buffers fall into other places; what was
-// given for it is enough for the smaller ones, whichever comes first.
+// A larger batch may take less memory, because its buffers are placed
+// otherwise. Its memory still suffices for smaller batches, in any order of the
+// calls.
 TEST(ModelMemoryTest, Reserve_SmallerBatch_FitsTheMemoryOfALargerOne) {
   int found = 0;
   for (const int64_t hidden : {88, 119}) {
@@ -415,14 +416,15 @@ TEST(ModelMemoryTest, Loader_Open_KeepsTheModelsMemory) {
       ASSERT_TRUE(loader->Next(&batch).ok());
       ASSERT_OK(model.TrainStep(batch));
     };
-    const auto says = [](const Status& s) {
+    const auto ExpectRefused = [](const Status& s) {
       EXPECT_EQ(s.code(), Code::kInvalidArgument);
       EXPECT_NE(std::strstr(s.message(), "close the loader first"), nullptr)
           << s.message();
     };
     step();
     for (const int64_t size : {3, 6, 50}) {
-      says(model.OpenLoader(data.dataset.Batch(size), options, &other));
+      ExpectRefused(
+          model.OpenLoader(data.dataset.Batch(size), options, &other));
       EXPECT_EQ(other, nullptr);
     }
     step();
@@ -431,7 +433,7 @@ TEST(ModelMemoryTest, Loader_Open_KeepsTheModelsMemory) {
     EXPECT_FALSE(model.SetInitialWeights(std::vector<float>(1)).ok());
     const std::vector<float> before = WeightsOf(&model);
     model.Compile(Adam(), loss);
-    says(model.status());
+    ExpectRefused(model.status());
     EXPECT_TRUE(model.compiled());
     EXPECT_STREQ(model.optimizer().name(), "SGD");
     EXPECT_EQ(model.iterations(), 3);
@@ -448,8 +450,9 @@ TEST(ModelMemoryTest, Loader_Open_KeepsTheModelsMemory) {
   }
 }
 
-// Under AddressSanitizer what a step does not need now may not be touched; the
-// owner of the memory gets all of it back. Elsewhere nothing is poisoned.
+// Under AddressSanitizer the memory that a step does not need at a time is
+// poisoned, and all of it is usable when its owner gets it back. In other
+// builds nothing is poisoned.
 TEST(ModelMemoryTest, Memory_NotInUse_IsPoisoned) {
   const Loss loss = SparseCategoricalCrossentropy(kFromLogits);
   for (const bool destroyed : {true, false}) {

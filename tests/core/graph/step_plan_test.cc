@@ -1,5 +1,5 @@
-// The memory plan of a step changes no bit: what is kept, what shares memory,
-// and what is computed again.
+// The memory plan of a step changes no bit, whichever outputs are kept, share
+// memory or are computed again.
 
 #include <gtest/gtest.h>
 
@@ -175,7 +175,7 @@ class RandomModel {
     Append(body.AsLayer());
   }
 
-  // Some ways from here, which may be none, and meet.
+  // Adds some branches, or none, which are merged again.
   void Branch() {
     const End from = now_;
     std::vector<int> ends;
@@ -221,8 +221,8 @@ struct Result {
   MemoryPlan plan;
 };
 
-// Four steps, the last one short and another of pieces, and between them a
-// larger batch to validate on.
+// Trains four steps: the last has a short batch, and one is made by its parts.
+// Between them a larger batch is validated.
 void Train(const Case& c, bool recompute, Collective* collective,
            Result* result) {
   const auto model = RandomModel(c.seed).Take();
@@ -327,7 +327,8 @@ TEST(StepPlanTest, Plan_AnyChoice_ChangesNoBit) {
 
 constexpr int kConvolutions = 16;
 
-// Convolutions of one size, each with what usually follows; a head.
+// A model of convolutions of one size, each with the layers that usually follow
+// it, and a head.
 std::unique_ptr<Model> ConvolutionsThen(const std::vector<Layer>& after) {
   auto model = std::make_unique<Sequential>();
   model->Add(Input({16, 16, 8}));

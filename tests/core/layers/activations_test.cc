@@ -1,4 +1,5 @@
-// Activations and their layers, held to float64 twins.
+// Compares activations and their layers with reference implementations in
+// float64.
 
 #include <gtest/gtest.h>
 
@@ -106,8 +107,8 @@ TEST(ActivationsTest, LogSoftmax_AnyRow_IsTheLogarithmOfSoftmax) {
   }
 }
 
-// A layer with the activation computes what the layer and an Activation behind
-// it do, in training and beyond, whatever else replaces its output.
+// A layer with an activation computes the same as the layer and an Activation
+// behind it, in training and in prediction, whatever overwrites its output.
 TEST(ActivationsTest, ActivationField_AnyLayer_EqualsALayerBehindIt) {
   for (const NamedActivation& row : kActivations) {
     SCOPED_TRACE(row.name);
@@ -242,7 +243,7 @@ TEST(ActivationsTest, Gradient_AtTheBends_EqualsTensorFlow) {
       (Floats{0, 0.2f, 0.2f, 0.2f, 0}));
 }
 
-// Against the definition in double, on rows of which each is one sum.
+// Compares with the definition in double; the values of a row are one sum.
 TEST(ActivationsTest, Softmax_OverOtherAxes_EqualsThatOfItsRows) {
   struct Case {
     std::vector<int64_t> axes;

@@ -187,7 +187,7 @@ TEST(AttentionTest, Gradients_OfSeveralBlocksOfQueries_AreThoseOfTheOutputs) {
   CheckGradients(Attention().UseScale(true), {{130, 2}, {5, 2}}, 1, 2);
 }
 
-// The masks of both passes are the same: a finite difference sees them.
+// Both passes have the same masks, which a finite difference shows.
 TEST(AttentionTest, Dropout_InTraining_HasItsGradientsAndBits) {
   const Layer layers[] = {
       MultiHeadAttention(2, 3).Dropout(0.4f),

@@ -301,8 +301,8 @@ TEST(ConvolutionTest, Weights_EachConvolution_HaveKerasShapes) {
             "kernel(3, 6, 4) ");
 }
 
-// Any stride beyond the image is the same, and takes as long: so many steps of
-// these would take a test's whole time.
+// All strides beyond the image give the same output, and must take the same
+// time: a loop over the stride would exceed the test's time limit.
 TEST(ConvolutionTest, Strides_FarBeyondTheImage_EqualAnyBeyondIt) {
   const auto run = [](Layer layer, int64_t stride) {
     const Shape image = {5, 4, 3};

@@ -113,7 +113,7 @@ TEST(NoiseTest, SpatialDropout1D_Sequence_DropsWholeChannels) {
   EXPECT_NEAR(static_cast<double>(dropped), 450, 200);
 }
 
-// Mean and variance of what goes through: of AlphaDropout as they were.
+// The mean and variance of the output; AlphaDropout keeps those of its input.
 TEST(NoiseTest, MeanAndVariance_EachLayer_EqualTheDefinition) {
   struct Case {
     Layer layer;
@@ -149,7 +149,7 @@ TEST(NoiseTest, Rate_Zero_ChangesNothing) {
       EXPECT_EQ(std::memcmp(same.data(), x.data(), sizeof(float) * 6), 0);
     }
   }
-  // -0 stays what it is where it is kept.
+  // A -0 that is kept stays -0.
   OpRunner runner(Dropout(0.5f), {{64}});
   for (const float y : runner.Run(1, {Floats(64, -0.0f)}, {}, {}).y) {
     EXPECT_EQ(y, 0);

@@ -105,7 +105,7 @@ TEST(NormalizationTest, BatchNormalization_Training_IsTheFormula) {
     const NaiveBatchNormalization naive(c.x.back(), 1e-3, x, w, dy, false);
     OpRunner runner(BatchNormalization(0.9f), {c.x});
     const OpRun run = runner.Run(c.batch, {x}, w, dy);
-    // The mean of large values is rounded as they are.
+    // The mean of large values has the rounding error of such values.
     const double tol = 2e-6 + 1e-6 * std::fabs(c.mean) / c.deviation;
     ExpectClose(run.y, naive.y, tol, "y");
     ExpectClose(run.dx[0], naive.dx, 2 * tol, "dx", naive.terms);
@@ -141,7 +141,8 @@ TEST(NormalizationTest,
     const OpRun run = evaluates.Run(c.batch, {x}, w, {}, 2);
     ExpectClose(run.y, naive.y, 1e-6, "y");
     EXPECT_EQ(run.layer_state_changes[2], Floats(w[0].size(), 0.0f));
-    // A frozen one in training too, and it trains nothing.
+    // A frozen layer uses the moving statistics in training too, and trains
+    // nothing.
     OpRunner frozen(BatchNormalization(0.9f, 0.25f).Trainable(false), {c.x});
     EXPECT_FALSE(frozen.op().backward_reads_input());
     const OpRun still = frozen.Run(c.batch, {x}, w, dy);
@@ -168,7 +169,7 @@ TEST(NormalizationTest, MovingVariance_JustBelowZero_CountsAsZero) {
   EXPECT_EQ(frozen.Run(4, {x}, w, RandomFloats(12, 4)).y, of_zero);
 }
 
-// There is no variance: a single example, or many equal ones.
+// A batch without variance: a single example, or many equal examples.
 TEST(NormalizationTest, BatchNormalization_NoVariance_GivesBeta) {
   for (const int64_t batch : {1, 2, 32, 128}) {
     const Shape shape = {5};
@@ -305,7 +306,8 @@ TEST(NormalizationTest, Normalization_GivenStatistics_TakesThem) {
   EXPECT_FLOAT_EQ(constant.Run(1, {{1e-7f, 0}}, {}, {}).y[0], 1);
 }
 
-// Over what they read, with the activation that made it.
+// Gradients are written over the input, with the gradient of the activation
+// that made it.
 TEST(NormalizationTest, Gradients_WrittenOverTheInput_EqualTheSeparateOnes) {
   const auto gradients = [](const Layer& layer, Activation activation,
                             bool fused) {

@@ -77,7 +77,7 @@ TEST(EmbeddingTest, Numbers_Chosen_GiveRowsAndAddGradients) {
   }
 }
 
-TEST(EmbeddingTest, ZerosLeftOut_GiveTheSameSums) {
+TEST(EmbeddingTest, Backward_ZerosLeftOut_GivesTheSameSums) {
   OpRunner runner(Embedding(90, 7), {{20}});
   const std::vector<Floats> w = runner.RandomWeights(7);
   Floats x = RandomFloats(6 * 20, 1);

@@ -187,7 +187,7 @@ TEST(BatchNormalizationTest, Step_NotApplied_LeavesTheStatistics) {
   RunRanks(3, run);
 }
 
-// The pieces of a step are the step.
+// A step made by its parts equals TrainStep.
 TEST(BatchNormalizationTest, UserLoop_Pieces_AreTrainStep) {
   for (int kind = 0; kind < kKinds; ++kind) {
     const auto whole = Build(kind), pieces = Build(kind);
@@ -447,7 +447,8 @@ TEST(BatchNormalizationTest,
   }
 }
 
-// Far from the moving mean too, and where a worker has no examples.
+// The rows are also far from the moving mean, and a worker may have no
+// examples.
 TEST(BatchNormalizationTest, Synchronized_EqualRows_GiveBetaToTheBit) {
   const std::vector<float> row = {1000.1f, 0.3f, -7e5f, 0, 1e-3f};
   const auto width = static_cast<int64_t>(row.size());
@@ -515,8 +516,8 @@ TEST(BatchNormalizationTest,
   }
 }
 
-// Asks on one rank that the fit end after some steps: the step that follows is
-// given up while the others are in its passes.
+// Requests on one rank that the fit ends after some steps. The next step is
+// given up while the other ranks are in its passes.
 class StopsAfter final : public Callback {
  public:
   explicit StopsAfter(int64_t steps) : steps_(steps) {}

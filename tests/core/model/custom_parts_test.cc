@@ -1,5 +1,5 @@
-// Layers, losses and metrics of a program's own, beside the library's that
-// compute the same; and what they do wrong.
+// Compares user-defined layers, losses and metrics with the library's that
+// compute the same, and tests the errors for wrong ones.
 
 #include <gtest/gtest.h>
 
@@ -638,7 +638,7 @@ TEST(ExceptionTest, Exception_OfACallback_EndsTheFitAndNamesIt) {
     options.callbacks.clear();
     EXPECT_TRUE(model.Fit(Points(32).Batch(8), options).ok()) << hook;
   }
-  // Whatever way the fit ended, it has.
+  // An exception in OnFitReturn does not change the result of the fit.
   Sequential model = Theirs();
   FitOptions options = Quiet(1);
   options.callbacks = {std::make_shared<Thrower>("OnFitReturn")};
@@ -701,7 +701,7 @@ TEST(ExceptionDeathTest, Exception_InParallel_EndsTheProgram) {
                "in parallel");
 }
 
-// The others do not wait for the one that threw.
+// The other ranks do not wait for the rank with the exception.
 TEST(ExceptionTest, Exception_OnOneRank_ReachesTheOthers) {
   RunRanks(3, [&](Collective* collective) {
     Sequential model = Theirs(CompileOptions(collective));

@@ -96,7 +96,7 @@ TEST(LoraModelTest, Fit_OnThreeWorkers_HasTheResultOfOne) {
   }
 }
 
-TEST(LoraModelTest, Fit_ChangesTheMatricesAndNotTheKernel) {
+TEST(LoraModelTest, Fit_LayerWithLora_ChangesOnlyTheMatrices) {
   const auto model = LoraModel({});
   const auto kernel = ValuesOf(model.get(), "dense/kernel"),
              rows = ValuesOf(model.get(), "embedding/embeddings"),
@@ -182,7 +182,7 @@ TEST(EnableLoraTest, NamedLayers_OfANestedModel_AreTrainedAlone) {
   EXPECT_EQ(ToJson(*read), ToJson(*tuned));
 }
 
-TEST(EnableLoraTest, NoNames_TakeAllDenseAndEmbeddings) {
+TEST(EnableLoraTest, EnableLora_NoNames_TakesAllDenseAndEmbeddings) {
   const Sequential model({Input({3}), Embedding(4, 6), GRU(5), Dense(2)});
   LoraOptions options;
   options.rank = 1;
@@ -196,7 +196,7 @@ TEST(EnableLoraTest, NoNames_TakeAllDenseAndEmbeddings) {
              "dense/bias", "dense/lora_kernel_a", "dense/lora_kernel_b"}));
 }
 
-TEST(EnableLoraTest, LayerThatHasLora_KeepsItsAlpha) {
+TEST(EnableLoraTest, EnableLora_LayerThatHasLora_KeepsItsAlpha) {
   const Sequential model({Input({3}), Dense(5).LoraRank(4).LoraAlpha(30),
                           Dense(5).LoraRank(4), Dense(2)});
   LoraOptions options;

@@ -389,7 +389,7 @@ TEST(NestedTest, CallAgain_InvalidCall_IsAnError) {
               "cannot be called again");
 }
 
-// Models in models without end, and few layers that would be a great many.
+// Models nested without end, and a few layers that expand to a great many.
 TEST(NestedTest, Nesting_TooDeepOrTooLarge_IsAnError) {
   auto model = std::make_unique<Sequential>();
   model->Add(Input({kWidth}));

@@ -209,8 +209,8 @@ TEST(OutputsTest, LossAndGradient_SeveralOutputs_AreTheWeightedSums) {
   }
 }
 
-// Threads, recomputation and what of a step is in place change no bit; a short
-// batch after a long one neither.
+// Threads, recomputation, values in place, and a short batch after a long one
+// change no bit.
 TEST(OutputsTest, Training_ThreadsOrRecompute_ChangesNoBit) {
   for (uint32_t seed = 0; seed < 20 && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);

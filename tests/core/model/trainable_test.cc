@@ -167,8 +167,8 @@ void ForEachBatch(const Case& c, Collective* collective, const Body& body) {
   }
 }
 
-// Training with layers frozen is training all of them and putting the weights
-// of those back after each step.
+// Training with frozen layers equals training all layers and restoring the
+// frozen layers' weights after each step.
 void ExpectAsPutBack(const Case& c, Collective* collective) {
   const auto frozen = Build(c.kind), whole = Build(c.kind);
   for (const std::string& name : c.frozen) {
@@ -428,7 +428,8 @@ TEST(TrainableTest, State_AmongTrainedLayers_LiesBehindTheOtherWeights) {
   EXPECT_EQ(model->weights()[model->num_weights() - 1], 0.25f);
 }
 
-// A rank with another state is found, and all begin with the chief's.
+// A rank with another state is found. At the start all ranks get the chief's
+// state.
 TEST(TrainableTest, CheckReplicas_OtherStateOnOneRank_IsFound) {
   RunRanks(2, [](Collective* collective) {
     Case c = {4,

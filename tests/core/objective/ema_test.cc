@@ -1,5 +1,5 @@
-// Averages of the weights: the same bits whatever the threads, and after a
-// training that was cut and resumed.
+// Averages of the weights have the same bits for any number of threads, and
+// after an interrupted and resumed training.
 
 #include <gtest/gtest.h>
 

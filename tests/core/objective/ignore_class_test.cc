@@ -158,7 +158,7 @@ TEST(IgnoreClassTest, CrossentropyMetric_SomeRowsIgnored_EqualsKeras) {
               (0.5 * a + 2 * b + 2 * c) / 4.5, 1e-6);
 }
 
-// An accuracy knows of no ignored class: such a target is never right.
+// An accuracy has no ignored class, so such a target never counts as right.
 TEST(IgnoreClassTest, Accuracies_TargetOutsideTheClasses_IsWrong) {
   const std::vector<int32_t> classes = {2, -1, 0, 255, -1, 0};
   EXPECT_DOUBLE_EQ(Value(SparseCategoricalAccuracy(), classes), 3.0 / 6);

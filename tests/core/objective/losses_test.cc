@@ -207,7 +207,7 @@ TEST(LossesTest, Values_OtherLosses_EqualKeras) {
   EXPECT_EQ(of_cosine[3], 0);  // of nothing there is no direction
   EXPECT_NEAR(value({LogCosh(), {2}, {1, 0}, {0, 0}, {}}),
               std::log(std::cosh(1)) / 2, 1e-6);
-  // 0 and 1 stand for -1 and 1.
+  // Labels 0 and 1 mean -1 and 1.
   EXPECT_NEAR(value({Hinge(), {2}, {0.6f, 0.4f}, {0, 1}, {}}), 1.1, 1e-6);
   EXPECT_NEAR(value({Hinge(), {2}, {0.6f, 0.4f}, {-1, 1}, {}}), 1.1, 1e-6);
   EXPECT_NEAR(value({SquaredHinge(), {2}, {0.6f, 0.4f}, {0, 1}, {}}),

@@ -324,7 +324,7 @@ TEST(MetricsTest, Auc_OfClasses_EqualsThatOfTheirColumns) {
   }
 }
 
-// A class number stands for a row of zeros with a one.
+// A class number means a row of zeros with a one.
 TEST(MetricsTest, Classes_OfClassNumbers_HaveTheValuesOfOneHot) {
   std::mt19937 random(9);
   const Shape output = {3};

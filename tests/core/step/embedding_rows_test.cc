@@ -99,7 +99,7 @@ TEST(EmbeddingRowsTest, TrainStep_EachOptimizer_UpdatesAsSeparateCallsDo) {
   }
 }
 
-TEST(EmbeddingRowsTest, NumberOutOfRange_EndsTheStepBeforeAnUpdate) {
+TEST(EmbeddingRowsTest, TrainStep_NumberOutOfRange_FailsBeforeAnUpdate) {
   const auto model = Make(SGD(0.5f), Embedding(kRows, 6), 2);
   const std::vector<float> before = WeightsOf(model.get());
   std::vector<float> x(kSteps, 1);

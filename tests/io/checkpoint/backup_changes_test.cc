@@ -358,7 +358,7 @@ TEST(BackupTest, Resume_AnotherOptimizer_ItsOwnRateHolds) {
       return Status();
     }
   };
-  class NotesRate final : public Callback {
+  class RecordsRate final : public Callback {
    public:
     const char* name() const override { return "notes_rate"; }
     Status OnTrainBatchBegin(FitState& fit) override {
@@ -379,7 +379,7 @@ TEST(BackupTest, Resume_AnotherOptimizer_ItsOwnRateHolds) {
     ASSERT_FALSE(FitOn(folder.path(), 15, WithMetrics({}),
                        {std::make_shared<SetsRate>()})
                      .status.ok());
-    const auto notes = std::make_shared<NotesRate>();
+    const auto notes = std::make_shared<RecordsRate>();
     const Resumed taken =
         FitOn(folder.path(), 0, WithMetrics({}, optimizer), {notes}, takes);
     EXPECT_OK(taken.status);

@@ -61,7 +61,7 @@ inline const Dataset& Data() {
 constexpr int kEpochs = 3;
 constexpr int64_t kSteps = 18;  // of all epochs
 
-// Counts the steps that it sees, and has something done before one of them.
+// Counts the steps, and calls a function before one of them.
 class Watches final : public Callback {
  public:
   Watches(int64_t at, std::function<void(FitState&)> what)

@@ -61,8 +61,9 @@ void ExpectSame(const TempFolder& killed, const TempFolder& undisturbed,
   }
 }
 
-// SIGKILL in random calls of its files, half of what one writes being there,
-// until it completes: the same files, byte for byte.
+// The run is killed in random calls that use files, after half of the call's
+// bytes were written, and is started again until it completes. Its files are
+// then the undisturbed run's, byte for byte.
 TEST(BackupTest, Resume_KilledInRandomCalls_EndsAsTheUndisturbedRun) {
   std::mt19937 random(20261121);
   int kills = 0;
@@ -75,8 +76,8 @@ TEST(BackupTest, Resume_KilledInRandomCalls_EndsAsTheUndisturbedRun) {
       for (int mine = 0; mine < 5;) {
         TempFolder killed(TempFolder::InMemory());
         for (bool completed = false; !completed;) {
-          // After enough kills the run is let through, as it must be where it
-          // saves too seldom to get on.
+          // After enough kills the run is not killed again: if it saves too
+          // seldom, it would never complete.
           const unsigned call = 1 + random() % static_cast<unsigned>(calls);
           const int status =
               WaitFor(Start(killed.path(), optimizer, freq,
@@ -356,7 +357,8 @@ enum class Moment : uint8_t {
   kCount
 };
 
-// Asks to interrupt the fit once, in the second epoch, at a moment of a step.
+// Requests an interruption of the fit once, in the second epoch, at a moment of
+// a step.
 class InterruptsAt final : public Callback {
  public:
   InterruptsAt(Moment moment, int64_t step, bool* asked)
@@ -394,7 +396,7 @@ class InterruptsAt final : public Callback {
   bool& asked_;
 };
 
-// OnEpochBegin changes the rate once, whenever the signal comes.
+// OnEpochBegin changes the rate once, at whatever moment the signal arrives.
 TEST(BackupTest, Interruption_AnyMomentOfAnEpoch_SchedulesTheRateOnce) {
   const auto train = [](int ranks, Moment moment, int64_t step) {
     SimulatedFileSystem files;
@@ -439,7 +441,8 @@ TEST(BackupTest, Interruption_AnyMomentOfAnEpoch_SchedulesTheRateOnce) {
   }
 }
 
-// After the fit, however many backups it had, a signal does what it did before.
+// After a fit with any number of backups a signal has the effect that it had
+// before.
 TEST(BackupTest, SignalHandler_FitHasReturned_IsTheOneFromBefore) {
   TempFolder folder;
   static volatile sig_atomic_t heard;

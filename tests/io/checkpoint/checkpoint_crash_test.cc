@@ -287,7 +287,7 @@ TEST_P(CheckpointCrashTest, Save_DiskWasFull_SucceedsOnceThereIsSpace) {
   runs.Check("space again");
 }
 
-// The simulator must find what is wrong: a writer that does not sync.
+// The simulator must find the defect of a writer that does not sync.
 TEST(SimulatedDiskTest, CutPower_FileNotSynced_MayBeTornOrGone) {
   int whole = 0, torn = 0, gone = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {

@@ -120,7 +120,7 @@ TEST(CheckpointTest, Save_OnePathFromSeveralThreads_AllSucceed) {
   EXPECT_EQ(NamesIn(folder.path()), std::vector<std::string>{"a"});
 }
 
-// A Saveable of one span, for what does not match.
+// A Saveable of one span, for tests of spans that do not match a file.
 struct OneSpan final : Saveable {
   explicit OneSpan(const StateSpan& s) : span(s) {}
   void AppendState(std::vector<StateSpan>* spans) override {
@@ -356,8 +356,8 @@ TEST(CheckpointDirectoryTest, Clear_OneIsDamaged_BeginsAgain) {
   EXPECT_OK(run.Open());
 }
 
-// At whatever operation the power is cut while it is cleared, what is left is
-// a checkpoint or nothing, never a damaged one alone.
+// The power is cut at each operation of Clear. Then there is a whole checkpoint
+// or no file, never only a damaged one.
 TEST(CheckpointDirectoryTest,
      Clear_PowerCutAtAnyOperation_LeavesAGoodOneOrNone) {
   for (int64_t operation = 1;; ++operation) {
@@ -443,7 +443,7 @@ TEST(CheckpointDirectoryTest, Save_KeepEveryNHours_OneOfEachPeriodStays) {
                                 "ckpt-6.safetensors", "ckpt-9.safetensors"}));
   EXPECT_EQ(run.checkpoints->checkpoints(),
             std::vector<std::string>{run.Path(9)});
-  // Without the list what is there may have been preserved, so it stays.
+  // Without the list any file may be one that was preserved, so all files stay.
   WriteWhole(run.directory + "/checkpoint", "garbage");
   run.Make(1);
   EXPECT_EQ(NamesIn(run.directory).size(), 4u);

@@ -35,7 +35,7 @@ class Scores final : public Callback {
   const std::vector<double> scores_;
 };
 
-// Remembers the weights at the end of each epoch.
+// Records the weights at the end of each epoch.
 class Weights final : public Callback {
  public:
   const char* name() const override { return "weights"; }

@@ -111,7 +111,7 @@ TEST(ModelFileTest, DataDescription_Windows_AreReadAsWritten) {
   EXPECT_EQ(read.windows->sequence_length, 4);
   EXPECT_EQ(read.windows->target_columns, windows.target_columns);
   EXPECT_EQ(read.group, "person");
-  // Not whole rows.
+  // The number of values is not a multiple of a row's.
   EXPECT_TRUE(Contains(DataDescriptionFromJson(text, 13, &read),
                        "windows.sequence_length is 4"));
   // A name that the file cannot have is not "", which would mean no groups.

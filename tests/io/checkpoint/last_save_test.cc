@@ -101,8 +101,8 @@ TEST(ModelCheckpointTest, LastSaveFailed_NamesOfOtherCallbacks_AreKnown) {
   }
 }
 
-// The end of a fit gives the model other weights, and the second try writes
-// those of the save that failed.
+// The end of a fit gives the model other weights, and the second try writes the
+// weights of the save that failed.
 TEST(ModelCheckpointTest, LastSaveFailed_AveragesAtTheEnd_WritesTheModel) {
   TempFolder folder;
   Trial run;

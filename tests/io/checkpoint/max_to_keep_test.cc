@@ -37,7 +37,7 @@ void WriteOn(SimulatedFileSystem* files, const std::string& path,
   ASSERT_TRUE(file->Write(text.data(), text.size()).ok());
 }
 
-// Replaces a file after an epoch, or does what else a test wants then.
+// Calls a test's function after an epoch, for example to replace a file.
 class AfterEpoch final : public Callback {
  public:
   using Do = std::function<void(int64_t epoch)>;
@@ -61,7 +61,7 @@ TEST(ModelCheckpointTest, MaxToKeep_MoreSaves_KeepsTheNewestOfItsOwn) {
             (Names{"d/0.keras", "d/4.keras", "d/5.keras", "d/other"}));
   EXPECT_TRUE(run.Holds("d/4.keras", 3));
   EXPECT_TRUE(run.Holds("d/5.keras", 4));
-  // Another run knows nothing of them. One name is one file.
+  // Another run does not have the list of these files. One name is one file.
   ASSERT_TRUE(run.Fit("d/{epoch:02d}.keras", Keep(1), 2).ok());
   ASSERT_TRUE(run.Fit("d/only", Keep(1), 3).ok());
   EXPECT_EQ(run.files.Paths(), (Names{"d/0.keras", "d/02.keras", "d/4.keras",

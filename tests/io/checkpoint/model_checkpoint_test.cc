@@ -187,8 +187,8 @@ TEST(ModelCheckpointTest, SaveBestOnly_InitialValueThreshold_MustBeBeaten) {
   EXPECT_TRUE(Contains(run.out, "Epoch 1: score did not improve from 0.40000"));
 }
 
-// Keras's on_train_begin forgets neither; what a second fit is to beat is in
-// the file.
+// Keras's on_train_begin resets neither. The value that a second fit must
+// improve is that of the file.
 TEST(ModelCheckpointTest, BestAndBatchCount_SecondFit_AreKept) {
   Trial run;
   ModelCheckpointOptions best = BestScore(), every;
@@ -324,7 +324,7 @@ TEST(ModelCheckpointTest, Path_UnknownField_IsRefusedBeforeTheFirstStep) {
     bool validates;
     int64_t validation_freq;
     std::vector<int64_t> validation_epochs;
-    const char* says;  // "" where it is right
+    const char* message;  // "" where it is right
   } cases[] = {
       {"{val_los}", 0, true, 1, {}, "nearest known is 'val_loss'"},
       {"{val_accuracy}{val_loss}{loss}{epoch}", 0, true, 1, {}, ""},
@@ -359,10 +359,10 @@ TEST(ModelCheckpointTest, Path_UnknownField_IsRefusedBeforeTheFirstStep) {
         steps, ReduceLROnPlateau(plateau),
         ModelCheckpoint("d/" + std::string(c.path) + ".safetensors", options)};
     const Status status = model->Fit(Points(48).Batch(8), fit).status();
-    const std::string says = c.says;
-    EXPECT_EQ(status.ok(), says.empty()) << status.message();
-    EXPECT_EQ(steps->taken, says.empty() ? 12 : 0);
-    EXPECT_TRUE(Contains(status, says));
+    const std::string message = c.message;
+    EXPECT_EQ(status.ok(), message.empty()) << status.message();
+    EXPECT_EQ(steps->taken, message.empty() ? 12 : 0);
+    EXPECT_TRUE(Contains(status, message));
   }
 }
 
@@ -387,7 +387,8 @@ TEST(ModelCheckpointTest, Path_IsADirectory_IsRefused) {
 
 TEST(ModelCheckpointTest, SaveBestOnly_DiskIsFull_WarnsAndSavesTheNextBetter) {
   Trial run;
-  // Epoch 2 finds no space, so 0.8 of epoch 3 is better than what is there.
+  // The disk is full in epoch 2, so the 0.8 of epoch 3 is better than the saved
+  // value.
   class Filler final : public Callback {
    public:
     explicit Filler(SimulatedFileSystem* files) : files_(files) {}

@@ -27,7 +27,7 @@ namespace {
 
 using Weights = std::map<std::string, std::vector<float>>;
 
-// In a file, whatever else is there; none: no such file.
+// The weights in a file with any other content; none if there is no such file.
 Weights WeightsIn(const std::string& path) {
   SafetensorsReader file;
   Weights out;
@@ -52,8 +52,8 @@ Weights WeightsNow(Model* model) {
   return out;
 }
 
-// Gives the logs a score, in front of a ModelCheckpoint; behind one it looks at
-// what it has saved.
+// In front of a ModelCheckpoint it adds a score to the logs; behind one it
+// checks the saved file.
 class Watch final : public Callback {
  public:
   using AtStep = std::function<void(int64_t step)>;
@@ -137,8 +137,8 @@ Watch::AtStep Parts(ElasticCollective* collective, ElasticJob* other,
   };
 }
 
-// Each of the job's workers on a thread of its own, which begin together; what
-// they wrote to stderr.
+// Runs each of the job's workers on a thread of its own; the threads begin
+// together. Returns the text that they wrote to stderr.
 std::string OnAll(ElasticJob* job, int workers,
                   const std::function<void(int, ElasticCollective*)>& live) {
   testing::internal::CaptureStderr();

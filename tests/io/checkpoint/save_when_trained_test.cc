@@ -150,7 +150,7 @@ TEST(SaveWhenTrainedTest,
   EXPECT_EQ(stopped.code(), Code::kInterrupted) << stopped.message();
   EXPECT_TRUE(Contains(stopped, "epoch 2, step 9 of 9: "));
   EXPECT_EQ(signals->seen, 9);  // 8 of the first epoch
-  // With a backup the rest is as if nothing had happened.
+  // With a backup the rest of the run equals that of an undisturbed one.
   const std::vector<float> weights =
       fit({BackupAndRestore("other", backup)}, &whole).second;
   EXPECT_EQ(
@@ -232,9 +232,8 @@ TEST(SaveWhenTrainedTest, Save_FilesOfOtherRuns_AreSpared) {
   }
 }
 
-// Whatever fails at the end, the model is somewhere, whole, and the error names
-// the place.
-// Two runs that end at the same time see the same name free.
+// Any call may fail at the end: a whole model is then in some file, which the
+// error names. Two runs that end at the same time see the same name free.
 TEST(SaveWhenTrainedTest, Save_FileAppearsMeanwhile_IsSpared) {
   struct Crowded final : Disk {
     Status Create(const std::string& path,

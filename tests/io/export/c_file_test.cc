@@ -29,12 +29,12 @@ std::string TextOf(Model* model) {
 }
 
 void ExpectRefusedC(Model* model, bool softmax,
-                    const std::vector<std::string>& says) {
+                    const std::vector<std::string>& message_parts) {
   ExportCOptions options;
   options.softmax = softmax;
   ExpectRefused(
       [&](const std::string& path) { return ExportC(model, path, options); },
-      says);
+      message_parts);
 }
 
 Sequential SomeModel() {
@@ -379,12 +379,13 @@ TEST(CFileTest, RawValues_InC_AreScaledToTheBitsOfTraining) {
 }
 
 TEST(CFileTest, RawValues_WithoutAScaleThatCIsToApply_AreRefused) {
-  const auto refuse = [](Model* model, const std::vector<std::string>& says) {
+  const auto refuse = [](Model* model,
+                         const std::vector<std::string>& message_parts) {
     ExportCOptions options;
     options.with_preprocessing = true;
     ExpectRefused(
         [&](const std::string& path) { return ExportC(model, path, options); },
-        says);
+        message_parts);
   };
   Sequential model({Input({2}), Dense(3)});
   CompileOne(&model);

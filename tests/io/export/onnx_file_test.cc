@@ -23,12 +23,12 @@ std::string BytesOf(Model* model, const ExportOnnxOptions& options = {}) {
 }
 
 void ExpectRefusedOnnx(Model* model, bool softmax,
-                       const std::vector<std::string>& says) {
+                       const std::vector<std::string>& message_parts) {
   ExportOnnxOptions options;
   options.softmax = softmax;
   ExpectRefused(
       [&](const std::string& path) { return ExportOnnx(model, path, options); },
-      says);
+      message_parts);
 }
 
 // Nodes with this op_type: field 4 of a NodeProto.

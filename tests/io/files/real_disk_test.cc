@@ -84,7 +84,8 @@ class Writer {
   int64_t durable_ = 0;
 };
 
-// "" where what was durable is there, and nothing that should not be.
+// Returns a difference between the disk and the durable files; "" if there is
+// none.
 std::string WhatIsWrong(const std::string& directory, int64_t durable) {
   std::unique_ptr<CheckpointDirectory> checkpoints;
   const Status opened = CheckpointDirectory::Open(directory, {}, &checkpoints);

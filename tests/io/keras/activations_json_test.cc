@@ -162,8 +162,8 @@ TEST(ActivationsJsonTest, Load_WrongSettings_AreNamed) {
       "noise_shape"));
 }
 
-// Keras 2 has a kernel's fields of every convolution; what would be lost is
-// refused.
+// Keras 2 writes the kernel's fields for every convolution. A value that would
+// be lost is refused.
 TEST(ActivationsJsonTest, Load_KernelFieldsOfSeparableConv_AreRefusedIfSet) {
   const auto of = [](const char* more) {
     return WithOne(

@@ -206,11 +206,11 @@ TEST(AttentionJsonTest, Load_TransposedConvolutions_HaveTheirFields) {
     EXPECT_EQ(line->output_shape(1), (Shape{least ? 18 : 20, 6}));
     ExpectSameTwice(*line);
   }
-  const auto expect = [&](const std::string& config, const char* says) {
+  const auto expect = [&](const std::string& config, const char* message) {
     EXPECT_TRUE(Contains(
         JsonError(with("Conv1DTranspose", "[null, 5, 3]",
                        R"("filters": 6, "kernel_size": 3, )" + config)),
-        says));
+        message));
   };
   expect(R"("strides": 2, "dilation_rate": 2)", "both");
   expect(R"("strides": 2, "output_padding": 2)", "not less than strides");
@@ -222,8 +222,8 @@ TEST(AttentionJsonTest, Load_TransposedConvolutions_HaveTheirFields) {
 TEST(AttentionJsonTest, Load_UnsupportedArgument_IsRefusedWithItsPlace) {
   const std::string args = InputTensor("q") + ", " + InputTensor("v"),
                     heads = R"("num_heads": 1, "key_dim": 2)";
-  const auto expect = [](const std::string& json, const char* says) {
-    EXPECT_TRUE(Contains(JsonError(json), says));
+  const auto expect = [](const std::string& json, const char* message) {
+    EXPECT_TRUE(Contains(JsonError(json), message));
   };
   expect(WithInputs("MultiHeadAttention", heads,
                     CallOf(args, R"("return_attention_scores": true)")),

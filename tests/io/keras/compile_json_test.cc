@@ -473,7 +473,7 @@ struct Wrong {
   const char* name;
   char reader;  // 'o', 'l' or 'm'
   const char* json;
-  std::vector<const char*> says;
+  std::vector<const char*> message_parts;
 };
 
 std::ostream& operator<<(std::ostream& out, const Wrong& wrong) {
@@ -493,7 +493,7 @@ TEST_P(WrongCompileJsonTest, Read_WrongJson_IsRefusedWithItsPlace) {
                             : MetricFromJson(wrong.json, &metric);
   EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
   const std::string error = status.message();
-  for (const char* part : wrong.says) {
+  for (const char* part : wrong.message_parts) {
     EXPECT_TRUE(Contains(error, part));
   }
   ExpectSame(optimizer, RMSprop(0.7f));

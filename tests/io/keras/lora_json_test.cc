@@ -28,7 +28,7 @@ constexpr char kEmbeddingOfKeras[] = R"("name": "embedding", "input_dim": 9,
     "output_dim": 3, "mask_zero": false, "quantization_config": null,
     "lora_rank": 2, "lora_alpha": 2)";
 
-TEST(LoraJsonTest, LayersOfKeras_HaveTheirFields) {
+TEST(LoraJsonTest, Read_LayersOfKeras_HaveTheirFields) {
   std::unique_ptr<Model> model;
   ASSERT_OK(ModelFromJson(WithLayer("Dense", kDenseOfKeras), &model));
   EXPECT_EQ(model->layer(1).lora_rank, 4);
@@ -45,7 +45,7 @@ TEST(LoraJsonTest, LayersOfKeras_HaveTheirFields) {
 }
 
 // Keras writes them only for a layer with LoRA.
-TEST(LoraJsonTest, LayerWithoutLora_HasNoFieldsOfIt) {
+TEST(LoraJsonTest, Write_LayerWithoutLora_HasNoFieldsOfLora) {
   std::unique_ptr<Model> model;
   ASSERT_OK(ModelFromJson(
       WithLayer("Dense",

@@ -410,7 +410,7 @@ TEST(ModelJsonTest, Load_TuplesOfASavedModel_AreLists) {
       ToJson(*LoadJson(built)));
 }
 
-TEST(ModelJsonTest, Load_WrappedNumbers_AreTheirValues) {
+TEST(ModelJsonTest, Load_WrappedNumbers_AreUnwrapped) {
   const std::string json = KerasJson("keras3_residual");
   const std::string expected = ToJson(
       *LoadJson(Replaced(json, R"("max_value": null)", R"("max_value": 6.0)")));

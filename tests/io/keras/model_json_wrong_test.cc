@@ -13,7 +13,7 @@ struct Wrong {
   const char* file;
   const char* from;  // this is replaced
   const char* to;    // by this
-  std::vector<const char*> says;
+  std::vector<const char*> message_parts;
 };
 
 std::ostream& operator<<(std::ostream& out, const Wrong& wrong) {
@@ -26,7 +26,7 @@ TEST_P(WrongModelJsonTest, Load_WrongJson_IsRefusedWithItsPlace) {
   const Wrong& wrong = GetParam();
   const std::string error =
       JsonError(Replaced(KerasJson(wrong.file), wrong.from, wrong.to));
-  for (const char* part : wrong.says) {
+  for (const char* part : wrong.message_parts) {
     EXPECT_TRUE(Contains(error, part));
   }
 }

@@ -172,7 +172,7 @@ TEST(NestedJsonTest, Load_ErrorInAnInnerModel_NamesItsPlace) {
               {"inner"});
 }
 
-// The first call decides what the weights are.
+// The first call decides the shapes of the weights.
 TEST(NestedJsonTest, Load_SharedModelOfTwoShapes_IsRefused) {
   std::string json = Siamese("Sequential", 0, true);
   json = Replaced(json, R"("name": "pre", "units": 4)",

@@ -239,7 +239,7 @@ TEST(OperationJsonTest, Load_OtherOperations_AreRefusedWithTheirPlace) {
   const std::string x = Tensor("x"), y = Tensor("y");
   const struct {
     std::string json;
-    const char* says;
+    const char* message;
   } kCases[] = {
       {ModelOf(Keras3("TrueDivide", x + ", 0")), "[0]: divides by 0"},
       {ModelOf(Keras3("TrueDivide", "1, " + x)),
@@ -281,8 +281,8 @@ TEST(OperationJsonTest, Load_OtherOperations_AreRefusedWithTheirPlace) {
   };
   for (const auto& each : kCases) {
     const std::string error = JsonError(each.json);
-    EXPECT_NE(error.find(each.says), std::string::npos)
-        << "'" << each.says << "' is not in: " << error;
+    EXPECT_NE(error.find(each.message), std::string::npos)
+        << "'" << each.message << "' is not in: " << error;
   }
 }
 

@@ -143,8 +143,8 @@ TEST(RecurrentJsonTest, Load_EmbeddingOfKeras2_MayHaveAnOpenShape) {
   const auto first = LoadJson(with("[null, 6]", ""));
   ASSERT_NE(first, nullptr);
   EXPECT_EQ(first->output_shape(), (Shape{6, 3}));
-  const auto expect = [](const std::string& json, const char* says) {
-    EXPECT_TRUE(Contains(JsonError(json), says));
+  const auto expect = [](const std::string& json, const char* message) {
+    EXPECT_TRUE(Contains(JsonError(json), message));
   };
   expect(with("[null, null]", ""), "write the number of steps there");
   expect(with("[null, 7]", input), "batch_input_shape: is (7,)");

@@ -455,7 +455,7 @@ TEST(CSVLoggerTest, Write_DiskIsFull_TrainingContinuesAndRowsFollowLater) {
   EXPECT_FALSE(Contains(said, "bytes are lost"));
 }
 
-// Each row is the step's own, whatever came before it.
+// Each row has the values of its step alone, independent of earlier steps.
 TEST(StepLoggerTest, Row_AnyStep_HasTheLossOfThatStepAlone) {
   TempFolder folder;
   const std::string path = folder / "steps.csv";
@@ -473,7 +473,7 @@ TEST(StepLoggerTest, Row_AnyStep_HasTheLossOfThatStepAlone) {
 }
 
 // Notes Model::weights_digest after each step.
-class NotesDigests final : public Callback {
+class RecordsDigests final : public Callback {
  public:
   const char* name() const override { return "notes_digests"; }
   Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
@@ -488,7 +488,7 @@ TEST(StepLoggerTest, Digests_Option_AreTheLastColumn) {
   const std::string path = folder / "steps.csv";
   auto model = TinyModel();
   FitOptions options = Quiet(2);
-  const auto notes = std::make_shared<NotesDigests>();
+  const auto notes = std::make_shared<RecordsDigests>();
   options.callbacks = {StepLogger(path, /*digests=*/true), notes};
   ASSERT_TRUE(model->Fit(Points(32).Batch(8), options).ok());
   std::string digests;

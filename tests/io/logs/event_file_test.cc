@@ -186,8 +186,8 @@ TEST_F(EventFileTest, AddScalar_DiskIsFullForLong_WaitingEventsAreBounded) {
   EXPECT_EQ(lines.back(), "after 3001 0");
 }
 
-// Whatever call fails, once: events are whole and in order, or Open fails and
-// leaves nothing.
+// Each call fails once, in turn. Then the events are whole and in order, or
+// Open fails and leaves no file.
 TEST_F(EventFileTest, Write_AnyCallFails_LeavesNoTornRecord) {
   std::string whole;
   int64_t count = 0, operations = 0;  // 0: none fails
@@ -218,7 +218,8 @@ TEST_F(EventFileTest, Write_AnyCallFails_LeavesNoTornRecord) {
   EXPECT_GT(operations, 20);
 }
 
-// The tests above see what the reader prints; this one that it looks.
+// The tests above rely on the reader, so this one tests that the reader finds
+// damage.
 TEST_F(EventFileTest, ReaderOfTheTests_AFlippedByte_IsRefused) {
   if (!HavePython()) GTEST_SKIP() << kPython << " is not here";
   ASSERT_TRUE(file_.Open(folder_.path(), &clock_).ok());

@@ -47,7 +47,7 @@ TEST(ExampleAuditTest, Audit_RightAndWrongLogs_ProvesOrNamesTheError) {
             "of the next");
   const struct {
     std::vector<std::string> logs;
-    const char* says;
+    const char* message;
   } cases[] = {
       {{LogOf("0,0,all,0,0,4,1 3\n0,1,all,0,2,4,0 3\n")},
        "example 3 is used twice in pass 0: in epoch 0, step 0, and in epoch 0, "
@@ -85,7 +85,7 @@ TEST(ExampleAuditTest, Audit_RightAndWrongLogs_ProvesOrNamesTheError) {
   };
   for (const auto& c : cases) {
     const std::string said = AuditText(c.logs);
-    EXPECT_TRUE(Contains(said, c.says));
+    EXPECT_TRUE(Contains(said, c.message));
   }
   // Torn at its end; begun where another log ended, in the middle of a pass.
   EXPECT_EQ(AuditText({LogOf("0,0,all,0,0,4,1 3\n0,1,all,0"),

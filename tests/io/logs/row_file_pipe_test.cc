@@ -50,8 +50,8 @@ TEST(RowFileTest, Write_DiskIsFullForLong_WaitingRowsAreBounded) {
             static_cast<int64_t>(before.size() + 3 * most * row.size() + 5));
 }
 
-// Each operation fails in turn, once, with writes of any length: the rows are
-// all there in the end, each once.
+// Each operation fails in turn, once, with writes of any length: in the end the
+// file has all rows, each once.
 TEST(RowFileTest, Write_AnyOperationFails_NoRowIsLostOrDoubled) {
   SoloCollective solo;
   std::string expected;

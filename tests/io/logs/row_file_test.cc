@@ -381,7 +381,8 @@ TEST(RowFileTest, Open_LinkToAFile_IsRefused) {
   std::filesystem::create_symlink("loop", folder / "loop");
   RowFile loop("some_logger", folder / "loop");
   EXPECT_EQ(loop.Open(&solo, false).code(), Code::kInvalidArgument);
-  // A folder's link, and one to what is no file, as /dev/stdout is.
+  // A link to a folder, and a link to something that is no file, as
+  // /dev/stdout.
   std::filesystem::create_directory(folder / "real");
   std::filesystem::create_directory_symlink(folder / "real", folder / "logs");
   RowFile within("some_logger", folder / "logs/log.csv");

@@ -200,8 +200,8 @@ TEST_F(TensorBoardTest, StepsPerSecond_GivenClock_AreMeasuredByIt) {
              "batch_steps_per_second 3 4", "batch_steps_per_second 4 4"}));
 }
 
-// Killed at any step after any save, the two files together hold what one
-// undisturbed run would have written; what was done again has the same values.
+// The run is killed at any step after any save. The two files together have the
+// events of an undisturbed run. Events of repeated steps have the same values.
 TEST_F(TensorBoardTest, Resume_AfterAnySave_AddsAFileAndStepsContinue) {
   FitOptions fit = Quiet(3);
   fit.validation_data = Points(20, 9).Batch(7);

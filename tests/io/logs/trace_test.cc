@@ -34,7 +34,8 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-// "name category ts dur" of every complete event, and what was dropped.
+// "name category ts dur" of every complete event, and the number of dropped
+// events.
 Lines ReadTrace(const std::string& path) {
   return RunPython(
       "-c 'import json, sys\n"
@@ -96,7 +97,7 @@ TEST_F(TraceTest, Profiler_TracedSteps_HaveEveryLayer) {
   FitOptions fit = Quiet(2);
   fit.validation_data = Points(20, 9).Batch(7);
   fit.callbacks = {Profiler(options_)};
-  // Five steps an epoch: a validation lies within what is traced.
+  // Five steps an epoch: a validation lies within the traced steps.
   ASSERT_TRUE(model->Fit(Points(40).Batch(8), fit).ok());
   const Lines lines = ReadTrace(options_.path);
   for (const char* layer : {"dense", "dropout", "dense_1"}) {

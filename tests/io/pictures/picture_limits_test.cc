@@ -33,7 +33,7 @@ std::string FromCorpus(const std::string& name) {
                    "/tests/fuzz/corpus/picture/" + name);
 }
 
-TEST(PictureLimitsTest, SideBeyond65535_IsRefusedBeforeMemoryIsTaken) {
+TEST(PictureLimitsTest, Decode_SideBeyond65535_IsRefusedBeforeMemoryIsTaken) {
   for (const char* file : {"P5 65536 1 255\n", "P5 1 65536 255\n"}) {
     const Status status = LimitErrorOf(file);
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << file;
@@ -52,7 +52,7 @@ TEST(PictureLimitsTest, SideBeyond65535_IsRefusedBeforeMemoryIsTaken) {
   EXPECT_OK(LimitErrorOf("P5 65535 1 255\n" + std::string(65535, '\1')));
 }
 
-TEST(PictureLimitsTest, WidestPicture_IsResized) {
+TEST(PictureLimitsTest, Resize_WidestPicture_HasTheNewSize) {
   Picture picture;
   picture.height = 2;
   picture.width = kMaxPictureSide;
@@ -67,7 +67,7 @@ TEST(PictureLimitsTest, WidestPicture_IsResized) {
   }
 }
 
-TEST(PictureLimitsTest, TextThatBeginsAsAPicture_IsNone) {
+TEST(PictureLimitsTest, LooksLikePicture_TextOrPicture_IsTrueForPictures) {
   for (const char* text :
        {"BM", "BMW,red,4,200\nAudi,blue,3,100\n", "BM\n\n\n", "P1 is a name",
         "P1", "P5 ", "P6\n\nx", "P20 1 1 1"}) {
@@ -84,15 +84,15 @@ TEST(PictureLimitsTest, TextThatBeginsAsAPicture_IsNone) {
   }
 }
 
-TEST(PictureLimitsTest, PnmNumberBeyondTheLimit_IsNotReadAsTwo) {
-  // Its first digits, 67108864, are a size that may be.
+TEST(PictureLimitsTest, Decode_PnmNumberBeyondTheLimit_IsNotReadAsTwo) {
+  // The number's first digits, 67108864, are a permitted size.
   for (const char* file : {"P5 6710886412 1 255\n", "P2 67108864011 255 1 "}) {
     const Status status = LimitErrorOf(file);
     EXPECT_EQ(status.code(), Code::kCorruption) << file << status.message();
   }
 }
 
-TEST(PictureLimitsTest, JpegWithoutMemory_IsNotDamaged) {
+TEST(PictureLimitsTest, Decode_JpegWithoutMemory_IsNotCalledDamaged) {
   if (!ReadsJpeg()) GTEST_SKIP() << "without libjpeg";
 #ifdef RINGLET_SANITIZED
   GTEST_SKIP() << "a sanitizer takes more memory than the limit";
@@ -123,7 +123,7 @@ TEST(PictureLimitsTest, JpegWithoutMemory_IsNotDamaged) {
   EXPECT_GT(lacks, 0);
 }
 
-TEST(PictureLimitsTest, VariableOfLibjpeg_ChangesNothing) {
+TEST(PictureLimitsTest, Decode_VariableOfLibjpegIsSet_ChangesNothing) {
   if (!ReadsJpeg()) GTEST_SKIP() << "without libjpeg";
   setenv("JPEGMEM", "1", 1);
   EXPECT_OK(LimitErrorOf(FromCorpus("422_progressive.jpg")));

@@ -1,4 +1,4 @@
-// BMP and PNM, the channels of a picture, and what every format refuses.
+// BMP and PNM, the channels of a picture, and the errors of every format.
 
 #include "io/pictures/picture.h"
 

@@ -48,7 +48,7 @@ constexpr char kAbsent[] =
     "has 2 columns, the training data had 3; it is read as without the label, "
     "column 3 there; check that it lacks no other";
 
-// The count cannot tell a label that is absent from a value that is.
+// The number of columns does not show whether the label or a value is absent.
 TEST(CsvAbsentTest, Prediction_OneColumnTooFew_IsTold) {
   for (const char* trained : {"a,b,y\n1,2,7\n3,4,8\n", "1,2,7\n3,4,8\n"}) {
     const Reading fewer = ReadAgain(trained, {}, "5,6\n", /*predicts=*/true);

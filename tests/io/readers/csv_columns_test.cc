@@ -197,7 +197,7 @@ TEST(CsvTest, Label_OfAFileWithoutNames_IsWhereItWasInTraining) {
 }
 
 // A model that is used without names of columns, as it was trained.
-TEST(CsvTest, Prediction_ColumnsAreAbsent_IsRightOrRefused) {
+TEST(CsvTest, Prediction_ColumnsAreAbsent_IsThatOfAllColumnsOrRefused) {
   CsvOptions training;
   training.header = false;
   training.label_column = 1;
@@ -261,7 +261,7 @@ TEST(CsvTest, Columns_OtherOrderOfX_IsKeptInAFileWithoutNames) {
                 "give the same columns, or a first line with the names");
 }
 
-// Names decide, and "columns" or "drop" may say no other.
+// Names decide, and "columns" or "drop" may not contradict them.
 TEST(CsvTest, Columns_GivenBesideNames_AreAsInTrainingOrRefused) {
   CsvOptions training;
   training.drop = {"d"};
@@ -294,7 +294,7 @@ TEST(CsvTest, Columns_GivenBesideNames_AreAsInTrainingOrRefused) {
   }
 }
 
-// An older model does not know the columns behind the last one that it takes.
+// An older model has no record of the columns behind its last value.
 TEST(CsvTest, Columns_OfAnOlderModel_MayBeFollowedByOthers) {
   CsvOptions options;
   options.header = false;

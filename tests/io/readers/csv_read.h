@@ -48,7 +48,7 @@ inline void ExpectRefused(const std::string& text, const CsvOptions& options,
   ExpectError(CsvDataset(packed, options).status(), code, packed, where);
 }
 
-// What reading `text` tells on stderr, behind the path.
+// The text that reading `text` prints on stderr, behind the path.
 inline std::string Told(const std::string& text, const CsvOptions& options,
                         CsvTable* table,
                         std::vector<std::string>* names = nullptr) {

@@ -176,7 +176,7 @@ TEST(CsvTableTest, Columns_TakenByNameOrNumber_AreInThatOrder) {
   ExpectRefused(text, options, "the column of the label is 'kind'");
 }
 
-TEST(CsvTableTest, Columns_Dropped_AreNoValues) {
+TEST(CsvTableTest, Columns_Dropped_AreNotInX) {
   const std::string text = "id,a,note,kind\n9,1,old,x\n8,3,,y\n";
   CsvOptions options;
   options.drop = {"id", "note"};
@@ -338,7 +338,7 @@ TEST(CsvTableTest, Missing_InOtherData_IsFilledAsInTraining) {
                 "missing value, with which training leaves out a row");
 }
 
-// 'z' is of a row that training left out, so the model does not know it.
+// 'z' is of a row that training left out, so the model has no such category.
 TEST(CsvTableTest, Missing_CategoryOfADroppedRow_IsNotNeeded) {
   const std::string text = "c,a\nx,1\nz,\ny,2\n";
   CsvOptions options = WithMissing(Missing::kDrop);
@@ -408,7 +408,8 @@ TEST(CsvTableTest, Columns_TakenWithoutNames_AreTakenInOtherDataToo) {
   EXPECT_EQ(ValuesOf("a,a,b\n7,8,9\n", same), (Floats{9, 8, 7}));
 }
 
-// By name where the file has one of them, by its number where it has both.
+// A column is found by its name if the file has one such name, and by its
+// number if the file has two.
 TEST(CsvTableTest, Columns_NameOfADroppedColumn_AreFoundInFilesWithBothOrOne) {
   CsvOptions options = Unlabelled();
   options.drop = {"0"};

@@ -104,7 +104,7 @@ TEST(CsvTest, Label_ByName_IsThatColumn) {
   EXPECT_EQ(Read(text, ByName("a")), (CsvTable{{2, 3, 5, 6}, {1, 4}}));
   EXPECT_EQ(Read(text, ByName("b")), (CsvTable{{1, 3, 4, 6}, {2, 5}}));
   EXPECT_EQ(Read(text, ByName("c d")), (CsvTable{{1, 2, 4, 5}, {3, 6}}));
-  // The name counts, whatever the number says.
+  // The name decides, and the number is ignored.
   CsvOptions both = ByName("a");
   both.label_column = 99;
   EXPECT_EQ(Read(text, both), (CsvTable{{2, 3, 5, 6}, {1, 4}}));
@@ -168,8 +168,8 @@ TEST(CsvTest, Header_FirstLineOfNumbers_IsAnExampleWithAWarning) {
       {"1,2\n3,4\n", no, "", {{1, 3}, {2, 4}}},
       {"1,2\n3,4\n", yes, "", {{3}, {4}}},
       {"1,2\n3,4\n", unlabelled, kDataTold, {{1, 2, 3, 4}, {}}},
-      // A name, also where the label is one, makes names of all.
-      // It may be a row with a gap, so that is said.
+      // A field that is no number, also the label's, makes the first line
+      // names. It may be a row with a gap, so a note reports it.
       {"a,2\n3,4\n", {}, kMixedTold, {{3}, {4}}},
       {"1,b\n3,4\n", {}, kMixedTold, {{3}, {4}}},
       {",2\n3,4\n", {}, kMixedTold, {{3}, {4}}},
@@ -288,7 +288,7 @@ TEST(CsvTest, Label_NumberOfColumns_TellsIfThereIsOne) {
   ExpectRefused("a,b\n1,2\n", two, Code::kInvalidArgument, "--label");
 }
 
-TEST(CsvTest, Label_None_AllColumnsAreValues) {
+TEST(CsvTest, Label_None_AllColumnsAreInX) {
   CsvOptions options;
   options.has_label = false;
   const DataFiles files;
@@ -315,7 +315,7 @@ TEST(CsvTest, ValueNames_OfAHeader_AreItsNames) {
     return ValueNames(d.source()->Columns());
   };
   EXPECT_EQ(names_of("a,b,y\n1,2,7\n"), (std::vector<std::string>{"a", "b"}));
-  // The second line tells that the first one has names.
+  // The second line shows that the first one has names.
   EXPECT_EQ(names_of("1,2,y\n1,2,7\n"), (std::vector<std::string>{"1", "2"}));
   EXPECT_EQ(names_of("a,a,y\n1,2,7\n"), (std::vector<std::string>{"a", "a"}));
   EXPECT_TRUE(names_of("1,2,7\n").empty());
@@ -401,7 +401,7 @@ TEST(CsvTest, Numbers_AnyNotation_AreReadExactly) {
                                 123456789012345678901234567890.f}));
 }
 
-// As a float64 rounded to float32 would be.
+// Such numbers are rounded as a float64 would be to float32.
 TEST(CsvTest, Numbers_TooSmallForFloat_AreRoundedAsFloat64Would) {
   const CsvTable table = Read(
       "1e-40,1e-46,-1e-60,1.5e-300,4.9406564584124654e-324,1\n", NoHeader());
@@ -490,7 +490,7 @@ TEST(CsvTest, Lines_AcrossTheBuffersEnd_AreReadWhole) {
     expected.x.push_back(static_cast<float>(i));
     expected.y.push_back(static_cast<float>(2 * i));
   }
-  // Every place in a line comes to stand at the end of a buffer.
+  // Every place in a line is once at the end of a buffer.
   for (size_t blanks = 0; blanks < 16; ++blanks) {
     EXPECT_EQ(Read(std::string(blanks, ' ') + rows, NoHeader()), expected);
   }

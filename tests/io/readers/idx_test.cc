@@ -380,7 +380,7 @@ TEST(IdxTest, Read_BytesAfterTheElements_IsRefused) {
     const std::string packed = files.Write("long.gz", Gzip(bytes));
     ExpectError(ReadIdx(packed, &array), Code::kCorruption, packed,
                 "offset 28");
-    // A second gzip member goes on where the first ends.
+    // A second gzip member continues where the first ends.
     const std::string two = files.Write("two.gz", Gzip(Images()) + Gzip(extra));
     ExpectError(ReadIdx(two, &array), Code::kCorruption, two, "offset 28");
   }
@@ -461,8 +461,8 @@ TEST(IdxTest, Read_FileCutWhileOpen_IsNoticed) {
   }
 }
 
-// What a compressed file promises is known to be there, and to go with the
-// other file, before memory is taken for it.
+// Before memory is allocated, the content of a compressed file is measured, and
+// its size is compared with the other file.
 TEST(IdxTest, Read_RefusedFile_TakesLittleMemory) {
   constexpr uint32_t kMany = 16 << 20;
   constexpr long kLittle = kMany >> 11;  // KiB: half of it
@@ -494,7 +494,7 @@ TEST(IdxTest, Read_RefusedFile_TakesLittleMemory) {
               }
             }),
             kLittle);
-  // And one that is read costs no more than it holds.
+  // A file that is read takes no more memory than its content.
   NpyArray array;
   EXPECT_LT(PeakKiB([&] {
               if (!ReadIdx(whole, &array).ok()) abort();

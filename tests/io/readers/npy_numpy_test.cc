@@ -29,8 +29,8 @@ bool HasNumpy() {
   return std::system(command.c_str()) == 0;
 }
 
-// Whether `script` ends well, run in the directory of `files`.
-// The script has kByteOrder as `byte_order`.
+// Returns true if `script`, run in the directory of `files`, succeeds. The
+// script has kByteOrder as `byte_order`.
 bool RunPython(const DataFiles& files, const std::string& script) {
   files.Write("script.py",
               std::string("byte_order = '") + kByteOrder + "'\n" + script);
@@ -102,7 +102,7 @@ numpy.save('text.npy', numpy.array(['a', 'b']))
 }
 
 // Arrays of each type, of random shapes and values (extremes among them), in
-// either order of dimensions and of bytes, each beside what it must become.
+// either order of dimensions and of bytes, each beside its expected result.
 constexpr char kMakeArrays[] = R"(
 import gzip, numpy, sys
 seed = SEED
@@ -240,7 +240,8 @@ numpy.save('manyx.npy', numpy.zeros(65537, 'u1'))
     EXPECT_EQ(told.compare(0, 6, "note: "), 0) << told;
     EXPECT_TRUE(Contains(told, "0 '', 1 'Zebra', 2 'ca', 3 'cat', 4 'dog'"));
   }
-  // With classes the numbers are theirs, and a missing one is told.
+  // With given classes the numbers are those of the classes, and a note lists a
+  // missing class.
   std::vector<std::string> known = {"new"};
   known.insert(known.end(), names.rbegin(), names.rend());
   testing::internal::CaptureStderr();
@@ -261,13 +262,13 @@ numpy.save('manyx.npy', numpy.zeros(65537, 'u1'))
       NpyDataset(files.Path("x.npy"), files.Path("u.npy"), known).status(),
       Code::kInvalidArgument, files.Path("u.npy"), "the label ''");
 
-  // Not as examples, and not as many.
+  // Text is refused as examples, and so are labels in another number.
   ExpectError(NpyDataset(files.Path("u.npy"), files.Path("x.npy")).status(),
               Code::kInvalidArgument, files.Path("u.npy"), "labels only");
   ExpectError(
       NpyDataset(files.Path("manyx.npy"), files.Path("many.npy")).status(),
       Code::kInvalidArgument, files.Path("many.npy"), "65536 different");
-  // What is no character.
+  // A code point that is no character.
   const std::string path = files.Write(
       "bad.npy", Npy(1, Dictionary("<U1", "(9,)"),
                      std::string(35, '\0') + std::string(1, '\x7f')));

@@ -35,7 +35,7 @@ void ExpectReads(const std::string& type, DType dtype,
       }
     }
   }
-  // What is written is read back.
+  // A written array reads back as the same array.
   const std::string path = files.Path("written.npy");
   ASSERT_TRUE(WriteNpy(path, dtype, {half, 2, 1}, values.data()).ok());
   NpyArray array;

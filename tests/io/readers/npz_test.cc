@@ -52,7 +52,7 @@ std::string Small() {
   return *files.Content(kPath);
 }
 
-// All that can be done with a file: the first error.
+// Makes all calls of a reader on a file, and returns the first error.
 Status ReadAll(FileSystem* files, const std::string& path,
                std::vector<std::string>* arrays = nullptr) {
   NpzReader reader;
@@ -133,7 +133,7 @@ numpy.savez(f + "text.npz", numpy.array(["a"]))
   EXPECT_EQ(reader.tensors()[0].name, "arr_0");
   ASSERT_TRUE(reader.Open(FileSystem::Posix(), files.Path("empty.npz")).ok());
   EXPECT_TRUE(reader.tensors().empty());
-  // Text may stand beside the weights, and is none.
+  // An array of text may be beside the weights, and is no weight.
   ASSERT_TRUE(reader.Open(FileSystem::Posix(), files.Path("text.npz")).ok());
   unsigned char text[4];
   const Status status = reader.Read(reader.tensors()[0], text);
@@ -167,7 +167,8 @@ TEST(NpzTest, Read_CutAnywhere_IsRefused) {
   }
 }
 
-// Each bit of it is checked, but for what says nothing of the arrays.
+// Each bit of the file is checked, except fields that do not concern the
+// arrays.
 TEST(NpzTest, Read_AnyBitChanged_IsRefusedOrChangesNothing) {
   const std::string whole = Small();
   std::vector<std::string> expected;

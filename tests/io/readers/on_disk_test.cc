@@ -179,9 +179,10 @@ TEST(OnDiskTest, Open_FileThatCannotStayOnDisk_IsRefused) {
   const std::string x = files.Write("x.npy", Npy("'|u1'", "(4, 3)", Drawn(12)));
   const std::string y = files.Write("y.npy", Npy("'|u1'", "(4,)", Drawn(4)));
   const auto refused = [&](const std::string& path, Code code,
-                           const std::string& says) {
-    ExpectError(NpyDataset(path, y, {}, OnDisk()).status(), code, path, says);
-    ExpectError(NpyDataset(path, OnDisk()).status(), code, path, says);
+                           const std::string& message) {
+    ExpectError(NpyDataset(path, y, {}, OnDisk()).status(), code, path,
+                message);
+    ExpectError(NpyDataset(path, OnDisk()).status(), code, path, message);
   };
   refused(files.Write("a.npy.gz", Gzip(Npy("'|u1'", "(4, 3)", Drawn(12)))),
           Code::kInvalidArgument, "unpack it");
@@ -258,7 +259,7 @@ TEST(OnDiskTest, Read_FileChangedWhileOpen_IsAnError) {
     std::string other = bytes;
     std::swap(other[bytes.size() - 2], other[bytes.size() / 2]);
     const struct {
-      const char* says;
+      const char* message;
       std::function<void(const std::string&)> change;
     } changes[] = {
         {"it was written to, though its size is the same",
@@ -271,8 +272,8 @@ TEST(OnDiskTest, Read_FileChangedWhileOpen_IsAnError) {
         {"bytes and has",
          [&](const std::string&) { files.Write(reader.name, bytes + bytes); }},
     };
-    for (const auto& [says, change] : changes) {
-      SCOPED_TRACE(says);
+    for (const auto& [message, change] : changes) {
+      SCOPED_TRACE(message);
       const std::string path = files.Write(reader.name, bytes);
       MakeOld(path);
       const Dataset data = reader.open(path);
@@ -283,7 +284,7 @@ TEST(OnDiskTest, Read_FileChangedWhileOpen_IsAnError) {
       };
       EXPECT_OK(read({999, 0}));
       change(path);
-      ExpectError(read({500, 999}), Code::kCorruption, path, says);
+      ExpectError(read({500, 999}), Code::kCorruption, path, message);
       ExpectError(read({0, 999}), Code::kCorruption, path,
                   "start again, and leave the file alone");
     }
@@ -374,7 +375,7 @@ TEST(OnDiskTest, Read_TwoThreads_HaveTheirOwnExamples) {
 
 // --- CSV ---
 
-// Tables of a few blocks, with what a reader may trip over.
+// Tables of a few blocks, with content that is hard to parse.
 std::string Rows(const std::string& end, int count = 2000) {
   std::string text;
   for (int i = 0; i < count; ++i) {

@@ -1,5 +1,5 @@
-// The classes of a folder of pictures: which folders are read, what is told of
-// them, and what must be the same in a job and in a resumed run.
+// The classes of a folder of pictures: which folders are read, the notes on
+// them, and what a job and a resumed run compare.
 
 #include <gtest/gtest.h>
 
@@ -48,7 +48,7 @@ class PicturesFoldersTest : public testing::Test {
   ImageOptions options_;
 };
 
-TEST_F(PicturesFoldersTest, ClassGivenTwice_IsRefused) {
+TEST_F(PicturesFoldersTest, Open_ClassGivenTwice_IsRefused) {
   options_.class_names = {"c", "a", "b", "a"};
   EXPECT_EQ(Error().code(), Code::kInvalidArgument);
   EXPECT_TRUE(Contains(Error(), "class_names: has 'a' twice"));
@@ -56,7 +56,7 @@ TEST_F(PicturesFoldersTest, ClassGivenTwice_IsRefused) {
   EXPECT_TRUE(Contains(list.Batch(1).status(), "has 'a' twice"));
 }
 
-TEST_F(PicturesFoldersTest, ClassThatIsAPath_HasNoPictures) {
+TEST_F(PicturesFoldersTest, Open_ClassThatIsAPath_HasNoPictures) {
   WriteClasses(folder_.path(), {"other"}, 2);
   WriteClasses(root_, {".hid"}, 2);
   WriteClasses(root_ + "/a", {"deep"}, 1);
@@ -72,7 +72,7 @@ TEST_F(PicturesFoldersTest, ClassThatIsAPath_HasNoPictures) {
   }
 }
 
-TEST_F(PicturesFoldersTest, ClassesOfTheFolder_ArePrinted) {
+TEST_F(PicturesFoldersTest, Open_ClassesAreFolders_PrintsThem) {
   const std::string order = "classes in their order: 0 'a', 1 'b', 2 'c'";
   EXPECT_TRUE(Contains(Notes(), order));
   options_.validation_split = 0.5;
@@ -82,7 +82,7 @@ TEST_F(PicturesFoldersTest, ClassesOfTheFolder_ArePrinted) {
   EXPECT_EQ(Notes(), "");
 }
 
-TEST_F(PicturesFoldersTest, ClassWithoutAPicture_IsNoted) {
+TEST_F(PicturesFoldersTest, Open_ClassWithoutAPicture_PrintsANote) {
   options_.class_names = {"c", "d", "b", "a"};
   EXPECT_TRUE(Contains(Notes(), "has no example of 1 of the 4 classes: 'd'"));
   fs::create_directories(root_ + "/d");
@@ -91,7 +91,7 @@ TEST_F(PicturesFoldersTest, ClassWithoutAPicture_IsNoted) {
   EXPECT_EQ(Notes(), "");
 }
 
-TEST_F(PicturesFoldersTest, SplitWithoutSubset_IsRefused) {
+TEST_F(PicturesFoldersTest, Open_SplitWithoutSubset_IsRefused) {
   options_.validation_split = 0.3;
   EXPECT_EQ(Error().code(), Code::kInvalidArgument);
   EXPECT_TRUE(Contains(Error(), "validation_split: is 0.3 without a subset"));
@@ -99,7 +99,7 @@ TEST_F(PicturesFoldersTest, SplitWithoutSubset_IsRefused) {
   EXPECT_OK(Error());
 }
 
-TEST_F(PicturesFoldersTest, ImageSizeWithALongSide_IsRefused) {
+TEST_F(PicturesFoldersTest, Open_ImageSizeWithALongSide_IsRefused) {
   options_.height = 65536;
   EXPECT_TRUE(Contains(Error(), "both must be from 1 to 65535"));
 }
@@ -115,7 +115,7 @@ std::unique_ptr<Sequential> PictureModel(
   return model;
 }
 
-TEST_F(PicturesFoldersTest, WorkersWithOtherResizing_AreRefused) {
+TEST_F(PicturesFoldersTest, Fit_WorkersWithOtherResizing_AreRefused) {
   enum Difference { kNone, kInterpolation, kCrop };
   for (const Difference difference : {kNone, kInterpolation, kCrop}) {
     RunRanks(3, [&](Collective* collective) {
@@ -156,7 +156,7 @@ std::string FitWithBackup(const std::string& folder, const Dataset& data,
   return testing::internal::GetCapturedStderr();
 }
 
-TEST_F(PicturesFoldersTest, ResumeWithARenamedClass_Warns) {
+TEST_F(PicturesFoldersTest, Resume_ARenamedClass_Warns) {
   const std::string backup = folder_ / "backup";
   FitWithBackup(backup, Open(), 1);
   EXPECT_EQ(FitWithBackup(backup, Open(), 2).find("other classes"),
@@ -167,7 +167,7 @@ TEST_F(PicturesFoldersTest, ResumeWithARenamedClass_Warns) {
   EXPECT_TRUE(Contains(told, "this run: a, c, z ("));
 }
 
-TEST_F(PicturesFoldersTest, ResumeWithUnusualNames_ComparesAllOfThem) {
+TEST_F(PicturesFoldersTest, Resume_UnusualNames_ComparesAllOfThem) {
   const std::string backup = folder_ / "backup";
   std::string last;
   for (int i = 0; i < 40; ++i) last += "\xc3\xa4";

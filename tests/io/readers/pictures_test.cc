@@ -30,7 +30,7 @@ class PicturesTest : public testing::Test {
     options_.color_mode = ImageOptions::ColorMode::kGrayscale;
   }
 
-  // The first value of x of each example, which tells the picture.
+  // The first value of x of each example, which identifies the picture.
   static std::vector<int> Grays(const Dataset& dataset) {
     const Dataset batched = dataset.Batch(1);
     EXPECT_OK(batched.status());

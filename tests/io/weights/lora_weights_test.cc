@@ -198,7 +198,7 @@ TEST(LoraWeightsTest, OtherAlpha_InTheFile_IsAnErrorThatChangesNothing) {
     }
     EXPECT_OK(LoadWeights(AllLayers(3).get(), path));
   }
-  // No alpha is the rank.
+  // Without an alpha it is the rank.
   SaveAll(AllLayers(0).get(), folder);
   EXPECT_OK(LoadWeights(AllLayers(2).get(), folder.path() + "/weights"));
   EXPECT_OK(LoadWeights(AllLayers(2).get(), folder.path() + "/model"));
@@ -237,7 +237,7 @@ TEST(LoraWeightsTest, OtherAlphaInOneLayer_SkipMismatch_SkipsTheLayer) {
 }
 
 // Earlier versions wrote no alphas.
-TEST(LoraWeightsTest, FileWithoutAlphas_Loads) {
+TEST(LoraWeightsTest, Load_FileWithoutAlphas_Succeeds) {
   const TempFolder folder;
   const std::string path = folder.path() + "/w.safetensors";
   ASSERT_OK(SaveCheckpoint(path, {AllLayers(3)->weights_state()}));
@@ -326,8 +326,8 @@ TEST(LoraWeightsTest, OneMatrixOfTwo_InTheFile_IsAnError) {
                        "missing in the file 'dense/lora_kernel_b'"));
 }
 
-// Those of model.get_weights(), before or after enable_lora.
-TEST(LoraWeightsTest, ArraysWithoutNames_HaveKerasOrder) {
+// The arrays are those of model.get_weights(), before or after enable_lora.
+TEST(LoraWeightsTest, Load_ArraysWithoutNames_HaveKerasOrder) {
   const TempFolder folder;
   const auto model = Compiled({Input({3}), Dense(2).LoraRank(1)});
   const std::vector<float> matrices = {7, 7, 7, 8, 8};

@@ -1,6 +1,6 @@
-// Where an ONNX model may keep its weights: in its own bytes in several ways,
-// in other files, in nodes; and how its graph may use them. The files are
-// written here, field by field.
+// The places in which an ONNX model may keep its weights (its own bytes, in
+// several ways, other files, nodes), and the ways in which its graph may use
+// them. The files are written here, field by field.
 
 #include <gtest/gtest.h>
 

@@ -93,7 +93,7 @@ TEST(OnnxWeightsTest, Load_ModulesOfPyTorch_AreFoundInOrder) {
   }
 }
 
-// Nothing in the file says that the channels of these rows come first.
+// Nothing in the file shows that the channels of these rows come first.
 TEST(OnnxWeightsTest, Load_RowsFlattenedByPyTorch_KeepTheirOrder) {
   const char* const source = std::getenv("RINGLET_SOURCE");
   ASSERT_NE(source, nullptr);
@@ -151,8 +151,8 @@ struct Slopes {
   std::vector<int64_t> shared;  // axes
 };
 
-// Slopes of 0, 1, … in the file's order, as they come into a model of (4, 5,
-// 3), or what is wrong.
+// Slopes of 0, 1, … in the file's order, in the order of a model of (4, 5, 3);
+// or the error.
 std::string SlopesFrom(const std::string& file, const Slopes& s,
                        std::vector<float>* weights) {
   OnnxGraph graph;

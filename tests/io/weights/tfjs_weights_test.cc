@@ -128,7 +128,7 @@ TEST(TfjsWeightsTest, Load_TwoGroups_HaveTheirValues) {
   EXPECT_EQ(Loaded(path), Joined(kKernel, kBias));
 }
 
-// Of TensorFlow.js: number * scale + min, in double.
+// The numbers of TensorFlow.js are number * scale + min, in double.
 TEST(TfjsWeightsTest, Load_QuantizedWeights_AreScaled) {
   const DataFiles files;
   const std::string path = files.Write(
@@ -147,7 +147,7 @@ TEST(TfjsWeightsTest, Load_QuantizedWeights_AreScaled) {
                                   static_cast<float>(65535 * 0.001 - 1.5)}));
 }
 
-TEST(TfjsWeightsTest, Load_HalfPrecision_HasTheirValues) {
+TEST(TfjsWeightsTest, Load_HalfPrecision_HasTheRoundedValues) {
   const DataFiles files;
   const std::string path = files.Write(
       "model.json",
@@ -237,7 +237,7 @@ struct Wrong {
   const char* name;
   const char* from;  // this is replaced in model.json
   const char* to;    // by this
-  const char* says;
+  const char* message;
 };
 
 std::ostream& operator<<(std::ostream& out, const Wrong& wrong) {
@@ -262,7 +262,7 @@ TEST_P(WrongTfjsTest, Load_WrongManifest_IsRefusedWithItsPlace) {
   std::unique_ptr<Model> model;
   const Status status = Load(path, &model);
   EXPECT_FALSE(status.ok());
-  EXPECT_NE(std::string(status.message()).find(GetParam().says),
+  EXPECT_NE(std::string(status.message()).find(GetParam().message),
             std::string::npos)
       << status.message();
 }

@@ -162,8 +162,8 @@ TEST_F(TorchTest, Load_Kernels_AreTransposedAsDocumented) {
   EXPECT_EQ(WeightsOf(conv.get()),
             (std::vector<float>{0, 6, 2, 8, 4, 10, 1, 7, 3, 9, 5, 11}));
 
-  // An image of 1 x 2 pixels and 3 channels, flattened, through what leaves
-  // its order as it is; PyTorch has channel 0 first.
+  // An image of 1 x 2 pixels and 3 channels, flattened, through layers that
+  // keep its order; PyTorch has channel 0 first.
   Functional model;
   const auto x = model.Add(Input({1, 2, 3}));
   const auto y = model.Add(Flatten(), {x});
@@ -180,12 +180,12 @@ TEST_F(TorchTest, Load_Kernels_AreTransposedAsDocumented) {
 TEST_F(TorchTest, Load_Mismatch_IsNamedAndOverwritesNothing) {
   const auto expect = [&](Model* model, const LoadWeightsOptions& options,
                           const std::vector<std::pair<std::string, Shape>>& w,
-                          const std::string& says) {
-    SCOPED_TRACE(says);
+                          const std::string& message) {
+    SCOPED_TRACE(message);
     const std::vector<float> before = WeightsOf(model);
     const Status status = LoadWeights(model, Arrays(folder_, w), options);
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
-    EXPECT_TRUE(Contains(status, says));
+    EXPECT_TRUE(Contains(status, message));
     EXPECT_EQ(WeightsOf(model), before);
   };
   auto model = Compiled({Input({3}), Dense(2)});
@@ -214,7 +214,8 @@ TEST_F(TorchTest, Load_Mismatch_IsNamedAndOverwritesNothing) {
   joined.Compile(SGD(0.1f), MeanSquaredError());
   expect(&joined, Torch(), {{"fc.weight", {1, 16}}, {"fc.bias", {1}}},
          "layer 'concatenate'");
-  // A Dense's outputs are in the order of what PyTorch adds them to.
+  // A Dense's outputs are in the order of the values to which PyTorch adds
+  // them.
   for (const bool first : {false, true}) {
     Functional added;
     const auto image = added.Add(Input({2, 1, 2}));
@@ -363,13 +364,13 @@ TEST_F(TorchTest, PutInOrder_NamesSortedAsText_TakesTheirNumbersOrder) {
 
 TEST_F(TorchTest, PutInOrder_OrderThatNothingTells_Refuses) {
   const auto expect = [&](const Kernels& kernels, bool biases,
-                          const std::string& says) {
-    SCOPED_TRACE(says);
+                          const std::string& message) {
+    SCOPED_TRACE(message);
     auto model = Denses(kernels.size(), biases);
     const Status status =
         LoadWeights(model.get(), Filled(folder_, kernels, biases), Torch());
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
-    EXPECT_TRUE(Contains(status, says));
+    EXPECT_TRUE(Contains(status, message));
   };
   expect({{"net.in", 0}, {"net.out", 1}}, false,
          "'net.in.weight' and 'net.out.weight' are of one shape, and names "
@@ -462,7 +463,7 @@ TEST_F(TorchTest, Load_OutputsReshapedToImages_AreRefused) {
 }
 
 // A row that is multiplied with an image has a number for each channel, in any
-// order of axes. A Permute says how PyTorch's order becomes Keras's.
+// order of axes. A Permute defines how PyTorch's order becomes Keras's.
 TEST_F(TorchTest, Load_OutputsThatKeepPyTorchsOrder_AreTaken) {
   const std::string path =
       Arrays(folder_, {{"fc.weight", {12, 5}}, {"fc.bias", {12}}});

@@ -1,4 +1,4 @@
-// Which weight of a model an array of a file belongs to, by its name.
+// Finds the weight of a model for each array of a file, by the array's name.
 
 #include <gtest/gtest.h>
 
@@ -147,7 +147,7 @@ TEST(PartsTest, Load_ArraysWithoutNames_AreTakenFromTheFirst) {
 // values from 0 on.
 struct Named {
   std::vector<std::pair<std::string, Shape>> arrays;
-  const char* says;  // "": the four are loaded
+  const char* message;  // "": the four are loaded
 };
 
 LoadWeightsOptions Silent() {
@@ -226,9 +226,9 @@ TEST(KerasNamesTest, Load_NamesThatKerasGives_AreFound) {
     const std::vector<float> before = WeightsOf(model.get());
     const Status status =
         LoadWeights(model.get(), Arrays(folder, c.arrays), Silent());
-    if (*c.says != '\0') {
+    if (*c.message != '\0') {
       EXPECT_EQ(status.code(), Code::kInvalidArgument);
-      EXPECT_TRUE(Contains(status, c.says));
+      EXPECT_TRUE(Contains(status, c.message));
       EXPECT_EQ(WeightsOf(model.get()), before);
       continue;
     }

@@ -39,10 +39,10 @@ std::vector<std::string> Addresses(const ClusterConfig& config) {
 
 using Strings = std::vector<std::string>;
 
-// One wrong input and what its message must say.
+// One wrong input and the parts of its message.
 struct Wrong {
   Pairs variables;
-  Strings says;
+  Strings message_parts;
   std::string host_name = "laptop";
 };
 
@@ -59,7 +59,7 @@ void ExpectRefused(const std::vector<Wrong>& cases) {
         MapEnvironment(wrong.variables, wrong.host_name), &config);
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
     EXPECT_EQ(config.rank, 77);
-    for (const std::string& text : wrong.says) {
+    for (const std::string& text : wrong.message_parts) {
       EXPECT_TRUE(Contains(status, text));
     }
     EXPECT_LT(std::string(status.message()).size(), 600u);
@@ -137,13 +137,13 @@ TEST(AddressTest, Parse_NotHostAndPort_IsRefused) {
       {std::string(64, 'a') + ".b:1", "not a name"},
       {"grpc://localhost:2222", "without a scheme"},
   };
-  for (const auto& [text, says] : cases) {
+  for (const auto& [text, message_parts] : cases) {
     SCOPED_TRACE(text);
     Address address;
     address.port = 7;
     const Status status = ParseAddress(text, &address);
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
-    EXPECT_TRUE(Contains(status, says));
+    EXPECT_TRUE(Contains(status, message_parts));
     EXPECT_EQ(address.port, 7);
   }
 }
@@ -287,9 +287,9 @@ TEST(TfConfigTest, Workers_AsManyAsAllowed_AreTakenAndNoMore) {
         {"TF_CONFIG: cluster", "more than 1024 tasks"}}});
 }
 
-Wrong Tf(const std::string& text, Strings says) {
-  says.push_back("TF_CONFIG: ");
-  return {{{"TF_CONFIG", text}}, says, "laptop"};
+Wrong Tf(const std::string& text, Strings message_parts) {
+  message_parts.push_back("TF_CONFIG: ");
+  return {{{"TF_CONFIG", text}}, message_parts, "laptop"};
 }
 
 std::string Cluster(const std::string& jobs) {

@@ -303,7 +303,7 @@ void ExpectSumOfInts(size_t i, const RanksData& inputs,
 
 void ExpectSum(size_t i, const RanksData& inputs, const RanksData& results,
                WireDtype dtype) {
-  // Each rank rounds what it sends to nearest.
+  // Each rank rounds the numbers that it sends to nearest.
   const double last_place = dtype == WireDtype::kBfloat16  ? 1. / 256
                             : dtype == WireDtype::kFloat16 ? 1. / 2048
                                                            : 1e-5;
@@ -395,8 +395,9 @@ TEST(CollectiveScheduleTest,
   }
 }
 
-// Without links between all, the root of a broadcast knows of every rank before
-// it sends, and a waiting rank knows which rank it waits for.
+// Without links between all, the root of a broadcast has heard from every rank
+// before it sends, and a waiting rank has the number of the rank that it waits
+// for.
 TEST(CollectiveScheduleTest, Broadcast_InALargeRing_WaitsForTheLastRank) {
   constexpr int kSize = 33;
   for (const int root : {0, 5, 32}) {
@@ -577,7 +578,7 @@ TEST(CollectiveScheduleTest, Header_SecondFrameBeforeTheOperation_IsRejected) {
 }
 
 // The operation begins between the header and the end of a peer's first frame;
-// the peer hears of it, and its second comes in the same read.
+// the peer receives kReady, and its second frame arrives in the same read.
 TEST(CollectiveScheduleTest,
      Start_InTheMiddleOfAPeersFrame_CompletesWithTheSum) {
   Void wire;

@@ -190,7 +190,7 @@ TEST(CollectiveStepsTest, Broadcast_EveryRootAndWorld_ReachesEveryRank) {
   }
 }
 
-// All that a large ring uses.
+// The steps of all operations that a large ring uses.
 TEST(CollectiveStepsTest, Steps_LargeRings_AreBetweenLinkedRanks) {
   for (const int size : {17, 18, 24, 33, 64, 100, 1000}) {
     for (int rank = 0; rank < size; ++rank) {

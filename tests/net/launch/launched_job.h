@@ -100,7 +100,8 @@ class LauncherTest : public testing::Test {
     }
   }
 
-  // The exit code; 1000 + signal where it was killed.
+  // Waits for the end and returns the exit code, or 1000 + the signal that
+  // killed the process.
   int Wait() {
     int status = 0;
     const bool ended = Eventually(

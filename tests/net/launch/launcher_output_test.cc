@@ -28,7 +28,7 @@ namespace {
 using Strings = std::vector<std::string>;
 
 // Waits until the pipe takes nothing more. The number of unread bytes does not
-// tell: the pages of a full pipe may be partly filled.
+// show it: the pages of a full pipe may be partly filled.
 void AwaitFullPipe(int fd) {
   const std::string path = "/proc/self/fd/" + std::to_string(fd);
   const int writer = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
@@ -249,8 +249,8 @@ Strings Screen(const std::string& bytes) {
   return lines;
 }
 
-// The chief draws as on a terminal of its own; lines of others, on stdout and
-// stderr, stand whole above what it draws.
+// The chief draws as on a terminal of its own. Lines of others, on stdout and
+// stderr, are whole and above its drawing.
 TEST_F(LauncherTest, Terminal_ChiefDrawsABar_IsShownBelowTheLines) {
   Terminal terminal(40);
   StartScript(

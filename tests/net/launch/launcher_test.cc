@@ -195,10 +195,10 @@ TEST_F(LauncherTest, ExitCode_WrongUsage_Is2WithAnExplanation) {
       {{"-n", "2", "--max-restarts", "x", "true"},
        "wrong number for --max-restarts: x"},
   };
-  for (const auto& [arguments, says] : cases) {
-    SCOPED_TRACE(says);
+  for (const auto& [arguments, message] : cases) {
+    SCOPED_TRACE(message);
     EXPECT_EQ(Run(arguments), 2);
-    EXPECT_TRUE(Contains(err(), says));
+    EXPECT_TRUE(Contains(err(), message));
     EXPECT_EQ(Lines(err()).size(), 1u) << err();
     EXPECT_TRUE(Contains(err(), "(see 'ringlet launch --help')"));
     EXPECT_EQ(out(), "");
@@ -207,7 +207,7 @@ TEST_F(LauncherTest, ExitCode_WrongUsage_Is2WithAnExplanation) {
   EXPECT_TRUE(Contains(out(), "--restart"));
 }
 
-// `ulimit -n`: too few files are an error, at whatever point they are missing.
+// `ulimit -n`: too few files are an error, whichever call fails.
 TEST_F(LauncherTest, OpenFiles_AnyLimit_WorkersRunOrAnErrorNamesIt) {
   bool refused = false, ran = false;
   for (open_files_ = 4; open_files_ <= 28; ++open_files_) {
@@ -403,24 +403,26 @@ TEST(LaunchTest, Launch_AnyEnd_LeavesNoDescriptorAndNoChild) {
   close(null);
 }
 
-// Worker 1 has ended, and worker 0, which says that it is done, takes longer
-// than the grace. If it does not say so, it is stopped.
+// Worker 1 has ended. Worker 0 has reported that its work is done, and takes
+// longer than the grace. Without the report it is stopped.
 TEST_F(LauncherTest, Worker_ReportedItsEnd_IsNotStopped) {
-  for (const bool says : {true, false}) {
-    SCOPED_TRACE(says);
+  for (const bool reports_done : {true, false}) {
+    SCOPED_TRACE(reports_done);
     const std::string program = folder_ / "ringlet";
     std::ofstream(program)
         << "#!/bin/sh\n"
         << kIndex << "test $i = 1 && { " << Until("[ -e $FOLDER/said ]")
         << "exit 0; }\n"
-        << (says ? "printf '\\000' > /dev/fd/$RINGLET_LAUNCHER_PIPE\n" : "")
-        << "echo > $FOLDER/said; sleep " << (says ? "3" : "1000")
+        << (reports_done ? "printf '\\000' > /dev/fd/$RINGLET_LAUNCHER_PIPE\n"
+                         : "")
+        << "echo > $FOLDER/said; sleep " << (reports_done ? "3" : "1000")
         << "; echo ends\n";
     chmod(program.c_str(), 0700);
     std::filesystem::remove(std::string(folder_ / "said"));
     Start({"-n", "2", "--restart", "--grace", "1", "--", program, "train"});
     EXPECT_EQ(Wait(), 0) << err();
-    EXPECT_EQ(Of("[0] ", out()), says ? Strings{"ends"} : Strings{}) << err();
+    EXPECT_EQ(Of("[0] ", out()), reports_done ? Strings{"ends"} : Strings{})
+        << err();
   }
 }
 

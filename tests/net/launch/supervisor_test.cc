@@ -290,7 +290,8 @@ TEST(SupervisorTest, Worker_DoesNotKnowOfTheEnd_IsStopped) {
   EXPECT_EQ(supervisor.exit_code(), 0);
 }
 
-// Before one of them goes on alone, and over what is done.
+// The others are stopped before one of them continues alone and overwrites the
+// results.
 TEST(SupervisorTest, Worker_LateWithLessToWaitFor_HasAShorterGrace) {
   for (const double late : {0.25, 100.0}) {
     LaunchOptions options = Options(2, true);

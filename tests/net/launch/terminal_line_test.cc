@@ -60,7 +60,8 @@ TEST(TerminalLineTest, Draw_ErasedBeforeOthers_IsDrawnAgainOnce) {
   EXPECT_EQ(lines, Strings{"c"});
 }
 
-// Bytes of any kind: no cut is wider than asked for, and none reads beyond.
+// Bytes of any kind: no cut is wider than requested, and none reads beyond the
+// text.
 TEST(TerminalLineTest, CutToColumns_AnyBytes_KeepsABeginningOfThem) {
   std::mt19937 random(7);
   const std::string some[] = {"\x1b[1m", "\x1b[", "\x1b",

@@ -31,7 +31,7 @@ std::string WaitText(const FailureDetector& detector, int rank, int64_t now,
   return WaitMessage(chain, seconds, addresses);
 }
 
-// Rank 0 of four, timeout 1 s, ticks when told.
+// Rank 0 of four, timeout 1 s, which ticks when the test requests it.
 class FailureDetectorTest : public testing::Test {
  protected:
   FailureDetectorTest() : members_(OptionsOf(), now_) {
@@ -243,8 +243,8 @@ TEST_F(FailureDetectorTest, ConnectionEnd_SelfStalled_SuspectsItself) {
   EXPECT_EQ(members_.SelfStalled(now_).worker, -1);
 }
 
-// After a stall while a ring forms: the worker has not read yet what the others
-// have said meanwhile, and some of them may have slept too.
+// After a stall while a ring forms: the worker has not read yet the frames that
+// arrived meanwhile, and some of the others may have been stalled too.
 TEST_F(FailureDetectorTest, SelfStalled_Later_DoesNotCountThatTime) {
   bool beat;
   now_ += 3 * kTimeout;
@@ -255,7 +255,7 @@ TEST_F(FailureDetectorTest, SelfStalled_Later_DoesNotCountThatTime) {
   EXPECT_EQ(Pass(2 * kTimeout, 1).worker, 1);
 }
 
-// For as long as this worker stood still nothing of the others was read.
+// While this worker was stalled it read no frame of the others.
 TEST_F(FailureDetectorTest, Progress_OneTickIsLate_IsAsRecentAsBefore) {
   bool beat;
   ReceiveHeartbeat(1, 5, FrameType::kAllReduce, -1);

@@ -51,7 +51,7 @@ TEST(MissingPeerReportTest,
       "worker 1 of 3 (10.0.0.1:7000) has waited 41 s: all workers are present");
 }
 
-// A process that was stopped does not say all that it missed.
+// A process that was stopped does not print the lines that it missed.
 TEST(MissingPeerReportTest, Due_CalledLate_GivesOneLineAndKeepsTheSchedule) {
   MissingPeerReport report(0, Addresses(2), 120);
   report.Begin(0);
@@ -162,8 +162,8 @@ TEST(MissingPeerReportTest, Refused_Quiet_IsRecordedAndNotPrinted) {
   EXPECT_TRUE(Contains(report.MissingText(0), "not a ringlet frame"));
 }
 
-// A stranger that always says something else: a bounded number of lines, fewer
-// and fewer, and the number of those that were kept back.
+// A stranger is refused for another reason each time. The lines are bounded in
+// number and become rarer, and the number of suppressed lines is reported.
 TEST(MissingPeerReportTest, Refused_Flood_IsAFewLines) {
   RandomCases cases("RINGLET_FLOOD", {}, /*part=*/1, /*share=*/0.1);
   while (cases.Next()) {

@@ -1,4 +1,5 @@
-// One session against a peer of bytes: what a test says, frame by frame.
+// One session against a simulated peer. The test writes its bytes frame by
+// frame.
 
 #include "net/membership/session.h"
 
@@ -213,7 +214,7 @@ class SessionTest : public testing::Test, public FakeTransport {
     const Call barrier;
     session_.Start(&barrier, 1, now_);
   }
-  // Another worker of rank 1 comes; whether it is told to try no more.
+  // Another process of rank 1 connects. Returns true if the refusal is final.
   bool RefusesForGood() {
     FakeStream rival;
     Greet(&rival, 44);
@@ -469,7 +470,8 @@ TEST_F(FormingSessionTest, Hello_FirstIsSilentLater_MayTryAgain) {
 }
 
 // The second process was refused, and took the place when the first was gone.
-// It connects again, because only its own side knows that the connection broke.
+// It connects again, because only its own side has noticed that the connection
+// broke.
 TEST_F(FormingSessionTest, Hello_ConnectionBrokenOnOneSide_MayTryAgain) {
   EXPECT_FALSE(RefusesForGood());
   stream_.owner->OnEnded(LossCause::kExited, Error(Code::kIo, "closed"), now_);
@@ -480,8 +482,8 @@ TEST_F(FormingSessionTest, Hello_ConnectionBrokenOnOneSide_MayTryAgain) {
   EXPECT_FALSE(RefusesForGood());
 }
 
-// Rank 0 of three that need not be all there; workers 1 and 2 have greeted it
-// and said that they hear each other.
+// Rank 0 of an elastic ring of three. Workers 1 and 2 have greeted it and
+// reported that they hear each other.
 class ElasticSessionTest : public testing::Test, public FakeTransport {
  protected:
   ElasticSessionTest() : session_(Options(), 1, 42, this, this, now_) {
@@ -637,7 +639,7 @@ TEST_F(ElasticSessionTest, Joiner_WhileTheViewRuns_IsReportedAndNotJudged) {
   EXPECT_TRUE(streams_[1].closed);
   EXPECT_FALSE(has_joiner_);
   EXPECT_OK(failure_);
-  // The member does, which is a loss: of rank 1, as callers know it.
+  // The member stops reading, which is a loss. Callers get it as rank 1.
   for (int i = 0; i < 12; ++i) session_.Tick(now_ += kSecond / 8);
   EXPECT_EQ(failure_.code(), Code::kPeerLost);
   EXPECT_EQ(failure_.rank(), 1);
@@ -661,7 +663,7 @@ TEST_F(ElasticSessionTest, Member_TakesNoPartInTheView_IsLost) {
   EXPECT_EQ(failure_.rank(), 1);
 }
 
-// The schedule has been told nothing of the header, which was of no view.
+// The schedule did not get the header, which belonged to no view.
 TEST_F(ElasticSessionTest, Frame_BegunBeforeItsView_IsSkippedWhole) {
   Greet(1);
   Greet(2);
@@ -680,7 +682,7 @@ TEST_F(ElasticSessionTest, Frame_BegunBeforeItsView_IsSkippedWhole) {
   EXPECT_OK(failure_);
 }
 
-// A member says that it waits for one that takes no part.
+// A member reports that it waits for a worker that is not a member.
 TEST_F(ElasticSessionTest, NoMember_Silent_IsNotWaitedFor) {
   for (const bool join_pending : {false, true}) {
     SCOPED_TRACE(join_pending);
@@ -725,7 +727,7 @@ TEST_F(ElasticSessionTest, Generation_FarAhead_IsIgnored) {
   EXPECT_OK(failure_);
 }
 
-// The other members live, as far as is known.
+// No end of another member's process is known.
 TEST_F(ElasticSessionTest, LinkEnd_WithoutGoodbye_MeansItsProcessEnded) {
   RunWithTwo();
   Pass();
@@ -738,7 +740,8 @@ TEST_F(ElasticSessionTest, LinkEnd_WithoutGoodbye_MeansItsProcessEnded) {
   EXPECT_EQ(session_.remaining_workers(), Workers({0, 2}));
 }
 
-// The news of it may be there before the end of its own connection.
+// The report of the loss may arrive before the end of the lost worker's own
+// connection.
 TEST_F(ElasticSessionTest, Loss_AbortWithAnEndedProcess_IsRecorded) {
   RunWithAll();
   Receive(1, FrameType::kAbort, 0, kView, LossOfWorker2(/*ended=*/true));
@@ -786,7 +789,7 @@ TEST_F(ElasticSessionTest, LinkEnd_AfterAGoodbye_IsNoEndedProcess) {
   EXPECT_EQ(session_.remaining_workers(), 0u);
 }
 
-// All others are told of a loss, and answer.
+// All others receive the report of a loss, and answer.
 TEST_F(ElasticSessionTest, Loss_PeerSendsNothing_HasEnded) {
   RunWithAll();
   Ends(2);
@@ -823,7 +826,8 @@ TEST_F(ElasticSessionTest, SelfStalled_LinkEnds_RecordsNoEndedProcess) {
   EXPECT_EQ(session_.remaining_workers(), 0u);
 }
 
-// This worker was stalled, and has not read yet what came meanwhile.
+// This worker was stalled, and has not read yet the frames that arrived
+// meanwhile.
 TEST_F(ElasticSessionTest, SelfStalled_OthersSilent_LosesNone) {
   Greet(1);
   Greet(2);
@@ -842,7 +846,8 @@ TEST_F(ElasticSessionTest, Wait_FewerThanMinWorkers_EndsAtTheDeadline) {
   EXPECT_EQ(failure_.code(), Code::kDeadlineExceeded);
 }
 
-// As many as are needed are there, so it waits longer; and says how long.
+// Enough workers are connected, so the session waits longer, and reports how
+// long.
 TEST_F(ElasticSessionTest, Wait_PeersReachNoOther_Ends) {
   Greet(1);
   for (int i = 0; i < 40 && failure_.ok(); ++i) {

@@ -158,7 +158,7 @@ class ScriptedNetwork {
     at(w).Tick(now_);
     Collect();
   }
-  // "0 1", or "-" where it is in none.
+  // The members of w's view as "0 1", or "-" if it is in none.
   std::string Sees(int w) {
     if (!at(w).running()) return "-";
     std::string out;
@@ -192,7 +192,7 @@ class ScriptedNetwork {
     for (int w = 0; w < Size(); ++w) {
       if (!alive(w)) continue;
       for (const ViewAgreement::Out& out : at(w).out) {
-        // As a session would see them: only what a decoder takes.
+        // As in a session, only frames that the decoder accepts are delivered.
         uint8_t bytes[kViewBytes];
         ViewFrame frame;
         EncodeView(out.frame, bytes);
@@ -497,8 +497,7 @@ TEST(ViewAgreementTest, Joiner_OfARunningView_ProposesNothing) {
   EXPECT_TRUE(network.at(2).has_joiner());
   EXPECT_TRUE(network.at(0).join_pending());
   EXPECT_EQ(network.Sees(0), "-");
-  // The one that it waited for goes: it may come back, and else is waited for
-  // no more.
+  // The awaited worker ends. It may return; otherwise the wait for it ends.
   network.Kill(1, true);
   network.Kill(2, true);
   network.Pass(kT);
@@ -534,7 +533,8 @@ TEST(ViewAgreementTest, Wait_MemberLingers_IsJoinPending) {
   EXPECT_EQ(network.Sees(0), "0");
 }
 
-// A worker that knows of the others' end does not wait for them, nor for quiet.
+// A worker with the report that the others have ended does not wait for them,
+// nor for quiet.
 TEST(ViewAgreementTest, Propose_AllExpectedArePresent_IsImmediate) {
   ScriptedNetwork network(4, 1);
   for (int w = 0; w < 3; ++w) {
@@ -553,7 +553,8 @@ TEST(ViewAgreementTest, Propose_AllExpectedArePresent_IsImmediate) {
   for (int w = 0; w < 3; ++w) EXPECT_EQ(network.Sees(w), "0 1 2");
 }
 
-// One was expected in vain: all settle as without it.
+// One worker was expected in vain: the others form the view that they would
+// form without it.
 TEST(ViewAgreementTest, Propose_ExpectedWorkerIsAbsent_SettlesWithoutIt) {
   ScriptedNetwork network(4, 1);
   for (int w = 0; w < 2; ++w) {

@@ -200,8 +200,8 @@ TEST(RelayTest, Address_PortAlone_IsOfBothAddressFamilies) {
 
 // --- workers ----------------------------------------------------------------
 
-// The relay's name, and what it stands for: several addresses, or another one
-// each time that it is asked for.
+// The relay's name resolves to several addresses, or to another address in each
+// lookup.
 std::vector<std::vector<std::string>> addresses;
 std::atomic<size_t> asked{0};
 

@@ -70,9 +70,9 @@ TEST(RelayTest, Pair_EitherSideSends_OtherHearsAll) {
   EXPECT_EQ(b.Receive(1), kJoined);
   std::string text;
   for (int i = 0; i < 300000; ++i) text += static_cast<char>(i * 7 % 251);
-  std::thread says([&] { a.Send(text); });
+  std::thread sender([&] { a.Send(text); });
   EXPECT_EQ(b.Receive(text.size()), text);
-  says.join();
+  sender.join();
   b.Send("and back");
   EXPECT_EQ(a.Receive(8), "and back");
   // Bytes that were sent before an end arrive.

@@ -23,8 +23,8 @@ constexpr int64_t kStartTimeout = 4 * kTimeout;  // far less than what is long
 constexpr int kWorkers = 3;
 constexpr int64_t kSteps = 12, kLongStep = 5;
 
-// Workers that compute steps together, one of them a long one. They know of
-// each other's steps what Recovery would.
+// Workers that compute steps together, one of them a long one. They have the
+// information on each other's steps that Recovery would have.
 class Job final : public SimCollective::Owner {
  public:
   Job(uint64_t seed, bool trace)

@@ -386,7 +386,7 @@ void SimJob::Start(int worker) {
   if (!workers_[worker]->alive()) workers_[worker]->StartProcess();
 }
 
-// The others have gone on without it, or may have.
+// Call it when the others have, or may have, continued without the worker.
 void SimJob::Woke(int worker, int64_t since) {
   if (network_.now() - since > kTimeout + kTimeout / 2 &&
       workers_[worker]->InRingSince(since)) {

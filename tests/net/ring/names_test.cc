@@ -28,7 +28,7 @@
 namespace ringlet {
 namespace {
 
-// A resolver that knows a few names, each with several addresses.
+// A resolver of a few names, each with several addresses.
 std::map<std::string, std::vector<std::string>> known_names;
 
 int KnownNames(const char* name, const char* service, const addrinfo* hints,
@@ -44,7 +44,7 @@ int KnownNames(const char* name, const char* service, const addrinfo* hints,
   return 0;
 }
 
-// These names alone, while one of these lives.
+// While an object exists, only these names resolve.
 class KnownNamesOnly {
  public:
   explicit KnownNamesOnly(
@@ -89,8 +89,8 @@ TEST(NamesTest, Lookup_NameOfSeveralAddresses_GivesAll) {
                                       "10.0.0.7:7000"}));
 }
 
-// Rank 0's name has addresses of which it can listen on one: the others find
-// one that is dead first, and a live one in the end.
+// Rank 0 can listen on only one address of its name. The others first try an
+// address without a listener, and reach it by a later one.
 TEST(NamesTest, Open_NameOfSeveralAddresses_TriesEach) {
   const KnownNamesOnly names(
       {{"first.invalid", {"192.0.2.254", "127.0.0.1"}},
@@ -143,12 +143,13 @@ TEST(NamesTest, OwnAddress_LoopbackInAJobOfSeveralHosts_IsReported) {
         "/etc/hosts", "instead of 127.0.1.1,"}) {
     EXPECT_TRUE(Contains(own.warning, part));
   }
-  // By number it is said, and not mended: it was asked for.
+  // A numeric address is reported and not changed, since the user chose it.
   find({{"127.0.0.1", 7000}, {"192.0.2.77", 7001}});
   EXPECT_EQ(Texts(own.addresses), std::vector<std::string>{"127.0.0.1:7000"});
   EXPECT_TRUE(Contains(own.warning, "worker 1 (192.0.2.77:7001)"));
   EXPECT_TRUE(own.complete);
-  // All is well where a name has another address, or all are of one host.
+  // There is no warning if a name has another address too, or if all workers
+  // are on one host.
   find({{"good.invalid", 7000}, far});
   EXPECT_EQ(own.addresses.size(), 2u);
   EXPECT_EQ(own.warning, "");
@@ -160,7 +161,7 @@ TEST(NamesTest, OwnAddress_LoopbackInAJobOfSeveralHosts_IsReported) {
   find({me, {"not-known.invalid", 7001}});
   EXPECT_EQ(own.warning, "");
   EXPECT_FALSE(own.complete);
-  // Without a way there the cure alone.
+  // Without a route to the other host the line has only the remedy.
   route_finder = [](const sockaddr_storage&, sockaddr_storage*) {
     return false;
   };
@@ -370,7 +371,7 @@ TEST(NamesTest, Reform_OwnAddressStaysUnusable_FailsAtDeadline) {
   Answer("127.0.0.1");
 }
 
-// A resolver without a network: it gives up when it is told to.
+// A resolver without a network: it fails when the test requests it.
 std::atomic<bool> give_up{false};
 std::atomic<int> lookups{0};
 

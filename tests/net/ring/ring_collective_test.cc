@@ -159,7 +159,8 @@ TEST_P(WorldTest, Barrier_AnyRankIsLate_WaitsForIt) {
 
 INSTANTIATE_TEST_SUITE_P(Worlds, WorldTest, testing::Values(1, 2, 3, 4, 5));
 
-// A worker that waits says so on a line of its own, whatever bar is open.
+// A waiting worker reports the wait on a line of its own, also if a progress
+// bar is open.
 TEST(RingCollectiveTest, Report_ProgressBarIsOpen_IsOnALineOfItsOwn) {
   std::string text;
   {
@@ -215,9 +216,10 @@ TEST(RingCollectiveTest, Patience_OneRankComputesTooLong_EndsForAll) {
       3,
       [&](Collective* ring) {
         ExpectSums(ring, 50000);
-        // One computes until both others have lost their patience. It has all
-        // that this barrier needs of them then and may end it well before it
-        // hears of that; the next one it cannot.
+        // Rank 1 computes until patience_seconds have passed for both others.
+        // Their frames for this barrier have arrived by then, so rank 1 may
+        // complete it before it gets their abort. It cannot complete the next
+        // barrier.
         while (ring->rank() == 1 && ended < 2) {
           std::this_thread::sleep_for(std::chrono::milliseconds(1));
         }

@@ -76,7 +76,8 @@ class Child {
            static_cast<double>(used.tv_nsec) / 1e9;
   }
   std::string Output() const { return ReadWhole(output_); }
-  // Its line of the digest, without what a slow machine has it say besides.
+  // The process's line with the digest, without the lines that a slow machine
+  // adds.
   std::string Digest() const {
     const std::string all = Output();
     const size_t begin = std::min(all.rfind("digest "), all.size());
@@ -219,7 +220,7 @@ class RingProcessTest : public testing::Test {
 };
 
 TEST_F(RingProcessTest, Worker_Killed_IsNamedByAll) {
-  // The timeout is far away: the end of its connections tells.
+  // The timeout is long, so only the end of the connections can show the loss.
   StartRing(4, {"100000", "0", "timeout=50"});
   WaitForARound();
   workers_[2]->Signal(SIGKILL);
@@ -735,7 +736,7 @@ TEST_F(TrainTest, Withdrawal_OfEveryWorker_AllEnd) {
 }
 
 // Another start of a worker of a running job, with a RUN.json that is broken:
-// the job does not hear of it. Nor does one that is already met.
+// the job is not disturbed. A job with a formed ring is not disturbed either.
 TEST_F(TrainTest, Withdrawal_InTheNameOfAMember_EndsNoWorker) {
   for (int r = 0; r < 2; ++r) Train(r, With(Run(), {}));
   // Rank 2 is missing; ranks 0 and 1 are connected.

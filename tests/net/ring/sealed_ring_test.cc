@@ -152,17 +152,17 @@ TEST(SealedRingTest, Open_AnotherKeyOrNone_BothSidesSaySo) {
   };
   for (const auto& one : cases) {
     const std::vector<std::string> addresses = FreeAddresses(2);
-    std::string says[2];
+    std::string messages[2];
     RunThreads(2, [&](int r) {
       RingOptions options =
           OptionsOf(addresses, r, r == 0 ? one.of_zero : one.of_one);
       // Each worker waits long enough to be refused by the other.
       options.start_timeout_seconds = r == 0 ? 6 : 5;
       std::unique_ptr<Collective> ring;
-      says[r] = RingCollective::Open(options, &ring).message();
+      messages[r] = RingCollective::Open(options, &ring).message();
     });
-    EXPECT_TRUE(Contains(says[0], one.zero_says));
-    EXPECT_TRUE(Contains(says[1], one.one_says));
+    EXPECT_TRUE(Contains(messages[0], one.zero_says));
+    EXPECT_TRUE(Contains(messages[1], one.one_says));
   }
 }
 
@@ -190,7 +190,8 @@ TEST(SealedRingTest, LocalSocketName_PlainAndWithAKey_FollowsTheFormat) {
             plain + "/a1fce44ae7a1aa17e844f3ddd67b72c3");
 }
 
-// A plain local socket needs the same key, though the system knows its user.
+// A plain local socket needs the same key, although the system has identified
+// its user.
 TEST(SealedRingTest, LocalSocket_AnyPairOfKeys_JoinsThoseOfOneKey) {
   const auto one = Keys({1}), two = Keys({2}), both = Keys({1, 2}),
              turned = Keys({2, 1});

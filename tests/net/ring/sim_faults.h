@@ -51,7 +51,7 @@ class Faults {
     // A new process, where there is none.
     virtual void Start(int worker) = 0;
     virtual void Trace(int worker, const std::string& what) = 0;
-    // It has stood still from then until just now.
+    // The process was stalled from that time until just now.
     virtual void Woke(int, int64_t) {}
     virtual void SlowDisk(int, int64_t) {}  // until then
     virtual void StepClock(int, int64_t) {}
@@ -76,8 +76,8 @@ class Faults {
   void CutWithin(int64_t within);
   // This one and the others do not hear each other, from within so much time.
   void Isolate(int worker, int64_t within);
-  // It stood still for longer than `lasting`, until just now: of the others'
-  // silence meanwhile it knows nothing.
+  // True if the process was stalled for longer than `lasting`, until just now,
+  // so that it has not noticed the others' silence.
   bool JustWoke(int worker) const;
   // Its process is a new one, which has not stood still.
   void Begins(int worker) { stalls_[static_cast<size_t>(worker)] = Stall(); }

@@ -223,7 +223,7 @@ void Network::Block(int from, int to, int64_t until) {
   blocked = std::max(blocked, until);
 }
 
-// When what end `side` sends now is there.
+// The time at which bytes that end `side` sends now arrive.
 int64_t Network::Arrival(const ConnectionPtr& c, int side) {
   const int64_t blocked =
       blocked_until_[c->rank[side] * size_ + c->rank[1 - side]];

@@ -1,5 +1,5 @@
-// A network of processes in virtual time, in one thread: what a simulation of
-// whole jobs runs on.
+// A network of processes in virtual time, in one thread: the base of
+// simulations of whole jobs.
 //
 // Events happen in the order of their time, and what is random comes from one
 // generator: a seed gives the same history again. Every process has a clock
@@ -96,7 +96,7 @@ class Network {
   void SetLatency(int64_t least, int64_t more);
   // Nothing arrives that way, or is connected, until `when`; it comes late.
   void Block(int from, int to, int64_t until);
-  // A host that says nothing any more: what its process still sends is lost.
+  // Makes a host silent: the bytes that its process still sends are lost.
   void Silence(int rank, bool silent) { processes_[rank].silent = silent; }
   // Ends a connection, or one direction of it, between two ranks; false where
   // there is none.

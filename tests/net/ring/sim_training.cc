@@ -42,7 +42,7 @@ CompileOptions Options(const Training& training, Collective* collective,
   return options;
 }
 
-// Each has to remember something else between two steps.
+// Each optimizer keeps other state between two steps.
 Optimizer OptimizerOf(const Training& training) {
   Optimizer optimizer = Adam(0.01f);
   switch (training.optimizer) {

@@ -93,8 +93,8 @@ class Job {
   explicit Job(const Options& options);
   Report Run();
 
-  // In what one thread of calls is: lengths of the vectors, by operation; the
-  // first is the barrier of the beginning.
+  // The state of one thread's calls: the lengths of the vectors, by operation.
+  // The first operation is the barrier at the beginning.
   struct Call {
     size_t count;
     bool wait;  // for it, before the next starts

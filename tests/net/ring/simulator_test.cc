@@ -1,5 +1,5 @@
 // Whole jobs on a simulated network, one for each seed (random_cases.h).
-// RINGLET_SIM_SEED runs one and prints what happens in it.
+// RINGLET_SIM_SEED runs one and prints its events.
 
 #include "simulator.h"
 
@@ -130,7 +130,7 @@ TEST(SimulatorTest, Trace_SameSeed_IsTheSameByteForByte) {
   EXPECT_EQ(traces.size(), 96u + 64u);
 }
 
-// RINGLET_SIM_WORKERS says how many: 1,000 take 0.7 GB.
+// RINGLET_SIM_WORKERS is the number of workers: 1,000 take 0.7 GB.
 TEST(SimulatorTest, Formation_ThousandWorkers_IsFast) {
   const char* many = std::getenv("RINGLET_SIM_WORKERS");
   sim::Options options;

@@ -1,4 +1,5 @@
-// Stranger: whatever may connect to a worker's port, and what it may say.
+// Stranger: a program of any kind that connects to a worker's port, and the
+// bytes that it may send.
 
 #ifndef RINGLET_TESTS_NET_RING_STRANGER_H_
 #define RINGLET_TESTS_NET_RING_STRANGER_H_

@@ -79,7 +79,8 @@ TEST(StrangersTest, Strangers_WhileAJobRuns_DisturbNothing) {
     rude.Receive();
     EXPECT_TRUE(rude.closed());
 
-    // All that a worker of this job would say: its place is taken.
+    // The greeting of a worker of this job, which is refused because that
+    // worker is connected.
     const Identity identity = IdentityOf(addresses, 2);
     header = FrameHeader();
     header.type = FrameType::kHello;
@@ -131,7 +132,7 @@ TEST(StrangersTest, Strangers_SilentConnections_DoNotKeepAJobFromForming) {
 #ifdef __linux__
 
 // Another program has the name, in Linux's abstract space, of rank 0's local
-// socket. `answer` says what it does with connections.
+// socket. `answer` handles its connections.
 class Squatter {
  public:
   enum Behavior {
@@ -250,7 +251,7 @@ TEST(SquatterTest, LocalSocket_TakenByASquatter_RingFormsAllTheSame) {
   }
 }
 
-// A squatter of another user is told nothing, not even a hello.
+// A squatter of another user receives nothing, not even a hello.
 TEST(SquatterTest, Squatter_OfAnotherUser_GetsNoByte) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can be another user";
   const std::vector<std::string> addresses = FreeAddresses(2);
@@ -282,8 +283,8 @@ TEST(SquatterTest, Squatter_OfAnotherUser_GetsNoByte) {
   EXPECT_EQ(status, 0);
 }
 
-// Comes as rank 1, with all that rank 1 would say: what it is told, and "" once
-// the connection ends.
+// Connects with rank 1's greeting. Returns the texts that it receives, and ""
+// at the end of the connection.
 std::string ToldAsRank1(const std::vector<std::string>& addresses) {
   Address host;
   sockaddr_storage numeric;
@@ -353,8 +354,8 @@ TEST(SquatterTest, Guest_OfAnotherUser_IsNotAnswered) {
   }
 }
 
-// In a container with its own users the number 65534 stands for every user
-// without a number there.
+// In a container with its own users every user without a number there has the
+// number 65534.
 TEST(SquatterTest, LocalSocket_UserWithoutANumber_IsNotTrusted) {
   if (geteuid() != 0) GTEST_SKIP() << "no users of its own";
   int pair[2];
@@ -497,8 +498,8 @@ TEST(PlayedPeerTest, Frames_OfAnotherGeneration_AreDropped) {
   EXPECT_EQ(sum, 42);
 }
 
-// Rank 1's ring forms and ends before rank 0's forms: the barrier that it has
-// said is not one of the ring that both form next.
+// Rank 1's ring forms and ends before rank 0's forms: its frames for a barrier
+// do not belong to the ring that both form next.
 TEST(PlayedPeerTest, Frames_SentBeforeTheRingFormed_AreDropped) {
   const std::vector<std::string> addresses = FreeAddresses(3);
   std::atomic<bool> done{false};

@@ -1,5 +1,5 @@
-// RunRing: a ring of threads. Listens: asks a port.
-// ExpectSums: checks its all-reduces.
+// RunRing: a ring of threads. Listens: tests whether a port accepts
+// connections. ExpectSums: checks its all-reduces.
 
 #ifndef RINGLET_TESTS_NET_RING_THREAD_RING_H_
 #define RINGLET_TESTS_NET_RING_THREAD_RING_H_

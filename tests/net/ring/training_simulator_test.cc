@@ -1,6 +1,6 @@
-// Whole jobs that train on a simulated network, one for each seed.
-// A fifth of RINGLET_SIM_SEEDS are run; RINGLET_SIM_TRAINING_SEED runs one
-// and prints what happens in it.
+// Whole jobs that train on a simulated network, one for each seed. A fifth of
+// RINGLET_SIM_SEEDS are run; RINGLET_SIM_TRAINING_SEED runs one and prints its
+// events.
 
 #include "training_simulator.h"
 

@@ -156,7 +156,7 @@ TEST(StrategyTest, Patience_BelowZero_IsRefused) {
 
 TEST(StrategyTest, Options_OfTwoWorkersDiffer_AreNamed) {
   struct Case {
-    const char* says;
+    const char* message;
     void (*change)(StrategyOptions*);
   };
   const Case cases[] = {
@@ -189,7 +189,7 @@ TEST(StrategyTest, Options_OfTwoWorkersDiffer_AreNamed) {
         MultiWorkerMirroredStrategy::FromCluster(cluster, options).status();
     worker.join();
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
-    EXPECT_TRUE(Contains(status, c.says));
+    EXPECT_TRUE(Contains(status, c.message));
   }
 }
 

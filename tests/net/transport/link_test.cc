@@ -24,7 +24,7 @@
 namespace ringlet {
 namespace {
 
-// Owns one link and waits for what it tells.
+// Owns one link and waits for its events.
 class Waiter final : public FramedLink::Owner {
  public:
   void OnConnected(FramedLink*, int64_t) override { connected.set_value(); }

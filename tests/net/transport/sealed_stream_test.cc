@@ -84,7 +84,8 @@ struct Pair {
       below_b.Deliver(&below_a.sent);
     }
   }
-  // All of it, however often the socket blocks; what went is in below.sent.
+  // Writes all bytes, however often the socket blocks; below.sent has the sent
+  // bytes.
   static void Write(Reader* from, ScriptedSocket* below, const Bytes& bytes) {
     size_t at = 0;
     while (at < bytes.size()) {
@@ -191,7 +192,7 @@ TEST_P(SealedStreamTest, Write_PiecesOfAnyLength_ArriveAsSent) {
   EXPECT_EQ(pair.b.got, all);
 }
 
-// The handshake says which cipher: one of the two may not have the other.
+// The handshake chooses the cipher, since one of the two sides may lack one.
 TEST_P(SealedStreamTest, Handshake_OneSideWithoutAesGcm_AgreesOnACipher) {
   for (const bool of_a : {false, true}) {
     const auto aes = has_aes_gcm;
@@ -211,8 +212,9 @@ TEST_P(SealedStreamTest, Handshake_OneSideWithoutAesGcm_AgreesOnACipher) {
   }
 }
 
-// In the handshake and behind it, in both directions: nothing but a true
-// beginning of what was said comes out, and the connection ends.
+// A byte is changed in the handshake or behind it, in either direction. The
+// receiver gets only a true beginning of the sent text, and the connection
+// ends.
 TEST_P(SealedStreamTest, Bytes_AnyOneChanged_EndTheStream) {
   const Bytes text(40, 7);
   size_t greeting = 0;
@@ -336,14 +338,15 @@ TEST_P(SealedStreamTest, Session_RecordedAndSentAgain_IsRejected) {
   EXPECT_EQ(later.b.ended, 1);
 }
 
-// Nor does it hold a member's place: the listener that knows it has heard it.
+// The copy does not take a member's place either: the listener has answered
+// this greeting before.
 TEST_P(SealedStreamTest, Listener_SameGreetingAgain_DoesNotAnswer) {
   SeenGreetings answered;
   Pair pair(Keys({1}), Keys({2, 1}), 40, &answered);
   const Bytes greeting = pair.below_a.sent;
   pair.Run();
   EXPECT_TRUE(pair.b.stream->open());
-  // A stranger without a key cannot make it forget one.
+  // A stranger without a key cannot remove a greeting from the list.
   for (uint8_t i = 0; i < 200; ++i) {
     Pair stranger(Keys({7}), Keys({2, 1}), i, &answered);
     stranger.Run();

@@ -99,7 +99,7 @@ TEST(SharedLaneTest, Wait_BytesOrRoomCome_IsAnsweredOnce) {
   EXPECT_FALSE(reader.WriterWaits());
 }
 
-// Whatever the other side writes into the counts, at any time.
+// The other side writes any value into the counts, at any time.
 TEST(SharedLaneTest, Counts_Hostile_TouchNoOtherMemory) {
   const std::vector<uint8_t> piece(kBytes + 100, 3);
   uint64_t refused = 0;

@@ -23,7 +23,7 @@ namespace {
 
 constexpr uint32_t kLane = SharedLane::kBytes;
 
-// Writes down what comes; closes the stream where the test says so.
+// Records the received bytes, and closes the stream when the test requests it.
 struct Reader : ByteStream::Owner {
   void OnOpened(int64_t) override {}
   ByteStream::Space NextSpace() override { return {space, sizeof(space)}; }
@@ -143,7 +143,8 @@ TEST_F(SharedStreamTest, Write_SegmentIsFull_BlocksUntilHalfIsFree) {
 // A wake must not get between bytes of the socket that are still to come.
 TEST_F(SharedStreamTest, Wake_SocketHasBytesToCome_WaitsForThem) {
   ASSERT_TRUE(b_.stream->shared_memory()->MapSharedMemory());
-  // b has everything of a's, and has not yet said where its own output goes.
+  // b has received everything from a, and has not yet announced that its own
+  // output is in the segment.
   ASSERT_EQ(Write(&a_, {'S'}), 1);
   a_.stream->shared_memory()->ShareOutput();
   Run();
@@ -162,8 +163,8 @@ TEST_F(SharedStreamTest, Wake_SocketHasBytesToCome_WaitsForThem) {
   EXPECT_EQ(a_.writable, 1);
 }
 
-// If more has come than was read, the owner was told to poll again: there is no
-// wake-up for it.
+// If more bytes have arrived than were read, Poll has returned that the owner
+// must poll again, since no wake-up follows.
 TEST_F(SharedStreamTest, Poll_MoreCameMeanwhile_ReturnsThatMoreIsThere) {
   Share();
   constexpr uint32_t kBytes = 3000000;

@@ -83,7 +83,7 @@ TEST(FrameTest, Encode_Example_HasTheFixedBytes) {
             "1b2c433e");
 }
 
-// The frames of the example: rank 1 of two greets rank 0, says that it
+// The frames of the example: rank 1 of two greets rank 0, reports that it
 // computes, and sends its part of a sum of two floats.
 Bytes DocumentedExample() {
   Identity identity;
@@ -170,7 +170,7 @@ TEST(FrameTest, Decode_RootInAnAllReduce_IsRejected) {
 
 TEST(FrameTest, Header_OfAnotherProtocol_IsNamed) {
   const struct {
-    const char *text, *says;
+    const char *text, *message;
   } others[] = {
       {"HTTP/1.1 400 Bad Request", "it starts 48 54 54 50); that is HTTP"},
       {"GET / HTTP/1.1", "that is HTTP: give the address of a worker"},
@@ -182,7 +182,7 @@ TEST(FrameTest, Header_OfAnotherProtocol_IsNamed) {
     FrameHeader header;
     const Status status = DecodeHeader(bytes.data(), &header);
     EXPECT_EQ(status.code(), Code::kCorruption);
-    EXPECT_TRUE(Contains(status, other.says));
+    EXPECT_TRUE(Contains(status, other.message));
   }
 }
 
@@ -194,7 +194,7 @@ TEST(FrameTest, Decode_AnotherVersion_NamesIt) {
   EXPECT_TRUE(Contains(status, "version 9"));
 }
 
-// Sends payloads where the test wants them and writes down what came.
+// Directs payloads to the test's targets, and records the frames.
 class Recorder final : public FrameReader::Sink {
  public:
   Status OnHeader(const FrameHeader& header,
@@ -249,7 +249,7 @@ Status Feed(FrameReader* reader, const uint8_t* data, size_t bytes) {
   return Status();
 }
 
-// One frame of each way to land, and an empty one.
+// One frame for each receive mode, and an empty frame.
 Bytes Conversation() {
   Bytes floats(64 * sizeof(float));
   for (int i = 0; i < 64; ++i) {

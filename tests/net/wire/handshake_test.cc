@@ -73,7 +73,7 @@ TEST(HandshakeTest, Decode_ReservedBytesAreSet_IsRejected) {
   }
 }
 
-// As an older version, which knows no other byte there than 0, says so.
+// An older version accepts no other byte than 0 there, and reports another one.
 TEST(HandshakeTest, Encode_LargeRing_SetsTheByteOfItsLinks) {
   Identity large = Example();
   large.links = 1;
@@ -184,7 +184,7 @@ TEST(HandshakeTest, Encode_Withdraw_HasTheFixedBytes) {
   EXPECT_EQ(back.reason.code(), Code::kNotFound);
 }
 
-// Whatever the job's name and the reason: it fits into a frame, and comes back.
+// Any job's name and any reason fit into a frame, and are decoded again.
 TEST(HandshakeTest, Encode_WithdrawOfAnyLength_FitsAndComesBack) {
   for (const size_t job : {0u, 1u, 7u, 200u, 255u, 256u}) {
     for (const size_t text : {0u, 1u, 211u, 212u, 399u, 400u, 5000u}) {

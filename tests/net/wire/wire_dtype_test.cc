@@ -33,7 +33,7 @@ float Widen(WireDtype dtype, uint16_t half) {
   return value;
 }
 
-// Packs, and checks that the sender sees what the receiver will.
+// Packs, and checks that the sender keeps the receiver's value.
 uint16_t Round(WireDtype dtype, float value) {
   uint16_t half = 0;
   SwapToLittle(&value, sizeof(value), 1);
