@@ -94,7 +94,8 @@ Status TakeLabels(const LabelledFilesOptions& options, const Dataset& rows,
   return SetLabels(options.label_mode, numbers, files);
 }
 
-// `learned`: the classes are the folders. Of two subsets one has the notes.
+// `learned`: the classes are the folders. Only one of two subsets prints the
+// notes.
 void PrintClasses(const std::string& directory, bool learned,
                  const FileList& list) {
   if (list.classes.empty()) return;
