@@ -228,6 +228,7 @@ struct Layer {
     kGRU,
     kBidirectional,
     kTimeDistributed,
+    kRecurrentOutput,
     kRepeatVector,
     kEmbedding,
     kPositionEmbedding,
@@ -333,6 +334,7 @@ struct Layer {
   float dropout = 0;             // of the inputs
   float recurrent_dropout = 0;   // of the state
   bool return_sequences = false;
+  bool return_state = false;
   bool go_backwards = false;
   // Internal: output step t belongs to input step t, also with GoBackwards.
   bool keeps_order = false;
@@ -341,6 +343,7 @@ struct Layer {
   std::shared_ptr<const Layer> layer, backward_layer;
   MergeMode merge_mode = kMergeConcat;
 
+  int64_t tensor = 0;   // RecurrentOutput
   int64_t repeats = 1;  // RepeatVector
 
   // Embedding; its units are output_dim. PositionEmbedding; input_dim is
@@ -476,6 +479,8 @@ struct Layer {
   Layer& RecurrentConstraint(const Constraint& constraint);
   // The output has the state after each step, not only the last one.
   Layer& ReturnSequences(bool all_steps);
+  // The layer gives several tensors, of which each RecurrentOutput takes one.
+  Layer& ReturnState(bool states);
   // Begins with the last step. The output has the order of the computation.
   Layer& GoBackwards(bool from_end);
   // Training drops this fraction of the inputs, of the state before a product,
@@ -692,6 +697,7 @@ Layer Concatenate();  // along the last axis
 // Recurrent layers over (steps, features). A state begins as zeros, and each
 // step makes the next one from its input and the state. The output is the last
 // state (units), or all (steps, units) with ReturnSequences(true).
+// With further inputs the state begins as these: h, and c of an LSTM.
 // h = activation(x W + h R + b).
 Layer SimpleRNN(int64_t units, Activation activation = kTanh);
 // Gates input, forget, cell, output: c = f c + i g, h = o activation(c).
@@ -700,6 +706,15 @@ Layer LSTM(int64_t units, Activation activation = kTanh,
 // Gates update, reset, new: h = z h + (1 - z) n.
 Layer GRU(int64_t units, Activation activation = kTanh,
           Activation recurrent_activation = kSigmoid);
+// A tensor of a recurrent layer with ReturnState(true): 0 is its output, 1 the
+// last state h, and 2 the last c of an LSTM. It is added directly behind the
+// layer, in the order of the tensors:
+//
+//   auto lstm = model.Add(LSTM(8).ReturnState(true), {x});
+//   auto h = model.Add(RecurrentOutput(1), {lstm});
+//   auto c = model.Add(RecurrentOutput(2), {lstm});
+//   auto y = model.Add(LSTM(8).ReturnSequences(true), {z, h, c});
+Layer RecurrentOutput(int64_t tensor);
 // A recurrent layer over the steps in both directions, each with its own
 // weights. With ReturnSequences(true) both outputs have the input's order.
 Layer Bidirectional(const Layer& layer, MergeMode merge_mode = kMergeConcat);

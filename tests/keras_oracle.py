@@ -921,15 +921,38 @@ class Recurrent(Layer):
     def forward(self, xs):
         self.recurrence = recurrent_oracle.Recurrence(
             self.kind, self.config, self.weights)
-        return self.recurrence.forward(xs[0])
+        y = self.recurrence.forward(*xs)
+        self.inputs = len(xs)
+        self.d_states = [0.0, 0.0]
+        return y
 
     def backward(self, dy):
-        dx = self.recurrence.backward(dy)
+        dx = self.recurrence.backward(dy, tuple(
+            d + np.zeros_like(self.recurrence.last[0]) for d in self.d_states))
         self.gradients.update(self.recurrence.gradients)
-        return [dx]
+        return [dx, *self.recurrence.d_first][:self.inputs]
 
     def place(self, weight):
         return self.config, weight.replace("recurrent_kernel", "recurrent")
+
+
+class RecurrentState(Layer):
+    """A tensor of a recurrent layer with return_state, from 1 on."""
+
+    def __init__(self, source, tensor):
+        super().__init__({"name": source.name})
+        self.source, self.tensor = source, tensor
+
+    def build(self, shapes):
+        return (self.source.config["units"],)
+
+    def forward(self, xs):
+        self.zeros = np.zeros_like(xs[0])
+        return self.source.recurrence.last[self.tensor - 1]
+
+    def backward(self, dy):
+        self.source.d_states[self.tensor - 1] += dy
+        return [self.zeros]
 
 
 class Bidirectional(Layer):
@@ -1228,10 +1251,10 @@ LISTS = (*MERGES, "Concatenate", "Attention")
 
 
 def calls_in(node):
-    """The calls, (layer, number), that an inbound node of Keras 3 names."""
+    """The tensors, (layer, call, number), that an inbound node of Keras 3 names."""
     if isinstance(node, list):
         return [call for each in node for call in calls_in(each)]
-    return [tuple(node["config"]["keras_history"][:2])]
+    return [tuple(node["config"]["keras_history"])]
 
 
 class Rows:
@@ -1289,22 +1312,41 @@ class Model:
                 continue
             # Keras takes the making of a Functional for its first call.
             first = int(entry["class_name"] == "Functional")
-            nodes = ([calls_in(node["args"]) for node in entry["inbound_nodes"]]
-                     if functional else [[last]])
+            nodes = ([calls_in(node["args"]) +
+                      calls_in(node["kwargs"].get("initial_state", []))
+                      for node in entry["inbound_nodes"]]
+                     if functional else [[(*last, 0)]])
             for number, inputs in enumerate(nodes, first):
                 last = (entry["config"]["name"], number)
                 waiting.append((last, entry, inputs))
         while waiting:
             ready = next(call for call in waiting
-                         if all(each in tensors for each in call[2]))
+                         if all(each[:2] in tensors for each in call[2]))
             waiting.remove(ready)
             last, entry, inputs = ready
             tensors[last] = self.call(entry, path,
-                                      [tensors[each] for each in inputs],
+                                      [self.tensor(tensors, *each)
+                                       for each in inputs],
                                       trainable)
         ends = config["config"].get("output_layers", [])
         return [tensors[name, number] for name, number, _ in ends] or [
             tensors[last]]
+
+    def tensor(self, tensors, name, number, tensor):
+        """The name of a layer's tensor."""
+        output = tensors[name, number]
+        if tensor == 0:
+            return output
+        state = f"{output}:{tensor}"
+        if state not in self.shapes:
+            layer = RecurrentState(
+                self.layers[self.outputs.index(output)], tensor)
+            layer.name = layer.source.name
+            self.shapes[state] = layer.build([])
+            self.layers.append(layer)
+            self.inputs.append([output])
+            self.outputs.append(state)
+        return state
 
     def call(self, entry, path, inputs, trainable):
         path += entry["config"]["name"]

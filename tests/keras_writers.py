@@ -125,7 +125,8 @@ def snake(kind):
 
 
 class Layer:
-    """A layer of a graph; `calls` are (inputs, arguments), an input (name, call)."""
+    """A layer of a graph; `calls` are (inputs, arguments), an input (name, call,
+    tensor)."""
 
     def __init__(self, kind, name, config):
         self.kind, self.name, self.config = kind, name, config
@@ -161,9 +162,14 @@ class Graph:
         """Names the output of the layer's last call."""
         if not layer.calls:
             self.layers.append(layer)
-        self.last = (layer.name, max(len(layer.calls) - 1, 0))
+        self.last = (layer.name, max(len(layer.calls) - 1, 0), 0)
         self.tags[tag] = self.last
         self.shapes[self.last] = shape
+        states = not layer.graph and layer.config.get("return_state")
+        for i in (1, 2) if states else ():
+            state = (*self.last[:2], i)
+            self.tags[f"{tag}:{i}"] = state
+            self.shapes[state] = (layer.config["units"],)
 
     def add(self, row):
         of, tag = row.pop("of", None), row.pop("as", None)
@@ -251,7 +257,7 @@ class Writer:
         ends = [[layer.name, 0, 0] for layer in graph.inputs]
         return {"name": name, "trainable": True, "layers": self.entries(graph),
                 "input_layers": ends, "output_layers": [
-                    [*each, 0] for each in self.outputs(graph)]}
+                    [*each] for each in self.outputs(graph)]}
 
     @staticmethod
     def outputs(graph):
@@ -311,9 +317,12 @@ class Keras3(Writer):
     def node(self, layer, inputs, arguments):
         tensors = [{"class_name": "__keras_tensor__", "config": {
             "shape": [None, *layer.shapes[min(i, len(layer.shapes) - 1)]],
-            "dtype": "float32", "keras_history": [*each, 0]}}
+            "dtype": "float32", "keras_history": [*each]}}
                    for i, each in enumerate(inputs)]
         takes_list = layer.kind in keras_oracle.LISTS
+        if layer.kind in keras_oracle.recurrent_oracle.GATES and tensors[1:]:
+            arguments = {"initial_state": tensors[1:], **arguments}
+            tensors = tensors[:1]
         return {"args": [tensors] if takes_list else tensors,
                 "kwargs": arguments}
 
@@ -403,10 +412,10 @@ class Keras2(Writer):
 
     def node(self, layer, inputs, arguments):
         if layer.kind == "MultiHeadAttention":  # value and key have a name
-            first, *others = [[*each, 0] for each in inputs]
+            first, *others = [[*each] for each in inputs]
             return [[*first, {**dict(zip(("value", "key"), others)),
                               **arguments}]]
-        return [[*each, 0, arguments] for each in inputs]
+        return [[*each, arguments] for each in inputs]
 
     def sequential(self, name, graph):
         return {"name": name, "layers": [

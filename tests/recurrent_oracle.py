@@ -41,7 +41,8 @@ class Value:
 
 
 class Recurrence:
-    """forward(x) gives y; backward(dy) gives dx and fills `gradients`."""
+    """forward(x, *states) gives y and has the last states in `last`; backward(dy)
+    gives dx, fills `gradients` and has those of the first states in `d_first`."""
 
     def __init__(self, kind, config, weights):
         self.kind, self.config, self.weights = kind, config, weights
@@ -58,14 +59,14 @@ class Recurrence:
         u = self.units
         return self.weights["recurrent_kernel"][:, first * u:(end or first + 1) * u]
 
-    def forward(self, x):
+    def forward(self, x, *states):
         self.x = x
         steps = x.shape[1]
         self.order = list(range(steps))
         if self.config.get("go_backwards"):
             self.order.reverse()
         zero = np.zeros((len(x), self.units), x.dtype)
-        state, self.kept, ys = (zero, zero), [], []
+        state, self.kept, ys = (*states, zero, zero)[:2], [], []
         forward = {"SimpleRNN": self.simple, "LSTM": self.lstm,
                    "GRU": self.gru}[self.kind]
         for t in self.order:
@@ -73,16 +74,17 @@ class Recurrence:
             state, kept = forward(z, *state)
             self.kept.append(kept)
             ys.append(state[0])
+        self.last = state
         if self.config.get("return_sequences"):
             return np.stack(ys, 1)
         return ys[-1]
 
-    def backward(self, dy):
+    def backward(self, dy, d_last=None):
         self.gradients = {name: np.zeros_like(w)
                           for name, w in self.weights.items()}
         dx = np.zeros_like(self.x)
         zero = np.zeros_like(self.kept[0][0])
-        d_state = (zero, zero)
+        d_state = d_last or (zero, zero)
         backward = {"SimpleRNN": self.simple_backward,
                     "LSTM": self.lstm_backward,
                     "GRU": self.gru_backward}[self.kind]
@@ -92,13 +94,14 @@ class Recurrence:
             if self.config.get("return_sequences"):
                 d_state = (d_state[0] + dy[:, s], d_state[1])
             elif s == last:
-                d_state = (dy, zero)
+                d_state = (d_state[0] + dy, d_state[1])
             dz, d_state = backward(self.kept[s], *d_state)
             dx[:, t] = dz @ self.weights["kernel"].T
             self.gradients["kernel"] += self.x[:, t].T @ dz
             if "bias" in self.gradients:
                 bias = self.gradients["bias"]
                 (bias[0] if self.two_biases else bias)[...] += dz.sum(0)
+        self.d_first = d_state
         return dx
 
     def add_recurrent(self, h, d, first, end):

@@ -156,7 +156,8 @@ def sequential(*layers):
 
 
 def functional(*layers, twice=None):
-    """Each takes the one before it; number `twice`, or the last, twice."""
+    """Each takes the one before it; number `twice`, or the last, twice. -1: none
+    does."""
     chain = [layer("InputLayer", batch_shape=[None, 4, 4], name="in"), *layers]
     twice = twice or len(layers)
     for i, one in enumerate(chain):
@@ -298,6 +299,8 @@ def host_layer(one):
                                   layer("Dense", units=units, name="d"), one)
     elif name in ("Attention", "MultiHeadAttention"):
         run["model"] = functional(one, *copy.deepcopy(HEAD), twice=1)
+    elif name in ("SimpleRNN", "LSTM", "GRU"):  # perhaps of several tensors
+        run["model"] = functional(one, *copy.deepcopy(HEAD), twice=-1)
     elif "2D" in name or re.match("Random|CenterCrop|Resizing", name):
         run["model"] = sequential(*reshape, one, *copy.deepcopy(HEAD))
     elif name == "PositionEmbedding":  # of one step

@@ -66,6 +66,46 @@ Status Graph::CheckNewCall(const std::vector<int>& inputs) const {
   return Status();
 }
 
+// Checks that none of them gives several tensors.
+Status Graph::CheckTensors(const std::vector<int>& inputs) const {
+  for (const int input : inputs) {
+    const Layer& layer = nodes_[input].layer;
+    if (!layer.return_state) continue;
+    return InvalidArgument(
+        "layer '%s' has return_state, so it gives several tensors: take one by "
+        "RecurrentOutput",
+        layer.name.c_str());
+  }
+  return Status();
+}
+
+// Completes a RecurrentOutput. These are behind their layer in order, so that a
+// model from JSON has the same order of nodes.
+Status Graph::TakeTensor(const std::vector<int>& inputs, Layer* layer) const {
+  if (inputs.size() != 1) return Status();  // Op::Make has the error
+  const Layer& source = nodes_[inputs[0]].layer;
+  if (!source.return_state || source.name.find('/') != std::string::npos) {
+    return InvalidArgument(
+        "layer '%s' has one output: RecurrentOutput takes that of a SimpleRNN, "
+        "LSTM or GRU with return_state",
+        source.name.c_str());
+  }
+  layer->layer = std::make_shared<Layer>(source);
+  int64_t tensor = layer->tensor;
+  for (int node = size() - 1; node != inputs[0]; --node) {
+    const Layer& before = nodes_[node].layer;
+    if (before.kind == layer->kind && before.tensor < tensor) {
+      tensor = before.tensor;
+      continue;
+    }
+    return InvalidArgument(
+        "comes after layer '%s': each RecurrentOutput is added directly behind "
+        "its layer, in the order of the tensors",
+        before.name.c_str());
+  }
+  return Status();
+}
+
 Status Graph::CheckNewLayer(const Layer& layer, size_t inputs) const {
   if (layer.kind == Layer::Kind::kInput) {
     if (inputs != 0) {
@@ -237,6 +277,11 @@ Status Graph::Add(const Layer& layer, const std::vector<int>& inputs) {
   const int number = static_cast<int>(layers_.size());
   Status added = CheckNewCall(inputs);
   if (added.ok()) added = CheckNewLayer(named, inputs.size());
+  if (added.ok()) {
+    added = named.kind == Layer::Kind::kRecurrentOutput
+                ? TakeTensor(inputs, &named)
+                : CheckTensors(inputs);
+  }
   if (added.ok() && named.kind == Layer::Kind::kBidirectional) {
     added = inputs.size() == 1
                 ? ExpandBidirectional(nodes_[inputs[0]].output, &named)
@@ -253,8 +298,10 @@ Status Graph::AddCall(int of, const std::vector<int>& inputs) {
         "node %d cannot be called again: it is not an output of a layer", of);
   }
   const int number = calls_[call_of_node_[of]].layer;
-  RINGLET_RETURN_IF_ERROR(CheckNewCall(inputs).Annotate(
-      "layer '%s'", layers_[number].path.c_str()));
+  const Status called = CheckNewCall(inputs);
+  RINGLET_RETURN_IF_ERROR(
+      (called.ok() ? CheckTensors(inputs) : called)
+          .Annotate("layer '%s'", layers_[number].path.c_str()));
   return AddCallOf(number, inputs);
 }
 

@@ -60,6 +60,7 @@ Status Graph::CheckWhole() const {
     for (int input : node.inputs) taken[input] = true;
   }
   for (const int output : outputs_) taken[output] = true;
+  RINGLET_RETURN_IF_ERROR(CheckTensors(outputs_));
   const auto unused = std::find(taken.begin(), taken.end(), false);
   if (unused == taken.end()) return Status();
   return InvalidArgument(

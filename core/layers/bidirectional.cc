@@ -49,6 +49,10 @@ Status CheckBoth(const Layer& layer) {
         "go_backwards must be false in the forward layer, and true in the "
         "backward layer");
   }
+  if (layer.layer->return_state || layer.backward_layer->return_state) {
+    return InvalidArgument(
+        "return_state must be false in the layers of a Bidirectional");
+  }
   if (layer.layer->return_sequences == layer.backward_layer->return_sequences) {
     return Status();
   }

@@ -469,7 +469,10 @@ constexpr auto kLayerNormalizationFields =
     Join(Join(Join(std::array{kAxes, kEpsilon}, kCenterAndScale),
               std::array{LayerField("rms_scaling", OnlyFalse())}),
          Join(kBetaAndGammaInitializers, kBetaAndGamma));
-constexpr LayerField kReturnState = LayerField("return_state", OnlyFalse());
+constexpr LayerField kReturnState =
+    LayerField("return_state", &Layer::return_state).SetBy(kSetReturnState);
+constexpr LayerField kRecurrentOutputFields[] = {
+    LayerField("tensor", &Layer::tensor).Compared("tensor").Saved("tensor")};
 constexpr LayerField kStateful = LayerField("stateful", OnlyFalse());
 constexpr std::array kSequenceFields = {
     LayerField("return_sequences", &Layer::return_sequences)

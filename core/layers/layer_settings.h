@@ -66,6 +66,7 @@ enum LayerSetting : uint64_t {
   kSetResetAfter = uint64_t{1} << 53,
   kSetEmbeddingsInitializer = uint64_t{1} << 54,
   kSetEmbeddingsRegularizer = uint64_t{1} << 55,
+  kSetReturnState = uint64_t{1} << 56,
   kSetFillMode = uint64_t{1} << 57,
   kSetFillValue = uint64_t{1} << 58,
   kSetInterpolation = uint64_t{1} << 59,

@@ -16,15 +16,17 @@ OpMaker MakeActivation, MakeAttention, MakeBatchNormalization, MakeColorChange,
     MakeDepthwiseConv, MakeELU, MakeEmbedding, MakeFrame, MakeGlobalPooling,
     MakeLayerNormalization, MakeMerge, MakeMultiHeadAttention, MakeNoise,
     MakeNormalization, MakePReLU, MakePermute, MakePooling, MakeSpectrogram,
-    MakePositionEmbedding, MakeReLU, MakeRecurrent, MakeRepeatVector,
-    MakeRescaling, MakeReshape, MakeResizing, MakeSeparableConv, MakeSoftmax,
-    MakeTimeDistributed, MakeUpSampling, MakeWarp;
+    MakePositionEmbedding, MakeReLU, MakeRecurrent, MakeRecurrentOutput,
+    MakeRepeatVector, MakeRescaling, MakeReshape, MakeResizing,
+    MakeSeparableConv, MakeSoftmax, MakeTimeDistributed, MakeUpSampling,
+    MakeWarp;
 
 namespace {
 
 using Kind = Layer::Kind;
 constexpr LayerInputs kNone = LayerInputs::kNone, kOne = LayerInputs::kOne,
-                      kList = LayerInputs::kList, kAny = LayerInputs::kAny;
+                      kList = LayerInputs::kList, kAny = LayerInputs::kAny,
+                      kStates = LayerInputs::kStates;
 constexpr bool kElementwise = true, kNotElementwise = false;
 
 constexpr LayerClass kLayers[] = {
@@ -187,11 +189,11 @@ constexpr LayerClass kLayers[] = {
      kElementwise},
     {"Concatenate", "", Kind::kConcatenate, Concatenate, kList, MakeConcatenate,
      kConcatenateFields},
-    {"SimpleRNN", "", Kind::kSimpleRNN, [] { return SimpleRNN(1); }, kOne,
+    {"SimpleRNN", "", Kind::kSimpleRNN, [] { return SimpleRNN(1); }, kStates,
      MakeRecurrent, kSimpleRNNFields},
-    {"LSTM", "", Kind::kLSTM, [] { return LSTM(1); }, kOne, MakeRecurrent,
+    {"LSTM", "", Kind::kLSTM, [] { return LSTM(1); }, kStates, MakeRecurrent,
      kLSTMFields},
-    {"GRU", "", Kind::kGRU, [] { return GRU(1); }, kOne, MakeRecurrent,
+    {"GRU", "", Kind::kGRU, [] { return GRU(1); }, kStates, MakeRecurrent,
      kGRUFields},
     {"Bidirectional", "", Kind::kBidirectional,
      [] { return Bidirectional(SimpleRNN(1)); }, kOne, nullptr,
@@ -224,6 +226,8 @@ constexpr LayerClass kLayers[] = {
     {"MelSpectrogram", "", Kind::kMelSpectrogram, MelSpectrogram, kOne,
      MakeSpectrogram, kMelSpectrogramFields},
     {"MFCC", "", Kind::kMFCC, MFCC, kOne, MakeSpectrogram, kMFCCFields},
+    {"RecurrentOutput", "", Kind::kRecurrentOutput, nullptr, kOne,
+     MakeRecurrentOutput, kRecurrentOutputFields},
     {"CustomLayer", "", Kind::kCustom, nullptr, kAny, MakeCustom},
     // The graph has the layers of the nested model instead.
     {"Functional", "", Kind::kModel, nullptr, kOne, nullptr},

@@ -216,8 +216,9 @@ using OpMaker = Status(const Layer&, const std::vector<Shape>& inputs,
                        std::unique_ptr<Op>*);
 
 // The inputs: none, one, a list of two or more, one or more; query, value and
-// perhaps key, each an argument of its own.
-enum class LayerInputs : uint8_t { kNone, kOne, kList, kAny, kQuery };
+// perhaps key, each an argument of its own; one, and perhaps its initial
+// states.
+enum class LayerInputs : uint8_t { kNone, kOne, kList, kAny, kQuery, kStates };
 
 struct LayerClass {
   const char* name;     // Keras's class name, which is written

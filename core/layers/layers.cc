@@ -245,6 +245,11 @@ Layer TimeDistributed(const Layer& layer) {
   wrapper.layer = std::make_shared<Layer>(std::move(inner));
   return wrapper;
 }
+Layer RecurrentOutput(int64_t tensor) {
+  Layer layer = Make(Layer::Kind::kRecurrentOutput);
+  layer.tensor = tensor;
+  return layer;
+}
 Layer RepeatVector(int64_t n) {
   Layer layer = Make(Layer::Kind::kRepeatVector);
   layer.repeats = n;
@@ -487,6 +492,9 @@ Layer& Layer::RecurrentConstraint(const Constraint& constraint) {
 Layer& Layer::ReturnSequences(bool all_steps) {
   return SetMember(&Layer::return_sequences, all_steps, kSetReturnSequences,
                    this);
+}
+Layer& Layer::ReturnState(bool states) {
+  return SetMember(&Layer::return_state, states, kSetReturnState, this);
 }
 Layer& Layer::GoBackwards(bool from_end) {
   return SetMember(&Layer::go_backwards, from_end, kSetGoBackwards, this);

@@ -45,6 +45,10 @@ Status CheckInputs(LayerInputs takes, size_t inputs) {
       if (count == 2 || count == 3) break;
       return InvalidArgument(
           "takes two or three inputs, query, value and key, not %d", count);
+    case LayerInputs::kStates:
+      if (count >= 1 && count <= 3) break;
+      return InvalidArgument(
+          "takes one input, and perhaps its initial states, not %d", count);
     case LayerInputs::kAny:
       if (count >= 1) break;
       return InvalidArgument("takes one input or more, not 0");

@@ -44,6 +44,41 @@ class SimpleRnnOp final : public RecurrentOp {
   }
 };
 
+// Some rows of each example.
+class RecurrentOutputOp final : public Op {
+ public:
+  RecurrentOutputOp(const Shape& x, Range taken, bool is_sequence)
+      : rows_(x[0]), width_(x[1]), taken_(taken) {
+    output_ = is_sequence ? Shape{taken.size(), width_} : Shape{width_};
+  }
+  Recompute recompute() const override { return Recompute::kCheap; }
+
+  void Forward(const OpCall& call) const override {
+    ForEachPart(call, call.batch, 1, [&](Range part) {
+      for (int64_t i = part.begin; i < part.end; ++i) {
+        std::copy_n(call.x[0] + (i * rows_ + taken_.begin) * width_,
+                    taken_.size() * width_,
+                    call.y + i * taken_.size() * width_);
+      }
+    });
+  }
+  void Backward(const OpCall& call) const override {
+    if (call.dx[0] == nullptr) return;
+    ForEachPart(call, call.batch, 1, [&](Range part) {
+      for (int64_t i = part.begin; i < part.end; ++i) {
+        float* const dx = call.dx[0] + i * rows_ * width_;
+        std::fill_n(dx, rows_ * width_, 0.0f);
+        std::copy_n(call.dy + i * taken_.size() * width_,
+                    taken_.size() * width_, dx + taken_.begin * width_);
+      }
+    });
+  }
+
+ private:
+  const int64_t rows_, width_;
+  const Range taken_;
+};
+
 // True if a recurrent layer can compute the gradient.
 bool IsOfGate(Activation activation) {
   return !IsOverRow(activation) &&
@@ -93,11 +128,15 @@ RecurrentOp::RecurrentOp(const Layer& layer, const Shape& x, const Kind& kind,
       units_(layer.units),
       bias_(layer.use_bias),
       sequences_(layer.return_sequences),
+      returns_state_(layer.return_state),
       backwards_(layer.go_backwards),
       keeps_order_(layer.keeps_order),
       dropout_(layer.dropout),
       recurrent_dropout_(layer.recurrent_dropout) {
   output_ = sequences_ ? Shape{steps_, units_} : Shape{units_};
+  if (returns_state_) {
+    output_ = {(sequences_ ? steps_ : 1) + kind.states, units_};
+  }
   const int64_t width = kind.gates * units_;
   weights_.push_back({"kernel",
                       {features_, width},
@@ -119,11 +158,31 @@ int64_t RecurrentOp::multiply_adds() const {
   return (features_ + units_) * GateFloats();
 }
 
+Status RecurrentOp::TakeInitialStates(const std::vector<Shape>& inputs) {
+  const Shape state = {units_};
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    if (inputs[i] == state) continue;
+    return InvalidArgument("an initial state must be %s, not %s",
+                           state.ToString().c_str(),
+                           inputs[i].ToString().c_str());
+  }
+  has_initial_states_ = inputs.size() > 1;
+  const auto states = static_cast<size_t>(kind_.states);
+  if (!has_initial_states_ || inputs.size() == 1 + states) return Status();
+  return InvalidArgument("has %d initial states, not %zu", kind_.states,
+                         inputs.size() - 1);
+}
+
 // Returns the row of the output for step s of the computation.
 int64_t RecurrentOp::OutputRow(int64_t example, int64_t s) const {
-  if (!sequences_) return example;
-  const int64_t t = backwards_ && keeps_order_ ? steps_ - 1 - s : s;
-  return example * steps_ + t;
+  const int64_t first = example * (output_.elements() / units_);
+  if (!sequences_) return first;
+  return first + (backwards_ && keeps_order_ ? steps_ - 1 - s : s);
+}
+
+// Returns the row of a last state. These follow the steps.
+int64_t RecurrentOp::StateRow(int64_t example, int state) const {
+  return (example + 1) * output_[0] - kind_.states + state;
 }
 
 // --- memory ------------------------------------------------------------------
@@ -339,6 +398,19 @@ void RecurrentOp::InputProducts(const OpCall& call, Range examples,
   }
 }
 
+// Sets the states before the first step.
+void RecurrentOp::BeginStates(const OpCall& call, Range examples,
+                              float* states) const {
+  const int64_t floats = examples.size() * units_;
+  for (int k = 0; k < kind_.states; ++k, states += floats) {
+    if (has_initial_states_) {
+      std::copy_n(call.x[1 + k] + examples.begin * units_, floats, states);
+    } else {
+      std::fill_n(states, floats, 0.0f);
+    }
+  }
+}
+
 void RecurrentOp::ForwardGroup(const OpCall& call, Range examples,
                                float* own) const {
   const bool saves = call.training && call.saved != nullptr;
@@ -353,7 +425,7 @@ void RecurrentOp::ForwardGroup(const OpCall& call, Range examples,
   step.state = {own, units_};
   step.carry = {own + n * units_, units_};
   own += n * kind_.states * units_;
-  std::fill_n(step.state.data, n * kind_.states * units_, 0.0f);
+  BeginStates(call, examples, step.state.data);
   step.extra = {own, units_};
   step.products = own + n * units_;
   own += 3 * n * units_;
@@ -364,7 +436,7 @@ void RecurrentOp::ForwardGroup(const OpCall& call, Range examples,
   InputProducts(call, examples, step.masks, spare, gates);
   for (int64_t s = 0; s < steps_; ++s) {
     const int64_t t = backwards_ ? steps_ - 1 - s : s;
-    step.is_first = s == 0;
+    step.is_first = s == 0 && !has_initial_states_;
     step.gates = {gates + t * width, GateFloats()};
     const int64_t at = (examples.begin * steps_ + t) * units_;
     for (int k = 0; saves && k < kind_.states; ++k) {
@@ -380,6 +452,13 @@ void RecurrentOp::ForwardGroup(const OpCall& call, Range examples,
     for (int64_t i = 0; i < n; ++i) {
       std::copy_n(step.state[i], units_,
                   call.y + OutputRow(examples.begin + i, s) * units_);
+    }
+  }
+  for (int k = 0; returns_state_ && k < kind_.states; ++k) {
+    const StepRows last = k == 0 ? step.state : step.carry;
+    for (int64_t i = 0; i < n; ++i) {
+      std::copy_n(last[i], units_,
+                  call.y + StateRow(examples.begin + i, k) * units_);
     }
   }
 }
@@ -423,12 +502,18 @@ void RecurrentOp::BackwardGroup(const OpCall& call, Range examples,
   step.d_carry = own + n * units_;
   own += n * kind_.states * units_;
   std::fill_n(step.d_state, n * kind_.states * units_, 0.0f);
+  for (int k = 0; returns_state_ && k < kind_.states; ++k) {
+    for (int64_t i = 0; i < n; ++i) {
+      std::copy_n(call.dy + StateRow(examples.begin + i, k) * units_, units_,
+                  step.d_state + (k * n + i) * units_);
+    }
+  }
   step.products = own;
   step.row = own + 2 * n * units_;
   for (int64_t s = steps_ - 1; s >= 0; --s) {
     const int64_t t = backwards_ ? steps_ - 1 - s : s;
     const int64_t at = (examples.begin * steps_ + t) * units_;
-    step.is_first = s == 0;
+    step.is_first = s == 0 && !has_initial_states_;
     step.gates = {saved.gates + examples.begin * GateFloats() + t * width,
                   GateFloats()};
     step.state = {saved.states[0] + at, StateFloats()};
@@ -439,6 +524,11 @@ void RecurrentOp::BackwardGroup(const OpCall& call, Range examples,
             step.d_state + i * units_);
     }
     StepBackward(step);
+  }
+  for (int k = 0; has_initial_states_ && k < kind_.states; ++k) {
+    if (call.dx[1 + k] == nullptr) continue;
+    std::copy_n(step.d_state + k * n * units_, n * units_,
+                call.dx[1 + k] + examples.begin * units_);
   }
 }
 
@@ -545,6 +635,26 @@ Status MakeRecurrent(const Layer& layer, const std::vector<Shape>& inputs,
   } else {
     op->reset(new SimpleRnnOp(layer, x));
   }
+  return static_cast<RecurrentOp*>(op->get())->TakeInitialStates(inputs);
+}
+
+Status MakeRecurrentOutput(const Layer& layer, const std::vector<Shape>& inputs,
+                           std::unique_ptr<Op>* op) {
+  if (layer.layer == nullptr) {  // Graph::Add sets it
+    return InvalidArgument("RecurrentOutput takes a layer's output alone");
+  }
+  const int64_t states = layer.layer->kind == Layer::Kind::kLSTM ? 2 : 1,
+                rows = inputs[0][0], steps = rows - states;
+  if (layer.tensor < 0 || layer.tensor > states) {
+    return InvalidArgument("the layer has tensors 0 to %" PRId64
+                           ", and not %" PRId64,
+                           states, layer.tensor);
+  }
+  const Range taken =
+      layer.tensor == 0 ? Range{0, steps}
+                        : Range{steps + layer.tensor - 1, steps + layer.tensor};
+  const bool is_sequence = layer.tensor == 0 && layer.layer->return_sequences;
+  op->reset(new RecurrentOutputOp(inputs[0], taken, is_sequence));
   return Status();
 }
 

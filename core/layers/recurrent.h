@@ -33,7 +33,7 @@ struct StepRows {
 struct RecurrentStep {
   const OpCall* call;
   int64_t examples;
-  bool is_first;  // the states before it are zero
+  bool is_first;  // the states before it are zeros
   const float* masks;
   // The products of the inputs. Forward makes the gates' values of them, and
   // Backward the gradients of the products.
@@ -64,6 +64,8 @@ class RecurrentOp : public Op {
   int64_t multiply_adds() const override;
   void Forward(const OpCall& call) const override;
   void Backward(const OpCall& call) const override;
+  // The inputs from the second on are the states before the first step.
+  Status TakeInitialStates(const std::vector<Shape>& inputs);
 
  protected:
   // The numbers of gates, of states and of spans of extra values.
@@ -109,6 +111,8 @@ class RecurrentOp : public Op {
 
  private:
   int64_t OutputRow(int64_t example, int64_t s) const;
+  int64_t StateRow(int64_t example, int state) const;
+  void BeginStates(const OpCall& call, Range examples, float* states) const;
   int64_t MaskFloats() const;
   const float* InputMask(const float* masks, int64_t example,
                          int64_t gate) const;
@@ -128,7 +132,8 @@ class RecurrentOp : public Op {
 
   const Kind kind_;
   const int64_t steps_, features_, units_;
-  const bool bias_, sequences_, backwards_, keeps_order_;
+  const bool bias_, sequences_, returns_state_, backwards_, keeps_order_;
+  bool has_initial_states_ = false;
   const float dropout_, recurrent_dropout_;
 };
 

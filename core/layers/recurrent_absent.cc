@@ -11,4 +11,9 @@ Status MakeRecurrent(const Layer& layer, const std::vector<Shape>&,
   return LeftOut(ClassName(layer), "recurrent");
 }
 
+Status MakeRecurrentOutput(const Layer& layer, const std::vector<Shape>&,
+                           std::unique_ptr<Op>*) {
+  return LeftOut(ClassName(layer), "recurrent");
+}
+
 }  // namespace ringlet

@@ -84,7 +84,12 @@ Status MakeTimeDistributed(const Layer& layer, const std::vector<Shape>& inputs,
   }
   Layer inner = *layer.layer;
   const LayerClass& row = ClassOf(inner);
-  if (row.make_op == nullptr || row.inputs != LayerInputs::kOne) {
+  const bool takes_one =
+      row.inputs == LayerInputs::kOne || row.inputs == LayerInputs::kStates;
+  if (inner.return_state) {
+    return InvalidArgument("TimeDistributed takes no layer with return_state");
+  }
+  if (row.make_op == nullptr || !takes_one) {
     return InvalidArgument("TimeDistributed cannot apply %s to each step",
                            ClassName(inner));
   }

@@ -508,11 +508,17 @@ Status LoweringBuilder::Run(const char* target) {
     const Row* const row =
         std::find_if(std::begin(kRows), std::end(kRows),
                      [&](const Row& r) { return r.layer == layer.kind; });
-    if (row == std::end(kRows)) {
+    const bool has_states =
+        IsRecurrent(layer.kind) &&
+        (layer.return_state || model_.inputs(node).size() > 1);
+    if (row == std::end(kRows) || has_states) {
       return InvalidArgument(
           "layer '%s' is a %s, %swhich cannot be exported to %s",
           layer.name.c_str(), ClassName(layer),
-          layer.custom != nullptr ? "a user-defined layer, " : "", target);
+          layer.custom != nullptr ? "a user-defined layer, "
+          : has_states            ? "with return_state or initial states, "
+                                  : "",
+          target);
     }
     Primitive p;
     p.kind = row->kind;

@@ -19,22 +19,17 @@ bool IsReference(const Json& json) {
 Status ReadReference(const Json& json, const std::string& path,
                      CallReference* reference) {
   const int size = json.size();
-  int64_t tensor = -1;
   if (IsReference(json) && (size == 3 || size == 4)) {
     reference->name = json.first().text();
     const Json second = json.first().next();
     if (second.ToInt64(&reference->number) && reference->number >= 0 &&
-        second.next().ToInt64(&tensor) && tensor == 0) {
+        second.next().ToInt64(&reference->tensor) && reference->tensor >= 0) {
       return Status();
-    }
-    if (tensor > 0) {
-      return InvalidArgument(
-          "%s: is %s; a layer that gives several tensors is not supported",
-          path.c_str(), Show(json).c_str());
     }
   }
   return InvalidArgument(
-      "%s: is %s; must be [a layer's name, the number of its call, 0]",
+      "%s: is %s; must be [a layer's name, the number of its call, the number "
+      "of its tensor]",
       path.c_str(), Show(json).c_str());
 }
 
@@ -82,9 +77,19 @@ void ReadAttention(const Json& json, FieldReader* call, LayerEntry* entry,
   }
 }
 
-constexpr char kNoState[] =
-    "ringlet supports only null: a state begins as zeros in each batch; a "
-    "decoder can take the encoder's output by RepeatVector and Concatenate";
+// Reads the states before the first step, which are further inputs.
+void ReadInitialState(const Json& json, FieldReader* call,
+                      std::vector<CallReference>* inputs) {
+  const std::string path = call->PathOf("initial_state");
+  const bool references =
+      IsReference(json) || (json.is_array() && IsReference(json.first()));
+  if (!references) return call->Fail(ReadTensors(json, path, inputs));
+  for (Json m = IsReference(json) ? json : json.first(); m; m = m.next()) {
+    inputs->emplace_back();
+    call->Fail(ReadReference(m, path, &inputs->back()));
+    if (IsReference(json) || !call->ok()) return;
+  }
+}
 
 // Reads the arguments of a call besides the tensors in order.
 Status ReadArguments(const Json& json, const std::string& path,
@@ -97,8 +102,15 @@ Status ReadArguments(const Json& json, const std::string& path,
     RefuseMask("mask", &call);
   }
   const Kind kind = entry->layer.kind;
+  if (kind == Kind::kBidirectional && call.Has("initial_state")) {
+    call.Refuse("initial_state",
+                "ringlet supports only null: the states of a Bidirectional "
+                "begin as zeros in each batch");
+  }
+  if (IsRecurrent(kind) && call.Has("initial_state")) {
+    ReadInitialState(json["initial_state"], &call, inputs);
+  }
   if (IsRecurrent(kind) || kind == Kind::kBidirectional) {
-    if (call.Has("initial_state")) call.Refuse("initial_state", kNoState);
     call.Ignore({"initial_state"});
   }
   if (kind == Kind::kAttention || kind == Kind::kMultiHeadAttention) {
@@ -193,11 +205,6 @@ Status ReadNode(const Json& json, const std::string& path, LayerEntry* entry,
     RINGLET_RETURN_IF_ERROR(
         ReadArguments(call, JoinPath(at, 3), entry, inputs));
     if (single) break;
-  }
-  // In Keras 2 an initial state is a further input.
-  if (IsRecurrent(entry->layer.kind) && inputs->size() > 1) {
-    return InvalidArgument("%s: has an initial_state; %s", path.c_str(),
-                           kNoState);
   }
   return Status();
 }

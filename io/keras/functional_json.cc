@@ -14,6 +14,7 @@
 #include <functional>
 #include <queue>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "../../core/base/text.h"
@@ -23,6 +24,8 @@ namespace ringlet {
 namespace {
 
 using Kind = Layer::Kind;
+// An entry, the number of its call, and that of its tensor.
+using TensorOf = std::tuple<int, int64_t, int64_t>;
 
 Status NameEntries(LayerGraph* graph) {
   int i = 0;
@@ -34,6 +37,71 @@ Status NameEntries(LayerGraph* graph) {
       return entry.Annotate(InvalidArgument(
           "%s.name: two layers have this name", entry.path.c_str()));
     }
+  }
+  return Status();
+}
+
+// Makes `reference` one to a RecurrentOutput, if its layer gives several
+// tensors. `taken` are these references, and the names of their new layers.
+Status TakeTensor(const LayerGraph& graph, const std::string& path,
+                  std::map<TensorOf, std::string>* taken,
+                  CallReference* reference) {
+  const auto found = graph.by_name.find(reference->name);
+  if (found == graph.by_name.end()) return Status();  // CountFrom has the error
+  const LayerEntry& entry = graph.entries[found->second];
+  const bool several =
+      IsRecurrent(entry.layer.kind) && entry.layer.return_state;
+  if (!several && reference->tensor == 0) return Status();
+  if (!several) {
+    return InvalidArgument(
+        "%s: takes tensor %lld of layer '%s', which gives one; only a "
+        "SimpleRNN, LSTM or GRU with return_state gives several tensors",
+        path.c_str(), static_cast<long long>(reference->tensor),
+        Printable(reference->name).c_str());
+  }
+  std::string& name =
+      (*taken)[{found->second, reference->number, reference->tensor}];
+  name = reference->name + "_output_" + std::to_string(reference->tensor);
+  if (reference->number > 0) {
+    name += "_of_call_" + std::to_string(reference->number);
+  }
+  *reference = CallReference();
+  reference->name = name;
+  return Status();
+}
+
+// Adds a RecurrentOutput for each tensor that a reference takes of a layer with
+// several.
+Status TakeTensors(std::vector<CallReference>* outputs, const std::string& path,
+                   LayerGraph* graph) {
+  std::map<TensorOf, std::string> taken;
+  for (CallReference& output : *outputs) {
+    RINGLET_RETURN_IF_ERROR(TakeTensor(*graph, path, &taken, &output));
+  }
+  for (LayerEntry& entry : graph->entries) {
+    for (auto& call : entry.calls) {
+      for (CallReference& input : call) {
+        RINGLET_RETURN_IF_ERROR(entry.Annotate(
+            TakeTensor(*graph, entry.path + ".inbound_nodes", &taken, &input)));
+      }
+    }
+  }
+  for (const auto& [tensor, name] : taken) {
+    const auto [number, call, index] = tensor;
+    LayerEntry entry;
+    entry.layer = RecurrentOutput(index).Name(name);
+    entry.class_name = ClassName(entry.layer);
+    entry.path = graph->entries[number].path;
+    CallReference source;
+    source.name = graph->entries[number].layer.name;
+    source.number = call;
+    entry.calls = {{source}};
+    const int at = static_cast<int>(graph->entries.size());
+    if (!graph->by_name.emplace(name, at).second) {
+      return InvalidArgument("%s.name: another layer is called '%s'",
+                             entry.path.c_str(), Printable(name).c_str());
+    }
+    graph->entries.push_back(std::move(entry));
   }
   return Status();
 }
@@ -112,20 +180,24 @@ Status LinkCalls(LayerGraph* graph) {
 
 // Sorts the calls so that each comes after its inputs, and the calls of a layer
 // are in order of their numbers. If several orders are possible, it takes the
-// given one, or that of the file. `first` are the calls of the model's inputs.
+// given one, or that of the file. A RecurrentOutput is directly behind its
+// layer. `first` are the calls of the model's inputs.
 Status SortCalls(const LayerGraph& graph, const std::vector<int>& first,
                  std::vector<int>* order) {
   using Place = std::pair<int64_t, int>;  // priority, and the call
   std::vector<size_t> missing;
   std::priority_queue<Place, std::vector<Place>, std::greater<Place>> ready;
   const auto push = [&](int c) {
-    const LayerGraph::Call& call = graph.calls[c];
-    const auto& given = graph.entries[call.entry].call_order;
     const auto input = std::find(first.begin(), first.end(), c);
     if (input != first.end()) {
       return ready.push({input - first.end(), c});
     }
-    ready.push({given.empty() ? c : given[call.number], c});
+    const Kind kind = graph.entries[graph.calls[c].entry].layer.kind;
+    const int placed =
+        kind == Kind::kRecurrentOutput ? graph.calls[c].inputs[0] : c;
+    const LayerGraph::Call& call = graph.calls[placed];
+    const auto& given = graph.entries[call.entry].call_order;
+    ready.push({given.empty() ? placed : given[call.number], c});
   };
   for (const LayerGraph::Call& call : graph.calls) {
     if (call.inputs.empty()) push(static_cast<int>(missing.size()));
@@ -206,6 +278,7 @@ Status LinkGraph(LayerGraph* graph, FieldReader* fields,
   const std::string in = fields->PathOf("input_layers");
   const std::string out = fields->PathOf("output_layers");
   RINGLET_RETURN_IF_ERROR(NameEntries(graph));
+  RINGLET_RETURN_IF_ERROR(TakeTensors(&outputs, out, graph));
   RINGLET_RETURN_IF_ERROR(CountFrom(outputs, graph));
   RINGLET_RETURN_IF_ERROR(LinkCalls(graph));
   RINGLET_RETURN_IF_ERROR(FindEnds(*graph, inputs, in, &graph->inputs));

@@ -61,10 +61,6 @@ constexpr struct {
     {"mask_zero",
      "ringlet supports only false: it has no masks, so all steps count; cut or "
      "pad the sequences to one length"},
-    {"return_state",
-     "ringlet supports only false: a layer has one output; return_sequences "
-     "gives the states of all steps, and RepeatVector the last one to a "
-     "decoder"},
     {"stateful",
      "ringlet supports only false: a state begins as zeros in each batch"},
 };

@@ -24,11 +24,12 @@ constexpr Named<MergeMode> kMergeModes[] = {{"concat", kMergeConcat},
 
 constexpr char kCallOrder[] = "call_order";
 
-// A reference to a call of a layer: [name, number, 0] in a functional model. Or
-// numbers, as in x + 3.
+// A reference to a call of a layer: [name, number, tensor] in a functional
+// model. Or numbers, as in x + 3.
 struct CallReference {
   std::string name;
   int64_t number = 0;
+  int64_t tensor = 0;          // not 0 for a recurrent layer's states alone
   std::vector<float> numbers;  // not empty: one, or one for each channel
   int rank = 0;                // of the numbers
 };

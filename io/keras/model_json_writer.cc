@@ -63,9 +63,20 @@ class ModelWriter {
   }
 
  private:
+  // A RecurrentOutput is a tensor of its layer in Keras.
   void WriteReference(size_t call) {
-    w_.BeginArray().String(model_.layers[model_.calls[call].layer].name);
-    w_.Int(numbers_[call]).Int(0).EndArray();
+    int64_t tensor = 0;
+    const Layer& layer = LayerOf(call);
+    if (layer.kind == Layer::Kind::kRecurrentOutput) {
+      tensor = layer.tensor;
+      call = static_cast<size_t>(model_.calls[call].inputs[0]);
+    }
+    w_.BeginArray().String(LayerOf(call).name);
+    w_.Int(numbers_[call]).Int(tensor).EndArray();
+  }
+
+  const Layer& LayerOf(size_t call) const {
+    return model_.layers[model_.calls[call].layer];
   }
 
   void WriteTensor(size_t call) {
@@ -78,16 +89,26 @@ class ModelWriter {
     w_.EndObject().EndObject();
   }
 
-  // Keras calls a merging layer with one argument, the list of its inputs.
+  // Keras calls a merging layer with one argument, the list of its inputs. The
+  // initial states of a recurrent layer are another argument.
   void WriteCall(const NestedModel::Call& call) {
     const Layer& layer = model_.layers[call.layer];
     const bool list = ClassOf(layer).inputs == LayerInputs::kList ||
                       (layer.model != nullptr && layer.model->num_inputs > 1);
     w_.BeginObject().Key("args").BeginArray();
     if (list) w_.BeginArray();
-    for (int input : call.inputs) WriteTensor(static_cast<size_t>(input));
+    const size_t count = IsRecurrent(layer.kind) ? 1 : call.inputs.size();
+    for (size_t i = 0; i < count; ++i)
+      WriteTensor(static_cast<size_t>(call.inputs[i]));
     if (list) w_.EndArray();
     w_.EndArray().Key("kwargs").BeginObject();
+    if (count < call.inputs.size()) {
+      w_.Key("initial_state").BeginArray();
+      for (size_t i = count; i < call.inputs.size(); ++i) {
+        WriteTensor(static_cast<size_t>(call.inputs[i]));
+      }
+      w_.EndArray();
+    }
     if (layer.use_causal_mask) w_.Key("use_causal_mask").Bool(true);
     w_.EndObject().EndObject();
   }
@@ -112,6 +133,7 @@ class ModelWriter {
 
   void WriteLayer(size_t i) {
     const Layer& layer = model_.layers[i];
+    if (layer.kind == Layer::Kind::kRecurrentOutput) return;
     const auto config = [&] {
       if (layer.model == nullptr) return ringlet::WriteConfig(&w_, layer);
       if (IsExpandedBidirectional(layer)) {

@@ -396,7 +396,7 @@ const Wrong kWrong[] = {
      kBranches,
      R"([[["left", 0, 0, {}])",
      R"([[["left", 0, 1, {}])",
-     {"layer 'concatenate'", "several tensors"}},
+     {"layer 'concatenate'", "tensor 1 of layer 'left', which gives one"}},
     {"NegativeCall",
      kBranches,
      R"([[["left", 0, 0, {}])",

@@ -1,0 +1,150 @@
+// An encoder and a decoder that begins with its states, as Keras 3, Keras 2 and
+// TensorFlow.js write them.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "../../support/contains.h"
+#include "../../support/expect_ok.h"
+#include "../../support/model_json.h"
+#include "ringlet/checkpoint.h"
+#include "ringlet/export.h"
+#include "ringlet/layers.h"
+#include "ringlet/model.h"
+
+namespace ringlet {
+namespace {
+
+// %calls of the layers encoder, decoder and dense.
+std::string Seq2Seq(const std::string& encoder, const std::string& decoder,
+                    const std::string& dense) {
+  const auto input = [](const std::string& name, const std::string& field) {
+    return R"({"class_name": "InputLayer", "name": ")" + name +
+           R"(", "config": {"name": ")" + name + "\", \"" + field +
+           R"(": [null, 5, 3]}, "inbound_nodes": []}, )";
+  };
+  const auto layer = [](const std::string& kind, const std::string& name,
+                        const std::string& fields, const std::string& nodes) {
+    return "{\"class_name\": \"" + kind + "\", \"name\": \"" + name +
+           "\", \"config\": {\"name\": \"" + name + "\", " + fields +
+           "}, \"inbound_nodes\": " + nodes + "}";
+  };
+  return R"({"class_name": "Functional", "config": {"name": "functional", "layers": [)" +
+         input("from", "batch_input_shape") + input("to", "batch_input_shape") +
+         layer("LSTM", "encoder", R"("units": 4, "return_state": true)",
+               encoder) +
+         ", " +
+         layer("LSTM", "decoder",
+               R"("units": 4, "return_sequences": true, "return_state": true)",
+               decoder) +
+         ", " + layer("Dense", "dense", R"("units": 2)", dense) +
+         R"(], "input_layers": [["from", 0, 0], ["to", 0, 0]],
+             "output_layers": [["dense", 0, 0]]}})";
+}
+
+std::string Tensor(const std::string& name, int tensor) {
+  return R"({"class_name": "__keras_tensor__", "config": {
+      "shape": [null, 4], "dtype": "float32", "keras_history": [")" +
+         name + "\", 0, " + std::to_string(tensor) + "]}}";
+}
+
+std::string Keras3() {
+  const auto call = [](const std::string& args, const std::string& kwargs) {
+    return "[{\"args\": [" + args + "], \"kwargs\": {" + kwargs + "}}]";
+  };
+  return Seq2Seq(
+      call(Tensor("from", 0), R"("training": false, "mask": null)"),
+      call(Tensor("to", 0), R"("initial_state": [)" + Tensor("encoder", 1) +
+                                ", " + Tensor("encoder", 2) + "]"),
+      call(Tensor("decoder", 0), ""));
+}
+
+// Keras 2 and TensorFlow.js make the states further inputs.
+std::string Keras2() {
+  return Seq2Seq(R"([[["from", 0, 0, {}]]])",
+                 R"([[["to", 0, 0, {}], ["encoder", 0, 1, {}],
+                      ["encoder", 0, 2, {}]]])",
+                 R"([[["decoder", 0, 0, {}]]])");
+}
+
+// Some versions of Keras 2 have them as an argument.
+std::string Keras2Argument() {
+  return Seq2Seq(R"([[["from", 0, 0, {}]]])",
+                 R"([[["to", 0, 0, {"initial_state": [["encoder", 0, 1],
+                      ["encoder", 0, 2]]}]]])",
+                 R"([[["decoder", 0, 0, {}]]])");
+}
+
+std::string Built() {
+  Functional model;
+  const auto from = model.Add(Input({5, 3}).Name("from")),
+             to = model.Add(Input({5, 3}).Name("to"));
+  const auto encoder =
+      model.Add(LSTM(4).ReturnState(true).Name("encoder"), {from});
+  const auto h = model.Add(RecurrentOutput(1).Name("encoder_output_1"),
+                           {encoder}),
+             c = model.Add(RecurrentOutput(2).Name("encoder_output_2"),
+                           {encoder});
+  const auto decoder =
+      model.Add(LSTM(4).ReturnSequences(true).ReturnState(true).Name("decoder"),
+                {to, h, c});
+  model.Add(
+      Dense(2).Name("dense"),
+      {model.Add(RecurrentOutput(0).Name("decoder_output_0"), {decoder})});
+  return ToJson(model);
+}
+
+TEST(RecurrentStatesJsonTest, Load_EncoderAndDecoder_IsTheBuiltModel) {
+  const std::string built = Built();
+  for (const std::string& json : {Keras3(), Keras2(), Keras2Argument()}) {
+    const auto model = LoadJson(json);
+    EXPECT_EQ(ToJson(*model), built);
+    EXPECT_EQ(model->num_nodes(), 8);
+    model->Compile(SGD(), MeanSquaredError());
+    EXPECT_OK(model->status());
+  }
+  EXPECT_EQ(ToJson(*LoadJson(built)), built);
+  EXPECT_TRUE(Contains(built, "[\"encoder\",0,2]"));
+  EXPECT_FALSE(Contains(built, "RecurrentOutput"));
+}
+
+TEST(RecurrentStatesJsonTest, Load_WrongStates_AreRefused) {
+  const auto error = [](const std::string& encoder,
+                        const std::string& decoder) {
+    return JsonError(Seq2Seq(R"([[["from", 0, 0, {}]]])",
+                             "[[[\"to\", 0, 0, {}], " + encoder + "]]",
+                             decoder));
+  };
+  const std::string both = R"(["encoder", 0, 1, {}], ["encoder", 0, 2, {}])";
+  EXPECT_TRUE(Contains(
+      error(R"(["encoder", 0, 1, {}])", R"([[["decoder", 0, 0, {}]]])"),
+      "has 2 initial states, not 1"));
+  EXPECT_TRUE(Contains(error(R"(["encoder", 0, 1, {}], ["encoder", 0, 3, {}])",
+                             R"([[["decoder", 0, 0, {}]]])"),
+                       "the layer has tensors 0 to 2, and not 3"));
+  EXPECT_TRUE(Contains(error(R"(["encoder", 1, 1, {}], ["encoder", 0, 2, {}])",
+                             R"([[["decoder", 0, 0, {}]]])"),
+                       "call 1 of layer 'encoder'"));
+  EXPECT_TRUE(Contains(error(both, R"([[["to", 0, 1, {}]]])"),
+                       "takes tensor 1 of layer 'to', which gives one"));
+}
+
+TEST(RecurrentStatesJsonTest, Export_WithStates_IsRefused) {
+  Functional model;
+  const auto gru = model.Add(GRU(4).ReturnState(true).Name("encoder"),
+                             {model.Add(Input({5, 3}))});
+  model.Add(RecurrentOutput(1), {gru});
+  model.Compile(SGD(), MeanSquaredError());
+  TempFolder folder;
+  for (const Status& status : {ExportOnnx(&model, folder / "m.onnx"),
+                               ExportC(&model, folder / "m.c")}) {
+    EXPECT_TRUE(Contains(status,
+                         "layer 'encoder' is a GRU, with return_state "
+                         "or initial states, which cannot be exported"));
+  }
+}
+
+}  // namespace
+}  // namespace ringlet
