@@ -62,7 +62,8 @@ std::string Int8Model::Comment(const CInterface& c) const {
   const Quantization &in = QuantizationOf(0), &out = QuantizationOf(last());
   const std::string in_text =
       c.tokens ? "whole numbers of tokens"
-               : Text("as int8: %.9g (q - %d)", in.scale, in.zero_point);
+               : Text("as int8: %.9g (q - %d)%s", in.scale, in.zero_point,
+                      factors_ < 0 ? "" : ", after the normalization");
   const std::string text = Text(
       "/* A model in int8 for one example at a time, written by ringlet %s.\n\n"
       "   in:    %" PRId64
@@ -218,13 +219,33 @@ std::string Int8Model::Calls() const {
          "}\n";
 }
 
+// The call that converts `count` numbers x of the input: all, or number i.
+std::string Int8Model::StoreText(const char* x, const std::string& to,
+                                 int64_t count) const {
+  const std::string from_to =
+      std::string("(") + x + ", " + to + ", " + std::to_string(count);
+  if (takes_tokens()) return "take_tokens" + from_to + ");";
+  if (factors_ < 0) {
+    return "quantize" + from_to +
+           Text(", %s, %d);", CNumber(FactorTo(0)).c_str(),
+                QuantizationOf(0).zero_point);
+  }
+  const size_t channels = plain_.factors.size();
+  const std::string first = count == 1 && channels > 1
+                                ? Text(" + i %% %zu", channels)
+                                : std::string();
+  return "quantize_scaled" + from_to +
+         Text(", %zu, f%d%s, f%d%s);", count == 1 ? 1 : channels, factors_,
+              first.c_str(), shifts_, first.c_str());
+}
+
 std::string Int8Model::Entries(bool softmax, const CInterface& c) const {
   const auto n = static_cast<long long>(input().elements());
   const auto m = static_cast<long long>(output().elements());
   const bool tokens = takes_tokens();
   const size_t from = tokens ? 0 : slots_->offset(slots_->SlotOf(0)),
                to = slots_->offset(slots_->SlotOf(last()));
-  const Quantization &in = QuantizationOf(0), &out = QuantizationOf(last());
+  const Quantization& out = QuantizationOf(last());
   std::string end =
       Text("  run();\n  dequantize(arena + %zu, out, %lld, %s, %d);\n", to, m,
            CNumber(static_cast<float>(out.scale)).c_str(), out.zero_point);
@@ -234,20 +255,13 @@ std::string Int8Model::Entries(bool softmax, const CInterface& c) const {
                 plain_.end == kLogSoftmax ? "log_" : "", m / width, width);
   }
   const std::string where = tokens ? "tokens" : Text("arena + %zu", from);
-  const std::string scale =
-      Text(", %s, %d", CNumber(FactorTo(0)).c_str(), in.zero_point);
-  const char *const store = tokens ? "take_tokens" : "quantize",
-                    *const scaled = tokens ? "" : scale.c_str();
   const std::string predict =
       c.scale ? CPredictions(c,
                              Text("  %s* const to = %s;\n",
                                   tokens ? "int32_t" : "int8_t", where.c_str()),
-                             Text("%s(&x, to + i, 1%s);", store, scaled), end)
-              : Text(
-                    "\nint %s_predict(const float* in, float* out) {\n"
-                    "  %s(in, %s, %lld%s);\n",
-                    c.name.c_str(), store, where.c_str(), n, scaled) +
-                    end + "  return 0;\n}\n";
+                             StoreText("&x", "to + i", 1), end)
+              : "\n" + Predict(c) + " {\n  " + StoreText("in", where, n) +
+                    "\n" + end + "  return 0;\n}\n";
   const std::string input_i =
       tokens ? "tokens[i]" : Text("arena[%zu + i]", from);
   return predict + "\n" + PredictInt8(c) +
@@ -265,6 +279,7 @@ uint32_t Int8Model::Kernels() const {
   constexpr uint32_t kQuantizing =
       int8::kSoftmax | int8::kNormalize | int8::kAttend | int8::kRecur;
   uint32_t kernels = takes_tokens() ? 0u : uint32_t{int8::kQuantize};
+  if (factors_ >= 0) kernels |= int8::kScaledQuantize;
   for (const Step& step : steps_) {
     kernels |= step.kernel;
     if ((step.kernel & kQuantizing) != 0) kernels |= int8::kQuantize;

@@ -282,17 +282,9 @@ void Attend(const int8_t* q, const int8_t* k, const int8_t* v, int8_t* y,
 }
 void Recur(const int8_t* x, int8_t* y, const Recurrence& r, const int* g,
            float factor, float* z, int16_t* q) {
-  const cell c = {r.w,
-                  r.r,
-                  r.w_factors,
-                  r.r_factors,
-                  r.b,
-                  r.units,
-                  static_cast<int>(GatesOf(r.cell)),
-                  r.levels,
-                  EachOf(r.activation),
-                  EachOf(r.gate),
-                  q};
+  const cell c = {
+      r.w,     r.r,      r.w_factors,          r.r_factors,    r.b, r.units,
+      r.gates, r.levels, EachOf(r.activation), EachOf(r.gate), q};
   recur(x, y, &c, StepOf(r.cell).function, g, factor, z);
 }
 

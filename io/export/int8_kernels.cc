@@ -193,6 +193,18 @@ BOTH(
     })
 
 BOTH(
+    kScaledQuantizeText,
+    static void quantize_scaled(const float* x, int8_t* y, int n, int channels,
+                                const float* factors, const float* shifts) {
+      int i;
+      for (i = 0; i < n; ++i) {
+        const float product = x[i] * factors[i % channels];
+        const float v = product + shifts[i % channels];
+        quantize(&v, y + i, 1, 1, 0);
+      }
+    })
+
+BOTH(
     kDequantizeText, static void dequantize(const int8_t* x, float* y, int n,
                                             float scale, int zero) {
       for (; n > 0; --n) *y++ = (float)(*x++ - zero) * scale;
@@ -213,6 +225,7 @@ constexpr struct {
     {kGather, kGatherText},
     {kGather, kTokensText},
     {kQuantize, kQuantizeText},
+    {kScaledQuantize, kScaledQuantizeText},
     {~0u, kDequantizeText},
 };
 
@@ -256,6 +269,10 @@ void Copy(const int8_t* x, int8_t* y, int axes, const int* g,
 void Fill(int8_t* y, int n, int value) { fill(y, n, value); }
 void Quantize(const float* x, int8_t* y, int n, float factor, int zero) {
   quantize(x, y, n, factor, zero);
+}
+void QuantizeScaled(const float* x, int8_t* y, int n, int channels,
+                    const float* factors, const float* shifts) {
+  quantize_scaled(x, y, n, channels, factors, shifts);
 }
 void Dequantize(const int8_t* x, float* y, int n, float scale, int zero) {
   dequantize(x, y, n, scale, zero);

@@ -30,6 +30,7 @@ enum Kernel : uint32_t {
   kNormalize = 1024,
   kAttend = 2048,
   kRecur = 4096,  // and the StepBit of each cell
+  kScaledQuantize = 131072,
 };
 constexpr uint32_t StepBit(Cell cell) {
   return 8192u << static_cast<uint32_t>(cell);
@@ -73,6 +74,9 @@ void Copy(const int8_t* x, int8_t* y, int axes, const int* g,
           const int8_t* table);
 void Fill(int8_t* y, int n, int value);
 void Quantize(const float* x, int8_t* y, int n, float factor, int zero);
+// x factor + shift, of each channel, in the steps of y and with its zero.
+void QuantizeScaled(const float* x, int8_t* y, int n, int channels,
+                    const float* factors, const float* shifts);
 void Dequantize(const int8_t* x, float* y, int n, float scale, int zero);
 // Whole numbers, to select rows of w, which has `rows` rows of n numbers.
 void TakeTokens(const float* x, int32_t* y, int n);
@@ -98,7 +102,7 @@ struct Recurrence {
   Cell cell;
   const int8_t *w, *r;
   const float *w_factors, *r_factors, *b;
-  int units, levels;
+  int units, gates, levels;
   Activation activation, gate;
 };
 // `g` is steps, features, floats of the state and behind it, 1 from the last

@@ -48,6 +48,18 @@ void Int8Model::UpdateRanges(const float* x, int64_t count) {
   }
 }
 
+const float* Int8Model::ScaledInput(const Batch& batch) {
+  if (plain_.factors.empty()) return batch.x;
+  const size_t channels = plain_.factors.size();
+  const int64_t n = batch.count * input().elements();
+  scaled_.assign(batch.x, batch.x + n);
+  for (size_t i = 0; i < scaled_.size(); ++i) {
+    scaled_[i] *= plain_.factors[i % channels];
+    scaled_[i] += plain_.shifts[i % channels];
+  }
+  return scaled_.data();
+}
+
 Status Int8Model::FindRanges(Model* model, const Dataset& data,
                              int64_t examples) {
   ranges_.assign(static_cast<size_t>(last() + 1), Range());
@@ -58,9 +70,10 @@ Status Int8Model::FindRanges(Model* model, const Dataset& data,
   Batch batch;
   for (int64_t seen = 0; seen < examples && !batch.last; seen += batch.count) {
     RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
+    const float* const x = ScaledInput(batch);
     RINGLET_RETURN_IF_ERROR(
-        plain_.model.Forward(batch.x, batch.count, /*training=*/false));
-    UpdateRanges(batch.x, batch.count);
+        plain_.model.Forward(x, batch.count, /*training=*/false));
+    UpdateRanges(x, batch.count);
   }
   for (int node = 0; node <= last(); ++node) {
     const Range& range = ranges_[static_cast<size_t>(node)];
@@ -198,12 +211,13 @@ void Int8Model::RunFloatStep(const Step& s, int64_t time,
     int8::Attend(at(s.x), at(s.x2), at(s.x3), at(s.y), g, f[0], f[1],
                  memory->floats.data());
   } else {
-    int8::Recur(at(s.x), at(s.y),
-                {p.cell, bytes(s.bytes), bytes(s.bytes2), floats(s.floats),
-                 floats(s.floats2), floats(s.floats3),
-                 static_cast<int>(p.output.back()), s.argument, p.activation,
-                 GateOf(p)},
-                g, f[0], memory->floats.data(), memory->state.data());
+    int8::Recur(
+        at(s.x), at(s.y),
+        {p.cell, bytes(s.bytes), bytes(s.bytes2), floats(s.floats),
+         floats(s.floats2), floats(s.floats3),
+         static_cast<int>(p.output.back()), static_cast<int>(GatesOf(p.cell)),
+         s.argument, p.activation, GateOf(p)},
+        g, f[0], memory->floats.data(), memory->state.data());
   }
 }
 
@@ -252,6 +266,11 @@ void Int8Model::Run(const float* in, float* out, Int8Memory* memory) const {
   const auto count = static_cast<int>(input().elements());
   if (takes_tokens()) {
     int8::TakeTokens(in, memory->tokens.data(), count);
+  } else if (factors_ >= 0) {
+    int8::QuantizeScaled(in, arena + slots_->offset(slots_->SlotOf(0)), count,
+                         static_cast<int>(plain_.factors.size()),
+                         floats_[static_cast<size_t>(factors_)].data(),
+                         floats_[static_cast<size_t>(shifts_)].data());
   } else {
     int8::Quantize(in, arena + slots_->offset(slots_->SlotOf(0)), count,
                    FactorTo(0), QuantizationOf(0).zero_point);

@@ -108,7 +108,10 @@ class Int8Model {
   static bool KeepsQuantization(const Primitive& primitive);
   static Factors FactorsOf(const std::vector<double>& real);
   Status FindRanges(Model* model, const Dataset& data, int64_t examples);
+  const float* ScaledInput(const Batch& batch);
   void FindTableRanges();
+  // The input's factors and shifts in the steps of its int8 numbers.
+  void AddInputScale();
   void UpdateRanges(const float* x, int64_t count);
   void FindViews();
   void ChooseQuantization();
@@ -196,6 +199,8 @@ class Int8Model {
   std::string CellOf(const Step& step, size_t number) const;
   uint32_t Kernels() const;
   std::string Memory() const;
+  std::string StoreText(const char* x, const std::string& to,
+                        int64_t count) const;
   std::string Entries(bool softmax, const CInterface& c) const;
 
   PlainModel plain_;
@@ -209,6 +214,8 @@ class Int8Model {
   std::vector<std::vector<int8_t>> bytes_;
   std::vector<std::vector<int32_t>> words_;
   std::vector<std::vector<float>> floats_;
+  std::vector<float> scaled_;       // an input of the plain model
+  int factors_ = -1, shifts_ = -1;  // of the input; -1: none
   std::vector<Activation> functions_;
   size_t num_floats_ = 0, num_state_ = 0, num_tokens_ = 0;  // see Int8Memory
   bool too_large_ = false;                                  // for an int in C

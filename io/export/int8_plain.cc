@@ -69,6 +69,8 @@ class Builder {
   }
   Floats Values(const Variable* weight) const;
   Status AddActivation(int node, Activation activation);
+  bool ScalesInput() const;
+  Status ScaleInput(const Affine& affine);
   int AddAffine(int node, const Affine& affine);
   bool Folds(int index) const;
   void Fold(const Affine& affine);
@@ -351,19 +353,43 @@ Status Builder::MergeInputs() {
   return Give(Add(Rescaling(1.0f / static_cast<float>(inputs)), {node}));
 }
 
+// The number of channel c: there is one for each, one for all, or none.
+double NumberAt(const Floats& values, size_t c) {
+  return values.empty() ? 0 : double{values[values.size() == 1 ? 0 : c]};
+}
+
+float ShiftAt(const Affine& affine, size_t c) {
+  return static_cast<float>(NumberAt(affine.offset, c) -
+                            NumberAt(affine.center, c) *
+                                NumberAt(affine.scale, c));
+}
+
+// True if the primitive is the only one that reads the model's input.
+bool Builder::ScalesInput() const {
+  const int root = Root(p_->inputs[0]);
+  return At(root).kind == Kind::kInput &&
+         reads_[static_cast<size_t>(root)] == 1;
+}
+
+// Channels of the input may have other ranges, so the conversion to int8
+// includes their normalization.
+Status Builder::ScaleInput(const Affine& affine) {
+  const auto width = static_cast<size_t>(p_->output.back());
+  for (size_t c = 0; c < width; ++c) {
+    plain_.factors.push_back(static_cast<float>(NumberAt(affine.scale, c)));
+    plain_.shifts.push_back(ShiftAt(affine, c));
+  }
+  return PassThrough();
+}
+
 // (x - minus) times + plus, as a depthwise convolution with one tap.
 int Builder::AddAffine(int node, const Affine& affine) {
   const Shape shape = p_->output;
   const auto width = static_cast<size_t>(shape.back());
-  const auto at = [](const Floats& values, size_t c) {
-    return values.empty() ? 0 : double{values[values.size() == 1 ? 0 : c]};
-  };
   Weights weights;
   for (size_t c = 0; c < width; ++c) {
-    const double factor = at(affine.scale, c);
-    weights.kernel.push_back(static_cast<float>(factor));
-    weights.bias.push_back(static_cast<float>(at(affine.offset, c) -
-                                              at(affine.center, c) * factor));
+    weights.kernel.push_back(static_cast<float>(NumberAt(affine.scale, c)));
+    weights.bias.push_back(ShiftAt(affine, c));
   }
   if (shape.rank() != 3) {
     const Shape image = {1, shape.elements() / shape.back(), shape.back()};
@@ -383,8 +409,9 @@ Status Builder::MultiplyAdd() {
   const Affine affine = AffineOf(*p_, floats_);
   const bool factor = affine.scale.size() == 1 && affine.scale[0] > 0 &&
                       nothing(affine.center) && nothing(affine.offset);
-  return Give(factor ? Add(Rescaling(affine.scale[0]), {x()})
-                     : AddAffine(x(), affine));
+  if (factor) return Give(Add(Rescaling(affine.scale[0]), {x()}));
+  if (ScalesInput()) return ScaleInput(affine);
+  return Give(AddAffine(x(), affine));
 }
 
 // True if the primitive is a product without an activation that one other
@@ -411,6 +438,7 @@ void Builder::Fold(const Affine& affine) {
 
 Status Builder::BatchNormalize() {
   const Affine affine = AffineOf(*p_, floats_);
+  if (ScalesInput()) return ScaleInput(affine);
   if (!Folds(Root(p_->inputs[0]))) return Give(AddAffine(x(), affine));
   Fold(affine);
   return Give(x());

@@ -16,8 +16,11 @@ namespace ringlet {
 // depthwise one. Merging layers have two inputs. A Rescaling has one factor >
 // 0, and changes only the meaning of numbers.
 struct PlainModel {
-  Functional model;          // compiled; its last node is the output
-  std::vector<int> nodes;    // of the model's outputs, in order
+  Functional model;        // compiled; its last node is the output
+  std::vector<int> nodes;  // of the model's outputs, in order
+  // Not empty: the model's input is x factor + shift, by channel. This is a
+  // normalization of the input, which only it reads.
+  std::vector<float> factors, shifts;
   Activation end = kLinear;  // an omitted softmax or log_softmax
 };
 

@@ -51,6 +51,19 @@ void Int8Model::AddRows(const Variable* kernel, double x_scale, int* rows,
   *factors = AddFloats(std::move(scales));
 }
 
+void Int8Model::AddInputScale() {
+  if (plain_.factors.empty()) return;
+  const Quantization& x = QuantizationOf(0);
+  std::vector<float> factors, shifts;
+  for (size_t c = 0; c < plain_.factors.size(); ++c) {
+    factors.push_back(static_cast<float>(plain_.factors[c] / x.scale));
+    shifts.push_back(
+        static_cast<float>(plain_.shifts[c] / x.scale + x.zero_point));
+  }
+  factors_ = AddFloats(std::move(factors));
+  shifts_ = AddFloats(std::move(shifts));
+}
+
 // --- primitives --------------------------------------------------------------
 
 // Products with the slopes below 0.

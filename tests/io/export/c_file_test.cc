@@ -347,17 +347,17 @@ TEST(CFileTest, RawValues_InC_AreScaledToTheBitsOfTraining) {
   if (!kHasCompiler) GTEST_SKIP() << "needs a compiler of this machine";
   Sequential only_views({Input({3, 4}), Flatten()});
   Sequential dense({Input({12}), ActivationLayer(kTanh), Dense(12)});
+  Sequential rows(
+      {Input({4, 3}), Rescaling({1, 2, 0.5f}, {0, 1, -1}), Flatten()});
   Sequential image({Input({4, 3, 1}), Conv2D(1, 3).Padding(kSame), Flatten()});
   Functional twice;
   const auto x = twice.Add(Input({12}));
   twice.Add(Add(), {twice.Add(Dense(12), {x}), x});
   // A fused multiply-add has other bits with this scale.
   const Scale scale(1 / 255.f, -0.4215f);
-  const std::pair<Model*, Scale> cases[] = {{&only_views, scale},
-                                            {&dense, scale},
-                                            {&dense, Scale()},
-                                            {&image, scale},
-                                            {&twice, scale}};
+  const std::pair<Model*, Scale> cases[] = {
+      {&only_views, scale}, {&dense, scale}, {&dense, Scale()},
+      {&image, scale},      {&rows, scale},  {&twice, scale}};
   for (const auto& [model, scale_of_case] : cases) {
     RawModel raw(model, scale_of_case);
     for (const bool int8 : {false, true}) {

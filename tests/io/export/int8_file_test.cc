@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -103,9 +104,10 @@ TEST(Int8FileTest, FilterWithoutWeights_KeepsItsBias) {
 
 // --- integer sums, and floats between them ---
 
-// The same in steps of 1/255 of the outputs' range. The inputs are `tokens`
-// whole numbers, if not 0.
-double Int8Steps(Model* model, int tokens) {
+// The same in steps of 1/255 of the outputs' range. `change` makes the inputs
+// of their places and made numbers.
+double Int8Steps(Model* model,
+                 const std::function<float(size_t i, float x)>& change) {
   constexpr int64_t kCount = 64;
   CompileOne(model);
   if (!model->status().ok()) return HUGE_VAL;
@@ -114,8 +116,8 @@ double Int8Steps(Model* model, int tokens) {
   Examples examples;
   ExportCOptions options;
   options.calibration = options.test = examples.Batches(in, out, kCount);
-  for (float& x : examples.x) {
-    if (tokens > 0) x = std::floor((x + 1) / 2 * static_cast<float>(tokens));
+  for (size_t i = 0; i < examples.x.size(); ++i) {
+    examples.x[i] = change(i, examples.x[i]);
   }
   EXPECT_TRUE(model->Forward(examples.x.data(), kCount, false).ok());
   std::copy_n(model->output(), examples.y.size(), examples.y.begin());
@@ -126,6 +128,17 @@ double Int8Steps(Model* model, int tokens) {
     return ExportC(model, path, options, &report);
   });
   return std::sqrt(*report.after.Find("loss")) / (range / 255);
+}
+
+double Int8Steps(Model* model) {
+  return Int8Steps(model, [](size_t, float x) { return x; });
+}
+
+// The inputs are whole numbers below `tokens`.
+double Int8StepsOfTokens(Model* model, int tokens) {
+  return Int8Steps(model, [=](size_t, float x) {
+    return std::floor((x + 1) / 2 * static_cast<float>(tokens));
+  });
 }
 
 // A LayerNormalization divides by a deviation of a few of its input's steps.
@@ -150,7 +163,7 @@ TEST(Int8FileTest, Recurrences_AnyCell_AreWithinSteps) {
         layer.ReturnSequences(sequences);
       }
       Sequential model({Input({7, 4}), layer, Dense(3)});
-      EXPECT_LT(Int8Steps(&model, 0), kSteps);
+      EXPECT_LT(Int8Steps(&model), kSteps);
     }
   }
 }
@@ -158,13 +171,13 @@ TEST(Int8FileTest, Recurrences_AnyCell_AreWithinSteps) {
 // A state without bounds has more than int8's range of the examples.
 TEST(Int8FileTest, Recurrence_StateWithoutBounds_IsWithinSteps) {
   Sequential model({Input({20, 4}), SimpleRNN(6, kRelu), Dense(3)});
-  EXPECT_LT(Int8Steps(&model, 0), kSteps);
+  EXPECT_LT(Int8Steps(&model), kSteps);
 }
 
 TEST(Int8FileTest, Tokens_OfEmbeddings_StayWhole) {
   Sequential model({Input({12}), Embedding(1000, 8), PositionEmbedding(12),
                     GRU(6), Dense(3)});
-  EXPECT_LT(Int8Steps(&model, 1000), kSteps);
+  EXPECT_LT(Int8StepsOfTokens(&model, 1000), kSteps);
   ExportCOptions options;
   Examples examples;
   options.calibration = examples.Batches({12}, {3}, 4);
@@ -187,13 +200,13 @@ TEST(Int8FileTest, Attention_AnyHeads_IsWithinSteps) {
           MultiHeadAttention(heads, 2).ValueDim(4).UseCausalMask(causal),
           {query, value});
       model.Add(Dense(3), {y});
-      EXPECT_LT(Int8Steps(&model, 0), kSteps) << heads;
+      EXPECT_LT(Int8Steps(&model), kSteps) << heads;
       Functional alone;
       const auto z = alone.Add(Input({6, 5}));
       const auto keys = alone.Add(Dense(5), {z});
       alone.Add(Attention().UseScale(heads > 1).UseCausalMask(causal),
                 {z, z, keys});
-      EXPECT_LT(Int8Steps(&alone, 0), kSteps) << heads;
+      EXPECT_LT(Int8Steps(&alone), kSteps) << heads;
     }
   }
 }
@@ -220,10 +233,10 @@ TEST(Int8FileTest, LayersBetweenIntegers_AnyAxes_AreWithinSteps) {
     Sequential model({Input({5, 4, 3}), Conv2D(4, 2)});
     for (const Layer& layer : some) model.Add(layer);
     const bool normalized = some[0].kind == Layer::Kind::kLayerNormalization;
-    EXPECT_LT(Int8Steps(&model, 0), normalized ? kNormalizedSteps : kSteps);
+    EXPECT_LT(Int8Steps(&model), normalized ? kNormalizedSteps : kSteps);
   }
   Sequential line({Input({8, 3}), Conv1DTranspose(4, 3).Strides(2), PReLU()});
-  EXPECT_LT(Int8Steps(&line, 0), kSteps);
+  EXPECT_LT(Int8Steps(&line), kSteps);
 }
 
 TEST(Int8FileTest, Steps_OfATimeDistributed_AreComputedOneByOne) {
@@ -233,15 +246,31 @@ TEST(Int8FileTest, Steps_OfATimeDistributed_AreComputedOneByOne) {
        TimeDistributed(ZeroPadding2D(1)), TimeDistributed(MaxPooling2D()),
        TimeDistributed(SeparableConv2D(3, 2)), TimeDistributed(PReLU()),
        TimeDistributed(Flatten()), LSTM(5), Dense(3)});
-  EXPECT_LT(Int8Steps(&images, 0), kSteps);
+  EXPECT_LT(Int8Steps(&images), kSteps);
   Sequential rows(
       {Input({4, 7, 3}), TimeDistributed(GRU(4)),
        TimeDistributed(LayerNormalization()), TimeDistributed(RepeatVector(4)),
        TimeDistributed(Conv1D(3, 2)), TimeDistributed(Softmax({1, 2}))});
-  EXPECT_LT(Int8Steps(&rows, 0), kNormalizedSteps);
+  EXPECT_LT(Int8Steps(&rows), kNormalizedSteps);
   Sequential tokens({Input({4, 7}), TimeDistributed(Embedding(90, 3)),
                      TimeDistributed(GlobalAveragePooling1D()), Dense(2)});
-  EXPECT_LT(Int8Steps(&tokens, 90), kSteps);
+  EXPECT_LT(Int8StepsOfTokens(&tokens, 90), kSteps);
+}
+
+// The first channel differs by 1 around 1000, the second by 0.001 around 0.
+TEST(Int8FileTest, Normalization_OfTheInput_HasAFactorForEachChannel) {
+  Sequential model({Input({3, 2}), Normalization({1000, 0}, {1, 1e-6f}),
+                    Flatten(), Dense(4, kTanh), Dense(2)});
+  EXPECT_LT(Int8Steps(&model,
+                      [](size_t i, float x) {
+                        return i % 2 == 0 ? 1000 + x : x / 1000;
+                      }),
+            kSteps);
+  Functional both;  // reads the input elsewhere too
+  const auto x = both.Add(Input({4}));
+  const auto y = both.Add(Normalization({0, 0.5f, 0, 1}, {1, 2, 3, 4}), {x});
+  both.Add(Add(), {x, y});
+  EXPECT_LT(Int8Steps(&both), kSteps);
 }
 
 TEST(Int8FileTest, UnsupportedLayers_AreRefusedByName) {
