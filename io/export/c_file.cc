@@ -15,30 +15,46 @@
 namespace ringlet {
 namespace {
 
-// Wraps an int8 model as the only layer of another model, to compute the int8
-// model's metrics.
+// Wraps an int8 model as a layer of another model, to compute the int8 model's
+// metrics. Its output has all outputs, one after the other.
 class Int8Layer final : public CustomLayer {
  public:
   explicit Int8Layer(const Int8Model* model) : model_(*model) {}
 
   const char* class_name() const override { return "Int8"; }
   Status Build(const std::vector<Shape>&, LayerPlan* plan) const override {
-    plan->output = model_.output();
+    plan->output = {Elements()};
     return Status();
   }
   Status Forward(const LayerCall& call) const override {
-    const int64_t in = model_.input().elements(),
-                  out = model_.output().elements();
     call.Parallel(call.batch, [&](int64_t begin, int64_t end) {
       Int8Memory memory = model_.NewMemory();
       for (int64_t i = begin; i < end; ++i) {
-        model_.Run(call.x[0] + i * in, call.y + i * out, &memory);
+        std::vector<const float*> in;
+        for (int k = 0; k < model_.num_inputs(); ++k) {
+          in.push_back(call.x[k] + i * model_.input(k).elements());
+        }
+        std::vector<float*> out;
+        float* y = call.y + i * Elements();
+        for (int k = 0; k < model_.num_outputs(); ++k) {
+          out.push_back(y);
+          y += model_.output(k).elements();
+        }
+        model_.Run(in.data(), out.data(), &memory);
       }
     });
     return Status();
   }
   Status Backward(const LayerCall&) const override {
     return InvalidArgument("an int8 model is not trained");
+  }
+
+  int64_t Elements() const {
+    int64_t all = 0;
+    for (int k = 0; k < model_.num_outputs(); ++k) {
+      all += model_.output(k).elements();
+    }
+    return all;
   }
 
  private:
@@ -55,13 +71,27 @@ Status Evaluate(Model* model, const Dataset& data, Logs* logs) {
 
 Status Measure(Model* model, const Int8Model& int8, const Dataset& data,
                Int8Report* report) {
-  std::vector<OutputLoss> losses = model->losses();
-  losses[0].output.clear();
+  const auto layer = std::make_shared<Int8Layer>(&int8);
+  Functional whole;
+  std::vector<int> inputs, outputs;
+  for (int i = 0; i < int8.num_inputs(); ++i) {
+    inputs.push_back(whole.Add(Input(int8.input(i))));
+  }
+  const int64_t all = layer->Elements();
+  const int line =
+      whole.Add(Reshape({all, 1}), {whole.Add(Custom(layer), inputs)});
+  int64_t begin = 0;
+  for (int k = 0; k < int8.num_outputs(); ++k) {
+    const int64_t end = begin + int8.output(k).elements();
+    const int part = whole.Add(Cropping1D(begin, all - end), {line});
+    outputs.push_back(
+        whole.Add(Reshape(int8.output(k)).Name(model->output_name(k)), {part}));
+    begin = end;
+  }
+  whole.Outputs(outputs);
   CompileOptions options;
   options.threads = model->threads();
-  Sequential whole(
-      {Input(int8.input()), Custom(std::make_shared<Int8Layer>(&int8))});
-  whole.Compile(SGD(), losses, options);
+  whole.Compile(SGD(), model->losses(), options);
   RINGLET_RETURN_IF_ERROR(whole.status());
   RINGLET_RETURN_IF_ERROR(Evaluate(model, data, &report->before));
   return Evaluate(&whole, data, &report->after);
@@ -83,7 +113,9 @@ Status ExportC(Model* model, const std::string& path,
     RINGLET_RETURN_IF_ERROR(
         int8.Make(model, options.calibration, options.calibration_examples)
             .Annotate("%s", path.c_str()));
-    interface.tokens = int8.takes_tokens();
+    for (int i = 0; i < int8.num_inputs(); ++i) {
+      interface.inputs[static_cast<size_t>(i)].tokens = int8.takes_tokens(i);
+    }
     if (report != nullptr && !options.test.empty()) {
       RINGLET_RETURN_IF_ERROR(Measure(model, int8, options.test, report));
     }

@@ -104,7 +104,7 @@ std::vector<CArgument> ArgumentsOf(const Model& model, const char* prefix,
     for (int i = 2; !taken.insert(UpperName(name)).second; ++i) {
       name = first + "_" + std::to_string(i);
     }
-    arguments.push_back({name, model.output_shape(node)});
+    arguments.push_back({name, model.output_shape(node), false});
   }
   return arguments;
 }
@@ -169,6 +169,11 @@ std::string UpperName(const std::string& name) {
   return upper;
 }
 
+std::string CLabel(const std::string& name) {
+  const std::string label = "   " + name + ":";
+  return label + std::string(label.size() < 9 ? 10 - label.size() : 1, ' ');
+}
+
 std::string COutputs(const CInterface& c) {
   return Joined(c.outputs, [](const CArgument& argument) {
     return "float* " + argument.name;
@@ -183,8 +188,15 @@ std::string COutputNames(const CInterface& c) {
 std::string Predict(const CInterface& c) { return PredictFrom(c, "", "float"); }
 
 std::string PredictInt8(const CInterface& c) {
-  return "int " + c.name + "_predict_int8(const " +
-         (c.tokens ? "int32_t" : "int8_t") + "* in, int8_t* out)";
+  const auto input = [](const CArgument& argument) {
+    return std::string("const ") +
+           (argument.tokens ? "int32_t* " : "int8_t* ") + argument.name;
+  };
+  const auto output = [](const CArgument& argument) {
+    return "int8_t* " + argument.name;
+  };
+  return "int " + c.name + "_predict_int8(" + Joined(c.inputs, input) + ", " +
+         Joined(c.outputs, output) + ")";
 }
 
 std::string CDeclarations(const CInterface& c) {

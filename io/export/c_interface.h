@@ -26,6 +26,7 @@ namespace ringlet {
 struct CArgument {
   std::string name;  // "in", or with the layer's name, if there are several
   Shape shape;
+  bool tokens = false;  // whole numbers in int8
 };
 
 struct CInterface {
@@ -34,7 +35,6 @@ struct CInterface {
   const Shape& in() const { return inputs[0].shape; }
   const Shape& out() const { return outputs[0].shape; }
   bool int8 = false;
-  bool tokens = false;  // the int8 function takes whole numbers of tokens
   std::vector<std::string> classes;
   std::optional<Scale> scale;   // of raw values; none: the caller scales them
   std::optional<CTable> table;  // with `scale`, if raw values are not the input
@@ -57,6 +57,8 @@ Status MakeCInterface(const Model& model, const ExportCOptions& options,
 
 // "MODEL" of "model".
 std::string UpperName(const std::string& name);
+// "   in:    ", for the first comment.
+std::string CLabel(const std::string& name);
 // "float* out", and "out".
 std::string COutputs(const CInterface& c);
 std::string COutputNames(const CInterface& c);

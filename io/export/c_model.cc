@@ -212,9 +212,9 @@ Status CModel::AddLayers(bool softmax) {
   for (const Primitive& p : lowering_.primitives) {
     kinds.push_back({IsView(p), RowOf(p.kind).in_place});
   }
+  const std::vector<bool> uses_in(interface_.inputs.size(), !interface_.scale);
   slots_ = std::make_unique<CSlots>(lowering_.primitives, kinds, Outputs(),
-                                    /*uses_in=*/!interface_.scale,
-                                    /*uses_out=*/true);
+                                    uses_in, /*uses_out=*/true);
   const auto count = static_cast<int>(lowering_.primitives.size());
   for (index_ = 0; index_ < count; ++index_) {
     p_ = &At(index_);
@@ -240,9 +240,7 @@ std::string CModel::Comment() const {
       "/* A model for one example at a time, written by "
       "ringlet " RINGLET_VERSION ".\n\n";
   const auto add = [&](const std::string& name, const std::string& what) {
-    const std::string label = "   " + name + ":";
-    text += label + std::string(label.size() < 9 ? 10 - label.size() : 1, ' ') +
-            what + "\n";
+    text += CLabel(name) + what + "\n";
   };
   const auto floats = [](int64_t count, const std::string& shape) {
     return std::to_string(count) + " floats, " + shape;

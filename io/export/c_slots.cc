@@ -9,13 +9,13 @@
 namespace ringlet {
 
 CSlots::CSlots(const Primitives& primitives, std::vector<Kind> kinds,
-               const std::vector<int>& outputs, bool uses_in, bool uses_out)
+               const std::vector<int>& outputs,
+               const std::vector<bool>& uses_in, bool uses_out)
     : primitives_(primitives),
       kinds_(std::move(kinds)),
       slots_(primitives.size()) {
   const std::vector<int> last = LastReads(outputs);
   const auto count = static_cast<int>(primitives.size());
-  int num_inputs = 0;
   for (int i = 0; i < count; ++i) {
     const bool input = At(i).kind == Primitive::Kind::kInput;
     if (kinds_[static_cast<size_t>(i)].is_view) continue;
@@ -23,8 +23,8 @@ CSlots::CSlots(const Primitives& primitives, std::vector<Kind> kinds,
     const auto output =
         std::find_if(outputs.begin(), outputs.end(),
                      [&](int index) { return Root(index) == i; });
-    if (input && uses_in) {
-      slot = In(num_inputs++);
+    if (input && uses_in[static_cast<size_t>(i)]) {
+      slot = In(i);
     } else if (output != outputs.end() && uses_out) {
       slot = Out(static_cast<int>(output - outputs.begin()));
     } else if (!input && MayReplaceInput(i, last)) {

@@ -27,11 +27,12 @@ class CSlots {
   };
 
   // `primitives` outlive the CSlots, and have a kind each. `outputs` are the
-  // primitives of the model's outputs. `uses_in` and `uses_out`: inputs and
-  // outputs are the caller's memory; else they are buffers too. An output that
-  // is a view of an input has its slot, and is to be copied.
+  // primitives of the model's outputs. `uses_in`, for each input, and
+  // `uses_out`: the caller has the memory; else the CSlots have a buffer for it.
+  // An output that is a view of an input has its slot, and is to be copied.
   CSlots(const Primitives& primitives, std::vector<Kind> kinds,
-         const std::vector<int>& outputs, bool uses_in, bool uses_out);
+         const std::vector<int>& outputs, const std::vector<bool>& uses_in,
+         bool uses_out);
 
   int Root(int index) const;
   int SlotOf(int index) const {

@@ -59,17 +59,30 @@ std::string Int8Model::Comment(const CInterface& c) const {
   for (const auto& bytes : bytes_) flash += bytes.size();
   for (const auto& words : words_) flash += 4 * words.size();
   for (const auto& floats : floats_) flash += 4 * floats.size();
-  const Quantization &in = QuantizationOf(0), &out = QuantizationOf(last());
-  const std::string in_text =
-      c.tokens ? "whole numbers of tokens"
-               : Text("as int8: %.9g (q - %d)%s", in.scale, in.zero_point,
-                      factors_ < 0 ? "" : ", after the normalization");
-  const std::string text = Text(
-      "/* A model in int8 for one example at a time, written by ringlet %s.\n\n"
-      "   in:    %" PRId64
-      " numbers, %s; %s\n"
-      "   out:   %" PRId64
-      " numbers, %s; as int8: %.9g (q - %d)%s\n"
+  std::string text =
+      "/* A model in int8 for one example at a time, written by "
+      "ringlet " RINGLET_VERSION ".\n\n";
+  const auto as_int8 = [](const Quantization& q) {
+    return Text("as int8: %.9g (q - %d)", q.scale, q.zero_point);
+  };
+  const auto numbers = [](const Shape& shape) {
+    return std::to_string(shape.elements()) + " numbers, " + shape.ToString() +
+           "; ";
+  };
+  for (int i = 0; i < num_inputs(); ++i) {
+    const char* const after =
+        InputAt(i).factors < 0 ? "" : ", after the normalization";
+    text += CLabel(c.inputs[static_cast<size_t>(i)].name) + numbers(input(i)) +
+            (takes_tokens(i) ? "whole numbers of tokens"
+                             : as_int8(QuantizationOf(i)) + after) +
+            "\n";
+  }
+  for (int k = 0; k < num_outputs(); ++k) {
+    text += CLabel(c.outputs[static_cast<size_t>(k)].name) +
+            numbers(output(k)) + as_int8(QuantizationOf(OutputAt(k))) +
+            (EndOf(k).end == kLinear ? "" : ", before the softmax") + "\n";
+  }
+  text += Text(
       "   flash: %zu bytes of weights, and the code\n"
       "   RAM:   %zu bytes, and in and out\n\n"
       "   CC = arm-none-eabi-gcc\n"
@@ -77,11 +90,7 @@ std::string Int8Model::Comment(const CInterface& c) const {
       "-mfloat-abi=hard -std=c99 -O2\n"
       "   model.o: model.c ; $(CC) $(CFLAGS) -c model.c */\n\n"
       "#include <math.h>\n#include <stdint.h>\n\n",
-      RINGLET_VERSION, input().elements(), input().ToString().c_str(),
-      in_text.c_str(), output().elements(), output().ToString().c_str(),
-      out.scale, out.zero_point,
-      plain_.end == kLinear ? "" : ", before the softmax", flash,
-      ram() + c.row_bytes());
+      flash, ram() + c.row_bytes());
   return text + CDeclarations(c);
 }
 
@@ -219,67 +228,98 @@ std::string Int8Model::Calls() const {
          "}\n";
 }
 
-// The call that converts `count` numbers x of the input: all, or number i.
-std::string Int8Model::StoreText(const char* x, const std::string& to,
-                                 int64_t count) const {
+std::string Int8Model::PlaceOf(int input) const {
+  return takes_tokens(input)
+             ? "tokens + " + std::to_string(InputAt(input).first_token)
+             : "arena + " + std::to_string(PlaceInArena(input));
+}
+
+// The call that converts `count` numbers x of an input: all, or number i.
+std::string Int8Model::StoreText(int input, const char* x,
+                                 const std::string& to, int64_t count) const {
   const std::string from_to =
       std::string("(") + x + ", " + to + ", " + std::to_string(count);
-  if (takes_tokens()) return "take_tokens" + from_to + ");";
-  if (factors_ < 0) {
+  if (takes_tokens(input)) return "take_tokens" + from_to + ");";
+  const In& in = InputAt(input);
+  if (in.factors < 0) {
     return "quantize" + from_to +
-           Text(", %s, %d);", CNumber(FactorTo(0)).c_str(),
-                QuantizationOf(0).zero_point);
+           Text(", %s, %d);", CNumber(FactorTo(input)).c_str(),
+                QuantizationOf(input).zero_point);
   }
-  const size_t channels = plain_.factors.size();
+  const size_t channels = floats_[static_cast<size_t>(in.factors)].size();
   const std::string first = count == 1 && channels > 1
                                 ? Text(" + i %% %zu", channels)
                                 : std::string();
   return "quantize_scaled" + from_to +
-         Text(", %zu, f%d%s, f%d%s);", count == 1 ? 1 : channels, factors_,
-              first.c_str(), shifts_, first.c_str());
+         Text(", %zu, f%d%s, f%d%s);", count == 1 ? 1 : channels, in.factors,
+              first.c_str(), in.shifts, first.c_str());
+}
+
+std::string Int8Model::Dequantizations(bool softmax,
+                                       const CInterface& c) const {
+  std::string text;
+  for (int k = 0; k < num_outputs(); ++k) {
+    const int from = OutputAt(k);
+    const Quantization& out = QuantizationOf(from);
+    const std::string& name = c.outputs[static_cast<size_t>(k)].name;
+    const auto m = static_cast<long long>(output(k).elements()),
+               width = static_cast<long long>(output(k).back());
+    text +=
+        Text("  dequantize(arena + %zu, %s, %lld, %s, %d);\n",
+             PlaceInArena(from), name.c_str(), m,
+             CNumber(static_cast<float>(out.scale)).c_str(), out.zero_point);
+    const Activation end = EndOf(k).end;
+    if (!softmax && end == kLinear) continue;
+    text +=
+        Text("  %ssoftmax(%s, %lld, %lld);\n", end == kLogSoftmax ? "log_" : "",
+             name.c_str(), m / width, width);
+  }
+  return text;
 }
 
 std::string Int8Model::Entries(bool softmax, const CInterface& c) const {
-  const auto n = static_cast<long long>(input().elements());
-  const auto m = static_cast<long long>(output().elements());
-  const bool tokens = takes_tokens();
-  const size_t from = tokens ? 0 : slots_->offset(slots_->SlotOf(0)),
-               to = slots_->offset(slots_->SlotOf(last()));
-  const Quantization& out = QuantizationOf(last());
-  std::string end =
-      Text("  run();\n  dequantize(arena + %zu, out, %lld, %s, %d);\n", to, m,
-           CNumber(static_cast<float>(out.scale)).c_str(), out.zero_point);
-  if (softmax || plain_.end != kLinear) {
-    const auto width = static_cast<long long>(output().back());
-    end += Text("  %ssoftmax(out, %lld, %lld);\n",
-                plain_.end == kLogSoftmax ? "log_" : "", m / width, width);
+  const std::string end = "  run();\n" + Dequantizations(softmax, c);
+  std::string begin, bytes_in, bytes_out;
+  const auto copy = [](int64_t n, const std::string& to,
+                       const std::string& from) {
+    return "  for (i = 0; i < " + std::to_string(n) + "; ++i) " + to + " = " +
+           from + ";\n";
+  };
+  for (int i = 0; i < num_inputs(); ++i) {
+    const std::string& name = c.inputs[static_cast<size_t>(i)].name;
+    const int64_t n = input(i).elements();
+    begin += "  " + StoreText(i, name.c_str(), PlaceOf(i), n) + "\n";
+    bytes_in += copy(
+        n,
+        takes_tokens(i)
+            ? Text("tokens[%d + i]", static_cast<int>(InputAt(i).first_token))
+            : Text("arena[%zu + i]", PlaceInArena(i)),
+        name + "[i]");
   }
-  const std::string where = tokens ? "tokens" : Text("arena + %zu", from);
+  for (int k = 0; k < num_outputs(); ++k) {
+    bytes_out += copy(output(k).elements(),
+                      c.outputs[static_cast<size_t>(k)].name + "[i]",
+                      Text("arena[%zu + i]", PlaceInArena(OutputAt(k))));
+  }
   const std::string predict =
       c.scale ? CPredictions(c,
                              Text("  %s* const to = %s;\n",
-                                  tokens ? "int32_t" : "int8_t", where.c_str()),
-                             StoreText("&x", "to + i", 1), end)
-              : "\n" + Predict(c) + " {\n  " + StoreText("in", where, n) +
-                    "\n" + end + "  return 0;\n}\n";
-  const std::string input_i =
-      tokens ? "tokens[i]" : Text("arena[%zu + i]", from);
-  return predict + "\n" + PredictInt8(c) +
-         Text(
-             " {\n"
-             "  int i;\n"
-             "  for (i = 0; i < %lld; ++i) %s = in[i];\n"
-             "  run();\n"
-             "  for (i = 0; i < %lld; ++i) out[i] = arena[%zu + i];\n"
-             "  return 0;\n}\n",
-             n, input_i.c_str(), m, to);
+                                  takes_tokens(0) ? "int32_t" : "int8_t",
+                                  PlaceOf(0).c_str()),
+                             StoreText(0, "&x", "to + i", 1), end)
+              : "\n" + Predict(c) + " {\n" + begin + end + "  return 0;\n}\n";
+  return predict + "\n" + PredictInt8(c) + " {\n  int i;\n" + bytes_in +
+         "  run();\n" + bytes_out + "  return 0;\n}\n";
 }
 
 uint32_t Int8Model::Kernels() const {
   constexpr uint32_t kQuantizing =
       int8::kSoftmax | int8::kNormalize | int8::kAttend | int8::kRecur;
-  uint32_t kernels = takes_tokens() ? 0u : uint32_t{int8::kQuantize};
-  if (factors_ >= 0) kernels |= int8::kScaledQuantize;
+  uint32_t kernels = 0;
+  for (int i = 0; i < num_inputs(); ++i) {
+    if (!takes_tokens(i)) kernels |= int8::kQuantize;
+    if (InputAt(i).factors >= 0) kernels |= int8::kScaledQuantize;
+  }
   for (const Step& step : steps_) {
     kernels |= step.kernel;
     if ((step.kernel & kQuantizing) != 0) kernels |= int8::kQuantize;
@@ -295,8 +335,11 @@ Status Int8Model::Write(bool softmax, const CInterface& c, FileSystem* files,
   const uint32_t kernels = Kernels();
   uint32_t helpers = 0;
   if ((kernels & int8::kNormalize) != 0) helpers |= kCRoot;
-  if (softmax || plain_.end == kSoftmax) helpers |= kCSoftmax;
-  if (plain_.end == kLogSoftmax) helpers |= kCLogSoftmax;
+  if (softmax) helpers |= kCSoftmax;
+  for (const PlainModel::Output& output : plain_.outputs) {
+    if (output.end == kSoftmax) helpers |= kCSoftmax;
+    if (output.end == kLogSoftmax) helpers |= kCLogSoftmax;
+  }
   std::string text = Comment(c);
   for (size_t i = 0; i < bytes_.size(); ++i) {
     AppendArray("int8_t", 'w', i, bytes_[i], &text);

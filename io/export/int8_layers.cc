@@ -282,7 +282,7 @@ Status Int8Model::AddSteps() {
     if (kinds_[static_cast<size_t>(node_)].is_view) continue;
     (this->*RowOf(p_->kind).add)();
   }
-  AddInputScale();
+  AddInputScales();
   arena_bytes_ = slots_->Place(1);
   if (!too_large_ && arena_bytes_ <= INT32_MAX) return Status();
   return InvalidArgument(

@@ -33,8 +33,7 @@ bool IsRelu(const Primitive& p) {
 
 void Int8Model::UpdateRanges(const float* x, int64_t count) {
   const auto take = [&](int node, const float* values) {
-    int index = lowering_.of_node[static_cast<size_t>(node)];
-    while (IsView(PrimitiveAt(index))) index = PrimitiveAt(index).inputs[0];
+    const int index = Source(lowering_.of_node[static_cast<size_t>(node)]);
     Range& range = ranges_[static_cast<size_t>(index)];
     const int64_t n = count * plain_.model.output_shape(node).elements();
     for (int64_t i = 0; i < n; ++i) {
@@ -42,20 +41,29 @@ void Int8Model::UpdateRanges(const float* x, int64_t count) {
       range.most = std::max(range.most, values[i]);
     }
   };
-  take(0, x);
+  for (int i = 0; i < num_inputs(); ++i) {
+    take(i, x);
+    x += count * input(i).elements();
+  }
   for (size_t k = 0; k < plain_.nodes.size(); ++k) {
     take(plain_.nodes[k], plain_.model.output(static_cast<int>(k)));
   }
 }
 
 const float* Int8Model::ScaledInput(const Batch& batch) {
-  if (plain_.factors.empty()) return batch.x;
-  const size_t channels = plain_.factors.size();
-  const int64_t n = batch.count * input().elements();
+  int64_t n = 0;
+  for (int i = 0; i < num_inputs(); ++i) n += batch.count * input(i).elements();
   scaled_.assign(batch.x, batch.x + n);
-  for (size_t i = 0; i < scaled_.size(); ++i) {
-    scaled_[i] *= plain_.factors[i % channels];
-    scaled_[i] += plain_.shifts[i % channels];
+  float* x = scaled_.data();
+  for (int i = 0; i < num_inputs(); ++i) {
+    const auto& scale = plain_.inputs[static_cast<size_t>(i)];
+    const auto count = static_cast<size_t>(batch.count * input(i).elements());
+    const size_t channels = scale.factors.size();
+    for (size_t k = 0; k < count && channels > 0; ++k) {
+      x[k] *= scale.factors[k % channels];
+      x[k] += scale.shifts[k % channels];
+    }
+    x += count;
   }
   return scaled_.data();
 }
@@ -113,6 +121,9 @@ void Int8Model::FindViews() {
       ++reads[static_cast<size_t>(roots[static_cast<size_t>(input)])];
     }
   }
+  for (int k = 0; k < num_outputs(); ++k) {
+    ++reads[static_cast<size_t>(roots[static_cast<size_t>(OutputAt(k))])];
+  }
   for (int node = 1; node <= last(); ++node) {
     if (!IsRelu(PrimitiveAt(node))) continue;
     const int input = PrimitiveAt(node).inputs[0];
@@ -147,28 +158,37 @@ void Int8Model::ChooseQuantization() {
   }
 }
 
-Status Int8Model::Make(Model* model, const Dataset& data, int64_t examples) {
-  if (model->num_inputs() > 1 || model->num_outputs() > 1 ||
-      model->output_node(0) != model->num_nodes() - 1) {
-    return InvalidArgument(
-        "in int8 a model has one input, and one output, that of the last "
-        "layer; this model has %d and %d, the first of layer '%s'; export it "
-        "without int8",
-        model->num_inputs(), model->num_outputs(),
-        model->output_name(0).c_str());
+void Int8Model::FindTokens() {
+  inputs_.resize(plain_.inputs.size());
+  for (const Primitive& p : lowering_.primitives) {
+    if (p.kind != Kind::kGather) continue;
+    const int from = Source(p.inputs[0]);
+    if (takes_tokens(from)) continue;
+    inputs_[static_cast<size_t>(from)].first_token =
+        static_cast<int64_t>(num_tokens_);
+    num_tokens_ += static_cast<size_t>(input(from).elements());
   }
+}
+
+int Int8Model::Source(int index) const {
+  while (IsView(PrimitiveAt(index))) index = PrimitiveAt(index).inputs[0];
+  return index;
+}
+
+Status Int8Model::Make(Model* model, const Dataset& data, int64_t examples) {
   RINGLET_RETURN_IF_ERROR(MakePlain(model, &plain_));
   RINGLET_RETURN_IF_ERROR(Lower(&plain_.model, "int8", &lowering_));
   RINGLET_RETURN_IF_ERROR(FindRanges(model, data, examples));
   FindTableRanges();
   FindViews();
   ChooseQuantization();
-  const bool tokens =
-      std::any_of(lowering_.primitives.begin(), lowering_.primitives.end(),
-                  [](const Primitive& p) { return p.kind == Kind::kGather; });
-  slots_ = std::make_unique<CSlots>(lowering_.primitives, kinds_,
-                                    std::vector<int>{last()},
-                                    /*uses_in=*/tokens, /*uses_out=*/false);
+  FindTokens();
+  std::vector<bool> uses_in;
+  for (int i = 0; i < num_inputs(); ++i) uses_in.push_back(takes_tokens(i));
+  std::vector<int> outputs;
+  for (int k = 0; k < num_outputs(); ++k) outputs.push_back(OutputAt(k));
+  slots_ = std::make_unique<CSlots>(lowering_.primitives, kinds_, outputs,
+                                    uses_in, /*uses_out=*/false);
   return AddSteps();
 }
 
@@ -254,37 +274,42 @@ void Int8Model::RunStep(const Step& s, int64_t time, Int8Memory* memory) const {
     case int8::kFill:
       return int8::Fill(at(s.y), g[0], s.argument);
     case int8::kGather:
-      return int8::Gather(memory->tokens.data() + s.x.stride * time, at(s.y),
-                          g[0], bytes(s.bytes), g[1], g[2]);
+      return int8::Gather(memory->tokens.data() + s.x.begin + s.x.stride * time,
+                          at(s.y), g[0], bytes(s.bytes), g[1], g[2]);
     default:
       return RunFloatStep(s, time, memory);
   }
 }
 
-void Int8Model::Run(const float* in, float* out, Int8Memory* memory) const {
+void Int8Model::Run(const float* const* in, float* const* out,
+                    Int8Memory* memory) const {
   int8_t* const arena = memory->arena.data();
-  const auto count = static_cast<int>(input().elements());
-  if (takes_tokens()) {
-    int8::TakeTokens(in, memory->tokens.data(), count);
-  } else if (factors_ >= 0) {
-    int8::QuantizeScaled(in, arena + slots_->offset(slots_->SlotOf(0)), count,
-                         static_cast<int>(plain_.factors.size()),
-                         floats_[static_cast<size_t>(factors_)].data(),
-                         floats_[static_cast<size_t>(shifts_)].data());
-  } else {
-    int8::Quantize(in, arena + slots_->offset(slots_->SlotOf(0)), count,
-                   FactorTo(0), QuantizationOf(0).zero_point);
+  for (int i = 0; i < num_inputs(); ++i) {
+    const auto count = static_cast<int>(input(i).elements());
+    const In& to = InputAt(i);
+    if (takes_tokens(i)) {
+      int8::TakeTokens(in[i], memory->tokens.data() + to.first_token, count);
+    } else if (to.factors >= 0) {
+      const auto& factors = floats_[static_cast<size_t>(to.factors)];
+      int8::QuantizeScaled(in[i], arena + PlaceInArena(i), count,
+                           static_cast<int>(factors.size()), factors.data(),
+                           floats_[static_cast<size_t>(to.shifts)].data());
+    } else {
+      int8::Quantize(in[i], arena + PlaceInArena(i), count, FactorTo(i),
+                     QuantizationOf(i).zero_point);
+    }
   }
   for (const Step& step : steps_) {
     for (int64_t i = 0; i < step.times; ++i) RunStep(step, i, memory);
   }
-  const int64_t n = output().elements(), width = output().back();
-  int8::Dequantize(arena + slots_->offset(slots_->SlotOf(last())), out,
-                   static_cast<int>(n),
-                   static_cast<float>(QuantizationOf(last()).scale),
-                   QuantizationOf(last()).zero_point);
-  if (plain_.end != kLinear) {
-    BiasActivation(plain_.end, nullptr, n / width, width, out);
+  for (int k = 0; k < num_outputs(); ++k) {
+    const int from = OutputAt(k);
+    const int64_t n = output(k).elements(), width = output(k).back();
+    int8::Dequantize(arena + PlaceInArena(from), out[k], static_cast<int>(n),
+                     static_cast<float>(QuantizationOf(from).scale),
+                     QuantizationOf(from).zero_point);
+    if (EndOf(k).end == kLinear) continue;
+    BiasActivation(EndOf(k).end, nullptr, n / width, width, out[k]);
   }
 }
 

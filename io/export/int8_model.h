@@ -42,7 +42,7 @@ struct Int8Memory {
   std::vector<int8_t> arena;
   std::vector<float> floats;    // of one step
   std::vector<int16_t> state;   // of a recurrence, for a product
-  std::vector<int32_t> tokens;  // the input, if an Embedding reads it
+  std::vector<int32_t> tokens;  // the inputs that Embeddings read
 };
 
 class Int8Model {
@@ -53,15 +53,18 @@ class Int8Model {
   Status Write(bool softmax, const CInterface& c, FileSystem* files,
                const std::string& path) const;
 
-  const Shape& input() const { return plain_.model.output_shape(0); }
-  const Shape& output() const {
-    return plain_.model.output_shape(plain_.model.num_nodes() - 1);
+  int num_inputs() const { return static_cast<int>(plain_.inputs.size()); }
+  int num_outputs() const { return static_cast<int>(plain_.outputs.size()); }
+  const Shape& input(int i) const { return plain_.model.output_shape(i); }
+  const Shape& output(int k) const {
+    return plain_.model.output_shape(EndOf(k).node);
   }
-  // True if the inputs are the numbers of tokens, which stay whole numbers.
-  bool takes_tokens() const { return num_tokens_ > 0; }
+  // True if an input has the numbers of tokens, which stay whole numbers.
+  bool takes_tokens(int i) const { return InputAt(i).first_token >= 0; }
   Int8Memory NewMemory() const;
-  // Computes one example.
-  void Run(const float* in, float* out, Int8Memory* memory) const;
+  // Computes one example. There are as many `in` and `out` as inputs and
+  // outputs.
+  void Run(const float* const* in, float* const* out, Int8Memory* memory) const;
 
  private:
   // An int8 number q represents scale (q - zero_point).
@@ -71,6 +74,12 @@ class Int8Model {
   };
   struct Range {
     float least = 0, most = 0;
+  };
+  // The place of an input's tokens in the memory; the constants with its
+  // factors and shifts, in the steps of its int8 numbers; -1: none.
+  struct In {
+    int64_t first_token = -1;
+    int factors = -1, shifts = -1;
   };
   struct BufferSpan {
     int slot = 0;
@@ -110,8 +119,21 @@ class Int8Model {
   Status FindRanges(Model* model, const Dataset& data, int64_t examples);
   const float* ScaledInput(const Batch& batch);
   void FindTableRanges();
-  // The input's factors and shifts in the steps of its int8 numbers.
-  void AddInputScale();
+  void FindTokens();
+  // The primitive that is not a view, or the input, of a view's numbers.
+  int Source(int index) const;
+  void AddInputScales();
+  const PlainModel::Output& EndOf(int k) const {
+    return plain_.outputs[static_cast<size_t>(k)];
+  }
+  const In& InputAt(int i) const { return inputs_[static_cast<size_t>(i)]; }
+  // The primitive of an output.
+  int OutputAt(int k) const {
+    return lowering_.of_node[static_cast<size_t>(EndOf(k).node)];
+  }
+  size_t PlaceInArena(int primitive) const {
+    return slots_->offset(slots_->SlotOf(primitive));
+  }
   void UpdateRanges(const float* x, int64_t count);
   void FindViews();
   void ChooseQuantization();
@@ -199,8 +221,10 @@ class Int8Model {
   std::string CellOf(const Step& step, size_t number) const;
   uint32_t Kernels() const;
   std::string Memory() const;
-  std::string StoreText(const char* x, const std::string& to,
+  std::string PlaceOf(int input) const;
+  std::string StoreText(int input, const char* x, const std::string& to,
                         int64_t count) const;
+  std::string Dequantizations(bool softmax, const CInterface& c) const;
   std::string Entries(bool softmax, const CInterface& c) const;
 
   PlainModel plain_;
@@ -214,8 +238,8 @@ class Int8Model {
   std::vector<std::vector<int8_t>> bytes_;
   std::vector<std::vector<int32_t>> words_;
   std::vector<std::vector<float>> floats_;
-  std::vector<float> scaled_;       // an input of the plain model
-  int factors_ = -1, shifts_ = -1;  // of the input; -1: none
+  std::vector<float> scaled_;  // the inputs of the plain model
+  std::vector<In> inputs_;
   std::vector<Activation> functions_;
   size_t num_floats_ = 0, num_state_ = 0, num_tokens_ = 0;  // see Int8Memory
   bool too_large_ = false;                                  // for an int in C

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "lowering.h"
@@ -54,6 +55,12 @@ class Builder {
   int last() const { return static_cast<int>(lowering_.primitives.size()) - 1; }
   int Root(int index) const;
   int Source(int index) const;
+  int RootOfOutput(int k) const {
+    const auto node = static_cast<size_t>(model_.output_node(k));
+    return Root(lowering_.of_node[node]);
+  }
+  PlainModel::Output* OutputOf(int index);
+  void AddOutputs();
   bool IsProjection() const;
   int AddHead(const Primitive& projection, int64_t head, float factor);
   Status Refuse(const char* why) const;
@@ -203,13 +210,23 @@ Status Builder::Repeat() {
       {x()}));
 }
 
+// The output of this primitive, if no other primitive reads it.
+PlainModel::Output* Builder::OutputOf(int index) {
+  if (reads_[static_cast<size_t>(index)] != 1) return nullptr;
+  for (int k = 0; k < model_.num_outputs(); ++k) {
+    if (RootOfOutput(k) == index)
+      return &plain_.outputs[static_cast<size_t>(k)];
+  }
+  return nullptr;
+}
+
 Status Builder::AddActivation(int node, Activation activation) {
   if (activation == kLinear) return Give(node);
   if (activation != kSoftmax && activation != kLogSoftmax) {
     return Give(Add(ActivationLayer(activation), {node}));
   }
-  if (Root(last()) == index_) {
-    plain_.end = activation;
+  if (PlainModel::Output* const output = OutputOf(index_)) {
+    output->end = activation;
     return Give(node);
   }
   if (activation == kSoftmax) return Give(Add(Softmax(), {node}));
@@ -364,7 +381,7 @@ float ShiftAt(const Affine& affine, size_t c) {
                                 NumberAt(affine.scale, c));
 }
 
-// True if the primitive is the only one that reads the model's input.
+// True if the primitive is the only one that reads an input of the model.
 bool Builder::ScalesInput() const {
   const int root = Root(p_->inputs[0]);
   return At(root).kind == Kind::kInput &&
@@ -375,9 +392,11 @@ bool Builder::ScalesInput() const {
 // includes their normalization.
 Status Builder::ScaleInput(const Affine& affine) {
   const auto width = static_cast<size_t>(p_->output.back());
+  PlainModel::InputScale& scale =
+      plain_.inputs[static_cast<size_t>(Root(p_->inputs[0]))];
   for (size_t c = 0; c < width; ++c) {
-    plain_.factors.push_back(static_cast<float>(NumberAt(affine.scale, c)));
-    plain_.shifts.push_back(ShiftAt(affine, c));
+    scale.factors.push_back(static_cast<float>(NumberAt(affine.scale, c)));
+    scale.shifts.push_back(ShiftAt(affine, c));
   }
   return PassThrough();
 }
@@ -448,7 +467,9 @@ Status Builder::BatchNormalize() {
 
 void Builder::CountReads() {
   reads_.assign(lowering_.primitives.size(), 0);
-  ++reads_[static_cast<size_t>(Root(last()))];
+  for (int k = 0; k < model_.num_outputs(); ++k) {
+    ++reads_[static_cast<size_t>(RootOfOutput(k))];
+  }
   for (const Primitive& p : lowering_.primitives) {
     if (p.kind == Kind::kIdentity) continue;
     for (const int input : p.inputs) {
@@ -457,9 +478,26 @@ void Builder::CountReads() {
   }
 }
 
+// An output is a node that computes, and no other output; else a Rescaling
+// follows.
+void Builder::AddOutputs() {
+  std::set<int> taken;
+  for (int k = 0; k < model_.num_outputs(); ++k) {
+    int node = nodes_[static_cast<size_t>(RootOfOutput(k))];
+    const bool computes = std::find(plain_.nodes.begin(), plain_.nodes.end(),
+                                    node) != plain_.nodes.end();
+    if (!computes || !taken.insert(node).second) {
+      node = Add(Rescaling(1), {node});
+    }
+    plain_.outputs[static_cast<size_t>(k)].node = node;
+  }
+}
+
 Status Builder::Run() {
   RINGLET_RETURN_IF_ERROR(Lower(&model_, "C", &lowering_));
   floats_ = lowering_.weights;
+  plain_.inputs.resize(static_cast<size_t>(model_.num_inputs()));
+  plain_.outputs.resize(static_cast<size_t>(model_.num_outputs()));
   CountReads();
   for (index_ = 0; index_ <= last(); ++index_) {
     p_ = &At(index_);
@@ -470,12 +508,7 @@ Status Builder::Run() {
     RINGLET_RETURN_IF_ERROR((this->*row->convert)());
     RINGLET_RETURN_IF_ERROR(plain_.model.status());
   }
-  // The output must be a computing node, and the last one; else a Rescaling
-  // follows.
-  if (plain_.nodes.empty() || plain_.nodes.back() != nodes_.back() ||
-      nodes_.back() != plain_.model.num_nodes() - 1) {
-    Add(Rescaling(1), {nodes_.back()});
-  }
+  AddOutputs();
   Floats all;
   for (const auto& [node, weights] : weights_) {
     all.insert(all.end(), weights.kernel.begin(), weights.kernel.end());

@@ -16,12 +16,19 @@ namespace ringlet {
 // depthwise one. Merging layers have two inputs. A Rescaling has one factor >
 // 0, and changes only the meaning of numbers.
 struct PlainModel {
-  Functional model;        // compiled; its last node is the output
-  std::vector<int> nodes;  // of the model's outputs, in order
-  // Not empty: the model's input is x factor + shift, by channel. This is a
-  // normalization of the input, which only it reads.
-  std::vector<float> factors, shifts;
-  Activation end = kLinear;  // an omitted softmax or log_softmax
+  // x factor + shift, by channel; empty: x. This is a normalization of an
+  // input, which only it reads.
+  struct InputScale {
+    std::vector<float> factors, shifts;
+  };
+  struct Output {
+    int node;
+    Activation end = kLinear;  // an omitted softmax or log_softmax
+  };
+  Functional model;        // compiled; its first nodes are the inputs
+  std::vector<int> nodes;  // of the plain model's outputs, in order
+  std::vector<InputScale> inputs;
+  std::vector<Output> outputs;
 };
 
 // kInvalidArgument names a layer that cannot become one of these.

@@ -51,17 +51,21 @@ void Int8Model::AddRows(const Variable* kernel, double x_scale, int* rows,
   *factors = AddFloats(std::move(scales));
 }
 
-void Int8Model::AddInputScale() {
-  if (plain_.factors.empty()) return;
-  const Quantization& x = QuantizationOf(0);
-  std::vector<float> factors, shifts;
-  for (size_t c = 0; c < plain_.factors.size(); ++c) {
-    factors.push_back(static_cast<float>(plain_.factors[c] / x.scale));
-    shifts.push_back(
-        static_cast<float>(plain_.shifts[c] / x.scale + x.zero_point));
+void Int8Model::AddInputScales() {
+  for (int i = 0; i < num_inputs(); ++i) {
+    const auto& scale = plain_.inputs[static_cast<size_t>(i)];
+    if (scale.factors.empty()) continue;
+    const Quantization& x = QuantizationOf(i);
+    std::vector<float> factors, shifts;
+    for (size_t c = 0; c < scale.factors.size(); ++c) {
+      factors.push_back(static_cast<float>(scale.factors[c] / x.scale));
+      shifts.push_back(
+          static_cast<float>(scale.shifts[c] / x.scale + x.zero_point));
+    }
+    In& to = inputs_[static_cast<size_t>(i)];
+    to.factors = AddFloats(std::move(factors));
+    to.shifts = AddFloats(std::move(shifts));
   }
-  factors_ = AddFloats(std::move(factors));
-  shifts_ = AddFloats(std::move(shifts));
 }
 
 // --- primitives --------------------------------------------------------------
@@ -96,7 +100,7 @@ void Int8Model::AddGather() {
   step.bytes =
       AddBytes(BytesOf(FloatsOf(&table), table.size(), QuantizationOf(node_)));
   step.numbers = Ints({XShape().elements(), table.shape[0], table.shape[1]});
-  num_tokens_ = static_cast<size_t>(input().elements());
+  step.x.begin = InputAt(Source(p_->inputs[0])).first_token;
   steps_.push_back(std::move(step));
 }
 

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
 #include "../../support/contains.h"
 #include "../../support/exports.h"
 #include "../../support/made_examples.h"
@@ -96,16 +100,65 @@ TEST(CArgumentsTest, WhatTakesOneInputOrOutput_IsRefused) {
         [&](const std::string& path) { return ExportC(&model, path, options); },
         {says});
   };
-  ExportCOptions softmax, scaled, score, int8;
+  ExportCOptions softmax, scaled, score;
   softmax.softmax = true;
   refuse(softmax, "a softmax can be put behind one output");
   scaled.with_preprocessing = true;
   refuse(scaled, "the preprocessing is that of one input");
   score.anomaly_score = ReconstructionError::kSquared;
   refuse(score, "one input and one output");
-  Examples examples;
-  int8.calibration = examples.Batches({2}, {2}, 4);
-  refuse(int8, "in int8 a model has one input");
+}
+
+// Tokens and scaled numbers; a softmax at one end, and an output in use.
+TEST(CArgumentsTest, Int8_SeveralInputsAndOutputs_IsNearTheModel) {
+  Functional model;
+  const auto words = model.Add(Input({5}).Name("words"));
+  const auto numbers = model.Add(Input({3}).Name("numbers"));
+  const auto rows = model.Add(Embedding(20, 4), {words});
+  const auto scaled =
+      model.Add(Normalization({1, 2, 3}, {1, 0.1f, 2}), {numbers});
+  const auto state = model.Add(GRU(6), {rows});
+  const auto both = model.Add(Concatenate(), {state, scaled});
+  const auto size = model.Add(Dense(2).Name("size"), {both});
+  const auto kind = model.Add(Dense(4, kSoftmax).Name("kind"), {size});
+  model.Outputs({kind, size});
+  CompileOne(&model);
+
+  constexpr int64_t kCount = 40;
+  std::vector<float> x = SomeNumbers(8 * kCount);
+  for (size_t i = 0; i < 5 * kCount; ++i) x[i] = std::floor(10 * (x[i] + 1));
+  ASSERT_TRUE(model.Forward(x.data(), kCount, false).ok());
+  const std::vector<float> kinds(model.output(0), model.output(0) + 4 * kCount);
+  const std::vector<float> sizes(model.output(1), model.output(1) + 2 * kCount);
+  const auto of = [&](const float* values, int64_t width) {
+    return Dataset(MemorySource({DType::kFloat32, {width}}, values,
+                                {DType::kFloat32, {width}}, values, kCount));
+  };
+  ExportCOptions options;
+  options.calibration = options.test =
+      Zip({of(x.data(), 5), of(x.data() + 5 * kCount, 3)},
+          {of(kinds.data(), 4), of(sizes.data(), 2)})
+          .Batch(7);
+  Int8Report report;
+  TempFolder folder;
+  ASSERT_OK(ExportC(&model, folder / "m.c", options, &report));
+  for (const auto& [output, values] :
+       {std::pair("kind", &kinds), std::pair("size", &sizes)}) {
+    const auto ends = std::minmax_element(values->begin(), values->end());
+    const double step = (double{*ends.second} - double{*ends.first}) / 255;
+    const double* const loss = report.after.Find(std::string(output) + "_loss");
+    ASSERT_NE(loss, nullptr);
+    EXPECT_GT(*loss, 0);
+    EXPECT_LT(std::sqrt(*loss), 4 * step) << output;
+  }
+  EXPECT_TRUE(
+      Contains(ReadWhole(folder / "m.h"),
+               "int model_predict_int8(const int32_t* in_words, const int8_t* "
+               "in_numbers, int8_t* out_kind, int8_t* out_size);"));
+  const std::string file = ReadWhole(folder / "m.c");
+  EXPECT_TRUE(
+      Contains(file, "   in_words: 5 numbers, (5,); whole numbers of tokens"));
+  EXPECT_TRUE(Contains(file, ", before the softmax\n   out_size: 2 numbers"));
 }
 
 }  // namespace
