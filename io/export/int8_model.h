@@ -199,7 +199,7 @@ class Int8Model {
   }
   BufferSpan At(int node, int64_t begin = 0) const {
     return {slots_->SlotOf(node), begin,
-            p_->steps == 0 ? 0 : PrimitiveAt(node).output.elements()};
+            p_->steps <= 1 ? 0 : PrimitiveAt(node).output.elements()};
   }
   Step NewStep(int8::Kernel kernel) const;
 

@@ -252,6 +252,17 @@ TEST(Int8FileTest, Steps_OfATimeDistributed_AreComputedOneByOne) {
        TimeDistributed(LayerNormalization()), TimeDistributed(RepeatVector(4)),
        TimeDistributed(Conv1D(3, 2)), TimeDistributed(Softmax({1, 2}))});
   EXPECT_LT(Int8Steps(&rows), kNormalizedSteps);
+  Sequential one({Input({1, 7, 3}), TimeDistributed(Conv1D(3, 2)), Flatten()});
+  EXPECT_LT(Int8Steps(&one), kSteps);
+  CompileOne(&one);
+  EXPECT_FALSE(
+      Contains(Exported([&](const std::string& path) {
+                 Examples examples;
+                 ExportCOptions options;
+                 options.calibration = examples.Batches({1, 7, 3}, {18}, 4);
+                 return ExportC(&one, path, options);
+               }),
+               " t * "));
   Sequential tokens({Input({4, 7}), TimeDistributed(Embedding(90, 3)),
                      TimeDistributed(GlobalAveragePooling1D()), Dense(2)});
   EXPECT_LT(Int8StepsOfTokens(&tokens, 90), kSteps);
