@@ -315,6 +315,17 @@ DEFECTS = {
          "((value + ((int64_t)1 << (shift - 1))) >> shift) + zero;",
          "(value >> shift) + zero;",
          ("io_export", "Int8FileTest.Text_AnyMachine_HasTheSameBytes")),
+    "int8: the state of a recurrence has seven levels":
+        ("io/export/int8_sequences.cc",
+         "std::min<int64_t>(INT16_MAX, INT32_MAX / most)",
+         "std::min<int64_t>(3, INT32_MAX / most)",
+         ("io_export", "Int8FileTest.Recurrences_AnyCell_AreWithinSteps")),
+    "int8: a softmax that another layer reads is left out":
+        ("io/export/int8_plain.cc",
+         "if (reads_[static_cast<size_t>(index)] != 1) return nullptr;",
+         "",
+         ("io_export",
+          "CArgumentsTest.OutputSoftmaxInUse_OfInt8_IsComputed")),
     "onnx: the odd pixel of same padding is before the image":
         ("io/export/lowering.cc",
          "    w.before[i] = pad / 2;\n    w.after[i] = pad - pad / 2;\n",

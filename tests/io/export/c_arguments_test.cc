@@ -161,5 +161,30 @@ TEST(CArgumentsTest, Int8_SeveralInputsAndOutputs_IsNearTheModel) {
   EXPECT_TRUE(Contains(file, ", before the softmax\n   out_size: 2 numbers"));
 }
 
+// The softmax is an output, and another layer reads it.
+TEST(CArgumentsTest, OutputSoftmaxInUse_OfInt8_IsComputed) {
+  Functional model;
+  const auto x = model.Add(Input({4}));
+  const auto first = model.Add(Dense(3, kSoftmax), {x});
+  model.Outputs({first, model.Add(Dense(2), {first})});
+  CompileOne(&model);
+  constexpr int64_t kCount = 20;
+  const std::vector<float> in = SomeNumbers(4 * kCount);
+  ASSERT_TRUE(model.Forward(in.data(), kCount, false).ok());
+  const auto of = [&](const float* values, int64_t width) {
+    return Dataset(MemorySource({DType::kFloat32, {width}}, values,
+                                {DType::kFloat32, {width}}, values, kCount));
+  };
+  const std::vector<float> y(model.output(0), model.output(0) + 3 * kCount),
+      z(model.output(1), model.output(1) + 2 * kCount);
+  ExportCOptions options;
+  options.calibration = options.test =
+      Zip({of(in.data(), 4)}, {of(y.data(), 3), of(z.data(), 2)}).Batch(kCount);
+  Int8Report report;
+  TempFolder folder;
+  ASSERT_OK(ExportC(&model, folder / "m.c", options, &report));
+  EXPECT_LT(*report.after.Find("loss"), 1e-4);
+}
+
 }  // namespace
 }  // namespace ringlet
