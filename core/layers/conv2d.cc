@@ -12,7 +12,6 @@
 // it does so for all images.
 
 #include <algorithm>
-#include <cinttypes>
 
 #include "../compute/paired_conv.h"
 #include "../compute/planes_conv.h"
@@ -433,10 +432,7 @@ class ConvOp final : public Op {
 
 Status MakeConv(const Layer& layer, const std::vector<Shape>& inputs,
                 std::unique_ptr<Op>* op) {
-  if (layer.units < 1) {
-    return InvalidArgument("filters must be at least 1, not %" PRId64,
-                           layer.units);
-  }
+  RINGLET_RETURN_IF_ERROR(CheckAtLeastOne("filters", layer.units));
   const int64_t channels = inputs[0].back();
   if (layer.groups < 1 || channels % layer.groups != 0 ||
       layer.units % layer.groups != 0) {

@@ -5,7 +5,6 @@
 // and dY exchanged. So the kernel is (height, width, filters, channels).
 
 #include <algorithm>
-#include <cinttypes>
 #include <memory>
 
 #include "layer_loops.h"
@@ -107,10 +106,7 @@ class ConvTransposeOp final : public Op {
 
 Status MakeConvTranspose(const Layer& layer, const std::vector<Shape>& inputs,
                          std::unique_ptr<Op>* op) {
-  if (layer.units < 1) {
-    return InvalidArgument("filters must be at least 1, not %" PRId64,
-                           layer.units);
-  }
+  RINGLET_RETURN_IF_ERROR(CheckAtLeastOne("filters", layer.units));
   Window2D window;
   RINGLET_RETURN_IF_ERROR(PlaceTransposed(layer, inputs[0], &window));
   Layer conv = layer;

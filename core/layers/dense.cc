@@ -1,7 +1,6 @@
 // Dense: y = activation(x W + b).
 
 #include <algorithm>
-#include <cinttypes>
 
 #include "../compute/gemm.h"
 #include "dense_product.h"
@@ -174,10 +173,7 @@ class DenseOp final : public Op {
 Status MakeDense(const Layer& layer, const std::vector<Shape>& inputs,
                  std::unique_ptr<Op>* op) {
   const Shape& x = inputs[0];
-  if (layer.units < 1) {
-    return InvalidArgument("units must be at least 1, not %" PRId64,
-                           layer.units);
-  }
+  RINGLET_RETURN_IF_ERROR(CheckAtLeastOne("units", layer.units));
   if (x.rank() < 1) {
     return InvalidArgument("Dense needs an input of at least one dimension");
   }

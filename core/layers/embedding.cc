@@ -5,7 +5,6 @@
 // matrix.
 
 #include <algorithm>
-#include <cinttypes>
 #include <cstdint>
 #include <numeric>
 
@@ -265,14 +264,8 @@ Status MakeEmbedding(const Layer& layer, const std::vector<Shape>& inputs,
   // Larger whole numbers are not all floats.
   constexpr int64_t kMaxRows = int64_t{1} << 24;
   const Shape& x = inputs[0];
-  if (layer.units < 1) {
-    return InvalidArgument("output_dim must be at least 1, not %" PRId64,
-                           layer.units);
-  }
-  if (layer.input_dim < 1) {
-    return InvalidArgument("input_dim must be at least 1, not %" PRId64,
-                           layer.input_dim);
-  }
+  RINGLET_RETURN_IF_ERROR(CheckAtLeastOne("output_dim", layer.units));
+  RINGLET_RETURN_IF_ERROR(CheckAtLeastOne("input_dim", layer.input_dim));
   if (layer.input_dim > kMaxRows) {
     return InvalidArgument(
         "an input_dim of %lld is too large: inputs are float32, with whole "
@@ -317,9 +310,7 @@ Status MakeRepeatVector(const Layer& layer, const std::vector<Shape>& inputs,
     return InvalidArgument("RepeatVector needs an input (features), not %s",
                            x.ToString().c_str());
   }
-  if (layer.repeats < 1) {
-    return InvalidArgument("n must be at least 1, not %" PRId64, layer.repeats);
-  }
+  RINGLET_RETURN_IF_ERROR(CheckAtLeastOne("n", layer.repeats));
   if (layer.repeats > (int64_t{1} << 31) / x[0]) {
     return InvalidArgument("%lld rows of %s are too many",
                            static_cast<long long>(layer.repeats),

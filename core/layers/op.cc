@@ -1,5 +1,6 @@
 #include "op.h"
 
+#include <cinttypes>
 #include <cmath>
 #include <utility>
 
@@ -114,6 +115,11 @@ void Op::AddBias(const Layer& layer, int64_t units) {
                       layer.bias_initializer,
                       layer.bias_regularizer,
                       layer.bias_constraint});
+}
+
+Status CheckAtLeastOne(const char* name, int64_t value) {
+  if (value >= 1) return Status();
+  return InvalidArgument("%s must be at least 1, not %" PRId64, name, value);
 }
 
 Status Op::Make(const Layer& layer, const std::vector<Shape>& inputs,

@@ -206,6 +206,9 @@ void ForEachPart(const OpCall& call, int64_t n, int64_t grain,
   });
 }
 
+// An error if a layer's field `name` is not at least 1.
+Status CheckAtLeastOne(const char* name, int64_t value);
+
 }  // namespace ringlet
 
 #endif  // RINGLET_CORE_LAYERS_OP_H_

@@ -1,7 +1,6 @@
 #include "recurrent.h"
 
 #include <algorithm>
-#include <cinttypes>
 
 #include "../compute/row_loops.h"
 #include "layer_loops.h"
@@ -611,10 +610,7 @@ Status MakeRecurrent(const Layer& layer, const std::vector<Shape>& inputs,
                      std::unique_ptr<Op>* op) {
   constexpr int64_t kMax = int64_t{1} << 31;
   const Shape& x = inputs[0];
-  if (layer.units < 1) {
-    return InvalidArgument("units must be at least 1, not %" PRId64,
-                           layer.units);
-  }
+  RINGLET_RETURN_IF_ERROR(CheckAtLeastOne("units", layer.units));
   if (x.rank() != 2) {
     return InvalidArgument("%s needs an input (steps, features), not %s",
                            ClassName(layer), x.ToString().c_str());

@@ -6,7 +6,6 @@
 // product. So the bits are the same for any number of threads.
 
 #include <algorithm>
-#include <cinttypes>
 
 #include "../compute/gemm.h"
 #include "depthwise.h"
@@ -207,10 +206,7 @@ class SeparableConvOp final : public Op {
 
 Status MakeSeparableConv(const Layer& layer, const std::vector<Shape>& inputs,
                          std::unique_ptr<Op>* op) {
-  if (layer.units < 1) {
-    return InvalidArgument("filters must be at least 1, not %" PRId64,
-                           layer.units);
-  }
+  RINGLET_RETURN_IF_ERROR(CheckAtLeastOne("filters", layer.units));
   Depthwise depthwise;
   RINGLET_RETURN_IF_ERROR(Depthwise::Place(layer, inputs[0], &depthwise));
   const int64_t positions = depthwise.window().positions();
