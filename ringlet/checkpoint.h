@@ -103,8 +103,7 @@ class CheckpointDirectory;
 
 // The numbered checkpoints of one run, with the names and the semantics of
 // tf.train.CheckpointManager: <directory>/<name>-<n>.safetensors, and the text
-// file `checkpoint`. Save returns when the file is durable. One thread at a
-// time may use a manager.
+// file `checkpoint`. One thread at a time may use a manager.
 //
 // The constructor creates the directory, locks it until the destructor, and
 // finds the newest checkpoint that verifies. Newer ones are renamed to *.bad,
@@ -121,8 +120,9 @@ class CheckpointManager {
   ~CheckpointManager();
   const Status& status() const { return status_; }
 
-  // *path is the new checkpoint, or "" if the interval has not passed. With
-  // check_interval false it saves unless the step is that of the last save.
+  // Returns when the file is durable. *path is the new checkpoint, or "" if the
+  // interval has not passed. With check_interval false it saves unless the step
+  // is that of the last save.
   Status Save(std::string* path = nullptr, bool check_interval = true,
               int64_t checkpoint_number = 0);
   // Restores latest_checkpoint(). If there is none, calls init_fn and sets
@@ -372,9 +372,9 @@ struct ModelCheckpointOptions {
 std::shared_ptr<Callback> ModelCheckpoint(
     const std::string& filepath, const ModelCheckpointOptions& options = {});
 
-// SaveWhenTrained: the whole model in one file. Without a callback that saves,
-// the trained model is lost when the process ends. After SIGINT (Ctrl-C),
-// SIGTERM or SIGHUP a fit finishes its step and saves its present model.
+// SaveWhenTrained: saves the whole model in one file at the end of a fit. After
+// SIGINT (Ctrl-C), SIGTERM or SIGHUP a fit finishes its step and saves its
+// present model.
 //
 //   options.callbacks = {SaveWhenTrained("mnist.safetensors")};
 

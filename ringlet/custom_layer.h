@@ -123,8 +123,7 @@ class CustomLayer {
 
 Layer Custom(std::shared_ptr<const CustomLayer> layer);
 
-// CheckGradients: tests if Backward is the derivative of Forward, for tests of
-// user-defined layers.
+// The options of CheckGradients.
 struct GradientCheck {
   int64_t batch = 3;
   int threads = 1;
@@ -135,9 +134,10 @@ struct GradientCheck {
   double tolerance = 2e-2;
 };
 
-// Runs the layer over inputs of these shapes (of one example), and compares
-// each gradient with a central difference. It is slow for large shapes and
-// wrong near kinks. The error names the first wrong value, or the buffer that
+// For tests of user-defined layers: is Backward the derivative of Forward? Runs
+// the layer over inputs of these shapes (of one example), and compares each
+// gradient with a central difference. It is slow for large shapes and wrong
+// near kinks. The error names the first wrong value, or the buffer that
 // was written beyond its end.
 Status CheckGradients(const Layer& layer, const std::vector<Shape>& inputs,
                       const GradientCheck& check = {});

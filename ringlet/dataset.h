@@ -100,9 +100,9 @@ struct TextVectorization {
   std::vector<std::string> vocabulary;
 };
 
-// Options of TimeseriesDatasetFromArray. Names, rules and defaults up to
-// end_index are those of Keras's function. The fields from target_offset to
-// target_columns choose the targets, and `groups` keeps series apart.
+// Names, rules and defaults up to end_index are those of Keras's function. The
+// fields from target_offset to target_columns choose the targets, and `groups`
+// keeps series apart.
 struct TimeseriesOptions {
   int64_t sequence_length = 0;  // rows of a window, >= 1
   int64_t sequence_stride = 1;  // from a window's first row to the next one's
@@ -133,10 +133,9 @@ struct ImageResizing {
   bool crop_to_aspect_ratio = false;
 };
 
-// Source: random access to the examples of a data set.
-//
-// A Source returns any example by its index, in the element types of the file
-// (uint8 images stay uint8). Dataset converts and scales when it fills a batch.
+// Source: random access to the examples of a data set, in the element types of
+// the file (uint8 images stay uint8). Dataset converts and scales when it fills
+// a batch.
 //
 // An error of Read ends the operation that needs the batch. So does an
 // exception (kInternal, with name() and what()), on any thread. The other
@@ -176,9 +175,8 @@ class Source {
   // Empty if they are numbers.
   virtual std::vector<std::string> ClassNames() const { return {}; }
 
-  // The columns of a table.
+  // The columns of a table, and how they became the values.
   virtual std::vector<TableColumn> Columns() const { return {}; }
-  // How the columns of a table became the values.
   virtual TableEncoding Encoding() const { return {}; }
   // How the only column became x, if it is text.
   virtual std::optional<TextVectorization> Text() const { return std::nullopt; }
@@ -222,10 +220,10 @@ enum class AutoShardPolicy : uint8_t {
   kOff,   // every replica has all data, in its own order
 };
 
-// The position of the whole job in its data: the pass, counted from 0, and how
-// much of it is used. With kData: `used` examples of the whole job, for any
-// number of replicas. With kFile and kOff: `used` steps, for this number of
-// replicas only.
+// The position of the whole job in its data: the pass, from 0, and how much of
+// it is used. With kData: `used` examples of the whole job, for any number of
+// replicas. With kFile and kOff: `used` steps, for this number of replicas
+// only.
 struct DataPosition {
   int64_t pass = 0;
   int64_t used = 0;
@@ -274,8 +272,7 @@ class Dataset {
   // Shuffle, Repeat and Batch.
   Dataset Skip(int64_t count) const;
   Dataset Take(int64_t count) const;
-  // Every n-th example, from index `index` on. Call it before Shuffle, Repeat
-  // and Batch too.
+  // Every n-th example, from index `index` on.
   Dataset Shard(int64_t n, int64_t index) const;
   // A different order in every pass.
   Dataset Shuffle(uint64_t seed) const;
@@ -283,14 +280,12 @@ class Dataset {
   // called before Batch, batches cross the border of two passes; if after, a
   // pass ends with a short batch.
   Dataset Repeat(int64_t times = -1) const;
-  // Batches of `size` examples, each divided among the job's replicas: size / N
-  // examples each, rounded up, and fewer or none for the last ones. So N
-  // workers train as one worker would. For `b` examples each use Batch(b *
-  // strategy.num_replicas_in_sync()), and a learning rate for that size. It is
-  // Keras's batch_size in fit.
-  //
-  // Without `drop_remainder` the last batch of a pass may be shorter; its mean
-  // is over its examples.
+  // Batches of `size` examples, as batch_size of Keras's fit. Each is divided
+  // among the job's replicas: size / N examples each, rounded up, and fewer or
+  // none for the last ones. So N workers train as one worker would. For `b`
+  // examples each use Batch(b * strategy.num_replicas_in_sync()), and a
+  // learning rate for that size. Without `drop_remainder` the last batch of a
+  // pass may be shorter; its mean is over its examples.
   Dataset Batch(int64_t size, bool drop_remainder = false) const;
   Dataset Map(const Scale& scale) const;
   // The weight of each example in the loss and in weighted metrics, as Keras's
@@ -423,8 +418,8 @@ Dataset TimeseriesDatasetFromArray(const Dataset& rows,
 
 // --- descriptions -----------------------------------------------------------
 
-// The description of a model's training data, in the model's file. Evaluation
-// and prediction scale, encode and match their data by it.
+// The description of a model's training data, in the model's file, by which
+// evaluation and prediction scale, encode and match their data.
 struct DataDescription {
   Scale scale;
   std::vector<TableColumn> columns;  // Source::Columns
@@ -471,12 +466,10 @@ struct LoaderOptions {
   ClassWeights class_weight;  // see FitOptions
 };
 
-// BatchLoader: reads and converts batches of a dataset.
-//
-// Reads this rank's parts of each global batch, in order, as float32 x and as
-// targets of the loss. With `background` the next batch is read while the
-// caller computes. After the first batch nothing is allocated. Used by one
-// thread.
+// BatchLoader: reads this rank's parts of each global batch, in order, as
+// float32 x and as targets of the loss. With `background` the next batch is
+// read while the caller computes. After the first batch nothing is allocated.
+// Used by one thread.
 class BatchLoader {
  public:
   virtual ~BatchLoader() = default;

@@ -52,9 +52,9 @@ enum class RestoreSource : uint8_t {
 
 enum class Validation : uint8_t { kNever, kAfterSomeEpochs, kAfterEveryEpoch };
 
-// A running fit: its position, and all state of a resume besides the model. Its
-// spans are the position and the running metrics. Between two steps they are
-// the same on every rank.
+// A running fit. Its spans are the position and the running metrics: all state
+// of a resume besides the model. Between two steps they are the same on every
+// rank.
 struct FitState : public Saveable {
   Model* model = nullptr;
   const Dataset* dataset = nullptr;  // the training data
@@ -137,12 +137,11 @@ struct FitState : public Saveable {
   Status StateLoaded() override;
 };
 
-// Callback: receives the events of a running fit, and may control it.
-//
-// Methods are called on the training thread, on every rank of a job, in the
-// order of the callbacks. An error, or an exception from an On… method
-// (kInternal, with name() and what()), ends the fit on every rank. The other
-// methods must not throw.
+// Receives the events of a running fit, and may control it. Methods are called
+// on the training thread, on every rank of a job, in the order of the
+// callbacks. An error, or an exception from an On… method (kInternal, with
+// name() and what()), ends the fit on every rank. The other methods must not
+// throw.
 class Callback : public Saveable {
  public:
   // The name in state and messages: "early_stopping".
@@ -267,12 +266,11 @@ std::shared_ptr<Callback> LambdaCallback(const LambdaCallbackOptions& options);
 
 // --- loops -------------------------------------------------------------------
 
-// The options and results of Model::Fit, Evaluate and Predict. The order of
-// events is that of Keras 3's trainer. In a job of several workers every rank
-// calls the same function with the same arguments. Evaluate gives "loss" and
-// the metrics over the dataset. Predict gives the outputs (examples, output
-// shape) in the order of the dataset, on every rank; with OwnExamples each rank
-// gets those of its own examples.
+// Model::Fit, Evaluate and Predict have the order of events of Keras 3's
+// trainer. In a job of several workers every rank calls the same function with
+// the same arguments. Evaluate gives "loss" and the metrics over the dataset.
+// Predict gives the outputs (examples, output shape) in the order of the
+// dataset, on every rank; with OwnExamples each rank gets those of its own.
 //
 // Each Fit begins with the first pass over the data, so two Fits of one epoch
 // differ from a Fit of two. Give the second Shuffle another seed.
@@ -337,12 +335,11 @@ struct EvaluateOptions {
 
 class Fitter;
 
-// TrainingLoop: a user-defined training loop that outlives lost workers.
-//
-// Model::Fit in parts: the program has its own code between two steps, between
-// epochs and around them. A step computes all replicas of this worker. In a job
-// of several workers every rank makes the same calls. This loop works for an
-// elastic job (StrategyOptions::min_workers) and for one worker:
+// TrainingLoop: Model::Fit in parts, for a user-defined training loop that
+// outlives lost workers. The program has its own code between two steps,
+// between epochs and around them. A step computes all replicas of this worker.
+// In a job of several workers every rank makes the same calls. This loop works
+// for an elastic job (StrategyOptions::min_workers) and for one worker:
 //
 //   Status Train(TrainingLoop* loop) {
 //     RINGLET_RETURN_IF_ERROR(loop->Begin());

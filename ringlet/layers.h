@@ -1,4 +1,4 @@
-// Layers: the parts of a model, with the names of Keras; initializers and
+// Layers: the parts of a model, with the names of Keras; initializers,
 // regularizers and constraints of their weights.
 
 #ifndef RINGLET_LAYERS_H_
@@ -160,9 +160,7 @@ struct FloatRange {
 class CustomLayer;
 struct NestedModel;
 
-// Layer: a plain value, the configuration of one layer. The factories below
-// make it.
-//
+// The configuration of one layer, a plain value that the factories below make.
 // Each setter sets the field with its Keras name and returns the layer. Fields
 // and setters are in groups of the layers that have them. A setter of another
 // layer is an error when a model adds the layer.

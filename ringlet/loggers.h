@@ -145,11 +145,10 @@ std::shared_ptr<Callback> Profiler(const ProfilerOptions& options = {});
 
 // --- trails ------------------------------------------------------------------
 
-// Trail: a file that keeps a worker's last events, however the worker ends.
-//
-// The events before a SIGKILL are in the file. After a loss of power the file
-// may be half a minute old. `ringlet inspect` combines the trails of a job's
-// workers into a report. docs/trail.md has the format.
+// A file that keeps a worker's last events, however the worker ends. The events
+// before a SIGKILL are in the file. After a loss of power the file may be half
+// a minute old. `ringlet inspect` combines the trails of a job's workers into a
+// report. docs/trail.md has the format.
 class Trail {
  public:
   // Records the process's events in "<folder>/worker-<worker>.trail" until it

@@ -2,14 +2,13 @@
 //
 // Build a Sequential or a Functional, Compile it, and Fit it (fit.h), or call
 // the parts of a step from a custom training loop. Builders keep the first
-// error. status() and every later call that returns a Status report it.
+// error. status() and every later call that returns a Status report it. One
+// thread uses a model at a time. docs/design.md explains a model's memory.
 //
 // A model can be moved, so functions can return one. Loaders, states and spans
 // of the model stay valid. A model that was moved from has no layers: its
 // status() and every call that computes return an error, and its running Fit
-// ends with it. docs/design.md explains a model's memory.
-//
-// One thread uses a model at a time.
+// ends with it.
 
 #ifndef RINGLET_MODEL_H_
 #define RINGLET_MODEL_H_
@@ -39,8 +38,7 @@ namespace ringlet {
 
 // --- memory ------------------------------------------------------------------
 
-// The memory that training with batches of one size takes, in bytes
-// (Model::PlanMemory).
+// The memory that training with batches of one size takes, in bytes.
 struct MemoryPlan {
   uint64_t weights = 0;
   // Gradients, and changes of layer state; twice for a worker with several
@@ -68,8 +66,7 @@ struct MemoryPlan {
 
 // --- losses of outputs -------------------------------------------------------
 
-// The loss and the metrics of one of a model's outputs. Model::Compile takes
-// one for each output.
+// The loss and the metrics of one of a model's outputs.
 //
 //   model.Compile(Adam(), {OutputLoss("kind", CategoricalCrossentropy(),
 //                                     {Accuracy()}),

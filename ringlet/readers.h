@@ -33,7 +33,7 @@ struct ArrayOptions {
 // IDX: the format of MNIST and similar data sets (Yann LeCun's MNIST page),
 // with uint8, int8, int16, int32, float32 or float64 elements. In memory int8
 // and int16 become int32; others keep their type.
-
+//
 // Reads images (or any x) from one file and as many labels from another. The
 // dataset keeps an error.
 Dataset IdxDataset(const std::string& images, const std::string& labels,
@@ -173,7 +173,7 @@ struct CsvOptions {
 Dataset CsvDataset(const std::string& path, const CsvOptions& options = {});
 
 // Text as token numbers; TextVectorization has the tokens and the lengths.
-
+//
 // Reads a file with a token a line. It may begin with Keras's "" and "[UNK]",
 // or with "[UNK]". Blanks around a token are left out, unless text->split is
 // kCharacter.

@@ -28,7 +28,6 @@ namespace ringlet {
 // any thread.
 //
 // Codes answer the question: "what should the caller do next?"
-
 enum class Code : uint8_t {
   kOk = 0,
   kInvalidArgument,    // fix the input: a flag, a field, a shape
@@ -162,19 +161,15 @@ int ExitCode(const Result<T>& result) {
 
 // --- messages ----------------------------------------------------------------
 
-// Messages: lines for users, on stdout and on stderr.
-//
-// A line is written by one call and flushed, so that the reader of a pipe gets
-// it immediately. If a progress bar's line is open on the same terminal or
-// file, the message begins a new line, and the bar is drawn again below it. Any
-// thread may call. The buffering of stdout stays as the program has set it.
+// A line for users is written by one call and flushed, so that the reader of a
+// pipe gets it immediately. If a progress bar's line is open on the same
+// terminal or file, the message begins a new line, and the bar is drawn again
+// below it. Any thread may call. The buffering of stdout stays as the program
+// has set it.
 
-// Writes to stdout; adds a newline if the text has none at its end.
+// Writes to stdout, or `out`; adds a newline if the text has none at its end.
 void Print(const char* format, ...) RINGLET_PRINTF(1, 2);
-
-// The same, to `out`.
 void PrintTo(FILE* out, const char* format, ...) RINGLET_PRINTF(2, 3);
-
 // The same, to stderr. Never waits for a reader of stdout.
 void Notice(const char* format, ...) RINGLET_PRINTF(1, 2);
 
