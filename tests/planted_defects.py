@@ -319,7 +319,7 @@ DEFECTS = {
         ("io/export/int8_sequences.cc",
          "std::min<int64_t>(INT16_MAX, INT32_MAX / most)",
          "std::min<int64_t>(3, INT32_MAX / most)",
-         ("io_export", "Int8FileTest.Recurrences_AnyCell_AreWithinSteps")),
+         ("io_export", "Int8FileTest.Recurrences_AnyCell_AreWithinAStep")),
     "int8: a softmax that another layer reads is left out":
         ("io/export/int8_plain.cc",
          "if (reads_[static_cast<size_t>(index)] != 1) return nullptr;",
