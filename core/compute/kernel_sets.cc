@@ -28,12 +28,6 @@ bool HasAvx2() {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 bool HasNoAvx2() { return !HasAvx2(); }
-bool HasAvx512() {
-  return HasAvx2() && __builtin_cpu_supports("avx512f") &&
-         __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512vl");
-}
 #else
 bool Always() { return true; }
 #endif
@@ -59,10 +53,9 @@ void Tile(int64_t k, const float* a, const float* b, bool add, float* c,
 #if defined(__x86_64__)
 using Kernel = decltype(KernelSet::tile);
 #if defined(RINGLET_BLIS)
-constexpr Kernel kSkxTile = Tile<bli_sgemm_skx_asm_32x12_l2, 12, 32, true>,
-                 kHaswellTile = Tile<bli_sgemm_haswell_asm_6x16, 6, 16, false>;
+constexpr Kernel kHaswellTile = Tile<bli_sgemm_haswell_asm_6x16, 6, 16, false>;
 #else
-constexpr Kernel kSkxTile = nullptr, kHaswellTile = nullptr;
+constexpr Kernel kHaswellTile = nullptr;
 #endif
 #endif
 
@@ -142,6 +135,20 @@ constexpr KernelSet Haswell() {
   return set;
 }
 
+#ifdef RINGLET_AVX512_KERNELS
+bool HasAvx512() {
+  return HasAvx2() && __builtin_cpu_supports("avx512f") &&
+         __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl");
+}
+
+#if defined(RINGLET_BLIS)
+constexpr Kernel kSkxTile = Tile<bli_sgemm_skx_asm_32x12_l2, 12, 32, true>;
+#else
+constexpr Kernel kSkxTile = nullptr;
+#endif
+
 constexpr KernelSet Skx() {
   KernelSet set = GenericAvx2();
   set.name = "skx";
@@ -160,6 +167,7 @@ constexpr KernelSet Skx() {
   set.functions = &kFunctionLoopsAvx512;
   return set;
 }
+#endif
 #elif defined(RINGLET_BLIS) && defined(__aarch64__)
 constexpr KernelSet CortexA57() {
   KernelSet set = AnyCpu(Always);
@@ -176,7 +184,9 @@ constexpr KernelSet CortexA57() {
 // The best first.
 constexpr KernelSet kSets[] = {
 #if defined(__x86_64__)
+#ifdef RINGLET_AVX512_KERNELS
     Skx(),
+#endif
     Haswell(),
     GenericAvx2(),
     AnyCpu(HasNoAvx2),
