@@ -71,48 +71,48 @@ DEFECTS = {
           "DatasetTest.Zip_TwoThreadsRead_EachGetsItsOwnExample")),
     # core/layers
     "attention: a causal query sees the next value":
-        ("core/layers/attend.cc",
+        ("core/layers/attention/attend.cc",
          "block.begin + query + 1)",
          "block.begin + query + 2)",
          ("core_layers",
           "AttentionTest.CausalMask_LaterSteps_ChangeNoEarlierOutput")),
     "attention: only the last block of queries gives a key its gradient":
-        ("core/layers/attend.cc",
+        ("core/layers/attention/attend.cc",
          "query.Rows(begin, end), /*add=*/true,",
          "query.Rows(begin, end), /*add=*/false,",
          ("core_layers", "AttentionTest."
           "Gradients_OfSeveralBlocksOfQueries_AreThoseOfTheOutputs")),
     "transposed convolution: strides beyond the kernel add no pixels":
-        ("core/layers/window.cc",
+        ("core/layers/convolution/window.cc",
          "std::max(extent(), stride)",
          "extent()",
          ("core_layers",
           "ConvolutionTest.ConvTranspose_EachPadding_HasKerasSize")),
     "noise: each step draws the numbers of the first":
-        ("core/layers/noise.cc",
+        ("core/layers/basic/noise.cc",
          "const Philox random(call.seed, call.counter);",
          "const Philox random(call.seed, 0);",
          ("core_layers", "NoiseTest.Noise_EachPlace_HasItsOwnNumber")),
     "augmentation: images turn clockwise":
-        ("core/layers/augmentation.cc",
+        ("core/layers/preprocessing/augmentation.cc",
          "  const double sine = math::CosPi(half_turns - 0.5);",
          "  const double sine = -math::CosPi(half_turns - 0.5);",
          ("core_layers",
           "AugmentationTest.EachLayer_SomeThousandDraws_EqualsKerasInNumPy")),
     "augmentation: all images of a step have the same numbers":
-        ("core/layers/example_draw.h",
+        ("core/layers/preprocessing/example_draw.h",
          ".At(4 * static_cast<uint64_t>(example))) {}",
          ".At(0 * static_cast<uint64_t>(example))) {}",
          ("core_layers",
           "AugmentationTest.EachLayer_SomeThousandDraws_EqualsKerasInNumPy")),
     "resizing: a border repeats the image's last row":
-        ("core/layers/resizing.cc",
+        ("core/layers/preprocessing/resizing.cc",
          "std::max<int64_t>(inside, -1) : -1;",
          "std::max<int64_t>(inside, 0) : size - 1;",
          ("core_layers",
           "AugmentationTest.EachLayer_SomeThousandDraws_EqualsKerasInNumPy")),
     "upsampling: columns have the factor of the rows":
-        ("core/layers/image_ops.cc",
+        ("core/layers/basic/image_ops.cc",
          "x / width_) * image_[2]",
          "x / height_) * image_[2]",
          ("core_layers",
@@ -139,7 +139,7 @@ DEFECTS = {
          "std::floor(p * last);",
          ("core_objective", "MetricsTest.Values_OtherMetrics_EqualKeras")),
     "batch normalization: a second call forgets the first":
-        ("core/layers/batch_normalization.cc",
+        ("core/layers/normalization/batch_normalization.cc",
          "call.weights[weight][c] + changes[c];",
          "call.weights[weight][c];",
          ("core_model",
@@ -256,7 +256,7 @@ DEFECTS = {
          "begin + int64_t{bytes}",
          ("io_sound", "WavTest.Chunks_OfAnyOrderAndOddLength_AreSkipped")),
     "sound: the window is symmetric":
-        ("core/layers/spectrogram_plan.cc",
+        ("core/layers/preprocessing/spectrogram_plan.cc",
          "static_cast<double>(length - length % 2);",
          "static_cast<double>(length - 1);",
          ("core_layers", "SpectrogramTest.EachLayer_IsTheFormulaInFloat64")),
@@ -481,49 +481,49 @@ DEFECTS = {
           "StrategyTest.Options_OfTwoWorkersDiffer_AreNamed")),
     # tools/ringlet
     "train: in_memory of the RUN.json is ignored":
-        ("tools/ringlet/data_config.cc",
+        ("tools/ringlet/config/data_config.cc",
          "  options.in_memory = data.in_memory;\n",
          "",
          ("program_footprint",
           "FootprintTest.Train_Alone_ThreadsAndDescriptorsEqualTheTable")),
     "predict: exit code 0 where the disk is full":
-        ("tools/ringlet/predict.cc",
+        ("tools/ringlet/commands/predict.cc",
          "  if (std::fclose(file) == 0 || !status.ok()) return status;\n"
          '  return OsError(errno, "%s: writing", path.c_str());',
          "  std::fclose(file);\n"
          "  return status;",
          ("program", "ProgramTest.Predict_DiskIsFull_EndsWithAnError")),
     "predict: --offset is ignored":
-        ("tools/ringlet/model_and_data_flags.cc",
+        ("tools/ringlet/data/model_and_data_flags.cc",
          "scale.offset = static_cast<float>(offset_);",
          "scale.offset = 0;",
          ("program",
           "ProgramTest.Predict_ScaleAndOffset_AreThoseOfTraining")),
     "plan: --recompute is ignored":
-        ("tools/ringlet/run.cc",
+        ("tools/ringlet/run/run.cc",
          "  options.recompute = config->fit.recompute;\n",
          "",
          ("program", "ProgramTest.Plan_Recompute_TakesLessMemory")),
     "plan: --limit leaves out copies of the state":
-        ("tools/ringlet/plan.cc",
+        ("tools/ringlet/commands/plan.cc",
          "static_cast<int64_t>(others + plan->copies +",
          "static_cast<int64_t>(others +",
          ("program",
           "ProgramTest.Plan_LimitOfAnElasticJob_CountsTheCopiesOfTheState")),
     "relay: --connections is ignored":
-        ("tools/ringlet/relay.cc",
+        ("tools/ringlet/commands/relay.cc",
          "  options.connections = static_cast<int>(connections);\n",
          "",
          ("program",
           "ProgramTest.Relay_MoreConnectionsThanFiles_IsRefused")),
     "train: insecure of the RUN.json is ignored":
-        ("tools/ringlet/train.cc",
+        ("tools/ringlet/commands/train.cc",
          "options.insecure = options.insecure || flags.insecure;",
          "options.insecure = flags.insecure;",
          ("program",
           "ProgramTest.Train_Insecure_WaitsForWorkersOfOtherHosts")),
     "audit: exit code 0 where the proof fails":
-        ("tools/ringlet/audit.cc",
+        ("tools/ringlet/commands/audit.cc",
          "  if (!status.ok()) return InputExitCode(status);\n"
          "  Print",
          "  if (!status.ok()) proof = status.message();\n"
@@ -531,13 +531,13 @@ DEFECTS = {
          ("program",
           "ProgramTest.Audit_ExampleIsUsedTwice_EndsWithAnError")),
     "keygen: others may read the key's file":
-        ("tools/ringlet/keygen.cc",
+        ("tools/ringlet/commands/keygen.cc",
          "O_CLOEXEC, 0600);",
          "O_CLOEXEC, 0644);",
          ("program",
           "ProgramTest.SealedModel_WithAndWithoutItsKey_IsUsedWithItAlone")),
     "diff: exit code 0 where files differ":
-        ("tools/ringlet/inspect.cc",
+        ("tools/ringlet/commands/inspect.cc",
          "return comparison.same() ? 0 : 1;",
          "return InputExitCode(status);",
          ("program",

@@ -70,7 +70,7 @@ RESULTS = {
          '#pragma GCC optimize("fp-contract=fast")\n'
          '#include "optimizer_formulas.h"'),
     "a sum cut among the threads":
-        ("core/layers/dense.cc",
+        ("core/layers/basic/dense.cc",
          "AddColumnSums(call.dy, rows, units_, call.d_weights[1]);",
          """for (int t = 0; t < call.pool->threads(); ++t) {
         const Range part = Split(rows, call.pool->threads(), t);

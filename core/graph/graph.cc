@@ -10,9 +10,9 @@
 #include <algorithm>
 
 #include "../base/check.h"
-#include "../layers/bidirectional.h"
 #include "../layers/initializers.h"
 #include "../layers/layer_loops.h"
+#include "../layers/recurrent/bidirectional.h"
 
 namespace ringlet {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "../base/check.h"
-#include "activation_layers.h"
+#include "basic/activation_layers.h"
 #include "constraints.h"
 #include "layer_loops.h"
 #include "layer_table.h"

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <set>
 
+#include "../layers/basic/lora.h"
 #include "../layers/layer_table.h"
-#include "../layers/lora.h"
 #include "../layers/nested_model.h"
 #include "ringlet/model.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "../../core/base/check.h"
-#include "../../core/layers/spectrogram_plan.h"
+#include "../../core/layers/preprocessing/spectrogram_plan.h"
 #include "c_helpers.h"
 #include "c_model.h"
 #include "int8_kernels.h"

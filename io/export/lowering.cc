@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <utility>
 
+#include "../../core/layers/basic/lora.h"
 #include "../../core/layers/layer_table.h"
-#include "../../core/layers/lora.h"
-#include "../../core/layers/resizing.h"
+#include "../../core/layers/preprocessing/resizing.h"
 
 namespace ringlet {
 namespace {

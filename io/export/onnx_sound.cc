@@ -2,7 +2,7 @@
 // convolutions, of its real and of its imaginary part.
 
 #include "../../core/base/check.h"
-#include "../../core/layers/spectrogram_plan.h"
+#include "../../core/layers/preprocessing/spectrogram_plan.h"
 #include "onnx_converter.h"
 
 namespace ringlet {

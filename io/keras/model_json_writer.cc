@@ -1,6 +1,6 @@
-#include "../../core/layers/bidirectional.h"
 #include "../../core/layers/layer_table.h"
 #include "../../core/layers/nested_model.h"
+#include "../../core/layers/recurrent/bidirectional.h"
 #include "layer_json.h"
 #include "ringlet/checkpoint.h"
 

@@ -13,7 +13,7 @@
 #include "../../core/base/json.h"
 #include "../../core/base/state_names.h"
 #include "../../core/base/text.h"
-#include "../../core/layers/lora.h"
+#include "../../core/layers/basic/lora.h"
 #include "keras_order.h"
 
 namespace ringlet {

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "../../core/base/json.h"
-#include "../../core/layers/lora.h"
+#include "../../core/layers/basic/lora.h"
 #include "model_metadata.h"
 #include "safetensors.h"
 

@@ -16,7 +16,7 @@
 #include "../../core/base/state_names.h"
 #include "../../core/base/text.h"
 #include "../../core/data/element_types.h"
-#include "../../core/layers/lora.h"
+#include "../../core/layers/basic/lora.h"
 #include "keras_layout.h"
 #include "lora_alphas.h"
 #include "model_metadata.h"

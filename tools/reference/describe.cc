@@ -8,8 +8,8 @@
 
 #include "io/keras/keras_json.h"
 #include "io/keras/keras_names.h"
-#include "tools/ringlet/callback_config.h"
-#include "tools/ringlet/run_config.h"
+#include "tools/ringlet/config/callback_config.h"
+#include "tools/ringlet/config/run_config.h"
 
 namespace ringlet {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "command_line.h"
-#include "commands.h"
+#include "commands/commands.h"
 #include "core/base/notice_now.h"
 #include "core/compute/gemm.h"
 #include "io/keras/keras_json.h"

@@ -10,7 +10,7 @@
 #include "../../support/contains.h"
 #include "../../support/expect_ok.h"
 #include "../../support/op_checks.h"
-#include "core/layers/lora.h"
+#include "core/layers/basic/lora.h"
 #include "ringlet/layers.h"
 
 namespace ringlet {

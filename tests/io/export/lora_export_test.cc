@@ -9,7 +9,7 @@
 
 #include "../../support/exports.h"
 #include "../../support/op_runner.h"
-#include "core/layers/lora.h"
+#include "core/layers/basic/lora.h"
 #include "ringlet/export.h"
 
 namespace ringlet {

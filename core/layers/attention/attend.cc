@@ -1,0 +1,231 @@
+#include "attend.h"
+
+#include <algorithm>
+
+#include "../../compute/row_loops.h"
+#include "../layer_loops.h"
+#include "../layer_table.h"
+
+namespace ringlet {
+namespace {
+
+void MultiplyBy(float factor, int64_t n, float* values) {
+  if (factor == 1) return;
+  for (int64_t i = 0; i < n; ++i) values[i] *= factor;
+}
+
+// Returns the sum of the products, added in their order.
+double SumOfProducts(const float* a, const float* b, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += double{a[i]} * double{b[i]};
+  return sum;
+}
+
+}  // namespace
+
+Attend::Attend(const Layer& layer, const Sizes& sizes)
+    : sizes_(sizes), causal_(layer.use_causal_mask), dropout_(layer.dropout) {}
+
+int64_t Attend::multiply_adds() const {
+  return sizes_.values * sizes_.queries * sizes_.heads *
+         (sizes_.key_dim + sizes_.value_dim);
+}
+
+int64_t Attend::forward_floats() const {
+  const int64_t draws = dropout_ > 0 ? RoundUpToFour(sizes_.values) : 0;
+  return std::min(kQueries, sizes_.queries) * sizes_.values + draws;
+}
+
+int64_t Attend::backward_floats() const {
+  return forward_floats() + std::min(kQueries, sizes_.queries) * sizes_.values;
+}
+
+// Calls body(pair, thread).
+template <typename Body>
+void Attend::ForEachPair(const OpCall& call, const Body& body) const {
+  call.pool->Run([&](int t) {
+    const Range mine =
+        Split(call.batch * sizes_.heads, call.pool->threads(), t);
+    for (int64_t pair = mine.begin; pair < mine.end; ++pair) body(pair, t);
+  });
+}
+
+template <typename Body>
+void Attend::ForEachBlock(int64_t pair, const Body& body) const {
+  for (int64_t at = 0; at < sizes_.queries; at += kQueries) {
+    const int64_t queries = std::min(kQueries, sizes_.queries - at);
+    body(
+        Block{pair, at, queries,
+              causal_ ? std::min(sizes_.values, at + queries) : sizes_.values});
+  }
+}
+
+template <typename T>
+MatrixView<T> Attend::HeadRows(T* span, int64_t pair, bool of_query,
+                               int64_t size) const {
+  const int64_t steps = of_query ? sizes_.queries : sizes_.values,
+                row = sizes_.heads * size, example = pair / sizes_.heads,
+                head = pair % sizes_.heads;
+  return {span + example * steps * row + head * size, steps, size, row, 1};
+}
+
+int64_t Attend::ValuesSeen(const Block& block, int64_t query) const {
+  return causal_ ? std::min(block.values, block.begin + query + 1)
+                 : block.values;
+}
+
+void Attend::ComputeWeights(const Block& block, float scale, ConstMatrix query,
+                            ConstMatrix key, float* weights) const {
+  const int64_t rows = block.queries, n = block.values;
+  // W(Q,V) = Q(Q,K) * K(V,K)^T
+  Gemm(query.Rows(block.begin, block.begin + rows), key.Rows(0, n).Transposed(),
+       /*add=*/false, RowMajor(weights, rows, n));
+  MultiplyBy(scale, rows * n, weights);
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t seen = ValuesSeen(block, i);
+    BiasActivation(kSoftmax, nullptr, 1, seen, weights + i * n);
+    std::fill(weights + i * n + seen, weights + (i + 1) * n, 0.0f);
+  }
+}
+
+void Attend::Drop(const OpCall& call, const Block& block, float* draws,
+                  float* weights) const {
+  if (dropout_ == 0 || !call.training) return;
+  const int64_t row = RoundUpToFour(sizes_.values);
+  const float times = 1 / (1 - dropout_);
+  for (int64_t i = 0; i < block.queries; ++i, weights += block.values) {
+    const int64_t query = block.pair * sizes_.queries + block.begin + i;
+    BestRowLoops().uniform(call.seed, call.counter,
+                           static_cast<uint64_t>(query * row),
+                           RoundUpToFour(block.values), draws);
+    for (int64_t j = 0; j < block.values; ++j) {
+      weights[j] = draws[j] >= dropout_ ? weights[j] * times : 0;
+    }
+  }
+}
+
+void Attend::ScoreGradient(const Block& block, const float* weights,
+                           float* d) const {
+  const int64_t n = block.values;
+  for (int64_t i = 0; i < block.queries; ++i, weights += n, d += n) {
+    const int64_t seen = ValuesSeen(block, i);
+    ActivationGradient(kSoftmax, weights, 1, seen, d);
+    std::fill(d + seen, d + n, 0.0f);
+  }
+}
+
+void Attend::Forward(const OpCall& call, float scale,
+                     const AttendSpans<const float>& x, float* context,
+                     float* scratch) const {
+  ForEachPair(call, [&](int64_t pair, int t) {
+    float* const weights = scratch + t * forward_floats();
+    float* const draws =
+        weights + std::min(kQueries, sizes_.queries) * sizes_.values;
+    const ConstMatrix query = HeadRows(x.query, pair, true, sizes_.key_dim),
+                      key = HeadRows(x.key, pair, false, sizes_.key_dim),
+                      value = HeadRows(x.value, pair, false, sizes_.value_dim);
+    const Matrix to = HeadRows(context, pair, true, sizes_.value_dim);
+    ForEachBlock(pair, [&](const Block& block) {
+      const int64_t rows = block.queries, n = block.values;
+      ComputeWeights(block, scale, query, key, weights);
+      Drop(call, block, draws, weights);
+      // C(Q,D) = W(Q,V) * V(V,D)
+      Gemm(RowMajor(static_cast<const float*>(weights), rows, n),
+           value.Rows(0, n), /*add=*/false,
+           to.Rows(block.begin, block.begin + rows));
+    });
+  });
+}
+
+void Attend::Backward(const OpCall& call, float scale,
+                      const AttendSpans<const float>& x, const float* d_context,
+                      const AttendSpans<float>& d, float* d_scales,
+                      float* scratch) const {
+  const int64_t floats = std::min(kQueries, sizes_.queries) * sizes_.values;
+  const auto clear = [&](float* span, int64_t pair, int64_t size) {
+    if (span == nullptr) return;
+    const Matrix head = HeadRows(span, pair, false, size);
+    for (int64_t i = 0; i < head.rows; ++i) {
+      std::fill_n(head.data + i * head.row_stride, size, 0.0f);
+    }
+  };
+  ForEachPair(call, [&](int64_t pair, int t) {
+    float* const weights = scratch + t * backward_floats();
+    float *const scores = weights + floats, *const draws = scores + floats;
+    const ConstMatrix query = HeadRows(x.query, pair, true, sizes_.key_dim),
+                      key = HeadRows(x.key, pair, false, sizes_.key_dim),
+                      value = HeadRows(x.value, pair, false, sizes_.value_dim),
+                      dc = HeadRows(d_context, pair, true, sizes_.value_dim);
+    clear(d.key, pair, sizes_.key_dim);
+    clear(d.value, pair, sizes_.value_dim);
+    double d_scale = 0;
+    ForEachBlock(pair, [&](const Block& block) {
+      const int64_t begin = block.begin, end = begin + block.queries,
+                    n = block.values, all = block.queries * n;
+      const ConstMatrix of_scores =
+          RowMajor(static_cast<const float*>(scores), block.queries, n);
+      ComputeWeights(block, scale, query, key, weights);
+      if (d.value != nullptr) {
+        std::copy_n(weights, all, scores);
+        Drop(call, block, draws, scores);
+        // dV(V,D) += W(Q,V)^T * dC(Q,D)
+        Gemm(of_scores.Transposed(), dc.Rows(begin, end), /*add=*/true,
+             HeadRows(d.value, pair, false, sizes_.value_dim).Rows(0, n));
+      }
+      // dW(Q,V) = dC(Q,D) * V(V,D)^T
+      Gemm(dc.Rows(begin, end), value.Rows(0, n).Transposed(), /*add=*/false,
+           RowMajor(scores, block.queries, n));
+      Drop(call, block, draws, scores);
+      ScoreGradient(block, weights, scores);
+      if (d_scales != nullptr) {
+        Gemm(query.Rows(begin, end), key.Rows(0, n).Transposed(),
+             /*add=*/false, RowMajor(weights, block.queries, n));
+        d_scale += SumOfProducts(scores, weights, all);
+      }
+      MultiplyBy(scale, all, scores);
+      if (d.query != nullptr) {
+        // dQ(Q,K) = dS(Q,V) * K(V,K)
+        Gemm(of_scores, key.Rows(0, n), /*add=*/false,
+             HeadRows(d.query, pair, true, sizes_.key_dim).Rows(begin, end));
+      }
+      if (d.key == nullptr) return;
+      // dK(V,K) += dS(Q,V)^T * Q(Q,K)
+      Gemm(of_scores.Transposed(), query.Rows(begin, end), /*add=*/true,
+           HeadRows(d.key, pair, false, sizes_.key_dim).Rows(0, n));
+    });
+    if (d_scales != nullptr) d_scales[pair] = static_cast<float>(d_scale);
+  });
+}
+
+Status CheckAttention(const Layer& layer, const std::vector<Shape>& inputs,
+                      Attend::Sizes* sizes) {
+  const char* const name = ClassName(layer);
+  for (const Shape& x : inputs) {
+    if (x.rank() == 2) continue;
+    return InvalidArgument("%s needs inputs (steps, size), not %s", name,
+                           x.ToString().c_str());
+  }
+  constexpr int64_t kMaxSteps = int64_t{1} << 24;
+  if (inputs[0][0] > kMaxSteps || inputs[1][0] > kMaxSteps) {
+    return InvalidArgument("%s takes at most 2^24 steps, not %s and %s", name,
+                           inputs[0].ToString().c_str(),
+                           inputs[1].ToString().c_str());
+  }
+  if (inputs.size() > 3) {
+    return InvalidArgument("%s takes query, value and key, not %zu inputs",
+                           name, inputs.size());
+  }
+  if (inputs.back()[0] != inputs[1][0]) {
+    return InvalidArgument("%s needs as many keys as values, not %s and %s",
+                           name, inputs.back().ToString().c_str(),
+                           inputs[1].ToString().c_str());
+  }
+  if (!(layer.dropout >= 0 && layer.dropout < 1)) {
+    return InvalidArgument("dropout must be in [0, 1), not %g", layer.dropout);
+  }
+  sizes->queries = inputs[0][0];
+  sizes->values = inputs[1][0];
+  return Status();
+}
+
+}  // namespace ringlet

@@ -1,0 +1,91 @@
+// Attend: the sums that Attention and MultiHeadAttention share. For each
+// example and head,
+//
+//   weights = softmax(scale query key^T), context = weights value
+//
+// Threads divide the pairs of an example and a head. The weights exist for
+// kQueries queries at a time, and Backward computes them again, so no memory
+// grows with the square of the steps. The blocks of queries depend only on the
+// shapes, and their sums have one order, so no bits depend on the threads.
+
+#ifndef RINGLET_CORE_LAYERS_ATTEND_H_
+#define RINGLET_CORE_LAYERS_ATTEND_H_
+
+#include <cstdint>
+
+#include "../../compute/gemm.h"
+#include "../op.h"
+
+namespace ringlet {
+
+// Spans of (examples, steps, heads, numbers).
+template <typename T>
+struct AttendSpans {
+  T *query, *key, *value;
+};
+
+class Attend {
+ public:
+  struct Sizes {
+    int64_t heads, queries, values;  // steps of query and of value
+    int64_t key_dim, value_dim;      // numbers of a head
+  };
+  Attend(const Layer& layer, const Sizes& sizes);
+
+  const Sizes& sizes() const { return sizes_; }
+  int64_t multiply_adds() const;
+  // Scratch of a thread.
+  int64_t forward_floats() const;
+  int64_t backward_floats() const;
+
+  // Writes the context of each query.
+  void Forward(const OpCall& call, float scale,
+               const AttendSpans<const float>& x, float* context,
+               float* scratch) const;
+  // Writes the gradients d; those of key and value may be one span, which gets
+  // the sum of both. Null: not needed. `d_scales`: null, or the gradient of the
+  // scale in each pair of an example and a head.
+  void Backward(const OpCall& call, float scale,
+                const AttendSpans<const float>& x, const float* d_context,
+                const AttendSpans<float>& d, float* d_scales,
+                float* scratch) const;
+
+ private:
+  static constexpr int64_t kQueries = 64;
+
+  // Some queries of a pair, and the values that they may see.
+  struct Block {
+    int64_t pair, begin, queries, values;
+  };
+
+  template <typename Body>
+  void ForEachPair(const OpCall& call, const Body& body) const;
+  template <typename Body>
+  void ForEachBlock(int64_t pair, const Body& body) const;
+  // A head's rows of a span: `of_query` is true for query and context.
+  template <typename T>
+  MatrixView<T> HeadRows(T* span, int64_t pair, bool of_query,
+                         int64_t size) const;
+  // The number of values that a query attends to; the weights of others are 0.
+  int64_t ValuesSeen(const Block& block, int64_t query) const;
+  void ComputeWeights(const Block& block, float scale, ConstMatrix query,
+                      ConstMatrix key, float* weights) const;
+  // Sets the dropped weights to 0, and scales the others.
+  void Drop(const OpCall& call, const Block& block, float* draws,
+            float* weights) const;
+  // From the gradients of the weights to those of the scores.
+  void ScoreGradient(const Block& block, const float* weights, float* d) const;
+
+  const Sizes sizes_;
+  const bool causal_;
+  const float dropout_;
+};
+
+// Checks the shapes of query, value and key, and the rate. *sizes has what
+// follows from these: the steps.
+Status CheckAttention(const Layer& layer, const std::vector<Shape>& inputs,
+                      Attend::Sizes* sizes);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_LAYERS_ATTEND_H_

@@ -1,0 +1,154 @@
+// PReLU: x, or alpha x below 0, with a trained alpha.
+//
+// Along shared axes alpha has one element. It is expanded to an example's size
+// in scratch. Its gradient is summed at that size over the batch, in tiles, and
+// then over the places that share an element. The order depends only on the
+// shapes.
+
+#include <algorithm>
+#include <vector>
+
+#include "../normalization/channels.h"
+#include "../op.h"
+
+namespace ringlet {
+namespace {
+
+class PReLUOp final : public Op {
+ public:
+  PReLUOp(const Layer& layer, const Shape& x, const Shape& alpha)
+      : alpha_(alpha), width_(x.elements()), shared_(alpha != x) {
+    output_ = x;
+    weights_.push_back({"alpha", alpha, layer.alpha_initializer,
+                        layer.alpha_regularizer, layer.alpha_constraint});
+  }
+
+  bool backward_reads_input() const override { return true; }
+  bool dx_may_overwrite_x() const override { return true; }
+  bool may_overwrite_input() const override { return true; }
+  bool dx_may_overwrite_dy(size_t) const override { return true; }
+  Recompute recompute() const override { return Recompute::kCheap; }
+  uint64_t forward_scratch(int64_t, int) const override {
+    return static_cast<uint64_t>(shared_ ? width_ : 0);
+  }
+  // In addition to Forward's scratch, each block of examples has its own sums.
+  uint64_t backward_scratch(int64_t batch, int threads) const override {
+    const int64_t sums = frozen() ? 0 : TileBlocks(batch) * width_;
+    return forward_scratch(batch, threads) + static_cast<uint64_t>(sums);
+  }
+
+  void Forward(const OpCall& call) const override {
+    const float* const alpha = Expanded(call);
+    const float* const x = call.x[0];
+    ForEachTile(call.pool, call.batch, width_, [&](const Tile& tile) {
+      const float* const a = alpha + tile.channels.begin;
+      for (int64_t row = tile.rows.begin; row < tile.rows.end; ++row) {
+        const int64_t at = row * width_ + tile.channels.begin;
+        for (int64_t c = 0; c < tile.channels.size(); ++c) {
+          const float v = x[at + c];
+          call.y[at + c] = v < 0 ? a[c] * v : v;
+        }
+      }
+    });
+  }
+
+  // At 0 the gradient is 0, as in TensorFlow's two ReLUs.
+  void Backward(const OpCall& call) const override {
+    const float* const alpha = Expanded(call);
+    float* const sums = call.scratch + (shared_ ? width_ : 0);
+    const float* const x = call.x[0];
+    const float* const dy = call.dy;
+    ForEachTile(call.pool, call.batch, width_, [&](const Tile& tile) {
+      const float* const a = alpha + tile.channels.begin;
+      if (!frozen()) {
+        SumTile(
+            tile, width_,
+            [=](int64_t i, int64_t) { return x[i] < 0 ? x[i] * dy[i] : 0; },
+            sums + tile.block * width_ + tile.channels.begin);
+      }
+      if (call.dx[0] == nullptr) return;
+      WriteGradients(
+          tile, width_, call.x_activation, x,
+          [=](int64_t i, int64_t c) {
+            return x[i] > 0 ? dy[i] : x[i] < 0 ? a[c] * dy[i] : 0;
+          },
+          call.dx[0]);
+    });
+    if (frozen()) return;
+    const int64_t blocks = TileBlocks(call.batch);
+    ForEachPart(call, alpha_.elements(), 1, [&](Range part) {
+      for (int64_t i = part.begin; i < part.end; ++i) {
+        call.d_weights[0][i] = SumOf(i, blocks, sums);
+      }
+    });
+    call.sink->OnGradientsFinal(call.gradient_offset);
+  }
+
+ private:
+  // The place in an example of element `i` of alpha or, with `along`, of the
+  // `i`-th place that shares its first element.
+  int64_t PlaceOf(int64_t i, bool along) const {
+    int64_t place = 0, stride = 1;
+    for (int axis = output_.rank() - 1; axis >= 0; --axis) {
+      const int64_t size = along ? output_[axis] / alpha_[axis] : alpha_[axis];
+      place += i % size * stride;
+      i /= size;
+      stride *= output_[axis];
+    }
+    return place;
+  }
+
+  float SumOf(int64_t element, int64_t blocks, const float* sums) const {
+    const int64_t first = PlaceOf(element, false);
+    double sum = 0;
+    for (int64_t i = 0; i < width_ / alpha_.elements(); ++i) {
+      sum += SumBlocks(sums + first + PlaceOf(i, true), blocks, width_);
+    }
+    return static_cast<float>(sum);
+  }
+
+  const float* Expanded(const OpCall& call) const {
+    const float* const alpha = call.weights[0];
+    if (!shared_) return alpha;
+    const int64_t share = width_ / alpha_.elements();
+    ForEachPart(call, alpha_.elements(), 1, [&](Range part) {
+      for (int64_t e = part.begin; e < part.end; ++e) {
+        float* const to = call.scratch + PlaceOf(e, false);
+        for (int64_t i = 0; i < share; ++i) to[PlaceOf(i, true)] = alpha[e];
+      }
+    });
+    return call.scratch;
+  }
+
+  const Shape alpha_;
+  const int64_t width_;  // of one example
+  const bool shared_;
+};
+
+}  // namespace
+
+Layer PReLU(const std::vector<int64_t>& shared_axes) {
+  Layer layer;
+  layer.kind = Layer::Kind::kPReLU;
+  layer.shared_axes = shared_axes;
+  return layer;
+}
+
+Status MakePReLU(const Layer& layer, const std::vector<Shape>& inputs,
+                 std::unique_ptr<Op>* op) {
+  const Shape& x = inputs[0];
+  Shape alpha = x;
+  for (const int64_t axis : layer.shared_axes) {
+    if (axis < 1 || axis > x.rank()) {
+      return InvalidArgument(
+          "shared_axes has %lld; axes of the input %s are 1 to %d, and 0 the "
+          "batch",
+          static_cast<long long>(axis), x.ToString().c_str(), x.rank());
+    }
+    alpha[static_cast<int>(axis) - 1] = 1;
+  }
+  op->reset(new PReLUOp(layer, x, alpha));
+  return Status();
+}
+
+}  // namespace ringlet

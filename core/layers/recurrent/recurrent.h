@@ -1,0 +1,152 @@
+// RecurrentOp: the computation that SimpleRNN, LSTM and GRU share.
+//
+// Examples are independent, so each thread computes all steps of its examples.
+// Spans are (examples, steps, numbers), and a StepRows is one step of them. The
+// products of the inputs with the kernel are one product for all steps. Forward
+// in training saves each step's gates and the states before it. Backward goes
+// from the last step to the first. It replaces the gates by their gradients,
+// from which the gradients of weights and inputs are one product each. So no
+// bits depend on the threads.
+//
+// Masks of dropout are drawn again in Backward. As in Keras, with
+// recurrent_dropout each gate has masks of its own; else the gates share one.
+
+#ifndef RINGLET_CORE_LAYERS_RECURRENT_H_
+#define RINGLET_CORE_LAYERS_RECURRENT_H_
+
+#include <memory>
+
+#include "../../compute/gemm.h"
+#include "../op.h"
+
+namespace ringlet {
+
+// Rows of numbers, one for each of some examples.
+struct StepRows {
+  float* data = nullptr;
+  int64_t stride = 0;
+  float* operator[](int64_t i) const { return data + i * stride; }
+  StepRows At(int64_t number) const { return {data + number, stride}; }
+};
+
+// One step of some examples.
+struct RecurrentStep {
+  const OpCall* call;
+  int64_t examples;
+  bool is_first;  // the states before it are zeros
+  const float* masks;
+  // The products of the inputs. Forward makes the gates' values of them, and
+  // Backward the gradients of the products.
+  StepRows gates;
+  // In Forward the states before the step, which become the states after it. In
+  // Backward the states before the step. `carry` is LSTM's second state.
+  StepRows state, carry;
+  StepRows extra;  // other values that Backward reads, or writes
+  float* d_state;  // Backward: of the states after the step, then before it
+  float* d_carry;
+  float* products;  // scratch of 2 * examples * units
+  float* row;       // scratch of (gates + 2) * units
+};
+
+// The pointers to a step in the spans of all examples.
+struct SavedSpans {
+  float* gates;
+  float* states[2];  // before each step
+  float* extra;
+};
+
+class RecurrentOp : public Op {
+ public:
+  bool backward_reads_input() const override { return !frozen(); }
+  uint64_t saved_floats(int64_t batch) const override;
+  uint64_t forward_scratch(int64_t batch, int threads) const override;
+  uint64_t backward_scratch(int64_t batch, int threads) const override;
+  int64_t multiply_adds() const override;
+  void Forward(const OpCall& call) const override;
+  void Backward(const OpCall& call) const override;
+  // The inputs from the second on are the states before the first step.
+  Status TakeInitialStates(const std::vector<Shape>& inputs);
+
+ protected:
+  // The numbers of gates, of states and of spans of extra values.
+  struct Kind {
+    int64_t gates = 1;
+    int states = 1;
+    bool has_extra = false;
+  };
+  RecurrentOp(const Layer& layer, const Shape& x, const Kind& kind,
+              const Shape& bias);
+
+  virtual void StepForward(const RecurrentStep& step) const = 0;
+  virtual void StepBackward(const RecurrentStep& step) const = 0;
+  // The gradient of the recurrent kernel.
+  virtual void RecurrentGradients(const OpCall& call,
+                                  const SavedSpans& saved) const;
+  // Computes the gradient of the bias; its first numbers have the gates' sums
+  // already.
+  virtual void BiasGradient(const OpCall&, const SavedSpans&) const {}
+
+  int64_t units() const { return units_; }
+  bool has_bias() const { return bias_; }
+  // of one example in all steps
+  int64_t GateFloats() const { return steps_ * kind_.gates * units_; }
+  int64_t StateFloats() const { return steps_ * units_; }
+  int64_t Rows(const OpCall& call) const { return call.batch * steps_; }
+  // The mask of the state for a gate; null: none.
+  const float* StateMask(const float* masks, int64_t example,
+                         int64_t gate) const;
+
+  // to = state R for some gates; with `add` it is added.
+  void MultiplyState(const RecurrentStep& step, StepRows state, Range gates,
+                     bool add, StepRows to) const;
+  // d_state += d R^T for some gates.
+  void AddStateGradient(const RecurrentStep& step, StepRows d, Range gates,
+                        float* d_state) const;
+  // The gradient of R for some gates: states^T d, over all steps. `masked`:
+  // `states` include the masks.
+  void RecurrentGradient(const OpCall& call, const float* states, bool masked,
+                         Range gates, ConstMatrix d) const;
+
+  const Activation activation_, recurrent_activation_;
+
+ private:
+  int64_t OutputRow(int64_t example, int64_t s) const;
+  int64_t StateRow(int64_t example, int state) const;
+  void BeginStates(const OpCall& call, Range examples, float* states) const;
+  int64_t MaskFloats() const;
+  const float* InputMask(const float* masks, int64_t example,
+                         int64_t gate) const;
+  void DrawMasks(const OpCall& call, float* masks) const;
+  SavedSpans SpansOf(const OpCall& call) const;
+  int64_t Group() const;
+  int64_t ForwardFloats(int64_t examples) const;
+  int64_t BackwardFloats(int64_t examples) const;
+  void ForwardGroup(const OpCall& call, Range examples, float* own) const;
+  void InputProducts(const OpCall& call, Range examples, const float* masks,
+                     float* spare, float* gates) const;
+  void BackwardGroup(const OpCall& call, Range examples, float* own) const;
+  void KernelGradient(const OpCall& call, float* spare, const float* d) const;
+  void InputGradient(const OpCall& call, float* spare, const float* d) const;
+  void MaskRows(const OpCall& call, const float* masks, const float* from,
+                int64_t gate, bool of_states, float* to) const;
+
+  const Kind kind_;
+  const int64_t steps_, features_, units_;
+  const bool bias_, sequences_, returns_state_, backwards_, keeps_order_;
+  bool has_initial_states_ = false;
+  const float dropout_, recurrent_dropout_;
+};
+
+// BiasActivation and ActivationGradient of one row. An activation of a
+// recurrent layer has a gradient that follows from its output.
+void ActivateGate(Activation activation, int64_t width, float* y);
+void GateGradient(Activation activation, const float* y, int64_t width,
+                  float* dy);
+
+// The ops with a file of their own. MakeRecurrent has checked the layer.
+std::unique_ptr<Op> MakeLSTM(const Layer& layer, const Shape& x);
+std::unique_ptr<Op> MakeGRU(const Layer& layer, const Shape& x);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_LAYERS_RECURRENT_H_

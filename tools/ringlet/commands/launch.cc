@@ -1,0 +1,134 @@
+// ringlet launch: several workers on this machine, one command.
+
+#include <algorithm>
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+
+#include "../command_line.h"
+#include "commands.h"
+#include "net/launch/launcher.h"
+#include "ringlet/compute.h"
+#include "ringlet/status.h"
+
+namespace ringlet {
+namespace {
+
+constexpr char kAbout[] =
+    R"(Starts N workers of one job on this machine: N processes of COMMAND, each
+with its own TF_CONFIG. The lines of their output begin with "[0] ", "[1] " and
+so on. Ctrl-C and SIGTERM are passed on. No process is left behind.
+)";
+
+constexpr char kMore[] = R"(
+Exit code: 0 if all workers ended with 0; otherwise that of the worker that
+failed first (128 + signal if it was killed). 2 for wrong usage, 127 if COMMAND
+is not found, 126 if it cannot be run. A worker that ends with 2, a wrong
+configuration, is not started again.
+
+Example: ringlet launch -n 2 -- ringlet train RUN.json
+)";
+
+// A shell's exit codes for a command that cannot be run.
+int LaunchExitCode(const Result<int>& result) {
+  if (result.ok()) return result.value();
+  const int code = ExitCode(result);
+  switch (result.status().os_error()) {
+    case ENOENT:
+      return 127;
+    case EACCES:
+    case ENOEXEC:
+      return 126;
+    default:
+      return code;
+  }
+}
+
+// True for ringlet train; the lines of other commands are not read.
+bool IsTrain(const std::vector<std::string>& command) {
+  const std::string& program = command[0];
+  return program.substr(program.rfind('/') + 1) == "ringlet" &&
+         command.size() > 1 && command[1] == "train";
+}
+
+TrainSettingsForLaunch LineOf(const std::vector<std::string>& command,
+                              int workers) {
+  if (!IsTrain(command)) return {};
+  return ReadTrainSettings({command.begin() + 2, command.end()}, workers);
+}
+
+// The others continue while a worker is started again, and none ends with
+// success before the model is saved. A worker that misses the end must be
+// stopped before it continues alone: it would overwrite the model and the logs.
+void SetRestartOptions(const TrainSettingsForLaunch& train,
+                       LaunchOptions* options) {
+  std::vector<std::string>& command = options->command;
+  if (!IsTrain(command)) return;
+  options->end_together = true;
+  options->min_workers = train.min_workers;
+  if (train.waits_seconds > 0) {
+    options->others_grace_seconds =
+        std::min(options->others_grace_seconds, 0.4 * train.waits_seconds);
+  }
+  const char* const shrink = "--shrink";
+  if (std::find(command.begin(), command.end(), shrink) == command.end()) {
+    command.insert(command.begin() + 2, shrink);
+  }
+}
+
+// `threads` of each worker.
+void WarnOfFewCores(const LaunchOptions& options, int64_t threads) {
+  const int cores = UsableCores();
+  if (threads < 1 || options.workers * threads <= cores) return;
+  Notice("warning: %d workers with %" PRId64
+         " %s each compute on %d %s: they take turns, and no step is "
+         "done before the last of them",
+         options.workers, threads, threads == 1 ? "thread" : "threads", cores,
+         cores == 1 ? "core" : "cores");
+}
+
+}  // namespace
+
+int LaunchCommand(const std::vector<std::string>& line) {
+  LaunchOptions options;
+  int64_t workers = 0, max_restarts = options.max_restarts;
+  CommandLine flags("launch", "[--] COMMAND [ARGUMENTS]", kAbout, kMore);
+  flags.StopAtFirstArgument();
+  flags.Int("-n, --workers", 1, kMaxLocalWorkers, &workers,
+            "number of workers");
+  flags.Switch("--restart", &options.restart,
+               "start a failed worker again (not after exit code 2);\n"
+               "meanwhile `ringlet train` continues (--shrink)");
+  flags.Int("--max-restarts", 0, 1000000, &max_restarts,
+            "restarts of one worker in a row (3); after them\n"
+            "`ringlet train` continues without it if it may\n"
+            "(--shrink), and any other job ends");
+  flags.Number("--healthy", "SECONDS", 0, 1e9, &options.healthy_seconds,
+               "a run of this length resets the count and the pause\n"
+               "(600)");
+  flags.Number("--backoff", "SECONDS", 0, 1e6, &options.backoff_seconds,
+               "pause before the first restart (0.5); each further\npause is "
+               "twice as long, up to 30");
+  flags.Number("--grace", "SECONDS", 0, 1e6, &options.grace_seconds,
+               "time for workers to end before they are killed, and\n"
+               "before they are stopped after one has failed (5)");
+  int code = 0;
+  if (!flags.Parse(line, 0, SIZE_MAX, &code)) return code;
+  if (workers == 0) {
+    return flags.UsageError(
+        InvalidArgument("-n is missing: how many workers?"));
+  }
+  if (flags.arguments().empty()) {
+    return flags.UsageError(
+        InvalidArgument("COMMAND is missing: what should the workers run?"));
+  }
+  options.workers = static_cast<int>(workers);
+  options.max_restarts = static_cast<int>(max_restarts);
+  options.command = flags.arguments();
+  const TrainSettingsForLaunch train = LineOf(options.command, options.workers);
+  WarnOfFewCores(options, train.threads);
+  if (options.restart) SetRestartOptions(train, &options);
+  return LaunchExitCode(Launch(options));
+}
+
+}  // namespace ringlet

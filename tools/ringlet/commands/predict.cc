@@ -1,0 +1,163 @@
+// ringlet predict: a trained model's outputs.
+
+#include <cerrno>
+#include <cstdio>
+
+#include "../command_line.h"
+#include "../data/anomaly.h"
+#include "../data/model_and_data_flags.h"
+#include "../data/prediction_text.h"
+#include "../run/run.h"
+#include "commands.h"
+#include "core/base/text.h"
+#include "io/readers/csv_records.h"
+#include "io/readers/npz.h"
+#include "predict_lines.h"
+#include "ringlet/readers.h"
+
+namespace ringlet {
+namespace {
+
+constexpr char kAbout[] =
+    R"(Writes a saved model's outputs for data, in their order. Labels are not
+needed; a CSV's column of labels is ignored.
+)";
+
+constexpr int kMaxPictures = 1 << 20;
+
+constexpr char kMore[] = R"(
+With --images and --audio the rows begin with the files. More files may follow
+MODEL.
+
+With --csv - the examples are lines of stdin. Each is answered by a line on
+stdout before the next is read: a wrong one by an empty line, and an error on
+stderr. A blank line is answered by an empty line, and a first line of names by
+the names of the classes, if they have any.
+
+Examples: ringlet predict model.safetensors --x x.npy --out y.npy
+          ringlet predict model.safetensors --images new/*.png
+          sensor | ringlet predict model.safetensors --csv - --no-header
+)";
+
+// The path of each picture's file, and a comma; "" for other examples.
+std::string FileField(const Dataset& data, int64_t example) {
+  const std::string path =
+      data.source()->ExamplePath(data.first() + example * data.stride());
+  return path.empty() ? "" : CsvField(path, ',') + ",";
+}
+
+Status WriteCsv(const Model& model, const std::vector<Output>& outputs,
+                const Dataset& data, FILE* file, const std::string& path) {
+  const PredictionText text(model);
+  const auto write = [&](const std::string& row) {
+    return std::fwrite(row.data(), 1, row.size(), file) == row.size() &&
+                   std::fputc('\n', file) != EOF
+               ? Status()
+               : OsError(errno, "%s: writing", path.c_str());
+  };
+  const std::string head = FileField(data, 0).empty() ? "" : "file,";
+  if (!text.HeaderLine().empty())
+    RINGLET_RETURN_IF_ERROR(write(head + text.HeaderLine()));
+  for (int64_t i = 0; i < outputs[0].shape[0]; ++i) {
+    RINGLET_RETURN_IF_ERROR(
+        write(FileField(data, i) + text.RowLine(outputs, i)));
+  }
+  return Status();
+}
+
+Status WriteNpz(const std::vector<Output>& outputs, const std::string& path) {
+  NpzWriter file;
+  RINGLET_RETURN_IF_ERROR(file.Open(FileSystem::Posix(), path));
+  for (const Output& output : outputs) {
+    RINGLET_RETURN_IF_ERROR(
+        file.Add(output.name, DType::kFloat32, output.shape, output.values));
+  }
+  return file.Finish();
+}
+
+Status WriteCsvFile(const Model& model, const std::vector<Output>& outputs,
+                    const Dataset& data, const std::string& path) {
+  FILE* file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) return OsError(errno, "%s", path.c_str());
+  const Status status = WriteCsv(model, outputs, data, file, path);
+  if (std::fclose(file) == 0 || !status.ok()) return status;
+  return OsError(errno, "%s: writing", path.c_str());
+}
+
+Status WriteFile(const Model& model, const std::vector<Output>& outputs,
+                 const Dataset& data, const std::string& path) {
+  if (EndsWith(path, ".csv")) return WriteCsvFile(model, outputs, data, path);
+  if (EndsWith(path, ".npz")) return WriteNpz(outputs, path);
+  return WriteNpy(path, DType::kFloat32, outputs[0].shape, outputs[0].values);
+}
+
+std::string WithExampleCount(const char* what, int64_t count) {
+  return std::string(what) + " of " + std::to_string(count) +
+         (count == 1 ? " example" : " examples");
+}
+
+Status Predict(const std::string& path, const ModelAndDataFlags& use,
+               const AnomalyFlags& anomaly, const std::string& out) {
+  RINGLET_RETURN_IF_ERROR(CheckWritable("--out", out));
+  std::unique_ptr<Model> model;
+  Dataset batches;
+  RINGLET_RETURN_IF_ERROR(use.Open(path, out, &model, &batches));
+  if (anomaly.wanted()) {
+    Anomalies anomalies;
+    RINGLET_RETURN_IF_ERROR(
+        anomaly.Score(model.get(), path, use, batches, out, &anomalies));
+    RINGLET_RETURN_IF_ERROR(WriteAnomalies(anomalies, out));
+    const auto count = static_cast<int64_t>(anomalies.scores.size());
+    if (!out.empty()) PrintWritten(out, WithExampleCount("the scores", count));
+    return Status();
+  }
+  if (EndsWith(out, ".npy") && model->num_outputs() > 1) {
+    return InvalidArgument(
+        "--out %s: the model has %d outputs; give FILE.npz, with an array for "
+        "each, or FILE.csv",
+        out.c_str(), model->num_outputs());
+  }
+  const Result<std::vector<float>> values = model->Predict(batches);
+  RINGLET_RETURN_IF_ERROR(values.status());
+  const std::vector<Output> outputs = OutputsOf(*model, values.value());
+  if (out.empty()) return WriteCsv(*model, outputs, batches, stdout, "stdout");
+  RINGLET_RETURN_IF_ERROR(WriteFile(*model, outputs, batches, out));
+  PrintWritten(out, WithExampleCount("the outputs", outputs[0].shape[0]));
+  return Status();
+}
+
+}  // namespace
+
+int PredictCommand(const std::vector<std::string>& line) {
+  ModelAndDataFlags use;
+  AnomalyFlags anomaly;
+  std::string out;
+  CommandLine flags("predict", "MODEL [PICTURE...]", kAbout, kMore);
+  use.Add(&flags, /*labels=*/false);
+  flags.Text("-o, --out", "FILE", &out,
+             "FILE.npy, FILE.csv, or FILE.npz with an array for each\n"
+             "output (default: CSV on stdout)");
+  anomaly.Add(&flags);
+  int code = 0;
+  if (!flags.Parse(line, 1, kMaxPictures, &code)) return code;
+  use.set_more_images({flags.arguments().begin() + 1, flags.arguments().end()});
+  if (use.reads_lines()) {
+    if (anomaly.wanted()) {
+      return flags.UsageError(
+          InvalidArgument("--anomaly needs a file of examples, not --csv -"));
+    }
+    if (out.empty()) return PredictLines(flags.arguments()[0], use);
+    return flags.UsageError(InvalidArgument(
+        "--out %s: the answers to --csv - go to stdout", out.c_str()));
+  }
+  if (!out.empty() && !EndsWith(out, ".npy") && !EndsWith(out, ".csv") &&
+      !EndsWith(out, ".npz")) {
+    return flags.UsageError(InvalidArgument(
+        "--out %s: must end in .npy, .npz or .csv", out.c_str()));
+  }
+  const Status status = anomaly.Check(out);
+  if (!status.ok()) return flags.UsageError(status);
+  return InputExitCode(Predict(flags.arguments()[0], use, anomaly, out));
+}
+
+}  // namespace ringlet

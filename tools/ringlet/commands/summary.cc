@@ -1,0 +1,88 @@
+// ringlet summary: the layers of a run's or a saved model.
+
+#include <cstdio>
+
+#include "../command_line.h"
+#include "../config/run_config.h"
+#include "../run/run.h"
+#include "commands.h"
+#include "io/checkpoint/inspect.h"
+#include "io/files/atomic_file.h"
+#include "io/files/file_kind.h"
+#include "io/keras/compile_arguments.h"
+#include "io/keras/keras_json.h"
+
+namespace ringlet {
+namespace {
+
+// The model is not compiled, so no weight is allocated and nothing is computed.
+Status SummarizeRun(const std::string& path, std::string* summary,
+                    std::string* compiled) {
+  RunConfig config;
+  RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
+  if (config.lora) {
+    RINGLET_RETURN_IF_ERROR(LoadWithLora(&config).Annotate("%s", path.c_str()));
+  }
+  if (config.model == nullptr) {
+    RINGLET_RETURN_IF_ERROR(SummarizeModelFile(config.saved_model, summary,
+                                               compiled, config.disk.get())
+                                .Annotate("%s: model", path.c_str()));
+  } else {
+    *summary = config.model->Summary();
+  }
+  if (config.has_compile) {
+    *compiled = DescribeCompile(config.compile);
+  }
+  return Status();
+}
+
+Status SummarizeConfiguration(const std::string& path, std::string* summary) {
+  std::string text;
+  RINGLET_RETURN_IF_ERROR(
+      ReadWholeFile(FileSystem::Posix(), path, kMaxKerasJsonBytes, &text));
+  Json json;
+  RINGLET_RETURN_IF_ERROR(ParseKerasJson(text, path.c_str(), &json));
+  std::unique_ptr<Model> model;
+  RINGLET_RETURN_IF_ERROR(
+      ModelFromJson(json, "", &model).Annotate("%s", path.c_str()));
+  *summary = model->Summary();
+  return Status();
+}
+
+Status Summarize(const std::string& path) {
+  FileKind kind;
+  RINGLET_RETURN_IF_ERROR(FindFileKind(CommandFileSystem(), path, &kind));
+  std::string summary, compiled;
+  switch (kind.format) {
+    case FileKind::Format::kRun:
+    case FileKind::Format::kJson:
+      RINGLET_RETURN_IF_ERROR(SummarizeRun(path, &summary, &compiled));
+      break;
+    case FileKind::Format::kKerasJson:
+    case FileKind::Format::kTfjs:
+      RINGLET_RETURN_IF_ERROR(SummarizeConfiguration(path, &summary));
+      break;
+    default:
+      RINGLET_RETURN_IF_ERROR(
+          SummarizeModelFile(path, &summary, &compiled, CommandFileSystem()));
+  }
+  std::printf("%s", summary.c_str());
+  if (!compiled.empty()) std::printf(" Compiled: %s\n", compiled.c_str());
+  return Status();
+}
+
+}  // namespace
+
+int SummaryCommand(const std::vector<std::string>& line) {
+  CommandLine flags(
+      "summary", "RUN.json|MODEL",
+      "Shows the layers of a model as Keras does, with outputs and "
+      "parameters,\n"
+      "and a line with optimizer, loss and metrics. It takes a RUN.json, a\n"
+      "saved model or Keras's configuration (model.to_json()), and no data.\n");
+  int code = 0;
+  if (!flags.Parse(line, 1, 1, &code)) return code;
+  return InputExitCode(Summarize(flags.arguments()[0]));
+}
+
+}  // namespace ringlet
