@@ -1,6 +1,7 @@
 #include "recurrent.h"
 
 #include <algorithm>
+#include <cinttypes>
 
 #include "../../compute/row_loops.h"
 #include "../layer_loops.h"

@@ -11,7 +11,7 @@
 namespace ringlet {
 namespace {
 
-// A fit of 10 epochs of 500 steps, whose steps take the given times.
+// A fit of 10 epochs of 500 steps. A test gives the time of its steps.
 class TimedLinesTest : public ::testing::Test {
  protected:
   TimedLinesTest() {

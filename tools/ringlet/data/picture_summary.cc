@@ -92,7 +92,7 @@ std::string NumbersText(const char* title,
   std::sort(sorted.begin(), sorted.end());
   std::string text = numbers.empty() ? "" : std::string(title) + ":\n";
   for (size_t i = 0; i < sorted.size() && i < kMaxListed; ++i) {
-    text += Line(std::to_string(sorted[i].second), -sorted[i].first, 24);
+    text += CountLine(std::to_string(sorted[i].second), -sorted[i].first, 24);
   }
   if (sorted.size() <= kMaxListed) return text;
   const auto more = static_cast<int64_t>(sorted.size() - kMaxListed);
