@@ -185,7 +185,9 @@ std::string COutputNames(const CInterface& c) {
                 [](const CArgument& argument) { return argument.name; });
 }
 
-std::string Predict(const CInterface& c) { return PredictFrom(c, "", "float"); }
+std::string PredictSignature(const CInterface& c) {
+  return PredictFrom(c, "", "float");
+}
 
 std::string PredictInt8(const CInterface& c) {
   const auto input = [](const CArgument& argument) {
@@ -212,7 +214,7 @@ std::string CDeclarations(const CInterface& c) {
               ? "/* One example, of values as in the files of the training "
                 "data; returns 0. */\n"
               : "/* One example; returns 0. */\n";
-  text += Predict(c) + ";\n";
+  text += PredictSignature(c) + ";\n";
   if (c.scale && !c.table) text += PredictFrom(c, "_bytes", kBytes) + ";\n";
   if (c.int8) {
     text += PredictInt8(c) + ";\n";
@@ -249,7 +251,7 @@ std::string CPredictions(const CInterface& c, const std::string& begin,
   const std::string body = " {\n" + begin + "  int i;\n" + Encode(c, "1") +
                            InputsAre(c, loop.c_str()) + end +
                            "  return 0;\n}\n";
-  const std::string predict = "\n" + Predict(c) + body;
+  const std::string predict = "\n" + PredictSignature(c) + body;
   if (c.table) return c.table->Encoder() + predict;
   return predict + "\n" + PredictFrom(c, "_bytes", kBytes) + body;
 }

@@ -63,7 +63,7 @@ std::string CLabel(const std::string& name);
 std::string COutputs(const CInterface& c);
 std::string COutputNames(const CInterface& c);
 // The function of floats, without a body.
-std::string Predict(const CInterface& c);
+std::string PredictSignature(const CInterface& c);
 // The function of int8 numbers, without a body.
 std::string PredictInt8(const CInterface& c);
 // The declarations of all functions and names, for the C file and its header.

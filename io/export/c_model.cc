@@ -268,7 +268,7 @@ std::string CModel::Comment() const {
 std::string CModel::Functions() const {
   const std::string head = interface_.scale
                                ? "static void run(" + COutputs(interface_) + ")"
-                               : Predict(interface_);
+                               : PredictSignature(interface_);
   std::string text = "\n" + head + " {\n" + numbers_;
   for (int b = 0; b < slots_->num_buffers(); ++b) {
     text += "  float* const b" + std::to_string(b) + " = arena + " +

@@ -307,7 +307,8 @@ std::string Int8Model::Entries(bool softmax, const CInterface& c) const {
                                   takes_tokens(0) ? "int32_t" : "int8_t",
                                   PlaceOf(0).c_str()),
                              StoreText(0, "&x", "to + i", 1), end)
-              : "\n" + Predict(c) + " {\n" + begin + end + "  return 0;\n}\n";
+              : "\n" + PredictSignature(c) + " {\n" + begin + end +
+                    "  return 0;\n}\n";
   return predict + "\n" + PredictInt8(c) + " {\n  int i;\n" + bytes_in +
          "  run();\n" + bytes_out + "  return 0;\n}\n";
 }

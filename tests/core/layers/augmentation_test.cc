@@ -110,7 +110,7 @@ std::string Bytes(const Floats& values) {
 
 TEST(AugmentationTest, EachLayer_SomeThousandDraws_EqualsKerasInNumPy) {
   if (!HasNumpy()) GTEST_SKIP() << kPython << " has no numpy";
-  if (std::string(kByteOrder) == ">") GTEST_SKIP() << "needs the byte order";
+  if (std::string(kByteOrder) == ">") GTEST_SKIP() << "a big-endian machine";
   const DataFiles files;
   std::string cases;
   for (int number = 0; number < 33 * kLayers; ++number) {
