@@ -8,8 +8,8 @@
 // grows with the square of the steps. The blocks of queries depend only on the
 // shapes, and their sums have one order, so no bits depend on the threads.
 
-#ifndef RINGLET_CORE_LAYERS_ATTEND_H_
-#define RINGLET_CORE_LAYERS_ATTEND_H_
+#ifndef RINGLET_CORE_LAYERS_ATTENTION_ATTEND_H_
+#define RINGLET_CORE_LAYERS_ATTENTION_ATTEND_H_
 
 #include <cstdint>
 
@@ -88,4 +88,4 @@ Status CheckAttention(const Layer& layer, const std::vector<Shape>& inputs,
 
 }  // namespace ringlet
 
-#endif  // RINGLET_CORE_LAYERS_ATTEND_H_
+#endif  // RINGLET_CORE_LAYERS_ATTENTION_ATTEND_H_

@@ -1,7 +1,7 @@
 // AppendActivation: an op, followed by an activation that it cannot fuse.
 
-#ifndef RINGLET_CORE_LAYERS_ACTIVATION_LAYERS_H_
-#define RINGLET_CORE_LAYERS_ACTIVATION_LAYERS_H_
+#ifndef RINGLET_CORE_LAYERS_BASIC_ACTIVATION_LAYERS_H_
+#define RINGLET_CORE_LAYERS_BASIC_ACTIVATION_LAYERS_H_
 
 #include <memory>
 
@@ -16,4 +16,4 @@ std::unique_ptr<Op> AppendActivation(Activation activation,
 
 }  // namespace ringlet
 
-#endif  // RINGLET_CORE_LAYERS_ACTIVATION_LAYERS_H_
+#endif  // RINGLET_CORE_LAYERS_BASIC_ACTIVATION_LAYERS_H_

@@ -1,7 +1,7 @@
 // Broadcast: the elements of a smaller shape in a larger one, as in NumPy.
 
-#ifndef RINGLET_CORE_LAYERS_BROADCAST_H_
-#define RINGLET_CORE_LAYERS_BROADCAST_H_
+#ifndef RINGLET_CORE_LAYERS_BASIC_BROADCAST_H_
+#define RINGLET_CORE_LAYERS_BASIC_BROADCAST_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -49,4 +49,4 @@ class Broadcast {
 
 }  // namespace ringlet
 
-#endif  // RINGLET_CORE_LAYERS_BROADCAST_H_
+#endif  // RINGLET_CORE_LAYERS_BASIC_BROADCAST_H_

@@ -1,7 +1,7 @@
 // The product of a Dense, with its bias and activation.
 
-#ifndef RINGLET_CORE_LAYERS_DENSE_PRODUCT_H_
-#define RINGLET_CORE_LAYERS_DENSE_PRODUCT_H_
+#ifndef RINGLET_CORE_LAYERS_BASIC_DENSE_PRODUCT_H_
+#define RINGLET_CORE_LAYERS_BASIC_DENSE_PRODUCT_H_
 
 #include "../../compute/gemm.h"
 #include "../layer_loops.h"
@@ -23,4 +23,4 @@ inline void MultiplyAndActivate(Product product, const float* bias,
 
 }  // namespace ringlet
 
-#endif  // RINGLET_CORE_LAYERS_DENSE_PRODUCT_H_
+#endif  // RINGLET_CORE_LAYERS_BASIC_DENSE_PRODUCT_H_

@@ -2,8 +2,8 @@
 // W + alpha / rank A B. Only the small matrices A and B are trained. EnableLora
 // (core/model/enable_lora.cc) gives it to the layers of a model.
 
-#ifndef RINGLET_CORE_LAYERS_LORA_H_
-#define RINGLET_CORE_LAYERS_LORA_H_
+#ifndef RINGLET_CORE_LAYERS_BASIC_LORA_H_
+#define RINGLET_CORE_LAYERS_BASIC_LORA_H_
 
 #include <memory>
 #include <string>
@@ -54,4 +54,4 @@ std::vector<float> MergeLora(const Layer& layer, const Shape& shape,
 
 }  // namespace ringlet
 
-#endif  // RINGLET_CORE_LAYERS_LORA_H_
+#endif  // RINGLET_CORE_LAYERS_BASIC_LORA_H_

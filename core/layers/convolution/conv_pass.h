@@ -6,8 +6,8 @@
 // its position decides which. So there is a pass for each remainder of
 // positions by stride.
 
-#ifndef RINGLET_CORE_LAYERS_CONV_PASS_H_
-#define RINGLET_CORE_LAYERS_CONV_PASS_H_
+#ifndef RINGLET_CORE_LAYERS_CONVOLUTION_CONV_PASS_H_
+#define RINGLET_CORE_LAYERS_CONVOLUTION_CONV_PASS_H_
 
 #include <cstdint>
 #include <vector>
@@ -121,4 +121,4 @@ ConvPlan PlanInputGradient(const Window2D& window, int64_t channels,
 
 }  // namespace ringlet
 
-#endif  // RINGLET_CORE_LAYERS_CONV_PASS_H_
+#endif  // RINGLET_CORE_LAYERS_CONVOLUTION_CONV_PASS_H_

@@ -6,8 +6,8 @@
 // channels to whole vectors. The order of every sum depends only on the shapes,
 // so the bits are the same for any vector width and any number of threads.
 
-#ifndef RINGLET_CORE_LAYERS_DEPTHWISE_H_
-#define RINGLET_CORE_LAYERS_DEPTHWISE_H_
+#ifndef RINGLET_CORE_LAYERS_CONVOLUTION_DEPTHWISE_H_
+#define RINGLET_CORE_LAYERS_CONVOLUTION_DEPTHWISE_H_
 
 #include <cstdint>
 
@@ -77,4 +77,4 @@ struct ExampleBlocks {
 
 }  // namespace ringlet
 
-#endif  // RINGLET_CORE_LAYERS_DEPTHWISE_H_
+#endif  // RINGLET_CORE_LAYERS_CONVOLUTION_DEPTHWISE_H_

@@ -5,8 +5,8 @@
 // only the index of the first maximum of each window is kept for the batch, and
 // not the output or its gradient.
 
-#ifndef RINGLET_CORE_LAYERS_MAX_POOL_H_
-#define RINGLET_CORE_LAYERS_MAX_POOL_H_
+#ifndef RINGLET_CORE_LAYERS_CONVOLUTION_MAX_POOL_H_
+#define RINGLET_CORE_LAYERS_CONVOLUTION_MAX_POOL_H_
 
 #include <cstdint>
 #include <vector>
@@ -55,4 +55,4 @@ class MaxPool {
 
 }  // namespace ringlet
 
-#endif  // RINGLET_CORE_LAYERS_MAX_POOL_H_
+#endif  // RINGLET_CORE_LAYERS_CONVOLUTION_MAX_POOL_H_

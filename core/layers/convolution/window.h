@@ -4,8 +4,8 @@
 // A layer with one axis (LayerClass::axes) treats (steps, channels) as an image
 // of height 1, so one Op serves both.
 
-#ifndef RINGLET_CORE_LAYERS_WINDOW_H_
-#define RINGLET_CORE_LAYERS_WINDOW_H_
+#ifndef RINGLET_CORE_LAYERS_CONVOLUTION_WINDOW_H_
+#define RINGLET_CORE_LAYERS_CONVOLUTION_WINDOW_H_
 
 #include <cstdint>
 
@@ -73,4 +73,4 @@ Shape KernelShape(const Layer& layer, const Window2D& window, int64_t in,
 
 }  // namespace ringlet
 
-#endif  // RINGLET_CORE_LAYERS_WINDOW_H_
+#endif  // RINGLET_CORE_LAYERS_CONVOLUTION_WINDOW_H_

@@ -4,8 +4,8 @@
 // the span's shape. Sums within a tile and of tiles have a fixed order, so the
 // bits do not depend on the threads.
 
-#ifndef RINGLET_CORE_LAYERS_CHANNELS_H_
-#define RINGLET_CORE_LAYERS_CHANNELS_H_
+#ifndef RINGLET_CORE_LAYERS_NORMALIZATION_CHANNELS_H_
+#define RINGLET_CORE_LAYERS_NORMALIZATION_CHANNELS_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -121,4 +121,4 @@ void AffineRows(ThreadPool* pool, const float* x, int64_t rows, int64_t width,
 
 }  // namespace ringlet
 
-#endif  // RINGLET_CORE_LAYERS_CHANNELS_H_
+#endif  // RINGLET_CORE_LAYERS_NORMALIZATION_CHANNELS_H_

@@ -1,7 +1,7 @@
 // The random numbers of one example, for layers that draw few of them.
 
-#ifndef RINGLET_CORE_LAYERS_EXAMPLE_DRAW_H_
-#define RINGLET_CORE_LAYERS_EXAMPLE_DRAW_H_
+#ifndef RINGLET_CORE_LAYERS_PREPROCESSING_EXAMPLE_DRAW_H_
+#define RINGLET_CORE_LAYERS_PREPROCESSING_EXAMPLE_DRAW_H_
 
 #include <cstdint>
 
@@ -34,4 +34,4 @@ class ExampleDraw {
 
 }  // namespace ringlet
 
-#endif  // RINGLET_CORE_LAYERS_EXAMPLE_DRAW_H_
+#endif  // RINGLET_CORE_LAYERS_PREPROCESSING_EXAMPLE_DRAW_H_

@@ -1,8 +1,8 @@
 // Values between the pixels of an image, for the layers that change its
 // geometry.
 
-#ifndef RINGLET_CORE_LAYERS_PIXEL_TAPS_H_
-#define RINGLET_CORE_LAYERS_PIXEL_TAPS_H_
+#ifndef RINGLET_CORE_LAYERS_PREPROCESSING_PIXEL_TAPS_H_
+#define RINGLET_CORE_LAYERS_PREPROCESSING_PIXEL_TAPS_H_
 
 #include <cstdint>
 
@@ -73,4 +73,4 @@ class PixelReader {
 
 }  // namespace ringlet
 
-#endif  // RINGLET_CORE_LAYERS_PIXEL_TAPS_H_
+#endif  // RINGLET_CORE_LAYERS_PREPROCESSING_PIXEL_TAPS_H_

@@ -1,8 +1,8 @@
 // ImageBox: the part of an image that a Resizing, CenterCrop or RandomCrop
 // resizes to its output.
 
-#ifndef RINGLET_CORE_LAYERS_RESIZING_H_
-#define RINGLET_CORE_LAYERS_RESIZING_H_
+#ifndef RINGLET_CORE_LAYERS_PREPROCESSING_RESIZING_H_
+#define RINGLET_CORE_LAYERS_PREPROCESSING_RESIZING_H_
 
 #include <cstdint>
 
@@ -23,4 +23,4 @@ ImageBox BoxOf(const Layer& layer, const Shape& image);
 
 }  // namespace ringlet
 
-#endif  // RINGLET_CORE_LAYERS_RESIZING_H_
+#endif  // RINGLET_CORE_LAYERS_PREPROCESSING_RESIZING_H_

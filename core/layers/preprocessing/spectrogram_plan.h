@@ -1,7 +1,7 @@
 // SpectrogramPlan: the tables of a MelSpectrogram or an MFCC.
 
-#ifndef RINGLET_CORE_LAYERS_SPECTROGRAM_PLAN_H_
-#define RINGLET_CORE_LAYERS_SPECTROGRAM_PLAN_H_
+#ifndef RINGLET_CORE_LAYERS_PREPROCESSING_SPECTROGRAM_PLAN_H_
+#define RINGLET_CORE_LAYERS_PREPROCESSING_SPECTROGRAM_PLAN_H_
 
 #include <cstdint>
 #include <vector>
@@ -68,4 +68,4 @@ Status MakeSpectrogramPlan(const Layer& layer, const Shape& input,
 
 }  // namespace ringlet
 
-#endif  // RINGLET_CORE_LAYERS_SPECTROGRAM_PLAN_H_
+#endif  // RINGLET_CORE_LAYERS_PREPROCESSING_SPECTROGRAM_PLAN_H_

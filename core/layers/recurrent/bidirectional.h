@@ -1,8 +1,8 @@
 // Bidirectional as a nested model: a layer for each direction, and the layer
 // that merges their outputs.
 
-#ifndef RINGLET_CORE_LAYERS_BIDIRECTIONAL_H_
-#define RINGLET_CORE_LAYERS_BIDIRECTIONAL_H_
+#ifndef RINGLET_CORE_LAYERS_RECURRENT_BIDIRECTIONAL_H_
+#define RINGLET_CORE_LAYERS_RECURRENT_BIDIRECTIONAL_H_
 
 #include "../nested_model.h"
 
@@ -26,4 +26,4 @@ Status ExpandBidirectional(const Shape& input, Layer* layer);
 
 }  // namespace ringlet
 
-#endif  // RINGLET_CORE_LAYERS_BIDIRECTIONAL_H_
+#endif  // RINGLET_CORE_LAYERS_RECURRENT_BIDIRECTIONAL_H_

@@ -11,8 +11,8 @@
 // Masks of dropout are drawn again in Backward. As in Keras, with
 // recurrent_dropout each gate has masks of its own; else the gates share one.
 
-#ifndef RINGLET_CORE_LAYERS_RECURRENT_H_
-#define RINGLET_CORE_LAYERS_RECURRENT_H_
+#ifndef RINGLET_CORE_LAYERS_RECURRENT_RECURRENT_H_
+#define RINGLET_CORE_LAYERS_RECURRENT_RECURRENT_H_
 
 #include <memory>
 
@@ -149,4 +149,4 @@ std::unique_ptr<Op> MakeGRU(const Layer& layer, const Shape& x);
 
 }  // namespace ringlet
 
-#endif  // RINGLET_CORE_LAYERS_RECURRENT_H_
+#endif  // RINGLET_CORE_LAYERS_RECURRENT_RECURRENT_H_

@@ -3,8 +3,8 @@
 //
 // `line` has the words behind the command's name. Each returns the exit code.
 
-#ifndef RINGLET_TOOLS_RINGLET_COMMANDS_H_
-#define RINGLET_TOOLS_RINGLET_COMMANDS_H_
+#ifndef RINGLET_TOOLS_RINGLET_COMMANDS_COMMANDS_H_
+#define RINGLET_TOOLS_RINGLET_COMMANDS_COMMANDS_H_
 
 #include <cstdint>
 #include <string>
@@ -42,4 +42,4 @@ int ExportCommand(const std::vector<std::string>& line);
 
 }  // namespace ringlet
 
-#endif  // RINGLET_TOOLS_RINGLET_COMMANDS_H_
+#endif  // RINGLET_TOOLS_RINGLET_COMMANDS_COMMANDS_H_

@@ -1,7 +1,7 @@
 // Estimates the bytes between a job's workers, and the time of links for them.
 
-#ifndef RINGLET_TOOLS_RINGLET_PLAN_WIRE_H_
-#define RINGLET_TOOLS_RINGLET_PLAN_WIRE_H_
+#ifndef RINGLET_TOOLS_RINGLET_COMMANDS_PLAN_WIRE_H_
+#define RINGLET_TOOLS_RINGLET_COMMANDS_PLAN_WIRE_H_
 
 #include <cstdint>
 
@@ -40,4 +40,4 @@ void PrintWire(const WirePlan& plan);
 
 }  // namespace ringlet
 
-#endif  // RINGLET_TOOLS_RINGLET_PLAN_WIRE_H_
+#endif  // RINGLET_TOOLS_RINGLET_COMMANDS_PLAN_WIRE_H_

@@ -1,7 +1,7 @@
 // ringlet predict --csv -: an answer for each line of stdin.
 
-#ifndef RINGLET_TOOLS_RINGLET_PREDICT_LINES_H_
-#define RINGLET_TOOLS_RINGLET_PREDICT_LINES_H_
+#ifndef RINGLET_TOOLS_RINGLET_COMMANDS_PREDICT_LINES_H_
+#define RINGLET_TOOLS_RINGLET_COMMANDS_PREDICT_LINES_H_
 
 #include <string>
 
@@ -15,4 +15,4 @@ int PredictLines(const std::string& model_path, const ModelAndDataFlags& use);
 
 }  // namespace ringlet
 
-#endif  // RINGLET_TOOLS_RINGLET_PREDICT_LINES_H_
+#endif  // RINGLET_TOOLS_RINGLET_COMMANDS_PREDICT_LINES_H_

@@ -1,7 +1,7 @@
 // The callbacks of a RUN.json.
 
-#ifndef RINGLET_TOOLS_RINGLET_CALLBACK_CONFIG_H_
-#define RINGLET_TOOLS_RINGLET_CALLBACK_CONFIG_H_
+#ifndef RINGLET_TOOLS_RINGLET_CONFIG_CALLBACK_CONFIG_H_
+#define RINGLET_TOOLS_RINGLET_CONFIG_CALLBACK_CONFIG_H_
 
 #include <memory>
 #include <string>
@@ -26,4 +26,4 @@ std::vector<ClassInfo> DescribeCallbacks();
 
 }  // namespace ringlet
 
-#endif  // RINGLET_TOOLS_RINGLET_CALLBACK_CONFIG_H_
+#endif  // RINGLET_TOOLS_RINGLET_CONFIG_CALLBACK_CONFIG_H_

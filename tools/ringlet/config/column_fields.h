@@ -1,7 +1,7 @@
 // The fields of a RUN.json's data that give columns of a table.
 
-#ifndef RINGLET_TOOLS_RINGLET_COLUMN_FIELDS_H_
-#define RINGLET_TOOLS_RINGLET_COLUMN_FIELDS_H_
+#ifndef RINGLET_TOOLS_RINGLET_CONFIG_COLUMN_FIELDS_H_
+#define RINGLET_TOOLS_RINGLET_CONFIG_COLUMN_FIELDS_H_
 
 #include <cstdint>
 #include <string>
@@ -22,4 +22,4 @@ void ReadColumns(const char* key, FieldReader* fields,
 
 }  // namespace ringlet
 
-#endif  // RINGLET_TOOLS_RINGLET_COLUMN_FIELDS_H_
+#endif  // RINGLET_TOOLS_RINGLET_CONFIG_COLUMN_FIELDS_H_

@@ -1,7 +1,7 @@
 // DataConfig: the examples of a RUN.json, or of a command's arguments.
 
-#ifndef RINGLET_TOOLS_RINGLET_DATA_CONFIG_H_
-#define RINGLET_TOOLS_RINGLET_DATA_CONFIG_H_
+#ifndef RINGLET_TOOLS_RINGLET_CONFIG_DATA_CONFIG_H_
+#define RINGLET_TOOLS_RINGLET_CONFIG_DATA_CONFIG_H_
 
 #include <cstdint>
 #include <optional>
@@ -61,4 +61,4 @@ Dataset OpenData(const DataConfig& data, const Model& model,
 
 }  // namespace ringlet
 
-#endif  // RINGLET_TOOLS_RINGLET_DATA_CONFIG_H_
+#endif  // RINGLET_TOOLS_RINGLET_CONFIG_DATA_CONFIG_H_

@@ -1,7 +1,7 @@
 // The fields of "strategy" that only mode "local" has.
 
-#ifndef RINGLET_TOOLS_RINGLET_LOCAL_CONFIG_H_
-#define RINGLET_TOOLS_RINGLET_LOCAL_CONFIG_H_
+#ifndef RINGLET_TOOLS_RINGLET_CONFIG_LOCAL_CONFIG_H_
+#define RINGLET_TOOLS_RINGLET_CONFIG_LOCAL_CONFIG_H_
 
 #include <cstdint>
 #include <string>
@@ -18,4 +18,4 @@ void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local);
 
 }  // namespace ringlet
 
-#endif  // RINGLET_TOOLS_RINGLET_LOCAL_CONFIG_H_
+#endif  // RINGLET_TOOLS_RINGLET_CONFIG_LOCAL_CONFIG_H_

@@ -1,7 +1,7 @@
 // PictureConfig: the fields of a RUN.json's data for pictures and for sound.
 
-#ifndef RINGLET_TOOLS_RINGLET_PICTURE_CONFIG_H_
-#define RINGLET_TOOLS_RINGLET_PICTURE_CONFIG_H_
+#ifndef RINGLET_TOOLS_RINGLET_CONFIG_PICTURE_CONFIG_H_
+#define RINGLET_TOOLS_RINGLET_CONFIG_PICTURE_CONFIG_H_
 
 #include <cstdint>
 #include <optional>
@@ -62,4 +62,4 @@ Dataset OpenPictures(const PictureConfig& config, const std::string& csv,
 
 }  // namespace ringlet
 
-#endif  // RINGLET_TOOLS_RINGLET_PICTURE_CONFIG_H_
+#endif  // RINGLET_TOOLS_RINGLET_CONFIG_PICTURE_CONFIG_H_

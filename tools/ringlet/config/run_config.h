@@ -4,8 +4,8 @@
 // by OpenData. Names, defaults and null are Keras's. Relative paths are
 // relative to the folder of RUN.json.
 
-#ifndef RINGLET_TOOLS_RINGLET_RUN_CONFIG_H_
-#define RINGLET_TOOLS_RINGLET_RUN_CONFIG_H_
+#ifndef RINGLET_TOOLS_RINGLET_CONFIG_RUN_CONFIG_H_
+#define RINGLET_TOOLS_RINGLET_CONFIG_RUN_CONFIG_H_
 
 #include <cstdint>
 #include <memory>
@@ -107,4 +107,4 @@ std::vector<FieldInfo> DescribeRun();
 
 }  // namespace ringlet
 
-#endif  // RINGLET_TOOLS_RINGLET_RUN_CONFIG_H_
+#endif  // RINGLET_TOOLS_RINGLET_CONFIG_RUN_CONFIG_H_

@@ -1,7 +1,7 @@
 // TextConfig: the fields of a RUN.json's data for a column of text.
 
-#ifndef RINGLET_TOOLS_RINGLET_TEXT_CONFIG_H_
-#define RINGLET_TOOLS_RINGLET_TEXT_CONFIG_H_
+#ifndef RINGLET_TOOLS_RINGLET_CONFIG_TEXT_CONFIG_H_
+#define RINGLET_TOOLS_RINGLET_CONFIG_TEXT_CONFIG_H_
 
 #include <optional>
 #include <string>
@@ -52,4 +52,4 @@ Dataset OpenText(const std::string& csv, const CsvOptions& table,
 
 }  // namespace ringlet
 
-#endif  // RINGLET_TOOLS_RINGLET_TEXT_CONFIG_H_
+#endif  // RINGLET_TOOLS_RINGLET_CONFIG_TEXT_CONFIG_H_

@@ -1,7 +1,7 @@
 // TimeseriesConfig: the fields of a RUN.json's data that make windows of rows.
 
-#ifndef RINGLET_TOOLS_RINGLET_TIMESERIES_CONFIG_H_
-#define RINGLET_TOOLS_RINGLET_TIMESERIES_CONFIG_H_
+#ifndef RINGLET_TOOLS_RINGLET_CONFIG_TIMESERIES_CONFIG_H_
+#define RINGLET_TOOLS_RINGLET_CONFIG_TIMESERIES_CONFIG_H_
 
 #include <cstdint>
 #include <string>
@@ -61,4 +61,4 @@ void SetLabelAndGroupColumns(const TimeseriesConfig& config, CsvOptions* table);
 
 }  // namespace ringlet
 
-#endif  // RINGLET_TOOLS_RINGLET_TIMESERIES_CONFIG_H_
+#endif  // RINGLET_TOOLS_RINGLET_CONFIG_TIMESERIES_CONFIG_H_

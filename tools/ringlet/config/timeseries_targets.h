@@ -1,7 +1,7 @@
 // The targets and groups of windows: columns and files become values of rows.
 
-#ifndef RINGLET_TOOLS_RINGLET_TIMESERIES_TARGETS_H_
-#define RINGLET_TOOLS_RINGLET_TIMESERIES_TARGETS_H_
+#ifndef RINGLET_TOOLS_RINGLET_CONFIG_TIMESERIES_TARGETS_H_
+#define RINGLET_TOOLS_RINGLET_CONFIG_TIMESERIES_TARGETS_H_
 
 #include <string>
 
@@ -24,4 +24,4 @@ std::string GroupColumn(const TimeseriesConfig& config, const Source& rows);
 
 }  // namespace ringlet
 
-#endif  // RINGLET_TOOLS_RINGLET_TIMESERIES_TARGETS_H_
+#endif  // RINGLET_TOOLS_RINGLET_CONFIG_TIMESERIES_TARGETS_H_

@@ -1,7 +1,7 @@
 // OpenWindows: the windows of a RUN.json's rows, as the model was trained.
 
-#ifndef RINGLET_TOOLS_RINGLET_TIMESERIES_WINDOWS_H_
-#define RINGLET_TOOLS_RINGLET_TIMESERIES_WINDOWS_H_
+#ifndef RINGLET_TOOLS_RINGLET_CONFIG_TIMESERIES_WINDOWS_H_
+#define RINGLET_TOOLS_RINGLET_CONFIG_TIMESERIES_WINDOWS_H_
 
 #include <string>
 
@@ -21,4 +21,4 @@ Dataset OpenWindows(const Dataset& rows, const TimeseriesConfig& config,
 
 }  // namespace ringlet
 
-#endif  // RINGLET_TOOLS_RINGLET_TIMESERIES_WINDOWS_H_
+#endif  // RINGLET_TOOLS_RINGLET_CONFIG_TIMESERIES_WINDOWS_H_

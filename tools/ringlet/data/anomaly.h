@@ -1,7 +1,7 @@
 // Anomaly scores: how far an autoencoder's outputs are from its inputs.
 
-#ifndef RINGLET_TOOLS_RINGLET_ANOMALY_H_
-#define RINGLET_TOOLS_RINGLET_ANOMALY_H_
+#ifndef RINGLET_TOOLS_RINGLET_DATA_ANOMALY_H_
+#define RINGLET_TOOLS_RINGLET_DATA_ANOMALY_H_
 
 #include <cmath>
 #include <optional>
@@ -57,4 +57,4 @@ Status WriteAnomalies(const Anomalies& anomalies, const std::string& out);
 
 }  // namespace ringlet
 
-#endif  // RINGLET_TOOLS_RINGLET_ANOMALY_H_
+#endif  // RINGLET_TOOLS_RINGLET_DATA_ANOMALY_H_

@@ -1,7 +1,7 @@
 // Other data for a saved model: scaled and named as its training data.
 
-#ifndef RINGLET_TOOLS_RINGLET_DATA_MATCH_H_
-#define RINGLET_TOOLS_RINGLET_DATA_MATCH_H_
+#ifndef RINGLET_TOOLS_RINGLET_DATA_DATA_MATCH_H_
+#define RINGLET_TOOLS_RINGLET_DATA_DATA_MATCH_H_
 
 #include <optional>
 
@@ -29,4 +29,4 @@ std::optional<DataDescription> DescribeData(const DataConfig& data,
 
 }  // namespace ringlet
 
-#endif  // RINGLET_TOOLS_RINGLET_DATA_MATCH_H_
+#endif  // RINGLET_TOOLS_RINGLET_DATA_DATA_MATCH_H_

@@ -1,7 +1,7 @@
 // A trained model and data for it, for evaluate and predict.
 
-#ifndef RINGLET_TOOLS_RINGLET_MODEL_AND_DATA_FLAGS_H_
-#define RINGLET_TOOLS_RINGLET_MODEL_AND_DATA_FLAGS_H_
+#ifndef RINGLET_TOOLS_RINGLET_DATA_MODEL_AND_DATA_FLAGS_H_
+#define RINGLET_TOOLS_RINGLET_DATA_MODEL_AND_DATA_FLAGS_H_
 
 #include <cmath>
 #include <memory>
@@ -76,4 +76,4 @@ class ModelAndDataFlags {
 
 }  // namespace ringlet
 
-#endif  // RINGLET_TOOLS_RINGLET_MODEL_AND_DATA_FLAGS_H_
+#endif  // RINGLET_TOOLS_RINGLET_DATA_MODEL_AND_DATA_FLAGS_H_

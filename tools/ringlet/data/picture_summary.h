@@ -1,8 +1,8 @@
 // PictureSummary and SoundSummary: the classes and sizes of the files in a
 // folder.
 
-#ifndef RINGLET_TOOLS_RINGLET_PICTURE_SUMMARY_H_
-#define RINGLET_TOOLS_RINGLET_PICTURE_SUMMARY_H_
+#ifndef RINGLET_TOOLS_RINGLET_DATA_PICTURE_SUMMARY_H_
+#define RINGLET_TOOLS_RINGLET_DATA_PICTURE_SUMMARY_H_
 
 #include <cstdint>
 #include <map>
@@ -42,4 +42,4 @@ std::string ToText(const std::string& path, const SoundSummary& summary);
 
 }  // namespace ringlet
 
-#endif  // RINGLET_TOOLS_RINGLET_PICTURE_SUMMARY_H_
+#endif  // RINGLET_TOOLS_RINGLET_DATA_PICTURE_SUMMARY_H_

@@ -1,7 +1,7 @@
 // PredictionText: a model's outputs as rows of a CSV.
 
-#ifndef RINGLET_TOOLS_RINGLET_PREDICTION_TEXT_H_
-#define RINGLET_TOOLS_RINGLET_PREDICTION_TEXT_H_
+#ifndef RINGLET_TOOLS_RINGLET_DATA_PREDICTION_TEXT_H_
+#define RINGLET_TOOLS_RINGLET_DATA_PREDICTION_TEXT_H_
 
 #include <cstdint>
 #include <string>
@@ -47,4 +47,4 @@ class PredictionText {
 
 }  // namespace ringlet
 
-#endif  // RINGLET_TOOLS_RINGLET_PREDICTION_TEXT_H_
+#endif  // RINGLET_TOOLS_RINGLET_DATA_PREDICTION_TEXT_H_

@@ -2,8 +2,8 @@
 //
 // `ringlet inspect` prints it, and `ringlet init` makes a RUN.json of it.
 
-#ifndef RINGLET_TOOLS_RINGLET_TABLE_SUMMARY_H_
-#define RINGLET_TOOLS_RINGLET_TABLE_SUMMARY_H_
+#ifndef RINGLET_TOOLS_RINGLET_DATA_TABLE_SUMMARY_H_
+#define RINGLET_TOOLS_RINGLET_DATA_TABLE_SUMMARY_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -47,4 +47,4 @@ std::string ToText(const std::string& path, const TableSummary& summary);
 
 }  // namespace ringlet
 
-#endif  // RINGLET_TOOLS_RINGLET_TABLE_SUMMARY_H_
+#endif  // RINGLET_TOOLS_RINGLET_DATA_TABLE_SUMMARY_H_

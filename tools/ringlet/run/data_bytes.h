@@ -1,7 +1,7 @@
 // DataBytes: the bytes of memory that the data of a RUN.json take.
 
-#ifndef RINGLET_TOOLS_RINGLET_DATA_BYTES_H_
-#define RINGLET_TOOLS_RINGLET_DATA_BYTES_H_
+#ifndef RINGLET_TOOLS_RINGLET_RUN_DATA_BYTES_H_
+#define RINGLET_TOOLS_RINGLET_RUN_DATA_BYTES_H_
 
 #include <cstdint>
 
@@ -17,4 +17,4 @@ Status DataBytes(const DataConfig& data, const Model& model, uint64_t* bytes);
 
 }  // namespace ringlet
 
-#endif  // RINGLET_TOOLS_RINGLET_DATA_BYTES_H_
+#endif  // RINGLET_TOOLS_RINGLET_RUN_DATA_BYTES_H_

@@ -3,8 +3,8 @@
 // No file of another run is replaced. A file with the default name has its
 // run's digest, so that only the same run replaces it.
 
-#ifndef RINGLET_TOOLS_RINGLET_OUTPUT_PLAN_H_
-#define RINGLET_TOOLS_RINGLET_OUTPUT_PLAN_H_
+#ifndef RINGLET_TOOLS_RINGLET_RUN_OUTPUT_PLAN_H_
+#define RINGLET_TOOLS_RINGLET_RUN_OUTPUT_PLAN_H_
 
 #include <string>
 
@@ -38,4 +38,4 @@ Status NameOutput(const RunConfig& config, const InitFlags& init,
 
 }  // namespace ringlet
 
-#endif  // RINGLET_TOOLS_RINGLET_OUTPUT_PLAN_H_
+#endif  // RINGLET_TOOLS_RINGLET_RUN_OUTPUT_PLAN_H_

@@ -1,7 +1,7 @@
 // Run: the steps from a RUN.json to a model and its data, which commands share.
 
-#ifndef RINGLET_TOOLS_RINGLET_RUN_H_
-#define RINGLET_TOOLS_RINGLET_RUN_H_
+#ifndef RINGLET_TOOLS_RINGLET_RUN_RUN_H_
+#define RINGLET_TOOLS_RINGLET_RUN_RUN_H_
 
 #include <optional>
 #include <string>
@@ -106,4 +106,4 @@ Status CheckWritable(const char* flag, const std::string& path);
 
 }  // namespace ringlet
 
-#endif  // RINGLET_TOOLS_RINGLET_RUN_H_
+#endif  // RINGLET_TOOLS_RINGLET_RUN_RUN_H_

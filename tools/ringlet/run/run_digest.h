@@ -6,8 +6,8 @@
 // stay in IDX and NPY files, which no pass reads, it covers 64 of them, and
 // labels of one value each.
 
-#ifndef RINGLET_TOOLS_RINGLET_RUN_DIGEST_H_
-#define RINGLET_TOOLS_RINGLET_RUN_DIGEST_H_
+#ifndef RINGLET_TOOLS_RINGLET_RUN_RUN_DIGEST_H_
+#define RINGLET_TOOLS_RINGLET_RUN_RUN_DIGEST_H_
 
 #include <string>
 
@@ -22,4 +22,4 @@ Status RunDigest(const RunConfig& config, const InitFlags& init,
 
 }  // namespace ringlet
 
-#endif  // RINGLET_TOOLS_RINGLET_RUN_DIGEST_H_
+#endif  // RINGLET_TOOLS_RINGLET_RUN_RUN_DIGEST_H_

@@ -1,7 +1,7 @@
 // The trails of a job's workers: kept by train, read by inspect.
 
-#ifndef RINGLET_TOOLS_RINGLET_TRAILS_H_
-#define RINGLET_TOOLS_RINGLET_TRAILS_H_
+#ifndef RINGLET_TOOLS_RINGLET_RUN_TRAILS_H_
+#define RINGLET_TOOLS_RINGLET_RUN_TRAILS_H_
 
 #include <memory>
 #include <string>
@@ -24,4 +24,4 @@ int InspectTrails(const std::vector<std::string>& paths, bool verbose);
 
 }  // namespace ringlet
 
-#endif  // RINGLET_TOOLS_RINGLET_TRAILS_H_
+#endif  // RINGLET_TOOLS_RINGLET_RUN_TRAILS_H_
