@@ -95,6 +95,20 @@ def breaches(path):
                 yield number, f"a public header exposes {header}"
 
 
+def guard_of(name):
+    """The include guard of a header: its path, after the project's name."""
+    path = name if name.startswith("ringlet/") else f"ringlet/{name}"
+    return re.sub(r"\W", "_", path).upper() + "_"
+
+
+def wrong_guard(path):
+    """What is wrong with this header's include guard: (line number, text)."""
+    guard = guard_of(path.relative_to(ROOT).as_posix())
+    text = path.read_text()
+    if text.find(f"\n#ifndef {guard}\n#define {guard}\n") < 0:
+        yield 1, f"the include guard must be {guard}"
+
+
 bad = 0
 
 
@@ -108,6 +122,9 @@ for folder in ("ringlet", "core", "io", "net", "samples", "tests", "tools"):
     for path in sorted((ROOT / folder).rglob("*")):
         if path.suffix in (".h", ".cc"):
             for number, what in breaches(path):
+                report(path, number, what)
+        if path.suffix == ".h":
+            for number, what in wrong_guard(path):
                 report(path, number, what)
 for path in sorted(set((ROOT / "ringlet").iterdir()) ^ installed()):
     report(path, 1, "is public and not installed" if path.exists()
