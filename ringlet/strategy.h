@@ -29,10 +29,10 @@ struct Address {
 // (docs/porting.md has the variables). Without them the process is one worker
 // alone, without an address.
 struct ClusterConfig {
-  // By rank: the chief, if there is one, then the workers. Empty if this
-  // process is alone and has no address.
+  // The chief, if there is one, then the workers. Empty if this process is
+  // alone and has no address.
   std::vector<Address> addresses;
-  int rank = 0;
+  int worker = 0;  // the index of this process in `addresses`
   // The number of workers with the chief; 1 for an evaluator, which is a
   // cluster by itself.
   int world_size = 1;
@@ -87,17 +87,18 @@ struct StrategyOptions {
   // same operation. Then all end with kDeadlineExceeded. 0: no limit. Not over
   // MPI.
   double patience_seconds = 3600;
-  // 0: the job waits for a lost worker. N > 0: an elastic job, which continues
-  // with at least N workers, and sums exactly (docs/membership.md). At most 64
-  // workers. Refused over MPI, with sparse or overlapped local updates, and by
-  // TrainStep and the parts of a step.
+  // 0: at a loss a job with BackupAndRestore waits for the worker, and any
+  // other job ends. N > 0: an elastic job of at most 64 workers. It continues
+  // with at least N of them, and sums exactly (docs/membership.md). Refused
+  // over MPI, with sparse or overlapped local updates, and by TrainStep and the
+  // parts of a step.
   int min_workers = 0;
   // The job's name. Workers of another job are refused.
   std::string job = "ringlet";
-  // The file of the job's key, which `ringlet keygen` makes. "": that of
-  // RINGLET_KEY_FILE, systemd's credentials or `ringlet launch`. A job without
-  // a key is refused beyond loopback addresses (docs/security.md). Not over
-  // MPI.
+  // The file of the job's key, which `ringlet keygen` makes. "": the key of
+  // RINGLET_KEY_FILE, of systemd's credentials or of `ringlet launch`. A job
+  // without a key is refused beyond loopback addresses (docs/security.md). Not
+  // over MPI.
   std::string key_file;
   // "host:port" of a `ringlet relay`, for workers that cannot accept
   // connections. The list's addresses are then only names. Needs a key. "": no
@@ -144,8 +145,11 @@ class MultiWorkerMirroredStrategy {
   int num_replicas_in_sync() const {
     return replicas_ == 0 ? num_workers() : replicas_;
   }
-  int rank() const { return cluster_.rank; }
-  // True for the worker that prints, and writes files for all workers.
+  // The number of this process in the list of workers, which never changes.
+  int worker() const { return cluster_.worker; }
+  // True for the worker that is chief as the job starts: it prints, and writes
+  // files for all workers. In an elastic job the chief and the ranks may
+  // change: ask FitState::chief and collective()->rank().
   bool is_chief() const { return cluster_.is_chief; }
   const ClusterConfig& cluster() const { return cluster_; }
   // Lives as long as the strategy. Null for a worker alone, and after an error.

@@ -39,11 +39,12 @@ int main(int argc, char** argv) {
 
   int64_t read = 0;
   for (BatchPlan plan; !plan.last; read += plan.count) {
-    plan = dataset.Plan(plan.next, strategy.rank(), workers);
+    plan = dataset.Plan(plan.next, strategy.worker(), workers);
   }
   Print("%s: %d steps a pass; worker %d reads %d of %d examples\n",
-        name.c_str(), static_cast<int>(dataset.steps(workers)), strategy.rank(),
-        static_cast<int>(read), static_cast<int>(dataset.size()));
+        name.c_str(), static_cast<int>(dataset.steps(workers)),
+        strategy.worker(), static_cast<int>(read),
+        static_cast<int>(dataset.size()));
 
   Sequential model({Input({28, 28}), Reshape({28, 28, 1}), Conv2D(32, 3, kRelu),
                     Flatten(), Dense(128, kRelu), Dense(10)});

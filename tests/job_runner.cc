@@ -224,8 +224,8 @@ int main(int argc, char** argv) {
   }
   cluster.start_timeout_seconds = 30;
   const auto strategy = MultiWorkerMirroredStrategy::FromEnvironment(cluster);
-  const std::string rank = std::to_string(strategy.rank());
-  const int own = strategy.rank();
+  const std::string rank = std::to_string(strategy.worker());
+  const int own = strategy.worker();
   const auto slow_layer =
       std::make_shared<SlowLayer>(drags.rank == own ? 12 : 3);
   const auto one_bit = std::make_shared<OneBitLayer>(/*bit=*/27);

@@ -35,6 +35,6 @@ int main(int argc, char** argv) {
   if (!history.ok()) return ExitCode(history);
   return ExitCode(
       SaveCheckpoint(std::string(argv[1]) + "/final." +
-                         std::to_string(strategy.rank()) + ".safetensors",
+                         std::to_string(strategy.worker()) + ".safetensors",
                      {model.weights_state(), model.optimizer_state()}));
 }

@@ -130,7 +130,7 @@ Status ResolveKubernetes(const Environment& environment,
         "count from 0: set it to the StatefulSet's replicas",
         Quoted(full).c_str(), ordinal, config->world_size);
   }
-  config->rank = config->task_index = ordinal;
+  config->worker = config->task_index = ordinal;
   config->is_chief = ordinal == 0;
   for (int i = 0; i < config->world_size; ++i) {
     Address address;

@@ -227,13 +227,13 @@ Status PlaceTask(const std::string& type, int index, Jobs* jobs,
   placed.is_evaluator = evaluator;
   placed.addresses = evaluator ? own : jobs->chief;
   if (!evaluator) {
-    placed.rank = index;
-    if (type == "worker") placed.rank += static_cast<int>(jobs->chief.size());
+    placed.worker = index;
+    if (type == "worker") placed.worker += static_cast<int>(jobs->chief.size());
     placed.addresses.insert(placed.addresses.end(), jobs->worker.begin(),
                             jobs->worker.end());
     placed.world_size = static_cast<int>(placed.addresses.size());
   }
-  placed.is_chief = placed.rank == 0;
+  placed.is_chief = placed.worker == 0;
   *config = placed;
   return Status();
 }

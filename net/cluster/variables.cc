@@ -53,14 +53,15 @@ Status Variables::RankOfWorld(const char* rank_name, const char* size_name,
                               ClusterConfig* config) const {
   RINGLET_RETURN_IF_ERROR(
       Int(size_name, 1, kMaxWorldSize, &config->world_size));
-  RINGLET_RETURN_IF_ERROR(Int(rank_name, 0, kMaxWorldSize - 1, &config->rank));
-  if (config->rank >= config->world_size) {
+  RINGLET_RETURN_IF_ERROR(
+      Int(rank_name, 0, kMaxWorldSize - 1, &config->worker));
+  if (config->worker >= config->world_size) {
     return InvalidArgument(
         "%s is %d, but ranks count from 0 and %s is %d: correct one of them",
-        rank_name, config->rank, size_name, config->world_size);
+        rank_name, config->worker, size_name, config->world_size);
   }
-  config->task_index = config->rank;
-  config->is_chief = config->rank == 0;
+  config->task_index = config->worker;
+  config->is_chief = config->worker == 0;
   return Status();
 }
 

@@ -114,7 +114,7 @@ Status OpenMpi(const StrategyOptions& options,
 ClusterConfig ClusterOf(const Collective& mpi) {
   ClusterConfig cluster;
   cluster.world_size = mpi.size();
-  cluster.rank = cluster.task_index = mpi.rank();
+  cluster.worker = cluster.task_index = mpi.rank();
   cluster.is_chief = mpi.rank() == 0;
   return cluster;
 }
@@ -176,7 +176,7 @@ RingOptions OptionsOf(const ClusterConfig& cluster,
   for (const Address& address : cluster.addresses) {
     ring.addresses.push_back(ToString(address));
   }
-  ring.worker = cluster.rank;
+  ring.worker = cluster.worker;
   ring.min_workers = std::max(options.min_workers, options.local.quorum);
   ring.job = options.job;
   ring.timeout_seconds = options.timeout_seconds;
@@ -247,14 +247,14 @@ MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::FromCluster(
     strategy.status_ = OpenMpi(options, &strategy.collective_);
     if (!strategy.status_.ok()) return strategy;
     const Collective& world = *strategy.collective_;
-    if (world.rank() == cluster.rank && world.size() == cluster.world_size) {
+    if (world.rank() == cluster.worker && world.size() == cluster.world_size) {
       return strategy;
     }
     strategy.status_ = InvalidArgument(
         "this process is worker %d of %d by its configuration (TF_CONFIG), and "
         "rank %d of %d by MPI: start it with mpirun -n %d, and leave TF_CONFIG "
         "unset",
-        cluster.rank, cluster.world_size, world.rank(), world.size(),
+        cluster.worker, cluster.world_size, world.rank(), world.size(),
         cluster.world_size);
     return strategy;
   }

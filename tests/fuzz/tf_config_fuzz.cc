@@ -19,20 +19,20 @@ using ringlet::MapEnvironment;
 
 void Check(const MapEnvironment& environment) {
   ClusterConfig config;
-  config.rank = -1;
+  config.worker = -1;
   const ringlet::Status status =
       ringlet::ClusterFromEnvironment(environment, &config);
   if (!status.ok()) {
     RINGLET_CHECK(status.code() == ringlet::Code::kInvalidArgument);
     RINGLET_CHECK(*status.message() != '\0');
-    RINGLET_CHECK(config.rank == -1);
+    RINGLET_CHECK(config.worker == -1);
     return;
   }
   const size_t world = static_cast<size_t>(config.world_size);
   RINGLET_CHECK(world >= 1 && config.world_size <= ringlet::kMaxWorldSize);
-  RINGLET_CHECK(config.rank >= 0 && config.rank < config.world_size);
-  RINGLET_CHECK(config.task_index >= 0 && config.task_index <= config.rank);
-  RINGLET_CHECK(config.is_chief == (config.rank == 0));
+  RINGLET_CHECK(config.worker >= 0 && config.worker < config.world_size);
+  RINGLET_CHECK(config.task_index >= 0 && config.task_index <= config.worker);
+  RINGLET_CHECK(config.is_chief == (config.worker == 0));
   RINGLET_CHECK(config.addresses.size() == world ||
                 (world == 1 && config.addresses.empty()));
   for (const Address& address : config.addresses) {

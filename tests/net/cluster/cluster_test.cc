@@ -54,11 +54,11 @@ void ExpectRefused(const std::vector<Wrong>& cases) {
     }
     SCOPED_TRACE(input);
     ClusterConfig config;
-    config.rank = 77;  // not to be touched
+    config.worker = 77;  // not to be touched
     const Status status = ClusterFromEnvironment(
         MapEnvironment(wrong.variables, wrong.host_name), &config);
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
-    EXPECT_EQ(config.rank, 77);
+    EXPECT_EQ(config.worker, 77);
     for (const std::string& text : wrong.message_parts) {
       EXPECT_TRUE(Contains(status, text));
     }
@@ -160,7 +160,7 @@ TEST(TfConfigTest, TfConfig_UnsetOrEmptyObject_IsOneWorkerAlone) {
     const ClusterConfig config = Resolve(variables);
     EXPECT_TRUE(config.addresses.empty());
     EXPECT_EQ(config.world_size, 1);
-    EXPECT_EQ(config.rank, 0);
+    EXPECT_EQ(config.worker, 0);
     EXPECT_TRUE(config.is_chief);
     EXPECT_FALSE(config.is_evaluator);
   }
@@ -172,7 +172,7 @@ TEST(TfConfigTest, ParameterServers_EmptyList_IsPassedOver) {
         std::string(R"({"cluster": {"worker": ["a:1", "b:1"], "ps": )") + none +
         R"(}, "task": {"type": "worker", "index": 1}})");
     EXPECT_EQ(Addresses(config), (Strings{"a:1", "b:1"}));
-    EXPECT_EQ(config.rank, 1);
+    EXPECT_EQ(config.worker, 1);
   }
 }
 
@@ -190,7 +190,7 @@ TEST(TfConfigTest, Cluster_TwoWorkersOfTheTutorial_HaveTheirRanks) {
         std::to_string(index) + "}}");
     EXPECT_EQ(Addresses(config),
               (Strings{"localhost:12345", "localhost:23456"}));
-    EXPECT_EQ(config.rank, index);
+    EXPECT_EQ(config.worker, index);
     EXPECT_EQ(config.world_size, 2);
     EXPECT_EQ(config.task_type, "worker");
     EXPECT_EQ(config.task_index, index);
@@ -208,15 +208,15 @@ std::string WithChief(const std::string& type, const std::string& index) {
 TEST(TfConfigTest, Chief_BesideWorkers_ComesFirst) {
   const ClusterConfig chief = ResolveTf(WithChief("chief", "0"));
   EXPECT_EQ(Addresses(chief), (Strings{"c:1", "w0:1", "w1:1"}));
-  EXPECT_EQ(chief.rank, 0);
+  EXPECT_EQ(chief.worker, 0);
   EXPECT_EQ(chief.world_size, 3);
   EXPECT_TRUE(chief.is_chief);
   const ClusterConfig worker = ResolveTf(WithChief("worker", "0"));
   EXPECT_EQ(worker.addresses, chief.addresses);
-  EXPECT_EQ(worker.rank, 1);
+  EXPECT_EQ(worker.worker, 1);
   EXPECT_EQ(worker.task_index, 0);
   EXPECT_FALSE(worker.is_chief);
-  EXPECT_EQ(ResolveTf(WithChief("worker", "\"1\"")).rank, 2);
+  EXPECT_EQ(ResolveTf(WithChief("worker", "\"1\"")).worker, 2);
 }
 
 // Kubeflow's training operator (tensorflow.go): a service name for each pod
@@ -229,7 +229,7 @@ TEST(TfConfigTest, Addresses_OfTheTrainingOperatorsPods_AreNames) {
         R"("task":{"type":"worker","index":1},"environment":"cloud"})"}});
   EXPECT_EQ(Addresses(config), (Strings{"ringlet-worker-0.lab.svc:2222",
                                         "ringlet-worker-1.lab.svc:2222"}));
-  EXPECT_EQ(config.rank, 1);
+  EXPECT_EQ(config.worker, 1);
   EXPECT_FALSE(config.is_chief);
 }
 
@@ -237,7 +237,7 @@ TEST(TfConfigTest, Evaluator_ListedOrNot_IsAClusterOfItsOwn) {
   const ClusterConfig listed = ResolveTf(WithChief("evaluator", "0"));
   EXPECT_EQ(Addresses(listed), Strings{"e:1"});
   EXPECT_EQ(listed.world_size, 1);
-  EXPECT_EQ(listed.rank, 0);
+  EXPECT_EQ(listed.worker, 0);
   EXPECT_TRUE(listed.is_chief);
   EXPECT_TRUE(listed.is_evaluator);
   const ClusterConfig unlisted = ResolveTf(R"({"cluster": {"worker": ["a:1"]},
@@ -257,7 +257,7 @@ TEST(TfConfigTest, Workers_SparseJob_AreInOrderOfTheirIndexes) {
   EXPECT_EQ(Addresses(config),
             (Strings{"z:1", "a:1", "b:1", "c:1", "d:1", "e:1", "f:1", "g:1",
                      "h:1", "i:1", "j:1", "k:1"}));
-  EXPECT_EQ(config.rank, 11);
+  EXPECT_EQ(config.worker, 11);
 }
 
 TEST(TfConfigTest, Index_StringOrWholeFloat_IsTaken) {
@@ -265,7 +265,7 @@ TEST(TfConfigTest, Index_StringOrWholeFloat_IsTaken) {
     EXPECT_EQ(ResolveTf(R"({"cluster": {"worker": ["a:1", "b:1"]},
                             "task": {"type": "worker", "index": )" +
                         std::string(index) + "}}")
-                  .rank,
+                  .worker,
               1)
         << index;
   }
@@ -277,7 +277,8 @@ TEST(TfConfigTest, Workers_AsManyAsAllowed_AreTakenAndNoMore) {
     list += ", \"w" + std::to_string(i) + ":1\"";
   }
   const std::string task = R"(]}, "task": {"type": "worker", "index": 1023}})";
-  EXPECT_EQ(ResolveTf(R"({"cluster": {"worker": [)" + list + task).rank, 1023);
+  EXPECT_EQ(ResolveTf(R"({"cluster": {"worker": [)" + list + task).worker,
+            1023);
   ExpectRefused(
       {{{{"TF_CONFIG",
           R"({"cluster": {"worker": [)" + list + ", \"one-more:1\"" + task}},
@@ -452,7 +453,7 @@ TEST(SlurmTest, NodeList_BracketRanges_KeepTheirZeros) {
   const ClusterConfig config = Resolve(Slurm("2", "4", "node[01-03,7]"));
   EXPECT_EQ(Addresses(config), (Strings{"node01:8888", "node02:8888",
                                         "node03:8888", "node7:8888"}));
-  EXPECT_EQ(config.rank, 2);
+  EXPECT_EQ(config.worker, 2);
   EXPECT_EQ(config.task_index, 2);
   EXPECT_EQ(config.task_type, "worker");
   EXPECT_FALSE(config.is_chief);
@@ -495,7 +496,7 @@ TEST(SlurmTest, Ranks_OneTaskANode_AreAsInTheDocs) {
                      {"RINGLET_PORT", "12345"}}));
   EXPECT_EQ(Addresses(config), (Strings{"board1:12345", "board2:12345",
                                         "board3:12345", "board4:12345"}));
-  EXPECT_EQ(config.rank, 3);
+  EXPECT_EQ(config.worker, 3);
 }
 
 TEST(SlurmTest, Step_HasValuesOfItsOwn_TheyComeFirst) {
@@ -571,7 +572,7 @@ TEST(MpiTest, Hosts_ByRankOrByMachine_GiveTheAddresses) {
       Resolve(OpenMpi("3", "4", {{"RINGLET_HOSTS", "a,b"}}));
   EXPECT_EQ(Addresses(blocks),
             (Strings{"a:8888", "a:8889", "b:8888", "b:8889"}));
-  EXPECT_EQ(blocks.rank, 3);
+  EXPECT_EQ(blocks.worker, 3);
   EXPECT_EQ(Addresses(Resolve(
                 OpenMpi("0", "3", {{"RINGLET_HOSTS", "a:1,a:2,[::1]:3"}}))),
             (Strings{"a:1", "a:2", "[::1]:3"}));
@@ -602,7 +603,7 @@ TEST(MpiTest, Mpirun_InsideASlurmJob_Decides) {
   all["OMPI_COMM_WORLD_RANK"] = "3";
   all["OMPI_COMM_WORLD_SIZE"] = "4";
   all["RINGLET_HOSTS"] = "a,b,c,d";
-  EXPECT_EQ(Resolve(all).rank, 3);
+  EXPECT_EQ(Resolve(all).worker, 3);
 }
 
 TEST(MpiTest, Pmi_OfSlurmItself_IsLeftToSlurm) {
@@ -658,7 +659,7 @@ TEST(TorchrunTest, Ports_OneHost_FollowTheMasters) {
   const ClusterConfig config =
       Resolve(Torchrun("1", "2", "Box", {{"LOCAL_WORLD_SIZE", "2"}}));
   EXPECT_EQ(Addresses(config), (Strings{"box:29501", "box:29502"}));
-  EXPECT_EQ(config.rank, 1);
+  EXPECT_EQ(config.worker, 1);
   EXPECT_FALSE(config.is_chief);
   EXPECT_EQ(Addresses(Resolve(Torchrun("0", "1", "::1"))),
             Strings{"[::1]:29501"});
@@ -711,7 +712,7 @@ TEST(KubernetesTest, Rank_OfAPod_IsItsOrdinal) {
             (Strings{"mnist-train-0.mnist.lab.svc.cluster.local:8888",
                      "mnist-train-1.mnist.lab.svc.cluster.local:8888",
                      "mnist-train-2.mnist.lab.svc.cluster.local:8888"}));
-  EXPECT_EQ(config.rank, 2);
+  EXPECT_EQ(config.worker, 2);
   EXPECT_FALSE(config.is_chief);
   const ClusterConfig first =
       Resolve(Pods("1", "svc", {{"RINGLET_PORT", "7"}}), "w-0.svc.lab.local");

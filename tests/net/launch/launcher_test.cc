@@ -40,7 +40,7 @@ TEST_F(LauncherTest, TfConfig_OfEachWorker_IsItsOwnTaskOfOneCluster) {
     ClusterConfig config;
     ASSERT_OK(ClusterFromEnvironment(MapEnvironment({{"TF_CONFIG", lines[0]}}),
                                      &config));
-    EXPECT_EQ(config.rank, i);
+    EXPECT_EQ(config.worker, i);
     EXPECT_EQ(config.world_size, 3);
     EXPECT_EQ(config.task_type, "worker");
     if (i == 0) first = config.addresses;

@@ -178,7 +178,7 @@ TEST(StrategyTest, Options_OfTwoWorkersDiffer_AreNamed) {
     cluster.addresses = {{"127.0.0.1", ports[0]}, {"127.0.0.1", ports[1]}};
     cluster.world_size = 2;
     ClusterConfig second = cluster;
-    second.rank = second.task_index = 1;
+    second.worker = second.task_index = 1;
     second.is_chief = false;
     StrategyOptions options, other;
     c.change(&other);

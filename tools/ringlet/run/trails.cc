@@ -15,10 +15,10 @@ namespace ringlet {
 Status OpenTrail(const std::string& folder, const ClusterConfig& cluster,
                  std::unique_ptr<Trail>* trail) {
   if (folder.empty()) return Status();
-  const auto rank = static_cast<size_t>(cluster.rank);
-  const bool alone = rank >= cluster.addresses.size();
-  return Trail::Open(folder, cluster.rank, cluster.world_size,
-                     alone ? "" : ToString(cluster.addresses[rank]), trail)
+  const auto worker = static_cast<size_t>(cluster.worker);
+  const bool alone = worker >= cluster.addresses.size();
+  return Trail::Open(folder, cluster.worker, cluster.world_size,
+                     alone ? "" : ToString(cluster.addresses[worker]), trail)
       .Annotate("--trail");
 }
 
