@@ -132,8 +132,8 @@ class Collective {
   // rank.
   virtual int worker() const { return rank(); }
 
-  // The number of Compiles with this collective. A restarted worker is in its
-  // first one; the others may be further.
+  // The number of calls of Compile with this collective. After a restart a
+  // worker counts from 1 again, and the others may have a greater number.
   int64_t compiles() const { return compiles_; }
   void CountCompile() { ++compiles_; }
 
@@ -142,7 +142,7 @@ class Collective {
 };
 
 // OK if the `mine` of every rank is OK. Else every rank gets the error of the
-// lowest rank with one, with that rank in the message.
+// lowest rank that has one, with that rank in the message.
 Status ExchangeStatus(Collective* collective, const Status& mine);
 
 // values[0..count) become their sums over all ranks, added in the order of the

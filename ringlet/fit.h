@@ -59,7 +59,7 @@ struct FitState : public Saveable {
   Model* model = nullptr;
   const Dataset* dataset = nullptr;  // the training data
   const std::vector<std::shared_ptr<Callback>>* callbacks = nullptr;
-  int64_t epochs = 0;           // the number of epochs at the end
+  int64_t epochs = 0;           // FitOptions::epochs; training ends there
   int64_t steps_per_epoch = 0;  // 0: unknown
   Validation validation = Validation::kNever;  // else logs have "val_loss"
   bool chief = true;                           // prints, writes shared files
@@ -88,10 +88,10 @@ struct FitState : public Saveable {
   // epoch's first step. In a job one rank's request stops all ranks after the
   // same step.
   uint8_t stop_training = 0;  // 0 or 1; saved, so a byte
-  // Set by a callback before a save point: the fit ends on every rank when
-  // everything was saved there. It ends with kCancelled if it can be resumed
+  // A callback sets it before a save point. All callbacks then save, and the
+  // fit ends on every rank: with kCancelled if it can be resumed
   // (Callback::RestoresAfterLoss) or there was no signal, else with
-  // kInterrupted. Not after the last epoch.
+  // kInterrupted. After the last epoch it has no effect.
   bool interrupted = false;
   int signal = 0;  // the signal, up to 31; greater ones count as none
   // Set in OnSetup by a callback that saves on SIGINT, SIGTERM and SIGHUP.
@@ -147,8 +147,9 @@ class Callback : public Saveable {
   // The name in state and messages: "early_stopping".
   virtual const char* name() const = 0;
 
-  // Called first, for all callbacks. It reads what it needs from the model, and
-  // clears the state of an earlier fit. AppendState can be called after it.
+  // Called first, for all callbacks. A callback reads here what it needs from
+  // the model, and clears its state of an earlier fit. AppendState can be
+  // called afterwards.
   virtual Status OnSetup(FitState&) { return Status(); }
   // One line that must be equal on all ranks of a job: its options. No paths,
   // which may differ between machines.
@@ -270,7 +271,8 @@ std::shared_ptr<Callback> LambdaCallback(const LambdaCallbackOptions& options);
 // trainer. In a job of several workers every rank calls the same function with
 // the same arguments. Evaluate gives "loss" and the metrics over the dataset.
 // Predict gives the outputs (examples, output shape) in the order of the
-// dataset, on every rank; with OwnExamples each rank gets those of its own.
+// dataset, on every rank. With OwnExamples each rank gets the outputs of its
+// own examples.
 //
 // Each Fit begins with the first pass over the data, so two Fits of one epoch
 // differ from a Fit of two. Give the second Shuffle another seed.
@@ -311,8 +313,8 @@ struct FitOptions {
   int64_t check_replicas_every = kCheckByTime;
   // In an elastic job each check also compares the results of a pass over the
   // same examples. A faulty rank ends with kOutOfSync, and the others continue
-  // from the last verified point (docs/membership.md). False: no such pass, and
-  // a loss costs no complete step.
+  // from the last verified point (docs/membership.md). False: there is no such
+  // pass, and no completed step is trained again after a loss.
   bool cross_check = true;
 };
 

@@ -302,8 +302,8 @@ struct Layer {
   // Layers that change images in training. They have a seed too.
   FlipMode mode = FlipMode::kHorizontalAndVertical;  // RandomFlip
   FloatRange factor;  // RandomRotation, RandomContrast, RandomBrightness
-  // RandomTranslation, RandomZoom. An empty width_factor is height_factor, of
-  // the same draw.
+  // RandomTranslation, RandomZoom. If width_factor is empty, the number drawn
+  // from height_factor is used for the width too.
   FloatRange height_factor, width_factor;
   ringlet::FillMode fill_mode = ringlet::FillMode::kReflect;
   float fill_value = 0;
@@ -334,8 +334,6 @@ struct Layer {
   bool return_sequences = false;
   bool return_state = false;
   bool go_backwards = false;
-  // Internal: output step t belongs to input step t, also with GoBackwards.
-  bool keeps_order = false;
 
   // Bidirectional, TimeDistributed.
   std::shared_ptr<const Layer> layer, backward_layer;
@@ -397,9 +395,11 @@ struct Layer {
   bool htk = true;           // MFCC: else the mel scale of Slaney
   bool centered = true;      // MFCC: with reflected samples at both ends
 
+  // Internal: the factories and setters write these; a program does not.
   std::shared_ptr<const CustomLayer> custom;  // see custom_layer.h
   std::shared_ptr<const NestedModel> model;   // see Model::AsLayer
-  uint64_t settings = 0;  // the setters that were called; internal
+  bool keeps_order = false;  // output step t is of input step t, if backwards
+  uint64_t settings = 0;     // the setters that were called
 
   // Every layer.
   Layer& Name(std::string n);
@@ -407,7 +407,7 @@ struct Layer {
   // slots or regularization. See also Model::SetTrainable.
   Layer& Trainable(bool train);
 
-  // Dense, convolutions.
+  // Dense, convolutions, SimpleRNN, LSTM, GRU, MultiHeadAttention.
   Layer& UseBias(bool use);
   Layer& BiasInitializer(const Initializer& initializer);
   Layer& BiasRegularizer(const Regularizer& regularizer);
@@ -449,7 +449,9 @@ struct Layer {
   Layer& KeepDims(bool keep);
 
   // Dropout, SpatialDropout, AlphaDropout, GaussianDropout, GaussianNoise,
-  // SimpleRNN, LSTM, GRU, Attention, MultiHeadAttention.
+  // SimpleRNN, LSTM, GRU, Attention, MultiHeadAttention, RandomFlip,
+  // RandomTranslation, RandomRotation, RandomZoom, RandomCrop, RandomContrast,
+  // RandomBrightness.
   Layer& Seed(uint64_t s);
   // Dropout, AlphaDropout: the shape of the random numbers of one example. All
   // values along an axis of size 1 share a number: {1, 1, 1} drops whole
@@ -466,8 +468,9 @@ struct Layer {
   // RandomContrast, RandomBrightness: the least and the greatest value of a
   // pixel.
   Layer& ValueRange(float low, float high);
-  // Resizing: cuts out the largest middle part of the new size's form, or adds
-  // a border that gives the image this form, instead of distorting it.
+  // Resizing: keeps the image's ratio of height to width. It cuts out the
+  // largest middle part with the new ratio, or adds a border that gives the
+  // image the new ratio.
   Layer& CropToAspectRatio(bool crop);
   Layer& PadToAspectRatio(bool pad);
 
@@ -477,7 +480,7 @@ struct Layer {
   Layer& RecurrentConstraint(const Constraint& constraint);
   // The output has the state after each step, not only the last one.
   Layer& ReturnSequences(bool all_steps);
-  // The layer gives several tensors, of which each RecurrentOutput takes one.
+  // The layer gives several tensors. A RecurrentOutput takes one of them.
   Layer& ReturnState(bool states);
   // Begins with the last step. The output has the order of the computation.
   Layer& GoBackwards(bool from_end);
@@ -656,19 +659,20 @@ Layer RandomContrast(float lower, float upper);
 Layer RandomContrast(float factor);  // RandomContrast(factor, factor)
 // Adds a fraction of the value range, and clips to it.
 Layer RandomBrightness(const FloatRange& factor);
-// A part of this size: in training at a random place, of each image its own,
-// otherwise the largest middle part of this form, resized. If the image is
-// smaller, training does the latter too.
+// In training: a part of this size, at a random place in each image. Otherwise,
+// or if the image is smaller: the largest middle part with this ratio of height
+// to width, resized to this size.
 Layer RandomCrop(int64_t height, int64_t width);
-// The middle part of this size. If the image is smaller, it is the largest
-// middle part of this form, resized.
+// The middle part of this size. If the image is smaller: the largest middle
+// part with this ratio of height to width, resized to this size.
 Layer CenterCrop(int64_t height, int64_t width);
 Layer Resizing(int64_t height, int64_t width);
 // gamma (x - mean) / sqrt(variance + epsilon) + beta for each channel, the last
-// axis. Training uses mean and variance of this worker's batch, or of all
-// workers' with Synchronized, and updates moving_mean and moving_variance:
-// moving = momentum moving + (1 - momentum) batch. Without training, or if the
-// layer is not trainable, it uses these.
+// axis. Training uses the mean and the variance of this replica's examples, or
+// with Synchronized those of all replicas' examples. It updates moving_mean and
+// moving_variance: moving = momentum moving + (1 - momentum) batch. Without
+// training, or if the layer is not trainable, the layer uses moving_mean and
+// moving_variance.
 Layer BatchNormalization(float momentum = 0.99f, float epsilon = 1e-3f);
 // The same formula with mean and variance of each example, over the last axis
 // or, with Axes, over several.

@@ -116,8 +116,9 @@ Loss CategoricalCrossentropy(FromLogits logits = kFromProbabilities,
 // -(t log p + (1 - t) log(1 - p)).
 Loss BinaryCrossentropy(FromLogits logits = kFromProbabilities,
                         float label_smoothing = 0);
-// The binary crossentropy times (1 - p of the target)^gamma, and with class
-// balancing times alpha for a 1, 1 - alpha for a 0.
+// The binary crossentropy times (1 - p of the target)^gamma. With
+// apply_class_balancing it is also multiplied by alpha if the target is 1, and
+// by 1 - alpha if it is 0.
 Loss BinaryFocalCrossentropy(bool apply_class_balancing = false,
                              float alpha = 0.25f, float gamma = 2,
                              FromLogits logits = kFromProbabilities,

@@ -60,7 +60,8 @@ struct Metric {
     kOneHotMeanIoU,
     kCustom,  // the last; the others are rows of metric_table.h
   };
-  // Indices of words in metric_table.cc.
+  // Indices of words in metric_table.cc. The fields of these types are bytes,
+  // so that one table can name all of them.
   enum Curve : uint8_t { kROC, kPrecisionRecall };
   enum Summation : uint8_t { kInterpolation, kMinoring, kMajoring };
   // kEachClass, Keras's null: the logs have a value for each class.
@@ -86,13 +87,13 @@ struct Metric {
   uint8_t average = kMacro;  // F1Score, FBetaScore
   float beta = 1;            // FBetaScore
   int num_classes = 0;       // MeanIoU, OneHotMeanIoU
-  // True if targets are class numbers: MeanIoU; of AUC, Precision, Recall, the
-  // counts and F scores it is set as the model is compiled.
+  // True if targets are class numbers. MeanIoU sets it from its argument.
+  // Compile sets it for AUC, Precision, Recall, the counts and the F scores.
   bool sparse_targets = false;
   // Rows of this class add nothing. In SparseCategoricalCrossentropy such a row
   // adds 0 to the sum and 1 to the count, as in Keras; with weights it adds
-  // nothing. Metrics that take the loss's targets (see sparse_targets) take its
-  // class too.
+  // nothing. Metrics for which Compile sets sparse_targets also take the loss's
+  // ignore_class.
   std::optional<int> ignore_class;
   uint8_t aggregation = kUniformAverage;  // R2Score
   std::shared_ptr<const CustomMetric> custom;

@@ -114,7 +114,7 @@ struct CompileOptions {
   // Outlives the model. Null: a job of one worker. Compile compares the ranks'
   // models and gives all of them the chief's weights.
   Collective* collective = nullptr;
-  // An error from the making of the options; Compile fails with it.
+  // The strategy's error, or OK. Compile fails with it.
   Status status;
   // The same on all ranks. Used only with several replicas.
   Reduction reduction = Reduction::kRing;
@@ -123,8 +123,8 @@ struct CompileOptions {
   LocalUpdates local;
   // The number of replicas; each step's batch is divided among them. Each
   // worker computes one or more. Examples, random numbers, statistics and
-  // metrics depend on it, and not on the number of workers. 0: that of the
-  // other workers, or else the number of workers.
+  // metrics depend on it, and not on the number of workers. 0: the number that
+  // the other workers give, or else the number of workers.
   int replicas = 0;
   // Threads that compute, with the caller's thread. No bit depends on their
   // number.
@@ -408,8 +408,8 @@ class Model {
   void Fail(const Status& status);
 
  private:
-  friend class ModelParts;        // see model_parts.h
-  friend class SimulatedClients;  // see availability.h
+  friend class ModelParts;        // core/model/model_parts.h, internal
+  friend class SimulatedClients;  // core/exchange/availability.h, for tests
   struct Impl;
   struct Deleter {
     void operator()(Impl* impl) const;

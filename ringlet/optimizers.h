@@ -34,7 +34,7 @@ struct LearningRate {
   float At(int64_t iterations) const;
   Status Check() const;
   // For CosineDecay and, beyond Keras, PolynomialDecay and InverseTimeDecay.
-  // The rate rises linearly from the initial rate to `target` in so many steps,
+  // The rate rises linearly from the initial rate to `target` in `steps` steps,
   // and then decays.
   LearningRate& Warmup(float target, int64_t steps);
 
@@ -55,8 +55,8 @@ struct LearningRate {
   std::vector<float> values;        // one more than boundaries
 };
 
-// initial * decay_rate ^ (iterations / decay_steps), the exponent floored with
-// `staircase`.
+// initial * decay_rate ^ (iterations / decay_steps). With `staircase`,
+// iterations / decay_steps is rounded down.
 LearningRate ExponentialDecay(float initial_learning_rate, int64_t decay_steps,
                               float decay_rate, bool staircase = false);
 // Falls along half a cosine to alpha * initial in decay_steps. With a
@@ -66,7 +66,8 @@ LearningRate ExponentialDecay(float initial_learning_rate, int64_t decay_steps,
 LearningRate CosineDecay(float initial_learning_rate, int64_t decay_steps,
                          float alpha = 0, float warmup_target = 0,
                          int64_t warmup_steps = 0);
-// values[i] up to and including boundaries[i]; then the last value.
+// The rate is values[i] up to and including step boundaries[i], and the last
+// value after the last boundary.
 LearningRate PiecewiseConstantDecay(const std::vector<int64_t>& boundaries,
                                     const std::vector<float>& values);
 
@@ -76,8 +77,8 @@ LearningRate PiecewiseConstantDecay(const std::vector<int64_t>& boundaries,
 LearningRate PolynomialDecay(float initial_learning_rate, int64_t decay_steps,
                              float end_learning_rate = 1e-4f, float power = 1,
                              bool cycle = false);
-// initial / (1 + decay_rate iterations / decay_steps), the quotient floored
-// with `staircase`.
+// initial / (1 + decay_rate iterations / decay_steps). With `staircase`,
+// iterations / decay_steps is rounded down.
 LearningRate InverseTimeDecay(float initial_learning_rate, int64_t decay_steps,
                               float decay_rate, bool staircase = false);
 // CosineDecay that restarts after first_decay_steps. Each period is t_mul times
@@ -116,15 +117,15 @@ struct Optimizer {
   float initial_accumulator_value = 0;
   float weight_decay = 0;  // w -= w * weight_decay * lr before the update
   // At most one is set (> 0).
-  float clipnorm = 0;         // each variable's gradient by its own norm
-  float global_clipnorm = 0;  // all by their common norm
-  float clipvalue = 0;        // each element to [-c, c]
+  float clipnorm = 0;         // the largest norm of one variable's gradient
+  float global_clipnorm = 0;  // the largest norm of all gradients together
+  float clipvalue = 0;        // the largest absolute value of an element
   // k >= 2: every k-th step clips and applies the mean of k steps' gradients.
   // Schedules and Adam's corrections count updates. 0: every step updates.
   int gradient_accumulation_steps = 0;
   // After each step average += (w - average)(1 - ema_momentum). Fit ends with
-  // the averages as weights. With an ema_overwrite_frequency they also become
-  // the weights every so many updates.
+  // the averages as weights. With an ema_overwrite_frequency of n they also
+  // become the weights after every n updates.
   bool use_ema = false;
   float ema_momentum = 0.99f;
   int ema_overwrite_frequency = 0;  // 0: never
@@ -141,7 +142,7 @@ struct Optimizer {
     return clipnorm != 0 || global_clipnorm != 0 || clipvalue != 0;
   }
   bool accumulates() const { return gradient_accumulation_steps != 0; }
-  // The number of updates in so many steps, as Keras's `iterations`.
+  // The number of updates in `steps` steps, as Keras's `iterations`.
   int64_t Updates(int64_t steps) const;
   // Floats kept for each weight. If gradients are accumulated, the last slot is
   // their sum.

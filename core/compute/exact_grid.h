@@ -40,7 +40,7 @@ class GridLayout {
   int64_t numbers() const { return numbers_; }
   int64_t blocks() const { return blocks_; }
   int64_t tensors() const { return static_cast<int64_t>(tensors_.size()); }
-  // The blocks [begin, end) of a tensor.
+  // The first block of a tensor; blocks() for the number of tensors.
   int64_t FirstBlock(int64_t tensor) const {
     return tensor < tensors() ? tensors_[tensor].first_block : blocks_;
   }

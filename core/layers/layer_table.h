@@ -2,7 +2,7 @@
 // except its mathematics.
 //
 // To add a layer, add its Kind, members and factory to ringlet/layers.h. Add
-// its Op and OpMaker to a .cc of this folder, its fields to layer_fields.h and
+// its Op and OpMaker to a .cc of a subfolder, its fields to layer_fields.h and
 // its row to layer_table.cc. To export it, add its primitives to
 // io/export/lowering.cc.
 //

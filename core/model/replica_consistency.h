@@ -57,8 +57,8 @@ class ReplicaConsistency {
   // kOutOfSync if the ranks' states differ.
   Status Check() const;
   // In elastic jobs: compares the ranks' states, and the digests of the pass
-  // that all ranks have made. A difference is the error of ErrorOf
-  // (majority_vote.h).
+  // that all ranks have made. MakeVoteError (majority_vote.h) makes the error
+  // of a difference.
   Status CrossCheck(const PassDigests& mine);
   // True if the members of this view have passed a CrossCheck of the present
   // state.

@@ -38,8 +38,9 @@ struct NewestCheckpoint {
   int64_t number = 0;                           // 0: there is none
   std::vector<std::pair<int64_t, Status>> bad;  // the newer ones
 };
-// Finds the newest checkpoint of `listing` that verifies. If none does, returns
-// the error of the newest.
+// Finds the newest checkpoint of `listing` that verifies. kCorruption if there
+// are files and none verifies; the message has the error of the newest. An
+// error of this machine, such as of the disk, is returned immediately.
 Status FindNewestCheckpoint(FileSystem* files, const std::string& directory,
                             const std::string& name,
                             const CheckpointListing& listing,

@@ -78,7 +78,7 @@ struct OpRun {
   std::vector<Floats> dx;
   std::vector<Floats> d_weights;            // of state: not written
   std::vector<Floats> layer_state_changes;  // of other weights: zeros
-  std::vector<int64_t> ready;               // the calls of GradientSink::Ready
+  std::vector<int64_t> ready;               // calls of OnGradientsFinal
   Floats taken;  // and given, in the order of the weights
 };
 

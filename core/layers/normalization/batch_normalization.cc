@@ -1,14 +1,14 @@
 // BatchNormalization over the last axis.
 //
-// Statistics are of this worker's examples or, if the layer synchronizes, of
-// all workers' examples. Each pass then sums over all workers, also without
-// examples (a batch of 0). There are two passes, the first relative to the
-// first row. So a mean far from 0 loses no digits, and equal rows have no
-// variance.
+// The statistics are those of this replica's examples or, if the layer
+// synchronizes, of all replicas' examples. Each pass of such a layer sums over
+// all workers, and a worker without examples (a batch of 0) takes part. There
+// are two passes, the first relative to the first row. So a mean far from 0
+// loses no digits, and equal rows have no variance.
 //
-// Forward leaves (mean, 1 / sqrt(variance + epsilon)) in OpCall::saved. With
-// them Backward needs only the input. So does the repeated output
-// (OpCall::is_recompute), which records no change of the statistics. The moving
+// Forward leaves (mean, 1 / sqrt(variance + epsilon)) in OpCall::saved.
+// Backward then needs only the input. A repeated Forward (OpCall::is_recompute)
+// also uses them, and records no change of the statistics. The moving
 // statistics change when the step is applied: Forward records the change
 // (OpCall::layer_state_changes). The output is affine in x for each channel,
 // with x - mean first: for a batch of equal rows it is exactly beta.
