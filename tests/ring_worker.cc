@@ -293,7 +293,7 @@ Status Main(int argc, char** argv, std::unique_ptr<Withdrawal>* withdrawal) {
       : keys.count("soak")   ? Soak(ring.get(), count, rounds)
                              : Rounds(ring.get(), count, rounds,
                                       std::atoi(keys["pause"].c_str()), ends);
-  if (!status.ok()) {  // now, not after the ring's goodbyes
+  if (!status.ok()) {  // printed before the ring is closed
     std::printf("failed: %s\n", status.message());
     std::fflush(stdout);
   }

@@ -1,7 +1,7 @@
 // The error for a feature that this build leaves out.
 //
-// Internal. If a feature is left out, a file *_absent.cc replaces its
-// sources. The functions in it return this error.
+// If a feature is left out, a file *_absent.cc replaces its sources. The
+// functions in that file return this error.
 
 #ifndef RINGLET_CORE_BASE_LEFT_OUT_H_
 #define RINGLET_CORE_BASE_LEFT_OUT_H_
@@ -12,8 +12,7 @@
 
 namespace ringlet {
 
-// `what` needs `feature`, which is one of -Dfeatures or has an option of its
-// own.
+// `what` needs `feature`. `option` is meson's option with this feature.
 inline Status LeftOut(const std::string& what, const char* feature,
                       const char* option = "-Dfeatures") {
   return Error(Code::kUnimplemented,

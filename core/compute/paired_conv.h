@@ -14,7 +14,7 @@ namespace ringlet {
 
 constexpr int64_t kMaxPairedFilters = 8;
 
-// As DirectConv::gradient.
+// Adds the gradient of the kernel for the given images (DirectConv::gradient).
 using PairedGradient = void (*)(const ConvGradient& product);
 
 #if defined(__x86_64__)

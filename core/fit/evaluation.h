@@ -1,4 +1,5 @@
-// A pass of TestSteps over a dataset.
+// RunEvaluation: the loop of Evaluate and of validation. SetEpochMetrics: the
+// metrics in the logs of an epoch.
 
 #ifndef RINGLET_CORE_FIT_EVALUATION_H_
 #define RINGLET_CORE_FIT_EVALUATION_H_

@@ -1,6 +1,7 @@
-// The homes of values are chosen when all lifetimes are known. The order is
-// that of time, so a value's home is known before the next value joins it. The
-// graph chooses the gradients that a reader writes over the value itself
+// A home is the memory that several values share (step_values.h). Homes are
+// chosen when all lifetimes are known, in the order in which values are first
+// used. So when a value joins a home, that home is already chosen. The graph
+// chooses the gradients that a reader writes over the value itself
 // (GraphNode::overwriting_reader). Such a reader also computes the activation's
 // gradient.
 

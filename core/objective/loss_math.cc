@@ -12,8 +12,8 @@ double Log1p(double x) { return math::Log1p(static_cast<float>(x)); }
 
 double MinusLog(double q) { return Log1p((1 - q) / q); }
 
-// Adds what the rounding of x to float32 removes. Results below the least
-// float32 become 0.
+// math::Exp takes a float. The factor 1 + (x - rounded) corrects the result for
+// the rounding of x. A result below the least float32 becomes 0.
 double Exp(double x) {
   const float rounded = static_cast<float>(x);
   const double y = math::Exp(rounded) * (1 + (x - rounded));

@@ -39,9 +39,9 @@ class Updater final : public Saveable {
   // Updates the trained weights [begin, end) with these gradients; the range is
   // in the order of the gradient span.
   void Update(int64_t begin, int64_t end, const float* gradients);
-  // True if a gradient of zero keeps a weight of this variable. UpdateRows
-  // updates some of its rows in the place of Update.
+  // True if a weight of this variable does not change when its gradient is 0.
   bool KeepsWithoutGradient(const Variable& v) const;
+  // Updates these rows of such a variable, in the place of Update.
   void UpdateRows(const Variable& v, const GradientRows& rows);
   // Clips the gradients in memory, and updates all weights.
   void UpdateAll();

@@ -52,7 +52,7 @@ const char* StepName(Cell cell);
 // the initial sums and `m` the multipliers of the filters.
 void Conv(const int8_t* x, int8_t* y, const int8_t* w, const int32_t* b,
           const int32_t* m, const int* g);
-// The same for the reverse of a convolution, from the output to the image.
+// A transposed convolution, with the parameters of Conv.
 void ConvTranspose(const int8_t* x, int8_t* y, const int8_t* w,
                    const int32_t* b, const int32_t* m, const int* g);
 // `g` is the geometry, the zeros, the shift, and one multiplier.
@@ -74,30 +74,34 @@ void Copy(const int8_t* x, int8_t* y, int axes, const int* g,
           const int8_t* table);
 void Fill(int8_t* y, int n, int value);
 void Quantize(const float* x, int8_t* y, int n, float factor, int zero);
-// x factor + shift, of each channel, in the steps of y and with its zero.
+// y = x factor + shift, rounded, with one factor and one shift for each
+// channel. They include the scale and the zero of y.
 void QuantizeScaled(const float* x, int8_t* y, int n, int channels,
                     const float* factors, const float* shifts);
 void Dequantize(const int8_t* x, float* y, int n, float scale, int zero);
-// Whole numbers, to select rows of w, which has `rows` rows of n numbers.
+// TakeTokens converts floats to row numbers. Gather copies these rows of w,
+// which has `rows` rows of n numbers.
 void TakeTokens(const float* x, int32_t* y, int n);
 void Gather(const int32_t* x, int8_t* y, int count, const int8_t* w, int rows,
             int n);
 
 // --- integer sums, and floats between them ---
 
-// `factor` and `zero` are those of quantize() for y.
+// y is quantized with `factor` and `zero`, as by Quantize.
 void Softmax(const int8_t* x, int8_t* y, int rows, int n, float scale,
              float factor, int zero);
-// `epsilon` is that of the int8 numbers. `gamma` and `beta` may be null.
+// `epsilon` is divided by the square of the scale of x. `gamma` and `beta` may
+// be null.
 void Normalize(const int8_t* x, int8_t* y, int rows, int n, float epsilon,
                const float* gamma, const float* beta, float factor, int zero);
-// `g` is queries, values, numbers of a key and of a value, 1 if no value behind
-// a query counts, then the zeros of q, k, v and y. `scale` is that of the
-// scores, of which there is one for each value.
+// g[0] queries, g[1] values, g[2] numbers of a key, g[3] numbers of a value,
+// g[4] 1 if a query attends to no later value, g[5] to g[8] the zeros of q, k,
+// v and y. `scale` multiplies the scores. `scores` has room for one for each
+// value.
 void Attend(const int8_t* q, const int8_t* k, const int8_t* v, int8_t* y,
             const int* g, float scale, float factor, float* scores);
-// w and r have a row for each number of the gates, with a factor each. `levels`
-// is the largest number of the state as int16, so that sums fit int32.
+// w and r have a row and a factor for each number of the gates. The state is
+// quantized to int16 of at most `levels`, so that sums fit int32.
 struct Recurrence {
   Cell cell;
   const int8_t *w, *r;
@@ -105,10 +109,11 @@ struct Recurrence {
   int units, gates, levels;
   Activation activation, gate;
 };
-// `g` is steps, features, floats of the state and behind it, 1 from the last
-// step on, 1 for an output of all steps, 1 if that begins with the last step,
-// then the zeros of x and y. z has the gates and the state, and q the larger of
-// features and units.
+// g[0] steps, g[1] features, g[2] floats that begin as 0 (the state, and
+// scratch behind it), g[3] 1 to begin with the last step, g[4] 1 for an output
+// of all steps, g[5] 1 if this output begins with the last step, g[6] and g[7]
+// the zeros of x and y. z has room for the gates and these g[2] floats, and q
+// for the larger of features and units.
 void Recur(const int8_t* x, int8_t* y, const Recurrence& recurrence,
            const int* g, float factor, float* z, int16_t* q);
 

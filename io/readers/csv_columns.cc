@@ -238,8 +238,8 @@ Status CsvColumns::AssignColumnsByName() {
   return CheckWeight();
 }
 
-// `take` and `drop` must give the values that the names gave. Numbers may be
-// those of the file or of the training data.
+// If `take` or `drop` is given, it must choose the columns that training used.
+// A column number may count the columns of this file or of the training file.
 Status CsvColumns::CheckChoice() const {
   if (ChoosesAsInTraining()) return Status();
   const int64_t taken = static_cast<int64_t>(options_.take.size());

@@ -85,7 +85,7 @@ std::string LayerOf(const std::string& path) {
 
 std::string LayerOf(const Variable& variable) { return LayerOf(variable.path); }
 
-// Begins the difference of a matrix of LoRA under another alpha.
+// The start of Match::difference if the alphas of a LoRA matrix differ.
 constexpr char kOtherAlpha[] = "lora_alpha ";
 
 std::string DescribeMatch(const Match& match) {

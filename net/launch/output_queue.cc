@@ -11,7 +11,8 @@
 namespace ringlet {
 
 namespace {
-constexpr size_t kKeptBytes = 64 * 1024;  // written, before they are erased
+// When more bytes than this are written, they are erased from the buffer.
+constexpr size_t kKeptBytes = 64 * 1024;
 }  // namespace
 
 void OutputQueue::Drop() {

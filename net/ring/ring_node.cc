@@ -165,7 +165,8 @@ Status RingNode::Seal(SealedStream::Maker* make, int listens,
   return Status();
 }
 
-// Waits for each worker that would dial this one, under each of the keys.
+// Opens a waiting connection at the relay for each linked worker with a higher
+// number, and for each key.
 Status RingNode::WaitAtRelay() {
   RINGLET_RETURN_IF_ERROR(SecureStart());
   Address relay;

@@ -21,9 +21,9 @@
 //   40           the job's name
 //
 // A worker that cannot take part sends kWithdraw to each other worker, instead
-// of kHello and as the answer to kHello. The answer kWelcome confirms it. Bit w
-// of that header's total: the answering worker reports it to worker w, below
-// 64.
+// of kHello and as the answer to kHello. The answer kWelcome confirms it. In
+// the header of this kWelcome, bit w of `total` is 1 if the answering worker
+// reports the withdrawal to worker w. Only workers below 64 have a bit.
 //
 //   OFFSET SIZE  payload of kWithdraw
 //    0      1    Code of the reason

@@ -70,8 +70,9 @@ TEST_F(ProgramTest, LaunchRestart_LastSaveFailed_NextStartWritesTheFile) {
   EXPECT_EQ(umount2(disk.c_str(), MNT_DETACH), 0);
 }
 
-// A worker is stalled, and the others finish without it. It would never be
-// woken, or it wakes up and would wait for them.
+// A worker is stopped, and the others finish without it. In the first job it
+// stays stopped. In the second it runs again, and would wait for workers that
+// have ended.
 TEST_F(ProgramTest, ElasticJob_WorkerIsStopped_EndsWithoutIt) {
   WriteRun("\"steps_per_epoch\": 3},\n  \"callbacks\": []",
            R"("steps_per_epoch": 1000}, "callbacks": [],

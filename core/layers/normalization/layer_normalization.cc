@@ -1,9 +1,10 @@
 // LayerNormalization over the last axes.
 //
-// A row has the elements of one mean. Forward in training leaves (mean, 1 /
-// sqrt(variance + epsilon)) of each row in OpCall::saved. A row's sums have
-// lanes (sums.h), and gradients of gamma and beta are sums of tiles
-// (channels.h). Neither depends on the threads.
+// A row is the elements that share one mean and one variance. Forward in
+// training leaves (mean, 1 / sqrt(variance + epsilon)) of each row in
+// OpCall::saved. The sums over a row are lane sums (sums.h). The gradients of
+// gamma and beta are sums of tiles (channels.h). Neither depends on the
+// threads.
 
 #include <cmath>
 #include <vector>

@@ -14,7 +14,7 @@
 namespace ringlet {
 namespace {
 
-// "large" has too many states for one that is copied in each step by its size.
+// "large" has so many states that a step does not copy them.
 std::unique_ptr<Sequential> WithStates(const CompileOptions& options = {}) {
   auto model = std::make_unique<Sequential>();
   model->Add(Input({2}));

@@ -23,7 +23,8 @@ struct Training {
   std::vector<Layer> layers;
   Optimizer optimizer;
   Loss loss;
-  int64_t outputs;  // values of an example's target, or 0: a class of 10
+  // The number of floats in a target; 0: the target is one of 10 classes.
+  int64_t outputs;
 };
 
 Optimizer Clipped(Optimizer optimizer) {

@@ -500,8 +500,8 @@ TEST(BatchNormalizationTest,
       const std::vector<float> before = WeightsOf(model.get());
       const Examples part(collective->rank() * 6, 6, 18);
       if (collective->rank() == 1) {
-        // Makes `calls` of the two layers' sums: of 4 channels with the rows,
-        // and of the channels' differences and squares.
+        // This rank makes only the first `calls` all-reduces of the step. Each
+        // of the two layers makes two: of 6 numbers, then of 8.
         std::vector<float> sums(8);
         for (int i = 0; i < calls; ++i) {
           const size_t count = i % 2 == 0 ? 6 : 8;

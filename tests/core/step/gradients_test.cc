@@ -454,8 +454,8 @@ TEST(GradientAccumulationTest, SavedState_AtAnyStep_ContinuesExactly) {
   }
 }
 
-// Sums of three of five gradients are no state of an optimizer that takes the
-// mean of three.
+// A state with 3 of 5 gradients in its sums must not load into an optimizer
+// that accumulates 3.
 TEST(GradientAccumulationTest, State_OfAnotherNumberOfSteps_IsRefused) {
   const auto five = SmallModel(Adam().GradientAccumulationSteps(5));
   const auto three = SmallModel(Adam().GradientAccumulationSteps(3));

@@ -151,8 +151,9 @@ struct Slopes {
   std::vector<int64_t> shared;  // axes
 };
 
-// Slopes of 0, 1, … in the file's order, in the order of a model of (4, 5, 3);
-// or the error.
+// Writes a file with the slopes 0, 1, 2 and so on, and loads it into a model of
+// input (4, 5, 3). *weights gets the model's slopes. Returns the message of the
+// error, or an empty text.
 std::string SlopesFrom(const std::string& file, const Slopes& s,
                        std::vector<float>* weights) {
   OnnxGraph graph;

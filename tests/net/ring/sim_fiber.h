@@ -25,16 +25,17 @@ class Fiber {
       changed_.notify_all();
     });
   }
-  // Its body has returned.
+  // Destroy it after the body has returned.
   ~Fiber() { thread_.join(); }
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  // The simulation's: until the body yields, or returns.
+  // The simulation calls it: runs the body until it yields or returns.
   void Resume() { Switch(true); }
-  // The body's: until it is resumed.
+  // The body calls it: runs the simulation until it calls Resume.
   void Yield() { Switch(false); }
-  bool done() const { return done_; }  // of the simulation
+  // The simulation calls it: true if the body has returned.
+  bool done() const { return done_; }
 
  private:
   void Switch(bool inside) {
