@@ -116,7 +116,7 @@ TEST_F(ProgramSoundTest, Folders_OtherThreadsWorkersOrMemory_GiveSameModel) {
   }
 }
 
-TEST_F(ProgramSoundTest, OtherRate_IsRefusedByTheModel) {
+TEST_F(ProgramSoundTest, Evaluate_OtherRate_IsRefusedByTheModel) {
   ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "m"}), 0)
       << err_;
   WriteWhole(folder_ / "a.wav", Tone(500, 0, 16000));
@@ -127,7 +127,7 @@ TEST_F(ProgramSoundTest, OtherRate_IsRefusedByTheModel) {
   EXPECT_TRUE(Contains(err_, "layer 'mfcc' takes 8000"));
 }
 
-TEST_F(ProgramSoundTest, Table_HasPathsLengthAndSplit) {
+TEST_F(ProgramSoundTest, Train_Table_HasPathsLengthAndSplit) {
   WriteWhole(folder_ / "files.csv",
              "file,label\ntrain/low/100.wav,low\ntrain/high/100.wav,high\n"
              "train/low/101.wav,low\ntrain/high/101.wav,high\n");
@@ -142,7 +142,7 @@ TEST_F(ProgramSoundTest, Table_HasPathsLengthAndSplit) {
   ASSERT_EQ(Run({"plan", "run.json"}), 0) << err_;
 }
 
-TEST_F(ProgramSoundTest, FieldsOfPictures_AreRefused) {
+TEST_F(ProgramSoundTest, Train_FieldsOfPictures_AreRefused) {
   WriteSoundRun("\"train\"}", "\"train\", \"image_size\": [4, 4]}");
   EXPECT_EQ(Run({"train", "run.json"}), 2);
   EXPECT_TRUE(Contains(err_, "image_size: is [4, 4]; is of pictures"));

@@ -213,7 +213,7 @@ TEST(AugmentationTest, RandomFlip_Images_AreWholeOrMirrored) {
   EXPECT_NEAR(flipped, 100, 30);
 }
 
-TEST(AugmentationTest, Gradients_AreThoseOfOutputs) {
+TEST(AugmentationTest, Gradients_EachLayer_AreThoseOfOutputs) {
   CheckGradients(RandomTranslation({0.1f, 0.3f}, 0.3f), {{4, 5, 2}}, 3, 2);
   CheckGradients(RandomRotation(0.5f).FillMode(FillMode::kConstant),
                  {{4, 5, 2}}, 3, 2);

@@ -88,7 +88,7 @@ std::vector<Layer> Cases() {
   return all;
 }
 
-TEST(SpectrogramTest, EachLayer_IsTheFormulaInFloat64) {
+TEST(SpectrogramTest, EachLayer_RandomSamples_IsTheFormulaInFloat64) {
   const DataFiles files;
   const Floats sound = Sound(16000, 1);
   files.Write("x", std::string(reinterpret_cast<const char*>(sound.data()),
@@ -114,13 +114,13 @@ TEST(SpectrogramTest, EachLayer_IsTheFormulaInFloat64) {
   }
 }
 
-TEST(SpectrogramTest, KeywordSpotting_HasShapeOfMlperfTiny) {
+TEST(SpectrogramTest, KeywordSpotting_OneSecond_HasShapeOfMlperfTiny) {
   EXPECT_EQ(OpRunner(MFCC(), {{16000}}).op().output(), Shape({49, 10}));
   EXPECT_EQ(OpRunner(MelSpectrogram(), {{16000}}).op().output(),
             Shape({128, 32}));
 }
 
-TEST(SpectrogramTest, AnyBatchAndThreads_GiveOneResult) {
+TEST(SpectrogramTest, Forward_AnyBatchAndThreads_GivesOneResult) {
   for (const Layer& layer : Cases()) {
     OpRunner op(layer, {{2100}});
     ASSERT_OK(op.status());
@@ -142,7 +142,7 @@ TEST(SpectrogramTest, AnyBatchAndThreads_GiveOneResult) {
   }
 }
 
-TEST(SpectrogramTest, Silence_IsFinite) {
+TEST(SpectrogramTest, Forward_Silence_IsFinite) {
   for (const Layer& layer : Cases()) {
     OpRunner op(layer, {{2100}});
     for (const float y : op.Run(1, {Floats(2100)}, {}, {}).y) {
@@ -151,7 +151,7 @@ TEST(SpectrogramTest, Silence_IsFinite) {
   }
 }
 
-TEST(SpectrogramTest, WrongFields_AreRefused) {
+TEST(SpectrogramTest, Make_WrongFields_AreRefused) {
   const auto error = [](Layer layer, const Shape& x) {
     return OpRunner(layer, {x}).status();
   };
@@ -171,7 +171,7 @@ TEST(SpectrogramTest, WrongFields_AreRefused) {
   EXPECT_TRUE(Contains(error(layer, {16000}), "num_mel_bins"));
 }
 
-TEST(SpectrogramTest, TrainedLayerBefore_IsRefused) {
+TEST(SpectrogramTest, Compile_TrainedLayerBefore_IsRefused) {
   const auto compiled = [](bool trainable) {
     Sequential model({Input({600}), Dense(600).Trainable(trainable), MFCC(),
                       Flatten(), Dense(2)});

@@ -25,7 +25,7 @@ Files FilesOf(Model* model, const ExportCOptions& options = {}) {
   return {ReadWhole(folder / "m.c"), ReadWhole(folder / "m.h")};
 }
 
-TEST(CArgumentsTest, SeveralInputsAndOutputs_HaveTheLayersNames) {
+TEST(CArgumentsTest, Export_SeveralInputsAndOutputs_HaveTheLayersNames) {
   Functional model;
   const auto image = model.Add(Input({4, 4, 1}).Name("image"));
   const auto numbers = model.Add(Input({3}).Name("num-bers"));
@@ -55,7 +55,7 @@ TEST(CArgumentsTest, SeveralInputsAndOutputs_HaveTheLayersNames) {
 }
 
 // Macros ignore the case of letters.
-TEST(CArgumentsTest, LikeNames_HaveNumbers) {
+TEST(CArgumentsTest, Export_LikeNames_HaveNumbers) {
   Functional model;
   const auto a = model.Add(Input({2}).Name("a b"));
   const auto b = model.Add(Input({2}).Name("A_B"));
@@ -70,7 +70,7 @@ TEST(CArgumentsTest, LikeNames_HaveNumbers) {
 
 // An output that another layer reads, a view of an input, and an output that
 // depends on no input.
-TEST(CArgumentsTest, OutputsInUse_AreCopied) {
+TEST(CArgumentsTest, Export_OutputsInUse_AreCopied) {
   Functional model;
   const auto x = model.Add(Input({4}).Name("x"));
   const auto unused = model.Add(Input({2, 3}).Name("unused"));
@@ -87,7 +87,7 @@ TEST(CArgumentsTest, OutputsInUse_AreCopied) {
   EXPECT_TRUE(Contains(file, "  (void)in_unused;\n"));
 }
 
-TEST(CArgumentsTest, WhatTakesOneInputOrOutput_IsRefused) {
+TEST(CArgumentsTest, Export_WhatTakesOneInputOrOutput_IsRefused) {
   Functional model;
   const auto a = model.Add(Input({2}).Name("a"));
   const auto b = model.Add(Input({2}).Name("b"));

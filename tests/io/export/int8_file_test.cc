@@ -76,14 +76,14 @@ double Int8Error(Model* model, const Shape& in, const Shape& out) {
   return std::sqrt(*report.after.Find("loss"));
 }
 
-TEST(Int8FileTest, ReluBehindARelu_Saturates) {
+TEST(Int8FileTest, Export_ReluBehindARelu_Saturates) {
   Sequential model({Input({4}), Dense(8, kRelu), ReLU(0.5f), Dense(2)});
   CompileOne(&model);
   for (int i = 0; i < 32; ++i) model.weights()[i] *= 20;
   EXPECT_LT(Int8Error(&model, {4}, {2}), 0.02);
 }
 
-TEST(Int8FileTest, RowsRepeated_AreThoseOfTheModel) {
+TEST(Int8FileTest, Export_RowsRepeated_AreThoseOfTheModel) {
   Sequential model({Input({4}), Dense(6, kTanh), RepeatVector(3),
                     TimeDistributed(Dense(4, kRelu)), UpSampling1D(2),
                     TimeDistributed(Reshape({2, 2})), UpSampling2D(1, 2),
@@ -92,7 +92,7 @@ TEST(Int8FileTest, RowsRepeated_AreThoseOfTheModel) {
   EXPECT_LT(Int8Error(&model, {4}, {2}), 0.02);
 }
 
-TEST(Int8FileTest, FilterWithoutWeights_KeepsItsBias) {
+TEST(Int8FileTest, Export_FilterWithoutWeights_KeepsItsBias) {
   Sequential model({Input({4}), Rescaling(300), Dense(2)});
   CompileOne(&model);
   const float weights[] = {0, 0.001f, 0, 0.002f, 0, 0.001f, 0, 0, 0.3f, 0};
@@ -284,7 +284,7 @@ TEST(Int8FileTest, Normalization_OfTheInput_HasAFactorForEachChannel) {
   EXPECT_LT(Int8Steps(&both), kSteps);
 }
 
-TEST(Int8FileTest, UnsupportedLayers_AreRefusedByName) {
+TEST(Int8FileTest, Export_UnsupportedLayers_AreRefusedByName) {
   const auto refuse = [](Model* model, const Shape& in, const Shape& out,
                          const std::vector<std::string>& says) {
     CompileOne(model);

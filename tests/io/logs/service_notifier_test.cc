@@ -21,7 +21,7 @@ std::vector<std::string> g_sent;
 
 void Record(const std::string& message) { g_sent.push_back(message); }
 
-TEST(ServiceNotifierTest, Steps_SendTheStatusOnceASecond) {
+TEST(ServiceNotifierTest, Status_ManySteps_IsSentOnceASecond) {
   g_sent.clear();
   FakeClock clock;
   ServiceNotifier notifier(Record, &clock);
@@ -74,27 +74,27 @@ class NotifySocket {
   const int fd_ = socket(AF_UNIX, SOCK_DGRAM, 0);
 };
 
-TEST(NotifyServiceTest, Path_GetsTheMessage) {
+TEST(NotifyServiceTest, Send_Path_GetsTheMessage) {
   const TempFolder folder;
   NotifySocket systemd(folder.path() + "/notify");
   NotifyService("READY=1");
   EXPECT_EQ(systemd.Take(), "READY=1");
 }
 
-TEST(NotifyServiceTest, AbstractName_GetsTheMessage) {
+TEST(NotifyServiceTest, Send_AbstractName_GetsTheMessage) {
   NotifySocket systemd("@ringlet-notify-test-" + std::to_string(getpid()));
   NotifyService("READY=1");
   EXPECT_EQ(systemd.Take(), "READY=1");
 }
 
-TEST(NotifyServiceTest, ReaderThatDoesNotRead_IsNotWaitedFor) {
+TEST(NotifyServiceTest, Send_ReaderDoesNotRead_DoesNotWait) {
   const TempFolder folder;
   NotifySocket systemd(folder.path() + "/notify");
   for (int i = 0; i < 5000; ++i) NotifyService("WATCHDOG=1");
   EXPECT_EQ(systemd.Take(), "WATCHDOG=1");
 }
 
-TEST(NotifyServiceTest, WrongNames_AreIgnored) {
+TEST(NotifyServiceTest, Send_WrongNames_AreIgnored) {
   for (const std::string& name :
        {std::string(), std::string("/"), std::string("relative"),
         std::string("/missing/socket"), "/" + std::string(200, 'x')}) {

@@ -70,7 +70,7 @@ TEST_F(TimedLinesTest, LongEpoch_EachHalfMinute_PrintsPositionAndRates) {
             "left in the epoch - loss: 0.25\n");
 }
 
-TEST_F(TimedLinesTest, SecondEpoch_HasTimeOfWholeRun) {
+TEST_F(TimedLinesTest, Line_SecondEpoch_HasTimeOfWholeRun) {
   ASSERT_TRUE(lines_.OnTrainBegin(fit_).ok());
   Epoch(500, 0.05);  // 25 s
   ASSERT_TRUE(lines_.OnEpochBegin(fit_).ok());
@@ -81,7 +81,7 @@ TEST_F(TimedLinesTest, SecondEpoch_HasTimeOfWholeRun) {
             "left in the epoch, 27:50 in all - loss: 0.25\n");
 }
 
-TEST_F(TimedLinesTest, ResumedEpoch_RateIsOfStepsSinceTheResume) {
+TEST_F(TimedLinesTest, Line_ResumedEpoch_RateIsOfStepsSinceTheResume) {
   fit_.step = 400;
   fit_.epoch = 9;
   ASSERT_TRUE(lines_.OnTrainBegin(fit_).ok());
@@ -102,7 +102,7 @@ TEST_F(TimedLinesTest, Validation_Long_PrintsItsBatch) {
             "2023-11-14 22:13:50 - epoch 1/10 - validation, batch 3\n");
 }
 
-TEST_F(TimedLinesTest, UnknownLength_HasNoTimeLeft) {
+TEST_F(TimedLinesTest, Line_UnknownLength_HasNoTimeLeft) {
   fit_.steps_per_epoch = 0;
   ASSERT_TRUE(lines_.OnTrainBegin(fit_).ok());
   Steps(3, 10);
@@ -111,7 +111,7 @@ TEST_F(TimedLinesTest, UnknownLength_HasNoTimeLeft) {
             "0.25\n");
 }
 
-TEST_F(TimedLinesTest, OtherRank_PrintsNothing) {
+TEST_F(TimedLinesTest, Line_OtherRank_IsNotPrinted) {
   fit_.chief = false;
   ASSERT_TRUE(lines_.OnTrainBegin(fit_).ok());
   Steps(3, 40);

@@ -47,7 +47,7 @@ class SoundsTest : public testing::Test {
   AudioOptions options_;
 };
 
-TEST_F(SoundsTest, Directory_HasClassesLabelsAndRate) {
+TEST_F(SoundsTest, Open_Directory_HasClassesLabelsAndRate) {
   WriteWords(folder_.path(), {"yes", "no"}, 2);
   WriteWhole(folder_ / "no/readme.txt", "not a sound");
   const Dataset dataset = FromFolder();
@@ -67,7 +67,7 @@ TEST_F(SoundsTest, Directory_HasClassesLabelsAndRate) {
   EXPECT_EQ(x[4], 0);
 }
 
-TEST_F(SoundsTest, NotInMemory_ReadsTheFileEachTime) {
+TEST_F(SoundsTest, Read_NotInMemory_ReadsTheFileEachTime) {
   WriteWords(folder_.path(), {"a"}, 1);
   options_.in_memory = false;
   const Dataset dataset = FromFolder();
@@ -86,7 +86,7 @@ TEST_F(SoundsTest, Subset_EachPart_HasFilesOfKeras) {
   EXPECT_EQ(Firsts(FromFolder()), std::vector<int>({9, 2}));
 }
 
-TEST_F(SoundsTest, OtherRate_IsRefusedAlsoIfDamagedFilesAreSkipped) {
+TEST_F(SoundsTest, Open_OtherRate_IsRefusedAlsoIfDamagedFilesAreSkipped) {
   WriteWords(folder_.path(), {"a"}, 2);
   WriteWhole(folder_ / "a/200.wav", Wav16({1}, 8000));
   options_.skip_damaged = true;
@@ -95,7 +95,7 @@ TEST_F(SoundsTest, OtherRate_IsRefusedAlsoIfDamagedFilesAreSkipped) {
   EXPECT_TRUE(Contains(ErrorOf(FromFolder()), "16000 samples a second"));
 }
 
-TEST_F(SoundsTest, Damaged_IsAnErrorOrLeftOut) {
+TEST_F(SoundsTest, Open_DamagedFile_IsAnErrorOrLeftOut) {
   WriteWords(folder_.path(), {"a"}, 3);
   WriteWhole(folder_ / "a/100.wav", "RIFF");
   EXPECT_TRUE(Contains(ErrorOf(FromFolder()), "100.wav: is no WAV file"));
@@ -104,7 +104,7 @@ TEST_F(SoundsTest, Damaged_IsAnErrorOrLeftOut) {
   EXPECT_EQ(Firsts(FromFolder()), std::vector<int>({1, 2}));
 }
 
-TEST_F(SoundsTest, List_HasItsOrderAndNoLabels) {
+TEST_F(SoundsTest, Open_List_HasItsOrderAndNoLabels) {
   WriteWords(folder_.path(), {"a"}, 3);
   const Dataset dataset =
       AudioDataset({folder_ / "a/102.wav", folder_ / "a/100.wav"}, options_);
@@ -114,7 +114,7 @@ TEST_F(SoundsTest, List_HasItsOrderAndNoLabels) {
                        "no sound files are given"));
 }
 
-TEST_F(SoundsTest, Table_HasPathsAndLabels) {
+TEST_F(SoundsTest, Open_Table_HasPathsAndLabels) {
   WriteWords(folder_.path(), {"a"}, 3);
   WriteWhole(folder_ / "files.csv", "file,label\na/101.wav,0.5\na/100.wav,2\n");
   const Dataset dataset =
@@ -126,7 +126,7 @@ TEST_F(SoundsTest, Table_HasPathsAndLabels) {
   EXPECT_EQ(y, std::vector<float>({0.5f, 2}));
 }
 
-TEST_F(SoundsTest, WrongOptions_AreRefusedBeforeAllocation) {
+TEST_F(SoundsTest, Open_WrongOptions_AreRefusedBeforeAllocation) {
   WriteWords(folder_.path(), {"a"}, 1);
   options_.output_sequence_length = int64_t{1} << 40;
   EXPECT_TRUE(Contains(ErrorOf(FromFolder()), "output_sequence_length"));

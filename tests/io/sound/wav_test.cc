@@ -75,7 +75,7 @@ TEST_F(WavTest, Floats_BothWidths_AreKept) {
                        "no finite number"));
 }
 
-TEST_F(WavTest, Extensible_HasFormatInItsGuid) {
+TEST_F(WavTest, Read_Extensible_HasFormatInItsGuid) {
   std::string format =
       WavFormatChunk(0xFFFE, 1, 16000, 16).substr(8) + LittleBytes(22, 2) +
       LittleBytes(16, 2) + LittleBytes(4, 4) + LittleBytes(1, 2) +
@@ -88,7 +88,7 @@ TEST_F(WavTest, Extensible_HasFormatInItsGuid) {
                        "format 2 with 16 bits"));
 }
 
-TEST_F(WavTest, Channels_BecomeTheirMeanOrAreKept) {
+TEST_F(WavTest, Read_Channels_BecomeTheirMeanOrAreKept) {
   const std::string stereo = Wav16({16384, 0, -16384, -32768}, 16000, 2);
   EXPECT_EQ(Read(stereo, 2), Floats({0.25f, -0.75f}));
   EXPECT_EQ(Read(stereo, 3, 2), Floats({0.5f, 0, -0.5f, -1, 0, 0}));
@@ -97,7 +97,7 @@ TEST_F(WavTest, Channels_BecomeTheirMeanOrAreKept) {
                        "a.wav: has 2 channels, not 4"));
 }
 
-TEST_F(WavTest, Length_IsCutOrPaddedAtTheEnd) {
+TEST_F(WavTest, Read_OtherLength_IsCutOrPaddedAtTheEnd) {
   const std::string three = Wav16({16384, 8192, 4096});
   EXPECT_EQ(Read(three, 2), Floats({0.5f, 0.25f}));
   EXPECT_EQ(Read(three, 5), Floats({0.5f, 0.25f, 0.125f, 0, 0}));
@@ -121,7 +121,7 @@ TEST_F(WavTest, Length_OfARecorder_EndsWithTheFile) {
   EXPECT_TRUE(Contains(ErrorOf(Wav16({})), "has no samples"));
 }
 
-TEST_F(WavTest, Damage_IsNamed) {
+TEST_F(WavTest, Read_DamagedFile_NamesTheDamage) {
   const std::string whole = Wav16({1, 2, 3, 4});
   for (size_t size = 0; size < whole.size(); ++size) {
     const Status error = ErrorOf(whole.substr(0, size));
@@ -145,13 +145,13 @@ TEST_F(WavTest, Damage_IsNamed) {
             Code::kCorruption);
 }
 
-TEST_F(WavTest, OtherRate_IsRefusedWithAdvice) {
+TEST_F(WavTest, Read_OtherRate_IsRefusedWithAdvice) {
   EXPECT_TRUE(Contains(ErrorOf(Wav16({1, 2}, 44100)),
                        "has 44100 samples a second, not 16000; convert it, "
                        "such as by \"sox FILE -r 16000 NEW\""));
 }
 
-TEST(SoundNameTest, HasSoundName_InAnyCase) {
+TEST(SoundNameTest, HasSoundName_AnyCase_IsFound) {
   EXPECT_TRUE(HasSoundName("a/b.wav") && HasSoundName("A.WAV"));
   EXPECT_FALSE(HasSoundName("wav") || HasSoundName("a.wav.png"));
 }
