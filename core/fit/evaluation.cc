@@ -37,7 +37,10 @@ void SetEpochMetrics(const Model& model, const std::vector<MetricState>& states,
 }
 
 Status CheckEndless(const Dataset& dataset, int64_t steps, const char* what) {
-  if (steps < 0) return InvalidArgument("%s must be >= 0", what);
+  if (steps < 0) {
+    return InvalidArgument("%s is %lld; it must be 0 or more", what,
+                           static_cast<long long>(steps));
+  }
   if (dataset.endless() && steps == 0) {
     return InvalidArgument("the dataset repeats without end: set %s", what);
   }

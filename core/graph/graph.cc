@@ -29,8 +29,10 @@ Status CheckInputShape(const Shape& shape, int64_t before) {
   int64_t elements = 1;
   for (int i = 0; i < shape.rank(); ++i) {
     if (shape[i] < 1 || elements > most / shape[i]) {
-      return InvalidArgument("%s is not the shape of an input",
-                             shape.ToString().c_str());
+      return InvalidArgument(
+          "%s is not the shape of an input: sizes must be at least 1, and all "
+          "inputs together have at most 2^31 elements",
+          shape.ToString().c_str());
     }
     elements *= shape[i];
   }

@@ -88,8 +88,10 @@ Status CheckOnes(const WeightSpec& weight) {
 Status CheckWork(const Op& op) {
   constexpr int64_t kMax = int64_t{1} << 44;
   if (op.multiply_adds() <= kMax) return Status();
-  return InvalidArgument("%lld multiply-adds for each example are too many",
-                         static_cast<long long>(op.multiply_adds()));
+  return InvalidArgument(
+      "%lld multiply-adds for each example are too many: at most 2^44 are "
+      "possible; give the layer fewer units or a smaller input",
+      static_cast<long long>(op.multiply_adds()));
 }
 
 // An activation with a gradient that needs its input becomes its own layer.

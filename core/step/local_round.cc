@@ -32,8 +32,9 @@ Status CheckStatePerWorker(const LocalUpdates& local) {
 
 Status LocalUpdates::Check() const {
   if (steps < 0 && steps != kAutoSteps) {
-    return InvalidArgument("local_steps must be at least 1, not %lld",
-                           static_cast<long long>(steps));
+    return InvalidArgument(
+        "local_steps is %lld; give 0 (none), a number from 1 on, or auto",
+        static_cast<long long>(steps));
   }
   if (!(learning_rate > 0) || !std::isfinite(learning_rate)) {
     return InvalidArgument(
@@ -46,7 +47,7 @@ Status LocalUpdates::Check() const {
   }
   if (participation < 0 || quorum < 0) {
     return InvalidArgument(
-        "participation and quorum must be at least 1, not %lld and %lld",
+        "participation is %lld and quorum is %lld; give 0 (not used) or more",
         static_cast<long long>(participation), static_cast<long long>(quorum));
   }
   if (participation > 0 && quorum > participation) {

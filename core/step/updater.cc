@@ -261,8 +261,8 @@ Status Updater::StateLoaded() {
   const int64_t blocks = scales == nullptr ? 0 : GridOf(graph_).blocks();
   for (int64_t b = 0; b < blocks; ++b) {
     if (scales[b] <= kCoarsestScale) continue;
-    return Corruption("%s has a %d, the most is %d", kScalesName, scales[b],
-                      kCoarsestScale);
+    return Corruption("%s has the value %d; the greatest valid one is %d",
+                      kScalesName, scales[b], kCoarsestScale);
   }
   // The sums of gradients and the meaning of iterations depend on this number.
   const int steps = config_.optimizer.gradient_accumulation_steps;

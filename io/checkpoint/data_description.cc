@@ -165,7 +165,9 @@ Status ReadRun(const Json& json, std::vector<TableColumn>* columns) {
       count > kMaxNames - static_cast<int64_t>(columns->size()) ||
       (is_value && (!json["first"].ToInt64(&first) || first < 0 ||
                     first > kMaxNames - count))) {
-    return InvalidArgument("table has a part that is no columns");
+    return InvalidArgument(
+        "table has an invalid part: a part needs a known role, a count from 1 "
+        "on and, for values, the index of the first");
   }
   std::vector<std::string> names;
   RINGLET_RETURN_IF_ERROR(ReadNames(json, "names", &names));
@@ -322,7 +324,8 @@ Status ReadColumn(const Json& json, TableEncoding* encoding) {
   int64_t place = -1;
   if (!json["column"].ToInt64(&place) || place < 0 || place >= kMaxNames ||
       encoding->columns.count(place) > 0) {
-    return InvalidArgument("a column of encoding has no number of its own");
+    return InvalidArgument(
+        "a column of encoding has no column number, or that of another one");
   }
   TableEncoding::Column column;
   RINGLET_RETURN_IF_ERROR(
@@ -462,7 +465,8 @@ Status ReadText(const Json& json, DataDescription* description) {
   int64_t* const length = &text.output_sequence_length;
   if (!json["output_sequence_length"].ToInt64(length) || *length < 1 ||
       *length > kMaxNames) {
-    return InvalidArgument("text.output_sequence_length is no length");
+    return InvalidArgument("text.output_sequence_length must be from 1 to %lld",
+                           static_cast<long long>(kMaxNames));
   }
   RINGLET_RETURN_IF_ERROR(
       ReadDifferentNames(json, "vocabulary", &text.vocabulary));
@@ -511,7 +515,7 @@ Status ReadSound(const Json& json, DataDescription* description) {
       *rate <= int64_t{1} << 30) {
     return Status();
   }
-  return InvalidArgument("sound.sampling_rate is no rate");
+  return InvalidArgument("sound.sampling_rate must be from 1 to 1073741824");
 }
 
 }  // namespace

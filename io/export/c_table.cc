@@ -45,7 +45,8 @@ Status CTable::Make(const DataDescription& data, int64_t values) {
   for (const auto& [place, column] : data.encoding.columns) {
     more += column.width() - 1;
     if (!column.fill || std::isfinite(*column.fill)) continue;
-    return InvalidArgument("the value for a missing one is not finite");
+    return InvalidArgument(
+        "the value that replaces a missing number is not finite");
   }
   const int64_t count =
       names_.empty() ? values - more : static_cast<int64_t>(names_.size());

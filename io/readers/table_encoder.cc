@@ -92,8 +92,9 @@ Status TableEncoder::BeginLearning() {
     RINGLET_RETURN_IF_ERROR(columns_.Find("categorical", text.column, &column));
     const int64_t value_index = columns_.value_index(column);
     if (value_index < 0) {
-      return InvalidArgument("%s: \"categorical\" has %s, which is no value",
-                             path_.c_str(), columns_.Describe(column).c_str());
+      return InvalidArgument(
+          "%s: \"categorical\" has %s, which is not an input of the model",
+          path_.c_str(), columns_.Describe(column).c_str());
     }
     Rule& rule = rules_[static_cast<size_t>(value_index)];
     rule.is_text = rule.learns = true;
@@ -138,8 +139,9 @@ Status TableEncoder::FindRules(
     size_t column = 0;
     RINGLET_RETURN_IF_ERROR(columns_.Find("missing", key, &column));
     if (columns_.value_index(column) < 0) {
-      return InvalidArgument("%s: \"missing\" has %s, which is no value",
-                             path_.c_str(), columns_.Describe(column).c_str());
+      return InvalidArgument(
+          "%s: \"missing\" has %s, which is not an input of the model",
+          path_.c_str(), columns_.Describe(column).c_str());
     }
     if (!rules->emplace(column, rule).second) {
       return InvalidArgument("%s: \"missing\" has %s twice", path_.c_str(),

@@ -174,7 +174,9 @@ Status TfjsWeights::ReadShards(FileSystem* files, const Json& paths,
       shard.begin = shards_.back().begin + shards_.back().bytes;
     }
     if (shard.bytes > kMaxBytes - shard.begin) {
-      return Corruption("%s: %" PRId64 " bytes are too many",
+      return Corruption("%s: %" PRId64
+                        " bytes are too many: the files of a model may have "
+                        "at most 2^53",
                         shard.path.c_str(), shard.bytes);
     }
     shards_.push_back(shard);

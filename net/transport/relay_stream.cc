@@ -18,7 +18,7 @@ void RelayStream::OnOpened(int64_t now) {
   const Piece piece{hello, sizeof(hello)};
   // A new connection takes these few bytes without a wait.
   if (below_->Write(&piece, 1) == static_cast<int64_t>(sizeof(hello))) return;
-  End(LossCause::kCut, Error(Code::kIo, "cannot write"), now);
+  End(LossCause::kCut, Error(Code::kIo, "cannot write to the relay"), now);
 }
 
 ByteStream::Space RelayStream::NextSpace() {

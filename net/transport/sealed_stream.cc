@@ -296,7 +296,8 @@ Status SealedStream::OpenRecords(int64_t now) {
   while (in_end_ - at >= kLengthBytes) {
     const size_t bytes = RecordBytes(in_.data() + at);
     if (bytes <= kLengthBytes + kNoiseTagBytes || bytes > kMaxRecordBytes) {
-      return Corruption("a sealed record of %zu bytes", bytes);
+      return Corruption("a sealed record has an invalid length of %zu bytes",
+                        bytes);
     }
     if (in_end_ - at < bytes) break;
     uint8_t* const text = in_.data() + at + kLengthBytes;

@@ -77,7 +77,9 @@ Status DecodeHeartbeat(const FrameHeader& header, const uint8_t* payload,
         int{payload[0]}, int{payload[1]}, int{on}, size);
   }
   if (with_end && !DecodeEnd(payload + kHeartbeatBytes, size, end)) {
-    return Corruption("an invalid heartbeat: the end of its chain of waits");
+    return Corruption(
+        "an invalid heartbeat: the report of the worker at the end of "
+        "its chain of waits");
   }
   out->step = header.step;
   out->sequence = header.sequence;

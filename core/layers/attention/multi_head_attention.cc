@@ -199,7 +199,8 @@ Status MakeMultiHeadAttention(const Layer& layer,
   if (sizes.heads > kMax / std::max(sizes.key_dim, sizes.value_dim) / steps ||
       widest > kMax / steps) {
     return InvalidArgument(
-        "%lld heads of %lld numbers for %lld steps are too many",
+        "%lld heads of %lld numbers for %lld steps are too many: the product "
+        "may be at most 2^29",
         static_cast<long long>(sizes.heads),
         static_cast<long long>(std::max(sizes.key_dim, sizes.value_dim)),
         static_cast<long long>(steps));

@@ -312,9 +312,10 @@ Status MakeRepeatVector(const Layer& layer, const std::vector<Shape>& inputs,
   }
   RINGLET_RETURN_IF_ERROR(CheckAtLeastOne("n", layer.repeats));
   if (layer.repeats > (int64_t{1} << 31) / x[0]) {
-    return InvalidArgument("%lld rows of %s are too many",
-                           static_cast<long long>(layer.repeats),
-                           x.ToString().c_str());
+    return InvalidArgument(
+        "%lld rows of %s are too many: the output may have at most 2^31 "
+        "elements",
+        static_cast<long long>(layer.repeats), x.ToString().c_str());
   }
   op->reset(new RepeatVectorOp(layer.repeats, x[0]));
   return Status();

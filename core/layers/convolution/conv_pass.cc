@@ -154,9 +154,10 @@ Status CheckConv(const Window2D& window, int64_t channels, int64_t taken) {
   if (taps <= kMaxTaps / taken && height <= kMaxFloats / channels / width) {
     return Status();
   }
-  return InvalidArgument("%lld taps at %lld positions are too many",
-                         static_cast<long long>(taps),
-                         static_cast<long long>(window.positions()));
+  return InvalidArgument(
+      "%lld taps at %lld positions are too many: the taps of all channels may "
+      "be at most 2^22, and the elements of an input 2^40",
+      static_cast<long long>(taps), static_cast<long long>(window.positions()));
 }
 
 ConvPlan PlanForward(const Window2D& window, int64_t channels, int64_t taken,

@@ -211,9 +211,11 @@ Status MakeSeparableConv(const Layer& layer, const std::vector<Shape>& inputs,
   RINGLET_RETURN_IF_ERROR(Depthwise::Place(layer, inputs[0], &depthwise));
   const int64_t positions = depthwise.window().positions();
   if (positions > (int64_t{1} << 31) / depthwise.filters()) {
-    return InvalidArgument("%lld channels at %lld positions are too many",
-                           static_cast<long long>(depthwise.filters()),
-                           static_cast<long long>(positions));
+    return InvalidArgument(
+        "%lld channels at %lld positions are too many: the product may be at "
+        "most 2^31",
+        static_cast<long long>(depthwise.filters()),
+        static_cast<long long>(positions));
   }
   op->reset(new SeparableConvOp(layer, depthwise));
   return Status();
