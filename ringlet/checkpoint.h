@@ -38,8 +38,8 @@ struct SaveOptions {
   bool trainable_only = false;
 };
 
-// Writes every span of `state` to a file, with mode 0600 or that of the file
-// that it replaces. The metadata keys `format` and `format_version` are
+// Writes every span of `state` to a file, with mode 0600 or the mode of the
+// file that it replaces. The metadata keys `format` and `format_version` are
 // reserved. After OK the file is durable. After an error the earlier file is
 // still at `path`, unless *replaced (may be null) is true.
 Status SaveCheckpoint(const std::string& path, const Saveables& state,
@@ -303,7 +303,7 @@ struct BackupAndRestoreOptions {
   Clock* clock = Clock::System();
 };
 
-// As Keras's save_freq = "epoch", and as a number.
+// Keras's save_freq: "epoch", or a number of steps.
 inline BackupAndRestoreOptions SaveEveryEpoch() { return {}; }
 inline BackupAndRestoreOptions SaveEvery(int64_t steps) {
   BackupAndRestoreOptions options;

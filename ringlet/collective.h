@@ -73,7 +73,7 @@ class Collective {
   // Started operations complete in the order of their start. After an error the
   // span's content is undefined.
   virtual Status StartAllReduce(float* data, size_t count, Ticket* ticket) = 0;
-  // The same for integers modulo 2^32. Their sums are exact in any order and
+  // AllReduce of integers modulo 2^32. Their sums are exact in any order and
   // are never rounded.
   virtual Status StartAllReduceInts(int32_t* /*data*/, size_t /*count*/,
                                     Ticket* /*ticket*/) {

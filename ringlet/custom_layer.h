@@ -68,12 +68,13 @@ struct LayerPlan {
 struct LayerCall {
   int64_t batch = 0;  // >= 1
   bool training = false;
-  const Shape* inputs = nullptr;    // of one example, as passed to Build
-  const Shape* output = nullptr;    // as Build set it
+  // The shapes of one example, as passed to Build.
+  const Shape* inputs = nullptr;
+  const Shape* output = nullptr;    // the shape that Build has set
   const float* const* x = nullptr;  // one for each input: (batch, inputs[i])
   float* y = nullptr;               // (batch, output). Forward writes all of it
   const float* const* weights = nullptr;  // in the order of the plan
-  float* scratch = nullptr;  // as planned, with any content; null for none
+  float* scratch = nullptr;  // of the planned size, any content; null for none
   // For random numbers: Philox(seed, counter) of compute.h, with this counter
   // as its stream. They are the layer's own, differ in each step, and are the
   // same in Backward as in Forward.

@@ -33,7 +33,7 @@ struct TableColumn {
   enum class Role : uint8_t { kDropped, kValue, kLabel, kWeight };
   std::string name;  // empty: none
   Role role = Role::kDropped;
-  int64_t value = -1;  // of kValue: its index among the values
+  int64_t value = -1;  // for kValue: its index among the values
 };
 
 // The names of the values, in their order; empty if they have none.
@@ -65,7 +65,8 @@ struct TableEncoding {
   std::map<int64_t, Column> columns;  // by TableColumn::value
   // Texts for a missing value, beside "", "NA", "nan" and others.
   std::vector<std::string> na_values;
-  char decimal = '\0';           // of numbers among na_values; 0: unknown
+  // The decimal point of numbers among na_values; 0: unknown.
+  char decimal = '\0';
   bool drop_unlabelled = false;  // rows with a missing label are left out
 
   bool empty() const {
@@ -85,7 +86,7 @@ struct TextVectorization {
   };
   enum class Split : uint8_t {
     kWhitespace,
-    kCharacter,  // of UTF-8
+    kCharacter,  // characters of UTF-8
   };
   // The most tokens of a vocabulary, with the padding and the unknown token. 0:
   // no limit. A vocabulary file with more is an error; a vocabulary learned
@@ -100,9 +101,9 @@ struct TextVectorization {
   std::vector<std::string> vocabulary;
 };
 
-// Names, rules and defaults up to end_index are those of Keras's function. The
-// fields from target_offset to target_columns choose the targets, and `groups`
-// keeps series apart.
+// Names, rules and defaults up to end_index are Keras's. The fields from
+// target_offset to target_columns choose the targets, and `groups` keeps series
+// apart.
 struct TimeseriesOptions {
   int64_t sequence_length = 0;  // rows of a window, >= 1
   int64_t sequence_stride = 1;  // from a window's first row to the next one's
@@ -371,7 +372,8 @@ class Dataset {
 
   Status status_;
   std::shared_ptr<Source> source_;
-  int64_t first_ = 0;   // of the source's examples, after Skip and Shard
+  // The first of the source's examples, after Skip and Shard.
+  int64_t first_ = 0;
   int64_t stride_ = 1;  // Shard
   int64_t size_ = 0;
   bool shuffle_ = false;
@@ -406,10 +408,10 @@ Dataset Zip(const std::vector<Dataset>& x, const std::vector<Dataset>& y);
 
 // Keras's timeseries_dataset_from_array: examples that are windows of `rows`,
 // which are in the order of time. x gets a first axis of sequence_length. A
-// window is a view: only its indices are computed. Its sample weight is that of
-// its (first) target's row. Only Map and SampleWeight may have been called on
-// `rows`; call Shuffle and Batch on the result. With groups the windows of a
-// group follow each other, in the order in which the groups begin.
+// window is a view: only its indices are computed. Its sample weight is the
+// weight of its (first) target's row. Only Map and SampleWeight may have been
+// called on `rows`; call Shuffle and Batch on the result. With groups the
+// windows of a group follow each other, in the order in which the groups begin.
 //
 //   TimeseriesDatasetFromArray(NpyDataset("x.npy", "y.npy"), options)
 //       .Shuffle(/*seed=*/1).Batch(128)

@@ -93,10 +93,10 @@ struct ExportOnnxOptions {
 };
 
 // Writes a compiled model for prediction, in opset 13 (IR 7). After OK the file
-// is durable. Input and output have Keras's names, those of their layers, and
-// Keras's shapes, channels last, with an open batch. The same model gives the
-// same bytes on every machine. kInvalidArgument names a layer without ONNX
-// operators. After an error the earlier file at `path` is unchanged.
+// is durable. Input and output have Keras's names, which are their layers'
+// names, and Keras's shapes, channels last, with an open batch. The same model
+// gives the same bytes on every machine. kInvalidArgument names a layer without
+// ONNX operators. After an error the earlier file at `path` is unchanged.
 Status ExportOnnx(Model* model, const std::string& path,
                   const ExportOnnxOptions& options = {});
 

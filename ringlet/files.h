@@ -90,7 +90,8 @@ class FileSystem {
   // `path` exists.
   virtual Status Create(const std::string& path,
                         std::unique_ptr<File>* file) = 0;
-  // As Create, with mode 0600 at most. The default calls Create.
+  // Creates a file to write, with mode 0600 at most. kAlreadyExists if `path`
+  // exists. The default calls Create.
   virtual Status CreatePrivate(const std::string& path,
                                std::unique_ptr<File>* file);
   // Opens a file to read. kNotFound if it does not exist.
@@ -102,7 +103,7 @@ class FileSystem {
                          std::unique_ptr<File>* file) = 0;
   // Replaces an existing file `to`.
   virtual Status Rename(const std::string& from, const std::string& to) = 0;
-  // As Rename, but kAlreadyExists if `to` exists. The default checks before it
+  // Renames a file. kAlreadyExists if `to` exists. The default checks before it
   // renames; Posix() does both in one step where the system can.
   virtual Status RenameNew(const std::string& from, const std::string& to);
   // Gives `path` the group and the permissions of the file `source`, if that
@@ -111,7 +112,7 @@ class FileSystem {
   virtual Status CopyMode(const std::string& path, const std::string& source);
   // True if new files are sealed (SealedFiles).
   virtual bool seals() const { return false; }
-  // Removes a file. A path that ends in '/' is that of an empty folder.
+  // Removes a file. A path that ends in '/' names an empty folder.
   virtual Status Remove(const std::string& path) = 0;
   virtual Status SyncDirectory(const std::string& path) = 0;
   // Call it after Rename or RenameNew to `path`. After it the name refers to

@@ -207,7 +207,7 @@ class Callback : public Saveable {
 };
 
 // Keras's callbacks; those that write files are in checkpoint.h and loggers.h.
-// Options, rules and messages are those of Keras 3's callbacks/*.py. Each maker
+// Options, rules and messages come from Keras 3's callbacks/*.py. Each maker
 // returns a new object for one model. The object is reset when another fit
 // begins.
 
@@ -369,7 +369,8 @@ class Fitter;
 class TrainingLoop {
  public:
   // `model` is compiled, outlives the loop and is not moved. `options` are
-  // those of Fit, with callbacks, validation and backups, but without progress.
+  // Fit's. Callbacks, validation and backups work as in Fit; there is no
+  // progress.
   TrainingLoop(Model* model, const Dataset& dataset, const FitOptions& options);
   // A loop that is destroyed before End has failed, and reports that to the
   // other workers.
@@ -378,7 +379,7 @@ class TrainingLoop {
   TrainingLoop& operator=(const TrainingLoop&) = delete;
 
   // The workers compare their arguments, and load the state of the run: the
-  // start, a backup, or that of another worker. Call it first, after Recover
+  // start, a backup, or another worker's state. Call it first, after Recover
   // has returned true, and after the end to begin another run.
   Status Begin();
   // True if another epoch, or the rest of one, must be trained. False after a
@@ -432,7 +433,7 @@ class TrainingLoop {
   Model* const model_;
   const Dataset dataset_;
   const FitOptions options_;
-  std::unique_ptr<Fitter> fitter_;  // of the last Begin of a run
+  std::unique_ptr<Fitter> fitter_;  // made by the last Begin of a run
   Logs logs_;
   std::vector<int64_t> epochs_;  // the epochs that this worker has completed
   State state_ = State::kIdle;

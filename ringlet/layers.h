@@ -323,14 +323,14 @@ struct Layer {
   std::vector<int64_t> shared_axes;  // PReLU: counted from 1, after the batch
 
   // SimpleRNN, LSTM, GRU. They have the fields of Dense too, and a seed.
-  Activation recurrent_activation = kSigmoid;  // of gates
+  Activation recurrent_activation = kSigmoid;  // the gates' activation
   Initializer recurrent_initializer = Orthogonal();
   Regularizer recurrent_regularizer;
   Constraint recurrent_constraint;
   bool unit_forget_bias = true;  // LSTM
   bool reset_after = true;       // GRU
-  float dropout = 0;             // of the inputs
-  float recurrent_dropout = 0;   // of the state
+  float dropout = 0;             // the dropped fraction of the inputs
+  float recurrent_dropout = 0;   // the dropped fraction of the state
   bool return_sequences = false;
   bool return_state = false;
   bool go_backwards = false;
@@ -375,7 +375,7 @@ struct Layer {
   std::vector<float> scales, offsets;   // Rescaling
   std::vector<float> means, variances;  // Normalization
   bool invert = false;                  // Normalization
-  bool adapt = true;  // Normalization: means and variances are those of data
+  bool adapt = true;  // Normalization: data give means and variances
 
   // MelSpectrogram, MFCC. They have no setters: set these fields.
   int64_t sampling_rate = 16000;  // samples of a second
@@ -389,7 +389,7 @@ struct Layer {
   bool power_to_db = true;   // MFCC: else natural logarithms
   float top_db = 80;         // MelSpectrogram: the range below the maximum
   float min_power = 1e-10f;  // MelSpectrogram
-  float ref_power = 1;       // MelSpectrogram: that of 0 dB
+  float ref_power = 1;       // MelSpectrogram: the power of 0 dB
   int64_t num_mfcc = 10;     // MFCC: 0: the logarithms themselves
   float log_offset = 1e-6f;  // MFCC: added before the logarithm
   bool htk = true;           // MFCC: else the mel scale of Slaney
@@ -463,7 +463,7 @@ struct Layer {
   // Resizing has a fill_value too.
   Layer& FillMode(ringlet::FillMode mode_outside);
   Layer& FillValue(float value);
-  // The same layers, and Resizing.
+  // RandomTranslation, RandomRotation, RandomZoom, Resizing.
   Layer& Interpolation(ringlet::Interpolation between_pixels);
   // RandomContrast, RandomBrightness: the least and the greatest value of a
   // pixel.
@@ -631,7 +631,7 @@ Layer Permute(const Shape& dims);
 // Training sets a fraction `rate` of the values to 0 and divides the others by
 // 1 - rate. Without training the values pass unchanged.
 Layer Dropout(float rate);
-// The same for whole channels of an example.
+// Dropout of whole channels of an example.
 Layer SpatialDropout2D(float rate);
 Layer SpatialDropout1D(float rate);
 // Training adds normal random numbers with this deviation, from 0 to 1.
@@ -674,8 +674,8 @@ Layer Resizing(int64_t height, int64_t width);
 // training, or if the layer is not trainable, the layer uses moving_mean and
 // moving_variance.
 Layer BatchNormalization(float momentum = 0.99f, float epsilon = 1e-3f);
-// The same formula with mean and variance of each example, over the last axis
-// or, with Axes, over several.
+// BatchNormalization's formula with mean and variance of each example, over the
+// last axis or, with Axes, over several.
 Layer LayerNormalization(float epsilon = 1e-3f);
 // x scale + offset: one number for all channels, or one for each.
 Layer Rescaling(float scale, float offset = 0);
@@ -730,7 +730,7 @@ Layer RepeatVector(int64_t n);  // (features) to (n, features)
 // From sound. They are not trained, and a layer before them cannot be.
 //
 // Keras's MelSpectrogram: (samples) to (num_mel_bins, frames). In Keras top_db
-// is below the maximum of the batch, here below that of the example.
+// is below the maximum of the batch, here below the example's.
 Layer MelSpectrogram();
 // (samples) to (frames, num_mfcc): mel-frequency cepstral coefficients as
 // tf.signal.stft, linear_to_mel_weight_matrix and

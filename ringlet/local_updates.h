@@ -70,7 +70,7 @@ struct LocalUpdates {
   bool keeps_state_per_worker() const { return sparse() || overlaps(); }
   Status Check() const;
 
-  int64_t steps = 0;  // of a round; 0: every step is synchronized
+  int64_t steps = 0;  // the steps of a round; 0: every step is synchronized
   float learning_rate = 0.7f;
   float momentum = 0.9f;
   bool nesterov = true;

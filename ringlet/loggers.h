@@ -24,9 +24,9 @@ namespace ringlet {
 //
 // CSVLogger, StepLogger and ExampleLogger write a row of a CSV file immediately
 // after each epoch or step. A resumed fit continues after the last row of its
-// backup, and an elastic job that rolls back after that of its verified point.
-// On a full disk up to 1 MiB of rows are kept and written later. A link to a
-// file is refused. If another process has locked the log, this one writes
+// backup, and an elastic job that rolls back after the last row of its verified
+// point. On a full disk up to 1 MiB of rows are kept and written later. A link
+// to a file is refused. If another process has locked the log, this one writes
 // "log.worker-<n>.csv" beside it, and a note reports it.
 
 // Keras's CSVLogger: "epoch" (from 0), then the logs by name. If the fit has
@@ -36,7 +36,7 @@ std::shared_ptr<Callback> CSVLogger(const std::string& filename,
                                     char separator = ',', bool append = false);
 
 // Compares runs step by step: "epoch,step,loss,<metrics>", counted from 0. Each
-// value is that of the step alone, over the whole global batch, as the shortest
+// value belongs to the step alone, over the whole global batch, as the shortest
 // decimal that reads back exactly. With `digests` the last column is
 // Model::weights_digest after the step. A continued log keeps its columns.
 std::shared_ptr<Callback> StepLogger(const std::string& filename,
@@ -46,9 +46,9 @@ std::shared_ptr<Callback> StepLogger(const std::string& filename,
 // "epoch,step,replica,pass,used,size,examples". `examples` are the numbers of
 // the examples in the source, in the order of the global batch. "/" comes
 // before the first example of the next pass. `used` is the number of examples
-// that the pass used before this step, `size` that of a whole pass. If each
-// worker has its own data (AutoShard), there is a row for each replica, with
-// used and size 0. Otherwise `replica` is "all".
+// that the pass used before this step, and `size` the number in a whole pass.
+// If each worker has its own data (AutoShard), there is a row for each replica,
+// with used and size 0. Otherwise `replica` is "all".
 std::shared_ptr<Callback> ExampleLogger(const std::string& filename);
 
 // TensorBoard: event files for TensorBoard. Options, tags and steps are those

@@ -1,9 +1,9 @@
 // Metrics: values that training reports; they do not change it.
 //
-// Names and rules are those of Keras 3's metrics. A Metric is a plain value.
-// Its running state is a list of MetricStates of two sums each, so that the
-// states of steps and of workers can be added. Predictions and targets have the
-// layout of losses.h.
+// Names and rules come from Keras 3's metrics. A Metric is a plain value. Its
+// running state is a list of MetricStates of two sums each, so that the states
+// of steps and of workers can be added. Predictions and targets have the layout
+// of losses.h.
 
 #ifndef RINGLET_METRICS_H_
 #define RINGLET_METRICS_H_
@@ -72,7 +72,7 @@ struct Metric {
   std::string name = "accuracy";
   bool weighted = false;   // in weighted_metrics: examples have weights
   float threshold = 0.5f;  // a greater prediction is a 1; < 0: not set
-  int k = 5;               // of the top k
+  int k = 5;               // the number of top predictions
   int top_k = 0;           // Precision, Recall; < 1: not set
   // The one class that Precision, Recall, AUC, F1Score and FBetaScore count;
   // < 0: all.

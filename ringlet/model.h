@@ -50,7 +50,7 @@ struct MemoryPlan {
   uint64_t batches = 0;      // examples and labels of this step and the next
   uint64_t activations = 0;  // the layers' outputs
   uint64_t activation_gradients = 0;
-  uint64_t scratch = 0;  // of single layers, and the losses of examples
+  uint64_t scratch = 0;  // memory of single layers, and the losses of examples
   // Bytes that outputs, gradients and scratch of different times share.
   uint64_t shared = 0;
   // The layers with outputs that are computed again, and the multiply-adds of
@@ -233,7 +233,7 @@ class Model {
                const CompileOptions& options = {});
   // Compiles a model with several outputs, each named once. The call above
   // gives each output the same loss, and as in Keras it takes no metrics or one
-  // for each. Names in the logs are those of Keras: "loss", "age_loss",
+  // for each. Names in the logs are Keras's: "loss", "age_loss",
   // "kind_accuracy".
   void Compile(const Optimizer& optimizer,
                const std::vector<OutputLoss>& losses,
@@ -274,7 +274,7 @@ class Model {
   Result<History> Fit(const Dataset& dataset);
   Result<Logs> Evaluate(const Dataset& dataset, const EvaluateOptions& options);
   Result<Logs> Evaluate(const Dataset& dataset);
-  // Returns all results of the first output, then those of the next.
+  // Returns all results of the first output, then all of the next.
   Result<std::vector<float>> Predict(const Dataset& dataset);
 
   // The exact memory for batches of up to `batch`. Zeros before Compile.
@@ -338,7 +338,7 @@ class Model {
   // ranks.
   const MetricState* step_metrics() const;
   // The states that this rank's examples gave in the last TrainStep or
-  // TestStep; with several replicas, only those of the last replica.
+  // TestStep; with several replicas, only the outputs of the last replica.
   const MetricState* rank_metrics() const;
   // kOutOfSync, on every rank, if the weights, optimizer slots, iterations or
   // learning rate of a rank differ from those of rank 0 in any bit. In a Fit of
@@ -366,20 +366,21 @@ class Model {
   int64_t MultiplyAdds() const;
 
   const Optimizer& optimizer() const;
-  const Loss& loss() const;                    // of the first output
-  const std::vector<Metric>& metrics() const;  // as resolved
+  const Loss& loss() const;                    // the first output's loss
+  const std::vector<Metric>& metrics() const;  // resolved for the loss
   // One for each output, in order, with resolved metrics.
   const std::vector<OutputLoss>& losses() const;
   // The number of steps; see Optimizer::Updates.
   int64_t iterations() const;
-  // The rate of the next step: the schedule's, or that of SetLearningRate.
+  // The rate of the next step: the schedule's, or the one given to
+  // SetLearningRate.
   float LearningRate() const;
   void SetLearningRate(float learning_rate);
   Collective* collective() const;
-  int num_replicas() const;  // as compiled
+  int num_replicas() const;  // from Compile
   int threads() const;
   uint64_t seed() const;
-  const LocalUpdates& local_updates() const;  // as compiled
+  const LocalUpdates& local_updates() const;  // from Compile
 
   // Weights as "model/<layer>/<weight>", and the optimizer's slots, iterations
   // and learning rate as "optimizer/…".

@@ -103,8 +103,8 @@ struct CsvOptions {
   // labels, and a file with just these columns has none.
   int64_t values = 0;
   // The label's column: by name (needs a header), or if that is empty by number
-  // from 0. A negative number counts from the end. Without both it is that of
-  // the training data, or else the last.
+  // from 0. A negative number counts from the end. Without both it is the
+  // column of the training data, or else the last.
   std::string label_name;
   std::optional<int> label_column;
   // The column of the examples' weights (Dataset::SampleWeight), by its name or
@@ -220,8 +220,8 @@ struct LabelledFilesOptions {
   uint32_t seed = 0;
   // False: a damaged file is an error. True: it is left out, and a line on
   // stderr has the number of such files. Finding them reads all files at the
-  // start. A file of a format that is not read, or of a wrong size, is an error in both
-  // cases.
+  // start. A file of a format that is not read, or of a wrong size, is an error
+  // in both cases.
   bool skip_damaged = false;
   // False: files are read when they are needed. True: at the start, and their
   // values are in memory.

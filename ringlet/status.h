@@ -74,8 +74,8 @@ class [[nodiscard]] Status {
   // The lost rank, for kPeerLost; else -1.
   int rank() const;
 
-  // The same error with "<prefix>: " before its message, so that each level can
-  // add its place. OK stays OK.
+  // This error with "<prefix>: " before its message, so that each level can add
+  // its place. OK stays OK.
   Status Annotate(const char* format, ...) const RINGLET_PRINTF(2, 3);
 
   void IgnoreError() const {}

@@ -44,7 +44,7 @@ struct ClusterConfig {
   bool is_evaluator = false;
 };
 
-// The environment variables and the host's name, those of this process.
+// The environment variables and the host's name of this process.
 class Environment;
 const Environment& ProcessEnvironment();
 
@@ -71,8 +71,8 @@ struct CommunicationOptions {
 };
 
 struct StrategyOptions {
-  // As CompileOptions::replicas. A run keeps this number, and may continue with
-  // any number of workers up to it. 0: the number of workers.
+  // See CompileOptions::replicas. A run keeps this number, and may continue
+  // with any number of workers up to it. 0: the number of workers.
   int replicas = 0;
   CommunicationOptions communication;
   // How gradients are summed (model.h).
@@ -170,7 +170,7 @@ class MultiWorkerMirroredStrategy {
 };
 
 // As in TensorFlow: several replicas in one process, which computes them one
-// after another. The result is that of as many workers.
+// after another. The result equals that of a job with this number of workers.
 class MirroredStrategy {
  public:
   explicit MirroredStrategy(int replicas) : replicas_(replicas) {}

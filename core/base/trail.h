@@ -50,7 +50,7 @@ struct TrailEvent {
   int code = 0;
   uint64_t step = 0;
   uint64_t operation = 0;
-  uint32_t generation = 0;  // of the ring
+  uint32_t generation = 0;  // the ring's generation
   int64_t nanos = 0;
   const char* text = "";
 };

@@ -98,7 +98,7 @@ std::string KernelSetNamesOfCpu();
 // Chooses the set of that name. kInvalidArgument, with the names, if there is
 // none, or this CPU cannot run it. Not while a product is computed.
 Status ChooseKernelSet(const char* name);
-// The same error, for the name in RINGLET_KERNELS.
+// ChooseKernelSet's error for the name in RINGLET_KERNELS.
 Status CheckKernelsVariable();
 
 }  // namespace ringlet

@@ -53,7 +53,8 @@ struct KernelSet {
   bool (*runs)();  // on this CPU
   bool fuses;
   int64_t tile_rows, tile_cols;
-  int64_t row_block, col_block;  // of C; multiples of tile_rows and tile_cols
+  int64_t row_block,
+      col_block;  // blocks of C: multiples of tile_rows and tile_cols
   // A whole tile of k terms, from two panels. `next` is the next panel of B.
   // Null: use loops->rows.
   void (*tile)(int64_t k, const float* a, const float* b, bool add, float* c,

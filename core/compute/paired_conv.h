@@ -1,7 +1,7 @@
 // Gradients of kernels with at most eight filters, for vectors of sixteen
 // lanes: two neighbouring taps in one vector.
 //
-// Every element equals that of direct_conv.h, to the bit.
+// Every element has the same bits as the result of direct_conv.h.
 
 #ifndef RINGLET_CORE_COMPUTE_PAIRED_CONV_H_
 #define RINGLET_CORE_COMPUTE_PAIRED_CONV_H_

@@ -2,7 +2,7 @@
 // neighbouring positions in one vector, from an image with its channels in
 // separate planes.
 //
-// Every element equals that of direct_conv.h, to the bit.
+// Every element has the same bits as the result of direct_conv.h.
 
 #ifndef RINGLET_CORE_COMPUTE_PLANES_CONV_H_
 #define RINGLET_CORE_COMPUTE_PLANES_CONV_H_
@@ -15,7 +15,7 @@ namespace ringlet {
 
 constexpr int64_t kMaxPlanesFilters = 8;
 
-// As DirectConv::forward, for windows with x_step 1.
+// A convolution (DirectConv::forward) with x_step 1.
 using PlanesForward = void (*)(const ConvForward& product);
 
 #if defined(__x86_64__)

@@ -85,22 +85,22 @@ class DatasetLoader final : public BatchLoader {
 
   const Options options_;
   const ExampleSpec x_spec_, y_spec_;
-  DataPosition at_;        // of the next read
+  DataPosition at_;        // the position of the next read
   int part_ = 0;           // index of the next read among this rank's parts
   DataPosition round_at_;  // start of its round
   int64_t step_ = 0;       // index of its step in the round
   int64_t round_ = 1;      // steps of that round
   int64_t rest_ = 0;       // steps after it
-  DataPosition read_at_;   // of the last read
+  DataPosition read_at_;   // the position of the last read
   DataPosition read_round_at_;        // start of its round
   int64_t read_rest_ = 0;             // steps from there on
-  BatchPlan plan_;                    // of the last read
+  BatchPlan plan_;                    // the plan of the last read
   std::vector<int64_t> indices_;      // examples of the last read
   std::vector<unsigned char> raw_x_;  // empty if read in place
   std::vector<unsigned char> raw_y_;
   std::vector<float> weights_;  // empty if each is 1
   Batch batch_;                 // the caller's batch
-  DataPosition batch_at_;       // of the caller's batch
+  DataPosition batch_at_;       // the position of the caller's batch
   DataPosition batch_round_at_;
   int64_t batch_rest_ = 0;
   Status result_;

@@ -21,19 +21,19 @@ class ReplicaStreams {
   ReplicaStreams(const Dataset& dataset, int replicas)
       : data_(dataset), replicas_(replicas) {}
 
-  // True if each replica's examples are those of its files.
+  // True if each replica reads only the examples of its own files.
   bool by_file() const;
   // If Dataset::OwnExamples is set, checks that the source has the examples of
   // `replica`; this worker computes `parts` replicas.
   Status CheckOwnExamples(int replica, int parts) const;
   int64_t Size(int replica) const;  // examples of one pass
-  int64_t StepsOfPass() const;      // of the longest one
+  int64_t StepsOfPass() const;      // steps of the longest pass
   // As Dataset::Plan and ExampleAt; i is a number in the stream.
   BatchPlan Plan(const DataPosition& at, int replica) const;
   int64_t ExampleAt(int64_t pass, int64_t i, int replica) const;
 
  private:
-  int64_t Steps(int replica) const;  // of one pass
+  int64_t Steps(int replica) const;  // steps of one pass
   // Begin and size of the replica's piece number `step` of its pass.
   void Piece(int64_t step, int replica, int64_t* first, int64_t* count) const;
   // The index of the first example of file `file` or a later one, before

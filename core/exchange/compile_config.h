@@ -106,7 +106,7 @@ struct CompileConfig {
   Collective* collective = &solo;  // never null
   JobReplicas job_replicas;
   JoiningMembers joining;
-  int64_t number = 0;        // of this Compile with the collective, from 1
+  int64_t number = 0;  // the number of this Compile with the collective, from 1
   int64_t chosen_steps = 0;  // steps of a round; 0: not chosen yet
 };
 

@@ -23,8 +23,9 @@ namespace ringlet {
 
 // All spans outlive the exchange.
 struct DeltaSpans {
-  float* contribution = nullptr;  // of the replica that has just ended
-  float* words = nullptr;         // as long as `contribution`
+  // The changes of the replica that has just ended.
+  float* contribution = nullptr;
+  float* words = nullptr;  // as long as `contribution`
   // Contributions of all but one of this worker's replicas.
   float* earlier = nullptr;
   int64_t stride = 0;  // from one of these to the next

@@ -22,7 +22,7 @@ struct ExactSpans {
   // As long as `gradients`: the sums over a worker's replicas. Null for a
   // worker with one replica; its sums are written over its gradients.
   float* sums = nullptr;
-  uint8_t* scales = nullptr;  // of the blocks; only Finish changes them
+  uint8_t* scales = nullptr;  // the blocks' scales; only Finish changes them
 };
 
 // `replicas` is the number in the whole job. The last `changes` numbers of

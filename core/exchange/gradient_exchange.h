@@ -38,9 +38,9 @@ class GradientExchange {
   // OnGradientsFinal(0)).
   virtual void Expect(int /*contributions*/) {}
   // The replica's gradients from offset `begin` on are final. `begin` never
-  // grows in a pass. The exchange adds them to those of the earlier passes. It
-  // owns the gradients of the last pass until Finish or Drop. Finish returns an
-  // error that happens here.
+  // grows in a pass. The exchange adds them to the gradients of the earlier
+  // passes. It owns the gradients of the last pass until Finish or Drop. Finish
+  // returns an error that happens here.
   virtual void OnGradientsFinal(int64_t begin) = 0;
   virtual bool failed() const = 0;
   // Waits until gradients and state changes are sums over all replicas. If

@@ -35,7 +35,7 @@ class JobReplicas {
   // Changes the assignment. Every rank makes the same change.
   void Assign(ReplicaAssignment assignment, int rank);
 
-  int count() const { return count_; }  // of the job
+  int count() const { return count_; }  // the job's replicas
   const ReplicaAssignment& assignment() const { return assignment_; }
   const ReplicaRange& own() const { return own_; }
   // The assignment of evaluation. Every rank takes part, also in a job in which
@@ -64,7 +64,7 @@ class JobReplicas {
   int count_ = 1;
   ReplicaAssignment assignment_;
   ReplicaRange own_;
-  WorkerThroughput throughput_;  // of the job's workers
+  WorkerThroughput throughput_;  // the speeds of the job's workers
   bool assigned_by_speed_ = false;
   bool measures_soon_ = false;
 };

@@ -38,8 +38,8 @@ class RankExchange : public GradientExchange {
   Collective& collective_;
   const int64_t bucket_, unrounded_bucket_;  // numbers
   const StepTimer& timer_;
-  std::vector<Collective::Ticket> tickets_;  // of the started sums
-  Status status_;                            // of this step's sums
+  std::vector<Collective::Ticket> tickets_;  // the tickets of the started sums
+  Status status_;                            // the result of this step's sums
 
  private:
   Collective::Ticket report_ = 0;

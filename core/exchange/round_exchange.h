@@ -33,7 +33,7 @@ class RoundExchange : public RankExchange {
   }
 
  protected:
-  // Moves the operations started since the last Wait to those of Collect.
+  // Collect will wait for the operations started since the last Wait.
   void MarkInFlight() { in_flight_.swap(tickets_); }
 
   std::vector<Collective::Ticket> in_flight_;

@@ -32,7 +32,7 @@ class RoundState final : public Saveable {
   // True if a round's change is being sent, or is in PersistentSpans::pending.
   bool pending() const { return pending_ != 0; }
   void SetPending(bool pending) { pending_ = pending ? 1 : 0; }
-  // The first weights of a replica; null: those of all replicas.
+  // The weights from which a replica starts; null: all replicas have the same.
   float* StartWeights(int replica) const;
   // A round has changed this rank's part of the state.
   void MarkChanged() { gathered_ = false; }

@@ -20,10 +20,11 @@ namespace ringlet {
 
 // All spans outlive the exchange.
 struct SparseSpans {
-  float* contribution = nullptr;  // as DeltaSpans
-  float* earlier = nullptr;       // as DeltaSpans
-  int64_t stride = 0;             // as DeltaSpans
-  float* errors = nullptr;        // of each trained number, replica by replica
+  float* contribution = nullptr;  // see DeltaSpans
+  float* earlier = nullptr;       // see DeltaSpans
+  int64_t stride = 0;             // see DeltaSpans
+  // An error for each trained number, replica by replica.
+  float* errors = nullptr;
 };
 
 std::unique_ptr<RoundExchange> MakeSparseExchange(

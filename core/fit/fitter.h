@@ -1,6 +1,6 @@
 // Fitter: one call of Model::Fit, or the parts of it for a TrainingLoop.
 //
-// The order of events is that of Keras 3's trainer. Every rank makes the same
+// Events come in the order of Keras 3's trainer. Every rank makes the same
 // calls of the collective in the same order. Each decision about a call is the
 // same on all ranks (StopRequests, FitPlan::Agree), or is an error that Abort
 // reports to the others.
@@ -133,8 +133,8 @@ class Fitter {
   std::unique_ptr<BatchLoader> loader_;  // null if the epoch has no steps
   // True if the ranks leave the epoch before its last step.
   bool epoch_ends_early_ = false;
-  Logs step_logs_;   // of the last step
-  Logs epoch_logs_;  // of the last epoch
+  Logs step_logs_;   // the logs of the last step
+  Logs epoch_logs_;  // the logs of the last epoch
   CheckPace check_pace_;
   bool all_ranks_have_error_ =
       false;  // every rank has the error that ends the fit

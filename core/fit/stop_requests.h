@@ -28,10 +28,9 @@ class StopRequests {
   // request from OnEpochBegin takes effect after that epoch's first step, as in
   // Keras.
   void BeginEpoch(const Collective& collective, const FitState& fit);
-  // Call it after a step that another one follows. request() becomes that of
-  // `fit`.
-  // Until the ranks have agreed `fit` is not interrupted, since callbacks act
-  // on that together. Does nothing in a job of one worker.
+  // Call it after a step that another one follows. request() becomes the
+  // request of `fit`. Until the ranks have agreed `fit` is not interrupted,
+  // since callbacks act on that together. Does nothing in a job of one worker.
   void Defer(const Collective& collective, FitState* fit);
   // The request for the next step's report; 0: none.
   unsigned char request() const { return request_; }
@@ -39,8 +38,8 @@ class StopRequests {
   // must form a new view (Collective::has_joiner).
   bool needs_new_view() const { return needs_new_view_; }
 
-  // `requests` are those of all ranks, and become the fit's. A request that was
-  // made after they were sent waits for the next agreement.
+  // `requests` has the requests of all ranks, and becomes the fit's. A request
+  // that was made after they were sent waits for the next agreement.
   void Merge(const std::vector<unsigned char>& requests, FitState* fit);
   // Gathers the ranks' requests now. Every rank calls it.
   Status Agree(Collective* collective, FitState* fit);

@@ -158,7 +158,7 @@ class Graph {
 
   // True if a layer's Backward may fail.
   bool backward_may_fail() const { return backward_may_fail_; }
-  int64_t MultiplyAdds() const;  // of one example, forward
+  int64_t MultiplyAdds() const;  // in a forward pass of one example
 
  private:
   std::string UniqueName(const Layer& layer);

@@ -34,7 +34,7 @@ struct PersistentSpans {
   // The changes of layer state in a step; directly behind the gradients.
   float* layer_state_changes = nullptr;
   float* slots[8] = {};
-  uint8_t* scales = nullptr;  // of exact sums, see ExactSpans
+  uint8_t* scales = nullptr;  // the scales of exact sums, see ExactSpans
   // Sums over this worker's replicas (ReplicaSums), as long as gradients and
   // changes; with local updates the packed words (DeltaSpans::words).
   float* sums = nullptr;
@@ -43,7 +43,7 @@ struct PersistentSpans {
   float* round_weights = nullptr;
   float* outer_momentum = nullptr;
   float* contributions = nullptr;
-  float* errors = nullptr;   // of all replicas, see SparseSpans
+  float* errors = nullptr;   // the errors of all replicas, see SparseSpans
   float* pending = nullptr;  // the received mean, not yet applied
   float* starts = nullptr;   // first weights of all replicas, see RoundState
 };
@@ -55,7 +55,7 @@ GridLayout GridOf(const Graph& graph);
 
 // The addresses of a step, except those of the planned buffers.
 struct StepSpans {
-  float* x = nullptr;  // of this step's batch
+  float* x = nullptr;  // the inputs of this step's batch
   void* y = nullptr;
   float* per_example = nullptr;  // losses
   unsigned char* planned = nullptr;
@@ -97,9 +97,9 @@ class ModelMemory {
     size_t memory_bytes = 0;  // see CompileOptions
     int threads = 1;
     bool recompute = false;  // see CompileOptions
-    int num_slots = 0;       // of the optimizer
+    int num_slots = 0;       // the optimizer's slots
     float first_slot = 0;    // the initial value of the first slot
-    size_t label_bytes = 0;  // of one example
+    size_t label_bytes = 0;  // the bytes of one example's label
     bool exact = false;      // gradients are summed on the integer grid
     bool sums = false;       // the worker computes several replicas
     // For local updates: the most replicas that the worker computes; 0: not
@@ -192,7 +192,7 @@ class ModelMemory {
   PersistentSpans persistent_;
   uint64_t persistent_bytes_ = 0;
   std::shared_ptr<void> step_block_;  // shared with an open loader
-  std::weak_ptr<void> lease_;         // of a loader on the step's block
+  std::weak_ptr<void> lease_;         // a loader's lease of the step's block
   StepSpans step_;
   uint64_t step_bytes_ = 0;
   int64_t batch_ = 0;  // the largest batch that fits the step's block

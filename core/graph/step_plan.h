@@ -38,7 +38,7 @@ class StepPlan {
     int y = -1;               // in the forward pass
     int y_for_backward = -1;  // as read after the loss: y, or computed again
     int dy = -1;
-    int d_weights = -1;  // of a layer that is called again, for its own part
+    int d_weights = -1;  // a repeated layer's own part of the gradient
     int saved = -1;      // from the forward pass to the backward pass
     int forward_scratch = -1, recompute_scratch = -1, backward_scratch = -1;
     std::vector<int> extra_dx;  // one for each input; -1: written directly
@@ -72,7 +72,7 @@ class StepPlan {
   const LifetimePlan& buffers() const { return buffers_; }
   const std::vector<Use>& uses() const { return uses_; }
   const StepSchedule& schedule() const { return schedule_; }
-  uint64_t bytes() const { return bytes_; }  // of all buffers
+  uint64_t bytes() const { return bytes_; }  // the bytes of all buffers
   // The error for a lack of memory. It names the largest use, and whether a
   // smaller batch would help. `bytes` is the size of the step's whole block.
   Status NoMemory(uint64_t bytes) const;

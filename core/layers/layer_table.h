@@ -105,7 +105,7 @@ struct LayerField {
   constexpr LayerField AllowsOneUnknownSize() const {
     return WithMember(&LayerField::allows_one_unknown_size, true);
   }
-  // For a shape: the first size is that of the batch and must be null. Other
+  // For a shape: the first size is the batch size, and must be null. Other
   // sizes may be null.
   constexpr LayerField WithBatch() const {
     return WithMember(&LayerField::with_batch, true);
@@ -165,7 +165,7 @@ struct LayerField {
 
   const char* name;  // Keras's
   Value value;
-  Interval range = kAnyNumber;  // of a float
+  Interval range = kAnyNumber;  // the valid values of a float
   uint64_t setting = 0;
   bool required = false;  // in JSON
   bool or_window = false;
@@ -231,7 +231,7 @@ struct LayerClass {
   // In the order of writing, without the fields that all layers have.
   LayerFields fields = {};
   // Element i of the output depends only on element i of each input. Such a
-  // layer works in any order of elements, also in that of PyTorch.
+  // layer works in any order of elements, also in PyTorch's.
   bool elementwise = false;
   // The number of axes besides the channels: 2 for images of (height, width,
   // channels), 1 for (steps, channels), 0 if any shape is accepted. A layer

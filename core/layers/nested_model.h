@@ -31,7 +31,7 @@ struct NestedModel {
   int num_inputs = 1;
   std::vector<int> outputs;  // indices of calls
   int depth = 1;             // levels of nested models, with this one
-  int64_t num_nodes = 0;     // calls of layers, with those of nested models
+  int64_t num_nodes = 0;     // calls of layers, also in nested models
   // In the layout of the model's span; null for none.
   std::shared_ptr<const std::vector<float>> weights;
 };

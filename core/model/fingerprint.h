@@ -70,7 +70,7 @@ std::string DescribeMetric(const Metric& metric);
 // most ranks, or from the chief's if there is no majority. The message names
 // the first such rank and its first field. `what` is "model 'sequential'".
 // Equal fingerprints cost one small all-gather. If ranks join a run
-// (`joining`), theirs must equal that of the run.
+// (`joining`), their fingerprints must equal the run's.
 Status Agree(Collective* collective, const char* what,
              const Fingerprint& fingerprint,
              const JoiningMembers& joining = {});

@@ -38,9 +38,9 @@ class ReplicaConsistency {
   // Sets whether this Compile loaded a state. Called before the ranks join.
   void SetLoaded(bool loaded) { loaded_ = loaded; }
   // Compares the ranks' models. If no rank `has_state`, all ranks also get one
-  // start: that of rank 0, or of the lowest incumbent. If a rank has loaded its
-  // start, all ranks must have the same start (kOutOfSync). If a rank has a
-  // state of the run, Recovery::EnterView sends it to the others.
+  // start: the state of rank 0, or of the lowest incumbent. If a rank has
+  // loaded its start, all ranks must have the same start (kOutOfSync). If a
+  // rank has a state of the run, Recovery::EnterView sends it to the others.
   Status Join(bool has_state);
   // The ranks form a new view, so the last check is not one of the present
   // view.

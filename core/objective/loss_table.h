@@ -47,7 +47,7 @@ struct LossField {
   const char* name;  // Keras's
   std::variant<float Loss::*, bool Loss::*, std::optional<int> Loss::*, int>
       value;
-  Interval range = kAnyNumber;  // of a float
+  Interval range = kAnyNumber;  // the valid values of a float
   bool written = true;
 };
 

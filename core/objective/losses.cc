@@ -50,7 +50,7 @@ constexpr LossClass Row(const char* name, const char* aliases,
           fields, n,       row};
 }
 
-// Returns the row of a loss whose targets are floats and that has no fields.
+// Returns the row of a loss with float targets and without fields.
 constexpr LossClass Plain(const char* name, const char* aliases,
                           const char* object_name, RowLoss* row) {
   return {name, aliases, object_name, false, false, kLinear, nullptr, 0, row};

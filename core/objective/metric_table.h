@@ -90,8 +90,8 @@ struct MetricField {
 enum class MetricTargets : uint8_t {
   kValues,           // a float for each prediction
   kClasses,          // a class number for each row
-  kBySparseTargets,  // as Metric::sparse_targets gives
-  kOfLoss,           // those of the loss; a class number means one-hot
+  kBySparseTargets,  // Metric::sparse_targets decides
+  kOfLoss,           // the loss's targets; a class number means one-hot
 };
 
 struct MetricClass {

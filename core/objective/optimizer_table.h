@@ -58,7 +58,7 @@ void UpdateRange(const UpdateCall& call);
 struct OptimizerField {
   const char* name;  // Keras's
   std::variant<float Optimizer::*, bool Optimizer::*> value;
-  Interval range = kAnyNumber;  // of a float
+  Interval range = kAnyNumber;  // the valid values of a float
 };
 
 // In the order of memory and of checkpoints.

@@ -23,7 +23,7 @@ struct StateSummary {
   // The fit's epoch. The boundaries before and after the callbacks of an
   // epoch's end have the same step and different epochs.
   int64_t epoch = 0;
-  int64_t digest = 0;  // of weights and optimizer slots
+  int64_t digest = 0;  // the digest of weights and optimizer slots
   // The verified point: its steps, -1 if the rank has none, and its digest.
   int64_t point_step = -1;
   int64_t point_epoch = 0;

@@ -74,7 +74,7 @@ class RecoveryState {
   StateProgress progress_;
   bool has_point_ = false;
   StateProgress point_;
-  uint64_t members_ = 0;  // of the present view
+  uint64_t members_ = 0;  // a bit for each worker of the present view
 };
 
 }  // namespace ringlet

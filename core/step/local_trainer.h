@@ -94,7 +94,8 @@ class LocalTrainer {
   // The fraction of the round's examples, by own replica.
   std::vector<double> example_fractions_;
   int64_t job_examples_ = 0;  // the round's examples, of all replicas
-  int late_replicas_ = 0;     // of the round, before it was computed again
+  // The round's late replicas, before it was computed again.
+  int late_replicas_ = 0;
 };
 
 }  // namespace ringlet

@@ -41,7 +41,7 @@ class StepReport {
   void StoreResult(int replica);
   // Sets the result of replica `replica` to zero.
   void ClearResult(int replica);
-  // Adds the last computed result to that of replica `replica`. Call
+  // Adds the last computed result to the result of replica `replica`. Call
   // ClearResult before the first one.
   void AddResult(int replica);
   // Marks the replica as late; it has no results.

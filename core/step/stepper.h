@@ -45,10 +45,10 @@ class Stepper final : private GradientSink, private WorkerSums {
   // ModelMemory::Reserve. If addresses change, the result of a Forward is lost.
   Status Reserve(int64_t batch, bool training);
 
-  // `batch` is that of this rank's first replica. `loader` gives those of the
-  // others; null if there are none. If another rank gives up the step, this
-  // rank does too: *taken is false, and nothing has changed but the report's
-  // notes.
+  // `batch` is the batch of this rank's first replica. `loader` gives the
+  // batches of the others; null if there are none. If another rank gives up the
+  // step, this rank does too: *taken is false, and nothing has changed but the
+  // report's notes.
   Status Train(const Batch& batch, BatchLoader* loader, bool* taken);
   // Gives up the step on all ranks, in the place of this rank's Train. Its
   // report sends `request`, which is not 0. It needs no batch, and runs only
@@ -141,9 +141,9 @@ class Stepper final : private GradientSink, private WorkerSums {
 
   // The step under way.
   int replica_ = 0;                // index of the present one of this rank
-  Batch batch_;                    // of the first replica
-  BatchLoader* loader_ = nullptr;  // gives those of the others
-  int64_t last_examples_ = 0;      // of all ranks, in the last step
+  Batch batch_;                    // the first replica's batch
+  BatchLoader* loader_ = nullptr;  // gives the others' batches
+  int64_t last_examples_ = 0;      // the examples of all ranks in the last step
   int64_t waited_nanos_ = 0;       // the present replica's wait for other ranks
   int64_t count_ = 0;              // examples
   bool trains_ = false;

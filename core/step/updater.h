@@ -63,9 +63,9 @@ class Updater final : public Saveable {
   int64_t round_begin() const { return round_begin_; }
 
   int64_t iterations() const { return iterations_; }
-  float LearningRate() const;  // of the next step
+  float LearningRate() const;  // the rate of the next step
   void SetLearningRate(float rate) { learning_rate_ = rate; }
-  double Penalty() const;  // of the regularizers, for the present weights
+  double Penalty() const;  // the regularizers' penalty for the present weights
   // The slots that are kept between two steps, num_trained() floats each. With
   // local updates: those kept between two rounds.
   std::vector<std::pair<std::string, float*>> Slots() const;
@@ -88,8 +88,9 @@ class Updater final : public Saveable {
   const ModelMemory& memory_;
   const StepTimer& timer_;
 
-  int64_t iterations_ = 0;          // steps, with or without an update
-  int64_t round_begin_ = 0;         // of local updates; else 0
+  int64_t iterations_ = 0;  // steps, with or without an update
+  // Iterations at the begin of a round of local updates.
+  int64_t round_begin_ = 0;
   float learning_rate_ = -1;        // < 0: the schedule's
   int64_t saved_accumulation_ = 0;  // gradient_accumulation_steps, as saved
 

@@ -27,9 +27,9 @@ int64_t CheckpointNumber(const std::string& file_name, const std::string& name);
 
 struct CheckpointListing {
   std::vector<int64_t> numbers;   // ascending
-  std::vector<std::string> bad;   // names of files set aside
+  std::vector<std::string> bad;   // names of files set aside (".bad")
   std::vector<std::string> left;  // names of temporary files
-  int64_t highest = 0;            // of numbers and bad
+  int64_t highest = 0;            // the highest number, also of files in bad
 };
 Status ListCheckpoints(FileSystem* files, const std::string& directory,
                        const std::string& name, CheckpointListing* listing);

@@ -42,7 +42,7 @@ const char* NameOf(Verification verification);  // as "verified"
 
 struct FileInfo {
   std::string path;
-  int64_t bytes = 0;    // of the plain text if it is sealed
+  int64_t bytes = 0;    // the bytes of the plain text if it is sealed
   bool sealed = false;  // encrypted, and opened with the key (SealedFiles)
   std::string
       format;  // "safetensors", "npz", "npy", or another's name: "keras"
@@ -85,7 +85,7 @@ struct FileDifference {
     kMetadata,
   };
   Kind kind = Kind::kValues;
-  std::string name;  // of the tensor, or the metadata's key
+  std::string name;  // the tensor's name, or the metadata's key
   std::string a, b;  // dtype, shape or metadata; "" if missing
   // kValues: the number of elements with different bits, the number of all
   // elements, and the index of the first different one.
@@ -99,7 +99,7 @@ struct FileComparison {
   static constexpr size_t kMaxListed = 20;
   std::string path_a, path_b;
   int64_t tensors_compared = 0;       // that both have
-  int64_t count = 0;                  // of all differences
+  int64_t count = 0;                  // the number of all differences
   std::vector<FileDifference> first;  // the first of them: metadata, tensors
   bool same() const { return count == 0; }
 };

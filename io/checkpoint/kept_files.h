@@ -38,7 +38,7 @@ class KeptFiles {
  private:
   struct Written {
     std::string path;
-    std::string check;  // of the file's bytes
+    std::string check;  // the checksum of the file's bytes
     bool is_best = false;
   };
   // The bytes of one file in the state: "best ", "check ", path and zeros.

@@ -12,8 +12,8 @@
 
 namespace ringlet {
 
-// The ending of `path` in small letters, if it is that of another format than
-// a model's: ".keras". "": it is not.
+// The ending of `path` in small letters, if it belongs to another format than a
+// model's: ".keras". "": it is not.
 std::string ForeignEnding(const std::string& path);
 
 // kInvalidArgument for a name of another program's format, such as "m.keras",

@@ -56,7 +56,8 @@ class ResumedState final : public Saveable {
 
   RunState state_;
   FitState& fit_;
-  std::map<std::string, std::string> identities_;  // of the callbacks' parts
+  // The callbacks' identities, by their parts.
+  std::map<std::string, std::string> identities_;
   // Maps a callback's or metric's part of the run's state to its part of the
   // file. "": it starts from the beginning.
   std::map<std::string, std::string> parts_;

@@ -17,8 +17,8 @@ namespace ringlet {
 // run.
 std::string LayersText(const Model& model);
 
-// Compares the description `saved` with that of `model`. kInvalidArgument names
-// the first difference.
+// Compares the description `saved` with the description of `model`.
+// kInvalidArgument names the first difference.
 Status CheckLayers(const std::string& saved, const Model& model);
 
 // The loss of each output, and its weight if that is not 1: "kind:

@@ -36,7 +36,8 @@ struct CInterface {
   const Shape& out() const { return outputs[0].shape; }
   bool int8 = false;
   std::vector<std::string> classes;
-  std::optional<Scale> scale;   // of raw values; none: the caller scales them
+  // Scales raw values; none: the caller scales them.
+  std::optional<Scale> scale;
   std::optional<CTable> table;  // with `scale`, if raw values are not the input
   // The number of floats in the first argument.
   int64_t num_inputs() const {
@@ -45,7 +46,7 @@ struct CInterface {
   std::string InText() const {
     return table ? "columns of a table" : in().ToString();
   }
-  size_t row_bytes() const {  // of memory beside the model's
+  size_t row_bytes() const {  // bytes of memory beside the model's
     return table ? sizeof(float) * static_cast<size_t>(in().elements()) : 0;
   }
   ReconstructionError anomaly_score = ReconstructionError::kNone;

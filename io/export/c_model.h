@@ -35,7 +35,7 @@ class CModel {
   };
   static const Row kRows[];
   struct Constant {
-    const float* floats;        // of the model; null: see values
+    const float* floats;        // numbers of the model; null: see values
     std::vector<float> values;  // other constants
     int64_t count;
   };

@@ -28,8 +28,8 @@ class CSlots {
 
   // `primitives` outlive the CSlots, and have a kind each. `outputs` are the
   // primitives of the model's outputs. `uses_in`, for each input, and
-  // `uses_out`: the caller has the memory; else the CSlots have a buffer for it.
-  // An output that is a view of an input has its slot, and is to be copied.
+  // `uses_out`: the caller has the memory; else the CSlots have a buffer for
+  // it. An output that is a view of an input has its slot, and is to be copied.
   CSlots(const Primitives& primitives, std::vector<Kind> kinds,
          const std::vector<int>& outputs, const std::vector<bool>& uses_in,
          bool uses_out);
@@ -62,7 +62,7 @@ class CSlots {
 
   const Primitives& primitives_;
   const std::vector<Kind> kinds_;
-  std::vector<int> slots_;  // of primitives that are not views
+  std::vector<int> slots_;  // the slots of primitives that are not views
   std::vector<Buffer> buffers_;
   LifetimePlan plan_;
 };

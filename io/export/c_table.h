@@ -26,7 +26,7 @@ class CTable {
 
   int64_t num_columns() const { return static_cast<int64_t>(columns_.size()); }
   // The names of the columns, and the texts of those that have categories.
-  // `prefix` is that of the functions.
+  // `prefix` begins the names of the functions.
   std::string Declarations(const std::string& prefix) const;
   std::string Definitions(const std::string& prefix) const;
   // `static float row[]`, and `static int encode(const float* in)`, which fills

@@ -40,8 +40,8 @@ Int8Filter MakeFilter(const std::vector<double>& weights, double bias,
 // What the computation of an example writes to.
 struct Int8Memory {
   std::vector<int8_t> arena;
-  std::vector<float> floats;    // of one step
-  std::vector<int16_t> state;   // of a recurrence, for a product
+  std::vector<float> floats;    // the floats of one step
+  std::vector<int16_t> state;   // a recurrence's state, for a product
   std::vector<int32_t> tokens;  // the inputs that Embeddings read
 };
 
@@ -228,8 +228,8 @@ class Int8Model {
   std::string Entries(bool softmax, const CInterface& c) const;
 
   PlainModel plain_;
-  Lowering lowering_;          // of the plain model
-  std::vector<Range> ranges_;  // of its primitives that are no views
+  Lowering lowering_;          // the plain model's primitives
+  std::vector<Range> ranges_;  // the ranges of its primitives that are no views
   std::vector<Quantization> quantizations_;
   std::vector<CSlots::Kind> kinds_;
   std::unique_ptr<CSlots> slots_;

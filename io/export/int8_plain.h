@@ -26,7 +26,7 @@ struct PlainModel {
     Activation end = kLinear;  // an omitted softmax or log_softmax
   };
   Functional model;        // compiled; its first nodes are the inputs
-  std::vector<int> nodes;  // of the plain model's outputs, in order
+  std::vector<int> nodes;  // the nodes of the plain model's outputs, in order
   std::vector<InputScale> inputs;
   std::vector<Output> outputs;
 };

@@ -91,8 +91,8 @@ struct Primitive {
   // kReshape begins and ends such primitives.
   int64_t steps = 0;
 
-  Activation activation = kLinear;  // of the output
-  int axes = 0;                     // of the images: 2 or 1; 0 for any
+  Activation activation = kLinear;  // applied to the output
+  int axes = 0;                     // the images' axes: 2 or 1; 0 for any
   Window window;
   int64_t groups = 1;
   // Kernel (spatial, channels, multiplier) instead of (spatial, in / groups,
@@ -127,7 +127,7 @@ using Primitives = std::vector<Primitive>;
 struct Lowering {
   Primitives primitives;
   std::vector<int> of_node;  // the primitive with the output of each node
-  std::deque<Layer> layers;  // those of TimeDistributeds
+  std::deque<Layer> layers;  // the layers of TimeDistributeds
   // The values of the primitives' variables, each at its offset. LoRA is
   // merged: a kernel then holds W + alpha / rank A B.
   const float* weights = nullptr;

@@ -91,7 +91,7 @@ class OnnxConverter {
   int Bias() {
     return p_->bias == nullptr ? -1 : Weight(p_->bias, {p_->output.back()});
   }
-  OnnxInts Pads() const;  // of the window
+  OnnxInts Pads() const;  // the window's padding
   int Kernel(const OnnxInts& spatial, int64_t in, int64_t out);
   int DepthwiseKernel();
   int ConvolvePixels(int x, int axes, int64_t in);
@@ -112,7 +112,7 @@ class OnnxConverter {
   OnnxGraph* const graph_;
   OnnxBuilder builder_;
   Lowering lowering_;
-  std::vector<OnnxValue> values_;  // of the primitives
+  std::vector<OnnxValue> values_;  // the primitives' values
   std::vector<AddedWeight> weights_;
   std::string unsupported_;  // an activation that a recurrence cannot have
 

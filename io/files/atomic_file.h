@@ -43,8 +43,9 @@ class AtomicFile {
   Status CreateTemporary(bool is_private);
 
   FileSystem* files_ = nullptr;
-  std::string path_, temporary_;    // temporary_ is "" if there is none
-  std::unique_ptr<HeldLock> lock_;  // of temporary_, while it has that name
+  std::string path_, temporary_;  // temporary_ is "" if there is none
+  // Locks temporary_, while the file has that name.
+  std::unique_ptr<HeldLock> lock_;
   std::unique_ptr<File> file_;
 };
 

@@ -50,7 +50,8 @@ struct FileKind {
     kEmpty,
   };
   Format format = Format::kUnknown;
-  Format content = Format::kUnknown;  // of a gzip file's content, else `format`
+  // The format of a gzip file's content, else `format`.
+  Format content = Format::kUnknown;
   std::string what;    // "a model of Keras 3 (.keras)"; "" if unknown
   std::string advice;  // what to do with it, or ""
 };
@@ -67,7 +68,7 @@ Status FindFileKind(FileSystem* files, const std::string& path, FileKind* kind);
 // Returns `error`, the error of a reader that expected one of `wanted`. If the
 // file is known to have another format: kInvalidArgument "m.keras: is a model
 // of Keras 3 (.keras), not safetensors or npz; <advice>". With kGzip in
-// `wanted` the reader unpacks, so the format is that of the content.
+// `wanted` the reader unpacks, so the format is the content's.
 Status WrongKindError(FileSystem* files, const std::string& path,
                       std::initializer_list<FileKind::Format> wanted,
                       const Status& error);

@@ -13,7 +13,7 @@
 namespace ringlet {
 
 struct FieldInfo {
-  std::string path;      // of the object with the field: "strategy"
+  std::string path;      // the path of the object with the field: "strategy"
   std::string name;      // "timeout"
   std::string takes;     // "a number in [0.1, 1000000]"; "" if unknown
   std::string standard;  // the default, as JSON

@@ -25,8 +25,8 @@ struct LayerGraph {
   std::map<std::string, int> by_name;
   std::set<int> counts_from_1;       // entries
   std::vector<Call> calls;           // grouped by entry
-  std::vector<int> first_call;       // of each entry
-  std::vector<int> inputs, outputs;  // calls: those of the model
+  std::vector<int> first_call;       // the first call of each entry
+  std::vector<int> inputs, outputs;  // calls of the model
 };
 
 // Adds the layers of graph->entries, which were read from `layers`, to *model.

@@ -27,7 +27,7 @@ constexpr Named<Interpolation> kImageInterpolations[] = {
     {"bilinear", Interpolation::kBilinear},
     {"nearest", Interpolation::kNearest},
     {"area", Interpolation::kArea}};
-// Those of layers.
+// The names in the JSON of a layer.
 constexpr Named<Interpolation> kInterpolations[] = {
     {"bilinear", Interpolation::kBilinear},
     {"nearest", Interpolation::kNearest}};

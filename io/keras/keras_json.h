@@ -80,10 +80,10 @@ Status UnknownName(const std::string& path, const char* what,
 struct KerasObject {
   std::string name;
   bool name_only = false;
-  bool keras2 = false;  // of a model from Keras 2 or TensorFlow.js
+  bool keras2 = false;  // true for a model from Keras 2 or TensorFlow.js
   Json config;
-  std::string path;         // of the name
-  std::string config_path;  // of the config
+  std::string path;         // the path of the name
+  std::string config_path;  // the path of the config
 };
 // `more`: other fields beside those, which the caller reads.
 Status ReadKerasObject(const Json& json, const std::string& path,

@@ -31,7 +31,7 @@ struct CallReference {
   int64_t number = 0;
   int64_t tensor = 0;          // not 0 for a recurrent layer's states alone
   std::vector<float> numbers;  // not empty: one, or one for each channel
-  int rank = 0;                // of the numbers
+  int rank = 0;                // the rank of the numbers
 };
 
 // Arithmetic in a functional model that is no layer in Keras
@@ -50,9 +50,9 @@ enum class Operation : uint8_t {
 struct LayerEntry {
   Layer layer;
   Operation operation = Operation::kNone;
-  int rank = 0;  // of an operation's numbers
+  int rank = 0;  // the rank of an operation's numbers
   std::string class_name;
-  std::string path;        // of the layer
+  std::string path;        // the layer's path
   bool keras2 = false;     // written by Keras 2 or TensorFlow.js
   int64_t axis = -1;       // for Concatenate, …; counts the batch
   bool has_adapt = false;  // "adapt", of a Normalization, is in the file
@@ -60,7 +60,7 @@ struct LayerEntry {
   Shape input;             // a size may be kOpenSize
   // Functional: the inputs of the calls.
   std::vector<std::vector<CallReference>> calls;
-  std::vector<int64_t> call_order;  // of the calls; empty: not given
+  std::vector<int64_t> call_order;  // the calls' order; empty: not given
 
   Status Annotate(const Status& status) const {
     const char* c = class_name.c_str();

@@ -57,12 +57,12 @@ class RowFile {
   //     whole row. A last row that the lost writer has not written comes first.
   //   - Another process has the lock: the file is left alone. Until the end of
   //     the fit this process appends to a file beside it, "log.worker-2.csv",
-  //     and a note reports it. The log may be that of another run.
+  //     and a note reports it. The log may belong to another run.
   //   - It is a pipe: rows follow.
   //
   // `in_memory`: the state is from another worker's memory, so its last row is
-  // known (AppendLiveState).
-  // `last`: this row, if it may be longer than that of a state.
+  // known (AppendLiveState). `last`: this row, if it may be longer than the
+  // last row of a state.
   //
   // If rank 0 fails, all ranks do. In an elastic job that continues from memory
   // it is a warning instead, and the rows of this writer are lost.

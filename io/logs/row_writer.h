@@ -73,7 +73,7 @@ class RowWriter {
 
   const char* const callback_;
   FileSystem* const files_;
-  std::string path_;  // of the last Open
+  std::string path_;  // the path of the last Open
   std::unique_ptr<File> file_;
   std::unique_ptr<HeldLock> lock_;
   // The pipe, from a Close that keeps rows to the next Open. Closing it would

@@ -49,7 +49,7 @@ class TimedLines final : public Callback {
   int64_t last_line_ = 0;      // the time of the last line
   int64_t epoch_begin_ = 0;    // a time
   int64_t first_step_ = 0;     // the step at that time
-  int64_t epoch_seconds_ = 0;  // of the last whole epoch; 0: none
+  int64_t epoch_seconds_ = 0;  // seconds of the last whole epoch; 0: none
   int64_t test_steps_ = 0;
   std::string line_;
 };

@@ -41,7 +41,7 @@ constexpr char kTrailMagic[] = "RLTRAIL1";
 struct TrailRecord {
   TrailEvent event;     // its text is below
   std::string text;     // no control bytes
-  uint64_t number = 0;  // of the worker's events, also of its earlier processes
+  uint64_t number = 0;  // counts the worker's events, also of earlier processes
   // Nanoseconds. ParseTrail computes `wall` from the monotonic clock and the
   // process's last reading of the wall clock.
   int64_t wall = 0, monotonic = 0;

@@ -18,7 +18,7 @@ namespace ringlet {
 
 // A picture with more pixels is refused.
 constexpr int64_t kMaxPixels = int64_t{1} << 26;
-constexpr int64_t kMaxPictureBytes = int64_t{1} << 28;  // of a file
+constexpr int64_t kMaxPictureBytes = int64_t{1} << 28;  // the largest file
 
 // A side of more pixels is refused: the largest of a JPEG.
 constexpr int kMaxPictureSide = 65535;
@@ -45,7 +45,7 @@ Status DecodePicture(std::string_view bytes, int channels, Picture* picture);
 // Reads only the size, from the file's beginning, and the channels in it.
 Status DecodePictureSize(std::string_view bytes, Picture* picture);
 
-// The same of a file. The error names its path.
+// Makes the picture of a file. The error names its path.
 Status ReadPicture(const std::string& path, int channels, Picture* picture);
 Status ReadPictureSize(const std::string& path, Picture* picture);
 

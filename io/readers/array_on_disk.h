@@ -50,9 +50,9 @@ class ArrayOnDisk {
   uint32_t sample_ = 0;  // see ChecksumParts
   std::optional<uint64_t> digest_;
   int64_t offset_ = 0;
-  NpyLayout layout_;                   // of the examples of a Read
+  NpyLayout layout_;                   // the layout of a Read's examples
   size_t per_example_ = 0;             // bytes in the file
-  std::vector<unsigned char> stored_;  // those of a Read, to convert
+  std::vector<unsigned char> stored_;  // the bytes of a Read, to convert
 };
 
 // Labels of one value each are in memory, as is text.

@@ -23,7 +23,7 @@
 
 namespace ringlet {
 
-// The shape of one example: that of the array without its first dimension.
+// The shape of one example: the array's shape without its first dimension.
 inline Shape ExampleShape(const Shape& shape) {
   Shape rest;
   for (int i = 1; i < shape.rank(); ++i) rest.Append(shape[i]);
@@ -46,7 +46,7 @@ struct ExampleArray {
     }
     return Status();
   }
-  // As Source::XRange.
+  // The least and the largest number; see Source::XRange.
   bool Range(double* least, double* largest) const;
   // Source::Digest.
   std::optional<uint64_t> Digest() const {

@@ -24,7 +24,7 @@ class CsvLines {
  public:
   enum class Kind : uint8_t {
     kExample,
-    kNames,  // of the columns
+    kNames,  // the names of the columns
     kBlank,  // nothing, or a comment
   };
 
@@ -36,7 +36,7 @@ class CsvLines {
   ~CsvLines();
 
   // Takes the next line, without its end. After a wrong line the next may
-  // follow; the columns are those of the first line that was right.
+  // follow. The first line that was right gives the columns.
   Status Next(const std::string& line, Kind* kind);
   // Has one example: the last one. Null before the first.
   std::shared_ptr<Source> source() const;
@@ -54,7 +54,7 @@ class CsvLines {
   std::unique_ptr<Columns> columns_;
   std::shared_ptr<TableSource> source_;
   std::vector<std::string> texts_;
-  std::vector<std::string_view> fields_;  // of texts_
+  std::vector<std::string_view> fields_;  // parts of texts_
   int64_t line_ = 0;
 };
 

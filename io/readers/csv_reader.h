@@ -90,8 +90,9 @@ class CsvReader {
   std::optional<bool> has_names_;
   // The number of each name in options_.classes; after the pass, of each class.
   std::map<std::string, int32_t> known_;
-  bool has_numerals_ = false;   // all of options_.classes are numbers
-  std::vector<bool> is_there_;  // of options_.classes
+  bool has_numerals_ = false;  // all of options_.classes are numbers
+  // True if the class of options_.classes is there.
+  std::vector<bool> is_there_;
   ClassNumbers names_;
   std::vector<std::string> class_names_;
 };

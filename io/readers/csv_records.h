@@ -82,12 +82,13 @@ class RecordReader {
   const size_t piece_;
   int64_t begin_, read_to_;  // offsets of the record and of the buffer's end
   std::string buffer_;
-  size_t at_ = 0;       // of the buffer's next byte
+  size_t at_ = 0;       // the index of the buffer's next byte
   size_t newline_ = 0;  // the next LF at or behind at_, or the buffer's end
   bool skip_newline_ = false;  // the line before ended by CR
   int64_t lines_ = 0, line_ = 0;
   std::string record_;
-  std::vector<std::pair<size_t, size_t>> ranges_;  // of the fields in record_
+  // The ranges of the fields in record_.
+  std::vector<std::pair<size_t, size_t>> ranges_;
 };
 
 // At most 40 bytes of a field, for a message.

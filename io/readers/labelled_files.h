@@ -1,5 +1,5 @@
-// LabelledFiles: files with an example each, and their labels, as of pictures
-// and of sound.
+// LabelledFiles: files with one example each, and their labels. An example is a
+// picture or a sound.
 
 #ifndef RINGLET_IO_READERS_LABELLED_FILES_H_
 #define RINGLET_IO_READERS_LABELLED_FILES_H_

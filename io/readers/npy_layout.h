@@ -1,6 +1,6 @@
 // NpyLayout: the layout of an array's elements in an NPY file and in memory.
 //
-// The header is that of numpy/lib/format.py, versions 1 to 3. Element types are
+// numpy/lib/format.py describes the header, versions 1 to 3. Element types are
 // b1, i1 to i8, u1 to u8, f2, f4, f8 and, for labels, text (S, U), in either
 // byte order, in C or in Fortran order; or one such field of a structured
 // array.
@@ -32,7 +32,7 @@ struct NpyLayout {
   bool is_text() const { return kind == 'S' || kind == 'U'; }
   // The type of the numbers in memory: the smallest DType with all values of
   // the file's type. u8 values above int64 are refused. Not for text.
-  Storage storage() const;  // kF16 is that of the file; memory has kFloat32
+  Storage storage() const;  // kF16 in the file is kFloat32 in memory
   DType dtype() const { return DTypeOf(storage()); }
   // True if the file's bytes are those in memory.
   bool native() const;
@@ -49,8 +49,8 @@ Status ParseNpyHeader(const std::string& where, const unsigned char* bytes,
                       size_t size, int64_t total, NpyLayout* layout,
                       int64_t* data_at);
 
-// The same in parts. CheckNpyStart checks the first 8 bytes; the header's
-// length has *length_bytes more.
+// The parts of ParseNpyHeader. CheckNpyStart checks the first 8 bytes; the
+// header's length has *length_bytes more.
 Status CheckNpyStart(const std::string& where, const unsigned char* start,
                      size_t* length_bytes);
 Status NpyHeaderLength(const std::string& where, const unsigned char* bytes,

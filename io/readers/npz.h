@@ -29,7 +29,7 @@ class NpzReader : public TensorFile {
   // Reads the directory and the arrays' headers. kCorruption, with the place,
   // for an invalid file; kUnimplemented for a format that numpy does not write.
   // The tensors have their names in numpy.load, and the order of the directory.
-  // `offset` and `bytes` are those of the stored entry. The crc is that of zip.
+  // `offset` and `bytes` describe the stored entry. `crc` is zip's checksum.
   Status Open(FileSystem* files, const std::string& path) override;
 
   const FileVersion& version() const { return version_; }  // as it was opened
@@ -88,7 +88,7 @@ class NpzReader : public TensorFile {
 
   std::shared_ptr<File> file_;
   FileVersion version_;
-  std::vector<Entry> entries_;  // of each tensor
+  std::vector<Entry> entries_;  // an entry for each tensor
 };
 
 class NpzWriter {

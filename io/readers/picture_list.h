@@ -15,7 +15,7 @@ namespace ringlet {
 // A kind of files, which their names show.
 struct FileKind {
   const char* noun;     // "pictures"
-  const char* endings;  // of the names
+  const char* endings;  // the endings of the names
   bool (*has_name)(const std::string& path);
 };
 extern const FileKind kPictureFiles, kSoundFiles;
@@ -43,7 +43,7 @@ Status ListFilesOrClasses(const FileKind& kind, const std::string& directory,
 
 // True if `path` is a folder with pictures, or a picture.
 bool HasPictures(const std::string& path);
-// The same of sound.
+// True if `path` is a folder with WAV files, or a WAV file.
 bool HasSound(const std::string& path);
 
 // The order of numpy.random.RandomState(seed).shuffle(range(count)), by which

@@ -61,7 +61,7 @@ class TableSource : public Source {
   // The number of categories of each one-hot column; 0: the cell is the value.
   // Empty: all are.
   std::vector<size_t> one_hot_;
-  int64_t width_ = 0;  // of an example
+  int64_t width_ = 0;  // the floats of an example
 };
 
 inline TableSource::TableSource(Table table) : table_(std::move(table)) {

@@ -1,5 +1,5 @@
-// The order of a model's layers in Keras, which is that of the arrays of
-// model.get_weights().
+// The order of a model's layers in Keras, which is also the order of the arrays
+// of model.get_weights().
 
 #ifndef RINGLET_IO_WEIGHTS_KERAS_ORDER_H_
 #define RINGLET_IO_WEIGHTS_KERAS_ORDER_H_

@@ -14,7 +14,7 @@
 
 namespace ringlet {
 
-constexpr char kLoraAlphasKey[] = "lora_alphas";  // of the metadata
+constexpr char kLoraAlphasKey[] = "lora_alphas";  // a key of the metadata
 
 using LoraAlphas = std::map<std::string, int64_t>;  // by the layers' names
 

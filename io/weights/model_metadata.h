@@ -16,7 +16,7 @@ namespace ringlet {
 constexpr char kModelKey[] = "model";      // its configuration, as JSON
 constexpr char kCompileKey[] = "compile";  // optimizer, loss, metrics, as JSON
 constexpr char kSeedKey[] = "seed";
-constexpr char kVersionKey[] = "ringlet_version";  // of the program
+constexpr char kVersionKey[] = "ringlet_version";  // the program's version
 // The metric that ModelCheckpoint watches, "val_loss", and its value.
 constexpr char kMonitorKey[] = "monitor", kMonitorValueKey[] = "monitor_value";
 // A file with only the weights that training changes. The value is the digest

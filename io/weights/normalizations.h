@@ -14,7 +14,8 @@
 
 namespace ringlet {
 
-constexpr char kNormalizationsKey[] = "normalizations";  // of the metadata
+constexpr char kNormalizationsKey[] =
+    "normalizations";  // a key of the metadata
 
 // As JSON, by the layers' names; "" if the model has none, or too many for a
 // file's header.

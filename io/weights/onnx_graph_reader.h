@@ -33,9 +33,10 @@ struct OnnxFileGraph {
     std::string op, name, output;
     std::vector<std::string> inputs;
     std::vector<int64_t> perm;
-    bool trans_a = false, trans_b = false, scales = false;  // of a Gemm
-    bool linear_before_reset = false;                       // of a GRU
-    std::string direction;  // of a recurrent operator
+    bool trans_a = false, trans_b = false,
+         scales = false;               // attributes of a Gemm
+    bool linear_before_reset = false;  // an attribute of a GRU
+    std::string direction;             // an attribute of a recurrent operator
     int64_t axis = 0;
   };
   std::string producer;

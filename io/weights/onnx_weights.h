@@ -38,7 +38,7 @@ struct OnnxWeight {
   int num_blocks = 1;
   bool channels_first = false, channels_last = false;
   bool may_change_nothing = false, changes_nothing = false;
-  bool resets_before = false;  // of a GRU, see OnnxWeights
+  bool resets_before = false;  // for a GRU, see OnnxWeights
 };
 
 class OnnxWeights : public TensorFile {
@@ -76,7 +76,7 @@ class OnnxWeights : public TensorFile {
   }
 
   std::map<std::string, std::shared_ptr<File>> files_;  // by location
-  std::vector<OnnxWeight> weights_;                     // of each tensor
+  std::vector<OnnxWeight> weights_;  // a weight for each tensor
   bool is_from_pytorch_ = false;
 };
 

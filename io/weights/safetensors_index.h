@@ -31,7 +31,7 @@ class SafetensorsIndex : public TensorFile {
                    const std::string& shard);
 
   std::vector<SafetensorsReader> shards_;
-  std::map<std::string, size_t> by_path_;  // of shards
+  std::map<std::string, size_t> by_path_;  // indices of shards
   std::vector<size_t> shard_of_;           // each tensor
 };
 

@@ -52,7 +52,7 @@ class TfjsWeights : public TensorFile {
 
   FileSystem* files_ = nullptr;
   std::vector<Shard> shards_;
-  std::set<std::string> paths_;                    // of the shards
+  std::set<std::string> paths_;                    // the shards' paths
   std::map<std::string, Quantization> quantized_;  // by name
 };
 

@@ -25,7 +25,7 @@ struct Call {
 
 enum class Algorithm : uint8_t { kAuto, kRing, kTree };
 
-// The same for all calls of a rank.
+// The rank's settings, which all its calls share.
 struct PlanOptions {
   int rank = 0;
   int size = 1;

@@ -54,10 +54,10 @@ void DoublingAllReduce(int rank, int size, int64_t length, int64_t piece,
 
 // out[r * length ...] becomes rank r's part: around the ring. length > 0.
 void RingAllGather(int rank, int size, int64_t length, std::vector<Step>* out);
-// The same for short parts: each rank sends its own to every other.
+// Steps for short parts: each rank sends its own part to every other rank.
 void DirectAllGather(int rank, int size, int64_t length,
                      std::vector<Step>* out);
-// The same without a link for every pair: the parts go up a binomial tree to
+// Steps that need no link for every pair: the parts go up a binomial tree to
 // rank 0, and the whole vector down again.
 void TreeAllGather(int rank, int size, int64_t length, std::vector<Step>* out);
 

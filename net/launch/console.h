@@ -65,7 +65,7 @@ class Console {
   OutputQueue outputs_[2];
   int output_of_[2] = {0, 1};  // by stream; equal if both are one place
   bool on_terminal_;
-  TerminalLine unfinished_line_;  // of worker 0's stdout
+  TerminalLine unfinished_line_;  // the unfinished line of worker 0's stdout
   bool paused_[2] = {false, false};
   uv_timer_t timer_;
 };

@@ -34,7 +34,7 @@ class OutputQueue {
   bool broken_ = false;  // after a failed write: drops all output
   int os_error_ = 0;
   std::string pending_;
-  size_t written_ = 0;  // of pending_
+  size_t written_ = 0;  // the written bytes of pending_
 };
 
 }  // namespace ringlet

@@ -64,7 +64,7 @@ class Supervisor {
     bool given_up = false;      // the others continue without it
     bool restarted = false;     // at least once
     int restarts = 0;           // since the last healthy run (launcher.h)
-    int code = 0;               // of the last run
+    int code = 0;               // the exit code of the last run
   };
 
   WorkerState& StateOf(int worker) {

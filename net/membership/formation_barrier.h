@@ -51,8 +51,8 @@ class FormationBarrier {
   std::vector<int> links_;      // the linked ranks, ascending
   std::vector<int> below_;      // rank - 2^k, by k; empty: every pair is linked
   std::vector<int> receivers_;  // rank + 2^k, by k
-  std::vector<uint32_t> proposals_;       // of links_; 0: no link
-  std::vector<FormationReport> reports_;  // of below_
+  std::vector<uint32_t> proposals_;  // the proposals over links_; 0: no link
+  std::vector<FormationReport> reports_;  // the reports of below_
 };
 
 }  // namespace ringlet

@@ -4,8 +4,8 @@
 // tick. One worker is probed at a time, each once in a round. The worker with
 // the higher number dials the lower one. So two workers that each list
 // themselves first would wait for each other without a message. While the first
-// ring forms, a worker compares its list with those of the missing workers of
-// higher numbers, one after another.
+// ring forms, a worker compares its list with the lists of the missing workers
+// of higher numbers, one after another.
 
 #ifndef RINGLET_NET_MEMBERSHIP_PROBE_SCHEDULE_H_
 #define RINGLET_NET_MEMBERSHIP_PROBE_SCHEDULE_H_

@@ -183,7 +183,8 @@ class Session final : private FramedLink::Owner,
   int64_t now_;  // the time of the present event
   int64_t start_deadline_ = 0;
   bool reported_by_other_ = false;
-  RingMembers members_;  // of the formed, acknowledged or proposed ring
+  // The members of the formed, acknowledged or proposed ring.
+  RingMembers members_;
   PeerTable links_;
   MissingPeerReport missing_report_;
   Dialer dialer_;

@@ -64,7 +64,7 @@ class Strangers {
 
  private:
   // A refused connection that may be of a worker of this job. It is of one if
-  // its address is that of a missing worker's host.
+  // its address is the address of a missing worker's host.
   struct Refusal {
     Status why;
     sockaddr_storage from;

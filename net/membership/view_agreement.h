@@ -103,7 +103,7 @@ class ViewAgreement {
     return count <= kGreatestViewCount / 2 &&
            (next_count_ == 1 || count <= next_count_ + kMaxCountsAhead);
   }
-  // A count greater than those of all known generations.
+  // A count greater than the counts of all known generations.
   uint32_t next_count() const { return next_count_; }
   // The number of workers that this one hears, with itself.
   int present() const;

@@ -31,7 +31,7 @@ class Views {
  public:
   class Owner {
    public:
-    // The members are those of another view, which has not formed yet.
+    // The members belong to another view, which has not formed yet.
     virtual void OnNewView() = 0;
     // The view has formed. `line` is for the user; "": it has all workers.
     virtual void OnFormed(const std::string& line) = 0;

@@ -16,8 +16,10 @@ class RendezvousTable {
  public:
   // Connections, as the caller names them; null: none.
   struct Match {
-    void* other = nullptr;      // of the other worker; it has waited until now
-    void* displaced = nullptr;  // of the same worker, older; it waits no more
+    // The other worker's connection; it has waited until now.
+    void* other = nullptr;
+    // The same worker's older connection; it waits no more.
+    void* displaced = nullptr;
   };
   // Without `other` the connection waits.
   Match Arrive(void* connection, const RelayHello& hello);

@@ -193,8 +193,8 @@ class Ring final : public RingCollective, private RingNode::Owner {
   bool reported_by_other_ = false;  // how the last node failed
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<RingNode> node_;
-  std::vector<Call> taken_;  // of the loop's owner
-  WireOrder wire_order_;     // of the caller's thread
+  std::vector<Call> taken_;  // owned by the loop's owner
+  WireOrder wire_order_;     // owned by the caller's thread
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

@@ -47,7 +47,7 @@ class RingNode final : private Transport,
   RingNode(const RingNode&) = delete;
   RingNode& operator=(const RingNode&) = delete;
 
-  // As Session's, at the present time.
+  // Session's functions of these names, at the present time.
   void Begin();
   void BeginWithdrawal(const Status& why);
   void Start(const Call* calls, size_t count) {

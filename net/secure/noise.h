@@ -26,7 +26,8 @@ constexpr size_t kNoiseKeyBytes = 32;
 constexpr size_t kNoiseHashBytes = 64;
 constexpr size_t kNoiseTagBytes = 16;
 constexpr size_t kNoiseMessageBytes = kNoiseKeyBytes + kNoiseTagBytes;
-constexpr size_t kNoiseMostPayload = 64;  // of a handshake's message
+constexpr size_t kNoiseMostPayload =
+    64;  // the most bytes of a handshake's message
 
 // Call it once before all other calls, from any thread. An error if this build
 // has no libsodium.

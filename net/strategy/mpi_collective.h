@@ -20,8 +20,9 @@ namespace ringlet {
 
 struct MpiOptions {
   int64_t bytes_per_pack = 1 << 20;
-  // How long the destructor waits for those of the other ranks. After that time
-  // MPI is not finalized, and the launcher reports a rank that ended too early.
+  // How long the destructor waits for the destructors of the other ranks. After
+  // that time MPI is not finalized, and the launcher reports a rank that ended
+  // too early.
   double leave_timeout_seconds = 120;
 };
 

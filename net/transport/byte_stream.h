@@ -78,8 +78,8 @@ class ByteStream {
     virtual Space NextSpace() = 0;
     // `bytes` > 0 were written to NextSpace().
     virtual void OnRead(size_t bytes, int64_t now) = 0;
-    // As OnRead, for bytes in the stream's own memory, valid during the call.
-    // The other side may still change them: copy them before a decision that
+    // OnRead for bytes in the stream's own memory, valid during the call. The
+    // other side may still change them: copy them before a decision that
     // depends on them.
     virtual void OnBytes(const uint8_t* data, size_t bytes, int64_t now) = 0;
     // The stream is no longer blocked().
@@ -124,7 +124,7 @@ class ByteStream {
   virtual bool is_local() const = 0;
   // The other side's address as the kernel reports it, for messages.
   virtual const std::string& remote() const = 0;
-  // The same for TCP; AF_UNSPEC if it is not known.
+  // The address of a TCP stream; AF_UNSPEC if it is not known.
   virtual const sockaddr_storage& remote_address() const = 0;
 
  protected:

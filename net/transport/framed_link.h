@@ -85,8 +85,8 @@ class FramedLink final : private FrameReader::Sink, private ByteStream::Owner {
   // True if a frame found no room in the queue; no frame is sent any more.
   bool overflowed() const { return overflowed_; }
 
-  // As SharedMemory of the stream. Bytes that are sent after a kShared frame go
-  // through shared memory.
+  // See SharedMemory of the stream. Bytes that are sent after a kShared frame
+  // go through shared memory.
   bool MapSharedMemory() const {
     return memory_ != nullptr && memory_->MapSharedMemory();
   }
@@ -155,7 +155,7 @@ class FramedLink final : private FrameReader::Sink, private ByteStream::Owner {
 
   Owner* const owner_;
   StreamPtr stream_;      // null: closed
-  SharedMemory* memory_;  // of the stream; null: none, or closed
+  SharedMemory* memory_;  // the stream's shared memory; null: none, or closed
   LinkPhase phase_;
   bool broken_ = false;  // writing has failed; OnEnded will get the reason
   bool overflowed_ = false;
@@ -167,7 +167,7 @@ class FramedLink final : private FrameReader::Sink, private ByteStream::Owner {
   int first_ = 0;
   int count_ = 0;
   int borrowed_ = 0;
-  uint32_t turn_bytes_ = 0;  // of bulk frames
+  uint32_t turn_bytes_ = 0;  // the bytes of bulk frames in this turn
   size_t written_ = 0;       // bytes of the front frame, header first
   uint64_t taken_bytes_ = 0;
   FrameReader reader_;

@@ -49,7 +49,8 @@ class LayeredStream : public ByteStream, protected ByteStream::Owner {
   StreamPtr below_;  // null: closed
   ByteStream::Owner* owner_ = nullptr;
   bool reading_ = true;
-  int depth_ = 0;  // of calls that need this object until they return
+  // The number of calls that need this object until they return.
+  int depth_ = 0;
 };
 
 }  // namespace ringlet

@@ -89,7 +89,7 @@ class Loop {
   std::atomic<bool> loop_thread_waits_{false};
   std::mutex mutex_;
   std::vector<std::function<void()>> posted_;   // guarded by mutex_
-  std::vector<std::function<void()>> running_;  // of the loop's thread
+  std::vector<std::function<void()>> running_;  // used by the loop's thread
   Thread thread_;
 };
 

@@ -47,7 +47,7 @@ class SeenGreetings {
 // another worker than it reaches gets no answer, as with another key.
 struct ListenerIdentity {
   uint64_t cluster_hash = 0;  // handshake.h
-  uint16_t size = 0;          // of the job's list
+  uint16_t size = 0;          // the workers in the job's list
   uint16_t worker = 0;        // its place there
 };
 

@@ -84,7 +84,7 @@ inline uint16_t WorkerOnWire(int worker) {
   return worker < 0 ? kNoWorker : static_cast<uint16_t>(worker);
 }
 
-// True if `type` is that of an operation. It may be any number.
+// True if `type` belongs to an operation. It may be any number.
 inline bool IsOperation(uint32_t type) { return type >= 16 && type <= 20; }
 inline bool IsOperation(FrameType type) {
   return IsOperation(static_cast<uint32_t>(type));

@@ -36,7 +36,7 @@ struct ReceiveTarget {
   // The type of the payload's numbers on the wire. The numbers at `data` are
   // floats.
   WireDtype dtype = WireDtype::kFloat32;
-  bool integers = false;  // of kReduce: int32, and not floats
+  bool integers = false;  // for kReduce: int32 in place of floats
   uint8_t* data = nullptr;
 };
 
@@ -115,7 +115,7 @@ class FrameReader {
   bool checked_ = true;  // payloads, by their checksums
   bool drops_rest_ = false;
   bool in_payload_ = false;
-  // The bytes of a unit of the present payload: 1, or those of a number.
+  // The bytes of a unit of the present payload: 1, or the size of a number.
   size_t unit_ = 1;
   uint32_t received_ = 0;  // bytes of the payload, without the incomplete unit
   uint32_t crc_ = 0;

@@ -60,7 +60,8 @@ struct Identity {
   uint8_t dtype = 0;
   uint8_t links = 0;
   uint8_t min_workers = 0;
-  uint8_t byte_order = 1;  // of the sent numbers: always little-endian
+  // The byte order of the sent numbers: always little-endian.
+  uint8_t byte_order = 1;
 };
 
 // FNV-1a, 64 bits, of the addresses with a zero byte after each.

@@ -21,7 +21,7 @@ void UnpackFloats(WireDtype dtype, const uint8_t* from, size_t count,
 // floats[i] += from[i].
 void AddPacked(WireDtype dtype, const uint8_t* from, size_t count,
                uint8_t* floats);
-// The same for int32; a sum that does not fit wraps.
+// Adds numbers of int32; a sum that does not fit wraps.
 void AddIntegers(const uint8_t* from, size_t count, uint8_t* integers);
 
 }  // namespace ringlet

@@ -40,7 +40,7 @@ struct ViewFrame {
 constexpr size_t kViewBytes = 14;  // at most
 // The bytes for a list of `size` workers.
 inline size_t ViewBytes(int size) { return size <= 16 ? 8 : kViewBytes; }
-// Writes kViewBytes, of which ViewBytes(size) are sent.
+// Writes kViewBytes. Of these the first ViewBytes(size) are sent.
 void EncodeView(const ViewFrame& frame, uint8_t* out);
 // `size`: workers in the list; `sender` is one of them.
 Status DecodeView(const uint8_t* payload, size_t bytes, int size, int sender,

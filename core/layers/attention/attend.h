@@ -73,7 +73,7 @@ class Attend {
   // Sets the dropped weights to 0, and scales the others.
   void Drop(const OpCall& call, const Block& block, float* draws,
             float* weights) const;
-  // From the gradients of the weights to those of the scores.
+  // Replaces the gradients of the weights by the gradients of the scores.
   void ScoreGradient(const Block& block, const float* weights, float* d) const;
 
   const Sizes sizes_;

@@ -89,7 +89,7 @@ struct ConvRows {
 
 struct ConvPass {
   ConvAxis height, width;
-  std::vector<int64_t> offsets;  // of the taps, channels innermost
+  std::vector<int64_t> offsets;  // the taps' offsets, channels innermost
   std::vector<ConvRows> rows;    // all rows, in order
   int64_t taps() const { return static_cast<int64_t>(offsets.size()); }
 

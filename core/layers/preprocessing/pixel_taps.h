@@ -50,7 +50,7 @@ class PixelReader {
   }
 
  private:
-  // The channels of a pixel. The fill value is that of all channels.
+  // The channels of a pixel. All channels have the same fill value.
   struct Pixel {
     const float* channels;
     int64_t step;
