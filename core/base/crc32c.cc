@@ -35,7 +35,7 @@ using Implementation = uint32_t (*)(const void*, size_t, uint32_t);
 // zeros to a message is linear in its sum, with a table for each four bits of
 // it.
 constexpr size_t kBlock = 1024;
-constexpr size_t kLine = 64;  // of a cache
+constexpr size_t kLine = 64;  // bytes of a cache line
 
 constexpr std::array<std::array<uint32_t, 16>, 8> MakeShift() {
   std::array<uint32_t, 32> basis{};  // the result for each bit

@@ -294,7 +294,7 @@ class Multiplier {
   const Product& p_;
   const KernelSet& set_;
   const GemmLoops& loops_;
-  int64_t rows_, cols_;  // of a tile
+  int64_t rows_, cols_;  // the rows and columns of a tile
   const Operand a_, b_;
   Prefetcher a_prefetcher_, b_prefetcher_;
   int64_t a_step_ = 0, b_step_ = 0;  // lines for each tile

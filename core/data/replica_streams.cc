@@ -72,7 +72,8 @@ void ReplicaStreams::Piece(int64_t step, int replica, int64_t* first,
                            int64_t* count) const {
   const int64_t size = Size(replica), full = data_.batch_;
   int64_t piece = data_.FullPart(replicas_);
-  const int64_t pieces = (full + piece - 1) / piece;  // of a full batch
+  // The pieces of a full batch.
+  const int64_t pieces = (full + piece - 1) / piece;
   const int64_t batch = std::min(step / pieces, size / full);
   const int64_t begin = batch * full;
   int64_t length = std::min(full, size - begin);

@@ -52,7 +52,7 @@ std::vector<GroupRun> FindGroupRuns(const TimeseriesOptions& o, int64_t size) {
   if (o.groups.empty()) {
     return {{0, o.start_index, std::max<int64_t>(0, end - o.start_index), 0}};
   }
-  std::map<int64_t, size_t> order;  // of the groups
+  std::map<int64_t, size_t> order;  // the groups' order
   for (int64_t row = o.start_index; row < end; ++row) {
     const int64_t group = o.groups[static_cast<size_t>(row)];
     if (group < 0) continue;
@@ -305,7 +305,7 @@ class WindowedSource final : public Source {
 };
 
 Status CheckOptions(const Source& rows, const TimeseriesOptions& o) {
-  constexpr int64_t kMaxRows = int64_t{1} << 30;  // of a window
+  constexpr int64_t kMaxRows = int64_t{1} << 30;  // the most rows of a window
   const std::string name = rows.name();
   const int64_t end = o.end_index == -1 ? rows.size() : o.end_index;
   const struct {

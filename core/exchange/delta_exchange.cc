@@ -115,17 +115,19 @@ class DeltaExchange final : public RoundExchange {
   void Unpack(float* mean);
 
   const Packing deltas_, state_;
-  int contributions_;  // of all ranks, at most `replicas`
+  int contributions_;  // contributions of all ranks, at most `replicas`
   const GridLayout layout_;
   const int64_t trained_;  // numbers, before those of state
   float* const contribution_;
   uint32_t* const words_;
   float* const earlier_;
   const int64_t stride_;
-  std::vector<uint8_t> exponents_;  // of this rank; after merging, of all ranks
-  std::vector<uint8_t> sent_;       // of all ranks, for the started exchange
+  // Exponents of this rank; after merging, of all ranks.
+  std::vector<uint8_t> exponents_;
+  // Exponents of all ranks, for the started exchange.
+  std::vector<uint8_t> sent_;
   std::vector<uint8_t> gathered_;  // piece by piece, in each the ranks in order
-  int replica_ = 0, replicas_ = 1;  // of this rank
+  int replica_ = 0, replicas_ = 1;  // the replicas of this rank
   bool is_packed_ = false;          // the present contribution is packed
   bool is_complete_ = false;        // all contributions are ready to be added
 };

@@ -64,26 +64,27 @@ class ExactExchange final : public RankExchange {
   void SpreadUnfinite();
   void SetNextScales();
 
-  const int replicas_;  // of the job
+  const int replicas_;  // the job's replicas
   const float limit_;
   const GridLayout layout_;
   float* const gradients_;
   float* const sums_;  // integers from the start of a sum to its end
   uint8_t* const scales_;
-  const int64_t count_;  // of gradients, in front of the state changes
+  const int64_t count_;  // the gradients, in front of the state changes
   // The exponents of this worker's contributions; after GatherExponents those
   // of all workers.
   std::vector<uint8_t> exponents_;
   std::vector<uint8_t> gathered_;
   std::vector<uint32_t> greatest_;  // of the sums that have arrived, in units
-  std::vector<int64_t> begins_;     // of the started buckets
+  std::vector<int64_t> begins_;     // the begins of the started buckets
   int32_t flags_[kFlags] = {};
   bool only_measures_ = false;    // the pass gives only exponents
   bool adds_to_earlier_ = false;  // the pass adds to earlier ones of the step
-  bool is_last_pass_ = false;     // of this worker in the step
-  bool is_complete_ = false;      // all numbers of the last pass are ready
-  int64_t converted_from_ = 0;    // numbers from here on are integers
-  int repeats_ = 0;               // of the present step
+  // True in the last pass of this worker in the step.
+  bool is_last_pass_ = false;
+  bool is_complete_ = false;    // all numbers of the last pass are ready
+  int64_t converted_from_ = 0;  // numbers from here on are integers
+  int repeats_ = 0;             // repeats of the present step
 };
 
 void ExactExchange::Begin(int replica, int replicas) {

@@ -32,7 +32,8 @@ class RoundState final : public Saveable {
   // True if a round's change is being sent, or is in PersistentSpans::pending.
   bool pending() const { return pending_ != 0; }
   void SetPending(bool pending) { pending_ = pending ? 1 : 0; }
-  // The weights from which a replica starts; null: all replicas have the same.
+  // The weights from which a replica starts a round; null if no change is
+  // pending.
   float* StartWeights(int replica) const;
   // A round has changed this rank's part of the state.
   void MarkChanged() { gathered_ = false; }

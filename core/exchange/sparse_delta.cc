@@ -10,7 +10,7 @@ namespace ringlet {
 namespace {
 
 constexpr int kValueBits = 4;
-constexpr float kLimit = 7;  // of a number
+constexpr float kLimit = 7;  // the greatest rounded number
 // The greatest magnitude of a block may be rounded to it, and is then clamped
 // to kLimit.
 constexpr float kHolds = 8;

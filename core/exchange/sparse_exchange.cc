@@ -95,12 +95,12 @@ class SparseExchange final : public RoundExchange {
   const SparseSpans spans_;
   std::vector<Tensor> tensors_;
   size_t replica_bytes_ = 0, rank_bytes_ = 0;
-  std::vector<unsigned char> sent_, row_;  // of one rank
+  std::vector<unsigned char> sent_, row_;  // the messages of one rank
   // Piece by piece, in each the ranks in order.
   std::vector<unsigned char> gathered_;
-  std::vector<float> words_;              // of state
+  std::vector<float> words_;              // words of state
   std::unique_ptr<RoundExchange> state_;  // null without state
-  int replica_ = 0, replicas_ = 1;        // of this rank
+  int replica_ = 0, replicas_ = 1;        // the replicas of this rank
   bool taken_ = false;                    // the present contribution is encoded
 };
 

@@ -134,7 +134,7 @@ Status ComputeStatistics(const Graph& graph, int node, const Dataset& dataset,
   const Shape& shape = graph.node(input).output;
   const int64_t values = shape.elements();
   const int64_t channels = shape.rank() < 1 ? 1 : shape.back();
-  const int64_t rows = values / channels;  // of an example
+  const int64_t rows = values / channels;  // rows of an example
   const double count =
       static_cast<double>(dataset.size()) * static_cast<double>(rows);
   InputValues data(dataset, ValuesBefore(graph, input), values);

@@ -146,7 +146,7 @@ class CustomOp final : public Op {
   const std::vector<Shape> inputs_;
   const LayerPlan plan_;
   const std::vector<const float*> no_inputs_;
-  mutable std::vector<float*> d_weights_;  // of the present call
+  mutable std::vector<float*> d_weights_;  // gradients of the present call
 };
 
 Status CheckScratch(const ScratchFloats& scratch) {

@@ -251,7 +251,7 @@ Status Model::Impl::Rejoin(bool incumbent, bool has_state) {
   Collective* const c = config.collective;
   RINGLET_RETURN_IF_ERROR(CheckUsable());
   consistency.LeaveView();
-  local_trainer.Abandon();  // of the view that has ended
+  local_trainer.Abandon();  // ends the round of the view that has ended
   RINGLET_RETURN_IF_ERROR(c->Reform());
   RINGLET_RETURN_IF_ERROR(ExchangeIncumbents(incumbent));
   const Status agreed = config.AgreeReplicas(

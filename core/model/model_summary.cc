@@ -59,7 +59,7 @@ std::string WithBatch(const Shape& shape) {
 
 struct SummaryRow {
   const GraphLayer* layer = nullptr;
-  Shape output;  // of the last call, as in Keras
+  Shape output;  // the shape of the last call, as in Keras
   int64_t parameters = 0, trainable = 0;
 };
 

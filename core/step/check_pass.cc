@@ -16,7 +16,7 @@
 namespace ringlet {
 namespace {
 
-constexpr uint64_t kCheckStream = 0x636865636b;  // of random numbers
+constexpr uint64_t kCheckStream = 0x636865636b;  // a stream of random numbers
 
 // Replaces weights that are not finite by generated ones, until its destructor.
 // A pass with such weights gives NaN on any machine, which would hide a faulty

@@ -385,7 +385,7 @@ class BackupAndRestoreCallback final : public Callback {
   int64_t counted_epoch_ = -1, counted_step_ = -1;
   float own_rate_ = -1;  // the rate of SetLearningRate before the fit
   bool ends_ = false;    // this save is the last: the fit was interrupted
-  Status saved_;         // of the last save; the saver's while it is busy
+  Status saved_;  // the result of the last save; the saver's while it is busy
   // Declared after the directory that it uses, so that it is destroyed first.
   std::unique_ptr<CheckpointDirectory> checkpoints_;
   std::unique_ptr<BackgroundSaver> saver_;

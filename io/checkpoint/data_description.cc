@@ -24,7 +24,8 @@ constexpr int kMaxNames = 1 << 20;
 // the largest header of a model file. The label's name takes less.
 static_assert(kMaxNamesBytes == SafetensorsLimits::kHeaderBytes / 8);
 constexpr size_t kMaxLabelBytes = 4 << 10;
-constexpr size_t kMaxOtherBytes = 32 << 10;  // of columns that are not taken
+constexpr size_t kMaxOtherBytes =
+    32 << 10;  // the names of columns that are not taken
 
 void WriteNames(const char* key, const std::vector<std::string>& names,
                 JsonWriter* json) {

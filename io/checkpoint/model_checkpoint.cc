@@ -161,7 +161,7 @@ class ModelCheckpointCallback final : public Callback {
   enum : size_t {
     kUnsavedEpoch,     // from 1 on; 0: the last save was written
     kUnsavedBatch,     // from 1 on; 0: the save was of an epoch
-    kUnsavedChecksum,  // of the weights that were to be saved
+    kUnsavedChecksum,  // a checksum of the weights that were to be saved
     kUnsavedBest,      // best_ after that save
     kUnsavedLogs,
   };

@@ -84,7 +84,7 @@ std::string CModel::Numbers(const CInts& numbers) {
 std::string CModel::AddConstant(const Constant& constant) {
   for (size_t i = 0; i < constants_.size(); ++i) {
     if (constant.floats != nullptr && constants_[i].floats == constant.floats) {
-      return "w" + std::to_string(i);  // of a shared layer
+      return "w" + std::to_string(i);  // the weights of a shared layer
     }
   }
   constants_.push_back(constant);

@@ -88,7 +88,8 @@ class Builder {
   PlainModel& plain_;
   Lowering lowering_;
   std::vector<int> nodes_, reads_;  // by primitive
-  std::map<int, Weights> weights_;  // of plain nodes, in their order
+  // The weights of plain nodes, in their order.
+  std::map<int, Weights> weights_;
   // The present primitive.
   int index_ = 0;
   const Primitive* p_ = nullptr;

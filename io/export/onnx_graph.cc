@@ -20,7 +20,8 @@ namespace {
 using namespace onnx_format;  // only numbers
 
 constexpr int64_t kOpset = 13, kIr = 7;
-constexpr uint64_t kMaxBytes = INT32_MAX;  // of a message, in all readers
+constexpr uint64_t kMaxBytes =
+    INT32_MAX;  // the longest message that all readers take
 
 std::string Field(int field, const std::string& bytes) {
   std::string out;

@@ -182,7 +182,7 @@ class SealingFile final : public SealedFile {
   }
 
   const Header header_;
-  int64_t number_ = 0;  // of the present piece
+  int64_t number_ = 0;  // the number of the present piece
   size_t filled_ = 0;
   bool ended_ = false;
   Status failed_;

@@ -152,7 +152,7 @@ class ModelWriter {
   JsonWriter& w_;
   const bool functional_;
   bool in_order_ = true;      // calls are in the order of the layers
-  std::vector<int> numbers_;  // of each call, for references
+  std::vector<int> numbers_;  // the number of each call, for references
 };
 
 }  // namespace

@@ -247,7 +247,7 @@ class TensorBoardCallback final : public Callback {
 
   const TensorBoardOptions options_;
   Writer train_, validation_;
-  int64_t train_batch_ = 0;  // of the fit, with those before a resume
+  int64_t train_batch_ = 0;  // the batches of the fit, also before a resume
   int64_t due_batch_ = 0;    // the last that was due
   int64_t own_batch_ = 0;    // the last that this process recorded in this fit
   int64_t batch_begin_ = 0;

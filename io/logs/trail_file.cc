@@ -14,7 +14,7 @@ namespace ringlet {
 namespace {
 
 constexpr size_t kHeaderBytes = 24;
-constexpr size_t kHeadBytes = 64;  // of a record, before its text
+constexpr size_t kHeadBytes = 64;  // bytes of a record before its text
 constexpr size_t kMaxText = kTrailLong - kHeadBytes;
 constexpr uint32_t kVersion = 1;
 constexpr uint32_t kMaxWorkers = 32767;

@@ -12,12 +12,12 @@ constexpr size_t kFileHeaderBytes = 14;
 constexpr uint32_t kBitFields = 3;
 
 struct BmpHeader {
-  uint32_t begin = 0;  // of the pixels
+  uint32_t begin = 0;  // the first byte of the pixels
   uint32_t width = 0, height = 0;
   bool from_top = false;
   int bits = 0;
   uint32_t compression = 0;
-  size_t color_bytes = 4;  // of an entry of the palette
+  size_t color_bytes = 4;  // bytes of an entry of the palette
   uint32_t colors = 0;     // in the palette; 0: all
   // The byte of each channel in a pixel of 32 bits; -1: none.
   int channel_byte[4] = {2, 1, 0, -1};
@@ -47,7 +47,7 @@ Status ReadHeader(ByteReader* bytes, BmpHeader* header) {
   bytes->Skip(10);
   header->begin = bytes->Little(4);
   const uint32_t header_bytes = bytes->Little(4);
-  const bool is_os2 = header_bytes == 12;  // of OS/2
+  const bool is_os2 = header_bytes == 12;  // a header of OS/2
   header->width = bytes->Little(is_os2 ? 2 : 4);
   header->height = bytes->Little(is_os2 ? 2 : 4);
   bytes->Skip(2);  // planes

@@ -17,7 +17,7 @@
 namespace ringlet {
 namespace {
 
-constexpr int kMaxScans = 500;  // of a progressive file
+constexpr int kMaxScans = 500;  // the most scans of a progressive file
 
 enum class Outcome : uint8_t { kEndsEarly, kDamaged, kTooManyScans, kNoMemory };
 

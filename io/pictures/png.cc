@@ -15,7 +15,7 @@ namespace ringlet {
 namespace {
 
 constexpr size_t kSignatureBytes = 8;
-constexpr uint64_t kMostExpansion = 1032;  // of deflate
+constexpr uint64_t kMostExpansion = 1032;  // the greatest expansion of deflate
 
 enum ColorType { kGray = 0, kRgb = 2, kPalette = 3, kGrayAlpha = 4, kRgba = 6 };
 
@@ -27,7 +27,7 @@ struct PngHeader {
   int samples() const {
     return type == kRgb ? 3 : type == kGrayAlpha ? 2 : type == kRgba ? 4 : 1;
   }
-  int bits() const { return depth * samples(); }  // of a pixel
+  int bits() const { return depth * samples(); }  // the bits of a pixel
   size_t RowBytes(uint32_t pixels) const {
     return static_cast<size_t>((uint64_t{pixels} * bits() + 7) / 8);
   }

@@ -23,7 +23,7 @@ namespace {
 
 constexpr size_t kMaxHeader = 64 << 10;
 constexpr int64_t kMaxRecord = int64_t{1} << 30;  // bytes
-constexpr uint32_t kMaxCodePoint = 0x10ffff;      // of Unicode
+constexpr uint32_t kMaxCodePoint = 0x10ffff;      // the last one of Unicode
 
 // Returns the offset behind the list that begins at `at`, such as
 // "[('x', '<f4')]".

@@ -14,7 +14,7 @@
 namespace ringlet {
 namespace {
 
-constexpr size_t kMaxCategories = 65536;  // of a column
+constexpr size_t kMaxCategories = 65536;  // the most categories of a column
 // The largest encoding in a model file, in bytes.
 constexpr size_t kMaxEncodingBytes = 384 << 10;
 // The parts of neighbouring columns there, of about 40 bytes each.

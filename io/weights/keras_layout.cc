@@ -107,7 +107,8 @@ ArrayOrder ArrayOrderOf(const Model& model) {
     if (model.layer(node).kind != Layer::Kind::kNormalization) continue;
     normalizations.insert(model.layer(node).name);
   }
-  std::map<std::string, std::vector<size_t>> variables;  // of a layer
+  // The variables of each layer.
+  std::map<std::string, std::vector<size_t>> variables;
   for (size_t v = 0; v < model.variables().size(); ++v) {
     const std::string& path = model.variables()[v].path;
     variables[path.substr(0, path.rfind('/'))].push_back(v);

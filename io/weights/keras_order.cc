@@ -86,7 +86,7 @@ class DepthOrder {
   std::vector<bool> entered_;  // calls
   std::vector<int> sorted_;    // calls
   int num_found_ = 0;
-  std::vector<int> found_, depths_;  // of layers
+  std::vector<int> found_, depths_;  // the found layers and their depths
 };
 
 void AppendLayers(const NestedModel& model, const std::string& before,

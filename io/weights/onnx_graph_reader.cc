@@ -57,7 +57,7 @@ struct Floats {
 
 // The value of a node Constant.
 struct ConstantValue {
-  Field tensor;  // of type kBytes if there is one
+  Field tensor;  // its type is kBytes if there is one
   Floats floats;
   std::string attribute;  // another one than "value"
 };

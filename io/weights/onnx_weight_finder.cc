@@ -63,7 +63,8 @@ constexpr struct RecurrentPart {
                        {"bias_ih_l0", 3, true, 0},
                        {"bias_hh_l0", 3, true, 1}};
 
-constexpr char kPackedBias[] = ".in_proj_bias";  // of a MultiheadAttention
+constexpr char kPackedBias[] =
+    ".in_proj_bias";  // the bias of a MultiheadAttention
 
 struct Value {
   const OnnxTensor* tensor = nullptr;
@@ -120,7 +121,7 @@ class OnnxWeightFinder {
   struct Module {
     std::string name;
     Value::Order order;  // the order of its input's axes
-    Shape kernel;        // of a product; of rank 0 if it is not known
+    Shape kernel;        // a product's kernel; rank 0 if it is not known
   };
 
   Value InputOf(const Node& node, size_t i) const {
@@ -470,8 +471,8 @@ class OnnxWeightFinder {
   std::deque<OnnxTensor> computed_;
   std::vector<Module> modules_;
   std::set<std::vector<const OnnxTensor*>> taken_;
-  std::map<std::string, size_t> numbers_;  // of modules
-  std::map<std::string, int> names_;       // of tensors
+  std::map<std::string, size_t> numbers_;  // the index of each module
+  std::map<std::string, int> names_;       // how often each tensor name is used
 };
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace ringlet {
 
 namespace {
 
-constexpr size_t kAlignment = 64;  // of the first tensor's bytes
+constexpr size_t kAlignment = 64;  // the first tensor's bytes are aligned to it
 
 // Collects small writes into large ones; large ones are passed on.
 class Output {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kMaxModelJsonBytes = 1 << 20;
 constexpr int kMaxJsonDepth = 64;
-constexpr int64_t kMaxBytes = int64_t{1} << 53;  // of all shards
+constexpr int64_t kMaxBytes = int64_t{1} << 53;  // the most bytes of all shards
 
 // A type of TensorFlow.js. Only the size of types that are not read is known.
 struct TfjsType {

@@ -11,7 +11,8 @@ namespace ringlet {
 namespace {
 constexpr size_t kHighWater = 256 * 1024;  // unwritten: stop reading
 constexpr size_t kLowWater = 64 * 1024;    // continue reading
-constexpr uint64_t kRetryMillis = 10;      // of a reader that is not ready
+constexpr uint64_t kRetryMillis =
+    10;  // until a reader that is not ready is tried again
 }  // namespace
 
 Console::Console(int stdout_fd, int stderr_fd, Owner* owner)

@@ -196,7 +196,8 @@ class MpiCollective final : public Collective {
   int size_ = 1;
   Ticket issued_ = 0;
   std::deque<Request> under_way_;
-  Status status_;  // of the first call that failed, and all after it
+  Status status_;  // the error of the first failed call, which all later calls
+                   // return
 };
 
 }  // namespace

@@ -29,8 +29,9 @@ class RelayWaits::Wait final : public ByteStream::Owner {
 
   const RelayHello hello;
   StreamPtr stream;
-  const ByteStream* below = nullptr;  // of `stream`, while there is one
-  size_t address = 0;                 // of the relay's
+  // What `stream` is over, while there is one.
+  const ByteStream* below = nullptr;
+  size_t address = 0;  // the index of one of the relay's addresses
   int64_t since = 0, next = 0, pause = kFirstPause;
 
  private:

@@ -175,8 +175,8 @@ class EmbeddingOp final : public Op {
   static int64_t RowOf(float number) { return static_cast<int64_t>(number); }
 
   const int64_t rows_, width_;
-  const int64_t rank_;  // of LoRA; 0: none
-  const float scale_;   // of LoRA
+  const int64_t rank_;  // the rank of LoRA; 0: none
+  const float scale_;   // LoRA's alpha / rank
 };
 
 // Each sequence of the output is the first rows of the matrix.

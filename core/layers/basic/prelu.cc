@@ -121,7 +121,7 @@ class PReLUOp final : public Op {
   }
 
   const Shape alpha_;
-  const int64_t width_;  // of one example
+  const int64_t width_;  // the floats of one example
   const bool shared_;
 };
 

@@ -321,7 +321,7 @@ class BatchNormalizationOp final : public Op {
   }
 
   const int64_t channels_;
-  const int64_t rows_;  // of one example
+  const int64_t rows_;  // the rows of one example
   const float rest_;    // 1 - momentum
   const float epsilon_;
   const bool synchronized_;

@@ -161,7 +161,7 @@ class LayerNormalizationOp final : public Op {
   }
 
   const int64_t width_;
-  const int64_t rows_;  // of one example
+  const int64_t rows_;  // the rows of one example
   const float epsilon_;
   int gamma_, beta_;  // indices of weights
 };

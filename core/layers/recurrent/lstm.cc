@@ -73,7 +73,7 @@ class LstmOp final : public RecurrentOp {
                        *const o = g + u, *const c_before = step.carry[n],
                        *const dh = step.d_state + n * u;
     float* const dc = step.d_carry + n * u;
-    float* const d = step.row;  // of the four gates
+    float* const d = step.row;  // gradients of the four gates
     float* const a = d + kGates * u;
     float* const da = a + u;
     Carry(gates, c_before, a);

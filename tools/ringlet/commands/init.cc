@@ -41,9 +41,9 @@ Example: ringlet init penguins.csv --label species --out run.json
          ringlet train run.json --save penguins.safetensors
 )";
 
-constexpr size_t kMaxCategories = 64;  // of a column
+constexpr size_t kMaxCategories = 64;  // the most categories of a column
 constexpr double kMaxClasses = 100;    // whole numbers of a label
-constexpr int64_t kExamples = 96000;   // of all epochs
+constexpr int64_t kExamples = 96000;   // the examples of all epochs
 
 enum class ColumnUse : uint8_t { kNumber, kCategories, kDrop };
 

@@ -55,7 +55,7 @@ struct PlanFlags {
 struct Plan {
   int64_t batch = 0;
   MemoryPlan bytes;
-  uint64_t copies = 0;  // of the state
+  uint64_t copies = 0;  // bytes of copies of the state
   uint64_t total() const { return bytes.total() + copies; }
   uint64_t data = 0;
   int64_t forward_flops = 0, recomputed_flops = 0;

@@ -148,7 +148,7 @@ WirePlan PlanWire(const Model& model, const StrategyOptions& strategy,
   WirePlan plan;
   plan.flags = flags;
   plan.dtype = strategy.communication.wire_dtype;
-  int64_t changes = 0;  // of state, which are not rounded
+  int64_t changes = 0;  // changes of state, which are not rounded
   for (const Variable& v : model.variables()) {
     changes += v.change_offset >= 0 ? v.size() : 0;
   }

@@ -14,7 +14,7 @@ namespace ringlet {
 struct WireFlags {
   int64_t workers = 1;
   int64_t link = 0;       // bits a second; 0: the usual ones
-  double latency_ms = 0;  // of a hop between two workers
+  double latency_ms = 0;  // the latency of a hop between two workers
   double step_ms = 0;     // computing time of a step; 0: unknown
 };
 
@@ -23,7 +23,7 @@ struct WireFlags {
 struct WirePlan {
   WireFlags flags;
   WireDtype dtype = WireDtype::kFloat32;
-  int64_t step_bytes = 0;       // of the gradients of a step
+  int64_t step_bytes = 0;       // the bytes of a step's gradients
   int64_t round_steps = 0;      // in a round of local updates; 0: none
   bool measures_steps = false;  // instead: "auto"
   int64_t round_bytes = 0;

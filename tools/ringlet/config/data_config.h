@@ -29,7 +29,7 @@ struct DataPart {
 // One of five forms; the paths of the others are empty.
 struct DataConfig {
   std::string images, labels;  // IDX
-  bool in_memory = true;       // of all forms; false: read on request
+  bool in_memory = true;       // for all forms of data; false: read on request
   std::string x, y;            // NPY
   // Instead of x or y, for several inputs or outputs.
   std::vector<DataPart> inputs, targets;
@@ -37,7 +37,7 @@ struct DataConfig {
   CsvOptions table;            // its `classes` are those of NPY too
   std::string sample_weight;   // NPY, with IDX and NPY; "": none
   TimeseriesConfig windows;    // with a single input and output
-  TextConfig text;             // of csv
+  TextConfig text;             // the text columns of a csv
   PictureConfig pictures;      // in folders, or of csv
   std::optional<Scale> scale;  // none: not given
   AutoShardPolicy policy = AutoShardPolicy::kAuto;

@@ -19,8 +19,8 @@ namespace ringlet {
 struct PictureConfig {
   bool is_sound = false;           // the files are WAV
   std::string directory;           // "": another form
-  std::vector<std::string> files;  // of the command line
-  std::string column;              // of paths, in a CSV; "": none
+  std::vector<std::string> files;  // files given on the command line
+  std::string column;              // the column of paths in a CSV; "": none
   ImageOptions options;            // of sound too: its LabelledFilesOptions
   // Fields of the RUN.json. A field that is not given follows from the model
   // and its training. OpenPictures sets the same fields of `options`.
@@ -29,10 +29,10 @@ struct PictureConfig {
   std::optional<ImageOptions::LabelMode> label_mode;
   std::optional<Interpolation> interpolation;
   std::optional<bool> crop_to_aspect_ratio;
-  std::optional<ImageResizing> trained;  // of the model
+  std::optional<ImageResizing> trained;  // the resizing of the model's training
   // Of sound. 0: not given.
   int64_t output_sequence_length = 0, sampling_rate = 0;
-  int64_t trained_rate = 0;  // of the model
+  int64_t trained_rate = 0;  // the sampling rate of the model's training
 
   bool empty() const {
     return directory.empty() && files.empty() && column.empty();

@@ -25,12 +25,12 @@
 namespace ringlet {
 
 struct FitConfig {
-  int64_t batch_size = 32;  // of one replica
+  int64_t batch_size = 32;  // the batch of one replica
   int64_t epochs = 1;
   int64_t initial_epoch = 0;
   int64_t steps_per_epoch = 0;  // 0: the whole data
   bool shuffle = true;
-  int64_t seed = 1;  // of the order of the data and of initial weights
+  int64_t seed = 1;  // decides the order of the data and the initial weights
   int64_t threads = 1;
   bool recompute = false;
   double validation_split = 0;  // of train, its end; where data has no other

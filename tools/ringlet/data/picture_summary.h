@@ -16,9 +16,9 @@ namespace ringlet {
 
 struct ClassSummary {
   std::vector<std::string> classes;  // empty: no folders, so no labels
-  std::vector<int64_t> counts;       // of the classes
+  std::vector<int64_t> counts;       // files of each class
   int64_t files = 0;
-  int64_t unreadable = 0;     // of which not even the size can be read
+  int64_t unreadable = 0;     // files of which not even the size can be read
   std::string first_problem;  // of these
 };
 

@@ -40,7 +40,7 @@ class PredictionText {
  private:
   std::string Name(const float* values) const;
 
-  std::vector<std::string> names_;  // of the classes by number; empty: none
+  std::vector<std::string> names_;  // the classes' names by number; empty: none
   int64_t width_ = 0;               // outputs of an example
   Activation to_probabilities_ = kLinear;
 };

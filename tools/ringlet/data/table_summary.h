@@ -21,7 +21,7 @@ struct ColumnSummary {
 
   std::string name;  // "": none
   int64_t numbers = 0, texts = 0, missing = 0;
-  double least = 0, largest = 0;  // of the numbers
+  double least = 0, largest = 0;  // the least and the largest number
   bool whole = true;              // all numbers are whole
   bool is_row_number = true;      // the numbers count the rows, from 0 or 1
   // Different fields that are not missing, up to kMaxKept and one more.

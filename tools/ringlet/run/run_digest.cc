@@ -21,7 +21,7 @@
 namespace ringlet {
 namespace {
 
-constexpr size_t kBlockBytes = 64 << 10;  // of examples, in a read
+constexpr size_t kBlockBytes = 64 << 10;  // bytes of examples in a read
 
 // A hash of the parts of a run; the end of each part is included.
 class Digest {
