@@ -16,7 +16,7 @@ PATH = re.compile(r"(?<![\w.{}*$/-])(?:\.\./)*((?:[\w-]+/)*[\w-]+\.(?:cc|h)"
                   r"|(?:tools|tests)/[\w/-]+\.py)\b(?![*(])")
 MEMBER = re.compile(r"`([A-Za-z]\w*)::(\w+)")
 # Headers of others, and files that users or commands make.
-FOREIGN = re.compile(r"(?:linux/\w+|uv|blis|cJSON|zlib|sodium|model\w*|"
+FOREIGN = re.compile(r"(?:linux/\w+|uv|mpi|blis|cJSON|zlib|sodium|model\w*|"
                      r"program|ringlet_config)\.(?:h|cc)$")
 
 
