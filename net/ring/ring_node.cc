@@ -157,10 +157,11 @@ Status RingNode::Seal(SealedStream::Maker* make, int listens,
   const int error =
       uv_random(nullptr, nullptr, secret, sizeof(secret), 0, nullptr);
   if (error != 0) return UvError(error, "no random numbers");
-  const ListenerIdentity meant{cluster_hash_,
-                               static_cast<uint16_t>(hosts_.size()),
-                               static_cast<uint16_t>(listens)};
-  *stream = make(std::move(*stream), options_.keys, meant, secret, &answered_);
+  const ListenerIdentity listener{cluster_hash_,
+                                  static_cast<uint16_t>(hosts_.size()),
+                                  static_cast<uint16_t>(listens)};
+  *stream =
+      make(std::move(*stream), options_.keys, listener, secret, &answered_);
   WipeMemory(secret, sizeof(secret));
   return Status();
 }

@@ -48,11 +48,12 @@ void SeenGreetings::Add(const uint8_t* number) {
 }
 
 SealedStream::SealedStream(StreamPtr below, std::shared_ptr<const JobKeys> keys,
-                           const ListenerIdentity& meant, const uint8_t* secret,
-                           SeenGreetings* answered, bool connects)
+                           const ListenerIdentity& listener,
+                           const uint8_t* secret, SeenGreetings* answered,
+                           bool connects)
     : LayeredStream(std::move(below)),
       keys_(std::move(keys)),
-      listener_(meant),
+      listener_(listener),
       answered_(answered),
       connects_(connects) {
   std::memcpy(secret_, secret, sizeof(secret_));
@@ -62,17 +63,17 @@ SealedStream::~SealedStream() { WipeMemory(secret_, sizeof(secret_)); }
 
 StreamPtr SealedStream::Connect(StreamPtr below,
                                 std::shared_ptr<const JobKeys> keys,
-                                const ListenerIdentity& meant,
+                                const ListenerIdentity& listener,
                                 const uint8_t* secret, SeenGreetings*) {
-  return StreamPtr(new SealedStream(std::move(below), std::move(keys), meant,
+  return StreamPtr(new SealedStream(std::move(below), std::move(keys), listener,
                                     secret, nullptr, true));
 }
 
 StreamPtr SealedStream::Accept(StreamPtr below,
                                std::shared_ptr<const JobKeys> keys,
-                               const ListenerIdentity& meant,
+                               const ListenerIdentity& listener,
                                const uint8_t* secret, SeenGreetings* answered) {
-  return StreamPtr(new SealedStream(std::move(below), std::move(keys), meant,
+  return StreamPtr(new SealedStream(std::move(below), std::move(keys), listener,
                                     secret, answered, false));
 }
 

@@ -66,10 +66,13 @@ class SealedStream final : public LayeredStream {
   // `secret`: kNoiseKeyBytes random bytes, used once. `answered`: the greetings
   // that the listener has answered, so that it answers none twice; null for the
   // side that connects.
-  using Maker = StreamPtr(StreamPtr below, std::shared_ptr<const JobKeys> keys,
-                          const ListenerIdentity& meant, const uint8_t* secret,
-                          SeenGreetings* answered);
-  static Maker Connect, Accept;
+  static StreamPtr Connect(StreamPtr below, std::shared_ptr<const JobKeys> keys,
+                           const ListenerIdentity& listener,
+                           const uint8_t* secret, SeenGreetings* answered);
+  static StreamPtr Accept(StreamPtr below, std::shared_ptr<const JobKeys> keys,
+                          const ListenerIdentity& listener,
+                          const uint8_t* secret, SeenGreetings* answered);
+  using Maker = decltype(Connect);  // Accept has the same type
 
   void Start(ByteStream::Owner* owner) override;
   // True on the side that connects once the handshake is done.
@@ -90,7 +93,7 @@ class SealedStream final : public LayeredStream {
   static constexpr size_t kHelloBytes = kGreetingBytes + kMessageBytes;
 
   SealedStream(StreamPtr below, std::shared_ptr<const JobKeys> keys,
-               const ListenerIdentity& meant, const uint8_t* secret,
+               const ListenerIdentity& listener, const uint8_t* secret,
                SeenGreetings* answered, bool connects);
   ~SealedStream() override;
 
