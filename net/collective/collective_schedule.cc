@@ -110,7 +110,7 @@ Status CollectiveSchedule::CompareUnexpected(const Operation& op) {
 // ranks, or the parent in its tree; in rings the left neighbour.
 void CollectiveSchedule::SendReady(Operation* op) {
   const bool by_tree = op->plan.ready_by_tree;
-  if (op->sent_ready || (by_tree && FirstUnreadyBelow(*op) >= 0)) return;
+  if (op->sent_ready || (by_tree && FirstUnreadyChild(*op) >= 0)) return;
   op->sent_ready = true;
   FrameHeader ready;
   ready.type = FrameType::kReady;
@@ -283,14 +283,14 @@ bool CollectiveSchedule::HasToSend(const Operation& op) const {
     }
   }
   if (op.plan.needs_ready && FirstUnready(op) >= 0) return false;
-  return !op.plan.packed() || packed_unsent_ < kPacked;
+  return !op.plan.packed() || packed_unsent_ < kPackedSegments;
 }
 
 // The rank with the kReady that the next send waits for, or -1. The root of a
 // broadcast waits for all ranks, so that it does not complete before all have
 // begun.
 int CollectiveSchedule::FirstUnready(const Operation& op) const {
-  if (op.plan.ready_by_tree) return FirstUnreadyBelow(op);
+  if (op.plan.ready_by_tree) return FirstUnreadyChild(op);
   if (op.call.type != FrameType::kBroadcast || op.call.root != rank_) {
     const int to = op.plan.steps[op.send_step].send_to;
     return IsPeerReady(to, op.sequence) ? -1 : to;
@@ -301,7 +301,7 @@ int CollectiveSchedule::FirstUnready(const Operation& op) const {
   return -1;
 }
 
-int CollectiveSchedule::FirstUnreadyBelow(const Operation& op) const {
+int CollectiveSchedule::FirstUnreadyChild(const Operation& op) const {
   for (const Step& step : op.plan.steps) {
     if (step.send_to >= 0 && !IsPeerReady(step.send_to, op.sequence)) {
       return step.send_to;
@@ -329,8 +329,8 @@ void CollectiveSchedule::SendOne(Operation* op) {
                      : nullptr;
   const uint8_t* payload = floats;
   if (op->plan.packed()) {
-    packed_.resize(kPacked * kSegmentBytes);
-    uint8_t* slot = &packed_[packed_begun_ % kPacked * kSegmentBytes];
+    packed_.resize(kPackedSegments * kSegmentBytes);
+    uint8_t* slot = &packed_[packed_begun_ % kPackedSegments * kSegmentBytes];
     PackFloats(op->plan.dtype, floats, static_cast<size_t>(part.count), slot);
     payload = slot;
     if (borrowed) {
@@ -392,7 +392,7 @@ Status CollectiveSchedule::Progress() {
 
 int CollectiveSchedule::waiting_on() const {
   const Operation& op = *oldest();
-  if (!op.sent_ready) return FirstUnreadyBelow(op);
+  if (!op.sent_ready) return FirstUnreadyChild(op);
   if (op.receive_step < op.plan.steps.size()) {
     const Step& step = op.plan.steps[op.receive_step];
     if (IsExpected(op, step.receive_from)) return step.receive_from;

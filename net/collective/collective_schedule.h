@@ -88,7 +88,7 @@ class CollectiveSchedule {
 
  private:
   static constexpr int kSlots = 2 * kWindow;
-  static constexpr int kPacked = 4;  // segments
+  static constexpr int kPackedSegments = 4;
 
   struct Operation {
     Call call;
@@ -137,7 +137,7 @@ class CollectiveSchedule {
   void AdvanceReceive(Operation* op, int peer);
   bool HasToSend(const Operation& op) const;
   int FirstUnready(const Operation& op) const;
-  int FirstUnreadyBelow(const Operation& op) const;
+  int FirstUnreadyChild(const Operation& op) const;
   void SendOne(Operation* op);
   Status TakeUnexpectedFrom(Operation* op, int peer);
   Status TakeUnexpected(Operation* op, bool* moved);

@@ -20,7 +20,7 @@ size_t EscapeBytes(const std::string& text, size_t at) {
 
 }  // namespace
 
-void TerminalLine::Feed(const char* data, size_t bytes, size_t most,
+void TerminalLine::Feed(const char* data, size_t bytes, size_t max_line_bytes,
                         std::vector<std::string>* lines) {
   for (size_t i = 0; i < bytes; ++i) {
     const char c = data[i];
@@ -34,7 +34,7 @@ void TerminalLine::Feed(const char* data, size_t bytes, size_t most,
       if (returned_) text_.clear();
       returned_ = false;
       text_ += c;
-      if (text_.size() == most) {
+      if (text_.size() == max_line_bytes) {
         lines->push_back(std::move(text_));
         text_.clear();
       }

@@ -17,8 +17,8 @@ namespace ringlet {
 class TerminalLine {
  public:
   // Takes what the worker wrote; lines that it ended are appended to `lines`.
-  // A line of more than `most` bytes is cut in pieces.
-  void Feed(const char* data, size_t bytes, size_t most,
+  // A line of more than `max_line_bytes` bytes is cut in pieces.
+  void Feed(const char* data, size_t bytes, size_t max_line_bytes,
             std::vector<std::string>* lines);
   // Ends the line that has begun, at the end of its worker.
   void End(std::vector<std::string>* lines);

@@ -58,10 +58,10 @@ void FailureDetector::MakeHeartbeat(int64_t now, FrameHeader* header,
 
 void FailureDetector::RemovePeer(int peer) { peers_[peer].watched = false; }
 
-void FailureDetector::SetActivity(const Activity& activity, uint64_t moved,
-                                  int64_t now) {
-  if (moved != moved_ || !(activity == activity_)) progress_ = now;
-  moved_ = moved;
+void FailureDetector::SetActivity(const Activity& activity,
+                                  uint64_t bytes_moved, int64_t now) {
+  if (bytes_moved != bytes_moved_ || !(activity == activity_)) progress_ = now;
+  bytes_moved_ = bytes_moved;
   activity_ = activity;
 }
 
@@ -124,11 +124,11 @@ FailureDetector::Suspect FailureDetector::FindStalled(int64_t now) const {
     return FindStalledNeighbour(now);
   }
   int at = activity_.waiting_on;
-  int64_t moved = progress_;  // the time of the chain's last change
+  int64_t last_change = progress_;  // in the chain
   for (size_t hops = 0; hops < peers_.size(); ++hops) {
     const Peer& peer = peers_[at];
     if (!peer.watched) return Suspect();
-    moved = std::max(moved, peer.changed);
+    last_change = std::max(last_change, peer.changed);
     if (peer.activity.computing() &&
         peer.activity.sequence < activity_.sequence) {
       return Suspect();  // a slow worker is not lost
@@ -139,18 +139,18 @@ FailureDetector::Suspect FailureDetector::FindStalled(int64_t now) const {
   }
   // A worker in the middle may just have begun the operation, and its report
   // may not have reached the others. Their standstill then proves nothing.
-  const int64_t still = now - moved;
+  const int64_t still = now - last_change;
   if (still <= limit) return Suspect();
   return {at, LossCause::kStalled, static_cast<double>(still) / 1e9};
 }
 
-int64_t FailureDetector::LastProgressBehind(const Peer& peer) const {
-  const int64_t moved = std::max(progress_, peer.changed);
-  const int64_t end_moved = peer.end_at - peer.end.unchanged_for_ms * kMs;
-  return peer.end.worker < 0 ? moved : std::max(moved, end_moved);
+int64_t FailureDetector::LastProgressInChain(const Peer& peer) const {
+  const int64_t last_change = std::max(progress_, peer.changed);
+  const int64_t end_change = peer.end_at - peer.end.unchanged_for_ms * kMs;
+  return peer.end.worker < 0 ? last_change : std::max(last_change, end_change);
 }
 
-int64_t FailureDetector::OldestReportBehind(const Peer& peer) const {
+int64_t FailureDetector::OldestReportInChain(const Peer& peer) const {
   return peer.end.worker < 0 ? peer.end_at
                              : peer.end_at - peer.end.oldest_report_ms * kMs;
 }
@@ -172,8 +172,8 @@ FailureDetector::Suspect FailureDetector::FindStalledNeighbour(
   const bool circle_of_two = next == options_.worker;
   const bool still_circle =
       peer.end.worker == options_.worker &&
-      OldestReportBehind(peer) - LastProgressBehind(peer) > limit;
-  const int64_t still = now - LastProgressBehind(peer);
+      OldestReportInChain(peer) - LastProgressInChain(peer) > limit;
+  const int64_t still = now - LastProgressInChain(peer);
   if (!peer.watched || slow || still <= limit ||
       (next >= 0 && !circle_of_two && !still_circle)) {
     return Suspect();
@@ -196,8 +196,8 @@ ChainEnd FailureDetector::EndOfChain(int64_t now) const {
   if (peer.end.worker >= 0 && peer.end.worker != options_.worker) {
     out = peer.end;
     out.reported_for_ms = ms(peer.end_at - peer.end.reported_for_ms * kMs);
-    out.unchanged_for_ms = ms(LastProgressBehind(peer));
-    out.oldest_report_ms = ms(OldestReportBehind(peer));
+    out.unchanged_for_ms = ms(LastProgressInChain(peer));
+    out.oldest_report_ms = ms(OldestReportInChain(peer));
   } else {
     out.worker = at;
     out.activity = peer.activity;

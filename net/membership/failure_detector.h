@@ -65,9 +65,10 @@ class FailureDetector {
     return watched(peer) && now - peers_[peer].heard <= options_.timeout_nanos;
   }
 
-  // Sets this worker's activity. `moved` counts the bytes that its operations
-  // have moved. Any change of `moved` or of the activity is progress.
-  void SetActivity(const Activity& activity, uint64_t moved, int64_t now);
+  // Sets this worker's activity. `bytes_moved` counts the bytes that its
+  // operations have moved. Any change of `bytes_moved` or of the activity is
+  // progress.
+  void SetActivity(const Activity& activity, uint64_t bytes_moved, int64_t now);
   const Activity& activity() const { return activity_; }
 
   struct Suspect {
@@ -137,15 +138,15 @@ class FailureDetector {
   AwaitedWorker ReportOf(int peer, int64_t now) const;
   // For the known part of the chain that begins with `peer`: the time of its
   // last change, and the time of its oldest report.
-  int64_t LastProgressBehind(const Peer& peer) const;
-  int64_t OldestReportBehind(const Peer& peer) const;
+  int64_t LastProgressInChain(const Peer& peer) const;
+  int64_t OldestReportInChain(const Peer& peer) const;
 
   const Options options_;
   uint32_t generation_ = 1;
   std::vector<int> ranks_;
   std::vector<Peer> peers_;
   Activity activity_;
-  uint64_t moved_ = 0;
+  uint64_t bytes_moved_ = 0;
   int64_t progress_ = 0;  // see progress_at()
   int64_t last_tick_;
   int64_t late_ = 0;  // the delay of the last tick
