@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kHeaderBytes = 24;
 constexpr size_t kHeadBytes = 64;  // bytes of a record before its text
-constexpr size_t kMaxText = kTrailLong - kHeadBytes;
+constexpr size_t kMaxText = kTrailLongBytes - kHeadBytes;
 constexpr uint32_t kVersion = 1;
 constexpr uint32_t kMaxWorkers = 32767;
 // The wall clock is read once for so many short records. The ring has room for
@@ -24,7 +24,7 @@ constexpr uint32_t kClockReads = 64;
 // The time without further writes of frequent events after one has failed. A
 // failed write on a full btrfs takes 3 ms.
 constexpr int64_t kRetryNanos = 1000000000;
-static_assert(kTrailShorts >= 2 * kClockReads);
+static_assert(kNumTrailShorts >= 2 * kClockReads);
 
 uint32_t ChecksumOf(const unsigned char* record, size_t bytes) {
   return MaskCrc32c(Crc32c(record + 4, bytes - 4));
@@ -124,7 +124,7 @@ void UseNewestClock(std::vector<TrailRecord>* records) {
 Status ParseHeader(const std::string& bytes, TrailContent* out) {
   const auto* in = reinterpret_cast<const unsigned char*>(bytes.data());
   if (!IsTrail(bytes)) return Corruption("is not a trail of a worker");
-  if (bytes.size() < kTrailSteps ||
+  if (bytes.size() < kTrailStepsBegin ||
       LoadLittle<uint32_t>(in + 8) !=
           MaskCrc32c(Crc32c(in + 12, kHeaderBytes - 12))) {
     return Corruption("the header of this trail is damaged, or cut off");
@@ -155,8 +155,8 @@ bool IsTrail(const std::string& head) { return StartsWith(head, kTrailMagic); }
 Status ParseTrail(const std::string& bytes, TrailContent* out) {
   *out = TrailContent();
   RINGLET_RETURN_IF_ERROR(ParseHeader(bytes, out));
-  ParseRing(bytes, kTrailSteps, kTrailShort, kTrailShorts, out);
-  ParseRing(bytes, kTrailRare, kTrailLong, kTrailLongs, out);
+  ParseRing(bytes, kTrailStepsBegin, kTrailShortBytes, kNumTrailShorts, out);
+  ParseRing(bytes, kTrailRareBegin, kTrailLongBytes, kNumTrailLongs, out);
   std::vector<TrailRecord>& records = out->records;
   std::sort(records.begin(), records.end(),
             [](const TrailRecord& a, const TrailRecord& b) {
@@ -193,10 +193,12 @@ void TrailRing::ContinueFrom(const std::string& old) {
   const auto place = [](size_t next, size_t count) {
     return static_cast<uint32_t>(next % count);
   };
-  short_ = place(ParseRing(old, kTrailSteps, kTrailShort, kTrailShorts, &held),
-                 kTrailShorts);
-  long_ = place(ParseRing(old, kTrailRare, kTrailLong, kTrailLongs, &held),
-                kTrailLongs);
+  short_ = place(ParseRing(old, kTrailStepsBegin, kTrailShortBytes,
+                           kNumTrailShorts, &held),
+                 kNumTrailShorts);
+  long_ = place(
+      ParseRing(old, kTrailRareBegin, kTrailLongBytes, kNumTrailLongs, &held),
+      kNumTrailLongs);
   uint64_t newest = 0, began = 0, stepped = 0;
   for (const TrailRecord& record : held.records) {
     if (record.number >= newest) {
@@ -225,7 +227,7 @@ void TrailRing::Record(const TrailEvent& event) {
   if (frequent && now < retry_at_) return;
   const size_t text =
       frequent ? 0 : std::min(std::strlen(event.text), kMaxText);
-  alignas(8) unsigned char record[kTrailLong];
+  alignas(8) unsigned char record[kTrailLongBytes];
   record[4] = static_cast<uint8_t>(event.kind);
   record[5] = static_cast<uint8_t>(text);
   Put(static_cast<uint16_t>(Short(event.peer)), record + 6);
@@ -250,10 +252,10 @@ void TrailRing::Record(const TrailEvent& event) {
     std::memcpy(record + kHeadBytes, event.text, text);
   }
   Put(ChecksumOf(record, kHeadBytes + text), record);
-  const size_t bytes = frequent ? kTrailShort : kTrailLong;
-  const size_t place = frequent
-                           ? kTrailSteps + taken % kTrailShorts * kTrailShort
-                           : kTrailRare + taken % kTrailLongs * kTrailLong;
+  const size_t bytes = frequent ? kTrailShortBytes : kTrailLongBytes;
+  const size_t place =
+      frequent ? kTrailStepsBegin + taken % kNumTrailShorts * kTrailShortBytes
+               : kTrailRareBegin + taken % kNumTrailLongs * kTrailLongBytes;
   if (!WriteRecord(fd_, record, bytes, place)) retry_at_ = now + kRetryNanos;
 }
 

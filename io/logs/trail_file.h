@@ -32,10 +32,14 @@
 namespace ringlet {
 
 constexpr size_t kTrailBytes = 65536;
-constexpr size_t kTrailShort = 64, kTrailLong = 256;      // bytes of a record
-constexpr size_t kTrailSteps = 4096, kTrailRare = 32768;  // where they begin
-constexpr size_t kTrailShorts = (kTrailRare - kTrailSteps) / kTrailShort;
-constexpr size_t kTrailLongs = (kTrailBytes - kTrailRare) / kTrailLong;
+constexpr size_t kTrailShortBytes = 64,
+                 kTrailLongBytes = 256;  // bytes of a record
+constexpr size_t kTrailStepsBegin = 4096,
+                 kTrailRareBegin = 32768;  // where they begin
+constexpr size_t kNumTrailShorts =
+    (kTrailRareBegin - kTrailStepsBegin) / kTrailShortBytes;
+constexpr size_t kNumTrailLongs =
+    (kTrailBytes - kTrailRareBegin) / kTrailLongBytes;
 constexpr char kTrailMagic[] = "RLTRAIL1";
 
 struct TrailRecord {

@@ -15,7 +15,7 @@
 namespace ringlet {
 namespace {
 
-void Tell(const std::string& bytes) {
+void ParseAndDescribe(const std::string& bytes) {
   TrailContent trail;
   const Status status = ParseTrail(bytes, &trail);
   RINGLET_CHECK(status.ok() || status.code() == Code::kCorruption ||
@@ -28,18 +28,20 @@ void Tell(const std::string& bytes) {
   }
 }
 
-void Mend(std::string* bytes, size_t checksum, size_t begin, size_t end) {
+void StoreRightChecksum(std::string* bytes, size_t checksum, size_t begin,
+                        size_t end) {
   auto* const at = reinterpret_cast<unsigned char*>(&(*bytes)[0]);
   StoreLittle<uint32_t>(MaskCrc32c(Crc32c(at + begin, end - begin)),
                         at + checksum);
 }
 
-void MendRecords(std::string* bytes, size_t begin, size_t end, size_t each) {
+void StoreRightChecksums(std::string* bytes, size_t begin, size_t end,
+                         size_t record_bytes) {
   end = std::min(end, bytes->size());
-  for (size_t at = begin; at + each <= end; at += each) {
+  for (size_t at = begin; at + record_bytes <= end; at += record_bytes) {
     const size_t text = static_cast<unsigned char>((*bytes)[at + 5]);
-    if ((*bytes)[at + 4] == 0 || 64 + text > each) continue;
-    Mend(bytes, at, at + 4, at + 64 + text);
+    if ((*bytes)[at + 4] == 0 || 64 + text > record_bytes) continue;
+    StoreRightChecksum(bytes, at, at + 4, at + 64 + text);
   }
 }
 
@@ -49,11 +51,12 @@ void MendRecords(std::string* bytes, size_t begin, size_t end, size_t each) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace ringlet;
   std::string bytes(reinterpret_cast<const char*>(data), size);
-  Tell(bytes);
-  if (size < kTrailSteps) return 0;
-  Mend(&bytes, 8, 12, 24);
-  MendRecords(&bytes, kTrailSteps, kTrailRare, kTrailShort);
-  MendRecords(&bytes, kTrailRare, kTrailBytes, kTrailLong);
-  Tell(bytes);
+  ParseAndDescribe(bytes);
+  if (size < kTrailStepsBegin) return 0;
+  StoreRightChecksum(&bytes, 8, 12, 24);
+  StoreRightChecksums(&bytes, kTrailStepsBegin, kTrailRareBegin,
+                      kTrailShortBytes);
+  StoreRightChecksums(&bytes, kTrailRareBegin, kTrailBytes, kTrailLongBytes);
+  ParseAndDescribe(bytes);
   return 0;
 }

@@ -90,14 +90,14 @@ TEST_F(TrailTest, Event_Noted_IsInTheFileImmediately) {
 
 TEST_F(TrailTest, RecordEvent_ManySteps_DisplaceOnlySteps) {
   Open();
-  for (uint64_t step = 1; step <= 3 * kTrailShorts + 5; ++step) {
+  for (uint64_t step = 1; step <= 3 * kNumTrailShorts + 5; ++step) {
     RecordEvent(TrailKind::kStepBegan, step);
   }
   const TrailContent content = Read();
-  ASSERT_EQ(content.records.size(), 1 + kTrailShorts);
+  ASSERT_EQ(content.records.size(), 1 + kNumTrailShorts);
   EXPECT_EQ(content.records[0].event.kind, TrailKind::kBegan);
-  EXPECT_EQ(content.records[1].event.step, 2 * kTrailShorts + 6);
-  EXPECT_EQ(content.records.back().event.step, 3 * kTrailShorts + 5);
+  EXPECT_EQ(content.records[1].event.step, 2 * kNumTrailShorts + 6);
+  EXPECT_EQ(content.records.back().event.step, 3 * kNumTrailShorts + 5);
 }
 
 TEST_F(TrailTest, RecordEvent_ManyBackups_DisplaceNoLoss) {
@@ -275,19 +275,19 @@ TEST_F(TrailTest, ParseTrail_TornOrDamagedRecords_AreLeftOut) {
   TrailContent content;
   // Half of the fourth record is that of a later one.
   std::string torn = whole;
-  torn.replace(kTrailSteps + 3 * kTrailShort + 32, 32,
-               whole.substr(kTrailSteps + 5 * kTrailShort + 32, 32));
+  torn.replace(kTrailStepsBegin + 3 * kTrailShortBytes + 32, 32,
+               whole.substr(kTrailStepsBegin + 5 * kTrailShortBytes + 32, 32));
   ASSERT_TRUE(ParseTrail(torn, &content).ok());
   EXPECT_EQ(content.damaged, 1);
   EXPECT_EQ(content.records.size(), 11u);
   // The record's text would reach beyond the file.
   std::string beyond = whole;
-  beyond[kTrailRare + 5] = '\xff';
+  beyond[kTrailRareBegin + 5] = '\xff';
   ASSERT_TRUE(ParseTrail(beyond, &content).ok());
   EXPECT_EQ(content.damaged, 1);
   for (size_t bytes = 0; bytes < whole.size(); bytes += 61) {
     const Status status = ParseTrail(whole.substr(0, bytes), &content);
-    EXPECT_EQ(status.ok(), bytes >= kTrailSteps) << bytes;
+    EXPECT_EQ(status.ok(), bytes >= kTrailStepsBegin) << bytes;
     EXPECT_FALSE(DescribeTrails({content}).empty());
   }
   // Any bytes behind a right header.
@@ -551,7 +551,7 @@ TEST_F(TrailReportTest, End_StepsOfTheProcessDisplaced_IsStillKnown) {
     rings_[0]->Open(0, 3, &clock_);
     Record(0, TrailKind::kBegan, 0);
     if (life == 1) continue;
-    for (uint64_t i = 1; i <= kTrailShorts; ++i) {
+    for (uint64_t i = 1; i <= kNumTrailShorts; ++i) {
       Record(0, TrailKind::kStepEnded, i);
     }
   }
@@ -566,7 +566,8 @@ TEST_F(TrailReportTest, End_StepsOfTheProcessDisplaced_IsStillKnown) {
 // The trail is of an older program, or of the newest process.
 TEST_F(TrailReportTest, End_StepsDisplaced_ReportsThatTheyAreMissing) {
   Record(0, TrailKind::kStepBegan, 1);
-  for (size_t i = 0; i < kTrailShorts; ++i) Record(0, TrailKind::kQuiet, 1, 2);
+  for (size_t i = 0; i < kNumTrailShorts; ++i)
+    Record(0, TrailKind::kQuiet, 1, 2);
   EXPECT_TRUE(Contains(ReportText(),
                        "its trail ends here, its steps are no longer in the"));
 }
@@ -639,7 +640,7 @@ TEST_F(TrailReportTest, Report_ManyProcessesAndEvents_CountsWhatIsLeftOut) {
   for (int i = 0; i < 10; ++i) Record(0, TrailKind::kBegan, 0);
   EXPECT_TRUE(Contains(ReportText(), "the last 4 of 11 processes:\n"));
   EXPECT_FALSE(Contains(ReportText(), "no longer in the trail"));
-  for (size_t i = 0; i < kTrailLongs; ++i)
+  for (size_t i = 0; i < kNumTrailLongs; ++i)
     Record(0, TrailKind::kJoinerWaits, 0);
   EXPECT_TRUE(
       Contains(ReportText(),
