@@ -409,8 +409,8 @@ class Model {
   void Fail(const Status& status);
 
  private:
-  friend class ModelParts;        // core/model/model_parts.h, internal
-  friend class SimulatedClients;  // core/exchange/availability.h, for tests
+  friend class ModelParts;         // core/model/model_parts.h, internal
+  friend class SimulatedReplicas;  // core/exchange/availability.h, for tests
   struct Impl;
   struct Deleter {
     void operator()(Impl* impl) const;

@@ -25,7 +25,7 @@ enum class Presence : uint8_t {
 using Availability = std::function<Presence(int64_t step, int replica)>;
 
 // For tests: the next fits of `model` sample their rounds from these replicas.
-class SimulatedClients {
+class SimulatedReplicas {
  public:
   static void Set(Availability availability, Model* model);
 };

@@ -362,7 +362,7 @@ Status Model::CheckReplicas() {
       m.check_pass.Compute(m.record.check_examples));
 }
 
-void SimulatedClients::Set(Availability availability, Model* model) {
+void SimulatedReplicas::Set(Availability availability, Model* model) {
   model->impl_->config.availability = std::move(availability);
 }
 

@@ -106,7 +106,7 @@ std::unique_ptr<Sequential> ModelOf(const Job& job,
   model->Add(Dense(3));
   model->Compile(job.optimizer, SparseCategoricalCrossentropy(kFromLogits),
                  {Accuracy()}, options);
-  SimulatedClients::Set(job.availability, model.get());
+  SimulatedReplicas::Set(job.availability, model.get());
   return model;
 }
 
@@ -718,7 +718,7 @@ std::unique_ptr<Sequential> OfTwoReplicasSeldom() {
   options.replicas = 2;
   options.local.steps = 1;
   auto model = ModelOf(Job(), options);
-  SimulatedClients::Set(Seldom, model.get());
+  SimulatedReplicas::Set(Seldom, model.get());
   return model;
 }
 
